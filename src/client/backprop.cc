@@ -49,8 +49,8 @@ Output ZerosFor(const Output& x) {
 
 namespace {
 
-// The gradients' name, under which no gradient array is kept yet. (An imported
-// graph may hold some, and one of a function.)
+// A name for these gradients that no gradient array uses yet. (An imported
+// graph or a function may contain such arrays.)
 std::string NewGradientSource(const Graph& graph, const std::string& name) {
   std::set<std::string> taken;
   for (const auto& n : graph.nodes())
@@ -117,7 +117,7 @@ Result<Gradient> Backprop::SeedFor(const Output& y, const Gradient& given) {
   }
   if (!IsFloating(t) && !IsInteger(t))
     return InvalidArgument(
-        "gradients: expected ys of a real type where grad_ys gives nothing, "
+        "gradients: expected ys of a real type where grad_ys is not given, "
         "got ",
         DTypeName(t), "; ", y.node->Describe());
   const ContextScope there(ContextOf(y));
@@ -181,8 +181,8 @@ ControlFlowContext* Backprop::Mirror(ControlFlowContext* c, Level& level) {
   return here == nullptr ? nullptr : here->branch(c->AsCond()->branch());
 }
 
-// In a loop's body what is around the loop is differentiated too: its
-// conditionals decide there as they did.
+// Within a loop's body, values around the loop are differentiated too: their
+// conditionals take the same branches as in the forward pass.
 Conditional* Backprop::Mirror(Conditional* c, Level& level) {
   if (level.member != nullptr) return level.member->Mirror(c);
   if (IsInside(c->outer(), base_)) return c;
@@ -234,7 +234,8 @@ Status Backprop::VisitNode(Node* node, Level& level) {
   if (node->op().role == OpRole::kMerge) return VisitMerge(node, level);
   std::vector<Gradient> dy;
   {
-    // (What it gave may be read by others elsewhere: their parts meet here.)
+    // (Other nodes may read its outputs elsewhere; their gradients are summed
+    // here.)
     std::optional<ColocateWith> colocate;
     if (options_.colocate) colocate.emplace(node);
     SLUICE_ASSIGN_OR_RETURN(dy, Totals(node, level));
@@ -249,8 +250,8 @@ Status Backprop::VisitNode(Node* node, Level& level) {
         "this library, got a stack's, whose order only its maker knows; ",
         node->Describe(), "; path: ", PathThrough(node));
   if (node->op().role == OpRole::kEnter) {
-    // What flows into a loop's constant belongs to every iteration; within one,
-    // it is just the value.
+    // The gradient of a loop's constant is summed over all iterations; within
+    // one iteration it is just the value.
     if (level.member == nullptr) {
       Add(node->input(0), dy[0]);
       return OkStatus();
@@ -266,7 +267,7 @@ Status Backprop::VisitNode(Node* node, Level& level) {
 
 namespace {
 
-// Sparse gradients pass such ops as they are.
+// Ops that pass sparse gradients on unchanged.
 bool ForwardsValue(const Node& n) {
   return (n.op_name() == "Identity" || n.op_name() == "ReadVariableOp") &&
          n.FindAttr("_gradient_op_type") == nullptr;
@@ -323,7 +324,7 @@ Status Backprop::Differentiate(Node* node, const std::vector<Gradient>& dy,
   return Distribute(node, std::move(c.grads));
 }
 
-// Checks what a gradient function gave and adds it to the inputs' sums.
+// Checks the result of a gradient function and adds it to the inputs' sums.
 Status Backprop::Distribute(Node* node, std::vector<Gradient> grads) {
   if (grads.size() != static_cast<size_t>(node->num_inputs()))
     return Internal("gradient of ", node->Describe(), ": expected ",
@@ -367,8 +368,7 @@ Status Backprop::Check(const Node& node, const Output& in, const Gradient& g) {
       absl::StrCat("gradient of ", node.Describe(), " for input ", in.name()));
 }
 
-// A gradient function may give what is no output of this graph, or slices that
-// are not.
+// A gradient function may return an output of another graph, or invalid slices.
 Status Backprop::CheckParts(const Node& node, const Output& in,
                             const Gradient& g) const {
   const auto fail = [&](const auto&... what) {
@@ -400,15 +400,15 @@ Result<std::vector<Gradient>> Backprop::Collect() {
   std::vector<Gradient> result;
   Level outermost;
   outermost.loop = base_;
-  // A loop that gives gradients gives them for all its variables that the ys
-  // are made of: zeros for those that nothing flows back to. (TensorFlow's do,
+  // A loop with gradients returns one for each of its variables that the ys
+  // depend on: zeros for variables without a gradient. (TensorFlow's loops do,
   // and programs fetch them.)
   const OutputSet stopped = IntoStoppedVariables();
   for (const Output& x : xs_) {
     if (HasGradient(x) && !IsInside(base_, InnermostWhile(ContextOf(x))))
       return InvalidArgument(
-          "gradients: expected xs that are not within a loop that the ys are "
-          "not in, got ",
+          "gradients: expected xs outside of loops that do not contain the ys, "
+          "got ",
           x.name(), " of loop '", InnermostWhile(ContextOf(x))->name(), "'");
     SLUICE_ASSIGN_OR_RETURN(Gradient g, Total(x, outermost));
     if (!g &&

@@ -1,10 +1,10 @@
-// The walk behind Gradients (client/gradients.h). Not for users.
+// Implements Gradients (client/gradients.h) as a walk over the graph. Internal.
 //
-// Nodes stand on levels: the bodies of loops, and outermost the place that the
-// ys are in. On a level the walk goes from consumers to producers over units,
-// each when all its consumers on the level are done: a node, or a whole loop
-// further in, whose body is the next level. Conditionals are not units: their
-// Switches and Merges are nodes like others, of the level they stand on.
+// Each loop body is a level; the outermost level is the context that the ys are
+// in. Within a level the walk visits units from consumers to producers, each
+// one after all its consumers on that level. A unit is a node or a whole nested
+// loop, whose body is the next level. Conditionals are not units: their
+// Switches and Merges are ordinary nodes of the level that they belong to.
 #ifndef SLUICE_CLIENT_BACKPROP_H_
 #define SLUICE_CLIENT_BACKPROP_H_
 
@@ -21,16 +21,16 @@
 
 namespace sluice {
 
-// True if gradients may flow through an edge of this type.
+// Reports whether gradients may flow through an edge of this type.
 bool IsDifferentiable(DType t);
 
-// Zeros like the value (for the handle of a variable: like the variable), in
-// the current context. Where it is a TensorArray's flow: itself, whose number
-// means nothing.
+// Zeros of the value's shape and type, in the current context. For a variable's
+// handle: of the variable's shape and type. For a TensorArray's flow: the flow
+// itself, since its number has no meaning.
 Output ZerosFor(const Output& x);
 
-// One call of Gradients. Linear in the size of the graph (times the depth of
-// its loops). Lives on one thread, which holds the graph's mutex.
+// One call of Gradients. Takes time linear in the size of the graph (times the
+// depth of its loops). Runs on one thread, which holds the graph's mutex.
 class Backprop {
  public:
   Backprop(const std::vector<Output>& ys, const std::vector<GradTarget>& xs,
@@ -38,25 +38,26 @@ class Backprop {
   Result<std::vector<Gradient>> Run();
 
  private:
-  using Sums = std::vector<std::vector<Gradient>>;  // Per output, to be added.
+  using Sums = std::vector<std::vector<Gradient>>;  // Summands per output.
 
-  // The outermost level has no member: gradients stand beside what they are the
-  // gradients of. Those of a loop's body stand in the loop of `member`.
+  // One level of the walk. The outermost level has no member: its gradients are
+  // built in the context of the values that they belong to. Gradients of a
+  // loop's body are built in the loop of `member`.
   struct Level {
     WhileContext* loop = nullptr;
     LoopMember* member = nullptr;
     std::deque<size_t> ready;  // Units whose consumers are all done.
   };
 
-  // ---- What is on the way (backprop_paths.cc).
+  // ---- Nodes between the xs and the ys (backprop_paths.cc).
   Status Validate();
   Status FindBase();
   void FindBetween();
   void FindStacks();
   std::vector<Output> InputsOf(const Node* n) const;
   bool StopsAt(const Node* n) const;
-  // What reaches a variable of a loop that gradients went through, of which
-  // some y depends on the last value, be it by what has no gradient.
+  // Inputs of the variables of already differentiated loops whose last value
+  // some y depends on, including dependences through edges without a gradient.
   OutputSet IntoStoppedVariables() const;
   WhileContext* LevelOf(const Node* n) const;
   WhileContext* LevelAround(const WhileContext* loop) const;
@@ -67,7 +68,7 @@ class Backprop {
   void Expand(std::deque<const Node*>* queue,
               std::unordered_map<const Node*, const Node*>* from) const;
   Status NoGradientFor(const Node* node, const Status& why) const;
-  // Says in each gradient that is none why it is.
+  // Stores in each missing gradient the reason why it is missing.
   void ExplainNone(std::vector<Gradient>* grads) const;
   std::string WhyBlocked(const Node* n, const Output& in) const;
 
@@ -75,9 +76,11 @@ class Backprop {
   bool Between(const Node* n) const {
     return Id(n) < between_.size() && between_[Id(n)];
   }
-  // The nodes of a loop that only move its variables on.
+  // Reports whether `n` only carries a loop variable from iteration to
+  // iteration.
   bool IsLoopMover(const Node* n) const;
-  // Loops that the whole call is within end paths as the graph's end does.
+  // Merges of loops around the whole call: paths end there, as at the graph's
+  // end.
   bool IsBaseMerge(const Node* n) const;
 
   // ---- The walk (backprop.cc).
@@ -105,7 +108,7 @@ class Backprop {
                ? graph_->errors()[errors_before_]
                : OkStatus();
   }
-  // Where the gradient of what is in `c` is built.
+  // The context in which the gradients of nodes in `c` are built.
   ControlFlowContext* Mirror(ControlFlowContext* c, Level& level);
   Conditional* Mirror(Conditional* c, Level& level);
 
@@ -116,9 +119,9 @@ class Backprop {
                                  const std::vector<Gradient>& dy);
   Result<Output> MergeDense(Node* node, Conditional* cond,
                             const std::vector<Gradient>& dy);
-  // The shape of x, of which `part` is a part of the gradient.
+  // The shape of x, given that `part` is a summand of its gradient.
   Result<Output> DenseShapeOf(const Output& x, const Gradient& part);
-  // Slices of no row of what `like` is.
+  // Slices with no rows, of a tensor like `like`.
   Result<Gradient> NoSlices(const Output& like, DType indices);
   Result<Gradient> MergeSparse(Node* node, Conditional* cond,
                                const std::vector<Gradient>& dy);
@@ -132,7 +135,7 @@ class Backprop {
   Status Accumulate(Output x, const Gradient& g, Level& inner);
   Result<Output> AccumulateDense(Output x, Output g, WhileContext* loop,
                                  ControlFlowContext* around);
-  // The elements of an array's gradient array, where `flow` is: all written.
+  // The elements of an array's gradient array, all written, at `flow`.
   struct Rows {
     Output array, flow;  // Values around the gradient loop.
     explicit operator bool() const { return flow.valid(); }
@@ -152,22 +155,22 @@ class Backprop {
   std::vector<Output> xs_;
   const GradientOptions& options_;
   Graph* graph_ = nullptr;
-  size_t errors_before_ = 0;      // How many the graph had when this began.
+  size_t errors_before_ = 0;      // Number of graph errors at the start.
   WhileContext* base_ = nullptr;  // The innermost loop around all the ys.
-  // In base_, by those around it.
+  // Conditionals in base_, by the conditionals around it that they mirror.
   std::unordered_map<const Conditional*, Conditional*> mirrors_;
-  // By node id, for the nodes there were when it began. between_: some y
-  // depends on it, and it depends on some x, by edges that gradients can flow
-  // through.
+  // By node id, for the nodes that existed at the start. between_: some y
+  // depends on the node and the node depends on some x, through edges that
+  // gradients can flow through.
   std::vector<char> between_, stop_;
   // Units: nodes by id, then loops in the order of ControlFlow::loops().
-  std::vector<int> pending_;                  // Edges to units further on.
-  std::vector<std::vector<size_t>> sources_;  // Units before it, on its level.
+  std::vector<int> pending_;                  // Edges to later units.
+  std::vector<std::vector<size_t>> sources_;  // Earlier units on its level.
   std::unordered_map<const WhileContext*, std::vector<size_t>> units_on_;
   std::unordered_map<const WhileContext*, size_t> unit_of_loop_;
   std::unordered_map<const Node*, Sums> grads_;
-  std::vector<const WhileContext*> crossed_;  // Loops that had a gradient.
-  // What is pushed on a stack, by the node that made it.
+  std::vector<const WhileContext*> crossed_;  // Loops already differentiated.
+  // The values pushed on a stack, by the node that made the stack.
   std::unordered_map<const Node*, std::vector<Output>> pushed_;
 };
 

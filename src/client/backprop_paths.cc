@@ -1,4 +1,4 @@
-// Which nodes gradients pass, on which level, and in what order.
+// Finds the nodes that gradients pass through, their levels and their order.
 #include <algorithm>
 #include <utility>
 
@@ -55,7 +55,7 @@ Status Backprop::Validate() {
   return OkStatus();
 }
 
-// Gradients of what is computed in a loop's body are computed there too.
+// Gradients of values computed in a loop's body are computed in that body too.
 Status Backprop::FindBase() {
   base_ = InnermostWhile(ContextOf(ys_[0]));
   for (const Output& y : ys_) {
@@ -77,7 +77,7 @@ bool IsPop(const Node* n) {
   return n->op_name() == "StackPopV2" || n->op_name() == "StackPop";
 }
 
-// The node behind a handle that was passed on.
+// The node that made a forwarded handle.
 const Node* MakerOf(Output handle) {
   for (;;) {
     switch (handle.node->op().role) {
@@ -96,22 +96,22 @@ const Node* MakerOf(Output handle) {
 
 }  // namespace
 
-// TensorFlow's gradients of loops save on stacks.
+// TensorFlow's gradients of loops save values on stacks.
 void Backprop::FindStacks() {
   for (const auto& n : graph_->nodes())
     if (n->op_name() == "StackPushV2" || n->op_name() == "StackPush")
       pushed_[MakerOf(n->input(0))].push_back(n->input(1));
 }
 
-// A node's inputs, among them the value that it reads from where another loop
-// saved it.
+// A node's inputs. For a read from an array these include the value of the
+// other loop that was saved there.
 std::vector<Output> Backprop::InputsOf(const Node* n) const {
   std::vector<Output> inputs = n->inputs();
   if (const Output saved = LoopFamily::SavedValueOf(n); saved.valid())
     inputs.push_back(saved);
   if (!pushed_.empty() && IsPop(n)) {
     const Node* stack = MakerOf(n->input(0));
-    // A handle that was itself pushed: that of a loop within.
+    // A handle that was itself pushed: the stack of an inner loop.
     while (IsPop(stack)) {
       const auto of_handles = pushed_.find(MakerOf(stack->input(0)));
       if (of_handles == pushed_.end()) break;
@@ -143,7 +143,7 @@ bool Backprop::IsBaseMerge(const Node* n) const {
          IsInside(base_, InnermostWhile(ContextOf(n)));
 }
 
-// True if nothing flows from the node to its inputs, whatever it is given.
+// True if no gradient flows from the node to its inputs in any case.
 bool Backprop::StopsAt(const Node* n) const {
   if (stop_[Id(n)] || IsBaseMerge(n)) return true;
   switch (n->op().role) {
@@ -170,7 +170,7 @@ OutputSet Backprop::IntoStoppedVariables() const {
       if (in.valid() && IsDifferentiable(in.dtype()) && found.insert(in).second)
         open.push_back(in.node);
   };
-  // (Gradients have made nodes since, which count for nothing.)
+  // (Nodes created by the gradients since then are ignored.)
   const auto next = [&] {
     const Node* const n = open.back();
     open.pop_back();
@@ -240,7 +240,7 @@ WhileContext* Backprop::LevelAround(const WhileContext* loop) const {
   return IsInside(base_, outer) ? base_ : outer;
 }
 
-// Several Switches of one value by one predicate count as one.
+// Several Switches of the same value and predicate count as one.
 Node* Backprop::Representative(Node* n) const {
   if (n->op().role != OpRole::kSwitch) return n;
   const Conditional* c = graph_->control_flow().ConditionalOf(n);
@@ -249,8 +249,7 @@ Node* Backprop::Representative(Node* n) const {
   return it == c->switches().end() ? n : it->second;
 }
 
-// The unit that stands for the node on `level`, which is that of the node or
-// one around it.
+// The unit for the node on `level`, which is the node's level or one around it.
 size_t Backprop::UnitOf(Node* n, WhileContext* level) const {
   const WhileContext* at = LevelOf(n);
   if (at == level) return Id(Representative(n));
@@ -272,7 +271,7 @@ void Backprop::FindUnits() {
     if (!between_[i]) continue;
     Node* const n = graph_->nodes()[i].get();
     WhileContext* const level = LevelOf(n);
-    // The node and the loops that it is in, each on its level.
+    // The node and the loops around it, each on its own level.
     WhileContext* at = level;
     for (size_t unit = UnitOf(n, level);;) {
       if (!used[unit]) {
@@ -311,12 +310,11 @@ Status Backprop::NoGradientFor(const Node* node, const Status& why) const {
                              "; hint: RegisterGradient, or stop_gradients"));
 }
 
-// Why nothing flows from the node to `in`, one of its inputs; empty if
-// something does, or would if something came to the node.
+// The reason why no gradient flows from the node to `in`, one of its inputs;
+// empty if one does, or would if the node had a gradient.
 std::string Backprop::WhyBlocked(const Node* n, const Output& in) const {
   if (stop_[Id(n)]) return "it is one of stop_gradients";
-  if (IsBaseMerge(n))
-    return "it carries a variable of a loop that the ys are in";
+  if (IsBaseMerge(n)) return "it carries a variable of a loop around the ys";
   if (StopsAt(n)) {
     const auto name = n->AttrOr<std::string>("_gradient_op_type", n->op_name());
     const OpDef* const op =
@@ -332,7 +330,7 @@ std::string Backprop::WhyBlocked(const Node* n, const Output& in) const {
     return absl::StrCat("its input '", in.name(), "' is ",
                         DTypeName(RemoveRef(in.dtype())),
                         ", and gradients are of floating types");
-  // What only moves tokens gives a gradient wherever there is one.
+  // Ops that only move tokens pass every gradient on.
   const OpRole role = n->op().role;
   if (role != OpRole::kCompute && role != OpRole::kIdentity &&
       role != OpRole::kFunctional)
@@ -341,13 +339,14 @@ std::string Backprop::WhyBlocked(const Node* n, const Output& in) const {
   for (int i = 0; i < n->num_outputs(); ++i)
     came = came || HasGradient(Output(const_cast<Node*>(n), i));
   return came && Between(in.node) && !HasGradient(in)
-             ? absl::StrCat("its gradient function gives none for its input '",
-                            in.name(), "'")
+             ? absl::StrCat(
+                   "its gradient function returns none for its input '",
+                   in.name(), "'")
              : "";
 }
 
-// Goes back from the ys as gradients do. Where they do not go on, what lies
-// behind has that obstacle, unless a nearer one was found.
+// Follows the paths of the gradients back from the ys. Where a path ends, the
+// nodes behind it get that obstacle, unless they have a nearer one.
 void Backprop::ExplainNone(std::vector<Gradient>* grads) const {
   if (std::all_of(grads->begin(), grads->end(),
                   [](const Gradient& g) { return static_cast<bool>(g); }))
@@ -362,7 +361,7 @@ void Backprop::ExplainNone(std::vector<Gradient>* grads) const {
   std::vector<int> behind(between_.size(), kNotSeen);
   std::vector<char> flows(between_.size());
   std::deque<const Node*> open, blocked;
-  // (What was built since has no number there.)
+  // (Nodes built since have no index there.)
   const auto is_old = [&](const Node* n) { return Id(n) < between_.size(); };
   const auto flow_to = [&](const Node* n) {
     if (is_old(n) && !std::exchange(flows[Id(n)], 1)) open.push_back(n);
@@ -390,7 +389,7 @@ void Backprop::ExplainNone(std::vector<Gradient>* grads) const {
   while (!blocked.empty()) {
     const Node* const n = blocked.front();
     blocked.pop_front();
-    // An op's own reason says more than the type of what came of it.
+    // An op's own reason is more specific than the type of its output.
     if (!obstacles[static_cast<size_t>(behind[Id(n)])].op_declines &&
         StopsAt(n) && n->num_inputs() > 0) {
       behind[Id(n)] = static_cast<int>(obstacles.size());
@@ -414,7 +413,7 @@ void Backprop::ExplainNone(std::vector<Gradient>* grads) const {
   }
 }
 
-// "loss <- node <- x": a shortest way from some y through `node` to some x.
+// "loss <- node <- x": a shortest path from some y through `node` to some x.
 std::string Backprop::PathThrough(const Node* node) const {
   std::unordered_map<const Node*, const Node*> below, above;  // Towards node.
   std::deque<const Node*> queue;
@@ -439,7 +438,8 @@ std::string Backprop::PathThrough(const Node* node) const {
     names.insert(names.begin() + static_cast<std::ptrdiff_t>(at), n->name());
   constexpr size_t kMost = 12;
   if (names.size() > kMost) {
-    // The ends tell more than the middle, but the node itself must show.
+    // The ends are more informative than the middle, but `node` itself must be
+    // shown.
     std::vector<std::string> cut(names.begin(), names.begin() + 4);
     cut.insert(cut.end(), {"...", node->name(), "..."});
     cut.insert(cut.end(), names.end() - 4, names.end());

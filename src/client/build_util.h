@@ -1,4 +1,4 @@
-// What the client's builders have in common. Not for users.
+// Helpers shared by the client's builders. Internal.
 #ifndef SLUICE_CLIENT_BUILD_UTIL_H_
 #define SLUICE_CLIENT_BUILD_UTIL_H_
 
@@ -6,21 +6,21 @@
 
 namespace sluice {
 
-// The type that an operand has by itself: of bare numbers, those with a point
-// are float, as in Python clients of this field. kInvalid if it is null.
+// The type of an operand without context: a bare number with a fractional part
+// is float, as in Python clients. kInvalid if it is null.
 DType NaturalType(const Operand& x);
 
-// `o`, after the graph was told what the client knows of its shape beyond what
-// ops infer; null, with the error recorded, if they contradict each other.
+// Returns `o` after recording in the graph what the client knows about its
+// shape beyond what the op infers; null, with the error recorded, if the two
+// contradict each other.
 Output Shaped(Output o, const PartialShape& shape, SourceLoc loc);
 
-// An error with the line of the call that it is an error of, as BuildError
-// records it.
+// Adds the line of the call that failed to an error, as BuildError does.
 Status WithLine(const Status& error, SourceLoc loc);
 
-// Dimension `i` of x before a step, or -1.
+// The extent of dimension `i` of x as known before a step, or -1.
 int64_t KnownDim(const Output& x, int i);
-// The same as an int32 scalar: a constant where it is known, else computed.
+// The same as an int32 scalar: a constant if it is known, else computed.
 // REQUIRES: x has that dimension.
 Output DimOf(const Output& x, int i, SourceLoc loc);
 

@@ -1,4 +1,4 @@
-// What the client's tests share: a graph and session per test, values by name,
+// Shared by the client's tests: a graph and session per test, values by name,
 // finite differences.
 #ifndef SLUICE_CLIENT_CLIENT_TEST_UTIL_H_
 #define SLUICE_CLIENT_CLIENT_TEST_UTIL_H_

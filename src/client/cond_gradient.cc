@@ -1,5 +1,5 @@
-// Gradients of conditionals: a Merge's is a Switch by the same predicate, a
-// Switch's is a Merge of what the branches give.
+// Gradients of conditionals: the gradient of a Merge is a Switch with the same
+// predicate, that of a Switch is a Merge of the branches' gradients.
 #include <algorithm>
 #include <cstdint>
 #include <utility>
@@ -12,7 +12,7 @@
 namespace sluice {
 namespace {
 
-// The branch of `cond` that the value lives in; -1 for neither.
+// The branch of `cond` that the value belongs to; -1 for neither.
 int BranchOf(const Output& value, const Conditional* cond) {
   for (ControlFlowContext* c = ContextOf(value); c != nullptr; c = c->outer())
     if (c->AsCond() != nullptr && c->AsCond()->conditional() == cond)
@@ -102,7 +102,7 @@ Result<Output> Backprop::MergeDense(Node* node, Conditional* cond,
   return Built(Output(merge));
 }
 
-// Slices of either branch, none where a branch gives none.
+// Slices from either branch; no slices if the branch has no gradient.
 Result<Gradient> Backprop::MergeSparse(Node* node, Conditional* cond,
                                        const std::vector<Gradient>& dy) {
   const Gradient& some = dy[0] ? dy[0] : dy[1];

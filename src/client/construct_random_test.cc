@@ -1,6 +1,6 @@
-// Random nests of what is built upon conditionals and loops: what they compute
-// and their gradients of first and second order, against plain code on dual
-// numbers, under a random scheduler.
+// Random nests of constructs based on conditionals and loops: their values and
+// gradients of first and second order, against plain code on dual numbers,
+// under a random scheduler.
 #include <cmath>
 
 #include "base/sanitizers.h"
@@ -89,7 +89,7 @@ class RandomConstruct : public ::testing::TestWithParam<int> {
   }
 };
 
-// (Sanitizers, which are slow at this, are asked a tenth.)
+// (Sanitizers are slow here and run a tenth of the cases.)
 TEST_P(RandomConstruct, HasTheValuesAndTheGradientsOfPlainCode) {
   for (int i = 0; i < 40; i += kSanitized ? 10 : 1) {
     Check(static_cast<uint64_t>(GetParam() * 40 + i));

@@ -11,7 +11,7 @@ namespace {
 
 using Lock = std::lock_guard<std::recursive_mutex>;
 
-// As an output; bare numbers become constants of type `want`.
+// Converts to an output; bare numbers become constants of type `want`.
 Output AsOutput(const Operand& x, DType want) {
   return x.Get(x.weak && want == DType::kInvalid ? NaturalType(x) : want);
 }
@@ -20,9 +20,9 @@ std::string Describe(const Output& o) {
   return absl::StrCat(DTypeName(o.dtype()), " of shape ", o.shape().ToString());
 }
 
-// Two flows of different TensorArrays: the names of these; "" if they are not.
-// (Only the flow is a loop variable or a result of a branch, so that one array
-// cannot stand for another.)
+// The names of two different TensorArrays that the flows belong to; "" if they
+// do not. (Only the flow is a loop variable or a branch result, so one array
+// cannot replace another.)
 std::string DifferentArrays(const Output& want, const Output& got) {
   const Node* const a = TensorArrayOfFlow(want);
   const Node* const b = TensorArrayOfFlow(got);
@@ -35,8 +35,8 @@ bool IsPredicate(const Output& o) {
          o.shape().CompatibleWith(PartialShape::Scalar());
 }
 
-// False, and the graph's latest failure, if an output among the results of a
-// callable is null.
+// Returns false and records the graph's latest error if an output among the
+// results of a callable is null.
 bool AllThere(const std::vector<Operand>& values, const std::string& what,
               SourceLoc loc) {
   for (size_t i = 0; i < values.size(); ++i) {
@@ -74,8 +74,8 @@ std::vector<Output> BuildCond(const Operand& pred, const BranchFn& then_fn,
                                    "scalar, got ",
                                    Describe(p)),
                    loc);
-  // All of the conditional's Switches take this, so that all of it runs after
-  // the control dependencies around it.
+  // All Switches of the conditional read this, so that the whole conditional
+  // runs after the control dependencies around it.
   if (p.valid()) p = Build("Identity", {p}, {}, "pred_id", loc);
   if (!p.valid()) {
     const size_t n = then_fn().size();
@@ -107,8 +107,8 @@ std::vector<Output> BuildCond(const Operand& pred, const BranchFn& then_fn,
   if (!AllThere(if_true, what, loc) || !AllThere(if_false, what, loc))
     return failed();
   for (size_t i = 0; i < merged.size(); ++i) {
-    // A bare number takes the type of the other branch's value; of two, one
-    // with a point decides.
+    // A bare number takes the type of the other branch's value; if both are
+    // bare numbers, one with a fractional part decides.
     const Operand &f = if_false[i], &t = if_true[i];
     const bool from_false = t.weak && (!f.weak || IsFloating(NaturalType(f)));
     const DType want = NaturalType(from_false ? f : t);
@@ -140,8 +140,8 @@ std::vector<Output> BuildCond(const Operand& pred, const BranchFn& then_fn,
 
 namespace {
 
-// The first of some predicates, after assertions that at most one of them holds
-// and that at least one does, as asked for.
+// The index of the first true predicate, after the requested assertions that at
+// most one and at least one is true.
 Output CountedFirst(const std::vector<Output>& preds, bool at_most_one,
                     bool at_least_one, const std::string& what, SourceLoc loc) {
   const AtLine at(loc);
@@ -202,7 +202,8 @@ std::vector<Output> BuildCase(const std::vector<Operand>& preds,
   if (built && (exclusive || !default_fn))
     ps[0] = CountedFirst(ps, exclusive, !default_fn,
                          absl::StrCat("case '", scope.prefix(), "'"), loc);
-  // Without a default the last is taken where none holds: the step has failed.
+  // Without a default the last branch is used if no predicate is true: the step
+  // has failed.
   BranchFn rest = default_fn ? default_fn : fns.back();
   for (size_t i = default_fn ? fns.size() : fns.size() - 1; i-- > 0;)
     rest = [&, i, otherwise = rest] {
@@ -311,7 +312,7 @@ class LoopBuilder {
 
   bool Limit() {
     if (!options_.maximum_iterations.has_value()) return true;
-    const AtLine at(loc_);  // A bare number was converted who knows where.
+    const AtLine at(loc_);  // A bare number has no source line of its own.
     maximum_ = AsOutput(*options_.maximum_iterations, DType::kInvalid);
     if (!maximum_.valid()) return false;
     const DType t = RemoveRef(maximum_.dtype());
@@ -385,7 +386,7 @@ class LoopBuilder {
   const SourceLoc loc_;
   const NameScope scope_;
   const std::string what_;
-  size_t count_ = 0;  // Of the user's loop variables.
+  size_t count_ = 0;  // The number of the user's loop variables.
   Output maximum_;
   WhileContext* loop_ = nullptr;
 };

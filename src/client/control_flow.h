@@ -5,12 +5,12 @@
 //       std::tuple{0, 0.0f}, [&](Output i, Output) { return i < n; },
 //       [&](Output i, Output total) { return std::tuple{i + 1, total + x}; });
 //
-// The callables are called once, while the graph is built; what they use from
-// outside is captured. They may hold further conditionals and loops, to any
-// depth. An op that nothing of a construct's results depends on does not run:
-// to have an effect in every iteration, make a result depend on it
-// (ControlDependencies). Errors are recorded in the graph; results are null
-// then.
+// The callables are called once, while the graph is built; outer values that
+// they use are captured. They may contain further conditionals and loops, to
+// any depth. An op that no result of a construct depends on does not run: to
+// have an effect in every iteration, make a result depend on it
+// (ControlDependencies). Errors are recorded in the graph; results are then
+// null.
 #ifndef SLUICE_CLIENT_CONTROL_FLOW_H_
 #define SLUICE_CLIENT_CONTROL_FLOW_H_
 
@@ -38,10 +38,10 @@ std::vector<Output> BuildCase(const std::vector<Operand>& preds,
                               const std::vector<BranchFn>& fns,
                               const BranchFn& default_fn, bool exclusive,
                               const std::string& name, SourceLoc loc);
-// A value that is there when the node has run.
+// A value that is available once the node has run.
 std::vector<Operand> After(Node* node, SourceLoc loc);
 
-// What a branch falls apart into. Keeps in `like` what the first one returned.
+// The parts of a branch's result. `like` keeps the first branch's result.
 template <typename R, typename Fn>
 BranchFn BranchOf(Fn& fn, std::optional<R>* like, SourceLoc loc) {
   return [&fn, like, loc] {
@@ -78,10 +78,11 @@ struct BranchResult<Node*> {
 
 }  // namespace internal
 
-// What then_fn returns if `pred` (a boolean scalar) holds, else what else_fn
-// returns; only that branch runs. The branches return as many values of the
-// same types: an output, or a structure of them (client/structure.h). Branches
-// for their effects alone return a Node* to run; so does the conditional.
+// Returns the result of then_fn if `pred` (a boolean scalar) is true, else the
+// result of else_fn; only that branch runs. Both branches return the same
+// number of values of the same types: an output, or a structure of outputs
+// (client/structure.h). Branches that run only for their effects return a
+// Node*; the conditional then returns a Node* too.
 template <typename Then, typename Else>
 auto Cond(const Operand& pred, Then&& then_fn, Else&& else_fn,
           const std::string& name = "cond", SourceLoc loc = CallerLoc()) {
@@ -98,8 +99,8 @@ auto Cond(const Operand& pred, Then&& then_fn, Else&& else_fn,
   return internal::ResultLike(like, merged);
 }
 
-// A C++ bool (or number) decides while the graph is built, once: as a predicate
-// it is nearly always a mistake, such as a comparison of C++ values.
+// A C++ bool (or number) would decide once, while the graph is built. As a
+// predicate it is nearly always a mistake, such as a comparison of C++ values.
 template <typename B, typename Then, typename Else>
 requires std::is_arithmetic_v<B>
 void Cond(B, Then&&, Else&&, const std::string& = "cond",
@@ -112,9 +113,9 @@ void Cond(B, Then&&, Else&&, const std::string& = "cond",
 template <typename R>
 using CaseBranch = std::pair<Output, std::function<R()>>;
 
-// What the first branch returns whose predicate holds, else what default_fn
-// returns: Case<Output>({{x < 0, f}, {x < 10, g}}, h). The step fails where no
-// predicate holds and there is no default, or where several hold in an
+// Returns the result of the first branch whose predicate is true, else that of
+// default_fn: Case<Output>({{x < 0, f}, {x < 10, g}}, h). The step fails if no
+// predicate is true and there is no default, or if several are true in an
 // exclusive Case.
 template <typename R>
 auto Case(const std::vector<CaseBranch<R>>& branches,
@@ -132,24 +133,24 @@ auto Case(const std::vector<CaseBranch<R>>& branches,
   if (default_fn) otherwise = internal::BranchOf(default_fn, &like, loc);
   const std::vector<Output> merged =
       internal::BuildCase(preds, fns, otherwise, exclusive, name, loc);
-  if (!like.has_value()) like.emplace();  // There were no branches at all.
+  if (!like.has_value()) like.emplace();  // There were no branches.
   return internal::ResultLike(like, merged);
 }
 
 // ---- Loops ------------------------------------------------------------------
 
 struct WhileOptions {
-  // How many iterations may run at once.
+  // The number of iterations that may run at once.
   int parallel_iterations = 32;
   // Whether gradients may flow through the loop.
   bool back_prop = true;
   // Whether values saved for the gradients may wait in slower memory.
   bool swap_memory = false;
-  // The loop ends after so many iterations even if its condition holds: an
-  // integer scalar, or none.
+  // The loop ends after this many iterations even if its condition is still
+  // true: an integer scalar, or none.
   std::optional<Operand> maximum_iterations = std::nullopt;
-  // What is known of each value's shape in every iteration, in the order in
-  // which the loop variables fall apart; empty: the shapes they enter with.
+  // Known shapes of the loop variables that hold in every iteration, in the
+  // order of the flattened variables; empty: the shapes of the initial values.
   std::vector<PartialShape> shape_invariants = {};
   std::string name = "while";
 };
@@ -163,12 +164,12 @@ std::vector<Output> BuildWhile(const std::vector<Operand>& init,
 
 }  // namespace internal
 
-// Repeats `body` while `cond` holds, from `init` on; what the loop variables
-// are in the end. `init` is an output, a vector of outputs, or any structure of
-// them: both callables are called with the same structure (the parts of a
-// tuple, array or pair one by one, or as a whole); `cond` returns a boolean
-// scalar and `body` the variables' next values. A variable keeps its type, and
-// its shape unless an invariant allows it to vary.
+// Repeats `body` while `cond` is true, starting from `init`, and returns the
+// final values of the loop variables. `init` is an output, a vector of outputs,
+// or any structure of them. Both callables receive the same structure (the
+// parts of a tuple, array or pair as separate arguments, or as a whole); `cond`
+// returns a boolean scalar and `body` the variables' next values. A variable
+// keeps its type, and its shape unless an invariant allows it to vary.
 template <typename Init, typename CondFn, typename BodyFn>
 StructureOf<Init> While(const Init& init, CondFn&& cond, BodyFn&& body,
                         const WhileOptions& options = {},

@@ -98,7 +98,7 @@ TEST_F(WhileGradientTest, OfAPower) {
   }
 }
 
-// What they multiply is collected, and one product made of it.
+// The factors are collected, and their gradient is one product.
 TEST_F(WhileGradientTest, OfWeightsThatMultiplyFewRows) {
   const Output w = In({16, 17}, "w"), v = In({17, 16}, "v");
   const Output x = In({1, 16}), n = Placeholder<int>({}, "n");
@@ -128,7 +128,7 @@ TEST_F(WhileGradientTest, OfWeightsThatMultiplyFewRows) {
   const Output y = layers(n, x);
   ExpectGradients(y * y, fed(0));
   ExpectGradients(y * y, fed(3), 2);
-  // Where the loop itself is in a loop, and runs in some iterations only.
+  // The loop itself is inside a loop, and runs in some iterations only.
   const Output nested = std::get<1>(While(
       std::tuple{0, x}, [&](Output i, Output) { return i < 3; },
       [&](Output i, Output h) {
@@ -289,7 +289,7 @@ TEST_F(WhileGradientTest, OfVariablesThatAreStoppedAreZeroBesideOthers) {
   EXPECT_EQ(Value(g[0], feeds), 8);
   EXPECT_EQ(Value(g[1], feeds), 0);
   EXPECT_EQ(Value(g[2], feeds), 0);
-  // None, where the ys are made of none of it, or no gradient goes through.
+  // None if the ys do not depend on it, or if no gradient flows.
   EXPECT_FALSE(Grad(a, z).valid());
   EXPECT_FALSE(Grad(a, w).valid());
   EXPECT_FALSE(Grad(ops::StopGradient(a + b), x).valid());
@@ -428,7 +428,7 @@ TEST_F(WhileGradientTest, StopsWhereTold) {
       [&](Output i, Output a) {
         return std::tuple{i + 1, a * ops::StopGradient(a * x)};
       });
-  // y = x^(2^3) x^(1 + 2 + 4); what is not stopped: x * (all else).
+  // y = x^(2^3) x^(1 + 2 + 4); not stopped: x * (the rest).
   const double v = 1.1;
   EXPECT_NEAR(Value(Grad(y, x), {{x, Scalar(v)}}), std::pow(v, 14), 1e-9);
   EXPECT_FALSE(Grad(y * 1.0, x, {.stop_gradients = {y}}).valid());
@@ -465,13 +465,13 @@ TEST_F(WhileGradientTest, XsWithinALoopAreRefused) {
         return std::tuple{i + 1, within};
       });
   EXPECT_THAT(std::string(Gradients({y}, {within}).status().message()),
-              HasSubstr("expected xs that are not within a loop"));
+              HasSubstr("expected xs outside of loops"));
   EXPECT_THAT(std::string(Gradients({y, within}, {x}).status().message()),
               HasSubstr("expected ys of one loop"));
 }
 
-// What could not be built elsewhere, a half-built loop among it, is no error of
-// theirs.
+// Errors elsewhere in the graph, including a half-built loop, do not affect
+// gradients.
 TEST_F(WhileGradientTest, AnErrorElsewhereInTheGraphIsNotTheirs) {
   const Output x = In(), one = Constant(1.0);
   const Output failed = While(

@@ -1,8 +1,8 @@
-// Nothing of a step outlives it: programs of nested loops, conditionals,
-// arrays, stacks, lists and recursion are broken off at random moments - by an
-// error, by a request for more memory than there is, by a session that is
-// closed, by a deadline - and then there is as much memory in use as before,
-// and the same program runs again as if nothing had been.
+// No memory outlives a step: programs of nested loops, conditionals, arrays,
+// stacks, lists and recursion are interrupted at random moments - by an error,
+// by a request for more memory than available, by closing the session, by a
+// deadline - and then as much memory is in use as before, and the same program
+// runs again as usual.
 #include <malloc.h>
 
 #include <array>
@@ -36,20 +36,20 @@ using Clock = std::chrono::steady_clock;
 
 enum class Break {
   kFail,      // The kernel fails.
-  kMemory,    // It asks for more memory than there is.
+  kMemory,    // It requests more memory than available.
   kClose,     // The session is closed, by the thread that runs the kernel
-  kThread,    //   or by another one, some time after.
-  kDeadline,  // It takes until the deadline.
+  kThread,    //   or by another one, some time later.
+  kDeadline,  // It runs until the deadline.
 };
 constexpr int kBreaks = 5;
 
-// What the breakable nodes of the running step do. Set between steps.
+// The action of the breakable nodes in the running step. Set between steps.
 struct Breaker {
-  std::atomic<int64_t> runs{0};  // Of breakable nodes, in this step.
+  std::atomic<int64_t> runs{0};  // Runs of breakable nodes in this step.
   int64_t at = -1;               // The run that breaks the step; -1: none.
   Break how = Break::kFail;
   Session* session = nullptr;
-  std::atomic<bool> close{false};  // Tells the other thread.
+  std::atomic<bool> close{false};  // Signals the other thread.
 };
 Breaker& TheBreaker() {
   static auto* const breaker = new Breaker;
@@ -102,7 +102,7 @@ SLUICE_OP(TestBreakable)
     .Family("test")
     .Doc("x; the step may break here.");
 
-// What handles of the running step own, as seen on their way.
+// Objects owned by handles of the running step, observed in passing.
 std::vector<std::weak_ptr<const void>>& Watched() {
   static auto* const watched = new std::vector<std::weak_ptr<const void>>;
   return *watched;
@@ -128,15 +128,15 @@ SLUICE_OP(TestWatch)
     .Family("test")
     .Doc("A handle, whose resource must not outlive the step.");
 
-// What a step may forget to give back: the tests must see each of these.
+// Leaks that are planted: the tests must detect each of these.
 enum class Leak {
   kNone,
   kTensor,   // A buffer.
   kElement,  // A row of a larger tensor.
-  kScalars,  // Scalars, which have no buffer: an array that keeps them as
+  kScalars,  // Scalars, which have no buffer: an array that stores them as
              // words.
-  kHandle,   // An empty array: its handle alone.
-  kObject,   // No tensor at all: what frames and saved lists are made of.
+  kHandle,   // An empty array: only its handle.
+  kObject,   // No tensor: an object as used for frames and saved lists.
 };
 struct Planted {
   Leak leak = Leak::kNone;
@@ -155,7 +155,7 @@ std::shared_ptr<TensorArrayState> SomeArray(DType t, int64_t size) {
   return std::make_shared<TensorArrayState>(decl, size);
 }
 
-// Forgets what is planted, once.
+// Plants one leak.
 void Forget() {
   Planted& p = ThePlanted();
   const auto keep = [&p](std::shared_ptr<TensorArrayState> array) {
@@ -392,7 +392,7 @@ Step Locks() {
   return {{{x, Fill({8}, .4f)}}, {sum}};
 }
 
-// Kernels that are long enough to run beside others.
+// Kernels that run long enough to overlap with others.
 Step LongKernels() {
   const Output x = Floats({96, 96}, "x");
   const auto [i, a, b, c] = While(
@@ -407,7 +407,7 @@ Step LongKernels() {
   return {{{x, Fill({96, 96}, .4f)}}, {y, Grad(y, x)}};
 }
 
-// ---- Running them -----------------------------------------------------------
+// ---- Execution --------------------------------------------------------------
 
 class LeakTest : public ::testing::Test {
  protected:
@@ -424,8 +424,8 @@ class LeakTest : public ::testing::Test {
     }
     return o;
   }
-  // Bytes that the program has asked for and not given back, whatever for; 0
-  // where a sanitizer has taken malloc over (it looks for leaks itself).
+  // Bytes that the program has allocated and not freed; 0 if a sanitizer
+  // replaces malloc (and checks leaks itself).
   static int64_t HeapBytes() {
     if (kSanitized) return 0;
     const struct mallinfo2 info = mallinfo2();
@@ -438,12 +438,12 @@ class LeakTest : public ::testing::Test {
     Watched().clear();
   }
 
-  // One session of a kind, for as many steps as it lives.
+  // A session of one kind, for several steps.
   struct Running {
     std::unique_ptr<Session> session;
     Session::Callable run;
     std::vector<Tensor> fed;
-    int64_t runs = 0;  // Of breakable nodes, in a step that is not broken.
+    int64_t runs = 0;  // Runs of breakable nodes in an uninterrupted step.
   };
 
   Running Open(Graph& graph, const Step& step, int kind, uint64_t seed) {
@@ -463,7 +463,7 @@ class LeakTest : public ::testing::Test {
     return r;
   }
 
-  // A whole step gives what the first one gave.
+  // A whole step returns the same results as the first one.
   void ExpectTheSame(Running& r) {
     TheBreaker().runs = 0;
     const Result<std::vector<Tensor>> got = r.run.Run(r.fed);
@@ -475,7 +475,7 @@ class LeakTest : public ::testing::Test {
                   ::testing::Pointwise(::testing::FloatNear(1e-4f), want_[i]));
   }
 
-  // Breaks steps off in every way, `rounds` of them.
+  // Interrupts steps in every way, `rounds` of them.
   void BreakOff(Graph& graph, const Step& step, int rounds, uint64_t seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     ASSERT_TRUE(graph.status().ok()) << graph.status();
@@ -520,11 +520,11 @@ class LeakTest : public ::testing::Test {
     }
   }
 
-  // Less than an object that is forgotten takes, more than pools that are still
-  // filling up.
+  // Less than the size of a leaked object, more than pools that are still
+  // growing.
   static constexpr int64_t kLeast = 64;
-  // What the heap grows by with each step, where every other one is broken off:
-  // the least of several stretches, since pools and caches fill up some time.
+  // The heap growth per step if every other step is interrupted: the minimum
+  // over several stretches, since pools and caches stop growing at some point.
   int64_t HeapGrowth(Graph& graph, const Step& step, int kind) {
     constexpr int kStretches = kSanitized ? 1 : 40;
     constexpr int kRounds = kSanitized ? 10 : 40;
@@ -565,7 +565,7 @@ class LeakTest : public ::testing::Test {
         EXPECT_TRUE(r.session->Close().ok());
       });
     const Status s = r.run.Run(r.fed, options).status();
-    b.close = true;  // (A step may end before its time.)
+    b.close = true;  // (The step may end early.)
     if (other.joinable()) other.join();
     return s;
   }
@@ -586,7 +586,7 @@ TEST_P(LeaksOf, NothingOutlivesAStepThatIsBrokenOff) {
   const WithGraph use(graph);
   const Step step = GetParam().build();
   BreakOff(graph, step, kSanitized ? 50 : 80, 1);
-  // The dice show every end.
+  // Every way of ending occurs.
   EXPECT_GT(ended_[StatusCode::kInternal], 0);
   EXPECT_GT(ended_[StatusCode::kResourceExhausted], 0);
   EXPECT_GT(ended_[StatusCode::kCancelled], 0);
@@ -615,13 +615,13 @@ INSTANTIATE_TEST_SUITE_P(
                       NamedProgram{"LongKernels", LongKernels}),
     [](const auto& p) { return p.param.name; });
 
-// Whatever a step forgot, one of the checks sees: the bytes of tensors that are
-// alive, or those of the heap.
+// One of the checks detects each kind of leak: the bytes of live tensors, or
+// those of the heap.
 TEST_F(LeakTest, EveryKindOfLeakIsSeen) {
   Graph graph;
   const WithGraph use(graph);
   const Step step = TrainingInTheGraph();
-  // (Under a sanitizer mallinfo knows nothing; LeakSanitizer looks there.)
+  // (Under a sanitizer mallinfo reports nothing; LeakSanitizer checks instead.)
   if (HeapBytes() == 0)
     GTEST_SKIP() << "expected a malloc that counts, got a sanitizer's";
   Planted& p = ThePlanted();

@@ -1,5 +1,5 @@
-// Random nests of conditionals and loops: what they compute and their gradients
-// of first and second order, against plain code on dual numbers, under a random
+// Random nests of conditionals and loops: their values and gradients of first
+// and second order, against plain code on dual numbers, under a random
 // scheduler.
 #include <cmath>
 
@@ -64,7 +64,7 @@ class RandomProgram : public ::testing::TestWithParam<int> {
                     fetches);
     ASSERT_TRUE(got.ok()) << got.status();
 
-    // The same of what another program was given to differentiate.
+    // The same gradients in a copy that was exported and imported.
     if (seed % 4 == 0) {
       SCOPED_TRACE("imported");
       Graph copy;
@@ -113,7 +113,7 @@ class RandomProgram : public ::testing::TestWithParam<int> {
     }
   }
 
-  // What the graph is when it has been exported: without a word on contexts.
+  // Exports and imports the graph, which loses its contexts.
   static void Import(const Graph& from, Graph& to) {
     const Result<std::string> bytes = ExportGraphDef(from);
     ASSERT_TRUE(bytes.ok()) << bytes.status();
@@ -130,7 +130,7 @@ class RandomProgram : public ::testing::TestWithParam<int> {
   }
 };
 
-// (Of sanitizers, which are slow at this, a seventh is asked.)
+// (Sanitizers are slow here and run a seventh of the cases.)
 TEST_P(RandomProgram, HasTheValuesAndTheGradientsOfPlainCode) {
   for (int i = 0; i < 60; i += kSanitized ? 7 : 1) {
     Check(static_cast<uint64_t>(GetParam() * 60 + i));

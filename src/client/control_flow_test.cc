@@ -241,7 +241,7 @@ TEST_F(ControlFlowTest, ResourceAndReferenceVariablesAreUpdatedInBodies) {
   EXPECT_GE(CountOps("RefEnter"), 1);
 }
 
-// As TensorFlow's Python reads references: by one Identity, outside.
+// As in TensorFlow's Python: a reference is read by one Identity, outside.
 TEST_F(ControlFlowTest, AReadOutsideOfALoopSeesWhatTheLoopAssigns) {
   const Var v(1.0f, "v", {.reference = true});
   const Var w(0.0f, "w", {.reference = true});
@@ -532,7 +532,7 @@ TEST_F(ControlFlowTest, EmptyTensorsAndNaNGoRound) {
       });
   EXPECT_EQ(Eval(x).shape().ToString(), "[0,3]");
   EXPECT_TRUE(std::isnan(Value<float>(y)));
-  // A NaN is less than nothing.
+  // Comparisons with NaN are false.
   const Output z = While(
       Constant(NAN), [](Output z) { return z < 10; },
       [](Output z) { return z + 1; });

@@ -1,4 +1,4 @@
-// What the tests of conditionals and loops share.
+// Shared by the tests of conditionals and loops.
 #ifndef SLUICE_CLIENT_CONTROL_FLOW_TEST_UTIL_H_
 #define SLUICE_CLIENT_CONTROL_FLOW_TEST_UTIL_H_
 

@@ -28,7 +28,7 @@ const std::vector<std::string>& StateOps() {
   return *ops;
 }
 
-// Its copies in scopes of several threads choose together.
+// Shared by copies in the scopes of several threads.
 struct Loads {
   std::mutex mu;
   std::vector<double> of_task;  // GUARDED_BY(mu)
@@ -81,11 +81,11 @@ DeviceFunction ReplicaDeviceSetter(ReplicaDeviceOptions options) {
     const std::string& device = makes_state ? o.ps_device : o.worker_device;
     const Result<DeviceName> ours = DeviceName::Parse(device);
     const Result<DeviceName> within = DeviceName::Parse(node->device());
-    // (Whoever applies this says what is wrong with the name.)
+    // (The placer reports an invalid name.)
     if (!ours.ok()) return device;
     if (!within.ok()) return node->device();
     const DeviceName merged = within->WithDefaults(*ours);
-    // A task is one of the job that has been counted.
+    // The task is in the job whose tasks were counted.
     if (!makes_state || ours->job.empty() || merged.job != ours->job ||
         within->task >= 0)
       return merged.ToString();

@@ -94,7 +94,7 @@ TEST_F(DevicePlacementTest, LoadIsTheBytesOfAVariable) {
   EXPECT_EQ(load(DType::kInt8, PartialShape()), 1);
   EXPECT_EQ(load(DType::kString, PartialShape({2})), 16);
   EXPECT_EQ(load(DType::kFloat, PartialShape({0, 4})), 0);
-  // Beyond what an integer holds.
+  // Beyond the range of integers.
   EXPECT_GT(load(DType::kFloat, PartialShape({1 << 30, 1 << 30, 1 << 30})),
             4e27);
   EXPECT_EQ(BytesOfState(*BuildNode("NoOp", {}, {})), 1);

@@ -12,15 +12,15 @@
 namespace sluice {
 namespace {
 
-// What a gradient is where nothing flows: zeros like the value.
+// The gradient where none flows: zeros like the value.
 Output NoGradientLike(const Output& x) {
   if (RemoveRef(x.dtype()) == DType::kString)
     return Build("Identity", {x}, {}, "", {});
   return Build("ZerosLike", {x}, {}, "", {});
 }
 
-// The type of the variable behind an argument: as it tells, or by what reads
-// it.
+// The type of the variable behind an argument: from the argument, or from the
+// ops that read it.
 DType VariableTypeOfArg(const FunctionBody& body, size_t i) {
   const DType told = ToldVariableType(*body.args[i]);
   if (told != DType::kInvalid) return told;
@@ -34,8 +34,8 @@ DType VariableTypeOfArg(const FunctionBody& body, size_t i) {
   return DType::kFloat;
 }
 
-// g(x..., dy...) -> dx..., for f(x...) -> y...: the nodes of f, and of its
-// gradients beside them.
+// g(x..., dy...) -> dx..., for f(x...) -> y...: contains the nodes of f and of
+// its gradients.
 Status BuildGradient(const FunctionBody& f, FunctionBody* out) {
   Graph& g = *out->graph;
   const WithGraph use(g);
@@ -111,7 +111,8 @@ Status BuildGradient(const FunctionBody& f, FunctionBody* out) {
   return true;
 }();
 
-// The function that a node calls, for its inputs from `first` on.
+// The function that a node calls, whose arguments are the inputs from `first`
+// on.
 FunctionRef FunctionOf(const Node& n, int* first) {
   if (KindOfCall(n) != CallKind::kGradient) return CalledFunction(n, first);
   *first = 0;
@@ -154,7 +155,7 @@ Status LowerForGradients(const std::vector<Output>& ys,
                          const std::vector<Output>& xs) {
   Graph& g = CurrentGraph();
   for (const auto* list : {&ys, &xs})
-    for (const Output& o : *list)  // What makes no sense is told elsewhere.
+    for (const Output& o : *list)  // Invalid outputs are reported elsewhere.
       if (!o.valid() || o.graph() != &g || o.dtype() == DType::kInvalid)
         return OkStatus();
   std::vector<uint8_t> needed(static_cast<size_t>(g.num_nodes())),
@@ -178,7 +179,7 @@ Status LowerForGradients(const std::vector<Output>& ys,
       }
   }
   if (functional.empty()) return OkStatus();
-  // What is lowered belongs to what the node belongs to.
+  // Inlined nodes belong to the context of the node that they replace.
   SLUICE_RETURN_IF_ERROR(RecoverControlFlow(&g));
   for (const Output& x : xs) mark(reached, x.node);
   while (!open.empty()) {

@@ -1,4 +1,4 @@
-// Gradients of calls. Not for users.
+// Gradients of function calls. Internal.
 #ifndef SLUICE_CLIENT_FUNCTION_GRADIENTS_H_
 #define SLUICE_CLIENT_FUNCTION_GRADIENTS_H_
 
@@ -8,14 +8,13 @@
 
 namespace sluice {
 
-// Puts the bodies of functional nodes between the xs and the ys in their place,
-// so that gradients go through primitives. What stays are calls of functions
-// that may call themselves.
+// Inlines the functional nodes between the xs and the ys, so that gradients go
+// through primitive ops. Calls of functions that may be recursive are kept.
 Status LowerForGradients(const std::vector<Output>& ys,
                          const std::vector<Output>& xs);
 
-// The gradient of a call that stays: a SymbolicGradient of its function, whose
-// gradient in turn is a SymbolicGradient of that.
+// The gradient of a call that was kept: a SymbolicGradient of its function,
+// whose gradient is again a SymbolicGradient.
 Status CallGradient(GradContext& c);
 
 }  // namespace sluice

@@ -1,4 +1,4 @@
-// What the tests of functions share, whether they define them or lower them.
+// Shared by the tests that define functions and those that inline them.
 #ifndef SLUICE_CLIENT_FUNCTION_TEST_UTIL_H_
 #define SLUICE_CLIENT_FUNCTION_TEST_UTIL_H_
 

@@ -15,20 +15,21 @@ struct Function::State {
   bool stateful = false;
   std::vector<PartialShape> result_shapes;
   std::vector<Output> captures;
-  // Where its body is being built; null else.
+  // The graph in which its body is being built; else null.
   const Graph* body = nullptr;
-  // A body of another function, or the graph itself, called it before it was
-  // known what it captures.
+  // Called from another function's body or from the graph before its captures
+  // were known.
   bool called_early = false;
   bool defined = true;
-  // Of a function that could not be defined: why, and what its calls give.
+  // For a function that could not be defined: the error, and the number of null
+  // outputs that its calls return.
   Status failed;
   size_t num_results = 0;
 };
 
 namespace {
 
-// Adds the arguments of a body that stand for what it uses from outside. Lives
+// Adds the arguments of a body that represent captured outer values. Lives
 // while the body is built.
 class Captures {
  public:
@@ -38,7 +39,7 @@ class Captures {
   }
   ~Captures() { body_->graph->capture = nullptr; }
 
-  // Of the owner's graph, one for each argument that was added.
+  // Outputs of the owner's graph, one for each added argument.
   const std::vector<Output>& outputs() const { return outputs_; }
 
  private:
@@ -49,7 +50,7 @@ class Captures {
           "function: expected an output of its body or of the graph where it "
           "is defined, got one of another graph; ",
           outside.node->Describe());
-    // (A body within a body: the outer one captures first.)
+    // (For nested bodies, the outer one captures first.)
     Output value = outside;
     if (from != &owner_) {
       SLUICE_ASSIGN_OR_RETURN(value, owner_.capture(outside));
@@ -92,7 +93,7 @@ std::string TypeList(const std::vector<DType>& types) {
 }
 
 // The calls of a function in its own body were built before all of its captures
-// were known: gives them those, from arg `first` on.
+// were known: adds the captures to them, from argument `first` on.
 Status PassCapturesOn(const std::string& name, size_t first,
                       const FunctionBody& body) {
   Graph& g = *body.graph;
@@ -156,7 +157,7 @@ class FunctionDefiner {
         options_(options),
         loc_(loc) {}
 
-  // Fills in what `function` is; it was declared if it has a state.
+  // Fills in `function`, which has a state if it was declared.
   Function Define(Function function, const FunctionBuilder& build) {
     if (function.state_ == nullptr)
       function = Function(name_, false, options_.result_shapes);
@@ -213,7 +214,7 @@ class FunctionDefiner {
     return owner_.function_library().Define(name_, std::move(def));
   }
 
-  // The body, as a FunctionDef in the library.
+  // Builds the body as a FunctionDef in the library.
   Status Build(Function::State* state, FunctionBody* body,
                const FunctionBuilder& build) {
     Graph& g = *body->graph;
@@ -234,8 +235,8 @@ class FunctionDefiner {
         args.push_back(OrFailure(arg));
       }
       Captures captures(owner_, body);
-      // (Also where an argument failed: how many results there are is known
-      // afterwards.)
+      // (Also after a failed argument, since only the call reveals the number
+      // of results.)
       const std::vector<Output> results = build(args).outputs;
       if (result_types_ == nullptr) state->num_results = results.size();
       for (const Output& o : results) body->results.push_back(Operand(o).Get());
@@ -256,7 +257,7 @@ class FunctionDefiner {
             "given, got '",
             captured[0].name(), "'; hint: pass it as an argument; ",
             captured[0].node->Describe());
-      // Its own calls are checked against what it is declared to take.
+      // Its own calls are checked against its declared argument types.
       if (result_types_ != nullptr) SLUICE_RETURN_IF_ERROR(DeclareAs(body));
       SLUICE_RETURN_IF_ERROR(PassCapturesOn(name_, arg_types_.size(), *body));
     }
@@ -276,7 +277,7 @@ class FunctionDefiner {
   Graph& owner_;
   const std::string& name_;
   const std::vector<DType>& arg_types_;
-  const std::vector<DType>* const result_types_;  // Null: as the body has it.
+  const std::vector<DType>* const result_types_;  // Null: taken from the body.
   const FunctionOptions& options_;
   const SourceLoc loc_;
 };
@@ -335,7 +336,7 @@ CallResults Function::operator()(const std::vector<Output>& args,
   }
   std::vector<Output> inputs = args;
   inputs.insert(inputs.end(), state_->captures.begin(), state_->captures.end());
-  // (A null argument has an error of its own.)
+  // (A null argument has recorded its own error.)
   if (std::all_of(inputs.begin(), inputs.end(),
                   [](const Output& o) { return o.valid(); }))
     if (Status s = g.function_library().CheckArguments(ref(), inputs);

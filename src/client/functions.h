@@ -1,6 +1,6 @@
-// Functions of a graph: parts that are built once and called wherever they are
-// needed, also by themselves. They live in the graph's library (ToGraphDef and
-// ImportGraphDef carry them), and calls are differentiable.
+// Functions of a graph: subgraphs that are built once and called from several
+// places, including recursively. They are stored in the graph's library
+// (ToGraphDef and ImportGraphDef preserve them), and calls are differentiable.
 //
 //   Function fib = DefineFunction(
 //       "fib", {DType::kInt32}, {DType::kInt32},
@@ -11,8 +11,8 @@
 //       });
 //   Output y = fib({Constant(20)})[0];
 //
-// What a body uses from outside (outputs, variables) is captured, as in loops:
-// it becomes a further argument, which every call adds by itself.
+// Outer values that a body uses (outputs, variables) are captured, as in loops:
+// each becomes an additional argument that every call passes automatically.
 #ifndef SLUICE_CLIENT_FUNCTIONS_H_
 #define SLUICE_CLIENT_FUNCTIONS_H_
 
@@ -29,7 +29,7 @@ namespace sluice {
 
 class Function;
 
-// What a body gives: one output, or several.
+// The results of a body: one output, or several.
 class FunctionResults {
  public:
   FunctionResults(Output o) : outputs(1, o) {}  // NOLINT
@@ -43,7 +43,7 @@ using FunctionBuilder =
 using RecursiveBuilder = std::function<FunctionResults(
     const Function& self, const std::vector<Output>& args)>;
 
-// What a call gives, one output per result. An index past the end gives a null
+// The results of a call, one output each. An index past the end returns a null
 // output, and is recorded as an error of the ambient graph.
 class CallResults : public std::vector<Output> {
  public:
@@ -71,43 +71,44 @@ class Function {
   const std::string& name() const;
   // For attributes of functional ops, whose arguments end with captures().
   FunctionRef ref() const { return FunctionRef{name(), nullptr}; }
-  // What the body uses from outside: outputs of the graph where it was defined.
+  // The outer values that the body uses: outputs of the graph that defined it.
   const std::vector<Output>& captures() const;
 
-  // Calls it in the ambient graph, which must have it (the graph where it was
-  // defined, or the body of another function there). One output per result;
-  // null on errors, which are recorded in the graph.
+  // Calls the function in the ambient graph, which must contain it (the graph
+  // that defined it, or the body of another function there). One output per
+  // result; null on errors, which are recorded in the graph.
   CallResults operator()(const std::vector<Output>& args,
                          SourceLoc loc = CallerLoc()) const;
 
  private:
   friend class FunctionDefiner;
-  struct State;  // Shared by copies: what is known once it is defined.
+  struct State;  // Shared by copies; filled in when the function is defined.
   std::shared_ptr<State> state_;
 };
 
 struct FunctionOptions {
-  // What is known of the arguments' shapes beforehand; may be short.
+  // Known shapes of the arguments; may be shorter than the argument list.
   std::vector<PartialShape> arg_shapes = {};
-  // What the results' shapes will be: inference does not see through a call of
-  // a function by itself. Checked when the call has run. May be short.
+  // Shapes of the results, for recursive functions: inference cannot see
+  // through a call of the function within its own body. Checked after the call
+  // has run. May be shorter than the result list.
   std::vector<PartialShape> result_shapes = {};
-  // Says beforehand that a declared function will have effects beside its
-  // results (an assignment). Found out from the body otherwise.
+  // For DeclareFunction: the body will have effects besides its results (such
+  // as an assignment). Without this it is determined from the body.
   bool stateful = false;
 };
 
-// Defines a function of the ambient graph. `build` makes the body in a graph of
-// its own, once, from the arguments it is given; what else it uses is captured
-// (a reference variable: its value, which the body cannot assign). Names are
-// unique in a graph; errors are recorded in it, and calls give as many null
-// outputs as the function has results.
+// Defines a function of the ambient graph. `build` is called once and builds
+// the body in a graph of its own from the given arguments; other values that it
+// uses are captured (for a reference variable its value, which the body cannot
+// assign). Names are unique in a graph. Errors are recorded in it; calls then
+// return as many null outputs as the function has results.
 Function DefineFunction(const std::string& name,
                         const std::vector<DType>& arg_types,
                         const FunctionBuilder& build,
                         const FunctionOptions& options = {},
                         SourceLoc loc = CallerLoc());
-// A function that may call itself: so its results' types are said beforehand.
+// A function that may call itself; its result types are therefore given.
 Function DefineFunction(const std::string& name,
                         const std::vector<DType>& arg_types,
                         const std::vector<DType>& result_types,
@@ -115,9 +116,9 @@ Function DefineFunction(const std::string& name,
                         const FunctionOptions& options = {},
                         SourceLoc loc = CallerLoc());
 
-// In two steps, for functions that call each other: declare all, then give each
-// its body. A body may capture only if no other body calls its function yet;
-// else what it uses must be an argument.
+// Two-step definition, for functions that call each other: declare all of them,
+// then define each body. A body may capture values only if no body that calls
+// the function has been built yet; afterwards pass them as arguments.
 Function DeclareFunction(const std::string& name,
                          const std::vector<DType>& arg_types,
                          const std::vector<DType>& result_types,

@@ -40,7 +40,7 @@ class FunctionsTest : public FunctionTest {
     options.scheduler_seed = seed;
     return options;
   }
-  // Calls itself for ever.
+  // Recurses forever.
   static Function Endless() {
     return DefineFunction(
         "endless", {kF}, {kF},
@@ -126,7 +126,7 @@ TEST_F(FunctionsTest, FailedFunctionsGiveNullResultsOfTheirNumber) {
                                     HasSubstr("MatMul")));
     }
   }
-  EXPECT_EQ(Value<float>(Constant(3.f)), 3.f);  // What has no part in it runs.
+  EXPECT_EQ(Value<float>(Constant(3.f)), 3.f);  // Unaffected nodes still run.
 }
 
 TEST_F(FunctionsTest, AResultPastTheEndIsAnError) {
@@ -314,7 +314,7 @@ TEST_F(FunctionsTest, ACallWithWrongArgumentsShowsTheFunctionsSignature) {
                         ", got [3] from 'wide:0'"));
   EXPECT_NE(f({Placeholder<float>(), n})[0].node, nullptr);
   EXPECT_EQ(BuildErrorOf(), "");
-  // Within a body, too, of itself or another's.
+  // The same within a body, its own or another function's.
   DefineFunction("g", {kF}, [&](const Args& a) { return f({a[0]})[0]; });
   EXPECT_THAT(BuildErrorOf(),
               HasSubstr("expected 2 arguments for " + signature));
@@ -440,7 +440,7 @@ TEST_F(FunctionsTest, EndlessRecursionIsAnError) {
   EXPECT_EQ(s.code(), StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(s.message()), HasSubstr("at most 1000 nested calls"));
   EXPECT_THAT(std::string(s.message()), HasSubstr("function 'endless'"));
-  // The session is as good as new.
+  // The session remains usable.
   EXPECT_EQ(session.Run(Constant(2.f))->scalar<float>(), 2.f);
 }
 
@@ -534,7 +534,7 @@ TEST_F(FunctionsTest, EffectsOfRecursiveCallsHappen) {
 
 class FunctionGradientTest : public FunctionsTest {
  protected:
-  // d y / d x at `at`, beside central differences.
+  // Checks d y / d x at `at` against central differences.
   void CheckGradient(Output y, Output x, float at, const Feeds& more = {}) {
     const Output dx = Grad(y, x);
     ASSERT_TRUE(graph_.status().ok()) << graph_.status();
@@ -665,8 +665,8 @@ TEST_F(FunctionGradientTest, OfACallWithinALoopOfTheClients) {
   CheckGradient(y, x, 0.4f);
 }
 
-// What hangs on nothing but constants in the innermost body is of the loop
-// around its call.
+// Nodes in the innermost body that depend only on constants belong to the loop
+// around the call.
 TEST_F(FunctionGradientTest, OfCallsInLoopsOfFunctionsThatHoldConstants) {
   const FunctionOptions scalar = {.arg_shapes = {PartialShape::Scalar()}};
   const Function tripled = DefineFunction(

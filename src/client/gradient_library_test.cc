@@ -1,5 +1,5 @@
-// Gradients of what libraries make of loops, what gradients save, and graphs
-// whose structure has to be recovered first.
+// Gradients of library functions built on loops, the values that gradients
+// save, and graphs whose structure must be recovered first.
 #include "client/gradient_test_util.h"
 #include "client/higher_order.h"
 #include "client/loops.h"
@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 
 class LibraryGradientTest : public GradientTest {
  protected:
-  // The values that loops save for others, of those that have to be.
+  // The values that loops save for others, of those that must be saved.
   std::vector<Output> Saved() const {
     std::vector<Output> values;
     for (const auto& n : graph_.nodes()) {
@@ -74,14 +74,14 @@ TEST_F(LibraryGradientTest, OfAnLstmCellOfSecondOrder) {
                   2, 1e-4);
 }
 
-// ---- What is saved ----------------------------------------------------------
+// ---- Saved values -----------------------------------------------------------
 
 TEST_F(LibraryGradientTest, SavesOnlyWhatTheGradientNeeds) {
   const Output x = In(), w = In(PartialShape::Scalar(), "w");
   const auto [i, a] = While(
       std::tuple{0, x}, [&](Output i, Output) { return i < 4; },
       [&](Output i, Output a) {
-        // Neither sums nor constants nor what is captured are to be saved.
+        // Sums, constants and captured values are not saved.
         return std::tuple{i + 1, (a + w) * 2.0 + ops::Cast(i, DType::kDouble)};
       });
   Grad(a, std::vector<GradTarget>{x, w}[0]);
@@ -96,12 +96,13 @@ TEST_F(LibraryGradientTest, SavesAValueOnceForAllGradientsOfAnyOrder) {
         return std::tuple{i + 1, ops::Tanh(a * w, {.name = "tanh"})};
       });
   const Output g = Grad(a, w);
-  // The variable: its value for w's sake, its next one for the tanh's.
+  // The variable: its value for the gradient of w, its next value for that of
+  // tanh.
   EXPECT_EQ(Saved().size(), 1u);
   Grad(a, x);
   EXPECT_EQ(Saved().size(), 1u);
   Grad(g, w);
-  // What else is saved belongs to the loops of the gradients.
+  // The other saved values belong to the loops of the gradients.
   ControlFlowContext* const loop =
       sluice::ContextOf(graph_.FindNode("while/tanh"));
   int saved = 0;

@@ -65,7 +65,7 @@ class GradientTest : public ClientTest {
           if (HasFatalFailure()) return;
         }
       }
-      // Some other function of the gradients is what comes next.
+      // Continue with another function of the gradients.
       Output sum;
       for (size_t i = 0; i < gs.size(); ++i) {
         const Output term =

@@ -13,7 +13,8 @@
 namespace sluice {
 namespace {
 
-// The first dimension of what a sparse gradient stands for, as a scalar.
+// The first dimension of the tensor that a sparse gradient represents, as a
+// scalar.
 Output RowCount(const Gradient& g, Output like) {
   const auto from_shape = [](const PartialShape& s) {
     return s.rank() >= 1 && s.dim(0) >= 0
@@ -64,7 +65,7 @@ Gradient SumGradients(const std::vector<Gradient>& gs, Output like) {
     for (const Gradient& g : some) terms.push_back(Densify(g, like));
     return Build("AddN", std::move(terms), {}, "", {});
   }
-  // Indices of two types are joined as int64.
+  // Indices of mixed types are joined as int64.
   const bool mixed =
       std::any_of(some.begin(), some.end(), [&some](const Gradient& g) {
         return g.indices.dtype() != some[0].indices.dtype();

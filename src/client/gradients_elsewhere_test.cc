@@ -1,6 +1,5 @@
-// Gradients of what was built elsewhere: of values from around a loop, taken in
-// its body; of what a condition computes; of graphs and functions that hold
-// gradients already.
+// Gradients across contexts: of values from around a loop, taken in its body;
+// of values from a condition; of graphs and functions that contain gradients.
 #include <functional>
 
 #include "client/functions.h"
@@ -13,8 +12,8 @@ namespace {
 
 class GradientElsewhereTest : public GradientTest {
  protected:
-  // The gradient of each element of y, taken in a map's body, is that of the
-  // element, in several orders of execution.
+  // The gradient of each element of y, taken in a map's body, equals that of
+  // the element, for several orders of execution.
   void ExpectJacobian(const Output& y, const Feeds& feeds) {
     const Output x = feeds[0].first;
     const Output rows =
@@ -61,7 +60,7 @@ TEST_F(GradientElsewhereTest, OfALoopAroundTakenInABody) {
   const Output x = In({3});
   const Output y = TanhLoop(x);
   ExpectJacobian(y, Three(x));
-  // Rows of the second derivative: of a loop that is itself a gradient.
+  // Rows of the second derivative, for a loop that is itself a gradient.
   ExpectJacobian(Grad(SumOf(y * y), x), Three(x));
 }
 
@@ -97,8 +96,9 @@ TEST_F(GradientElsewhereTest, OfAConditionsNodesThatABodyUses) {
   ExpectGradients(y, {{x, Scalar(0.9)}}, 2, 1e-4);
 }
 
-// The condition is computed once more than the body: what the body makes of
-// nothing else must not be, or the loop would never end.
+// The condition is computed once more than the body: values that the body
+// computes only from its nodes must not be part of it, or the loop would never
+// end.
 TEST_F(GradientElsewhereTest, OfABodyThatIsMadeOfTheConditionsNodesAlone) {
   const Output x = In();
   const Feeds feeds = {{x, Scalar(0.9)}};
@@ -181,7 +181,7 @@ TEST_F(GradientElsewhereTest, OfAFunctionThatHoldsGradients) {
   ExpectGradients(f({x})[0], {{x, Scalar(0.6)}}, 2, 1e-3);
 }
 
-// What a function's loop does is done when the call is.
+// A call completes only when the effects of the function's loop are done.
 TEST_F(GradientElsewhereTest, EffectsOfAFunctionsLoopHappen) {
   const Var v(Constant(Tensor::Scalar<double>(0)), "v");
   Initialize();
@@ -202,8 +202,8 @@ TEST_F(GradientElsewhereTest, EffectsOfAFunctionsLoopHappen) {
   EXPECT_EQ(Values<double>(v.Read()), std::vector<double>{6});
 }
 
-// A graph with a first derivative, imported once or twice, under names of its
-// own or not: the derivative, another one and its derivatives all agree.
+// A graph with a first derivative, imported once or twice, with the same names
+// or new ones: the derivative, another one and its derivatives all agree.
 TEST_F(GradientElsewhereTest, OfImportedGraphsThatHoldGradients) {
   std::string bytes;
   {

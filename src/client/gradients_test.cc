@@ -157,7 +157,7 @@ TEST_F(GradientsTest, GatedOnesAreEqual) {
   const std::vector<Output> g =
       Grad({x * z}, std::vector<GradTarget>{x, z}, {.gate_ops = true});
   EXPECT_THAT(Values<float>(g[0]), ElementsAre(5));
-  EXPECT_EQ(g[0].node->control_inputs().size(), 1u);  // And it reads one.
+  EXPECT_EQ(g[0].node->control_inputs().size(), 1u);  // And it has an input.
 }
 
 // ---- Errors -----------------------------------------------------------------
@@ -219,7 +219,7 @@ TEST_F(GradientsTest, ErrorsOfGradientFunctionsNameTheNode) {
   EXPECT_THAT(error, HasSubstr("[3]"));
 }
 
-// ---- The user's own ---------------------------------------------------------
+// ---- User-defined gradients -------------------------------------------------
 
 TEST_F(GradientsTest, TheUsersOwnReplaceThoseOfTheScope) {
   ASSERT_TRUE(RegisterGradient("GradientsTest.Half", [](GradContext& c) {
@@ -255,7 +255,7 @@ TEST_F(GradientsTest, NamesAreRegisteredOnce) {
   EXPECT_FALSE(RegisterGradient("GradientsTest.Null", nullptr).ok());
 }
 
-// ---- None, and why ----------------------------------------------------------
+// ---- Missing gradients ------------------------------------------------------
 
 SLUICE_OP(GradientsTestRounded)
     .Input("x: float")
@@ -263,7 +263,7 @@ SLUICE_OP(GradientsTestRounded)
     .Shape(UnchangedShape)
     .NoGradient("rounding has no slope");
 
-// The message of a fetch of the gradient, which is none.
+// The message when a missing gradient is fetched.
 class NoneGradientsTest : public GradientsTest {
  protected:
   std::string Fetch(Output gradient) {
@@ -283,7 +283,8 @@ TEST_F(NoneGradientsTest, GiveTheReasonOfTheOpThatDeclined) {
       "(GradientsTestRounded) at ";
   EXPECT_THAT(Fetch(Grad(y, x_)), HasSubstr(want));
   EXPECT_THAT(Fetch(Grad(y, x_)), HasSubstr(Here(line, __FILE__)));
-  // So does what is built on it, and an optimiser that has nothing else.
+  // The same for nodes built on it, and for an optimizer without other
+  // gradients.
   Build("Neg", {Grad(y, x_)});
   EXPECT_THAT(std::string(graph_.status().message()), HasSubstr(want));
 }
@@ -333,7 +334,7 @@ TEST_F(NoneGradientsTest, NameTheFunctionThatGaveNone) {
     y = ops::Tanh(x_ * 2, {.name = "odd"});
   }
   EXPECT_THAT(Fetch(Grad(y, x_)),
-              HasSubstr("its gradient function gives none for its input "
+              HasSubstr("its gradient function returns none for its input "
                         "'Mul:0'; node 'odd' (Tanh)"));
 }
 
@@ -363,7 +364,7 @@ TEST_F(NoneGradientsTest, OfSecondOrderNameWhatIsInTheWay) {
 
 class WrongGradientsTest : public GradientsTest {
  protected:
-  // What is told of this gradient of node 'odd'.
+  // The error for this gradient of node 'odd'.
   std::string Told(const UserGradient& fn) {
     static int number = 0;
     const std::string name = absl::StrCat("WrongGradientsTest.", ++number);
@@ -608,7 +609,8 @@ TEST(RandomGraphGradientsTest, AgreeWithFiniteDifferences) {
     const std::vector<Output> dy = Grad({g.y}, xs, zero);
     ASSERT_TRUE(graph.status().ok()) << graph.status();
     ExpectDerivatives(session, g.y, g.xs, dy, at);
-    // Of the gradients, weighted so that no symmetry hides a mistake.
+    // A function of the gradients, weighted so that no symmetry hides a
+    // mistake.
     const Output weights = Constant(
         Tensor::Of<double>(Shape({2, 3}), {0.3, -0.5, 0.9, 0.1, 0.7, -1.1}));
     std::vector<Output> terms;
@@ -631,7 +633,7 @@ TEST_F(GradientsTest, OfLongChainsAreLinearInTheirLength) {
   EXPECT_THAT(
       Values<float>(Grad(chain(x, 300), x), {{x, Tensor::Scalar(1.0f)}}),
       ElementsAre(301));
-  // The nodes added do not grow faster than those that were there.
+  // The number of added nodes does not grow faster than that of existing ones.
   const int before = graph_.num_nodes();
   const Output g = Grad(chain(x, 10000), x);
   ASSERT_TRUE(g.valid()) << graph_.status();
@@ -642,7 +644,7 @@ TEST_F(GradientsTest, OfLongChainsAreLinearInTheirLength) {
 }  // namespace
 }  // namespace sluice
 
-// An op that has no gradient, and does not say that it has none by nature.
+// An op without a gradient that does not declare that it has none.
 SLUICE_OP(NoSuchGradientOp)
     .Input("x: T")
     .Output("y: T")

@@ -11,10 +11,11 @@
 namespace sluice::show {
 namespace {
 
-// Boxes in boxes beyond this nobody reads; and each line begins with its bars.
+// Nesting beyond this depth is not readable, and each line starts with one bar
+// per level.
 constexpr int kDeepest = 60;
 
-// Of a closed box, so many lines.
+// The maximum number of result lines of a closed box.
 constexpr size_t kMostResults = 12;
 
 std::string TitleOf(const Part& part, ControlFlowContext* c) {
@@ -81,15 +82,15 @@ bool IsWithin(const Box* box, const Box* outer) {
   return box != nullptr;
 }
 
-// What is known of the arguments of a body where a node uses it.
+// The known shapes of a body's arguments at the node that uses it.
 NodeShapes ShapesOfBody(const Part& p) {
-  // (May add nodes; what is wrong is told when the body is shown.)
+  // (May add nodes; errors are reported when the body is shown.)
   if (!RecoverControlFlow(p.graph).ok()) return {};
   std::vector<std::pair<const Node*, PartialShape>> known;
   const bool loop = p.kind == CallKind::kWhile || p.kind == CallKind::kFor;
   for (size_t i = 0; i < p.body->args.size(); ++i) {
     const int k = static_cast<int>(i);
-    // (A For hands the number of the iteration to its body first.)
+    // (A For passes the iteration number to its body as the first argument.)
     const int at = loop ? k - (p.kind == CallKind::kFor) : p.first_arg + k;
     PartialShape shape;
     if (at < 0)
@@ -215,7 +216,7 @@ Result<std::unique_ptr<Boxes>> Boxes::Of(Graph* g, const BoxOptions& options) {
   whole->box = boxes->NewBox(nullptr, Box::kWhole, "", "");
   boxes->parts_.push_back(std::move(whole));
   SLUICE_RETURN_IF_ERROR(boxes->Fill(boxes->parts_[0].get()));
-  // (parts_ grows.) A body that is wrong is shown as far as it can be.
+  // (parts_ grows.) An invalid body is shown as far as possible.
   for (size_t i = 1; i < boxes->parts_.size(); ++i)
     if (const Status s = boxes->Fill(boxes->parts_[i].get()); !s.ok())
       boxes->parts_[i]->box->last = std::string(s.message());
@@ -247,8 +248,8 @@ Box* Boxes::BoxOf(const Part* part, ControlFlowContext* c) {
   return box;
 }
 
-// The box for what is called `name` within `in`: one of gradients, if the name
-// says so and it is not within one yet.
+// The box for the scope `name` within `in`: a box of gradients if the name
+// indicates that and `in` is not in such a box.
 Box* Boxes::GradientsBox(Box* in, const std::string& name) {
   const std::string scope = GradientsScope(name);
   if (scope.empty()) return in;
@@ -283,10 +284,10 @@ void Boxes::Add(Part* part, const Node* n, Box* in) {
     in->items.push_back({n, part, nullptr});
 }
 
-// The nodes of closed boxes that are read outside of them, or by nobody.
+// The nodes of closed boxes that are read outside of them, or not at all.
 void Boxes::FindResults(const Part& part, const std::vector<Box*>& closed) {
   if (closed.empty()) return;
-  std::unordered_map<const Node*, bool> read;  // And if so, outside.
+  std::unordered_map<const Node*, bool> read;  // True: read outside.
   for (const auto& n : part.graph->nodes())
     for (const Output& in : n->inputs())
       if (const Box* fold = in.valid() ? part.FoldOf(in.node) : nullptr)
@@ -312,8 +313,8 @@ Status Boxes::Fill(Part* part) {
     if (!options_.constants && n->op().role == OpRole::kConst) continue;
     if (part->body != nullptr && n->op().role == OpRole::kArg) continue;
     Box* const in = GradientsBox(BoxOf(part, ContextOf(n)), n->name());
-    // A box of gradients comes before what reads it, and so after most of what
-    // it reads itself.
+    // A box of gradients comes before its readers, and therefore after most of
+    // the nodes that it reads.
     const auto reads = [&](const Node* from) {
       const auto it = box_of.find(from);
       if (it == box_of.end()) return;
@@ -342,7 +343,7 @@ Status Boxes::Fill(Part* part) {
   return OkStatus();
 }
 
-// Makes boxes of the bodies of `n`, if it has some and they fit.
+// Creates boxes for the bodies of `n`, if it has any and they fit.
 bool Boxes::Open(Part* part, const Node* n, Box* in) {
   const CallKind kind = KindOfCall(*n);
   std::vector<Use> uses;
@@ -437,8 +438,8 @@ bool Boxes::Open(Part* part, const Node* n, Box* in) {
     inside.push_back(p.get());
     parts_.push_back(std::move(p));
   }
-  // A conditional's node joins what its branches give; a call's has no line,
-  // but what waits for it may need a place to hang on.
+  // A conditional's node joins the results of its branches. A call has no line,
+  // but nodes that wait for it may need a place.
   if (kind != CallKind::kWhile && kind != CallKind::kFor)
     (kind == CallKind::kCall ? inside[0]->box : in)
         ->items.push_back({n, part, nullptr});

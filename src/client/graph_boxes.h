@@ -1,6 +1,5 @@
-// What is shown of a graph (by `sluice show`, in a notebook): its nodes in
-// boxes, one for each loop, branch, called function and computation of
-// gradients.
+// The boxes in which a graph is displayed (by `sluice show`, in a notebook):
+// one box for each loop, branch, called function and gradient computation.
 #ifndef SLUICE_CLIENT_GRAPH_BOXES_H_
 #define SLUICE_CLIENT_GRAPH_BOXES_H_
 
@@ -20,25 +19,26 @@ namespace sluice::show {
 
 struct Box;
 
-// A graph that is shown: the whole one, or a function's body where a functional
-// node uses it.
+// A displayed graph: the whole graph, or a function's body at the functional
+// node that uses it.
 struct Part {
   Graph* graph = nullptr;
-  int number = 0;  // 0: the whole one.
+  int number = 0;  // 0: the whole graph.
   int depth = 0;
   Box* box = nullptr;
-  // Of a body, and of the node that uses it:
+  // Only for a body:
   const FunctionBody* body = nullptr;
   const Part* outer = nullptr;
   const Node* caller = nullptr;
   CallKind kind = CallKind::kNone;
-  bool condition = false;  // Of a loop.
+  bool condition = false;  // The body is a loop's condition.
   int first_arg = 0;       // The input that is the first argument.
-  // The bodies of functional nodes that are shown; others stay plain nodes.
+  // The bodies shown for each functional node; other functional nodes are
+  // shown as plain nodes.
   std::map<const Node*, std::vector<const Part*>> inside;
-  // More than the nodes say, where the graph has loops or is a body; or empty.
+  // Refined shapes, if the graph has loops or is a body; else empty.
   NodeShapes shapes;
-  // The outermost closed box that a node is in, for those that are in one.
+  // The outermost closed box of each node that is in a closed box.
   std::unordered_map<const Node*, const Box*> folded;
 
   const std::vector<const Part*>* Inside(const Node* n) const {
@@ -49,14 +49,14 @@ struct Part {
     const auto it = folded.find(n);
     return it == folded.end() ? nullptr : it->second;
   }
-  // Of a value of `graph`.
+  // `o` is a value of `graph`.
   const PartialShape& ShapeOf(const Output& o) const;
   std::string TypeAndShape(const Output& o) const;
-  // A node's whole line; the functions that it uses in brackets.
+  // The full line for a node, with the functions that it uses in brackets.
   std::string Line(const Node& n) const;
 };
 
-// What stands in one box, in topological order.
+// The contents of one box, in topological order.
 struct Box {
   enum Kind { kWhole, kLoop, kBranch, kCall, kPart, kGradients };
   struct Item {
@@ -65,40 +65,41 @@ struct Box {
     Box* box;
   };
   Kind kind = kWhole;
-  std::string title;  // In print.
-  std::string label;  // Drawn.
+  std::string title;  // In printed output.
+  std::string label;  // In drawings.
   std::vector<Item> items;
-  std::string last;  // A last line, in print; or "".
+  std::string last;  // The last line in printed output; or "".
   Box* outer = nullptr;
   int number = 0;  // Unique among all boxes of a graph.
-  // Of gradients:
+  // Only for gradients:
   std::string scope;     // "gradients", "train/gradients_1".
-  bool attached = true;  // It stands among the items of `outer`.
+  bool attached = true;  // It is one of the items of `outer`.
   int nodes = 0;
   const Part* part = nullptr;
-  bool closed = false;  // Its items are not shown, only its results: nodes that
-                        // are read elsewhere or nowhere.
+  bool closed = false;  // Its items are hidden and only its results shown:
+                        // nodes that are read outside of it or not at all.
   std::vector<const Node*> results;
 };
 
-// A value as it is shown: what passes through arguments and results of a call
-// comes from where it is made; what passes a loop comes from the loop's node.
+// A value as displayed: arguments and results of a call are traced to the node
+// that makes the value; values that pass through a loop belong to the loop's
+// node.
 struct Shown {
   const Part* part = nullptr;
   const Node* node = nullptr;
   int index = 0;
 };
 
-// The boxes of a graph, which outlives them. The branches of a conditional are
-// boxes side by side in that of what is around it. The bodies of functional
-// nodes are boxes too, the outer ones first, until there are `most` nodes in
-// them; a function within itself stays a node. The nodes of a scope called
-// "gradients" or "gradients_N" (what computes gradients names its nodes so) are
-// a box within each loop or branch that holds some.
+// The boxes of a graph, which must outlive them. The branches of a conditional
+// are adjacent boxes in the box around the conditional. The bodies of
+// functional nodes are boxes too, outer ones first, until they contain `most`
+// nodes; a recursive call stays a node. The nodes of a scope called "gradients"
+// or "gradients_N" (the names that gradient computations use) form one box
+// within each loop or branch that contains such nodes.
 struct BoxOptions {
   bool constants = false;
-  int most = 0;  // Nodes of bodies.
-  // Gradients are shown, and not only their results.
+  int most = 0;  // The most nodes of bodies to show.
+  // Whether to show the nodes of gradients as well as their results.
   bool gradients = false;
 };
 class Boxes {
@@ -107,9 +108,9 @@ class Boxes {
 
   const Box& whole() const { return *parts_[0]->box; }
   const std::vector<std::unique_ptr<Part>>& parts() const { return parts_; }
-  // Functional nodes for whose bodies there was no room.
+  // The number of functional nodes whose bodies did not fit.
   int left_out() const { return left_out_; }
-  // Nodes in sight, and those in closed boxes.
+  // The number of visible nodes, and of nodes in closed boxes.
   int shown() const { return shown_; }
   int folded() const { return folded_; }
   Shown Resolve(const Part* part, Output o) const;
@@ -139,14 +140,15 @@ class Boxes {
   std::map<std::pair<const Box*, std::string>, Box*> gradients_;
 };
 
-// "f, g": the functions of a functional node that its op does not name.
+// "f, g": the functions of a functional node other than the one that its op
+// names.
 std::string FunctionsOf(const Node& n);
-// "gives x_grad  float[2]", a line each: what a closed box has for others.
+// "gives x_grad  float[2]", one line each: the results of a closed box.
 std::vector<std::string> Results(const Box& box);
 void Print(const Box& box, int depth, std::string* out);
 
-// Functional nodes become what they mean where that can be, as a session makes
-// them; so that each node in them can be placed.
+// Inlines functional nodes where possible, as a session does, so that each node
+// in them can be placed.
 Status LowerForShow(Graph* g);
 
 }  // namespace sluice::show

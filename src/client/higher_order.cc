@@ -22,7 +22,7 @@ std::string NameOf(const MapOptions& options, const char* preset) {
 struct Rows {
   std::vector<TensorArray> arrays;
   Output count;        // An int32 scalar.
-  int64_t known = -1;  // The count, if the graph tells it.
+  int64_t known = -1;  // The count, if it is known before a step.
 
   std::vector<Output> At(const Output& i, SourceLoc loc) const {
     std::vector<Output> row;
@@ -76,7 +76,7 @@ bool Unpack(const std::vector<Operand>& elems, const std::string& what,
   return true;
 }
 
-// The result, whose first dimension is known where the count is.
+// The result, whose first dimension is known if the count is.
 Output Packed(const TensorArray& array, const Rows& rows, SourceLoc loc) {
   const Output packed = array.Stack(loc);
   if (!packed.valid() || rows.known < 0 || packed.shape().rank() < 1)
@@ -94,7 +94,7 @@ WhileOptions LoopOptions(const MapOptions& options) {
   return w;
 }
 
-// What a callable returned, as outputs; numbers take the types of `like`.
+// The results of a callable as outputs; numbers take the types of `like`.
 bool Values(const std::vector<Operand>& from, const std::vector<DType>& types,
             const std::string& what, SourceLoc loc, std::vector<Output>* to) {
   for (size_t i = 0; i < from.size(); ++i) {
@@ -121,8 +121,8 @@ bool Values(const std::vector<Operand>& from, const std::vector<DType>& types,
   return true;
 }
 
-// One call of BuildMap. The arrays of the results are made when the callable
-// has told their types: they join the loop as variables then.
+// One call of BuildMap. The result arrays are created once the callable has
+// determined their types; they then become loop variables.
 class MapBuilder {
  public:
   MapBuilder(const MapOptions& options, SourceLoc loc)
@@ -156,7 +156,7 @@ class MapBuilder {
   }
 
  private:
-  // Fills in the arrays as they are after the loop.
+  // Sets the arrays to their values after the loop.
   bool Body(const Output& i, const RowFn& fn,
             std::vector<TensorArray>* arrays) {
     WhileContext* loop = CurrentContext()->AsWhile();

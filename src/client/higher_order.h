@@ -7,9 +7,8 @@
 //
 // Each unpacks its elements along their first dimension into TensorArrays and
 // runs a While over them. `elems` is an output or a structure of outputs
-// (client/structure.h) that agree in their first dimension; the callable is
-// called once, with a structure of the same kind that stands for one row of
-// each.
+// (client/structure.h) with equal first dimensions; the callable is called
+// once, with a structure of the same kind whose parts stand for one row each.
 #ifndef SLUICE_CLIENT_HIGHER_ORDER_H_
 #define SLUICE_CLIENT_HIGHER_ORDER_H_
 
@@ -29,9 +28,9 @@ struct MapOptions {
   int parallel_iterations = 32;
   bool back_prop = true;
   bool swap_memory = false;
-  // MapFn: the results' types; empty: whatever the callable returns.
+  // MapFn: the result types; empty: the types that the callable returns.
   std::vector<DType> dtypes = {};
-  // MapFn and Scan: all rows of a result have one shape.
+  // MapFn and Scan: all rows of a result have the same shape.
   bool infer_shape = true;
   // Scan: from the last row to the first.
   bool reverse = false;
@@ -46,7 +45,7 @@ using StepFn = std::function<std::vector<Operand>(
 std::vector<Output> BuildMap(const std::vector<Operand>& elems, const RowFn& fn,
                              const MapOptions& options, SourceLoc loc);
 enum class Fold : uint8_t { kLeft, kRight, kScan };
-// `init` is null where the first row begins.
+// A null `init` means that the first row is the initial value.
 std::vector<Output> BuildFold(Fold kind, const std::vector<Operand>& elems,
                               const std::vector<Operand>* init,
                               const StepFn& fn, const MapOptions& options,
@@ -72,9 +71,10 @@ StructureOf<Init> FoldFrom(Fold kind, Fn& fn, const Elems& elems,
 
 }  // namespace internal
 
-// fn(row) of every row, packed along a new first dimension: of one output or of
-// each output of the structure that fn returns. fn is called with the parts of
-// a tuple, array or pair one by one. (After an error, a null or empty result.)
+// fn(row) for every row, packed along a new first dimension: one output, or
+// each output of the structure that fn returns. fn receives the parts of a
+// tuple, array or pair as separate arguments. (After an error: a null or empty
+// result.)
 template <typename Fn, typename Elems>
 auto MapFn(Fn&& fn, const Elems& elems, const MapOptions& options = {},
            SourceLoc loc = CallerLoc()) {
@@ -93,7 +93,7 @@ auto MapFn(Fn&& fn, const Elems& elems, const MapOptions& options = {},
 }
 
 // fn(... fn(fn(init, row 0), row 1) ..., last row). Without `init` the first
-// row begins (there must be one).
+// row is the initial value (there must be one).
 template <typename Fn, typename Elems, typename Init>
 requires(!std::same_as<Init, MapOptions>) StructureOf<Init> FoldL(
     Fn&& fn, const Elems& elems, const Init& init,
@@ -125,9 +125,10 @@ StructureOf<Elems> FoldR(Fn&& fn, const Elems& elems,
                                               nullptr, elems, options, loc);
 }
 
-// All of FoldL's intermediate values (from the last row to the first if
-// `reverse`), packed along a new first dimension: row i is the value after the
-// elements' row i. Without `init` the first row begins, and is the result's.
+// All intermediate values of FoldL (from the last row to the first if
+// `reverse`), packed along a new first dimension: row i is the value after row
+// i of the elements. Without `init` the first row is the initial value and the
+// first row of the result.
 template <typename Fn, typename Elems, typename Init>
 requires(!std::same_as<Init, MapOptions>) StructureOf<Init> Scan(
     Fn&& fn, const Elems& elems, const Init& init,

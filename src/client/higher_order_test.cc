@@ -109,7 +109,7 @@ TEST_F(HigherOrderTest, AFoldOfNoRowsIsWhatItBeginsWith) {
   const Feeds none = {{xs, *Tensor::Make(DType::kFloat, {0})}};
   EXPECT_THAT(Values<float>(FoldL(join, xs, 7.0f), none), ElementsAre(7));
   EXPECT_THAT(Values<float>(FoldR(join, xs, 7.0f), none), ElementsAre(7));
-  // Without a beginning there is nothing to return.
+  // Without an initial value there is nothing to return.
   const Result<Tensor> r = session_.Run(none, FoldL(join, xs));
   EXPECT_FALSE(r.ok());
 }
@@ -130,7 +130,7 @@ TEST_F(HigherOrderTest, AScanKeepsEveryValue) {
 
 TEST_F(HigherOrderTest, AScanOfUnknownLengthHandsSeveralValuesOn) {
   const Output xs = Placeholder<float>({-1, 2});
-  // Fibonacci numbers beside the running sum of rows.
+  // Fibonacci numbers and the running sum of rows.
   const auto [a, b, sum] = Scan(
       [](std::tuple<Output, Output, Output> s, Output row) {
         const auto [a, b, sum] = s;
@@ -158,7 +158,7 @@ TEST_F(HigherOrderTest, GradientsFlowBackToEveryRowAndToCaptures) {
   EXPECT_THAT(Values<float>(Grad(FoldL(times, xs, w), xs)),
               ElementsAre(18, 9, 6));
   EXPECT_THAT(Values<float>(Grad(FoldR(times, xs), xs)), ElementsAre(6, 3, 2));
-  // Of a gradient: each slope of the product is 18 over its row.
+  // The gradient of a gradient: each slope of the product is 18 / row.
   const Output slope = Grad(FoldL(times, xs, w), xs);
   EXPECT_THAT(Values<float>(Grad(slope, xs)), ElementsAre(15, 12, 9));
 }

@@ -52,7 +52,7 @@ Output Normal(const char* op, const char* scope_name, const Shape& shape,
   return Rescaled(Random(op, dims, options, loc), scale, offset, loc);
 }
 
-// What a unit of a layer with weights of this shape sees and is seen by.
+// The fan-in and fan-out of a layer with weights of this shape.
 std::pair<double, double> Fans(const Shape& shape) {
   if (shape.rank() == 0) return {1, 1};
   if (shape.rank() == 1)
@@ -74,7 +74,8 @@ void SetRandomSeed(int64_t seed) {
 }
 
 std::pair<int64_t, int64_t> SeedsFor(std::optional<int64_t> op_seed) {
-  // TensorFlow's constants and reductions: the same seeds mean the same there.
+  // TensorFlow's constants and reductions, so that equal seeds give equal
+  // numbers.
   constexpr int64_t kDefaultGraphSeed = 87654321;
   const auto reduced = [](int64_t v) {
     const int64_t r = v % INT32_MAX;

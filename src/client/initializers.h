@@ -1,4 +1,4 @@
-// Values that variables start with, and the seeds of random ops.
+// Initial values of variables, and the seeds of random ops.
 //
 //   Var b(Zeros({100}), "b");
 //   Var w = GetVariable("w", {784, 100}, init::GlorotUniform());
@@ -27,17 +27,18 @@ Output Zeros(const Shape& shape, DType dtype = DType::kFloat,
              SourceLoc loc = CallerLoc());
 Output Ones(const Shape& shape, DType dtype = DType::kFloat,
             SourceLoc loc = CallerLoc());
-// Every element `value`.
+// A tensor whose elements are all `value`.
 Output Filled(const Shape& shape, const Operand& value,
               SourceLoc loc = CallerLoc());
-// Uniform in [low, high); integers too (then `high` must be given).
+// Uniform in [low, high); also for integers (then `high` is required).
 Output RandomUniform(const Shape& shape, double low = 0, double high = 1,
                      const RandomOptions& options = {},
                      SourceLoc loc = CallerLoc());
+// Normal with the given mean and standard deviation.
 Output RandomNormal(const Shape& shape, double mean = 0, double stddev = 1,
                     const RandomOptions& options = {},
                     SourceLoc loc = CallerLoc());
-// Normal, redrawn where it is further than two standard deviations away.
+// Normal; values more than two standard deviations from the mean are redrawn.
 Output TruncatedNormal(const Shape& shape, double mean = 0, double stddev = 1,
                        const RandomOptions& options = {},
                        SourceLoc loc = CallerLoc());
@@ -58,11 +59,12 @@ InitializerFn TruncatedNormal(double mean = 0, double stddev = 0.05,
 InitializerFn GlorotUniform(std::optional<int64_t> seed = {});
 }  // namespace init
 
-// The seed of the ambient graph: random ops without a seed of their own take
-// one from it and from how many such ops there were before. Without either,
-// every session draws anew.
+// Sets the seed of the ambient graph. A random op without a seed of its own
+// derives one from it and from the number of such ops before it. Without either
+// seed, every session draws different values.
 void SetRandomSeed(int64_t seed);
-// The attributes seed and seed2 of a random op, for an optional op seed.
+// The attributes seed and seed2 of a random op, given its optional op-level
+// seed.
 std::pair<int64_t, int64_t> SeedsFor(std::optional<int64_t> op_seed);
 
 }  // namespace sluice

@@ -1,4 +1,4 @@
-// Whatever a library function builds, errors name the user's line.
+// Errors of nodes built by library functions name the user's line.
 #include <cstring>
 #include <string>
 #include <tuple>
@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
-// The names of nodes that bear no line of this file, with what they bear.
+// The nodes whose line is not in this file, with their lines.
 std::vector<std::string> Strangers(const Graph& g) {
   std::vector<std::string> found;
   for (const auto& n : g.nodes())
@@ -41,7 +41,7 @@ std::vector<int> LinesOf(const Graph& g, const std::string& op) {
 
 class LinesTest : public ClientTest {
  protected:
-  // All nodes there are by now are the user's.
+  // All nodes so far belong to the user.
   void ExpectAllMine() {
     EXPECT_TRUE(graph_.status().ok()) << graph_.status();
     EXPECT_THAT(Strangers(graph_), IsEmpty());
@@ -130,8 +130,8 @@ TEST_F(LinesTest, ArraysVariablesAndTraining) {
   ExpectAllMine();
 }
 
-// A callable is the caller's code: its nodes bear its own lines, not the line
-// of the call that it is handed to.
+// A callable is the caller's code: its nodes have their own lines, not the line
+// of the call that receives it.
 TEST_F(LinesTest, CallablesKeepTheirOwn) {
   int inside = 0;
   MapFn(
@@ -158,7 +158,7 @@ TEST_F(LinesTest, CallablesKeepTheirOwn) {
   ExpectAllMine();
 }
 
-// Within a library function of the user's, all of it is one line.
+// Within a user's library function, all nodes have the line of its caller.
 TEST_F(LinesTest, CallablesOfALibraryAreItsCallersLine) {
   const auto squares = [this](SourceLoc loc = CallerLoc()) {
     const AtLine at(loc);
@@ -180,7 +180,7 @@ TEST_F(LinesTest, AnErrorOfAStepNamesTheCall) {
               HasSubstr(Here(call, __FILE__)));
 }
 
-// Those that give a status rather than record an error in the graph.
+// Functions that return a status instead of recording an error in the graph.
 TEST_F(LinesTest, AnErrorOfGradientsNamesTheCall) {
   const auto names = [](const Status& s, int line) {
     EXPECT_FALSE(s.ok());

@@ -9,7 +9,7 @@ using namespace loops;  // NOLINT: the vocabulary of this file.
 
 namespace {
 
-// The number of the loop's iterations so far, as its variable; -1 on error.
+// Adds an iteration counter to the loop and returns its variable; -1 on error.
 int AddCounter(WhileContext* loop) {
   const int v =
       loop->OpenVariable(ScalarOf(DType::kInt32, 0), "iterations before");
@@ -72,7 +72,7 @@ LoopMember* LoopFamily::NewReverse(LoopMember* of, ControlFlowContext* outer) {
                  : ScalarOf(DType::kInt32, 0);
   const int v = loop->OpenVariable(begin, "index", PartialShape::Scalar());
   if (v < 0) return nullptr;
-  // (Before anything asks for what is around: the count may be another loop's.)
+  // (Before any use of outer values: the count may be another loop's.)
   Output again;
   {
     const ContextScope in_condition(loop, true);
@@ -111,7 +111,7 @@ Status LoopFamily::Recover(Graph* graph) {
       if (family == nullptr) {
         family = std::make_shared<LoopFamily>();
         family->count_ = count;
-        // (Shapes of what goes round a loop get lost.)
+        // (Back edges lose shapes.)
         SLUICE_RETURN_IF_ERROR(graph->SetShape(count, PartialShape::Scalar()));
       }
       LoopMember* const m = NewMember(family, loop, static_cast<int>(i));
@@ -144,7 +144,7 @@ Status LoopFamily::Recover(Graph* graph) {
         graph->FindOutput(handle.node->AttrOr<std::string>(kSavedValue, "")));
     auto& arrays = home->member->family_->arrays_;
     if (arrays.count(KeyOf(whose)) != 0) continue;
-    // (As if it had been read twice: who reads it last is not known.)
+    // (As if it had been read twice: the last reader is unknown.)
     graph->SetAttr(handle.node, "clear_after_read", false);
     Array& array = arrays[KeyOf(whose)];
     array.handle = handle;
@@ -208,9 +208,9 @@ void LoopFamily::WriteFor(const std::vector<Output>& results) {
     const auto it = array_of.find(n);
     if (it == array_of.end() || it->second->write == nullptr) continue;
     Node* const write = std::exchange(it->second->write, nullptr);
-    // (Until then reading it is an error: arrays of known shape give zeros.
-    // That of a handle is unknown, since TensorFlow has a handle of an array
-    // for a vector before a step and a scalar in it.)
+    // (Until then reading it is an error; with a known shape it would give
+    // zeros. The shape of a handle is unknown, since TensorFlow treats an
+    // array's handle as a vector before a step and as a scalar during it.)
     if (write->input(2).dtype() != DType::kResource)
       n->graph()->SetAttr(it->second->handle.node, "element_shape",
                           AttrValue(write->input(2).shape()));
@@ -219,7 +219,7 @@ void LoopFamily::WriteFor(const std::vector<Output>& results) {
   }
 }
 
-// The last value of a variable is what leaves the loop.
+// The last value of a variable is the one that leaves the loop.
 bool LoopFamily::SaveLast(Array* array, LoopMember* home,
                           const LoopVariable& v) {
   if (array->last != nullptr) return true;

@@ -1,4 +1,4 @@
-// What loop_family.cc and loop_member.cc have in common. Not for others.
+// Shared by loop_family.cc and loop_member.cc. Internal.
 #ifndef SLUICE_CLIENT_LOOP_FAMILY_INTERNAL_H_
 #define SLUICE_CLIENT_LOOP_FAMILY_INTERNAL_H_
 
@@ -10,36 +10,36 @@ namespace sluice::loops {
 
 // ---- Attributes that let an imported graph be differentiated again.
 
-// On an array and on its reads: which value it holds.
+// On an array and its reads: the value that the array holds.
 inline constexpr const char* kSavedValue = "_saved_value";
 
 // On an array of a variable's values: the node that writes the last one.
 inline constexpr const char* kLastWrite = "_saved_last";
 
-// On the Merge of a loop's index: the family that the loop is of (the name of
-// the Exit that says how often its loops run), and how the index goes.
+// On the Merge of a loop's index: the family of the loop (the name of the Exit
+// that provides the iteration count) and the direction of the index.
 inline constexpr const char* kFamily = "_loop_family";
 inline constexpr const char* kDescending = "_loop_descending";
-// On the Merge of the variable that waits for the loop's writes, where that is
-// not the index.
+// On the Merge of the variable that waits for the loop's writes, unless that is
+// the index.
 inline constexpr const char* kDone = "_loop_done";
 
-// On the writes and reads of a loop that may keep what it saves in the host's
-// memory (WhileOptions::swap_memory); devices look at it.
+// On the reads and writes of a loop that may keep saved values in host memory
+// (WhileOptions::swap_memory); devices check it.
 inline AttrMap SwapsLike(const WhileContext* loop) {
   if (!loop->swap_memory) return {};
   return {{"_swap_memory", true}};
 }
 
-// ---- Places.
+// ---- Contexts.
 
 // The line of the call that made a loop.
 inline SourceLoc LineOf(const WhileContext* loop) {
   return loop->loop_cond()->loc();
 }
 
-// A node that is built among others of a loop, long after them: only the place
-// counts, not the scopes of whoever asked.
+// Builds nodes in the context of a loop long after the loop was built: only the
+// context applies, not the caller's scopes.
 class InContext {
  public:
   InContext(ControlFlowContext* context, const Node* beside)

@@ -1,5 +1,5 @@
-// Gradients of loops: every option, every length, every type, every kind of
-// thing a body may read.
+// Gradients of loops: every option, every length, every type, and everything
+// that a body may read.
 #include <complex>
 
 #include "client/gradient_test_util.h"
@@ -16,7 +16,7 @@ class LoopGradientCases : public GradientTest {
   static Output Count(const std::string& name) {
     return Placeholder<int>(PartialShape::Scalar(), name);
   }
-  // How many nodes say that what they save may be swapped out.
+  // The number of nodes that allow their saved values to be swapped out.
   int NumSwapping() const {
     int n = 0;
     for (const auto& node : graph_.nodes())
@@ -139,8 +139,7 @@ TEST_F(LoopGradientCases, OfVariablesThatABodyReads) {
   }
 }
 
-// An embedding: rows of a table in a loop within a loop, and the gradient of
-// that gradient.
+// An embedding: rows of a table in a nested loop, and the second derivative.
 TEST_F(LoopGradientCases, OfLookUpsInNestedLoopsAreSparse) {
   const Var table(Tensor::Of<double>(Shape({5, 2}),
                                      {.1, .2, .3, .4, .5, .6, .7, .8, .9, 1}),
@@ -185,8 +184,8 @@ using FloatingTypes =
                      std::complex<double>>;
 TYPED_TEST_SUITE(LoopGradientTypes, FloatingTypes);
 
-// x to the power of four, and 4 x^3 (of complex numbers, as in TensorFlow, its
-// conjugate).
+// x to the power of four, and 4 x^3 (its conjugate for complex numbers, as in
+// TensorFlow).
 TYPED_TEST(LoopGradientTypes, AreThoseOfTheUnrolledGraph) {
   const DType t = DTypeOf<TypeParam>();
   const Output fed = Placeholder<float>({2});

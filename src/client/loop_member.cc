@@ -1,4 +1,5 @@
-// What one loop of a family takes from the others, and when it may.
+// The values that one loop of a family reads from the others, and the order
+// that this imposes.
 #include <algorithm>
 #include <optional>
 
@@ -12,7 +13,7 @@ using namespace loops;  // NOLINT: the vocabulary of this file.
 
 namespace {
 
-// Zeros that are better kept than made anew each time.
+// Zeros that are cheaper to keep than to create each time.
 std::optional<Tensor> SmallZeros(DType type, const PartialShape& shape) {
   constexpr int64_t kMost = 64;
   if (!shape.fully_known() || shape.num_elements() > kMost) return std::nullopt;
@@ -22,7 +23,7 @@ std::optional<Tensor> SmallZeros(DType type, const PartialShape& shape) {
   return zeros.ok() ? std::optional<Tensor>(*std::move(zeros)) : std::nullopt;
 }
 
-// True if every iteration hands the variable on as it is.
+// True if every iteration passes the variable on unchanged.
 bool IsInvariant(const LoopVariable& v) {
   return v.next != nullptr && v.switch_node != nullptr &&
          ResolveAlias(v.next->input(0)).SameAs(Output(v.switch_node, 1));
@@ -30,7 +31,7 @@ bool IsInvariant(const LoopVariable& v) {
 
 bool IsConst(const Node* n) { return n->op_name() == "Const"; }
 
-// True if the variable begins at 0 and grows by 1: it is the index.
+// True if the variable starts at 0 and is incremented by 1: it is the index.
 bool CountsIterations(const LoopVariable& v) {
   if (v.next == nullptr || v.switch_node == nullptr) return false;
   const auto is = [](const Output& o, int32_t number) {
@@ -65,8 +66,8 @@ void LoopMember::SetHooks(bool descending) {
 Node* LoopMember::Done() {
   if (done_variable_ >= 0) return loop_->variable(done_variable_).exit;
   const ExactLine line(LineOf(loop_));
-  // A variable of its own, that a step without later loops does not run: the
-  // index would bring the writes along.
+  // A separate variable, which a step without later loops does not run: the
+  // index would also run the writes.
   const ContextScope around(loop_->outer(), loop_->in_outer_condition());
   const int v = loop_->OpenVariable(ScalarOf(DType::kInt32, 0), "done");
   if (v < 0) return nullptr;
@@ -90,30 +91,30 @@ void LoopMember::WaitFor(Node* node) {
   if (done == nullptr) return;
   const ExactLine line(LineOf(loop_));
   const ContextScope in_body(loop_);
-  // (It runs after dead nodes too: those of a branch that was not taken.)
+  // (It also runs after dead nodes: those of an untaken branch.)
   const ControlDependencies after({node});
   trigger_ = BuildNode("ControlTrigger", {}, {}, "written");
   if (trigger_ == nullptr) return;
-  // (Its value waits, not the NextIteration, which is no node that runs where
+  // (Its value waits, not the NextIteration, which does not run as a node if
   // the whole loop is planned ahead.)
   g->AddControlEdge(trigger_,
                     loop_->variable(done_variable_).next->input(0).node)
       .IgnoreError();
-  // Loops around it that others follow must not be done before this one is.
+  // Outer loops that other loops follow must not finish before this loop does.
   WhileContext* const around = InnermostWhile(loop_->outer());
   if (around != nullptr && around->member != nullptr)
     around->member->WaitFor(done);
 }
 
 void LoopMember::RunAfter(LoopMember* other) {
-  // The first one's count is what the others begin with. Within loops of one
-  // family those follow each other.
+  // The first loop's count is the initial value of the others. Within loops of
+  // one family the order follows from those.
   if (other == family_->first_ || !after_.insert(other).second) return;
   if (Node* const done = other->Done()) BeginAfter(done);
 }
 
 void LoopMember::BeginAfter(Node* node) {
-  // (Where the two are in mirrored loops, those follow each other.)
+  // (If the two are in mirrored loops, the order follows from those.)
   if (!IsInside(InnermostWhile(loop_->outer()),
                 InnermostWhile(ControlContextOf(node))))
     return;
@@ -128,7 +129,7 @@ void LoopMember::BeginAfter(Node* node) {
       .IgnoreError();
 }
 
-// ---- Places -----------------------------------------------------------------
+// ---- Contexts ---------------------------------------------------------------
 
 Conditional* ConditionalLike(const Conditional& original,
                              ControlFlowContext* outer) {
@@ -170,7 +171,7 @@ Conditional* LoopMember::Mirror(Conditional* c) {
 // ---- Values -----------------------------------------------------------------
 
 Output LoopMember::Import(Output value) {
-  // To what it was before it was handed about.
+  // Follow the value back to its origin.
   for (;;) {
     WhileContext* const home = InnermostWhile(ContextOf(value));
     LoopMember* const from = home == nullptr ? nullptr : home->member.get();
@@ -270,7 +271,8 @@ Output LoopMember::Read(Output value, LoopMember* from, int next_of) {
       std::move(attrs), value.node->name() + "/saved/read");
   if (!read.valid()) return Output();
   loop_->graph()->SetShape(read, value.shape()).IgnoreError();
-  // The last reader may take the buffer along; of several none is known to be.
+  // The last reader may take over the buffer; with several readers the last one
+  // is unknown.
   if (++array->reads == 2 ||
       InnermostWhile(loop_->outer()) != InnermostWhile(from->loop_->outer())) {
     const WhileContext* const a = InnermostWhile(loop_->outer());

@@ -1,6 +1,6 @@
-// The gradient of weights that a loop multiplies rows by: whichever way its
-// parts add up (in the loop, from rows that were collected, from rows that the
-// loop writes anyway), it is that of the loop unrolled.
+// The gradient of weights that a loop multiplies rows by: for every way of
+// summing its parts (in the loop, from collected rows, from rows that the loop
+// writes anyway), it equals that of the unrolled loop.
 #include <gmock/gmock.h>
 
 #include <functional>
@@ -15,13 +15,13 @@ namespace {
 
 constexpr int kSteps = 5, kUnits = 6;
 
-// One recurrent step, for the state before, the rows of the inputs and the
-// number of the step.
+// One recurrent step, given the previous state, the rows of the inputs and the
+// step number.
 using RowOf = std::function<Output(Output i)>;
 using CellStep = std::function<Output(Output h, const RowOf& row, Output i)>;
 
 struct Shapes {
-  int rows;        // Of h: few beside the units, or more than these.
+  int rows;        // Rows of h: fewer or more than the units.
   int iterations;  // At most kSteps.
 };
 
@@ -36,7 +36,7 @@ class LoopProductGradientTest : public ::testing::TestWithParam<Shapes> {
     return t;
   }
 
-  // Gradients (and theirs) of both forms are the same.
+  // Compares the gradients (and second derivatives) of both forms.
   void Compare(const CellStep& step,
                const std::function<Output(const TensorArray&, Output h)>& end =
                    nullptr) {
@@ -49,7 +49,7 @@ class LoopProductGradientTest : public ::testing::TestWithParam<Shapes> {
                          {w, Random({kUnits, kUnits})}};
     const Output begin =
         Constant(*Tensor::Zeros(DType::kDouble, Shape({rows, kUnits})));
-    // What the array holds is computed, so that rows may be computed in.
+    // The array's contents are computed, so that rows may be overwritten.
     const auto projected = [&] {
       return ops::Reshape(
           ops::MatMul(ops::Reshape(x, {kSteps * rows, kUnits}), u),

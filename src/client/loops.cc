@@ -5,7 +5,8 @@ namespace sluice {
 Output OpenMerge(const Operand& enter, const std::string& name, SourceLoc loc) {
   const Output first = enter.Get();
   if (!first.valid()) return first;
-  // Built without BuildNode, which takes an open input for an earlier error.
+  // Built without BuildNode, which would treat an open input as an earlier
+  // error.
   Graph& g = CurrentGraph();
   std::lock_guard<std::recursive_mutex> lock(g.mutex());
   NodeSpec spec;

@@ -1,4 +1,4 @@
-// Loops from the five primitives, by hand. (While builds them for most.)
+// Loops built by hand from the five primitives. (Most code uses While instead.)
 //
 //   Output i = OpenMerge(ops::Enter(0, "loop"));
 //   auto [done, again] = ops::Switch(i, ops::LoopCond(i < 10));
@@ -13,8 +13,8 @@
 
 namespace sluice {
 
-// A Merge of `enter` and of an input that stays open until CloseMerge, which
-// must follow before a session runs the graph.
+// A Merge of `enter` and of an input that stays open until CloseMerge is
+// called, which must happen before a session runs the graph.
 Output OpenMerge(const Operand& enter, const std::string& name = "Merge",
                  SourceLoc loc = CallerLoc());
 

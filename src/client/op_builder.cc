@@ -36,7 +36,7 @@ OpCall& OpCall::Attr(const char* name, AttrValue value) {
   return *this;
 }
 
-// The type that bare numbers among the arguments of type attribute `attr` take.
+// The type of bare numbers among the arguments with type attribute `attr`.
 DType OpCall::TypeOf(const std::string& attr) const {
   if (const auto it = attrs_.find(attr); it != attrs_.end()) {
     const DType* given = it->second.get<DType>();
@@ -100,7 +100,7 @@ Output OpCall::Out(int arg) {
   return Output(node_, node->OutputRange(arg).first);
 }
 
-// How many outputs a list would have had, as far as the call tells.
+// The length that a list would have had, as far as the call determines it.
 size_t OpCall::ExpectedLength(const ArgDef& arg) const {
   for (size_t i = 0; i < args_.size() && i < op_->inputs.size(); ++i) {
     const ArgDef& in = op_->inputs[i];
@@ -115,7 +115,7 @@ size_t OpCall::ExpectedLength(const ArgDef& arg) const {
   if (const auto* types = it->second.get<AttrValue::Types>())
     return types->size();
   const int64_t* n = it->second.get<int64_t>();
-  // A length that no graph could have is an error already; it is not believed.
+  // A length that no graph could have is an error already, and is not used.
   constexpr int64_t kMost = 1 << 16;
   return n == nullptr ? 0
                       : static_cast<size_t>(std::clamp<int64_t>(*n, 0, kMost));

@@ -1,5 +1,5 @@
-// What the generated builders of sluice/ops.h are made of: each is a line of
-// calls to this class, so that including hundreds of them costs little.
+// Building blocks of the generated builders in sluice/ops.h: each builder is
+// one line of calls to this class, so that including hundreds of them is cheap.
 #ifndef SLUICE_CLIENT_OP_BUILDER_H_
 #define SLUICE_CLIENT_OP_BUILDER_H_
 
@@ -31,8 +31,8 @@ class Operands {
 //
 // A bare number takes the type of the arguments that share its type attribute,
 // else the declared type, else int32 or float. Errors are recorded in the
-// graph, as by BuildNode; the outputs are then null, but lists keep the length
-// that was asked for.
+// graph, as by BuildNode; the outputs are then null, but lists keep the
+// requested length.
 class OpCall {
  public:
   OpCall(const char* op, const std::string& name, SourceLoc loc);
@@ -42,8 +42,8 @@ class OpCall {
   OpCall& In(const Operands& xs);
   OpCall& Attr(const char* name, AttrValue value);
 
-  // Each adds the node if that has not happened yet. `arg` counts the declared
-  // outputs.
+  // Each adds the node if it was not added before. `arg` is an index into the
+  // declared outputs.
   Node* Run();
   Output Out(int arg = 0);
   std::vector<Output> List(int arg = 0);
@@ -60,7 +60,7 @@ class OpCall {
   std::vector<std::vector<Operand>> args_;
   AttrMap attrs_;
   Node* node_ = nullptr;
-  Output failure_;  // What stands for the outputs if node_ stays null.
+  Output failure_;  // Used for all outputs if node_ stays null.
   bool done_ = false;
 };
 

@@ -4,9 +4,9 @@
 //   Output y = 2 * x + b;
 //   Output between = y > 10 && !(y == 11);  // A bool for each element.
 //
-// `&&` and `||` compute both sides, as every op does: what must not run where
-// the left side decides goes into a Cond. x.SameAs(y) asks whether two outputs
-// are the same edge, x.valid() whether an output is null.
+// `&&` and `||` compute both sides, as every op does: use Cond for an operand
+// that must not run depending on the other one. x.SameAs(y) tests whether two
+// outputs are the same edge, x.valid() whether an output is non-null.
 #ifndef SLUICE_CLIENT_OPERATORS_H_
 #define SLUICE_CLIENT_OPERATORS_H_
 
@@ -14,12 +14,14 @@
 
 namespace sluice {
 
-Output operator+(const Operand& a, const Operand& b);  // Strings: joined.
+// Addition; concatenates strings.
+Output operator+(const Operand& a, const Operand& b);
 Output operator-(const Operand& a, const Operand& b);
 Output operator*(const Operand& a, const Operand& b);
-// Integers are divided as in C++, towards zero.
+// Integer division truncates towards zero, as in C++.
 Output operator/(const Operand& a, const Operand& b);
-// Towards zero for integers and floats, as in C++ (and fmod).
+// The remainder of truncating division for integers and floats, as in C++
+// (fmod).
 Output operator%(const Operand& a, const Operand& b);
 Output operator-(const Operand& a);
 
@@ -31,7 +33,7 @@ Output operator>=(const Operand& a, const Operand& b);
 Output operator==(const Operand& a, const Operand& b);
 Output operator!=(const Operand& a, const Operand& b);
 
-// Of booleans.
+// For booleans.
 Output operator&&(const Operand& a, const Operand& b);
 Output operator||(const Operand& a, const Operand& b);
 Output operator!(const Operand& a);

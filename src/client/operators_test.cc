@@ -11,7 +11,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// An output is no C++ truth value, and only what stands for an output is one.
+// An output does not convert to bool, and only operands convert to outputs.
 static_assert(!std::is_constructible_v<bool, Output>);
 static_assert(!std::is_constructible_v<bool, Var>);
 static_assert(!std::is_convertible_v<int, Output>);
@@ -91,8 +91,8 @@ TEST_F(OutputLogicTest, LogicOfNumbersIsAnErrorThatNamesTheLine) {
               HasSubstr(Here(__LINE__ - 2, __FILE__)));
 }
 
-// Bare numbers become constants of their neighbour's type, if they fit: no
-// number is a boolean, and no boolean a number.
+// Bare numbers become constants of the other operand's type, if they fit:
+// numbers are not booleans, and booleans are not numbers.
 TEST_F(OutputLogicTest, LiteralsThatDoNotFitTheirNeighbourAreErrors) {
   const Output i = Constant(int64_t{1}), p = x_ > 0;
   const Output u = Constant(uint64_t{1});

@@ -20,7 +20,7 @@ Output Hyperparameter(const Operand& value, const char* name) {
   return value.Get(value.weak ? DType::kFloat : DType::kInvalid);
 }
 
-// The same slices with each index once: repeated ones are added up.
+// The same slices with distinct indices: repeated ones are added up.
 Gradient WithDistinctIndices(const Gradient& g) {
   Node* unique = BuildNode("Unique", {g.indices}, {}, "Unique");
   if (unique == nullptr) return Gradient();
@@ -34,7 +34,7 @@ Gradient WithDistinctIndices(const Gradient& g) {
   return Gradient::Slices(distinct, sums, g.dense_shape);
 }
 
-// All of them pass on only when all are ready.
+// All gradients become available only when all of them are ready.
 void GateAll(std::vector<GradAndVar>* grads) {
   std::vector<Node*> all;
   for (const GradAndVar& g : *grads)
@@ -65,7 +65,7 @@ bool IsControlFlow(const Node& n) {
   }
 }
 
-// The nodes that use the values of variables on the way to some outputs, so
+// The nodes that use the values of variables on the paths to some outputs, so
 // that updates can wait for them. Linear in the size of that part of the graph.
 class ValueUsers {
  public:
@@ -77,7 +77,7 @@ class ValueUsers {
   static bool IsRead(const Node& n) {
     return n.op().role == OpRole::kIdentity || n.op_name() == "ReadVariableOp";
   }
-  // The reads of a variable that `others` does not have.
+  // The reads of a variable that are not in `others`.
   std::vector<Node*> ReadsBeside(const ValueUsers& others,
                                  const Var& var) const {
     std::vector<Node*> reads;
@@ -86,8 +86,8 @@ class ValueUsers {
     return reads;
   }
 
-  // Those of one variable. Left out is what comes after control flow: it may be
-  // dead in some steps, or in a loop, where nothing outside can wait for it.
+  // The readers of one variable, except nodes after control flow: they may be
+  // dead in some steps, or in a loop, where no node outside can wait for them.
   std::vector<Node*> Of(const Var& var) const {
     std::vector<Node*> users;
     for (Node* n : Find(users_of_, var.handle())) {
@@ -112,7 +112,7 @@ class ValueUsers {
     return it == map.end() ? *kNone : it->second;
   }
 
-  // Depth first, inputs before their consumers.
+  // Visits depth first, inputs before their consumers.
   void Visit(Node* end) {
     struct Step {
       Node* node;
@@ -128,8 +128,8 @@ class ValueUsers {
       }
       if (!seen_.insert(n).second) continue;
       open.push_back({n, true});
-      // (A loop that is being built, around this one, has no second inputs
-      // yet.)
+      // (The Merges of a loop under construction around this have no second
+      // input yet.)
       for (const Output& in : n->inputs())
         if (in.valid()) open.push_back({in.node, false});
       for (Node* c : n->control_inputs()) open.push_back({c, false});
@@ -153,8 +153,8 @@ class ValueUsers {
   Map users_of_;
 };
 
-// `update` runs after `user`. An update within a loop that the user is not in
-// comes after what the loop captures.
+// Makes `update` run after `user`. An update within a loop that does not
+// contain the user runs after the loop's captures.
 Status WaitFor(Node* user, Node* update) {
   SLUICE_ASSIGN_OR_RETURN(Node* const there,
                           CaptureControl(ContextOf(update), user));
@@ -167,7 +167,7 @@ Status BuilderError() {
   return s == nullptr ? Internal("optimizer: a builder failed") : *s;
 }
 
-// Moves to the graph that `o` is in, where that is not the current one.
+// Switches to the graph of `o`, if that is not the current one.
 std::optional<WithGraph> InGraphOf(const Output& o) {
   if (!o.valid() || o.graph() == &CurrentGraph()) return std::nullopt;
   return std::optional<WithGraph>(std::in_place, *o.graph());
@@ -273,7 +273,8 @@ Result<Node*> Optimizer::Apply(const std::vector<GradAndVar>& grads,
   Graph& g = CurrentGraph();
   std::lock_guard<std::recursive_mutex> lock(g.mutex());
   {
-    // Slots are named after their variables, wherever this is called.
+    // Slots are named after their variables, independent of the caller's
+    // scopes.
     const WithGraph no_scopes(g);
     for (const GradAndVar& gv : some) {
       const ColocateWith same_device(gv.var.handle().node);
@@ -281,7 +282,7 @@ Result<Node*> Optimizer::Apply(const std::vector<GradAndVar>& grads,
     }
   }
   const std::string name = options.name.empty() ? name_ : options.name;
-  std::string whole_name;  // Of the training node: that of its scope.
+  std::string whole_name;  // The training node's: the name of its scope.
   std::vector<Node*> updates;
   {
     std::vector<Output> ends;
@@ -296,8 +297,8 @@ Result<Node*> Optimizer::Apply(const std::vector<GradAndVar>& grads,
       }
     }
     const ValueUsers users(ends);
-    // What only the loss computes need not run for it, but reads must not see
-    // a new value if it does.
+    // Nodes that only the loss needs do not have to run for the update, but if
+    // they do, their reads must not see a new value.
     const bool with_loss = options.gate == GradientGate::kReads &&
                            loss_.valid() && loss_.graph() == &g;
     const ValueUsers of_loss(with_loss ? std::vector<Output>{loss_}
@@ -356,7 +357,7 @@ void Optimizer::MakeSlot(const Var& var, const std::string& slot,
     v = Var(Filled(*known, value, {}), name, options, {});
     return;
   }
-  // As large as what the variable starts with.
+  // The size of the variable's initial value.
   const Output dims = Build("Shape", {var.initial_value()}, {}, "", {});
   v = Var(Build("Fill", {dims, value}, {}, "", {}), name, options, {});
 }

@@ -15,14 +15,14 @@
 namespace sluice {
 
 struct GradAndVar {
-  Gradient gradient;  // May be none.
+  Gradient gradient;  // May be missing.
   Var var;
 };
 
-// What an update of a variable waits for, beside its gradient.
+// What the update of a variable waits for, besides its gradient.
 enum class GradientGate : uint8_t {
-  // Everything in the gradients and the loss that uses the variable's value:
-  // the step computes with the values at its start, and updates are in place.
+  // All uses of the variable's value in the loss and the gradients: the step
+  // computes with the values at its start, and updates are in place.
   kReads,
   kNone,
   kOp,     // The gradients of each op are ready together.
@@ -30,29 +30,30 @@ enum class GradientGate : uint8_t {
 };
 
 struct MinimizeOptions {
-  Var global_step = {};             // Counted up by each step.
+  Var global_step = {};             // Incremented by each step.
   std::vector<Var> variables = {};  // Empty: all trainable ones.
   Output grad_loss = {};            // The gradient of the loss; null: one.
   GradientGate gate = GradientGate::kReads;
   bool colocate = false;  // Gradients on the devices of their ops.
-  std::string name = "";  // Of the training node.
+  std::string name = "";  // The name of the training node.
 };
 
-// One of these belongs to the graph that it was first used in. A kind of
-// optimizer is a derived class that says which slots (variables beside each
-// variable) it keeps and how it applies a gradient.
+// An optimizer belongs to the graph in which it is first used. Each kind of
+// optimizer is a derived class that defines its slots (additional variables per
+// variable) and how it applies a gradient.
 class Optimizer {
  public:
   explicit Optimizer(std::string name) : name_(std::move(name)) {}
   virtual ~Optimizer() = default;
   Optimizer(const Optimizer&) = delete;
 
-  // A node that runs one training step. As a builder: null on error, which is
+  // A node that runs one training step. As in builders: null on error, which is
   // recorded in the graph.
   Node* Minimize(Output loss, const MinimizeOptions& options = {},
                  SourceLoc loc = CallerLoc());
 
-  // The two halves of Minimize, to look at gradients or change them between.
+  // The two halves of Minimize, for inspecting or changing gradients in
+  // between.
   Result<std::vector<GradAndVar>> ComputeGradients(
       Output loss, const MinimizeOptions& options = {},
       SourceLoc loc = CallerLoc());
@@ -61,29 +62,30 @@ class Optimizer {
                                const MinimizeOptions& options = {},
                                SourceLoc loc = CallerLoc());
 
-  // The slot of a variable, null if there is none (yet).
+  // The slot of a variable; null if it does not exist (yet).
   Var GetSlot(const Var& var, const std::string& slot) const;
   virtual std::vector<std::string> SlotNames() const { return {}; }
   const std::string& name() const { return name_; }
 
  protected:
-  // Makes the slots of one variable (MakeSlot), once.
+  // Creates the slots of one variable (with MakeSlot); called once per
+  // variable.
   virtual void CreateSlots(const Var& var) { (void)var; }
-  // Builds what all variables share: hyperparameters as outputs.
+  // Builds what all variables share: the hyperparameters as outputs.
   virtual void Prepare() {}
   virtual Node* ApplyDense(Output grad, const Var& var) = 0;
   // The indices are distinct, unless AcceptsRepeatedIndices.
   virtual Node* ApplySparse(const Gradient& grad, const Var& var) = 0;
   virtual bool AcceptsRepeatedIndices() const { return false; }
 
-  // A variable "<var>/<name>" beside `var`, of its shape, that starts as
-  // `initial` in every element; not trainable.
+  // Creates a variable "<var>/<name>" for `var`, of the same shape, with every
+  // element set to `initial`; not trainable.
   void MakeSlot(const Var& var, const std::string& slot, double initial);
   // A hyperparameter as an output of the variable's type.
   static Output As(const Output& value, DType dtype);
 
  private:
-  // The two halves, whose errors name no line.
+  // The two halves; their errors do not name a line.
   Result<std::vector<GradAndVar>> Compute(Output loss,
                                           const MinimizeOptions& options,
                                           SourceLoc loc);
@@ -92,8 +94,8 @@ class Optimizer {
   Node* Update(const Gradient& grad, const Var& var);
 
   const std::string name_;
-  Output loss_;  // Of the last ComputeGradients.
-  // By name of the variable and of the slot.
+  Output loss_;  // The loss of the last ComputeGradients.
+  // By the names of the variable and the slot.
   std::map<std::pair<std::string, std::string>, Var> slots_;
 };
 

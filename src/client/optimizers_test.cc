@@ -137,7 +137,7 @@ TEST_F(OptimizerTest, GatesDoNotChangeTheResult) {
 }
 
 TEST_F(OptimizerTest, StepsComputeWithTheValuesAtTheirStart) {
-  // In any order of the ready nodes: the updates wait for what reads.
+  // For any order of the ready nodes: updates wait for reads.
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(seed);
     Graph graph;
@@ -214,15 +214,15 @@ TEST_F(OptimizerTest, AnOptimizerTrainsInTheBodyOfALoop) {
   EXPECT_FLOAT_EQ(Values<float>(x)[0], Values<float>(y)[0]);
 }
 
-// What was read of a resource before the loop is what every iteration computes
-// with, and comes before its updates; a reference is read in each, as in
-// TensorFlow.
+// A resource value that was read before the loop is used in every iteration,
+// and the read precedes the updates; a reference is read in each iteration, as
+// in TensorFlow.
 TEST_F(OptimizerTest, UpdatesInALoopMayBeOfWhatWasReadBeforeIt) {
   for (const bool reference : {false, true}) {
     SCOPED_TRACE(reference);
     const Var w(Constant(1.0f), "w", {.reference = reference});
     const Var b(Constant(0.0f), "b", {.reference = reference});
-    // Three times: w -= 0.1 * 2 * what was read; four times within each: b -=
+    // Three times: w -= 0.1 * 2 * the value read; each time, four times: b -=
     // 0.1.
     const Output n = While(
         Output(Constant(0)), [](Output i) { return i < 3; },

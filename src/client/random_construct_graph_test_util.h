@@ -37,7 +37,7 @@ class GraphBuilder {
  private:
   using Vars = std::vector<Output>;
 
-  // What there is beside the variables.
+  // What is in scope besides the variables.
   struct Place {
     Vars inputs;
     Output counter;
@@ -72,7 +72,8 @@ class GraphBuilder {
     const Output a = Evaluate(e.of[0], vars, p);
     switch (e.kind) {
       case Expr::kAround:
-        // (grad_ys from within a loop of ys around it are refused.)
+        // (grad_ys from within a loop that is inside the context of the ys are
+        // rejected.)
         return Derivative(SumRows(p.watched * ops::StopGradient(a)), p.wrt);
       case Expr::kAdd:
         return a + Evaluate(e.of[1], vars, p);
@@ -219,7 +220,7 @@ class GraphBuilder {
   }
 
   Vars AddWhile(const Statement& s, const Vars& vars, const Place& p) const {
-    // What the loop does not assign to, its body captures.
+    // Variables that the loop does not assign are captured by its body.
     std::set<int> carried;
     FindTargets(s.then, &carried);
     std::vector<Output> init = Only(vars, carried);
@@ -267,7 +268,7 @@ class GraphBuilder {
     const int n = static_cast<int>(s.order.size());
     const TensorArrayOptions options = {.clear_after_read = false};
     // Rows are read where they are used: in conditionals and loops of the body,
-    // often or never.
+    // many times or never.
     const TensorArray rows =
         TensorArray(DType::kDouble, n, options).Unstack(RowsOf(s, vars, p));
     const TensorArray out =

@@ -1,5 +1,5 @@
 // The random programs of random_construct_test_util.h as plain code, on numbers
-// of any kind.
+// of any type.
 #ifndef SLUICE_CLIENT_RANDOM_CONSTRUCT_PLAIN_TEST_UTIL_H_
 #define SLUICE_CLIENT_RANDOM_CONSTRUCT_PLAIN_TEST_UTIL_H_
 
@@ -22,9 +22,9 @@ struct Values {
   std::array<Pair<T>, kVariables> vars;
   int counter = 0;
   Pair<T> row, kept;
-  std::array<Pair<T>, 2> jacobian;  // [i][j]: of element i by j.
+  std::array<Pair<T>, 2> jacobian;  // [i][j]: element i by element j.
 
-  // The same, by something else that none of them depends on.
+  // The same as constants with respect to a new variable.
   Values<Dual<T>> Lifted() const {
     const auto lift = [](const Pair<T>& p) {
       return Pair<Dual<T>>{Dual<T>(p[0], T(0.0)), Dual<T>(p[1], T(0.0))};
@@ -50,7 +50,7 @@ class Interpreter {
  public:
   explicit Interpreter(const Program& p) : program_(p) {}
 
-  // The sum of all that the variables are in the end.
+  // The sum of the final values of all variables.
   template <typename T>
   T Run(const std::array<Pair<T>, kInputs>& inputs) const {
     Values<T> v;
@@ -113,7 +113,7 @@ class Interpreter {
     }
   }
 
-  // Of `target` after the block by `wrt` before it: [i][j].
+  // The derivative of `target` after the block by `wrt` before it: [i][j].
   template <typename T>
   std::array<Pair<T>, 2> Jacobian(const Statement& s,
                                   const Values<T>& v) const {
@@ -153,7 +153,7 @@ class Interpreter {
     for (const Statement& s : block) Execute(s, v);
   }
 
-  // A loop's body, with what is its own given back.
+  // Runs a loop's body and restores the enclosing scope.
   template <typename T>
   void Iterate(const Statement& s, int counter, const Pair<T>* row,
                const Pair<T>* kept, Values<T>& v) const {

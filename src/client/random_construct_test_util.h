@@ -1,8 +1,8 @@
-// Random programs of what is built upon conditionals and loops, for tests:
-// maps, folds and scans, arrays that loops read and write, what a loop's
-// condition computes, calls of functions (also by themselves), gradients taken
-// within. (random_program_test_util.h has the nests of conditionals and loops
-// alone.) Built into a graph, and run as plain code on numbers of any kind.
+// Random programs of constructs based on conditionals and loops, for tests:
+// maps, folds and scans, arrays that loops read and write, values from a loop's
+// condition, calls of functions (including recursive ones), gradients within
+// bodies. (random_program_test_util.h has the nests of plain conditionals and
+// loops.) Built into a graph, and run as plain code on numbers of any type.
 #ifndef SLUICE_CLIENT_RANDOM_CONSTRUCT_TEST_UTIL_H_
 #define SLUICE_CLIENT_RANDOM_CONSTRUCT_TEST_UTIL_H_
 
@@ -14,15 +14,15 @@
 namespace sluice::random_construct {
 
 constexpr int kInputs = 2;
-constexpr int kVariables = 3;  // Begin as in 0, in 1, in 0 * in 1.
+constexpr int kVariables = 3;  // Initially in 0, in 1, in 0 * in 1.
 
 struct Expr {
   enum Kind {
     kVariable,
     kInput,
     kNumber,
-    kRow,     // Of the innermost array or map, where it is now.
-    kKept,    // What the innermost loop's condition computed.
+    kRow,     // The current row of the innermost array or map.
+    kKept,    // The value from the innermost loop's condition.
     kAround,  // The innermost kWatch's Jacobian, transposed, times `of`.
     kAdd,
     kMul,
@@ -45,7 +45,7 @@ struct Statement {
     kIf,      // The counter's parity, or the sum of expr is below bound.
     kWhile,   // At most `times`; tests the sum of kept = sin(expr) if `mode`.
     kMap,     // target = sin(sum of target after `then`, over the rows)
-    kFold,    // mode: 0, 1 fold from the left, right; 2, 3 scan so.
+    kFold,    // mode: 0, 1 fold from the left, right; 2, 3 scan likewise.
     kArray,   // A loop that reads rows and writes target, as `mode` says.
     kCall,    // All variables = function(them); `times`: how deep it recurs.
     kGrad,    // target = sin(d sum(target after `then`) / d wrt)
@@ -57,7 +57,7 @@ struct Statement {
   double bound = 0;
   Expr expr;
   std::vector<Expr> rows;
-  std::vector<int> order;  // Of the rows.
+  std::vector<int> order;  // The order of the rows.
   Block then, otherwise;
 };
 
@@ -69,12 +69,12 @@ struct FunctionOf {
 struct Program {
   std::vector<FunctionOf> functions;  // Each may call those before it.
   Block block;
-  // Whether loops differentiate what is around them. (Such a body has no
+  // Whether loops differentiate values around them. (Such a body has no
   // gradient: docs/design/016.)
   bool watches = false;
 };
 
-// What a statement may assign to.
+// The variables that a statement may assign to.
 inline void FindTargets(const Block& block, std::set<int>* targets) {
   for (const Statement& s : block) {
     targets->insert(s.target);
@@ -91,7 +91,7 @@ inline std::set<int> TargetsOf(const Statement& s) {
   return targets;
 }
 
-// ---- Making one -------------------------------------------------------------
+// ---- Generation -------------------------------------------------------------
 
 class Maker {
  public:
@@ -119,7 +119,7 @@ class Maker {
   }
 
  private:
-  // What there is at a place.
+  // What is in scope at a place.
   struct Scope {
     int depth = 0;
     bool row = false, kept = false, around = false;
@@ -259,7 +259,7 @@ class Maker {
 
   std::mt19937_64 random_;
   Program program_;
-  int left_ = 0;  // Constructs, about.
+  int left_ = 0;  // The approximate number of further constructs.
   bool has_grad_ = false;
 };
 

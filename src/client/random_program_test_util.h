@@ -19,8 +19,7 @@
 
 namespace sluice::random_program {
 
-// A number and its derivative in one direction; of those in turn, a second
-// derivative.
+// A number and its derivative in one direction; nested, a second derivative.
 template <typename T>
 struct Dual {
   T v{}, d{};
@@ -57,7 +56,7 @@ using Pair = std::array<T, 2>;
 struct Expr {
   enum Kind { kVariable, kInput, kNumber, kAdd, kMul, kSin, kSum, kSwap };
   Kind kind = kNumber;
-  int index = 0;  // Of the variable or input.
+  int index = 0;  // The variable or input.
   double number = 0;
   std::vector<Expr> of;
 };
@@ -68,21 +67,21 @@ using Block = std::vector<Statement>;
 struct Statement {
   enum Kind { kAssign, kIf, kFor, kWhile };
   Kind kind = kAssign;
-  int target = 0;  // kAssign: target = sin(expr), kWhile: what is tested.
+  int target = 0;  // kAssign: target = sin(expr), kWhile: the tested variable.
   Expr expr;
   int parity = -1;   // kIf: whether the innermost counter is even or odd; -1:
   double bound = 0;  //   whether the sum of expr is below bound, as in kWhile.
-  int times = 0;     // kFor: so often. kWhile: at most so often.
+  int times = 0;     // kFor: iterations. kWhile: the most iterations.
   Block then, otherwise;  // kIf; loops use `then`.
 };
 
 struct Program {
   static constexpr int kInputs = 2;
-  static constexpr int kVariables = 3;  // Begin as in 0, in 1, in 0 * in 1.
+  static constexpr int kVariables = 3;  // Initially in 0, in 1, in 0 * in 1.
   Block block;
 };
 
-// ---- Making one -------------------------------------------------------------
+// ---- Generation -------------------------------------------------------------
 
 class Maker {
  public:
@@ -91,7 +90,7 @@ class Maker {
   Program Make() {
     Program p;
     p.block = MakeBlock(0, false);
-    // (Something to differentiate, in any case.)
+    // (Always something to differentiate.)
     p.block.push_back(MakeConstruct(1, false));
     return p;
   }
@@ -174,7 +173,7 @@ class Interpreter {
     for (size_t k = 0; k < 2; ++k) vars_[2][k] = inputs[0][k] * inputs[1][k];
   }
 
-  // The sum of all that the variables are in the end.
+  // The sum of the final values of all variables.
   T Run(const Program& p) {
     Execute(p.block, 0);
     T sum(0.0);
@@ -253,7 +252,7 @@ class Interpreter {
 
 class GraphBuilder {
  public:
-  // `assigned`: what stands for a value that is assigned; null: the value.
+  // `assigned`: maps each assigned value to the value to use; null: the value.
   explicit GraphBuilder(std::array<Output, Program::kInputs> inputs,
                         std::function<Output(Output)> assigned = nullptr)
       : inputs_(inputs), assigned_(std::move(assigned)) {}
@@ -295,7 +294,7 @@ class GraphBuilder {
     }
   }
 
-  // What a block may assign to.
+  // The variables that a block may assign to.
   static void FindTargets(const Block& block, std::set<int>* targets) {
     for (const Statement& s : block) {
       if (s.kind == Statement::kAssign) targets->insert(s.target);
@@ -347,7 +346,7 @@ class GraphBuilder {
             0);
         continue;
       }
-      // What the loop does not assign to, its body captures.
+      // Variables that the loop does not assign are captured by its body.
       std::set<int> carried = targets;
       if (s.kind == Statement::kWhile) carried.insert(s.target);
       const Vars before = vars;

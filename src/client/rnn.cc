@@ -16,7 +16,7 @@ using Lock = std::lock_guard<std::recursive_mutex>;
 
 Output Int(int64_t v) { return Constant(static_cast<int32_t>(v)); }
 
-// The first two dimensions change places.
+// Swaps the first two dimensions.
 Output Swapped(const Output& x) {
   std::vector<int32_t> order = {1, 0};
   for (int i = 2; i < x.shape().rank(); ++i) order.push_back(i);
@@ -28,7 +28,7 @@ bool AllThere(const RnnState& state) {
                      [](const Output& o) { return o.valid(); });
 }
 
-// What both kinds of network have in common: one call.
+// Shared by both kinds of network: the state of one call.
 class Network {
  public:
   Network(const RnnCell& cell, const RnnOptions& options, SourceLoc loc)
@@ -45,7 +45,7 @@ class Network {
     return false;
   }
 
-  // From one [batch, ...] (at dimension `axis`) of the inputs.
+  // Starts from one [batch, ...] (at dimension `axis`) of the inputs.
   bool Begin(const Output& x, int axis) {
     if (!cell_)
       return Fail(InvalidArgument(what_, ": expected a cell, got none"));
@@ -109,7 +109,7 @@ class Network {
     return true;
   }
 
-  // One step, of which only sequences that have not ended yet take part.
+  // One step, which only affects sequences that have not ended yet.
   RnnStep Step(const RnnStepper& stepper, Output time, Output x,
                const RnnState& state) const {
     RnnStep s = stepper.step(x, state);
@@ -142,7 +142,7 @@ class Network {
   const AtLine at_;
   const NameScope scope_;
   const std::string what_;
-  DType dtype_ = DType::kFloat;  // Of states and outputs.
+  DType dtype_ = DType::kFloat;  // The type of states and outputs.
   int64_t batch_known_ = -1;
   Output batch_;
   RnnState state_;
@@ -186,7 +186,7 @@ class Dynamic : public Network {
   }
 
  private:
-  // All rows at once, up to the longest sequence's end.
+  // Projects all rows at once, up to the end of the longest sequence.
   Output Projected(Output x, const RnnStepper& stepper) {
     const int64_t depth = KnownDim(x, 2);
     if (lengths_.valid())
@@ -245,7 +245,7 @@ class Dynamic : public Network {
     return true;
   }
 
-  Output steps_, bound_;  // How long the inputs are; how many steps there are.
+  Output steps_, bound_;  // Input length, and number of steps.
   int64_t steps_known_ = -1;
 };
 
@@ -270,7 +270,7 @@ class Static : public Network {
         rank < 1 ? -1 : KnownDim(first, rank - 1), dtype_, rank == 2, loc_);
     if (!stepper.has_value()) return false;
     if (stepper->project) {
-      // As one product for all.
+      // One product for all of them.
       const Output rows = inputs.size() == 1 ? first : ops::ConcatV2(inputs, 0);
       inputs = ops::Split(0, stepper->project(rows),
                           static_cast<int64_t>(inputs.size()));
@@ -333,7 +333,7 @@ BidirectionalRnnResult BidirectionalDynamicRnn(
     o.scope = name;
     return DynamicRnn(cell, in, o, loc);
   };
-  // Each sequence's own elements in reverse order; padding stays behind.
+  // Reverses the elements of each sequence; padding stays at the end.
   const auto reversed = [&](Output v) {
     const int time = options.time_major ? 0 : 1;
     if (!v.valid()) return v;

@@ -1,5 +1,5 @@
-// Recurrent networks: a cell along sequences, as a loop inside the graph or
-// unrolled.
+// Recurrent networks: a cell applied along sequences, as a loop inside the
+// graph or unrolled.
 //
 //   RnnResult r = DynamicRnn(LstmCell(256), inputs,
 //                            {.sequence_length = Operand(lengths)});
@@ -17,31 +17,32 @@
 namespace sluice {
 
 struct RnnOptions {
-  // How long each sequence is: integers [batch]. Past its end a sequence's
-  // outputs are zero and its state stays as it is; nothing is computed beyond
-  // the longest. None: all are as long as the inputs.
+  // The length of each sequence: integers [batch]. Past its end a sequence's
+  // outputs are zero and its state does not change; nothing is computed beyond
+  // the longest sequence. None: all sequences are as long as the inputs.
   std::optional<Operand> sequence_length = std::nullopt;
   // Empty: zeros.
   RnnState initial_state = {};
-  // Inputs and outputs are [time, batch, ...] instead of [batch, time, ...]:
-  // saves two transpositions.
+  // Inputs and outputs are [time, batch, ...] instead of [batch, time, ...];
+  // this saves two transpositions.
   bool time_major = false;
   // As for While.
   int parallel_iterations = 32;
   bool swap_memory = false;
-  // Names of nodes and weights begin with this.
+  // Prefix of the names of nodes and weights.
   std::string scope = "rnn";
 };
 
 struct RnnResult {
   Output outputs;  // [batch, time, output size], or time-major.
-  RnnState state;  // After the last element of each sequence.
+  RnnState state;  // The state after the last element of each sequence.
 };
 
-// A While over the elements of `inputs`, [batch, time, depth] (depth known
-// before the step). What a step takes from its input alone (the products with
-// the weights of the inputs) is computed before the loop, for all at once. On
-// error, which is recorded in the graph, the outputs are null.
+// A While over the elements of `inputs`, [batch, time, depth] (depth must be
+// known before the step). The part of each step that depends only on its input
+// (the products with the input weights) is computed before the loop, for all
+// elements at once. On error, which is recorded in the graph, the outputs are
+// null.
 RnnResult DynamicRnn(const RnnCell& cell, const Operand& inputs,
                      const RnnOptions& options = {},
                      SourceLoc loc = CallerLoc());
@@ -59,8 +60,8 @@ struct BidirectionalRnnResult {
   RnnResult forward, backward;
 };
 
-// Two cells, one along each sequence and one against it, from its last element
-// to its first. Row t of both outputs belongs to element t.
+// Two cells, one applied forwards along each sequence and one backwards from
+// its last element. Row t of both outputs belongs to element t.
 BidirectionalRnnResult BidirectionalDynamicRnn(
     const RnnCell& forward, const RnnCell& backward, const Operand& inputs,
     const BidirectionalRnnOptions& options = {}, SourceLoc loc = CallerLoc());
@@ -70,9 +71,9 @@ struct StaticRnnResult {
   RnnState state;
 };
 
-// The cell once per element, without a loop: for sequences of one short length.
-// Each input is [batch, depth]. (Of the options, those of loops and time_major
-// have no meaning here.)
+// Applies the cell once per element, without a loop: for sequences of one short
+// length. Each input is [batch, depth]. (Loop options and time_major are
+// ignored.)
 StaticRnnResult StaticRnn(const RnnCell& cell,
                           const std::vector<Output>& inputs,
                           const RnnOptions& options = {},

@@ -16,7 +16,7 @@ std::vector<Output> SplitColumns(Output x, int n) {
   return ops::Split(Axis(1), x, n);
 }
 
-// The first `rows` rows of a kernel, and the rest.
+// The first `rows` rows of a kernel, and the others.
 std::pair<Output, Output> SplitRows(Output kernel, int64_t rows, int64_t rest) {
   const std::vector<Output> parts = ops::SplitV(
       kernel,
@@ -35,8 +35,9 @@ Output Clip(Output x, double limit) {
   return ops::ClipByValue(x, -limit, limit);
 }
 
-// Weights that every step of a loop multiplies by, in its gradient's loop by
-// their transpose: which is made once, where the product's type has such an op.
+// Weights that every step of a loop multiplies by. The gradient loop multiplies
+// by their transpose, which is computed once if the product's type has an op
+// for it.
 class Recurrent {
  public:
   explicit Recurrent(Output weights) : weights_(weights) {
@@ -53,8 +54,8 @@ class Recurrent {
   Output weights_, transposed_;
 };
 
-// The same gate kernel, taken apart or not: `at_once` is what the rows give,
-// `step` is what x (or its projection) and h give together.
+// The same gate kernel, split or not: `at_once` applies to the rows, `step` to
+// x (or its projection) and h together.
 struct Affine {
   std::function<Output(Output)> project;
   std::function<Output(Output x, Output h)> apply;
@@ -74,7 +75,7 @@ Affine MakeAffine(Output kernel, Output bias, int64_t depth, int64_t hidden,
       [=](Output x, Output h) { return x + of_h(h); }};
 }
 
-// Products of sizes are int32 tensors here and there.
+// Products of sizes are int32 tensors in some places.
 constexpr int64_t kMostUnits = INT32_MAX / 4;
 
 bool SizesFit(const RnnCell::Kind& kind, SourceLoc loc) {
@@ -135,7 +136,7 @@ std::optional<RnnStepper> RnnCell::Open(int64_t depth, DType dtype,
                loc);
     return std::nullopt;
   }
-  // (Cells read the states that they are given by their places.)
+  // (Cells access their states by position.)
   stepper->step = [step = std::move(stepper->step), name = kind_->name(),
                    states = kind_->state_sizes().size(),
                    loc](Output x, const RnnState& state) -> RnnStep {
@@ -211,7 +212,7 @@ Output RnnCell::Kind::Weight(const std::string& name, const Shape& shape,
     prefix_ = CurrentNamePrefix();
     var = GetVariable(name, shape, initializer, dtype, {}, loc);
   } else {
-    // The names of the first weight's neighbours, from the same scope.
+    // The scope of the first weight determines the names of the others.
     const std::string& outer = CurrentNamePrefix();
     const bool inside = prefix_.rfind(outer, 0) == 0;
     var = GetVariable((inside ? prefix_.substr(outer.size()) : prefix_) + name,
@@ -370,7 +371,7 @@ class LstmKind final : public RnnCell::Kind {
       made = made && w.projection.valid();
     }
     if (!made) return std::nullopt;
-    // The plain cell's elementwise half is one node.
+    // The elementwise part of the plain cell is one node.
     const bool plain = !options_.peepholes && !options_.cell_clip.has_value() &&
                        !options_.activation &&
                        (dtype == DType::kFloat || dtype == DType::kDouble);
@@ -403,7 +404,7 @@ class LstmKind final : public RnnCell::Kind {
   }
 
  private:
-  // Those that not every cell has.
+  // Weights that only some cells have.
   struct Weights {
     Output f, i, o, projection;
   };

@@ -1,4 +1,4 @@
-// Cells of recurrent networks: what is computed for one element of a sequence.
+// Cells of recurrent networks: the computation for one element of a sequence.
 //
 //   RnnCell cell = LstmCell(256);
 //   RnnResult r = DynamicRnn(cell, inputs);              // client/rnn.h
@@ -23,7 +23,8 @@
 
 namespace sluice {
 
-// What a cell hands on to the next step: each [batch, size].
+// The state that a cell passes to the next step: outputs of shape [batch,
+// size].
 using RnnState = std::vector<Output>;
 
 struct RnnStep {
@@ -31,17 +32,20 @@ struct RnnStep {
   RnnState state;
 };
 
-// A cell with its weights read, for the steps of one loop (or for one step).
+// A cell whose weights have been read, for the steps of one loop (or for one
+// step).
 struct RnnStepper {
-  // What of a step depends on its input alone, for any number of rows at once:
-  // [rows, depth] to [rows, n]. If set, `step` takes rows of that.
+  // The part of a step that depends only on its input, for any number of rows
+  // at once: [rows, depth] to [rows, n]. If set, `step` takes rows of its
+  // result.
   std::function<Output(Output rows)> project = nullptr;
   std::function<RnnStep(Output x, const RnnState& state)> step = nullptr;
 };
 
-// A light handle: copies mean the same cell, with the same weights. These are
-// made when the cell is first used, in the graph and under the name scope that
-// are ambient then. Null by default. Belongs to the thread that builds.
+// A light handle: copies refer to the same cell with the same weights. The
+// weights are created when the cell is first used, in the ambient graph and
+// name scope of that use. Null by default. Belongs to the thread that builds
+// the graph.
 class RnnCell {
  public:
   class Kind;
@@ -52,12 +56,12 @@ class RnnCell {
 
   int64_t output_size() const;
   std::vector<int64_t> state_sizes() const;
-  // Whether state i is memory that dropout leaves alone (an LSTM's c).
+  // Whether state i is memory that dropout does not affect (an LSTM's c).
   bool IsMemory(size_t i) const;
-  // Empty until the cell was used.
+  // Empty until the cell is used.
   std::vector<Var> variables() const;
 
-  // One step. x: [batch, depth], where depth is known. On error, which is
+  // One step. x: [batch, depth], where depth must be known. On error, which is
   // recorded in the graph, all outputs are null.
   RnnStep operator()(const Operand& x, const RnnState& state,
                      SourceLoc loc = CallerLoc()) const;
@@ -65,9 +69,10 @@ class RnnCell {
   RnnState ZeroState(const Operand& batch, DType dtype = DType::kFloat,
                      SourceLoc loc = CallerLoc()) const;
 
-  // For loops over steps: makes the weights if need be, for inputs [rows,
-  // depth] (-1: unknown), and reads them here. With `project`, the stepper has
-  // such a function if the cell can be taken apart. nullopt after an error.
+  // For loops over steps: creates the weights if necessary, for inputs [rows,
+  // depth] (-1: unknown), and reads them in the current context. With
+  // `project`, the stepper has that function if the cell can be split. nullopt
+  // after an error.
   std::optional<RnnStepper> Open(int64_t depth, DType dtype, bool project,
                                  SourceLoc loc = CallerLoc()) const;
 
@@ -75,8 +80,8 @@ class RnnCell {
   std::shared_ptr<Kind> kind_;
 };
 
-// What a cell does. Derive from it for a cell of your own that has weights or
-// parts; FunctionCell is shorter.
+// The implementation of a cell. Derive from it for a custom cell with weights
+// or inner cells; FunctionCell is shorter.
 class RnnCell::Kind {
  public:
   explicit Kind(std::string name) : name_(std::move(name)) {}
@@ -93,7 +98,7 @@ class RnnCell::Kind {
   const std::string& name() const { return name_; }
 
  protected:
-  // The weight `name` of this cell, made at first; the value that is read here.
+  // The weight `name` of this cell, created on first use; its value, read here.
   Output Weight(const std::string& name, const Shape& shape, DType dtype,
                 const InitializerFn& initializer, SourceLoc loc);
   // False, with an error recorded, if depth is not known.
@@ -101,7 +106,7 @@ class RnnCell::Kind {
 
  private:
   const std::string name_;
-  std::string prefix_;  // Of the weights' names, from the first one on.
+  std::string prefix_;  // Of the weights' names; set with the first weight.
   std::vector<std::pair<std::string, Var>> weights_;
 };
 
@@ -125,7 +130,7 @@ RnnCell GruCell(int64_t units, const RnnCellOptions& options = {});
 
 struct LstmCellOptions {
   double forget_bias = 1;
-  // The gates see the memory, each unit through a weight of its own.
+  // The gates also depend on the memory, with one weight per unit.
   bool peepholes = false;
   // c is clipped to [-cell_clip, cell_clip].
   std::optional<double> cell_clip = {};
@@ -142,23 +147,25 @@ struct LstmCellOptions {
 // h' = sigmoid(o) * activation(c'). The state is {c, h}, the output h.
 RnnCell LstmCell(int64_t units, const LstmCellOptions& options = {});
 
-// Layers: each cell's output is the next one's input. The state is that of all.
+// Stacked layers: each cell's output is the next one's input. The state
+// contains the states of all cells.
 RnnCell MultiRnnCell(std::vector<RnnCell> cells);
 
 struct DropoutOptions {
-  // The probabilities that an element is kept (and divided by this): scalars.
+  // The probability that an element is kept (and divided by this): scalars.
   Operand input_keep = 1.0;
   Operand output_keep = 1.0;
-  Operand state_keep = 1.0;  // Not of an LSTM's c.
+  Operand state_keep = 1.0;  // Does not apply to an LSTM's c.
   std::optional<int64_t> seed = {};
 };
 RnnCell DropoutWrapper(const RnnCell& cell, const DropoutOptions& options);
 
-// The cell with its weights and its work on a device (a DeviceScope): layers
-// that run side by side, each an iteration behind the one before.
+// The cell with its weights and computation on a device (a DeviceScope). Layers
+// on different devices run concurrently, each one iteration behind the previous
+// one.
 RnnCell DeviceWrapper(const RnnCell& cell, const std::string& device);
 
-// A cell made of a function, which is called once for each loop.
+// A cell defined by a function, which is called once for each loop.
 RnnCell FunctionCell(
     int64_t output_size, std::vector<int64_t> state_sizes,
     std::function<RnnStep(Output x, const RnnState& state)> fn);

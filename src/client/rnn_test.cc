@@ -43,7 +43,8 @@ struct Recording {
   std::vector<std::string> weights;
   std::vector<float> outputs;
   std::vector<std::vector<float>> states;
-  // Of sum(outputs^2) + sum(states), by the weights and then the inputs.
+  // Gradients of sum(outputs^2) + sum(states) with respect to the weights and
+  // then the inputs.
   std::vector<std::pair<double, double>> gradients;
 };
 
@@ -225,8 +226,8 @@ TEST_F(RnnTest, GradientsAreWhatTensorFlowGives) {
   }
 }
 
-// Of f(x) = |d sum(y^2) / dx|^2, in double: through the loop, its gradient's
-// loop, and the gradient of that.
+// Gradients of f(x) = |d sum(y^2) / dx|^2, in double: through the loop, its
+// gradient's loop, and the gradient of that.
 TEST_F(RnnTest, GradientsOfGradientsAgreeWithDifferences) {
   const std::pair<const char*, RnnCell> cells[] = {
       {"lstm", LstmCell(2, {.initializer = init::RandomNormal(0, 1, 5)})},
@@ -300,7 +301,7 @@ TEST_F(RnnTest, BothDirectionsGiveWhatTensorFlowGives) {
               near({0.8003176f, 0.4953514f}));
   EXPECT_THAT(Values<float>(r.backward.state[0], Inputs(x)),
               near({0.8060737f, 0.4413829f}));
-  // Without lengths all of every sequence is reversed; time-major is the same.
+  // Without lengths each whole sequence is reversed; time-major is the same.
   const Output major = ops::Transpose(x, IntVector({1, 0, 2}));
   const Output plain =
       BidirectionalDynamicRnn(forward, backward, x).backward.outputs;
@@ -333,8 +334,8 @@ TEST_F(RnnTest, NothingIsComputedBeyondTheLongestSequence) {
     std::vector<float> outputs, state;
     int calls;
   };
-  // The inputs are 1 2 3 4, 5 6 7 8 and 9 10 11 12. One step always runs, which
-  // tells the outputs' shape.
+  // The inputs are 1 2 3 4, 5 6 7 8 and 9 10 11 12. One step always runs, to
+  // determine the outputs' shape.
   const Case cases[] = {
       {{0, 1, 2}, {0, 0, 0, 0, 50, 0, 0, 0, 90, 190, 0, 0}, {0, 5, 19}, 2},
       {{0, 0, 0}, std::vector<float>(12), {0, 0, 0}, 1},
@@ -402,7 +403,7 @@ TEST_F(RnnTest, AStateCarriesOverFromOneCallToTheNext) {
     state = step.state;
   }
   ASSERT_TRUE(graph_.status().ok()) << graph_.status();
-  EXPECT_EQ(GlobalVariables().size(), 4u);  // They are one cell's.
+  EXPECT_EQ(GlobalVariables().size(), 4u);  // Those of one cell.
   SetWeights(cell.variables());
   for (size_t i = 0; i < 3; ++i) {
     const std::vector<float> want = Values<float>(whole.state[i], Inputs(x));

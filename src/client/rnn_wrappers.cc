@@ -85,7 +85,7 @@ class MultiKind final : public RnnCell::Kind {
 
 // ---- Dropout ----------------------------------------------------------------
 
-// Null if everything is kept.
+// Null if every element is kept.
 Output KeepOf(const Operand& keep, const char* what) {
   const Output k = keep.Get(DType::kFloat);
   if (keep.output.valid() || !keep.literal.valid()) return k;
@@ -134,7 +134,7 @@ class DropoutKind final : public RnnCell::Kind {
     const Output kept = KeepOf(options_.state_keep, "state_keep");
     for (const Output& keep : {in, out, kept})
       if (CurrentGraph().ErrorOf(keep) != nullptr) return std::nullopt;
-    // (A seed of its own for each place, from the one given.)
+    // (Each position gets its own seed, derived from the given one.)
     const auto seed = [given = options_.seed](int64_t place) {
       return given.has_value() ? std::optional<int64_t>(*given * 8 + place)
                                : std::nullopt;

@@ -19,7 +19,8 @@ Output SampledSoftmaxLoss(const Var& weights, const Var& biases,
       own, 1, sampled, true, weights.shape().dim(0),
       {.seed = seeds.first, .seed2 = seeds.second});
 
-  // Both kinds of rows are gathered at once: one gradient for each weight.
+  // Both kinds of rows are gathered together, so that each weight has one
+  // gradient.
   const Output all = ops::ConcatV2({classes, drawn.sampled_candidates}, 0);
   const Output batch = ops::Size(classes);
   const auto sampled_count = static_cast<int>(sampled);
@@ -29,7 +30,7 @@ Output SampledSoftmaxLoss(const Var& weights, const Var& biases,
   const std::vector<Output> b =
       ops::SplitV(ops::GatherV2(biases, all, 0), sizes, 0, 2);
 
-  // Scores, less the logarithm of how often a class is drawn.
+  // Scores minus the logarithm of the expected count of each class.
   const Output own_score =
       ops::Sum(h * w[0], 1) + b[0] -
       ops::Reshape(ops::Log(drawn.true_expected_count), {-1});
@@ -47,7 +48,7 @@ Output SampledSoftmaxLoss(const Var& weights, const Var& biases,
   }
   const Output scores =
       ops::ConcatV2({ops::ExpandDims(own_score, 1), other_scores}, 1);
-  // The example's own class stands first.
+  // The true class of each example comes first.
   return ops::SparseSoftmaxCrossEntropyWithLogits(scores,
                                                   ops::ZerosLike(classes))
       .loss;

@@ -40,9 +40,9 @@ class SampledSoftmaxTest : public ::testing::Test {
 };
 
 TEST_F(SampledSoftmaxTest, OfAllClassesIsTheSoftmaxWithCorrectedScores) {
-  // All classes are drawn: each is expected once (the sampler says: with a
-  // probability of nearly one), so the estimate is the loss itself once those
-  // that are an example's own are removed.
+  // All classes are drawn: each is expected once (according to the sampler,
+  // with a probability close to one), so after removing true classes from the
+  // samples the estimate is the loss itself.
   const Tensor loss = Run(SampledSoftmaxLoss(
       w_, b_, Constant(labels_), Constant(inputs_), kClasses, {.seed = 7}));
   const std::pair<int64_t, int64_t> seeds = SeedsFor(7);
@@ -96,7 +96,8 @@ TEST_F(SampledSoftmaxTest, IsTensorFlowsForTheSameSeed) {
 }
 
 TEST_F(SampledSoftmaxTest, AccidentalHitsCountOnlyIfAsked) {
-  // With all classes drawn, a kept hit stands beside the example's own class.
+  // With all classes drawn, a hit that is kept is in addition to the example's
+  // true class.
   const auto loss = [&](bool remove) {
     return Run(SampledSoftmaxLoss(
         w_, b_, Constant(labels_), Constant(inputs_), kClasses,
@@ -125,7 +126,8 @@ TEST_F(SampledSoftmaxTest, GradientsAreThoseOfTheLoss) {
   const Output loss = ops::Sum(
       SampledSoftmaxLoss(w_, b_, Constant(labels_), h, 5, {.seed = 7}), 0);
   const Output dh = Grad(loss, h);
-  // Each step draws anew; a session of its own draws the same ones first.
+  // Each step draws different classes; another session draws the same ones
+  // first.
   const auto at = [&](const Tensor& x, Output y) {
     Session session(graph_);
     EXPECT_TRUE(session.RunTargets({GlobalVariablesInitializer()}).ok());

@@ -1,5 +1,5 @@
-// What a step of training takes grows with what it must save for the gradients,
-// and with nothing else.
+// The memory of a training step grows only with the values that must be saved
+// for the gradients.
 #include <functional>
 
 #include "client/client_test_util.h"
@@ -18,7 +18,7 @@ int64_t BytesOf(const Output& o) {
   return n;
 }
 
-// What the loops of `graph` save for others in an iteration.
+// The bytes that the loops of `graph` save for other loops per iteration.
 int64_t SavedPerIteration(const Graph& graph) {
   int64_t bytes = 0;
   for (const auto& n : graph.nodes()) {
@@ -30,11 +30,11 @@ int64_t SavedPerIteration(const Graph& graph) {
 }
 
 struct Training {
-  int64_t peak = 0;   // Of the step, beyond what was there.
-  int64_t saved = 0;  // Of these, what one iteration saves.
+  int64_t peak = 0;   // Of the step, above the memory in use before.
+  int64_t saved = 0;  // The part that one iteration saves.
 };
 
-// A step of `build`(steps), which gives the fetches and one feed.
+// Runs a step of `build`(steps), which returns the fetches and one feed.
 Training Train(int64_t steps,
                const std::function<std::vector<Output>(
                    int64_t, std::pair<Output, Tensor>*)>& build) {
@@ -48,7 +48,7 @@ Training Train(int64_t steps,
   EXPECT_TRUE(session.RunTargets({init}).ok());
   Training t;
   t.saved = SavedPerIteration(graph);
-  for (int run = 0; run < 2; ++run) {  // The first one also prepares itself.
+  for (int run = 0; run < 2; ++run) {  // The first run includes setup.
     RunMetadata m;
     const auto got = session.Run({feed}, fetches, {}, {}, &m);
     EXPECT_TRUE(got.ok()) << got.status();
@@ -63,7 +63,7 @@ Tensor Rows(const Shape& shape) {
   return t;
 }
 
-// h = tanh(h * w), so often: every h has to be saved.
+// h = tanh(h * w), repeated: every h has to be saved.
 TEST(SavedMemoryTest, OfALoopIsWhatItsGradientReads) {
   constexpr int64_t kUnits = 1024;
   const auto build = [](int64_t steps, std::pair<Output, Tensor>* feed) {
@@ -80,13 +80,13 @@ TEST(SavedMemoryTest, OfALoopIsWhatItsGradientReads) {
   const Training a = Train(64, build), b = Train(256, build);
   EXPECT_EQ(a.saved, kUnits * 4);
   EXPECT_EQ((b.peak - a.peak) / 192, a.saved);
-  // What does not grow: the variables of a few iterations.
+  // The constant part: the variables of a few iterations.
   EXPECT_LT(a.peak, 64 * a.saved + 16 * kUnits * 4);
 }
 
-// The products of the weights with all inputs are made before the loop; the
-// gates take their place, and the gates' gradients that of the gates. Beside
-// what is saved there are the outputs, which the loss is made of.
+// The products of the weights with all inputs are computed before the loop; the
+// gates reuse their memory, and the gates' gradients that of the gates. Besides
+// the saved values there are the outputs, which the loss reads.
 TEST(SavedMemoryTest, OfAnLstmIsItsGatesStatesAndOutputs) {
   constexpr int64_t kBatch = 16, kUnits = 32;
   const auto build = [](int64_t steps, std::pair<Output, Tensor>* feed) {

@@ -1,6 +1,6 @@
-// Values that are made of outputs: an output, a tuple, array or vector of such
-// values, a class that says how it falls apart. What loops and conditionals
-// take and return.
+// Values made of outputs: an output, a tuple, array or vector of such values,
+// or a class that defines how it is flattened. Loops and conditionals take and
+// return them.
 //
 //   struct Point {
 //     Output x, y;
@@ -27,9 +27,10 @@
 
 namespace sluice {
 
-// A class of the user's (or of a library) that is made of outputs. Flatten
-// appends those that change from iteration to iteration; Unflatten makes a
-// value like *this of as many, from *next on, and moves `next` beyond them.
+// A class (of the user or a library) that is made of outputs. Flatten appends
+// the outputs that change from iteration to iteration; Unflatten builds a value
+// like *this from the same number of outputs, starting at *next, and advances
+// `next` past them.
 template <typename T>
 concept FlattensItself = requires(const T& t, std::vector<Operand>* out,
                                   const Output*& next) {
@@ -42,7 +43,7 @@ concept OperandLike =
     !FlattensItself<T> && !std::same_as<T, Node*> &&
     (std::convertible_to<const T&, Operand> || std::same_as<T, Operand>);
 
-// How a T falls apart. Type is what it comes back as: numbers and variables
+// How a T is flattened. Type is the unflattened type: numbers and variables
 // come back as outputs.
 template <typename T>
 struct Structure;
@@ -107,7 +108,7 @@ struct Structure<std::tuple<Ts...>> {
     std::apply(
         [&](const Ts&... x) { (Structure<Ts>::Flatten(x, loc, out), ...); }, t);
   }
-  // (Braces: the parts are made from left to right.)
+  // (Braces guarantee that the parts are evaluated from left to right.)
   static Type Unflatten(const std::tuple<Ts...>& like, const Output*& next) {
     return std::apply(
         [&](const Ts&... x) {
@@ -142,7 +143,8 @@ std::vector<Operand> Flattened(const T& t, SourceLoc loc) {
   return out;
 }
 
-// REQUIRES: as many outputs as `like` falls apart into.
+// A value with the structure of `like` made of `outputs`. REQUIRES: as many
+// outputs as `like` flattens into.
 template <typename T>
 StructureOf<T> Unflattened(const T& like, const std::vector<Output>& outputs) {
   const Output* next = outputs.data();
@@ -172,8 +174,8 @@ inline constexpr bool kMayBeEmpty = std::is_pointer_v<F>;
 template <typename Signature>
 inline constexpr bool kMayBeEmpty<std::function<Signature>> = true;
 
-// f(args...); for an empty std::function an error, recorded in the graph, and a
-// result of null outputs.
+// Returns f(args...). For an empty std::function: records an error in the graph
+// and returns a result of null outputs.
 template <typename F, typename... Args>
 decltype(auto) Call(F& f, Args&&... args) {
   using R = std::invoke_result_t<F&, Args...>;
@@ -190,8 +192,8 @@ decltype(auto) Call(F& f, Args&&... args) {
 
 }  // namespace internal
 
-// Calls f with the parts of a tuple, array or pair where it takes them, else
-// with the whole.
+// Calls f with the parts of a tuple, array or pair if it accepts them, else
+// with the whole value.
 template <typename F, typename T>
 decltype(auto) CallWith(F& f, const T& t) {
   if constexpr (internal::kTakesParts<F, T>)

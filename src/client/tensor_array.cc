@@ -13,7 +13,7 @@ namespace {
 
 using Lock = std::lock_guard<std::recursive_mutex>;
 
-// shape without its first dimension.
+// The shape without its first dimension.
 PartialShape Rest(const PartialShape& shape) {
   if (!shape.rank_known() || shape.rank() == 0) return PartialShape();
   return PartialShape(std::span<const int64_t>(
@@ -27,7 +27,7 @@ PartialShape WithFirst(int64_t first, const PartialShape& rest) {
   return shape;
 }
 
-// What stands for an array that could not be made or written.
+// Returned for an array that could not be created or written.
 TensorArray Null() {
   const Output failed = CurrentGraph().Failure();
   const Output* flow = &failed;
@@ -101,7 +101,7 @@ PartialShape TensorArray::element_shape() const {
   return array_ == nullptr ? PartialShape() : array_->element_shape;
 }
 
-// A value to be written, of the array's type.
+// Converts a value to the array's type.
 Output TensorArray::Value(const Operand& value, SourceLoc loc) const {
   const Output v = value.Get(dtype());
   if (v.valid() && dtype() != DType::kInvalid &&
@@ -114,8 +114,8 @@ Output TensorArray::Value(const Operand& value, SourceLoc loc) const {
   return v;
 }
 
-// Learns that the elements have this shape; false (with an error) if they
-// cannot.
+// Records that the elements have this shape; false (with an error) if that is
+// impossible.
 bool TensorArray::Narrow(const PartialShape& shape, SourceLoc loc) const {
   Result<PartialShape> merged = array_->element_shape.MergeWith(shape);
   if (!merged.ok()) {
@@ -207,7 +207,7 @@ Output TensorArray::Concat(Output* lengths, SourceLoc loc) const {
     return failed;
   }
   if (lengths != nullptr) *lengths = Output(n, 1);
-  // Elements of one known shape make a sum that is known.
+  // If all elements have one known shape, the sum is known.
   const PartialShape& element = array_->element_shape;
   const std::optional<Tensor> size = array_->fixed_size.valid()
                                          ? ConstantValue(array_->fixed_size)

@@ -1,5 +1,5 @@
-// Arrays of tensors inside the graph: what loops read their rows from and write
-// their results to.
+// Arrays of tensors inside the graph, from which loops read rows and to which
+// they write results.
 //
 //   TensorArray rows = TensorArray(DType::kFloat, n).Unstack(x);
 //   TensorArray out(DType::kFloat, n);
@@ -21,25 +21,26 @@
 namespace sluice {
 
 struct TensorArrayOptions {
-  // A write beyond the end makes the array longer.
+  // A write past the end extends the array.
   bool dynamic_size = false;
-  // A read frees the element: it can be read once.
+  // A read frees the element: each element can be read once.
   bool clear_after_read = true;
-  // All elements have one shape, which the first write to tell it decides.
+  // All elements have the same shape, which is inferred from the first write of
+  // known shape.
   bool infer_shape = true;
-  // What is known of the elements' shapes.
+  // The known shape of the elements.
   PartialShape element_shape = {};
-  std::string name = "TensorArray";  // Made unique.
+  std::string name = "TensorArray";  // A unique name is derived from it.
 };
 
-// An array of `size` tensors of one type, each written once. It lives for one
-// step: every step starts with an empty one.
+// An array of `size` tensors of one type, each written once. Its lifetime is
+// one step: every step starts with an empty array.
 //
-// A value: what writes returns the array as it is afterwards, and what is done
-// to that comes after the write. (All of these values share the one array of
-// the step; the flow that each carries is what orders the ops on it.) In loops
-// and conditionals only the flow is a loop variable; the array itself is a
-// constant of the loop. Null by default, and where building it failed (the
+// It has value semantics: a writing method returns the array after the write,
+// and ops on the returned value are ordered after the write. (All these values
+// share the one array of the step; the flow that each carries orders the ops on
+// it.) In loops and conditionals only the flow is a loop variable; the array
+// itself is a loop constant. Null by default, and if building it failed (the
 // graph has the error). Belongs to the thread that builds the graph.
 class TensorArray {
  public:
@@ -47,8 +48,8 @@ class TensorArray {
   TensorArray(DType dtype, const Operand& size,
               const TensorArrayOptions& options = {},
               SourceLoc loc = CallerLoc());
-  // The array behind a handle, after what `flow` comes after. `dtype`: where
-  // the graph does not tell what made the handle.
+  // The array behind a handle, after the ops that `flow` depends on. `dtype` is
+  // needed if the node that made the handle is unknown.
   static TensorArray FromHandle(Output handle, Output flow,
                                 DType dtype = DType::kInvalid);
 
@@ -56,7 +57,7 @@ class TensorArray {
   Output handle() const;
   Output flow() const { return flow_; }
   DType dtype() const;
-  // As far as it is known by now.
+  // The shape of the elements as far as it is known so far.
   PartialShape element_shape() const;
 
   // The element at `index`, an int32 scalar.
@@ -64,18 +65,18 @@ class TensorArray {
   [[nodiscard]] TensorArray Write(const Operand& index, const Operand& value,
                                   SourceLoc loc = CallerLoc()) const;
 
-  // All elements, or those at `indices`, along a new first dimension.
+  // All elements, or those at `indices`, stacked along a new first dimension.
   Output Stack(SourceLoc loc = CallerLoc()) const;
   Output Gather(const Operand& indices, SourceLoc loc = CallerLoc()) const;
-  // Writes the rows of `value` to the elements 0, 1, ..., or to `indices`.
+  // Writes the rows of `value` to elements 0, 1, ..., or to `indices`.
   [[nodiscard]] TensorArray Unstack(const Operand& value,
                                     SourceLoc loc = CallerLoc()) const;
   [[nodiscard]] TensorArray Scatter(const Operand& indices,
                                     const Operand& value,
                                     SourceLoc loc = CallerLoc()) const;
 
-  // All elements joined along their first dimension. `lengths`, if not null,
-  // becomes how long each is.
+  // All elements concatenated along their first dimension. `lengths`, if not
+  // null, is set to the length of each element.
   Output Concat(Output* lengths = nullptr, SourceLoc loc = CallerLoc()) const;
   // Element i becomes the next lengths[i] rows of `value`.
   [[nodiscard]] TensorArray Split(const Operand& value, const Operand& lengths,
@@ -83,21 +84,23 @@ class TensorArray {
 
   // An int32 scalar.
   Output Size(SourceLoc loc = CallerLoc()) const;
-  // The same, after the current control dependencies.
+  // The same array, ordered after the current control dependencies.
   TensorArray Identity(SourceLoc loc = CallerLoc()) const;
-  // The array that holds the gradients of the elements for `source`; what is
-  // written to it adds up. (Gradients makes and uses these by itself.)
+  // The array that holds the gradients of the elements for `source`; values
+  // written to the same element are added. (Gradients creates and uses such
+  // arrays itself.)
   TensorArray Grad(const std::string& source,
                    SourceLoc loc = CallerLoc()) const;
-  // Run it to free the elements before the step ends; later uses fail.
+  // A node that frees the elements before the step ends; later uses fail.
   Node* Close(SourceLoc loc = CallerLoc()) const;
 
-  // As a loop variable, or a result of a branch: the flow.
+  // As a loop variable, or a result of a branch, it is represented by its flow.
   void Flatten(std::vector<Operand>* out) const { out->push_back(flow_); }
   TensorArray Unflatten(const Output*& next) const { return WithFlow(*next++); }
 
  private:
-  // What all values of one array share. Learns the shape as writes are built.
+  // Shared by all values of one array. Records the element shape as writes are
+  // built.
   struct Array {
     std::string name;
     Output handle;

@@ -109,7 +109,7 @@ TEST_F(TensorArrayClientTest, ScatterSplitAndConcat) {
   const Output joined = split.Concat(&lengths);
   EXPECT_THAT(Values<float>(joined), ElementsAre(1, 2, 3));
   EXPECT_THAT(Values<int64_t>(lengths), ElementsAre(1, 2));
-  // Lengths that are all the same tell the elements' shape.
+  // Equal lengths determine the shape of the elements.
   const TensorArray equal = TensorArray(DType::kFloat, 3).Split(x, {1, 1, 1});
   EXPECT_EQ(equal.element_shape(), PartialShape({1}));
 }
@@ -159,7 +159,7 @@ TEST_F(TensorArrayClientTest, GradientsFlow) {
               ElementsAre(2, 4, 6, 8));
 }
 
-// Loops by hand carry the flow alone; the handle is a loop constant.
+// Hand-built loops carry only the flow; the handle is a loop constant.
 TEST_F(TensorArrayClientTest, ALoopCarriesTheFlow) {
   constexpr int kCount = 1000;
   const TensorArray a(DType::kInt32, kCount);
@@ -197,13 +197,13 @@ TEST_F(TensorArrayClientTest, AnArrayIsALoopVariable) {
         const Output next = sum + rows.Read(i);
         return std::tuple{i + 1, next, out.Write(i, next)};
       });
-  // What the body writes tells the shape outside.
+  // The shape of the body's write is known outside.
   EXPECT_EQ(filled.Read(0).shape(), PartialShape({2}));
   const Feeds feeds = {{n, Tensor::Scalar<int32_t>(3)},
                        {x, Tensor::Of<float>({3, 2}, {1, 2, 3, 4, 5, 6})}};
   EXPECT_THAT(Values<float>(filled.Stack(), feeds),
               ElementsAre(1, 2, 4, 6, 9, 12));
-  // Only the flow goes around: the handles are loop constants.
+  // Only the flow is a loop variable: the handles are loop constants.
   int handles = 0;
   for (const auto& node : graph_.nodes())
     if (node->op_name() == "Merge" && node->output_type(0) == DType::kResource)
@@ -275,7 +275,7 @@ TEST_F(TensorArrayClientTest, AWriteTwiceInALoopNamesTheIndexAndTheArray) {
                                HasSubstr("once")));
 }
 
-// Many iterations at once, in any order that the scheduler can think of.
+// Many concurrent iterations, in any order.
 TEST_F(TensorArrayClientTest, WritesOfParallelIterationsAllArrive) {
   constexpr int kCount = 300;
   const TensorArray in =

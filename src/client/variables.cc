@@ -17,7 +17,8 @@ bool MakesVariable(const Node& n) {
          n.op_name() == "Variable";
 }
 
-// The node that made a handle or reference that may have been passed on.
+// The node that made a handle or reference, traced through nodes that forward
+// it.
 const Node* Origin(Output handle) {
   const Node* n = handle.node;
   while (n != nullptr && !MakesVariable(*n)) {
@@ -27,7 +28,7 @@ const Node* Origin(Output handle) {
       case OpRole::kSwitch:
         n = n->num_inputs() > 0 ? n->input(0).node : nullptr;
         break;
-      case OpRole::kArg:  // Of a function; it may tell.
+      case OpRole::kArg:  // Of a function; it may have a type and shape.
         return n;
       default:
         return nullptr;
@@ -36,13 +37,13 @@ const Node* Origin(Output handle) {
   return n;
 }
 
-// Leaves the loops and conditionals that are being built, if any.
+// Leaves the loops and conditionals under construction, if any.
 std::optional<ContextScope> Outermost() {
   if (CurrentContext() == nullptr) return std::nullopt;
   return std::optional<ContextScope>(std::in_place, nullptr);
 }
 
-// A node's name without the current prefix, to name others after it.
+// A node's name without the current prefix, for naming other nodes after it.
 std::string LocalName(const Node& n) {
   const std::string& prefix = CurrentNamePrefix();
   return n.name().rfind(prefix, 0) == 0 ? n.name().substr(prefix.size())
@@ -78,7 +79,7 @@ Var::Var(const Operand& initial, const std::string& name,
          const VarOptions& options, SourceLoc loc) {
   Graph& g = CurrentGraph();
   std::lock_guard<std::recursive_mutex> lock(g.mutex());
-  // A variable and its initialiser are of no loop or branch.
+  // A variable and its initializer belong to no loop or branch.
   if (initial.output.valid() && ContextOf(initial.output) != nullptr) {
     BuildError(
         InvalidArgument("variable '", name,
@@ -112,7 +113,7 @@ Var::Var(const Operand& initial, const std::string& name,
   } else {
     made = BuildNode("VarHandleOp", {}, {{"dtype", dtype}, {"shape", shape}},
                      base, loc);
-    // Two nodes of one shared name would be one variable.
+    // Two nodes with the same shared name would be the same variable.
     if (made != nullptr) g.SetAttr(made, "shared_name", made->name());
   }
   handle_ = value_ = OrFailure(made);
@@ -144,7 +145,7 @@ Var::Var(const Operand& initial, const std::string& name,
 
 Var Var::FromHandle(Output handle) {
   Var v;
-  if (!handle.valid()) {  // Null for the same reason.
+  if (!handle.valid()) {  // Null because of an earlier error.
     v.handle_ = v.value_ = handle;
     return v;
   }
@@ -175,7 +176,7 @@ bool Var::is_reference() const {
 Output Var::Read(SourceLoc loc) const {
   if (!handle_.valid()) return handle_;
   if (is_reference()) return BuildRead(handle_, "", loc);
-  // It is read where it is, whatever scopes its readers are in.
+  // It is read on its own device, regardless of its readers' scopes.
   const NoDeviceScope none;
   const DeviceScope same_device(handle_.node->device());
   return BuildRead(handle_, "", loc);

@@ -1,4 +1,4 @@
-// Variables as users see them: a value that steps read and update.
+// Variables as seen by users: values that steps read and update.
 //
 //   Var w(RandomUniform({784, 100}), "w");
 //   Var b = GetVariable("b", {100}, init::Zeros());
@@ -21,26 +21,26 @@ inline constexpr const char* kTrainableVariables = "trainable_variables";
 inline constexpr const char* kLocalVariables = "local_variables";
 
 struct VarOptions {
-  // In kTrainableVariables too: optimizers update it by default.
+  // Also added to kTrainableVariables: optimizers update it by default.
   bool trainable = true;
-  // A VariableV2 with reference edges instead of a VarHandleOp.
+  // Creates a VariableV2 with reference edges instead of a VarHandleOp.
   bool reference = false;
   // Collections instead of kGlobalVariables.
   std::vector<std::string> collections = {};
 };
 
-// A light handle: copies mean the same variable, which its graph owns. Null by
-// default, and where building it failed (the graph has the error). Belongs to
+// A light handle: copies refer to the same variable, which its graph owns. Null
+// by default, and if building it failed (the graph has the error). Belongs to
 // the thread that builds the graph.
 class Var {
  public:
   Var() = default;
-  // Makes a variable that starts as `initial`, in the ambient graph; of its
-  // type and (if known) shape. Named "Variable" if `name` is empty; made
-  // unique.
+  // Creates a variable in the ambient graph with the initial value `initial`,
+  // of its type and (if known) shape. Named "Variable" if `name` is empty; the
+  // name is made unique.
   explicit Var(const Operand& initial, const std::string& name = "",
                const VarOptions& options = {}, SourceLoc loc = CallerLoc());
-  // The variable behind a handle or reference; null if it is none.
+  // The variable behind a handle or reference; null if there is none.
   static Var FromHandle(Output handle);
 
   // False if null. (As an Output, a variable has no conversion to bool, and ==
@@ -51,24 +51,25 @@ class Var {
   DType dtype() const;
   PartialShape shape() const;
   bool is_reference() const;
-  // The resource, or the reference.
+  // The resource handle, or the reference.
   Output handle() const { return handle_; }
   // Assigns the initial value.
   Node* initializer() const { return initializer_; }
   Output initial_value() const { return initial_; }
 
-  // The value when the node that this adds runs. Operands read in this way.
+  // The value at the time when the node that this adds runs. Operands use this
+  // read.
   Output Read(SourceLoc loc = CallerLoc()) const;
-  // The value at some time in the step: one node per variable. What a fetch of
-  // the variable means.
+  // The value at an unspecified time in the step: one node per variable.
+  // Fetching the variable means fetching this.
   Output value() const { return value_; }
   operator Output() const { return value_; }  // NOLINT
 
-  // Run these as targets, or as control dependencies.
+  // Run these nodes as targets, or use them as control dependencies.
   Node* Assign(const Operand& value, SourceLoc loc = CallerLoc()) const;
   Node* AssignAdd(const Operand& delta, SourceLoc loc = CallerLoc()) const;
   Node* AssignSub(const Operand& delta, SourceLoc loc = CallerLoc()) const;
-  // A bool: whether it has a value.
+  // A bool scalar: whether the variable has a value.
   Output IsInitialized(SourceLoc loc = CallerLoc()) const;
 
  private:
@@ -80,31 +81,31 @@ class Var {
   Node* initializer_ = nullptr;
 };
 
-// The variable `name` of the current name scope: made if there is none, else
-// the one there is. InvalidArgument if that has another shape or type.
+// The variable `name` of the current name scope; created if it does not exist.
+// InvalidArgument if the existing variable has another shape or type.
 Var GetVariable(const std::string& name, const Shape& shape,
                 const InitializerFn& initializer = init::GlorotUniform(),
                 DType dtype = DType::kFloat, const VarOptions& options = {},
                 SourceLoc loc = CallerLoc());
 
-// Those of the ambient graph, in the order they were made.
+// The variables of the ambient graph, in the order of their creation.
 std::vector<Var> GlobalVariables();
 std::vector<Var> TrainableVariables();
 std::vector<Var> VariablesIn(const std::string& collection);
 
-// Initialises all variables there are by now (or those given). A Session runs
-// it before anything reads them.
+// Initialises all variables that exist so far (or the given ones). Run it in a
+// session before any read.
 Node* GlobalVariablesInitializer(SourceLoc loc = CallerLoc());
 Node* VariablesInitializer(const std::vector<Var>& vars,
                            const std::string& name = "init",
                            SourceLoc loc = CallerLoc());
 
-// A no-op after all of these: runs them together.
+// A no-op that depends on all of these: running it runs them all.
 Node* Group(const std::vector<Node*>& nodes, const std::string& name = "group",
             SourceLoc loc = CallerLoc());
 
-// A placeholder, to be fed. The shape is in braces, -1 for a dimension that may
-// be anything:
+// A placeholder, whose value is fed. The shape is in braces, with -1 for a
+// dimension of any size:
 //   Output rows = Placeholder<float>({-1, 784});
 //   Output scalar = Placeholder<float>({});
 //   Output any = Placeholder<float>();  // What is built on it checks less.
@@ -126,8 +127,8 @@ Output Placeholder(std::initializer_list<int64_t> shape,
   return Placeholder(DTypeOf<T>(), PartialShape(shape), name, loc);
 }
 
-// What a handle or a reference points to: the type and shape of the value,
-// found by following Identity, Enter and Switch to the node that made it.
+// The type and shape of the value behind a handle or a reference, found by
+// following Identity, Enter and Switch to the node that made it.
 DType VariableType(Output handle);
 PartialShape VariableShapeOf(Output handle);
 

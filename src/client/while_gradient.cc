@@ -1,5 +1,5 @@
-// Gradients of loops: a loop that runs through the same iterations the other
-// way round, with the gradients of the loop variables as its variables.
+// Gradients of loops: a loop over the same iterations in reverse order, whose
+// variables are the gradients of the loop variables.
 #include <algorithm>
 #include <optional>
 
@@ -12,15 +12,15 @@
 namespace sluice {
 namespace {
 
-// Gradients of variables (resources) have the type of what they hold, and are
-// summed up like those of constants.
+// Gradients of resource variables have the type of their values, and are summed
+// like those of constants.
 bool IsCarried(const LoopVariable& v) {
   return RemoveRef(v.merge->output_type(0)) != DType::kResource;
 }
 
-// The sum of such products goes over all of the sum in every iteration, for as
-// many multiplications per element as there are rows. True if these are at most
-// 1 / `times` of what the sum has of either.
+// The sum of such products touches the whole sum in every iteration, with as
+// many multiplications per element as there are rows. True if the factors have
+// at most 1 / `times` as many elements as the sum.
 bool IsThinProduct(const Node& n, int64_t times) {
   if (n.op_name() != "MatMul" || !n.BoolAttr("transpose_a") ||
       n.BoolAttr("transpose_b"))
@@ -61,12 +61,12 @@ Status Backprop::VisitLoop(WhileContext* loop, Level& outer) {
   inner.loop = loop;
   inner.member = LoopFamily::NewReverse(forward, around);
   if (inner.member == nullptr) return Built(Output()).status();
-  std::map<int, int> opened;  // Variables of the new loop, by this one's.
+  std::map<int, int> opened;  // New loop's variables, by this loop's.
   SLUICE_RETURN_IF_ERROR(OpenVariables(loop, outer, inner, &opened));
   SLUICE_RETURN_IF_ERROR(Walk(inner));
   SLUICE_RETURN_IF_ERROR(CloseVariables(loop, inner, opened));
-  // Loop constants: what the iterations give adds up. (Flows first: what was
-  // written by them serves for the others.)
+  // Loop constants: the gradients of the iterations are added up. (Flows first:
+  // the arrays written through them are used for the others.)
   for (const bool flows : {true, false})
     for (size_t i = 0; i < between_.size(); ++i) {
       if (!between_[i]) continue;
@@ -121,7 +121,7 @@ Status Backprop::CloseVariables(WhileContext* loop, Level& inner,
     if (!Between(v.merge)) continue;
     const Output value(v.switch_node, 1);
     const AtLine at(v.merge->loc());
-    // What the body used of the condition's nodes took the value there.
+    // Uses of the condition's nodes in the body read the value there.
     if (HasGradient(Output(v.merge))) {
       SLUICE_ASSIGN_OR_RETURN(const Gradient there,
                               Total(Output(v.merge), inner));
@@ -140,7 +140,7 @@ Status Backprop::CloseVariables(WhileContext* loop, Level& inner,
     Output next;
     {
       const ContextScope in_body(back);
-      // (A flow that no gradient passes orders nothing that matters here.)
+      // (A flow without a gradient imposes no order that matters here.)
       next = g                          ? Densify(g, value)
              : IsTensorArrayFlow(value) ? back->variable(mine).body_value
                                         : ZerosFor(value);
@@ -156,8 +156,8 @@ Status Backprop::CloseVariables(WhileContext* loop, Level& inner,
   return OkStatus();
 }
 
-// The gradient of `x`, a value around the loop, of which every iteration gives
-// a part.
+// The gradient of `x`, a value around the loop: the sum of one summand per
+// iteration.
 Status Backprop::Accumulate(Output x, const Gradient& g, Level& inner) {
   WhileContext* const back = inner.member->loop();
   const AtLine at(x.node->loc());
@@ -198,8 +198,8 @@ Result<Output> Backprop::AccumulateDense(Output x, Output g, WhileContext* loop,
   {
     const ContextScope in_body(loop);
     const Output so_far = loop->variable(v).body_value;
-    // (A product's sum is computed where the sum so far lies: passes.h,
-    // AccumulateProducts.)
+    // (The sum of a product is computed in the buffer of the running sum:
+    // passes.h, AccumulateProducts.)
     const bool variant = RemoveRef(g.dtype()) == DType::kVariant;
     sum = Build(variant || g.node->op_name() == "MatMul" ? "AddN" : "AddV2",
                 {so_far, g}, {}, "sum", {});
@@ -211,9 +211,9 @@ Result<Output> Backprop::AccumulateDense(Output x, Output g, WhileContext* loop,
   return Output(loop->variable(v).exit);
 }
 
-// What the iterations multiply is collected: a layer's inputs and the gradients
-// of its outputs, which take less room than the weights do while there are few.
-// Their rows together are two factors, and one product the sum.
+// Collects the factors of all iterations: a layer's inputs and the gradients of
+// its outputs, which need less memory than the weights if there are few. Their
+// stacked rows are two factors, whose single product is the sum.
 Result<Output> Backprop::ProductAfterLoop(const Node& product, Level& inner,
                                           ControlFlowContext* around) {
   const ContextScope there(around);
@@ -228,9 +228,9 @@ Result<Output> Backprop::ProductAfterLoop(const Node& product, Level& inner,
   return Built(Build("MatMul", {a, b}, {{"transpose_a", true}}, "sum", {}));
 }
 
-// Where the gradient loop writes `value` anyway, at the iteration's number and
-// nothing else: to the gradient array of an array whose elements the forward
-// loop reads, one in each iteration. Null if it does not.
+// Where the gradient loop writes `value` already, at the iteration number and
+// only there: the gradient array of an array whose elements the forward loop
+// reads once per iteration. Null if it does not.
 Backprop::Rows Backprop::WrittenRows(const Output& value, Level& inner) const {
   WhileContext* const back = inner.member->loop();
   const Node* write = nullptr;
@@ -257,7 +257,7 @@ Backprop::Rows Backprop::WrittenRows(const Output& value, Level& inner) const {
   return rows.flow.valid() && IsReadOnceByNumber(rows.array) ? rows : Rows();
 }
 
-// True if the array's elements are the rows of one tensor, and read by one
+// True if the array's elements are the rows of one tensor, and are read by one
 // node.
 bool Backprop::IsReadOnceByNumber(const Output& handle) const {
   const Node* const array = TensorArrayBehind(handle);
@@ -278,7 +278,7 @@ bool Backprop::IsReadOnceByNumber(const Output& handle) const {
   return reads == 1 && scatters == 1 && others == 0;
 }
 
-// The rows of as many elements as there are iterations, one below the other.
+// The rows of one element per iteration, stacked.
 Result<Output> Backprop::Stack(const Rows& rows, const Output& like,
                                Level& inner) {
   const Output handle =
@@ -306,7 +306,7 @@ Result<Output> Backprop::Joined(const Output& stacked, const Output& like) {
       "", {}));
 }
 
-// All rows of a matrix that each iteration has one of, one below the other.
+// One matrix row per iteration, stacked.
 Result<Output> Backprop::Collect(Output rows, LoopMember* member) {
   WhileContext* const loop = member->loop();
   const AttrMap attrs = {{"dtype", rows.dtype()},
@@ -338,8 +338,8 @@ Result<Output> Backprop::Collect(Output rows, LoopMember* member) {
       Build("TensorArrayGatherV3", {handle, all, flow}, attrs, "", {}), rows);
 }
 
-// Slices are collected, one array for the indices and one for the values, and
-// joined after the loop.
+// Collects slices in one array for the indices and one for the values, and
+// concatenates them after the loop.
 Result<Gradient> Backprop::AccumulateSparse(Output x, const Gradient& g,
                                             LoopMember* member,
                                             ControlFlowContext* around) {
@@ -353,7 +353,7 @@ Result<Gradient> Backprop::AccumulateSparse(Output x, const Gradient& g,
         BuildNode("TensorArrayV3", {ScalarOf(DType::kInt32, 1)},
                   {{"dtype", part.dtype()}, {"dynamic_size", true}}, name, {});
     if (array == nullptr) return Built(Output()).status();
-    // No slices in front, so that there is something to join in any case.
+    // Starts with no slices, so that there is always something to concatenate.
     const Output begun = Build(
         "TensorArrayWriteV3",
         {Output(array, 0), ScalarOf(DType::kInt32, 0), first, Output(array, 1)},

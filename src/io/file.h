@@ -1,4 +1,4 @@
-// Whole files as strings.
+// Reading and writing whole files.
 #ifndef SLUICE_IO_FILE_H_
 #define SLUICE_IO_FILE_H_
 
@@ -9,12 +9,12 @@
 
 namespace sluice {
 
-// NotFound if there is no such file; a folder, a file that cannot be read and
-// one above `max_bytes` are errors too.
+// NotFound if the file does not exist; also fails for a folder, an unreadable
+// file and a file of more than `max_bytes`.
 Result<std::string> ReadFile(const std::string& path,
                              int64_t max_bytes = int64_t{1} << 40);
 
-// Replaces the file, or makes it; not the folders it is in.
+// Replaces or creates the file, but does not create its folder.
 Status WriteFile(const std::string& path, std::string_view bytes);
 
 }  // namespace sluice

@@ -11,16 +11,16 @@
 
 #include "io/file.h"
 
-// Both libraries report errors by longjmp. What may be jumped over holds
-// pointers and numbers only: the functions that call setjmp own nothing.
+// Both libraries report errors by longjmp. Only pointers and numbers may live
+// in the frames that it skips: the functions that call setjmp own nothing.
 
 namespace sluice {
 namespace {
 
-// What a file's header says.
+// The contents of a file's header.
 struct ImageHeader {
   int64_t width = 0, height = 0;
-  int channels = 0;  // As decoded, before any conversion.
+  int channels = 0;  // When decoded, before any conversion.
 };
 
 Status CheckSize(const char* format, const ImageHeader& h,
@@ -37,7 +37,7 @@ Status CheckSize(const char* format, const ImageHeader& h,
 
 Status Malformed(const char* format, const char* message) {
   return InvalidArgument(format, ": expected a complete, well-formed image, ",
-                         "got one that is not: ", message);
+                         "got one with an error: ", message);
 }
 
 // ---- Channels ---------------------------------------------------------------
@@ -47,7 +47,7 @@ uint8_t Grey(const uint8_t* rgb) {
       (299 * rgb[0] + 587 * rgb[1] + 114 * rgb[2] + 500) / 1000);
 }
 
-// Pixels of `from` channels as pixels of `to` channels.
+// Converts pixels with `from` channels to pixels with `to` channels.
 void ConvertChannels(const uint8_t* in, int from, uint8_t* out, int to,
                      int64_t pixels) {
   const bool colour_in = from >= 3, colour_out = to >= 3;
@@ -122,11 +122,11 @@ struct PngReader {
 
   bool ReadHeader(ImageHeader* h) {
     if (setjmp(png_jmpbuf(png))) return false;
-    // (The number of pixels is ours to limit.)
+    // (We limit the number of pixels ourselves.)
     png_set_user_limits(png, 0x7fffffff, 0x7fffffff);
     png_set_chunk_cache_max(png, 128);
     png_set_chunk_malloc_max(png, 8 << 20);
-    // Skips all chunks that no pixel depends on: texts, profiles, times.
+    // Skips all chunks that do not affect pixels: texts, profiles, times.
     png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
     png_read_info(png, info);
     h->width = png_get_image_width(png, info);
@@ -138,7 +138,7 @@ struct PngReader {
     return true;
   }
 
-  // Into `rows`, each of width * channels bytes.
+  // Reads into `rows`, each of width * channels bytes.
   bool ReadPixels(const ImageHeader& h, png_bytepp rows) {
     if (setjmp(png_jmpbuf(png))) return false;
     png_set_expand(png);    // Palettes, fewer bits than 8, tRNS.
@@ -160,8 +160,8 @@ Result<Tensor> DecodePng(std::string_view bytes, const ImageOptions& options) {
   if (!reader.Open() || !reader.ReadHeader(&h))
     return Malformed("PNG", reader.message);
   SLUICE_RETURN_IF_ERROR(CheckSize("PNG", h, options));
-  // Deflate makes at most 1,032 bytes of one: what the file cannot hold is not
-  // allocated.
+  // Deflate expands a byte to at most 1,032 bytes: memory is not allocated for
+  // pixels that the file cannot contain.
   const int depth = png_get_bit_depth(reader.png, reader.info) *
                     png_get_channels(reader.png, reader.info);
   if (h.height * ((h.width * depth + 7) / 8) / 1032 >
@@ -179,8 +179,8 @@ Result<Tensor> DecodePng(std::string_view bytes, const ImageOptions& options) {
 
 // ---- JPEG -------------------------------------------------------------------
 
-// A progressive file may refine each coefficient many times over; no encoder
-// takes more than some dozens of scans.
+// A progressive file may refine each coefficient many times; no encoder uses
+// more than some dozens of scans.
 constexpr int kMostScans = 200;
 
 struct JpegReader {
@@ -236,7 +236,8 @@ struct JpegReader {
     jpeg.client_data = this;
     jpeg.src = &source;
     jpeg.progress = &progress;
-    // Of a progressive image all coefficients are held, as 16 bits each.
+    // For a progressive image all coefficients are held in memory, 16 bits
+    // each.
     jpeg.mem->max_memory_to_use = 1L << 30;
     jpeg_read_header(&jpeg, TRUE);
     h->width = jpeg.image_width;
@@ -251,7 +252,7 @@ struct JpegReader {
         h->channels = 4;
         return true;
       default:
-        // The luma of a file is its grey.
+        // The luma of a file is used as grey.
         h->channels = channels == 1 || channels == 2 ? 1 : 3;
     }
     jpeg.out_color_space = h->channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
@@ -275,7 +276,7 @@ struct JpegReader {
   }
 };
 
-// Adobe's programs, which mark their files, write ink inverted.
+// Adobe's programs, which mark their files, store ink inverted.
 void CmykToRgb(const uint8_t* in, bool inverted, uint8_t* out, int64_t pixels) {
   for (int64_t i = 0; i < pixels; ++i, in += 4, out += 3) {
     const int light = inverted ? in[3] : 255 - in[3];
@@ -316,7 +317,7 @@ std::string_view ImageFormat(std::string_view bytes) {
   if (bytes.starts_with(std::string_view("II*\0", 4)) ||
       bytes.starts_with(std::string_view("MM\0*", 4)))
     return "TIFF";
-  // (Two letters alone would be a word of a text.)
+  // (Two letters alone could be the start of a text.)
   if (bytes.starts_with("BM") && bytes.size() >= 14 &&
       bytes.substr(6, 4) == std::string_view("\0\0\0\0", 4))
     return "BMP";

@@ -1,5 +1,5 @@
-// Whatever the bytes are, decoding them as an image gives a tensor of the
-// channels that were asked for, within the limit, or an error.
+// For any input bytes, decoding as an image returns a tensor with the requested
+// channels, within the limit, or an error.
 //
 // The first byte chooses the channels. Seeds are in tests/fuzz/image_fuzz.
 #include <cstdint>
@@ -20,8 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       image->dim(0) * image->dim(1) > options.max_pixels ||
       (options.channels != 0 && image->dim(2) != options.channels))
     std::abort();
-  // Every byte is there: under MemorySanitizer, and so that reading beyond the
-  // end is seen.
+  // Reads every byte, so that MemorySanitizer and bounds checks see it.
   uint8_t all = 0;
   for (const uint8_t b : image->flat<uint8_t>()) all |= b;
   volatile uint8_t seen = all;

@@ -193,7 +193,7 @@ TEST(DecodeJpeg, ReadsColourSpacesAndProgressiveFiles) {
   ExpectAll(Decoded(MakeJpeg({}, {200, 100, 50}), 1), Shape({8, 16, 1}), {124});
   ExpectAll(Decoded(MakeJpeg({.space = JCS_GRAYSCALE}, {90}), 3),
             Shape({8, 16, 3}), {90, 90, 90});
-  // As Adobe writes it (libjpeg marks these files so): 255 is no ink.
+  // As Adobe writes it (libjpeg marks its files the same way): 255 is no ink.
   ExpectAll(Decoded(MakeJpeg({.space = JCS_CMYK}, {255, 128, 0, 255})),
             Shape({8, 16, 3}), {255, 128, 0});
 }

@@ -19,7 +19,7 @@ Result<std::string> InflateStream(std::string_view in, StreamFormat format,
   } end{&z};
   std::string out;
   char block[16 * 1024];
-  // zlib counts in 32 bits and never writes to what it reads.
+  // zlib counts in 32 bits and never writes to its input.
   auto* from = reinterpret_cast<Bytef*>(const_cast<char*>(in.data()));
   size_t left = in.size();
   for (;;) {

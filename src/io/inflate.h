@@ -1,4 +1,4 @@
-// Streams of zlib and gzip, of unknown size.
+// Decompression of zlib and gzip streams of unknown size.
 #ifndef SLUICE_IO_INFLATE_H_
 #define SLUICE_IO_INFLATE_H_
 
@@ -11,9 +11,10 @@ namespace sluice {
 
 enum class StreamFormat { kZlib, kGzip };
 
-// What `in` holds: of gzip every member after the other, of zlib the first
-// stream. What is cut off gives what there is. DataLoss if it is no such
-// stream, ResourceExhausted for more than `most` bytes.
+// Returns the decompressed contents of `in`: all members of a gzip file one
+// after the other, or the first zlib stream. A truncated stream gives the data
+// up to that point. DataLoss if `in` is not such a stream, ResourceExhausted
+// for more than `most` bytes.
 Result<std::string> InflateStream(std::string_view in, StreamFormat format,
                                   size_t most);
 

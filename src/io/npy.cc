@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 
-// The element type of an array, as its "descr" says.
+// The element type of an array, from its "descr".
 struct Descr {
   char order;       // '<', '>', '|' or '='.
   char kind;        // 'f', 'i', ...
@@ -32,7 +32,7 @@ Status Bad(std::string_view what) {
   return InvalidArgument("npy: expected ", std::string(what));
 }
 
-// Reads the Python literal of the header: {'descr': '<f4', 'fortran_order':
+// Parses the Python literal of the header: {'descr': '<f4', 'fortran_order':
 // False, 'shape': (2, 3), }.
 class HeaderParser {
  public:
@@ -164,7 +164,7 @@ std::optional<DType> PlainType(const Descr& d) {
   return std::nullopt;
 }
 
-// The descr of a type's elements; null if numpy has none.
+// The descr of a type's elements; null if NumPy has no such type.
 const char* DescrOf(DType t) {
   switch (t) {
     case DType::kBool:
@@ -222,7 +222,8 @@ Result<Header> ReadHeader(std::string_view bytes) {
   return h;
 }
 
-// For each element in C order, fn(position in C order, position in the file).
+// Calls fn(position in C order, position in the file) for each element in C
+// order.
 template <typename Fn>
 void ForEachElement(const Shape& shape, bool fortran, const Fn& fn) {
   const int64_t n = shape.num_elements();
@@ -326,7 +327,7 @@ Result<Tensor> ReadPlain(DType dtype, const Header& h, const Shape& shape,
     for (size_t i = 0; i < data.size(); i += part)
       std::reverse(out + i, out + i + part);
   }
-  if (dtype == DType::kBool)  // A bool of another value is undefined.
+  if (dtype == DType::kBool)  // Bytes other than 0 and 1 are undefined as bool.
     for (size_t i = 0; i < data.size(); ++i) out[i] = out[i] != 0;
   return t;
 }
@@ -354,7 +355,7 @@ Result<Tensor> ParseNpy(std::string_view bytes) {
   if (want != static_cast<int64_t>(data.size()))
     return InvalidArgument("npy: expected ", want, " bytes of data for shape ",
                            shape.ToString(), ", got ", data.size());
-  // Strings of no characters take no bytes: any number fits in none.
+  // Empty strings take no bytes, so the file size does not limit their number.
   if (string && size == 0 && shape.num_elements() > (1 << 20))
     return InvalidArgument("npy: expected at most 2^20 empty strings, got ",
                            shape.num_elements());

@@ -1,10 +1,11 @@
-// Numpy's .npy files (one array) and .npz archives (several, by name): the way
-// in and out for arrays of other programs. Files are untrusted: whatever they
-// claim, nothing is allocated that their bytes do not back.
+// NumPy's .npy files (one array) and .npz archives (several named arrays), for
+// exchanging arrays with other programs. Files are untrusted: whatever their
+// headers claim, memory is allocated only for data that is present.
 //
 // Types: bool, all integers, half, float, double, complex; byte strings (S) and
-// Unicode (U, made UTF-8) as string, without trailing NULs, which numpy does
-// not keep; two-byte voids (V2), as which numpy stores bfloat16, as bfloat16.
+// Unicode (U, converted to UTF-8) as string, without trailing NULs, which NumPy
+// does not preserve; two-byte voids (V2), which NumPy uses to store bfloat16,
+// as bfloat16.
 //
 //   SLUICE_RETURN_IF_ERROR(WriteNpz("model.npz", {{"w", w}, {"b", b}}));
 //   SLUICE_ASSIGN_OR_RETURN(auto arrays, ReadNpz("model.npz"));
@@ -23,18 +24,20 @@
 
 namespace sluice {
 
-// Versions 1 to 3, C and Fortran order, either byte order. InvalidArgument for
-// anything malformed, Unimplemented for types that a tensor cannot hold.
+// Reads versions 1 to 3, C and Fortran order, either byte order.
+// InvalidArgument for malformed files, Unimplemented for types that a tensor
+// cannot hold.
 Result<Tensor> ParseNpy(std::string_view bytes);
-// Version 1, C order, little-endian. InvalidArgument for types that numpy does
-// not have (resource, variant, quantised) and strings that end in NUL.
+// Writes version 1, C order, little-endian. InvalidArgument for types that
+// NumPy does not have (resource, variant, quantised) and for strings that end
+// in NUL.
 Result<std::string> SerializeNpy(const Tensor& tensor);
 
 Result<Tensor> ReadNpy(const std::string& path);
 Status WriteNpy(const std::string& path, const Tensor& tensor);
 
-// Members "x.npy" of the archive by name "x". Stored and deflated members are
-// read; zip64, encryption and other compression are Unimplemented.
+// Returns member "x.npy" of the archive under the name "x". Reads stored and
+// deflated members; zip64, encryption and other compression are Unimplemented.
 Result<std::map<std::string, Tensor>> ParseNpz(std::string_view bytes);
 Result<std::map<std::string, Tensor>> ReadNpz(const std::string& path);
 

@@ -12,7 +12,7 @@ namespace {
 constexpr uint32_t kLocal = 0x04034b50, kCentral = 0x02014b50,
                    kEnd = 0x06054b50, kNone = 0xffffffff;
 constexpr size_t kLocalSize = 30, kCentralSize = 46, kEndSize = 22;
-// Deflate cannot shrink more than this: a larger claim is a lie.
+// Deflate cannot compress better than this: a larger claim is invalid.
 constexpr uint64_t kMaxRatio = 1040;
 
 uint16_t Get16(std::string_view s, size_t at) {
@@ -40,7 +40,7 @@ Status BadZip(std::string_view what) {
   return InvalidArgument("zip: expected ", std::string(what));
 }
 
-// One z_stream, ended when it goes.
+// A z_stream with RAII cleanup.
 struct Stream {
   z_stream z = {};
   int (*end)(z_stream*) = nullptr;
@@ -64,7 +64,7 @@ Result<std::string> Inflate(std::string_view in, uint32_t size) {
   s.end = inflateEnd;
   std::string out(size, '\0');
   SetInput(in, &s.z);
-  char spare = 0;  // zlib wants a place even for no bytes.
+  char spare = 0;  // zlib needs a valid pointer even for zero bytes.
   s.z.next_out = reinterpret_cast<Bytef*>(size > 0 ? out.data() : &spare);
   s.z.avail_out = size;
   const int code = inflate(&s.z, Z_FINISH);
@@ -90,8 +90,8 @@ Result<std::string> Deflate(std::string_view in) {
   return out;
 }
 
-// The end record: the last place that looks like one and reaches to the end of
-// the file with its comment.
+// Finds the end record: the last candidate whose comment reaches exactly to the
+// end of the file.
 Result<size_t> FindEnd(std::string_view bytes) {
   if (bytes.size() >= kEndSize) {
     const size_t first =
@@ -199,7 +199,7 @@ Result<std::string> WriteZip(const ZipMembers& members, bool compress) {
       deflated = packed.size() < contents.size();
     }
     if (!deflated) packed = contents;
-    std::string common;  // Of the local header and the directory's.
+    std::string common;  // Shared by the local header and the directory's.
     Put16(20, &common);  // Version 2.0.
     Put16(0, &common);
     Put16(deflated ? 8 : 0, &common);

@@ -1,4 +1,4 @@
-// Zip archives in memory, as far as .npz files use them.
+// Zip archives in memory, to the extent that .npz files use them.
 #ifndef SLUICE_IO_ZIP_H_
 #define SLUICE_IO_ZIP_H_
 
@@ -13,15 +13,14 @@ namespace sluice {
 
 using ZipMembers = std::vector<std::pair<std::string, std::string>>;
 
-// Name and contents of every member, in the order of the directory. Checksums
-// are verified. InvalidArgument or DataLoss for archives that are malformed,
-// whatever their sizes claim; Unimplemented for zip64, encrypted members and
-// compression other than deflate; ResourceExhausted if the members take more
-// than `max_bytes`.
+// The name and contents of every member, in directory order. Checksums are
+// verified. InvalidArgument or DataLoss for malformed archives, whatever sizes
+// they claim; Unimplemented for zip64, encrypted members and compression other
+// than deflate; ResourceExhausted if the members need more than `max_bytes`.
 Result<ZipMembers> ReadZip(std::string_view bytes,
                            int64_t max_bytes = int64_t{4} << 30);
 
-// REQUIRES: names are distinct. ResourceExhausted for what needs zip64.
+// REQUIRES: distinct names. ResourceExhausted if the archive would need zip64.
 Result<std::string> WriteZip(const ZipMembers& members, bool compress);
 
 }  // namespace sluice

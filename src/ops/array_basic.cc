@@ -1,4 +1,4 @@
-// Values that are given, and values that are passed on.
+// Constants, placeholders and ops that forward their inputs.
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -33,7 +33,7 @@ Status ConstShape(ShapeContext& c) {
 
 Status PlaceholderShape(ShapeContext& c) {
   PartialShape shape = c.node().AttrOr<PartialShape>("shape", PartialShape());
-  // Graphs from before the attribute meant anything wrote [] for "unknown".
+  // Before this attribute was used, graphs wrote [] for an unknown shape.
   const int producer = c.node().graph()->producer_version;
   if (shape.rank() == 0 && producer > 0 && producer <= 21)
     shape = PartialShape();
@@ -50,7 +50,7 @@ Status WithDefaultShape(ShapeContext& c) {
   const PartialShape shape =
       c.node().AttrOr<PartialShape>("shape", PartialShape());
   SLUICE_RETURN_IF_ERROR(c.input(0).MergeWith(shape).status());
-  // What is fed may differ from the default wherever `shape` leaves room.
+  // The fed value may differ from the default wherever `shape` allows it.
   c.set_output(0, shape);
   return OkStatus();
 }
@@ -112,8 +112,8 @@ class EnsureShapeKernel {
   const PartialShape shape_;
 };
 
-// The first bytes of a file as a tensor. Reads it in the first step that runs
-// it; steps take turns.
+// The first bytes of a file as a tensor. Read in the first step that runs it;
+// steps take turns.
 class FileConstKernel {
  public:
   static Result<std::shared_ptr<FileConstKernel>> Make(const Node& n) {
@@ -157,7 +157,7 @@ Status FileConstShape(ShapeContext& c) {
   return OkStatus();
 }
 
-// What a tensor holds that is no finite number.
+// Non-finite values found in a tensor.
 struct NonFinite {
   bool minus = false, plus = false, nan = false;
 
@@ -169,7 +169,8 @@ struct NonFinite {
       (d != d ? nan : d < 0 ? minus : plus) = true;
     }
   }
-  // In words; empty if nothing was found. `signs`: infinities by their sign.
+  // Their description; empty if nothing was found. `signs`: with the signs of
+  // infinities.
   std::string Names(bool signs) const {
     std::vector<std::string> names;
     if (signs) {
@@ -231,7 +232,7 @@ Status IdentityNGrad(GradContext& g) {
 
 Status PreventGradientGrad(GradContext& g) {
   const std::string message = g.op->AttrOr<std::string>("message", "");
-  return NotFound("gradient: expected none to be asked for at '", g.op->name(),
+  return NotFound("gradient: expected no request through '", g.op->name(),
                   "', which prevents it", message.empty() ? "" : ": ", message);
 }
 
@@ -258,7 +259,7 @@ SLUICE_OP(Const)
     .NoGradient("it has no inputs")
     .Sample({}, {{"value", Tensor::Vector<float>({1, 2, 3})},
                  {"dtype", DType::kFloat}})
-    .Doc("A value that is part of the graph.")
+    .Doc("A constant tensor stored in the graph.")
     .Family("array");
 
 SLUICE_OP(ImmutableConst)
@@ -270,7 +271,7 @@ SLUICE_OP(ImmutableConst)
     .Shape(FileConstShape)
     .Kernel(CpuState<FileConstKernel>())
     .NoGradient("it has no inputs")
-    .Doc("The first bytes of a file as a tensor.")
+    .Doc("A read-only tensor backed by the first bytes of a file.")
     .Family("array");
 
 SLUICE_OP(Placeholder)
@@ -280,7 +281,7 @@ SLUICE_OP(Placeholder)
     .Shape(PlaceholderShape)
     .Kernel(Cpu(NotFed))
     .NoGradient("it has no inputs")
-    .Doc("A value that every step that needs it must be fed.")
+    .Doc("A value that must be fed in every step that needs it.")
     .Family("control_flow");
 
 SLUICE_OP(PlaceholderV2)
@@ -290,7 +291,7 @@ SLUICE_OP(PlaceholderV2)
     .Shape(PlaceholderV2Shape)
     .Kernel(Cpu(NotFed))
     .NoGradient("it has no inputs")
-    .Doc("A value that every step that needs it must be fed.")
+    .Doc("A value that must be fed in every step that needs it.")
     .Family("control_flow");
 
 SLUICE_OP(PlaceholderWithDefault)
@@ -302,7 +303,7 @@ SLUICE_OP(PlaceholderWithDefault)
     .Shape(WithDefaultShape)
     .Grad(IdentityGrad)
     .Sample({{.shape = {2, 3}}}, {{"shape", PartialShape({-1, 3})}})
-    .Doc("The input, unless a step is fed another value.")
+    .Doc("Returns the input, unless the step is fed another value.")
     .Family("control_flow");
 
 SLUICE_OP(Identity)
@@ -313,7 +314,7 @@ SLUICE_OP(Identity)
     .Shape(UnchangedShape)
     .Grad(IdentityGrad)
     .Sample({{.shape = {2, 3}}})
-    .Doc("The input, unchanged.")
+    .Doc("Returns the input unchanged.")
     .Family("control_flow");
 
 SLUICE_OP(IdentityN)
@@ -325,7 +326,7 @@ SLUICE_OP(IdentityN)
     .Grad(IdentityNGrad)
     .Sample({{.shape = {2, 3}}, {.shape = {}}},
             {{"T", AttrValue::Types{DType::kFloat, DType::kDouble}}})
-    .Doc("The inputs, unchanged.")
+    .Doc("Returns the inputs unchanged.")
     .Family("control_flow");
 
 SLUICE_OP(NoOp)
@@ -333,7 +334,7 @@ SLUICE_OP(NoOp)
     .Shape(NoOutputs)
     .NoGradient("it has no inputs")
     .Sample({})
-    .Doc("Does nothing: a place for control edges to meet.")
+    .Doc("Does nothing; groups control dependencies.")
     .Family("control_flow");
 
 SLUICE_OP(StopGradient)
@@ -342,9 +343,9 @@ SLUICE_OP(StopGradient)
     .Attr("T: type")
     .Role(OpRole::kIdentity)
     .Shape(UnchangedShape)
-    .NoGradient("that is its purpose")
+    .NoGradient("blocking gradients is its purpose")
     .Sample({{.shape = {2, 3}}})
-    .Doc("The input, through which no gradient flows.")
+    .Doc("Returns the input and blocks its gradient.")
     .Family("control_flow");
 
 SLUICE_OP(PreventGradient)
@@ -356,7 +357,7 @@ SLUICE_OP(PreventGradient)
     .Shape(UnchangedShape)
     .Grad(PreventGradientGrad)
     .Sample({{.shape = {2, 3}}})
-    .Doc("The input; asking for a gradient through it is an error.")
+    .Doc("Returns the input; requesting a gradient through it is an error.")
     .Family("control_flow");
 
 SLUICE_OP(GuaranteeConst)
@@ -368,7 +369,9 @@ SLUICE_OP(GuaranteeConst)
     .Shape(UnchangedShape)
     .Grad(IdentityGrad)
     .Sample({{.shape = {2, 3}}})
-    .Doc("The input, promised to be the same in every step.")
+    .Doc(
+        "Returns the input, with the promise that it is the same in every "
+        "step.")
     .Family("control_flow");
 
 SLUICE_OP(Snapshot)
@@ -379,7 +382,7 @@ SLUICE_OP(Snapshot)
     .Shape(UnchangedShape)
     .Grad(IdentityGrad)
     .Sample({{.shape = {2, 3}}})
-    .Doc("The input, unchanged.")
+    .Doc("Returns the input unchanged.")
     .Family("control_flow");
 
 SLUICE_OP(DeepCopy)
@@ -391,7 +394,7 @@ SLUICE_OP(DeepCopy)
     .Kernel(Cpu(CopyInput, true))
     .Grad(IdentityGrad)
     .Sample({{.shape = {2, 3}}})
-    .Doc("A copy of the input in a buffer of its own.")
+    .Doc("Copies the input to a buffer of its own.")
     .Family("control_flow");
 
 SLUICE_OP(EnsureShape)
@@ -403,7 +406,9 @@ SLUICE_OP(EnsureShape)
     .Kernel(CpuState<EnsureShapeKernel>())
     .Grad(EnsureShapeGrad)
     .Sample({{.shape = {2, 3}}}, {{"shape", PartialShape({-1, 3})}})
-    .Doc("The input; a step fails if its shape is not compatible with `shape`.")
+    .Doc(
+        "Returns the input; the step fails if its shape is not compatible "
+        "with `shape`.")
     .Family("control_flow");
 
 OpDefBuilder CheckNumericsOp(const char* name, const char* doc) {
@@ -423,11 +428,11 @@ OpDefBuilder CheckNumericsOp(const char* name, const char* doc) {
 
 const OpRegistrar kCheckNumerics[] = {
     CheckNumericsOp("CheckNumerics",
-                    "The input; a step fails if it holds an infinity or a "
-                    "NaN."),
+                    "Returns the input; the step fails if it contains an "
+                    "infinity or a NaN."),
     CheckNumericsOp("CheckNumericsV2",
-                    "CheckNumerics, of which the message tells infinities by "
-                    "their sign."),
+                    "CheckNumerics with separate messages for positive and "
+                    "negative infinity."),
 };
 
 }  // namespace

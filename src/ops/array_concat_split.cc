@@ -1,4 +1,5 @@
-// Joining tensors along a dimension they have, and cutting them along one.
+// Concatenation of tensors along an existing dimension, and splitting along
+// one.
 #include <algorithm>
 
 #include "exec/kernel.h"
@@ -18,7 +19,7 @@ using array::Piece;
 
 // ---- Concat, ConcatV2 -------------------------------------------------------
 
-// Inputs [first, first + n) along the axis that input `axis_input` gives.
+// Inputs [first, first + n) along the axis given by input `axis_input`.
 Status ConcatInputs(KernelContext& ctx, int first, int n, int axis_input) {
   SLUICE_ASSIGN_OR_RETURN(const int64_t axis_value,
                           array::IntScalar(ctx.input(axis_input), "axis"));
@@ -121,7 +122,7 @@ Status ConcatGradOf(GradContext& g, int first, int n, int axis_input) {
     return OkStatus();
   }
   const std::optional<Tensor> axis = ConstantValue(g.input(axis_input));
-  // Known sizes: one SplitV does it.
+  // If all sizes are known, one SplitV suffices.
   if (axis && dy.shape().rank_known()) {
     SLUICE_ASSIGN_OR_RETURN(
         const int d, CanonicalAxis(array::IntAt(*axis, 0), dy.shape().rank()));
@@ -146,7 +147,7 @@ Status ConcatGradOf(GradContext& g, int first, int n, int axis_input) {
   for (int i = first; i < first + n; ++i) inputs.push_back(g.input(i));
   Node* shapes = BuildNode("ShapeN", inputs, {{"N", n}});
   if (shapes == nullptr) return OkStatus();
-  // ConcatOffset wants an axis >= 0.
+  // ConcatOffset requires an axis >= 0.
   const Output axis32 = grad::Cast(g.input(axis_input), DType::kInt32);
   const Output positive =
       Build("FloorMod", {axis32, grad::RankOf(g.input(first))});
@@ -226,8 +227,8 @@ Status SplitInto(KernelContext& ctx, int value, int axis,
   int64_t at = 0;
   for (size_t i = 0; i < sizes.size(); ++i) {
     const int output = static_cast<int>(i);
-    // Whole rows of the first dimension share the buffer, which stays aligned
-    // enough for every kernel: elements are.
+    // Whole rows of the first dimension share the buffer, which is sufficiently
+    // aligned for every kernel, since its elements are.
     if (axis == 0) {
       ctx.set_output(output, in.Rows(at, at + sizes[i]));
       at += sizes[i];
@@ -346,7 +347,7 @@ Status SplitVShape(ShapeContext& c) {
   }
   for (int i = 0; i < c.num_outputs(); ++i) {
     PartialShape out = in;
-    // (One output is all there is.)
+    // (With one output it takes everything.)
     const int64_t size =
         c.num_outputs() == 1 ? in.dim(axis) : sizes[static_cast<size_t>(i)];
     if (size < -1)
@@ -357,7 +358,7 @@ Status SplitVShape(ShapeContext& c) {
   return OkStatus();
 }
 
-// The gradients of all outputs, zeros where there is none.
+// The gradients of all outputs, with zeros for missing ones.
 std::vector<Output> AllDys(GradContext& g) {
   std::vector<Output> dys;
   for (size_t i = 0; i < g.dy.size(); ++i)
@@ -397,7 +398,7 @@ SLUICE_OP(Concat)
              {.shape = {2, 3}},
              {.shape = {2, 1}}},
             {{"N", 2}})
-    .Doc("Joins tensors along one dimension.")
+    .Doc("Concatenates tensors along one dimension.")
     .Family("array");
 
 SLUICE_OP(ConcatV2)
@@ -414,7 +415,7 @@ SLUICE_OP(ConcatV2)
              {.shape = {2, 1}},
              {.shape = {}, .values = {-1}}},
             {{"N", 2}})
-    .Doc("Joins tensors along one dimension.")
+    .Doc("Concatenates tensors along one dimension.")
     .Family("array");
 
 SLUICE_OP(ConcatOffset)
@@ -430,7 +431,9 @@ SLUICE_OP(ConcatOffset)
              {.shape = {2}, .values = {2, 3}},
              {.shape = {2}, .values = {2, 5}}},
             {{"N", 2}})
-    .Doc("Where each tensor of a concat begins in the result.")
+    .Doc(
+        "Computes the offset of each tensor within the result of a "
+        "concatenation.")
     .Family("array");
 
 SLUICE_OP(Split)
@@ -444,7 +447,7 @@ SLUICE_OP(Split)
     .Grad(SplitGrad)
     .Sample({{.shape = {}, .values = {1}}, {.shape = {2, 6}}},
             {{"num_split", 3}})
-    .Doc("Cuts a dimension into equal parts.")
+    .Doc("Splits a dimension into equal parts.")
     .Family("array");
 
 SLUICE_OP(SplitV)
@@ -462,7 +465,9 @@ SLUICE_OP(SplitV)
              {.shape = {3}, .values = {1, -1, 2}},
              {.shape = {}, .values = {1}}},
             {{"num_split", 3}})
-    .Doc("Cuts a dimension into parts of given sizes; one -1 takes the rest.")
+    .Doc(
+        "Splits a dimension into parts of the given sizes; one size may be -1 "
+        "to take the rest.")
     .Family("array");
 
 }  // namespace

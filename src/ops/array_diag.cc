@@ -89,7 +89,7 @@ Status DiagPartKernel(KernelContext& ctx) {
     square = in.dim(i) == in.dim(half_rank + i);
   if (!square)
     return InvalidArgument(
-        "input: expected a shape that is another one twice, got ",
+        "input: expected a shape that repeats its first half, got ",
         in.shape().ToString());
   SLUICE_ASSIGN_OR_RETURN(
       const Shape shape,
@@ -145,7 +145,7 @@ SLUICE_OP(MatrixBandPart)
     .Sample({{.shape = {2, 3, 4}},
              {.shape = {}, .values = {1}},
              {.shape = {}, .values = {-1}}})
-    .Doc("Matrices with everything outside of a band set to zero.")
+    .Doc("Sets everything outside a diagonal band of each matrix to zero.")
     .Family("array");
 
 SLUICE_OP(Diag)
@@ -158,7 +158,7 @@ SLUICE_OP(Diag)
     .Kernel(Cpu(DiagKernel, true))
     .Grad(DiagGrad)
     .Sample({{.shape = {2, 3}}})
-    .Doc("A tensor of twice the rank with the input as its diagonal.")
+    .Doc("Returns a tensor of twice the rank with the input on its diagonal.")
     .Family("array");
 
 SLUICE_OP(DiagPart)
@@ -171,7 +171,9 @@ SLUICE_OP(DiagPart)
     .Kernel(Cpu(DiagPartKernel, true))
     .Grad(DiagPartGrad)
     .Sample({{.shape = {2, 3, 2, 3}}})
-    .Doc("The diagonal of a tensor whose shape is another one twice.")
+    .Doc(
+        "Returns the diagonal of a tensor whose shape is the same shape "
+        "twice.")
     .Family("array");
 
 }  // namespace

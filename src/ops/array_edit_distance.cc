@@ -1,4 +1,4 @@
-// How far sequences are from others: insertions, deletions, substitutions.
+// Edit distance between sequences: insertions, deletions, substitutions.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -17,7 +17,7 @@ int64_t Levenshtein(const T* a, int64_t n, const T* b, int64_t m) {
   std::vector<int64_t> row(static_cast<size_t>(m + 1));
   for (int64_t j = 0; j <= m; ++j) row[static_cast<size_t>(j)] = j;
   for (int64_t i = 0; i < n; ++i) {
-    int64_t diagonal = i;  // Of the row above.
+    int64_t diagonal = i;  // From the row above.
     row[0] = i + 1;
     for (int64_t j = 0; j < m; ++j) {
       int64_t& next = row[static_cast<size_t>(j + 1)];
@@ -62,13 +62,13 @@ class Sequences {
       }
     return s;
   }
-  // Where the sequence that begins at `i` ends.
+  // The end of the sequence that begins at `i`.
   int64_t End(int64_t i) const {
     int64_t end = i + 1;
     while (end < count && Compare(*this, i, *this, end) == 0) ++end;
     return end;
   }
-  // Of the groups that two elements are in: all indices but the last.
+  // Compares the groups of two elements: all indices except the last.
   static int Compare(const Sequences& a, int64_t i, const Sequences& b,
                      int64_t j) {
     for (int64_t d = 0; d + 1 < a.rank; ++d) {
@@ -120,7 +120,7 @@ struct EditDistanceKernel {
         to = static_cast<float>(
             Levenshtein(tv + j, j_end - j, hv + i, i_end - i));
         if (normalize) to /= static_cast<float>(j_end - j);
-      } else if (order < 0) {  // Nothing is true there.
+      } else if (order < 0) {  // The truth has no such sequence.
         to = normalize ? std::numeric_limits<float>::infinity()
                        : static_cast<float>(i_end - i);
       } else {
@@ -144,8 +144,8 @@ Status EditDistanceShape(ShapeContext& c) {
   const int64_t rank = h->num_elements();
   if (rank != t->num_elements() || rank < 2)
     return InvalidArgument(
-        "hypothesis_shape and truth_shape: expected as many dimensions, at "
-        "least 2, got ",
+        "hypothesis_shape and truth_shape: expected equal ranks of "
+        "at least 2, got ",
         rank, " and ", t->num_elements());
   Dims dims;
   for (int64_t d = 0; d + 1 < rank; ++d)
@@ -170,7 +170,7 @@ SLUICE_OP(EditDistance)
     .Kernel(CpuFor<EditDistanceKernel, float, double, half, bfloat16, int8_t,
                    int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t,
                    uint64_t, complex64, complex128, bool, std::string>("T"))
-    .NoGradient("it counts")
+    .NoGradient("its output is a count")
     .Sample({{.shape = {2, 2}, .values = {0, 0, 0, 1}},
              {.shape = {2}, .values = {1, 2}},
              {.shape = {2}, .values = {1, 2}},
@@ -178,8 +178,8 @@ SLUICE_OP(EditDistance)
              {.shape = {2}, .values = {1, 3}},
              {.shape = {2}, .values = {1, 2}}})
     .Doc(
-        "How many insertions, deletions and substitutions make each sequence "
-        "of a sparse tensor that of another one.");
+        "Computes the edit distance (insertions, deletions and substitutions) "
+        "between the sequences of two sparse tensors.");
 
 }  // namespace
 }  // namespace sluice

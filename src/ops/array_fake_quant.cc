@@ -1,5 +1,5 @@
-// Floats rounded to what a few bits can tell apart within a range, so that a
-// network learns to live with it, and what gradients pass through.
+// Simulated quantisation: rounds floats to the values of a few bits within a
+// range, so that networks are trained with the rounding, and its gradients.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -15,13 +15,13 @@
 namespace sluice {
 namespace {
 
-// A range moved so that zero is one of its numbers.
+// A range shifted so that zero is exactly representable.
 struct Nudged {
   float min, max, scale;
   float steps;  // 1 / scale, rounded once.
 };
 
-// What all of these ops say. Immutable.
+// The attributes of all of these ops. Immutable.
 struct FakeQuantizer {
   int64_t bits = 8;
   bool narrow = false;
@@ -48,9 +48,9 @@ struct FakeQuantizer {
             (high - low) / (max - min)};
   }
 
-  // n elements, `step` apart. Where a tie goes depends on how the steps are
-  // counted: TensorFlow divides by their size if the range is a pair of inputs,
-  // and multiplies by their number if it is of attributes or channels.
+  // n elements, `step` apart. The rounding of ties depends on the arithmetic:
+  // TensorFlow divides by the step size if the range is given by two inputs,
+  // and multiplies by its inverse for attributes and channels.
   template <bool kDivide>
   void Round(float min, float max, const float* in, int64_t n, int64_t step,
              float* out) const {
@@ -69,8 +69,8 @@ struct FakeQuantizer {
     }
   }
 
-  // The gradients of Round: dy where it is within the range; what is below and
-  // above adds to those of the ends.
+  // The gradients of Round: dy within the range; the gradients of values below
+  // and above are added to those of the ends.
   void Back(float min, float max, const float* dy, const float* in, int64_t n,
             int64_t step, float* dx, float* d_min, float* d_max) const {
     if (min == 0 && max == 0) {
@@ -89,7 +89,7 @@ struct FakeQuantizer {
 
 enum class FakeRange { kAttrs, kScalars, kChannels };
 
-// Gradient ops have the gradients before their other inputs.
+// Gradient ops take the gradients before the other inputs.
 template <FakeRange kRange, bool kGrad>
 class FakeQuant {
  public:
@@ -233,7 +233,7 @@ OpDefBuilder FakeQuantOp(const char* name) {
     b.Output(kEnds ? "backprops_wrt_input: float" : "backprops: float");
     if (kEnds)
       b.Output("backprop_wrt_min: float").Output("backprop_wrt_max: float");
-    b.NoGradient("TensorFlow defines none");
+    b.NoGradient("TensorFlow does not define one");
   } else {
     b.Output("outputs: float").Grad(FakeQuantGradient);
   }
@@ -249,16 +249,17 @@ OpDefBuilder FakeQuantOp(const char* name) {
 
 const OpRegistrar kFakeQuants[] = {
     FakeQuantOp<FakeRange::kAttrs, false>("FakeQuantWithMinMaxArgs")
-        .Doc("Rounds to what so many bits tell apart between min and max."),
+        .Doc("Rounds to the values that num_bits bits can represent between "
+             "min and max."),
     FakeQuantOp<FakeRange::kAttrs, true>("FakeQuantWithMinMaxArgsGradient")
         .Doc("The gradient of FakeQuantWithMinMaxArgs."),
     FakeQuantOp<FakeRange::kScalars, false>("FakeQuantWithMinMaxVars")
-        .Doc("FakeQuantWithMinMaxArgs with a range that is learned."),
+        .Doc("FakeQuantWithMinMaxArgs with a trainable range."),
     FakeQuantOp<FakeRange::kScalars, true>("FakeQuantWithMinMaxVarsGradient")
         .Doc("The gradient of FakeQuantWithMinMaxVars."),
     FakeQuantOp<FakeRange::kChannels, false>(
         "FakeQuantWithMinMaxVarsPerChannel")
-        .Doc("FakeQuantWithMinMaxVars with a range for each channel."),
+        .Doc("FakeQuantWithMinMaxVars with one range per channel."),
     FakeQuantOp<FakeRange::kChannels, true>(
         "FakeQuantWithMinMaxVarsPerChannelGradient")
         .Doc("The gradient of FakeQuantWithMinMaxVarsPerChannel."),

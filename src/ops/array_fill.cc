@@ -1,4 +1,4 @@
-// New tensors: filled, counted up, one-hot, repeated.
+// New tensors: filled, ranges, one-hot, tiled.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -60,8 +60,8 @@ class EmptyKernel {
   Status Run(KernelContext& ctx) {
     SLUICE_ASSIGN_OR_RETURN(const Shape shape,
                             array::ShapeFrom(ctx.input(0), "shape"));
-    // Zeros even where `init` does not ask for it: what a step computes must
-    // not depend on what memory held before.
+    // Zeros even if `init` does not request it: the result of a step must not
+    // depend on uninitialised memory.
     SLUICE_ASSIGN_OR_RETURN(
         Tensor out, array::MakeZeros(type_, shape, ctx.step().allocator));
     ctx.set_output(0, std::move(out));
@@ -177,7 +177,7 @@ Status OneHotShape(ShapeContext& c) {
 
 // ---- Range, LinSpace --------------------------------------------------------
 
-// Entries of start, start + delta, ... before limit.
+// The number of entries of start, start + delta, ... before limit.
 template <typename T>
 Result<int64_t> RangeSize(T start, T limit, T delta) {
   if (delta == T(0))
@@ -187,7 +187,7 @@ Result<int64_t> RangeSize(T start, T limit, T delta) {
         "limit: expected ", delta > T(0) ? "at least" : "at most",
         " the start ", +start, " for a delta of ", +delta, ", got ", +limit);
   if constexpr (std::is_integral_v<T>) {
-    // Differences of any two fit the unsigned type.
+    // The difference of any two values fits the unsigned type.
     const auto distance = [](T from, T to) {
       return static_cast<uint64_t>(to) - static_cast<uint64_t>(from);
     };
@@ -211,7 +211,7 @@ Result<int64_t> RangeSize(T start, T limit, T delta) {
   }
 }
 
-// The type that sums of T are kept in.
+// The accumulator type for sums of T.
 template <typename T>
 using Sum =
     std::conditional_t<std::is_same_v<T, half> || std::is_same_v<T, bfloat16>,
@@ -287,7 +287,7 @@ struct LinSpaceKernel {
     const Sum<T> step = (stop - start) / static_cast<Sum<T>>(num - 1);
     for (int64_t i = 1; i < num - 1; ++i)
       out[i] = T(start + step * static_cast<Sum<T>>(i));
-    out[num - 1] = T(stop);  // Exactly, whatever rounding did before.
+    out[num - 1] = T(stop);  // Exact, without the rounding of the others.
     return OkStatus();
   }
 };
@@ -330,7 +330,7 @@ Status TileKernel(KernelContext& ctx) {
   SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, in.dtype(), shape));
   const Dims from_dense = array::DenseStrides(in.shape().dims());
   const Dims to_dense = array::DenseStrides(shape.dims());
-  Dims loops, from, to;  // Each dimension: its copies, and within one.
+  Dims loops, from, to;  // For each dimension: its copies, then its elements.
   for (size_t i = 0; i < rank; ++i) {
     const int64_t d = in.shape().dims()[i];
     loops.push_back(multiples[i]);
@@ -368,13 +368,13 @@ Status TileShape(ShapeContext& c) {
 }
 
 // Sums over the copies: dy in the shape [m0, d0, m1, d1, ...], without the
-// dimensions that are known not to be repeated.
+// dimensions known not to be repeated.
 Status TileGrad(GradContext& g) {
   const Output x = g.input(0), multiples = g.input(1), dy = g.dy[0];
   const std::optional<Tensor> known = ConstantValue(multiples);
   if (known && x.shape().fully_known()) {
     std::vector<int32_t> shape, axes;
-    bool joins = false;  // The last dimension goes on.
+    bool joins = false;  // The next dimension merges with the last one.
     for (int i = 0; i < x.shape().rank(); ++i) {
       const int64_t m = IntAt(*known, i), d = x.shape().dim(i);
       if (m != 1) {
@@ -415,7 +415,9 @@ SLUICE_OP(Fill)
     .Kernel(Cpu(FillKernel, true))
     .Grad(FillGrad)
     .Sample({{.shape = {2}, .values = {2, 3}}, {.shape = {}}})
-    .Doc("A tensor of a shape with every element the same.")
+    .Doc(
+        "Returns a tensor of the given shape with all elements equal to "
+        "`value`.")
     .Family("array");
 
 SLUICE_OP(Empty)
@@ -426,9 +428,9 @@ SLUICE_OP(Empty)
     .Stateful()
     .Shape(ShapeOfInput0)
     .Kernel(CpuState<EmptyKernel>(true))
-    .NoGradient("it does not depend on values")
+    .NoGradient("it does not depend on the input values")
     .Sample({{.shape = {2}, .values = {2, 3}}}, {{"dtype", DType::kFloat}})
-    .Doc("A tensor of a shape, of no particular value.")
+    .Doc("Returns a tensor of the given shape with unspecified contents.")
     .Family("array");
 
 SLUICE_OP(ZerosLike)
@@ -437,9 +439,9 @@ SLUICE_OP(ZerosLike)
     .Attr("T: type")
     .Shape(UnchangedShape)
     .Kernel(MakeZerosLike)
-    .NoGradient("it does not depend on the values")
+    .NoGradient("it does not depend on the input values")
     .Sample({{.shape = {2, 3}}})
-    .Doc("Zeros of the same shape and type.")
+    .Doc("Returns zeros of the same shape and type.")
     .Family("array");
 
 SLUICE_OP(OnesLike)
@@ -450,9 +452,9 @@ SLUICE_OP(OnesLike)
         "int32, uint32, int64, uint64, complex64, complex128, bool}")
     .Shape(UnchangedShape)
     .Kernel(Cpu(OnesLikeKernel, true))
-    .NoGradient("it does not depend on the values")
+    .NoGradient("it does not depend on the input values")
     .Sample({{.shape = {2, 3}}})
-    .Doc("Ones of the same shape and type.")
+    .Doc("Returns ones of the same shape and type.")
     .Family("array");
 
 SLUICE_OP(OneHot)
@@ -471,7 +473,9 @@ SLUICE_OP(OneHot)
              {.shape = {}, .values = {3}},
              {.shape = {}, .values = {1}},
              {.shape = {}, .values = {0}}})
-    .Doc("on_value at the places of the indices along a new dimension.")
+    .Doc(
+        "Returns on_value at the given indices along a new dimension, and "
+        "off_value elsewhere.")
     .Family("array");
 
 SLUICE_OP(Range)
@@ -485,11 +489,11 @@ SLUICE_OP(Range)
     .Shape(RangeShape)
     .Kernel(CpuFor<RangeKernel, bfloat16, half, float, double, int8_t, int16_t,
                    int32_t, int64_t, uint16_t, uint32_t, uint64_t>("Tidx"))
-    .NoGradient("a sequence of fixed steps")
+    .NoGradient("its output is a fixed sequence")
     .Sample({{.shape = {}, .values = {2}},
              {.shape = {}, .values = {9}},
              {.shape = {}, .values = {3}}})
-    .Doc("start, start + delta, ... up to but not including limit.")
+    .Doc("Returns start, start + delta, ... up to but not including limit.")
     .Family("math");
 
 SLUICE_OP(LinSpace)
@@ -501,11 +505,11 @@ SLUICE_OP(LinSpace)
     .Attr("Tidx: {int32, int64} = DT_INT32")
     .Shape(LinSpaceShape)
     .Kernel(CpuFor<LinSpaceKernel, bfloat16, half, float, double>("T"))
-    .NoGradient("TensorFlow gives it none")
+    .NoGradient("TensorFlow does not define one")
     .Sample({{.shape = {}, .values = {1}},
              {.shape = {}, .values = {2}},
              {.shape = {}, .values = {5}}})
-    .Doc("num values evenly spaced from start to stop, both included.")
+    .Doc("Returns num values evenly spaced from start to stop, both included.")
     .Family("math");
 
 SLUICE_OP(Tile)
@@ -518,7 +522,7 @@ SLUICE_OP(Tile)
     .Kernel(Cpu(TileKernel, true))
     .Grad(TileGrad)
     .Sample({{.shape = {2, 3}}, {.shape = {2}, .values = {2, 3}}})
-    .Doc("The input repeated multiples[i] times along each dimension.")
+    .Doc("Repeats the input multiples[i] times along dimension i.")
     .Family("array");
 
 }  // namespace

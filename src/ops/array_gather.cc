@@ -62,7 +62,7 @@ struct GatherLoop {
 Result<Tensor> GatherRows(const Tensor& params, const Tensor& indices,
                           int64_t axis, int64_t batch_dims,
                           Allocator* allocator) {
-  if (indices.dtype() == DType::kInt16) {  // Rare: not worth more loops.
+  if (indices.dtype() == DType::kInt16) {  // Rare: convert.
     SLUICE_ASSIGN_OR_RETURN(Tensor wide,
                             Tensor::Make(DType::kInt32, indices.shape()));
     std::copy_n(indices.raw<int16_t>(), indices.num_elements(),
@@ -138,7 +138,7 @@ Result<PartialShape> GatherShape(const PartialShape& params,
                                SubShape(params, d + 1, params.rank())));
 }
 
-// ---- The pieces of shapes that gradients are built of -----------------------
+// ---- Pieces of shapes for gradients -----------------------------------------
 
 namespace {
 
@@ -169,8 +169,8 @@ Gradient GatherSlices(Output dy, Output indices, Output params_shape) {
 
 namespace {
 
-// How many elements the dimensions from `from` up to `to` have (all that follow
-// if that is null): vectors of one number, since ranks may not be known yet.
+// The number of elements of the dimensions from `from` up to `to` (to the end
+// if that is null): vectors with one number, since ranks may be unknown yet.
 Output Elements(Output shape, Output from, Output to) {
   const Output part =
       Build("StridedSlice",
@@ -179,9 +179,9 @@ Output Elements(Output shape, Output from, Output to) {
   return Build("Prod", {part, IntVector({0})});
 }
 
-// Rows taken along a later dimension, or per batch. Seen as [batch, outer,
-// rows, inner], whatever the ranks, they are scattered back with the rows in
-// front of what is outer, and then moved to where they were.
+// Gradient for rows taken along a later dimension, or per batch. The tensor is
+// viewed as [batch, outer, rows, inner]; the rows are scattered with the row
+// dimension moved before the outer one, and then moved back.
 Output DenseGatherGrad(Output params, Output indices, Output dy, Output axis,
                        int batch) {
   const Output shape = grad::ShapeOf(params);
@@ -207,7 +207,8 @@ Output DenseGatherGrad(Output params, Output indices, Output dy, Output axis,
       grad::Transpose(grad::ReshapeTo(dy, pack({batches, outer, count, inner})),
                       {0, 2, 1, 3}),
       pack({grad::Mul(batches, count), width}));
-  // Batches become one dimension of rows, each row numbered by its batch.
+  // Batches become one dimension of rows; each row index is offset by its
+  // batch.
   const Output all = grad::Mul(batches, limit);
   Output rows =
       grad::Cast(grad::ReshapeTo(indices, IntVector({-1})), DType::kInt32);
@@ -368,7 +369,7 @@ SLUICE_OP(Gather)
     .Grad(GatherGrad)
     .Sample({{.shape = {4, 3}},
              {.shape = {2}, .values = {3, 1}, .dtype = DType::kInt32}})
-    .Doc("Rows of the first dimension, by index.")
+    .Doc("Gathers rows (slices along the first dimension) by index.")
     .Family("array");
 
 SLUICE_OP(GatherV2)
@@ -390,7 +391,9 @@ SLUICE_OP(GatherV2)
              {.shape = {2, 2}, .values = {3, 1, 0, 3}, .dtype = DType::kInt32},
              {.shape = {}, .values = {2}, .dtype = DType::kInt32}},
             {{"batch_dims", 1}})
-    .Doc("Slices along one dimension, by index; the first ones may be batches.")
+    .Doc(
+        "Gathers slices along one dimension by index; leading dimensions may "
+        "be batch dimensions.")
     .Family("array");
 
 SLUICE_OP(GatherNd)
@@ -405,7 +408,9 @@ SLUICE_OP(GatherNd)
     .Grad(GatherNdGrad)
     .Sample({{.shape = {3, 4, 2}},
              {.shape = {2, 2}, .values = {0, 1, 2, 3}, .dtype = DType::kInt32}})
-    .Doc("Elements or slices at the places that the rows of indices name.")
+    .Doc(
+        "Gathers elements or slices at the positions given by the rows of "
+        "indices.")
     .Family("array");
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Gradients of the ops that move elements, against differences of what the
-// recorded cases compute: with everything known while building, and with
+// Gradients of the ops that move elements, against differences of the results
+// for the recorded cases: with everything known while building, and with
 // nothing known.
 #include <cmath>
 #include <random>
@@ -32,7 +32,7 @@ Output DenseOf(const Gradient& g, Output x) {
                              grad::ShapeOf(x, g.indices.dtype())});
 }
 
-// Builds into the ambient graph. Nothing if no gradient flows.
+// Builds into the ambient graph. nullopt if no gradient flows.
 Result<Loss> BuildLoss(const RecordedCase& c, int wrt, bool known,
                        std::mt19937* random) {
   Loss loss;
@@ -104,8 +104,8 @@ void CheckCase(const RecordedCase& c, bool known, int* checked) {
   }
 }
 
-// A row that two indices of a stitch name is overwritten, yet as in TensorFlow
-// both sources get its gradient.
+// A row that is named by two indices of a stitch is overwritten, but as in
+// TensorFlow both sources get its gradient.
 bool NamesARowTwice(const RecordedCase& c) {
   std::set<int64_t> seen;
   for (const Tensor& t : c.inputs)
@@ -115,7 +115,7 @@ bool NamesARowTwice(const RecordedCase& c) {
   return false;
 }
 
-// A difference changes which values are distinct, or left.
+// A difference changes which values are distinct or remain.
 bool DependsOnEquality(const std::string& op) {
   return op == "ListDiff" || op.rfind("Unique", 0) == 0;
 }

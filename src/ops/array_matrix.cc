@@ -1,5 +1,5 @@
-// Diagonals of matrices, one or a band of them: the last two dimensions of a
-// tensor.
+// Diagonals of matrices, a single one or a band: the matrices are the last two
+// dimensions of a tensor.
 #include <algorithm>
 
 #include "exec/kernel.h"
@@ -16,14 +16,14 @@ namespace {
 using array::At;
 using array::IntAt;
 
-// ---- MatrixDiag and its kin -------------------------------------------------
+// ---- MatrixDiag and related ops ---------------------------------------------
 
 // Diagonals lower..upper of a matrix as rows of a packed tensor, the uppermost
-// first, each padded to the longest at its left or right. Versions 1 know only
-// the main one; versions 2 pad at the right.
+// first, each padded to the length of the longest on its left or right. Version
+// 1 supports only the main diagonal; version 2 pads on the right.
 struct Band {
   int64_t lower = 0, upper = 0;
-  bool left_super = true, left_sub = true;  // Aligned at the left.
+  bool left_super = true, left_sub = true;  // Left-aligned.
 
   int64_t count() const { return upper - lower + 1; }
   static int64_t Length(int64_t d, int64_t rows, int64_t columns) {
@@ -34,7 +34,7 @@ struct Band {
     return std::min(rows + std::min<int64_t>(upper, 0),
                     columns - std::max<int64_t>(lower, 0));
   }
-  // Where the elements of diagonal d begin in its packed row.
+  // The offset of diagonal d within its packed row.
   int64_t Offset(int64_t d, int64_t length, int64_t longest) const {
     const bool left = (d >= 0 && left_super) || (d <= 0 && left_sub);
     return left ? 0 : longest - length;
@@ -109,7 +109,7 @@ struct BandCopy {
   }
 };
 
-// The fewest rows and columns of matrices with such diagonals.
+// The minimum number of rows and columns of matrices with such diagonals.
 Result<int64_t> LeastRows(const Band& band, int64_t longest) {
   return array::AddDims(longest, std::max<int64_t>(0, -band.upper));
 }
@@ -117,7 +117,8 @@ Result<int64_t> LeastColumns(const Band& band, int64_t longest) {
   return array::AddDims(longest, std::max<int64_t>(0, band.lower));
 }
 
-// Sizes of the matrices that packed diagonals make. -1 asks for the least.
+// Completes the sizes of the matrices with the packed diagonals. -1 means the
+// minimum.
 Status CompleteSize(const Band& band, int64_t longest, int64_t* rows,
                     int64_t* columns) {
   SLUICE_ASSIGN_OR_RETURN(const int64_t least_rows, LeastRows(band, longest));
@@ -132,14 +133,14 @@ Status CompleteSize(const Band& band, int64_t longest, int64_t* rows,
   if (*rows < least_rows || *columns < least_columns ||
       (*rows != least_rows && *columns != least_columns))
     return InvalidArgument(
-        "num_rows and num_cols: expected sizes of which the diagonals fill "
-        "one, at least ",
+        "num_rows and num_cols: expected sizes at least as large as, and one "
+        "equal to, ",
         least_rows, " and ", least_columns, ", got ", *rows, " and ", *columns);
   return OkStatus();
 }
 
-// Leading dimensions of the packed tensor, and the check that it has one row
-// per diagonal.
+// The number of leading dimensions of the packed tensor; checks that it has one
+// row per diagonal.
 Result<int> PackedBatchRank(const PartialShape& packed, const Band& band) {
   const int need = band.lower == band.upper ? 1 : 2;
   const int batch = packed.rank() - need;
@@ -275,7 +276,7 @@ class MatrixSetDiagKernel {
 
 // ---- Shapes -----------------------------------------------------------------
 
-// k of input i where it is known; versions 1 have none.
+// The value of k in input i, if known; version 1 has none.
 Result<bool> KnownBand(ShapeContext& c, int i, Band* band) {
   if (i >= c.num_inputs()) return true;
   SLUICE_RETURN_IF_ERROR(c.WithRankAtMost(i, 1).status());
@@ -299,7 +300,8 @@ Status MatrixDiagShape(ShapeContext& c) {
     rows = r.value_or(-1);
     columns = n.value_or(-1);
     if (sized && r.has_value() != n.has_value()) {
-      // A size that is not the least leaves the other, which is fed, no choice.
+      // A size above the minimum determines the other one, which is not known
+      // yet.
       SLUICE_ASSIGN_OR_RETURN(
           const int64_t least,
           r ? LeastRows(band, longest) : LeastColumns(band, longest));
@@ -347,7 +349,7 @@ Status MatrixSetDiagShape(ShapeContext& c) {
                            c.input(1).ToString());
   c.set_output(0, in);
   if (!known || !c.input(1).rank_known()) return OkStatus();
-  // Both have the same dimensions before those of the matrices.
+  // Both have the same batch dimensions.
   SLUICE_ASSIGN_OR_RETURN(const int batch, PackedBatchRank(c.input(1), band));
   SLUICE_ASSIGN_OR_RETURN(
       const PartialShape both,
@@ -359,7 +361,7 @@ Status MatrixSetDiagShape(ShapeContext& c) {
 
 // ---- Gradients --------------------------------------------------------------
 
-// "", "V2" or "V3", and the attributes that go with it.
+// The version suffix "", "V2" or "V3", and its attributes.
 std::string VersionOf(const Node& n) {
   const std::string& name = n.op_name();
   return name.substr(name.size() - 2, 1) == "V" ? name.substr(name.size() - 2)
@@ -412,10 +414,10 @@ SLUICE_OP(MatrixDiag)
     .Kernel(CpuState<MatrixDiagKernel>(true))
     .Grad(MatrixDiagGrad)
     .Sample({{.shape = {2, 3}}})
-    .Doc("Square matrices with the given diagonals, else zero.")
+    .Doc("Builds square matrices with the given diagonals and zeros elsewhere.")
     .Family("array");
 
-#define SLUICE_MATRIX_DIAG(Name)                                        \
+#define SLUICE_MATRIX_DIAG(Name)                  \
   SLUICE_OP(Name)                                                       \
       .Input("diagonal: T")                                             \
       .Input("k: int32")                                                \
@@ -432,7 +434,8 @@ SLUICE_OP(MatrixDiag)
                {.shape = {}, .values = {-1}},                           \
                {.shape = {}, .values = {-1}},                           \
                {.shape = {}, .values = {0}}})                           \
-      .Doc("Matrices with the given bands of diagonals, else padding.") \
+      .Doc("Builds matrices with the given bands of diagonals and padding "
+           "elsewhere.") \
       .Family("array")
 #define SLUICE_ALIGN                                                       \
   Attr(                                                                    \
@@ -440,72 +443,72 @@ SLUICE_OP(MatrixDiag)
       "'RIGHT_LEFT'")
 
 SLUICE_MATRIX_DIAG(MatrixDiagV2);
-SLUICE_MATRIX_DIAG(MatrixDiagV3).SLUICE_ALIGN;
+           SLUICE_MATRIX_DIAG(MatrixDiagV3).SLUICE_ALIGN;
 #undef SLUICE_MATRIX_DIAG
 
-SLUICE_OP(MatrixDiagPart)
-    .Input("input: T")
-    .Output("diagonal: T")
-    .Attr("T: type")
-    .Shape(MatrixDiagPartShape)
-    .Kernel(CpuState<MatrixDiagPartKernel>(true))
-    .Grad(MatrixDiagPartGrad)
-    .Sample({{.shape = {2, 3, 4}}})
-    .Doc("The main diagonals of matrices.")
-    .Family("array");
+           SLUICE_OP(MatrixDiagPart)
+               .Input("input: T")
+               .Output("diagonal: T")
+               .Attr("T: type")
+               .Shape(MatrixDiagPartShape)
+               .Kernel(CpuState<MatrixDiagPartKernel>(true))
+               .Grad(MatrixDiagPartGrad)
+               .Sample({{.shape = {2, 3, 4}}})
+               .Doc("Returns the main diagonals of matrices.")
+               .Family("array");
 
-#define SLUICE_MATRIX_DIAG_PART(Name)                               \
-  SLUICE_OP(Name)                                                   \
-      .Input("input: T")                                            \
-      .Input("k: int32")                                            \
-      .Input("padding_value: T")                                    \
-      .Output("diagonal: T")                                        \
-      .Attr("T: type")                                              \
-      .Shape(MatrixDiagPartShape)                                   \
-      .Kernel(CpuState<MatrixDiagPartKernel>(true))                 \
-      .Grad(MatrixDiagPartGrad)                                     \
-      .Sample({{.shape = {2, 3, 4}},                                \
-               {.shape = {2}, .values = {-1, 2}},                   \
-               {.shape = {}, .values = {0}}})                       \
-      .Doc("Bands of diagonals of matrices, padded to one length.") \
+#define SLUICE_MATRIX_DIAG_PART(Name)                                       \
+  SLUICE_OP(Name)                                                           \
+      .Input("input: T")                                                    \
+      .Input("k: int32")                                                    \
+      .Input("padding_value: T")                                            \
+      .Output("diagonal: T")                                                \
+      .Attr("T: type")                                                      \
+      .Shape(MatrixDiagPartShape)                                           \
+      .Kernel(CpuState<MatrixDiagPartKernel>(true))                         \
+      .Grad(MatrixDiagPartGrad)                                             \
+      .Sample({{.shape = {2, 3, 4}},                                        \
+               {.shape = {2}, .values = {-1, 2}},                           \
+               {.shape = {}, .values = {0}}})                               \
+      .Doc("Returns bands of diagonals of matrices, padded to one length.") \
       .Family("array")
 
-SLUICE_MATRIX_DIAG_PART(MatrixDiagPartV2);
-SLUICE_MATRIX_DIAG_PART(MatrixDiagPartV3).SLUICE_ALIGN;
+           SLUICE_MATRIX_DIAG_PART(MatrixDiagPartV2);
+           SLUICE_MATRIX_DIAG_PART(MatrixDiagPartV3).SLUICE_ALIGN;
 #undef SLUICE_MATRIX_DIAG_PART
 
-SLUICE_OP(MatrixSetDiag)
-    .Input("input: T")
-    .Input("diagonal: T")
-    .Output("output: T")
-    .Attr("T: type")
-    .Shape(MatrixSetDiagShape)
-    .Kernel(CpuState<MatrixSetDiagKernel>(true))
-    .Grad(MatrixSetDiagGrad)
-    .Sample({{.shape = {2, 3, 4}}, {.shape = {2, 3}}})
-    .Doc("Matrices with the main diagonal replaced.")
-    .Family("array");
+           SLUICE_OP(MatrixSetDiag)
+               .Input("input: T")
+               .Input("diagonal: T")
+               .Output("output: T")
+               .Attr("T: type")
+               .Shape(MatrixSetDiagShape)
+               .Kernel(CpuState<MatrixSetDiagKernel>(true))
+               .Grad(MatrixSetDiagGrad)
+               .Sample({{.shape = {2, 3, 4}}, {.shape = {2, 3}}})
+               .Doc("Replaces the main diagonals of matrices.")
+               .Family("array");
 
-#define SLUICE_MATRIX_SET_DIAG(Name)                      \
-  SLUICE_OP(Name)                                         \
-      .Input("input: T")                                  \
-      .Input("diagonal: T")                               \
-      .Input("k: int32")                                  \
-      .Output("output: T")                                \
-      .Attr("T: type")                                    \
-      .Shape(MatrixSetDiagShape)                          \
-      .Kernel(CpuState<MatrixSetDiagKernel>(true))        \
-      .Grad(MatrixSetDiagGrad)                            \
-      .Sample({{.shape = {2, 3, 4}},                      \
-               {.shape = {2, 2, 3}},                      \
-               {.shape = {2}, .values = {0, 1}}})         \
-      .Doc("Matrices with a band of diagonals replaced.") \
+#define SLUICE_MATRIX_SET_DIAG(Name)                    \
+  SLUICE_OP(Name)                                       \
+      .Input("input: T")                                \
+      .Input("diagonal: T")                             \
+      .Input("k: int32")                                \
+      .Output("output: T")                              \
+      .Attr("T: type")                                  \
+      .Shape(MatrixSetDiagShape)                        \
+      .Kernel(CpuState<MatrixSetDiagKernel>(true))      \
+      .Grad(MatrixSetDiagGrad)                          \
+      .Sample({{.shape = {2, 3, 4}},                    \
+               {.shape = {2, 2, 3}},                    \
+               {.shape = {2}, .values = {0, 1}}})       \
+      .Doc("Replaces a band of diagonals of matrices.") \
       .Family("array")
 
-SLUICE_MATRIX_SET_DIAG(MatrixSetDiagV2);
-SLUICE_MATRIX_SET_DIAG(MatrixSetDiagV3).SLUICE_ALIGN;
+           SLUICE_MATRIX_SET_DIAG(MatrixSetDiagV2);
+           SLUICE_MATRIX_SET_DIAG(MatrixSetDiagV3).SLUICE_ALIGN;
 #undef SLUICE_MATRIX_SET_DIAG
 #undef SLUICE_ALIGN
 
-}  // namespace
-}  // namespace sluice
+           }  // namespace
+           }  // namespace sluice

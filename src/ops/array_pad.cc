@@ -1,4 +1,4 @@
-// Borders around tensors: of a constant, or mirrored.
+// Padding of tensors: with a constant, or mirrored.
 #include <algorithm>
 
 #include "base/parallel.h"
@@ -82,7 +82,7 @@ Status PadKernel(KernelContext& ctx) {
   return OkStatus();
 }
 
-// `sign` 1: the shape with the borders; -1: without them.
+// `sign` 1: adds the padding; -1: removes it.
 Status PaddedShape(ShapeContext& c, int sign) {
   const PartialShape& in = c.input(0);
   SLUICE_ASSIGN_OR_RETURN(PartialShape paddings, c.WithRank(1, 2));
@@ -137,7 +137,7 @@ Status PadGrad(GradContext& g) {
 
 // ---- MirrorPad, MirrorPadGrad -----------------------------------------------
 
-// Where each entry of a padded dimension comes from, times the stride there.
+// The source of each entry of a padded dimension, times the stride there.
 using Sources = std::vector<std::vector<int64_t>>;
 
 // `skip`: 1 if the edge itself is not repeated (REFLECT), 0 if it is.
@@ -260,7 +260,7 @@ class MirrorPadGradKernel {
   }
 
  private:
-  // Each element of dy added where the padding took it from.
+  // Adds each element of dy to the source of the padding.
   template <typename T>
   static void Add(const Tensor& dy, const Sources& sources, Tensor* out) {
     const T* from = dy.raw<T>();
@@ -298,7 +298,7 @@ SLUICE_OP(Pad)
     .Kernel(Cpu(PadKernel<false>, true))
     .Grad(PadGrad)
     .Sample({{.shape = {2, 3}}, {.shape = {2, 2}, .values = {1, 0, 2, 1}}})
-    .Doc("The input with a border of zeros.")
+    .Doc("Pads the input with zeros.")
     .Family("array");
 
 SLUICE_OP(PadV2)
@@ -314,7 +314,7 @@ SLUICE_OP(PadV2)
     .Sample({{.shape = {2, 3}},
              {.shape = {2, 2}, .values = {1, 0, 2, 1}},
              {.shape = {}}})
-    .Doc("The input with a border of one value.")
+    .Doc("Pads the input with a constant value.")
     .Family("array");
 
 SLUICE_OP(MirrorPad)
@@ -329,7 +329,7 @@ SLUICE_OP(MirrorPad)
     .Grad(MirrorGrad)
     .Sample({{.shape = {2, 3}}, {.shape = {2, 2}, .values = {1, 0, 2, 1}}},
             {{"mode", "REFLECT"}})
-    .Doc("The input with a border that mirrors it.")
+    .Doc("Pads the input with its own mirrored values.")
     .Family("array");
 
 SLUICE_OP(MirrorPadGrad)
@@ -344,7 +344,9 @@ SLUICE_OP(MirrorPadGrad)
     .Grad(MirrorGrad)
     .Sample({{.shape = {3, 6}}, {.shape = {2, 2}, .values = {1, 0, 2, 1}}},
             {{"mode", "SYMMETRIC"}})
-    .Doc("The input without its border, which is added where it mirrors.")
+    .Doc(
+        "Removes the padding of MirrorPad, adding each padded value to its "
+        "source: the gradient of MirrorPad.")
     .Family("array");
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Rows sent to several tensors and collected again; rows replaced in place.
+// Distributing rows over several tensors and merging them; replacing rows in
+// place.
 #include <algorithm>
 
 #include "exec/kernel.h"
@@ -81,7 +82,7 @@ Output Stitch(std::vector<Output> indices, const std::vector<Output>& data) {
   return Build("ParallelDynamicStitch", std::move(indices), {{"N", n}});
 }
 
-// The rows of the gradients go back to where their indices came from.
+// The rows of the gradients are moved back to their original indices.
 Status DynamicPartitionGrad(GradContext& g) {
   const Output data = g.input(0), partitions = g.input(1);
   const auto n = static_cast<int64_t>(g.dy.size());
@@ -132,7 +133,7 @@ Status DynamicStitchKernel(KernelContext& ctx) {
     dims.push_back(first.dim(d));
   SLUICE_ASSIGN_OR_RETURN(const Shape shape, array::MakeShape(dims));
   const DType type = first.dtype();
-  // Rows that no index names are zero.
+  // Rows without an index are zero.
   SLUICE_ASSIGN_OR_RETURN(Tensor out,
                           array::MakeZeros(type, shape, ctx.step().allocator));
   const int64_t row = array::Product(shape.dims(), 1, shape.rank());
@@ -210,7 +211,7 @@ Status InplaceKernel(KernelContext& ctx) {
   const int64_t row = array::Product(shape.dims(), 1, shape.rank());
   const DType type = v.dtype();
   for (int64_t k = 0; k < i.num_elements() && rows > 0 && row > 0; ++k) {
-    // Any integer names a row: they wrap around.
+    // Any integer is a valid row number: they wrap around.
     const int64_t r = (i.raw<int32_t>()[k] % rows + rows) % rows;
     if (kOp == Inplace::kUpdate) {
       array::CopyRun(type, At(type, v.raw(), k * row),
@@ -238,7 +239,7 @@ Status MakeInplaceSum(const Node& n, Kernel* k) {
   return OkStatus();
 }
 
-// The rows that i names, as a vector of numbers in range.
+// The rows selected by i, as a vector of numbers in range.
 Output RowsNamed(GradContext& c) {
   const Output rows = Build("StridedSlice",
                             {grad::ShapeOf(c.input(0)), IntVector({0}),
@@ -248,7 +249,7 @@ Output RowsNamed(GradContext& c) {
                {Build("FloorMod", {c.input(1), rows}), IntVector({-1})});
 }
 
-// The rows of dy that v went to, shaped like v.
+// The rows of dy that v was added to, in the shape of v.
 Status InplaceAddGrad(GradContext& c) {
   c.grads[0] = c.dy[0];
   c.grads[2] = grad::ReshapeLike(
@@ -263,7 +264,7 @@ Status InplaceSubGrad(GradContext& c) {
   return OkStatus();
 }
 
-// Of rows that were replaced several times the last one counts.
+// If a row was replaced several times, only the last one has a gradient.
 Status InplaceUpdateGrad(GradContext& c) {
   const Output zeros = grad::ZerosLike(c.input(2));
   c.grads[0] = Build("InplaceUpdate", {c.dy[0], c.input(1), zeros});
@@ -299,7 +300,7 @@ SLUICE_OP(DynamicPartition)
     .Grad(DynamicPartitionGrad)
     .Sample({{.shape = {4, 2}}, {.shape = {4}, .values = {1, 0, 1, 1}}},
             {{"num_partitions", 2}})
-    .Doc("Sends each row to the output that its partition names.")
+    .Doc("Distributes rows over the outputs that partitions selects.")
     .Family("data_flow");
 
 SLUICE_OP(DynamicStitch)
@@ -316,7 +317,9 @@ SLUICE_OP(DynamicStitch)
              {.shape = {2, 3}},
              {.shape = {2, 3}}},
             {{"N", 2}})
-    .Doc("Collects rows by index into one tensor; the last of equal ones wins.")
+    .Doc(
+        "Merges rows by index into one tensor; the last of several equal "
+        "indices wins.")
     .Family("data_flow");
 
 SLUICE_OP(ParallelDynamicStitch)
@@ -333,7 +336,7 @@ SLUICE_OP(ParallelDynamicStitch)
              {.shape = {2, 3}},
              {.shape = {2, 3}}},
             {{"N", 2}})
-    .Doc("Collects rows by index into one tensor, in no promised order.")
+    .Doc("Merges rows by index into one tensor, in unspecified order.")
     .Family("data_flow");
 
 #define SLUICE_INPLACE(Name, kernel, grad, doc)  \
@@ -352,16 +355,16 @@ SLUICE_OP(ParallelDynamicStitch)
       .Doc(doc)                                  \
       .Family("array")
 
-SLUICE_INPLACE(InplaceUpdate, Cpu(InplaceKernel<Inplace::kUpdate>, true),
-               InplaceUpdateGrad,
-               "x with rows replaced, in its own buffer where nobody else "
-               "needs it.");
-SLUICE_INPLACE(InplaceAdd, MakeInplaceSum, InplaceAddGrad,
-               "x with v added to rows, in its own buffer where nobody else "
-               "needs it.");
+SLUICE_INPLACE(
+    InplaceUpdate, Cpu(InplaceKernel<Inplace::kUpdate>, true),
+    InplaceUpdateGrad,
+    "Returns x with rows replaced, in place if x has no other reader.");
+SLUICE_INPLACE(
+    InplaceAdd, MakeInplaceSum, InplaceAddGrad,
+    "Returns x with v added to rows, in place if x has no other reader.");
 SLUICE_INPLACE(InplaceSub, MakeInplaceSum, InplaceSubGrad,
-               "x with v subtracted from rows, in its own buffer where nobody "
-               "else needs it.");
+               "Returns x with v subtracted from rows, in place if x has no "
+               "other reader.");
 #undef SLUICE_INPLACE
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The windows of images and volumes, laid out as the channels of one pixel.
+// Windows of images and volumes, arranged as the channels of one pixel.
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -16,7 +16,7 @@
 namespace sluice {
 namespace {
 
-// The window's pixels times the channels; -1 if unknown.
+// The number of pixels of the window times the channels; -1 if unknown.
 Result<int64_t> PatchDepth(const WindowAttrs& w, int64_t channels) {
   int64_t depth = channels;
   for (int i = 0; i < w.spatial && depth >= 0; ++i) {
@@ -37,8 +37,8 @@ Status PatchesShape(ShapeContext& c) {
   return OkStatus();
 }
 
-// For elements of any plain type: runs of channels are moved as bytes, and
-// zeros are zero bytes. Immutable.
+// For all plain types: runs of channels are copied as bytes, and zeros are zero
+// bytes. Immutable.
 class ExtractPatches {
  public:
   static Result<std::shared_ptr<ExtractPatches>> Make(const Node& n) {
@@ -81,7 +81,7 @@ class ExtractPatches {
   }
 
  private:
-  // What tap t of output pixel p reads; -1 in the padding.
+  // The pixel that tap t of output pixel p reads; -1 in the padding.
   static int64_t PixelOf(const dnn::PoolGeometry& s, int64_t p, int64_t t) {
     const int64_t x = p % s.w.out(), y = p / s.w.out() % s.h.out();
     const int64_t z = p / (s.w.out() * s.h.out()) % s.d.out();
@@ -100,8 +100,9 @@ class ExtractPatches {
   WindowAttrs window_;
 };
 
-// Each pixel gets what the patches that hold it get: the patches of an image of
-// pixel numbers say which those are, 0 being the padding.
+// The gradient of a pixel is the sum over the patches that contain it, which
+// are found by extracting patches of an image of pixel numbers, with 0 for the
+// padding.
 Status PatchesGrad(GradContext& c) {
   const Output x = c.input(0), dy = c.dy[0];
   AttrMap attrs;
@@ -154,7 +155,7 @@ SLUICE_OP(ExtractImagePatches)
              {"strides", AttrValue::Ints{1, 1, 2, 1}},
              {"rates", AttrValue::Ints{1, 2, 1, 1}},
              {"padding", "SAME"}})
-    .Doc("The windows of images, each as the channels of one pixel.");
+    .Doc("Extracts windows of images as the channels of the output pixels.");
 
 SLUICE_OP(ExtractVolumePatches)
     .Input("input: T")
@@ -171,7 +172,7 @@ SLUICE_OP(ExtractVolumePatches)
             {{"ksizes", AttrValue::Ints{1, 2, 2, 2, 1}},
              {"strides", AttrValue::Ints{1, 1, 2, 1, 1}},
              {"padding", "SAME"}})
-    .Doc("The windows of volumes, each as the channels of one pixel.");
+    .Doc("Extracts windows of volumes as the channels of the output pixels.");
 
 }  // namespace
 }  // namespace sluice

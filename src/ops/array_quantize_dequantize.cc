@@ -1,5 +1,5 @@
-// Floats quantised and dequantised again: rounded to what a few bits can tell
-// apart, zero staying zero.
+// Floats quantised and dequantised: rounded to the values of a few bits, with
+// zero kept exact.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -21,13 +21,13 @@ struct AxisSlices {
   int64_t outer = 1, count = 1, inner = 1;
 };
 
-// Along axis -1 it is all one slice.
+// For axis -1 there is one slice.
 Result<AxisSlices> SliceAlong(const Shape& s, int64_t axis) {
   if (axis < -1 || axis >= s.rank())
     return InvalidArgument("axis: expected -1 or a dimension of ", s.ToString(),
                            ", got ", axis);
   AxisSlices slices;
-  // (Of an empty tensor, products of other extents may be beyond 2^63.)
+  // (For an empty tensor, the product of the other extents may exceed 2^63.)
   if (s.num_elements() == 0) {
     slices.outer = 0;
     if (axis >= 0) slices.count = s.dim(static_cast<int>(axis));
@@ -40,7 +40,7 @@ Result<AxisSlices> SliceAlong(const Shape& s, int64_t axis) {
   return slices;
 }
 
-// A scalar for one slice, else a vector of as many numbers as slices.
+// A scalar for one slice, else a vector with one number per slice.
 Status RequireEnds(const Tensor& t, int64_t axis, int64_t count,
                    const char* name) {
   if (t.num_elements() == count && t.rank() == (axis < 0 ? 0 : 1))
@@ -59,7 +59,7 @@ void ForEachOfSlice(const AxisSlices& s, int64_t k, Fn fn) {
   }
 }
 
-// Immutable. V3 is given the number of bits at run time.
+// Immutable. V3 receives the number of bits at run time.
 template <typename T>
 class RoundTrip {
  public:
@@ -136,8 +136,8 @@ class RoundTrip {
                            "], got ", bits);
   }
 
-  // The largest scale that keeps the range within the integers; the range
-  // becomes theirs.
+  // The largest scale that keeps the range within the integers; the range is
+  // then set to theirs.
   void Fit(int64_t bits, C* low, C* high, C* scale, C* inverse) const {
     const int64_t most =
         signed_ ? (int64_t{1} << (bits - 1)) - 1 : (int64_t{1} << bits) - 1;
@@ -161,7 +161,7 @@ class RoundTrip {
   int64_t axis_ = -1, bits_ = 8;
 };
 
-// QuantizeAndDequantizeV4Grad: passes what lies within the range.
+// QuantizeAndDequantizeV4Grad: passes gradients within the range.
 template <typename T>
 class RoundTripGrad {
  public:
@@ -221,7 +221,7 @@ Status RoundTripGradShape(ShapeContext& c) {
   return OkStatus();
 }
 
-// As if nothing were rounded.
+// Ignores the rounding.
 Status PassThrough(GradContext& c) {
   c.grads[0] = c.dy[0];
   return OkStatus();
@@ -271,16 +271,15 @@ OpDefBuilder RoundTripOp(const char* name, bool bits_given) {
 const OpRegistrar kRoundTrips[] = {
     RoundTripOp("QuantizeAndDequantizeV2", false)
         .Grad(PassThrough)
-        .Doc("Rounds to what so many bits tell apart; gradients pass as if "
-             "nothing were rounded."),
+        .Doc("Rounds to the values that num_bits bits can represent; the "
+             "gradient ignores the rounding."),
     RoundTripOp("QuantizeAndDequantizeV3", true)
         .Grad(PassThrough)
         .Doc("QuantizeAndDequantizeV2 with the number of bits given at run "
              "time."),
     RoundTripOp("QuantizeAndDequantizeV4", false)
         .Grad(PassWithinRange)
-        .Doc("QuantizeAndDequantizeV2 of which gradients pass within the range "
-             "alone."),
+        .Doc("QuantizeAndDequantizeV2 with gradients only within the range."),
 };
 
 SLUICE_OP(QuantizeAndDequantizeV4Grad)

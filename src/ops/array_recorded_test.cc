@@ -49,7 +49,7 @@ TEST(ArrayOps, ComputeWhatTensorFlowRecorded) {
   }
 }
 
-// What is wrong is found while building wherever the inputs are constants.
+// With constant inputs, errors are found while building.
 TEST(ArrayOps, InferredShapesAreExactForConstants) {
   // Results whose size depends on the values themselves.
   const std::vector<std::string> by_value = {"Where",
@@ -67,7 +67,7 @@ TEST(ArrayOps, InferredShapesAreExactForConstants) {
     const Result<Node*> node = AddOp(c.op, c.inputs, c.attrs, true);
     ASSERT_TRUE(node.ok()) << c.line << ": " << node.status();
     for (int i = 0; i < (*node)->num_outputs(); ++i) {
-      // A -1 beside a 0 could be anything.
+      // With a 0 in the shape, a -1 could be anything.
       if (c.outputs[static_cast<size_t>(i)].num_elements() == 0) continue;
       EXPECT_EQ((*node)->output_shape(i).ToString(),
                 c.outputs[static_cast<size_t>(i)].shape().ToString())

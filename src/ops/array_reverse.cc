@@ -19,7 +19,7 @@ using array::SpanOf;
 
 // ---- Reverse, ReverseV2 -----------------------------------------------------
 
-// The dimensions whose bits are set in `mask`, backwards.
+// Reverses the dimensions whose bits are set in `mask`.
 Status ReverseDims(KernelContext& ctx, uint32_t mask) {
   const Tensor& in = ctx.input(0);
   for (int d = 0; d < in.rank(); ++d)
@@ -56,7 +56,7 @@ Status ReverseKernel(KernelContext& ctx) {
   return ReverseDims(ctx, mask);
 }
 
-// The axes as a bit mask; each at most once.
+// The axes as a bit mask; duplicates are errors.
 Result<uint32_t> AxisMask(const Tensor& axes, int rank) {
   if (axes.rank() > 1)
     return InvalidArgument("axis: expected a vector, got shape ",
@@ -183,8 +183,8 @@ Status ReverseSequenceGrad(GradContext& g) {
 
 // ---- Roll -------------------------------------------------------------------
 
-// Copies the block of `in` that starts at `from` to where it lands in `out`:
-// each dimension that turns is cut in two, one dimension after the other.
+// Copies the block of `in` that starts at `from` to its place in `out`: each
+// shifted dimension is split in two, one dimension after the other.
 struct RollPlan {
   DType type;
   const void* in;
@@ -267,7 +267,7 @@ SLUICE_OP(Reverse)
     .Kernel(Cpu(ReverseKernel, true))
     .Grad(ReverseGrad)
     .Sample({{.shape = {2, 3}}, {.shape = {2}, .values = {0, 1}}})
-    .Doc("The input with the marked dimensions backwards.")
+    .Doc("Reverses the marked dimensions of the input.")
     .Family("array");
 
 SLUICE_OP(ReverseV2)
@@ -282,7 +282,7 @@ SLUICE_OP(ReverseV2)
     .Kernel(Cpu(ReverseV2Kernel, true))
     .Grad(ReverseGrad)
     .Sample({{.shape = {2, 3}}, {.shape = {1}, .values = {-1}}})
-    .Doc("The input with the given dimensions backwards.")
+    .Doc("Reverses the given dimensions of the input.")
     .Family("array");
 
 SLUICE_OP(ReverseSequence)
@@ -298,7 +298,7 @@ SLUICE_OP(ReverseSequence)
     .Grad(ReverseSequenceGrad)
     .Sample({{.shape = {2, 4}}, {.shape = {2}, .values = {3, 1}}},
             {{"seq_dim", 1}})
-    .Doc("The first seq_lengths[b] steps of each batch entry b backwards.")
+    .Doc("Reverses the first seq_lengths[b] steps of each batch entry b.")
     .Family("array");
 
 SLUICE_OP(Roll)
@@ -316,8 +316,8 @@ SLUICE_OP(Roll)
              {.shape = {}, .values = {2}, .dtype = DType::kInt32},
              {.shape = {}, .values = {1}, .dtype = DType::kInt32}})
     .Doc(
-        "The elements moved along dimensions; those that fall off come in at "
-        "the other end.")
+        "Shifts the elements along dimensions; elements shifted past the end "
+        "wrap around.")
     .Family("array");
 
 }  // namespace

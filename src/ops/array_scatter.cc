@@ -31,7 +31,7 @@ T Apply(const T& a, const T& b) {
     return array::WrapSub(a, b);
 }
 
-// The rows of `updates` combined into `out`, in order.
+// Combines the rows of `updates` into `out`, in order.
 template <Combine kOp, typename T>
 Status Scatter(const NdIndex& nd, const Tensor& updates, bool ignore_bad,
                Tensor* out) {
@@ -77,7 +77,7 @@ Status ScatterInto(Combine op, const NdIndex& nd, const Tensor& updates,
   });
   if (found) return status;
   if (type == DType::kBool) {
-    // A sum of truth values: whether there is one.
+    // A sum of booleans is their logical or.
     for (int64_t i = 0; i < nd.count(); ++i) {
       const int64_t at = nd.Offset(i);
       if (at < 0 && ignore_bad) continue;
@@ -87,7 +87,7 @@ Status ScatterInto(Combine op, const NdIndex& nd, const Tensor& updates,
     }
     return OkStatus();
   }
-  for (int64_t i = 0; i < nd.count(); ++i) {  // Strings: a sum joins them.
+  for (int64_t i = 0; i < nd.count(); ++i) {  // Strings: sums concatenate.
     const int64_t at = nd.Offset(i);
     if (at < 0 && ignore_bad) continue;
     if (at < 0) return nd.BadIndex(i);
@@ -113,7 +113,7 @@ Status CheckUpdates(const Shape& tensor, const Tensor& indices,
   return OkStatus();
 }
 
-// Whether the kernel combines this type by this operation.
+// Checks that the kernel supports this operation for the type.
 Status CheckCombines(const Node& n, Combine op) {
   const DType t = n.TypeAttr("T");
   if (op == Combine::kUpdate) return OkStatus();
@@ -185,7 +185,7 @@ struct ScatterNdKernel {
 
 // ---- Shapes -----------------------------------------------------------------
 
-// Checks what is known of indices and updates against the tensor.
+// Checks the known shapes of indices and updates against the tensor.
 Status CheckShapes(const PartialShape& tensor, const PartialShape& indices,
                    const PartialShape& updates) {
   if (indices.rank() == 0)
@@ -252,7 +252,7 @@ Status TensorScatterSubGrad(GradContext& g) {
   return OkStatus();
 }
 
-// Where several elements are the extreme, they share the gradient.
+// If several elements are extreme, they share the gradient.
 Status MinMaxGrad(GradContext& g) {
   const Output x = g.input(0), indices = g.input(1), y = g.input(2);
   const Output out = g.output(0), dy = g.dy[0];
@@ -283,7 +283,7 @@ SLUICE_OP(ScatterNd)
     .Sample({{.shape = {3, 1}, .values = {4, 1, 4}, .dtype = DType::kInt32},
              {.shape = {3, 2}},
              {.shape = {2}, .values = {6, 2}, .dtype = DType::kInt32}})
-    .Doc("Zeros of a shape with updates added at the places of the indices.")
+    .Doc("Adds updates at the given indices to zeros of the given shape.")
     .Family("array");
 
 #define SLUICE_TENSOR_SCATTER(Name, combine, gradient, index_types, doc)       \
@@ -304,19 +304,21 @@ SLUICE_OP(ScatterNd)
       .Doc(doc)                                                                \
       .Family("array")
 
-SLUICE_TENSOR_SCATTER(TensorScatterUpdate, kUpdate, UpdateGrad,
-                      "{int16, int32, int64, uint16}",
-                      "The tensor with the elements at the indices replaced.");
+SLUICE_TENSOR_SCATTER(
+    TensorScatterUpdate, kUpdate, UpdateGrad, "{int16, int32, int64, uint16}",
+    "Returns the tensor with the elements at the indices replaced.");
 SLUICE_TENSOR_SCATTER(TensorScatterAdd, kAdd, TensorScatterAddGrad,
                       "{int32, int64}",
-                      "The tensor with updates added at the indices.");
-SLUICE_TENSOR_SCATTER(TensorScatterSub, kSub, TensorScatterSubGrad,
-                      "{int32, int64}",
-                      "The tensor with updates subtracted at the indices.");
+                      "Returns the tensor with updates added at the indices.");
+SLUICE_TENSOR_SCATTER(
+    TensorScatterSub, kSub, TensorScatterSubGrad, "{int32, int64}",
+    "Returns the tensor with updates subtracted at the indices.");
 SLUICE_TENSOR_SCATTER(TensorScatterMin, kMin, MinMaxGrad, "{int32, int64}",
-                      "The minimum with the updates at the indices.");
+                      "Returns the tensor with the minimum of its elements and "
+                      "the updates at the indices.");
 SLUICE_TENSOR_SCATTER(TensorScatterMax, kMax, MinMaxGrad, "{int32, int64}",
-                      "The maximum with the updates at the indices.");
+                      "Returns the tensor with the maximum of its elements and "
+                      "the updates at the indices.");
 #undef SLUICE_TENSOR_SCATTER
 
 }  // namespace

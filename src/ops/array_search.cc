@@ -21,8 +21,8 @@ Status CheckRows(const PartialShape& sorted, const PartialShape& values) {
   return OkStatus();
 }
 
-// For each value, how many elements of its sorted row come before it; with
-// kAfter, those equal to it are among them.
+// For each value, the number of elements before it in its sorted row; with
+// kAfter, including equal ones.
 template <bool kAfter>
 class BoundKernel {
  public:
@@ -83,7 +83,9 @@ SLUICE_OP(LowerBound)
     .NoGradient("indices have no derivative")
     .Sample({{.shape = {1, 4}, .values = {1, 3, 3, 5}},
              {.shape = {1, 3}, .values = {0, 3, 9}}})
-    .Doc("How many elements of each sorted row are less than each value.")
+    .Doc(
+        "Counts, for each value, the elements of the sorted row that are less "
+        "than it.")
     .Family("array");
 
 SLUICE_OP(UpperBound)
@@ -97,7 +99,9 @@ SLUICE_OP(UpperBound)
     .NoGradient("indices have no derivative")
     .Sample({{.shape = {1, 4}, .values = {1, 3, 3, 5}},
              {.shape = {1, 3}, .values = {0, 3, 9}}})
-    .Doc("How many elements of each sorted row are at most each value.")
+    .Doc(
+        "Counts, for each value, the elements of the sorted row that are less "
+        "than or equal to it.")
     .Family("array");
 
 }  // namespace

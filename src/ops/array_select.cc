@@ -1,4 +1,4 @@
-// Choosing between tensors, and finding what is true.
+// Selecting elements of tensors, and finding true elements.
 #include <algorithm>
 
 #include "exec/block_form.h"
@@ -24,7 +24,7 @@ Status BadShapes(const Shape& c, const Shape& t, const Shape& e) {
       ", ", t.ToString(), " and ", e.ToString());
 }
 
-// All three of one shape: a plain loop.
+// Fast path for equal shapes.
 void SelectEqual(const Tensor& c, const Tensor& t, const Tensor& e,
                  Tensor* out) {
   const int64_t n = out->num_elements();
@@ -87,7 +87,8 @@ Status SelectV2Kernel(KernelContext& ctx) {
   return OkStatus();
 }
 
-// The older rule: a condition of the same shape, one for all, or one per row.
+// The older rule: a condition of the same shape, a scalar, or one value per
+// row.
 Status SelectKernel(KernelContext& ctx) {
   const Tensor &c = ctx.input(0), &t = ctx.input(1), &e = ctx.input(2);
   const bool per_row = c.rank() == 1 && t.rank() >= 1 && c.dim(0) == t.dim(0);
@@ -213,7 +214,7 @@ Status SelectV2Grad(GradContext& g) {
 
 // ---- Where ------------------------------------------------------------------
 
-// NaN counts as true: it is not zero.
+// NaN counts as true, since it is not zero.
 template <typename T>
 bool NotZero(const T& v) {
   if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>)
@@ -251,7 +252,7 @@ Status WhereKernel(KernelContext& ctx) {
     status = Find<T>(in, &out, ctx.step().allocator);
   };
   if (!array::ByNumber(in.dtype(), find)) {
-    // Booleans, and quantised types: zero is zero.
+    // Booleans and quantised types: compare with zero bits.
     switch (DTypeSize(in.dtype())) {
       case 1:
         find(Tag<uint8_t>());
@@ -288,7 +289,9 @@ SLUICE_OP(Select)
     .Sample({{.shape = {2}, .values = {1, 0}},
              {.shape = {2, 3}},
              {.shape = {2, 3}}})
-    .Doc("t where the condition holds, else e; elementwise or by rows.")
+    .Doc(
+        "Returns t where the condition is true, else e; elementwise or by "
+        "rows.")
     .Family("array");
 
 SLUICE_OP(SelectV2)
@@ -303,7 +306,7 @@ SLUICE_OP(SelectV2)
     .Sample({{.shape = {2, 1}, .values = {1, 0}},
              {.shape = {2, 3}},
              {.shape = {3}}})
-    .Doc("t where the condition holds, else e, with broadcasting.")
+    .Doc("Returns t where the condition is true, else e, with broadcasting.")
     .Family("array");
 
 SLUICE_OP(Where)
@@ -317,7 +320,7 @@ SLUICE_OP(Where)
     .Kernel(Cpu(WhereKernel, true))
     .NoGradient("indices have no derivative")
     .Sample({{.shape = {2, 3}, .values = {0, 1, 1, 0, 0, 1}}})
-    .Doc("The indices of the elements that are not zero, in order.")
+    .Doc("Returns the indices of the nonzero elements, in order.")
     .Family("array");
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Shapes as values, and ops that give the same elements another shape or type.
+// Shapes as values, and ops that change only the shape or the type.
 #include "exec/kernel.h"
 #include "graph/grad.h"
 #include "graph/op_def.h"
@@ -13,7 +13,7 @@ using array::IntAt;
 
 // ---- Shape, ShapeN, Size, Rank ----------------------------------------------
 
-// Element counts go through int32 wherever the graph asks for it.
+// Element counts are computed in int32 if the graph requests it.
 template <typename T>
 Status StoreSize(int64_t size, T* to) {
   *to = static_cast<T>(size);
@@ -94,7 +94,7 @@ Status ReshapeKernel(KernelContext& ctx) {
     }
   }
   if (missing >= 0) {
-    // Beside a 0, the -1 is told from the input's sizes other than 0.
+    // With a size of 0, the -1 is inferred from the input's nonzero sizes.
     int64_t source = elements;
     if (empty) {
       source = 1;
@@ -144,13 +144,13 @@ Status ReshapeShape(ShapeContext& c) {
   return OkStatus();
 }
 
-// The range of a quantised tensor goes with it.
+// The range of a quantised tensor is passed on.
 Status QuantizedReshapeKernel(KernelContext& ctx) {
   for (int i = 1; i < 3; ++i) {
     if (ctx.input(i + 1).num_elements() != 1)
       return InvalidArgument("range: expected one number, got shape ",
                              ctx.input(i + 1).shape().ToString());
-    // (A scalar, as the shape function has it, though [1] is taken as well.)
+    // (A scalar, as in the shape function, although [1] is accepted too.)
     SLUICE_ASSIGN_OR_RETURN(ctx.output(i), ctx.input(i + 1).Reshaped(Shape()));
   }
   return ReshapeKernel(ctx);
@@ -206,7 +206,7 @@ Status ExpandDimsShape(ShapeContext& c) {
   return OkStatus();
 }
 
-// Which dimensions of `in` Squeeze drops; unknown ones (-1) only where listed.
+// The shape after Squeeze; unknown sizes (-1) are removed only if listed.
 Result<PartialShape> Squeezed(const PartialShape& in,
                               const AttrValue::Ints& listed) {
   if (!in.rank_known()) return PartialShape();
@@ -308,7 +308,7 @@ SLUICE_OP(Shape)
     .NoGradient("a shape does not depend on the elements")
     .Sample({{.shape = {2, 3}}})
     .Sample({{.shape = {}}}, {{"out_type", DType::kInt64}})
-    .Doc("The shape of the input, as a vector.")
+    .Doc("Returns the shape of the input as a vector.")
     .Family("array");
 
 SLUICE_OP(ShapeN)
@@ -321,7 +321,7 @@ SLUICE_OP(ShapeN)
     .Kernel(CpuFor<ShapeKernel, int32_t, int64_t>("out_type"))
     .NoGradient("a shape does not depend on the elements")
     .Sample({{.shape = {2, 3}}, {.shape = {4}}}, {{"N", 2}})
-    .Doc("The shapes of the inputs, as vectors.")
+    .Doc("Returns the shapes of the inputs as vectors.")
     .Family("array");
 
 SLUICE_OP(Size)
@@ -333,7 +333,7 @@ SLUICE_OP(Size)
     .Kernel(CpuFor<SizeKernel, int32_t, int64_t>("out_type"))
     .NoGradient("a size does not depend on the elements")
     .Sample({{.shape = {2, 3}}})
-    .Doc("The number of elements of the input.")
+    .Doc("Returns the number of elements of the input.")
     .Family("array");
 
 SLUICE_OP(Rank)
@@ -344,7 +344,7 @@ SLUICE_OP(Rank)
     .Kernel(Cpu(RankKernel))
     .NoGradient("a rank does not depend on the elements")
     .Sample({{.shape = {2, 3}}})
-    .Doc("The number of dimensions of the input.")
+    .Doc("Returns the rank of the input.")
     .Family("array");
 
 SLUICE_OP(QuantizedReshape)
@@ -360,13 +360,13 @@ SLUICE_OP(QuantizedReshape)
     .Family("quantized")
     .Shape(QuantizedReshapeShape)
     .Kernel(Cpu(QuantizedReshapeKernel))
-    .NoGradient("quantised numbers move in steps")
+    .NoGradient("quantised values are discrete")
     .Sample({{.shape = {2, 3}, .dtype = DType::kQuint8},
              {.shape = {2}, .values = {3, -1}},
              {.values = {-1}},
              {.values = {1}}},
             {{"T", DType::kQuint8}})
-    .Doc("A quantised tensor in another shape.");
+    .Doc("Reshapes a quantised tensor.");
 
 SLUICE_OP(Reshape)
     .Input("tensor: T")
@@ -379,7 +379,7 @@ SLUICE_OP(Reshape)
     .Grad(ReshapeBackGrad)
     .Sample({{.shape = {2, 6}}, {.shape = {3}, .values = {3, -1, 2}}})
     .Sample({{.shape = {1, 1}}, {.shape = {0}}})
-    .Doc("The same elements in another shape; one -1 is told from the rest.")
+    .Doc("Reshapes a tensor; one dimension may be -1 and is then inferred.")
     .Family("array");
 
 SLUICE_OP(ExpandDims)
@@ -405,7 +405,7 @@ SLUICE_OP(Squeeze)
     .Grad(ReshapeBackGrad)
     .Sample({{.shape = {1, 3, 1}}})
     .Sample({{.shape = {1, 3, 1}}}, {{"squeeze_dims", AttrValue::Ints{-1}}})
-    .Doc("Drops the dimensions of size 1, or those that are listed.")
+    .Doc("Removes all dimensions of size 1, or only the given ones.")
     .Family("array");
 
 SLUICE_OP(Bitcast)
@@ -426,7 +426,7 @@ SLUICE_OP(Bitcast)
             {{"type", DType::kInt32}})
     .Sample({{.shape = {3}, .dtype = DType::kDouble}},
             {{"type", DType::kUint16}})
-    .Doc("The same bytes under another type.")
+    .Doc("Reinterprets the bytes as another type.")
     .Family("array");
 
 }  // namespace

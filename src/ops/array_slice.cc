@@ -1,4 +1,4 @@
-// Slices: parts of tensors, and their gradients.
+// Slices of tensors, and their gradients.
 #include <algorithm>
 
 #include "exec/kernel.h"
@@ -22,7 +22,7 @@ using array::SpanOf;
 
 // ---- Slice ------------------------------------------------------------------
 
-// Checks one dimension of a Slice; `size` -1 becomes what is left.
+// Checks one dimension of a Slice; a `size` of -1 is replaced by the rest.
 Status CheckRange(int d, int64_t dim, int64_t begin, int64_t* size) {
   if (begin < 0 || begin > dim)
     return InvalidArgument("begin: expected begin[", d, "] in [0, ", dim,
@@ -102,7 +102,7 @@ Status SliceShape(ShapeContext& c) {
     out.set_dim(i, s);
   }
   if (size == nullptr) {
-    // Some sizes may be known; an unknown one may also be a -1.
+    // Some sizes may be known; an unknown one may turn out to be -1.
     SLUICE_ASSIGN_OR_RETURN(const PartialShape sizes, c.InputAsShape(2));
     if (sizes.rank() == rank) out = sizes;
   }
@@ -110,7 +110,7 @@ Status SliceShape(ShapeContext& c) {
   return OkStatus();
 }
 
-// dy padded with zeros to where it was cut from.
+// Pads dy with zeros to the shape of the input.
 Status SliceGrad(GradContext& g) {
   const Output x = g.input(0), begin = g.input(1);
   const DType index = begin.dtype();
@@ -165,7 +165,8 @@ class StridedSliceKernel {
   }
 
  private:
-  // True if whole rows of the first dimension are taken, one after the other.
+  // True if the slice consists of consecutive whole rows of the first
+  // dimension.
   static bool RowsOnly(const SliceSpec& spec, const Shape& in) {
     if (spec.size.empty() || (spec.stride[0] != 1 && spec.size[0] > 1))
       return false;
@@ -180,7 +181,7 @@ class StridedSliceKernel {
   const SliceMasks masks_;
 };
 
-// Entries of the slice vectors: equal lengths where known.
+// The number of entries of the slice vectors: equal lengths where known.
 Result<int64_t> SliceEntries(ShapeContext& c, int begin) {
   int64_t entries = -1;
   for (int i = begin; i < begin + 3; ++i) {
@@ -333,7 +334,9 @@ SLUICE_OP(Slice)
     .Sample({{.shape = {4, 5}},
              {.shape = {2}, .values = {1, 2}, .dtype = DType::kInt32},
              {.shape = {2}, .values = {2, -1}, .dtype = DType::kInt32}})
-    .Doc("The block that begins at `begin` and has size `size` (-1: the rest).")
+    .Doc(
+        "Extracts the block that starts at `begin` and has size `size` (-1: "
+        "up to the end).")
     .Family("array");
 
 SLUICE_OP(StridedSlice)
@@ -364,7 +367,9 @@ SLUICE_OP(StridedSlice)
             {{"ellipsis_mask", 1},
              {"new_axis_mask", 2},
              {"shrink_axis_mask", 4}})
-    .Doc("x[begin:end:strides], with numpy's ellipsis, new axes and indices.")
+    .Doc(
+        "Returns x[begin:end:strides], with NumPy's ellipsis, new axes and "
+        "single indices.")
     .Family("array");
 
 SLUICE_OP(StridedSliceGrad)
@@ -389,7 +394,9 @@ SLUICE_OP(StridedSliceGrad)
              {.shape = {1}, .values = {6}, .dtype = DType::kInt32},
              {.shape = {1}, .values = {2}, .dtype = DType::kInt32},
              {.shape = {3}}})
-    .Doc("dy put where a StridedSlice of a tensor of `shape` read; else zeros.")
+    .Doc(
+        "The gradient of StridedSlice for a tensor of shape `shape`: dy at "
+        "the elements that were read, zeros elsewhere.")
     .Family("array");
 
 SLUICE_OP(TensorStridedSliceUpdate)
@@ -414,7 +421,7 @@ SLUICE_OP(TensorStridedSliceUpdate)
              {.shape = {1}, .values = {6}, .dtype = DType::kInt32},
              {.shape = {1}, .values = {2}, .dtype = DType::kInt32},
              {.shape = {3}}})
-    .Doc("The input with the elements of a slice replaced by `value`.")
+    .Doc("Returns the input with the elements of a slice replaced by `value`.")
     .Family("array");
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Blocks of space moved into the batch or the depth, and back.
+// Moving blocks of the spatial dimensions to the batch or the channels, and
+// back.
 #include <algorithm>
 
 #include "exec/kernel.h"
@@ -18,8 +19,8 @@ using array::SpanOf;
 
 // ---- SpaceToBatch, BatchToSpace ---------------------------------------------
 
-// How one of them is called: block sizes of dimensions 1.., and the border that
-// is added there (or, on the way back, cropped).
+// The arguments of such an op: block sizes of dimensions 1.., and the padding
+// that is added there (or, in the reverse direction, cropped).
 struct Blocks {
   Dims size, before, after;
   size_t rank() const { return size.size(); }
@@ -123,7 +124,7 @@ struct BlockCopy {
   }
 };
 
-// The offset of the part without border, and whether there is one.
+// The offset of the part without padding, and whether there is one.
 bool Interior(const Dims& outer, const Blocks& b, int64_t* offset) {
   const Dims strides = array::DenseStrides(SpanOf(outer));
   bool border = false;
@@ -231,7 +232,7 @@ Status BlockShape(ShapeContext& c, const Dims* block, int border_input,
   if (block == nullptr || border == nullptr) {
     PartialShape out = PartialShape::OfRank(in.rank());
     if (block != nullptr) {
-      // What is not in a block stays.
+      // Elements that are not part of a block are unchanged.
       for (int i = static_cast<int>(block->size()) + 1; i < in.rank(); ++i)
         out.set_dim(i, in.dim(i));
     }
@@ -267,7 +268,7 @@ Status Block2Shape(ShapeContext& c) {
   return BlockShape(c, &block, 1, kToBatch);
 }
 
-// Each is the other's gradient.
+// The two ops are each other's gradient.
 Status BlockGrad(GradContext& g) {
   const std::string& name = g.op->op_name();
   if (name == "SpaceToBatchND" || name == "BatchToSpaceND") {
@@ -284,7 +285,7 @@ Status BlockGrad(GradContext& g) {
 
 // ---- SpaceToDepth, DepthToSpace ---------------------------------------------
 
-// Which dimension is which.
+// The meaning of each dimension.
 struct ImageLayout {
   int c, h, w;
 };
@@ -410,7 +411,9 @@ SLUICE_OP(SpaceToBatchND)
     .Sample({{.shape = {1, 4, 3, 2}},
              {.shape = {2}, .values = {2, 2}},
              {.shape = {2, 2}, .values = {0, 0, 1, 0}}})
-    .Doc("Pads space with zeros and moves its blocks into the batch.")
+    .Doc(
+        "Pads the spatial dimensions with zeros and moves blocks of them to "
+        "the batch.")
     .Family("array");
 
 SLUICE_OP(BatchToSpaceND)
@@ -427,7 +430,9 @@ SLUICE_OP(BatchToSpaceND)
     .Sample({{.shape = {4, 2, 2, 1}},
              {.shape = {2}, .values = {2, 2}},
              {.shape = {2, 2}, .values = {0, 0, 1, 0}}})
-    .Doc("Moves the batch into blocks of space and crops it.")
+    .Doc(
+        "Moves the batch back to blocks of the spatial dimensions and crops "
+        "them.")
     .Family("array");
 
 SLUICE_OP(SpaceToBatch)
@@ -443,7 +448,7 @@ SLUICE_OP(SpaceToBatch)
     .Sample({{.shape = {1, 4, 3, 2}},
              {.shape = {2, 2}, .values = {0, 0, 1, 0}}},
             {{"block_size", 2}})
-    .Doc("Pads images with zeros and moves their blocks into the batch.")
+    .Doc("Pads images with zeros and moves blocks of pixels to the batch.")
     .Family("array");
 
 SLUICE_OP(BatchToSpace)
@@ -459,7 +464,7 @@ SLUICE_OP(BatchToSpace)
     .Sample({{.shape = {4, 2, 2, 1}},
              {.shape = {2, 2}, .values = {0, 0, 1, 0}}},
             {{"block_size", 2}})
-    .Doc("Moves the batch into blocks of images and crops them.")
+    .Doc("Moves the batch back to blocks of pixels and crops the images.")
     .Family("array");
 
 SLUICE_OP(SpaceToDepth)
@@ -472,7 +477,7 @@ SLUICE_OP(SpaceToDepth)
     .Kernel(CpuState<DepthKernel<true>>(true))
     .Grad(DepthGrad)
     .Sample({{.shape = {1, 4, 2, 3}}}, {{"block_size", 2}})
-    .Doc("Moves blocks of images into their depth.")
+    .Doc("Moves blocks of pixels to the channels.")
     .Family("array");
 
 SLUICE_OP(DepthToSpace)
@@ -485,7 +490,7 @@ SLUICE_OP(DepthToSpace)
     .Kernel(CpuState<DepthKernel<false>>(true))
     .Grad(DepthGrad)
     .Sample({{.shape = {1, 2, 1, 12}}}, {{"block_size", 2}})
-    .Doc("Moves the depth of images into blocks of space.")
+    .Doc("Moves channels to blocks of pixels.")
     .Family("array");
 
 }  // namespace

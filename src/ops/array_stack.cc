@@ -1,4 +1,4 @@
-// Stacking tensors along a new dimension, and taking one apart.
+// Stacking tensors along a new dimension, and unstacking.
 #include <algorithm>
 
 #include "exec/kernel.h"
@@ -235,7 +235,7 @@ SLUICE_OP(Unpack)
     .Kernel(CpuState<UnpackKernel>(true))
     .Grad(UnpackGrad)
     .Sample({{.shape = {2, 3}}}, {{"num", 3}, {"axis", -1}})
-    .Doc("Takes a dimension apart into one tensor per entry.")
+    .Doc("Unstacks a dimension into one tensor per entry.")
     .Family("array");
 
 SLUICE_OP(ParallelConcat)
@@ -249,7 +249,7 @@ SLUICE_OP(ParallelConcat)
     .Grad(ParallelConcatGrad)
     .Sample({{.shape = {1, 3}}, {.shape = {1, 3}}},
             {{"N", 2}, {"shape", PartialShape({2, 3})}})
-    .Doc("Joins tensors of one row each along their first dimension.")
+    .Doc("Concatenates tensors with one row each along their first dimension.")
     .Family("array");
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Running one op in tests, with its shape function checked along the way, and
-// the cases that TensorFlow computed.
+// Runs one op in tests and checks its shape function along the way; reads the
+// cases that TensorFlow computed.
 #ifndef SLUICE_OPS_ARRAY_TEST_UTIL_H_
 #define SLUICE_OPS_ARRAY_TEST_UTIL_H_
 
@@ -21,7 +21,7 @@
 namespace sluice {
 
 // Adds `op` to the ambient graph: on constants, or on placeholders of which
-// nothing but the type is known.
+// only the type is known.
 inline Result<Node*> AddOp(const std::string& op,
                            const std::vector<Tensor>& inputs,
                            const AttrMap& attrs, bool constants) {
@@ -36,9 +36,9 @@ inline Result<Node*> AddOp(const std::string& op,
   return node;
 }
 
-// The outputs of `op`. An error says whether it came while building on inputs
-// of which all is known, or from the kernel. Internal if the shapes inferred,
-// with or without the inputs' values, do not fit those computed.
+// The outputs of `op`. An error says whether it was reported while building on
+// fully known inputs, or by the kernel. Internal if the shapes inferred with or
+// without the inputs' values do not match the computed ones.
 inline Result<std::vector<Tensor>> RunRecorded(
     const std::string& op, const std::vector<Tensor>& inputs,
     const AttrMap& attrs = {}) {
@@ -70,7 +70,7 @@ struct RecordedCase {
   std::string op;
   AttrMap attrs;
   std::vector<Tensor> inputs, outputs;
-  // The first inputs where they are variables: before, and after.
+  // The first inputs, if they are variables: values before and after the op.
   std::vector<Tensor> variables, variables_after;
   bool error = false;
 };

@@ -1,5 +1,5 @@
-// TileGrad, which graphs of TensorFlow's first year have: what the gradient of
-// Tile is made of since is in array_fill.cc.
+// TileGrad, which appears in graphs of TensorFlow's first year. Today's
+// gradient of Tile is in array_fill.cc.
 #include <algorithm>
 #include <complex>
 
@@ -13,8 +13,7 @@
 namespace sluice {
 namespace {
 
-// Adds up the copies. Each element of the sum keeps its place while the
-// elements that go there are read in order.
+// Adds up the copies: for each element of the sum, reads its summands in order.
 template <typename T>
 void AddCopies(const Tensor& in, const Dims& sizes, Tensor* out) {
   const Dims strides = array::DenseStrides({sizes.data(), sizes.size()});
@@ -102,7 +101,7 @@ SLUICE_OP(TileGrad)
     .Grad(GradOfTileGrad)
     .Sample({{.shape = {4, 9}}, {.shape = {2}, .values = {2, 3}}})
     .Sample({{.shape = {2, 3}}, {.shape = {2}, .values = {1, 1}}})
-    .Doc("The sum of the copies that Tile made.")
+    .Doc("The gradient of Tile: the sum over the copies.")
     .Family("array");
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Dimensions in another order, and broadcasting as an op of its own.
+// Permuting dimensions, and broadcasting as a separate op.
 #include <algorithm>
 
 #include "exec/kernel.h"
@@ -47,7 +47,7 @@ Status TransposeKernel(KernelContext& ctx) {
   Dims dims(perm.size()), from(perm.size());
   const Dims strides = array::DenseStrides(in.shape().dims());
   int64_t previous = -1;
-  bool moves = false;  // A dimension of size 1 may stand anywhere.
+  bool moves = false;  // Dimensions of size 1 may be at any position.
   for (size_t i = 0; i < perm.size(); ++i) {
     const auto p = static_cast<size_t>(perm[i]);
     dims[i] = in.shape().dims()[p];
@@ -242,7 +242,7 @@ Status BroadcastGradientArgsKernel(KernelContext& ctx) {
     for (size_t i = 0; i < p.rank(); ++i) {
       const int64_t a = ShapePair::Dim(p.a, p.rank(), i);
       const int64_t b = ShapePair::Dim(p.b, p.rank(), i);
-      // Where both are 1, summing changes nothing but is asked of both.
+      // If both are 1, summing has no effect, but both must list the axis.
       if (a == 1) ra.push_back(static_cast<int64_t>(i));
       if (b == 1) rb.push_back(static_cast<int64_t>(i));
     }
@@ -282,7 +282,7 @@ SLUICE_OP(Transpose)
     .Kernel(Cpu(TransposeKernel<false>, true))
     .Grad(TransposeGrad)
     .Sample({{.shape = {2, 3, 4}}, {.shape = {3}, .values = {2, 0, 1}}})
-    .Doc("The dimensions in another order: dimension i of y is perm[i] of x.")
+    .Doc("Permutes the dimensions: dimension i of y is dimension perm[i] of x.")
     .Family("array");
 
 SLUICE_OP(ConjugateTranspose)
@@ -295,7 +295,7 @@ SLUICE_OP(ConjugateTranspose)
     .Kernel(Cpu(TransposeKernel<true>, true))
     .Grad(TransposeGrad)
     .Sample({{.shape = {2, 3}}, {.shape = {2}, .values = {1, 0}}})
-    .Doc("Transpose, with complex elements conjugated.")
+    .Doc("Transposes and conjugates complex elements.")
     .Family("array");
 
 SLUICE_OP(InvertPermutation)
@@ -306,7 +306,7 @@ SLUICE_OP(InvertPermutation)
     .Kernel(CpuFor<InvertPermutationKernel, int32_t, int64_t>("T"))
     .NoGradient("indices have no derivative")
     .Sample({{.shape = {4}, .values = {2, 0, 3, 1}}})
-    .Doc("y[x[i]] = i for a permutation x of [0, n).")
+    .Doc("Inverts a permutation x of [0, n): y[x[i]] = i.")
     .Family("array");
 
 SLUICE_OP(BroadcastTo)
@@ -319,7 +319,7 @@ SLUICE_OP(BroadcastTo)
     .Kernel(Cpu(BroadcastToKernel, true))
     .Grad(BroadcastToGrad)
     .Sample({{.shape = {3, 1}}, {.shape = {3}, .values = {2, 3, 4}}})
-    .Doc("The input repeated along its dimensions of size 1, to a shape.")
+    .Doc("Broadcasts the input to a shape.")
     .Family("array");
 
 SLUICE_OP(BroadcastArgs)
@@ -332,7 +332,7 @@ SLUICE_OP(BroadcastArgs)
     .NoGradient("shapes have no derivative")
     .Sample({{.shape = {2}, .values = {3, 1}},
              {.shape = {3}, .values = {2, 1, 4}}})
-    .Doc("The shape that two shapes broadcast to.")
+    .Doc("Returns the shape that two shapes broadcast to.")
     .Family("array");
 
 SLUICE_OP(BroadcastGradientArgs)
@@ -346,7 +346,9 @@ SLUICE_OP(BroadcastGradientArgs)
     .NoGradient("shapes have no derivative")
     .Sample({{.shape = {2}, .values = {3, 1}},
              {.shape = {3}, .values = {2, 1, 4}}})
-    .Doc("The axes to sum a gradient over, for each of two broadcast shapes.")
+    .Doc(
+        "Returns the axes to sum over in the gradients of two broadcast "
+        "operands.")
     .Family("array");
 
 }  // namespace

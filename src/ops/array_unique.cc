@@ -20,13 +20,13 @@ using array::Tag;
 
 // ---- Keys -------------------------------------------------------------------
 
-// Calls f(first, n, key) with key(i) the hashable key of the i-th of n entries,
-// each `width` elements; equal entries have equal keys. A NaN equals nothing,
-// not even itself; -0 equals 0.
+// Calls f(first, n, key), where key(i) is the hashable key of the i-th of n
+// entries of `width` elements each; equal entries have equal keys. NaN is not
+// equal to anything, including itself; -0 equals 0.
 template <typename F>
 void WithKeys(const Tensor& t, int64_t width, F&& f) {
   if (width != 1) {
-    // Slices: their bytes, or what they are made of with its lengths.
+    // Slices: their bytes, or for strings their contents with lengths.
     if (IsPlain(t.dtype())) {
       const size_t bytes = static_cast<size_t>(width) * DTypeSize(t.dtype());
       f([&t, bytes](int64_t i) {
@@ -75,7 +75,7 @@ void WithKeys(const Tensor& t, int64_t width, F&& f) {
   }
 }
 
-// Never put in a map, which wants keys to equal themselves.
+// Never inserted into a map, which requires keys that equal themselves.
 template <typename K>
 bool IsNan(const K& k) {
   if constexpr (std::is_floating_point_v<K>)
@@ -151,7 +151,7 @@ class UniqueKernel {
     }
     std::vector<int64_t> place(static_cast<size_t>(n)), first, counts;
     if (width == 0) {
-      // Entries without elements are all the same one.
+      // All entries without elements are equal.
       if (n > 0) {
         first.push_back(0);
         counts.push_back(n);
@@ -272,7 +272,7 @@ Status ListDiffShape(ShapeContext& c) {
   return OkStatus();
 }
 
-// What is left stood in x.
+// The gradient of the remaining elements goes back to their positions in x.
 Status ListDiffGrad(GradContext& c) {
   if (!c.dy[0].valid()) return OkStatus();
   c.grads[0] = Build("UnsortedSegmentSum",
@@ -372,7 +372,9 @@ SLUICE_OP(Unique)
     .Kernel(CpuState<UniqueKernel<false>>(true))
     .Grad(grad::Undefined)
     .Sample({{.shape = {5}, .values = {3, 1, 3, 2, 1}}})
-    .Doc("The distinct values in order of first occurrence, and which each is.")
+    .Doc(
+        "Returns the distinct values in order of first occurrence, and the "
+        "index of each element among them.")
     .Family("array");
 
 SLUICE_OP(UniqueV2)
@@ -388,7 +390,9 @@ SLUICE_OP(UniqueV2)
     .Grad(grad::Undefined)
     .Sample({{.shape = {3, 2}, .values = {1, 2, 3, 4, 1, 2}},
              {.shape = {1}, .values = {0}}})
-    .Doc("The distinct slices along an axis, and which each is.")
+    .Doc(
+        "Returns the distinct slices along an axis, and the index of each "
+        "slice among them.")
     .Family("array");
 
 SLUICE_OP(UniqueWithCounts)
@@ -402,7 +406,7 @@ SLUICE_OP(UniqueWithCounts)
     .Kernel(CpuState<UniqueKernel<true>>(true))
     .Grad(grad::Undefined)
     .Sample({{.shape = {5}, .values = {3, 1, 3, 2, 1}}})
-    .Doc("Unique, and how often each value occurs.")
+    .Doc("Unique, with the number of occurrences of each value.")
     .Family("array");
 
 SLUICE_OP(UniqueWithCountsV2)
@@ -419,7 +423,7 @@ SLUICE_OP(UniqueWithCountsV2)
     .Grad(grad::Undefined)
     .Sample({{.shape = {3, 2}, .values = {1, 2, 3, 4, 1, 2}},
              {.shape = {1}, .values = {0}}})
-    .Doc("UniqueV2, and how often each slice occurs.")
+    .Doc("UniqueV2, with the number of occurrences of each slice.")
     .Family("array");
 
 SLUICE_OP(ListDiff)
@@ -434,7 +438,7 @@ SLUICE_OP(ListDiff)
     .Grad(ListDiffGrad)
     .Sample({{.shape = {4}, .values = {1, 2, 3, 2}},
              {.shape = {2}, .values = {2, 5}}})
-    .Doc("The values of x that are not in y, and where they stood.")
+    .Doc("Returns the values of x that are not in y, and their positions.")
     .Family("array");
 
 SLUICE_OP(Bincount)
@@ -445,11 +449,13 @@ SLUICE_OP(Bincount)
     .Attr("T: {int32, int64, float, double}")
     .Shape(BincountShape)
     .Kernel(CpuFor<BincountKernel, int32_t, int64_t, float, double>("T", true))
-    .NoGradient("counts have no derivative")
+    .NoGradient("counts are integers")
     .Sample({{.shape = {4}, .values = {0, 2, 2, 5}},
              {.shape = {}, .values = {4}},
              {.shape = {0}, .dtype = DType::kFloat}})
-    .Doc("How often (or with what weight) each value below size occurs.")
+    .Doc(
+        "Counts the occurrences (or adds up the weights) of each value below "
+        "size.")
     .Family("math");
 
 SLUICE_OP(UnravelIndex)
@@ -462,7 +468,9 @@ SLUICE_OP(UnravelIndex)
     .NoGradient("indices have no derivative")
     .Sample({{.shape = {2}, .values = {5, 2}},
              {.shape = {2}, .values = {2, 3}}})
-    .Doc("Flat indices as coordinates in a shape, one row per dimension.")
+    .Doc(
+        "Converts flat indices to coordinates in a shape, one row per "
+        "dimension.")
     .Family("array");
 
 }  // namespace

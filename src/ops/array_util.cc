@@ -13,7 +13,7 @@ absl::Span<const int64_t> Span(std::span<const int64_t> s) {
   return absl::MakeConstSpan(s.data(), s.size());
 }
 
-// Objects, one after the other: the innermost dimension changes fastest.
+// Objects, copied one by one: the innermost dimension changes fastest.
 template <typename T>
 void CopyObjects(std::span<const int64_t> dims, const T* src,
                  std::span<const int64_t> src_strides, T* dst,
@@ -107,7 +107,7 @@ void JoinBlocks(DType type, std::span<const Piece> pieces, int64_t outer,
               [&](int64_t begin, int64_t end) {
                 int64_t offset = 0;
                 for (const Piece& p : pieces) {
-                  // Piece by piece: one source streams at a time.
+                  // One piece at a time, so that only one source is streamed.
                   if (p.block == 1 && IsPlain(type) && end - begin > 1) {
                     const int64_t dims[] = {end - begin}, from[] = {1},
                                   to[] = {row};

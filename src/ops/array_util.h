@@ -1,5 +1,5 @@
-// What the ops that move elements share: reading index tensors, and copying
-// runs and strided blocks of elements of any type. Plain elements move by their
+// Shared by the ops that move elements: reading index tensors, and copying runs
+// and strided blocks of elements of any type. Plain elements are copied by
 // size, objects (strings, resources, variants) by assignment.
 #ifndef SLUICE_OPS_ARRAY_UTIL_H_
 #define SLUICE_OPS_ARRAY_UTIL_H_
@@ -17,7 +17,7 @@ namespace sluice::array {
 
 // ---- Dispatch ---------------------------------------------------------------
 
-// Stands for plain elements of 16 bytes.
+// Represents plain elements of 16 bytes.
 struct Bytes16 {
   uint64_t low, high;
 };
@@ -27,8 +27,8 @@ struct Tag {
   using type = T;
 };
 
-// Calls f(Tag<T>()) with T as large as the elements of `t`, or their object
-// type. REQUIRES: t is a valid value type.
+// Calls f(Tag<T>()) with a T of the element size of `t`, or its object type.
+// REQUIRES: t is a valid value type.
 template <typename F>
 void ByElement(DType t, F&& f) {
   switch (DTypeSize(t)) {
@@ -51,7 +51,7 @@ void ByElement(DType t, F&& f) {
 }
 
 // Calls f(Tag<T>()) with the C++ type of a numeric `t` (not quantised, not
-// bool); false if it is another.
+// bool); returns false for other types.
 template <typename F>
 bool ByNumber(DType t, F&& f) {
   switch (t) {
@@ -102,7 +102,7 @@ bool ByNumber(DType t, F&& f) {
   }
 }
 
-// a + b, a - b and a * b of numbers: integers wrap, 16-bit floats round once.
+// a + b, a - b and a * b: integers wrap, 16-bit floats are rounded once.
 template <typename T>
 T WrapAdd(T a, T b) {
   if constexpr (std::is_integral_v<T>)
@@ -126,7 +126,7 @@ T WrapMul(T a, T b) {
     return static_cast<T>(a * b);
 }
 
-// Bytes from one element to the next, objects included.
+// The distance in bytes between adjacent elements, for object types too.
 size_t ElementStride(DType t);
 
 inline const void* At(DType t, const void* base, int64_t element) {
@@ -148,20 +148,20 @@ void FillRun(DType t, const void* value, void* dst, int64_t n);
 void ZeroRun(DType t, void* dst, int64_t n);
 
 // For every index i below dims: dst[i . dst_strides] = src[i . src_strides].
-// Strides count elements and may be zero (of src) or negative. At most 16
-// dimensions. What is written must not overlap itself or what is read. Uses the
-// kernel's threads where it pays.
+// Strides count elements; they may be negative, and source strides may be zero.
+// At most 16 dimensions. Destination elements must be distinct and must not
+// overlap the source. Uses the kernel's threads if the size justifies it.
 void CopyStrided(DType t, std::span<const int64_t> dims, const void* src,
                  std::span<const int64_t> src_strides, void* dst,
                  std::span<const int64_t> dst_strides);
 
-// One tensor of a join: `block` elements at a time, contiguous.
+// One input of a join: `block` elements at a time, contiguous.
 struct Piece {
   const void* data;
   int64_t block;
 };
 
-// Writes a block of each piece, one after the other, `outer` times.
+// Writes one block of each piece in turn, `outer` times.
 void JoinBlocks(DType t, std::span<const Piece> pieces, int64_t outer,
                 void* out);
 
@@ -175,14 +175,14 @@ Result<Tensor> MakeZeros(DType t, const Shape& shape, Allocator* allocator);
 
 // Element i of an integer (or bool) tensor. REQUIRES: such a dtype.
 int64_t IntAt(const Tensor& t, int64_t i);
-// indices[i] in coordinates, for messages.
+// The multi-dimensional index of a flat position, for messages.
 std::string IndexName(const Shape& shape, int64_t flat);
-// The single element of a scalar (a vector of one is taken as well, as
-// TensorFlow's older ops do). `what` names it in messages.
+// The single element of a scalar (or of a vector with one element, which
+// TensorFlow's older ops accept too). `what` names it in messages.
 Result<int64_t> IntScalar(const Tensor& t, const char* what);
 // All elements of a vector.
 Result<Dims> IntVectorOf(const Tensor& t, const char* what);
-// A vector read as a shape.
+// Interprets a vector as a shape.
 Result<Shape> ShapeFrom(const Tensor& t, const char* what);
 // An integer vector of dtype int32 or int64; InvalidArgument if a value does
 // not fit.

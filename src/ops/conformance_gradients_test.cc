@@ -1,6 +1,6 @@
-// The gradients of all ops of the registry, alone against differences and in
-// loops against themselves, from the samples of their declarations: nothing
-// here names an op but the list of exceptions, each with its reason.
+// The gradients of all ops of the registry, against finite differences and in
+// loops against themselves, from the samples of their declarations: no op is
+// named here except in the list of exceptions, each with its reason.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,8 +26,8 @@ namespace {
 
 using namespace op_instances;  // NOLINT: a part of this file.
 
-// Ops whose gradient cannot be checked by differences, or "Op:input" where one
-// input has none -> why.
+// Ops whose gradient cannot be checked by differences, or "Op:input" if one
+// input has none -> reason.
 const std::map<std::string, std::string>& NotDifferenced() {
   static const auto* m = new std::map<std::string, std::string>{
       {"Complex", "complex128 out of doubles: see MissingKernels"},
@@ -70,7 +70,7 @@ const std::map<std::string, std::string>& NotDifferenced() {
   return *m;
 }
 
-// Ops whose other outputs are moments, of which TensorFlow has no gradient.
+// Ops whose other outputs are moments, which have no gradient in TensorFlow.
 bool FirstOutputOnly(const std::string& op) {
   return op == "FusedBatchNorm" || op == "FusedBatchNormV2" ||
          op == "FusedBatchNormV3";
@@ -89,8 +89,9 @@ struct Accuracy<float> {
   static constexpr double kStep = 5e-3, kTolerance = 2e-3, kLoopError = 2e-5;
 };
 
-// The gradients of a random projection of an op's outputs of type T for its
-// inputs of that type. Builds into the ambient graph; lives for one test.
+// The gradients of a random projection of an op's outputs of type T with
+// respect to its inputs of that type. Builds into the ambient graph; lives for
+// one test.
 template <typename T>
 class GradientCheck {
  public:
@@ -131,8 +132,8 @@ class GradientCheck {
   }
 
  private:
-  // How a loop changes what it carries: to something else that is still within
-  // the range of the sample.
+  // How a loop changes its variables: to another value within the range of the
+  // sample.
   static constexpr double kShrink = 1 - 1.0 / 256;
 
   // The sum of the node's outputs, each element times its weight.
@@ -155,7 +156,7 @@ class GradientCheck {
     return Grad({y}, xs, {.unconnected = Unconnected::kZero});
   }
 
-  // What `gradients` are where the inputs are `scale` times the sample's.
+  // The values of `gradients` for inputs that are `scale` times the sample's.
   Result<std::vector<Tensor>> Values(const std::vector<Output>& gradients,
                                      double scale) {
     Feeds feeds;
@@ -192,7 +193,7 @@ class GradientCheck {
     }
   }
 
-  // As Projected, added up in double.
+  // The same as Projected, summed in double.
   Result<double> ProjectedAt(const std::vector<Tensor>& inputs) const {
     SLUICE_ASSIGN_OR_RETURN(const std::vector<Tensor> out,
                             RunKernel(*node_, inputs));
@@ -205,9 +206,9 @@ class GradientCheck {
     return sum;
   }
 
-  // A loop of two iterations that adds up the projection, the second time
-  // doubled. Its data is `captured` from outside, as all else then, or carried
-  // and made a little smaller; all else is in the loop then.
+  // A loop of two iterations that sums the projection, doubled in the second
+  // one. Its data is `captured` from outside, like everything else then, or is
+  // a loop variable that shrinks a little; everything else is in the loop then.
   void CompareInLoop(bool captured) {
     SCOPED_TRACE(captured ? "in a loop, captured" : "in a loop, carried");
     const Output one = ScalarOf(DTypeOf<T>(), 1);
@@ -263,7 +264,7 @@ class GradientCheck {
 
   const Instance& in_;
   std::vector<Output> args_;
-  std::vector<size_t> which_;  // Of the inputs, those that are differentiated.
+  std::vector<size_t> which_;  // The differentiated inputs.
   Node* node_ = nullptr;
   std::vector<Tensor> weights_;  // By output; invalid if it is of another type.
   bool has_outputs_ = false;
@@ -271,7 +272,7 @@ class GradientCheck {
   std::optional<Session> session_;
 };
 
-// The sample in double, or in float where the op takes no double.
+// The sample in double, or in float if the op does not support double.
 std::optional<Instance> MostExact(const OpDef& op, const OpSample& s) {
   const std::vector<std::string> open = OpenTypes(s, ArgsOf(op, s));
   if (open.empty()) return Make(op, s, "", DType::kInvalid);
@@ -283,7 +284,7 @@ std::optional<Instance> MostExact(const OpDef& op, const OpSample& s) {
 }
 
 TEST(Conformance, GradientsAgreeWithDifferencesAloneAndInLoops) {
-  // (Under sanitizers, which are slow at this, the loops of a few.)
+  // (Sanitizers are slow here and run only a few of the loops.)
   int number = 0;
   for (const OpDef* op : OpRegistry::Global()->All()) {
     if (!grad::HasGradient(*op) || NeedsNoKernel(*op) ||

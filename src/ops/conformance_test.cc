@@ -1,6 +1,6 @@
-// What every op of the registry must do, checked from its declaration and its
-// samples: nothing here names an op but the lists of exceptions, each with its
-// reason. A kernel that is listed as missing and is not fails too.
+// Requirements for every op of the registry, checked from its declaration and
+// its samples: no op is named here except in the lists of exceptions, each with
+// its reason. A kernel that is listed as missing but exists is an error too.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -66,8 +66,8 @@ const std::vector<Missing>& MissingKernels() {
   return *m;
 }
 
-// Types that TensorFlow's lists of number types include, though hardly any of
-// its kernels takes them, and object types: an op need not compute them.
+// Types that TensorFlow's lists of number types include but hardly any of its
+// kernels supports, and object types: an op need not support them.
 bool Optional(DType t) {
   return IsQuantized(t) || t == DType::kResource || t == DType::kVariant;
 }
@@ -156,8 +156,8 @@ TEST(Conformance, KernelsGiveWhatSignatureAndShapeFunctionSay) {
 
 // ---- Hostile inputs ---------------------------------------------------------
 
-// Other shapes for the inputs of an instance: whatever comes of it is an error
-// or a result that keeps the promises above.
+// Other shapes for the inputs of an instance: the result is an error or
+// satisfies the requirements above.
 void TryShapes(const Instance& in, const std::vector<Shape>& shapes) {
   Graph g;
   WithGraph use(g);
@@ -252,7 +252,7 @@ TEST(Conformance, OddIntegersAreResultsOrErrors) {
   }
 }
 
-// ---- Wrong use --------------------------------------------------------------
+// ---- Errors of use ----------------------------------------------------------
 
 TEST(Conformance, WrongTypesAndNumbersOfInputsAreRefused) {
   for (const OpDef* op : OpRegistry::Global()->All()) {

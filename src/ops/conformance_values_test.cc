@@ -1,8 +1,8 @@
 // Kernels against a plain reference: each elementwise op, conversion,
-// reduction, running sum and product of matrices that the registry has, for all
-// its types, on sizes around the widths of vectors, values at the ends of their
-// range, and operands that are repeated. What TensorFlow says of details is
-// recorded (recorded_ops_test.cc); this is op x type x size.
+// reduction, cumulative op and matrix product of the registry, for all its
+// types, with sizes around the widths of vectors, values at the ends of their
+// range, and broadcast operands. TensorFlow's details are covered by
+// recorded_ops_test.cc; this is op x type x size.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -29,7 +29,7 @@ using plain::Widen;
 
 constexpr uint32_t kValuesSeed = 20240606;
 // Around one and several vectors of any type, and more than one thread's part;
-// under sanitizers, which are slow at this, a few.
+// fewer under sanitizers, which are slow here.
 std::vector<int64_t> Sizes() {
   if (kSanitized) return {0, 1, 9, 33};
   return {0, 1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 33, 130, 40001};
@@ -39,8 +39,8 @@ std::vector<int64_t> Sizes() {
 
 enum class Range : uint8_t {
   kAll,       // With the ends of the range, infinities and NaN.
-  kModerate,  // Of which sums and products mean something.
-  kPositive,  // Moderate, and not zero: divisors, exponents of integers.
+  kModerate,  // Values whose sums and products are meaningful.
+  kPositive,  // Moderate and nonzero: divisors, exponents of integers.
 };
 
 template <typename T>
@@ -89,7 +89,7 @@ T Draw(Range range, std::mt19937* rng) {
 
 template <typename T>
 Tensor Random(const Shape& shape, Range range, std::mt19937* rng) {
-  // One element more, so that the tensor begins at no round address.
+  // One element more, so that the tensor starts at an unaligned address.
   Tensor whole(DTypeOf<T>(), Shape({shape.num_elements() + 1}));
   for (int64_t i = 0; i < whole.num_elements(); ++i)
     whole.data<T>()[i] = Draw<T>(range, rng);
@@ -98,8 +98,8 @@ Tensor Random(const Shape& shape, Range range, std::mt19937* rng) {
 
 // ---- Comparing --------------------------------------------------------------
 
-// Equal, or no further apart than `ulps` of the larger of what is wanted and
-// `scale` (where terms of that size cancel).
+// Equal, or within `ulps` of the larger of the expected value and `scale` (if
+// terms of that size cancel).
 template <typename T>
 bool Near(Exact<T> want, T got, double ulps, plain::Real scale = 0) {
   if constexpr (!plain::kIsFloat<T> && !plain::kIsComplex<T>) {
@@ -126,8 +126,8 @@ std::string Text(Exact<T> v) {
     return absl::StrCat(static_cast<double>(v));
 }
 
-// The first output, computed by the kernel; invalid if there is none for the
-// type.
+// The first output, computed by the kernel; invalid if there is no kernel for
+// the type.
 Tensor Compute(const std::string& op, const std::vector<Tensor>& inputs,
                const AttrMap& attrs) {
   Graph g;
@@ -144,7 +144,7 @@ Tensor Compute(const std::string& op, const std::vector<Tensor>& inputs,
   return out.ok() ? (*out)[0] : Tensor();
 }
 
-// The types of an attribute, as far as numbers are concerned.
+// The numeric types of an attribute.
 std::vector<DType> NumberTypes(const OpDef& op, const char* attr = "T") {
   std::vector<DType> types;
   const AttrDef* a = op.FindAttr(attr);
@@ -173,8 +173,8 @@ AttrMap TypeOf(const OpDef& op, DType t) {
   return op.FindAttr("T") == nullptr ? AttrMap() : AttrMap{{"T", t}};
 }
 
-// Compares element by element, of many both ends and some between; `want(i)` is
-// the reference. False where the op has none.
+// Compares element by element, for large tensors only both ends and some in
+// between; `want(i)` is the reference. False if there is none for the op.
 template <typename T, typename F>
 bool Compare(const Tensor& out, double ulps, const F& want) {
   const int64_t n = out.num_elements();
@@ -203,10 +203,10 @@ bool Compare(const Tensor& out, double ulps, const F& want) {
 
 // ---- Elementwise ------------------------------------------------------------
 
-// How far from the exact result, where more than the usual.
+// The tolerance, if larger than usual.
 double Ulps(const std::string& op, DType t) {
   if (op == "Digamma") return 1 << 12;  // Near its roots.
-  // Computed in doubles from terms that cancel.
+  // Computed in double from terms that cancel.
   static const std::set<std::string> kSeries = {
       "Erfinv", "Igamma",    "IgammaGradA",     "Igammac",
       "Ndtri",  "Polygamma", "RandomGammaGrad", "Zeta"};
@@ -249,7 +249,7 @@ TEST(ConformanceValues, FunctionsOfOneNumber) {
   ExpectNone(without);
 }
 
-// Where element i of the result comes from in an operand that is repeated.
+// The element of a broadcast operand for element i of the result.
 int64_t Source(int64_t i, const Shape& out, const Shape& in) {
   int64_t at = 0, stride = 1;
   for (int d = out.rank() - 1, k = in.rank() - 1; k >= 0; --d, --k) {
@@ -376,7 +376,7 @@ TEST(ConformanceValues, Conversions) {
   const OpDef* op = OpRegistry::Global()->Find("Cast");
   std::mt19937 rng(kValuesSeed);
   const auto check = [&]<typename From, typename To>(Tag<From>, Tag<To>) {
-    // (What becomes of a negative fraction without a sign is anyone's guess.)
+    // (The conversion of a negative fraction to an unsigned type is undefined.)
     constexpr bool kUnsigned =
         std::is_unsigned_v<To> && !std::is_integral_v<From>;
     if (kUnsigned && plain::kIsComplex<From>) return;
@@ -405,7 +405,7 @@ TEST(ConformanceValues, Conversions) {
 
 // ---- Reductions -------------------------------------------------------------
 
-// The numbers of one group, in order, and what rounding is relative to.
+// The numbers of one group, in order, and the scale of rounding errors.
 template <typename T>
 struct Group {
   std::vector<Exact<T>> values;
@@ -417,7 +417,7 @@ struct Group {
       for (const Exact<T>& v : values) sum += std::abs(v);
     return sum;
   }
-  // `step`(sum so far, element), cut to the type as integers are.
+  // `step`(sum so far, element), truncated to the type for integers.
   template <typename F>
   Exact<T> Fold(Exact<T> start, const F& step) const {
     for (const Exact<T>& v : values) {
@@ -478,7 +478,7 @@ std::vector<Group<T>> Groups(const Tensor& x, const std::vector<int>& axes) {
   return all;
 }
 
-// What is reduced: few elements where their results would not fit the type.
+// The input of a reduction: few elements if results would not fit the type.
 template <typename T>
 std::vector<Shape> ReducedShapes(const std::string& op) {
   const bool integer = !plain::kIsFloat<T> && !plain::kIsComplex<T>;
@@ -570,7 +570,7 @@ TEST(ConformanceValues, PlacesOfTheLargestAndSmallest) {
   }
 }
 
-// ---- Running sums -----------------------------------------------------------
+// ---- Cumulative ops ---------------------------------------------------------
 
 TEST(ConformanceValues, RunningSumsAndProducts) {
   for (const char* name : {"Cumsum", "Cumprod"}) {

@@ -1,5 +1,6 @@
-// The primitives of dynamic control flow and the ends of a step's edges. All
-// but RefSelect and Abort move tokens: the executor does that by their role.
+// The primitives of dynamic control flow, and the inputs and outputs of a step.
+// All except RefSelect and Abort only move tokens, which the executor does
+// according to their role.
 #include <optional>
 #include <string>
 
@@ -20,8 +21,8 @@ Status SwitchShape(ShapeContext& c) {
   return OkStatus();
 }
 
-// What is certain of a token that may come from any of inputs [first, n). A
-// back edge that does not exist yet may bring anything.
+// The common shape of a token that may come from any of inputs [first, n). A
+// back edge that does not exist yet may have any shape.
 PartialShape UnionOfInputs(const ShapeContext& c, int first) {
   std::optional<PartialShape> all;
   for (int i = first; i < c.num_inputs(); ++i) {
@@ -62,8 +63,8 @@ Status RunRefSelect(KernelContext& ctx) {
   return OkStatus();
 }
 
-// In TensorFlow this ends the process; here a graph is input like any other, so
-// it ends the step. State: the message.
+// In TensorFlow this ends the process; here it ends the step, since graphs are
+// untrusted input. State: the message.
 Status MakeAbort(const Node& n, Kernel* k) {
   std::string message = n.AttrOr<std::string>("error_msg", "");
   if (message.empty()) message = "the step reached an Abort op";
@@ -85,8 +86,8 @@ SLUICE_OP(Switch)
     .Shape(SwitchShape)
     .NoGradient(kWithItsConstruct)
     .Doc(
-        "Forwards the data to the output that the predicate chooses; the other "
-        "output is dead.");
+        "Forwards the data to the output that the predicate selects; the "
+        "other output is dead.");
 
 SLUICE_OP(Merge)
     .Input("inputs: N * T")
@@ -98,7 +99,7 @@ SLUICE_OP(Merge)
     .Role(OpRole::kMerge)
     .Shape(MergeShape)
     .NoGradient(kWithItsConstruct)
-    .Doc("Forwards the first live input to come, and says which one it was.");
+    .Doc("Forwards the first live input to arrive, and returns its index.");
 
 SLUICE_OP(Enter)
     .Input("data: T")
@@ -112,7 +113,7 @@ SLUICE_OP(Enter)
     .Shape(UnchangedShape)
     .NoGradient(kWithItsConstruct)
     .Doc(
-        "Brings a token into a loop's frame: into its first iteration, or into "
+        "Passes a value into a loop's frame: to its first iteration, or to "
         "every iteration if it is a loop constant.");
 
 SLUICE_OP(Exit)
@@ -123,7 +124,7 @@ SLUICE_OP(Exit)
     .Role(OpRole::kExit)
     .Shape(UnchangedShape)
     .NoGradient(kWithItsConstruct)
-    .Doc("Brings a token out of a loop's frame, into its parent.");
+    .Doc("Passes a value out of a loop's frame to the parent frame.");
 
 SLUICE_OP(NextIteration)
     .Input("data: T")
@@ -133,7 +134,7 @@ SLUICE_OP(NextIteration)
     .Role(OpRole::kNextIteration)
     .Shape(UnchangedShape)
     .NoGradient(kWithItsConstruct)
-    .Doc("Hands a token to the next iteration of its loop.");
+    .Doc("Passes a value to the next iteration of its loop.");
 
 SLUICE_OP(LoopCond)
     .Input("input: bool")
@@ -142,16 +143,16 @@ SLUICE_OP(LoopCond)
     .Role(OpRole::kLoopCond)
     .Shape(LoopCondShape)
     .NoGradient(kWithItsConstruct)
-    .Doc("Marks the predicate that says whether a loop goes on.");
+    .Doc("Marks the predicate that decides whether a loop continues.");
 
 SLUICE_OP(ControlTrigger)
     .Family("control_flow")
     .Role(OpRole::kNoOp)
     .Shape(NoOutputs)
-    .NoGradient("has no inputs")
+    .NoGradient("it has no inputs")
     .Doc(
-        "Does nothing, when all of its control inputs have come, dead ones "
-        "included.");
+        "Does nothing; runs when all of its control inputs have arrived, "
+        "including dead ones.");
 
 SLUICE_OP(RefSwitch)
     .Input("data: Ref(T)")
@@ -164,7 +165,7 @@ SLUICE_OP(RefSwitch)
     .Role(OpRole::kSwitch)
     .Shape(SwitchShape)
     .NoGradient(kWithItsConstruct)
-    .Doc("Switch of a reference to a variable.");
+    .Doc("Switch for a reference to a variable.");
 
 SLUICE_OP(RefMerge)
     .Input("inputs: Ref(N * T)")
@@ -176,7 +177,7 @@ SLUICE_OP(RefMerge)
     .Role(OpRole::kMerge)
     .Shape(MergeShape)
     .NoGradient(kWithItsConstruct)
-    .Doc("Merge of references to variables.");
+    .Doc("Merge for references to variables.");
 
 SLUICE_OP(RefEnter)
     .Input("data: Ref(T)")
@@ -189,7 +190,7 @@ SLUICE_OP(RefEnter)
     .Role(OpRole::kEnter)
     .Shape(UnchangedShape)
     .NoGradient(kWithItsConstruct)
-    .Doc("Enter of a reference to a variable.");
+    .Doc("Enter for a reference to a variable.");
 
 SLUICE_OP(RefExit)
     .Input("data: Ref(T)")
@@ -199,7 +200,7 @@ SLUICE_OP(RefExit)
     .Role(OpRole::kExit)
     .Shape(UnchangedShape)
     .NoGradient(kWithItsConstruct)
-    .Doc("Exit of a reference to a variable.");
+    .Doc("Exit for a reference to a variable.");
 
 SLUICE_OP(RefNextIteration)
     .Input("data: Ref(T)")
@@ -209,7 +210,7 @@ SLUICE_OP(RefNextIteration)
     .Role(OpRole::kNextIteration)
     .Shape(UnchangedShape)
     .NoGradient(kWithItsConstruct)
-    .Doc("NextIteration of a reference to a variable.");
+    .Doc("NextIteration for a reference to a variable.");
 
 SLUICE_OP(RefIdentity)
     .Input("input: Ref(T)")
@@ -219,8 +220,8 @@ SLUICE_OP(RefIdentity)
     .Family("control_flow")
     .Role(OpRole::kIdentity)
     .Shape(UnchangedShape)
-    .NoGradient("passes a reference on, not a value")
-    .Doc("The same reference to a variable.");
+    .NoGradient("it passes on a reference, not a value")
+    .Doc("Returns the reference to a variable unchanged.");
 
 SLUICE_OP(RefSelect)
     .Input("index: int32")
@@ -232,7 +233,7 @@ SLUICE_OP(RefSelect)
     .Shape(RefSelectShape)
     .Kernel(Cpu(RunRefSelect))
     .Grad(grad::Undefined)
-    .Doc("The reference among the inputs that the index names.");
+    .Doc("Returns the input reference that the index selects.");
 
 SLUICE_OP(Abort)
     .Attr("error_msg: string = ''")
@@ -240,11 +241,11 @@ SLUICE_OP(Abort)
     .Family("control_flow")
     .Shape(NoOutputs)
     .Kernel(MakeAbort)
-    .NoGradient("has no inputs")
-    .Doc("Ends the step with an Aborted error that says error_msg.");
+    .NoGradient("it has no inputs")
+    .Doc("Fails the step with an Aborted error whose message is error_msg.");
 
-// Where a step's feeds enter and its fetches leave a plan. Their names begin
-// with an underscore, as those of all ops that no user writes.
+// The arguments and results of a plan. Their names begin with an underscore, as
+// for all ops that users do not write.
 [[maybe_unused]] const OpRegistrar arg_op =
     OpDefBuilder("_Arg")
         .Output("output: T")
@@ -255,8 +256,8 @@ SLUICE_OP(Abort)
         .Family("control_flow")
         .Role(OpRole::kArg)
         .Shape(UnknownShape)
-        .NoGradient("has no inputs")
-        .Doc("The index-th value that a step or a function call is given.");
+        .NoGradient("it has no inputs")
+        .Doc("The argument with this index of a step or of a function call.");
 
 [[maybe_unused]] const OpRegistrar retval_op =
     OpDefBuilder("_Retval")
@@ -268,11 +269,11 @@ SLUICE_OP(Abort)
         .Family("control_flow")
         .Role(OpRole::kRetval)
         .Shape(NoOutputs)
-        .NoGradient("has no outputs")
-        .Doc("The index-th value that a step or a function call gives back.");
+        .NoGradient("it has no outputs")
+        .Doc("The result with this index of a step or of a function call.");
 
-// A function that runs as a frame of its own has its nodes in the graph of its
-// callers; _Function, _Arg and _Retval name it, and so do its calls.
+// A function that runs in its own frame has its nodes in the graph of its
+// callers; _Function, _Arg, _Retval and its calls refer to it by name.
 [[maybe_unused]] const OpRegistrar function_op =
     OpDefBuilder("_Function")
         .Attr("function: string")
@@ -280,8 +281,8 @@ SLUICE_OP(Abort)
         .Family("control_flow")
         .Role(OpRole::kNoOp)
         .Shape(NoOutputs)
-        .NoGradient("has no inputs")
-        .Doc("Fires when a call of the function begins.");
+        .NoGradient("it has no inputs")
+        .Doc("Runs when a call of the function begins.");
 
 [[maybe_unused]] const OpRegistrar call_op =
     OpDefBuilder("_Call")
@@ -294,12 +295,12 @@ SLUICE_OP(Abort)
         .Family("control_flow")
         .Role(OpRole::kCall)
         .Shape(UnknownShape)
-        .NoGradient("made when the graph is compiled")
-        .Doc("What a function that may call itself gives for these arguments.");
+        .NoGradient("it is created when a step is compiled")
+        .Doc("Calls a function that may be recursive.");
 
-// Between the memory of a device and the host's, where a token crosses or the
-// host looks at it. Devices that have a memory of their own bring the kernels;
-// for others there is nothing to copy.
+// Copies between device and host memory, where a token crosses or the host
+// reads it. Devices with their own memory provide the kernels; for others there
+// is nothing to copy.
 Status HandOn(KernelContext& ctx) {
   ctx.set_output(0, ctx.input(0));
   return OkStatus();
@@ -312,8 +313,8 @@ Status HandOn(KernelContext& ctx) {
         .Family("control_flow")
         .Shape(UnchangedShape)
         .Kernel(Cpu(HandOn))
-        .NoGradient("made when the graph is cut")
-        .Doc("The tensor in the host's memory.");
+        .NoGradient("it is created when the graph is partitioned")
+        .Doc("Copies the tensor to host memory.");
 [[maybe_unused]] const OpRegistrar copy_to_device_op =
     OpDefBuilder("_CopyToDevice")
         .Input("tensor: T")
@@ -322,8 +323,8 @@ Status HandOn(KernelContext& ctx) {
         .Family("control_flow")
         .Shape(UnchangedShape)
         .Kernel(Cpu(HandOn))
-        .NoGradient("made when the graph is cut")
-        .Doc("The tensor in the device's memory.");
+        .NoGradient("it is created when the graph is partitioned")
+        .Doc("Copies the tensor to device memory.");
 
 Status DoNothing(KernelContext&) { return OkStatus(); }
 [[maybe_unused]] const OpRegistrar await_device_op =
@@ -332,13 +333,13 @@ Status DoNothing(KernelContext&) { return OkStatus(); }
         .Family("control_flow")
         .Shape(NoOutputs)
         .Kernel(Cpu(DoNothing))
-        .NoGradient("made when the graph is cut")
-        .Doc("Ends when the device has done what was issued before it.");
+        .NoGradient("it is created when the graph is partitioned")
+        .Doc("Waits until the device has finished all previously issued work.");
 
-// Where an edge between two partitions of a step was cut (passes/partition.h).
-// destination: number of the receiving partition; edge: number of the _Recv
-// among those there. group: number, in the destination, of the edges that are
-// dead together; only the one that leads says so.
+// An edge that was cut between two partitions of a step (passes/partition.h).
+// destination: the number of the receiving partition; edge: the number of the
+// _Recv among those there. group: the number, in the destination, of the edges
+// that are dead together; only the leading edge reports deadness.
 OpDefBuilder TransferOp(const char* name, OpRole role) {
   return OpDefBuilder(name)
       .Attr("tensor_name: string")
@@ -364,28 +365,30 @@ OpDefBuilder RecvOp(const char* name) {
         .Input("tensor: T")
         .Attr("T: type")
         .Shape(NoOutputs)
-        .NoGradient("made when the graph is cut")
-        .Doc("Sends a token to another partition.");
+        .NoGradient("it is created when the graph is partitioned")
+        .Doc("Sends a value to another partition.");
 
 [[maybe_unused]] const OpRegistrar recv_op =
     RecvOp("_Recv")
         .Output("tensor: T")
         .Attr("T: type")
         .Shape(UnknownShape)
-        .NoGradient("made when the graph is cut")
-        .Doc("Gives the token that another partition sends.");
+        .NoGradient("it is created when the graph is partitioned")
+        .Doc("Receives a value from another partition.");
 
 [[maybe_unused]] const OpRegistrar send_signal_op =
     SendOp("_SendSignal")
         .Shape(NoOutputs)
-        .NoGradient("has no inputs")
-        .Doc("Tells another partition that what it runs after has run.");
+        .NoGradient("it has no inputs")
+        .Doc("Signals another partition that the control inputs have run.");
 
 [[maybe_unused]] const OpRegistrar recv_signal_op =
     RecvOp("_RecvSignal")
         .Shape(NoOutputs)
-        .NoGradient("has no inputs")
-        .Doc("Done when another partition's _SendSignal is.");
+        .NoGradient("it has no inputs")
+        .Doc(
+            "Completes when the matching _SendSignal of another partition has "
+            "run.");
 
 }  // namespace
 }  // namespace sluice

@@ -8,7 +8,7 @@ namespace sluice {
 namespace {
 
 constexpr size_t kChunkBytes = 64 * 1024;
-constexpr size_t kFirstElements = 8;  // Of an array that grows.
+constexpr size_t kFirstElements = 8;  // For an array that grows.
 
 }  // namespace
 
@@ -28,14 +28,14 @@ void ElementChunks::LetGo(Chunk* chunk) {
   *chunk = Chunk();
 }
 
-// An array whose length is known has as much as that; of one that grows, chunk
-// 0 doubles and the others are whole at once.
+// An array of known length allocates exactly that; for an array that grows,
+// chunk 0 doubles and the others are allocated at full size.
 char* ElementChunks::MakeRoom(size_t c, size_t in, size_t length) {
   if (c >= chunks_.size()) chunks_.resize(c + 1);
   Chunk& chunk = chunks_[c];
   const size_t whole = size_t{1} << log_, begin = c << log_;
   size_t capacity = length - begin;
-  if (capacity == in + 1)  // The last of those that are there so far.
+  if (capacity == in + 1)  // The last place allocated so far.
     capacity =
         c > 0
             ? whole

@@ -36,7 +36,7 @@ TEST(ElementChunksTest, AreMadeInAnyOrder) {
   ElementChunks c;
   for (const size_t bytes : {4, 100, 600}) {
     c.Begin(bytes);
-    const size_t n = 300'000 / bytes;  // (Seven is no divisor of these.)
+    const size_t n = 300'000 / bytes;  // (Seven does not divide these.)
     for (size_t i = 0; i < n; ++i) FillElement(&c, (n - 1 + i * 7) % n, n);
     for (size_t i = 0; i < n; ++i) ASSERT_TRUE(IsFilled(c, i)) << i;
   }
@@ -71,7 +71,7 @@ TEST(ElementChunksTest, GiveItBackAsElementsAreDropped) {
   EXPECT_EQ(LiveChunkBytes(), before);
 }
 
-// A queue: each element is read before the next one comes.
+// A queue: each element is read before the next one is written.
 TEST(ElementChunksTest, MayBeDroppedBeforeOthersAreMade) {
   ElementChunks c;
   c.Begin(100);

@@ -1,5 +1,5 @@
 // Bytes to tensors and back: raw elements, base64, compressed streams, and
-// tensors with their type and shape.
+// serialised tensors with type and shape.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -19,7 +19,7 @@ namespace {
 
 // ---- Raw --------------------------------------------------------------------
 
-// Turns each number's bytes round. (A complex number is two.)
+// Reverses the bytes of each number. (A complex number counts as two.)
 void SwapBytes(DType t, void* data, int64_t n) {
   size_t size = DTypeSize(t);
   if (IsComplex(t)) {
@@ -76,7 +76,7 @@ class DecodeRawKernel {
       to += width;
     }
     if (!little_) SwapBytes(type_, out.raw(), out.num_elements());
-    // Any byte but zero is true; a bool holds 0 or 1.
+    // Any nonzero byte is true; a bool must be stored as 0 or 1.
     if (type_ == DType::kBool)
       for (uint8_t* b = out.raw<uint8_t>();
            b != out.raw<uint8_t>() + out.num_elements(); ++b)
@@ -122,7 +122,8 @@ SLUICE_OP(DecodeRaw)
     .NoGradient("strings have no derivative")
     .Sample({{.shape = {2}, .values = {1, 2}}}, {{"out_type", DType::kUint8}})
     .Doc(
-        "The bytes of each string as elements of a type, in a dimension more.");
+        "Interprets the bytes of each string as elements of a type, in an "
+        "additional dimension.");
 
 SLUICE_OP(DecodePaddedRaw)
     .Input("input_bytes: string")
@@ -139,8 +140,8 @@ SLUICE_OP(DecodePaddedRaw)
     .Sample({{.shape = {2}, .values = {1, 23}}, {.values = {4}}},
             {{"out_type", DType::kInt16}})
     .Doc(
-        "As DecodeRaw, each string cut or filled with zeros to a fixed length "
-        "in bytes.");
+        "Like DecodeRaw, with each string truncated or zero-padded to a fixed "
+        "number of bytes.");
 
 // ---- Base64 -----------------------------------------------------------------
 
@@ -163,7 +164,7 @@ class EncodeBase64Kernel {
   const bool pad_;
 };
 
-// (Abseil's own reader also takes white space and dots.)
+// (Abseil's decoder also accepts white space and dots.)
 bool IsWebSafeBase64(absl::string_view s) {
   for (char c : s)
     if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '-' &&
@@ -199,7 +200,7 @@ SLUICE_OP(EncodeBase64)
     .Kernel(CpuState<EncodeBase64Kernel>())
     .NoGradient("strings have no derivative")
     .Sample({{.shape = {2, 3}}})
-    .Doc("Each string in the base64 that is safe in addresses.");
+    .Doc("Encodes each string in URL-safe base64.");
 
 SLUICE_OP(DecodeBase64)
     .Input("input: string")
@@ -209,7 +210,7 @@ SLUICE_OP(DecodeBase64)
     .Kernel(Cpu(RunDecodeBase64))
     .NoGradient("strings have no derivative")
     .Sample({{.shape = {2}, .values = {12, 3456}}})
-    .Doc("What EncodeBase64 was given, with or without padding.");
+    .Doc("Decodes URL-safe base64, with or without padding.");
 
 // ---- Compressed -------------------------------------------------------------
 
@@ -229,8 +230,8 @@ class DecodeCompressedKernel {
     const Tensor& in = ctx.input(0);
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DType::kString, in.shape()));
     std::string* out = ctx.output(0).raw<std::string>();
-    // Of all strings together: a thousandth of that may be claimed by a few
-    // bytes.
+    // The limit for all strings together: compressed data can expand a
+    // thousandfold.
     size_t left = size_t{2} << 30;
     for (const std::string& s : in.raw_flat<std::string>()) {
       if (type_.empty()) {
@@ -260,11 +261,11 @@ SLUICE_OP(DecodeCompressed)
     .Kernel(CpuState<DecodeCompressedKernel>())
     .NoGradient("strings have no derivative")
     .Sample({{.shape = {2, 3}}})
-    .Doc("The strings inflated from zlib's or gzip's format.");
+    .Doc("Decompresses strings in zlib or gzip format.");
 
 // ---- Tensors ----------------------------------------------------------------
 
-// (TensorFlow writes strings here as a graph has them.)
+// (TensorFlow serialises strings here as in graphs.)
 Status RunSerializeTensor(KernelContext& ctx) {
   const Tensor& in = ctx.input(0);
   SLUICE_ASSIGN_OR_RETURN(std::string bytes, in.dtype() == DType::kString
@@ -307,7 +308,7 @@ SLUICE_OP(SerializeTensor)
     .Kernel(Cpu(RunSerializeTensor))
     .NoGradient("strings have no derivative")
     .Sample({{.shape = {2, 3}}})
-    .Doc("The tensor as the bytes of a TensorProto.");
+    .Doc("Serialises a tensor as a TensorProto.");
 
 SLUICE_OP(ParseTensor)
     .Input("serialized: string")
@@ -317,7 +318,7 @@ SLUICE_OP(ParseTensor)
     .Shape(ParseTensorShape)
     .Kernel(CpuState<ParseTensorKernel>())
     .NoGradient("strings have no derivative")
-    .Doc("The tensor that the bytes of a TensorProto describe.");
+    .Doc("Parses a serialised TensorProto.");
 
 }  // namespace
 }  // namespace sluice

@@ -102,7 +102,7 @@ class DecodeCsvKernel {
                            absl::CHexEscape(text), "'");
   }
 
-  // The wanted fields of one record. Line ends between fields are passed over.
+  // The selected fields of one record. Line ends between fields are skipped.
   Status Split(const std::string& in, std::vector<std::string>* out) const {
     int64_t column = 0;
     const auto wanted = [&] {
@@ -139,7 +139,7 @@ class DecodeCsvKernel {
     return OkStatus();
   }
 
-  // A field in quotes, from the opening one to behind the delimiter.
+  // Parses a quoted field, from the opening quote to past the delimiter.
   Status Quoted(const std::string& in, size_t* at, std::string* field) const {
     for (size_t i = *at + 1; i < in.size(); ++i) {
       if (in[i] != '"') {
@@ -193,8 +193,8 @@ SLUICE_OP(DecodeCSV)
     .Sample({{.shape = {2}}, {.shape = {1}, .dtype = DType::kFloat}},
             {{"OUT_TYPE", AttrValue::Types{DType::kFloat}}})
     .Doc(
-        "The columns of lines of comma-separated values, each as a tensor of "
-        "its own type.");
+        "Parses lines of comma-separated values into one tensor per column, "
+        "each with its own type.");
 
 }  // namespace
 }  // namespace sluice

@@ -1,4 +1,4 @@
-// Records that were written as JSON, in protobuf's mapping.
+// Records written as JSON in protobuf's mapping.
 #include <google/protobuf/util/json_util.h>
 #include <google/protobuf/util/type_resolver_util.h>
 
@@ -27,7 +27,7 @@ class DecodeJsonExampleKernel {
     const Tensor& in = ctx.input(0);
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DType::kString, in.shape()));
     for (int64_t i = 0; i < in.num_elements(); ++i) {
-      // (In the order of the text, as TensorFlow writes it.)
+      // (In the order of the text, as in TensorFlow.)
       const auto s = google::protobuf::util::JsonToBinaryString(
           types_.get(), url_, in.raw<std::string>()[i],
           &ctx.output(0).raw<std::string>()[i]);
@@ -51,7 +51,7 @@ SLUICE_OP(DecodeJSONExample)
     .Shape(UnchangedShape)
     .Kernel(CpuState<DecodeJsonExampleKernel>())
     .NoGradient("strings have no derivative")
-    .Doc("Examples that are written as JSON, as their bytes.");
+    .Doc("Converts Examples from JSON to their serialised form.");
 
 }  // namespace
 }  // namespace sluice

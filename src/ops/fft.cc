@@ -17,7 +17,7 @@
 namespace sluice {
 namespace {
 
-// How many dimensions an op transforms: "IRFFT2D" two, "FFT" one.
+// The number of transformed dimensions: two for "IRFFT2D", one for "FFT".
 int FftRank(const Node& n) {
   const std::string& name = n.op_name();
   return name.ends_with("2D") ? 2 : name.ends_with("3D") ? 3 : 1;
@@ -71,7 +71,8 @@ Status FftShape(ShapeContext& c) {
   return OkStatus();
 }
 
-// The elements of the transformed dimensions of x, as a number of its type.
+// The number of elements of the transformed dimensions of x, as a number of its
+// type.
 Output TransformedSize(Output x, int rank, DType as) {
   const Output dims =
       Build("StridedSlice", {grad::ShapeOf(x), IntVector({-rank}),
@@ -79,7 +80,7 @@ Output TransformedSize(Output x, int rank, DType as) {
   return grad::Cast(Build("Prod", {dims, IntVector({0})}), as);
 }
 
-// The adjoint of a transform is its inverse, but for the factor.
+// The adjoint of a transform is its inverse up to a factor.
 Status FftGradient(GradContext& c) {
   const std::string& name = c.op->op_name();
   const bool inverse = name[0] == 'I';
@@ -119,7 +120,7 @@ const OpRegistrar kComplexFfts[] = {
 
 // ---- Real to complex and back -----------------------------------------------
 
-// The frequencies that a real line of n elements has.
+// The number of frequencies of a real line of n elements.
 int64_t HalfOf(int64_t n) { return n == 0 ? 0 : n / 2 + 1; }
 
 // Copies the first `to` elements along each of the last dimensions.
@@ -135,8 +136,7 @@ void CropTo(const Shape& from, std::span<const int64_t> to, const T* in,
                      array::SpanOf(out_strides));
 }
 
-// T: float or double. Of the input as many elements are read as fft_length
-// says.
+// T: float or double. Reads fft_length elements of the input.
 template <typename T>
 class RealFftKernel {
  public:
@@ -154,7 +154,7 @@ class RealFftKernel {
                              ctx.input(1).shape().ToString());
     SLUICE_RETURN_IF_ERROR(CheckFftLengths(array::SpanOf(length)));
     const int outer = shape.rank() - rank_;
-    Dims crop = length;  // What is read.
+    Dims crop = length;  // The part of the input that is read.
     Dims dims = array::DimsOf(shape);
     for (int i = 0; i < rank_; ++i) {
       const auto k = static_cast<size_t>(i);
@@ -175,7 +175,7 @@ class RealFftKernel {
     const DType complex = DTypeOf<std::complex<T>>();
     SLUICE_RETURN_IF_ERROR(
         ctx.Allocate(0, inverse_ ? DTypeOf<T>() : complex, out_shape));
-    if (shape.num_elements() == 0) {  // Nothing is zero everywhere.
+    if (shape.num_elements() == 0) {  // The transform of nothing is zero.
       array::ZeroRun(ctx.output(0).dtype(), ctx.output(0).raw(),
                      out_shape.num_elements());
       return OkStatus();
@@ -240,7 +240,7 @@ Status RealFftShape(ShapeContext& c) {
   return OkStatus();
 }
 
-// Zeros after dx where the op left out what is beyond fft_length.
+// Pads dx with zeros where the op ignored elements beyond fft_length.
 Output PadLike(Output dx, Output x) {
   if (!dx.valid() || !x.valid() ||
       (dx.shape().fully_known() && dx.shape() == x.shape()))
@@ -250,10 +250,10 @@ Output PadLike(Output dx, Output x) {
                                  {{"N", int64_t{2}}, {"axis", int64_t{1}}})});
 }
 
-// A real line of n elements has frequencies 0 and, if n is even, n / 2 once,
-// all others twice, as conjugates. The adjoints of both transforms are the
-// other one, with these frequencies (all but them: `others` times) in their
-// due proportion.
+// In a real line of n elements, frequency 0 and, if n is even, n / 2 occur once
+// and all others twice, as conjugates. The adjoint of either transform is the
+// other one with these frequencies (`others`: all except these) weighted
+// accordingly.
 Output Proportions(Output fft_length, double others, DType as) {
   const Output one = Constant(int32_t{1}), two = Constant(int32_t{2});
   const Output zero = Constant(int32_t{0});
@@ -293,7 +293,8 @@ Status RealFftGradient(GradContext& c) {
   return OkStatus();
 }
 
-// With samples of both precisions; a length is how much of the sample is read.
+// With samples for both precisions; a length is the part of the sample that is
+// read.
 OpDefBuilder RealFft(const char* name, const char* doc, const Dims& sample,
                      const std::vector<double>& lengths) {
   OpDefBuilder b(name);
@@ -319,8 +320,8 @@ OpDefBuilder RealFft(const char* name, const char* doc, const Dims& sample,
 
 const OpRegistrar kRealFfts[] = {
     RealFft("RFFT",
-            "The Fourier transform of real numbers along the last dimension: "
-            "the frequencies that are not conjugates of others.",
+            "The Fourier transform of real numbers along the last dimension, "
+            "without the redundant negative frequencies.",
             {2, 7}, {6}),
     RealFft("IRFFT", "The inverse of RFFT.", {2, 4}, {7}),
     RealFft("RFFT2D",

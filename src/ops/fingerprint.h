@@ -1,5 +1,5 @@
-// Hashes whose values are part of what ops promise: they must be those of
-// TensorFlow, on every machine and for ever.
+// Hashes whose values are part of the contract of ops: they must equal
+// TensorFlow's on every machine and in all versions.
 #ifndef SLUICE_OPS_FINGERPRINT_H_
 #define SLUICE_OPS_FINGERPRINT_H_
 

@@ -1,6 +1,6 @@
-// Calls of functions: plain ones, and those that stand for conditionals and
-// loops. None has a kernel: passes/lower_functional.h puts the bodies in their
-// place, with the primitives of control flow where they are needed.
+// Calls of functions: plain calls, conditionals and loops. They have no
+// kernels: passes/lower_functional.h inlines the bodies, with control flow
+// primitives where needed.
 #include "exec/kernel.h"
 #include "graph/function.h"
 #include "graph/op_def.h"
@@ -42,9 +42,9 @@ OpDefBuilder If(const char* name) {
       .Attr("else_branch: func")
       .Attr("output_shapes: list(shape) = []")
       .Doc(
-          "What the one function gives if the condition holds, else what the "
-          "other gives. A condition that is no bool holds if it is not zero, "
-          "one that is no scalar if it has elements.");
+          "Calls then_branch if the condition is true, else else_branch. A "
+          "number is true if it is not zero, and a non-scalar tensor if it is "
+          "not empty.");
 }
 
 OpDefBuilder Case(const char* name) {
@@ -57,8 +57,8 @@ OpDefBuilder Case(const char* name) {
       .Attr("branches: list(func) >= 1")
       .Attr("output_shapes: list(shape) = []")
       .Doc(
-          "What the function that the index names gives; the last one's, if it "
-          "names none.");
+          "Calls the branch that the index selects; the last one if the index "
+          "is out of range.");
 }
 
 OpDefBuilder While(const char* name) {
@@ -70,7 +70,9 @@ OpDefBuilder While(const char* name) {
       .Attr("body: func")
       .Attr("output_shapes: list(shape) = []")
       .Attr("parallel_iterations: int = 10")
-      .Doc("The values after as many calls of body as cond gives true before.");
+      .Doc(
+          "Repeats values = body(values) while cond(values) is true, and "
+          "returns the final values.");
 }
 
 OpDefBuilder CallOp(const char* name) {
@@ -83,7 +85,7 @@ OpDefBuilder CallOp(const char* name) {
       .Attr("config: string = ''")
       .Attr("config_proto: string = ''")
       .Attr("executor_type: string = ''")
-      .Doc("What the function gives for these arguments.");
+      .Doc("Calls a function.");
 }
 
 [[maybe_unused]] const OpRegistrar if_op(If("If").Stateful());
@@ -106,8 +108,8 @@ OpDefBuilder CallOp(const char* name) {
         .Output("output: T")
         .Attr("T: list(type) >= 0")
         .Attr("body: func")
-        .Doc("What input becomes by input = body(i, input) for each i from "
-             "start to limit, by delta."));
+        .Doc("Repeats input = body(i, input) for each i from start to limit in "
+             "steps of delta, and returns the final input."));
 
 [[maybe_unused]] const OpRegistrar gradient_op(
     Functional("SymbolicGradient")
@@ -116,10 +118,9 @@ OpDefBuilder CallOp(const char* name) {
         .Attr("Tin: list(type) >= 1")
         .Attr("Tout: list(type) >= 1")
         .Attr("f: func")
-        .Doc(
-            "The gradients of a function with respect to its arguments, which "
-            "come first among the inputs, for those of its results, which come "
-            "after them."));
+        .Doc("Computes the gradients of a function with respect to its "
+             "arguments. The inputs are the arguments followed by the "
+             "gradients of the results."));
 
 [[maybe_unused]] const OpRegistrar remote_call_op(
     Functional("RemoteCall")
@@ -130,7 +131,7 @@ OpDefBuilder CallOp(const char* name) {
         .Attr("Tout: list(type) >= 1")
         .Attr("f: func")
         .Stateful()
-        .Doc("A call whose function may run on another device."));
+        .Doc("Calls a function that may run on another device."));
 
 // ---- Helpers of lowered conditionals ----------------------------------------
 
@@ -164,12 +165,12 @@ SLUICE_OP(ToBool)
     .Kernel(CpuFor<ToBoolKernel, half, bfloat16, float, double, int8_t, int16_t,
                    int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t,
                    bool, std::string>("T"))
-    .NoGradient("gives a truth value")
+    .NoGradient("its output is boolean")
     .Sample({{.shape = {}, .values = {2}}})
     .Sample({{.shape = {0}}})
     .Doc(
-        "Whether a scalar is not zero (not empty, if it is a string), or "
-        "another tensor has elements.");
+        "Converts to bool: a scalar is true if it is not zero (for a string: "
+        "not empty), any other tensor if it has elements.");
 
 }  // namespace
 }  // namespace sluice

@@ -1,4 +1,4 @@
-// Looking up rows by index: what Gather, GatherV2 and ResourceGather share.
+// Looking up rows by index: shared by Gather, GatherV2 and ResourceGather.
 #ifndef SLUICE_OPS_GATHER_H_
 #define SLUICE_OPS_GATHER_H_
 
@@ -9,15 +9,16 @@
 
 namespace sluice::array {
 
-// params taken at `indices` along `axis`: shape params[:axis] +
-// indices[batch_dims:] + params[axis+1:], the first batch_dims dimensions of
-// both going together. Negative axis and batch_dims count from the end (of
-// params and of indices). InvalidArgument for an index out of range.
+// Gathers slices of params at `indices` along `axis`. The result has shape
+// params[:axis] + indices[batch_dims:] + params[axis+1:]; the first batch_dims
+// dimensions of both inputs are matched. Negative axis and batch_dims count
+// from the end (of params and of indices). InvalidArgument for an index out of
+// range.
 Result<Tensor> GatherRows(const Tensor& params, const Tensor& indices,
                           int64_t axis, int64_t batch_dims,
                           Allocator* allocator);
 
-// Its shape, as far as known. `axis` is nothing where it is not known.
+// The shape of the result, as far as it is known. `axis` is nullopt if unknown.
 Result<PartialShape> GatherShape(const PartialShape& params,
                                  const PartialShape& indices,
                                  std::optional<int64_t> axis,

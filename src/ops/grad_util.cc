@@ -116,7 +116,7 @@ Output SumOver(Output x, Output axes, bool keep_dims) {
   return Build("Sum", {x, axes}, {{"keep_dims", keep_dims}});
 }
 
-// An axis along which both are known to be 1, or may be, may be summed or not:
+// An axis of size 1 in both operands (or possibly so) may or may not be summed:
 // it has one element.
 std::optional<std::vector<int32_t>> BroadcastAxes(const PartialShape& x,
                                                   const PartialShape& other) {
@@ -143,7 +143,7 @@ Output SumToShape(Output dy, Output x, Output other) {
   if (auto axes = BroadcastAxes(x.shape(), other.shape())) {
     if (axes->empty()) return dy;
     const int missing = std::max(other.shape().rank() - x.shape().rank(), 0);
-    // All reduced axes are new ones, or all are kept: Sum gives x's shape.
+    // All reduced axes are new, or all are kept: Sum gives the shape of x.
     if (missing == static_cast<int>(axes->size())) return SumAxes(dy, *axes);
     if (missing == 0) return SumAxes(dy, *axes, /*keep_dims=*/true);
     return ReshapeLike(SumAxes(dy, *axes), x);

@@ -1,6 +1,6 @@
-// The vocabulary of gradient functions: short names for the nodes that most of
-// them build, and the reduction of a gradient over broadcast dimensions. All of
-// it builds into the ambient graph (graph/builder.h); a null input gives a null
+// Helpers for gradient functions: short names for the nodes that most of them
+// build, and the reduction of a gradient over broadcast dimensions. All of them
+// build into the ambient graph (graph/builder.h); a null input gives a null
 // output, as in every builder.
 //
 //   Status ProductGrad(GradContext& c) {  // Of y = a * b, broadcast.
@@ -23,7 +23,7 @@
 
 namespace sluice::grad {
 
-// The type of the value, also where x is a reference; kInvalid for null.
+// The value type of x, also if x is a reference; kInvalid for null.
 DType TypeOf(Output x);
 
 // A scalar constant of the (value) type of `like`.
@@ -39,7 +39,7 @@ Output Square(Output x);
 Output Select(Output condition, Output a, Output b);  // SelectV2.
 // The complex conjugate; x itself if x is not complex.
 Output Conj(Output x);
-// x as `dtype`; x itself if it has it.
+// x as `dtype`; x itself if it has that type.
 Output Cast(Output x, DType dtype);
 
 // ---- Shapes -----------------------------------------------------------------
@@ -50,7 +50,7 @@ Output SizeOf(Output x, DType out_type = DType::kInt32);
 Output ZerosLike(Output x);
 Output OnesLike(Output x);
 Output ReshapeTo(Output x, Output shape);
-// x in the shape of `like`; x itself where both are known to agree.
+// x in the shape of `like`; x itself if the shapes are known to be equal.
 Output ReshapeLike(Output x, Output like);
 // Inserts a dimension of size 1.
 Output ExpandDims(Output x, int axis);
@@ -61,9 +61,9 @@ Output SumAxes(Output x, const std::vector<int32_t>& axes,
                bool keep_dims = false);
 Output SumOver(Output x, Output axes, bool keep_dims = false);
 
-// The gradient `dy` of a result that was broadcast from x and `other`, summed
-// over the dimensions along which x was repeated: it gets the shape of x. What
-// is known of the shapes decides while building; only the rest is left to
+// Sums `dy`, the gradient of a result that was broadcast from x and `other`,
+// over the dimensions along which x was repeated, so that it has the shape of
+// x. Known shapes are resolved while building; the rest is left to
 // BroadcastGradientArgs at run time.
 Output SumToShape(Output dy, Output x, Output other);
 

@@ -1,7 +1,7 @@
 // Wrong ranks, zero and huge sizes, negative and overflowing attributes,
-// indices out of range, types that do not belong together: every op that has
-// samples answers them with an error, or with what its declaration promises.
-// op_fuzz.cc draws the same from bytes.
+// indices out of range, mismatched types: every op with samples returns an
+// error, or a result that agrees with its declaration. op_fuzz.cc draws the
+// same from bytes.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

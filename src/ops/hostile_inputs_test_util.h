@@ -1,5 +1,5 @@
-// One op, spoilt: an instance of it whose shapes, values, dtypes, attributes or
-// number of inputs have been changed to what nobody should ask for.
+// One op with corrupted inputs: an instance whose shapes, values, dtypes,
+// attributes or number of inputs have been changed to invalid or extreme ones.
 #ifndef SLUICE_OPS_HOSTILE_INPUTS_TEST_UTIL_H_
 #define SLUICE_OPS_HOSTILE_INPUTS_TEST_UTIL_H_
 
@@ -17,10 +17,11 @@ namespace sluice::hostile {
 
 using op_instances::Instance;
 
-// A number below its argument, which is positive.
+// Returns a number below its argument, which is positive.
 using Draw = std::function<uint64_t(uint64_t)>;
 
-// So little that a tensor of a hostile size is refused before it is filled.
+// A limit so low that tensors of hostile sizes are rejected before they are
+// filled.
 struct LittleMemory {
   LittleMemory() {
     Allocator::Cpu()->set_max_bytes(Allocator::Cpu()->stats().live_bytes +
@@ -29,9 +30,8 @@ struct LittleMemory {
   ~LittleMemory() { Allocator::Cpu()->set_max_bytes(INT64_MAX); }
 };
 
-// Numbers that sizes, indices and attributes are spoilt with. What memory could
-// hold is asked for under the sanitizers alone, where an allocation has a
-// limit.
+// Numbers for corrupting sizes, indices and attributes. Sizes that would fit in
+// memory are used only under sanitizers, where allocations have a limit.
 inline int64_t HostileInt(const Draw& draw) {
   static const std::vector<int64_t> ints = {
       -1,
@@ -103,7 +103,8 @@ inline PartialShape HostileShape(const Draw& draw) {
   return s;
 }
 
-// An element of any type from a draw; false for types without numbers.
+// Replaces an element of any type with a drawn one; false for types without
+// numbers.
 inline void SpoilElement(Tensor* t, int64_t i, const Draw& draw) {
   const auto integer = [&](auto tag) {
     using T = decltype(tag);
@@ -150,7 +151,7 @@ inline void SpoilElement(Tensor* t, int64_t i, const Draw& draw) {
   }
 }
 
-// A tensor of another shape with the same elements, over and over.
+// A tensor of another shape that repeats the elements of `t`.
 inline Tensor Reshaped(const Tensor& t, const Draw& draw) {
   Dims dims(t.shape().dims().begin(), t.shape().dims().end());
   static const std::vector<int64_t> sizes = {0, 1, 2, 3, 5, 8};
@@ -229,7 +230,7 @@ inline AttrValue HostileAttr(const AttrDef& a, const Draw& draw) {
   }
 }
 
-// Changes one thing.
+// Changes one property of the instance.
 inline void Spoil(Instance* in, const Draw& draw) {
   const bool attribute =
       in->inputs.empty() || (!in->op->attrs.empty() && draw(3) == 0);
@@ -294,8 +295,8 @@ inline std::string Describe(const Instance& in) {
   return s + "}";
 }
 
-// Builds the node and runs its kernel: "" if what came of it is an error of the
-// user's, or is what the signature and the shape function promise.
+// Builds the node and runs its kernel. Returns "" if the result is an error of
+// the user, or agrees with the signature and the shape function.
 inline std::string Try(const Instance& in, const Draw& draw) {
   Graph g;
   WithGraph use(g);
@@ -338,7 +339,8 @@ inline std::string Try(const Instance& in, const Draw& draw) {
   return "";
 }
 
-// An op of the registry that has a kernel and samples: drawn, spoilt, tried.
+// Draws an op of the registry that has a kernel and samples, corrupts it and
+// tries it.
 inline std::string DrawAndTry(const std::vector<Instance>& all,
                               const Draw& draw) {
   Instance in = all[draw(all.size())];
@@ -347,7 +349,7 @@ inline std::string DrawAndTry(const std::vector<Instance>& all,
   return what.empty() ? "" : what + "; " + Describe(in);
 }
 
-// Instances of one op that are worth spoiling.
+// The instances of one op that can be corrupted.
 inline std::vector<Instance> Victims(const OpDef& op) {
   if (op.role != OpRole::kCompute || op.name[0] == '_') return {};
   return op_instances::InstancesOf(op);

@@ -1,6 +1,6 @@
-// Memory that is lent for a step (a numpy array that is fed): nothing writes
-// into it, and nothing shares it once the step is over. Of every op, from its
-// samples; of what keeps state, op by op.
+// Memory that is lent for a step (a fed NumPy array): it is not written to, and
+// not shared once the step is over. Checked for every op from its samples, and
+// for ops with state one by one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,8 +22,8 @@ using namespace op_instances;  // NOLINT: a part of this file.
 // Memory that tensors borrow. Outlives them.
 class Lender {
  public:
-  // The same elements, lent; those that have no memory of their own as they
-  // are.
+  // The same elements in lent memory; tensors without memory of their own are
+  // returned unchanged.
   Tensor Lend(const Tensor& t) {
     if (!t.has_buffer() || !IsPlain(t.dtype())) return t;
     memory_.push_back(*t.Clone());
@@ -35,9 +35,9 @@ class Lender {
                       ForeignBuffer::Lent::kForAStep),
                   data);
   }
-  // How many blocks tensors still share.
+  // The number of blocks that tensors still share.
   int lent() const { return lent_; }
-  // The owner writes to all of it.
+  // The owner overwrites all of it.
   void Overwrite() {
     for (Tensor& t : memory_) std::memset(t.raw(), 'x', t.bytes());
   }
@@ -85,12 +85,12 @@ TEST(LentInputs, AreOnlyReadAndNothingKeepsThem) {
       for (int i = 0; i < n->num_outputs(); ++i) outputs.emplace_back(n, i);
       Session session(g);
       Lender lender;
-      std::vector<Tensor> variants;  // What they hold may be kept, too.
+      std::vector<Tensor> variants;  // Their contents may be kept, too.
       {
         Feeds feeds;
         for (size_t i = 0; i < fed.size(); ++i)
           feeds.emplace_back(fed[i], lender.Lend(in.inputs[i]));
-        // The second time there are other elements at the same place.
+        // The second time, other elements are at the same address.
         for (const bool again : {false, true}) {
           Feeds own;
           for (auto& [o, t] : feeds) {
@@ -123,14 +123,14 @@ TEST(LentInputs, AreOnlyReadAndNothingKeepsThem) {
   }
 }
 
-// ---- What keeps state -------------------------------------------------------
+// ---- Ops with state ---------------------------------------------------------
 
 class KeptInputs : public ::testing::Test {
  protected:
   KeptInputs() : use_(graph_) {}
 
-  // Feeds x_ to a step that is to give `keep` for later; then the memory of x_
-  // is another's.
+  // Feeds x_ to a step that returns `keep` for later; afterwards the memory of
+  // x_ is reused.
   std::vector<Tensor> Keep(const std::vector<Output>& fetches,
                            const std::vector<Node*>& targets = {}) {
     EXPECT_TRUE(graph_.status().ok()) << graph_.status();
@@ -243,7 +243,7 @@ TEST_F(KeptInputs, SparseTensors) {
                 {{holder, parts}});
 }
 
-// Whole steps, with what they leave to later ones: plans, regions, loops.
+// Whole steps and the state they leave for later ones: plans, regions, loops.
 TEST_F(KeptInputs, LoopsAndRegions) {
   const auto [i, y] = While(
       std::tuple{0, x_}, [](Output i, Output) { return i < 3; },

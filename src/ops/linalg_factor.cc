@@ -26,7 +26,8 @@ struct CholeskyKernel {
     T* out = ctx.output(0).raw<T>();
     const int64_t n = m.rows;
     const double work = static_cast<double>(n) * n * n / 3;
-    // (As TensorFlow does: what is not positive definite is no error.)
+    // (As in TensorFlow, a matrix that is not positive definite is not an
+    // error.)
     constexpr auto kNan = std::numeric_limits<RealOf<T>>::quiet_NaN();
     return ForEachMatrix(m.count, work, "", [&](int64_t i) {
       T* to = out + i * n * n;
@@ -64,9 +65,9 @@ SLUICE_OP(Cholesky)
     .Grad(CholeskyGradient)
     .Sample({{.shape = {2, 2, 2}, .values = {4, 1, 1, 3, 2, -1, -1, 5}}})
     .Doc(
-        "The lower triangular output with output output^H = input (^H: "
-        "transposed and conjugated), of which the lower triangle is read; NaN "
-        "where it is not positive definite.")
+        "The Cholesky factor: the lower triangular output with output "
+        "output^H = input (^H: conjugate transpose). Reads only the lower "
+        "triangle; NaN if the input is not positive definite.")
     .Family("linalg");
 
 template <typename T>
@@ -98,7 +99,7 @@ SLUICE_OP(CholeskyGrad)
     .Kernel(CpuFor<CholeskyGradKernel, float, double>("T", true))
     .Grad(grad::Undefined)
     .Sample({{.shape = {2, 2}, .values = {2, 0, 1, 3}}, {.shape = {2, 2}}})
-    .Doc("The gradient of Cholesky's input, made symmetric.")
+    .Doc("The gradient of Cholesky with respect to its input, made symmetric.")
     .Family("linalg");
 
 // ---- QR ---------------------------------------------------------------------
@@ -153,22 +154,22 @@ Status QrShape(ShapeContext& c) {
   return OkStatus();
 }
 
-// x r^-H of an upper triangular r.
+// x r^-H for an upper triangular r.
 Output DivideByAdjoint(Output x, Output r) {
   return Adjoint(Build("MatrixTriangularSolve", {r, Adjoint(x)},
                        {{"lower", false}, {"adjoint", false}}));
 }
 
-// At least as many rows as columns, q of the input's shape (Walter, Lehmann and
-// Lamour 2012; Roberts and Roberts 2020).
+// For at least as many rows as columns, with q of the input's shape (Walter,
+// Lehmann and Lamour 2012; Roberts and Roberts 2020).
 Output TallQrGradient(Output q, Output r, Output dq, Output dr) {
   const Output qdq = Product(q, dq, true);
   const Output rdr = Product(r, dr, false, true);
   const auto skew = [](Output x) { return grad::Sub(x, Adjoint(x)); };
   const Output middle = LowerTriangle(grad::Add(skew(qdq), skew(rdr)));
   Output inner = grad::Sub(dq, Product(q, qdq));
-  // (What turns the columns of q in the complex plane leaves r's diagonal real
-  // or not: of that the gradient has its part.)
+  // (Rotations of the columns of q in the complex plane change whether the
+  // diagonal of r is real: the gradient includes this part.)
   if (IsComplex(grad::TypeOf(q))) {
     const Output d = Diagonal(grad::Sub(rdr, Adjoint(qdq)));
     const DType real =
@@ -225,8 +226,8 @@ SLUICE_OP(Qr)
     .Sample({{.shape = {3, 3}}}, {{"full_matrices", true}})
     .Sample({{.shape = {2, 2, 4}}})
     .Doc(
-        "Columns q that are orthonormal and an upper triangular r with q r = "
-        "input.")
+        "The QR factorisation: q with orthonormal columns and upper "
+        "triangular r with q r = input.")
     .Family("linalg");
 
 // ---- LU ---------------------------------------------------------------------
@@ -282,8 +283,9 @@ SLUICE_OP(Lu)
     .Sample({{.shape = {2, 3, 3}}})
     .Sample({{.shape = {2, 2}}}, {{"output_idx_type", DType::kInt64}})
     .Doc(
-        "A lower triangular L with a diagonal of ones and an upper triangular "
-        "U, in one matrix, whose product is the rows p of input.")
+        "The LU factorisation with row permutation p: unit lower triangular L "
+        "and upper triangular U, stored in one matrix, whose product is the "
+        "rows p of input.")
     .Family("linalg");
 
 }  // namespace

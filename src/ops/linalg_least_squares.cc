@@ -65,9 +65,10 @@ Status SolveLsShape(ShapeContext& c) {
   return OkStatus();
 }
 
-// x = (a^H a + l2)^-1 a^H b, or a^H (a a^H + l2)^-1 b of an a that is wider
-// than high. b's gradient is the same w of a's adjoint and dx. a's is -w x^H
-// and what the residual b - a x adds, or in a wide a, dx - a^H w.
+// x = (a^H a + l2)^-1 a^H b, or a^H (a a^H + l2)^-1 b for an a with more
+// columns than rows. b's gradient is the same function w of a's adjoint and dx.
+// a's is -w x^H plus the part of the residual b - a x or, for a wide a, of dx -
+// a^H w.
 Status SolveLsGradient(GradContext& c) {
   if (!c.op->AttrOr<bool>("fast", true))
     return Unimplemented(
@@ -81,7 +82,7 @@ Status SolveLsGradient(GradContext& c) {
   Output w, rest;
   if (!known && least && least->num_elements() == 1 &&
       least->raw_scalar<double>() == 0) {
-    // Of the two one is zero, whichever it is.
+    // One of the two terms is zero, depending on the shape.
     const Output h = Adjoint(a);
     w = Build("MatrixSolveLs", {h, dx, l2});
     const Output z = Build("MatrixSolveLs", {a, w, l2});
@@ -138,8 +139,8 @@ SLUICE_OP(MatrixSolveLs)
              {.shape = {2, 1}},
              {.shape = {}, .values = {0}}})
     .Doc(
-        "The x for which the squares of matrix x - rhs, plus l2_regularizer "
-        "times those of x, add up to the least.")
+        "Solves the regularised least-squares problem: the x that minimises "
+        "|matrix x - rhs|^2 + l2_regularizer |x|^2.")
     .Family("linalg");
 
 }  // namespace

@@ -69,12 +69,12 @@ SLUICE_OP(MatrixInverse)
     .Grad(InverseGradient)
     .Sample({{.shape = {2, 2, 2}, .values = {4, 1, 2, 3, 2, -1, 1, 5}}})
     .Sample({{.shape = {2, 2}, .values = {4, 1, 2, 3}}}, {{"adjoint", true}})
-    .Doc("The inverses of matrices, or of their adjoints.")
+    .Doc("Inverts matrices, or their adjoints.")
     .Family("linalg");
 
 // ---- Determinants -----------------------------------------------------------
 
-// Sign and logarithm of the determinant, or only the determinant.
+// The sign and logarithm of the determinant, or the determinant itself.
 template <typename T, bool kLogarithm>
 Status RunDeterminant(KernelContext& ctx) {
   SLUICE_ASSIGN_OR_RETURN(const Matrices m, SquareMatricesOf(ctx, 0, "input"));
@@ -111,7 +111,7 @@ Status DeterminantShape(ShapeContext& c) {
   return OkStatus();
 }
 
-// a^-H times a number for each matrix.
+// a^-H times one number per matrix.
 Output TimesInverse(Output a, Output number) {
   const Output inverse = Build("MatrixInverse", {a}, {{"adjoint", true}});
   return grad::Mul(grad::ExpandDims(grad::ExpandDims(number, -1), -1), inverse);
@@ -123,8 +123,8 @@ Status DeterminantGradient(GradContext& c) {
   return OkStatus();
 }
 
-// d log det = tr(a^-1 da): its real part moves the logarithm of the size, its
-// imaginary part turns the sign.
+// d log det = tr(a^-1 da): its real part changes the logarithm of the
+// magnitude, its imaginary part the sign.
 Status LogDeterminantGradient(GradContext& c) {
   const DType t = grad::TypeOf(c.input(0));
   if (!IsComplex(t)) {
@@ -150,7 +150,7 @@ SLUICE_OP(MatrixDeterminant)
         "T", true))
     .Grad(DeterminantGradient)
     .Sample({{.shape = {2, 2, 2}, .values = {4, 1, 2, 3, 2, -1, 1, 5}}})
-    .Doc("The determinants of matrices.")
+    .Doc("Computes the determinants of matrices.")
     .Family("linalg");
 
 SLUICE_OP(LogMatrixDeterminant)
@@ -164,8 +164,8 @@ SLUICE_OP(LogMatrixDeterminant)
     .Grad(LogDeterminantGradient)
     .Sample({{.shape = {2, 2, 2}, .values = {4, 1, 2, 3, 2, -1, 1, 5}}})
     .Doc(
-        "The signs of determinants and the logarithms of their absolute "
-        "values.")
+        "Computes the signs of determinants and the logarithms of their "
+        "absolute values.")
     .Family("linalg");
 
 // ---- Systems ----------------------------------------------------------------
@@ -215,7 +215,7 @@ Status SolveShape(ShapeContext& c) {
   return OkStatus();
 }
 
-// Of x with op(a) x = b: b's gradient solves the adjoint system.
+// For x with op(a) x = b: the gradient of b solves the adjoint system.
 void SystemGradient(Output x, Output db, bool adjoint, Output* da) {
   *da = grad::Neg(adjoint ? Product(x, db, false, true)
                           : Product(db, x, false, true));
@@ -246,7 +246,9 @@ SLUICE_OP(MatrixSolve)
              {.shape = {2, 2, 3}}})
     .Sample({{.shape = {2, 2}, .values = {4, 1, 2, 3}}, {.shape = {2, 1}}},
             {{"adjoint", true}})
-    .Doc("Solves systems of linear equations, or those of the adjoints.")
+    .Doc(
+        "Solves systems of linear equations, or those of the adjoint "
+        "matrices.")
     .Family("linalg");
 
 // ---- Triangular systems -----------------------------------------------------
@@ -289,7 +291,7 @@ class TriangularSolveKernel {
   }
 
  private:
-  // Which of an input's matrices is repeated as the i-th of the result.
+  // The matrix of an input that is broadcast to matrix i of the result.
   static int64_t IndexIn(const Dims& own, const PartialShape& all, int64_t i) {
     int64_t index = 0, step = 1;
     for (int d = all.rank(), k = static_cast<int>(own.size()); k-- > 0;) {
@@ -349,11 +351,11 @@ SLUICE_OP(MatrixTriangularSolve)
     .Sample({{.shape = {2, 2}, .values = {4, 1, 2, 3}}, {.shape = {2, 2, 3}}},
             {{"lower", false}, {"adjoint", true}})
     .Doc(
-        "Solves systems with upper or lower triangular matrices, or those of "
-        "their adjoints; batches broadcast.")
+        "Solves systems with upper or lower triangular matrices, or their "
+        "adjoints; batches broadcast.")
     .Family("linalg");
 
-// ---- Three diagonals --------------------------------------------------------
+// ---- Tridiagonal systems ----------------------------------------------------
 
 template <typename T>
 class TridiagonalSolveKernel {
@@ -379,7 +381,7 @@ class TridiagonalSolveKernel {
     const T *a = ctx.input(0).raw<T>(), *rhs = ctx.input(1).raw<T>();
     T* out = ctx.output(0).raw<T>();
     const int64_t n = d.columns;
-    // (As TensorFlow does: a matrix that is not invertible is no error.)
+    // (As in TensorFlow, a singular matrix is not an error.)
     return ForEachMatrix(
         d.count, 8.0 * static_cast<double>(b.size()), "", [&](int64_t i) {
           const T* upper = a + i * 3 * n;
@@ -414,7 +416,7 @@ Status TridiagonalSolveShape(ShapeContext& c) {
   return OkStatus();
 }
 
-// A row of zeros before or after those of x, which loses one at the other end.
+// Shifts the rows of x by one, filling with a row of zeros.
 Output ShiftRows(Output x, bool down) {
   const Output zeros = grad::ZerosLike(Rows(x, 0, 1));
   return down ? Concat({zeros, Rows(x, 0, -1)}, -2)
@@ -429,7 +431,7 @@ Output ShiftColumns(Output x, bool right) {
 
 Status TridiagonalSolveGradient(GradContext& c) {
   const Output d = c.input(0), x = c.output(0);
-  // The adjoint's upper diagonal is the lower one, a place to the left.
+  // The adjoint's upper diagonal is the lower one, shifted left by one.
   const Output adjoint =
       Concat({ShiftColumns(Rows(d, 2, 3), false), Rows(d, 1, 2),
               ShiftColumns(Rows(d, 0, 1), true)},
@@ -438,7 +440,7 @@ Status TridiagonalSolveGradient(GradContext& c) {
       Build("TridiagonalSolve", {grad::Conj(adjoint), c.dy[0]},
             {{"partial_pivoting", c.op->AttrOr<bool>("partial_pivoting", true)},
              {"perturb_singular", c.op->BoolAttr("perturb_singular")}});
-  // Of the gradient -db x^H only three diagonals.
+  // Only three diagonals of the gradient -db x^H are needed.
   const auto diagonal = [&](Output with) {
     return grad::ExpandDims(
         grad::SumAxes(grad::Mul(db, grad::Conj(with)), {-1}), -2);
@@ -467,8 +469,8 @@ SLUICE_OP(TridiagonalSolve)
              {.shape = {1, 2, 1}}},
             {{"partial_pivoting", false}})
     .Doc(
-        "Solves systems whose matrices have three diagonals: the upper, the "
-        "main and the lower one as rows.")
+        "Solves tridiagonal systems, whose upper, main and lower diagonals "
+        "are given as rows.")
     .Family("linalg");
 
 }  // namespace

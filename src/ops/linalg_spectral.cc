@@ -59,8 +59,8 @@ Status SelfAdjointEigShape(ShapeContext& c) {
   return OkStatus();
 }
 
-// da = v (de + F * (v^H dv)) v^H with F = 1 / (e_j - e_i): of what is not read,
-// the upper triangle, the lower one takes the part.
+// da = v (de + F * (v^H dv)) v^H with F = 1 / (e_j - e_i); the part of the
+// upper triangle, which is not read, is added to the lower one.
 Status SelfAdjointEigGradient(GradContext& c) {
   const bool vectors = c.op->AttrOr<bool>("compute_v", true);
   const Output e = c.output(0), de = c.DyOrZeros(0);
@@ -93,8 +93,8 @@ SLUICE_OP(SelfAdjointEigV2)
     .Sample({{.shape = {3, 3}, .values = {4, 9, 9, 1, 3, 9, 2, -1, 1}}})
     .Sample({{.shape = {2, 2}, .values = {4, 9, 1, 3}}}, {{"compute_v", false}})
     .Doc(
-        "The eigenvalues, rising, and the eigenvectors, columns, of "
-        "self-adjoint matrices of which the lower triangle is read.")
+        "The eigenvalues, in ascending order, and the eigenvectors (as "
+        "columns) of self-adjoint matrices. Reads only the lower triangle.")
     .Family("linalg");
 
 // ---- Singular values --------------------------------------------------------
@@ -111,7 +111,7 @@ class SvdKernel {
     const int64_t of_u = full_ ? m.rows : least;
     const int64_t of_v = full_ ? m.columns : least;
     SLUICE_ASSIGN_OR_RETURN(const Shape s_shape, m.BatchOf({least}));
-    Shape u_shape, v_shape;  // What is not asked for is a zero.
+    Shape u_shape, v_shape;  // Scalars of zero if not requested.
     if (vectors_) {
       SLUICE_ASSIGN_OR_RETURN(u_shape, m.BatchOf({m.rows, of_u}));
       SLUICE_ASSIGN_OR_RETURN(v_shape, m.BatchOf({m.columns, of_v}));
@@ -130,7 +130,7 @@ class SvdKernel {
       std::vector<RealOf<T>> values(static_cast<size_t>(least));
       if (!Svd(a + i * m.size(), m.rows, m.columns, full_, values.data(), ui,
                vi)) {
-        // (As TensorFlow does: no error.)
+        // (As in TensorFlow, this is not an error.)
         constexpr auto kNan = std::numeric_limits<RealOf<T>>::quiet_NaN();
         std::fill(values.begin(), values.end(), kNan);
         if (vectors_) {
@@ -185,7 +185,7 @@ Output WideSvdGradient(const SvdParts& p) {
       grad::Add(Product(twice(grad::Mul(f, Product(p.u, p.du, true))), s),
                 Product(s, twice(grad::Mul(f, v_dv)))));
   if (IsComplex(grad::TypeOf(p.s))) {
-    // Each pair of columns may be turned in the complex plane.
+    // Each pair of columns may be rotated in the complex plane.
     const Output d = Diagonal(v_dv);
     middle = grad::Add(
         middle,
@@ -194,7 +194,7 @@ Output WideSvdGradient(const SvdParts& p) {
   }
   Output da = Product(p.u, Product(middle, v1, false, true));
   if (p.m == p.n) return da;
-  // What moves v out of the span of its first columns.
+  // The part that moves v out of the span of its first columns.
   Output out = grad::Sub(Adjoint(dv1), Product(Adjoint(v_dv), v1, false, true));
   if (p.full) {
     const Output v2 = Columns(p.v, p.m), dv2 = Columns(p.dv, p.m);
@@ -273,8 +273,8 @@ SLUICE_OP(Svd)
     .Sample({{.shape = {3, 2}, .values = {4, 1, 2, 3, 2, -1}}},
             {{"compute_uv", false}})
     .Doc(
-        "The singular values, falling, and the vectors, columns: input = u "
-        "diag(s) v^H.")
+        "The singular value decomposition input = u diag(s) v^H: the singular "
+        "values in descending order, and the singular vectors as columns.")
     .Family("linalg");
 
 // ---- Exponential ------------------------------------------------------------
@@ -298,7 +298,8 @@ struct ExponentialKernel {
   }
 };
 
-// exp [[a^H, dy], [0, a^H]] has da at the upper right (Najfeld and Havel 1995).
+// exp [[a^H, dy], [0, a^H]] has da in its upper right block (Najfeld and Havel
+// 1995).
 Status ExponentialGradient(GradContext& c) {
   const Output a = Adjoint(c.input(0));
   const Output both = Build(
@@ -326,7 +327,7 @@ SLUICE_OP(MatrixExponential)
     .Grad(ExponentialGradient)
     .Sample({{.shape = {2, 2, 2}}})
     .Sample({{.shape = {3, 3}, .low = -6, .high = 6}})
-    .Doc("The exponentials of matrices: the sum of their powers over n!.")
+    .Doc("Computes matrix exponentials.")
     .Family("linalg");
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Ops on matrices and Fourier transforms: what TensorFlow recorded, and
-// gradients that the conformance tests cannot check (they take real numbers).
+// Ops on matrices and Fourier transforms: TensorFlow's recorded results, and
+// gradients that the conformance tests cannot check (they use real numbers).
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -31,11 +31,12 @@ TEST(MatrixDiagShape, FollowsFromTheSizeThatIsNotFed) {
         .shape()
         .ToString();
   };
-  // (The diagonal above the main one has 3 elements: of 3 rows, or 4 columns.)
+  // (The diagonal above the main one has 3 elements: from 3 rows, or 4
+  // columns.)
   EXPECT_EQ(diag(1, fed, Constant(int32_t{9})), "[?,3,9]");
   EXPECT_EQ(diag(1, Constant(int32_t{7}), fed), "[?,7,4]");
   EXPECT_EQ(diag(-1, Constant(int32_t{7}), fed), "[?,7,3]");
-  // The least size tells nothing of the other.
+  // The minimum size does not determine the other one.
   EXPECT_EQ(diag(1, fed, Constant(int32_t{4})), "[?,?,4]");
   EXPECT_EQ(diag(1, Constant(int32_t{3}), fed), "[?,3,?]");
   EXPECT_EQ(diag(1, Constant(int32_t{-1}), fed), "[?,?,?]");
@@ -84,14 +85,14 @@ std::vector<complex128> WidenTensor(const Tensor& t) {
   return out;
 }
 
-// Not a number, infinite and signed, or a number near, as parts go.
+// Compares one part: NaN, a signed infinity, or a number within the tolerance.
 bool NearPart(double want, double got, double tolerance) {
   if (std::isnan(want) || std::isnan(got))
     return std::isnan(want) && std::isnan(got);
   return want == got || std::abs(want - got) <= tolerance;
 }
 
-// Equal to within a part of the largest element.
+// Equal within a fraction of the largest element.
 bool NearTensor(const Tensor& want, const Tensor& got) {
   if (want.dtype() != got.dtype() || !(want.shape() == got.shape()))
     return false;
@@ -112,10 +113,10 @@ bool NearTensor(const Tensor& want, const Tensor& got) {
   return true;
 }
 
-// u and v of Svd, all dimensions of one matrix, to within what is anyone's
-// choice: a phase of each pair of columns, the same in both (of complex ones,
-// and of sizes that TensorFlow solves by another method), and columns beyond
-// the singular values.
+// u and v of Svd, with all dimensions of one matrix, up to the freedom of
+// choice: a phase of each pair of columns, the same in both (for complex ones,
+// and for sizes that TensorFlow solves by another method), and the columns
+// beyond the singular values.
 bool NearVectors(const std::vector<Tensor>& want,
                  const std::vector<Tensor>& got) {
   const int64_t least = want[0].num_elements();
@@ -163,7 +164,8 @@ TEST(LinalgOps, AreTensorFlows) {
                        c.outputs[0].num_elements() >= 16) &&
                       NearVectors(c.outputs, *got);
     for (size_t i = 0; i < (free ? 1 : got->size()); ++i)
-      // (What was not asked for is a scalar, of no value in TensorFlow.)
+      // (An output that was not requested is a scalar, without a value in
+      // TensorFlow.)
       EXPECT_TRUE(NearTensor(c.outputs[i], (*got)[i]) ||
                   (i > 0 && (*got)[i].rank() == 0 && c.outputs[i].rank() == 0))
           << where << ": output " << i << ": expected "
@@ -199,15 +201,15 @@ Tensor DrawTensor(DType type, const Shape& shape, std::mt19937* rng) {
   return t;
 }
 
-// What is checked, of an op whose input 0 varies (and 1 where that is not an
+// A gradient check for an op whose input 0 varies (and input 1 unless it is an
 // integer).
 struct GradientCase {
   std::string op;
   std::vector<Tensor> inputs;
   AttrMap attrs = {};
-  bool self_adjoint = false;  // Input 0 is moved with its mirror image.
+  bool self_adjoint = false;  // Input 0 varies with its mirror image.
   bool known_shapes = true;
-  int output = -1;  // The only one that counts.
+  int output = -1;  // The only output in the loss; -1: all.
 };
 
 // L = Re(sum conj(w) y), so that dL = Re(sum conj(gradient) dx): each real and
@@ -296,7 +298,7 @@ void CheckLinalgGradient(const GradientCase& c) {
   }
 }
 
-// Draws square matrices of good condition.
+// Draws well-conditioned square matrices.
 Tensor DrawRegular(DType type, const Shape& shape, std::mt19937* rng) {
   Tensor t = DrawTensor(type, shape, rng);
   const int64_t n = shape.dim(shape.rank() - 1);
@@ -381,7 +383,8 @@ TEST(LinalgGradients, OfComplexMatricesAgreeWithDifferences) {
       {.op = "Qr", .inputs = {DrawTensor(t, Shape({4, 2}), &rng)}});
   CheckLinalgGradient(
       {.op = "Qr", .inputs = {DrawTensor(t, Shape({2, 4}), &rng)}});
-  // (Singular vectors may be turned in the complex plane, singular values not.)
+  // (Singular vectors may be rotated in the complex plane, singular values
+  // not.)
   CheckLinalgGradient({.op = "Svd",
                        .inputs = {DrawTensor(t, Shape({2, 3, 4}), &rng)},
                        .output = 0});
@@ -451,7 +454,7 @@ TEST(LinalgGradients, OfFourierTransformsAgreeWithDifferences) {
       CheckLinalgGradient({.op = op,
                            .inputs = {DrawTensor(z, Shape({2, 3, 4}), &rng)},
                            .known_shapes = known});
-    // Lines that are read whole and such that are not, of even and odd length.
+    // Lines that are read fully and partially, of even and odd length.
     for (int32_t n : {1, 2, 5, 6}) {
       CheckLinalgGradient(
           {.op = "RFFT",

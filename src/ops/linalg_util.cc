@@ -54,7 +54,7 @@ Result<Matrices> RightSidesOf(KernelContext& ctx, int i, const Matrices& a) {
 
 int64_t FirstFailure(int64_t count, double work,
                      absl::FunctionRef<bool(int64_t)> each) {
-  // (Ten microseconds of work are worth another thread.)
+  // (Ten microseconds of work justify another thread.)
   const auto grain = static_cast<int64_t>(
       std::clamp(16384.0 / std::max(work, 1.0), 1.0, 16384.0));
   std::atomic<int64_t> failed = count;
@@ -174,7 +174,7 @@ Output Columns(Output x, int from, int to) { return Span(x, from, to, 0); }
 Output Rows(Output x, int from, int to) { return Span(x, from, to, 1); }
 
 Output SafeInverse(Output x) {
-  // (Of squares that vanish next to the constant nothing is left.)
+  // (Squares that are negligible compared with the constant have no effect.)
   return grad::Div(x, grad::Add(grad::Square(x), grad::Number(x, 1e-20)));
 }
 

@@ -1,5 +1,5 @@
-// What the ops on matrices share: tensors seen as batches of matrices, shape
-// functions of these, and the nodes that their gradients build.
+// Shared by the matrix ops: tensors viewed as batches of matrices, their shape
+// functions, and the nodes that their gradients build.
 #ifndef SLUICE_OPS_LINALG_UTIL_H_
 #define SLUICE_OPS_LINALG_UTIL_H_
 
@@ -16,13 +16,13 @@
 
 namespace sluice::linalg {
 
-// TensorFlow's. `half` has a kernel on CPUs for two ops, there and here.
+// TensorFlow's list. `half` has a CPU kernel for two ops, there and here.
 inline constexpr char kMatrixTypes[] =
     "T: {double, float, half, complex64, complex128}";
 
 // ---- Kernels ----------------------------------------------------------------
 
-// A tensor as matrices: the last two dimensions. A value.
+// A tensor viewed as matrices: the last two dimensions. A value type.
 struct Matrices {
   Dims batch;
   int64_t count = 1;  // How many.
@@ -30,17 +30,18 @@ struct Matrices {
 
   int64_t size() const { return rows * columns; }
   int64_t least() const { return std::min(rows, columns); }
-  // The shape of a batch of results with these dimensions.
+  // The shape of a batch of results with these matrix dimensions.
   Result<Shape> BatchOf(std::initializer_list<int64_t> dims) const;
 };
 // Input i; `what` names it in messages.
 Result<Matrices> MatricesOf(KernelContext& ctx, int i, const char* what);
 Result<Matrices> SquareMatricesOf(KernelContext& ctx, int i, const char* what);
-// The right sides of systems: as many as there are matrices `a`, as high.
+// The right-hand sides of systems: one per matrix in `a`, with the same number
+// of rows.
 Result<Matrices> RightSidesOf(KernelContext& ctx, int i, const Matrices& a);
 
-// Calls each(i) for i in [0, count), `work` multiplications each, on the
-// kernel's threads. The lowest i for which it gave false; -1: none.
+// Calls each(i) for i in [0, count), with `work` multiplications each, on the
+// kernel's threads. Returns the lowest i for which it returned false; -1: none.
 int64_t FirstFailure(int64_t count, double work,
                      absl::FunctionRef<bool(int64_t)> each);
 // The same, with an error that begins with `what` ("input: expected this").
@@ -49,7 +50,7 @@ Status ForEachMatrix(int64_t count, double work, const char* what,
 inline constexpr char kNotInvertible[] =
     "Input is not invertible: expected pivots other than zero";
 
-// Elements of a matrix of half, to be computed with.
+// The elements of a half matrix, converted for computing.
 inline std::vector<float> Widened(const half* a, int64_t n) {
   return std::vector<float>(a, a + n);
 }
@@ -59,28 +60,28 @@ inline void Narrow(const std::vector<float>& from, half* to) {
 
 // ---- Shapes -----------------------------------------------------------------
 
-// Input i with rank at least 2, of which the last two dimensions agree.
+// Input i with rank at least 2 whose last two dimensions are equal.
 Result<PartialShape> SquareInput(ShapeContext& c, int i);
 // All dimensions but the last two. REQUIRES: a known rank.
 PartialShape BatchOf(const PartialShape& s);
-// Output 0: square matrices, as input 0.
+// Output 0: square matrices of the shape of input 0.
 Status SquareShape(ShapeContext& c);
 
 // ---- Gradients --------------------------------------------------------------
 
-// Batches of products; each factor may be taken as its adjoint.
+// Batched matrix products; each factor may be replaced by its adjoint.
 Output Product(Output a, Output b, bool adjoint_a = false,
                bool adjoint_b = false);
 // The last two dimensions exchanged, elements conjugated.
 Output Adjoint(Output x);
-Output Diagonal(Output x);  // Of matrices.
+Output Diagonal(Output x);  // For matrices.
 Output DiagonalMatrix(Output d);
 Output WithDiagonal(Output x, Output d);
 // Zero below or above the diagonal.
 Output UpperTriangle(Output x);
 Output LowerTriangle(Output x);
-// Elements [from, to) of the last dimension, or the last but one; a negative
-// number counts from the end.
+// Elements [from, to) of the last dimension, or of the second to last; negative
+// numbers count from the end.
 inline constexpr int kToEnd = INT32_MAX;
 Output Columns(Output x, int from, int to = kToEnd);
 Output Rows(Output x, int from, int to = kToEnd);
@@ -89,8 +90,8 @@ Output Concat(std::vector<Output> parts, int axis);
 Output SafeInverse(Output x);
 // 1 / (v_j - v_i) at (i, j), 0 on the diagonal and where they are equal.
 Output InverseDifferences(Output v);
-// The sum of `dx`, of the batch dimensions of two broadcast inputs, over those
-// along which x was repeated.
+// Sums `dx` over the batch dimensions along which x was repeated by
+// broadcasting with `other`.
 Output SumRepeated(Output dx, Output x, Output other);
 
 }  // namespace sluice::linalg

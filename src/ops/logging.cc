@@ -1,4 +1,4 @@
-// Ops that tell the user something: assertions, printing, the time.
+// Ops that report to the user: assertions, printing, the time.
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -46,8 +46,8 @@ void AppendNested(const Tensor& t, int64_t* left, bool inner,
   }
 }
 
-// As TensorFlow writes them: "[1 2][3 4]...", at most `most` elements (all if
-// it is negative).
+// In TensorFlow's format: "[1 2][3 4]...", at most `most` elements (all if it
+// is negative).
 std::string Text(const Tensor& t, int64_t most) {
   std::string out;
   const int64_t n = t.num_elements();
@@ -202,9 +202,9 @@ SLUICE_OP(Assert)
     .Family("control_flow")
     .Shape(AssertShape)
     .Kernel(MakeAssert)
-    .NoGradient("has no outputs")
+    .NoGradient("it has no outputs")
     .Doc(
-        "Ends the step with an error that shows the data, if the condition is "
+        "Fails the step with an error that shows the data if the condition is "
         "false.");
 
 SLUICE_OP(Print)
@@ -223,7 +223,7 @@ SLUICE_OP(Print)
     .Grad(PrintGrad)
     .Sample({{.shape = {2, 2}, .dtype = DType::kFloat}},
             {{"first_n", 0}, {"U", AttrValue::Types{}}})
-    .Doc("Passes its input on and writes the data to the log.");
+    .Doc("Returns its input and writes the data to the log.");
 
 SLUICE_OP(PrintV2)
     .Input("input: string")
@@ -234,7 +234,7 @@ SLUICE_OP(PrintV2)
     .ReachesHost(PrintV2Reach)
     .Shape(PrintV2Shape)
     .Kernel(CpuState<PrintV2Kernel>())
-    .NoGradient("has no outputs")
+    .NoGradient("it has no outputs")
     .Doc("Writes a string to the log.");
 
 SLUICE_OP(Timestamp)
@@ -243,8 +243,8 @@ SLUICE_OP(Timestamp)
     .Family("control_flow")
     .Shape(ScalarShape)
     .Kernel(Cpu(RunTimestamp))
-    .NoGradient("has no inputs")
-    .Doc("The time in seconds since 1970.");
+    .NoGradient("it has no inputs")
+    .Doc("Returns the time in seconds since 1970.");
 
 }  // namespace
 }  // namespace sluice

@@ -120,7 +120,7 @@ SLUICE_OP(AddN)
     .Grad(AddNGrad)
     .Sample({{.shape = {2, 3}}, {.shape = {2, 3}}, {.shape = {2, 3}}},
             {{"N", 3}})
-    .Doc("The elementwise sum of arrays of one shape.");
+    .Doc("Adds tensors of the same shape elementwise.");
 
 SLUICE_OP(AccumulateNV2)
     .Input("inputs: N * T")
@@ -138,7 +138,7 @@ SLUICE_OP(AccumulateNV2)
     .Grad(AddNGrad)
     .Sample({{.shape = {2, 3}}, {.shape = {2, 3}}},
             {{"N", 2}, {"shape", PartialShape({2, 3})}})
-    .Doc("The elementwise sum of arrays whose shape is declared.");
+    .Doc("Adds tensors of a declared shape elementwise.");
 
 // ---- L2Loss -----------------------------------------------------------------
 
@@ -188,7 +188,7 @@ SLUICE_OP(L2Loss)
     .Kernel(Cpu(RunL2Loss, /*expensive=*/true))
     .Grad(L2LossGrad)
     .Sample({{.shape = {2, 3}}})
-    .Doc("Half the sum of the squares of all elements.");
+    .Doc("Returns half the sum of the squares of all elements.");
 
 }  // namespace
 }  // namespace sluice

@@ -1,4 +1,4 @@
-// Where the greatest and least elements are: ArgMax, TopK and their kin.
+// Positions of extreme elements: ArgMax, TopK and related ops.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -113,12 +113,13 @@ const OpRegistrar kArgs[] = {
         "The index of the first greatest element along a dimension."),
     Arg("ArgMin", "Tidx: {int32, int64} = DT_INT32",
         "output_type: {int32, int64} = DT_INT64", RunArg<simd::ArgMin>,
-        "The index of the first least element along a dimension."),
+        "The index of the first smallest element along a dimension."),
 };
 
 // ---- TopK -------------------------------------------------------------------
 
-// Results that need not be sorted come in TensorFlow's order, that of a heap.
+// Results that need not be sorted are in TensorFlow's order, which is that of a
+// heap.
 template <typename T>
 class TopK {
  public:
@@ -160,7 +161,7 @@ class TopK {
   }
 
  private:
-  // Of equal elements the lower index comes first; NaN comes before numbers.
+  // For equal elements the lower index comes first; NaN comes before numbers.
   void Row(const T* in, int64_t columns, int64_t k, std::vector<int32_t>& order,
            T* values, Tensor& indices, int64_t at) const {
     const auto before = [in](int32_t a, int32_t b) {
@@ -176,14 +177,14 @@ class TopK {
     if (k == columns) {
       std::sort(order.begin(), order.end(), before);
     } else {
-      // A heap of the first k so far, the last of them on top. Few of many
-      // columns get in, so most cost one comparison.
+      // A heap of the first k so far, with the last of them on top. For many
+      // columns most elements are rejected by one comparison.
       std::make_heap(order.begin(), order.end(), before);
       std::pop_heap(order.begin(), order.end(), before);
       order.pop_back();
       auto last = static_cast<ComputeType<T>>(in[order.front()]);
       for (int64_t i = k + 1; i < columns; ++i) {
-        // (An equal one comes behind, and behind NaN come all.)
+        // (An equal element comes after, and every element after NaN.)
         if (static_cast<ComputeType<T>>(in[i]) <= last || last != last)
           continue;
         std::pop_heap(order.begin(), order.end(), before);
@@ -235,8 +236,8 @@ Status TopKShape(ShapeContext& c) {
   return OkStatus();
 }
 
-// dy goes back to where the values came from: rows and indices are flattened
-// into one index each.
+// Moves dy back to the positions of the values: rows and indices are flattened
+// to one index.
 Status TopKGrad(GradContext& c) {
   const Output x = c.input(0), dy = c.dy[0];
   const Output indices = grad::Cast(Output(c.op, 1), DType::kInt64);
@@ -292,7 +293,7 @@ const OpRegistrar kTopKs[] = {
         .Attr("sorted: bool = true")
         .Attr(kRealTypes)
         .Sample({{.shape = {2, 5}}}, {{"k", 2}})
-        .Doc("The k greatest elements of each row, and where they are."),
+        .Doc("Returns the k greatest elements of each row, and their indices."),
     TopKOp<kTopKV2>()
         .Input("input: T")
         .Input("k: Tk")
@@ -303,7 +304,7 @@ const OpRegistrar kTopKs[] = {
         .Attr("Tk: {int16, int32, int64} = DT_INT32")
         .Attr("index_type: {int16, int32, int64} = DT_INT32")
         .Sample({{.shape = {2, 5}}, {.values = {2}}})
-        .Doc("The k greatest elements of each row, and where they are."),
+        .Doc("Returns the k greatest elements of each row, and their indices."),
 };
 
 // ---- InTopK -----------------------------------------------------------------
@@ -370,7 +371,7 @@ SLUICE_OP(InTopK)
     .Family("math")
     .Shape(InTopKShape)
     .Kernel(CpuState<InTopK>())
-    .NoGradient("not differentiable: truth values")
+    .NoGradient("its output is boolean")
     .Sample({{.shape = {3, 4}}, {.shape = {3}, .values = {0, 3, 1}}},
             {{"k", 2}})
     .Doc("Whether each target class is among the k best predictions.");
@@ -384,7 +385,7 @@ SLUICE_OP(InTopKV2)
     .Family("math")
     .Shape(InTopKShape)
     .Kernel(CpuState<InTopK>())
-    .NoGradient("not differentiable: truth values")
+    .NoGradient("its output is boolean")
     .Sample({{.shape = {3, 4}},
              {.shape = {3}, .values = {0, 3, 1}},
              {.values = {2}}})

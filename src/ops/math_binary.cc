@@ -1,4 +1,4 @@
-// Arithmetic of two arrays with broadcasting. Comparisons and bits are in
+// Binary arithmetic with broadcasting. Comparisons and bitwise ops are in
 // math_compare.cc.
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
@@ -25,7 +25,7 @@ constexpr char kAllTypes[] =
     "T: {bfloat16, half, float, double, uint8, int8, uint16, int16, int32, "
     "int64, complex64, complex128, uint32, uint64}";
 constexpr char kIntegerSteps[] =
-    "constant but for jumps: the gradient is zero or none";
+    "piecewise constant: the gradient is zero or undefined";
 
 // z = op(x, y), sampled on equal shapes, on broadcast ones and on scalars; y is
 // drawn from [low, high).
@@ -68,7 +68,7 @@ Status SubGrad(GradContext& c) { return Reduced(c, c.dy[0], Neg(c.dy[0])); }
 
 Status MulGrad(GradContext& c) {
   const Output dz = c.dy[0];
-  if (c.input(0).SameAs(c.input(1))) {  // Two equal halves.
+  if (c.input(0).SameAs(c.input(1))) {  // Two equal summands.
     const Output half = Mul(dz, Conj(c.input(0)));
     c.grads[0] = Mul(half, grad::Number(half, 2));
     return OkStatus();
@@ -82,7 +82,7 @@ Status MulNoNanGrad(GradContext& c) {
                  Build("MulNoNan", {c.input(0), dz}));
 }
 
-// For each of the ops that divide: the gradient divides by the same op.
+// For each of the division ops: the gradient divides by the same op.
 template <const char* Op>
 Status DivideGrad(GradContext& c) {
   const Output x = Conj(c.input(0)), y = Conj(c.input(1)), dz = c.dy[0];
@@ -108,8 +108,8 @@ Status PowGrad(GradContext& c) {
   const Output z = Conj(c.output(0)), dz = c.dy[0];
   const Output dx = Mul(Mul(dz, y), Build("Pow", {x, Sub(y, Number(y, 1))}));
   if (!x.valid()) return OkStatus();
-  // 0 stands for the real log(x) at x = 0 (where 0^y does not change with y)
-  // and below (where it does not exist).
+  // 0 replaces the real log(x) at x = 0 (where 0^y is constant in y) and below
+  // (where it is undefined).
   const char* mask = IsComplex(grad::TypeOf(x)) ? "NotEqual" : "Greater";
   const Output has_log = Build(mask, {x, Number(x, 0)});
   const Output safe_x = Select(has_log, x, grad::OnesLike(x));
@@ -118,7 +118,7 @@ Status PowGrad(GradContext& c) {
   return Reduced(c, dx, Mul(Mul(dz, z), log_x));
 }
 
-// x where `op` says so (ties go to x), else y.
+// x where `op` is true (ties go to x), else y.
 Status ExtremeGrad(GradContext& c, const char* op) {
   const Output dz = c.dy[0];
   const Output takes_x = Build(op, {c.input(0), c.input(1)});
@@ -166,7 +166,7 @@ Status NextAfterGrad(GradContext& c) {
 
 // ---- Strings ----------------------------------------------------------------
 
-// Add alone also joins strings.
+// Only Add also concatenates strings.
 Status RunAddStrings(KernelContext& ctx) {
   const Tensor a = ctx.input(0), b = ctx.input(1);
   simd::Broadcast<2> plan;
@@ -199,7 +199,7 @@ Status MakeAdd(const Node& n, Kernel* k) {
   return OkStatus();
 }
 
-// RealDiv has kernels for the types that have fractions, as in TensorFlow.
+// RealDiv has kernels for types with fractions, as in TensorFlow.
 Status MakeRealDiv(const Node& n, Kernel* k) {
   if (IsInteger(n.input_type(0))) return NoKernelFor(n, n.input_type(0));
   return MakeBinary(BinaryOp::kDiv)(n, k);
@@ -220,7 +220,7 @@ SLUICE_OP(Add)
     .Grad(AddGrad)
     .Sample({{.shape = {2, 3}}, {.shape = {2, 3}}})
     .Sample({{.shape = {2, 1}}, {.shape = {3}}})
-    .Doc("x + y with broadcasting; joins strings.");
+    .Doc("x + y with broadcasting; concatenates strings.");
 
 const OpRegistrar kSums[] = {
     Binary("AddV2",
@@ -249,7 +249,7 @@ const OpRegistrar kProducts[] = {
         .Doc("x * y with broadcasting."),
     Binary("MulNoNan", kFloatOrComplexTypes, BinaryOp::kMulNoNan)
         .Grad(MulNoNanGrad)
-        .Doc("x * y, and 0 where y is 0 whatever x is."),
+        .Doc("x * y, and 0 where y is 0 for any x."),
     Binary("Pow",
            "T: {bfloat16, float, half, double, int8, int16, int32, int64, "
            "complex64, complex128}",
@@ -261,11 +261,11 @@ const OpRegistrar kProducts[] = {
 const OpRegistrar kQuotients[] = {
     Binary("Div", kAllTypes, BinaryOp::kDiv, 0.5, 3)
         .Grad(DivideGrad<kDivOp>)
-        .Doc("x / y with broadcasting; integers are rounded towards zero."),
+        .Doc("x / y with broadcasting; integer division rounds towards zero."),
     Binary("RealDiv", kAllTypes, BinaryOp::kDiv, 0.5, 3)
         .Kernel(MakeRealDiv)
         .Grad(DivideGrad<kRealDivOp>)
-        .Doc("x / y of real or complex numbers with broadcasting."),
+        .Doc("x / y for real or complex numbers, with broadcasting."),
     Binary("DivNoNan",
            "T: {half, float, bfloat16, double, complex64, complex128}",
            BinaryOp::kDivNoNan, 0.5, 3)
@@ -293,7 +293,7 @@ const OpRegistrar kRemainders[] = {
     Binary("Mod", "T: {int32, int64, half, half, bfloat16, float, double}",
            BinaryOp::kTruncateMod, 0.5, 3)
         .Grad(TruncateModGrad)
-        .Doc("The remainder with the sign of x, as of C's fmod."),
+        .Doc("The remainder with the sign of x, like fmod in C."),
 };
 
 const OpRegistrar kExtremes[] = {

@@ -66,15 +66,17 @@ SLUICE_OP(Bucketize)
     .Family("math")
     .Shape(UnchangedShape)
     .Kernel(CpuStateFor<Bucketize, int32_t, int64_t, float, double>("T"))
-    .NoGradient("bucket numbers are not differentiable")
+    .NoGradient("bucket numbers are integers")
     .Sample({{.shape = {6}, .low = -5, .high = 15}},
             {{"boundaries", AttrValue::Floats{0, 10}}})
-    .Doc("The number of boundaries that are not above each element.");
+    .Doc(
+        "Returns for each element the number of boundaries that are less than "
+        "or equal to it.");
 
 // ---- DenseBincount ----------------------------------------------------------
 
-// Adds 1, or the weight, to the bin of each value; values beyond the last bin
-// are left out. Of a matrix each row is counted by itself.
+// Adds 1, or the weight, to the bin of each value; ignores values beyond the
+// last bin. Each row of a matrix is counted separately.
 template <typename T>
 class DenseBincount {
  public:
@@ -150,7 +152,8 @@ SLUICE_OP(DenseBincount)
              {.values = {4}},
              {.shape = {0}, .dtype = DType::kFloat}})
     .Doc(
-        "How often each value occurs in a vector, or in each row of a matrix.");
+        "Counts the occurrences of each value in a vector, or in each row of "
+        "a matrix.");
 
 // ---- HistogramFixedWidth ----------------------------------------------------
 
@@ -178,7 +181,7 @@ struct Histogram {
     for (int64_t i = 0; i < values.num_elements(); ++i) {
       const double v = static_cast<double>(values.raw<T>()[i]);
       double bin = std::floor((v - low) / step);
-      if (std::isnan(bin)) continue;  // A value, or a range without end.
+      if (std::isnan(bin)) continue;  // NaN, or an infinite range.
       bin = std::min(std::max(bin, 0.0), static_cast<double>(bins - 1));
       const auto at = static_cast<int64_t>(bin);
       if (type == DType::kInt32)
@@ -216,7 +219,9 @@ SLUICE_OP(HistogramFixedWidth)
     .Sample({{.shape = {6}, .low = -1, .high = 6, .dtype = DType::kFloat},
              {.shape = {2}, .values = {0, 5}, .dtype = DType::kFloat},
              {.values = {5}}})
-    .Doc("Counts of values in bins of equal width; the ends take the rest.");
+    .Doc(
+        "Counts values in bins of equal width; values outside the range count "
+        "in the first or last bin.");
 
 // ---- NthElement -------------------------------------------------------------
 
@@ -288,7 +293,9 @@ SLUICE_OP(NthElement)
                         uint64_t>("T", /*expensive=*/true))
     .Grad(NthElementGrad)
     .Sample({{.shape = {2, 5}}, {.values = {1}}})
-    .Doc("The n-th smallest (or largest) element of each row, from 0.");
+    .Doc(
+        "Returns the n-th smallest (or largest) element of each row, counting "
+        "from 0.");
 
 // ---- Cross ------------------------------------------------------------------
 
@@ -343,7 +350,9 @@ SLUICE_OP(Cross)
                         uint64_t>("T"))
     .Grad(CrossGrad)
     .Sample({{.shape = {2, 3}}, {.shape = {2, 3}}})
-    .Doc("The cross product of the vectors of three along the last dimension.");
+    .Doc(
+        "The cross product of three-element vectors along the last "
+        "dimension.");
 
 }  // namespace
 }  // namespace sluice

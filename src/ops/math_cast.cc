@@ -101,7 +101,7 @@ SLUICE_OP(Cast)
             {{"DstT", DType::kInt32}})
     .Sample({{.shape = {2, 3}, .low = -3, .high = 3, .dtype = DType::kFloat}},
             {{"DstT", DType::kDouble}})
-    .Doc("The elements converted to another type.");
+    .Doc("Converts the elements to another type.");
 
 }  // namespace
 }  // namespace sluice

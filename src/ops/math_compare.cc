@@ -1,4 +1,4 @@
-// Comparisons, logic and bits of two arrays with broadcasting; ClipByValue.
+// Comparisons, logic and bitwise ops with broadcasting; ClipByValue.
 #include <cmath>
 #include <memory>
 
@@ -16,7 +16,7 @@ using grad::Select;
 using grad::SumToShape;
 using simd::BinaryOp;
 
-constexpr char kTruth[] = "not differentiable: truth values";
+constexpr char kTruth[] = "its output is boolean";
 
 OpDefBuilder Comparison(const char* name, BinaryOp op, const char* doc) {
   OpDefBuilder b(name);
@@ -43,8 +43,8 @@ const OpRegistrar kComparisons[] = {
                "x >= y with broadcasting."),
 };
 
-// The broadcast shape; unknown where the shapes may turn out not to broadcast
-// and that is no error.
+// The broadcast shape; unknown if the shapes may turn out not to broadcast and
+// that is not an error.
 Status EqualityShape(ShapeContext& c) {
   if (c.node().AttrOr<bool>("incompatible_shape_error", true))
     return BroadcastBinaryShape(c);
@@ -103,12 +103,13 @@ struct ApproximateEqual {
     return OkStatus();
   }
 
-  // (Of the most negative integer and a positive one it has no sign bit left.)
+  // (The difference of the most negative integer and a positive one does not
+  // fit the signed type.)
   static uint64_t Distance(T a, T b) {
     return a > b ? static_cast<uint64_t>(a) - static_cast<uint64_t>(b)
                  : static_cast<uint64_t>(b) - static_cast<uint64_t>(a);
   }
-  // The tolerance as an integer: towards zero, and none where it is no number.
+  // The tolerance as an integer: rounded towards zero, and zero for NaN.
   static uint64_t WholeTolerance(float tolerance) {
     if (!(tolerance >= 1)) return 0;
     return tolerance < 1.8e19f ? static_cast<uint64_t>(tolerance) : UINT64_MAX;
@@ -175,8 +176,8 @@ OpDefBuilder Logical(const char* name, BinaryOp op, const char* doc) {
 }
 
 const OpRegistrar kLogic[] = {
-    Logical("LogicalAnd", BinaryOp::kLogicalAnd, "True where both are."),
-    Logical("LogicalOr", BinaryOp::kLogicalOr, "True where either is."),
+    Logical("LogicalAnd", BinaryOp::kLogicalAnd, "True where both are true."),
+    Logical("LogicalOr", BinaryOp::kLogicalOr, "True where either is true."),
 };
 
 OpDefBuilder Bitwise(const char* name, BinaryOp op, double high,
@@ -189,7 +190,7 @@ OpDefBuilder Bitwise(const char* name, BinaryOp op, double high,
       .Family("math")
       .Shape(BroadcastBinaryShape)
       .Kernel(MakeBinary(op))
-      .NoGradient("integers")
+      .NoGradient("its outputs are integers")
       .Sample({{.shape = {2, 3}, .low = 0, .high = 100},
                {.shape = {2, 3}, .low = 0, .high = high}})
       .Sample({{.shape = {2, 1}, .low = 0, .high = 100},
@@ -265,7 +266,7 @@ SLUICE_OP(ClipByValue)
     .Sample({{.shape = {2, 3}, .low = -2, .high = 2},
              {.values = {-0.5}},
              {.values = {0.5}}})
-    .Doc("t with its elements clamped between two bounds.");
+    .Doc("Clips the elements of t to the range between two bounds.");
 
 }  // namespace
 }  // namespace sluice

@@ -1,4 +1,4 @@
-// Choosing the instance of a template by the dtype of a node.
+// Dispatch from the dtype of a node to an instance of a template.
 #ifndef SLUICE_OPS_MATH_DISPATCH_H_
 #define SLUICE_OPS_MATH_DISPATCH_H_
 
@@ -7,7 +7,7 @@
 namespace sluice {
 
 // The kernel with state K<T> (see CpuState) for the type in attribute `attr`,
-// one of Ts.
+// which is one of Ts.
 template <template <typename> class K, typename... Ts>
 KernelMaker CpuStateFor(const char* attr, bool expensive = false) {
   return [attr, expensive](const Node& n, Kernel* k) -> Status {
@@ -21,7 +21,7 @@ KernelMaker CpuStateFor(const char* attr, bool expensive = false) {
   };
 }
 
-// Arithmetic on 16-bit floats is done in float: the type to compute in.
+// The type to compute in: float for 16-bit floats, else the type itself.
 template <typename T>
 struct Compute {
   using type = T;

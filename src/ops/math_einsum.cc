@@ -1,4 +1,4 @@
-// Sums of products by Einstein's convention, of one or two arrays.
+// Sums of products in Einstein notation, with one or two operands.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -25,7 +25,7 @@ using Label = int;
 using Labels = std::vector<Label>;
 using Sizes = std::map<Label, int64_t>;
 
-// "ab,bc->ac", as written: labels, with kDots for an ellipsis.
+// "ab,bc->ac", as parsed: labels, with kDots for an ellipsis.
 constexpr Label kDots = 0;
 struct Equation {
   std::vector<Labels> inputs;
@@ -80,7 +80,7 @@ struct Equation {
   }
 };
 
-// The labels of an input of this rank, its ellipsis written out.
+// The labels of an input of this rank, with its ellipsis expanded.
 Result<Labels> Expand(const Labels& labels, int rank) {
   const bool dots =
       std::find(labels.begin(), labels.end(), kDots) != labels.end();
@@ -115,7 +115,8 @@ bool Has(const Labels& labels, Label l) {
   return std::find(labels.begin(), labels.end(), l) != labels.end();
 }
 
-// Notes the size of each label; sizes of 1 in an ellipsis stretch. -1: unknown.
+// Records the size of each label; sizes of 1 in an ellipsis broadcast. -1:
+// unknown.
 Status Measure(const Labels& labels, std::span<const int64_t> dims,
                Sizes* sizes) {
   for (size_t i = 0; i < labels.size(); ++i) {
@@ -184,8 +185,8 @@ class Einsum {
     }
     const Labels output = ExpandOutput(equation_.output, dots);
 
-    // Each input by itself: diagonals taken, labels that nobody else has
-    // summed.
+    // Prepare each input separately: take diagonals, and sum over labels that
+    // no other operand has.
     std::vector<Labelled> parts;
     for (size_t i = 0; i < labels.size(); ++i) {
       Labels wanted = output;
@@ -204,7 +205,8 @@ class Einsum {
   }
 
  private:
-  // `in` as a dense array of distinct labels, without those not in `wanted`.
+  // `in` as a dense array with distinct labels, summed over those not in
+  // `wanted`.
   static Result<Labelled> Prepare(KernelContext& ctx, const Tensor& in,
                                   const Labels& labels, const Labels& wanted) {
     const std::vector<int64_t> strides = DenseStrides(in.shape().dims());
@@ -255,8 +257,8 @@ class Einsum {
     return out;
   }
 
-  // x with its dimensions in the order of `labels`, those it lacks as 1, seen
-  // as an array of shape `shape`.
+  // x with its dimensions in the order of `labels`, with size 1 for missing
+  // ones, viewed as an array of shape `shape`.
   static Result<Tensor> Arrange(KernelContext& ctx, const Labelled& x,
                                 const Labels& labels, const Shape& shape) {
     const std::vector<int64_t> strides = DenseStrides(x.data.shape().dims());
@@ -284,7 +286,7 @@ class Einsum {
       (!Has(b.labels, l) ? rows : Has(output, l) ? batch : inner).push_back(l);
     for (Label l : b.labels)
       if (!Has(a.labels, l)) columns.push_back(l);
-    // An ellipsis' dimensions broadcast: they stay in the batch.
+    // Dimensions of an ellipsis broadcast: they stay in the batch.
     const auto count = [](const Labelled& x, const Labels& labels) {
       int64_t n = 1;
       for (Label l : labels) n *= x.dim(l);
@@ -333,8 +335,8 @@ class Einsum {
     return Labelled{std::move(product), join({&batch, &rows, &columns})};
   }
 
-  // Output 0: x with its dimensions in order, and on the diagonal of labels
-  // that come twice.
+  // Output 0: x with its dimensions in order, written to the diagonal of
+  // repeated labels.
   static Status Deliver(KernelContext& ctx, const Labelled& x,
                         const Labels& output, const Sizes& sizes) {
     std::vector<int64_t> dims;
@@ -403,8 +405,8 @@ std::string Text(const Labels& labels) {
   return out;
 }
 
-// Each label once, an ellipsis first: what was broadcast are then the first
-// dimensions.
+// Each label once, with the ellipsis first: broadcast dimensions are then the
+// leading ones.
 Labels Unique(const Labels& labels) {
   Labels out;
   if (Has(labels, kDots)) out.push_back(kDots);
@@ -413,15 +415,15 @@ Labels Unique(const Labels& labels) {
   return out;
 }
 
-// A vector of the sizes in x (labels `own`) of some of its labels, none of them
-// an ellipsis.
+// A vector of the sizes in x (labels `own`) of some of its labels, excluding
+// ellipses.
 Output SizesOf(Output x, const Labels& own, const Labels& labels) {
   const Output shape = grad::ShapeOf(x);
   const auto dots = std::find(own.begin(), own.end(), kDots);
   std::vector<Output> sizes;
   for (Label l : labels) {
     const auto place = std::find(own.begin(), own.end(), l);
-    // Behind an ellipsis they are counted from the end.
+    // After an ellipsis they are counted from the end.
     const int i =
         static_cast<int>(place - (place < dots ? own.begin() : own.end()));
     sizes.push_back(
@@ -437,9 +439,9 @@ Output EinsumOf(std::vector<Output> inputs, const std::string& equation) {
   return Build("Einsum", std::move(inputs), {{"equation", equation}, {"N", n}});
 }
 
-// The gradient for x (labels `own`): dy times the other input, summed over what
-// x lacks, repeated along what only x had, on the diagonal of labels that x has
-// twice.
+// The gradient for x (labels `own`): dy times the other input, summed over
+// labels that x lacks, repeated along labels that only x has, and placed on the
+// diagonal of labels that occur twice in x.
 Output EinsumGradFor(Output x, Output dy, Output other, const Labels& own,
                      const Labels& output, const Labels* other_labels) {
   const Labels unique = Unique(own);
@@ -449,7 +451,7 @@ Output EinsumGradFor(Output x, Output dy, Output other, const Labels& own,
          ? reachable
          : only_here)
         .push_back(l);
-  // A diagonal of the output is read as one.
+  // A diagonal in the output is read as a diagonal.
   Output d = other_labels == nullptr
                  ? EinsumOf({dy}, Text(output) + "->" + Text(reachable))
                  : EinsumOf({dy, grad::Conj(other)},
@@ -523,7 +525,9 @@ SLUICE_OP(Einsum)
             {{"equation", "i...i->..."}, {"N", 1}})
     .Sample({{.shape = {3, 2, 4}, .dtype = DType::kFloat}},
             {{"equation", "i...j->...j"}, {"N", 1}})
-    .Doc("Sums of products by Einstein's convention.");
+    .Doc(
+        "Sums products of elements according to an equation in Einstein "
+        "notation.");
 
 }  // namespace
 }  // namespace sluice

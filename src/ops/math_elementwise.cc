@@ -15,7 +15,7 @@ using simd::BinaryOp;
 using simd::Operands;
 using simd::UnaryOp;
 
-// What the kernels of one node keep. Immutable.
+// The state of the kernels of one node. Immutable.
 struct UnaryState {
   simd::UnaryKernel kernel;
   DType out;
@@ -23,7 +23,7 @@ struct UnaryState {
 struct BinaryState {
   simd::BinaryKernel kernel;
   DType out;
-  const char* failure;  // What it means that the kernel returned false.
+  const char* failure;  // The reason if the kernel returns false.
 };
 
 absl::Span<const int64_t> SpanOf(const Shape& s) {
@@ -161,9 +161,8 @@ std::optional<BlockForm> BinaryForm(const Node& n, const Kernel& k,
 }
 
 // ---- Scalars of the common types --------------------------------------------
-// In a loop or a chain of scalars the function pointer into simd, the type of
-// the result and its failure are known at compile time: what remains is the
-// arithmetic.
+// In a loop or chain of scalars the function pointer into simd, the result type
+// and the error are known at compile time: only the arithmetic remains.
 
 template <typename T>
 using Wide = std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>,
@@ -324,7 +323,7 @@ Status FillBinary(BinaryOp op, const Node& n, Kernel* k) {
   return OkStatus();
 }
 
-// Whether it is one of RunHot.
+// Whether `f` is one of RunHot.
 template <typename F>
 bool IsHotOf(Status (*run)(KernelContext&)) {
   return run == RunHot<F, float> || run == RunHot<F, double> ||
@@ -347,7 +346,8 @@ void SetFns(RunFns fns, Kernel* k) {
 
 // ---- Equality ---------------------------------------------------------------
 
-// Equality of operands that may not broadcast, or that simd knows nothing of.
+// Equality of operands that may not broadcast, or of types that simd does not
+// support.
 class Equality {
  public:
   static Result<std::shared_ptr<Equality>> Make(BinaryOp op, const Node& n) {
@@ -433,7 +433,7 @@ DType CarrierType(DType t) {
 
 bool LooksBig(const Node& node) {
   constexpr int64_t kManyElements = 8192;
-  constexpr int64_t kGuess = 64;  // For an unknown dimension: a batch.
+  constexpr int64_t kGuess = 64;  // Assumed for an unknown dimension (batch).
   const PartialShape& s = node.output_shape(0);
   if (!s.rank_known()) return false;
   int64_t n = 1;

@@ -1,5 +1,5 @@
-// Kernels of elementwise ops: from a function of kernels/simd to what a
-// declaration hands to .Kernel().
+// Kernels of elementwise ops: wraps functions of kernels/simd as kernel makers
+// for .Kernel() of an op declaration.
 #ifndef SLUICE_OPS_MATH_ELEMENTWISE_H_
 #define SLUICE_OPS_MATH_ELEMENTWISE_H_
 
@@ -14,23 +14,24 @@ namespace sluice {
 // kernel if simd has one for the type of input 0.
 KernelMaker MakeUnary(simd::UnaryOp op);
 
-// Output 0 = op(input 0, input 1) with numpy's broadcasting. Where the op fails
-// on some element (an integer divided by zero) the step fails.
+// Output 0 = op(input 0, input 1) with NumPy broadcasting. If the op fails on
+// an element (such as an integer divided by zero) the step fails.
 KernelMaker MakeBinary(simd::BinaryOp op);
 
-// As MakeBinary for Equal and NotEqual, on every type that can be compared:
-// strings too. With incompatible_shape_error = false, operands whose shapes do
-// not broadcast give the scalar false (NotEqual: true).
+// Like MakeBinary for Equal and NotEqual, on every comparable type including
+// strings. With incompatible_shape_error = false, operands whose shapes do not
+// broadcast give the scalar false (NotEqual: true).
 KernelMaker MakeEquality(simd::BinaryOp op);
 
 // As MakeBinary for operands of equal shapes (gradients of elementwise ops).
 KernelMaker MakeSameShapeBinary(simd::BinaryOp op);
 
-// The integer type whose bits and order a quantised type has; else t itself.
+// The integer type with the same bits and order as a quantised type; else t
+// itself.
 DType CarrierType(DType t);
 
-// True if what is known of the shape of output 0 says that computing each
-// element takes a while.
+// Whether the known shape of output 0 implies that computing all elements takes
+// long.
 bool LooksBig(const Node& node);
 
 Status IncompatibleShapes(const Shape& a, const Shape& b);

@@ -1,5 +1,5 @@
 // Elementwise exponentials, logarithms, trigonometric and hyperbolic functions,
-// the error function and its kin.
+// the error function and related functions.
 #include <cmath>
 #include <numbers>
 
@@ -47,7 +47,7 @@ Status ChainRule(GradContext& c) {
   return OkStatus();
 }
 
-// The gradient of y = f(x) as the op of (conj(y), dy) that fuses it.
+// The gradient of y = f(x) as the fused op of (conj(y), dy).
 Status TanhGradient(GradContext& c) {
   c.grads[0] = Build("TanhGrad", {Conj(c.output(0)), c.dy[0]});
   return OkStatus();
@@ -124,7 +124,7 @@ const OpRegistrar kHyperbolic[] = {
           SigmoidGradient, "1 / (1 + exp(-x)), elementwise."),
 };
 
-// ---- The error function, the gamma function and their kin -------------------
+// ---- The error and gamma functions ------------------------------------------
 
 Output ErfSlope(Output x, Output) {
   return Mul(Call("Exp", Neg(Square(x))),
@@ -151,7 +151,7 @@ const OpRegistrar kSpecial[] = {
     Unary("Erf", kFloatTypes, UnaryOp::kErf, -2, 2, ChainRule<ErfSlope>,
           "The error function, elementwise."),
     Unary("Erfc", kFloatTypes, UnaryOp::kErfc, -2, 2, ChainRule<ErfcSlope>,
-          "1 - erf(x), exact for large x."),
+          "1 - erf(x), accurate for large x."),
     Unary("Erfinv", kFloatTypes, UnaryOp::kErfinv, -0.8, 0.8,
           ChainRule<ErfinvSlope>, "The inverse of the error function."),
     Unary("Ndtri", kFloatTypes, UnaryOp::kNdtri, 0.1, 0.9,

@@ -1,4 +1,4 @@
-// Products of matrices, single and in batches.
+// Matrix products, single and in batches.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -19,7 +19,8 @@ namespace {
 using dnn::Trans;
 using grad::Conj;
 
-// Multiplications below which a product is over before another thread starts.
+// Below this number of multiplications a product finishes before another thread
+// starts.
 constexpr int64_t kCheapProduct = 16384;
 
 Status Mismatch(const std::string& a, const std::string& b) {
@@ -27,7 +28,7 @@ Status Mismatch(const std::string& a, const std::string& b) {
                          a, " and ", b);
 }
 
-// True unless the shapes say that few multiplications are needed.
+// True unless the known shapes imply few multiplications.
 bool MayBeExpensive(const Node& n) {
   const PartialShape& out = n.output_shape(0);
   const PartialShape& a = n.input(0).shape();
@@ -37,7 +38,7 @@ bool MayBeExpensive(const Node& n) {
   return work < 0 || work > kCheapProduct;
 }
 
-// Input i as `t`: itself, or a copy, converted, in `room`.
+// Input i as `t`: the input itself, or a converted copy in `room`.
 Result<const Tensor*> InputAs(KernelContext& ctx, int i, DType t,
                               Tensor* room) {
   const Tensor& x = ctx.input(i);
@@ -60,7 +61,7 @@ Status MatMulShape(ShapeContext& c) {
   return OkStatus();
 }
 
-// How a node multiplies two matrices.
+// The transpositions of the factors of a node.
 struct Transposes {
   explicit Transposes(const Node& n)
       : a(n.BoolAttr("transpose_a")), b(n.BoolAttr("transpose_b")) {}
@@ -113,8 +114,8 @@ Status MakeMatMul(const Node& n, Kernel* k) {
                      complex128>("T", MayBeExpensive(n))(n, k);
 }
 
-// The gradients of z = op(a) * op(b), where op is a transposition that also
-// conjugates or not, in terms of products of the same kind.
+// The gradients of z = op(a) * op(b), where op is a transposition with or
+// without conjugation, in terms of products of the same kind.
 using Product = Output (*)(Output a, Output b, bool ta, bool tb);
 
 void ProductGrad(Product multiply, Output a, Output b, Output dz, bool ta,
@@ -155,9 +156,9 @@ SLUICE_OP(MatMul)
     .Sample({{.shape = {2, 3}}, {.shape = {3, 4}}})
     .Sample({{.shape = {3, 2}}, {.shape = {4, 3}}},
             {{"transpose_a", true}, {"transpose_b", true}})
-    .Doc("The product of two matrices, each transposed first if asked.");
+    .Doc("Multiplies two matrices, each optionally transposed.");
 
-// ---- With what follows, fused -----------------------------------------------
+// ---- Fused with an epilogue -------------------------------------------------
 
 template <typename T>
 class FusedMatMul {
@@ -208,10 +209,10 @@ SLUICE_OP(_FusedMatMul)
       return CpuStateFor<FusedMatMul, float, double, half, bfloat16>(
           "T", MayBeExpensive(n))(n, k);
     })
-    .NoGradient("a pass makes it when gradients are there already")
+    .NoGradient("a graph pass creates it after gradients are built")
     .Sample({{.shape = {2, 3}}, {.shape = {3, 4}}, {.shape = {4}}},
             {{"fused_ops", AttrValue::Strings{"BiasAdd", "Relu"}}})
-    .Doc("A product of matrices, a bias and an activation in one.");
+    .Doc("A fused matrix product, bias and activation.");
 
 // ---- A product that is added to a sum ---------------------------------------
 
@@ -226,7 +227,7 @@ Status MatMulAddShape(ShapeContext& c) {
   return OkStatus();
 }
 
-// Adds to the sum where it lies, if nobody else needs that.
+// Adds to the sum in place if it has no other reader.
 template <typename T>
 class MatMulAdd {
  public:
@@ -244,7 +245,7 @@ class MatMulAdd {
     SLUICE_RETURN_IF_ERROR(ctx.ForwardOrAllocate({2}, 0, DTypeOf<T>(), shape));
     T* out = ctx.output(0).raw<T>();
     if (out != psum) std::copy_n(psum, shape.num_elements(), out);
-    // (Without a dimension to sum over there is nothing to add.)
+    // (If the inner dimension is empty there is nothing to add.)
     if (s.k > 0) dnn::Gemm<T>(s, pa, pb, out);
     return OkStatus();
   }
@@ -279,8 +280,8 @@ SLUICE_OP(MatMulAdd)
     .Sample({{.shape = {3, 2}}, {.shape = {4, 3}}, {.shape = {2, 4}}},
             {{"transpose_a", true}, {"transpose_b", true}})
     .Doc(
-        "The product of two matrices, each transposed first if asked, added to "
-        "a sum: what gradients of loops add up.");
+        "Multiplies two matrices, each optionally transposed, and adds the "
+        "product to a sum; used by gradients of loops.");
 
 // ---- A product by weights that loops use ------------------------------------
 
@@ -315,11 +316,12 @@ SLUICE_OP(MatMulBothWays)
              {.shape = {2, 2}, .values = {1, 2, 3, 4}},
              {.shape = {2, 2}, .values = {1, 3, 2, 4}}})
     .Doc(
-        "The product of a and b. The gradient of a multiplies by b_transposed, "
-        "which is b, transposed once where b serves many steps of a loop.");
+        "The product of a and b. The gradient with respect to a multiplies by "
+        "b_transposed, which is b transposed once if b is used in many steps "
+        "of a loop.");
 
-// Hints that many elements are zero are taken as read: our dense product is
-// faster on all but nearly empty matrices.
+// Sparsity hints are ignored: our dense product is faster except for nearly
+// empty matrices.
 Output MultiplySparse(Output a, Output b, bool ta, bool tb) {
   return Build("SparseMatMul", {a, b},
                {{"transpose_a", ta}, {"transpose_b", tb}});
@@ -350,7 +352,7 @@ SLUICE_OP(SparseMatMul)
     .Kernel(CpuState<MatMul<float>>(/*expensive=*/true))
     .Grad(SparseMatMulGrad)
     .Sample({{.shape = {2, 3}}, {.shape = {3, 4}}})
-    .Doc("The product of two matrices of which many elements may be zero.");
+    .Doc("Multiplies two matrices that may have many zero elements.");
 
 // ---- Batches ----------------------------------------------------------------
 
@@ -473,12 +475,13 @@ const OpRegistrar kBatches[] = {
     Batch("BatchMatMul",
           "T: {bfloat16, half, float, double, int32, int64, complex64, "
           "complex128}")
-        .Doc("Products of matrices in batches of equal dimensions."),
+        .Doc("Multiplies batches of matrices with equal batch dimensions."),
     Batch("BatchMatMulV2",
           "T: {bfloat16, half, float, double, int16, int32, int64, uint8, "
           "uint16, uint32, uint64, complex64, complex128}")
         .Sample({{.shape = {3, 1, 2, 3}}, {.shape = {2, 3, 2}}})
-        .Doc("Products of matrices in batches that broadcast."),
+        .Doc("Multiplies batches of matrices with broadcasting of the batch "
+             "dimensions."),
 };
 
 SLUICE_OP(BatchMatMulV3)
@@ -505,7 +508,7 @@ SLUICE_OP(BatchMatMulV3)
     .Sample({{.shape = {2, 2, 3}, .dtype = DType::kFloat},
              {.shape = {2, 3, 4}, .dtype = DType::kFloat}},
             {{"Tout", DType::kFloat}})
-    .Doc("Products of matrices in batches, with the result's type chosen.");
+    .Doc("Multiplies batches of matrices, with a choice of the result's type.");
 
 }  // namespace
 }  // namespace sluice

@@ -25,10 +25,10 @@ constexpr char kMinMaxTypes[] =
 
 // ---- The kernel -------------------------------------------------------------
 
-// Which dimensions of an input are reduced, and what shape that gives.
+// The reduced dimensions of an input, and the resulting shape.
 class Reduction {
  public:
-  // `axes`: a scalar or vector of dimensions, negative ones from the end.
+  // `axes`: a scalar or vector of dimensions, negative ones count from the end.
   Status Init(const Tensor& in, const Tensor& axes, bool keep_dims) {
     const int rank = in.rank();
     if (axes.rank() > 1)
@@ -61,7 +61,7 @@ class Reduction {
 
   const Shape& out() const { return out_; }
   const bool* reduced() const { return reduced_; }
-  // False if every result is made of one element.
+  // False if every result is computed from one element.
   bool changes() const { return changes_; }
 
  private:
@@ -91,7 +91,7 @@ Status RunReduce(KernelContext& ctx) {
   plan.Build(absl::MakeConstSpan(in.shape().dims().data(), rank),
              absl::MakeConstSpan(r.reduced(), rank));
   SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, in.dtype(), r.out()));
-  // (Of complex numbers TensorFlow's mean of nothing is no NaN.)
+  // (For complex numbers TensorFlow's mean of an empty set is not NaN.)
   if (s.op == ReduceOp::kMean && IsComplex(s.type) && in.num_elements() == 0) {
     SLUICE_ASSIGN_OR_RETURN(ctx.output(0), Tensor::Zeros(s.type, r.out()));
     return OkStatus();
@@ -176,7 +176,7 @@ Output DynamicKeptShape(const GradContext& c) {
   return grad::Select(is_reduced, one, grad::ShapeOf(c.input(0)));
 }
 
-// A result (or its gradient) with the reduced dimensions put back as ones.
+// Restores the reduced dimensions of a result (or its gradient) as size 1.
 Output WithKeptDims(const GradContext& c, Output y) {
   if (!y.valid() || c.op->BoolAttr("keep_dims")) return y;
   const auto axes = StaticAxes(c);
@@ -204,7 +204,7 @@ Status SumGrad(GradContext& c) {
   return OkStatus();
 }
 
-// How many elements each mean is of, as a scalar of the type of `like`.
+// The number of elements of each mean, as a scalar of the type of `like`.
 Output Count(const GradContext& c, Output like) {
   const PartialShape& in = c.input(0).shape();
   if (const auto axes = StaticAxes(c)) {
@@ -227,7 +227,7 @@ Status MeanGrad(GradContext& c) {
   return OkStatus();
 }
 
-// Elements that tie for the extreme share its gradient equally.
+// Elements that tie for the extreme value share its gradient equally.
 Status ExtremeGrad(GradContext& c) {
   const Output dy = WithKeptDims(c, c.dy[0]);
   const Output y = WithKeptDims(c, c.output(0));
@@ -245,9 +245,9 @@ Status EuclideanNormGrad(GradContext& c) {
   return OkStatus();
 }
 
-// The product of all other elements: that of those before times that of those
-// after, which needs no division and so allows zeros. The reduced dimensions
-// are brought to the front and made one.
+// The product of all other elements: that of the elements before times that of
+// the elements after, which needs no division and therefore supports zeros. The
+// reduced dimensions are moved to the front and merged.
 Status ProdGrad(GradContext& c) {
   const Output x = c.input(0);
   if (!x.valid() || !c.dy[0].valid()) return OkStatus();
@@ -270,8 +270,8 @@ Status ProdGrad(GradContext& c) {
                                   Constant(int32_t{0})});
     back = Build("InvertPermutation", {to_front});
   }
-  // One row for each element that goes into a product; -1 would be ambiguous
-  // for an input without elements.
+  // One row for each element of a product; -1 would be ambiguous for an empty
+  // input.
   const Output out_size = grad::SizeOf(c.output(0));
   const Output rows = Build(
       "FloorDiv",
@@ -315,7 +315,7 @@ OpDefBuilder Declare(const char* name, const char* type, ReduceOp op) {
 const OpRegistrar kReductions[] = {
     Declare("Sum", kNumberTypes, ReduceOp::kSum)
         .Grad(SumGrad)
-        .Doc("Adds up elements over dimensions."),
+        .Doc("The sum of elements over dimensions."),
     Declare("Mean", kNumberTypes, ReduceOp::kMean)
         .Grad(MeanGrad)
         .Doc("The mean of elements over dimensions."),
@@ -332,11 +332,11 @@ const OpRegistrar kReductions[] = {
         .Grad(EuclideanNormGrad)
         .Doc("The square root of the sum of squares over dimensions."),
     Declare("All", "", ReduceOp::kAll)
-        .NoGradient("not differentiable: truth values")
-        .Doc("Whether all elements are true, over dimensions."),
+        .NoGradient("its output is boolean")
+        .Doc("Whether all elements are true, reduced over dimensions."),
     Declare("Any", "", ReduceOp::kAny)
-        .NoGradient("not differentiable: truth values")
-        .Doc("Whether any element is true, over dimensions."),
+        .NoGradient("its output is boolean")
+        .Doc("Whether any element is true, reduced over dimensions."),
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Running sums, products and log-sum-exps along one dimension.
+// Cumulative sums, products and log-sum-exps along one dimension.
 #include <cmath>
 #include <limits>
 #include <string>
@@ -124,7 +124,8 @@ Status ScanShape(ShapeContext& c) {
   return OkStatus();
 }
 
-// The scan `op` of x with the direction of this node's, or the other one.
+// The scan `op` of x in the direction of this node's, or in the opposite
+// direction.
 Output ScanLike(const GradContext& c, const char* op, Output x, bool turn) {
   return Build(op, {x, c.input(1)},
                {{"exclusive", c.op->BoolAttr("exclusive")},
@@ -145,7 +146,7 @@ Status CumprodGrad(GradContext& c) {
   return OkStatus();
 }
 
-// Split by sign, since the sums are taken in logarithms.
+// Split by sign, since the sums are computed in logarithms.
 Status LogSumExpGrad(GradContext& c) {
   const Output x = c.input(0), y = c.output(0), dy = c.dy[0];
   if (!dy.valid()) return OkStatus();
@@ -193,15 +194,16 @@ const OpRegistrar kScans[] = {
             CpuStateFor<SumScan, float, double, half, bfloat16, int8_t, int16_t,
                         int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t,
                         complex64, complex128>("T"),
-            CumsumGrad, "The running sum along a dimension."),
+            CumsumGrad, "The cumulative sum along a dimension."),
     Declare("Cumprod", kNumberTypes,
             CpuStateFor<ProductScan, float, double, half, bfloat16, int8_t,
                         int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t,
                         uint64_t, complex64, complex128>("T"),
-            CumprodGrad, "The running product along a dimension."),
+            CumprodGrad, "The cumulative product along a dimension."),
     Declare("CumulativeLogsumexp", "T: {bfloat16, half, float, double}",
             CpuStateFor<LogSumExpScan, float, double, half, bfloat16>("T"),
-            LogSumExpGrad, "The running logarithm of the sum of exponentials."),
+            LogSumExpGrad,
+            "The logarithm of the cumulative sum of exponentials."),
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Reductions of the rows of an array by the segment they belong to.
+// Reductions of the rows of an array by segment.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -80,7 +80,7 @@ void FillWith(T value, T* out, int64_t n) {
   std::fill(out, out + n, value);
 }
 
-// ---- Sorted ids: SegmentSum and its kin -------------------------------------
+// ---- Sorted ids: SegmentSum and related ops ---------------------------------
 
 template <SegmentOp op, typename T>
 Status RunSorted(KernelContext& ctx) {
@@ -109,7 +109,7 @@ Status RunSorted(KernelContext& ctx) {
   T* out = ctx.output(0).raw<T>();
   using C = ComputeType<T>;
   std::vector<C> acc(static_cast<size_t>(width)), row(acc.size());
-  int64_t next = 0;  // Segments below are done.
+  int64_t next = 0;  // Segments below this are done.
   for (int64_t i = 0; i < rows;) {
     const int64_t id = IdAt(ids, i);
     FillWith(T(op == SegmentOp::kProd ? 1 : 0), out + next * width,
@@ -153,12 +153,12 @@ Status SortedShape(ShapeContext& c) {
   return OkStatus();
 }
 
-// ---- Any ids: UnsortedSegmentSum and its kin --------------------------------
+// ---- Any ids: UnsortedSegmentSum and related ops ----------------------------
 
-// Elements that are worth a thread.
+// The number of elements that is worth a thread.
 constexpr int64_t kSegmentGrain = 32768;
 
-// True if the dimensions of ids are the first ones of data.
+// True if the dimensions of ids are the leading dimensions of data.
 bool IsPrefix(const Shape& ids, const Shape& data) {
   if (ids.rank() > data.rank()) return false;
   for (int d = 0; d < ids.rank(); ++d)
@@ -200,8 +200,8 @@ Status RunUnsorted(KernelContext& ctx) {
                              array::IndexName(ids.shape(), i));
   }
   if (shape.num_elements() == 0) return OkStatus();
-  // Each segment is one thread's, so that its rows are combined in their order;
-  // all threads look at all ids, so that rows have to be worth it.
+  // Each segment is processed by one thread, so that its rows are combined in
+  // order; since every thread scans all ids, this only pays if rows are large.
   const T* in = data.raw<T>();
   const int64_t work = data.num_elements() + shape.num_elements();
   const int64_t row_width =
@@ -258,8 +258,8 @@ Output Gather(Output params, Output indices) {
   return Build("GatherV2", {params, indices, Constant(int32_t{0})});
 }
 
-// Segments as their ops see them: rows of a result, taken back to the rows of
-// the data; where the id is negative there is no such row.
+// Segments in gradients: maps rows of a result back to rows of the data; a
+// negative id means that there is no such row.
 class Rows {
  public:
   explicit Rows(const GradContext& c) : data_(c.input(0)), ids_(c.input(1)) {
@@ -284,7 +284,7 @@ class Rows {
     }
   }
 
-  // Row i of the result is row ids[i] of `result`, zeros if that is negative.
+  // Row i is row ids[i] of `result`, or zeros if that is negative.
   Output Back(Output result) const {
     if (!count_.valid()) return Gather(result, ids_);
     const Output rows = Gather(result, clipped_);
@@ -296,7 +296,7 @@ class Rows {
     return count_.valid() ? Build("Unsorted" + op, {rows, ids_, count_})
                           : Build(op, {rows, ids_});
   }
-  // `mask`, false where the id is negative.
+  // `mask`, set to false where the id is negative.
   Output Valid(Output mask) const {
     return count_.valid() ? Build("LogicalAnd", {mask, valid_}) : mask;
   }
@@ -315,7 +315,7 @@ Status SegmentMeanGrad(GradContext& c) {
   if (!data.valid() || !dy.valid()) return OkStatus();
   const Rows rows(c);
   Output ones = grad::OnesLike(data);
-  if (data.shape().rank_known()) {  // One column is enough to count.
+  if (data.shape().rank_known()) {  // Counting needs only one column.
     std::vector<int32_t> column(static_cast<size_t>(data.shape().rank()), 1);
     column[0] = -1;
     ones = grad::ReshapeTo(
@@ -326,7 +326,7 @@ Status SegmentMeanGrad(GradContext& c) {
   return OkStatus();
 }
 
-// Rows that tie share the gradient.
+// Tied rows share the gradient.
 Status SegmentExtremeGrad(GradContext& c) {
   const Output dy = c.dy[0];
   if (!dy.valid()) return OkStatus();
@@ -339,8 +339,8 @@ Status SegmentExtremeGrad(GradContext& c) {
   return OkStatus();
 }
 
-// The product of the others: by division where no element is zero, and without
-// the zero where one is; with two or more zeros all are zero.
+// The product of the other rows: by division if no element is zero, and without
+// the zero if one is; with two or more zeros all are zero.
 Status SegmentProdGrad(GradContext& c) {
   const Output data = c.input(0);
   if (!data.valid() || !c.dy[0].valid()) return OkStatus();
@@ -406,7 +406,7 @@ OpDefBuilder Unsorted(const char* name, const char* types,
 const OpRegistrar kSorted[] = {
     Sorted("SegmentSum", kNumberTypes,
            MakeSorted<SegmentOp::kSum, SLUICE_NUMBER_TYPES>(), SegmentSumGrad,
-           "Adds up the rows of each segment; ids are sorted."),
+           "The sum of the rows of each segment; ids are sorted."),
     Sorted("SegmentMean", kNumberTypes,
            MakeSorted<SegmentOp::kMean, SLUICE_NUMBER_TYPES>(), SegmentMeanGrad,
            "The mean of the rows of each segment; ids are sorted."),
@@ -415,10 +415,10 @@ const OpRegistrar kSorted[] = {
            "The product of the rows of each segment; ids are sorted."),
     Sorted("SegmentMax", kRealTypes,
            MakeSorted<SegmentOp::kMax, SLUICE_REAL_TYPES>(), SegmentExtremeGrad,
-           "The greatest of the rows of each segment; ids are sorted."),
+           "The maximum of the rows of each segment; ids are sorted."),
     Sorted("SegmentMin", kRealTypes,
            MakeSorted<SegmentOp::kMin, SLUICE_REAL_TYPES>(), SegmentExtremeGrad,
-           "The least of the rows of each segment; ids are sorted."),
+           "The minimum of the rows of each segment; ids are sorted."),
 };
 
 constexpr char kIds[] = "Tindices: {int32, int64}";
@@ -427,19 +427,22 @@ const OpRegistrar kUnsorted[] = {
     Unsorted(
         "UnsortedSegmentSum", kNumberTypes, "Tindices: {int16, int32, int64}",
         MakeUnsorted<SegmentOp::kSum, SLUICE_NUMBER_TYPES>(), SegmentSumGrad,
-        "Adds up the rows of each segment; negative ids are left out."),
+        "The sum of the rows of each segment; rows with negative ids are "
+        "ignored."),
     Unsorted("UnsortedSegmentProd", kNumberTypes, kIds,
              MakeUnsorted<SegmentOp::kProd, SLUICE_NUMBER_TYPES>(),
              SegmentProdGrad,
-             "The product of the rows of each segment, 1 for none."),
+             "The product of the rows of each segment; 1 if it is empty."),
     Unsorted("UnsortedSegmentMax", kRealTypes, kIds,
              MakeUnsorted<SegmentOp::kMax, SLUICE_REAL_TYPES>(),
              SegmentExtremeGrad,
-             "The greatest of the rows of each segment; the lowest for none."),
+             "The maximum of the rows of each segment; the lowest value of the "
+             "type if it is empty."),
     Unsorted("UnsortedSegmentMin", kRealTypes, kIds,
              MakeUnsorted<SegmentOp::kMin, SLUICE_REAL_TYPES>(),
              SegmentExtremeGrad,
-             "The least of the rows of each segment; the highest for none."),
+             "The minimum of the rows of each segment; the highest value of "
+             "the type if it is empty."),
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Reductions of chosen rows of an array by segment (an embedding's lookup and
-// its sum in one), and their gradients.
+// Reductions of selected rows of an array by segment (fused embedding lookup
+// and sum), and their gradients.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -25,7 +25,7 @@ Weight WeightOf(const std::string& op) {
   return op.find("Mean") != std::string::npos ? Weight::kMean : Weight::kSum;
 }
 
-// What the sum over `n` rows is divided by.
+// The divisor of the sum of `n` rows.
 double Divisor(Weight w, int64_t n) {
   switch (w) {
     case Weight::kSum:
@@ -152,9 +152,9 @@ Status ForwardShape(ShapeContext& c) {
 
 // ---- Backward ---------------------------------------------------------------
 
-// Row indices[i] of the result gets row segment_ids[i] of the gradient, over
-// the divisor of that segment. The second version gives only the rows that are
-// touched, and which they are.
+// Row indices[i] of the result is row segment_ids[i] of the gradient, divided
+// by the divisor of that segment. The second version returns only the selected
+// rows, and their indices.
 template <typename T>
 class SparseSegmentGrad {
  public:
@@ -175,7 +175,7 @@ class SparseSegmentGrad {
       return InvalidArgument("output_dim0: expected a value >= 0, got ", rows);
     const int64_t n = ids.dim(0);
     std::vector<int64_t> counts(static_cast<size_t>(dy.dim(0)));
-    std::map<int64_t, int64_t> places;  // Of touched rows, sorted.
+    std::map<int64_t, int64_t> places;  // Selected rows, sorted.
     for (int64_t i = 0; i < n; ++i) {
       const int64_t id = IntAt(ids, i);
       if (id < 0 || id >= dy.dim(0))
@@ -239,7 +239,7 @@ Output FirstDim(Output x) {
 }
 
 // SparseSegmentMeanWithNumSegments -> SparseSegmentMeanGrad; with
-// sparse_gradient the rows that are touched only.
+// sparse_gradient only the selected rows.
 Status SparseSegmentGradient(GradContext& c) {
   std::string op = c.op->op_name();
   op = op.substr(0, op.find("WithNumSegments")) + "Grad";
@@ -315,7 +315,7 @@ OpDefBuilder Backward(const char* name, bool compact, const char* doc) {
                {.values = {4}}})
       .Doc(doc);
   if (compact)
-    b.NoGradient("its rows come with indices: not differentiated again");
+    b.NoGradient("second derivatives of the compact form are not supported");
   else
     b.Grad(BackwardGradient);
   return b;
@@ -323,11 +323,12 @@ OpDefBuilder Backward(const char* name, bool compact, const char* doc) {
 
 const OpRegistrar kForward[] = {
     Forward("SparseSegmentSum", kReals, false,
-            "Adds up chosen rows of the data by segment."),
+            "The sum of selected rows of the data by segment."),
     Forward("SparseSegmentMean", kFloats, false,
-            "The mean of chosen rows of the data by segment."),
+            "The mean of selected rows of the data by segment."),
     Forward("SparseSegmentSqrtN", kFloats, false,
-            "The sum of chosen rows by segment over the root of their number."),
+            "The sum of selected rows by segment, divided by the square root "
+            "of their number."),
     Forward("SparseSegmentSumWithNumSegments", kReals, true,
             "SparseSegmentSum with the number of segments given."),
     Forward("SparseSegmentMeanWithNumSegments", kFloats, true,
@@ -344,11 +345,11 @@ const OpRegistrar kBackward[] = {
     Backward("SparseSegmentSqrtNGrad", false,
              "The gradient of SparseSegmentSqrtN."),
     Backward("SparseSegmentSumGradV2", true,
-             "The touched rows of the gradient of SparseSegmentSum."),
+             "The gradient of SparseSegmentSum, only for the selected rows."),
     Backward("SparseSegmentMeanGradV2", true,
-             "The touched rows of the gradient of SparseSegmentMean."),
+             "The gradient of SparseSegmentMean, only for the selected rows."),
     Backward("SparseSegmentSqrtNGradV2", true,
-             "The touched rows of the gradient of SparseSegmentSqrtN."),
+             "The gradient of SparseSegmentSqrtN, only for the selected rows."),
 };
 
 }  // namespace

@@ -73,7 +73,7 @@ Dual LowerSeries(double a, double x) {
 Dual UpperFraction(double a, double x) {
   constexpr double kBig = 4503599627370496.0;  // 2^52
   const Dual density = GammaDensity(a, x);
-  if (density.v == 0) return {0, 0};  // (The squares of x may be infinite.)
+  if (density.v == 0) return {0, 0};  // (Squares of x may be infinite.)
   Dual y{1 - a, -1}, z{x + 2 - a, -1};
   Dual p2{1, 0}, q2{x, 0}, p1{x + 1, 0}, q1 = z * Dual{x, 0};
   Dual result = p1 / q1;
@@ -96,7 +96,7 @@ Dual UpperFraction(double a, double x) {
 
 // P(a, x), with its derivative.
 Dual LowerGamma(double a, double x) {
-  if (x == 0) return {0, 0};  // Of any a, as TensorFlow has it.
+  if (x == 0) return {0, 0};  // For any a, as in TensorFlow.
   if (std::isnan(a) || std::isnan(x) || x < 0 || a <= 0) return {kNan, kNan};
   if (std::isinf(x)) return {std::isinf(a) ? 0.0 : 1.0, 0};
   if (std::isinf(a)) return {0, 0};
@@ -104,30 +104,31 @@ Dual LowerGamma(double a, double x) {
   return LowerSeries(a, x);
 }
 
-// (A probability, though the series may end beyond 1.)
+// (Clamped to 1, which the series may exceed.)
 double Igamma(double a, double x) {
   const double p = LowerGamma(a, x).v;
   return p > 1 ? 1 : p;
 }
 double IgammaGradA(double a, double x) { return LowerGamma(a, x).d; }
-// How a gamma number moves with its alpha where P(a, x) stays.
+// The derivative of a gamma sample with respect to alpha, with P(a, x) fixed.
 double GammaSampleGrad(double a, double x) {
   if (std::isnan(a) || std::isnan(x) || a < 0 || x < 0) return kNan;
   if (a == 0 || x == 0) return 0;
   const double density = GammaDensity(a, x).v;
-  if (density == 0) return 0;  // No number falls there.
+  if (density == 0) return 0;  // No sample has this value.
   return -LowerGamma(a, x).d * x / density;
 }
 double Igammac(double a, double x) {
   if (x < 0 || std::isnan(a) || a <= 0) return kNan;
-  if (std::isinf(x)) return 0;  // Beside an infinite a, too, as Igamma's.
+  if (std::isinf(x)) return 0;  // Even if a is infinite, like Igamma.
   if (x >= 1 && x >= a) return UpperFraction(a, x).v;
   return 1 - Igamma(a, x);
 }
 
 // ---- Zeta, polygamma --------------------------------------------------------
 
-// Hurwitz's zeta: the sum of (q + n)^-x, by Euler and Maclaurin.
+// Hurwitz's zeta function: the sum of (q + n)^-x, by the Euler-Maclaurin
+// formula.
 double Zeta(double x, double q) {
   // (2k)! / B2k.
   constexpr double kA[] = {12.0,
@@ -155,7 +156,7 @@ double Zeta(double x, double q) {
     a += 1;
     b = std::pow(a, -x);
     sum += b;
-    // (Terms fall from where a is positive: none follows one that is zero.)
+    // (Terms decrease while a is positive: after a zero term all are zero.)
     if ((b == 0 && a > 0) || std::abs(b / sum) < kEps) return sum;
   }
   const double w = a;
@@ -307,7 +308,7 @@ struct Two {
   };
 };
 
-// Of equal shapes, scalars fitting any.
+// For equal shapes, with scalars fitting any shape.
 template <typename T>
 struct BetaincKernel {
   explicit BetaincKernel(const Node&) {}
@@ -435,15 +436,15 @@ const OpRegistrar kBinary[] = {
     Binary("IgammaGradA", "a: T", "x: T", kDoubleTypes,
            AllFloats<IgammaGradA>(), 0.5, 4,
            "The derivative of Igamma with respect to a.")
-        .NoGradient("TensorFlow defines none"),
+        .NoGradient("TensorFlow does not define one"),
     std::move(
         Binary(
             "RandomGammaGrad", "alpha: T", "sample: T", kDoubleTypes,
             CpuStateFor<Two<GammaSampleGrad>::template Of, float, double>("T"),
-            0.5, 4, "The derivative of a gamma number with respect to alpha.",
+            0.5, 4, "The derivative of a gamma sample with respect to alpha.",
             "output: T")
             .Family("random")
-            .NoGradient("TensorFlow defines none")),
+            .NoGradient("TensorFlow does not define one")),
     Binary("Zeta", "x: T", "q: T", kDoubleTypes, AllFloats<Zeta>(), 1.5, 4,
            "Hurwitz's zeta function: the sum of (q + n)^-x over n >= 0.")
         .Grad(ZetaGradient),

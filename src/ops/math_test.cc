@@ -116,8 +116,8 @@ TEST(Binary, GradientsSumOverBroadcastDimensions) {
       ExpectGradients(op, {x, y}, {}, unknown);
 }
 
-// d y / d x of a holomorphic y is the conjugate of its derivative, of which the
-// fused ops take their part and the gradients that build them the rest.
+// d y / d x of a holomorphic y is the conjugate of its derivative; the fused
+// ops do part of the conjugation and the gradients that build them the rest.
 TEST(Complex, GradientsAreConjugatesOfDerivatives) {
   using C = complex128;
   const std::vector<C> x = {{0.3, 0.4}, {-0.7, 1.1}, {1.2, -0.5}};
@@ -241,7 +241,7 @@ TEST(Arg, FindsTheFirst) {
   EXPECT_EQ((*top)[1].ToVector<int32_t>(), (std::vector<int32_t>{0, 2, 3}));
 }
 
-// Against a sort of all, with many ties and some NaN.
+// Against a full sort, with many ties and some NaN.
 TEST(TopK, IsTheBeginningOfTheSortedRow) {
   constexpr unsigned kSeed = 31;
   SCOPED_TRACE(kSeed);
@@ -295,7 +295,7 @@ TEST(Special, LimitsAreAsRecorded) {
                      {0, 0, 0}, 0);
   ExpectNear<double>("Polygamma", {vec({1, 3}), vec({kInf, kInf})}, {}, {0, 0},
                      0);
-  // Where squares or powers leave the range.
+  // Where squares or powers overflow.
   const Tensor few = vec({.5, 1.5, 88.9}), many = vec({1e160, 1e300, 1e308});
   ExpectNear<double>("Igamma", {few, many}, {}, {1, 1, 1}, 0);
   ExpectNear<double>("Igammac", {few, many}, {}, {0, 0, 0}, 0);

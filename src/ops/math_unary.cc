@@ -22,7 +22,8 @@ constexpr char kSignedTypes[] =
     "complex128}";
 constexpr char kRealSignedTypes[] =
     "T: {bfloat16, half, float, double, int8, int16, int32, int64}";
-constexpr char kStep[] = "constant but for jumps: the gradient is zero or none";
+constexpr char kStep[] =
+    "piecewise constant: the gradient is zero or undefined";
 
 // "x: T" -> `output`, sampled on [low, high).
 OpDefBuilder Unary(const char* name, const char* types, const char* output,
@@ -104,44 +105,44 @@ const OpRegistrar kPowers[] = {
         .Doc("1 / x, elementwise."),
     Unary("Inv", kSignedTypes, "y: T", UnaryOp::kReciprocal, 0.4, 3)
         .Grad(ReciprocalGradient)
-        .Doc("1 / x, elementwise; the old name of Reciprocal."),
+        .Doc("1 / x, elementwise; the older name of Reciprocal."),
 };
 
 const OpRegistrar kRounding[] = {
     Unary("Floor", kFloatTypes, "y: T", UnaryOp::kFloor, -3, 3)
         .NoGradient(kStep)
-        .Doc("The largest integer that is not above x, elementwise."),
+        .Doc("The largest integer less than or equal to x, elementwise."),
     Unary("Ceil", kFloatTypes, "y: T", UnaryOp::kCeil, -3, 3)
         .NoGradient(kStep)
-        .Doc("The smallest integer that is not below x, elementwise."),
+        .Doc("The smallest integer greater than or equal to x, elementwise."),
     Unary("Round", kSignedTypes, "y: T", UnaryOp::kRound, -3, 3)
         .NoGradient(kStep)
-        .Doc("The nearest integer, halves to even, elementwise."),
+        .Doc("Rounds to the nearest integer, ties to even, elementwise."),
     Unary("Rint", kFloatTypes, "y: T", UnaryOp::kRint, -3, 3)
         .NoGradient(kStep)
-        .Doc("The nearest integer, halves to even, elementwise."),
+        .Doc("Rounds to the nearest integer, ties to even, elementwise."),
 };
 
 const OpRegistrar kTests[] = {
     Unary("IsNan", kFloatTypes, "y: bool", UnaryOp::kIsNan, -3, 3)
         .NoGradient(kStep)
-        .Doc("Which elements are not a number."),
+        .Doc("Whether each element is NaN."),
     Unary("IsInf", kFloatTypes, "y: bool", UnaryOp::kIsInf, -3, 3)
         .NoGradient(kStep)
-        .Doc("Which elements are infinite."),
+        .Doc("Whether each element is infinite."),
     Unary("IsFinite", kFloatTypes, "y: bool", UnaryOp::kIsFinite, -3, 3)
         .NoGradient(kStep)
-        .Doc("Which elements are neither infinite nor NaN."),
+        .Doc("Whether each element is finite."),
 };
 
 const OpRegistrar kBits[] = {
     Unary("Invert", kIntTypes, "y: T", UnaryOp::kInvert, 0, 100)
-        .NoGradient("integers")
+        .NoGradient("its outputs are integers")
         .Doc("Flips every bit, elementwise."),
     Unary("PopulationCount", kIntTypes, "y: uint8", UnaryOp::kPopulationCount,
           0, 100)
-        .NoGradient("integers")
-        .Doc("The number of bits that are set, elementwise."),
+        .NoGradient("its outputs are integers")
+        .Doc("The number of set bits, elementwise."),
 };
 
 SLUICE_OP(LogicalNot)
@@ -150,9 +151,9 @@ SLUICE_OP(LogicalNot)
     .Family("math")
     .Shape(UnchangedShape)
     .Kernel(MakeUnary(UnaryOp::kLogicalNot))
-    .NoGradient("not differentiable: truth values")
+    .NoGradient("its output is boolean")
     .Sample({{.shape = {3}, .values = {1, 0, 1}}})
-    .Doc("True where x is false.");
+    .Doc("True where x is false, and false where it is true.");
 
 // ---- Complex numbers --------------------------------------------------------
 
@@ -221,13 +222,16 @@ OpDefBuilder ComplexPart(const char* name, UnaryOp op) {
 }
 
 const OpRegistrar kComplexParts[] = {
-    ComplexPart("Real", UnaryOp::kReal).Grad(RealGrad).Doc("The real part."),
+    ComplexPart("Real", UnaryOp::kReal)
+        .Grad(RealGrad)
+        .Doc("The real parts of "
+             "complex numbers."),
     ComplexPart("Imag", UnaryOp::kImag)
         .Grad(ImagGrad)
-        .Doc("The imaginary part."),
+        .Doc("The imaginary parts of complex numbers."),
     ComplexPart("Angle", UnaryOp::kAngle)
         .Grad(AngleGrad)
-        .Doc("The argument of a complex number, in (-pi, pi]."),
+        .Doc("The arguments (angles) of complex numbers, in (-pi, pi]."),
 };
 
 SLUICE_OP(ComplexAbs)
@@ -240,7 +244,7 @@ SLUICE_OP(ComplexAbs)
     .Kernel(MakeUnary(UnaryOp::kAbs))
     .Grad(ComplexAbsGrad)
     .Sample({{.shape = {2, 3}, .low = 0.5, .high = 2}})
-    .Doc("The absolute value of complex numbers.");
+    .Doc("The absolute values of complex numbers.");
 
 SLUICE_OP(Conj)
     .Input("input: T")
@@ -251,7 +255,7 @@ SLUICE_OP(Conj)
     .Kernel(MakeUnary(UnaryOp::kConj))
     .Grad(ConjGrad)
     .Sample({{.shape = {2, 3}}})
-    .Doc("The complex conjugate.");
+    .Doc("The complex conjugates.");
 
 SLUICE_OP(Complex)
     .Input("real: T")
@@ -265,11 +269,11 @@ SLUICE_OP(Complex)
     .Grad(ComplexGrad)
     .Sample({{.shape = {2, 3}}, {.shape = {2, 3}}})
     .Sample({{.shape = {2, 1}}, {.shape = {3}}})
-    .Doc("The complex numbers with these real and imaginary parts.");
+    .Doc("Builds complex numbers from real and imaginary parts.");
 
 // ---- Gradients as ops of their own ------------------------------------------
 
-// (y, dy) -> dx, for shapes that are equal.
+// (y, dy) -> dx, for equal shapes.
 OpDefBuilder FusedGrad(const char* name, BinaryOp op, const char* doc) {
   OpDefBuilder b(name);
   b.Input("y: T")

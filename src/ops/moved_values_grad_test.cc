@@ -1,6 +1,6 @@
-// Gradients of ops that pass some of their values on, where samples do not
-// reach: repeated and negative indices, values that are left out; and those
-// that are refused.
+// Gradients of ops that pass some of their values on, for cases that samples do
+// not cover: repeated and negative indices, omitted values; and gradients that
+// are rejected.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Places in a tensor named by rows of an index tensor: what GatherNd, ScatterNd
-// and the TensorScatter ops share.
+// Slices of a tensor selected by rows of an index tensor: shared by GatherNd,
+// ScatterNd and the TensorScatter ops.
 #ifndef SLUICE_OPS_ND_INDEX_H_
 #define SLUICE_OPS_ND_INDEX_H_
 
@@ -7,9 +7,9 @@
 
 namespace sluice::array {
 
-// Row i of `indices` (its last dimension) names the slice
-// tensor[row[0], ..., row[depth-1]]. Points into the index tensor, which must
-// outlive it. Immutable.
+// Row i of `indices` (its last dimension) selects the slice tensor[row[0], ...,
+// row[depth-1]]. Points into the index tensor, which must outlive it.
+// Immutable.
 class NdIndex {
  public:
   // InvalidArgument if the rows are longer than the rank of the tensor.
@@ -17,8 +17,8 @@ class NdIndex {
 
   int depth() const { return depth_; }
   int64_t count() const { return count_; }  // Rows.
-  int64_t row() const { return row_; }      // Elements of one named slice.
-  // Where slice i begins, in elements; -1 if it is not in the tensor.
+  int64_t row() const { return row_; }      // Elements per slice.
+  // The first element of slice i; -1 if the index is out of range.
   int64_t Offset(int64_t i) const {
     int64_t at = 0;
     for (int d = 0; d < depth_; ++d) {
@@ -30,7 +30,7 @@ class NdIndex {
     }
     return at * row_;
   }
-  // InvalidArgument for a row that is not in the tensor.
+  // InvalidArgument if a row is out of range.
   Status CheckAll() const;
   Status BadIndex(int64_t i) const;
 

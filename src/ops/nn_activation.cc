@@ -79,7 +79,7 @@ const OpRegistrar kActivations[] = {
 
 // ---- Their gradients --------------------------------------------------------
 
-// ReluGrad and Relu6Grad of integers, which nobody needs fast.
+// ReluGrad and Relu6Grad for integers, which need not be fast.
 template <typename T>
 struct IntegerReluGrad {
   explicit IntegerReluGrad(const Node& n) : six(n.op_name() == kRelu6Grad) {}
@@ -107,7 +107,7 @@ Status MakeReluGrad(const Node& n, Kernel* k) {
                      uint8_t, uint16_t, uint32_t, uint64_t>("T")(n, k);
 }
 
-// Linear in dy, and in x constant but for the kink.
+// Linear in dy, and piecewise constant in x.
 Status KinkedGradGrad(GradContext& c) {
   c.grads[0] = Build(c.op->op_name(), {c.dy[0], c.input(1)});
   c.grads[1] = grad::ZerosLike(c.input(1));
@@ -168,11 +168,11 @@ const OpRegistrar kGradients[] = {
                    "gradients where features lie between 0 and 6, else 0."),
     ActivationGrad(kEluGrad, "outputs: T", kFloatTypes,
                    MakeSameShapeBinary(BinaryOp::kEluGrad), ExponentialGradGrad,
-                   -0.9, "The gradient of Elu from its outputs."),
+                   -0.9, "The gradient of Elu, computed from its outputs."),
     ActivationGrad(kSeluGrad, "outputs: T", kFloatTypes,
                    MakeSameShapeBinary(BinaryOp::kSeluGrad),
                    ExponentialGradGrad, -1.5,
-                   "The gradient of Selu from its outputs."),
+                   "The gradient of Selu, computed from its outputs."),
     ActivationGrad(kSoftplusGrad, "features: T", kFloatTypes,
                    MakeSameShapeBinary(BinaryOp::kSoftplusGrad),
                    SoftplusGradGrad, -3,

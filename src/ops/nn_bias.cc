@@ -18,7 +18,7 @@ bool ChannelsFirst(const Node& n) {
   return n.AttrOr<std::string>("data_format", "NHWC") == "NCHW";
 }
 
-// An array seen as [before, channels, after].
+// An array viewed as [before, channels, after].
 struct Channels {
   int64_t before = 1, channels = 1, after = 1;
 };
@@ -139,7 +139,7 @@ Status BiasAddGradient(GradContext& c) {
   return OkStatus();
 }
 
-// The sum over all but the channels repeats its gradient over them.
+// The gradient of a sum over all but the channels is broadcast over them.
 Status BiasAddGradGradient(GradContext& c) {
   c.grads[0] =
       Build("BiasAdd", {grad::ZerosLike(c.input(0)), c.dy[0]}, FormatOf(c));
@@ -184,7 +184,9 @@ SLUICE_OP(BiasAddGrad)
     .Grad(BiasAddGradGradient)
     .Sample({{.shape = {2, 3}}})
     .Sample({{.shape = {2, 3, 2, 2}}}, {{"data_format", "NCHW"}})
-    .Doc("The gradient of the bias: the sum over all but the channels.");
+    .Doc(
+        "The gradient of the bias: the sum over all dimensions except the "
+        "channels.");
 
 }  // namespace
 }  // namespace sluice

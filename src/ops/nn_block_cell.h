@@ -1,5 +1,5 @@
-// What the ops that compute whole recurrent cells share: they compute in float,
-// so that half is converted on the way in and out, and check many shapes.
+// Shared by the ops that compute whole recurrent cells: they compute in float,
+// convert half on input and output, and check many shapes.
 #ifndef SLUICE_OPS_NN_BLOCK_CELL_H_
 #define SLUICE_OPS_NN_BLOCK_CELL_H_
 
@@ -23,8 +23,8 @@ inline Result<Tensor> CastTo(const Tensor& t, DType type) {
   return to;
 }
 
-// Runs fn(inputs, &outputs) with float in place of half: outputs are made by
-// fn, of type float, one for each of the node's.
+// Runs fn(inputs, &outputs) with float in place of half: fn creates one float
+// output for each output of the node.
 template <typename Fn>
 Status RunInFloat(KernelContext& ctx, Fn fn) {
   std::vector<Tensor> in, out(static_cast<size_t>(ctx.num_outputs()));
@@ -61,7 +61,7 @@ inline Status RequireRank(const char* name, const Tensor& t, int rank) {
                          t.shape().ToString());
 }
 
-// Widths of which four times the sum is no overflow.
+// Checks that four times the sum of the widths does not overflow.
 inline Status RequireModest(int64_t inputs, int64_t units) {
   constexpr int64_t kMost = int64_t{1} << 56;
   if (inputs < kMost && units < kMost) return OkStatus();

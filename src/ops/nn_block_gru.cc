@@ -1,4 +1,4 @@
-// A step of a layer of gated recurrent units as one node, and its gradient.
+// One step of a GRU layer as one node, and its gradient.
 #include <algorithm>
 #include <vector>
 
@@ -19,7 +19,7 @@ struct GruSizes {
   int64_t batch, inputs, units;
 };
 
-// Of x, h_prev, w_ru, w_c, b_ru and b_c.
+// The sizes from x, h_prev, w_ru, w_c, b_ru and b_c.
 Result<GruSizes> CheckGru(std::span<const Tensor> in) {
   SLUICE_RETURN_IF_ERROR(RequireRank("x", in[0], 2));
   SLUICE_RETURN_IF_ERROR(RequireRank("h_prev", in[1], 2));
@@ -109,7 +109,7 @@ Status GruBackward(std::span<const Tensor> in, std::vector<Tensor>* out) {
   return OkStatus();
 }
 
-// x [batch, inputs], h_prev [batch, units] as far as the inputs tell.
+// x [batch, inputs], h_prev [batch, units], as far as they are known.
 Status GruShape(ShapeContext& c) {
   static constexpr int kRanks[] = {2, 2, 2, 2, 1, 1, 2, 2, 2, 2};
   for (int i = 0; i < c.num_inputs(); ++i)
@@ -158,8 +158,8 @@ SLUICE_OP(GRUBlockCell)
              {.shape = {4}},
              {.shape = {2}}})
     .Doc(
-        "A step of gated recurrent units: the reset and update gates, the "
-        "candidate, the new state.");
+        "One step of a gated recurrent unit (GRU): the reset and update "
+        "gates, the candidate and the new state.");
 
 SLUICE_OP(GRUBlockCellGrad)
     .Input("x: T")
@@ -192,8 +192,8 @@ SLUICE_OP(GRUBlockCellGrad)
              {.shape = {2, 2}},
              {.shape = {2, 2}}})
     .Doc(
-        "The gradients of GRUBlockCell, those of the gates before their "
-        "functions among them.");
+        "The gradients of GRUBlockCell, including those of the gates before "
+        "their activations.");
 
 }  // namespace
 }  // namespace sluice

@@ -1,6 +1,6 @@
-// A step of a layer of long short-term memory (Hochreiter and Schmidhuber,
-// 1997; with peepholes if wanted) as one node, all steps of a sequence as one
-// node, and the gradients of both.
+// One step of an LSTM layer (Hochreiter and Schmidhuber, 1997; optionally with
+// peepholes) as one node, all steps of a sequence as one node, and the
+// gradients of both.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -23,7 +23,7 @@ using block_cell::Times;
 
 // ---- One step ---------------------------------------------------------------
 
-// The layer of a node. The gates lie side by side in the order i, c, f, o or,
+// The layer of a node. The gates are concatenated in the order i, c, f, o or,
 // in BlockLSTMV2, i, f, c, o.
 struct LstmLayer {
   int64_t batch = 0, inputs = 0, units = 0;
@@ -42,7 +42,7 @@ struct LstmWeights {
   const float *w, *wci, *wcf, *wco, *b;
 };
 
-// What a step leaves: each [batch, units].
+// The results of a step: each [batch, units].
 struct LstmStep {
   float *i, *cs, *f, *o, *ci, *co, *h;
 };
@@ -82,12 +82,12 @@ void StepForward(const LstmLayer& l, const LstmWeights& p, const float* x,
   for (int64_t at = 0; at < all; ++at) to.h[at] = to.o[at] * to.co[at];
 }
 
-// What StepBackward reads, and what it gives: gradients of the gates before
-// their functions, in the layer's order, and of cs_prev.
+// The inputs of StepBackward, and its results: the gradients of the gates
+// before their activations, in the layer's order, and of cs_prev.
 struct LstmStepGrad {
   const float *i, *cs, *f, *o, *ci, *co, *cs_grad, *h_grad;
   float *gates, *cs_prev_grad;
-  float *wci_grad, *wcf_grad, *wco_grad;  // Added to, with peepholes.
+  float *wci_grad, *wcf_grad, *wco_grad;  // Accumulated, with peepholes.
 };
 
 void StepBackward(const LstmLayer& l, const LstmWeights& p,
@@ -118,8 +118,8 @@ void StepBackward(const LstmLayer& l, const LstmWeights& p,
 
 // ---- Inputs -----------------------------------------------------------------
 
-// Completes `l` from `in`: x, cs_prev, h_prev, w, wci, wcf, wco and b, where x
-// has rank 3 if it is a sequence.
+// Sets `l` from `in`: x, cs_prev, h_prev, w, wci, wcf, wco and b, where x has
+// rank 3 for a sequence.
 Status CheckLstm(std::span<const Tensor> in, bool sequence, LstmLayer* l) {
   const int rank = sequence ? 3 : 2;
   SLUICE_RETURN_IF_ERROR(RequireRank("x", in[0], rank));
@@ -132,7 +132,7 @@ Status CheckLstm(std::span<const Tensor> in, bool sequence, LstmLayer* l) {
   SLUICE_RETURN_IF_ERROR(RequireDims("cs_prev", in[1], {l->batch, n}));
   SLUICE_RETURN_IF_ERROR(RequireDims("h_prev", in[2], {l->batch, n}));
   SLUICE_RETURN_IF_ERROR(RequireDims("w", in[3], {l->inputs + n, 4 * n}));
-  if (sequence || l->peephole) {  // (A cell does not look at them otherwise.)
+  if (sequence || l->peephole) {  // (Otherwise a cell does not read them.)
     SLUICE_RETURN_IF_ERROR(RequireDims("wci", in[4], {n}));
     SLUICE_RETURN_IF_ERROR(RequireDims("wcf", in[5], {n}));
     SLUICE_RETURN_IF_ERROR(RequireDims("wco", in[6], {n}));
@@ -245,7 +245,7 @@ class LstmSequence : public LstmKernel {
   }
 
  private:
-  // Steps from seq_len_max on give zeros.
+  // Steps from seq_len_max on produce zeros.
   Status Forward(KernelContext& ctx, std::span<const Tensor> in,
                  std::vector<Tensor>* out) const {
     LstmLayer l = layer_;
@@ -286,7 +286,8 @@ class LstmSequenceGrad : public LstmKernel {
 
  private:
   // in: seq_len_max, x, cs_prev, h_prev, w, wci, wcf, wco, b; i, cs, f, o, ci,
-  // co, h; cs_grad, h_grad. out: of x, cs_prev, h_prev, w, wci, wcf, wco, b.
+  // co, h; cs_grad, h_grad. out: the gradients of x, cs_prev, h_prev, w, wci,
+  // wcf, wco, b.
   Status Backward(KernelContext& ctx, std::span<const Tensor> in,
                   std::vector<Tensor>* out) const {
     LstmLayer l = layer_;
@@ -320,7 +321,8 @@ class LstmSequenceGrad : public LstmKernel {
       const int64_t at = t * size;
       const float* cs = t == 0 ? in[2].raw<float>() : from[1] + at - size;
       const float* h = t == 0 ? in[3].raw<float>() : from[6] + at - size;
-      // Gradients of this step's state: from the step after it and from above.
+      // Gradients of this step's state: from the next step and from the
+      // outputs.
       for (int64_t k = 0; k < size; ++k) {
         dcs[k] = to[1][k] + from[7][at + k];
         dh[k] = to[2][k] + from[8][at + k];
@@ -347,7 +349,7 @@ class LstmSequenceGrad : public LstmKernel {
 // ---- Shapes -----------------------------------------------------------------
 
 // x [(time,) batch, inputs] and cs_prev [batch, units], merged as far as known;
-// `first`: the input that x is.
+// `first`: the position of input x.
 struct LstmShapes {
   PartialShape x;
   int64_t time, batch, units;
@@ -405,7 +407,8 @@ Status SequenceGradShape(ShapeContext& c) {
 
 // ---- Gradients and declarations ---------------------------------------------
 
-// Only cs and h may have been used: the other outputs serve the gradient.
+// Only cs and h can have gradients: the other outputs are saved for the
+// gradient op.
 Status BlockLstmGrad(GradContext& c) {
   for (const int i : {0, 2, 3, 4, 5})
     if (c.dy[static_cast<size_t>(i)].node != nullptr)
@@ -447,7 +450,7 @@ OpDefBuilder LstmForwardOp(const char* name, bool sequence) {
   return b;
 }
 
-// Of LSTMBlockCellGrad, which is not given h.
+// For LSTMBlockCellGrad, which does not receive h.
 OpDefBuilder LstmCellGradOp() {
   OpDefBuilder b = LstmOp("LSTMBlockCellGrad", false);
   for (size_t i = 0; i < 6; ++i) b.Input(kLstmOutputs[i]);
@@ -494,7 +497,7 @@ const OpRegistrar kBlockLstms[] = {
         .Kernel(CpuState<LstmCell>(/*expensive=*/true))
         .Grad(grad::Undefined)
         .Sample(LstmSample(false, 0), {{"use_peephole", true}})
-        .Doc("A step of long short-term memory: gates, cell and output."),
+        .Doc("One step of an LSTM: gates, cell state and output."),
     LstmCellGradOp()
         .Attr("use_peephole: bool")
         .Attr(kLstmTypes)
@@ -502,8 +505,8 @@ const OpRegistrar kBlockLstms[] = {
         .Kernel(CpuState<LstmCellGrad>(/*expensive=*/true))
         .Grad(grad::Undefined)
         .Sample(LstmSample(false, 8), {{"use_peephole", true}})
-        .Doc("The gradients of LSTMBlockCell, those of the gates before their "
-             "functions among them."),
+        .Doc("The gradients of LSTMBlockCell, including those of the gates "
+             "before their activations."),
     LstmForwardOp("BlockLSTM", true)
         .Attr("forget_bias: float = 1")
         .Attr("cell_clip: float = 3")
@@ -513,7 +516,7 @@ const OpRegistrar kBlockLstms[] = {
         .Kernel(CpuState<LstmSequence>(/*expensive=*/true))
         .Grad(BlockLstmGrad)
         .Sample(LstmSample(true, 0), {{"use_peephole", true}})
-        .Doc("All steps of long short-term memory over a batch of sequences."),
+        .Doc("All steps of an LSTM over a batch of sequences."),
     LstmForwardOp("BlockLSTMV2", true)
         .Attr("cell_clip: float = 0")
         .Attr("use_peephole: bool = false")

@@ -18,7 +18,7 @@ namespace {
 
 enum class Pass { kForward, kBackwardInput, kBackwardFilter };
 
-// The geometry from the shapes of the image and the filter; -1 where unknown.
+// The geometry from the shapes of the image and the filter; -1 if unknown.
 struct Extents {
   int64_t batch, in_channels, filter_in, out_channels;
   int64_t window[3];  // The spatial dimensions of the filter.
@@ -34,7 +34,7 @@ Result<Extents> ReadExtents(const WindowAttrs& w, bool depthwise,
   e.filter_in = filter.dim(w.spatial);
   e.out_channels = filter.dim(w.spatial + 1);
   if (depthwise) {
-    // [H, W, C, M] is a grouped convolution with one channel a group.
+    // [H, W, C, M] is a grouped convolution with one channel per group.
     if (!MergeDim(e.in_channels, e.filter_in).ok())
       return InvalidArgument("filter: expected ", e.in_channels,
                              " channels, as the input has, got ", e.filter_in);
@@ -69,7 +69,7 @@ Status ConvShape(ShapeContext& c) {
   return OkStatus();
 }
 
-// The output has the shape that input i holds.
+// The output has the shape given by the values of input i.
 Status ShapeFromInput(ShapeContext& c, int i, int rank) {
   SLUICE_ASSIGN_OR_RETURN(PartialShape s, c.InputAsShape(i));
   SLUICE_ASSIGN_OR_RETURN(s, s.MergeWith(PartialShape::OfRank(rank)));
@@ -218,7 +218,7 @@ class Convolution {
     return list;
   }
 
-  // The shape that a vector of integers holds.
+  // The shape given by a vector of integers.
   Result<Shape> ReadShape(const char* what, const Tensor& sizes) const {
     if (sizes.rank() != 1 || sizes.dim(0) != window_.rank())
       return InvalidArgument(what, ": expected a vector of ", window_.rank(),
@@ -226,7 +226,7 @@ class Convolution {
     return Shape::Make(ListOf(sizes));
   }
 
-  // All sizes, or the spatial ones alone.
+  // From all sizes, or only the spatial ones.
   Result<Shape> InputShape(const Tensor& sizes, const Tensor& filter,
                            const Tensor& d_out) const {
     const int rank = window_.rank();
@@ -240,7 +240,7 @@ class Convolution {
     return Shape::Make({image.dims().data(), image.dims().size()});
   }
 
-  // Where nothing is to be multiplied the result is zeros.
+  // If there is nothing to multiply the result is zeros.
   static bool Empty(const dnn::ConvGeometry& s, KernelContext& ctx) {
     if (s.batch > 0 && s.in_channels > 0 && s.filter_in_channels > 0 &&
         s.out_channels > 0 && !dnn::AnyEmpty({s.d, s.h, s.w}))
@@ -253,8 +253,8 @@ class Convolution {
   WindowAttrs window_;
   bool depthwise_;
   Pass pass_;
-  Epilogue epilogue_;            // Of a fused op.
-  dnn::ConvPlanCache<T> plans_;  // Locks itself.
+  Epilogue epilogue_;            // For a fused op.
+  dnn::ConvPlanCache<T> plans_;  // Thread-safe.
 };
 
 // ---- Gradients --------------------------------------------------------------
@@ -270,7 +270,7 @@ constexpr ConvFamily kDepthwise = {"DepthwiseConv2dNative",
 constexpr ConvFamily kVolume = {"Conv3D", "Conv3DBackpropInputV2",
                                 "Conv3DBackpropFilterV2"};
 
-// The attributes that all ops of a family share.
+// The attributes shared by all ops of a family.
 AttrMap ConvAttrs(const Node& n) {
   AttrMap attrs;
   for (const char* name : {"strides", "use_cudnn_on_gpu", "padding",
@@ -351,7 +351,7 @@ OpDefBuilder Conv3dOp() {
       .Grad(ConvGrad<kVolume>)
       .Sample({{.shape = {1, 3, 4, 3, 2}}, {.shape = {2, 3, 2, 2, 3}}},
               VolumeSampleAttrs())
-      .Doc("The convolution of volumes with a filter.");
+      .Doc("Convolves volumes with a filter.");
   return b;
 }
 
@@ -426,7 +426,7 @@ OpDefBuilder BackwardFilterOp(const char* name, bool cudnn) {
   return b;
 }
 
-// ---- With what follows, fused -----------------------------------------------
+// ---- Fused with an epilogue -------------------------------------------------
 
 void AddFusedAttrs(OpDefBuilder& b) {
   b.Attr("dilations: list(int) = [1, 1, 1, 1]")
@@ -437,7 +437,7 @@ void AddFusedAttrs(OpDefBuilder& b) {
       .Shape(ConvShape)
       .Kernel(CpuStateFor<Convolution, float, half, bfloat16, double>(
           "T", /*expensive=*/true))
-      .NoGradient("a pass makes it when gradients are there already");
+      .NoGradient("a graph pass creates it after gradients are built");
 }
 
 AttrMap FusedSampleAttrs(std::vector<std::string> ops, int64_t args) {
@@ -476,7 +476,7 @@ OpDefBuilder FusedConvOp() {
             {.shape = {3, 3, 2, 3}},
             {.shape = {3}, .dtype = DType::kFloat}},
            FusedConvSampleAttrs())
-      .Doc("A convolution, a bias or normalisation, and an activation in one.");
+      .Doc("A fused convolution, bias or normalisation, and activation.");
   return b;
 }
 
@@ -495,7 +495,7 @@ OpDefBuilder FusedDepthwiseOp() {
   AddFusedAttrs(b);
   b.Sample({{.shape = {2, 5, 5, 2}}, {.shape = {3, 3, 2, 2}}, {.shape = {4}}},
            FusedSampleAttrs({"BiasAdd", "Relu6"}, 1))
-      .Doc("A depthwise convolution, a bias and an activation in one.");
+      .Doc("A fused depthwise convolution, bias and activation.");
   return b;
 }
 
@@ -504,7 +504,7 @@ const OpRegistrar kConvolutions[] = {
         .Grad(ConvGrad<kPlain>)
         .Sample({{.shape = {2, 5, 5, 2}}, {.shape = {3, 3, 2, 3}}},
                 SampleAttrs())
-        .Doc("The convolution of images with a filter."),
+        .Doc("Convolves images with a filter."),
     BackwardInputOp("Conv2DBackpropInput", kConvTypes, true)
         .Grad(BackwardInputGrad<kPlain>)
         .Sample({{.shape = {4}, .values = {2, 5, 5, 2}},
@@ -523,21 +523,23 @@ const OpRegistrar kConvolutions[] = {
         .Grad(ConvGrad<kDepthwise>)
         .Sample({{.shape = {2, 5, 5, 2}}, {.shape = {3, 3, 2, 2}}},
                 SampleAttrs())
-        .Doc("Convolves each channel with filters of its own."),
+        .Doc("Convolves each channel with its own filters."),
     BackwardInputOp("DepthwiseConv2dNativeBackpropInput", kFloatTypes, false)
         .Grad(BackwardInputGrad<kDepthwise>)
         .Sample({{.shape = {4}, .values = {2, 5, 5, 2}},
                  {.shape = {3, 3, 2, 2}},
                  {.shape = {2, 3, 3, 4}}},
                 SampleAttrs())
-        .Doc("The gradient of a depthwise convolution for its input."),
+        .Doc("The gradient of a depthwise convolution with respect to its "
+             "input."),
     BackwardFilterOp("DepthwiseConv2dNativeBackpropFilter", false)
         .Grad(BackwardFilterGrad<kDepthwise>)
         .Sample({{.shape = {2, 5, 5, 2}},
                  {.shape = {4}, .values = {3, 3, 2, 2}},
                  {.shape = {2, 3, 3, 4}}},
                 SampleAttrs())
-        .Doc("The gradient of a depthwise convolution for its filter."),
+        .Doc("The gradient of a depthwise convolution with respect to its "
+             "filter."),
     Conv3dOp(),
     Conv3dBackwardInputOp(),
     Conv3dBackwardFilterOp(),

@@ -1,6 +1,6 @@
-// The loss of connectionist temporal classification (Graves et al., 2006; the
-// equations are those of Graves' thesis, chapter 7): minus the logarithm of
-// the probability of a sequence of labels, whatever its alignment in time.
+// The CTC loss (connectionist temporal classification, Graves et al., 2006; the
+// equations are those of Graves' thesis, chapter 7): the negative
+// log-probability of a label sequence, summed over its alignments in time.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -69,7 +69,7 @@ Result<std::vector<std::vector<int32_t>>> ReadLabels(const Tensor& indices,
 }
 
 // The sequence l': the labels with a blank before each and one at the end.
-// `time`: how many steps there are to emit them in.
+// `time`: the number of available time steps.
 Result<std::vector<int>> WithBlanks(const std::vector<int32_t>& labels,
                                     int64_t time, int64_t classes, int64_t b,
                                     CtcOptions o) {
@@ -81,7 +81,7 @@ Result<std::vector<int>> WithBlanks(const std::vector<int32_t>& labels,
   bool ended = false;
   for (size_t i = 0; i < labels.size(); ++i) {
     if (i > 0 && o.collapse_repeated && labels[i] == labels[i - 1]) continue;
-    if (labels[i] >= blank) {  // Only at the end.
+    if (labels[i] >= blank) {  // Allowed only at the end.
       ended = true;
       continue;
     }
@@ -102,11 +102,12 @@ Result<std::vector<int>> WithBlanks(const std::vector<int32_t>& labels,
 
 // ---- The kernel -------------------------------------------------------------
 
-// One batch element. Columns are time, rows the U places of l'.
+// One batch element. Columns are time steps, rows the U positions of l'.
 template <typename T>
 class CtcAlignment {
  public:
-  // `inputs`: row t is at t * stride. `room`: for 2 * time * places elements.
+  // `inputs`: row t is at t * stride. `room`: scratch for 2 * time * places
+  // elements.
   CtcAlignment(const std::vector<int>& labels, const T* inputs, int64_t stride,
                int64_t time, int64_t classes, bool merge_repeated, T* room)
       : labels_(labels),
@@ -138,7 +139,8 @@ class CtcAlignment {
     return p;
   }
 
-  // Equation 7.34: the gradient of the loss for the inputs of all steps.
+  // Equation 7.34: the gradient of the loss with respect to the inputs of all
+  // steps.
   void Gradient(T log_p, T* gradient, int64_t stride) const {
     std::vector<T> sums(static_cast<size_t>(classes_));
     for (int64_t t = 0; t < time_; ++t) {
@@ -168,14 +170,14 @@ class CtcAlignment {
   T Both(int64_t u, int64_t t) const {
     return alpha_[at(u, t)] + beta_[at(u, t)];
   }
-  // The places that can be reached from the start by step t and from which the
-  // end can be reached.
+  // The positions that are reachable from the start by step t and from which
+  // the end is reachable.
   int64_t first(int64_t t) const {
     return std::max<int64_t>(0, places_ - 2 * (time_ - t));
   }
   int64_t last(int64_t t) const { return std::min(places_, 2 * (t + 1)); }
   bool MayStay(int64_t u) const { return merge_ || label(u) == blank(); }
-  // May a path go from place u to u + 2, past a blank?
+  // Whether a path may go from position u to u + 2, skipping a blank.
   bool MaySkip(int64_t u) const {
     return label(u + 2) != blank() && !(merge_ && label(u) == label(u + 2));
   }
@@ -248,9 +250,9 @@ class CtcLoss {
       return steps == 0 || (options_.ignore_longer && count > steps);
     };
     std::vector<std::vector<int>> places(static_cast<size_t>(batch));
-    // Each thread has room for the largest of its batch elements: every
-    // slabs-th one. Small inputs can ask for much room, so it comes from the
-    // step's allocator: bad_alloc would end the process.
+    // Each thread has scratch memory for the largest of its batch elements:
+    // every slabs-th one. Small inputs can require much memory, so it comes
+    // from the step's allocator: bad_alloc would end the process.
     const int64_t slabs = std::min<int64_t>(batch, IntraOpThreads());
     std::vector<int64_t> sizes(static_cast<size_t>(slabs));
     for (int64_t b = 0; b < batch; ++b) {
@@ -334,8 +336,8 @@ SLUICE_OP(CTCLoss)
              {.shape = {5}, .values = {0, 1, 2, 2, 0}},
              {.shape = {2}, .values = {5, 4}}})
     .Doc(
-        "Minus the logarithm of the probability of a sequence of labels, "
-        "however it is aligned in time, and its gradient.");
+        "The CTC loss: the negative log-probability of a label sequence, "
+        "summed over all alignments in time, and its gradient.");
 
 }  // namespace
 }  // namespace sluice

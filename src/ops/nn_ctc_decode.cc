@@ -1,6 +1,6 @@
-// Finding the sequence of labels behind the activations of a network that was
-// trained with CTCLoss: the best class of each step, or a search that keeps the
-// most probable sequences.
+// Decoding of label sequences from the activations of a network trained with
+// CTCLoss: the best class of each step, or a beam search for the most probable
+// sequences.
 #include <algorithm>
 #include <cmath>
 #include <deque>
@@ -21,7 +21,7 @@ namespace {
 
 using Decoded = std::vector<int64_t>;
 
-// ---- What both decoders share -----------------------------------------------
+// ---- Shared by both decoders ------------------------------------------------
 
 Status DecoderShape(ShapeContext& c) {
   SLUICE_ASSIGN_OR_RETURN(const PartialShape inputs, c.WithRank(0, 3));
@@ -55,8 +55,8 @@ Status CheckDecoderInputs(const Tensor& inputs, const Tensor& lengths) {
   return OkStatus();
 }
 
-// Path p of `paths` as three tensors of a sparse matrix. found[b]: the labels
-// of batch element b.
+// Stores path p of `paths` as the three tensors of a sparse matrix. found[b]:
+// the labels of batch element b.
 Status StorePath(KernelContext& ctx, int p, int paths,
                  const std::vector<const Decoded*>& found) {
   int64_t count = 0, longest = 0;
@@ -128,14 +128,15 @@ class GreedyDecoder {
 
 // ---- The beam ---------------------------------------------------------------
 
-// Logarithms of the probability of a sequence: ending in a blank, in its last
-// label, and both together.
+// Log-probabilities of a sequence: ending in a blank, ending in its last label,
+// and both together.
 template <typename T>
 struct PathLogs {
   T total = kLogZero<T>, blank = kLogZero<T>, label = kLogZero<T>;
 };
 
-// A sequence: its last label after its parent's. The search owns them all.
+// A sequence: its last label, appended to its parent's labels. Owned by the
+// search.
 template <typename T>
 struct Prefix {
   Prefix* parent = nullptr;
@@ -146,10 +147,10 @@ struct Prefix {
   bool alive() const { return now.total != kLogZero<T>; }
 };
 
-// The `limit` most probable prefixes. Which of equals are kept, and in which
-// order they come, is what TensorFlow's container of this kind does: an
-// unordered list with the least in front once it was asked for, and a heap (of
-// one more than the limit) after the first prefix too many.
+// The `limit` most probable prefixes. Which of equal ones are kept, and their
+// order, follow TensorFlow's container: an unordered list with the least
+// probable in front after Least, and a heap (of limit + 1) once the limit was
+// exceeded.
 template <typename T>
 class Beam {
  public:
@@ -189,7 +190,7 @@ class Beam {
     return items_.front();
   }
 
-  // Empties it; the most probable come first.
+  // Empties the beam; the most probable prefixes come first.
   std::vector<Prefix<T>*> Take() {
     std::vector<Prefix<T>*> all = std::move(items_);
     if (heap_) {
@@ -217,7 +218,7 @@ class Beam {
   bool heap_ = false, least_in_front_ = false;
 };
 
-// The search in one batch element.
+// The beam search for one batch element.
 template <typename T>
 class BeamSearch {
  public:
@@ -228,9 +229,9 @@ class BeamSearch {
     beam_.Push(&root);
   }
 
-  // One more step; logits[classes - 1] is the blank's.
+  // Processes one step; logits[classes - 1] is the blank.
   void Step(const T* logits) {
-    // What makes the logits of this step logarithms of probabilities.
+    // The normaliser that makes the logits of this step log-probabilities.
     const T most = *std::max_element(logits, logits + classes_);
     T sum = 0;
     for (int64_t i = 0; i < classes_; ++i) sum += std::exp(logits[i] - most);
@@ -272,7 +273,7 @@ class BeamSearch {
     }
   }
 
-  // The `n` best sequences; fewer if there are not that many.
+  // The `n` best sequences; fewer if there are fewer.
   std::vector<std::pair<Decoded, T>> Best(size_t n, bool merge_repeated) const {
     Beam<T> top(n);
     for (Prefix<T>* p : beam_) top.Push(p);
@@ -384,9 +385,9 @@ SLUICE_OP(CTCGreedyDecoder)
     .Family("nn")
     .Shape(DecoderShape)
     .Kernel(CpuStateFor<GreedyDecoder, float, double>("T"))
-    .NoGradient("finds a sequence of integers")
+    .NoGradient("its outputs are integers")
     .Sample({{.shape = {4, 2, 3}}, {.shape = {2}, .values = {4, 3}}})
-    .Doc("The labels of the best class of each step, blanks left out.");
+    .Doc("Decodes by taking the best class of each step and removing blanks.");
 
 SLUICE_OP(CTCBeamSearchDecoder)
     .Input("inputs: T")
@@ -403,12 +404,12 @@ SLUICE_OP(CTCBeamSearchDecoder)
     .Shape(DecoderShape)
     .Kernel(CpuStateFor<BeamSearchDecoder, float, double>("T",
                                                           /*expensive=*/true))
-    .NoGradient("finds sequences of integers")
+    .NoGradient("its outputs are integers")
     .Sample({{.shape = {4, 2, 3}}, {.shape = {2}, .values = {4, 3}}},
             {{"beam_width", 4}, {"top_paths", 2}, {"merge_repeated", false}})
     .Doc(
-        "The most probable sequences of labels that a search finds which "
-        "keeps so many prefixes.");
+        "Decodes by a beam search: the most probable label sequences that it "
+        "finds with beam_width prefixes.");
 
 }  // namespace
 }  // namespace sluice

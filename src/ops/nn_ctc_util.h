@@ -1,5 +1,4 @@
-// What the loss of connectionist temporal classification shares with its
-// decoders.
+// Shared by the loss of connectionist temporal classification and its decoders.
 #ifndef SLUICE_OPS_NN_CTC_UTIL_H_
 #define SLUICE_OPS_NN_CTC_UTIL_H_
 

@@ -1,4 +1,4 @@
-// Translating positions and sizes between layouts of images and volumes.
+// Converting dimension numbers and sizes between layouts of images and volumes.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -32,14 +32,14 @@ struct Formats {
     return f;
   }
 
-  // For each letter of `from`, its place in `to`.
+  // For each letter of `from`, its position in `to`.
   std::vector<size_t> Places() const {
     std::vector<size_t> places;
     for (const char letter : from) places.push_back(to.find(letter));
     return places;
   }
 
-  // The same of the spatial dimensions alone.
+  // The same for the spatial dimensions only.
   Formats Spatial() const {
     const auto strip = [](std::string s) {
       std::erase_if(s, [](char c) { return c == 'N' || c == 'C'; });
@@ -99,7 +99,7 @@ Status PermuteRows(const Formats& f, const Tensor& x, Tensor* y) {
 
 // ---- Both -------------------------------------------------------------------
 
-// Run: MapDims or PermuteRows, of int32 or int64.
+// Run: MapDims or PermuteRows, for int32 or int64.
 template <Status (*Run32)(const Formats&, const Tensor&, Tensor*),
           Status (*Run64)(const Formats&, const Tensor&, Tensor*)>
 class FormatKernel {
@@ -139,7 +139,7 @@ OpDefBuilder FormatOp(const char* name) {
       .Attr("src_format: string = 'NHWC'")
       .Attr("dst_format: string = 'NCHW'")
       .Family("nn")
-      .NoGradient("integers");
+      .NoGradient("its outputs are integers");
   return b;
 }
 
@@ -148,13 +148,13 @@ const OpRegistrar kFormatOps[] = {
         .Shape(DimMapShape)
         .Kernel(CpuState<FormatKernel<MapDims<int32_t>, MapDims<int64_t>>>())
         .Sample({{.shape = {4}, .values = {0, -1, 2, 1}}})
-        .Doc("Positions of dimensions in one layout as positions in another."),
+        .Doc("Converts dimension numbers from one data layout to another."),
     FormatOp("DataFormatVecPermute")
         .Shape(VecPermuteShape)
         .Kernel(CpuState<
                 FormatKernel<PermuteRows<int32_t>, PermuteRows<int64_t>>>())
         .Sample({{.shape = {4}, .values = {2, 5, 6, 3}}})
-        .Doc("Sizes, strides or paddings of one layout in the order of "
+        .Doc("Permutes sizes, strides or paddings from one data layout to "
              "another."),
 };
 

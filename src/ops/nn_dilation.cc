@@ -47,13 +47,13 @@ Status DilationGradShape(ShapeContext& c) {
 
 // ---- Kernels ----------------------------------------------------------------
 
-// The least finite value.
+// The lowest finite value.
 template <typename T>
 T LeastSum() {
   if constexpr (std::is_same_v<T, half>) {
     return half(-65504.0f);
   } else if constexpr (std::is_same_v<T, bfloat16>) {
-    return bfloat16(-0x1.FEp127f);  // (That of float rounds to infinity.)
+    return bfloat16(-0x1.FEp127f);  // (The lowest float rounds to infinity.)
   } else {
     return std::numeric_limits<T>::lowest();
   }
@@ -114,8 +114,8 @@ class Dilation {
   }
 
  private:
-  // Image n of the batch: the result, or what each of its elements' gradients
-  // adds at the tap that was the largest, the first of equals.
+  // Image n of the batch: computes the result, or adds the gradient of each of
+  // its elements to the tap with the largest sum (the first on ties).
   static void Image(const dnn::PoolGeometry& s, int64_t n, const T* in,
                     const T* filter, const T* dy, T* out) {
     const int64_t ow = s.w.out();
@@ -123,7 +123,7 @@ class Dilation {
       const int64_t y = p / ow, x = p % ow;
       for (int64_t c = 0; c < s.channels; ++c) {
         T best = LeastSum<T>();
-        // Where it goes if nothing compares greater (a window of NaN).
+        // The target if no comparison succeeds (a window of NaN).
         int64_t iy = std::max<int64_t>(0, s.h.start(y));
         int64_t ix = std::max<int64_t>(0, s.w.start(x)), tap = 0;
         for (int64_t ky = s.h.first_tap(y); ky < s.h.last_tap(y); ++ky) {
@@ -209,7 +209,8 @@ const OpRegistrar kDilations[] = {
         .Grad(DilationGrad)
         .Sample({{.shape = {2, 5, 5, 2}}, {.shape = {2, 3, 2}}},
                 DilationSampleAttrs())
-        .Doc("The largest sum of image and filter in each window."),
+        .Doc("Morphological dilation: the largest sum of image and filter in "
+             "each window."),
     DilationOp<DilationInput>(
         "Dilation2DBackpropInput",
         {"input: T", "filter: T", "out_backprop: T", "in_backprop: T"})

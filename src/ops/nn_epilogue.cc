@@ -18,9 +18,9 @@ using simd::BinaryOp;
 using simd::Operands;
 using simd::UnaryOp;
 
-// What is done to a block while it lies in the first cache.
+// The size of a block that is processed while it is in the first-level cache.
 constexpr int64_t kBlockBytes = 16 << 10;
-// A row of fewer channels is repeated until it is worth a call.
+// Rows with fewer channels are repeated until they are worth a call.
 constexpr int64_t kShortRow = 512;
 
 int64_t ExpectedArgs(const std::string& norm, bool add) {
@@ -139,7 +139,7 @@ void Epilogue::Run(KernelContext& ctx, int64_t before, int64_t channels,
   const auto* side =
       add_ ? static_cast<const char*>(ctx.input(1 + num_args_).raw()) : nullptr;
   auto* out = static_cast<char*>(ctx.output(0).raw());
-  // (As nn_norm.cc does it, whose bits these are.)
+  // (As in nn_norm.cc, to give the same bits.)
   if (after == 1) {
     RunRows(ops, statistics ? &*statistics : nullptr, side, before, channels,
             out);
@@ -153,7 +153,7 @@ void Epilogue::Run(KernelContext& ctx, int64_t before, int64_t channels,
   RunPlanes(ops, side, before * channels, channels, after, out);
 }
 
-// The rest, on n elements in a row.
+// Applies the remaining operations to n consecutive elements.
 void Epilogue::Finish(char* out, const char* side, int64_t n) const {
   if (side != nullptr) plus_.fn(Operands::kVectorVector, out, side, out, n);
   if (leaky_)

@@ -1,4 +1,4 @@
-// What fused ops do to a product before anybody else sees it.
+// The epilogue of fused ops: bias, normalisation and activation of a product.
 #ifndef SLUICE_OPS_NN_EPILOGUE_H_
 #define SLUICE_OPS_NN_EPILOGUE_H_
 
@@ -14,9 +14,10 @@ namespace sluice {
 
 // The attributes fused_ops, num_args, epsilon and leakyrelu_alpha of a node:
 // BiasAdd (a vector) or FusedBatchNorm (scale, offset, mean, variance), then
-// perhaps Add (an array of the result's shape), then perhaps an activation. The
-// arguments are the node's inputs from the third on. Bits are those of the ops
-// one by one, NaN included. Immutable once read; empty by default.
+// optionally Add (an array of the result's shape), then optionally an
+// activation. The arguments are the node's inputs from the third on. Gives the
+// same bits as the separate ops, including NaN. Immutable once read; empty by
+// default.
 class Epilogue {
  public:
   Epilogue() = default;
@@ -25,21 +26,22 @@ class Epilogue {
   bool empty() const { return norm_.empty() && !add_ && !activates(); }
   // OK if the arguments fit a result of `shape` with that many channels.
   Status Check(KernelContext& ctx, const Shape& shape, int64_t channels) const;
-  // Does it to output 0, seen as [before, channels, after], over the threads
-  // that this one may use. REQUIRES: Check().
+  // Applies it to output 0, viewed as [before, channels, after], with the
+  // threads that the calling thread may use. REQUIRES: Check() returned OK.
   void Run(KernelContext& ctx, int64_t before, int64_t channels,
            int64_t after) const;
-  // Of an error of the product itself: it is that of the node which had it.
+  // Attributes an error of the product itself to the node that the product came
+  // from.
   Status OfProduct(Status s) const { return Blame(std::move(s), 0); }
 
  private:
-  // An operation with a number for each channel.
+  // An operation with one number per channel.
   struct PerChannel {
     simd::BinaryKernel op;
     const void* values;
   };
   using Operations = std::vector<PerChannel>;
-  // Of a normalisation, a number for each channel.
+  // The numbers per channel of a normalisation.
   struct Statistics {
     const float *mean, *slope, *offset;
   };
@@ -56,18 +58,18 @@ class Epilogue {
 
   DType type_ = DType::kInvalid;
   std::string norm_;  // "", "BiasAdd" or "FusedBatchNorm".
-  bool add_ = false;  // The last argument.
+  bool add_ = false;  // Its argument is the last one.
   int num_args_ = 0;
   float epsilon_ = 0, alpha_ = 0;
   bool leaky_ = false;
   simd::UnaryKernel activation_;
   simd::BinaryKernel plus_, minus_, times_;
-  size_t size_ = 0;                // Bytes of an element.
-  int64_t grain_ = 1;              // Elements worth a thread.
-  std::vector<std::string> from_;  // The nodes that were fused, described.
+  size_t size_ = 0;                // Bytes per element.
+  int64_t grain_ = 1;              // Fewest elements worth a thread.
+  std::vector<std::string> from_;  // Descriptions of the fused nodes.
 };
 
-// The activations that a node may have fused, by the names of their ops.
+// The activation that can be fused for an op name; nullopt if there is none.
 std::optional<simd::UnaryOp> FusedActivation(const std::string& op);
 
 }  // namespace sluice

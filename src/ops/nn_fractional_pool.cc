@@ -1,6 +1,5 @@
-// Pooling by regions of which the sizes are drawn (Graham, "Fractional
-// Max-Pooling", 2015), and its gradients. Equal seeds give TensorFlow's
-// regions.
+// Pooling over regions of random sizes (Graham, "Fractional Max-Pooling",
+// 2015), and its gradients. Equal seeds give the same regions as TensorFlow.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -26,7 +25,7 @@ namespace {
 
 using random::GuardedPhilox;
 using random::Philox;
-using Sequence = std::vector<int64_t>;  // Where regions start; the end.
+using Sequence = std::vector<int64_t>;  // Starts of regions, and the end.
 
 // ---- Attributes and shapes --------------------------------------------------
 
@@ -48,8 +47,8 @@ Result<std::vector<float>> ReadRatio(const Node& n) {
 }
 
 int64_t PooledSize(int64_t in, float ratio) {
-  if (ratio == 1) return in;  // (As a float 2^63 - 1 would become 2^63.)
-  // In float, as TensorFlow's: 6 / 1.2f is 5.
+  if (ratio == 1) return in;  // (In float 2^63 - 1 would become 2^63.)
+  // In float, as in TensorFlow: 6 / 1.2f is 5.
   return in < 0
              ? -1
              : static_cast<int64_t>(std::floor(static_cast<float>(in) / ratio));
@@ -94,7 +93,7 @@ double UniformDouble(uint32_t high, uint32_t low) {
   return std::bit_cast<double>((uint64_t{1023} << 52) | bits) - 1.0;
 }
 
-// Starts by the formula ceil(alpha * (i + u)), u drawn so that all regions
+// Starts by the formula ceil(alpha * (i + u)), with u drawn so that all regions
 // have k or k + 1 elements. REQUIRES: 0 < out <= in.
 Sequence DrawByFormula(int64_t in, int64_t out, GuardedPhilox* generator) {
   const double alpha = static_cast<double>(in) / static_cast<double>(out);
@@ -115,7 +114,7 @@ Sequence DrawByFormula(int64_t in, int64_t out, GuardedPhilox* generator) {
   return starts;
 }
 
-// As many regions of k + 1 elements as it takes, in a random order.
+// The required number of regions of k + 1 elements, in random order.
 Sequence DrawByShuffle(int64_t in, int64_t out, GuardedPhilox* generator) {
   Sequence order(static_cast<size_t>(out));
   random::FillShuffle(generator->ReserveWords(out), order.data(), out);
@@ -157,8 +156,8 @@ void ForEachRegion(int64_t batch, int64_t in_rows, int64_t in_columns,
            RegionAt(columns, x, overlapping, in_columns), b);
 }
 
-// A sequence that a kernel was given: from 0 to `in` without going back, with
-// `out` regions that have an element each.
+// Checks a sequence that was passed to a kernel: non-decreasing from 0 to `in`,
+// with `out` nonempty regions.
 Status CheckSequence(const char* name, const Tensor& t, int64_t in,
                      int64_t out) {
   if (t.rank() != 1 || t.dim(0) != out + 1)
@@ -176,7 +175,7 @@ Status CheckSequence(const char* name, const Tensor& t, int64_t in,
 
 // ---- Kernels ----------------------------------------------------------------
 
-// Shared by all steps. The generator locks itself; a deterministic node draws
+// Shared by all steps. The generator is thread-safe; a deterministic node draws
 // its regions once, under mutex_.
 template <typename T, bool kMax>
 class FractionalPool : public random::SeededKernel {
@@ -333,7 +332,7 @@ struct FractionalAvgGrad {
         CheckSequence("row_pooling_sequence", ctx.input(2), h, dy.dim(1)));
     SLUICE_RETURN_IF_ERROR(
         CheckSequence("col_pooling_sequence", ctx.input(3), w, dy.dim(2)));
-    // Summed as doubles, as shares of integers are.
+    // Summed in double, since integers are divided into fractions.
     SLUICE_ASSIGN_OR_RETURN(const Tensor sum,
                             Tensor::Zeros(DType::kDouble, in));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), in));
@@ -352,7 +351,8 @@ struct FractionalAvgGrad {
     std::transform(dx, dx + sum.num_elements(), ctx.output(0).template raw<T>(),
                    [](double v) {
                      if constexpr (std::is_integral_v<T>) {
-                       // (The largest T may be no double: the next one is.)
+                       // (The largest T may not be a double; the next lower one
+                       // is used.)
                        constexpr T most = std::numeric_limits<T>::max();
                        if (v >= static_cast<double>(most)) return most;
                        constexpr T least = std::numeric_limits<T>::min();
@@ -428,10 +428,10 @@ OpDefBuilder FractionalGradOp(const char* name,
 const OpRegistrar kFractionalPools[] = {
     FractionalOp<FractionalMax>("FractionalMaxPool")
         .Grad(FractionalMaxGradient)
-        .Doc("The largest element of regions whose sizes are drawn."),
+        .Doc("Max pooling over regions of random sizes."),
     FractionalOp<FractionalAvg>("FractionalAvgPool")
         .Grad(FractionalAvgGradient)
-        .Doc("The mean of regions whose sizes are drawn."),
+        .Doc("Average pooling over regions of random sizes."),
     FractionalGradOp<FractionalMaxGrad>(
         "FractionalMaxPoolGrad",
         {"orig_input: T", "orig_output: T", "out_backprop: T"})

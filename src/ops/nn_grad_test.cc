@@ -1,5 +1,5 @@
-// Gradients of ops that have no kernel for double, and of those of which an
-// output has none, against differences.
+// Gradients of ops without a double kernel, and of ops with an output without a
+// gradient, against finite differences.
 #include <cmath>
 #include <random>
 

@@ -1,5 +1,5 @@
-// Normalisation without learned moments: local response normalisation over
-// neighbouring channels, and the old BatchNormWithGlobalNormalization.
+// Normalisation without trained moments: local response normalisation over
+// neighbouring channels, and the deprecated BatchNormWithGlobalNormalization.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -66,7 +66,7 @@ Status LrnAttrs::Check(const Tensor& x) const {
   return RequireRank4(x);
 }
 
-// Pixels per thread at least.
+// The minimum number of pixels per thread.
 int64_t Grain(int64_t depth) {
   return std::max<int64_t>(1, 4096 / std::max<int64_t>(1, depth));
 }
@@ -171,7 +171,9 @@ SLUICE_OP(LRN)
     .Kernel(CpuStateFor<Lrn, float, half, bfloat16>("T", /*expensive=*/true))
     .Grad(LrnGradient)
     .Sample({{.shape = {1, 2, 2, 4}}}, {{"depth_radius", 1}})
-    .Doc("Divides each channel by a norm of its neighbours.");
+    .Doc(
+        "Divides each channel by a norm of the neighbouring channels (local "
+        "response normalisation).");
 
 SLUICE_OP(LRNGrad)
     .Input("input_grads: T")
@@ -292,7 +294,7 @@ SLUICE_OP(BatchNormWithGlobalNormalization)
              {.shape = {3}},
              {.shape = {3}}},
             {{"variance_epsilon", 0.01f}, {"scale_after_normalization", true}})
-    .Doc("Normalises the last dimension by given moments.");
+    .Doc("Normalises the last dimension with the given moments.");
 
 }  // namespace
 }  // namespace sluice

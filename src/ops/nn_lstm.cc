@@ -1,5 +1,5 @@
-// The elementwise half of a step of a long short-term memory layer as one node:
-// what RNN cells are built of (client/rnn_cells.h), beside the products.
+// The elementwise part of an LSTM step as one node; RNN cells
+// (client/rnn_cells.h) consist of it and the matrix products.
 #include <utility>
 #include <vector>
 
@@ -103,8 +103,8 @@ class LstmGates {
                              ", or one row of it, got ", b.shape().ToString());
     const DType t = a.dtype();
     const void *pa = a.raw(), *pb = b.raw(), *pc = c_prev.raw();
-    // (b is what comes from outside a loop, a row of memory that stays as long
-    // as the loop; a is the step's own product.)
+    // (b comes from outside the loop: a row that stays in memory as long as the
+    // loop; a is the step's own product.)
     SLUICE_RETURN_IF_ERROR(ctx.ForwardOrAllocate({1, 0}, 0, t, gates));
     SLUICE_RETURN_IF_ERROR(ctx.ForwardOrAllocate({2}, 1, t, state));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(2, t, state));
@@ -136,7 +136,8 @@ Status RunLstmGatesGrad(KernelContext& ctx) {
   return OkStatus();
 }
 
-// True unless the shapes say that a step is over before another thread starts.
+// True unless the shapes imply that a step finishes before another thread
+// starts.
 bool LongStep(const Node& n) {
   const int64_t elements = n.input(2).shape().num_elements();
   return elements < 0 || elements > 4096;
@@ -151,7 +152,7 @@ Status MakeLstmGatesGrad(const Node& n, Kernel* k) {
 
 // ---- Gradients --------------------------------------------------------------
 
-// The four gates side by side, and back.
+// Splits the four concatenated gates, and concatenates them.
 std::vector<Output> Quarters(Output gates) {
   Node* n =
       BuildNode("Split", {Constant(int32_t{1}), gates}, {{"num_split", 4}});
@@ -165,8 +166,8 @@ Output Join(Output i, Output j, Output f, Output o) {
 }
 
 Output OneMinus(Output x) { return Sub(Number(x, 1), x); }
-Output Slope(Output y) { return Mul(y, OneMinus(y)); }  // Of the sigmoid.
-Output Steep(Output y) { return OneMinus(Square(y)); }  // Of tanh.
+Output Slope(Output y) { return Mul(y, OneMinus(y)); }  // Sigmoid's.
+Output Steep(Output y) { return OneMinus(Square(y)); }  // Tanh's.
 
 Status LstmGatesGradient(GradContext& c) {
   const Output gates = c.output(0);
@@ -174,7 +175,7 @@ Status LstmGatesGradient(GradContext& c) {
                       {gates, c.input(2), c.DyOrZeros(1), c.DyOrZeros(2)});
   if (n == nullptr) return OkStatus();
   Output dz(n, 0);
-  // The gates are results too, for gradients of gradients.
+  // The gates are outputs too, for second derivatives.
   if (c.dy[0].valid()) {
     const std::vector<Output> g = Quarters(gates);
     dz = Add(dz, Mul(c.dy[0],
@@ -243,9 +244,9 @@ SLUICE_OP(LstmGates)
     .Sample({{.shape = {3, 4}}, {.shape = {4}}, {.shape = {3, 1}}},
             {{"forget_bias", 0.5f}})
     .Doc(
-        "A step of a long short-term memory layer. [zi, zj, zf, zo] = a + b, "
-        "by columns; i = sigmoid(zi), j = tanh(zj), f = sigmoid(zf + "
-        "forget_bias) and o = sigmoid(zo) are side by side in gates; c = f * "
+        "The elementwise part of an LSTM step. [zi, zj, zf, zo] = a + b, by "
+        "columns; i = sigmoid(zi), j = tanh(zj), f = sigmoid(zf + "
+        "forget_bias) and o = sigmoid(zo) are concatenated in gates; c = f * "
         "c_prev + i * j and h = o * tanh(c).");
 
 SLUICE_OP(LstmGatesGrad)
@@ -265,8 +266,9 @@ SLUICE_OP(LstmGatesGrad)
              {.shape = {2, 3}},
              {.shape = {2, 3}}})
     .Doc(
-        "The gradients of LstmGates: dz of the sum of its first two inputs and "
-        "dc_prev of c_prev, for dc and dh of its results c and h.");
+        "The gradients of LstmGates: dz with respect to the sum of its first "
+        "two inputs, and dc_prev with respect to c_prev, given the gradients "
+        "dc and dh of its results.");
 
 }  // namespace
 }  // namespace sluice

@@ -1,4 +1,4 @@
-// Normalisation over batches (FusedBatchNorm and its kin).
+// Normalisation over batches (FusedBatchNorm and related ops).
 #include <algorithm>
 #include <cmath>
 #include <deque>
@@ -25,7 +25,7 @@ using grad::Sub;
 using simd::BinaryOp;
 using simd::ReduceOp;
 
-// Immutable: what the attributes of a node say.
+// The attributes of a node. Immutable.
 struct NormAttrs {
   explicit NormAttrs(const Node& n)
       : epsilon(n.AttrOr<float>("epsilon", 1e-4f)),
@@ -39,8 +39,8 @@ struct NormAttrs {
   bool training, channels_first;
 };
 
-// Arithmetic on an image seen as [before, channels, after], in float. Lives for
-// one run of a kernel.
+// Arithmetic on an image viewed as [before, channels, after], in float. Lives
+// for one kernel run.
 class PerChannel {
  public:
   PerChannel(const Shape& s, int channel) : channels_(s.dim(channel)) {
@@ -55,7 +55,7 @@ class PerChannel {
   int64_t size() const { return dims_[0] * dims_[1] * dims_[2]; }
   // Elements of each channel.
   int64_t count() const { return dims_[0] * dims_[2]; }
-  // Channels come last: the passes of kernels/dnn/batch_norm.h do.
+  // Whether channels come last: then kernels/dnn/batch_norm.h can be used.
   bool is_rows() const { return dims_[2] == 1 && size() > 0; }
   dnn::NormShape rows() const { return {dims_[0], channels_}; }
 
@@ -64,7 +64,7 @@ class PerChannel {
     simd::Reduce(op, DType::kFloat, plan_, x, out.data());
     return out;
   }
-  // out = op(x, v of the channel).
+  // out = op(x, v[channel]).
   void Apply(BinaryOp op, const float* x, const std::vector<float>& v,
              float* out) const {
     simd::RunBroadcast(simd::GetBinary(op, DType::kFloat), broadcast_, x,
@@ -91,7 +91,7 @@ Result<Tensor> AsFloat(KernelContext& ctx, int i) {
   return f;
 }
 
-// Sets output i to `values`, in the type that is declared.
+// Sets output i to `values`, converted to its declared type.
 Status SetOutput(KernelContext& ctx, int i, const float* values,
                  const Shape& shape) {
   const DType t = ctx.node().output_type(i);
@@ -182,7 +182,7 @@ Status RunBatchNorm(KernelContext& ctx) {
   else
     SLUICE_RETURN_IF_ERROR(SetOutput(ctx, 0, py, shape));
 
-  // The running averages take the unbiased variance, mixed with the old one.
+  // The running averages use the unbiased variance, mixed with the old one.
   std::vector<float> new_mean = mean, new_variance = variance;
   if (a.training) {
     const float n = static_cast<float>(pc.count());
@@ -231,8 +231,8 @@ Status RunBatchNormGrad(KernelContext& ctx) {
 
   // dx = slope * (dy - mean(dy) - centred * mean(dy * centred) / variance).
   std::vector<float> d_offset(channels), d_scale(channels);
-  // Of the means, in training: what each element loses, and each by how far it
-  // is from the mean.
+  // The contributions of the means, in training: a constant for each element,
+  // and a factor of its distance from the mean.
   std::vector<float> level(channels), along(channels);
   const auto find_means = [&] {
     if (!a.training) return;
@@ -249,7 +249,7 @@ Status RunBatchNormGrad(KernelContext& ctx) {
     if (a.training) {
       dnn::NormalizeGrad(pc.rows(), pdy, x.raw<float>(), mean.raw<float>(),
                          slope.data(), level.data(), along.data(), pdx);
-    } else {  // (Without x, which may be infinite: level and along are zero.)
+    } else {  // (x, which may be infinite, is not needed: both are zero.)
       dnn::Normalize(pc.rows(), pdy, level.data(), slope.data(), along.data(),
                      pdx);
     }
@@ -268,7 +268,7 @@ Status RunBatchNormGrad(KernelContext& ctx) {
     }
     pc.Apply(BinaryOp::kMul, a.training ? pdx : pdy, slope, pdx);
   }
-  // (Of an empty batch the variance is NaN, and the sum zero.)
+  // (For an empty batch the variance is NaN and the sum zero.)
   for (size_t c = 0; pc.count() > 0 && c < d_scale.size(); ++c)
     d_scale[c] /= std::sqrt(variance.raw<float>()[c] + a.epsilon);
   if (ctx.node().output_type(0) == DType::kFloat)
@@ -328,7 +328,7 @@ Status BatchNormGradShape(ShapeContext& c) {
 }
 
 Status BatchNormGradient(GradContext& c) {
-  if (!c.dy[0].valid()) return OkStatus();  // The moments alone have none.
+  if (!c.dy[0].valid()) return OkStatus();  // The moments have no gradient.
   const bool training = c.op->AttrOr<bool>("is_training", true);
   const std::string& name = c.op->op_name();
   const std::string version = name.substr(std::string("FusedBatchNorm").size());
@@ -345,9 +345,9 @@ Status BatchNormGradient(GradContext& c) {
   return OkStatus();
 }
 
-// Builds nodes that work on the channels of an image: what there is of each
-// channel has the rank of the image, or is a vector that broadcasts to it.
-// Lives for one call of a gradient function.
+// Builds nodes that operate on the channels of an image: per-channel values
+// have the rank of the image, or are vectors that broadcast to it. Lives for
+// one call of a gradient function.
 class ChannelNodes {
  public:
   ChannelNodes(const Node& n, Output x)
@@ -362,7 +362,7 @@ class ChannelNodes {
     wide_.assign(static_cast<size_t>(rank), 1);
     wide_[static_cast<size_t>(NormAttrs(n).channel(rank))] = -1;
   }
-  // A vector as a factor of images, in float.
+  // A vector that broadcasts to images, in float.
   Output Wide(Output vector) const {
     const Output v = grad::Cast(vector, DType::kFloat);
     return channels_first_ ? grad::ReshapeTo(v, IntVector(wide_)) : v;
@@ -378,7 +378,7 @@ class ChannelNodes {
   std::vector<int32_t> axes_, wide_;
 };
 
-// The sum of those that are there.
+// The sum of the valid ones.
 Output Plus(Output a, Output b) {
   return !a.valid() ? b : !b.valid() ? a : Add(a, b);
 }
@@ -388,7 +388,7 @@ Output Plus(Output a, Output b) {
 //   project(v) = r * (v' - r^2 * mean(v x') * x')       (else r * v)
 // the op gives dx = scale * project(dy), d_scale = r * sum(dy x') and
 // d_offset = sum(dy). In training the moments are functions of x: they are
-// computed again, and not taken from inputs that are their values alone.
+// computed again instead of taken from the inputs, which are only their values.
 Status BatchNormGradGradient(GradContext& c) {
   const bool training = c.op->AttrOr<bool>("is_training", true);
   const auto as_float = [](Output o) { return grad::Cast(o, DType::kFloat); };
@@ -404,7 +404,7 @@ Status BatchNormGradGradient(GradContext& c) {
             {Add(variance,
                  grad::Number(variance, static_cast<double>(c.op->AttrOr<float>(
                                             "epsilon", 1e-4f))))});
-  // mean(v x'): how far v goes along with x.
+  // mean(v x'): the correlation of v with x.
   const auto along = [&](Output v) { return channels.Mean(Mul(v, centred)); };
   const auto project = [&](Output v) {
     if (!training) return Mul(r, v);
@@ -478,7 +478,7 @@ constexpr Version kV3 = {
     "data_format: {'NHWC', 'NCHW', 'NDHWC', 'NCDHW'} = 'NHWC'",
     true};
 
-// Specs are kept as pointers until the registry reads them.
+// Specs must stay valid until the registry reads them.
 const char* Keep(std::string s) {
   static auto* const kept = new std::deque<std::string>;
   kept->push_back(std::move(s));
@@ -518,8 +518,8 @@ OpDefBuilder ForwardOp(const Version& v) {
                {.shape = {3}, .low = 0.5, .high = 2, .dtype = DType::kFloat}},
               {{"is_training", false}})
       .Doc(
-          "Normalises each channel to mean 0 and variance 1 over the batch (or "
-          "by given moments), then scales and shifts it.");
+          "Normalises each channel to mean 0 and variance 1 over the batch "
+          "(or with the given moments), then scales and shifts it.");
   return b;
 }
 

@@ -30,7 +30,7 @@ Status PoolV2Shape(ShapeContext& c) {
   const Tensor* strides = c.constant(2);
   if (ksize == nullptr || strides == nullptr) {
     SLUICE_ASSIGN_OR_RETURN(const PartialShape in, c.WithRank(0, 4));
-    const int64_t unknown[] = {-1, -1};  // And the channels may be pooled.
+    const int64_t unknown[] = {-1, -1};  // (Channels may be pooled too.)
     c.set_output(0, w.Image(in.dim(0), unknown, -1));
     return OkStatus();
   }
@@ -56,8 +56,8 @@ Status ShapeFromSizes(ShapeContext& c) {
 
 // ---- Kernels ----------------------------------------------------------------
 
-// The window of a step: the node's, or for the ops that are given it at run
-// time, that of the two inputs after the first `others`.
+// The window of a step: from the node or, for ops with a run-time window, from
+// the two inputs after the first `others`.
 Result<WindowAttrs> WindowIn(const KernelContext& ctx, int others,
                              WindowAttrs w) {
   if (ctx.num_inputs() > others)
@@ -66,8 +66,8 @@ Result<WindowAttrs> WindowIn(const KernelContext& ctx, int others,
   return w;
 }
 
-// Windows of channels: unlike in those of pixels, a NaN that comes first wins,
-// and -inf counts.
+// Windows over channels: unlike in windows over pixels, a NaN that comes first
+// is chosen, and so is -inf.
 template <typename T>
 void MaxOfChannels(const dnn::PoolGeometry& s, const T* in, T* out) {
   const int64_t k = s.h.window, n = s.channels;
@@ -184,8 +184,7 @@ struct AvgPoolGrad : PoolBase {
 
 // ---- Gradients --------------------------------------------------------------
 
-// The ops of images, of images with the window given at run time, and of
-// volumes.
+// The pooling ops of images, of images with a run-time window, and of volumes.
 struct PoolFamily {
   const char *max_grad, *max_grad_grad, *avg, *avg_grad;
 };
@@ -196,8 +195,8 @@ constexpr PoolFamily kSizedImages = {"MaxPoolGradV2", "MaxPoolGradGradV2",
 constexpr PoolFamily kVolumes = {"MaxPool3DGrad", "MaxPool3DGradGrad",
                                  "AvgPool3D", "AvgPool3DGrad"};
 
-// `inputs`, and the window where it is given at run time: what c's op has after
-// the first `others` inputs.
+// Appends to `inputs` the run-time window, if c's op has one after the first
+// `others` inputs.
 std::vector<Output> WithWindow(std::vector<Output> inputs, const GradContext& c,
                                int others) {
   for (int i = others; i < c.op->num_inputs(); ++i)
@@ -276,7 +275,9 @@ OpDefBuilder MaxPoolOp() {
       .Grad(MaxPoolGradient<kImages>)
       .Sample({{.shape = {2, 5, 5, 2}}}, SampleAttrs())
       .Sample({{.shape = {2, 3, 2, 6}}}, ChannelPoolAttrs())
-      .Doc("The largest element of each window of images, or of channels.");
+      .Doc(
+          "Max pooling of images: the largest element of each window, or of "
+          "each group of channels.");
   return b;
 }
 
@@ -305,7 +306,7 @@ OpDefBuilder MaxPoolV2Op() {
                {.shape = {4}, .values = {1, 1, 1, 3}},
                {.shape = {4}, .values = {1, 1, 1, 3}}},
               {{"padding", "SAME"}})
-      .Doc("MaxPool with the window given at run time.");
+      .Doc("MaxPool with the window size given at run time.");
   return b;
 }
 
@@ -335,7 +336,9 @@ OpDefBuilder MaxPoolGradOp() {
                {.shape = {2, 3, 2, 2}},
                {.shape = {2, 3, 2, 2}}},
               ChannelPoolAttrs())
-      .Doc("The gradient of MaxPool: to the first largest of each window.");
+      .Doc(
+          "The gradient of MaxPool: goes to the first largest element of each "
+          "window.");
   return b;
 }
 
@@ -396,7 +399,7 @@ OpDefBuilder AvgPoolOp() {
           "T", /*expensive=*/true))
       .Grad(AvgPoolGradient<kImages>)
       .Sample({{.shape = {2, 5, 5, 2}}}, SampleAttrs())
-      .Doc("The mean of each window of images, padding not counted.");
+      .Doc("Average pooling of images, excluding padding.");
   return b;
 }
 
@@ -449,7 +452,8 @@ const OpRegistrar kPools[] = {
                             int16_t, int32_t, int64_t, uint8_t, uint16_t,
                             uint32_t, uint64_t>("T", /*expensive=*/true))
         .Grad(MaxPoolGradGradient<kSizedImages>)
-        .Doc("The gradient of MaxPoolV2: to the first largest of each window."),
+        .Doc("The gradient of MaxPoolV2: goes to the first largest element of "
+             "each window."),
     SizedPoolGrad("MaxPoolGradGradV2", {2, 5, 5, 2})
         .Shape(GradGradShape)
         .Kernel(CpuStateFor<MaxPoolGradGrad, float, double, half, bfloat16,
@@ -467,7 +471,7 @@ const OpRegistrar kPools[] = {
                                                             /*expensive=*/true))
         .Grad(MaxPoolGradient<kVolumes>)
         .Sample({{.shape = {1, 4, 3, 4, 2}}}, VolumePoolAttrs())
-        .Doc("The largest element of each window of volumes."),
+        .Doc("Max pooling of volumes."),
     VolumePool("MaxPool3DGrad",
                {"orig_input: TInput", "orig_output: TInput", "grad: T"})
         .Attr("T: {half, bfloat16, float} = DT_FLOAT")
@@ -481,8 +485,8 @@ const OpRegistrar kPools[] = {
                  {.shape = {1, 1, 2, 1, 1}, .values = {.875, .75}},
                  {.shape = {1, 1, 2, 1, 1}}},
                 VolumePoolAttrs())
-        .Doc("The gradient of MaxPool3D: to all within 1e-5 of the largest of "
-             "each window."),
+        .Doc("The gradient of MaxPool3D: goes to all elements within 1e-5 of "
+             "the largest one of each window."),
     VolumePool("MaxPool3DGradGrad",
                {"orig_input: T", "orig_output: T", "grad: T"})
         .Attr(kRealTypes)
@@ -504,7 +508,7 @@ const OpRegistrar kPools[] = {
             "T", /*expensive=*/true))
         .Grad(AvgPoolGradient<kVolumes>)
         .Sample({{.shape = {1, 4, 3, 4, 2}}}, VolumePoolAttrs())
-        .Doc("The mean of each window of volumes, padding not counted."),
+        .Doc("Average pooling of volumes, excluding padding."),
     VolumePool("AvgPool3DGrad", {"orig_input_shape: int32", "grad: T"})
         .Attr("T: {half, bfloat16, float, double}")
         .Shape(ShapeFromSizes)

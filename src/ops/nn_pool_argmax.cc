@@ -1,5 +1,5 @@
-// The largest of each window of images with its place, and the gradients by
-// those places.
+// Max pooling of images with the position of each maximum, and the gradients
+// based on these positions.
 #include "graph/builder.h"
 #include "ops/grad_util.h"
 #include "ops/math_dispatch.h"
@@ -11,7 +11,7 @@ namespace {
 
 // ---- Kernels ----------------------------------------------------------------
 
-// What both kernels keep. Immutable.
+// The state of both kernels. Immutable.
 struct ArgmaxBase : PoolBase {
   template <typename K>
   static Result<std::shared_ptr<K>> MakeOf(const Node& n) {
@@ -89,8 +89,8 @@ Status MaxPoolWithArgmaxGradient(GradContext& c) {
   return OkStatus();
 }
 
-// Each element of grad went to the place that argmax names, in its image or in
-// the whole batch.
+// Moves each element of grad to the position given by argmax, in its image or
+// in the whole batch.
 Status MaxPoolGradWithArgmaxGradient(GradContext& c) {
   const Output argmax = c.input(2), axis = Constant(int32_t{0});
   if (c.op->BoolAttr("include_batch_in_index")) {
@@ -128,7 +128,9 @@ OpDefBuilder MaxPoolWithArgmaxOp() {
                           uint32_t, uint64_t>("T", /*expensive=*/true))
       .Grad(MaxPoolWithArgmaxGradient)
       .Sample({{.shape = {2, 5, 5, 2}}}, SampleAttrs())
-      .Doc("MaxPool, and where in the image each largest element was.");
+      .Doc(
+          "MaxPool that also returns the position of each largest element in "
+          "the image.");
   return b;
 }
 

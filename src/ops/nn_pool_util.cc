@@ -59,8 +59,8 @@ Result<Pooling> PoolingOf(const WindowAttrs& w, const Shape& image) {
                           w.PooledChannels(p.s.channels));
   SLUICE_ASSIGN_OR_RETURN(p.out, w.OutputOf(p.s, channels));
   if (w.channel_window == 1 || image.num_elements() == 0) return p;
-  // Each window of channels is a column of one image; side by side are the
-  // pixels where all of one channel come first.
+  // Each window of channels becomes a column of an image; with channels first,
+  // the pixels become its channels.
   const int64_t k = w.channel_window;
   const bool first = w.layout == dnn::Layout::kNchw;
   const int64_t pixels = p.s.in_pixels();

@@ -1,5 +1,5 @@
-// What pooling ops share: their shapes, attributes, and what a kernel is told
-// of the image.
+// Shared by the pooling ops: their shapes, attributes, and the description of
+// the image for the kernels.
 #ifndef SLUICE_OPS_NN_POOL_UTIL_H_
 #define SLUICE_OPS_NN_POOL_UTIL_H_
 
@@ -17,22 +17,22 @@ namespace sluice::pooling {
 
 inline constexpr char kPadding[] = "padding: {'SAME', 'VALID'}";
 
-// Attributes ksize and strides of images.
+// Adds attributes ksize and strides for images.
 void AddWindow(OpDefBuilder& b);
-// Those of an op's samples.
+// The attributes of an op's samples.
 AttrMap SampleAttrs();
-// The attributes of a node that its gradient takes over.
+// The attributes of a node that its gradient node copies.
 AttrMap WindowOf(const Node& n);
 
-// Of what pools as `w` says, and as the node says (never channels).
+// The shape function of pooling with window `w`, which does not pool channels.
 Status PooledShape(ShapeContext& c, const WindowAttrs& w);
 Status PoolShape(ShapeContext& c);
-// MaxPoolGrad: the shape of the image.
+// The shape function of MaxPoolGrad: the shape of the image.
 Status ImageShape(ShapeContext& c);
 
 // ---- Kernels ----------------------------------------------------------------
 
-// A pooling of an image, and the shape that comes of it.
+// A pooling of an image, and the shape of its result.
 struct Pooling {
   dnn::PoolGeometry s;
   Shape out;
@@ -41,10 +41,10 @@ Result<Pooling> PoolingOf(const WindowAttrs& w, const Shape& image);
 
 Status RequireShape(const char* what, const Tensor& t, const Shape& expected);
 
-// True if no window covers anything; `out` is zeros then.
+// True if the windows cover no element; `out` is then set to zeros.
 bool Empty(const dnn::PoolGeometry& s, Tensor& out);
 
-// What all pooling kernels keep. Immutable.
+// The state that all pooling kernels share. Immutable.
 struct PoolBase {
   template <typename K>
   static Result<std::shared_ptr<K>> MakeOf(const Node& n,

@@ -1,4 +1,4 @@
-// Softmax, LogSoftmax and the cross-entropies on top of them.
+// Softmax, LogSoftmax and the cross-entropies based on them.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -90,9 +90,9 @@ Status RequireClasses(const Shape& features) {
       features.ToString());
 }
 
-// A matrix whose rows, or whose columns, are to be repeated to `shape`. Returns
-// the distance between its rows: 0 where one row stands for all. Repeats
-// columns into `wide`, which then owns them.
+// A matrix whose rows or columns are broadcast to `shape`. Returns the distance
+// between its rows: 0 if one row is used for all. Repeats columns into `wide`,
+// which then owns them.
 Result<int64_t> RowStride(KernelContext& ctx, const Tensor& t,
                           const Shape& shape, Tensor* wide) {
   const int64_t rows = t.dim(0), columns = shape.dim(1);
@@ -109,12 +109,12 @@ Result<int64_t> RowStride(KernelContext& ctx, const Tensor& t,
   return rows == shape.dim(0) ? columns : 0;
 }
 
-// One row or one value beside a matrix, as broadcasting sees it.
+// A row or a single value as a matrix, for broadcasting.
 Tensor AsMatrix(const Tensor& t) {
   return t.rank() >= 2 ? t : t.Reshaped(Shape({1, t.num_elements()})).value();
 }
 
-// The loss and its gradient for one-hot or soft labels, which broadcast.
+// The loss and its gradient for one-hot or soft labels, with broadcasting.
 Status RunCrossEntropy(KernelContext& ctx) {
   const Tensor features = AsMatrix(ctx.input(0));
   const Tensor labels = AsMatrix(ctx.input(1));
@@ -150,7 +150,7 @@ Status RunCrossEntropy(KernelContext& ctx) {
   return OkStatus();
 }
 
-// The same where each label is the index of a class.
+// The same for labels that are class indices.
 Status RunSparseCrossEntropy(KernelContext& ctx) {
   const Shape shape = ctx.input(0).shape();
   const Tensor labels = ctx.input(1);
@@ -176,8 +176,8 @@ Status RunSparseCrossEntropy(KernelContext& ctx) {
                          "), got ", label, " in row ", bad_row);
 }
 
-// d loss for the logits, plus what flows back through the gradient output:
-// (g - sum(g * softmax)) * softmax.
+// The gradient of the loss with respect to the logits, plus the gradient
+// through the gradient output: (g - sum(g * softmax)) * softmax.
 Output LogitsGrad(GradContext& c) {
   Output d;
   if (c.dy[0].valid()) d = Mul(grad::ExpandDims(c.dy[0], -1), Output(c.op, 1));
@@ -194,7 +194,7 @@ Output LogitsGrad(GradContext& c) {
 Status CrossEntropyGrad(GradContext& c) {
   const Output logits = c.input(0), labels = c.input(1);
   c.grads[0] = grad::SumToShape(LogitsGrad(c), logits, labels);
-  // The gradient output falls by one where a label grows by one.
+  // The gradient output decreases by one when a label increases by one.
   Output d_labels;
   if (c.dy[0].valid())
     d_labels = grad::Neg(
@@ -240,7 +240,7 @@ SLUICE_OP(SoftmaxCrossEntropyWithLogits)
     .Grad(CrossEntropyGrad)
     .Sample({{.shape = {2, 3}},
              {.shape = {2, 3}, .values = {0.25, 0.25, 0.5, 0, 1, 0}}})
-    .Doc("The cross-entropy of softmax(features) and labels, row by row.");
+    .Doc("The cross-entropy between softmax(features) and labels, row by row.");
 
 SLUICE_OP(SparseSoftmaxCrossEntropyWithLogits)
     .Input("features: T")
@@ -254,7 +254,7 @@ SLUICE_OP(SparseSoftmaxCrossEntropyWithLogits)
     .Kernel(Cpu(RunSparseCrossEntropy, /*expensive=*/true))
     .Grad(SparseCrossEntropyGrad)
     .Sample({{.shape = {3, 4}}, {.shape = {3}, .values = {0, 3, 1}}})
-    .Doc("The cross-entropy of softmax(features) and one class a row.");
+    .Doc("The cross-entropy between softmax(features) and one class per row.");
 
 }  // namespace
 }  // namespace sluice

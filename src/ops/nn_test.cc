@@ -79,7 +79,8 @@ void ExpectIntegerPoolGradients() {
                          {"padding", "VALID"}};
   const Tensor x = Tensor::Of<T>({1, 1, 4, 1}, {1, 3, 3, 2});
   const Tensor y = Tensor::Of<T>({1, 1, 3, 1}, {3, 3, 3});
-  // The first largest takes it; what overlaps adds up, and wraps around.
+  // The first largest element gets it; overlapping windows add up and wrap
+  // around.
   const T most = std::numeric_limits<T>::max();
   ExpectOp<T>("MaxPoolGrad", {x, y, Tensor::Of<T>({1, 1, 3, 1}, {7, most, 5})},
               attrs, x.shape(),

@@ -8,8 +8,8 @@ namespace {
 
 using Ints = AttrValue::Ints;
 
-// The entries of a list for the spatial dimensions. The others must be 1, but
-// for that of the channels where it is asked for.
+// The list entries for the spatial dimensions. The others must be 1, except
+// that of the channels if requested.
 Status Spatial(const char* what, std::span<const int64_t> list,
                const WindowAttrs& w, int64_t out[3],
                int64_t* of_channels = nullptr) {
@@ -102,8 +102,9 @@ Status WindowAttrs::SetPooling(std::span<const int64_t> ksize,
   return SetChannelStride(channel_stride);
 }
 
-// As TensorFlow has it: side by side, in images, and not over pixels as well,
-// whose strides do not count then. (Nor does a stride that no window has.)
+// As in TensorFlow: adjacent windows, only for images, and not combined with
+// windows over pixels, whose strides are ignored then. (A stride without a
+// window is ignored too.)
 Status WindowAttrs::SetChannelStride(int64_t channel_stride) {
   if (channel_window == 1 && (channel_stride == 1 || spatial == 2))
     return OkStatus();

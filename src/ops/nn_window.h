@@ -13,26 +13,26 @@
 
 namespace sluice {
 
-// What a node says about its window. Immutable once read. Of images, index 0 is
-// the height, 1 the width; of volumes, 0 is the depth, 1 the height, 2 the
-// width.
+// The window attributes of a node. Immutable once read. For images, index 0 is
+// the height and 1 the width; for volumes, 0 is the depth, 1 the height and 2
+// the width.
 struct WindowAttrs {
   dnn::Layout layout = dnn::Layout::kNhwc;
-  int spatial = 2;  // How many dimensions the window slides over.
+  int spatial = 2;  // The number of dimensions that the window slides over.
   std::string padding = "VALID";
   int64_t window[3] = {1, 1, 1};  // Pooling only: a convolution has a filter.
-  // Pooling only: more than 1 where a window is so many channels of one pixel,
-  // and no two overlap.
+  // Pooling only: more than 1 if a window consists of that many channels of one
+  // pixel; windows do not overlap.
   int64_t channel_window = 1;
   int64_t stride[3] = {1, 1, 1};
   int64_t dilation[3] = {1, 1, 1};
-  int64_t before[3] = {0, 0, 0};  // Where padding is EXPLICIT.
+  int64_t before[3] = {0, 0, 0};  // If padding is EXPLICIT.
   int64_t after[3] = {0, 0, 0};
 
   // Reads data_format, padding, explicit_paddings, strides, dilations and
-  // ksize, as far as the op has them. InvalidArgument for what cannot be: a
-  // stride over the batch, a padded channel, or a window over channels unless
-  // the op `pools_channels`.
+  // ksize, as far as the op has them. InvalidArgument for unsupported
+  // combinations: a stride over the batch, a padded channel, or a window over
+  // channels unless the op `pools_channels`.
   static Result<WindowAttrs> Read(const Node& n, bool pools_channels = false);
   // Sets stride and window from values given at run time (MaxPoolV2).
   Status SetPooling(std::span<const int64_t> ksize,
@@ -51,10 +51,10 @@ struct WindowAttrs {
   Result<PartialShape> OutputShape(const PartialShape& image,
                                    std::span<const int64_t> sizes,
                                    int64_t c) const;
-  // What pooling makes of `c` channels (-1: unknown).
+  // The number of channels after pooling `c` channels (-1: unknown).
   Result<int64_t> PooledChannels(int64_t c) const;
-  // Everything that a kernel needs to know of the spatial dimensions. `to` is a
-  // geometry of kernels/dnn: its d, h and w are set.
+  // Sets the spatial dimensions that a kernel needs: `to` is a geometry of
+  // kernels/dnn, whose d, h and w are set.
   template <typename Geometry>
   Status Resolve(const Shape& image, std::span<const int64_t> sizes,
                  Geometry* to) const {
@@ -66,7 +66,7 @@ struct WindowAttrs {
     }
     return OkStatus();
   }
-  // The output of what Resolve has set.
+  // The output shape for a geometry set by Resolve.
   template <typename Geometry>
   Result<Shape> OutputOf(const Geometry& g, int64_t c) const {
     const int64_t out[] = {g.d.out(), g.h.out(), g.w.out()};

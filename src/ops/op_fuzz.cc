@@ -1,5 +1,6 @@
-// Whatever op the bytes pick, and however they spoil its inputs and attributes
-// (ops/hostile_inputs_test_util.h): an error, or what the declaration promises.
+// For any op that the input bytes select, with corrupted inputs and attributes
+// (ops/hostile_inputs_test_util.h), the result is an error or agrees with the
+// declaration.
 #include <cstdio>
 #include <cstdlib>
 
@@ -15,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return all;
   }();
   static const sluice::hostile::LittleMemory little;
-  // Two bytes a number; zeros follow the last one.
+  // Two bytes per number; zeros follow the last one.
   const sluice::hostile::Draw draw = [&](uint64_t n) -> uint64_t {
     uint64_t v = 0;
     for (int i = 0; i < 2 && size > 0; ++i, ++data, --size) v = v << 8 | *data;

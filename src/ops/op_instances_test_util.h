@@ -1,6 +1,6 @@
-// Ops as the samples of their declarations show them: each with types and
-// attributes chosen, and inputs. What the conformance tests try, and what the
-// hostile ones spoil.
+// Instances of ops, from the samples of their declarations: an op with types
+// and attributes chosen, and inputs. The conformance tests run them, and the
+// hostile-input tests corrupt them.
 #ifndef SLUICE_OPS_OP_INSTANCES_TEST_UTIL_H_
 #define SLUICE_OPS_OP_INSTANCES_TEST_UTIL_H_
 
@@ -49,7 +49,7 @@ void Fill(Tensor* t, const std::vector<double>& v) {
   for (size_t i = 0; i < v.size(); ++i) t->data<T>()[i] = Number<T>(v[i]);
 }
 
-// A tensor of the given numbers; false for a type that has none.
+// A tensor of the given numbers; false for a type that has no numbers.
 inline bool FromNumbers(DType type, const Shape& shape,
                         const std::vector<double>& v, Tensor* out) {
   *out = Tensor(type, shape);
@@ -108,8 +108,8 @@ inline bool FromNumbers(DType type, const Shape& shape,
   }
 }
 
-// (What begins with an underscore is made when a step is compiled, and gets its
-// kernel then.)
+// (Ops whose names begin with an underscore are created when a step is
+// compiled, and get their kernels then.)
 inline bool NeedsNoKernel(const OpDef& op) {
   return op.role != OpRole::kCompute || op.name[0] == '_';
 }
@@ -117,7 +117,7 @@ inline bool NeedsNoKernel(const OpDef& op) {
 // One op with types and attributes chosen, and its inputs.
 struct Instance {
   const OpDef* op = nullptr;
-  DType type = DType::kInvalid;  // Of the attribute that varies.
+  DType type = DType::kInvalid;  // The value of the varied attribute.
   AttrMap attrs;
   std::vector<Tensor> inputs;
 
@@ -127,7 +127,7 @@ struct Instance {
   }
 };
 
-// Shape and numbers of one input of a sample.
+// The shape and numbers of one input of a sample.
 struct Numbers {
   Shape shape;
   std::vector<double> values;
@@ -141,18 +141,19 @@ inline Numbers Draw(const SampleInput& s, DType type, std::mt19937* rng) {
     std::uniform_real_distribution<double> draw(s.low, s.high);
     for (int64_t i = 0; i < n.shape.num_elements(); ++i)
       n.values.push_back(draw(*rng));
-    // A range made for fractions would give integers that are mostly zero.
+    // A range meant for fractions would give integers that are mostly zero.
     if (IsInteger(type) && s.high - s.low <= 2)
       for (double& v : n.values) v = 1 + std::floor(std::abs(v) * 2.99);
   }
-  // Nor does a fraction become a zero, by which a sample might divide.
+  // Fractions must not be truncated to zero either, since a sample might divide
+  // by them.
   if (IsInteger(type))
     for (double& v : n.values) v = v < 0 ? std::floor(v) : std::ceil(v);
   return n;
 }
 
-// For each input of the sample, the argument of the declaration it belongs to:
-// repeated arguments take what the others leave.
+// For each input of the sample, the argument of the declaration that it belongs
+// to: repeated arguments take the remaining inputs.
 inline std::vector<const ArgDef*> ArgsOf(const OpDef& op, const OpSample& s) {
   std::vector<const ArgDef*> out;
   int repeated = 0;
@@ -178,7 +179,7 @@ inline std::vector<const ArgDef*> ArgsOf(const OpDef& op, const OpSample& s) {
   return out;
 }
 
-// The attributes that give types of inputs and that the sample leaves open.
+// The type attributes of inputs that the sample leaves unset.
 inline std::vector<std::string> OpenTypes(
     const OpSample& s, const std::vector<const ArgDef*>& args) {
   std::vector<std::string> out;
@@ -267,7 +268,7 @@ inline std::vector<Instance> InstancesOf(const OpDef& op) {
   return out;
 }
 
-// An input whose value is known (a constant) or only its shape.
+// An input with a known value (a constant) or with only a known shape.
 inline Output InputNode(const Tensor& t, bool constant) {
   if (constant) return Constant(t);
   return Build("Placeholder", {},

@@ -147,15 +147,15 @@ SLUICE_OP(OptionalFromValue)
     .Shape(ScalarShape)
     .Kernel(Cpu(RunFromValue))
     .Grad(FromValueGrad)
-    .Doc("An Optional that holds the values.");
+    .Doc("Returns an Optional that holds the values.");
 
 SLUICE_OP(OptionalNone)
     .Output("optional: variant")
     .Family("control_flow")
     .Shape(ScalarShape)
     .Kernel(Cpu(RunNone))
-    .NoGradient("has no inputs")
-    .Doc("An Optional that holds nothing.");
+    .NoGradient("it has no inputs")
+    .Doc("Returns an empty Optional.");
 
 SLUICE_OP(OptionalHasValue)
     .Input("optional: variant")
@@ -163,8 +163,8 @@ SLUICE_OP(OptionalHasValue)
     .Family("control_flow")
     .Shape(ScalarShape)
     .Kernel(Cpu(RunHasValue))
-    .NoGradient("gives a truth value")
-    .Doc("Whether an Optional holds anything.");
+    .NoGradient("its output is boolean")
+    .Doc("Whether an Optional holds values.");
 
 SLUICE_OP(OptionalGetValue)
     .Input("optional: variant")
@@ -175,7 +175,7 @@ SLUICE_OP(OptionalGetValue)
     .Shape(GetValueShape)
     .Kernel(MakeGetValue)
     .Grad(GetValueGrad)
-    .Doc("The values that an Optional holds; an error if it holds none.");
+    .Doc("Returns the values of an Optional; an error if it is empty.");
 
 // ---- FakeParam --------------------------------------------------------------
 
@@ -183,7 +183,7 @@ Status MakeFakeParam(const Node& n, Kernel* k) {
   SLUICE_ASSIGN_OR_RETURN(const PartialShape shape,
                           n.Attr<PartialShape>("shape"));
   const DType t = n.TypeAttr("dtype");
-  // What it holds is nobody's business; an unknown dimension holds nothing.
+  // Its contents are never used; an unknown dimension is replaced by 0.
   Dims dims;
   for (int i = 0; i < shape.rank(); ++i)
     dims.push_back(std::max<int64_t>(0, shape.dim(i)));
@@ -210,10 +210,10 @@ SLUICE_OP(FakeParam)
     .Family("control_flow")
     .Shape(FakeParamShape)
     .Kernel(MakeFakeParam)
-    .NoGradient("has no inputs")
+    .NoGradient("it has no inputs")
     .Doc(
-        "Stands for a value that a conditional's other branch gives and nobody "
-        "reads.");
+        "A placeholder for a value that the other branch of a conditional "
+        "returns and that is never read.");
 
 }  // namespace
 }  // namespace sluice

@@ -1,5 +1,5 @@
-// Optional values, and parameters that nobody reads: TensorFlow's front end
-// gives both branches of a conditional the same results by them.
+// Optional values, and parameters that are never read: TensorFlow's front end
+// uses them to give both branches of a conditional the same result types.
 #ifndef SLUICE_OPS_OPTIONAL_H_
 #define SLUICE_OPS_OPTIONAL_H_
 
@@ -30,8 +30,9 @@ class OptionalValue final : public NestedValue {
   std::vector<Tensor> values_;
 };
 
-// What AddToVariant and ZerosLikeVariant (ops/tensor_list.h) do to these: one
-// without values fits only its like.
+// The operations of AddToVariant and ZerosLikeVariant (ops/tensor_list.h) on
+// Optionals: an Optional without values can only be added to another one
+// without values.
 Status AddToOptional(const OptionalValue& x, Variant* sum, int depth);
 Result<Variant> ZerosLikeOptional(const OptionalValue& x, int depth);
 

@@ -1,4 +1,4 @@
-// What Optionals are, and what sums and zeros of them are.
+// Optionals, and sums and zeros of them.
 #include "ops/optional.h"
 
 #include <gmock/gmock.h>
@@ -77,7 +77,7 @@ TEST_F(OptionalTest, OnlyLikesHaveSums) {
 }
 
 TEST_F(OptionalTest, OneWithinAnotherMayBeDeep) {
-  // Taken apart, they need no stack of their depth.
+  // Destroying them does not need a stack of their depth.
   const std::vector<Output> deep = While(
       std::vector<Output>{Constant(0), Of({Constant(1.f)})},
       [](const std::vector<Output>& v) { return v[0] < 200'000; },
@@ -89,7 +89,7 @@ TEST_F(OptionalTest, OneWithinAnotherMayBeDeep) {
                               .Run(Build("ZerosLike", {deep[1]}))
                               .status()
                               .message()),
-              HasSubstr("within each other"));
+              HasSubstr("levels of nesting"));
 }
 
 }  // namespace

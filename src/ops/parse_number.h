@@ -1,4 +1,4 @@
-// Text to numbers, as TensorFlow reads them.
+// Parses numbers as TensorFlow does.
 #ifndef SLUICE_OPS_PARSE_NUMBER_H_
 #define SLUICE_OPS_PARSE_NUMBER_H_
 
@@ -13,9 +13,9 @@
 
 namespace sluice {
 
-// The whole of `text`, white space around it aside. Integers are decimal and
-// must fit. Fractions may be hexadecimal (0x1p3), inf or nan; what is too large
-// is infinite and what is too small zero. False if it is no number.
+// Parses all of `text` except for surrounding white space. Integers are decimal
+// and must fit. Fractions may be hexadecimal (0x1p3), inf or nan; overflow
+// gives infinity and underflow zero. False if the text is not a number.
 template <typename T>
 bool ParseNumberText(absl::string_view text, T* out) {
   if constexpr (std::is_integral_v<T>) {

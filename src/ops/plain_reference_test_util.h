@@ -1,6 +1,6 @@
-// What elementwise ops compute, said as plainly as can be: one element at a
-// time, floats in long double, integers in 128 bits and cut to their type. What
-// kernels are compared with.
+// Elementwise ops in their simplest form: one element at a time, floats in long
+// double, integers in 128 bits and truncated to their type. The reference for
+// kernels.
 #ifndef SLUICE_OPS_PLAIN_REFERENCE_TEST_UTIL_H_
 #define SLUICE_OPS_PLAIN_REFERENCE_TEST_UTIL_H_
 
@@ -28,7 +28,7 @@ inline constexpr bool kIsFloat =
 __extension__ using Integer = __int128;
 __extension__ using Bits = unsigned __int128;
 using Complex = std::complex<long double>;
-// What elements of a type are computed in.
+// The type in which elements of a type are computed.
 template <typename T>
 using Exact =
     std::conditional_t<kIsComplex<T>, Complex,
@@ -44,7 +44,7 @@ Exact<T> Widen(T v) {
     return v;
 }
 
-// The element of the type nearest to v, or v's last bits.
+// The element of the type nearest to v; for integers, the low bits of v.
 template <typename T>
 T Narrow(Exact<T> v) {
   if constexpr (kIsComplex<T>)
@@ -56,7 +56,7 @@ T Narrow(Exact<T> v) {
     return static_cast<T>(v);
 }
 
-// The distance of 1 and the next number of the type.
+// The distance between 1 and the next number of the type.
 template <typename T>
 Real Epsilon() {
   if constexpr (std::is_same_v<T, half>)
@@ -69,7 +69,7 @@ Real Epsilon() {
     return 0x1p-52L;
 }
 
-// The least number that has all its digits.
+// The smallest normal number.
 template <typename T>
 Real LeastNormal() {
   if constexpr (std::is_same_v<T, half>)
@@ -80,7 +80,7 @@ Real LeastNormal() {
     return 0x1p-126L;
 }
 
-// (Of integers: the last bits of the product.)
+// (For integers: the low bits of the product.)
 template <typename E>
 E Times(E a, E b) {
   if constexpr (std::is_same_v<E, Integer>)
@@ -89,9 +89,9 @@ E Times(E a, E b) {
     return a * b;
 }
 
-// ---- Of one number ----------------------------------------------------------
+// ---- One argument -----------------------------------------------------------
 
-// Nothing if there is no such op of that type here.
+// nullopt if there is no such op for that type here.
 template <typename T>
 std::optional<Exact<T>> Unary(std::string_view op, Exact<T> x) {
   using E = Exact<T>;
@@ -184,7 +184,7 @@ std::optional<Exact<T>> Unary(std::string_view op, Exact<T> x) {
   return std::nullopt;
 }
 
-// ---- Of two numbers ---------------------------------------------------------
+// ---- Two arguments ----------------------------------------------------------
 
 inline Integer FloorDiv(Integer a, Integer b) {
   return a / b - (a % b != 0 && (a < 0) != (b < 0));
@@ -228,7 +228,7 @@ std::optional<Exact<T>> Binary(std::string_view op, Exact<T> x, Exact<T> y) {
     if (op == "BitwiseAnd") return x & y;
     if (op == "BitwiseOr") return x | y;
     if (op == "BitwiseXor") return x ^ y;
-    // By less than the width: what is shifted out is gone.
+    // Clamped to the width; shifted-out bits are lost.
     const E shift = std::clamp<E>(y, 0, 8 * sizeof(T) - 1);
     if (op == "LeftShift") return x << shift;
     if (op == "RightShift") return x >> shift;

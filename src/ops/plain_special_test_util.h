@@ -1,5 +1,5 @@
-// Special functions of real numbers, said as plainly as can be, in long double:
-// sums of series, integrals, searches. What kernels are compared with.
+// Special functions of real numbers in their simplest form, in long double:
+// sums of series, integrals, searches. The reference for kernels.
 #ifndef SLUICE_OPS_PLAIN_SPECIAL_TEST_UTIL_H_
 #define SLUICE_OPS_PLAIN_SPECIAL_TEST_UTIL_H_
 
@@ -26,6 +26,7 @@ inline Real Digamma(Real x) {
 }
 
 // exp(-|x|) I_n(x), as the sum of its series.
+// exp(-|x|) I_n(x), as a power series.
 inline Real BesselIe(int n, Real x) {
   const Real a = std::abs(x);
   if (std::isnan(a)) return a;
@@ -40,7 +41,7 @@ inline Real BesselIe(int n, Real x) {
     return n == 1 && x < 0 ? -value : value;
   }
   if (a == 0) return n == 0;
-  // Terms that are scaled one by one, so that none overflows.
+  // Terms are scaled one by one to avoid overflow.
   Real sum = 0;
   for (int k = 0; k < 3000; ++k) {
     const Real term = std::exp((2 * k + n) * std::log(a / 2) -
@@ -52,7 +53,7 @@ inline Real BesselIe(int n, Real x) {
   return n == 1 && x < 0 ? -sum : sum;
 }
 
-// Where the rising function f is y.
+// Returns the x at which the increasing function f is y.
 template <typename F>
 Real Inverse(const F& f, Real y) {
   Real low = -64, high = 64;
@@ -73,14 +74,15 @@ inline Real Ndtri(Real p) {
   return Inverse([](Real y) { return std::erfc(-y / std::sqrt(2.L)) / 2; }, p);
 }
 
-// The part of gamma's distribution below x, the part above it, and how the
-// first moves with a: integrals of the density, and of it times log(t) -
-// digamma(a), over the side of x where the density falls.
+// The gamma distribution's probability below x, the probability above it, and
+// the derivative of the first by a: integrals of the density, and of the
+// density times log(t)
+// - digamma(a), over the side of x where the density falls.
 struct GammaParts {
   Real below, above, slope;
 };
 inline GammaParts IncompleteGamma(Real a, Real x) {
-  // (The ends of the ranges as TensorFlow has them.)
+  // (The boundary values are TensorFlow's.)
   if (x == 0) return {0, a > 0 ? 1 : NAN, 0};
   if (std::isnan(x) || x < 0 || !(a > 0)) return {NAN, NAN, NAN};
   if (std::isinf(x)) return {Real(!std::isinf(a)), 0, 0};
@@ -89,7 +91,7 @@ inline GammaParts IncompleteGamma(Real a, Real x) {
   const bool lower = x < a;
   Real part = 0, slope = 0;
   for (Real u = -5; u < 12; u += step) {
-    const Real v = std::exp(u - std::exp(-u));  // How far from x; all sizes.
+    const Real v = std::exp(u - std::exp(-u));  // Distance from x, any scale.
     const Real t = lower ? x * std::exp(-v) : x + v;
     if (t == 0) break;
     const Real width = step * v * (1 + std::exp(-u)) * (lower ? t : 1);
@@ -101,17 +103,17 @@ inline GammaParts IncompleteGamma(Real a, Real x) {
   return {1 - part, part, -slope};
 }
 
-// How a gamma number x moves with a where the part below it stays.
+// The derivative of a gamma sample x by a, with the probability below x fixed.
 inline Real GammaSampleGrad(Real a, Real x) {
   if (!(a >= 0) || !(x >= 0)) return NAN;
   if (a == 0 || x == 0) return 0;
   const Real density = std::exp(a * std::log(x) - x - std::lgamma(a));
-  // (No number falls where doubles have no such density.)
+  // (Densities below the range of double count as zero.)
   if (density < 0x1p-1022L) return 0;
   return -IncompleteGamma(a, x).slope * x / density;
 }
 
-// The sum of (q + n)^-x, whose rest is an integral (Euler and Maclaurin).
+// The sum of (q + n)^-x; the remainder is an integral (Euler and Maclaurin).
 inline Real Zeta(Real x, Real q) {
   if (x == 1) return INFINITY;
   if (!(x >= 1) || std::isnan(q)) return NAN;
@@ -123,7 +125,7 @@ inline Real Zeta(Real x, Real q) {
   const Real end = std::max(q, 0.L) + 40;
   for (; q < end; ++q) {
     const Real term = std::pow(q, -x);
-    // (What no double holds is infinite, as for TensorFlow.)
+    // (Values beyond the range of double are infinite, as in TensorFlow.)
     const bool too_large = std::abs(term) > std::numeric_limits<double>::max();
     sum += too_large ? term * INFINITY : term;
   }
@@ -138,7 +140,7 @@ inline Real Zeta(Real x, Real q) {
 inline Real Polygamma(Real n, Real x) {
   if (!(n >= 0) || n != std::floor(n)) return NAN;
   if (n == 0) return Digamma(x);
-  // (Of doubles, which factorials soon exceed.)
+  // (In double, which factorials soon exceed.)
   const auto factorial = static_cast<double>(std::tgamma(n + 1));
   return (std::fmod(n, 2) == 0 ? -1 : 1) *
          (factorial * static_cast<double>(Zeta(n + 1, x)));

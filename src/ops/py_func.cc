@@ -1,5 +1,5 @@
-// Ops that call a function of the program that runs the step. Its language's
-// client makes them, and adds the function under the token.
+// Ops that call a function of the program that runs the step. The Python client
+// creates these nodes and registers the function under the token.
 #include "exec/host_functions.h"
 #include "exec/kernel.h"
 #include "graph/shape_context.h"
@@ -17,8 +17,8 @@ class PyFuncKernel {
     const std::shared_ptr<const HostFunction> fn = FindHostFunction(token_);
     if (fn == nullptr)
       return FailedPrecondition(
-          "token: expected that of a function of this process, whose graph "
-          "lives, got '",
+          "token: expected that of a function of this process whose graph "
+          "exists, got '",
           token_, "'");
     std::vector<Tensor> args;
     for (int i = 0; i < ctx.num_inputs(); ++i) args.push_back(ctx.TakeInput(i));
@@ -57,7 +57,7 @@ SLUICE_OP(PyFunc)
     .ReachesHost(CallsTheProgram)
     .Shape(UnknownShape)
     .Kernel(CpuState<PyFuncKernel>(/*expensive=*/true))
-    .NoGradient("nothing is known of the function")
+    .NoGradient("the function is opaque")
     .Doc("Calls a function of the program that runs the step.");
 
 SLUICE_OP(PyFuncStateless)
@@ -70,10 +70,8 @@ SLUICE_OP(PyFuncStateless)
     .ReachesHost(CallsTheProgram)
     .Shape(UnknownShape)
     .Kernel(CpuState<PyFuncKernel>(/*expensive=*/true))
-    .NoGradient("nothing is known of the function")
-    .Doc(
-        "Calls a function of the program that runs the step, which gives the "
-        "same for the same inputs.");
+    .NoGradient("the function is opaque")
+    .Doc("Calls a deterministic function of the program that runs the step.");
 
 SLUICE_OP(EagerPyFunc)
     .Input("input: Tin")
@@ -86,10 +84,10 @@ SLUICE_OP(EagerPyFunc)
     .Family("encoding")
     .Shape(UnknownShape)
     .Kernel(CpuState<PyFuncKernel>(/*expensive=*/true))
-    .NoGradient("its language's client has one")
+    .NoGradient("the Python client defines it")
     .Doc(
-        "Calls a function of the program that runs the step, which computes "
-        "with tensors that have values.");
+        "Calls a function of the program that runs the step, which receives "
+        "eager tensors.");
 
 }  // namespace
 }  // namespace sluice

@@ -1,5 +1,5 @@
-// Floats to quantised numbers and back, with one range or one for each slice
-// along an axis.
+// Conversion between floats and quantised numbers, with one range or one per
+// slice along an axis.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -19,7 +19,7 @@ using quantized::TypeLimits;
 
 enum class QuantizeMode { kMinCombined, kMinFirst, kScaled };
 
-// What both ops say about the way of quantising. Immutable.
+// The quantisation attributes of both ops. Immutable.
 struct QuantizeOptions {
   QuantizeMode mode;
   bool half_to_even, narrow_range;
@@ -49,7 +49,7 @@ struct QuantizeOptions {
   }
 
   int64_t lowest() const { return limits.low + (narrow_range ? 1 : 0); }
-  // Half of the numbers of a signed type; 0 for others.
+  // Half the number of values of a signed type; 0 for others.
   float half_range() const {
     if (limits.low == 0) return 0.0f;
     return (static_cast<float>(limits.high) - static_cast<float>(limits.low) +
@@ -63,14 +63,14 @@ struct Slices {
   int64_t outer = 1, count = 1, inner = 1;
 };
 
-// Along axis -1 it is all one slice.
+// For axis -1 there is one slice.
 Result<Slices> SlicesOf(const Shape& s, int64_t axis, const Tensor& min,
                         const Tensor& max) {
   Slices slices;
   if (axis >= s.rank())
     return InvalidArgument("axis: expected less than the rank of ",
                            s.ToString(), ", got ", axis);
-  // (Of an empty tensor, products of other extents may be beyond 2^63.)
+  // (For an empty tensor, the product of the other extents may exceed 2^63.)
   if (s.num_elements() == 0) {
     slices.outer = 0;
     if (axis >= 0) slices.count = s.dim(static_cast<int>(axis));
@@ -141,7 +141,7 @@ class QuantizeKernel {
                             SlicesOf(in.shape(), o_.axis, min, max));
     if (s.count != 1 && o_.mode == QuantizeMode::kMinFirst)
       return Unimplemented(
-          "mode: expected another than MIN_FIRST with an axis");
+          "mode: expected a mode other than MIN_FIRST with an axis");
     const DType t = ctx.node().output_type(0);
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, t, in.shape()));
     const Shape ranges = o_.axis < 0 ? Shape() : Shape({s.count});
@@ -180,7 +180,8 @@ class QuantizeKernel {
   }
 
  private:
-  // Ends that are too close would be one number: pushed apart. Zero is within.
+  // Ends that are too close are moved apart, since they would be one number.
+  // Zero is within the range.
   Range Widened(Range r) const {
     const float min = std::min(0.0f, r.min);
     const float apart =
@@ -217,8 +218,8 @@ class QuantizeKernel {
         q = half > 0 ? std::round((v - r.min) * wide - half)
                      : std::floor((v - r.min) * wide + 0.5f);
       }
-      // (The highest int32 rounds up as a float: it wraps, as the processor's
-      // conversion does.)
+      // (The highest int32 rounds up as a float: it wraps, as in the
+      // processor's conversion.)
       out[i] = q >= 2147483648.0f || !(q >= -2147483648.0f)
                    ? std::numeric_limits<int32_t>::min()
                    : static_cast<int32_t>(q);
@@ -226,7 +227,8 @@ class QuantizeKernel {
   }
 
   // Convert for bytes and ties to even, in a form that compilers vectorise:
-  // adding 1.5 * 2^23 leaves no room for a fraction, and the processor rounds.
+  // adding 1.5 * 2^23 leaves no bits for a fraction, so that the processor
+  // rounds.
   static void ToBytes(Range r, float scale, const float* in, int64_t n,
                       uint8_t* out) {
     constexpr float kNoFraction = 12582912.0f;
@@ -262,7 +264,7 @@ class DequantizeKernel {
                             SlicesOf(in.shape(), o_.axis, min, max));
     if (s.count != 1 && o_.mode == QuantizeMode::kMinFirst)
       return Unimplemented(
-          "mode: expected another than MIN_FIRST with an axis");
+          "mode: expected a mode other than MIN_FIRST with an axis");
     SLUICE_ASSIGN_OR_RETURN(Tensor out,
                             ctx.AllocateTemp(DType::kFloat, in.shape()));
     const std::vector<int32_t> from = quantized::Widen(in);
@@ -338,9 +340,7 @@ const OpRegistrar kConversions[] = {
         .Kernel(CpuState<QuantizeKernel>())
         .Sample({{.shape = {2, 3}}, {.values = {-1}}, {.values = {1}}},
                 {{"T", DType::kQuint8}})
-        .Doc(
-            "Floats as integers of a few bits, of which the ends stand for the "
-            "ends of a range."),
+        .Doc("Quantises floats to integers that divide the given range."),
     quantized::Op("Dequantize")
         .Input("input: T")
         .Input("min_range: float")
@@ -357,7 +357,7 @@ const OpRegistrar kConversions[] = {
                  {.values = {-1}},
                  {.values = {1}}},
                 {{"T", DType::kQuint8}})
-        .Doc("The floats that quantised numbers stand for."),
+        .Doc("Converts quantised numbers to floats."),
 };
 
 }  // namespace

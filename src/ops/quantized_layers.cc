@@ -1,7 +1,7 @@
 // Whole layers of quantised networks in one pass: a convolution or product of
-// bytes, its bias, ReLU, and the way back to bytes or floats. Zero stands for
-// zero in all of them (mode SCALED); weights may have a range for each output
-// channel.
+// bytes, its bias, ReLU, and the conversion back to bytes or floats. The zero
+// point is 0 in all of them (mode SCALED); weights may have one range per
+// output channel.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -19,7 +19,7 @@ namespace {
 
 using quantized::Range;
 
-// Positions of the inputs, the same in all of these ops.
+// Input positions, the same for all of these ops.
 enum : int {
   kLayerImage,
   kLayerFilter,
@@ -32,13 +32,13 @@ enum : int {
   kLayerMaxOut
 };
 
-// What one step of a symmetric type is worth.
+// The float distance between adjacent values of a symmetric type.
 float StepOf(DType t, Range r) {
   const float most = std::max(std::fabs(r.min), std::fabs(r.max));
   return most / (t == DType::kQuint8 ? 255.0f : 127.0f);
 }
 
-// What the plan depends on, beside the weights.
+// What the plan depends on, besides the weights.
 struct LayerKey {
   dnn::ConvGeometry shape;
   int threads = 0;
@@ -50,8 +50,8 @@ struct LayerKey {
   }
 };
 
-// A node's layer. Plans of constant weights are kept for the last few shapes;
-// others are made for each step. Any number of threads may run it.
+// A node's layer. Plans for constant weights are cached for the last few
+// shapes; others are made for each step. Thread-safe.
 class ByteLayerKernel {
  public:
   static Result<std::shared_ptr<ByteLayerKernel>> Make(const Node& n) {
@@ -87,7 +87,7 @@ class ByteLayerKernel {
     return k;
   }
 
-  // The attributes of a convolution; padding_list takes the place of VALID.
+  // The attributes of a convolution; padding_list replaces VALID.
   static Result<WindowAttrs> Window(const Node& n) {
     SLUICE_ASSIGN_OR_RETURN(WindowAttrs w, WindowAttrs::Read(n));
     const auto list = n.AttrOr<AttrValue::Ints>("padding_list", {});
@@ -140,7 +140,7 @@ class ByteLayerKernel {
  private:
   struct Kept {
     LayerKey key;
-    Tensor filter, bias;  // Kept so that no other tensor lies there.
+    Tensor filter, bias;  // Kept so that their addresses are not reused.
     std::shared_ptr<const dnn::ByteConvPlan> plan;
   };
   static constexpr size_t kCapacity = 4;
@@ -189,7 +189,7 @@ class ByteLayerKernel {
     const Tensor &filter = ctx.input(kLayerFilter),
                  &bias = ctx.input(kLayerBias);
     if (!constant_) return NewPlan(ctx, key);
-    // (While a plan is made others wait: they would make the same.)
+    // (Other threads wait while a plan is made, instead of making the same.)
     const std::lock_guard<std::mutex> lock(mutex_);
     for (const Kept& k : kept_)
       if (k.key == key && k.filter.raw() == filter.raw() &&
@@ -226,11 +226,11 @@ class ByteLayerKernel {
                                  : StepOf(image_, key.image);
     const float out_step = out_ == DType::kFloat ? 1.0f : StepOf(out_, key.out);
     if (!(image_step > 0) || !(out_step > 0))
-      return InvalidArgument("range: expected some number but zero within");
+      return InvalidArgument("range: expected a range that is not just zero");
     for (int64_t c = 0; c < channels; ++c) {
       const Range r{low.raw<float>()[low.num_elements() == 1 ? 0 : c],
                     high.raw<float>()[high.num_elements() == 1 ? 0 : c]};
-      // A channel of zeros may have no range.
+      // A channel of zeros may have an empty range.
       const float sum_step =
           std::max(image_step * StepOf(DType::kQint8, r), 1e-30f);
       float b =
@@ -249,7 +249,7 @@ class ByteLayerKernel {
     return dnn::ByteConvPlan::Make(std::move(l), bytes);
   }
 
-  // A matrix of bytes, the other way round.
+  // The transpose of a byte matrix.
   static Result<Tensor> Turned(KernelContext& ctx, const Tensor& t) {
     const int64_t rows = t.dim(0), columns = t.dim(1);
     SLUICE_ASSIGN_OR_RETURN(Tensor out,
@@ -404,18 +404,19 @@ OpDefBuilder ByteMatMulOp(const char* name, const char* out_type,
 
 const OpRegistrar kByteLayers[] = {
     ByteConvOp("QuantizedConv2DWithBiasAndRequantize", "DT_QINT8")
-        .Doc("A quantised convolution with a bias, in bytes of a given range."),
+        .Doc("A quantised convolution with a bias; the output is quantised "
+             "with the given range."),
     ByteConvOp("QuantizedConv2DWithBiasAndReluAndRequantize", "DT_QUINT8")
-        .Doc(
-            "A quantised convolution with a bias and ReLU, in bytes of a given "
-            "range."),
+        .Doc("A quantised convolution with a bias and ReLU; the output is "
+             "quantised with the given range."),
     ByteMatMulOp("QuantizedMatMulWithBiasAndRequantize", "DT_QUINT8")
-        .Doc("A quantised product with a bias, in bytes of a given range."),
+        .Doc("A quantised matrix product with a bias; the output is quantised "
+             "with the given range."),
     ByteMatMulOp("QuantizedMatMulWithBiasAndReluAndRequantize", "DT_QUINT8")
-        .Doc("A quantised product with a bias and ReLU, in bytes of a given "
-             "range."),
+        .Doc("A quantised matrix product with a bias and ReLU; the output is "
+             "quantised with the given range."),
     ByteMatMulOp("QuantizedMatMulWithBiasAndDequantize", "", false)
-        .Doc("A quantised product with a bias, as floats."),
+        .Doc("A quantised matrix product with a bias and float output."),
 };
 
 }  // namespace

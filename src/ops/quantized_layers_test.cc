@@ -1,4 +1,4 @@
-// Layers of quantised networks: TensorFlow's numbers, and mistakes.
+// Layers of quantised networks: TensorFlow's numbers, and errors.
 #include <cmath>
 #include <random>
 #include <vector>
@@ -54,7 +54,7 @@ class QuantizedLayersTest : public ::testing::Test {
  protected:
   Result<Tensor> Run(Output y) { return Session(graph_).Run({}, y); }
 
-  // Differences of one where a product lies between two numbers.
+  // Results may differ by one where a product lies between two numbers.
   template <typename T>
   void ExpectBytes(Output y, const std::vector<T>& want) {
     const Result<Tensor> got = Run(y);
@@ -116,7 +116,7 @@ TEST_F(QuantizedLayersTest, ProductsAreTensorFlows) {
 }
 
 TEST_F(QuantizedLayersTest, ARangeThatBeginsBelowZeroIsTakenAsItIs) {
-  // MIN_FIRST: byte 0 stands for -1, 255 for 2.
+  // MIN_FIRST: byte 0 represents -1, 255 represents 2.
   const auto got = Run(MatMul("QuantizedMatMulWithBiasAndDequantize",
                               {{"Toutput", DType::kFloat}}, -1));
   ASSERT_TRUE(got.ok()) << got.status().ToString();
@@ -151,7 +151,7 @@ TEST_F(QuantizedLayersTest, FactorsMayBeTheOtherWayRound) {
 }
 
 TEST_F(QuantizedLayersTest, WeightsThatAreFedAreNotKept) {
-  // The same node with other weights of the same place and shape.
+  // The same node with other weights at the same address with the same shape.
   Output w = Build("Placeholder", {},
                    {{"dtype", DType::kQint8}, {"shape", PartialShape({2, 1})}});
   Output a = BytesOf(std::vector<uint8_t>{255, 255}, {1, 2});
@@ -177,7 +177,7 @@ TEST_F(QuantizedLayersTest, SaysWhichRangeIsWrong) {
                        DType::kQuint8, 0, 0))
                   .status()
                   .ToString(),
-              HasSubstr("range: expected some number but zero"));
+              HasSubstr("range: expected a range that is not just zero"));
 }
 
 }  // namespace

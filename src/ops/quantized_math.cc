@@ -14,8 +14,8 @@ using quantized::TypeLimits;
 
 // ---- Broadcasting -----------------------------------------------------------
 
-// Calls fn(i, a, b) for each element of the result: its place, and those of
-// the elements of a and b that it is made of.
+// Calls fn(i, a, b) for each element of the result: its position and those of
+// its operands.
 template <typename Fn>
 void ForEachPair(const Shape& out, const Shape& a, const Shape& b, Fn fn) {
   if (out.num_elements() == 0) return;
@@ -52,8 +52,8 @@ Result<Shape> Broadcast(const Tensor& x, const Tensor& y) {
 
 // ---- QuantizedAdd, QuantizedMul ---------------------------------------------
 
-// A byte in the range of a sum: the step between two bytes, rounded once, times
-// the byte. One number alone is rounded itself.
+// A byte in the range of a sum: the byte times the step between two bytes,
+// which is rounded once. A single number is rounded itself.
 class ByteInSum {
  public:
   ByteInSum(Range r, const TypeLimits& bytes, Range sum, const TypeLimits& out,
@@ -197,7 +197,7 @@ Status ByteBiasAddShape(ShapeContext& c) {
 
 // ---- Activations ------------------------------------------------------------
 
-// What bounds the activation from above: nothing, 6, or input 1.
+// The upper bound of the activation: none, 6, or input 1.
 enum class ReluTop { kNone, kSix, kGiven };
 
 template <ReluTop kTop>
@@ -289,9 +289,9 @@ OpDefBuilder ByteReluOp(const char* name) {
 
 const OpRegistrar kByteMath[] = {
     PairOp<true>("QuantizedAdd")
-        .Doc("The sum of quantised numbers, in 32 bits, broadcasting."),
+        .Doc("Adds quantised numbers in 32 bits, with broadcasting."),
     PairOp<false>("QuantizedMul")
-        .Doc("The product of quantised numbers, in 32 bits, broadcasting."),
+        .Doc("Multiplies quantised numbers in 32 bits, with broadcasting."),
     quantized::Op("QuantizedBiasAdd")
         .Input("input: T1")
         .Input("bias: T2")
@@ -318,11 +318,11 @@ const OpRegistrar kByteMath[] = {
                  {"out_type", DType::kQint32}})
         .Doc("Adds a quantised bias to each row of a quantised tensor."),
     ByteReluOp<ReluTop::kNone>("QuantizedRelu")
-        .Doc("The larger of zero and a quantised number."),
+        .Doc("ReLU of quantised numbers: max(x, 0)."),
     ByteReluOp<ReluTop::kSix>("QuantizedRelu6")
-        .Doc("A quantised number held between zero and six."),
+        .Doc("ReLU6 of quantised numbers: clips to [0, 6]."),
     ByteReluOp<ReluTop::kGiven>("QuantizedReluX")
-        .Doc("A quantised number held between zero and max_value."),
+        .Doc("Clips quantised numbers to [0, max_value]."),
 };
 
 }  // namespace

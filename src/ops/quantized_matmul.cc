@@ -1,4 +1,4 @@
-// Products of matrices and convolutions of bytes, summed in 32 bits.
+// Matrix products and convolutions of bytes, summed in 32 bits.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -18,7 +18,7 @@ using quantized::TypeLimits;
 
 bool IsByte(DType t) { return t == DType::kQint8 || t == DType::kQuint8; }
 
-// Of two inputs of bytes and a result of 32 bits.
+// Checks that two inputs are bytes and the result has 32 bits.
 Status RequireBytes(const Node& n, const char* a, const char* b,
                     const char* out) {
   for (const char* attr : {a, b})
@@ -27,7 +27,7 @@ Status RequireBytes(const Node& n, const char* a, const char* b,
   return OkStatus();
 }
 
-// One factor: its bytes, its range, and the number that stands for zero.
+// One factor: its bytes, its range, and its zero point.
 struct Factor {
   Range range;
   TypeLimits limits;
@@ -42,7 +42,7 @@ Result<Factor> ReadFactor(const KernelContext& ctx, const Tensor& t, int i,
   f.limits = quantized::LimitsOf(t.dtype());
   f.bytes.data = t.raw();
   f.bytes.is_signed = t.dtype() == DType::kQint8;
-  // (As 32 bits, which TensorFlow keeps it in.)
+  // (In 32 bits, as in TensorFlow.)
   f.bytes.zero = static_cast<int32_t>(
       quantized::QuantizeUnclamped(0.0f, f.range, f.limits));
   return f;
@@ -72,9 +72,9 @@ class ByteMatMul {
     const Tensor &a = ctx.input(0), &b = ctx.input(1);
     if (a.rank() != 2 || b.rank() != 2 ||
         a.dim(transpose_a_ ? 0 : 1) != b.dim(transpose_b_ ? 1 : 0))
-      return InvalidArgument("a and b: expected matrices that fit, got ",
-                             a.shape().ToString(), " and ",
-                             b.shape().ToString());
+      return InvalidArgument(
+          "a and b: expected matching inner dimensions, got ",
+          a.shape().ToString(), " and ", b.shape().ToString());
     SLUICE_ASSIGN_OR_RETURN(Factor left, ReadFactor(ctx, a, 2, "a", true));
     SLUICE_ASSIGN_OR_RETURN(Factor right, ReadFactor(ctx, b, 4, "b", true));
     left.bytes.transpose = transpose_a_;
@@ -152,7 +152,7 @@ class ByteConv {
     } else if (out.num_elements() > 0) {
       if (image.bytes.zero >= low && image.bytes.zero <= low + 255) {
         ByPatches(s, image, kernel, to);
-      } else {  // No byte is the padding.
+      } else {  // No byte value represents the padding.
         const auto x = quantized::Widen(in, image.bytes.zero);
         const auto f = quantized::Widen(filter, kernel.bytes.zero);
         dnn::PlainForward<int32_t>(s, {}, x.data(), f.data(), to, nullptr);
@@ -163,8 +163,8 @@ class ByteConv {
   }
 
  private:
-  // TensorFlow's windows lie in the middle whatever the padding: what a VALID
-  // convolution leaves out, it leaves out on both sides.
+  // TensorFlow centres the windows for any padding: a VALID convolution omits
+  // input on both sides.
   static void Centre(const std::string& padding, dnn::WindowDim* d) {
     const int64_t out = d->out();
     const int64_t total = (out - 1) * d->stride + d->span() - d->in;
@@ -172,7 +172,7 @@ class ByteConv {
     d->pad_after = total - d->pad_before;
   }
 
-  // As products of matrices: a row of patches for some pixels at a time.
+  // As matrix products: a row of patches for some pixels at a time.
   static void ByPatches(const dnn::ConvGeometry& s, const Factor& image,
                         const Factor& kernel, int32_t* out) {
     constexpr int64_t kChunk = int64_t{1} << 20;  // Bytes of patches.
@@ -255,7 +255,7 @@ const OpRegistrar kByteProducts[] = {
                  {.values = {-1}},
                  {.values = {1}}},
                 {{"T1", DType::kQuint8}, {"T2", DType::kQuint8}})
-        .Doc("The product of two quantised matrices, in 32 bits."),
+        .Doc("Multiplies two quantised matrices, in 32 bits."),
     quantized::Op("QuantizedConv2D")
         .Input("input: Tinput")
         .Input("filter: Tfilter")
@@ -284,8 +284,7 @@ const OpRegistrar kByteProducts[] = {
                  {"Tfilter", DType::kQuint8},
                  {"strides", AttrValue::Ints{1, 1, 1, 1}},
                  {"padding", "SAME"}})
-        .Doc("The convolution of quantised images with a quantised filter, in "
-             "32 bits."),
+        .Doc("Convolves quantised images with a quantised filter, in 32 bits."),
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Pooling and joining of quantised tensors.
+// Pooling and concatenation of quantised tensors.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -18,7 +18,7 @@ using quantized::Range;
 
 // ---- QuantizedMaxPool, QuantizedAvgPool -------------------------------------
 
-// Sums in 64 bits, divided by what is not padding, towards zero.
+// Sums in 64 bits, divided by the number of unpadded elements, towards zero.
 template <typename T>
 void AveragePool(const dnn::PoolGeometry& s, const T* in, T* out) {
   for (int64_t p = 0; p < s.batch * s.out_pixels(); ++p) {
@@ -237,9 +237,9 @@ OpDefBuilder BytePoolOp(const char* name) {
 
 const OpRegistrar kByteMoves[] = {
     BytePoolOp<true>("QuantizedMaxPool")
-        .Doc("The largest element of each window of quantised images."),
+        .Doc("Max pooling of quantised images."),
     BytePoolOp<false>("QuantizedAvgPool")
-        .Doc("The mean of each window of quantised images, rounded to zero."),
+        .Doc("Average pooling of quantised images, rounded towards zero."),
     quantized::Op("QuantizedConcat")
         .Input("concat_dim: int32")
         .Input("values: N * T")
@@ -260,7 +260,8 @@ const OpRegistrar kByteMoves[] = {
                  {.values = {1}},
                  {.values = {2}}},
                 {{"N", 2}, {"T", DType::kQuint8}})
-        .Doc("Joins quantised tensors along a dimension, in one range."),
+        .Doc("Concatenates quantised tensors along a dimension, with a common "
+             "range."),
 };
 
 }  // namespace

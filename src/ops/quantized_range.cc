@@ -1,5 +1,5 @@
-// From 32-bit results to fewer bits: finding the range that is used, and moving
-// numbers from one range to another.
+// Conversion of 32-bit results to fewer bits: finding the used range, and
+// converting numbers from one range to another.
 #include <algorithm>
 #include <limits>
 #include <memory>
@@ -13,9 +13,9 @@ namespace {
 using quantized::Range;
 using quantized::TypeLimits;
 
-// ---- Moving -----------------------------------------------------------------
+// ---- Conversion -------------------------------------------------------------
 
-// qint32 to quint8 in fixed point with 16 bits of fraction.
+// Converts qint32 to quint8 in fixed point with 16 fractional bits.
 class FixedPoint {
  public:
   FixedPoint(Range in, Range out) {
@@ -39,7 +39,7 @@ class FixedPoint {
   }
 
   int32_t operator()(int32_t v) const {
-    // (Unsigned: degenerate ranges overflow.)
+    // (Unsigned, since degenerate ranges overflow.)
     const auto product =
         static_cast<int64_t>(static_cast<uint64_t>(static_cast<int64_t>(v)) *
                              static_cast<uint64_t>(scale_));
@@ -55,7 +55,7 @@ class FixedPoint {
   int64_t scale_ = 0, in_offset_ = 0, out_offset_ = 0;
 };
 
-// Elements of `in`, a qint32, in output 0.
+// Converts elements of `in`, a qint32, to output 0.
 void MoveRange(const Tensor& in, Range from, Range to, Tensor* out) {
   std::vector<int32_t> v = quantized::Widen(in);
   if (out->dtype() == DType::kQuint8) {
@@ -69,7 +69,8 @@ void MoveRange(const Tensor& in, Range from, Range to, Tensor* out) {
   quantized::Narrow(v.data(), out);
 }
 
-// What the least and the greatest element stand for, zero within.
+// The floats that the least and the greatest element represent, extended to
+// include zero.
 Range UsedRange(const Tensor& in, Range r) {
   const TypeLimits l = quantized::LimitsOf(in.dtype());
   int64_t least = l.high, greatest = l.low;
@@ -117,7 +118,7 @@ Status RunShrinkRange(KernelContext& ctx) {
   return OkStatus();
 }
 
-// From qint32, to one of two types.
+// Converts from qint32 to one of two types.
 template <Status (*Run)(KernelContext&), bool kToInt8>
 Status MakeFromInt32(const Node& n, Kernel* k) {
   if (n.TypeAttr("Tinput") != DType::kQint32)
@@ -161,8 +162,8 @@ const OpRegistrar kRequantizations[] = {
                  {.values = {-1}},
                  {.values = {1}}},
                 {{"Tinput", DType::kQint32}})
-        .Doc("The range that the least and the greatest element of a quantised "
-             "tensor span."),
+        .Doc("Returns the range from the least to the greatest element of a "
+             "quantised tensor."),
     FromInt32Op("Requantize", true)
         .Input("requested_output_min: float")
         .Input("requested_output_max: float")
@@ -173,14 +174,15 @@ const OpRegistrar kRequantizations[] = {
                  {.values = {-1}},
                  {.values = {1}}},
                 ToBytes())
-        .Doc("Quantised numbers in fewer bits and another range."),
+        .Doc("Converts quantised numbers to fewer bits and the given range."),
     FromInt32Op("QuantizeDownAndShrinkRange", true)
         .Kernel(MakeFromInt32<RunShrinkRange, false>)
         .Sample({{.shape = {4}, .dtype = DType::kQint32},
                  {.values = {-1}},
                  {.values = {1}}},
                 ToBytes())
-        .Doc("Quantised numbers in fewer bits and the range that they span."),
+        .Doc("Converts quantised numbers to fewer bits and the range that they "
+             "span."),
 };
 
 }  // namespace

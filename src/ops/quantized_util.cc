@@ -12,7 +12,7 @@
 namespace sluice::quantized {
 namespace {
 
-// Calls f(Tag<T>()) with the integer that elements are in memory.
+// Calls f(Tag<T>()) with the integer type in which elements are stored.
 template <typename F>
 void ByStorage(DType t, F&& f) {
   switch (t) {
@@ -105,7 +105,7 @@ Quantizer::Quantizer(Range r, const TypeLimits& l)
                                       static_cast<double>(r.max - r.min))),
       offset_(std::round(r.min * scale_) - static_cast<float>(l.low)),
       low_(std::max(static_cast<float>(l.low), -2.147483648e9f)),
-      // (The highest int32 is no float.)
+      // (The highest int32 is not representable as a float.)
       high_(std::min(static_cast<float>(l.high), 2.147483520e9f)) {}
 
 int32_t Quantizer::operator()(float v) const {
@@ -160,7 +160,7 @@ void Narrow(const int32_t* from, Tensor* to) {
   });
 }
 
-// (Kept: the registry reads it when it is first used.)
+// (Never freed: the registry reads it on first use.)
 const char* TypeAttr(const char* name, const char* by_default) {
   static auto* const all = new std::set<std::string>;
   std::string s = std::string(name) + ": {" + kTypes + "}";
@@ -170,7 +170,7 @@ const char* TypeAttr(const char* name, const char* by_default) {
 
 OpDefBuilder Op(const char* name) {
   OpDefBuilder b(name);
-  b.Family("quantized").NoGradient("quantised numbers move in steps");
+  b.Family("quantized").NoGradient("quantised values are discrete");
   return b;
 }
 

@@ -1,7 +1,7 @@
-// Numbers in a few bits: a quantised tensor and a range of floats, of which the
-// ends stand for the lowest and the highest value of its type. The arithmetic
-// is TensorFlow's to the bit: which steps are taken in float, which in double,
-// and where is rounded decides results.
+// Numbers in a few bits: a quantised tensor and a range of floats whose ends
+// correspond to the lowest and the highest value of its type. The arithmetic is
+// TensorFlow's to the bit: results depend on which steps use float, which use
+// double, and where values are rounded.
 #ifndef SLUICE_OPS_QUANTIZED_UTIL_H_
 #define SLUICE_OPS_QUANTIZED_UTIL_H_
 
@@ -17,7 +17,7 @@ namespace sluice::quantized {
 
 inline constexpr char kTypes[] = "qint8, quint8, qint32, qint16, quint16";
 
-// The values of a quantised type.
+// The lowest and highest values of a quantised type.
 struct TypeLimits {
   int bits = 0;
   int64_t low = 0, high = 0;
@@ -26,28 +26,29 @@ struct TypeLimits {
 // REQUIRES: IsQuantized(t).
 TypeLimits LimitsOf(DType t);
 
-// What the ends of a type stand for.
+// The floats that the lowest and highest values represent.
 struct Range {
   float min = 0, max = 0;
 };
 
-// v as an integer; out of range or NaN: the least int64 there is, as the
-// processor's conversion has it.
+// v as an integer; out of range or NaN gives the lowest int64, as the
+// processor's conversion does.
 int64_t ToInt64(double v);
 
 // One number at a time, in double.
 int64_t QuantizeUnclamped(float v, Range r, const TypeLimits& l);
 int64_t Quantize(float v, Range r, const TypeLimits& l);  // Within the limits.
 float Dequantize(int64_t q, Range r, const TypeLimits& l);
-// What one step of the type is worth.
+// The float distance between adjacent values of the type.
 float LevelOf(Range r, const TypeLimits& l);
-// The range of products, and of sums, of two quantised numbers.
+// The ranges of products and of sums of two quantised numbers.
 Range ProductRange(Range a, const TypeLimits& la, Range b, const TypeLimits& lb,
                    const TypeLimits& product);
 // (2^headroom times the larger, symmetric about zero.)
 Range SumRange(Range a, Range b, int headroom);
 
-// Many numbers, in float, with one multiplication and one addition each.
+// Converts many numbers in float, with one multiplication and one addition
+// each.
 class Dequantizer {
  public:
   Dequantizer(Range r, const TypeLimits& l);
@@ -71,26 +72,26 @@ class Quantizer {
 
 // The one number in input i.
 Result<float> FloatInput(const KernelContext& ctx, int i, const char* name);
-// The range in inputs i and i + 1; with `rising`, max is more than min.
+// The range in inputs i and i + 1; with `rising`, requires max > min.
 Result<Range> RangeInput(const KernelContext& ctx, int i, const char* name,
                          bool rising = false);
 // Sets outputs i and i + 1.
 void SetRange(KernelContext& ctx, int i, Range r);
 
-// The elements of a quantised tensor as integers, less `offset` (wrapping).
+// The elements of a quantised tensor as integers, minus `offset` (wrapping).
 std::vector<int32_t> Widen(const Tensor& t, int64_t offset = 0);
-// The reverse; values are within the limits of the tensor's type.
+// The reverse; values must be within the limits of the tensor's type.
 void Narrow(const int32_t* from, Tensor* to);
 
 // ---- Declarations -----------------------------------------------------------
 
-// "name: {all quantised types}", with a default. Never destroyed, as
+// "name: {all quantised types}", with a default. Never freed, since
 // declarations are read later.
 const char* TypeAttr(const char* name, const char* by_default = nullptr);
-// A builder with the family and the reason why there is no gradient.
+// A builder that sets the family and the reason why there is no gradient.
 OpDefBuilder Op(const char* name);
 
-// Output 0 is like input 0, the others are scalars.
+// Output 0 has the shape of input 0, the others are scalars.
 Status LikeFirstShape(ShapeContext& c);
 // InvalidArgument unless what is known of inputs [first, end) are scalars.
 Status RequireScalars(ShapeContext& c, int first, int end);

@@ -1,5 +1,5 @@
-// Uniform and normal numbers and permutations. Equal seeds give the bits that
-// TensorFlow gives; the stream lives with the node, so that every step gets new
+// Uniform and normal numbers, and permutations. Equal seeds give the same bits
+// as TensorFlow; the stream belongs to the node, so that every step gets new
 // numbers.
 #include <limits>
 #include <vector>
@@ -30,7 +30,8 @@ struct Truncated {
   }
 };
 
-// Fills output 0 of the shape in input 0. `reserve(n)` gives the stream.
+// Fills output 0 with the shape given by input 0. `reserve(n)` returns the
+// stream.
 template <template <typename> class D, typename T, typename Reserve>
 Status FillOutput(KernelContext& ctx, Reserve&& reserve) {
   SLUICE_ASSIGN_OR_RETURN(const Shape shape, ShapeInput(ctx, 0));
@@ -47,7 +48,7 @@ struct StatefulFill {
   struct For {
     static Status Run(KernelContext& ctx) {
       return FillOutput<D, T>(ctx, [&ctx](int64_t n) -> Result<Philox> {
-        // Nothing is taken from the stream for nothing.
+        // An empty output takes nothing from the stream.
         if (n == 0) return Philox();
         return ctx.state<SeededKernel>().generator().ReserveOutputs(n);
       });
@@ -90,7 +91,7 @@ KernelMaker Seeded(KernelMaker maker) {
 
 // ---- Integers ---------------------------------------------------------------
 
-// Output 0 in [minval, maxval), the scalar inputs `bounds` and bounds + 1.
+// Output 0 in [minval, maxval), given by scalar inputs `bounds` and bounds + 1.
 template <typename T, typename Reserve>
 Status FillInts(KernelContext& ctx, int bounds, Reserve&& reserve) {
   SLUICE_RETURN_IF_ERROR(ScalarInputs(ctx, bounds, bounds + 2));
@@ -131,7 +132,7 @@ struct KeyedInt {
 
 // ---- RandomShuffle ----------------------------------------------------------
 
-// Rows of `in` to `out` in the order of `order`.
+// Copies rows of `in` to `out` in the given order.
 template <typename T>
 void PermuteObjects(const Tensor& in, const std::vector<int64_t>& order,
                     Tensor* out) {
@@ -266,27 +267,30 @@ Status StatelessShape(ShapeContext& c) {
       .Doc(doc)
 
 SLUICE_RANDOM_FLOAT(RandomUniform, Uniform,
-                    "Numbers drawn evenly from [0, 1).");
+                    "Draws numbers uniformly from [0, 1).");
 SLUICE_RANDOM_FLOAT(RandomStandardNormal, Normal,
-                    "Numbers of the normal distribution of mean 0 and "
-                    "deviation 1.");
+                    "Draws numbers from the standard normal distribution.");
 SLUICE_RANDOM_FLOAT(TruncatedNormal, Truncated,
-                    "Numbers of the standard normal distribution within "
-                    "(-2, 2).");
-SLUICE_STATELESS_FLOAT(StatelessRandomUniform, Uniform,
-                       "Numbers drawn evenly from [0, 1), by the seed alone.");
-SLUICE_STATELESS_FLOAT(StatelessRandomNormal, Normal,
-                       "Standard normal numbers, by the seed alone.");
+                    "Draws numbers from the standard normal distribution "
+                    "truncated to (-2, 2).");
+SLUICE_STATELESS_FLOAT(
+    StatelessRandomUniform, Uniform,
+    "Draws numbers uniformly from [0, 1), determined by the seed.");
+SLUICE_STATELESS_FLOAT(
+    StatelessRandomNormal, Normal,
+    "Draws standard normal numbers, determined by the seed.");
 SLUICE_STATELESS_FLOAT(StatelessTruncatedNormal, Truncated,
-                       "Standard normal numbers within (-2, 2), by the seed "
-                       "alone.");
-SLUICE_KEYED_FLOAT(StatelessRandomUniformV2, Uniform,
-                   "Numbers drawn evenly from [0, 1), by key and counter.");
-SLUICE_KEYED_FLOAT(StatelessRandomNormalV2, Normal,
-                   "Standard normal numbers, by key and counter.");
+                       "Draws standard normal numbers truncated to (-2, 2), "
+                       "determined by the seed.");
+SLUICE_KEYED_FLOAT(
+    StatelessRandomUniformV2, Uniform,
+    "Draws numbers uniformly from [0, 1), determined by key and counter.");
+SLUICE_KEYED_FLOAT(
+    StatelessRandomNormalV2, Normal,
+    "Draws standard normal numbers, determined by key and counter.");
 SLUICE_KEYED_FLOAT(StatelessTruncatedNormalV2, Truncated,
-                   "Standard normal numbers within (-2, 2), by key and "
-                   "counter.");
+                   "Draws standard normal numbers truncated to (-2, 2), "
+                   "determined by key and counter.");
 
 SLUICE_OP(RandomUniformInt)
     .Input("shape: T")
@@ -306,7 +310,7 @@ SLUICE_OP(RandomUniformInt)
              {.values = {-3}, .dtype = DType::kInt64},
              {.values = {9}, .dtype = DType::kInt64}},
             {{"seed", 7}})
-    .Doc("Integers drawn evenly from [minval, maxval).");
+    .Doc("Draws integers uniformly from [minval, maxval).");
 
 SLUICE_OP(StatelessRandomUniformInt)
     .Input("shape: T")
@@ -325,7 +329,9 @@ SLUICE_OP(StatelessRandomUniformInt)
              {.shape = {2}, .values = {1, 2}, .dtype = DType::kInt64},
              {.values = {-3}, .dtype = DType::kInt32},
              {.values = {9}, .dtype = DType::kInt32}})
-    .Doc("Integers drawn evenly from [minval, maxval), by the seed alone.");
+    .Doc(
+        "Draws integers uniformly from [minval, maxval), determined by the "
+        "seed.");
 
 SLUICE_OP(StatelessRandomUniformIntV2)
     .Input("shape: Tshape")
@@ -348,7 +354,9 @@ SLUICE_OP(StatelessRandomUniformIntV2)
              {.values = {1}},
              {.values = {3}, .dtype = DType::kInt32},
              {.values = {9}, .dtype = DType::kInt32}})
-    .Doc("Integers drawn evenly from [minval, maxval), by key and counter.");
+    .Doc(
+        "Draws integers uniformly from [minval, maxval), determined by key "
+        "and counter.");
 
 SLUICE_OP(RandomShuffle)
     .Input("value: T")
@@ -362,7 +370,7 @@ SLUICE_OP(RandomShuffle)
     .Kernel(Seeded(Cpu(RunShuffle, /*expensive=*/true)))
     .NoGradient(kNoGradient)
     .Sample({{.shape = {5, 2}, .dtype = DType::kFloat}}, {{"seed", 7}})
-    .Doc("The rows of a tensor in random order.");
+    .Doc("Shuffles the rows of a tensor.");
 
 SLUICE_OP(StatelessRandomGetKeyCounter)
     .Input("seed: Tseed")
@@ -374,7 +382,7 @@ SLUICE_OP(StatelessRandomGetKeyCounter)
     .Kernel(Cpu(RunGetKeyCounter))
     .NoGradient(kNoGradient)
     .Sample({{.shape = {2}, .values = {1, 2}, .dtype = DType::kInt64}})
-    .Doc("The key and counter that a seed stands for.");
+    .Doc("Returns the key and counter for a seed.");
 
 SLUICE_OP(StatelessRandomGetKeyCounterAlg)
     .Input("seed: Tseed")
@@ -387,7 +395,7 @@ SLUICE_OP(StatelessRandomGetKeyCounterAlg)
     .Kernel(Cpu(RunGetKeyCounter))
     .NoGradient(kNoGradient)
     .Sample({{.shape = {2}, .values = {1, 2}, .dtype = DType::kInt64}})
-    .Doc("The key and counter that a seed stands for, and the algorithm.");
+    .Doc("Returns the key and counter for a seed, and the algorithm.");
 
 SLUICE_OP(StatelessRandomGetAlg)
     .Output("alg: int32")
@@ -395,8 +403,8 @@ SLUICE_OP(StatelessRandomGetAlg)
     .Family("random")
     .Shape(ScalarShape)
     .Kernel(Cpu(RunGetAlg))
-    .NoGradient("has no inputs")
-    .Doc("The algorithm that is best on this device.");
+    .NoGradient("it has no inputs")
+    .Doc("Returns the best algorithm for this device.");
 
 }  // namespace
 }  // namespace sluice

@@ -1,4 +1,4 @@
-// Normal numbers within bounds, and parts of images at random places.
+// Truncated normal numbers, and random crops of images.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -14,21 +14,21 @@ namespace {
 
 // ---- Normal numbers ---------------------------------------------------------
 
-// Draws until that many in a row were refused.
+// Gives up after this many consecutive rejections.
 constexpr int kMostRefused = 1000;
-// Rows of one distribution are drawn in pieces of that size.
+// Rows of one distribution are drawn in pieces of this size.
 constexpr int64_t kBoundedPiece = 100;
-// Normal numbers are drawn and refused where the bounds leave room for so many
-// deviations.
+// Plain rejection sampling is used if the bounds are at least this many
+// deviations apart.
 constexpr double kRoomy = 1.3;
 
-// One distribution, in units of its deviation from its mean: [low, high], of
-// which the mirror image is taken where that brings the finite bound near zero
-// to the left. Every step is rounded to T, as TensorFlow's are.
+// One distribution, in units of its deviation from its mean: [low, high],
+// mirrored if that brings the finite bound near zero to the left. Every step is
+// rounded to T, as in TensorFlow.
 template <typename T>
 class BoundedNormal {
  public:
-  // InvalidArgument for bounds that no number is in.
+  // InvalidArgument for bounds that contain no number.
   static Result<BoundedNormal> Make(T mean, T deviation, T low, T high) {
     if (!(deviation > T(0)) || !(low < high) ||
         (std::isinf(float(low)) && std::isinf(float(high))))
@@ -63,8 +63,8 @@ class BoundedNormal {
  private:
   T Scaled(T x) const { return T(T(x * deviation_) + mean_); }
 
-  // `draw(accept)` calls accept(number, whether it is taken) for the numbers of
-  // a block, until that returns false.
+  // `draw(accept)` calls accept(number, whether it is accepted) for the numbers
+  // of a block, until that returns false.
   template <typename Draw>
   Status FillBy(T* out, int64_t n, Draw&& draw) const {
     int64_t done = 0;
@@ -78,7 +78,7 @@ class BoundedNormal {
       });
     if (done == n) return OkStatus();
     return InvalidArgument(
-        "minvals, maxvals: expected bounds that a number is drawn in within ",
+        "minvals, maxvals: expected bounds that a number falls into within ",
         kMostRefused, " tries, got [", double(low_), ", ", double(high_),
         "] deviations");
   }
@@ -201,7 +201,8 @@ SLUICE_OP(ParameterizedTruncatedNormal)
              {.shape = {}, .values = {2}}},
             {{"seed", 7}})
     .Doc(
-        "Normal numbers that lie between bounds, a distribution for each row.");
+        "Draws from truncated normal distributions with the given bounds, one "
+        "distribution per row.");
 
 // ---- Parts of images --------------------------------------------------------
 
@@ -278,10 +279,10 @@ SLUICE_OP(RandomCrop)
     .Family("random")
     .Shape(RandomCropShape)
     .Kernel(MakeRandomCrop)
-    .NoGradient("a part at random is no smooth function of where it is")
+    .NoGradient("the crop position is random")
     .Sample({{.shape = {4, 5, 2}}, {.shape = {2}, .values = {2, 3}}},
             {{"seed", 7}})
-    .Doc("A part of an image, of a given size, at a random place.");
+    .Doc("Crops an image to the given size at a random position.");
 
 }  // namespace
 }  // namespace sluice

@@ -1,4 +1,4 @@
-// Sampled softmax: candidates that are drawn in place of all classes.
+// Sampled softmax: sampled candidates instead of all classes.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -33,7 +33,7 @@ Status RunAccidentalHits(KernelContext& ctx) {
   if (sampled.rank() != 1)
     return InvalidArgument("sampled_candidates: expected a vector, got shape ",
                            sampled.shape().ToString());
-  std::unordered_map<int64_t, int64_t> place;  // The last, if there are more.
+  std::unordered_map<int64_t, int64_t> place;  // The last of equal ones.
   for (int64_t i = 0; i < sampled.num_elements(); ++i)
     place[sampled.raw<int64_t>()[i]] = i;
   std::vector<int32_t> indices;
@@ -44,7 +44,7 @@ Status RunAccidentalHits(KernelContext& ctx) {
     indices.push_back(static_cast<int32_t>(i / num_true));
     ids.push_back(it->second);
   }
-  // Added to the logits of the hits, it takes them out of the softmax.
+  // Added to the logits of the hits, this removes them from the softmax.
   const std::vector<float> weights(indices.size(),
                                    -std::numeric_limits<float>::max());
   SLUICE_ASSIGN_OR_RETURN(ctx.output(0), Tensor::MakeVector<int32_t>(indices));
@@ -80,17 +80,17 @@ SLUICE_OP(ComputeAccidentalHits)
     .Family("random")
     .Shape(AccidentalHitsShape)
     .Kernel(MakeAccidentalHits)
-    .NoGradient("finds equal integers")
+    .NoGradient("its outputs are integers")
     .Sample({{.shape = {2, 2}, .values = {1, 2, 3, 4}},
              {.shape = {3}, .values = {4, 9, 1}}},
             {{"num_true", 2}})
     .Doc(
-        "Where sampled candidates are true classes: row, place among the "
-        "candidates, and the weight that masks it.");
+        "Finds sampled candidates that are true classes: the row, the index "
+        "of the candidate, and the weight that masks it.");
 
 // ---- Classes at random ------------------------------------------------------
 
-// Numbers out of a stream, one word after the other.
+// Draws numbers from a stream, one word after the other.
 class Words {
  public:
   explicit Words(random::Philox* gen) : next_(gen) {}
@@ -104,7 +104,7 @@ class Words {
     const uint32_t high = next_();
     return random::UniformDouble(high, next_());
   }
-  // Below n > 0, each as likely: numbers that would favour some are skipped.
+  // Uniform below n > 0: words that would introduce a bias are skipped.
   uint32_t Below32(uint32_t n) {
     if ((n & (n - 1)) == 0) return Next32() & (n - 1);
     const uint32_t least = std::numeric_limits<uint32_t>::max() % n + 1;
@@ -128,7 +128,7 @@ class ClassSampler {
   explicit ClassSampler(int64_t range) : range_(range) {}
   virtual ~ClassSampler() = default;
   int64_t range() const { return range_; }
-  // How many classes can be drawn at all.
+  // The number of classes that can be drawn.
   virtual int64_t possible() const { return range_; }
   virtual int64_t Draw(Words* words) = 0;
   virtual float Probability(int64_t c) const = 0;
@@ -157,7 +157,7 @@ class LogUniformClasses : public ClassSampler {
       : ClassSampler(range), log_range_(std::log1p(range)) {}
   int64_t Draw(Words* words) override {
     const double x = std::exp(words->NextDouble() * log_range_);
-    // (2^62: no number of classes that a machine holds is above.)
+    // (2^62 exceeds any possible number of classes.)
     return (static_cast<int64_t>(std::min(x, 0x1p62)) - 1) % range();
   }
   float Probability(int64_t c) const override {
@@ -169,8 +169,8 @@ class LogUniformClasses : public ClassSampler {
   const double log_range_;
 };
 
-// One more than the times that a class was true so far. Sums over a binary
-// tree of classes, of which only what differs from the start is stored.
+// Weights are one more than the number of times a class was true so far. Sums
+// over a binary tree of classes, storing only what differs from the start.
 class LearnedClasses : public ClassSampler {
  public:
   explicit LearnedClasses(int64_t range) : ClassSampler(range), total_(range) {
@@ -202,7 +202,7 @@ class LearnedClasses : public ClassSampler {
   }
 
  private:
-  // Of the classes below a node.
+  // The sum over the classes below a node.
   int64_t Sum(int level, int64_t node) const {
     const int64_t size = int64_t{1} << (levels_ - level);
     const int64_t first = std::min(node * size, range());
@@ -216,7 +216,7 @@ class LearnedClasses : public ClassSampler {
   std::unordered_map<int64_t, int64_t> more_;
 };
 
-// By given weights (Walker's aliases; the order of pairing decides bits).
+// Given weights (Walker's alias method; the order of pairing affects bits).
 class WeightedClasses : public ClassSampler {
  public:
   WeightedClasses(const std::vector<float>& weights, float total)
@@ -272,8 +272,8 @@ class WeightedClasses : public ClassSampler {
 
 // ---- The ops ----------------------------------------------------------------
 
-// State of a node: its stream and its distribution. Shared by all steps, which
-// take turns.
+// The state of a node: its stream and its distribution. Shared by all steps,
+// which take turns.
 class CandidateKernel {
  public:
   static Result<std::shared_ptr<CandidateKernel>> Make(const Node& n) {
@@ -330,7 +330,7 @@ class CandidateKernel {
     const auto of_true = ctx.output(1).raw_flat<float>();
     const auto of_sampled = ctx.output(2).raw_flat<float>();
     const std::lock_guard<std::mutex> lock(mutex_);
-    // (TensorFlow's reserve; rejections may go beyond it.)
+    // (TensorFlow's reservation; rejections may exceed it.)
     random::Philox gen = generator_.ReserveWords(2048 * num_sampled_);
     if (!sampler_) {
       for (size_t i = 0; i < sampled.size(); ++i)
@@ -355,7 +355,7 @@ class CandidateKernel {
   }
 
  private:
-  // The weights that the node's attributes or a file give to this shard.
+  // Reads the weights for this shard from the node's attributes or a file.
   Status ReadWeights(const Node& n, int64_t range) {
     constexpr int64_t kMostClasses = int64_t{1} << 28;
     const auto file = n.AttrOr<std::string>("vocab_file", "");
@@ -376,8 +376,7 @@ class CandidateKernel {
       return InvalidArgument("num_reserved_ids: expected at most ", range,
                              " of this shard, got ", mine);
     std::vector<float> weights(shard < shards ? static_cast<size_t>(mine) : 0);
-    // (The next number counts what the shard has, not what all have, as in
-    // TensorFlow.)
+    // (The index counts this shard's weights only, as in TensorFlow.)
     auto id = static_cast<int64_t>(weights.size());
     float total = 0;
     const auto add = [&](float weight) {
@@ -415,11 +414,11 @@ class CandidateKernel {
     return OkStatus();
   }
 
-  // The number of tries.
+  // Returns the number of tries.
   Result<int64_t> DrawUnique(const KernelContext& ctx, Words* words,
                              std::span<int64_t> sampled) {
     constexpr int64_t kTriesPerLook = 4096;
-    // So many that only classes of hardly any weight are left by then.
+    // After this many tries only classes with negligible weight remain.
     const int64_t most =
         std::max(int64_t{1} << 22, 1000 * int64_t{num_sampled_});
     std::unordered_set<int64_t> used;
@@ -430,7 +429,7 @@ class CandidateKernel {
           return InvalidArgument("num_sampled: expected ", num_sampled_,
                                  " classes that can be drawn in ", tries,
                                  " tries, got ", used.size());
-        // A class may be so unlikely that its turn takes minutes to come.
+        // Drawing a very unlikely class may take minutes.
         if (tries % kTriesPerLook == 0 && ctx.cancelled())
           return Cancelled("the step was cancelled");
         c = sampler_->Draw(words);
@@ -439,7 +438,7 @@ class CandidateKernel {
     return tries;
   }
 
-  // As if the number of tries were no accident.
+  // Treats the number of tries as fixed.
   float ExpectedCount(float p, int64_t tries) const {
     if (tries == num_sampled_) return p * static_cast<float>(num_sampled_);
     return -std::expm1(static_cast<float>(tries) * std::log1p(-p));
@@ -449,7 +448,7 @@ class CandidateKernel {
   const bool unique_;
   random::GuardedPhilox generator_;
   std::unique_ptr<ClassSampler> sampler_;  // Null: all classes.
-  std::mutex mutex_;                       // Guards what the sampler learned.
+  std::mutex mutex_;                       // Guards the sampler's state.
 };
 
 Status CandidatesShape(ShapeContext& c) {
@@ -493,46 +492,45 @@ OpDefBuilder RangeCandidates(const char* name, const char* doc) {
 }
 
 const OpRegistrar kCandidates[] = {
-    RangeCandidates("UniformCandidateSampler",
-                    "Classes that are equally likely."),
+    RangeCandidates("UniformCandidateSampler", "Samples classes uniformly."),
     RangeCandidates("LogUniformCandidateSampler",
-                    "Classes of which the lower ones are more likely, as words "
-                    "are that are sorted by how common they are."),
+                    "Samples classes from the log-uniform distribution, which "
+                    "suits words sorted by descending frequency."),
     RangeCandidates("LearnedUnigramCandidateSampler",
-                    "Classes as likely as they were true in the steps before."),
+                    "Samples classes by their frequency among the true classes "
+                    "of earlier steps."),
     RangeCandidates("ThreadUnsafeUnigramCandidateSampler",
-                    "LearnedUnigramCandidateSampler by another name."),
+                    "The same as LearnedUnigramCandidateSampler."),
     std::move(
-        Candidates("AllCandidateSampler", "All classes, in order.")
+        Candidates("AllCandidateSampler", "Returns all classes, in order.")
             .Attr("seed: int = 0")
             .Attr("seed2: int = 0")
             .Sample({{.shape = {2, 1}, .values = {1, 2}}},
                     {{"num_true", 1}, {"num_sampled", 3}, {"unique", true}})),
-    std::move(
-        Candidates("FixedUnigramCandidateSampler",
-                   "Classes by weights that are given, or read from the last "
-                   "column of a file.")
-            .Attr("range_max: int >= 1")
-            .Attr("vocab_file: string = ''")
-            .ReachesHost([](const Node& n) -> std::string {
-              return n.AttrOr<std::string>("vocab_file", "").empty()
-                         ? ""
-                         : "reads a file";
-            })
-            .Attr("distortion: float = 1.0")
-            .Attr("num_reserved_ids: int = 0")
-            .Attr("num_shards: int >= 1 = 1")
-            .Attr("shard: int >= 0 = 0")
-            .Attr("unigrams: list(float) = []")
-            .Attr("seed: int = 0")
-            .Attr("seed2: int = 0")
-            .Sample({{.shape = {2, 1}, .values = {1, 2}}},
-                    {{"num_true", 1},
-                     {"num_sampled", 2},
-                     {"unique", true},
-                     {"range_max", 3},
-                     {"unigrams", AttrValue::Floats{1, 2, 3}},
-                     {"seed", 7}})),
+    std::move(Candidates("FixedUnigramCandidateSampler",
+                         "Samples classes by weights that are given, or read "
+                         "from the last column of a file.")
+                  .Attr("range_max: int >= 1")
+                  .Attr("vocab_file: string = ''")
+                  .ReachesHost([](const Node& n) -> std::string {
+                    return n.AttrOr<std::string>("vocab_file", "").empty()
+                               ? ""
+                               : "reads a file";
+                  })
+                  .Attr("distortion: float = 1.0")
+                  .Attr("num_reserved_ids: int = 0")
+                  .Attr("num_shards: int >= 1 = 1")
+                  .Attr("shard: int >= 0 = 0")
+                  .Attr("unigrams: list(float) = []")
+                  .Attr("seed: int = 0")
+                  .Attr("seed2: int = 0")
+                  .Sample({{.shape = {2, 1}, .values = {1, 2}}},
+                          {{"num_true", 1},
+                           {"num_sampled", 2},
+                           {"unique", true},
+                           {"range_max", 3},
+                           {"unigrams", AttrValue::Floats{1, 2, 3}},
+                           {"seed", 7}})),
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Gamma and Poisson numbers. Each output owns 256 blocks of the stream, of
-// which it takes as many as it needs, so that it does not depend on the others.
+// Gamma and Poisson numbers. Each output owns 256 blocks of the stream, whether
+// or not it uses them, so that it does not depend on the other outputs.
 #include <math.h>
 
 #include <cmath>
@@ -20,8 +20,8 @@ using namespace random;  // NOLINT: the vocabulary of this file.
 constexpr int64_t kBlocksPerOutput = 256;
 constexpr int64_t kGammaGrain = 256;
 
-// Numbers of one distribution out of a stream that several of them may share:
-// each takes a block at a time and hands its numbers out from the last on.
+// Numbers of one distribution from a stream that several of them may share:
+// takes one block at a time and returns its numbers from the last to the first.
 template <typename Distribution>
 class Drawn {
  public:
@@ -50,7 +50,7 @@ double DrawGamma(double alpha, Philox gen) {
   if (alpha == 1) return -std::log1p(-uniform());
   if (!(alpha > 0) || std::isinf(alpha))
     return alpha >= 0 ? alpha : std::numeric_limits<double>::quiet_NaN();
-  // Below 1 the method draws for alpha + 1 and scales.
+  // For alpha < 1, draws for alpha + 1 and scales.
   const bool small = alpha < 1;
   const double d = alpha + (small ? 2.0 / 3 : -1.0 / 3);
   const double c = 1.0 / 3 / std::sqrt(d);
@@ -60,7 +60,7 @@ double DrawGamma(double alpha, Philox gen) {
     if (v <= 0) continue;
     v = v * v * v;
     const double u = uniform();
-    // The first test spares most of the logarithms.
+    // The first test avoids most of the logarithms.
     if (u < 1 - 0.0331 * (x * x) * (x * x) ||
         std::log(u) < 0.5 * x * x + d * (1 - v + std::log(v)))
       return d * v * (small ? std::pow(uniform(), 1 / alpha) : 1);
@@ -122,8 +122,8 @@ T Saturated(double v) {
   }
 }
 
-// Output [shape of input 0, shape of input 1]: for each parameter a column of
-// samples. draw(parameter, stream) -> one number.
+// Output [shape of input 0, shape of input 1]: one column of samples per
+// parameter. draw(parameter, stream) -> one number.
 template <typename In, typename Out, typename Draw>
 Status RunSamples(KernelContext& ctx, Draw&& draw) {
   const Tensor& parameters = ctx.input(1);
@@ -214,9 +214,9 @@ Status SamplesShape(ShapeContext& c) {
   return OkStatus();
 }
 
-// Each sample moves with its alpha by RandomGammaGrad (Figurnov, Mohamed and
-// Mnih, "Implicit reparameterization gradients"); the samples of one alpha are
-// along the first dimensions, as many as `shape` has elements.
+// The derivative of each sample by its alpha is RandomGammaGrad (Figurnov,
+// Mohamed and Mnih, "Implicit reparameterization gradients"); the samples of
+// one alpha are along the leading dimensions, given by `shape`.
 Status GammaGradient(GradContext& c) {
   const Output moves = Build("RandomGammaGrad", {c.input(1), c.output(0)});
   const Output axes = Build(
@@ -242,7 +242,7 @@ SLUICE_OP(RandomGamma)
     .Sample({{.shape = {1}, .values = {4}, .dtype = DType::kInt32},
              {.shape = {3}, .low = 0.1, .high = 5}},
             {{"seed", 7}})
-    .Doc("Numbers of gamma distributions of rate 1, for each alpha.");
+    .Doc("Draws from gamma distributions with rate 1, for each alpha.");
 
 SLUICE_OP(RandomPoissonV2)
     .Input("shape: S")
@@ -261,7 +261,7 @@ SLUICE_OP(RandomPoissonV2)
     .Sample({{.shape = {1}, .values = {4}, .dtype = DType::kInt32},
              {.shape = {3}, .low = 1, .high = 30}},
             {{"seed", 7}})
-    .Doc("Numbers of Poisson distributions, for each rate.");
+    .Doc("Draws from Poisson distributions, for each rate.");
 
 }  // namespace
 }  // namespace sluice

@@ -14,7 +14,7 @@ namespace {
 using namespace random;  // NOLINT: the vocabulary of this file.
 
 // One row of samples: the first class whose cumulative probability exceeds a
-// number drawn evenly from [0, total).
+// uniform number in [0, total).
 template <typename T, typename Out>
 void SampleRow(const T* logits, int64_t classes, SingleSamples& next,
                std::vector<double>* cdf, Out* out, int64_t samples) {
@@ -37,7 +37,7 @@ void SampleRow(const T* logits, int64_t classes, SingleSamples& next,
   }
 }
 
-// `reserve(n)` gives the stream, n being the outputs it is to last for.
+// `reserve(n)` returns a stream that is sufficient for n outputs.
 template <typename T, typename Out, typename Reserve>
 Status Sample(KernelContext& ctx, Reserve&& reserve) {
   const Tensor& logits = ctx.input(0);
@@ -127,7 +127,7 @@ SLUICE_OP(Multinomial)
     .Kernel(MakeMultinomial)
     .NoGradient(kNoGradient)
     .Sample({{.shape = {2, 3}}, {.values = {4}}}, {{"seed", 7}})
-    .Doc("Classes drawn, for each row, by unnormalised log-probabilities.");
+    .Doc("Draws classes for each row from unnormalised log-probabilities.");
 
 SLUICE_OP(StatelessMultinomial)
     .Input("logits: T")
@@ -145,8 +145,8 @@ SLUICE_OP(StatelessMultinomial)
              {.values = {4}},
              {.shape = {2}, .values = {1, 2}, .dtype = DType::kInt64}})
     .Doc(
-        "Classes drawn, for each row, by unnormalised log-probabilities and "
-        "by the seed alone.");
+        "Draws classes for each row from unnormalised log-probabilities, "
+        "determined by the seed.");
 
 }  // namespace
 }  // namespace sluice

@@ -1,5 +1,5 @@
-// Skipgram: pairs of words that stand near each other in a text file, what
-// word2vec is trained on.
+// Skipgram: pairs of words that are near each other in a text file, for
+// training word2vec.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -19,9 +19,9 @@
 namespace sluice {
 namespace {
 
-// The text as numbers of words, and where a reader of it stands. Prepared by
-// the first step; steps take turns. The same pairs come in the same order in
-// every run (TensorFlow's differ from run to run: the op has no seed).
+// The text as word numbers, and a reader's position in it. Prepared by the
+// first step; steps take turns. The same pairs come in the same order in every
+// run (TensorFlow's differ from run to run: the op has no seed).
 class SkipgramKernel {
  public:
   explicit SkipgramKernel(const Node& n)
@@ -59,7 +59,7 @@ class SkipgramKernel {
   static constexpr int64_t kSentence = 1000;
   static constexpr int64_t kMaxWindow = 1 << 20;
 
-  // Numbers the words, the commonest first; 0 is all that are too rare.
+  // Numbers the words by descending frequency; 0 stands for all rare words.
   Status Read() {
     SLUICE_ASSIGN_OR_RETURN(const std::string text, ReadFile(file_));
     const std::vector<std::string> words =
@@ -97,8 +97,8 @@ class SkipgramKernel {
     return OkStatus();
   }
 
-  // A pair: a word, and one of the words that stand at most a random distance
-  // of up to the window from it in what of the text was kept.
+  // Returns a pair: a word, and one of the words within a random distance, up
+  // to the window size, in the subsampled text.
   Status Next(const KernelContext& ctx, int32_t* example, int32_t* label) {
     while (label_ >= label_limit_ || label_ == center_) {
       if (label_ < label_limit_) {
@@ -119,8 +119,8 @@ class SkipgramKernel {
     return OkStatus();
   }
 
-  // The next thousand words that are kept. Of frequent ones some are left out
-  // (Mikolov et al., arXiv:1310.4546, equation 5, as word2vec has it).
+  // The next thousand subsampled words: frequent words are dropped at random
+  // (Mikolov et al., arXiv:1310.4546, equation 5, as in word2vec).
   Status FillSentence(const KernelContext& ctx) {
     const float rare = subsample_ * static_cast<float>(corpus_.size());
     int64_t seen = 0;
@@ -185,8 +185,8 @@ SLUICE_OP(Skipgram)
     .ReachesHost([](const Node&) -> std::string { return "reads a file"; })
     .Shape(SkipgramShape)
     .Kernel(CpuState<SkipgramKernel>(true))
-    .NoGradient("words have no derivative")
-    .Doc("Pairs of words that stand near each other in a text file.");
+    .NoGradient("its outputs are words")
+    .Doc("Returns pairs of words that are near each other in a text file.");
 
 }  // namespace
 }  // namespace sluice

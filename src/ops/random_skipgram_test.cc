@@ -55,7 +55,7 @@ TEST_F(Skipgram, CountsWordsAndPairsNeighbours) {
   EXPECT_EQ((*got)[2].scalar<int64_t>(), 801);
   EXPECT_GE((*got)[3].scalar<int32_t>(), 1);  // A sentence is 1,000 words.
   EXPECT_GT((*got)[4].scalar<int64_t>(), 1000);
-  // The eight words go round, but for a rare one in every 801.
+  // The eight words repeat, except for a rare one in every 801.
   int near = 0;
   for (int i = 0; i < 4000; ++i) {
     const int32_t a = (*got)[5].data<int32_t>()[i],

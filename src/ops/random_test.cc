@@ -16,7 +16,7 @@ using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 
-// Runs one op, in a graph of its own.
+// Runs one op in a separate graph.
 Result<std::vector<Tensor>> RunRandom(const std::string& op,
                                       const std::vector<Tensor>& inputs,
                                       AttrMap attrs = {}) {
@@ -124,7 +124,7 @@ TEST(Random, EqualSeedsGiveTensorFlowsGammas) {
   EXPECT_THAT(Values<float>(r), ElementsAreArray(want));
 }
 
-// The mean of a gamma number is alpha: it moves by one where alpha does.
+// The mean of a gamma sample is alpha: its derivative by alpha is one.
 TEST(Random, GammasAreDifferentiatedThroughByAlpha) {
   Graph g;
   WithGraph use(g);
@@ -133,7 +133,7 @@ TEST(Random, GammasAreDifferentiatedThroughByAlpha) {
   const Output y = Build("RandomGamma",
                          {Constant(Int32s({2, kSamples / 2})), alpha}, Seeds());
   const Output slope =
-      Grad(Build("Square", {y}), alpha);  // Of alpha (alpha + 1).
+      Grad(Build("Square", {y}), alpha);  // The mean is alpha (alpha + 1).
   Session session;
   const auto got = session.Run({}, {slope});
   ASSERT_TRUE(got.ok()) << got.status();
@@ -306,7 +306,7 @@ TEST(Random, CandidatesTakeTheWeightsOfAFile) {
       HasSubstr("got 'b,x'"));
 }
 
-// (Of the family array, which has no other op that reads a file.)
+// (In family array, which has no other op that reads a file.)
 TEST(Random, ImmutableConstIsTheFirstBytesOfAFile) {
   const std::string path = testing::TempDir() + "random_test_bytes";
   ASSERT_TRUE(WriteFile(path, std::string("\1\0\0\0\2\0\0\0rest", 12)).ok());

@@ -1,4 +1,4 @@
-// What the random ops share: shapes given as tensors, and generators that live
+// Shared by the random ops: shapes given as tensors, and generators that live
 // as long as their node.
 #ifndef SLUICE_OPS_RANDOM_UTIL_H_
 #define SLUICE_OPS_RANDOM_UTIL_H_
@@ -12,8 +12,8 @@ namespace sluice::random {
 inline constexpr const char* kNoGradient =
     "a sample does not depend on its inputs smoothly";
 
-// Base of the state of a stateful random op: the node's part of the stream, by
-// its seeds. Shared by all steps; synchronises itself.
+// Base of the state of a stateful random op: the stream of one node, from its
+// seeds. Shared by all steps; thread-safe.
 class SeededKernel {
  public:
   explicit SeededKernel(const Node& n)
@@ -30,14 +30,14 @@ Result<Shape> ShapeInput(const KernelContext& ctx, int i);
 // The two seeds in input i.
 Result<Philox> SeedInput(const KernelContext& ctx, int i);
 
-// The generator by inputs key [1] and counter [>= 2] at i and i + 1 and the
+// The generator from inputs key [1] and counter [>= 2] at i and i + 1 and the
 // algorithm at i + 2.
 Result<Philox> KeyCounterInput(const KernelContext& ctx, int i);
 
 // InvalidArgument unless inputs [begin, end) are scalars.
 Status ScalarInputs(const KernelContext& ctx, int begin, int end);
 
-// Output 0 has the shape that input 0 says.
+// Output 0 has the shape given by input 0.
 Status ShapeFromInput0(ShapeContext& c);
 
 }  // namespace sluice::random

@@ -16,17 +16,17 @@
 namespace sluice {
 namespace {
 
-// What elements may be off by, relative to themselves, or to the largest of the
-// tensor where sums of products cancel.
+// The tolerance for elements, relative to themselves, or to the largest element
+// of the tensor if sums of products cancel.
 struct Tolerance {
   double error = 0;
   bool of_largest = false;
-  // Instead of `error`: so many times the distance of 1 and the next number of
-  // the type.
+  // Instead of `error`: this many times the distance between 1 and the next
+  // number of the type.
   double ulps = 0;
 };
 
-// What the numbers of a type are compared in.
+// The type in which numbers are compared.
 template <typename T>
 using Wide = std::conditional_t<std::is_same_v<T, complex64> ||
                                     std::is_same_v<T, complex128>,
@@ -40,7 +40,7 @@ template <typename T>
 bool NearlyEqual(const Tensor& want, const Tensor& got, double error,
                  const Tolerance& t) {
   const auto least = static_cast<double>(plain::LeastNormal<T>());
-  // (TensorFlow's threads make numbers without all their digits zeros.)
+  // (TensorFlow's threads flush denormal numbers to zero.)
   const double tiny = std::is_same_v<T, half> ? 0 : least;
   double largest = 0;
   if (t.ulps > 0) {
@@ -64,7 +64,7 @@ bool NearlyEqual(const Tensor& want, const Tensor& got, double error,
   return true;
 }
 
-// Equal, but for what is added up in another order.
+// Equal, except for a different order of summation.
 bool EqualTensors(const Tensor& want, const Tensor& got, Tolerance t) {
   if (want.dtype() != got.dtype() || !(want.shape() == got.shape()))
     return false;
@@ -86,8 +86,8 @@ bool EqualTensors(const Tensor& want, const Tensor& got, Tolerance t) {
   }
 }
 
-// The outputs of an op whose first inputs are variables, but for references to
-// these, and then the variables.
+// The outputs of an op whose first inputs are variables, except references to
+// these, followed by the variables.
 Result<std::vector<Tensor>> RunOnVariables(const RecordedCase& c) {
   Graph g;
   WithGraph use(g);
@@ -121,8 +121,8 @@ Result<std::vector<Tensor>> RunOnVariables(const RecordedCase& c) {
   return out;
 }
 
-// How many times as far some may be off: where terms cancel near a root, and
-// where another method is as exact.
+// Factors for larger tolerances: where terms cancel near a root, and where
+// another method is equally exact.
 double Leeway(const std::string& op) {
   return op == "Digamma" ? 16 : op == "MatrixExponential" ? 64 : 1;
 }
@@ -202,7 +202,7 @@ TEST(RecordedOps, UpdatesOfVariablesAreTensorFlows) {
                     {.of_largest = true, .ulps = 4});
 }
 
-// As bfloat16 where it is float.
+// Converts float to bfloat16.
 Tensor Shortened(const Tensor& t) {
   if (t.dtype() != DType::kFloat) return t;
   Tensor out(DType::kBfloat16, t.shape());
@@ -211,7 +211,7 @@ Tensor Shortened(const Tensor& t) {
   return out;
 }
 
-// (TensorFlow has no kernel of some for it.)
+// (TensorFlow has no bfloat16 kernel for some of them.)
 TEST(RecordedOps, EveryOptimiserTakesBfloat16) {
   for (RecordedCase c : ReadCases("tests/cases/variable_ops.txt")) {
     if (c.op.find("Apply") == std::string::npos ||
@@ -230,7 +230,7 @@ TEST(RecordedOps, EveryOptimiserTakesBfloat16) {
   }
 }
 
-// ---- What is not recorded ---------------------------------------------------
+// ---- Exceptions -------------------------------------------------------------
 
 struct Unrecorded {
   std::vector<const char*> ops;
@@ -283,7 +283,8 @@ TEST(RecordedOps, EveryOpIsRecordedOrSaysWhyNot) {
   const std::set<std::string> recorded = RecordedNames();
   std::set<std::string> missing;
   for (const OpDef* op : OpRegistry::Global()->All())
-    // (What begins with an underscore is made when a step is compiled.)
+    // (Ops whose names begin with an underscore are created when a step is
+    // compiled.)
     if (op->name[0] != '_' && !recorded.count(op->name))
       missing.insert(op->name);
   for (const Unrecorded& u : UnrecordedOps())

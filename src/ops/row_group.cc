@@ -34,7 +34,8 @@ Tensor RowGroup::Joined(std::span<const Tensor> rows) const {
   if (left_.load(std::memory_order_acquire) !=
       static_cast<int64_t>(rows.size()))
     return Tensor();
-  // (Within the memory of the whole, which lives, nobody but its rows lies.)
+  // (Only its rows can be within the memory of the whole tensor, which is
+  // alive.)
   for (size_t i = 0; i < rows.size(); ++i)
     if (rows[i].raw() != begin_ + i * row_bytes_ ||
         rows[i].bytes() != row_bytes_ || !rows[i].unique())

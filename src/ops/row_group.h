@@ -1,4 +1,4 @@
-// The rows of one tensor as tensors that are computed in.
+// The rows of one tensor as separate tensors that can be written in place.
 #ifndef SLUICE_OPS_ROW_GROUP_H_
 #define SLUICE_OPS_ROW_GROUP_H_
 
@@ -12,22 +12,22 @@
 
 namespace sluice {
 
-// The rows of one tensor that nobody else has, each handed out as a buffer of
-// its own: whoever takes a row may compute in it. The memory is one piece all
-// the same, let go with the last row. Owned by its rows that are in use, by the
-// array that hands them out and by that one's gradient arrays. Any thread may
-// let a row go; one at a time hands out each, as the array's lock has it.
+// The rows of a tensor with no other owner, each returned as a separate buffer,
+// so that the owner of a row may write to it. The memory is one block, which is
+// freed with the last row. Owned by its rows in use, by the array that returns
+// them and by that array's gradient arrays. Any thread may release a row; rows
+// are handed out by one thread at a time, under the array's lock.
 class RowGroup : public std::enable_shared_from_this<RowGroup> {
  public:
   // REQUIRES: whole.unique(), plain elements, whole.dim(0) > 0.
   explicit RowGroup(Tensor whole);
-  // Row i, of this shape. REQUIRES: it was not handed out before.
+  // Returns row i with this shape. REQUIRES: it was not returned before.
   Tensor Row(size_t i, const Shape& shape);
-  // All rows as one tensor, if `rows` are these, in their order, and each has
-  // no other owner; it is the only one that has them when `rows` are gone. Else
-  // an invalid tensor.
+  // Returns all rows as one tensor, if `rows` are exactly these rows in order
+  // and each has no other owner; the result is the only owner once `rows` are
+  // gone. Otherwise returns an invalid tensor.
   Tensor Joined(std::span<const Tensor> rows) const;
-  // True for what would be row 0.
+  // True if `row` has the address of row 0.
   bool BeginsWith(const Tensor& row) const;
 
  private:
@@ -38,8 +38,8 @@ class RowGroup : public std::enable_shared_from_this<RowGroup> {
 
   const char* const begin_;
   const size_t row_bytes_;
-  std::atomic<int64_t> left_;  // Rows that were not let go.
-  // Constant as long as there are such.
+  std::atomic<int64_t> left_;  // Rows that have not been released.
+  // Constant while there are such rows.
   Tensor whole_;
 };
 

@@ -1,4 +1,4 @@
-// SparseCross: all combinations of the features of a row, one of each column.
+// SparseCross: all combinations of the features of a row, one per column.
 #include <algorithm>
 #include <limits>
 #include <string>
@@ -14,7 +14,7 @@ namespace {
 
 using sparse::Entries;
 
-// The features of one column: of row r the elements [begin[r], begin[r + 1]).
+// The features of one column: row r has the elements [begin[r], begin[r + 1]).
 struct CrossColumn {
   const Tensor* values = nullptr;
   std::vector<int64_t> begin;
@@ -28,7 +28,8 @@ class SparseCrossKernel {
     k->buckets_ = static_cast<uint64_t>(n.AttrOr<int64_t>("num_buckets", 0));
     k->key_ = static_cast<uint64_t>(n.AttrOr<int64_t>("hash_key", 0));
     k->type_ = n.TypeAttr("out_type");
-    // Integers where only strings are looked at would not be hashed as such.
+    // With internal_type string, integer features would not be hashed as
+    // integers.
     if (n.TypeAttr("internal_type") == DType::kString)
       for (int i = k->sparse_; i < n.num_inputs(); ++i)
         if ((i < 2 * k->sparse_ || i >= 3 * k->sparse_) &&
@@ -42,7 +43,7 @@ class SparseCrossKernel {
     int64_t rows = 0;
     std::vector<CrossColumn> columns;
     SLUICE_RETURN_IF_ERROR(ReadColumns(ctx, &rows, &columns));
-    // How many combinations each row has.
+    // The number of combinations of each row.
     constexpr int64_t kMost = int64_t{1} << 31;
     int64_t n = 0, most = 0;
     for (int64_t r = 0; r < rows; ++r) {
@@ -94,7 +95,7 @@ class SparseCrossKernel {
       if (e.rank != 2)
         return InvalidArgument("shapes: expected rank 2, got ", e.rank);
       SLUICE_RETURN_IF_ERROR(merge(e.shape[0]));
-      // Every column needs a list as long as there are rows.
+      // Every column needs a list with one entry per row.
       constexpr int64_t kMostRows = int64_t{1} << 24;
       if (e.shape[0] > kMostRows)
         return InvalidArgument("shapes: expected at most ", kMostRows,
@@ -128,7 +129,7 @@ class SparseCrossKernel {
     return OkStatus();
   }
 
-  // More than `most` if there are more.
+  // Returns more than `most` if there are more.
   static int64_t CountOf(const std::vector<CrossColumn>& columns, int64_t row,
                          int64_t most) {
     const auto r = static_cast<size_t>(row);
@@ -202,10 +203,10 @@ SLUICE_OP(SparseCross)
     .Family("sparse")
     .Shape(SparseCrossShape)
     .Kernel(CpuState<SparseCrossKernel>())
-    .NoGradient("features are names")
+    .NoGradient("features are strings or integers")
     .Doc(
-        "For each row, all combinations of one feature of every column, as "
-        "joined strings or as hashes.");
+        "For each row, all combinations of one feature per column, as joined "
+        "strings or as hashes.");
 
 }  // namespace
 }  // namespace sluice

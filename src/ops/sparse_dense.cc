@@ -1,5 +1,5 @@
-// Sparse tensors with dense ones: made dense, added, multiplied, divided, and
-// rows filled that have no entry.
+// Sparse tensors combined with dense ones: conversion, addition, multiplication
+// and division.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -48,7 +48,7 @@ class SparseToDenseKernel {
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, values.dtype(), shape));
     Tensor& out = ctx.output(0);
     array::FillRun(out.dtype(), rest.raw(), out.raw(), out.num_elements());
-    // (In increasing order where every element's place is after the last.)
+    // (Indices are increasing if every position is after the previous one.)
     int64_t before = -1;
     for (int64_t i = 0; i < n; ++i) {
       int64_t at = 0;
@@ -90,7 +90,7 @@ Status SparseToDenseGrad(GradContext& c) {
   if (!indices.shape().rank_known())
     return InvalidArgument(
         "sparse_indices: expected a known rank for the gradient");
-  // GatherNd wants one index in each row.
+  // GatherNd requires one index per row.
   const int rank = indices.shape().rank();
   if (rank < 2) indices = grad::ExpandDims(indices, rank);
   const Output taken = Build("GatherNd", {c.dy[0], indices});
@@ -131,11 +131,14 @@ SLUICE_OP(SparseToDense)
              {.shape = {1}, .values = {4}},
              {.shape = {}},
              {}})
-    .Doc("A dense tensor of one value, but for the entries.");
+    .Doc(
+        "Returns a dense tensor with the given entries and a default value "
+        "elsewhere.");
 
 // ---- SparseTensorDenseAdd ---------------------------------------------------
 
-// The entries of inputs 0 to 2, whose indices may be int32. `copy` keeps them.
+// The entries of inputs 0 to 2, whose indices may be int32. `copy` stores them
+// as int64.
 Result<Entries> InputOfAnyIndex(const KernelContext& ctx, Tensor* copy,
                                 Tensor* shape_copy) {
   const auto widen = [](const Tensor& from, Tensor* to) -> Status {
@@ -152,7 +155,7 @@ Result<Entries> InputOfAnyIndex(const KernelContext& ctx, Tensor* copy,
   return sparse::View(*copy, &ctx.input(1), *shape_copy, "a_");
 }
 
-// Where an index lies in a dense tensor. REQUIRES: it is within the shape.
+// The offset of an index in a dense tensor. REQUIRES: it is within the shape.
 int64_t DenseOffset(const int64_t* row, const Dims& shape) {
   int64_t at = 0;
   for (size_t d = 0; d < shape.size(); ++d) at = at * shape[d] + row[d];
@@ -211,7 +214,7 @@ SLUICE_OP(SparseTensorDenseAdd)
              {.shape = {3}},
              {.shape = {2}, .values = {2, 3}},
              {.shape = {2, 3}}})
-    .Doc("A dense tensor with the entries of a sparse one added.");
+    .Doc("Adds the entries of a sparse tensor to a dense tensor.");
 
 // ---- SparseTensorDenseMatMul ------------------------------------------------
 
@@ -259,7 +262,7 @@ class SparseMatMulKernel {
   }
 
  private:
-  // Sums of 16-bit floats are kept in float.
+  // 16-bit floats are summed in float.
   template <typename T>
   Status Multiply(const Entries& e, const Tensor& b, int64_t columns,
                   Tensor* out) const {
@@ -323,8 +326,8 @@ Output IndexColumn(Output indices, int i) {
       {{"begin_mask", 1}, {"end_mask", 1}, {"shrink_axis_mask", 2}});
 }
 
-// With C = op(A) op(B): dA at (r, c) is row r of dC by column c of op(B),
-// without its other places; dB is a product with A itself.
+// With C = op(A) op(B): the gradient of A at (r, c) is row r of dC times column
+// c of op(B), only at the entries of A; that of B is a product with A itself.
 Status SparseDenseMatMulGrad(GradContext& c) {
   const bool adjoint_a = c.op->BoolAttr("adjoint_a");
   const bool adjoint_b = c.op->BoolAttr("adjoint_b");
@@ -375,7 +378,7 @@ SLUICE_OP(SparseTensorDenseMatMul)
              {.shape = {2}, .values = {2, 3}},
              {.shape = {4, 2}}},
             {{"adjoint_a", true}, {"adjoint_b", true}})
-    .Doc("The product of a sparse matrix and a dense one.");
+    .Doc("Multiplies a sparse matrix by a dense one.");
 
 // ---- SparseDenseCwise -------------------------------------------------------
 
@@ -398,8 +401,8 @@ T CwiseOf(T a, T b) {
   }
 }
 
-// The dense side is broadcast to the sparse one; the result has the entries of
-// the sparse one alone.
+// The dense side is broadcast to the sparse one; the result has only the
+// entries of the sparse one.
 template <Cwise op>
 Status RunCwise(KernelContext& ctx) {
   SLUICE_ASSIGN_OR_RETURN(const Entries e, sparse::InputAt(ctx, 0, "sp_"));
@@ -434,8 +437,7 @@ Status RunCwise(KernelContext& ctx) {
           out[i] = CwiseOf<op, T>(e.values->raw<T>()[i], dense.raw<T>()[at]);
         }
       });
-  if (zero)
-    return InvalidArgument("dense: expected no zero to divide by, got one");
+  if (zero) return InvalidArgument("dense: expected nonzero divisors, got 0");
   return known ? OkStatus() : NoKernelFor(ctx.node(), dense.dtype());
 }
 
@@ -446,7 +448,7 @@ Status CwiseShape(ShapeContext& c) {
   return OkStatus();
 }
 
-// What each entry met in the dense tensor: the indices there.
+// The dense index that each entry was combined with.
 Output IndicesOfDense(GradContext& c) {
   const Output dense_shape = grad::ShapeOf(c.input(3), DType::kInt64);
   const Output extra =
@@ -482,7 +484,7 @@ Status CwiseGrad(GradContext& c) {
   return OkStatus();
 }
 
-// (Divisors are kept away from zero.)
+// (Divisors are not close to zero.)
 const std::vector<SampleInput> kCwiseSample = {
     {.shape = {3, 2}, .values = {0, 1, 1, 0, 1, 2}},
     {.shape = {3}},
@@ -501,7 +503,7 @@ SLUICE_OP(SparseDenseCwiseAdd)
     .Kernel(Cpu(RunCwise<Cwise::kAdd>))
     .Grad(CwiseGrad<Cwise::kAdd>)
     .Sample(kCwiseSample)
-    .Doc("The entries, each plus what is at its place in a dense tensor.");
+    .Doc("Adds to each entry the element of a dense tensor at its position.");
 
 SLUICE_OP(SparseDenseCwiseMul)
     .Input("sp_indices: int64")
@@ -515,7 +517,9 @@ SLUICE_OP(SparseDenseCwiseMul)
     .Kernel(Cpu(RunCwise<Cwise::kMul>))
     .Grad(CwiseGrad<Cwise::kMul>)
     .Sample(kCwiseSample)
-    .Doc("The entries, each times what is at its place in a dense tensor.");
+    .Doc(
+        "Multiplies each entry by the element of a dense tensor at its "
+        "position.");
 
 SLUICE_OP(SparseDenseCwiseDiv)
     .Input("sp_indices: int64")
@@ -529,7 +533,9 @@ SLUICE_OP(SparseDenseCwiseDiv)
     .Kernel(Cpu(RunCwise<Cwise::kDiv>))
     .Grad(CwiseGrad<Cwise::kDiv>)
     .Sample(kCwiseSample)
-    .Doc("The entries, each over what is at its place in a dense tensor.");
+    .Doc(
+        "Divides each entry by the element of a dense tensor at its "
+        "position.");
 
 }  // namespace
 }  // namespace sluice

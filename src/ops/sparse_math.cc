@@ -1,5 +1,5 @@
-// Arithmetic on sparse tensors: sums and extremes of two of them, reductions,
-// softmax; and rows filled that have no entry.
+// Arithmetic on sparse tensors: sums and extremes of two of them, softmax, and
+// filling of empty rows.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -18,7 +18,8 @@ using sparse::Entries;
 
 // ---- Unions -----------------------------------------------------------------
 
-// A place of a union: entry a of one tensor, entry b of the other, -1 for none.
+// A position of a union: entry a of one tensor, entry b of the other, -1 for
+// none.
 struct UnionPlace {
   int64_t a = -1, b = -1;
 };
@@ -55,7 +56,7 @@ auto Magnitude(T v) {
     return std::abs(v);
 }
 
-// The real type of the threshold for values of T.
+// The real type of thresholds for values of T.
 template <typename T>
 struct RealOf {
   using type = T;
@@ -106,7 +107,7 @@ class SparseAddKernel {
         const T v = b.values->template raw<T>()[p.b];
         sum = p.a >= 0 ? array::WrapAdd(sum, v) : v;
       }
-      // (What only one of them has stays, however small.)
+      // (Entries of only one of the operands are kept, however small.)
       if (p.a >= 0 && p.b >= 0 && !(Magnitude(sum) >= least)) continue;
       places.push_back(p);
       sums.push_back(sum);
@@ -169,10 +170,11 @@ SLUICE_OP(SparseAdd)
              {.shape = {2}, .values = {2, 3}},
              {.values = {0}, .dtype = DType::kDouble}})
     .Doc(
-        "The sum of two sparse tensors, without sums of two entries that are "
+        "Adds two sparse tensors and drops sums of two entries that are "
         "smaller than a threshold.");
 
-// Gradients of a sum's entries for those of its terms: all lists are in order.
+// Gradients of the entries of a sum with respect to its operands: all lists are
+// sorted.
 Status RunSparseAddGrad(KernelContext& ctx) {
   const Tensor& dy = ctx.input(0);
   const Tensor& sum = ctx.input(3);
@@ -226,16 +228,18 @@ SLUICE_OP(SparseAddGrad)
     .Family("sparse")
     .Shape(SparseAddGradShape)
     .Kernel(Cpu(RunSparseAddGrad))
-    .NoGradient("TensorFlow has none")
+    .NoGradient("TensorFlow does not define one")
     .Sample({{.shape = {3}},
              {.shape = {2, 1}, .values = {0, 2}},
              {.shape = {2, 1}, .values = {0, 1}},
              {.shape = {3, 1}, .values = {0, 1, 2}}})
-    .Doc("The gradients of a sparse sum for the entries of its two terms.");
+    .Doc(
+        "The gradient of a sparse sum with respect to the entries of its two "
+        "operands.");
 
 // ---- Extremes ---------------------------------------------------------------
 
-// An entry that only one of them has meets zero.
+// An entry of only one of them is combined with zero.
 template <bool maximum>
 Status RunExtreme(KernelContext& ctx) {
   SLUICE_ASSIGN_OR_RETURN(const Entries a, sparse::InputAt(ctx, 0, "a_"));
@@ -288,7 +292,9 @@ SLUICE_OP(SparseSparseMaximum)
     .Shape(ExtremeShape)
     .Kernel(Cpu(RunExtreme<true>))
     .Grad(grad::Undefined)
-    .Doc("The larger of two sparse tensors at each place where one has any.");
+    .Doc(
+        "The maximum of two sparse tensors at each position where either has "
+        "an entry.");
 
 SLUICE_OP(SparseSparseMinimum)
     .Input("a_indices: int64")
@@ -304,7 +310,9 @@ SLUICE_OP(SparseSparseMinimum)
     .Shape(ExtremeShape)
     .Kernel(Cpu(RunExtreme<false>))
     .Grad(grad::Undefined)
-    .Doc("The smaller of two sparse tensors at each place where one has any.");
+    .Doc(
+        "The minimum of two sparse tensors at each position where either has "
+        "an entry.");
 
 // ---- SparseSoftmax ----------------------------------------------------------
 
@@ -368,7 +376,7 @@ SLUICE_OP(SparseSoftmax)
     .Sample({{.shape = {3, 2}, .values = {0, 1, 1, 0, 1, 2}},
              {.shape = {3}},
              {.shape = {2}, .values = {2, 3}}})
-    .Doc("The softmax over the entries of each row; no entry counts for none.");
+    .Doc("The softmax over the entries of each row, ignoring missing entries.");
 
 // ---- SparseFillEmptyRows ----------------------------------------------------
 
@@ -389,7 +397,7 @@ Status RunSparseFillEmptyRows(KernelContext& ctx) {
                              e.row(i)[0]);
   SLUICE_ASSIGN_OR_RETURN(const Shape row_shape, array::MakeShape({rows}));
   SLUICE_RETURN_IF_ERROR(ctx.Allocate(2, DType::kBool, row_shape));
-  // Where the next entry of each row goes.
+  // The position of the next entry of each row.
   SLUICE_ASSIGN_OR_RETURN(Tensor next_of,
                           ctx.AllocateTemp(DType::kInt64, row_shape));
   int64_t* next = next_of.raw<int64_t>();
@@ -463,7 +471,7 @@ SLUICE_OP(SparseFillEmptyRows)
              {.shape = {3}},
              {.shape = {2}, .values = {4, 3}},
              {}})
-    .Doc("The entries, and one of a given value in every row without any.");
+    .Doc("Adds an entry with the given value to every empty row.");
 
 Status RunSparseFillEmptyRowsGrad(KernelContext& ctx) {
   const Tensor& map = ctx.input(0);
@@ -514,7 +522,7 @@ SLUICE_OP(SparseFillEmptyRowsGrad)
     .Family("sparse")
     .Shape(SparseFillEmptyRowsGradShape)
     .Kernel(Cpu(RunSparseFillEmptyRowsGrad))
-    .NoGradient("TensorFlow has none")
+    .NoGradient("TensorFlow does not define one")
     .Sample({{.shape = {2}, .values = {2, 0}}, {.shape = {4}}})
     .Doc("The gradients of SparseFillEmptyRows.");
 

@@ -1,5 +1,5 @@
-// Sparse tensors to others with the same entries elsewhere: sorted, reshaped,
-// sliced, split, joined.
+// Ops that move the entries of sparse tensors: sort, reshape, slice, split,
+// concatenate.
 #include <algorithm>
 #include <limits>
 #include <string>
@@ -39,7 +39,7 @@ Status SparseReorderShape(ShapeContext& c) {
   return OkStatus();
 }
 
-// The values' gradient, put back: the order is that of sorted entry numbers.
+// Restores the order of the values' gradient by sorting the entry numbers.
 Status SparseReorderGrad(GradContext& c) {
   if (c.dy[1].node == nullptr) return OkStatus();
   const Output n = grad::SizeOf(c.input(1));
@@ -66,7 +66,7 @@ SLUICE_OP(SparseReorder)
     .Sample({{.shape = {3, 2}, .values = {1, 2, 0, 1, 1, 0}},
              {.shape = {3}},
              {.shape = {2}, .values = {2, 3}}})
-    .Doc("The entries of a sparse tensor in the order of their indices.");
+    .Doc("Sorts the entries of a sparse tensor by index.");
 
 // ---- SparseReshape ----------------------------------------------------------
 
@@ -153,7 +153,9 @@ SLUICE_OP(SparseReshape)
     .Sample({{.shape = {3, 2}, .values = {0, 1, 1, 0, 1, 2}},
              {.shape = {2}, .values = {2, 3}},
              {.shape = {2}, .values = {3, -1}}})
-    .Doc("The indices of the same entries in a tensor of another shape.");
+    .Doc(
+        "Returns the indices of the same entries in a tensor of another "
+        "shape.");
 
 // ---- SparseSlice ------------------------------------------------------------
 
@@ -237,9 +239,11 @@ SLUICE_OP(SparseSlice)
              {.shape = {2}, .values = {2, 3}},
              {.shape = {2}, .values = {0, 1}},
              {.shape = {2}, .values = {2, 2}}})
-    .Doc("The entries within a box, counted from its corner.");
+    .Doc(
+        "Extracts the entries within a box, with indices relative to its "
+        "corner.");
 
-// Both index lists are in the same order, so one walk finds the kept entries.
+// Both index lists have the same order, so one pass finds the kept entries.
 Status RunSparseSliceGrad(KernelContext& ctx) {
   const Tensor& dy = ctx.input(0);
   const Tensor& in = ctx.input(1);
@@ -249,7 +253,8 @@ Status RunSparseSliceGrad(KernelContext& ctx) {
       start.rank() != 1 || in.dim(1) != out.dim(1) ||
       start.dim(0) != in.dim(1) || dy.dim(0) != out.dim(0))
     return InvalidArgument(
-        "expected a vector, two matrices of indices and a vector that fit, got "
+        "expected a vector, two matrices of indices and a vector that match, "
+        "got "
         "shapes ",
         dy.shape().ToString(), ", ", in.shape().ToString(), ", ",
         start.shape().ToString(), " and ", out.shape().ToString());
@@ -293,7 +298,7 @@ SLUICE_OP(SparseSliceGrad)
     .Shape(SparseSliceGradShape)
     .Kernel(Cpu(RunSparseSliceGrad))
     .Grad(grad::Undefined)
-    .Doc("The gradient of SparseSlice: zero for what was cut off.");
+    .Doc("The gradient of SparseSlice: zero for the removed entries.");
 
 // ---- SparseSplit ------------------------------------------------------------
 
@@ -311,7 +316,7 @@ Status RunSparseSplit(KernelContext& ctx) {
     return InvalidArgument("num_split: expected at most ", dim,
                            ", the size of dimension ", axis, ", got ", many);
   SLUICE_RETURN_IF_ERROR(sparse::CheckBounds(e));
-  // The first `more` parts are longer by one.
+  // The first `more` parts are one longer.
   const int64_t least = dim / many, more = dim % many;
   const auto part_of = [&](int64_t i) {
     return i < more * (least + 1) ? i / (least + 1)
@@ -367,13 +372,13 @@ SLUICE_OP(SparseSplit)
     .Family("sparse")
     .Shape(SparseSplitShape)
     .Kernel(Cpu(RunSparseSplit))
-    .NoGradient("TensorFlow has none")
+    .NoGradient("TensorFlow does not define one")
     .Sample({{.values = {1}},
              {.shape = {3, 2}, .values = {0, 1, 1, 0, 1, 2}},
              {.shape = {3}},
              {.shape = {2}, .values = {2, 3}}},
             {{"num_split", 2}})
-    .Doc("A sparse tensor cut along one dimension into nearly equal parts.");
+    .Doc("Splits a sparse tensor along one dimension into nearly equal parts.");
 
 // ---- SparseConcat -----------------------------------------------------------
 
@@ -412,7 +417,7 @@ class SparseConcatKernel {
     SLUICE_ASSIGN_OR_RETURN(Tensor indices,
                             ctx.AllocateTemp(DType::kInt64, Shape({n, rank})));
     int64_t* row = indices.raw<int64_t>();
-    std::vector<std::pair<int, int64_t>> from;  // Of each entry.
+    std::vector<std::pair<int, int64_t>> from;  // The source of each entry.
     int64_t offset = 0;
     for (int p = 0; p < many; ++p) {
       const Entries& e = parts[static_cast<size_t>(p)];
@@ -479,7 +484,7 @@ SLUICE_OP(SparseConcat)
     .Family("sparse")
     .Shape(SparseConcatShape)
     .Kernel(CpuState<SparseConcatKernel>())
-    .NoGradient("TensorFlow has none")
+    .NoGradient("TensorFlow does not define one")
     .Sample({{.shape = {2, 2}, .values = {0, 1, 1, 0}},
              {.shape = {1, 2}, .values = {1, 1}},
              {.shape = {2}},
@@ -487,7 +492,7 @@ SLUICE_OP(SparseConcat)
              {.shape = {2}, .values = {2, 3}},
              {.shape = {2}, .values = {2, 2}}},
             {{"concat_dim", 1}, {"N", 2}})
-    .Doc("Sparse tensors joined along one dimension, in order.");
+    .Doc("Concatenates sparse tensors along one dimension, in index order.");
 
 }  // namespace
 }  // namespace sluice

@@ -1,4 +1,4 @@
-// Reductions of sparse tensors over axes, to dense ones or to sparse ones.
+// Reductions of sparse tensors over axes, with dense or sparse results.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -28,8 +28,8 @@ Result<std::vector<bool>> ReducedAxes(const Tensor& axes, int rank) {
   return out;
 }
 
-// All four ops; the element type is looked at last. Sums of 16-bit floats are
-// kept in float.
+// All four ops; dispatches on the element type last. 16-bit floats are summed
+// in float.
 class SparseReduceKernel {
  public:
   explicit SparseReduceKernel(const Node& n)
@@ -42,7 +42,7 @@ class SparseReduceKernel {
     SLUICE_ASSIGN_OR_RETURN(const std::vector<bool> reduced,
                             ReducedAxes(ctx.input(3), e.rank));
     SLUICE_RETURN_IF_ERROR(sparse::CheckBounds(e));
-    // The place of each entry in the result, an index like any other.
+    // The position of each entry in the result, as an index.
     Dims shape;
     for (int d = 0; d < e.rank; ++d) {
       const auto at = static_cast<size_t>(d);
@@ -154,10 +154,10 @@ Status SparseReduceShape(ShapeContext& c) {
   return OkStatus();
 }
 
-// Every entry gets the gradient of the place it was added to.
+// Every entry gets the gradient of the sum that it is part of.
 Status SparseReduceSumGrad(GradContext& c) {
   const Output indices = c.input(0), shape = c.input(2);
-  // The result's shape with reduced dimensions 1.
+  // The result's shape with reduced dimensions of 1.
   const Output rank = grad::SizeOf(shape);
   const Output axes = Build(
       "FloorMod", {Build("Reshape", {c.input(3), IntVector({-1})}), rank});
@@ -198,7 +198,9 @@ SLUICE_OP(SparseReduceSum)
              {.shape = {2}, .values = {2, 3}},
              {.shape = {1}, .values = {-2}}},
             {{"keep_dims", true}})
-    .Doc("The sums of a sparse tensor's entries over some axes, dense.");
+    .Doc(
+        "Sums the entries of a sparse tensor over some axes; the result is "
+        "dense.");
 
 SLUICE_OP(SparseReduceSumSparse)
     .Input("input_indices: int64")
@@ -214,7 +216,9 @@ SLUICE_OP(SparseReduceSumSparse)
     .Shape(SparseReduceShape)
     .Kernel(CpuState<SparseReduceKernel>())
     .Grad(grad::Undefined)
-    .Doc("The sums of a sparse tensor's entries over some axes, sparse.");
+    .Doc(
+        "Sums the entries of a sparse tensor over some axes; the result is "
+        "sparse.");
 
 SLUICE_OP(SparseReduceMax)
     .Input("input_indices: int64")
@@ -229,8 +233,8 @@ SLUICE_OP(SparseReduceMax)
     .Kernel(CpuState<SparseReduceKernel>())
     .Grad(grad::Undefined)
     .Doc(
-        "The largest of a sparse tensor's entries over some axes, dense; zero "
-        "where there is none.");
+        "The maximum of the entries of a sparse tensor over some axes; the "
+        "result is dense, with zeros where there are no entries.");
 
 SLUICE_OP(SparseReduceMaxSparse)
     .Input("input_indices: int64")
@@ -246,7 +250,9 @@ SLUICE_OP(SparseReduceMaxSparse)
     .Shape(SparseReduceShape)
     .Kernel(CpuState<SparseReduceKernel>())
     .Grad(grad::Undefined)
-    .Doc("The largest of a sparse tensor's entries over some axes, sparse.");
+    .Doc(
+        "The maximum of the entries of a sparse tensor over some axes; the "
+        "result is sparse.");
 
 }  // namespace
 }  // namespace sluice

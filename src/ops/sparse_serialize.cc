@@ -1,5 +1,5 @@
-// Sparse tensors as elements of dense ones (their three parts as strings or
-// variants), and kept in a map under a handle.
+// Sparse tensors as elements of dense ones (three parts as strings or
+// variants), and stored in a map under handles.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -24,7 +24,7 @@ struct SparseParts {
   Tensor indices, values, shape;
 };
 
-// Those that a kernel gets, to be kept.
+// Takes the inputs of a kernel, for storing.
 Result<SparseParts> TakeParts(KernelContext& ctx) {
   SparseParts p;
   SLUICE_ASSIGN_OR_RETURN(p.indices, ctx.TakeToKeep(0));
@@ -92,8 +92,8 @@ Result<SparseParts> RowParts(const Entries& e, int64_t begin, int64_t end) {
   return p;
 }
 
-// Every row of a batch costs three tensors, also where it has no entry: a shape
-// must not claim rows without end.
+// Every row of a batch costs three tensors, even an empty one: a shape must not
+// claim an unlimited number of rows.
 Status CheckRows(const Entries& e) {
   constexpr int64_t kMost = int64_t{1} << 24;
   if (e.rank < 2)
@@ -105,8 +105,8 @@ Status CheckRows(const Entries& e) {
   return OkStatus();
 }
 
-// Calls put(row, parts) for each row of a batch, whose entries must be in the
-// order of rows. REQUIRES: CheckRows.
+// Calls put(row, parts) for each row of a batch, whose entries must be sorted
+// by row. REQUIRES: CheckRows.
 template <typename F>
 Status ForEachRow(const Entries& e, F&& put) {
   SLUICE_RETURN_IF_ERROR(sparse::CheckBounds(e));
@@ -123,8 +123,8 @@ Status ForEachRow(const Entries& e, F&& put) {
   return OkStatus();
 }
 
-// One sparse tensor of a batch `lead`, whose rows are `parts`: the largest
-// dimensions decide.
+// Combines `parts`, the rows of a batch of shape `lead`, into one sparse tensor
+// with the maximum of their dimensions.
 Status StackParts(KernelContext& ctx, const std::vector<SparseParts>& parts,
                   const Dims& lead, DType type) {
   if (parts.empty())
@@ -213,7 +213,7 @@ SLUICE_OP(SerializeSparse)
     .Sample({{.shape = {3, 2}, .values = {0, 1, 1, 0, 1, 2}},
              {.shape = {3}},
              {.shape = {2}, .values = {2, 3}}})
-    .Doc("A sparse tensor as a vector of its three parts.");
+    .Doc("Serialises a sparse tensor as a vector of its three parts.");
 
 SLUICE_OP(SerializeManySparse)
     .Input("sparse_indices: int64")
@@ -229,7 +229,9 @@ SLUICE_OP(SerializeManySparse)
     .Sample({{.shape = {3, 2}, .values = {0, 1, 1, 0, 1, 2}},
              {.shape = {3}},
              {.shape = {2}, .values = {2, 3}}})
-    .Doc("Each row of a sparse tensor as a vector of its three parts.");
+    .Doc(
+        "Serialises each row of a sparse tensor as a vector of its three "
+        "parts.");
 
 class DeserializeSparseKernel {
  public:
@@ -281,7 +283,9 @@ SLUICE_OP(DeserializeSparse)
     .Shape(DeserializeSparseShape)
     .Kernel(CpuState<DeserializeSparseKernel>())
     .NoGradient("bytes have no derivative")
-    .Doc("The sparse tensors that SerializeSparse was given, as one.");
+    .Doc(
+        "Restores tensors serialised by SerializeSparse and stacks them into "
+        "one sparse tensor.");
 
 SLUICE_OP(DeserializeManySparse)
     .Input("serialized_sparse: string")
@@ -293,12 +297,12 @@ SLUICE_OP(DeserializeManySparse)
     .Shape(DeserializeSparseShape)
     .Kernel(CpuState<DeserializeSparseKernel>())
     .NoGradient("bytes have no derivative")
-    .Doc("The sparse tensor that SerializeManySparse was given.");
+    .Doc("Restores the sparse tensor serialised by SerializeManySparse.");
 
 // ---- Maps -------------------------------------------------------------------
 
-// Sparse tensors under handles, between the op that adds them and the one that
-// takes them. Owned by the resource manager; any step may use it.
+// Sparse tensors stored under handles, between the op that adds them and the
+// one that takes them. Owned by the resource manager; shared by all steps.
 class SparseTensorsMap : public Resource {
  public:
   std::string TypeName() const override { return "SparseTensorsMap"; }
@@ -308,7 +312,7 @@ class SparseTensorsMap : public Resource {
     parts_[next_] = std::move(parts);
     return next_++;
   }
-  // All or none of them.
+  // Takes all of them or none.
   Result<std::vector<SparseParts>> Take(std::span<const int64_t> handles) {
     std::lock_guard<std::mutex> lock(mu_);
     std::vector<SparseParts> out;
@@ -428,7 +432,7 @@ SLUICE_OP(AddSparseToTensorsMap)
     .Shape(AddToMapShape)
     .Kernel(CpuState<SparseTensorsMapKernel>())
     .NoGradient("a handle has no derivative")
-    .Doc("Keeps a sparse tensor under a handle, until it is taken.");
+    .Doc("Stores a sparse tensor under a handle until it is taken.");
 
 SLUICE_OP(AddManySparseToTensorsMap)
     .Input("sparse_indices: int64")
@@ -443,7 +447,7 @@ SLUICE_OP(AddManySparseToTensorsMap)
     .Shape(AddToMapShape)
     .Kernel(CpuState<SparseTensorsMapKernel>())
     .NoGradient("a handle has no derivative")
-    .Doc("Keeps each row of a sparse tensor under a handle of its own.");
+    .Doc("Stores each row of a sparse tensor under its own handle.");
 
 SLUICE_OP(TakeManySparseFromTensorsMap)
     .Input("sparse_handles: int64")
@@ -458,7 +462,9 @@ SLUICE_OP(TakeManySparseFromTensorsMap)
     .Shape(TakeFromMapShape)
     .Kernel(CpuState<SparseTensorsMapKernel>())
     .NoGradient("a handle has no derivative")
-    .Doc("The sparse tensors that were kept under these handles, as one.");
+    .Doc(
+        "Takes the sparse tensors stored under these handles and stacks them "
+        "into one.");
 
 }  // namespace
 }  // namespace sluice

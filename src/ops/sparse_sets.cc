@@ -1,4 +1,4 @@
-// Set operations: the last dimension holds sets, the others tell them apart.
+// Set operations: the last dimension contains sets, the others identify them.
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -18,8 +18,8 @@ using sparse::Entries;
 constexpr char kSetTypes[] =
     "T: {int8, int16, int32, int64, uint8, uint16, string}";
 
-// Sets by group, the index without its last part. V is int64_t for all integers
-// and std::string.
+// Sets by group: the index without its last component. V is int64_t for all
+// integer types, or std::string.
 template <typename V>
 using SetGroups = std::map<std::vector<int64_t>, std::set<V>>;
 
@@ -151,7 +151,7 @@ class SetOperationKernel {
   Status Combine(KernelContext& ctx, const SetOperand& a,
                  const SetOperand& b) const {
     SetGroups<V> of_a = a.Groups<V>(), of_b = b.Groups<V>();
-    // (Every group of either side, in order.)
+    // (All groups of either side, in order.)
     for (const auto& group : of_b) of_a.try_emplace(group.first);
     std::vector<std::pair<const std::vector<int64_t>*, std::vector<V>>> made;
     int64_t n = 0, most = 0;
@@ -195,7 +195,7 @@ class SetOperationKernel {
 Status SetOperationShape(ShapeContext& c) {
   int64_t rank = -1;
   for (int i = 0; i < c.num_inputs();) {
-    // (Dense operands come first; what is left is sparse.)
+    // (Dense operands come first; the remaining ones are sparse.)
     const bool dense = i == 0 ? c.num_inputs() != 6 : c.num_inputs() == 2;
     int64_t own = -1;
     if (dense) {
@@ -228,8 +228,8 @@ SLUICE_OP(DenseToDenseSetOperation)
     .NoGradient("sets have no derivative")
     .Sample({{.shape = {2, 3}}, {.shape = {2, 2}}}, {{"set_operation", "a-b"}})
     .Doc(
-        "The difference, intersection or union of two tensors' last "
-        "dimensions, read as sets.");
+        "The difference, intersection or union of the sets in the last "
+        "dimensions of two tensors.");
 
 SLUICE_OP(DenseToSparseSetOperation)
     .Input("set1: T")
@@ -251,7 +251,7 @@ SLUICE_OP(DenseToSparseSetOperation)
              {.shape = {3}},
              {.shape = {2}, .values = {2, 3}}},
             {{"set_operation", "union"}})
-    .Doc("As DenseToDenseSetOperation, with a sparse second operand.");
+    .Doc("Like DenseToDenseSetOperation, with a sparse second operand.");
 
 SLUICE_OP(SparseToSparseSetOperation)
     .Input("set1_indices: int64")
@@ -277,7 +277,7 @@ SLUICE_OP(SparseToSparseSetOperation)
              {.shape = {3}},
              {.shape = {2}, .values = {2, 3}}},
             {{"set_operation", "intersection"}})
-    .Doc("As DenseToDenseSetOperation, with two sparse operands.");
+    .Doc("Like DenseToDenseSetOperation, with two sparse operands.");
 
 // ---- SetSize ----------------------------------------------------------------
 
@@ -336,7 +336,7 @@ SLUICE_OP(SetSize)
     .Sample({{.shape = {3, 2}, .values = {0, 1, 1, 0, 1, 2}},
              {.shape = {3}},
              {.shape = {2}, .values = {2, 3}}})
-    .Doc("How many different values each set has.");
+    .Doc("Counts the distinct values of each set.");
 
 }  // namespace
 }  // namespace sluice

@@ -1,4 +1,4 @@
-// Sparse tensors where no single op tells: maps between two ops, variants.
+// Sparse tensors beyond single ops: maps between two ops, variants.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -53,7 +53,7 @@ TEST(SparseTensorsMap, GivesRowsBackOnceAndInAnyOrder) {
                 {Tensor::Vector<int64_t>({1, 0})}, take, &resources);
   EXPECT_EQ(again.status().code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(again.status().message()), HasSubstr("got 0"));
-  // The failed one took none.
+  // The failed call took none of them.
   EXPECT_TRUE(RunSparse("TakeManySparseFromTensorsMap",
                         {Tensor::Vector<int64_t>({1})}, take, &resources)
                   .ok());
@@ -148,7 +148,7 @@ TEST(SparseConcat, KnowsHowManyEntriesAndWhatShapeComeOut) {
   n = concat(3, 4, vector({2, 3}), partly, 0);
   ASSERT_NE(n, nullptr) << g.status();
   EXPECT_EQ(ConstantAsShape(Output(n, 2))->ToString(), "[?,3]");
-  // Sums that do not fit, and axes that are none, are for the kernel to tell.
+  // Overflowing sums and invalid axes are left to the kernel.
   n = concat(3, 4, vector({INT64_MAX, 3}), vector({1, 3}), 0);
   ASSERT_NE(n, nullptr) << g.status();
   EXPECT_EQ(ConstantAsShape(Output(n, 2))->ToString(), "[?,3]");

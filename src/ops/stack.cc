@@ -1,4 +1,4 @@
-// Stacks: what the forward pass of a loop saves for its gradient.
+// Stacks, on which the forward pass of a loop saves values for its gradient.
 #include <typeinfo>
 #include <utility>
 #include <vector>
@@ -10,17 +10,17 @@
 namespace sluice {
 namespace {
 
-// What a StackV2 node declares, shared by the stacks of all its runs.
+// The declaration of a StackV2 node, shared by the stacks of all its runs.
 struct StackOptions {
   std::string name;  // For messages.
   DType dtype = DType::kInvalid;
 };
 
-// Tensors, last in first out. Every run of a StackV2 makes a new one. Its
-// owners are the tokens of its handle: no table names it, so that it dies, and
-// what it holds with it, with the last token of its step, however the step
-// ends. Any thread may call any method; each takes the one lock once. Tokens
-// move in and out; nothing is copied.
+// Tensors, last in first out. Every run of a StackV2 creates a new one. Its
+// owners are the tokens of its handle: it is in no table, so it is destroyed,
+// with its contents, with the last token of its step, however the step ends.
+// Thread-safe; each method takes the single lock once. Tokens are moved in and
+// out without copying.
 class Stack final : public Resource {
  public:
   // No limit if max_size < 0.
@@ -89,7 +89,7 @@ Status NotAStack(const KernelContext& ctx) {
                          " '", h->name, "'");
 }
 
-// The stack behind input 0, which lives as long as the token.
+// The stack of input 0, valid as long as the token.
 Stack* StackOrNull(const KernelContext& ctx) {
   const Tensor& t = ctx.input(0);
   if (t.dtype() != DType::kResource || t.num_elements() != 1) [[unlikely]]
@@ -182,7 +182,7 @@ SLUICE_OP(StackV2)
     .Shape(MakeStackShape)
     .Kernel(CpuState<MakeStackKernel>())
     .NoGradient(kSaved)
-    .Doc("An empty stack of tensors, for one step.");
+    .Doc("Creates an empty stack of tensors that lives for one step.");
 
 SLUICE_OP(StackPushV2)
     .Input("handle: resource")
@@ -195,7 +195,7 @@ SLUICE_OP(StackPushV2)
     .Shape(PushShape)
     .Kernel(Cpu(RunPush))
     .NoGradient(kSaved)
-    .Doc("Puts a tensor on a stack, and passes it on.");
+    .Doc("Pushes a tensor on a stack, and returns it.");
 
 SLUICE_OP(StackPopV2)
     .Input("handle: resource")
@@ -206,7 +206,7 @@ SLUICE_OP(StackPopV2)
     .Shape(UnknownShape)
     .Kernel(CpuState<PopKernel>())
     .NoGradient(kSaved)
-    .Doc("Takes the tensor off a stack that was put there last.");
+    .Doc("Pops the tensor that was pushed last.");
 
 SLUICE_OP(StackCloseV2)
     .Input("handle: resource")
@@ -215,9 +215,9 @@ SLUICE_OP(StackCloseV2)
     .Shape(NoOutputs)
     .Kernel(Cpu(RunStackClose))
     .NoGradient(kSaved)
-    .Doc("Empties a stack for good, before its step ends.");
+    .Doc("Frees a stack before its step ends.");
 
-// The older spellings hand the stack on by reference.
+// The older versions forward the stack by reference.
 
 SLUICE_OP(Stack)
     .Output("handle: Ref(string)")
@@ -228,7 +228,7 @@ SLUICE_OP(Stack)
     .Shape(MakeStackShape)
     .Kernel(CpuState<MakeStackKernel>())
     .NoGradient(kSaved)
-    .Doc("An older spelling of StackV2, without a limit.");
+    .Doc("Older version of StackV2, without a size limit.");
 
 SLUICE_OP(StackPush)
     .Input("handle: Ref(string)")
@@ -242,7 +242,7 @@ SLUICE_OP(StackPush)
     .Shape(PushShape)
     .Kernel(Cpu(RunPush))
     .NoGradient(kSaved)
-    .Doc("An older spelling of StackPushV2.");
+    .Doc("Older version of StackPushV2.");
 
 SLUICE_OP(StackPop)
     .Input("handle: Ref(string)")
@@ -254,7 +254,7 @@ SLUICE_OP(StackPop)
     .Shape(UnknownShape)
     .Kernel(CpuState<PopKernel>())
     .NoGradient(kSaved)
-    .Doc("An older spelling of StackPopV2.");
+    .Doc("Older version of StackPopV2.");
 
 SLUICE_OP(StackClose)
     .Input("handle: Ref(string)")
@@ -264,7 +264,7 @@ SLUICE_OP(StackClose)
     .Shape(NoOutputs)
     .Kernel(Cpu(RunStackClose))
     .NoGradient(kSaved)
-    .Doc("An older spelling of StackCloseV2.");
+    .Doc("Older version of StackCloseV2.");
 
 }  // namespace
 }  // namespace sluice

@@ -1,4 +1,4 @@
-// What stacks do and refuse.
+// Stacks: their ops and their errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 class StackTest : public ::testing::TestWithParam<bool> {
  protected:
   StackTest() : use_(graph_) {}
-  // The current spelling, or the older one.
+  // The current version of the op, or the older one.
   std::string Op(const std::string& op) { return GetParam() ? op : op + "V2"; }
   Output Make(int max_size = -1, DType t = DType::kFloat) {
     std::vector<Output> inputs;
@@ -118,8 +118,7 @@ TEST_P(StackV2Test, OtherResourcesAreRefused) {
   Fails(Push(array, Saved({1})), {"expected a stack", "TensorArray"});
 }
 
-// What was pushed is neither copied nor kept beyond the step, even if that
-// fails.
+// Pushed tensors are neither copied nor kept beyond the step, even if it fails.
 TEST_P(StackV2Test, NothingOutlivesTheStep) {
   Tensor big(DType::kFloat, Shape({1000}));
   std::fill_n(big.data<float>(), 1000, 1.0f);

@@ -11,8 +11,8 @@ using state::VariableInput;
 
 // ---- Assign -----------------------------------------------------------------
 
-// The variable takes the token over, or shares it: whoever shares a buffer does
-// not write into it. State: validate_shape.
+// The variable takes over the token, or shares it: shared buffers are not
+// written to. State: validate_shape.
 Status RunAssign(KernelContext& ctx) {
   const DType dtype = ctx.input(1).dtype();
   SLUICE_ASSIGN_OR_RETURN(Variable * v, VariableInput(ctx, 0, dtype));
@@ -41,7 +41,7 @@ Status AssignShape(ShapeContext& c) {
   return OkStatus();
 }
 
-// No outputs, but the value must fit what the handle was declared with.
+// No outputs, but the value must match the declaration of the handle.
 Status AssignVariableShape(ShapeContext& c) {
   const DType dtype = c.ResourceType(0);
   const DType given = RemoveRef(c.node().input_type(1));
@@ -53,7 +53,7 @@ Status AssignVariableShape(ShapeContext& c) {
 
 // ---- AssignAdd, AssignSub ---------------------------------------------------
 
-// The dtype that input 1 of `n` has.
+// The dtype of input 1 of `n`.
 DType ValueType(const Node& n) { return RemoveRef(n.input_type(1)); }
 
 // State: the loop for this op and type.
@@ -137,7 +137,7 @@ SLUICE_OP(Assign)
     .Shape(AssignShape)
     .Kernel(MakeAssign)
     .NoGradient(state::kUpdates)
-    .Doc("Gives a variable a value, and returns its reference.");
+    .Doc("Assigns a value to a variable, and returns its reference.");
 
 SLUICE_OP(AssignAdd)
     .Input("ref: Ref(T)")
@@ -173,7 +173,7 @@ SLUICE_OP(AssignVariableOp)
     .Shape(AssignVariableShape)
     .Kernel(MakeAssign)
     .NoGradient(state::kUpdates)
-    .Doc("Gives a variable a value.");
+    .Doc("Assigns a value to a variable.");
 
 SLUICE_OP(AssignAddVariableOp)
     .Input("resource: resource")
@@ -205,10 +205,10 @@ SLUICE_OP(CountUpTo)
     .Family("state")
     .Shape(CountUpToShape)
     .Kernel(MakeCountUpTo)
-    .NoGradient("counts")
+    .NoGradient("counts are integers")
     .Doc(
-        "The value of a scalar variable, which then grows by one; OutOfRange "
-        "once it has reached the limit.");
+        "Increments a scalar variable and returns its previous value; "
+        "OutOfRange if that has reached the limit.");
 
 SLUICE_OP(ResourceCountUpTo)
     .Input("resource: resource")
@@ -219,10 +219,10 @@ SLUICE_OP(ResourceCountUpTo)
     .Family("state")
     .Shape(CountUpToShape)
     .Kernel(MakeCountUpTo)
-    .NoGradient("counts")
+    .NoGradient("counts are integers")
     .Doc(
-        "The value of a scalar variable, which then grows by one; OutOfRange "
-        "once it has reached the limit.");
+        "Increments a scalar variable and returns its previous value; "
+        "OutOfRange if that has reached the limit.");
 
 }  // namespace
 }  // namespace sluice

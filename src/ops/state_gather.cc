@@ -1,4 +1,4 @@
-// Reading and writing parts of a variable without reading the whole.
+// Reading and writing parts of a variable without reading all of it.
 #include <algorithm>
 
 #include "graph/builder.h"
@@ -17,7 +17,7 @@ using state::VariableInput;
 
 // ---- ResourceGather ---------------------------------------------------------
 
-// The rows are copied while the variable is held: a snapshot would make a
+// Copies the rows while the variable is locked: a snapshot would make a
 // concurrent update copy all of it. State: batch_dims.
 Status RunResourceGather(KernelContext& ctx) {
   SLUICE_ASSIGN_OR_RETURN(Variable * v,
@@ -170,7 +170,7 @@ SLUICE_OP(ResourceGather)
     .Shape(ResourceGatherShape)
     .Kernel(MakeResourceGather)
     .Grad(ResourceGatherGrad)
-    .Doc("Rows of a variable, by index.");
+    .Doc("Gathers rows of a variable by index.");
 
 SLUICE_OP(ResourceGatherNd)
     .Input("resource: resource")
@@ -184,8 +184,8 @@ SLUICE_OP(ResourceGatherNd)
     .Kernel(Cpu(RunResourceGatherNd, /*expensive=*/true))
     .Grad(ResourceGatherNdGrad)
     .Doc(
-        "Elements or slices of a variable at the places that the rows of "
-        "indices name.");
+        "Gathers elements or slices of a variable at the positions given by "
+        "the rows of indices.");
 
 SLUICE_OP(StridedSliceAssign)
     .Input("ref: Ref(T)")
@@ -206,7 +206,7 @@ SLUICE_OP(StridedSliceAssign)
     .Kernel(MakeStridedSliceAssign)
     .NoGradient(state::kUpdates)
     .Doc(
-        "Writes a value, which may broadcast, to a strided slice of a "
+        "Assigns a value, with broadcasting, to a strided slice of a "
         "variable, and returns its reference.");
 
 SLUICE_OP(ResourceStridedSliceAssign)
@@ -228,7 +228,7 @@ SLUICE_OP(ResourceStridedSliceAssign)
     .Kernel(MakeStridedSliceAssign)
     .NoGradient(state::kUpdates)
     .Doc(
-        "Writes a value, which may broadcast, to a strided slice of a "
+        "Assigns a value, with broadcasting, to a strided slice of a "
         "variable.");
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Critical sections inside a graph: a step waits for a mutex without holding a
+// Critical sections in a graph: a step waits for a mutex without blocking a
 // thread.
 #include <atomic>
 #include <deque>
@@ -12,16 +12,17 @@ namespace {
 using state::CachedHandle;
 using state::ResourceName;
 
-// Held by one MutexLock at a time; the others wait in the order they came.
-// Thread-safe; calls nobody while it holds its own lock.
+// Held by one MutexLock at a time; the others wait in FIFO order. Thread-safe;
+// makes no calls while holding its own lock.
 class Mutex : public Resource {
  public:
-  // Told that the mutex is his, once; false if he does not want it any more.
+  // Called once when the waiter gets the mutex; returns false if it no longer
+  // wants it.
   using Granted = std::function<bool()>;
 
   std::string TypeName() const override { return "Mutex"; }
 
-  // Takes the mutex if it is free (true), else waits in the queue.
+  // Acquires the mutex if it is free (true), else enters the queue.
   bool AcquireOrWait(Granted granted) {
     std::lock_guard<std::mutex> lock(mu_);
     if (!held_) {
@@ -31,7 +32,7 @@ class Mutex : public Resource {
     waiting_.push_back(std::move(granted));
     return false;
   }
-  // Hands the mutex to the first in the queue that still wants it.
+  // Passes the mutex to the first waiter in the queue that still wants it.
   void Release() {
     for (;;) {
       Granted next;
@@ -54,14 +55,14 @@ class Mutex : public Resource {
   std::deque<Granted> waiting_;  // GUARDED_BY(mu_)
 };
 
-// What MutexLock gives out: the mutex is held until it is consumed, or until
-// nobody has it any more.
+// The output of MutexLock: the mutex is held until this is consumed or
+// destroyed.
 class Lock : public Variant::Value {
  public:
   explicit Lock(std::shared_ptr<Mutex> mutex) : mutex_(std::move(mutex)) {}
   ~Lock() override { Consume(); }
   std::string TypeName() const override { return "MutexLock"; }
-  // False if it was consumed before.
+  // Returns false if it was already consumed.
   bool Consume() const {
     if (consumed_.exchange(true)) return false;
     mutex_->Release();
@@ -94,15 +95,15 @@ class MutexKernel {
   CachedHandle handle_;
 };
 
-// One MutexLock that waits. It is granted the mutex or cancelled, whichever
-// comes first; shared by the two callbacks. A waiter that was cancelled stays
-// in the queue, and refuses the mutex when its turn comes.
+// A waiting MutexLock. It is either granted the mutex or cancelled, whichever
+// happens first; shared by the two callbacks. A cancelled waiter stays in the
+// queue and declines the mutex at its turn.
 struct Wait {
   std::atomic<bool> decided{false};
   DoneFn done;
   KernelContext* ctx = nullptr;  // Valid until done is called.
   std::shared_ptr<Mutex> mutex;
-  int64_t callback = -1;  // Of the step's cancellation.
+  int64_t callback = -1;  // In the step's cancellation.
 
   bool Grant() {
     if (decided.exchange(true)) return false;
@@ -140,15 +141,15 @@ Status RunConsumeMutexLock(KernelContext& ctx) {
   const Lock* lock =
       t.num_elements() == 1 ? t.raw_scalar<Variant>().get<Lock>() : nullptr;
   if (lock == nullptr)
-    return InvalidArgument("mutex_lock: expected what a MutexLock gave, got ",
-                           t.ToString());
+    return InvalidArgument(
+        "mutex_lock: expected the output of a MutexLock, got ", t.ToString());
   if (!lock->Consume())
     return FailedPrecondition(
         "mutex_lock: expected a lock that is held, got one that was consumed");
   return OkStatus();
 }
 
-constexpr const char* kMutexGradient = "carries no numbers";
+constexpr const char* kMutexGradient = "its output has no numeric value";
 
 SLUICE_OP(MutexV2)
     .Output("resource: resource")
@@ -159,7 +160,7 @@ SLUICE_OP(MutexV2)
     .Shape(ScalarShape)
     .Kernel(CpuState<MutexKernel>())
     .NoGradient(kMutexGradient)
-    .Doc("A handle to a mutex.");
+    .Doc("Returns a handle to a mutex.");
 
 SLUICE_OP(MutexLock)
     .Input("mutex: resource")
@@ -173,8 +174,8 @@ SLUICE_OP(MutexLock)
     })
     .NoGradient(kMutexGradient)
     .Doc(
-        "Waits for a mutex, and holds it until its output is consumed or "
-        "gone.");
+        "Locks a mutex and holds it until its output is consumed or "
+        "destroyed.");
 
 SLUICE_OP(ConsumeMutexLock)
     .Input("mutex_lock: variant")
@@ -183,7 +184,7 @@ SLUICE_OP(ConsumeMutexLock)
     .Shape(NoOutputs)
     .Kernel(Cpu(RunConsumeMutexLock))
     .NoGradient(kMutexGradient)
-    .Doc("Lets go of the mutex that a MutexLock holds.");
+    .Doc("Releases the mutex that a MutexLock holds.");
 
 }  // namespace
 }  // namespace sluice

@@ -1,5 +1,5 @@
-// Updates of slices that are named by several leading coordinates: ScatterNd*
-// by reference, ResourceScatterNd* by handle, and the one on a plain tensor.
+// Updates of slices selected by several leading coordinates: ScatterNd* by
+// reference, ResourceScatterNd* by handle, and on a plain tensor.
 #include <algorithm>
 #include <optional>
 
@@ -19,10 +19,10 @@ using state::VariableInput;
 
 // One kernel of the family. Immutable: shared by all steps.
 struct ScatterNd {
-  simd::BinaryKernel combine;  // False: the slice is replaced.
-  bool logical_or = false;     // Of bool, which has no sum,
+  simd::BinaryKernel combine;  // Invalid: the slice is replaced.
+  bool logical_or = false;     // For bool, which has no sum
   bool logical_xor = false;    // and no difference.
-  bool ignore_bad = false;     // Indices out of range are passed over.
+  bool ignore_bad = false;     // Out-of-range indices are skipped.
   DType dtype;
 
   // Combines n elements of `from` into `to`.
@@ -58,9 +58,10 @@ Status Apply(const ScatterNd& scatter, Tensor& target, const Tensor& indices,
                            " for indices of shape ", indices.shape().ToString(),
                            " into ", target.shape().ToString(), ", got ",
                            updates.shape().ToString());
-  // Without elements the number of rows says nothing about the work.
+  // Without elements the number of rows does not bound the work.
   if (nd.depth() == 0 && nd.row() == 0) return OkStatus();
-  // All of them before the first write: an error leaves the target as it was.
+  // Checks all indices before the first write: on error the target is
+  // unchanged.
   if (!scatter.ignore_bad) SLUICE_RETURN_IF_ERROR(nd.CheckAll());
   if (nd.row() == 0) return OkStatus();
   for (int64_t i = 0; i < nd.count(); ++i) {
@@ -83,7 +84,7 @@ Status RunScatterNd(KernelContext& ctx) {
   return OkStatus();
 }
 
-// On a tensor: in its own buffer if this kernel is the last to read it.
+// On a tensor: in place if this kernel is its last reader.
 Status RunNonAliasingAdd(KernelContext& ctx) {
   const auto& scatter = ctx.state<ScatterNd>();
   Tensor target;
@@ -247,7 +248,7 @@ SLUICE_OP(ScatterNdNonAliasingAdd)
     .Sample({{.shape = {4, 3}},
              {.shape = {2, 2}, .values = {3, 0, 3, 0}, .dtype = DType::kInt64},
              {.shape = {2}}})
-    .Doc("A tensor with updates added to some of its slices.");
+    .Doc("Returns a tensor with updates added to some of its slices.");
 
 }  // namespace
 }  // namespace sluice

@@ -16,11 +16,11 @@ using state::VariableInput;
 
 // One kernel of the family. Immutable: shared by all steps.
 struct RefScatter {
-  simd::BinaryKernel combine;  // False: the row is replaced.
+  simd::BinaryKernel combine;  // Invalid: the row is replaced.
   DType dtype;
 
-  // Combines n elements of `from` (or one, again and again) into `to`. False
-  // for an integer division by zero.
+  // Combines n elements of `from` (or one, repeatedly) into `to`. False for an
+  // integer division by zero.
   bool Row(const void* from, bool scalar, void* to, int64_t n) const {
     if (combine)
       return combine.fn(scalar ? simd::Operands::kVectorScalar
@@ -35,7 +35,7 @@ struct RefScatter {
   }
 };
 
-// What updates must look like: the shape of the indices, then that of a row.
+// The required shape of updates: the shape of the indices, then that of a row.
 Status CheckUpdates(const Shape& variable, const Shape& indices,
                     const Shape& updates) {
   if (variable.rank() == 0)
@@ -53,8 +53,8 @@ Status CheckUpdates(const Shape& variable, const Shape& indices,
   return OkStatus();
 }
 
-// Rows are updated in the order of their indices, so that of several updates
-// that replace the same row the last one stays.
+// Rows are updated in the order of their indices: if several updates replace
+// the same row, the last one wins.
 Status RunRefScatter(KernelContext& ctx) {
   const auto& scatter = ctx.state<RefScatter>();
   SLUICE_ASSIGN_OR_RETURN(Variable * v, VariableInput(ctx, 0, scatter.dtype));
@@ -63,8 +63,8 @@ Status RunRefScatter(KernelContext& ctx) {
   SLUICE_RETURN_IF_ERROR(v->Update([&](Tensor& t) -> Status {
     SLUICE_RETURN_IF_ERROR(
         CheckUpdates(t.shape(), indices.shape(), updates.shape()));
-    // All of them before the first write: an error leaves the variable as it
-    // was.
+    // Checks all indices before the first write: on error the variable is
+    // unchanged.
     SLUICE_ASSIGN_OR_RETURN(const std::vector<int64_t> rows,
                             state::CheckedIndices(indices, t.dim(0)));
     if (t.num_elements() == 0) return OkStatus();

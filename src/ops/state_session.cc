@@ -1,4 +1,4 @@
-// Tensors that stay in the session between steps, by handle.
+// Tensors that are stored in the session between steps, by handle.
 #include <atomic>
 
 #include "graph/op_def.h"
@@ -7,7 +7,7 @@
 namespace sluice {
 namespace {
 
-// A value kept under its handle until it is deleted. Immutable.
+// A value stored under its handle until it is deleted. Immutable.
 class SessionTensor : public Resource {
  public:
   explicit SessionTensor(Tensor v) : value(std::move(v)) {}
@@ -15,10 +15,10 @@ class SessionTensor : public Resource {
   const Tensor value;
 };
 
-// Apart from the variables: their names are the user's.
+// Separate from the variables, whose names belong to the user.
 constexpr const char* kContainer = "_session_tensors";
 
-// Keeps input 0 and gives out its handle: a string, or a resource of that name.
+// Stores input 0 and returns its handle: a string, or a resource of that name.
 Status RunGetSessionHandle(KernelContext& ctx) {
   static std::atomic<int64_t> next{0};
   const std::string name = absl::StrCat(
@@ -87,9 +87,7 @@ SLUICE_OP(GetSessionHandle)
     .Kernel(Cpu(RunGetSessionHandle))
     .NoGradient(kSessionGradient)
     .Sample({{.shape = {2}, .dtype = DType::kFloat}})
-    .Doc(
-        "Keeps a tensor in the session, and gives out the handle to find it "
-        "by.");
+    .Doc("Stores a tensor in the session, and returns a handle to it.");
 
 SLUICE_OP(GetSessionHandleV2)
     .Input("value: T")
@@ -102,8 +100,8 @@ SLUICE_OP(GetSessionHandleV2)
     .NoGradient(kSessionGradient)
     .Sample({{.shape = {2}, .dtype = DType::kFloat}})
     .Doc(
-        "Keeps a tensor in the session, and gives out a resource whose name "
-        "is the handle to find it by.");
+        "Stores a tensor in the session, and returns a resource whose name is "
+        "the handle.");
 
 SLUICE_OP(GetSessionTensor)
     .Input("handle: string")
@@ -114,7 +112,7 @@ SLUICE_OP(GetSessionTensor)
     .Shape(HandleInShape)
     .Kernel(Cpu(RunGetSessionTensor))
     .NoGradient(kSessionGradient)
-    .Doc("The tensor that the session keeps under a handle.");
+    .Doc("Returns the tensor that the session stores under a handle.");
 
 SLUICE_OP(DeleteSessionTensor)
     .Input("handle: string")
@@ -123,7 +121,7 @@ SLUICE_OP(DeleteSessionTensor)
     .Shape(HandleInShape)
     .Kernel(Cpu(RunDeleteSessionTensor))
     .NoGradient(kSessionGradient)
-    .Doc("Forgets the tensor that the session keeps under a handle.");
+    .Doc("Deletes the tensor that the session stores under a handle.");
 
 }  // namespace
 }  // namespace sluice

@@ -23,7 +23,7 @@ Tensor Idx(std::initializer_list<int32_t> v) {
   return Tensor::Vector<int32_t>(v);
 }
 
-// A variable of either kind, with what tests do to it.
+// A variable of either kind, with the operations that tests use.
 class VarUnderTest {
  public:
   VarUnderTest(bool resource, const std::string& name, DType dtype,
@@ -448,7 +448,7 @@ TEST_F(Resources, OnlyOneStepAtATimeHoldsAMutex) {
   const Output lock = Build("MutexLock", {mutex});
   const VarUnderTest v(true, "v", DType::kInt32, PartialShape({}));
   Node* init = v.Assign(Constant(Tensor::Scalar<int32_t>(0)));
-  // Reads and writes apart, which loses updates unless steps take turns.
+  // Separate reads and writes, which lose updates unless steps take turns.
   Node* write = nullptr;
   {
     ControlDependencies after({lock.node});
@@ -511,7 +511,7 @@ TEST_F(Resources, AMutexPassesByAnyNumberOfCancelledWaits) {
   Session s;
   RunOptions options;
   options.timeout_ms = 500;
-  // What is fetched is held until the step has ended.
+  // A fetched lock is held until the step has ended.
   const auto r = s.Run({}, {first}, waits, options);
   EXPECT_EQ(r.status().code(), StatusCode::kDeadlineExceeded) << r.status();
   options.timeout_ms = 10000;  // The mutex is free again.

@@ -1,4 +1,4 @@
-// What the kernels of the state ops share: names of resources, handles that are
+// Shared by the kernels of the state ops: names of resources, handles that are
 // looked up once, and the variable behind an input.
 #ifndef SLUICE_OPS_STATE_UTIL_H_
 #define SLUICE_OPS_STATE_UTIL_H_
@@ -14,12 +14,12 @@
 
 namespace sluice::state {
 
-// Why ops that update a variable have no gradient.
+// The reason why ops that update a variable have no gradient.
 inline constexpr const char* kUpdates =
     "changes a variable; gradients flow through its values";
 
-// Container and name by a node's attributes: shared_name, or else the node's
-// own name.
+// The container and name from a node's attributes: shared_name, or else the
+// name of the node.
 struct ResourceName {
   explicit ResourceName(const Node& n);
   std::string container, name;
@@ -28,9 +28,9 @@ struct ResourceName {
 // A scalar resource tensor.
 Tensor MakeHandle(const ResourceName& name, std::shared_ptr<Resource> resource);
 
-// A handle that is made at the first step and handed out from then on, until
-// its resource manager forgets a resource. Owned by a kernel's state; any
-// thread may call Get.
+// A handle that is created in the first step and reused afterwards, until its
+// resource manager removes a resource. Owned by a kernel's state; Get is
+// thread-safe.
 class CachedHandle {
  public:
   // find(ResourceManager*) -> Result<std::shared_ptr<Resource>>.
@@ -43,8 +43,8 @@ class CachedHandle {
                                 "': expected a session that keeps resources, "
                                 "got none");
     std::lock_guard<std::mutex> lock(mu_);
-    // Read before the look-up: a resource forgotten in between is looked up
-    // again at the next step.
+    // Read before the look-up: if a resource is removed in between, the next
+    // step looks it up again.
     const uint64_t generation = manager->generation();
     if (generation != generation_) {
       SLUICE_ASSIGN_OR_RETURN(std::shared_ptr<Resource> r, find(manager));
@@ -56,25 +56,26 @@ class CachedHandle {
 
  private:
   std::mutex mu_;
-  uint64_t generation_ = 0;  // GUARDED_BY(mu_); no manager has 0.
+  uint64_t generation_ = 0;  // GUARDED_BY(mu_); 0: not looked up yet.
   Tensor handle_;            // GUARDED_BY(mu_)
 };
 
 // The variable behind a resource or reference input; lives at least as long as
-// the context. With a type: InvalidArgument if the variable has another.
+// the context. With a type: InvalidArgument if the variable has a different
+// type.
 Result<Variable*> VariableInput(const KernelContext& ctx, int i);
 Result<Variable*> VariableInput(const KernelContext& ctx, int i, DType dtype);
 
-// Passes input 0 on if the op returns the reference it was given.
+// Forwards input 0 if the op returns the reference that it was given.
 inline void ForwardReference(KernelContext& ctx) {
   if (ctx.num_outputs() > 0) ctx.set_output(0, ctx.input(0));
 }
 
-// Shape of the variable that input i points to: through a handle or by a
+// The shape of the variable that input i refers to, through a handle or a
 // reference edge.
 PartialShape VariableShapeOf(ShapeContext& c, int i);
 
-// "[1,2]": where element `flat` lies in a tensor of `shape`; "" in a scalar.
+// "[1,2]": the index of element `flat` in a tensor of `shape`; "" for a scalar.
 std::string Position(const Shape& shape, int64_t flat);
 
 // The elements of an int32 or int64 tensor.

@@ -1,4 +1,4 @@
-// Variables: making them, reading them, asking about them, forgetting them.
+// Variables: creating, reading, inspecting and destroying them.
 #include "graph/builder.h"
 #include "graph/grad.h"
 #include "graph/op_def.h"
@@ -14,17 +14,17 @@ using state::VariableInput;
 constexpr const char* kNotDifferentiable =
     "a variable's value, not its handle, is differentiated";
 
-// ---- Making -----------------------------------------------------------------
+// ---- Creation ---------------------------------------------------------------
 
-// VariableV2 (a reference) and VarHandleOp (a handle) find or make the same
-// kind of variable, and both give out the same kind of token.
+// VariableV2 (a reference) and VarHandleOp (a handle) find or create the same
+// kind of variable, and return the same kind of token.
 class VariableKernel {
  public:
   explicit VariableKernel(const Node& n)
       : name_(n),
         dtype_(n.TypeAttr("dtype")),
         shape_(n.AttrOr<PartialShape>("shape", {})) {
-    // The first version of the op could not say "unknown" otherwise.
+    // The first version of the op had no other way to declare an unknown shape.
     if (n.op_name() == "Variable" && shape_.rank() == 0)
       shape_ = PartialShape::Unknown();
   }
@@ -55,12 +55,12 @@ class VariableKernel {
   const ResourceName name_;
   const DType dtype_;
   PartialShape shape_;
-  // Synchronises itself.
+  // Thread-safe.
   CachedHandle handle_;
 };
 
-// Lives from here to its DestroyTemporaryVariable, and no longer than the
-// step: only tokens hold it. State: its kernel.
+// Exists from here to its DestroyTemporaryVariable, at most until the end of
+// the step: only tokens own it. State: its kernel.
 class TemporaryVariableKernel {
  public:
   static Result<std::shared_ptr<TemporaryVariableKernel>> Make(const Node& n) {
@@ -173,7 +173,7 @@ Status MakeDestroyResource(const Node& n, Kernel* k) {
   k->state = std::make_shared<bool>(n.BoolAttr("ignore_lookup_error"));
   k->run = [](KernelContext& ctx) -> Status {
     SLUICE_ASSIGN_OR_RETURN(const ResourceHandle* h, ctx.handle(0));
-    // Handles that are on their way still point to it: they find it empty.
+    // Existing handles still refer to it, and find it empty.
     if (auto* v = dynamic_cast<Variable*>(h->resource.get())) v->Reset();
     Status s = ctx.step().resources->Delete(h->container, h->name);
     if (s.code() == StatusCode::kNotFound && ctx.state<bool>())
@@ -183,8 +183,8 @@ Status MakeDestroyResource(const Node& n, Kernel* k) {
   return OkStatus();
 }
 
-// Reads are snapshots and updates copy only what a reader still holds: there is
-// no mode to leave.
+// Reads are snapshots, and updates copy only values that a reader still holds:
+// there is no mode to disable.
 Status RunDisableCopyOnRead(KernelContext& ctx) {
   return VariableInput(ctx, 0).status();
 }
@@ -203,8 +203,8 @@ SLUICE_OP(Variable)
     .Kernel(CpuState<VariableKernel>())
     .NoGradient(kNotDifferentiable)
     .Doc(
-        "A reference to a variable; the older form of VariableV2, where the "
-        "shape of a scalar means that the shape is unknown.");
+        "Returns a reference to a variable; the older form of VariableV2, in "
+        "which a scalar shape means that the shape is unknown.");
 
 SLUICE_OP(VariableV2)
     .Output("ref: Ref(dtype)")
@@ -217,7 +217,9 @@ SLUICE_OP(VariableV2)
     .Shape(DeclaredShape)
     .Kernel(CpuState<VariableKernel>())
     .NoGradient(kNotDifferentiable)
-    .Doc("A reference to a variable, which keeps a tensor from step to step.");
+    .Doc(
+        "Returns a reference to a variable, which keeps a tensor between "
+        "steps.");
 
 SLUICE_OP(VarHandleOp)
     .Output("resource: resource")
@@ -232,7 +234,7 @@ SLUICE_OP(VarHandleOp)
     .Shape(ScalarShape)
     .Kernel(CpuState<VariableKernel>())
     .NoGradient(kNotDifferentiable)
-    .Doc("A handle to a variable, which keeps a tensor from step to step.");
+    .Doc("Returns a handle to a variable, which keeps a tensor between steps.");
 
 SLUICE_OP(TemporaryVariable)
     .Output("ref: Ref(dtype)")
@@ -245,8 +247,8 @@ SLUICE_OP(TemporaryVariable)
     .Kernel(CpuState<TemporaryVariableKernel>())
     .NoGradient(kNotDifferentiable)
     .Doc(
-        "A reference to a new variable of zeros that lives until its "
-        "DestroyTemporaryVariable.");
+        "Returns a reference to a new variable filled with zeros, which "
+        "exists until its DestroyTemporaryVariable runs.");
 
 SLUICE_OP(DestroyTemporaryVariable)
     .Input("ref: Ref(T)")
@@ -257,7 +259,7 @@ SLUICE_OP(DestroyTemporaryVariable)
     .Shape(UnchangedShape)
     .Kernel(MakeDestroyTemporary)
     .NoGradient(kNotDifferentiable)
-    .Doc("The last value of a temporary variable, which ends here.");
+    .Doc("Destroys a temporary variable and returns its last value.");
 
 SLUICE_OP(ReadVariableOp)
     .Input("resource: resource")
@@ -269,7 +271,7 @@ SLUICE_OP(ReadVariableOp)
     .Kernel(Cpu(RunReadVariable))
     .Grad(ReadVariableGrad)
     .Doc(
-        "The value of a variable, whole: as it was before or after any "
+        "Reads a variable atomically: the value before or after any "
         "concurrent update.");
 
 SLUICE_OP(IsVariableInitialized)
@@ -301,8 +303,8 @@ SLUICE_OP(VariableShape)
     .Family("state")
     .Shape(VariableShapeShape)
     .Kernel(CpuFor<VariableShapeKernel, int32_t, int64_t>("out_type"))
-    .NoGradient("depends on the shape alone")
-    .Doc("The shape of the value of a variable.");
+    .NoGradient("it depends only on the shape")
+    .Doc("The shape of a variable's value.");
 
 SLUICE_OP(DestroyResourceOp)
     .Input("resource: resource")
@@ -311,8 +313,8 @@ SLUICE_OP(DestroyResourceOp)
     .Family("state")
     .Shape(NoOutputs)
     .Kernel(MakeDestroyResource)
-    .NoGradient("has no outputs")
-    .Doc("Forgets the resource that a handle points to.");
+    .NoGradient("it has no outputs")
+    .Doc("Destroys the resource that a handle refers to.");
 
 SLUICE_OP(DisableCopyOnRead)
     .Input("resource: resource")
@@ -320,8 +322,8 @@ SLUICE_OP(DisableCopyOnRead)
     .Family("state")
     .Shape(NoOutputs)
     .Kernel(Cpu(RunDisableCopyOnRead))
-    .NoGradient("has no outputs")
-    .Doc("Accepted for compatibility: reads never copy here.");
+    .NoGradient("it has no outputs")
+    .Doc("Does nothing (for compatibility): reads never copy here.");
 
 }  // namespace
 }  // namespace sluice

@@ -7,7 +7,7 @@ namespace {
 
 constexpr int64_t kNewAxis = -1;
 
-// The entries as written, spread over the dimensions they speak of.
+// The entries as given, assigned to the dimensions that they refer to.
 struct DenseSlice {
   Dims begin, end, stride;
   uint32_t begin_mask = 0, end_mask = 0, shrink_mask = 0;
@@ -18,7 +18,7 @@ Result<DenseSlice> Spread(int rank, const Tensor* begin, const Tensor* end,
                           const Tensor& strides, const SliceMasks& masks) {
   const int entries = static_cast<int>(strides.num_elements());
   const auto bit = [](int64_t mask, int i) { return ((mask >> i) & 1) != 0; };
-  int ellipsis = entries;  // Left out, it stands at the end.
+  int ellipsis = entries;  // If omitted, it is at the end.
   for (int i = 0; i < entries; ++i) {
     if (!bit(masks.ellipsis, i)) continue;
     if (ellipsis != entries)
@@ -41,7 +41,7 @@ Result<DenseSlice> Spread(int rank, const Tensor* begin, const Tensor* end,
   for (int i = 0; i <= entries; ++i) {
     const int full = static_cast<int>(d.stride.size());
     if (i == ellipsis) {
-      // As many dimensions as the entries after it leave.
+      // All dimensions that the entries after it do not use.
       const int after = std::max(0, entries - ellipsis - 1) - new_axes_after;
       const int next = std::clamp(rank - after, full, rank);
       for (int k = full; k < next; ++k) {
@@ -68,8 +68,8 @@ Result<DenseSlice> Spread(int rank, const Tensor* begin, const Tensor* end,
   return d;
 }
 
-// Strides of `value` along each dimension of the sliced tensor, 0 where it is
-// broadcast or has no such dimension.
+// Strides of `value` along each dimension of the sliced tensor; 0 where it is
+// broadcast or lacks the dimension.
 Result<Dims> StridesInSlice(const SliceSpec& spec, const Shape& value) {
   const int rank = spec.result.rank();
   const int missing = rank - value.rank();
@@ -90,14 +90,14 @@ Result<Dims> StridesInSlice(const SliceSpec& spec, const Shape& value) {
   return out;
 }
 
-// Offset of the slice's first element in x, and its strides.
+// The offset of the slice's first element in x, and its strides.
 int64_t Place(const Shape& x, const SliceSpec& spec, Dims* strides) {
   *strides = DenseStrides(x.dims());
   int64_t offset = 0;
   for (size_t i = 0; i < spec.size.size(); ++i) {
     if (spec.size[i] == 0) return 0;
     offset += spec.begin[i] * (*strides)[i];
-    // A stride that is never taken may be too large to multiply.
+    // An unused stride may be too large to multiply.
     (*strides)[i] = spec.size[i] == 1 ? 0 : (*strides)[i] * spec.stride[i];
   }
   return offset;
@@ -137,7 +137,7 @@ Result<SliceSpec> MakeSliceSpec(const PartialShape& input, const Tensor* begin,
     if (shrink && stride < 0)
       return InvalidArgument(
           "strides: expected 1 where a single index is taken, got ", stride);
-    // What the ellipsis covers is known whatever begin and end are.
+    // The dimensions covered by the ellipsis are known without begin and end.
     const bool known = shrink ? begin != nullptr
                               : (begin_masked || begin != nullptr) &&
                                     (end_masked || end != nullptr);

@@ -1,6 +1,6 @@
-// x[begin:end:stride] with numpy's extras, given as bit masks: which begins and
-// ends are left out, where an ellipsis or a new axis stands, which entries are
-// single indices that drop their dimension.
+// x[begin:end:stride] with NumPy's extensions, given as bit masks: omitted
+// begins and ends, an ellipsis, new axes, and single indices that remove their
+// dimension.
 #ifndef SLUICE_OPS_STRIDED_SLICE_H_
 #define SLUICE_OPS_STRIDED_SLICE_H_
 
@@ -19,17 +19,18 @@ struct SliceMasks {
   int64_t begin = 0, end = 0, ellipsis = 0, new_axis = 0, shrink = 0;
 };
 
-// A slice made dense: one entry per dimension of the sliced tensor.
+// A slice in dense form: one entry per dimension of the sliced tensor.
 struct SliceSpec {
-  Dims begin, stride;   // Where begin is unknown, so is size.
-  Dims size;            // Entries taken; -1 if unknown.
-  PartialShape result;  // With new axes, without dropped dimensions.
-  Dims result_from;     // Per result dimension: of the tensor, or -1.
-  bool whole = false;   // Takes everything as it is: a reshape.
+  Dims begin, stride;   // If begin is unknown, so is size.
+  Dims size;            // Number of entries taken; -1 if unknown.
+  PartialShape result;  // With new axes, without removed dimensions.
+  Dims result_from;     // Per result dimension: the input dimension, or -1.
+  bool whole = false;   // Takes everything unchanged: a reshape.
 };
 
-// `begin` and `end` may be null: not known yet. InvalidArgument for whatever
-// TensorFlow refuses. With a fully known shape and both given, all is known.
+// `begin` and `end` may be null: not known yet. InvalidArgument for everything
+// that TensorFlow rejects. If the shape is fully known and both are given, the
+// result is fully known.
 Result<SliceSpec> MakeSliceSpec(const PartialShape& input, const Tensor* begin,
                                 const Tensor* end, const Tensor& strides,
                                 const SliceMasks& masks);
@@ -37,7 +38,7 @@ Result<SliceSpec> MakeSliceSpec(const PartialShape& input, const Tensor* begin,
 // result = x[spec]. REQUIRES: a complete spec for x's shape.
 void ReadSlice(const Tensor& x, const SliceSpec& spec, Tensor* result);
 // x[spec] = value, which broadcasts to spec.result (InvalidArgument if not).
-// REQUIRES: nobody else reads x.
+// REQUIRES: x has no other reader.
 Status WriteSlice(const SliceSpec& spec, const Tensor& value, Tensor* x);
 
 }  // namespace sluice::array

@@ -1,4 +1,4 @@
-// Numbers to strings, and strings to longer ones.
+// Numbers to strings, and concatenation of strings.
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -138,9 +138,9 @@ class AsStringKernel {
   }
 
   DType type_ = DType::kInvalid;
-  std::string format_;  // printf's, made from checked parts.
-  size_t width_ = 0;    // Of strings: at least so many bytes,
-  bool left_ = false;   // the spaces behind them.
+  std::string format_;  // For printf; built from checked parts.
+  size_t width_ = 0;    // For strings: the minimum width in bytes,
+  bool left_ = false;   // and whether they are left-aligned.
 };
 
 SLUICE_OP(AsString)
@@ -160,7 +160,7 @@ SLUICE_OP(AsString)
     .Kernel(CpuState<AsStringKernel>())
     .NoGradient("strings have no derivative")
     .Sample({{.shape = {2, 3}}})
-    .Doc("The elements as text, formatted as by printf.");
+    .Doc("Formats the elements as text, like printf.");
 
 // ---- StringJoin -------------------------------------------------------------
 
@@ -223,9 +223,7 @@ SLUICE_OP(StringJoin)
     .Shape(StringJoinShape)
     .Kernel(CpuState<StringJoinKernel>())
     .NoGradient("strings have no derivative")
-    .Doc(
-        "The strings at each place one after the other; scalars stand at every "
-        "place.");
+    .Doc("Concatenates strings elementwise; scalars are broadcast.");
 
 }  // namespace
 }  // namespace sluice

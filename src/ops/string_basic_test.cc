@@ -1,4 +1,4 @@
-// Text as TensorFlow 2.21 makes it.
+// Text as formatted by TensorFlow 2.21.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Tensors written into a text.
+// Formatting tensors into text.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -15,8 +15,8 @@ namespace sluice {
 namespace {
 
 // One tensor as TensorFlow's tf.print and tf.strings.format show it: nested
-// brackets with a line for each row, of which only the first and last `ends`
-// entries of every dimension are shown.
+// brackets with one line per row, with only the first and last `ends` entries
+// of every dimension.
 class TensorText {
  public:
   TensorText(const Tensor& t, int64_t summarize)
@@ -26,8 +26,8 @@ class TensorText {
 
   std::string Write() {
     const int64_t n = tensor_.num_elements();
-    // As TensorFlow has them: bools leave nothing, and complex numbers are not
-    // shown.
+    // As in TensorFlow, bools are then shown as nothing, and complex numbers as
+    // "?".
     if (tensor_.dtype() == DType::kBool && ends_ == 0) return out_;
     if (IsComplex(tensor_.dtype())) {
       if (tensor_.rank() > 0) out_ += '[';
@@ -101,7 +101,7 @@ class TensorText {
     }
   }
 
-  // With few digits if that is the number, else with all.
+  // With few digits if they represent the number exactly, else with all digits.
   template <typename T>
   void Fraction(T v) {
     constexpr bool kDouble = std::is_same_v<T, double>;
@@ -149,7 +149,7 @@ class StringFormatKernel {
   }
 
  private:
-  std::vector<std::string> pieces_;  // What is between the placeholders.
+  std::vector<std::string> pieces_;  // The text between the placeholders.
   int64_t summarize_ = 3;
 };
 
@@ -168,8 +168,9 @@ SLUICE_OP(StringFormat)
             {{"T", AttrValue::Types{DType::kFloat, DType::kInt32}},
              {"template", "%s and %s"}})
     .Doc(
-        "The template with each placeholder replaced by the text of a tensor, "
-        "of which the first and last entries are shown.");
+        "Replaces each placeholder of the template by the text of a tensor, "
+        "with at most the first and last `summarize` entries of each "
+        "dimension.");
 
 }  // namespace
 }  // namespace sluice

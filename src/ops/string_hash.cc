@@ -1,4 +1,4 @@
-// Strings, and rows of anything, to numbers that stand for them.
+// Hashes of strings and of rows of any type.
 #include <string>
 
 #include "exec/kernel.h"
@@ -66,7 +66,9 @@ SLUICE_OP(StringToHashBucketFast)
     .Kernel(CpuState<HashBucketKernel<Fingerprint64>>())
     .NoGradient("strings have no derivative")
     .Sample({{.shape = {2, 3}}}, {{"num_buckets", 7}})
-    .Doc("Each string's FarmHash fingerprint, modulo the number of buckets.");
+    .Doc(
+        "The FarmHash fingerprint of each string, modulo the number of "
+        "buckets.");
 
 SLUICE_OP(StringToHashBucket)
     .Input("string_tensor: string")
@@ -77,7 +79,7 @@ SLUICE_OP(StringToHashBucket)
     .Kernel(CpuState<HashBucketKernel<MurmurHash64>>())
     .NoGradient("strings have no derivative")
     .Sample({{.shape = {2, 3}}}, {{"num_buckets", 7}})
-    .Doc("Each string's Murmur hash, modulo the number of buckets.");
+    .Doc("The Murmur hash of each string, modulo the number of buckets.");
 
 SLUICE_OP(StringToHashBucketStrong)
     .Input("input: string")
@@ -91,13 +93,13 @@ SLUICE_OP(StringToHashBucketStrong)
     .Sample({{.shape = {2, 3}}},
             {{"num_buckets", 7}, {"key", AttrValue::Ints{3, 4}}})
     .Doc(
-        "Each string's SipHash under the key, modulo the number of buckets: "
-        "who does not know the key cannot choose strings that collide.");
+        "The SipHash of each string under the key, modulo the number of "
+        "buckets. Without the key, colliding strings cannot be constructed.");
 
 // ---- Fingerprint ------------------------------------------------------------
 
-// Each row's fingerprint, as eight bytes. Strings of a row count by their own
-// fingerprints, unless a row is one string.
+// The fingerprint of each row, as eight bytes. Strings are represented by their
+// own fingerprints, unless a row is one string.
 Status RunFingerprint(KernelContext& ctx) {
   const Tensor& data = ctx.input(0);
   const Tensor& method = ctx.input(1);

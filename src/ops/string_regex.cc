@@ -1,4 +1,4 @@
-// Regular expressions, by RE2: linear in the text whatever the pattern.
+// Regular expressions, with RE2: linear time in the text for any pattern.
 #include <re2/re2.h>
 
 #include <memory>
@@ -19,7 +19,7 @@ Result<std::shared_ptr<const RE2>> CompilePattern(const std::string& pattern) {
                          pattern, "': ", re->error());
 }
 
-// The pattern of the last run: most graphs feed one all the time.
+// The compiled pattern of the last run: most graphs always use the same one.
 class LastPattern {
  public:
   Result<std::shared_ptr<const RE2>> Get(const std::string& pattern) {
@@ -55,8 +55,8 @@ Status MatchAll(KernelContext& ctx, const RE2& re) {
   return OkStatus();
 }
 
-// A rewrite that names a group which the pattern lacks changes nothing, as in
-// TensorFlow; RE2 would also say so on standard error for every string.
+// A rewrite with a group that the pattern lacks changes nothing, as in
+// TensorFlow; RE2 would also log an error for every string.
 Status ReplaceIn(KernelContext& ctx, const RE2& re, const std::string& rewrite,
                  bool global) {
   const Tensor& in = ctx.input(0);
@@ -145,8 +145,8 @@ SLUICE_OP(RegexReplace)
     .NoGradient("strings have no derivative")
     .Sample({{.shape = {2, 3}}, {.values = {0}}, {.values = {1}}})
     .Doc(
-        "The strings with what matches the regular expression (all of it, or "
-        "the first place) rewritten; \\1 in `rewrite` stands for a group.");
+        "Replaces matches of the regular expression (all of them, or the "
+        "first); \\1 in `rewrite` stands for a group.");
 
 SLUICE_OP(RegexFullMatch)
     .Input("input: string")
@@ -157,7 +157,7 @@ SLUICE_OP(RegexFullMatch)
     .Kernel(CpuState<RegexMatchKernel>())
     .NoGradient("strings have no derivative")
     .Sample({{.shape = {2, 3}}, {.values = {0}}})
-    .Doc("Which of the strings match the regular expression as a whole.");
+    .Doc("Whether each string as a whole matches the regular expression.");
 
 SLUICE_OP(StaticRegexReplace)
     .Input("input: string")
@@ -170,7 +170,7 @@ SLUICE_OP(StaticRegexReplace)
     .Kernel(CpuState<StaticRegexKernel>())
     .NoGradient("strings have no derivative")
     .Sample({{.shape = {2, 3}}}, {{"pattern", "[0-4]"}, {"rewrite", "<\\0>"}})
-    .Doc("As RegexReplace, with pattern and rewrite known beforehand.");
+    .Doc("Like RegexReplace, with pattern and rewrite given as attributes.");
 
 SLUICE_OP(StaticRegexFullMatch)
     .Input("input: string")
@@ -181,7 +181,7 @@ SLUICE_OP(StaticRegexFullMatch)
     .Kernel(CpuState<StaticRegexKernel>())
     .NoGradient("strings have no derivative")
     .Sample({{.shape = {2, 3}}}, {{"pattern", "0.*"}})
-    .Doc("As RegexFullMatch, with the pattern known beforehand.");
+    .Doc("Like RegexFullMatch, with the pattern given as an attribute.");
 
 }  // namespace
 }  // namespace sluice

@@ -1,5 +1,4 @@
-// Strings to their parts, and parts to strings: split, join along axes or by
-// segment, n-grams.
+// Splitting and joining strings: split, join along axes or by segment, n-grams.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -22,8 +21,8 @@ using array::IntAt;
 
 using StringParts = std::vector<absl::string_view>;
 
-// At each character that is one of `delimiters`; between all characters if
-// there are none.
+// Splits at each character in `delimiters`; between all characters if it is
+// empty.
 void SplitAtAny(absl::string_view text, absl::string_view delimiters,
                 bool skip_empty, StringParts* out) {
   if (text.empty()) return;
@@ -40,8 +39,8 @@ void SplitAtAny(absl::string_view text, absl::string_view delimiters,
   }
 }
 
-// At the separator as a whole, or at runs of white space if it is empty; at
-// most `most` times where that is positive.
+// Splits at the whole separator, or at runs of white space if it is empty; at
+// most `most` times if that is positive.
 void SplitAtAll(absl::string_view text, absl::string_view separator,
                 int64_t most, StringParts* out) {
   if (most == 0) {
@@ -146,8 +145,8 @@ SLUICE_OP(StringSplit)
     .NoGradient("strings have no derivative")
     .Sample({{.shape = {3}, .values = {1.5, -2.25, 0}}, {.values = {2}}})
     .Doc(
-        "The parts of each string between characters of `delimiter`, as a "
-        "sparse matrix with a row for each string.");
+        "Splits each string at characters of `delimiter` into a row of a "
+        "sparse matrix.");
 
 SLUICE_OP(StringSplitV2)
     .Input("input: string")
@@ -162,8 +161,8 @@ SLUICE_OP(StringSplitV2)
     .NoGradient("strings have no derivative")
     .Sample({{.shape = {3}, .values = {1.5, -2.25, 0}}, {.values = {2}}})
     .Doc(
-        "The parts of each string between occurrences of `sep` (of white space "
-        "if it is empty), as a sparse matrix with a row for each string.");
+        "Splits each string at occurrences of `sep` (at white space if it is "
+        "empty) into a row of a sparse matrix.");
 
 // ---- Joins ------------------------------------------------------------------
 
@@ -179,8 +178,8 @@ class ReduceJoinKernel {
     const int rank = in.rank();
     const Dims strides = array::DenseStrides(in.shape().dims());
     std::vector<bool> reduced(static_cast<size_t>(rank));
-    // Dimensions that are joined (the first listed changes fastest) and those
-    // that are kept.
+    // The joined dimensions (the first listed changes fastest) and the kept
+    // ones.
     Dims join_dims, join_strides, keep_dims, keep_strides, shape;
     for (int64_t i = 0; i < axes.num_elements(); ++i) {
       SLUICE_ASSIGN_OR_RETURN(const int axis,
@@ -208,7 +207,7 @@ class ReduceJoinKernel {
     }
     SLUICE_ASSIGN_OR_RETURN(const Shape out_shape, array::MakeShape(shape));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DType::kString, out_shape));
-    // No element of the input: nothing to join.
+    // An empty input: nothing to join.
     if (in.num_elements() == 0) return OkStatus();
     int64_t many = 1;
     for (int64_t d : join_dims) many *= d;
@@ -270,7 +269,7 @@ SLUICE_OP(ReduceJoin)
     .Sample({{.shape = {2, 3}}, {.shape = {1}, .values = {1}}})
     .Sample({{.shape = {2, 3, 2}}, {.shape = {2}, .values = {-1, 0}}},
             {{"keep_dims", true}, {"separator", "+"}})
-    .Doc("The strings along some axes joined to one.");
+    .Doc("Joins the strings along some axes.");
 
 class UnsortedSegmentJoinKernel {
  public:
@@ -358,7 +357,7 @@ SLUICE_OP(UnsortedSegmentJoin)
              {.shape = {3}, .values = {1, 0, 1}},
              {.values = {2}}},
             {{"separator", ":"}})
-    .Doc("The rows of each segment joined element by element.");
+    .Doc("Joins the rows of each segment element by element.");
 
 // ---- N-grams ----------------------------------------------------------------
 
@@ -398,7 +397,7 @@ class StringNGramsKernel {
       SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DType::kString, Shape({0})));
       return OkStatus();
     }
-    // Strings that may be made in all: a pad of a huge width is an error.
+    // A limit for the number of strings: padding with a huge width is an error.
     constexpr int64_t kMost = int64_t{1} << 28;
     int64_t total = 0, pieces = 0;
     SetSplit(&ctx.output(1), 0, 0);
@@ -483,7 +482,8 @@ class StringNGramsKernel {
                              IntAt(splits, last));
     return OkStatus();
   }
-  // `width` pieces from place `from` on; places outside the row are pads.
+  // `width` pieces starting at position `from`; positions outside the row are
+  // padding.
   std::string Gram(const std::string* row, int64_t length, int64_t from,
                    int64_t width) const {
     std::string out;
@@ -532,8 +532,8 @@ SLUICE_OP(StringNGrams)
              {"pad_width", -1},
              {"preserve_short_sequences", false}})
     .Doc(
-        "Runs of consecutive strings of each row, joined; rows are given by "
-        "where they begin and end.");
+        "Joins runs of consecutive strings in each row; the rows are given by "
+        "their start and end offsets.");
 
 }  // namespace
 }  // namespace sluice

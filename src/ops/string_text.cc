@@ -1,4 +1,4 @@
-// Strings one by one: parts, lengths, cases, and numbers read from them.
+// Ops on single strings: substrings, lengths, case, and parsing of numbers.
 #include <unicode/locid.h>
 #include <unicode/unistr.h>
 
@@ -52,7 +52,7 @@ class SubstrKernel {
   }
 
  private:
-  // Where element `linear` of the result is in an input that is broadcast.
+  // The position of result element `linear` in a broadcast input.
   static int64_t Offset(int64_t linear, const Shape& out, const Shape& in) {
     int64_t offset = 0, stride = 1;
     for (int d = in.rank() - 1, o = out.rank() - 1; d >= 0; --d, --o) {
@@ -62,7 +62,7 @@ class SubstrKernel {
     }
     return offset;
   }
-  // A negative place counts from the end, a negative length means all.
+  // A negative position counts from the end, a negative length means the rest.
   static bool Bytes(const std::string& s, int64_t pos, int64_t len,
                     std::string* out) {
     const auto size = static_cast<int64_t>(s.size());
@@ -71,7 +71,7 @@ class SubstrKernel {
                     static_cast<size_t>(len));
     return true;
   }
-  // The same in characters, but a negative length means none, as in
+  // The same in characters, except that a negative length means none, as in
   // TensorFlow.
   static bool Chars(const std::string& s, int64_t pos, int64_t len,
                     std::string* out) {
@@ -128,8 +128,8 @@ SLUICE_OP(Substr)
              {.shape = {3}, .values = {3, 1, 0}}},
             {{"unit", "UTF8_CHAR"}})
     .Doc(
-        "From each string, up to `len` bytes or characters from `pos` on; a "
-        "negative `pos` counts from the end.");
+        "Returns up to `len` bytes or characters of each string, starting at "
+        "`pos`; a negative `pos` counts from the end.");
 
 // ---- Length, case, strip ----------------------------------------------------
 
@@ -153,8 +153,8 @@ class StringLengthKernel {
   const bool chars_;
 };
 
-// StringLower and StringUpper: ASCII's letters, or all of Unicode's by the
-// rules of no language in particular.
+// StringLower and StringUpper: ASCII letters, or all of Unicode with
+// language-independent rules.
 class StringCaseKernel {
  public:
   static Result<std::shared_ptr<StringCaseKernel>> Make(const Node& n) {
@@ -208,7 +208,7 @@ SLUICE_OP(StringLength)
     .Kernel(CpuState<StringLengthKernel>())
     .NoGradient("strings have no derivative")
     .Sample({{.shape = {2, 3}}})
-    .Doc("How many bytes or characters each string has.");
+    .Doc("The length of each string in bytes or characters.");
 
 SLUICE_OP(StringLower)
     .Input("input: string")
@@ -219,7 +219,9 @@ SLUICE_OP(StringLower)
     .Kernel(CpuState<StringCaseKernel>())
     .NoGradient("strings have no derivative")
     .Sample({{.shape = {2, 3}}})
-    .Doc("The strings in lower case: of ASCII, or of Unicode for 'utf-8'.");
+    .Doc(
+        "Converts strings to lower case: ASCII only, or Unicode with encoding "
+        "'utf-8'.");
 
 SLUICE_OP(StringUpper)
     .Input("input: string")
@@ -230,7 +232,9 @@ SLUICE_OP(StringUpper)
     .Kernel(CpuState<StringCaseKernel>())
     .NoGradient("strings have no derivative")
     .Sample({{.shape = {2, 3}}}, {{"encoding", "utf-8"}})
-    .Doc("The strings in upper case: of ASCII, or of Unicode for 'utf-8'.");
+    .Doc(
+        "Converts strings to upper case: ASCII only, or Unicode with encoding "
+        "'utf-8'.");
 
 SLUICE_OP(StringStrip)
     .Input("input: string")
@@ -240,7 +244,7 @@ SLUICE_OP(StringStrip)
     .Kernel(Cpu(RunStringStrip))
     .NoGradient("strings have no derivative")
     .Sample({{.shape = {2, 3}}})
-    .Doc("The strings without white space at their ends.");
+    .Doc("Removes white space from both ends of the strings.");
 
 // ---- Numbers ----------------------------------------------------------------
 
@@ -269,7 +273,7 @@ SLUICE_OP(StringToNumber)
                    uint32_t, uint64_t>("out_type"))
     .NoGradient("strings have no derivative")
     .Sample({{.shape = {2, 3}}})
-    .Doc("The numbers that the strings are the text of.");
+    .Doc("Parses strings as numbers.");
 
 }  // namespace
 }  // namespace sluice

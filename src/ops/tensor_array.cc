@@ -11,13 +11,14 @@
 namespace sluice {
 namespace {
 
-// Bytes of elements that are sooner copied than found again: from 10,000
-// iterations on a tensor that was saved is in no cache, nor is its header.
+// Elements up to this size are copied: from 10,000 iterations on a saved tensor
+// and its header are no longer in a cache, so copying is cheaper than accessing
+// it.
 constexpr size_t kSmallRow = 512;
 static_assert(kSmallRow <= ElementChunks::kMaxBytes);
-constexpr size_t kLine = 64;       // Of the processor's caches.
-constexpr size_t kFetched = 1024;  // Bytes that are fetched ahead at most.
-// Of arrays no longer than this nobody asks whether there is memory for them.
+constexpr size_t kLine = 64;       // The processor's cache line.
+constexpr size_t kFetched = 1024;  // The most bytes to prefetch.
+// Arrays up to this length are allocated without checking the memory limit.
 constexpr int64_t kSmallSize = int64_t{1} << 22;
 
 void Fetch(const char* data, size_t bytes) {
@@ -47,7 +48,7 @@ TensorArrayState::TensorArrayState(
 Status TensorArrayState::CheckSize(int64_t size) {
   if (size < 0 || size > INT32_MAX)
     return InvalidArgument("size: expected a number in [0, 2^31), got ", size);
-  // Vectors end the process where there is no memory: ask before.
+  // Vectors end the process if they run out of memory, so check first.
   if (size <= kSmallSize) return OkStatus();
   const std::unique_ptr<char, decltype(&std::free)> room(
       static_cast<char*>(
@@ -86,7 +87,8 @@ void TensorArrayState::Resize(size_t size) {
   if (!shapes_.empty()) shapes_.resize(size);
 }
 
-// The first element says how all are kept: those of one small size are packed.
+// The first element determines the layout: elements of one small size are
+// packed.
 Status TensorArrayState::Lay(const Shape& first) {
   const size_t bytes =
       static_cast<size_t>(first.num_elements()) * DTypeSize(dtype());
@@ -229,9 +231,9 @@ Status TensorArrayState::Sum(size_t i, Tensor&& value) {
 Status TensorArrayState::MakeZeros(size_t i) {
   if (!(states_[i] & kShapeOnly) && !exact_)
     return Error("read of index ", i,
-                 ": expected an element that was written, got one that was not "
-                 "(an array whose element_shape is known gives zeros, this "
-                 "one's is ",
+                 ": expected an element that was written, got an unwritten one "
+                 "(with a known element_shape it would be zeros; this "
+                 "array's is ",
                  element_shape_.ToString(), ")");
   const Shape& shape = states_[i] & kShapeOnly ? ShapeOf(i) : exact_shape_;
   SLUICE_ASSIGN_OR_RETURN(Tensor zeros, Tensor::Zeros(dtype(), shape));
@@ -279,9 +281,9 @@ Status TensorArrayState::Take(int64_t index, Tensor* value) {
   return OkStatus();
 }
 
-// Loops read one element after the other, upwards or downwards; of a long one
-// none is in a cache. The next one comes while this one is computed with. (Of
-// elements of a cache line or less the processor sees as much itself.)
+// Loops read one element after the other, in either direction; a long array is
+// not in any cache. The next element is prefetched while this one is used. (For
+// elements up to a cache line the processor prefetches by itself.)
 inline void TensorArrayState::FetchNext(size_t i) {
   const size_t next = 2 * i - last_read_;
   last_read_ = i;
@@ -293,12 +295,12 @@ inline void TensorArrayState::FetchNext(size_t i) {
   } else if (values_[next].has_buffer()) {
     const Tensor& t = values_[next];
     const char* const data = static_cast<const char*>(t.raw());
-    __builtin_prefetch(data - kLine);  // The block's header.
+    __builtin_prefetch(data - kLine);  // The header of the block.
     Fetch(data, t.bytes());
   }
 }
 
-// A row that is too large to be packed becomes an element when it is wanted.
+// Turns a row that is too large to be packed into an element when it is needed.
 void TensorArrayState::TakeRow(size_t i) {
   if (rows_left_ == 0 || values_[i].valid()) return;
   if (row_group_ == nullptr && rows_left_ == length() && rows_.unique())
@@ -313,7 +315,7 @@ void TensorArrayState::TakeRow(size_t i) {
   if (--rows_left_ == 0) rows_ = Tensor();
 }
 
-// A row that is added to becomes an element of its own.
+// Turns a row that is added to into a separate element.
 Status TensorArrayState::PackRow(size_t i) {
   char* const to = packed_.Make(i, length());
   if (to == nullptr) return NoMemory();
@@ -323,14 +325,14 @@ Status TensorArrayState::PackRow(size_t i) {
   return OkStatus();
 }
 
-// A copy: whoever takes it may compute in place.
+// Returns a copy, which the caller may write to.
 Tensor TensorArrayState::Element(size_t i) const {
   Tensor t(dtype(), common_shape_);
   if (t.valid()) std::memcpy(t.raw(), PackedAt(i), packed_.bytes());
   return t;
 }
 
-// Written now, for the first time.
+// The first write of the element.
 Status TensorArrayState::SetElement(size_t i, Tensor&& value) {
   if (layout_ == Layout::kNone) [[unlikely]]
     SLUICE_RETURN_IF_ERROR(Lay(value.shape()));
@@ -351,7 +353,7 @@ Status TensorArrayState::SetElement(size_t i, Tensor&& value) {
   return OkStatus();
 }
 
-// An element comes that has another shape than those before.
+// Called when an element has a different shape from the ones before.
 Status TensorArrayState::Unpack() {
   SLUICE_RETURN_IF_ERROR(CheckSize(static_cast<int64_t>(length())));
   values_.resize(length());
@@ -370,7 +372,7 @@ Status TensorArrayState::Unpack() {
   return OkStatus();
 }
 
-// The first element that comes is a scalar: the others are taken for such too.
+// If the first element is a scalar, the others are assumed to be scalars too.
 bool TensorArrayState::LayScalars() {
   return layout_ == Layout::kNone && IsPlain(dtype()) &&
          DTypeSize(dtype()) <= sizeof(uint64_t) &&
@@ -480,8 +482,8 @@ Status TensorArrayState::Gradient(const std::string& source,
   auto options = std::make_shared<TensorArrayDecl>(*options_);
   options->name = absl::StrCat(name(), "@", source);
   options->dynamic_size = false;
-  // Each write of the forward array reads once, unless several added up in it,
-  // or may do so yet.
+  // Each write of the forward array reads the gradient once, unless elements
+  // were summed in it or still may be.
   options->clear_after_read = !(summed_ || options_->may_sum);
   options->may_sum = !options_->clear_after_read;
   options->element_shape = element_shape_;

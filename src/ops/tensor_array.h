@@ -19,8 +19,8 @@
 
 namespace sluice {
 
-// What a TensorArrayV3 node declares. Made once per node, shared by the arrays
-// of all its runs.
+// The declaration of a TensorArrayV3 node. Created once per node, shared by the
+// arrays of all its runs.
 struct TensorArrayDecl {
   std::string name;  // For messages.
   DType dtype = DType::kInvalid;
@@ -28,34 +28,34 @@ struct TensorArrayDecl {
   bool dynamic_size = false;
   bool clear_after_read = true;
   bool identical_element_shapes = false;
-  // Of a gradient array: the reads of one element may be many, whose gradients
-  // it adds up.
+  // For a gradient array: an element of the forward array may be read several
+  // times, so its gradients are added up.
   bool may_sum = false;
 };
 
 // An array of tensors, each written once and then read, and the gradient arrays
-// that belong to it. Every run of a TensorArrayV3 makes a new one. Its owners
-// are the tokens of its handle (and, for a gradient array, the array that it is
-// the gradient of): no table names it, so that it dies with the last token of
-// its step, however the step ends. Any thread may call any method; each takes
-// the array's one lock once. Elements of one small shape are copied in and out,
-// and lie one behind the other; larger tensors move in and, where they are
-// cleared by the read, out, and nothing of them is copied but what is joined.
+// that belong to it. Every run of a TensorArrayV3 creates a new one. Its owners
+// are the tokens of its handle (and, for a gradient array, its forward array).
+// It is in no table, so it is destroyed with the last token of its step,
+// however the step ends. Thread-safe; each method takes the array's single lock
+// once. Elements of one small shape are copied in and out, and are stored
+// contiguously; larger tensors are moved in and, if reads clear them, moved
+// out, and are copied only by concatenation.
 //
-// A gradient array sums what is written to one index, has zeros where nothing
-// was, and has the size that its forward array had when it was made; from then
-// on that one does not grow.
+// A gradient array adds values written to the same index, has zeros where
+// nothing was written, and has the size that its forward array had when it was
+// created; from then on the forward array cannot grow.
 class TensorArrayState final : public Resource {
  public:
-  // Where the elements are, whose tensors others made.
+  // Where elements that were allocated by other nodes are stored.
   enum class Memory : uint8_t {
     kHost,
-    kDevice,  // A device counts them, and moves them: only words are copied.
+    kDevice,  // The device accounts for and moves them; only words are copied.
   };
   // REQUIRES: CheckSize(size).
   TensorArrayState(std::shared_ptr<const TensorArrayDecl> options, int64_t size,
                    Memory memory = Memory::kHost, bool is_gradient = false);
-  // InvalidArgument or ResourceExhausted if no array can be as long.
+  // InvalidArgument or ResourceExhausted if no array can have this size.
   static Status CheckSize(int64_t size);
 
   std::string TypeName() const override { return "TensorArray"; }
@@ -69,28 +69,30 @@ class TensorArrayState final : public Resource {
   Status Write(int64_t index, Tensor value);
   Status Read(int64_t index, Tensor* value);
   // The same for a scalar of at most eight bytes, the low ones of `bits`.
-  // False, and nothing done: this is a matter for Write or Read, if only for
-  // its error.
+  // Returns false without any effect if Write or Read must be used instead,
+  // possibly to report an error.
   bool WriteScalar(int64_t index, DType dtype, uint64_t bits);
   bool ReadScalar(int64_t index, DType dtype, uint64_t* bits);
   // The elements at `indices`, all of one shape that fits `element_shape`,
-  // along a new first dimension.
+  // stacked along a new first dimension.
   Status Gather(std::span<const int32_t> indices,
                 const PartialShape& element_shape, Allocator* allocator,
                 Tensor* out);
   // Row i of `value` becomes element indices[i].
   Status Scatter(std::span<const int32_t> indices, Tensor value);
-  // All elements joined along their first dimension, and how long each is.
+  // All elements concatenated along their first dimension, and the length of
+  // each.
   Status Concat(const PartialShape& element_shape_except0, Allocator* allocator,
                 Tensor* out, Tensor* lengths);
   // The first lengths[0] rows of `value` become element 0, and so on.
   Status Split(const Tensor& value, std::span<const int64_t> lengths);
   Status Size(int32_t* size);
-  // Forgets all elements; InvalidArgument from then on.
+  // Frees all elements; later calls fail with InvalidArgument.
   Status Close();
 
-  // A handle to the gradient array of `source` (a call of Gradients), made at
-  // the first request, with `prepend` before the shapes of its elements.
+  // A handle to the gradient array of `source` (a call of Gradients), created
+  // at the first request, with `prepend` prepended to the shapes of its
+  // elements.
   Status Gradient(const std::string& source, const Shape* prepend,
                   Tensor* handle);
 
@@ -99,13 +101,13 @@ class TensorArrayState final : public Resource {
     kWritten = 1,
     kRead = 2,
     kCleared = 4,
-    kShapeOnly = 8,  // Written, and stands for zeros of its shape.
+    kShapeOnly = 8,  // Written as zeros of its shape.
     kInRows = 16,    // Packed, and still part of rows_.
   };
   enum class Layout : uint8_t {
-    kNone,     // No element came yet.
-    kPacked,   // All have common_shape_, and lie in packed_ or rows_.
-    kTensors,  // They are values_, or will be, from rows_.
+    kNone,     // No element was written yet.
+    kPacked,   // All have common_shape_, and are in packed_ or rows_.
+    kTensors,  // They are in values_, or in rows_ until they are read.
   };
 
   // Below, REQUIRES: mu_ held.
@@ -120,9 +122,9 @@ class TensorArrayState final : public Resource {
   Status FitElementShape(int64_t index, const Shape& shape);
   Status Narrow(const PartialShape& shape);
   size_t length() const { return states_.size(); }
-  // REQUIRES, four of them: packed, element i is written and not cleared.
+  // REQUIRES for these four: packed, element i is written and not cleared.
   const char* PackedAt(size_t i) const;
-  Tensor Element(size_t i) const;  // Invalid for want of memory.
+  Tensor Element(size_t i) const;  // Invalid if out of memory.
   void MarkRead(size_t i);
   Status PackRow(size_t i);
   Status SetElement(size_t i, Tensor&& value);
@@ -145,7 +147,7 @@ class TensorArrayState final : public Resource {
   Status JoinTaken(std::span<const int32_t> indices, const Shape& element,
                    const Tensor& first, Tensor* out);
 
-  // Errors, away from the paths that run often.
+  // Error paths, kept out of the frequently run code.
   Status WrongType(DType t) const;
   Status Closed() const;
   Status NoMemory() const;
@@ -157,34 +159,34 @@ class TensorArrayState final : public Resource {
   const std::shared_ptr<const TensorArrayDecl> options_;
   const Memory memory_;
   const bool is_gradient_;
-  // GUARDED_BY(mu_), all of them.
+  // All of the following: GUARDED_BY(mu_).
   std::mutex mu_;
   bool closed_ = false;
   bool dynamic_size_;
   bool clear_after_read_;
   bool summed_ = false;         // Some element was written twice.
-  PartialShape element_shape_;  // What is asked of the elements' shapes.
+  PartialShape element_shape_;  // The required shape of the elements.
   bool exact_ = false;          // It is fully known:
   Shape exact_shape_;
   // The elements.
   Layout layout_ = Layout::kNone;
-  uint8_t scalar_bytes_ = 0;  // Of packed scalars of at most eight bytes.
+  uint8_t scalar_bytes_ = 0;  // For packed scalars of at most eight bytes.
   ElementChunks packed_;
   std::vector<Tensor> values_;
-  // Rows that make up all elements, written at once. Row i is element i until
-  // it is read, or added to; or until it becomes values_[i] when it is first
-  // wanted. None when the last one has.
+  // A tensor whose rows are all elements, written at once. Row i is element i
+  // until it is read or added to, or until it becomes values_[i] on its first
+  // use. Invalid once the last row is used.
   Tensor rows_;
   size_t rows_left_ = 0;
-  // What gives them if nobody else had the tensor; of a gradient array, what
-  // gave those of the forward array.
+  // The source of separate rows if the tensor had no other owner; for a
+  // gradient array, that of the forward array.
   std::shared_ptr<RowGroup> row_group_;
-  // Of a gradient array, its first elements, if they were stacked: several may
-  // want them, and the array is gone with the last who does.
+  // For a gradient array: its first elements, if they were stacked. Several
+  // nodes may read them, and the array is destroyed with the last one.
   Tensor stacked_;
-  std::vector<uint8_t> states_;  // Of State; as long as the array.
-  // Shapes of what was written, also after it was read: one for all as long as
-  // they are the same, else shapes_ as long as the array.
+  std::vector<uint8_t> states_;  // State flags; as long as the array.
+  // Shapes of the written elements, kept after reads: one shape while all are
+  // equal, else shapes_, as long as the array.
   bool has_common_shape_ = false;
   Shape common_shape_;
   std::vector<Shape> shapes_;

@@ -14,7 +14,7 @@
 namespace sluice {
 namespace {
 
-// One array beside its model.
+// An array together with its model.
 class ModelledArray {
  public:
   ModelledArray(std::mt19937* rng, DType dtype, Shape shape, bool dynamic,
@@ -60,7 +60,7 @@ class ModelledArray {
     const bool fits = i >= 0 && (i < size_ || dynamic_);
     const bool want = fits && !written_.contains(i);
     const bool word = value.rank() == 0 && ((*rng_)() & 1);
-    if (word && i < size_) {  // What a region does: by words, else by tensors.
+    if (word && i < size_) {  // Like regions: by words, else by tensors.
       uint64_t bits = 0;
       std::memcpy(&bits, value.raw(), DTypeSize(dtype_));
       if (array_->WriteScalar(i, dtype_, bits)) {
@@ -91,7 +91,7 @@ class ModelledArray {
     if (!want) return;
     ASSERT_TRUE(got.Identical(written_[i])) << got.ToString();
     if (clear_) cleared_[i] = true;
-    // Whoever reads may compute in what they got, if it is theirs.
+    // A reader may overwrite its result if it is the only owner.
     if (got.unique() && got.has_buffer()) std::memset(got.raw(), 1, 1);
   }
 
@@ -207,8 +207,8 @@ TEST(TensorArrayModelTest, AllLayoutsAreOneArray) {
   EXPECT_EQ(Allocator::Cpu()->stats().live_bytes, before);
 }
 
-// What a loop saves: so many bytes as its rows have, given back as they are
-// read.
+// What a loop saves takes as many bytes as its rows have, and is freed as they
+// are read.
 TEST(TensorArrayModelTest, ManySmallRowsTakeAsMuchAsTheirBytes) {
   constexpr int kRows = 100'000;
   auto decl = std::make_shared<TensorArrayDecl>();

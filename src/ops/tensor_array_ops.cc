@@ -1,5 +1,5 @@
-// TensorArrays: the ops on them, their shapes and gradients. What they do is in
-// ops/tensor_array.h.
+// TensorArrays: their ops, shape functions and gradients. The implementation is
+// in ops/tensor_array.h.
 #include <typeinfo>
 
 #include "exec/kernel.h"
@@ -24,8 +24,8 @@ Status NotAnArray(const KernelContext& ctx) {
                          " '", h->name, "'");
 }
 
-// The array behind a handle, which lives as long as the token. Runs with every
-// read and write: no cast across a class tree, no count of owners.
+// The array of a handle, valid as long as the token. Runs with every read and
+// write, so it avoids dynamic casts and reference counting.
 TensorArrayState* ArrayOrNull(const Tensor& t) {
   if (t.dtype() != DType::kResource || t.num_elements() != 1) [[unlikely]]
     return nullptr;
@@ -126,7 +126,7 @@ Status RunWrite(KernelContext& ctx) {
   SLUICE_TENSOR_ARRAY(array);
   SLUICE_INDEX(index);
   SLUICE_RETURN_IF_ERROR(array->Write(index, ctx.TakeInput(2)));
-  ctx.output(0).SetScalar(0.0f);  // The flow, whose value means nothing.
+  ctx.output(0).SetScalar(0.0f);  // The flow, whose value has no meaning.
   return OkStatus();
 }
 
@@ -252,14 +252,14 @@ Status RunArrayClose(KernelContext& ctx) {
 
 // ---- Shapes -----------------------------------------------------------------
 
-// The handle is a scalar. TensorFlow takes it for a vector of two, and so say
-// the shapes that it stores (where a loop keeps the handle for its gradient).
+// The handle is a scalar. TensorFlow declares a vector of two, and stores that
+// shape in graphs (where a loop saves the handle for its gradient).
 Status RequireHandle(ShapeContext& c) {
   if (c.input(0) == PartialShape({2})) return OkStatus();
   return c.RequireScalar(0);
 }
 
-// These inputs are, beside the handle.
+// Requires these inputs, besides the handle, to be scalars.
 Status RequireScalars(ShapeContext& c, std::initializer_list<int> inputs) {
   SLUICE_RETURN_IF_ERROR(RequireHandle(c));
   for (const int i : inputs) SLUICE_RETURN_IF_ERROR(c.RequireScalar(i));
@@ -336,11 +336,11 @@ Status CloseShape(ShapeContext& c) { return RequireHandle(c); }
 
 // ---- Gradients --------------------------------------------------------------
 //
-// What is read from an array is written into its gradient array, what is
-// written is read from there. Flows order it: the gradient array is made after
-// the forward array's last change before the read (its input flow), and the
-// gradient of a flow comes out of a write into the gradient array, so that
-// whoever reads it comes after all writes that the forward element reached.
+// The gradient of a read is written to the gradient array, and the gradient of
+// a write is read from it. Flows order these ops: the gradient array is created
+// after the last change of the forward array before the read (its input flow),
+// and the gradient of a flow is the output of a write to the gradient array, so
+// that its readers run after all writes for the forward element.
 
 // The gradient array of `handle`, with its flow.
 struct GradArray {
@@ -425,7 +425,7 @@ Status ArraySplitGrad(GradContext& c) {
   const Node& array = *c.input(0).node;
   if (array.op_name() == "TensorArrayV3" && !array.BoolAttr("dynamic_size"))
     return OkStatus();
-  // (What was written behind the split's elements is not the split's.)
+  // (Elements written after the split's do not belong to it.)
   const Output shape = Build("Shape", {c.input(1)});
   c.grads[1] = Build("Slice", {all, Build("ZerosLike", {shape}), shape});
   return OkStatus();
@@ -447,8 +447,10 @@ SLUICE_OP(TensorArrayV3)
     .Family("tensor_array")
     .Shape(MakeArrayShape)
     .Kernel(CpuState<MakeArrayKernel>())
-    .NoGradient("makes an empty array")
-    .Doc("An array of tensors, each written once and read, for one step.");
+    .NoGradient("it creates an empty array")
+    .Doc(
+        "Creates an array of tensors that lives for one step; each element is "
+        "written once.");
 
 SLUICE_OP(TensorArrayGradV3)
     .Input("handle: resource")
@@ -462,8 +464,8 @@ SLUICE_OP(TensorArrayGradV3)
     .Kernel(CpuState<GradKernel>())
     .Grad(GradGrad)
     .Doc(
-        "The array that sums the gradients of another's elements, one per "
-        "source.");
+        "Returns the array that accumulates the gradients of another array's "
+        "elements, one array per source.");
 
 SLUICE_OP(TensorArrayGradWithShape)
     .Input("handle: resource")
@@ -478,8 +480,8 @@ SLUICE_OP(TensorArrayGradWithShape)
     .Kernel(CpuState<GradKernel>())
     .Grad(GradGrad)
     .Doc(
-        "TensorArrayGradV3 of elements that have more dimensions in front than "
-        "the forward array's.");
+        "TensorArrayGradV3 with additional leading dimensions in the shape of "
+        "the elements.");
 
 SLUICE_OP(TensorArrayWriteV3)
     .Input("handle: resource")
@@ -506,7 +508,7 @@ SLUICE_OP(TensorArrayReadV3)
     .Shape(ReadShape)
     .Kernel(MakeRead)
     .Grad(ReadGrad)
-    .Doc("One element of a TensorArray.");
+    .Doc("Reads one element of a TensorArray.");
 
 SLUICE_OP(TensorArrayGatherV3)
     .Input("handle: resource")
@@ -520,7 +522,7 @@ SLUICE_OP(TensorArrayGatherV3)
     .Shape(ArrayGatherShape)
     .Kernel(CpuState<ArrayGatherKernel>(/*expensive=*/true))
     .Grad(ArrayGatherGrad)
-    .Doc("Some elements of a TensorArray along a new first dimension.");
+    .Doc("Stacks some elements of a TensorArray along a new first dimension.");
 
 SLUICE_OP(TensorArrayScatterV3)
     .Input("handle: resource")
@@ -549,8 +551,8 @@ SLUICE_OP(TensorArrayConcatV3)
     .Kernel(CpuState<ArrayConcatKernel>(/*expensive=*/true))
     .Grad(ArrayConcatGrad)
     .Doc(
-        "All elements of a TensorArray joined along their first dimension, and "
-        "the length of each.");
+        "Concatenates all elements of a TensorArray along their first "
+        "dimension, and returns the length of each.");
 
 SLUICE_OP(TensorArraySplitV3)
     .Input("handle: resource")
@@ -565,9 +567,8 @@ SLUICE_OP(TensorArraySplitV3)
     .Kernel(Cpu(RunSplit))
     .Grad(ArraySplitGrad)
     .Doc(
-        "Writes runs of rows of a tensor, of the given lengths, as the "
-        "elements "
-        "of a TensorArray.");
+        "Splits a tensor into runs of rows of the given lengths, and writes "
+        "them as the elements of a TensorArray.");
 
 SLUICE_OP(TensorArraySizeV3)
     .Input("handle: resource")
@@ -577,8 +578,8 @@ SLUICE_OP(TensorArraySizeV3)
     .Family("tensor_array")
     .Shape(SizeShape)
     .Kernel(Cpu(RunSize))
-    .NoGradient("an integer")
-    .Doc("The number of elements of a TensorArray.");
+    .NoGradient("its output is an integer")
+    .Doc("Returns the number of elements of a TensorArray.");
 
 SLUICE_OP(TensorArrayCloseV3)
     .Input("handle: resource")
@@ -586,8 +587,8 @@ SLUICE_OP(TensorArrayCloseV3)
     .Family("tensor_array")
     .Shape(CloseShape)
     .Kernel(Cpu(RunArrayClose))
-    .NoGradient("carries no numbers")
-    .Doc("Empties a TensorArray for good, before its step ends.");
+    .NoGradient("its output has no numeric value")
+    .Doc("Frees the elements of a TensorArray before its step ends.");
 
 }  // namespace
 }  // namespace sluice

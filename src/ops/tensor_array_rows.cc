@@ -1,4 +1,4 @@
-// What TensorArrays do with many elements at once.
+// TensorArray operations on many elements at once.
 #include <algorithm>
 #include <cstring>
 
@@ -14,14 +14,14 @@ using array::CopyRun;
 using array::DimsOf;
 
 constexpr int64_t kCopyGrain =
-    32768;  // Elements copied that are worth a thread.
-// Elements of so many bytes are joined one after the other.
+    32768;  // Copied elements that are worth a thread.
+// Elements of at least this many bytes are joined one after the other.
 constexpr size_t kJoinBytes = 1024;
 bool AddExactly(int64_t a, int64_t b, int64_t* sum) {
   return !__builtin_add_overflow(a, b, sum);
 }
 
-// shape without its first dimension.
+// The shape without its first dimension.
 Shape RowShape(const Shape& shape) { return Shape(shape.dims().subspan(1)); }
 
 // Copies the elements of parts[i] to `out`, from element starts[i] on.
@@ -79,7 +79,7 @@ Status TensorArrayState::Gather(std::span<const int32_t> indices,
       if (keep) stacked_ = *out;
       return OkStatus();
     }
-    // (Until they are joined, for others who want them.)
+    // (Until they are joined, for other readers.)
     if (keep) std::copy(parts.begin(), parts.end(), values_.begin());
   }
   std::vector<int64_t> starts(parts.size());
@@ -95,8 +95,8 @@ Status TensorArrayState::Gather(std::span<const int32_t> indices,
   return OkStatus();
 }
 
-// Takes elements, and stacks them if that is quickly done; else `parts` are
-// these, and `out` the room for them.
+// Takes elements, and stacks them if that is cheap; otherwise returns them in
+// `parts`, with their destination in `out`.
 Status TensorArrayState::StackTaken(std::span<const int32_t> indices,
                                     Allocator* allocator,
                                     std::vector<Tensor>* parts, Tensor* out) {
@@ -143,7 +143,7 @@ Status TensorArrayState::StackTaken(std::span<const int32_t> indices,
   return OkStatus();
 }
 
-// Takes packed elements, one after the other to `to`.
+// Takes packed elements and copies them consecutively to `to`.
 Status TensorArrayState::CopyTaken(std::span<const int32_t> indices, char* to) {
   const Shape element = common_shape_;
   const size_t bytes = packed_.bytes();
@@ -173,7 +173,7 @@ Status TensorArrayState::CopyTaken(std::span<const int32_t> indices, char* to) {
   return OkStatus();
 }
 
-// Small elements each go straight to their place.
+// Small elements are copied directly to their places.
 Status TensorArrayState::JoinTaken(std::span<const int32_t> indices,
                                    const Shape& element, const Tensor& first,
                                    Tensor* out) {
@@ -203,7 +203,7 @@ Status TensorArrayState::JoinTaken(std::span<const int32_t> indices,
   return OkStatus();
 }
 
-// Rows for all elements of an array to which nothing was written before.
+// Stores rows for all elements of an array that has not been written to.
 bool TensorArrayState::ScatterAll(std::span<const int32_t> indices,
                                   Tensor* value, const Shape& element) {
   if (!IsPlain(dtype()) || indices.size() != length() ||
@@ -317,7 +317,7 @@ Status TensorArrayState::Concat(const PartialShape& element_shape_except0,
     if (!std::equal(tail.begin(), tail.end(), rest.dims().begin(),
                     rest.dims().end()))
       return Error(
-          "joining: expected one shape but for the first dimension, "
+          "joining: expected equal shapes except in the first dimension, "
           "got ",
           parts[0].shape().ToString(), " at index 0 and ", s.ToString(),
           " at index ", i);

@@ -1,5 +1,6 @@
-// Rows of one tensor, each a buffer of its own where nobody else has the
-// tensor, and one tensor again without a copy where nobody else has a row.
+// Rows of one tensor, each with its own buffer if the tensor has no other
+// owner, and joined into one tensor again without a copy if no row has another
+// owner.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -58,7 +59,7 @@ class TensorArrayRowsTest : public ::testing::Test {
     return static_cast<TensorArrayState&>(
         *handle.scalar<ResourceHandle>().resource);
   }
-  // What each row is after a loop computed in it: minus what it was.
+  // The value of each row after a loop computed in place: its negation.
   static Tensor Negated(Tensor row) {
     for (float& v : row.flat<float>()) v = -v;
     return row;
@@ -117,7 +118,8 @@ TEST_F(TensorArrayRowsTest, ThatWereNotReadGoWithTheArray) {
   EXPECT_EQ(Allocator::Cpu()->stats().live_bytes, before);
 }
 
-// A loop computes in each row, and its gradient array's elements are these.
+// A loop computes in place in each row, and these rows become its gradient
+// array's elements.
 TEST_F(TensorArrayRowsTest, AreOneTensorAgainWithoutACopy) {
   Tensor rows = Numbered();
   const void* const begin = std::as_const(rows).raw();
@@ -134,7 +136,7 @@ TEST_F(TensorArrayRowsTest, AreOneTensorAgainWithoutACopy) {
   for (int i = 0; i < kRowCount; ++i) EXPECT_EQ(First(joined, i), -i);
 }
 
-// Whoever still has a row may write to it: then it is a copy.
+// If a row has another owner, who may write to it, rows are copied.
 TEST_F(TensorArrayRowsTest, AreCopiedWhereSomebodyHasOne) {
   for (const bool held : {true, false}) {
     SCOPED_TRACE(held ? "one is held" : "two changed places");
@@ -225,7 +227,7 @@ TEST_F(TensorArrayRowsTest, OfAGradientMayBeStackedByManyThreadsAtOnce) {
   }
 }
 
-// Rows let go by several threads at once.
+// Rows released by several threads at once.
 TEST_F(TensorArrayRowsTest, MayBeLetGoByManyThreads) {
   const int64_t before = Allocator::Cpu()->stats().live_bytes;
   for (int round = 0; round < 50; ++round) {

@@ -1,4 +1,4 @@
-// What TensorArrays do and refuse, op by op, and their gradients outside of
+// TensorArray ops: their results, their errors, and their gradients outside of
 // loops.
 #include "ops/tensor_array.h"
 
@@ -19,7 +19,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// A handle and the flow that comes after the last op on it.
+// A handle and the flow after the last op on it.
 struct Array {
   Output handle, flow;
 };
@@ -82,7 +82,7 @@ class TensorArrayTest : public ::testing::Test {
     return t.dtype() == DType::kFloat ? t.ToVector<float>()
                                       : std::vector<float>();
   }
-  // The step fails with this code and these words.
+  // The step fails with this code, and its message contains these words.
   void Fails(Output o, StatusCode code, const std::vector<std::string>& words) {
     const Result<Tensor> t = Session(graph_).Run(o);
     ASSERT_FALSE(t.ok()) << t->ToString();
@@ -153,7 +153,7 @@ TEST_F(TensorArrayTest, AReadClearsUnlessToldOtherwise) {
   Write(&kept, 0, Floats({1}));
   EXPECT_THAT(Values(Build("AddV2", {Read(kept, 0), Read(kept, 0)})),
               ElementsAre(2));
-  // Not even then may it be written again.
+  // It may not be written again even then.
   const Output read = Read(kept, 0);
   {
     const ControlDependencies deps({read.node});
@@ -198,7 +198,7 @@ TEST_F(TensorArrayTest, AnUnwrittenElementIsZerosWhereTheShapeIsKnown) {
   Array unknown = MakeArray(2);
   Fails(Read(unknown, 1), StatusCode::kInvalidArgument,
         {"index 1", "written", "element_shape"});
-  // One write tells the shape of all if they are identical.
+  // One write determines the shape of all if they are identical.
   Array inferred = MakeArray(2, {{"identical_element_shapes", true}});
   Write(&inferred, 0, Floats({1, 2, 3}));
   EXPECT_THAT(Values(Gather(inferred, {0, 1})), ElementsAre(1, 2, 3, 0, 0, 0));
@@ -257,7 +257,7 @@ TEST_F(TensorArrayTest, EveryStepHasAnArrayOfItsOwn) {
   }
 }
 
-// ---- Many at once -----------------------------------------------------------
+// ---- Batched access ---------------------------------------------------------
 
 TEST_F(TensorArrayTest, GatherStacksInTheOrderOfTheIndices) {
   Array a = MakeArray(3, {{"clear_after_read", false}});
@@ -293,7 +293,7 @@ TEST_F(TensorArrayTest, ScatterTakesRowsApart) {
   Scatter(&a, {3, 1}, Constant(Tensor::Of<float>({2, 2}, {1, 2, 3, 4})));
   EXPECT_THAT(Values(Read(a, 3)), ElementsAre(1, 2));
   EXPECT_THAT(Values(Read(a, 1)), ElementsAre(3, 4));
-  // Scatter tells the shape: what was not written is zeros.
+  // Scatter determines the shape: unwritten elements are zeros.
   EXPECT_THAT(Values(Read(a, 0)), ElementsAre(0, 0));
 
   Array scalars = MakeArray(2);
@@ -581,7 +581,7 @@ TEST_F(TensorArrayGradTest, WithAShapePrependsIt) {
   Fails(g.flow, StatusCode::kInvalidArgument, {"[3,2]", "[2]"});
 }
 
-// ---- The array by itself ----------------------------------------------------
+// ---- The array alone --------------------------------------------------------
 
 std::shared_ptr<TensorArrayState> NewArray(int64_t size, bool clear = true) {
   auto options = std::make_shared<TensorArrayDecl>();
@@ -671,9 +671,9 @@ TEST(TensorArrayStateTest, ReadsMoveOutOfAnArrayThatIsCleared) {
   EXPECT_TRUE(read.unique());
 }
 
-// The rows of one tensor, small ones and large ones, read in any order: each is
-// what it was, whatever becomes of the others, and the tensor is let go of when
-// the last one was read.
+// The rows of one tensor, small ones and large ones, read in any order: each
+// keeps its value, independent of the others, and the tensor is freed when the
+// last one was read.
 TEST(TensorArrayStateTest, RowsThatAreReadAreApart) {
   for (const int64_t width : {1, 3, 100}) {
     constexpr int kRows = 5;
@@ -740,8 +740,8 @@ TEST(TensorArrayStateTest, RowsOfAGradientAddUp) {
   EXPECT_THAT(rows.ToVector<float>(), ElementsAre(1, 2, 3, 4, 5, 6));
 }
 
-// After a step, also one that failed with elements in the array, nothing is
-// left.
+// After a step, even one that failed with elements in the array, nothing
+// remains.
 TEST_F(TensorArrayTest, NothingOutlivesTheStep) {
   const Output n = Build("Placeholder", {}, {{"dtype", DType::kInt32}});
   Array a = MakeArray(n, {{"clear_after_read", false}});

@@ -10,7 +10,7 @@ void PutVarint(uint64_t v, std::string* out) {
   out->push_back(static_cast<char>(v));
 }
 
-// Field `number` as a number, left out if zero, or as bytes.
+// Writes field `number` as a number, omitted if zero, or as bytes.
 void PutNumber(int number, uint64_t v, std::string* out) {
   if (v == 0) return;
   PutVarint(static_cast<uint64_t>(number) << 3, out);

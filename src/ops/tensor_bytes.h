@@ -1,6 +1,6 @@
-// A tensor as the bytes of a TensorProto in the form that TensorFlow's ops
-// write: the elements as they lie in memory, however many are equal. (Graphs
-// use the shorter forms of graph/tensor_proto.h, which reads them all.)
+// A tensor serialised as a TensorProto in the form that TensorFlow's ops write:
+// the raw element bytes, even if many elements are equal. (Graphs use the
+// shorter forms of graph/tensor_proto.h, which reads all of them.)
 #ifndef SLUICE_OPS_TENSOR_BYTES_H_
 #define SLUICE_OPS_TENSOR_BYTES_H_
 

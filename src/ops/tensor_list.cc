@@ -11,10 +11,10 @@
 namespace sluice {
 namespace {
 
-// Null unless `v` alone holds a list.
+// The list in `v`; null unless `v` is its only owner.
 TensorList* OwnList(const Variant& v) {
   const TensorList* list = AsList(v);
-  // Every list was made as one that may change.
+  // Every list was created as non-const.
   return list != nullptr && v.unique() ? const_cast<TensorList*>(list)
                                        : nullptr;
 }
@@ -27,12 +27,12 @@ Status CheckDepth(int depth) {
   constexpr int kMost = 1000;
   return depth < kMost ? OkStatus()
                        : InvalidArgument("lists of lists: expected at most ",
-                                         kMost, " within each other, got more");
+                                         kMost, " levels of nesting, got more");
 }
 
 }  // namespace
 
-// By a list of what is left.
+// Uses a worklist of the remaining tensors instead of recursion.
 void DropNested(std::vector<Tensor> items) {
   while (!items.empty()) {
     Tensor t = std::move(items.back());
@@ -40,7 +40,7 @@ void DropNested(std::vector<Tensor> items) {
     if (t.dtype() != DType::kVariant || !t.unique()) continue;
     for (const Variant& v : std::as_const(t).raw_flat<Variant>()) {
       if (!v.unique()) continue;
-      // Every value was made as one that may change.
+      // Every value was created as non-const.
       if (const auto* nested = v.get<NestedValue>())
         const_cast<NestedValue*>(nested)->GiveItems(&items);
     }

@@ -1,5 +1,5 @@
-// Lists of tensors as values: what variant edges of graphs that TensorFlow 2
-// wrote carry.
+// Lists of tensors as values: the contents of variant edges in graphs written
+// by TensorFlow 2.
 #ifndef SLUICE_OPS_TENSOR_LIST_H_
 #define SLUICE_OPS_TENSOR_LIST_H_
 
@@ -14,19 +14,19 @@
 
 namespace sluice {
 
-// A variant's value that holds tensors. Those may be variants in turn, nested
-// deeper than a thread's stack is: who destroys one gives its tensors to
-// DropNested.
+// A variant's value that holds tensors. These may be variants in turn, nested
+// deeper than a thread's stack allows: destructors pass their tensors to
+// DropNested instead of destroying them recursively.
 struct NestedValue : Variant::Value {
-  // Moves the tensors out that may hold others. Called when nobody else holds
-  // the value.
+  // Moves out the tensors that may hold other tensors. Called when the value
+  // has no other owner.
   virtual void GiveItems(std::vector<Tensor>* to) = 0;
 };
 void DropNested(std::vector<Tensor> items);
 
 // The value of a variant. Immutable while shared, as all variants are: an op
-// that changes a list takes its token and writes in place if nobody else holds
-// it (MutableList), else into a copy, which shares the items.
+// that changes a list takes its token and writes in place if it is the only
+// owner (MutableList), else into a copy, which shares the items.
 struct TensorList final : NestedValue {
   TensorList() = default;
   TensorList(const TensorList&) = default;
@@ -39,52 +39,52 @@ struct TensorList final : NestedValue {
 
   DType dtype = DType::kInvalid;
   PartialShape element_shape;  // Every item fits it.
-  int64_t max_size = -1;       // None if negative.
-  std::vector<Tensor> items;   // An invalid one was not set: it is zeros.
+  int64_t max_size = -1;       // No limit if negative.
+  std::vector<Tensor> items;   // An invalid item is unset and reads as zeros.
 };
 
 // A scalar variant that holds the list.
 Tensor ListTensor(std::shared_ptr<TensorList> list);
 
-// Null if it holds something else.
+// The list in `v`; null if `v` holds something else.
 const TensorList* AsList(const Variant& v);
 
-// The list that input i holds, of items of type `dtype` (kInvalid: any); lives
-// as long as the token.
+// The list in input i, with items of type `dtype` (kInvalid: any); valid as
+// long as the token.
 Result<const TensorList*> ListInput(const KernelContext& ctx, int i,
                                     DType dtype = DType::kInvalid);
 
-// Output 0 becomes input 0's list, which the caller may then change: the same
-// list if nobody else holds it, else a copy.
+// Makes output 0 the list of input 0, which the caller may then change: the
+// same list if it has no other owner, else a copy.
 Result<TensorList*> MutableList(KernelContext& ctx,
                                 DType dtype = DType::kInvalid);
 
-// A shape given as a tensor: a vector of dimensions, -1 unknown, or the scalar
-// -1.
+// A shape given as a tensor: a vector of dimensions with -1 for unknown, or the
+// scalar -1 for an unknown rank.
 Result<PartialShape> PartialShapeFrom(const Tensor& t, const char* what);
-// The list's element shape merged with one that a tensor gives.
+// The list's element shape merged with the one given by a tensor.
 Result<PartialShape> ElementShape(const TensorList& list, const Tensor& shape);
-// InvalidArgument unless an item of this shape may stand in the list.
+// InvalidArgument unless an item of this shape is allowed in the list.
 Status CheckItem(const TensorList& list, const Shape& shape);
 
-// A list of items that are not set.
+// A list of unset items.
 Result<std::shared_ptr<TensorList>> NewList(DType dtype,
                                             PartialShape element_shape,
                                             int64_t size);
-// Makes the list longer (by items that are not set) or shorter.
+// Extends the list (with unset items) or truncates it.
 Status ResizeList(TensorList* list, int64_t size);
 
-// What AddN and ZerosLike do to variants: lists item by item, Optionals value
-// by value; an empty variant is zero. InvalidArgument for values of other
-// types, and for those nested more than 1,000 deep (`depth`: how deep x is
-// already).
+// The operations of AddN and ZerosLike on variants: lists are handled item by
+// item, Optionals value by value; an empty variant counts as zero.
+// InvalidArgument for values of other types, and for nesting of more than 1,000
+// levels (`depth`: the current level of x).
 Status AddToVariant(const Variant& x, Variant* sum, int depth = 0);
 Result<Variant> ZerosLikeVariant(const Variant& x, int depth = 0);
-// Zeros of the type and shape of x; if variants, of what they hold.
+// Zeros of the type and shape of x; for variants, of the values that they hold.
 Result<Tensor> ZerosLikeTensor(const Tensor& x, int depth = 0);
 
-// a + b, also of variants. REQUIRES: one type and shape; writes into `a` if
-// nobody else holds it.
+// a + b, for variants too. REQUIRES: equal types and shapes; writes into `a` if
+// it has no other owner.
 Status AddToTensor(const Tensor& b, Tensor* a, int depth = 0);
 
 }  // namespace sluice

@@ -1,5 +1,5 @@
-// TensorLists and tensors: lists stacked, joined and gathered into one tensor,
-// and tensors taken apart into lists.
+// Conversion between TensorLists and tensors: stacking, concatenating and
+// gathering lists into a tensor, and splitting tensors into lists.
 #include <algorithm>
 #include <utility>
 
@@ -24,13 +24,13 @@ using tensor_list::ShapeOfItems;
 
 // ---- Items to a tensor ------------------------------------------------------
 
-// One item on its way into a tensor; null where it was not set.
+// One item to be copied into a tensor; null if it is unset.
 struct Part {
   const Tensor* item;
   int64_t start, elements;
 };
 
-// Writes the parts to `out`; zeros where there is no item.
+// Writes the parts to `out`, with zeros for unset items.
 void WriteParts(DType type, std::span<const Part> parts, Tensor* out) {
   const auto n = static_cast<int64_t>(parts.size());
   const int64_t mean = out->num_elements() / std::max<int64_t>(1, n);
@@ -49,7 +49,8 @@ void WriteParts(DType type, std::span<const Part> parts, Tensor* out) {
               });
 }
 
-// The items at `indices` (null: all), along a new first dimension, as output 0.
+// Stacks the items at `indices` (null: all) along a new first dimension, as
+// output 0.
 Status StackItems(KernelContext& ctx, const TensorList& list,
                   const Tensor* indices, PartialShape shape) {
   const int64_t n = indices == nullptr ? list.size() : indices->num_elements();
@@ -70,7 +71,7 @@ Status StackItems(KernelContext& ctx, const TensorList& list,
     shape = *std::move(merged);
   }
   if (!shape.fully_known()) {
-    // Items that are not gathered may tell, too.
+    // Items that are not gathered may provide the shape too.
     SLUICE_ASSIGN_OR_RETURN(shape, ItemShape(list, shape));
   }
   if (!shape.fully_known())
@@ -134,9 +135,9 @@ class ListGatherKernel {
   const DType dtype_;
 };
 
-// Joins along the first dimension. TensorListConcatV2 is given the shape of the
-// items and the length of those that were not set; TensorListConcat has the
-// shape in an attribute.
+// Concatenates along the first dimension. TensorListConcatV2 receives the shape
+// of the items and the length of unset ones as inputs; TensorListConcat has the
+// shape as an attribute.
 class ListConcatKernel {
  public:
   explicit ListConcatKernel(const Node& n)
@@ -154,7 +155,7 @@ class ListConcatKernel {
                                ctx.input(2).shape().ToString());
       leading = ctx.input(2).raw_flat<int64_t>();
     }
-    // What all items have in common: all but the first dimension.
+    // The common shape of all items: all dimensions but the first.
     int64_t first = -1;
     PartialShape rest;
     SLUICE_RETURN_IF_ERROR(Narrow(given, &first, &rest));
@@ -166,8 +167,9 @@ class ListConcatKernel {
     }
     if (!rest.fully_known())
       return InvalidArgument(
-          "list: expected an item that was set, or an element_shape known but "
-          "for the first dimension, got none and ",
+          "list: expected an item that was set, or an element_shape known "
+          "except "
+          "in the first dimension, got none and ",
           rest.ToString());
     std::vector<Part> parts;
     parts.reserve(list->items.size());
@@ -216,7 +218,7 @@ class ListConcatKernel {
         rest->MergeWith(array::SubShape(s, 1, s.rank()));
     if (!merged.ok())
       return InvalidArgument(
-          "list: expected items of one shape but for the "
+          "list: expected items of equal shapes except in the "
           "first dimension, got ",
           rest->ToString(), " and ", s.ToString());
     *rest = *std::move(merged);
@@ -276,7 +278,7 @@ class FromTensorKernel {
   const DType dtype_;
 };
 
-// Row i of t becomes item indices[i] of a list that is long enough.
+// Sets item indices[i] of a sufficiently long list to row i of t.
 Status ScatterRows(const Tensor& t, const Tensor& indices, const Shape& item,
                    TensorList* list) {
   for (int64_t i = 0; i < indices.num_elements(); ++i) {
@@ -287,7 +289,7 @@ Status ScatterRows(const Tensor& t, const Tensor& indices, const Shape& item,
   return OkStatus();
 }
 
-// Checks rows against indices; the highest index, -1 if there is none.
+// Checks rows against indices; returns the highest index, -1 if there is none.
 Result<int64_t> HighestIndex(const Tensor& t, const Tensor& indices) {
   SLUICE_RETURN_IF_ERROR(RequireRows(t));
   SLUICE_RETURN_IF_ERROR(RequireVector(indices, "indices"));
@@ -415,7 +417,7 @@ Status ListConcatShape(ShapeContext& c) {
   }
   if (item.rank() == 0)
     return InvalidArgument(
-        "element_shape: expected rank at least 1, got a scalar's");
+        "element_shape: expected rank at least 1, got rank 0");
   if (item.rank_known()) item.set_dim(0, -1);
   c.set_output(0, item);
   c.set_output(1, {-1});
@@ -470,7 +472,7 @@ Status FromTensorGrad(GradContext& c) {
   return OkStatus();
 }
 
-// An item that was gathered several times gets the sum.
+// An item that was gathered several times gets the sum of the gradients.
 Status ListGatherGrad(GradContext& c) {
   Node* items = BuildNode("Unique", {c.input(1)});
   if (items == nullptr) return OkStatus();
@@ -539,7 +541,7 @@ SLUICE_OP(TensorListStack)
     .Shape(StackShape)
     .Kernel(CpuState<StackKernel>(/*expensive=*/true))
     .Grad(StackGrad)
-    .Doc("The items of a list along a new first dimension.");
+    .Doc("Stacks the items of a list along a new first dimension.");
 
 SLUICE_OP(TensorListGather)
     .Input("input_handle: variant")
@@ -551,7 +553,7 @@ SLUICE_OP(TensorListGather)
     .Shape(ListGatherShape)
     .Kernel(CpuState<ListGatherKernel>(/*expensive=*/true))
     .Grad(ListGatherGrad)
-    .Doc("Some items of a list along a new first dimension.");
+    .Doc("Stacks some items of a list along a new first dimension.");
 
 SLUICE_OP(TensorListConcat)
     .Input("input_handle: variant")
@@ -563,7 +565,7 @@ SLUICE_OP(TensorListConcat)
     .Shape(ListConcatShape)
     .Kernel(CpuState<ListConcatKernel>(/*expensive=*/true))
     .Grad(ListConcatGrad)
-    .Doc("An older spelling of TensorListConcatV2.");
+    .Doc("Older version of TensorListConcatV2.");
 
 SLUICE_OP(TensorListConcatV2)
     .Input("input_handle: variant")
@@ -578,8 +580,8 @@ SLUICE_OP(TensorListConcatV2)
     .Kernel(CpuState<ListConcatKernel>(/*expensive=*/true))
     .Grad(ListConcatGrad)
     .Doc(
-        "The items of a list joined along their first dimension, and the "
-        "length of each.");
+        "Concatenates the items of a list along their first dimension, and "
+        "returns the length of each.");
 
 SLUICE_OP(TensorListFromTensor)
     .Input("tensor: element_dtype")
@@ -591,7 +593,7 @@ SLUICE_OP(TensorListFromTensor)
     .Shape(FromTensorShape)
     .Kernel(CpuState<FromTensorKernel>())
     .Grad(FromTensorGrad)
-    .Doc("A list of the rows of a tensor.");
+    .Doc("Returns a list of the rows of a tensor.");
 
 SLUICE_OP(TensorListScatter)
     .Input("tensor: element_dtype")
@@ -604,7 +606,7 @@ SLUICE_OP(TensorListScatter)
     .Shape(ListScatterShape)
     .Kernel(CpuState<ScatterKernel>())
     .Grad(ListScatterGrad)
-    .Doc("An older spelling of TensorListScatterV2.");
+    .Doc("Older version of TensorListScatterV2.");
 
 SLUICE_OP(TensorListScatterV2)
     .Input("tensor: element_dtype")
@@ -618,7 +620,9 @@ SLUICE_OP(TensorListScatterV2)
     .Shape(ListScatterShape)
     .Kernel(CpuState<ScatterKernel>())
     .Grad(ListScatterGrad)
-    .Doc("A list whose items at the given indices are the rows of a tensor.");
+    .Doc(
+        "Returns a list whose items at the given indices are the rows of a "
+        "tensor.");
 
 SLUICE_OP(TensorListScatterIntoExistingList)
     .Input("input_handle: variant")
@@ -630,7 +634,9 @@ SLUICE_OP(TensorListScatterIntoExistingList)
     .Shape(ScatterIntoShape)
     .Kernel(CpuState<ScatterIntoKernel>())
     .Grad(ScatterIntoGrad)
-    .Doc("A list with the items at the given indices replaced by rows.");
+    .Doc(
+        "Replaces the items at the given indices of a list by rows of a "
+        "tensor.");
 
 SLUICE_OP(TensorListSplit)
     .Input("tensor: element_dtype")
@@ -643,7 +649,9 @@ SLUICE_OP(TensorListSplit)
     .Shape(ListSplitShape)
     .Kernel(CpuState<ListSplitKernel>())
     .Grad(ListSplitGrad)
-    .Doc("A list of runs of rows of a tensor, of the given lengths.");
+    .Doc(
+        "Splits a tensor into runs of rows of the given lengths, and returns "
+        "them as a list.");
 
 }  // namespace
 }  // namespace sluice

@@ -1,5 +1,5 @@
-// TensorLists, item by item: making lists, pushing, popping, reading, writing.
-// (Whole lists to and from tensors: tensor_list_join.cc.)
+// TensorLists, item by item: creating lists, pushing, popping, reading and
+// writing. (Conversion of whole lists: tensor_list_join.cc.)
 #include <utility>
 
 #include "graph/builder.h"
@@ -125,7 +125,7 @@ class GetItemKernel {
     SLUICE_ASSIGN_OR_RETURN(PartialShape shape,
                             ElementShape(*list, ctx.input(2)));
     if (!shape.fully_known()) {
-      // The other items may tell, if they are all alike.
+      // The other items provide the shape if they all have the same one.
       SLUICE_ASSIGN_OR_RETURN(shape, ItemShape(*list, shape));
     }
     SLUICE_ASSIGN_OR_RETURN(ctx.output(0), ZerosForItem(*list, shape));
@@ -193,7 +193,7 @@ Status RunResize(KernelContext& ctx) {
   return ResizeList(own, size);
 }
 
-// Lists a[i] and b[i] joined, for each i.
+// Concatenates lists a[i] and b[i], for each i.
 class ConcatListsKernel {
  public:
   explicit ConcatListsKernel(const Node& n)
@@ -237,7 +237,7 @@ class ConcatListsKernel {
   const DType dtype_;
 };
 
-// Row i of the tensor is pushed on list i.
+// Pushes row i of the tensor to list i.
 class PushBackBatchKernel {
  public:
   explicit PushBackBatchKernel(const Node& n)
@@ -266,7 +266,7 @@ class PushBackBatchKernel {
         return InvalidArgument("list: expected at most ", list->max_size,
                                " items (max_num_elements), got one more");
       auto longer = std::make_shared<TensorList>(*list);
-      // A copy: a row alone must not keep all of them.
+      // A copy, since a shared row would keep the whole tensor alive.
       SLUICE_ASSIGN_OR_RETURN(Tensor row, Tensor::Make(dtype_, item));
       array::CopyRun(dtype_,
                      array::At(dtype_, rows.raw(), i * item.num_elements()),
@@ -384,8 +384,8 @@ SLUICE_OP(EmptyTensorList)
     .Family("tensor_array")
     .Shape(MakeListShape)
     .Kernel(CpuState<EmptyListKernel>())
-    .NoGradient("makes a list without items")
-    .Doc("An empty list of tensors, as a value.");
+    .NoGradient("it creates a list without values")
+    .Doc("Returns an empty list of tensors.");
 
 SLUICE_OP(TensorListReserve)
     .Input("element_shape: shape_type")
@@ -396,8 +396,8 @@ SLUICE_OP(TensorListReserve)
     .Family("tensor_array")
     .Shape(MakeListShape)
     .Kernel(CpuState<ReserveKernel>())
-    .NoGradient("makes a list without items")
-    .Doc("A list of tensors that are not set: they read as zeros.");
+    .NoGradient("it creates a list without values")
+    .Doc("Returns a list of unset items, which read as zeros.");
 
 SLUICE_OP(TensorListPushBack)
     .Input("input_handle: variant")
@@ -408,7 +408,7 @@ SLUICE_OP(TensorListPushBack)
     .Shape(ListOnlyShape)
     .Kernel(CpuState<PushBackKernel>())
     .Grad(PushBackGrad)
-    .Doc("A list with one more item at its end.");
+    .Doc("Appends an item to a list.");
 
 SLUICE_OP(TensorListPopBack)
     .Input("input_handle: variant")
@@ -420,7 +420,7 @@ SLUICE_OP(TensorListPopBack)
     .Shape(PopBackShape)
     .Kernel(CpuState<PopBackKernel>())
     .Grad(PopBackGrad)
-    .Doc("A list without its last item, and that item.");
+    .Doc("Removes the last item of a list and returns it.");
 
 SLUICE_OP(TensorListGetItem)
     .Input("input_handle: variant")
@@ -433,7 +433,7 @@ SLUICE_OP(TensorListGetItem)
     .Shape(GetItemShape)
     .Kernel(CpuState<GetItemKernel>())
     .Grad(GetItemGrad)
-    .Doc("One item of a list.");
+    .Doc("Returns one item of a list.");
 
 SLUICE_OP(TensorListSetItem)
     .Input("input_handle: variant")
@@ -446,7 +446,7 @@ SLUICE_OP(TensorListSetItem)
     .Shape(SetItemShape)
     .Kernel(CpuState<SetItemKernel>())
     .Grad(SetItemGrad)
-    .Doc("A list with one item replaced.");
+    .Doc("Replaces one item of a list.");
 
 SLUICE_OP(TensorListLength)
     .Input("input_handle: variant")
@@ -454,8 +454,8 @@ SLUICE_OP(TensorListLength)
     .Family("tensor_array")
     .Shape(ListOnlyShape)
     .Kernel(Cpu(RunLength))
-    .NoGradient("an integer")
-    .Doc("How many items a list has.");
+    .NoGradient("its output is an integer")
+    .Doc("Returns the number of items of a list.");
 
 SLUICE_OP(TensorListElementShape)
     .Input("input_handle: variant")
@@ -464,10 +464,10 @@ SLUICE_OP(TensorListElementShape)
     .Family("tensor_array")
     .Shape(ElementShapeShape)
     .Kernel(CpuState<ElementShapeKernel>())
-    .NoGradient("integers")
+    .NoGradient("its outputs are integers")
     .Doc(
-        "What a list's items have in common: their dimensions, -1 where "
-        "unknown, or the scalar -1.");
+        "Returns the common shape of a list's items, with -1 for unknown "
+        "dimensions, or the scalar -1 for an unknown rank.");
 
 SLUICE_OP(TensorListResize)
     .Input("input_handle: variant")
@@ -477,7 +477,7 @@ SLUICE_OP(TensorListResize)
     .Shape(ListOnlyShape)
     .Kernel(Cpu(RunResize))
     .Grad(ResizeGrad)
-    .Doc("A list cut off, or made longer by items that are not set.");
+    .Doc("Truncates a list, or extends it with unset items.");
 
 SLUICE_OP(TensorListConcatLists)
     .Input("input_a: variant")
@@ -488,7 +488,7 @@ SLUICE_OP(TensorListConcatLists)
     .Shape(ConcatListsShape)
     .Kernel(CpuState<ConcatListsKernel>())
     .Grad(grad::Undefined)
-    .Doc("Lists joined in pairs.");
+    .Doc("Concatenates lists in pairs.");
 
 SLUICE_OP(TensorListPushBackBatch)
     .Input("input_handles: variant")
@@ -499,7 +499,7 @@ SLUICE_OP(TensorListPushBackBatch)
     .Shape(UnchangedShape)
     .Kernel(CpuState<PushBackBatchKernel>())
     .Grad(grad::Undefined)
-    .Doc("Pushes row i of a tensor on list i.");
+    .Doc("Appends row i of a tensor to list i.");
 
 }  // namespace
 }  // namespace sluice

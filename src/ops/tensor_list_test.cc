@@ -1,4 +1,4 @@
-// What lists do and refuse, op by op, and their gradients.
+// TensorList ops: their results, their errors and their gradients.
 #include "ops/tensor_list.h"
 
 #include <gmock/gmock.h>
@@ -178,7 +178,7 @@ TEST_F(TensorListTest, WhatWasNotSetIsZerosWhereTheShapeIsKnown) {
   EXPECT_THAT(Values(Get(Reserve(Any(), 1), 0, Dims({2}))), ElementsAre(0, 0));
   EXPECT_THAT(Values(Output(Pop(Reserve(Any(), 1), Dims({2})), 1)),
               ElementsAre(0, 0));
-  // The other items tell, too.
+  // The other items provide the shape, too.
   EXPECT_THAT(Values(Get(Set(Reserve(Any(), 2), 1, Row({1, 2})), 0)),
               ElementsAre(0, 0));
   Fails(Get(Reserve(Any(), 1), 0), {"element_shape"});
@@ -302,7 +302,7 @@ TEST_F(TensorListTest, ScatterSetsItems) {
   Fails(Length(Scatter(x, {0, 1}, -2)), {"num_elements", "-2"});
   const Output old = Build("TensorListScatter", {x, Dims({1, 0}), Any()});
   EXPECT_THAT(Values(Stack(old)), ElementsAre(3, 4, 1, 2));
-  // Into a list that is long enough, or is made so.
+  // Into a list that is long enough, or is extended.
   EXPECT_THAT(Values(Stack(ScatterInto(Scatter(x, {0, 1}), x, {3, 1}))),
               ElementsAre(1, 2, 3, 4, 0, 0, 1, 2));
 }
@@ -401,7 +401,8 @@ class TensorListGradTest : public TensorListTest {
     return Build("Placeholder", {},
                  {{"dtype", DType::kDouble}, {"shape", shape}});
   }
-  // Of sum(w y) with respect to x, once and (through its square) twice.
+  // Gradients of sum(w y) with respect to x, once and (through its square)
+  // twice.
   void Check(Output x, Output y, const Shape& shape) {
     CheckOnce(x, y, shape);
     CheckOnce(x, Build("Square", {Grad(y, x)}), shape);

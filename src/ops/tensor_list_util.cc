@@ -46,7 +46,7 @@ PartialShape DeclaredItemShape(Output handle) {
   for (int depth = 0; depth < kMostDepth && handle.valid(); ++depth) {
     const Node& n = *handle.node;
     switch (n.op().role) {
-      case OpRole::kMerge:  // Of a loop; a conditional's has either list.
+      case OpRole::kMerge:  // A loop's; a conditional's may be either list.
         if (n.input(0).node->op().role != OpRole::kEnter) return PartialShape();
         handle = n.input(0);
         continue;
@@ -80,7 +80,7 @@ PartialShape DeclaredItemShape(Output handle) {
         op != "TensorListSetItem" && op != "TensorListResize" &&
         op != "TensorListScatterIntoExistingList")
       return PartialShape();
-    if (handle.index != 0) return PartialShape();  // An item that is a list.
+    if (handle.index != 0) return PartialShape();  // A popped item.
     handle = n.input(0);
   }
   return PartialShape();

@@ -1,4 +1,4 @@
-// Optimisers whose state is a moving average or a sum, for dense gradients and
+// Optimizers whose state is a moving average or a sum, for dense gradients and
 // for gradients of some rows.
 #include "ops/training_kernel.h"
 
@@ -14,25 +14,26 @@ namespace {
      "it with use_nesterov."},
     {"SparseApplyMomentum", "var accum", "lr grad indices momentum",
      "use_nesterov", ComplexTraining<Momentum>(),
-     "ApplyMomentum on the rows that indices name."},
+     "ApplyMomentum on the rows selected by indices."},
     {"ApplyAdagrad", "var accum", "lr grad", "update_slots",
      ComplexTraining<Adagrad>(),
      "accum += grad^2; var -= lr * grad / sqrt(accum)."},
     {"SparseApplyAdagrad", "var accum", "lr grad indices", "update_slots",
-     ComplexTraining<Adagrad>(), "ApplyAdagrad on the rows that indices name."},
+     ComplexTraining<Adagrad>(),
+     "ApplyAdagrad on the rows selected by indices."},
     {"ApplyAdagradV2", "var accum", "lr epsilon grad", "update_slots",
      ComplexTraining<AdagradV2>(),
      "accum += grad^2; var -= lr * grad / (sqrt(accum) + epsilon)."},
     {"SparseApplyAdagradV2", "var accum", "lr epsilon grad indices",
      "update_slots", ComplexTraining<AdagradV2>(),
-     "ApplyAdagradV2 on the rows that indices name."},
+     "ApplyAdagradV2 on the rows selected by indices."},
     {"ApplyRMSProp", "var ms mom", "lr rho momentum epsilon grad", "",
      ComplexTraining<RmsProp>(),
      "ms = rho * ms + (1 - rho) * grad^2; mom = momentum * mom + lr * grad / "
      "sqrt(ms + epsilon); var -= mom."},
     {"SparseApplyRMSProp", "var ms mom", "lr rho momentum epsilon grad indices",
      "", ComplexTraining<RmsProp>(),
-     "ApplyRMSProp on the rows that indices name."},
+     "ApplyRMSProp on the rows selected by indices."},
     {"ApplyAdam", "var m v",
      "beta1_power beta2_power lr beta1 beta2 epsilon grad", "use_nesterov",
      ComplexTraining<Adam>(),

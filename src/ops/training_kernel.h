@@ -1,5 +1,5 @@
-// The kernels of the optimiser ops: a rule (training_rules.h) applied to all
-// elements, or to the rows that indices name, of a variable and its slots.
+// The kernels of the optimizer ops: a rule (training_rules.h) applied to all
+// elements, or to the rows selected by indices, of a variable and its slots.
 #ifndef SLUICE_OPS_TRAINING_KERNEL_H_
 #define SLUICE_OPS_TRAINING_KERNEL_H_
 
@@ -16,24 +16,24 @@ namespace sluice::training {
 
 inline constexpr int kMaxVariables = 4, kMaxScalars = 8;
 
-// Which input is what, by the names in the declaration. Immutable: the state of
-// a kernel.
+// The position of each input, from the names in the declaration. Immutable: the
+// state of a kernel.
 struct Layout {
   explicit Layout(const Node& n);
 
   std::vector<int> scalars;
   int grad = -1;
   int indices = -1;      // -1: dense.
-  int global_step = -1;  // -1: the op counts none.
+  int global_step = -1;  // -1: the op has none.
   Options options;
 };
 
-// The values of the variables of one update, held together.
+// The values of the variables of one update, locked together.
 using Values = std::array<Tensor*, kMaxVariables>;
 
-// Calls fn while it holds inputs [0, count), which are variables, each with a
-// buffer of its own; checks that they have the shape of the first. Then passes
-// the reference on.
+// Calls fn while inputs [0, count), which are variables, are locked and each
+// has a buffer of its own; checks that they have the shape of the first. Then
+// forwards the reference.
 Status UpdateTogether(KernelContext& ctx, int count, DType dtype,
                       absl::FunctionRef<Status(const Values&)> fn);
 
@@ -54,7 +54,7 @@ using ComputeType =
     std::conditional_t<std::is_same_v<T, half> || std::is_same_v<T, bfloat16>,
                        float, T>;
 
-// What there are vectorised loops for.
+// The types that have vectorised loops.
 template <typename T>
 inline constexpr bool kIsReal =
     !std::is_same_v<T, complex64> && !std::is_same_v<T, complex128>;
@@ -74,7 +74,7 @@ void UpdateRange(const R& rule, const std::array<T*, kMaxVariables>& x,
   }
 }
 
-// The same on as many threads as there are, vectorised where the rule can.
+// The same with multiple threads, vectorised if the rule supports it.
 template <typename T, typename R>
 void Update(const R& rule, const std::array<T*, kMaxVariables>& x, int64_t at,
             const T* g, int64_t n) {
@@ -168,8 +168,8 @@ KernelMaker ComplexTraining() {
                         complex128>();
 }
 
-// One optimiser op and its Resource form, which differ in how variables are
-// given. All strings are literals; lists are separated by spaces.
+// One optimizer op and its Resource form, which differ in how the variables are
+// passed. All strings are literals; lists are separated by spaces.
 struct Declaration {
   const char* name;       // "SparseApplyAdagrad".
   const char* variables;  // "var accum".

@@ -1,11 +1,11 @@
-// The arithmetic of the optimisers: how one element of a variable and of its
-// slots changes by one element of the gradient. The formulas, and the order of
-// their operations, are TensorFlow's.
+// The arithmetic of the optimizers: how one element of the gradient changes one
+// element of a variable and of its slots. The formulas and the order of their
+// operations are TensorFlow's.
 //
-// A rule is made once per step from its scalars (in the order of the op's
-// inputs) and is then applied to every element. x[0] is the variable, x[1..]
-// are its slots, g is the gradient. Where there is a vectorised loop, Fused
-// runs it over n elements; false where there is none for the type.
+// A rule is constructed once per step from its scalars (in the order of the
+// op's inputs) and is then applied to every element. x[0] is the variable,
+// x[1..] are its slots, g is the gradient. Fused runs the vectorised loop over
+// n elements; it returns false if there is none for the type.
 #ifndef SLUICE_OPS_TRAINING_RULES_H_
 #define SLUICE_OPS_TRAINING_RULES_H_
 
@@ -17,14 +17,14 @@
 
 namespace sluice::training {
 
-// What a rule may ask of the node besides its scalars.
+// The node attributes that a rule may use besides its scalars.
 struct Options {
   bool use_nesterov = false;
   bool update_slots = true;
   bool multiply_linear_by_lr = false;
 };
 
-// The scalars: as the type of the variable, and the step that one op counts.
+// The scalar inputs, in the variable's type, and the step that one op counts.
 template <typename T>
 struct Scalars {
   const T* values;
@@ -208,7 +208,8 @@ struct FtrlRule {
     const T shrunk = kShrink ? g + T(2) * shrinkage * x[0] : g;
     const T new_accum = x[1] + g * g;
     const T now = Power(new_accum), before = Power(x[1]);
-    // The linear term is kept either as it is or times the learning rate.
+    // The linear term is stored either as it is or multiplied by the learning
+    // rate.
     const T unit = by_lr ? lr : T(1), per = by_lr ? T(1) : lr;
     x[2] += shrunk * unit - (now - before) / per * x[0];
     const T bound = l1 * unit;

@@ -1,5 +1,5 @@
-// Optimiser ops beside what is recorded of them (recorded_ops_test.cc): errors,
-// odd shapes, threads.
+// Optimizer ops in addition to the recorded cases (recorded_ops_test.cc):
+// errors, odd shapes, threads.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,8 @@
 namespace sluice {
 namespace {
 
-// Gives the op's error; the first variable as it is then, if asked for.
+// Returns the op's error; and the first variable's value afterwards, if
+// requested.
 Status UpdateWith(const std::string& op, const std::vector<Tensor>& variables,
                   const std::vector<Tensor>& rest, Tensor* first = nullptr) {
   Graph g;
@@ -101,7 +102,7 @@ TEST(Training, UpdatesOfManyThreadsAreAllSeen) {
         EXPECT_TRUE(session.RunTargets({update}).ok());
         const Result<Tensor> now = session.Run(read);
         ASSERT_TRUE(now.ok());
-        // Whole: all elements have seen the same updates.
+        // Consistent: all elements have seen the same updates.
         EXPECT_EQ(now->flat<float>().front(), now->flat<float>().back());
       }
     });

@@ -11,7 +11,7 @@
 namespace sluice::training {
 namespace {
 
-// Holds variables[k..] and then runs fn.
+// Locks variables[k..] and then runs fn.
 Status Hold(const std::vector<std::pair<Variable*, int>>& variables, size_t k,
             Values* values, absl::FunctionRef<Status(const Values&)> fn) {
   if (k == variables.size()) return fn(*values);
@@ -50,8 +50,8 @@ Status UpdateTogether(KernelContext& ctx, int count, DType dtype,
     SLUICE_ASSIGN_OR_RETURN(Variable * v, state::VariableInput(ctx, i, dtype));
     variables.emplace_back(v, i);
   }
-  // Every op that holds several variables takes them in the order of their
-  // addresses, so that no two ops wait for each other.
+  // Ops that lock several variables lock them in address order, to avoid
+  // deadlock.
   std::sort(variables.begin(), variables.end());
   for (size_t i = 1; i < variables.size(); ++i)
     if (variables[i].first == variables[i - 1].first)
@@ -141,7 +141,7 @@ Status TrainingShape(ShapeContext& c) {
   return OkStatus();
 }
 
-// A string that lives as long as the process, as declarations need.
+// A string that is never freed, as declarations need.
 const char* Keep(std::string s) {
   static std::deque<std::string>* kept = new std::deque<std::string>();
   return kept->emplace_back(std::move(s)).c_str();

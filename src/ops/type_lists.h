@@ -1,4 +1,4 @@
-// The lists of types that many ops share, as attributes named T.
+// Type lists shared by many ops, as attributes named T.
 #ifndef SLUICE_OPS_TYPE_LISTS_H_
 #define SLUICE_OPS_TYPE_LISTS_H_
 

@@ -17,7 +17,7 @@ Registry& TheRegistry() {
   return *registry;
 }
 
-// Null if nobody has registered the scheme.
+// Null if the scheme is not registered.
 SessionBackendFactory FactoryOf(const std::string& target) {
   const size_t end = target.find("://");
   if (end == std::string::npos) return nullptr;
@@ -40,7 +40,7 @@ Result<std::unique_ptr<SessionBackend>> ConnectSessionBackend(
     const std::string& target, const SessionOptions& options) {
   SessionBackendFactory factory = FactoryOf(target);
   if (factory == nullptr) {
-    // What knows of clusters registers itself as it is loaded.
+    // The cluster library registers its scheme when it is loaded.
     SLUICE_RETURN_IF_ERROR(DistSymbol("sluice_worker_main").status());
     factory = FactoryOf(target);
   }

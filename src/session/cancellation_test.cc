@@ -1,4 +1,4 @@
-// Steps that somebody cancels by what RunOptions names.
+// Steps that are cancelled through RunOptions.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -68,7 +68,7 @@ TEST_P(CancellationTest, APartialRunThatWasCancelledStaysSo) {
   EXPECT_EQ((*run)->Run({}, {never}).status().code(), StatusCode::kCancelled);
 }
 
-// A stage has a deadline of its own; others have none of it.
+// The deadline of a stage applies only to that stage.
 TEST_P(CancellationTest, AStagePastItsDeadlineEndsThePartialRun) {
   const Output x = ops::Placeholder(DType::kInt32);
   const Output y = ops::Placeholder(DType::kInt32);

@@ -1,5 +1,5 @@
-// Chains of elementwise nodes give, block by block, the bits that the same
-// nodes give one by one, and the same errors and tokens.
+// Chains of elementwise nodes give, block by block, the same bits as the
+// separate nodes, and the same errors and tokens.
 #include "exec/chains.h"
 
 #include <cmath>
@@ -11,7 +11,8 @@
 #include "session/fusion_test_util.h"
 #include "sluice/ops.h"
 
-// (What it uses of ops is not for the files that are compiled with this one.)
+// (A separate namespace keeps the using-directive out of other files of a unity
+// build.)
 namespace sluice::chains_test {
 namespace {
 
@@ -228,8 +229,8 @@ TEST_F(ChainsTest, LoopsAndBranchesRunChains) {
          {branch, z});
 }
 
-// A value that is alive and one that may be dead are no one chain's, unless it
-// has one result.
+// A live value and one that may be dead are not in one chain, unless it has a
+// single result.
 TEST_F(ChainsTest, WhatIsDeadKillsNothingElse) {
   const Output p = Feed(DType::kBool, PartialShape({})), x = Floats({-1});
   const Output alive = Exp(x) + 1.f;

@@ -14,7 +14,7 @@ Result<OptimizedStep> OptimizeStep(const Graph& graph, const StepSignature& s,
   OptimizedStep step;
   SLUICE_ASSIGN_OR_RETURN(step.graph, Prune(graph, s));
   Graph* g = step.graph.get();
-  for (const Node* t : s.targets)  // Not there: a placeholder that is fed.
+  for (const Node* t : s.targets)  // Not found: a fed placeholder.
     if (Node* n = g->FindNode(t->name())) step.targets.push_back(n);
   SLUICE_ASSIGN_OR_RETURN(const std::vector<Node*> effects,
                           LowerFunctional(g, graph));
@@ -43,7 +43,7 @@ Result<std::vector<StepPart>> PlaceAndCut(OptimizedStep step,
       std::any_of(g->nodes().begin(), g->nodes().end(),
                   [](const auto& n) { return !n->device().empty(); });
   std::vector<StepPart> parts;
-  // (What a device with memory of its own gets and gives is copied.)
+  // (Values that enter or leave a device with its own memory are copied.)
   const auto in_host_memory = [&](const std::string& device) {
     return partition.has_own_memory == nullptr ||
            !partition.has_own_memory(device);
@@ -68,8 +68,8 @@ Result<std::vector<StepPart>> PlaceAndCut(OptimizedStep step,
   SLUICE_ASSIGN_OR_RETURN(Partitions cut, Partition(*g, partition));
   for (size_t i = 0; i < cut.graphs.size(); ++i) {
     StepPart part{std::move(cut.graphs[i]), cut.devices[i], {}};
-    // Whatever nobody reads is there for what it does: targets, Sends, the ends
-    // of control loops.
+    // Nodes without readers run for their effects: targets, Sends, the ends of
+    // control loops.
     std::vector<bool> read(static_cast<size_t>(part.graph->num_nodes()));
     for (const auto& n : part.graph->nodes()) {
       for (const Output& in : n->inputs())
@@ -86,7 +86,7 @@ Result<std::vector<StepPart>> PlaceAndCut(OptimizedStep step,
 
 Status StatefulKernels::Get(const Node& node, const Maker& make,
                             std::shared_ptr<Kernel>* out) {
-  // `out` is set last: a kernel that could not be made must not be kept.
+  // `out` is set last: if creating the kernel fails, nothing must be cached.
   if (!node.op().stateful) {
     auto kernel = std::make_shared<Kernel>();
     SLUICE_RETURN_IF_ERROR(make(node, kernel.get()));
@@ -115,7 +115,8 @@ Result<BuiltPlan> BuildPlan(std::unique_ptr<Graph> graph,
     SLUICE_RETURN_IF_ERROR(FuseProducts(graph.get(), targets));
     if (graph->num_nodes() > nodes) DropUnread(graph.get(), targets);
   }
-  // Kernels made before the plan is: of the regions, and of what they left.
+  // Kernels created before the plan is: those of regions, and of the nodes
+  // outside them.
   std::unordered_map<const Node*, std::shared_ptr<Kernel>> made;
   const auto kernel_of = [&](const Node& n) -> Result<std::shared_ptr<Kernel>> {
     std::shared_ptr<Kernel>& k = made[&n];

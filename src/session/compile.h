@@ -1,5 +1,5 @@
-// From a graph to a plan, in two halves: what is done to a step as a whole, and
-// what is done to each part that one device runs. The two may happen in
+// Compiles a graph into a plan in two halves: passes over the whole step, and
+// passes over the part that each device runs. The two halves may run in
 // different processes (src/dist).
 #ifndef SLUICE_SESSION_COMPILE_H_
 #define SLUICE_SESSION_COMPILE_H_
@@ -19,39 +19,40 @@
 
 namespace sluice {
 
-// The part of a graph that a step runs, without functional nodes, folded.
+// The subgraph that a step runs, with functional nodes inlined and constants
+// folded.
 struct OptimizedStep {
   std::unique_ptr<Graph> graph;
-  // Nodes of it that must run though nobody reads them.
+  // Nodes that must run although no other node reads them.
   std::vector<Node*> targets;
 };
 
-// REQUIRES: `graph` does not change meanwhile.
+// REQUIRES: `graph` does not change during the call.
 Result<OptimizedStep> OptimizeStep(const Graph& graph, const StepSignature& s,
                                    bool constant_folding,
                                    bool common_subexpressions);
 
-// What one device runs of a step.
+// The part of a step that one device runs.
 struct StepPart {
   std::unique_ptr<Graph> graph;
-  std::string device;          // Complete.
+  std::string device;          // Full name.
   std::vector<Node*> targets;  // As in OptimizedStep.
 };
 
-// Places the nodes and cuts the graph: the parts by number. One, whole, if all
-// are on one device.
+// Places the nodes and partitions the graph; parts are ordered by number. One
+// part, the whole graph, if all nodes are on one device.
 Result<std::vector<StepPart>> PlaceAndCut(OptimizedStep step,
                                           const PlacementOptions& placement,
                                           const PartitionOptions& partition);
 
-// The kernels of a session's stateful nodes, by name, so that random streams go
-// on from plan to plan. A name alone may be another node's: of one that was set
-// anew, or that was added under the name that a function's node had in an
-// earlier plan. Thread-safe.
+// The kernels of a session's stateful nodes, by name, so that random streams
+// continue from plan to plan. A name alone does not identify a node: the node
+// may have been replaced, or added under the name that a function's node had in
+// an earlier plan. Thread-safe.
 class StatefulKernels {
  public:
   using Maker = std::function<Status(const Node&, Kernel*)>;
-  // What `make` makes, or for a stateful op what it made before.
+  // The result of `make`; for a stateful op the kernel that it made before.
   Status Get(const Node& node, const Maker& make, std::shared_ptr<Kernel>* out);
 
  private:
@@ -64,13 +65,14 @@ class StatefulKernels {
   std::unordered_map<std::string, Kept> kernels_;  // GUARDED_BY(mu_)
 };
 
-// A plan, and the nodes that others of it stand for, which errors name.
+// A plan and the original nodes that its fused nodes replace, for error
+// messages.
 struct BuiltPlan {
   std::vector<std::vector<std::unique_ptr<Node>>> inside;  // Outlive the plan.
   std::shared_ptr<const Plan> plan;
 };
 
-// What becomes one node of the plan, but for what is a target.
+// The nodes that are fused into one node of the plan (targets never are).
 struct PlanOptions {
   bool fusion = true;   // Products with what follows them; elementwise chains.
   bool regions = true;  // Cheap nodes.

@@ -7,7 +7,7 @@ namespace sluice {
 void CostModel::Add(const TraceEvent& e, const std::string& device) {
   NodeCost& cost = costs_[{device, e.node}];
   cost.ns = std::max(cost.ns, e.end_ns - e.start_ns);
-  if (e.kind == TraceEvent::kSend) return;  // (Its value is another's.)
+  if (e.kind == TraceEvent::kSend) return;  // (The value is another node's.)
   int64_t kept = 0;
   cost.outputs.resize(std::max(cost.outputs.size(), e.outputs.size()));
   for (size_t i = 0; i < e.outputs.size(); ++i) {
@@ -23,7 +23,7 @@ void CostModel::Add(const TraceEvent& e, const std::string& device) {
 Result<std::string> CostModel::Update(
     const std::vector<TraceEvent>& events,
     const std::vector<std::string>& partitions) {
-  // (Where there is one device, events need not say which.)
+  // (With a single device, events may omit it.)
   const bool one = partitions.size() == 1;
   std::lock_guard<std::mutex> lock(mu_);
   for (const TraceEvent& e : events) Add(e, one ? "" : e.device);

@@ -1,4 +1,4 @@
-// CostModel: what the nodes of a step took, as traces of it tell.
+// CostModel: the measured costs of a step's nodes, from traces.
 #ifndef SLUICE_SESSION_COST_MODEL_H_
 #define SLUICE_SESSION_COST_MODEL_H_
 
@@ -14,13 +14,13 @@
 
 namespace sluice {
 
-// Owned by what is compiled of a step. Thread-safe.
+// Owned by a compiled step. Thread-safe.
 class CostModel {
  public:
-  // Adds what one run measured. The costs of all nodes of `partitions`
-  // (GraphDefs whose nodes have devices), each at its most in all runs, as a
-  // serialised CostGraphDef. Nodes that became part of another's kernel, or did
-  // not run, have none.
+  // Adds the measurements of one run. Returns the costs of all nodes of
+  // `partitions` (GraphDefs whose nodes have devices), each the maximum over
+  // all runs, as a serialised CostGraphDef. Nodes that were fused into another
+  // node's kernel, or did not run, have none.
   Result<std::string> Update(const std::vector<TraceEvent>& events,
                              const std::vector<std::string>& partitions);
 
@@ -29,7 +29,7 @@ class CostModel {
   void Add(const TraceEvent& event, const std::string& device);
 
   std::mutex mu_;
-  // By device ("" where there is but one partition) and node. GUARDED_BY(mu_)
+  // By device ("" if there is only one partition) and node. GUARDED_BY(mu_)
   std::map<std::pair<std::string, std::string>, NodeCost> costs_;
 };
 

@@ -1,4 +1,4 @@
-// Emulated accelerators: streams, memory, copies, and what they are worth.
+// Emulated accelerators: streams, memory, copies, and their effect.
 #include "exec/emulated_device.h"
 
 #include <thread>
@@ -32,7 +32,7 @@ class EmulatedDeviceTest : public ::testing::Test {
   }
   static DeviceScope OnDevice(int d) { return DeviceScope(TestDeviceName(d)); }
 
-  // Nodes that ask for nothing are on device 1.
+  // Nodes without a requested device are on device 1.
   Result<std::vector<Tensor>> Run(const Feeds& feeds, const Vars& fetches) {
     StepSignature s;
     std::vector<Tensor> values;
@@ -99,7 +99,7 @@ TEST_F(EmulatedDeviceTest, KernelsAreDoneInOrderOneAtATimeAndThenCopied) {
   const std::vector<StreamEvent> all = cut_->emulated(1)->Timeline();
   const auto compute = Of(all, Stream::kCompute);
   ASSERT_EQ(compute.size(), 3u);
-  // The feed comes, then three kernels, then the result goes.
+  // The feed arrives, then three kernels run, then the result is copied.
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(compute[static_cast<size_t>(i)].start_ns, kCopy + i * kKernel);
     EXPECT_EQ(compute[static_cast<size_t>(i)].end_ns,
@@ -124,7 +124,7 @@ TEST_F(EmulatedDeviceTest, TheHostRunsALoopAheadOfTheDevice) {
   const auto out = Run({{x, Ones(2)}}, {y, i});
   ASSERT_TRUE(out.ok()) << out.status();
   EXPECT_EQ((*out)[1].scalar<int32_t>(), 50);
-  // Neither counter nor predicate is a matter for it, and nothing waits in
+  // It handles neither the counter nor the predicate, and nothing waits in
   // between.
   EXPECT_EQ(cut_->Count("_CopyFromDevice"), 1);
   const auto compute = Of(cut_->emulated(1)->Timeline(), Stream::kCompute);
@@ -156,7 +156,7 @@ TEST_F(EmulatedDeviceTest, AConstantIsBroughtOnce) {
 }
 
 TEST_F(EmulatedDeviceTest, CopiesOverlapWithKernels) {
-  // Device 1 hands each of its results on while it computes the next one.
+  // Device 1 passes on each of its results while it computes the next one.
   options_.copy_ns = kKernel;
   const Output x = Placeholder<float>({2, 2}, "x");
   Vars there;
@@ -168,8 +168,8 @@ TEST_F(EmulatedDeviceTest, CopiesOverlapWithKernels) {
   }
   const auto out = Run({{x, Ones(2)}}, there);
   ASSERT_TRUE(out.ok()) << out.status();
-  // What is issued at once waits for all of it; a device that others feed
-  // computes and copies side by side.
+  // A queue that is filled at once waits for all of it; a device that is fed by
+  // others overlaps computing and copying.
   const auto all = cut_->emulated(2)->Timeline();
   EXPECT_GE(Overlaps(Of(all, Stream::kFromHost), Of(all, Stream::kCompute)), 4);
   EXPECT_GE(Overlaps(Of(all, Stream::kToHost), Of(all, Stream::kCompute)), 4);
@@ -187,7 +187,7 @@ TEST_F(EmulatedDeviceTest, MemoryThatIsNotThereIsAnErrorThatNamesAll) {
   EXPECT_THAT(message, HasSubstr("got a request for 40960"));
   EXPECT_THAT(message, HasSubstr("at most 18080 more bytes"));
   EXPECT_THAT(message, HasSubstr(TestDeviceName(1)));
-  // All is given back, and the next step finds it.
+  // All memory is released, and the next step reuses it.
   const AllocatorStats stats = cut_->emulated(1)->allocator()->stats();
   EXPECT_EQ(stats.live_bytes, 0);
   EXPECT_EQ(stats.peak_bytes, 2 * 40960);
@@ -240,10 +240,10 @@ TEST_F(EmulatedDeviceTest, ALoopThatSavesTooMuchRunsIfItMaySwap) {
              out = Of(all, Stream::kToHost), in = Of(all, Stream::kFromHost);
   EXPECT_GT(out.size(), 50u);
   EXPECT_GE(in.size(), out.size()) << "what goes comes back";
-  // Copies go beside the kernels: all but those of feeds and result.
+  // Copies overlap with the kernels, except for those of feeds and result.
   EXPECT_GE(Overlaps(out, compute) + 3, static_cast<int>(out.size()));
   EXPECT_GE(Overlaps(in, compute) + 3, static_cast<int>(in.size()));
-  // And what they cost is hidden.
+  // Their cost is hidden.
   int64_t busy = 0;
   for (const StreamEvent& e : compute) busy += e.end_ns - e.start_ns;
   EXPECT_LE(compute.back().end_ns - compute.front().start_ns, busy * 11 / 10);
@@ -265,8 +265,8 @@ TEST_F(EmulatedDeviceTest, WhatALoopSavesIsCountedIfItIsSmallToo) {
   EXPECT_LE(cut_->emulated(1)->allocator()->stats().live_bytes, 256);
 }
 
-// 8 devices in a row, each of which keeps a state from iteration to iteration;
-// what the last one gives is added up on the CPU.
+// A pipeline of 8 devices, each of which keeps a state between iterations; the
+// results of the last one are summed on the CPU.
 int64_t PipelineNs(int parallel_iterations) {
   constexpr int kDevices = 8, kIterations = 40;
   Graph graph;
@@ -320,7 +320,7 @@ TEST(EmulatedDevices, IterationsInParallelHideWhatOneWaitsFor) {
                 many = PipelineNs(32);
   EXPECT_GE(one, 5 * many);
   EXPECT_GE(one, 2 * four);
-  // The devices are then busy all the time, but for the pipe's filling.
+  // The devices are then always busy, except while the pipeline fills.
   EXPECT_LE(many, (40 + 12) * 10 * kKernel);
   EXPECT_EQ(PipelineNs(8), PipelineNs(8)) << "one program, one time";
 }

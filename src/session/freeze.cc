@@ -1,4 +1,4 @@
-// Variables become constants.
+// Freezes variables into constants.
 #include <map>
 #include <mutex>
 #include <set>
@@ -9,14 +9,14 @@
 namespace sluice {
 namespace {
 
-// What gives a variable's value: a read of a resource, or a variable of the
-// kind that hands on a reference.
+// Nodes that produce a variable's value: a read of a resource, or a reference
+// variable.
 bool ReadsVariable(const Node& n) {
   const std::string& op = n.op_name();
   return op == "ReadVariableOp" || op == "VariableV2" || op == "Variable";
 }
 
-// The nodes that the fetches need, by id, no further than feeds and variables.
+// The nodes that the fetches need, by id, stopping at feeds and variables.
 std::vector<uint8_t> Needed(const Graph& g, const std::set<const Node*>& fed,
                             const std::vector<Output>& fetches) {
   std::vector<uint8_t> needed(static_cast<size_t>(g.num_nodes()));
@@ -38,8 +38,8 @@ std::vector<uint8_t> Needed(const Graph& g, const std::set<const Node*>& fed,
   return needed;
 }
 
-// Unimplemented for what needs a variable, and not its value: a frozen graph
-// has none.
+// Unimplemented for nodes that need a variable itself and not its value: a
+// frozen graph has no variables.
 Status CheckNode(const Node& n) {
   if (ReadsVariable(n)) {
     if (n.control_inputs().empty()) return OkStatus();
@@ -73,7 +73,7 @@ Result<InferenceGraph> Freeze(Session& session,
                               const std::vector<Output>& feeds,
                               const std::vector<Output>& fetches) {
   Graph& from = session.graph();
-  // (An output that its node does not have is of no type.)
+  // (An output index that its node does not have has no type.)
   for (const Output& o : feeds)
     if (o.graph() != &from || o.node->num_outputs() != 1 ||
         o.dtype() == DType::kInvalid)
@@ -101,7 +101,7 @@ Result<InferenceGraph> Freeze(Session& session,
   }
   std::vector<Tensor> values;
   if (!variables.empty()) {
-    lock.unlock();  // (The session's step takes it, on whatever thread.)
+    lock.unlock();  // (Session::Run locks it, possibly on another thread.)
     SLUICE_ASSIGN_OR_RETURN(values, session.Run({}, variables));
     lock.lock();
   }
@@ -152,7 +152,7 @@ Result<InferenceGraph> Freeze(Session& session,
             copies[m], i, Output(copies[m->input(i).node], m->input(i).index)));
   for (const Output& f : feeds) {
     Node*& copy = copies[f.node];
-    if (copy == nullptr) {  // A feed that nothing needs.
+    if (copy == nullptr) {  // An unused feed.
       NodeSpec spec;
       spec.op = "Placeholder";
       spec.name = f.node->name();

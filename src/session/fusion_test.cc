@@ -1,5 +1,5 @@
-// Fused products give what the same nodes give one by one: the same numbers,
-// the same errors, the same tokens.
+// Fused products give the same results as the separate nodes: the same numbers,
+// errors and tokens.
 #include <cmath>
 #include <limits>
 
@@ -12,7 +12,8 @@
 #include "session/fusion_test_util.h"
 #include "sluice/ops.h"
 
-// (What it uses of ops is not for the files that are compiled with this one.)
+// (A separate namespace keeps the using-directive out of other files of a unity
+// build.)
 namespace sluice::fusion_test {
 namespace {
 
@@ -47,7 +48,7 @@ TEST_F(FusionTest, EveryActivationAndTypeGivesTheSameBits) {
                                {{"strides", AttrValue::Ints{1, 1, 1, 1}},
                                 {"padding", "SAME"}}),
                          e))};
-      // (Merging what is the same would give the products more readers.)
+      // (Merging equal nodes would add readers to the products.)
       for (const Output& y : fetches) {
         SCOPED_TRACE(absl::StrCat(DTypeName(t), " ", op, " ", y.name()));
         Both(feeds, {y});
@@ -68,7 +69,7 @@ TEST_F(FusionTest, ChannelsMayComeFirstAndRowsMayBeLong) {
       {x, Random({2, 3, 9, 10})}, {w, Random({3, 3, 3, 5})}, {b, Random({5})}};
   Both(feeds, {y});
   EXPECT_THAT(Nodes(feeds, {y}), HasSubstr("/Conv2D-BiasAdd-Relu"));
-  // A bias along the wrong dimension is none of the product's.
+  // A bias along the wrong dimension is not fused.
   const Output z = Bias(Conv(x, w, "NCHW"), Feed(DType::kFloat, {10}));
   EXPECT_TRUE(graph_.status().ok());
   EXPECT_THAT(Nodes({{x, Random({2, 3, 9, 10})},
@@ -98,7 +99,7 @@ TEST_F(FusionTest, NanAndEmptyResultsAreAsBefore) {
   EXPECT_EQ(out[0].data<float>()[4], 0);
   EXPECT_TRUE(std::isnan(out[0].data<float>()[5]));
   Both({{x, Random({0, 2})}, {w, Random({2, 3})}, {b, Random({3})}}, {y});
-  // A sum over nothing is zero, and the bias comes to it.
+  // An empty sum is zero, to which the bias is added.
   const Output e = Feed(DType::kFloat, {-1, -1}),
                f = Feed(DType::kFloat, {-1, 3});
   const auto sum = Both({{e, Random({2, 0})},
@@ -143,8 +144,7 @@ TEST_F(FusionTest, TheGradientOfANormalisationIsNoNormalisation) {
   Both({{x, Random({2, 5, 6, 4})}, {ddx, Random({2, 5, 6, 3})}}, {g});
 }
 
-// Behind the product the bias is read as it was before what the product waits
-// for.
+// With fusion, the bias is still read before the product's dependencies run.
 TEST_F(FusionTest, AReferenceIsReadWhenItAlwaysWas) {
   const Output x = Feed(DType::kFloat, {4, 7}), w = Feed(DType::kFloat, {7, 5});
   const Output b =
@@ -197,7 +197,7 @@ TEST_F(FusionTest, WhatIsFedFetchedOrWaitedForBetweenStays) {
   EXPECT_TRUE(session.Run(feeds, {y}, {product.node}).ok());
   EXPECT_TRUE(session.Run(feeds, {y}, {biased.node}).ok());
   EXPECT_TRUE(session.Run(feeds, {y}, {y.node}).ok());
-  // Of what is to wait for the product nothing may be read by the rest.
+  // The rest must not read nodes that wait for the product.
   Output after;
   {
     ControlDependencies wait({product.node});
@@ -297,7 +297,7 @@ TEST_F(FusionTest, TrainingStepsFuseAndKeepTheirGradients) {
                                          (*g)[2].dense};
     const Feeds feeds = {{x, Random({4, 7})}};
     Both(feeds, fetches);
-    // (The gradient of LeakyRelu reads what comes before it.)
+    // (The gradient of LeakyRelu reads the input of LeakyRelu.)
     EXPECT_THAT(Nodes(feeds, fetches),
                 HasSubstr(std::string(op) == "LeakyRelu"
                               ? "/MatMul-BiasAdd "
@@ -360,7 +360,7 @@ TEST_F(FusionTest, AGraphMayHoldFusedNodes) {
               ::testing::ElementsAre(12, -3.5f, 8, -6.5f));
   EXPECT_THAT(std::string(run({2}).status().message()),
               AllOf(HasSubstr("sum"), HasSubstr("'y' (_FusedMatMul)")));
-  // What it cannot be is an error.
+  // Invalid combinations are errors.
   const auto bad = [&](AttrValue::Strings ops, int64_t args) {
     Graph g;
     WithGraph use(g);

@@ -1,4 +1,4 @@
-// What the tests of fused nodes have in common.
+// Shared by the tests of fused nodes.
 #ifndef SLUICE_SESSION_FUSION_TEST_UTIL_H_
 #define SLUICE_SESSION_FUSION_TEST_UTIL_H_
 
@@ -63,7 +63,7 @@ class FusionTest : public ::testing::Test {
     return std::string(
         session.Run(feeds, std::vector<Output>{fetch}).status().message());
   }
-  // The same error, to the letter.
+  // Expects exactly the same error from both, and returns it.
   std::string BothFail(const Feeds& feeds, Output fetch) {
     Session plain(graph_, Off()), session(graph_);
     const std::string want = ErrorOf(plain, feeds, fetch);

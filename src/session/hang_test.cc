@@ -1,5 +1,5 @@
-// What a step says that had to end in the middle of things: which loops were in
-// which iteration, what ran, what waited, and for what.
+// Reports of steps that were interrupted: which loops were in which iteration,
+// what ran, what waited, and for what.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ class HangTest : public ::testing::Test {
     o.regions = regions;
     return o;
   }
-  // Of a step that takes too long.
+  // The error of a step that exceeds its deadline.
   std::string LateError(const Output& fetch, const SessionOptions& o) {
     Session session(graph_, o);
     RunOptions options;
@@ -52,7 +52,7 @@ class HangTest : public ::testing::Test {
 };
 
 // Iteration 1 of the inner loop, in iteration 2 of the outer one, waits for a
-// lock that nobody will give back: an async kernel that does not complete.
+// lock that is never released: an async kernel that does not complete.
 TEST_F(HangTest, AKernelThatNeverEndsIsNamedWithTheLoopsItIsIn) {
   const Output mutex = Build("MutexV2", {});
   const auto [n, total] = While(
@@ -66,7 +66,7 @@ TEST_F(HangTest, AKernelThatNeverEndsIsNamedWithTheLoopsItIsIn) {
                   [&] {
                     const Output first = Lock(mutex, "first", j);
                     const Output second = Lock(mutex, "second", first);
-                    // Both are kept until both are there.
+                    // Both are kept until both exist.
                     Node* both;
                     {
                       const ControlDependencies later({second.node});
@@ -157,7 +157,7 @@ TEST_F(HangTest, AClosedSessionIsTheReasonAndTheLoopsAreNamed) {
   }
 }
 
-// Of many frames and nodes that wait, some are named and the others counted.
+// With many frames and waiting nodes, some are named and the others counted.
 TEST_F(HangTest, MoreFramesThanAreWorthReadingAreCounted) {
   const Function f =
       DefineFunction("deep", {DType::kInt32}, {DType::kInt32},

@@ -1,5 +1,5 @@
-// Control flow that makes no sense is an error that says so, before the step or
-// in it, however the step is scheduled: never a hang.
+// Malformed control flow gives an error that explains it, before the step or
+// during it, for any schedule: never a hang.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ Output FedAs(DType t, PartialShape shape, const std::string& name) {
   return Build("Placeholder", {}, {{"dtype", t}, {"shape", std::move(shape)}},
                name);
 }
-// while (i < 3) i = next(i), by hand; `condition` stands for i < 3.
+// while (i < 3) i = next(i), by hand; `condition` replaces i < 3.
 Output LoopOf(const std::function<Output(Output)>& condition,
               const std::function<Output(Output)>& next) {
   const Output i = OpenMerge(EnterOf(Num(0), "loop"));
@@ -42,8 +42,8 @@ Output PlusOne(Output i) {
 
 struct Malformed {
   const char* name;
-  std::function<Output()> build;  // What is fetched; null: an error before.
-  std::vector<std::string> says;  // None: it is no error.
+  std::function<Output()> build;  // The fetch; null: an error before the step.
+  std::vector<std::string> says;  // Empty: not an error.
 };
 
 void PrintTo(const Malformed& m, std::ostream* out) { *out << m.name; }
@@ -196,8 +196,8 @@ std::vector<Malformed> All() {
        {"NextIteration"}},
       {"FrameThatNothingLeaves",
        [] {
-         // Both the loop's predicate and its Exit are there, but the branch
-         // that leads to the Exit is never taken: the variable ends within.
+         // Both the loop's predicate and its Exit exist, but the branch that
+         // leads to the Exit is never taken.
          const Output i = OpenMerge(EnterOf(Num(0), "loop"));
          const auto [done, again] =
              ops::Switch(i, Build("LoopCond", {Below3(i)}));

@@ -1,5 +1,5 @@
-// Ops that are not the library's own: what they do wrong is told, with their
-// node, wherever they run; and what they do right works as for other ops.
+// User-defined ops: their mistakes are reported with their node, wherever they
+// run; correct ones work like other ops.
 #include <atomic>
 #include <cstring>
 #include <stdexcept>
@@ -25,7 +25,7 @@ using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Does wrong what attribute "how" says.
+// Makes the mistake given by attribute "how".
 class BadKernel {
  public:
   explicit BadKernel(const Node& n) : how_(n.AttrOr<std::string>("how", "")) {}
@@ -60,7 +60,7 @@ void StartBad(KernelContext& ctx, DoneFn done) {
   const bool again = kernel.how_ == "calls done again";
   std::thread([&ctx, &kernel, done, again] {
     const Status s = kernel.Run(ctx);
-    done(s);  // From here on neither the context nor the kernel may be there.
+    done(s);  // After this the context and the kernel may be destroyed.
     if (again) done(s);
   }).detach();
 }
@@ -158,7 +158,7 @@ TEST_F(OwnOpsTest, AMistakeOfAKernelIsToldWithItsNode) {
 
 TEST_F(OwnOpsTest, AMistakeOfAnAsyncKernelIsToldWithItsNode) {
   std::vector<std::pair<std::string, std::string>> mistakes = Mistakes();
-  std::erase_if(mistakes, [](const auto& m) {  // (Not on threads of its own.)
+  std::erase_if(mistakes, [](const auto& m) {  // (Not on its own threads.)
     return m.first == "throws a number";
   });
   mistakes.emplace_back("drops done", "kernel: expected a call of done");
@@ -317,7 +317,7 @@ SLUICE_OP(OwnOpsTestShape)
                             : OkStatus();
     });
 
-// (Whatever else there is would be checked on every run.)
+// (Every op that is not the library's own is checked on every run.)
 TEST_F(OwnOpsTest, OpsOfTheLibraryAreItsOwnAndNoOthersAre) {
   for (const OpDef* op : OpRegistry::Global()->All())
     EXPECT_EQ(op->own, op->name.rfind("OwnOpsTest", 0) != 0) << op->name;

@@ -10,17 +10,17 @@ namespace sluice {
 
 struct Session::PartialRun::Stage {
   std::shared_ptr<Compiled> compiled;
-  std::unique_ptr<Step> execution;            // Or, if the step runs elsewhere,
-  std::unique_ptr<BackendPartialRun> remote;  // this.
+  std::unique_ptr<Step> execution;            // Null if it runs elsewhere;
+  std::unique_ptr<BackendPartialRun> remote;  // then this is set.
   RunOptions options;
   std::vector<uint8_t> fed, fetched;
-  // Of a step that runs elsewhere, which gives each fetch once: those that came
-  // with one that is dead, and, without a value, the dead.
+  // For a step that runs elsewhere, which returns each fetch once: live fetches
+  // that arrived together with a dead one and, without a value, the dead ones.
   std::map<uint32_t, std::optional<Tensor>> kept;
   Status failed;
 
-  // Why a fetch cannot be given, if the feeds `among` that have not been given
-  // are why; OK otherwise.
+  // The error for a fetch that needs some of the feeds `among` that have not
+  // been fed; OK otherwise.
   Status Missing(uint32_t fetch, const std::vector<size_t>& among) const {
     const StepSignature& sig = compiled->signature;
     std::string names;
@@ -30,8 +30,8 @@ struct Session::PartialRun::Stage {
                         sig.feeds[f].name(), "'");
     if (names.empty()) return OkStatus();
     return InvalidArgument("partial run: expected '", sig.fetches[fetch].name(),
-                           "' to depend on what has been fed, got feeds "
-                           "missing among ",
+                           "' to depend only on edges that have been fed, "
+                           "got feeds missing among ",
                            names);
   }
   Result<std::vector<Tensor>> RunElsewhere(const std::vector<uint32_t>& args,
@@ -143,8 +143,8 @@ Result<std::vector<Tensor>> Session::PartialRun::Run(
   return out;
 }
 
-// Whoever runs the step waits for what is fetched: it is asked for nothing that
-// may never come.
+// The backend waits for every requested fetch, so only fetches that will become
+// available may be requested.
 Result<std::vector<Tensor>> Session::PartialRun::Stage::RunElsewhere(
     const std::vector<uint32_t>& args, const std::vector<Tensor>& values,
     const std::vector<uint32_t>& wanted, const RunOptions& options) {

@@ -1,5 +1,6 @@
-// Programs cut anywhere give what they give whole: random nests of conditionals
-// and loops with their gradients, each node on a device drawn at random.
+// Partitioned programs give the same results as whole ones: random nests of
+// conditionals and loops with their gradients, with each node on a random
+// device.
 #include "base/sanitizers.h"
 #include "client/client_test_util.h"
 #include "client/functions.h"
@@ -67,7 +68,7 @@ void ExpectSameWhenCut(const Graph& graph, const Feeds& feeds,
   }
 }
 
-// (Of sanitizers, which are slow at this, a seventh is asked.)
+// (Sanitizers are slow here and run a seventh of the cases.)
 constexpr uint64_t kEvery = kSanitized ? 7 : 1;
 
 class RandomCut : public ::testing::TestWithParam<int> {};
@@ -100,8 +101,9 @@ TEST_P(RandomCut, ProgramsAndTheirGradientsGiveTheSame) {
   }
 }
 
-// Raw primitives, among them dead loops, Merges of several, constants that
-// wait, and a counter that every branch and iteration may change.
+// Raw primitives, including dead loops, Merges with several inputs, constants
+// with control inputs, and a counter that every branch and iteration may
+// change.
 TEST_P(RandomCut, RawGraphsDoTheSame) {
   for (uint64_t seed = 60 * static_cast<uint64_t>(GetParam());
        seed < 60 * static_cast<uint64_t>(GetParam() + 1); seed += kEvery) {
@@ -225,9 +227,9 @@ TEST_F(RecursiveCut, GradientsOfCallsGiveTheSame) {
   Check({{x, Tensor::Scalar(0.7f)}}, {y, Grad({y}, xs, kZeros)[0]});
 }
 
-// ---- What is more than values -----------------------------------------------
+// ---- Side effects -----------------------------------------------------------
 
-// A call of a function is over when what it changes elsewhere is changed.
+// A call completes only when its side effects are done.
 TEST_F(RecursiveCut, WhoWaitsForACallWaitsForAllOfIt) {
   const auto variable = [] {
     return Build("VarHandleOp", {},

@@ -1,5 +1,5 @@
-// Steps cut by hand: how far partitions run ahead of each other, what an error
-// names, what dead tokens do elsewhere.
+// Steps partitioned by hand: how far partitions run ahead of each other, which
+// node an error names, how dead tokens act in other partitions.
 #include <cmath>
 
 #include "client/client_test_util.h"
@@ -20,7 +20,7 @@ class CutStepTest : public ClientTest {
                                bool regions = false) {
     CutStep::Options o;
     o.regions = regions;
-    o.place = [](Graph* g) {  // As the graph says; else on 0.
+    o.place = [](Graph* g) {  // As in the graph; else on 0.
       for (const auto& n : g->nodes())
         if (n->device().empty()) g->SetDevice(n.get(), TestDeviceName(0));
     };
@@ -29,7 +29,7 @@ class CutStepTest : public ClientTest {
     EXPECT_TRUE(cut.ok()) << cut.status();
     return cut.ok() ? *std::move(cut) : nullptr;
   }
-  // Bytes that a step takes beyond what was live before, at most.
+  // The peak memory of a step above the memory in use before.
   static int64_t Peak(CutStep& step, const std::vector<Tensor>& feeds,
                       uint64_t schedule) {
     Allocator::Cpu()->ResetPeak();
@@ -40,7 +40,7 @@ class CutStepTest : public ClientTest {
     EXPECT_EQ(untaken, 0u);
     return Allocator::Cpu()->stats().peak_bytes - before;
   }
-  // What a step gives after `init` was run, in twenty schedules.
+  // The result of a step after `init` was run, in twenty schedules.
   void ExpectAfter(Node* init, Output fetch, float want,
                    const std::vector<Output>& feeds = {},
                    const std::vector<Tensor>& values = {}) {
@@ -58,8 +58,8 @@ class CutStepTest : public ClientTest {
   }
 };
 
-// Device 0 makes a kilobyte in each iteration and waits for nobody; device 1
-// takes it.
+// Device 0 makes a kilobyte in each iteration without waiting; device 1
+// consumes it.
 TEST_F(CutStepTest, MemoryOfALoopDoesNotGrowWithItsIterations) {
   const Output n = Placeholder<int32_t>(PartialShape::Scalar());
   const Output x = Placeholder<float>({256});
@@ -82,8 +82,8 @@ TEST_F(CutStepTest, MemoryOfALoopDoesNotGrowWithItsIterations) {
         },
         {.parallel_iterations = 4});
   };
-  // Once what the consumer does with it goes round there, and once only an
-  // order comes back.
+  // Once with a loop variable on the consumer's device, and once with only an
+  // ordering edge.
   for (const bool variable : {true, false}) {
     const Vars out = loop(variable);
     for (const auto& node : graph_.nodes())
@@ -106,7 +106,7 @@ TEST_F(CutStepTest, MemoryOfALoopDoesNotGrowWithItsIterations) {
 }
 
 TEST_F(CutStepTest, WhoOnlyTakesDoesNotFallBehindWithoutEnd) {
-  // Nothing of device 1 comes back but the sign that it has begun an iteration.
+  // Device 1 returns only the signal that it has begun an iteration.
   const Output n = Placeholder<int32_t>(PartialShape::Scalar());
   const Output x = Placeholder<float>({256});
   const Vars out = While(
@@ -118,7 +118,7 @@ TEST_F(CutStepTest, WhoOnlyTakesDoesNotFallBehindWithoutEnd) {
         return {next, ops::Sum(made, {0}) + v[1]};
       },
       {.parallel_iterations = 4});
-  // All of the second variable is on 1.
+  // All nodes of the second variable are on 1.
   for (const char* name : {"while/Enter_1", "while/Merge_1", "while/Switch_1",
                            "while/NextIteration_1", "while/Identity_1"}) {
     Node* node = graph_.FindNode(name);
@@ -199,7 +199,8 @@ TEST_F(CutStepTest, FetchOfABranchThatWasNotTakenSaysSo) {
   EXPECT_EQ(untaken, 0u);
 }
 
-// A variable of the old kind is read elsewhere after what its reader waits for.
+// A reference variable on another device is read after the reader's
+// dependencies.
 TEST_F(CutStepTest, VariableIsReadAfterItIsSet) {
   const Output v =
       Build("VariableV2", {},
@@ -217,7 +218,7 @@ TEST_F(CutStepTest, VariableIsReadAfterItIsSet) {
 }
 
 // `with control_dependencies([add]): y = v + 5`, as TensorFlow writes it: the
-// edge from the update ends at the constant alone.
+// edge from the update ends only at the constant.
 TEST_F(CutStepTest, VariableIsReadAfterWhatTheReadersConstantWaitsFor) {
   const Output v =
       Build("VariableV2", {},
@@ -239,7 +240,8 @@ TEST_F(CutStepTest, VariableIsReadAfterWhatTheReadersConstantWaitsFor) {
   }
 }
 
-// The same with an input that is computed after the update, by way of others.
+// The same with an input that is computed after the update, through other
+// nodes.
 TEST_F(CutStepTest, VariableIsReadAfterWhatTheReadersOtherInputsWaitFor) {
   const Output v =
       Build("VariableV2", {},
@@ -262,7 +264,7 @@ TEST_F(CutStepTest, VariableIsReadAfterWhatTheReadersOtherInputsWaitFor) {
   }
 }
 
-// A loop that takes the value from outside, and changes the variable.
+// A loop that captures the value and changes the variable.
 TEST_F(CutStepTest, VariableIsReadInEachIterationOfALoopThatChangesIt) {
   const Output v =
       Build("VariableV2", {},
@@ -285,8 +287,8 @@ TEST_F(CutStepTest, VariableIsReadInEachIterationOfALoopThatChangesIt) {
   }
 }
 
-// As in `with control_dependencies([update]): assign_add(step, 1)`, where
-// TensorFlow leaves the edge from the update to the constant alone.
+// As in `with control_dependencies([update]): assign_add(step, 1)`, where in
+// TensorFlow only the constant has the edge from the update.
 TEST_F(CutStepTest, WhatReadsAConstantWaitsForWhatTheConstantWaitsFor) {
   const auto variable = [] {
     return Build("VariableV2", {},
@@ -328,8 +330,8 @@ TEST_F(CutStepTest, WhatReadsAConstantWaitsForWhatTheConstantWaitsFor) {
   }
 }
 
-// Cheap nodes on both sides of what another device does are not one region: it
-// would wait for itself.
+// Cheap nodes before and after work on another device do not form one region,
+// which would wait for itself.
 TEST_F(CutStepTest, RegionsDoNotWaitForThemselves) {
   const Output x = Placeholder<float>({2});
   const Output u = ops::Sin(x), v = ops::Sin(u);

@@ -1,5 +1,5 @@
-// A step cut over several devices of this process, for tests: placed at random
-// (nodes that share a reference or a resource together) or as the test says.
+// A step partitioned over several devices of this process, for tests: placed at
+// random (nodes that share a reference or a resource together) or by the test.
 #ifndef SLUICE_SESSION_PARTITION_TEST_UTIL_H_
 #define SLUICE_SESSION_PARTITION_TEST_UTIL_H_
 
@@ -24,15 +24,16 @@
 
 namespace sluice {
 
-// Which device each node goes to.
+// The device number of each node.
 using PlaceNode = std::function<int(const Node&)>;
 
 inline std::string TestDeviceName(int d) {
   return absl::StrCat("/job:localhost/replica:0/task:0/device:CPU:", d);
 }
 
-// At random over `devices`, seeded. Nodes with a common reference or resource,
-// and a function's ends and calls, stay together.
+// Places nodes at random over `devices`, seeded. Nodes with a common reference
+// or resource, and the arguments, results and calls of a function, stay
+// together.
 inline void PlaceAtRandom(
     Graph* g, int devices, uint64_t seed,
     const std::function<std::string(int)>& name = TestDeviceName) {
@@ -57,7 +58,7 @@ inline void PlaceAtRandom(
   }
   std::mt19937_64 random(seed);
   std::vector<int> device(g->nodes().size());
-  // Sometimes mostly in one place, sometimes anywhere.
+  // Sometimes mostly on one device, sometimes anywhere.
   const bool mostly = random() % 3 == 0;
   for (int& d : device)
     d = mostly && random() % 5 != 0
@@ -67,7 +68,7 @@ inline void PlaceAtRandom(
     g->SetDevice(n.get(), name(device[static_cast<size_t>(find(n->id()))]));
 }
 
-// As a user would: some nodes ask for a device, placement does the rest.
+// As a user would: some nodes request a device, and placement decides the rest.
 inline void PlaceByRandomConstraints(Graph* g, int devices, uint64_t seed) {
   std::mt19937_64 random(seed);
   for (const auto& n : g->nodes())
@@ -84,7 +85,7 @@ inline void PlaceByRandomConstraints(Graph* g, int devices, uint64_t seed) {
   EXPECT_TRUE(s.ok()) << s;
 }
 
-// One signature of a graph, cut, planned, run any number of times.
+// One signature of a graph, partitioned and planned, run any number of times.
 class CutStep {
  public:
   struct Options {
@@ -94,7 +95,7 @@ class CutStep {
     // All devices but the first are emulated, with memory of their own.
     bool own_memory = false;
     EmulatedDeviceOptions emulated;
-    // The clock of these, if not real time: Run lets it go on.
+    // The clock of the emulated devices, if not real time: Run advances it.
     std::shared_ptr<VirtualClock> clock;
     ThreadPool* pool = nullptr;
   };
@@ -152,7 +153,7 @@ class CutStep {
     return step;
   }
 
-  // `untaken`: tokens that were left over.
+  // `untaken`: receives the number of tokens that were left over.
   Result<std::vector<Tensor>> Run(const std::vector<Tensor>& feeds,
                                   uint64_t scheduler_seed, size_t* untaken,
                                   ResourceManager* resources = nullptr,
@@ -181,7 +182,7 @@ class CutStep {
     return out;
   }
 
-  // Of the plans: how many nodes of that op there are.
+  // The number of nodes with that op in the plans.
   int Count(const std::string& op) const {
     int n = 0;
     for (const BuiltPlan& b : built_)
@@ -189,7 +190,7 @@ class CutStep {
     return n;
   }
   size_t partitions() const { return built_.size(); }
-  // The emulated device of partition `p`, by device name's end; null if none.
+  // The emulated device with that number in its name; null if there is none.
   EmulatedDevice* emulated(int number) const {
     for (const auto& d : devices_)
       if (d->name().number == number)
@@ -199,7 +200,8 @@ class CutStep {
 
  private:
   CutStep() = default;
-  // All on this thread: what waits is reached by letting time pass.
+  // Runs everything on this thread; advances the clock when all work is
+  // waiting.
   Status RunInVirtualTime(const std::vector<Tensor>& feeds) {
     std::optional<Status> ended;
     group_->Run(args_, feeds, [&ended](Status s) { ended = std::move(s); });

@@ -1,4 +1,4 @@
-// Layers become int8 ones.
+// Converts layers to int8.
 #include "session/quantize.h"
 
 #include <algorithm>
@@ -15,17 +15,17 @@ namespace {
 
 using FloatEdge = std::pair<const Node*, int>;
 
-// A convolution or product with what of it goes into one op.
+// A convolution or product with the nodes that are fused with it.
 struct Layer {
   const Node* product = nullptr;   // Conv2D or MatMul.
   const Node* last = nullptr;      // Its output is the layer's.
-  std::vector<const Node*> inner;  // All before `last`.
+  std::vector<const Node*> inner;  // All nodes before `last`.
   Output image;
   Tensor weights, bias;  // The bias may be missing.
   bool relu = false;
 };
 
-// An activation in bytes: the tensor and its range.
+// A quantised activation: the tensor and its range.
 struct Bytes {
   Output value, min, max;
 };
@@ -33,7 +33,7 @@ struct Bytes {
 struct Span {
   float low = 0, high = 0;
   bool is_signed() const { return low < 0; }
-  // Symmetric, or from zero; never empty.
+  // The range is symmetric or starts at zero; never empty.
   float most() const {
     return std::max({std::fabs(low), std::fabs(high), 1e-6f});
   }
@@ -61,7 +61,7 @@ class LayerFinder {
     for (const Output& f : g.feeds) fed_.insert(f.node);
   }
 
-  // By the node whose output is the layer's.
+  // By the node whose output is the layer's output.
   Result<std::unordered_map<const Node*, Layer>> Find(const Graph& g) {
     std::unordered_map<const Node*, Layer> layers;
     SLUICE_ASSIGN_OR_RETURN(const std::vector<Node*> order,
@@ -91,7 +91,7 @@ class LayerFinder {
   }
 
  private:
-  // Why the node stays float; empty if it need not.
+  // The reason why the node stays float; empty if it can be quantised.
   std::string Match(const Node* n, Layer* layer) const {
     if (keep_.count(n->name()) > 0) return "the options say so";
     if (n->TypeAttr("T") != DType::kFloat)
@@ -144,7 +144,7 @@ class LayerFinder {
         w.rank() == 2 && l.product->BoolAttr("transpose_b") ? 0 : w.rank() - 1);
   }
 
-  // The one node that reads n, if nothing else sees its output.
+  // The only node that reads n; null if there are other uses of its output.
   const Node* OnlyReader(const Node* n) const {
     const auto it = readers_.find(n);
     if (it == readers_.end() || it->second.size() != 1) return nullptr;
@@ -156,7 +156,7 @@ class LayerFinder {
                : nullptr;
   }
 
-  // The value of a constant, perhaps behind identities; else invalid.
+  // The value of a constant, possibly behind identities; else invalid.
   Tensor ConstantOf(Output o) const {
     while (o.valid() && o.node->op_name() == "Identity" &&
            fed_.count(o.node) == 0)
@@ -262,7 +262,7 @@ class Rewriter {
  private:
   // ---- Edges ----------------------------------------------------------------
 
-  // The float value of an edge, made of bytes if need be.
+  // The float value of an edge, dequantised if necessary.
   Output Float(const Output& o) {
     const FloatEdge edge{o.node, o.index};
     const auto it = floats_.find(edge);
@@ -299,7 +299,7 @@ class Rewriter {
     return bytes_[edge] = {q, range.min, range.max};
   }
 
-  // A name that no node has that will be copied, nor one below it.
+  // A name that no copied node has, nor any node in a scope of that name.
   std::string Fresh(const std::string& base) const {
     for (std::string name = base;; name += "_") {
       const auto it = names_.lower_bound(name);
@@ -326,7 +326,8 @@ class Rewriter {
     const std::string& name = l.last->name();
     const SourceLoc loc = p.loc();
     const Bytes image = InBytes(l.image);
-    // [channels of the filter, output channels]; a product's may be turned.
+    // [channels of the filter, output channels]; for a product it may be
+    // transposed.
     const bool turned = !conv && p.BoolAttr("transpose_b");
     const Tensor& w = l.weights;
     const int64_t channels = w.dim(turned ? 0 : w.rank() - 1);
@@ -381,7 +382,7 @@ class Rewriter {
       attrs["transpose_b"] = turned;
       attrs["input_quant_mode"] = "SCALED";
     }
-    // A product that nobody reads in bytes gives floats itself.
+    // A product without quantised readers produces floats itself.
     const bool floats = !conv && !l.relu;
     const Span out = floats ? Span{0, 1} : spans_.at(edge);
     const Bytes range = RangeOf(out, parts + "/out");
@@ -406,7 +407,8 @@ class Rewriter {
     return OkStatus();
   }
 
-  // Ops that move bytes as they move floats. False if n is none of these.
+  // Copies ops that move bytes just as they move floats. Returns false for
+  // other ops.
   bool AddMove(const Node& n) {
     const std::string& op = n.op_name();
     if ((op != "MaxPool" && op != "Reshape") || !n.control_inputs().empty())
@@ -450,7 +452,7 @@ class Rewriter {
         to_->graph->CopyNode(n, std::move(inputs), std::move(controls));
   }
 
-  // Constants of what were floats.
+  // Removes unread constants that were replaced by quantised ones.
   void DropUnread() {
     std::vector<uint8_t> read(static_cast<size_t>(to_->graph->num_nodes()));
     std::vector<const Node*> left;
@@ -475,7 +477,7 @@ class Rewriter {
   const std::map<FloatEdge, Span>& spans_;
   QuantizedGraph* const to_;
   std::set<const Node*> absorbed_;
-  std::set<std::string> names_;  // Of the source.
+  std::set<std::string> names_;  // Names of the source graph.
   std::unordered_map<const Node*, Node*> nodes_;
   std::map<FloatEdge, Output> floats_;
   std::map<FloatEdge, Bytes> bytes_;

@@ -1,5 +1,5 @@
-// Regions give what the same nodes give one by one: the same numbers, the same
-// errors, and an end when a step must end.
+// Regions give the same results as their separate nodes: the same numbers, the
+// same errors, and the same end of a step.
 #include "exec/regions.h"
 
 #include <gmock/gmock.h>
@@ -146,7 +146,7 @@ TEST_F(RegionsTest, NodesThatWaitForDifferentSlowOnesAreNotOneNode) {
 
 TEST_F(RegionsTest, VariablesOfALoopTakeTheirNextValuesAtOnce) {
   const Output n = FeedOf(DType::kInt32);
-  // Fibonacci, and a rotation of three with one that stays.
+  // Fibonacci, and a rotation of three variables with one constant.
   const std::vector<Output> out = While(
       std::vector<Output>{Int(0), Int(0), Int(1), Int(7), Int(8), Int(9),
                           Int(5)},
@@ -179,7 +179,7 @@ TEST_F(RegionsTest, TensorsInALoopAreNotWrittenWhileOthersReadThem) {
   EXPECT_TRUE(fed.Identical(copy));
 }
 
-// Also where somebody reads the variable after the loop.
+// Also if the variable is read after the loop.
 TEST_F(RegionsTest, AVariableThatALoopAddsToIsChangedInPlace) {
   const Output n = FeedOf(DType::kInt32);
   const Output x = FeedOf(DType::kFloat, PartialShape({4, 4}));
@@ -321,13 +321,13 @@ TEST_F(RegionsTest, ShapesThatChangeFromIterationToIterationAreTensors) {
   EXPECT_EQ(Both({{n, Tensor::Scalar(0)}}, {out[1]})[0].rank(), 0);
 }
 
-// ---- What a region waits for ------------------------------------------------
+// ---- Dependencies of regions ------------------------------------------------
 
 TEST_F(RegionsTest, AConstantBehindConstantsWaitsForWhatTheyWaitFor) {
   const Output x = FeedOf(DType::kFloat);
   const Output first = Exp(Neg(x));
   Output a = first, b = first;
-  for (int layer = 0; layer < 40; ++layer) {  // 2^40 ways back.
+  for (int layer = 0; layer < 40; ++layer) {  // 2^40 paths back.
     ControlDependencies after({a.node, b.node});
     a = Constant(2.f);
     b = Constant(3.f);
@@ -365,7 +365,7 @@ TEST_F(RegionsTest, AnItemIsReadOnceItsArrayHasBeenWritten) {
             v[0] + 1, Build("TensorArrayWriteV3",
                             {Output(array, 0), v[0], Tanh(x * 3.f), v[1]})};
       });
-  // (An item that nobody wrote would be zero.)
+  // (An unwritten item would be zero.)
   const Output item =
       Build("TensorArrayReadV3", {Output(array, 0), Int(0), out[1]},
             {{"dtype", DType::kFloat}});
@@ -390,7 +390,7 @@ TEST_F(RegionsTest, ErrorsAboutFramesNameWhatTheUserBuilt) {
   EXPECT_THAT(message(Error({one}, inner)), HasSubstr("got '" + inner.name()));
   EXPECT_THAT(message(Error({one, {inner, Tensor::Scalar<float>(1)}}, out[1])),
               HasSubstr("the fed '" + inner.name() + "' in the root"));
-  // What comes back into the loop is given outside.
+  // The loop's next value is fetched from outside.
   EXPECT_THAT(message(Error({one, {next, Tensor::Scalar(7)}}, out[1])),
               HasSubstr("NextIteration: expected to be inside a frame"));
 }
@@ -409,8 +409,8 @@ TEST_F(RegionsTest, ALoopThatIsCancelledTellsWhy) {
     s = session.Run({{zero, Tensor::Scalar(0)}}, std::vector<Output>{out[0]})
             .status();
   });
-  // Nothing tells from outside that the step has begun. If it has not, it fails
-  // for that Close, too.
+  // There is no external sign that the step has begun. If it has not, it fails
+  // because of that Close, too.
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   EXPECT_TRUE(session.Close().ok());
   step.join();

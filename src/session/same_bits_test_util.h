@@ -1,4 +1,5 @@
-// What tests of rewritten steps share: a step gives the same bits either way.
+// Shared by tests of graph rewrites: both versions of a step give the same
+// bits.
 #ifndef SLUICE_SESSION_SAME_BITS_TEST_UTIL_H_
 #define SLUICE_SESSION_SAME_BITS_TEST_UTIL_H_
 
@@ -10,8 +11,8 @@
 
 namespace sluice {
 
-// Runs with the default options and with `plain`, expects the same, and returns
-// it.
+// Runs with the default options and with `plain`, expects equal results, and
+// returns them.
 inline std::vector<Tensor> SameBits(Graph& graph, const SessionOptions& plain,
                                     const Feeds& feeds,
                                     const std::vector<Output>& fetches) {
@@ -19,7 +20,7 @@ inline std::vector<Tensor> SameBits(Graph& graph, const SessionOptions& plain,
   Session without(graph, plain), session(graph);
   const auto want = without.Run(feeds, fetches);
   EXPECT_TRUE(want.ok()) << want.status();
-  // Twice: what a run leaves behind must not show in the next.
+  // Twice: state that a run leaves behind must not affect the next run.
   for (int run = 0; run < 2; ++run) {
     const auto got = session.Run(feeds, fetches);
     EXPECT_TRUE(got.ok()) << got.status();

@@ -42,7 +42,7 @@ Session::State::State(Graph& g, SessionOptions o)
                             : std::make_shared<ResourceManager>()),
       devices(o.devices.empty() ? CpuDevices(1) : o.devices),
       intra_op_threads(o.intra_op_threads > 0 ? o.intra_op_threads : Cores()) {
-  // (Several devices run side by side.)
+  // (Several devices run concurrently.)
   const int others = std::min(Cores(), static_cast<int>(devices.size())) - 1;
   const int threads = o.inter_op_threads < 0
                           ? std::max(Cores() / intra_op_threads - 1, others)
@@ -72,7 +72,7 @@ Device& Session::State::FindDevice(const std::string& name) const {
   return *devices[0];
 }
 
-// `tell`: the log, where the nodes go.
+// `tell`: logs the placement.
 Result<std::vector<StepPart>> Session::State::Cut(OptimizedStep step,
                                                   bool tell) {
   PlacementOptions placement;
@@ -136,7 +136,8 @@ Result<std::shared_ptr<Session::Compiled>> Session::State::Compile(
                        purpose == Purpose::kRun;
   std::vector<StepPart> parts;
   if (purpose == Purpose::kStaged) {
-    // (What waits for later feeds would keep the others from coming to rest.)
+    // (Nodes that wait for later feeds would keep the others from becoming
+    // idle.)
     const auto host =
         std::find_if(devices.begin(), devices.end(),
                      [](const auto& d) { return d->host_memory(); });
@@ -162,7 +163,7 @@ Result<std::shared_ptr<Session::Compiled>> Session::State::Compile(
                   [&](const Node& n, std::shared_ptr<Kernel>* k) {
                     return kernels.Get(n, make, k);
                   });
-    // What is wrong is told of the nodes that the user knows, not of regions.
+    // Errors are reported for the user's nodes, not for regions.
     if (!built.ok() && regions) return Compile(c->asked, Purpose::kTraced);
     SLUICE_RETURN_IF_ERROR(built.status());
     c->parts.push_back({built->plan, &device});
@@ -189,7 +190,7 @@ Result<std::vector<std::string>> Session::State::PartitionGraphs(
   return graphs;
 }
 
-// Feeds, fetches and targets that a step may have.
+// Checks the feeds, fetches and targets of a step.
 Status Session::State::Check(const StepSignature& s, Purpose purpose) const {
   for (size_t i = 0; i < s.feeds.size(); ++i)
     SLUICE_RETURN_IF_ERROR(CheckEdge(s.feeds[i], "feeds", i, false));
@@ -210,12 +211,12 @@ Status Session::State::Check(const StepSignature& s, Purpose purpose) const {
   return OkStatus();
 }
 
-// What made null what is to be fed, fetched or run; `what` if no builder says.
+// The error that made an output null; `what` if no builder recorded one.
 Status Session::State::WhyNull(const Output& null, std::string what) const {
   if (const Status* const error = graph.ErrorOf(null)) return *error;
   if (null.reason() >= 0 || graph.errors().empty())
     return InvalidArgument(what);
-  // A Node* does not tell which error made it null.
+  // A Node* does not record which error made it null.
   constexpr size_t kShown = 5;
   for (size_t i = 0; i < std::min(kShown, graph.errors().size()); ++i)
     absl::StrAppend(&what, i == 0 ? "; while the graph was built: " : "; ",
@@ -225,8 +226,8 @@ Status Session::State::WhyNull(const Output& null, std::string what) const {
   return Status(graph.errors()[0].code(), what);
 }
 
-// Whether a step may feed or fetch this edge, number `i` of a list. `or_node`:
-// it may be a node without outputs.
+// Checks whether a step may feed or fetch this edge, number `i` of a list.
+// `or_node`: it may be a node without outputs.
 Status Session::State::CheckEdge(const Output& o, const char* list, size_t i,
                                  bool or_node) const {
   if (!o.valid())
@@ -257,8 +258,8 @@ Result<std::shared_ptr<Session::Compiled>> Session::State::Cached(
   auto add = [&key](int64_t v) {
     key.append(reinterpret_cast<const char*>(&v), sizeof(v));
   };
-  // Others may be building: without the graph's mutex nothing is read of a node
-  // but what never changes.
+  // Other threads may be building: without the graph's mutex, only the constant
+  // properties of a node may be read.
   bool known = true;
   auto add_node = [&](const Node* n) {
     known = known && n != nullptr && n->graph() == &graph;
@@ -284,9 +285,9 @@ Result<std::shared_ptr<Session::Compiled>> Session::State::Cached(
   return c;
 }
 
-// ---- Running ----------------------------------------------------------------
+// ---- Execution --------------------------------------------------------------
 
-// A step that has started, and counts as running until Rest or End.
+// Starts a step, which counts as running until Rest or End.
 Result<std::unique_ptr<Step>> Session::State::Begin(Compiled& c,
                                                     const RunOptions& run,
                                                     TraceCollector* trace) {
@@ -549,7 +550,7 @@ Result<std::vector<Tensor>> Session::Callable::Run(
     RunMetadata* metadata) const {
   if (compiled_ == nullptr)
     return FailedPrecondition(
-        "callable: expected one that MakeCallable gave, got an empty one");
+        "callable: expected one made by MakeCallable, got an empty one");
   SLUICE_RETURN_IF_ERROR(state_->CheckReady());
   return state_->RunAsAsked(*compiled_, feeds, options, metadata);
 }

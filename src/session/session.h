@@ -25,81 +25,86 @@
 namespace sluice {
 
 struct SessionOptions {
-  // Threads that run long kernels beside the caller's. -1: as many as there are
-  // cores that intra_op_threads leaves: none by default, since a long kernel
-  // over all cores is ahead of two side by side (LeNet's step on two cores: 25
-  // ms against 41). 0: every kernel runs on the caller's thread.
+  // Threads that run long kernels besides the caller's thread. -1: the number
+  // of cores minus intra_op_threads, which is none by default, since one long
+  // kernel on all cores is faster than two side by side (LeNet's step on two
+  // cores: 25 ms against 41). 0: every kernel runs on the caller's thread.
   int inter_op_threads = -1;
-  // Threads that one long kernel may use; 0: as many as there are cores.
+  // Threads that one long kernel may use; 0: the number of cores.
   int intra_op_threads = 0;
   bool constant_folding = true;
   bool common_subexpressions = true;
-  // Runs of cheap nodes, and whole loops of them, become one node each. Off in
-  // steps that are traced, which show every node, in partial runs, and where
+  // Compiles runs of cheap nodes, and whole loops of them, into single nodes.
+  // Always off in traced steps (which show every node), in partial runs, and if
   // scheduler_seed is set.
   bool regions = true;
-  // Products take a bias and an activation along; chains of elementwise nodes
-  // run block by block, without writing what is between to memory.
+  // Fuses matrix products with the bias and activation that follow, and runs
+  // chains of elementwise nodes block by block, without storing intermediate
+  // results.
   bool fusion = true;
-  // How many calls of functions that call themselves may be within each other
-  // (each takes some memory, no thread's stack); one more is ResourceExhausted.
+  // The depth limit of recursive function calls (each level uses some memory
+  // but no thread stack); a deeper call fails with ResourceExhausted.
   int max_call_depth = 200'000;
-  // Not 0: ready nodes run in a random order drawn from this seed (tests).
+  // If not 0, ready nodes run in a random order drawn from this seed (for
+  // tests).
   uint64_t scheduler_seed = 0;
-  // The devices of this process; none: one CPU. Nodes go where they ask to
-  // (DeviceScope) or to the first device that fits.
+  // The devices of this process; none: one CPU. Nodes are placed on the device
+  // that they request (DeviceScope), or else on the first suitable device.
   std::vector<std::shared_ptr<Device>> devices = {};
-  // A node that cannot be where it asks to be goes to another device of that
-  // task; without this it is an error.
+  // Places a node that cannot run on its requested device on another device of
+  // that task; without this it is an error.
   bool soft_placement = false;
-  // Gets a table of which node went where and why, when a step is compiled.
+  // Receives a table of the placement of each node, with the reason, when a
+  // step is compiled.
   std::function<void(const std::string&)> placement_log = nullptr;
-  // Variables and other state; null: the session's own, which die with it.
+  // Variables and other state; null: the session owns its state and destroys
+  // it.
   std::shared_ptr<ResourceManager> resources = nullptr;
-  // In a cluster variables live in its tasks, where all sessions find them by
-  // container and name, and stay when sessions end. An isolated session has
-  // containers of its own there, which end with it.
+  // In a cluster, variables live in the tasks, are found there by all sessions
+  // by container and name, and outlive sessions. An isolated session has
+  // containers of its own there, which are removed when it ends.
   bool isolated = false;
-  // Of a session with a target: the cluster as it names its tasks, whatever
-  // names these were started with; in JSON, as a cluster's file has it
-  // (docs/clusters.md). The target is one of them. "": as they were started.
+  // For a session with a target: the cluster with the task names to use,
+  // whatever names the tasks were started with; in JSON, as in a cluster file
+  // (docs/clusters.md). The target is one of the tasks. "": the names that they
+  // were started with.
   std::string cluster;
-  // Each so many runs of a step (of the same feeds, fetches and targets),
-  // counted from after the first cost_model_after, fill
-  // RunMetadata::cost_graph. 0: none.
+  // Every this many runs of a step (with the same feeds, fetches and targets),
+  // counted after the first cost_model_after runs, fill
+  // RunMetadata::cost_graph. 0: never.
   int64_t cost_model_every = 0;
   int64_t cost_model_after = 0;
 };
 
 struct RunOptions {
-  int64_t timeout_ms = 0;  // 0: none. A step past it fails: DeadlineExceeded.
+  int64_t timeout_ms = 0;  // 0: none. A longer step fails: DeadlineExceeded.
   bool trace = false;      // Fill RunMetadata::events.
-  // Fill RunMetadata::partition_graphs: they are made for that, each time.
+  // Fill RunMetadata::partition_graphs, which are rebuilt for each such run.
   bool partition_graphs = false;
-  // Where Print writes; null: standard error.
+  // Receives the output of Print; null: standard error.
   std::function<void(const std::string&)> log = nullptr;
-  // Whoever cancels this ends the step: Cancelled. Outlives the step.
+  // Cancelling this ends the step with Cancelled. Must outlive the step.
   Cancellation* cancellation = nullptr;
 };
 
-// What a step cost.
+// The cost of a step.
 struct RunMetadata {
   int64_t wall_ns = 0;
-  int64_t peak_bytes = 0;       // Live tensor memory of the device at its most
-                                // during the step (all sessions counted).
-  int64_t step_peak_bytes = 0;  // Of these, what came on top of what was live
-                                // when the step began.
+  int64_t peak_bytes = 0;       // Peak of the device's live tensor memory
+                                // during the step, all sessions included.
+  int64_t step_peak_bytes = 0;  // The part of it above the live memory at the
+                                // start of the step.
   int64_t live_bytes = 0;       // After the step.
   int64_t allocated_bytes = 0;  // By kernels of the step (if traced).
   std::vector<TraceEvent> events;
-  std::vector<TraceTask> tasks;  // Of a cluster, if traced.
-  // If asked for, what each device ran: the step's part of the graph, without
-  // what was folded, as a serialised GraphDef. (Not what then became one
-  // kernel.)
+  std::vector<TraceTask> tasks;  // The tasks of a cluster, if traced.
+  // If requested: what each device ran, as a serialised GraphDef per device.
+  // Folded nodes are removed; fusion into single kernels comes later and is not
+  // shown.
   std::vector<std::string> partition_graphs;
-  // Of a run that builds a cost model, which is traced: what each node of the
-  // partitions took, at its most in the runs so far that did, as a serialised
-  // CostGraphDef. Else "".
+  // For a run that updates the cost model (such a run is traced): the cost of
+  // each node of the partitions, the maximum over these runs so far, as a
+  // serialised CostGraphDef. Else "".
   std::string cost_graph;
   // Events for chrome://tracing or ui.perfetto.dev.
   std::string ChromeTrace() const { return sluice::ChromeTrace(events, tasks); }
@@ -107,32 +112,31 @@ struct RunMetadata {
 
 using Feeds = std::vector<std::pair<Output, Tensor>>;
 
-// Runs steps of one graph, which it does not own. The graph is to outlive the
+// Runs steps of one graph, which it does not own. The graph should outlive the
 // session: once it is destroyed, steps fail with FailedPrecondition. All
-// methods may be called by any number of threads at once. A step runs on the
-// caller's thread as far as it is cheap. Plans are cached per signature (which
-// edges are fed and fetched, which nodes are targets). The graph may grow
-// between steps, under its mutex.
+// methods are thread-safe. Cheap parts of a step run on the caller's thread.
+// Plans are cached per signature (fed edges, fetched edges and target nodes).
+// The graph may grow between steps, under its mutex.
 class Session {
  public:
   explicit Session(Graph& graph = CurrentGraph(), SessionOptions options = {});
-  // A client of the cluster that a task belongs to: "grpc://host:port". Steps
-  // are compiled and coordinated by that task and run on the devices of all. An
-  // address at which nobody answers is an error of the first step.
+  // A client of the cluster that the task at "grpc://host:port" belongs to.
+  // That task compiles and coordinates the steps, which run on the devices of
+  // all tasks. If nothing answers at the address, the first step fails.
   explicit Session(const std::string& target, Graph& graph = CurrentGraph(),
                    SessionOptions options = {});
   ~Session();  // Closes, then waits for running steps.
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Runs one step: the part of the graph that fetches and targets need. Returns
-  // the fetched values in order. Any edge may be fed (a value of its dtype and
-  // of a shape that fits what is known of it), any edge fetched. A node without
-  // outputs (an initializer, a training step, an assignment) may stand among
-  // the fetches: it runs, and the Tensor in its place is empty (not valid()).
-  // Errors: the first one of the step, naming the node and the client's line;
-  // InvalidArgument for feeds and fetches that make no sense, and for a fetch
-  // in a branch that was not taken; whatever the graph's builders recorded.
+  // Runs one step: the part of the graph that the fetches and targets need.
+  // Returns the fetched values in order. Any edge may be fed (with a value of
+  // its dtype and a compatible shape) and any edge fetched. A node without
+  // outputs (an initializer, a training step, an assignment) may be listed as a
+  // fetch: it runs, and its Tensor in the result is empty (not valid()).
+  // Errors: the first error of the step, naming the node and the client's line;
+  // InvalidArgument for invalid feeds and fetches, and for a fetch in a branch
+  // that was not taken; any error that the graph's builders recorded.
   Result<std::vector<Tensor>> Run(const Feeds& feeds,
                                   const std::vector<Output>& fetches,
                                   const std::vector<Node*>& targets = {},
@@ -141,8 +145,8 @@ class Session {
   Result<std::vector<Tensor>> Run(const std::vector<Output>& fetches) {
     return Run({}, fetches);
   }
-  // One fetch: Run(loss), or Run(train) to run a node without outputs (of a
-  // node that has outputs this is the first). Beside targets: Run(feeds, loss,
+  // A single fetch: Run(loss), or Run(train) to run a node without outputs (for
+  // a node with outputs: its first output). With targets: Run(feeds, loss,
   // {train}).
   Result<Tensor> Run(const Feeds& feeds, Output fetch);
   Result<Tensor> Run(Output fetch) { return Run(Feeds{}, fetch); }
@@ -150,17 +154,17 @@ class Session {
     return Run(feeds, Output(fetch));
   }
   Result<Tensor> Run(Node* fetch) { return Run(Output(fetch)); }
-  template <std::same_as<Output> Fetch>  // (No list of one in braces.)
+  template <std::same_as<Output> Fetch>  // (Excludes a braced list of one.)
   Result<Tensor> Run(const Feeds& feeds, Fetch fetch,
                      const std::vector<Node*>& targets) {
     auto out = Run(feeds, std::vector<Output>{fetch}, targets);
     if (!out.ok()) return out.status();
     return std::move((*out)[0]);
   }
-  // Targets only.
+  // Runs targets only.
   Status RunTargets(const std::vector<Node*>& targets, const Feeds& feeds = {});
-  // By name: edges "x" or "x:0"; a fetch may name a node without outputs, as
-  // above. NotFound names the nearest.
+  // The same by name: edges "x" or "x:0"; a fetch may name a node without
+  // outputs, as above. NotFound suggests the nearest name.
   Result<std::vector<Tensor>> RunByName(
       const std::vector<std::pair<std::string, Tensor>>& feeds,
       const std::vector<std::string>& fetches,
@@ -168,33 +172,33 @@ class Session {
       const RunOptions& options = {}, RunMetadata* metadata = nullptr);
 
   class Callable;
-  // A step prepared once, for the lowest overhead. Fetches are as in Run.
-  // Outlived by the session.
+  // Prepares a step once, for the lowest overhead per run. Fetches are as in
+  // Run. The session must outlive the callable.
   Result<Callable> MakeCallable(const std::vector<Output>& feeds,
                                 const std::vector<Output>& fetches,
                                 const std::vector<Node*>& targets = {});
 
   class PartialRun;
-  // A step that is fed in stages. `feeds` and `fetches` are all that any stage
-  // will give and ask for. A node without outputs is a target, not a fetch: no
-  // stage could tell that it has run.
+  // A step that is fed in stages. `feeds` and `fetches` list everything that
+  // any stage will feed or fetch. A node without outputs must be a target, not
+  // a fetch, since no stage could report that it has run.
   Result<std::unique_ptr<PartialRun>> StartPartialRun(
       const std::vector<Output>& feeds, const std::vector<Output>& fetches,
       const std::vector<Node*>& targets = {});
 
-  // Running steps end with Cancelled. Whatever is asked of the session later,
-  // or of its callables and partial runs, fails with FailedPrecondition;
-  // another Close does nothing.
+  // Running steps end with Cancelled. Later calls on the session, its callables
+  // and its partial runs fail with FailedPrecondition; another Close has no
+  // effect.
   Status Close();
 
-  // Forgets the state in these containers, in all tasks; without any, all
+  // Removes the state in these containers, in all tasks; without arguments, all
   // state.
   Status Reset(const std::vector<std::string>& containers = {});
   // Full names of the devices that steps may use.
   Result<std::vector<std::string>> ListDevices();
 
   Graph& graph() const;
-  // What is held in this process; empty if steps run elsewhere.
+  // The state held in this process; empty if steps run elsewhere.
   ResourceManager& resources() const;
 
  private:
@@ -224,14 +228,14 @@ class Session::Callable {
   std::shared_ptr<Compiled> compiled_;
 };
 
-// One step in stages. Not thread-safe. The step's state dies with the object.
+// One step, fed in stages. Not thread-safe. Destroying it ends the step.
 class Session::PartialRun {
  public:
   ~PartialRun();
-  // Feeds more edges and runs what can run. InvalidArgument if an edge is not
-  // one of the declared, was fed before, or a fetch was fetched before or
-  // cannot be computed from what has been fed. Of the options a stage takes the
-  // timeout, which is its own, and the cancellation: either ends the whole
+  // Feeds more edges and runs what has become ready. InvalidArgument if an edge
+  // was not declared or was fed before, or if a fetch was fetched before or
+  // cannot be computed from the feeds so far. Of the options, only the timeout
+  // (which is for this stage) and the cancellation apply; either ends the whole
   // step.
   Result<std::vector<Tensor>> Run(const Feeds& feeds,
                                   const std::vector<Output>& fetches,

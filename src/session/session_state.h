@@ -1,4 +1,4 @@
-// What a session holds, for the files that implement it.
+// The internals of a session, for the files that implement it.
 #ifndef SLUICE_SESSION_SESSION_STATE_H_
 #define SLUICE_SESSION_SESSION_STATE_H_
 
@@ -21,35 +21,35 @@
 
 namespace sluice {
 
-// What a plan is for.
+// The kind of step that a plan is compiled for.
 enum class Session::Purpose : uint8_t {
   kRun,
   kTraced,  // Shows every node.
-  kStaged,  // Is fed in stages.
+  kStaged,  // Fed in stages.
 };
 
-// A step signature, compiled. Shared by the cache and callables; thread-safe.
+// A compiled step signature. Shared by the cache and callables; thread-safe.
 struct Session::Compiled {
   // Constant once compiled.
   Purpose purpose = Purpose::kRun;
-  std::vector<BuiltPlan> built;      // None if the steps run elsewhere:
-  uint64_t remote = 0;               // what the session's backend knows it by.
+  std::vector<BuiltPlan> built;      // Empty if the steps run elsewhere:
+  uint64_t remote = 0;               // then this is the backend's handle.
   std::vector<PartitionPlan> parts;  // One per device.
-  StepSignature asked;  // By the client, who may fetch nodes without outputs.
-  StepSignature signature;            // What runs: these are targets.
-  std::vector<size_t> without_value;  // Their places among what was asked for.
+  StepSignature asked;      // The client's; may fetch nodes without outputs.
+  StepSignature signature;  // What runs: these are targets.
+  std::vector<size_t> without_value;  // Positions of such fetches in `asked`.
   std::vector<uint32_t> args;         // 0, 1, 2, ...
   std::vector<DType> feed_types;
   std::vector<PartialShape> feed_shapes;
-  // By fetch; of a step that runs elsewhere and is fed in stages.
+  // By fetch; only for a step that runs elsewhere and is fed in stages.
   std::vector<std::vector<size_t>> feeds_needed;
 
-  // Of a session that builds cost models: how often the step was run, and, of
-  // the plan that is traced, what its nodes took.
+  // For a session that builds cost models: the number of runs of the step and,
+  // in the traced plan, the costs of its nodes.
   std::atomic<int64_t> runs{0};
   CostModel costs;
 
-  // Those to be used again. GUARDED_BY(the session's running_mu)
+  // Steps for reuse. GUARDED_BY(the session's running_mu)
   std::vector<std::unique_ptr<Step>> idle;
 
   Status CheckFeed(size_t i, const Tensor& t) const {
@@ -67,7 +67,7 @@ struct Session::Compiled {
                            ", got ", DTypeName(t.dtype()), t.shape().ToString(),
                            "; ", o.node->Describe());
   }
-  // The fetched values, in the places where they were asked for.
+  // The fetched values, at the positions of the client's fetches.
   std::vector<Tensor> Results(std::vector<Tensor> values) const {
     if (without_value.empty()) return values;
     std::vector<Tensor> all;
@@ -82,7 +82,8 @@ struct Session::Compiled {
       }
     return all;
   }
-  // What another process gave: whoever reads it takes it for what was built.
+  // Checks a value from another process before readers rely on its declared
+  // type.
   Status CheckFetch(size_t i, const Tensor& t) const {
     const Output& o = signature.fetches[i];
     const DType want = RemoveRef(o.dtype());
@@ -93,7 +94,7 @@ struct Session::Compiled {
   }
 };
 
-// Everything behind a session; callables and partial runs share it.
+// The shared state of a session, its callables and its partial runs.
 struct Session::State {
   Graph& graph;
   const std::weak_ptr<const void> graph_alive;
@@ -102,14 +103,14 @@ struct Session::State {
   const std::vector<std::shared_ptr<Device>> devices;  // At least one.
   const int intra_op_threads;
   std::unique_ptr<ThreadPool> pool;  // Null if no threads were asked for.
-  // Runs the steps, unless null: then they run here.
+  // Runs the steps; null: they run in this process.
   std::unique_ptr<SessionBackend> backend;
-  // Whether the options make sense, and there is a backend if there should be.
+  // The error if the options are invalid or the backend could not be created.
   Status connected;
   std::atomic<int64_t> next_step_id{1};
 
-  // Held for a look, never while a step is compiled: that is done under the
-  // graph's mutex, and steps that were compiled before go on meanwhile.
+  // Held only briefly, never while a step is compiled: that happens under the
+  // graph's mutex, while already compiled steps continue to run.
   std::mutex mu;
   std::unordered_map<std::string, std::shared_ptr<Compiled>>
       plans;  // GUARDED_BY(mu)
@@ -121,7 +122,7 @@ struct Session::State {
   std::atomic<bool> closed{false};  // Written under running_mu.
 
   State(Graph& g, SessionOptions o);
-  // Of steps that run elsewhere.
+  // For steps that run elsewhere.
   State(const std::string& target, Graph& g, SessionOptions o);
 
   Device& FindDevice(const std::string& name) const;
@@ -142,14 +143,14 @@ struct Session::State {
   Result<std::unique_ptr<Step>> Begin(Compiled& c, const RunOptions& run,
                                       TraceCollector* trace);
   void End(Compiled& c, std::unique_ptr<Step> e);
-  // Whether the session can be used: every method but Close asks first.
+  // Whether the session can be used; called first by every method except Close.
   Status CheckOpen() const {
     if (closed.load(std::memory_order_acquire)) [[unlikely]]
       return FailedPrecondition(
           "session: expected an open one, got a closed one");
     return connected;
   }
-  // The same, and whether there is a graph to take a step from.
+  // The same, and whether the graph still exists.
   Status CheckReady() const {
     SLUICE_RETURN_IF_ERROR(CheckOpen());
     if (graph_alive.expired())
@@ -168,7 +169,7 @@ struct Session::State {
   static std::optional<std::chrono::steady_clock::time_point> DeadlineOf(
       const RunOptions& run) {
     if (run.timeout_ms <= 0) return std::nullopt;
-    // (Later than this is never, and the clock does not count so far.)
+    // (A longer timeout is no timeout, and would overflow the clock.)
     constexpr int64_t kMost = int64_t{1} << 40;
     return std::chrono::steady_clock::now() +
            std::chrono::milliseconds(std::min(run.timeout_ms, kMost));
@@ -188,7 +189,7 @@ struct Session::State {
                                       std::span<const Tensor> feeds,
                                       const RunOptions& run,
                                       RunMetadata* metadata);
-  // The same by the plan that `run` asks for, where `c` is for kRun.
+  // The same, with the plan that the options of `run` need; `c` is for kRun.
   Result<std::vector<Tensor>> RunAsAsked(Compiled& c,
                                          std::span<const Tensor> feeds,
                                          const RunOptions& run,

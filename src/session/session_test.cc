@@ -1,4 +1,4 @@
-// Whole steps: what is fed, fetched, cancelled, timed and shared.
+// Whole steps: feeds, fetches, cancellation, deadlines and sharing.
 #include "session/session.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +21,7 @@ Tensor F(float v) { return Tensor::Scalar<float>(v); }
 Tensor I(int32_t v) { return Tensor::Scalar<int32_t>(v); }
 Tensor B(bool v) { return Tensor::Scalar<bool>(v); }
 
-// Graphs in few words, and steps over them. Op names are TensorFlow's.
+// A short notation for graphs, and steps over them. Op names are TensorFlow's.
 class SessionTest : public ::testing::Test {
  protected:
   SessionTest() : use_(graph_) {}
@@ -74,12 +74,12 @@ class SessionTest : public ::testing::Test {
     for (size_t i = 0; i < merges.size(); ++i) Close(merges[i], next[i]);
     return done;
   }
-  // A constant of the loop in which `inside` lives.
+  // A constant of the loop that contains `inside`.
   Output Loop(Output inside, Tensor t) {
     ControlDependencies after({inside.node});
     return Constant(std::move(t));
   }
-  // for (;;): a step that ends only when it is told to.
+  // for (;;): a step that ends only when it is cancelled.
   Output Forever(const std::string& frame = "forever") {
     Output m = OpenMerge(Enter(Constant(I(0)), frame));
     Node* sw =
@@ -167,7 +167,7 @@ TEST_F(SessionTest, ANodeWithoutOutputsRunsWhereItIsFetched) {
   ASSERT_TRUE(session_.Run({add}).ok());
   EXPECT_EQ(value(), 5);
 
-  // Values keep their places beside it.
+  // Values keep their positions.
   const auto check = [&](const Result<std::vector<Tensor>>& out) {
     ASSERT_TRUE(out.ok()) << out.status();
     ASSERT_EQ(out->size(), 3u);
@@ -317,7 +317,7 @@ TEST_F(SessionTest, AnEdgeInsideALoopCannotBeFetched) {
         return std::vector<Output>{inside};
       });
   EXPECT_EQ(Eval(out[0]).scalar<int32_t>(), 3);
-  // (By its own name, whatever runs of nodes became one.)
+  // (By its own name, whatever regions were formed.)
   EXPECT_THAT(Error(inside), AllOf(HasSubstr("'" + inside.name() + "'"),
                                    HasSubstr("loop"), HasSubstr("Exit")));
   EXPECT_EQ(Eval(out[0]).scalar<int32_t>(), 3);
@@ -346,7 +346,7 @@ TEST_F(SessionTest, DividingAnIntegerByZeroIsAnErrorThatNamesTheNode) {
 }
 
 TEST_F(SessionTest, AnOpWithoutAKernelForItsTypeIsAnErrorThatNamesTheNode) {
-  // Declared for integers, as in TensorFlow, and computed for none.
+  // Declared for integers, as in TensorFlow, but without such a kernel.
   Output x = Placeholder("x", DType::kInt32);
   Output y = Build("Reciprocal", {x}, {}, "inverse");
   for (Output fetch : {y, Add(y, x)}) {
@@ -452,11 +452,11 @@ TEST_F(SessionTest, OnlyWhatDependsOnAFailedNodeFailsAndSaysWhy) {
   EXPECT_EQ(Eval(one).scalar<float>(), 1);
   EXPECT_THAT(Error(product), HasSubstr("MatMul"));
   EXPECT_THAT(Error(unknown), HasSubstr("NoSuchOp"));
-  // What is built on them fails for the same reason.
+  // Nodes built on them fail for the same reason.
   EXPECT_THAT(Error(Op("Neg", {Op("Neg", {product})})), HasSubstr("MatMul"));
   EXPECT_THAT(Error(Op("Add", {one, unknown})), HasSubstr("NoSuchOp"));
   EXPECT_EQ(graph_.errors().size(), 2u);
-  // A null target does not tell: all there is to know is said.
+  // A null target has no record of its error: all errors are reported.
   const std::string target(session_.RunTargets({nullptr}).message());
   EXPECT_THAT(target, HasSubstr("MatMul"));
   EXPECT_THAT(target, HasSubstr("NoSuchOp"));
@@ -579,7 +579,7 @@ TEST_F(SessionTest, CloseEndsWhatRunsAndRefusesWhatComes) {
       ++started;
       const Status s = i % 2 == 0 ? session_.Run({}, never).status()
                                   : session_.RunTargets({consume});
-      // A step that comes after Close is refused.
+      // A step that starts after Close is rejected.
       if (s.code() == StatusCode::kCancelled ||
           s.code() == StatusCode::kFailedPrecondition)
         ++cancelled;
@@ -614,7 +614,7 @@ TEST_F(SessionTest, EveryMethodButCloseFailsAfterClose) {
       {"Reset", session_.Reset()},
       {"ListDevices", session_.ListDevices().status()},
       {"Callable::Run", callable->Run(one).status()},
-      // (Not of its feeds, which make no sense either.)
+      // (Not the error of its feeds, which are invalid too.)
       {"Callable::Run without feeds", callable->Run().status()},
       {"Callable::Run, traced", callable->Run(one, traced).status()},
       {"PartialRun::Run", (*partial)->Run({{x, F(1)}}, {y}).status()},
@@ -778,7 +778,8 @@ TEST_F(SessionTest, AControlEdgeAfterAnAssignmentOrdersTheReadOfAReference) {
     after = Add(Op("Identity", {v}), Constant(F(0)));
   }
   EXPECT_EQ(Eval(after).scalar<float>(), 5);
-  // What was read before stays what it was, but for those who wait themselves.
+  // A value that was read before does not change, except for readers that wait
+  // themselves.
   Output before = Op("Identity", {v});
   Output snapshot = Op("Neg", {before});
   Node* later;

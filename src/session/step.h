@@ -1,4 +1,4 @@
-// Step: one step being run, of one plan or of the partitions of one.
+// Step: one run of a plan or of its partitions.
 #ifndef SLUICE_SESSION_STEP_H_
 #define SLUICE_SESSION_STEP_H_
 
@@ -13,9 +13,9 @@
 
 namespace sluice {
 
-// An Execution where there is one partition, which then pays for nothing else;
-// else a StepGroup. Their rules hold: used again for later steps; Start, Run
-// and Finish by one thread, Cancel by any.
+// Wraps an Execution if there is one partition, without further cost, and a
+// StepGroup otherwise. Their rules apply: reusable for later steps; Start, Run
+// and Finish are called by one thread, Cancel by any.
 class Step {
  public:
   explicit Step(const std::vector<PartitionPlan>& parts) {
@@ -34,7 +34,8 @@ class Step {
     options.oldest_first = oldest_first_;
     alone_->Start(options);
   }
-  // Of a step in stages, which has one partition: of the next Run.
+  // For a step in stages, which has one partition: the deadline of the next
+  // Run.
   void SetDeadline(
       std::optional<std::chrono::steady_clock::time_point> deadline) {
     alone_->SetDeadline(deadline);
@@ -42,7 +43,7 @@ class Step {
   Status Run(std::span<const uint32_t> args, std::span<const Tensor> values) {
     return alone_ ? alone_->Run(args, values) : group_->Run(args, values);
   }
-  // A fetched token; null if it has not come.
+  // A fetched token; null if it was not produced.
   Tensor* result(uint32_t index) {
     if (!alone_) return group_->result(index);
     Tensor& t = alone_->result(index);

@@ -1,4 +1,4 @@
-// What a step tells of itself: its trace, its memory, its partitions.
+// A step's own reports: its trace, its memory, its partitions.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -43,7 +43,7 @@ TEST_F(StepReportTest, ATracedStepTellsOfEveryKernelAndItsTraceIsJson) {
   RunMetadata m;
   const Tensor v = Tensor::Vector<float>(std::vector<float>(1000, 1.f));
   SessionOptions options;
-  options.fusion = false;  // (These would be one node.)
+  options.fusion = false;  // (These would become one node.)
   Session session(graph_, options);
   auto out = session.Run({{x, v}}, {y}, {}, o, &m);
   ASSERT_TRUE(out.ok()) << out.status();
@@ -100,8 +100,8 @@ TEST_F(StepReportTest, EveryThirdRunTellsWhatItsNodesCost) {
   for (int i = 0; i < 9; ++i) {
     RunMetadata m;
     RunOptions run;
-    run.trace = i % 2 == 1;  // (Counts as any other.)
-    // (What is prepared is the same step.)
+    run.trace = i % 2 == 1;  // (Traced runs count too.)
+    // (Prepared steps count as the same step.)
     const auto out = i < 5 ? session.Run({{x, v}}, {z}, {}, run, &m)
                            : callable->Run(std::vector<Tensor>{v}, run, &m);
     ASSERT_TRUE(out.ok()) << out.status();

@@ -468,7 +468,7 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
      r" at (?P<at>\[\d+\])", _sparse_row),
     (r"indices: expected increasing order, got (?P<a>\S+) after (?P<b>[^\s;]+)",
      lambda m: f"indices {m['a']} is out of order, after {m['b']}"),
-    (r"gradient of node .*?: gradient: expected none to be asked for",
+    (r"gradient of node .*?: gradient: expected no request through",
      lambda m: "Gradient explicitly disabled."),
     # What a step needs and gives.
     (r"placeholder '(?P<name>.*?)': expected a fed value of (?P<type>\w+)"

@@ -27,7 +27,7 @@ HWY_INLINE void ForChannels(int64_t channels, Body body) {
   simd::HWY_NAMESPACE::ForVectors(F(), channels, body);
 }
 
-// The sum of term(row's first element) over the rows, by four sums.
+// The sum of term(row's first element) over the rows, with four partial sums.
 template <class Term>
 HWY_INLINE V SumRows(int64_t rows, int64_t channels, Term term) {
   const F d;
@@ -43,8 +43,8 @@ HWY_INLINE V SumRows(int64_t rows, int64_t channels, Term term) {
   return hn::Add(hn::Add(s0, s1), hn::Add(s2, s3));
 }
 
-// Of a few rows, which stay in the cache: sums and sums of squares about the
-// mean of these rows.
+// For a few rows that stay in the cache: sums, and sums of squares about their
+// mean.
 void BlockMoments(const NormShape& s, const float* x, float* mean,
                   float* squares) {
   const F d;
@@ -119,14 +119,14 @@ HWY_EXPORT(BlockGrad);
 
 namespace {
 
-// Rows that are read twice in a row: half of a first-level cache.
+// The number of rows that are read twice in a row: half of a first-level cache.
 int64_t BlockRows(const NormShape& s) {
   constexpr int64_t kFloats = 4096;
   return std::max<int64_t>(8, kFloats / std::max<int64_t>(1, s.channels));
 }
 
-// Rows [first, last) by parts, of which there are the same however many
-// threads: sums of parts are added in their order.
+// Rows [first, last) in parts, whose number does not depend on the thread
+// count: the sums of the parts are added in order.
 constexpr int64_t kParts = 16;
 
 template <typename Fn>
@@ -147,11 +147,12 @@ void ForBlocks(const NormShape& s, int64_t first, int64_t last, Fn fn) {
   for (; first < last; first += step) fn(first, std::min(step, last - first));
 }
 
-// Of some rows; the squares are about their mean.
+// The moments of some rows; the squares are about their mean.
 struct Moments {
   int64_t rows = 0;
   std::vector<double> mean, squares;
-  // (Chan, Golub and LeVeque's rule for two samples' moments.)
+  // (Chan, Golub and LeVeque's formula for combining the moments of two
+  // samples.)
   template <typename T>
   void Add(int64_t n, const T* m, const T* sq) {
     const double all = static_cast<double>(rows + n);

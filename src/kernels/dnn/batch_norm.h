@@ -1,6 +1,6 @@
-// Batch normalisation of rows of channels (images NHWC), in as few passes over
-// memory as there must be. Each call uses up to IntraOpThreads() threads; the
-// results do not depend on how many.
+// Batch normalisation of rows of channels (NHWC images), in as few passes over
+// memory as possible. Each call uses up to IntraOpThreads() threads; the
+// results do not depend on the thread count.
 #ifndef SLUICE_KERNELS_DNN_BATCH_NORM_H_
 #define SLUICE_KERNELS_DNN_BATCH_NORM_H_
 
@@ -13,7 +13,7 @@ struct NormShape {
   int64_t rows = 0, channels = 0;
 };
 
-// The mean of each channel, and the mean of the squares of what is left. One
+// The mean of each channel, and the mean of the squared deviations from it. One
 // pass. REQUIRES: rows >= 1.
 void ChannelMoments(const NormShape& s, const float* x, float* mean,
                     float* variance);

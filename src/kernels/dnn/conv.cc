@@ -37,8 +37,8 @@ Status ValidateDim(const char* name, const WindowDim& d) {
   return OkStatus();
 }
 
-// oneDNN's generated code has 32-bit offsets in places, and walks what a window
-// would reach beyond the image, pixel by pixel.
+// oneDNN's generated code has 32-bit offsets in places, and visits the part of
+// a window outside the image pixel by pixel.
 bool FitsOnednn(const ConvGeometry& s) {
   constexpr int64_t kMax = std::numeric_limits<int32_t>::max() / 4;
   constexpr int64_t kFar = 4096;
@@ -96,8 +96,8 @@ Status Validate(const ConvGeometry& s) {
   return OkStatus();
 }
 
-// By type: float has `onednn` (unless the sizes are beyond it), half and
-// bfloat16 have `inner`.
+// By type: float uses `onednn` (unless the sizes exceed its limits), half and
+// bfloat16 use `inner`.
 template <typename T>
 struct ConvPlan<T>::Impl {
   std::unique_ptr<OnednnConv> onednn;

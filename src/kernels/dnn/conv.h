@@ -43,23 +43,24 @@ struct ConvGeometry {
   bool operator==(const ConvGeometry&) const = default;
 };
 
-// Extents and paddings not negative, strides, dilations and window positive,
-// channels divisible into groups, sizes within 2^31 - 1 where oneDNN needs it.
+// Checks that extents and paddings are not negative, that strides, dilations
+// and window are positive, that channels are divisible into groups, and that
+// sizes are within 2^31 - 1 where oneDNN needs it.
 Status Validate(const ConvGeometry& shape);
 
-// What Forward adds to the sum, in this order.
+// What Forward applies to the sum, in this order.
 struct ConvEpilogue {
   bool bias = false;  // [out_channels]
   bool relu = false;
   bool operator==(const ConvEpilogue&) const = default;
 };
 
-// Everything about one shape that can be prepared: oneDNN primitives (made at
-// the first use of each pass and thread count), conversions to the layouts
-// they want, scratch memory. Owned by whoever runs the shape (a node keeps it
-// through a ConvPlanCache). All methods may be called by many threads at
-// once: primitives are immutable and each call borrows a set of buffers of
-// its own. The results are overwritten, never accumulated into.
+// Everything that can be prepared for one shape: oneDNN primitives (made at the
+// first use of each pass and thread count), conversions to the layouts they
+// need, scratch memory. Owned by the code that runs the shape (a node keeps it
+// in a ConvPlanCache). Thread-safe: primitives are immutable, and each call
+// borrows its own set of buffers. Results are overwritten, never accumulated
+// into.
 //
 // T: float through oneDNN; half and bfloat16 are converted to float, computed
 // and rounded once; double and int32 by our own loops.
@@ -78,7 +79,7 @@ class ConvPlan {
   // bias: nullptr unless epilogue().bias.
   Status Forward(const T* in, const T* filter, T* out,
                  const T* bias = nullptr) const;
-  // d_in from the output's gradient. The epilogue plays no part.
+  // d_in from the output's gradient. Ignores the epilogue.
   Status BackwardData(const T* filter, const T* d_out, T* d_in) const;
   Status BackwardFilter(const T* in, const T* d_out, T* d_filter) const;
 
@@ -88,11 +89,11 @@ class ConvPlan {
 
   const ConvGeometry shape_;
   const ConvEpilogue epilogue_;
-  std::unique_ptr<Impl> impl_;  // Guards itself.
+  std::unique_ptr<Impl> impl_;  // Thread-safe.
 };
 
-// The plans of one node: the last few shapes it saw. Shared by all threads
-// that run the node.
+// The plans of one node, for the most recent shapes. Shared by all threads that
+// run the node.
 template <typename T>
 class ConvPlanCache {
  public:

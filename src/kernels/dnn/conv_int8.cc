@@ -33,7 +33,7 @@ Dt TypeOf(ByteOut out) {
   return Dt::f32;
 }
 
-// NaN and infinities are cut as well.
+// NaN and infinities are clamped too.
 template <typename T>
 T Rounded(float v) {
   constexpr auto kLow = static_cast<float>(std::numeric_limits<T>::min());
@@ -44,7 +44,7 @@ T Rounded(float v) {
 }  // namespace
 
 struct ByteConvPlan::Impl {
-  // One run's memory objects.
+  // The memory objects of one run.
   struct Call {
     dnnl::stream stream{ByteEngine()};
     dnnl::memory src, dst;
@@ -81,7 +81,7 @@ Result<std::shared_ptr<const ByteConvPlan>> ByteConvPlan::Make(
   SLUICE_RETURN_IF_ERROR(Validate(layer.shape));
   const ConvGeometry s = layer.shape;
   if (s.layout != Layout::kNhwc || s.has_depth() || s.groups() != 1)
-    return Unimplemented("bytes: expected images NHWC and one group");
+    return Unimplemented("bytes: expected NHWC images and one group");
   // (Not make_shared: the constructor is private.)
   const std::shared_ptr<ByteConvPlan> plan(new ByteConvPlan(std::move(layer)));
   plan->threads_ = UseIntraOpThreads();

@@ -1,6 +1,6 @@
-// Convolutions of bytes whose sums are scaled, and rounded to bytes again, on
-// the way out: layers of quantised networks. Matrix products are such
-// convolutions of one row of pixels.
+// Byte convolutions whose sums are scaled, and rounded to bytes again, on
+// output: the layers of quantised networks. Matrix products are such
+// convolutions over one row of pixels.
 #ifndef SLUICE_KERNELS_DNN_CONV_INT8_H_
 #define SLUICE_KERNELS_DNN_CONV_INT8_H_
 
@@ -16,21 +16,22 @@ namespace sluice::dnn {
 enum class ByteOut : uint8_t { kUint8, kInt8, kFloat };
 
 // out = scale[c] * (sum of image * filter + bias[c]), c the output channel;
-// rounded to the nearest (ties to even) and cut to the type's values.
+// rounded to the nearest (ties to even) and clamped to the range of the type.
 struct ByteLayer {
   ConvGeometry shape;         // NHWC, two dimensions, one group.
-  bool signed_image = false;  // int8 instead of uint8. Zero stands for zero.
+  bool signed_image = false;  // int8 instead of uint8. The zero point is 0.
   ByteOut out = ByteOut::kUint8;
   bool relu = false;
   std::vector<float> scale, bias;  // [out_channels].
 };
 
 // A layer with its packed weights. Immutable; any number of threads may run it
-// at once, each call on up to IntraOpThreads() threads (those of Make).
+// at once, each call on up to IntraOpThreads() threads (the count at Make).
 class ByteConvPlan {
  public:
-  // `filter`: int8, HWIO; read now only. The sums are exact: where oneDNN's
-  // would saturate in 16 bits, or it knows no way, they are made by our loops.
+  // `filter`: int8, HWIO; read only during this call. The sums are exact: our
+  // own loops compute shapes for which oneDNN's sums would saturate in 16 bits
+  // or which it does not support.
   static Result<std::shared_ptr<const ByteConvPlan>> Make(ByteLayer layer,
                                                           const int8_t* filter,
                                                           bool plain = false);
@@ -48,8 +49,8 @@ class ByteConvPlan {
 
   const ByteLayer layer_;
   int threads_ = 1;
-  std::vector<int32_t> wide_;   // The filter, where our loops are used.
-  std::unique_ptr<Impl> impl_;  // Guards itself. Else null.
+  std::vector<int32_t> wide_;   // The filter, if our own loops are used.
+  std::unique_ptr<Impl> impl_;  // Thread-safe. Else null.
 };
 
 }  // namespace sluice::dnn

@@ -39,8 +39,8 @@ ByteLayer MakeByteLayer(const ByteCase& p, bool is_signed, ByteOut out,
   return l;
 }
 
-// Ours and oneDNN's differ where a product by the scale rounds otherwise and
-// lies between two numbers.
+// Our loops and oneDNN's differ where a scaled product is rounded differently
+// and lies between two numbers.
 TEST(ConvInt8Test, OneDnnGivesWhatOurLoopsGive) {
   if (!ByteSumsAreExact())
     GTEST_SKIP()

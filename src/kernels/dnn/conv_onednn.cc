@@ -16,14 +16,15 @@ using Dims = dnnl::memory::dims;
 using Tag = dnnl::memory::format_tag;
 constexpr auto kF32 = dnnl::memory::data_type::f32;
 
-// Never destroyed: plans in static storage may outlive any static of ours.
+// Never destroyed: plans in static storage may outlive our other static
+// objects.
 const dnnl::engine& Engine() {
   static const auto* engine = new dnnl::engine(dnnl::engine::kind::cpu, 0);
   return *engine;
 }
 
-// A property of the window along its dimensions. Images keep two: oneDNN has
-// more ways of computing those than volumes of depth one.
+// A property of the window for each dimension. Images have two: oneDNN has more
+// implementations for images than for volumes of depth one.
 template <typename Get>
 Dims Spatial(const ConvGeometry& s, Get get) {
   if (s.has_depth()) return {get(s.d), get(s.h), get(s.w)};
@@ -39,8 +40,8 @@ Desc Image(const ConvGeometry& s, int64_t channels, const Dims& extents) {
                             : (last ? Tag::nhwc : Tag::nchw));
 }
 
-// What the user has: (D)HWIO, the groups being blocks of O. `back`: I in O's
-// place, without groups.
+// The user's layout: (D)HWIO, with groups as blocks of O. `back`: I in place of
+// O, without groups.
 Desc UserFilter(const ConvGeometry& s, bool back) {
   const int64_t i = s.filter_in_channels, oc = s.out_channels;
   const int64_t g = s.groups(), o = oc / g;
@@ -58,12 +59,13 @@ Desc UserFilter(const ConvGeometry& s, bool back) {
   return Desc(dims, kF32, strides);
 }
 
-// Without strides and dilation, the gradient of an image is a convolution, too:
-// of that of the result, by the filter with I and O exchanged and its taps in
-// reverse order. oneDNN 2.6.3's way forward is ahead of its way back on large
-// images (one thread, AVX-512, ms; 28x28: 512 to 256 channels 32 for 64, 512 to
-// 512 63 for 127; 73x73, 192 to 80, 52 for 74; 56x56, 256 to 256, 66 for 69),
-// but not on small ones (12x12, 1024 to 512: 50 for 46) nor of one tap.
+// Without strides and dilation, the gradient of an image is a convolution too:
+// of the result's gradient, by the filter with I and O exchanged and its taps
+// in reverse order. oneDNN 2.6.3's forward pass is faster than its backward
+// pass on large images (one thread, AVX-512, ms; 28x28: 512 to 256 channels 32
+// against 64, 512 to 512 63 against 127; 73x73, 192 to 80, 52 against 74;
+// 56x56, 256 to 256, 66 against 69), but not on small ones (12x12, 1024 to 512:
+// 50 against 46) nor for filters with one tap.
 bool MayGoBackForward(const ConvGeometry& s) {
   const auto whole = [](const WindowDim& d) {
     return d.stride == 1 && d.dilation == 1 && d.pad_before < d.window &&
@@ -103,11 +105,11 @@ struct OnednnConv::Program {
   struct Step {
     dnnl::primitive primitive;
     Desc scratchpad;
-    int reorders = -1;  // Operand that this step converts; -1: the convolution.
+    int reorders = -1;  // The operand that is converted; -1: convolution.
   };
   ConvPass pass = ConvPass::kForward;
   int threads = 1;
-  // Operand 0 is a filter whose taps are put in reverse order first.
+  // Operand 0 is a filter whose taps are reversed first.
   bool reversed = false;
   int args[3] = {};
   Desc user[3];
@@ -128,12 +130,12 @@ struct OnednnConv::Program {
   }
 };
 
-// One execution's memory objects. The user's pointers are put in each time.
+// The memory objects of one execution. The user's pointers are set each time.
 struct OnednnConv::Call {
   dnnl::stream stream{Engine()};
   dnnl::memory user[3];
   dnnl::memory bias;
-  dnnl::memory reversed;  // What user[0] is, where the program reverses it.
+  dnnl::memory reversed;  // Replaces user[0] if the program reverses it.
   std::vector<std::unordered_map<int, dnnl::memory>> args;  // By step.
 
   explicit Call(const Program& p) {
@@ -174,10 +176,10 @@ OnednnConv::~OnednnConv() = default;
 //   14x14x32 to 64, 5x5:    NHWC 130 / 126 / 130, blocked 138 / 134 / 133,
 //                           NCHW by im2col 68 / 66 / 69
 //   28x28x128 to 128, 3x3:  NHWC 119 / 116 / 109, blocked 118 / 117 / 112
-// So NHWC stays as it is (the blocked layout gains less than its conversions
-// cost), NCHW is left to oneDNN's choice and converted, and only the filter is
-// always repacked. The gradient of an input with a few channels (an image) is
-// the exception: there the im2col way on plain layouts is 2 to 7 times faster.
+// So NHWC is used as it is (the blocked layout gains less than its conversions
+// cost), NCHW is converted to the layout that oneDNN chooses, and only the
+// filter is always repacked. The exception is the gradient of an input with few
+// channels (an image): there im2col on plain layouts is 2 to 7 times faster.
 Status OnednnConv::Make(ConvPass pass, int threads,
                         std::unique_ptr<Program>* made) const try {
   const ConvGeometry& s = shape_;
@@ -245,7 +247,7 @@ Status OnednnConv::Make(ConvPass pass, int threads,
             Forward::desc(kind, algorithm, out, any(turned), in, strides,
                           dilates, ahead, after),
             attr, Engine());
-        // (Without AVX-512 there is no such way forward.)
+        // (Without AVX-512 this forward implementation does not exist.)
         if (std::string_view(pd.impl_info_str()).starts_with("brgconv")) {
           p->reversed = true;
           p->user[0] = turned, p->user[1] = out, p->user[2] = in;
@@ -315,7 +317,7 @@ Status OnednnConv::Run(ConvPass pass, const float* x, const float* y, float* z,
       break;
     }
     if (program == nullptr) {
-      // Under the lock, so that one thread makes it and others wait.
+      // Under the lock, so that one thread creates it and others wait.
       std::unique_ptr<Program> made;
       SLUICE_RETURN_IF_ERROR(Make(pass, threads, &made));
       program = made.get();

@@ -1,4 +1,4 @@
-// One float convolution shape in oneDNN's hands.
+// One float convolution shape, computed by oneDNN.
 #ifndef SLUICE_KERNELS_DNN_CONV_ONEDNN_H_
 #define SLUICE_KERNELS_DNN_CONV_ONEDNN_H_
 
@@ -13,18 +13,19 @@ namespace sluice::dnn {
 
 enum class ConvPass { kForward, kBackwardData, kBackwardFilter };
 
-// The three passes' primitives, each made at its first use for the thread
-// count of that call (oneDNN fixes the division of work when a primitive is
-// made). Owned by a plan; any number of threads may Run at once: the mutex
-// guards the lists only, never a computation, and each Run holds a Call (its
-// memory objects and scratchpad) that no other Run sees.
+// The primitives of the three passes, each created at its first use for the
+// thread count of that call (oneDNN fixes the partition of the work when a
+// primitive is created). Owned by a plan. Any number of threads may call Run at
+// once: the mutex guards only the lists, never a computation, and each Run
+// holds its own Call (its memory objects and scratchpad).
 class OnednnConv {
  public:
   OnednnConv(const ConvGeometry& shape, ConvEpilogue epilogue);
   ~OnednnConv();
 
   // x, y -> z by pass: (in, filter) -> out, (filter, d_out) -> d_in,
-  // (in, d_out) -> d_filter. Unimplemented where oneDNN has no way to do it.
+  // (in, d_out) -> d_filter. Unimplemented if oneDNN does not support the
+  // shape.
   Status Run(ConvPass pass, const float* x, const float* y, float* z,
              const float* bias);
 

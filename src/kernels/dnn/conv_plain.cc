@@ -60,7 +60,7 @@ struct Range {
   int64_t first, last;
 };
 Range Covered(const WindowDim& d, int64_t t) {
-  const int64_t at = t * d.dilation - d.pad_before;  // Read by position 0.
+  const int64_t at = t * d.dilation - d.pad_before;  // Input of position 0.
   const int64_t first = at >= 0 ? 0 : (-at + d.stride - 1) / d.stride;
   const int64_t room = d.in - 1 - at;
   const int64_t last = room < 0 ? 0 : room / d.stride + 1;
@@ -75,8 +75,8 @@ int64_t ReaderOf(const WindowDim& d, int64_t i, int64_t t) {
   return o < d.out() ? o : -1;
 }
 
-// The rows of the filter, over its depth and height, that the output's row
-// (oz, oy) reads inside the input.
+// The filter rows, over its depth and height, that the output row (oz, oy)
+// reads inside the input.
 class TapRows {
  public:
   TapRows(const ConvGeometry& s, int64_t oz, int64_t oy)
@@ -90,8 +90,8 @@ class TapRows {
 
   int64_t count() const { return planes_ * rows_; }
   struct Row {
-    int64_t tap;  // Of the filter's d.window * h.window rows.
-    int64_t in;   // Of the d.in * h.in rows of one batch element.
+    int64_t tap;  // Among the filter's d.window * h.window rows.
+    int64_t in;   // Among the d.in * h.in rows of one batch element.
   };
   Row at(int64_t k) const {
     const int64_t kz = first_z_ + k / rows_, ky = first_y_ + k % rows_;
@@ -119,7 +119,7 @@ void AddBiasAndRelu(ConvEpilogue epilogue, int64_t pixels, int64_t channels,
   }
 }
 
-// A sum of nothing, and the epilogue.
+// An empty sum, followed by the epilogue.
 template <typename T>
 void FillEmpty(const ConvGeometry& s, ConvEpilogue epilogue, T* out,
                const T* bias) {

@@ -1,6 +1,6 @@
-// Convolution by our own loops: one matrix product for each row of the output
-// and tap of the filter, so that nothing is copied out and padding costs
-// nothing. For the types that oneDNN does not compute, and what it refuses.
+// Convolution by our own loops: one matrix product for each output row and
+// filter tap, so that nothing is copied and padding is free. For the types that
+// oneDNN does not compute, and the shapes that it rejects.
 #ifndef SLUICE_KERNELS_DNN_CONV_PLAIN_H_
 #define SLUICE_KERNELS_DNN_CONV_PLAIN_H_
 

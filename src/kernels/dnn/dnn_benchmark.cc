@@ -91,8 +91,8 @@ BENCHMARK(LeNetPooling)
     ->UseRealTime()
     ->ArgsProduct({{1, 2}, {1, 2}, {0, 1}});
 
-// All of the step but the elementwise work (biases, rectifiers, the loss, the
-// update of the weights).
+// The whole step except the elementwise work (biases, rectifiers, the loss, the
+// weight update).
 void LeNetStep(benchmark::State& state) {
   const ScopedIntraOpThreads threads(static_cast<int>(state.range(0)));
   const ConvGeometry c1 = LeNetConv(1), c2 = LeNetConv(2);

@@ -151,7 +151,7 @@ HWY_INLINE void Tile(D d, int64_t k, const T* HWY_RESTRICT a,
 }
 
 // Panels of `width` rows of v's transpose side by side: out[panel][p][width],
-// filled up with zeros. v is read as v.at(i, p), i < extent, p < k.
+// padded with zeros. v is read as v.at(i, p), i < extent, p < k.
 template <typename T>
 void Pack(MatrixView<T> v, int64_t extent, int64_t k, int64_t width, T* out) {
   for (int64_t i0 = 0; i0 < extent; i0 += width, out += width * k) {

@@ -1,5 +1,5 @@
-// Our own matrix product: for element types that oneDNN does not multiply, and
-// for matrices so small, or so thin, that a call of oneDNN costs more than the
+// Our own matrix product: for element types that oneDNN does not support, and
+// for matrices so small or thin that a call to oneDNN costs more than the
 // product.
 #ifndef SLUICE_KERNELS_DNN_GEMM_SIMD_H_
 #define SLUICE_KERNELS_DNN_GEMM_SIMD_H_
@@ -30,8 +30,8 @@ template <typename T>
 void GemmTiny(int64_t m, int64_t n, int64_t k, MatrixView<T> a, MatrixView<T> b,
               T* c, int64_t ldc, bool accumulate);
 
-// The same without copying anything, where b is read once for each row of c
-// and c once for each four rows of b (ldb apart). For m or k of a few.
+// The same without copying: b is read once for each row of c, and c once for
+// every four rows of b (ldb apart). For small m or k.
 template <typename T>
 void GemmThin(int64_t m, int64_t n, int64_t k, MatrixView<T> a, const T* b,
               int64_t ldb, T* c, int64_t ldc, bool accumulate);

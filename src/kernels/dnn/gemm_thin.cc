@@ -1,6 +1,6 @@
-// Products with a thin side. They are bound by memory: each element of the
-// large factor is used once or a few times, so that copying it into panels, as
-// products of larger matrices do first, would cost more than it brings.
+// Products with a thin side. They are memory-bound: each element of the large
+// factor is used once or a few times, so copying it into panels, as products of
+// larger matrices do, would cost more than it gains.
 #include <algorithm>
 #include <cstddef>
 #include <type_traits>
@@ -31,7 +31,7 @@ HWY_INLINE V MulAdd(V a, V b, V c) {
   }
 }
 
-// c[n] += the sum of kDepth rows of b, each times its x; or = without kAdd.
+// c[n] += the sum of kDepth rows of b, each times its x; without kAdd: =.
 template <int kDepth, bool kAdd, class T>
 HWY_INLINE void AddRows(int64_t n, const T* x, int64_t x_step, const T* b,
                         int64_t ldb, T* c) {
@@ -92,8 +92,8 @@ void Thin(int64_t m, int64_t n, int64_t k, MatrixView<T> a, const T* b,
   }
 }
 
-// c[j] = the sum of a times row j of b. Four rows at a time, so that the sums
-// do not wait for each other.
+// c[j] = the dot product of a and row j of b. Four rows at a time, so that the
+// sums are independent.
 template <typename T>
 void Dots(int64_t n, int64_t k, const T* a, const T* b, T* c, bool accumulate) {
   const hn::ScalableTag<T> d;

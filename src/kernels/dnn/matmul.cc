@@ -38,23 +38,25 @@ MatrixView<T> ViewB(const GemmShape& s, const T* b) {
                                    : MatrixView<T>{b, 1, s.k};
 }
 
-// Up to here our own loop beats oneDNN, whose calls cost 0.3 us at least
-// (measured on AVX-512: 2x2x2 0.03 us for 0.27, 16x16x16 0.10 for 0.39,
-// 32x32x32 0.60 for 0.86, 64x10x100 2.0 for 2.8). A transposed b is packed
-// first, which the product must pay for. Columns count by whole vectors.
+// Up to this size our own loop beats oneDNN, whose calls cost 0.3 us at least
+// (measured on AVX-512: 2x2x2 0.03 us against 0.27, 16x16x16 0.10 against 0.39,
+// 32x32x32 0.60 against 0.86, 64x10x100 2.0 against 2.8). A transposed b must
+// be packed first, at the expense of the product. Columns are counted in whole
+// vectors.
 bool IsTiny(const GemmShape& s) {
   const int64_t limit = s.trans_b == Trans::kNone ? 128 * 1024 : 16 * 16 * 16;
   return s.k * s.n <= kTinyFactor &&
          s.m * ((s.n + 15) / 16 * 16) * s.k <= limit;
 }
 
-constexpr int64_t kWork = 64 * 64 * 64;  // Products worth another thread.
+constexpr int64_t kWork = 64 * 64 * 64;  // Multiplications worth a thread.
 
-// A row times a small matrix, and a column times a row: what a recurrent layer
-// computes step by step, forwards and backwards. True if it was one. (Measured
-// on AVX-512: 1x256x64 0.63 us for oneDNN's 0.75, the sum of a product 64x256x1
-// 1.1 for 1.5, a dot product of 1000 0.1 for 4. From matrices of more than a
-// second cache on, oneDNN is as fast, and divides them among threads.)
+// A row times a small matrix, and a column times a row: the products of a
+// recurrent layer's steps, forwards and backwards. Returns true if the product
+// is one of these. (Measured on AVX-512: 1x256x64 0.63 us against 0.75 for
+// oneDNN, the sum of a product 64x256x1 1.1 against 1.5, a dot product of 1000
+// 0.1 against 4. For matrices larger than the second-level cache, oneDNN is as
+// fast, and divides them among threads.)
 template <typename T>
 bool GemmOfThin(const GemmShape& s, const T* a, const T* b, T* c) {
   constexpr int64_t kManyElements = 64 * 1024;
@@ -77,8 +79,8 @@ bool GemmOfThin(const GemmShape& s, const T* a, const T* b, T* c) {
   return true;
 }
 
-// Splits c by rows or columns over the threads, each with a packed product of
-// its own.
+// Splits c by rows or columns over the threads, each with its own packed
+// product.
 template <typename T>
 void GemmOwn(const GemmShape& s, const T* a, const T* b, T* c) {
   if (GemmOfThin(s, a, b, c)) return;
@@ -117,7 +119,8 @@ void GemmFloat(const GemmShape& s, const float* a, const float* b, float* c) {
   const int64_t ldb = tb == 'N' ? s.n : s.k;
   const float beta = s.accumulate ? 1.0f : 0.0f;
   // oneDNN divides even a row times a small matrix among the threads, whose
-  // meeting takes longer than the product (1x256x64: 14 us for 2).
+  // synchronisation takes longer than the product (1x256x64: 14 us instead of
+  // 2).
   std::optional<ScopedIntraOpThreads> alone;
   if (s.m * s.n * s.k < kWork) alone.emplace(1);
   const int threads = UseIntraOpThreads();
@@ -133,11 +136,11 @@ void GemmFloat(const GemmShape& s, const float* a, const float* b, float* c) {
   }
   if (dnnl_sgemm(ta, tb, s.m, s.n, s.k, 1.0f, a, lda, b, ldb, beta, c, s.n) !=
       dnnl_success) {
-    GemmOwn(s, a, b, c);  // Out of memory for its packing, say.
+    GemmOwn(s, a, b, c);  // Out of memory for packing, for example.
   }
 }
 
-// Computes in W, element by element converted on the way in and out.
+// Computes in W and converts each element on input and output.
 template <typename W, typename T, typename Multiply>
 void GemmThrough(const GemmShape& s, const T* a, const T* b, T* c,
                  Multiply multiply) {
@@ -167,7 +170,7 @@ void GemmReal(const GemmShape& s, const R* a, const R* b, R* c) {
 }
 
 // Small products by the plain sum; larger ones as four real products of the
-// real and the imaginary parts.
+// real and imaginary parts.
 template <typename R>
 void GemmComplex(const GemmShape& s, const std::complex<R>* a,
                  const std::complex<R>* b, std::complex<R>* c) {
@@ -334,7 +337,7 @@ void BatchMatMul(const BatchMatMulShape& shape, const T* a, const T* b, T* c) {
       Gemm<T>(s, a + x * s.m * s.k, b + y * s.k * s.n, c + i * s.m * s.n);
     }
   };
-  // Whole products to each thread while there are enough of them, otherwise
+  // Each thread gets whole products while there are enough of them; otherwise
   // the threads share each product.
   const int64_t work = std::max<int64_t>(1, s.m * s.n * s.k);
   if (count >= 2 * IntraOpThreads() && count * work >= 64 * 64 * 64) {

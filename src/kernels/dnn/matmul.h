@@ -1,5 +1,5 @@
 // Matrix products of dense row-major matrices. Each call may use up to
-// IntraOpThreads() threads and is itself callable from many threads at once.
+// IntraOpThreads() threads; calls are thread-safe.
 #ifndef SLUICE_KERNELS_DNN_MATMUL_H_
 #define SLUICE_KERNELS_DNN_MATMUL_H_
 
@@ -9,8 +9,8 @@
 
 namespace sluice::dnn {
 
-// What is done to a factor as it is read; kAdjoint is the conjugate transpose
-// (for real types the same as kTranspose).
+// The transformation of a factor as it is read; kAdjoint is the conjugate
+// transpose (for real types the same as kTranspose).
 enum class Trans : uint8_t { kNone, kTranspose, kAdjoint };
 
 // c[m, n] = op(a)[m, k] * op(b)[k, n], or += with accumulate. a is stored as
@@ -26,10 +26,10 @@ struct GemmShape {
 };
 
 // T: float, double, half, bfloat16, (u)int8/16/32/64, complex64, complex128.
-// half and bfloat16 are summed in float and rounded once; integers wrap.
-// k == 0 gives zeros; m == 0 or n == 0 does nothing. NaN and infinity spread
-// as in the textbook sum (0 * inf is NaN). c must not overlap a or b.
-// The order of the sum, and so the last bits, may depend on the thread count.
+// half and bfloat16 are summed in float and rounded once; integers wrap. k == 0
+// gives zeros; m == 0 or n == 0 does nothing. NaN and infinity propagate as in
+// the textbook sum (0 * inf is NaN). c must not overlap a or b. The order of
+// summation, and therefore the last bits, may depend on the thread count.
 template <typename T>
 void Gemm(const GemmShape& shape, const T* a, const T* b, T* c);
 

@@ -12,7 +12,7 @@ namespace {
 constexpr auto kBf16 = dnnl::memory::data_type::bf16;
 // A call costs 3 us at least.
 constexpr int64_t kWorthACall = 48 * 48 * 48;
-// Shapes that a thread keeps its primitives of.
+// The number of shapes whose primitives a thread keeps.
 constexpr size_t kKept = 64;
 
 bool HasInstructions() {
@@ -25,7 +25,7 @@ bool HasInstructions() {
   return yes;
 }
 
-// Never destroyed: threads end after statics.
+// Never destroyed: threads may end after static objects are destroyed.
 const dnnl::engine& Engine() {
   static const auto* engine = new dnnl::engine(dnnl::engine::kind::cpu, 0);
   return *engine;
@@ -38,7 +38,7 @@ struct Key {
   auto operator<=>(const Key&) const = default;
 };
 
-// A primitive and its operands, whose pointers are put in for each execution.
+// A primitive and its operands, whose pointers are set for each execution.
 struct Product {
   explicit Product(const Key& s) {
     using Desc = dnnl::memory::desc;
@@ -94,7 +94,7 @@ bool GemmByBf16(const GemmShape& s, const bfloat16* a, const bfloat16* b,
     p.stream.wait();
     return true;
   } catch (const dnnl::error&) {
-    return false;  // Out of memory, say; nothing was written yet.
+    return false;  // Out of memory, for example; nothing was written yet.
   }
 }
 

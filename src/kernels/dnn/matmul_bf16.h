@@ -1,4 +1,4 @@
-// Products of bfloat16 by the instructions that processors have for them.
+// bfloat16 matrix products that use the processor's bfloat16 instructions.
 #ifndef SLUICE_KERNELS_DNN_MATMUL_BF16_H_
 #define SLUICE_KERNELS_DNN_MATMUL_BF16_H_
 
@@ -7,9 +7,9 @@
 
 namespace sluice::dnn {
 
-// Gemm<bfloat16> by oneDNN, summed in float and rounded once. False, and
-// nothing done, where the processor has no such instructions, or the product is
-// too small to pay for the call.
+// Gemm<bfloat16> through oneDNN, summed in float and rounded once. Returns
+// false without computing anything if the processor has no such instructions,
+// or if the product is too small to be worth the call.
 bool GemmByBf16(const GemmShape& shape, const bfloat16* a, const bfloat16* b,
                 bfloat16* c);
 

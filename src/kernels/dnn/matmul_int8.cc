@@ -8,7 +8,7 @@
 namespace sluice::dnn {
 namespace {
 
-// The elements less the zero, wrapping.
+// The elements minus the zero point, wrapping.
 std::vector<int32_t> Centred(const ByteMatrix& a, int64_t n) {
   std::vector<int32_t> out(static_cast<size_t>(n));
   const auto zero = static_cast<uint32_t>(a.zero);
@@ -21,7 +21,7 @@ std::vector<int32_t> Centred(const ByteMatrix& a, int64_t n) {
   return out;
 }
 
-// Bytes between signed and unsigned, 128 apart.
+// Converts bytes between signed and unsigned, which differ by 128.
 template <typename T>
 std::vector<T> Flipped(const void* data, int64_t n) {
   const auto* bytes = static_cast<const uint8_t*>(data);

@@ -1,4 +1,4 @@
-// Products of matrices of bytes, summed in 32 bits.
+// Matrix products of bytes, summed in 32 bits.
 #ifndef SLUICE_KERNELS_DNN_MATMUL_INT8_H_
 #define SLUICE_KERNELS_DNN_MATMUL_INT8_H_
 
@@ -8,16 +8,16 @@
 
 namespace sluice::dnn {
 
-// Whether oneDNN's products of bytes are exact on this processor: without the
-// instructions for them it adds two products in 16 bits, which saturate.
+// Whether oneDNN's byte products are exact on this processor: without dedicated
+// instructions it adds two products in 16 bits, which saturates.
 bool ByteSumsAreExact();
 
-// A row-major matrix of bytes, uint8 or int8, as it lies in memory. `zero` is
-// the number that stands for zero; it may be no byte.
+// A row-major matrix of bytes, uint8 or int8, as stored. `zero` is the zero
+// point; it may lie outside the byte range.
 struct ByteMatrix {
   const void* data = nullptr;
   bool is_signed = false;
-  bool transpose = false;  // It is stored the other way round.
+  bool transpose = false;  // Stored transposed.
   int64_t zero = 0;
 };
 
@@ -34,11 +34,11 @@ class ByteFactor {
  private:
   const int64_t k_, n_;
   const ByteMatrix b_;
-  bool bytes_ = false;        // Through oneDNN; else through int32.
-  std::vector<int8_t> copy_;  // b as int8, where it is not.
+  bool bytes_ = false;        // Uses oneDNN; else int32 products.
+  std::vector<int8_t> copy_;  // b as int8, if it is uint8.
   const int8_t* data_ = nullptr;
   int8_t zero_ = 0;
-  std::vector<int32_t> wide_;  // op(b) - b.zero, where oneDNN cannot.
+  std::vector<int32_t> wide_;  // op(b) - b.zero, if oneDNN cannot be used.
 };
 
 }  // namespace sluice::dnn

@@ -119,7 +119,7 @@ TYPED_TEST(MatMulTest, AgreesWithThePlainSum) {
       {1, 1, 50},    {1, 70, 130}, {40, 20, 1},   {5, 17, 2},   {7, 35, 3},
       {6, 64, 4},    {1, 16, 2},   {1, 2100, 90}, {90, 1700, 2}};
   for (const auto& [m, n, k] : shapes) {
-    const bool large = m * n * k > 100000;  // Fewer ways of these.
+    const bool large = m * n * k > 100000;  // Fewer variants of these.
     for (Trans ta : {Trans::kNone, Trans::kTranspose, Trans::kAdjoint}) {
       for (Trans tb : {Trans::kNone, Trans::kTranspose, Trans::kAdjoint}) {
         const bool accumulate = (static_cast<int>(ta) + m) % 2 == 1;

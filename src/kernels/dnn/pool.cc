@@ -13,7 +13,7 @@
 namespace sluice::dnn {
 namespace {
 
-// The least finite value.
+// The lowest finite value.
 template <typename T>
 T Lowest() {
   if constexpr (std::is_same_v<T, half>) {
@@ -25,11 +25,11 @@ T Lowest() {
   }
 }
 
-// Sums of 16-bit floats are formed in float.
+// Sums of 16-bit floats are computed in float.
 template <typename T>
 using Wide = std::conditional_t<sizeof(T) == 2, float, T>;
 
-// The sum of what two windows give one element; integers wrap around.
+// The sum of two windows' contributions to one element; integers wrap around.
 template <typename T>
 T Sum(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
@@ -59,11 +59,11 @@ Strides StridesOf(Layout layout, int64_t channels, int64_t d, int64_t h,
              : Strides{image, h * w, w, 1, d * h * w};
 }
 
-// Shares images, or blocks of channels of images where those are few, among
-// the threads. Parts never overlap, in the input or in the output.
+// Divides images, or blocks of channels if there are few images, among the
+// threads. Parts never overlap, in the input or in the output.
 template <typename Fn>
 void ForEachPart(const PoolGeometry& s, Fn fn) {
-  constexpr int64_t kBlock = 64;  // Channels; a multiple of all vectors.
+  constexpr int64_t kBlock = 64;  // Channels; a multiple of all vector sizes.
   const bool split = s.batch < 4 * IntraOpThreads() && s.channels > kBlock;
   const int64_t blocks = split ? (s.channels + kBlock - 1) / kBlock : 1;
   const int64_t work =
@@ -113,7 +113,7 @@ void ForEachWindow(const PoolGeometry& s, const PoolPart& part, Window window) {
   }
 }
 
-// The element that MaxPoolGrad's rule picks, or -1 for an empty window.
+// The element that MaxPoolGrad selects, or -1 for an empty window.
 template <typename T, typename Taps>
 int64_t PickLargest(const T* in, bool from_lowest, const Taps& taps) {
   int64_t best = -1;

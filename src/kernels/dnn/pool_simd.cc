@@ -22,7 +22,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // The pixels of one output's window, as element offsets into an image.
 struct Taps {
-  int64_t start;  // Of the first pixel.
+  int64_t start;  // The first pixel.
   int64_t planes, rows, columns;
   int64_t plane_step, row_step, column_step;
   int64_t count() const { return planes * rows * columns; }
@@ -94,8 +94,8 @@ void MaxPool(const PoolGeometry& s, const PoolPart& part, const T* in, T* out) {
   });
 }
 
-// The largest bytes of a window, as many channels at a time as `d` has lanes,
-// from channel c on; the first channel that is left.
+// The largest bytes of a window, with as many channels at a time as `d` has
+// lanes, starting at channel c; returns the first remaining channel.
 template <class D, class T = hn::TFromD<D>>
 HWY_INLINE int64_t MaxOfBytes(D d, const Taps& taps, const T* from, T* to,
                               int64_t c, int64_t width) {
@@ -110,7 +110,7 @@ HWY_INLINE int64_t MaxOfBytes(D d, const Taps& taps, const T* from, T* to,
   return c;
 }
 
-// (Masks of bytes would read what lies behind the last.)
+// (Byte masks would read past the end.)
 template <typename T>
 void MaxPoolBytes(const PoolGeometry& s, const PoolPart& part, const T* in,
                   T* out) {
@@ -142,7 +142,7 @@ void MaxPoolGrad(const PoolGeometry& s, const PoolPart& part, const T* in,
     simd::HWY_NAMESPACE::ForVectors(
         d, width, [&](int64_t c, auto load, auto store) HWY_ATTR {
           const T* from = in + taps.start + c;
-          // See the rule in pool.h on a NaN that comes first.
+          // See the rule in pool.h for a NaN that comes first.
           auto best = std::is_same_v<T, float>
                           ? hn::Set(d, std::numeric_limits<T>::lowest())
                           : load(from);

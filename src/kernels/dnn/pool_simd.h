@@ -1,5 +1,5 @@
-// Pooling of NHWC images of floats, doubles and (the largest) bytes, vectorised
-// over channels.
+// Pooling of NHWC images of floats, doubles and (max pooling only) bytes,
+// vectorised over channels.
 #ifndef SLUICE_KERNELS_DNN_POOL_SIMD_H_
 #define SLUICE_KERNELS_DNN_POOL_SIMD_H_
 
@@ -7,7 +7,7 @@
 
 namespace sluice::dnn {
 
-// What one thread works on: channels [first, last) of image n.
+// The work of one thread: channels [first, last) of image n.
 struct PoolPart {
   int64_t n, first, last;
 };
@@ -16,7 +16,7 @@ struct PoolPart {
 template <typename T>
 void MaxPoolPart(const PoolGeometry& s, const PoolPart& part, const T* in,
                  T* out);
-// T of these: float, double. The gradients set all of their part of d_in.
+// T: float, double. The gradients set every element of their part of d_in.
 template <typename T>
 void MaxPoolGradPart(const PoolGeometry& s, const PoolPart& part, const T* in,
                      const T* d_out, T* d_in);

@@ -1,4 +1,4 @@
-// oneDNN takes the team's size from OpenMP, per calling thread.
+// oneDNN takes the thread count from OpenMP, per calling thread.
 #ifndef SLUICE_KERNELS_DNN_THREADS_H_
 #define SLUICE_KERNELS_DNN_THREADS_H_
 
@@ -11,10 +11,10 @@
 namespace sluice::dnn {
 
 // Makes oneDNN calls from this thread use IntraOpThreads() threads, and returns
-// that number. Cheap enough to precede every call. (A ScopedIntraOpThreads that
-// ended may have left OpenMP's count behind.) Never more than OpenMP will
-// really give: some of oneDNN's primitives wait for all the threads they were
-// made for.
+// that number. Cheap enough to precede every call. (An ended
+// ScopedIntraOpThreads may have left its own OpenMP count behind.) Never more
+// than OpenMP will really provide: some oneDNN primitives wait for all the
+// threads they were made for.
 inline int UseIntraOpThreads() {
   const int threads = omp_in_parallel()
                           ? 1

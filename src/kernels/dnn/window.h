@@ -44,8 +44,8 @@ struct WindowDim {
   bool operator==(const WindowDim&) const = default;
 };
 
-// Whether nothing is read, or nothing written, along one of the dimensions.
-// (Products of extents beside a zero may be beyond 2^63.)
+// Whether nothing is read, or nothing written, along one of the dimensions. (If
+// one extent is zero, the product of the others may exceed 2^63.)
 inline bool AnyEmpty(std::initializer_list<WindowDim> dims) {
   return std::any_of(dims.begin(), dims.end(), [](const WindowDim& d) {
     return d.in == 0 || d.window == 0 || d.out() == 0;

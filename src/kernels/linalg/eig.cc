@@ -1,7 +1,7 @@
-// Eigenvalues and eigenvectors of self-adjoint matrices: reduced to three
-// diagonals by reflections, then by QR steps with Wilkinson's shift (Golub and
-// Van Loan, 8.3). Signs of the vectors are those that Eigen, and so TensorFlow,
-// gives.
+// Eigenvalues and eigenvectors of self-adjoint matrices: reduction to
+// tridiagonal form by reflections, then QR steps with Wilkinson's shift (Golub
+// and Van Loan, 8.3). The signs of the vectors are those of Eigen, and
+// therefore of TensorFlow.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -12,10 +12,10 @@
 namespace sluice::linalg {
 namespace {
 
-// ---- To three diagonals -----------------------------------------------------
+// ---- Tridiagonal form -------------------------------------------------------
 
-// w = A x of the self-adjoint matrix whose lower triangle is in the columns
-// `a`, n apart, r long: element (i, j) is a[j * n + i].
+// w = A x for the self-adjoint matrix of order r whose lower triangle is in the
+// columns `a`, n apart: element (i, j) is a[j * n + i].
 template <typename T>
 void TimesSelfAdjoint(const T* a, int64_t n, int64_t r, const T* x, T* w) {
   std::fill(w, w + r, T(0));
@@ -30,8 +30,8 @@ void TimesSelfAdjoint(const T* a, int64_t n, int64_t r, const T* x, T* w) {
   }
 }
 
-// a = Q T Q^H. `a` holds columns of the lower triangle, and holds reflections
-// afterwards, whose factors are `tau`.
+// a = Q T Q^H. `a` contains columns of the lower triangle, and afterwards the
+// reflections, whose factors are `tau`.
 template <typename T>
 void Tridiagonalize(T* a, int64_t n, RealOf<T>* diagonal, RealOf<T>* beside,
                     T* tau) {
@@ -77,7 +77,7 @@ std::vector<T> TransposedQ(const T* a, int64_t n, const T* tau) {
 
 // ---- To one -----------------------------------------------------------------
 
-// Turns (x, -z) to (r, 0).
+// Rotates (x, -z) to (r, 0).
 template <typename Real>
 PlaneRotation<Real> RotationOf(Real x, Real z) {
   if (z == 0) return {x < 0 ? Real(-1) : Real(1), 0};
@@ -103,7 +103,8 @@ Real WilkinsonShift(const Real* diagonal, const Real* beside, int64_t last) {
   return diagonal[last] - e * e / (td + h);
 }
 
-// One step for rows first..last; what it turns rows of q by is put into `by`.
+// One step for rows first..last; its rotations of the rows of q are stored in
+// `by`.
 template <typename Real>
 void QrStep(Real* d, Real* e, int64_t first, int64_t last,
             std::vector<PlaneRotation<Real>>* by) {

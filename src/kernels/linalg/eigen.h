@@ -1,13 +1,14 @@
-// Eigen, as the files of this folder read it: views of row-major matrices.
+// Includes Eigen as the files of this folder use it: views of row-major
+// matrices.
 #ifndef SLUICE_KERNELS_LINALG_EIGEN_H_
 #define SLUICE_KERNELS_LINALG_EIGEN_H_
 
 #include <Eigen/Core>
 #include <cstdint>
 
-// No file of Eigen under another licence than MPL 2; no threads of its own
-// beside our team's. (On the command line, so that any of its headers may come
-// first.)
+// Only files of Eigen under the MPL 2 licence, and no threads of Eigen's own
+// besides our thread team. (These are set on the command line, so that Eigen's
+// headers may be included in any order.)
 #if !defined(EIGEN_MPL2_ONLY) || !defined(EIGEN_DONT_PARALLELIZE)
 #error "src/CMakeLists.txt sets how Eigen is read"
 #endif

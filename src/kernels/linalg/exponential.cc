@@ -1,5 +1,5 @@
-// The exponential of a matrix: scaled until it is small, a Pade approximant of
-// the order that the size asks for (Higham 2005), squared back.
+// The exponential of a matrix: scaling to a small norm, a Pade approximant
+// whose order depends on the norm (Higham 2005), and repeated squaring.
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -10,8 +10,8 @@
 namespace sluice::linalg {
 namespace {
 
-// An order of the approximant, and the largest 1-norm for which it has the
-// accuracy of a double.
+// An order of the approximant, and the largest 1-norm for which it is accurate
+// in double.
 struct Order {
   int degree;
   double norm;
@@ -63,7 +63,8 @@ bool Exponential(const T* a, int64_t n, T* out) {
   for (int64_t i = 0; i < n; ++i) power[static_cast<size_t>(i * n + i)] = T(1);
   even = power;
   add(power, 0.5, &odd);
-  double c = 0.5;  // Of x^1; each is the one before times (d-i)/((2d-i)(i+1)).
+  double c = 0.5;  // Of x^1; the ratio of successive ones is
+                   // (d-i)/((2d-i)(i+1)).
   for (int i = 1; i < d; i += 2) {
     power = multiply(power, square);
     c *= static_cast<double>(d - i) / ((2 * d - i) * (i + 1));

@@ -9,7 +9,7 @@
 namespace sluice::linalg {
 namespace {
 
-// The lower triangle stays, with half of the diagonal.
+// Keeps the lower triangle, with half of the diagonal.
 template <typename T>
 void KeepLowerHalf(T* a, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
@@ -18,10 +18,10 @@ void KeepLowerHalf(T* a, int64_t n) {
   }
 }
 
-// Columns that are eliminated before the rest of the matrix follows at once.
+// The number of columns to eliminate before updating the rest of the matrix.
 constexpr int64_t kBlock = 48;
 
-// The factor of the block of `size` at a (rows n apart), in place, in its lower
+// Factors the block of `size` at a (rows n apart) in place, in its lower
 // triangle. False: a pivot is not positive.
 template <typename T>
 bool FactorBlock(T* a, int64_t n, int64_t size) {
@@ -29,7 +29,7 @@ bool FactorBlock(T* a, int64_t n, int64_t size) {
     T* row = a + k * n;
     RealOf<T> pivot = std::real(row[k]);
     for (int64_t j = 0; j < k; ++j) pivot -= Square(row[j]);
-    if (pivot <= 0) return false;  // (NaN goes on.)
+    if (pivot <= 0) return false;  // (NaN continues.)
     pivot = std::sqrt(pivot);
     row[k] = T(pivot);
     for (int64_t i = k + 1; i < size; ++i) {
@@ -56,8 +56,8 @@ bool Cholesky(const T* a, int64_t n, T* out) {
     if (!FactorBlock(block, n, size)) return false;
     const int64_t rest = n - k - size;
     if (rest == 0) break;
-    // The rows below times the inverse of the factor's adjoint; then what they
-    // contribute to the rest of the matrix.
+    // The rows below times the inverse of the factor's adjoint, then their
+    // contribution to the rest of the matrix.
     panel.clear();
     for (int64_t i = 0; i < rest; ++i) {
       T* const row = block + (size + i) * n;
@@ -109,7 +109,7 @@ void Qr(const T* a, int64_t m, int64_t n, bool full, T* q, T* r) {
   const int64_t least = std::min(m, n);
   const int64_t columns = full ? m : least;
   SetIdentity(q, m, columns);
-  if (least == 0) return;  // (r has no elements, or q none but ones.)
+  if (least == 0) return;  // (r is empty, or q is the identity.)
   HouseholderQr<T> made(a, m, n, false);
   made.ApplyQ(q, columns);
   for (int64_t i = 0; i < columns; ++i)
@@ -154,7 +154,7 @@ template <typename T>
 void LeastSquaresAnyRank(const T* a, const T* b, int64_t m, int64_t n,
                          int64_t k, T* x) {
   std::fill(x, x + n * k, T(0));
-  // (A matrix with NaN has no rank either, says TensorFlow.)
+  // (As in TensorFlow, a matrix with NaN has no rank.)
   if (std::any_of(a, a + m * n, [](T v) { return v != v; })) return;
   if (m == 0 || n == 0 || k == 0) return;
   HouseholderQr<T> made(a, m, n, true);

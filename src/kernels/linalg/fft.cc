@@ -13,10 +13,11 @@
 namespace sluice::linalg {
 namespace {
 
-// Lengths with a larger prime factor go by a convolution: a step over a factor
-// p takes p operations per element.
+// Lengths with a larger prime factor use a convolution: a step for a factor p
+// takes p operations per element.
 constexpr int64_t kLargestFactor = 61;
-// Elements below which a transform is over before another thread starts.
+// Below this number of elements a transform finishes before another thread
+// starts.
 constexpr int64_t kElementsPerThread = 8192;
 
 bool HasLargeFactor(int64_t n) {
@@ -25,7 +26,8 @@ bool HasLargeFactor(int64_t n) {
   return n > 1;
 }
 
-// One line of n > 0 elements. Not thread-safe: each thread makes its own.
+// Transforms one line of n > 0 elements. Not thread-safe: each thread creates
+// its own.
 template <typename T>
 class Line {
  public:
@@ -34,7 +36,7 @@ class Line {
   explicit Line(int64_t n) : n_(n) { plan_.SetFlag(Eigen::FFT<T>::Unscaled); }
   virtual ~Line() = default;
 
-  // out != in.
+  // REQUIRES: out != in.
   virtual void Run(bool inverse, const Complex* in, Complex* out) {
     if (n_ == 1)
       *out = *in;
@@ -49,8 +51,8 @@ class Line {
   Eigen::FFT<T> plan_;
 };
 
-// Of any length (Bluestein): x_k w_k, convolved with the conjugate of w, where
-// w_k = exp(-i pi k^2 / n). In doubles, whatever T is.
+// For any length (Bluestein): x_k w_k, convolved with the conjugate of w, where
+// w_k = exp(-i pi k^2 / n). In double for any T.
 template <typename T>
 class ChirpLine : public Line<T> {
  public:
@@ -75,7 +77,7 @@ class ChirpLine : public Line<T> {
     other_.resize(work_.size());
   }
 
-  // The inverse is the conjugate of what the conjugate becomes.
+  // The inverse transform is the conjugate of the transform of the conjugate.
   void Run(bool inverse, const Complex* in, Complex* out) override {
     std::fill(work_.begin(), work_.end(), Wide(0));
     for (size_t k = 0; k < chirp_.size(); ++k) {
@@ -120,7 +122,7 @@ void ForLines(int64_t lines, int64_t n, F&& run) {
               });
 }
 
-// Lines of n elements, `stride` apart, of blocks of n * stride elements.
+// Lines of n elements, `stride` apart, in blocks of n * stride elements.
 template <typename T>
 void AlongAxis(int64_t n, int64_t stride, int64_t blocks, bool inverse,
                std::complex<T>* data) {
@@ -140,7 +142,7 @@ void AlongAxis(int64_t n, int64_t stride, int64_t blocks, bool inverse,
       });
 }
 
-// All axes of blocks of `dims` but the last, whose extent is `last`.
+// All axes of blocks of `dims` except the last, whose extent is `last`.
 template <typename T>
 void OuterAxes(std::span<const int64_t> dims, int64_t last, int64_t batch,
                bool inverse, std::complex<T>* data) {
@@ -198,7 +200,7 @@ void InverseRealFft(std::span<const int64_t> dims, int64_t batch,
                     if (k > 0)
                       x[static_cast<size_t>(n - k)] = std::conj(from[k]);
                   }
-                  // (What is its own conjugate is real.)
+                  // (A value that equals its own conjugate is real.)
                   x[0] = x[0].real();
                   if (n % 2 == 0)
                     x[static_cast<size_t>(n / 2)] = from[n / 2].real();

@@ -8,11 +8,11 @@
 
 namespace sluice::linalg {
 
-// The longest line that is transformed.
+// The maximum length of a transformed line.
 inline constexpr int64_t kMaxFftLength = int64_t{1} << 28;
 
 // T is float or double. `dims`: the dimensions to transform, row-major, at most
-// kMaxFftLength each; `batch` such blocks follow each other. Uses up to
+// kMaxFftLength each; `batch` such blocks are stored consecutively. Uses up to
 // IntraOpThreads() threads.
 
 // In place. Inverse ones are divided by the number of elements of a block.
@@ -20,14 +20,14 @@ template <typename T>
 void Fft(std::span<const int64_t> dims, int64_t batch, bool inverse,
          std::complex<T>* data);
 
-// Of real blocks of `dims`: the first dims.back() / 2 + 1 frequencies along the
-// last dimension, all along the others.
+// Transforms real blocks of `dims`: returns the first dims.back() / 2 + 1
+// frequencies along the last dimension, and all along the others.
 template <typename T>
 void RealFft(std::span<const int64_t> dims, int64_t batch, const T* in,
              std::complex<T>* out);
 
-// The inverse of that: `in`, which is overwritten, has dims.back() / 2 + 1
-// frequencies along the last dimension. What must be real is taken for real.
+// The inverse: `in`, which is overwritten, has dims.back() / 2 + 1 frequencies
+// along the last dimension. Imaginary parts that must be zero are ignored.
 template <typename T>
 void InverseRealFft(std::span<const int64_t> dims, int64_t batch,
                     std::complex<T>* in, T* out);

@@ -1,7 +1,7 @@
-// Householder reflections and the QR factors they make, of row-major matrices;
-// what the files of this folder share. (Plain loops: Eigen's take a minute to
-// compile. Signs are those of LAPACK and Eigen: the first element of what is
-// reflected changes its sign.)
+// Householder reflections and the QR factors that they produce, for row-major
+// matrices; shared by the files of this folder. (Plain loops: Eigen's take a
+// minute to compile. The signs are those of LAPACK and Eigen: the first element
+// of a reflected vector changes its sign.)
 #ifndef SLUICE_KERNELS_LINALG_HOUSEHOLDER_H_
 #define SLUICE_KERNELS_LINALG_HOUSEHOLDER_H_
 
@@ -47,8 +47,8 @@ void SetIdentity(T* a, int64_t rows, int64_t columns) {
   for (int64_t i = 0; i < std::min(rows, columns); ++i) a[i * columns + i] = 1;
 }
 
-// Makes (I - tau u u^H) x = beta e_0 with a real beta, u = (1, v): x[1..n),
-// `stride` apart, becomes v, and x[0] beta. Returns tau.
+// Computes u = (1, v) such that (I - tau u u^H) x = beta e_0 with a real beta.
+// x[1..n), `stride` apart, becomes v, and x[0] beta. Returns tau.
 template <typename T>
 T Reflect(T* x, int64_t n, int64_t stride) {
   using Real = RealOf<T>;
@@ -69,8 +69,8 @@ T Reflect(T* x, int64_t n, int64_t stride) {
   return Conj((T(beta) - first) / T(beta));
 }
 
-// a[m, n] P = Q R; with P = I if not pivoting, else the column of the largest
-// rest comes next. A value; not thread-safe.
+// a[m, n] P = Q R, with P = I if not pivoting, else the column with the largest
+// remaining norm comes next. A value type; not thread-safe.
 template <typename T>
 class HouseholderQr {
  public:
@@ -101,7 +101,7 @@ class HouseholderQr {
   T r(int64_t i, int64_t j) const {
     return i <= j ? made_[static_cast<size_t>(i * n_ + j)] : T(0);
   }
-  // The rank that the pivots suggest.
+  // The numerical rank according to the pivots.
   int64_t Rank() const {
     Real largest = 0;
     for (int64_t i = 0; i < least_; ++i)
@@ -149,8 +149,8 @@ class HouseholderQr {
     std::swap(exact_[a], exact_[b]);
     std::swap(order_[a], order_[b]);
   }
-  // What is left of each column; computed anew where too much cancels (Drmac
-  // and Bujanovic 2008, as LAPACK does).
+  // The remaining norm of each column; recomputed where cancellation is too
+  // large (Drmac and Bujanovic 2008, as in LAPACK).
   void UpdateNorms(int64_t k) {
     const Real least = std::sqrt(std::numeric_limits<Real>::epsilon());
     for (int64_t j = k + 1; j < n_; ++j) {
@@ -167,7 +167,7 @@ class HouseholderQr {
   }
 
   const int64_t m_, n_, least_;
-  std::vector<T> made_;  // R above the diagonal, reflections below.
+  std::vector<T> made_;  // R above the diagonal, the reflections below it.
   std::vector<T> tau_, work_;
   std::vector<int64_t> order_;
   std::vector<Real> norms_, exact_;

@@ -1,7 +1,6 @@
-// Factorisations of one dense row-major matrix and what follows from them. T
-// is float, double, complex64 or complex128. Each call runs on the calling
-// thread and is callable from many at once. What is written must not overlap
-// what is read. Sizes may be zero.
+// Factorisations of one dense row-major matrix and related operations. T is
+// float, double, complex64 or complex128. Each call runs on the calling thread;
+// calls are thread-safe. Outputs must not overlap inputs. Sizes may be zero.
 #ifndef SLUICE_KERNELS_LINALG_LINALG_H_
 #define SLUICE_KERNELS_LINALG_LINALG_H_
 
@@ -52,14 +51,14 @@ void SolveTriangular(const T* a, const T* b, int64_t n, int64_t k, bool lower,
 template <typename T>
 void Multiply(const T* a, const T* b, int64_t m, int64_t k, int64_t n, T* out);
 
-// ---- Rectangular ones (factor.cc) -------------------------------------------
+// ---- Rectangular matrices (factor.cc) ---------------------------------------
 
 // a = out * out^H of the lower triangle of a. False: not positive definite.
 template <typename T>
 bool Cholesky(const T* a, int64_t n, T* out);
 
-// The gradient of a, symmetric, for the gradient `dl` of l = Cholesky(a), of
-// which both the lower triangles are read.
+// The gradient of a, symmetric, given the gradient `dl` of l = Cholesky(a);
+// only the lower triangles of both are read.
 template <typename T>
 void CholeskyGrad(const T* l, const T* dl, int64_t n, T* out);
 
@@ -67,31 +66,32 @@ void CholeskyGrad(const T* l, const T* dl, int64_t n, T* out);
 template <typename T>
 void Qr(const T* a, int64_t m, int64_t n, bool full, T* q, T* r);
 
-// The x[n, k] that makes |a x - b|^2 + l2 |x|^2 least, of a[m, n] and b[m, k];
+// The x[n, k] that minimises |a x - b|^2 + l2 |x|^2, for a[m, n] and b[m, k];
 // if m < n and l2 is 0, the shortest x with a x = b. By normal equations.
-// False: a has not full rank.
+// False: a does not have full rank.
 template <typename T>
 bool LeastSquares(const T* a, const T* b, int64_t m, int64_t n, int64_t k,
                   double l2, T* x);
-// The shortest of those that make |a x - b| least, for a of any rank.
+// The shortest x that minimises |a x - b|, for a of any rank.
 template <typename T>
 void LeastSquaresAnyRank(const T* a, const T* b, int64_t m, int64_t n,
                          int64_t k, T* x);
 
 // ---- Spectra (eig.cc, svd.cc, exponential.cc) -------------------------------
 
-// Eigenvalues of the self-adjoint matrix whose lower triangle a holds, in
-// rising order; eigenvectors as columns of v unless that is null. False: did
-// not converge. For what is not finite, NaN and the unit vectors.
+// Eigenvalues in ascending order of the self-adjoint matrix whose lower
+// triangle is in a; eigenvectors as columns of v unless v is null. False: did
+// not converge. For non-finite input the results are NaN and unit vectors.
 template <typename T>
 bool SelfAdjointEig(const T* a, int64_t n, RealOf<T>* e, T* v);
 
-// a[m, n] = u * diag(s) * v^H, s falling; u[m, m] and v[n, n] if full, else
-// of min(m, n) columns; null u and v are not computed. False: a has NaN or inf.
+// a[m, n] = u * diag(s) * v^H, s descending; u[m, m] and v[n, n] if full, else
+// with min(m, n) columns; null u and v are not computed. False: a has NaN or
+// inf.
 template <typename T>
 bool Svd(const T* a, int64_t m, int64_t n, bool full, RealOf<T>* s, T* u, T* v);
 
-// out = exp(a). False: a has NaN or inf, which no scaling ends.
+// out = exp(a). False: a has NaN or inf, for which scaling would not terminate.
 template <typename T>
 bool Exponential(const T* a, int64_t n, T* out);
 
@@ -103,9 +103,9 @@ struct TridiagonalOptions {
   bool perturb_singular = false;
 };
 
-// x[n, k] of the system whose matrix has these diagonals: upper[i] beside
-// diagonal[i] (the last is not read), lower[i] before it (nor the first).
-// False: a pivot is zero.
+// Solves for x[n, k] the system whose matrix has these diagonals: upper[i] to
+// the right of diagonal[i] (the last one is not read), lower[i] to the left of
+// it (the first one is not read). False: a pivot is zero.
 template <typename T>
 bool SolveTridiagonal(const T* upper, const T* diagonal, const T* lower,
                       const T* b, int64_t n, int64_t k,
@@ -113,7 +113,7 @@ bool SolveTridiagonal(const T* upper, const T* diagonal, const T* lower,
 
 }  // namespace sluice::linalg
 
-// Instantiates a template (a macro of one type) for the four types.
+// Instantiates a template (a macro with a type argument) for the four types.
 #define SLUICE_LINALG_TYPES(Instantiate)                                  \
   Instantiate(float) Instantiate(double) Instantiate(std::complex<float>) \
       Instantiate(std::complex<double>)

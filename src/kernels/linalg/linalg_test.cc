@@ -1,4 +1,4 @@
-// Factors against the products they promise, transforms against their sums.
+// Factorisations against the products they promise, transforms against sums.
 #include "kernels/linalg/linalg.h"
 
 #include <gtest/gtest.h>
@@ -79,7 +79,7 @@ class LinalgTest : public ::testing::Test {
   void SetUp() override {
     RecordProperty("seed", static_cast<int>(kLinalgSeed));
   }
-  // Of what takes about n^2 roundings of numbers around 1.
+  // The tolerance of about n^2 roundings of numbers around 1.
   static double Near(int64_t n) {
     const double eps = std::numeric_limits<RealOf<T>>::epsilon();
     return 10 * eps * static_cast<double>(n * n + 1);
@@ -171,7 +171,7 @@ TYPED_TEST(LinalgTest, OrthogonalFactorsMultiplyToTheMatrix) {
 
 TYPED_TEST(LinalgTest, SingularValuesAreThoseThatTheMatrixWasMadeOf) {
   using T = TypeParam;
-  // Many zeros, equal ones, and of all sizes.
+  // Many zeros, equal ones, and different magnitudes.
   const std::vector<std::vector<double>> values = {
       {},
       {2},
@@ -183,7 +183,7 @@ TYPED_TEST(LinalgTest, SingularValuesAreThoseThatTheMatrixWasMadeOf) {
       SCOPED_TRACE(::testing::Message()
                    << m << " x " << n << ", " << made.size());
       const int64_t least = std::min(m, n);
-      // Of two orthogonal factors.
+      // The product of two orthogonal factors.
       const auto factor = [&](int64_t rows) {
         const auto drawn = Draw<T>(rows * least, &this->rng_);
         std::vector<T> q(drawn.size());
@@ -300,7 +300,7 @@ TYPED_TEST(LinalgTest, ThreeDiagonalsAreSolvedAsTheWholeMatrixIs) {
       ASSERT_TRUE(SolveTridiagonal(d.data(), d.data() + n, d.data() + 2 * n,
                                    b.data(), n, 2, {.partial_pivoting = pivots},
                                    x.data()));
-      // (Random diagonals may be of bad condition, so as large as x is.)
+      // (Random diagonals may be ill-conditioned, so relative to x.)
       double size = 1;
       for (const auto& v : Widen(x)) size = std::max(size, std::abs(v));
       EXPECT_LT(Distance(Times(whole, Widen(x), n, n, 2), Widen(b)),

@@ -38,7 +38,7 @@ namespace HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Complex numbers as pairs of real ones, without the care for infinities that
+// Complex numbers as pairs of reals, without the handling of infinities that
 // keeps loops over std::complex from being vectorised.
 template <class R>
 struct Parts {
@@ -54,7 +54,7 @@ std::complex<R> Conjugate(std::complex<R> x) {
   return {x.real(), -x.imag()};
 }
 
-// sum + c x, where a conjugate is meant if so said; x is the j-th of a row.
+// sum + c x, or with the conjugate of x if kConjugate; x is element j of a row.
 template <bool kConjugate, class R>
 R Add(R sum, R c, const R* x, int64_t j) {
   return sum + c * x[j];
@@ -66,7 +66,7 @@ Parts<R> Add(Parts<R> sum, std::complex<R> c, const R* x, int64_t j) {
           sum.im + (c.real() * im + c.imag() * re)};
 }
 
-// y += c0 x0 + c1 x1 + ..., of n elements; rows of x are `pitch` apart.
+// y += c0 x0 + c1 x1 + ..., for n elements; rows of x are `pitch` apart.
 template <bool kConjugate, class T, size_t... kRow>
 void AddRows(std::index_sequence<kRow...>, const T* x, int64_t pitch,
              const T* c, int64_t n, T* y) {
@@ -96,7 +96,7 @@ void AddRows(std::index_sequence<kRow...>, const T* x, int64_t pitch,
 template <class T>
 void Reflect(const T* v, int64_t stride, T tau, int64_t rows, int64_t columns,
              int64_t pitch, T* a, T* work) {
-  constexpr int kAtOnce = 4;  // So many rows for each pass over `work`.
+  constexpr int kAtOnce = 4;  // Rows for each pass over `work`.
   using Several = std::make_index_sequence<kAtOnce>;
   using One = std::make_index_sequence<1>;
   std::copy_n(a, columns, work);
@@ -150,7 +150,7 @@ void ReflectRight(const T* v, T tau, int64_t rows, int64_t columns,
   }
 }
 
-// Columns [0, kVectors of D) of all rows; the row that comes to be turned again
+// Columns [0, kVectors of D) of all rows; a row that will be rotated again
 // stays in registers.
 template <int kVectors, class D, class R>
 void RotateColumns(D d, const PlaneRotation<R>* by, int64_t count,

@@ -1,5 +1,6 @@
-// The loops over rows of numbers in which factorisations spend their time, for
-// the instruction sets there are. T is float, double, complex64 or complex128.
+// The loops over rows of numbers in which factorisations spend their time,
+// compiled for several instruction sets. T is float, double, complex64 or
+// complex128.
 #ifndef SLUICE_KERNELS_LINALG_ROWS_H_
 #define SLUICE_KERNELS_LINALG_ROWS_H_
 
@@ -28,17 +29,17 @@ struct PlaneRotation {
   Real c, s;
 };
 
-// Turns rows 0 and 1 of a by by[0], then rows 1 and 2 by by[1], and so on. Rows
-// have `columns` elements and are that far apart.
+// Rotates rows 0 and 1 of a by by[0], then rows 1 and 2 by by[1], and so on.
+// Rows have `columns` elements and are contiguous.
 template <typename Real>
 void RotateRows(const PlaneRotation<Real>* by, int64_t count, int64_t columns,
                 Real* a);
 
-// The same of rows of any type, from row `first` on.
+// The same for rows of any type, from row `first` on.
 template <typename T>
 void TurnRows(const std::vector<PlaneRotation<RealOf<T>>>& by, int64_t first,
               int64_t columns, T* a) {
-  // (Complex numbers are two real ones.)
+  // (A complex number is treated as two real ones.)
   constexpr int64_t kNumbers = sizeof(T) / sizeof(RealOf<T>);
   RotateRows(by.data(), static_cast<int64_t>(by.size()), columns * kNumbers,
              reinterpret_cast<RealOf<T>*>(a + first * columns));

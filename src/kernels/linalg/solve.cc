@@ -1,6 +1,6 @@
-// Square systems, by Gaussian elimination with partial pivoting, and
-// products. What is here is what Eigen gives at a fair price: a line of it
-// costs the compiler a second for each type.
+// Square systems, by Gaussian elimination with partial pivoting, and products.
+// This file contains the operations for which Eigen compiles at a reasonable
+// cost: one line of it takes the compiler a second per type.
 #include <Eigen/LU>
 #include <algorithm>
 #include <cmath>
@@ -31,7 +31,7 @@ Elimination<T> Eliminate(const T* a, int64_t n, bool adjoint) {
   return Elimination<T>(View(a, n, n));
 }
 
-// x / |x|; zero and NaN stay what they are.
+// x / |x|; zero and NaN are unchanged.
 template <typename T>
 T SignOf(T x) {
   if constexpr (std::is_same_v<T, RealOf<T>>) {
@@ -48,7 +48,7 @@ bool Solve(const T* a, const T* b, int64_t n, int64_t k, bool adjoint, T* out) {
   if (n == 0 || k == 0) return true;
   const Elimination<T> made = Eliminate(a, n, adjoint);
   if (!Invertible(made)) return false;
-  // (Eigen's permutation says where a row goes.)
+  // (Eigen's permutation gives the destination of a row.)
   for (int64_t i = 0; i < n; ++i)
     std::copy_n(b + i * k, k, out + made.permutationP().indices()(i) * k);
   const T* lu = made.matrixLU().data();
@@ -71,7 +71,7 @@ bool Lu(const T* a, int64_t n, T* lu, int64_t* p) {
   const Elimination<T> made = Eliminate(a, n, false);
   if (!Invertible(made)) return false;
   View(lu, n, n) = made.matrixLU();
-  // (Eigen's permutation says where a row goes, ours where it comes from.)
+  // (Eigen's permutation gives the destination of a row, ours its source.)
   for (int64_t i = 0; i < n; ++i) p[made.permutationP().indices()(i)] = i;
   return true;
 }

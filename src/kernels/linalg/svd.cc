@@ -1,5 +1,5 @@
-// Singular values and vectors: of few columns by Jacobi's rotations, of more by
-// reduction to two diagonals and QR steps.
+// Singular values and vectors: by Jacobi rotations for few columns, else by
+// reduction to bidiagonal form and QR steps.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -12,10 +12,10 @@
 namespace sluice::linalg {
 namespace {
 
-// As many columns as that: the rotations of TensorFlow (of Eigen), from both
-// sides, whose signs we then have; its method for more has no such order.
+// Up to this many columns: two-sided Jacobi rotations as in TensorFlow (Eigen),
+// to obtain the same signs; its method for more columns has no such order.
 constexpr int64_t kTwoSided = 16;
-// Ends what rounding keeps from ending; about ten are needed.
+// An upper limit in case rounding prevents convergence; about ten are needed.
 constexpr int kMostSweeps = 100;
 
 // Row-major; the columns of `u` and `v` are vectors.
@@ -74,7 +74,7 @@ class TwoSided {
  public:
   using Real = RealOf<T>;
 
-  // `w`: d x d, to become diagonal while f's u w v^H stays what it is.
+  // `w`: d x d, to become diagonal while f's u w v^H does not change.
   TwoSided(std::vector<T> w, Factors<T>* f)
       : d_(f->least), w_(std::move(w)), f_(*f) {}
 
@@ -128,8 +128,8 @@ class TwoSided {
     t.Apply(a->data() + p, a->data() + q, rows, columns);
   }
 
-  // Makes rows and columns p, q a real 2 x 2 matrix. False: it is diagonal
-  // then.
+  // Makes the 2 x 2 matrix of rows and columns p, q real. Returns false if it
+  // is then diagonal.
   bool MakeReal(int64_t p, int64_t q) {
     if constexpr (std::is_same_v<T, Real>) {
       return true;
@@ -155,8 +155,8 @@ class TwoSided {
     }
   }
 
-  // Makes the real 2 x 2 matrix diagonal: symmetric by one rotation, then as
-  // Jacobi did.
+  // Makes the real 2 x 2 matrix diagonal: one rotation makes it symmetric, then
+  // a Jacobi rotation.
   void Rotate(int64_t p, int64_t q) {
     Real a = std::real(At(p, p)), b = std::real(At(p, q));
     const Real c = std::real(At(q, p)), d = std::real(At(q, q));
@@ -192,7 +192,7 @@ class TwoSided {
   Real largest_ = 0;
 };
 
-// Falling singular values; the vectors with them.
+// Sorts the singular values in descending order, with their vectors.
 template <typename T>
 void SortFactors(Factors<T>* f) {
   const auto swap_columns = [](std::vector<T>* a, int64_t columns, size_t i,
@@ -241,8 +241,8 @@ void SvdTwoSided(const std::vector<T>& a, int64_t m, int64_t n, Factors<T>* f) {
 
 // ---- By two diagonals -------------------------------------------------------
 
-// a[m, n] = Q B P^H, m >= n, where B is real and has a diagonal and the one
-// above it. A value; not thread-safe.
+// a[m, n] = Q B P^H, m >= n, where B is real and upper bidiagonal. A value
+// type; not thread-safe.
 template <typename T>
 class Bidiagonal {
  public:
@@ -272,8 +272,8 @@ class Bidiagonal {
 
   std::vector<double> diagonal, above;
 
-  // The first columns of Q and P, from those of identities whose rows are
-  // `pitch` apart.
+  // The first columns of Q and P, computed from those of identities whose rows
+  // are `pitch` apart.
   void MakeQ(T* x, int64_t columns, int64_t pitch) {
     for (int64_t k = n_; k-- > 0;)
       ApplyReflection(At(k, k), n_, Conj(left_[static_cast<size_t>(k)]), m_ - k,
@@ -290,7 +290,7 @@ class Bidiagonal {
   T* At(int64_t i, int64_t j) { return made_.data() + i * n_ + j; }
 
   const int64_t m_, n_;
-  std::vector<T> made_;  // Reflections: of columns below, of rows above.
+  std::vector<T> made_;  // Reflections: for columns below, for rows above.
   std::vector<T> left_, right_, work_;
 };
 
@@ -308,15 +308,15 @@ double SmallerValue(double a, double b, double c) {
   return larger == 0 ? 0 : a / larger * c;
 }
 
-// The singular values of a matrix of two diagonals, in double, and the
-// rotations that its QR steps are.
+// The singular values of a bidiagonal matrix, in double, and the rotations of
+// its QR steps.
 template <typename T>
 class BidiagonalQr {
  public:
   using Real = RealOf<T>;
   using Rotations = std::vector<PlaneRotation<Real>>;
 
-  // `turns`: whether the rotations are kept.
+  // `turns`: whether to keep the rotations.
   BidiagonalQr(std::vector<double> diagonal, std::vector<double> above,
                bool turns)
       : turns_(turns), d_(std::move(diagonal)), e_(std::move(above)) {
@@ -353,18 +353,19 @@ class BidiagonalQr {
     });
   }
 
-  // Whether the diagonal above is gone; if not, nothing else means anything.
+  // Whether the superdiagonal has vanished; if not, the other results are
+  // meaningless.
   bool converged() const { return converged_; }
-  // Falling in size, of either sign.
+  // In descending order of magnitude, of either sign.
   double value(size_t i) const { return d_[order_[i]]; }
   const Rotations& left() const { return left_; }
   const Rotations& right() const { return right_; }
 
-  // Turns the first columns of x, whose rows are `pitch` apart, and puts them
-  // in the order of the values.
+  // Applies the rotations to the first columns of x, whose rows are `pitch`
+  // apart, and orders the columns by singular value.
   void TurnColumns(const Rotations& by, int64_t rows, int64_t pitch,
                    T* x) const {
-    // So many rows at once, transposed, as four of the widest vectors hold:
+    // The rows processed at once, transposed, fit four of the widest vectors:
     // they stay in the cache for all steps.
     constexpr int64_t kRows = 256 / sizeof(T);
     const size_t n = d_.size();
@@ -394,7 +395,7 @@ class BidiagonalQr {
  private:
   static constexpr double kEps = std::numeric_limits<Real>::epsilon();
 
-  // 0 where a value is so small that another shift would spoil it.
+  // 0 if a value is so small that a nonzero shift would lose it.
   double Shift(size_t first, size_t last) const {
     double bound = std::abs(d_[first]), least = bound, largest = bound;
     for (size_t i = first; i < last; ++i) {
@@ -464,7 +465,7 @@ class BidiagonalQr {
 template <typename T>
 bool SvdByDiagonals(std::vector<T> a, int64_t m, int64_t n, bool full,
                     RealOf<T>* s, T* u, T* v) {
-  // Of many rows, first as many as columns.
+  // For many rows, first reduce to a square matrix.
   std::optional<HouseholderQr<T>> qr;
   if (2 * m > 3 * n) {
     qr.emplace(a.data(), m, n, false);
@@ -504,7 +505,7 @@ bool Svd(const T* a, int64_t m, int64_t n, bool full, RealOf<T>* s, T* u,
          T* v) {
   using Real = RealOf<T>;
   if (std::min(m, n) == 0) {
-    // A basis of what there is, whatever it is mapped to.
+    // Any basis will do, since the other side is empty.
     if (u != nullptr && full) SetIdentity(u, m, m);
     if (v != nullptr && full) SetIdentity(v, n, n);
     return true;
@@ -519,7 +520,7 @@ bool Svd(const T* a, int64_t m, int64_t n, bool full, RealOf<T>* s, T* u,
   std::vector<T> scaled(a, a + m * n);
   for (T& x : scaled) x /= scale;
   if (n < kTwoSided) {
-    // (Vectors that nobody asked for are as short as can be.)
+    // (Vectors that were not requested have the minimal length.)
     Factors<T> f(m, n, full && u != nullptr);
     SvdTwoSided(scaled, m, n, &f);
     std::copy(f.s.begin(), f.s.end(), s);

@@ -1,4 +1,4 @@
-// Systems with three diagonals, in time and memory that grow with their size.
+// Tridiagonal systems, in linear time and memory.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -34,8 +34,8 @@ class Elimination3 {
     return true;
   }
 
-  // Rows i and i + 1 change places where the lower one has the larger pivot,
-  // so that a row of U has up to three elements.
+  // Swaps rows i and i + 1 if the lower one has the larger pivot, so that a row
+  // of U has up to three elements.
   bool Pivoting(const T* upper, const T* diagonal, const T* lower,
                 RealOf<T> least) {
     struct Row {

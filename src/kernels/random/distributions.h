@@ -1,6 +1,6 @@
-// From 32-bit words to numbers: the conversions of TensorFlow's random ops,
-// bit for bit. Inline, since the more special distributions (gamma, Poisson,
-// multinomial) are built from them by their own kernels.
+// Conversion of 32-bit words to numbers, bit for bit as in TensorFlow's random
+// ops. Inline, since the kernels of more specialised distributions (gamma,
+// Poisson, multinomial) build on them.
 #ifndef SLUICE_KERNELS_RANDOM_DISTRIBUTIONS_H_
 #define SLUICE_KERNELS_RANDOM_DISTRIBUTIONS_H_
 
@@ -17,7 +17,7 @@
 
 namespace sluice::random {
 
-// [0, 1): the low mantissa bits of a number in [1, 2), less 1.
+// [0, 1): a number in [1, 2) from the low mantissa bits, minus 1.
 inline float UniformFloat(uint32_t x) {
   return std::bit_cast<float>((127u << 23) | (x & 0x7fffffu)) - 1.0f;
 }
@@ -63,8 +63,8 @@ inline std::array<double, 2> BoxMullerDouble(uint32_t x0, uint32_t x1,
   return {s * u2, c * u2};
 }
 
-// a + b where the sum is representable though b need not be: both halves of b
-// are. Avoids signed overflow.
+// a + b for a representable sum, even if b itself is not representable: both
+// halves of b are. Avoids signed overflow.
 template <typename Int>
 Int SignedAdd(Int a, std::make_unsigned_t<Int> b) {
   const auto half_b = b >> 1;

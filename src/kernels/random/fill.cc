@@ -9,11 +9,11 @@
 namespace sluice::random {
 namespace {
 
-// Groups of four 32-bit words that are worth another thread.
+// The number of four-word groups that is worth another thread.
 constexpr int64_t kCheapGrain = 8192;
 constexpr int64_t kCostlyGrain = 512;
 
-// Element group g comes from block g.
+// Element group g uses block g.
 template <typename Distribution>
 void FillFixed(Philox base, typename Distribution::Element* out, int64_t n,
                const Distribution& dist, int64_t grain) {
@@ -35,7 +35,7 @@ void FillFixed(Philox base, typename Distribution::Element* out, int64_t n,
               });
 }
 
-// Element group g comes from the region of blocks that starts at g * kSkip.
+// Element group g uses the blocks that start at g * kSkip.
 template <typename Distribution>
 void FillVariable(Philox base, typename Distribution::Element* out, int64_t n,
                   const Distribution& dist, int64_t grain) {
@@ -88,7 +88,7 @@ void FillShuffle(Philox gen, Index* perm, int64_t n) {
   for (int64_t i = 0; i < n; ++i) perm[i] = static_cast<Index>(i);
   SingleSamples next(&gen);
   for (int64_t i = 0; i + 1 < n; ++i) {
-    // The divisor is cut to 32 bits, as in TensorFlow.
+    // The divisor is truncated to 32 bits, as in TensorFlow.
     const uint32_t left = static_cast<uint32_t>(n - i);
     const uint32_t word = next();
     if (left != 0) std::swap(perm[i], perm[i + word % left]);

@@ -1,7 +1,8 @@
 // Filling buffers with random numbers. The same generator gives the same bits
-// for any thread count and on any machine of ours, and TensorFlow's bits: the
-// random ops' kernels are GuardedPhilox::ReserveOutputs(n) (stateful) or
-// StatelessPhilox(seed) (stateless) followed by one of these.
+// for any thread count and on every supported machine, identical to
+// TensorFlow's: the random ops' kernels are GuardedPhilox::ReserveOutputs(n)
+// (stateful) or StatelessPhilox(seed) (stateless) followed by one of these
+// functions.
 #ifndef SLUICE_KERNELS_RANDOM_FILL_H_
 #define SLUICE_KERNELS_RANDOM_FILL_H_
 
@@ -20,7 +21,7 @@ template <typename T>
 void FillNormal(Philox gen, T* out, int64_t n);
 
 // T as above. Normal within (-2, 2): TruncatedNormal. Each group of outputs
-// owns 256 words per output of the stream, however many it uses.
+// owns 256 words per output of the stream, whether or not it uses them.
 template <typename T>
 void FillTruncatedNormal(Philox gen, T* out, int64_t n);
 

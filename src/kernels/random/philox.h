@@ -1,6 +1,6 @@
-// The counter-based generator behind every random op: Philox 4x32-10 (Salmon
-// et al., SC'11) with the key and counter layout, the skipping and the seeding
-// of TensorFlow, so that equal seeds give equal bits.
+// The counter-based generator of every random op: Philox 4x32-10 (Salmon et
+// al., SC'11) with TensorFlow's key and counter layout, skipping and seeding,
+// so that equal seeds give equal bits.
 #ifndef SLUICE_KERNELS_RANDOM_PHILOX_H_
 #define SLUICE_KERNELS_RANDOM_PHILOX_H_
 
@@ -11,7 +11,8 @@
 namespace sluice::random {
 
 // A stream of 2^128 blocks of four 32-bit words; block i is a pure function of
-// (key, counter + i). A value: copy it to fork the stream, Skip() to jump.
+// (key, counter + i). A value type: copy it to fork the stream, Skip() to jump
+// ahead.
 class Philox {
  public:
   using Block = std::array<uint32_t, 4>;
@@ -35,9 +36,9 @@ class Philox {
   const Block& counter() const { return counter_; }
   const Key& key() const { return key_; }
 
-  // Jumps over `count` blocks. TensorFlow's carry: exact but for its one
-  // oddity (a carry out of word 0 on top of a count whose high word is
-  // 0xffffffff), kept since it decides bits.
+  // Skips `count` blocks. Carries as TensorFlow does: exactly, except for one
+  // bug (a carry out of word 0 on top of a count whose high word is
+  // 0xffffffff), which is kept because it affects the bits.
   void Skip(uint64_t count) {
     const uint32_t lo = Low(count);
     uint32_t hi = High(count);
@@ -73,7 +74,7 @@ class Philox {
   Key key_{};
 };
 
-// Hands out a Philox's words one at a time. Owned by one thread; `gen` must
+// Returns the words of a Philox one at a time. Owned by one thread; `gen` must
 // outlive it and advances by whole blocks.
 class SingleSamples {
  public:
@@ -107,10 +108,10 @@ class SingleSamples {
   int used_ = Philox::kBlock;
 };
 
-// The state of one stateful random op: each execution reserves a piece of the
+// The state of one stateful random op: each execution reserves a range of the
 // stream and fills from its own copy without a lock. Owned by the node (or the
-// resource), shared by all threads that run it; invariant: no two callers get
-// overlapping pieces.
+// resource), shared by all threads that run it. Invariant: no two callers get
+// overlapping ranges.
 class GuardedPhilox {
  public:
   // Both seeds 0 means "differs from run to run" (drawn from the system).
@@ -118,18 +119,18 @@ class GuardedPhilox {
   GuardedPhilox(const GuardedPhilox&) = delete;
   GuardedPhilox& operator=(const GuardedPhilox&) = delete;
 
-  // The stream as it stands; advances the shared one by `blocks`.
+  // Returns the current stream and advances the shared one by `blocks`.
   Philox ReserveBlocks(int64_t blocks);
   // `words` 32-bit words (RandomShuffle).
   Philox ReserveWords(int64_t words) { return ReserveBlocks((words + 3) / 4); }
   // `outputs` elements of a Fill*; a distribution may use up to 256 blocks for
-  // each (the factor is TensorFlow's for every stateful random op).
+  // each element (TensorFlow's factor for every stateful random op).
   Philox ReserveOutputs(int64_t outputs, int64_t multiplier = 256) {
     return ReserveBlocks(
         static_cast<int64_t>(static_cast<uint64_t>(outputs) * multiplier));
   }
 
-  // Goes back to the first block, with these seeds (0, 0 as above).
+  // Restarts at the first block with these seeds (0, 0 as above).
   void Reset(int64_t seed, int64_t seed2);
 
  private:
@@ -137,14 +138,14 @@ class GuardedPhilox {
   Philox gen_;  // Guarded by mutex_.
 };
 
-// 64 bits nobody can predict, for seeds the user left out.
+// 64 unpredictable bits, for seeds that the user did not set.
 uint64_t RandomSeed64();
 
 // The generator of the stateless ops for a user's seed pair (int32 seeds are
 // sign-extended): the seed is scrambled through Philox itself.
 Philox StatelessPhilox(int64_t seed0, int64_t seed1);
 
-// What StatelessRandomGetKeyCounter(seed) returns: key[1] and counter[2].
+// The result of StatelessRandomGetKeyCounter(seed): key[1] and counter[2].
 void StatelessSeedToKeyCounter(int64_t seed0, int64_t seed1, uint64_t* key,
                                uint64_t* counter);
 

@@ -1,6 +1,6 @@
 // The loops of the binary kernels, for the target being compiled. They are
-// plain C++ that the compiler vectorises for that target: the ops here are one
-// to a few instructions, so that nothing is won by writing them by hand.
+// plain C++ that the compiler vectorises: each op is one to a few instructions,
+// so hand-written code would gain nothing.
 //
 // An op is a struct with `template <class T> static R F(T a, T b)`.
 #include <cstdint>
@@ -21,8 +21,8 @@ HWY_BEFORE_NAMESPACE();
 namespace sluice::simd {
 namespace HWY_NAMESPACE {
 
-// in == out is allowed, so each iteration depends only on its own elements:
-// that is what the simd pragma promises.
+// in == out is allowed, so each iteration depends only on its own elements, as
+// the simd pragma asserts.
 template <class Op, class T>
 bool Loop(Operands mode, const void* pa, const void* pb, void* po, int64_t n) {
   using R = decltype(Op::template F<T>(T(), T()));
@@ -52,7 +52,7 @@ bool Loop(Operands mode, const void* pa, const void* pb, void* po, int64_t n) {
   return true;
 }
 
-// A 16-bit type by way of float. R is T16, or bool for comparisons.
+// A 16-bit type computed in float. R is T16, or bool for comparisons.
 template <class Op, class T16>
 bool LoopVia(Operands mode, const void* pa, const void* pb, void* po,
              int64_t n) {

@@ -86,16 +86,16 @@ enum class Operands : uint8_t {
 using BinaryFn = bool (*)(Operands mode, const void* a, const void* b,
                           void* out, int64_t n);
 
-// A value; the default one means "not supported".
+// A value type; default-constructed: "not supported".
 struct BinaryKernel {
   BinaryFn fn = nullptr;
   uint8_t in_size = 0;   // Bytes per element of a and b.
   uint8_t out_size = 0;  // Bytes per element of out.
-  int32_t grain = 0;     // Fewest elements worth a thread.
+  int32_t grain = 0;     // The fewest elements worth a thread.
 
   explicit operator bool() const { return fn != nullptr; }
 
-  // As fn, split over IntraOpThreads() where n is large.
+  // As fn, split over IntraOpThreads() if n is large.
   bool operator()(const void* a, const void* b, void* out, int64_t n,
                   Operands mode = Operands::kVectorVector) const {
     if (n <= grain) return fn(mode, a, b, out, n);
@@ -107,24 +107,25 @@ struct BinaryKernel {
                    Operands mode) const;
 };
 
-// The kernel for inputs of type `t`, or one that is false.
+// The kernel for inputs of type `t`; converts to false if there is none.
 BinaryKernel GetBinary(BinaryOp op, DType t);
 
-// out = kernel(a, b) under the broadcast `plan` (made from the shapes of a and
+// out = kernel(a, b) under the broadcast `plan` (built from the shapes of a and
 // b in that order). `out` is dense, of shape plan.shape(); it may alias an
-// operand that has that very shape.
+// operand of exactly that shape.
 bool RunBroadcast(const BinaryKernel& kernel, const Broadcast<2>& plan,
                   const void* a, const void* b, void* out);
 
-// The same, planning on the fly. REQUIRES: the shapes are compatible.
+// The same, with a plan built for the call. REQUIRES: the shapes are
+// compatible.
 bool BroadcastBinary(const BinaryKernel& kernel,
                      absl::Span<const int64_t> a_shape,
                      absl::Span<const int64_t> b_shape, const void* a,
                      const void* b, void* out);
 
-// Pieces that GetBinary tries in turn; nullptr where not theirs. All are
-// compiled for several instruction sets but the last, portable code that spends
-// its time in division or libm.
+// Parts of GetBinary, tried in turn; each returns nullptr for ops that it does
+// not implement. All except the last, which is portable code dominated by
+// division or libm, are compiled for several instruction sets.
 BinaryFn GetBinaryArithmetic(BinaryOp op, DType t);
 BinaryFn GetBinaryCompare(BinaryOp op, DType t);
 BinaryFn GetBinaryGrad(BinaryOp op, DType t);

@@ -16,7 +16,7 @@ namespace HWY_NAMESPACE {
 namespace {
 
 // Small integers are promoted to int by the language; their product must be
-// formed in unsigned so that it cannot overflow.
+// computed in unsigned so that it cannot overflow.
 template <class T>
 using Wide =
     std::conditional_t<std::is_integral_v<T> && sizeof(T) < 4, uint32_t, T>;

@@ -26,7 +26,7 @@ SLUICE_COMPARISON(Less, <)
 SLUICE_COMPARISON(LessEqual, <=)
 #undef SLUICE_COMPARISON
 
-// a > b is b < a: the operands change places, the code is shared.
+// a > b is b < a: the operands are swapped and the code is shared.
 template <BinaryFn kFn>
 bool Swapped(Operands mode, const void* a, const void* b, void* out,
              int64_t n) {

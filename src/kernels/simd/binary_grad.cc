@@ -1,5 +1,6 @@
-// Gradients of the elementwise functions, formed as TensorFlow forms them
-// (multiplying by 0 or 1 where it does, so that NaN spreads alike).
+// Gradients of the elementwise functions, computed as in TensorFlow
+// (multiplying by 0 or 1 where it does, so that NaN propagates in the same
+// way).
 #include "kernels/simd/binary.h"
 #include "kernels/simd/target.h"
 
@@ -62,8 +63,8 @@ struct SigmoidGrad {
     return dy * (T(1) - y) * y;
   }
 };
-// As TensorFlow has them, a dy of zero gives zero even where the slope is
-// infinite: what was masked out stays out.
+// As in TensorFlow, a dy of zero gives zero even if the slope is infinite:
+// masked values stay masked.
 struct SqrtGrad {
   template <class T>
   static T F(T y, T dy) {
@@ -86,8 +87,8 @@ struct ReciprocalGrad {
   }
 };
 
-// Of complex numbers these conjugate y first; TanhGrad and SigmoidGrad leave
-// that to the gradients that build them.
+// For complex numbers these conjugate y first; TanhGrad and SigmoidGrad leave
+// that to the gradient functions that build them.
 template <class Op>
 struct Conjugated {
   template <class T>

@@ -1,5 +1,5 @@
-// Powers of floats, and of half and bfloat16 by way of them: in double, so that
-// what exp2 magnifies is below what a float shows.
+// Powers of floats, and of half and bfloat16 through float: computed in double,
+// so that the errors that exp2 magnifies are below the precision of float.
 #include <cmath>
 #include <limits>
 
@@ -58,7 +58,8 @@ HWY_INLINE V Log2(D d, V x) {
                         y);
 }
 
-// 2^x to 2^-29; beyond a float's range something beyond it on the same side.
+// 2^x to 2^-29; beyond a float's range the result is out of range on the same
+// side.
 template <class D, class V>
 HWY_INLINE V Exp2(D d, V x) {
   static constexpr double kExp2[] = {1,
@@ -77,7 +78,7 @@ HWY_INLINE V Exp2(D d, V x) {
       d, hn::Add(hn::BitCast(du, y), hn::ShiftLeft<52>(hn::BitCast(du, z))));
 }
 
-// |x|^y in double; of numbers.
+// |x|^y in double; for non-NaN arguments.
 template <class D, class V>
 HWY_INLINE V Magnitude(D d, V x, V y) {
   const V p = hn::Mul(y, Log2(d, hn::Abs(x)));
@@ -85,7 +86,7 @@ HWY_INLINE V Magnitude(D d, V x, V y) {
   return Exp2(d, hn::IfThenZeroElse(hn::Eq(y, hn::Zero(d)), p));
 }
 
-// r with the sign that x gives the power; NaN where x < 0 and y is no integer.
+// Gives r the sign of the power of x; NaN if x < 0 and y is not an integer.
 template <class D, class V>
 HWY_INLINE V Signed(D d, V x, V y, V r) {
   const V half = hn::Mul(y, hn::Set(d, 0.5f));

@@ -1,5 +1,5 @@
-// The binary kernels whose time goes into integer division or libm: portable
-// code, one element after another.
+// The binary kernels dominated by integer division or libm: portable code, one
+// element at a time.
 #include <cmath>
 #include <complex>
 #include <cstdint>
@@ -30,8 +30,8 @@ bool Loop(Operands mode, const void* pa, const void* pb, void* po, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     const T x = step_a ? a[i] : a0;
     const T y = step_b ? b[i] : b0;
-    // 16-bit floats are divided as such: the quotient is rounded before its
-    // fraction goes.
+    // 16-bit floats are divided in their own type: the quotient is rounded
+    // before its fraction is dropped.
     if constexpr (!std::is_same_v<T, Compute> &&
                   requires { Op::Whole(Compute()); })
       out[i] = Out(Op::Whole(Compute(T(Compute(x) / Compute(y)))));

@@ -343,7 +343,7 @@ TYPED_TEST(FloatBinaryTest, Gradients) {
       [](C y, C dy) { return dy == 0 ? C(0) : -dy * y * y; }, 2);
 }
 
-// (y, dy) -> 0: what was masked out stays out where the slope is infinite.
+// (y, dy) -> 0: masked values stay masked where the slope is infinite.
 template <typename T>
 void CheckNothingGivesNothing() {
   const T inf(std::numeric_limits<float>::infinity());
@@ -612,7 +612,7 @@ TEST(ClipTest, BoundsAreScalarsOrArraysAndNanStays) {
   }
   EXPECT_FALSE(Clip(DType::kComplex64, x.data(), x.data(), true, x.data(), true,
                     out.data(), 1));
-  // Where the bounds contradict each other the lower one holds.
+  // If the bounds contradict each other, the lower one wins.
   const int64_t low = 3, high = 2, in[] = {0, 5};
   int64_t clipped[2];
   ASSERT_TRUE(Clip(DType::kInt64, in, &low, true, &high, true, clipped, 2));

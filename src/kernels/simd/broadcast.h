@@ -1,6 +1,6 @@
-// Numpy-style broadcasting of N operands as a short loop nest: dimensions that
-// every operand treats alike are merged, so that most cases end as one or two
-// loops whatever the rank was.
+// NumPy-style broadcasting of N operands as a short loop nest: dimensions that
+// every operand treats alike are merged, so that most cases become one or two
+// loops for any rank.
 #ifndef SLUICE_KERNELS_SIMD_BROADCAST_H_
 #define SLUICE_KERNELS_SIMD_BROADCAST_H_
 
@@ -12,12 +12,12 @@
 
 namespace sluice::simd {
 
-// The most dimensions a shape may have.
+// The maximum rank of a shape.
 inline constexpr int kMaxRank = 8;
 
 // The plan for N operands. Plain data, immutable once built, may be kept and
-// used by any threads. What always holds after Build returned true: rank() >=
-// 1; strides count elements; the last dimension has stride 0 or 1 for every
+// used by any threads. Invariants after Build has returned true: rank() >= 1;
+// strides count elements; the last dimension has stride 0 or 1 for every
 // operand.
 template <int N>
 class Broadcast {
@@ -27,7 +27,7 @@ class Broadcast {
   // False if the shapes are incompatible or a rank exceeds kMaxRank.
   bool Build(const std::array<absl::Span<const int64_t>, N>& shapes);
 
-  // The broadcast shape, as the caller knows it (not merged).
+  // The broadcast shape, as the caller sees it (before merging).
   absl::Span<const int64_t> shape() const {
     return absl::MakeConstSpan(shape_, shape_rank_);
   }
@@ -38,7 +38,7 @@ class Broadcast {
   int64_t dim(int i) const { return dims_[i]; }
   int64_t stride(int operand, int i) const { return strides_[i][operand]; }
 
-  // Length of the inner loop, and number of inner loops.
+  // The length of the inner loop, and the number of inner loops.
   int64_t inner() const { return dims_[rank_ - 1]; }
   int64_t outer() const { return outer_; }
 

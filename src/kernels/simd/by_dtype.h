@@ -1,4 +1,4 @@
-// From an element type as a value to an instance of a template.
+// Dispatch from an element type as a value to an instance of a template.
 //
 //   UnaryFn fn = ByDType<UnaryFn>(ComplexTypes(), t, []<class T>() -> UnaryFn {
 //     return Loop<Op, T>;
@@ -20,7 +20,7 @@ using ComplexTypes = Types<complex64, complex128>;
 using IntTypes = Types<int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t,
                        uint32_t, uint64_t>;
 
-// What pick<T>() gives for the T that `t` stands for; null if it is none of Ts.
+// Returns pick<T>() for the T that `t` denotes; null if it is not one of Ts.
 template <class Fn, class... Ts, class Pick>
 Fn ByDType(Types<Ts...>, DType t, const Pick& pick) {
   Fn fn = nullptr;

@@ -20,15 +20,15 @@ inline constexpr bool kIsComplex =
 template <class T>
 inline constexpr bool kIsFloat = std::is_floating_point_v<T> || kIs16Bit<T>;
 
-// Where the value does not fit the language leaves the result undefined; here
-// it is what x86-64's conversion gives: the least integer of 32 bits (of 64,
-// for the types that are converted by way of 64), cut down to the type.
+// Out-of-range values are undefined in the language; here they give the result
+// of x86-64's conversion: the lowest 32-bit integer (64-bit for the types that
+// are converted through 64 bits), truncated to the type.
 template <class To, class From>
 To FloatToInt(From x) {
   constexpr bool kBy32 = sizeof(To) < 4 || std::is_same_v<To, int32_t>;
   using Signed = std::conditional_t<kBy32, int32_t, int64_t>;
-  // Truncation brings what is above -2^31 - 1 into 32 bits; at 64 bits, and in
-  // float, nothing lies between -2^k - 1 and -2^k.
+  // Truncation brings values above -2^31 - 1 into 32 bits; at 64 bits, and in
+  // float, there are no values between -2^k - 1 and -2^k.
   constexpr From kEnd =
       static_cast<From>(kBy32 ? 2147483648.0 : 9223372036854775808.0);
   constexpr From kLeast = kBy32 && sizeof(From) == 8 ? -kEnd - From(1) : -kEnd;
@@ -45,7 +45,7 @@ To FloatToInt(From x) {
 // A double to half is rounded once: through float it could be rounded twice.
 template <class T16>
 T16 DoubleTo16(double x) {
-  // Round to odd: the float keeps, in its last bit, that something was lost.
+  // Round to odd: the last bit of the float records that bits were lost.
   float f = static_cast<float>(x);
   if (static_cast<double>(f) != x && std::isfinite(f)) {
     uint32_t bits = std::bit_cast<uint32_t>(f);
@@ -188,8 +188,8 @@ CastFn Pick(DType from, DType to) {
   }
 }
 
-// The wider number with the bits cleared that the narrower has no room for;
-// rounding then has nothing left to do.
+// Clears the bits of the wider number that the narrower one cannot hold, so
+// that rounding has no effect.
 template <class From, class To>
 void Truncated(const void* pin, void* pout, int64_t n) {
   using Bits = std::conditional_t<sizeof(From) == 8, uint64_t, uint32_t>;

@@ -12,7 +12,7 @@ namespace sluice::simd {
 // unless both are the same pointer and the element sizes are equal.
 using CastFn = void (*)(const void* in, void* out, int64_t n);
 
-// A value; the default one means "not supported".
+// A value type; default-constructed: "not supported".
 struct CastKernel {
   CastFn fn = nullptr;
   uint8_t in_size = 0;   // Bytes per element.
@@ -20,7 +20,7 @@ struct CastKernel {
 
   explicit operator bool() const { return fn != nullptr; }
 
-  // As fn, split over IntraOpThreads() where n is large.
+  // As fn, split over IntraOpThreads() if n is large.
   void operator()(const void* in, void* out, int64_t n) const {
     if (n <= kGrain) return fn(in, out, n);
     RunParallel(in, out, n);
@@ -32,16 +32,15 @@ struct CastKernel {
 };
 
 // Between any two of bool, the eight integer types, half, bfloat16, float,
-// double and the two complex types. Integers keep their low bits; a float
-// loses its fraction on the way to an integer, and what does not fit gives an
-// unspecified value; anything but zero is true; a complex number gives its real
-// part. With `truncate` the bits that a narrower float has no room for are
-// dropped instead of rounded (where the result is half, bfloat16 or float);
-// NaN stays NaN.
+// double and the two complex types. Integers keep their low bits. Float to
+// integer drops the fraction; out-of-range values are unspecified. Nonzero
+// converts to true. A complex number is replaced by its real part. With
+// `truncate`, the bits that a narrower float cannot hold are dropped instead of
+// rounded (if the result is half, bfloat16 or float); NaN stays NaN.
 CastKernel GetCast(DType from, DType to, bool truncate = false);
 
-// Pieces of GetCast: float and the 16-bit floats among each other, compiled
-// for several instruction sets; nullptr for other types.
+// The part of GetCast for float and the 16-bit floats, compiled for several
+// instruction sets; nullptr for other types.
 CastFn GetCastHalf(DType from, DType to);
 
 }  // namespace sluice::simd

@@ -49,7 +49,7 @@ void Plain(const void* pin, void* pout, int64_t n) {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// As FloatToInt of cast.cc has it: what does not fit is the least integer.
+// Like FloatToInt in cast.cc: out-of-range values give the lowest integer.
 void ToInt32(const float* in, int32_t* out, int64_t n) {
   const hn::ScalableTag<float> d;
   const hn::RebindToSigned<decltype(d)> di;
@@ -75,7 +75,7 @@ void FloatToInt32(const void* in, void* out, int64_t n) {
   ToInt32(static_cast<const float*>(in), static_cast<int32_t*>(out), n);
 }
 
-// By way of 32 bits, cut down to the type.
+// Through 32 bits, truncated to the type.
 template <class To>
 void FloatToSmall(const void* pin, void* pout, int64_t n) {
   const float* in = static_cast<const float*>(pin);

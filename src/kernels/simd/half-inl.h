@@ -1,5 +1,5 @@
 // 16-bit floats to float and back, n elements, for the target being compiled.
-// Rounds to nearest even and keeps NaN a NaN, as tensor/half.h does.
+// Rounds to nearest even and preserves NaN, as tensor/half.h does.
 #include <bit>
 #include <cstdint>
 
@@ -17,8 +17,8 @@ HWY_BEFORE_NAMESPACE();
 namespace sluice::simd {
 namespace HWY_NAMESPACE {
 
-// Elements converted at a time by callers that go through float: small enough
-// that a few blocks stay in the first-level cache.
+// Block size for callers that convert to float and back: small enough that a
+// few blocks stay in the first-level cache.
 inline constexpr int64_t kBlock = 256;
 
 [[maybe_unused]] inline void ToFloat(const bfloat16* in, float* out,

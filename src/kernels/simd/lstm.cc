@@ -11,7 +11,7 @@
 // After foreach_target.h.
 #include "kernels/simd/math-inl.h"
 
-// Once, though this file is read once for each instruction set.
+// Only once, although this file is compiled once for each instruction set.
 #ifndef SLUICE_KERNELS_SIMD_LSTM_ARGS_
 #define SLUICE_KERNELS_SIMD_LSTM_ARGS_
 namespace sluice::simd {
@@ -53,7 +53,7 @@ struct Streams {
 };
 
 // Calls body(d, inputs, outputs) for all n elements; the last ones go through a
-// buffer, so that nothing beyond the end is touched.
+// buffer, so that memory past the end is not accessed.
 template <class T, int kIn, int kOut, class Body>
 HWY_INLINE void ForEach(const Streams<T, kIn, kOut>& s, int64_t n,
                         const Body& body) {
@@ -174,7 +174,7 @@ HWY_EXPORT(LstmForwardRange);
 HWY_EXPORT(LstmBackwardRange);
 namespace {
 
-// Rows for which starting a thread pays.
+// The number of rows that is worth starting a thread.
 int64_t Grain(int64_t units) {
   return std::max<int64_t>(1, 2048 / std::max<int64_t>(1, units));
 }

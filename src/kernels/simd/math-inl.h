@@ -1,6 +1,6 @@
-// Vector functions for the target being compiled, right on all inputs: NaN,
-// infinities and arguments beyond the reach of Highway's polynomials, which
-// are either clamped or, where rare, evaluated by the C library lane by lane.
+// Vector functions for the target being compiled, correct for all inputs: NaN,
+// infinities and arguments outside the range of Highway's polynomials are
+// either clamped or, if rare, evaluated by the C library lane by lane.
 //
 // An op is a struct with
 //   template <class D, class V> static V F(D d, V x);    the vector function
@@ -82,7 +82,7 @@ void MapFn(const void* in, void* out, int64_t n) {
   Map<Op, T>(static_cast<const T*>(in), static_cast<T*>(out), n);
 }
 
-// A 16-bit type by way of float.
+// A 16-bit type computed in float.
 template <class Op, class T16>
 void MapVia(const void* in, void* out, int64_t n) {
   alignas(64) float f[kBlock];
@@ -114,7 +114,7 @@ MapPtr PickMap(DType t) {
   }
 }
 
-// Beyond these exp is infinity; Highway's is right up to them.
+// Beyond these bounds exp is infinity; Highway's is correct up to them.
 template <class D>
 HWY_INLINE hn::Vec<D> ExpLimit(D d) {
   using T = hn::TFromD<D>;
@@ -156,9 +156,10 @@ HWY_INLINE V TimesPow2(D d, V y, V z) {
 inline constexpr float kExp2[5] = {0.693147242f, 0.240222394f, 0.055502817f,
                                    0.00967165548f, 0.00134135783f};
 
-// Of floats: near 0 an odd polynomial, further out 1 - 2 / (exp(2|x|) + 1),
-// which hides most of an error of the exp. Both are one polynomial, whose
-// coefficients are chosen lane by lane: choosing costs less than multiplying.
+// For floats: an odd polynomial near 0, and 1 - 2 / (exp(2|x|) + 1) further
+// out, which hides most of the error of the exp. Both are one polynomial whose
+// coefficients are selected lane by lane: selecting costs less than
+// multiplying.
 struct Tanh {
   template <class D, class V>
   static HWY_INLINE V F(D d, V x) {
@@ -166,7 +167,7 @@ struct Tanh {
       return hn::Tanh(d, x);
     } else {
       const V one = hn::Set(d, 1.0f);
-      const V t = hn::Min(hn::Abs(x), hn::Set(d, 9.5f));  // There it is 1.
+      const V t = hn::Min(hn::Abs(x), hn::Set(d, 9.5f));  // tanh is 1 there.
       const auto far = hn::Gt(t, hn::Set(d, 0.6f));
       const V rounder = hn::Set(d, kRounder);
       const V scale = hn::Set(d, 2.88539008f);  // 2 / ln 2
@@ -183,7 +184,7 @@ struct Tanh {
       for (int i = 3; i >= 0; --i) y = hn::MulAdd(y, v, c(i));
       y = hn::MulAdd(y, hn::IfThenElse(far, f, hn::Mul(t, t2)),
                      hn::IfThenElse(far, one, t));
-      const V e = TimesPow2(d, y, z);  // exp(2t) in far lanes.
+      const V e = TimesPow2(d, y, z);  // exp(2t) in the far lanes.
       const V y_far = hn::Sub(one, hn::Div(hn::Set(d, 2.0f), hn::Add(e, one)));
       y = hn::IfThenElse(far, y_far, y);
       return hn::IfThenElse(IsNumber(d, x), hn::CopySign(y, x), x);

@@ -15,13 +15,14 @@
 namespace sluice::simd {
 namespace {
 
-// Elements per thread below which starting one costs more than it saves.
+// Below this number of elements per thread, starting a thread costs more than
+// it saves.
 constexpr int64_t kGrain = 32768;
-// Side of the squares in which a transposition goes: as many cache lines of
+// Side of the squares of a blocked transposition: this many cache lines on
 // either side stay in the first-level cache.
 constexpr int64_t kSquare = 16;
-// Of an output from this size on nothing is in a cache when it is read: its
-// lines are written past them, so none is fetched only to be overwritten.
+// Outputs of at least this size exceed the caches: they are written with
+// non-temporal stores, so that no cache line is fetched only to be overwritten.
 constexpr int64_t kPastCaches = 16 << 20;
 
 struct Bytes16 {
@@ -39,13 +40,14 @@ struct Nest {
   int rank = 0;
   Loop loops[kMaxCopyRank];
 
-  // Drops loops of one, orders by output stride, joins what is contiguous.
+  // Removes loops of length one, orders by output stride, merges contiguous
+  // loops.
   void Simplify() {
     int kept = 0;
     for (int i = 0; i < rank; ++i)
       if (loops[i].dim != 1) loops[kept++] = loops[i];
     rank = kept;
-    // Outermost first unless the caller's order is as good: stable.
+    // Outermost first; stable, to keep the caller's order on ties.
     std::stable_sort(loops, loops + rank, [](const Loop& a, const Loop& b) {
       return std::abs(a.out) > std::abs(b.out);
     });
@@ -149,7 +151,8 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE inline void TurnSquare(
   }
 }
 
-// kPast: beside the caches, if it can be; WrittenPast() then comes last.
+// kPast: with non-temporal stores, if available; WrittenPast() must be called
+// last.
 template <bool kPast, class T>
 inline void WriteRow(const T (&row)[kSquare], T* to) {
 #if defined(__SSE2__)
@@ -315,8 +318,8 @@ bool BoxNest(absl::Span<const int64_t> shape, absl::Span<const int64_t> begin,
   return true;
 }
 
-// Much of it by the C library's copy, which knows how each processor writes
-// fastest.
+// Mostly uses the C library's copy, which has the fastest stores for each
+// processor.
 template <class T>
 void FillWith(const void* value, void* pout, int64_t n) {
   constexpr int64_t kPattern = 8192 / static_cast<int64_t>(sizeof(T));

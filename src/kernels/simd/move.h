@@ -1,7 +1,7 @@
-// Moving elements without looking at them: by element size (1, 2, 4, 8 or 16
-// bytes), not by type. All functions split large work over IntraOpThreads();
-// `out` never overlaps `in`. Those that take an element size return false if it
-// is another or a rank is too high.
+// Moving elements by element size (1, 2, 4, 8 or 16 bytes), regardless of their
+// type. All functions split large work over IntraOpThreads(); `out` never
+// overlaps `in`. Functions that take an element size return false for any other
+// size, and for a rank that is too high.
 #ifndef SLUICE_KERNELS_SIMD_MOVE_H_
 #define SLUICE_KERNELS_SIMD_MOVE_H_
 
@@ -12,14 +12,16 @@
 
 namespace sluice::simd {
 
-// The most dimensions StridedCopy takes: a tiling of rank 8 has two for each.
+// The maximum rank of StridedCopy: a tiling of rank 8 needs two dimensions for
+// each.
 inline constexpr int kMaxCopyRank = 16;
 
 // out[i . out_strides] = in[i . in_strides] for all indices i below `dims`.
-// Strides count elements and may be 0 or negative for the input (repeating,
-// reversing) and negative for the output, which must not meet itself. Slicing,
-// transposing, padding, concatenating are special cases, found by merging
-// dimensions: adjacent elements go by memcpy, transposed ones in blocks.
+// Strides count elements. Input strides may be 0 or negative (to repeat or
+// reverse); output strides may be negative, but output elements must be
+// distinct. Slicing, transposing, padding and concatenating are special cases,
+// detected by merging dimensions: adjacent elements are copied by memcpy,
+// transposed ones in blocks.
 bool StridedCopy(size_t element_size, absl::Span<const int64_t> dims,
                  const void* in, absl::Span<const int64_t> in_strides,
                  void* out, absl::Span<const int64_t> out_strides);
@@ -28,14 +30,14 @@ bool StridedCopy(size_t element_size, absl::Span<const int64_t> dims,
 bool Transpose(size_t element_size, absl::Span<const int64_t> shape,
                absl::Span<const int> perm, const void* in, void* out);
 
-// The box of shape `dims` whose first corner is `begin` and whose steps are
-// `steps` (negative: backwards), out of an array of shape `shape`; `out` is
-// dense. REQUIRES: all indices are inside.
+// Reads the box of shape `dims` with first corner `begin` and steps `steps`
+// (negative: backwards) from an array of shape `shape`; `out` is dense.
+// REQUIRES: all indices are in range.
 bool Slice(size_t element_size, absl::Span<const int64_t> shape,
            absl::Span<const int64_t> begin, absl::Span<const int64_t> steps,
            absl::Span<const int64_t> dims, const void* in, void* out);
 
-// The other way: writes a dense `in` of shape `dims` into such a box of `out`.
+// The inverse: writes a dense `in` of shape `dims` into such a box of `out`.
 bool AssignSlice(size_t element_size, absl::Span<const int64_t> shape,
                  absl::Span<const int64_t> begin,
                  absl::Span<const int64_t> steps,
@@ -45,7 +47,7 @@ bool AssignSlice(size_t element_size, absl::Span<const int64_t> shape,
 bool Tile(size_t element_size, absl::Span<const int64_t> shape,
           absl::Span<const int64_t> multiples, const void* in, void* out);
 
-// Surrounds `in` by before[d] and after[d] copies of *value along d.
+// Pads `in` with before[d] and after[d] copies of *value along d.
 bool Pad(size_t element_size, absl::Span<const int64_t> shape,
          absl::Span<const int64_t> before, absl::Span<const int64_t> after,
          const void* value, const void* in, void* out);

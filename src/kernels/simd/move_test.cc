@@ -170,7 +170,8 @@ TYPED_TEST(MoveTest, TilePadAndBroadcast) {
   });
 }
 
-// Of 16 MB and more, which goes past the caches where its lines are aligned.
+// For outputs of 16 MB and more, which bypass the caches where their lines are
+// aligned.
 template <class T>
 void CheckLargeTranspose() {
   const int64_t rows = 1030;

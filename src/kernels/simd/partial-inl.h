@@ -1,6 +1,6 @@
-// The first elements of a vector, where fewer are left than a vector has.
-// Highway's masked loads touch what they leave out, and want alignment, on
-// targets that have no instruction for them.
+// Loads and stores of partial vectors, for the last elements of an array. On
+// targets without masked instructions, Highway's masked loads touch the
+// excluded elements and require alignment.
 #if defined(SLUICE_KERNELS_SIMD_PARTIAL_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef SLUICE_KERNELS_SIMD_PARTIAL_INL_H_
 #undef SLUICE_KERNELS_SIMD_PARTIAL_INL_H_
@@ -19,8 +19,8 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// p[i] where the mask, one of FirstN, holds, and 0 elsewhere. Reads no others.
-// T is float or double.
+// p[i] where the mask (from FirstN) is set, and 0 elsewhere. Reads no other
+// elements. T is float or double.
 template <class D, class M, class T = hn::TFromD<D>>
 HWY_INLINE hn::Vec<D> LoadFirst(M mask, D d, const T* p) {
 #if HWY_TARGET <= HWY_AVX2
@@ -33,7 +33,7 @@ HWY_INLINE hn::Vec<D> LoadFirst(M mask, D d, const T* p) {
 #endif
 }
 
-// Writes v[i] to p[i] where the mask, one of FirstN, holds, and nothing else.
+// Writes v[i] to p[i] where the mask (from FirstN) is set, and nothing else.
 template <class D, class M, class T = hn::TFromD<D>>
 HWY_INLINE void StoreFirst(hn::Vec<D> v, M mask, D d, T* p) {
 #if HWY_TARGET <= HWY_AVX2
@@ -46,8 +46,8 @@ HWY_INLINE void StoreFirst(hn::Vec<D> v, M mask, D d, T* p) {
 #endif
 }
 
-// Calls body(offset, load, store) for a vector at a time of n elements; the
-// last may be partial, which only load and store need to know.
+// Calls body(offset, load, store) for each vector of n elements; the last one
+// may be partial, which only load and store need to handle.
 template <class D, class Body>
 HWY_INLINE void ForVectors(D d, int64_t n, Body body) {
   using T = hn::TFromD<D>;

@@ -1,5 +1,5 @@
-// The loops of reductions, for the target being compiled: plain C++ over
-// blocks of constant length, which the compiler vectorises.
+// The loops of reductions, for the target being compiled: plain C++ over blocks
+// of constant length, which the compiler vectorises.
 //
 // An op for elements of type T is a struct with
 //   using Value;   what a block is reduced in
@@ -29,17 +29,17 @@ template <class T>
 inline constexpr bool k16Bit =
     std::is_same_v<T, half> || std::is_same_v<T, bfloat16>;
 
-// Elements of one block: what a float may gather before it is added to the
-// double total. Each of the kLanes partial results sees few of them.
+// Elements per block: how many a float accumulates before it is added to the
+// double total. Each of the kLanes partial results accumulates few of them.
 inline constexpr int64_t kRowBlock = 2048;
 inline constexpr int64_t kRowLanes = 64;
-// Rows gathered before they are added to the totals.
+// Rows accumulated before they are added to the totals.
 inline constexpr int64_t kColumnBlock = 32;
 
-// acc[j] with the elements j of four rows `stride` apart, for n of them: what
-// is gathered lies in memory, and is read and written once for all four. An op
-// may say by kVectors and CombineVectors how, where the compiler would not find
-// it.
+// Combines acc[j] with element j of four rows `stride` apart, for j < n:
+// accumulators are in memory, and are read and written once for all four rows.
+// An op may provide kVectors and CombineVectors if the compiler would not
+// vectorise it.
 template <class Op, class X>
 void CombineFour(const X* in, int64_t stride, int64_t n,
                  typename Op::Value* acc) {
@@ -140,7 +140,7 @@ void AddRow(const T* in, int64_t n, typename Op::Value* acc) {
   }
 }
 
-// The same of four rows.
+// The same for four rows.
 template <class Op, class T>
 void AddFourRows(const T* in, int64_t stride, int64_t n,
                  typename Op::Value* acc) {
@@ -151,8 +151,8 @@ void AddFourRows(const T* in, int64_t stride, int64_t n,
   }
 }
 
-// Narrow adjacent rows are taken `group` at a time, as one wide row whose
-// accumulators are folded afterwards.
+// Narrow adjacent rows are processed `group` at a time, as one wide row whose
+// accumulators are combined afterwards.
 template <class Op, class T>
 void ReduceColumns(const void* pin, int64_t rows, int64_t stride, int64_t n,
                    void* pacc) {

@@ -8,7 +8,8 @@
 namespace sluice::simd {
 namespace {
 
-// Input elements per thread below which starting one costs more than it saves.
+// Below this number of input elements per thread, starting a thread costs more
+// than it saves.
 constexpr int64_t kGrain = 32768;
 // Accumulators are at most complex128.
 constexpr int64_t kMostAccBytes = 16;
@@ -107,7 +108,7 @@ class Reducer {
   }
 
  private:
-  // A unit is a result or, where the innermost dimension is kept, a tile of
+  // A unit is one result or, if the innermost dimension is kept, a tile of
   // adjacent results.
   int64_t Tiles() const {
     return (plan_.inner_ + kReduceTile - 1) / kReduceTile;
@@ -131,8 +132,8 @@ class Reducer {
             std::min(kReduceTile, plan_.inner_ - first)};
   }
 
-  // Adds to `acc` the outer reduced indices [q0, q1) and, of each, the part
-  // [r0, r1) of the row or of the rows.
+  // Accumulates into `acc` the outer reduced indices [q0, q1) and, for each of
+  // them, the part [r0, r1) of the row or rows.
   void Accumulate(const Tile& tile, int64_t q0, int64_t q1, int64_t r0,
                   int64_t r1, void* acc) const {
     for (int64_t q = q0; q < q1; ++q) {
@@ -172,7 +173,7 @@ class Reducer {
     }
   }
 
-  // Too few results to go round: the threads share the input of one.
+  // Fewer results than threads: the threads share the input of each result.
   void SplitUnit(int64_t unit, int threads) const {
     const Tile tile = TileOf(unit);
     const int64_t outer = plan_.reduced_outer_.count;

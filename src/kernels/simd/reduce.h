@@ -1,6 +1,6 @@
-// Reductions of an array over any subset of its dimensions. Whatever the rank,
-// dimensions that are reduced (or kept) together are merged first, so that the
-// inner loop is a sum along a row or a sum of rows.
+// Reductions of an array over any subset of its dimensions. Adjacent dimensions
+// that are reduced (or kept) together are merged first, so that for any rank
+// the inner loop is a sum along a row or a sum of rows.
 #ifndef SLUICE_KERNELS_SIMD_REDUCE_H_
 #define SLUICE_KERNELS_SIMD_REDUCE_H_
 
@@ -12,18 +12,18 @@
 
 namespace sluice::simd {
 
-// The result has the input's type. Of nothing: sum 0, product 1, max -inf or
-// the least integer, min its opposite, any false, all true, a floating mean
-// NaN, an integer mean 0.
+// The result has the input's type. An empty reduction gives: sum 0, product 1,
+// max -inf or the lowest integer, min the opposite, any false, all true,
+// floating mean NaN, integer mean 0.
 enum class ReduceOp : uint8_t {
   // Ints, floats, complex. 16-bit floats are summed in float; float blocks are
   // added up in double. Integers wrap, but a mean is formed in 64 bits.
   kSum,
-  kMean,  // Of ints: truncated.
+  kMean,  // Ints: truncated.
   kProd,
-  kSumSquares,     // Complex: of |x|^2.
-  kEuclideanNorm,  // sqrt(kSumSquares); of ints: truncated.
-  // Ints and floats. NaN if any element is.
+  kSumSquares,     // Complex: the sum of |x|^2.
+  kEuclideanNorm,  // sqrt(kSumSquares); ints: truncated.
+  // Ints and floats. NaN if any element is NaN.
   kMax,
   kMin,
   // bool.
@@ -31,14 +31,14 @@ enum class ReduceOp : uint8_t {
   kAll,
 };
 
-// How to walk an array that is reduced. Plain data; independent of the type.
+// The loop structure of a reduction. Plain data; independent of the type.
 class ReducePlan {
  public:
   // Reduces the dimensions d of `shape` with reduced[d]. False if the rank
   // exceeds kMaxRank or the lengths differ.
   bool Build(absl::Span<const int64_t> shape, absl::Span<const bool> reduced);
 
-  // Elements of the result, and elements that go into each.
+  // The number of result elements, and of input elements per result.
   int64_t outputs() const { return outputs_; }
   int64_t reduced() const { return reduced_; }
 
@@ -57,8 +57,8 @@ class ReducePlan {
 
   int64_t outputs_ = 0;
   int64_t reduced_ = 0;
-  // The innermost dimension has stride 1; if it is kept, rows_ of them,
-  // row_stride_ apart, are the innermost reduced dimension.
+  // The innermost dimension has stride 1; if it is kept, the innermost reduced
+  // dimension has rows_ elements, row_stride_ apart.
   bool inner_reduced_ = true;
   int64_t inner_ = 1;
   int64_t rows_ = 1;
@@ -67,19 +67,19 @@ class ReducePlan {
   Nest reduced_outer_;  // ...and those that are reduced.
 };
 
-// out = op(in), outputs in the order of the kept dimensions. Splits over
-// IntraOpThreads(); for a given thread count the result is always the same.
-// False if op is not defined on `t`.
+// out = op(in), with outputs in the order of the kept dimensions. Splits over
+// IntraOpThreads(); for a given thread count the result is deterministic. False
+// if op is not defined for `t`.
 bool Reduce(ReduceOp op, DType t, const ReducePlan& plan, const void* in,
             void* out);
 
-// The same, planning on the fly. REQUIRES: as ReducePlan::Build.
+// The same, with a plan built for the call. REQUIRES: as for ReducePlan::Build.
 bool Reduce(ReduceOp op, DType t, absl::Span<const int64_t> shape,
             absl::Span<const bool> reduced, const void* in, void* out);
 
 // Index of the first greatest (or least) element along the middle dimension of
-// [outer, length, inner]. As in TensorFlow NaN is never chosen over a number
-// and 0 is the answer where nothing compares. Ints, floats and bool;
+// [outer, length, inner]. As in TensorFlow, NaN is never chosen over a number,
+// and the result is 0 if nothing is comparable. Ints, floats and bool;
 // `index_type` is int16, uint16, int32 or int64. False for other types.
 // REQUIRES: length > 0 unless there is no output.
 bool ArgMax(DType t, DType index_type, int64_t outer, int64_t length,
@@ -87,8 +87,8 @@ bool ArgMax(DType t, DType index_type, int64_t outer, int64_t length,
 bool ArgMin(DType t, DType index_type, int64_t outer, int64_t length,
             int64_t inner, const void* in, void* out);
 
-// What a reduction is made of for one type. Accumulators are arrays of
-// `acc_size` bytes an element, of a type of the kernel's choice.
+// The functions that make up a reduction for one type. Accumulators are arrays
+// with `acc_size` bytes per element, of a type chosen by the kernel.
 struct ReduceKernel {
   // Sets n accumulators to the identity.
   void (*init)(void* acc, int64_t n) = nullptr;
@@ -100,7 +100,7 @@ struct ReduceKernel {
                   void* acc) = nullptr;
   // acc[i] = op(acc[i], other[i]).
   void (*merge)(void* acc, const void* other, int64_t n) = nullptr;
-  // out[i] = the result from acc[i], into which `count` elements went.
+  // out[i] = the result from acc[i], which accumulated `count` elements.
   void (*finish)(const void* acc, int64_t n, int64_t count,
                  void* out) = nullptr;
   uint8_t acc_size = 0;
@@ -108,7 +108,7 @@ struct ReduceKernel {
 };
 inline constexpr int64_t kReduceTile = 256;
 
-// Pieces of the implementation, compiled for several instruction sets.
+// Parts of the implementation, compiled for several instruction sets.
 ReduceKernel GetReduceSum(ReduceOp op, DType t);
 ReduceKernel GetReduceOrder(ReduceOp op, DType t);
 

@@ -23,8 +23,8 @@ inline bool Better(C a, C b) {
   return kMax ? a > b : a < b;
 }
 
-// The search starts from here, so that what does not beat it (NaN, and an
-// infinity on the wrong side) leaves the answer at 0.
+// The search starts from here, so that values that do not beat it (NaN, and an
+// infinity of the wrong sign) leave the result at 0.
 template <bool kMax, class C>
 constexpr C Worst() {
   return kMax ? std::numeric_limits<C>::lowest()
@@ -50,7 +50,7 @@ inline void ForBlocks(const T* in, int64_t n, F fn) {
   }
 }
 
-// Finds the value first, which vectorises, and then where it is.
+// Finds the value first, which vectorises, and then its position.
 template <bool kMax, class T, class C>
 int64_t ArgRow(const T* in, int64_t n) {
   C lanes[kLanes];
@@ -113,7 +113,7 @@ void ArgColumns(const T* in, int64_t length, int64_t stride, int64_t n,
   }
 }
 
-// The answers of the results [begin, end) of the [outer, inner] there are.
+// The results [begin, end) of the [outer, inner] results.
 template <bool kMax, class T, class C = T>
 void ArgRange(const void* pin, int64_t length, int64_t inner, int64_t begin,
               int64_t end, int64_t* out) {

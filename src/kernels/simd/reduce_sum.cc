@@ -1,4 +1,4 @@
-// Sums, means and what is made of sums of squares.
+// Sums, means and functions of sums of squares.
 #include <cmath>
 #include <type_traits>
 
@@ -20,7 +20,7 @@ template <class T>
 inline constexpr bool kIsComplex =
     std::is_same_v<T, complex64> || std::is_same_v<T, complex128>;
 
-// float -> double, complex64 -> complex128, others themselves.
+// float -> double, complex64 -> complex128, other types unchanged.
 template <class T>
 using Widened = std::conditional_t<
     std::is_same_v<T, float>, double,

@@ -1,4 +1,4 @@
-// Choosing between two arrays, and clamping an array between two bounds.
+// Selecting from two arrays, and clamping an array between two bounds.
 #ifndef SLUICE_KERNELS_SIMD_SELECT_H_
 #define SLUICE_KERNELS_SIMD_SELECT_H_
 
@@ -10,16 +10,16 @@
 
 namespace sluice::simd {
 
-// Which operands are arrays; the others are one element.
+// Which operands are arrays; the others are single elements.
 struct SelectSteps {
   bool cond = true;
   bool a = true;
   bool b = true;
 };
 
-// out[i] = cond[i] ? a[i] : b[i] for elements of 1, 2, 4, 8 or 16 bytes. `out`
-// may be the pointer of an array operand. Large n is split over threads. False
-// if the size is another.
+// out[i] = cond[i] ? a[i] : b[i] for elements of 1, 2, 4, 8 or 16 bytes; false
+// for any other size. `out` may be the pointer of an array operand. Large n is
+// split over threads.
 bool Select(size_t element_size, SelectSteps steps, const bool* cond,
             const void* a, const void* b, void* out, int64_t n);
 
@@ -27,8 +27,8 @@ bool Select(size_t element_size, SelectSteps steps, const bool* cond,
 bool BroadcastSelect(size_t element_size, const Broadcast<3>& plan,
                      const bool* cond, const void* a, const void* b, void* out);
 
-// out = max(min(x, hi), lo), NaN in x kept; lo and hi are arrays or, where the
-// flag is set, one element. Ints and floats; false if `t` is another.
+// out = max(min(x, hi), lo), keeping NaN in x; lo and hi are arrays or, if the
+// flag is set, single elements. Ints and floats; false for other types.
 bool Clip(DType t, const void* x, const void* lo, bool lo_is_scalar,
           const void* hi, bool hi_is_scalar, void* out, int64_t n);
 

@@ -21,9 +21,9 @@ namespace sluice::simd {
 namespace HWY_NAMESPACE {
 namespace {
 
-// A vector of which only the first n lanes are in memory; the others are set
-// to `fill`. Not by masked loads, which may touch what lies beyond on the
-// oldest target.
+// A vector with only the first n lanes loaded from memory; the others are set
+// to `fill`. Does not use masked loads, which may access memory past the end on
+// the oldest target.
 template <class D, class T>
 HWY_INLINE hn::Vec<D> LoadPart(D d, const T* p, int64_t n, T fill) {
   alignas(HWY_MAX_BYTES) T buffer[HWY_MAX_BYTES / sizeof(T)];
@@ -157,7 +157,7 @@ class RowReader {
       return scratch_.data();
     }
   }
-  // Where a row of results is computed, and what puts it in its place.
+  // Where a row of results is computed, before it is stored.
   C* Target(T* row) {
     if constexpr (std::is_same_v<T, C>)
       return row;
@@ -310,7 +310,7 @@ HWY_EXPORT(PickDense);
 HWY_EXPORT(PickSparse);
 namespace {
 
-// Rows for which starting a thread pays.
+// The number of rows that is worth starting a thread.
 int64_t Grain(int64_t columns) {
   return std::max<int64_t>(1, 8192 / std::max<int64_t>(1, columns));
 }

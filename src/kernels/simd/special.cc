@@ -13,15 +13,16 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kPi = 3.14159265358979323846;
 constexpr double kSqrt2 = 1.41421356237309504880;
 
-// x with P(X > x) = q for 0 < q <= 0.5: Abramowitz and Stegun 26.2.23 (error
-// below 4.5e-4), then Halley's steps, each of which triples the right digits.
+// The x with P(X > x) = q for 0 < q <= 0.5: Abramowitz and Stegun 26.2.23
+// (error below 4.5e-4), then Halley steps, each of which triples the number of
+// correct digits.
 double UpperQuantile(double q) {
   const double t = std::sqrt(-2 * std::log(q));
   double x = t - (2.515517 + t * (0.802853 + t * 0.010328)) /
                      (1 + t * (1.432788 + t * (0.189269 + t * 0.001308)));
   for (int i = 0; i < 3; ++i) {
     const double tail = 0.5 * std::erfc(x / kSqrt2);
-    // (tail - q) / density, formed so that neither underflows first.
+    // (tail - q) / density, computed so that neither underflows first.
     const double density = std::exp(-0.5 * x * x) / std::sqrt(2 * kPi);
     if (density == 0) break;
     const double u = (tail - q) / density;
@@ -50,8 +51,8 @@ double Erfinv(double x) {
     // 1 - a is exact.
     y = UpperQuantile((1 - a) / 2) / kSqrt2;
   } else {
-    // Winitzki's approximation, then Halley's steps on erf, which loses
-    // nothing near zero.
+    // Winitzki's approximation, then Halley steps on erf, which loses no
+    // precision near zero.
     const double l = std::log1p(-a * a);
     const double b = 2 / (kPi * 0.147) + l / 2;
     y = std::sqrt(std::sqrt(b * b - l / 0.147) - b);

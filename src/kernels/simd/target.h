@@ -1,7 +1,7 @@
-// Which instruction sets the kernels are compiled for. Include this before
-// hwy/foreach_target.h. On x86-64 three: SSE4 (the least that is supported),
-// AVX2 and AVX-512; the best one the machine has is chosen at run time. More
-// would cost compile time and bring little: these kernels are bound by memory.
+// Selects the instruction sets that the kernels are compiled for. Include this
+// before hwy/foreach_target.h. On x86-64 there are three: SSE4 (the minimum),
+// AVX2 and AVX-512; the best supported one is chosen at run time. More would
+// cost compile time for little gain: these kernels are memory-bound.
 #ifndef SLUICE_KERNELS_SIMD_TARGET_H_
 #define SLUICE_KERNELS_SIMD_TARGET_H_
 

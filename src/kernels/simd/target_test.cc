@@ -10,8 +10,8 @@
 namespace sluice {
 namespace {
 
-// With SLUICE_LEAST_TARGET set the kernels run as on a machine that has the
-// least that is supported: ctest runs all of them so once more.
+// With SLUICE_LEAST_TARGET set the kernels run as on the least supported
+// machine: ctest runs all of them once more with it.
 bool ChooseTheLeast() {
   if (std::getenv("SLUICE_LEAST_TARGET") == nullptr) return false;
   hwy::DisableTargets(~int64_t{HWY_STATIC_TARGET});

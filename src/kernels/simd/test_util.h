@@ -1,6 +1,6 @@
-// What the tests of the numeric kernels share: seeded data with the edges of
-// each type among it, sizes around the vector lengths, distances in units in
-// the last place.
+// Shared by the tests of the numeric kernels: seeded data that includes the
+// edge cases of each type, sizes around the vector lengths, distances in units
+// in the last place.
 #ifndef SLUICE_KERNELS_SIMD_TEST_UTIL_H_
 #define SLUICE_KERNELS_SIMD_TEST_UTIL_H_
 
@@ -29,8 +29,8 @@ template <class T>
 inline constexpr bool kIsComplexType =
     std::is_same_v<T, complex64> || std::is_same_v<T, complex128>;
 
-// An array that starts one element past an aligned address. (A vector<bool>
-// would not be an array.)
+// An array that starts one element past an aligned address. (vector<bool> does
+// not store an array.)
 template <class T>
 class Unaligned {
  public:
@@ -47,7 +47,7 @@ class Unaligned {
   std::unique_ptr<T[]> storage_;
 };
 
-// Random elements; about one in eight is an edge of the type.
+// Random elements; about one in eight is an edge case of the type.
 template <class T>
 Unaligned<T> RandomArray(int64_t n, std::mt19937_64& rng,
                          bool with_edges = true) {
@@ -115,7 +115,7 @@ double UlpDistance(T a, T b) {
   }
 }
 
-// Equal up to `ulps`; NaN equals NaN, and zeros of either sign are equal.
+// Equal within `ulps`; NaN equals NaN, and zeros of either sign are equal.
 template <class T>
 bool Near(T a, T b, double ulps) {
   if constexpr (kIsComplexType<T>) {

@@ -7,7 +7,8 @@
 namespace sluice::simd {
 namespace {
 
-// Elements per thread below which starting one costs more than it saves.
+// Below this number of elements per thread, starting a thread costs more than
+// it saves.
 constexpr int32_t kCheapGrain = 32768;
 constexpr int32_t kVectorMathGrain = 8192;
 constexpr int32_t kScalarMathGrain = 2048;

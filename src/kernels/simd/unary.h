@@ -77,7 +77,7 @@ enum class UnaryOp : uint8_t {
 // `in` if the element sizes are equal, else must not overlap it.
 using UnaryFn = void (*)(const void* in, void* out, int64_t n);
 
-// A value; the default one means "not supported".
+// A value type; default-constructed: "not supported".
 struct UnaryKernel {
   UnaryFn fn = nullptr;
   uint8_t in_size = 0;   // Bytes per element.
@@ -86,7 +86,7 @@ struct UnaryKernel {
 
   explicit operator bool() const { return fn != nullptr; }
 
-  // As fn, split over IntraOpThreads() where n is large.
+  // As fn, split over IntraOpThreads() if n is large.
   void operator()(const void* in, void* out, int64_t n) const {
     if (n <= grain) return fn(in, out, n);
     RunParallel(in, out, n);
@@ -96,17 +96,17 @@ struct UnaryKernel {
   void RunParallel(const void* in, void* out, int64_t n) const;
 };
 
-// The kernel for inputs of type `t`, or one that is false.
+// The kernel for inputs of type `t`; converts to false if there is none.
 UnaryKernel GetUnary(UnaryOp op, DType t);
 
-// Leaky ReLU, x > 0 ? x : alpha * x, and its gradient, x > 0 ? dy : alpha *
-// dy. Floats; false if `t` is not one. In place is allowed.
+// Leaky ReLU, x > 0 ? x : alpha * x, and its gradient, x > 0 ? dy : alpha * dy.
+// Floats; false for other types. In place is allowed.
 bool LeakyRelu(DType t, float alpha, const void* x, void* out, int64_t n);
 bool LeakyReluGrad(DType t, float alpha, const void* dy, const void* x,
                    void* out, int64_t n);
 
-// Pieces that GetUnary tries in turn; nullptr where not theirs. All but the
-// last are compiled for several instruction sets.
+// Parts of GetUnary, tried in turn; each returns nullptr for ops that it does
+// not implement. All except the last are compiled for several instruction sets.
 UnaryFn GetUnarySimple(UnaryOp op, DType t);
 UnaryFn GetUnaryExp(UnaryOp op, DType t);
 UnaryFn GetUnaryTrig(UnaryOp op, DType t);

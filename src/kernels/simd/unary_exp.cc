@@ -1,4 +1,4 @@
-// exp, log and what is made of them.
+// exp, log and functions based on them.
 #include <cmath>
 
 #include "kernels/simd/target.h"
@@ -16,7 +16,8 @@ namespace HWY_NAMESPACE {
 namespace {
 
 struct Sigmoid {
-  // Of e = exp(-|x|), which cannot overflow: 1/(1+e), or e/(1+e) left of 0.
+  // For e = exp(-|x|), which cannot overflow: 1/(1+e), or e/(1+e) for negative
+  // x.
   template <class D, class V>
   static HWY_INLINE V F(D d, V x) {
     const V one = hn::Set(d, hn::TFromD<D>(1));
@@ -56,7 +57,7 @@ struct Selu {
   }
 };
 
-// Beyond this exp is near overflow while sinh and cosh are not yet.
+// Beyond this bound exp is close to overflow but sinh and cosh are not.
 template <class D, class V>
 HWY_INLINE auto BeyondHyperbolic(D d, V x) {
   using T = hn::TFromD<D>;
@@ -96,13 +97,14 @@ struct Cosh {
   }
 };
 
-// Of floats: near 0 an odd polynomial, further out 1 - 2^q of another, q; as in
-// Tanh one, whose coefficients are chosen lane by lane.
+// For floats: an odd polynomial near 0, and 1 - 2^q with another polynomial q
+// further out; as in Tanh, a single polynomial whose coefficients are selected
+// lane by lane.
 struct Erf {
   template <class D, class V>
   static HWY_INLINE V F(D d, V x) {
     const V one = hn::Set(d, 1.0f);
-    const V t = hn::Min(hn::Abs(x), hn::Set(d, 4.0f));  // From there it is 1.
+    const V t = hn::Min(hn::Abs(x), hn::Set(d, 4.0f));  // erf is 1 from 4 on.
     const auto far = hn::Gt(t, hn::Set(d, 0.9f));
     const auto c = [&](float is_far, float is_near) HWY_ATTR {
       return hn::IfThenElse(far, hn::Set(d, is_far), hn::Set(d, is_near));

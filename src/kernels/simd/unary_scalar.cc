@@ -47,7 +47,7 @@ SLUICE_LIBM(Erf, erf)
 SLUICE_LIBM(Erfc, erfc)
 #undef SLUICE_LIBM
 
-// In double whatever T is.
+// In double for any T.
 #define SLUICE_SPECIAL(Name)                               \
   struct Name##Op {                                        \
     template <class T>                                     \
@@ -100,7 +100,7 @@ struct Log1p {
   static T F(T x) {
     const auto re = x.real();
     const auto im = x.imag();
-    // Near 0 |1+x|^2 - 1 is formed directly and loses nothing.
+    // Near 0, |1+x|^2 - 1 is computed directly and loses no precision.
     if (std::abs(re) < 0.5 && std::abs(im) < 0.5)
       return T(std::log1p(re * (re + 2) + im * im) / 2, std::atan2(im, re + 1));
     return std::log(T(1) + x);

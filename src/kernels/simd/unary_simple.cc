@@ -29,7 +29,7 @@ void Loop(const void* pin, void* pout, int64_t n) {
   for (int64_t i = 0; i < n; ++i) out[i] = Op::template F<T>(in[i]);
 }
 
-// A 16-bit type by way of float.
+// A 16-bit type computed in float.
 template <class Op, class T16>
 void LoopVia(const void* pin, void* pout, int64_t n) {
   using R = decltype(Op::template F<float>(0.f));

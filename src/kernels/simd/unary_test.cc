@@ -262,7 +262,7 @@ TYPED_TEST(LibmTest, WithinFourUlps) {
   }
 }
 
-// Of the functions whose polynomials are ours, a dense sample of all floats:
+// For the functions with our own polynomials, a dense sample of all floats:
 // every exponent, both signs, infinities and NaN.
 TEST(UnaryTest, TanhAndErfAreWithinTwoUlpsOfAllFloats) {
   constexpr uint32_t kStep = 1009;

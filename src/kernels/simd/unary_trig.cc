@@ -16,13 +16,13 @@ namespace sluice::simd {
 namespace HWY_NAMESPACE {
 namespace {
 
-// Lanes where |x| <= limit does not hold (NaN among them).
+// Lanes where |x| <= limit is false (including NaN).
 template <class D, class V>
 HWY_INLINE auto Beyond(D d, V x, hn::TFromD<D> limit) {
   return hn::Not(hn::Le(hn::Abs(x), hn::Set(d, limit)));
 }
 
-// Highway reduces the argument well up to this.
+// Highway's argument reduction is accurate up to this bound.
 inline constexpr int kCircularLimit = 39000;
 
 struct Sin {

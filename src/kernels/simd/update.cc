@@ -144,7 +144,7 @@ void Run(const UpdateArgs& u, int64_t begin, int64_t end) {
   T* w = static_cast<T*>(u.w);
   if constexpr (std::is_floating_point_v<T>) {
     const Rule<T> rule(u);
-    // Slots that are not there are never read; w stands in for them.
+    // Missing slots are never read; w is passed instead.
     Steps<Rule<T>, T>(rule, g + begin, (s1 ? s1 : w) + begin,
                       (s2 ? s2 : w) + begin, w + begin, end - begin);
   } else {

@@ -15,7 +15,7 @@ namespace sluice::simd {
 // floats, complex. REQUIRES: at least one input.
 bool AddN(DType t, absl::Span<const void* const> inputs, void* out, int64_t n);
 
-// The rest: the four floats.
+// The functions below support the four float types.
 
 // y += alpha * x; gradient descent with alpha the negative learning rate.
 bool Axpy(DType t, double alpha, const void* x, void* y, int64_t n);
