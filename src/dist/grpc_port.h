@@ -142,8 +142,7 @@ class GrpcPort {
   std::map<std::string, Handler> handlers_;  // Constant after Serve.
   grpc::AsyncGenericService service_;
   std::unique_ptr<grpc::CompletionQueue> queue_;
-  grpc::ServerCompletionQueue* calls_ = nullptr;  // The same queue, if there is
-                                                  // a server.
+  grpc::ServerCompletionQueue* calls_ = nullptr;  // queue_, with a server.
   std::unique_ptr<grpc::Server> server_;
   // Passes accepted connections to the server.
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
