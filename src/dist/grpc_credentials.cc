@@ -34,7 +34,7 @@ Result<Pem> Read(const TlsFiles& tls) {
   return pem;
 }
 
-// In numbers: what a name stands for, others may say.
+// Numeric addresses only: others may control how a name resolves.
 bool IsLoopback(const std::string& host) {
   if (host == "localhost" || host == "[::1]") return true;
   in_addr address = {};

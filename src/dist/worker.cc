@@ -11,7 +11,7 @@
 namespace sluice {
 namespace {
 
-// What one peer may make us keep.
+// The limit on what one peer can make us keep.
 constexpr size_t kMostSteps = 65536;
 constexpr size_t kNotToBegin = 256;
 
@@ -21,7 +21,7 @@ constexpr size_t kNotToBegin = 256;
 struct Worker::Session {
   // Constant.
   uint64_t id = 0;
-  std::string task;  // What it calls this worker.
+  std::string task;  // Its name for this worker.
   PeerId master = kThisTask;
   std::shared_ptr<ResourceManager> resources;
   std::vector<PeerId> peers;  // By task of the session.
@@ -101,8 +101,7 @@ Status Worker::CreateSession(const proto::CreateWorkerSessionRequest& request) {
   session->resources =
       request.isolated() ? std::make_shared<ResourceManager>() : shared_;
   auto connect = [&](const proto::TaskAddress& a) -> Result<PeerId> {
-    // (Not by the name: a session may be over several tasks that call
-    // themselves the same.)
+    // (Not by name: several tasks of a session may have the same own name.)
     if (a.incarnation() == transport_->incarnation()) return kThisTask;
     return transport_->Connect(
         {a.task(), a.transport_address(), a.incarnation()});
@@ -136,7 +135,7 @@ Status Worker::DeleteSession(const proto::DeleteWorkerSessionRequest& request) {
   {
     std::lock_guard<std::mutex> lock(mu_);
     auto it = sessions_.find(request.session());
-    if (it == sessions_.end()) {  // As it was asked.
+    if (it == sessions_.end()) {  // Already deleted.
       not_to_begin_.push_back(request.session());
       if (not_to_begin_.size() > kNotToBegin) not_to_begin_.pop_front();
       return OkStatus();
