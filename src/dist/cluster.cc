@@ -111,8 +111,7 @@ Result<ClusterSpec> ClusterSpec::Parse(std::string_view json) {
 Result<ClusterSpec> ClusterSpec::Load(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file)
-    return NotFound("cluster file: expected one that can be read, got '", path,
-                    "'");
+    return NotFound("cluster file: expected a readable file, got '", path, "'");
   std::ostringstream text;
   text << file.rdbuf();
   Result<ClusterSpec> spec = Parse(text.str());

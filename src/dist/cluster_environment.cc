@@ -202,8 +202,7 @@ Result<EnvironmentCluster> ClusterFromMpi(
       from = absl::StrCat("host file '", path, "'");
       std::ifstream file(path, std::ios::binary);
       if (!file)
-        return NotFound("mpi: expected a host file that can be read, got '",
-                        path, "'");
+        return NotFound("mpi: expected a readable host file, got '", path, "'");
       std::ostringstream text;
       text << file.rdbuf();
       Result<std::vector<HostSlots>> parsed = ParseHostFile(text.str());
@@ -214,7 +213,7 @@ Result<EnvironmentCluster> ClusterFromMpi(
       hosts.emplace_back("127.0.0.1", count);  // All on this machine.
     } else {
       return FailedPrecondition(
-          "mpi: expected the hosts, which MPI does not tell its processes: "
+          "mpi: expected the hosts, which MPI does not pass to processes: "
           "mpi?hostfile=FILE or mpi?hosts=a:2,b:2, got neither, and ",
           size ? absl::StrCat(size->name, "=", size->value)
                : std::string("no count of processes"),
@@ -250,8 +249,7 @@ Result<EnvironmentCluster> ClusterFromKubernetes(
   SLUICE_ASSIGN_OR_RETURN(const int port, FirstPort(source));
   if (jobs.empty())
     return InvalidArgument(
-        "kubernetes: expected how many pods there are, which pods are not "
-        "told: "
+        "kubernetes: expected the number of pods, which pods are not told: "
         "kubernetes?worker=4, got no count");
   // A pod of a StatefulSet or an indexed Job is named SET-NUMBER.
   const auto hostname = First(environment, {"HOSTNAME"});
@@ -321,8 +319,8 @@ Result<EnvironmentCluster> ClusterFromKubernetes(
   }
   if (own.empty())
     return InvalidArgument(
-        "HOSTNAME: expected the pod of a set that is called "
-        "after a job (x-ps, x-worker), got '",
+        "HOSTNAME: expected the pod of a StatefulSet that is "
+        "named after a job (x-ps, x-worker), got '",
         pod, "'");
   for (const auto& [job, count] : jobs)
     for (int task = 0; task < count; ++task) {

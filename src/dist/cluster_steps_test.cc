@@ -688,7 +688,7 @@ TEST_F(ClusterTest, ThatATaskWasStartedAgainIsInTheMastersLog) {
     return ::testing::internal::GetCapturedStderr();
   };
   const char* const kAgain =
-      "task /job:ps/replica:0/task:0 was started again (incarnation ";
+      "task /job:ps/replica:0/task:0 was restarted (incarnation ";
   EXPECT_THAT(run(), Not(HasSubstr(kAgain)));
   cluster_.StopTask("ps", 0);
   cluster_.StartTask("ps", 0);

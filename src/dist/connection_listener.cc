@@ -138,12 +138,12 @@ Result<ConnectionLimits> ResolveConnectionLimits(ConnectionLimits limits) {
   const size_t most = MostConnections();
   if (limits.total > most)
     return InvalidArgument(
-        "connections: expected a limit of at most ", most, ", as ",
+        "connections: expected a limit of at most ", most, ", because ",
         OpenFilesLimit(), " files may be open (ulimit -n), got ", limits.total);
   if (limits.total == 0) limits.total = std::min(most, kMostByDefault);
   if (limits.per_peer > limits.total)
     return InvalidArgument("connections: expected a limit of at most ",
-                           limits.total, ", that of all, for one address, got ",
+                           limits.total, ", the total, for one address, got ",
                            limits.per_peer);
   if (limits.per_peer == 0)
     limits.per_peer = std::max<size_t>(limits.total / 2, 1);
@@ -310,8 +310,8 @@ bool ConnectionListener::AcceptOne(int listener) {
     if (now - complained_ > kComplaintInterval) {
       complained_ = now;
       std::fprintf(stderr,
-                   "sluice: cannot accept a connection: %s (%zu are open, %zu "
-                   "files may be); it waits until there is room\n",
+                   "sluice: cannot accept a connection: %s (%zu are open, the "
+                   "limit on open files is %zu); waiting for a free one\n",
                    std::strerror(why), num_open(), OpenFilesLimit());
     }
     return false;
@@ -393,7 +393,7 @@ Status ConnectionListener::CheckLimits(const std::string& host) {
   const bool all = open_.size() >= total;
   return ResourceExhausted(
       "connections: expected at most ", all ? limits_.total : limits_.per_peer,
-      all ? std::string(" in all") : absl::StrCat(" from ", host),
+      all ? std::string(" in total") : absl::StrCat(" from ", host),
       ", got more (", all ? "--max-connections" : "--max-connections-per-peer",
       " of `sluice worker` sets the limit)");
 }

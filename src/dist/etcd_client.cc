@@ -79,7 +79,7 @@ Status EtcdClient::Try(
     size_t i = 0;
     {
       std::lock_guard<std::mutex> lock(mu_);
-      if (stopped_) return Cancelled(Describe(), ": no longer asked");
+      if (stopped_) return Cancelled(Describe(), ": the client is shut down");
       i = current_;
     }
     Call c(this);
@@ -215,7 +215,7 @@ Status EtcdClient::Watch(const std::string& prefix, int64_t revision,
   c.context.TryCancel();
   const grpc::Status s = stream->Finish();
   return Unavailable("etcd at ", endpoints_[i],
-                     ": expected to hear of changes, got: ",
+                     ": expected a watch of the keys, got: ",
                      r.canceled() ? r.cancel_reason() : s.error_message());
 }
 

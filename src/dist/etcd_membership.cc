@@ -107,8 +107,8 @@ Status EtcdMembership::Refresh(int64_t* revision) {
           name, member.incarnation,
           Unavailable("task ", name, ": expected its lease in ",
                       client_.Describe(), ", cluster '", options_.name,
-                      "', to live, got ",
-                      it == now.end() ? "its end: the task has ended, was "
+                      "', to be alive, got ",
+                      it == now.end() ? "its expiry: the task has ended, was "
                                         "stopped or cannot reach etcd"
                                       : "that of a task started since"));
     }
@@ -267,7 +267,7 @@ void EtcdMembership::Keep() {
   if (Stopped() || !s.ok() || owner == self_.value) return;
   if (owner.empty()) {
     std::fprintf(stderr,
-                 "sluice: %s: its lease in %s had ended; it is registered "
+                 "sluice: %s: its lease in %s had expired; it is registered "
                  "again\n",
                  self_task_.c_str(), client_.Describe().c_str());
     return;
@@ -276,7 +276,7 @@ void EtcdMembership::Keep() {
   if (evicted_ == nullptr) return;
   evicted_(Aborted("task ", self_task_, ": expected to keep its place in ",
                    client_.Describe(), ", cluster '", options_.name,
-                   "', got another in it: ", owner));
+                   "', got another owner: ", owner));
 }
 
 }  // namespace sluice

@@ -40,7 +40,7 @@ Status GraphCopy::Extend(std::string_view graph_def) {
       !part.ParseFromArray(graph_def.data(),
                            static_cast<int>(graph_def.size())))
     return InvalidArgument("graph: expected a GraphDef, got ", graph_def.size(),
-                           " bytes that are none");
+                           " bytes of something else");
   // (An upper bound, as earlier parts may have been replaced; computed exactly
   // only when it exceeds the limit.)
   bytes_ += graph_def.size();

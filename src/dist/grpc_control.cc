@@ -27,8 +27,9 @@ Status Parse(grpc::ByteBuffer* bytes, Message* message) {
   const grpc::Status s =
       grpc::SerializationTraits<Message>::Deserialize(bytes, message);
   if (s.ok()) return OkStatus();
-  return InvalidArgument("message: expected one of ",
-                         message->GetDescriptor()->name(), ", got another");
+  return InvalidArgument("message: expected a ",
+                         message->GetDescriptor()->name(),
+                         ", got bytes that do not parse");
 }
 
 template <typename Message>

@@ -24,7 +24,7 @@ Result<std::vector<std::string>> SplitOutside(std::string_view text) {
   for (const char c : text) {
     if (c == '[' || c == ']') {
       if (inside == (c == '['))
-        return InvalidArgument("hosts: expected brackets in pairs, got '",
+        return InvalidArgument("hosts: expected balanced brackets, got '",
                                View(text), "'");
       inside = c == '[';
     }

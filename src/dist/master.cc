@@ -83,8 +83,8 @@ void Master::NoteIncarnations(const MasterSession& session) {
     uint64_t& known = incarnations_[task];
     if (known != 0 && known != incarnation)
       std::fprintf(stderr,
-                   "sluice: task %s was started again (incarnation %016llx, "
-                   "before %016llx): the variables that it held are lost\n",
+                   "sluice: task %s was restarted (incarnation %016llx, "
+                   "before %016llx): its variables are lost\n",
                    task.c_str(), static_cast<unsigned long long>(incarnation),
                    static_cast<unsigned long long>(known));
     known = incarnation;
@@ -97,7 +97,7 @@ Result<std::shared_ptr<MasterSession>> Master::Find(uint64_t session) {
   if (it == sessions_.end())
     return FailedPrecondition(
         "session: expected an open one, got a closed one (or the task ",
-        context_.worker->task(), " was started again since)");
+        context_.worker->task(), " was restarted since)");
   return it->second;
 }
 

@@ -303,8 +303,8 @@ void MasterSteps::Send(const std::shared_ptr<Running>& r, size_t part) {
 void MasterSteps::SendCancels(const std::shared_ptr<Running>& r,
                               const std::vector<size_t>& parts,
                               const Status& why) {
-  const Status consequence =
-      Cancelled("step: cancelled, for it failed elsewhere: ", why.message());
+  const Status consequence = Cancelled(
+      "step: cancelled, because it failed elsewhere: ", why.message());
   proto::StepCancel cancel;
   cancel.set_run(r->run);
   StatusToProto(consequence, cancel.mutable_why());
@@ -325,9 +325,9 @@ Status MasterSteps::Add(const std::shared_ptr<Running>& r) {
   for (const PreparedStep::Part& p : r->step->parts) {
     if (p.peer == kThisTask) continue;
     if (const Status lost = transport_->Lost(p.peer); !lost.ok())
-      return Annotate(lost, absl::StrCat("session: expected the tasks that it "
-                                         "began with, lost ",
-                                         p.task, "; make a new one"));
+      return Annotate(lost,
+                      absl::StrCat("session: expected all of its tasks, lost ",
+                                   p.task, "; make a new session"));
   }
   if (down_) return Unavailable("task ", worker_->task(), " shuts down");
   for (const uint64_t request : {uint64_t{0}, r->request.request})
@@ -596,7 +596,7 @@ void MasterSteps::OnTransportDown() {
     for (const auto& [run, r] : running_) found.push_back(r);
   }
   const Status why = Cancelled("step: expected task ", worker_->task(),
-                               " to stay, got its end");
+                               " to keep running, got its shutdown");
   for (const auto& r : found)
     for (const size_t part : r->Pending())
       if (r->step->parts[part].peer != kThisTask)

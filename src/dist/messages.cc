@@ -117,7 +117,7 @@ StepLog BoundedLog(StepLog log) {
     const auto size = static_cast<int64_t>(text.size()) + kEach;
     const int64_t had = left->fetch_sub(size);
     if (had < 0) return;
-    log(had >= size ? text : "(what the step prints further is left out)\n");
+    log(had >= size ? text : "(further output of the step is left out)\n");
   };
 }
 

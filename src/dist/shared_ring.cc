@@ -196,7 +196,7 @@ Status RingMailbox::Send(const std::string& name, const RingToken& token,
       static_cast<ssize_t>(sizeof(token)))
     return OkStatus();
   if (errno == EAGAIN || errno == ENOBUFS)
-    return ResourceExhausted("shared memory: mailbox: it is full");
+    return ResourceExhausted("shared memory: the mailbox is full");
   return Failed("mailbox");
 }
 

@@ -66,11 +66,12 @@ Status CheckFlags(const TaskServerOptions& flags, const ClusterSource& source) {
     return InvalidArgument("--task: expected a --job with it, got ", flags.task,
                            " alone");
   if (etcd && flags.job.empty())
-    return InvalidArgument("--job: expected one, as etcd gives none, got none");
+    return InvalidArgument(
+        "--job: expected a job, which etcd does not set, got none");
   if (etcd && flags.bind.empty())
     return InvalidArgument(
-        "--bind: expected host:port (0: a free one) to be told to the others, "
-        "got none");
+        "--bind: expected host:port (0: a free one) to publish to the "
+        "others, got none");
   if (!flags.bind.empty() && !IsHostPort(flags.bind, /*least_port=*/0))
     return InvalidArgument("--bind: expected host:port, got '", flags.bind,
                            "'");

@@ -203,7 +203,7 @@ void TransportBase::Monitor() {
         NowNs() - link->last_heard_ns.load(std::memory_order_relaxed);
     if (silent > limit)
       Lose(link.get(),
-           Unavailable(link->Describe(), ": expected a sign of life every ",
+           Unavailable(link->Describe(), ": expected a heartbeat every ",
                        limit / 1000000, " ms, got none for ", silent / 1000000,
                        " ms"));
   }
@@ -275,7 +275,7 @@ Status TransportBase::WhyLost(PeerId id) const {
                            ", got ", id);
   if (links_.contains(id)) return OkStatus();
   if (const auto it = gone_.find(id); it != gone_.end()) return it->second.why;
-  return Unavailable("peer: expected one that is there, got number ", id,
+  return Unavailable("peer: expected a connected one, got number ", id,
                      ", which was lost before the latest ", kLostKept);
 }
 

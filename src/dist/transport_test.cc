@@ -473,7 +473,7 @@ TEST_P(TransportTest, AProcessThatIsKilledIsLost) {
   const std::string why(a.handler.lost[0].second.message());
   EXPECT_NE(why.find("/job:w/task:1"), why.npos) << why;
   // By its end, also while nobody has asked how it ended, not by its silence.
-  EXPECT_EQ(why.find("sign of life"), why.npos) << why;
+  EXPECT_EQ(why.find("expected a heartbeat"), why.npos) << why;
 }
 
 TEST_P(TransportTest, AProcessThatIsStoppedIsLostAndALargeSendDoesNotHang) {

@@ -462,7 +462,7 @@ void VirtualNetwork::LoseLater(const std::string& task,
       if (transport == nullptr) return;
       transport->LoseTask(
           task, incarnation,
-          Unavailable("task '", task, "': expected a sign of life, got none"));
+          Unavailable("task '", task, "': expected a heartbeat, got none"));
     });
 }
 
@@ -522,7 +522,7 @@ void VirtualNetwork::Cut(const std::string& a, const std::string& b) {
       if (transport == nullptr) return;
       transport->LoseTask(way.second, incarnation,
                           Unavailable("task '", way.second,
-                                      "': expected a sign of life, got none"));
+                                      "': expected a heartbeat, got none"));
     });
   }
 }

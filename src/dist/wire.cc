@@ -234,7 +234,7 @@ Status CheckSendable(const Tensor& t) {
       "value for another task: expected plain elements, strings or lists of "
       "such, got ",
       DTypeName(t.dtype()),
-      "; it means something only in the process that made it");
+      "; it is meaningful only in the process that made it");
 }
 
 void FrameWriter::Begin() {

@@ -61,7 +61,7 @@ class Measure {
             "value for another task: expected a TensorList or an Optional in "
             "a variant, got ",
             v.value()->TypeName(),
-            "; it means something only in the process that made it");
+            "; it is meaningful only in the process that made it");
       }
     }
     return OkStatus();
@@ -80,7 +80,7 @@ class Measure {
           "value for another task: expected plain elements, strings or lists "
           "of such, got ",
           DTypeName(t.dtype()),
-          "; it means something only in the process that made it");
+          "; it is meaningful only in the process that made it");
     for (const std::string& s : t.raw_flat<std::string>())
       SLUICE_RETURN_IF_ERROR(Take(8 + static_cast<int64_t>(s.size())));
     return OkStatus();

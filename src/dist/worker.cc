@@ -174,7 +174,7 @@ Status Worker::CheckHostReach(const Node& node) const {
   if (what.empty()) return OkStatus();
   return Status(
       StatusCode::kPermissionDenied,
-      absl::StrCat("host access: expected a node that does not reach the host "
+      absl::StrCat("host access: expected a node that does not access the host "
                    "of task ",
                    options_.task,
                    ", which was started without "
@@ -299,7 +299,7 @@ Result<std::shared_ptr<RegisteredStep>> Worker::FindStep(uint64_t session,
   auto it = s->steps.find(step);
   if (it == s->steps.end())
     return FailedPrecondition("step: expected one that task ", options_.task,
-                              " was told of, got number ", step);
+                              " has registered, got number ", step);
   return it->second;
 }
 

@@ -192,8 +192,8 @@ void WorkerSteps::Stop() {
     for (const auto& [run, step] : running_) runs.push_back(run);
   }
   for (const uint64_t run : runs)
-    Cancel(run,
-           Cancelled("step: expected task ", task_, " to stay, got its end"));
+    Cancel(run, Cancelled("step: expected task ", task_,
+                          " to keep running, got its shutdown"));
 }
 
 void WorkerSteps::Start(StepRequest request) {
@@ -241,9 +241,9 @@ void WorkerSteps::Start(StepRequest request) {
     if (refused.ok()) refused = FindLost(*step);
     if (refused.ok() && running_.size() >= limits_.running)
       refused = ResourceExhausted("steps: expected at most ", limits_.running,
-                                  " at once in task ", task_, ", got more");
+                                  " running in task ", task_, ", got more");
     if (stopped_)
-      refused = Cancelled("step: expected task ", task_, " to stay");
+      refused = Cancelled("step: expected task ", task_, " to keep running");
     if (refused.ok() && !running_.emplace(run, step).second)
       refused = InvalidArgument("step: expected a number of its own, got ", run,
                                 " again");
