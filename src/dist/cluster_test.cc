@@ -1,4 +1,4 @@
-// Cluster files: both spellings, and what is wrong with the others.
+// Cluster files: both formats, and the errors for invalid ones.
 #include "dist/cluster.h"
 
 #include <gmock/gmock.h>
