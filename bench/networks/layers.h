@@ -18,7 +18,7 @@ namespace sluice::bench {
 
 struct NetworkOptions {
   int64_t batch = 1;
-  int64_t size = 0;  // Of the images; 0: as published.
+  int64_t size = 0;  // Image size; 0: as published.
   int64_t channels = 0;
   int64_t classes = 0;
   // Multiplies every number of channels except the last, for small networks of

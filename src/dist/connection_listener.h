@@ -96,7 +96,7 @@ class ConnectionListener {
   int CloseSurplus();  // Milliseconds until the next is due, -1 if none.
 
   std::vector<int> listeners_;      // Constant after Start.
-  std::vector<std::string> paths_;  // Of unix sockets; removed by Stop.
+  std::vector<std::string> paths_;  // Unix sockets; removed by Stop.
   ConnectionLimits limits_;
   std::chrono::milliseconds silence_{0};
   Handler handler_;

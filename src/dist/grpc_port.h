@@ -91,7 +91,7 @@ struct GrpcPortOptions {
   TlsFiles tls;
   bool plain_beyond_loopback = false;
   std::chrono::milliseconds peer_timeout{5000};
-  int64_t max_message_bytes = INT32_MAX;  // Of incoming messages.
+  int64_t max_message_bytes = INT32_MAX;  // Received ones.
   ConnectionLimits connections;
 };
 

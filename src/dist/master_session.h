@@ -29,7 +29,7 @@ struct MasterContext {
   Result<ClusterSpec> Members(bool complete) const {
     return members ? members(complete) : Result<ClusterSpec>(cluster);
   }
-  Worker* worker = nullptr;  // Of this task.
+  Worker* worker = nullptr;  // This task's.
   Transport* transport = nullptr;
   WorkerConnector connect;
   std::chrono::milliseconds patience{5000};

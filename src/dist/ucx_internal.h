@@ -24,7 +24,7 @@ namespace sluice {
 
 // The start of UcxTransport::address(); UCX's own bytes follow.
 struct UcxAddressHeader {
-  uint64_t checksum = 0;  // Of the rest; detects accidental changes only.
+  uint64_t checksum = 0;  // Covers the rest; detects accidental changes only.
   uint64_t host = 0;      // Equal if processes can share memory.
   uint64_t pid = 0;
 };

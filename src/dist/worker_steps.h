@@ -68,7 +68,7 @@ struct StepCounters {
 struct StepOutcome {
   Status status;
   std::vector<uint32_t> fetches;
-  std::vector<Tensor> values;  // Of the fetches.
+  std::vector<Tensor> values;  // By fetch.
   proto::TaskStats stats;
 };
 

@@ -122,7 +122,7 @@ for name in TWO:
         if name in ("LeftShift", "RightShift"):
             b = np.minimum(b, tf.as_dtype(dtype).size * 8 - 1).astype(dtype)
         if divides and is_signed(dtype):
-            b[0] = -3  # Which way it rounds.
+            b[0] = -3  # To test the rounding direction.
         call(name, a, b)
         call(name, small(dtype, 3), small(dtype, least=least))
         if is_float(dtype) and name != "ApproximateEqual":

@@ -10,7 +10,7 @@ namespace sluice::demo {
 
 struct InferenceFigures {
   double accuracy = 0;  // On the test images.
-  int64_t bytes = 0;    // Of the frozen graph as a GraphDef.
+  int64_t bytes = 0;    // Size of the frozen GraphDef.
   double images_per_second = 0;
 };
 
