@@ -29,7 +29,7 @@ ServerTls TaskTls() {
   return {Pem("ca.pem"), Pem("task.pem"), Pem("task.key"), ""};
 }
 
-// Clusters of one task, "worker", or of it and a "ps".
+// Clusters with one task, "worker", optionally with a "ps".
 class ConnectTest : public ::testing::Test {
  protected:
   ConnectTest() {

@@ -79,7 +79,7 @@ size_t DescriptorsOf(pid_t pid) {
   return count;
 }
 
-// Tasks in processes of their own, "worker" and "ps".
+// Tasks "worker" and "ps" in separate processes.
 class ConnectionLimitsTest : public ::testing::Test {
  protected:
   ConnectionLimitsTest() : use_(graph_) { three_ = Constant(1.0f) + 2.0f; }

@@ -103,12 +103,12 @@ struct ServerParts {
   std::unique_ptr<Transport> transport;
   WorkerConnector connect;
   std::unique_ptr<ServerListener> listener;  // May be null.
-  // How clients of this process reach it: "inproc://NAME". "" if they do not.
+  // The name for clients in this process, "inproc://NAME"; "" for none.
   std::string name;
 };
 
-// Owns the worker, the master and the transport of a task, and takes what the
-// transport brings to them. Thread-safe.
+// Owns the worker, the master and the transport of a task, and dispatches the
+// transport's messages to the first two. Thread-safe.
 class Server : private TransportHandler {
  public:
   // On the network, with gRPC (dist/grpc_server.cc).

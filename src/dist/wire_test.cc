@@ -339,7 +339,7 @@ TEST(UcxEnvelopeTest, WhatIsNoMessageOfOursIsPassedOver) {
     const auto came = read(e, "", 0);
     ASSERT_TRUE(came.has_value()) << kind;
     EXPECT_EQ(came->envelope.connection, 7u);
-    // Only a body's frame is in the header, and only what is a frame has data.
+    // Only a body's frame is in the header, and only frames have data.
     EXPECT_TRUE(came->wrong.ok());
     EXPECT_EQ(read(e, "frame", 0)->wrong.ok(), kind == UcxEnvelope::kBody);
     EXPECT_EQ(read(e, "", 1)->wrong.ok(), kind <= UcxEnvelope::kBody);
@@ -348,7 +348,7 @@ TEST(UcxEnvelopeTest, WhatIsNoMessageOfOursIsPassedOver) {
   EXPECT_EQ(read(e, "frame", 5)->frame, "frame");
   e.kind = UcxEnvelope::kFrame;
   EXPECT_TRUE(read(e, "", kMaxFrameBytes)->wrong.ok());
-  // Those of ours that are wrong say whose they are: it is not read on.
+  // Invalid ones of ours name their sender, from which we stop reading.
   const auto large = read(e, "", kMaxFrameBytes + 1);
   ASSERT_TRUE(large.has_value());
   EXPECT_FALSE(large->wrong.ok());
