@@ -72,7 +72,7 @@ Result<EnvironmentCluster> Divide(const ClusterSource& source,
   for (const auto& [job, count] : jobs) sum += count;
   if (sum != all)
     return InvalidArgument(source.scheme, ": expected jobs of ", all,
-                           " tasks in all, as ", count_from, " says, got ",
+                           " tasks in total, as ", count_from, " says, got ",
                            sum);
   if (self < 0 || self >= all)
     return InvalidArgument(source.scheme, ": expected a process below ", all,
@@ -261,7 +261,8 @@ Result<EnvironmentCluster> ClusterFromKubernetes(
       !absl::SimpleAtoi(pod.substr(dash + 1), &ordinal) || ordinal < 0 ||
       absl::StrCat(ordinal) != pod.substr(dash + 1))
     return InvalidArgument(
-        "HOSTNAME: expected that of a pod of a StatefulSet or an indexed Job, "
+        "HOSTNAME: expected the name of a pod of a StatefulSet or an indexed "
+        "Job, "
         "SET-NUMBER, got '",
         pod, "'");
   const std::string set = pod.substr(0, dash);

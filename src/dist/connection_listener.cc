@@ -165,7 +165,7 @@ std::string RaiseOpenFilesLimit() {
 
 Result<int> ConnectionListener::Listen(const std::string& address) {
   const auto error = [&address] {
-    return Unavailable("gRPC: expected an address to listen at, got '", address,
+    return Unavailable("gRPC: expected an address to listen on, got '", address,
                        "': ", Why());
   };
   absl::string_view path = address;
@@ -195,7 +195,7 @@ Result<int> ConnectionListener::Listen(const std::string& address) {
   if (colon == std::string::npos ||
       !absl::SimpleAtoi(address.substr(colon + 1), &port) || port < 0 ||
       port > 65535)
-    return InvalidArgument("gRPC: expected host:port to listen at, got '",
+    return InvalidArgument("gRPC: expected host:port to listen on, got '",
                            address, "'");
   std::string host = address.substr(0, colon);
   if (host.size() > 1 && host.front() == '[' && host.back() == ']')
@@ -220,7 +220,7 @@ Result<int> ConnectionListener::Listen(const std::string& address) {
   addrinfo* found = nullptr;
   if (const int failed = getaddrinfo(host.c_str(), "0", &hints, &found);
       failed != 0)
-    return Unavailable("gRPC: expected an address to listen at, got '", address,
+    return Unavailable("gRPC: expected an address to listen on, got '", address,
                        "': ", gai_strerror(failed));
   const std::unique_ptr<addrinfo, AddressInfoDeleter> list(found);
   // Listen on all addresses of the name, with the same port.

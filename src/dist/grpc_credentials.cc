@@ -73,7 +73,7 @@ Status CheckListenAddress(const std::string& listen, const TlsFiles& tls,
       listen.starts_with("unix:"))
     return OkStatus();
   return InvalidArgument(
-      "address to listen at: expected a loopback address, or TLS, or the "
+      "listening address: expected a loopback address, or TLS, or the "
       "option "
       "for plain text beyond this machine, got '",
       listen, "'");

@@ -111,7 +111,7 @@ Status ReadTensor(WireReader& r, const WireLimits& limits, Tensor* tensor,
           bytes / least < static_cast<uint64_t>(n))
         return InvalidArgument("tensor on the wire: expected ", least,
                                " bytes for each of ", n, " elements and ", most,
-                               " at most, got ", bytes, " in all");
+                               " at most, got ", bytes, " in total");
     }
     if (bytes == 0)
       return InvalidArgument(
