@@ -79,7 +79,7 @@ Status ClusterSpec::Add(const std::string& job, int task,
                              task, " again");
     if (t.address == address)
       return InvalidArgument("job '", job, "', task ", task,
-                             ": expected an address of its own, got that of ",
+                             ": expected a unique address, got that of ",
                              t.name(), ", '", address, "'");
   }
   ClusterTask t{job, task, address};

@@ -244,7 +244,7 @@ Status EtcdMembership::Join(const ClusterTask& self, uint64_t incarnation,
     if (s.ok() && late)
       return AlreadyExists("task ", self_task_, " of cluster '", options_.name,
                            "' in ", client_.Describe(),
-                           ": expected a number of its own, got one that is "
+                           ": expected an unused number, got one that is "
                            "taken: ",
                            owner);
     std::unique_lock<std::mutex> lock(mu_);

@@ -259,8 +259,8 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,
     auto door = std::make_shared<Door>();
     door->server = server.get();
     if (!n.doors.emplace(parts.name, door).second)
-      return AlreadyExists("server: expected a name of its own, got '",
-                           parts.name, "' again");
+      return AlreadyExists("server: expected a unique name, got '", parts.name,
+                           "' again");
     server->name_ = parts.name;
     server->target_ = absl::StrCat("inproc://", parts.name);
   }

@@ -173,7 +173,7 @@ Status TransportBase::Start(TransportHandler* handler) {
     std::lock_guard<std::mutex> lock(r.mu);
     if (!r.transports.emplace(incarnation_, this).second)
       return AlreadyExists("transport of '", options_.task,
-                           "': expected an incarnation of its own, got ",
+                           "': expected a unique incarnation, got ",
                            incarnation_);
   }
   last_tick_ns_ = NowNs();

@@ -125,7 +125,7 @@ Status Worker::CreateSession(const proto::CreateWorkerSessionRequest& request) {
     return Aborted("session: expected a master that lives, got one in task ",
                    options_.task, " whose master was lost meanwhile");
   if (!sessions_.emplace(session->id, session).second)
-    return AlreadyExists("session: expected a number of its own, got ",
+    return AlreadyExists("session: expected an unused number, got ",
                          session->id, " again");
   return OkStatus();
 }
@@ -251,7 +251,7 @@ Status Worker::RegisterStep(const proto::RegisterStepRequest& request) {
                              " of a session in task ", options_.task,
                              ", got more");
   if (!session->steps.emplace(request.step(), std::move(step)).second)
-    return AlreadyExists("step: expected a number of its own, got ",
+    return AlreadyExists("step: expected an unused number, got ",
                          request.step(), " again");
   return OkStatus();
 }

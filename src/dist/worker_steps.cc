@@ -245,7 +245,7 @@ void WorkerSteps::Start(StepRequest request) {
     if (stopped_)
       refused = Cancelled("step: expected task ", task_, " to keep running");
     if (refused.ok() && !running_.emplace(run, step).second)
-      refused = InvalidArgument("step: expected a number of its own, got ", run,
+      refused = InvalidArgument("step: expected an unused number, got ", run,
                                 " again");
     else if (!refused.ok())
       Ended(run);
