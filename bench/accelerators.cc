@@ -1,4 +1,4 @@
-// What loops are worth on accelerators: the figures of EuroSys'18, section 6,
+// The benefit of loops on accelerators: the figures of EuroSys'18, section 6,
 // on emulated devices (exec/emulated_device.h), in real time.
 #include "bench.h"
 #include "sluice/sluice.h"
@@ -9,10 +9,10 @@ namespace {
 
 std::string Accelerator(int i) { return absl::StrCat("/device:EMU:", i); }
 
-// Figure 12. Eight devices in a row: each multiplies a state of its own by what
-// the one before hands on. What the last one gives is added up on the host. A
-// K40 takes 1.5 ms for a product of 1024 x 1024 and 0.4 ms to copy it; the
-// elements here are fewer, the durations those.
+// Figure 12. A pipeline of eight devices: each multiplies its own state by the
+// previous device's result. The host sums the last device's results. A K40
+// takes 1.5 ms for a product of 1024 x 1024 and 0.4 ms to copy it; here the
+// matrices are smaller but the durations are the same.
 Result<double> Figure12(int parallel_iterations) {
   constexpr int kDevices = 8, kIterations = 100;
   Graph graph;
@@ -61,14 +61,14 @@ SLUICE_BENCH("figure12.par8.iters_per_s") { return Figure12(8); }
 SLUICE_BENCH("figure12.par16.iters_per_s") { return Figure12(16); }
 SLUICE_BENCH("figure12.par32.iters_per_s") { return Figure12(32); }
 
-// An LSTM of `layers` layers over `devices` devices, a step of training.
+// A training step of an LSTM with `layers` layers on `devices` devices.
 struct LstmTask {
   int layers, devices, steps, batch, units;
   bool swap = false;
   EmulatedDeviceOptions device;
 };
 
-// Seconds a step.
+// Seconds per step.
 Result<double> TrainLstm(const LstmTask& t, int times) {
   Graph graph;
   const WithGraph use(graph);
@@ -116,8 +116,8 @@ SLUICE_BENCH("figure15.devices2.step_ms") { return Figure15(2); }
 SLUICE_BENCH("figure15.devices4.step_ms") { return Figure15(4); }
 SLUICE_BENCH("figure15.devices8.step_ms") { return Figure15(8); }
 
-// Table 1. Four layers, sequences of growing length, on a device whose memory
-// holds what 500 elements save; 0 where that is not enough.
+// Table 1. Four layers, sequences of increasing length, on a device with memory
+// for the saved values of 500 elements; 0 where that is not enough.
 Result<double> Table1(int steps, bool swap) {
   LstmTask t{4, 1, steps, 32, 32, swap, {}};
   t.device.kernel_ns = 10'000;

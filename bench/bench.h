@@ -1,5 +1,6 @@
-// The workloads of `sluice bench`. Each is a function that sets itself up, runs
-// long enough to be measured and gives one number; its name says of what:
+// The workloads of `sluice bench`. Each is a function that sets up its graph,
+// runs long enough to be measured and returns one number; its name describes
+// the number:
 //
 //   SLUICE_BENCH("chain_scalar_add.ns_per_op") {
 //     ...

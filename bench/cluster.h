@@ -1,4 +1,4 @@
-// A cluster on this machine, each task a process of its own.
+// A cluster on this machine, with each task in a separate process.
 #ifndef SLUICE_BENCH_CLUSTER_H_
 #define SLUICE_BENCH_CLUSTER_H_
 
@@ -39,8 +39,8 @@ inline int FreePort() {
   return port;
 }
 
-// Processes `sluice worker` on loopback: jobs, each with its number of tasks.
-// They end with the object.
+// `sluice worker` processes on loopback, for jobs with their numbers of tasks.
+// The destructor ends them.
 class Cluster {
  public:
   static Result<std::unique_ptr<Cluster>> Start(
@@ -74,12 +74,12 @@ class Cluster {
         const int null = open("/dev/null", O_WRONLY);
         dup2(null, 1);
         dup2(null, 2);
-        execl(
-            "/proc/self/exe", "sluice", "worker", "--cluster", c->file_.c_str(),
-            "--job", where.first.c_str(), "--task", task.c_str(), "--transport",
-            transport.c_str(),
-            // (Far more processes than cores: one may wait long for its turn.)
-            "--peer-timeout-ms", "60000", nullptr);
+        execl("/proc/self/exe", "sluice", "worker", "--cluster",
+              c->file_.c_str(), "--job", where.first.c_str(), "--task",
+              task.c_str(), "--transport", transport.c_str(),
+              // (With far more processes than cores, one may wait long to be
+              // scheduled.)
+              "--peer-timeout-ms", "60000", nullptr);
         _exit(127);
       }
       c->pids_.push_back(pid);

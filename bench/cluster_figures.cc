@@ -1,5 +1,5 @@
 // Figure 7 of OSDI'16, null steps of synchronous workers, and Figure 11 of
-// EuroSys'18, iterations of one loop over many tasks, on this one machine.
+// EuroSys'18, iterations of one loop over many tasks, on a single machine.
 #include <atomic>
 #include <thread>
 
@@ -10,13 +10,13 @@
 namespace sluice::bench {
 namespace {
 
-// What a worker reads of the parameters in a step.
+// Which parameters a worker reads in a step.
 enum class Null { kScalar, kDense, kSparse };
-constexpr int kPs = 4;          // The paper has 16, on machines of their own.
-constexpr int64_t kRow = 1000;  // Floats, of the sparse one's matrix.
+constexpr int kPs = 4;          // The paper uses 16, on separate machines.
+constexpr int64_t kRow = 1000;  // Floats per row of the sparse matrix.
 
-// The parameters, over all ps tasks, and a step that reads them and computes
-// next to nothing of them.
+// The parameters, spread over all ps tasks, and a step that reads them and
+// computes almost nothing.
 struct NullStep {
   NullStep(Null kind, int64_t bytes, int worker) {
     WithGraph use(graph);
@@ -41,7 +41,7 @@ struct NullStep {
                                                 0.0f)})
                 .node);
         if (kind == Null::kSparse) {
-          // 32 rows in all, drawn anew in each step.
+          // 32 rows in total, drawn in each step.
           const Output which =
               ops::RandomUniformInt(IntVector({32 / kPs}), Constant(int32_t{0}),
                                     Constant(static_cast<int32_t>(rows)));
@@ -62,8 +62,8 @@ struct NullStep {
   Node* step = nullptr;
 };
 
-// The median of the step times of all workers, which step for about a second
-// and a half, each as fast as it can.
+// The median step time of all workers, each of which runs steps as fast as it
+// can for about 1.5 seconds.
 Result<double> NullStepMs(Null kind, int64_t bytes, int workers) {
   SLUICE_ASSIGN_OR_RETURN(
       auto cluster, Cluster::Start({{"ps", kPs}, {"worker", workers}}, "grpc"));
@@ -81,7 +81,7 @@ Result<double> NullStepMs(Null kind, int64_t bytes, int workers) {
     Session session(cluster->target("worker", w), mine.graph);
     Result<Session::Callable> step = session.MakeCallable({}, {}, {mine.step});
     Status s = step.status();
-    if (s.ok()) s = step->Run().status();  // Not counted.
+    if (s.ok()) s = step->Run().status();  // Warm-up.
     if (++ready == workers) end = NowNs() + 1'500'000'000;
     while (end == 0) std::this_thread::yield();
     auto& all = times[static_cast<size_t>(w)];
@@ -125,7 +125,8 @@ SLUICE_FIGURE_7(4)
 SLUICE_FIGURE_7(8)
 SLUICE_FIGURE_7(16)
 #undef SLUICE_FIGURE_7
-// (A gigabyte for each of more workers is more than a small machine has.)
+// (A small machine has not enough memory for a gigabyte for each of more
+// workers.)
 #define SLUICE_FIGURE_7(workers)                          \
   SLUICE_BENCH("figure7.dense1GB.w" #workers ".ms") {     \
     return NullStepMs(Null::kDense, 1000 * kMB, workers); \

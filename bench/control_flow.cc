@@ -1,4 +1,5 @@
-// Loops and conditionals from callables: the workloads of the peers' scripts.
+// Loops and conditionals built from callables: the workloads of the peers'
+// scripts.
 #include <cmath>
 #include <tuple>
 #include <vector>
@@ -10,8 +11,8 @@
 namespace sluice::bench {
 namespace {
 
-// Counts the multiples of 3, of 5 and of both below n: three conditionals, one
-// in another, in every iteration.
+// Counts the multiples of 3, of 5 and of both below n, with three nested
+// conditionals in every iteration.
 Result<double> FizzBuzzUsPerIter(int n) {
   Graph g;
   WithGraph use(g);
@@ -69,8 +70,8 @@ SLUICE_BENCH("fizzbuzz.n200000.us_per_iter") {
   return FizzBuzzUsPerIter(200000);
 }
 
-// h = tanh(h / 2 + row) over the rows of a TensorArray, every h kept in
-// another; and the gradient of all of it by the rows.
+// h = tanh(h / 2 + row) over the rows of a TensorArray, with every h written to
+// another one; and the gradient with respect to the rows.
 Result<double> TensorArrayLoopUsPerIter(int64_t rows, bool gradient) {
   constexpr int64_t kUnits = 8;
   Graph g;
@@ -105,7 +106,7 @@ Result<double> TensorArrayLoopUsPerIter(int64_t rows, bool gradient) {
 SLUICE_BENCH("ta_loop_fwd.us_per_iter") {
   return TensorArrayLoopUsPerIter(2000, false);
 }
-// The time of an iteration does not depend on their number.
+// The time per iteration does not depend on the number of iterations.
 SLUICE_BENCH("ta_loop_fwd.n10.us_per_iter") {
   return TensorArrayLoopUsPerIter(10, false);
 }
@@ -122,8 +123,8 @@ SLUICE_BENCH("ta_loop_grad.n100000.us_per_iter") {
   return TensorArrayLoopUsPerIter(100000, true);
 }
 
-// 614 steps of a loop with 60 scalar carries, and the gradient by their
-// factors.
+// 614 iterations of a loop with 60 scalar loop variables, and the gradient with
+// respect to their factors.
 Result<double> Scan60Ms(bool gradient) {
   constexpr int kCarries = 60, kSteps = 614;
   Graph g;

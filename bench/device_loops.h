@@ -1,5 +1,5 @@
-// The loops of the peers' script for several processes (tf_dist.py), over
-// devices of one process or tasks of a cluster.
+// The loops of the peers' multi-process script (tf_dist.py), over devices of
+// one process or tasks of a cluster.
 #ifndef SLUICE_BENCH_DEVICE_LOOPS_H_
 #define SLUICE_BENCH_DEVICE_LOOPS_H_
 
@@ -16,8 +16,8 @@ struct LoopOverDevices {
   std::vector<Output> results;
 };
 
-// while (i < n): each device adds 1 to a value of its own. With a barrier, the
-// first one then sums what they have, and each adds the sum to its own.
+// while (i < n): each device adds 1 to its own value. With a barrier, the first
+// device then sums all values, and each device adds the sum to its own.
 inline void BuildLoop(const std::vector<std::string>& names, int iterations,
                       bool barrier, LoopOverDevices* loop) {
   WithGraph use(loop->graph);

@@ -1,4 +1,4 @@
-// Loops whose body is spread over the devices of one process.
+// Loops with a body placed on several devices of one process.
 #include "bench.h"
 #include "device_loops.h"
 
@@ -27,8 +27,8 @@ SLUICE_BENCH("devices8.loop_independent.iters_per_s") {
 }
 SLUICE_BENCH("devices2.loop_barrier.iters_per_s") { return ItersPerS(2, true); }
 SLUICE_BENCH("devices8.loop_barrier.iters_per_s") { return ItersPerS(8, true); }
-// In an iteration of the barrier a value comes from each of the other devices,
-// and one goes back.
+// In an iteration of the barrier each of the other devices sends a value and
+// receives one.
 Result<double> NsPerHop(int devices) {
   SLUICE_ASSIGN_OR_RETURN(const double rate, ItersPerS(devices, true));
   return 1e9 / rate / (2 * (devices - 1));

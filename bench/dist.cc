@@ -1,5 +1,5 @@
-// Steps over the tasks of a cluster on this machine, each a process of its own:
-// the workloads of the peers' script tf_dist.py.
+// Steps over the tasks of a cluster on this machine, each in a separate
+// process: the workloads of the peers' script tf_dist.py.
 #include "bench.h"
 #include "cluster.h"
 #include "device_loops.h"
@@ -15,7 +15,7 @@ std::vector<std::string> Tasks(int n) {
 }
 
 Result<double> Loop(int tasks, const std::string& transport, bool barrier) {
-  constexpr int kIterations = 500;  // As the peers' script.
+  constexpr int kIterations = 500;  // As in the peers' script.
   SLUICE_ASSIGN_OR_RETURN(auto cluster,
                           Cluster::Start({{"worker", tasks}}, transport));
   LoopOverDevices loop;
@@ -24,8 +24,8 @@ Result<double> Loop(int tasks, const std::string& transport, bool barrier) {
   return LoopItersPerS(session, loop, kIterations);
 }
 
-// A step that does nothing but read: a scalar from each of the other tasks, or
-// 100 MB in all.
+// A step that only reads: a scalar from each of the other tasks, or 100 MB in
+// total.
 Result<double> NullMs(int tasks, const std::string& transport, bool dense) {
   SLUICE_ASSIGN_OR_RETURN(auto cluster,
                           Cluster::Start({{"worker", tasks}}, transport));

@@ -1,4 +1,4 @@
-// Elementwise chains over large arrays, by blocks and node by node.
+// Elementwise chains over large arrays, fused (in blocks) and node by node.
 #include "bench.h"
 #include "sluice/sluice.h"
 #include "timing.h"
@@ -8,7 +8,7 @@ namespace {
 
 constexpr int64_t kElements = 1'000'000;
 
-// Microseconds of a step that gives `y`.
+// Microseconds per step that computes `y`.
 Result<double> ChainUs(Graph& g, Output x, Output y, bool fusion) {
   SessionOptions options;
   options.fusion = fusion;
@@ -27,7 +27,7 @@ Result<double> ChainUs(Graph& g, Output x, Output y, bool fusion) {
   return s / kSteps * 1e6;
 }
 
-// Gaussian error linear units as BERT has them: nine operations.
+// BERT's Gaussian error linear unit: nine operations.
 Result<double> GeluUs(bool fusion) {
   Graph g;
   WithGraph use(g);
@@ -37,7 +37,7 @@ Result<double> GeluUs(bool fusion) {
   return ChainUs(g, x, y, fusion);
 }
 
-// Cheap operations: what counts is memory.
+// Cheap operations, bound by memory bandwidth.
 Result<double> PolynomialUs(bool fusion) {
   Graph g;
   WithGraph use(g);

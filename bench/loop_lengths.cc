@@ -1,6 +1,6 @@
-// What an iteration takes must not depend on how many there are: loops of 10 to
-// 100,000 iterations, forward and with their gradient; of scalars, which are
-// regions of registers, and of rows of eight.
+// The time per iteration must not depend on the number of iterations: loops of
+// 10 to 100,000 iterations, forward and with gradient, of scalars, which
+// compile to register regions, and of rows of eight.
 #include <tuple>
 #include <vector>
 
@@ -14,8 +14,8 @@ namespace {
 enum class Body { kScalar, kRow };
 enum class Pass { kForward, kGradient };
 
-// y = tanh(y * w) + w, n times; n is fed, as a loop's length that depends on
-// data is. Its gradient, by w, reads every y.
+// y = tanh(y * w) + w, n times. n is fed, so the loop's length depends on data.
+// The gradient with respect to w reads every y.
 Result<double> LoopUsPerIter(Body body, Pass pass, int n) {
   Graph g;
   WithGraph use(g);

@@ -1,6 +1,6 @@
-// One LSTM layer along sequences, as a loop in the graph (dynamic) and unrolled
-// (static): outputs, and the gradients of the weights. The workload is that of
-// the peers' script.
+// One LSTM layer over sequences, as a loop in the graph (dynamic) and unrolled
+// (static): outputs, and the gradients of the weights. Same workload as the
+// peers' script.
 #include <random>
 
 #include "bench.h"

@@ -1,4 +1,4 @@
-// What a training step of an LSTM takes, beside what has to be saved for its
+// The memory of a training step of an LSTM, beyond the values saved for its
 // gradients.
 #include <utility>
 #include <vector>
@@ -18,7 +18,7 @@ double BytesOf(const Output& o) {
   return n;
 }
 
-// The sum of what the loops of `g` save for others in an iteration. (A
+// The bytes that the loops of `g` save for other loops per iteration. (A
 // ControlTrigger waits for the writes.)
 double SavedPerIteration(const Graph& g) {
   double bytes = 0;
@@ -48,7 +48,7 @@ Result<double> LstmMemory(int64_t steps, Figure figure) {
   Tensor rows(DType::kFloat, Shape({steps, kBatch, kUnits}));
   for (float& v : rows.flat<float>()) v = .1f;
   RunMetadata m;
-  for (int run = 0; run < 2; ++run)  // The first one also prepares itself.
+  for (int run = 0; run < 2; ++run)  // The first run includes compilation.
     SLUICE_RETURN_IF_ERROR(
         session.Run({{x, rows}}, fetches, {}, {}, &m).status());
   const auto peak = static_cast<double>(m.step_peak_bytes);

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Sluice's times for steps of the networks of bench/networks beside PyTorch's and
-TensorFlow's for the same networks, in milliseconds, on this machine.
+"""Compares Sluice's times for steps of the networks of bench/networks with
+PyTorch's and TensorFlow's for the same networks, in milliseconds, on this
+machine.
 
     bench/net_peers.py [--filter REGEX] [--sluice build/release/bin/sluice] [--turns 2]
 
-fwd: the forward pass to the loss; step: a step of training by gradient descent (of the
-language model: Adagrad). PyTorch runs eagerly, its images in both memory formats, the
-better counts; TensorFlow runs a compiled tf.function, NHWC. They take turns: each runs
-`turns` times, in processes of its own, and the least of all its steps counts.
+fwd: the forward pass to the loss; step: a training step of gradient descent
+(for the language model: Adagrad). PyTorch runs eagerly, with images in both
+memory formats, and the faster one counts; TensorFlow runs a compiled
+tf.function, NHWC. They alternate: each runs `turns` times, in separate
+processes, and the minimum of all its steps counts.
 """
 import argparse
 import json
@@ -21,7 +23,7 @@ import time
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("GLOG_minloglevel", "3")
 
-NETS = {  # Name of the figure: network, batch, image size, channels, classes.
+NETS = {  # Figure: network, batch, image size, channels, classes.
     "nets.alexnet.B16": ("alexnet", 16, 224, 3, 1000),
     "nets.overfeat.B16": ("overfeat", 16, 231, 3, 1000),
     "nets.vgg_a.B8": ("vgg_a", 8, 224, 3, 1000),
@@ -145,8 +147,8 @@ BUILD = {f.__name__: f for f in (alexnet, overfeat, vgg_a, googlenet, inception_
 # ---- PyTorch -----------------------------------------------------------------------
 
 class TorchLayers:
-    """Layers in the order in which they are called; made by the first call. conv has a
-    ReLU where it has a bias."""
+    """Layers in call order; the first call creates them. conv has a ReLU if it
+    has a bias."""
 
     def __init__(self):
         self.made, self.next = [], 0
@@ -266,7 +268,7 @@ def torch_language_step(name):
 # ---- TensorFlow --------------------------------------------------------------------
 
 class TensorFlowLayers:
-    """As TorchLayers, NHWC; weights are made by the first call."""
+    """Like TorchLayers, NHWC; the first call creates the weights."""
 
     def __init__(self, training):
         self.made, self.next, self.training = [], 0, training
@@ -338,7 +340,7 @@ def tensorflow_image_step(name, mode):
     images = tf.random.normal([batch, size, size, channels])
     labels = tf.random.uniform([batch], 0, classes, tf.int32)
     net = TensorFlowLayers(mode == "step")
-    BUILD[build](net, images)  # Makes the weights.
+    BUILD[build](net, images)  # Creates the weights.
 
     def loss():
         net.next = 0
@@ -419,7 +421,8 @@ def best_ms(fn, times=3):
 
 
 def measure_here(who, name, mode):
-    """In a process of its own: one figure of one library, as JSON."""
+    """Measures one figure of one library, as JSON; runs in a separate
+    process."""
     language = NETS[name][0] == "lm"
     if who == "tensorflow":
         fn = tensorflow_language_step(name) if language else tensorflow_image_step(

@@ -1,4 +1,4 @@
-// Steps of the networks of bench/networks, forward alone and in training.
+// Steps of the networks of bench/networks, forward only and training.
 // net_peers.py runs the same in PyTorch and TensorFlow.
 #include <random>
 

@@ -1,4 +1,5 @@
-// The networks are the published ones: shapes, parameters; and they learn.
+// The networks match the published ones in shapes and parameters, and they
+// learn.
 #include <cmath>
 #include <random>
 
@@ -12,7 +13,7 @@ namespace {
 
 using Shapes = std::vector<std::pair<std::string, PartialShape>>;
 
-// Image sizes are checked by layers, of a batch of two.
+// Checks the image sizes layer by layer, with a batch of two.
 void ExpectLayers(const Network& net, const Shapes& want) {
   ASSERT_EQ(net.layers.size(), want.size());
   for (size_t i = 0; i < want.size(); ++i) {
@@ -26,7 +27,7 @@ void ExpectLayers(const Network& net, const Shapes& want) {
 
 class NetworksTest : public ::testing::Test {
  protected:
-  // What the library counts is what is trained: weights, biases, scales and
+  // The library counts trainable parameters: weights, biases, scales and
   // offsets, not the moving averages of batch normalisation.
   void ExpectParameters(int64_t want) {
     EXPECT_EQ(TrainableParameters(), want);

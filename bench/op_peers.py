@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""Sluice's time for one op a step beside TensorFlow's and PyTorch's for the same
-call (bench/op_calls.tsv), in microseconds, on this machine, one after the other;
-beside that of numpy's BLAS, too, for products of matrices of floats.
+"""Compares Sluice's time for one op per step with TensorFlow's and PyTorch's
+for the same call (bench/op_calls.tsv), in microseconds, on this machine, one
+after the other; for float matrix products also with numpy's BLAS.
 
     bench/op_peers.py [--filter REGEX] [--sluice build/release/bin/sluice] [--turns 3]
 
-TensorFlow runs the op of that name eagerly (its raw op: no Python of the op's own),
-PyTorch the function that torch_calls names. Each is timed as Sluice is: the best of
-seven runs, each of so many calls that they take 5 ms; by turns, since what else the
-machine does changes from second to second, and the best turn of each counts. The last
-lines are, for each size, the geometric mean of best peer / Sluice.
+TensorFlow runs the op of that name eagerly (as a raw op, without Python
+wrappers), PyTorch the function that torch_calls names. Each is timed like
+Sluice: the best of seven runs, each with enough calls to take 5 ms. The
+libraries alternate, since the machine's load changes from second to second, and
+the best turn of each counts. The last lines are, for each size, the geometric
+mean of best peer / Sluice.
 """
 import argparse
 import inspect
@@ -100,7 +101,7 @@ def tensorflow(op, attrs, inputs):
         t = tf.constant(x)
         values.append(tf.cast(t, tf.bfloat16) if kind == "h" else t)
     raw = getattr(tf.raw_ops, op)
-    named = {}  # By the names of the Python function, some of which are its own.
+    named = {}  # By parameter names of the Python function.
     for arg, name in zip(signature.input_arg, inspect.signature(raw).parameters):
         take = len(values) - (len(signature.input_arg) - 1) if arg.number_attr else 0
         named[name] = values[:take] if take else values[0]
@@ -115,7 +116,7 @@ def torch_calls():
     import torch
     import torch.nn.functional as F
 
-    def nchw(x):  # Of a tensor [n, h, w, c]: the same memory.
+    def nchw(x):  # A view of [n, h, w, c].
         return x.permute(0, 3, 1, 2)
 
     def oihw(w):

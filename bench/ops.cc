@@ -1,6 +1,6 @@
-// One op a step, at three sizes: its time, what that is in GFLOP/s or GB/s, and
-// which share of what this machine can do at most. The calls are in
-// op_calls.tsv, which op_peers.py gives to the peers.
+// One op per step, at three sizes: its time, the GFLOP/s or GB/s, and the share
+// of this machine's peak. The calls are in op_calls.tsv, which op_peers.py also
+// runs in the peers.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -24,10 +24,10 @@ struct OpCall {
   std::string name, op, attrs, inputs;
 };
 
-// What one call takes and does.
+// The time and work of one call.
 struct OpTime {
   double seconds = 0;
-  double flops = 0;  // 0: it moves data, and `bytes` count.
+  double flops = 0;  // 0: bound by `bytes`.
   double bytes = 0;
 };
 
@@ -140,7 +140,7 @@ Result<AttrMap> ParseAttrs(const std::string& text, const OpDef& op) {
   return attrs;
 }
 
-// Additions and multiplications; 0 for what moves data rather.
+// Additions and multiplications; 0 for ops that mainly move data.
 double Flops(const std::string& op, const std::vector<Tensor>& in,
              const Tensor& out) {
   const auto size = [](const Tensor& t) {
@@ -199,7 +199,7 @@ Result<OpTime> MeasureCall(const OpCall& call) {
              static_cast<double>(DTypeSize(out[0].dtype()));
   m.flops = Flops(call.op, in, out[0]);
   out.clear();
-  int times = 1;  // So many that they take 5 ms.
+  int times = 1;  // Enough to take 5 ms.
   for (;; times *= 4) {
     const int64_t start = NowNs();
     for (int i = 0; i < times; ++i)
@@ -215,7 +215,7 @@ Result<OpTime> MeasureCall(const OpCall& call) {
   return m;
 }
 
-// Each call is measured once, for all of its figures.
+// Measures each call once, for all of its figures.
 Result<OpTime> TimeOf(const OpCall& call) {
   static std::map<std::string, OpTime> known;
   const auto it = known.find(call.name);

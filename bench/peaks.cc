@@ -32,7 +32,7 @@ double OnAllCores(const Fn& fn) {
 constexpr int64_t kRounds = 4'000'000;
 constexpr int kChains = 12;  // Enough to hide an addition's latency.
 
-// Each chain is x = x * a + b over a vector of so many floats.
+// Each chain is x = x * a + b over a vector of `floats` floats.
 #define SLUICE_BURN(name, isa, floats)                                    \
   __attribute__((target(isa))) float name() {                             \
     typedef float V __attribute__((vector_size(floats * 4)));             \

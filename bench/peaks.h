@@ -1,5 +1,5 @@
-// What this machine can do at most, measured: the shares that `sluice bench
-// --filter ops` gives are of these.
+// The measured peaks of this machine, to which the shares of `sluice bench
+// --filter ops` refer.
 #ifndef SLUICE_BENCH_PEAKS_H_
 #define SLUICE_BENCH_PEAKS_H_
 
@@ -9,8 +9,8 @@ namespace sluice::bench {
 // read from memory. Measured at the first call.
 double PeakFlopsPerSecond();
 
-// Bytes read and written by copies between blocks that are in no cache, by all
-// cores. Measured at the first call.
+// Bytes read and written by copies between uncached blocks, by all cores.
+// Measured at the first call.
 double CopyBytesPerSecond();
 
 }  // namespace sluice::bench

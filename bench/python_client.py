@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What the Python client costs: import, building graphs, small steps, feeds.
+"""Measures the Python client: import, graph construction, small steps, feeds.
 
   PYTHONPATH=build/release/python python3 bench/python_client.py
-  ... bench/python_client.py --peer PYTHON    and TensorFlow's, in that Python
+  ... bench/python_client.py --peer PYTHON    also TensorFlow's, in that Python
 
 Each figure is the best of several rounds, in microseconds.
 """

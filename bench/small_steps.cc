@@ -1,6 +1,6 @@
-// What a step costs when its kernels cost nothing: scalars in a chain, side by
-// side, and around a loop; and one step by itself. The workloads are those of
-// the peers' scripts.
+// The overhead of steps with negligible kernels: scalars in a chain, in
+// parallel, and in a loop; and of a single step. Same workloads as the peers'
+// scripts.
 #include "bench.h"
 #include "sluice/sluice.h"
 #include "timing.h"
@@ -43,7 +43,7 @@ Result<double> LoopItersPerS(int parallel, int n) {
   return n / s;
 }
 
-// The same from the five primitives.
+// The same built from the five primitives.
 Result<double> RawLoopItersPerS(int64_t parallel, int n) {
   Graph g;
   WithGraph use(g);
@@ -107,7 +107,7 @@ SLUICE_BENCH("wide_scalar_add.ns_per_op") {
   return s / kOps * 1e9;
 }
 
-// x + 1: what a step costs before anything is computed.
+// x + 1: the fixed cost of a step.
 SLUICE_BENCH("step_callable.us") {
   Graph g;
   WithGraph use(g);

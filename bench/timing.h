@@ -8,8 +8,8 @@
 
 namespace sluice::bench {
 
-// The shortest of `times` runs of fn() -> Status in seconds, after one that is
-// not counted, as in the peers' scripts.
+// The shortest of `times` runs of fn() -> Status in seconds, after one warm-up
+// run, as in the peers' scripts.
 template <typename Fn>
 Result<double> Best(int times, const Fn& fn) {
   SLUICE_RETURN_IF_ERROR(fn());

@@ -1,4 +1,4 @@
-# Debian 12 packages, all of them; scripts/setup installs them.
+# All dependencies are Debian 12 packages; scripts/setup installs them.
 find_package(Threads REQUIRED)
 find_package(absl REQUIRED)
 find_package(Protobuf REQUIRED)
@@ -8,21 +8,21 @@ find_package(ZLIB REQUIRED)
 find_package(PNG REQUIRED)
 find_package(JPEG REQUIRED)
 find_package(ICU REQUIRED COMPONENTS uc)
-# (Debian 12 has no CMake files for these.)
+# (Debian 12 has no CMake configuration for these.)
 find_library(SLUICE_RE2_LIBRARY re2 REQUIRED)
 find_library(SLUICE_FARMHASH_LIBRARY farmhash REQUIRED)
-# Headers only, read by src/kernels/linalg.
+# Header-only, included by src/kernels/linalg.
 find_path(SLUICE_EIGEN_INCLUDE Eigen/Core PATH_SUFFIXES eigen3 REQUIRED)
 
-# oneDNN by hand: Debian's dnnl-config.cmake also wants the OpenCL headers,
-# which only its GPU interface needs.
+# oneDNN is found by hand: Debian's dnnl-config.cmake also requires the OpenCL
+# headers, which only the GPU interface needs.
 find_path(SLUICE_DNNL_INCLUDE oneapi/dnnl/dnnl.hpp REQUIRED)
 find_library(SLUICE_DNNL_LIBRARY dnnl REQUIRED)
 add_library(sluice_dnnl INTERFACE)
 target_include_directories(sluice_dnnl SYSTEM INTERFACE ${SLUICE_DNNL_INCLUDE})
 target_link_libraries(sluice_dnnl INTERFACE ${SLUICE_DNNL_LIBRARY})
 
-# Abseil is in our public headers, so users of the package link it too.
+# Abseil is used in the public headers, so users of the package link it too.
 set(SLUICE_PUBLIC_LIBS
   absl::status absl::statusor absl::strings absl::str_format absl::span
   absl::flat_hash_map absl::flat_hash_set absl::btree absl::inlined_vector
@@ -34,11 +34,11 @@ set(SLUICE_PRIVATE_LIBS protobuf::libprotobuf hwy::hwy
   ${SLUICE_RE2_LIBRARY} ${SLUICE_FARMHASH_LIBRARY}
   $<BUILD_INTERFACE:sluice_dnnl>)
 
-# base/parallel.cc runs OpenMP's team, the one that oneDNN's build uses.
+# base/parallel.cc uses the same OpenMP thread team as oneDNN.
 add_library(sluice_openmp INTERFACE)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-  # clang 14 without libomp: the pragmas are left out (so one thread), and the
-  # query functions come from g++'s own runtime.
+  # clang 14 without libomp: pragmas are ignored (so there is one thread), and
+  # the query functions come from g++'s runtime.
   execute_process(COMMAND g++ -print-file-name=libgomp.so
     OUTPUT_VARIABLE libgomp OUTPUT_STRIP_TRAILING_WHITESPACE)
   target_link_libraries(sluice_openmp INTERFACE ${libgomp})
@@ -50,9 +50,9 @@ else()
   target_link_libraries(sluice_openmp INTERFACE OpenMP::OpenMP_CXX)
 endif()
 
-# src/dist, by hand as well: gRPC's own configuration wants the headers of all
-# that it is made of. Without gRPC there are no clusters; without UCX their
-# tokens travel by gRPC alone.
+# For src/dist, also by hand: gRPC's own configuration requires the headers of
+# all its dependencies. Without gRPC there are no clusters; without UCX they
+# send tokens only over gRPC.
 find_path(SLUICE_GRPC_INCLUDE grpcpp/grpcpp.h)
 find_library(SLUICE_GRPCPP_LIBRARY grpc++)
 find_library(SLUICE_GRPC_LIBRARY grpc)

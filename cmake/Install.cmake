@@ -1,5 +1,5 @@
-# `cmake --install`: a package that can be moved. The headers of include/sluice
-# say what is public (cmake/InstallHeaders.cmake); the headers that they include
+# `cmake --install`: a relocatable package. The headers of include/sluice define
+# what is public (cmake/InstallHeaders.cmake); the headers that they include
 # keep their tree, under include/sluice-impl.
 include(CMakePackageConfigHelpers)
 set(SLUICE_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/Sluice)
@@ -15,7 +15,7 @@ if(TARGET sluice)
     INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
   install(TARGETS sluice)
 endif()
-# (CMAKE_INSTALL_PREFIX is the one that `cmake --install --prefix` gives.)
+# (CMAKE_INSTALL_PREFIX is the value of `cmake --install --prefix`.)
 cmake_path(IS_ABSOLUTE CMAKE_INSTALL_INCLUDEDIR include_is_absolute)
 set(include_prefix)
 if(NOT include_is_absolute)

@@ -1,7 +1,7 @@
-# Installs the public headers, which are those of include/sluice and what these
-# include, and the headers that they need in turn: whatever an #include of ours
-# reaches from there, and nothing else. It runs while installing, when the
-# generated headers exist. Set before: SLUICE_SOURCE, SLUICE_GENERATED,
+# Installs the public headers (those of include/sluice and the headers that
+# these include) and the headers that they need in turn: every project header
+# that is reachable by #include, and nothing else. Runs at install time, when
+# the generated headers exist. Inputs: SLUICE_SOURCE, SLUICE_GENERATED,
 # SLUICE_INCLUDE_DESTINATION.
 cmake_policy(VERSION 3.25)
 file(GLOB entries ${SLUICE_SOURCE}/include/sluice/*.h
@@ -16,7 +16,7 @@ while(pending)
   foreach(line ${includes})
     string(REGEX REPLACE "^#include \"([^\"]+)\".*" "\\1" name "${line}")
     set(included ${SLUICE_SOURCE}/src/${name})
-    # (Not of src: of a dependency, or one of the entries.)
+    # (Not in src: a dependency's header or one of the entries.)
     if(included IN_LIST seen OR NOT EXISTS ${included})
       continue()
     endif()

@@ -1,5 +1,5 @@
-# sluice_sources(<out> <dir>...): what the library is made of in those folders,
-# which is everything but tests, fuzzers, benchmarks and generators.
+# sluice_sources(<out> <dir>...): the library's sources in those folders: all
+# except tests, fuzzers, benchmarks and generators.
 function(sluice_sources out)
   set(found)
   foreach(dir ${ARGN})
@@ -12,8 +12,8 @@ function(sluice_sources out)
 endfunction()
 
 # sluice_layer(<folder>): the object library sluice_<folder>, if src/<folder>
-# has any source. Objects, not archives: the ops register themselves in static
-# initialisers, which an archive would drop.
+# has any source. Objects, not archives: ops register themselves in static
+# initializers, which an archive would drop.
 function(sluice_layer folder)
   sluice_sources(sources ${CMAKE_SOURCE_DIR}/src/${folder})
   if(NOT sources)
@@ -25,17 +25,18 @@ function(sluice_layer folder)
   if(folder MATCHES "^(exec|ops)$")  # (graph/op_def.h.)
     target_compile_definitions(sluice_${folder} PRIVATE SLUICE_OWN_OPS)
   endif()
-  # (Files that Highway compiles once for each target cannot be joined.)
+  # (Files that Highway compiles once per target cannot be in a unity build.)
   if(NOT folder STREQUAL "kernels")
     sluice_unity(sluice_${folder})
   endif()
-  # Under sanitizers compiling these takes longer than running them. (All but
-  # what a step consists of; graph/ is what a fuzzer spends its minute in.)
+  # Under sanitizers compiling these takes longer than running them. (All except
+  # the code of a step; graph/ is where a fuzzer spends its minute.)
   if(SLUICE_SANITIZE AND (folder MATCHES "^(passes|io|ops|client|session|capi|dist)$"
      OR (folder STREQUAL "graph" AND NOT SLUICE_FUZZ)))
     target_compile_options(sluice_${folder} PRIVATE -O0)
   endif()
-  # Where the fuzzers should find their way; elsewhere it only costs.
+  # Coverage instrumentation where it guides the fuzzers; elsewhere it only
+  # costs time.
   if(SLUICE_FUZZ AND folder MATCHES "^(tensor|graph|passes|exec|dist)$")
     target_compile_options(sluice_${folder} PRIVATE -fsanitize=fuzzer-no-link)
   endif()

@@ -1,5 +1,5 @@
-# How everything of ours is compiled. Third-party headers live in system
-# folders and are not subject to our warnings.
+# Compile options of all our targets. Third-party headers are in system folders
+# and are not subject to our warnings.
 set(SLUICE_SANITIZE "" CACHE STRING "Sanitizers, as -fsanitize= takes them")
 option(SLUICE_TESTS "Build the tests" ON)
 option(SLUICE_WERROR "Warnings in our own code are errors" ON)
@@ -21,7 +21,8 @@ set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g")
 
-# With the base folder set, two checkouts of the same sources share entries.
+# With the base folder set, two checkouts of the same sources share cache
+# entries.
 find_program(SLUICE_CCACHE ccache)
 if(SLUICE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER
@@ -30,42 +31,42 @@ if(SLUICE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
       ${SLUICE_CCACHE})
 endif()
 
-# sluice_unity(<target>): several of its files are read as one where that was
-# asked for, so what they include is read once. (Names in their anonymous
-# namespaces must differ then, within a folder.)
+# sluice_unity(<target>): enables a unity build of the target if requested, so
+# that shared headers are parsed once. (Names in anonymous namespaces must then
+# be unique within a folder.)
 function(sluice_unity target)
   set_target_properties(${target} PROPERTIES
     UNITY_BUILD ${SLUICE_UNITY} UNITY_BUILD_BATCH_SIZE 32)
 endfunction()
 
-# sluice_flags: include roots, warnings, sanitizers; every target of ours has it.
+# sluice_flags: include roots, warnings, sanitizers; linked by all our targets.
 add_library(sluice_flags INTERFACE)
 target_include_directories(sluice_flags INTERFACE
   ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/src
   ${CMAKE_BINARY_DIR}/generated)
 target_compile_options(sluice_flags INTERFACE -Wall -Wextra)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # g++ 12 raises these where nothing is wrong: in std::string's operator+, in
-  # Abseil's InlinedVector, and more of them under sanitizers.
+  # g++ 12 has false positives of these in std::string's operator+, in Abseil's
+  # InlinedVector, and more under sanitizers.
   target_compile_options(sluice_flags INTERFACE
     -Wno-maybe-uninitialized -Wno-restrict -Wno-array-bounds
     -Wno-stringop-overflow -Wno-stringop-overread)
 endif()
 target_link_options(sluice_flags INTERFACE -Wl,--as-needed)
-# Programs with sanitizers are large, and LLVM's linker a few times as fast.
+# Programs with sanitizers are large, and LLVM's linker is several times faster.
 find_program(SLUICE_LLD ld.lld-14)
 if(SLUICE_LLD AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   target_link_options(sluice_flags INTERFACE --ld-path=${SLUICE_LLD})
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_BUILD_TYPE STREQUAL "Release")
-  # Calls within the library bind to the library: they can be inlined, and cost
-  # no jump through the linkage table.
+  # Binds calls within the library locally, so that they can be inlined and do
+  # not go through the PLT.
   target_compile_options(sluice_flags INTERFACE -fno-semantic-interposition)
   target_link_options(sluice_flags INTERFACE -Wl,-Bsymbolic-functions)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND SLUICE_UNITY)
-  # An eighth of the time of such large files went to looking for memory to take
-  # back: g++ starts at 1 GiB now.
+  # g++ spent an eighth of the compile time of such large files on garbage
+  # collection; with this it starts at 1 GiB.
   target_compile_options(sluice_flags INTERFACE
     --param=ggc-min-heapsize=1048576)
 endif()
@@ -76,27 +77,28 @@ if(SLUICE_SANITIZE)
   target_compile_options(sluice_flags INTERFACE
     -fsanitize=${SLUICE_SANITIZE} -fno-omit-frame-pointer
     -fno-sanitize-recover=all -g1)
-  # (clang 14 has no macro that says so.)
+  # (clang 14 has no macro for this.)
   target_compile_definitions(sluice_flags INTERFACE SLUICE_SANITIZED)
   if(SLUICE_SANITIZE MATCHES "undefined")
-    # Half of what UBSan costs the compiler is for these three, and what they
-    # would find the address sanitizer finds too.
-    # And tests are not what is tested.
+    # These three cause half of UBSan's compile time, and AddressSanitizer finds
+    # the same errors.
+    # Test code itself is not instrumented.
     target_compile_options(sluice_flags INTERFACE
       -fno-sanitize=null,vptr,object-size
       $<$<BOOL:$<TARGET_PROPERTY:SLUICE_IS_TEST>>:-fno-sanitize=undefined>)
   endif()
-  # (As in release: what the library has from a header is its own, not a test's.)
+  # (As in release: the library uses its own copy of a header's inline
+  # functions, not a test's.)
   target_link_options(sluice_flags INTERFACE -fsanitize=${SLUICE_SANITIZE}
     -Wl,-Bsymbolic-functions)
-  # What hides ThreadSanitizer from the headers of a file.
+  # Hides ThreadSanitizer from the headers that a file includes.
   set(SLUICE_UNSEEN_TSAN -U__SANITIZE_THREAD__)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
     set(SLUICE_UNSEEN_TSAN -Wno-builtin-macro-redefined
       "-D__has_feature(feature)=0")
   endif()
-  # Two of Highway's targets instead of three: the one that every machine has
-  # and the one that most have. (For ThreadSanitizer they are all the same.)
+  # Two of Highway's targets instead of three: the baseline and the most common
+  # one. (The target makes no difference to ThreadSanitizer.)
   set(without HWY_AVX3)
   if(SLUICE_SANITIZE MATCHES "thread")
     set(without "(HWY_AVX2|HWY_AVX3)")

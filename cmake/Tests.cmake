@@ -1,7 +1,8 @@
-# All src/<folder>/**/x_test.cc of a folder are one program, <folder>_test, and
-# one entry of ctest: one link and one start-up for hundreds of cases.
-# GTEST_FILTER picks single cases.
-# Without GoogleTest (scripts/setup build leaves it out) everything else is built.
+# All src/<folder>/**/x_test.cc of a folder form one program, <folder>_test, and
+# one ctest entry, so that hundreds of tests need one link and one start.
+# GTEST_FILTER selects single tests.
+# Without GoogleTest (`scripts/setup build` does not install it) everything else
+# is built.
 find_package(GTest)
 if(NOT GTest_FOUND)
   message(STATUS "No GoogleTest: the tests are not built")
@@ -11,10 +12,11 @@ find_package(benchmark)
 
 set(test_environment)
 if(SLUICE_SANITIZE MATCHES "thread")
-  # libgomp is not instrumented: its barriers look like races to TSan. The
-  # limit holds whatever the code asks for (base/parallel.cc). An allocation that
-  # is refused is an error of the step here as elsewhere, not the end. UCX's
-  # hooks into the system's memory calls run where TSan's state is gone.
+  # libgomp is not instrumented, so its barriers look like races to TSan. The
+  # thread limit overrides the code's requests (base/parallel.cc). As in other
+  # builds, a failed allocation must be an error of the step and not abort.
+  # UCX's hooks of the system's memory calls run after TSan's state is
+  # destroyed.
   list(APPEND test_environment OMP_NUM_THREADS=1 OMP_THREAD_LIMIT=1
     "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:allocator_may_return_null=1:suppressions=${CMAKE_SOURCE_DIR}/cmake/tsan.supp"
     UCX_MEM_EVENTS=n UCX_HANDLE_ERRORS=none)
@@ -33,7 +35,8 @@ function(sluice_test name)
     GTest::gmock GTest::gtest GTest::gtest_main)
   sluice_unity(${name})
   set_target_properties(${name} PROPERTIES SLUICE_IS_TEST ON)
-  # What is tested is optimised; the tests themselves had better compile fast.
+  # The tested code is optimized; the tests themselves are compiled without
+  # optimization, to compile fast.
   if(SLUICE_SANITIZE OR CMAKE_BUILD_TYPE STREQUAL "Release")
     target_compile_options(${name} PRIVATE -O0)
   endif()
@@ -43,8 +46,8 @@ function(sluice_test name)
     ENVIRONMENT "${test_environment}")
 endfunction()
 
-# Under ThreadSanitizer the tests of folders that start no thread say nothing, and
-# of the client's those that run programs over and over say the most.
+# Under ThreadSanitizer, tests of folders that start no thread are useless, and
+# the most useful ones of client are those that run programs repeatedly.
 set(tested_layers ${SLUICE_CORE_LAYERS} ${SLUICE_UPPER_LAYERS})
 if(TARGET sluice_dist_lib)
   list(APPEND tested_layers ${SLUICE_DIST_LAYERS})
@@ -67,8 +70,8 @@ foreach(folder ${tested_layers})
     endif()
     if(folder STREQUAL "dist")
       target_link_libraries(dist_test PRIVATE sluice_dist_lib sluice_grpc)
-      # They wait for leases and silence more than they compute, so they run in
-      # parts side by side: dist_test is the first, dist_test_2 the second...
+      # They mostly wait for leases and timeouts, so they run in parallel parts:
+      # dist_test is the first, dist_test_2 the second, and so on.
       set(dist_parts 6)
       foreach(part RANGE 1 ${dist_parts})
         set(dist_part dist_test)
@@ -119,7 +122,7 @@ if(SLUICE_FUZZ)
   endforeach()
 endif()
 
-# Whole graphs (tests/) and the command (tools/sluice, bench/).
+# Tests of whole graphs (tests/) and of the command (tools/sluice, bench/).
 file(GLOB whole_tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/*_test.cc)
 if(whole_tests)
   sluice_test(whole_test ${whole_tests})
@@ -133,13 +136,14 @@ if(tool_tests AND TARGET sluice_tool)
   sluice_test(tool_test ${tool_tests})
   target_link_libraries(tool_test PRIVATE sluice_tool)
   add_dependencies(tool_test sluice)  # (Some run the program itself.)
-  # (Small networks: threads that spin take the cores of tests beside them.)
+  # (The networks are small: spinning threads would take cores from tests that
+  # run in parallel.)
   set_property(TEST tool_test APPEND PROPERTY ENVIRONMENT
     OMP_WAIT_POLICY=passive)
 endif()
 
-# The examples of the headers and pages, each compiled and run. (They are few
-# lines of what the tests above do: the sanitizers would see nothing new.)
+# Compiles and runs the examples of the headers and pages. (They repeat parts of
+# the tests above, so sanitizers would find nothing new.)
 find_package(Python3 COMPONENTS Interpreter)
 if(Python3_Interpreter_FOUND AND NOT SLUICE_SANITIZE)
   set(snippets ${CMAKE_BINARY_DIR}/generated_snippets)
@@ -166,7 +170,7 @@ if(Python3_Interpreter_FOUND AND NOT SLUICE_SANITIZE)
   sluice_test(snippets_test ${snippet_tests})
   add_dependencies(snippets_test documented_snippets custom_op)
   target_include_directories(snippets_test PRIVATE ${snippets})
-  # (An example need not use what it declares.)
+  # (Examples may have unused variables.)
   target_compile_options(snippets_test PRIVATE
     -Wno-unused-variable -Wno-unused-but-set-variable)
   if(TARGET sluice_dist_lib)
@@ -174,12 +178,13 @@ if(Python3_Interpreter_FOUND AND NOT SLUICE_SANITIZE)
   endif()
 endif()
 
-# The longest first: after a clean build ctest has no times to go by.
+# The longest first, because after a clean build ctest does not know the
+# durations.
 if(TEST client_test)
   set_tests_properties(client_test PROPERTIES COST 100)
 endif()
 
-# Recorded cases, each with what TensorFlow answered.
+# Recorded cases, each with TensorFlow's results.
 if(TARGET sluice)
   add_test(NAME replay_cases
     COMMAND sluice replay --quiet ${CMAKE_SOURCE_DIR}/tests/cases)
@@ -187,8 +192,9 @@ if(TARGET sluice)
     ENVIRONMENT "${test_environment}")
 endif()
 
-# The examples run to their end (the sanitizers would take minutes over them);
-# of those about clusters, and of scripts/demo-cluster, what they print is read.
+# Runs the examples to their end (not under sanitizers, where they take
+# minutes). The output of the cluster examples and of scripts/demo-cluster is
+# checked.
 if(NOT SLUICE_SANITIZE)
   set(cluster_examples)
   if(TARGET sluice_dist_lib)
@@ -211,13 +217,13 @@ if(NOT SLUICE_SANITIZE)
     endif()
     add_test(NAME example_${name} COMMAND example_${name}
              WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
-    # (Threads that spin as they wait take the cores of tests beside them.)
+    # (Spinning threads would take cores from tests that run in parallel.)
     set_tests_properties(example_${name} PROPERTIES LABELS fast TIMEOUT 300
       ENVIRONMENT "OMP_WAIT_POLICY=passive")
   endforeach()
 endif()
 
-# The installed package, from outside.
+# The installed package, used from another project.
 set(package_flags)
 if(SLUICE_SANITIZE)
   set(package_flags -fsanitize=${SLUICE_SANITIZE})
@@ -229,14 +235,14 @@ add_test(NAME package COMMAND ${CMAKE_COMMAND}
   -P ${CMAKE_SOURCE_DIR}/tests/package/run.cmake)
 set_tests_properties(package PROPERTIES LABELS house TIMEOUT 300)
 
-# What a compiler does not check, and what it must refuse.
+# Rules that a compiler does not check, and code that it must reject.
 if(Python3_Interpreter_FOUND)
   add_test(NAME misuse COMMAND ${Python3_EXECUTABLE}
     ${CMAKE_SOURCE_DIR}/tools/check_misuse.py ${CMAKE_CXX_COMPILER} -std=c++20
     -I${CMAKE_SOURCE_DIR}/include -I${CMAKE_SOURCE_DIR}/src
     -I${CMAKE_BINARY_DIR}/generated)
   set_tests_properties(misuse PROPERTIES LABELS "fast;house")
-  # Each with a test of its own: what it lets pass and what it does not.
+  # Each has its own test.
   foreach(check check_layers check_docs check_interface doc_blocks
       api_reference)
     add_test(NAME ${check} COMMAND ${Python3_EXECUTABLE}

@@ -1,6 +1,6 @@
 // Adaptive Computation Time (Graves 2016): at each element of a sequence the
-// network thinks for as many steps as it finds worth their price. A loop within
-// a loop; how often the inner one runs is learned.
+// network computes ("ponders") for as many steps as it considers worth their
+// cost. A loop within a loop; the number of inner iterations is learned.
 #include <cstdio>
 #include <random>
 
@@ -14,9 +14,9 @@ constexpr int kBatch = 32, kLength = 6, kUnits = 16, kSteps = 400;
 constexpr int kMostThoughts = 10;
 constexpr float kHalted = 0.99f;
 
-// An element's result is the mean of the states after each thought, weighted by
-// the probabilities to halt there; beside it, in two more columns, how many
-// thoughts there were and what the last one's weight was.
+// An element's result is the mean of the states after each step, weighted by
+// the probabilities of halting there, with two more columns: the number of
+// steps and the weight of the last one.
 RnnCell AdaptiveCell() {
   return FunctionCell(
       kUnits + 2, {kUnits}, [](Output x, const RnnState& before) {
@@ -56,7 +56,7 @@ RnnCell AdaptiveCell() {
 }  // namespace
 
 int main() {
-  // To say how large the largest number was so far.
+  // Learns to output the largest number so far.
   SetRandomSeed(2);
   Output x = Placeholder<float>({kBatch, kLength, 1});
   Output y = Placeholder<float>({kBatch, kLength, 1});
@@ -69,8 +69,8 @@ int main() {
   Output error = guess - y;
   Output loss = ops::Mean(error * error, {0, 1, 2});
   Output thoughts = ops::Mean(parts[1], {0, 1, 2});
-  // The price of thinking: the number of thoughts (which has no slope) and the
-  // last one's weight (which has).
+  // The ponder cost: the number of steps (which has no gradient) and the last
+  // one's weight (which has one).
   Output price = thoughts + ops::Mean(parts[2], {0, 1, 2});
   Node* train = AdagradOptimizer(0.05).Minimize(loss + 0.01f * price);
 

@@ -1,7 +1,8 @@
 // Asynchronous training: two parameter servers keep the variables of a
-// classifier, three workers read and update them, none waits for another. The
-// images are Fashion-MNIST's if the Debian package dataset-fashion-mnist is
-// there, else made up. All tasks run in this program and talk by loopback.
+// classifier, three workers read and update them, without waiting for each
+// other. The images are Fashion-MNIST's if the Debian package
+// dataset-fashion-mnist is installed, else synthetic. All tasks run in this
+// program and communicate over loopback.
 #include <cstdio>
 #include <random>
 #include <thread>
@@ -20,7 +21,8 @@ struct Images {
   std::vector<uint8_t> pixels, labels;
 };
 
-// The bytes after the head of a gzip'ed file; none if there is no such file.
+// The bytes after the header of a gzip'ed file; empty if the file does not
+// exist.
 std::vector<uint8_t> Read(const std::string& name, size_t head) {
   std::vector<uint8_t> bytes;
   FILE* file = popen(
@@ -46,14 +48,14 @@ Images Load() {
   std::mt19937 random(1);
   for (int i = 0; i < 2000; ++i) {
     all.labels.push_back(static_cast<uint8_t>(i % 10));
-    for (int p = 0; p < kPixels; ++p)  // Noise, brighter in a tenth.
+    for (int p = 0; p < kPixels; ++p)  // Noise, with a brighter tenth.
       all.pixels.push_back(
           static_cast<uint8_t>(random() % 128 + (p / 79 == i % 10 ? 80 : 0)));
   }
   return all;
 }
 
-// One worker: a graph, a client and a loop of its own.
+// One worker, with its own graph, client and loop.
 Status Train(const LocalCluster& cluster, const Images& all, int worker) {
   Graph graph;
   const WithGraph use(graph);
@@ -69,7 +71,7 @@ Status Train(const LocalCluster& cluster, const Images& all, int worker) {
       ops::Mean(ops::SparseSoftmaxCrossEntropyWithLogits(logits, y).loss, 0);
   Node* train = GradientDescentOptimizer(0.05).Minimize(loss);
   Session session(cluster.target("worker", worker), graph);
-  // (The first worker was alone when it did this.)
+  // (The first worker runs this before the others start.)
   if (worker == 0)
     SLUICE_RETURN_IF_ERROR(session.RunTargets({GlobalVariablesInitializer()}));
   if (all.labels.empty()) return OkStatus();
@@ -101,7 +103,7 @@ Status Train(const LocalCluster& cluster, const Images& all, int worker) {
 int main() {
   auto cluster = LocalCluster::Start({{"ps", kPs}, {"worker", kWorkers}});
   Status status = cluster.status();
-  if (status.ok()) status = Train(**cluster, {}, 0);  // Initialises.
+  if (status.ok()) status = Train(**cluster, {}, 0);  // Initializes.
   const Images all = Load();
   std::vector<std::thread> workers;
   std::vector<Status> results(kWorkers);

@@ -1,7 +1,7 @@
-// Experts on tasks of their own, inside a recurrent network: at each element
-// every sequence goes to the expert that its gate prefers, which runs where it
-// lives, and an expert that gets none does not run there. One loop over five
-// tasks, with conditionals cut across them, and gradients through all of it.
+// Experts on separate tasks, inside a recurrent network: at each element every
+// sequence is sent to the expert that its gate prefers, which runs on its own
+// task; an expert without input does not run. One loop over five tasks, with
+// conditionals partitioned across them, and gradients through everything.
 #include <cstdio>
 #include <random>
 
@@ -29,7 +29,7 @@ RnnCell MixtureCell() {
     Var gate = GetVariable("gate", {kDepth + kUnits, kExperts});
     Output chances = ops::Softmax(ops::MatMul(in, gate));
     Output choice = ops::ArgMax(chances, 1, {.output_type = DType::kInt32});
-    // Rows go to the experts, and come back to their places.
+    // Sends rows to the experts and puts the results back in place.
     Output places = ops::Range(0, kBatch, 1);
     std::vector<Output> rows = ops::DynamicPartition(in, choice, kExperts);
     std::vector<Output> from = ops::DynamicPartition(places, choice, kExperts);
@@ -43,7 +43,7 @@ RnnCell MixtureCell() {
             return ops::Fill({0, kUnits}, 0.0f);
           }));
     }
-    // The gate learns from how much its choice counts.
+    // The gate learns through the weight of its choice.
     Output y = ops::DynamicStitch(from, results);
     Output weight = ops::Max(chances, 1, {.keep_dims = true});
     Output next = ops::Reshape(y, {kBatch, kUnits}) * weight;
@@ -59,7 +59,7 @@ int main() {
     std::fprintf(stderr, "%s\n", cluster.status().ToString().c_str());
     return 1;
   }
-  // Each element is a number and what is to be done with it.
+  // Each element is a number and the operation to apply to it.
   SetRandomSeed(4);
   DeviceScope on("/job:worker/task:0");
   Output x = Placeholder<float>({kBatch, kLength, kDepth});

@@ -1,6 +1,6 @@
 // One training loop per worker, in the graph: each client makes a single call,
 // whose loop updates shared variables on a parameter server thousands of times.
-// No client takes part in an iteration; one of them watches.
+// No client takes part in an iteration; one of them observes the progress.
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kWorkers = 3, kIterations = 20000;
 
-// y = 3 x - 1, to be found out.
+// Learns y = 3 x - 1.
 struct Model {
   Var w, b, done;  // `done` counts iterations of all workers.
   Model() {
@@ -26,7 +26,7 @@ struct Model {
   }
 };
 
-// Trains in one step of the graph.
+// Trains in a single step.
 Status Train(const LocalCluster& cluster, int worker) {
   Graph graph;
   const WithGraph use(graph);
@@ -36,7 +36,7 @@ Status Train(const LocalCluster& cluster, int worker) {
   Output end = While(
       Output(Constant(0)), [](Output i) { return i < kIterations; },
       [&](Output i) {
-        // Each iteration draws its own examples.
+        // Each iteration draws new examples.
         ControlDependencies each({i.node});
         Output x = ops::RandomUniform({16}, DType::kFloat);
         Output error = m.w.Read() * x + m.b.Read() - (3.0f * x - 1.0f);

@@ -1,12 +1,12 @@
-// A gradient of the user's own: rounds forward, passes gradients straight
-// through backward, as quantised networks are trained.
+// A custom gradient: rounds in the forward pass and passes gradients straight
+// through in the backward pass, as in the training of quantized networks.
 #include <cstdio>
 
 #include "sluice/sluice.h"
 
 using namespace sluice;
 
-// Round, whose own gradient is zero everywhere it exists.
+// Round, whose true gradient is zero wherever it exists.
 Output RoundStraightThrough(const Output& x) {
   const GradientOverride use("Round", "StraightThrough");
   return ops::Round(x);

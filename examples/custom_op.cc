@@ -1,4 +1,4 @@
-// An op of the user's own: declared, computed, differentiated.
+// A custom op: declaration, kernel and gradient.
 #include <algorithm>
 #include <cstdio>
 

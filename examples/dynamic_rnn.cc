@@ -1,6 +1,6 @@
-// A recurrent network along sequences of different lengths: it learns to add
-// up the numbers that are marked. The loop runs as often as the batch's longest
-// sequence is long; shorter ones keep their state when they have ended.
+// A recurrent network over sequences of different lengths, which learns to add
+// the marked numbers. The loop runs for the length of the batch's longest
+// sequence; shorter ones keep their state after their end.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -18,7 +18,7 @@ struct Batch {
   Tensor inputs, lengths, sums;
 };
 
-// Rows {number, mark}, of which two are marked; padded with ones, to be
+// Rows {number, mark}, two of them marked; padded with ones that must be
 // ignored.
 Batch Draw(std::mt19937* random) {
   std::uniform_real_distribution<float> number(0, 1);
@@ -84,7 +84,7 @@ int main() {
   }
   for (int i = 0; i < 4; ++i) {
     const int n = batch.lengths.data<int32_t>()[i];
-    // Beyond a sequence's end the outputs are zero.
+    // After a sequence's end the outputs are zero.
     const float* y = (*out)[1].data<float>() + i * kLongest * kUnits;
     const auto zeros = std::count(y + n * kUnits, y + kLongest * kUnits, 0.0f);
     std::printf(

@@ -1,5 +1,5 @@
-// Word embeddings with sparse updates: a step reads and writes only the rows
-// of the words that it sees, however many there are.
+// Word embeddings with sparse updates: a step reads and writes only the rows of
+// the words in its batch, however large the vocabulary is.
 #include <cstdio>
 #include <random>
 
@@ -16,7 +16,8 @@ int main() {
   Var in = GetVariable("in", {kWords, kWidth}, init::RandomNormal(0, 0.3));
   Var out = GetVariable("out", {kWords, kWidth}, init::RandomNormal(0, 0.3));
   Output a = ops::GatherV2(in, word, 0), b = ops::GatherV2(out, next, 0);
-  // Every word of the batch against every next one: its own should win.
+  // Scores every word of the batch against every next word; its own next word
+  // should win.
   Output scores = ops::MatMul(a, b, {.transpose_b = true});
   Output own = ops::Range(0, kBatch, 1);
   Output loss =

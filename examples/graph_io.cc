@@ -1,4 +1,4 @@
-// Writes a graph as TensorFlow's GraphDef, reads it back and runs it by names.
+// Writes a graph as a TensorFlow GraphDef, reads it back and runs it by name.
 //   example_graph_io [FILE]
 #include <cstdio>
 #include <fstream>

@@ -1,5 +1,5 @@
-// A language model of characters: an LSTM learns a text file, then writes by
-// itself, in a loop inside the graph that draws each character from the model's
+// A character language model: an LSTM learns a text file, then generates text
+// in a loop inside the graph that samples each character from the model's
 // distribution and feeds it back.
 //
 //   example_language_model [FILE [STEPS]]
@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kBatch = 32, kLength = 40, kUnits = 128, kSymbols = 128;
 
-// Pieces of kLength + 1 characters, from anywhere in the text.
+// Random pieces of kLength + 1 characters of the text.
 Tensor Pieces(const std::string& text, std::mt19937* random) {
   Tensor t(DType::kInt32, {kBatch, kLength + 1});
   for (int i = 0; i < kBatch; ++i) {
@@ -44,7 +44,7 @@ int main(int argc, char** argv) {
     return 1;
   }
 
-  // The model: a character's vector goes in, scores of the next come out.
+  // The model: from a character's vector to scores of the next character.
   SetRandomSeed(1);
   Var embedding = GetVariable("embedding", {kSymbols, 64});
   Var w = GetVariable("w", {kUnits, kSymbols});
@@ -52,7 +52,7 @@ int main(int argc, char** argv) {
   RnnCell cell = LstmCell(kUnits);
   auto scores = [&](Output h) { return ops::MatMul(h, w) + b; };
 
-  // Training: [batch, time] characters against those that follow them.
+  // Training: [batch, time] characters predict those that follow them.
   Output pieces = Placeholder<int32_t>({kBatch, kLength + 1});
   Output from = ops::Slice(pieces, {0, 0}, {kBatch, kLength});
   Output to = ops::Slice(pieces, {0, 1}, {kBatch, kLength});
@@ -64,7 +64,7 @@ int main(int argc, char** argv) {
                           0);
   Node* train = AdagradOptimizer(0.1, 1e-5).Minimize(loss);
 
-  // Writing: as many characters as asked for, one per iteration.
+  // Generation: the requested number of characters, one per iteration.
   Output first = Placeholder<int32_t>(PartialShape::Scalar());
   Output count = Placeholder<int32_t>(PartialShape::Scalar());
   auto [n, last, state, written] = While(
@@ -73,7 +73,7 @@ int main(int argc, char** argv) {
       [&](Output n, auto...) { return n < count; },
       [&](Output n, Output c, RnnState state, TensorArray so_far) {
         RnnStep step = cell(ops::GatherV2(embedding, c, 0), state);
-        // (A little more certain than the model is.)
+        // (Sharpens the model's distribution slightly.)
         Output next =
             ops::Reshape(ops::Multinomial(scores(step.output) / 0.7f, 1,
                                           {.output_dtype = DType::kInt32}),
@@ -91,7 +91,7 @@ int main(int argc, char** argv) {
         session.Run({{pieces, Pieces(text, &random)}}, {loss}, {train});
     status = out.status();
     if (status.ok() && step % 50 == 0)
-      std::printf("step %4d: %.3f bits a character\n", step,
+      std::printf("step %4d: %.3f bits per character\n", step,
                   (*out)[0].scalar<float>() / std::log(2.0f));
   }
   const auto out = session.Run({{first, Tensor::Scalar<int32_t>('\n')},

@@ -1,6 +1,6 @@
 // A mixture of experts inside a recurrent cell: at each element every sequence
-// is sent to the expert that its gate prefers, and an expert that gets none
-// does not run. Conditionals in a loop, and gradients through both.
+// is sent to the expert that its gate prefers, and an expert without input does
+// not run. Conditionals in a loop, and gradients through both.
 #include <array>
 #include <cstdio>
 #include <random>
@@ -22,7 +22,7 @@ Output Expert(int e, Output rows) {
   return ops::Tanh(ops::MatMul(rows, w) + b);
 }
 
-// The last kExperts columns of the output tell which experts ran.
+// The last kExperts columns of the output report which experts ran.
 RnnCell MixtureCell() {
   return FunctionCell(
       kUnits + kExperts, {kUnits}, [](Output x, const RnnState& state) {
@@ -30,7 +30,7 @@ RnnCell MixtureCell() {
         Var gate = GetVariable("gate", {kDepth + kUnits, kExperts});
         Output chances = ops::Softmax(ops::MatMul(in, gate));
         Output choice = ops::ArgMax(chances, 1, {.output_type = DType::kInt32});
-        // Rows go to the experts, and come back to their places.
+        // Sends rows to the experts and puts the results back in place.
         Output places = ops::Range(0, kBatch, 1);
         std::vector<Output> rows = ops::DynamicPartition(in, choice, kExperts);
         std::vector<Output> from =
@@ -48,7 +48,7 @@ RnnCell MixtureCell() {
               ops::Fill({kBatch, 1}, ops::Cast(asked, DType::kFloat)));
         }
         Output y = ops::DynamicStitch(from, results);
-        // The gate learns from how much its choice counts.
+        // The gate learns through the weight of its choice.
         Output weight = ops::Max(chances, 1, {.keep_dims = true});
         Output next = ops::Reshape(y, {kBatch, kUnits}) * weight;
         ran.insert(ran.begin(), next);
@@ -59,7 +59,7 @@ RnnCell MixtureCell() {
 }  // namespace
 
 int main() {
-  // Each element is a number and what is to be done with it.
+  // Each element is a number and the operation to apply to it.
   SetRandomSeed(4);
   Output x = Placeholder<float>({kBatch, kLength, kDepth});
   Output y = Placeholder<float>({kBatch});

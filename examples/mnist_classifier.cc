@@ -1,6 +1,6 @@
 // Figure 1 of "TensorFlow: A system for large-scale machine learning"
 // (OSDI'16): an image classifier with 784-pixel images and ten classes. The
-// images here are made up; `sluice demo` trains it on real ones.
+// images here are synthetic; `sluice demo` trains it on real ones.
 #include <cstdio>
 #include <random>
 

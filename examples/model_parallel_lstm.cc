@@ -1,8 +1,8 @@
-// Eight layers of LSTM, each on a device of its own, in one loop that is cut
+// Eight LSTM layers, each on its own device, in one loop that is partitioned
 // over all of them, forward and backward (EuroSys'18, section 6.4). A layer
 // works on an element while the next one works on the element before it, and
-// the optimizer's updates happen where the weights are. The devices are
-// emulated: each takes 300 us for a product, whatever this machine does.
+// the optimizer updates weights on their devices. The devices are emulated:
+// each takes 300 us for a product, whatever this machine's load.
 #include <cmath>
 #include <cstdio>
 #include <random>
@@ -19,8 +19,8 @@ std::string Accelerator(int layer, int devices) {
   return "/device:EMU:" + std::to_string(layer * devices / kLayers);
 }
 
-// Trains it to draw a wave of the height that its first input says. Prints the
-// loss and gives a step's time in ms; negative after an error.
+// Trains it to produce a wave whose amplitude is its first input. Prints the
+// loss and returns a step's time in ms; negative after an error.
 double Train(int devices, int steps) {
   Graph graph;
   WithGraph use(graph);

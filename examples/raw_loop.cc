@@ -1,4 +1,4 @@
-// A loop from the five primitives: greatest common divisors by Euclid.
+// A loop built from the five primitives: Euclid's greatest common divisor.
 #include <cstdio>
 
 #include "sluice/sluice.h"
@@ -7,8 +7,8 @@ using namespace sluice;
 
 int main() {
   Output x = Placeholder<int32_t>({}), y = Placeholder<int32_t>({});
-  // Two tokens go round: Enter brings them into the frame, Merge starts each
-  // iteration, Switch sends them on or out, NextIteration back.
+  // Two loop variables: Enter brings their tokens into the frame, Merge starts
+  // each iteration, Switch sends them on or out, NextIteration back.
   Output a = OpenMerge(ops::Enter(x, "gcd"), "a");
   Output b = OpenMerge(ops::Enter(y, "gcd"), "b");
   Output go_on = ops::LoopCond(ops::NotEqual(b, 0));

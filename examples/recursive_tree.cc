@@ -1,5 +1,5 @@
-// A recursive network over trees: one function calls itself for the children of
-// a node, as deep as the tree is, and is trained through the recursion.
+// A recursive network over trees: a function calls itself for the children of a
+// node, to the depth of the tree, and is trained through the recursion.
 #include <cstdio>
 
 #include "sluice/sluice.h"
@@ -7,14 +7,15 @@
 using namespace sluice;
 
 int main() {
-  // A tree is three columns: the children of node i, or -1, and what it holds.
+  // A tree is three columns: the two children of node i, or -1, and its value.
   const DType i32 = DType::kInt32, f32 = DType::kFloat;
   Output left = Placeholder<int32_t>({-1}, "left");
   Output right = Placeholder<int32_t>({-1}, "right");
   Output leaf = Placeholder<float>({-1, 4}, "leaf");
   Output want = Placeholder<float>({4}, "want");
 
-  // A leaf is what it holds; an inner node is a layer over its two children.
+  // A leaf evaluates to its value; an inner node to a layer over its two
+  // children.
   Function tree = DefineFunction(
       "tree", {i32, i32, i32, f32, f32}, {f32},
       [](const Function& self, const std::vector<Output>& args) {
@@ -24,7 +25,7 @@ int main() {
         return Cond(
             child < 0, [&] { return ops::GatherV2(leaf, node, 0); },
             [&] {
-              // The two calls do not wait for each other.
+              // The two calls run in parallel.
               Output a = self({child, left, right, leaf, w})[0];
               Output b = self(
                   {ops::GatherV2(right, node, 0), left, right, leaf, w})[0];

@@ -1,7 +1,7 @@
-// A Q-learning agent whose whole episode is one graph: it acts, the environment
-// steps, transitions go into a replay memory, some steps learn from it and some
-// update the target network. Beside it the same agent driven from the client,
-// one Run for each of these, as is usual.
+// A Q-learning agent with a whole episode in one graph: it acts, the
+// environment steps, transitions are written to a replay memory, some steps
+// learn from it and some update the target network. For comparison, the same
+// agent driven by the client, with one Run for each of these, as is usual.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -12,8 +12,8 @@ using namespace sluice;
 
 namespace {
 
-// A corridor: from its left end to the reward at its right one. Actions: 0
-// left, 1 right. An episode ends at the reward, or after kLongest steps.
+// A corridor from the left end to the reward at the right end. Actions: 0 left,
+// 1 right. An episode ends at the reward, or after kLongest steps.
 constexpr int kCells = 12, kHidden = 24, kMemory = 512, kBatch = 16;
 constexpr int kLongest = 60, kEpisodes = 120, kLearnEvery = 4,
               kTargetEvery = 40;
@@ -33,7 +33,7 @@ class Agent {
     const Var* v = target ? target_ : online_;
     return ops::MatMul(ops::Tanh(ops::MatMul(x, v[0]) + v[1]), v[2]);
   }
-  // The best action of one cell, or now and then any.
+  // The best action in a cell, or sometimes a random one (epsilon-greedy).
   Output Act(Output cell) const {
     return Cond(
         ops::RandomUniform(IntVector({}), DType::kFloat) < 0.3f,
@@ -48,7 +48,7 @@ class Agent {
   Node* Remember(Output at, Output row) const {
     return ops::ResourceScatterUpdate(memory_.handle(), at, row);
   }
-  // From transitions among the first `size` of the memory.
+  // Learns from random transitions among the first `size` of the memory.
   Node* Learn(Output size) {
     Output rows = ops::ResourceGather(memory_.handle(),
                                       ops::RandomUniformInt({kBatch}, 0, size),
@@ -70,7 +70,7 @@ class Agent {
   }
 
  private:
-  // Two networks of one shape.
+  // Two networks of the same shape.
   static Var Weight(const char* net, const char* name, const Shape& shape) {
     return GetVariable(absl::StrCat(net, "/", name), shape);
   }
@@ -85,8 +85,8 @@ class Agent {
   AdagradOptimizer optimizer_{0.1, 1e-3};
 };
 
-// The environment and everything around it, from step number `start` of all
-// episodes on; how many steps the episode took.
+// One episode, starting at step number `start` of all episodes; returns its
+// number of steps.
 Output Episode(Agent* agent, Output start) {
   auto last = While(
       std::tuple{0, 0, false},
@@ -100,7 +100,7 @@ Output Episode(Agent* agent, Output start) {
         Output now = start + t;
         Output row =
             ops::Pack({cell, action, next, ops::Cast(done, DType::kInt32)});
-        // Bumps into the wall teach nothing: they are not remembered.
+        // Bumps into the wall teach nothing and are not stored.
         Node* remembered = Cond(
             ops::NotEqual(cell, next),
             [&] { return agent->Remember(now % kMemory, row); },
@@ -122,7 +122,7 @@ Output Episode(Agent* agent, Output start) {
   return std::get<0>(last);
 }
 
-// The same from the client: a Run for each thing that the agent does.
+// The same from the client, with a Run for each of the agent's operations.
 class ClientAgent {
  public:
   explicit ClientAgent(Agent* agent)
@@ -143,7 +143,7 @@ class ClientAgent {
       const Feeds feeds = {
           {now_, Tensor::Scalar(now)},
           {row_, Tensor::Vector<int32_t>({cell, a, next, next == kCells - 1})}};
-      std::vector<Node*> due;  // In this order, so one by one.
+      std::vector<Node*> due;  // In this order, one by one.
       if (next != cell) due.push_back(remember_);
       if (now % kLearnEvery == 0) due.push_back(learn_);
       if (now % kTargetEvery == 0) due.push_back(update_);
@@ -162,8 +162,8 @@ class ClientAgent {
   Node *const remember_, *const learn_, *const update_;
 };
 
-// Trains for all episodes, `episode` being one from a step number on, and
-// prints how it goes; microseconds per step.
+// Trains for all episodes and prints the progress; returns microseconds per
+// step. `episode` runs one episode from a step number on.
 template <typename Fn>
 Result<double> Train(const char* name, Session& session, Node* init,
                      const Fn& episode) {
@@ -175,7 +175,7 @@ Result<double> Train(const char* name, Session& session, Node* init,
     SLUICE_ASSIGN_OR_RETURN(const int steps, episode(session, total));
     total += steps;
     recent += steps;
-    if (i > 1) {  // (The first one also prepares the graph.)
+    if (i > 1) {  // (The first one includes compilation.)
       seconds += Seconds() - started;
       timed += steps;
     }

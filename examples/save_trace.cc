@@ -11,7 +11,7 @@ int main(int argc, char** argv) {
   const char* path = argc > 1 ? argv[1] : "trace.json";
   SetRandomSeed(1);
   Output x = RandomNormal({256, 256});
-  // A wide layer of independent products: see them run side by side.
+  // A wide layer of independent products, which run in parallel.
   std::vector<Output> branches;
   for (int i = 0; i < 8; ++i)
     branches.push_back(ops::Tanh(ops::MatMul(x, RandomNormal({256, 256}))));

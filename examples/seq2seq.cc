@@ -1,6 +1,6 @@
 // Sequence to sequence with attention: it reads a word and learns to write it
-// backwards. To write, a loop in the graph feeds each letter back and stops as
-// soon as every word of the batch has ended.
+// backwards. To generate the output, a loop in the graph feeds each letter back
+// and stops as soon as every word of the batch has ended.
 #include <cstdio>
 #include <random>
 #include <string>
@@ -25,7 +25,7 @@ struct Model {
   Output Embed(Output letters) const {
     return ops::GatherV2(embedding, letters, 0);
   }
-  // What the decoder looks at, one row per letter, and what it begins with.
+  // The decoder's attention memory, one row per letter, and its initial state.
   struct Read {
     Output rows, keys, mask;  // [batch, time, ...].
     RnnState state;
@@ -69,14 +69,14 @@ struct Model {
                         ops::Reshape(taught.outputs, {-1, kSymbols}),
                         ops::Reshape(reversed, {-1}))
                         .loss;
-    // What pads a word does not count.
+    // Padding does not count.
     Output counts = ops::Cast(ops::LessEqual(ops::Range(0, kLongest + 1, 1),
                                              ops::ExpandDims(lengths, 1)),
                               DType::kFloat);
     return ops::Sum(losses * ops::Reshape(counts, {-1}), 0) /
            ops::Sum(counts, {0, 1});
   }
-  // The best letter each time, until all words have ended: [batch, time].
+  // Greedy decoding until all words have ended: [batch, time].
   Output Write(const Read& read, Output lengths) const {
     const RnnCell cell = Attending(read);
     const TensorArray nothing(DType::kInt32, 0, {.dynamic_size = true});
@@ -104,7 +104,7 @@ struct Model {
   }
 };
 
-// A batch of words, and what they are backwards.
+// A batch of words and the reversed words.
 struct Batch {
   Tensor words = Tensor(DType::kInt32, {kBatch, kLongest});
   Tensor lengths = Tensor(DType::kInt32, {kBatch});
@@ -126,7 +126,7 @@ Batch Draw(std::mt19937* random) {
   return batch;
 }
 
-// Row `i` of some letters, up to where the word ends.
+// Row `i` of `letters`, up to the end of the word.
 std::string Word(const Tensor& letters, int i) {
   const int n = static_cast<int>(letters.dim(1));
   const int32_t* p = letters.data<int32_t>() + i * n;

@@ -1,6 +1,6 @@
 // A training loop inside the graph: gradients are taken in a loop's body, each
 // iteration updates the variables, and one Run trains until the loss is small.
-// Beside it the same steps, driven from the client.
+// For comparison, the same steps driven by the client.
 #include <chrono>
 #include <cstdio>
 
@@ -18,7 +18,7 @@ double Seconds() {
 }  // namespace
 
 int main() {
-  // A network of two layers learns the exclusive or.
+  // A two-layer network learns XOR.
   SetRandomSeed(1);
   Output x = Constant(Tensor::Of<float>({4, 2}, {0, 0, 0, 1, 1, 0, 1, 1}));
   Output y = Constant(Tensor::Of<float>({4, 1}, {0, 1, 1, 0}));
@@ -34,7 +34,8 @@ int main() {
   };
   GradientDescentOptimizer optimizer(2.0);
 
-  // The loop ends when the loss is small: nobody knows beforehand when.
+  // The loop ends when the loss is small, after a number of steps not known in
+  // advance.
   auto [steps, loss] = While(
       std::tuple{0, 1.0f},
       [](Output steps, Output loss) {
@@ -48,13 +49,13 @@ int main() {
       {.parallel_iterations = 1, .name = "train"});
   Output prediction = predict();
 
-  // The same step for a client that loops by itself.
+  // The same step for a loop in the client.
   Output step_loss = loss_now();
   Node* step = optimizer.Minimize(step_loss);
 
   Session session;
   Node* init = GlobalVariablesInitializer();
-  // The first run of each also prepares it.
+  // The first run of each includes compilation.
   Status status = session.RunTargets({init});
   if (status.ok()) status = session.Run({steps, loss}).status();
   if (status.ok()) status = session.Run({}, {step_loss}, {step}).status();

@@ -1,5 +1,5 @@
-// A loop that runs as long as the data ask for: square roots by Newton's
-// method, in as many steps as each number needs, and a conditional around it.
+// A loop whose length depends on the data: square roots by Newton's method, in
+// as many steps as each number needs, and a conditional around it.
 #include <cmath>
 #include <cstdio>
 
@@ -9,8 +9,8 @@ using namespace sluice;
 
 namespace {
 
-// x such that x * x is a, to relative accuracy `tolerance`, and the number of
-// steps that took.
+// Returns x such that x * x is a, to relative accuracy `tolerance`, and the
+// number of steps.
 std::pair<Output, Output> Newton(Output a, float tolerance) {
   auto [steps, x] = While(
       std::tuple{0, a},

@@ -1,7 +1,7 @@
-// The table of hostile calls: every public function, called with arguments that
-// make no sense. What comes of it is an error, or a defined value where the
-// function has no way to return one, and never the end of the process, but for
-// what docs/design/002-tensors.md says of accessors.
+// The table of hostile calls: every public function, called with invalid
+// arguments. The result must be an error, or a defined value if the function
+// cannot return one, and never the end of the process, except for accessors
+// (docs/design/002-tensors.md).
 #ifndef SLUICE_TESTS_HOSTILE_CALLS_TEST_UTIL_H_
 #define SLUICE_TESTS_HOSTILE_CALLS_TEST_UTIL_H_
 
@@ -13,15 +13,15 @@
 
 #include "sluice/sluice.h"
 
-// A test, and the functions that it calls: "Tensor::dim Zeros". That each has
-// an entry is checked by tools/check_interface.py.
+// A test and the functions that it calls: "Tensor::dim Zeros".
+// tools/check_interface.py checks that each function has an entry.
 #define HOSTILE(Name, functions) TEST(HostileCallsTest, Name)
 
 namespace sluice {
 
 inline constexpr int64_t kHuge = int64_t{1} << 62;
 
-// An output of a graph that is not the one at hand.
+// An output of a different graph.
 inline Output Elsewhere() {
   static auto* const graph = new Graph();
   const WithGraph use(*graph);
@@ -35,7 +35,7 @@ Status StatusOf(const Result<T>& r) {
   return r.status();
 }
 
-// An error that is not of our making, and says what is wrong.
+// Checks for an error that is not internal and has a message.
 template <typename T>
 void ExpectRefused(const T& result, const std::string& message) {
   const Status s = StatusOf(result);
@@ -44,7 +44,7 @@ void ExpectRefused(const T& result, const std::string& message) {
   EXPECT_THAT(std::string(s.message()), testing::HasSubstr(message));
 }
 
-// Whether a value of the client is there: an output, a variable, a gradient.
+// Whether a client value (an output, a variable, a gradient) is valid.
 template <typename T>
 bool IsThere(const T& value) {
   if constexpr (requires { value.valid(); })
@@ -54,7 +54,7 @@ bool IsThere(const T& value) {
 }
 #define EXPECT_NULL(...) EXPECT_FALSE(IsThere(__VA_ARGS__))
 
-// What `build` records in a graph of its own, where a step reports it.
+// The error that `build` records in a new graph and that a step reports.
 inline Status RecordedBy(const std::function<void()>& build) {
   Graph g;
   const WithGraph use(g);

@@ -1,4 +1,4 @@
-// Hostile calls of what models are written with: variables, gradients,
+// Hostile calls of the functions for writing models: variables, gradients,
 // optimizers, control flow, functions, arrays, recurrent networks.
 #include <limits>
 #include <tuple>
@@ -51,7 +51,7 @@ HOSTILE(ShapesOfInitializers,
     ExpectRecorded("variable 'w': shape: expected", [&] {
       EXPECT_NULL(GetVariable("w", {-1, 2}, make));
     });
-    // More than there is memory for is an error of the step.
+    // Too large for memory: an error of the step.
     Graph g;
     const WithGraph use(g);
     Session session(g);
@@ -224,7 +224,7 @@ HOSTILE(GradientsOfNothing,
       RegisterGradient("Neg", [](GradContext&) { return OkStatus(); }).ok());
   EXPECT_TRUE(FindGradient(*BuildNode("NoOp", {})).ok() ||
               !FindGradient(*BuildNode("NoOp", {})).ok());
-  // A function of the user's that sets too few, too many or what is not its.
+  // A user's function that sets too few or too many gradients, or invalid ones.
   for (int kind = 0; kind < 4; ++kind) {
     const std::string name = absl::StrCat("HostileGradient", kind);
     ASSERT_TRUE(RegisterGradient(name, [kind](GradContext& c) {
@@ -457,7 +457,7 @@ HOSTILE(RowsOfNothing, "MapFn FoldL FoldR Scan") {
   EXPECT_FALSE(RecordedBy([&] {
                  (void)FoldL([](Output, Output) { return "text"; }, rows, 0.f);
                }).ok());
-  // No rows at all: without a first value, an error of the step.
+  // No rows: without a first value, an error of the step.
   Graph g;
   const WithGraph use(g);
   Session session(g);

@@ -1,5 +1,5 @@
-// Hostile calls of what graphs are made with: nodes, builders and their scopes,
-// declarations of ops, graphs in and out.
+// Hostile calls of the functions for building graphs: nodes, builders and their
+// scopes, declarations of ops, import and export.
 #include <limits>
 
 #include "sluice/op.h"
@@ -361,7 +361,7 @@ HOSTILE(DeviceNames,
   (void)none.Task();
 }
 
-// ---- Graphs in and out ------------------------------------------------------
+// ---- Import and export ------------------------------------------------------
 
 HOSTILE(GraphDefsOfRubbish,
         "ImportGraphDef ExportGraphDef ExportNodeDef ParseTextGraphDef "
@@ -418,7 +418,7 @@ HOSTILE(GraphDefsOfRubbish,
             StatusCode::kFailedPrecondition);
 }
 
-// ---- Ops of one's own -------------------------------------------------------
+// ---- Custom ops -------------------------------------------------------------
 
 HOSTILE(DeclarationsOfRubbish,
         "OpDefBuilder::OpDefBuilder OpDefBuilder::Input OpDefBuilder::Output "

@@ -1,4 +1,5 @@
-// Hostile calls of what runs graphs: sessions, their devices, quantization.
+// Hostile calls of the functions for running graphs: sessions, their devices,
+// quantization.
 #include <limits>
 
 #include "tests/hostile_calls_test_util.h"
@@ -11,7 +12,7 @@ struct Feed {
   std::string message;
 };
 
-// What an edge of two floats cannot be fed.
+// Invalid feeds of an edge of two floats.
 std::vector<Feed> BadFeeds() {
   return {{Tensor(), "got none"},
           {Tensor(DType::kFloat, {-1, 2}), "got [-1,2]"},

@@ -1,4 +1,4 @@
-// Hostile calls of what tensors are made of: types, shapes, memory, attributes.
+// Hostile calls of the parts of tensors: types, shapes, memory, attributes.
 #include <limits>
 #include <type_traits>
 
@@ -140,7 +140,7 @@ HOSTILE(PartialShapesThatNothingFits,
   ExpectRefused(PartialShape(many).ToShape(), "at most 8");
   EXPECT_EQ(PartialShape({kHuge, 4}).num_elements(), -1);
   EXPECT_EQ(MultiplyOrNegative(kHuge, 4), -1);
-  // Whatever is done with them stays without effect on others.
+  // Operations on them do not affect others.
   const PartialShape bad(below), unknown;
   EXPECT_TRUE(bad.CompatibleWith(unknown));
   EXPECT_FALSE(bad.CompatibleWith(PartialShape::Scalar()));
@@ -217,7 +217,7 @@ HOSTILE(TensorsThatCannotBe,
                 "got 0 bytes");
 }
 
-// Everything that an invalid tensor is asked has an answer.
+// Every query of an invalid tensor has a defined result.
 HOSTILE(WhatInvalidTensorsAreAsked,
         "Tensor::dtype Tensor::shape Tensor::rank Tensor::num_elements "
         "Tensor::bytes Tensor::unique Tensor::has_buffer Tensor::borrowed "
@@ -293,7 +293,7 @@ HOSTILE(ElementsOfAnotherType,
   EXPECT_EQ(TwoByTwo().TryToVector<double>()->back(), 4);
 }
 
-// These have no status to return: the program ends, with its line.
+// These cannot return a status: the program aborts with a message.
 HOSTILE(AccessorsThatEndTheProgram,
         "Tensor::scalar Tensor::flat Tensor::data Tensor::ToVector "
         "Tensor::Scalar") {
@@ -399,7 +399,8 @@ HOSTILE(AttributesOfEveryKind,
     EXPECT_EQ(v.is_list(), AttrValue(v).is_list());
     const bool nan = v.get<float>() != nullptr && *v.get<float>() != 1e30f;
     EXPECT_TRUE(nan || v == AttrValue(v)) << v.ToString();
-    // No op takes what none can mean; of the others each its own.
+    // No op accepts a value that is invalid for all; the others are accepted by
+    // their own op.
     for (const char* attr : {"dtype", "value", "nobody_declares_this"}) {
       Graph g;
       NodeSpec spec;

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Writes docs/api.md: the names of the public headers, with a line on each.
+"""Writes docs/api.md: the names in the public headers, with one line for each.
 
-The headers are those of tools/doc_blocks.py (public_headers). A name is what is
-declared in a namespace of theirs other than `internal`, at the beginning of a line
-as scripts/format leaves it, or a macro; what is said of it is the first sentence of
-the comment above it or behind it. The ops of sluice/ops.h are in docs/ops.
+The headers are those of tools/doc_blocks.py (public_headers). A name is a
+declaration in one of their namespaces other than `internal`, at the beginning
+of a line in the format of scripts/format, or a macro. Its text is the first
+sentence of the comment above or behind it. The ops of sluice/ops.h are in
+docs/ops.
 
   tools/api_reference.py            exit status 1 if the page is not up to date
   tools/api_reference.py --write    writes it
@@ -29,10 +30,10 @@ ALIAS = re.compile(r"using (?:(\w+) = |[\w:]+::(\w+);)")
 CONCEPT = re.compile(r"concept (\w+) =")
 CONSTANT = re.compile(r"(?:inline )?constexpr [\w:<>*& ]*?[ *&](\w+)(?: =|\{|;)")
 MACRO = re.compile(r"#define (SLUICE_\w+)\(")
-# Made of one of the macros of its header: "SLUICE_DEFINE_ERROR(NotFound)".
+# Declared by a macro of its header: "SLUICE_DEFINE_ERROR(NotFound)".
 MADE = re.compile(r"SLUICE_DEFINE_ERROR\((\w+)\)")
 FUNCTION = re.compile(r"[\w:<>,*&\[\] ]*?[ *&>](operator[^\s(]+|\w+)\(")
-HELPERS = {"SLUICE_CONCAT"}  # Of other macros.
+HELPERS = {"SLUICE_CONCAT"}  # Used by other macros.
 NOT_NAMES = {"requires", "static_assert", "if", "decltype", "defined"}
 
 
@@ -44,14 +45,15 @@ class Name:
 
 def first_sentence(comment):
     text = " ".join(comment.split())
-    # (A dot within "e.g." or "x.h" ends none; one before a capital does.)
+    # (A dot within "e.g." or "x.h" does not end a sentence; one before a
+    # capital does.)
     end = re.search(r"[.:;](?= +[A-Z`(]|$)", text)
     text = text[:end.start()] if end else text
     return text.replace("|", "\\|").rstrip(".:; ")
 
 
 def declared(line):
-    """The name that a line declares at its beginning, if it does."""
+    """The name that a line declares at its beginning, or None."""
     if line.startswith(("template", "requires", "//", "}", ")", "friend",
                         "extern", " ", "using namespace")):
         return None
@@ -71,7 +73,7 @@ def declared(line):
 
 
 def names_of(text):
-    """The names that a header declares, in their order, each once."""
+    """The names that a header declares, in order, without duplicates."""
     names, spaces, comment, continued = {}, [], "", False
     for line in text.splitlines():
         stripped = line.strip()
@@ -81,14 +83,14 @@ def names_of(text):
         elif END_OF_NAMESPACE.match(line):
             del spaces[-1:]
         elif not stripped or line.startswith(("}", "// ----")):
-            comment, continued = "", False  # Of what follows nothing is said.
+            comment, continued = "", False  # No comment for the rest.
         elif line.startswith("//"):
             if continued:
                 comment, continued = "", False
             if not line.startswith("//   "):  # (An example.)
                 comment += line.lstrip("/") + " "
         else:
-            # A requires-clause and what it is for may share a line.
+            # A requires-clause and its declaration may share a line.
             declaration = re.sub(r"^(?:requires .*?> (?=[A-Z]\w* \w+\())", "",
                                  line)
             name = declared(declaration)
@@ -153,7 +155,7 @@ def section(root, header):
 
 
 def unused(root):
-    """Names that are used nowhere where a reader would see how."""
+    """Names without a use in any page, example or test of an example."""
     seen = [root / p for p in doc_blocks.pages(root) if p != PAGE]
     seen += sorted((root / "examples").glob("*.cc"))
     seen += sorted((root / "tests/snippets").glob("*.cc"))
@@ -179,7 +181,7 @@ def main():
     if there == page:
         print(f"{PAGE}: ok")
         return 0
-    print(f"{PAGE}: expected what tools/api_reference.py --write writes, got "
+    print(f"{PAGE}: expected the output of tools/api_reference.py --write, got "
           f"another text")
     return 1
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What tools/api_reference.py takes for a name, and what it says of it."""
+"""Tests of tools/api_reference.py: which names it finds, and their text."""
 
 import unittest
 

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Checks that the documentation speaks of what is there.
+"""Checks the documentation's references to files, sizes and symbols.
 
-In each Markdown file, outside fenced blocks: links point to files that exist;
-so do paths in backquotes that begin with a folder of ours and name a file
-(`src/base/a.h`, `src/base/*.h`); a fenced block under a line `<!-- from PATH -->` is that file,
-word for word, and one under `<!-- within PATH -->` stands in it, indented or not;
-a row of a table that begins with a path and a number, the file's lines, is right
-to within a fifth. In docs/ops what a formula is made of is declared by the op: an
-input, an output, an attribute, or something that the description itself defines.
-Prints a line per breach and exits 1 if there is any.
+In each Markdown file, outside fenced blocks: links point to files that exist,
+and so do paths in backquotes that begin with a folder of the project and name a
+file (`src/base/a.h`, `src/base/*.h`); a fenced block under a line `<!-- from
+PATH -->` equals that file, and one under `<!-- within PATH -->` is part of it,
+indented or not; a table row that begins with a path and its number of lines is
+right to within a fifth. In docs/ops the symbols of a formula are inputs,
+outputs or attributes of the op, or defined by the description itself. Prints
+one line per violation and exits 1 if there is any.
 
   tools/check_docs.py [ROOT]
 """
@@ -26,7 +26,7 @@ QUOTED = re.compile(r"<!-- (from|within) (\S+) -->\s*\n```\w*\n(.*?)```",
 
 
 def check_page(root, page):
-    """Yields (line number, message) for each breach in one page."""
+    """Yields (line number, message) for each violation in one page."""
     text = page.read_text(encoding="utf-8")
     fenced = False
     for number, line in enumerate(text.splitlines(), 1):
@@ -71,14 +71,14 @@ WORD = r"[A-Za-z_]\w*"
 INTRODUCED = re.compile(rf"({WORD})(?:\[[^\]]*\])? = |\[((?:{WORD}, )*{WORD})\]|"
                         rf"\b[Ff]or each ({WORD}) from |"
                         rf"\b(?:[Tt]he|over) ({WORD}) (?:for which|>=)")
-NOTATION = {"pi", "H"}  # (x^H: transposed and conjugated.)
+NOTATION = {"pi", "H"}  # (x^H: conjugate transpose.)
 BEFORE = re.compile(r"(?:[=+*/^<>|]| - ) ?$|(?:^|[ (])-$")
 AFTER = re.compile(r" ?(?:[=+*/^<>|]|-=)| - ")
 
 
 def symbols(text):
-    """What stands beside an operator or among a function's arguments."""
-    calls = []  # Of each open parenthesis: whether a function's name precedes.
+    """The symbols next to an operator or among a function's arguments."""
+    calls = []  # For each open parenthesis: whether a function's name precedes.
     for m in re.finditer(rf"{WORD}|[()]", text):
         before, after = text[:m.start()], text[m.end():]
         if m[0] == "(":
@@ -111,7 +111,7 @@ def check_op_page(text, ops):
 
 
 def unindented(text):
-    """Each line without the blanks that it begins with."""
+    """Each line without its leading blanks."""
     return re.sub(r"^[ \t]+", "", text, flags=re.MULTILINE)
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What tools/check_docs.py lets pass and what it does not."""
+"""Tests of tools/check_docs.py: what it accepts and what it reports."""
 
 import pathlib
 import tempfile

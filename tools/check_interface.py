@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """Checks that every public function has an entry in the table of hostile calls.
 
-The public functions are those that the headers of include/sluice expose: free
-functions, and public members of classes, of each header that one of these
-includes, directly or not, but for what INTERNAL and TRUSTING except. The table is the tests that are written with
+The public functions are the free functions and the public members of classes in
+the headers of include/sluice and in all headers that these include, directly or
+not, except those listed in INTERNAL and TRUSTING. The table is the tests that
+are written with
 
     HOSTILE(NameOfTheTest, "Tensor::dim Tensor::Rows Zeros") { ... }
 
 in the files of TABLES: the string lists the functions that the test calls with
-arguments that they must refuse. Prints one line per function without an entry,
-and per entry that names no public function; exits 1 if there is any.
+arguments that they must refuse. Prints one line for each function without an
+entry and each entry that does not name a public function; exits 1 if there is
+any.
 
   tools/check_interface.py [ROOT]
 """
@@ -21,7 +23,7 @@ import sys
 PUBLIC = ["include/sluice/sluice.h", "include/sluice/cluster.h",
           "include/sluice/op.h"]
 
-# Headers that come along, and why their functions need no entry.
+# Headers that are included indirectly, and why their functions need no entry.
 INTERNAL = {
     "base/dist_library.h": "finds libsluice_dist",
     "base/parallel.h": "threads of kernels",
@@ -36,7 +38,7 @@ INTERNAL = {
     "graph/tensor_proto.h": "what ImportGraphDef reads with",
 }
 
-# Functions (or all that begin so) that trust their callers, and why.
+# Functions (or prefixes of them) that trust their callers, and why.
 TRUSTING = {
     "Tensor::raw": "unchecked: for kernels",
     "KernelContext::": "a kernel knows its inputs from its op's declaration",
@@ -88,7 +90,7 @@ def tokens_of(text):
 
 
 def closing(tokens, at):
-    """The place of the bracket that closes the one at `at`."""
+    """The index of the bracket that closes the one at `at`."""
     pairs = {"{": "}", "(": ")", "[": "]"}
     opening, end = tokens[at], pairs[tokens[at]]
     depth = 0
@@ -114,7 +116,7 @@ def closing_angle(tokens, at):
 
 def declaration_at(tokens, i):
     """The declaration at i: its tokens up to a body, the body's tokens or None,
-    and where the next one begins."""
+    and the index of the next declaration."""
     start, initialisers, assigned = i, False, False
     while i < len(tokens):
         token = tokens[i]
@@ -146,7 +148,7 @@ def declaration_at(tokens, i):
 
 
 def without_template(declaration):
-    """What follows template <...> and the requires-clause behind it."""
+    """The tokens after template <...> and its requires-clause."""
     i = 0
     while declaration[i:i + 2] == ["template", "<"]:
         i = closing_angle(declaration, i + 1) + 1
@@ -251,7 +253,7 @@ def header_at(root, name):
 
 
 def public_headers(root):
-    """Every header that a program sees, but for those of INTERNAL."""
+    """Every header that a program includes, except those of INTERNAL."""
     seen, todo = {}, [root / p for p in PUBLIC]
     while todo:
         path = todo.pop()
@@ -273,7 +275,7 @@ def entries_of(text):
 
 
 def check(functions, entries):
-    """`functions`: header -> names. The lines to print."""
+    """Returns the lines to print. `functions`: header -> names."""
     lines = []
     known = set()
     for header, names in sorted(functions.items()):

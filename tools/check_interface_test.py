@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What tools/check_interface.py takes for a public function, and what it asks."""
+"""Tests of tools/check_interface.py: which functions are public, and its
+reports."""
 
 import unittest
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Checks the rules of the house that a compiler does not.
+"""Checks project rules that the compiler does not.
 
-Which folder may include which (docs/design/001-house.md), where third-party
-headers may appear, which ops must say that they reach their host, how long a
-file may be, what a header's guard is called.
+Checks which folder may include which (docs/design/001-house.md), where
+third-party headers may appear, which ops must declare that they access the
+host, the length of files, and the names of header guards.
 Prints one line per breach, `path:line: what: expected ..., got ...`, and exits
 1 if there is any.
 
@@ -14,7 +14,8 @@ import pathlib
 import re
 import sys
 
-# What a folder of src/ may include of ours, beside itself. Bottom-up.
+# The project folders that each folder of src/ may include beside itself.
+# Bottom-up.
 LAYERS = {
     "base": [],
     "tensor": ["base"],
@@ -31,11 +32,11 @@ LAYERS = {
 LAYERS["dist"] = LAYERS["session"] + ["session"]
 LAYERS["capi"] = LAYERS["dist"] + ["dist"]
 
-# The generated builders exist only after everything up to ops was built.
+# The generated builders exist only after everything up to ops is built.
 USES_BUILDERS = ["client", "session", "dist", "capi"]
 
-# Third-party headers (a prefix of what is included) and the files that may
-# include them (a prefix of the path).
+# Third-party headers (prefixes of the included path) and the files that may
+# include them (prefixes of their paths).
 THIRD_PARTY = {
     "google/protobuf": ["src/graph/graphdef", "src/graph/tensor_proto",
                         "src/ops/encoding_json.cc", "src/dist/"],
@@ -56,7 +57,7 @@ THIRD_PARTY = {
     "ucp/": ["src/dist/ucx_"],
 }
 
-# Ops that take one of these say so in their declarations (OpDef::host_reach).
+# Ops in files that include one of these must declare it (OpDef::host_reach).
 REACHES_HOST = ("io/file.h", "exec/host_functions.h", "fstream", "filesystem",
                 "dlfcn.h")
 
@@ -71,7 +72,8 @@ def layer_of(path):
 
 
 def check_include(path, header):
-    """The rule that `header` breaks in `path`, or None. Tests may reach up."""
+    """The rule that `header` violates in `path`, or None. Tests may include
+    higher layers."""
     if TEST.search(path):
         return None
     for prefix, places in THIRD_PARTY.items():
@@ -106,7 +108,7 @@ SUFFIXES = (".h", ".cc", ".py")
 
 
 def check_file(path, text):
-    """Yields (line number, message) for each breach in one file."""
+    """Yields (line number, message) for each violation in one file."""
     lines = text.splitlines()
     if path.endswith(".py"):
         return
@@ -124,7 +126,8 @@ def check_file(path, text):
         if UNFINISHED.search(line):
             yield number, ("unfinished work: expected it done or written in "
                            f"README's limitations, got {line.strip()}")
-    # Highway's x-inl.h are read once per target and have a guard that toggles.
+    # Highway's x-inl.h files are included once per target and have a toggling
+    # guard.
     if (path.endswith(".h") and path.startswith(("src/", "include/")) and
             not path.endswith("-inl.h")):
         guard = guard_of(path)

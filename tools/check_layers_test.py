@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What tools/check_layers.py lets pass and what it does not."""
+"""Tests of tools/check_layers.py: what it accepts and what it reports."""
 
 import unittest
 

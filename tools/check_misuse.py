@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Checks that what is marked as misuse does not compile, and says why.
+"""Checks that code marked as misuse does not compile, with a helpful error.
 
-In each file of tests/misuse, a line that ends with `// error: REGEX` must give an
-error that matches (in its text or its notes), and every other line none. One
-compiler run a file.
+In each file of tests/misuse, a line that ends with `// error: REGEX` must cause
+an error that matches (in its text or its notes), and no other line may cause
+one. Runs the compiler once per file.
 
   tools/check_misuse.py COMPILER [FLAG...]
 """
@@ -20,7 +20,7 @@ BEFORE = re.compile(r"^\S+?:(?:\d+:\d+:)?   (?:required|in)|^\S+: In |"
 
 
 def diagnostics(text):
-    """Splits a compiler's output into errors with what belongs to each."""
+    """Splits a compiler's output into errors with their notes."""
     found, context = [], []
     for line in text.splitlines():
         if ERROR.match(line):
@@ -36,7 +36,7 @@ def diagnostics(text):
 
 
 def check(compiler, flags, path):
-    """Yields a message for each line that does not do as it is marked."""
+    """Yields a message for each line that does not behave as marked."""
     marked = {}
     for number, line in enumerate(path.read_text().splitlines(), 1):
         mark = MARK.search(line)

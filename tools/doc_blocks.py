@@ -1,26 +1,27 @@
 #!/usr/bin/env python3
-"""The code blocks of the documentation, and that each of them is run.
+"""Extracts the code blocks of the documentation and checks that each is run.
 
-Blocks are taken from the headers that are installed, from README.md,
-CONTRIBUTING.md and the pages under docs. In a header a block is the lines of a
-comment that stand three blanks or more behind its slashes; it is C++. The public
-headers (public_headers below says which) begin with one. On a page a block is
-fenced and names its language:
+Blocks are taken from the installed headers, README.md, CONTRIBUTING.md and the
+pages under docs. In a header a block consists of the lines of a comment that
+are indented by three blanks or more after the slashes; it is C++. The public
+headers (see public_headers below) begin with one. On a page a block is fenced
+and names its language:
 
   cpp, json   included by a test in tests/snippets as "snippets/<path>/<n>.inc"
               (json as a string literal), unless it is quoted
   python      run by python/tests/test_snippets.py, unless it is quoted
-  sh          run by tests/snippets/shell_test.py, which lists what is not run
+  sh          run by tests/snippets/shell_test.py, which lists the exceptions
   cmake       quoted
-  text        no code: what a program prints, a grammar
+  text        not code: the output of a program, a grammar
 
-Quoted means that the line above is `<!-- from PATH -->` or `<!-- within PATH -->`
-(tools/check_docs.py compares the two) and that PATH is a program which the tests
-run. The pages under docs/ops are written by `sluice ops`, which computes their
-examples, and compared by tools/sluice/op_reference_test.cc; the call of each op is
-compiled with a value of the declared kind for each argument ("docs/ops/calls.inc").
+Quoted means that the line above is `<!-- from PATH -->` or `<!-- within PATH
+-->` (tools/check_docs.py compares the two) and that PATH is a program that the
+tests run. The pages under docs/ops are written by `sluice ops`, which computes
+their examples, and compared by tools/sluice/op_reference_test.cc; the call of
+each op is compiled with a value of the declared kind for each argument
+("docs/ops/calls.inc").
 
-  tools/doc_blocks.py [--root ROOT]     a line per breach, exit status 1 if any
+  tools/doc_blocks.py [--root ROOT]     a line per violation, exit status 1 if any
   tools/doc_blocks.py --list
   tools/doc_blocks.py --write DIR [--generated DIR]   the .inc files, into DIR;
       --generated: where the build writes sluice/ops.h
@@ -38,18 +39,18 @@ LIST_ITEM = re.compile(r"\s*(?:-|\*|\d+\.) ")
 QUOTATION = re.compile(r"<!-- (?:from|within) (\S+) -->")
 FENCE = re.compile(r"( *)(```+)(\S*)")
 LANGUAGES = ["cpp", "json", "python", "sh", "cmake", "text"]
-# Programs that tests run, by how their paths begin.
+# Prefixes of the paths of programs that the tests run.
 RUN_BY_TESTS = ["examples/", "python/examples/", "tests/package/", "src/ops/"]
 
 
 @dataclasses.dataclass
 class Block:
-    path: str  # Of its file, from the root.
-    number: int  # Of the blocks of that file, from 1.
-    line: int  # Of its first line.
+    path: str  # Its file, relative to the root.
+    number: int  # Index among the blocks of the file, from 1.
+    line: int  # Its first line's number.
     language: str
     text: str
-    quoted: str = ""  # The file that it is a part of.
+    quoted: str = ""  # The file that it quotes.
 
     @property
     def name(self):
@@ -57,7 +58,7 @@ class Block:
 
 
 def included(root, path):
-    """The headers of ours that a file includes, as paths from the root."""
+    """The project headers that a file includes, as paths from the root."""
     for name in INCLUDE.findall((root / path).read_text(encoding="utf-8")):
         for folder in ("include", "src"):
             if (root / folder / name).is_file():
@@ -65,7 +66,7 @@ def included(root, path):
 
 
 def public_headers(root):
-    """Those of include/sluice and all that they include by name."""
+    """The headers of include/sluice and all that they include directly."""
     headers = [str(p.relative_to(root))
                for p in sorted((root / "include/sluice").glob("*.h"))]
     for entry in list(headers):
@@ -74,15 +75,15 @@ def public_headers(root):
 
 
 def installed_headers(root):
-    """The public headers and all that they include in turn."""
+    """The public headers and all that they include transitively."""
     headers = public_headers(root)
-    for header in headers:  # (It grows meanwhile.)
+    for header in headers:  # (The list grows in the loop.)
         headers += [h for h in included(root, header) if h not in headers]
     return headers
 
 
 def header_blocks(path, text):
-    """The blocks of a header. Comments elsewhere on a line hold none."""
+    """The blocks of a header. Trailing comments contain none."""
     blocks, lines, first, in_list = [], [], 0, False
 
     def finish():
@@ -112,7 +113,7 @@ def header_blocks(path, text):
 
 
 def page_blocks(path, text):
-    """(Blocks, breaches) of a page."""
+    """The (blocks, violations) of a page."""
     blocks, breaches = [], []
     lines = text.splitlines()
     quoted, block, fence = "", None, None
@@ -146,7 +147,7 @@ def pages(root):
 
 
 def all_blocks(root, generated=None):
-    """(Blocks, breaches) of all that users read."""
+    """The (blocks, violations) of all documentation."""
     blocks, breaches = [], []
     public = public_headers(root)
     for header in installed_headers(root):
@@ -168,7 +169,7 @@ def all_blocks(root, generated=None):
 
 
 def check(root, blocks):
-    """Yields the breaches of blocks that are not run."""
+    """Yields the violations: blocks that are not run."""
     tests = "".join(p.read_text(encoding="utf-8")
                     for p in sorted((root / "tests/snippets").glob("*.cc")))
     in_tests = set(re.findall(r'^#include "snippets/(.+)\.inc"', tests,
@@ -189,14 +190,14 @@ def check(root, blocks):
                    f"snippets/{b.name}.inc, got none")
     known = {b.name for b in blocks} | {"docs/ops/calls"}
     for name in sorted(in_tests - known):
-        # (sluice/ops.h is there only once it is built.)
+        # (sluice/ops.h exists only after a build.)
         if not name.startswith("sluice/ops.h/"):
             yield f"tests/snippets: expected a block {name}, got none"
 
 
 def op_calls(root):
-    """The calls of docs/ops as C++: an `output` or `outputs` for each input, `any`
-    for each attribute."""
+    """The calls in docs/ops as C++, with `output` or `outputs` for each input
+    and `any` for each attribute."""
     for page in sorted((root / "docs/ops").glob("[!R]*.md")):
         line = 1
         for section in re.split(r"^(?=## )", page.read_text(encoding="utf-8"),
@@ -225,7 +226,8 @@ def op_calls(root):
 
 
 def write(root, blocks, folder):
-    """One file for each block that a test includes; unchanged ones are kept."""
+    """Writes one file for each block that a test includes; keeps unchanged
+    files."""
     calls = folder / "docs/ops/calls.inc"
     calls.parent.mkdir(parents=True, exist_ok=True)
     calls.write_text("".join(op_calls(root)), encoding="utf-8")

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What tools/doc_blocks.py takes for an example, and what it asks of one."""
+"""Tests of tools/doc_blocks.py: which blocks it finds, and its rules for
+them."""
 
 import pathlib
 import tempfile

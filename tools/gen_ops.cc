@@ -1,4 +1,4 @@
-// Writes the typed C++ builders of all ops (sluice/ops.h), derived from the op
+// Generates the typed C++ builders of all ops (sluice/ops.h) from the op
 // registry.
 //
 //   gen_ops --header FILE
@@ -108,7 +108,7 @@ struct Initializer {
       items.push_back((*this)(static_cast<T>(item)));
     return "{" + absl::StrJoin(items, ", ") + "}";
   }
-  // No attribute of these kinds has a default but the empty one.
+  // Attributes of these kinds have only empty defaults.
   std::string operator()(const Tensor&) const { return "{}"; }
   std::string operator()(std::monostate) const { return "{}"; }
   std::string operator()(AttrValue::EmptyList) const { return "{}"; }
@@ -130,7 +130,7 @@ std::string Comment(const std::string& text, const std::string& indent = "") {
   return out + line + "\n";
 }
 
-// `head` + items + `tail`, broken after commas where it does not fit.
+// `head` + items + `tail`, with line breaks after commas where needed.
 std::string Wrapped(const std::string& head,
                     const std::vector<std::string>& items,
                     const std::string& tail) {

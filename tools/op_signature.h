@@ -1,6 +1,6 @@
-// How an op looks in C++ (sluice/ops.h): the names of its builder's arguments
-// and of the fields of its options. What the builders and the op reference
-// share.
+// An op's C++ signature (sluice/ops.h): the names of its builder's arguments
+// and of the fields of its options. Shared by the builders and the op
+// reference.
 #ifndef SLUICE_TOOLS_OP_SIGNATURE_H_
 #define SLUICE_TOOLS_OP_SIGNATURE_H_
 
@@ -12,11 +12,11 @@
 
 namespace sluice {
 
-// A C++ identifier for an argument or attribute, not among `taken`, to which it
-// is added.
+// A C++ identifier for an argument or attribute that is not in `taken`; adds it
+// there.
 std::string Identifier(const std::string& name, std::set<std::string>* taken);
 
-// True if the argument stands for several tensors.
+// True if the argument is a list of tensors.
 bool IsListArg(const ArgDef& arg);
 
 struct OpSignature {
@@ -25,8 +25,8 @@ struct OpSignature {
     std::string id;
   };
   std::vector<std::string> inputs;  // Identifiers, one per input argument.
-  // Attributes that the inputs do not tell: arguments, and fields of the
-  // options.
+  // Attributes that cannot be inferred from the inputs: arguments, and fields
+  // of the options.
   std::vector<Field> required, optional;
 };
 OpSignature SignatureOf(const OpDef& op);

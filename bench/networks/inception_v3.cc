@@ -1,4 +1,4 @@
-// Inception-v3: blocks of branches, whose larger filters are factors of
+// Inception-v3: blocks of branches, in which larger filters are factorized into
 // smaller ones.
 #include "bench/networks/networks.h"
 

@@ -17,7 +17,7 @@ LanguageModelNetwork LanguageModel(const LanguageModelOptions& o) {
                                   init::RandomUniform(-0.1, 0.1));
   const Var bias = GetVariable("softmax/bias", {o.vocabulary}, init::Zeros());
 
-  // Step by step, so that a step of the loop reads one piece of memory.
+  // Time-major, so that a step of the loop reads contiguous memory.
   const Output by_step = ops::Transpose(net.words, {1, 0});
   const auto steps = static_cast<int>(o.steps);
   const Output from = ops::Slice(by_step, {0, 0}, {steps, -1});

@@ -9,19 +9,19 @@ namespace sluice::bench {
 // LSTM-512-512 over the 40,000 most common words, as in the paper.
 struct LanguageModelOptions {
   int64_t batch = 32;
-  int64_t steps = 20;  // Words of a sequence that are predicted.
+  int64_t steps = 20;  // Predicted words per sequence.
   int64_t vocabulary = 40000;
   int64_t embedding = 512;
   int64_t units = 512;
-  // Classes that the softmax of a training step looks at, beside each word's
-  // own; 0: all of them.
+  // Classes that the sampled softmax of a training step uses, beside the true
+  // one; 0: all of them.
   int64_t sampled = 512;
 };
 
 struct LanguageModelNetwork {
-  Output words;      // int32 [batch, steps + 1], to be fed.
-  Output loss;       // Nats a word, of the full softmax.
-  Output objective;  // What training lowers: that, or the sampled one.
+  Output words;      // int32 [batch, steps + 1], a feed.
+  Output loss;       // Nats per word, full softmax.
+  Output objective;  // Minimized by training: the full or the sampled loss.
   Output hidden;     // [steps, batch, units].
 
   // One step of Adagrad.

@@ -9,11 +9,11 @@ namespace {
 using Ints = std::vector<int64_t>;
 
 constexpr float kEpsilon = 1e-3f;
-// Of the moving averages, the part that is a step's.
+// The weight of a step in the moving averages.
 constexpr float kNew = 0.1f;
 
-// Normal, so wide that a layer of ReLUs keeps the variance of what it gets (He
-// et al., 2015).
+// Normal, scaled so that a layer of ReLUs preserves the variance of its input
+// (He et al., 2015).
 InitializerFn HeNormal(int64_t fan_in) {
   return init::TruncatedNormal(0, std::sqrt(2.0 / static_cast<double>(fan_in)));
 }

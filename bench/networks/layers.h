@@ -1,5 +1,5 @@
-// What the image networks of bench/networks are made of: layers whose weights
-// are made as they are used, NHWC.
+// Layers for the image networks of bench/networks, NHWC. Each call creates the
+// weights of its layer.
 //
 //   Layers net({.batch = 16, .size = 224});
 //   Output h = net.ConvRelu(net.images(), 64, {3, 3});
@@ -18,41 +18,41 @@ namespace sluice::bench {
 
 struct NetworkOptions {
   int64_t batch = 1;
-  int64_t size = 0;  // Of the images; 0: as published.
+  int64_t size = 0;  // Image size; 0: as published.
   int64_t channels = 0;
   int64_t classes = 0;
-  // Every number of channels but the last is multiplied by this: small networks
-  // of the same form.
+  // Multiplies every number of channels except the last, for small networks of
+  // the same structure.
   double width = 1;
-  // Batch normalisation by the moments of the batch, whose averages are kept;
-  // else by these averages.
+  // Batch normalisation uses the moments of the batch and updates their moving
+  // averages; else it uses the averages.
   bool training = true;
-  // Inception-v3's second classifier, which its training looks at as well.
+  // Adds Inception-v3's auxiliary classifier, which is also trained.
   bool auxiliary = false;
 };
 
 // A network in the ambient graph.
 struct Network {
-  Output images;  // float [batch, size, size, channels], to be fed.
-  Output labels;  // int32 [batch], to be fed.
+  Output images;  // float [batch, size, size, channels], a feed.
+  Output labels;  // int32 [batch], a feed.
   Output logits;  // [batch, classes].
   Output loss;    // Softmax cross-entropy, mean over the batch.
-  // Each layer's output by its name, in order.
+  // Each layer's name and output, in order.
   std::vector<std::pair<std::string, Output>> layers;
-  // What a training step runs beside the updates: moving averages.
+  // Updates of moving averages, run by a training step.
   std::vector<Node*> averages;
 
   // One step of gradient descent.
   Node* Train(double learning_rate) const;
 };
 
-// Numbers in the variables that are trained, of the ambient graph.
+// The number of trainable parameters in the ambient graph.
 int64_t TrainableParameters();
 
 struct Window {
   int64_t height, width;
 };
-// How images are padded: "SAME", "VALID", or so many pixels on every side.
+// Padding of images: "SAME", "VALID", or a number of pixels on every side.
 struct Padding {
   Padding(const char* name) : name(name) {}                      // NOLINT
   Padding(int64_t pixels) : name("EXPLICIT"), pixels(pixels) {}  // NOLINT
@@ -60,22 +60,22 @@ struct Padding {
   int64_t pixels = 0;
 };
 
-// Builds one network, layer by layer. Lives on the thread that builds. After an
-// error, which the graph has, outputs are null.
+// Builds one network, layer by layer, on one thread. After an error, which is
+// recorded in the graph, outputs are null.
 class Layers {
  public:
-  // The options with `published` where they say nothing.
+  // Takes defaults from `published`.
   Layers(NetworkOptions options, const NetworkOptions& published);
 
   Output images() const { return net_.images; }
 
-  // A filter of its own, He's initial values; with a bias if `bias`.
+  // Creates a filter with He initialization, and a bias if `bias`.
   Output Conv(const Output& x, int64_t channels, Window window,
               int64_t stride = 1, const Padding& padding = "SAME",
               bool bias = true);
   Output ConvRelu(const Output& x, int64_t channels, Window window,
                   int64_t stride = 1, const Padding& padding = "SAME");
-  // Without a bias, which the normalisation's offset is.
+  // Without a bias; the normalisation's offset replaces it.
   Output ConvNorm(const Output& x, int64_t channels, Window window,
                   int64_t stride = 1, const Padding& padding = "SAME");
   Output ConvNormRelu(const Output& x, int64_t channels, Window window,
@@ -94,7 +94,7 @@ class Layers {
   Output Logits(const Output& x) { return Dense(x, options_.classes, true); }
   Output Loss(const Output& logits);
 
-  // Gives x a name among the layers.
+  // Records x in the layers under this name.
   Output Named(const std::string& name, const Output& x);
   Network Finish(const Output& logits);
   Network Finish(const Output& logits, const Output& loss);

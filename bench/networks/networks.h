@@ -1,6 +1,6 @@
-// The networks that are measured, as functions that build them. Layers and
-// sizes are the published ones unless the options say otherwise; numbers of
-// trainable parameters, weights and biases of all layers, stand beside them.
+// Functions that build the measured networks. Layers and sizes are the
+// published ones unless the options change them. The comments give the number
+// of trainable parameters (weights and biases of all layers).
 //
 //   Network net = AlexNet({.batch = 16});
 //   Node* step = net.Train(0.01);
@@ -17,7 +17,7 @@ Network LeNet(const NetworkOptions& options = {});
 // The four networks of Table 1 of the OSDI'16 paper, in the form of
 // convnet-benchmarks (github.com/soumith/convnet-benchmarks), which the paper
 // used: without local response normalisation and dropout. (There the last layer
-// has a ReLU too; here the logits are what they are.)
+// also has a ReLU; here it has none.)
 //
 // Krizhevsky (2014), "One weird trick": 224 x 224 x 3. 61,100,840.
 Network AlexNet(const NetworkOptions& options = {});

@@ -4,8 +4,8 @@
 namespace sluice::bench {
 namespace {
 
-// 1 x 1, 3 x 3 and 1 x 1, to four times the channels; beside it the input as it
-// is, or through 1 x 1 where its shape is another.
+// 1 x 1, 3 x 3 and 1 x 1 convolutions, to four times the channels, plus a
+// shortcut: the input, or a 1 x 1 convolution of it if the shapes differ.
 Output Bottleneck(Layers& net, const Output& x, int64_t channels,
                   int64_t stride, bool project) {
   const NameScope scope("block");

@@ -1,4 +1,4 @@
-// LeNet and three of the networks of OSDI'16, Table 1, which are chains.
+// LeNet and the three sequential networks of OSDI'16, Table 1.
 #include "bench/networks/networks.h"
 
 namespace sluice::bench {

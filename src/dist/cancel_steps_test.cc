@@ -1,5 +1,5 @@
-// Steps of clusters that are cancelled by what RunOptions names: at any moment,
-// before they begin too, wherever they run, and nothing else.
+// Cancellation of cluster steps through RunOptions: at any time, including
+// before they begin, wherever they run, and without affecting other steps.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,8 @@
 namespace sluice {
 namespace {
 
-// Within tests and over gRPC, where tasks of one program talk without it.
+// In process and over gRPC, where the tasks of one process call each other
+// directly.
 class CancelStepsTest : public ::testing::TestWithParam<bool> {
  protected:
   CancelStepsTest() : use_(graph_) {
@@ -130,7 +131,7 @@ TEST_P(CancelStepsTest, AStageThatIsLateEndsTheStepAndNamesWhoIsWaitedFor) {
   EXPECT_EQ((*run)->Run({}, {never}).status().code(), late.code());
 }
 
-// A function of the program that does not return before it may.
+// A host function that blocks until it is released.
 class BlockingFunction {
  public:
   explicit BlockingFunction(const char* name) : name_(name) {
@@ -168,8 +169,8 @@ class BlockingFunction {
   bool open_ = false;
 };
 
-// Neither of the same client nor between the same tasks, whichever thread
-// brought the token that the kernel was waiting for.
+// Not even steps of the same client or between the same tasks, whichever thread
+// delivered the token that the kernel was waiting for.
 TEST_P(CancelStepsTest, KernelsThatBlockHoldUpNoOtherStepAndNoDeadline) {
   constexpr int kBlocked = 6;
   BlockingFunction blocks("blocks");
@@ -199,7 +200,7 @@ TEST_P(CancelStepsTest, KernelsThatBlockHoldUpNoOtherStepAndNoDeadline) {
     EXPECT_TRUE(out.ok()) << i << ": " << out.status();
     if (!blocked || !out.ok()) break;
   }
-  // A stage, which the master's own task is to run.
+  // A stage that the master's own task runs.
   auto run = s.StartPartialRun({z}, {late});
   ASSERT_TRUE(run.ok()) << run.status();
   std::thread releases([&] {
@@ -214,7 +215,7 @@ TEST_P(CancelStepsTest, KernelsThatBlockHoldUpNoOtherStepAndNoDeadline) {
   for (std::thread& t : threads) t.join();
 }
 
-// The same of a token that was delivered when what came before it was.
+// The same for a token that is delivered together with an earlier message.
 TEST_P(CancelStepsTest, AKernelThatBlocksBehindTheStartOfAStepDoesNotHoldItUp) {
   BlockingFunction first("first"), blocks("blocks");
   const Output x = Placeholder<int32_t>({});
@@ -234,7 +235,7 @@ TEST_P(CancelStepsTest, AKernelThatBlocksBehindTheStartOfAStepDoesNotHoldItUp) {
   ASSERT_TRUE(s.Run(feeds, other).ok());
   std::thread blocked([&] { EXPECT_TRUE(s.Run(feeds, y).ok()); });
   EXPECT_TRUE(first.AwaitEntered(1));
-  // The ps is busy with the other's start as the token comes.
+  // The ps is busy with the other step's start when the token arrives.
   ASSERT_TRUE(EnableFailpoints("worker.start_step=delay(300)*2").ok());
   Result<std::vector<Tensor>> out = Unavailable("not run");
   std::thread next([&] {
@@ -252,8 +253,8 @@ TEST_P(CancelStepsTest, AKernelThatBlocksBehindTheStartOfAStepDoesNotHoldItUp) {
   blocked.join();
 }
 
-// The time in which a death is noticed is over: nobody else is waited for as
-// long again.
+// After the time it takes to notice a death, another silent task must not cost
+// the same time again.
 TEST(DeadTasks, EndAStepThoughAnotherTaskDoesNotAnswer) {
   Graph graph;
   const WithGraph use(graph);

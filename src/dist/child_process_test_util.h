@@ -1,5 +1,5 @@
-// Processes of a test: this program again, or another, killed with the test
-// whatever becomes of it.
+// Child processes of a test (this program or another one), which are killed
+// when the test ends, however it ends.
 #ifndef SLUICE_DIST_CHILD_PROCESS_TEST_UTIL_H_
 #define SLUICE_DIST_CHILD_PROCESS_TEST_UTIL_H_
 
@@ -21,8 +21,8 @@
 
 namespace sluice {
 
-// A port that nobody listens at, outside of those that the system gives to
-// connections: so hardly anybody takes it before it is used.
+// A port with no listener, outside the ephemeral range, so that it is unlikely
+// to be taken before the test uses it.
 inline int UnusedPort() {
   static std::mt19937 random{std::random_device{}()};
   for (int attempt = 0; attempt < 1000; ++attempt) {
@@ -40,7 +40,7 @@ inline int UnusedPort() {
   return 0;
 }
 
-// True as soon as `what` is; half a minute is never.
+// Waits until `what` returns true; false after 30 seconds.
 inline bool BecomesTrue(const std::function<bool()>& what) {
   for (int i = 0; i < 3000; ++i) {
     if (what()) return true;
@@ -49,18 +49,18 @@ inline bool BecomesTrue(const std::function<bool()>& what) {
   return false;
 }
 
-// Killed by the destructor, and by the system if the thread that started it
+// Killed by the destructor, and by the kernel if the thread that started it
 // dies.
 class ChildProcess {
  public:
-  // `program`: a path, or a name to be found by PATH. `extra`: environment
-  // beside this process's. What it says goes to `output`, "" for where ours
-  // goes.
+  // `program`: a path, or a name to look up in PATH. `extra`: variables added
+  // to this process's environment. `output`: the file for stdout and stderr, ""
+  // to inherit ours.
   ChildProcess(const std::string& program,
                const std::vector<std::string>& arguments,
                const std::vector<std::string>& extra = {},
                const std::string& output = "") {
-    // (Before fork: afterwards nothing may allocate.)
+    // (Before fork: the child must not allocate.)
     std::vector<std::string> words = {program}, environment = extra;
     words.insert(words.end(), arguments.begin(), arguments.end());
     for (char** e = environ; *e != nullptr; ++e) environment.push_back(*e);
@@ -102,7 +102,7 @@ class ChildProcess {
     if (pid_ > 0 && waitpid(pid_, &status_, WNOHANG) == pid_) pid_ = 0;
     return pid_ <= 0;
   }
-  // Its exit code, -1 if it was killed. Waits.
+  // Waits; returns the exit code, -1 if it was killed.
   int Wait() {
     if (pid_ > 0) waitpid(pid_, &status_, 0);
     pid_ = 0;

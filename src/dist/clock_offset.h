@@ -1,5 +1,5 @@
-// How far the steady clock of another task is from ours, by round trips (the
-// way of NTP).
+// Estimates the offset between another task's steady clock and ours from round
+// trips, as NTP does.
 #ifndef SLUICE_DIST_CLOCK_OFFSET_H_
 #define SLUICE_DIST_CLOCK_OFFSET_H_
 
@@ -9,33 +9,34 @@
 
 namespace sluice {
 
-// One exchange: when we asked and when the answer was here, by our clock, and
-// what the other clock said in between.
+// One exchange: when the request was sent and the answer received, on our
+// clock, and the time that the other clock reported.
 struct ClockReading {
   int64_t sent_ns = 0, theirs_ns = 0, received_ns = 0;
 };
 
-// What to add to the other clock's times for ours: wrong by `error_ns` at most.
+// Added to the other clock's times to convert them to ours; off by at most
+// `error_ns`.
 struct ClockOffset {
   int64_t offset_ns = 0, error_ns = 0;
 };
 
-// The latest exchanges with one clock. Plain value.
+// The latest exchanges with one clock. A plain value.
 //
-// The answer was given somewhere between sent and received, so half of the
-// delay bounds the error, and the exchange of the least delay is the best one.
-// Clocks drift apart, so that an exchange is worth less the older it is.
+// The answer was produced at some time between sent and received, so half the
+// delay bounds the error and the exchange with the smallest delay is the best
+// one. Clocks drift apart, so older exchanges are less accurate.
 class ClockReadings {
  public:
-  // By which two clocks of one speed may drift: crystals are within 100 parts
-  // in a million of it, each.
+  // How far two clocks may drift apart: each crystal is within 100 parts per
+  // million of its nominal rate.
   static constexpr int64_t kDriftPerMillion = 200;
   static constexpr size_t kKept = 64;
 
-  // Passed over if it was received before it was sent.
+  // Ignores a reading that was received before it was sent.
   void Add(const ClockReading& reading);
-  // For times between these two, of ours. Without any reading: no offset, and
-  // an error of INT64_MAX.
+  // The offset for times between these two, on our clock. Without any reading:
+  // an offset of 0 and an error of INT64_MAX.
   ClockOffset Over(int64_t begin_ns, int64_t end_ns) const;
 
  private:

@@ -1,5 +1,5 @@
-// Offsets of clocks: right to within the bound that is told, whatever the way
-// there and back take.
+// Clock offsets are within the reported error bound for any pair of one-way
+// delays.
 #include "dist/clock_offset.h"
 
 #include <gtest/gtest.h>

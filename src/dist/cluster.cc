@@ -79,7 +79,7 @@ Status ClusterSpec::Add(const std::string& job, int task,
                              task, " again");
     if (t.address == address)
       return InvalidArgument("job '", job, "', task ", task,
-                             ": expected an address of its own, got that of ",
+                             ": expected a unique address, got that of ",
                              t.name(), ", '", address, "'");
   }
   ClusterTask t{job, task, address};
@@ -111,8 +111,7 @@ Result<ClusterSpec> ClusterSpec::Parse(std::string_view json) {
 Result<ClusterSpec> ClusterSpec::Load(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file)
-    return NotFound("cluster file: expected one that can be read, got '", path,
-                    "'");
+    return NotFound("cluster file: expected a readable file, got '", path, "'");
   std::ostringstream text;
   text << file.rdbuf();
   Result<ClusterSpec> spec = Parse(text.str());

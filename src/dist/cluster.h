@@ -1,11 +1,10 @@
-// ClusterSpec: which tasks a cluster has, and where they listen.
+// ClusterSpec: the tasks of a cluster and the addresses they listen on.
 //
-// From a file, in JSON:
+// The format of a file, in JSON:
 //   {"cluster": {"ps": ["10.0.0.1:4440"],
 //                "worker": ["10.0.0.2:4440", "10.0.0.3:4440"]}}
-// The outer object may be left out; a job may also be an object of task
-// numbers,
-// {"worker": {"1": "10.0.0.3:4440"}}, as TF_CONFIG writes it.
+// The outer object may be omitted; a job may also be an object keyed by task
+// number, {"worker": {"1": "10.0.0.3:4440"}}, as in TF_CONFIG.
 #ifndef SLUICE_DIST_CLUSTER_H_
 #define SLUICE_DIST_CLUSTER_H_
 
@@ -25,21 +24,21 @@ struct ClusterTask {
   std::string name() const;  // "/job:ps/replica:0/task:1".
 };
 
-// If it is "host:port", the host maybe an IPv6 address in brackets.
+// Whether it is "host:port". The host may be an IPv6 address in brackets.
 bool IsHostPort(const std::string& address, int least_port = 1);
 
-// Plain value.
+// A plain value.
 class ClusterSpec {
  public:
-  // InvalidArgument for names that no device could have, a number or an address
-  // that comes twice, and addresses without a port.
+  // InvalidArgument for names that are not valid in a device name, duplicate
+  // task numbers or addresses, and addresses without a port.
   Status Add(const std::string& job, int task, const std::string& address);
   static Result<ClusterSpec> Parse(std::string_view json);
   static Result<ClusterSpec> Load(const std::string& path);
 
-  // By job, then by number.
+  // Sorted by job, then by number.
   const std::vector<ClusterTask>& tasks() const { return tasks_; }
-  // NotFound names the tasks that there are.
+  // The NotFound error lists the tasks that exist.
   Result<ClusterTask> Find(const std::string& job, int task) const;
   std::string ToJson() const;
 

@@ -1,5 +1,5 @@
-// Clusters as Slurm, MPI and Kubernetes describe them to the processes that
-// they start (dist/cluster_resolver.h).
+// Clusters from the environment variables that Slurm, MPI and Kubernetes set
+// for the processes they start (dist/cluster_resolver.h).
 #include <algorithm>
 #include <fstream>
 #include <sstream>
@@ -12,14 +12,14 @@
 namespace sluice {
 namespace {
 
-constexpr int kPort = 4440;  // Of the first task on a host, unless it is given.
+constexpr int kPort = 4440;  // The default for a host's first task.
 
 // A variable and its value.
 struct Found {
   std::string name, value;
 };
 
-// The first of these that is set and not empty.
+// The first of the variables that is set and not empty.
 std::optional<Found> First(const EnvironmentReader& environment,
                            const std::vector<std::string>& names) {
   for (const std::string& name : names)
@@ -52,15 +52,15 @@ Result<int> FirstPort(const ClusterSource& source) {
   return port;
 }
 
-// A process of the whole, by its number.
+// One of the launched processes, indexed by its number.
 struct Process {
   std::string host;
-  int on_host = 0;  // The how manieth there.
+  int on_host = 0;  // Its index on its host.
 };
 
-// Numbers the processes through the jobs, in the order in which the jobs are
-// named: with ps=1&worker=2 number 0 is ps 0, 1 and 2 are workers. One job,
-// "worker", if none is named.
+// Assigns the processes to the jobs in the order in which the jobs are named:
+// with ps=1&worker=2, process 0 is ps 0 and processes 1 and 2 are workers. If
+// no job is named, there is one, "worker".
 Result<EnvironmentCluster> Divide(const ClusterSource& source,
                                   const std::vector<Process>& processes,
                                   int self, const std::string& count_from) {
@@ -72,7 +72,7 @@ Result<EnvironmentCluster> Divide(const ClusterSource& source,
   for (const auto& [job, count] : jobs) sum += count;
   if (sum != all)
     return InvalidArgument(source.scheme, ": expected jobs of ", all,
-                           " tasks in all, as ", count_from, " says, got ",
+                           " tasks in total, as ", count_from, " says, got ",
                            sum);
   if (self < 0 || self >= all)
     return InvalidArgument(source.scheme, ": expected a process below ", all,
@@ -91,7 +91,8 @@ Result<EnvironmentCluster> Divide(const ClusterSource& source,
   return c;
 }
 
-// What a variable says of this process must be what the others amount to.
+// Checks a variable about this process against the value derived from the
+// others.
 Status Agree(const EnvironmentReader& environment,
              const std::vector<std::string>& names, const std::string& expected,
              const std::string& why) {
@@ -107,7 +108,7 @@ Status Agree(const EnvironmentReader& environment,
 
 Result<EnvironmentCluster> ClusterFromSlurm(
     const ClusterSource& source, const EnvironmentReader& environment) {
-  // Of the step that srun began; outside of one, of the job.
+  // Those of the step that srun started; without a step, those of the job.
   const auto nodes =
       First(environment,
             {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"});
@@ -165,7 +166,7 @@ Result<EnvironmentCluster> ClusterFromSlurm(
 
 Result<EnvironmentCluster> ClusterFromMpi(
     const ClusterSource& source, const EnvironmentReader& environment) {
-  // Open MPI; MPICH, Intel MPI and others by PMI; PMIx.
+  // Open MPI; MPICH, Intel MPI and others through PMI; PMIx.
   const auto rank =
       First(environment, {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"});
   if (!rank)
@@ -182,7 +183,7 @@ Result<EnvironmentCluster> ClusterFromMpi(
   if (size) {
     SLUICE_ASSIGN_OR_RETURN(count, Number(*size, 1));
   }
-  // The hosts: as given, or as the launcher had them.
+  // The hosts: from the options, or from the launcher.
   std::vector<HostSlots> hosts;
   std::string from;
   std::string path = source.Option("hostfile");
@@ -201,8 +202,7 @@ Result<EnvironmentCluster> ClusterFromMpi(
       from = absl::StrCat("host file '", path, "'");
       std::ifstream file(path, std::ios::binary);
       if (!file)
-        return NotFound("mpi: expected a host file that can be read, got '",
-                        path, "'");
+        return NotFound("mpi: expected a readable host file, got '", path, "'");
       std::ostringstream text;
       text << file.rdbuf();
       Result<std::vector<HostSlots>> parsed = ParseHostFile(text.str());
@@ -213,7 +213,7 @@ Result<EnvironmentCluster> ClusterFromMpi(
       hosts.emplace_back("127.0.0.1", count);  // All on this machine.
     } else {
       return FailedPrecondition(
-          "mpi: expected the hosts, which MPI does not tell its processes: "
+          "mpi: expected the hosts, which MPI does not pass to processes: "
           "mpi?hostfile=FILE or mpi?hosts=a:2,b:2, got neither, and ",
           size ? absl::StrCat(size->name, "=", size->value)
                : std::string("no count of processes"),
@@ -249,10 +249,9 @@ Result<EnvironmentCluster> ClusterFromKubernetes(
   SLUICE_ASSIGN_OR_RETURN(const int port, FirstPort(source));
   if (jobs.empty())
     return InvalidArgument(
-        "kubernetes: expected how many pods there are, which pods are not "
-        "told: "
+        "kubernetes: expected the number of pods, which pods are not told: "
         "kubernetes?worker=4, got no count");
-  // A pod of a set or of an indexed job is called SET-NUMBER.
+  // A pod of a StatefulSet or an indexed Job is named SET-NUMBER.
   const auto hostname = First(environment, {"HOSTNAME"});
   if (!hostname) return Missing("kubernetes", "HOSTNAME", "as SET-NUMBER");
   const std::string& pod = hostname->value;
@@ -262,11 +261,12 @@ Result<EnvironmentCluster> ClusterFromKubernetes(
       !absl::SimpleAtoi(pod.substr(dash + 1), &ordinal) || ordinal < 0 ||
       absl::StrCat(ordinal) != pod.substr(dash + 1))
     return InvalidArgument(
-        "HOSTNAME: expected that of a pod of a StatefulSet or an indexed Job, "
+        "HOSTNAME: expected the name of a pod of a StatefulSet or an indexed "
+        "Job, "
         "SET-NUMBER, got '",
         pod, "'");
   const std::string set = pod.substr(0, dash);
-  // The headless service and the namespace make the pods' names complete.
+  // The headless service and the namespace complete the pods' host names.
   std::string domain = source.Option("service");
   if (domain.empty())
     if (const auto found = First(environment, {"SLUICE_SERVICE"}))
@@ -291,7 +291,7 @@ Result<EnvironmentCluster> ClusterFromKubernetes(
   EnvironmentCluster c;
   c.bind = absl::StrCat("0.0.0.0:", port);
   const auto index = First(environment, {"JOB_COMPLETION_INDEX"});
-  if (index) {  // One set of pods for all jobs, numbered through.
+  if (index) {  // One set of pods for all jobs.
     SLUICE_RETURN_IF_ERROR(Agree(environment, {"JOB_COMPLETION_INDEX"},
                                  absl::StrCat(ordinal),
                                  absl::StrCat("as HOSTNAME=", pod, " says")));
@@ -307,8 +307,8 @@ Result<EnvironmentCluster> ClusterFromKubernetes(
                              number, ", the count of tasks, got ", ordinal);
     return c;
   }
-  // A StatefulSet for each job, called after it: x-ps and x-worker. One alone
-  // may be called anything.
+  // One StatefulSet per job, named after it: x-ps and x-worker. With a single
+  // job any name is allowed.
   std::string own, prefix = set + "/";
   for (const auto& [job, count] : jobs) {
     const bool ends =
@@ -320,8 +320,8 @@ Result<EnvironmentCluster> ClusterFromKubernetes(
   }
   if (own.empty())
     return InvalidArgument(
-        "HOSTNAME: expected the pod of a set that is called "
-        "after a job (x-ps, x-worker), got '",
+        "HOSTNAME: expected the pod of a StatefulSet that is "
+        "named after a job (x-ps, x-worker), got '",
         pod, "'");
   for (const auto& [job, count] : jobs)
     for (int task = 0; task < count; ++task) {

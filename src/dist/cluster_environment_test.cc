@@ -1,5 +1,5 @@
-// Clusters from what schedulers put into the environment: recorded ones, each
-// with what is to come of it (tests/environments).
+// Clusters from recorded environments of schedulers, each with its expected
+// result (tests/environments).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -174,7 +174,7 @@ Result<std::string> ClusterResolver::Master() {
   const ClusterTask* master = nullptr;
   const std::vector<std::string> likely = {"chief", "master", "worker"};
   size_t best = likely.size() + 1;
-  for (const ClusterTask& t : cluster.tasks()) {  // By job, then number.
+  for (const ClusterTask& t : cluster.tasks()) {  // Sorted by job and number.
     const auto rank = static_cast<size_t>(
         std::find(likely.begin(), likely.end(), t.job) - likely.begin());
     if (rank >= best) continue;

@@ -1,5 +1,5 @@
-// Steps over several tasks, by sessions that connect to them: values, state,
-// errors, cancellation, and that nothing is left.
+// Steps over several tasks, run by sessions that connect to them: values,
+// state, errors, cancellation and clean-up.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ class ClusterTest : public ::testing::Test {
  protected:
   ClusterTest() : use_(graph_), cluster_({{"ps", 1}, {"worker", 2}}) {}
 
-  // 2 (x + 1) with each half of it on a task of its own.
+  // 2 (x + 1) with each half on a different task.
   Output TwoHalves(Output x) {
     Output y;
     {
@@ -86,8 +86,8 @@ TEST_F(ClusterTest, WhereNodesWentAndWhyIsTold) {
   EXPECT_THAT(log, HasSubstr("/job:worker/replica:0/task:1/device:CPU:0"));
 }
 
-// The server knows so many kinds of steps, soon: one that was run as it made
-// place goes when another makes place.
+// Waits until the server has only `count` registered steps: a step that was
+// running when it was evicted is removed at the next eviction.
 bool FallsTo(size_t count, Session* session, Server& server,
              const std::vector<Output>& kinds) {
   for (size_t i = 0; i < 1000 && server.worker().num_steps() > count; ++i) {
@@ -118,7 +118,7 @@ TEST(PreparedSteps, AreBoundedAndThoseDroppedAreCompiledAgain) {
   ASSERT_TRUE(session.RunTargets({v.initializer()}).ok());
   auto first = session.MakeCallable({}, {sums[0]});
   ASSERT_TRUE(first.ok()) << first.status();
-  // Each of them displaces another; what runs is the right one all the same.
+  // Each of them evicts another; the right one still runs.
   for (int round = 0; round < 3; ++round) {
     for (size_t i = 0; i < sums.size(); ++i) {
       const auto out = session.Run(sums[i]);
@@ -129,7 +129,7 @@ TEST(PreparedSteps, AreBoundedAndThoseDroppedAreCompiledAgain) {
     ASSERT_TRUE(out.ok()) << out.status();
     EXPECT_EQ((*out)[0].scalar<float>(), 1);
   }
-  // Also when threads take each other's away.
+  // Also when threads evict each other's.
   std::vector<std::thread> threads;
   for (size_t t = 0; t < 4; ++t)
     threads.emplace_back([&, t] {
@@ -160,7 +160,7 @@ TEST(PreparedSteps, OneThatMakesPlaceWhileItBeginsIsRun) {
   Session session(cluster.target("worker", 0), graph);
   ASSERT_TRUE(session.RunTargets({v.initializer()}).ok());
   ASSERT_TRUE(session.Run(one).ok());
-  // Between the master's finding it and the task's.
+  // Between the master's lookup and the task's.
   ASSERT_TRUE(EnableFailpoints("master.step_known=delay(500)*1").ok());
   Result<Tensor> out = Unavailable("not run");
   std::thread runs([&] { out = session.Run(one); });
@@ -197,7 +197,7 @@ TEST_F(ClusterTest, ALoopMayBeCutBetweenTasks) {
   }
 }
 
-// (A call's arguments and results are none of the step's.)
+// (A call's arguments and results are not the step's.)
 TEST_F(ClusterTest, AFunctionMayCallItselfOverTasks) {
   const Function tree = DefineFunction(
       "tree", {DType::kInt32, DType::kFloat, DType::kFloat, DType::kInt32},
@@ -331,7 +331,7 @@ TEST_F(ClusterTest, AnErrorOfAnotherTaskNamesTheNodeAndItsLine) {
   const Status got = there.Run(feeds, y).status();
   EXPECT_EQ(got.code(), expected.code());
   EXPECT_EQ(got.message(), expected.message());
-  // And the session goes on.
+  // The session still works.
   EXPECT_TRUE(there.Run({{x, Tensor::Vector<float>({1, 2, 3})}}, y).ok());
   EXPECT_EQ(cluster_.server("ps", 0).worker().steps().num_running(), 0u);
 }
@@ -361,7 +361,7 @@ TEST_F(ClusterTest, AValueThatCannotTravelIsToldWithTheNodeThatMadeIt) {
 }
 
 // A list that grows in one task and is read in others, in a loop over all, and
-// its gradient; within the process, and over connections, inline or not.
+// its gradient; in process and over connections, inline or not.
 TEST(ClusterLists, GoFromTaskToTaskInLoopsAndGradients) {
   constexpr const char* kTasks[] = {"/job:ps/task:0", "/job:worker/task:0",
                                     "/job:worker/task:1"};
@@ -377,7 +377,7 @@ TEST(ClusterLists, GoFromTaskToTaskInLoopsAndGradients) {
     static_cast<TransportOptions&>(ucx) = std::move(o);
     return MakeUcxTransport(std::move(ucx));
   };
-  for (const int length : {0, 3, 40000}) {  // 0: of strings.
+  for (const int length : {0, 3, 40000}) {  // 0: strings.
     SCOPED_TRACE(length);
     Graph graph;
     WithGraph use(graph);
@@ -550,7 +550,8 @@ TEST_F(ClusterTest, ATaskThatIsStartedAgainFailsTheSessionAndIsNamed) {
   EXPECT_TRUE(out.ok()) << out.status();
 }
 
-// News of an incarnation's death may come when another is in its place.
+// The report of an incarnation's death may arrive after its successor has
+// started.
 TEST_F(ClusterTest, OnlyTheIncarnationThatIsGoneIsLost) {
   Output x = Placeholder<float>({});
   Output y = TwoHalves(x);
@@ -688,7 +689,7 @@ TEST_F(ClusterTest, ThatATaskWasStartedAgainIsInTheMastersLog) {
     return ::testing::internal::GetCapturedStderr();
   };
   const char* const kAgain =
-      "task /job:ps/replica:0/task:0 was started again (incarnation ";
+      "task /job:ps/replica:0/task:0 was restarted (incarnation ";
   EXPECT_THAT(run(), Not(HasSubstr(kAgain)));
   cluster_.StopTask("ps", 0);
   cluster_.StartTask("ps", 0);

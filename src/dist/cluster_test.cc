@@ -1,4 +1,4 @@
-// Cluster files: both spellings, and what is wrong with the others.
+// Cluster files: both formats, and the errors for invalid ones.
 #include "dist/cluster.h"
 
 #include <gmock/gmock.h>
@@ -37,7 +37,7 @@ TEST(ClusterSpec, SaysWhatIsWrong) {
       {R"({"worker": ["a"]})", "host:port"},
       {R"({"worker": ["a:0"]})", "host:port"},
       {R"({"worker": ["a:99999"]})", "host:port"},
-      {R"({"worker": ["a:1", "a:1"]})", "address of its own"},
+      {R"({"worker": ["a:1", "a:1"]})", "expected a unique address"},
       {R"({"0w": ["a:1"]})", "a letter"},
       {R"({"a/b": ["a:1"]})", "a letter"},
   };

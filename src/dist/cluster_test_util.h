@@ -1,4 +1,4 @@
-// A cluster within a test: servers of this process, without gRPC.
+// A cluster within a test: servers in this process, without gRPC.
 #ifndef SLUICE_DIST_CLUSTER_TEST_UTIL_H_
 #define SLUICE_DIST_CLUSTER_TEST_UTIL_H_
 
@@ -20,8 +20,9 @@
 
 namespace sluice {
 
-// How many numbers there are below n, and their sum: a loop whose predicate is
-// on the first worker, its counter on `counter`, its sum on the ps.
+// The count of the numbers below n and their sum, computed by a loop whose
+// predicate is on the first worker, whose counter is on `counter` and whose sum
+// is on the ps.
 inline std::tuple<Output, Output> CountAndSum(Output n, const char* counter) {
   return While(
       std::tuple(Output(Constant(int32_t{0})), Output(Constant(int32_t{0}))),
@@ -96,7 +97,7 @@ class TestCluster {
   std::string target(const std::string& job, int task) {
     return server(job, task).target();
   }
-  // Nothing of any session or step is left, soon (half a minute is never).
+  // Waits until no session or step is left; false after 30 seconds.
   bool Quiet() {
     for (int i = 0; i < 30'000; ++i) {
       size_t left = 0;

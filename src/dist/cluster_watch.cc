@@ -16,7 +16,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr char kInProcess[] = "inproc://";
-// What an answer takes beside the time for which its task waits for others.
+// The time for an answer beyond the time for which its task waits for others.
 constexpr milliseconds kAnswer{250};
 
 Result<std::unique_ptr<MasterStub>> MasterAt(const std::string& target) {
@@ -27,7 +27,7 @@ Result<std::unique_ptr<MasterStub>> MasterAt(const std::string& target) {
 
 class Watch final : public ClusterWatch {
  public:
-  // REQUIRES: there is a target. The first one is asked first.
+  // Asks the first target first. REQUIRES: there is one.
   explicit Watch(std::vector<std::string> targets)
       : known_(std::move(targets)), target_(known_.front()) {}
   ~Watch() override {
@@ -96,15 +96,15 @@ class Watch final : public ClusterWatch {
     return t;
   }
 
-  // A question to one task. Its thread is there while it is asked.
+  // A call to one task. Its thread exists while the call is pending.
   struct Call {
-    std::unique_ptr<MasterStub> master;  // Used by `thread` alone.
+    std::unique_ptr<MasterStub> master;  // Used only by `thread`.
     std::thread thread;
     bool busy = false;  // GUARDED_BY(mu_)
   };
 
-  // Of those that are no longer known, once they have answered or failed.
-  // REQUIRES: mu_ is held.
+  // Removes the calls to tasks that are no longer known, once they have
+  // completed. REQUIRES: mu_ is held.
   void ForgetCalls() {
     for (auto it = calls_.begin(); it != calls_.end();) {
       const auto here = it++;
@@ -117,7 +117,8 @@ class Watch final : public ClusterWatch {
     }
   }
 
-  // One that is still silent is not asked again. REQUIRES: mu_ is held.
+  // Does nothing if a call to the target is still pending. REQUIRES: mu_ is
+  // held.
   void Ask(const std::string& target, milliseconds patience) {
     Call& call = calls_[target];
     if (call.busy) return;
@@ -156,7 +157,7 @@ class Watch final : public ClusterWatch {
   // The rest is GUARDED_BY(mu_).
   std::string target_;
   int64_t look_ = 0;
-  // Of this look: calls without an answer, the first answer, the first error.
+  // For the current Look: pending calls, the first answer, the first error.
   int waiting_ = 0;
   std::optional<proto::ListTasksResponse> answer_;
   Status error_;
@@ -175,7 +176,7 @@ Result<std::unique_ptr<ClusterWatch>> WatchCluster(const std::string& target) {
     SLUICE_ASSIGN_OR_RETURN(const auto resolver,
                             MakeClusterResolver(target, options));
     Result<ClusterSpec> cluster = resolver->Cluster();
-    if (!cluster.ok()) {  // (A task is missing: those that are there, then.)
+    if (!cluster.ok()) {  // (A task is missing: use the present ones.)
       const Status missing = cluster.status();
       cluster = resolver->Present();
       if (!cluster.ok() || cluster->tasks().empty()) return missing;

@@ -30,7 +30,7 @@ class ClusterWatchTest : public ::testing::Test {
     watch_ = *std::move(watch);
     EXPECT_TRUE(BecomesTrue([&] { return Errors() == "ps up, worker up"; }));
   }
-  // One look: who is up and who is not.
+  // One Look, formatted: which tasks are up and which are not.
   std::string Errors() {
     const auto start = std::chrono::steady_clock::now();
     seen_ = watch_->Look(kPatience);
@@ -71,7 +71,7 @@ TEST_F(ClusterWatchTest, AnotherAnswersForATaskThatFallsSilent) {
   cluster_.Signal("worker", SIGSTOP);
   EXPECT_EQ(Errors(), "ps up, worker lost");
   EXPECT_LT(took_.count(), 2);
-  // The other is asked from now on.
+  // From now on the other task is asked.
   EXPECT_EQ(Errors(), "ps up, worker lost");
   EXPECT_LT(took_.count(), 1);
   cluster_.Signal("worker", SIGCONT);
@@ -90,7 +90,7 @@ TEST_F(ClusterWatchTest, NobodyThereIsAnErrorUntilSomebodyIs) {
   EXPECT_TRUE(BecomesTrue([&] { return Errors() == "ps up, worker lost"; }));
 }
 
-// Which task of a file is there is not known.
+// It is not known which tasks of a file are up.
 TEST_F(ClusterWatchTest, OfAFileAnyTaskIsAsked) {
   const std::string file =
       ::testing::TempDir() + "watch" + std::to_string(getpid()) + ".json";

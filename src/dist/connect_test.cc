@@ -1,5 +1,5 @@
-// How sessions begin over gRPC when something is in the way: what is told, how
-// soon, and that nothing is done twice or left.
+// Opening sessions over gRPC under faults: the errors, how soon they are
+// returned, and that nothing is done twice or left behind.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -29,7 +29,7 @@ ServerTls TaskTls() {
   return {Pem("ca.pem"), Pem("task.pem"), Pem("task.key"), ""};
 }
 
-// Clusters of one task, "worker", or of it and a "ps".
+// Clusters with one task, "worker", optionally with a "ps".
 class ConnectTest : public ::testing::Test {
  protected:
   ConnectTest() {
@@ -56,7 +56,7 @@ class ConnectTest : public ::testing::Test {
     EXPECT_TRUE(s.ok()) << s.status();
     return s.ok() ? *std::move(s) : nullptr;
   }
-  // As a user says what clients show.
+  // Sets the client's TLS files through the environment, as a user does.
   static void UseTls(const ServerTls& tls) {
     const std::string* values[] = {&tls.authority, &tls.certificate, &tls.key,
                                    &tls.server_name};
@@ -107,7 +107,7 @@ TEST_F(ConnectTest, AHandshakeThatFailsIsToldAtOnce) {
     EXPECT_EQ(s.code(), StatusCode::kUnavailable) << s;
     EXPECT_THAT(std::string(s.message()), HasSubstr("handshake failed"));
     EXPECT_THAT(std::string(s.message()), HasSubstr(target()));
-    // (Busy machines are slow; it would be 20 s otherwise.)
+    // (Generous for busy machines; waiting for the timeout would take 20 s.)
     EXPECT_LT(std::chrono::steady_clock::now() - begin, milliseconds(15'000));
   };
   {
@@ -156,8 +156,8 @@ TEST_F(ConnectTest, ATaskThatComesLateIsWaitedFor) {
   late.join();
 }
 
-// One that died is in the list until its lease ends; by then another may have
-// its place.
+// A dead task is listed until its lease expires; by then another may have its
+// place.
 TEST_F(ConnectTest, ATaskThatMovesWhileItIsAskedIsFound) {
   auto ps = Start("ps");
   ASSERT_NE(ps, nullptr);
@@ -190,7 +190,7 @@ TEST_F(ConnectTest, ATaskThatMovesWhileItIsAskedIsFound) {
   EXPECT_GE(asked, 3);
 }
 
-// Servers that each were started as a cluster of their own, all of one name.
+// Servers each started as a separate cluster, all with the same name.
 class OwnClusterTest : public ::testing::Test {
  protected:
   OwnClusterTest() : use_(graph_) {
@@ -233,7 +233,7 @@ TEST_F(OwnClusterTest, ASessionNamesTheTasksAsItLikes) {
   }
   SessionOptions options;
   options.fusion = false;  // (A chain of sums would be one node.)
-  // (The one that is asked need not be the first.)
+  // (The master need not be the first.)
   options.cluster = Jobs({addresses_[2], addresses_[0], addresses_[1]});
   Session session(servers_[0]->target(), graph_, options);
   const auto devices = session.ListDevices();
@@ -255,7 +255,7 @@ TEST_F(OwnClusterTest, ASessionNamesTheTasksAsItLikes) {
   EXPECT_EQ(sums["/job:w/replica:0/task:2/device:CPU:0"], 2);
   for (const TraceTask& t : metadata.tasks)
     EXPECT_THAT(t.name, HasSubstr("/job:w/replica:0/task:"));
-  // What each device ran, from the tasks of a cluster, too.
+  // The graphs that the devices of a cluster ran.
   ASSERT_GE(metadata.partition_graphs.size(), 2u);
   int on_two = 0;
   for (const std::string& bytes : metadata.partition_graphs) {
@@ -265,7 +265,7 @@ TEST_F(OwnClusterTest, ASessionNamesTheTasksAsItLikes) {
         text->find("w/replica:0/task:2/device:CPU:0") != std::string::npos;
   }
   EXPECT_GE(on_two, 1);
-  // Other sessions of the servers call them what they like.
+  // Other sessions may use other names for the servers.
   EXPECT_TRUE(Connect("").ok());
   EXPECT_TRUE(Connect(Jobs({addresses_[0]})).ok());
   EXPECT_TRUE(session.Run({{x, Tensor::Scalar(2.0f)}}, y).ok());
@@ -296,8 +296,8 @@ TEST_F(OwnClusterTest, OneThatCannotBeIsAnError) {
       HasSubstr("expected at most 1024"));
 }
 
-// One that takes longer than the client waits is not begun again, and what was
-// begun goes when the client does.
+// CreateSession is not retried if it takes longer than the client waits, and
+// the session is closed when the client disconnects.
 TEST_F(ConnectTest, ASessionIsNotBegunTwice) {
   auto ps = Start("ps");
   auto worker = Start("worker");
@@ -318,7 +318,7 @@ TEST_F(ConnectTest, ASessionIsNotBegunTwice) {
   }));
 }
 
-// The calls that are in it have their answer by then, and use nothing of it.
+// Pending calls have been answered by then and no longer use the task.
 TEST_F(ConnectTest, ATaskThatEndsWhileASessionBeginsSaysSo) {
   auto ps = Start("ps");
   auto worker = Start("worker");
@@ -346,7 +346,7 @@ TEST_F(ConnectTest, ATaskThatEndsNeedNotWaitForOnesThatAreNotThere) {
     proto::CreateSessionResponse response;
     status = Stub(milliseconds(10'000))->CreateSession({}, &response);
   });
-  // (It asks for the ps, again and again, for ten seconds.)
+  // (It polls the ps for ten seconds.)
   EXPECT_TRUE(EnableFailpoints("master.create_session=delay(0)").ok());
   EXPECT_TRUE(Soon([] { return FailpointHits("master.create_session") > 0; }));
   std::this_thread::sleep_for(milliseconds(100));
@@ -370,7 +370,7 @@ TEST_F(ConnectTest, UcxIsNotForThoseWhoAskForTls) {
   EXPECT_THAT(std::string(s.message()), HasSubstr("expected 'grpc'"));
 }
 
-// (What ends it may come before what began it has got anywhere.)
+// (The cancellation may arrive before the start has been processed.)
 TEST_F(ConnectTest, AStepWithADeadlineEndsOnceIfItIsCancelledAtItsBegin) {
   auto ps = Start("ps");
   auto worker = Start("worker");
@@ -394,7 +394,7 @@ TEST_F(ConnectTest, AStepWithADeadlineEndsOnceIfItIsCancelledAtItsBegin) {
   EXPECT_TRUE(Soon([&] { return worker->master().num_sessions() == 0; }));
 }
 
-// The master gives the session up while the worker still begins it.
+// The master gives up the session while the worker is still creating it.
 TEST_F(ConnectTest, AWorkerDoesNotBeginWhatWasGivenUp) {
   auto ps = Start("ps");
   ASSERT_NE(ps, nullptr);

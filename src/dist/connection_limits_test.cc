@@ -1,5 +1,5 @@
-// What a task has of descriptors, connections and sessions: what clients take
-// of them, what those are told who get none, and that all of it comes back.
+// A task's limits on descriptors, connections and sessions: their use by
+// clients, the errors beyond them, and that everything is released.
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@ namespace {
 using std::chrono::milliseconds;
 using ::testing::HasSubstr;
 
-// A connection without a word, as of one who scans ports.
+// A connection that sends nothing, like a port scanner's.
 class IdleConnection {
  public:
   explicit IdleConnection(const std::string& host_port) {
@@ -47,7 +47,7 @@ class IdleConnection {
   IdleConnection& operator=(const IdleConnection&) = delete;
 
   bool connected() const { return connected_; }
-  // Whether the other side has closed it. (What it says before is read.)
+  // Whether the other side has closed it. (Reads pending data first.)
   bool Closed() const {
     char some[4096];
     for (;;) {
@@ -79,15 +79,15 @@ size_t DescriptorsOf(pid_t pid) {
   return count;
 }
 
-// Tasks in processes of their own, "worker" and "ps".
+// Tasks "worker" and "ps" in separate processes.
 class ConnectionLimitsTest : public ::testing::Test {
  protected:
   ConnectionLimitsTest() : use_(graph_) { three_ = Constant(1.0f) + 2.0f; }
   ~ConnectionLimitsTest() override {
     for (const char* name : kVariables) unsetenv(name);
   }
-  // A process may have so many files open, and a client is given up for dead
-  // after a second.
+  // `files` limits the process's open files; a client is considered dead after
+  // a second.
   void Spawn(ProcessCluster* cluster, const std::string& job, int files,
              std::vector<std::string> more = {}) {
     more.push_back("SLUICE_TEST_OPEN_FILES=" + std::to_string(files));
@@ -127,7 +127,7 @@ TEST_F(ConnectionLimitsTest, AWorkerTakesSessionsAgainWhenOthersHaveEnded) {
   EXPECT_EQ(full.code(), StatusCode::kResourceExhausted) << full;
   EXPECT_THAT(std::string(full.message()), HasSubstr("--max-connections"));
   EXPECT_GT(sessions.size(), kFiles / 4);
-  // The others are not disturbed.
+  // The others are not affected.
   EXPECT_TRUE(sessions.front()->Run(three_).ok());
   sessions.clear();
   EXPECT_TRUE(BecomesTrue([&] { return Connect(target).ok(); }));
@@ -140,7 +140,7 @@ TEST_F(ConnectionLimitsTest, IdleConnectionsDoNotKeepClientsOut) {
   ASSERT_TRUE(Connect(target).ok());
   const auto idle =
       IdleConnections(cluster.spec().Find("worker", 0)->address, 2 * kFiles);
-  ExpectClosed(idle);  // Though we keep them.
+  ExpectClosed(idle);  // Although we keep them open.
   const Status s = Connect(target);
   EXPECT_TRUE(s.ok()) << s;
 }
@@ -165,7 +165,7 @@ TEST_F(ConnectionLimitsTest, ASessionTakesOneDescriptorOfItsTask) {
   ProcessCluster cluster({"ps", "worker"});
   for (const std::string job : {"ps", "worker"}) Spawn(&cluster, job, 1024);
   const std::string target = cluster.target("worker");
-  // (What the first takes is for all.)
+  // (The first session's connections are shared.)
   Session first(target, graph_);
   ASSERT_TRUE(first.Run(three_).ok());
   constexpr size_t kSessions = 20, kOthers = 6;
@@ -183,7 +183,7 @@ TEST_F(ConnectionLimitsTest, ASessionTakesOneDescriptorOfItsTask) {
   EXPECT_LE(DescriptorsOf(cluster.pid("ps")), ps + kOthers);
 }
 
-// The limit of the process, without a client's doing.
+// The limit of the process, not one caused by clients.
 TEST_F(ConnectionLimitsTest, AListenerWithoutADescriptorWaitsForOne) {
   ConnectionListener listener;
   const Result<int> port = listener.Listen("127.0.0.1:0");
@@ -208,7 +208,7 @@ TEST_F(ConnectionLimitsTest, AListenerWithoutADescriptorWaitsForOne) {
   const rlimit none = {static_cast<rlim_t>(free), before.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
   EXPECT_EQ(connect(client, reinterpret_cast<sockaddr*>(&a), sizeof(a)), 0);
-  std::this_thread::sleep_for(milliseconds(200));  // (It tries meanwhile.)
+  std::this_thread::sleep_for(milliseconds(200));  // (It retries meanwhile.)
   EXPECT_EQ(accepted, 1);
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_TRUE(BecomesTrue([&] { return accepted == 2; }));
@@ -216,7 +216,7 @@ TEST_F(ConnectionLimitsTest, AListenerWithoutADescriptorWaitsForOne) {
   close(client);
 }
 
-// A task in this process, that waits long before it takes anybody for dead.
+// A task in this process with a long peer timeout.
 class TaskLimitsTest : public ConnectionLimitsTest {
  protected:
   std::unique_ptr<Server> Start(
@@ -252,7 +252,7 @@ TEST_F(TaskLimitsTest, SessionsOfAClientThatIsGoneEndAtOnce) {
     ASSERT_TRUE(stub->CreateSession({}, &response).ok());
   EXPECT_EQ(task->master().num_sessions(), 3u);
   stub.reset();
-  // (By time alone they would end in four minutes.)
+  // (By timeout alone they would end after four minutes.)
   EXPECT_TRUE(BecomesTrue([&] { return task->master().num_sessions() == 0; }));
 }
 

@@ -30,21 +30,21 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr char kUnix[] = "unix:";
-// What is left to files, to connections that this task makes itself, and to
-// those beyond a limit.
+// Descriptors reserved for files, for outgoing connections, and for connections
+// beyond a limit.
 constexpr size_t kSpareDescriptors = 256;
 constexpr size_t kMostByDefault = 4096;
-// Limits of open files may be as large as the kernel's memory allows, which is
-// no use, and slow where a program closes all that it might have.
+// The hard limit on open files may be huge, which is not useful, and slow for
+// programs that close every possible descriptor.
 constexpr rlim_t kMostOpenFiles = 1 << 20;
-// Connections beyond a limit that are told so at a time (two descriptors each),
-// and for how long.
+// How many connections beyond a limit may be open at once to report the refusal
+// (two descriptors each), and for how long.
 constexpr size_t kMostSurplus = 32;
 constexpr std::chrono::milliseconds kSurplusTime{2000};
-// How long the thread waits for a descriptor before it tries again.
+// The interval at which the thread checks for a free descriptor.
 constexpr int kRoomMs = 50;
 constexpr std::chrono::seconds kComplaintInterval{30};
-// After a minute without traffic the system asks whether the peer is there.
+// The kernel sends keepalive probes after a minute without traffic.
 constexpr int kAliveIdleSeconds = 60, kAliveIntervalSeconds = 10,
               kAliveProbes = 3;
 
@@ -54,7 +54,7 @@ size_t OpenFilesLimit() {
   return static_cast<size_t>(std::min(limit.rlim_cur, kMostOpenFiles));
 }
 
-// What connections may take of the descriptors.
+// The number of descriptors that connections may use.
 size_t MostConnections() {
   const size_t files = OpenFilesLimit();
   return files > 2 * kSpareDescriptors ? files - kSpareDescriptors
@@ -68,18 +68,18 @@ struct AddressInfoDeleter {
 };
 
 void SetOption(int fd, int level, int option, int value) {
-  // (What a kind of socket does not know, it does not need.)
+  // (An option that a kind of socket does not support is not needed there.)
   (void)setsockopt(fd, level, option, &value, sizeof(value));
 }
 
-// A socket that listens at `address`; -1, with the reason in errno.
+// A socket that listens on `address`; -1 with errno set on an error.
 int ListenAt(const sockaddr* address, socklen_t size) {
   const int fd =
       socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return -1;
   if (address->sa_family != AF_UNIX) {
     SetOption(fd, SOL_SOCKET, SO_REUSEADDR, 1);
-    SetOption(fd, IPPROTO_TCP, TCP_NODELAY, 1);  // (What it accepts inherits.)
+    SetOption(fd, IPPROTO_TCP, TCP_NODELAY, 1);  // (Accepted ones inherit.)
   }
   if (address->sa_family == AF_INET6)
     SetOption(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
@@ -101,7 +101,7 @@ int PortOf(int fd) {
   return 0;
 }
 
-// gRPC's name of the other end of a connection.
+// gRPC's name of a connection's peer.
 std::string NameOfPeer(int fd) {
   sockaddr_storage a{};
   socklen_t size = sizeof(a);
@@ -138,12 +138,12 @@ Result<ConnectionLimits> ResolveConnectionLimits(ConnectionLimits limits) {
   const size_t most = MostConnections();
   if (limits.total > most)
     return InvalidArgument(
-        "connections: expected a limit of at most ", most, ", as ",
+        "connections: expected a limit of at most ", most, ", because ",
         OpenFilesLimit(), " files may be open (ulimit -n), got ", limits.total);
   if (limits.total == 0) limits.total = std::min(most, kMostByDefault);
   if (limits.per_peer > limits.total)
     return InvalidArgument("connections: expected a limit of at most ",
-                           limits.total, ", that of all, for one address, got ",
+                           limits.total, ", the total, for one address, got ",
                            limits.per_peer);
   if (limits.per_peer == 0)
     limits.per_peer = std::max<size_t>(limits.total / 2, 1);
@@ -165,7 +165,7 @@ std::string RaiseOpenFilesLimit() {
 
 Result<int> ConnectionListener::Listen(const std::string& address) {
   const auto error = [&address] {
-    return Unavailable("gRPC: expected an address to listen at, got '", address,
+    return Unavailable("gRPC: expected an address to listen on, got '", address,
                        "': ", Why());
   };
   absl::string_view path = address;
@@ -180,7 +180,7 @@ Result<int> ConnectionListener::Listen(const std::string& address) {
     std::memcpy(a.sun_path + (abstract ? 1 : 0), path.data(), path.size());
     const size_t size = offsetof(sockaddr_un, sun_path) + path.size() + 1;
     if (!abstract) {
-      struct stat s {};  // (Of a task that was killed.)
+      struct stat s {};  // (From a killed task.)
       if (lstat(a.sun_path, &s) == 0 && S_ISSOCK(s.st_mode)) unlink(a.sun_path);
     }
     const int fd =
@@ -195,12 +195,12 @@ Result<int> ConnectionListener::Listen(const std::string& address) {
   if (colon == std::string::npos ||
       !absl::SimpleAtoi(address.substr(colon + 1), &port) || port < 0 ||
       port > 65535)
-    return InvalidArgument("gRPC: expected host:port to listen at, got '",
+    return InvalidArgument("gRPC: expected host:port to listen on, got '",
                            address, "'");
   std::string host = address.substr(0, colon);
   if (host.size() > 1 && host.front() == '[' && host.back() == ']')
     host = host.substr(1, host.size() - 2);
-  // Whoever names all addresses of one family means those of both.
+  // The wildcard address of either family stands for both families.
   sockaddr_in6 any{};
   any.sin6_family = AF_INET6;
   any.sin6_port = htons(static_cast<uint16_t>(port));
@@ -220,10 +220,10 @@ Result<int> ConnectionListener::Listen(const std::string& address) {
   addrinfo* found = nullptr;
   if (const int failed = getaddrinfo(host.c_str(), "0", &hints, &found);
       failed != 0)
-    return Unavailable("gRPC: expected an address to listen at, got '", address,
+    return Unavailable("gRPC: expected an address to listen on, got '", address,
                        "': ", gai_strerror(failed));
   const std::unique_ptr<addrinfo, AddressInfoDeleter> list(found);
-  // All addresses of the name, at the same port.
+  // Listen on all addresses of the name, with the same port.
   const size_t before = listeners_.size();
   int why = EADDRNOTAVAIL;
   for (const addrinfo* a = found; a != nullptr; a = a->ai_next) {
@@ -261,7 +261,7 @@ void ConnectionListener::Start(const ConnectionLimits& limits,
 void ConnectionListener::Stop() {
   if (thread_.joinable()) {
     const uint64_t one = 1;
-    // (The thread looks from time to time, should this not have worked.)
+    // (The thread also polls periodically, in case the write failed.)
     (void)!write(wake_, &one, sizeof(one));
     thread_.join();
     close(wake_);
@@ -286,7 +286,7 @@ void ConnectionListener::Loop() {
       next = CloseSurplus();
     }
     if (poll(polled.data(), polled.size(), next) < 0 && errno != EINTR) {
-      // (For want of memory.)
+      // (Out of memory.)
       std::this_thread::sleep_for(std::chrono::milliseconds(kRoomMs));
       continue;
     }
@@ -294,7 +294,7 @@ void ConnectionListener::Loop() {
     bool room = true;
     for (const pollfd& p : polled)
       if (p.revents != 0) room = AcceptOne(p.fd) && room;
-    // What waits is accepted as soon as there is room.
+    // Waiting connections are accepted as soon as there is room.
     if (!room) poll(&polled.back(), 1, kRoomMs);
   }
 }
@@ -305,13 +305,13 @@ bool ConnectionListener::AcceptOne(int listener) {
   if (fd < 0) {
     const int why = errno;
     if (why != EMFILE && why != ENFILE && why != ENOBUFS && why != ENOMEM)
-      return true;  // It has gone, or another took it.
+      return true;  // It was closed, or is taken.
     const auto now = Clock::now();
     if (now - complained_ > kComplaintInterval) {
       complained_ = now;
       std::fprintf(stderr,
-                   "sluice: cannot accept a connection: %s (%zu are open, %zu "
-                   "files may be); it waits until there is room\n",
+                   "sluice: cannot accept a connection: %s (%zu are open, the "
+                   "limit on open files is %zu); waiting for a free one\n",
                    std::strerror(why), num_open(), OpenFilesLimit());
     }
     return false;
@@ -327,7 +327,7 @@ bool ConnectionListener::AcceptOne(int listener) {
   s.inode = InodeOf(fd);
   s.peer = NameOfPeer(fd);
   s.host = PeerHost(s.peer);
-  if (s.peer.empty()) {  // It has gone.
+  if (s.peer.empty()) {  // It was closed.
     close(fd);
     return true;
   }
@@ -335,8 +335,8 @@ bool ConnectionListener::AcceptOne(int listener) {
     std::lock_guard<std::mutex> lock(mu_);
     if (const Status why = CheckLimits(s.host); !why.ok()) {
       Surplus more;
-      // (Of our own: gRPC closes the other when it likes, and its number may
-      // be another file's then.)
+      // (Our own descriptor: gRPC may close the other at any time, and its
+      // number may then belong to another file.)
       if (s.host != kUnix && surplus_.size() < kMostSurplus)
         more.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
       if (more.fd < 0) {
@@ -348,7 +348,7 @@ bool ConnectionListener::AcceptOne(int listener) {
       more.why = why;
       surplus_.push_back(std::move(more));
     } else {
-      // (What had the number before is closed.)
+      // (The previous socket with this descriptor is closed.)
       if (const auto old = open_.find(fd); old != open_.end()) {
         if (--per_host_[old->second.host] == 0)
           per_host_.erase(old->second.host);
@@ -378,8 +378,8 @@ void ConnectionListener::ForgetClosed() {
 }
 
 Status ConnectionListener::CheckLimits(const std::string& host) {
-  // (A process of this machine comes by TCP first, and is refused there: for
-  // its unix socket there is a little more room than for that.)
+  // (A process on this machine connects over TCP first and is refused there, so
+  // unix sockets get a slightly higher limit.)
   const bool local = host == kUnix;
   const size_t total = limits_.total + (local ? kMostSurplus : 0);
   const auto within = [&] {
@@ -393,7 +393,7 @@ Status ConnectionListener::CheckLimits(const std::string& host) {
   const bool all = open_.size() >= total;
   return ResourceExhausted(
       "connections: expected at most ", all ? limits_.total : limits_.per_peer,
-      all ? std::string(" in all") : absl::StrCat(" from ", host),
+      all ? std::string(" in total") : absl::StrCat(" from ", host),
       ", got more (", all ? "--max-connections" : "--max-connections-per-peer",
       " of `sluice worker` sets the limit)");
 }

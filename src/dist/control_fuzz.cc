@@ -1,6 +1,6 @@
-// Control messages that nobody vouches for (dist/hostile_test_util.h): whatever
-// a peer or a client says, a task answers with errors, and when those who spoke
-// are gone nothing is left.
+// Fuzzes a task with untrusted control messages (dist/hostile_test_util.h): it
+// must answer any message of a peer or client with an error or a result, and
+// keep no state after they have disconnected.
 #include <cstdio>
 #include <cstdlib>
 

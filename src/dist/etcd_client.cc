@@ -6,7 +6,7 @@
 namespace sluice {
 namespace {
 
-// What etcd calls a prefix: up to the next string that does not begin with it.
+// The end of a prefix's range: the next string that does not begin with it.
 std::string EndOf(std::string prefix) {
   while (!prefix.empty()) {
     if (static_cast<unsigned char>(prefix.back()) < 0xff) {
@@ -20,12 +20,12 @@ std::string EndOf(std::string prefix) {
 
 grpc::ChannelArguments ChannelArguments() {
   grpc::ChannelArguments args;
-  // (etcd takes a ping more often than every 5 s for an attack.)
+  // (etcd treats pings more frequent than every 5 s as an attack.)
   args.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10000);
   args.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5000);
   args.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 2000);  // Of one attempt.
+  args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 2000);  // For one attempt.
   args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
   args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   return args;
@@ -33,7 +33,7 @@ grpc::ChannelArguments ChannelArguments() {
 
 }  // namespace
 
-// A call under way, which Shutdown can cancel.
+// A pending call, which Shutdown can cancel.
 class EtcdClient::Call {
  public:
   explicit Call(EtcdClient* client) : client_(client) {
@@ -79,12 +79,12 @@ Status EtcdClient::Try(
     size_t i = 0;
     {
       std::lock_guard<std::mutex> lock(mu_);
-      if (stopped_) return Cancelled(Describe(), ": no longer asked");
+      if (stopped_) return Cancelled(Describe(), ": the client is shut down");
       i = current_;
     }
     Call c(this);
     c.context.set_deadline(std::chrono::system_clock::now() + patience_);
-    c.context.set_wait_for_ready(true);  // (It is being started, say.)
+    c.context.set_wait_for_ready(true);  // (It may be starting.)
     const grpc::Status s = call(channels_[i], &c.context);
     if (s.ok()) return OkStatus();
     const bool late = s.error_code() == grpc::DEADLINE_EXCEEDED;
@@ -145,7 +145,7 @@ Result<bool> EtcdClient::KeepAlive(int64_t lease) {
         const auto stream = stub.LeaseKeepAlive(context);
         if (stream->Write(q)) answered = stream->Read(&r);
         stream->WritesDone();
-        if (answered) {  // How the stream ends is of no interest then.
+        if (answered) {  // The stream's status no longer matters.
           context->TryCancel();
           (void)stream->Finish();
           return grpc::Status::OK;
@@ -172,7 +172,7 @@ Result<std::optional<std::string>> EtcdClient::Claim(const EtcdEntry& entry,
   auto* compare = q.add_compare();
   compare->set_target(etcdserverpb::Compare::CREATE);
   compare->set_key(entry.key);
-  compare->set_create_revision(0);  // There is none.
+  compare->set_create_revision(0);  // The key does not exist.
   auto* put = q.add_success()->mutable_request_put();
   put->set_key(entry.key);
   put->set_value(entry.value);
@@ -215,7 +215,7 @@ Status EtcdClient::Watch(const std::string& prefix, int64_t revision,
   c.context.TryCancel();
   const grpc::Status s = stream->Finish();
   return Unavailable("etcd at ", endpoints_[i],
-                     ": expected to hear of changes, got: ",
+                     ": expected a watch of the keys, got: ",
                      r.canceled() ? r.cancel_reason() : s.error_message());
 }
 

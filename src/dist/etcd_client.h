@@ -1,4 +1,4 @@
-// EtcdClient: the few calls to etcd that membership takes (version 3, gRPC).
+// EtcdClient: the few etcd calls that membership needs (version 3, gRPC).
 #ifndef SLUICE_DIST_ETCD_CLIENT_H_
 #define SLUICE_DIST_ETCD_CLIENT_H_
 
@@ -21,36 +21,36 @@ struct EtcdEntry {
   std::string key, value;
 };
 
-// Calls block, each at most as long as its patience for each server; those of
-// other threads end with Cancelled at Shutdown. A server that does not answer
-// is passed over for the next one. Errors name etcd's address. Thread-safe.
+// Calls block for at most `patience` per server; at Shutdown they return
+// Cancelled. If a server does not answer, the next one is tried. Errors name
+// etcd's address. Thread-safe.
 class EtcdClient {
  public:
-  // `endpoints`: "host:port", those of one etcd cluster; at least one.
+  // `endpoints`: "host:port" of the servers of one etcd cluster; at least one.
   EtcdClient(std::vector<std::string> endpoints,
              std::chrono::milliseconds patience);
   ~EtcdClient();
   EtcdClient(const EtcdClient&) = delete;
   EtcdClient& operator=(const EtcdClient&) = delete;
 
-  // All keys that begin with this, and as of which revision.
+  // All keys with this prefix, and the revision of the snapshot.
   Result<std::vector<EtcdEntry>> List(const std::string& prefix,
                                       int64_t* revision);
-  // A lease's number, and how many seconds it really has.
+  // The ID of a new lease, and the duration that was granted.
   Result<int64_t> Grant(std::chrono::seconds wanted,
                         std::chrono::seconds* granted);
   // False if the lease has ended.
   Result<bool> KeepAlive(int64_t lease);
   Status Revoke(int64_t lease);
-  // Writes the key, if there is none, for as long as the lease lives. Else the
-  // value that it has.
+  // Writes the key under the lease if it does not exist; else returns its
+  // value.
   Result<std::optional<std::string>> Claim(const EtcdEntry& entry,
                                            int64_t lease);
   // Calls `changed` after each change from that revision on, until the
-  // connection or `changed` ends it; says why it ended.
+  // connection ends or `changed` returns false; returns the reason.
   Status Watch(const std::string& prefix, int64_t revision,
                const std::function<bool()>& changed);
-  // No call comes through after it.
+  // Cancels all calls, current and future.
   void Shutdown();
 
   std::string Describe() const;  // "etcd at host:port, host:port"
@@ -58,7 +58,8 @@ class EtcdClient {
  private:
   class Call;
   using Channel = std::shared_ptr<grpc::Channel>;
-  // The call at the server that answered last, or at one that answers.
+  // Makes the call at the server that answered last, or else at the next one
+  // that answers.
   Status Try(const std::function<grpc::Status(const Channel&,
                                               grpc::ClientContext*)>& call);
 

@@ -13,8 +13,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::chrono::milliseconds kRetry{200};
-// How often a server that does not answer in time is asked before Open gives
-// up: it may be starting, or its disk be slow.
+// How often Open tries a server that does not answer in time: it may be
+// starting or have a slow disk.
 constexpr int kAsks = 3;
 
 std::string TaskName(const std::pair<std::string, int>& key) {
@@ -68,7 +68,7 @@ Result<EtcdMembership::MemberMap> EtcdMembership::List(int64_t* revision) {
                           client_.List(prefix_, revision));
   MemberMap now;
   for (const EtcdEntry& e : entries) {
-    // (What is no task of ours is passed over: others may write there.)
+    // (Ignores keys that are not tasks: others may write there.)
     const std::string rest = e.key.substr(prefix_.size());
     const size_t slash = rest.find('/');
     int task = -1;
@@ -84,7 +84,7 @@ Result<EtcdMembership::MemberMap> EtcdMembership::List(int64_t* revision) {
     Member& member = now[{rest.substr(0, slash), task}];
     member.address = text("address");
     if (!absl::SimpleAtoi(text("incarnation"), &member.incarnation))
-      member.incarnation = 0;  // (No task of ours: none is lost with it.)
+      member.incarnation = 0;  // (Not a task: none is lost with it.)
   }
   return now;
 }
@@ -107,8 +107,8 @@ Status EtcdMembership::Refresh(int64_t* revision) {
           name, member.incarnation,
           Unavailable("task ", name, ": expected its lease in ",
                       client_.Describe(), ", cluster '", options_.name,
-                      "', to live, got ",
-                      it == now.end() ? "its end: the task has ended, was "
+                      "', to be alive, got ",
+                      it == now.end() ? "its expiry: the task has ended, was "
                                         "stopped or cannot reach etcd"
                                       : "that of a task started since"));
     }
@@ -179,10 +179,10 @@ Result<ClusterSpec> EtcdMembership::Present() {
   {
     std::lock_guard<std::mutex> lock(mu_);
     known = members_;
-    // (An etcd that is away holds up nobody.)
+    // (Do not wait for an unreachable etcd.)
     if (stop_ || !reached_.ok()) return Spec(known);
   }
-  // What the watch tells comes late.
+  // The watch may lag behind.
   int64_t unused = 0;
   const Result<MemberMap> now = List(&unused);
   return Spec(now.ok() ? *now : known);
@@ -197,7 +197,7 @@ Result<ClusterSpec> EtcdMembership::Spec(const MemberMap& members) const {
   return spec;
 }
 
-// ---- The own place ----------------------------------------------------------
+// ---- This task's registration -----------------------------------------------
 
 Status EtcdMembership::Take(std::string* owner) {
   SLUICE_RETURN_IF_ERROR(SLUICE_FAILPOINT("etcd.take").error);
@@ -232,7 +232,7 @@ Status EtcdMembership::Join(const ClusterTask& self, uint64_t incarnation,
                      {"incarnation", absl::StrCat(incarnation)}}
                     .dump();
   evicted_ = std::move(evicted);
-  // A task that died a moment ago has its lease still.
+  // A task that has just died still has its lease.
   const auto until = std::chrono::steady_clock::now() + 2 * options_.lease +
                      options_.call_patience;
   std::string owner;
@@ -244,7 +244,7 @@ Status EtcdMembership::Join(const ClusterTask& self, uint64_t incarnation,
     if (s.ok() && late)
       return AlreadyExists("task ", self_task_, " of cluster '", options_.name,
                            "' in ", client_.Describe(),
-                           ": expected a number of its own, got one that is "
+                           ": expected an unused number, got one that is "
                            "taken: ",
                            owner);
     std::unique_lock<std::mutex> lock(mu_);
@@ -255,19 +255,19 @@ Status EtcdMembership::Join(const ClusterTask& self, uint64_t incarnation,
   return OkStatus();
 }
 
-// Four times in a lease's time.
+// Runs four times per lease duration.
 void EtcdMembership::Keep() {
   if (Stopped() || lease_ == 0) return;
   if (!SLUICE_FAILPOINT("etcd.keep_alive").error.ok()) return;
   const Result<bool> alive = client_.KeepAlive(lease_);
-  if (!alive.ok() || *alive) return;  // (Not reached: again next time.)
+  if (!alive.ok() || *alive) return;  // (Unreachable: retry next time.)
   std::string owner;
   const Status s = Take(&owner);
-  // (The old key may outlive its lease for a moment: again next time.)
+  // (The old key may briefly outlive its lease: retry next time.)
   if (Stopped() || !s.ok() || owner == self_.value) return;
   if (owner.empty()) {
     std::fprintf(stderr,
-                 "sluice: %s: its lease in %s had ended; it is registered "
+                 "sluice: %s: its lease in %s had expired; it is registered "
                  "again\n",
                  self_task_.c_str(), client_.Describe().c_str());
     return;
@@ -276,7 +276,7 @@ void EtcdMembership::Keep() {
   if (evicted_ == nullptr) return;
   evicted_(Aborted("task ", self_task_, ": expected to keep its place in ",
                    client_.Describe(), ", cluster '", options_.name,
-                   "', got another in it: ", owner));
+                   "', got another owner: ", owner));
 }
 
 }  // namespace sluice

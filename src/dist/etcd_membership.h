@@ -1,8 +1,9 @@
-// EtcdMembership: which tasks a cluster has, as etcd knows it.
+// EtcdMembership: the tasks of a cluster that are registered in etcd.
 //
-// Each task that runs has a key, /sluice/NAME/JOB/TASK, with its address and
-// incarnation, under a lease that it keeps alive: when the task dies, is
-// stopped or cut off, the lease ends and the key goes, and everybody sees it.
+// Each running task has a key, /sluice/NAME/JOB/TASK, with its address and
+// incarnation, under a lease that it keeps alive. When the task dies, is
+// stopped or is cut off, the lease expires, etcd deletes the key, and all
+// watchers see it.
 #ifndef SLUICE_DIST_ETCD_MEMBERSHIP_H_
 #define SLUICE_DIST_ETCD_MEMBERSHIP_H_
 
@@ -23,46 +24,51 @@ namespace sluice {
 
 struct EtcdOptions {
   std::vector<std::string> endpoints;  // "host:port".
-  std::string name;                    // Of the cluster.
-  // How many tasks of which job make the cluster complete; none: any are.
+  std::string name;                    // The cluster's name.
+  // The number of tasks of each job in a complete cluster. Empty: any tasks are
+  // complete.
   std::map<std::string, int> expected;
-  // A task that etcd does not hear of for so long is lost. (etcd itself takes
-  // no less than about two seconds.)
+  // A task that does not renew its lease for this long is lost. (etcd's own
+  // minimum is about two seconds.)
   std::chrono::seconds lease{5};
-  // For one call to one server.
+  // The time limit of one call to one server.
   std::chrono::milliseconds call_patience{3000};
 };
 
-// One process's view of the cluster, and maybe its place in it. Thread-safe;
-// the destructor leaves. Two threads of its own: one watches, one keeps the
-// lease. While etcd cannot be reached the tasks are those that were there last.
+// One process's view of the cluster and, after Join, its place in it.
+// Thread-safe; the destructor leaves. It has two threads: one watches the keys,
+// one renews the lease. While etcd is unreachable, the last known tasks are
+// returned.
 class EtcdMembership {
  public:
-  // Told by the watching thread, without a lock held.
+  // Called on the watching thread, without a lock held.
   using Lost = std::function<void(const std::string& task, uint64_t incarnation,
                                   const Status& why)>;
 
-  // Begins to watch. Unavailable if no server answers.
+  // Starts watching. Unavailable if no server answers.
   static Result<std::unique_ptr<EtcdMembership>> Open(EtcdOptions options);
   ~EtcdMembership();
   EtcdMembership(const EtcdMembership&) = delete;
   EtcdMembership& operator=(const EtcdMembership&) = delete;
 
-  // Takes the place of `self`, and keeps it. Where it is taken, waits as long
-  // as a lease may outlive its task; then AlreadyExists, which names who has
-  // it. When a lease has ended in spite of all (this process was stopped for a
-  // while), it takes the place again; if that has a new owner, tells `evicted`,
-  // once.
+  // Registers this process as `self` and keeps the registration alive. If
+  // another process is registered, waits as long as a lease can outlive its
+  // task, then returns AlreadyExists, naming the owner. If the lease expires
+  // anyway (this process was suspended), registers again; if there is a new
+  // owner by then, calls `evicted`, once.
   Status Join(const ClusterTask& self, uint64_t incarnation,
               std::function<void(const Status&)> evicted);
-  // From now on, when a task goes or comes back as another.
+  // Calls `lost` from now on when a task leaves or returns as a new
+  // incarnation.
   void OnLost(Lost lost);
-  // The tasks, once all that are expected are there (without expectations: one
-  // is). Unavailable names those that are missing after `patience`.
+  // Waits until all expected tasks are present (if none are expected: until any
+  // is) and returns the tasks. After `patience`, Unavailable names the missing
+  // ones.
   Result<ClusterSpec> Members(std::chrono::milliseconds patience);
-  // Whoever is there: now, or, while etcd cannot be reached, when it could be.
+  // The tasks present now, or, while etcd is unreachable, the last known ones.
   Result<ClusterSpec> Present();
-  // Gives the place up, and ends both threads. Nothing is told after it.
+  // Gives up the registration and joins both threads. No callback runs after
+  // it.
   void Leave();
 
  private:
@@ -76,11 +82,12 @@ class EtcdMembership {
 
   explicit EtcdMembership(EtcdOptions options);
   void Watch();
-  // What etcd has.
+  // Reads the members from etcd.
   Result<MemberMap> List(int64_t* revision);
   Status Refresh(int64_t* revision);
   void Keep();
-  // Under a new lease. OK with who has the place in `*owner`, or "".
+  // Registers under a new lease. Returns OK and the current owner in `*owner`,
+  // "" if it is now us.
   Status Take(std::string* owner);
   std::string Missing() const;  // REQUIRES: mu_ held.
   Result<ClusterSpec> Spec(const MemberMap& members) const;
@@ -93,12 +100,12 @@ class EtcdMembership {
   std::mutex mu_;
   std::condition_variable changed_;
   MemberMap members_;  // GUARDED_BY(mu_)
-  Status reached_;     // GUARDED_BY(mu_): of the last look.
+  Status reached_;     // GUARDED_BY(mu_): of the last query.
   Lost lost_;          // GUARDED_BY(mu_)
   bool stop_ = false;  // GUARDED_BY(mu_)
 
-  // Of the place. Constant after Join but for the lease, which only the thread
-  // that keeps it changes from then on.
+  // This task's registration. Constant after Join, except the lease, which only
+  // the renewing thread changes from then on.
   EtcdEntry self_;
   std::string self_task_;  // Written under mu_.
   std::function<void(const Status&)> evicted_;

@@ -1,5 +1,5 @@
-// Clusters whose tasks are known by etcd: they find each other, and a lease
-// that ends is a lost task.
+// Clusters whose members are registered in etcd: tasks find each other, and a
+// task whose lease expires is lost.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,8 +25,8 @@ using ::testing::HasSubstr;
 constexpr char kEtcdPs[] = "/job:ps/replica:0/task:0";
 constexpr std::chrono::milliseconds kPatience{1000};
 
-// This program again, as a task (before main, so that the test framework need
-// not know).
+// Runs this program as a task. (Before main, so that the test framework is not
+// involved.)
 const bool is_etcd_worker = [] {
   const char* job = std::getenv("SLUICE_TEST_ETCD_JOB");
   if (job == nullptr) return false;
@@ -34,7 +34,7 @@ const bool is_etcd_worker = [] {
   flags.cluster = std::getenv("SLUICE_TEST_CLUSTER");
   flags.job = job;
   flags.bind = "127.0.0.1:0";
-  flags.peer_timeout_ms = 60000;  // Leases are faster.
+  flags.peer_timeout_ms = 60000;  // Leases expire sooner.
   std::string error;
   const int code = sluice_worker_main(&flags, &error);
   if (code != 0) std::fprintf(stderr, "%s: %s\n", job, error.c_str());
@@ -43,7 +43,7 @@ const bool is_etcd_worker = [] {
 
 class EtcdTest : public ::testing::Test {
  protected:
-  // One for all tests; each has a cluster of its own in it.
+  // One server for all tests; each uses a separate cluster in it.
   static void SetUpTestSuite() { etcd_ = new TestEtcd; }
   static void TearDownTestSuite() {
     delete etcd_;
@@ -93,7 +93,7 @@ class EtcdTest : public ::testing::Test {
 };
 TestEtcd* EtcdTest::etcd_ = nullptr;
 
-// What a membership was told of lost tasks. Thread-safe.
+// Records the lost tasks that a membership reports. Thread-safe.
 class Losses {
  public:
   void Hear(EtcdMembership* m) {
@@ -126,8 +126,8 @@ class Losses {
 };
 
 TEST_F(EtcdTest, TasksWaitForEachOther) {
-  lease_ = seconds(10);  // None ends by itself, however slow the machine.
-  Losses losses;         // (Told of by the client until its end.)
+  lease_ = seconds(10);  // Does not expire, even on slow machines.
+  Losses losses;         // (Used by the client until its end.)
   auto client = Open({{"ps", 1}, {"worker", 2}});
   auto ps = Open(), worker0 = Open(), worker1 = Open();
   ASSERT_TRUE(ps->Join({"ps", 0, "10.0.0.1:1"}, 7, nullptr).ok());
@@ -144,7 +144,7 @@ TEST_F(EtcdTest, TasksWaitForEachOther) {
   ASSERT_TRUE(spec.ok()) << spec.status();
   ASSERT_EQ(spec->tasks().size(), 3u);
   EXPECT_EQ(spec->Find("worker", 0)->address, "10.0.0.2:1");
-  // Who leaves is gone at once.
+  // A task that leaves is gone at once.
   losses.Hear(client.get());
   worker1->Leave();
   EXPECT_TRUE(
@@ -156,7 +156,7 @@ TEST_F(EtcdTest, TasksWaitForEachOther) {
 }
 
 TEST_F(EtcdTest, WhoeverAsksWhoIsThereKnowsThoseThatJoinedBefore) {
-  lease_ = seconds(10);  // None ends by itself, however slow the machine.
+  lease_ = seconds(10);  // Does not expire, even on slow machines.
   auto client = Open();
   for (int i = 0; i < 5; ++i) {
     auto ps = Open();
@@ -167,7 +167,7 @@ TEST_F(EtcdTest, WhoeverAsksWhoIsThereKnowsThoseThatJoinedBefore) {
 }
 
 TEST_F(EtcdTest, APlaceHasOneOwner) {
-  lease_ = seconds(10);  // None ends by itself, however slow the machine.
+  lease_ = seconds(10);  // Does not expire, even on slow machines.
   auto first = Open();
   lease_ = seconds(1);  // How long the second waits.
   auto second = Open();
@@ -176,7 +176,7 @@ TEST_F(EtcdTest, APlaceHasOneOwner) {
   EXPECT_EQ(s.code(), StatusCode::kAlreadyExists) << s;
   EXPECT_THAT(std::string(s.message()), HasSubstr("10.0.0.1:1"));
   EXPECT_THAT(std::string(s.message()), HasSubstr(kEtcdPs));
-  // Another takes it as soon as it is free.
+  // Another task takes the place as soon as it is free.
   std::thread next([&] {
     const Status joined = second->Join({"ps", 0, "10.0.0.9:1"}, 8, nullptr);
     EXPECT_TRUE(joined.ok()) << joined;
@@ -199,7 +199,7 @@ TEST_F(EtcdTest, ATaskThatIsStoppedIsLostAndComesBackOrEndsIfItsPlaceWasTaken) {
   ps->Signal(SIGSTOP);
   worker->Signal(SIGSTOP);
   auto usurper = Open();
-  // (It waits until the lease has ended.)
+  // (It waits until the lease has expired.)
   const Status joined = usurper->Join({"worker", 0, "10.0.0.9:1"}, 8, nullptr);
   ASSERT_TRUE(joined.ok()) << joined;
   ASSERT_TRUE(BecomesTrue([&] { return losses.Has(kEtcdPs); }));
@@ -228,7 +228,7 @@ TEST_F(EtcdTest, TasksOutliveAnEtcdThatIsStartedAgain) {
   ASSERT_TRUE(worker->Join({"worker", 0, "10.0.0.2:1"}, 8, nullptr).ok());
   EXPECT_TRUE(
       BecomesTrue([&] { return client->Present()->tasks().size() == 2; }));
-  // Its lease lives on: longer than without being kept.
+  // Its lease is renewed: it outlives its duration.
   std::this_thread::sleep_for(lease_ + milliseconds(1500));
   EXPECT_EQ(client->Present()->tasks().size(), 2u);
   EXPECT_EQ(losses.count(), 0u);
@@ -243,7 +243,7 @@ TEST_F(EtcdTest, AnEtcdThatIsNotThereIsNamed) {
   ASSERT_FALSE(m.ok());
   EXPECT_EQ(m.status().code(), StatusCode::kUnavailable);
   EXPECT_THAT(std::string(m.status().message()), HasSubstr(nobody));
-  // The next one is asked.
+  // The next server is tried.
   o.call_patience = milliseconds(500);
   o.endpoints = {nobody, etcd_->endpoint()};
   m = EtcdMembership::Open(o);
@@ -317,7 +317,7 @@ TEST_F(EtcdTest, SessionsFindTheClusterAndALeaseThatEndsFailsTheirSteps) {
     EXPECT_GT(t.clock_ns, t.started_ns) << t.task;
   }
 
-  // A traced step, over connections: of both tasks, with what crossed.
+  // A traced step over connections: covers both tasks and their transfers.
   RunOptions traced;
   traced.trace = true;
   RunMetadata metadata;
@@ -327,7 +327,7 @@ TEST_F(EtcdTest, SessionsFindTheClusterAndALeaseThatEndsFailsTheirSteps) {
   EXPECT_EQ(trace.processes.size(), 2u);
   EXPECT_GE(trace.arrows.size(), 1u);
 
-  // (Its transport would wait a minute.)
+  // (Its transport's timeout is a minute.)
   std::thread stopper([&] {
     EXPECT_TRUE(BecomesTrue([&] {
       const auto now = (*watch)->Look(kPatience);
@@ -340,7 +340,7 @@ TEST_F(EtcdTest, SessionsFindTheClusterAndALeaseThatEndsFailsTheirSteps) {
   EXPECT_EQ(s.code(), StatusCode::kUnavailable) << s;
   EXPECT_THAT(std::string(s.message()), HasSubstr(kEtcdPs));
   EXPECT_THAT(std::string(s.message()), HasSubstr("expected its lease"));
-  // Another in its place, and a new session.
+  // Another task in its place, and a new session.
   ps = Spawn("ps");
   session = std::make_unique<Session>(source(), graph_);
   out = session->Run(feeds, y);

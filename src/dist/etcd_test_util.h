@@ -1,4 +1,4 @@
-// An etcd of a test's own.
+// An etcd server for one test.
 #ifndef SLUICE_DIST_ETCD_TEST_UTIL_H_
 #define SLUICE_DIST_ETCD_TEST_UTIL_H_
 
@@ -16,12 +16,12 @@
 
 namespace sluice {
 
-// Listens at a free port of this machine, with its data in a folder of its own,
-// until it is destroyed. `endpoint()` is "" if etcd is not installed.
+// Listens on a free local port, with its data in a temporary directory, until
+// it is destroyed. `endpoint()` is "" if etcd is not installed.
 class TestEtcd {
  public:
   TestEtcd() {
-    // In memory where that can be: it waits for the disk at each write.
+    // In memory where possible, because etcd syncs to disk at each write.
     std::string pattern =
         (access("/dev/shm", W_OK) == 0 ? "/dev/shm/" : ::testing::TempDir()) +
         "sluice_etcd_XXXXXX";
@@ -41,7 +41,7 @@ class TestEtcd {
   const std::string& endpoint() const { return endpoint_; }
   void Kill() { process_.reset(); }
   void Signal(int signal) { process_->Signal(signal); }
-  // With the data and at the ports that it had.
+  // Restarts with the same data and ports.
   void Start() {
     const std::string client = "http://127.0.0.1:" + std::to_string(port_);
     const std::string peer = "http://127.0.0.1:" + std::to_string(peer_port_);
@@ -53,7 +53,8 @@ class TestEtcd {
             "--listen-client-urls", client, "--advertise-client-urls", client,
             "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
             "--initial-cluster", "test=" + peer,
-            // (Alone it needs no patience with others; leases may be short.)
+            // (A single server can use short timeouts, which allow short
+            // leases.)
             "--heartbeat-interval", "100", "--election-timeout", "500"},
         std::vector<std::string>{"ETCD_UNSUPPORTED_ARCH="}, log);
     const std::string at = client.substr(7);
@@ -66,7 +67,7 @@ class TestEtcd {
     std::ifstream said(log);
     log_ = std::string(std::istreambuf_iterator<char>(said), {});
   }
-  // What it said when it did not start.
+  // Its output, if it did not start.
   const std::string& log() const { return log_; }
 
  private:

@@ -1,6 +1,6 @@
-// Every failpoint that there is in this program acts, each in turn: sessions,
-// steps and memberships end with the right result or an error that says what
-// happened, none hangs, nothing is left, and the next one does well.
+// Triggers every failpoint of this program, one at a time: sessions, steps and
+// memberships end with the right result or an error that says what happened,
+// none hangs, nothing is left behind, and the next one succeeds.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 constexpr milliseconds kPeerTimeout{1000};
-// What is lost without anybody's being told ends a step by its deadline.
+// The deadline that ends a step after a silent loss.
 constexpr int64_t kStepTimeoutMs = 4000;
 
 template <typename TransportType, typename Options>
@@ -44,8 +44,7 @@ std::unique_ptr<Transport> WithinProcess(TransportOptions o) {
   return std::make_unique<LocalTransport>(std::move(o));
 }
 
-// Steps of two tasks, whole and in stages, with small and large values between
-// them.
+// Steps of two tasks, whole and as partial runs, with small and large values.
 class Steps {
  public:
   explicit Steps(const MakeTransport& transport)
@@ -67,8 +66,7 @@ class Steps {
     total_ = total + count;
   }
 
-  // `idle`: in between there is nothing to do for longer than a task may be
-  // silent.
+  // `idle`: pause for longer than peer_timeout in between.
   Status Run(bool idle) {
     Session session(cluster_.target("worker", 0), graph_);
     RunOptions options;
@@ -108,7 +106,7 @@ class Steps {
           << s;
     }
     EXPECT_TRUE(cluster_.Quiet());
-    // (What was lost may be heard of late, even by a new session.)
+    // (A loss may be reported late, even to a new session.)
     Status next = Unavailable("not run");
     for (int i = 0; i < 10 && !next.ok(); ++i) next = Run(false);
     EXPECT_TRUE(next.ok()) << next;
@@ -121,7 +119,7 @@ class Steps {
   Output x_, sum_, total_;
 };
 
-// One that is kept by etcd under a failpoint; another looks.
+// One membership registers in etcd under a failpoint; another observes it.
 void KeepPlace(const std::string& name, const std::string& action) {
   if (std::system("command -v etcd >/dev/null") != 0)
     GTEST_SKIP() << "expected the program etcd (Debian's etcd-server)";
@@ -152,7 +150,7 @@ void KeepPlace(const std::string& name, const std::string& action) {
   if (joined.ok()) {
     EXPECT_TRUE(BecomesTrue(there));
     EXPECT_TRUE(BecomesTrue([&] { return FailpointHits(name) > 0; }));
-    // A place that is not kept is lost, and taken again.
+    // A registration that is not renewed is lost, and made again.
     if (name == "etcd.keep_alive" && action.find('*') == action.npos) {
       EXPECT_TRUE(BecomesTrue([&] { return lost > 0; }));
     }
@@ -169,13 +167,12 @@ void KeepPlace(const std::string& name, const std::string& action) {
 }
 
 const std::vector<std::string> kOnce = {"error(injected)*1"};
-// The places where something goes out or comes in: also later ones, and what is
-// lost on the way.
+// The failpoints of sending and receiving, which also support delays and drops.
 const std::vector<std::string> kMessages = {
     "error(injected)*1", "error(injected)@3*1", "drop*1", "drop@4*1"};
 const std::vector<std::string> kSilent = {"drop", "error(injected)"};
 
-// Which of these are for each.
+// The actions for each failpoint.
 const std::map<std::string, std::vector<std::string>>& Actions() {
   static const auto& actions =
       *new std::map<std::string, std::vector<std::string>>{
@@ -247,7 +244,7 @@ TEST_P(EachFailpoint, EndsWellOrSaysWhyAndLeavesNothing) {
                       : WithinProcess;
   for (const std::string& action : Actions().at(name)) {
     Steps steps(transport);
-    // (A connection's end is an end of the steps, too.)
+    // (The end of a connection also ends the steps.)
     steps.Expect(name, action, name.ends_with(".heartbeat"));
     if (HasFailure()) return;
   }

@@ -1,7 +1,7 @@
-// Steps over three processes with failures in between - errors, deadlines,
-// sessions that end and begin, a task that is killed and comes back - take no
-// memory, threads or files that they do not give back: in the client, the
-// master or the workers. With SLUICE_TEST_FULL=1 there are 100,000.
+// Steps over three processes with failures in between (errors, deadlines,
+// sessions that end and begin, a task that is killed and restarted) do not leak
+// memory, threads or files in the client, the master or the workers. Runs
+// 100,000 steps with SLUICE_TEST_FULL=1.
 #include <gtest/gtest.h>
 #include <malloc.h>
 
@@ -15,7 +15,7 @@
 namespace sluice {
 namespace {
 
-// What a process has.
+// The resources of a process.
 struct Holdings {
   int64_t resident_kb = 0, threads = 0, files = 0;
 };
@@ -60,7 +60,7 @@ class FlatMemory : public ::testing::Test {
     EXPECT_TRUE(session_->RunTargets({v_.initializer()}).ok());
   }
 
-  // Counts to n, a step of it on each task.
+  // Counts to n, with a part of each iteration on each task.
   static Output Loop(Output n) {
     return While(
         Output(Constant(0)),
@@ -92,7 +92,7 @@ class FlatMemory : public ::testing::Test {
       const auto count = session_->Run({{n_, Tensor::Scalar(20)}}, loop_);
       ASSERT_TRUE(count.ok()) << count.status();
     }
-    if (i % 20 == 9) {  // Every other one is left unfinished.
+    if (i % 20 == 9) {  // Every other one is not finished.
       const auto run = session_->StartPartialRun({x_, n_}, {y_, loop_});
       ASSERT_TRUE(run.ok()) << run.status();
       const auto first = (*run)->Run(feeds, {y_});
@@ -108,7 +108,7 @@ class FlatMemory : public ::testing::Test {
     }
     if (i % 100 == 23) Connect();
   }
-  // The third task dies; sessions begin again when it is back.
+  // The third task dies; sessions are reopened after its restart.
   void Restart() {
     cluster_.Signal("extra", SIGKILL);
     cluster_.Spawn("extra", "", {"SLUICE_TEST_TIMEOUT_MS=20000"});
@@ -144,8 +144,8 @@ TEST_F(FlatMemory, OverStepsWithFailuresInBetween) {
     SCOPED_TRACE(who);
     RecordProperty(who + "_kb", std::to_string(was.resident_kb) + " -> " +
                                     std::to_string(now.resident_kb));
-    // What an allocator keeps varies; what grows with each step would be more.
-    // (Sanitizers keep what was freed.)
+    // The allocator's free memory varies; growth per step would be more.
+    // (Sanitizers do not return freed memory.)
     if (!kSanitized) {
       EXPECT_LE(now.resident_kb, was.resident_kb + 12'000);
     }

@@ -11,7 +11,7 @@
 namespace sluice {
 namespace {
 
-// Maps are written in order, so that equal messages give equal bytes.
+// Serializes maps in key order, so that equal messages give equal bytes.
 std::string Bytes(const google::protobuf::MessageLite& message) {
   std::string out;
   {
@@ -23,7 +23,7 @@ std::string Bytes(const google::protobuf::MessageLite& message) {
   return out;
 }
 
-// The entry for `name`, which is new or replaces the one that there was.
+// The entry for `name`: a new one, or the existing one to be replaced.
 template <typename T>
 void Replace(google::protobuf::RepeatedPtrField<T>* all,
              std::unordered_map<std::string, int>* index,
@@ -41,8 +41,8 @@ Status GraphCopy::Extend(std::string_view graph_def) {
                            static_cast<int>(graph_def.size())))
     return InvalidArgument("graph: expected a GraphDef, got ", graph_def.size(),
                            " malformed bytes");
-  // (What came before may have been replaced since; it is counted exactly when
-  // it seems too much.)
+  // (An upper bound, as earlier parts may have been replaced; computed exactly
+  // only when it exceeds the limit.)
   bytes_ += graph_def.size();
   if (bytes_ > INT32_MAX) bytes_ = whole_.ByteSizeLong() + graph_def.size();
   if (bytes_ > INT32_MAX) {
@@ -65,7 +65,7 @@ Status GraphCopy::Extend(std::string_view graph_def) {
     Replace(library->mutable_gradient(), &gradients_, name, &g);
   }
   *whole_.mutable_versions() = part.versions();
-  // Lines: files are numbered anew.
+  // Source lines: renumber the files.
   proto::GraphDebugInfo* lines = whole_.mutable_debug_info();
   std::vector<int> numbers;
   for (const std::string& file : part.debug_info().files()) {

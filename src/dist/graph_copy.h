@@ -1,4 +1,4 @@
-// GraphCopy: a client's graph, as the master has it.
+// GraphCopy: the master's copy of a client's graph.
 #ifndef SLUICE_DIST_GRAPH_COPY_H_
 #define SLUICE_DIST_GRAPH_COPY_H_
 
@@ -15,31 +15,32 @@
 
 namespace sluice {
 
-// What a client has sent of its graph, and what that makes. A node or function
-// that comes again takes the place of the earlier one. Not thread-safe.
+// The parts of a graph that a client has sent, and the graph built from them. A
+// node or function that is sent again replaces the earlier one. Not
+// thread-safe.
 class GraphCopy {
  public:
-  // InvalidArgument if the bytes are no GraphDef; whether they make a graph is
-  // found out by graph().
+  // InvalidArgument if the bytes are not a GraphDef; graph() checks whether
+  // they form a valid graph.
   Status Extend(std::string_view graph_def);
-  // Made anew after each Extend; what was made before stays with whoever has
-  // it.
+  // Rebuilt after each Extend; earlier results stay valid for their holders.
   Result<std::shared_ptr<const Graph>> graph();
 
  private:
   proto::GraphDef whole_;
   std::unordered_map<std::string, int> nodes_, functions_, gradients_, files_;
-  size_t bytes_ = 0;                    // Of whole_, at most.
-  std::shared_ptr<const Graph> graph_;  // Null: to be made.
+  size_t bytes_ = 0;                    // Upper bound for whole_.
+  std::shared_ptr<const Graph> graph_;  // Null: must be rebuilt.
 };
 
-// What a client has to send: finds what is new or has changed. Not thread-safe.
+// Finds the parts of a client's graph that are new or have changed and must be
+// sent. Not thread-safe.
 class GraphSender {
  public:
-  // The GraphDef to send; "" if the master has it all. REQUIRES: the graph does
-  // not change meanwhile.
+  // The GraphDef to send; "" if the master is up to date. REQUIRES: the graph
+  // is not modified during the call.
   Result<std::string> Changes(const Graph& graph);
-  // It did not arrive: what it said is new still.
+  // The last message did not arrive: treat everything as new.
   void Lost() { sent_.clear(); }
 
  private:

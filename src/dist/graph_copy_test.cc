@@ -1,4 +1,4 @@
-// A master's copy of a graph that its client goes on building.
+// A master's copy of a graph that its client keeps extending.
 #include "dist/graph_copy.h"
 
 #include <gmock/gmock.h>
@@ -10,7 +10,7 @@
 namespace sluice {
 namespace {
 
-// As the whole graph says it.
+// The whole graph as text.
 std::string Text(const Graph& g) {
   Result<std::string> text = ExportGraphDef(g, /*text=*/true);
   EXPECT_TRUE(text.ok()) << text.status();
@@ -20,7 +20,7 @@ std::string Text(const Graph& g) {
 class GraphCopyTest : public ::testing::Test {
  protected:
   GraphCopyTest() : use_(graph_) {}
-  // Sends what is new; how many bytes that took.
+  // Sends the changes; returns the number of bytes.
   size_t Send() {
     Result<std::string> changes = sender_.Changes(graph_);
     EXPECT_TRUE(changes.ok()) << changes.status();
@@ -80,7 +80,7 @@ TEST_F(GraphCopyTest, BytesThatAreNoGraphAreRefused) {
   def.mutable_node(0)->set_op("NoSuchOp");
   ASSERT_TRUE(copy_.Extend(def.SerializeAsString()).ok());
   EXPECT_FALSE(copy_.graph().ok());
-  // Lines that point nowhere are lines that are not known.
+  // Source lines with invalid references become unknown.
   GraphCopy other;
   def.mutable_node(0)->set_op("NoOp");
   auto* frame =

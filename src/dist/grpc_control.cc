@@ -1,4 +1,4 @@
-// The services' side.
+// The server side.
 #include "dist/grpc_control.h"
 
 #include <grpcpp/impl/codegen/proto_utils.h>
@@ -14,8 +14,8 @@
 namespace sluice {
 namespace {
 
-// Of what nobody tells: that the client of a session is gone before it has
-// attended to it.
+// How often to poll for clients that disconnected before they called Attend,
+// for which there is no event.
 constexpr std::chrono::milliseconds kLookInterval{100};
 
 grpc::Status TheEnd() {
@@ -27,8 +27,9 @@ Status Parse(grpc::ByteBuffer* bytes, Message* message) {
   const grpc::Status s =
       grpc::SerializationTraits<Message>::Deserialize(bytes, message);
   if (s.ok()) return OkStatus();
-  return InvalidArgument("message: expected one of ",
-                         message->GetDescriptor()->name(), ", got another");
+  return InvalidArgument("message: expected a ",
+                         message->GetDescriptor()->name(),
+                         ", got bytes that do not parse");
 }
 
 template <typename Message>
@@ -41,12 +42,12 @@ grpc::ByteBuffer BytesOf(const Message& message) {
 
 }  // namespace
 
-// A call that is under way: the services end it when they stop, whatever is
-// done for it still.
+// A pending call. Stopping the services ends it, even if work for it is still
+// running.
 class ControlServices::OpenCall {
  public:
   virtual ~OpenCall() = default;
-  // Answers it with `why`, unless it was answered. Thread-safe.
+  // Completes the call with `why`, unless it was answered. Thread-safe.
   virtual void Close(const grpc::Status& why) = 0;
 };
 
@@ -64,8 +65,8 @@ void ControlServices::Forget(const std::shared_ptr<OpenCall>& call) {
   calls_.erase(call);
 }
 
-// A call with one answer. Kept by its read, and by the thread that works it
-// out, which may be longer than there is a port: it asks nothing of gRPC then.
+// A unary call. Owned by its read and by the thread that handles it, which may
+// outlive the port and then makes no gRPC calls.
 class ControlServices::UnaryCall final
     : public OpenCall,
       public std::enable_shared_from_this<UnaryCall> {
@@ -105,7 +106,7 @@ class ControlServices::UnaryCall final
                              tag);
     });
   }
-  // Once: from then on gRPC's events alone keep its call.
+  // Called once; afterwards only gRPC's events own the call.
   template <typename Fn>
   void End(Fn finish) {
     {
@@ -122,12 +123,12 @@ class ControlServices::UnaryCall final
   const std::string peer_;
   grpc::ByteBuffer request_;
   std::mutex mu_;
-  std::shared_ptr<GrpcCall> call_;  // GUARDED_BY(mu_); null: it was answered.
+  std::shared_ptr<GrpcCall> call_;  // GUARDED_BY(mu_); null: answered.
 };
 
-// A client's steps (StepsRequest). Kept by its operations that are under way
-// and by its steps that run, which may be longer than the services are: it is
-// closed before they go, and asks nothing of them then. Thread-safe.
+// A client's stream of steps (StepsRequest). Owned by its pending operations
+// and running steps, which may outlive the services; it is closed before they
+// are destroyed and does not use them afterwards. Thread-safe.
 class ControlServices::StepsCall final
     : public OpenCall,
       public std::enable_shared_from_this<StepsCall> {
@@ -162,7 +163,7 @@ class ControlServices::StepsCall final
     proto::StepsRequest request;
     Status s = ok ? Parse(&in_, &request) : OkStatus();
     if (!ok || !s.ok()) {
-      // The client is gone, and with it the session.
+      // The client is gone, so close the session.
       if (session_ != 0)
         owner_->threads_.Schedule([master = owner_->master_, id = session_] {
           proto::CloseSessionRequest close;
@@ -202,12 +203,12 @@ class ControlServices::StepsCall final
     if (!request.run().traced())
       return owner_->master_->StartStep(request.run(), std::move(answer),
                                         std::move(log));
-    // (It asks the tasks for their clocks.)
+    // (Blocks: it reads the tasks' clocks.)
     owner_->threads_.Schedule([master = owner_->master_, run = request.run(),
                                answer = std::move(answer),
                                log = std::move(log)] {
       proto::RunStepResponse r;
-      // (First the step: it gives the answer another status to point to.)
+      // (Run first: it replaces the status that the response points to.)
       const Status s = master->RunStep(run, &r, log);
       StatusToProto(s, r.mutable_status());
       answer(std::move(r));
@@ -234,8 +235,8 @@ class ControlServices::StepsCall final
 
   ControlServices* const owner_;
   const std::unique_ptr<GrpcCall> call_;
-  grpc::ByteBuffer in_;   // Of the read under way.
-  uint64_t session_ = 0;  // The same.
+  grpc::ByteBuffer in_;   // For the pending read.
+  uint64_t session_ = 0;  // Likewise.
   std::mutex mu_;
   std::deque<grpc::ByteBuffer> out_;  // GUARDED_BY(mu_)
   bool writing_ = false;              // GUARDED_BY(mu_)
@@ -250,7 +251,7 @@ void ControlServices::Add(const std::string& name, Fn fn) {
     Request request;
     SLUICE_RETURN_IF_ERROR(Parse(in, &request));
     Response response;
-    // Errors of ours are fields of the answer.
+    // Our own errors are fields of the response.
     Status s;
     if constexpr (std::is_invocable_v<Fn, const Request&, Response*,
                                       const std::string&>)
@@ -270,12 +271,12 @@ ControlServices::ControlServices(Master* master, Worker* worker,
       worker_(worker),
       steps_address_(std::move(steps_address)),
       patience_(patience) {
-  using namespace proto;  // NOLINT: all of it is this table.
+  using namespace proto;  // NOLINT: used throughout the table.
   Add<CreateSessionRequest, CreateSessionResponse>(
       "MasterService/CreateSession",
       [this](const CreateSessionRequest& q, CreateSessionResponse* r,
              const std::string& peer) {
-        // (It may have gone by the time there is a session.)
+        // (The client may disconnect before the session exists.)
         const bool seen = port_->IsConnected(peer);
         r->set_address(steps_address_);
         SLUICE_RETURN_IF_ERROR(master_->CreateSession(q, r, PeerHost(peer)));
@@ -341,7 +342,7 @@ ControlServices::~ControlServices() = default;
 
 // ---- Sessions without a client ----------------------------------------------
 
-// (It may have died, or not have waited for the answer.)
+// (The client may have died, or not have waited for the response.)
 void ControlServices::Await(uint64_t session, const std::string& peer) {
   Unattended u;
   u.until = std::chrono::steady_clock::now() + patience_;

@@ -1,5 +1,5 @@
-// The control plane over gRPC: the services of a task, and stubs for those of
-// others (dist/proto/cluster.proto).
+// The control plane over gRPC: the services of a task and the stubs to call
+// those of other tasks (dist/proto/cluster.proto).
 #ifndef SLUICE_DIST_GRPC_CONTROL_H_
 #define SLUICE_DIST_GRPC_CONTROL_H_
 
@@ -25,35 +25,35 @@ class Cancellation;
 class Master;
 class Worker;
 
-// The services of a task. Owned by whoever owns the port, and gone after it has
-// stopped. A call that may block runs on a thread of its own, steps on the
-// port's. Thread-safe.
+// The services of a task. Has the same owner as the port, and is destroyed
+// after the port has stopped. A call that may block runs on its own thread;
+// steps run on the port's. Thread-safe.
 class ControlServices {
  public:
-  // Both outlive the port's Stop. `steps_address`: CreateSessionResponse's. A
-  // client that has a session made and does not attend to it for `patience`, or
-  // whose connection ends before it does, is taken for dead.
+  // `master` and `worker` outlive the port's Stop. `steps_address` is sent in
+  // CreateSessionResponse. A client that creates a session and does not call
+  // Attend within `patience`, or disconnects before that, is considered dead.
   ControlServices(Master* master, Worker* worker, std::string steps_address,
                   std::chrono::milliseconds patience);
   ~ControlServices();
 
-  // Before the port serves.
+  // Called before the port serves.
   void Register(GrpcPort* port);
-  // Ends all calls: those that still run here have been answered. Before the
-  // port stops.
+  // Ends all calls; the ones that still run here have been answered. Called
+  // before the port stops.
   void Stop();
 
  private:
   class OpenCall;
   class StepsCall;
   class UnaryCall;
-  // Of the peer (gRPC's name of the connection), the request and the answer.
+  // Arguments: the peer (gRPC's name of the connection), request and response.
   using Method = std::function<Status(const std::string&, grpc::ByteBuffer*,
                                       grpc::ByteBuffer*)>;
   // A session without a client yet.
   struct Unattended {
     std::chrono::steady_clock::time_point until;
-    std::string peer;  // Of the connection that made it. "": none to look at.
+    std::string peer;  // The connection that created it; "": unknown.
   };
   template <typename Request, typename Response, typename Fn>
   void Add(const std::string& name, Fn fn);
@@ -61,7 +61,7 @@ class ControlServices {
   void Attended(uint64_t session);
   void Open(const std::shared_ptr<OpenCall>& call);
   void Forget(const std::shared_ptr<OpenCall>& call);
-  // Closes the sessions that nobody attends to, until there are none.
+  // Closes sessions without a client, until none are left.
   void WatchUnattended();
 
   Master* const master_;
@@ -71,7 +71,7 @@ class ControlServices {
   std::map<std::string, Method> methods_;  // Constant after construction.
   GrpcPort* port_ = nullptr;               // Constant after Register.
   std::mutex mu_;
-  // Those that are open.
+  // The open calls.
   std::set<std::shared_ptr<OpenCall>> calls_;  // GUARDED_BY(mu_)
   bool stopped_ = false;                       // GUARDED_BY(mu_)
   std::map<uint64_t, Unattended> unattended_;  // GUARDED_BY(mu_)
@@ -80,21 +80,19 @@ class ControlServices {
   TaskThreads threads_;
 };
 
-// What all channels of a cluster's control have in common: messages of any
-// size, and pings that find a peer that died or was stopped within
-// `peer_timeout`.
+// The settings of all control channels: no limit on message size, and keepalive
+// pings that detect a dead or suspended peer within `peer_timeout`.
 grpc::ChannelArguments ControlChannelArguments(
     const TlsFiles& tls, std::chrono::milliseconds peer_timeout);
 
-// Calls of GetStatus and CreateSession wait up to `connect_timeout` for the
-// other to be up. None waits any more when `ending` (may be null) is cancelled.
+// GetStatus and CreateSession wait up to `connect_timeout` for the peer to be
+// up. All waits end when `ending` (may be null) is cancelled.
 std::unique_ptr<WorkerStub> MakeGrpcWorkerStub(
     std::shared_ptr<grpc::Channel> channel,
     std::chrono::milliseconds connect_timeout,
     std::shared_ptr<Cancellation> ending);
-// `connect` makes a channel to an address that CreateSession said, whose peer
-// may be silent for so long (0: as long as usual). Null: none can be made, and
-// the first serves for all.
+// `connect` makes a channel to the address that CreateSession returned, with
+// this peer timeout (0: the default). Null: `channel` is used for everything.
 std::unique_ptr<MasterStub> MakeGrpcMasterStub(
     std::shared_ptr<grpc::Channel> channel,
     std::function<std::shared_ptr<grpc::Channel>(const std::string&,

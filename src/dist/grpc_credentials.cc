@@ -34,7 +34,7 @@ Result<Pem> Read(const TlsFiles& tls) {
   return pem;
 }
 
-// In numbers: what a name stands for, others may say.
+// Numeric addresses only: others may control how a name resolves.
 bool IsLoopback(const std::string& host) {
   if (host == "localhost" || host == "[::1]") return true;
   in_addr address = {};
@@ -73,7 +73,7 @@ Status CheckListenAddress(const std::string& listen, const TlsFiles& tls,
       listen.starts_with("unix:"))
     return OkStatus();
   return InvalidArgument(
-      "address to listen at: expected a loopback address, or TLS, or the "
+      "listening address: expected a loopback address, or TLS, or the "
       "option "
       "for plain text beyond this machine, got '",
       listen, "'");

@@ -1,4 +1,4 @@
-// Who may connect over gRPC, and how it is checked.
+// Credentials for gRPC connections: TLS, or plain within this machine.
 #ifndef SLUICE_DIST_GRPC_CREDENTIALS_H_
 #define SLUICE_DIST_GRPC_CREDENTIALS_H_
 
@@ -12,13 +12,13 @@
 
 namespace sluice {
 
-// Files in PEM format; all three or none. With them both sides of a connection
-// show a certificate that the authority has signed, and all is encrypted.
+// Files in PEM format; all three or none. If set, connections are encrypted and
+// both sides must present a certificate signed by the authority.
 struct TlsFiles {
   std::string authority;
   std::string certificate;
   std::string key;
-  // The name that certificates of tasks bear, if it is not their host's.
+  // The name in the tasks' certificates, if it is not the host name.
   std::string server_name;
   bool enabled() const {
     return !authority.empty() || !certificate.empty() || !key.empty();
@@ -30,8 +30,8 @@ Result<std::shared_ptr<grpc::ServerCredentials>> MakeServerCredentials(
 Result<std::shared_ptr<grpc::ChannelCredentials>> MakeChannelCredentials(
     const TlsFiles& tls);
 
-// InvalidArgument if others than this machine could connect to `listen`
-// ("host:port") without TLS, unless that was asked for.
+// InvalidArgument if other machines could connect to `listen` ("host:port")
+// without TLS, unless `plain_beyond_loopback` is set.
 Status CheckListenAddress(const std::string& listen, const TlsFiles& tls,
                           bool plain_beyond_loopback);
 

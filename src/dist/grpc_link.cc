@@ -16,7 +16,7 @@ namespace {
 constexpr char kBodyMagic[] = "SLC1", kRingMagic[] = "SLM1",
                kPieceMagic[] = "SLR1";
 constexpr size_t kPiece = 1 << 20;
-// A frame that waits while another is written grows up to this.
+// A frame that is queued while another is written grows up to this size.
 constexpr size_t kFrameBytes = 1 << 20;
 
 grpc::Slice SliceOf(std::string bytes) {
@@ -27,7 +27,7 @@ grpc::Slice SliceOf(std::string bytes) {
       [](void* s) { delete static_cast<std::string*>(s); }, owned);
 }
 
-// The bytes as a tensor, without copying them.
+// Wraps the bytes in a tensor without copying them.
 Tensor Held(std::string bytes) {
   auto* owned = new std::string(std::move(bytes));
   return Tensor(DType::kUint8, Shape({static_cast<int64_t>(owned->size())}),
@@ -36,7 +36,7 @@ Tensor Held(std::string bytes) {
                 owned->data());
 }
 
-// A slice of a body, which keeps what it refers to alive.
+// A slice of a body, which keeps the underlying memory alive.
 grpc::Slice SliceOf(const WireBody& body, size_t offset, size_t bytes) {
   auto* tensor = new Tensor(body.tensor);
   return grpc::Slice(
@@ -44,7 +44,7 @@ grpc::Slice SliceOf(const WireBody& body, size_t offset, size_t bytes) {
       [](void* t) { delete static_cast<Tensor*>(t); }, tensor);
 }
 
-// Our end of a call that we made.
+// The client's end of a call.
 class ClientStream final : public GrpcStream {
  public:
   ClientStream(GrpcTransport* transport,
@@ -95,7 +95,7 @@ void GrpcStream::Drop() {
   std::shared_ptr<GrpcStream> self;
   {
     std::lock_guard<std::mutex> lock(mu_);
-    // (The last is over only after the call has ended.)
+    // (The last operation completes only after the call has ended.)
     if (--under_way_ > 0) return;
     self.swap(self_);
   }
@@ -140,7 +140,7 @@ bool GrpcStream::Write(grpc::ByteBuffer buffer) {
 
 void GrpcStream::Close(const Status& why, bool ended) {
   std::lock_guard<std::mutex> lock(mu_);
-  // (Before the first operation: who begins it then closes the call.)
+  // (Before the first operation: whatever starts it then closes the call.)
   if (std::exchange(closed_, true) || self_ == nullptr) return;
   Hold();
   StartClose(why, ended, &end_event_);
@@ -185,7 +185,7 @@ void GrpcStream::OnRead(bool ok) {
         }
       }
     }
-    // (Without a lock: it may be done at once.)
+    // (Without a lock: the event may be handled at once.)
     if (read_on) transport_->port_->Later(&read_on_event_);
     if (!s.ok()) {
       Fail(s);
@@ -278,8 +278,8 @@ Status GrpcStream::ReceiveFrame(std::string_view bytes) {
     }
     const FailpointHit hit = SLUICE_FAILPOINT("grpc.accept");
     SLUICE_RETURN_IF_ERROR(hit.error);
-    // (The second time if the peer connects again before we saw that its first
-    // connection is gone.)
+    // (A second attempt is needed if the peer reconnects before we noticed that
+    // its first connection is gone.)
     for (int attempt = 0; attempt < 2; ++attempt) {
       l = std::static_pointer_cast<GrpcLink>(transport_->Accept(*hello));
       if (l == nullptr)
@@ -307,7 +307,7 @@ Status GrpcStream::ReceiveBodies(std::string_view bytes) {
   const std::shared_ptr<GrpcLink> l = link();
   while (!bytes.empty()) {
     if (bodies_.empty() || l == nullptr) {
-      // (The rest of what was announced before the inbox was closed.)
+      // (The rest of a body announced before the inbox was closed.)
       if (l != nullptr && l->lost.load()) return OkStatus();
       return InvalidArgument(
           "body on the wire: expected the bytes of a tensor that was "
@@ -340,7 +340,7 @@ Status GrpcStream::ReceiveRing(std::string_view bytes) {
   const FailpointHit hit = SLUICE_FAILPOINT("grpc.accept_memory");
   if (hit.drop() || !hit.error.ok() || !transport_->shares_) return OkStatus();
   std::memcpy(token.data(), bytes.data(), sizeof(token));
-  // What is not accepted is not used.
+  // A ring that is not accepted is not used.
   const int fd = transport_->mailbox_.Take(token);
   if (fd < 0) return OkStatus();
   Result<std::unique_ptr<RingReader>> ring = RingReader::Map(fd);
@@ -368,7 +368,7 @@ Status GrpcStream::ReceivePiece(std::string_view bytes) {
 void GrpcStream::OnWritten(bool ok) {
   const std::shared_ptr<GrpcLink> l = link();
   if (ok && l != nullptr) l->OnWritten(this);
-  // If it went wrong, the read that is under way ends too.
+  // If the write failed, the pending read fails too.
   Drop();
 }
 
@@ -410,7 +410,8 @@ void GrpcLink::Open() {
   if (closed_ || !transport_->AddStream(stream.get())) return;
   out_ = stream;
   writing_ = true;
-  // (The hello is a frame of its own: it goes whatever becomes of the rest.)
+  // (The hello is a separate frame, so that it is sent whatever happens to the
+  // rest.)
   if (!writer_.empty()) frames_.push_back(writer_.Take());
   stream->Call();
 }
@@ -419,7 +420,7 @@ bool GrpcLink::Attach(const std::shared_ptr<GrpcStream>& stream) {
   std::lock_guard<std::mutex> lock(mu_);
   if (accepted_ != nullptr || closed_) return false;
   accepted_ = stream;
-  // Those that we did not connect to hear us over their own call.
+  // Peers that connected to us receive our messages over their own call.
   if (out_ == nullptr && address_.empty()) {
     out_ = stream;
     Flush();
@@ -465,7 +466,7 @@ void GrpcLink::OnHello(const std::string& address) {
 void GrpcLink::TellRoom() {
   std::lock_guard<std::mutex> lock(mu_);
   if (closed_) return;
-  // (Any frame would do.)
+  // (Any frame would serve.)
   if (writer_.empty()) writer_.AddHeartbeat();
   Flush();
 }
@@ -479,7 +480,7 @@ void GrpcLink::SendHeartbeat() {
   const FailpointHit hit = SLUICE_FAILPOINT("grpc.heartbeat");
   if (hit.drop() || !hit.error.ok()) return;
   std::lock_guard<std::mutex> lock(mu_);
-  // What is being written is a sign of life, or will not be read anyway.
+  // A pending write already serves as a heartbeat, or the peer is not reading.
   if (closed_ || writing_ || out_ == nullptr) return;
   writer_.AddHeartbeat();
   Flush();
@@ -512,7 +513,7 @@ bool GrpcLink::OfferRing(grpc::ByteBuffer* message) {
   const RingToken token = NewRingToken();
   const Status sent = transport_->mailbox_.Send(to, token, fd);
   close(fd);
-  // (Many offer theirs at the same moment: the next body asks again.)
+  // (Many peers may offer a ring at the same moment: retry with the next body.)
   if (sent.code() == StatusCode::kResourceExhausted) mailbox_ = to;
   if (!sent.ok()) return false;
   ring_ = *std::move(ring);
@@ -528,7 +529,7 @@ bool GrpcLink::NextPiece(grpc::ByteBuffer* message) {
   const std::string_view rest = body.bytes().substr(body_offset_);
   size_t n = 0;
   if (ring_ != nullptr && ring_->accepted()) {
-    // (First, for the answer to its asking for room may be here before it is.)
+    // (Set before asking for room, because the answer may arrive at once.)
     starved_.store(true);
     n = ring_->Put(rest);
     if (n == 0) return false;
@@ -565,7 +566,7 @@ bool GrpcLink::NextMessage(grpc::ByteBuffer* message) {
     counters->bytes_sent.fetch_add(static_cast<int64_t>(frame.bytes.size()),
                                    std::memory_order_relaxed);
     for (WireBody& b : frame.bodies) {
-      // What is sliced is held by a tensor.
+      // A slice refers to a tensor's memory.
       if (!b.owned.empty()) {
         b.tensor = Held(std::move(b.owned));
         b.owned.clear();

@@ -1,4 +1,4 @@
-// GrpcStream, one call of gRPC, and GrpcLink, the peer at its other end.
+// GrpcStream, one gRPC call, and GrpcLink, the peer at its other end.
 #ifndef SLUICE_DIST_GRPC_LINK_H_
 #define SLUICE_DIST_GRPC_LINK_H_
 
@@ -19,38 +19,39 @@ namespace sluice {
 
 class GrpcLink;
 
-// What the two ends of a call have in common. Lives until it has ended and none
-// of its operations is under way, and nobody else has it. Thread-safe; OnRead
-// is called one at a time.
+// Base class of the client's and the server's end of a call. Lives until it has
+// ended, has no pending operation and is not referenced. Thread-safe; calls of
+// OnRead do not overlap.
 class GrpcStream : public std::enable_shared_from_this<GrpcStream> {
  public:
   explicit GrpcStream(GrpcTransport* transport) : transport_(transport) {}
   virtual ~GrpcStream() = default;
 
-  // Writes; OnWritten of the link follows. False if the stream is closed.
-  // REQUIRES: no write is under way, and the call has begun.
+  // Starts a write; the link's OnWritten follows. False if the stream is
+  // closed. REQUIRES: no write is pending, and the call has begun.
   bool Write(grpc::ByteBuffer buffer);
-  // Ends the call. The peer is told why.
+  // Ends the call and sends `why` to the peer.
   void Close(const Status& why, bool ended = false);
   void SetLink(std::shared_ptr<GrpcLink> link);
-  // The first operation of a call that came.
+  // Starts the first operation of an incoming call.
   void Begin();
 
  protected:
   using Event = GrpcMethodEvent<GrpcStream>;
-  // These begin an operation, whose event comes. REQUIRES: mu_.
+  // These start an operation, which completes with its event. REQUIRES: mu_.
   virtual void StartRead(grpc::ByteBuffer* buffer, Event* event) = 0;
   virtual void StartWrite(const grpc::ByteBuffer& buffer, Event* event) = 0;
-  // `ended`: the peer has ended the call already.
+  // `ended`: the peer has already ended the call.
   virtual void StartClose(const Status& why, bool ended, Event* event) = 0;
-  // Why it ended, once it has.
+  // The status with which the call ended.
   virtual Status Outcome() const { return OkStatus(); }
 
   void OnBegun(bool ok);
   Event begun_event_{this, &GrpcStream::OnBegun};
-  // Before each operation. REQUIRES: mu_.
+  // Called before each operation. REQUIRES: mu_.
   void Hold();
-  // After the first: Close may have come before. REQUIRES: mu_.
+  // Called after the first operation, because Close may have been called before
+  // it. REQUIRES: mu_.
   void CloseIfAsked();
   std::mutex mu_;  // Lock order: a link's, then this.
 
@@ -60,14 +61,14 @@ class GrpcStream : public std::enable_shared_from_this<GrpcStream> {
   void ReadOn(bool);
   void OnWritten(bool ok);
   void OnEnded(bool ok);
-  // One operation is over.
+  // Called after each operation.
   void Drop();
   void End();
   Status Receive(const grpc::ByteBuffer& message);
   Status ReceiveFrame(std::string_view bytes);
   Status ReceiveBodies(std::string_view bytes);
-  // Pieces of bodies that go by shared memory: an offer of it, and that one is
-  // there.
+  // Pieces of bodies in shared memory: the offer of a ring, and the notice that
+  // a piece is ready.
   Status ReceiveRing(std::string_view token);
   Status ReceivePiece(std::string_view count);
   void Fail(const Status& why);
@@ -78,7 +79,7 @@ class GrpcStream : public std::enable_shared_from_this<GrpcStream> {
   Event read_on_event_{this, &GrpcStream::ReadOn};
   Event write_event_{this, &GrpcStream::OnWritten};
   Event end_event_{this, &GrpcStream::OnEnded};
-  // One read at a time: no two threads use these at once.
+  // Reads do not overlap, so this lock is not contended.
   std::mutex read_mu_;
   grpc::ByteBuffer incoming_;         // GUARDED_BY(read_mu_)
   std::deque<IncomingBody*> bodies_;  // GUARDED_BY(read_mu_)
@@ -87,8 +88,8 @@ class GrpcStream : public std::enable_shared_from_this<GrpcStream> {
   std::unique_ptr<RingReader> ring_;  // GUARDED_BY(read_mu_)
   bool ring_offered_ = false;         // GUARDED_BY(read_mu_)
   uint64_t next_frame_ = 0;           // GUARDED_BY(read_mu_)
-  int under_way_ = 0;                 // GUARDED_BY(mu_): operations.
-  std::shared_ptr<GrpcStream> self_;  // GUARDED_BY(mu_): while there are any.
+  int under_way_ = 0;                 // GUARDED_BY(mu_): pending operations.
+  std::shared_ptr<GrpcStream> self_;  // GUARDED_BY(mu_): while any is pending.
   std::shared_ptr<GrpcLink> link_;    // GUARDED_BY(mu_)
   bool closed_ = false;               // GUARDED_BY(mu_)
 };
@@ -105,15 +106,15 @@ class GrpcLink final : public Link {
   void SendHeartbeat() override;
   void Close() override;
 
-  // A call of the peer's. False if it has one already.
+  // Attaches a call from the peer. False if the link has one already.
   bool Attach(const std::shared_ptr<GrpcStream>& stream);
-  // The stream may be written to: it has begun, or a write is over.
+  // The stream is ready for a write: it has begun, or a write has completed.
   void OnWritten(GrpcStream* stream);
-  // The peer said hello, from this address.
+  // The peer's hello has arrived, with its address.
   void OnHello(const std::string& address);
-  // The peer is told that there is room in its shared memory.
+  // Tells the peer that its ring has room again.
   void TellRoom();
-  // Something came, perhaps that.
+  // Something has arrived, possibly that notice.
   void OnHeard() {
     if (starved_.load()) Resume();
   }
@@ -121,14 +122,13 @@ class GrpcLink final : public Link {
  private:
   Status Failpoint(bool* drop);
   void Resume();
-  // Begins the next write, if there is one and none is under way. REQUIRES:
-  // mu_.
+  // Starts the next write, if there is one and none is pending. REQUIRES: mu_.
   void Flush();
-  // False if nothing can be written now. REQUIRES: mu_.
+  // False if there is nothing to write now. REQUIRES: mu_.
   bool NextMessage(grpc::ByteBuffer* message);
-  // The next piece of a body. False if shared memory is full. REQUIRES: mu_.
+  // The next piece of a body. False if the ring is full. REQUIRES: mu_.
   bool NextPiece(grpc::ByteBuffer* message);
-  // The offer of shared memory; false if there is none. REQUIRES: mu_.
+  // The offer of a ring. False if none can be offered. REQUIRES: mu_.
   bool OfferRing(grpc::ByteBuffer* message);
 
   GrpcTransport* const transport_;
@@ -138,13 +138,13 @@ class GrpcLink final : public Link {
   std::deque<OutgoingFrame> frames_;  // GUARDED_BY(mu_)
   std::deque<WireBody> bodies_;       // GUARDED_BY(mu_)
   size_t body_offset_ = 0;            // GUARDED_BY(mu_)
-  std::string mailbox_;  // GUARDED_BY(mu_): of the peer, until it has the file.
+  std::string mailbox_;  // GUARDED_BY(mu_): the peer's, until the file is sent.
   std::unique_ptr<RingWriter> ring_;  // GUARDED_BY(mu_)
-  // The ring is full and nothing else is to be written. Changed under mu_.
+  // The ring is full and there is nothing else to write. Changed under mu_.
   std::atomic<bool> starved_{false};
   std::shared_ptr<GrpcStream> out_;       // GUARDED_BY(mu_)
   std::shared_ptr<GrpcStream> accepted_;  // GUARDED_BY(mu_)
-  bool writing_ = false;                  // GUARDED_BY(mu_): or not begun.
+  bool writing_ = false;                  // GUARDED_BY(mu_): or has not begun.
   bool closed_ = false;                   // GUARDED_BY(mu_)
 };
 

@@ -14,14 +14,14 @@ namespace sluice {
 namespace {
 
 constexpr char kLocal[] = "unix-abstract:";
-constexpr int kHttpFrameBytes = 1 << 20;  // Of HTTP/2.
+constexpr int kHttpFrameBytes = 1 << 20;  // For HTTP/2.
 constexpr int kLookAhead = 8 << 20;
 constexpr gpr_clock_type kClock = GPR_CLOCK_MONOTONIC;
-// A connection that has not said that it speaks HTTP/2, or by TLS who it is,
-// after so many times the peer timeout is closed.
+// A connection that has not completed its HTTP/2 or TLS handshake after this
+// many peer timeouts is closed.
 constexpr int kHandshakePatience = 2;
 constexpr std::chrono::milliseconds kLeastHandshakeTime{2000};
-// Events that are dealt with before what was put off, at most.
+// The number of events handled before the deferred ones, at most.
 constexpr int kMostAtOnce = 32;
 
 uint64_t ThisHost() {
@@ -29,7 +29,7 @@ uint64_t ThisHost() {
   return id;
 }
 
-// A call that cannot be served.
+// Refuses a call: its method is unknown or its connection is beyond a limit.
 class Refusal final : public GrpcEvent {
  public:
   Refusal(std::unique_ptr<GrpcCall> call, const grpc::Status& why)
@@ -46,7 +46,7 @@ class Refusal final : public GrpcEvent {
 
 std::atomic<uint64_t> GrpcEvent::begun_{0};
 
-// The next call, whenever it comes.
+// Waits for the next incoming call.
 class GrpcPort::Waiting final : public GrpcEvent {
  public:
   explicit Waiting(GrpcPort* port)
@@ -54,12 +54,12 @@ class GrpcPort::Waiting final : public GrpcEvent {
     GrpcCall& call = *call_;
     grpc::ServerCompletionQueue* const calls = port_->calls_;
     grpc::AsyncGenericService& service = port_->service_;
-    // (From here on the call may come, and this be gone.)
+    // (From here on the call may arrive and delete this object.)
     service.RequestCall(&call.context, &call.io, calls, calls, Tag());
   }
   void Done(bool ok) override {
     const std::unique_ptr<Waiting> end(this);
-    if (!ok) return;  // The server shuts down.
+    if (!ok) return;  // Shutting down.
     new Waiting(port_);
     port_->Accept(std::move(call_));
   }
@@ -85,7 +85,7 @@ Status GrpcPort::Open(const GrpcPortOptions& options) {
     std::random_device random;
     local_address_ = absl::StrCat(kLocal, "sluice-", absl::Hex(random()),
                                   absl::Hex(random()));
-    // (Without it the other address serves as well.)
+    // (On failure the other address is used.)
     if (!listener_.Listen(local_address_).ok()) local_address_.clear();
   }
   grpc::ServerBuilder builder;
@@ -148,7 +148,7 @@ void GrpcPort::Stop() {
   if (queue_ == nullptr) return;
   listener_.Stop();
   if (server_ != nullptr) {
-    // (Returns when all calls are gone.)
+    // (Returns when all calls have ended.)
     server_->Shutdown(std::chrono::system_clock::now() +
                       std::chrono::milliseconds(500));
     server_->Wait();
@@ -180,7 +180,7 @@ void GrpcPort::Accept(std::unique_ptr<GrpcCall> call) {
 void GrpcPort::Later(GrpcEvent* event) {
   {
     std::lock_guard<std::mutex> lock(later_mu_);
-    // (Who reads no longer may be busy for an hour.)
+    // (A thread that no longer reads may be busy for an hour.)
     if (reader_ == std::this_thread::get_id()) {
       later_.push_back(event);
       return;
@@ -202,10 +202,10 @@ void GrpcPort::DoLater() {
 void GrpcPort::Read(ReaderTeam::Turn& turn) {
   void* tag;
   bool ok;
-  // (What the one before put off, whose work takes long.)
+  // (Events deferred by the previous reader, whose work takes long.)
   DoLater();
   for (int unheeded = 0;;) {
-    // First what is there already.
+    // First the events that have already arrived.
     const auto next = queue_->AsyncNext(&tag, &ok, gpr_inf_past(kClock));
     if (next != grpc::CompletionQueue::GOT_EVENT || ++unheeded > kMostAtOnce) {
       unheeded = 0;
@@ -228,8 +228,8 @@ namespace {
 
 struct AddressParts {
   std::string host_port;
-  std::string local;    // "": not of a task on this machine.
-  std::string mailbox;  // "": it has none, or the same.
+  std::string local;    // "": not on this machine.
+  std::string mailbox;  // "": none.
 };
 AddressParts PartsOf(const std::string& address) {
   const std::vector<std::string> parts = absl::StrSplit(address, '#');
@@ -261,7 +261,7 @@ grpc::ChannelArguments CommonChannelArguments(const TlsFiles& tls) {
   grpc::ChannelArguments args;
   args.SetMaxReceiveMessageSize(-1);
   args.SetMaxSendMessageSize(-1);
-  // A channel is one connection, not shared with one that was before.
+  // Each channel has its own connection, not shared with earlier ones.
   args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   args.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   args.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);

@@ -1,5 +1,6 @@
-// GrpcPort: gRPC as one task uses it: the address where others call it, one
-// completion queue for these calls and its own, and the threads that poll it.
+// GrpcPort: one task's use of gRPC: the address on which it receives calls, one
+// completion queue for incoming and outgoing calls, and the threads that poll
+// it.
 #ifndef SLUICE_DIST_GRPC_PORT_H_
 #define SLUICE_DIST_GRPC_PORT_H_
 
@@ -26,16 +27,16 @@
 
 namespace sluice {
 
-// What a completion queue's tag points to: one operation of gRPC's, or the kind
-// of operation of an object that has one of each kind under way at most. Owned
-// by whoever began the operation, and alive until Done.
+// The object behind a completion queue's tag: one gRPC operation, or one kind
+// of operation of an object that has at most one of each kind pending. Owned by
+// the object that started the operation; must stay alive until Done.
 class GrpcEvent {
  public:
   virtual ~GrpcEvent() = default;
   virtual void Done(bool ok) = 0;
-  // To begin the operation with. (What this thread did before is known to the
-  // one that sees the event. gRPC sees to that, but not so that ThreadSanitizer
-  // would: so here it is said once more.)
+  // The tag to start the operation with. (What this thread did before
+  // happens-before the event's handling. gRPC guarantees this, but in a way
+  // that ThreadSanitizer cannot see, so this adds a release/acquire pair.)
   void* Tag() {
     begun_.fetch_add(1, std::memory_order_release);
     return this;
@@ -49,7 +50,7 @@ class GrpcEvent {
   static std::atomic<uint64_t> begun_;
 };
 
-// The event that calls a method.
+// An event that calls a method.
 template <typename T>
 class GrpcMethodEvent final : public GrpcEvent {
  public:
@@ -62,10 +63,10 @@ class GrpcMethodEvent final : public GrpcEvent {
   void (T::*const method_)(bool);
 };
 
-// The event of one operation, which keeps alive what `fn` refers to.
+// An event for a single operation, which keeps alive what `fn` captures.
 class GrpcOneEvent final : public GrpcEvent {
  public:
-  // For the operation that takes it as its tag; deletes itself.
+  // Returns the tag of an event that deletes itself when done.
   static void* Of(std::function<void(bool)> fn) {
     return (new GrpcOneEvent(std::move(fn)))->Tag();
   }
@@ -79,28 +80,28 @@ class GrpcOneEvent final : public GrpcEvent {
   const std::function<void(bool)> fn_;
 };
 
-// A call that came, of any method.
+// An incoming call, of any method.
 struct GrpcCall {
   grpc::GenericServerContext context;
   grpc::GenericServerAsyncReaderWriter io{&context};
 };
 
 struct GrpcPortOptions {
-  std::string listen;  // "host:port", port 0 for any; "": nobody calls us.
+  std::string listen;  // "host:port", port 0 for any; "": no calls come in.
   TlsFiles tls;
   bool plain_beyond_loopback = false;
   std::chrono::milliseconds peer_timeout{5000};
-  int64_t max_message_bytes = INT32_MAX;  // Of those that come.
+  int64_t max_message_bytes = INT32_MAX;  // Received ones.
   ConnectionLimits connections;
 };
 
-// One thread polls and does what comes: gRPC hands events from one poller to
-// another at each chance, so a second, be it idle, costs every message two
-// changes of threads. For the same reason nothing here uses gRPC's own servers
-// of blocking calls, nor its callbacks. Thread-safe.
+// One thread polls and handles events. gRPC hands events between pollers
+// whenever it can, so a second one, even if idle, costs each message two thread
+// switches. For the same reason this uses neither gRPC's synchronous server nor
+// its callback API. Thread-safe.
 class GrpcPort {
  public:
-  // Runs on the thread that polls: what blocks goes elsewhere.
+  // Runs on the polling thread and must not block.
   using Handler = std::function<void(std::unique_ptr<GrpcCall>)>;
 
   GrpcPort() = default;
@@ -109,25 +110,25 @@ class GrpcPort {
   GrpcPort& operator=(const GrpcPort&) = delete;
 
   Status Open(const GrpcPortOptions& options);
-  // Takes the calls whose method begins with `prefix`. Before Serve.
+  // Handles the calls whose method begins with `prefix`. Called before Serve.
   void Handle(const std::string& prefix, Handler handler);
   void Serve();
-  // Cancels the calls that others made and that do not end soon, and waits for
-  // them and for the threads. Before it, our own calls have ended.
+  // Cancels incoming calls that do not end soon, and waits for them and for the
+  // threads. REQUIRES: outgoing calls have ended.
   void Stop();
-  // Of the thread that polls, in one of its events: does `event` once whatever
-  // has come is dealt with, or that takes long. For reads: at each, gRPC (1.51)
-  // tells the peer that it may send more, by a write of its own, unless one
-  // went out since the message was read.
+  // Called on the polling thread, within an event: handles `event` after the
+  // events that have already arrived, or when those take long. Used for reads:
+  // at each read gRPC (1.51) updates the peer's flow-control window with a
+  // separate write, unless another write went out since the message was read.
   void Later(GrpcEvent* event);
-  // Whether the connection that a call came by is still there, by the name that
-  // gRPC gives to its peer. (That of a unix socket always is.)
+  // Whether the connection of an incoming call is still open, by gRPC's name of
+  // the peer. (Always true for unix sockets.)
   bool IsConnected(const std::string& peer) { return listener_.IsOpen(peer); }
 
-  // Of our own calls too. After Open.
+  // Also used by outgoing calls. Valid after Open.
   grpc::CompletionQueue* queue() { return queue_.get(); }
-  // After Open: "host:port", and, where processes of this machine have a
-  // shorter way to it, which.
+  // Valid after Open: "host:port", and the faster address for processes on this
+  // machine, if there is one.
   const std::string& address() const { return address_; }
   const std::string& local_address() const { return local_address_; }
 
@@ -135,15 +136,15 @@ class GrpcPort {
   class Waiting;
   void Accept(std::unique_ptr<GrpcCall> call);
   void Read(ReaderTeam::Turn& turn);
-  // The calling thread is the one that reads.
+  // Called by the reading thread.
   void DoLater();
 
   std::map<std::string, Handler> handlers_;  // Constant after Serve.
   grpc::AsyncGenericService service_;
   std::unique_ptr<grpc::CompletionQueue> queue_;
-  grpc::ServerCompletionQueue* calls_ = nullptr;  // The same, with a server.
+  grpc::ServerCompletionQueue* calls_ = nullptr;  // queue_, with a server.
   std::unique_ptr<grpc::Server> server_;
-  // Gives the server its connections.
+  // Passes accepted connections to the server.
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
   ConnectionListener listener_;
   ConnectionLimits connections_;
@@ -156,15 +157,15 @@ class GrpcPort {
   ReaderTeam team_;
 };
 
-// Where `address`, "host:port" or that and what PublicAddress added, is best
-// called from here.
+// The best way to call `address` from here. `address` is "host:port" or a
+// result of PublicAddress.
 std::string BestAddress(const std::string& address, const TlsFiles& tls);
-// What BestAddress takes for a port's address.
+// A port's address in the form that BestAddress takes.
 std::string PublicAddress(const std::string& host_port, const GrpcPort& port);
-// Where files of memory are passed to the task at `address`, of the same kind;
-// "" if it is not on this machine or takes none.
+// The RingMailbox of the task at `address` (a result of PublicAddress); "" if
+// the task is on another machine or does not use shared memory.
 std::string RingMailboxAt(const std::string& address);
-// What all our channels have in common.
+// The settings common to all channels.
 grpc::ChannelArguments CommonChannelArguments(const TlsFiles& tls);
 
 }  // namespace sluice

@@ -1,5 +1,4 @@
-// Servers on the network, and sessions that connect to them:
-// "grpc://host:port".
+// Servers on the network and sessions that connect to them: "grpc://host:port".
 #include <grpcpp/grpcpp.h>
 
 #include <cstdlib>
@@ -19,8 +18,8 @@ namespace sluice {
 namespace {
 
 constexpr char kScheme[] = "grpc://";
-// A client that has just been told its session's number may be slow.
-constexpr int kAttendPatience = 4;  // Times the peer timeout.
+// A client may take some time to call Attend after CreateSession returns.
+constexpr int kAttendPatience = 4;  // In peer timeouts.
 
 TlsFiles FilesOf(const ServerTls& tls) {
   TlsFiles files;
@@ -31,10 +30,10 @@ TlsFiles FilesOf(const ServerTls& tls) {
   return files;
 }
 
-// One port for clients, masters and the data plane.
+// One port shared by clients, masters and the data plane.
 class GrpcListener final : public ServerListener {
  public:
-  // `ending` is cancelled as it stops.
+  // Stop cancels `ending`.
   GrpcListener(std::unique_ptr<GrpcPort> port, std::string address,
                std::chrono::milliseconds patience,
                std::shared_ptr<Cancellation> ending)
@@ -55,7 +54,7 @@ class GrpcListener final : public ServerListener {
     if (services_ != nullptr) services_->Stop();
     ending_->Cancel();
     port_->Stop();
-    services_.reset();  // Waits for its threads, which may be in the master.
+    services_.reset();  // Waits for its threads, which may use the master.
   }
   std::string target() const override { return kScheme + address_; }
 
@@ -75,8 +74,8 @@ Result<std::shared_ptr<grpc::Channel>> Connect(
                                    ControlChannelArguments(tls, peer_timeout));
 }
 
-// Connections of a task to the workers of others: its sessions share one to
-// each. Thread-safe.
+// A task's connections to the workers of other tasks, one for each, shared by
+// its sessions. Thread-safe.
 class WorkerChannels {
  public:
   WorkerChannels(TlsFiles tls, std::chrono::milliseconds peer_timeout)
@@ -130,7 +129,8 @@ Result<std::unique_ptr<MasterStub>> ConnectMaster(const std::string& target) {
   SLUICE_ASSIGN_OR_RETURN(
       auto channel,
       Connect(target.substr(sizeof(kScheme) - 1), tls, usual.peer_timeout));
-  // (It keeps no channel: the session's first is closed when another serves.)
+  // (Captures no channel: the session's first one is closed when another
+  // replaces it.)
   auto connect = [tls](const std::string& address,
                        std::chrono::milliseconds peer_timeout)
       -> std::shared_ptr<grpc::Channel> {

@@ -1,4 +1,4 @@
-// The callers' side.
+// The client side.
 #include <grpcpp/grpcpp.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace sluice {
 namespace {
 
-// What a call said, or what became of it.
+// The status in the response, or else the status of the call.
 template <typename Response>
 Status Outcome(const grpc::Status& called, const std::string& who,
                const Response& response) {
@@ -32,7 +32,7 @@ template <typename Stub, typename Request, typename Response>
 using Method = grpc::Status (Stub::*)(grpc::ClientContext*, const Request&,
                                       Response*);
 
-// A task that is asked again and again until it is up. Thread-safe.
+// Polls a task until it is up. Thread-safe.
 class TaskAtChannel {
  public:
   TaskAtChannel(std::shared_ptr<grpc::Channel> channel, Milliseconds patience,
@@ -43,15 +43,16 @@ class TaskAtChannel {
         ending_(std::move(ending)) {}
 
   Milliseconds patience() const { return patience_; }
-  // While it lives the call ends with whoever makes it.
+  // RAII: while it lives, cancelling `ending_` cancels the call.
   OnCancel EndWithUs(grpc::ClientContext* context) const {
     return OnCancel(ending_.get(), [context] { context->TryCancel(); });
   }
 
-  // Until the task answers: who calls then calls once, for a call whose answer
-  // does not come may have been carried out. Else what is in the way: nobody
-  // listens, or does and ends each connection, as for want of TLS or of a
-  // certificate that it takes; that is told without waiting for another end.
+  // Waits until the task answers, so that the caller can make its call just
+  // once: a call without a response may still have been executed. Else returns
+  // the reason: no listener, or a listener that closes each connection, for
+  // example because TLS or an accepted certificate is missing. The latter is
+  // returned without waiting for the timeout.
   Status Await(const std::string& whom, Milliseconds at_most) {
     proto::GetStatusResponse answer;
     return Ask({}, &answer, whom, std::min(at_most, patience_));
@@ -60,7 +61,7 @@ class TaskAtChannel {
              const std::string& whom, Milliseconds patience) {
     const auto end = std::chrono::steady_clock::now() + patience;
     auto somebody_since = end;
-    std::string last;  // What was in the way.
+    std::string last;  // The last connection error.
     for (;;) {
       grpc::ClientContext context;
       context.set_deadline(std::chrono::system_clock::now() +
@@ -98,7 +99,8 @@ class TaskAtChannel {
 
  private:
   static constexpr Milliseconds kAskInterval{100};
-  // A task that has just died or begins hangs up for less long.
+  // A task that is starting or has just died closes connections for a shorter
+  // time than this.
   static constexpr Milliseconds kRefusals{2000};
   enum class End { kNobody, kHangsUp, kHandshake };
   static End EndOf(const std::string& why) {
@@ -121,7 +123,7 @@ class TaskAtChannel {
 };
 
 // One call; errors name `whom`. With `patience` it waits for the task to be up,
-// and then so long for the answer.
+// and then for at most that long for the answer.
 template <typename Stub, typename Request, typename Response>
 Status CallTask(TaskAtChannel& task, Stub& stub,
                 Method<Stub, Request, Response> method, const Request& q,
@@ -185,14 +187,14 @@ class GrpcWorker final : public WorkerStub {
   const std::unique_ptr<Stub> stub_;
 };
 
-// The steps of a session (StepsRequest). Who waits for an answer polls for it,
-// and for those of others who wait too, so that a step costs its caller no
-// change of threads; when nobody waits, a thread looks from time to time, for
-// gRPC answers pings only where somebody polls. Thread-safe.
+// The client's stream of a session's steps (StepsRequest). A thread that waits
+// for an answer polls for it, and for the answers of other waiting threads, so
+// that a step needs no thread switch. When no thread waits, a background thread
+// polls from time to time, because gRPC answers pings only while a thread
+// polls. Thread-safe.
 class StepStream {
  public:
-  // `until_attended` is let go as soon as the master has said that it knows of
-  // us.
+  // `until_attended` is released once the master has acknowledged the Attend.
   StepStream(const std::shared_ptr<grpc::Channel>& channel, uint64_t session,
              std::string target, std::shared_ptr<void> until_attended)
       : stub_(proto::MasterService::NewStub(channel)),
@@ -201,12 +203,12 @@ class StepStream {
     proto::StepsRequest attend;
     attend.mutable_attend()->set_session(session);
     out_.push_back(std::move(attend));
-    writing_ = true;  // Until the call has begun.
+    writing_ = true;  // Until the call begins.
     ++under_way_;
     io_ = stub_->AsyncSteps(&context_, &queue_, Tag(&begun_));
     caretaker_ = std::thread([this] { TakeCare(); });
   }
-  // REQUIRES: nobody waits in Run.
+  // REQUIRES: no thread waits in Run.
   ~StepStream() {
     context_.TryCancel();
     {
@@ -239,7 +241,7 @@ class StepStream {
     for (;;) {
       if (!answer.log.empty()) {
         const std::vector<std::string> texts = std::exchange(answer.log, {});
-        changed_.notify_all();  // (Nobody polls meanwhile, if others wait.)
+        changed_.notify_all();  // (Another waiting thread must poll.)
         lock.unlock();
         for (const std::string& text : texts)
           if (log) log(text);
@@ -252,7 +254,7 @@ class StepStream {
         Poll(lock);
     }
     answers_.erase(id);
-    // Somebody else has to poll now, if anybody waits.
+    // Another waiting thread, if any, has to poll now.
     if (!answers_.empty()) changed_.notify_all();
     if (!answer.come) return broken_;
     *r = std::move(answer.response);
@@ -263,7 +265,7 @@ class StepStream {
   struct Answer {
     bool come = false;
     proto::RunStepResponse response;
-    std::vector<std::string> log;  // That has not been handed on.
+    std::vector<std::string> log;  // Not yet passed on.
   };
   using Event = void (StepStream::*)(bool);
   static void* Tag(Event* event) { return event; }
@@ -279,7 +281,7 @@ class StepStream {
     polling_ = false;
     if (got) Handle(tag, ok);
   }
-  // The same, waiting for so long: false if there was none.
+  // The same with a timeout: false if there was no event.
   bool Look(std::unique_lock<std::mutex>& lock, Milliseconds patience) {
     polling_ = true;
     lock.unlock();
@@ -295,7 +297,7 @@ class StepStream {
   }
   void TakeCare() {
     std::unique_lock<std::mutex> lock(mu_);
-    // The master waits to be told that we are there.
+    // The master waits for our Attend.
     while (!stop_ && !attends_ && !finishing_) {
       if (polling_)
         changed_.wait_for(lock, kFirstLook);
@@ -368,7 +370,7 @@ class StepStream {
 
   const std::unique_ptr<proto::MasterService::Stub> stub_;
   const std::string target_;
-  std::shared_ptr<void> until_attended_;  // Its thread's.
+  std::shared_ptr<void> until_attended_;  // Used by its thread.
   grpc::ClientContext context_;
   grpc::CompletionQueue queue_;
   Event begun_ = &StepStream::OnBegun, read_ = &StepStream::OnRead,
@@ -379,14 +381,14 @@ class StepStream {
   std::unique_ptr<
       grpc::ClientAsyncReaderWriter<proto::StepsRequest, proto::StepsResponse>>
       io_;
-  std::map<uint64_t, Answer*> answers_;  // Of those who wait.
+  std::map<uint64_t, Answer*> answers_;  // By call.
   std::deque<proto::StepsRequest> out_;
   proto::StepsResponse in_;
   grpc::Status status_;
   Status broken_;  // Not OK: it has ended.
   uint64_t next_call_ = 1;
   int under_way_ = 0;     // Operations.
-  bool attends_ = false;  // The master has said that it knows of us.
+  bool attends_ = false;  // The master has acknowledged the Attend.
   bool polling_ = false, writing_ = false, finishing_ = false, stop_ = false;
   std::thread caretaker_;
 };
@@ -409,8 +411,8 @@ class GrpcMaster final : public MasterStub {
     SLUICE_RETURN_IF_ERROR(Call(&Stub::CreateSession, q, r, true));
     who_ = absl::StrCat("task ", r->task(), " at ", target_);
     if (r->address().empty()) return OkStatus();
-    // From here on all goes by the one connection. (A master takes a client
-    // whose connection ended before it attends for dead.)
+    // From here on everything uses the one connection. (The master considers a
+    // client dead if its connection ends before it calls Attend.)
     auto channel =
         connect_(r->address(), TimeoutFromProto(r->peer_timeout_ms()));
     if (channel == nullptr) return OkStatus();
@@ -457,7 +459,7 @@ class GrpcMaster final : public MasterStub {
   }
   Status ListTasks(const proto::ListTasksRequest& q,
                    proto::ListTasksResponse* r) override {
-    // (As long as the master waits for tasks, and a little more.)
+    // (Slightly longer than the master waits for tasks.)
     return CallTask(*task_, *stub_, &Stub::ListTasks, q, r, target_,
                     Milliseconds(2 * q.patience_ms() + 1000));
   }
@@ -475,7 +477,7 @@ class GrpcMaster final : public MasterStub {
   template <typename Request, typename Response>
   Status Call(Method<Stub, Request, Response> method, const Request& q,
               Response* r, bool wait) {
-    // (The master in turn waits for the tasks of the cluster.)
+    // (The master itself waits for the tasks of the cluster.)
     return CallTask(*task_, *stub_, method, q, r, target_,
                     wait ? 2 * patience_ : Milliseconds(0));
   }
@@ -488,12 +490,12 @@ class GrpcMaster final : public MasterStub {
   const ChannelMaker connect_;
   const Milliseconds patience_;
   const std::string target_;
-  // Constant once there is a session.
+  // Constant once the session exists.
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<TaskAtChannel> task_;
   std::unique_ptr<Stub> stub_;
-  std::shared_ptr<grpc::Channel> first_;  // That made the session.
-  std::string who_;  // With the task's name, once that is known.
+  std::shared_ptr<grpc::Channel> first_;  // Created the session.
+  std::string who_;  // Includes the task's name once known.
   std::unique_ptr<StepStream> steps_;
 };
 
@@ -508,7 +510,7 @@ grpc::ChannelArguments ControlChannelArguments(const TlsFiles& tls,
   args.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 0);
   args.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
-  args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, ms);  // How long one may take.
+  args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, ms);  // For one attempt.
   args.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   return args;
 }

@@ -9,7 +9,7 @@
 namespace sluice {
 namespace {
 
-// Our end of a call that a peer made.
+// The server's end of a call.
 class ServerStream final : public GrpcStream {
  public:
   ServerStream(GrpcTransport* transport, std::unique_ptr<GrpcCall> call)
@@ -26,7 +26,7 @@ class ServerStream final : public GrpcStream {
     call_->io.Finish(grpc::Status(static_cast<grpc::StatusCode>(why.raw_code()),
                                   std::string(why.message().substr(0, 1000))),
                      event);
-    // What is being written to a peer that does not read would never end.
+    // A pending write to a peer that does not read would never complete.
     if (why.code() != StatusCode::kAborted) call_->context.TryCancel();
   }
 
@@ -60,9 +60,9 @@ Status GrpcTransport::StartNetwork() {
       PublicAddress(advertise.empty() ? port_->address() : advertise, *port_);
   shares_ = grpc_options_.shared_memory && !grpc_options_.tls.enabled();
   if (shares_) {
-    // Nobody knows the mailbox's name, or could have taken it, before it is
-    // ours: only then is it in the address. (Without one we are told of no
-    // memory, and it goes without saying.)
+    // The mailbox's name is secret until we own it; only then is it part of the
+    // address. (Without a mailbox peers cannot offer memory, and use the
+    // stream.)
     const RingToken secret = NewRingToken();
     const std::string named = absl::StrCat(address_, "#", absl::Hex(secret[0]));
     const std::string mailbox = RingMailboxAt(named);

@@ -1,13 +1,14 @@
-// GrpcTransport: the data plane over streams of gRPC, plain or under TLS.
+// GrpcTransport: the data plane over gRPC streams, plain or with TLS.
 //
-// There is one stream of messages each way between two tasks, the two of one
-// call if only one of them connected. A message is a frame (dist/wire.h) or, by
-// its first four bytes "SLC1", some more bytes of the bodies of the frames
-// before it, in their order. So a large value goes in pieces between which
-// small ones pass, is never copied on its way out, and once on its way in.
-// Between processes of one machine and user the pieces go by shared memory
-// (dist/shared_ring.h) and only the news of them, "SLR1" and u32 its bytes, by
-// the stream; "SLM1" and a token offers such memory, once for each stream.
+// Two tasks exchange one stream of messages in each direction; both are streams
+// of the same call if only one task connected. A message is a frame
+// (dist/wire.h) or, if it starts with "SLC1", the next bytes of the bodies of
+// earlier frames, in order. So a large value travels in pieces, small messages
+// pass between the pieces, and the value is copied never when sent and once
+// when received. Between processes of one machine and user the pieces go
+// through shared memory (dist/shared_ring.h), and the stream carries only a
+// notice of each: "SLR1" and its size as a u32. "SLM1" and a token offer such
+// memory, once per stream.
 #ifndef SLUICE_DIST_GRPC_TRANSPORT_H_
 #define SLUICE_DIST_GRPC_TRANSPORT_H_
 
@@ -27,18 +28,18 @@
 namespace sluice {
 
 struct GrpcTransportOptions : TransportOptions {
-  // "host:port", port 0 for any that is free. "": peers cannot connect to us,
+  // "host:port", port 0 for any free port. "": peers cannot connect to us,
   // unless `port` is given.
   std::string listen = "127.0.0.1:0";
-  // What address() says, if it is not what it listens at.
+  // The result of address(), if it is not the address it listens on.
   std::string advertise;
   TlsFiles tls;
   bool plain_beyond_loopback = false;
-  // Whether large values may go by shared memory, to us and from us. (With TLS
-  // all goes by the connection.)
+  // Whether large values may be sent and received through shared memory. (With
+  // TLS everything uses the connection.)
   bool shared_memory = true;
-  // One that others own and use too, instead of its own: open but not serving
-  // when the transport starts, and stopped after it.
+  // A shared port to use instead of an own one. The caller opens it, but does
+  // not serve, before the transport starts, and stops it after the transport.
   GrpcPort* port = nullptr;
 };
 
@@ -58,7 +59,7 @@ class GrpcTransport final : public TransportBase {
   Result<std::shared_ptr<Link>> Dial(PeerId id,
                                      const PeerAddress& peer) override;
   std::shared_ptr<Link> MakeLink(PeerId id, const Hello& hello) override;
-  // (Behind the '#' is what only this incarnation has.)
+  // (The part after '#' is specific to this incarnation.)
   std::string PlaceOf(const std::string& address) const override {
     return address.substr(0, address.find('#'));
   }
@@ -68,12 +69,12 @@ class GrpcTransport final : public TransportBase {
   friend class GrpcStream;
 
   void AcceptCall(std::unique_ptr<GrpcCall> call);
-  // False if the transport stops.
+  // False if the transport is stopping.
   bool AddStream(GrpcStream* stream);
   void RemoveStream(GrpcStream* stream);
 
   const GrpcTransportOptions grpc_options_;
-  std::string address_;  // Constant after Start, as what follows.
+  std::string address_;  // Constant after Start, like the next five.
   std::shared_ptr<grpc::ChannelCredentials> credentials_;
   std::unique_ptr<GrpcPort> own_port_;
   GrpcPort* port_ = nullptr;

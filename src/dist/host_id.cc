@@ -23,7 +23,7 @@ uint64_t HostId(std::initializer_list<const char*> namespaces) {
     char name[64] = {};
     if (readlink(path.c_str(), name, sizeof(name) - 1) > 0) {
       text += name;
-    } else {  // Who knows what we share: nothing.
+    } else {  // Unknown: assume nothing is shared.
       std::random_device random;
       text += std::to_string(random()) + "," + std::to_string(random());
     }

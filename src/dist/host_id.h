@@ -1,4 +1,5 @@
-// HostId: which machine this is, as far as its processes see one another.
+// HostId: an identifier of this machine and of the namespaces that limit which
+// of its processes can share memory or sockets.
 #ifndef SLUICE_DIST_HOST_ID_H_
 #define SLUICE_DIST_HOST_ID_H_
 
@@ -8,10 +9,10 @@
 
 namespace sluice {
 
-// Against mistakes, not malice.
+// Detects accidental changes, not deliberate ones.
 uint64_t Checksum(std::string_view s);
-// The same in two processes if this machine has not been started again between
-// them and they share these namespaces ("net", "ipc", "pid").
+// Equal in two processes if they run on the same boot of the same machine and
+// share these namespaces ("net", "ipc", "pid").
 uint64_t HostId(std::initializer_list<const char*> namespaces);
 
 }  // namespace sluice

@@ -13,18 +13,18 @@ namespace {
 constexpr size_t kMostHosts = 65536;
 constexpr int kMostSlots = 65536;
 
-// (Abseil's views are not the standard's here.)
+// (Abseil's string_view may be a type of its own.)
 std::string Text(absl::string_view s) { return std::string(s); }
 absl::string_view View(std::string_view s) { return {s.data(), s.size()}; }
 
-// Splits at commas that are not in brackets.
+// Splits at commas outside of brackets.
 Result<std::vector<std::string>> SplitOutside(std::string_view text) {
   std::vector<std::string> parts(1);
   bool inside = false;
   for (const char c : text) {
     if (c == '[' || c == ']') {
       if (inside == (c == '['))
-        return InvalidArgument("hosts: expected brackets in pairs, got '",
+        return InvalidArgument("hosts: expected balanced brackets, got '",
                                View(text), "'");
       inside = c == '[';
     }
@@ -39,7 +39,7 @@ Result<std::vector<std::string>> SplitOutside(std::string_view text) {
   return parts;
 }
 
-// "001-003,7": with as many digits as the first one has.
+// "001-003,7"; the numbers of a range have as many digits as its first one.
 Status ExpandNumbers(const std::string& inside,
                      std::vector<std::string>* numbers) {
   for (const absl::string_view range : absl::StrSplit(inside, ',')) {
@@ -66,7 +66,7 @@ Status ExpandNumbers(const std::string& inside,
   return OkStatus();
 }
 
-// One name with brackets, maybe several.
+// One name with any number of brackets.
 Status ExpandHost(const std::string& pattern, std::vector<std::string>* hosts) {
   std::vector<std::string> names = {""};
   size_t at = 0;
@@ -99,7 +99,7 @@ Status ExpandHost(const std::string& pattern, std::vector<std::string>* hosts) {
   return OkStatus();
 }
 
-// To `hosts`, in order of the first mention.
+// Adds slots to `hosts`, which is in the order of first mention.
 void AddSlots(const std::string& host, int slots,
               std::vector<HostSlots>* hosts) {
   for (HostSlots& h : *hosts)

@@ -1,4 +1,4 @@
-// Lists of hosts as schedulers write them.
+// Parsers for the host lists that schedulers write.
 #ifndef SLUICE_DIST_HOST_LIST_H_
 #define SLUICE_DIST_HOST_LIST_H_
 
@@ -11,19 +11,18 @@
 
 namespace sluice {
 
-// Slurm's: "node[001-003,7],login1,rack[1-2]n[0-3]-ib", in the order in which
-// it names them. Numbers keep the digits that they are written with. At most
-// 65,536 hosts.
+// Slurm's list, "node[001-003,7],login1,rack[1-2]n[0-3]-ib", in the order
+// given. Numbers keep their leading zeros. At most 65,536 hosts.
 Result<std::vector<std::string>> ParseSlurmHosts(std::string_view text);
-// Slurm's count per node, "2(x3),1": 2, 2, 2, 1.
+// Slurm's counts per node: "2(x3),1" is 2, 2, 2, 1.
 Result<std::vector<int>> ParseSlurmCounts(std::string_view text);
 
-// A host and how many processes it takes.
+// A host and its number of process slots.
 using HostSlots = std::pair<std::string, int>;
-// "a:2,b": a host without a count takes one.
+// "a:2,b"; a host without a count has one slot.
 Result<std::vector<HostSlots>> ParseHostSlots(std::string_view text);
-// A file of MPI's: a host on each line, "a slots=2 max_slots=4" (Open MPI) or
-// "a:2" (MPICH); '#' begins a comment. A host that comes again has more slots.
+// An MPI host file: one host per line, "a slots=2 max_slots=4" (Open MPI) or
+// "a:2" (MPICH); '#' begins a comment. The slots of repeated hosts add up.
 Result<std::vector<HostSlots>> ParseHostFile(std::string_view text);
 
 }  // namespace sluice

@@ -1,4 +1,4 @@
-// Lists of hosts in all the ways that schedulers write them.
+// Host lists in all the formats of schedulers.
 #include "dist/host_list.h"
 
 #include <gmock/gmock.h>

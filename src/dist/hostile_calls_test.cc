@@ -21,7 +21,7 @@ HOSTILE(ClustersOfNothing, "LocalCluster::Start LocalCluster::target") {
   for (const int task : {INT_MIN, -1, 1, INT_MAX})
     EXPECT_EQ((*cluster)->target("worker", task), "");
   EXPECT_EQ((*cluster)->target("", 0), "");
-  // What is fed to a step of a cluster is looked at as in this process.
+  // Feeds of cluster steps are checked as in this process.
   Graph g;
   const WithGraph use(g);
   const Output x = Placeholder<float>({2}), y = x + x;

@@ -1,5 +1,5 @@
-// What is no message, or one that no honest task sends: an error, and the task
-// goes on.
+// Invalid messages, and messages that no correct task sends, cause an error,
+// and the task continues.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,15 +27,15 @@ TEST(HostileMessages, WhateverIsSaidTheTaskGoesOn) {
   }
 }
 
-// One message that is wrong in one way.
+// Sends one message that is invalid in one way.
 class HostileMessage : public ::testing::Test {
  protected:
   HostileMessage() : victim_(2) { victim_.OpenSessions(); }
   ~HostileMessage() override { EXPECT_TRUE(victim_.CloseSessions()); }
 
   Worker& worker() { return victim_.server().worker(); }
-  // The first good request, with that number of the first node of the op
-  // changed to `value`.
+  // The first valid request, with this attribute of the op's first node changed
+  // to `value`.
   proto::RegisterStepRequest With(const std::string& op,
                                   const std::string& attr, int64_t value) {
     for (proto::RegisterStepRequest q : victim_.requests()) {
@@ -55,7 +55,7 @@ class HostileMessage : public ::testing::Test {
     ADD_FAILURE() << "no " << op;
     return {};
   }
-  // Runs the step that is registered as 9 with these feeds; how it ended.
+  // Runs the step registered as 9 with these feeds; returns its status.
   Status Run(const std::vector<std::pair<uint32_t, Tensor>>& feeds) {
     auto step = worker().FindStep(victim_.session(), 9);
     if (!step.ok()) return step.status();

@@ -1,5 +1,5 @@
-// A task of a cluster that does not do its part of the steps but says what it
-// likes: its master and clients go on.
+// A malicious task that does not run its part of the steps but sends arbitrary
+// messages: its master and clients continue.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 constexpr char kHonest[] = "/job:w/replica:0/task:0";
 constexpr char kHostile[] = "/job:w/replica:0/task:1";
 
-// Says that it is a task of the cluster, with a CPU, and does as it is told.
+// Claims to be a task of the cluster, with a CPU, and accepts every call.
 class HostileStub final : public WorkerStub {
  public:
   explicit HostileStub(const Transport& t) : transport_(t) {}
@@ -52,8 +52,8 @@ class HostileStub final : public WorkerStub {
   const Transport& transport_;
 };
 
-// Task 0 of job w is honest, and the master; task 1 is not. It is told of a
-// step's beginning, and answers as the test says.
+// Task 0 of job w is correct, and the master; task 1 is not. When told to start
+// a step, it responds as the test says.
 class HostileTask : public ::testing::Test, public TransportHandler {
  protected:
   HostileTask() : use_(graph_) {
@@ -80,7 +80,7 @@ class HostileTask : public ::testing::Test, public TransportHandler {
     auto s = Server::Start(server, std::move(parts));
     EXPECT_TRUE(s.ok()) << s.status();
     server_ = *std::move(s);
-    // A float of each task.
+    // A float on each task.
     x_ = Placeholder<float>({2});
     const auto on = [this](const char* task) {
       DeviceScope scope(task);
@@ -89,7 +89,7 @@ class HostileTask : public ::testing::Test, public TransportHandler {
     honest_ = on(kHonest);
     claimed_ = on(kHostile);
   }
-  // (Not as late as its destructor: until here messages come to it.)
+  // (Not in the destructor, because messages arrive until here.)
   void TearDown() override {
     server_.reset();
     hostile_->Shutdown();
@@ -107,7 +107,7 @@ class HostileTask : public ::testing::Test, public TransportHandler {
     std::lock_guard<std::mutex> lock(mu_);
     behave_();
   }
-  // What it does when it is told to begin.
+  // Sets what it does when told to start a step.
   void Behave(std::function<void()> how) {
     std::lock_guard<std::mutex> lock(mu_);
     behave_ = std::move(how);
@@ -141,8 +141,8 @@ class HostileTask : public ::testing::Test, public TransportHandler {
   std::unique_ptr<Server> server_;
   Output x_, honest_, claimed_;
   std::mutex mu_;
-  std::function<void()> behave_;  // GUARDED_BY(mu_), also while it runs.
-  PeerId master_ = 0;             // Of the step that has begun, as is run_.
+  std::function<void()> behave_;  // GUARDED_BY(mu_), also while running.
+  PeerId master_ = 0;             // For the started step, like run_.
   uint64_t run_ = 0;
 };
 
@@ -157,7 +157,7 @@ TEST_F(HostileTask, OneThatDoesItsPartIsBelieved) {
   EXPECT_EQ((*out)[1].ToString(), two_.ToString());
 }
 
-// Whatever is printed, in lines however short.
+// Even if the lines are very short.
 TEST_F(HostileTask, ALogWithoutEndIsCutShort) {
   const std::string sizes[] = {std::string(1 << 20, 'x'), "", "y"};
   for (const std::string& line : sizes) {
@@ -182,7 +182,7 @@ TEST_F(HostileTask, ALogWithoutEndIsCutShort) {
   }
 }
 
-// The client reads what it fetches as what it built.
+// The client relies on the dtype of the fetch in its graph.
 TEST_F(HostileTask, AFetchOfAnotherTypeIsAnError) {
   Session session(server_->target(), graph_);
   Tensor text(DType::kString, Shape({2}));
@@ -207,9 +207,9 @@ TEST_F(HostileTask, AFetchOfAnotherTypeIsAnError) {
   }
 }
 
-// What comes for a step while it ends goes nowhere.
+// Messages for a step that is ending are dropped.
 TEST_F(HostileTask, FetchesMayComeWhenTheStepIsOver) {
-  Output slow;  // Ends while they come.
+  Output slow;  // Ends while they arrive.
   {
     DeviceScope scope(kHonest);
     slow = ops::Sum(ops::RandomUniform({8000}, DType::kFloat), {0});
@@ -226,7 +226,7 @@ TEST_F(HostileTask, FetchesMayComeWhenTheStepIsOver) {
   }
 }
 
-// A master that is gone before its session has begun here is not waited for.
+// A master that is lost before its session is created here is not waited for.
 TEST_F(HostileTask, AMasterThatDiesWhileItsSessionBeginsLeavesNone) {
   TransportOptions options;
   options.task = "/job:w/replica:0/task:2";
@@ -243,7 +243,7 @@ TEST_F(HostileTask, AMasterThatDiesWhileItsSessionBeginsLeavesNone) {
     a->set_incarnation(t->incarnation());
   }
   *q.mutable_master() = q.task(0);
-  // It is connected to; what comes then takes long.
+  // The connection exists; the rest takes long.
   ASSERT_TRUE(EnableFailpoints("transport.connect=delay(300)@2").ok());
   std::thread death([&] {
     while (FailpointHits("transport.connect") < 3)

@@ -1,6 +1,6 @@
-// A task that is told nonsense, for tests and the fuzzer: messages that
-// masters, workers and clients send, changed as bytes say, in any order, while
-// sessions and steps live that they may hit.
+// Sends invalid messages to a task, for tests and the fuzzer: the messages that
+// masters, workers and clients send, mutated as directed by a byte string, in
+// any order, while there are sessions and steps that they may affect.
 #ifndef SLUICE_DIST_HOSTILE_TEST_UTIL_H_
 #define SLUICE_DIST_HOSTILE_TEST_UTIL_H_
 
@@ -21,7 +21,8 @@
 
 namespace sluice::hostile {
 
-// The CPU with little memory: what graphs ask for is not what is tested.
+// A CPU device with little memory, since the graphs' memory use is not under
+// test.
 class SmallDevice final : public Device {
  public:
   explicit SmallDevice(DeviceName name)
@@ -36,7 +37,7 @@ class SmallDevice final : public Device {
   Allocator memory_;
 };
 
-// Writes down what the task is asked to register.
+// Records the steps that a task is asked to register.
 class Spy final : public WorkerStub {
  public:
   Spy(std::unique_ptr<WorkerStub> to,
@@ -73,11 +74,12 @@ class Ignore final : public TransportHandler {
   void OnPeerLost(PeerId, const Status&) override {}
 };
 
-// The task /job:w/task:0, a good neighbour, and a peer that is no task.
+// The task /job:w/task:0, a well-behaved second task, and a peer that is not a
+// task.
 class Victim {
  public:
   explicit Victim(uint64_t programs = 6) {
-    // What no message is is said by a status, not on stderr.
+    // Parse errors are reported by a status, not on stderr.
     google::protobuf::SetLogHandler(nullptr);
     static int victims = 0;
     prefix_ = absl::StrCat("victim", victims++);
@@ -95,8 +97,8 @@ class Victim {
   }
   ~Victim() { evil_->Shutdown(); }
 
-  // What the bytes say; then all that it left is taken back. False if something
-  // is left after half a minute.
+  // Performs the actions that the bytes encode, then closes all sessions. False
+  // if a step is still running after 30 seconds.
   bool Torment(const uint8_t* bytes, size_t size) {
     Draws draws(bytes, size);
     OpenSessions();
@@ -123,7 +125,7 @@ class Victim {
 
   std::string prefix_;
   ClusterSpec spec_;
-  std::vector<proto::RegisterStepRequest> requests_;  // Good ones.
+  std::vector<proto::RegisterStepRequest> requests_;  // Valid ones.
   std::vector<std::string> graphs_;
   std::vector<proto::PrepareStepRequest> prepares_;
   std::vector<std::vector<std::string>> feeds_;
@@ -131,8 +133,8 @@ class Victim {
   Ignore ignore_;
   std::unique_ptr<LocalTransport> evil_;
   PeerId peer_ = 0;
-  uint64_t opened_ = 0, session_ = 0;  // The worker's, of the peer.
-  uint64_t client_session_ = 0;        // The master's.
+  uint64_t opened_ = 0, session_ = 0;  // The peer's, at the worker.
+  uint64_t client_session_ = 0;        // At the master.
 };
 
 inline std::unique_ptr<Server> Victim::StartTask(int task) {
@@ -165,7 +167,7 @@ inline std::unique_ptr<Server> Victim::StartTask(int task) {
   return *Server::Start(options, std::move(parts));
 }
 
-// Good steps, half of each on the task: the neighbour, as their master,
+// Valid steps, half of each on the task: the second task, as their master,
 // registers them there.
 inline void Victim::MakePrograms(uint64_t programs) {
   for (uint64_t seed = 0; seed < programs; ++seed) {
@@ -175,7 +177,7 @@ inline void Victim::MakePrograms(uint64_t programs) {
     const WithGraph use(graph);
     const Output x0 = Placeholder<double>({2}), x1 = Placeholder<double>({2});
     const Output y = GraphBuilder({x0, x1}).Build(Maker(seed).Make());
-    // (Something that is fed and read there alone.)
+    // (A feed and a fetch that use only this task.)
     const Output x2 = Placeholder<double>({2}), z = ops::Sin(x2);
     int i = 0;
     for (const auto& n : graph.nodes())
@@ -216,7 +218,7 @@ inline void Victim::OpenSessions() {
 
 inline bool Victim::CloseSessions() {
   server().master().CloseAll();
-  // Whatever sessions and steps the peer began end with it.
+  // End the sessions and steps that the peer began.
   for (uint64_t session = 0; session <= 256; ++session) {
     proto::DeleteWorkerSessionRequest q;
     q.set_session(session < 256 ? session : session_);
@@ -252,7 +254,7 @@ inline void Victim::ActOnWorker(Draws* draws) {
       q.set_session(draws->Number());
       q.set_incarnation(w.incarnation());
       Change(&q, draws);
-      q.set_session(q.session() % 256);  // (So that it can be closed.)
+      q.set_session(q.session() % 256);  // (So that CloseSessions finds it.)
       (void)w.CreateSession(q);
       return;
     }

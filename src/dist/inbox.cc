@@ -4,7 +4,7 @@
 
 namespace sluice {
 namespace {
-// Frames that may be ahead of one that has not come.
+// How far a frame may be ahead of a missing one.
 constexpr size_t kMostEarly = 65536;
 }  // namespace
 
@@ -93,7 +93,7 @@ void Inbox::AddControl(uint8_t kind, std::string_view bytes) {
 bool Inbox::Next(Item* out) {
   for (auto it = items_.begin(); it != items_.end(); ++it) {
     if (it->control) {
-      // Everything in front of it must have been delivered.
+      // Everything before it must have been delivered.
       if (it != items_.begin()) return false;
     } else if (it->missing) {
       if (!it->body.whole) continue;
@@ -151,7 +151,7 @@ bool Inbox::EndDirect() {
 void Inbox::Close() {
   std::lock_guard<std::mutex> lock(mu_);
   closed_ = true;
-  // (What is being filled stays where it is.)
+  // (Bodies that are being filled stay in place.)
 }
 
 void Inbox::AwaitIdle() {

@@ -1,4 +1,5 @@
-// Inbox: what came over one connection, until it may be delivered.
+// Inbox: the messages received over one connection, until they may be
+// delivered.
 #ifndef SLUICE_DIST_INBOX_H_
 #define SLUICE_DIST_INBOX_H_
 
@@ -15,41 +16,43 @@
 
 namespace sluice {
 
-// Holds back what would break the order that Transport promises, and sees to it
-// that one thread at a time delivers while others go on reading. Owned by a
-// connection; thread-safe, but that one thread at a time adds frames and fills
-// bodies.
+// Holds messages back as needed for the order that Transport guarantees, and
+// lets one thread at a time deliver while others keep reading. Owned by a
+// connection. Thread-safe, except that only one thread at a time may add frames
+// and fill bodies.
 class Inbox {
  public:
-  // Adds what a frame holds (its hello and heartbeats are the caller's matter).
-  // Frames may come in any order, and again; each counts once. Where bodies are
-  // to go is appended to `*bodies`, valid until BodyDone. InvalidArgument if
-  // the numbers are out of reason.
+  // Adds the contents of a frame (the caller handles hellos and heartbeats).
+  // Frames may arrive in any order and repeatedly; each counts once. Appends
+  // the bodies to be filled to `*bodies`, valid until BodyDone. InvalidArgument
+  // if the frame's number is out of range.
   Status Add(IncomingFrame frame, std::vector<IncomingBody*>* bodies);
   // `body` is full.
   Status BodyDone(IncomingBody* body);
-  // DataLoss if frames have waited for one before them for so long.
+  // DataLoss if frames have waited longer than `most` for a missing earlier
+  // one.
   Status CheckGap(std::chrono::nanoseconds most);
-  // For peers in this process.
+  // These two are for peers in this process.
   void AddTokens(uint64_t step, uint32_t partition,
                  std::span<TokenMessage> batch);
   void AddControl(uint8_t kind, std::string_view bytes);
 
-  // Delivers what may be delivered, unless another thread is about it, which
-  // then will. Calls `handler` without a lock. Returns how many tokens it
-  // delivered. After `most` batches and controls it stops; `*more` says whether
-  // there are others.
+  // Delivers what may be delivered. If another thread is already delivering,
+  // leaves it to that thread. Calls `handler` without a lock. Returns the
+  // number of tokens delivered. Stops after `most` batches and controls;
+  // `*more` reports whether any are left.
   int64_t Drain(TransportHandler* handler, PeerId from, bool* more = nullptr,
                 int64_t most = INT64_MAX);
-  // True, and the caller may deliver by itself until EndDirect, if there is
-  // nothing to deliver and nobody delivers.
+  // If nothing is queued and no thread is delivering, returns true, and the
+  // caller may deliver directly until EndDirect.
   bool BeginDirect();
-  // True if something came meanwhile, which is for the caller to Drain.
+  // True if something was queued meanwhile; the caller must then call Drain.
   bool EndDirect();
 
-  // Nothing is delivered any more.
+  // Stops all delivery.
   void Close();
-  // Waits until nobody delivers. Returns at once on a thread that does so.
+  // Waits until no thread is delivering. Returns at once if called by the
+  // delivering thread.
   void AwaitIdle();
 
  private:
@@ -60,17 +63,17 @@ class Inbox {
     uint64_t step = 0;
     uint32_t partition = 0;
     std::vector<TokenMessage> batch;
-    // A token whose value has not come.
+    // A token whose value has not arrived.
     bool missing = false;
     IncomingBody body;
   };
-  // Removes what may be delivered next.
+  // Removes the next item that may be delivered.
   bool Next(Item* out);
 
   std::mutex mu_;
   std::condition_variable idle_;
   std::list<Item> items_;  // GUARDED_BY(mu_)
-  // Frames that came before their turn. GUARDED_BY(mu_)
+  // Frames that arrived out of order. GUARDED_BY(mu_)
   std::map<uint64_t, std::list<Item>> early_;
   std::chrono::steady_clock::time_point gap_since_;  // GUARDED_BY(mu_)
   uint64_t next_frame_ = 0;                          // GUARDED_BY(mu_)

@@ -10,7 +10,7 @@
 namespace sluice {
 namespace {
 
-// A port that nobody listens at, at least a moment ago. 0 if there is none.
+// A port that had no listener a moment ago. 0 if there is none.
 int FreePort() {
   const int s = socket(AF_INET, SOCK_STREAM, 0);
   if (s < 0) return 0;
@@ -36,19 +36,19 @@ Result<std::unique_ptr<LocalCluster>> LocalCluster::Start(
     const std::string& transport, bool allow_host_access) {
   if (jobs.empty())
     return InvalidArgument("cluster: expected at least one job, got none");
-  // (As many as ports: what is started is this program's threads.)
+  // (Each task needs a port and threads of this process.)
   constexpr int kMostTasks = 1024;
   for (const auto& [job, tasks] : jobs)
     if (tasks < 1 || tasks > kMostTasks)
       return InvalidArgument("cluster: job '", job, "': expected 1 to ",
                              kMostTasks, " tasks, got ", tasks);
   Status last;
-  // (Somebody else may take a port before its task does.)
+  // (Another process may take a port before its task does.)
   for (int attempt = 0; attempt < 3; ++attempt) {
     ServerOptions options;
     options.transport = transport;
     options.allow_host_access = allow_host_access;
-    options.allow_reset = true;  // (It is the program's own.)
+    options.allow_reset = true;  // (The program owns the cluster.)
     for (const auto& [job, tasks] : jobs)
       for (int i = 0; i < tasks; ++i)
         SLUICE_RETURN_IF_ERROR(options.cluster.Add(

@@ -1,6 +1,6 @@
-// A cluster within one program: tasks that listen on this machine's loopback
-// address, each with a master, a worker and devices of its own, as `sluice
-// worker` processes would. For examples and tests. Needs libsluice_dist.
+// LocalCluster: a cluster within one program. Its tasks listen on the loopback
+// address, each with its own master, worker and devices, like `sluice worker`
+// processes. For examples and tests. Needs libsluice_dist.
 //
 //   SLUICE_ASSIGN_OR_RETURN(
 //       auto cluster, LocalCluster::Start({{"ps", 2}, {"worker", 3}}));
@@ -20,20 +20,20 @@ namespace sluice {
 
 class Server;
 
-// Owns its tasks. Sessions connect by gRPC, as to any cluster.
+// Owns its tasks. Sessions connect over gRPC, as to any cluster.
 class LocalCluster {
  public:
-  // Jobs, each with its number of tasks, at least one. `transport`: "grpc" or
-  // "ucx". `allow_host_access`: clients may run ops that reach this process's
-  // files or functions.
+  // `jobs`: names and numbers of tasks, at least one each. `transport`: "grpc"
+  // or "ucx". `allow_host_access`: clients may run ops that access this
+  // process's files or functions.
   static Result<std::unique_ptr<LocalCluster>> Start(
       const std::vector<std::pair<std::string, int>>& jobs,
       const std::string& transport = "grpc", bool allow_host_access = false);
-  ~LocalCluster();  // Ends the tasks; what sessions still run is cancelled.
+  ~LocalCluster();  // Stops the tasks; running steps are cancelled.
   LocalCluster(const LocalCluster&) = delete;
   LocalCluster& operator=(const LocalCluster&) = delete;
 
-  // For Session: "grpc://127.0.0.1:port"; "" if there is no such task.
+  // For Session: "grpc://127.0.0.1:port"; "" if the task does not exist.
   std::string target(const std::string& job, int task) const;
 
  private:

@@ -83,8 +83,8 @@ void Master::NoteIncarnations(const MasterSession& session) {
     uint64_t& known = incarnations_[task];
     if (known != 0 && known != incarnation)
       std::fprintf(stderr,
-                   "sluice: task %s was started again (incarnation %016llx, "
-                   "before %016llx): the variables that it held are lost\n",
+                   "sluice: task %s was restarted (incarnation %016llx, "
+                   "before %016llx): its variables are lost\n",
                    task.c_str(), static_cast<unsigned long long>(incarnation),
                    static_cast<unsigned long long>(known));
     known = incarnation;
@@ -97,7 +97,7 @@ Result<std::shared_ptr<MasterSession>> Master::Find(uint64_t session) {
   if (it == sessions_.end())
     return FailedPrecondition(
         "session: expected an open one, got a closed one (or the task ",
-        context_.worker->task(), " was started again since)");
+        context_.worker->task(), " was restarted since)");
   return it->second;
 }
 
@@ -113,7 +113,7 @@ Status Master::PrepareStep(const proto::PrepareStepRequest& request,
   return session->Prepare(request, response);
 }
 
-// An error of this is one that nobody has been told. NotFound: the step.
+// If this returns an error, `done` is not called. NotFound refers to the step.
 Status Master::Start(const proto::RunStepRequest& request, bool here,
                      StepLog log,
                      std::function<void(proto::RunStepResponse)> done) {
@@ -159,10 +159,10 @@ Status Master::Start(const proto::RunStepRequest& request, bool here,
 
 Status Master::RunStep(const proto::RunStepRequest& request,
                        proto::RunStepResponse* response, const StepLog& log) {
-  // (Something may be printed after the step has failed.)
+  // (Text may arrive after the step has failed.)
   struct Gate {
     std::mutex mu;
-    const StepLog* log = nullptr;  // GUARDED_BY(mu): null once nobody takes it.
+    const StepLog* log = nullptr;  // GUARDED_BY(mu): null after the call.
   };
   const auto gate = std::make_shared<Gate>();
   gate->log = log ? &log : nullptr;
@@ -181,7 +181,7 @@ Status Master::RunStepLogged(const proto::RunStepRequest& request,
                              const StepLog& log) {
   const int64_t begin = NowNs();
   if (request.traced()) ReadClocks(request);
-  // (Shared with whoever is last, for it tells us before it is through.)
+  // (Shared, because set_value may still be running when get() returns.)
   const auto promise = std::make_shared<std::promise<proto::RunStepResponse>>();
   const Status s =
       Start(request, /*here=*/false, log, [promise](proto::RunStepResponse r) {
@@ -202,7 +202,7 @@ Status Master::RunStepLogged(const proto::RunStepRequest& request,
   return OkStatus();
 }
 
-// (If there is no such session or step, the step says so.)
+// (If the session or step does not exist, the step returns the error.)
 void Master::ReadClocks(const proto::RunStepRequest& request) {
   auto session = Find(request.session());
   if (!session.ok()) return;
@@ -233,7 +233,7 @@ Status Master::BeginPartialRun(const proto::BeginPartialRunRequest& request,
   SLUICE_ASSIGN_OR_RETURN(const uint64_t run,
                           steps_.BeginStages(*std::move(step)));
   response->set_run(run);
-  // (The session may have been closed since it was found.)
+  // (The session may have been closed since the lookup.)
   if (const Status open = Find(request.session()).status(); !open.ok()) {
     steps_.EndStages(request.session(), run);
     return open;
@@ -331,7 +331,7 @@ Status Master::CloseSession(const proto::CloseSessionRequest& request) {
   {
     std::lock_guard<std::mutex> lock(mu_);
     auto it = sessions_.find(request.session());
-    if (it == sessions_.end()) return OkStatus();  // As it was asked.
+    if (it == sessions_.end()) return OkStatus();  // Already closed.
     session = std::move(it->second);
     sessions_.erase(it);
   }
@@ -342,8 +342,9 @@ Status Master::CloseSession(const proto::CloseSessionRequest& request) {
   return OkStatus();
 }
 
-// A task that was lost may be stopped, not dead, and would be waited for; or it
-// has connected again since, and would keep what it has of the session.
+// Closes the session in the background at tasks that were lost: such a task may
+// be suspended rather than dead, so this may wait; or it may have reconnected,
+// and would otherwise keep its part of the session.
 void Master::End(std::shared_ptr<MasterSession> session) {
   Release(session->host());
   if (session->Close())

@@ -13,28 +13,29 @@
 
 namespace sluice {
 
-// Owned by a Server. Thread-safe; calls block. Each call is one of clients'
-// (proto::MasterService); its error, if any, is the call's.
+// Owned by a Server. Thread-safe; calls block. Each method implements one call
+// of proto::MasterService; its status is the call's status.
 class Master {
  public:
   explicit Master(MasterContext context);
   ~Master();  // Closes all sessions.
 
-  // `host`: the client's address, "" for one of this process.
+  // `host`: the client's address, "" for a client in this process.
   Status CreateSession(const proto::CreateSessionRequest& request,
                        proto::CreateSessionResponse* response,
                        const std::string& host = "");
   Status ExtendGraph(const proto::ExtendGraphRequest& request);
   Status PrepareStep(const proto::PrepareStepRequest& request,
                      proto::PrepareStepResponse* response);
-  // If the request asks for it, `log` is called until this returns.
+  // If the request asks for logs, `log` may be called until this returns.
   Status RunStep(const proto::RunStepRequest& request,
                  proto::RunStepResponse* response, const StepLog& log);
-  // The same without waiting, on a thread that may be kept for long. `done` is
-  // called once, maybe before this returns, `log` maybe for a moment after it.
+  // The same without waiting for the step, although the calling thread may run
+  // part of it. `done` is called once, possibly before this returns; `log` may
+  // be called for a short time after it.
   void StartStep(const proto::RunStepRequest& request,
                  std::function<void(proto::RunStepResponse)> done, StepLog log);
-  // A step in stages. PartialRun waits for what it fetches.
+  // A partial run. PartialRun waits for the values it fetches.
   Status BeginPartialRun(const proto::BeginPartialRunRequest& request,
                          proto::BeginPartialRunResponse* response);
   Status PartialRun(const proto::PartialRunRequest& request,
@@ -43,7 +44,7 @@ class Master {
   Status CancelStep(const proto::CancelStepRequest& request);
   Status ListDevices(const proto::ListDevicesRequest& request,
                      proto::ListDevicesResponse* response);
-  // Asks every task; those that do not answer are told of, too.
+  // Asks every task; the response also lists the tasks that did not answer.
   Status ListTasks(const proto::ListTasksRequest& request,
                    proto::ListTasksResponse* response);
   Status Reset(const proto::ResetRequest& request);
@@ -65,8 +66,8 @@ class Master {
   }
   void OnTransportDown() { steps_.OnTransportDown(); }
 
-  // By whoever knows that an incarnation of a task is gone: steps of sessions
-  // that it belongs to fail with `why`, as if the transport had lost it.
+  // Reports that an incarnation of a task is gone: the steps of the sessions
+  // that use it fail with `why`, as if the transport had lost the task.
   void LoseTask(const std::string& task, uint64_t incarnation,
                 const Status& why);
 
@@ -77,28 +78,31 @@ class Master {
   Result<std::shared_ptr<MasterSession>> Find(uint64_t session);
   void End(std::shared_ptr<MasterSession> session);
   void ReadClocks(const proto::RunStepRequest& request);
-  // `log` may be called when this has returned.
+  // `log` may still be called after this returns.
   Status RunStepLogged(const proto::RunStepRequest& request,
                        proto::RunStepResponse* response, const StepLog& log);
   Status Start(const proto::RunStepRequest& request, bool here, StepLog log,
                std::function<void(proto::RunStepResponse)> done);
 
-  // One more session of `host` that is there or being opened, if there may be.
+  // Counts one more session of `host`, open or being opened, if the limits
+  // allow it.
   Status Admit(const std::string& host);
   void Release(const std::string& host);
-  // Logs which tasks were started again since the session before.
+  // Logs which tasks were restarted since the previous session.
   void NoteIncarnations(const MasterSession& session);
 
   const MasterContext context_;
   MasterSteps steps_;
   std::mutex mu_;
   size_t admitted_ = 0;                    // GUARDED_BY(mu_)
-  std::map<std::string, size_t> of_host_;  // GUARDED_BY(mu_): admitted.
-  // By task, as of the latest session.
+  std::map<std::string, size_t> of_host_;  // GUARDED_BY(mu_): admitted, by
+                                           // host.
+  // By task, at the latest session.
   std::map<std::string, uint64_t> incarnations_;  // GUARDED_BY(mu_)
   std::map<uint64_t, std::shared_ptr<MasterSession>>
       sessions_;           // GUARDED_BY(mu_)
-  TaskThreads farewells_;  // Last: joined before the rest goes.
+  TaskThreads farewells_;  // Last: joined before the other members are
+                           // destroyed.
 };
 
 }  // namespace sluice

@@ -13,13 +13,14 @@
 namespace sluice {
 namespace {
 
-// Exchanges with a clock at a time. The best of a few has seldom waited.
+// Exchanges with a clock per reading. The best of a few is rarely delayed.
 constexpr int kClockExchanges = 8;
 constexpr int64_t kClockPatienceMs = 1000;
-// After so long it is asked whether a task that does not answer is elsewhere.
-// (One that hangs up is told of sooner.)
+// After a task has not answered for this long, check whether it has moved. (If
+// the connection is refused, this happens sooner.)
 constexpr std::chrono::milliseconds kMovePatience{3000};
-// Of a cluster that a client names: each takes a thread while it is asked.
+// The limit for a cluster named by a client: each task takes a thread while it
+// is queried.
 constexpr int kMostTasks = 1024;
 
 Result<ClusterSpec> ClusterOf(const proto::CreateSessionRequest& request) {
@@ -33,7 +34,7 @@ Result<ClusterSpec> ClusterOf(const proto::CreateSessionRequest& request) {
   return cluster;
 }
 
-// A device of one task as one of another.
+// The device's name with another task's name.
 Result<std::string> WithTask(const std::string& device,
                              const std::string& task) {
   SLUICE_ASSIGN_OR_RETURN(DeviceName name, DeviceName::Parse(device));
@@ -115,8 +116,9 @@ Status MasterSession::Open() {
       SLUICE_ASSIGN_OR_RETURN(p.name, DeviceName::Parse(d.name()));
       p.has_kernel = [type = p.name.type, worker = context_->worker,
                       host_memory = d.host_memory()](const Node& node) {
-        // (To ask is to make the kernel, here: one that reaches a host may not
-        // be made where that is not allowed. Its own task decides.)
+        // (Checking would create the kernel here, and a kernel that accesses
+        // the host may only be created where that is allowed. The task that
+        // runs it decides.)
         const HostReachFn reach = node.op().host_reach;
         if (reach != nullptr && !worker->allows_host_access() &&
             !reach(node).empty())
@@ -181,14 +183,14 @@ Status MasterSession::Ask(Task* task) {
     const auto began = Clock::now();
     const Status s = task->stub->GetStatus(ask, &task->status);
     const auto now = Clock::now();
-    // (What is told sooner than it was waited for is no silence.)
+    // (An error before the timeout is not silence.)
     if (s.ok() || now - began < patience * 9 / 10) return s;
     if (now >= end)
       return Unavailable("expected an answer within ",
                          context_->connect_timeout.count(),
                          " ms, got none; at last: ", s.message());
-    // One that died is in the list until its lease ends; then another may take
-    // its place.
+    // A dead task is listed until its lease expires; then another may take its
+    // place.
     const Result<ClusterSpec> members = context_->Members(/*complete=*/false);
     if (!members.ok()) continue;
     const auto there = members->Find(task->where.job, task->where.task);
@@ -276,7 +278,7 @@ Status MasterSession::Register(const Partitions& parts,
       continue;
     }
     for (const auto& n : g.nodes()) {
-      if (!FunctionOf(*n).empty()) continue;  // A call's, not the step's.
+      if (!FunctionOf(*n).empty()) continue;  // Not the step's.
       if (n->op().role == OpRole::kArg)
         mine.args.push_back(static_cast<uint32_t>(n->IntAttr("index")));
       if (n->op().role == OpRole::kRetval) {
@@ -320,14 +322,14 @@ Status MasterSession::Register(const Partitions& parts,
                                       : context_->transport->Lost(task.peer);
     if (s.ok()) s = task.stub->RegisterStep(requests[involved[i]]);
     knows[i] = s.ok();
-    // (What is wrong with the step says which node; what is wrong with the
-    // task, which task.)
+    // (Errors of the step name the node; errors of the task must name the
+    // task.)
     return s.code() == StatusCode::kUnavailable
                ? Annotate(s, "task " + task.where.name())
                : s;
   });
   if (registered.ok()) return OkStatus();
-  // (One that did not answer would be waited for as long again.)
+  // (A task that did not answer would cost another timeout.)
   (void)ForAllTasks(involved.size(), [&](size_t i) {
     return knows[i] != 0 ? Deregister(step->step, involved[i]) : OkStatus();
   });
@@ -407,7 +409,7 @@ Status MasterSession::Prepare(const proto::PrepareStepRequest& request,
       steps_.erase(oldest);
     }
     steps_[step->step] = {step, ++uses_};
-    // (Nobody finds them any more: what has one user keeps it.)
+    // (They can no longer be found, so those with one reference are unused.)
     const auto unused = std::partition(
         dropped_.begin(), dropped_.end(),
         [](const auto& dropped) { return dropped.use_count() > 1; });
@@ -415,7 +417,7 @@ Status MasterSession::Prepare(const proto::PrepareStepRequest& request,
     dropped_.erase(unused, dropped_.end());
   }
   for (const auto& dropped : gone)
-    // (A worker that cannot be told has other troubles.)
+    // (Ignores errors: an unreachable worker fails elsewhere.)
     (void)ForAllTasks(dropped->parts.size(), [&](size_t i) {
       for (size_t t = 0; t < tasks_.size(); ++t)
         if (tasks_[t].where.name() == dropped->parts[i].task)
@@ -491,8 +493,8 @@ Status MasterSession::Reset(const proto::ResetRequest& request) {
     if (own != (tasks_[i].peer == kThisTask)) return OkStatus();
     return Annotate(tasks_[i].stub->Reset(request), tasks_[i].where.name());
   };
-  // First this task, which refuses what it does not allow: the others are
-  // likely to have been started in the same way, and keep what they have.
+  // First this task, which refuses what it does not allow. The others were
+  // probably started with the same flags, so then nothing is reset anywhere.
   for (const bool own : {true, false})
     SLUICE_RETURN_IF_ERROR(
         ForAllTasks(tasks_.size(), [&](size_t i) { return reset(i, own); }));

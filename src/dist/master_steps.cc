@@ -8,19 +8,20 @@
 namespace sluice {
 namespace {
 
-// The worker's own report of a missed deadline says more: it has so long.
+// Extra time for the worker's own report of a missed deadline, which is more
+// detailed.
 constexpr std::chrono::milliseconds kDeadlineGrace{200};
 
-// Partial runs that were begun and not yet ended: of one session, so that no
-// client is kept from its own by another's, and of all, so that tasks have room
-// for other steps (StepLimits::running).
+// Limits on open partial runs: per session, so that one client cannot block
+// others, and in total, so that tasks have room for other steps
+// (StepLimits::running).
 constexpr size_t kMostStaged = 256, kMostStagedOfAll = 2048;
 
-// Of the master's patience, what is left when a task was lost (transports find
-// out in the rest of it).
+// The fraction of the master's patience to wait after a task was lost
+// (detecting the loss took the rest).
 constexpr int kBriefly = 10;
 
-// Cancellations that are remembered: more than are under way at once.
+// The number of remembered cancellations: more than are ever in flight.
 constexpr size_t kCancelledKept = 4096;
 
 }  // namespace
@@ -56,14 +57,14 @@ class MasterSteps::Running {
     come_.resize(step->num_fetches);
   }
 
-  // The part is over.
+  // The part has ended.
   void Done(size_t part, const Status& s, const proto::TaskStats* stats) {
     std::lock_guard<std::mutex> lock(mu_);
     if (done_[part] != 0) return;
     done_[part] = 1;
     --left_;
     if (stats != nullptr && request.traced) result_.stats.push_back(*stats);
-    // Being cancelled is a consequence, mostly.
+    // Cancelled is usually a consequence of another error.
     Status& kept = s.code() == StatusCode::kCancelled ? other_ : root_;
     if (!s.ok() && kept.ok()) kept = s;
     changed_.notify_all();
@@ -75,14 +76,16 @@ class MasterSteps::Running {
     }
     Done(part, why, nullptr);
   }
-  // By the master, or whoever asked it to: no consequence of anything.
+  // An error from the master or a client, which is not a consequence of
+  // another.
   void Fail(const Status& s) {
     std::lock_guard<std::mutex> lock(mu_);
     if (root_.ok()) root_ = s;
     changed_.notify_all();
   }
-  // What is to be done about it. After the first that is something somebody is
-  // about it; about a step with a deadline, WaitFor is from the first.
+  // The next action for the step. Once one other than kNothing has been
+  // returned, a thread is handling the step; for a step with a deadline,
+  // WaitFor does so from the start.
   enum Next { kNothing, kConclude, kWait };
   Next WhatNext() {
     std::lock_guard<std::mutex> lock(mu_);
@@ -95,8 +98,8 @@ class MasterSteps::Running {
     const auto& mine = step->parts[part].fetches;
     if (std::find(mine.begin(), mine.end(), index) == mine.end()) return;
     std::lock_guard<std::mutex> lock(mu_);
-    // (None are left once they were taken: what a task sends after its part is
-    // done, or when it was given up, may come as late as that.)
+    // (Empty once the fetches were taken: a task's messages may still arrive
+    // after its part is done or was abandoned.)
     if (index >= result_.fetches.size()) return;
     result_.fetches[index] = std::move(value);
     if (!step->staged) return;
@@ -106,14 +109,14 @@ class MasterSteps::Running {
   void Fetched(size_t part, std::span<TokenMessage> batch) {
     for (TokenMessage& m : batch) Fetched(part, m.edge, std::move(m.value));
   }
-  // Until all parts are done or there is an error, or else `until`: false.
+  // Waits until all parts are done or there is an error. False at `until`.
   bool Wait(std::chrono::steady_clock::time_point until) {
     std::unique_lock<std::mutex> lock(mu_);
     return changed_.wait_until(
         lock, until, [&] { return left_ == 0 || !root_.ok() || !other_.ok(); });
   }
-  // Until all parts are done, or for so long: `briefly` if a task was lost,
-  // which took its time to be noticed.
+  // Waits until all parts are done, but at most for `patience`, or `briefly` if
+  // a task was lost, because detecting that already took time.
   void WaitForRest(std::chrono::milliseconds patience,
                    std::chrono::milliseconds briefly) {
     const auto now = std::chrono::steady_clock::now();
@@ -137,13 +140,13 @@ class MasterSteps::Running {
     std::lock_guard<std::mutex> lock(mu_);
     return std::exchange(result_, {});
   }
-  // Nothing will come any more.
+  // Nothing more will arrive.
   void Conclude(const Status& s) {
     std::lock_guard<std::mutex> lock(mu_);
     outcome_ = s;
     changed_.notify_all();
   }
-  // Of a step in stages. Notes that these are fed and fetched now.
+  // For partial runs: records that these are fed and fetched in this stage.
   Status Claim(std::span<const uint32_t> args,
                std::span<const uint32_t> fetches) {
     std::lock_guard<std::mutex> lock(mu_);
@@ -159,15 +162,15 @@ class MasterSteps::Running {
     taken_fetches_ = std::move(taken);
     return OkStatus();
   }
-  // Until these are there; once all is fed, until the step has ended. False if
-  // that is not `until` then.
+  // Waits until these have arrived, or, once everything is fed, until the step
+  // has ended. False at `until`.
   bool AwaitFetches(std::span<const uint32_t> fetches,
                     std::chrono::steady_clock::time_point until) {
     std::unique_lock<std::mutex> lock(mu_);
     return changed_.wait_until(lock, until,
                                [&] { return StageIsOver(fetches); });
   }
-  // Waits for them, too.
+  // Also waits for them.
   Result<std::vector<std::optional<Tensor>>> TakeFetches(
       std::span<const uint32_t> fetches) {
     std::unique_lock<std::mutex> lock(mu_);
@@ -183,7 +186,7 @@ class MasterSteps::Running {
     }
     return out;
   }
-  // That the step, or a stage of it, is late.
+  // The error for a step or stage that missed its deadline.
   Status Late(const char* what, std::chrono::milliseconds timeout) {
     std::string tasks;
     for (const size_t i : Pending())
@@ -200,8 +203,8 @@ class MasterSteps::Running {
   const std::shared_ptr<const PreparedStep> step;
   const uint64_t run;
   const RunRequest request;
-  // What each part's task prints, whatever that task makes of its own bound;
-  // none if nobody reads it.
+  // Bounded logs by part, even if its task ignores the bound; empty if there is
+  // no reader.
   std::vector<StepLog> logs;
   const MasterSteps::Done done;
   const std::chrono::steady_clock::time_point begin =
@@ -224,8 +227,8 @@ class MasterSteps::Running {
   bool lost_a_task_ = false;   // GUARDED_BY(mu_)
   bool taken_;                 // GUARDED_BY(mu_)
   StepResult result_;          // GUARDED_BY(mu_)
-  // Of a step in stages, all GUARDED_BY(mu_): what was given and asked for, by
-  // number; what has come; how it ended.
+  // For partial runs, all GUARDED_BY(mu_): the feeds given, the fetches taken
+  // and the fetches received, by number; how it ended.
   std::vector<uint8_t> fed_, taken_fetches_, come_;
   std::optional<Status> outcome_;
 };
@@ -300,8 +303,8 @@ void MasterSteps::Send(const std::shared_ptr<Running>& r, size_t part) {
 void MasterSteps::SendCancels(const std::shared_ptr<Running>& r,
                               const std::vector<size_t>& parts,
                               const Status& why) {
-  const Status consequence =
-      Cancelled("step: cancelled, for it failed elsewhere: ", why.message());
+  const Status consequence = Cancelled(
+      "step: cancelled, because it failed elsewhere: ", why.message());
   proto::StepCancel cancel;
   cancel.set_run(r->run);
   StatusToProto(consequence, cancel.mutable_why());
@@ -322,9 +325,9 @@ Status MasterSteps::Add(const std::shared_ptr<Running>& r) {
   for (const PreparedStep::Part& p : r->step->parts) {
     if (p.peer == kThisTask) continue;
     if (const Status lost = transport_->Lost(p.peer); !lost.ok())
-      return Annotate(lost, absl::StrCat("session: expected the tasks that it "
-                                         "began with, lost ",
-                                         p.task, "; make a new one"));
+      return Annotate(lost,
+                      absl::StrCat("session: expected all of its tasks, lost ",
+                                   p.task, "; make a new session"));
   }
   if (down_) return Unavailable("task ", worker_->task(), " shuts down");
   for (const uint64_t request : {uint64_t{0}, r->request.request})
@@ -350,7 +353,7 @@ Status MasterSteps::Add(const std::shared_ptr<Running>& r) {
 
 void MasterSteps::Begin(const std::shared_ptr<Running>& r) {
   const std::vector<PreparedStep::Part>& parts = r->step->parts;
-  // This task's own part last: this thread may be busy with it at once.
+  // This task's own part last, because this thread may run it immediately.
   for (const bool local : {false, true})
     for (size_t i = 0; i < parts.size(); ++i)
       if ((parts[i].peer == kThisTask) == local) Send(r, i);
@@ -435,7 +438,7 @@ std::shared_ptr<MasterSteps::Running> MasterSteps::Find(uint64_t run) {
   return it == running_.end() ? nullptr : it->second;
 }
 
-// ---- Steps in stages --------------------------------------------------------
+// ---- Partial runs -----------------------------------------------------------
 
 Result<uint64_t> MasterSteps::BeginStages(
     std::shared_ptr<const PreparedStep> step) {
@@ -470,7 +473,7 @@ Result<std::vector<std::optional<Tensor>>> MasterSteps::RunStage(
         "number ",
         run);
   for (size_t i = 0; i < args.size(); ++i)
-    if (args[i] < r->step->feeds.size())  // (Else Claim says so.)
+    if (args[i] < r->step->feeds.size())  // (Else Claim fails.)
       SLUICE_RETURN_IF_ERROR(r->step->CheckFeed(args[i], values[i]));
   SLUICE_RETURN_IF_ERROR(r->Claim(args, fetches));
   std::map<std::pair<int, uint32_t>, std::vector<TokenMessage>> batches;
@@ -493,7 +496,7 @@ Result<std::vector<std::optional<Tensor>>> MasterSteps::RunStage(
         PartDone(r, part, sent, nullptr);
     }
   };
-  // (Who delivers may have to run the stage, and cannot look at the clock.)
+  // (The delivering thread may run the stage and cannot check the deadline.)
   if (timeout.count() > 0)
     threads_.Schedule(std::move(deliver));
   else
@@ -521,7 +524,7 @@ size_t MasterSteps::num_staged() {
   return staged_.size();
 }
 
-// ---- What ends steps --------------------------------------------------------
+// ---- Ending steps -----------------------------------------------------------
 
 void MasterSteps::Cancel(uint64_t session, uint64_t request,
                          const Status& why) {
@@ -593,7 +596,7 @@ void MasterSteps::OnTransportDown() {
     for (const auto& [run, r] : running_) found.push_back(r);
   }
   const Status why = Cancelled("step: expected task ", worker_->task(),
-                               " to stay, got its end");
+                               " to keep running, got its shutdown");
   for (const auto& r : found)
     for (const size_t part : r->Pending())
       if (r->step->parts[part].peer != kThisTask)

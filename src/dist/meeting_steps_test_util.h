@@ -1,4 +1,4 @@
-// Steps that wait for each other: for tests of who drives which.
+// Steps that wait for each other, to test which threads drive which steps.
 #ifndef SLUICE_DIST_MEETING_STEPS_TEST_UTIL_H_
 #define SLUICE_DIST_MEETING_STEPS_TEST_UTIL_H_
 
@@ -19,8 +19,8 @@
 
 namespace sluice {
 
-// So many steps of one kernel each, which begins when a token comes and returns
-// when those of all are running (or ten seconds are over).
+// `count` steps of one kernel each. A kernel starts when a token arrives and
+// returns when the kernels of all steps are running (or after ten seconds).
 class MeetingSteps {
  public:
   explicit MeetingSteps(size_t count) : count_(count) {
@@ -76,7 +76,7 @@ class MeetingSteps {
     RemoveHostFunction(kToken);
   }
 
-  // What the step waits for.
+  // Delivers the token that the step waits for.
   void Deliver(size_t step, std::span<TokenMessage> batch) {
     groups_[step]->Deliver(0, batch);
   }
@@ -84,7 +84,7 @@ class MeetingSteps {
     TokenMessage token = TokenOf(0, Tensor::Scalar<int32_t>(1));
     Deliver(step, {&token, 1});
   }
-  // False if they do not meet.
+  // False if the kernels never ran at the same time.
   bool Await() {
     std::unique_lock<std::mutex> lock(mu_);
     changed_.wait(lock, [this] { return done_ > 0; });

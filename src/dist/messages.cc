@@ -11,7 +11,7 @@
 namespace sluice {
 namespace {
 
-// What makes no sense is left out.
+// Omits invalid values.
 TraceOutput TraceOutputFromProto(const proto::TraceOutputProto& p) {
   TraceOutput o;
   if (auto dtype = DTypeFromProto(p.dtype()); dtype.ok()) o.dtype = *dtype;
@@ -101,8 +101,7 @@ void FitTrace(size_t most, size_t others, proto::TaskStats* p) {
 }
 
 Status CheckMessage(const char* what, const google::protobuf::Message& m) {
-  constexpr size_t kMost =
-      INT32_MAX - (1 << 20);  // What is around it is small.
+  constexpr size_t kMost = INT32_MAX - (1 << 20);  // The rest is small.
   const size_t bytes = m.ByteSizeLong();
   if (bytes <= kMost) return OkStatus();
   return ResourceExhausted(what, ": expected at most ", kMost,
@@ -112,13 +111,13 @@ Status CheckMessage(const char* what, const google::protobuf::Message& m) {
 StepLog BoundedLog(StepLog log) {
   if (!log) return nullptr;
   constexpr int64_t kMost = 8 << 20;
-  constexpr int64_t kEach = 64;  // What a line takes however short it is.
+  constexpr int64_t kEach = 64;  // The overhead of a line.
   return [log = std::move(log), left = std::make_shared<std::atomic<int64_t>>(
                                     kMost)](const std::string& text) {
     const auto size = static_cast<int64_t>(text.size()) + kEach;
     const int64_t had = left->fetch_sub(size);
     if (had < 0) return;
-    log(had >= size ? text : "(what the step prints further is left out)\n");
+    log(had >= size ? text : "(further output of the step is left out)\n");
   };
 }
 

@@ -1,5 +1,5 @@
-// What the control plane and the steps of src/dist have in common: numbers that
-// both sides know, and errors on the wire.
+// Constants and conversions shared by the control plane and the steps of
+// src/dist.
 #ifndef SLUICE_DIST_MESSAGES_H_
 #define SLUICE_DIST_MESSAGES_H_
 
@@ -23,19 +23,19 @@ enum class StepMessage : uint8_t {
   kLog = 4
 };
 
-// "Partitions" that are the ends of a step: the feeds that a master sends, the
-// fetches that a worker sends back.
+// Pseudo-partitions for the ends of a step: the feeds that a master sends and
+// the fetches that a worker returns.
 inline constexpr uint32_t kFeedPartition = 0xffffffff;
 inline constexpr uint32_t kFetchPartition = 0xfffffffe;
 
-// In place of a peer: no peer, the task itself.
+// In place of a peer: this task itself.
 inline constexpr uint32_t kThisTask = 0xffffffff;
 
 inline void StatusToProto(const Status& s, proto::StatusProto* p) {
   p->set_code(static_cast<int>(s.code()));
   p->set_message(std::string(s.message()));
 }
-// Codes that do not exist are Unknown.
+// Invalid codes become Unknown.
 inline Status StatusFromProto(const proto::StatusProto& p) {
   if (p.code() == 0) return OkStatus();
   const bool known = p.code() > 0 && p.code() <= 16;
@@ -44,8 +44,8 @@ inline Status StatusFromProto(const proto::StatusProto& p) {
       p.message());
 }
 
-// Numbers of a session's runs have the session's upper half, so that who hears
-// of a run knows whose it is.
+// The upper half of a run's number is the session's, so that a receiver knows
+// which session the run belongs to.
 inline uint64_t SessionPart(uint64_t session_or_run) {
   return session_or_run >> 32;
 }
@@ -53,29 +53,30 @@ inline uint64_t RunNumber(uint64_t session, uint64_t count) {
   return SessionPart(session) << 32 | (count & 0xffffffff);
 }
 
-// Takes what a step prints. May be called by several threads at once.
+// Receives the text that a step prints. May be called concurrently.
 using StepLog = std::function<void(const std::string& text)>;
-// Of one task's part of a step: passes on 8 MB, what each line takes beside its
-// text counted, which may have to be kept until they can be sent; and then a
-// line that says so. Null stays null.
+// Bounds the output of one task's part of a step, which may have to be buffered
+// until it can be sent: forwards up to 8 MB, including the overhead of each
+// line, then one line that says that the rest is dropped. Null stays null.
 StepLog BoundedLog(StepLog log);
 
-// Whether it can be sent: protocol buffers hold less than 2 GiB, and gRPC ends
-// the process, or says nothing, where there is more. `what`: "feeds".
+// An error if the message is too large to send. Protocol buffers hold less than
+// 2 GiB; for larger messages gRPC aborts the process or fails silently. `what`
+// names the contents in the error, for example "feeds".
 Status CheckMessage(const char* what, const google::protobuf::Message& m);
 
-// How long a step may take; 0: as long as it wants. (Whatever a message says, a
-// time so far from now can be told.)
+// A step's timeout; 0: none. (Clamped, so that any value in a message gives a
+// representable deadline.)
 inline std::chrono::milliseconds TimeoutFromProto(int64_t ms) {
   constexpr int64_t kYear = int64_t{365} * 24 * 3600 * 1000;
   return std::chrono::milliseconds(std::clamp<int64_t>(ms, 0, kYear));
 }
 
 void TraceToProto(const std::vector<TraceEvent>& events, proto::TaskStats* p);
-// Times on the master's clock.
+// Converts times to the master's clock.
 std::vector<TraceEvent> TraceFromProto(const proto::TaskStats& p);
 TraceTask TraceTaskFromProto(const proto::TaskStats& p);
-// Leaves the last events out, and says how many, so that with `others` bytes
+// Drops the last events, and sets how many, so that with `others` further bytes
 // the message stays below `most`.
 void FitTrace(size_t most, size_t others, proto::TaskStats* p);
 

@@ -1,4 +1,4 @@
-// Messages changed as bytes say, for tests and the fuzzer.
+// Mutates messages as directed by a byte string, for tests and the fuzzer.
 #ifndef SLUICE_DIST_MUTATOR_TEST_UTIL_H_
 #define SLUICE_DIST_MUTATOR_TEST_UTIL_H_
 
@@ -14,7 +14,7 @@
 
 namespace sluice::hostile {
 
-// Draws from bytes; zeros follow the last one.
+// Draws values from bytes; after the last byte, zeros.
 class Draws {
  public:
   Draws(const uint8_t* bytes, size_t size) : at_(bytes), end_(bytes + size) {}
@@ -26,7 +26,7 @@ class Draws {
     if (n > 256) v = v << 8 | Byte();
     return v % n;
   }
-  // Small numbers, and those at which something ends.
+  // Small numbers and boundary values.
   uint64_t Number() {
     static constexpr uint64_t kEnds[] = {0x7f,
                                          0xff,
@@ -57,10 +57,10 @@ class Draws {
   const uint8_t* const end_;
 };
 
-// ---- Messages that are changed ----------------------------------------------
+// ---- Mutation of messages ---------------------------------------------------
 
-// Changes one field somewhere in the message. What tensors hold stays: it is
-// the business of kernels, not of messages.
+// Changes one field somewhere in the message. Leaves the contents of tensors
+// unchanged, since they concern kernels, not messages.
 class Mutator {
  public:
   Mutator(google::protobuf::Message* message, Draws* draws) : draws_(*draws) {
@@ -90,7 +90,7 @@ class Mutator {
       default:
         if (n > 0) Set(place, i);
     }
-    // (What was gathered may be gone.)
+    // (The gathered pointers may be invalid now.)
     places_.clear();
   }
 
@@ -165,7 +165,7 @@ class Mutator {
     }
   }
 
-  // i: which of a repeated field's, -1 of one that is not.
+  // i: the index in a repeated field; -1: the field is not repeated.
   void Set(const Place& p, int i) {
     const auto* r = p.message->GetReflection();
     const bool all = i < 0;
@@ -217,8 +217,8 @@ inline void Change(google::protobuf::Message* m, Draws* draws) {
   for (size_t n = draws->Below(4); n > 0; --n) Mutator(m, draws).Mutate();
 }
 
-// Numbers of the nodes that partitioning made (edges, groups, arguments,
-// calls), what a node reads, what it is, or anything.
+// Changes numbers in the nodes that partitioning made (edges, groups,
+// arguments, calls), an input of a node, a node's op, or any field.
 inline void ChangeGraph(std::string* graph_def, Draws* draws) {
   proto::GraphDef g;
   if (draws->Below(4) == 0 || !g.ParseFromString(*graph_def)) return;

@@ -1,5 +1,4 @@
-// Partial runs over several tasks: stages, errors, ends, and that nothing is
-// left of them.
+// Partial runs over several tasks: stages, errors, termination and clean-up.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -149,7 +148,7 @@ TEST_F(PartialRunTest, RunsThatNobodyEndsAreCounted) {
   }
   EXPECT_EQ(s.code(), StatusCode::kResourceExhausted) << s;
   EXPECT_EQ(runs.size(), 256u);
-  // That is its own matter.
+  // This does not affect other sessions.
   EXPECT_TRUE(Connect()->StartPartialRun({x_, y_}, {a, b}).ok());
   runs.clear();
   EXPECT_TRUE(session->StartPartialRun({x_, y_}, {a, b}).ok());
@@ -200,8 +199,8 @@ TEST_F(PartialRunTest, ADeadFetchLosesNoLiveOneOfItsStage) {
           ->Run({{x_, Value(1)}, {y_, Value(1)}}, {taken, not_taken, x_})
           .status();
   EXPECT_THAT(Text(s), HasSubstr("a branch that was not taken"));
-  // Live ones can still be had, alone and with others, and once; the dead one
-  // is dead.
+  // Live values can still be fetched, alone and with others, but only once; the
+  // dead one is dead.
   auto out = (*run)->Run({}, {x_});
   ASSERT_TRUE(out.ok()) << out.status();
   EXPECT_EQ((*out)[0].scalar<float>(), 1);
@@ -230,7 +229,7 @@ TEST_F(PartialRunTest, AnErrorOfAStageNamesItsNodeAndIsTheNextOnesToo) {
   EXPECT_THAT(Text(first), HasSubstr(bad.node->name()));
   EXPECT_EQ((*run)->Run({{x_, Value(1)}, {y_, Value(1)}}, {b}).status(), first);
   run->reset();
-  // The session goes on.
+  // The session still works.
   EXPECT_TRUE(session->Run({{x_, Value(1)}, {y_, Value(1)}}, b).ok());
   session.reset();
   EXPECT_TRUE(cluster_.Quiet());
@@ -312,7 +311,7 @@ TEST_F(PartialRunTest, ATaskThatEndsFailsItAndIsNamed) {
   EXPECT_THAT(Text(s), HasSubstr("/job:ps/replica:0/task:0"));
   EXPECT_THAT(Text((*rests)->Run({{y_, Value(1)}}, {c}).status()),
               HasSubstr("/job:ps/replica:0/task:0"));
-  // (The master is told a moment later.)
+  // (The master learns of it slightly later.)
   Status begun;
   for (int n = 0; n < 30'000 && begun.ok(); ++n) {
     begun = session->StartPartialRun({x_, y_}, {a, c}).status();
@@ -348,7 +347,7 @@ TEST_F(PartialRunTest, ManyAtOnceDoNotMeet) {
   EXPECT_TRUE(cluster_.Quiet());
 }
 
-// Each is given first one and then the other of its feeds.
+// Each is fed one of its feeds first and then the other.
 TEST(PartialRuns, RandomProgramsGiveWhatTheyGiveWhole) {
   TestCluster cluster({{"ps", 1}, {"worker", 2}});
   const std::vector<std::string> tasks = {"/job:ps/replica:0/task:0",
@@ -365,7 +364,7 @@ TEST(PartialRuns, RandomProgramsGiveWhatTheyGiveWhole) {
     ASSERT_TRUE(run.ok()) << run.status();
     const size_t first = seed % 2;
     ASSERT_TRUE((*run)->Run({p.feeds[first]}, {}).ok());
-    // What needs no more than that comes now, the others are refused.
+    // Fetches that need only these feeds arrive now; the others are refused.
     std::vector<Output> later;
     std::vector<size_t> places;
     std::vector<Tensor> got(p.fetches.size());
@@ -412,7 +411,7 @@ TEST(PartialRuns, OneWhoseKindOfStepWasDroppedIsCompiledAgain) {
   }
 }
 
-// What no client of ours asks for.
+// Requests that our client never makes.
 TEST(PartialRuns, AMasterRefusesWhatMakesNoSense) {
   Graph graph;
   WithGraph use(graph);
@@ -480,7 +479,7 @@ TEST(PartialRuns, AMasterRefusesWhatMakesNoSense) {
   feed->set_number(0);
   feed->set_tensor("no tensor");
   EXPECT_FALSE(answer().ok());
-  // Of another type or shape: refused, and the step goes on.
+  // Another dtype or shape is refused, and the step continues.
   *feed->mutable_tensor() = *SerializeTensorProto(Tensor::Scalar<int64_t>(1));
   EXPECT_EQ(answer().code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(answer().message()),
@@ -544,7 +543,7 @@ TEST(PartialRuns, WhatADeviceWithItsOwnMemoryTakesAndGivesIsCopied) {
   }
 }
 
-// Clients that say anything, in any order, from several threads.
+// Clients that make arbitrary requests, in any order, from several threads.
 TEST(PartialRuns, WhateverIsAskedForTheMasterGoesOn) {
   Graph graph;
   WithGraph use(graph);
@@ -611,7 +610,7 @@ TEST(PartialRuns, WhateverIsAskedForTheMasterGoesOn) {
         }
       });
     std::this_thread::sleep_for(std::chrono::milliseconds(seed % 5));
-    proto::CloseSessionRequest close;  // Some wait for what nobody will feed.
+    proto::CloseSessionRequest close;  // Some await unfed values.
     close.set_session(session.session());
     EXPECT_TRUE(master.CloseSession(close).ok());
     for (std::thread& t : clients) t.join();
@@ -648,7 +647,7 @@ TEST(PartialRuns, OverGrpc) {
     ASSERT_EQ((*second)[0].num_elements(), n);
     for (int64_t i = 0; i < n; ++i) ASSERT_EQ((*second)[0].data<float>()[i], 0);
   }
-  // One that is open when the tasks go.
+  // One that is open when the tasks stop.
   auto open = session.StartPartialRun({x, y}, {a, b});
   ASSERT_TRUE(open.ok()) << open.status();
   cluster->reset();

@@ -1,5 +1,5 @@
-// What sessions may do in a task beside running steps on what they bring: only
-// what it was started to allow.
+// Sessions may do nothing in a task beyond running steps on their own data,
+// unless the task was started to allow it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// Two tasks, of which some allow what the test says.
+// Two tasks with the permissions that the test sets.
 class PermissionsTest : public ::testing::Test {
  protected:
   PermissionsTest() : use_(graph_) {
@@ -62,7 +62,7 @@ TEST_F(PermissionsTest, APeerMayNotReadATasksFiles) {
   auto cluster = Start([](ServerOptions*) {});
   Output file = FileConst("secret");
   Session session(cluster->target("worker", 0), graph_);
-  // (Neither there nor, to fold it, where steps are compiled.)
+  // (Neither there nor, for constant folding, where steps are compiled.)
   for (Output fetch : {file, file * 2.0f}) {
     const Status s = session.Run(fetch).status();
     EXPECT_EQ(s.code(), StatusCode::kPermissionDenied) << s;
@@ -75,7 +75,7 @@ TEST_F(PermissionsTest, APeerMayNotReadATasksFiles) {
 }
 
 TEST_F(PermissionsTest, ItMayWhereTheTaskAllowsIt) {
-  // (The master need not.)
+  // (The master need not allow it.)
   auto cluster =
       Start([](ServerOptions* o) { o->allow_host_access = o->job == "ps"; });
   Session session(cluster->target("worker", 0), graph_);
@@ -114,7 +114,7 @@ TEST_F(PermissionsTest, NorMayItWriteThemOrCallTheTasksFunctions) {
     const Status s = session.RunTargets({n});
     EXPECT_EQ(s.code(), StatusCode::kPermissionDenied) << s;
   }
-  // What it prints elsewhere stays its own business.
+  // Printing in other tasks remains allowed.
   EXPECT_TRUE(session
                   .RunTargets({BuildNode(
                       "PrintV2", {Constant(Tensor::Scalar<std::string>("x"))},
@@ -133,7 +133,7 @@ TEST_F(PermissionsTest, InThisProcessAFileIsRead) {
 }
 
 TEST_F(PermissionsTest, OpsThatTakeTheNameOfAFileSaySo) {
-  // (What an op reaches by other names is for its author to say.)
+  // (Whether other ops access the host is for their authors to declare.)
   for (const OpDef* op : OpRegistry::Global()->All()) {
     for (const AttrDef& attr : op->attrs) {
       const bool names_one = attr.name.find("file") != std::string::npos ||

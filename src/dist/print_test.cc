@@ -1,4 +1,4 @@
-// What steps print in other tasks, and where it appears.
+// Text that steps print in other tasks, and where it appears.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Over both kinds of stubs.
+// With both kinds of stubs.
 class ClusterPrintTest : public ::testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
@@ -87,7 +87,7 @@ TEST_P(ClusterPrintTest, WhatAllTasksPrintComesToTheClientsLog) {
     EXPECT_THAT(Of("here"),
                 ElementsAre("a here [1]\n", "a here [2]\n", "a here [3]\n"));
   }
-  // (Without one it is the tasks' standard error that has it.)
+  // (Without a log it goes to the tasks' standard error.)
   lines_.clear();
   ASSERT_TRUE(session.Run({{n, Tensor::Scalar<int32_t>(1)}}, count).ok());
   EXPECT_TRUE(lines_.empty());
@@ -109,7 +109,7 @@ TEST_P(ClusterPrintTest, WhatAStepPrintsBeforeItFailsComesToo) {
   EXPECT_THAT(lines_, ElementsAre("saw [1 2]\n"));
 }
 
-// While it runs, not at its end.
+// While the step runs, not at its end.
 TEST_P(ClusterPrintTest, ALineComesWhenItIsPrinted) {
   Output endless = Loop(Constant(int32_t{INT32_MAX}), "b");
   Session session(target_, graph_);
@@ -126,7 +126,7 @@ TEST_P(ClusterPrintTest, ALineComesWhenItIsPrinted) {
   EXPECT_EQ(s.code(), StatusCode::kCancelled) << s;
 }
 
-// A log may do what it likes, even run steps over the task whose line it has.
+// A log may even run steps on the task whose line it receives.
 TEST_P(ClusterPrintTest, ALogThatTakesLongHoldsUpNoOtherStep) {
   Output n = Placeholder<int32_t>({});
   Output count = Loop(n, "c"), other;

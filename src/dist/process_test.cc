@@ -1,5 +1,5 @@
-// Clusters over gRPC: tasks in processes of their own, which are killed and
-// stopped, and clients that vanish.
+// Clusters over gRPC: tasks in separate processes, which are killed and
+// suspended, and clients that disappear.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -44,8 +44,8 @@ Output EndlessLoop() {
       });
 }
 
-// This program again, as a task or as a client of one, if the environment says
-// so. (Before main: the test framework need not know.)
+// Runs this program as a task or a client of one, if the environment says so.
+// (Before main, so that the test framework is not involved.)
 const bool is_child = [] {
   const char* role = std::getenv("SLUICE_TEST_CHILD");
   if (role == nullptr) return false;
@@ -71,7 +71,7 @@ const bool is_child = [] {
     std::fprintf(stderr, "client: %s\n", s.ToString().c_str());
     _exit(0);
   }
-  // (However the test ends.)
+  // (Killed however the test ends.)
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   WorkerFlags flags;
   flags.cluster = std::getenv("SLUICE_TEST_CLUSTER");
@@ -98,11 +98,11 @@ const bool is_child = [] {
   _exit(code);
 }();
 
-// In which a task is noticed to be dead. (Three times that, where it is tested,
-// for machines that are busy.)
+// The time in which a dead task is detected. (Tests allow three times as long,
+// for busy machines.)
 constexpr std::chrono::milliseconds kTimeout{1000};
 
-// What a process has computed since it began, all threads, in milliseconds.
+// The CPU time of a process, all threads, in milliseconds.
 int64_t CpuMs(pid_t pid) {
   std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
   std::string stat((std::istreambuf_iterator<char>(in)), {});
@@ -196,7 +196,7 @@ TEST_F(ProcessTest, AcceleratorsOfTwoProcessesShareALoop) {
     ASSERT_TRUE(got.ok()) << got.status();
     EXPECT_EQ(got->ToString(), want.ToString());
   }
-  // The bound of its memory is real there too.
+  // Its memory limit applies there too.
   Output large;
   {
     DeviceScope on("/job:ps/task:0/device:EMU:0");
@@ -279,7 +279,7 @@ TEST_F(ProcessTest, AStepOverTwoProcesses) {
   {
     Session session(target(), graph_);
     ASSERT_TRUE(session.RunTargets({v.initializer()}).ok());
-    // Small ones, and one that travels beside its message.
+    // Small ones, and one that is sent beside its message.
     for (const int64_t n : {0, 1, 3, 100000}) {
       Tensor in(DType::kFloat, Shape({n}));
       for (int64_t i = 0; i < n; ++i)
@@ -291,14 +291,14 @@ TEST_F(ProcessTest, AStepOverTwoProcesses) {
         ASSERT_EQ(out->data<float>()[i], 2.0f * (i + 1));
     }
   }
-  // Another client, of the other task, finds the variable.
+  // A client of the other task finds the variable.
   Session other(cluster_.target("ps"), graph_);
   auto value = other.Run(v.value());
   ASSERT_TRUE(value.ok()) << value.status();
   EXPECT_EQ(value->scalar<float>(), 5);
 }
 
-// Nor one that has just worked, and over either network.
+// Nor a task that has just worked, over either network.
 TEST_F(ProcessTest, AnIdleTaskTakesNoTime) {
   if (kSanitized) GTEST_SKIP() << "sanitizers have threads of their own";
   for (const char* transport : {"grpc", "ucx"}) {
@@ -347,10 +347,10 @@ TEST_F(ProcessTest, AKilledTaskFailsTheStepAndIsNamedAndMayComeBack) {
   killer.join();
   EXPECT_THAT(std::string(s.message()), HasSubstr(kPs0)) << s;
   EXPECT_LT(end - since, 3 * kTimeout);
-  // The session stays broken, and says so.
+  // The session stays broken and returns the error.
   s = session->Run(feeds, y).status();
   EXPECT_THAT(std::string(s.message()), HasSubstr(kPs0)) << s;
-  // And of a step that it has not prepared yet.
+  // The same for a step that is not prepared yet.
   s = session->Run(feeds, BothTasks(x) + y).status();
   EXPECT_THAT(std::string(s.message()), HasSubstr(kPs0)) << s;
   Spawn("ps");
@@ -402,7 +402,7 @@ TEST_F(ProcessTest, AKilledMasterLeavesNothingInWorkers) {
   }));
 }
 
-// A stopped process ends no connection: only its silence tells.
+// A suspended process keeps its connections, so only its silence reveals it.
 TEST_F(ProcessTest, AStoppedMasterFailsWhatItsClientAsksAndIsNamed) {
   auto ps = StartHere("ps");
   ASSERT_NE(ps, nullptr);
@@ -421,8 +421,8 @@ TEST_F(ProcessTest, AStoppedMasterFailsWhatItsClientAsksAndIsNamed) {
     EXPECT_THAT(std::string(s.message()), HasSubstr(target())) << s;
     EXPECT_LT(took.count(), seconds) << s;
   };
-  // A step that runs: the timeout that the client learned from the master, one
-  // second here, and one more for a machine that is busy.
+  // A running step fails after the timeout that the client got from the master,
+  // one second here, plus one for a busy machine.
   Clock::time_point since;
   std::thread stopper([&] {
     EXPECT_TRUE(Soon([&] { return ps->worker().steps().num_running() > 0; }));
@@ -432,8 +432,8 @@ TEST_F(ProcessTest, AStoppedMasterFailsWhatItsClientAsksAndIsNamed) {
   Status s = session.Run(endless).status();
   stopper.join();
   fails_within(2, since, s);
-  // A step that comes later; and what is no step, for which a client has five
-  // seconds: one of a new kind, and the end.
+  // A later step; and calls other than steps, for which the client's timeout is
+  // five seconds: preparing a new step, and closing.
   since = Clock::now();
   s = session.Run(feeds, y).status();
   fails_within(2, since, s);
@@ -443,7 +443,7 @@ TEST_F(ProcessTest, AStoppedMasterFailsWhatItsClientAsksAndIsNamed) {
   since = Clock::now();
   (void)session.Close();
   EXPECT_LT(Clock::now() - since, std::chrono::seconds(6));
-  // The task that it drove has noticed too.
+  // The task that it used has noticed too.
   EXPECT_TRUE(Soon([&] {
     return ps->worker().steps().num_running() == 0 &&
            ps->worker().num_sessions() == 0;

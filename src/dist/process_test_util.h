@@ -1,5 +1,5 @@
-// Tasks in processes of their own: this test program again, as process_test.cc
-// makes it one if the environment says so.
+// Tasks in separate processes: this test program, started again with
+// environment variables that make process_test.cc run a task.
 #ifndef SLUICE_DIST_PROCESS_TEST_UTIL_H_
 #define SLUICE_DIST_PROCESS_TEST_UTIL_H_
 
@@ -20,7 +20,7 @@
 
 namespace sluice {
 
-// Ports that nobody listens at, at least a moment ago.
+// Ports that had no listener a moment ago.
 inline std::vector<int> FreePorts(size_t count) {
   std::vector<int> ports, sockets;
   while (ports.size() < count) {
@@ -39,7 +39,7 @@ inline std::vector<int> FreePorts(size_t count) {
   return ports;
 }
 
-// A cluster of jobs of one task each. Kills its processes in the end.
+// A cluster of jobs with one task each. The destructor kills its processes.
 class ProcessCluster {
  public:
   explicit ProcessCluster(const std::vector<std::string>& jobs) {
@@ -62,10 +62,10 @@ class ProcessCluster {
   ProcessCluster(const ProcessCluster&) = delete;
   ProcessCluster& operator=(const ProcessCluster&) = delete;
 
-  // `role`: a job, or "client" (of `target`). `more`: of its environment.
+  // `role`: a job, or "client" (of `target`). `more`: environment variables.
   void Spawn(const std::string& role, const std::string& target = "",
              const std::vector<std::string>& more = {}) {
-    // (The environment is made before fork: afterwards nothing may allocate.)
+    // (Builds the environment before fork: the child must not allocate.)
     std::vector<std::string> environment = {"SLUICE_TEST_CHILD=" + role,
                                             "SLUICE_TEST_CLUSTER=" + file_,
                                             "SLUICE_TEST_TARGET=" + target};
@@ -78,7 +78,7 @@ class ProcessCluster {
     char* const arguments[] = {name, nullptr};
     const pid_t pid = fork();
     if (pid == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);  // (It stays set by execve.)
+      prctl(PR_SET_PDEATHSIG, SIGKILL);  // (execve preserves it.)
       execve("/proc/self/exe", arguments, pointers.data());
       _exit(127);
     }

@@ -1,7 +1,7 @@
-// Programs cut anywhere between processes give what they give whole: random
-// nests of conditionals and loops with their gradients, and random graphs of
-// the primitives, each node drawn at random on one of the devices, one or two
-// each, of two or three tasks, over each transport.
+// Programs give the same results however they are partitioned between
+// processes: random nests of conditionals and loops with their gradients, and
+// random graphs of the primitives, with each node placed at random on one of
+// the devices (one or two per task) of two or three tasks, over each transport.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -22,7 +22,7 @@ namespace {
 
 enum class Net { kVirtual, kGrpc, kUcx };
 
-// Tasks that reach each other by a transport alone, with two devices each.
+// Tasks connected only by a transport, with two devices each.
 class RandomCluster : public ::testing::TestWithParam<Net> {
  protected:
   void SetUp() override {
@@ -39,7 +39,7 @@ class RandomCluster : public ::testing::TestWithParam<Net> {
             network_->AwaitEvent(std::chrono::milliseconds(1));
       });
     }
-    // (One network has each name once.)
+    // (Names are unique in a network.)
     for (const auto& [job, tasks] : {std::pair("two", 2), {"three", 3}})
       clusters_.push_back(std::make_unique<TestCluster>(
           std::vector<std::pair<std::string, int>>{{job, tasks}},
@@ -52,8 +52,8 @@ class RandomCluster : public ::testing::TestWithParam<Net> {
     if (pump_.joinable()) pump_.join();
   }
 
-  // All programs are run by one of the transports and over two or three tasks,
-  // or by all of them and over both.
+  // Each program runs over one of the transports with two or three tasks, or
+  // over all transports with both.
   static bool Picks(uint64_t seed, int tasks) {
     if (FullTests()) return true;
     return Picks(seed) && static_cast<int>(seed / 3 % 2) == tasks - 2;
@@ -65,7 +65,7 @@ class RandomCluster : public ::testing::TestWithParam<Net> {
 
   std::unique_ptr<Transport> Make(TransportOptions o) {
     o.local_shortcut = false;
-    // (Busy machines are slow to answer; nobody dies here.)
+    // (Generous, because busy machines answer slowly and no task dies here.)
     o.peer_timeout = std::chrono::milliseconds(60'000);
     if (network_ != nullptr) return network_->Join(std::move(o));
     if (GetParam() == Net::kUcx) {
@@ -78,8 +78,8 @@ class RandomCluster : public ::testing::TestWithParam<Net> {
     return std::make_unique<GrpcTransport>(std::move(grpc));
   }
 
-  // Runs the step placed at random over two and over three tasks. `before`, if
-  // given, is run first, and `after` fetched then, each as a step of its own.
+  // Runs the step, placed at random, over two and over three tasks. `before`,
+  // if given, runs first, and `after` is fetched last, each as a separate step.
   void ExpectSame(Graph* graph, const Feeds& feeds,
                   const std::vector<Output>& fetches,
                   const std::vector<Node*>& targets,
@@ -111,7 +111,7 @@ class RandomCluster : public ::testing::TestWithParam<Net> {
           ASSERT_TRUE(s.ok()) << s;
         }
         RunOptions run;
-        run.timeout_ms = 60'000;  // Rather than for ever.
+        run.timeout_ms = 60'000;  // Instead of hanging.
         const auto got = session.Run(feeds, fetches, targets, run);
         ExpectIdentical(got, want);
         if (HasFailure()) return;
@@ -123,8 +123,8 @@ class RandomCluster : public ::testing::TestWithParam<Net> {
         }
       }
       ASSERT_TRUE(cluster.Quiet());
-      // (What goes with a step's last thread goes soon; half a minute is
-      // never.)
+      // (A step's last thread releases its state shortly after; wait up to 30
+      // seconds.)
       for (int i = 0;
            i < 30'000 && Allocator::Cpu()->stats().live_bytes != live; ++i)
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -135,7 +135,7 @@ class RandomCluster : public ::testing::TestWithParam<Net> {
   std::unique_ptr<VirtualNetwork> network_;
   std::atomic<bool> stop_{false};
   std::thread pump_;
-  std::vector<std::unique_ptr<TestCluster>> clusters_;  // Of 2 and 3 tasks.
+  std::vector<std::unique_ptr<TestCluster>> clusters_;  // With 2 and 3 tasks.
 };
 
 TEST_P(RandomCluster, ProgramsAndTheirGradientsGiveTheSame) {
@@ -192,8 +192,8 @@ INSTANTIATE_TEST_SUITE_P(Transports, RandomCluster,
                                                               : "Ucx";
                          });
 
-// The same between processes, whose sessions, graphs and partitions travel as
-// well.
+// The same between processes, where sessions, graphs and partitions are also
+// sent.
 class RandomProcesses : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(RandomProcesses, ProgramsAndTheirGradientsGiveTheSame) {

@@ -1,4 +1,4 @@
-// Random programs to be run by clusters, and what they give on one device.
+// Random programs for clusters, with their results on one device.
 #ifndef SLUICE_DIST_RANDOM_CLUSTER_TEST_UTIL_H_
 #define SLUICE_DIST_RANDOM_CLUSTER_TEST_UTIL_H_
 
@@ -14,7 +14,7 @@
 
 namespace sluice {
 
-// A program, its gradients, and what they give on one device.
+// A program, its gradients, and their results on one device.
 struct WholeProgram {
   explicit WholeProgram(uint64_t seed) {
     using random_program::GraphBuilder;
@@ -36,7 +36,7 @@ struct WholeProgram {
     EXPECT_TRUE(got.ok()) << got.status();
     if (got.ok()) want = *got;
   }
-  // Each node on one of so many devices of the tasks, drawn at random.
+  // Places each node on a random one of the tasks' devices.
   void PlaceOver(const std::vector<std::string>& tasks, uint64_t seed,
                  size_t devices = 1) {
     PlaceAtRandom(&graph, static_cast<int>(devices * tasks.size()), seed,

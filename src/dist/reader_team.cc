@@ -8,9 +8,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Work that takes longer leaves reading to another thread.
+// If work takes longer than this, another thread takes over reading.
 constexpr auto kPatience = std::chrono::milliseconds(5);
-// After so many looks at a reader that only reads the watcher sleeps until
+// After this many checks of a reader that only reads, the watcher sleeps until
 // there is work again.
 constexpr int kCalm = 20;
 
@@ -42,7 +42,7 @@ void ReaderTeam::Stop() {
     vacancy_.notify_all();
     watch_.notify_all();
   }
-  // (Who adds threads is joined first.)
+  // (The watcher adds threads, so join it first.)
   if (watcher_.joinable()) watcher_.join();
   for (std::thread& t : threads_) t.join();
   threads_.clear();
@@ -55,7 +55,7 @@ void ReaderTeam::Loop() {
     ++idle_;
     vacancy_.wait(lock, [this] { return stop_ || vacant_; });
     --idle_;
-    // (Even then somebody must read until it is over.)
+    // (Even when stopping, a thread must read until reading is over.)
     if (!vacant_) return;
     vacant_ = false;
     const std::shared_ptr<Turn> turn(new Turn(this));
@@ -97,7 +97,7 @@ void ReaderTeam::Watch() {
       if (++calm < kCalm) continue;
       calm = 0;
       watcher_dozes_.store(true);
-      // (It looks whether we sleep after it says that it works.)
+      // (The reader checks whether we sleep after it publishes that it works.)
       if (turn_->since_.load() == Turn::kReads)
         watch_.wait(lock, [this] { return stop_ || !watcher_dozes_.load(); });
       watcher_dozes_.store(false);

@@ -1,4 +1,4 @@
-// ReaderTeam: threads of which one at a time reads from the network.
+// ReaderTeam: a group of threads that take turns reading from the network.
 #ifndef SLUICE_DIST_READER_TEAM_H_
 #define SLUICE_DIST_READER_TEAM_H_
 
@@ -17,19 +17,21 @@
 
 namespace sluice {
 
-// Who reads a message also does what it asks for, with no hand-over. When that
-// takes long, another thread reads on, and the executions that the message made
-// ready and nobody drives yet get a thread each: a kernel that computes for an
-// hour delays no step whose tokens have come by then. (What it makes ready
-// itself, other parts of its own step, waits for it.) Threads stay, asleep, for
-// the next time; a watcher looks for turns that take long while there are any.
+// The thread that reads a message also processes it, without a hand-over. If
+// that takes long, another thread takes over reading, and each execution that
+// the message made ready and that no thread drives yet gets its own thread. So
+// a kernel that runs for an hour does not delay steps whose tokens have arrived
+// by then. (Work that the kernel itself makes ready, in other parts of its own
+// step, waits for it.) Idle threads sleep and are reused; while any turn is
+// running, a watcher checks for long ones.
 class ReaderTeam {
  public:
-  // One thread's turn as the reader. Its own; the watcher may end it.
+  // One thread's turn as the reader. Used by that thread; the watcher may end
+  // it.
   class Turn {
    public:
-    // Delivers a message and then drives what that made ready. False if another
-    // thread reads by now: then this turn is over.
+    // Delivers a message and then drives the executions it made ready. False if
+    // another thread has taken over reading; this turn is then over.
     template <typename Deliver>
     bool Do(Deliver deliver) {
       BeginWork();
@@ -52,7 +54,7 @@ class ReaderTeam {
     ReaderTeam* const team_;
     Agenda agenda_{Agenda::kAnyThread};
     int64_t began_ = kReads;
-    std::atomic<int64_t> since_{kReads};  // Or when the work began.
+    std::atomic<int64_t> since_{kReads};  // Or the work's start time.
   };
 
   ReaderTeam() = default;
@@ -60,16 +62,16 @@ class ReaderTeam {
   ReaderTeam(const ReaderTeam&) = delete;
   ReaderTeam& operator=(const ReaderTeam&) = delete;
 
-  // `read` returns when its turn or all reading is over. Once.
+  // `read` returns when its turn or all reading is over. Called once.
   void Start(std::function<void(Turn&)> read);
-  // Waits for all threads, what they work on included. Who reads has been told
-  // that it is over.
+  // Waits for all threads and their work. REQUIRES: the reader has been told to
+  // return.
   void Stop();
 
  private:
   void Loop();
-  // Those that wait get a thread each, but one if `keeps_one`, for whoever
-  // drives them without being watched any more.
+  // Gives each waiting execution a thread, except one if `keeps_one`, which the
+  // calling thread drives itself without being watched.
   void Spread(Agenda* agenda, bool keeps_one);
   void Watch();
   void WakeWatcher();
@@ -78,13 +80,13 @@ class ReaderTeam {
   std::mutex mu_;
   std::condition_variable vacancy_, watch_;
   bool stop_ = false;                 // GUARDED_BY(mu_)
-  bool vacant_ = true;                // GUARDED_BY(mu_): nobody reads.
+  bool vacant_ = true;                // GUARDED_BY(mu_): no thread reads.
   size_t idle_ = 0;                   // GUARDED_BY(mu_)
   std::shared_ptr<Turn> turn_;        // GUARDED_BY(mu_): the latest.
   std::vector<std::thread> threads_;  // GUARDED_BY(mu_)
   std::thread watcher_;
   std::atomic<bool> watcher_dozes_{false};
-  std::optional<TaskThreads> others_;  // While it runs.
+  std::optional<TaskThreads> others_;  // Set while running.
 };
 
 }  // namespace sluice

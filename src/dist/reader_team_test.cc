@@ -11,7 +11,7 @@
 namespace sluice {
 namespace {
 
-// What a network would be: messages that a reader takes, each work to do.
+// Stands in for a network: a queue of messages, each a piece of work.
 class Feed {
  public:
   void Add(std::function<void()> work) {
@@ -83,7 +83,7 @@ TEST(ReaderTeamTest, WorkThatTakesLongLeavesReadingToOthers) {
       gate->Await();
     });
   }
-  // Each begins though none of those before it ends.
+  // Each begins although none before it has ended.
   for (const Shared& g : begun) g->Await();
   gate->Open();
   feed.Add([last] { last->Open(); });
@@ -109,7 +109,7 @@ TEST(ReaderTeamTest, AWatcherThatSleptSeesWorkThatTakesLong) {
   ReaderTeam team;
   team.Start([&](ReaderTeam::Turn& turn) { feed.Read(turn); });
   for (int round = 0; round < 3; ++round) {
-    // Long enough for it to fall asleep, mostly.
+    // Usually long enough for it to fall asleep.
     std::this_thread::sleep_for(std::chrono::milliseconds(150));
     const Shared gate = MakeGate(), second = MakeGate();
     feed.Add([gate] { gate->Await(); });
@@ -121,7 +121,7 @@ TEST(ReaderTeamTest, AWatcherThatSleptSeesWorkThatTakesLong) {
   team.Stop();
 }
 
-// Steps that one message makes ready, however long its delivery takes.
+// Even if the delivery of the message takes long.
 TEST(ReaderTeamTest, AKernelThatBlocksHoldsUpNoStepOfTheSameMessage) {
   for (const int delay_ms : {0, 20}) {
     SCOPED_TRACE(delay_ms);
@@ -142,7 +142,7 @@ TEST(ReaderTeamTest, AKernelThatBlocksHoldsUpNoStepOfTheSameMessage) {
   }
 }
 
-// However many kernels of one message block, the next is read soon.
+// However many kernels block, the next message is read soon.
 TEST(ReaderTeamTest, KernelsThatBlockDoNotHoldUpReadingOneAfterAnother) {
   constexpr size_t kBlocked = 100;
   MeetingSteps steps(kBlocked + 1);

@@ -13,7 +13,7 @@
 namespace sluice {
 namespace {
 
-// What one ExtendGraph may take.
+// The limit of one ExtendGraph.
 constexpr size_t kMaxGraphBytes = size_t{2} << 30;
 
 class RemoteSession final : public SessionBackend {
@@ -121,7 +121,7 @@ class RemoteSession final : public SessionBackend {
  private:
   static constexpr int kPrepareAgain = 100;
 
-  // Tells the master what is new in the graph. REQUIRES: graph_mu_ held.
+  // Sends the new parts of the graph to the master. REQUIRES: graph_mu_ held.
   Status SendChanges(const Graph& graph) {
     SLUICE_ASSIGN_OR_RETURN(std::string changes, sender_.Changes(graph));
     if (changes.size() >= kMaxGraphBytes)
@@ -145,13 +145,13 @@ class RemoteSession final : public SessionBackend {
     return request;
   }
 
-  // One that the master knows by a number.
+  // A partial run at the master, identified by a number.
   class PartialRun final : public BackendPartialRun {
    public:
     PartialRun(RemoteSession* session, uint64_t run)
         : session_(session), run_(run) {}
     ~PartialRun() override {
-      // (If the session is closed, so is the run.)
+      // (Closing the session has ended the run.)
       (void)session_->Within([this] { return End(); });
     }
     Result<std::vector<std::optional<Tensor>>> Run(
@@ -205,7 +205,7 @@ class RemoteSession final : public SessionBackend {
     std::atomic<bool> cancelled_{false};
   };
 
-  // Calls fn, unless the session is closed; it lives until then.
+  // Calls fn unless the session is closed; the session stays open meanwhile.
   template <typename Fn>
   Status Within(Fn fn) {
     {
@@ -217,7 +217,7 @@ class RemoteSession final : public SessionBackend {
     }
     Status s = fn();
     std::lock_guard<std::mutex> lock(mu_);
-    // Whatever the master says of a session that was closed meanwhile.
+    // The session was closed during the call.
     if (closed_ && s.code() == StatusCode::kFailedPrecondition)
       s = Cancelled("step: expected an open session, got one that was closed");
     if (--running_ == 0) idle_.notify_all();
@@ -225,14 +225,14 @@ class RemoteSession final : public SessionBackend {
   }
   struct Prepared {
     proto::PrepareStepRequest request;
-    uint64_t number;  // The master's.
+    uint64_t number;  // The master's number.
   };
 
   uint64_t Number(uint64_t step) {
     std::lock_guard<std::mutex> lock(mu_);
     return prepared_[step].number;
   }
-  // The master has dropped what it knew by `number`.
+  // Prepares a step again that the master has evicted.
   Status PrepareAgain(uint64_t step, uint64_t number) {
     std::lock_guard<std::mutex> graph_lock(graph_mu_);
     proto::PrepareStepRequest request;
@@ -268,10 +268,10 @@ class RemoteSession final : public SessionBackend {
       proto::CancelStepRequest cancel;
       cancel.set_session(session_);
       cancel.set_request(request.request());
-      (void)master_->CancelStep(cancel);  // (The step tells how it ended.)
+      (void)master_->CancelStep(cancel);  // (The step returns its own status.)
     });
     Status ran = master_->RunStep(request, &response, options.log);
-    // (A master keeps so many; other threads may use more at once.)
+    // (The master keeps a limited number; other threads may evict it again.)
     for (int i = 0; i < kPrepareAgain && response.unknown_step(); ++i) {
       SLUICE_RETURN_IF_ERROR(PrepareAgain(step, request.step()));
       request.set_step(Number(step));

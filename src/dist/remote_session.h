@@ -1,4 +1,4 @@
-// The client's end of a session whose steps a master runs.
+// The client side of a session whose steps a master runs.
 #ifndef SLUICE_DIST_REMOTE_SESSION_H_
 #define SLUICE_DIST_REMOTE_SESSION_H_
 
@@ -9,7 +9,8 @@
 
 namespace sluice {
 
-// Opens a session there, and tells the master that we live as long as it does.
+// Opens a session at the master, and keeps it attended until the backend is
+// destroyed.
 Result<std::unique_ptr<SessionBackend>> OpenRemoteSession(
     std::unique_ptr<MasterStub> master, const SessionOptions& options);
 

@@ -1,4 +1,4 @@
-// Runner: a thread that does what it is told, in order.
+// Runner: a thread that runs posted functions in order.
 #ifndef SLUICE_DIST_RUNNER_H_
 #define SLUICE_DIST_RUNNER_H_
 
@@ -11,17 +11,17 @@
 
 namespace sluice {
 
-// The thread begins with the first Post, or with Every. Shared by what posts to
-// it, which may outlive its Stop. Thread-safe.
+// The first Post or Every starts the thread. Shared by its users, which may
+// outlive its Stop. Thread-safe.
 class Runner {
  public:
   ~Runner() { Stop(); }
-  // Passed over after Stop.
+  // Ignored after Stop.
   void Post(std::function<void()> fn);
-  // Calls `tick` so often, from now on. Once.
+  // Calls `tick` at this interval from now on. Called once.
   void Every(std::chrono::milliseconds interval, std::function<void()> tick);
-  // Forgets what was posted; waits for what runs, unless it is this thread that
-  // runs it.
+  // Drops the queued functions and waits for the running one, unless called
+  // from it.
   void Stop();
 
  private:

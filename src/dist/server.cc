@@ -10,7 +10,7 @@
 namespace sluice {
 namespace {
 
-// A server that can be reached by name, and the calls that are in it.
+// A server that is reachable by name, and its pending calls.
 struct Door {
   Server* server = nullptr;
   int calls = 0;
@@ -25,8 +25,8 @@ Names& TheNames() {
   return *names;
 }
 
-// Looks the server up at each call, as a connection would: a server that was
-// stopped does not answer, and one started again under its name does.
+// Looks up the server at each call, like a connection: a stopped server does
+// not answer, and one restarted under the same name does.
 template <typename Fn>
 Status WithServer(const std::string& name, Fn fn) {
   Names& n = TheNames();
@@ -46,9 +46,9 @@ Status WithServer(const std::string& name, Fn fn) {
   return s;
 }
 
-// Calls a user's log on a thread of its own, which begins with the first line:
-// however long that takes, nobody who prints waits. Lines that come after
-// Finish are dropped.
+// Calls a user's log on a separate thread, started by the first line, so that a
+// slow log does not delay the printing step. Lines added after Finish are
+// dropped.
 class PrintedLines {
  public:
   explicit PrintedLines(const StepLog& log) : log_(log) {}
@@ -63,7 +63,8 @@ class PrintedLines {
     else
       thread_ = std::thread([this] { Loop(); });
   }
-  // Returns when the log has had them all. Once, and not in the log.
+  // Returns when the log has received all lines. Called once, and not by the
+  // log.
   void Finish() {
     {
       std::lock_guard<std::mutex> lock(mu_);
@@ -89,10 +90,9 @@ class PrintedLines {
   const StepLog& log_;
   std::mutex mu_;
   std::condition_variable changed_;
-  std::deque<std::string> lines_;  // GUARDED_BY(mu_): at most what BoundedLog
-                                   // lets through of each task.
+  std::deque<std::string> lines_;  // GUARDED_BY(mu_): bounded by BoundedLog.
   bool over_ = false;              // GUARDED_BY(mu_)
-  std::thread thread_;             // GUARDED_BY(mu_) until it is over.
+  std::thread thread_;             // GUARDED_BY(mu_) until it ends.
 };
 
 class InProcessMaster final : public MasterStub {
@@ -109,7 +109,7 @@ class InProcessMaster final : public MasterStub {
     return On([&](Master& m) { return m.CreateSession(q, r, ""); });
   }
   Status Attend(const proto::AttendRequest& q) override {
-    session_ = q.session();  // The client's death is the stub's.
+    session_ = q.session();  // The stub's destructor ends the client.
     return OkStatus();
   }
   Status ExtendGraph(const proto::ExtendGraphRequest& q) override {
@@ -122,7 +122,7 @@ class InProcessMaster final : public MasterStub {
   Status RunStep(const proto::RunStepRequest& q, proto::RunStepResponse* r,
                  const StepLog& log) override {
     if (!log) return On([&](Master& m) { return m.RunStep(q, r, nullptr); });
-    // (Shared: of a task that was given up a line may still be on its way.)
+    // (Shared: a line of an abandoned task may still be in flight.)
     const auto lines = std::make_shared<PrintedLines>(log);
     const Status s = On([&](Master& m) {
       return m.RunStep(q, r, [lines](const std::string& t) { lines->Push(t); });
@@ -259,8 +259,8 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,
     auto door = std::make_shared<Door>();
     door->server = server.get();
     if (!n.doors.emplace(parts.name, door).second)
-      return AlreadyExists("server: expected a name of its own, got '",
-                           parts.name, "' again");
+      return AlreadyExists("server: expected a unique name, got '", parts.name,
+                           "' again");
     server->name_ = parts.name;
     server->target_ = absl::StrCat("inproc://", parts.name);
   }
@@ -285,7 +285,7 @@ void Server::Stop() {
     std::unique_lock<std::mutex> lock(n.mu);
     n.left.wait(lock, [&door] { return door->calls == 0; });
   }
-  // What still runs here ends, and its masters see that the task is gone.
+  // Running steps end, and their masters see that the task is gone.
   stopping_.store(true);
   worker_->steps().Stop();
   transport_->Shutdown();
@@ -307,8 +307,8 @@ void Server::OnTokens(PeerId from, uint64_t step, uint32_t partition,
 
 void Server::OnControl(PeerId from, uint8_t kind, std::string_view bytes) {
   const int size = static_cast<int>(bytes.size());
-  // (What is no message, or none that we know, is not answered: its sender is
-  // no master and no worker.)
+  // (Invalid and unknown messages are ignored: the sender is not a master or
+  // worker.)
   switch (static_cast<StepMessage>(kind)) {
     case StepMessage::kStart: {
       proto::StepStart start;
@@ -398,11 +398,11 @@ void Server::SendDone(PeerId to, uint64_t run, StepOutcome outcome) {
   StatusToProto(outcome.status, done.mutable_status());
   *done.mutable_stats() = std::move(outcome.stats);
   std::string bytes = done.SerializeAsString();
-  if (bytes.size() > kMaxControlBytes) {  // The trace of a long step.
+  if (bytes.size() > kMaxControlBytes) {  // A long trace.
     FitTrace(kMaxControlBytes, 64 << 10, done.mutable_stats());
     bytes = done.SerializeAsString();
   }
-  // (If it cannot be sent, the master is lost, and knows no step of ours.)
+  // (If sending fails, the master is lost and no longer waits for the step.)
   (void)transport_->SendControl(to, static_cast<uint8_t>(StepMessage::kDone),
                                 bytes);
 }

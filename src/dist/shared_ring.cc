@@ -21,9 +21,9 @@ static_assert(std::atomic<uint32_t>::is_always_lock_free &&
               std::atomic<uint64_t>::is_always_lock_free);
 static_assert(sizeof(RingHeader) <= 4096);
 
-// `waiting` is this and the number in the lower half.
+// Set in `waiting`, together with the number in the lower half.
 constexpr uint64_t kWaits = uint64_t{1} << 32;
-// Files that wait for somebody to ask for them, at most.
+// The maximum number of files that wait for Take.
 constexpr size_t kMostArrived = 64;
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
@@ -31,7 +31,7 @@ Status Failed(const char* what) {
   return Unavailable("shared memory: ", what, ": ", std::strerror(errno));
 }
 
-// False if the name is too long for the system.
+// False if the name is too long.
 bool AbstractName(const std::string& name, sockaddr_un* address,
                   socklen_t* size) {
   *address = {};
@@ -43,13 +43,13 @@ bool AbstractName(const std::string& name, sockaddr_un* address,
   return true;
 }
 
-// Space for a file and for who sends it.
+// Space for a file descriptor and the sender's credentials.
 union Attached {
   char bytes[CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(ucred))];
   cmsghdr align;
 };
 
-// True if a has reached b, both of which may have gone round.
+// True if a has reached b; both counters may have wrapped around.
 bool Reached(uint32_t a, uint32_t b) {
   return static_cast<int32_t>(a - b) >= 0;
 }
@@ -66,7 +66,8 @@ RingToken NewRingToken() {
 Result<std::unique_ptr<RingWriter>> RingWriter::Make(int* fd) {
   const int file = memfd_create("sluice-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (file < 0) return Failed("memfd_create");
-  // (Memory that is not there is an error now and no signal later.)
+  // (Allocates now, so that lack of memory is an error here and not SIGBUS
+  // later.)
   void* at = MAP_FAILED;
   const char* what = "fallocate";
   if (fallocate(file, 0, 0, RingHeader::kBytes) == 0) {
@@ -99,7 +100,8 @@ size_t RingWriter::Put(std::string_view bytes) {
   if (full()) {
     const uint32_t half = put_ - h->kPieces / 2;
     h->waiting.store(kWaits | half);
-    // (Either we see what was taken by now or who takes it sees that we wait.)
+    // (Either we see the receiver's progress, or the receiver sees that we
+    // wait.)
     if (!Reached(h->taken.load(), half) || full()) return 0;
     h->waiting.store(0);
   }
@@ -146,7 +148,7 @@ Status RingMailbox::Open(const std::string& name) {
   const int on = 1;
   sockaddr_un address;
   socklen_t size = 0;
-  // (Before it has its name: else the first might come without its sender.)
+  // (Before bind: else the first message might arrive without credentials.)
   if (!name.empty() &&
       (!AbstractName(name, &address, &size) ||
        setsockopt(s, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) != 0 ||
@@ -194,13 +196,13 @@ Status RingMailbox::Send(const std::string& name, const RingToken& token,
       static_cast<ssize_t>(sizeof(token)))
     return OkStatus();
   if (errno == EAGAIN || errno == ENOBUFS)
-    return ResourceExhausted("shared memory: mailbox: it is full");
+    return ResourceExhausted("shared memory: the mailbox is full");
   return Failed("mailbox");
 }
 
 int RingMailbox::Take(const RingToken& token) {
   std::lock_guard<std::mutex> lock(mu_);
-  // (What others send cannot keep us here for ever.)
+  // (Bounded, so that senders cannot keep us here forever.)
   for (size_t i = 0; socket_ >= 0 && i < 4 * kMostArrived; ++i) {
     RingToken of;
     iovec bytes = {of.data(), sizeof(of)};

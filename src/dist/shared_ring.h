@@ -1,5 +1,6 @@
-// Memory by which one process hands the bytes of large values to another of the
-// same user and machine, and the way in which it gets there.
+// Shared memory through which a process passes the bytes of large values to
+// another process of the same user and machine, and the mailbox that transfers
+// its file descriptor.
 #ifndef SLUICE_DIST_SHARED_RING_H_
 #define SLUICE_DIST_SHARED_RING_H_
 
@@ -17,15 +18,16 @@
 
 namespace sluice {
 
-// By which an offer of memory is known again; nobody guesses one.
+// Identifies an offer of memory. Cannot be guessed.
 using RingToken = std::array<uint64_t, 2>;
 
-// What both ends have mapped: this, then kPieces of kPiece bytes. The file has
-// no name, so the system takes it back when both are gone, however they went.
+// The memory that both ends map: this header, then kPieces of kPiece bytes. The
+// file has no name, so the system frees it when both processes have ended, even
+// after a crash.
 struct RingHeader {
-  std::atomic<uint32_t> accepted;  // The receiver has it.
-  std::atomic<uint32_t> taken;     // Pieces that it has copied, ever.
-  // Not 0: the sender waits for `taken` to reach the lower half.
+  std::atomic<uint32_t> accepted;  // The receiver has mapped it.
+  std::atomic<uint32_t> taken;     // Pieces copied so far.
+  // If not 0, the sender waits for `taken` to reach the lower half.
   std::atomic<uint64_t> waiting;
 
   static constexpr size_t kPiece = 512 << 10;
@@ -33,22 +35,23 @@ struct RingHeader {
   static constexpr size_t kBytes = 4096 + kPiece * kPieces;
 };
 
-// The sender's end. Which piece is full is said by the messages of the
-// connection, in their order, so the header only says what may be filled again;
-// whatever a receiver writes there spoils no more than what it is sent. Used
-// under the lock of its connection.
+// The sender's end. Messages on the connection announce full pieces, in order;
+// the header only reports which pieces are free again. So a malicious receiver
+// can corrupt only the data sent to itself. Used under the lock of its
+// connection.
 class RingWriter {
  public:
-  // The file is in `*fd`, the caller's, and cannot change its size any more.
+  // Returns the file in `*fd`, which the caller owns. Its size is sealed.
   static Result<std::unique_ptr<RingWriter>> Make(int* fd);
   ~RingWriter();
   RingWriter(const RingWriter&) = delete;
   RingWriter& operator=(const RingWriter&) = delete;
 
-  // Until then all goes the other way.
+  // Until it is true, the connection carries all bytes.
   bool accepted() const;
-  // Copies as much as goes into one piece and returns how much that is. 0 if
-  // all are full: then the receiver is asked to say when that has changed.
+  // Copies as much as fits into one piece and returns the number of bytes. 0 if
+  // all pieces are full; the receiver is then asked for a notice when one is
+  // free.
   size_t Put(std::string_view bytes);
 
  private:
@@ -62,17 +65,18 @@ class RingWriter {
 // The receiver's end. Used by one thread at a time.
 class RingReader {
  public:
-  // InvalidArgument for a file that is not of RingWriter's making: such memory
-  // might be taken away while it is read. Does not take `fd`.
+  // InvalidArgument for a file not made by RingWriter, whose memory could be
+  // truncated while it is read. Does not take ownership of `fd`.
   static Result<std::unique_ptr<RingReader>> Map(int fd);
   ~RingReader();
   RingReader(const RingReader&) = delete;
   RingReader& operator=(const RingReader&) = delete;
 
-  // The next piece. The sender may write to it at any time if it means harm: so
-  // its bytes are to be copied, once, and not looked at here.
+  // The next piece. A malicious sender may write to it at any time, so copy its
+  // bytes once and do not inspect them in place.
   std::string_view Next() const;
-  // It was copied. True if the sender is to be told.
+  // Releases the piece after it was copied. True if the sender must be
+  // notified.
   bool Done();
 
  private:
@@ -83,9 +87,9 @@ class RingReader {
   uint32_t taken_ = 0;
 };
 
-// Where the other processes of this machine and user pass such files: a socket
-// in the abstract name space. The system says of whom each comes; those of
-// other users are dropped. Thread-safe.
+// Receives such files from other processes of this machine and user, on a
+// socket in the abstract namespace. The kernel reports the sender of each;
+// files from other users are dropped. Thread-safe.
 class RingMailbox {
  public:
   RingMailbox() = default;
@@ -93,13 +97,14 @@ class RingMailbox {
   RingMailbox(const RingMailbox&) = delete;
   RingMailbox& operator=(const RingMailbox&) = delete;
 
-  // "": only sends.
+  // "": only for sending.
   Status Open(const std::string& name);
   void Close();
-  // Never blocks: ResourceExhausted if what was sent before has to be taken
-  // first. Does not take `fd`.
+  // Never blocks: ResourceExhausted if the receiver's queue is full. Does not
+  // take ownership of `fd`.
   Status Send(const std::string& name, const RingToken& token, int fd);
-  // The file that came with this token, which is the caller's; -1 if none did.
+  // The file that arrived with this token, which the caller then owns; -1 if
+  // none has arrived.
   int Take(const RingToken& token);
 
  private:

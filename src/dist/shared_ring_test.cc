@@ -47,8 +47,8 @@ size_t RingMappings() {
   return count;
 }
 
-// The open files of rings and mailboxes alone: what earlier tests left to
-// other threads of the process (gRPC's sockets) may close meanwhile.
+// Counts only the open files of rings and mailboxes, because other files
+// (gRPC's sockets from earlier tests) may be closed by other threads meanwhile.
 size_t RingFiles() {
   size_t count = 0;
   DIR* const folder = opendir("/proc/self/fd");
@@ -101,8 +101,8 @@ TEST(SharedRing, PiecesPassUntilItIsFullAndRoomIsToldOnce) {
   }
 }
 
-// The sender sleeps whenever the ring is full and only Done's word wakes it: a
-// word too few, and this never ends.
+// The sender sleeps whenever the ring is full and only the notice from Done
+// wakes it: if one is lost, this never ends.
 TEST(SharedRing, NoWordOfRoomIsLostBetweenThreads) {
   Ends ends;
   constexpr uint32_t kMessages = 20000;
@@ -173,7 +173,7 @@ TEST(SharedRing, AMailboxGivesTheFileOfATokenAndKeepsFew) {
     ASSERT_TRUE(from.Send(name, first, fd).ok());
     ASSERT_TRUE(from.Send(name, second, fd).ok());
     EXPECT_EQ(to.Take(NewRingToken()), -1);
-    // Two mailboxes, the writer's file, and two that wait to be asked for.
+    // Two mailboxes, the writer's file, and two files that wait for Take.
     EXPECT_EQ(RingFiles(), before + 5);
     for (const RingToken& token : {second, first}) {
       const int got = to.Take(token);
@@ -181,7 +181,8 @@ TEST(SharedRing, AMailboxGivesTheFileOfATokenAndKeepsFew) {
       close(got);
       EXPECT_EQ(to.Take(token), -1);
     }
-    // What nobody asks for is kept up to a bound, and sending never blocks.
+    // Files that are not taken are kept up to a limit, and sending never
+    // blocks.
     for (int i = 0; i < 500; ++i) {
       (void)from.Send(name, NewRingToken(), fd);
       (void)to.Take(first);
@@ -230,7 +231,7 @@ TEST(SharedRing, AMailboxDropsWhatHasNoFileOrTheWrongSize) {
   close(s);
 }
 
-// Two tasks of this process that meet as if they were of two.
+// One of two tasks in this process that connect as if in separate processes.
 struct RingTask {
   explicit RingTask(const std::string& name, bool shared = true) {
     GrpcTransportOptions options;
@@ -253,8 +254,8 @@ class RingTransport : public testing::Test {
     EXPECT_EQ(RingMappings(), mappings_);
   }
 
-  // Sends tensors of all sizes both ways, some in one batch; they arrive as
-  // they were. Returns the bytes that went by memory.
+  // Sends tensors of all sizes both ways, some in one batch, and checks that
+  // they arrive unchanged. Returns the bytes sent through shared memory.
   static int64_t Exchange(RingTask& a, RingTask& b, uint64_t seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     std::mt19937_64 random(seed);

@@ -1,5 +1,5 @@
-// How masters reach workers and clients reach masters: in the same process
-// directly, elsewhere by gRPC (dist/grpc_control.h).
+// Stubs through which masters call workers and clients call masters: directly
+// in the same process, otherwise over gRPC (dist/grpc_control.h).
 #ifndef SLUICE_DIST_STUBS_H_
 #define SLUICE_DIST_STUBS_H_
 
@@ -11,8 +11,9 @@
 
 namespace sluice {
 
-// Thread-safe; calls block. An error of the call itself (Unavailable where
-// nobody answers) and one of what was called look alike.
+// Thread-safe; calls block. The status does not distinguish errors of the call
+// itself (Unavailable if the peer does not answer) from errors that the peer
+// returned.
 class WorkerStub {
  public:
   virtual ~WorkerStub() = default;
@@ -28,18 +29,18 @@ class WorkerStub {
   virtual Status Reset(const proto::ResetRequest& request) = 0;
 };
 
-// Likewise.
+// Like WorkerStub.
 class MasterStub {
  public:
   virtual ~MasterStub() = default;
   virtual Status CreateSession(const proto::CreateSessionRequest& request,
                                proto::CreateSessionResponse* response) = 0;
-  // Tells the master that the client lives, from now until the stub dies.
+  // Tells the master that the client is alive until the stub is destroyed.
   virtual Status Attend(const proto::AttendRequest& request) = 0;
   virtual Status ExtendGraph(const proto::ExtendGraphRequest& request) = 0;
   virtual Status PrepareStep(const proto::PrepareStepRequest& request,
                              proto::PrepareStepResponse* response) = 0;
-  // `log` is called until this returns, if the request asks for it.
+  // If the request asks for logs, `log` may be called until this returns.
   virtual Status RunStep(const proto::RunStepRequest& request,
                          proto::RunStepResponse* response,
                          const StepLog& log) = 0;
@@ -58,12 +59,12 @@ class MasterStub {
   virtual Status CloseSession(const proto::CloseSessionRequest& request) = 0;
 };
 
-// Does not wait for the task to be up: the first call does.
+// Connects to a task. Does not wait for it to be up: the first call does.
 using WorkerConnector =
     std::function<Result<std::unique_ptr<WorkerStub>>(const ClusterTask&)>;
 
 class Worker;
-// To a worker of this process, which outlives the stub.
+// A stub for a worker in this process, which outlives the stub.
 std::unique_ptr<WorkerStub> LocalWorkerStub(Worker* worker);
 
 }  // namespace sluice

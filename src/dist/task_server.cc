@@ -32,7 +32,7 @@ Status ParseDevices(const std::string& text, ServerOptions* options) {
   return OkStatus();
 }
 
-// A port that nobody listens at, at least a moment ago.
+// A port that had no listener a moment ago.
 int PortToTry() {
   const int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in a{};
@@ -46,7 +46,7 @@ int PortToTry() {
   return port;
 }
 
-// With etcd: the port in `address`, if it says 0, is one that is free.
+// With etcd: replaces port 0 in `address` by a free port.
 Status WithPort(std::string* address) {
   const size_t colon = address->rfind(':');
   if (colon == std::string::npos || address->substr(colon) != ":0")
@@ -57,7 +57,7 @@ Status WithPort(std::string* address) {
   return OkStatus();
 }
 
-// What can be said of the flags before anybody is asked.
+// Checks the flags as far as possible without contacting other services.
 Status CheckFlags(const TaskServerOptions& flags, const ClusterSource& source) {
   const bool etcd = source.scheme == "etcd";
   if (flags.task < 0)
@@ -66,11 +66,12 @@ Status CheckFlags(const TaskServerOptions& flags, const ClusterSource& source) {
     return InvalidArgument("--task: expected a --job with it, got ", flags.task,
                            " alone");
   if (etcd && flags.job.empty())
-    return InvalidArgument("--job: expected one, as etcd gives none, got none");
+    return InvalidArgument(
+        "--job: expected a job, which etcd does not set, got none");
   if (etcd && flags.bind.empty())
     return InvalidArgument(
-        "--bind: expected host:port (0: a free one) to be told to the others, "
-        "got none");
+        "--bind: expected host:port (0: a free one) to publish to the "
+        "others, got none");
   if (!flags.bind.empty() && !IsHostPort(flags.bind, /*least_port=*/0))
     return InvalidArgument("--bind: expected host:port, got '", flags.bind,
                            "'");
@@ -97,7 +98,7 @@ Status CheckFlags(const TaskServerOptions& flags, const ClusterSource& source) {
   return OkStatus();
 }
 
-// What the flags say, and the resolver that tells who else there is.
+// Converts the flags and creates the resolver.
 Status Prepare(const TaskServerOptions& flags,
                std::unique_ptr<ClusterResolver>* resolver,
                ServerOptions* options) {
@@ -165,7 +166,7 @@ Result<std::unique_ptr<TaskServer>> TaskServer::Start(
   std::unique_ptr<TaskServer> task(new TaskServer(std::make_unique<State>()));
   State* const state = task->state_.get();
   const bool any_port = options.bind.ends_with(":0");
-  // (A port that was free may be taken when it is wanted.)
+  // (A port that was free may be taken by the time it is used.)
   for (int attempt = 0; state->server == nullptr; ++attempt) {
     ServerOptions o;
     SLUICE_RETURN_IF_ERROR(Prepare(options, &state->resolver, &o));

@@ -1,5 +1,5 @@
-// TaskServer: one task of a cluster in a program of its own making, as `sluice
-// worker` runs it.
+// TaskServer: runs one task of a cluster inside any program, as `sluice worker`
+// does.
 //
 //   TaskServerOptions options;
 //   options.cluster = "cluster.json";
@@ -20,36 +20,38 @@ namespace sluice {
 
 struct TaskServerOptions {
   std::string cluster = {};  // A file, or another source (docs/clusters.md).
-  std::string job = {};      // "": the environment says.
+  std::string job = {};      // "": from the environment.
   int task = 0;
-  std::string bind = {};     // With etcd port 0 is any that is free.
-  std::string address = {};  // Where others reach it, if not there; with etcd.
-  // "cpu=2,emu=8(memory=1G,kernel_us=20)": how many of which type, and what the
-  // emulated ones are like.
+  std::string bind = {};     // With etcd, port 0 is any free port.
+  std::string address = {};  // Published in etcd, if not `bind`.
+  // The number of devices of each type and the properties of emulated ones, for
+  // example "cpu=2,emu=8(memory=1G,kernel_us=20)".
   std::string devices = "cpu=1";
-  std::string transport = "grpc";  // Of tokens: or "ucx".
+  std::string transport = "grpc";  // The data plane; or "ucx".
   bool no_shared_memory = false;   // With gRPC, within a machine.
-  int64_t peer_timeout_ms = 5000;  // A task silent for so long is lost.
+  int64_t peer_timeout_ms = 5000;  // A task silent for this long is lost.
   int64_t max_message_mb = 2048;   // Larger ones are refused.
   // PEM files; all or none.
   std::string tls_authority = {}, tls_certificate = {}, tls_key = {};
   bool plain_beyond_loopback = false;
-  // Of connections and clients' sessions at a time; 0: ServerOptions' own.
+  // Limits on open connections and clients' sessions; 0: the defaults of
+  // ServerOptions.
   int64_t max_connections = 0, max_connections_per_peer = 0;
   int64_t max_sessions = 0, max_sessions_per_peer = 0;
-  // What sessions may do beside running steps on what they bring and what
-  // lives in containers (docs/clusters.md).
+  // What sessions may do beyond running steps on their own data and on the
+  // contents of containers (docs/clusters.md).
   bool allow_host_access = false;
   bool allow_reset = false;
 };
 
 // Owns the task's master, worker and devices, and its place in the cluster.
-// Runs until it is stopped or destroyed, on threads of its own. Thread-safe.
+// Runs on its own threads until it is stopped or destroyed. Thread-safe.
 class TaskServer {
  public:
-  // InvalidArgument and the like say what is wrong in the options, Unavailable
-  // what is missing outside. `evicted`: told, on some thread, when another has
-  // taken the task's place (etcd); it is not to stop the task there.
+  // InvalidArgument and similar errors report invalid options, Unavailable a
+  // missing service. `evicted` is called on some thread when another process
+  // has taken the task's place (etcd); it must not stop the task from that
+  // call.
   static Result<std::unique_ptr<TaskServer>> Start(
       const TaskServerOptions& options,
       std::function<void(const Status&)> evicted = nullptr);
@@ -59,8 +61,8 @@ class TaskServer {
 
   std::string task() const;    // "/job:worker/replica:0/task:1"
   std::string target() const;  // For Session: "grpc://host:port".
-  // Gives the place up; sessions end, what they run is cancelled. Once; not
-  // beside other calls.
+  // Gives up the place in the cluster, ends all sessions and cancels their
+  // steps. Call it once and not concurrently with other methods.
   void Stop();
 
  private:

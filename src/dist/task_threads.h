@@ -1,5 +1,6 @@
-// TaskThreads: as many threads as there are tasks at once. For work that may
-// block (steps, calls to other tasks), where a fixed number could lock up.
+// TaskThreads: a thread pool that grows to one thread per concurrent task. For
+// work that may block (steps, calls to other tasks), where a fixed number of
+// threads could deadlock.
 #ifndef SLUICE_DIST_TASK_THREADS_H_
 #define SLUICE_DIST_TASK_THREADS_H_
 
@@ -12,8 +13,8 @@
 
 namespace sluice {
 
-// Threads stay, asleep, for what comes next. The destructor waits for what
-// runs. Thread-safe.
+// Idle threads sleep and are reused. The destructor waits for all tasks.
+// Thread-safe.
 class TaskThreads {
  public:
   TaskThreads() = default;
@@ -21,11 +22,11 @@ class TaskThreads {
   TaskThreads(const TaskThreads&) = delete;
   TaskThreads& operator=(const TaskThreads&) = delete;
 
-  // Forgets what has not begun, and waits for what runs (not on a thread of
-  // its own).
+  // Drops the tasks that have not begun and waits for the running ones. Not
+  // called from a task.
   void Stop() { Join(/*drop=*/true); }
 
-  // Passed over after Stop. REQUIRES: the destructor has not begun.
+  // Ignored after Stop. REQUIRES: the destructor has not begun.
   void Schedule(std::function<void()> task) {
     std::lock_guard<std::mutex> lock(mu_);
     if (stop_) return;

@@ -1,6 +1,6 @@
-// How many of a test's random cases are run: in the fast tier a part of them,
-// with SLUICE_TEST_FULL=1 all, under sanitizers (five to fifteen times slower)
-// a few: kSanitized.
+// How many of a test's random cases run: some of them in the fast tier, all
+// with SLUICE_TEST_FULL=1, and a few under sanitizers (kSanitized), which are
+// five to fifteen times slower.
 #ifndef SLUICE_DIST_TEST_SCALE_TEST_UTIL_H_
 #define SLUICE_DIST_TEST_SCALE_TEST_UTIL_H_
 

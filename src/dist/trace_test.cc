@@ -54,7 +54,7 @@ TEST(MergedTrace, AStepOverTasksHasOneClockAndArrows) {
   }
 }
 
-// A worker whose clock is asked through this seems to be ahead.
+// Makes a worker's clock appear to be ahead.
 class SkewedStub final : public WorkerStub {
  public:
   SkewedStub(std::unique_ptr<WorkerStub> inner, int64_t ahead_ns)
@@ -132,7 +132,7 @@ TEST(MergedTrace, AnotherTasksClockIsFoundAndTakenOut) {
     }
     int of_ps = 0;
     for (const TraceEvent& e : m.events) {
-      // (Its events have the true time; what was added shows.)
+      // (Its events have the true time, so the added offset is visible.)
       const bool ps = e.device.find(kPs) == 0;
       const int64_t moved = ps ? kAhead : 0;
       const int64_t slack =

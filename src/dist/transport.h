@@ -14,49 +14,50 @@
 
 namespace sluice {
 
-// A peer as one transport counts them. Stands for one connection to one
-// incarnation of a task: numbers are never used again, so what is sent to a
-// peer that was lost cannot reach its successor.
+// A transport's number for a peer. Denotes one connection to one incarnation of
+// a task. Numbers are never reused, so a message to a lost peer cannot reach
+// its successor.
 using PeerId = uint32_t;
 
-// How a task is reached. `address` is what its Transport::address() said, for
-// gRPC also "host:port".
+// How to reach a task. `address` is its Transport::address(), for gRPC also
+// "host:port".
 struct PeerAddress {
-  std::string task;     // "/job:worker/replica:0/task:1", for messages too.
-  std::string address;  // Bytes; may be empty if the peer connects to us.
-  uint64_t incarnation = 0;  // Transport::incarnation(); 0: whichever answers.
+  std::string task;     // "/job:worker/replica:0/task:1", also in messages.
+  std::string address;  // Bytes; "" if the peer connects to us.
+  uint64_t incarnation = 0;  // Transport::incarnation(); 0: any.
 };
 
-// What comes in. Owned by whoever owns the transport and outlives it (or its
-// Shutdown). Calls come from the transport's threads, and for peers in the same
-// process from the thread that sends: nobody may send while holding a lock that
-// a handler takes. At most one OnTokens or OnControl of a peer runs at a time;
-// those of different peers may run together. A call may drive an execution to
-// its end: reading, writing and the heartbeat go on meanwhile.
+// Receives messages. Outlives the transport (or its Shutdown). Called by the
+// transport's threads, and for peers in the same process by the sending thread,
+// so do not send while holding a lock that a handler takes. At most one
+// OnTokens or OnControl per peer runs at a time; calls for different peers may
+// overlap. A call may drive an execution to its end; reading, writing and
+// heartbeats continue meanwhile.
 class TransportHandler {
  public:
   virtual ~TransportHandler() = default;
-  // The values may be taken.
+  // May move the values out.
   virtual void OnTokens(PeerId from, uint64_t step, uint32_t partition,
                         std::span<TokenMessage> batch) = 0;
   virtual void OnControl(PeerId from, uint8_t kind, std::string_view bytes) = 0;
-  // Once for each peer that was connected, or was to be; never after Disconnect
-  // or Shutdown. `why` names the task. No delivery from the peer begins after
-  // it, but one that had begun may still run on another thread.
+  // Called once for each peer that was connected or connecting; never after
+  // Disconnect or Shutdown. `why` names the task. No delivery from the peer
+  // begins after it, but one that has begun may still be running on another
+  // thread.
   virtual void OnPeerLost(PeerId peer, const Status& why) = 0;
 };
 
 struct TransportOptions {
-  std::string task;          // Who we are.
-  uint64_t incarnation = 0;  // 0: a random one.
-  // A peer that was not heard of for so long is lost. Heartbeats go at a fifth
-  // of it.
+  std::string task;          // Our own name.
+  uint64_t incarnation = 0;  // 0: random.
+  // A peer that is silent for this long is lost. Heartbeats are sent at a fifth
+  // of this interval.
   std::chrono::milliseconds peer_timeout{5000};
-  // Plain tensors larger than this travel beside their message, uncopied.
+  // Plain tensors larger than this are sent beside their message, uncopied.
   size_t inline_bytes = 64 << 10;
-  // What a peer may make us allocate for one tensor.
+  // The limit on what a peer can make us allocate for one tensor.
   int64_t max_tensor_bytes = int64_t{16} << 30;
-  // Peers in this process are called directly. (Tests turn it off.)
+  // Call peers in this process directly. (Tests turn it off.)
   bool local_shortcut = true;
 };
 
@@ -65,46 +66,49 @@ struct TransportStats {
   int64_t tokens_sent = 0, tokens_received = 0;
   int64_t bytes_sent = 0, bytes_received = 0;
   int64_t peers_lost = 0;
-  int64_t bytes_shared = 0;  // Of those sent: by memory, within a machine.
+  int64_t bytes_shared = 0;  // Sent through shared memory.
 };
 
-// One per task (a process may have several, of several tasks). Thread-safe.
+// One per task (a process may have several tasks). Thread-safe.
 //
-// Order. Between two peers no control overtakes a token or control that was
-// sent before it, and no token overtakes a control that was sent before it.
-// Tokens between two controls may overtake one another (their keys tell them
-// apart): small ones do not wait behind large ones.
+// Order: between two peers, control messages act as barriers. No control
+// message overtakes an earlier token or control message, and no token overtakes
+// an earlier control message. Tokens between two control messages may be
+// reordered (their keys identify them), so that small ones do not wait behind
+// large ones.
 //
-// Sending never blocks: what cannot go out now is kept, and all that is kept
-// goes out as one frame as soon as it can. It takes the values. An error says
-// that this message will not arrive: Unavailable for a peer that is lost,
-// InvalidArgument for a value that cannot travel (a resource, or a variant of
-// anything but lists and optionals). A message
-// that was accepted arrives, or OnPeerLost is called.
+// Sending never blocks: messages that cannot be sent now are queued and sent
+// together as one frame as soon as possible. It moves the values out. An error
+// means that the message will not arrive: Unavailable for a lost peer,
+// InvalidArgument for a value that cannot be sent (a resource, or a variant
+// other than lists and optionals). An accepted message arrives, or OnPeerLost
+// is called.
 class Transport {
  public:
   virtual ~Transport() = default;
 
-  // Before anything else, once. `handler` outlives the transport's Shutdown.
+  // Called first, once. `handler` outlives the transport's Shutdown.
   virtual Status Start(TransportHandler* handler) = 0;
-  // Drops all peers without OnPeerLost and waits for handlers that run (so is
-  // not called from one). Called by the destructor too.
+  // Drops all peers without OnPeerLost and waits for running handlers (so it
+  // must not be called from one). Also called by the destructor.
   virtual void Shutdown() = 0;
 
-  // How peers reach us. After Start.
+  // The address for peers to connect to. Valid after Start.
   virtual std::string address() const = 0;
   virtual uint64_t incarnation() const = 0;
 
-  // Begins to connect; returns at once, and sending may begin. The peer that we
-  // have if we are connected to this incarnation of the task already, whoever
-  // began it. A peer that connects to us gets its number at its first message.
+  // Starts connecting and returns at once; sending may begin. If we are already
+  // connected to this incarnation of the task, in either direction, returns the
+  // existing peer. A peer that connects to us gets its number at its first
+  // message.
   virtual Result<PeerId> Connect(const PeerAddress& peer) = 0;
-  // Gives a peer up, for `why`; it sees us as lost.
+  // Drops a peer because of `why`; the peer sees us as lost.
   virtual void Disconnect(PeerId peer, const Status& why) = 0;
-  // OK for a peer that is there, else why it is not. Known before OnPeerLost is
-  // called, and for ever; the reason and the name of the latest kLostKept only.
+  // OK for a connected peer, else why it is lost. Set before OnPeerLost is
+  // called, and kept forever; the reason and the name are kept only for the
+  // latest kLostKept peers.
   virtual Status Lost(PeerId peer) const = 0;
-  // "" for a number that was never given out; also of peers that are lost.
+  // Also for lost peers. "" for a number that was never assigned.
   virtual std::string TaskOf(PeerId peer) const = 0;
   virtual uint64_t IncarnationOf(PeerId peer) const = 0;
 
@@ -114,8 +118,7 @@ class Transport {
   virtual Status SendControl(PeerId to, uint8_t kind,
                              std::string_view bytes) = 0;
 
-  // True if a handler may keep the thread that calls it for long: another takes
-  // its place.
+  // True if a handler may run for long, because another thread then takes over.
   virtual bool HandlersMayTakeLong() const { return false; }
 
   virtual TransportStats stats() const = 0;

@@ -12,8 +12,8 @@
 namespace sluice {
 namespace {
 
-// In the time after which a silent peer is lost: how often peers are looked at,
-// and how often each is told that we live.
+// Per peer_timeout: the number of checks for silent peers, and the number of
+// heartbeats sent to each peer.
 constexpr int kLooks = 10, kBeats = 5;
 
 uint64_t RandomIncarnation() {
@@ -23,7 +23,7 @@ uint64_t RandomIncarnation() {
   return v;
 }
 
-// Those that are running in this process, by incarnation.
+// The transports running in this process, by incarnation.
 struct Registry {
   std::mutex mu;
   std::map<uint64_t, TransportBase*> transports;  // GUARDED_BY(mu)
@@ -35,8 +35,8 @@ Registry& GetRegistry() {
 
 }  // namespace
 
-// A peer in this process. What is sent is delivered by the thread that sends
-// it, unless something is before it.
+// A peer in this process. The sending thread delivers a message itself, unless
+// earlier ones are queued.
 class LocalLink final : public Link {
  public:
   LocalLink(TransportBase* owner, PeerId id, std::string task)
@@ -60,21 +60,23 @@ class LocalLink final : public Link {
     const int64_t n = static_cast<int64_t>(batch.size());
     counters->tokens_sent.fetch_add(n, std::memory_order_relaxed);
     to->counters->tokens_received.fetch_add(n, std::memory_order_relaxed);
-    // (What this makes ready is driven when the inbox has been let go.)
+    // (Executions that this makes ready are driven after the inbox is
+    // released.)
     const HeldAgenda drives_when_all_is_delivered;
     if (to->inbox.BeginDirect()) {
       to->handler->OnTokens(to->id, step, partition, batch);
       if (to->inbox.EndDirect()) to->PostDrain();
     } else {
-      // What is before it may be another step's, which is not to run here: this
-      // thread has its own to end.
+      // Earlier messages may belong to another step, which must not run here:
+      // this thread has its own step to finish.
       to->inbox.AddTokens(step, partition, batch);
       to->PostDrain();
     }
     return OkStatus();
   }
 
-  // Goes by a thread of the other's: the start of a step must not run it here.
+  // Delivered by a thread of the peer: a step's start must not run the step
+  // here.
   Status SendControl(uint8_t kind, std::string_view bytes) override {
     if (bytes.size() > kMaxControlBytes)
       return InvalidArgument("control message: expected at most ",
@@ -171,7 +173,7 @@ Status TransportBase::Start(TransportHandler* handler) {
     std::lock_guard<std::mutex> lock(r.mu);
     if (!r.transports.emplace(incarnation_, this).second)
       return AlreadyExists("transport of '", options_.task,
-                           "': expected an incarnation of its own, got ",
+                           "': expected a unique incarnation, got ",
                            incarnation_);
   }
   last_tick_ns_ = NowNs();
@@ -185,10 +187,10 @@ Status TransportBase::Start(TransportHandler* handler) {
 void TransportBase::Monitor() {
   const int64_t timeout =
       std::chrono::nanoseconds(options_.peer_timeout).count();
-  // (The look after that would be too late: who is told may have to wait for
-  // others, as long as from one look to the next.)
+  // (The next check would be too late: reporting the loss may itself be delayed
+  // by up to the interval between two checks.)
   const int64_t limit = timeout - 2 * timeout / kLooks;
-  // After a pause of our own the silence of others says nothing.
+  // If this process was paused, the silence of others means nothing.
   const int64_t now = NowNs();
   const bool deaf = now - last_tick_ns_ > timeout / 2 || Deaf();
   last_tick_ns_ = now;
@@ -201,7 +203,7 @@ void TransportBase::Monitor() {
         NowNs() - link->last_heard_ns.load(std::memory_order_relaxed);
     if (silent > limit)
       Lose(link.get(),
-           Unavailable(link->Describe(), ": expected a sign of life every ",
+           Unavailable(link->Describe(), ": expected a heartbeat every ",
                        limit / 1000000, " ms, got none for ", silent / 1000000,
                        " ms"));
   }
@@ -273,7 +275,7 @@ Status TransportBase::WhyLost(PeerId id) const {
                            ", got ", id);
   if (links_.contains(id)) return OkStatus();
   if (const auto it = gone_.find(id); it != gone_.end()) return it->second.why;
-  return Unavailable("peer: expected one that is there, got number ", id,
+  return Unavailable("peer: expected a connected one, got number ", id,
                      ", which was lost before the latest ", kLostKept);
 }
 
@@ -295,7 +297,7 @@ std::shared_ptr<Link> TransportBase::FindLink(const std::string& task,
 
 bool TransportBase::Remove(Link* link, const Status& why) {
   std::lock_guard<std::mutex> lock(mu_);
-  // (Not another's of that number: a mate may be of a transport that is gone.)
+  // (Not another link with the same number: the mate's transport may be gone.)
   const auto it = links_.find(link->id);
   if (it == links_.end() || it->second.get() != link) return false;
   links_.erase(it);
@@ -404,7 +406,7 @@ std::shared_ptr<Link> TransportBase::Accept(const Hello& hello) {
     if (link != nullptr) {
       uint64_t unknown = 0;
       link->incarnation.compare_exchange_strong(unknown, hello.incarnation);
-      // (It may have become known meanwhile that it is another's.)
+      // (Its incarnation may have become known meanwhile.)
       if (link->incarnation.load() != hello.incarnation) {
         stale.push_back(link);
         link = nullptr;

@@ -1,5 +1,5 @@
-// What the transports have in common: the table of peers, peers in this
-// process, heartbeats, and the news that a peer is lost.
+// The common part of the transports: the table of peers, peers in this process,
+// heartbeats, and reporting lost peers.
 #ifndef SLUICE_DIST_TRANSPORT_BASE_H_
 #define SLUICE_DIST_TRANSPORT_BASE_H_
 
@@ -27,8 +27,8 @@ struct TransportCounters {
       bytes_shared{0};
 };
 
-// One peer of one transport. Owned by the transport's table until it is lost,
-// and by whoever is in the middle of using it. Thread-safe.
+// One peer of one transport. Shared by the transport's table, until the peer is
+// lost, and by the calls that are using it. Thread-safe.
 class Link : public std::enable_shared_from_this<Link> {
  public:
   Link(TransportBase* owner, PeerId id, std::string task);
@@ -36,34 +36,35 @@ class Link : public std::enable_shared_from_this<Link> {
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
-  // Begins to connect. After it is in the table; what was sent before waits.
+  // Starts connecting. Called once the link is in the table; messages sent
+  // before are queued.
   virtual void Open() {}
   virtual Status SendTokens(uint64_t step, uint32_t partition,
                             std::span<TokenMessage> batch) = 0;
   virtual Status SendControl(uint8_t kind, std::string_view bytes) = 0;
   virtual void SendHeartbeat() {}
-  // Hands the network what waits for it, before the end of one that is not
-  // lost.
+  // Flushes queued messages to the network; called before a live link is
+  // closed.
   virtual void SendAll() {}
-  // Breaks the connection, which the peer sees at once if it still lives. Once.
-  // May be called on any thread; nothing is delivered afterwards.
+  // Closes the connection; a live peer notices at once. Called once, on any
+  // thread; nothing is delivered afterwards.
   virtual void Close() = 0;
-  // False for peers that are there as long as the link is.
+  // False for peers that live as long as the link.
   virtual bool MayBeStale() const { return true; }
-  // False for peers that cannot fall silent.
+  // False for peers that cannot become unresponsive.
   virtual bool has_heartbeat() const { return true; }
 
   void Heard();
   // "task '/job:worker/task:1'"
   std::string Describe() const;
 
-  TransportBase* const owner;  // Not to be used by what outlives Shutdown.
+  TransportBase* const owner;  // Not used after Shutdown.
   TransportHandler* const handler;
   const std::shared_ptr<TransportCounters> counters;
   const PeerId id;
   const std::string task;
-  std::string place;  // Constant once it is in the table; see PlaceOf.
-  std::atomic<uint64_t> incarnation{0};  // 0: not known yet.
+  std::string place;  // Constant once in the table; see PlaceOf.
+  std::atomic<uint64_t> incarnation{0};  // 0: unknown.
   std::atomic<int64_t> last_heard_ns{0};
   std::atomic<bool> lost{false};
   Inbox inbox;
@@ -87,19 +88,20 @@ class TransportBase : public Transport {
   Status SendControl(PeerId to, uint8_t kind, std::string_view bytes) final;
   TransportStats stats() const final;
 
-  // For links.
+  // ---- For links.
   TransportHandler* handler() const { return handler_; }
   const TransportOptions& options() const { return options_; }
-  // Takes the link out of the table and tells the handler, on a thread of the
-  // transport, the first time.
+  // The first call removes the link from the table and tells the handler, on a
+  // thread of the transport.
   void Lose(Link* link, Status why);
-  // The link for a peer that said hello: the one we have, or a new one of
-  // MakeLink's. Null if it is not for this incarnation of us, or we shut down.
+  // The link for a peer whose hello arrived: an existing one, or a new one from
+  // MakeLink. Null if the hello is for another incarnation of this task, or
+  // during shutdown.
   std::shared_ptr<Link> Accept(const Hello& hello);
-  // Of those alive; null if there is none.
+  // Searches the live links; null if there is none.
   std::shared_ptr<Link> FindLink(const std::string& task, uint64_t incarnation);
-  // The incarnation behind a link that was connected to "whichever answers", or
-  // that must be the one that was asked for.
+  // Sets the incarnation of a link that was connected to any incarnation, or
+  // checks that it is the requested one.
   Status CheckIncarnation(Link* link, uint64_t incarnation);
   const std::shared_ptr<TaskThreads>& pump() const { return pump_; }
   const std::shared_ptr<TransportCounters>& counters() const {
@@ -107,26 +109,27 @@ class TransportBase : public Transport {
   }
 
  protected:
-  // Of the derived class's constructor and destructor: Shutdown is to be called
-  // by the latter, since it calls StopNetwork.
+  // The derived class's destructor must call Shutdown, since it calls
+  // StopNetwork.
   virtual Status StartNetwork() { return OkStatus(); }
   virtual void StopNetwork() {}
-  // A link that Open will connect to `peer`. With the table's lock held: it
-  // calls nothing of ours.
+  // Makes a link that Open will connect to `peer`. Called with the table's lock
+  // held, so it must not call this class.
   virtual Result<std::shared_ptr<Link>> Dial(PeerId id,
                                              const PeerAddress& peer) = 0;
-  // A link to a peer that connected to us.
+  // Makes a link to a peer that connected to us.
   virtual std::shared_ptr<Link> MakeLink(PeerId id, const Hello& hello) = 0;
-  // What of an address stays the same when the task is started again there; "":
-  // nothing is known of that.
+  // The part of an address that stays the same when the task is restarted
+  // there; "": unknown.
   virtual std::string PlaceOf(const std::string& address) const {
     return address;
   }
-  // True while the transport cannot hear: silence says nothing then.
+  // True while the transport cannot receive, so that a peer's silence means
+  // nothing.
   virtual bool Deaf() { return false; }
-  // Whether silence is watched for.
+  // Whether to detect silent peers.
   virtual bool Watches() const { return true; }
-  // Runs `fn` soon, on a thread that no execution holds.
+  // Runs `fn` soon, on a thread that is not blocked by an execution.
   virtual void PostLoss(std::function<void()> fn) {
     monitor_->Post(std::move(fn));
   }
@@ -134,27 +137,27 @@ class TransportBase : public Transport {
 
  private:
   friend class LocalLink;
-  // A peer that is lost.
+  // A lost peer.
   struct Gone {
     std::string task;
     uint64_t incarnation = 0;
     Status why;
   };
-  // The next five REQUIRE: mu_ is held.
-  // The latest link to this incarnation of the task (0: to any), or to one that
-  // is not known yet. `stale` gets those to other incarnations at this place,
-  // or maybe at it: tasks of two clusters may have one name.
+  // The next five REQUIRE that mu_ is held.
+  // The latest link to this incarnation of the task (0: to any), or to an
+  // unknown one. Adds to `stale` the links to other incarnations at this place
+  // or at an unknown one; tasks of two clusters may have the same name.
   std::shared_ptr<Link> Find(const std::string& task, uint64_t incarnation,
                              const std::string& place,
                              std::vector<std::shared_ptr<Link>>* stale) const;
   void Add(const std::shared_ptr<Link>& link) { links_[link->id] = link; }
   void NoteGone(const Link& link, const Status& why);
-  // OK for a peer that is there, else why it is not.
+  // OK for a connected peer, else why it is lost.
   Status WhyLost(PeerId id) const;
-  // Takes it out of the table. False if it was not in it.
+  // Removes it from the table. False if it was not in it.
   bool Remove(Link* link, const Status& why);
   Result<std::shared_ptr<Link>> Get(PeerId id) const;
-  // Of tasks that were restarted. With no lock held.
+  // Loses links to restarted tasks. Called with no lock held.
   void LoseStale(const std::vector<std::shared_ptr<Link>>& links);
   PeerId ConnectLocal(TransportBase* other);
   void Monitor();
@@ -164,27 +167,30 @@ class TransportBase : public Transport {
   const std::shared_ptr<TransportCounters> counters_ =
       std::make_shared<TransportCounters>();
   TransportHandler* handler_ = nullptr;  // Constant after Start.
-  // The monitor's.
+  // Used by the monitor only.
   int64_t last_tick_ns_ = 0;
   uint64_t looks_ = 0;
-  // Told what must not wait for an execution: silence and losses.
+  // Runs work that must not wait for an execution: checks for silent peers and
+  // reports of lost ones.
   const std::shared_ptr<Runner> monitor_ = std::make_shared<Runner>();
-  // Deliver what peers in this process have queued, and drive what that made
-  // ready: one at a time for each peer, until a kernel keeps it.
+  // Delivers the messages queued by peers in this process and drives the
+  // executions they make ready: one thread at a time per peer, unless a kernel
+  // keeps it busy.
   const std::shared_ptr<TaskThreads> pump_ = std::make_shared<TaskThreads>();
 
-  // Lock order: the process's registry of transports, then mu_ of one (of two
-  // only in ConnectLocal), then that of an inbox.
+  // Lock order: the process's registry of transports, then mu_ of one transport
+  // (of two only in ConnectLocal), then an inbox's lock.
   mutable std::mutex mu_;
   PeerId next_peer_ = 0;  // GUARDED_BY(mu_)
-  // Those alive, and of the others the latest. GUARDED_BY(mu_)
+  // All live peers, and the latest lost ones. GUARDED_BY(mu_)
   absl::flat_hash_map<PeerId, std::shared_ptr<Link>> links_;
   absl::flat_hash_map<PeerId, Gone> gone_;
   std::deque<PeerId> gone_order_;                   // GUARDED_BY(mu_)
   enum { kNew, kRunning, kStopped } state_ = kNew;  // GUARDED_BY(mu_)
 };
 
-// Tasks of one process, each with a transport, and nobody else.
+// Connects the tasks of one process, each with its own transport, and no
+// others.
 class LocalTransport final : public TransportBase {
  public:
   using TransportBase::TransportBase;

@@ -1,5 +1,5 @@
-// Two processes on this machine: how long a small message takes one way, and
-// how many bytes of large tensors pass in a second.
+// Two processes on this machine: the one-way latency of small messages and the
+// throughput of large tensors.
 //   dist_benchmark --benchmark_filter=Grpc
 #include <benchmark/benchmark.h>
 #include <signal.h>
@@ -36,7 +36,7 @@ std::unique_ptr<Transport> Make(const std::string& kind,
   return MakeUcxTransport(options);
 }
 
-// The child sends small tokens back; of large ones it says that they came.
+// The child echoes small tokens; it acknowledges large ones.
 class Echo final : public TransportHandler {
  public:
   Transport* transport = nullptr;
@@ -103,7 +103,7 @@ class Pinger final : public TransportHandler {
     m.value = value;
     (void)transport_->SendTokens(peer_, 1, 0, {&m, 1});
   }
-  // `n` times there and back, from the handler, as an execution would.
+  // `n` round trips, sent from the handler, as an execution does.
   void PingPong(const Tensor& value, int n) {
     std::unique_lock<std::mutex> lock(mu_);
     left_ = n;
@@ -144,7 +144,7 @@ void BM_OneWay64Bytes(benchmark::State& state, const char* kind) {
   pinger.PingPong(value, 10);
   constexpr int kTrips = 200;
   for (auto _ : state) pinger.PingPong(value, kTrips);
-  // Each trip is two ways.
+  // A round trip is two one-way trips.
   state.counters["one_way"] = benchmark::Counter(
       2.0 * kTrips * static_cast<double>(state.iterations()),
       benchmark::Counter::kIsRate | benchmark::Counter::kInvert);

@@ -1,4 +1,4 @@
-// What holds for every transport that leaves the process.
+// Tests for every transport between processes.
 #include "dist/transport.h"
 
 #include <grpcpp/create_channel.h>
@@ -120,7 +120,7 @@ TEST_P(TransportTest, BothWaysWhoeverConnects) {
   }
 }
 
-// Tasks of several clusters may have one name.
+// Tasks of different clusters may have the same name.
 TEST_P(TransportTest, TasksOfOneNameAtSeveralAddressesAreSeveralPeers) {
   if (GetParam() == Kind::kUcx)
     GTEST_SKIP() << "UCX's addresses do not tell tasks apart";
@@ -240,7 +240,7 @@ TEST_P(TransportTest, AHandlerThatTakesLongStopsNoHeartbeat) {
   EXPECT_EQ(b.handler.losses(), 0u);
 }
 
-// (Another thread reads on when one message has taken it 5 ms.)
+// (Another thread takes over reading when a message has taken 5 ms.)
 TEST_P(TransportTest, MessagesThatTakeLongToReadAreFollowedByOthers) {
   Task a(GetParam(), "/job:w/task:0"), b(GetParam(), "/job:w/task:1");
   const PeerId to = a.Connect(b);
@@ -256,7 +256,7 @@ TEST_P(TransportTest, MessagesThatTakeLongToReadAreFollowedByOthers) {
   EXPECT_EQ(a.handler.losses(), 0u);
 }
 
-// (What is sent while the sender's reader is busy goes together.)
+// (Messages sent while the sender's reader is busy are sent together.)
 TEST_P(TransportTest, StepsOfOneMessageAreDrivenWithoutWaitingForEachOther) {
   constexpr size_t kSteps = 5;
   MeetingSteps steps(kSteps);
@@ -310,7 +310,7 @@ TEST_P(TransportTest, ALostPeerMayBeClosedAsLateAsAfterShutdown) {
   b.reset();
   while (a->transport->SendControl(to, 1, "").ok())
     std::this_thread::sleep_for(milliseconds(1));
-  // (What has not begun by then does not begin any more.)
+  // (Work that has not begun by then does not begin.)
   while (FailpointHits(absl::StrCat(kind, ".close")) < 2)
     std::this_thread::sleep_for(milliseconds(1));
   a.reset();
@@ -381,7 +381,7 @@ TEST_P(TransportTest, FailpointsLoseThePeerAndNothingHangs) {
   }
 }
 
-// A task in a process of its own: this program again, with only the case
+// A task in a separate process: this program, running only the test
 // TransportChild.DISABLED_Run.
 class Child {
  public:
@@ -401,7 +401,7 @@ class Child {
     std::string brief = "--gtest_brief=1";
     char* argv[] = {self.data(), filter.data(), disabled.data(), brief.data(),
                     nullptr};
-    // (Its one case belongs to it, whichever shard of the cases is ours.)
+    // (It must run its one test, whatever our shard is.)
     std::vector<char*> envp;
     for (char** e = environ; *e != nullptr; ++e)
       if (!std::string_view(*e).starts_with("GTEST_")) envp.push_back(*e);
@@ -433,8 +433,8 @@ class Child {
   PeerAddress where_;
 };
 
-// Sends back what it gets until it is killed. Disabled because it is no test
-// but the other process of those above, which run it by name (class Child).
+// Echoes everything until it is killed. Disabled because it is not a test but
+// the second process of the tests above, which run it by name (class Child).
 TEST(TransportChild, DISABLED_Run) {
   const char* what = std::getenv("SLUICE_TRANSPORT_CHILD");
   if (what == nullptr) return;
@@ -472,8 +472,8 @@ TEST_P(TransportTest, AProcessThatIsKilledIsLost) {
   EXPECT_EQ(a.handler.lost[0].second.code(), StatusCode::kUnavailable);
   const std::string why(a.handler.lost[0].second.message());
   EXPECT_NE(why.find("/job:w/task:1"), why.npos) << why;
-  // By its end, also while nobody has asked how it ended, not by its silence.
-  EXPECT_EQ(why.find("sign of life"), why.npos) << why;
+  // By its end, even before the parent calls wait, not by its silence.
+  EXPECT_EQ(why.find("expected a heartbeat"), why.npos) << why;
 }
 
 TEST_P(TransportTest, AProcessThatIsStoppedIsLostAndALargeSendDoesNotHang) {
@@ -492,14 +492,14 @@ TEST_P(TransportTest, AProcessThatIsStoppedIsLostAndALargeSendDoesNotHang) {
   EXPECT_EQ(a.handler.lost[0].second.code(), StatusCode::kUnavailable);
 }
 
-// Bytes of the heap that are in use (under sanitizers: 0).
+// Heap bytes in use (0 under sanitizers).
 int64_t HeapBytes() {
   const struct mallinfo2 m = mallinfo2();
   return static_cast<int64_t>(m.uordblks + m.hblkhd);
 }
 
-// The network is handed no more than a window, and what waits costs no more
-// than its bytes; large values none. When the peer goes on, it gets all.
+// The network gets at most a window, and queued messages cost only their own
+// bytes; large values cost none. When the peer resumes, it receives everything.
 TEST_P(TransportTest, WhatAStoppedPeerDoesNotTakeWaitsTogether) {
   constexpr int64_t kMB = 1 << 20;
 #ifdef SLUICE_SANITIZED
@@ -606,7 +606,8 @@ TEST(GrpcTransportTest, PlainTextListensAtLoopbackUnlessAskedOtherwise) {
   EXPECT_EQ(GrpcTask(options).status.code(), StatusCode::kInvalidArgument);
 }
 
-// How many sockets of this process others than this machine's may connect to.
+// The number of this process's sockets that accept connections from other
+// machines.
 int ListensBeyondLoopback() {
   int count = 0;
   for (int fd = 3; fd < 1024; ++fd) {
@@ -645,7 +646,7 @@ TEST(UcxTransportTest, ListensAtLoopbackWhateverTheEnvironmentNames) {
   unsetenv("UCX_NET_DEVICES");
 }
 
-// More than what is handed to the network at once.
+// More than the network accepts at once.
 TEST(UcxTransportTest, WhatWaitsWhenATaskShutsDownIsSent) {
   if (!HaveUcx()) GTEST_SKIP() << "this build is without UCX";
   constexpr uint32_t kTokens = 100'000;
@@ -669,7 +670,7 @@ TEST(GrpcTransportTest, NobodyAtAnAddressIsAPeerLost) {
             std::string::npos);
 }
 
-// A peer that says whatever it likes.
+// A peer that sends arbitrary messages.
 class Liar final
     : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:

@@ -1,4 +1,4 @@
-// What the tests of transports share.
+// Helpers shared by the tests of transports.
 #ifndef SLUICE_DIST_TRANSPORT_TEST_UTIL_H_
 #define SLUICE_DIST_TRANSPORT_TEST_UTIL_H_
 
@@ -25,7 +25,7 @@ inline TokenMessage TokenOf(uint32_t edge, Tensor value,
   return m;
 }
 
-// Writes down what comes.
+// Records everything it receives.
 class RecordingHandler : public TransportHandler {
  public:
   struct Got {
@@ -64,7 +64,7 @@ class RecordingHandler : public TransportHandler {
     lost.emplace_back(peer, why);
     changed.notify_all();
   }
-  // Waits (half a minute is as good as never).
+  // Waits for at most 30 seconds.
   bool Await(const std::function<bool()>& what) {
     std::unique_lock<std::mutex> lock(mu);
     return changed.wait_for(lock, std::chrono::seconds(30), what);
@@ -84,7 +84,7 @@ class RecordingHandler : public TransportHandler {
     return lost.size();
   }
 
-  // To be set with the lock held if a peer may send already.
+  // Set these with the lock held if a peer may already be sending.
   std::function<void(PeerId, uint64_t, uint32_t, std::span<TokenMessage>)>
       on_tokens;
   std::function<void(PeerId, uint8_t, std::string_view)> on_control;

@@ -1,4 +1,4 @@
-// What the files of UcxTransport share. Built only with UCX.
+// Declarations shared by the files of UcxTransport. Built only with UCX.
 #ifndef SLUICE_DIST_UCX_INTERNAL_H_
 #define SLUICE_DIST_UCX_INTERNAL_H_
 
@@ -22,19 +22,19 @@
 
 namespace sluice {
 
-// What UcxTransport::address() says; behind it come UCX's own bytes.
+// The start of UcxTransport::address(); UCX's own bytes follow.
 struct UcxAddressHeader {
-  uint64_t checksum = 0;  // Of all behind it: against mistakes, not malice.
-  uint64_t host = 0;      // Same for processes that can share memory.
+  uint64_t checksum = 0;  // Covers the rest; detects accidental changes only.
+  uint64_t host = 0;      // Equal if processes can share memory.
   uint64_t pid = 0;
 };
 inline constexpr unsigned kUcxMessageId = 17;
-// A frame that waits grows up to this.
+// A queued frame grows up to this size.
 inline constexpr size_t kUcxFrameBytes = 1 << 20;
-// Frames wait once so much of them is under way to a peer: UCX would keep each
-// by itself, at a kilobyte or so, for a peer that takes none. (A body beside
-// one is a tensor, of which it keeps no copy: it waits with its frame, but its
-// bytes do not count.)
+// Frames are queued once this many bytes of them are in flight to a peer,
+// because UCX would buffer each one separately, at about a kilobyte, for a peer
+// that does not receive. (A body is a tensor, of which UCX keeps no copy: it is
+// queued with its frame, but its bytes do not count.)
 inline constexpr size_t kUcxWindow = 1 << 20;
 
 inline Status FromUcs(ucs_status_t s, const char* what) {
@@ -70,19 +70,19 @@ class UcxLink final : public Link {
   FrameWriter writer_;                // GUARDED_BY(mu_)
   std::deque<OutgoingFrame> frames_;  // GUARDED_BY(mu_)
   bool closed_ = false;               // GUARDED_BY(mu_)
-  // Of a process on this machine; else 0.
+  // For a process on this machine; else 0.
   const int pid_;
-  const int pidfd_;  // -1 if there is none.
+  const int pidfd_;  // -1 if none.
   const bool accepted_;
   // The worker's lock guards these.
   ucp_ep_h endpoint_ = nullptr;
-  uint64_t incoming_ = 0;  // The peer's number of its connection.
-  uint64_t answers_ = 0;   // The same if it is accepted_, for UcxEnvelope.
-  bool ready_ = false;     // In ready_ of the transport.
-  size_t under_way_ = 0;   // Bytes, of messages without their bodies.
+  uint64_t incoming_ = 0;  // The peer's number for its connection.
+  uint64_t answers_ = 0;   // The same if accepted_, for UcxEnvelope.
+  bool ready_ = false;     // In the transport's ready_.
+  size_t under_way_ = 0;   // Bytes of messages, without bodies.
 };
 
-// Lock order: worker_mu_, then that of the table of peers or of a link.
+// Lock order: worker_mu_, then the lock of the table of peers or of a link.
 class UcxTransport final : public TransportBase {
  public:
   explicit UcxTransport(UcxTransportOptions options)
@@ -92,7 +92,7 @@ class UcxTransport final : public TransportBase {
   bool HandlersMayTakeLong() const override { return true; }
 
  protected:
-  // (All of it is of one process.)
+  // (The whole address is specific to one process.)
   std::string PlaceOf(const std::string&) const override { return ""; }
   Status StartNetwork() override;
   void StopNetwork() override;
@@ -128,19 +128,19 @@ class UcxTransport final : public TransportBase {
   };
   struct ReceiveOp {
     UcxTransport* transport;
-    std::shared_ptr<UcxLink> link;  // Null: of the frame that comes.
+    std::shared_ptr<UcxLink> link;  // Null: of the incoming frame.
     UcxEnvelope envelope;
     std::string frame;
     IncomingBody* body = nullptr;
   };
 
   static bool GoodAddress(std::string_view address);
-  // The process, if memory can be shared with it; else 0.
+  // The process ID, if memory can be shared with the process; else 0.
   int LocalPid(std::string_view address) const;
   static ucs_status_t OnMessage(void* self, const void* header, size_t size,
                                 void* data, size_t length,
                                 const ucp_am_recv_param_t* param);
-  // REQUIRES of all below: the worker's lock is held.
+  // All below REQUIRE that worker_mu_ is held.
   bool EnsureEndpoint(UcxLink* link);
   Result<ucp_ep_h> MakeEndpoint(std::string_view address, void* user);
   void FlushLink(UcxLink* link, size_t window = kUcxWindow);
@@ -150,22 +150,21 @@ class UcxTransport final : public TransportBase {
   void Received(const UcxEnvelope& envelope, std::string_view frame,
                 std::vector<IncomingBody*>* bodies,
                 std::shared_ptr<UcxLink>* link);
-  // Null if it is none that we know, or know any more.
+  // Null if the connection is not, or no longer, known.
   std::shared_ptr<UcxLink> Sender(const UcxEnvelope& envelope) const;
   std::shared_ptr<UcxLink> AcceptHello(const UcxEnvelope& envelope,
                                        const Hello& hello);
   void Ready(const std::shared_ptr<UcxLink>& link);
   void Fail(UcxLink* link, const Status& why);
 
-  // Without it.
-  // What the link has goes out: now, unless another thread has the worker,
-  // which then sends it.
+  // Those below are called without worker_mu_.
+  // Sends what the link has queued: now, unless another thread holds the
+  // worker, which then sends it.
   void Kick(const std::shared_ptr<UcxLink>& link);
-  // The next turn sends what it has.
+  // Lets the next turn send what the link has queued.
   void SendLater(std::shared_ptr<UcxLink> link);
   void Wake();
-  // One look at the network, and what came from it delivered. True if there was
-  // anything.
+  // Polls the network once and delivers what has arrived. True if anything has.
   bool Turn();
   void Read(ReaderTeam::Turn& turn);
 
@@ -177,7 +176,7 @@ class UcxTransport final : public TransportBase {
   std::map<Key, std::shared_ptr<UcxLink>> incoming_;  // GUARDED_BY(worker_mu_)
   std::vector<std::shared_ptr<UcxLink>> ready_;       // GUARDED_BY(worker_mu_)
   int operations_ = 0;                                // GUARDED_BY(worker_mu_)
-  // Those under way. GUARDED_BY(worker_mu_)
+  // Pending operations. GUARDED_BY(worker_mu_)
   std::set<SendOp*> sends_;
   std::set<ReceiveOp*> receives_;
   int event_fd_ = -1, wake_fd_ = -1;  // Constant after Start.

@@ -24,8 +24,8 @@ UcxLink::UcxLink(UcxTransport* owner, PeerId id, std::string task,
       accepted_(accepted) {
   writer_.AddHello({owner->incarnation(), expected, owner->options().task,
                     owner->address()});
-  // By itself, so small that its data come with it: who knows nobody of that
-  // connection yet asks for none.
+  // A separate frame, small enough that its data arrives with it: a receiver
+  // that does not know the connection yet does not fetch data.
   frames_.push_back(writer_.Take());
 }
 
@@ -35,7 +35,7 @@ UcxLink::~UcxLink() {
 
 bool UcxLink::ProcessEnded() const {
   if (pid_ == 0) return false;
-  // (kill finds also those whose end nobody has asked for yet.)
+  // (kill also succeeds for zombies.)
   if (pidfd_ < 0) return kill(pid_, 0) != 0 && errno == ESRCH;
   pollfd end = {pidfd_, POLLIN, 0};
   return poll(&end, 1, 0) > 0;
@@ -97,14 +97,14 @@ void UcxLink::SendHeartbeat() {
     owner->Lose(this, Annotate(stuck, absl::StrCat("from ", Describe())));
     return;
   }
-  // Through shared memory one does not see that the other is gone.
+  // Shared memory does not report that the peer is gone.
   if (ProcessEnded()) {
     owner->Lose(this, Unavailable(Describe(), ": process ", pid_, " ended"));
     return;
   }
   {
     std::lock_guard<std::mutex> lock(mu_);
-    // What waits to be sent to one that does not take it need not grow.
+    // Do not queue heartbeats for a peer that does not receive.
     if (closed_ || !frames_.empty()) return;
     writer_.AddHeartbeat();
   }
@@ -126,9 +126,9 @@ void UcxLink::Close() {
   {
     std::lock_guard<std::mutex> lock(transport_->worker_mu_);
     transport_->incoming_.erase({incarnation.load(), incoming_});
-    // (A lost peer's link may be closed as late as after Shutdown's.)
+    // (A lost peer's link may be closed after Shutdown.)
     if (endpoint_ == nullptr || transport_->worker_ == nullptr) return;
-    // (Best effort: a peer that is gone is told nothing.)
+    // (Best effort: a dead peer does not receive it.)
     UcxEnvelope envelope;
     envelope.kind = UcxEnvelope::kClose;
     envelope.to = incarnation.load();

@@ -1,4 +1,4 @@
-// What comes in, under the worker's lock.
+// The receiving side, under the worker's lock.
 #if SLUICE_HAVE_UCX
 
 #include <cstring>
@@ -12,7 +12,7 @@ std::shared_ptr<UcxLink> UcxTransport::AcceptHello(const UcxEnvelope& envelope,
   const FailpointHit hit = SLUICE_FAILPOINT("ucx.accept");
   const bool wrong = hello.expected != 0 && hello.expected != incarnation();
   if (!hit.error.ok() || hit.drop() || wrong) {
-    // The sender is told, by a connection that lives no longer than that.
+    // Refuse the sender, over a connection made only for this.
     if (!GoodAddress(hello.address)) return nullptr;
     Result<ucp_ep_h> endpoint = MakeEndpoint(hello.address, nullptr);
     if (!endpoint.ok()) return nullptr;
@@ -43,7 +43,7 @@ std::shared_ptr<UcxLink> UcxTransport::AcceptHello(const UcxEnvelope& envelope,
       FlushLink(link.get());
       return link;
     }
-    // It connects again, before we saw that its first connection is gone.
+    // The peer reconnects before we noticed that its first connection is gone.
     incoming_.erase({envelope.from, link->incoming_});
     Lose(link.get(), Unavailable(link->Describe(), " connected again"));
   }
@@ -68,7 +68,7 @@ void UcxTransport::Received(const UcxEnvelope& envelope, std::string_view bytes,
     if (const Hello* hello = std::get_if<Hello>(&frame->records[0]))
       if (hello->incarnation == envelope.from)
         *link = AcceptHello(envelope, *hello);
-  // What comes from nobody that we know, or no more, is passed over.
+  // Ignore messages from unknown or lost peers.
   if (*link == nullptr) return;
   Status s = frame.status();
   if (s.ok()) {
@@ -100,7 +100,7 @@ ucs_status_t UcxTransport::OnMessage(void* arg, const void* header, size_t size,
       std::memory_order_relaxed);
   const std::shared_ptr<UcxLink> sender = self->Sender(envelope);
   if (!came->wrong.ok()) {
-    // (A step would wait for what does not come.)
+    // (Otherwise a step would wait for a value that never arrives.)
     if (sender != nullptr)
       self->Fail(
           sender.get(),
@@ -133,7 +133,7 @@ ucs_status_t UcxTransport::OnMessage(void* arg, const void* header, size_t size,
                    &link);
     return UCS_OK;
   }
-  if (sender == nullptr) return UCS_OK;  // No memory for whoever it is.
+  if (sender == nullptr) return UCS_OK;  // Ignore unknown senders.
   auto op = std::make_unique<ReceiveOp>();
   op->transport = self;
   op->envelope = envelope;

@@ -49,15 +49,15 @@ Status UcxTransport::StartNetwork() {
     if (s == UCS_OK && !value.empty())
       s = ucp_config_modify(config, name, value.c_str());
   };
-  // Single-copy through /proc/PID/mem (CMA) needs a right that containers often
-  // lack; it is used where it works.
+  // Single copy through /proc/PID/mem (CMA) needs a permission that containers
+  // often lack; it is used where it works.
   if (!ucx_options_.tls.empty()) {
     set("TLS", ucx_options_.tls);
   } else if (std::getenv("UCX_TLS") == nullptr) {
     set("TLS", "tcp,posix,sysv,cma,self");
   }
-  // What goes beyond loopback in plain text is asked for here; the environment
-  // only says which networks those are.
+  // Only `devices` allows plain text beyond loopback; the environment only
+  // selects the networks.
   if (ucx_options_.devices != "all") set("NET_DEVICES", ucx_options_.devices);
   if (std::getenv("UCX_WARN_UNUSED_ENV_VARS") == nullptr)
     set("WARN_UNUSED_ENV_VARS", "n");
@@ -108,7 +108,7 @@ void UcxTransport::StopNetwork() {
   Wake();
   team_.Stop();
   std::lock_guard<std::mutex> lock(worker_mu_);
-  // Goodbyes and closes get a moment.
+  // Wait briefly for close messages and endpoint closes.
   const auto deadline = Clock::now() + std::chrono::milliseconds(500);
   for (int idle = 0; worker_ != nullptr && Clock::now() < deadline &&
                      (operations_ > 0 || idle < 20);) {
@@ -120,7 +120,7 @@ void UcxTransport::StopNetwork() {
   ready_.clear();
   if (worker_ != nullptr) ucp_worker_destroy(worker_);
   worker_ = nullptr;
-  // Those to peers that do not answer never ended.
+  // Sends to peers that do not answer never complete.
   for (SendOp* op : sends_) delete op;
   for (ReceiveOp* op : receives_) delete op;
   sends_.clear();
@@ -137,8 +137,8 @@ Result<ucp_ep_h> UcxTransport::MakeEndpoint(std::string_view address,
                       UCP_EP_PARAM_FIELD_ERR_HANDLER;
   params.address = reinterpret_cast<const ucp_address_t*>(
       address.data() + sizeof(UcxAddressHeader));
-  // UCX shares memory only with those whose failure it need not report; the
-  // heartbeat does.
+  // UCX uses shared memory only without failure reporting; the heartbeat
+  // detects failures instead.
   params.err_mode = LocalPid(address) != 0 ? UCP_ERR_HANDLING_MODE_NONE
                                            : UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler.cb = [](void* arg, ucp_ep_h, ucs_status_t s) {
@@ -171,9 +171,9 @@ void UcxTransport::Fail(UcxLink* link, const Status& why) { Lose(link, why); }
 
 void UcxTransport::CloseEndpoint(ucp_ep_h endpoint) {
   ucp_request_param_t param = {};
-  // Not by force: what was sent before goes out if it can.
+  // Flush mode: messages sent before still go out if possible.
   const ucs_status_ptr_t r = ucp_ep_close_nbx(endpoint, &param);
-  // (Nobody waits for it.)
+  // (The result is not needed.)
   if (UCS_PTR_IS_PTR(r)) ucp_request_free(r);
 }
 
@@ -288,7 +288,7 @@ void UcxTransport::Kick(const std::shared_ptr<UcxLink>& link) {
     if (worker_ != nullptr) FlushLink(link.get());
     const bool pending = link->under_way_ > 0;
     worker_mu_.unlock();
-    // Others may have come in vain meanwhile.
+    // Other threads may have failed to get the lock meanwhile.
     if (pending || has_dirty_.load()) Wake();
     return;
   }

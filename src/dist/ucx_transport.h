@@ -1,5 +1,5 @@
-// UcxTransport: the data plane over UCX: shared memory within a machine, TCP or
-// RDMA beyond it.
+// UcxTransport: the data plane over UCX, which uses shared memory within a
+// machine and TCP or RDMA between machines.
 #ifndef SLUICE_DIST_UCX_TRANSPORT_H_
 #define SLUICE_DIST_UCX_TRANSPORT_H_
 
@@ -11,22 +11,22 @@
 namespace sluice {
 
 struct UcxTransportOptions : TransportOptions {
-  // As UCX_TLS: which ways UCX may choose from. "": its environment variable,
-  // or else shared memory and TCP.
+  // As UCX_TLS: the transports that UCX may choose from. "": its environment
+  // variable, or else shared memory and TCP.
   std::string tls;
-  // Networks. UCX does not know who connects and encrypts nothing, so it is
-  // loopback alone unless asked otherwise: "eth0", or "all" that its
-  // environment variable UCX_NET_DEVICES lets it have.
+  // Networks. UCX does not authenticate peers or encrypt, so the default is
+  // loopback only. Others: "eth0", or "all" that the environment variable
+  // UCX_NET_DEVICES allows.
   std::string devices = "lo";
-  // How long the thread that reads looks for messages before it sleeps. It
-  // yields as it does where there are few cores.
+  // How long the reading thread polls for messages before it sleeps. On
+  // machines with few cores it yields between polls.
   std::chrono::microseconds spin{50};
 };
 
 // False if this build has no UCX.
 bool HaveUcx();
-// Null without it. Addresses are bytes that only UCX reads; they travel by the
-// control plane.
+// Null without UCX. Addresses are opaque bytes of UCX; the control plane passes
+// them on.
 std::unique_ptr<Transport> MakeUcxTransport(UcxTransportOptions options);
 
 }  // namespace sluice

@@ -1,6 +1,6 @@
-// Steps over a network that delays, reorders, repeats and loses, with tasks
-// that die: each ends with the right value or with an error that says what
-// happened, and leaves nothing.
+// Steps over a network that delays, reorders, duplicates and drops messages,
+// with tasks that die: each ends with the right value or with an error that
+// says what happened, and leaves nothing behind.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 
 constexpr char kPsTask[] = "/job:ps/replica:0/task:0";
 
-// Tasks on a network that runs, on a thread of its own, as fast as it can.
+// Tasks on a virtual network that a thread runs as fast as possible.
 class VirtualClusterTest : public ::testing::Test {
  protected:
   VirtualClusterTest() : use_(graph_) {}
@@ -37,7 +37,7 @@ class VirtualClusterTest : public ::testing::Test {
     });
   }
   void Stop() {
-    // (The servers say goodbye on the network.)
+    // (The servers send close messages on the network.)
     cluster_.reset();
     stop_ = true;
     pump_.join();
@@ -56,8 +56,8 @@ class VirtualClusterTest : public ::testing::Test {
   std::thread pump_;
 };
 
-// A step costs a message to each task and one back, beside what is fed and
-// fetched, and a loop's iterations are the tasks' own matter.
+// A step costs one message to each task and one back, beside its feeds and
+// fetches; a loop's iterations do not involve the master.
 TEST_F(VirtualClusterTest, AMasterTakesNoPartInIterations) {
   VirtualNetworkOptions options;
   options.reorder = false;  // (Else a batch is cut into several frames.)
@@ -148,7 +148,7 @@ TEST_F(VirtualClusterTest, ATaskThatDiesIsNamedOrWasNotNeeded) {
       Server& server = cluster_->server(job, task);
       EXPECT_EQ(server.master().steps().num_running(), 0u);
       if (server.worker().task() == dies) continue;
-      // (What was cancelled ends soon; half a minute is never.)
+      // (Cancelled steps end soon; wait up to 30 seconds.)
       for (int i = 0; i < 3000 && (server.worker().num_sessions() > 0 ||
                                    server.worker().steps().num_running() > 0);
            ++i)

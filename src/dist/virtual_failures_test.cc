@@ -1,8 +1,8 @@
-// Two hundred bad days: random programs over three tasks on a network that
-// delays, reorders, loses, repeats and cuts short what is sent, while tasks
-// die, stop, are cut off or start anew, and places in the code fail. Each run
-// ends with the right values or an error that says what happened, none hangs,
-// and nothing is left of any.
+// Two hundred fault-injection runs: random programs over three tasks on a
+// network that delays, reorders, drops, duplicates and truncates messages,
+// while tasks die, are suspended, are cut off or restart, and failpoints
+// trigger. Each run ends with the right values or an error that says what
+// happened, none hangs, and none leaves anything behind.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ size_t NumThreads() {
   return n;
 }
 
-// Half a minute is as good as never.
+// Waits up to 30 seconds.
 bool Soon(const std::function<bool()>& what) {
   for (int i = 0; i < 30'000 && !what(); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -49,14 +49,14 @@ enum class Mishap {
   kNone,
   kFailpoint,
   kKill,
-  kStop,     // And never goes on.
-  kPause,    // Goes on before anybody misses it.
-  kCut,      // Two tasks no longer hear each other.
+  kStop,     // And never resumes.
+  kPause,    // Resumes before it is missed.
+  kCut,      // Two tasks lose contact.
   kRestart,  // A new incarnation takes the task's place.
 };
 constexpr int kMishaps = 7;
 
-// One day.
+// One fault-injection run.
 class BadDay {
  public:
   explicit BadDay(uint64_t seed)
@@ -88,17 +88,17 @@ class BadDay {
     Steps();
     DisableFailpoints();
     if (Recovers()) {
-      // (What was lost may be heard of late, even by a new session.)
+      // (A loss may be reported late, even to a new session.)
       Result<std::vector<Tensor>> got = Unavailable("not run");
       for (int i = 0; i < 5 && !got.ok(); ++i) {
-        HealAll();  // (A cut may have come after the last step.)
+        HealAll();  // (A cut may have followed the last step.)
         Session session(cluster_->target("w", 0), program_.graph);
         got = session.Run(program_.feeds, program_.fetches, {}, Bound());
       }
       ExpectIdentical(got, program_.want);
     }
     ExpectQuiet();
-    // (The servers say goodbye on the network.)
+    // (The servers send close messages on the network.)
     cluster_.reset();
     stop = true;
     pump.join();
@@ -110,7 +110,7 @@ class BadDay {
   int Below(int n) {
     return static_cast<int>(random_() % static_cast<uint64_t>(n));
   }
-  // In place of a test that hangs.
+  // A timeout, so that no run hangs.
   static RunOptions Bound() {
     RunOptions o;
     o.timeout_ms = 120'000;
@@ -189,7 +189,7 @@ class BadDay {
     }
   }
 
-  // Whether a new session must do.
+  // Whether a new session must succeed.
   bool Recovers() const {
     return options_.truncate == 0 && mishap_ != Mishap::kKill &&
            mishap_ != Mishap::kStop;
@@ -201,7 +201,7 @@ class BadDay {
       EXPECT_EQ(s.master().steps().num_running(), 0u);
       EXPECT_EQ(s.master().steps().num_staged(), 0u);
       EXPECT_EQ(s.master().num_sessions(), 0u);
-      // (Nobody tells a dead task that its session is over.)
+      // (A dead task does not learn that its session has ended.)
       if (mishap_ == Mishap::kKill && task == victim_) continue;
       EXPECT_TRUE(Soon([&] {
         return s.worker().num_sessions() == 0 &&
@@ -245,7 +245,7 @@ TEST(VirtualFailuresTest, TwoHundredBadDaysEndWellOrSayWhyAndLeaveNothing) {
     if (::testing::Test::HasFailure()) break;
   }
   DisableFailpoints();
-  // (The days were bad, but not all too bad.)
+  // (Some runs fail, but not all.)
   EXPECT_GT(failed, days / 10);
   EXPECT_LT(failed, days - days / 10);
 }

@@ -14,7 +14,7 @@ class VirtualTransport final : public TransportBase {
   ~VirtualTransport() override { Shutdown(); }
   std::string address() const override { return options().task; }
 
-  // On the thread of Step.
+  // Called on the thread of Step.
   void Receive(const VirtualNetwork::Packet& packet);
   void LoseTask(const std::string& task, uint64_t incarnation,
                 const Status& why) {
@@ -38,7 +38,7 @@ class VirtualTransport final : public TransportBase {
   void StopNetwork() override { network_->Leave(this); }
   bool Watches() const override { return false; }
   void PostLoss(std::function<void()> fn) override {
-    // (A task that was killed hears of nothing.)
+    // (A killed task receives nothing.)
     network_->At(0, [this, network = network_, task = options().task,
                      self = incarnation(), fn = std::move(fn)] {
       {
@@ -59,7 +59,7 @@ class VirtualTransport final : public TransportBase {
   friend class VirtualLink;
   struct Incoming {
     std::weak_ptr<Link> link;
-    uint64_t floor = 0;       // All frames below it have come,
+    uint64_t floor = 0;       // All frames below it have arrived,
     std::set<uint64_t> seen;  // and these.
     bool See(uint64_t number) {
       if (number < floor || !seen.insert(number).second) return false;
@@ -69,7 +69,7 @@ class VirtualTransport final : public TransportBase {
     }
   };
   VirtualNetwork* const network_;
-  // By connection; only the thread of Step uses it.
+  // By connection; used only by the thread of Step.
   std::map<uint64_t, Incoming> incoming_;
   uint64_t accepting_ = 0;  // The connection that MakeLink is for.
 };
@@ -77,7 +77,7 @@ class VirtualTransport final : public TransportBase {
 class VirtualLink final : public Link {
  public:
   friend class VirtualTransport;
-  // `answers`: the connection of the peer's that it was made for, or 0.
+  // `answers`: the peer's connection that it accepts, or 0.
   VirtualLink(VirtualTransport* owner, PeerId id, std::string task,
               uint64_t answers)
       : Link(owner, id, std::move(task)),
@@ -192,7 +192,7 @@ void VirtualTransport::Receive(const VirtualNetwork::Packet& packet) {
   if (packet.kind == VirtualNetwork::Packet::kClose) {
     const auto link = FindLink(packet.from_task, packet.from);
     if (link == nullptr) return;
-    // (One that comes again, or late, says nothing of what was begun since.)
+    // (A duplicated or late packet does not refer to a newer connection.)
     bool of_it = packet.answers != 0 &&
                  static_cast<VirtualLink*>(link.get())->Began(packet.answers);
     if (const auto it = incoming_.find(packet.connection);
@@ -206,7 +206,7 @@ void VirtualTransport::Receive(const VirtualNetwork::Packet& packet) {
   }
   if (packet.kind == VirtualNetwork::Packet::kHello) {
     if (incoming_.contains(packet.connection)) return;
-    // An answer to a connection that was given up meanwhile begins none.
+    // An answer to a connection that was dropped meanwhile does not start one.
     if (packet.answers != 0) {
       const auto ours = FindLink(packet.from_task, packet.from);
       if (ours == nullptr ||
@@ -275,7 +275,7 @@ VirtualNetwork::~VirtualNetwork() = default;
 std::unique_ptr<Transport> VirtualNetwork::Join(TransportOptions options) {
   options.local_shortcut = false;
   if (options.incarnation == 0) {
-    // In the process's registry they must be unlike those of other networks.
+    // Must be unique in the process's registry, across networks.
     std::lock_guard<std::mutex> lock(mu_);
     options.incarnation =
         reinterpret_cast<uintptr_t>(this) * 0x9e3779b97f4a7c15u +
@@ -304,8 +304,8 @@ void VirtualNetwork::Send(std::shared_ptr<Packet> packet, bool barrier) {
   std::lock_guard<std::mutex> lock(mu_);
   const auto from = nodes_.find(packet->from_task);
   if (from == nodes_.end() || from->second.incarnation != packet->from) return;
-  // What a process that was killed sends goes nowhere; one that says goodbye as
-  // it leaves has not left yet.
+  // Messages from a killed process are dropped; a task that sends a close
+  // message as it leaves has not left yet.
   if (from->second.transport == nullptr) return;
   ++counts_.frames;
   std::mt19937_64& random = Random(packet->from_task, packet->to_task);
@@ -364,7 +364,7 @@ void VirtualNetwork::Deliver(const std::shared_ptr<Packet>& packet) {
     }
   }
   if (transport != nullptr) {
-    // "Whichever answers" has answered.
+    // The sender connected to any incarnation: this one has answered.
     if (packet->to == 0 && packet->kind == Packet::kHello && sender != nullptr)
       if (const auto link = sender->FindLink(packet->to_task, 0))
         link->incarnation.store(incarnation);
@@ -462,7 +462,7 @@ void VirtualNetwork::LoseLater(const std::string& task,
       if (transport == nullptr) return;
       transport->LoseTask(
           task, incarnation,
-          Unavailable("task '", task, "': expected a sign of life, got none"));
+          Unavailable("task '", task, "': expected a heartbeat, got none"));
     });
 }
 
@@ -522,7 +522,7 @@ void VirtualNetwork::Cut(const std::string& a, const std::string& b) {
       if (transport == nullptr) return;
       transport->LoseTask(way.second, incarnation,
                           Unavailable("task '", way.second,
-                                      "': expected a sign of life, got none"));
+                                      "': expected a heartbeat, got none"));
     });
   }
 }

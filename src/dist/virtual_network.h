@@ -1,6 +1,6 @@
-// VirtualNetwork: a network within one process and in virtual time, as bad as a
-// test wants it. What becomes of the n-th that one task sends to another
-// follows from the seed.
+// VirtualNetwork: a simulated network within one process, in virtual time, with
+// configurable faults. The seed determines the fate of the n-th message that
+// one task sends to another.
 #ifndef SLUICE_DIST_VIRTUAL_NETWORK_H_
 #define SLUICE_DIST_VIRTUAL_NETWORK_H_
 
@@ -25,54 +25,58 @@ class VirtualTransport;
 
 struct VirtualNetworkOptions {
   uint64_t seed = 1;
-  // Each frame takes so long, drawn evenly.
+  // The latency of each frame, drawn uniformly from this range.
   int64_t min_delay_us = 50;
   int64_t max_delay_us = 500;
-  // How likely a frame is lost (it is sent again, `retry_us` later, as often as
-  // it takes), comes twice, or comes cut short (which drops the peer).
+  // The probabilities that a frame is dropped (it is then resent every
+  // `retry_us` until it arrives), duplicated, or truncated (which drops the
+  // peer).
   double drop = 0;
   int64_t retry_us = 2000;
   double duplicate = 0;
   double truncate = 0;
-  // Tokens between two controls come in any order, and batches in pieces.
+  // Tokens between two control messages arrive in any order, and batches in
+  // pieces.
   bool reorder = true;
 };
 
-// Nothing happens but in Step and what calls it; handlers run there. Sending is
-// thread-safe. A run is the same at each time with one seed if each task sends
-// from one thread at a time, and between two Steps what follows from what came:
-// tasks whose threads race choose by themselves which of them is n-th, and what
-// sends while Step goes on when virtual time it is. Peers that are
-// killed or paused are lost to the others after their peer_timeout of virtual
-// time. The transports do not outlive it.
+// Events happen only in Step and its callers; handlers run there. Sending is
+// thread-safe. Runs with one seed are identical if each task sends from one
+// thread at a time, and between two Steps sends only in response to what has
+// arrived. Otherwise thread races within a task decide which of its messages is
+// the n-th, and for messages sent during a Step also their virtual time. Killed
+// or paused peers are lost to the others after peer_timeout of virtual time.
+// The transports do not outlive it.
 class VirtualNetwork {
  public:
   explicit VirtualNetwork(VirtualNetworkOptions options);
   ~VirtualNetwork();
 
-  // A task joins, or, with a new incarnation, joins again after it was killed.
-  // Its address is its task's name. (local_shortcut is taken to be off.)
+  // A task joins, or, after it was killed, rejoins as a new incarnation. Its
+  // address is the task's name. (local_shortcut is ignored and off.)
   std::unique_ptr<Transport> Join(TransportOptions options);
 
-  // The next thing that happens. False if nothing will.
+  // Runs the next event. False if there is none.
   bool Step();
-  // Until nothing happens any more, or `most` things have; how many did.
+  // Steps until there are no events or `most` have run; returns how many ran.
   int64_t Run(int64_t most = INT64_MAX);
-  // Until virtual time `us`.
+  // Steps until virtual time `us`.
   void RunUntil(int64_t us);
   int64_t now_us() const;
-  // `fn` happens `delay_us` from now.
+  // Runs `fn` `delay_us` from now.
   void At(int64_t delay_us, std::function<void()> fn);
-  // Waits until there is something to Step, at most so long in real time: for
-  // kernels that run on threads of their own.
+  // Waits until there is an event, for at most `timeout` of real time: for
+  // kernels that run on their own threads.
   bool AwaitEvent(std::chrono::milliseconds timeout);
 
-  // The task's process dies: nothing comes from it or to it any more.
+  // Simulates the death of the task's process: it sends and receives nothing
+  // more.
   void Kill(const std::string& task);
-  // It stops (SIGSTOP) and goes on.
+  // Simulate SIGSTOP and SIGCONT.
   void Pause(const std::string& task);
   void Resume(const std::string& task);
-  // Frames between the two (both ways) vanish until Heal; they lose each other.
+  // Drops all frames between the two, in both directions, until Heal; they lose
+  // each other.
   void Cut(const std::string& a, const std::string& b);
   void Heal(const std::string& a, const std::string& b);
 
@@ -87,11 +91,11 @@ class VirtualNetwork {
 
   struct Packet {
     enum Kind { kHello, kFrame, kClose } kind = kFrame;
-    uint64_t from = 0, to = 0;  // Incarnations; `to` 0: who has the name.
+    uint64_t from = 0, to = 0;  // Incarnations; `to` 0: any.
     std::string from_task, to_task;
     uint64_t connection = 0;
     uint64_t expected = 0;
-    uint64_t answers = 0;  // The receiver's connection, if it began.
+    uint64_t answers = 0;  // The receiver's, if it connected.
     std::string bytes;
     std::vector<std::string> bodies;
   };
@@ -100,34 +104,34 @@ class VirtualNetwork {
     std::function<void()> fn;
   };
   struct Node {
-    VirtualTransport* transport = nullptr;  // Null once it left or was killed.
+    VirtualTransport* transport = nullptr;  // Null after leaving or Kill.
     uint64_t incarnation = 0;
     bool paused = false;
     int64_t pauses = 0;
     std::vector<std::shared_ptr<Packet>> held;  // While paused.
   };
-  // Order between two incarnations.
+  // The order of messages between two incarnations.
   struct Pair {
-    int64_t barrier_us = 0;  // Nothing that is sent now comes before it.
-    int64_t last_us = 0;     // Of what was sent.
+    int64_t barrier_us = 0;  // New messages arrive after it.
+    int64_t last_us = 0;     // The latest arrival.
   };
 
-  // `barrier`: nothing overtakes it and it overtakes nothing.
+  // `barrier`: the packet is not reordered with any other.
   void Send(std::shared_ptr<Packet> packet, bool barrier);
   void Schedule(int64_t at_us, Event event);
   void Deliver(const std::shared_ptr<Packet>& packet);
   void Leave(VirtualTransport* transport);
-  // Links of others to the task's incarnation are lost after their timeout, if
-  // `still` says so then.
+  // Loses the others' links to the task's incarnation after their timeout, if
+  // `still` returns true then.
   void LoseLater(const std::string& task, std::function<bool()> still);
-  // What chance there is in whatever the one sends to the other. REQUIRES: mu_
-  // is held.
+  // The random generator for the messages from one task to another. REQUIRES:
+  // mu_ is held.
   std::mt19937_64& Random(const std::string& from, const std::string& to);
 
   const VirtualNetworkOptions options_;
-  // Held while an event happens. Before mu_.
+  // Held while an event runs. Lock order: before mu_.
   std::recursive_mutex stepping_;
-  mutable std::mutex mu_;  // Not held while anything is delivered.
+  mutable std::mutex mu_;  // Not held during delivery.
   std::condition_variable arrived_;
   std::map<std::pair<std::string, std::string>, std::mt19937_64>
       random_;                                            // GUARDED_BY(mu_)

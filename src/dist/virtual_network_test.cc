@@ -94,7 +94,7 @@ TEST(LocalTransportTest, ThePeerOfATaskThatShutsDownIsToldOnce) {
   EXPECT_TRUE(b.handler.lost.empty());
 }
 
-// However many come and go; their numbers are never used again.
+// However many connect and disconnect; their numbers are never reused.
 TEST(LocalTransportTest, PeersThatWereLostLongAgoAreForgottenAndStayLost) {
   LocalTask a("/job:w/task:0"), b("/job:w/task:1");
   std::vector<PeerId> peers;
@@ -221,7 +221,7 @@ TEST(VirtualNetworkTest, TheSameSeedGivesTheSameRun) {
   EXPECT_NE(run(7), run(8));
 }
 
-// Whichever thread is first, where each task has one.
+// Whichever thread runs first, if each task has one.
 TEST(VirtualNetworkTest, WhatBecomesOfATasksMessagesDoesNotDependOnOthers) {
   using Arrivals = std::vector<std::pair<int64_t, std::string>>;
   const auto run = [](bool in_turn) {

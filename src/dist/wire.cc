@@ -66,7 +66,7 @@ Status Unpack(std::string_view bytes, Tensor* t) {
                                       : UnpackVariants(bytes, t);
 }
 
-// Of a plain tensor that is present, fills `*tensor`; of a body `*body`.
+// Fills `*tensor` if the bytes are inline, else `*body`.
 Status ReadTensor(WireReader& r, const WireLimits& limits, Tensor* tensor,
                   IncomingBody* body) {
   const uint8_t code = r.Get<uint8_t>();
@@ -93,7 +93,7 @@ Status ReadTensor(WireReader& r, const WireLimits& limits, Tensor* tensor,
   const int64_t size = IsPlain(dtype) ? static_cast<int64_t>(DTypeSize(dtype))
                        : dtype == DType::kString ? int64_t{sizeof(std::string)}
                                                  : int64_t{sizeof(Variant)};
-  const uint64_t least = dtype == DType::kString ? 8 : 1;  // For an element.
+  const uint64_t least = dtype == DType::kString ? 8 : 1;  // Per element.
   if (n > limits.max_tensor_bytes / size)
     return InvalidArgument("tensor on the wire: expected at most ",
                            limits.max_tensor_bytes, " bytes, got ",
@@ -111,7 +111,7 @@ Status ReadTensor(WireReader& r, const WireLimits& limits, Tensor* tensor,
           bytes / least < static_cast<uint64_t>(n))
         return InvalidArgument("tensor on the wire: expected ", least,
                                " bytes for each of ", n, " elements and ", most,
-                               " at most, got ", bytes, " in all");
+                               " at most, got ", bytes, " in total");
     }
     if (bytes == 0)
       return InvalidArgument(
@@ -122,7 +122,7 @@ Status ReadTensor(WireReader& r, const WireLimits& limits, Tensor* tensor,
     body->bytes = bytes;
     return OkStatus();
   }
-  // The bytes must be there before memory is taken for them.
+  // Check that the bytes are present before allocating memory for them.
   if (IsPlain(dtype)) {
     const std::string_view raw = r.Bytes(static_cast<uint64_t>(n * size));
     if (!r.good()) return Truncated("tensor");
@@ -234,7 +234,7 @@ Status CheckSendable(const Tensor& t) {
       "value for another task: expected plain elements, strings or lists of "
       "such, got ",
       DTypeName(t.dtype()),
-      "; it means something only in the process that made it");
+      "; it is meaningful only in the process that made it");
 }
 
 void FrameWriter::Begin() {
@@ -285,8 +285,8 @@ bool FrameWriter::HasBody(const TokenMessage& m) const {
 Result<size_t> FrameWriter::AddTokens(uint64_t step, uint32_t partition,
                                       std::span<TokenMessage> batch,
                                       bool bodies_alone) {
-  // Variants, as bytes: memory for these may be short, and nothing is added
-  // then.
+  // The encoded variants. Encoded first, so that nothing is added if memory is
+  // short.
   std::vector<Tensor> packed;
   for (size_t i = 0; i < batch.size(); ++i) {
     const Tensor& value = batch[i].value;
@@ -297,7 +297,7 @@ Result<size_t> FrameWriter::AddTokens(uint64_t step, uint32_t partition,
     SLUICE_ASSIGN_OR_RETURN(const int64_t bytes, PackedVariantBytes(value));
     if (bodies_alone && bytes > static_cast<int64_t>(inline_bytes_) &&
         (i > 0 || !empty()))
-      break;  // It is not reached now.
+      break;  // Not reached now.
     packed.resize(i + 1);
     SLUICE_ASSIGN_OR_RETURN(packed[i],
                             Tensor::Make(DType::kUint8, Shape({bytes})));

@@ -1,4 +1,4 @@
-// What tokens and control messages look like on the wire.
+// The wire format of tokens and control messages.
 //
 // All numbers are little endian. A frame, version 1:
 //    0  u32  "SLF1"
@@ -6,15 +6,15 @@
 //    8  u64  number of the frame on its connection, from 0
 //   16  u32  number of bodies
 //   20  u32  0
-//   24  R bytes of records; nothing behind them
-// Bodies, the bytes of large tensors, travel beside their frame in the order of
-// its records; the transport says how.
+//   24  R bytes of records; nothing follows
+// Bodies, the bytes of large tensors, are sent beside their frame in the order
+// of its records; how depends on the transport.
 //
-// A record begins with one byte:
-//   1 tokens:  u64 step, u32 partition, u32 count, then each token:
+// A record begins with a byte for its kind:
+//   1 tokens:  u64 step, u32 partition, u32 count, then for each token:
 //       u32 edge, u8 flags (1 dead, 2 group, 4 has a value, 8 has a tag), then
-//       u64 frame, i64 iteration if it has a tag (else both are 0), then
-//       the tensor if it has a value
+//       u64 frame, i64 iteration if it has a tag (else both are 0), then the
+//       tensor if it has a value
 //   2 control: u8 kind, u32 length, bytes
 //   3 hello:   u64 incarnation of the sender, u64 of the receiver (0: any),
 //              u32 length, its task, u32 length, its address. The first record
@@ -22,10 +22,10 @@
 //   4 heartbeat: nothing
 // A tensor:
 //   u8 dtype, u8 rank, u8 flags (1: its bytes are a body), u8 0, i64 dims, and
-//   if they are no body, its bytes. Those of plain dtypes are as in memory;
-//   those of strings u64 their size, a u64 length for each, then all their
-//   bytes; of variants u64 their size and what dist/wire_variant.h says. A body
-//   of either has only the size at this place.
+//   unless they are a body, its bytes. Plain dtypes are stored as in memory.
+//   Strings are a u64 total size, a u64 length for each, then all their bytes.
+//   Variants are a u64 size and the format of dist/wire_variant.h. If strings
+//   or variants are a body, only the size is here.
 #ifndef SLUICE_DIST_WIRE_H_
 #define SLUICE_DIST_WIRE_H_
 
@@ -45,7 +45,7 @@ inline constexpr uint32_t kFrameMagic = 0x31464c53;  // "SLF1"
 inline constexpr size_t kFrameHeader = 24;
 inline constexpr size_t kMaxFrameBytes = 64 << 20;
 
-// Bytes to be sent, and what keeps them alive: a tensor or a string.
+// Bytes to be sent and their owner: a tensor or a string.
 struct WireBody {
   Tensor tensor;
   std::string owned;
@@ -70,14 +70,14 @@ struct Hello {
   std::string address;
 };
 
-// Gathers messages into frames. Used under the lock of its connection.
+// Collects messages into frames. Used under the lock of its connection.
 class FrameWriter {
  public:
   explicit FrameWriter(size_t inline_bytes) : inline_bytes_(inline_bytes) {}
 
-  // Nothing is added if there is an error. With `bodies_alone` a token that has
-  // a body is all of its frame: it stops before one if the frame holds
-  // something already, and behind one. Returns how many it took.
+  // Adds nothing on an error. With `bodies_alone` a token with a body gets a
+  // frame of its own: adding stops before such a token if the frame is not
+  // empty, and after it. Returns the number of tokens added.
   Result<size_t> AddTokens(uint64_t step, uint32_t partition,
                            std::span<TokenMessage> batch,
                            bool bodies_alone = false);
@@ -88,7 +88,7 @@ class FrameWriter {
   bool empty() const { return frame_.bytes.empty(); }
   size_t bytes() const { return frame_.bytes.size(); }
   bool has_body() const { return !frame_.bodies.empty(); }
-  // The frame made so far; the next is empty. REQUIRES: not empty.
+  // Returns the current frame and starts an empty one. REQUIRES: not empty.
   OutgoingFrame Take();
 
  private:
@@ -102,18 +102,18 @@ class FrameWriter {
   uint64_t next_ = 0;
 };
 
-// A tensor that is not there yet.
+// A tensor whose bytes have not arrived.
 struct IncomingBody {
-  Tensor tensor;  // Not allocated yet; dtype and shape are `dtype`, `shape`.
+  Tensor tensor;  // Not allocated yet; see `dtype`, `shape`.
   DType dtype = DType::kInvalid;
   Shape shape;
   size_t bytes = 0;
-  Tensor staging;      // Of strings and variants: their bytes.
-  bool whole = false;  // Inbox's.
+  Tensor staging;      // For strings and variants: their bytes.
+  bool whole = false;  // Used by Inbox.
 
-  // Where `bytes` bytes go; allocates.
+  // Allocates and returns the buffer for `bytes` bytes.
   Result<char*> Buffer();
-  // They are there: makes `tensor` whole.
+  // Completes `tensor` once the buffer is filled.
   Status Finish();
 };
 
@@ -147,12 +147,12 @@ struct WireLimits {
   int64_t max_tensor_bytes = int64_t{16} << 30;
 };
 
-// Reads a frame from bytes that nobody vouches for. InvalidArgument says where
-// they are wrong; ResourceExhausted that memory is short.
+// Parses a frame from untrusted bytes. InvalidArgument says what is wrong with
+// them; ResourceExhausted means out of memory.
 Result<IncomingFrame> ParseFrame(std::string_view bytes,
                                  const WireLimits& limits);
 
-// Why a tensor cannot travel, if it cannot.
+// An error if the tensor cannot be sent.
 Status CheckSendable(const Tensor& t);
 
 }  // namespace sluice

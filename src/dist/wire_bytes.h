@@ -1,4 +1,4 @@
-// How the wire's numbers are written and read.
+// Writing and reading the numbers of the wire format.
 #ifndef SLUICE_DIST_WIRE_BYTES_H_
 #define SLUICE_DIST_WIRE_BYTES_H_
 

@@ -1,6 +1,6 @@
-// Frames that nobody vouches for: every input is an error or a frame whose
-// messages go through the inbox. The rest of the input are the bodies. What
-// begins like UCX's envelope is one, with its data.
+// Fuzzes the parser of frames: every input is an error or a frame whose
+// messages pass through the inbox. The rest of the input is the bodies. An
+// input that begins like UCX's envelope is parsed as one, with its data.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -25,7 +25,7 @@ class Ignore final : public TransportHandler {
 
 constexpr WireLimits kLimits = {int64_t{1} << 20};
 
-// The frame at the beginning of the input, as long as it says that it is.
+// The frame at the beginning of the input, with the length that it states.
 std::string_view FrameAt(std::string_view input) {
   uint32_t records = 0;
   if (input.size() < kFrameHeader) return input;
@@ -54,7 +54,7 @@ void FuzzFrame(std::string_view input) {
 }
 
 void FuzzEnvelope(std::string_view input) {
-  // (UCX says where the header ends: where the frame does, or somewhere else.)
+  // (UCX reports where the header ends, which may not be where the frame ends.)
   size_t size = sizeof(UcxEnvelope);
   if (input.size() > size) size += FrameAt(input.substr(size)).size();
   for (const size_t header :

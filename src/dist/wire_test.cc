@@ -14,7 +14,7 @@
 namespace sluice {
 namespace {
 
-// What a frame says when it is parsed again, bodies and all.
+// The result of writing and parsing a frame, including its bodies.
 Result<std::vector<TokenMessage>> ThereAndBack(std::vector<TokenMessage> batch,
                                                size_t inline_bytes) {
   FrameWriter writer(inline_bytes);
@@ -72,7 +72,7 @@ TEST(WireTest, EveryDtypeAndShapeComesBackBitForBit) {
   }
 }
 
-// Lists of numbers, strings, of lists, optionals, what was not set, nothing.
+// Lists of numbers, strings and lists, optionals, unset items, nothing.
 Tensor RandomVariants(std::mt19937_64& random, int depth) {
   Tensor t(DType::kVariant, random() % 3 == 0
                                 ? Shape({static_cast<int64_t>(random() % 3)})
@@ -205,7 +205,7 @@ TEST(WireTest, ListsBeyondTheBoundsAreRefusedWhoeverMadeThem) {
   }
   Tensor t(DType::kVariant, Shape());
   EXPECT_FALSE(UnpackVariants(deep, &t).ok());
-  // A resource means nothing elsewhere, in a list or not.
+  // A resource cannot be sent, in a list or not.
   auto list = std::make_shared<TensorList>();
   list->dtype = DType::kResource;
   list->items.push_back(Tensor(DType::kResource, Shape()));
@@ -241,7 +241,7 @@ TEST(WireTest, EveryTruncationIsAnError) {
     std::string cut = bytes.substr(0, n);
     const uint32_t size = static_cast<uint32_t>(n - kFrameHeader);
     std::memcpy(cut.data() + 4, &size, 4);
-    (void)ParseFrame(cut, {});  // Some are whole records: no crash will do.
+    (void)ParseFrame(cut, {});  // Some are whole records: must not crash.
   }
 }
 
@@ -258,7 +258,7 @@ TEST(WireTest, SizesThatNoMemoryHasAreRefusedBeforeAnyIsTaken) {
   }
 }
 
-// (What goes beside a body has to fit the header of a transport's message.)
+// (Anything beside a body must fit the header of a transport's message.)
 TEST(FrameWriterTest, ATokenWithABodyIsAloneInItsFrameIfAskedFor) {
   FrameWriter writer(8);
   std::vector<TokenMessage> batch;
@@ -278,7 +278,7 @@ TEST(FrameWriterTest, ATokenWithABodyIsAloneInItsFrameIfAskedFor) {
   }
   EXPECT_EQ(frames, std::vector<size_t>({2, 1}));
   EXPECT_EQ(bodies, std::vector<bool>({false, true}));
-  // Nor does it join what is there already.
+  // Nor is it added to an existing frame.
   EXPECT_FALSE(writer.empty());
   TokenMessage large = TokenOf(5, Tensor::Vector<float>({1, 2, 3}));
   EXPECT_EQ(*writer.AddTokens(1, 0, {&large, 1}, true), 0u);
@@ -339,7 +339,7 @@ TEST(UcxEnvelopeTest, WhatIsNoMessageOfOursIsPassedOver) {
     const auto came = read(e, "", 0);
     ASSERT_TRUE(came.has_value()) << kind;
     EXPECT_EQ(came->envelope.connection, 7u);
-    // Only a body's frame is in the header, and only what is a frame has data.
+    // Only a body's frame is in the header, and only frames have data.
     EXPECT_TRUE(came->wrong.ok());
     EXPECT_EQ(read(e, "frame", 0)->wrong.ok(), kind == UcxEnvelope::kBody);
     EXPECT_EQ(read(e, "", 1)->wrong.ok(), kind <= UcxEnvelope::kBody);
@@ -348,7 +348,7 @@ TEST(UcxEnvelopeTest, WhatIsNoMessageOfOursIsPassedOver) {
   EXPECT_EQ(read(e, "frame", 5)->frame, "frame");
   e.kind = UcxEnvelope::kFrame;
   EXPECT_TRUE(read(e, "", kMaxFrameBytes)->wrong.ok());
-  // Those of ours that are wrong say whose they are: it is not read on.
+  // Invalid ones of ours name their sender, from which we stop reading.
   const auto large = read(e, "", kMaxFrameBytes + 1);
   ASSERT_TRUE(large.has_value());
   EXPECT_FALSE(large->wrong.ok());

@@ -18,7 +18,7 @@ namespace {
 enum Element : uint8_t { kNothing = 0, kList = 1, kOptional = 2 };
 constexpr uint8_t kUnknownRank = 255;
 
-// Counts what comes, against the bounds.
+// Checks the nesting and the number of tensors against the limits.
 class Bounds {
  public:
   Status Add(int depth, int64_t tensors) {
@@ -61,7 +61,7 @@ class Measure {
             "value for another task: expected a TensorList or an Optional in "
             "a variant, got ",
             v.value()->TypeName(),
-            "; it means something only in the process that made it");
+            "; it is meaningful only in the process that made it");
       }
     }
     return OkStatus();
@@ -80,7 +80,7 @@ class Measure {
           "value for another task: expected plain elements, strings or lists "
           "of such, got ",
           DTypeName(t.dtype()),
-          "; it means something only in the process that made it");
+          "; it is meaningful only in the process that made it");
     for (const std::string& s : t.raw_flat<std::string>())
       SLUICE_RETURN_IF_ERROR(Take(8 + static_cast<int64_t>(s.size())));
     return OkStatus();
@@ -197,7 +197,7 @@ class Unpacker {
     }
     list->max_size = r_.Get<int64_t>();
     const uint32_t count = r_.Get<uint32_t>();
-    // (An item takes at least a byte: they are there before memory is.)
+    // (Each item takes at least a byte: check them before allocating memory.)
     if (!r_.good() || count > r_.left()) return Truncated("list");
     if (list->max_size < -1 ||
         (list->max_size >= 0 && int64_t{count} > list->max_size))

@@ -1,14 +1,14 @@
-// What variants look like on the wire: lists of tensors and optional values,
-// which are all that means the same in another process.
+// The wire format of variants. Only lists of tensors and optional values can be
+// sent; other variants have no meaning in another process.
 //
-// A tensor of variants is its elements, one after the other. An element:
+// A tensor of variants is the sequence of its elements. An element:
 //   u8 0: nothing
 //   u8 1: a TensorList: u8 dtype, u8 rank of its items' shape (255: unknown),
 //         i64 dims (-1: unknown), i64 most items (-1: any), u32 count, then for
-//         each u8 1 and a tensor, or u8 0 (zeros that nobody has set)
+//         each u8 1 and a tensor, or u8 0 (unset, reads as zeros)
 //   u8 2: an Optional: u32 count, that many tensors
-// A tensor in it: u8 dtype, u8 rank, i64 dims, then its bytes; of strings, u64
-// their lengths and all their bytes; of variants, its elements.
+// A nested tensor: u8 dtype, u8 rank, i64 dims, then its bytes; for strings,
+// their lengths as u64 and all their bytes; for variants, its elements.
 #ifndef SLUICE_DIST_WIRE_VARIANT_H_
 #define SLUICE_DIST_WIRE_VARIANT_H_
 
@@ -20,19 +20,20 @@
 
 namespace sluice {
 
-// Lists within lists, and tensors in all of them: more is not sent, and not
-// taken in. (Lists may share what they hold; what travels is a tree.)
+// Limits on the nesting of lists, the total number of tensors in them and the
+// size; values beyond them are refused when sent and when received. (Lists may
+// share elements; the wire format is a tree.)
 inline constexpr int kMostNesting = 64;
 inline constexpr int64_t kMostNestedTensors = int64_t{1} << 22;
 inline constexpr int64_t kMostPackedBytes = int64_t{4} << 30;
 
-// How many bytes a tensor of variants takes. InvalidArgument if one of them
-// cannot travel or there is more than the bounds above allow.
+// The encoded size of a tensor of variants. InvalidArgument if one of them
+// cannot be sent or a limit above is exceeded.
 Result<int64_t> PackedVariantBytes(const Tensor& t);
-// Writes them. REQUIRES: PackedVariantBytes gave their number.
+// Encodes `t`. REQUIRES: `to` has PackedVariantBytes(t) bytes.
 void PackVariants(const Tensor& t, char* to);
-// Reads the elements of `t`, a tensor of variants made for them, from bytes
-// that nobody vouches for: takes at most some 100 times their memory.
+// Decodes the elements of `t`, an allocated tensor of variants, from untrusted
+// bytes. Uses at most about 100 times their memory.
 Status UnpackVariants(std::string_view bytes, Tensor* t);
 
 }  // namespace sluice

@@ -11,7 +11,7 @@
 namespace sluice {
 namespace {
 
-// What one peer may make us keep.
+// The limit on what one peer can make us keep.
 constexpr size_t kMostSteps = 65536;
 constexpr size_t kNotToBegin = 256;
 
@@ -21,7 +21,7 @@ constexpr size_t kNotToBegin = 256;
 struct Worker::Session {
   // Constant.
   uint64_t id = 0;
-  std::string task;  // What it calls this worker.
+  std::string task;  // Its name for this worker.
   PeerId master = kThisTask;
   std::shared_ptr<ResourceManager> resources;
   std::vector<PeerId> peers;  // By task of the session.
@@ -101,8 +101,7 @@ Status Worker::CreateSession(const proto::CreateWorkerSessionRequest& request) {
   session->resources =
       request.isolated() ? std::make_shared<ResourceManager>() : shared_;
   auto connect = [&](const proto::TaskAddress& a) -> Result<PeerId> {
-    // (Not by the name: a session may be over several tasks that call
-    // themselves the same.)
+    // (Not by name: several tasks of a session may have the same own name.)
     if (a.incarnation() == transport_->incarnation()) return kThisTask;
     return transport_->Connect(
         {a.task(), a.transport_address(), a.incarnation()});
@@ -126,7 +125,7 @@ Status Worker::CreateSession(const proto::CreateWorkerSessionRequest& request) {
     return Aborted("session: expected a master that lives, got one in task ",
                    options_.task, " whose master was lost meanwhile");
   if (!sessions_.emplace(session->id, session).second)
-    return AlreadyExists("session: expected a number of its own, got ",
+    return AlreadyExists("session: expected an unused number, got ",
                          session->id, " again");
   return OkStatus();
 }
@@ -136,7 +135,7 @@ Status Worker::DeleteSession(const proto::DeleteWorkerSessionRequest& request) {
   {
     std::lock_guard<std::mutex> lock(mu_);
     auto it = sessions_.find(request.session());
-    if (it == sessions_.end()) {  // As it was asked.
+    if (it == sessions_.end()) {  // Already deleted.
       not_to_begin_.push_back(request.session());
       if (not_to_begin_.size() > kNotToBegin) not_to_begin_.pop_front();
       return OkStatus();
@@ -175,7 +174,7 @@ Status Worker::CheckHostReach(const Node& node) const {
   if (what.empty()) return OkStatus();
   return Status(
       StatusCode::kPermissionDenied,
-      absl::StrCat("host access: expected a node that does not reach the host "
+      absl::StrCat("host access: expected a node that does not access the host "
                    "of task ",
                    options_.task,
                    ", which was started without "
@@ -252,7 +251,7 @@ Status Worker::RegisterStep(const proto::RegisterStepRequest& request) {
                              " of a session in task ", options_.task,
                              ", got more");
   if (!session->steps.emplace(request.step(), std::move(step)).second)
-    return AlreadyExists("step: expected a number of its own, got ",
+    return AlreadyExists("step: expected an unused number, got ",
                          request.step(), " again");
   return OkStatus();
 }
@@ -300,7 +299,7 @@ Result<std::shared_ptr<RegisteredStep>> Worker::FindStep(uint64_t session,
   auto it = s->steps.find(step);
   if (it == s->steps.end())
     return FailedPrecondition("step: expected one that task ", options_.task,
-                              " was told of, got number ", step);
+                              " has registered, got number ", step);
   return it->second;
 }
 

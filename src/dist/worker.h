@@ -1,5 +1,6 @@
-// Worker: what runs in a task. Its devices, the state that lives in it, and for
-// each session that a master opened here, the partitions it registered.
+// Worker: the part of a task that runs steps. Has the task's devices, its
+// state, and, for each session that a master opened here, the registered
+// partitions.
 #ifndef SLUICE_DIST_WORKER_H_
 #define SLUICE_DIST_WORKER_H_
 
@@ -21,21 +22,21 @@ namespace sluice {
 
 struct WorkerOptions {
   std::string task;  // "/job:worker/replica:0/task:1".
-  // All of this task; one at least.
+  // All devices of this task; at least one.
   std::vector<std::unique_ptr<Device>> devices;
   StepLimits limits;
-  // As ServerOptions'.
+  // As in ServerOptions.
   size_t max_sessions = 4096;
   bool allow_host_access = false;
   bool allow_reset = false;
 };
 
-// Owned by a Server. Thread-safe. Control calls come from masters (of this
-// process directly, of others by gRPC) and may block; what the transport brings
-// goes on to steps() and does not.
+// Owned by a Server. Thread-safe. Control calls come from masters (directly in
+// this process, else over gRPC) and may block. Messages from the transport go
+// to steps(), which does not block.
 class Worker {
  public:
-  // `transport` is started by whoever owns both, after this; it outlives this.
+  // The owner of both starts `transport` after this; it outlives this.
   Worker(WorkerOptions options, Transport* transport);
   ~Worker();
   Worker(const Worker&) = delete;
@@ -43,16 +44,16 @@ class Worker {
 
   void GetStatus(const proto::GetStatusRequest& request,
                  proto::GetStatusResponse* response);
-  // The session is dropped, and its steps are cancelled, when the transport
-  // loses its master.
+  // When the transport loses the session's master, the session is dropped and
+  // its steps are cancelled.
   Status CreateSession(const proto::CreateWorkerSessionRequest& request);
   Status DeleteSession(const proto::DeleteWorkerSessionRequest& request);
-  // Makes kernels and plans.
+  // Builds kernels and plans.
   Status RegisterStep(const proto::RegisterStepRequest& request);
   Status DeregisterStep(const proto::DeregisterStepRequest& request);
   Status Reset(const proto::ResetRequest& request);
 
-  // What a StepStart names. FailedPrecondition if there is none.
+  // The step that a StepStart names. FailedPrecondition if there is none.
   Result<std::shared_ptr<RegisteredStep>> FindStep(uint64_t session,
                                                    uint64_t step);
   void OnPeerLost(PeerId peer, const Status& why);
@@ -62,7 +63,7 @@ class Worker {
   bool allows_host_access() const { return options_.allow_host_access; }
   uint64_t incarnation() const { return transport_->incarnation(); }
   size_t num_sessions();
-  size_t num_steps();  // That are registered, of all sessions.
+  size_t num_steps();  // Registered, in all sessions.
 
  private:
   struct Session;
@@ -71,7 +72,7 @@ class Worker {
                         bool fusion, bool regions, Session& session,
                         RegisteredStep* step);
   Device* FindDevice(const std::string& name);
-  // An error if the node reaches the host, unless sessions may.
+  // An error if the node accesses the host and sessions may not.
   Status CheckHostReach(const Node& node) const;
   void Count(proto::TaskCounters* counters);
 
@@ -84,8 +85,9 @@ class Worker {
 
   std::mutex mu_;
   std::map<uint64_t, std::shared_ptr<Session>> sessions_;  // GUARDED_BY(mu_)
-  // The latest that were deleted though they were not there: a master that did
-  // not wait for their beginning may be ahead of it.
+  // The latest sessions that were deleted before they were created: a master
+  // that did not wait for CreateSession may have sent DeleteSession ahead of
+  // it.
   std::deque<uint64_t> not_to_begin_;  // GUARDED_BY(mu_)
 };
 

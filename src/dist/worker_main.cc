@@ -11,14 +11,15 @@
 
 extern "C" int sluice_worker_main(const sluice::WorkerFlags* flags,
                                   std::string* error) {
-  // These end the task in good order: all threads leave them to sigwait.
+  // These shut the task down cleanly: all threads block them, for sigwait.
   sigset_t signals, before;
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &signals, &before);
-  // What large values are read into is given back and taken again for each;
-  // page faults would cost more than the copies.
+  // Keeps freed buffers of large values in the heap: returning them to the
+  // system and faulting them in again for each value would cost more than the
+  // copies.
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
   mallopt(M_TRIM_THRESHOLD, 256 << 20);
   if (const std::string raised = sluice::RaiseOpenFilesLimit(); !raised.empty())

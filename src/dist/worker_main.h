@@ -1,5 +1,5 @@
-// Tasks for programs that load this library when they need it
-// (base/dist_library.h): what `sluice worker` does, and servers of Python.
+// Entry points for programs that load this library on demand
+// (base/dist_library.h): `sluice worker` and Python's servers.
 #ifndef SLUICE_DIST_WORKER_MAIN_H_
 #define SLUICE_DIST_WORKER_MAIN_H_
 
@@ -14,12 +14,12 @@ using WorkerFlags = TaskServerOptions;
 
 }  // namespace sluice
 
-// Runs a task until SIGINT or SIGTERM. 0, or 1 if it cannot run, or 2 for a
-// mistake in the flags, with what is wrong in `*error`.
+// Runs a task until SIGINT or SIGTERM. Returns 0; 1 if it cannot run; 2 if the
+// flags are invalid. `*error` describes the error.
 extern "C" int sluice_worker_main(const sluice::WorkerFlags* flags,
                                   std::string* error);
 
-// Starts a task; it runs until `*task` is let go.
+// Starts a task, which runs until `*task` is released.
 extern "C" void sluice_start_task(const sluice::TaskServerOptions* options,
                                   std::shared_ptr<void>* task,
                                   sluice::Status* status);

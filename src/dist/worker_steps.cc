@@ -10,24 +10,25 @@
 namespace sluice {
 namespace {
 
-// Steps whose late tokens are known to be late.
+// Ended steps that are remembered, so that their late tokens are dropped.
 constexpr size_t kEndedKept = 4096;
-// Sessions of which the same is known.
+// The same for sessions.
 constexpr size_t kClosedKept = 64;
-// Whose times are kept.
+// Steps whose durations are kept.
 constexpr size_t kRecentSteps = 256;
-// Of a token that waits, beside its value, and of a step that waits.
+// The overhead counted for a waiting token, beside its value, and for a waiting
+// step.
 constexpr size_t kTokenBytes = 128;
 constexpr size_t kEarlyBytes = 256;
-// Groups of a kind of step that are kept for the next: more ran at once.
+// The maximum number of idle groups kept per registered step.
 constexpr size_t kIdleKept = 64;
 
 size_t BytesOf(const TokenMessage& m) {
   return kTokenBytes + (m.value.valid() ? m.value.bytes() : 0);
 }
 
-// What the master sends is checked: kernels trust the types of their inputs,
-// and a token fed twice would be waited for once.
+// Checks the master's feeds: kernels trust the types of their inputs, and a
+// token that is fed twice would be counted once.
 Status CheckFeeds(const RegisteredStep& step, std::span<const uint32_t> args,
                   std::span<const Tensor> values) {
   absl::flat_hash_set<uint32_t> seen;
@@ -68,7 +69,7 @@ void RegisteredStep::Release(std::unique_ptr<StepGroup> group) {
   if (idle_.size() < kIdleKept) idle_.push_back(std::move(group));
 }
 
-// One run of a step. As a sink it takes the tokens for other tasks.
+// One run of a step. As a sink it sends the tokens for other tasks.
 class WorkerSteps::Step final : public TokenSink {
  public:
   Step(StepRequest request, Transport* transport)
@@ -95,7 +96,7 @@ class WorkerSteps::Step final : public TokenSink {
     if (!sent.ok()) group->Cancel(sent);
   }
 
-  // Of a fetch that is here.
+  // Checks a fetch of this task.
   Status CheckFetch(uint32_t fetch, const Tensor& value) const {
     Status s = CheckGiven(value);
     if (s.ok()) return s;
@@ -106,12 +107,14 @@ class WorkerSteps::Step final : public TokenSink {
     return s;
   }
 
-  // Here. (What a peer says is checked: nothing is passed on to a third.)
+  // Whether the partition runs here. (Peers' messages are checked, so that none
+  // is forwarded to a third task.)
   bool Runs(uint32_t partition) const {
     const auto& all = request.step->partitions;
     return partition < all.size() && all[partition].plan != nullptr;
   }
-  // Calls fn with its master and the tasks of its partitions, until it is true.
+  // Calls fn with its master and the tasks of its partitions, until one returns
+  // true.
   template <typename Fn>
   bool AnyPeer(Fn fn) const {
     const RegisteredStep& s = *request.step;
@@ -130,12 +133,12 @@ class WorkerSteps::Step final : public TokenSink {
   int64_t start_ns = 0;
   // GUARDED_BY(WorkerSteps::mu_): threads inside the group, and one until Over.
   int users = 1;
-  Status status;  // From Over on.
-  // Tokens that had come before. The step's own thread's.
+  Status status;  // Set by Over.
+  // Tokens that arrived before the start. Used by the step's own thread.
   std::vector<std::pair<uint32_t, TokenMessage>> early;
 
  private:
-  // Of a value for the client, to whom a list means nothing.
+  // Checks a value for the client, which has no use for a list.
   static Status CheckGiven(const Tensor& value) {
     if (value.dtype() != DType::kVariant) return CheckSendable(value);
     return InvalidArgument(
@@ -146,7 +149,7 @@ class WorkerSteps::Step final : public TokenSink {
     return InvalidArgument(s.message(), "; ",
                            end.node->input(0).node->Describe());
   }
-  // Whatever may leave the task may; else which node's value may not.
+  // OK if the values may leave the task; else an error that names the node.
   Status CheckValues(uint32_t partition,
                      std::span<const TokenMessage> batch) const {
     for (const TokenMessage& m : batch) {
@@ -189,8 +192,8 @@ void WorkerSteps::Stop() {
     for (const auto& [run, step] : running_) runs.push_back(run);
   }
   for (const uint64_t run : runs)
-    Cancel(run,
-           Cancelled("step: expected task ", task_, " to stay, got its end"));
+    Cancel(run, Cancelled("step: expected task ", task_,
+                          " to keep running, got its shutdown"));
 }
 
 void WorkerSteps::Start(StepRequest request) {
@@ -206,7 +209,7 @@ void WorkerSteps::Start(StepRequest request) {
   auto step = std::make_shared<Step>(std::move(request), transport_);
   const StepRequest& r = step->request;
   ExecuteOptions o;
-  // (Kernels see it as a name of what lives in the step; any bits do.)
+  // (Kernels use it only as a key for per-step state, so any bits will do.)
   o.step.step_id = static_cast<int64_t>(run & INT64_MAX);
   o.step.resources = r.step->resources.get();
   o.step.log = r.log ? &r.log : nullptr;
@@ -232,17 +235,17 @@ void WorkerSteps::Start(StepRequest request) {
       early_bytes_ -= it->second.bytes;
       early_.erase(it);
     }
-    // (Not that it ended: whoever asks wants to know which task was lost.)
+    // (Report which task was lost, not just that the session has ended.)
     for (const auto& [session, why] : closed_)
       if (refused.ok() && session == r.step->session) refused = why;
     if (refused.ok()) refused = FindLost(*step);
     if (refused.ok() && running_.size() >= limits_.running)
       refused = ResourceExhausted("steps: expected at most ", limits_.running,
-                                  " at once in task ", task_, ", got more");
+                                  " running in task ", task_, ", got more");
     if (stopped_)
-      refused = Cancelled("step: expected task ", task_, " to stay");
+      refused = Cancelled("step: expected task ", task_, " to keep running");
     if (refused.ok() && !running_.emplace(run, step).second)
-      refused = InvalidArgument("step: expected a number of its own, got ", run,
+      refused = InvalidArgument("step: expected an unused number, got ", run,
                                 " again");
     else if (!refused.ok())
       Ended(run);
@@ -393,7 +396,7 @@ void WorkerSteps::Park(uint64_t run, uint32_t partition,
   if (ended_.contains(run) || absl::c_any_of(closed_, is_its)) return;
   if (!early_.contains(run) &&
       early_bytes_ + kEarlyBytes > limits_.early_bytes) {
-    Ended(run);  // (It lacks tokens, so it must not begin.)
+    Ended(run);  // (It lacks tokens, so it must not start.)
     return;
   }
   auto [it, fresh] = early_.try_emplace(run);
@@ -408,7 +411,7 @@ void WorkerSteps::Park(uint64_t run, uint32_t partition,
   for (TokenMessage& m : batch) {
     const size_t bytes = BytesOf(m);
     if (early_bytes_ + bytes > limits_.early_bytes) {
-      // A step that lacks a token must not run: it would wait for ever.
+      // A step that lacks a token must not run: it would wait forever.
       if (e.cancelled.ok())
         e.cancelled = ResourceExhausted(
             "tokens of steps that have not begun: expected at most ",
@@ -499,7 +502,7 @@ void WorkerSteps::CancelSession(uint64_t session, const Status& why) {
     std::lock_guard<std::mutex> lock(mu_);
     for (const auto& [run, step] : running_)
       if (step->request.step->session == session) runs.push_back(run);
-    // Nor will any of its steps begin.
+    // None of its steps will start.
     closed_.emplace_back(session, why);
     if (closed_.size() > kClosedKept) closed_.pop_front();
     for (auto it = early_.begin(); it != early_.end();) {

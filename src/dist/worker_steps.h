@@ -25,23 +25,24 @@
 namespace sluice {
 
 struct StepLimits {
-  // Tokens of steps that were not told of yet: so many bytes, for so long.
+  // Bounds on tokens that arrive before their step starts: total bytes, and how
+  // long they are kept.
   size_t early_bytes = size_t{1} << 30;
   std::chrono::milliseconds early_expiry{30000};
-  // Steps at once; each has a thread.
+  // Concurrent steps; each has a thread.
   size_t running = 4096;
 };
 
-// The part of a signature that runs here. Made by Worker::RegisterStep, then
-// constant but for the idle groups; shared with the steps that run.
+// The part of a signature that runs here. Created by Worker::RegisterStep, then
+// constant except for the idle groups; shared with the running steps.
 struct RegisteredStep {
   uint64_t session = 0;
-  std::string task;                       // What the session calls this one.
-  std::vector<PartitionPlan> partitions;  // All; a null plan is elsewhere.
+  std::string task;                       // The session's name for this task.
+  std::vector<PartitionPlan> partitions;  // All; null plans run elsewhere.
   std::vector<BuiltPlan> built;           // Kept alive.
-  std::vector<PeerId> peers;              // By partition; here: unused.
-  std::vector<uint32_t> fetches;          // Whose _Retval is here.
-  // What goes to the partition after the last is fetched: the master's.
+  std::vector<PeerId> peers;              // By partition; unused if local.
+  std::vector<uint32_t> fetches;          // Fetches with their _Retval here.
+  // Tokens for the partition after the last are fetches, sent to the master.
   bool staged = false;
   std::shared_ptr<ResourceManager> resources;
   ThreadPool* pool = nullptr;
@@ -56,63 +57,63 @@ struct RegisteredStep {
   std::vector<std::unique_ptr<StepGroup>> idle_;  // GUARDED_BY(mu_)
 };
 
-// How the steps of a task went.
+// Statistics of a task's steps.
 struct StepCounters {
   int64_t ended_well = 0, failed = 0;
-  // How long the latest ones took, in no order.
+  // The durations of the latest ones, unordered.
   std::vector<int64_t> recent_ns;
 };
 
-// What a step did here.
+// The result of a step in this task.
 struct StepOutcome {
   Status status;
   std::vector<uint32_t> fetches;
-  std::vector<Tensor> values;  // Of the fetches.
+  std::vector<Tensor> values;  // By fetch.
   proto::TaskStats stats;
 };
 
-// A step to be run.
+// A request to run a step.
 struct StepRequest {
-  uint64_t run = 0;  // Its number, in all processes.
+  uint64_t run = 0;  // Its number, the same in all tasks.
   std::shared_ptr<RegisteredStep> step;
   std::vector<uint32_t> args;
   std::vector<Tensor> values;
   std::optional<std::chrono::steady_clock::time_point> deadline;
   bool traced = false;
-  // Start may run it, if it is not busy with another already: its caller need
-  // not come back soon.
+  // Start may run the step on the calling thread, if that thread is not already
+  // running another.
   bool here = false;
-  PeerId master = kThisTask;  // Cancelled when this peer is lost.
-  // Takes what is printed; null: it goes to standard error.
+  PeerId master = kThisTask;  // Losing this peer cancels it.
+  // Receives printed text; null: it goes to standard error.
   StepLog log;
-  // Of a step of this task's master that is staged: takes what is fetched, on
-  // whichever thread has it.
+  // For a partial run of this task's master: receives the fetches, on any
+  // thread.
   std::function<void(std::span<TokenMessage>)> fetched;
-  // Called once, on some thread, after the step's state is gone.
+  // Called once, on any thread, after the step's state is destroyed.
   std::function<void(StepOutcome)> done;
 };
 
 // Owned by a Worker. Thread-safe.
 //
-// A step is known from Start until its outcome is told. Tokens that come before
-// that wait for it, within limits; those that come after it are dropped.
+// A step is known from Start until its outcome is reported. Tokens that arrive
+// earlier are kept for it, within limits; tokens that arrive later are dropped.
 class WorkerSteps {
  public:
   WorkerSteps(std::string task, StepLimits limits, Transport* transport);
   ~WorkerSteps();  // Stops.
 
-  // Cancels all. Steps do not start any more.
+  // Cancels all steps; no step starts afterwards.
   void Stop();
   void Start(StepRequest request);
   void Deliver(uint64_t run, uint32_t partition, std::span<TokenMessage> batch);
-  // The tokens of the feeds that came for a step that is about to start.
+  // Takes the feeds that have arrived for a step that is about to start.
   void TakeFeeds(uint64_t run, std::vector<uint32_t>* args,
                  std::vector<Tensor>* values);
-  // Also of steps that have not started, which then never do.
+  // A step that has not started yet will then not start.
   void Cancel(uint64_t run, const Status& why);
   void CancelSession(uint64_t session, const Status& why);
   void OnPeerLost(PeerId peer, const Status& why);
-  // The step will not start: what came for it is dropped.
+  // The step will not start: drops the tokens that arrived for it.
   void Forget(uint64_t run);
 
   size_t num_running();
@@ -129,20 +130,20 @@ class WorkerSteps {
     std::chrono::steady_clock::time_point expires;
   };
 
-  // Without a deadline it does not wait: whoever ends the step goes on with
+  // Without a deadline it does not wait: the thread that ends the step calls
   // Over.
   void Run(const std::shared_ptr<Step>& step);
-  // It has come to rest: nothing is delivered to it any more.
+  // The step has ended: nothing more is delivered to it.
   void Over(const std::shared_ptr<Step>& step, const Status& s);
-  // A thread leaves the group. The last goes on with Conclude.
+  // A thread leaves the group. The last one calls Conclude.
   void Leave(const std::shared_ptr<Step>& step);
   void Conclude(const std::shared_ptr<Step>& step);
   void Count(int64_t took_ns, bool ok);
   void Ended(uint64_t run);  // REQUIRES: mu_ held.
   void Park(uint64_t run, uint32_t partition, std::span<TokenMessage> batch);
-  // Drops tokens whose steps did not begin in time, until there are none.
+  // Drops tokens whose steps did not start in time, until none are left.
   void WatchEarly();
-  // Why one of its tasks is gone, if one is. REQUIRES: mu_ held.
+  // The error of a lost task of the step, if any is lost. REQUIRES: mu_ held.
   Status FindLost(const Step& step) const;
 
   const std::string task_;
@@ -159,12 +160,12 @@ class WorkerSteps {
   size_t early_bytes_ = 0;                      // GUARDED_BY(mu_)
   bool watching_ = false;                       // GUARDED_BY(mu_)
   std::condition_variable early_over_;
-  absl::flat_hash_set<uint64_t> ended_;  // GUARDED_BY(mu_): the latest.
+  absl::flat_hash_set<uint64_t> ended_;  // GUARDED_BY(mu_): latest.
   std::deque<uint64_t> ended_order_;     // GUARDED_BY(mu_)
   // GUARDED_BY(mu_): the latest sessions that ended, and why.
   std::deque<std::pair<uint64_t, Status>> closed_;
   StepCounters counters_;  // GUARDED_BY(mu_)
-  TaskThreads threads_;    // Last: joined before the rest goes.
+  TaskThreads threads_;    // Last: joined before the rest is destroyed.
 };
 
 }  // namespace sluice

@@ -56,7 +56,7 @@ TEST_F(WorkerStepsTest, TokensOfStepsThatDidNotBeginAreBounded) {
   for (int i = 0; i < 100; ++i) Send(1, 1000);
   EXPECT_LE(steps.early_bytes(), 10000u);
   EXPECT_GT(steps.early_bytes(), 4000u);
-  // It lacks tokens: run, it would wait for ever.
+  // It lacks tokens, so running it would wait forever.
   EXPECT_EQ(Run(1).code(), StatusCode::kResourceExhausted);
   EXPECT_EQ(steps.early_bytes(), 0u);
   EXPECT_TRUE(Run(2).ok());

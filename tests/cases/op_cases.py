@@ -1,10 +1,10 @@
-"""What the recorders of op cases share: one op run by TensorFlow, in text.
+"""Shared by the recorders of op cases: runs one op in TensorFlow, as text.
 
 A case is `case OP ATTR...`, a line `in DTYPE SHAPE VALUES...` for each input,
-and `out ...` for each output, or `error` where TensorFlow refuses. Lists of
+and `out ...` for each output, or `error` where TensorFlow fails. Lists of
 inputs are written one after the other. Inputs that are variables are `var ...`
-with the value before and, behind the outputs, `now ...` with that after the op.
-src/ops/array_test_util.h reads it.
+with the value before the op and, after the outputs, `now ...` with the value
+after it. src/ops/array_test_util.h reads it.
 """
 
 import inspect
@@ -24,8 +24,8 @@ VALUES = [tf.float32, tf.float64, tf.float16, tf.bfloat16, tf.int8, tf.int16,
           tf.int32, tf.int64, tf.uint8, tf.uint16, tf.uint32, tf.uint64, tf.bool,
           tf.complex64, tf.complex128]
 STRINGS = np.array([b"a", b"", b"\xc3\xa9t\x00", b"long one"], object)
-NO_KERNEL = "No OpKernel was registered"  # What a session says then.
-# What quantised elements are in memory.
+NO_KERNEL = "No OpKernel was registered"  # A session's error.
+# Storage types of quantized elements.
 STORED = {tf.qint8: tf.int8, tf.quint8: tf.uint8, tf.qint16: tf.int16,
           tf.quint16: tf.uint16, tf.qint32: tf.int32}
 
@@ -39,7 +39,7 @@ def text(v):
     if isinstance(v, (complex, np.complexfloating)):
         return text(v.real) + " " + text(v.imag)
     if isinstance(v, np.floating):
-        v = str(v)  # As few digits as tell it from its neighbours.
+        v = str(v)  # The shortest text that reads back.
         return v[:-2] if v.endswith(".0") else v
     if isinstance(v, float):
         return repr(v)
@@ -89,7 +89,7 @@ def attr(v):
 
 
 def types(op, attr="T"):
-    """The types that TensorFlow declares, as far as values have them here."""
+    """The dtypes that TensorFlow declares and VALUES contains."""
     declared = op_def_registry.get(op)
     allowed = [t for a in declared.attr if a.name == attr
                for t in a.allowed_values.list.type]
@@ -104,8 +104,8 @@ def call(op, *values, **attrs):
 
 
 def in_graph(run, kwargs, attrs):
-    """What the op gives in a session of its own: some ops are rewritten in
-    graphs alone, and random ones begin anew there."""
+    """The op's results in a new session: some ops are rewritten only in graphs,
+    and random ones restart there."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         made = tf.nest.flatten(run(**tf.nest.map_structure(
             lambda t: tf.constant(t.numpy(), t.dtype), kwargs), **attrs))
@@ -114,8 +114,8 @@ def in_graph(run, kwargs, attrs):
 
 
 def case(op, inputs, fresh=False, **attrs):
-    """`inputs`: pairs (argument, value); a value that is a list is a list.
-    `fresh`: in a graph of its own."""
+    """`inputs`: pairs (argument, value); a list is a list of inputs. `fresh`:
+    run in a new graph."""
     tensors, kwargs = [], {}
     for name, value in inputs:
         if isinstance(value, list):
@@ -127,7 +127,7 @@ def case(op, inputs, fresh=False, **attrs):
                 value = tf.constant(value)
             tensors.append(value)
         kwargs[name] = value
-    # Before the op runs: some write into their input.
+    # Before the op runs, because some ops write to their input.
     inputs_text = [tensor("in", t) for t in tensors]
     run = getattr(tf.raw_ops, op)
     taken = inspect.signature(run).parameters
@@ -154,7 +154,7 @@ def case(op, inputs, fresh=False, **attrs):
 
 
 def old(op, *values, **attrs):
-    """A case of an op that new graphs cannot have any more."""
+    """A case of an op that new graphs cannot contain."""
     graph = tf.compat.v1.GraphDef()
     graph.versions.producer = 2
     node = graph.node.add(name="old", op=op)

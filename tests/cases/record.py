@@ -3,8 +3,8 @@
 
   tests/cases/record.py [CASE...]     all cases, or those named
 
-The folders it writes are kept in the repository, so that nobody needs
-TensorFlow to run them: sluice replay tests/cases
+The folders it writes are kept in the repository, so that running them does not
+need TensorFlow: sluice replay tests/cases
 """
 
 import os
@@ -25,7 +25,7 @@ def case(tags):
 
 
 def weighted(c, y):
-    """A scalar that depends on every element of y in its own way."""
+    """A scalar that depends on each element of y differently."""
     shape = y.shape.as_list()
     weights = np.linspace(-1.3, 1.7, int(np.prod(shape))).reshape(shape)
     return tf.reduce_sum(y * tf.constant(weights, y.dtype))
@@ -63,7 +63,7 @@ def conv_strided(c):
             (tf.nn.conv2d(x, w, 1, [[0, 0], [2, 1], [0, 2], [0, 0]]), w)):
         fetches += [y] + tf.gradients(weighted(c, y), [x, filters])
     one = tf.nn.conv2d(x, c.values(1, 1, 3, 5), 1, "SAME")
-    # TensorFlow has no CPU kernel for the gradient of a dilated one.
+    # TensorFlow has no CPU kernel for the gradient of a dilated convolution.
     dilated = tf.nn.conv2d(x, d, 1, "SAME", dilations=[1, 2, 2, 1])
     c.step(fetches + [dilated, one] + tf.gradients(weighted(c, one), x))
 
@@ -203,7 +203,7 @@ def train_devices(c):
         rate = tf.train.exponential_decay(0.3, step, 2, 0.5)
     train = tf.train.AdagradDAOptimizer(
         rate, step, l2_regularization_strength=0.01).minimize(loss, step)
-    # (The global step waits for the updates by its constant alone.)
+    # (The global step waits for the updates only through its constant.)
     with tf.device("/cpu:1"):
         steps = tf.Variable(0.0, name="steps", use_resource=False)
         with tf.control_dependencies([train]):
@@ -412,7 +412,7 @@ def variable_scatters(c):
     c.step([tf.scatter_nd_update(v, [[0, 1], [3, 0]], u[0])])
     c.step([tf.scatter_nd_add(v, [[1], [1]], u[1:])])
     c.step([v], default=False)
-    # Last, since TensorFlow leaves what came before the bad index.
+    # Last, since TensorFlow keeps the updates before the bad index.
     c.step([tf.scatter_add(v, i, u)], {i: [0, 4, 1]},
            error="InvalidArgumentError")
 

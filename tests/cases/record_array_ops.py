@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Records what TensorFlow computes for the ops that move elements.
+"""Records TensorFlow's results for the ops that move elements.
 
   record_array_ops.py > array_ops.txt     (needs TensorFlow; seeded)
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Records what TensorFlow computes element by element: functions of one number
-and of two, comparisons, logic, bits, parts of complex numbers, conversions,
-activations and what the gradients of these are made of.
+"""Records TensorFlow's results for elementwise ops: unary and binary functions,
+comparisons, logic, bits, parts of complex numbers, conversions, activations and
+the ops of their gradients.
 
   record_elementwise_ops.py > elementwise_ops.txt  (needs TensorFlow; seeded)
 
@@ -32,7 +32,7 @@ def is_signed(dtype):
 
 
 def one(dtype, of=NUMBERS):
-    """Values for an op of one number."""
+    """Values for a unary op."""
     t = tf.as_dtype(dtype)
     if t == tf.bool:
         return np.array([False, True])
@@ -47,7 +47,7 @@ def one(dtype, of=NUMBERS):
 
 
 def small(dtype, *shape, least=0):
-    """Of integers, so small that nothing overflows."""
+    """Integers are small enough not to overflow."""
     t = tf.as_dtype(dtype)
     if t == tf.bool:
         return R.randint(0, 2, shape).astype(bool)
@@ -61,13 +61,13 @@ def small(dtype, *shape, least=0):
 
 
 def part(name, dtype):
-    """What ops of complex numbers are told of their result."""
+    """The result attributes of ops on complex numbers."""
     if name not in ("Real", "Imag", "Angle", "ComplexAbs"):
         return {}
     return {"Tout": tf.float32 if dtype == np.complex64 else tf.float64}
 
 
-# ---- Of one number
+# ---- Unary
 for name in ("Abs Asinh Atan BesselI0e BesselI1e Ceil Cos Cosh Digamma Erf Erfc "
              "Exp Expm1 Floor Inv Lgamma Log Log1p Neg Reciprocal Rint Round "
              "Rsqrt Sigmoid Sign Sin Sinh Sqrt Square Tan Tanh Invert "
@@ -75,9 +75,9 @@ for name in ("Abs Asinh Atan BesselI0e BesselI1e Ceil Cos Cosh Digamma Erf Erfc 
              "LeakyRelu Selu Softplus Softsign Acosh").split():
     for dtype in types(name):
         x = one(dtype)
-        # Where TensorFlow 2.21 contradicts itself or what a function is: of an
-        # infinite double Erf is NaN, of integers Round is 0, and Reciprocal of
-        # a complex 0 and Log1p of -1 depend on how many elements there are.
+        # Cases where TensorFlow 2.21 is inconsistent or wrong: Erf of an
+        # infinite double is NaN, Round of integers is 0, and Reciprocal of a
+        # complex 0 and Log1p of -1 depend on the number of elements.
         if name == "Erf" and dtype == np.float64:
             x = x[np.isfinite(x)]
         if name == "Round" and not is_float(dtype):
@@ -93,7 +93,7 @@ for name in ("Asin", "Acos", "Atanh"):
 call("LeakyRelu", one(np.float32), alpha=0.0)
 call("LogicalNot", np.array([[False], [True]]))
 
-# ---- Gradients by the result, or by what went in
+# ---- Gradients from the result or from the input
 for name in ("InvGrad ReciprocalGrad RsqrtGrad SigmoidGrad SqrtGrad TanhGrad "
              "EluGrad Relu6Grad ReluGrad LeakyReluGrad SeluGrad SoftplusGrad "
              "SoftsignGrad").split():
@@ -107,7 +107,7 @@ for name in ("InvGrad ReciprocalGrad RsqrtGrad SigmoidGrad SqrtGrad TanhGrad "
             "InvGrad", "ReciprocalGrad", "RsqrtGrad", "SigmoidGrad", "SqrtGrad",
             "TanhGrad") else (dy, x)))
 
-# ---- Of two numbers, which broadcast
+# ---- Binary, with broadcasting
 TWO = ("AddV2 Atan2 Div Equal FloorDiv FloorMod Greater GreaterEqual Less "
        "LessEqual Maximum Minimum Mod Mul NotEqual Pow RealDiv Sub TruncateDiv "
        "TruncateMod ApproximateEqual BitwiseAnd BitwiseOr BitwiseXor LeftShift "
@@ -122,7 +122,7 @@ for name in TWO:
         if name in ("LeftShift", "RightShift"):
             b = np.minimum(b, tf.as_dtype(dtype).size * 8 - 1).astype(dtype)
         if divides and is_signed(dtype):
-            b[0] = -3  # Which way it rounds.
+            b[0] = -3  # To test the rounding direction.
         call(name, a, b)
         call(name, small(dtype, 3), small(dtype, least=least))
         if is_float(dtype) and name != "ApproximateEqual":
@@ -137,9 +137,9 @@ for name, dtype in itertools.product(("Igamma", "Igammac", "IgammaGradA"),
                                      (np.float32, np.float64)):
     pairs = np.array(list(itertools.product([INF, NAN, 0, 1, -1, 1e30],
                                             repeat=2)), dtype)
-    pairs = pairs[:-1]  # (The series of the last do not end.)
+    pairs = pairs[:-1]  # (The series of the last one do not converge.)
     call(name, pairs[:, 0], pairs[:, 1])
-# Quotients that are whole once they are rounded.
+# Quotients that become integers by rounding.
 for name, dtype in itertools.product(
         ("FloorDiv", "TruncateDiv", "FloorMod", "Mod", "TruncateMod"),
         types("FloorDiv")):

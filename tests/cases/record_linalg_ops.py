@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Records what TensorFlow computes for matrices and Fourier transforms.
+"""Records TensorFlow's results for matrices and Fourier transforms.
 
   record_linalg_ops.py > linalg_ops.txt     (needs TensorFlow; seeded)
 
@@ -25,7 +25,7 @@ def x(*shape, dtype=np.float32):
 
 
 def regular(*shape, dtype=np.float32):
-    """Square matrices of good condition."""
+    """Well-conditioned square matrices."""
     return x(*shape, dtype=dtype) + (9 * np.eye(shape[-1])).astype(dtype)
 
 
@@ -179,7 +179,7 @@ for d in (ZERO, SWAP, SINGLE, LOST):
     for pivots, perturb in ((True, False), (False, False), (True, True),
                             (False, True)):
         if pivots and perturb and not d.any():
-            continue  # By how little is TensorFlow's own affair.
+            continue  # The exact error is specific to TensorFlow.
         case("TridiagonalSolve", [("diagonals", d), ("rhs", x(d.shape[1], 2))],
              partial_pivoting=pivots, perturb_singular=perturb)
 
@@ -211,7 +211,7 @@ for rank, suffix in ((1, ""), (2, "2D"), (3, "3D")):
                               ("fft_length", np.array(length, np.int32))],
                          **{"Tcomplex" if forward else "Treal":
                             tf.as_dtype(plex if forward else real)})
-        # (No length of 0: TensorFlow ends the process.)
+        # (No length of 0: TensorFlow aborts.)
         for shape, length in (((4,) * rank, [4] * (rank + 1)),
                               ((4,) * rank, [2] * rank), ((4,) * rank, [9] * rank),
                               ((4,) * rank, [-1] * rank),

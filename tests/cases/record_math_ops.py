@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Records what TensorFlow computes for arithmetic, sums over segments, batch
-norms, windows of images and random numbers without a state.
+"""Records TensorFlow's results for arithmetic, segment sums, batch norms,
+windows of images and stateless random numbers.
 
   record_math_ops.py > math_ops.txt     (needs TensorFlow; seeded)
 
@@ -40,7 +40,7 @@ def i32(*v):
     return np.array(v, np.int32)
 
 
-# ---- Of two arguments, and one
+# ---- Binary and unary
 def two(op, dtypes, a="x", b="y", make=x):
     for dtype in dtypes:
         case(op, [(a, make(2, 1, 3, dtype=dtype)),
@@ -165,7 +165,7 @@ for version, types in VERSIONS.items():
         mean, variance = u(4), u(4, low=0.5, high=2)
         attrs = dict(epsilon=0.01, is_training=training)
         none = np.zeros([0], np.float32)
-        if training:  # (Else TensorFlow leaves two outputs as they come.)
+        if training:  # (Else TensorFlow leaves two outputs unset.)
             case("FusedBatchNorm" + version,
                  [("x", image), ("scale", scale), ("offset", offset),
                   ("mean", none), ("variance", none)], **attrs)
@@ -235,7 +235,7 @@ for ksize, strides in (([1, 1, 1, 2], [1, 1, 1, 1]), ([1, 2, 1, 2],) * 2,
     case("MaxPool", [("input", x(2, 2, 2, 6))], ksize=ksize, strides=strides,
          padding="SAME")
 
-# ---- Random numbers without a state
+# ---- Stateless random numbers
 SEEDS = [np.array([1, 2], np.int32), np.array([-7, 1 << 40], np.int64)]
 for seed, kind in itertools.product(
         SEEDS, (tf.float32, tf.float64, tf.float16, tf.bfloat16)):

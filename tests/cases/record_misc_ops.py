@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Records what TensorFlow computes for edit distances and the random ops that
-draw candidates or numbers within bounds.
+"""Records TensorFlow's results for edit distances and the random ops that draw
+candidates or bounded numbers.
 
   record_misc_ops.py > misc_ops.txt     (needs TensorFlow; seeded)
 
 src/ops/recorded_ops_test.cc reads it; the format: op_cases.py. Each random case
-has seeds of its own: TensorFlow keeps the generator of equal nodes.
+has different seeds, because TensorFlow reuses the generator of equal nodes.
 """
 
 import itertools
@@ -112,7 +112,7 @@ fixed(W, range_max=6)
 fixed(W, num_sampled=6, unique=True)
 
 # ---- Gammas' derivatives, bounded normals
-# (TensorFlow's floats vanish where its doubles do not.)
+# (TensorFlow's floats underflow where its doubles do not.)
 for dtype, n in ((np.float32, 4), (np.float64, 6)):
     alpha = np.array([[0.1], [0.7], [1], [2.5], [20], [500]], dtype)
     sample = np.array([0.01, 0.5, 1, 3, 20, 480], dtype)

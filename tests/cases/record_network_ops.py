@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Records what TensorFlow computes for the ops of everyday networks (products
-with windows, pooling, biases, losses) and for what no other recording has:
-shapes, joins, strings, random numbers with seeds.
+"""Records TensorFlow's results for the ops of common networks (convolutions,
+pooling, biases, losses) and for ops that no other recording has: shapes, joins,
+strings, seeded random numbers.
 
   record_network_ops.py > network_ops.txt  (needs TensorFlow; seeded)
 
@@ -45,7 +45,7 @@ for dtype, window in itertools.product(types("Conv2D"), WINDOWS):
         continue
     image, kernel = x(dtype, 2, 4, 5, 2), x(dtype, 3, 2, 2, 3)
     call("Conv2D", image, kernel, **window)
-    if dtype == np.int32 or "dilations" in window:  # Forward alone.
+    if dtype == np.int32 or "dilations" in window:  # Forward only.
         continue
     dy = x(dtype, *tf.raw_ops.Conv2D(input=image, filter=kernel,
                                      **window).shape)
@@ -275,7 +275,7 @@ for dtype in types("StatelessRandomUniformIntV2", "dtype"):
     call("StatelessRandomUniformIntV2", i32(5), KEY, COUNTER, np.int32(1),
          dtype(2), dtype(2))
 
-# ---- Of old graphs
+# ---- Ops of old graphs
 for dtype in types("BatchNormWithGlobalNormalization"):
     for scale in (False, True):
         old("BatchNormWithGlobalNormalization", x(dtype, 1, 2, 3, 2),
@@ -287,7 +287,7 @@ for dtype in types("RandomCrop"):
     old("RandomCrop", x(dtype, 4, 5, 2), np.int64([2, 3]), **seeds())
 old("RandomCrop", x(F, 2, 2, 2), np.int64([3, 1]), **seeds())
 
-# ---- Sizes and numbers at their edges
+# ---- Boundary sizes and values
 for name in ("FractionalMaxPool", "FractionalAvgPool"):
     call(name, x(F, 1, 6, 7, 1), pooling_ratio=[1., 1.2, 1.4, 1.],
          deterministic=True, **seeds())
@@ -302,7 +302,7 @@ for training in (False, True):
          F([NAN, 0]), F([NAN, 1]), F([0, 0]), is_training=training)
 call("FractionalMaxPool", x(F, 1, 6, 7, 1), pooling_ratio=[1., 1.2, 1.4, 1.],
      **seeds())
-CENTRES = F([.1, .3, .5, .7, .9, 2.5, 5.5])  # Of steps: ties.
+CENTRES = F([.1, .3, .5, .7, .9, 2.5, 5.5])  # Centres of steps: ties.
 for lowest, highest in ((0., 1.), (0., 6.), (-1., 1.), (-.3, .7)):
     call("FakeQuantWithMinMaxArgs", CENTRES, min=lowest, max=highest)
     call("FakeQuantWithMinMaxVars", CENTRES, F(lowest), F(highest))
@@ -318,7 +318,7 @@ for k in ([0, 2], [-2, 0], [-2, -1]):
 for name in ("SparseSegmentSum", "SparseSegmentMean"):
     call(name, x(F, 3, 2), i32(0, 1), i32(0, 2**31 - 1))
 for dtype, window in itertools.product(
-        (F, np.int32),  # The kernels are those of MaxPoolGrad.
+        (F, np.int32),  # Same kernels as MaxPoolGrad.
         (([1, 2, 2, 1], [1, 2, 2, 1], "SAME"),
          ([1, 3, 2, 1], [1, 1, 2, 1], "VALID"))):
     ksize, strides, padding = window

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Records what TensorFlow computes for the ops of neural networks.
+"""Records TensorFlow's results for the ops of neural networks.
 
   record_nn_ops.py > nn_ops.txt     (needs TensorFlow; seeded)
 
@@ -90,7 +90,7 @@ for sizes in ([1, 3, 3, 3], [1, 3, 3, 3, 3], [1, 4, 3, 3, 2],
 def pool3d(shape, window, strides, padding, dtype):
     attrs = dict(ksize=[1, *window, 1], strides=[1, *strides, 1],
                  padding=padding)
-    # All different, so that there is one largest.
+    # All different, so that the maximum is unique.
     image = (R.permutation(int(np.prod(shape))).reshape(shape) % 251).astype(
         dtype)
     case("AvgPool3D", [("input", image)], **attrs)
@@ -257,7 +257,7 @@ def lstm(op, batch, inputs, units, time=0, steps=None, dtype=np.float32, **attrs
         return case(op, args, **attrs)
     names = ["i", "cs", "f", "o", "ci", "co", "h"]
     kept = [(n, out[k].numpy()) for k, n in enumerate(names)]
-    if steps is not None:  # TensorFlow leaves the rest of the others as it was.
+    if steps is not None:  # TensorFlow leaves the rest of the others unset.
         for n, value in kept:
             value[steps:] = 0
     state = (*lead, batch, units)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Records what TensorFlow computes for the ops on quantised tensors.
+"""Records TensorFlow's results for the ops on quantized tensors.
 
   record_quantized_ops.py > quantized_ops.txt     (needs TensorFlow; seeded)
 
@@ -9,7 +9,7 @@ src/ops/recorded_ops_test.cc reads it; the format: op_cases.py.
 import itertools
 import os
 
-os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"  # It rounds another way.
+os.environ["TF_ENABLE_ONEDNN_OPTS"] = "0"  # It rounds differently.
 
 import numpy as np  # noqa: E402
 
@@ -24,7 +24,7 @@ def q(*shape, t=tf.quint8):
     kind = STORED[t]
     low, high = tf.as_dtype(kind).limits
     v = R.randint(low, high + 1, shape, dtype=np.int64)
-    if t == tf.qint32:  # The highest is no float.
+    if t == tf.qint32:  # Its maximum is not a float.
         high = 1 << 30
     v = np.where(R.randint(0, 6, shape) == 0, R.choice([low, high, 0]), v)
     return tf.bitcast(tf.constant(np.asarray(v), kind), t)
@@ -54,7 +54,7 @@ for t in TYPES:
         rounding = "HALF_TO_EVEN" if even else "HALF_AWAY_FROM_ZERO"
         for low, high in RANGES + [(0.5, 0.5), (0, 0), (1, 2), (-3, -2)]:
             if t == tf.qint32 and mode != "SCALED" and high > 1:
-                continue  # (At the end of int32 it is the processor's choice.)
+                continue  # (At the limit of int32 it depends on the processor.)
             case("QuantizeV2",
                  [("input", np.concatenate([EDGES * 0.9, u(8, low=-4, high=4)])),
                   ("min_range", np.float32(low)), ("max_range", np.float32(high))],

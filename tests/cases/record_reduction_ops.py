@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Records what TensorFlow computes of many elements: reductions, running ones,
-positions, products of matrices, histograms, the largest.
+"""Records TensorFlow's results for ops over many elements: reductions, scans,
+positions, matrix products, histograms, largest elements.
 
   record_reduction_ops.py > reduction_ops.txt  (needs TensorFlow; seeded)
 
@@ -66,7 +66,7 @@ for name in ("ArgMax", "ArgMin"):
                         ((), 0)):
         call(name, x(np.float32, *shape), np.int32(axis))
 
-# ---- Running
+# ---- Scans
 for name in ("Cumsum", "Cumprod", "CumulativeLogsumexp"):
     for dtype in types(name):
         for exclusive, reverse in itertools.product((False, True), repeat=2):

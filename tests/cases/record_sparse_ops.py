@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Records what TensorFlow computes for sparse tensors.
+"""Records TensorFlow's results for sparse tensors.
 
   record_sparse_ops.py > sparse_ops.txt     (needs TensorFlow; seeded)
 
@@ -40,7 +40,7 @@ def x(*shape, dtype=np.float32):
 
 
 def entries(shape, n, dtype=np.float32, sort=True):
-    """Indices and values of n different places."""
+    """Indices and values of n distinct positions."""
     places = R.permutation(int(np.prod(shape)))[:n]
     if sort:
         places = np.sort(places)
@@ -216,7 +216,7 @@ for op in ("SparseReduceSum", "SparseReduceMax"):
                 case(op + to, sparse(IN, [3, 4, 2], 9, sort=False) +
                      [("reduction_axes", i32(axes))], keep_dims=keep)
         case(op + to, sparse(IN, [3, 4], 0) + [("reduction_axes", i32([1]))])
-    # (To a sparse result TensorFlow takes this.)
+    # (TensorFlow accepts this for a sparse result.)
     case(op, [(IN[0], i64([[5, 2]])), (IN[1], x(1)), (IN[2], i64([2, 3])),
               ("reduction_axes", i32([1]))])
 FILL = ("indices", "values", "dense_shape")

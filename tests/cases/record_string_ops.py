@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Records what TensorFlow computes for strings and encodings.
+"""Records TensorFlow's results for strings and encodings.
 
   record_string_ops.py > string_ops.txt     (needs TensorFlow; seeded)
 
@@ -17,7 +17,7 @@ R = np.random.RandomState(20181210)
 
 
 def s(*v):
-    """A vector of strings; one list gives any shape."""
+    """A vector of strings, or any shape from one list."""
     return np.array(v[0] if len(v) == 1 and isinstance(v[0], list) else v,
                     dtype=object)
 

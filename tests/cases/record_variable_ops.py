@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Records what TensorFlow's optimisers do to variables, by reference and by
-handle, and the other ops that change them in place.
+"""Records the effect of TensorFlow's optimizers on variables, by reference and
+by handle, and of the other ops that update them in place.
 
   record_variable_ops.py > variable_ops.txt  (needs TensorFlow; seeded)
 
@@ -14,7 +14,7 @@ import numpy as np
 from op_cases import call, on_variables, tf, types
 
 R = np.random.RandomState(20190322)
-# The scalars of each optimiser, in their order, and how many variables.
+# The scalars of each optimizer, in order, and its number of variables.
 OPTIMISERS = {
     "GradientDescent": (1, "alpha delta"),
     "Momentum": (2, "lr grad momentum"),
@@ -41,7 +41,7 @@ ATTRS = {"Momentum": [dict(use_nesterov=True)],
          "Adam": [dict(use_nesterov=True)],
          "Adagrad": [dict(update_slots=False)],
          "FtrlV2": [dict(multiply_linear_by_lr=True)]}
-# Others of these, by which some optimisers choose another formula.
+# Other values, for which some optimizers use another formula.
 OTHER = {"Ftrl": dict(lr_power=-.75), "FtrlV2": dict(lr_power=-.75),
          "ProximalGradientDescent": dict(l1=0), "ProximalAdagrad": dict(l1=0),
          "AdagradDA": dict(l1=0)}

@@ -1,12 +1,12 @@
-"""Records a case: a graph that TensorFlow built, and what it answered.
+"""Records a case: a graph built by TensorFlow, and its results.
 
 A case is a folder that `sluice replay` runs:
   graph.pb      the GraphDef
-  feeds.npz     arrays that go in
-  expected.npz  arrays that came out
-  meta.json     the steps: what is run, fed and expected, by key into the arrays
+  feeds.npz     input arrays
+  expected.npz  output arrays
+  meta.json     the steps: targets, feeds and expected results, as keys of arrays
 
-A builder adds to the default graph and tells its steps to a Recorder; save()
+A builder adds to the default graph and passes its steps to a Recorder; save()
 then runs them in one session and writes the folder. Needs TensorFlow 2.x.
 """
 
@@ -27,8 +27,8 @@ import tensorflow.compat.v1 as tf
 tf.disable_v2_behavior()
 tf.disable_control_flow_v2()
 
-# By dtype: relative and absolute tolerance, several times what TensorFlow's own
-# kernels differ by among themselves.
+# Relative and absolute tolerance by dtype: several times the differences among
+# TensorFlow's own kernels.
 TOLERANCES = {
     "float16": (4e-3, 2e-3),
     "bfloat16": (2e-2, 1e-2),
@@ -40,7 +40,7 @@ TOLERANCES = {
 
 
 class Arrays:
-    """The entries of one .npz file, each distinct array once."""
+    """The entries of one .npz file, without duplicates."""
 
     def __init__(self, prefix):
         self.prefix = prefix
@@ -74,7 +74,7 @@ class Arrays:
 
 
 class Recorder:
-    """What a builder talks to: inputs, random values, steps."""
+    """The interface of a builder: inputs, random values, steps."""
 
     def __init__(self, name, tags):
         self.name = name
@@ -161,7 +161,7 @@ def save(recorder, graph, folder):
     """Runs the steps on the serialised graph and writes the case."""
     graph_def = graph.as_graph_def()
     feeds, expected, steps = Arrays("f"), Arrays("e"), []
-    # "/device:CPU:1": there are two.
+    # "/device:CPU:1" needs two devices.
     devices = max([1] + [int(n.device.rsplit(":", 1)[1]) + 1
                          for n in graph_def.node if n.device])
     config = tf.ConfigProto(intra_op_parallelism_threads=1,

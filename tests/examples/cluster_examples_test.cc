@@ -1,5 +1,4 @@
-// The examples of clusters, and scripts/demo-cluster, show what they are about:
-// their output is read.
+// Checks the output of the cluster examples and of scripts/demo-cluster.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -26,7 +25,7 @@ class ClusterExamples : public ::testing::Test {
     std::error_code ignored;
     std::filesystem::remove_all(dir_, ignored);
   }
-  // Of the build.
+  // The path of a built program.
   static std::string Program(const std::string& name) {
     std::error_code ignored;
     return std::filesystem::read_symlink("/proc/self/exe", ignored)
@@ -41,7 +40,7 @@ class ClusterExamples : public ::testing::Test {
     said_ = ReadFile(dir_ + "/out").value_or("");
     EXPECT_EQ(code, 0) << said_;
   }
-  // What stands in the output where the expression has its groups.
+  // The groups of all matches of the expression in the output.
   std::vector<std::vector<std::string>> All(const std::string& expression) {
     std::vector<std::vector<std::string>> all;
     const std::regex regex(expression);
@@ -57,7 +56,7 @@ class ClusterExamples : public ::testing::Test {
       numbers.push_back(std::atof(groups[0].c_str()));
     return numbers;
   }
-  // The losses that each worker tells, in order.
+  // The losses that each worker prints, in order.
   std::map<std::string, std::vector<double>> LossesByWorker() {
     std::map<std::string, std::vector<double>> losses;
     for (const auto& g : All("worker (\\d), step +\\d+: loss ([0-9.]+)\n"))
@@ -86,7 +85,7 @@ TEST_F(ClusterExamples, EightLayersOnEightDevicesLearnAndTakeLessTime) {
   EXPECT_LT(losses.back(), 0.5 * losses.front()) << said_;
   const auto times =
       All("takes (\\d+) ms on one device, (\\d+) ms on 8\n").at(0);
-  // (Four times less on a machine that is not busy.)
+  // (Four times less on an idle machine.)
   EXPECT_LT(1.5 * std::atof(times[1].c_str()), std::atof(times[0].c_str()))
       << said_;
 }
@@ -99,7 +98,7 @@ TEST_F(ClusterExamples, ExpertsRunOnTasksOfTheirOwnAndLearn) {
   const std::vector<double> products =
       Numbers("/job:expert/replica:0/task:\\d: (\\d+) products");
   ASSERT_EQ(products.size(), 4u) << said_;
-  // Not each expert is asked for each element: they run differently often.
+  // Not every expert runs for each element, so their numbers of runs differ.
   EXPECT_GE(std::count_if(products.begin(), products.end(),
                           [](double n) { return n > 0; }),
             2)
@@ -113,7 +112,7 @@ TEST_F(ClusterExamples, LoopsInTheGraphGoOnWithoutTheirClients) {
   const auto calls = All("worker (\\d): (\\d+) iterations in one call");
   EXPECT_EQ(calls.size(), 3u) << said_;
   for (const auto& call : calls) EXPECT_EQ(call[1], "20000") << said_;
-  // Somebody who looks on sees them all move on, and arrive.
+  // An observer sees all workers make progress and finish.
   const std::vector<double> seen = Numbers("after +(\\d+) iterations");
   EXPECT_TRUE(std::is_sorted(seen.begin(), seen.end())) << said_;
   EXPECT_TRUE(std::any_of(seen.begin(), seen.end(), [](double n) {
@@ -140,7 +139,7 @@ TEST_F(ClusterExamples, TheDemoTrainsTellsItsSpeedAndLeavesATrace) {
   EXPECT_GT(Numbers("test images: ([0-9.]+)\n").at(0), 0.5);
   EXPECT_THAT(said_, HasSubstr("trace of a step of all workers: " + trace));
 
-  // (With its arrows: each has both ends, and they are transfers.)
+  // (With flow arrows: each has both ends, and they are transfers.)
   const SeenTrace seen = CheckTrace(ReadFile(trace).value_or(""));
   std::set<std::string> sent, received;
   EXPECT_EQ(seen.processes.size(), 4u)
@@ -151,7 +150,7 @@ TEST_F(ClusterExamples, TheDemoTrainsTellsItsSpeedAndLeavesATrace) {
   }
   EXPECT_EQ(sent.size(), 4u) << ::testing::PrintToString(sent);
   EXPECT_EQ(received.size(), 4u) << ::testing::PrintToString(received);
-  for (int i = 0; i < 4; ++i) {  // And nobody is left behind.
+  for (int i = 0; i < 4; ++i) {  // And no process is left.
     const int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in a{};
     a.sin_family = AF_INET;

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Makes the seeds of the fuzzers: from the recorded cases, by hand, by lot.
+"""Generates the fuzzers' seeds: from recorded cases, handwritten and random
+ones.
 
   tests/fuzz/seeds.py
 """
@@ -30,7 +31,7 @@ library { function { signature { name: "f" input_arg { name: "a" type: DT_FLOAT 
 versions { producer: 21 min_consumer: 12 }
 """
 
-TENSORS = {  # As TensorFlow writes them.
+TENSORS = {  # As written by TensorFlow.
     "float_content": "0801120412020803220c0000803f000020c000004040",
     "half_values": "0813120812020801120208016a0380fc02",
     "strings": "0807120412020803420261624200420200ff",
@@ -46,7 +47,7 @@ def item(code, dims, content):
 
 
 def token_list(code, items):
-    """A TensorList of any shape; None: not set."""
+    """A TensorList of unknown shape; None: an unset item."""
     out = bytes([1, code, 255]) + struct.pack("<qI", -1, len(items))
     return out + b"".join(b"\0" if i is None else b"\1" + i for i in items)
 
@@ -69,7 +70,7 @@ LISTS = {
 
 
 def body_frame(size):
-    """One token whose value, so many floats, is a body."""
+    """One token whose value, a vector of floats, is a body."""
     record = struct.pack("<BQIIIB", 1, 5, 6, 1, 7, 4)
     record += bytes([1, 1, 1, 0]) + struct.pack("<q", size)
     return b"SLF1" + struct.pack("<IQII", len(record), 0, 1, 0) + record
@@ -89,7 +90,7 @@ ENVELOPES = {
     "other": envelope(9, data=b"?"),
 }
 
-# 9 x 5 pixels, as libjpeg-turbo writes them.
+# 9 x 5 pixels, written by libjpeg-turbo.
 JPEGS = {
     "grey":
         "/9j/2wBDABALDA4MChAODQ4SERATGCgaGBYWGDEjJR0oOjM9PDkzODdASFxOQERXRTc4"
@@ -131,7 +132,7 @@ def chunk(kind, data):
 
 
 def png(colour_type, depth, samples_a_pixel, interlaced=0, extra=b""):
-    """3 x 2 pixels of any colours; interlaced ones end early."""
+    """3 x 2 arbitrary pixels; interlaced images are truncated."""
     row = b"\0" + bytes(range(0, 7 * ((3 * depth * samples_a_pixel + 7) // 8), 7))
     return (b"\x89PNG\r\n\x1a\n" +
             chunk(b"IHDR", struct.pack(">IIBBBBB", 3, 2, depth, colour_type, 0,

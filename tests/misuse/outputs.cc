@@ -1,13 +1,13 @@
-// What is no graph and must not compile (tools/check_misuse.py). Each line that
-// ends with `// error: REGEX` is to give an error that matches, and no other
-// line any.
+// Misuse that must not compile (tools/check_misuse.py). Each line that ends
+// with `// error: REGEX` must cause a matching error, and no other line may
+// cause one.
 #include "sluice/sluice.h"
 // clang-format off
 
 using namespace sluice;
 
 void Predicates(Output x, Var v, bool flag) {
-  // (A compiler tells once of each instantiation.)
+  // (A compiler reports each instantiation once.)
   const auto f = [&] { return x; };
   const auto g = [&] { return x; };
   Cond(flag, f, f);       // error: write an if, or Constant\(value\)

@@ -1,6 +1,7 @@
-# Installs the build into a folder, moves that folder (so that nothing can lean
-# on where it was installed), then configures, builds and runs the program here
-# against it. cmake with BUILD, SOURCE (this folder), WORK, CXX, GENERATOR
+# Installs the build into a folder, moves that folder (so that nothing can
+# depend on where it was installed), then configures, builds and runs the
+# program here against it. cmake with BUILD, SOURCE (this folder), WORK, CXX,
+# GENERATOR
 function(run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE result OUTPUT_VARIABLE output
                   ERROR_VARIABLE output)
@@ -13,7 +14,7 @@ file(REMOVE_RECURSE ${WORK})
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/first)
 file(RENAME ${WORK}/first ${WORK}/moved)
 
-# No installed header leans on one that is not.
+# No installed header depends on one that is not installed.
 set(include ${WORK}/moved/include)
 file(GLOB_RECURSE headers RELATIVE ${include}/sluice-impl
      ${include}/sluice-impl/*.h)

@@ -1,4 +1,4 @@
-// The examples of clusters, over tasks on this machine.
+// The documentation's examples of clusters, with tasks on this machine.
 #include <fstream>
 
 #include "dist/cluster.h"
@@ -9,7 +9,7 @@
 namespace sluice {
 namespace {
 
-// A step that the session's cluster runs.
+// Runs a step on the session's cluster.
 void RunsSteps(Session& session) {
   const Result<Tensor> two = session.Run(Constant(1.0f) + 1.0f);
   ASSERT_TRUE(two.ok()) << two.status();
@@ -36,7 +36,7 @@ TEST_F(SnippetTest, LocalClusters) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
-// A file that says where the one task of a cluster listens.
+// Writes a file with the address of a cluster's only task.
 void WriteClusterFile() {
   std::ofstream("cluster.json")
       << "{\"worker\": [\"127.0.0.1:" << FreePorts(1).at(0) << "\"]}";

@@ -1,11 +1,11 @@
-// That each op is called as the reference (docs/ops) says. What the ops compute
-// is tested elsewhere, so the calls are compiled and not made.
+// Checks that each op can be called as the reference (docs/ops) says. Results
+// are tested elsewhere, so the calls are only compiled.
 #include "tests/snippets/snippets_test_util.h"
 
 namespace sluice {
 namespace {
 
-// A value of whatever kind an attribute has.
+// Converts to an attribute value of any kind.
 struct Any {
   template <typename T>
   operator T() const {  // NOLINT

@@ -1,4 +1,4 @@
-// The examples of the headers that ops are made with.
+// The examples in the headers for defining ops.
 #include <algorithm>
 #include <filesystem>
 
@@ -14,7 +14,7 @@ Tensor Vector(std::initializer_list<float> values) {
   return Tensor::Vector<float>(values);
 }
 
-// ---- An op, whole -----------------------------------------------------------
+// ---- A complete op ----------------------------------------------------------
 
 Status RunMirror(KernelContext& ctx) {
   SLUICE_RETURN_IF_ERROR(
@@ -59,7 +59,7 @@ TEST_F(SnippetTest, OpDeclarations) {
 }
 
 TEST_F(SnippetTest, OpLibraries) {
-  // The library is beside the program, in a folder of its own.
+  // The library is in a separate folder beside the program.
   std::error_code error;
   const auto before = std::filesystem::current_path();
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Runs the commands that the documentation shows, with the program just built.
+"""Runs the commands in the documentation with the program just built.
 
-Every command of every `sh` block (tools/doc_blocks.py) is run in a folder that has
-the files it speaks of, unless NOT_RUN says why it is not. `sluice bench` only
-lists what it would measure; `sluice worker` and `sluice top` are ended once they
-have said what they say first.
+Every command of every `sh` block (tools/doc_blocks.py) is run in a folder that
+has the files it names, unless NOT_RUN gives a reason not to. `sluice bench`
+only lists its benchmarks; `sluice worker` and `sluice top` are stopped after
+their first output.
 
   tests/snippets/shell_test.py SLUICE      (the program)
 """
@@ -30,9 +30,9 @@ sys.path.insert(0, str(ROOT / "tools"))
 import doc_blocks  # noqa: E402
 
 SLUICE = pathlib.Path()
-SECONDS = 60  # Until a command that does not end is taken to hang.
+SECONDS = 60  # Timeout of a command.
 
-# How commands begin that are not run, and why not.
+# Prefixes of commands that are not run, and why.
 NOT_RUN = {
     "scripts/demo": "trains for minutes; tool_test runs its parts on less data",
     "scripts/test": "runs this test",
@@ -68,7 +68,7 @@ def commands(text):
 
 
 def documented():
-    """(Where, command), for all pages."""
+    """(Location, command), for all pages."""
     blocks, _ = doc_blocks.all_blocks(ROOT)
     for block in blocks:
         if block.language == "sh":
@@ -77,7 +77,7 @@ def documented():
 
 
 def canonical(command):
-    """The command with the program's name alone: scripts/x is `sluice x`."""
+    """The command with just the program's name: scripts/x is `sluice x`."""
     command = re.sub(r"^scripts/sluice\b", "sluice", command)
     return re.sub(r"^scripts/bench\b", "sluice bench", command)
 
@@ -113,7 +113,7 @@ def node(name, op, inputs=(), **attrs):
 
 
 def graph_def():
-    """y = x w + 0, x of four columns and w of four rows and two columns."""
+    """y = x w + 0, where x has four columns and w is a 4 x 2 matrix."""
     of_float = bytes([6 << 3, 1])  # AttrValue.type = DT_FLOAT
     dims = b"".join(field(2, bytes([1 << 3, d])) for d in (4, 2))
     tensor = (bytes([1 << 3, 1]) + field(2, dims) +
@@ -124,7 +124,7 @@ def graph_def():
 
 
 def classifier():
-    """scores = -image, of an image of two rows and columns."""
+    """scores = -image, for an image with two rows and columns."""
     of_float = bytes([6 << 3, 1])
     dims = b"".join(field(2, bytes([1 << 3, d])) for d in (1, 2, 2, 3))
     return (node("image", "Placeholder", dtype=of_float, shape=field(7, dims)) +
@@ -132,7 +132,7 @@ def classifier():
 
 
 def png(width, height, rgb):
-    """An image as a PNG file, of bytes of red, green and blue by rows."""
+    """A PNG file from rows of red, green and blue bytes."""
     def chunk(kind, data):
         return (struct.pack(">I", len(data)) + kind + data +
                 struct.pack(">I", zlib.crc32(kind + data)))
@@ -173,11 +173,11 @@ def write_files(folder):
 
 @contextlib.contextmanager
 def worker(folder, arguments):
-    """A `sluice worker` that serves; its target."""
+    """Starts a `sluice worker`; returns its target once it serves."""
     with subprocess.Popen([SLUICE, *arguments], cwd=folder,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           text=True) as process:
-        # (One that neither serves nor ends is ended, which ends the read.)
+        # (Kills a worker that neither serves nor ends, which ends the read.)
         timer = threading.Timer(SECONDS, process.kill)
         timer.start()
         try:

@@ -1,4 +1,4 @@
-// The examples of the headers that programs build and run graphs with.
+// The examples in the headers for building and running graphs.
 #include <cmath>
 #include <iostream>
 #include <numeric>
@@ -84,7 +84,7 @@ TEST_F(SnippetTest, Builders) {
   Output x, w;
   {
 #include "snippets/src/graph/builder.h/1.inc"
-    // (The inputs are of no graph, so they are null.)
+    // (The inputs belong to no graph, so they are null.)
     EXPECT_FALSE(y.valid());
   }
 }
@@ -279,7 +279,7 @@ TEST_F(SnippetTest, SharedResources) {
   EXPECT_EQ(value->scalar<float>(), 5);
 }
 
-// Where the node of this device is asked to be, it can be.
+// Checks that a node can be placed on this device.
 void RunOn(Session& session, Graph& graph, const std::string& device) {
   const DeviceScope on(device);
   const Result<Tensor> value = session.Run(ops::Neg(Constant(1.0f)));

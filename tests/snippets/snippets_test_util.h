@@ -1,7 +1,7 @@
-// What the tests of the documentation's examples have in common. Each example
-// is a file that tools/doc_blocks.py takes from a header or a page; a test
-// declares what the example takes for granted, includes it, and looks at what
-// it made.
+// Common code of the tests of the documentation's examples. Each example is a
+// file that tools/doc_blocks.py extracts from a header or a page; a test
+// declares the names that the example assumes, includes it, and checks the
+// results.
 #ifndef TESTS_SNIPPETS_SNIPPETS_TEST_UTIL_H_
 #define TESTS_SNIPPETS_SNIPPETS_TEST_UTIL_H_
 
@@ -20,12 +20,12 @@ class SnippetTest : public ::testing::Test {
  protected:
   SnippetTest() : use_(graph) {}
 
-  // A builder's mistake in an example is an error of the graph.
+  // A wrong builder call in an example is an error of the graph.
   void TearDown() override {
     EXPECT_TRUE(graph.status().ok()) << graph.status();
   }
 
-  // The value of an edge of `graph`, its variables initialised.
+  // The value of an edge of `graph`, after initializing its variables.
   Tensor Value(Output y, const Feeds& feeds = {}) {
     Session session(graph);
     Status status = session.Run(GlobalVariablesInitializer()).status();
@@ -47,7 +47,7 @@ class SnippetTest : public ::testing::Test {
   const WithGraph use_;
 };
 
-// An empty folder in which the program is while this lives.
+// RAII: makes a new empty folder the working directory.
 class InScratchFolder {
  public:
   InScratchFolder() : before_(std::filesystem::current_path()) {

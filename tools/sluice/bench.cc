@@ -12,7 +12,7 @@
 namespace sluice::cli {
 namespace {
 
-// A figure of a slow build would be worse than none.
+// Results of a slow build would be misleading.
 #if defined(NDEBUG) && defined(__OPTIMIZE__) && !defined(SLUICE_SANITIZED)
 constexpr bool kRelease = true;
 #else
@@ -46,7 +46,7 @@ int Run(const BenchOptions& o) {
   if (!kRelease && !o.list)
     return Fail(kRunFailed,
                 "bench: expected a release build (cmake --preset release), got "
-                "one for debugging, whose figures say nothing");
+                "a debug build, whose results are meaningless");
   int found = 0, failed = 0;
   for (const bench::Bench& b : bench::Benches()) {
     const std::string name = "sluice." + b.name;
@@ -82,7 +82,7 @@ void AddBench(CLI::App& app, std::function<int()>* run) {
                   "Only benchmarks whose name matches this regular expression");
   sub->add_flag("--json", o->json,
                 "A JSON object a line: {\"name\": ..., \"value\": ...}");
-  sub->add_flag("--list", o->list, "Names alone, measuring nothing");
+  sub->add_flag("--list", o->list, "Print only names, without measuring");
   sub->callback([o, run] { *run = [o] { return Run(*o); }; });
 }
 

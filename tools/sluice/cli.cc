@@ -43,7 +43,7 @@ std::string UnknownSubcommand(const CLI::App& app, const std::string& got) {
 }  // namespace
 
 int Fail(int code, const std::string& message) {
-  // One line, whatever the message quotes.
+  // Keep it on one line, whatever the message quotes.
   std::fprintf(stderr, "sluice: %s\n",
                absl::StrReplaceAll(message, {{"\n", " "}}).c_str());
   return code;
@@ -56,7 +56,7 @@ std::string IsTarget(const std::string& target) {
 
 std::string IsDeviceList(const std::string& devices) {
   const Status s = ParseDeviceList(devices).status();
-  // (Whoever checks an option names it.)
+  // (CLI11 adds the option's name.)
   return std::string(absl::StripPrefix(s.message(), "--devices: "));
 }
 
@@ -137,7 +137,7 @@ int Main(int argc, char** argv) {
   AddTop(app, &run);
   AddClusterDemo(app, &run);
 #ifdef SLUICE_HAS_DEMO
-  // Its options are its own.
+  // It parses its own options.
   app.add_subcommand("demo",
                      "Train two networks on real images; demo --help for more")
       ->prefix_command();

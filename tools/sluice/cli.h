@@ -1,6 +1,6 @@
-// The `sluice` command: one function per subcommand. Exit codes: 0, 1 for what
-// fails while running, 2 for a mistake on the command line, which is told in
-// one line on standard error.
+// The `sluice` command: one function per subcommand. Exit codes: 0; 1 for a
+// failure while running; 2 for a mistake on the command line, which is reported
+// in one line on standard error.
 #ifndef SLUICE_TOOLS_SLUICE_CLI_H_
 #define SLUICE_TOOLS_SLUICE_CLI_H_
 
@@ -23,10 +23,10 @@ namespace sluice::cli {
 inline constexpr int kRunFailed = 1;
 inline constexpr int kUsage = 2;
 
-// The whole command, main() but for its name.
+// The whole command: main() under another name.
 int Main(int argc, char** argv);
 
-// Each adds its subcommand; `run` is set to what to do if it is the one chosen.
+// Each adds its subcommand. If it is chosen, `run` is set to its function.
 void AddRun(CLI::App& app, std::function<int()>* run);
 void AddOps(CLI::App& app, std::function<int()>* run);
 void AddQuantize(CLI::App& app, std::function<int()>* run);
@@ -43,19 +43,19 @@ inline int Fail(int code, const Status& s) {
   return Fail(code, std::string(s.message()));
 }
 
-// A check of options: "" for a "grpc://host:port", else what is wrong.
+// A validator for options: "" for a "grpc://host:port", else the error.
 std::string IsTarget(const std::string& target);
 
-// A check of options: "" for what ParseDeviceList takes.
+// A validator for options: "" for a list that ParseDeviceList accepts.
 std::string IsDeviceList(const std::string& devices);
 
-// A check of options: "" for "LOW,HIGH", two numbers.
+// A validator for options: "" for "LOW,HIGH", two numbers.
 std::string IsRange(const std::string& range);
 // REQUIRES: IsRange.
 std::pair<double, double> ParseRange(const std::string& range);
 
-// What options name in a graph: "NAME=VALUE" each, with the values
-// (feed_value.h); edges; operations.
+// Resolve the names that options give in a graph: feeds as "NAME=VALUE"
+// (feed_value.h), edges, operations.
 Result<Feeds> ReadFeeds(const Graph& g, const std::vector<std::string>& feeds,
                         const FeedOptions& options);
 Result<std::vector<Output>> FindEdges(const Graph& g,

@@ -38,7 +38,7 @@ Outcome Sluice(std::vector<std::string> args) {
   return {code, out, ::testing::internal::GetCapturedStderr()};
 }
 
-// A folder of its own for each test.
+// Each test has its own folder.
 class Command : public ::testing::Test {
  protected:
   Command() { std::filesystem::create_directories(dir_); }
@@ -330,11 +330,11 @@ TEST_F(Command, OpsFindsByPartsOfNamesAndDescriptions) {
   EXPECT_THAT(adam.out, HasSubstr("\nResourceApplyAdam "));
   EXPECT_THAT(adam.out, Not(HasSubstr("\nMatMul ")));
   EXPECT_THAT(adam.out, EndsWith(" ops with 'adam' in name or description\n"));
-  // Of descriptions alone, after what has the word in its name.
+  // Matches in descriptions follow matches in names.
   const Outcome described = Sluice({"ops", "USE_NESTEROV"});
   EXPECT_EQ(described.code, 0) << described.err;
   EXPECT_THAT(described.out, HasSubstr("ApplyAdam "));
-  // The only one is told all about.
+  // A single match is described in full.
   const Outcome one = Sluice({"ops", "applyadamax"});
   EXPECT_THAT(one.out, HasSubstr("ApplyAdaMax"));
   EXPECT_THAT(Sluice({"ops", "Neg"}).out, StartsWith("Neg: "));
@@ -464,7 +464,7 @@ TEST_F(QuantizeCommand, WritesAGraphInBytesThatAnswersAlike) {
   for (int64_t i = 0; i < want->num_elements(); ++i)
     apart = std::max<double>(
         apart, std::abs(want->data<float>()[i] - got->data<float>()[i]));
-  EXPECT_GT(apart, 0);  // (Eight bits are not thirty-two.)
+  EXPECT_GT(apart, 0);  // (Quantization loses precision.)
   EXPECT_LT(apart, 0.1);
 }
 

@@ -1,6 +1,6 @@
 // sluice demo-cluster: trains the classifier of Figure 1 (OSDI'16) with its
 // parameters on ps tasks and asynchronous steps by all workers, as a client of
-// a cluster that runs (scripts/demo-cluster starts one).
+// a running cluster (scripts/demo-cluster starts one).
 #include <CLI/CLI.hpp>
 #include <atomic>
 #include <chrono>
@@ -31,8 +31,8 @@ struct Args {
   std::string data = demo::kFashionMnistDir, trace = "demo-cluster-trace.json";
 };
 
-// One worker's graph: the variables lie with the ps tasks, in turn, and so have
-// the same names and places in all of them.
+// One worker's graph. The variables are placed on the ps tasks in round-robin
+// order, and so have the same names and places in all workers' graphs.
 struct Network {
   Output images, labels, loss, accuracy;
   Node* train = nullptr;
@@ -78,7 +78,7 @@ Feeds Batch(const Network& n, const ImageSet& set, std::mt19937* random,
   return {{n.images, images}, {n.labels, labels}};
 }
 
-// What a worker's client does; its steps per second.
+// Runs one worker's steps; returns its steps per second.
 Result<double> Train(const Args& a, const demo::ImageData& data, int worker) {
   Graph graph;
   const WithGraph use(graph);
@@ -99,7 +99,8 @@ Result<double> Train(const Args& a, const demo::ImageData& data, int worker) {
   return a.steps / took.count();
 }
 
-// One step in which all workers train at once, so that all tasks take part.
+// Traces one step in which all workers train at once, so that all tasks take
+// part.
 Status Trace(const Args& a, const demo::ImageData& data) {
   Graph graph;
   const WithGraph use(graph);
@@ -127,7 +128,7 @@ Status Trace(const Args& a, const demo::ImageData& data) {
 int RunDemo(const Args& a) {
   Result<demo::ImageData> data = demo::LoadFashionMnist(a.data);
   if (!data.ok()) {
-    std::printf("%s; made images instead\n",
+    std::printf("%s; using synthetic images instead\n",
                 std::string(data.status().message()).c_str());
     data = demo::MakeImages(1);
   }
@@ -169,13 +170,13 @@ void AddClusterDemo(CLI::App& app, std::function<int()>* run) {
                   "Each worker, by number: grpc://host:port")
       ->required()
       ->check(IsTarget);
-  sub->add_option("--ps", a->ps, "How many ps tasks")
+  sub->add_option("--ps", a->ps, "Number of ps tasks")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-  sub->add_option("--steps", a->steps, "Of each worker")
+  sub->add_option("--steps", a->steps, "Steps of each worker")
       ->check(CLI::Range(1, INT_MAX))
       ->capture_default_str();
-  sub->add_option("--data", a->data, "Folder of the images")
+  sub->add_option("--data", a->data, "Folder with the images")
       ->capture_default_str();
   sub->add_option("--trace", a->trace, "File for the trace of a step")
       ->capture_default_str();

@@ -24,7 +24,7 @@ using demo::Training;
 struct DemoOptions {
   int classifier_epochs = 20;
   int convnet_epochs = 7;
-  int epochs = 0;  // Of both, if given.
+  int epochs = 0;  // For both networks; 0: defaults.
   std::string out = "sluice-demo";
   std::string data = demo::kFashionMnistDir;
   uint64_t seed = 1;
@@ -42,7 +42,7 @@ struct Goal {
   bool int8;
 };
 
-// What of the accuracy the int8 network may lose.
+// The accuracy that the int8 network may lose.
 constexpr double kInt8Loss = 0.01;
 
 void PrintInt8(const demo::Int8Figures& f) {
@@ -69,12 +69,12 @@ Result<ImageData> Load(const DemoOptions& options) {
   if (data.status().code() == StatusCode::kNotFound)
     return NotFound(data.status().message(),
                     "\n  install the Debian package dataset-fashion-mnist, "
-                    "name its folder with --data,\n  or run on made images: "
+                    "name its folder with --data,\n  or use synthetic images: "
                     "sluice demo --synthetic");
   return data;
 }
 
-// What the model wrote, set off from what the demo says.
+// Indents the model's text.
 std::string Indented(const std::string& text) {
   std::string out = "    | ";
   for (const char c : text) {
@@ -92,8 +92,8 @@ Status Run(const DemoOptions& options) {
   if (error)
     return Unavailable("cannot make the folder ", options.out, ": ",
                        error.message());
-  std::printf("%s: %lld images to learn from, %lld to be tested on\n",
-              data.name.c_str(), static_cast<long long>(data.train.count()),
+  std::printf("%s: %lld training images, %lld test images\n", data.name.c_str(),
+              static_cast<long long>(data.train.count()),
               static_cast<long long>(data.test.count()));
   const Goal goals[] = {
       {"Classifier of Figure 1 (784-100-10)", "trace-classifier.json",
@@ -116,7 +116,7 @@ Status Run(const DemoOptions& options) {
     SLUICE_ASSIGN_OR_RETURN(Training t, demo::Train(goal.build, data, how));
     SLUICE_RETURN_IF_ERROR(Write(out / goal.file, t.trace));
     std::printf(
-        "  %.2f%% of the test images are right; %.0f images/s, "
+        "  %.2f%% of the test images classified correctly; %.0f images/s, "
         "%.0f us per step, %.1f s of training\n",
         100 * t.final_accuracy, t.images_per_second, t.step_us, t.seconds);
     if (t.int8) PrintInt8(*t.int8);
@@ -142,7 +142,7 @@ Status Run(const DemoOptions& options) {
   for (const Goal& goal : goals)
     std::printf("trace:  %s (open in ui.perfetto.dev)\n",
                 (out / goal.file).c_str());
-  // Fewer epochs, or other images, promise nothing.
+  // With fewer epochs or other images there is no goal.
   if (options.epochs > 0 || options.synthetic) return OkStatus();
   for (const Training& t : trainings)
     if (t.int8 && t.int8->after.accuracy < t.int8->before.accuracy - kInt8Loss)
@@ -169,21 +169,22 @@ int DemoMain(int argc, char** argv) {
       "writes by itself.",
       "sluice demo");
   app.add_option("--epochs", options.epochs,
-                 "Epochs of both networks (by default 20 and 7)")
+                 "Epochs of both networks (default 20 and 7)")
       ->check(CLI::Range(1, 1000));
   app.add_option("--out", options.out, "Folder for the page and the traces")
       ->capture_default_str();
   app.add_option("--seed", options.seed,
-                 "Of the start values and the order of the images")
+                 "Seed of the initial values and the order of the images")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  app.add_option("--data", options.data, "Folder of the four idx files")
+  app.add_option("--data", options.data, "Folder with the four idx files")
       ->capture_default_str();
   app.add_flag("--synthetic", options.synthetic,
-               "Made images instead of Fashion-MNIST");
-  app.add_option("--text", options.text, "What the language model learns")
+               "Use synthetic images instead of Fashion-MNIST");
+  app.add_option("--text", options.text, "Text file for the language model")
       ->capture_default_str();
-  app.add_option("--text-steps", options.text_steps, "Steps it learns for")
+  app.add_option("--text-steps", options.text_steps,
+                 "Training steps of the language model")
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
   try {

@@ -1,4 +1,4 @@
-// `sluice demo`: trains two networks on real images and shows how it went.
+// `sluice demo`: trains two networks on real images and shows the results.
 #ifndef SLUICE_TOOLS_SLUICE_DEMO_H_
 #define SLUICE_TOOLS_SLUICE_DEMO_H_
 

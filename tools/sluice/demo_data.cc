@@ -123,7 +123,7 @@ ImageData MakeImages(uint64_t seed, int train, int test) {
   std::mt19937_64 random(seed);
   const Patterns patterns(&random);
   ImageData data;
-  data.name = "made images";
+  data.name = "synthetic images";
   for (int i = 0; i < kClasses; ++i)
     data.classes.push_back("pattern " + std::to_string(i));
   data.train = Draw(patterns, train, &random);

@@ -1,4 +1,4 @@
-// Images to learn from: Fashion-MNIST, or made ones.
+// Training and test images: Fashion-MNIST or synthetic ones.
 #ifndef SLUICE_TOOLS_SLUICE_DEMO_DATA_H_
 #define SLUICE_TOOLS_SLUICE_DEMO_DATA_H_
 
@@ -14,7 +14,7 @@ inline constexpr int kSide = 28;
 inline constexpr int kPixels = kSide * kSide;
 inline constexpr int kClasses = 10;
 
-// Grey images of 28 x 28 pixels, one after the other, and their classes.
+// Grey images of 28 x 28 pixels, stored consecutively, and their classes.
 struct ImageSet {
   std::vector<uint8_t> pixels, labels;
   int64_t count() const { return static_cast<int64_t>(labels.size()); }
@@ -30,8 +30,8 @@ struct ImageData {
 inline constexpr const char* kFashionMnistDir =
     "/usr/share/datasets/fashion-mnist";
 
-// The four files train-images-idx3-ubyte.gz and so on, as Debian's package
-// dataset-fashion-mnist has them. NotFound if one is missing.
+// The four files train-images-idx3-ubyte.gz and so on, as in Debian's package
+// dataset-fashion-mnist. NotFound if one is missing.
 Result<ImageData> LoadFashionMnist(const std::string& dir);
 
 // Ten blurred patterns, shifted, dimmed and noisy; equal for equal seeds.

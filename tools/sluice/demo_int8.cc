@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kInferenceBatch = 100;
 
-// Images [begin, end) of a set, as the models take them.
+// Images [begin, end) of a set, in the format of the models' inputs.
 Tensor Images(const ImageSet& set, int64_t begin, int64_t end) {
   Tensor t(DType::kFloat, Shape({end - begin, kPixels}));
   std::transform(
@@ -19,7 +19,7 @@ Tensor Images(const ImageSet& set, int64_t begin, int64_t end) {
   return t;
 }
 
-// Runs all batches; the accuracy and the time, if it is the best so far.
+// Runs all batches; sets the accuracy, and the time if it is the best so far.
 Status MeasureOnce(const Session::Callable& step, const ImageSet& set,
                    const std::vector<Tensor>& batches,
                    InferenceFigures* figures) {

@@ -1,5 +1,5 @@
-// A trained network of the demo in int8: how right, how small and how fast it
-// is beside the float one.
+// Compares a trained network of the demo in int8 with the float one: accuracy,
+// size and speed.
 #ifndef SLUICE_TOOLS_SLUICE_DEMO_INT8_H_
 #define SLUICE_TOOLS_SLUICE_DEMO_INT8_H_
 
@@ -10,7 +10,7 @@ namespace sluice::demo {
 
 struct InferenceFigures {
   double accuracy = 0;  // On the test images.
-  int64_t bytes = 0;    // Of the frozen graph as a GraphDef.
+  int64_t bytes = 0;    // Size of the frozen GraphDef.
   double images_per_second = 0;
 };
 
@@ -18,8 +18,8 @@ struct Int8Figures {
   InferenceFigures before, after;
 };
 
-// Freezes the model that the session has trained, quantises it with some of the
-// training images for calibration, and measures both by turns.
+// Freezes the session's trained model, quantizes it with some of the training
+// images for calibration, and measures both alternately.
 Result<Int8Figures> MeasureInt8(Session& session, const Model& model,
                                 const ImageData& data);
 

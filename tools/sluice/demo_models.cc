@@ -13,7 +13,7 @@ Output Dense(const Output& x, int64_t in, int64_t out,
   return ops::MatMul(x, w) + b;
 }
 
-// 3 x 3, then the largest of each 2 x 2.
+// A 3 x 3 convolution, then 2 x 2 max pooling.
 Output ConvPool(const Output& x, int64_t in, int64_t out,
                 const std::string& name) {
   const NameScope scope(name);

@@ -1,4 +1,4 @@
-// The two networks of the demo, written as a user of the library writes them.
+// The two networks of the demo, written as a user of the library would.
 #ifndef SLUICE_TOOLS_SLUICE_DEMO_MODELS_H_
 #define SLUICE_TOOLS_SLUICE_DEMO_MODELS_H_
 
@@ -6,12 +6,12 @@
 
 namespace sluice::demo {
 
-// A network in its graph: what to feed, fetch and run.
+// A network in its graph: its feeds, fetches and targets.
 struct Model {
   Output images;         // float [batch, 784], from 0 to 1.
   Output labels;         // int32 [batch].
   Output loss;           // Mean over the batch.
-  Output accuracy;       // The part of the batch that it gets right.
+  Output accuracy;       // The fraction of the batch that is right.
   Output probabilities;  // float [batch, 10].
   Node* train = nullptr;
   Node* initialize = nullptr;

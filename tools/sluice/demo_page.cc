@@ -82,7 +82,7 @@ std::string Card(const Training& t, const char* colour) {
       "<div class=card><h3><span class=dot style=\"background:", colour,
       "\"></span>", Escaped(t.title), "</h3><div class=big>",
       absl::StrFormat("%.2f%%", 100 * t.final_accuracy),
-      "</div><p>of the test images are right</p><div class=facts>",
+      "</div><p>accuracy on the test images</p><div class=facts>",
       fact(Number(t.images_per_second), "images/s"),
       fact(absl::StrFormat("%.1f s", t.seconds), "of training"),
       fact(Number(t.step_us) + " &micro;s", "per step"),
@@ -163,7 +163,7 @@ std::string Charts(const std::vector<Training>& trainings) {
   for (const Training& t : trainings) {
     epochs = std::max(epochs, t.test_accuracy.back().epoch);
     for (const Point& p : t.test_accuracy) lowest = std::min(lowest, p.value);
-    // What the very first batches lose would flatten all the rest.
+    // The losses of the first batches would flatten the rest of the curve.
     for (const Point& p : t.loss)
       if (p.epoch > 0.1) most_loss = std::max(most_loss, p.value);
   }
@@ -203,7 +203,7 @@ std::string Shot(const ImageData& data, const Training& t, int64_t i) {
       absl::Base64Escape(png), "\">", text, "</div>\n");
 }
 
-// Right ones as they come, then wrong ones, the surest mistakes first.
+// Right ones in order, then wrong ones, the most confident mistakes first.
 std::string Grid(const ImageData& data, const Training& t) {
   constexpr size_t kRight = 33, kWrong = 33;
   std::vector<int64_t> right, wrong;
@@ -218,12 +218,12 @@ std::string Grid(const ImageData& data, const Training& t) {
   const size_t mistakes = wrong.size();
   right.resize(std::min(right.size(), kRight));
   wrong.resize(std::min(wrong.size(), kWrong));
-  std::string out = absl::StrCat(
-      "<h2>Test images: ", Escaped(t.title),
-      "</h2><p>The first ones that it gets right:</p><div class=grid>");
+  std::string out =
+      absl::StrCat("<h2>Test images: ", Escaped(t.title),
+                   "</h2><p>The first correct ones:</p><div class=grid>");
   for (int64_t i : right) out += Shot(data, t, i);
   absl::StrAppend(&out, "</div><p>Of its ", Number(double(mistakes)),
-                  " mistakes, those that it was surest of:</p>"
+                  " mistakes, the most confident ones:</p>"
                   "<div class=grid>");
   for (int64_t i : wrong) out += Shot(data, t, i);
   return out + "</div>";
@@ -234,8 +234,8 @@ std::string Confusions(const ImageData& data, const Training& t) {
   for (size_t i = 0; i < t.guesses.size(); ++i)
     ++counts[data.test.labels[i]][t.guesses[i]];
   std::string out =
-      "<h2>What is taken for what</h2><p>Rows: what the image is; columns: "
-      "what the network said.</p><div class=\"card scroll\"><table><tr><th>"
+      "<h2>Confusion matrix</h2><p>Rows: the true class; columns: "
+      "the prediction.</p><div class=\"card scroll\"><table><tr><th>"
       "</th>";
   for (const std::string& c : data.classes)
     absl::StrAppend(&out, "<th>", Escaped(c), "</th>");
@@ -261,7 +261,7 @@ std::string Confusions(const ImageData& data, const Training& t) {
 std::string Language(const TextTraining& t) {
   double most = 1;
   for (const Point& p : t.bits) most = std::max(most, p.value);
-  Chart bits("Bits a character", 0, std::ceil(most / 2) * 2,
+  Chart bits("Bits per character", 0, std::ceil(most / 2) * 2,
              t.bits.empty() ? 1 : t.bits.back().epoch, false);
   bits.Line(t.bits, kColours[0], false);
   const auto words = [](const char* title, const std::string& s) {
@@ -280,11 +280,11 @@ std::string Language(const TextTraining& t) {
       Number(t.characters_per_second),
       " characters/s. Then it writes: a loop in the graph draws each character "
       "and feeds it back, ",
-      Number(t.written_per_second), " a second.</p><div class=cards>",
+      Number(t.written_per_second), " per second.</p><div class=cards>",
       bits.Finish("By step, averaged: how many bits it takes to tell the model "
                   "the next character."),
-      words("What it wrote after a tenth of the training", t.first_words),
-      words("What it wrote in the end", t.last_words), "</div>");
+      words("Its text after a tenth of the training", t.first_words),
+      words("Its text after the training", t.last_words), "</div>");
 }
 
 void AppendBig32(std::string* out, uint32_t v) {
@@ -330,9 +330,9 @@ std::string MakePage(const ImageData& data,
   std::string out = kHead;
   absl::StrAppend(&out, "<h1>Sluice demo: ", Escaped(data.name), "</h1><p>",
                   Number(static_cast<double>(data.train.count())),
-                  " images to learn from, ",
+                  " training images, ",
                   Number(static_cast<double>(data.test.count())),
-                  " to be tested on, ", kClasses,
+                  " test images, ", kClasses,
                   " classes; trained on this machine's CPU.</p>"
                   "<div class=cards>");
   for (size_t i = 0; i < trainings.size(); ++i)

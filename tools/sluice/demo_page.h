@@ -1,4 +1,4 @@
-// The page that shows how the demo went: one HTML file, nothing beside it.
+// The demo's result page: one self-contained HTML file.
 #ifndef SLUICE_TOOLS_SLUICE_DEMO_PAGE_H_
 #define SLUICE_TOOLS_SLUICE_DEMO_PAGE_H_
 
@@ -10,8 +10,8 @@
 
 namespace sluice::demo {
 
-// Learning curves, figures, and test images with what each network took them
-// for; what the language model wrote, if there is one.
+// Learning curves, figures, and test images with each network's predictions;
+// the language model's text, if there is one.
 std::string MakePage(const ImageData& data,
                      const std::vector<Training>& trainings,
                      const TextTraining* text = nullptr);

@@ -90,7 +90,7 @@ TEST(DemoTest, LearnsToWrite) {
   const Result<TextTraining> t = TrainOnText(options);
   ASSERT_TRUE(t.ok()) << t.status();
   EXPECT_EQ(t->characters, 200 * 12);
-  EXPECT_LT(t->final_bits, 4);  // Of 7.
+  EXPECT_LT(t->final_bits, 4);  // Uncompressed: 7.
   EXPECT_LT(t->bits.back().value, t->bits.front().value);
   EXPECT_EQ(t->last_words.size(), 500u);
   const std::string page = MakePage(MakeImages(1, 50, 50), {}, &*t);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kBatch = 32, kLength = 40, kSymbols = 128, kWritten = 500;
 
-// The model as a user of the library writes it.
+// The model, written as a user of the library would.
 struct TextModel {
   explicit TextModel(int units)
       : embedding(GetVariable("embedding", {kSymbols, 64})),
@@ -22,7 +22,7 @@ struct TextModel {
         pieces(Placeholder<int32_t>({kBatch, kLength + 1})),
         first(Placeholder<int32_t>(PartialShape::Scalar())),
         count(Placeholder<int32_t>(PartialShape::Scalar())) {
-    // Each character is to be told from those before it.
+    // Each character is predicted from those before it.
     const Output from = ops::Slice(pieces, {0, 0}, {kBatch, kLength});
     const Output to = ops::Slice(pieces, {0, 1}, {kBatch, kLength});
     const RnnResult rnn = DynamicRnn(cell, ops::GatherV2(embedding, from, 0));
@@ -37,7 +37,7 @@ struct TextModel {
 
   Output Scores(Output h) const { return ops::MatMul(h, w) + b; }
 
-  // A loop in the graph: each character is drawn and fed back.
+  // A loop in the graph: each character is sampled and fed back.
   void BuildWriting() {
     const auto result = While(
         std::tuple{0, ops::Reshape(first, {1}), cell.ZeroState(1),
@@ -46,7 +46,7 @@ struct TextModel {
         [&](Output n, Output c, const RnnState& state,
             const TensorArray& so_far) {
           const RnnStep step = cell(ops::GatherV2(embedding, c, 0), state);
-          // (A little surer than it is, which makes fewer slips.)
+          // (Sharpens the distribution slightly, which reduces errors.)
           const Output next =
               ops::Reshape(ops::Multinomial(Scores(step.output) / 0.6f, 1,
                                             {.output_dtype = DType::kInt32}),
@@ -100,7 +100,7 @@ class TextTrainer {
     result_.characters_per_second =
         double{kBatch * kLength} * options_.steps / result_.seconds;
     std::printf(
-        "%s  %.2f bits a character; %.0f characters/s, %.1f ms per "
+        "%s  %.2f bits per character; %.0f characters/s, %.1f ms per "
         "step, %.1f s of training\n",
         options_.terminal ? "\r\033[K" : "", result_.final_bits,
         result_.characters_per_second, result_.step_ms, result_.seconds);
@@ -122,19 +122,19 @@ class TextTrainer {
     if (options_.terminal) {
       if (done % std::max(1, steps / 100) != 0) return OkStatus();
       const int full = kWidth * done / steps;
-      std::printf("\r  step %d/%d [%s%s]  %.2f bits a character \033[K", done,
+      std::printf("\r  step %d/%d [%s%s]  %.2f bits per character \033[K", done,
                   steps, std::string(static_cast<size_t>(full), '=').c_str(),
                   std::string(static_cast<size_t>(kWidth - full), ' ').c_str(),
                   smooth_);
     } else if (done % std::max(1, steps / 4) == 0) {
-      std::printf("  step %d/%d  %.2f bits a character\n", done, steps,
+      std::printf("  step %d/%d  %.2f bits per character\n", done, steps,
                   smooth_);
     }
     std::fflush(stdout);
     return OkStatus();
   }
 
-  // From anywhere in the text.
+  // Random pieces of the text.
   Tensor Pieces() {
     Tensor t(DType::kInt32, {kBatch, kLength + 1});
     int32_t* to = t.data<int32_t>();

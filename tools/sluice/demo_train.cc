@@ -21,7 +21,7 @@ std::string Grouped(double v) {
   return s;
 }
 
-// A batch as the models take it.
+// A batch in the format of the models' inputs.
 struct Batch {
   Tensor images, labels;
 };
@@ -39,7 +39,7 @@ Batch MakeBatch(const ImageSet& set, const int64_t* rows, int64_t count) {
   return b;
 }
 
-// Says how far training is: a bar on a terminal, else a line now and then.
+// Shows progress: a bar on a terminal, else a line from time to time.
 class Progress {
  public:
   Progress(const TrainOptions& options, int64_t steps)
@@ -85,7 +85,7 @@ class Progress {
   int next_percent_ = 50;
 };
 
-// An average over the last steps, started at the first value.
+// An average over the last steps, initialized to the first value.
 struct Smooth {
   double value = 0;
   bool any = false;

@@ -17,34 +17,34 @@ struct TrainOptions {
   int epochs = 1;
   int batch = 100;
   uint64_t seed = 1;
-  bool terminal = false;  // A bar that moves, instead of lines.
-  bool int8 = false;      // Quantise it when it is trained.
+  bool terminal = false;  // A progress bar instead of lines.
+  bool int8 = false;      // Quantize it after training.
 };
 
 struct Point {
   double epoch, value;
 };
 
-// What came of it.
+// The results.
 struct Training {
   std::string title;
   int parameters = 0;
   int nodes = 0;
-  std::vector<Point> loss;            // Of the batches, averaged.
-  std::vector<Point> train_accuracy;  // Of the batches, averaged.
+  std::vector<Point> loss;            // Over batches, averaged.
+  std::vector<Point> train_accuracy;  // Over batches, averaged.
   std::vector<Point> test_accuracy;   // After each epoch.
   double final_accuracy = 0;
-  double seconds = 0;  // Of training alone.
+  double seconds = 0;  // Training only.
   double images_per_second = 0;
   double step_us = 0;
-  std::vector<uint8_t> guesses;      // Of the test images.
-  std::vector<float> probabilities;  // That the guess is right, says the model.
+  std::vector<uint8_t> guesses;      // For the test images.
+  std::vector<float> probabilities;  // The model's confidence in its guess.
   std::string trace;                 // One step, for chrome://tracing.
-  std::optional<Int8Figures> int8;   // If asked for.
+  std::optional<Int8Figures> int8;   // If requested.
 };
 
-// Builds the model in a graph of its own, trains and tests it. Prints progress
-// on standard output.
+// Builds the model in a new graph, trains and tests it. Prints progress to
+// standard output.
 Result<Training> Train(Model (*build)(), const ImageData& data,
                        const TrainOptions& options);
 

@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// For messages, which are one line.
+// Quotes text for a one-line message.
 std::string InQuotes(const std::string& text) {
   return absl::StrCat(
       "'", text.size() <= 60 ? text : text.substr(0, 57) + "...", "'");
@@ -30,7 +30,7 @@ std::string InQuotes(const std::string& text) {
 struct Number {
   enum Kind { kInt, kUint, kReal } kind = kInt;
   int64_t i = 0;
-  uint64_t u = 0;  // Above the int64s.
+  uint64_t u = 0;  // Above int64's range.
   double real = 0;
 };
 
@@ -73,7 +73,7 @@ bool StoreInteger(const Number& n, void* out) {
   return true;
 }
 
-// Infinity only where the number is.
+// Infinite only if the number is.
 template <typename T>
 bool StoreReal(double v, void* out) {
   T value;
@@ -88,7 +88,7 @@ bool StoreReal(double v, void* out) {
   return true;
 }
 
-// As an element of the type at `out`; false if it does not fit.
+// Stores an element of the type at `out`; false if it does not fit.
 bool Store(const Number& n, DType to, void* out) {
   switch (to) {
     case DType::kInt8:
@@ -137,7 +137,7 @@ std::optional<Number> ParseNumber(absl::string_view text) {
   double real;
   if (absl::SimpleAtoi(text, &i)) return Int(i);
   if (absl::SimpleAtoi(text, &u)) return Uint(u);
-  // (What overflows a double becomes infinite, with digits in its text.)
+  // (A finite number that overflows a double becomes infinite.)
   if (!absl::SimpleAtod(text, &real) ||
       (std::isinf(real) &&
        text.find_first_of("0123456789") != absl::string_view::npos))
@@ -170,12 +170,12 @@ bool ParseComplex(absl::string_view text, double* re, double* im) {
 
 // ---- Literals ---------------------------------------------------------------
 
-// What is written without quotes, at the place of a value.
+// The key of a value written without quotes.
 constexpr char kBare[] = "bare";
 
-// Lists and strings as JSON has them, and anything else between their
-// delimiters as an object of its text: JSON knows neither nan nor True nor
-// 1+2j, and would round what is to be exact.
+// Parses lists and strings as JSON, and any other text between their delimiters
+// as an object with that text, because JSON has no nan, True or 1+2j, and would
+// round exact numbers.
 std::optional<Json> ParseLists(const std::string& text) {
   std::string json, bare;
   const auto flush = [&] {
@@ -210,7 +210,7 @@ class Literal {
  public:
   Literal(DType dtype, const Json& value) : dtype_(dtype), value_(value) {}
 
-  // Errors say what was expected and got, from "expected" on.
+  // Errors begin with "expected ..., got ...".
   Result<Tensor> Read() {
     Dims dims;
     for (const Json* at = &value_; at->is_array(); at = &(*at)[0]) {
@@ -291,7 +291,7 @@ class Literal {
 };
 
 Result<Tensor> ReadLiteral(DType dtype, const std::string& text) {
-  // A string needs no quotes where it cannot be mistaken for a list.
+  // A string needs no quotes if it cannot be mistaken for a list.
   if (dtype == DType::kString && !text.starts_with('[') &&
       !text.starts_with('"'))
     return Tensor::Scalar<std::string>(text);
@@ -377,8 +377,8 @@ Result<Tensor> Convert(const Tensor& t, DType to) {
   return out;
 }
 
-// Grey for [height, width], one image of a batch for rank 4, and the channels
-// that the last dimension asks for.
+// Grey for [height, width], a batch of one image for rank 4, and as many
+// channels as the last dimension.
 Result<Tensor> ImageForShape(const std::string& bytes,
                              const PartialShape& shape) {
   const int rank = shape.rank();
@@ -451,7 +451,7 @@ Result<Tensor> ReadFileFeed(const Output& to, const std::string& path,
   return t;
 }
 
-// The file that is meant; none for a literal.
+// The name of the file; nullopt for a literal.
 std::optional<std::string> FileOf(const std::string& text) {
   if (text.starts_with('@')) return text.substr(1);
   if (text.starts_with('[') || text.starts_with('"')) return std::nullopt;

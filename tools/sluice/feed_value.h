@@ -1,5 +1,5 @@
-// Values of --feed: files and literals as tensors of the edge that they are fed
-// to.
+// Values of --feed: converts files and literals to tensors for the edge that
+// they feed.
 #ifndef SLUICE_TOOLS_SLUICE_FEED_VALUE_H_
 #define SLUICE_TOOLS_SLUICE_FEED_VALUE_H_
 
@@ -14,9 +14,10 @@
 namespace sluice::cli {
 
 struct FeedOptions {
-  // What 0 and 255 of an image become on a floating edge; else they stay.
+  // The values that 0 and 255 of an image map to on a floating edge; else they
+  // are unchanged.
   std::optional<std::pair<double, double>> image_range;
-  // The first dimension counts examples: it may have any length.
+  // The first dimension is the number of examples and may have any length.
   bool examples = false;
 };
 
@@ -29,9 +30,9 @@ struct FeedOptions {
 // and channels; on a string edge the bytes of any file but .npy.
 //
 // The value has the edge's dtype and a shape that fits. Numbers are converted
-// where that loses nothing but precision: an integer edge takes integers of its
-// range, a floating edge any number of its range. InvalidArgument, naming the
-// edge's node, for all else.
+// if that loses only precision: an integer edge takes integers in its range, a
+// floating edge any number in its range. Anything else is InvalidArgument, with
+// the name of the edge's node.
 Result<Tensor> ReadFeedValue(const Output& to, const std::string& text,
                              const FeedOptions& options = {});
 

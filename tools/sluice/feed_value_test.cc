@@ -207,7 +207,7 @@ TEST_F(FeedValue, ImagesTakeTheRankAndTheChannelsOfTheEdge) {
   gives({1, 2, 3},
         Tensor::Of<float>({1, 2, 3}, {0.5, -0.5, -0.5, -0.5, -0.5, -0.3f}),
         {.image_range = {{-0.5, 0.5}}});
-  // What decodes images itself takes the file.
+  // A string edge takes the file's bytes, to be decoded in the graph.
   const Result<Tensor> bytes = Read(DType::kString, png);
   ASSERT_TRUE(bytes.ok()) << bytes.status();
   EXPECT_EQ(bytes->scalar<std::string>(), *ReadFile(png));

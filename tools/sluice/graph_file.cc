@@ -16,7 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// No control characters but white space: text in UTF-8 or a kin of ASCII.
+// True if there are no control characters except white space: text in UTF-8 or
+// an ASCII-based encoding.
 bool LooksLikeText(std::string_view bytes) {
   return !bytes.empty() && std::all_of(bytes.begin(), bytes.end(), [](char c) {
     const auto u = static_cast<unsigned char>(c);
@@ -29,8 +30,8 @@ bool IsBlank(std::string_view bytes) {
                      [](unsigned char c) { return absl::ascii_isspace(c); });
 }
 
-// A text that begins as a GraphDef's does, so that a mistake in it is worth
-// telling: a comment, or one of GraphDef's fields.
+// True if a text begins like a GraphDef, with a comment or one of GraphDef's
+// fields, so that a parse error is worth reporting.
 bool BeginsLikeGraphDef(std::string_view text) {
   for (absl::string_view line :
        absl::StrSplit(absl::string_view(text.data(), text.size()), '\n')) {
@@ -48,7 +49,7 @@ bool BeginsLikeGraphDef(std::string_view text) {
   return false;
 }
 
-// The first line that says something, for people to recognise a file by.
+// The first non-empty line, to help recognize a file.
 std::string FirstLine(std::string_view text) {
   for (absl::string_view line :
        absl::StrSplit(absl::string_view(text.data(), text.size()), '\n')) {
@@ -65,15 +66,14 @@ std::string FirstLine(std::string_view text) {
   return "''";
 }
 
-// A protocol buffer from outside: which fields it has, and where it stops being
-// one.
+// The fields of a protocol buffer, and where it becomes invalid.
 struct Fields {
-  // The wire types that occurred, a bit each, of fields 1 to 15.
+  // Bit masks of the wire types that occur in fields 1 to 15.
   uint8_t wire_types[16] = {};
-  int nodes = 0;           // Whole ones of field 1.
+  int nodes = 0;           // Complete fields 1.
   uint64_t last = 0;       // The number of the last field.
-  bool cut = false;        // The last field is longer than what is left.
-  bool malformed = false;  // What follows is no field.
+  bool cut = false;        // The last field is truncated.
+  bool malformed = false;  // The rest is not a field.
 
   bool Only(int field, int wire_type) const {
     return wire_types[field] == 1 << wire_type;
@@ -101,7 +101,7 @@ Fields ScanFields(std::string_view in) {
     }
     const uint64_t field = tag >> 3, type = tag & 7;
     if (field == 0 || field > 15 || (type != 0 && type != 2)) {
-      f.malformed = true;  // (GraphDef and its kin have no others.)
+      f.malformed = true;  // (GraphDef and related messages have no others.)
       return f;
     }
     f.last = field;
@@ -122,7 +122,7 @@ Fields ScanFields(std::string_view in) {
   return f;
 }
 
-// A node begins with its name (field 1), whose letters are text.
+// A node begins with its name (field 1), which is text.
 bool BeginsWithNode(std::string_view bytes) {
   uint64_t tag = 0, length = 0, name_tag = 0, name = 0;
   return Varint(&bytes, &tag) && tag == (1 << 3 | 2) &&
@@ -133,10 +133,10 @@ bool BeginsWithNode(std::string_view bytes) {
              0, static_cast<size_t>(std::min<uint64_t>(name, 64))));
 }
 
-// What a protocol buffer is that is near to a GraphDef and none; else "".
-// (Field 1 is a GraphDef's nodes, a SavedModel's version and a MetaGraphDef's
-// facts; 2 is a GraphDef's functions, a SavedModel's MetaGraphDefs and a
-// MetaGraphDef's graph.)
+// Names a message that resembles a GraphDef but is not one; else "". (Field 1
+// is a GraphDef's nodes, a SavedModel's version and a MetaGraphDef's facts; 2
+// is a GraphDef's functions, a SavedModel's MetaGraphDefs and a MetaGraphDef's
+// graph.)
 std::string KinOfGraphDef(std::string_view bytes) {
   const Fields f = ScanFields(bytes);
   const bool node = BeginsWithNode(bytes);
@@ -213,14 +213,14 @@ Result<std::string> ReadGraphDefFile(const std::string& path) {
   if (IsBlank(bytes)) return NoGraphDef(path, DescribeNoGraphDef(bytes));
   const bool text = LooksLikeText(bytes);
   if (!text) {
-    // (Another message may well pass for an odd GraphDef.)
+    // (Another message may parse as an unusual GraphDef.)
     if (std::string kin = KinOfGraphDef(bytes); !kin.empty())
       return NoGraphDef(path, kin);
     if (!IsTextFile(path)) return bytes;
   }
   Result<std::string> binary = ParseTextGraphDef(bytes);
   if (binary.ok()) return binary;
-  if (!text) return bytes;  // A binary one under the name of a text.
+  if (!text) return bytes;  // A binary file with a text file's name.
   if (BeginsLikeGraphDef(bytes)) return Annotate(binary.status(), path);
   return NoGraphDef(path, DescribeNoGraphDef(bytes));
 }
@@ -228,7 +228,8 @@ Result<std::string> ReadGraphDefFile(const std::string& path) {
 Status ImportGraphDefFile(const std::string& path, Graph& g) {
   SLUICE_ASSIGN_OR_RETURN(const std::string bytes, ReadGraphDefFile(path));
   const Status s = ImportGraphDef(bytes, g);
-  // What begins with no node is no GraphDef, or one of no nodes.
+  // Bytes that do not begin with a node are not a GraphDef, or one without
+  // nodes.
   if (!s.ok() && g.num_nodes() == 0 && !BeginsWithNode(bytes))
     return NoGraphDef(path, DescribeNoGraphDef(bytes));
   return Annotate(s, path);

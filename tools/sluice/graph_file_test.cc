@@ -1,4 +1,4 @@
-// What is said of files that hold no GraphDef.
+// The error messages for files that contain no GraphDef.
 #include "tools/sluice/graph_file.h"
 
 #include <unistd.h>
@@ -46,7 +46,7 @@ class GraphFile : public ::testing::Test {
     EXPECT_THAT(std::string(s.message()), HasSubstr(part));
     EXPECT_THAT(std::string(s.message()), HasSubstr(path));
   }
-  // A field of a message that holds a message or a string.
+  // A field that contains a message or a string.
   static std::string Field(int number, const std::string& bytes) {
     return std::string({static_cast<char>(number << 3 | 2),
                         static_cast<char>(bytes.size())}) +
@@ -101,7 +101,7 @@ TEST_F(GraphFile, ATruncatedOneSaysWhereItEnds) {
           absl::StrCat("got a truncated one: ", first - 3,
                        " bytes, which end within node 1"));
   Refuses(Write("g.pb", binary.substr(0, first + 9)), "within node 2");
-  // Every prefix is an error, but for those that end between nodes.
+  // Every prefix is an error, except those that end between nodes.
   for (size_t n = 1; n < binary.size(); ++n) {
     if (n == first) continue;
     Graph g;
@@ -112,7 +112,7 @@ TEST_F(GraphFile, ATruncatedOneSaysWhereItEnds) {
 
 TEST_F(GraphFile, TheKinOfGraphDefsAreKnown) {
   const std::string graph = *ParseTextGraphDef(kText);
-  // MetaGraphDef: facts, with a list of ops, and the graph. SavedModel: its
+  // MetaGraphDef: meta info, with a list of ops, and the graph. SavedModel: its
   // version and MetaGraphDefs.
   const std::string meta =
       Field(1, Field(2, Field(1, Field(1, "Neg")))) + "\x12" +

@@ -57,7 +57,7 @@ Tensor Elements(const Shape& shape, const std::vector<Json>& flat) {
   return t;
 }
 
-// `type` none: what the elements look like.
+// Without `type` the elements determine it.
 Result<Tensor> ToTensor(const Json& j, std::optional<DType> type) {
   Dims dims;
   std::vector<Json> flat;
@@ -113,8 +113,8 @@ Result<AttrValue> ToAttr(const AttrDef& def, const Json& j) {
   }
 }
 
-// The type of an input: its own, that of its attribute if it is said or has a
-// default, or the least surprising of those that are allowed.
+// The type of an input: its fixed type, that of its attribute if it is given or
+// has a default, or the most natural allowed one.
 std::optional<DType> InputType(const OpDef& op, const ArgDef& arg,
                                const AttrMap& attrs, const Json& j) {
   if (arg.type_attr.empty())
@@ -178,7 +178,7 @@ std::string ListText(const Tensor& t) {
   return ListText(t, 0, &next);
 }
 
-// What the op gives: its only output, or a line for each.
+// The op's results: its only output, or a line for each.
 Result<std::string> ResultsText(Graph& graph, const OpDef& op, Node* node) {
   std::vector<Output> fetches;
   for (int i = 0; i < node->num_outputs(); ++i) fetches.emplace_back(node, i);
@@ -208,7 +208,8 @@ Result<std::string> Example(const std::vector<std::string>& line) {
     SLUICE_ASSIGN_OR_RETURN(attrs[name], ToAttr(*def, value));
     shown.push_back(name + "=" + value.dump());
   }
-  // Lists are all of one length here, so what is given says which.
+  // All lists have the same length here, so it follows from the number of
+  // values.
   const size_t given = line.size() - 2;
   const auto lists = static_cast<size_t>(
       std::count_if(op->inputs.begin(), op->inputs.end(), IsListArg));

@@ -1,5 +1,5 @@
-// Worked examples of ops: calls with small inputs (op_examples.tsv) and what
-// the op makes of them, computed when it is asked for.
+// Worked examples of ops: calls with small inputs (op_examples.tsv) and their
+// results, computed on demand.
 #ifndef SLUICE_TOOLS_SLUICE_OP_EXAMPLES_H_
 #define SLUICE_TOOLS_SLUICE_OP_EXAMPLES_H_
 
@@ -10,12 +10,12 @@
 
 namespace sluice::cli {
 
-// The examples of `op`, each as text of a line or several:
+// The examples of `op`, each as one or more lines of text:
 //   MatMul([[1, 2], [3, 4]], [[1, 1]], transpose_b=true) = [[3], [7]]
-// None for an op that has none.
+// Empty for an op that has none.
 Result<std::vector<std::string>> ExamplesOf(const std::string& op);
 
-// The names that have examples, each once, in alphabetical order.
+// The names of the ops that have examples, unique and sorted.
 std::vector<std::string> OpsWithExamples();
 
 }  // namespace sluice::cli

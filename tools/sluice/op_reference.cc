@@ -103,7 +103,7 @@ Result<std::string> OpText(const OpDef& op) {
 
 Status WriteOpReference(const std::filesystem::path& dir) {
   std::error_code error;
-  std::filesystem::create_directories(dir, error);  // (Writing tells why not.)
+  std::filesystem::create_directories(dir, error);  // (Writing reports errors.)
   std::map<std::string, std::vector<const OpDef*>> families;
   for (const OpDef* op : OpRegistry::Global()->All())
     families[op->family.empty() ? "other" : op->family].push_back(op);

@@ -1,5 +1,5 @@
-// The op reference: what the registry knows of an op as text, for a terminal
-// and for docs/ops.
+// The op reference: an op's entry in the registry as text, for a terminal and
+// for docs/ops.
 #ifndef SLUICE_TOOLS_SLUICE_OP_REFERENCE_H_
 #define SLUICE_TOOLS_SLUICE_OP_REFERENCE_H_
 
@@ -11,11 +11,11 @@
 
 namespace sluice::cli {
 
-// All about one op, for a terminal.
+// The full description of one op, for a terminal.
 Result<std::string> OpText(const OpDef& op);
 
-// A page of Markdown for each family of ops, and README.md, into `dir`, which
-// is made where it is missing.
+// Writes a Markdown page for each family of ops, and README.md, into `dir`,
+// which is created if missing.
 Status WriteOpReference(const std::filesystem::path& dir);
 
 }  // namespace sluice::cli

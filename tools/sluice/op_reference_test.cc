@@ -57,7 +57,7 @@ TEST(OpReference, TextHasSignatureAndExample) {
                                "[[0.5, 0.5], [0.26894, 0.73106]]\n"));
 }
 
-// The pages in the repository are what the registry says now.
+// The pages in the repository match the registry.
 TEST(OpReference, PagesAreUpToDate) {
   const auto dir = std::filesystem::path(::testing::TempDir()) / "op_reference";
   const Status s = WriteOpReference(dir);

@@ -1,4 +1,4 @@
-// sluice ops: what the registry knows.
+// sluice ops: shows the op registry.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -16,7 +16,7 @@
 namespace sluice::cli {
 namespace {
 
-// A line each.
+// Prints one line per op.
 void Print(const std::vector<const OpDef*>& ops) {
   size_t width = 0;
   for (const OpDef* op : ops) width = std::max(width, op->name.size());
@@ -40,8 +40,8 @@ int Describe(const OpDef& op) {
   return 0;
 }
 
-// The op of that name; else all that have the word in their names or, after
-// these, in their descriptions.
+// Prints the op of that name; else all ops with the word in their names,
+// followed by those with it in their descriptions.
 int Find(const std::string& word) {
   const Result<const OpDef*> exact = OpRegistry::Global()->Lookup(word);
   if (exact.ok()) return Describe(**exact);
@@ -80,13 +80,15 @@ void AddOps(CLI::App& app, std::function<int()>* run) {
     bool names = false;
   };
   auto o = std::make_shared<Options>();
-  CLI::App* sub = app.add_subcommand(
-      "ops", "List the ops, find some, or tell all about one");
+  CLI::App* sub =
+      app.add_subcommand("ops", "List the ops, search them, or describe one");
   CLI::Option* name = sub->add_option(
       "NAME", o->name,
-      "Op to describe, or a word to look for in names and descriptions");
-  sub->add_flag("--names", o->names, "Names alone, one a line")->excludes(name);
-  sub->add_option("--markdown", o->markdown, "Write the op reference there")
+      "Op to describe, or a word to search for in names and descriptions");
+  sub->add_flag("--names", o->names, "Print only names, one per line")
+      ->excludes(name);
+  sub->add_option("--markdown", o->markdown,
+                  "Write the op reference to this folder")
       ->type_name("DIR")
       ->excludes(name);
   sub->callback([o, run] {

@@ -1,4 +1,4 @@
-// sluice quantize: a trained graph in a file, for inference in int8.
+// sluice quantize: converts a trained graph to int8 for inference.
 #include "session/quantize.h"
 
 #include <CLI/CLI.hpp>
@@ -25,9 +25,10 @@ struct QuantizeFlags {
   QuantizeOptions options;
 };
 
-// The examples, which lie along the first dimension of every feed that is no
-// scalar, as steps of `batch` of them; the last may have fewer. A feed whose
-// placeholder says how many it takes has that many in each step, and no rest.
+// Splits the examples, which lie along the first dimension of every non-scalar
+// feed, into steps of `batch`; the last may have fewer. If a placeholder fixes
+// the number of examples, each step has that many, and there is no smaller last
+// step.
 Result<std::vector<std::vector<Tensor>>> Batches(const Feeds& feeds,
                                                  int64_t batch) {
   int64_t count = -1;
@@ -63,11 +64,12 @@ Result<std::vector<std::vector<Tensor>>> Batches(const Feeds& feeds,
   return steps;
 }
 
-// How far one fetch of the int8 graph is from the float one's, over all steps.
+// The difference between the int8 and float graphs in one fetch, over all
+// steps.
 struct Distance {
   double largest = 0, sum = 0;
   int64_t values = 0;
-  int64_t rows = 0, alike = 0;  // Rows whose largest value is at one place.
+  int64_t rows = 0, alike = 0;  // Rows with the same argmax.
 };
 
 void Compare(const Tensor& a, const Tensor& b, Distance* d) {
@@ -179,8 +181,8 @@ void AddQuantize(CLI::App& app, std::function<int()>* run) {
   sub->footer(
       "Example: sluice quantize model.pb --feed x=images.npy --fetch scores "
       "--out int8.pb\n"
-      "Ranges of activations come from the examples that are fed. Prints what "
-      "became int8, what stayed float and why, and how far the fetches are "
+      "Ranges of activations come from the fed examples. Prints which ops "
+      "became int8, which stayed float and why, and how far the fetches are "
       "from the float graph's.");
   sub->add_option("GRAPH", o->graph, "GraphDef, binary or text")
       ->required()
@@ -195,22 +197,21 @@ void AddQuantize(CLI::App& app, std::function<int()>* run) {
   sub->add_option("--image-range", o->image_range,
                   "LOW,HIGH: what 0 and 255 of images become")
       ->check(IsRange);
-  sub->add_option("--fetch", o->fetches, "What the new graph is to compute")
+  sub->add_option("--fetch", o->fetches, "Edge that the new graph computes")
       ->required()
       ->take_all()
       ->allow_extra_args(false);
-  sub->add_option("--out", o->out, "Where it goes; as text if *.pbtxt")
-      ->required();
+  sub->add_option("--out", o->out, "Output file; text if *.pbtxt")->required();
   sub->add_option("--init", o->init,
                   "Operation to run before (variables become constants)")
       ->take_all()
       ->allow_extra_args(false);
   sub->add_option("--batch", o->batch,
-                  "Examples a calibration step (100), where the graph leaves "
+                  "Examples per calibration step (100), if the graph leaves "
                   "it open")
       ->check(CLI::PositiveNumber);
   sub->add_option("--percentile", o->options.percentile,
-                  "Part of the absolute values that a range covers (1)")
+                  "Fraction of the absolute values that a range covers (1)")
       ->check([](const std::string& text) -> std::string {  // (No NaN.)
         double part = 0;
         if (absl::SimpleAtod(text, &part) && part >= 0.5 && part <= 1)
@@ -218,7 +219,7 @@ void AddQuantize(CLI::App& app, std::function<int()>* run) {
         return absl::StrCat("expected 0.5 to 1, got '", text, "'");
       });
   sub->add_option("--keep-float", o->options.keep_float,
-                  "A Conv2D or MatMul that is to stay float")
+                  "A Conv2D or MatMul to keep in float")
       ->take_all()
       ->allow_extra_args(false);
   sub->callback([o, run] { *run = [o] { return QuantizeGraph(*o); }; });

@@ -1,4 +1,4 @@
-// sluice replay: runs recorded cases and compares.
+// sluice replay: runs recorded cases and compares the results.
 #include <stdlib.h>
 
 #include <CLI/CLI.hpp>
@@ -36,7 +36,7 @@ struct ReplayOptions {
   bool quiet = false;
 };
 
-// A scratch folder that goes with it.
+// RAII: a temporary folder.
 class TempDir {
  public:
   TempDir() {
@@ -57,7 +57,7 @@ class TempDir {
   std::string path_;
 };
 
-// A value as the edge's type, as Python's client converts what it is fed.
+// Converts a value to the edge's type, as the Python client converts feeds.
 Result<Tensor> ConvertTo(DType dtype, const Tensor& t) {
   dtype = RemoveRef(dtype);
   if (t.dtype() == dtype) return t;
@@ -85,10 +85,9 @@ Result<Tensor> ConvertTo(DType dtype, const Tensor& t) {
   return session.Run({{Output(in), t}}, Output(cast));
 }
 
-// Puts the graph on `devices`: "/cpu:1" is the second of them, and where
-// nothing is said nodes are put somewhere at random. What shares a variable or
-// a colocation group stays together; one in two of the others is left to
-// placement.
+// Places the graph on `devices`: "/cpu:1" is the second of them, and nodes
+// without a device are placed at random. Nodes that share a variable or a
+// colocation group stay together; half of the others are left to placement.
 Status Spread(const std::vector<std::string>& devices, uint64_t seed,
               Graph* graph) {
   std::vector<int> up(graph->nodes().size());
@@ -135,13 +134,13 @@ Status Spread(const std::vector<std::string>& devices, uint64_t seed,
   return OkStatus();
 }
 
-// One case on one of its graphs, step by step.
+// Runs one case on one of its graphs, step by step.
 class Replayer {
  public:
   Replayer(const RecordedCase& c, const ReplayOptions& options)
       : case_(c), options_(options) {}
 
-  // What differs; empty if nothing does.
+  // Returns the differences; empty if there are none.
   std::vector<std::string> Run(const std::string& graph) {
     const Status s = RunAll(graph);
     if (!s.ok()) differences_.emplace_back(s.message());
@@ -191,7 +190,7 @@ class Replayer {
           RunPartial(step);
           break;
       }
-      // Later steps would only say the same again.
+      // Later steps would only repeat the same differences.
       if (differences_.size() >= 4) break;
     }
     session_ = nullptr;
@@ -200,7 +199,7 @@ class Replayer {
 
   using Values = Result<std::vector<Tensor>>;
 
-  // What a step asks for, found in the graph.
+  // A step's feeds, fetches and targets, resolved in the graph.
   struct Resolved {
     Feeds feeds;
     std::vector<Output> fetches;
@@ -312,7 +311,7 @@ class Replayer {
             name, got.ok() ? "" : ": ", std::string(got.status().message())));
       return;
     }
-    size_t k = 0;  // Only edges have values.
+    size_t k = 0;  // Counts edges, which have values.
     for (size_t i = 0; i < step.run.size(); ++i) {
       if (step.run[i].find(':') == std::string::npos) continue;
       const Tensor& value = (*got)[k++];
@@ -335,7 +334,7 @@ class Replayer {
   std::vector<std::string> differences_;
 };
 
-// What differs, and whether it must not.
+// The differences, and whether they are failures.
 struct Verdict {
   std::vector<std::string> differences;
   bool optional = false;
@@ -363,7 +362,7 @@ Verdict RunCase(const std::string& dir, const ReplayOptions& options) {
   return v;
 }
 
-// A folder is a case, or holds cases.
+// A folder is a case or contains cases.
 Result<std::vector<std::string>> FindCases(const ReplayOptions& o) {
   std::vector<std::string> cases;
   for (const std::string& dir : o.dirs) {
@@ -456,7 +455,7 @@ int Replay(const ReplayOptions& o) {
 void AddReplay(CLI::App& app, std::function<int()>* run) {
   auto o = std::make_shared<ReplayOptions>();
   CLI::App* sub = app.add_subcommand(
-      "replay", "Run recorded cases and compare with what was recorded");
+      "replay", "Run recorded cases and compare with the recorded results");
   sub->add_option("DIR", o->dirs, "Case, or folder of cases")
       ->required()
       ->check([](const std::string& dir) -> std::string {
@@ -472,9 +471,10 @@ void AddReplay(CLI::App& app, std::function<int()>* run) {
                   "Only cases whose name matches this regular expression");
   sub->add_option("--jobs", o->jobs, "Cases at once")
       ->check(CLI::Range(1, 256));
-  sub->add_option("--devices", o->devices,
-                  "Put the nodes on so many CPU devices, at random (--seed) "
-                  "where the case does not say")
+  sub->add_option(
+         "--devices", o->devices,
+         "Place the nodes on this many CPU devices, at random (--seed) "
+         "where the case does not say")
       ->check(CLI::Range(1, 64));
   sub->add_option("--target", o->target,
                   "Run the steps on the cluster of this task, grpc://host:port")
@@ -483,9 +483,9 @@ void AddReplay(CLI::App& app, std::function<int()>* run) {
                   "Run ready nodes in a random order drawn from this (not 0)")
       ->check(CLI::NonNegativeNumber);
   sub->add_option("--timeout-ms", o->timeout_ms,
-                  "Limit of a step that has none of its own")
+                  "Timeout of steps that do not set one")
       ->check(CLI::Range(1, INT_MAX));
-  sub->add_flag("--quiet", o->quiet, "Leave out what the graphs print");
+  sub->add_flag("--quiet", o->quiet, "Do not show what the graphs print");
   sub->callback([o, run] { *run = [o] { return Replay(*o); }; });
 }
 

@@ -10,13 +10,13 @@ namespace {
 
 using Json = nlohmann::json;
 
-// These throw nlohmann's exceptions for what is missing or of another kind;
-// LoadCase makes a Status of them.
+// These throw nlohmann's exceptions for missing fields and wrong types;
+// LoadCase converts them to a Status.
 ArrayDesc ParseDesc(const Json& j) {
   ArrayDesc d;
   d.key = j.at("key").get<std::string>();
   const auto dtype = j.at("dtype").get<std::string>();
-  // A dtype that we do not know compares unequal to all that we have.
+  // An unknown dtype compares unequal to all known ones.
   d.dtype = ParseDType(dtype).value_or(DType::kInvalid);
   const auto dims = j.at("shape").get<std::vector<int64_t>>();
   if (Result<Shape> s = Shape::Make(dims); s.ok()) d.shape = *s;
@@ -92,7 +92,7 @@ Status ParseMeta(const std::string& text, RecordedCase* c) {
   return OkStatus();
 }
 
-// String arrays are stored as all bytes joined, and the length of each.
+// String arrays are stored as their concatenated bytes and the length of each.
 Result<Tensor> DecodeStrings(const std::map<std::string, Tensor>& arrays,
                              const ArrayDesc& desc) {
   const auto bytes = arrays.find(desc.key + "__bytes");

@@ -9,7 +9,8 @@
 namespace sluice::cli {
 namespace {
 
-// Element i as a complex number, which holds all that has a tolerance.
+// Element i as a complex number, which can represent every dtype that has a
+// tolerance.
 complex128 At(const Tensor& t, int64_t i) {
   switch (t.dtype()) {
     case DType::kFloat:
@@ -62,7 +63,7 @@ std::string ToleranceDifference(const ArrayDesc& d, const Tensor& got,
     const double error = std::abs(g - w);
     const double allowed =
         d.atol + d.rtol * std::max(std::abs(w), 0.1 * largest);
-    // 0 of 0 allowed is no difference.
+    // A difference of 0 with a tolerance of 0 is a match.
     double ratio = error == 0 ? 0 : error / allowed;
     if (!std::isfinite(ratio)) ratio = 1e9;
     if (ratio > worst) {
@@ -78,7 +79,7 @@ std::string ToleranceDifference(const ArrayDesc& d, const Tensor& got,
       Text(At(want, where), complex));
 }
 
-// Numpy sees quantised integers as what they are stored in.
+// Converts quantized integers to their storage type, as numpy does.
 Tensor Dequantized(const Tensor& t) {
   switch (t.dtype()) {
     case DType::kQint8:

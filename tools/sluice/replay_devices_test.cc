@@ -1,4 +1,4 @@
-// Recorded cases give the same over several devices, and over tasks of a
+// Recorded cases give the same results on several devices and on the tasks of a
 // cluster.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ class ReplayOverDevices : public ::testing::Test {
     std::error_code ignored;
     std::filesystem::remove_all(dir_, ignored);
   }
-  // Runs `sluice replay` on the project's own cases: its exit code.
+  // Runs `sluice replay` on the project's own cases; returns its exit code.
   int Replay(std::vector<std::string> options) {
     options.insert(options.begin(), {"replay", "--quiet"});
     options.push_back("tests/cases");

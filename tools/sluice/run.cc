@@ -24,7 +24,7 @@ struct RunFlags {
   uint64_t seed = 0;
 };
 
-// What the command line asks for, found in the graph.
+// The feeds, fetches and targets of the command line, resolved in the graph.
 struct Step {
   Feeds feeds;
   std::vector<Output> fetches;
@@ -100,12 +100,12 @@ void AddRun(CLI::App& app, std::function<int()>* run) {
       "          sluice run loop.pb --feed n=10 --feed 'x=[[1,2],[3,4]]' "
       "--fetch y\n"
       "          sluice run classifier.pb --feed image=cat.jpg --fetch scores\n"
-      "What is fed is a file if it ends in .npy, .png, .jpg or .jpeg or begins "
+      "A feed is a file if it ends in .npy, .png, .jpg or .jpeg or begins "
       "with @ (@10 is\nthe file 10), else a value: numbers (also nan, inf, "
       "1+2j), true, false, strings, and\nlists of them. Both are converted to "
       "the type of the edge, or refused. An image is\n[height, width, channels]"
       " of 0 to 255; an edge of rank 4 takes it as a batch of one, and\nthe "
-      "last dimension says whether it is grey (1), RGB (3) or RGBA (4).");
+      "last dimension selects grey (1), RGB (3) or RGBA (4).");
   sub->add_option("GRAPH", o->graph, "GraphDef, binary or text")
       ->required()
       ->check(WhyNoGraphFile);
@@ -121,7 +121,7 @@ void AddRun(CLI::App& app, std::function<int()>* run) {
       ->take_all()
       ->allow_extra_args(false);
   sub->add_option("--init", o->init,
-                  "Operation to run in a step before (initialisers)")
+                  "Operation to run in an earlier step (initializers)")
       ->take_all()
       ->allow_extra_args(false);
   sub->add_option("--out", o->out,

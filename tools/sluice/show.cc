@@ -1,5 +1,5 @@
-// sluice show: a graph with its loops and conditionals as nested boxes, in
-// print or drawn.
+// sluice show: a graph with its loops and conditionals as nested boxes, as text
+// or as a drawing.
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,20 +23,20 @@ extern char** environ;
 namespace sluice::cli {
 namespace {
 
-// More nodes than this take the layout minutes, and nobody finds one.
+// With more nodes than this the layout takes minutes and is unreadable.
 constexpr int kManyNodes = 3000;
-// Bodies of functions in print: as often as they are used, which doubles where
-// each function uses the next one twice.
+// Bodies of functions are printed as often as they are used, which doubles
+// where each function uses the next one twice.
 constexpr int kManyLines = 50000;
 
 struct Options {
   std::string graph, format, out;
   bool constants = false, gradients = false;
-  std::string cluster;  // To place it on, each task with these devices.
+  std::string cluster;  // Place the graph on it, each task with these devices.
   std::optional<std::string> devices;
 };
 
-// A file of our own that goes away.
+// RAII: a temporary file.
 class Scratch {
  public:
   Scratch() {
@@ -177,24 +177,26 @@ void AddShow(CLI::App& app, std::function<int()>* run) {
   sub->footer(
       "Examples: sluice show model.pb -o model.html\n"
       "          sluice show model.pb --devices cpu=2 -o two.svg\n"
-      "Where nodes have devices, each has a colour, and what crosses is bold.");
+      "If nodes have devices, each device has a colour, and edges between "
+      "devices are bold.");
   sub->add_option("GRAPH", o->graph, "GraphDef, binary or text")
       ->required()
       ->check(WhyNoGraphFile);
   sub->add_option("--format", o->format,
-                  "text, dot, svg or html; by default what the name of --out "
-                  "ends in, else text")
+                  "text, dot, svg or html; by default the extension of --out, "
+                  "else text")
       ->check(CLI::IsMember({"text", "dot", "svg", "html"}));
   sub->add_option("-o,--out", o->out, "Write to this file instead of printing");
   sub->add_flag("--constants", o->constants, "Show constants too");
   sub->add_flag("--gradients", o->gradients,
-                "Show the nodes of gradients, and not only what they give");
+                "Show the nodes of gradients, not only their results");
   sub->add_option("--devices", o->devices,
-                  "Place it first, as a session with these devices would "
-                  "(cpu=2,gpu=1; of each task)");
-  sub->add_option("--cluster", o->cluster,
-                  "Place it first on the tasks of this cluster (a file, or as "
-                  "for sluice worker)");
+                  "First place the graph as a session with these devices would "
+                  "(cpu=2,gpu=1; in each task)");
+  sub->add_option(
+      "--cluster", o->cluster,
+      "First place the graph on the tasks of this cluster (a file, or as "
+      "for sluice worker)");
   sub->callback([o, run] { *run = [o] { return Show(*o); }; });
 }
 

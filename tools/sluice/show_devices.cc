@@ -29,7 +29,7 @@ constexpr Hue kHues[] = {{"#dbeafe", "#2563eb"}, {"#fef3c7", "#d97706"},
                          {"#fee2e2", "#dc2626"}, {"#ecfccb", "#65a30d"}};
 constexpr Hue kNoDevice = {"#ffffff", "#6b7280"};
 
-// Beyond those: round the circle by the golden angle, so that neighbours
+// Further colours: rotate the hue by the golden angle, so that consecutive ones
 // differ.
 std::string FarHue(size_t i, bool fill) {
   const double turns = static_cast<double>(i) * 0.6180339887;
@@ -50,7 +50,7 @@ std::string ByteText(int64_t b) {
                    : absl::StrFormat("%.0f %s", v, units[u]);
 }
 
-// What is known of one transfer's size.
+// The size of one transfer, -1 if unknown.
 int64_t BytesOf(const Output& o) {
   const DType type = RemoveRef(o.dtype());
   if (!IsPlain(type) || !o.shape().fully_known()) return -1;
@@ -60,11 +60,11 @@ int64_t BytesOf(const Output& o) {
              : -1;
 }
 
-// "gpu" and 3 of "gpu=3"; what is wrong is said of all of `text`.
+// Parses "gpu=3" into "gpu" and 3; errors quote all of `text`.
 Status ParseCount(absl::string_view text, DeviceName* device, int* count) {
   const std::pair<std::string, std::string> kv =
       absl::StrSplit(text, absl::MaxSplits('=', 1));
-  // (Types that are known have a short form.)
+  // (Known types have a short form.)
   const Result<DeviceName> type = DeviceName::Parse("/" + kv.first + ":0");
   if (!type.ok() || type->type.empty() || type->number != 0 ||
       !absl::SimpleAtoi(kv.second, count) || *count < 1 || *count > 1024)
@@ -93,7 +93,7 @@ Result<std::vector<PlaceableDevice>> DevicesForShow(
             &cluster, &tasks, &error))
       return InvalidArgument(error);
   }
-  // (A number alone counts CPUs, as for the other commands.)
+  // (A plain number counts CPUs, as in other commands.)
   int cpus = 0;
   const std::string list =
       absl::SimpleAtoi(devices, &cpus) ? "cpu=" + devices : devices;

@@ -1,4 +1,4 @@
-// What `sluice show` knows of devices: where nodes are, what crosses, and the
+// Devices in `sluice show`: where nodes are, the edges between devices, and the
 // colours of both.
 #ifndef SLUICE_TOOLS_SLUICE_SHOW_DEVICES_H_
 #define SLUICE_TOOLS_SLUICE_SHOW_DEVICES_H_
@@ -14,55 +14,55 @@
 
 namespace sluice::cli {
 
-// Of each task of `cluster` (a source, dist/cluster_resolver.h; "": this
-// process) those that `devices` counts, "cpu=2,gpu=1". Of types that no device
-// of this program has (GPU, TPU) all kernels are taken to exist.
+// The devices that `devices` lists ("cpu=2,gpu=1") in each task of `cluster` (a
+// source, dist/cluster_resolver.h; "": this process). For types that this
+// program has no device of (GPU, TPU) all kernels are assumed to exist.
 Result<std::vector<PlaceableDevice>> DevicesForShow(const std::string& cluster,
                                                     const std::string& devices);
-// Gives the nodes devices as a session over these would.
+// Places the nodes as a session with these devices would.
 Status PlaceForShow(std::vector<PlaceableDevice> devices, Graph* graph);
 
-// An output, or with index -1 that a node is done, that nodes on another device
-// wait for: one transfer in each step (or iteration).
+// An output, or with index -1 the completion of a node, that nodes on another
+// device wait for: one transfer in each step (or iteration).
 struct Crossing {
   const Node* node = nullptr;
   int index = 0;
   std::string to;
   int readers = 0;
-  int64_t bytes = -1;  // -1: not known before it runs.
+  int64_t bytes = -1;  // -1: unknown before it runs.
 };
 
-// "float[2,3] 24 B", "" for what only orders.
+// "float[2,3] 24 B"; "" for a control edge.
 std::string DescribeCrossing(const Crossing& c);
 
-// Of one graph, which outlives it.
+// The devices of one graph, which outlives this.
 class ShowDevices {
  public:
-  // With `constants` false these are passed over: they are made anew where they
-  // are wanted.
+  // With `constants` false, constants are ignored, because they are duplicated
+  // on each device.
   ShowDevices(const Graph& graph, bool constants);
 
-  // If any node has a device.
+  // Whether any node has a device.
   bool any() const { return !names_.empty(); }
-  // If it is a device of some node, by that very name.
+  // Whether it is exactly the name of some node's device.
   bool Knows(const std::string& device) const {
     return !device.empty() && nodes_.contains(device);
   }
-  // "worker:1 CPU:0", or "CPU:0" if there is but one task.
+  // "worker:1 CPU:0", or "CPU:0" if there is only one task.
   std::string ShortName(const std::string& device) const;
-  // For nodes, light; for edges that leave them, strong.
+  // Light for nodes, strong for edges that leave them.
   std::string Fill(const Node& n) const;
   std::string Line(const Node& n) const;
-  // (Where a node without a device will be is not known.)
+  // (The device of an unplaced node is unknown.)
   bool Crosses(const Node* from, const Node* to) const {
     return any() && from->device() != to->device() && !from->device().empty() &&
            !to->device().empty();
   }
-  // By output and destination, in the order of the nodes.
+  // By output and destination, in node order.
   const std::vector<Crossing>& crossings() const { return crossings_; }
   const Crossing* Find(const Node* node, int index, const Node* reader) const;
 
-  // A table of the colours, for Graphviz; and for people.
+  // A table of the colours, for Graphviz and as text.
   std::string Legend() const;
   std::string Table() const;
 

@@ -49,8 +49,8 @@ const char* ColorOf(const Node& n) {
   }
 }
 
-// The last part of the name, and the op. Of a functional node that is closed,
-// its functions too.
+// The last part of the name, and the op. For a closed functional node also its
+// functions.
 std::string Label(const Node& n, bool opened) {
   const size_t slash = n.name().rfind('/');
   const std::string last =
@@ -80,7 +80,7 @@ BoxColors ColorsOf(Box::Kind kind) {
   }
 }
 
-// Draws once, into a string.
+// Draws one graph into a string.
 class Drawing {
  public:
   Drawing(const Boxes& boxes, const ShowDevices& devices, bool constants)
@@ -94,7 +94,7 @@ class Drawing {
         "fontname=\"Helvetica\", fontsize=8];\n";
     FindAwaited();
     DrawBox(boxes_.whole());
-    // (After the boxes: they would inherit it.)
+    // (After the boxes, which would inherit it.)
     if (devices_.any())
       absl::StrAppend(&out_, "labelloc=t;\nlabel=", devices_.Legend(), ";\n");
     for (const auto& part : boxes_.parts()) {
@@ -122,7 +122,7 @@ class Drawing {
                             : absl::StrCat("p", part.number, "n", n->id());
   }
 
-  // A call's box needs a point where order is all that matters.
+  // A call's box needs a point for control edges.
   void FindAwaited() {
     for (const auto& part : boxes_.parts())
       for (const auto& n : part->graph->nodes()) {
@@ -133,7 +133,8 @@ class Drawing {
       }
   }
 
-  // Whose device a node has: its own, or that of the node which uses its body.
+  // The node that determines a node's device: itself, or the node which uses
+  // its body.
   const Node& Placed(const Part& part, const Node& n) const {
     const Part* p = &part;
     const Node* at = &n;
@@ -144,8 +145,8 @@ class Drawing {
     return *at;
   }
 
-  // With devices a node's colour is its device's; then what moves a loop's
-  // tokens has slanting sides, and what has state a thick border.
+  // With devices, a node has its device's colour; ops that move a loop's tokens
+  // are then parallelograms, and stateful ops have a thick border.
   std::string Looks(const Part& part, const Node& n) const {
     if (!devices_.any()) return absl::StrCat("fillcolor=\"", ColorOf(n), "\"");
     const Node& placed = Placed(part, n);
@@ -198,8 +199,8 @@ class Drawing {
     }
   }
 
-  // Whether to draw an edge: none within a closed box, and to or from one each
-  // value once.
+  // Whether to draw an edge: none within a closed box, and each value only once
+  // to or from one.
   bool Joins(const Part& from_part, const Node* from, const Part& to_part,
              const Node* to, int index) {
     const Box* const a = from_part.FoldOf(from);
@@ -211,8 +212,8 @@ class Drawing {
                          .second;
   }
 
-  // Of an edge that crosses: bold, in the colour of the device that it leaves;
-  // what crosses is said once for each transfer, at its first reader.
+  // The style of an edge between devices: bold, in the colour of its source
+  // device, with one label per transfer, at its first reader.
   std::string CrossingLooks(const Node* from, int index, const Node* to) {
     const Crossing* const c = devices_.Find(from, index, to);
     if (c == nullptr) return "";
@@ -228,7 +229,8 @@ class Drawing {
   void DrawEdges(const Part& part, const Node* n) {
     if (!IsShown(n) || IsArg(part, n)) return;
     const bool call = IsOpenCall(part, n);
-    // What an open conditional's branches read goes to its readers there.
+    // The inputs of an open conditional are drawn to their readers in the
+    // branches.
     const bool choice =
         part.Inside(n) != nullptr &&
         (KindOfCall(*n) == CallKind::kIf || KindOfCall(*n) == CallKind::kCase);
@@ -244,7 +246,7 @@ class Drawing {
                       Quoted(absl::StrCat(n->input(i).name(), " ",
                                           part.TypeAndShape(n->input(i)))),
                       back ? ", constraint=false, color=\"#2563eb\"" : "",
-                      // (Devices know only the edges of the whole graph.)
+                      // (Only edges of the main graph have crossings.)
                       from.part->number == 0 && part.number == 0
                           ? CrossingLooks(from.node, from.index, n)
                           : "",
@@ -261,7 +263,7 @@ class Drawing {
     }
   }
 
-  // What a loop's or a conditional's node gets from a body.
+  // The results that a loop or conditional node gets from a body.
   void DrawResults(const Part& part) {
     if (part.body == nullptr || part.kind == CallKind::kCall) return;
     const bool loop =

@@ -1,4 +1,4 @@
-// The graph of `sluice show` in Graphviz's language.
+// The graph of `sluice show` in Graphviz's DOT language.
 #ifndef SLUICE_TOOLS_SLUICE_SHOW_DOT_H_
 #define SLUICE_TOOLS_SLUICE_SHOW_DOT_H_
 
@@ -12,7 +12,7 @@ namespace sluice::cli {
 std::string Dot(const show::Boxes& boxes, const ShowDevices& devices,
                 bool constants);
 
-// "svg", "html" or "dot" by what a file's name ends in; else "text".
+// "svg", "html" or "dot", by a file name's extension; else "text".
 std::string FormatOfFile(const std::string& name);
 
 }  // namespace sluice::cli

@@ -1,4 +1,4 @@
-// sluice show: boxes, devices, their colours and what crosses.
+// sluice show: boxes, devices, their colours and the edges between them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -242,7 +242,7 @@ TEST_F(ShowFunctionsTest, EachCallIsABoxOfItsOwn) {
   const std::string dot = Drawn();
   EXPECT_THAT(dot, HasSubstr("{\nlabel=\"call double   (one)\""));
   EXPECT_THAT(dot, HasSubstr("{\nlabel=\"call double   (two)\""));
-  // From one body into the other, and out.
+  // From one body to the other, and to the outside.
   const std::string first = IdOf(dot, "sum");
   EXPECT_THAT(dot, HasSubstr(IdOf(dot, "x") + " -> " + first));
   EXPECT_THAT(dot, HasSubstr("\n" + first + " -> p"));

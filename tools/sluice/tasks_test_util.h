@@ -1,4 +1,4 @@
-// The program itself, and a cluster of its tasks, for tests of commands.
+// The `sluice` program and a cluster of its tasks, for tests of commands.
 #ifndef SLUICE_TOOLS_SLUICE_TASKS_TEST_UTIL_H_
 #define SLUICE_TOOLS_SLUICE_TASKS_TEST_UTIL_H_
 
@@ -15,7 +15,7 @@
 
 namespace sluice::cli {
 
-// It lies beside this one.
+// It is in the same folder as this program.
 inline std::string SluicePath() {
   std::error_code ignored;
   return std::filesystem::read_symlink("/proc/self/exe", ignored)
@@ -23,10 +23,10 @@ inline std::string SluicePath() {
          "sluice";
 }
 
-// Processes of `sluice worker`, two for each of the jobs, which end with this.
+// Processes of `sluice worker`, two for each job, which the destructor ends.
 class Tasks {
  public:
-  // `dir`: for files, there already.
+  // `dir`: an existing folder for files.
   Tasks(const std::vector<std::string>& jobs, const std::string& dir,
         const std::vector<std::string>& options = {})
       : file_(dir + "/cluster.json") {

@@ -1,4 +1,4 @@
-// sluice top: how the tasks of a cluster are, as they run.
+// sluice top: shows the status of a cluster's tasks while they run.
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -50,8 +50,7 @@ std::vector<TaskSeen> Seen(const std::vector<TopRow>& rows) {
   return seen;
 }
 
-// What a screen shows from its top. `error`: why nobody was seen; "" if
-// somebody was.
+// The contents of a screen. `error`: why no task was found; "" if any was.
 std::string Screen(const TopOptions& o, const std::string& error,
                    const std::string& table) {
   winsize size{};
@@ -60,7 +59,7 @@ std::string Screen(const TopOptions& o, const std::string& error,
   const std::string whole = absl::StrFormat(
       "%s  %s  every %g s, Ctrl-C ends\n%s\n%s", o.target, TimeOfDay(),
       o.interval_s, error.empty() ? "" : "\x1b[31m" + error + "\x1b[0m", table);
-  // (A line is left for what comes after it has ended.)
+  // (One line is left for the shell's prompt.)
   return "\x1b[H\x1b[2J" +
          FitScreen(whole, size.ws_col, std::max(size.ws_row - 1, 1)) + "\n";
 }
@@ -74,20 +73,20 @@ int Top(const TopOptions& o) {
                                                                 &error));
   if (watch == nullptr) return Fail(kUsage, error);
   const bool terminal = isatty(STDOUT_FILENO) != 0 && !o.json && !o.once;
-  // Tasks that do not answer do not make tables come late.
+  // Tasks that do not answer do not delay the tables.
   const auto patience = Milliseconds(std::clamp(o.interval_s / 2, 0.25, 1.0));
   const auto interval =
       Milliseconds(o.once ? std::min(o.interval_s, 1.0) : o.interval_s);
   std::vector<TopRow> rows;
   auto next = Clock::now();
-  // (Rates take two looks; the first table is there at once all the same.)
+  // (Rates need two samples; the first table is shown at once anyway.)
   for (bool first = true;; first = false) {
     Result<std::vector<TaskSeen>> now = watch->Look(patience);
     error = now.ok()
                 ? ""
                 : absl::StrReplaceAll(now.status().message(), {{"\n", " "}});
     if (!now.ok() && (first || o.once)) return Fail(kRunFailed, error);
-    if (!now.ok()) {  // The tasks are as good as lost, and stay in sight.
+    if (!now.ok()) {  // All tasks are shown as lost.
       now = Seen(rows);
       for (TaskSeen& t : *now) t.error = "no answer";
     }
@@ -100,7 +99,7 @@ int Top(const TopOptions& o) {
       std::fputs(terminal ? Screen(o, error, table).c_str() : table.c_str(),
                  stdout);
       if (!terminal && !o.json && !o.once) std::fputs("\n", stdout);
-      if (std::fflush(stdout) != 0) return 0;  // Whoever read it is gone.
+      if (std::fflush(stdout) != 0) return 0;  // The reader is gone.
       if (o.once) return 0;
     }
     next = std::max(next + interval, Clock::now());
@@ -122,15 +121,15 @@ void AddTop(CLI::App& app, std::function<int()>* run) {
   sub->add_option("TARGET", o->target,
                   "A task, grpc://host:port, or a cluster: etcd://..., FILE")
       ->required();
-  sub->add_option("--interval", o->interval_s, "Seconds between two looks")
+  sub->add_option("--interval", o->interval_s, "Seconds between two samples")
       ->check([](const std::string& text) -> std::string {  // (No NaN.)
         double s = 0;
         if (absl::SimpleAtod(text, &s) && s >= 0.05 && s <= 86400) return "";
         return absl::StrCat("expected 0.05 to 86400 seconds, got '", text, "'");
       })
       ->capture_default_str();
-  sub->add_flag("--once", o->once, "Print one table and end");
-  sub->add_flag("--json", o->json, "Print a line of JSON for each look");
+  sub->add_flag("--once", o->once, "Print one table and exit");
+  sub->add_flag("--json", o->json, "Print a line of JSON for each sample");
   sub->callback([o, run] { *run = [o] { return Top(*o); }; });
 }
 

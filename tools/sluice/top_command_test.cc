@@ -1,5 +1,5 @@
-// `sluice top` as it is used: the program itself, on tasks that are processes,
-// in a terminal and in a pipe.
+// `sluice top` in real use: the program, on tasks in processes, in a terminal
+// and in a pipe.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -61,13 +61,12 @@ class Terminal {
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
 
-  // What was written after the screen was next cleared; "" if that does not
-  // come.
+  // The output after the next time the screen is cleared; "" if it is not.
   std::string NextScreen() {
     const std::string clear = "\x1b[H\x1b[2J";
     const auto limit = std::chrono::steady_clock::now() + Seconds(20);
     while (std::chrono::steady_clock::now() < limit) {
-      // (Each is written at once, and then nothing for a while.)
+      // (Each screen is written at once, followed by a pause.)
       const size_t start = text_.find(clear);
       pollfd ready{master_, POLLIN, 0};
       const bool more = poll(&ready, 1, 50) > 0;
@@ -85,8 +84,8 @@ class Terminal {
     ADD_FAILURE() << "no further screen; what came: " << text_;
     return "";
   }
-  // The first one for which this holds: each is expected soon after the one
-  // before, whoever dies.
+  // The first screen for which `what` returns true: each screen is expected
+  // soon after the one before, whichever task dies.
   std::string ScreenWhere(const std::function<bool(const std::string&)>& what) {
     std::string screen;
     for (int i = 0; i < 40; ++i) {
@@ -98,7 +97,7 @@ class Terminal {
     ADD_FAILURE() << "never so; at last:\n" << screen;
     return screen;
   }
-  // As a key is pressed.
+  // Simulates a key press.
   void Press(char key) { EXPECT_EQ(write(master_, &key, 1), 1); }
   // The signal that ended it.
   int Wait() {
@@ -136,7 +135,7 @@ std::map<std::string, std::string> Line(const std::string& table,
   return cells;
 }
 
-// Two ps tasks and two workers, and steps that run on the first of each.
+// Two ps tasks and two workers, with steps that run on the first of each.
 class TopCommand : public ::testing::Test {
  protected:
   TopCommand() {
@@ -176,7 +175,7 @@ class TopCommand : public ::testing::Test {
   std::string Target(const std::string& task) const {
     return tasks_.targets().at(task);
   }
-  // Runs `sluice top` to its end: what it prints.
+  // Runs `sluice top` to its end; returns its output.
   std::string Top(std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), "top");
     const std::string out = dir_ + "/out";
@@ -243,7 +242,7 @@ TEST_F(TopCommand, InATerminalTheDeadAreShownAndTheOthersGoOn) {
 
   tasks_.Signal("worker:1", SIGKILL);
   tasks_.Signal("ps:1", SIGSTOP);
-  // (On a busy machine others may be late for a table.)
+  // (On a busy machine other tasks may miss a table.)
   terminal.ScreenWhere([&](auto& s) {
     return state(s, "worker:1") == "lost" && state(s, "ps:1") == "lost" &&
            moves(s, "worker:0") && moves(s, "ps:0");
@@ -251,7 +250,7 @@ TEST_F(TopCommand, InATerminalTheDeadAreShownAndTheOthersGoOn) {
   tasks_.Signal("ps:1", SIGCONT);
   terminal.ScreenWhere([&](auto& s) { return state(s, "ps:1") == "up"; });
 
-  // The one that is asked.
+  // The task that is asked.
   tasks_.Signal("worker:0", SIGKILL);
   terminal.ScreenWhere([&](auto& s) {
     return state(s, "worker:0") == "lost" && state(s, "ps:0") == "up";

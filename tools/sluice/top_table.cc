@@ -199,7 +199,7 @@ std::string TopTable(const std::vector<TopRow>& rows, bool color) {
       {"FAILED", false,
        [](const TopRow& r) { return absl::StrCat(r.seen.failed_steps); }},
   };
-  // Of a lost task there is a name, a state, and why.
+  // A lost task has only a name, a state, and a reason.
   constexpr size_t kOfLost = 3;
   std::vector<std::vector<std::string>> cells;
   std::vector<size_t> widths;
@@ -251,7 +251,7 @@ std::string FitScreen(const std::string& text, size_t columns, size_t rows) {
     bool escape = false;
     for (const char c : line) {
       escape |= c == '\x1b';
-      // (The bytes of a character after its first one come along with it.)
+      // (Continuation bytes of a character take no width.)
       if (!escape && (c & 0xc0) != 0x80) ++width;
       if (escape || width <= columns) kept += c;
       if (c == 'm') escape = false;

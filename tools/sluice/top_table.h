@@ -1,5 +1,5 @@
-// What `sluice top` makes of two looks at a cluster: rates, stragglers, a
-// table.
+// The results of `sluice top` from two samples of a cluster: rates, stragglers,
+// a table.
 #ifndef SLUICE_TOOLS_SLUICE_TOP_TABLE_H_
 #define SLUICE_TOOLS_SLUICE_TOP_TABLE_H_
 
@@ -15,15 +15,15 @@ struct TopRow {
 
   TaskSeen seen;
   State state = kUp;
-  // Per second, since the look before; 0 without one, and after a restart.
+  // Per second, since the previous sample; 0 without one, and after a restart.
   double steps_per_s = 0, sent_per_s = 0, received_per_s = 0;
-  double cores = 0;  // How many of them the process keeps busy.
-  // Why it stands out among the other tasks of its job; "" if it does not.
+  double cores = 0;  // The number of cores in use.
+  // Why it is a straggler among the tasks of its job; "" if it is not.
   std::string straggler;
 };
 
-// Rows for the tasks of `now`, and for those of `before` that are no longer
-// there. `before` may be empty.
+// Rows for the tasks of `now`, and for those of `before` that have disappeared.
+// `before` may be empty.
 std::vector<TopRow> TopRows(const std::vector<TaskSeen>& before,
                             const std::vector<TaskSeen>& now);
 
@@ -39,13 +39,11 @@ std::vector<TopRow> TopRows(const std::vector<TaskSeen>& before,
 inline constexpr int64_t kEnoughSteps = 8;
 void MarkStragglers(std::vector<TopRow>* rows);
 
-// Columns for people; `color`: with ANSI colours.
+// A table as text; `color`: with ANSI colours.
 std::string TopTable(const std::vector<TopRow>& rows, bool color);
-// Lines cut at the right edge of a screen, and those beyond its end counted.
-// Escape sequences take no room.
+// Cuts lines at the right edge of a screen and replaces those beyond its end by
+// their count. Escape sequences have no width.
 std::string FitScreen(const std::string& text, size_t columns, size_t rows);
-// The same as a screen has room for it: lines end at its right edge, and at its
-// end those that are left are counted. Escape sequences take no room.
 std::string FitScreen(const std::string& text, size_t columns, size_t rows);
 // One line: {"tasks": [...]}, with bytes and seconds.
 std::string TopJson(const std::vector<TopRow>& rows);

@@ -1,4 +1,4 @@
-// sluice top: rates, lost tasks and stragglers, in print and in JSON.
+// sluice top: rates, lost tasks and stragglers, as text and as JSON.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -41,7 +41,7 @@ TEST(Top, RatesAreOfTheTasksOwnClock) {
   EXPECT_DOUBLE_EQ(rows[0].sent_per_s, 2e6);
   EXPECT_DOUBLE_EQ(rows[0].received_per_s, 6e6);
   EXPECT_DOUBLE_EQ(rows[0].cores, 0.5);
-  // The first look, and one that came too fast.
+  // The first sample, and one taken too soon after it.
   EXPECT_EQ(TopRows({}, {now})[0].steps_per_s, 0);
   EXPECT_EQ(TopRows({now}, {now})[0].steps_per_s, 0);
 }
@@ -80,7 +80,7 @@ TEST(Top, AStragglerStandsOutInItsJob) {
     for (const TopRow& r : rows) notes.push_back(r.straggler);
     return notes;
   };
-  // (A ps does other work, and is alone.)
+  // (A ps does other work and is the only one.)
   auto notes = marked({TopTask("ps", 0, 100), TopTask("worker", 0),
                        TopTask("worker", 1, 31), TopTask("worker", 2, 11)});
   EXPECT_EQ(notes[0], "");
@@ -91,17 +91,17 @@ TEST(Top, AStragglerStandsOutInItsJob) {
   notes = marked({TopTask("worker", 0, 20), TopTask("worker", 1, 10)});
   EXPECT_THAT(notes[0], HasSubstr("2.0 times"));
   EXPECT_EQ(notes[1], "");
-  // Too little is known of it.
+  // It has too few steps.
   TaskSeen young = TopTask("worker", 1, 90);
   young.recent_steps = kEnoughSteps - 1;
   notes = marked({TopTask("worker", 0), young});
   EXPECT_EQ(notes[1], "");
-  // At times.
+  // Only sometimes slow.
   TaskSeen uneven = TopTask("worker", 1);
   uneven.step_p95_ns *= 4;
   notes = marked({TopTask("worker", 0), uneven});
   EXPECT_THAT(notes[1], HasSubstr("uneven: p95 is 4.0 times"));
-  // All wait for one.
+  // All wait for one task.
   notes =
       marked({TopTask("worker", 0), TopTask("worker", 1), TopTask("worker", 2)},
              {0.2, 0.98, 0.3});

@@ -34,35 +34,36 @@ void AddWorker(CLI::App& app, std::function<int()>* run) {
                   "kubernetes?... (docs/clusters.md)")
       ->required();
   sub->add_option("--job", f->job,
-                  "Which job of the cluster; Slurm, MPI and Kubernetes say");
-  sub->add_option("--task", f->task, "Which task of the job")
+                  "Job of this task; set by Slurm, MPI and Kubernetes");
+  sub->add_option("--task", f->task, "Number of this task in the job")
       ->capture_default_str();
   sub->add_option("--bind", f->bind,
                   "Listen here instead of at the cluster's address");
   sub->add_option("--address", f->address,
-                  "With etcd: where the others reach this, if not at --bind");
+                  "With etcd: the address that others use, if not --bind");
   sub->add_flag("--plain-beyond-loopback", f->plain_beyond_loopback,
                 "Let other machines connect without TLS");
   sub->add_option("--tls-authority", f->tls_authority, "PEM files, for TLS");
   sub->add_option("--tls-certificate", f->tls_certificate);
   sub->add_option("--tls-key", f->tls_key);
   sub->add_option("--transport", f->transport,
-                  "Of tokens: grpc, or ucx (within machines and networks that "
+                  "Data plane: grpc, or ucx (within machines and networks that "
                   "are trusted)")
       ->capture_default_str();
-  sub->add_flag("--no-shared-memory", f->no_shared_memory,
-                "With grpc: large tensors go by the stream within a machine "
-                "too");
+  sub->add_flag(
+      "--no-shared-memory", f->no_shared_memory,
+      "With grpc: send large tensors over the stream within a machine "
+      "too");
   sub->add_option("--devices", f->devices,
                   "cpu=N,emu=N(memory=1G,kernel_us=20,...): emulated "
                   "accelerators beside the CPUs")
       ->capture_default_str();
   sub->add_option("--peer-timeout-ms", f->peer_timeout_ms,
-                  "A task not heard of for so long is lost")
+                  "A task silent for this long is lost")
       ->check(CLI::Range(100, 600000))
       ->capture_default_str();
   sub->add_option("--max-message-mb", f->max_message_mb,
-                  "Of one message that comes: a graph, a step's feeds")
+                  "Limit of one message received: a graph, a step's feeds")
       ->check(CLI::Range(1, 2048))
       ->capture_default_str();
   const auto limit = [sub](const char* name, int64_t* value, const char* what) {
@@ -70,12 +71,13 @@ void AddWorker(CLI::App& app, std::function<int()>* run) {
         ->check(CLI::Range(int64_t{0}, int64_t{1} << 20));
   };
   limit("--max-connections", &f->max_connections,
-        "That are open at a time; 0: 4096, or what open files leave");
+        "Limit of open connections; 0: 4096, or as many as open files allow");
   limit("--max-connections-per-peer", &f->max_connections_per_peer,
-        "Of one address; 0: half");
-  limit("--max-sessions", &f->max_sessions, "Of clients; 0: 4096");
+        "The same for one address; 0: half");
+  limit("--max-sessions", &f->max_sessions,
+        "Limit of clients' open sessions; 0: 4096");
   limit("--max-sessions-per-peer", &f->max_sessions_per_peer,
-        "Of one address; 0: half");
+        "The same for one address; 0: half");
   sub->add_flag("--allow-host-access", f->allow_host_access,
                 "Let sessions run ops that read or write this process's files "
                 "or call its functions");
