@@ -1,5 +1,5 @@
 // The benefit of loops on accelerators: the figures of EuroSys'18, section 6,
-// on emulated devices (exec/emulated_device.h), in real time.
+// on emulated devices (exec/devices/emulated_device.h), in real time.
 #include "bench.h"
 #include "sluice/sluice.h"
 #include "timing.h"

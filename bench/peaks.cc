@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "exec/trace.h"
+#include "exec/core/trace.h"
 
 namespace sluice::bench {
 namespace {

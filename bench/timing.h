@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/status.h"
-#include "exec/trace.h"
+#include "exec/core/trace.h"
 
 namespace sluice::bench {
 

@@ -50,7 +50,7 @@ else()
   target_link_libraries(sluice_openmp INTERFACE OpenMP::OpenMP_CXX)
 endif()
 
-# For src/dist, also by hand: gRPC's own configuration requires the headers of
+# For src/cluster, also by hand: gRPC's own configuration requires the headers of
 # all its dependencies. Without gRPC there are no clusters; without UCX they
 # send tokens only over gRPC.
 find_path(SLUICE_GRPC_INCLUDE grpcpp/grpcpp.h)
@@ -69,7 +69,7 @@ if(SLUICE_GRPC_INCLUDE AND SLUICE_GRPCPP_LIBRARY AND SLUICE_GRPC_LIBRARY AND
     ${SLUICE_GRPC_LIBRARY} ${SLUICE_GPR_LIBRARY})
 else()
   message(STATUS "No gRPC (libgrpc++-dev, protobuf-compiler-grpc): "
-    "libsluice_dist and `sluice worker` are not built")
+    "libsluice_cluster and `sluice worker` are not built")
 endif()
 find_path(SLUICE_UCX_INCLUDE ucp/api/ucp.h)
 find_library(SLUICE_UCP_LIBRARY ucp)

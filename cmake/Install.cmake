@@ -6,9 +6,9 @@ set(SLUICE_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/Sluice)
 
 set_target_properties(sluice_lib PROPERTIES INSTALL_RPATH "$ORIGIN")
 install(TARGETS sluice_lib EXPORT SluiceTargets)
-if(TARGET sluice_dist_lib)
-  set_target_properties(sluice_dist_lib PROPERTIES INSTALL_RPATH "$ORIGIN")
-  install(TARGETS sluice_dist_lib EXPORT SluiceTargets)
+if(TARGET sluice_cluster_lib)
+  set_target_properties(sluice_cluster_lib PROPERTIES INSTALL_RPATH "$ORIGIN")
+  install(TARGETS sluice_cluster_lib EXPORT SluiceTargets)
 endif()
 if(TARGET sluice)
   set_target_properties(sluice PROPERTIES

@@ -6,7 +6,7 @@ function(sluice_sources out)
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${dir}/*.cc)
     list(APPEND found ${sources})
   endforeach()
-  list(FILTER found EXCLUDE REGEX "_(test|fuzz|benchmark)\\.cc$")
+  list(FILTER found EXCLUDE REGEX "_(test|fuzz|benchmark)\\.cc$|/testing/")
   list(FILTER found EXCLUDE REGEX "/gen_[^/]*\\.cc$")
   set(${out} ${found} PARENT_SCOPE)
 endfunction()
@@ -31,13 +31,13 @@ function(sluice_layer folder)
   endif()
   # Under sanitizers compiling these takes longer than running them. (All except
   # the code of a step; graph/ is where a fuzzer spends its minute.)
-  if(SLUICE_SANITIZE AND (folder MATCHES "^(passes|io|ops|client|session|capi|dist)$"
+  if(SLUICE_SANITIZE AND (folder MATCHES "^(passes|io|ops|client|inspect|session|deploy|capi|cluster)$"
      OR (folder STREQUAL "graph" AND NOT SLUICE_FUZZ)))
     target_compile_options(sluice_${folder} PRIVATE -O0)
   endif()
   # Coverage instrumentation where it guides the fuzzers; elsewhere it only
   # costs time.
-  if(SLUICE_FUZZ AND folder MATCHES "^(tensor|graph|passes|exec|dist)$")
+  if(SLUICE_FUZZ AND folder MATCHES "^(tensor|graph|passes|exec|cluster)$")
     target_compile_options(sluice_${folder} PRIVATE -fsanitize=fuzzer-no-link)
   endif()
   if(TARGET sluice_proto)

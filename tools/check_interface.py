@@ -25,12 +25,12 @@ PUBLIC = ["include/sluice/sluice.h", "include/sluice/cluster.h",
 
 # Headers that are included indirectly, and why their functions need no entry.
 INTERNAL = {
-    "base/dist_library.h": "finds libsluice_dist",
+    "base/cluster_library.h": "finds libsluice_cluster",
     "base/parallel.h": "threads of kernels",
     "base/thread_pool.h": "threads of the executor",
-    "exec/emulated_clock.h": "time for the tests of devices",
-    "exec/resources.h": "what the kernels of variables and tables share",
-    "exec/trace.h": "filled by the executor",
+    "exec/devices/emulated_clock.h": "time for the tests of devices",
+    "exec/core/resources.h": "what the kernels of variables and tables share",
+    "exec/core/trace.h": "filled by the executor",
     "graph/control_flow.h": "what Cond and While build with",
     "graph/function.h": "what DefineFunction builds with",
     "graph/graphdef_costs.h": "what a session measures, as a CostGraphDef",
@@ -69,7 +69,7 @@ TRUSTING = {
     "GradientDescentOptimizer::": "likewise",
 }
 
-TABLES = ["tests/*_test.cc", "src/dist/*_test.cc"]
+TABLES = ["tests/*_test.cc", "src/cluster/**/*_test.cc"]
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 NOISE = re.compile(r"""

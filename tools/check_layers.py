@@ -26,20 +26,22 @@ LAYERS = {
     "io": ["base", "tensor"],
     "ops": ["base", "tensor", "graph", "exec", "kernels", "io"],
     "client": ["base", "tensor", "graph", "passes"],
+    "inspect": ["base", "tensor", "graph", "passes", "client"],
     "session": ["base", "tensor", "graph", "passes", "exec", "kernels", "io",
                 "ops", "client"],
 }
-LAYERS["dist"] = LAYERS["session"] + ["session"]
-LAYERS["capi"] = LAYERS["dist"] + ["dist"]
+LAYERS["deploy"] = LAYERS["session"] + ["session"]
+LAYERS["cluster"] = LAYERS["session"] + ["session"]
+LAYERS["capi"] = LAYERS["cluster"] + ["cluster", "deploy"]
 
 # The generated builders exist only after everything up to ops is built.
-USES_BUILDERS = ["client", "session", "dist", "capi"]
+USES_BUILDERS = ["client", "session", "deploy", "cluster", "capi"]
 
 # Third-party headers (prefixes of the included path) and the files that may
 # include them (prefixes of their paths).
 THIRD_PARTY = {
     "google/protobuf": ["src/graph/graphdef", "src/graph/tensor_proto",
-                        "src/ops/encoding_json.cc", "src/dist/"],
+                        "src/ops/string/json.cc", "src/cluster/"],
     "oneapi/": ["src/kernels/dnn/"],
     "dnnl": ["src/kernels/dnn/"],
     "hwy/": ["src/kernels/"],
@@ -47,23 +49,23 @@ THIRD_PARTY = {
     "zlib.h": ["src/io/", "tools/sluice/"],
     "png.h": ["src/io/image.cc"],
     "jpeglib.h": ["src/io/image.cc"],
-    "re2/": ["src/ops/string_regex.cc"],
-    "unicode/": ["src/ops/string_text.cc"],
-    "farmhash.h": ["src/ops/fingerprint.cc"],
+    "re2/": ["src/ops/string/regex.cc"],
+    "unicode/": ["src/ops/string/text.cc"],
+    "farmhash.h": ["src/ops/common/fingerprint.cc"],
     "Eigen/": ["src/kernels/linalg/"],
     "unsupported/Eigen": ["src/kernels/linalg/"],
     "CLI/": ["tools/", "bench/"],
-    "grpc": ["src/dist/"],
-    "ucp/": ["src/dist/ucx_"],
+    "grpc": ["src/cluster/"],
+    "ucp/": ["src/cluster/transport/ucx/"],
 }
 
 # Ops in files that include one of these must declare it (OpDef::host_reach).
-REACHES_HOST = ("io/file.h", "exec/host_functions.h", "fstream", "filesystem",
+REACHES_HOST = ("io/file.h", "exec/core/host_functions.h", "fstream", "filesystem",
                 "dlfcn.h")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)')
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX)\b", re.IGNORECASE)
-TEST = re.compile(r"_(test|fuzz|benchmark)\.cc$|(^|_)test(ing|_\w+)?\.h$")
+TEST = re.compile(r"_(test|fuzz|benchmark)\.cc$|(^|[_/])test(ing|_\w+)?\.h$|/testing/")
 
 
 def layer_of(path):

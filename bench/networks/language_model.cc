@@ -1,6 +1,6 @@
 #include "bench/networks/language_model.h"
 
-#include "client/sampled_softmax.h"
+#include "client/nn/sampled_softmax.h"
 
 namespace sluice::bench {
 

@@ -1,5 +1,5 @@
 // What programs that use clusters need in addition to sluice/sluice.h. They
-// link Sluice::dist.
+// link Sluice::cluster.
 //
 //   #include "sluice/cluster.h"
 //
@@ -10,7 +10,7 @@
 #define SLUICE_CLUSTER_H_
 
 #include "client/device_placement.h"  // ReplicaDeviceSetter
-#include "dist/local_cluster.h"       // LocalCluster
-#include "dist/task_server.h"         // TaskServer
+#include "cluster/local_cluster.h"       // LocalCluster
+#include "cluster/task_server.h"         // TaskServer
 
 #endif  // SLUICE_CLUSTER_H_

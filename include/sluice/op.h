@@ -15,13 +15,13 @@
 #ifndef SLUICE_OP_H_
 #define SLUICE_OP_H_
 
-#include "exec/kernel.h"          // KernelContext, Cpu, CpuFor, CpuState
-#include "exec/resources.h"       // ResourceManager, Variable
+#include "exec/core/kernel.h"          // KernelContext, Cpu, CpuFor, CpuState
+#include "exec/core/resources.h"       // ResourceManager, Variable
 #include "graph/builder.h"        // Build, in gradients
 #include "graph/grad.h"           // GradContext
 #include "graph/op_def.h"         // SLUICE_OP
 #include "graph/op_library.h"     // LoadOpLibrary
 #include "graph/shape_context.h"  // ShapeContext, UnchangedShape, ...
-#include "ops/grad_util.h"        // grad::Mul, grad::SumToShape, ...
+#include "ops/common/grad_util.h"        // grad::Mul, grad::SumToShape, ...
 
 #endif  // SLUICE_OP_H_

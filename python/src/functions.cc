@@ -6,7 +6,7 @@
 #include <cxxabi.h>
 #include <unistd.h>
 
-#include "exec/host_functions.h"
+#include "exec/core/host_functions.h"
 #include "objects.h"
 #include "values.h"
 

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "exec/cancellation.h"
+#include "exec/core/cancellation.h"
 #include "py.h"
 
 namespace sluice::python {

@@ -12,11 +12,11 @@
 #include <mutex>
 
 #include "absl/strings/match.h"
-#include "exec/emulated_device.h"
+#include "exec/devices/emulated_device.h"
 #include "graph/graphdef.h"
 #include "interrupt.h"
 #include "objects.h"
-#include "session/quantize.h"
+#include "deploy/quantize.h"
 #include "values.h"
 
 namespace sluice::python {

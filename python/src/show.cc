@@ -1,5 +1,5 @@
 // What a graph shows of itself (sluice/framework/show.py).
-#include "client/graph_boxes.h"
+#include "inspect/graph_boxes.h"
 #include "objects.h"
 #include "values.h"
 

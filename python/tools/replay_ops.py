@@ -18,7 +18,7 @@ import sluice.compat.v1 as tf
 # What elements may be off by, relative to the largest, by numpy's type.
 _OFF = {"float32": 2e-4, "complex64": 2e-4, "float64": 1e-6, "complex128": 1e-6,
         "float16": 0.02}
-# Their vectors may be any of several right ones (src/ops/linalg_test.cc).
+# Their vectors may be any of several right ones (src/ops/linalg/linalg_test.cc).
 _FREE_VECTORS = ("SelfAdjointEigV2", "Svd")
 _STORED = {"qint8": "int8", "quint8": "uint8", "qint16": "int16",
            "quint16": "uint16", "qint32": "int32", "bfloat16": "float32"}

@@ -6,7 +6,7 @@
 
 #include "client/initializers.h"
 #include "client/operators.h"
-#include "client/optimizers.h"
+#include "client/nn/optimizers.h"
 #include "client/variables.h"
 #include "sluice/ops.h"
 

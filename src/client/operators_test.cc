@@ -2,8 +2,8 @@
 
 #include <type_traits>
 
-#include "client/client_test_util.h"
-#include "client/control_flow.h"
+#include "client/testing/client_test_util.h"
+#include "client/control/control_flow.h"
 
 namespace sluice {
 namespace {

@@ -1,4 +1,4 @@
-#include "client/client_test_util.h"
+#include "client/testing/client_test_util.h"
 
 namespace sluice {
 namespace {

@@ -179,7 +179,7 @@ class WhileContext : public ControlFlowContext {
   // Called before a node is added anywhere within the loop; may replace it by
   // another that computes the same.
   std::function<void(NodeSpec*)> rewrite_hook;
-  // State that gradients keep for the loop (client/loop_family.h); null without
+  // State that gradients keep for the loop (client/autodiff/loop_family.h); null without
   // gradients.
   std::shared_ptr<LoopMember> member;
 

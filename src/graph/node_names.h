@@ -8,7 +8,7 @@ namespace sluice {
 
 // Attributes (besides _class) that name another node of the same graph or
 // function, or one of its outputs: gradients of loops set them
-// (client/loop_family_internal.h). Code that renames nodes must rename these
+// (client/autodiff/loop_family_internal.h). Code that renames nodes must rename these
 // too.
 inline constexpr const char* kNamingAttrs[] = {"_loop_family", "_saved_last",
                                                "_saved_value"};

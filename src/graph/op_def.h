@@ -7,7 +7,7 @@
 //       .Output("y: T")
 //       .Attr("T: {float, double} = DT_FLOAT")
 //       .Shape(UnchangedShape)
-//       .Kernel(CpuFor<TwiceKernel, float, double>("T"))  // exec/kernel.h
+//       .Kernel(CpuFor<TwiceKernel, float, double>("T"))  // exec/core/kernel.h
 //       .Grad(TwiceGrad)
 //       .Sample({{.shape = {2, 3}}})
 //       .Doc("2 x, elementwise.");
@@ -27,7 +27,7 @@ namespace sluice {
 class Node;
 class ShapeContext;  // graph/shape_context.h
 struct GradContext;  // graph/grad.h
-struct Kernel;       // exec/kernel.h
+struct Kernel;       // exec/core/kernel.h
 
 using ShapeFn = Status (*)(ShapeContext&);
 // Builds an op's gradient in the ambient graph.

@@ -1,9 +1,9 @@
 // The lowered form of functional nodes, and its results.
 #include "passes/lower_functional.h"
 
-#include "client/function_test_util.h"
-#include "client/functions.h"
-#include "client/loops.h"
+#include "client/testing/function_test_util.h"
+#include "client/control/functions.h"
+#include "client/control/loops.h"
 #include "graph/function.h"
 #include "graph/graphdef.h"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "passes/partition_internal.h"
+#include "passes/partitioner.h"
 
 namespace sluice {
 

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <utility>
 
-#include "passes/partition_internal.h"
+#include "passes/partitioner.h"
 
 namespace sluice {
 namespace {

@@ -6,11 +6,11 @@
 
 #include <set>
 
-#include "client/control_flow.h"
-#include "client/functions.h"
+#include "client/control/control_flow.h"
+#include "client/control/functions.h"
 #include "client/operators.h"
 #include "client/variables.h"
-#include "exec/plan.h"
+#include "exec/core/plan.h"
 #include "passes/lower_functional.h"
 #include "passes/passes.h"
 #include "sluice/ops.h"

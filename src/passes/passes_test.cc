@@ -8,7 +8,7 @@
 #include <random>
 #include <set>
 
-#include "exec/kernel.h"
+#include "exec/core/kernel.h"
 #include "graph/builder.h"
 
 namespace sluice {

@@ -3,7 +3,7 @@
 #include <map>
 #include <mutex>
 
-#include "base/dist_library.h"
+#include "base/cluster_library.h"
 
 namespace sluice {
 namespace {

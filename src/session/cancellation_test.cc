@@ -4,7 +4,7 @@
 #include <atomic>
 #include <thread>
 
-#include "client/control_flow.h"
+#include "client/control/control_flow.h"
 #include "client/operators.h"
 #include "session/session.h"
 #include "sluice/ops.h"

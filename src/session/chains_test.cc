@@ -1,14 +1,14 @@
 // Chains of elementwise nodes give, block by block, the same bits as the
 // separate nodes, and the same errors and tokens.
-#include "exec/chains.h"
+#include "exec/fusion/chains.h"
 
 #include <cmath>
 #include <limits>
 
-#include "client/control_flow.h"
-#include "client/gradients.h"
+#include "client/control/control_flow.h"
+#include "client/autodiff/gradients.h"
 #include "client/operators.h"
-#include "session/fusion_test_util.h"
+#include "session/testing/fusion_test_util.h"
 #include "sluice/ops.h"
 
 // (A separate namespace keeps the using-directive out of other files of a unity

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "exec/chains.h"
-#include "exec/regions.h"
+#include "exec/fusion/chains.h"
+#include "exec/fusion/regions.h"
 #include "passes/lower_functional.h"
 
 namespace sluice {

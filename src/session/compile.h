@@ -1,6 +1,6 @@
 // Compiles a graph into a plan in two halves: passes over the whole step, and
 // passes over the part that each device runs. The two halves may run in
-// different processes (src/dist).
+// different processes (src/cluster).
 #ifndef SLUICE_SESSION_COMPILE_H_
 #define SLUICE_SESSION_COMPILE_H_
 
@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "exec/plan.h"
+#include "exec/core/plan.h"
 #include "graph/graph.h"
 #include "passes/partition.h"
 #include "passes/passes.h"

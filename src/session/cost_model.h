@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "exec/trace.h"
+#include "exec/core/trace.h"
 #include "graph/graphdef_costs.h"
 
 namespace sluice {

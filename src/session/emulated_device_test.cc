@@ -1,13 +1,13 @@
 // Emulated accelerators: streams, memory, copies, and their effect.
-#include "exec/emulated_device.h"
+#include "exec/devices/emulated_device.h"
 
 #include <thread>
 
-#include "client/client_test_util.h"
-#include "client/control_flow.h"
-#include "client/optimizers.h"
+#include "client/testing/client_test_util.h"
+#include "client/control/control_flow.h"
+#include "client/nn/optimizers.h"
 #include "client/variables.h"
-#include "session/partition_test_util.h"
+#include "session/testing/partition_test_util.h"
 
 namespace sluice {
 namespace {

@@ -3,13 +3,13 @@
 #include <cmath>
 #include <limits>
 
-#include "client/control_flow.h"
-#include "client/gradients.h"
+#include "client/control/control_flow.h"
+#include "client/autodiff/gradients.h"
 #include "client/operators.h"
-#include "client/optimizers.h"
+#include "client/nn/optimizers.h"
 #include "client/variables.h"
 #include "graph/graphdef.h"
-#include "session/fusion_test_util.h"
+#include "session/testing/fusion_test_util.h"
 #include "sluice/ops.h"
 
 // (A separate namespace keeps the using-directive out of other files of a unity

@@ -5,8 +5,8 @@
 
 #include <thread>
 
-#include "client/control_flow.h"
-#include "client/functions.h"
+#include "client/control/control_flow.h"
+#include "client/control/functions.h"
 #include "client/operators.h"
 #include "session/session.h"
 #include "sluice/ops.h"

@@ -5,7 +5,7 @@
 
 #include <functional>
 
-#include "client/loops.h"
+#include "client/control/loops.h"
 #include "client/operators.h"
 #include "session/session.h"
 #include "sluice/ops.h"

@@ -5,11 +5,11 @@
 #include <stdexcept>
 #include <thread>
 
-#include "client/control_flow.h"
+#include "client/control/control_flow.h"
 #include "client/operators.h"
 #include "client/variables.h"
-#include "exec/block_form.h"
-#include "exec/kernel.h"
+#include "exec/fusion/block_form.h"
+#include "exec/core/kernel.h"
 #include "gmock/gmock.h"
 #include "graph/device_scope.h"
 #include "graph/shape_context.h"

@@ -3,7 +3,7 @@
 #include <map>
 #include <numeric>
 
-#include "exec/on_cancel.h"
+#include "exec/core/on_cancel.h"
 #include "session/session_state.h"
 
 namespace sluice {

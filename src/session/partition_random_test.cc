@@ -2,11 +2,11 @@
 // conditionals and loops with their gradients, with each node on a random
 // device.
 #include "base/sanitizers.h"
-#include "client/client_test_util.h"
-#include "client/functions.h"
-#include "client/random_program_test_util.h"
-#include "exec/random_graph.h"
-#include "session/partition_test_util.h"
+#include "client/testing/client_test_util.h"
+#include "client/control/functions.h"
+#include "client/testing/random_program_test_util.h"
+#include "exec/testing/random_graph.h"
+#include "session/testing/partition_test_util.h"
 
 namespace sluice {
 namespace {

@@ -2,9 +2,9 @@
 // node an error names, how dead tokens act in other partitions.
 #include <cmath>
 
-#include "client/client_test_util.h"
-#include "client/control_flow.h"
-#include "session/partition_test_util.h"
+#include "client/testing/client_test_util.h"
+#include "client/control/control_flow.h"
+#include "session/testing/partition_test_util.h"
 
 namespace sluice {
 namespace {

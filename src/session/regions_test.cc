@@ -1,6 +1,6 @@
 // Regions give the same results as their separate nodes: the same numbers, the
 // same errors, and the same end of a step.
-#include "exec/regions.h"
+#include "exec/fusion/regions.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,13 +8,13 @@
 #include <chrono>
 #include <thread>
 
-#include "client/control_flow.h"
-#include "client/functions.h"
-#include "client/loops.h"
+#include "client/control/control_flow.h"
+#include "client/control/functions.h"
+#include "client/control/loops.h"
 #include "client/operators.h"
 #include "passes/lower_functional.h"
 #include "passes/passes.h"
-#include "session/same_bits_test_util.h"
+#include "session/testing/same_bits_test_util.h"
 #include "session/session.h"
 #include "sluice/ops.h"
 

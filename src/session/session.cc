@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <thread>
 
-#include "exec/on_cancel.h"
+#include "exec/core/on_cancel.h"
 #include "graph/graphdef.h"
 #include "graph/none_output.h"
 #include "passes/passes.h"

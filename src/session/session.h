@@ -15,10 +15,10 @@
 #include <utility>
 #include <vector>
 
-#include "exec/cancellation.h"
-#include "exec/device.h"
-#include "exec/resources.h"
-#include "exec/trace.h"
+#include "exec/core/cancellation.h"
+#include "exec/core/device.h"
+#include "exec/core/resources.h"
+#include "exec/core/trace.h"
 #include "graph/builder.h"
 #include "graph/graph.h"
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/thread_pool.h"
-#include "exec/device.h"
+#include "exec/core/device.h"
 #include "session/backend.h"
 #include "session/compile.h"
 #include "session/cost_model.h"

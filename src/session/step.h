@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "exec/executor.h"
-#include "exec/step_group.h"
+#include "exec/core/executor.h"
+#include "exec/core/step_group.h"
 
 namespace sluice {
 

@@ -9,8 +9,8 @@
 #include <regex>
 #include <set>
 
-#include "dist/child_process_test_util.h"
-#include "exec/trace_test_util.h"
+#include "cluster/testing/child_process_test_util.h"
+#include "exec/testing/trace_test_util.h"
 #include "io/file.h"
 
 namespace sluice {

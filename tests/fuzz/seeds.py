@@ -53,7 +53,7 @@ def token_list(code, items):
 
 
 def frame(elements):
-    """One token, a scalar variant (dist/wire.h)."""
+    """One token, a scalar variant (cluster/transport/wire.h)."""
     record = struct.pack("<BQIIIB", 1, 5, 6, 1, 7, 4) + bytes([21, 0, 0, 0])
     record += struct.pack("<Q", len(elements)) + elements
     return b"SLF1" + struct.pack("<IQII", len(record), 0, 0, 0) + record
@@ -77,7 +77,7 @@ def body_frame(size):
 
 
 def envelope(kind, header=b"", data=b""):
-    """A message over UCX (dist/ucx_envelope.h)."""
+    """A message over UCX (cluster/transport/ucx/envelope.h)."""
     return b"SLU1" + struct.pack("<IQQQQ", kind, 2, 3, 4, 5) + header + data
 
 

@@ -1,8 +1,8 @@
 // The documentation's examples of clusters, with tasks on this machine.
 #include <fstream>
 
-#include "dist/cluster.h"
-#include "dist/process_test_util.h"
+#include "cluster/common/cluster.h"
+#include "cluster/testing/process_test_util.h"
 #include "sluice/cluster.h"
 #include "tests/snippets/snippets_test_util.h"
 
@@ -28,7 +28,7 @@ TEST_F(SnippetTest, Clusters) {
 
 TEST_F(SnippetTest, LocalClusters) {
   const auto start = [&]() -> Status {
-#include "snippets/src/dist/local_cluster.h/1.inc"
+#include "snippets/src/cluster/local_cluster.h/1.inc"
     RunsSteps(session);
     return OkStatus();
   };
@@ -46,7 +46,7 @@ TEST_F(SnippetTest, TaskServers) {
   const InScratchFolder folder;
   WriteClusterFile();
   const auto start = [&]() -> Status {
-#include "snippets/src/dist/task_server.h/1.inc"
+#include "snippets/src/cluster/task_server.h/1.inc"
     RunsSteps(session);
     return OkStatus();
   };

@@ -9,7 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
-#include "exec/device_list.h"
+#include "exec/devices/device_list.h"
 #include "graph/op_def.h"
 #if __has_include("tools/sluice/demo.h")
 #include "tools/sluice/demo.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "session/quantize.h"
+#include "deploy/quantize.h"
 #include "sluice/sluice.h"
 
 namespace sluice::demo {

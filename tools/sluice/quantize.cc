@@ -1,5 +1,5 @@
 // sluice quantize: converts a trained graph to int8 for inference.
-#include "session/quantize.h"
+#include "deploy/quantize.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "exec/device_list.h"
+#include "exec/devices/device_list.h"
 #include "io/file.h"
 #include "io/npy.h"
 #include "session/session.h"

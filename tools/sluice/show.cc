@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_replace.h"
-#include "client/graph_boxes.h"
+#include "inspect/graph_boxes.h"
 #include "io/file.h"
 #include "tools/sluice/cli.h"
 #include "tools/sluice/show_devices.h"

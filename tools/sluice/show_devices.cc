@@ -10,9 +10,9 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "base/dist_library.h"
-#include "dist/cluster_watch.h"
-#include "exec/device.h"
+#include "base/cluster_library.h"
+#include "cluster/membership/cluster_watch.h"
+#include "exec/core/device.h"
 #include "graph/device_name.h"
 #include "passes/place.h"
 

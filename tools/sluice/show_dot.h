@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "client/graph_boxes.h"
+#include "inspect/graph_boxes.h"
 #include "tools/sluice/show_devices.h"
 
 namespace sluice::cli {

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "client/functions.h"
-#include "client/graph_boxes.h"
+#include "client/control/functions.h"
+#include "inspect/graph_boxes.h"
 #include "graph/graph.h"
 #include "sluice/sluice.h"
 #include "tools/sluice/show_devices.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "dist/child_process_test_util.h"
+#include "cluster/testing/child_process_test_util.h"
 #include "io/file.h"
 
 namespace sluice::cli {

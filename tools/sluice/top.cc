@@ -15,8 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
-#include "base/dist_library.h"
-#include "dist/cluster_watch.h"
+#include "base/cluster_library.h"
+#include "cluster/membership/cluster_watch.h"
 #include "tools/sluice/cli.h"
 #include "tools/sluice/top_table.h"
 

@@ -2,8 +2,8 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
-#include "base/dist_library.h"
-#include "dist/worker_main.h"
+#include "base/cluster_library.h"
+#include "cluster/worker/main.h"
 #include "tools/sluice/cli.h"
 
 namespace sluice::cli {

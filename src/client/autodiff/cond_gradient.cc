@@ -1,0 +1,195 @@
+// Gradients of conditionals: the gradient of a Merge is a Switch with the same
+// predicate, that of a Switch is a Merge of the branches' gradients.
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "client/autodiff/backprop.h"
+#include "graph/shape_context.h"
+#include "graph/tensor_array_info.h"
+
+namespace sluice {
+namespace {
+
+// The branch of `cond` that the value belongs to; -1 for neither.
+int BranchOf(const Output& value, const Conditional* cond) {
+  for (ControlFlowContext* c = ContextOf(value); c != nullptr; c = c->outer())
+    if (c->AsCond() != nullptr && c->AsCond()->conditional() == cond)
+      return c->AsCond()->branch();
+  return -1;
+}
+
+}  // namespace
+
+Status Backprop::VisitMerge(Node* node, Level& level) {
+  Conditional* const cond = graph_->control_flow().ConditionalOf(node);
+  if (cond == nullptr)
+    return InvalidArgument(
+        "gradients: expected a Merge of a conditional or of a loop, got ",
+        node->Describe(), "; path: ", PathThrough(node));
+  SLUICE_ASSIGN_OR_RETURN(const Gradient dy, Total(Output(node), level));
+  if (!dy) return OkStatus();
+  Conditional* const here = Mirror(cond, level);
+  SLUICE_RETURN_IF_ERROR(BuildStatus());
+  const ContextScope there(Mirror(ContextOf(node), level));
+  const NameScope scope(node->name() + "_grad");
+  const AtLine at(node->loc());
+  for (int i = 0; i < node->num_inputs(); ++i) {
+    const Output& in = node->input(i);
+    if (!Between(in.node) || !IsDifferentiable(in.dtype())) continue;
+    const int known = BranchOf(in, cond);
+    const int branch = known >= 0 ? known : i;
+    const auto take = [&](const Output& o) -> Result<Output> {
+      const Result<Output> in_branch =
+          Capture(here->branch(branch), o, scope.prefix());
+      return in_branch.ok() ? in_branch : in_branch.status();
+    };
+    Gradient g;
+    if (dy.is_sparse()) {
+      SLUICE_ASSIGN_OR_RETURN(g.indices, take(dy.indices));
+      SLUICE_ASSIGN_OR_RETURN(g.values, take(dy.values));
+      if (dy.dense_shape.valid()) {
+        SLUICE_ASSIGN_OR_RETURN(g.dense_shape, take(dy.dense_shape));
+      }
+    } else {
+      SLUICE_ASSIGN_OR_RETURN(g.dense, take(dy.dense));
+      SLUICE_RETURN_IF_ERROR(Check(*node, in, g));
+    }
+    Add(in, g);
+  }
+  return OkStatus();
+}
+
+Status Backprop::VisitSwitch(Node* node, Level& level) {
+  Conditional* const cond = graph_->control_flow().ConditionalOf(node);
+  if (cond == nullptr)
+    return InvalidArgument(
+        "gradients: expected a Switch of a conditional or of a loop, got ",
+        node->Describe(), "; path: ", PathThrough(node));
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<Gradient> dy, Totals(node, level));
+  Conditional* const here = Mirror(cond, level);
+  SLUICE_RETURN_IF_ERROR(BuildStatus());
+  const NameScope scope(node->name() + "_grad");
+  const AtLine at(node->loc());
+  SLUICE_ASSIGN_OR_RETURN(const Gradient g, MergeBranches(node, here, dy));
+  const Output& in = node->input(0);
+  SLUICE_RETURN_IF_ERROR(Check(*node, in, g));
+  Add(in, g);
+  return OkStatus();
+}
+
+Result<Gradient> Backprop::MergeBranches(Node* node, Conditional* cond,
+                                         const std::vector<Gradient>& dy) {
+  bool sparse = true;
+  for (const Gradient& g : dy) sparse = sparse && (!g || g.is_sparse());
+  if (sparse) return MergeSparse(node, cond, dy);
+  SLUICE_ASSIGN_OR_RETURN(const Output dense, MergeDense(node, cond, dy));
+  return Gradient(dense);
+}
+
+Result<Output> Backprop::MergeDense(Node* node, Conditional* cond,
+                                    const std::vector<Gradient>& dy) {
+  Output side[2];
+  for (int i = 0; i < 2; ++i) {
+    const ContextScope in_branch(cond->branch(i));
+    const Output value(node, i);
+    const Gradient& g = dy[static_cast<size_t>(i)];
+    side[i] = g ? Densify(g, value) : ZerosFor(value);
+    SLUICE_RETURN_IF_ERROR(Built(side[i]).status());
+  }
+  Node* const merge = cond->AddMerge(side[0], side[1], node->loc());
+  return Built(Output(merge));
+}
+
+// Slices from either branch; no slices if the branch has no gradient.
+Result<Gradient> Backprop::MergeSparse(Node* node, Conditional* cond,
+                                       const std::vector<Gradient>& dy) {
+  const Gradient& some = dy[0] ? dy[0] : dy[1];
+  const DType type =
+      dy[0] && dy[1] && dy[0].indices.dtype() != dy[1].indices.dtype()
+          ? DType::kInt64
+          : some.indices.dtype();
+  Output indices[2], values[2];
+  for (int i = 0; i < 2; ++i) {
+    const ContextScope in_branch(cond->branch(i));
+    const Gradient& g = dy[static_cast<size_t>(i)];
+    if (g) {
+      values[i] = g.values;
+      indices[i] = g.indices.dtype() == type
+                       ? g.indices
+                       : Build("Cast", {g.indices}, {{"DstT", type}}, "", {});
+    } else {
+      SLUICE_ASSIGN_OR_RETURN(const Gradient none,
+                              NoSlices(Output(node, i), type));
+      indices[i] = none.indices;
+      values[i] = none.values;
+    }
+    SLUICE_RETURN_IF_ERROR(Built(indices[i]).status());
+    SLUICE_RETURN_IF_ERROR(Built(values[i]).status());
+  }
+  const Output all_indices(cond->AddMerge(indices[0], indices[1], node->loc()));
+  const Output all_values(cond->AddMerge(values[0], values[1], node->loc()));
+  SLUICE_RETURN_IF_ERROR(Built(all_indices).status());
+  SLUICE_RETURN_IF_ERROR(Built(all_values).status());
+  const ContextScope around(cond->outer());
+  SLUICE_ASSIGN_OR_RETURN(const Output shape,
+                          DenseShapeOf(node->input(0), some));
+  return Gradient::Slices(all_indices, all_values, shape);
+}
+
+Result<Output> Backprop::DenseShapeOf(const Output& x, const Gradient& part) {
+  const bool resource = RemoveRef(x.dtype()) == DType::kResource;
+  const PartialShape known = resource ? VariableShapeOf(x) : x.shape();
+  const bool wide =
+      (part.dense_shape.valid() && part.dense_shape.dtype() == DType::kInt64) ||
+      std::any_of(known.dims().begin(), known.dims().end(),
+                  [](int64_t d) { return d > INT32_MAX; });
+  const auto constant = [&known]<typename T>(T) {
+    return Constant(Tensor::Vector(std::vector<T>(known.dims().begin(),
+                                                  known.dims().end())),
+                    "dense_shape", {});
+  };
+  if (known.fully_known())
+    return Built(wide ? constant(int64_t{}) : constant(int32_t{}));
+  return Built(Build(resource ? "VariableShape" : "Shape", {x},
+                     {{"out_type", wide ? DType::kInt64 : DType::kInt32}},
+                     "dense_shape", {}));
+}
+
+Result<Gradient> Backprop::NoSlices(const Output& like, DType indices) {
+  const bool resource = RemoveRef(like.dtype()) == DType::kResource;
+  const DType type = resource ? VariableType(like) : RemoveRef(like.dtype());
+  const PartialShape known = resource ? VariableShapeOf(like) : like.shape();
+  Result<Tensor> none = Tensor::Make(indices, Shape({0}));
+  if (!none.ok()) return none.status();
+  Output shape;
+  bool rows_known = known.rank() >= 1;
+  for (int i = 1; i < known.rank(); ++i)
+    rows_known = rows_known && known.dim(i) >= 0;
+  if (rows_known) {
+    std::vector<int64_t> dims(known.dims().begin(), known.dims().end());
+    dims[0] = 0;
+    shape = Constant(Tensor::Vector<int64_t>(dims), "", {});
+  } else {
+    const Output all = resource ? Build("VariableShape", {like},
+                                        {{"out_type", DType::kInt64}}, "", {})
+                                : Build("Shape", {like},
+                                        {{"out_type", DType::kInt64}}, "", {});
+    const Output rest = Build(
+        "StridedSlice", {all, IntVector({1}), IntVector({0}), IntVector({1})},
+        {{"end_mask", 1}}, "", {});
+    shape = Build("ConcatV2",
+                  {Constant(Tensor::Vector<int64_t>({int64_t{0}}), "", {}),
+                   rest, ScalarOf(DType::kInt32, 0, {})},
+                  {}, "", {});
+  }
+  const Output values =
+      Build("Fill", {shape, ScalarOf(type, 0, {})}, {}, "no_rows", {});
+  const Output at = Constant(*std::move(none), "no_indices", {});
+  SLUICE_RETURN_IF_ERROR(Built(values).status());
+  SLUICE_RETURN_IF_ERROR(Built(at).status());
+  return Gradient::Slices(at, values, Output());
+}
+
+}  // namespace sluice

@@ -1,0 +1,57 @@
+#include <map>
+#include <mutex>
+
+#include "client/autodiff/function_gradients.h"
+#include "client/autodiff/gradients.h"
+
+namespace sluice {
+namespace {
+
+struct Registry {
+  std::mutex mu;
+  std::map<std::string, UserGradient> functions;  // GUARDED_BY(mu)
+};
+
+Registry& Global() {
+  static Registry* const registry = new Registry();
+  return *registry;
+}
+
+}  // namespace
+
+Status RegisterGradient(const std::string& op_or_name, UserGradient fn) {
+  if (fn == nullptr)
+    return InvalidArgument("gradient '", op_or_name,
+                           "': expected a function, got none");
+  const OpDef* op = OpRegistry::Global()->Find(op_or_name);
+  if (op != nullptr && grad::HasGradient(*op))
+    return AlreadyExists("gradient '", op_or_name,
+                         "': expected a new name, got an op that has a "
+                         "gradient; hint: register it under another name and "
+                         "use GradientOverride");
+  Registry& r = Global();
+  std::lock_guard<std::mutex> lock(r.mu);
+  if (!r.functions.emplace(op_or_name, std::move(fn)).second)
+    return AlreadyExists("gradient '", op_or_name,
+                         "': expected a new name, got one that is taken");
+  return OkStatus();
+}
+
+Result<UserGradient> FindGradient(const Node& node) {
+  const std::string name =
+      node.AttrOr<std::string>("_gradient_op_type", node.op_name());
+  {
+    Registry& r = Global();
+    std::lock_guard<std::mutex> lock(r.mu);
+    const auto it = r.functions.find(name);
+    if (it != r.functions.end()) return it->second;
+  }
+  if (node.op().role == OpRole::kFunctional) return UserGradient(CallGradient);
+  const OpDef* op =
+      name == node.op_name() ? &node.op() : OpRegistry::Global()->Find(name);
+  if (op != nullptr && op->grad != nullptr) return UserGradient(op->grad);
+  if (op != nullptr && !op->no_grad_reason.empty()) return UserGradient();
+  return NotFound("gradient '", name, "': expected a registered function");
+}
+
+}  // namespace sluice

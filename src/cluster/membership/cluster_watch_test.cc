@@ -1,0 +1,120 @@
+// Watching a cluster whose tasks stop, die and come back.
+#include "cluster/membership/cluster_watch.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <fstream>
+
+#include "cluster/testing/child_process_test_util.h"
+#include "cluster/testing/process_test_util.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::HasSubstr;
+
+class ClusterWatchTest : public ::testing::Test {
+ protected:
+  static constexpr std::chrono::milliseconds kPatience{400};
+
+  ClusterWatchTest() : cluster_({"ps", "worker"}) {
+    cluster_.Spawn("ps");
+    cluster_.Spawn("worker");
+  }
+  void Watch(const std::string& target) {
+    auto watch = WatchCluster(target);
+    ASSERT_TRUE(watch.ok()) << watch.status();
+    watch_ = *std::move(watch);
+    EXPECT_TRUE(BecomesTrue([&] { return Errors() == "ps up, worker up"; }));
+  }
+  // One Look, formatted: which tasks are up and which are not.
+  std::string Errors() {
+    const auto start = std::chrono::steady_clock::now();
+    seen_ = watch_->Look(kPatience);
+    took_ = std::chrono::steady_clock::now() - start;
+    if (!seen_.ok()) return "error: " + std::string(seen_.status().message());
+    EXPECT_EQ(seen_->size(), 2u);
+    return "ps " + State(0) + ", worker " + State(1);
+  }
+  std::string State(size_t i) const {
+    const TaskSeen& t = (*seen_)[i];
+    return t.error.empty() && t.clock_ns > t.started_ns ? "up" : "lost";
+  }
+
+  ProcessCluster cluster_;
+  std::unique_ptr<ClusterWatch> watch_;
+  Result<std::vector<TaskSeen>> seen_ = Unavailable("");
+  std::chrono::duration<double> took_{0};
+};
+
+TEST_F(ClusterWatchTest, ASilentTaskHoldsUpNoOther) {
+  Watch(cluster_.target("worker"));
+  cluster_.Signal("ps", SIGSTOP);
+  EXPECT_EQ(Errors(), "ps lost, worker up");
+  EXPECT_LT(took_.count(), 1);
+  cluster_.Signal("ps", SIGCONT);
+  EXPECT_TRUE(BecomesTrue([&] { return Errors() == "ps up, worker up"; }));
+  const uint64_t before = (*seen_)[0].incarnation;
+  cluster_.Signal("ps", SIGKILL);
+  EXPECT_EQ(Errors(), "ps lost, worker up");
+  EXPECT_LT(took_.count(), 1);
+  cluster_.Spawn("ps");
+  EXPECT_TRUE(BecomesTrue([&] { return Errors() == "ps up, worker up"; }));
+  EXPECT_NE((*seen_)[0].incarnation, before);
+}
+
+TEST_F(ClusterWatchTest, AnotherAnswersForATaskThatFallsSilent) {
+  Watch(cluster_.target("worker"));
+  cluster_.Signal("worker", SIGSTOP);
+  EXPECT_EQ(Errors(), "ps up, worker lost");
+  EXPECT_LT(took_.count(), 2);
+  // From now on the other task is asked.
+  EXPECT_EQ(Errors(), "ps up, worker lost");
+  EXPECT_LT(took_.count(), 1);
+  cluster_.Signal("worker", SIGCONT);
+  EXPECT_TRUE(BecomesTrue([&] { return Errors() == "ps up, worker up"; }));
+}
+
+TEST_F(ClusterWatchTest, NobodyThereIsAnErrorUntilSomebodyIs) {
+  Watch(cluster_.target("worker"));
+  cluster_.Signal("ps", SIGKILL);
+  cluster_.Signal("worker", SIGKILL);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_THAT(Errors(), HasSubstr("error: grpc://127.0.0.1:"));
+    EXPECT_LT(took_.count(), 2);
+  }
+  cluster_.Spawn("ps");
+  EXPECT_TRUE(BecomesTrue([&] { return Errors() == "ps up, worker lost"; }));
+}
+
+// It is not known which tasks of a file are up.
+TEST_F(ClusterWatchTest, OfAFileAnyTaskIsAsked) {
+  const std::string file =
+      ::testing::TempDir() + "watch" + std::to_string(getpid()) + ".json";
+  std::ofstream(file) << cluster_.spec().ToJson();
+  Watch(file);
+  for (const char* dead : {"ps", "worker"}) {
+    cluster_.Signal(dead, SIGKILL);
+    auto watch = WatchCluster(file);
+    ASSERT_TRUE(watch.ok()) << watch.status();
+    watch_ = *std::move(watch);
+    EXPECT_EQ(Errors(), dead == std::string("ps") ? "ps lost, worker up"
+                                                  : "ps up, worker lost");
+    cluster_.Spawn(dead);
+    EXPECT_TRUE(BecomesTrue([&] { return Errors() == "ps up, worker up"; }));
+  }
+  unlink(file.c_str());
+}
+
+TEST(ClusterWatch, OfNothingIsAnError) {
+  const auto none = WatchCluster("no_such_file.json");
+  EXPECT_THAT(std::string(none.status().message()),
+              HasSubstr("no_such_file.json"));
+  EXPECT_FALSE(WatchCluster("inproc://nobody").ok());
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,356 @@
+#include "cluster/remote_session.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+
+#include "cluster/common/cluster.h"
+#include "cluster/master/graph_copy.h"
+#include "cluster/server.h"
+#include "exec/core/on_cancel.h"
+#include "graph/tensor_proto.h"
+
+namespace sluice {
+namespace {
+
+// The limit of one ExtendGraph.
+constexpr size_t kMaxGraphBytes = size_t{2} << 30;
+
+class RemoteSession final : public SessionBackend {
+ public:
+  RemoteSession(std::unique_ptr<MasterStub> master, uint64_t session,
+                std::function<void(const std::string&)> placement_log)
+      : master_(std::move(master)),
+        session_(session),
+        placement_log_(std::move(placement_log)) {}
+
+  ~RemoteSession() override {
+    (void)Close();
+    std::unique_lock<std::mutex> lock(mu_);
+    idle_.wait(lock, [this] { return running_ == 0; });
+  }
+
+  Result<uint64_t> Prepare(const Graph& graph, const StepSignature& s,
+                           StepKind kind) override {
+    std::lock_guard<std::mutex> graph_lock(graph_mu_);
+    SLUICE_RETURN_IF_ERROR(SendChanges(graph));
+    proto::PrepareStepRequest request = RequestOf(s);
+    request.set_traced(kind == StepKind::kTraced);
+    request.set_staged(kind == StepKind::kStaged);
+    request.set_placements(placement_log_ != nullptr);
+    proto::PrepareStepResponse response;
+    SLUICE_RETURN_IF_ERROR(master_->PrepareStep(request, &response));
+    if (placement_log_) placement_log_(response.placements());
+    request.set_placements(false);
+    std::lock_guard<std::mutex> lock(mu_);
+    prepared_.push_back({std::move(request), response.step()});
+    return prepared_.size() - 1;
+  }
+
+  Result<std::vector<std::string>> PartitionGraphs(
+      const Graph& graph, const StepSignature& s) override {
+    std::lock_guard<std::mutex> graph_lock(graph_mu_);
+    SLUICE_RETURN_IF_ERROR(SendChanges(graph));
+    proto::PrepareStepRequest request = RequestOf(s);
+    request.set_graphs(true);
+    proto::PrepareStepResponse response;
+    SLUICE_RETURN_IF_ERROR(master_->PrepareStep(request, &response));
+    return std::vector<std::string>(response.graph().begin(),
+                                    response.graph().end());
+  }
+
+  Result<std::vector<Tensor>> Run(uint64_t step, std::span<const Tensor> feeds,
+                                  const RunOptions& options,
+                                  RunMetadata* metadata) override {
+    std::vector<Tensor> out;
+    SLUICE_RETURN_IF_ERROR(Within([&] {
+      SLUICE_ASSIGN_OR_RETURN(out, RunOpen(step, feeds, options, metadata));
+      return OkStatus();
+    }));
+    return out;
+  }
+
+  Result<std::unique_ptr<BackendPartialRun>> StartPartialRun(
+      uint64_t step) override {
+    proto::BeginPartialRunRequest request;
+    request.set_session(session_);
+    request.set_step(Number(step));
+    proto::BeginPartialRunResponse response;
+    Status begun =
+        Within([&] { return master_->BeginPartialRun(request, &response); });
+    for (int i = 0; i < kPrepareAgain && response.unknown_step(); ++i) {
+      SLUICE_RETURN_IF_ERROR(PrepareAgain(step, request.step()));
+      request.set_step(Number(step));
+      response.Clear();
+      begun =
+          Within([&] { return master_->BeginPartialRun(request, &response); });
+    }
+    SLUICE_RETURN_IF_ERROR(begun);
+    return std::unique_ptr<BackendPartialRun>(
+        std::make_unique<PartialRun>(this, response.run()));
+  }
+
+  Result<std::vector<std::string>> ListDevices() override {
+    proto::ListDevicesRequest request;
+    request.set_session(session_);
+    proto::ListDevicesResponse response;
+    SLUICE_RETURN_IF_ERROR(master_->ListDevices(request, &response));
+    std::vector<std::string> names;
+    for (const auto& d : response.device()) names.push_back(d.name());
+    return names;
+  }
+
+  Status Reset(const std::vector<std::string>& containers) override {
+    proto::ResetRequest request;
+    request.set_session(session_);
+    for (const std::string& c : containers) request.add_container(c);
+    return master_->Reset(request);
+  }
+
+  Status Close() override {
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      if (closed_) return OkStatus();
+      closed_ = true;
+    }
+    proto::CloseSessionRequest request;
+    request.set_session(session_);
+    return master_->CloseSession(request);
+  }
+
+ private:
+  static constexpr int kPrepareAgain = 100;
+
+  // Sends the new parts of the graph to the master. REQUIRES: graph_mu_ held.
+  Status SendChanges(const Graph& graph) {
+    SLUICE_ASSIGN_OR_RETURN(std::string changes, sender_.Changes(graph));
+    if (changes.size() >= kMaxGraphBytes)
+      return ResourceExhausted("graph: expected less than ", kMaxGraphBytes,
+                               " bytes that are new, got ", changes.size());
+    if (changes.empty()) return OkStatus();
+    proto::ExtendGraphRequest extend;
+    extend.set_session(session_);
+    extend.set_graph_def(std::move(changes));
+    const Status sent = master_->ExtendGraph(extend);
+    if (!sent.ok()) sender_.Lost();
+    return sent;
+  }
+
+  proto::PrepareStepRequest RequestOf(const StepSignature& s) const {
+    proto::PrepareStepRequest request;
+    request.set_session(session_);
+    for (const Output& o : s.feeds) request.add_feed(o.name());
+    for (const Output& o : s.fetches) request.add_fetch(o.name());
+    for (const Node* n : s.targets) request.add_target(n->name());
+    return request;
+  }
+
+  // A partial run at the master, identified by a number.
+  class PartialRun final : public BackendPartialRun {
+   public:
+    PartialRun(RemoteSession* session, uint64_t run)
+        : session_(session), run_(run) {}
+    ~PartialRun() override {
+      // (Closing the session has ended the run.)
+      (void)session_->Within([this] { return End(); });
+    }
+    Result<std::vector<std::optional<Tensor>>> Run(
+        std::span<const uint32_t> args, std::span<const Tensor> values,
+        std::span<const uint32_t> fetches, const RunOptions& options) override {
+      proto::PartialRunRequest request;
+      request.set_session(session_->session_);
+      request.set_run(run_);
+      request.set_timeout_ms(options.timeout_ms);
+      for (size_t i = 0; i < args.size(); ++i) {
+        auto* feed = request.add_feed();
+        feed->set_number(args[i]);
+        SLUICE_ASSIGN_OR_RETURN(*feed->mutable_tensor(),
+                                SerializeTensorProto(values[i]));
+      }
+      SLUICE_RETURN_IF_ERROR(CheckMessage("feeds", request));
+      request.mutable_fetch()->Assign(fetches.begin(), fetches.end());
+      proto::PartialRunResponse response;
+      const Status ran = session_->Within([&] {
+        const OnCancel on_cancel(options.cancellation, [this] {
+          cancelled_ = true;
+          (void)End();
+        });
+        return session_->master_->PartialRun(request, &response);
+      });
+      if (cancelled_)
+        return Cancelled("step: expected to run to its end, got cancelled");
+      SLUICE_RETURN_IF_ERROR(ran);
+      if (static_cast<size_t>(response.fetch_size()) != fetches.size())
+        return DataLoss("partial run: expected ", fetches.size(),
+                        " fetches, got ", response.fetch_size());
+      std::vector<std::optional<Tensor>> out;
+      for (const auto& fetch : response.fetch()) {
+        out.emplace_back();
+        if (fetch.dead()) continue;
+        SLUICE_ASSIGN_OR_RETURN(out.back(), ParseTensorProto(fetch.tensor()));
+      }
+      return out;
+    }
+
+   private:
+    Status End() {
+      proto::EndPartialRunRequest request;
+      request.set_session(session_->session_);
+      request.set_run(run_);
+      return session_->master_->EndPartialRun(request);
+    }
+
+    RemoteSession* const session_;
+    const uint64_t run_;
+    std::atomic<bool> cancelled_{false};
+  };
+
+  // Calls fn unless the session is closed; the session stays open meanwhile.
+  template <typename Fn>
+  Status Within(Fn fn) {
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      if (closed_)
+        return FailedPrecondition(
+            "session: expected an open one, got a closed one");
+      ++running_;
+    }
+    Status s = fn();
+    std::lock_guard<std::mutex> lock(mu_);
+    // The session was closed during the call.
+    if (closed_ && s.code() == StatusCode::kFailedPrecondition)
+      s = Cancelled("step: expected an open session, got one that was closed");
+    if (--running_ == 0) idle_.notify_all();
+    return s;
+  }
+  struct Prepared {
+    proto::PrepareStepRequest request;
+    uint64_t number;  // The master's number.
+  };
+
+  uint64_t Number(uint64_t step) {
+    std::lock_guard<std::mutex> lock(mu_);
+    return prepared_[step].number;
+  }
+  // Prepares a step again that the master has evicted.
+  Status PrepareAgain(uint64_t step, uint64_t number) {
+    std::lock_guard<std::mutex> graph_lock(graph_mu_);
+    proto::PrepareStepRequest request;
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      if (prepared_[step].number != number) return OkStatus();  // Done.
+      request = prepared_[step].request;
+    }
+    proto::PrepareStepResponse response;
+    SLUICE_RETURN_IF_ERROR(master_->PrepareStep(request, &response));
+    std::lock_guard<std::mutex> lock(mu_);
+    prepared_[step].number = response.step();
+    return OkStatus();
+  }
+  Result<std::vector<Tensor>> RunOpen(uint64_t step,
+                                      std::span<const Tensor> feeds,
+                                      const RunOptions& options,
+                                      RunMetadata* metadata) {
+    const int64_t start = NowNs();
+    proto::RunStepRequest request;
+    request.set_session(session_);
+    request.set_timeout_ms(options.timeout_ms);
+    request.set_request(next_request_.fetch_add(1, std::memory_order_relaxed));
+    request.set_traced(options.trace);
+    request.set_log(options.log != nullptr);
+    for (const Tensor& t : feeds) {
+      SLUICE_ASSIGN_OR_RETURN(*request.add_feed(), SerializeTensorProto(t));
+    }
+    SLUICE_RETURN_IF_ERROR(CheckMessage("feeds", request));
+    proto::RunStepResponse response;
+    request.set_step(Number(step));
+    const OnCancel on_cancel(options.cancellation, [&] {
+      proto::CancelStepRequest cancel;
+      cancel.set_session(session_);
+      cancel.set_request(request.request());
+      (void)master_->CancelStep(cancel);  // (The step returns its own status.)
+    });
+    Status ran = master_->RunStep(request, &response, options.log);
+    // (The master keeps a limited number; other threads may evict it again.)
+    for (int i = 0; i < kPrepareAgain && response.unknown_step(); ++i) {
+      SLUICE_RETURN_IF_ERROR(PrepareAgain(step, request.step()));
+      request.set_step(Number(step));
+      response.Clear();
+      ran = master_->RunStep(request, &response, options.log);
+    }
+    SLUICE_RETURN_IF_ERROR(ran);
+    std::vector<Tensor> out;
+    for (const std::string& bytes : response.fetch()) {
+      SLUICE_ASSIGN_OR_RETURN(Tensor t, ParseTensorProto(bytes));
+      out.push_back(std::move(t));
+    }
+    if (metadata != nullptr) {
+      *metadata = RunMetadata();
+      metadata->wall_ns = NowNs() - start;
+      for (const proto::TaskStats& stats : response.stats()) {
+        metadata->tasks.push_back(TraceTaskFromProto(stats));
+        for (TraceEvent& e : TraceFromProto(stats)) {
+          metadata->allocated_bytes += e.allocated_bytes;
+          metadata->events.push_back(std::move(e));
+        }
+      }
+    }
+    return out;
+  }
+
+  const std::unique_ptr<MasterStub> master_;
+  const uint64_t session_;
+  std::atomic<uint64_t> next_request_{1};
+  std::mutex graph_mu_;
+  GraphSender sender_;  // GUARDED_BY(graph_mu_)
+  std::mutex mu_;
+  std::condition_variable idle_;
+  int running_ = 0;                 // GUARDED_BY(mu_)
+  bool closed_ = false;             // GUARDED_BY(mu_)
+  std::vector<Prepared> prepared_;  // GUARDED_BY(mu_)
+  const std::function<void(const std::string&)> placement_log_;
+};
+
+const SessionBackendRegistration in_process(
+    "inproc",
+    [](const std::string& target, const SessionOptions& options)
+        -> Result<std::unique_ptr<SessionBackend>> {
+      SLUICE_ASSIGN_OR_RETURN(
+          std::unique_ptr<MasterStub> master,
+          ConnectInProcess(target.substr(std::string("inproc://").size())));
+      return OpenRemoteSession(std::move(master), options);
+    });
+
+}  // namespace
+
+Result<std::unique_ptr<SessionBackend>> OpenRemoteSession(
+    std::unique_ptr<MasterStub> master, const SessionOptions& options) {
+  proto::CreateSessionRequest request;
+  request.set_constant_folding(options.constant_folding);
+  request.set_common_subexpressions(options.common_subexpressions);
+  request.set_regions(options.regions);
+  request.set_fusion(options.fusion);
+  request.set_isolated(options.isolated);
+  request.set_soft_placement(options.soft_placement);
+  request.set_max_call_depth(options.max_call_depth);
+  request.set_scheduler_seed(options.scheduler_seed);
+  if (!options.cluster.empty()) {
+    SLUICE_ASSIGN_OR_RETURN(const ClusterSpec cluster,
+                            ClusterSpec::Parse(options.cluster));
+    for (const ClusterTask& t : cluster.tasks()) {
+      proto::SessionTask* task = request.add_task();
+      task->set_job(t.job);
+      task->set_number(t.task);
+      task->set_address(t.address);
+    }
+  }
+  proto::CreateSessionResponse response;
+  SLUICE_RETURN_IF_ERROR(master->CreateSession(request, &response));
+  proto::AttendRequest attend;
+  attend.set_session(response.session());
+  SLUICE_RETURN_IF_ERROR(master->Attend(attend));
+  return std::unique_ptr<SessionBackend>(std::make_unique<RemoteSession>(
+      std::move(master), response.session(), options.placement_log));
+}
+
+}  // namespace sluice

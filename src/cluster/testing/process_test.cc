@@ -1,0 +1,501 @@
+// Clusters over gRPC: tasks in separate processes, which are killed and
+// suspended, and clients that disappear.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <numeric>
+#include <sstream>
+#include <thread>
+
+#include "cluster/testing/process_test_util.h"
+#include "cluster/server.h"
+#include "cluster/testing/test_scale_test_util.h"
+#include "cluster/transport/ucx/transport.h"
+#include "cluster/worker/main.h"
+#include "sluice/sluice.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+
+constexpr char kPs0[] = "/job:ps/replica:0/task:0";
+
+// Endless, over the two tasks.
+Output EndlessLoop() {
+  return While(
+      Output(Constant(int32_t{1})),
+      [](Output i) {
+        DeviceScope on("/job:worker/task:0");
+        return i > 0;
+      },
+      [](Output i) {
+        DeviceScope on("/job:ps/task:0");
+        return Output(ops::Maximum(i, Constant(int32_t{1})));
+      });
+}
+
+// Runs this program as a task or a client of one, if the environment says so.
+// (Before main, so that the test framework is not involved.)
+const bool is_child = [] {
+  const char* role = std::getenv("SLUICE_TEST_CHILD");
+  if (role == nullptr) return false;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (std::string(role) == "staged") {
+    Graph graph;
+    WithGraph use(graph);
+    Output x = Placeholder<float>({}), y;
+    {
+      DeviceScope on("/job:ps/task:0");
+      y = x + 1.0f;
+    }
+    Session session(std::getenv("SLUICE_TEST_TARGET"), graph);
+    const auto run = session.StartPartialRun({x}, {y});
+    for (;;) pause();
+  }
+  if (std::string(role) == "client") {
+    Graph graph;
+    WithGraph use(graph);
+    Output endless = EndlessLoop();
+    Session session(std::getenv("SLUICE_TEST_TARGET"), graph);
+    const Status s = session.Run(endless).status();
+    std::fprintf(stderr, "client: %s\n", s.ToString().c_str());
+    _exit(0);
+  }
+  // (Killed however the test ends.)
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  WorkerFlags flags;
+  flags.cluster = std::getenv("SLUICE_TEST_CLUSTER");
+  flags.job = role;
+  const char* timeout = std::getenv("SLUICE_TEST_TIMEOUT_MS");
+  flags.peer_timeout_ms = timeout == nullptr ? 1000 : std::atoi(timeout);
+  if (const char* transport = std::getenv("SLUICE_TEST_TRANSPORT"))
+    flags.transport = transport;
+  if (const char* devices = std::getenv("SLUICE_TEST_DEVICES"))
+    flags.devices = devices;
+  if (const char* dir = std::getenv("SLUICE_TEST_TLS")) {
+    flags.tls_authority = std::string(dir) + "/ca.pem";
+    flags.tls_certificate = std::string(dir) + "/task.pem";
+    flags.tls_key = std::string(dir) + "/task.key";
+  }
+  if (const char* files = std::getenv("SLUICE_TEST_OPEN_FILES")) {
+    const auto n = static_cast<rlim_t>(std::atoi(files));
+    const rlimit limit = {n / 2, n};  // (Raised by the worker.)
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0) _exit(1);
+  }
+  std::string error;
+  const int code = sluice_worker_main(&flags, &error);
+  if (code != 0) std::fprintf(stderr, "%s: %s\n", role, error.c_str());
+  _exit(code);
+}();
+
+// The time in which a dead task is detected. (Tests allow three times as long,
+// for busy machines.)
+constexpr std::chrono::milliseconds kTimeout{1000};
+
+// The CPU time of a process, all threads, in milliseconds.
+int64_t CpuMs(pid_t pid) {
+  std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
+  std::string stat((std::istreambuf_iterator<char>(in)), {});
+  std::istringstream fields(stat.substr(stat.rfind(')') + 2));
+  std::string skipped;
+  for (int i = 0; i < 11; ++i) fields >> skipped;
+  int64_t user = 0, system = 0;
+  fields >> user >> system;
+  return (user + system) * 1000 / sysconf(_SC_CLK_TCK);
+}
+
+// A cluster of a ps and a worker.
+class ProcessTest : public ::testing::Test {
+ protected:
+  ProcessTest() : use_(graph_), cluster_({"ps", "worker"}) {}
+
+  void Spawn(const std::string& role) { cluster_.Spawn(role, target()); }
+  void Signal(const std::string& role, int signal) {
+    cluster_.Signal(role, signal);
+  }
+  std::unique_ptr<Server> StartHere(const std::string& job) {
+    ServerOptions options;
+    options.cluster = cluster_.spec();
+    options.job = job;
+    options.peer_timeout = std::chrono::milliseconds(1000);
+    Result<std::unique_ptr<Server>> s = Server::Start(options);
+    EXPECT_TRUE(s.ok()) << s.status();
+    return s.ok() ? *std::move(s) : nullptr;
+  }
+  std::string target() const { return cluster_.target("worker"); }
+  // 2 (x + 1), the sum on the ps and the product on the worker.
+  Output BothTasks(Output x) {
+    Output y;
+    {
+      DeviceScope on("/job:ps/task:0");
+      y = x + 1.0f;
+    }
+    DeviceScope on("/job:worker/task:0");
+    return y * 2.0f;
+  }
+  static bool Soon(const std::function<bool()>& what) {
+    for (int i = 0; i < 3000 && !what(); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return what();
+  }
+
+  Graph graph_;
+  WithGraph use_;
+  ProcessCluster cluster_;
+};
+
+TEST_F(ProcessTest, AcceleratorsOfTwoProcessesShareALoop) {
+  for (const std::string role : {"ps", "worker"})
+    cluster_.Spawn(
+        role, "", {"SLUICE_TEST_DEVICES=cpu=1,emu=2(memory=64M,kernel_us=20)"});
+  const auto layer = [](Output x, const char* device) {
+    DeviceScope on(device);
+    return ops::Tanh(ops::MatMul(x, x)) * 0.5f;
+  };
+  Tensor start(DType::kFloat, Shape({2, 2}));
+  const float values[] = {0.5f, 1, -1, 0.25f};
+  std::copy_n(values, 4, start.data<float>());
+  const auto build = [&](const std::vector<const char*>& devices) {
+    Output x = Constant(start);
+    auto [n, out] = While(
+        std::tuple(Output(Constant(int32_t{0})), x),
+        [](Output i, Output) { return i < 20; },
+        [&](Output i, Output v) {
+          for (const char* d : devices) v = layer(v, d);
+          return std::tuple(Output(i + 1), v);
+        });
+    return out;
+  };
+  Output on_four =
+      build({"/job:ps/task:0/device:EMU:0", "/job:worker/task:0/device:EMU:1",
+             "/job:ps/task:0/device:EMU:1", "/job:worker/task:0/device:CPU:0"});
+  Graph plain;
+  Tensor want;
+  {
+    WithGraph use(plain);
+    Output here = build({"", "", "", ""});
+    Session session(plain);
+    want = *session.Run(here);
+  }
+  Session session(target(), graph_);
+  const auto devices = session.ListDevices();
+  ASSERT_TRUE(devices.ok()) << devices.status();
+  EXPECT_EQ(devices->size(), 6u);
+  for (int i = 0; i < 3; ++i) {
+    const auto got = session.Run(on_four);
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_EQ(got->ToString(), want.ToString());
+  }
+  // Its memory limit applies there too.
+  Output large;
+  {
+    DeviceScope on("/job:ps/task:0/device:EMU:0");
+    large = ops::Fill(Constant(Tensor::Vector<int32_t>({32 << 20})),
+                      Constant(1.0f)) +
+            1.0f;
+  }
+  const Status s = session.Run(large).status();
+  EXPECT_EQ(s.code(), StatusCode::kResourceExhausted) << s;
+  EXPECT_THAT(std::string(s.message()), HasSubstr("EMU:0"));
+}
+
+TEST_F(ProcessTest, AProgramMayBeATaskAndRefuseLargeMessages) {
+  const std::string file =
+      ::testing::TempDir() + "task_server" + std::to_string(getpid()) + ".json";
+  ClusterSpec alone;
+  ASSERT_TRUE(
+      alone.Add("worker", 0, cluster_.spec().Find("worker", 0)->address).ok());
+  std::ofstream(file) << alone.ToJson();
+  TaskServerOptions options;
+  options.cluster = file;
+  options.job = "worker";
+  options.max_message_mb = 1;
+  auto task = TaskServer::Start(options);
+  unlink(file.c_str());
+  ASSERT_TRUE(task.ok()) << task.status();
+  EXPECT_EQ((*task)->task(), "/job:worker/replica:0/task:0");
+  Output x = Placeholder<float>({-1});
+  Output sum = ops::Sum(x, Constant(Tensor::Vector<int32_t>({0})));
+  {
+    Session session((*task)->target(), graph_);
+    Tensor small(DType::kFloat, Shape({1000}));
+    std::fill_n(small.data<float>(), 1000, 2.0f);
+    const auto out = session.Run({{x, small}}, sum);
+    ASSERT_TRUE(out.ok()) << out.status();
+    EXPECT_EQ(out->scalar<float>(), 2000);
+    Tensor large(DType::kFloat, Shape({1 << 20}));
+    // (Equal values would be sent as one.)
+    std::iota(large.data<float>(), large.data<float>() + (1 << 20), 0.0f);
+    const Status s = session.Run({{x, large}}, sum).status();
+    EXPECT_THAT(std::string(s.message()), HasSubstr("larger than max"));
+  }
+  Session again((*task)->target(), graph_);
+  EXPECT_TRUE(again.Run({{x, Tensor(DType::kFloat, Shape({0}))}}, sum).ok());
+  options.cluster = "no such file";
+  EXPECT_EQ(TaskServer::Start(options).status().code(), StatusCode::kNotFound)
+      << TaskServer::Start(options).status();
+  (*task)->Stop();
+}
+
+TEST_F(ProcessTest, FeedsThatNoMessageHoldsAreAnError) {
+  if (!FullTests()) GTEST_SKIP() << "it takes 5 GB; SLUICE_TEST_FULL=1 runs it";
+  Spawn("ps");
+  Spawn("worker");
+  Output x = Placeholder<float>({-1}), y = Placeholder<float>({-1});
+  Output both =
+      BothTasks(ops::Cast(ops::Size(x) + ops::Size(y), DType::kFloat));
+  Session session(target(), graph_);
+  // (Equal values would be sent as one.)
+  Tensor large(DType::kFloat, Shape({300 << 20}));
+  std::iota(large.data<float>(), large.data<float>() + (300 << 20), 0.0f);
+  Status s = session.Run({{x, large}, {y, large}}, both).status();
+  EXPECT_EQ(s.code(), StatusCode::kResourceExhausted) << s;
+  large = Tensor::Vector<float>({1, 2});
+  const auto out = session.Run({{x, large}, {y, large}}, both);
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_EQ(out->scalar<float>(), 10);
+}
+
+TEST_F(ProcessTest, AStepOverTwoProcesses) {
+  Spawn("ps");
+  Spawn("worker");
+  Output x = Placeholder<float>({-1});
+  Output y = BothTasks(x);
+  Var v;
+  {
+    DeviceScope on("/job:ps/task:0");
+    v = Var(Constant(5.0f), "v");
+  }
+  {
+    Session session(target(), graph_);
+    ASSERT_TRUE(session.RunTargets({v.initializer()}).ok());
+    // Small ones, and one that is sent beside its message.
+    for (const int64_t n : {0, 1, 3, 100000}) {
+      Tensor in(DType::kFloat, Shape({n}));
+      for (int64_t i = 0; i < n; ++i)
+        in.data<float>()[i] = static_cast<float>(i);
+      auto out = session.Run({{x, in}}, y);
+      ASSERT_TRUE(out.ok()) << out.status();
+      ASSERT_EQ(out->num_elements(), n);
+      for (int64_t i = 0; i < n; ++i)
+        ASSERT_EQ(out->data<float>()[i], 2.0f * (i + 1));
+    }
+  }
+  // A client of the other task finds the variable.
+  Session other(cluster_.target("ps"), graph_);
+  auto value = other.Run(v.value());
+  ASSERT_TRUE(value.ok()) << value.status();
+  EXPECT_EQ(value->scalar<float>(), 5);
+}
+
+// Nor a task that has just worked, over either network.
+TEST_F(ProcessTest, AnIdleTaskTakesNoTime) {
+  if (kSanitized) GTEST_SKIP() << "sanitizers have threads of their own";
+  for (const char* transport : {"grpc", "ucx"}) {
+    if (std::string(transport) == "ucx" && !HaveUcx()) continue;
+    SCOPED_TRACE(transport);
+    for (const char* role : {"ps", "worker"})
+      cluster_.Spawn(role, "",
+                     {absl::StrCat("SLUICE_TEST_TRANSPORT=", transport)});
+    const Output x = Placeholder<float>({});
+    const Output y = BothTasks(x);
+    Session session(target(), graph_);
+    for (int i = 0; i < 20; ++i) {
+      const auto out = session.Run({{x, Tensor::Scalar<float>(1)}}, y);
+      ASSERT_TRUE(out.ok()) << out.status();
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    std::map<std::string, int64_t> before;
+    for (const char* role : {"ps", "worker"})
+      before[role] = CpuMs(cluster_.pid(role));
+    std::this_thread::sleep_for(std::chrono::milliseconds(2000));
+    for (const char* role : {"ps", "worker"}) {
+      EXPECT_LT(CpuMs(cluster_.pid(role)) - before[role], 100) << role;
+      EXPECT_GT(before[role], 0);
+      Signal(role, SIGKILL);
+    }
+  }
+}
+
+TEST_F(ProcessTest, AKilledTaskFailsTheStepAndIsNamedAndMayComeBack) {
+  Spawn("ps");
+  Spawn("worker");
+  Output x = Placeholder<float>({});
+  Output y = BothTasks(x);
+  Output endless = EndlessLoop();
+  auto session = std::make_unique<Session>(target(), graph_);
+  const Feeds feeds = {{x, Tensor::Scalar<float>(1)}};
+  ASSERT_TRUE(session->Run(feeds, y).ok());
+  std::chrono::steady_clock::time_point since;
+  std::thread killer([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    since = std::chrono::steady_clock::now();
+    Signal("ps", SIGKILL);
+  });
+  Status s = session->Run(endless).status();
+  const auto end = std::chrono::steady_clock::now();
+  killer.join();
+  EXPECT_THAT(std::string(s.message()), HasSubstr(kPs0)) << s;
+  EXPECT_LT(end - since, 3 * kTimeout);
+  // The session stays broken and returns the error.
+  s = session->Run(feeds, y).status();
+  EXPECT_THAT(std::string(s.message()), HasSubstr(kPs0)) << s;
+  // The same for a step that is not prepared yet.
+  s = session->Run(feeds, BothTasks(x) + y).status();
+  EXPECT_THAT(std::string(s.message()), HasSubstr(kPs0)) << s;
+  Spawn("ps");
+  s = session->Run(feeds, y).status();
+  EXPECT_THAT(std::string(s.message()), HasSubstr(kPs0)) << s;
+  session = std::make_unique<Session>(target(), graph_);
+  auto out = session->Run(feeds, y);
+  EXPECT_TRUE(out.ok()) << out.status();
+}
+
+TEST_F(ProcessTest, AStoppedTaskFailsTheStepAndIsNamed) {
+  Spawn("ps");
+  auto worker = StartHere("worker");
+  ASSERT_NE(worker, nullptr);
+  Output endless = EndlessLoop();
+  Session session(target(), graph_);
+  std::chrono::steady_clock::time_point since;
+  std::thread stopper([&] {
+    EXPECT_TRUE(
+        Soon([&] { return worker->worker().steps().num_running() > 0; }));
+    since = std::chrono::steady_clock::now();
+    Signal("ps", SIGSTOP);
+  });
+  const Status s = session.Run(endless).status();
+  const auto end = std::chrono::steady_clock::now();
+  stopper.join();
+  EXPECT_THAT(std::string(s.message()), HasSubstr(kPs0)) << s;
+  EXPECT_LT(end - since, 3 * kTimeout);
+  EXPECT_EQ(worker->worker().steps().num_running(), 0u);
+  Signal("ps", SIGCONT);
+}
+
+TEST_F(ProcessTest, AKilledMasterLeavesNothingInWorkers) {
+  auto ps = StartHere("ps");
+  ASSERT_NE(ps, nullptr);
+  Spawn("worker");
+  Output endless = EndlessLoop();
+  Session session(target(), graph_);
+  std::thread killer([&] {
+    EXPECT_TRUE(Soon([&] { return ps->worker().steps().num_running() > 0; }));
+    Signal("worker", SIGKILL);
+  });
+  const Status s = session.Run(endless).status();
+  killer.join();
+  EXPECT_FALSE(s.ok());
+  EXPECT_TRUE(Soon([&] {
+    return ps->worker().steps().num_running() == 0 &&
+           ps->worker().num_sessions() == 0;
+  }));
+}
+
+// A suspended process keeps its connections, so only its silence reveals it.
+TEST_F(ProcessTest, AStoppedMasterFailsWhatItsClientAsksAndIsNamed) {
+  auto ps = StartHere("ps");
+  ASSERT_NE(ps, nullptr);
+  Spawn("worker");
+  Output endless = EndlessLoop();
+  Output x = Placeholder<float>({});
+  Output y = BothTasks(x), other = y + 1.0f;
+  const Feeds feeds = {{x, Tensor::Scalar<float>(1)}};
+  Session session(target(), graph_);
+  ASSERT_TRUE(session.Run(feeds, y).ok());
+  using Clock = std::chrono::steady_clock;
+  const auto fails_within = [&](double seconds, Clock::time_point since,
+                                const Status& s) {
+    const std::chrono::duration<double> took = Clock::now() - since;
+    EXPECT_EQ(s.code(), StatusCode::kUnavailable) << s;
+    EXPECT_THAT(std::string(s.message()), HasSubstr(target())) << s;
+    EXPECT_LT(took.count(), seconds) << s;
+  };
+  // A running step fails after the timeout that the client got from the master,
+  // one second here, plus one for a busy machine.
+  Clock::time_point since;
+  std::thread stopper([&] {
+    EXPECT_TRUE(Soon([&] { return ps->worker().steps().num_running() > 0; }));
+    Signal("worker", SIGSTOP);
+    since = Clock::now();
+  });
+  Status s = session.Run(endless).status();
+  stopper.join();
+  fails_within(2, since, s);
+  // A later step; and calls other than steps, for which the client's timeout is
+  // five seconds: preparing a new step, and closing.
+  since = Clock::now();
+  s = session.Run(feeds, y).status();
+  fails_within(2, since, s);
+  since = Clock::now();
+  s = session.Run(feeds, other).status();
+  fails_within(6, since, s);
+  since = Clock::now();
+  (void)session.Close();
+  EXPECT_LT(Clock::now() - since, std::chrono::seconds(6));
+  // The task that it used has noticed too.
+  EXPECT_TRUE(Soon([&] {
+    return ps->worker().steps().num_running() == 0 &&
+           ps->worker().num_sessions() == 0;
+  }));
+  Signal("worker", SIGCONT);
+}
+
+TEST_F(ProcessTest, AVanishedClientLeavesNothing) {
+  auto ps = StartHere("ps");
+  auto worker = StartHere("worker");
+  ASSERT_NE(ps, nullptr);
+  ASSERT_NE(worker, nullptr);
+  for (const char* role : {"client", "staged"}) {
+    Spawn(role);
+    ASSERT_TRUE(Soon([&] { return ps->worker().steps().num_running() > 0; }));
+    Signal(role, SIGKILL);
+    EXPECT_TRUE(Soon([&] {
+      return ps->worker().steps().num_running() == 0 &&
+             ps->worker().num_sessions() == 0 &&
+             worker->master().num_sessions() == 0 &&
+             worker->master().steps().num_running() == 0 &&
+             worker->master().steps().num_staged() == 0;
+    }));
+  }
+}
+
+TEST_F(ProcessTest, ATaskThatIsNotThereIsNamed) {
+  ServerOptions options;
+  options.cluster = cluster_.spec();
+  options.job = "worker";
+  options.connect_timeout = std::chrono::milliseconds(200);
+  auto worker = Server::Start(options);
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  Output x = Placeholder<float>({});
+  Output y = BothTasks(x);
+  Session session(target(), graph_);
+  const Status s = session.Run({{x, Tensor::Scalar<float>(1)}}, y).status();
+  EXPECT_THAT(std::string(s.message()), HasSubstr(kPs0)) << s;
+}
+
+TEST_F(ProcessTest, AnAddressThatIsTakenIsAnError) {
+  auto one = StartHere("worker");
+  ServerOptions options;
+  options.cluster = cluster_.spec();
+  options.job = "worker";
+  const auto two = Server::Start(options);
+  ASSERT_FALSE(two.ok());
+  EXPECT_THAT(std::string(two.status().message()), HasSubstr("127.0.0.1"));
+  options.cluster = *ClusterSpec::Parse(R"({"worker": ["0.0.0.0:4441"]})");
+  const auto open = Server::Start(options);
+  EXPECT_FALSE(open.ok());
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,70 @@
+// Queues of the executions that a thread drives next.
+#ifndef SLUICE_EXEC_CORE_AGENDA_H_
+#define SLUICE_EXEC_CORE_AGENDA_H_
+
+#include <mutex>
+#include <vector>
+
+namespace sluice {
+
+class Execution;
+
+// The executions that wait for their turn on a thread: an execution that a
+// token makes ready is driven after the current one, not recursively within it.
+// Owned by a message reader, or by the outermost Drive on a thread
+// (exec/core/executor.h).
+class Agenda {
+ public:
+  enum Access { kOneThread, kAnyThread };
+  explicit Agenda(Access access) : access_(access) {}
+  Agenda(const Agenda&) = delete;
+
+  void Add(Execution* e);
+  // Removes and returns the execution that has waited longest; null if empty.
+  Execution* Next();
+  bool empty();
+
+ private:
+  std::unique_lock<std::mutex> Lock();
+
+  const Access access_;
+  std::mutex mu_;
+  std::vector<Execution*> turns_;  // GUARDED_BY(mu_) if access_ is kAnyThread.
+};
+
+// RAII scope in which the executions that this thread starts to drive do not
+// queue behind those that it drives already: for code that waits for them.
+class FreshAgenda {
+ public:
+  FreshAgenda();
+  ~FreshAgenda();
+  FreshAgenda(const FreshAgenda&) = delete;
+
+ private:
+  Agenda* saved_;
+};
+
+// RAII scope that holds back the executions that this thread is to drive; its
+// destructor drives them. For code that has more tokens to deliver first. Has
+// no effect within another one, or on a thread that drives already.
+class HeldAgenda {
+ public:
+  HeldAgenda() : HeldAgenda(&own_) {}
+  // Holds them in `here`, together with those already queued there.
+  explicit HeldAgenda(Agenda* here);
+  ~HeldAgenda();
+  HeldAgenda(const HeldAgenda&) = delete;
+
+ private:
+  Agenda own_{Agenda::kOneThread};
+  const bool outermost_;
+};
+
+// Whether executions wait for their turn on this thread.
+bool OthersWait();
+// Queues `e` for its turn on this thread. REQUIRES: within a HeldAgenda.
+void WaitForTurn(Execution* e);
+
+}  // namespace sluice
+
+#endif  // SLUICE_EXEC_CORE_AGENDA_H_

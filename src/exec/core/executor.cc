@@ -1,0 +1,573 @@
+#include "exec/core/executor.h"
+
+#include <utility>
+
+#include "absl/strings/str_join.h"
+#include "base/parallel.h"
+#include "exec/core/blame.h"
+
+// Functions on the per-node path, which are inlined into one.
+#define SLUICE_HOT [[gnu::always_inline]] inline
+
+namespace sluice {
+namespace {
+
+// A kernel that took longer than this on average goes to the pool when other
+// nodes are ready: several times the cost of the hand-over.
+constexpr uint32_t kOffloadNs = 30'000;
+// After a kernel that took this long the deadline is checked at once.
+constexpr uint32_t kLongNs = 1'000'000;
+// How many nodes the driver runs between checks of the clock.
+constexpr uint32_t kClockTicks = 256;
+
+// The maximum number of frames, and of waiting nodes, that an error names.
+constexpr int kMostWaiting = 16;
+
+// The error of a region that was stopped in the middle of a loop.
+bool IsEndFromOutside(const Status& s) {
+  return s.code() == StatusCode::kDeadlineExceeded ||
+         s.code() == StatusCode::kCancelled;
+}
+
+// The node that a message names: for a _Retval, the fetched node.
+const Node& NodeToBlame(const PlanNode& n) {
+  return n.role == OpRole::kRetval ? *n.node->input(0).node : *n.node;
+}
+
+}  // namespace
+
+Status PastDeadline() {
+  return DeadlineExceeded("step: expected to end before its deadline");
+}
+
+// A kernel that runs outside of the driver, with its own copies of its state.
+struct Execution::Offloaded {
+  Ready ready;
+  KernelContext ctx;
+  std::vector<Tensor> locals;
+};
+
+Execution::Execution(std::shared_ptr<const Plan> plan)
+    : plan_(std::move(plan)), tokens_(*plan_) {
+  results_.resize(plan_->retvals.size());
+  dead_results_.resize(plan_->retvals.size());
+}
+
+Execution::~Execution() = default;
+
+void Execution::Start(const ExecuteOptions& options) {
+  options_ = options;
+  step_ = options.step;
+  step_.step_resources = &step_resources_;
+  step_.deadline = options.deadline;
+  status_ = OkStatus();
+  away_.clear();
+  ticks_ = 0;
+  if (options.scheduler_seed != 0) random_.seed(options.scheduler_seed);
+  picks_ = options.scheduler_seed != 0 || options.oldest_first;
+  tokens_.Start(options.max_call_depth);
+  std::lock_guard<std::mutex> lock(mu_);
+  // (A Cancel of an earlier step may still be running.)
+  if (cancellation_ == nullptr || cancellation_.use_count() > 1 ||
+      cancellation_->cancelled())
+    cancellation_ = std::make_shared<Cancellation>();
+  step_.cancellation = cancellation_.get();
+  started_ = true;
+}
+
+void Execution::Begin(std::span<const uint32_t> args,
+                      std::span<const Tensor> values) {
+  for (size_t i = 0; i < args.size(); ++i)
+    if (args[i] < plan_->args.size() && plan_->args[args[i]] != nullptr)
+      tokens_.Feed(args[i], values[i]);
+}
+
+void Execution::RunAsync(std::span<const uint32_t> args,
+                         std::span<const Tensor> values,
+                         std::function<void(Status)> quiet) {
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    driving_ = true;
+    quiet_ = false;
+    on_quiet_ = std::move(quiet);
+  }
+  Begin(args, values);
+  Drive();
+}
+
+Status Execution::Run(std::span<const uint32_t> args,
+                      std::span<const Tensor> values) {
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    driving_ = true;
+    quiet_ = false;
+  }
+  Begin(args, values);
+  if (Drive()) return status_;
+  std::unique_lock<std::mutex> lock(mu_);
+  auto quiet = [this] { return quiet_; };
+  if (!quiet_) {
+    if (options_.deadline &&
+        !quiet_cv_.wait_until(lock, *options_.deadline, quiet)) {
+      lock.unlock();
+      Cancel(PastDeadline());
+      lock.lock();
+    }
+    quiet_cv_.wait(lock, quiet);
+  }
+  return status_;
+}
+
+void Execution::Finish() {
+  tokens_.Clear(status_.ok());
+  if (!status_.ok()) locals_.clear();
+  for (Tensor& t : results_)
+    if (t.valid()) t = Tensor();
+  for (uint8_t& d : dead_results_) d = 0;
+  step_resources_.Clear();
+  rendezvous_.Clear();
+  std::lock_guard<std::mutex> lock(mu_);  // Cancel may be called at any time.
+  started_ = false;
+  mailbox_.clear();
+  inbox_.clear();
+  cancelled_ = OkStatus();
+  attention_.store(false, std::memory_order_relaxed);
+}
+
+void Execution::Cancel(const Status& why) {
+  std::shared_ptr<Cancellation> cancellation;
+  bool drive = false;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    // A step that has started but does not run yet, or is idle between the
+    // stages of a partial run, checks this when it runs.
+    if (!started_) return;
+    if (cancelled_.ok()) cancelled_ = why;
+    attention_.store(true, std::memory_order_release);
+    cancellation = cancellation_;
+    // An execution that waits for other partitions has no kernel that would
+    // wake it.
+    drive = options_.outbox != nullptr && !quiet_ && !driving_;
+    if (drive) driving_ = true;
+  }
+  // Wakes blocked kernels; their completions are handled by the driver, or by
+  // their own thread as the new driver.
+  cancellation->Cancel();
+  if (drive) Drive();
+}
+
+Status Execution::MissingResult(uint32_t index) const {
+  const Node& retval = *plan_->retvals[index]->node;
+  const Output read = retval.input(0);  // (For example, a region.)
+  const auto fetched = retval.AttrOr<std::string>("_fetched", read.name());
+  if (dead_results_[index] != 0)
+    return InvalidArgument(
+        "fetch: expected a value, got none from '", fetched,
+        "', which lies in a branch that was not taken; ",
+        retval.AttrOr<std::string>("_fetched_node", read.node->Describe()));
+  const std::string waiting = DescribeWaiting();
+  return Internal("fetch: expected a value of '", fetched,
+                  "', got none: no more nodes can run; ",
+                  waiting.empty() ? "no node waits" : waiting);
+}
+
+// ---- Running kernels --------------------------------------------------------
+
+// Reads the current values of reference inputs.
+Status Execution::FillReads(Ready r, Tensor* locals) {
+  for (uint32_t i = 0; i < r.node->num_reads; ++i) {
+    const InputRef ref = plan_->reads[r.node->first_read + i];
+    const Tensor& t = r.iteration->tables[ref.table][ref.index];
+    const auto* handle = t.dtype() == DType::kResource && t.num_elements() == 1
+                             ? t.raw<ResourceHandle>()
+                             : nullptr;
+    auto* variable = handle == nullptr
+                         ? nullptr
+                         : dynamic_cast<Variable*>(handle->resource.get());
+    if (variable == nullptr)
+      return Internal("reference: expected a variable, got ", t.ToString());
+    SLUICE_ASSIGN_OR_RETURN(locals[i], variable->Read());
+  }
+  return OkStatus();
+}
+
+SLUICE_HOT void Execution::SetUp(Ready r, Tensor* locals, uint32_t* uses,
+                                 KernelContext* ctx) {
+  const PlanNode& n = *r.node;
+  ctx->refs_ = plan_->inputs.data() + n.first_input;
+  for (int t = 0; t < 3; ++t) ctx->tables_[t] = r.iteration->tables[t];
+  ctx->tables_[InputRef::kLocal] = locals;
+  ctx->outputs_ = Tokens::OutputSlots(r);
+  ctx->state_ = n.state;
+  ctx->step_ = &step_;
+  ctx->node_ = n.node;
+  ctx->uses_ = uses;
+  ctx->moved_ = 0;
+  ctx->num_inputs_ = static_cast<int>(n.num_inputs);
+  ctx->num_outputs_ = static_cast<int>(n.num_outputs);
+}
+
+SLUICE_HOT Status Execution::Invoke(Ready r, KernelContext& ctx) {
+  return options_.trace == nullptr ? r.node->run(ctx) : InvokeTraced(r, ctx);
+}
+
+Status Execution::InvokeTraced(Ready r, KernelContext& ctx) {
+  // (Afterwards the inputs may have been moved.)
+  std::vector<InputMemory> inputs;
+  for (int i = 0; i < ctx.num_inputs(); ++i) {
+    const Tensor& t = ctx.input(i);
+    if (t.has_buffer())
+      inputs.push_back({i, static_cast<const std::byte*>(t.raw()), t.bytes()});
+  }
+  const int64_t bytes = ThreadAllocatedBytes();
+  const int64_t start = NowNs();
+  Status s = r.node->run(ctx);
+  AddEvent(r, start, ThreadAllocatedBytes() - bytes, inputs);
+  return s;
+}
+
+// Adds the event of a kernel that has just finished on this thread.
+void Execution::AddEvent(Ready r, int64_t start_ns, int64_t allocated_bytes,
+                         const std::vector<InputMemory>& inputs) {
+  const PlanNode& n = *r.node;
+  TraceEvent e;
+  e.start_ns = start_ns;
+  e.end_ns = NowNs();
+  e.allocated_bytes = allocated_bytes;
+  e.node = n.node->name();
+  e.op = n.node->op_name();
+  e.device = n.node->device();
+  e.thread = TraceThreadId();
+  e.frame = r.iteration->frame->plan->name;
+  e.iteration = r.iteration->index;
+  for (uint32_t i = 0; i < n.num_outputs; ++i) {
+    const Tensor& t = Tokens::OutputSlots(r)[i];
+    TraceOutput& out = e.outputs.emplace_back();
+    out.dtype = t.dtype();
+    if (!t.valid()) continue;  // Dead, or the kernel failed.
+    out.shape = t.shape();
+    out.bytes = static_cast<int64_t>(t.bytes());
+    if (!t.has_buffer()) continue;
+    const auto* const at = static_cast<const std::byte*>(t.raw());
+    for (const InputMemory& in : inputs)
+      if (at >= in.begin && at < in.begin + in.bytes) out.alias = in.input;
+  }
+  options_.trace->Add(std::move(e));
+}
+
+SLUICE_HOT Status Execution::InvokeInline(Ready r) {
+  const PlanNode& n = *r.node;
+  if (n.num_reads > 0) {
+    locals_.resize(std::max<size_t>(locals_.size(), n.num_reads));
+    SLUICE_RETURN_IF_ERROR(FillReads(r, locals_.data()));
+  }
+  KernelContext ctx;
+  SetUp(r, locals_.data(), r.iteration->uses.data(), &ctx);
+  Status s = (n.flags & PlanNode::kExpensive) == 0 ? Invoke(r, ctx)
+                                                   : InvokeMeasured(r, ctx);
+  r.iteration->held -= ctx.moved_;
+  for (uint32_t i = 0; i < n.num_reads; ++i) locals_[i] = Tensor();
+  return s;
+}
+
+Status Execution::InvokeMeasured(Ready r, KernelContext& ctx) {
+  // It may use every core if it runs alone, else one.
+  ScopedIntraOpThreads threads(in_flight_ == 0 ? options_.intra_op_threads : 1);
+  const int64_t start = NowNs();
+  Status s = Invoke(r, ctx);
+  const auto took =
+      static_cast<uint32_t>(std::min<int64_t>(NowNs() - start, UINT32_MAX / 2));
+  // After a long kernel the driver checks the clock at once.
+  if (took > kLongNs) ticks_ = kClockTicks - 1;
+  std::atomic<uint32_t>& cost = CostOf(*r.node);
+  const uint32_t old = cost.load(std::memory_order_relaxed);
+  cost.store(old == 0 ? took : old - old / 4 + took / 4,
+             std::memory_order_relaxed);
+  return s;
+}
+
+SLUICE_HOT bool Execution::Done(Ready r, const Status& s) {
+  if (!s.ok()) [[unlikely]]
+    return Fail(&r, s);
+  tokens_.Complete(r);
+  return true;
+}
+
+SLUICE_HOT bool Execution::RunKernel(Ready r) {
+  const PlanNode& n = *r.node;
+  if ((n.flags & (PlanNode::kAsync | PlanNode::kExpensive)) == 0) [[likely]]
+    return Done(r, InvokeInline(r));
+  if ((n.flags & PlanNode::kAsync) != 0) return StartAsync(r);
+  if (options_.outbox != nullptr) options_.outbox->Flush();
+  if (options_.pool != nullptr && CostOf(n) > kOffloadNs) {
+    if (!tokens_.ready().empty() || OthersWait()) return Offload(r);
+    if (in_flight_ > 0 || rendezvous_.waiting() > 0) return RunUnattended(r);
+  }
+  return Done(r, InvokeInline(r));
+}
+
+// Runs one node. False if this thread is no longer the driver.
+SLUICE_HOT bool Execution::Process(Ready r) {
+  const PlanNode& n = *r.node;
+  const bool dead = Tokens::IsDead(r);
+  if (n.role == OpRole::kCompute) {
+    if (!dead) return RunKernel(r);
+    tokens_.CompleteDead(r);
+    return true;
+  }
+  const Tensor* read = nullptr;
+  if (n.num_reads > 0 && !dead) {
+    locals_.resize(std::max<size_t>(locals_.size(), n.num_reads));
+    if (Status s = FillReads(r, locals_.data()); !s.ok()) return Fail(&r, s);
+    read = locals_.data();
+  }
+  if (n.role == OpRole::kRecv) return Recv(r);
+  if (n.role == OpRole::kSend) {
+    Send(r, dead, read);
+  } else if (n.role == OpRole::kRetval) {
+    dead_results_[n.aux] = dead;
+    if (!dead) results_[n.aux] = tokens_.Input(r, 0, read);
+    tokens_.Complete(r);
+  } else if (Status s = tokens_.Move(r, read); !s.ok()) {
+    return Fail(&r, s);
+  }
+  if (read != nullptr)
+    for (uint32_t i = 0; i < n.num_reads; ++i) locals_[i] = Tensor();
+  return true;
+}
+
+std::string Execution::DescribeWaiting() const {
+  std::string out = rendezvous_.Describe(kMostWaiting);
+  const std::string tokens = tokens_.DescribeWaiting(kMostWaiting, away_);
+  if (!tokens.empty()) absl::StrAppend(&out, out.empty() ? "" : "; ", tokens);
+  return out;
+}
+
+// ---- The driver -------------------------------------------------------------
+
+// Moves the node that is to run next to the end of the list.
+void Execution::PickReady() {
+  ReadyList& ready = tokens_.ready();
+  size_t next = ready.size() - 1;
+  if (options_.scheduler_seed != 0) {
+    next = random_() % ready.size();
+  } else {
+    for (size_t i = next; i-- > 0;)
+      if (ready[i].iteration->index < ready[next].iteration->index) next = i;
+  }
+  std::swap(ready[next], ready.back());
+}
+
+SLUICE_HOT Ready Execution::PopReady() {
+  ReadyList& ready = tokens_.ready();
+  if (picks_) [[unlikely]]
+    PickReady();
+  const Ready r = ready.back();
+  ready.pop_back();
+  return r;
+}
+
+// REQUIRES: this thread is the driver (driving_). Drives now, or, if the thread
+// is driving another partition, after that.
+bool Execution::Drive() {
+  if (options_.outbox == nullptr) return DriveThis();
+  const HeldAgenda drives_at_its_end;
+  WaitForTurn(this);
+  return false;  // (Not yet.)
+}
+
+// Gives up the driver's role before it returns. From then on the execution may
+// have been destroyed, or is on the agenda.
+bool Execution::DriveThis() {
+  for (;;) {
+    while (!tokens_.ready().empty()) {
+      if (attention_.load(std::memory_order_acquire)) [[unlikely]] {
+        HandleMail();
+      } else if (++ticks_ % kClockTicks == 0) [[unlikely]] {
+        if (options_.deadline &&
+            std::chrono::steady_clock::now() > *options_.deadline) {
+          Fail(nullptr, PastDeadline());
+        } else if (options_.outbox != nullptr && OthersWait()) {
+          options_.outbox->Flush();
+          WaitForTurn(this);  // Other executions are next.
+          return false;
+        }
+      } else if (!Process(PopReady())) {
+        return false;
+      }
+    }
+    if (options_.outbox != nullptr) options_.outbox->Flush();
+    std::unique_lock<std::mutex> lock(mu_);
+    if (mailbox_.empty() && inbox_.empty() && cancelled_.ok()) {
+      driving_ = false;
+      if (in_flight_ > 0 || (rendezvous_.waiting() > 0 && status_.ok()))
+        return false;
+      quiet_ = true;
+      if (on_quiet_ == nullptr) {
+        quiet_cv_.notify_all();
+        return true;
+      }
+      const auto on_quiet = std::exchange(on_quiet_, nullptr);
+      const Status status = status_;
+      lock.unlock();
+      on_quiet(status);
+      return true;
+    }
+    lock.unlock();
+    HandleMail();
+  }
+}
+
+// ---- Outside of the driver --------------------------------------------------
+
+// Counts the node as in flight. Null after an error, which fails the step.
+std::shared_ptr<Execution::Offloaded> Execution::TakeAway(Ready r) {
+  auto task = std::make_shared<Offloaded>();
+  task->ready = r;
+  task->locals.resize(r.node->num_reads);
+  if (Status s = FillReads(r, task->locals.data()); !s.ok()) {
+    Fail(&r, s);
+    return nullptr;
+  }
+  // Reader counts change while it runs, so it forwards no buffer.
+  SetUp(r, task->locals.data(), nullptr, &task->ctx);
+  ++in_flight_;
+  away_.push_back(r);
+  return task;
+}
+
+void Execution::ComeBack(Ready r) {
+  --in_flight_;
+  for (Ready& a : away_)
+    if (a.node == r.node && a.iteration == r.iteration) {
+      a = away_.back();
+      away_.pop_back();
+      return;
+    }
+}
+
+Status Execution::InvokeAway(Offloaded& task) {
+  ScopedIntraOpThreads one(1);
+  Status s = Invoke(task.ready, task.ctx);
+  task.locals.clear();
+  return s;
+}
+
+bool Execution::Offload(Ready r) {
+  if (std::shared_ptr<Offloaded> task = TakeAway(r))
+    options_.pool->Schedule(
+        [this, task] { Post(task->ready, InvokeAway(*task)); });
+  return true;
+}
+
+bool Execution::StartAsync(Ready r) {
+  std::shared_ptr<Offloaded> task = TakeAway(r);
+  if (task == nullptr) return true;
+  const int64_t start = options_.trace == nullptr ? 0 : NowNs();
+  r.node->run_async(task->ctx, [this, task, start](Status s) {
+    task->locals.clear();
+    // From its start to its end, including waits; its allocations, on any
+    // threads, are unknown. Must be before Post, after which the step may be
+    // over.
+    if (options_.trace != nullptr) AddEvent(task->ready, start, 0, {});
+    Post(task->ready, std::move(s));
+  });
+  return true;
+}
+
+// Nothing else is ready, but kernels are in flight: gives up the driver's role,
+// so that a thread that completes a kernel can drive while this thread runs a
+// long one.
+bool Execution::RunUnattended(Ready r) {
+  std::shared_ptr<Offloaded> task = TakeAway(r);
+  if (task == nullptr) return true;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    if (!mailbox_.empty()) {  // Mail first: it may make other nodes ready.
+      ComeBack(r);
+      tokens_.ready().push_back(r);
+      return true;
+    }
+    driving_ = false;
+  }
+  Status s = InvokeAway(*task);
+  std::lock_guard<std::mutex> lock(mu_);
+  mailbox_.push_back({r, std::move(s)});
+  attention_.store(true, std::memory_order_release);
+  return !std::exchange(driving_, true);
+}
+
+// A kernel that ran outside of the driver is done. Called by any thread,
+// including the driver's (an async kernel may finish before it returns). After
+// the lock is released the step may end at any moment, unless this thread has
+// become the driver.
+void Execution::Post(Ready r, Status s) {
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    mailbox_.push_back({r, std::move(s)});
+    attention_.store(true, std::memory_order_release);
+    if (driving_) return;
+    driving_ = true;
+  }
+  Drive();
+}
+
+// Handles completions and cancellations since the last call.
+void Execution::HandleMail() {
+  Status why;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    attention_.store(false, std::memory_order_relaxed);
+    opened_.swap(mailbox_);
+    opened_tokens_.swap(inbox_);
+    std::swap(why, cancelled_);
+  }
+  if (!why.ok()) Fail(nullptr, why);
+  for (const Completion& c : opened_) {
+    ComeBack(c.ready);
+    if (status_.ok()) Done(c.ready, c.status);
+  }
+  opened_.clear();
+  for (TokenMessage& m : opened_tokens_)
+    if (status_.ok()) Arrived(m);
+  opened_tokens_.clear();
+}
+
+// Fails the step. `r` names the node, or is null for an external cause.
+bool Execution::Fail(const Ready* r, Status s) {
+  if (status_.ok()) {
+    if (s.code() == StatusCode::kCancelled && r != nullptr) {
+      // A kernel that noticed a cancellation before the driver: the cause of
+      // the cancellation is the step's error. A region adds the loops it was
+      // in.
+      std::lock_guard<std::mutex> lock(mu_);
+      if (!cancelled_.ok() && IsLocated(s)) {
+        s = Located(Status(cancelled_.code(), absl::StrCat(cancelled_.message(),
+                                                           "; ", s.message())));
+      } else if (!cancelled_.ok()) {
+        s = cancelled_;
+        r = nullptr;
+      }
+    }
+    std::string where;
+    const bool located = IsLocated(s);
+    if (r != nullptr && !located)
+      where = absl::StrCat("; ", DescribeBlamed(s, NodeToBlame(*r->node)));
+    const bool in_region = r != nullptr && located && IsEndFromOutside(s);
+    if (r != nullptr && (!located || in_region)) {
+      const std::string frame = Tokens::Where(*r->iteration);
+      if (!frame.empty())
+        absl::StrAppend(&where, in_region ? " within " : ", ", frame.substr(2));
+    }
+    if (r == nullptr || in_region) {
+      const std::string waiting = DescribeWaiting();
+      if (!waiting.empty()) absl::StrAppend(&where, "; ", waiting);
+    }
+    status_ = Status(s.code(), absl::StrCat(s.message(), where));
+    cancellation_->Cancel();
+  }
+  tokens_.ready().clear();
+  return true;
+}
+
+}  // namespace sluice

@@ -1,0 +1,199 @@
+// Executor: runs one plan for one step. The bookkeeping of the step
+// (exec/core/frame.h) is done by one thread at a time, the driver, with no locks and
+// no atomics on the token path.
+//
+//   - The caller's thread starts as the driver. It takes ready nodes, newest
+//     first, and runs their kernels itself, so a small step never changes
+//     threads.
+//   - A long-running kernel goes to the pool, if there is one, while other
+//     nodes are ready (by default there is none: a long kernel uses all cores
+//     itself); an async kernel runs on any thread. Both post a completion to
+//     the mailbox when they are done. If there is no driver at that moment, the
+//     posting thread becomes the driver.
+//   - A driver with nothing ready gives up the role; the caller then sleeps
+//     until the step is quiet: nothing ready, nothing in flight.
+//   - Tokens from other partitions of the step also arrive in the mailbox, and
+//     the thread that delivers them to an execution without a driver becomes
+//     its driver. A thread that already drives an execution queues the other on
+//     its agenda: partitions take turns on one thread without a thread switch,
+//     and one that always has ready nodes yields to the next after some nodes.
+//     A Recv whose token has not arrived counts as in flight.
+//   - The first root error stops the step: ready nodes are dropped, blocked
+//     kernels are cancelled, and the step ends when everything in flight has
+//     completed.
+#ifndef SLUICE_EXEC_CORE_EXECUTOR_H_
+#define SLUICE_EXEC_CORE_EXECUTOR_H_
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "exec/core/agenda.h"
+#include "exec/core/frame.h"
+#include "exec/core/plan.h"
+#include "exec/core/rendezvous.h"
+#include "exec/core/trace.h"
+
+namespace sluice {
+
+// The error of every step that exceeds its deadline.
+Status PastDeadline();
+
+struct ExecuteOptions {
+  StepContext step;            // Cancellation and step_resources are filled
+                               // in by the execution.
+  ThreadPool* pool = nullptr;  // Null: everything on the caller's thread.
+  int intra_op_threads = 1;    // For a kernel that runs alone.
+  std::optional<std::chrono::steady_clock::time_point> deadline;
+  TraceCollector* trace = nullptr;
+  uint32_t max_call_depth = UINT32_MAX;  // Maximum nesting of function calls.
+  // If not 0: ready nodes run in a random order drawn from this seed.
+  uint64_t scheduler_seed = 0;
+  // Nodes of earlier iterations run first: for a device whose kernels return
+  // when they are issued. It executes them in the order of issue, and others
+  // wait for their results. (Otherwise the newest node runs first, whose inputs
+  // are in the cache.)
+  bool oldest_first = false;
+  // Where the tokens of Sends go; null if the plan has none.
+  Outbox* outbox = nullptr;
+};
+
+// One step, from Start to Finish; reused for later steps of the plan. Owned by
+// the runner of the step. Start, Run and Finish are called by one thread;
+// Receive and Cancel by any.
+class Execution {
+ public:
+  explicit Execution(std::shared_ptr<const Plan> plan);
+  ~Execution();
+
+  // Begins a step.
+  void Start(const ExecuteOptions& options);
+  // Applies from the next Run on. REQUIRES: started, and no Run in progress.
+  void SetDeadline(
+      std::optional<std::chrono::steady_clock::time_point> deadline) {
+    options_.deadline = step_.deadline = deadline;
+  }
+  // Delivers the feeds and runs until nothing more can run. May be called again
+  // with more feeds (a partial run). REQUIRES: started, the arguments not fed
+  // before.
+  Status Run(std::span<const uint32_t> args, std::span<const Tensor> values);
+  // The same without waiting: the last driver calls `quiet` once with the
+  // step's status, possibly before this returns. `quiet` may finish and destroy
+  // the execution.
+  void RunAsync(std::span<const uint32_t> args, std::span<const Tensor> values,
+                std::function<void(Status)> quiet);
+  // Delivers tokens from other partitions; takes the values. Callable from any
+  // thread after Start.
+  void Receive(std::span<TokenMessage> batch);
+  // A fetched token; invalid if it has not arrived. Available until Finish.
+  Tensor& result(uint32_t index) { return results_[index]; }
+  // The reason why fetch `index` has not arrived, after Run returned OK.
+  Status MissingResult(uint32_t index) const;
+  // The number of tokens that arrived but were never consumed, when the step is
+  // quiet: 0 if the graph was partitioned correctly.
+  size_t UntakenTokens();
+  // Ends the step: frees everything that belongs to it.
+  void Finish();
+
+  // Makes the running step end soon with this error, if it has none yet.
+  void Cancel(const Status& why);
+
+  const Plan& plan() const { return *plan_; }
+
+ private:
+  friend class HeldAgenda;
+  struct Offloaded;
+  struct Completion {
+    Ready ready;
+    Status status;
+  };
+
+  void Begin(std::span<const uint32_t> args, std::span<const Tensor> values);
+  // These return whether the step has become quiet on this thread.
+  bool Drive();
+  bool DriveThis();
+  Ready PopReady();
+  void PickReady();
+  // These return whether this thread still is the driver.
+  bool Process(Ready r);
+  bool RunKernel(Ready r);
+  bool Offload(Ready r);
+  bool StartAsync(Ready r);
+  bool RunUnattended(Ready r);
+  bool Done(Ready r, const Status& s);
+  bool Fail(const Ready* r, Status s);
+  void Send(Ready r, bool dead, const Tensor* read);
+  bool Recv(Ready r);
+  bool Received(Ready r, TokenMessage& m);
+  void Arrived(TokenMessage& m);
+  std::string DescribeWaiting() const;
+
+  Status FillReads(Ready r, Tensor* locals);
+  void SetUp(Ready r, Tensor* locals, uint32_t* uses, KernelContext* ctx);
+  Status Invoke(Ready r, KernelContext& ctx);
+  Status InvokeTraced(Ready r, KernelContext& ctx);
+  // The memory of the elements of an input.
+  struct InputMemory {
+    int input;
+    const std::byte* begin;
+    size_t bytes;
+  };
+  void AddEvent(Ready r, int64_t start_ns, int64_t allocated_bytes,
+                const std::vector<InputMemory>& inputs);
+  void AddTransfer(TraceEvent::Kind kind, Ready r, uint32_t edge,
+                   const Tensor& value);
+  Status InvokeMeasured(Ready r, KernelContext& ctx);
+  Status InvokeInline(Ready r);
+  std::shared_ptr<Offloaded> TakeAway(Ready r);
+  void ComeBack(Ready r);
+  Status InvokeAway(Offloaded& task);
+  void Post(Ready r, Status s);
+  void HandleMail();
+  std::atomic<uint32_t>& CostOf(const PlanNode& n) const {
+    return plan_->cost[static_cast<size_t>(&n - plan_->nodes.data())];
+  }
+
+  // Constant after construction.
+  const std::shared_ptr<const Plan> plan_;
+  // Constant during a step.
+  ExecuteOptions options_;
+  StepContext step_;
+  std::shared_ptr<Cancellation> cancellation_;
+  ResourceManager step_resources_;
+  // The driver's own.
+  Tokens tokens_;
+  std::vector<Tensor> results_;
+  std::vector<uint8_t> dead_results_;
+  std::vector<Tensor> locals_;
+  Status status_;            // The step's first root error.
+  int in_flight_ = 0;        // Kernels whose completion has not been handled.
+  std::vector<Ready> away_;  // Their nodes.
+  bool picks_ = false;       // The newest node is not always next.
+  uint32_t ticks_ = 0;
+  Rendezvous rendezvous_;
+  std::mt19937_64 random_;
+
+  std::atomic<bool> attention_{false};  // New mail, or a cancellation.
+  std::mutex mu_;
+  std::condition_variable quiet_cv_;
+  std::vector<Completion> mailbox_;  // GUARDED_BY(mu_)
+  std::vector<TokenMessage> inbox_;  // GUARDED_BY(mu_)
+  std::vector<Completion> opened_;   // The driver's: mail being handled.
+  std::vector<TokenMessage> opened_tokens_;
+  bool driving_ = false;  // GUARDED_BY(mu_): some thread drives.
+  bool quiet_ = true;     // GUARDED_BY(mu_)
+  std::function<void(Status)> on_quiet_;  // GUARDED_BY(mu_)
+  bool started_ = false;                  // GUARDED_BY(mu_): until Finish.
+  Status cancelled_;                      // GUARDED_BY(mu_)
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_EXEC_CORE_EXECUTOR_H_

@@ -1,0 +1,202 @@
+#include "exec/core/step_group.h"
+
+#include <condition_variable>
+#include <utility>
+
+namespace sluice {
+namespace {
+
+// Maximum number of messages per batch to one destination.
+constexpr size_t kBatch = 64;
+
+}  // namespace
+
+// One local partition. As an outbox it is used only by its driver.
+class StepGroup::Partition final : public Outbox {
+ public:
+  Partition(StepGroup* group, const PartitionPlan& p)
+      : device(p.device), execution(p.plan), group_(group) {}
+
+  void Send(uint32_t destination, TokenMessage message) override {
+    if (destination >= batches_.size()) batches_.resize(destination + 1);
+    std::vector<TokenMessage>& batch = batches_[destination];
+    if (batch.empty()) filled_.push_back(destination);
+    batch.push_back(std::move(message));
+    if (batch.size() >= kBatch) Flush();
+  }
+
+  void Flush() override {
+    if (filled_.empty()) return;
+    for (const uint32_t destination : filled_) {
+      group_->Deliver(destination, batches_[destination]);
+      batches_[destination].clear();
+    }
+    filled_.clear();
+  }
+
+  // After a step that failed in the middle.
+  void DropUnsent() {
+    for (const uint32_t destination : filled_) batches_[destination].clear();
+    filled_.clear();
+  }
+
+  Device* const device;
+  Execution execution;
+
+ private:
+  StepGroup* const group_;
+  std::vector<std::vector<TokenMessage>> batches_;  // By destination.
+  std::vector<uint32_t> filled_;
+};
+
+StepGroup::StepGroup(std::vector<PartitionPlan> partitions) {
+  for (const PartitionPlan& p : partitions) {
+    partitions_.push_back(
+        p.plan == nullptr ? nullptr : std::make_unique<Partition>(this, p));
+    if (p.plan == nullptr) continue;
+    const auto& retvals = p.plan->retvals;
+    if (by_result_.size() < retvals.size())
+      by_result_.resize(retvals.size(), nullptr);
+    for (size_t i = 0; i < retvals.size(); ++i)
+      if (retvals[i] != nullptr) by_result_[i] = partitions_.back().get();
+  }
+}
+
+StepGroup::~StepGroup() = default;
+
+void StepGroup::Start(const ExecuteOptions& options, TokenSink* elsewhere) {
+  elsewhere_ = elsewhere;
+  deadline_ = options.deadline;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    status_ = OkStatus();
+  }
+  for (const auto& p : partitions_) {
+    if (p == nullptr) continue;
+    ExecuteOptions o = options;
+    o.outbox = p.get();
+    o.step.allocator = p->device->allocator();
+    o.oldest_first = !p->device->host_memory();
+    p->execution.Start(o);
+  }
+}
+
+void StepGroup::Run(std::span<const uint32_t> args,
+                    std::span<const Tensor> values,
+                    std::function<void(Status)> done) {
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    // One extra, so that the step does not end while partitions are started.
+    running_ = 1;
+    for (const auto& p : partitions_) running_ += p != nullptr;
+    done_ = std::move(done);
+  }
+  for (const auto& p : partitions_)
+    if (p != nullptr)
+      p->execution.RunAsync(args, values,
+                            [this](const Status& s) { PartitionDone(s); });
+  PartitionDone(OkStatus());
+}
+
+Status StepGroup::Run(std::span<const uint32_t> args,
+                      std::span<const Tensor> values) {
+  struct Waiter {
+    std::mutex mu;
+    std::condition_variable cv;
+    bool done = false;
+    Status status;
+  } waiter;
+  const FreshAgenda drives_at_once;
+  Run(args, values, [&waiter](Status s) {
+    std::lock_guard<std::mutex> lock(waiter.mu);
+    waiter.status = std::move(s);
+    waiter.done = true;
+    waiter.cv.notify_all();
+  });
+  std::unique_lock<std::mutex> lock(waiter.mu);
+  const auto done = [&waiter] { return waiter.done; };
+  if (deadline_ && !waiter.cv.wait_until(lock, *deadline_, done)) {
+    lock.unlock();
+    CancelAll(PastDeadline());
+    lock.lock();
+  }
+  waiter.cv.wait(lock, done);
+  return waiter.status;
+}
+
+// Called once by each partition that has become quiet.
+void StepGroup::PartitionDone(const Status& s) {
+  bool first_error = false;
+  std::function<void(Status)> done;
+  Status status;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    first_error = !s.ok() && status_.ok();
+    if (first_error) status_ = s;
+    if (!first_error && --running_ > 0) return;
+    if (!first_error) done = std::exchange(done_, nullptr);
+    status = status_;
+  }
+  if (first_error) {
+    // (The count decreases after the others are cancelled, so that the step
+    // stays alive until then.)
+    CancelAll(Cancelled("step: another partition failed: ", s.message()));
+    std::lock_guard<std::mutex> lock(mu_);
+    if (--running_ > 0) return;
+    done = std::exchange(done_, nullptr);
+  }
+  done(status);
+}
+
+void StepGroup::Cancel(const Status& why) {
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    if (status_.ok()) status_ = why;
+  }
+  CancelAll(why);
+}
+
+void StepGroup::CancelAll(const Status& why) {
+  for (const auto& p : partitions_)
+    if (p != nullptr) p->execution.Cancel(why);
+}
+
+void StepGroup::Deliver(uint32_t partition, std::span<TokenMessage> batch) {
+  Partition* here =
+      partition < partitions_.size() ? partitions_[partition].get() : nullptr;
+  if (here != nullptr) {
+    here->execution.Receive(batch);
+  } else if (elsewhere_ != nullptr) {
+    elsewhere_->Deliver(partition, batch);
+  }
+}
+
+Tensor* StepGroup::result(uint32_t index) {
+  Partition* p = index < by_result_.size() ? by_result_[index] : nullptr;
+  if (p == nullptr || !p->execution.result(index).valid()) return nullptr;
+  return &p->execution.result(index);
+}
+
+Status StepGroup::MissingResult(uint32_t index) const {
+  if (index >= by_result_.size() || by_result_[index] == nullptr)
+    return Internal("fetch: expected one of a local partition, got number ",
+                    index);
+  return by_result_[index]->execution.MissingResult(index);
+}
+
+size_t StepGroup::UntakenTokens() const {
+  size_t n = 0;
+  for (const auto& p : partitions_)
+    if (p != nullptr) n += p->execution.UntakenTokens();
+  return n;
+}
+
+void StepGroup::Finish() {
+  for (const auto& p : partitions_) {
+    if (p == nullptr) continue;
+    p->DropUnsent();
+    p->execution.Finish();
+  }
+}
+
+}  // namespace sluice

@@ -1,0 +1,248 @@
+#include "exec/devices/emulated_device.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+
+namespace sluice {
+namespace {
+
+// Tensors may outlive their device, so allocators are never destroyed: those
+// without a device are kept for the next one, if all of their memory is free.
+struct Allocators {
+  std::mutex mu;
+  std::vector<std::pair<int64_t, Allocator*>> free;  // GUARDED_BY(mu)
+};
+Allocators& AllAllocators() {
+  static auto* const all = new Allocators;
+  return *all;
+}
+
+constexpr int64_t kMostCached = int64_t{256} << 20;
+
+Allocator* TakeAllocator(int64_t bytes) {
+  Allocators& all = AllAllocators();
+  std::lock_guard<std::mutex> lock(all.mu);
+  for (auto it = all.free.begin(); it != all.free.end(); ++it) {
+    if (it->first != bytes || it->second->stats().live_bytes != 0) continue;
+    Allocator* const a = it->second;
+    all.free.erase(it);
+    a->ResetPeak();
+    return a;
+  }
+  return new Allocator(bytes, std::min(bytes, kMostCached));
+}
+
+void GiveAllocator(int64_t bytes, Allocator* a) {
+  a->ReleaseCache();
+  Allocators& all = AllAllocators();
+  std::lock_guard<std::mutex> lock(all.mu);
+  all.free.emplace_back(bytes, a);
+}
+
+EmulatedDeviceOptions WithClock(EmulatedDeviceOptions o) {
+  if (o.clock == nullptr) o.clock = EmulatedClock::RealTime();
+  return o;
+}
+
+int64_t Ns(double seconds) {
+  return static_cast<int64_t>(std::clamp(seconds * 1e9, 0.0, 1e18));
+}
+
+// Parses "5", "1.5K", "2M", "4G" as bytes.
+bool ParseBytes(absl::string_view text, int64_t* bytes) {
+  double unit = 1;
+  if (!text.empty()) {
+    const size_t u = std::string_view("KMGT").find(text.back());
+    if (u != std::string_view::npos) {
+      for (size_t i = 0; i <= u; ++i) unit *= 1024;
+      text.remove_suffix(1);
+    }
+  }
+  double number = 0;
+  if (!absl::SimpleAtod(text, &number) || !(number * unit >= 1) ||
+      !(number * unit < 1e15))
+    return false;
+  *bytes = static_cast<int64_t>(number * unit);
+  return true;
+}
+
+}  // namespace
+
+// The data pointers of live host copies of swapped-out values.
+struct EmulatedDevice::HostCopies {
+  std::mutex mu;
+  std::set<const void*> data;  // GUARDED_BY(mu)
+};
+
+EmulatedDevice::EmulatedDevice(DeviceName name, EmulatedDeviceOptions options)
+    : Device(std::move(name)),
+      options_(WithClock(std::move(options))),
+      allocator_(TakeAllocator(options_.memory_bytes)),
+      host_copies_(std::make_shared<HostCopies>()) {}
+
+EmulatedDevice::~EmulatedDevice() {
+  GiveAllocator(options_.memory_bytes, allocator_);
+}
+
+// ---- Streams ----------------------------------------------------------------
+
+int64_t EmulatedDevice::Issue(Stream stream, const Node& node, int64_t ns,
+                              int64_t bytes, int64_t ready) {
+  std::lock_guard<std::mutex> lock(mu_);
+  int64_t& busy_until = busy_until_[stream];
+  const int64_t start = std::max({clock().Now(), busy_until, ready});
+  busy_until = start + ns;
+  busy_ns_[stream] += ns;
+  if (options_.record)
+    timeline_.push_back({stream, node.name(), start, busy_until, bytes});
+  return busy_until;
+}
+
+int64_t EmulatedDevice::Position(Stream stream) const {
+  std::lock_guard<std::mutex> lock(mu_);
+  return busy_until_[stream];
+}
+
+void EmulatedDevice::WillBeReady(const Tensor& t, int64_t when) {
+  if (!t.has_buffer()) return;
+  std::lock_guard<std::mutex> lock(mu_);
+  if (ready_.size() >= most_ready_) {
+    std::erase_if(ready_, [now = clock().Now()](const auto& entry) {
+      return entry.second <= now;
+    });
+    most_ready_ = std::max<size_t>(4096, 2 * ready_.size());
+  }
+  ready_[t.raw()] = when;
+}
+
+int64_t EmulatedDevice::ReadyAt(const Tensor& t) const {
+  std::lock_guard<std::mutex> lock(mu_);
+  if (!t.has_buffer()) return busy_until_[kCompute];
+  const auto it = ready_.find(t.raw());
+  return it == ready_.end() ? 0 : it->second;
+}
+
+int64_t EmulatedDevice::BusyNs(Stream stream) const {
+  std::lock_guard<std::mutex> lock(mu_);
+  return busy_ns_[stream];
+}
+
+std::vector<StreamEvent> EmulatedDevice::Timeline() {
+  std::lock_guard<std::mutex> lock(mu_);
+  return std::exchange(timeline_, {});
+}
+
+int64_t EmulatedDevice::CopyNs(int64_t bytes) const {
+  return options_.copy_ns +
+         Ns(static_cast<double>(bytes) / options_.copy_bytes_per_s);
+}
+
+int64_t EmulatedDevice::KernelNs(double flops, double bytes) const {
+  return options_.kernel_ns + Ns(std::max(flops / options_.flops_per_s,
+                                          bytes / options_.bytes_per_s));
+}
+
+// ---- Memory -----------------------------------------------------------------
+
+bool EmulatedDevice::ShouldSwap(const Tensor& value) const {
+  return value.has_buffer() && IsPlain(value.dtype()) &&
+         static_cast<int64_t>(value.bytes()) >= options_.swap_min_bytes &&
+         static_cast<double>(allocator_->stats().live_bytes) >=
+             options_.swap_above * static_cast<double>(options_.memory_bytes);
+}
+
+Result<Tensor> EmulatedDevice::SwapOut(const Tensor& value) {
+  SLUICE_ASSIGN_OR_RETURN(Tensor copy,
+                          Tensor::Make(value.dtype(), value.shape()));
+  std::memcpy(copy.raw(), value.raw(), value.bytes());
+  void* const data = copy.raw();
+  const size_t bytes = copy.bytes();
+  {
+    std::lock_guard<std::mutex> lock(host_copies_->mu);
+    host_copies_->data.insert(data);
+  }
+  const DType dtype = copy.dtype();
+  const Shape shape = copy.shape();
+  auto release = [known = host_copies_, data,
+                  copy = std::move(copy)]() mutable {
+    // Remove it from the set first: afterwards the memory may be reused by
+    // another copy.
+    std::lock_guard<std::mutex> lock(known->mu);
+    known->data.erase(data);
+  };
+  return Tensor(dtype, shape,
+                new ForeignBuffer(data, bytes, std::move(release)), data);
+}
+
+bool EmulatedDevice::IsSwappedOut(const Tensor& value) const {
+  if (!value.has_buffer()) return false;
+  std::lock_guard<std::mutex> lock(host_copies_->mu);
+  return host_copies_->data.contains(value.raw());
+}
+
+Status EmulatedDevice::Explain(Status s) const {
+  if (s.code() != StatusCode::kResourceExhausted) return s;
+  const AllocatorStats memory = allocator_->stats();
+  return Status(s.code(),
+                absl::StrCat(s.message(), "; device ", name().ToString(),
+                             " has ", options_.memory_bytes - memory.live_bytes,
+                             " of ", options_.memory_bytes, " bytes free"));
+}
+
+// ---- Making them ------------------------------------------------------------
+
+Result<EmulatedDeviceOptions> ParseEmulatedDevice(std::string_view text) {
+  EmulatedDeviceOptions o;
+  for (absl::string_view part :
+       absl::StrSplit(absl::string_view(text.data(), text.size()), ',',
+                      absl::SkipEmpty())) {
+    const std::pair<std::string, std::string> kv =
+        absl::StrSplit(part, absl::MaxSplits('=', 1));
+    double number = 0;
+    const bool positive =
+        absl::SimpleAtod(kv.second, &number) && number > 0 && number < 1e9;
+    if (!positive) number = 0;  // Rejected below; NaN is not an integer.
+    const std::string& key = kv.first;
+    bool good = positive;
+    if (key == "memory") {
+      good = ParseBytes(kv.second, &o.memory_bytes);
+    } else if (key == "tflops") {
+      o.flops_per_s = number * 1e12;
+    } else if (key == "gbytes_per_s") {
+      o.bytes_per_s = number * 1e9;
+    } else if (key == "copy_gbytes_per_s") {
+      o.copy_bytes_per_s = number * 1e9;
+    } else if (key == "kernel_us") {
+      o.kernel_ns = static_cast<int64_t>(number * 1e3);
+    } else if (key == "copy_us") {
+      o.copy_ns = static_cast<int64_t>(number * 1e3);
+    } else if (key.size() > 3 && key.ends_with("_us")) {
+      o.op_ns[key.substr(0, key.size() - 3)] =
+          static_cast<int64_t>(number * 1e3);
+    } else {
+      good = false;
+    }
+    if (!good)
+      return InvalidArgument(
+          "emulated device: expected memory=, tflops=, gbytes_per_s=, "
+          "kernel_us=, copy_us=, copy_gbytes_per_s= or OP_us= and a positive "
+          "number, got '",
+          part, "'");
+  }
+  return o;
+}
+
+std::vector<std::shared_ptr<Device>> EmulatedDevices(
+    int count, const EmulatedDeviceOptions& options) {
+  std::vector<std::shared_ptr<Device>> devices = CpuDevices(1);
+  for (int i = 0; i < count; ++i)
+    devices.push_back(std::make_shared<EmulatedDevice>(
+        DeviceName{"localhost", 0, 0, "EMU", i}, options));
+  return devices;
+}
+
+}  // namespace sluice

@@ -1,0 +1,355 @@
+#include "exec/fusion/region_structure.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace sluice {
+namespace {
+
+// A node that waits for more slow units than this is left to the executor, so
+// that sets stay small.
+constexpr size_t kManySlow = 32;
+// A kernel that may take long is cheap on fewer elements than this in all.
+constexpr int64_t kFewElements = 2048;
+
+int64_t ParallelIterations(const Node& enter) {
+  return enter.IntAttr("parallel_iterations");
+}
+
+bool HasReference(const Node& n) {
+  for (int i = 0; i < n.num_inputs(); ++i)
+    if (IsRef(n.input(i).dtype()) || IsRef(n.input_type(i))) return true;
+  for (int i = 0; i < n.num_outputs(); ++i)
+    if (IsRef(n.output_type(i))) return true;
+  return false;
+}
+
+// True for ops that modify a value in place if it is not shared. A region keeps
+// a loop variable in a slot that the exit also reads, so each iteration would
+// copy a whole list.
+bool ChangesVariants(const Node& n) {
+  for (const Output& in : n.inputs())
+    if (in.dtype() == DType::kVariant) return true;
+  return false;
+}
+
+// True if all shapes are known and small.
+bool IsSmall(const Node& n) {
+  int64_t all = 0;
+  auto add = [&all](const PartialShape& s) {
+    if (!s.rank_known()) return false;
+    int64_t elements = 1;
+    for (int64_t d : s.dims()) {
+      if (d < 0 || d > kFewElements) return false;
+      elements *= d;
+      if (elements > kFewElements) return false;
+    }
+    all += elements;
+    return true;
+  };
+  for (const Output& in : n.inputs())
+    if (!add(in.shape())) return false;
+  for (int i = 0; i < n.num_outputs(); ++i)
+    if (!add(n.output_shape(i))) return false;
+  return all <= kFewElements;
+}
+
+}  // namespace
+
+// ---- Units ------------------------------------------------------------------
+
+RegionStructure::RegionStructure(const Graph& graph,
+                                 const std::vector<Node*>& order, Frames frames)
+    : frames_(std::move(frames)),
+      liveness_(Liveness::Of(graph, order, frames_)),
+      unit_of_(order.size(), -1),
+      region_frames_(frames_.all().size()) {}
+
+Result<std::unique_ptr<RegionStructure>> RegionStructure::Analyse(
+    const Graph& graph, const KernelSource& kernels,
+    const std::set<const Node*>& keep) {
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<Node*> order,
+                          TopologicalOrder(graph));
+  SLUICE_ASSIGN_OR_RETURN(Frames frames, Frames::Of(graph, order));
+  SLUICE_RETURN_IF_ERROR(frames.CheckBackEdges(order));
+  std::unique_ptr<RegionStructure> s(
+      new RegionStructure(graph, order, std::move(frames)));
+  s->kernels_ = &kernels;
+  s->keep_ = &keep;
+  for (int f = 0; f < s->num_frames(); ++f) s->MakeUnits(f);
+  // Children have higher numbers than their parents.
+  for (int f = s->num_frames() - 1; f >= 0; --f) {
+    RegionFrame& frame = s->mutable_frame(f);
+    const bool is_loop = s->frames_[f].is_loop();
+    frame.well_formed =
+        s->Order(f) && (!is_loop || s->FindLoop(f)) && s->FindGuards(f);
+    if (!frame.well_formed) continue;
+    frame.whole = is_loop && s->IsWhole(f);
+    s->FindSlow(f);
+  }
+  s->kernels_ = nullptr;
+  s->keep_ = nullptr;
+  return s;
+}
+
+void RegionStructure::MakeUnits(int f) {
+  RegionFrame& frame = mutable_frame(f);
+  std::map<int, int> children;  // Frame -> unit.
+  const std::vector<const Node*>& nodes = frames_[f].nodes;
+  for (const Node* n : nodes) {
+    if (n->op().role == OpRole::kEnter) {
+      const int child = frames_.output_frame(n);
+      auto [it, fresh] =
+          children.try_emplace(child, static_cast<int>(frame.units.size()));
+      if (fresh) {
+        RegionUnit u;
+        u.child = child;
+        u.kind = RegionUnit::kChild;
+        frame.units.push_back(std::move(u));
+      }
+      unit_of_[Id(n)] = it->second;
+      continue;
+    }
+    unit_of_[Id(n)] = static_cast<int>(frame.units.size());
+    RegionUnit u;
+    u.node = n;
+    u.kind = Classify(f, *n, &u.kernel);
+    frame.units.push_back(std::move(u));
+  }
+  for (const Node* n : nodes) {
+    for (const Output& in : n->inputs()) Depend(f, *n, in.node);
+    for (const Node* c : n->control_inputs()) Depend(f, *n, c);
+  }
+  for (RegionUnit& u : frame.units) {
+    std::sort(u.deps.begin(), u.deps.end());
+    u.deps.erase(std::unique(u.deps.begin(), u.deps.end()), u.deps.end());
+  }
+}
+
+RegionUnit::Kind RegionStructure::Classify(int f, const Node& n,
+                                           std::shared_ptr<Kernel>* k) {
+  if (keep_->count(&n) > 0) return RegionUnit::kSlow;
+  const bool in_loop = frames_[f].is_loop();
+  switch (n.op().role) {
+    case OpRole::kConst:
+    case OpRole::kNoOp:
+      return RegionUnit::kFree;
+    case OpRole::kLoopCond:  // (A path through it is one that nobody sees.)
+      return !in_loop && !IsAlias(n) ? RegionUnit::kSlow : RegionUnit::kFree;
+    case OpRole::kSwitch:
+    case OpRole::kIdentity:
+      return HasReference(n) ? RegionUnit::kSlow : RegionUnit::kFree;
+    case OpRole::kExit:
+    case OpRole::kNextIteration:
+      return HasReference(n) ? RegionUnit::kSlow : RegionUnit::kFree;
+    case OpRole::kMerge:
+      return n.num_inputs() == 2 && !HasReference(n) ? RegionUnit::kMerge
+                                                     : RegionUnit::kSlow;
+    case OpRole::kArg:
+      return RegionUnit::kFree;
+    case OpRole::kCompute: {
+      if (HasReference(n) || ChangesVariants(n) || !n.op().kernel)
+        return RegionUnit::kSlow;
+      Result<std::shared_ptr<Kernel>> made = (*kernels_)(n);
+      if (!made.ok() || *made == nullptr || (*made)->run == nullptr ||
+          ((*made)->expensive && !IsSmall(n)))
+        return RegionUnit::kSlow;
+      *k = *std::move(made);
+      return RegionUnit::kCheap;
+    }
+    default:
+      return RegionUnit::kSlow;
+  }
+}
+
+// The unit of frame f that provides the outputs of `from`; -1: none does.
+int RegionStructure::UnitSeen(int f, const Node* from) const {
+  if (IsFloatingConstant(*from)) return -1;
+  const int at = frames_.frame_of(from);
+  if (at == f) return unit_of(from);
+  if (from->op().role != OpRole::kExit) return -1;  // An Enter into f.
+  return unit_of(frames_[at].first);
+}
+
+void RegionStructure::Depend(int f, const Node& n, const Node* from) {
+  if (IsBackEdge(*from, n)) return;
+  const int on = UnitSeen(f, from);
+  RegionUnit& u = mutable_frame(f).units[static_cast<size_t>(unit_of(&n))];
+  if (on >= 0 && on != unit_of(&n)) u.deps.push_back(on);
+}
+
+// False if there is a cycle of units: a loop that waits for its own result.
+bool RegionStructure::Order(int f) {
+  RegionFrame& frame = mutable_frame(f);
+  std::vector<std::vector<int>> users(frame.units.size());
+  std::vector<size_t> pending(frame.units.size());
+  for (size_t u = 0; u < frame.units.size(); ++u) {
+    pending[u] = frame.units[u].deps.size();
+    for (int d : frame.units[u].deps)
+      users[static_cast<size_t>(d)].push_back(static_cast<int>(u));
+    if (pending[u] == 0) frame.order.push_back(static_cast<int>(u));
+  }
+  for (size_t i = 0; i < frame.order.size(); ++i)
+    for (int user : users[static_cast<size_t>(frame.order[i])])
+      if (--pending[static_cast<size_t>(user)] == 0)
+        frame.order.push_back(user);
+  return frame.order.size() == frame.units.size();
+}
+
+// ---- Loops ------------------------------------------------------------------
+
+// Finds the variables and the condition. False if they are not those of an
+// ordinary loop.
+bool RegionStructure::FindLoop(int f) {
+  RegionFrame& loop = mutable_frame(f);
+  const GraphFrame& frame = frames_[f];
+  const Node* const condition = frame.loop_cond();
+  if (condition == nullptr || !condition->control_inputs().empty())
+    return false;
+  std::set<const Node*> inits;
+  for (const Node* n : frame.nodes) {
+    if (n->op().role != OpRole::kMerge) continue;
+    const Node* enter = nullptr;
+    const Node* next = nullptr;
+    for (const Output& in : n->inputs()) {
+      if (in.node->op().role == OpRole::kNextIteration) next = in.node;
+      if (in.node->op().role == OpRole::kEnter && !IsConstantEnter(*in.node))
+        enter = in.node;
+    }
+    if (next == nullptr && enter == nullptr) continue;  // A conditional's.
+    if (next == nullptr || enter == nullptr || n->num_inputs() != 2 ||
+        !n->control_inputs().empty())
+      return false;
+    loop.variables.push_back({n, enter, next});
+    inits.insert(enter);
+  }
+  if (loop.variables.empty()) return false;
+  const int64_t parallel = frame.parallel_iterations;
+  for (const Node* e : frame.enters) {
+    if (!IsConstantEnter(*e) && inits.count(e) == 0) return false;
+    // (The number makes no difference here, but Plan::Build refuses these.)
+    if (parallel < 1 || ParallelIterations(*e) != parallel) return false;
+  }
+  for (const Node* n : frame.nodes) {
+    // Reads what is live in the first iteration only, or waits for it.
+    for (const Output& in : n->inputs())
+      if (inits.count(in.node) > 0 && n->op().role != OpRole::kMerge)
+        return false;
+    for (const Node* c : n->control_inputs())
+      if (c->op().role == OpRole::kNextIteration ||
+          (c->op().role == OpRole::kEnter && !IsConstantEnter(*c)))
+        return false;
+  }
+  loop.condition = condition->input(0);
+  loop.go =
+      liveness_.PredicateLiteral(Output(const_cast<Node*>(condition)), true);
+  return true;
+}
+
+// ---- Guards of units --------------------------------------------------------
+
+// A loop that enters its parent's frame is live under the condition of all its
+// Enters. False if a unit is never live.
+bool RegionStructure::FindGuards(int f) {
+  for (RegionUnit& u : mutable_frame(f).units) {
+    int guard = Conditions::kAlways;
+    if (u.child >= 0) {
+      for (const Node* e : frames_[u.child].enters)
+        guard = conditions().And(guard, liveness_.input_condition(e));
+    } else {
+      guard = liveness_.input_condition(u.node);
+    }
+    if (conditions().IsContradiction(guard)) return false;
+    u.guard = liveness_.Within(f, guard);
+    if (u.kind == RegionUnit::kMerge) FindChoice(f, &u);
+  }
+  return true;
+}
+
+// The predicate by which the Merge of a conditional chooses; the unit is slow
+// if it cannot be told.
+void RegionStructure::FindChoice(int f, RegionUnit* merge) {
+  const Node& n = *merge->node;
+  for (const Output& in : n.inputs())
+    if (IsBackEdge(*in.node, n)) return;  // Of a loop variable.
+  const auto guard = [&](int i) {
+    return liveness_.Within(f, liveness_.condition(n.input(i)));
+  };
+  const auto [literal, common] = conditions().Complement(guard(0), guard(1));
+  if (common < 0 || !predicate(literal).valid()) {
+    merge->kind = RegionUnit::kSlow;
+    return;
+  }
+  merge->predicate = predicate(literal);
+  merge->when_true = (literal & 1) != 0 ? 0 : 1;
+}
+
+// ---- What may be a region ---------------------------------------------------
+
+bool RegionStructure::IsWhole(int f) {
+  const RegionFrame& loop = frame(f);
+  const Output go = predicate(loop.go);
+  const auto is = [&](int guard, Literal l) {
+    return guard == conditions().One(l);
+  };
+  for (const RegionUnit& u : loop.units) {
+    if (u.kind == RegionUnit::kSlow) return false;
+    for (const Literal l : conditions().set(u.guard))
+      if (!predicate(l).valid()) return false;
+    if (u.kind == RegionUnit::kChild && !frame(u.child).whole) return false;
+    if (u.node == nullptr) continue;
+    switch (u.node->op().role) {
+      case OpRole::kExit:
+        if (!is(u.guard, Opposite(loop.go))) return false;
+        break;
+      case OpRole::kNextIteration:
+        if (!is(u.guard, loop.go)) return false;
+        break;
+      case OpRole::kLoopCond:
+        if (u.guard != 0) return false;
+        break;
+      case OpRole::kMerge:
+        if (u.predicate.SameAs(go)) return false;
+        break;
+      default:
+        break;
+    }
+  }
+  return true;
+}
+
+// True if a path through the unit, which is in no region, leads from nodes
+// under one guard to nodes under the same guard: a ControlTrigger, or a Switch
+// of a value that is already under its predicate.
+bool RegionStructure::IsDetour(const RegionUnit& u) {
+  if (u.node == nullptr) return false;
+  if (u.node->op_name() == "ControlTrigger") return true;
+  if (u.node->op().role != OpRole::kSwitch) return false;
+  const Literal l = liveness_.PredicateLiteral(u.node->input(1), true);
+  return conditions().Has(u.guard, l) || conditions().Has(u.guard, Opposite(l));
+}
+
+void RegionStructure::FindSlow(int f) {
+  RegionFrame& frame = mutable_frame(f);
+  for (int at : frame.order) {
+    RegionUnit& u = frame.units[static_cast<size_t>(at)];
+    for (int d : u.deps) {
+      const RegionUnit& from = frame.units[static_cast<size_t>(d)];
+      const bool barrier = from.kind == RegionUnit::kSlow ||
+                           from.kind == RegionUnit::kChild ||
+                           from.kind == RegionUnit::kMerge || IsDetour(from);
+      std::vector<int> both;
+      const std::vector<int> itself = {d};
+      const std::vector<int>& more = barrier ? itself : from.slow;
+      std::set_union(u.slow.begin(), u.slow.end(), more.begin(), more.end(),
+                     std::back_inserter(both));
+      u.slow = std::move(both);
+      if (u.slow.size() > kManySlow) {
+        u.kind = RegionUnit::kSlow;
+        break;
+      }
+    }
+  }
+}
+
+}  // namespace sluice

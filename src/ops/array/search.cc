@@ -1,0 +1,108 @@
+// Searching sorted rows.
+#include <algorithm>
+
+#include "exec/core/kernel.h"
+#include "graph/op_def.h"
+#include "graph/shape_context.h"
+#include "ops/common/elements.h"
+
+namespace sluice {
+namespace {
+
+using array::Tag;
+
+Status CheckRows(const PartialShape& sorted, const PartialShape& values) {
+  for (const PartialShape& s : {sorted, values})
+    if (s.rank_known() && s.rank() != 2)
+      return InvalidArgument("sorted_inputs and values: expected rank 2, got ",
+                             s.ToString());
+  if (sorted.rank_known() && values.rank_known())
+    return MergeDim(sorted.dim(0), values.dim(0)).status();
+  return OkStatus();
+}
+
+// For each value, the number of elements before it in its sorted row; with
+// kAfter, including equal ones.
+template <bool kAfter>
+class BoundKernel {
+ public:
+  static Result<std::shared_ptr<BoundKernel>> Make(const Node& n) {
+    const DType t = n.TypeAttr("T");
+    if (IsComplex(t) || !array::ByNumber(t, [](auto) {}))
+      return NoKernelFor(n, t);
+    auto k = std::make_shared<BoundKernel>();
+    k->index_ = n.TypeAttr("out_type");
+    return k;
+  }
+  Status Run(KernelContext& ctx) {
+    const Tensor &sorted = ctx.input(0), &values = ctx.input(1);
+    SLUICE_RETURN_IF_ERROR(CheckRows(sorted.shape(), values.shape()));
+    const int64_t n = sorted.dim(1), m = values.dim(1);
+    if (index_ == DType::kInt32 && n > INT32_MAX)
+      return InvalidArgument("sorted_inputs: expected at most 2^31-1 columns, ",
+                             "got ", n);
+    SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, index_, values.shape()));
+    Tensor& out = ctx.output(0);
+    array::ByNumber(values.dtype(), [&]<typename T>(Tag<T>) {
+      if constexpr (!std::is_same_v<T, complex64> &&
+                    !std::is_same_v<T, complex128>) {
+        for (int64_t i = 0; i < values.num_elements(); ++i) {
+          const T* row = sorted.raw<T>() + i / m * n;
+          const T v = values.raw<T>()[i];
+          const int64_t at = (kAfter ? std::upper_bound(row, row + n, v)
+                                     : std::lower_bound(row, row + n, v)) -
+                             row;
+          if (index_ == DType::kInt32)
+            out.raw<int32_t>()[i] = static_cast<int32_t>(at);
+          else
+            out.raw<int64_t>()[i] = at;
+        }
+      }
+    });
+    return OkStatus();
+  }
+
+ private:
+  DType index_ = DType::kInt32;
+};
+
+Status BoundShape(ShapeContext& c) {
+  SLUICE_RETURN_IF_ERROR(CheckRows(c.input(0), c.input(1)));
+  c.set_output(0, c.input(1));
+  return OkStatus();
+}
+
+SLUICE_OP(LowerBound)
+    .Input("sorted_inputs: T")
+    .Input("values: T")
+    .Output("output: out_type")
+    .Attr("T: type")
+    .Attr("out_type: {int32, int64} = DT_INT32")
+    .Shape(BoundShape)
+    .Kernel(CpuState<BoundKernel<false>>(true))
+    .NoGradient("indices have no derivative")
+    .Sample({{.shape = {1, 4}, .values = {1, 3, 3, 5}},
+             {.shape = {1, 3}, .values = {0, 3, 9}}})
+    .Doc(
+        "Counts, for each value, the elements of the sorted row that are less "
+        "than it.")
+    .Family("array");
+
+SLUICE_OP(UpperBound)
+    .Input("sorted_inputs: T")
+    .Input("values: T")
+    .Output("output: out_type")
+    .Attr("T: type")
+    .Attr("out_type: {int32, int64} = DT_INT32")
+    .Shape(BoundShape)
+    .Kernel(CpuState<BoundKernel<true>>(true))
+    .NoGradient("indices have no derivative")
+    .Sample({{.shape = {1, 4}, .values = {1, 3, 3, 5}},
+             {.shape = {1, 3}, .values = {0, 3, 9}}})
+    .Doc(
+        "Counts, for each value, the elements of the sorted row that are less "
+        "than or equal to it.")
+    .Family("array");
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,42 @@
+// Dispatch from the dtype of a node to an instance of a template.
+#ifndef SLUICE_OPS_COMMON_DISPATCH_H_
+#define SLUICE_OPS_COMMON_DISPATCH_H_
+
+#include "exec/core/kernel.h"
+
+namespace sluice {
+
+// The kernel with state K<T> (see CpuState) for the type in attribute `attr`,
+// which is one of Ts.
+template <template <typename> class K, typename... Ts>
+KernelMaker CpuStateFor(const char* attr, bool expensive = false) {
+  return [attr, expensive](const Node& n, Kernel* k) -> Status {
+    const DType t = RemoveRef(n.TypeAttr(attr));
+    Status made = NoKernelFor(n, t);
+    static_cast<void>(
+        ((t == DTypeOf<Ts>() ? (made = CpuState<K<Ts>>(expensive)(n, k), true)
+                             : false) ||
+         ...));
+    return made;
+  };
+}
+
+// The type to compute in: float for 16-bit floats, else the type itself.
+template <typename T>
+struct Compute {
+  using type = T;
+};
+template <>
+struct Compute<half> {
+  using type = float;
+};
+template <>
+struct Compute<bfloat16> {
+  using type = float;
+};
+template <typename T>
+using ComputeType = typename Compute<T>::type;
+
+}  // namespace sluice
+
+#endif  // SLUICE_OPS_COMMON_DISPATCH_H_

@@ -1,0 +1,33 @@
+// Looking up rows by index: shared by Gather, GatherV2 and ResourceGather.
+#ifndef SLUICE_OPS_COMMON_GATHER_H_
+#define SLUICE_OPS_COMMON_GATHER_H_
+
+#include "exec/core/kernel.h"
+#include "graph/grad.h"
+#include "graph/shape_context.h"
+#include "tensor/tensor.h"
+
+namespace sluice::array {
+
+// Gathers slices of params at `indices` along `axis`. The result has shape
+// params[:axis] + indices[batch_dims:] + params[axis+1:]; the first batch_dims
+// dimensions of both inputs are matched. Negative axis and batch_dims count
+// from the end (of params and of indices). InvalidArgument for an index out of
+// range.
+Result<Tensor> GatherRows(const Tensor& params, const Tensor& indices,
+                          int64_t axis, int64_t batch_dims,
+                          Allocator* allocator);
+
+// The shape of the result, as far as it is known. `axis` is nullopt if unknown.
+Result<PartialShape> GatherShape(const PartialShape& params,
+                                 const PartialShape& indices,
+                                 std::optional<int64_t> axis,
+                                 int64_t batch_dims);
+
+// The gradient of rows taken along the first dimension: slices of a tensor of
+// shape `params_shape` (int32).
+Gradient GatherSlices(Output dy, Output indices, Output params_shape);
+
+}  // namespace sluice::array
+
+#endif  // SLUICE_OPS_COMMON_GATHER_H_

@@ -1,0 +1,68 @@
+#include "ops/state/lookup.h"
+
+#include "absl/strings/str_join.h"
+
+namespace sluice::state {
+
+ResourceName::ResourceName(const Node& n)
+    : container(n.AttrOr<std::string>("container", "")),
+      name(n.AttrOr<std::string>("shared_name", "")) {
+  if (name.empty()) name = n.name();
+}
+
+Tensor MakeHandle(const ResourceName& name,
+                  std::shared_ptr<Resource> resource) {
+  return Tensor::Scalar<ResourceHandle>(
+      {name.container, name.name, std::move(resource)});
+}
+
+Result<Variable*> VariableInput(const KernelContext& ctx, int i) {
+  SLUICE_ASSIGN_OR_RETURN(const ResourceHandle* h, ctx.handle(i));
+  auto* v = dynamic_cast<Variable*>(h->resource.get());
+  if (v == nullptr) [[unlikely]]
+    return InvalidArgument(
+        "input ", i, ": expected a variable, got ",
+        h->resource != nullptr ? h->resource->TypeName() : "nothing", " '",
+        h->name, "'");
+  return v;
+}
+
+Result<Variable*> VariableInput(const KernelContext& ctx, int i, DType dtype) {
+  SLUICE_ASSIGN_OR_RETURN(Variable * v, VariableInput(ctx, i));
+  if (v->dtype() != dtype) [[unlikely]]
+    return InvalidArgument("variable '", v->name(), "': expected type ",
+                           DTypeName(dtype), ", got ", DTypeName(v->dtype()));
+  return v;
+}
+
+PartialShape VariableShapeOf(ShapeContext& c, int i) {
+  return IsRef(c.node().input_type(i)) ? c.input(i) : c.ResourceShape(i);
+}
+
+std::string Position(const Shape& shape, int64_t flat) {
+  if (shape.rank() == 0) return "";
+  std::vector<int64_t> at(static_cast<size_t>(shape.rank()));
+  for (int i = shape.rank() - 1; i >= 0; --i) {
+    at[static_cast<size_t>(i)] = flat % shape.dim(i);
+    flat /= shape.dim(i);
+  }
+  return absl::StrCat("[", absl::StrJoin(at, ","), "]");
+}
+
+std::vector<int64_t> ToInt64s(const Tensor& t) {
+  if (t.dtype() == DType::kInt64) return t.ToVector<int64_t>();
+  return {t.raw<int32_t>(), t.raw<int32_t>() + t.num_elements()};
+}
+
+Result<std::vector<int64_t>> CheckedIndices(const Tensor& indices,
+                                            int64_t limit) {
+  std::vector<int64_t> out = ToInt64s(indices);
+  for (size_t i = 0; i < out.size(); ++i)
+    if (out[i] < 0 || out[i] >= limit)
+      return InvalidArgument("indices",
+                             Position(indices.shape(), static_cast<int64_t>(i)),
+                             " = ", out[i], " is not in [0, ", limit, ")");
+  return out;
+}
+
+}  // namespace sluice::state

@@ -1,0 +1,36 @@
+// Shared by the TensorList ops, in addition to the list itself.
+#ifndef SLUICE_OPS_TENSOR_ARRAY_TENSOR_LIST_UTIL_H_
+#define SLUICE_OPS_TENSOR_ARRAY_TENSOR_LIST_UTIL_H_
+
+#include "graph/shape_context.h"
+#include "ops/common/tensor_list.h"
+
+namespace sluice::tensor_list {
+
+// An int32 scalar.
+Result<int32_t> IntInput(const KernelContext& ctx, int i, const char* what);
+
+// The merged shape of `shape` and all set items. InvalidArgument if they
+// differ.
+Result<PartialShape> ItemShape(const TensorList& list, PartialShape shape);
+
+// The value of an unset item when read. InvalidArgument unless the shape is
+// fully known.
+Result<Tensor> ZerosForItem(const TensorList& list, const PartialShape& shape);
+
+// ---- Graphs -----------------------------------------------------------------
+
+// The declared shape of the items of the list `handle`, traced back through the
+// ops that change the list; unknown if it cannot be determined.
+PartialShape DeclaredItemShape(Output handle);
+// The same for input 0, merged with the shape given by input `i`.
+Result<PartialShape> ShapeOfItems(ShapeContext& c, int i);
+
+// A list as long as `list` with unset items.
+Output UnsetLike(Output list, DType dtype);
+// The shape of x without its first dimension, as an int32 vector.
+Output RowShapeOf(Output x);
+
+}  // namespace sluice::tensor_list
+
+#endif  // SLUICE_OPS_TENSOR_ARRAY_TENSOR_LIST_UTIL_H_

@@ -1,0 +1,70 @@
+// Further optimizers: Adadelta, AdaMax, centred RMSProp, FTRL, and the proximal
+// and sign-based methods.
+#include "ops/training/kernel.h"
+
+namespace sluice::training {
+namespace {
+
+[[maybe_unused]] const bool more_declared = Declare({
+    {"ApplyAdadelta", "var accum accum_update", "lr rho epsilon grad", "",
+     ComplexTraining<Adadelta>(),
+     "accum = rho * accum + (1 - rho) * grad^2; update = sqrt(accum_update + "
+     "epsilon) / sqrt(accum + epsilon) * grad; var -= lr * update; "
+     "accum_update = rho * accum_update + (1 - rho) * update^2."},
+    {"SparseApplyAdadelta", "var accum accum_update",
+     "lr rho epsilon grad indices", "", ComplexTraining<Adadelta>(),
+     "ApplyAdadelta on the rows selected by indices."},
+    {"ApplyCenteredRMSProp", "var mg ms mom", "lr rho momentum epsilon grad",
+     "", ComplexTraining<CenteredRmsProp>(),
+     "RMSProp with the variance of the gradient: ms - mg^2 in place of ms."},
+    {"SparseApplyCenteredRMSProp", "var mg ms mom",
+     "lr rho momentum epsilon grad indices", "",
+     ComplexTraining<CenteredRmsProp>(),
+     "ApplyCenteredRMSProp on the rows selected by indices."},
+    {"ApplyAdaMax", "var m v", "beta1_power lr beta1 beta2 epsilon grad", "",
+     RealTraining<AdaMax>(),
+     "m = beta1 * m + (1 - beta1) * grad; v = max(beta2 * v, |grad|); var -= "
+     "lr / (1 - beta1_power) * m / (v + epsilon)."},
+    {"ApplyFtrl", "var accum linear", "grad lr l1 l2 lr_power",
+     "multiply_linear_by_lr", RealTraining<Ftrl>(),
+     "Follow the regularised leader (FTRL-Proximal)."},
+    {"SparseApplyFtrl", "var accum linear", "grad indices lr l1 l2 lr_power",
+     "multiply_linear_by_lr", RealTraining<Ftrl>(),
+     "ApplyFtrl on the rows selected by indices."},
+    {"ApplyFtrlV2", "var accum linear", "grad lr l1 l2 l2_shrinkage lr_power",
+     "multiply_linear_by_lr", RealTraining<FtrlV2>(),
+     "ApplyFtrl with 2 * l2_shrinkage * var added to the gradient."},
+    {"SparseApplyFtrlV2", "var accum linear",
+     "grad indices lr l1 l2 l2_shrinkage lr_power", "multiply_linear_by_lr",
+     RealTraining<FtrlV2>(), "ApplyFtrlV2 on the rows selected by indices."},
+    {"ApplyProximalGradientDescent", "var", "alpha l1 l2 delta", "",
+     RealTraining<ProximalGradientDescent>(),
+     "Gradient descent with L1 and L2 shrinkage (FOBOS)."},
+    {"SparseApplyProximalGradientDescent", "var", "alpha l1 l2 grad indices",
+     "", RealTraining<ProximalGradientDescent>(),
+     "ApplyProximalGradientDescent on the rows selected by indices."},
+    {"ApplyProximalAdagrad", "var accum", "lr l1 l2 grad", "",
+     RealTraining<ProximalAdagrad>(),
+     "Adagrad with L1 and L2 shrinkage (FOBOS)."},
+    {"SparseApplyProximalAdagrad", "var accum", "lr l1 l2 grad indices", "",
+     RealTraining<ProximalAdagrad>(),
+     "ApplyProximalAdagrad on the rows selected by indices."},
+    {"ApplyAdagradDA", "var gradient_accumulator gradient_squared_accumulator",
+     "grad lr l1 l2 global_step", "", RealTraining<AdagradDa>(),
+     "Adagrad with dual averaging (AdagradDA)."},
+    {"SparseApplyAdagradDA",
+     "var gradient_accumulator gradient_squared_accumulator",
+     "grad indices lr l1 l2 global_step", "", RealTraining<AdagradDa>(),
+     "ApplyAdagradDA on the rows selected by indices."},
+    {"ApplyAddSign", "var m", "lr alpha sign_decay beta grad", "",
+     RealTraining<AddSign>(),
+     "m = beta * m + (1 - beta) * grad; var -= lr * (alpha + sign_decay * "
+     "sign(grad) * sign(m)) * grad."},
+    {"ApplyPowerSign", "var m", "lr logbase sign_decay beta grad", "",
+     RealTraining<PowerSign>(),
+     "m = beta * m + (1 - beta) * grad; var -= lr * exp(logbase * sign_decay * "
+     "sign(grad) * sign(m)) * grad."},
+});
+
+}  // namespace
+}  // namespace sluice::training
