@@ -37,8 +37,8 @@ struct Partitions {
   std::vector<std::string> devices;
 };
 
-// `graph` is the graph of a step (pruned, functional nodes lowered), each node
-// with a device. Errors: Internal if a reference would have to cross devices;
+// Needs: connected, lowered, placed (passes/properties.h). Leaves in each graph:
+// connected, lowered, one device. Errors: Internal if a reference would have to cross devices;
 // InvalidArgument for malformed control flow, and for a loop over several
 // devices that does not have exactly one LoopCond. Takes time linear in nodes,
 // edges and cuts.

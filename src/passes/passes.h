@@ -3,6 +3,9 @@
 // results of the graph, including state, control edges, frames and random ops;
 // a session can disable all but pruning. Each takes time linear in nodes and
 // edges.
+//
+// Their order is that of session/compile.cc. "Needs" and "leaves" name the
+// properties of passes/properties.h; a pass keeps those that it needs.
 #ifndef SLUICE_PASSES_PASSES_H_
 #define SLUICE_PASSES_PASSES_H_
 
@@ -24,6 +27,7 @@ struct StepSignature {
 // Copies the nodes that the fetches and targets need, given the feeds. Feeds
 // become _Arg nodes (index: position among the feeds), fetches _Retval nodes
 // (index: position among the fetches). Other nodes keep their names.
+// Needs nothing of `graph`. Leaves: connected.
 Result<std::unique_ptr<Graph>> Prune(const Graph& graph,
                                      const StepSignature& s);
 
@@ -37,6 +41,7 @@ bool IsFedInPlace(const Node& n);
 // value read depends on it. If a loop writes a variable, reads of it outside
 // that the loop uses are moved into the loop, to run in each iteration
 // (docs/design/011-reference-reads.md). Resource variables are not affected.
+// Needs: connected, lowered (inlined bodies read variables, too).
 Status OrderReads(Graph* graph);
 
 // Computes a node's outputs from constant inputs; an error means "leave it".
@@ -47,11 +52,14 @@ using Evaluator = std::function<Result<std::vector<Tensor>>(
 // Not folded: stateful ops, nodes ordered by control edges, control flow and
 // its dependents (they may be dead; a constant never is), results above 10 MB,
 // and nodes whose kernels fail (the step reports the error).
+// Needs: connected. Runs after OrderReads, whose control edges keep reads from
+// being folded.
 Status FoldConstants(Graph* graph, const Evaluator& evaluate);
 
 // Merges nodes that compute the same function of the same inputs: the first one
 // replaces the others, which are left without readers. Not merged: stateful
 // ops, references, and control-flow primitives.
+// Needs: connected. Runs after FoldConstants, which makes equal constants.
 Status MergeCommonSubexpressions(Graph* graph);
 
 // Sums of matrix products without other readers, and sums of one such product
@@ -60,6 +68,8 @@ Status MergeCommonSubexpressions(Graph* graph);
 // uses in every time step. Without this pass an unrolled network would hold a
 // matrix of the weights' size for each time step, and a loop would write two in
 // each iteration. The replaced nodes are left without readers.
+// Needs: connected. Runs after MergeCommonSubexpressions, which gives a product
+// all its readers.
 Status AccumulateProducts(Graph* graph);
 
 // Fuses convolutions and matrix products with the ops that follow them: a bias
@@ -69,15 +79,19 @@ Status AccumulateProducts(Graph* graph);
 // control inputs, their control outputs can start from the fused node, and all
 // are on one device. The replaced nodes are left without readers. Nodes in
 // `keep` are not changed.
+// Needs: connected, lowered, one device. Runs before chains and regions, which
+// take single elementwise nodes.
 Status FuseProducts(Graph* graph, const std::vector<Node*>& keep);
 
 // Makes ops that join the elements of a gradient array wait for the end of the
 // loop that wrote them: then only the array refers to the elements, and rows of
 // one buffer are joined without a copy.
+// Needs: connected, lowered. Runs last before placement: its control edges
+// would keep nodes from being merged.
 Status JoinAfterLoops(Graph* graph);
 
 // Removes and returns the nodes that are not needed by a boundary node (_Arg,
-// _Retval, transfers to other partitions) or a target.
+// _Retval, transfers to other partitions) or a target. Needs: connected.
 std::vector<std::unique_ptr<Node>> DropUnread(
     Graph* graph, const std::vector<Node*>& targets);
 

@@ -5,6 +5,7 @@
 #include "exec/fusion/chains.h"
 #include "exec/fusion/regions.h"
 #include "passes/lower_functional.h"
+#include "passes/properties.h"
 
 namespace sluice {
 
@@ -14,24 +15,32 @@ Result<OptimizedStep> OptimizeStep(const Graph& graph, const StepSignature& s,
   OptimizedStep step;
   SLUICE_ASSIGN_OR_RETURN(step.graph, Prune(graph, s));
   Graph* g = step.graph.get();
+  SLUICE_RETURN_IF_ERROR(CheckAfter("Prune", *g, kConnected));
   for (const Node* t : s.targets)  // Not found: a fed placeholder.
     if (Node* n = g->FindNode(t->name())) step.targets.push_back(n);
   SLUICE_ASSIGN_OR_RETURN(const std::vector<Node*> effects,
                           LowerFunctional(g, graph));
   step.targets.insert(step.targets.end(), effects.begin(), effects.end());
+  constexpr StepProperties kStep = kConnected | kLowered;
+  SLUICE_RETURN_IF_ERROR(CheckAfter("LowerFunctional", *g, kStep));
   SLUICE_RETURN_IF_ERROR(OrderReads(g));
+  SLUICE_RETURN_IF_ERROR(CheckAfter("OrderReads", *g, kStep));
   if (constant_folding)
     SLUICE_RETURN_IF_ERROR(
         FoldConstants(g, [](const Node& n, std::vector<Tensor> inputs) {
           return RunKernel(n, std::move(inputs));
         }));
+  SLUICE_RETURN_IF_ERROR(CheckAfter("FoldConstants", *g, kStep));
   if (common_subexpressions) {
     SLUICE_RETURN_IF_ERROR(MergeCommonSubexpressions(g));
+    SLUICE_RETURN_IF_ERROR(CheckAfter("MergeCommonSubexpressions", *g, kStep));
     SLUICE_RETURN_IF_ERROR(AccumulateProducts(g));
+    SLUICE_RETURN_IF_ERROR(CheckAfter("AccumulateProducts", *g, kStep));
   }
   if (constant_folding || common_subexpressions || !effects.empty())
     DropUnread(g, step.targets);
   SLUICE_RETURN_IF_ERROR(JoinAfterLoops(g));
+  SLUICE_RETURN_IF_ERROR(CheckAfter("JoinAfterLoops", *g, kStep));
   return step;
 }
 
@@ -56,6 +65,8 @@ Result<std::vector<StepPart>> PlaceAndCut(OptimizedStep step,
     return parts;
   }
   SLUICE_RETURN_IF_ERROR(Place(g, placement));
+  SLUICE_RETURN_IF_ERROR(
+      CheckAfter("Place", *g, kConnected | kLowered | kPlaced));
   const std::string first = g->nodes().empty()
                                 ? placement.devices[0].name.ToString()
                                 : g->nodes()[0]->device();
@@ -67,6 +78,9 @@ Result<std::vector<StepPart>> PlaceAndCut(OptimizedStep step,
   }
   SLUICE_ASSIGN_OR_RETURN(Partitions cut, Partition(*g, partition));
   for (size_t i = 0; i < cut.graphs.size(); ++i) {
+    SLUICE_RETURN_IF_ERROR(
+        CheckAfter("Partition", *cut.graphs[i],
+                   kConnected | kLowered | kPlaced | kOneDevice));
     StepPart part{std::move(cut.graphs[i]), cut.devices[i], {}};
     // Nodes without readers run for their effects: targets, Sends, the ends of
     // control loops.
@@ -123,6 +137,8 @@ Result<BuiltPlan> BuildPlan(std::unique_ptr<Graph> graph,
     if (k == nullptr) SLUICE_RETURN_IF_ERROR(kernels(n, &k));
     return k;
   };
+  constexpr StepProperties kPart = kConnected | kLowered | kOneDevice;
+  SLUICE_RETURN_IF_ERROR(CheckAfter("FuseProducts", *graph, kPart));
   const std::set<const Node*> keep(targets.begin(), targets.end());
   if (options.fusion) {
     SLUICE_ASSIGN_OR_RETURN(auto formed,
