@@ -1,5 +1,6 @@
 #include "exec/core/executor.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_join.h"
@@ -41,10 +42,15 @@ Status PastDeadline() {
 }
 
 // A kernel that runs outside of the driver, with its own copies of its state.
-struct Execution::Offloaded {
+// Reused: from the second time on, starting a kernel allocates nothing here.
+struct Execution::Async {
+  Execution* execution;
   Ready ready;
   KernelContext ctx;
   std::vector<Tensor> locals;
+  Status status;
+  int64_t start_ns = 0;  // If the step is traced.
+  size_t index = 0;      // In running_.
 };
 
 Execution::Execution(std::shared_ptr<const Plan> plan)
@@ -61,7 +67,7 @@ void Execution::Start(const ExecuteOptions& options) {
   step_.step_resources = &step_resources_;
   step_.deadline = options.deadline;
   status_ = OkStatus();
-  away_.clear();
+  heap_size_ = 0;
   ticks_ = 0;
   if (options.scheduler_seed != 0) random_.seed(options.scheduler_seed);
   picks_ = options.scheduler_seed != 0 || options.oldest_first;
@@ -181,9 +187,8 @@ Status Execution::FillReads(Ready r, Tensor* locals) {
     const auto* handle = t.dtype() == DType::kResource && t.num_elements() == 1
                              ? t.raw<ResourceHandle>()
                              : nullptr;
-    auto* variable = handle == nullptr
-                         ? nullptr
-                         : dynamic_cast<Variable*>(handle->resource.get());
+    Variable* const variable =
+        handle == nullptr ? nullptr : AsVariable(handle->resource.get());
     if (variable == nullptr)
       return Internal("reference: expected a variable, got ", t.ToString());
     SLUICE_ASSIGN_OR_RETURN(locals[i], variable->Read());
@@ -272,7 +277,8 @@ SLUICE_HOT Status Execution::InvokeInline(Ready r) {
 
 Status Execution::InvokeMeasured(Ready r, KernelContext& ctx) {
   // It may use every core if it runs alone, else one.
-  ScopedIntraOpThreads threads(in_flight_ == 0 ? options_.intra_op_threads : 1);
+  ScopedIntraOpThreads threads(running_.empty() ? options_.intra_op_threads
+                                                : 1);
   const int64_t start = NowNs();
   Status s = Invoke(r, ctx);
   const auto took =
@@ -301,7 +307,7 @@ SLUICE_HOT bool Execution::RunKernel(Ready r) {
   if (options_.outbox != nullptr) options_.outbox->Flush();
   if (options_.pool != nullptr && CostOf(n) > kOffloadNs) {
     if (!tokens_.ready().empty() || OthersWait()) return Offload(r);
-    if (in_flight_ > 0 || rendezvous_.waiting() > 0) return RunUnattended(r);
+    if (!running_.empty() || rendezvous_.waiting() > 0) return RunUnattended(r);
   }
   return Done(r, InvokeInline(r));
 }
@@ -338,24 +344,33 @@ SLUICE_HOT bool Execution::Process(Ready r) {
 
 std::string Execution::DescribeWaiting() const {
   std::string out = rendezvous_.Describe(kMostWaiting);
-  const std::string tokens = tokens_.DescribeWaiting(kMostWaiting, away_);
+  std::vector<Ready> running;
+  for (const Async* a : running_) running.push_back(a->ready);
+  const std::string tokens = tokens_.DescribeWaiting(kMostWaiting, running);
   if (!tokens.empty()) absl::StrAppend(&out, out.empty() ? "" : "; ", tokens);
   return out;
 }
 
 // ---- The driver -------------------------------------------------------------
 
-// Moves the node that is to run next to the end of the list.
+// Moves the node that is to run next to the end of the list. For oldest_first
+// the list is a heap, to which the nodes that became ready since are added.
 void Execution::PickReady() {
   ReadyList& ready = tokens_.ready();
-  size_t next = ready.size() - 1;
   if (options_.scheduler_seed != 0) {
-    next = random_() % ready.size();
-  } else {
-    for (size_t i = next; i-- > 0;)
-      if (ready[i].iteration->index < ready[next].iteration->index) next = i;
+    std::swap(ready[random_() % ready.size()], ready.back());
+    return;
   }
-  std::swap(ready[next], ready.back());
+  const auto runs_later = [](const Ready& a, const Ready& b) {
+    return a.iteration->index != b.iteration->index
+               ? a.iteration->index > b.iteration->index
+               : a.node > b.node;
+  };
+  Ready* const begin = &ready[0];
+  for (size_t i = std::min(heap_size_, ready.size()); i < ready.size(); ++i)
+    std::push_heap(begin, begin + i + 1, runs_later);
+  std::pop_heap(begin, begin + ready.size(), runs_later);
+  heap_size_ = ready.size() - 1;
 }
 
 SLUICE_HOT Ready Execution::PopReady() {
@@ -400,7 +415,7 @@ bool Execution::DriveThis() {
     std::unique_lock<std::mutex> lock(mu_);
     if (mailbox_.empty() && inbox_.empty() && cancelled_.ok()) {
       driving_ = false;
-      if (in_flight_ > 0 || (rendezvous_.waiting() > 0 && status_.ok()))
+      if (!running_.empty() || (rendezvous_.waiting() > 0 && status_.ok()))
         return false;
       quiet_ = true;
       if (on_quiet_ == nullptr) {
@@ -420,57 +435,67 @@ bool Execution::DriveThis() {
 
 // ---- Outside of the driver --------------------------------------------------
 
-// Counts the node as in flight. Null after an error, which fails the step.
-std::shared_ptr<Execution::Offloaded> Execution::TakeAway(Ready r) {
-  auto task = std::make_shared<Offloaded>();
-  task->ready = r;
-  task->locals.resize(r.node->num_reads);
-  if (Status s = FillReads(r, task->locals.data()); !s.ok()) {
+// Counts the node as running. Null after an error, which fails the step.
+Execution::Async* Execution::BeginAsync(Ready r) {
+  if (idle_.empty()) {
+    asyncs_.push_back(std::make_unique<Async>());
+    asyncs_.back()->execution = this;
+    idle_.push_back(asyncs_.back().get());
+  }
+  Async* const async = idle_.back();
+  async->ready = r;
+  async->locals.resize(r.node->num_reads);
+  if (Status s = FillReads(r, async->locals.data()); !s.ok()) {
+    async->locals.clear();
     Fail(&r, s);
     return nullptr;
   }
+  idle_.pop_back();
   // Reader counts change while it runs, so it forwards no buffer.
-  SetUp(r, task->locals.data(), nullptr, &task->ctx);
-  ++in_flight_;
-  away_.push_back(r);
-  return task;
+  async->ctx = KernelContext();
+  SetUp(r, async->locals.data(), nullptr, &async->ctx);
+  async->index = running_.size();
+  running_.push_back(async);
+  return async;
 }
 
-void Execution::ComeBack(Ready r) {
-  --in_flight_;
-  for (Ready& a : away_)
-    if (a.node == r.node && a.iteration == r.iteration) {
-      a = away_.back();
-      away_.pop_back();
-      return;
-    }
+void Execution::EndAsync(Async* async) {
+  running_[async->index] = running_.back();
+  running_[async->index]->index = async->index;
+  running_.pop_back();
+  async->locals.clear();
+  async->status = OkStatus();
+  idle_.push_back(async);
 }
 
-Status Execution::InvokeAway(Offloaded& task) {
+Status Execution::InvokeAsync(Async& async) {
   ScopedIntraOpThreads one(1);
-  Status s = Invoke(task.ready, task.ctx);
-  task.locals.clear();
+  Status s = Invoke(async.ready, async.ctx);
+  async.locals.clear();
   return s;
 }
 
 bool Execution::Offload(Ready r) {
-  if (std::shared_ptr<Offloaded> task = TakeAway(r))
-    options_.pool->Schedule(
-        [this, task] { Post(task->ready, InvokeAway(*task)); });
+  if (Async* const async = BeginAsync(r))
+    options_.pool->Schedule([async] {
+      async->execution->Post(async, async->execution->InvokeAsync(*async));
+    });
   return true;
 }
 
 bool Execution::StartAsync(Ready r) {
-  std::shared_ptr<Offloaded> task = TakeAway(r);
-  if (task == nullptr) return true;
-  const int64_t start = options_.trace == nullptr ? 0 : NowNs();
-  r.node->run_async(task->ctx, [this, task, start](Status s) {
-    task->locals.clear();
+  Async* const async = BeginAsync(r);
+  if (async == nullptr) return true;
+  if (options_.trace != nullptr) async->start_ns = NowNs();
+  r.node->run_async(async->ctx, [async](Status s) {
+    Execution& execution = *async->execution;
+    async->locals.clear();
     // From its start to its end, including waits; its allocations, on any
     // threads, are unknown. Must be before Post, after which the step may be
     // over.
-    if (options_.trace != nullptr) AddEvent(task->ready, start, 0, {});
-    Post(task->ready, std::move(s));
+    if (execution.options_.trace != nullptr)
+      execution.AddEvent(async->ready, async->start_ns, 0, {});
+    execution.Post(async, std::move(s));
   });
   return true;
 }
@@ -479,20 +504,20 @@ bool Execution::StartAsync(Ready r) {
 // so that a thread that completes a kernel can drive while this thread runs a
 // long one.
 bool Execution::RunUnattended(Ready r) {
-  std::shared_ptr<Offloaded> task = TakeAway(r);
-  if (task == nullptr) return true;
+  Async* const async = BeginAsync(r);
+  if (async == nullptr) return true;
   {
     std::lock_guard<std::mutex> lock(mu_);
     if (!mailbox_.empty()) {  // Mail first: it may make other nodes ready.
-      ComeBack(r);
+      EndAsync(async);
       tokens_.ready().push_back(r);
       return true;
     }
     driving_ = false;
   }
-  Status s = InvokeAway(*task);
+  async->status = InvokeAsync(*async);
   std::lock_guard<std::mutex> lock(mu_);
-  mailbox_.push_back({r, std::move(s)});
+  mailbox_.push_back(async);
   attention_.store(true, std::memory_order_release);
   return !std::exchange(driving_, true);
 }
@@ -501,10 +526,11 @@ bool Execution::RunUnattended(Ready r) {
 // including the driver's (an async kernel may finish before it returns). After
 // the lock is released the step may end at any moment, unless this thread has
 // become the driver.
-void Execution::Post(Ready r, Status s) {
+void Execution::Post(Async* async, Status s) {
+  async->status = std::move(s);
   {
     std::lock_guard<std::mutex> lock(mu_);
-    mailbox_.push_back({r, std::move(s)});
+    mailbox_.push_back(async);
     attention_.store(true, std::memory_order_release);
     if (driving_) return;
     driving_ = true;
@@ -523,9 +549,9 @@ void Execution::HandleMail() {
     std::swap(why, cancelled_);
   }
   if (!why.ok()) Fail(nullptr, why);
-  for (const Completion& c : opened_) {
-    ComeBack(c.ready);
-    if (status_.ok()) Done(c.ready, c.status);
+  for (Async* const async : opened_) {
+    if (status_.ok()) Done(async->ready, async->status);
+    EndAsync(async);
   }
   opened_.clear();
   for (TokenMessage& m : opened_tokens_)
@@ -567,6 +593,7 @@ bool Execution::Fail(const Ready* r, Status s) {
     cancellation_->Cancel();
   }
   tokens_.ready().clear();
+  heap_size_ = 0;
   return true;
 }
 

@@ -1,6 +1,6 @@
 // Executor: runs one plan for one step. The bookkeeping of the step
-// (exec/core/frame.h) is done by one thread at a time, the driver, with no locks and
-// no atomics on the token path.
+// (exec/core/frame.h) is done by one thread at a time, the driver, with no
+// locks and no atomics on the token path.
 //
 //   - The caller's thread starts as the driver. It takes ready nodes, newest
 //     first, and runs their kernels itself, so a small step never changes
@@ -28,6 +28,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <random>
@@ -109,11 +110,7 @@ class Execution {
 
  private:
   friend class HeldAgenda;
-  struct Offloaded;
-  struct Completion {
-    Ready ready;
-    Status status;
-  };
+  struct Async;
 
   void Begin(std::span<const uint32_t> args, std::span<const Tensor> values);
   // These return whether the step has become quiet on this thread.
@@ -151,10 +148,10 @@ class Execution {
                    const Tensor& value);
   Status InvokeMeasured(Ready r, KernelContext& ctx);
   Status InvokeInline(Ready r);
-  std::shared_ptr<Offloaded> TakeAway(Ready r);
-  void ComeBack(Ready r);
-  Status InvokeAway(Offloaded& task);
-  void Post(Ready r, Status s);
+  Async* BeginAsync(Ready r);
+  void EndAsync(Async* async);
+  Status InvokeAsync(Async& async);
+  void Post(Async* async, Status s);
   void HandleMail();
   std::atomic<uint32_t>& CostOf(const PlanNode& n) const {
     return plan_->cost[static_cast<size_t>(&n - plan_->nodes.data())];
@@ -172,10 +169,13 @@ class Execution {
   std::vector<Tensor> results_;
   std::vector<uint8_t> dead_results_;
   std::vector<Tensor> locals_;
-  Status status_;            // The step's first root error.
-  int in_flight_ = 0;        // Kernels whose completion has not been handled.
-  std::vector<Ready> away_;  // Their nodes.
-  bool picks_ = false;       // The newest node is not always next.
+  Status status_;  // The step's first root error.
+  // Kernels outside of the driver whose completion has not been handled, those
+  // that wait to be reused, and the owner of both.
+  std::vector<Async*> running_, idle_;
+  std::vector<std::unique_ptr<Async>> asyncs_;
+  bool picks_ = false;    // The newest node is not always next.
+  size_t heap_size_ = 0;  // For oldest_first: the first nodes are a heap.
   uint32_t ticks_ = 0;
   Rendezvous rendezvous_;
   std::mt19937_64 random_;
@@ -183,9 +183,9 @@ class Execution {
   std::atomic<bool> attention_{false};  // New mail, or a cancellation.
   std::mutex mu_;
   std::condition_variable quiet_cv_;
-  std::vector<Completion> mailbox_;  // GUARDED_BY(mu_)
+  std::vector<Async*> mailbox_;      // GUARDED_BY(mu_): completed kernels.
   std::vector<TokenMessage> inbox_;  // GUARDED_BY(mu_)
-  std::vector<Completion> opened_;   // The driver's: mail being handled.
+  std::vector<Async*> opened_;       // The driver's: mail being handled.
   std::vector<TokenMessage> opened_tokens_;
   bool driving_ = false;  // GUARDED_BY(mu_): some thread drives.
   bool quiet_ = true;     // GUARDED_BY(mu_)

@@ -89,7 +89,10 @@ class ResourceManager {
 class Variable : public Resource {
  public:
   Variable(std::string name, DType dtype, PartialShape shape)
-      : name_(std::move(name)), dtype_(dtype), shape_(std::move(shape)) {}
+      : Resource(Kind::kVariable),
+        name_(std::move(name)),
+        dtype_(dtype),
+        shape_(std::move(shape)) {}
   std::string TypeName() const override { return "Variable"; }
   const std::string& name() const { return name_; }
   DType dtype() const { return dtype_; }
@@ -144,6 +147,13 @@ class Variable : public Resource {
   Tensor value_;  // GUARDED_BY(mu_); invalid while uninitialised.
   std::mutex update_mu_;
 };
+
+// The resource as a variable; null if it is null or something else.
+inline Variable* AsVariable(Resource* resource) {
+  return resource != nullptr && resource->kind() == Resource::Kind::kVariable
+             ? static_cast<Variable*>(resource)
+             : nullptr;
+}
 
 }  // namespace sluice
 

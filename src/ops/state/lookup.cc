@@ -18,7 +18,7 @@ Tensor MakeHandle(const ResourceName& name,
 
 Result<Variable*> VariableInput(const KernelContext& ctx, int i) {
   SLUICE_ASSIGN_OR_RETURN(const ResourceHandle* h, ctx.handle(i));
-  auto* v = dynamic_cast<Variable*>(h->resource.get());
+  Variable* const v = AsVariable(h->resource.get());
   if (v == nullptr) [[unlikely]]
     return InvalidArgument(
         "input ", i, ": expected a variable, got ",

@@ -174,7 +174,7 @@ Status MakeDestroyResource(const Node& n, Kernel* k) {
   k->run = [](KernelContext& ctx) -> Status {
     SLUICE_ASSIGN_OR_RETURN(const ResourceHandle* h, ctx.handle(0));
     // Existing handles still refer to it, and find it empty.
-    if (auto* v = dynamic_cast<Variable*>(h->resource.get())) v->Reset();
+    if (Variable* const v = AsVariable(h->resource.get())) v->Reset();
     Status s = ctx.step().resources->Delete(h->container, h->name);
     if (s.code() == StatusCode::kNotFound && ctx.state<bool>())
       return OkStatus();
