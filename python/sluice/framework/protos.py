@@ -114,12 +114,11 @@ def __getattr__(name):
     return _found[name]
 
 
-def is_message(value, *names):
-    """Whether a value is a message of one of some types, of our classes or of
-    those of another tool, such as TensorFlow's. (Does not load the library.)"""
+def is_message(value, name):
+    """Whether a value is a message of a type, of our class or of that of
+    another tool, such as TensorFlow's. (Does not load the library.)"""
     descriptor = getattr(type(value), "DESCRIPTOR", None)
-    return getattr(descriptor, "full_name", None) in [
-        _PACKAGE + name for name in names]
+    return getattr(descriptor, "full_name", None) == _PACKAGE + name
 
 
 def own(message):
