@@ -31,8 +31,10 @@ _FRAMEWORK = {
             "get_collection", "get_collection_ref", "set_random_seed",
             "get_seed", "init_scope"),
     **_from("sluice.framework.node_def", "import_graph_def"),
-    **_from("sluice.framework.protos", "AttrValue", "GraphDef", "MetaGraphDef",
-            "NameAttrList", "NodeDef", "TensorProto"),
+    **_from("sluice.framework.protos", "AttrValue", "ConfigProto",
+            "GPUOptions", "GraphDef", "GraphOptions", "MetaGraphDef",
+            "NameAttrList", "NodeDef", "OptimizerOptions", "RunMetadata",
+            "RunOptions", "TensorProto"),
     **_from("sluice.framework.function", "Declare", "Defun"),
     **_from("sluice.framework.traced", "function"),
     **_from("sluice.framework.wrapped", "wrap_function"),
@@ -56,8 +58,6 @@ _FRAMEWORK = {
             "GRAPH_DEF_VERSION_MIN_CONSUMER", "GRAPH_DEF_VERSION_MIN_PRODUCER"),
     **_from("sluice.client.session", "Session", "InteractiveSession",
             "get_default_session"),
-    **_from("sluice.framework.config", "RunOptions", "RunMetadata",
-            "ConfigProto", "GPUOptions", "GraphOptions", "OptimizerOptions"),
 }
 
 _MATH = _from(
@@ -402,11 +402,11 @@ _TRAIN.update({
             "generate_checkpoint_state_proto", "get_checkpoint_mtimes",
             "get_checkpoint_state", "latest_checkpoint", "remove_checkpoint",
             "update_checkpoint_state"),
-    **_from("sluice.framework.example_protos", "BytesList", "Example",
+    **_from("sluice.framework.protos", "BytesList", "Example",
             "Feature", "FeatureList", "FeatureLists", "Features", "FloatList",
             "Int64List", "SequenceExample"),
-    **_from("sluice.framework.config", "ServerDef"),
-    **_from("sluice.framework.protos", "ClusterDef", "JobDef", "SaverDef")})
+    **_from("sluice.framework.protos", "ClusterDef", "JobDef", "SaverDef",
+            "ServerDef")})
 _SIGNATURE_CONSTANTS = _from(
     "sluice.saved_model", "CLASSIFY_INPUTS", "CLASSIFY_METHOD_NAME",
     "CLASSIFY_OUTPUT_CLASSES", "CLASSIFY_OUTPUT_SCORES",
@@ -432,10 +432,10 @@ _SAVED_MODEL = {
     **_from("sluice.saved_model", "contains_saved_model",
             maybe_saved_model_directory="contains_saved_model")}
 _FEATURES = _from(
-    "sluice.framework.example_protos", "FixedLenFeature",
+    "sluice.framework.features", "FixedLenFeature",
     "FixedLenSequenceFeature", "SparseFeature", "VarLenFeature")
 _IO.update(_FEATURES)
-_SUMMARIES = _from("sluice.framework.summary_protos", "Event", "SessionLog",
+_SUMMARIES = _from("sluice.framework.protos", "Event", "SessionLog",
                    "Summary", "SummaryDescription", "TaggedRunMetadata")
 _MODEL_VARIABLES = _from(
     "sluice.ops.model_variables", "VariableDeviceChooser",
@@ -621,7 +621,7 @@ _SPECIAL = _from("sluice.ops.math_ops", "bessel_i0", "bessel_i0e", "bessel_i1",
 
 PUBLIC = {
     **_FRAMEWORK, **_OPS, **_ERRORS, **_FEATURES,
-    **_from("sluice.framework.summary_protos", "Event", "HistogramProto",
+    **_from("sluice.framework.protos", "Event", "HistogramProto",
             "LogMessage", "SessionLog", "Summary", "SummaryMetadata")}
 
 

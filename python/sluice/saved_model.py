@@ -3,10 +3,9 @@
 import os
 
 from sluice import _core, gfile
-from sluice.framework import dtypes
+from sluice.framework import dtypes, protos
 from sluice.framework.conversion import SparseTensor
 from sluice.framework.graph import get_default_graph
-from sluice.framework.protos import SignatureDef, TensorInfo
 
 SERVING, TRAINING, EVAL, GPU, TPU = "serve", "train", "eval", "gpu", "tpu"
 ASSETS_DIRECTORY, ASSETS_KEY = "assets", "saved_model_assets"
@@ -28,7 +27,7 @@ CLASSIFY_OUTPUT_CLASSES, CLASSIFY_OUTPUT_SCORES = "classes", "scores"
 def build_tensor_info(tensor):
     """What a signature says of a tensor, which may be sparse: its name, type
     and shape."""
-    info = TensorInfo(dtype=dtypes.as_dtype(tensor.dtype).as_datatype_enum,
+    info = protos.TensorInfo(dtype=dtypes.as_dtype(tensor.dtype).as_datatype_enum,
                       tensor_shape=tensor.get_shape().as_proto())
     if isinstance(tensor, SparseTensor):
         info.coo_sparse.values_tensor_name = tensor.values.name
@@ -61,7 +60,8 @@ def get_tensor_from_tensor_info(tensor_info, graph=None, import_scope=None):
 
 def build_signature_def(inputs=None, outputs=None, method_name=None):
     """A SignatureDef of {name: TensorInfo}."""
-    return SignatureDef(inputs=inputs, outputs=outputs, method_name=method_name)
+    return protos.SignatureDef(inputs=inputs, outputs=outputs,
+                               method_name=method_name)
 
 
 def _info(what, tensor, dtype):

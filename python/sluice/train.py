@@ -719,7 +719,7 @@ def write_graph(graph_or_graph_def, logdir, name, as_text=True):
     import os
     graph_def = graph_or_graph_def
     if hasattr(graph_def, "as_graph_def"):
-        graph_def = graph_def.as_graph_def()
+        graph_def = graph_def.as_graph_def(debug_info=not as_text)
     os.makedirs(logdir, exist_ok=True)
     path = os.path.join(logdir, name)
     with open(path, "wb") as f:

@@ -3,10 +3,9 @@
 import inspect
 
 from sluice import _core, nest
-from sluice.framework import graph as graphs
+from sluice.framework import graph as graphs, protos
 from sluice.framework.conversion import convert_to_tensor, parts
 from sluice.framework.function import define
-from sluice.framework.protos import FunctionDef
 from sluice.framework.specs import TensorSpec
 from sluice.framework.type_spec import TypeSpec
 
@@ -118,7 +117,7 @@ class ConcreteFunction:
     @property
     def function_def(self):
         """Its FunctionDef."""
-        return FunctionDef.FromString(
+        return protos.FunctionDef.FromString(
             _core.function_def(self.graph.outer, self.name))
 
     def add_to_graph(self, g=None):

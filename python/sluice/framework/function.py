@@ -10,9 +10,8 @@ import inspect
 import itertools
 
 from sluice import _core
-from sluice.framework import dtypes, graph as graphs
+from sluice.framework import dtypes, graph as graphs, protos
 from sluice.framework.conversion import convert_to_tensor
-from sluice.framework.node_def import FunctionDef
 
 
 _numbers = itertools.count()  # Of gradients: the registry keeps their names.
@@ -239,7 +238,7 @@ class _DefinedFunction:
     def definition(self):
         """Its FunctionDef in the default graph."""
         graph = graphs.get_default_graph()
-        return FunctionDef.FromString(
+        return protos.FunctionDef.FromString(
             _core.function_def(graph, self._in(graph).name))
 
     @property

@@ -6,12 +6,10 @@ import re
 import threading
 
 from sluice import _core
-from sluice.framework import constructs, members
+from sluice.framework import constructs, members, node_def, protos
 from sluice.framework.elements import (  # noqa: F401 (Looked for here.)
     Operation, Tensor, _use_session)
 from sluice.framework.graph_keys import GraphKeys
-from sluice.framework.node_def import NodeDef, make_graph_def
-from sluice.framework.protos import OpDef
 
 # Variables that the C++ libraries make are collected there; how to show them
 # here (set by ops.variables).
@@ -189,15 +187,20 @@ class Graph(_core.Graph):
         near = self._nearest(name)
         return f" (nearest: {near})" if near else ""
 
-    def as_graph_def(self, from_version=None, add_shapes=False):
+    def as_graph_def(self, from_version=None, add_shapes=False,
+                     debug_info=False):
         """The graph as a GraphDef (see `sluice.GraphDef`).
 
         Args:
           from_version: how many of the first operations to leave out.
           add_shapes: whether nodes say the shapes of their outputs, as the
             attribute "_output_shapes".
+          debug_info: whether it says which lines of the program made the
+            nodes, so that errors name them where it is imported.
         """
-        made = make_graph_def(self)
+        made = node_def.make_graph_def(self)
+        if not debug_info:  # (Or equal graphs would differ.)
+            made.ClearField("debug_info")
         if add_shapes:
             for node in made.node:
                 shapes = node.attr["_output_shapes"].list.shape
@@ -210,7 +213,7 @@ class Graph(_core.Graph):
     def op_def_for_type(self, type):
         """The declaration of an op, an OpDef."""
         try:
-            return OpDef.FromString(self._op_def(type))
+            return protos.OpDef.FromString(self._op_def(type))
         except LookupError as e:
             raise _not_registered(type, e) from None
 
@@ -606,7 +609,7 @@ def get_name_scope():
 
 def _NodeDef(op_type, name, device=None, attrs=None):
     """A NodeDef of values of attributes: AttrValues by name."""
-    return NodeDef(op=op_type, name=name, attr=attrs,
+    return protos.NodeDef(op=op_type, name=name, attr=attrs,
                    device=_device_string(device) or "")
 
 

@@ -5,9 +5,8 @@ import functools
 import inspect
 
 from sluice import nest
-from sluice.framework import function, graph as graphs
+from sluice.framework import function, graph as graphs, protos
 from sluice.framework.conversion import convert_to_tensor
-from sluice.framework.protos import AttrValue
 from sluice.ops import array_ops, gradients, tape
 from sluice.ops import variable_scope as scopes
 
@@ -127,7 +126,7 @@ def custom_gradient(f=None):
         whole = graphs._outermost(graph)
         known = whole._custom_gradients
         with whole._lock:
-            both[0].op._set_attr(_NUMBER, AttrValue(i=len(known)))
+            both[0].op._set_attr(_NUMBER, protos.AttrValue(i=len(known)))
             # (What the function itself computes passes none on.)
             known.append(lambda node, *dys: [None] * n + apply(node, *dys[:n]))
         return nest.pack_sequence_as(result, list(both[:len(results)]))

@@ -7,11 +7,10 @@ import threading
 
 from sluice import _core
 from sluice.framework import (
-    conversion, dtypes, graph as graphs, members, references, scopes, specs,
-    tensor_shape)
+    conversion, dtypes, graph as graphs, members, protos, references, scopes,
+    specs, tensor_shape)
 from sluice.framework.conversion import constant, convert_to_tensor
 from sluice.framework.graph import GraphKeys
-from sluice.framework.protos import SaveSliceInfoDef
 from sluice.ops import initial_values, scatters
 
 _op = _core.op
@@ -43,7 +42,7 @@ class SaveSliceInfo:
         if export_scope and not self.full_name.startswith(
                 scopes.within(export_scope)):
             return None
-        return SaveSliceInfoDef(
+        return protos.SaveSliceInfoDef(
             full_name=scopes.strip_name_scope(self.full_name, export_scope),
             full_shape=self.full_shape, var_offset=self.var_offset,
             var_shape=self.var_shape)
@@ -542,7 +541,6 @@ class Variable(scatters.Scattered, _Operators, metaclass=_Creation):
     def to_proto(self, export_scope=None):
         """A VariableDef, from which the variable can be made again; its names
         are those within a scope. None if the variable is not within it."""
-        from sluice.framework import protos
         if export_scope and not self.name.startswith(
                 scopes.within(export_scope)):
             return None
