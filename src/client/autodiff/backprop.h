@@ -1,4 +1,5 @@
-// Implements Gradients (client/autodiff/gradients.h) as a walk over the graph. Internal.
+// Implements Gradients (client/autodiff/gradients.h) as a walk over the graph.
+// Internal.
 //
 // Each loop body is a level; the outermost level is the context that the ys are
 // in. Within a level the walk visits units from consumers to producers, each
@@ -128,6 +129,10 @@ class Backprop {
 
   // ---- Loops (while_gradient.cc).
   Status VisitLoop(WhileContext* loop, Level& level);
+  // Whether a node in the loop, or in a loop in it, has a gradient by now.
+  bool HasGradientWithin(const WhileContext* loop) const;
+  // The Enters of the loop's constants between the xs and the ys, by id.
+  std::vector<Node*> ConstantsOf(const WhileContext* loop) const;
   Status OpenVariables(WhileContext* loop, Level& outer, Level& inner,
                        std::map<int, int>* opened);
   Status CloseVariables(WhileContext* loop, Level& inner,
@@ -142,8 +147,9 @@ class Backprop {
   };
   Result<Output> ProductAfterLoop(const Node& product, Level& inner,
                                   ControlFlowContext* around);
-  Rows WrittenRows(const Output& value, Level& inner) const;
-  bool IsReadOnceByNumber(const Output& handle) const;
+  Rows WrittenRows(const Output& value, Level& inner);
+  bool IsReadOnceByNumber(const Output& handle);
+  void FindArrayUses();
   Result<Output> Stack(const Rows& rows, const Output& like, Level& inner);
   Result<Output> Joined(const Output& stacked, const Output& like);
   Result<Output> Collect(Output rows, LoopMember* member);
@@ -170,6 +176,15 @@ class Backprop {
   std::unordered_map<const WhileContext*, size_t> unit_of_loop_;
   std::unordered_map<const Node*, Sums> grads_;
   std::vector<const WhileContext*> crossed_;  // Loops already differentiated.
+  // The writes of array elements by the value written, for the nodes with ids
+  // below indexed_.
+  OutputMap<std::vector<const Node*>> writes_;
+  size_t indexed_ = 0;
+  // By array: how nodes that existed at the start use it. Empty until needed.
+  struct ArrayUses {
+    int reads = 0, scatters = 0, others = 0;
+  };
+  std::unordered_map<const Node*, ArrayUses> array_uses_;
   // The values pushed on a stack, by the node that made the stack.
   std::unordered_map<const Node*, std::vector<Output>> pushed_;
 };

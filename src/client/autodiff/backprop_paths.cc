@@ -263,6 +263,7 @@ size_t Backprop::UnitOf(Node* n, WhileContext* level) const {
 void Backprop::FindUnits() {
   const std::vector<WhileContext*>& loops = graph_->control_flow().loops();
   const size_t nodes = between_.size();
+  indexed_ = nodes;
   for (size_t i = 0; i < loops.size(); ++i) unit_of_loop_[loops[i]] = nodes + i;
   sources_.resize(nodes + loops.size());
   pending_.assign(nodes + loops.size(), 0);

@@ -35,14 +35,9 @@ bool IsThinProduct(const Node& n, int64_t times) {
 }  // namespace
 
 Status Backprop::VisitLoop(WhileContext* loop, Level& outer) {
-  bool any = false;
+  bool any = HasGradientWithin(loop);
   for (const LoopVariable& v : loop->variables())
     any = any || (v.exit != nullptr && HasGradient(Output(v.exit)));
-  for (size_t i = 0; i < between_.size() && !any; ++i) {
-    const Node* const n = graph_->nodes()[i].get();
-    any = between_[i] && grads_.count(n) != 0 &&
-          IsInside(InnermostWhile(ContextOf(n)), loop);
-  }
   if (!any || !loop->back_prop) return OkStatus();
   crossed_.push_back(loop);
   for (const LoopVariable& v : loop->variables())
@@ -67,18 +62,39 @@ Status Backprop::VisitLoop(WhileContext* loop, Level& outer) {
   SLUICE_RETURN_IF_ERROR(CloseVariables(loop, inner, opened));
   // Loop constants: the gradients of the iterations are added up. (Flows first:
   // the arrays written through them are used for the others.)
+  const std::vector<Node*> constants = ConstantsOf(loop);
   for (const bool flows : {true, false})
-    for (size_t i = 0; i < between_.size(); ++i) {
-      if (!between_[i]) continue;
-      Node* const n = graph_->nodes()[i].get();
-      if (!IsConstantEnter(*n) || ContextOf(n) != loop ||
-          IsTensorArrayFlow(Output(n)) != flows)
-        continue;
+    for (Node* const n : constants) {
+      if (IsTensorArrayFlow(Output(n)) != flows) continue;
       SLUICE_ASSIGN_OR_RETURN(const Gradient g, Total(Output(n), inner));
       if (g && Between(n->input(0).node))
         SLUICE_RETURN_IF_ERROR(Accumulate(n->input(0), g, inner));
     }
   return OkStatus();
+}
+
+bool Backprop::HasGradientWithin(const WhileContext* loop) const {
+  const auto it = units_on_.find(loop);
+  if (it == units_on_.end()) return false;
+  const std::vector<WhileContext*>& loops = graph_->control_flow().loops();
+  return std::any_of(
+      it->second.begin(), it->second.end(), [&](const size_t unit) {
+        return unit < between_.size()
+                   ? grads_.count(graph_->nodes()[unit].get()) != 0
+                   : HasGradientWithin(loops[unit - between_.size()]);
+      });
+}
+
+std::vector<Node*> Backprop::ConstantsOf(const WhileContext* loop) const {
+  std::vector<Node*> constants;
+  const auto it = units_on_.find(loop);
+  if (it == units_on_.end()) return constants;
+  for (auto unit = it->second.rbegin(); unit != it->second.rend(); ++unit) {
+    if (*unit >= between_.size()) continue;
+    Node* const n = graph_->nodes()[*unit].get();
+    if (IsConstantEnter(*n)) constants.push_back(n);
+  }
+  return constants;
 }
 
 Status Backprop::OpenVariables(WhileContext* loop, Level& outer, Level& inner,
@@ -231,16 +247,20 @@ Result<Output> Backprop::ProductAfterLoop(const Node& product, Level& inner,
 // Where the gradient loop writes `value` already, at the iteration number and
 // only there: the gradient array of an array whose elements the forward loop
 // reads once per iteration. Null if it does not.
-Backprop::Rows Backprop::WrittenRows(const Output& value, Level& inner) const {
+Backprop::Rows Backprop::WrittenRows(const Output& value, Level& inner) {
   WhileContext* const back = inner.member->loop();
-  const Node* write = nullptr;
-  for (size_t i = graph_->nodes().size(); i-- > between_.size();) {
-    const Node* const n = graph_->nodes()[i].get();
-    if (n->op_name() == "TensorArrayWriteV3" && n->input(2).SameAs(value) &&
-        n->input(1).SameAs(inner.member->index()) && ContextOf(n) == back)
-      write = n;
+  for (; indexed_ < graph_->nodes().size(); ++indexed_) {
+    const Node* const n = graph_->nodes()[indexed_].get();
+    if (n->op_name() == "TensorArrayWriteV3") writes_[n->input(2)].push_back(n);
   }
-  if (write == nullptr) return {};
+  const std::vector<const Node*>& writes = writes_[value];
+  const auto found =
+      std::find_if(writes.begin(), writes.end(), [&](const Node* n) {
+        return n->input(1).SameAs(inner.member->index()) &&
+               ContextOf(n) == back;
+      });
+  if (found == writes.end()) return {};
+  const Node* const write = *found;
   const Node* const grad = write->input(0).node;
   if (grad->op_name() != "TensorArrayGradV3" || ContextOf(grad) != back ||
       !IsConstantEnter(*grad->input(0).node))
@@ -259,23 +279,27 @@ Backprop::Rows Backprop::WrittenRows(const Output& value, Level& inner) const {
 
 // True if the array's elements are the rows of one tensor, and are read by one
 // node.
-bool Backprop::IsReadOnceByNumber(const Output& handle) const {
+bool Backprop::IsReadOnceByNumber(const Output& handle) {
   const Node* const array = TensorArrayBehind(handle);
   if (array == nullptr || array->op_name() != "TensorArrayV3") return false;
-  int reads = 0, scatters = 0, others = 0;
+  if (array_uses_.empty()) FindArrayUses();
+  const ArrayUses uses = array_uses_[array];
+  return uses.reads == 1 && uses.scatters == 1 && uses.others == 0;
+}
+
+void Backprop::FindArrayUses() {
   for (size_t i = 0; i < between_.size(); ++i) {
     const Node* const n = graph_->nodes()[i].get();
     const std::string& op = n->op_name();
-    if (op.rfind("TensorArray", 0) != 0 || n == array || n->num_inputs() == 0 ||
-        n->input(0).dtype() != DType::kResource ||
-        TensorArrayBehind(n->input(0)) != array || op == "TensorArraySizeV3")
+    if (op.rfind("TensorArray", 0) != 0 || n->num_inputs() == 0 ||
+        n->input(0).dtype() != DType::kResource || op == "TensorArraySizeV3" ||
+        op == "TensorArrayGradV3")
       continue;
-    reads += op == "TensorArrayReadV3";
-    scatters += op == "TensorArrayScatterV3";
-    others += op != "TensorArrayReadV3" && op != "TensorArrayScatterV3" &&
-              op != "TensorArrayGradV3";
+    ArrayUses& uses = array_uses_[TensorArrayBehind(n->input(0))];
+    ++(op == "TensorArrayReadV3"      ? uses.reads
+       : op == "TensorArrayScatterV3" ? uses.scatters
+                                      : uses.others);
   }
-  return reads == 1 && scatters == 1 && others == 0;
 }
 
 // The rows of one element per iteration, stacked.
