@@ -4,6 +4,7 @@
 #include "graph/builder.h"
 #include "graph/function.h"
 #include "graph/graphdef_function.h"
+#include "graph/hidden_attributes.h"
 #include "ops.h"
 #include "scopes.h"
 #include "values.h"
@@ -31,7 +32,7 @@ py::bytes MakeDef(PyGraph& graph, const std::vector<Node*>& args,
   FindEffects(&body);
   Check(FindOrder(&body));
   FunctionSpec spec{name, arg_names, result_names, description, {}};
-  if (noinline) spec.attrs.emplace("_noinline", AttrValue(true));
+  if (noinline) spec.attrs.emplace(kNoInlineAttr, AttrValue(true));
   return Checked(MakeFunctionDef(spec, body));
 }
 

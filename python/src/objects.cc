@@ -10,6 +10,7 @@
 #include "graph/function.h"
 #include "graph/graphdef.h"
 #include "graph/graphdef_op.h"
+#include "graph/hidden_attributes.h"
 #include "scopes.h"
 #include "values.h"
 
@@ -71,7 +72,8 @@ py::bytes ExportNode(Node* n) {
 
 // The first node that `n` is to share a device with; null if there is none.
 Node* Companion(Graph& g, const Node* n, bool placed) {
-  for (const std::string& s : n->AttrOr<AttrValue::Strings>("_class", {})) {
+  for (const std::string& s :
+       n->AttrOr<AttrValue::Strings>(kColocationAttr, {})) {
     Node* const other =
         s.starts_with("loc:@") ? g.FindNode(s.substr(5)) : nullptr;
     if (other != nullptr && other != n && !(placed && other->device().empty()))
@@ -201,8 +203,10 @@ void ColocateSince(PyGraph& g, int first, const std::string& prefix,
   const GraphLock lock(g);
   for (int i = first; i < g.num_nodes(); ++i) {
     Node* const n = g.nodes()[static_cast<size_t>(i)].get();
-    if (n->name().starts_with(prefix) && n->FindAttr("_class") == nullptr)
-      g.SetAttr(n, "_class", AttrValue(AttrValue::Strings{"loc:@" + with}));
+    if (n->name().starts_with(prefix) &&
+        n->FindAttr(kColocationAttr) == nullptr)
+      g.SetAttr(n, kColocationAttr,
+                AttrValue(AttrValue::Strings{"loc:@" + with}));
   }
 }
 

@@ -10,6 +10,7 @@
 #include "graph/device_scope.h"
 #include "graph/exact_line.h"
 #include "graph/function.h"
+#include "graph/hidden_attributes.h"
 #include "graph/none_output.h"
 #include "graph/reads_shape.h"
 #include "graph/scope_state.h"
@@ -283,7 +284,7 @@ ColocateWith::ColocateWith(Node* node) : saved_(Current().devices.groups) {
   d.functions.clear();
   // Colocating with a colocated node means its group.
   bool in_groups = false;
-  if (const AttrValue* a = node->FindAttr("_class"))
+  if (const AttrValue* a = node->FindAttr(kColocationAttr))
     if (const auto* groups = a->get<AttrValue::Strings>())
       for (const std::string& group : *groups) {
         if (!group.starts_with("loc:@")) continue;
@@ -369,14 +370,14 @@ Node* BuildNode(const std::string& op, std::vector<Output> inputs,
   // (May contain duplicates, which AddNode removes.)
   spec.control_inputs = ControlInputsFor(s, op, spec.inputs);
   spec.attrs = std::move(attrs);
-  if (!s.devices.groups.empty() && !spec.attrs.count("_class")) {
+  if (!s.devices.groups.empty() && !spec.attrs.count(kColocationAttr)) {
     AttrValue::Strings groups = s.devices.groups;
     std::sort(groups.begin(), groups.end());
     groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
-    spec.attrs["_class"] = AttrValue(std::move(groups));
+    spec.attrs[kColocationAttr] = AttrValue(std::move(groups));
   }
   if (auto it = s.gradient_override.find(op); it != s.gradient_override.end())
-    spec.attrs.emplace("_gradient_op_type", AttrValue(it->second));
+    spec.attrs.emplace(kGradientOpTypeAttr, AttrValue(it->second));
   spec.loc = s.loc.known() ? s.loc : loc;
   const std::string* const colocated = s.devices.Colocated();
   spec.device = colocated != nullptr ? *colocated : s.devices.device;

@@ -1,11 +1,13 @@
 #include "graph/frames.h"
 
+#include "graph/hidden_attributes.h"
+
 namespace sluice {
 namespace {
 
 // For messages. An _Arg that stands for a fed edge is called by that edge.
 std::string Named(const Node& n) {
-  const auto edge = n.AttrOr<std::string>("_edge", "");
+  const auto edge = n.AttrOr<std::string>(kFedEdgeAttr, "");
   return edge.empty() ? absl::StrCat("'", n.name(), "'")
                       : absl::StrCat("the fed '", edge, "'");
 }

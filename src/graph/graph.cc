@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "graph/control_flow.h"
 #include "graph/function.h"
+#include "graph/hidden_attributes.h"
 #include "graph/node_attrs.h"
 #include "graph/shape_context.h"
 
@@ -277,7 +278,7 @@ Result<Node*> Graph::AddNode(NodeSpec spec) {
     props.output_shapes = c.outputs();
   }
   // TensorFlow records shapes from the front end in this attribute.
-  if (const auto* known = node->FindAttr("_output_shapes"))
+  if (const auto* known = node->FindAttr(kOutputShapesAttr))
     if (const auto* shapes = known->get<AttrValue::Shapes>())
       for (size_t i = 0; i < shapes->size() && i < props.output_shapes.size();
            ++i) {

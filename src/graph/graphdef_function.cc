@@ -14,7 +14,6 @@ namespace sluice {
 namespace {
 
 // In FunctionDef.attr: the body is defined later.
-constexpr const char* kDeclaredAttr = "_sluice_declared";
 
 Result<proto::FunctionDef> Parse(std::string_view bytes) {
   proto::FunctionDef def;
@@ -452,7 +451,7 @@ Result<std::string> MakeFunctionDef(const FunctionSpec& spec,
            def.mutable_signature()->add_input_arg());
     AttrMap told;
     if (a->output_shape(0).rank_known())
-      told["_output_shapes"] = AttrValue::Shapes{a->output_shape(0)};
+      told[kOutputShapesAttr] = AttrValue::Shapes{a->output_shape(0)};
     for (const char* name : {kHandleTypes, kHandleShapes})
       if (const AttrValue* v = a->FindAttr(name)) told[name] = *v;
     for (const auto& [name, value] : told)

@@ -479,7 +479,7 @@ class Importer {
 
   // "loc:@x" names a node of the GraphDef, which may be renamed.
   void PrefixColocation(AttrMap* attrs) const {
-    auto it = attrs->find("_class");
+    auto it = attrs->find(kColocationAttr);
     const auto* list =
         it == attrs->end() ? nullptr : it->second.get<AttrValue::Strings>();
     if (list == nullptr) return;

@@ -8,6 +8,7 @@
 
 #include "graph/graph.h"
 #include "graph/graphdef.h"
+#include "graph/hidden_attributes.h"
 #include "graph/proto/graph.pb.h"
 
 namespace sluice {
@@ -62,10 +63,6 @@ Status ImportParsed(const proto::GraphDef& def, Graph& g,
 
 // Name, op, device and attributes of a node; no inputs.
 Status NodeToProto(const Node& node, proto::NodeDef* def);
-
-// The attribute that holds a node's source line in function bodies:
-// "model.cc:12".
-inline constexpr const char* kSourceLineAttr = "_sluice_line";
 
 }  // namespace sluice
 

@@ -2,6 +2,7 @@
 #include <array>
 #include <string_view>
 
+#include "graph/hidden_attributes.h"
 #include "passes/passes.h"
 
 namespace sluice {
@@ -234,7 +235,7 @@ class ProductFuser {
       spec.attrs["TArgs"] = AttrValue(std::move(types));
       spec.attrs["num_host_args"] = int64_t{0};
     }
-    spec.attrs["_fused_from"] = std::move(from);
+    spec.attrs[kFusedFromAttr] = std::move(from);
     // Errors are attributed to the user's nodes.
     Result<Node*> added = graph_->AddNode(std::move(spec));
     if (!added.ok()) return OkStatus();

@@ -5,6 +5,7 @@
 #include "absl/strings/strip.h"
 #include "base/sanitizers.h"
 #include "graph/builder.h"
+#include "graph/hidden_attributes.h"
 #include "graph/node_names.h"
 #include "graph/shape_context.h"
 
@@ -150,7 +151,7 @@ Result<Node*> Inliner::Copy(const Node& n, const Place& at,
     if (n.FindAttr(attr) != nullptr)
       to_->SetAttr(copy, attr,
                    AttrValue(at.prefix + n.AttrOr<std::string>(attr, "")));
-  if (const AttrValue* c = n.FindAttr("_class"))
+  if (const AttrValue* c = n.FindAttr(kColocationAttr))
     if (const auto* groups = c->get<AttrValue::Strings>()) {
       AttrValue::Strings here;
       for (const std::string& g : *groups)
@@ -158,7 +159,7 @@ Result<Node*> Inliner::Copy(const Node& n, const Place& at,
           here.push_back(g);
         else if (n.graph()->FindNode(g.substr(5)) != nullptr)
           here.push_back("loc:@" + at.prefix + g.substr(5));
-      to_->SetAttr(copy, "_class", AttrValue(std::move(here)));
+      to_->SetAttr(copy, kColocationAttr, AttrValue(std::move(here)));
     }
   to_->RefineShapes(copy);
   // (RecoverControlFlow finds the contexts of primitives within bodies.)
@@ -186,7 +187,7 @@ bool Inliner::StaysCall(const Node& n) const {
   const FunctionRef ref =
       kind == CallKind::kCall ? CalledFunction(n, &first) : Ref(n, "f");
   // Functions with a custom gradient must exist when gradients are built.
-  if (!as_frames_ && (n.FindAttr("_gradient_op_type") != nullptr ||
+  if (!as_frames_ && (n.FindAttr(kGradientOpTypeAttr) != nullptr ||
                       library().gradients().count(ref.name) != 0))
     return true;
   bool recursive = false;

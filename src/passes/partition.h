@@ -15,10 +15,6 @@
 
 namespace sluice {
 
-// Attribute of a node whose device has its own memory: the node runs on the
-// host, and its inputs and outputs are there (passes/partition_memory.cc).
-inline constexpr const char* kRunsOnHost = "_runs_on_host";
-
 struct PartitionOptions {
   // Whether a device, by its name, has its own memory: tensors that leave it go
   // through _CopyFromDevice, tensors that enter it through _CopyToDevice. Null:
@@ -37,11 +33,11 @@ struct Partitions {
   std::vector<std::string> devices;
 };
 
-// Needs: connected, lowered, placed (passes/properties.h). Leaves in each graph:
-// connected, lowered, one device. Errors: Internal if a reference would have to cross devices;
-// InvalidArgument for malformed control flow, and for a loop over several
-// devices that does not have exactly one LoopCond. Takes time linear in nodes,
-// edges and cuts.
+// Needs: connected, lowered, placed (passes/properties.h). Leaves in each
+// graph: connected, lowered, one device. Errors: Internal if a reference would
+// have to cross devices; InvalidArgument for malformed control flow, and for a
+// loop over several devices that does not have exactly one LoopCond. Takes time
+// linear in nodes, edges and cuts.
 Result<Partitions> Partition(const Graph& graph,
                              const PartitionOptions& options = {});
 

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "graph/hidden_attributes.h"
 #include "passes/partitioner.h"
 
 namespace sluice {
@@ -209,7 +210,7 @@ void Partitioner::PlaceCopy(const Node& n, Node* made, int p) {
       lie_on_device_.insert(Output(made, i));
   if (n.op().role == OpRole::kCompute && on_device_node_[Id(&n)] == 0 &&
       !IsContainer(n))
-    out(p).SetAttr(made, kRunsOnHost, AttrValue(true));
+    out(p).SetAttr(made, kRunsOnHostAttr, AttrValue(true));
 }
 
 bool Partitioner::IsFedHere(const Node& n) {

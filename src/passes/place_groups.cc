@@ -2,6 +2,7 @@
 #include <map>
 #include <numeric>
 
+#include "graph/hidden_attributes.h"
 #include "passes/placer.h"
 
 namespace sluice {
@@ -194,7 +195,7 @@ Status Placer::Group() {
   std::vector<std::pair<const Node*, std::string_view>> absent;
   for (const Node* n : order_) {
     SLUICE_RETURN_IF_ERROR(GroupByEdges(*n));
-    const AttrValue* attr = n->FindAttr("_class");
+    const AttrValue* attr = n->FindAttr(kColocationAttr);
     const auto* names =
         attr == nullptr ? nullptr : attr->get<AttrValue::Strings>();
     if (names == nullptr) continue;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "graph/hidden_attributes.h"
+
 namespace sluice {
 
 // ---- DeviceSets -------------------------------------------------------------
@@ -62,7 +64,7 @@ bool IsKernelOp(const Node& n) {
 }  // namespace
 
 std::string DescribeAsked(const Node& n) {
-  return n.AttrOr<std::string>("_fed_node", n.Describe());
+  return n.AttrOr<std::string>(kFedNodeAttr, n.Describe());
 }
 
 Feasibility::Feasibility(const PlacementOptions& options, DeviceSets* sets)

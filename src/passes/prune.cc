@@ -1,5 +1,6 @@
 #include <unordered_map>
 
+#include "graph/hidden_attributes.h"
 #include "passes/passes.h"
 
 namespace sluice {
@@ -106,7 +107,7 @@ class Pruner {
   // own, which others may name.
   static AttrValue GroupsOf(const Node& n) {
     AttrValue::Strings groups = {absl::StrCat("loc:@", n.name())};
-    if (const AttrValue* a = n.FindAttr("_class"))
+    if (const AttrValue* a = n.FindAttr(kColocationAttr))
       if (const auto* more = a->get<AttrValue::Strings>())
         groups.insert(groups.end(), more->begin(), more->end());
     return AttrValue(std::move(groups));
@@ -123,10 +124,10 @@ class Pruner {
                                : absl::StrCat("_arg_", i));
       arg.attrs = {{"T", RemoveRef(o.dtype())},
                    {"index", static_cast<int64_t>(i)},
-                   {"_edge", o.name()},  // For messages, as is the next.
-                   {"_fed_node", o.node->Describe()},
-                   {"_class", GroupsOf(*o.node)},
-                   {"_output_shapes", AttrValue::Shapes{o.shape()}}};
+                   {kFedEdgeAttr, o.name()},  // For messages, as is the next.
+                   {kFedNodeAttr, o.node->Describe()},
+                   {kColocationAttr, GroupsOf(*o.node)},
+                   {kOutputShapesAttr, AttrValue::Shapes{o.shape()}}};
       arg.device = o.node->device();
       arg.loc = o.node->loc();
       SLUICE_ASSIGN_OR_RETURN(Node * node, out_->AddNode(std::move(arg)));
@@ -182,8 +183,8 @@ class Pruner {
       retval.attrs = {{"T", RemoveRef(o.dtype())},
                       {"index", static_cast<int64_t>(i)}};
       // (A pass may replace the node that is read here.)
-      retval.attrs["_fetched"] = signature_.fetches[i].name();
-      retval.attrs["_fetched_node"] = signature_.fetches[i].node->Describe();
+      retval.attrs[kFetchedAttr] = signature_.fetches[i].name();
+      retval.attrs[kFetchedNodeAttr] = signature_.fetches[i].node->Describe();
       retval.loc = signature_.fetches[i].node->loc();
       SLUICE_RETURN_IF_ERROR(out_->AddNode(std::move(retval)).status());
     }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "graph/frames.h"
+#include "graph/hidden_attributes.h"
 
 namespace sluice {
 namespace {
@@ -122,7 +123,8 @@ class Opener {
       return Internal("feed: expected one of ", ends_->feeds.size(),
                       ", got number ", feed);
     NodeSpec recv = Transfer("_Recv", arg);
-    recv.attrs["tensor_name"] = arg.AttrOr<std::string>("_edge", arg.name());
+    recv.attrs["tensor_name"] =
+        arg.AttrOr<std::string>(kFedEdgeAttr, arg.name());
     recv.attrs["edge"] = edge_;
     recv.attrs["group"] = group_++;
     SLUICE_ASSIGN_OR_RETURN(Node * node, graph_->AddNode(std::move(recv)));

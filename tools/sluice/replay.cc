@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "graph/device_name.h"
+#include "graph/hidden_attributes.h"
 #include "session/session.h"
 #include "tools/sluice/cli.h"
 #include "tools/sluice/replay_case.h"
@@ -107,7 +108,7 @@ Status Spread(const std::vector<std::string>& devices, uint64_t seed,
     for (int i = 0; i < n->num_inputs(); ++i)
       if (n->input(i).dtype() == DType::kResource || IsRef(n->input_type(i)))
         join(n.get(), n->input(i).node);
-    const AttrValue* const attr = n->FindAttr("_class");
+    const AttrValue* const attr = n->FindAttr(kColocationAttr);
     const auto* const names =
         attr == nullptr ? nullptr : attr->get<AttrValue::Strings>();
     if (names == nullptr) continue;

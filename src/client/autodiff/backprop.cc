@@ -9,6 +9,7 @@
 #include "graph/control_flow_recovery.h"
 #include "graph/frames.h"
 #include "graph/gradient_scope.h"
+#include "graph/hidden_attributes.h"
 #include "graph/shape_context.h"
 #include "graph/tensor_array_info.h"
 
@@ -270,7 +271,7 @@ namespace {
 // Ops that pass sparse gradients on unchanged.
 bool ForwardsValue(const Node& n) {
   return (n.op_name() == "Identity" || n.op_name() == "ReadVariableOp") &&
-         n.FindAttr("_gradient_op_type") == nullptr;
+         n.FindAttr(kGradientOpTypeAttr) == nullptr;
 }
 
 void Gate(std::vector<Gradient>* grads) {

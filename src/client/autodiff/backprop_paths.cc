@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_join.h"
 #include "client/autodiff/backprop.h"
+#include "graph/hidden_attributes.h"
 #include "graph/none_output.h"
 
 namespace sluice {
@@ -317,7 +318,7 @@ std::string Backprop::WhyBlocked(const Node* n, const Output& in) const {
   if (stop_[Id(n)]) return "it is one of stop_gradients";
   if (IsBaseMerge(n)) return "it carries a variable of a loop around the ys";
   if (StopsAt(n)) {
-    const auto name = n->AttrOr<std::string>("_gradient_op_type", n->op_name());
+    const auto name = n->AttrOr<std::string>(kGradientOpTypeAttr, n->op_name());
     const OpDef* const op =
         name == n->op_name() ? &n->op() : OpRegistry::Global()->Find(name);
     return op == nullptr ? "it passes no gradients on" : op->no_grad_reason;

@@ -3,6 +3,7 @@
 
 #include "client/autodiff/function_gradients.h"
 #include "client/autodiff/gradients.h"
+#include "graph/hidden_attributes.h"
 
 namespace sluice {
 namespace {
@@ -39,7 +40,7 @@ Status RegisterGradient(const std::string& op_or_name, UserGradient fn) {
 
 Result<UserGradient> FindGradient(const Node& node) {
   const std::string name =
-      node.AttrOr<std::string>("_gradient_op_type", node.op_name());
+      node.AttrOr<std::string>(kGradientOpTypeAttr, node.op_name());
   {
     Registry& r = Global();
     std::lock_guard<std::mutex> lock(r.mu);

@@ -3,8 +3,8 @@
 #include <functional>
 
 #include "client/control/functions.h"
-#include "client/testing/gradient_test_util.h"
 #include "client/control/higher_order.h"
+#include "client/testing/gradient_test_util.h"
 #include "graph/graphdef.h"
 
 namespace sluice {

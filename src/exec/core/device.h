@@ -30,7 +30,8 @@ namespace sluice {
 // needs a host tensor (after a Recv or a feed; once for a constant); an
 // _AwaitDevice ends a step whose last kernels have no readers. The device makes
 // these kernels like the others. Nodes that only move tokens and integer
-// computations stay on the host: they have kRunsOnHost (passes/partition.h).
+// computations stay on the host: they have kRunsOnHostAttr
+// (passes/partition.h).
 class Device {
  public:
   explicit Device(DeviceName name) : name_(std::move(name)) {}

@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "base/parallel.h"
 #include "exec/core/blame.h"
+#include "graph/hidden_attributes.h"
 
 // Functions on the per-node path, which are inlined into one.
 #define SLUICE_HOT [[gnu::always_inline]] inline
@@ -165,12 +166,12 @@ void Execution::Cancel(const Status& why) {
 Status Execution::MissingResult(uint32_t index) const {
   const Node& retval = *plan_->retvals[index]->node;
   const Output read = retval.input(0);  // (For example, a region.)
-  const auto fetched = retval.AttrOr<std::string>("_fetched", read.name());
+  const auto fetched = retval.AttrOr<std::string>(kFetchedAttr, read.name());
   if (dead_results_[index] != 0)
     return InvalidArgument(
         "fetch: expected a value, got none from '", fetched,
         "', which lies in a branch that was not taken; ",
-        retval.AttrOr<std::string>("_fetched_node", read.node->Describe()));
+        retval.AttrOr<std::string>(kFetchedNodeAttr, read.node->Describe()));
   const std::string waiting = DescribeWaiting();
   return Internal("fetch: expected a value of '", fetched,
                   "', got none: no more nodes can run; ",

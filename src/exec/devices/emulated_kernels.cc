@@ -5,8 +5,9 @@
 #include <utility>
 
 #include "exec/core/checked_kernel.h"
-#include "exec/devices/emulated_device.h"
 #include "exec/core/kernel_runner.h"
+#include "exec/devices/emulated_device.h"
+#include "graph/hidden_attributes.h"
 #include "passes/partition.h"
 
 namespace sluice {
@@ -123,7 +124,7 @@ Status RunIssued(KernelContext& ctx) {
   return OkStatus();
 }
 
-// Runs on the host: for nodes with kRunsOnHost.
+// Runs on the host: for nodes with kRunsOnHostAttr.
 Status RunOnHost(KernelContext& ctx) {
   return KernelRunner::RunWithin(ctx, ctx.state<Kernel>(), Allocator::Cpu());
 }
@@ -384,7 +385,7 @@ Status EmulatedDevice::MakeKernel(const Node& node, Kernel* kernel) {
   if (inner.run == nullptr)
     return Unimplemented("no kernel: expected an op that does not wait, got ",
                          op);
-  if (node.AttrOr<bool>(kRunsOnHost, false)) {
+  if (node.AttrOr<bool>(kRunsOnHostAttr, false)) {
     kernel->state = std::make_shared<Kernel>(std::move(inner));
     kernel->run = RunOnHost;
     return OkStatus();
@@ -393,7 +394,7 @@ Status EmulatedDevice::MakeKernel(const Node& node, Kernel* kernel) {
   const bool restores = IsOneOf(op, {"StackPopV2", "TensorArrayReadV3"});
   // (A pop has no such attribute: it depends on the stack's contents.)
   const bool swaps = node.AttrOr<bool>("swap_memory", false) ||
-                     node.AttrOr<bool>("_swap_memory", false);
+                     node.AttrOr<bool>(kSwapMemoryAttr, false);
   if (op == "StackPopV2" || (swaps && (saves || restores))) {
     kernel->state = std::make_shared<Swapping>(
         Swapping{this, std::move(inner), op == "StackPushV2" ? 1 : 2});

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "base/parallel.h"
 #include "exec/core/blame.h"
+#include "graph/hidden_attributes.h"
 #include "kernels/dnn/batch_norm.h"
 
 namespace sluice {
@@ -88,7 +89,7 @@ Result<Epilogue> Epilogue::Read(const Node& n) {
   e.grain_ =
       std::max(1, e.activation_ ? std::min(e.plus_.grain, e.activation_.grain)
                                 : e.plus_.grain);
-  e.from_ = n.AttrOr<Strings>("_fused_from", {});
+  e.from_ = n.AttrOr<Strings>(kFusedFromAttr, {});
   return e;
 }
 
