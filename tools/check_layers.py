@@ -34,6 +34,25 @@ LAYERS["deploy"] = LAYERS["session"] + ["session"]
 LAYERS["cluster"] = LAYERS["session"] + ["session"]
 LAYERS["capi"] = LAYERS["cluster"] + ["cluster", "deploy"]
 
+# What a folder within one of these may include of the same one; "" is the
+# files directly in it. (Families of ops may include each other's headers.)
+ROOMS = {
+    "exec": {"core": [], "fusion": ["core"], "devices": ["core"]},
+    "ops": {"common": []},
+    "client": {"": [], "autodiff": [""], "control": [""],
+               "nn": ["", "autodiff", "control"]},
+    "cluster": {
+        "common": [],
+        "transport": ["common"],
+        "transport/shared": ["common", "transport"],
+        "transport/grpc": ["common", "transport", "transport/shared"],
+        "transport/ucx": ["common", "transport", "transport/shared"],
+        "membership": ["common"],
+        "worker": ["common", "transport"],
+        "master": ["common", "transport", "worker"],
+    },
+}
+
 # The generated builders exist only after everything up to ops is built.
 USES_BUILDERS = ["client", "session", "deploy", "cluster", "capi"]
 
@@ -73,6 +92,11 @@ def layer_of(path):
     return parts[1] if parts[0] == "src" and len(parts) > 2 else None
 
 
+def room_of(path):
+    """The folder of `path` within its layer: "a/b" of "layer/a/b/c.h"."""
+    return "/".join(path.split("/")[1:-1])
+
+
 def check_include(path, header):
     """The rule that `header` violates in `path`, or None. Tests may include
     higher layers."""
@@ -96,6 +120,12 @@ def check_include(path, header):
                 f"only {', '.join(USES_BUILDERS)} may include it")
     if top in ("sluice", "tools", "bench", "tests"):
         return "nothing in src/ includes what stands on src/"
+    if top == layer:
+        room, other = room_of(path.removeprefix("src/")), room_of(header)
+        rooms = ROOMS.get(layer, {})
+        if (room in rooms and other not in rooms[room] + [room, "proto"]):
+            allowed = ", ".join(f"{layer}/{r}" for r in rooms[room])
+            return f"{layer}/{room} may include {allowed or 'itself'}"
     if top in LAYERS and top != layer and top not in LAYERS[layer]:
         return f"{layer}/ may include {', '.join(LAYERS[layer]) or 'nothing'}"
     return None

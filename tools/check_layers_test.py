@@ -46,6 +46,20 @@ class Includes(unittest.TestCase):
         self.assertTrue(check("examples/figure1.cc", "graph/node.h"))
 
 
+class Rooms(unittest.TestCase):
+
+    def test_a_room_includes_what_the_table_says(self):
+        check = check_layers.check_include
+        self.assertIsNone(check("src/exec/fusion/a.cc", "exec/core/plan.h"))
+        self.assertTrue(check("src/exec/core/plan.cc", "exec/fusion/regions.h"))
+        self.assertTrue(check("src/ops/common/a.cc", "ops/math/elementwise.h"))
+        self.assertIsNone(check("src/ops/nn/conv.cc", "ops/math/elementwise.h"))
+        self.assertIsNone(check("src/client/nn/rnn.cc", "client/variables.h"))
+        self.assertTrue(check("src/client/variables.cc", "client/nn/rnn.h"))
+        self.assertTrue(check("src/cluster/transport/wire.cc",
+                              "cluster/master/master.h"))
+
+
 class Hosts(unittest.TestCase):
 
     def test_an_op_that_includes_files_says_that_it_reaches_the_host(self):

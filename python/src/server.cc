@@ -1,6 +1,6 @@
 // Tasks of clusters in a Python program.
 #include "base/cluster_library.h"
-#include "cluster/worker/main.h"
+#include "cluster/worker_main.h"
 #include "py.h"
 
 namespace sluice::python {

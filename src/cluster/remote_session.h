@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "cluster/control/stubs.h"
+#include "cluster/common/stubs.h"
 #include "session/backend.h"
 
 namespace sluice {

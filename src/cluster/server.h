@@ -19,7 +19,7 @@
 
 #include "cluster/common/cluster.h"
 #include "cluster/master/master.h"
-#include "cluster/control/stubs.h"
+#include "cluster/common/stubs.h"
 #include "cluster/transport/transport.h"
 #include "cluster/worker/worker.h"
 
@@ -111,7 +111,7 @@ struct ServerParts {
 // transport's messages to the first two. Thread-safe.
 class Server : private TransportHandler {
  public:
-  // On the network, with gRPC (cluster/control/grpc_server.cc).
+  // On the network, with gRPC (cluster/services/grpc_server.cc).
   static Result<std::unique_ptr<Server>> Start(const ServerOptions& options);
   // With the given parts, which also determine how to reach the other tasks.
   static Result<std::unique_ptr<Server>> Start(const ServerOptions& options,

@@ -11,7 +11,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "base/cluster_library.h"
-#include "cluster/membership/cluster_watch.h"
+#include "cluster/cluster_watch.h"
 #include "exec/core/device.h"
 #include "graph/device_name.h"
 #include "passes/place.h"

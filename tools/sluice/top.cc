@@ -16,7 +16,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "base/cluster_library.h"
-#include "cluster/membership/cluster_watch.h"
+#include "cluster/cluster_watch.h"
 #include "tools/sluice/cli.h"
 #include "tools/sluice/top_table.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cluster/membership/cluster_watch.h"
+#include "cluster/cluster_watch.h"
 
 namespace sluice::cli {
 

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "base/cluster_library.h"
-#include "cluster/worker/main.h"
+#include "cluster/worker_main.h"
 #include "tools/sluice/cli.h"
 
 namespace sluice::cli {

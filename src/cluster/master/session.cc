@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "base/failpoint.h"
+#include "cluster/worker/local_stub.h"
 #include "exec/core/device.h"
 #include "graph/frames.h"
 #include "graph/graphdef.h"

@@ -14,7 +14,7 @@
 #include "cluster/common/cluster.h"
 #include "cluster/master/graph_copy.h"
 #include "cluster/master/steps.h"
-#include "cluster/control/stubs.h"
+#include "cluster/common/stubs.h"
 #include "passes/partition.h"
 #include "passes/place.h"
 #include "passes/stage.h"

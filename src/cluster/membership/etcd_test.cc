@@ -8,10 +8,10 @@
 #include <thread>
 
 #include "cluster/membership/cluster_resolver.h"
-#include "cluster/membership/cluster_watch.h"
+#include "cluster/cluster_watch.h"
 #include "cluster/membership/etcd_membership.h"
 #include "cluster/testing/etcd_test_util.h"
-#include "cluster/worker/main.h"
+#include "cluster/worker_main.h"
 #include "exec/testing/trace_test_util.h"
 #include "sluice/sluice.h"
 

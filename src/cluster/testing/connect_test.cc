@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "base/failpoint.h"
-#include "cluster/control/grpc_control.h"
+#include "cluster/services/grpc_services.h"
 #include "cluster/transport/grpc/credentials.h"
 #include "cluster/testing/process_test_util.h"
 #include "cluster/server.h"

@@ -19,7 +19,7 @@
 #include "cluster/server.h"
 #include "cluster/testing/test_scale_test_util.h"
 #include "cluster/transport/ucx/transport.h"
-#include "cluster/worker/main.h"
+#include "cluster/worker_main.h"
 #include "sluice/sluice.h"
 
 namespace sluice {

@@ -8,8 +8,8 @@
 #include "cluster/testing/transport_test_util.h"
 #include "cluster/transport/ucx/envelope.h"
 #include "cluster/transport/wire_variant.h"
-#include "ops/common/optional.h"
-#include "ops/common/tensor_list.h"
+#include "ops/tensor_array/optional.h"
+#include "ops/tensor_array/tensor_list.h"
 
 namespace sluice {
 namespace {

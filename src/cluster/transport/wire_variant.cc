@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "cluster/transport/wire_bytes.h"
-#include "ops/common/optional.h"
-#include "ops/common/tensor_list.h"
+#include "ops/tensor_array/optional.h"
+#include "ops/tensor_array/tensor_list.h"
 
 namespace sluice {
 namespace {

@@ -1,4 +1,4 @@
-#include "ops/common/optional.h"
+#include "ops/tensor_array/optional.h"
 
 #include <algorithm>
 #include <memory>

@@ -1,5 +1,5 @@
 // Optionals, and sums and zeros of them.
-#include "ops/common/optional.h"
+#include "ops/tensor_array/optional.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

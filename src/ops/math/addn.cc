@@ -7,7 +7,7 @@
 #include "kernels/simd/reduce.h"
 #include "ops/common/grad_util.h"
 #include "ops/math/elementwise.h"
-#include "ops/common/tensor_list.h"
+#include "ops/tensor_array/tensor_list.h"
 
 namespace sluice {
 namespace {

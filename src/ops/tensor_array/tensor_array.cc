@@ -6,7 +6,7 @@
 
 #include "ops/common/elements.h"
 #include "ops/math/elementwise.h"
-#include "ops/common/tensor_list.h"
+#include "ops/tensor_array/tensor_list.h"
 
 namespace sluice {
 namespace {

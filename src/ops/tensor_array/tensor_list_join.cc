@@ -10,7 +10,7 @@
 #include "graph/shape_context.h"
 #include "ops/common/elements.h"
 #include "ops/common/grad_util.h"
-#include "ops/common/tensor_list.h"
+#include "ops/tensor_array/tensor_list.h"
 #include "ops/tensor_array/tensor_list_util.h"
 
 namespace sluice {

@@ -1,5 +1,5 @@
 // TensorList ops: their results, their errors and their gradients.
-#include "ops/common/tensor_list.h"
+#include "ops/tensor_array/tensor_list.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -3,7 +3,7 @@
 #define SLUICE_OPS_TENSOR_ARRAY_TENSOR_LIST_UTIL_H_
 
 #include "graph/shape_context.h"
-#include "ops/common/tensor_list.h"
+#include "ops/tensor_array/tensor_list.h"
 
 namespace sluice::tensor_list {
 

@@ -17,7 +17,7 @@
 
 #include "cluster/testing/child_process_test_util.h"
 #include "cluster/transport/grpc/connection_listener.h"
-#include "cluster/control/grpc_control.h"
+#include "cluster/services/grpc_services.h"
 #include "cluster/transport/grpc/credentials.h"
 #include "cluster/testing/process_test_util.h"
 #include "cluster/server.h"

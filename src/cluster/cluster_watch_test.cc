@@ -1,5 +1,5 @@
 // Watching a cluster whose tasks stop, die and come back.
-#include "cluster/membership/cluster_watch.h"
+#include "cluster/cluster_watch.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "cluster/worker/main.h"
+#include "cluster/worker_main.h"
 
 #include <malloc.h>
 #include <unistd.h>

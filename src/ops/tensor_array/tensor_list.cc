@@ -1,11 +1,11 @@
-#include "ops/common/tensor_list.h"
+#include "ops/tensor_array/tensor_list.h"
 
 #include <typeinfo>
 
 #include "kernels/simd/binary.h"
 #include "ops/common/elements.h"
 #include "ops/math/elementwise.h"
-#include "ops/common/optional.h"
+#include "ops/tensor_array/optional.h"
 #include "ops/tensor_array/tensor_array.h"
 
 namespace sluice {

@@ -9,7 +9,7 @@
 #include <thread>
 #include <utility>
 
-#include "cluster/control/grpc_control.h"
+#include "cluster/services/grpc_services.h"
 #include "cluster/proto/cluster.grpc.pb.h"
 #include "exec/core/on_cancel.h"
 

@@ -1,7 +1,7 @@
 // The control plane over gRPC: the services of a task and the stubs to call
 // those of other tasks (cluster/proto/cluster.proto).
-#ifndef SLUICE_CLUSTER_CONTROL_GRPC_CONTROL_H_
-#define SLUICE_CLUSTER_CONTROL_GRPC_CONTROL_H_
+#ifndef SLUICE_CLUSTER_SERVICES_GRPC_SERVICES_H_
+#define SLUICE_CLUSTER_SERVICES_GRPC_SERVICES_H_
 
 #include <grpcpp/channel.h>
 #include <grpcpp/support/channel_arguments.h>
@@ -16,7 +16,7 @@
 #include <string>
 
 #include "cluster/transport/grpc/port.h"
-#include "cluster/control/stubs.h"
+#include "cluster/common/stubs.h"
 #include "cluster/common/task_threads.h"
 
 namespace sluice {
@@ -102,4 +102,4 @@ std::unique_ptr<MasterStub> MakeGrpcMasterStub(
 
 }  // namespace sluice
 
-#endif  // SLUICE_CLUSTER_CONTROL_GRPC_CONTROL_H_
+#endif  // SLUICE_CLUSTER_SERVICES_GRPC_SERVICES_H_

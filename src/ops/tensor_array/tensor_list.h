@@ -1,7 +1,7 @@
 // Lists of tensors as values: the contents of variant edges in graphs written
 // by TensorFlow 2.
-#ifndef SLUICE_OPS_COMMON_TENSOR_LIST_H_
-#define SLUICE_OPS_COMMON_TENSOR_LIST_H_
+#ifndef SLUICE_OPS_TENSOR_ARRAY_TENSOR_LIST_H_
+#define SLUICE_OPS_TENSOR_ARRAY_TENSOR_LIST_H_
 
 #include <cstdint>
 #include <utility>
@@ -89,4 +89,4 @@ Status AddToTensor(const Tensor& b, Tensor* a, int depth = 0);
 
 }  // namespace sluice
 
-#endif  // SLUICE_OPS_COMMON_TENSOR_LIST_H_
+#endif  // SLUICE_OPS_TENSOR_ARRAY_TENSOR_LIST_H_

@@ -1,5 +1,5 @@
 // The server side.
-#include "cluster/control/grpc_control.h"
+#include "cluster/services/grpc_services.h"
 
 #include <grpcpp/impl/codegen/proto_utils.h>
 

@@ -1,7 +1,7 @@
 // Stubs through which masters call workers and clients call masters: directly
-// in the same process, otherwise over gRPC (cluster/control/grpc_control.h).
-#ifndef SLUICE_CLUSTER_CONTROL_STUBS_H_
-#define SLUICE_CLUSTER_CONTROL_STUBS_H_
+// in the same process, otherwise over gRPC (cluster/services/grpc_services.h).
+#ifndef SLUICE_CLUSTER_COMMON_STUBS_H_
+#define SLUICE_CLUSTER_COMMON_STUBS_H_
 
 #include <functional>
 #include <memory>
@@ -63,10 +63,6 @@ class MasterStub {
 using WorkerConnector =
     std::function<Result<std::unique_ptr<WorkerStub>>(const ClusterTask&)>;
 
-class Worker;
-// A stub for a worker in this process, which outlives the stub.
-std::unique_ptr<WorkerStub> LocalWorkerStub(Worker* worker);
-
 }  // namespace sluice
 
-#endif  // SLUICE_CLUSTER_CONTROL_STUBS_H_
+#endif  // SLUICE_CLUSTER_COMMON_STUBS_H_

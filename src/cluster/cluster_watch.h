@@ -1,6 +1,6 @@
 // ClusterWatch: the status of a cluster's tasks, for `sluice top`.
-#ifndef SLUICE_CLUSTER_MEMBERSHIP_CLUSTER_WATCH_H_
-#define SLUICE_CLUSTER_MEMBERSHIP_CLUSTER_WATCH_H_
+#ifndef SLUICE_CLUSTER_CLUSTER_WATCH_H_
+#define SLUICE_CLUSTER_CLUSTER_WATCH_H_
 
 #include <chrono>
 #include <cstdint>
@@ -56,4 +56,4 @@ extern "C" bool sluice_cluster_tasks(const std::string* source,
                                      std::vector<std::string>* tasks,
                                      std::string* error);
 
-#endif  // SLUICE_CLUSTER_MEMBERSHIP_CLUSTER_WATCH_H_
+#endif  // SLUICE_CLUSTER_CLUSTER_WATCH_H_

@@ -1,4 +1,4 @@
-#include "cluster/membership/cluster_watch.h"
+#include "cluster/cluster_watch.h"
 
 #include <condition_variable>
 #include <map>

@@ -1,4 +1,4 @@
-#include "cluster/control/stubs.h"
+#include "cluster/worker/local_stub.h"
 
 #include "cluster/worker/worker.h"
 

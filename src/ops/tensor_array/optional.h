@@ -1,13 +1,13 @@
 // Optional values, and parameters that are never read: TensorFlow's front end
 // uses them to give both branches of a conditional the same result types.
-#ifndef SLUICE_OPS_COMMON_OPTIONAL_H_
-#define SLUICE_OPS_COMMON_OPTIONAL_H_
+#ifndef SLUICE_OPS_TENSOR_ARRAY_OPTIONAL_H_
+#define SLUICE_OPS_TENSOR_ARRAY_OPTIONAL_H_
 
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "ops/common/tensor_list.h"
+#include "ops/tensor_array/tensor_list.h"
 #include "tensor/object.h"
 #include "tensor/tensor.h"
 
@@ -30,7 +30,7 @@ class OptionalValue final : public NestedValue {
   std::vector<Tensor> values_;
 };
 
-// The operations of AddToVariant and ZerosLikeVariant (ops/common/tensor_list.h) on
+// The operations of AddToVariant and ZerosLikeVariant (ops/tensor_array/tensor_list.h) on
 // Optionals: an Optional without values can only be added to another one
 // without values.
 Status AddToOptional(const OptionalValue& x, Variant* sum, int depth);
@@ -38,4 +38,4 @@ Result<Variant> ZerosLikeOptional(const OptionalValue& x, int depth);
 
 }  // namespace sluice
 
-#endif  // SLUICE_OPS_COMMON_OPTIONAL_H_
+#endif  // SLUICE_OPS_TENSOR_ARRAY_OPTIONAL_H_

@@ -6,7 +6,7 @@
 #include <memory>
 #include <mutex>
 
-#include "cluster/control/grpc_control.h"
+#include "cluster/services/grpc_services.h"
 #include "cluster/transport/grpc/credentials.h"
 #include "cluster/transport/grpc/transport.h"
 #include "cluster/remote_session.h"
