@@ -3,11 +3,11 @@
 import pytest
 
 import sluice.compat.v1 as tf
-from sluice import logging
-from sluice.framework import (
-    context, deprecation, graph as graphs, introspection, registries,
-    subscribe)
-from sluice.ops import gradients, partitioned, resources, variable_scope
+from sluice.compat import logging
+from sluice.compat.internals import (
+    context, deprecation, introspection, registries, resources, subscribe)
+from sluice.framework import graph as graphs
+from sluice.ops import gradients, partitioned, variable_scope
 
 
 def test_decorators_can_be_told_and_unwrapped():

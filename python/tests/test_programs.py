@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 import sluice.compat.v1 as tf
-from sluice import flags as flags_module
+from sluice.compat import flags as flags_module
 
 
 @pytest.fixture

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 import sluice.compat.v1 as tf
-from sluice import nest
-from sluice.framework import type_spec
+from sluice.framework import nest, type_spec
 
 
 class Pair:

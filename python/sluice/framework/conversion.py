@@ -3,7 +3,7 @@
 import collections
 
 from sluice import _core
-from sluice.framework import dtypes, graph as graphs, tensor_shape
+from sluice.framework import dtypes, graph as graphs, nest, tensor_shape
 
 _pack = _core.op("Pack")
 
@@ -67,17 +67,6 @@ class IndexedSlices:
         if self._dense_shape is None:
             return tensor_shape.unknown_shape()
         return constant_value_as_shape(self._dense_shape)
-
-    @property
-    def _type_spec(self):
-        from sluice.framework.specs import IndexedSlicesSpec
-        whole = tensor_shape.TensorShape([None]).concatenate(
-            self._values.shape[1:]).merge_with(self.shape)
-        dense = self._dense_shape
-        return IndexedSlicesSpec(
-            whole, self.dtype, self._indices.dtype,
-            None if dense is None else convert_to_tensor(dense).dtype,
-            self._indices.shape.merge_with(self._values.shape[:1]))
 
     def consumers(self):
         """The operations that read a part of it."""
@@ -192,11 +181,6 @@ class SparseTensor:
 
     get_shape = lambda self: self.shape  # noqa: E731
 
-    @property
-    def _type_spec(self):
-        from sluice.framework.specs import SparseTensorSpec
-        return SparseTensorSpec(self.shape, self.dtype)
-
     def _with(self, op, dense, name=None):
         """Its elements and those of a dense tensor at their places."""
         return self.with_values(_core.op(op)(
@@ -242,6 +226,11 @@ def parts(value):
         made = [value.values, value.indices, value.dense_shape]
         return made if value.dense_shape is not None else made[:2]
     return [value]
+
+
+nest._register_composite(
+    (SparseTensor, IndexedSlices), parts,
+    lambda value, made: type(value)(*made))
 
 
 def constant_value(tensor, partial=False):
@@ -448,10 +437,17 @@ def _plain_or_registered(value, dtype, name, as_ref):
 _TensorLike = (_core.Tensor, SparseTensor, IndexedSlices)
 
 
+_dense_tensor_like = [_core.Tensor]
+
+
+def register_dense_tensor_like_type(tensor_type):
+    """Registers a class whose objects stand for one tensor: variables."""
+    _dense_tensor_like.append(tensor_type)
+
+
 def is_dense_tensor_like(t):
-    """Whether it is a tensor or a variable."""
-    from sluice.ops.variables import Variable
-    return isinstance(t, (_core.Tensor, Variable))
+    """Whether it is a tensor, or stands for one: a variable."""
+    return isinstance(t, tuple(_dense_tensor_like))
 
 
 def is_tensor(x):

@@ -7,11 +7,11 @@ import threading
 
 from sluice import _core
 from sluice.framework import constructs, members
+from sluice.framework.devices import DeviceSpec
 from sluice.framework.elements import (  # noqa: F401 (Looked for here.)
     Operation, Tensor, _use_session)
 from sluice.framework.graph_keys import GraphKeys
-from sluice.framework.node_def import NodeDef, make_graph_def
-from sluice.framework.protos import OpDef
+from sluice.framework.protos import GraphDef, NodeDef, OpDef
 
 # Variables that the C++ libraries make are collected there; how to show them
 # here (set by ops.variables).
@@ -197,7 +197,7 @@ class Graph(_core.Graph):
           add_shapes: whether nodes say the shapes of their outputs, as the
             attribute "_output_shapes".
         """
-        made = make_graph_def(self)
+        made = GraphDef.FromString(self._export(False))
         if add_shapes:
             for node in made.node:
                 shapes = node.attr["_output_shapes"].list.shape
@@ -319,7 +319,6 @@ class Graph(_core.Graph):
         """Tells an object by `_set_device` the DeviceSpec of where an operation
         would be now, which functions see in its stead; says nothing where that
         is left open."""
-        from sluice.cluster import DeviceSpec
 
         def placed(device):
             if device:

@@ -8,11 +8,6 @@ from sluice.framework.protos import (  # noqa: F401 (TensorFlow's names.)
     FunctionDef, FunctionDefLibrary, GradientDef, GraphDef, NodeDef, VersionDef)
 
 
-def make_graph_def(graph):
-    """The graph as it is now."""
-    return GraphDef.FromString(graph._export(False))
-
-
 def without_devices(graph_def):
     """A copy that asks for no devices."""
     made = GraphDef.FromString(graph_def.SerializeToString())

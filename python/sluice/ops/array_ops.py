@@ -2,10 +2,10 @@
 
 from sluice import _core
 from sluice.framework import dtypes, graph as graphs, tensor_shape
+from sluice.framework.arguments import deprecated_argument_lookup as _either
 from sluice.framework.conversion import (
     IndexedSlices, SparseTensor, SparseTensorValue, constant, constant_value,
     convert_to_tensor, parts)
-from sluice.framework.specs import deprecated_argument_lookup as _either
 
 _op = _core.op
 

@@ -7,6 +7,7 @@ from sluice import _core
 from sluice.framework import graph as graphs
 from sluice.framework.conversion import (
     IndexedSlices, constant, convert_to_tensor)
+from sluice.ops import array_ops, control_flow, math_ops, tensor_array
 from sluice.ops.variables import Variable
 
 
@@ -177,7 +178,6 @@ def hessians(ys, xs, name="hessians", colocate_gradients_with_ops=False,
     Raises:
       ValueError: if the ys do not depend on an x, or not to the second order.
     """
-    from sluice.ops import array_ops, control_flow, tensor_array
     xs = _list(xs)
     options = {"colocate_gradients_with_ops": colocate_gradients_with_ops,
                "gate_gradients": gate_gradients,
@@ -205,7 +205,6 @@ def hessians(ys, xs, name="hessians", colocate_gradients_with_ops=False,
 def _hessian_vector_product(ys, xs, v):
     """The matrix of second derivatives of sum(ys) times a vector, which has a
     part for each x: a list of such parts."""
-    from sluice.ops import array_ops, math_ops
     xs, v = _list(xs), _list(v)
     if len(v) != len(xs):
         raise ValueError("xs and v must have the same length.")
@@ -216,7 +215,6 @@ def _hessian_vector_product(ys, xs, v):
 
 def _AggregateIndexedSlicesGradients(grads):
     """One gradient of several that may be sparse, or None."""
-    from sluice.ops import array_ops, math_ops
     some = [g for g in grads if g is not None]
     if len(some) < 2:
         return some[0] if some else None

@@ -5,9 +5,9 @@ import math
 
 from sluice import _core
 from sluice.framework import dtypes, graph as graphs
+from sluice.framework.arguments import deprecated_argument_lookup as _either
 from sluice.framework.conversion import (
     IndexedSlices, SparseTensor, constant, convert_to_tensor, quotient_type)
-from sluice.framework.specs import deprecated_argument_lookup as _either
 
 _op = _core.op
 _builtin_range = builtins.range

@@ -4,9 +4,9 @@ import math
 
 from sluice import _core
 from sluice.framework import dtypes, errors, graph as graphs
+from sluice.framework.arguments import deprecated_argument_lookup as _either
 from sluice.framework.conversion import (
     constant, constant_value, convert_to_tensor)
-from sluice.framework.specs import deprecated_argument_lookup as _either
 from sluice.ops import array_ops, math_ops, random_ops
 
 _op = _core.op

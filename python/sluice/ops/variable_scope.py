@@ -4,10 +4,11 @@ import functools
 import threading
 
 from sluice import _core
-from sluice.framework import dtypes, graph as graphs, specs, tensor_shape
+from sluice.framework import dtypes, graph as graphs, tensor_shape
 from sluice.framework.conversion import convert_to_tensor
 from sluice.framework.graph import GraphKeys
-from sluice.ops import init_ops, partitioned
+from sluice.ops import init_ops, partitioned, variables
+from sluice.ops.variable_copies import across_copies
 from sluice.ops.variables import Variable
 
 
@@ -161,6 +162,9 @@ def get_variable_scope():
     return _store().scopes.scope
 
 
+variables._scope_uses_resource = lambda: get_variable_scope().use_resource
+
+
 def _first(*values):
     return next((v for v in values if v is not None), None)
 
@@ -204,7 +208,7 @@ def get_variable(name, shape=None, dtype=None, initializer=None,
     scope = get_variable_scope()
     if partitioner is None and dtype is not None:
         initializer = _of_type(initializer, dtypes.as_dtype(dtype).base_dtype)
-    trainable, synchronization, aggregation = specs.across_copies(
+    trainable, synchronization, aggregation = across_copies(
         name, trainable, synchronization, aggregation)
     if dtype is None:
         dtype = scope._dtype
@@ -508,3 +512,22 @@ def _pure_variable_scope(name_or_scope, **defaults):
 def no_regularizer(_):
     """A regulariser that adds no loss."""
     return None
+
+
+def create_partitioned_variables(shape, slicing, initializer,
+                                 dtype=dtypes.float32, trainable=True,
+                                 collections=None, name=None, reuse=None):
+    """The parts of a new variable, a list: `slicing` says how many there are
+    for each dimension."""
+    if len(shape) != len(slicing):
+        raise ValueError(f"The 'shape' and 'slicing' of a new Partitioned "
+                         f"Variable must have the length: shape: {shape}, "
+                         f"slicing: {slicing}")
+    if not shape:
+        raise ValueError(f"A partitioned Variable must have rank at least 1: "
+                         f"shape: {shape}")
+    with variable_scope(name, "PartitionedVariable", reuse=reuse):
+        return list(get_variable(
+            None, shape=shape, dtype=dtype, initializer=initializer,
+            trainable=trainable, collections=collections,
+            partitioner=lambda **unused: list(slicing)))

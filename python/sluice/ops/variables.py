@@ -7,12 +7,13 @@ import threading
 
 from sluice import _core
 from sluice.framework import (
-    conversion, dtypes, graph as graphs, members, references, scopes, specs,
+    conversion, dtypes, graph as graphs, members, protos, references, scopes,
     tensor_shape)
 from sluice.framework.conversion import constant, convert_to_tensor
 from sluice.framework.graph import GraphKeys
-from sluice.framework.protos import SaveSliceInfoDef
-from sluice.ops import initial_values, scatters
+from sluice.ops import (
+    array_ops, control_flow, initial_values, math_ops, scatters)
+from sluice.ops.variable_copies import across_copies
 
 _op = _core.op
 _variable_op = _op("VariableV2", "Variable")
@@ -43,7 +44,7 @@ class SaveSliceInfo:
         if export_scope and not self.full_name.startswith(
                 scopes.within(export_scope)):
             return None
-        return SaveSliceInfoDef(
+        return protos.SaveSliceInfoDef(
             full_name=scopes.strip_name_scope(self.full_name, export_scope),
             full_shape=self.full_shape, var_offset=self.var_offset,
             var_shape=self.var_shape)
@@ -94,10 +95,15 @@ def resource_variables_enabled():
     return _resource_by_default
 
 
+def _scope_uses_resource():
+    """What the scope around new variables says of `use_resource`;
+    variable_scope.py replaces this."""
+    return None
+
+
 def _by_default(use_resource):
     if use_resource is None:
-        from sluice.ops import variable_scope
-        use_resource = variable_scope.get_variable_scope().use_resource
+        use_resource = _scope_uses_resource()
     return _resource_by_default if use_resource is None else use_resource
 
 
@@ -196,7 +202,7 @@ class Variable(scatters.Scattered, _Operators, metaclass=_Creation):
         if constraint is not None and not callable(constraint):
             raise ValueError("The `constraint` argument must be a callable.")
         trainable, self._synchronization, self._aggregation = (
-            specs.across_copies(name, trainable, synchronization, aggregation))
+            across_copies(name, trainable, synchronization, aggregation))
         self._trainable = bool(trainable)
         self._constraint = constraint
         self._resource = bool(_by_default(use_resource))
@@ -283,7 +289,7 @@ class Variable(scatters.Scattered, _Operators, metaclass=_Creation):
         self._graph, self._handle = graph, handle
         self._resource = handle.dtype is dtypes.resource
         self._trainable, self._constraint = False, None
-        _, self._synchronization, self._aggregation = specs.across_copies(
+        _, self._synchronization, self._aggregation = across_copies(
             name, None, None, None)
         self._initializer = graph._find_operation(name + "/Assign")
         self._initial_value = (None if self._initializer is None
@@ -409,7 +415,6 @@ class Variable(scatters.Scattered, _Operators, metaclass=_Creation):
 
     def initialized_value(self):
         """The value, or the initial one as long as there is none."""
-        from sluice.ops import control_flow
         made = control_flow.cond(is_variable_initialized(self), self.read_value,
                                  lambda: self._initializer.inputs[1])
         made.op._is_initialized_value = True  # (For `initial_values`.)
@@ -542,7 +547,6 @@ class Variable(scatters.Scattered, _Operators, metaclass=_Creation):
     def to_proto(self, export_scope=None):
         """A VariableDef, from which the variable can be made again; its names
         are those within a scope. None if the variable is not within it."""
-        from sluice.framework import protos
         if export_scope and not self.name.startswith(
                 scopes.within(export_scope)):
             return None
@@ -628,6 +632,7 @@ def _to_tensor(value, dtype=None, name=None, as_ref=False):
 
 
 conversion.register_tensor_conversion_function(Variable, _to_tensor, 0)
+conversion.register_dense_tensor_like_type(Variable)
 
 
 def _variable_of_handle(handle):
@@ -681,7 +686,6 @@ def moving_average_variables(scope=None):
 
 def variables_initializer(var_list, name="init"):
     """An operation that initialises these variables."""
-    from sluice.ops import control_flow
     return control_flow.group(*[v.initializer for v in var_list], name=name)
 
 
@@ -716,7 +720,6 @@ def is_variable_initialized(variable):
 def report_uninitialized_variables(
         var_list=None, name="report_uninitialized_variables"):
     """The names of the variables that have no value, a string tensor."""
-    from sluice.ops import array_ops, math_ops
     if var_list is None:
         var_list = global_variables() + local_variables()
     with graphs.name_scope(name):
@@ -730,7 +733,6 @@ def report_uninitialized_variables(
 
 def assert_variables_initialized(var_list=None):
     """A tensor whose step fails where a variable has no value."""
-    from sluice.ops import array_ops
     if var_list is None:
         var_list = global_variables() + local_variables()
     if not var_list:

@@ -5,6 +5,13 @@
 
 from sluice import compat, errors, name_lookup as _lookup, version
 
+def _with_tensorflow_words(message):
+    from sluice.compat import wording  # (Not needed before an error.)
+    return wording.add(message)
+
+
+errors._set_wording(_with_tensorflow_words)
+
 __version__ = version.VERSION
 __git_version__ = version.GIT_VERSION
 __compiler_version__ = version.COMPILER_VERSION

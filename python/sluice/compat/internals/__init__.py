@@ -1,0 +1,1 @@
+"""What programs import from inside TensorFlow (`tensorflow.python...`)."""

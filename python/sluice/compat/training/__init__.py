@@ -1,0 +1,1 @@
+"""Sessions that are monitored, checkpoints, saved models."""

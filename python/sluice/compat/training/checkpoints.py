@@ -1,0 +1,158 @@
+"""Which checkpoints of a program there are: the file `checkpoint` beside them,
+and their files. (What is in these, savers write and read.)"""
+
+import os
+import re
+import uuid
+
+from sluice.compat import gfile, logging
+from sluice.framework import errors, message_text
+from sluice.framework.messages import Message
+from sluice.framework.protos import SaverDef
+
+
+class CheckpointState(Message):
+    """What the file `checkpoint` says."""
+
+
+CheckpointState._declare(
+    ("model_checkpoint_path", 1, "string"),
+    ("all_model_checkpoint_paths", 2, ["string"]),
+    ("all_model_checkpoint_timestamps", 3, ["double"]),
+    ("last_preserved_timestamp", 4, "double"))
+
+
+def generate_checkpoint_state_proto(
+        save_dir, model_checkpoint_path, all_model_checkpoint_paths=None,
+        all_model_checkpoint_timestamps=None, last_preserved_timestamp=None):
+    """A CheckpointState; paths below a `save_dir` that is no absolute path
+    become relative to it.
+
+    Args:
+      save_dir: the folder that it is about.
+      model_checkpoint_path: the last checkpoint.
+      all_model_checkpoint_paths: all of them, the oldest first; the last is
+        added if it is missing.
+      all_model_checkpoint_timestamps: when each was made.
+      last_preserved_timestamp: when one to be kept was last made.
+    """
+    paths = list(all_model_checkpoint_paths or [])
+    if not paths or paths[-1] != model_checkpoint_path:
+        logging.info("%s is not in all_model_checkpoint_paths. Manually adding "
+                     "it.", model_checkpoint_path)
+        paths.append(model_checkpoint_path)
+    times = all_model_checkpoint_timestamps
+    if times and len(times) != len(paths):
+        raise ValueError(f"Checkpoint timestamps, if provided, must match "
+                         f"checkpoint paths (got paths {paths} and timestamps "
+                         f"{times})")
+    if not os.path.isabs(save_dir):
+        def relative(path):
+            return path if os.path.isabs(path) else os.path.relpath(path,
+                                                                    save_dir)
+        model_checkpoint_path = relative(model_checkpoint_path)
+        paths = [relative(path) for path in paths]
+    return CheckpointState(
+        model_checkpoint_path=model_checkpoint_path,
+        all_model_checkpoint_paths=paths,
+        all_model_checkpoint_timestamps=times,
+        last_preserved_timestamp=last_preserved_timestamp)
+
+
+def _state_file(folder, latest_filename):
+    return os.path.join(folder, latest_filename or "checkpoint")
+
+
+def update_checkpoint_state(
+        save_dir, model_checkpoint_path, all_model_checkpoint_paths=None,
+        latest_filename=None, all_model_checkpoint_timestamps=None,
+        last_preserved_timestamp=None):
+    """Writes the file `checkpoint` (or `latest_filename`) of a folder: see
+    `generate_checkpoint_state_proto`."""
+    state = generate_checkpoint_state_proto(
+        save_dir, model_checkpoint_path, all_model_checkpoint_paths,
+        all_model_checkpoint_timestamps, last_preserved_timestamp)
+    path = _state_file(save_dir, latest_filename)
+    if path == state.model_checkpoint_path:
+        raise RuntimeError(f"Save path '{model_checkpoint_path}' conflicts "
+                           f"with path used for checkpoint state.  Please use "
+                           f"a different save path.")
+    # (A reader sees the old file or the new one.)
+    written = f"{path}.tmp{uuid.uuid4().hex}"
+    with gfile.GFile(written, "w") as f:
+        f.write(str(state))
+    gfile.Rename(written, path, overwrite=True)
+
+
+def get_checkpoint_state(checkpoint_dir, latest_filename=None):
+    """The CheckpointState of a folder, with whole paths; None if there is none
+    that can be read."""
+    folder = os.fspath(checkpoint_dir)
+    path = _state_file(folder, latest_filename)
+    if not gfile.Exists(path):
+        return None
+    state = CheckpointState()
+    try:
+        with gfile.GFile(path) as f:
+            message_text.Merge(f.read(), state)
+    except (errors.OpError, message_text.ParseError) as e:
+        logging.warning("%s: %s", type(e).__name__, e)
+        logging.warning("%s: Checkpoint ignored", path)
+        return None
+    if not state.model_checkpoint_path:
+        raise ValueError(f"Invalid checkpoint state loaded from {folder}")
+    # (Of an absolute path nothing goes before it.)
+    state.model_checkpoint_path = os.path.join(folder,
+                                               state.model_checkpoint_path)
+    state.all_model_checkpoint_paths[:] = [
+        os.path.join(folder, p) for p in state.all_model_checkpoint_paths]
+    return state
+
+
+def _files_of(checkpoint_prefix):
+    """The files that tell that there is a checkpoint: an index in the second
+    format, the data in the first."""
+    return (gfile.Glob(checkpoint_prefix + ".index") or
+            gfile.Glob(checkpoint_prefix))
+
+
+def checkpoint_exists(checkpoint_prefix):
+    """Whether there is a checkpoint of that name."""
+    return bool(_files_of(os.fspath(checkpoint_prefix)))
+
+
+def latest_checkpoint(checkpoint_dir, latest_filename=None):
+    """The name of the last checkpoint of a folder, or None."""
+    state = get_checkpoint_state(checkpoint_dir, latest_filename)
+    if state is None:
+        return None
+    if checkpoint_exists(state.model_checkpoint_path):
+        return state.model_checkpoint_path
+    logging.error("Couldn't match files for checkpoint %s",
+                  state.model_checkpoint_path)
+    return None
+
+
+def get_checkpoint_mtimes(checkpoint_prefixes):
+    """When the checkpoints that there are were last changed, in seconds."""
+    found = [_files_of(prefix) for prefix in checkpoint_prefixes]
+    return [gfile.Stat(files[0]).mtime_nsec / 1e9 for files in found if files]
+
+
+def meta_graph_filename(checkpoint_filename, meta_graph_suffix="meta"):
+    """The file of a checkpoint's graph; shards have one together."""
+    return (re.sub(r"-[\d\?]+-of-\d+$", "", checkpoint_filename) + "." +
+            meta_graph_suffix)
+
+
+def remove_checkpoint(checkpoint_prefix, checkpoint_format_version=SaverDef.V2,
+                      meta_graph_suffix="meta"):
+    """Removes the files of a checkpoint."""
+    patterns = ([checkpoint_prefix + ".index",
+                 checkpoint_prefix + ".data-?????-of-?????"]
+                if checkpoint_format_version == SaverDef.V2 else
+                [checkpoint_prefix])
+    for pattern in (meta_graph_filename(checkpoint_prefix, meta_graph_suffix),
+                    *patterns):
+        for path in gfile.Glob(pattern):
+            gfile.Remove(path)

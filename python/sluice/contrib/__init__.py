@@ -1,0 +1,1 @@
+"""Models and additions built from the client: decoders, distributions, slim."""

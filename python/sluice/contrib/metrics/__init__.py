@@ -1,0 +1,1 @@
+"""Metrics that are updated step by step."""

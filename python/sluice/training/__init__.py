@@ -1,0 +1,1 @@
+"""Losses, optimizers, and what belongs to training loops."""
