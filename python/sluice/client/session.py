@@ -62,12 +62,6 @@ def _as_dict(feed_dict):
                         f"{feed_dict!r}") from None
 
 
-def list_local_devices(session_config=None):
-    """The devices of this process (`tensorflow.python.client.device_lib`)."""
-    with Session(graph=graphs.Graph(), config=session_config) as session:
-        return session.list_devices()
-
-
 class BaseSession(_core.Session):
     """Runs steps of one graph; its variables live as long as it does.
 

@@ -125,7 +125,7 @@ class _Internal(types.ModuleType):
         if self._own.endswith("_pb2"):
             return ("protos", "config", "example_protos", "summary_protos",
                     "checkpoints")
-        return _OURS.get(self._own, self._own).split()
+        return [*_OURS.get(self._own, self._own).split(), "private_names"]
 
     def __getattr__(self, name):
         if name.startswith("__") or self._is_package and (

@@ -434,34 +434,11 @@ def _plain_or_registered(value, dtype, name, as_ref):
 
 
 # What the classes of tensors have in common in TensorFlow.
-_TensorLike = (_core.Tensor, SparseTensor, IndexedSlices)
-
-
-_dense_tensor_like = [_core.Tensor]
-
-
-def register_dense_tensor_like_type(tensor_type):
-    """Registers a class whose objects stand for one tensor: variables."""
-    _dense_tensor_like.append(tensor_type)
-
-
-def is_dense_tensor_like(t):
-    """Whether it is a tensor, or stands for one: a variable."""
-    return isinstance(t, tuple(_dense_tensor_like))
-
-
 def is_tensor(x):
     """Whether it is a tensor, or what stands for one: a variable, a sparse
     tensor."""
     return isinstance(x, (_core.Tensor, SparseTensor, IndexedSlices)) or (
         hasattr(x, "_as_graph_element") and hasattr(x, "dtype"))
-
-
-def convert_n_to_tensor(values, dtype=None, name=None, preferred_dtype=None):
-    """`convert_to_tensor` of each."""
-    return [convert_to_tensor(v, dtype,
-                              None if name is None else f"{name}_{i}",
-                              preferred_dtype) for i, v in enumerate(values)]
 
 
 def convert_to_tensor_or_indexed_slices(value, dtype=None, name=None):
@@ -587,6 +564,3 @@ register_tensor_conversion_function(graphs.Operation, _operation_to_tensor, 0)
 register_tensor_conversion_function(tensor_shape.TensorShape, _shape_to_tensor)
 register_tensor_conversion_function(tensor_shape.Dimension,
                                     _dimension_to_tensor)
-
-
-constant_v1 = constant  # TensorFlow's name within `constant_op`.

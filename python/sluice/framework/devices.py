@@ -84,30 +84,3 @@ class DeviceSpec:
 
     def __repr__(self):
         return f"<DeviceSpec '{self.to_string()}'>"
-
-
-DeviceSpecV1 = DeviceSpec  # (What later versions call it.)
-
-
-def canonical_name(device):
-    """A device's name (or DeviceSpec) in its full form; "" for None."""
-    if device is None:
-        return ""
-    if not isinstance(device, DeviceSpec):
-        device = DeviceSpec.from_string(device)
-    return device.to_string()
-
-
-def merge_device(spec):
-    """A function of devices that fills in what an operation's leaves open."""
-    spec = DeviceSpec.from_string(spec or "")
-
-    def merged(node_def):
-        own = DeviceSpec.from_string(node_def.device or "")
-        return spec.make_merged_spec(own)
-    return merged
-
-
-def check_valid(spec):
-    """Raises ValueError unless a text names devices."""
-    DeviceSpec.from_string(spec)

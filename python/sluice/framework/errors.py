@@ -110,14 +110,6 @@ def error_code_from_exception_type(cls):
     return UNKNOWN
 
 
-def _make_specific_exception(node_def, op, message, error_code):
-    """The exception for an error's number."""
-    if error_code in _CLASSES:
-        return _CLASSES[error_code](node_def, op, message)
-    warnings.warn(f"Unknown error code: {error_code}")
-    return UnknownError(node_def, op, message, error_code)
-
-
 _NODE = re.compile(r"node '([^']+)' \(")
 
 

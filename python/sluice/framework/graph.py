@@ -1,7 +1,6 @@
 """Graph, and the scopes that new operations get."""
 
 import contextlib
-import itertools
 import re
 import threading
 
@@ -11,7 +10,7 @@ from sluice.framework.devices import DeviceSpec
 from sluice.framework.elements import (  # noqa: F401 (Looked for here.)
     Operation, Tensor, _use_session)
 from sluice.framework.graph_keys import GraphKeys
-from sluice.framework.protos import GraphDef, NodeDef, OpDef
+from sluice.framework.protos import GraphDef, OpDef
 
 # Variables that the C++ libraries make are collected there; how to show them
 # here (set by ops.variables).
@@ -583,30 +582,9 @@ def container(container_name):
     return get_default_graph().container(container_name)
 
 
-_USE_C_API = True  # (Tests of TensorFlow's look here: graphs are C++ objects.)
-
-
-def _set_call_cpp_shape_fn(call_cpp_shape_fn):
-    """Nothing: shapes are the C++ library's."""
-
-
-_uids = itertools.count()
-
-
-def uid():
-    """A number that was not given before."""
-    return next(_uids)
-
-
 def get_name_scope():
     """The current scope of names in the default graph."""
     return get_default_graph().get_name_scope()
-
-
-def _NodeDef(op_type, name, device=None, attrs=None):
-    """A NodeDef of values of attributes: AttrValues by name."""
-    return NodeDef(op=op_type, name=name, attr=attrs,
-                   device=_device_string(device) or "")
 
 
 def init_scope():
@@ -633,9 +611,6 @@ def get_collection(key, scope=None):
 def get_collection_ref(key):
     """A collection of the default graph itself."""
     return get_default_graph().get_collection_ref(key)
-
-
-DEFAULT_GRAPH_SEED = 87654321
 
 
 def _truncated(seed):

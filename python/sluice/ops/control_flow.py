@@ -3,7 +3,7 @@
 from sluice import _core
 from sluice.framework import (
     conversion, dtypes, graph as graphs, nest, tensor_shape)
-from sluice.framework.conversion import constant, convert_to_tensor
+from sluice.framework.conversion import convert_to_tensor
 from sluice.ops import array_ops, math_ops
 
 _no_op = _core.op("NoOp")

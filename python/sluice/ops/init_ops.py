@@ -210,9 +210,6 @@ class Identity(Initializer):
                         dtype or self.dtype)
 
 
-identity_initializer = Identity
-
-
 class Orthogonal(Initializer):
     """A matrix with orthogonal rows or columns (Saxe et al., 2013), times
     `gain`; of more dimensions, all but the last are one."""

@@ -646,31 +646,6 @@ def log_poisson_loss(targets, log_input, compute_full_loss=False, name=None):
 # ---- TensorFlow's names for the same with fewer arguments --------------------
 
 
-def softmax_v2(logits, axis=None, name=None):
-    """`softmax`."""
-    return softmax(logits, axis, name)
-
-
-def log_softmax_v2(logits, axis=None, name=None):
-    """`log_softmax`."""
-    return log_softmax(logits, axis, name)
-
-
-def dropout_v2(x, rate=None, noise_shape=None, seed=None, name=None):
-    """`dropout`."""
-    return dropout(x, noise_shape=noise_shape, seed=seed, name=name, rate=rate)
-
-
-def l2_normalize_v2(x, axis=None, epsilon=1e-12, name=None):
-    """`l2_normalize`."""
-    return l2_normalize(x, axis, epsilon, name)
-
-
-def moments_v2(x, axes, shift=None, keepdims=False, name=None):
-    """`moments`."""
-    return moments(x, axes, shift, name, keepdims=keepdims)
-
-
 def _fractional(kind):
     def pool(value, pooling_ratio, pseudo_random=False, overlapping=False,
              seed=0, name=None):

@@ -218,17 +218,6 @@ class TensorArray:
         return _op("TensorArrayCloseV3")(self._handle, name=name)
 
 
-def _GetGradSource(op_or_tensor):
-    """The scope of gradients ("gradients_1/...") that a name is in, and what is
-    around it; ValueError if it is in none."""
-    parts = op_or_tensor.name.split("/")
-    at = [i for i, part in enumerate(parts) if part.startswith("gradients")]
-    if not at:
-        raise ValueError(f"Expected op/tensor name to start with gradients "
-                         f"(excluding scope), got: {op_or_tensor.name}")
-    return "/".join(parts[:at[-1] + 1])
-
-
 class TensorArraySpec(TypeSpec):
     """What is known of a TensorArray: its elements' shape and type, whether it
     may grow, and whether its elements have one shape."""

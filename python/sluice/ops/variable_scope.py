@@ -18,9 +18,6 @@ class _AutoReuse:
 
 
 AUTO_REUSE = _AutoReuse()
-_UNSET = object()
-
-
 class VariableScope:
     """What `get_variable` does by default in a `variable_scope`."""
 
@@ -154,9 +151,6 @@ def _store():
 
 
 _get_default_variable_store = _store
-_PartitionInfo = partitioned.PartitionInfo
-
-
 def get_variable_scope():
     """The current VariableScope."""
     return _store().scopes.scope
@@ -502,11 +496,6 @@ class variable_scope:
 def variable_op_scope(values, name_or_scope, default_name=None, **kwargs):
     """`variable_scope`, with its arguments as they once were."""
     return variable_scope(name_or_scope, default_name, values, **kwargs)
-
-
-def _pure_variable_scope(name_or_scope, **defaults):
-    """`variable_scope`, without a name scope."""
-    return variable_scope(name_or_scope, auxiliary_name_scope=False, **defaults)
 
 
 def no_regularizer(_):

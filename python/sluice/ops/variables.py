@@ -605,9 +605,6 @@ def _install_operators():
 
 _install_operators()
 references.install(graphs.Tensor, Variable)
-RefVariable = VariableV1 = Variable  # (Other versions' names.)
-
-
 class _IsResource(_Creation):
 
     def __instancecheck__(cls, instance):
@@ -632,7 +629,6 @@ def _to_tensor(value, dtype=None, name=None, as_ref=False):
 
 
 conversion.register_tensor_conversion_function(Variable, _to_tensor, 0)
-conversion.register_dense_tensor_like_type(Variable)
 
 
 def _variable_of_handle(handle):
@@ -795,8 +791,3 @@ def count_up_to(ref, limit, name=None):
     if isinstance(ref, Variable):
         return ref.count_up_to(limit)
     return _op("CountUpTo")(ref, limit=limit, name=name)
-
-
-def is_resource_variable(var):
-    """Whether a variable is a resource, not a reference."""
-    return isinstance(var, Variable) and var._resource

@@ -1,7 +1,7 @@
 """What optimizers have in common, and the usual ones."""
 
 from sluice import _core
-from sluice.framework import dtypes, graph as graphs
+from sluice.framework import graph as graphs
 from sluice.framework.conversion import (
     IndexedSlices, constant, convert_to_tensor,
     convert_to_tensor_or_indexed_slices)

@@ -19,12 +19,13 @@ import numpy as np
 
 from sluice import version
 from sluice.client import cluster, session as sessions
+from sluice.compat.internals import private_names
 from sluice.compat.testing import assertions
 from sluice.compat.testing.gradient_checker import (
     compute_gradient, compute_gradient_error)
 from sluice.framework import (
-    conversion, default_session, devices, dtypes, errors, graph as graphs,
-    message_text, protos)
+    conversion, default_session, dtypes, errors, graph as graphs, message_text,
+    protos)
 from sluice.ops import array_ops
 from sluice.ops.variables import Variable
 
@@ -345,8 +346,8 @@ class TestCase(assertions.TestCase):
 
     def assertDeviceEqual(self, device1, device2, msg=None):
         """Asserts that two names mean the same device."""
-        self.assertEqual(devices.canonical_name(device1),
-                         devices.canonical_name(device2), msg)
+        self.assertEqual(private_names.canonical_name(device1),
+                         private_names.canonical_name(device2), msg)
 
     def assertStartsWith(self, actual, expected_start, msg=None):
         """Asserts that a string begins so."""
