@@ -1,19 +1,15 @@
 """`tf.contrib.losses`: the losses with their arguments as they once were, of
 predictions and labels, whose weights may lack the last dimensions."""
 
-import importlib
-
 from sluice.contrib.layers.arg_scope import add_arg_scope
 from sluice.framework import graph as graphs
 from sluice.framework.conversion import convert_to_tensor
 from sluice.framework.elements import require_same_shape
 from sluice.ops import array_ops, math_ops
 from sluice.ops.weights import float32 as _float32
+from sluice.training import losses as _losses
 from sluice.training.losses import (  # noqa: F401 (Names of this module.)
     get_losses, get_regularization_losses)
-
-# (`from sluice import losses` is the namespace of its public names.)
-_losses = importlib.import_module("sluice.training.losses")
 
 add_loss = add_arg_scope(_losses.add_loss)
 
