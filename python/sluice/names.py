@@ -321,13 +321,13 @@ _ERRORS = _from("framework.errors", "OpError")
 
 # Modules as they are.
 _MODULES = {
-    "errors": "sluice.framework.errors", "nest": "sluice.framework.nest",
+    "errors": "sluice.framework.errors", "nest": "sluice.compat.nest",
     "raw_ops": "sluice.raw_ops", "logging": "sluice.compat.logging",
     "version": "sluice.version", "test": "sluice.compat.testing.test",
     "compat": "sluice.compat", "flags": "sluice.compat.flags",
     "app": "sluice.compat.app", "gfile": "sluice.compat.gfile",
     "io.gfile": "sluice.compat.gfile",
-    "contrib.framework.nest": "sluice.framework.nest",
+    "contrib.framework.nest": "sluice.compat.nest",
     "examples.tutorials.mnist.input_data": "sluice.compat.mnist"}
 
 _DEBUGGING = {
@@ -456,9 +456,10 @@ _CONTRIB_LAYERS = {
     **_from("contrib.layers.regularizers", "apply_regularization",
             "l1_regularizer", "l2_regularizer", "l1_l2_regularizer",
             "sum_regularizer"),
-    **_from("ops.init_ops", xavier_initializer="xavier_initializer",
+    **_from("contrib.layers.initializers",
+            xavier_initializer="xavier_initializer",
             xavier_initializer_conv2d="xavier_initializer",
-            variance_scaling_initializer="contrib_variance_scaling"),
+            variance_scaling_initializer="variance_scaling"),
     # (Before their functions' own names: scopes are called by these.)
     **_from("contrib.layers.slim", conv1d="convolution1d",
             conv2d="convolution2d", conv2d_in_plane="convolution2d_in_plane",
@@ -681,7 +682,7 @@ _GROUPS = {
         "mean_pairwise_squared_error", "mean_squared_error",
         "sigmoid_cross_entropy", "softmax_cross_entropy",
         "sparse_softmax_cross_entropy"),
-    "contrib.nn": _from("ops.nn", *(
+    "contrib.nn": _from("contrib.nn", *(
         f"deprecated_flipped_{kind}_cross_entropy_with_logits"
         for kind in ("sigmoid", "softmax", "sparse_softmax"))),
     "contrib.opt": _from(
@@ -692,11 +693,9 @@ _GROUPS = {
     "contrib.rnn": {**_CELLS, **_from(
         "layers.rnn", "static_rnn", "static_bidirectional_rnn",
         "static_state_saving_rnn"), **_from(
-            "layers.rnn_cell", "EmbeddingWrapper",
-            "InputProjectionWrapper", "LSTMBlockCell",
-            "OutputProjectionWrapper"), **_from(
-        "contrib.rnn", "GRUBlockCell", "GRUBlockCellV2",
-        "LayerNormBasicLSTMCell", "stack_bidirectional_dynamic_rnn",
+        "contrib.rnn", "EmbeddingWrapper", "GRUBlockCell", "GRUBlockCellV2",
+        "InputProjectionWrapper", "LSTMBlockCell", "LayerNormBasicLSTMCell",
+        "OutputProjectionWrapper", "stack_bidirectional_dynamic_rnn",
         "stack_bidirectional_rnn")},
     "contrib.seq2seq": _SEQ2SEQ,
     "contrib.metrics": {**_CONTRIB_METRICS, **{

@@ -4,7 +4,7 @@ import collections
 
 import pytest
 import sluice.compat.v1 as tf
-from sluice.framework import nest
+from sluice import nest
 
 Pair = collections.namedtuple("Pair", "a b")
 

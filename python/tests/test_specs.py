@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import sluice.compat.v1 as tf
-from sluice.framework import nest, type_spec
+from sluice import nest
+from sluice.framework import type_spec
 
 
 class Pair:

@@ -1,4 +1,4 @@
-"""Clusters, servers (the tasks of a cluster), and where variables are placed."""
+"""Clusters, the servers that are their tasks, and placement of variables."""
 
 import json
 import socket

@@ -1,10 +1,15 @@
 """Cells and stacks of recurrent layers of `tf.contrib.rnn`."""
 
+import math
+
 from sluice import _core
+from sluice.framework import graph as graphs, nest
 from sluice.layers import rnn
-from sluice.layers.rnn_cell import GRUCell, LayerRNNCell, LSTMStateTuple
-from sluice.ops import array_ops, init_ops, math_ops, nn
-from sluice.ops.variable_scope import variable_scope
+from sluice.layers.rnn_cell import (
+    GRUCell, LayerRNNCell, LSTMCell, LSTMStateTuple, RNNCell,
+    assert_like_rnncell)
+from sluice.ops import (
+    array_ops, embedding, init_ops, math_ops, nn, variable_scope as scopes)
 
 
 class GRUBlockCellV2(GRUCell):
@@ -28,6 +33,19 @@ class GRUBlockCell(GRUBlockCellV2):
         self._candidate_kernel = self.add_weight("w_c", [depth, n])
         self._candidate_bias = self._bias_of("b_c", n, init_ops.Constant(0.0))
         self.built = True
+
+
+class LSTMBlockCell(LSTMCell):
+    """An LSTMCell with the parameters of TensorFlow's fused one."""
+
+    def __init__(self, num_units, forget_bias=1.0, cell_clip=None,
+                 use_peephole=False, dtype=None, reuse=None,
+                 name="lstm_cell"):
+        bounded = cell_clip is not None and cell_clip > 0
+        super().__init__(num_units, use_peephole,
+                         cell_clip if bounded else None,
+                         forget_bias=forget_bias, reuse=reuse, name=name,
+                         dtype=dtype)
 
 
 class LayerNormBasicLSTMCell(LayerRNNCell):
@@ -130,10 +148,10 @@ def stack_bidirectional_dynamic_rnn(
       the backward cells').
     """
     states = []
-    with variable_scope(scope or "stack_bidirectional_rnn"):
+    with scopes.variable_scope(scope or "stack_bidirectional_rnn"):
         for i, (forward, backward, first, last) in enumerate(_layers(
                 cells_fw, cells_bw, initial_states_fw, initial_states_bw)):
-            with variable_scope(f"cell_{i}"):
+            with scopes.variable_scope(f"cell_{i}"):
                 outputs, both = rnn.bidirectional_dynamic_rnn(
                     forward, backward, inputs, sequence_length, first, last,
                     dtype, parallel_iterations, time_major=time_major)
@@ -148,12 +166,153 @@ def stack_bidirectional_rnn(cells_fw, cells_bw, inputs, initial_states_fw=None,
     """Layers of `static_bidirectional_rnn`: see
     `stack_bidirectional_dynamic_rnn`; inputs and outputs are lists."""
     states = []
-    with variable_scope(scope or "stack_bidirectional_rnn"):
+    with scopes.variable_scope(scope or "stack_bidirectional_rnn"):
         for i, (forward, backward, first, last) in enumerate(_layers(
                 cells_fw, cells_bw, initial_states_fw, initial_states_bw)):
-            with variable_scope(f"cell_{i}"):
+            with scopes.variable_scope(f"cell_{i}"):
                 inputs, *both = rnn.static_bidirectional_rnn(
                     forward, backward, inputs, first, last, dtype,
                     sequence_length)
                 states.append(both)
     return (inputs, *map(tuple, zip(*states)))
+
+
+# ---- Wrappers ----------------------------------------------------------------
+
+
+class Linear:
+    """Tensors side by side, [batch, any], times a matrix; variables "kernel"
+    and "bias" of the current scope.
+
+    Args:
+      args: a tensor or a list of them, for their sizes and type.
+      output_size: of the result, [batch, output_size].
+      build_bias: whether a bias is added.
+      bias_initializer: of the bias (zeros).
+      kernel_initializer: of the matrix.
+    """
+
+    def __init__(self, args, output_size, build_bias, bias_initializer=None,
+                 kernel_initializer=None):
+        tensors = nest.flatten(args)
+        if not tensors:
+            raise ValueError("`args` must be specified")
+        depth = 0
+        for x in tensors:
+            if x.shape.ndims != 2 or x.shape.as_list()[1] is None:
+                raise ValueError(f"linear expects matrices whose second "
+                                 f"dimension is known, but saw {x.shape}")
+            depth += x.shape.as_list()[1]
+        dtype = tensors[0].dtype.base_dtype
+        self._kernel = scopes.get_variable("kernel", [depth, output_size],
+                                           dtype, kernel_initializer)
+        self._bias = None
+        if build_bias:
+            with scopes.variable_scope(scopes.get_variable_scope()) as scope:
+                scope.set_partitioner(None)
+                self._bias = scopes.get_variable(
+                    "bias", [output_size], dtype,
+                    bias_initializer or init_ops.Zeros(dtype))
+
+    def __call__(self, args):
+        tensors = nest.flatten(args)
+        made = math_ops.matmul(
+            tensors[0] if len(tensors) == 1 else array_ops.concat(tensors, 1),
+            self._kernel)
+        return made if self._bias is None else nn.bias_add(made, self._bias)
+
+
+class _AroundCell(RNNCell):
+    """A cell that calls another one, whose state it has."""
+
+    def __init__(self, cell, reuse):
+        super().__init__(_reuse=reuse)
+        assert_like_rnncell("cell", cell)
+        self._cell = cell
+
+    state_size = property(lambda self: self._cell.state_size)
+    output_size = property(lambda self: self._cell.output_size)
+
+    def zero_state(self, batch_size, dtype):
+        with graphs.name_scope(type(self).__name__ + "ZeroState"):
+            return self._cell.zero_state(batch_size, dtype)
+
+
+class EmbeddingWrapper(_AroundCell):
+    """A cell whose inputs are numbers of rows of a matrix.
+
+    Args:
+      cell: the cell, whose inputs are the rows.
+      embedding_classes: how many rows there are.
+      embedding_size: how long they are.
+      initializer: of the matrix; by default the scope's, or numbers between
+        the square root of 3 and minus it.
+    """
+
+    def __init__(self, cell, embedding_classes, embedding_size,
+                 initializer=None, reuse=None):
+        super().__init__(cell, reuse)
+        if embedding_classes <= 0 or embedding_size <= 0:
+            raise ValueError(f"Both embedding_classes and embedding_size must "
+                             f"be > 0: {embedding_classes}, {embedding_size}.")
+        self._initializer = initializer
+        self._shape = [embedding_classes, embedding_size]
+
+    def call(self, inputs, state):
+        bound = math.sqrt(3)
+        matrix = scopes.get_variable(
+            "embedding", self._shape,
+            nest.flatten(state)[0].dtype.base_dtype,
+            self._initializer or scopes.get_variable_scope().initializer or
+            init_ops.RandomUniform(-bound, bound))
+        return self._cell(embedding.embedding_lookup(
+            matrix, array_ops.reshape(inputs, [-1])), state)
+
+
+class InputProjectionWrapper(_AroundCell):
+    """A cell whose inputs go through a layer.
+
+    Args:
+      cell: the cell.
+      num_proj: the size of its inputs.
+      activation: of the layer (none).
+    """
+
+    def __init__(self, cell, num_proj, activation=None, input_size=None,
+                 reuse=None):
+        super().__init__(cell, reuse)
+        self._num_proj = num_proj
+        self._layer_activation = activation
+
+    def call(self, inputs, state):
+        made = Linear(inputs, self._num_proj, True)(inputs)
+        if self._layer_activation is not None:
+            made = self._layer_activation(made)
+        return self._cell(made, state)
+
+
+class OutputProjectionWrapper(_AroundCell):
+    """A cell whose outputs go through a layer.
+
+    Args:
+      cell: the cell.
+      output_size: the size of the outputs.
+      activation: of the layer (none).
+    """
+
+    def __init__(self, cell, output_size, activation=None, reuse=None):
+        super().__init__(cell, reuse)
+        if output_size < 1:
+            raise ValueError(f"Parameter output_size must be > 0: "
+                             f"{output_size}.")
+        self._output_size = output_size
+        self._layer_activation = activation
+
+    output_size = property(lambda self: self._output_size)
+
+    def call(self, inputs, state):
+        outputs, after = self._cell(inputs, state)
+        made = Linear(outputs, self._output_size, True)(outputs)
+        if self._layer_activation is not None:
+            made = self._layer_activation(made)
+        return made, after

@@ -16,9 +16,6 @@ def is_nested(structure):
     return _nests(structure.__class__)
 
 
-is_sequence = is_nested
-
-
 def _children(structure):
     if isinstance(structure, abc.Mapping):
         try:
@@ -194,26 +191,6 @@ def _assert_same(nest1, nest2, check_types):
         _assert_same(x, y, check_types)
 
 
-def flatten_dict_items(dictionary):
-    """A dict whose keys and values are structures, as one of their leaves."""
-    if not isinstance(dictionary, abc.Mapping):
-        raise TypeError(f"input must be a dictionary, got {dictionary!r}")
-    flat = {}
-    for key, value in dictionary.items():
-        keys, values = flatten(key), flatten(value)
-        if len(keys) != len(values):
-            raise ValueError(f"Could not flatten dictionary. Key had "
-                             f"{len(keys)} elements, but value had "
-                             f"{len(values)} elements. Key: {key}, value: "
-                             f"{value}.")
-        for k, v in zip(keys, values):
-            if k in flat:
-                raise ValueError(f"Could not flatten dictionary: key {k} is "
-                                 f"not unique.")
-            flat[k] = v
-    return flat
-
-
 # ---- As deep as another structure --------------------------------------------
 
 
@@ -254,88 +231,3 @@ def flatten_up_to(shallow_tree, input_tree, check_types=True):
         return [part for a, b in zip(_children(shallow), _children(whole))
                 for part in parts(a, b)]
     return parts(shallow_tree, input_tree)
-
-
-def map_structure_up_to(shallow_tree, func, *inputs, check_types=True):
-    """A structure like `shallow_tree` of func(part of each input)."""
-    if not inputs:
-        raise ValueError("Cannot map over no sequences")
-    return pack_sequence_as(shallow_tree, [
-        func(*parts) for parts in zip(*(
-            flatten_up_to(shallow_tree, i, check_types) for i in inputs))])
-
-
-def get_traverse_shallow_structure(traverse_fn, structure):
-    """A structure of bools: how deep to go into another one.
-
-    Args:
-      traverse_fn: of a part: whether to go into it, or a structure of bools
-        that says so of each of its parts.
-      structure: the other one.
-    """
-    wanted = traverse_fn(structure)
-    if not is_nested(structure):
-        if not isinstance(wanted, bool):
-            raise TypeError(f"traverse_fn returned structure: {wanted} for "
-                            f"non-structure: {structure}")
-        return wanted
-    if not is_nested(wanted) and not isinstance(wanted, bool):
-        raise TypeError(f"traverse_fn returned a non-bool scalar: {wanted} for "
-                        f"input: {structure}")
-    if wanted is False:
-        return False
-    children = _children(structure)
-    if wanted is True:
-        return _like(structure, [get_traverse_shallow_structure(traverse_fn, c)
-                                 for c in children])
-    assert_shallow_structure(wanted, structure)
-    made = []
-    for go, child in zip(_children(wanted), children):
-        if not isinstance(go, bool):
-            raise TypeError(f"traverse_fn didn't return a depth=1 structure of "
-                            f"bools. saw: {wanted} for input: {structure}")
-        made.append(get_traverse_shallow_structure(traverse_fn, child) if go
-                    else False)
-    return _like(structure, made)
-
-
-# ---- Paths -------------------------------------------------------------------
-
-
-def yield_flat_paths(structure):
-    """The path of each leaf: its keys, names and numbers, a tuple."""
-    if not is_nested(structure):
-        yield ()
-        return
-    if isinstance(structure, abc.Mapping):
-        keys = sorted(structure)
-    else:
-        keys = getattr(structure, "_fields", range(len(structure)))
-    for key, child in zip(keys, _children(structure)):
-        for path in yield_flat_paths(child):
-            yield (key, *path)
-
-
-def flatten_with_joined_string_paths(structure, separator="/"):
-    """[(path as a string, leaf)]."""
-    return [(separator.join(map(str, path)), leaf) for path, leaf in zip(
-        yield_flat_paths(structure), flatten(structure))]
-
-
-def flatten_with_tuple_paths(structure):
-    """[(path, leaf)]."""
-    return list(zip(yield_flat_paths(structure), flatten(structure)))
-
-
-def map_structure_with_paths(func, *structure, **kwargs):
-    """`map_structure` of func(path as a string, leaf of each)."""
-    return map_structure_with_tuple_paths(
-        lambda path, *leaves: func("/".join(map(str, path)), *leaves),
-        *structure, **kwargs)
-
-
-def map_structure_with_tuple_paths(func, *structure, **kwargs):
-    """`map_structure` of func(path as a tuple, leaf of each)."""
-    paths = yield_flat_paths(structure[0])
-    return map_structure(lambda *leaves: func(next(paths), *leaves),
-                         *structure, **kwargs)

@@ -2,14 +2,13 @@
 
 import collections
 import hashlib
-import math
 
 from sluice import _core
 from sluice.framework import dtypes, graph as graphs, nest, tensor_shape
 from sluice.framework.conversion import constant_value, convert_to_tensor
 from sluice.layers.base import InputSpec, Layer, last_dimension
 from sluice.ops import (
-    array_ops, clip_ops, embedding, init_ops, math_ops, nn, random_ops,
+    array_ops, clip_ops, init_ops, math_ops, nn, random_ops,
     variable_scope as scopes)
 from sluice.ops.partitioned import fixed_size_partitioner
 from sluice.ops.tensor_array import TensorArray
@@ -380,19 +379,6 @@ class LSTMCell(LayerRNNCell):
 # ---- Cells of cells ----------------------------------------------------------
 
 
-class LSTMBlockCell(LSTMCell):
-    """An LSTMCell with the parameters of TensorFlow's fused one."""
-
-    def __init__(self, num_units, forget_bias=1.0, cell_clip=None,
-                 use_peephole=False, dtype=None, reuse=None,
-                 name="lstm_cell"):
-        bounded = cell_clip is not None and cell_clip > 0
-        super().__init__(num_units, use_peephole,
-                         cell_clip if bounded else None,
-                         forget_bias=forget_bias, reuse=reuse, name=name,
-                         dtype=dtype)
-
-
 class MultiRNNCell(RNNCell):
     """Cells one above the other: each one's output is the next one's input."""
 
@@ -625,150 +611,3 @@ class DeviceWrapper(_Wrapper):
     def _wrap(self, inputs, state, call):
         with graphs.device(self._device):
             return call(inputs, state)
-
-
-# ---- Cells with their own layers ---------------------------------------------
-
-
-class Linear:
-    """Tensors side by side, [batch, any], times a matrix; variables "kernel"
-    and "bias" of the current scope.
-
-    Args:
-      args: a tensor or a list of them, for their sizes and type.
-      output_size: of the result, [batch, output_size].
-      build_bias: whether a bias is added.
-      bias_initializer: of the bias (zeros).
-      kernel_initializer: of the matrix.
-    """
-
-    def __init__(self, args, output_size, build_bias, bias_initializer=None,
-                 kernel_initializer=None):
-        tensors = nest.flatten(args)
-        if not tensors:
-            raise ValueError("`args` must be specified")
-        depth = 0
-        for x in tensors:
-            if x.shape.ndims != 2 or x.shape.as_list()[1] is None:
-                raise ValueError(f"linear expects matrices whose second "
-                                 f"dimension is known, but saw {x.shape}")
-            depth += x.shape.as_list()[1]
-        dtype = tensors[0].dtype.base_dtype
-        self._kernel = scopes.get_variable("kernel", [depth, output_size],
-                                           dtype, kernel_initializer)
-        self._bias = None
-        if build_bias:
-            with scopes.variable_scope(scopes.get_variable_scope()) as scope:
-                scope.set_partitioner(None)
-                self._bias = scopes.get_variable(
-                    "bias", [output_size], dtype,
-                    bias_initializer or init_ops.Zeros(dtype))
-
-    def __call__(self, args):
-        tensors = nest.flatten(args)
-        made = math_ops.matmul(
-            tensors[0] if len(tensors) == 1 else array_ops.concat(tensors, 1),
-            self._kernel)
-        return made if self._bias is None else nn.bias_add(made, self._bias)
-
-
-class EmbeddingWrapper(RNNCell):
-    """A cell whose inputs are numbers of rows of a matrix.
-
-    Args:
-      cell: the cell, whose inputs are the rows.
-      embedding_classes: how many rows there are.
-      embedding_size: how long they are.
-      initializer: of the matrix; by default the scope's, or numbers between
-        the square root of 3 and minus it.
-    """
-
-    def __init__(self, cell, embedding_classes, embedding_size,
-                 initializer=None, reuse=None):
-        super().__init__(_reuse=reuse)
-        assert_like_rnncell("cell", cell)
-        if embedding_classes <= 0 or embedding_size <= 0:
-            raise ValueError(f"Both embedding_classes and embedding_size must "
-                             f"be > 0: {embedding_classes}, {embedding_size}.")
-        self._cell, self._initializer = cell, initializer
-        self._shape = [embedding_classes, embedding_size]
-
-    state_size = property(lambda self: self._cell.state_size)
-    output_size = property(lambda self: self._cell.output_size)
-
-    def zero_state(self, batch_size, dtype):
-        with graphs.name_scope(type(self).__name__ + "ZeroState"):
-            return self._cell.zero_state(batch_size, dtype)
-
-    def call(self, inputs, state):
-        bound = math.sqrt(3)
-        matrix = scopes.get_variable(
-            "embedding", self._shape,
-            nest.flatten(state)[0].dtype.base_dtype,
-            self._initializer or scopes.get_variable_scope().initializer or
-            init_ops.RandomUniform(-bound, bound))
-        return self._cell(embedding.embedding_lookup(
-            matrix, array_ops.reshape(inputs, [-1])), state)
-
-
-class InputProjectionWrapper(RNNCell):
-    """A cell whose inputs go through a layer.
-
-    Args:
-      cell: the cell.
-      num_proj: the size of its inputs.
-      activation: of the layer (none).
-    """
-
-    def __init__(self, cell, num_proj, activation=None, input_size=None,
-                 reuse=None):
-        super().__init__(_reuse=reuse)
-        assert_like_rnncell("cell", cell)
-        self._cell, self._num_proj = cell, num_proj
-        self._layer_activation = activation
-
-    state_size = property(lambda self: self._cell.state_size)
-    output_size = property(lambda self: self._cell.output_size)
-
-    def zero_state(self, batch_size, dtype):
-        with graphs.name_scope(type(self).__name__ + "ZeroState"):
-            return self._cell.zero_state(batch_size, dtype)
-
-    def call(self, inputs, state):
-        made = Linear(inputs, self._num_proj, True)(inputs)
-        if self._layer_activation is not None:
-            made = self._layer_activation(made)
-        return self._cell(made, state)
-
-
-class OutputProjectionWrapper(RNNCell):
-    """A cell whose outputs go through a layer.
-
-    Args:
-      cell: the cell.
-      output_size: the size of the outputs.
-      activation: of the layer (none).
-    """
-
-    def __init__(self, cell, output_size, activation=None, reuse=None):
-        super().__init__(_reuse=reuse)
-        assert_like_rnncell("cell", cell)
-        if output_size < 1:
-            raise ValueError(f"Parameter output_size must be > 0: "
-                             f"{output_size}.")
-        self._cell, self._output_size = cell, output_size
-        self._layer_activation = activation
-
-    state_size = property(lambda self: self._cell.state_size)
-    output_size = property(lambda self: self._output_size)
-
-    def zero_state(self, batch_size, dtype):
-        with graphs.name_scope(type(self).__name__ + "ZeroState"):
-            return self._cell.zero_state(batch_size, dtype)
-
-    def call(self, inputs, state):
-        outputs, after = self._cell(inputs, state)
-        made = Linear(outputs, self._output_size, True)(outputs)
-        if self._layer_activation is not None:
-            made = self._layer_activation(made)
-        return made, after

@@ -643,7 +643,7 @@ def log_poisson_loss(targets, log_input, compute_full_loss=False, name=None):
                                       stirling)
 
 
-# ---- TensorFlow's names for the same with fewer arguments --------------------
+# ---- Pooling over regions of random sizes ------------------------------------
 
 
 def _fractional(kind):
@@ -668,27 +668,3 @@ def _fractional(kind):
 
 fractional_avg_pool_v2 = _fractional("FractionalAvgPool")
 fractional_max_pool_v2 = _fractional("FractionalMaxPool")
-
-
-# ---- As they once took their arguments (contrib.nn) --------------------------
-
-
-def deprecated_flipped_softmax_cross_entropy_with_logits(logits, labels, dim=-1,
-                                                         name=None):
-    """`softmax_cross_entropy_with_logits`."""
-    return softmax_cross_entropy_with_logits(labels=labels, logits=logits,
-                                             dim=dim, name=name)
-
-
-def deprecated_flipped_sparse_softmax_cross_entropy_with_logits(logits, labels,
-                                                                name=None):
-    """`sparse_softmax_cross_entropy_with_logits`."""
-    return sparse_softmax_cross_entropy_with_logits(labels=labels,
-                                                    logits=logits, name=name)
-
-
-def deprecated_flipped_sigmoid_cross_entropy_with_logits(logits, targets,
-                                                         name=None):
-    """`sigmoid_cross_entropy_with_logits`."""
-    return sigmoid_cross_entropy_with_logits(labels=targets, logits=logits,
-                                             name=name)

@@ -8,6 +8,7 @@ import collections
 import functools
 
 from sluice.contrib.layers.arg_scope import add_arg_scope
+from sluice.contrib.layers.initializers import xavier_initializer
 from sluice.contrib.layers.maxout import MaxOut
 from sluice.contrib.layers.model_variables import model_variable
 from sluice.contrib.layers.slim_common import (
@@ -21,7 +22,7 @@ from sluice.ops import (
     array_ops, check_ops, conv, embedding, init_ops, math_ops, nn, sparse_ops)
 from sluice.ops.variable_scope import variable_scope
 
-_XAVIER, _ZEROS = init_ops.xavier_initializer(), init_ops.Zeros()
+_XAVIER, _ZEROS = xavier_initializer(), init_ops.Zeros()
 
 NamedOutputs = collections.namedtuple("NamedOutputs", ["name", "outputs"])
 

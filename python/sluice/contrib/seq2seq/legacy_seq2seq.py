@@ -8,11 +8,12 @@ int32 [batch].
 import copy
 
 from sluice import _core
+from sluice.contrib.rnn import (
+    EmbeddingWrapper, Linear, OutputProjectionWrapper)
 from sluice.framework import dtypes, graph as graphs, nest
 from sluice.framework.conversion import convert_to_tensor
 from sluice.layers.rnn import static_rnn
-from sluice.layers.rnn_cell import (
-    EmbeddingWrapper, Linear, OutputProjectionWrapper, RNNCell)
+from sluice.layers.rnn_cell import RNNCell
 from sluice.ops import (
     array_ops, control_flow, math_ops, nn, variable_scope as scopes)
 from sluice.ops.embedding import embedding_lookup
