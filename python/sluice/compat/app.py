@@ -1,4 +1,4 @@
-"""Programs: `run` reads the flags and calls `main`."""
+"""Entry points of programs: `run` parses the flags and calls `main`."""
 
 import sys
 
@@ -6,8 +6,8 @@ from sluice.compat import flags
 
 
 def run(main=None, argv=None):
-    """Reads the flags and ends the program with what `main(arguments)`
-    returns; by default the `main` of the program."""
+    """Parses the flags, calls `main(arguments)` (by default the program's
+    `main`) and exits with its result."""
     argv = flags.FLAGS(sys.argv if argv is None else argv, known_only=True)
     main = main or sys.modules["__main__"].main
     sys.exit(main(argv))

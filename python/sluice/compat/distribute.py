@@ -1,4 +1,4 @@
-"""What there is without a strategy of distribution: one replica."""
+"""`tf.distribute` without a distribution strategy: there is one replica."""
 
 import contextlib
 
@@ -6,46 +6,46 @@ from sluice.ops import array_ops
 
 
 class _Extended:
-    """What libraries ask of a strategy."""
+    """The members of `strategy.extended` that libraries use."""
 
     def read_var(self, v):
-        """The value of a variable."""
+        """Returns the value of a variable."""
         return array_ops.identity(v)
 
 
 class _DefaultStrategy:
-    """The strategy of one replica, which changes nothing."""
+    """The default strategy: one replica, no distribution."""
 
     num_replicas_in_sync = 1
     extended = _Extended()
 
     @contextlib.contextmanager
     def scope(self):
-        """A with-block like any other."""
+        """A context manager without effect."""
         yield self
 
     def experimental_run_v2(self, fn, args=(), kwargs=None):
-        """What the function gives."""
+        """Calls the function and returns its result."""
         return fn(*args, **(kwargs or {}))
 
     def experimental_local_results(self, value):
-        """What each replica has of a value."""
+        """Returns the values of all replicas: one."""
         return (value,)
 
 
 class _ReplicaContext:
-    """Where a program is: in the one replica."""
+    """The context of the only replica."""
 
     num_replicas_in_sync = 1
     replica_id_in_sync_group = 0
 
     @property
     def strategy(self):
-        """The strategy that it is of."""
+        """The strategy of this context."""
         return _STRATEGY
 
     def merge_call(self, merge_fn, args=(), kwargs=None):
-        """merge_fn(strategy, *args), with the values of all replicas."""
+        """Calls merge_fn(strategy, *args) with the values of all replicas."""
         return merge_fn(_STRATEGY, *args, **(kwargs or {}))
 
 
@@ -53,20 +53,20 @@ _STRATEGY, _CONTEXT = _DefaultStrategy(), _ReplicaContext()
 
 
 def get_strategy():
-    """The strategy of one replica."""
+    """Returns the default strategy."""
     return _STRATEGY
 
 
 def has_strategy():
-    """False."""
+    """Returns False."""
     return False
 
 
 def get_replica_context():
-    """The one replica's."""
+    """Returns the context of the only replica."""
     return _CONTEXT
 
 
 def in_cross_replica_context():
-    """False: programs are in the one replica."""
+    """Returns False: programs always run in the replica."""
     return False

@@ -1,19 +1,19 @@
-"""The names of what a model is built for, as estimators call them."""
+"""The modes that estimators build models for."""
 
 
 class ModeKeys:
-    """What a model is built for: `tf.estimator.ModeKeys`."""
+    """Modes of a model: `tf.estimator.ModeKeys`."""
 
     TRAIN, EVAL, PREDICT = "train", "eval", "infer"
 
 
 class LearnModeKeys:
-    """What a model is built for: `tf.contrib.learn.ModeKeys`."""
+    """Modes of a model: `tf.contrib.learn.ModeKeys`."""
 
     TRAIN, EVAL, INFER = "train", "eval", "infer"
 
     @classmethod
     def validate(cls, key):
-        """Raises ValueError for what is no mode."""
+        """Raises ValueError unless the key is a mode."""
         if key not in (cls.TRAIN, cls.EVAL, cls.INFER):
             raise ValueError(f"Invalid mode {key}.")

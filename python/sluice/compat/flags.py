@@ -5,15 +5,15 @@ import sys
 
 
 class Error(Exception):
-    """A flag that is unknown, missing, or has a wrong value."""
+    """A flag is unknown, missing, or has a wrong value."""
 
 
 class UnrecognizedFlagError(Error, AttributeError):
-    """A flag that nobody has defined."""
+    """A flag that is not defined."""
 
 
 class IllegalFlagValueError(Error):
-    """A value that a flag cannot have."""
+    """A value that is not allowed for the flag."""
 
 
 class DuplicateFlagError(Error):
@@ -21,7 +21,7 @@ class DuplicateFlagError(Error):
 
 
 class Flag:
-    """One flag: how it is read, its value and default."""
+    """A flag: its parser, value and default."""
 
     def __init__(self, name, default, help, parse, boolean=False):
         self.name, self.help, self.boolean = name, help, boolean
@@ -39,14 +39,14 @@ class Flag:
                 f"flag --{self.name}={value}: {e}") from None
 
     def set(self, value):
-        """Gives it a value."""
+        """Sets the value."""
         self.value = self._checked(value)
         self.present = True
 
 
 class FlagValues:
-    """The values of all flags, read from the command line when one of them is
-    first asked for."""
+    """The values of all flags. The command line is parsed when a flag is first
+    read."""
 
     def __init__(self):
         self.__dict__["_flags"] = {}
@@ -59,8 +59,8 @@ class FlagValues:
         self._flags[flag.name] = flag
 
     def __call__(self, argv, known_only=False):
-        """Reads flags; the arguments that are none, after the program's
-        name."""
+        """Parses flags; returns the program name and the remaining
+        arguments."""
         left, words = list(argv[:1]), list(argv[1:])
         while words:
             word = words.pop(0)
@@ -103,20 +103,20 @@ class FlagValues:
         return left
 
     def is_parsed(self):
-        """Whether the command line has been read."""
+        """Whether the command line was parsed."""
         return self._parsed
 
     def mark_as_parsed(self):
-        """From now on values are given as they are."""
+        """Makes values available without parsing."""
         self.__dict__["_parsed"] = True
 
     def main_module_help(self):
-        """The flags, each with what it is."""
+        """Returns the flags and their help texts."""
         return "\n".join(f"  --{f.name}: {f.help}\n    (default: {f.default})"
                          for f in self._flags.values())
 
     def flag_values_dict(self):
-        """{name: value}."""
+        """Returns {name: value}."""
         return {name: f.value for name, f in self._flags.items()}
 
     def __getattr__(self, name):
@@ -218,7 +218,7 @@ DEFINE_list = _definer(_list, "Defines a flag that is a list, with commas.")
 def DEFINE_enum(name, default, enum_values,
                 help=None,
                 flag_values=None, required=False):
-    """Defines a flag that is one of several texts."""
+    """Defines a flag whose value is one of several strings."""
     def one_of(value):
         if value not in enum_values:
             raise ValueError(f"value should be one of "
@@ -228,11 +228,11 @@ def DEFINE_enum(name, default, enum_values,
 
 
 def mark_flag_as_required(name, flag_values=None):
-    """From now on reading the command line fails without the flag."""
+    """Makes parsing fail if the flag is not given."""
     (FLAGS if flag_values is None else flag_values)[name].required = True
 
 
 def mark_flags_as_required(names, flag_values=None):
-    """`mark_flag_as_required`, of several."""
+    """Applies `mark_flag_as_required` to several flags."""
     for name in names:
         mark_flag_as_required(name, flag_values)

@@ -1,4 +1,4 @@
-"""Files and folders, by the names and with the errors of TensorFlow."""
+"""Files and folders: TensorFlow's functions and errors."""
 
 import collections
 import glob
@@ -19,7 +19,7 @@ FileStatistics = collections.namedtuple(
 
 
 class _translated:
-    """A with-block whose OSErrors become errors of a step."""
+    """A context manager that turns OSErrors into errors of `tf.errors`."""
 
     def __enter__(self):
         return self
@@ -36,7 +36,7 @@ def _path(name):
 
 
 class GFile:
-    """A file: `GFile(name, "r").read()`. Texts are str, in mode "b" bytes."""
+    """A file: `GFile(name, "r").read()`. Reads str, or bytes in mode "b"."""
 
     def __init__(self, name, mode="r"):
         if mode not in ("r", "w", "a", "r+", "w+", "a+", "rb", "wb", "ab",
@@ -59,7 +59,7 @@ class GFile:
         return data if "b" in self._mode else data.decode("utf-8")
 
     def read(self, n=-1):
-        """The rest, or the next `n` bytes."""
+        """Reads `n` bytes, or the rest."""
         if "r" not in self._mode and "+" not in self._mode:
             raise errors.PermissionDeniedError(
                 None, None, "File isn't open for reading")
@@ -67,12 +67,12 @@ class GFile:
             return self._text(self._opened().read(n))
 
     def readline(self):
-        """The next line, with its end."""
+        """Reads a line, with its line break."""
         with _translated():
             return self._text(self._opened().readline())
 
     def readlines(self):
-        """The rest, line by line."""
+        """Reads the remaining lines."""
         return list(self)
 
     def __iter__(self):
@@ -85,7 +85,7 @@ class GFile:
         return line
 
     def write(self, file_content):
-        """Writes a text or bytes."""
+        """Writes str or bytes."""
         if self._mode[0] == "r" and "+" not in self._mode:
             raise errors.PermissionDeniedError(
                 None, None, "File isn't open for writing")
@@ -93,25 +93,25 @@ class GFile:
             self._opened().write(as_bytes(file_content))
 
     def seek(self, offset=None, whence=0, position=None):
-        """Moves to a place."""
+        """Moves to a position."""
         with _translated():
             self._opened().seek(position if offset is None else offset, whence)
 
     def tell(self):
-        """The place that it is at."""
+        """Returns the position."""
         return self._opened().tell()
 
     def size(self):
-        """How many bytes it has."""
+        """Returns the length in bytes."""
         return Stat(self._name).length
 
     def flush(self):
-        """Writes out what waits."""
+        """Writes buffered data."""
         if self._file is not None:
             self._file.flush()
 
     def close(self):
-        """Closes it."""
+        """Closes the file."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -129,30 +129,30 @@ FastGFile = Open = GFile
 
 
 def Exists(filename):
-    """Whether there is such a file or folder."""
+    """Whether the file or folder exists."""
     return os.path.exists(_path(filename))
 
 
 def IsDirectory(dirname):
-    """Whether it is a folder."""
+    """Whether the path is a folder."""
     return os.path.isdir(_path(dirname))
 
 
 def Stat(filename):
-    """Its length, time of change, and whether it is a folder."""
+    """Returns length, modification time, and whether it is a folder."""
     with _translated():
         s = os.stat(_path(filename))
     return FileStatistics(s.st_size, s.st_mtime_ns, IsDirectory(filename))
 
 
 def MkDir(dirname):
-    """Makes a folder."""
+    """Creates a folder."""
     with _translated():
         os.mkdir(_path(dirname))
 
 
 def MakeDirs(dirname):
-    """Makes a folder and those around it; one that exists stays."""
+    """Creates a folder and its parents; existing ones stay."""
     with _translated():
         os.makedirs(_path(dirname), exist_ok=True)
 
@@ -164,7 +164,7 @@ def Remove(filename):
 
 
 def DeleteRecursively(dirname):
-    """Deletes a folder and all that is in it, or a file."""
+    """Deletes a file, or a folder and its contents."""
     with _translated():
         if IsDirectory(dirname):
             shutil.rmtree(_path(dirname))
@@ -173,7 +173,7 @@ def DeleteRecursively(dirname):
 
 
 def Rename(oldname, newname, overwrite=False):
-    """Gives a file another name."""
+    """Renames a file."""
     _may_write(newname, overwrite)
     with _translated():
         os.replace(_path(oldname), _path(newname))
@@ -193,19 +193,19 @@ def _may_write(name, overwrite):
 
 
 def ListDirectory(dirname):
-    """The names of what is in a folder."""
+    """Returns the names in a folder."""
     with _translated():
         return sorted(os.listdir(_path(dirname)))
 
 
 def Glob(filename):
-    """The files that a pattern (or several) names."""
+    """Returns the files that match a pattern (or several)."""
     patterns = filename if isinstance(filename, (list, tuple)) else [filename]
     return [f for p in patterns for f in sorted(glob.glob(_path(p)))]
 
 
 def Walk(top, in_order=True):
-    """(folder, its folders, its files), for it and all within."""
+    """Yields (folder, its folders, its files) for a folder and all below it."""
     top = _path(top)
     if not os.path.isdir(top):
         return

@@ -4,7 +4,7 @@
     python -m sluice.run -m package.module [arguments]
 
 `import tensorflow` (and `tensorflow.compat.v1`, `from tensorflow.x import y`)
-gives `sluice.compat.v1` and what is in it. Modules of TensorFlow's insides
+imports `sluice.compat.v1` and its members. Modules inside TensorFlow
 (`tensorflow.python.framework.ops`) have all public names.
 """
 
@@ -21,8 +21,8 @@ from sluice.compat import v1
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Answers imports of `tensorflow` and its submodules, and of the text form
-    of messages."""
+    """Finds `tensorflow` and its submodules, and `google.protobuf.text_format`
+    for our messages."""
 
     def find_spec(self, fullname, path=None, target=None):
         if fullname in _TEXT_FORMAT:
@@ -40,8 +40,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
 
     def _text_format_spec(self, fullname, path):
-        """`google.protobuf.text_format` is to know our messages, too; where the
-        library is not there, the packages around it are empty."""
+        """The spec of `google.protobuf.text_format`, which has to handle our
+        messages, too. Without the library, the packages around it are empty."""
         found = importlib.machinery.PathFinder.find_spec(fullname, path)
         if found is not None and fullname != _TEXT_FORMAT[-1]:
             return found
@@ -64,7 +64,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if parts[:2] == ["compat", "v1"]:
             parts = parts[2:]
         if parts[-1:] and parts[-1].startswith("_"):
-            return None  # (A name of a module, not a module.)
+            return None  # (A name in a module, not a module.)
         if parts[:1] == ["python"]:
             return _internal(fullname, parts[1:])
         if parts[:1] == ["contrib"] and parts[2:3] == ["python"]:
@@ -85,7 +85,7 @@ def _text_format(name, found):
     if name != _TEXT_FORMAT[-1]:
         return made
     from sluice.framework import message_text, messages
-    if found is not None:  # The library's own, for messages of others.
+    if found is not None:  # The library's own, for other messages.
         found.loader.exec_module(made)
 
     def either(name):
@@ -111,9 +111,9 @@ def _text_format(name, found):
 
 
 class _Internal(types.ModuleType):
-    """A module of TensorFlow's insides, such as `tensorflow.python.ops.rnn`: it
-    has all public names, wherever they are, and what our module of its name
-    has; a package of such modules has none."""
+    """A module inside TensorFlow, such as `tensorflow.python.ops.rnn`: it has
+    all public names, and those of our modules for this name (`_OURS`). A
+    package of such modules has no names."""
 
     def __init__(self, fullname, is_package, group=None):
         super().__init__(fullname)
@@ -141,23 +141,23 @@ class _Internal(types.ModuleType):
         return found
 
 
-# Where modules of ours are looked for, in this order.
+# The folders in which modules are searched, in this order.
 _FOLDERS = (
     "framework.", "ops.", "client.", "functions.", "layers.", "training.",
     "contrib.", "contrib.layers.", "contrib.metrics.", "contrib.seq2seq.",
     "compat.", "compat.internals.", "compat.testing.", "compat.training.", "")
-# Insides that are public under another name.
+# Internal modules that are public under another name.
 _PUBLIC = {"errors_impl": "errors", "tf_logging": "logging", "test": "test",
            "googletest": "test", "rnn_cell": "nn.rnn_cell",
            "nest": "nest", "gfile": "gfile", "app": "app", "flags": "flags",
            "errors": "errors", "test_util": "test", "compat": "compat",
            "spectral_ops_test_util": "test"}
-# Whose public names are those of one namespace.
+# Internal modules whose public names are those of one namespace.
 _GROUPS = {"convolutional": "layers", "core": "layers", "pooling": "layers",
            "normalization": "layers", "losses": "losses",
            "losses_impl": "losses", "metrics": "metrics",
            "metrics_impl": "metrics", "rnn_cell_impl": "nn.rnn_cell"}
-# Which module of ours has what else is there.
+# The modules of this package that have the other names of an internal module.
 _OURS = {"ops": "graph conversion registries scopes gradients",
          "constant_op": "conversion", "sparse_tensor": "conversion",
          "tensor_util": "tensor_proto conversion", "tensor_spec": "specs",
@@ -222,7 +222,7 @@ def _internal(fullname, parts, contrib=None):
     public = _PUBLIC.get(parts[-1]) if len(parts) > 1 and not contrib else None
     if public is not None:
         return _Finder._find("tensorflow." + public)
-    if parts[-1:] == ["test_ops"]:  # (Which has its ops by being there.)
+    if parts[-1:] == ["test_ops"]:  # (Importing it registers its ops.)
         return importlib.import_module("sluice.compat.testing.test_ops")
     return _Internal(fullname, parts[-1:] == ["distributions"] or (
                          len(parts) < 2 and
@@ -231,13 +231,13 @@ def _internal(fullname, parts, contrib=None):
 
 
 def install():
-    """From now on `import tensorflow` gives this package."""
+    """Makes `import tensorflow` import this package."""
     if not any(isinstance(f, _Finder) for f in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
 
 
 def main():
-    """What `python -m sluice.run` does."""
+    """Runs `python -m sluice.run`."""
     arguments = sys.argv[1:]
     if not arguments or arguments[0] in ("-h", "--help"):
         print(__doc__)

@@ -1,4 +1,4 @@
-"""Messages of programs, on Python's own logging: the logger "sluice"."""
+"""`tf.logging` on Python's logging: the logger "sluice"."""
 
 import collections as _collections
 import logging as _logging
@@ -28,17 +28,17 @@ set_verbosity = _logger.setLevel
 
 
 def get_verbosity():
-    """The least level that is shown."""
+    """Returns the lowest level that is logged."""
     return _logger.level
 
 
 def flush():
-    """Writes out what waits."""
+    """Writes buffered messages."""
     for handler in _logger.handlers:
         handler.flush()
 
 
-_counts = _collections.Counter()  # Of messages, by line of the program.
+_counts = _collections.Counter()  # Calls by line of the program.
 
 
 def _count():
@@ -49,16 +49,16 @@ def _count():
 
 
 def log_if(level, msg, condition, *args):
-    """A message, if the condition holds."""
+    """Logs if the condition holds."""
     if condition:
         log(level, msg, *args)
 
 
 def log_every_n(level, msg, n, *args):
-    """A message the first time, and each n-th time, at this line."""
+    """Logs the first call at this line, and every n-th."""
     log_if(level, msg, _count() % n == 0, *args)
 
 
 def log_first_n(level, msg, n, *args):
-    """A message the first n times at this line."""
+    """Logs the first n calls at this line."""
     log_if(level, msg, _count() < n, *args)

@@ -1,4 +1,4 @@
-"""Images of digits (or clothes) from files of the MNIST data set:
+"""Reads images of the MNIST data set from files:
 `tensorflow.examples.tutorials.mnist.input_data`. Nothing is downloaded."""
 
 import collections
@@ -52,7 +52,7 @@ class DataSet:
         self._at = 0
 
     def next_batch(self, batch_size, fake_data=False, shuffle=True):
-        """(images, labels): the next ones, in random order epoch by epoch."""
+        """Returns the next (images, labels), in random order in each epoch."""
         if self._order is None:
             self._start(shuffle)
         rows = self._order[self._at:self._at + batch_size]
@@ -67,7 +67,7 @@ class DataSet:
 
 
 def _read(folder, name):
-    """An array of a file of the data set, packed or not."""
+    """Reads an array from a file, compressed or not."""
     for path, opener in ((os.path.join(folder, name + ".gz"), gzip.open),
                          (os.path.join(folder, name), open)):
         if not os.path.exists(path):
@@ -89,8 +89,8 @@ def _read(folder, name):
 def read_data_sets(train_dir, fake_data=False, one_hot=False,
                    dtype=dtypes.float32, reshape=True, validation_size=5000,
                    seed=None, source_url=None):
-    """The data sets of a folder: the first `validation_size` images to train
-    are those to validate."""
+    """Reads the data sets of a folder. The first `validation_size` training
+    images become the validation set."""
     found = []
     for part in ("train", "t10k"):
         images = _read(train_dir, f"{part}-images-idx3-ubyte")[..., None]

@@ -1,5 +1,5 @@
-"""`tf.nest`: the client's functions of structures (framework/nest.py), and
-others that only programs call."""
+"""`tf.nest`: the client's functions for structures (framework/nest.py), and
+those that only programs use."""
 
 from collections import abc
 
@@ -11,7 +11,7 @@ is_sequence = is_nested
 
 
 def flatten_dict_items(dictionary):
-    """A dict whose keys and values are structures, as one of their leaves."""
+    """Flattens a dict whose keys and values are structures."""
     if not isinstance(dictionary, abc.Mapping):
         raise TypeError(f"input must be a dictionary, got {dictionary!r}")
     flat = {}
@@ -31,7 +31,7 @@ def flatten_dict_items(dictionary):
 
 
 def map_structure_up_to(shallow_tree, func, *inputs, check_types=True):
-    """A structure like `shallow_tree` of func(part of each input)."""
+    """Maps func over the parts of inputs at the leaves of `shallow_tree`."""
     if not inputs:
         raise ValueError("Cannot map over no sequences")
     return pack_sequence_as(shallow_tree, [
@@ -40,12 +40,12 @@ def map_structure_up_to(shallow_tree, func, *inputs, check_types=True):
 
 
 def get_traverse_shallow_structure(traverse_fn, structure):
-    """A structure of bools: how deep to go into another one.
+    """Returns a structure of bools that says how deep to traverse a structure.
 
     Args:
-      traverse_fn: of a part: whether to go into it, or a structure of bools
-        that says so of each of its parts.
-      structure: the other one.
+      traverse_fn: traverse_fn(part) says whether to traverse a part, or gives
+        a structure of bools for its children.
+      structure: the structure.
     """
     wanted = traverse_fn(structure)
     if not is_nested(structure):
@@ -77,7 +77,7 @@ def get_traverse_shallow_structure(traverse_fn, structure):
 
 
 def yield_flat_paths(structure):
-    """The path of each leaf: its keys, names and numbers, a tuple."""
+    """Yields the path of each leaf: a tuple of keys, names and indices."""
     if not is_nested(structure):
         yield ()
         return
@@ -91,25 +91,25 @@ def yield_flat_paths(structure):
 
 
 def flatten_with_joined_string_paths(structure, separator="/"):
-    """[(path as a string, leaf)]."""
+    """Returns [(path as a string, leaf)]."""
     return [(separator.join(map(str, path)), leaf) for path, leaf in zip(
         yield_flat_paths(structure), flatten(structure))]
 
 
 def flatten_with_tuple_paths(structure):
-    """[(path, leaf)]."""
+    """Returns [(path, leaf)]."""
     return list(zip(yield_flat_paths(structure), flatten(structure)))
 
 
 def map_structure_with_paths(func, *structure, **kwargs):
-    """`map_structure` of func(path as a string, leaf of each)."""
+    """Maps func(path as a string, *leaves)."""
     return map_structure_with_tuple_paths(
         lambda path, *leaves: func("/".join(map(str, path)), *leaves),
         *structure, **kwargs)
 
 
 def map_structure_with_tuple_paths(func, *structure, **kwargs):
-    """`map_structure` of func(path as a tuple, leaf of each)."""
+    """Maps func(path as a tuple, *leaves)."""
     paths = yield_flat_paths(structure[0])
     return map_structure(lambda *leaves: func(next(paths), *leaves),
                          *structure, **kwargs)

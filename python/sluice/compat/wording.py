@@ -1,5 +1,5 @@
-"""TensorFlow's words for errors of the library: programs and tests look for
-them. They are added to a message that begins as on the left."""
+"""Adds TensorFlow's words to the library's errors, which programs and tests
+search for. The table maps the beginning of a message to the words."""
 
 import re
 
@@ -9,7 +9,7 @@ _NODE = re.compile(r"node '([^']*)' \((\w+)\)")
 
 
 def _op(found):
-    """The op that a message tells of, or ""."""
+    """The op named in a message, or ""."""
     node = _NODE.search(found.string)
     return node[2] if node else ""
 
@@ -30,7 +30,7 @@ def _rank(found, least=""):
 
 
 def _unequal(found):
-    """Which dimensions, from the last on, do not fit each other."""
+    """The dimensions, from the last on, that do not match."""
     a, b = _dims(found["a"]), _dims(found["b"])
     differ = next(((x, y) for x, y in zip(reversed(a), reversed(b))
                    if x != y and "1" not in (x, y)), ("?", "?"))
@@ -109,7 +109,7 @@ def _requested(found):
 
 
 def _row(found):
-    """A row of indices that names nothing."""
+    """A row of indices that is out of range."""
     place, shape, got = found["place"], found["shape"], found["got"]
     if _op(found).startswith("ScatterNd"):
         flat = place.replace("]", ",0]" if place != "[]" else "0]")
@@ -137,7 +137,7 @@ def _updates(found):
 
 
 def _segment(found):
-    """A segment's number that is out of its range or comes too early."""
+    """A segment id that is out of range or out of order."""
     n, got = int(found["n"]), int(found["got"])
     if n <= 0:
         return "segment ids must be >= 0"
@@ -164,7 +164,7 @@ def _sparse_row(found):
 
 
 def _outside(found):
-    """A pair of indices, of which the row or the column is out of bounds."""
+    """A pair of indices whose row or column is out of range."""
     i, column, k = found["i"], found["column"], found["k"]
     if 0 <= int(column) < int(k):
         return (f"invalid index; m ({found['row']}) from index[{i},0] out of "
@@ -174,7 +174,7 @@ def _outside(found):
 
 
 def _serialized(found):
-    """A part of a sparse tensor; each has three."""
+    """A part of a serialized sparse tensor, which has three."""
     which, part = divmod(int(found["i"]), 3)
     part = ("indices", "values", "shape")[part]
     return (f"Requested SparseTensor of type {found['a']} but "
@@ -206,7 +206,7 @@ def _incompatible(found):
     words = (f"Matrix size-incompatible: In[0]: [{found['a']}], In[1]: "
              f"[{found['b']}]")
     a, b = _dims(found["a"])[-1], _dims(found["b"])[-2]
-    if a == b or "?" in (a, b):  # (Others do not agree: of transposes.)
+    if a == b or "?" in (a, b):  # (Other messages: transposes.)
         return words
     return f"{words}; Dimensions must be equal, but are {a} and {b}"
 
@@ -275,7 +275,7 @@ def _rolled(found):
 
 
 def _unlike(found):
-    """Shapes of items of a list that are not alike."""
+    """Shapes of list items that differ."""
     a, b = _dims(found["a"]), _dims(found["b"])
     if len(a) != len(b):
         return (f"Incompatible ranks during merge: {len(a)} vs. {len(b)}; "
@@ -286,7 +286,7 @@ def _unlike(found):
 
 
 def _unset(found):
-    """No item, and no shape, from which to know the items'."""
+    """A list without items and without an element shape."""
     op, shape = _op(found), found["shape"]
     if op == "TensorListStack":
         return (f"Tried to stack list which only contains uninitialized "
@@ -306,7 +306,7 @@ def _unparsed(found):
 
 
 def _unfed(found):
-    """Inputs that are not as many as the op has."""
+    """A number of inputs that differs from the op's."""
     types = re.findall(r": (?:Ref\()?(\w+)", found["inputs"])
     return (f"NodeDef expected inputs '{', '.join(types)}' do not match "
             f"{found['got']} inputs specified")
@@ -442,7 +442,7 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
      r"\[\d+,0,", lambda m: "batch_size must not be 0"),
     (r"top_paths: expected at most the beam_width",
      lambda m: "requested more paths than the beam width."),
-    # Places within something.
+    # Positions.
     (r"(?P<at>indices\[[\d,]*\]): expected a value in (?P<range>\[.*?\)), "
      + _GOT, lambda m: f"{m['at']} = {m['got']} is not in {m['range']}"),
     (r"partitions: expected values in (?P<range>\[.*?\)), " + _GOT +
@@ -470,7 +470,7 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
      lambda m: f"indices {m['a']} is out of order, after {m['b']}"),
     (r"gradient of node .*?: gradient: expected none to be asked for",
      lambda m: "Gradient explicitly disabled."),
-    # What a step needs and gives.
+    # Feeds and fetches.
     (r"placeholder '(?P<name>.*?)': expected a fed value of (?P<type>\w+)"
      r"(?P<shape>\[[\d,?]+\])?",
      lambda m: f"You must feed a value for placeholder tensor '{m['name']}' "
@@ -687,7 +687,7 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
      r"tensor",
      lambda m: "SparseDenseBinaryOpShared broadcasts dense to sparse only; got "
                "incompatible shapes"),
-    # Texts.
+    # Strings.
     (r"scientific, shortest: expected at most one",
      lambda m: "Cannot select both scientific and shortest notation"),
     (r"scientific, shortest, precision: expected none of them for (?P<t>\w+)",
@@ -705,7 +705,7 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
 
 
 def add(message):
-    """The message, with TensorFlow's words if there are any."""
+    """Returns the message with TensorFlow's words, if it has any."""
     for pattern, words in _WORDS:
         found = pattern.match(message)
         if found:

@@ -1,1 +1,1 @@
-"""What programs import from inside TensorFlow (`tensorflow.python...`)."""
+"""Modules that programs import from inside TensorFlow (`tensorflow.python`)."""

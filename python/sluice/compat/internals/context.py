@@ -1,10 +1,11 @@
-"""Which mode there is: graphs, always (`tensorflow.python.eager.context`)."""
+"""The execution mode, which is always graphs
+(`tensorflow.python.eager.context`), and kinds of control-flow operations."""
 
 import contextlib
 
 
 def executing_eagerly():
-    """False."""
+    """Returns False."""
     return False
 
 
@@ -12,23 +13,23 @@ ENABLE_CONTROL_FLOW_V2 = False  # (tensorflow.python.ops.control_flow_util)
 
 
 def enabled():
-    """False: this is TensorFlow 1 (`tensorflow.python.tf2`)."""
+    """Returns False: this is TensorFlow 1 (`tensorflow.python.tf2`)."""
     return False
 
 
 def in_eager_mode():
-    """False."""
+    """Returns False."""
     return False
 
 
 def in_graph_mode():
-    """True."""
+    """Returns True."""
     return True
 
 
 @contextlib.contextmanager
 def graph_mode():
-    """A with-block like any other."""
+    """A context manager without effect."""
     yield
 
 
@@ -43,7 +44,7 @@ def IsLoopEnter(op):
 
 
 def IsLoopConstantEnter(op):
-    """Whether an operation is the Enter of what a loop does not change."""
+    """Whether an operation is the Enter of a loop invariant."""
     return IsLoopEnter(op) and op.get_attr("is_constant")
 
 
@@ -79,10 +80,10 @@ def IsCondSwitch(op):
 
 
 def GraphOrParentsInXlaContext(graph):
-    """False: nothing is compiled by XLA."""
+    """Returns False: XLA is not used."""
     return False
 
 
 def num_gpus():
-    """0: there are CPUs only."""
+    """Returns 0: there are only CPUs."""
     return 0

@@ -1,4 +1,4 @@
-"""What tells that something will go: `tensorflow.python.util.deprecation` and
+"""Decorators of deprecated functions: `tensorflow.python.util.deprecation` and
 `decorator_utils`."""
 
 import contextlib
@@ -17,7 +17,7 @@ _silent = False
 
 @contextlib.contextmanager
 def silence():
-    """A with-block in which nothing is told."""
+    """A context manager that suppresses deprecation warnings."""
     global _silent
     before, _silent = _silent, True
     try:
@@ -30,12 +30,12 @@ def silence():
 
 
 def get_qualified_name(function):
-    """The name of a function, with its class's."""
+    """Returns the name of a function, with that of its class."""
     return function.__qualname__
 
 
 def validate_callable(func, decorator_name):
-    """Raises ValueError if what a decorator gets is no function."""
+    """Raises ValueError unless the decorated object is callable."""
     if not callable(func):
         raise ValueError(
             f"{func} is not a function. If this is a property, make sure "
@@ -44,7 +44,7 @@ def validate_callable(func, decorator_name):
 
 
 def add_notice_to_docstring(doc, instructions, no_doc_str, suffix_str, notice):
-    """A docstring with a notice behind its first line, or of the notice alone.
+    """Adds a notice after the first line of a docstring, or makes one.
 
     Args:
       no_doc_str: the first line, if there is no docstring.
@@ -61,7 +61,7 @@ def add_notice_to_docstring(doc, instructions, no_doc_str, suffix_str, notice):
 
 
 def rewrite_argument_docstring(old_doc, old_argument, new_argument):
-    """A docstring that calls an argument by another name."""
+    """Renames an argument in a docstring."""
     return old_doc.replace(f"`{old_argument}`", f"`{new_argument}`").replace(
         f"{old_argument}:", f"{new_argument}:")
 
@@ -90,8 +90,8 @@ def _tell(key, warn_once, words, *about):
 
 
 def deprecated(date, instructions, warn_once=True):
-    """A decorator: the first call of the function tells that it will go, and so
-    does its documentation."""
+    """A decorator that marks a function as deprecated: its documentation says
+    so, and its first call logs a warning."""
     _check(date, instructions)
 
     def decorate(f):
@@ -120,7 +120,7 @@ def _before(f, do, doc):
 
 
 def _equal(a, b):
-    """Whether two values are equal: of arrays, all elements."""
+    """Whether two values are equal; of arrays, all elements."""
     if hasattr(a, "__array_interface__") or hasattr(b, "__array_interface__"):
         import numpy as np
         return np.array_equal(a, b)
@@ -129,9 +129,9 @@ def _equal(a, b):
 
 def _about_arguments(values, concerns, told_as, date, instructions, warn_once,
                      presets=False):
-    """A decorator: a call tells of each argument whose value concerns(given,
-    values[name]), by told_as(name); also of one that was not given if `presets`
-    are values, too."""
+    """A decorator that logs told_as(name) for each argument for which
+    concerns(given, values[name]) holds; with `presets`, defaults count as
+    given."""
     _check(date, instructions)
     if not values:
         raise ValueError("Specify which arguments are deprecated.")
@@ -163,8 +163,8 @@ def _about_arguments(values, concerns, told_as, date, instructions, warn_once,
 
 
 def deprecated_args(date, instructions, *names, warn_once=True):
-    """A decorator: a call with one of the arguments tells that it will go; of
-    (name, value), with another value."""
+    """A decorator that marks arguments as deprecated; an argument given as
+    (name, value) is deprecated unless it has that value."""
     allowed = dict(n if isinstance(n, tuple) else (n, _NONE) for n in names)
     told = _about_arguments(
         allowed, lambda given, to: to is _NONE or not _equal(given, to),
@@ -183,8 +183,7 @@ def deprecated_args(date, instructions, *names, warn_once=True):
 
 
 def deprecated_arg_values(date, instructions, warn_once=True, **values):
-    """A decorator: a call with one of these values of an argument tells that
-    it will go."""
+    """A decorator that marks values of an argument as deprecated."""
     return _about_arguments(
         values, _equal, lambda name: f"{name}={values[name]}", date,
         instructions, warn_once, presets=True)

@@ -1,6 +1,5 @@
-"""What tells of Python's functions: `tensorflow.python.util.tf_inspect`,
-`tf_decorator`, `tf_contextlib` and `all_util`, with the standard library's own
-names."""
+"""Inspection of functions and decorators: `tensorflow.python.util.tf_inspect`,
+`tf_decorator`, `tf_contextlib` and `all_util`, with the names of `inspect`."""
 
 import collections
 import contextlib
@@ -13,7 +12,7 @@ ArgSpec = collections.namedtuple("ArgSpec", "args varargs keywords defaults")
 
 
 class TFDecorator:
-    """What stands before a function, and can be called in its place."""
+    """A decorator around a function, callable in its place."""
 
     def __init__(self, decorator_name, target, decorator_doc="",
                  decorator_argspec=None):
@@ -32,8 +31,8 @@ class TFDecorator:
 
 def make_decorator(target, decorator_func, decorator_name=None,
                    decorator_doc="", decorator_argspec=None):
-    """`decorator_func`, told to stand before `target`; by the name of who calls
-    this, unless another is given."""
+    """Records that `decorator_func` decorates `target`, under the caller's name
+    unless another one is given."""
     if decorator_name is None:
         decorator_name = sys._getframe(1).f_code.co_name
     decorator = TFDecorator(decorator_name, target, decorator_doc,
@@ -45,13 +44,13 @@ def make_decorator(target, decorator_func, decorator_name=None,
 
 
 def contextmanager(target):
-    """`contextlib.contextmanager`, as a decorator that can be unwrapped."""
+    """`contextlib.contextmanager` as a decorator that `unwrap` knows."""
     return make_decorator(target, contextlib.contextmanager(target),
                           "contextmanager")
 
 
 def unwrap(maybe_decorator):
-    """(the TFDecorators around a function, the outermost first, the
+    """Returns (the TFDecorators around a function, outermost first, the
     function)."""
     decorators = []
     while True:
@@ -64,7 +63,7 @@ def unwrap(maybe_decorator):
 
 
 def getfullargspec(obj):
-    """The parameters of what can be called, without its decorators."""
+    """Returns the parameters of a callable, without its decorators."""
     decorators, target = unwrap(obj)
     for decorator in decorators:
         if decorator.decorator_argspec is not None:
@@ -78,7 +77,7 @@ def getfullargspec(obj):
 
 
 def getcallargs(func, *positional, **named):
-    """The values that parameters would have in a call, by name."""
+    """Returns the values that parameters would have in a call, by name."""
     spec = getfullargspec(func)
     if inspect.ismethod(func):
         positional = (func.__self__, *positional)
@@ -89,13 +88,13 @@ def getcallargs(func, *positional, **named):
 
 
 def getargspec(obj):
-    """`getfullargspec`, of what has no parameters by keyword alone."""
+    """`getfullargspec` of a callable without keyword-only parameters."""
     return ArgSpec(*getfullargspec(obj)[:4])
 
 
 def fn_args(fn):
-    """The names of the parameters that a function, an object that can be
-    called, or a partial is still to be given."""
+    """Returns the names of the unbound parameters of a function, a callable
+    object or a partial."""
     if isinstance(fn, functools.partial):
         return tuple(a for a in fn_args(fn.func)[len(fn.args):]
                      if a not in fn.keywords)
@@ -106,7 +105,7 @@ def fn_args(fn):
 
 
 def has_kwargs(fn):
-    """Whether a function takes keywords of any name."""
+    """Whether a function accepts any keyword."""
     if isinstance(fn, functools.partial):
         fn = fn.func
     elif inspect.ismethod(getattr(fn, "__call__", None)):
@@ -118,8 +117,7 @@ def has_kwargs(fn):
 
 
 def make_all(module_name, doc_string_modules=None):
-    """The names of a module that its text, or that of others, has as "@@name"
-    on a line."""
+    """Returns the names that docstrings mention as "@@name" on a line."""
     module = sys.modules[module_name]
     return [name for told in doc_string_modules or [module]
             for name in re.findall(r"^@@(\w+)$", told.__doc__ or "", re.M)
@@ -128,8 +126,8 @@ def make_all(module_name, doc_string_modules=None):
 
 def remove_undocumented(module_name, allowed_exception_list=None,
                         doc_string_modules=None):
-    """Takes the public names away from a module that are not documented (see
-    `make_all`) or allowed."""
+    """Removes the public names of a module that are neither documented (see
+    `make_all`) nor allowed."""
     module = sys.modules[module_name]
     kept = {*make_all(module_name, doc_string_modules),
             *(allowed_exception_list or ())}

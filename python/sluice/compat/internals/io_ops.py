@@ -1,8 +1,8 @@
-"""What programs derive their readers of files from."""
+"""The base class of file readers."""
 
 
 class ReaderBase:
-    """The base class of readers of files; there are no ops for them yet."""
+    """The base class of file readers, which are not implemented yet."""
 
     def __init__(self, reader_ref, supports_serialize=False):
         raise NotImplementedError(

@@ -1,4 +1,5 @@
-"""Arguments of layers, and the sizes that come of them."""
+"""Checks of layer arguments and output sizes:
+`tensorflow.python.layers.utils`."""
 
 from sluice.framework.conversion import constant_value  # noqa: F401
 from sluice.layers.convolutional import _numbers, _padding
@@ -7,29 +8,29 @@ from sluice.ops.conv import _format
 
 
 def convert_data_format(data_format, ndim):
-    """The ops' name for a data format: "NHWC"."""
+    """Returns an op's name of a data format: "NHWC"."""
     if ndim not in (3, 4, 5):
         raise ValueError(f"Input rank not supported: {ndim}")
     return _format(ndim - 2, normal_format(data_format) == "channels_first")
 
 
 def normalize_tuple(value, n, name):
-    """`n` integers, of one or of so many."""
+    """Returns `n` integers, from one or from `n`."""
     return _numbers(value, n, name)
 
 
 def normalize_data_format(value):
-    """The data format in lower case; ValueError if it is none."""
+    """Returns the data format in lower case; ValueError if it is unknown."""
     return normal_format(value)
 
 
 def normalize_padding(value):
-    """The padding in lower case; ValueError if it is none."""
+    """Returns the padding in lower case; ValueError if it is unknown."""
     return _padding(value)
 
 
 def _side(padding, filter_size):
-    """How far windows reach over both edges, less what they lack within."""
+    """How far windows extend over both edges, minus what they lack inside."""
     if padding not in ("same", "valid", "full"):
         raise ValueError(f"padding: expected 'same', 'valid' or 'full', got "
                          f"{padding!r}")
@@ -38,7 +39,7 @@ def _side(padding, filter_size):
 
 
 def conv_output_length(input_length, filter_size, padding, stride, dilation=1):
-    """How long the result of a convolution is."""
+    """Returns the output length of a convolution."""
     if input_length is None:
         return None
     wide = (filter_size - 1) * dilation + 1
@@ -46,7 +47,7 @@ def conv_output_length(input_length, filter_size, padding, stride, dilation=1):
 
 
 def conv_input_length(output_length, filter_size, padding, stride):
-    """How long what was convolved is, at least."""
+    """Returns the least input length of a convolution."""
     if output_length is None:
         return None
     pad = {"same": filter_size // 2, "valid": 0,
@@ -55,7 +56,7 @@ def conv_input_length(output_length, filter_size, padding, stride):
 
 
 def deconv_output_length(input_length, filter_size, padding, stride):
-    """How long the result of a transposed convolution is."""
+    """Returns the output length of a transposed convolution."""
     if input_length is None:
         return None
     if padding == "valid":

@@ -1,4 +1,4 @@
-"""Lists of tensors as values, under the names of `tensorflow.python.ops`."""
+"""Tensor lists: `tensorflow.python.ops.list_ops`."""
 
 from sluice import _core
 from sluice.framework import dtypes, tensor_shape
@@ -8,7 +8,7 @@ _op = _core.op
 
 
 def _build_element_shape(shape):
-    """What an op takes for a shape: -1 for one, or a size, that is unknown."""
+    """Converts a shape to an op's argument: -1 for an unknown rank or size."""
     if isinstance(shape, _core.Tensor):
         return shape
     if isinstance(shape, tensor_shape.TensorShape):
@@ -24,7 +24,7 @@ def _build_element_shape(shape):
 
 def empty_tensor_list(element_shape, element_dtype, max_num_elements=None,
                       name=None):
-    """A list of nothing, for at most so many tensors."""
+    """Makes an empty list with a maximum size."""
     return _op("EmptyTensorList")(
         _build_element_shape(element_shape),
         -1 if max_num_elements is None else max_num_elements,
@@ -32,21 +32,21 @@ def empty_tensor_list(element_shape, element_dtype, max_num_elements=None,
 
 
 def tensor_list_reserve(element_shape, num_elements, element_dtype, name=None):
-    """A list of so many tensors that are not set."""
+    """Makes a list of unset tensors."""
     return _op("TensorListReserve")(
         _build_element_shape(element_shape), num_elements,
         element_dtype=element_dtype, name=name)
 
 
 def tensor_list_from_tensor(tensor, element_shape, name=None):
-    """The slices of a tensor."""
+    """Makes a list of the slices of a tensor."""
     return _op("TensorListFromTensor")(
         tensor, _build_element_shape(element_shape), name=name)
 
 
 def tensor_list_get_item(input_handle, index, element_dtype,
                          element_shape=None, name=None):
-    """The tensor at a place."""
+    """Reads an item."""
     return _op("TensorListGetItem")(
         input_handle, index, _build_element_shape(element_shape),
         element_dtype=element_dtype, name=name)
@@ -54,8 +54,7 @@ def tensor_list_get_item(input_handle, index, element_dtype,
 
 def tensor_list_set_item(input_handle, index, item,
                          resize_if_index_out_of_bounds=False, name=None):
-    """A list with another tensor at a place, behind its end too if it is to
-    grow."""
+    """Replaces an item; may extend the list."""
     if resize_if_index_out_of_bounds:
         size = _op("TensorListLength")(input_handle)
         input_handle = _op("TensorListResize")(
@@ -64,14 +63,14 @@ def tensor_list_set_item(input_handle, index, item,
 
 
 def tensor_list_pop_back(input_handle, element_dtype, name=None):
-    """(the list without its last tensor, that tensor)."""
+    """Returns (the list without its last tensor, that tensor)."""
     return _op("TensorListPopBack")(input_handle, -1,
                                     element_dtype=element_dtype, name=name)
 
 
 def tensor_list_gather(input_handle, indices, element_dtype,
                        element_shape=None, name=None):
-    """The tensors at these places, as the slices of one."""
+    """Stacks the tensors at the given indices."""
     return _op("TensorListGather")(
         input_handle, indices, _build_element_shape(element_shape),
         element_dtype=element_dtype, name=name)
@@ -79,8 +78,8 @@ def tensor_list_gather(input_handle, indices, element_dtype,
 
 def tensor_list_scatter(tensor, indices, element_shape=None, input_handle=None,
                         name=None):
-    """A list, or `input_handle`, with the slices of a tensor at these
-    places."""
+    """Writes the slices of a tensor to the given indices of a list, new or
+    `input_handle`."""
     if input_handle is not None:
         return _op("TensorListScatterIntoExistingList")(
             input_handle, tensor, indices, name=name)
@@ -90,7 +89,7 @@ def tensor_list_scatter(tensor, indices, element_shape=None, input_handle=None,
 
 def tensor_list_stack(input_handle, element_dtype, num_elements=-1,
                       element_shape=None, name=None):
-    """The tensors as the slices of one."""
+    """Stacks the tensors."""
     return _op("TensorListStack")(
         input_handle, _build_element_shape(element_shape),
         element_dtype=element_dtype, num_elements=num_elements, name=name)
@@ -98,7 +97,7 @@ def tensor_list_stack(input_handle, element_dtype, num_elements=-1,
 
 def tensor_list_concat(input_handle, element_dtype, element_shape=None,
                        name=None):
-    """The tensors one after the other."""
+    """Concatenates the tensors."""
     return _op("TensorListConcatV2")(
         input_handle, _build_element_shape(element_shape),
         convert_to_tensor([], dtypes.int64), element_dtype=element_dtype,
@@ -106,6 +105,6 @@ def tensor_list_concat(input_handle, element_dtype, element_shape=None,
 
 
 def tensor_list_split(tensor, element_shape, lengths, name=None):
-    """The parts of a tensor, of these lengths."""
+    """Makes a list of parts of a tensor, of the given lengths."""
     return _op("TensorListSplit")(
         tensor, _build_element_shape(element_shape), lengths, name=name)

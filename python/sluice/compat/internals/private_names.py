@@ -1,7 +1,7 @@
-"""Functions that programs import from inside TensorFlow's modules and that are
-no public names: old and new names of others, and helpers.
+"""Names that programs import from inside TensorFlow's modules and that are not
+public: aliases and helpers.
 
-compat/imports.py looks here for what no other module has.
+compat/imports.py searches this module last.
 """
 
 import itertools
@@ -27,23 +27,23 @@ _op = _core.op
 
 # ---- Graphs, conversions, devices and errors ---------------------------------
 
-_USE_C_API = True  # (Tests of TensorFlow's look here: graphs are C++ objects.)
+_USE_C_API = True  # (Read by TensorFlow's tests: graphs are C++ objects.)
 
 
 def _set_call_cpp_shape_fn(call_cpp_shape_fn):
-    """Nothing: shapes are the C++ library's."""
+    """Does nothing: shapes are inferred in C++."""
 
 
 _uids = itertools.count()
 
 
 def uid():
-    """A number that was not given before."""
+    """Returns a number that is unique in this process."""
     return next(_uids)
 
 
 def _NodeDef(op_type, name, device=None, attrs=None):
-    """A NodeDef of values of attributes: AttrValues by name."""
+    """Makes a NodeDef; `attrs` are AttrValues by name."""
     return NodeDef(op=op_type, name=name, attr=attrs,
                    device=graphs._device_string(device) or "")
 
@@ -60,7 +60,7 @@ def is_dense_tensor_like(t):
 
 
 def convert_n_to_tensor(values, dtype=None, name=None, preferred_dtype=None):
-    """`convert_to_tensor` of each."""
+    """Applies `convert_to_tensor` to each value."""
     return [convert_to_tensor(v, dtype,
                               None if name is None else f"{name}_{i}",
                               preferred_dtype) for i, v in enumerate(values)]
@@ -73,7 +73,7 @@ DeviceSpecV1 = DeviceSpec
 
 
 def canonical_name(device):
-    """A device's name (or DeviceSpec) in its full form; "" for None."""
+    """Returns the full name of a device or DeviceSpec; "" for None."""
     if device is None:
         return ""
     if not isinstance(device, DeviceSpec):
@@ -82,7 +82,8 @@ def canonical_name(device):
 
 
 def merge_device(spec):
-    """A function of devices that fills in what an operation's leaves open."""
+    """Returns a device function that fills in what an operation's device leaves
+    open."""
     spec = DeviceSpec.from_string(spec or "")
 
     def merged(node_def):
@@ -92,12 +93,12 @@ def merge_device(spec):
 
 
 def check_valid(spec):
-    """Raises ValueError unless a text names devices."""
+    """Raises ValueError unless the string is a device name."""
     DeviceSpec.from_string(spec)
 
 
 def _make_specific_exception(node_def, op, message, error_code):
-    """The exception for an error's number."""
+    """Makes the exception of an error code."""
     if error_code in errors._CLASSES:
         return errors._CLASSES[error_code](node_def, op, message)
     warnings.warn(f"Unknown error code: {error_code}")
@@ -108,7 +109,7 @@ def _make_specific_exception(node_def, op, message, error_code):
 
 
 def prepend_name_scope(name, import_scope):
-    """A name ("^x", "loc:@x") with a scope."""
+    """Adds a scope to a name ("^x", "loc:@x")."""
     if not import_scope:
         return name
     return re.sub(r"^(\^|loc:@|)(.*)$",
@@ -124,17 +125,18 @@ def is_broadcast_compatible(shape_x, shape_y):
 
 
 def scalar_shape(unused_op):
-    """[the shape of a scalar]: of an operation with one such result."""
+    """Returns the shapes of an operation with one scalar result."""
     return [tensor_shape.scalar()]
 
 
 def no_outputs(unused_op):
-    """[]: of an operation without results."""
+    """Returns the shapes of an operation without results."""
     return []
 
 
 def list_local_devices(session_config=None):
-    """The devices of this process (`tensorflow.python.client.device_lib`)."""
+    """Lists the devices of this process
+    (`tensorflow.python.client.device_lib`)."""
     with Session(graph=graphs.Graph(), config=session_config) as session:
         return session.list_devices()
 
@@ -143,14 +145,14 @@ def list_local_devices(session_config=None):
 
 
 def shape_internal(input, name=None, optimize=True, out_type=dtypes.int32):
-    """`shape`; without `optimize`, an operation though it is known."""
+    """`shape`; without `optimize`, always an operation."""
     if optimize or isinstance(input, array_ops._SPARSE):
         return array_ops.shape(input, name, out_type)
     return _op("Shape")(input, out_type=out_type, name=name)
 
 
 def rank_internal(input, name=None, optimize=True):
-    """`rank`; unless `optimize`, as an op even if it is known."""
+    """`rank`; without `optimize`, always an operation."""
     if optimize:
         return array_ops.rank(input, name)
     return _op("Rank")(convert_to_tensor(input), name=name)
@@ -173,8 +175,8 @@ def nth_element(input, n, reverse=False, name=None):
 
 
 def _hessian_vector_product(ys, xs, v):
-    """The matrix of second derivatives of sum(ys) times a vector, which has a
-    part for each x: a list of such parts."""
+    """Multiplies the Hessian of sum(ys) by a vector, given as one part per x;
+    returns a list of parts."""
     xs, v = gradients._list(xs), gradients._list(v)
     if len(v) != len(xs):
         raise ValueError("xs and v must have the same length.")
@@ -185,7 +187,7 @@ def _hessian_vector_product(ys, xs, v):
 
 
 def _AggregateIndexedSlicesGradients(grads):
-    """One gradient of several that may be sparse, or None."""
+    """Sums gradients that may be sparse; None if there are none."""
     some = [g for g in grads if g is not None]
     if len(some) < 2:
         return some[0] if some else None
@@ -196,8 +198,8 @@ def _AggregateIndexedSlicesGradients(grads):
 
 
 def _GetGradSource(op_or_tensor):
-    """The scope of gradients ("gradients_1/...") that a name is in, and what is
-    around it; ValueError if it is in none."""
+    """Returns the innermost gradient scope ("gradients_1/...") of a name, with
+    its parents; ValueError if there is none."""
     parts = op_or_tensor.name.split("/")
     at = [i for i, part in enumerate(parts) if part.startswith("gradients")]
     if not at:

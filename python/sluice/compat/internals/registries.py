@@ -1,17 +1,16 @@
-"""Registries of TensorFlow's: of statistics of operations, and of anything by
-name."""
+"""Registries of operation statistics, and of any objects by name."""
 
 import sys
 
 
 class Registry:
-    """Functions or classes by name; each is there once."""
+    """Objects by name; each name is registered once."""
 
     def __init__(self, name):
         self._name, self._found = name, {}
 
     def register(self, candidate, name=None):
-        """Takes one, by its own name unless another is given.
+        """Registers an object, by default under its `__name__`.
 
         Raises:
           KeyError: if the name is taken.
@@ -27,18 +26,18 @@ class Registry:
         self._found[name] = candidate, caller.f_code, caller.f_lineno
 
     def list(self):
-        """The names."""
+        """Returns the names."""
         return list(self._found)
 
     def lookup(self, name):
-        """What is registered by a name; LookupError if nothing is."""
+        """Returns the object of a name; LookupError if there is none."""
         if name not in self._found:
             raise LookupError(f"{self._name} registry has no entry for: {name}")
         return self._found[name][0]
 
 
 class OpStats:
-    """A number that says something of an operation: its "flops"."""
+    """A statistic of an operation, such as its "flops"."""
 
     def __init__(self, statistic_type, value=None):
         self.statistic_type, self.value = statistic_type, value
@@ -55,12 +54,12 @@ class OpStats:
         return self
 
 
-_statistics = {}  # Functions, by op and statistic.
+_statistics = {}  # By op and statistic.
 
 
 class RegisterStatistics:
-    """A decorator that registers fn(graph, NodeDef), which gives an OpStats,
-    for a type of operations and a statistic."""
+    """A decorator that registers fn(graph, NodeDef), which returns an OpStats,
+    for an op and a statistic."""
 
     def __init__(self, op_type, statistic_type):
         for what, value in (("op_type", op_type),
@@ -80,13 +79,14 @@ class RegisterStatistics:
 
 
 def get_stats_for_node_def(graph, node, statistic_type):
-    """What is registered of a node; an OpStats without a value if nothing."""
+    """Returns the statistic of a node; an OpStats without value if none is
+    registered."""
     f = _statistics.get((node.op, statistic_type))
     return OpStats(statistic_type) if f is None else f(graph, node)
 
 
 class RegisterShape:
-    """Nothing: ops know their results' shapes."""
+    """A decorator without effect: ops have shape functions."""
 
     def __init__(self, op_type):
         self._op_type = op_type

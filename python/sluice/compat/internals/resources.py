@@ -1,5 +1,4 @@
-"""State behind handles that is no variable, and is created before use:
-`tensorflow.python.ops.resources`."""
+"""Resources that are created before use: `tensorflow.python.ops.resources`."""
 
 import collections
 
@@ -11,34 +10,34 @@ _Resource = collections.namedtuple("_Resource", "handle create is_initialized")
 
 
 def register_resource(handle, create_op, is_initialized_op, is_shared=True):
-    """Collects a resource: what creates it, and what tells whether it is
-    there."""
+    """Registers a resource: the operation that creates it, and a tensor that
+    says whether it exists."""
     graphs.add_to_collection(
         GraphKeys.RESOURCES if is_shared else GraphKeys.LOCAL_RESOURCES,
         _Resource(handle, create_op, is_initialized_op))
 
 
 def shared_resources():
-    """The resources that sessions of a cluster share."""
+    """Returns the resources that sessions of a cluster share."""
     return graphs.get_collection(GraphKeys.RESOURCES)
 
 
 def local_resources():
-    """The resources of each session's own."""
+    """Returns the resources that each session has for itself."""
     return graphs.get_collection(GraphKeys.LOCAL_RESOURCES)
 
 
 def initialize_resources(resource_list, name="init"):
-    """An operation that creates some resources."""
+    """Makes an operation that creates resources."""
     return control_flow.group(*(r.create for r in resource_list), name=name)
 
 
 def report_uninitialized_resources(resource_list=None,
                                    name="report_uninitialized_resources"):
-    """The names of the handles whose resources are not there, a vector.
+    """Makes a vector of the names of handles whose resources do not exist.
 
     Args:
-      resource_list: all shared and local ones, unless given.
+      resource_list: by default all shared and local resources.
     """
     if resource_list is None:
         resource_list = shared_resources() + local_resources()

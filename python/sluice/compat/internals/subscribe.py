@@ -1,4 +1,4 @@
-"""Side effects of tensors that a graph has already:
+"""Side effects for existing tensors:
 `tensorflow.python.framework.subscribe`."""
 
 import contextlib
@@ -12,7 +12,7 @@ _NAME = "/subscription/"
 
 
 def subscribe(tensors, side_effects):
-    """Makes who reads tensors read identities of them that run side effects.
+    """Redirects readers of tensors to identities that run side effects.
 
     Args:
       tensors: a tensor, or a list, tuple, named tuple or dict of some, nested.
@@ -29,7 +29,8 @@ def subscribe(tensors, side_effects):
 
 
 def _each(tensors, side_effects, waiting):
-    """`subscribe`; `waiting` has who waited for operations before it."""
+    """`subscribe` for one tensor; `waiting` has the operations that waited for
+    others before."""
     if hasattr(tensors, "value") and hasattr(tensors, "initializer"):
         tensors = tensors.value()  # (Of a variable.)
     if isinstance(tensors, Tensor):
@@ -46,7 +47,7 @@ def _each(tensors, side_effects, waiting):
 
 
 def _is_subscribed_identity(tensor):
-    """Whether `subscribe` made it."""
+    """Whether the tensor was made by `subscribe`."""
     if tensor.op.type != "Identity":
         return False
     name = re.match(r"(.*?)" + _NAME + r"Identity[^/]+", tensor.name)
@@ -55,7 +56,7 @@ def _is_subscribed_identity(tensor):
 
 @contextlib.contextmanager
 def _beside(tensor):
-    """A with-block for operations on a tensor's device, in its loop and
+    """A context manager for operations on a tensor's device, in its loop and
     branch."""
     token = _core.enter_context_of(tensor.graph, tensor.op)
     try:

@@ -1,7 +1,7 @@
 """Traces of steps for chrome://tracing and ui.perfetto.dev.
 
-`RunMetadata.chrome_trace` is one; this makes it of a StepStats alone, as
-programs for TensorFlow ask for it.
+Programs for TensorFlow make one from a StepStats; `RunMetadata.chrome_trace` is
+another way.
 """
 
 import json
@@ -15,8 +15,8 @@ class Timeline:
 
     def generate_chrome_trace_format(self, show_dataflow=True, show_memory=False,
                                      op_time="schedule"):
-        """The trace, as JSON. (All arguments are taken, and change nothing: a
-        StepStats tells neither edges nor where memory lies.)"""
+        """Returns the trace as JSON. The arguments have no effect: a StepStats
+        has neither edges nor memory regions."""
         events = []
         for process, device in enumerate(self._step_stats.dev_stats):
             events.append({"ph": "M", "pid": process, "name": "process_name",

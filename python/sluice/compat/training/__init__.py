@@ -1,1 +1,1 @@
-"""Sessions that are monitored, checkpoints, saved models."""
+"""Monitored sessions and their hooks, checkpoint files, saved models."""

@@ -1,5 +1,5 @@
-"""Which checkpoints of a program there are: the file `checkpoint` beside them,
-and their files. (What is in these, savers write and read.)"""
+"""The file `checkpoint` that lists a program's checkpoints. (Savers read and
+write the checkpoints.)"""
 
 import os
 import re
@@ -12,7 +12,7 @@ from sluice.framework.protos import SaverDef
 
 
 class CheckpointState(Message):
-    """What the file `checkpoint` says."""
+    """The contents of the file `checkpoint`."""
 
 
 CheckpointState._declare(
@@ -25,14 +25,14 @@ CheckpointState._declare(
 def generate_checkpoint_state_proto(
         save_dir, model_checkpoint_path, all_model_checkpoint_paths=None,
         all_model_checkpoint_timestamps=None, last_preserved_timestamp=None):
-    """A CheckpointState; paths below a `save_dir` that is no absolute path
-    become relative to it.
+    """Makes a CheckpointState. If `save_dir` is relative, paths below it become
+    relative to it.
 
     Args:
-      save_dir: the folder that it is about.
-      model_checkpoint_path: the last checkpoint.
-      all_model_checkpoint_paths: all of them, the oldest first; the last is
-        added if it is missing.
+      save_dir: the folder of the checkpoints.
+      model_checkpoint_path: the latest checkpoint.
+      all_model_checkpoint_paths: all checkpoints, the oldest first; the latest
+        is added if it is missing.
       all_model_checkpoint_timestamps: when each was made.
       last_preserved_timestamp: when one to be kept was last made.
     """
@@ -85,8 +85,8 @@ def update_checkpoint_state(
 
 
 def get_checkpoint_state(checkpoint_dir, latest_filename=None):
-    """The CheckpointState of a folder, with whole paths; None if there is none
-    that can be read."""
+    """Reads the CheckpointState of a folder, with full paths. Returns None if
+    there is none or it cannot be parsed."""
     folder = os.fspath(checkpoint_dir)
     path = _state_file(folder, latest_filename)
     if not gfile.Exists(path):
@@ -101,7 +101,7 @@ def get_checkpoint_state(checkpoint_dir, latest_filename=None):
         return None
     if not state.model_checkpoint_path:
         raise ValueError(f"Invalid checkpoint state loaded from {folder}")
-    # (Of an absolute path nothing goes before it.)
+    # (Joining keeps absolute paths.)
     state.model_checkpoint_path = os.path.join(folder,
                                                state.model_checkpoint_path)
     state.all_model_checkpoint_paths[:] = [
@@ -110,19 +110,19 @@ def get_checkpoint_state(checkpoint_dir, latest_filename=None):
 
 
 def _files_of(checkpoint_prefix):
-    """The files that tell that there is a checkpoint: an index in the second
-    format, the data in the first."""
+    """The files whose existence shows a checkpoint: the index (format 2) or the
+    data (format 1)."""
     return (gfile.Glob(checkpoint_prefix + ".index") or
             gfile.Glob(checkpoint_prefix))
 
 
 def checkpoint_exists(checkpoint_prefix):
-    """Whether there is a checkpoint of that name."""
+    """Whether a checkpoint of that name exists."""
     return bool(_files_of(os.fspath(checkpoint_prefix)))
 
 
 def latest_checkpoint(checkpoint_dir, latest_filename=None):
-    """The name of the last checkpoint of a folder, or None."""
+    """Returns the name of the latest checkpoint of a folder, or None."""
     state = get_checkpoint_state(checkpoint_dir, latest_filename)
     if state is None:
         return None
@@ -134,20 +134,21 @@ def latest_checkpoint(checkpoint_dir, latest_filename=None):
 
 
 def get_checkpoint_mtimes(checkpoint_prefixes):
-    """When the checkpoints that there are were last changed, in seconds."""
+    """Returns the modification times of the checkpoints that exist, in
+    seconds."""
     found = [_files_of(prefix) for prefix in checkpoint_prefixes]
     return [gfile.Stat(files[0]).mtime_nsec / 1e9 for files in found if files]
 
 
 def meta_graph_filename(checkpoint_filename, meta_graph_suffix="meta"):
-    """The file of a checkpoint's graph; shards have one together."""
+    """Returns the file of a checkpoint's graph, which its shards share."""
     return (re.sub(r"-[\d\?]+-of-\d+$", "", checkpoint_filename) + "." +
             meta_graph_suffix)
 
 
 def remove_checkpoint(checkpoint_prefix, checkpoint_format_version=SaverDef.V2,
                       meta_graph_suffix="meta"):
-    """Removes the files of a checkpoint."""
+    """Deletes the files of a checkpoint."""
     patterns = ([checkpoint_prefix + ".index",
                  checkpoint_prefix + ".data-?????-of-?????"]
                 if checkpoint_format_version == SaverDef.V2 else

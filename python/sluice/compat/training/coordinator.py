@@ -1,4 +1,4 @@
-"""Threads that end together."""
+"""Threads that stop together."""
 
 import contextlib
 import sys
@@ -9,13 +9,13 @@ from sluice.framework import errors
 
 
 class Coordinator:
-    """Ends threads together: each looks at `should_stop`, any may
-    `request_stop`, and `join` waits for all and raises what one of them
-    raised.
+    """Stops threads together: each checks `should_stop`, any may call
+    `request_stop`, and `join` waits for all and raises the error of one of
+    them.
 
     Args:
-      clean_stop_exception_types: errors that ask for a stop and are no
-        failure; by default OutOfRangeError.
+      clean_stop_exception_types: errors that request a stop and are not
+        failures; by default OutOfRangeError.
     """
 
     def __init__(self, clean_stop_exception_types=None):
@@ -28,7 +28,7 @@ class Coordinator:
         self._joined = False
 
     def request_stop(self, ex=None):
-        """Asks all threads to end; `ex`: an error, or sys.exc_info()."""
+        """Asks all threads to stop; `ex`: an error, or sys.exc_info()."""
         with self._lock:
             if self._joined:
                 if ex is not None:
@@ -41,37 +41,38 @@ class Coordinator:
                 self._stop.set()
 
     def clear_stop(self):
-        """Forgets that a stop was asked for."""
+        """Clears the stop flag."""
         with self._lock:
             self._joined = False
             self._raised = None
             self._stop.clear()
 
     def should_stop(self):
-        """Whether a stop was asked for."""
+        """Whether a stop was requested."""
         return self._stop.is_set()
 
     @contextlib.contextmanager
     def stop_on_exception(self):
-        """A with-block whose errors ask for a stop."""
+        """A context manager whose errors request a stop."""
         try:
             yield
         except:  # noqa: E722
             self.request_stop(sys.exc_info())
 
     def wait_for_stop(self, timeout=None):
-        """Waits until a stop is asked for; whether it was."""
+        """Waits until a stop is requested, or for `timeout` seconds; returns
+        whether it was."""
         return self._stop.wait(timeout)
 
     def register_thread(self, thread):
-        """Adds a thread to those that `join` waits for."""
+        """Adds a thread that `join` waits for."""
         with self._lock:
             self._threads.add(thread)
 
     def join(self, threads=None, stop_grace_period_secs=120,
              ignore_live_threads=False):
-        """Waits until all threads have ended, and raises what one of them
-        raised.
+        """Waits until all threads have stopped, and raises the error of one of
+        them.
 
         Raises:
           RuntimeError: if some still run so long after a stop was asked for.
@@ -100,15 +101,14 @@ class Coordinator:
         return self._joined
 
     def raise_requested_exception(self):
-        """Raises what a thread asked for a stop with, if anything."""
+        """Raises the error that a thread requested a stop with, if any."""
         with self._lock:
             if self._raised is not None:
                 raise self._raised
 
 
 class LooperThread(threading.Thread):
-    """A thread that calls a function again and again until a coordinator asks
-    for a stop.
+    """A thread that calls a function repeatedly until a coordinator stops it.
 
     Args:
       coord: the coordinator.
@@ -132,7 +132,7 @@ class LooperThread(threading.Thread):
 
     @staticmethod
     def loop(coord, timer_interval_secs, target, args=None, kwargs=None):
-        """Starts such a thread."""
+        """Starts a LooperThread."""
         thread = LooperThread(coord, timer_interval_secs, target, args, kwargs)
         thread.start()
         return thread
@@ -151,13 +151,13 @@ class LooperThread(threading.Thread):
             self.stop_loop()
 
     def start_loop(self):
-        """What is done once, before."""
+        """Called once, before the loop."""
 
     def run_loop(self):
-        """What is done again and again."""
+        """Called repeatedly."""
         target, args, kwargs = self._call
         if target is not None:
             target(*args, **kwargs)
 
     def stop_loop(self):
-        """What is done once, after."""
+        """Called once, after the loop."""

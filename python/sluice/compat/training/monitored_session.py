@@ -1,5 +1,4 @@
-"""Sessions that initialise their graph, call hooks, and end with their
-threads."""
+"""Sessions that initialise their graph, call hooks, and stop their threads."""
 
 import inspect
 
@@ -22,7 +21,8 @@ def _no_savers(what, **given):
 
 
 class Scaffold:
-    """What it takes to make a graph ready: `finalize` makes what is not given.
+    """The operations that initialise a graph; `finalize` makes those that are
+    not given.
 
     Args:
       init_op: initialises the variables; by default all global ones.
@@ -57,8 +57,8 @@ class Scaffold:
         self.summary_op = self.saver = None
 
     def finalize(self):
-        """Makes what is neither given nor there from an earlier one, and
-        declares the graph complete."""
+        """Makes what is neither given nor in a collection, and finalizes the
+        graph."""
         for name, make in (
                 ("init_op", lambda: control_flow.group(
                     variables.global_variables_initializer())),
@@ -76,7 +76,8 @@ class Scaffold:
 
     @staticmethod
     def get_or_default(arg_name, collection_key, default_constructor):
-        """What the default graph's collection holds, or a new one for it."""
+        """Returns the item of the default graph's collection, or adds a
+        default."""
         there = graphs.get_collection(collection_key)
         if len(there) > 1:
             raise RuntimeError(f"More than one item found in the collection "
@@ -88,7 +89,7 @@ class Scaffold:
 
 
 class SessionManager:
-    """Makes sessions whose graph is initialised."""
+    """Makes sessions of an initialised graph."""
 
     def __init__(self, local_init_op=None, ready_op=None,
                  ready_for_local_init_op=None, graph=None,
@@ -110,7 +111,7 @@ class SessionManager:
                         checkpoint_dir=None, checkpoint_filename_with_path=None,
                         wait_for_checkpoint=False, max_wait_secs=7200,
                         config=None, init_feed_dict=None, init_fn=None):
-        """A session after the init operations.
+        """Makes a session and runs the init operations.
 
         Raises:
           RuntimeError: if something is not initialised then.
@@ -161,7 +162,7 @@ class SessionManager:
 
     def wait_for_session(self, master="", config=None,
                          max_wait_secs=float("Inf")):
-        """A session, as soon as another one has initialised the graph."""
+        """Makes a session as soon as another one has initialised the graph."""
         import time
         until = time.monotonic() + max_wait_secs
         while True:
@@ -262,7 +263,7 @@ class SessionManager:
 
 
 class SessionCreator:
-    """Makes sessions for monitored ones."""
+    """Makes sessions for monitored sessions."""
 
     def create_session(self):
         """A session whose graph is initialised."""
@@ -327,7 +328,7 @@ class ChiefSessionCreator(_Creator):
 
 
 class WorkerSessionCreator(_Creator):
-    """Makes sessions that wait until another one has initialised the graph."""
+    """Makes sessions that wait until the chief has initialised the graph."""
 
     def __init__(self, scaffold=None, master="", config=None,
                  max_wait_secs=30 * 60):
@@ -347,7 +348,7 @@ def _without_conflict(ours, theirs, what):
 
 
 class _Monitored:
-    """What monitored sessions have in common.
+    """The base class of monitored sessions.
 
     A with-block: an OutOfRangeError (the end of the data) or StopIteration
     leaves it quietly.
@@ -481,7 +482,7 @@ class _Monitored:
 
 
 class StepContext:
-    """What a step function of a monitored session gets."""
+    """The argument of a step function."""
 
     def __init__(self, monitored):
         self._monitored = monitored
@@ -501,8 +502,8 @@ class StepContext:
 
 
 class MonitoredSession(_Monitored):
-    """A session that is initialised, calls hooks around its steps, and is made
-    anew when a task of the cluster is lost.
+    """A session that initialises its graph, calls hooks around its steps, and
+    is recreated when a task of the cluster is lost.
 
         with tf.train.MonitoredSession(hooks=[...]) as session:
             while not session.should_stop():
@@ -535,8 +536,8 @@ def MonitoredTrainingSession(
         stop_grace_period_secs=120, log_step_count_steps=100,
         max_wait_secs=7200, save_checkpoint_steps=None, summary_dir=None,
         save_graph_def=True, *, reinitialize_lost_state=True):
-    """A MonitoredSession for training: the chief's initialises the graph,
-    others wait for that.
+    """A MonitoredSession for training: the chief's initialises the graph, and
+    the others wait for it.
 
     Args:
       master: the address of the server, "" for this process.

@@ -1,4 +1,4 @@
-"""The names that models are saved under, and what they are called with."""
+"""Constants and signatures of saved models."""
 
 import os
 
@@ -27,7 +27,7 @@ CLASSIFY_OUTPUT_CLASSES, CLASSIFY_OUTPUT_SCORES = "classes", "scores"
 
 
 def build_tensor_info(tensor):
-    """What a signature says of a tensor, which may be sparse: its name, type
+    """Describes a tensor, which may be sparse, for a signature: its name, type
     and shape."""
     info = TensorInfo(dtype=dtypes.as_dtype(tensor.dtype).as_datatype_enum,
                       tensor_shape=tensor.get_shape().as_proto())
@@ -41,8 +41,8 @@ def build_tensor_info(tensor):
 
 
 def get_tensor_from_tensor_info(tensor_info, graph=None, import_scope=None):
-    """The tensor that a signature names, in a graph (or the default one) into
-    which it was imported under `import_scope`."""
+    """Finds the tensor of a TensorInfo in a graph (by default the default one)
+    that was imported under `import_scope`."""
     graph = graph or get_default_graph()
 
     def named(name):
@@ -61,12 +61,12 @@ def get_tensor_from_tensor_info(tensor_info, graph=None, import_scope=None):
 
 
 def build_signature_def(inputs=None, outputs=None, method_name=None):
-    """A SignatureDef of {name: TensorInfo}."""
+    """Makes a SignatureDef from {name: TensorInfo}."""
     return SignatureDef(inputs=inputs, outputs=outputs, method_name=method_name)
 
 
 def _info(what, tensor, dtype):
-    """`build_tensor_info`, of a tensor of a type."""
+    """`build_tensor_info` of a tensor that must have a type."""
     if not isinstance(tensor, _core.Tensor):
         raise ValueError(f"{what}: expected a Tensor, got {tensor!r}")
     if tensor.dtype.base_dtype != dtype:
@@ -76,7 +76,7 @@ def _info(what, tensor, dtype):
 
 
 def predict_signature_def(inputs, outputs):
-    """A signature of {name: tensor}, of any types."""
+    """Makes a prediction signature from {name: tensor}."""
     for what, tensors in (("inputs", inputs), ("outputs", outputs)):
         if not tensors:
             raise ValueError(f"Prediction {what} cannot be None or empty.")
@@ -87,8 +87,7 @@ def predict_signature_def(inputs, outputs):
 
 
 def regression_signature_def(examples, predictions):
-    """A signature of numbers that are predicted of examples, stored as
-    strings."""
+    """Makes a signature of values predicted from serialized examples."""
     return build_signature_def(
         {REGRESS_INPUTS: _info("Regression inputs", examples, dtypes.string)},
         {REGRESS_OUTPUTS: _info("Regression outputs", predictions,
@@ -96,8 +95,8 @@ def regression_signature_def(examples, predictions):
 
 
 def classification_signature_def(examples, classes, scores):
-    """A signature of the classes (strings), the scores, or both, of examples
-    that are stored as strings."""
+    """Makes a signature of the classes (strings), the scores, or both, of
+    serialized examples."""
     if classes is None and scores is None:
         raise ValueError("Classification classes and scores cannot both be "
                          "None.")
@@ -115,7 +114,7 @@ def classification_signature_def(examples, classes, scores):
 
 
 def is_valid_signature(signature_def):
-    """Whether it is a signature of predictions, classes or regressions."""
+    """Whether it is a valid predict, classify or regress signature."""
     if signature_def is None:
         return False
 
@@ -137,6 +136,6 @@ def is_valid_signature(signature_def):
 
 
 def contains_saved_model(export_dir):
-    """Whether a folder has a saved model."""
+    """Whether a folder contains a saved model."""
     return any(gfile.Exists(os.path.join(export_dir, name)) for name in (
         SAVED_MODEL_FILENAME_PB, SAVED_MODEL_FILENAME_PBTXT))

@@ -1,4 +1,4 @@
-"""Hooks: what is to happen around the steps of a monitored session."""
+"""Hooks, which run around the steps of a monitored session."""
 
 import collections
 import time
@@ -10,7 +10,7 @@ from sluice.training.global_step import get_global_step
 
 class SessionRunArgs(collections.namedtuple(
         "SessionRunArgs", ["fetches", "feed_dict", "options"])):
-    """What a hook adds to a step: fetches, feeds, options."""
+    """The fetches, feeds and options that a hook adds to a step."""
 
     def __new__(cls, fetches, feed_dict=None, options=None):
         return super().__new__(cls, fetches, feed_dict, options)
@@ -21,54 +21,54 @@ SessionRunValues = collections.namedtuple(
 
 
 class SessionRunContext:
-    """A step: what the program asked for, and in which session."""
+    """The arguments and the session of a step."""
 
     def __init__(self, original_args, session):
         self.original_args, self.session = original_args, session
         self.stop_requested = False
 
     def request_stop(self):
-        """This is to be the last step."""
+        """Stops after this step."""
         self.stop_requested = True
 
 
 class SessionRunHook:
-    """What is called around the steps of a monitored session."""
+    """Called around the steps of a monitored session."""
 
     def begin(self):
-        """Before the session is made: the graph may still be added to."""
+        """Called before the session is made; may add to the graph."""
 
     def after_create_session(self, session, coord):
-        """When the session has been made."""
+        """Called after the session is made."""
 
     def before_run(self, run_context):
-        """Before each step; SessionRunArgs to add to it, or None."""
+        """Called before each step; returns SessionRunArgs or None."""
 
     def after_run(self, run_context, run_values):
-        """After each step; `run_values.results` are what it fetched."""
+        """Called after each step; `run_values.results` are its fetches."""
 
     def end(self, session):
-        """When all steps are done, unless an error ended them."""
+        """Called after the last step, unless an error ended the session."""
 
 
 class CheckpointSaverListener:
-    """What is called around each saving of a checkpoint."""
+    """Called around each save of a checkpoint."""
 
     def begin(self):
-        """Before the session is made."""
+        """Called before the session is made."""
 
     def before_save(self, session, global_step_value):
-        """Before a checkpoint is written."""
+        """Called before a checkpoint is written."""
 
     def after_save(self, session, global_step_value):
-        """After a checkpoint was written; True asks to stop."""
+        """Called after a checkpoint was written; True requests a stop."""
 
     def end(self, session, global_step_value):
-        """When all steps are done."""
+        """Called after the last step."""
 
 
 class SecondOrStepTimer:
-    """Says when it is time: every so many seconds, or steps."""
+    """Triggers every N seconds or steps."""
 
     def __init__(self, every_secs=None, every_steps=None):
         if (every_secs is None) == (every_steps is None):
@@ -78,11 +78,11 @@ class SecondOrStepTimer:
         self.reset()
 
     def reset(self):
-        """It is time at the next step."""
+        """Makes the next step trigger."""
         self._last_step = self._last_time = None
 
     def should_trigger_for_step(self, step):
-        """Whether it is time."""
+        """Whether the step triggers."""
         if self._last_step is None:
             return True
         if step == self._last_step:
@@ -92,14 +92,15 @@ class SecondOrStepTimer:
         return step >= self._last_step + self._steps
 
     def update_last_triggered_step(self, step):
-        """(the seconds, the steps) since the last time; None at the first."""
+        """Records a trigger; returns (seconds, steps) since the last one, or
+        Nones."""
         now, last = time.time(), (self._last_time, self._last_step)
         self._last_time, self._last_step = now, step
         return (None, None) if last[0] is None else (now - last[0],
                                                      step - last[1])
 
     def last_triggered_step(self):
-        """The step of the last time, or None."""
+        """The step of the last trigger, or None."""
         return self._last_step
 
 
@@ -112,7 +113,7 @@ def _step_tensor(hook):
 
 
 class StopAtStepHook(SessionRunHook):
-    """Stops after so many steps, or at a step.
+    """Stops after a number of steps, or at a step.
 
     Args:
       num_steps: how many, from where the session begins.
@@ -143,7 +144,7 @@ class StopAtStepHook(SessionRunHook):
 
 
 class LoggingTensorHook(SessionRunHook):
-    """Logs tensors every so many steps or seconds, or at the end.
+    """Logs tensors every N steps or seconds, or at the end.
 
     Args:
       tensors: {tag: tensor or its name}, or a list of names.
@@ -200,7 +201,7 @@ class LoggingTensorHook(SessionRunHook):
 
 
 class StepCounterHook(SessionRunHook):
-    """Logs how many steps a second there are."""
+    """Logs the steps per second."""
 
     def __init__(self, every_n_steps=100, every_n_secs=None, output_dir=None,
                  summary_writer=None):
@@ -226,14 +227,14 @@ class StepCounterHook(SessionRunHook):
 
 
 class NanLossDuringTrainingError(RuntimeError):
-    """The loss is no number any more."""
+    """The loss became NaN."""
 
     def __str__(self):
         return "NaN loss during training."
 
 
 class NanTensorHook(SessionRunHook):
-    """Fails (or stops) when a loss is no number any more."""
+    """Fails (or stops) when a loss becomes NaN."""
 
     def __init__(self, loss_tensor, fail_on_nan_loss=True):
         self._loss, self._fail = loss_tensor, fail_on_nan_loss
@@ -251,7 +252,7 @@ class NanTensorHook(SessionRunHook):
 
 
 class FinalOpsHook(SessionRunHook):
-    """Evaluates tensors at the end; `final_ops_values` is what they were."""
+    """Evaluates tensors at the end, into `final_ops_values`."""
 
     def __init__(self, final_ops, final_ops_feed_dict=None):
         self._ops, self._feeds = final_ops, final_ops_feed_dict
@@ -263,7 +264,7 @@ class FinalOpsHook(SessionRunHook):
 
 
 class FeedFnHook(SessionRunHook):
-    """Feeds each step what a function gives."""
+    """Feeds the result of a function in each step."""
 
     def __init__(self, feed_fn):
         self._feed_fn = feed_fn
@@ -273,7 +274,7 @@ class FeedFnHook(SessionRunHook):
 
 
 class GlobalStepWaiterHook(SessionRunHook):
-    """Waits before the first step until the global step is so far."""
+    """Waits before the first step until the global step reaches a value."""
 
     def __init__(self, wait_until_step):
         self._until, self._done = wait_until_step, wait_until_step <= 0

@@ -1,4 +1,4 @@
-"""TensorFlow 1's names and behaviours, on Sluice's objects.
+"""TensorFlow 1's names and behaviour on Sluice's objects.
 
     import sluice.compat.v1 as tf
 """
@@ -6,7 +6,7 @@
 from sluice import compat, errors, name_lookup as _lookup, version
 
 def _with_tensorflow_words(message):
-    from sluice.compat import wording  # (Not needed before an error.)
+    from sluice.compat import wording  # (Loaded on the first error.)
     return wording.add(message)
 
 
@@ -18,29 +18,30 @@ __compiler_version__ = version.COMPILER_VERSION
 
 
 def disable_eager_execution():
-    """Nothing: graphs are all there is."""
+    """Does nothing: there are only graphs."""
 
 
 def disable_v2_behavior():
-    """Nothing: this is TensorFlow 1's behaviour."""
+    """Does nothing: this is TensorFlow 1's behaviour."""
 
 
 def executing_eagerly():
-    """False."""
+    """Returns False."""
     return False
 
 
 def control_flow_v2_enabled():
-    """False: loops and conditionals are built of Switch, Merge and Enter."""
+    """Returns False: loops and conditionals consist of Switch, Merge and
+    Enter."""
     return False
 
 
 def enable_control_flow_v2():
-    """Nothing: see control_flow_v2_enabled."""
+    """Does nothing: see control_flow_v2_enabled."""
 
 
 def disable_control_flow_v2():
-    """Nothing: see control_flow_v2_enabled."""
+    """Does nothing: see control_flow_v2_enabled."""
 
 
 def __getattr__(name):
