@@ -1,1 +1,1 @@
-"""Models and additions built from the client: decoders, distributions, slim."""
+"""Models and functions built on the client: decoders, distributions, slim."""

@@ -1,5 +1,4 @@
-"""CriticalSection: what only one step at a time, and one of several functions,
-may do."""
+"""CriticalSection: mutual exclusion of functions across steps."""
 
 import collections
 import contextlib
@@ -10,17 +9,17 @@ from sluice.framework import dtypes, graph as graphs, nest
 from sluice.framework.conversion import IndexedSlices, SparseTensor
 from sluice.ops import array_ops, control_flow
 
-# Where a graph has its sections, and what they execute.
+# The collection of a graph's sections, and of what they execute.
 CRITICAL_SECTIONS = "critical_sections"
 CRITICAL_SECTION_EXECUTIONS = "critical_section_executions"
 
 _Execution = collections.namedtuple(
     "_Execution", ["op", "handle", "resources", "exclusive_resource_access"])
-_within = threading.local()  # The sections whose functions are being called.
+_within = threading.local()  # The sections whose functions are being built.
 
 
 def _identity(x):
-    """The same value after another operation."""
+    """Returns the value after another operation."""
     if isinstance(x, _core.Operation):
         return control_flow.group(x)
     if isinstance(x, SparseTensor):
@@ -33,15 +32,15 @@ def _identity(x):
 
 
 class CriticalSection:
-    """Functions whose operations run one at a time: in all steps of a session,
-    and of all sections of the same name.
+    """Runs the operations of functions one function at a time, across all steps
+    of a session and all sections of the same name.
 
         section = tf.CriticalSection()
         doubled = section.execute(lambda: v.assign(2 * v.read_value()))
 
     Args:
       name: of the mutex.
-      shared_name: sections with the same one exclude each other.
+      shared_name: sections with the same shared name exclude each other.
     """
 
     def __init__(self, name=None, shared_name=None, critical_section_def=None,
@@ -59,7 +58,7 @@ class CriticalSection:
     name = property(lambda self: self._handle.op.name, doc="Its name.")
 
     def execute(self, fn, exclusive_resource_access=True, name=None):
-        """What `fn()` gives, when nobody else is in the section.
+        """Returns the result of `fn()`, computed while no other function runs.
 
         Args:
           fn: a function that gives tensors or operations, or a structure of

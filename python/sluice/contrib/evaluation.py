@@ -1,4 +1,4 @@
-"""Evaluating a model: steps until a hook says enough, and what they came to.
+"""Evaluation loops: steps run until a hook stops them, then final values.
 
 `tf.contrib.training.evaluate_once` and `tensorflow.python.training.evaluation`.
 """
@@ -16,7 +16,7 @@ from sluice.ops import array_ops, init_ops, variable_scope
 
 
 def get_or_create_eval_step():
-    """The local variable that counts steps of evaluation."""
+    """Returns the local variable that counts evaluation steps."""
     found = graphs.get_collection(GraphKeys.EVAL_STEP)
     if len(found) > 1:
         raise ValueError("Multiple tensors added to tf.GraphKeys.EVAL_STEP")
@@ -26,7 +26,7 @@ def get_or_create_eval_step():
 
 
 class StopAfterNEvalsHook(SessionRunHook):
-    """Stops after so many steps of evaluation; None: never."""
+    """Stops after N evaluation steps; None: never."""
 
     def __init__(self, num_evals, log_progress=True):
         self._num_evals, self._log_progress = num_evals, log_progress
@@ -53,11 +53,11 @@ class StopAfterNEvalsHook(SessionRunHook):
 def evaluate_once(checkpoint_path, master="", scaffold=None, eval_ops=None,
                   feed_dict=None, final_ops=None, final_ops_feed_dict=None,
                   hooks=None, config=None):
-    """What `final_ops` are after a session's steps of `eval_ops`, which go on
-    until a hook asks to stop.
+    """Runs `eval_ops` until a hook stops, then returns the values of
+    `final_ops`.
 
     Args:
-      checkpoint_path: None, for there are no savers yet.
+      checkpoint_path: must be None: savers are not implemented yet.
       eval_ops: operations or tensors to run in each step: one, or a list or
         dict of them.
     """
@@ -87,7 +87,7 @@ def evaluate_once(checkpoint_path, master="", scaffold=None, eval_ops=None,
     return last.final_ops_values
 
 
-# What TensorFlow calls them inside.
+# TensorFlow's internal names.
 _StopAfterNEvalsHook = StopAfterNEvalsHook
 _evaluate_once = evaluate_once
 _get_or_create_eval_step = get_or_create_eval_step

@@ -4,7 +4,7 @@ import json
 import numbers
 import re
 
-# A parameter in a text: "a=1", "b=[1,2]", "c[1]=2".
+# An assignment: "a=1", "b=[1,2]", "c[1]=2".
 _PARAMETER = re.compile(
     r"(?P<name>[a-zA-Z][\w.]*)(\[\s*(?P<index>\d+)\s*\])?\s*=\s*"
     r"((?P<value>[^,\[]*)|\[(?P<values>[^\]]*)\])($|,\s*)")
@@ -16,16 +16,16 @@ def _truth(text):
 
 
 def parse_values(values, type_map, ignore_unknown=False):
-    """What a text sets, by name: "a=1,b=[1,2],c[1]=2" gives {"a": 1, "b":
-    [1, 2], "c": {1: 2}}.
+    """Parses a string of values: "a=1,b=[1,2],c[1]=2" gives {"a": 1, "b": [1,
+    2], "c": {1: 2}}.
 
     Args:
-      values: the text.
-      type_map: {name: type}, of lists the type of their items.
+      values: the string.
+      type_map: {name: type}; for lists, the type of the items.
       ignore_unknown: leave out names that are not in `type_map`.
 
     Raises:
-      ValueError: of what cannot be read, or is set twice.
+      ValueError: if a value cannot be parsed, or is set twice.
     """
     found, at = {}, 0
     while at < len(values):
@@ -65,9 +65,8 @@ def parse_values(values, type_map, ignore_unknown=False):
 
 
 def _cast(name, kind, value):
-    """A value of a parameter's type: a float may be given as an integer, and
-    that is all."""
-    if issubclass(kind, type(None)):  # (Of which nothing is known.)
+    """Casts a value to a parameter's type: only integers become floats."""
+    if issubclass(kind, type(None)):  # (An unknown name.)
         return value
     needed = next((known for known in (
         (str, bytes), bool, numbers.Integral, numbers.Number)
@@ -80,14 +79,14 @@ def _cast(name, kind, value):
 
 
 class HParams:
-    """Parameters of a model, as attributes: `HParams(rate=0.1).rate`. Each
-    keeps the type that it began with."""
+    """Hyperparameters of a model, as attributes: `HParams(rate=0.1).rate`. Each
+    keeps its initial type."""
 
     def __init__(self, hparam_def=None, model_structure=None, **kwargs):
         if hparam_def is not None:
             raise ValueError("hparam_def: expected None, since there are no "
                              "HParamDef messages")
-        self._hparam_types = {}  # {name: (type, whether it is a list of it)}
+        self._hparam_types = {}  # {name: (type, whether it is a list)}
         self._model_structure = model_structure
         for name, value in kwargs.items():
             self.add_hparam(name, value)
@@ -105,8 +104,8 @@ class HParams:
         setattr(self, name, value)
 
     def set_hparam(self, name, value):
-        """Sets a parameter; ValueError if its type is another, KeyError if
-        there is none."""
+        """Sets a parameter; ValueError if the type differs, KeyError if there
+        is no such parameter."""
         kind, several = self._hparam_types[name]
         if isinstance(value, list) != several:
             raise ValueError(
@@ -117,24 +116,24 @@ class HParams:
                 else _cast(name, kind, value))
 
     def del_hparam(self, name):
-        """Removes a parameter, if it is there."""
+        """Removes a parameter, if it exists."""
         if hasattr(self, name):
             delattr(self, name)
             del self._hparam_types[name]
 
     def parse(self, values):
-        """Sets what a text says: "rate=0.1,layers=[10,20]"."""
+        """Sets parameters from a string: "rate=0.1,layers=[10,20]"."""
         return self.override_from_dict(parse_values(values, {
             name: kind for name, (kind, _) in self._hparam_types.items()}))
 
     def override_from_dict(self, values_dict):
-        """Sets parameters by name."""
+        """Sets parameters from a dict."""
         for name, value in values_dict.items():
             self.set_hparam(name, value)
         return self
 
     def to_json(self, indent=None, separators=None, sort_keys=False):
-        """The parameters as JSON, without functions."""
+        """Returns the parameters as JSON, without functions."""
         def plain(value):
             if isinstance(value, dict):
                 return {k: plain(v) for k, v in value.items()
@@ -146,16 +145,16 @@ class HParams:
                           separators=separators, sort_keys=sort_keys)
 
     def parse_json(self, values_json):
-        """Sets what JSON says: see `to_json`."""
+        """Sets parameters from JSON: see `to_json`."""
         return self.override_from_dict(json.loads(values_json))
 
     def values(self):
-        """The parameters, by name."""
+        """Returns {name: value}."""
         return {name: getattr(self, name) for name in self._hparam_types}
 
     def get(self, key, default=None):
-        """A parameter, or the default if there is none; ValueError if the
-        default is of another type."""
+        """Returns a parameter, or the default if it does not exist; ValueError
+        if the type of the default differs."""
         if key not in self._hparam_types:
             return default
         if default is not None:
@@ -173,11 +172,11 @@ class HParams:
         return getattr(self, key)
 
     def set_model_structure(self, model_structure):
-        """Keeps what a model is made of."""
+        """Stores the structure of the model."""
         self._model_structure = model_structure
 
     def get_model_structure(self):
-        """What `set_model_structure` was given."""
+        """Returns the argument of `set_model_structure`."""
         return self._model_structure
 
     def __contains__(self, key):

@@ -1,5 +1,5 @@
-"""`tf.contrib.losses`: the losses with their arguments as they once were, of
-predictions and labels, whose weights may lack the last dimensions."""
+"""`tf.contrib.losses`: losses that take predictions before labels, and whose
+weights may lack trailing dimensions."""
 
 from sluice.contrib.layers.arg_scope import add_arg_scope
 from sluice.framework import graph as graphs
@@ -15,13 +15,12 @@ add_loss = add_arg_scope(_losses.add_loss)
 
 
 def get_total_loss(add_regularization_losses=True, name="total_loss"):
-    """The sum of the graph's losses, with those of regularisers."""
+    """Sums the graph's losses and regularization losses."""
     return _losses.get_total_loss(add_regularization_losses, name)
 
 
 def _weights_for(weights, ndims):
-    """Weights of as many dimensions as the losses have: those that they lack
-    are the last ones."""
+    """Adds the trailing dimensions that weights lack."""
     if weights is None:
         raise ValueError("`weights` cannot be None")
     weights = _float32(convert_to_tensor(weights))
@@ -40,13 +39,12 @@ def _weights_for(weights, ndims):
 
 
 def _added(loss):
-    add_loss(loss)  # (As an arg_scope has it.)
+    add_loss(loss)  # (With the arguments of an arg_scope.)
     return loss
 
 
 def compute_weighted_loss(losses, weights=1.0, scope=None):
-    """The mean of losses times their weights, of those whose weight is not
-    zero."""
+    """Returns the weighted mean of losses over nonzero weights."""
     with graphs.name_scope(scope, "weighted_loss", [losses, weights]):
         losses = convert_to_tensor(losses)
         return _added(_losses.compute_weighted_loss(
@@ -69,7 +67,7 @@ def mean_squared_error(predictions, labels=None, weights=1.0, scope=None):
 
 
 def log_loss(predictions, labels=None, weights=1.0, epsilon=1e-7, scope=None):
-    """The cross entropy of probabilities, elementwise."""
+    """The elementwise cross entropy of probabilities."""
     return _added(_losses.log_loss(
         labels, predictions, _weights_for(weights, predictions.shape.ndims),
         epsilon, scope, None))
@@ -77,8 +75,8 @@ def log_loss(predictions, labels=None, weights=1.0, epsilon=1e-7, scope=None):
 
 def mean_pairwise_squared_error(predictions, labels=None, weights=1.0,
                                 scope=None):
-    """The mean, over all pairs of elements of an example, of the squared
-    difference of their errors; each element is paired with itself, too."""
+    """The mean squared difference between the errors of all pairs of elements
+    of an example, including pairs of an element with itself."""
     with graphs.name_scope(scope, "mean_pairwise_squared_error",
                            [predictions, labels, weights]):
         predictions, labels = _float32(predictions), _float32(labels)
@@ -97,7 +95,7 @@ def mean_pairwise_squared_error(predictions, labels=None, weights=1.0,
 
 def sigmoid_cross_entropy(logits, multi_class_labels, weights=1.0,
                           label_smoothing=0, scope=None):
-    """The cross entropy between sigmoid(logits) and labels, elementwise."""
+    """The elementwise cross entropy between sigmoid(logits) and labels."""
     return _added(_losses.sigmoid_cross_entropy(
         multi_class_labels, logits, _weights_for(weights, logits.shape.ndims),
         label_smoothing, scope, None))
@@ -105,30 +103,29 @@ def sigmoid_cross_entropy(logits, multi_class_labels, weights=1.0,
 
 def softmax_cross_entropy(logits, onehot_labels, weights=1.0,
                           label_smoothing=0, scope=None):
-    """The cross entropy between softmax(logits) and probabilities, row by
-    row."""
+    """The cross entropy between softmax(logits) and probabilities, per row."""
     return _added(_losses.softmax_cross_entropy(
         onehot_labels, logits, _weights_for(weights, 1), label_smoothing,
         scope, None))
 
 
 def sparse_softmax_cross_entropy(logits, labels, weights=1.0, scope=None):
-    """The cross entropy between softmax(logits) and classes, row by row."""
+    """The cross entropy between softmax(logits) and classes, per row."""
     labels = array_ops.reshape(labels, [array_ops.shape(labels)[0]])
     return _added(_losses.sparse_softmax_cross_entropy(
         labels, logits, _weights_for(weights, 1), scope, None))
 
 
 def hinge_loss(logits, labels=None, scope=None):
-    """max(0, 1 - logits) where the label is 1, max(0, 1 + logits) where it is
-    0: as many as there are logits, and not collected."""
+    """max(0, 1 - logits) where the label is 1, else max(0, 1 + logits):
+    elementwise, and not added to the collection."""
     return _losses.hinge_loss(labels, logits, 1.0, scope, None,
                               _losses.Reduction.NONE)
 
 
 def cosine_distance(predictions, labels=None, axis=None, weights=1.0,
                     scope=None, dim=None):
-    """1 - labels . predictions along a dimension, of vectors of length 1."""
+    """1 - labels . predictions along a dimension, for unit vectors."""
     axis = dim if axis is None else axis
     if axis is None:
         raise ValueError("You must specify 'axis'.")

@@ -1,4 +1,4 @@
-"""`contrib.nn`: losses that take the logits first."""
+"""`tf.contrib.nn`: losses that take logits before labels."""
 
 from sluice.ops import nn
 

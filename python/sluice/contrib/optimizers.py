@@ -1,4 +1,4 @@
-"""Optimizers of `tf.contrib.opt`."""
+"""The optimizers of `tf.contrib.opt`."""
 
 from sluice import _core
 from sluice.framework.default_session import get_default_session
@@ -14,12 +14,12 @@ _op = _core.op
 
 
 def _rows(variable, values, indices):
-    """Gives rows of a variable other values."""
+    """Assigns rows of a variable."""
     return variable.scatter_update(IndexedSlices(values, indices))
 
 
 class NadamOptimizer(AdamOptimizer):
-    """Adam with Nesterov's momentum (Dozat, 2016)."""
+    """Adam with Nesterov momentum (Dozat, 2016)."""
 
     def _apply(self, op, var, grad):
         m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
@@ -52,8 +52,8 @@ class NadamOptimizer(AdamOptimizer):
 
 
 class LazyAdamOptimizer(AdamOptimizer):
-    """Adam that leaves rows alone of which there is no gradient: their means
-    and squares do not decay either."""
+    """Adam that updates only rows with a gradient; the moments of the other
+    rows do not decay."""
 
     def _apply_rows(self, grad, var, indices):
         power1, power2 = (self._rate(p.value(), var)
@@ -71,8 +71,8 @@ class LazyAdamOptimizer(AdamOptimizer):
 
 
 class AdaMaxOptimizer(AdamOptimizer):
-    """Adam whose steps are measured by the greatest gradients rather than their
-    squares (Kingma and Ba, 2014, section 7)."""
+    """Adam with the infinity norm instead of squares (Kingma and Ba, 2014,
+    section 7)."""
 
     def __init__(self, learning_rate=0.001, beta1=0.9, beta2=0.999,
                  epsilon=1e-8, use_locking=False, name="AdaMax"):
@@ -128,12 +128,12 @@ class AdaMaxOptimizer(AdamOptimizer):
 
 
 class DecoupledWeightDecayExtension:
-    """Lets the variables of an optimizer decay in each step, apart from its
-    gradients (Loshchilov and Hutter, 2017): a class that derives from this and
-    from the optimizer.
+    """Adds weight decay to an optimizer, separate from the gradients
+    (Loshchilov and Hutter, 2017). Derive a class from this one and the
+    optimizer.
 
     Args:
-      weight_decay: which part of a variable is lost in each step.
+      weight_decay: the fraction of a variable that is subtracted per step.
     """
 
     def __init__(self, weight_decay, **kwargs):
@@ -212,8 +212,8 @@ class DecoupledWeightDecayExtension:
 
 
 def extend_with_decoupled_weight_decay(base_optimizer):
-    """The class of an optimizer whose variables decay; it takes `weight_decay`
-    first."""
+    """Returns a subclass of an optimizer with weight decay, whose first
+    argument is `weight_decay`."""
     class Extended(DecoupledWeightDecayExtension, base_optimizer):
         __doc__ = f"{base_optimizer.__name__} whose variables decay."
 
@@ -227,7 +227,7 @@ def extend_with_decoupled_weight_decay(base_optimizer):
 
 
 class AdamWOptimizer(DecoupledWeightDecayExtension, AdamOptimizer):
-    """Adam whose variables decay."""
+    """Adam with weight decay."""
 
     def __init__(self, weight_decay, learning_rate=0.001, beta1=0.9,
                  beta2=0.999, epsilon=1e-8, use_locking=False, name="AdamW"):
@@ -237,7 +237,7 @@ class AdamWOptimizer(DecoupledWeightDecayExtension, AdamOptimizer):
 
 
 class MomentumWOptimizer(DecoupledWeightDecayExtension, MomentumOptimizer):
-    """Momentum whose variables decay."""
+    """Momentum with weight decay."""
 
     def __init__(self, weight_decay, learning_rate, momentum,
                  use_locking=False, name="MomentumW", use_nesterov=False):
@@ -247,14 +247,14 @@ class MomentumWOptimizer(DecoupledWeightDecayExtension, MomentumOptimizer):
 
 
 class ExternalOptimizerInterface:
-    """Minimises a loss by an optimizer that is not of the graph: variables are
-    made one vector, and get what it found. A subclass has `_minimize`.
+    """The base class of interfaces to external optimizers, which see the
+    variables as one vector. Subclasses implement `_minimize`.
 
     Args:
-      loss: the scalar to make smaller.
+      loss: the scalar to minimize.
       var_list: the variables; by default all trainable ones.
-      equalities: tensors that are to become 0.
-      inequalities: tensors that are to become 0 or more.
+      equalities: tensors that must be 0.
+      inequalities: tensors that must be at least 0.
       var_to_bounds: {variable: (lowest, highest)}, numbers or arrays.
       optimizer_kwargs: for the optimizer.
     """

@@ -1,4 +1,4 @@
-"""Cells and stacks of recurrent layers of `tf.contrib.rnn`."""
+"""Cells, wrappers and stacks of recurrent layers of `tf.contrib.rnn`."""
 
 import math
 
@@ -23,7 +23,7 @@ class GRUBlockCellV2(GRUCell):
 
 
 class GRUBlockCell(GRUBlockCellV2):
-    """`GRUBlockCellV2`, whose variables have other names."""
+    """`GRUBlockCellV2` with other variable names."""
 
     def build(self, inputs_shape):
         n = self._num_units
@@ -49,14 +49,14 @@ class LSTMBlockCell(LSTMCell):
 
 
 class LayerNormBasicLSTMCell(LayerRNNCell):
-    """An LSTM whose gates and state are normalised (Ba et al., 2016), and whose
-    new memories are dropped at random (Semeniuta et al., 2016).
+    """An LSTM with layer normalisation (Ba et al., 2016) and recurrent dropout
+    (Semeniuta et al., 2016).
 
     Args:
-      forget_bias: is added to the gate that forgets.
+      forget_bias: is added to the forget gate.
       layer_norm: whether gates and state are normalised.
-      norm_gain, norm_shift: what their scales and shifts begin with.
-      dropout_keep_prob: how likely a new memory is kept.
+      norm_gain, norm_shift: initial scales and shifts.
+      dropout_keep_prob: the probability that a new memory is kept.
     """
 
     def __init__(self, num_units, forget_bias=1.0, input_size=None,
@@ -140,8 +140,8 @@ def stack_bidirectional_dynamic_rnn(
         cells_fw, cells_bw, inputs, initial_states_fw=None,
         initial_states_bw=None, dtype=None, sequence_length=None,
         parallel_iterations=None, time_major=False, scope=None):
-    """Layers of `bidirectional_dynamic_rnn`, each of which reads what both
-    directions of the one before gave.
+    """Stacks layers of `bidirectional_dynamic_rnn`: each reads the outputs of
+    both directions of the previous layer.
 
     Returns:
       (the last layer's outputs side by side, the forward cells' last states,
@@ -163,8 +163,8 @@ def stack_bidirectional_dynamic_rnn(
 def stack_bidirectional_rnn(cells_fw, cells_bw, inputs, initial_states_fw=None,
                             initial_states_bw=None, dtype=None,
                             sequence_length=None, scope=None):
-    """Layers of `static_bidirectional_rnn`: see
-    `stack_bidirectional_dynamic_rnn`; inputs and outputs are lists."""
+    """Stacks layers of `static_bidirectional_rnn`: see
+    `stack_bidirectional_dynamic_rnn`. Inputs and outputs are lists."""
     states = []
     with scopes.variable_scope(scope or "stack_bidirectional_rnn"):
         for i, (forward, backward, first, last) in enumerate(_layers(
@@ -181,11 +181,11 @@ def stack_bidirectional_rnn(cells_fw, cells_bw, inputs, initial_states_fw=None,
 
 
 class Linear:
-    """Tensors side by side, [batch, any], times a matrix; variables "kernel"
-    and "bias" of the current scope.
+    """Concatenates tensors [batch, any] and multiplies by a matrix. The
+    variables are "kernel" and "bias" in the current scope.
 
     Args:
-      args: a tensor or a list of them, for their sizes and type.
+      args: a tensor or a list, which give the size and type of the matrix.
       output_size: of the result, [batch, output_size].
       build_bias: whether a bias is added.
       bias_initializer: of the bias (zeros).
@@ -223,7 +223,7 @@ class Linear:
 
 
 class _AroundCell(RNNCell):
-    """A cell that calls another one, whose state it has."""
+    """A cell that wraps another one and has its state."""
 
     def __init__(self, cell, reuse):
         super().__init__(_reuse=reuse)
@@ -239,14 +239,14 @@ class _AroundCell(RNNCell):
 
 
 class EmbeddingWrapper(_AroundCell):
-    """A cell whose inputs are numbers of rows of a matrix.
+    """A cell whose inputs are ids, which are embedded.
 
     Args:
-      cell: the cell, whose inputs are the rows.
-      embedding_classes: how many rows there are.
-      embedding_size: how long they are.
-      initializer: of the matrix; by default the scope's, or numbers between
-        the square root of 3 and minus it.
+      cell: the cell, whose inputs are rows of the matrix.
+      embedding_classes: the number of rows.
+      embedding_size: the length of a row.
+      initializer: of the matrix; by default the scope's, or uniform in
+        [-sqrt(3), sqrt(3)].
     """
 
     def __init__(self, cell, embedding_classes, embedding_size,
@@ -270,7 +270,7 @@ class EmbeddingWrapper(_AroundCell):
 
 
 class InputProjectionWrapper(_AroundCell):
-    """A cell whose inputs go through a layer.
+    """A cell with a dense layer before its inputs.
 
     Args:
       cell: the cell.
@@ -292,7 +292,7 @@ class InputProjectionWrapper(_AroundCell):
 
 
 class OutputProjectionWrapper(_AroundCell):
-    """A cell whose outputs go through a layer.
+    """A cell with a dense layer after its outputs.
 
     Args:
       cell: the cell.

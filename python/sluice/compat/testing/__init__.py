@@ -1,1 +1,1 @@
-"""TensorFlow's TestCase, and checks of gradients."""
+"""TensorFlow's TestCase and gradient checks."""

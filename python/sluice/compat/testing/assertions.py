@@ -1,11 +1,11 @@
-"""Assertions that tests know from Abseil's `TestCase`."""
+"""The assertions of Abseil's `TestCase`."""
 
 import unittest
 from collections import abc
 
 
 class TestCase(unittest.TestCase):
-    """A test with assertions about containers and exceptions."""
+    """A unittest.TestCase with assertions about containers and exceptions."""
 
     def _size(self, container):
         if not isinstance(container, abc.Sized):
@@ -14,7 +14,7 @@ class TestCase(unittest.TestCase):
         return len(container)
 
     def assertLen(self, container, expected_len, msg=None):
-        """Asserts how many elements there are."""
+        """Asserts the number of elements."""
         size = self._size(container)
         if size != expected_len:
             self.fail(self._formatMessage(
@@ -22,20 +22,20 @@ class TestCase(unittest.TestCase):
                 f"{expected_len}."))
 
     def assertEmpty(self, container, msg=None):
-        """Asserts that there are no elements."""
+        """Asserts that the container is empty."""
         size = self._size(container)
         if size:
             self.fail(self._formatMessage(
                 msg, f"{container!r} has length of {size}."))
 
     def assertNotEmpty(self, container, msg=None):
-        """Asserts that there are elements."""
+        """Asserts that the container is not empty."""
         if not self._size(container):
             self.fail(self._formatMessage(
                 msg, f"{container!r} has length of 0."))
 
     def assertSameElements(self, expected_seq, actual_seq, msg=None):
-        """Asserts the same elements, in any order and however often."""
+        """Asserts the same elements, regardless of order and repetitions."""
         expected, actual = expected_seq, actual_seq
         if isinstance(expected, (str, bytes)) or isinstance(
                 actual, (str, bytes)):
@@ -59,7 +59,7 @@ class TestCase(unittest.TestCase):
                 f'"{maxv!r}"'))
 
     def assertContainsSubset(self, expected_subset, actual_set, msg=None):
-        """Asserts that all of the first are in the second."""
+        """Asserts that the first is a subset of the second."""
         missing = set(expected_subset) - set(actual_set)
         if missing:
             self.fail(self._formatMessage(
@@ -67,7 +67,7 @@ class TestCase(unittest.TestCase):
                 f"{expected_subset}\nActual: {actual_set}"))
 
     def assertNoCommonElements(self, expected_seq, actual_seq, msg=None):
-        """Asserts that nothing is in both."""
+        """Asserts that the containers are disjoint."""
         common = set(expected_seq) & set(actual_seq)
         if common:
             self.fail(self._formatMessage(
@@ -76,14 +76,14 @@ class TestCase(unittest.TestCase):
 
     def assertSequenceAlmostEqual(self, expected_seq, actual_seq, places=None,
                                   msg=None, delta=None):
-        """Asserts numbers that are nearly the same, one by one."""
+        """Asserts that numbers are nearly equal, pairwise."""
         self.assertLen(actual_seq, len(expected_seq), msg)
         for expected, actual in zip(expected_seq, actual_seq):
             self.assertAlmostEqual(expected, actual, places=places, msg=msg,
                                    delta=delta)
 
     def assertContainsInOrder(self, strings, target, msg=None):
-        """Asserts that a text has these parts, one after the other."""
+        """Asserts that a string contains these parts in this order."""
         at = 0
         for part in [strings] if isinstance(strings, str) else strings:
             found = target.find(part, at)
@@ -95,8 +95,8 @@ class TestCase(unittest.TestCase):
     def assertRaisesWithLiteralMatch(
             self, expected_exception, expected_exception_message,
             callable_obj=None, *args, **kwargs):
-        """Asserts an exception of exactly this text, of a call or in a
-        with-block."""
+        """Asserts that a call, or a with-block, raises an exception with
+        exactly this text."""
         context = _Raises(self, expected_exception, expected_exception_message)
         if callable_obj is None:
             return context
@@ -106,7 +106,7 @@ class TestCase(unittest.TestCase):
 
 
 class _Raises:
-    """Asserts that the block raises an exception of a text."""
+    """Asserts that the block raises an exception with the given text."""
 
     def __init__(self, test, kind, text):
         self._test, self._kind, self._text = test, kind, text

@@ -1,4 +1,4 @@
-"""Gradients against finite differences
+"""Compares gradients with finite differences
 (`tensorflow.python.ops.gradient_checker`)."""
 
 import numpy as np
@@ -8,7 +8,7 @@ from sluice.ops import gradients
 
 
 def _dense(slices, shape):
-    """The array that an IndexedSlicesValue stands for."""
+    """Converts an IndexedSlicesValue to an array."""
     made = np.zeros(shape, slices.values.dtype)
     np.add.at(made, slices.indices, slices.values)
     return made
@@ -21,7 +21,7 @@ def _jacobians(x, x_shape, y, y_shape, value, delta, extra):
                                  f"{name}")
     session = graphs._use_session(None, x.graph, "eval")
     value = np.array(value, x.dtype.as_numpy_dtype).reshape(x_shape)
-    if y.shape.is_fully_defined():  # (Programs say [1] of scalars, too.)
+    if y.shape.is_fully_defined():  # (Programs pass [1] for scalars, too.)
         y_shape = y.shape.as_list()
     dy = conversion.constant(np.zeros(y_shape, y.dtype.as_numpy_dtype))
     dx, = gradients.gradients(y, x, grad_ys=dy)
@@ -57,8 +57,8 @@ def _jacobians(x, x_shape, y, y_shape, value, delta, extra):
 
 def compute_gradient(x, x_shape, y, y_shape, x_init_value=None, delta=1e-3,
                      init_targets=None, extra_feed_dict=None):
-    """(by `gradients`, by finite differences): the Jacobians dy / dx; of a list
-    of tensors a list of these, each with the other tensors as they are."""
+    """Returns the Jacobians dy / dx (by `gradients`, by finite differences);
+    for a list of tensors a list of these, with the other tensors fixed."""
     for target in init_targets or ():
         graphs._use_session(None, x.graph, "eval").run(target)
     many = isinstance(x, list)
@@ -81,7 +81,7 @@ def compute_gradient(x, x_shape, y, y_shape, x_init_value=None, delta=1e-3,
 def compute_gradient_error(x, x_shape, y, y_shape, x_init_value=None,
                            delta=1e-3, init_targets=None,
                            extra_feed_dict=None):
-    """The largest difference of the two Jacobians."""
+    """Returns the largest difference between the two Jacobians."""
     grads = compute_gradient(x, x_shape, y, y_shape, x_init_value, delta,
                              init_targets, extra_feed_dict)
     if isinstance(grads, tuple):

@@ -1,4 +1,4 @@
-"""Gradients of functions against finite differences
+"""Compares gradients of functions with finite differences
 (`tensorflow.python.ops.gradient_checker_v2`)."""
 
 import numpy as np
@@ -11,7 +11,7 @@ from sluice.ops import array_ops
 
 
 def _to_numpy(a):
-    """The value of a tensor, a variable or IndexedSlices, as an array."""
+    """Evaluates a tensor, a variable or IndexedSlices."""
     if hasattr(a, "op"):
         a = get_default_session().run(a)
     if isinstance(a, conversion.IndexedSlicesValue):
@@ -20,8 +20,8 @@ def _to_numpy(a):
 
 
 def compute_gradient(f, x, delta=1e-3):
-    """(by `gradients`, by finite differences): lists of the Jacobians of f(*x),
-    one for each of the arrays x."""
+    """Returns lists of the Jacobians of f(*x) (by `gradients`, by finite
+    differences), one per array in x."""
     if not isinstance(x, (list, tuple)):
         raise ValueError("`x` must be a list or tuple of arrays")
     values = [np.asarray(v) for v in x]
@@ -44,6 +44,6 @@ def compute_gradient(f, x, delta=1e-3):
 
 
 def max_error(grad1, grad2):
-    """The largest difference of two such lists."""
+    """Returns the largest difference between two such lists."""
     return max((np.abs(a - b).max() if a.size else 0.0)
                for a, b in zip(grad1, grad2))

@@ -1,4 +1,4 @@
-"""Support for tests written as TensorFlow 1's: `TestCase`, gradients."""
+"""TensorFlow 1's test support: `TestCase`, decorators, gradients."""
 
 import contextlib
 import functools
@@ -36,24 +36,24 @@ def main(argv=None):
 
 
 def get_temp_dir():
-    """A folder for the files of this program's tests."""
+    """Returns a folder for the files of tests."""
     if not hasattr(get_temp_dir, "folder"):
         get_temp_dir.folder = tempfile.mkdtemp(prefix="sluice_test_")
     return get_temp_dir.folder
 
 
 def is_gpu_available(cuda_only=False, min_cuda_compute_capability=None):
-    """False: there are CPUs only."""
+    """Returns False: there are only CPUs."""
     return False
 
 
 def is_built_with_cuda():
-    """False: there are CPUs only."""
+    """Returns False: there are only CPUs."""
     return False
 
 
 def gpu_device_name():
-    """The empty name: there is no such device."""
+    """Returns "": there is no GPU."""
     return ""
 
 
@@ -63,9 +63,9 @@ def _device(graph, use_gpu):
 
 
 class TestCase(assertions.TestCase):
-    """A test with a graph of its own, sessions, and assertions on arrays."""
+    """A test with its own graph, sessions, and assertions on arrays."""
 
-    # (Not of setUp: that of a derived class may not call ours.)
+    # (Not in setUp: a derived class's may not call ours.)
     _cached_session = None
     _threads = ()
 
@@ -81,7 +81,7 @@ class TestCase(assertions.TestCase):
         np.random.seed(87654321)
         try:
             graphs.reset_default_graph()
-        except AssertionError:  # Within somebody's as_default.
+        except AssertionError:  # Within an as_default of the test.
             scope = graphs.Graph().as_default()
             scope.__enter__()
             self.addCleanup(scope.__exit__)
@@ -97,13 +97,13 @@ class TestCase(assertions.TestCase):
         super().tearDown()
 
     def get_temp_dir(self):
-        """A folder for the test's files."""
+        """Returns a folder for the test's files."""
         return get_temp_dir()
 
     @contextlib.contextmanager
     def session(self, graph=None, config=None, use_gpu=True, force_gpu=False):
-        """A new session, the default one; without `use_gpu` what is built
-        within is for the CPU."""
+        """Makes a new default session; without `use_gpu`, operations built in
+        it are placed on the CPU."""
         with sessions.Session(graph=graph, config=config) as session:
             with _device(session.graph, use_gpu or force_gpu):
                 yield session
@@ -111,8 +111,8 @@ class TestCase(assertions.TestCase):
     @contextlib.contextmanager
     def cached_session(self, graph=None, config=None, use_gpu=True,
                        force_gpu=False):
-        """The test's session, the default one; the same each time, so that it
-        is to be asked for alike."""
+        """Enters the test's session as the default; all calls must have the
+        same arguments."""
         asked = (graph, config, force_gpu)
         if self._cached_session is not None:
             for name, value, first in zip(("graph", "config", "force_gpu"),
@@ -139,14 +139,14 @@ class TestCase(assertions.TestCase):
 
     def test_session(self, graph=None, config=None, use_gpu=True,
                      force_gpu=False):
-        """A session: new for a graph that is given, else the test's."""
+        """Enters a session: a new one for a given graph, else the test's."""
         self._skip_session()
         if graph is not None:
             return self.session(graph, config, use_gpu, force_gpu)
         return self._shared(None, config, force_gpu, use_gpu)
 
     def evaluate(self, tensors):
-        """Their values, in the default session or the test's."""
+        """Evaluates tensors in the default session or the test's."""
         session = default_session.get_default_session()
         if session is not None:
             return session.run(tensors)
@@ -173,7 +173,8 @@ class TestCase(assertions.TestCase):
         self.assertAllEqual(np_array.shape, tf_tensor.shape.as_list(), msg)
 
     def assertAllEqual(self, a, b, msg=None):
-        """Asserts that all elements are equal; rows may differ in length."""
+        """Asserts that all elements are equal; rows may have different
+        lengths."""
         a, b = self._value(a), self._value(b)
         if isinstance(a, conversion.SparseTensorValue):
             self.assertIsInstance(b, conversion.SparseTensorValue, msg)
@@ -182,7 +183,7 @@ class TestCase(assertions.TestCase):
             return
         try:
             a, b = self._array(a), self._array(b)
-        except ValueError:  # These are lists of lists, not arrays.
+        except ValueError:  # Lists of lists, not arrays.
             self.assertTrue(np.iterable(a) and np.iterable(b) and
                             len(a) == len(b),
                             f"lengths differ: {a} and {b}. {msg or ''}")
@@ -206,7 +207,7 @@ class TestCase(assertions.TestCase):
                 f"{b[where]}. {msg or ''}")
 
     def assertNotAllEqual(self, a, b, msg=None):
-        """Asserts that some element differs."""
+        """Asserts that some elements differ."""
         try:
             self.assertAllEqual(a, b)
         except AssertionError:
@@ -215,7 +216,7 @@ class TestCase(assertions.TestCase):
                                     f"elements. {msg or ''}")
 
     def assertAllClose(self, a, b, rtol=1e-6, atol=1e-6, msg=None):
-        """Asserts that all elements are near, in nested structures too."""
+        """Asserts that all elements are close, also in nested structures."""
         self._assert_close(a, b, rtol, atol, msg or "", "")
 
     def _assert_close(self, a, b, rtol, atol, msg, path):
@@ -251,7 +252,7 @@ class TestCase(assertions.TestCase):
                          f"{a.shape}, got {b.shape}. {msg}")
         if np.allclose(a, b, rtol, atol, equal_nan=True):
             return
-        # (Of truth values and unsigned integers there is no difference.)
+        # (Booleans and unsigned integers cannot be subtracted.)
         apart = np.abs(np.subtract(a, b, dtype=np.result_type(a, b, 1.0)))
         near = atol + rtol * np.abs(b)
         far = (apart > near) | (np.isnan(a) != np.isnan(b))
@@ -266,7 +267,7 @@ class TestCase(assertions.TestCase):
             self, a, b, rtol=1e-6, atol=1e-6, float_rtol=1e-6, float_atol=1e-6,
             half_rtol=1e-3, half_atol=1e-3, bfloat16_rtol=1e-2,
             bfloat16_atol=1e-2, msg=None):
-        """`assertAllClose`, as near as the elements' type allows."""
+        """`assertAllClose` with tolerances of the elements' type."""
         a, b = self._array(a), self._array(b)
         types = (a.dtype, b.dtype)
         if np.float32 in types or np.complex64 in types:
@@ -276,7 +277,7 @@ class TestCase(assertions.TestCase):
         self.assertAllClose(a, b, rtol, atol, msg)
 
     def assertNotAllClose(self, a, b, rtol=1e-6, atol=1e-6, msg=None):
-        """Asserts that some element is not near."""
+        """Asserts that some elements are not close."""
         try:
             self.assertAllClose(a, b, rtol, atol)
         except AssertionError:
@@ -345,24 +346,24 @@ class TestCase(assertions.TestCase):
         self.assertFalse(found - set(expected_set))
 
     def assertDeviceEqual(self, device1, device2, msg=None):
-        """Asserts that two names mean the same device."""
+        """Asserts that two names denote the same device."""
         self.assertEqual(private_names.canonical_name(device1),
                          private_names.canonical_name(device2), msg)
 
     def assertStartsWith(self, actual, expected_start, msg=None):
-        """Asserts that a string begins so."""
+        """Asserts the prefix of a string."""
         self.assertTrue(actual.startswith(expected_start),
                         f"{actual!r} does not start with {expected_start!r}. "
                         f"{msg or ''}")
 
     def assertDTypeEqual(self, target, expected_dtype):
-        """Asserts that the elements are of a type."""
+        """Asserts the type of the elements."""
         self.assertEqual(self._array(target).dtype, np.dtype(
             dtypes.as_dtype(expected_dtype).as_numpy_dtype))
 
     def assertProtoEquals(self, expected_message_maybe_ascii, message,
                           msg=None):
-        """Asserts that a message is as another one, or its text, says."""
+        """Asserts that a message equals another one, or its text form."""
         expected = expected_message_maybe_ascii
         if isinstance(expected, (str, bytes)):
             expected = message_text.Merge(expected, type(message)())
@@ -385,7 +386,7 @@ class TestCase(assertions.TestCase):
         """A with-block; its value tells (`contents`) what the process writes
         to a stream (such as sys.stderr) within."""
         number = stream.fileno()
-        # (What was written may be asked for later.)
+        # (`contents` may be read later.)
         kept = tempfile.TemporaryFile("w+b")
         with os.fdopen(os.dup(number), "wb") as before:
             stream.flush()
@@ -418,20 +419,19 @@ class TestCase(assertions.TestCase):
             self.fail(f"{exception_type.__name__} not raised")
 
     def assertRaisesOpError(self, expected_err_re_or_predicate):
-        """Asserts an error of a step."""
+        """Asserts that a step fails with an error."""
         return self.assertRaisesWithPredicateMatch(
             errors.OpError, expected_err_re_or_predicate)
 
     def assertRaisesIncompatibleShapesError(
             self, exception_type=errors.InvalidArgumentError):
-        """Asserts an error of shapes that do not go together."""
+        """Asserts an error about incompatible shapes."""
         return self.assertRaisesWithPredicateMatch(
             exception_type, "Incompatible shapes|Dimensions must be equal|"
             "required broadcastable shapes")
 
     def checkedThread(self, target, args=None, kwargs=None):
-        """A thread, to be joined; what the target raises fails the test
-        then."""
+        """Makes a thread whose `join` fails the test if the target raised."""
         thread = _CheckedThread(self, target, args or (), kwargs or {})
         self._threads = [*self._threads, thread]
         return thread
@@ -463,7 +463,7 @@ class _CheckedThread:
         def run():
             try:
                 target(*args, **kwargs)
-            except BaseException as e:  # (Told by `join`.)
+            except BaseException as e:  # (Raised by `join`.)
                 self._error = e
         self._thread = threading.Thread(target=run, daemon=True)
 
@@ -487,7 +487,7 @@ class _CheckedThread:
 
 
 def _optional(decorate):
-    """A decorator that may be written with arguments or without."""
+    """Allows a decorator with and without arguments."""
     @functools.wraps(decorate)
     def either(*args, **kwargs):
         if len(args) == 1 and callable(args[0]) and not kwargs:
@@ -501,7 +501,7 @@ def run_in_graph_and_eager_modes(f, _=None, graph=None, config=None,
                                  use_gpu=True, force_gpu=False,
                                  reset_test=True,
                                  assert_no_eager_garbage=False):
-    """A decorator: the test runs within the test's session."""
+    """A decorator that runs a test in the test's session."""
     if isinstance(f, type):
         raise ValueError("`run_in_graph_and_eager_modes` only supports test "
                          "methods.")
@@ -514,7 +514,7 @@ def run_in_graph_and_eager_modes(f, _=None, graph=None, config=None,
 
 
 def run_all_in_graph_and_eager_modes(cls):
-    """A decorator: `run_in_graph_and_eager_modes` for all tests of a class."""
+    """A class decorator: `run_in_graph_and_eager_modes` for all tests."""
     for name, value in list(vars(cls).items()):
         if (callable(value) and name != "test_session" and
                 name.startswith(unittest.TestLoader.testMethodPrefix)):
@@ -524,8 +524,7 @@ def run_all_in_graph_and_eager_modes(cls):
 
 @_optional
 def _as_it_is(f, *unused_args, **unused_kwargs):
-    """A decorator that changes nothing: tests run in graphs, as written for
-    TensorFlow 1."""
+    """A decorator without effect: tests run in graphs."""
     return f
 
 
@@ -543,7 +542,7 @@ enable_control_flow_v2 = disable_control_flow_v2 = _as_it_is
 
 
 def _counted(count):
-    """A decorator: what `count` gives is no more after the test."""
+    """A decorator that asserts that `count()` does not grow during a test."""
     def decorate(f):
         @functools.wraps(f)
         def decorated(self, *args, **kwargs):
@@ -563,7 +562,7 @@ assert_no_new_tensors = _counted(lambda: sum(
 
 
 def assert_no_garbage_created(f):
-    """A decorator: the test leaves nothing that only the collector frees."""
+    """A decorator that asserts that a test leaves no reference cycles."""
     @functools.wraps(f)
     def decorated(self, *args, **kwargs):
         gc.collect()
@@ -578,7 +577,7 @@ def assert_no_garbage_created(f):
 
 @_optional
 def run_gpu_only(f, *unused_args):
-    """A decorator: no test, since there is no GPU."""
+    """A decorator that skips the test: there is no GPU."""
     return unittest.skip("Test requires GPU")(f)
 
 
@@ -589,7 +588,8 @@ py_func_if_in_function = also_run_as_tf_function = _as_it_is
 
 
 def skip_if(condition):
-    """A decorator: no test where the condition (or its value) is true."""
+    """A decorator that skips the test if the condition (or its result) is
+    true."""
     def decorate(f):
         @functools.wraps(f)
         def decorated(*args, **kwargs):
@@ -601,8 +601,8 @@ def skip_if(condition):
 
 @contextlib.contextmanager
 def skip_if_error(test_obj, error_type, messages=None):
-    """A with-block whose error, of a type (and with one of some texts), skips
-    the test."""
+    """A context manager that skips the test on an error of a type (and with one
+    of some texts)."""
     try:
         yield
     except error_type as e:
@@ -614,7 +614,7 @@ def skip_if_error(test_obj, error_type, messages=None):
 
 @contextlib.contextmanager
 def device(use_gpu):
-    """A with-block on the CPU: there is nothing else."""
+    """A context manager that places operations on the CPU."""
     with graphs.device("/device:CPU:0"):
         yield
 
@@ -623,7 +623,7 @@ use_gpu = force_gpu = force_cpu = functools.partial(device, False)
 
 
 def IsGoogleCudaEnabled():
-    """False: there are CPUs only."""
+    """Returns False: there are only CPUs."""
     return False
 
 
@@ -641,21 +641,22 @@ def _moved(x, order):
 
 
 def NHWCToNCHW(input_tensor):
-    """A tensor (or a shape) with its channels before its places."""
+    """Transposes a tensor (or a shape) from NHWC to NCHW."""
     n = len(input_tensor.shape if isinstance(input_tensor, graphs.Tensor)
             else input_tensor)
     return _moved(input_tensor, [0, n - 1, *range(1, n - 1)])
 
 
 def NCHWToNHWC(input_tensor):
-    """A tensor (or a shape) with its channels behind its places."""
+    """Transposes a tensor (or a shape) from NCHW to NHWC."""
     n = len(input_tensor.shape if isinstance(input_tensor, graphs.Tensor)
             else input_tensor)
     return _moved(input_tensor, [0, *range(2, n), 1])
 
 
 def assert_ops_in_graph(expected_ops, graph):
-    """Asserts that a graph has operations: {name: type}. Gives them."""
+    """Asserts that a graph has operations, {name: type}, and returns {name:
+    node}."""
     found = {}
     for name, kind in expected_ops.items():
         op = graph._find_operation(name)
@@ -693,20 +694,20 @@ def assert_equal_graph_def(actual, expected):
 
 @contextlib.contextmanager
 def fft_kernel_label_map():
-    """A with-block like any other: there is one kernel for transforms."""
+    """A context manager without effect: there is one FFT kernel."""
     yield
 
 
 def set_producer_version(graph, producer_version):
-    """Declares which TensorFlow a graph is for."""
+    """Sets the GraphDef version of the producer of a graph."""
     graph._import(protos.GraphDef(versions=protos.VersionDef(
         producer=producer_version)).SerializeToString(), "", {}, [])
 
 
 def create_local_cluster(num_workers, num_ps, protocol="grpc",
                          worker_config=None, ps_config=None):
-    """(servers of job "worker", servers of job "ps"): a cluster within this
-    process, which its clients may reset."""
+    """Starts a cluster in this process, which clients may reset. Returns
+    (servers of job "worker", servers of job "ps")."""
     def free():
         with socket.socket() as s:
             s.bind(("localhost", 0))
@@ -722,7 +723,7 @@ def create_local_cluster(num_workers, num_ps, protocol="grpc",
 
 
 class StubOutForTesting:
-    """Puts other things in place of attributes, until `UnsetAll`."""
+    """Replaces attributes until `UnsetAll`."""
 
     def __init__(self):
         self._changed = []
@@ -750,12 +751,12 @@ class StubOutForTesting:
 
 
 def get_node_def_from_graph(node_name, graph_def):
-    """The node of that name, or None."""
+    """Returns the node of that name, or None."""
     return next((n for n in graph_def.node if n.name == node_name), None)
 
 
 class Benchmark:
-    """Measurements that are written like tests: methods `benchmark...`."""
+    """A class whose `benchmark...` methods are measurements."""
 
     def report_benchmark(self, iters=None, cpu_time=None, wall_time=None,
                          throughput=None, extras=None, name=None):
@@ -787,9 +788,9 @@ class Benchmark:
 
 
 def test_src_dir_path(relative_path):
-    """The path of a file beside the program's folders."""
+    """Returns the path of a file beside the program's folders."""
     return os.path.join(os.path.dirname(os.path.abspath(sys.argv[0])),
                         relative_path)
 
 
-test_src_dir_path.__test__ = False  # (No test for pytest.)
+test_src_dir_path.__test__ = False  # (pytest must not collect it.)

@@ -1,6 +1,6 @@
-"""The ops that TensorFlow's own tests of graphs are written with
-(`tensorflow.python.framework.test_ops`): a library, loaded with this module.
-"""
+"""The ops that TensorFlow's graph tests use
+(`tensorflow.python.framework.test_ops`). Importing this module loads their
+library."""
 
 import os
 
@@ -17,11 +17,11 @@ def __getattr__(name):
 
 
 class _OpDefLibrary:
-    """What makes operations of ops that are told by their names."""
+    """Makes operations by the names of their ops."""
 
     @staticmethod
     def apply_op(op_type_name, name=None, **keywords):
-        """An operation's results; see the op's function.
+        """Returns an operation's results.
 
         Names of arguments may end with an underscore, and several results or
         lists of them are lists even if all are empty.

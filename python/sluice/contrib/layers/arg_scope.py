@@ -1,4 +1,4 @@
-"""Default arguments of functions in a with-block (`contrib.framework`)."""
+"""`arg_scope`: default arguments of functions (`tf.contrib.framework`)."""
 
 import contextlib
 import inspect
@@ -13,11 +13,11 @@ class _Stack(threading.local):
 
 
 _stack = _Stack()
-_names = {}  # Of the arguments that a scope may set, by function.
+_names = {}  # Names of the arguments that a scope may set, by function.
 
 
 def arg_scope_func_key(op):
-    """What stands for a function in a scope."""
+    """Returns the key of a function in a scope."""
     return getattr(op, "_key_op", str(op))
 
 
@@ -27,12 +27,13 @@ def _name(op):
 
 @contextlib.contextmanager
 def arg_scope(list_ops_or_scope, **kwargs):
-    """A with-block in which functions have other default arguments; gives what
-    it says of all functions, which can be entered again.
+    """A context manager that sets default arguments of functions. Its value has
+    the defaults of all functions, and can be entered again.
 
     Args:
-      list_ops_or_scope: functions with `add_arg_scope`, or what a scope gave.
-      kwargs: the arguments; none for a scope that is entered again.
+      list_ops_or_scope: functions with `add_arg_scope`, or the value of a
+        scope.
+      kwargs: the defaults; none if a scope is entered again.
     """
     if isinstance(list_ops_or_scope, dict):
         if kwargs:
@@ -71,12 +72,12 @@ def add_arg_scope(func):
 
 
 def has_arg_scope(func):
-    """Whether it has `add_arg_scope`."""
+    """Whether a function is decorated with `add_arg_scope`."""
     return arg_scope_func_key(func) in _names
 
 
 def arg_scoped_arguments(func):
-    """The names of the arguments that a scope may set."""
+    """Returns the names of the arguments that a scope may set."""
     if not has_arg_scope(func):
         raise AssertionError(f"{_name(func)} is not decorated with "
                              f"@add_arg_scope")
@@ -84,5 +85,5 @@ def arg_scoped_arguments(func):
 
 
 def current_arg_scope():
-    """What the scopes around say of all functions."""
+    """Returns the current defaults of all functions."""
     return _stack.scopes[-1]

@@ -1,12 +1,12 @@
-"""Maxout: the largest of several features (Goodfellow et al., 2013)."""
+"""Maxout: the maximum of groups of features (Goodfellow et al., 2013)."""
 
 from sluice.layers.base import Layer, as_function
 from sluice.ops import array_ops, math_ops
 
 
 class MaxOut(Layer):
-    """`num_units` features along an axis: each the largest of as many of the
-    inputs' as fall to it."""
+    """Reduces an axis to `num_units`, each the maximum of an equal share of the
+    inputs."""
 
     def __init__(self, num_units, axis=-1, name=None, **kwargs):
         super().__init__(name=name, **kwargs)

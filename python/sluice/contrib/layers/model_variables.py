@@ -1,4 +1,5 @@
-"""Variables of models, and finding them: `contrib.framework`."""
+"""Model variables, and functions that find variables:
+`tf.contrib.framework`."""
 
 import functools
 import itertools
@@ -20,14 +21,14 @@ def _kept(initial_value, validate_shape, name, use_resource, collection):
 
 def local_variable(initial_value, validate_shape=True, name=None,
                    use_resource=None):
-    """A variable of this process, which no optimizer updates."""
+    """Makes a local variable, which is not trainable."""
     return _kept(initial_value, validate_shape, name, use_resource,
                  GraphKeys.LOCAL_VARIABLES)
 
 
 def global_variable(initial_value, validate_shape=True, name=None,
                     use_resource=None):
-    """A variable that no optimizer updates."""
+    """Makes a global variable, which is not trainable."""
     return _kept(initial_value, validate_shape, name, use_resource,
                  GraphKeys.GLOBAL_VARIABLES)
 
@@ -37,8 +38,8 @@ def variable(name, shape=None, dtype=None, initializer=None, regularizer=None,
              trainable=True, collections=None, caching_device=None, device=None,
              partitioner=None, custom_getter=None, use_resource=None,
              synchronization=None, aggregation=None):
-    """`get_variable`, on a device (or what a function of the operation says),
-    by a getter of one's own."""
+    """`get_variable` on a device (or by a device function), with an optional
+    custom getter."""
     getter = variable_scope.get_variable if custom_getter is None else (
         functools.partial(custom_getter,
                           reuse=variable_scope.get_variable_scope().reuse))
@@ -59,7 +60,7 @@ def model_variable(name, shape=None, dtype=dtypes.float32, initializer=None,
                    caching_device=None, device=None, partitioner=None,
                    custom_getter=None, use_resource=None, synchronization=None,
                    aggregation=None):
-    """A `variable` that is in MODEL_VARIABLES, too."""
+    """`variable`, added to MODEL_VARIABLES."""
     return variable(
         name, shape=shape, dtype=dtype, initializer=initializer,
         regularizer=regularizer, trainable=trainable,
@@ -71,8 +72,8 @@ def model_variable(name, shape=None, dtype=dtypes.float32, initializer=None,
 
 
 class VariableDeviceChooser:
-    """A device for each operation: that of the task whose turn it is, of so
-    many of a job, or one of this process if there are none."""
+    """A device function that cycles through the tasks of a job; without tasks,
+    it chooses this process."""
 
     def __init__(self, num_tasks=0, job_name="ps", device_type="CPU",
                  device_index=0, replica=None):
@@ -95,8 +96,8 @@ def add_model_variable(var):
 
 def get_variables(scope=None, suffix=None,
                   collection=GraphKeys.GLOBAL_VARIABLES):
-    """The variables whose names begin with a scope and end in a suffix (both
-    regular expressions)."""
+    """Returns the variables whose names match a scope as prefix and a suffix
+    (regular expressions)."""
     if isinstance(scope, variable_scope.VariableScope):
         scope = scope.name
     if suffix is not None:
@@ -121,17 +122,18 @@ def get_trainable_variables(scope=None, suffix=None):
 
 
 def get_variables_by_suffix(suffix, scope=None):
-    """`get_variables`, the suffix first."""
+    """`get_variables` with the suffix first."""
     return get_variables(scope, suffix)
 
 
 def get_variables_by_name(given_name, scope=None):
-    """The variables of that last name."""
+    """Returns the variables whose last name component matches."""
     return get_variables(scope, f"/{given_name}:|^{given_name}:")
 
 
 def get_variables_to_restore(include=None, exclude=None):
-    """The variables of some scopes (by default all) but those of others."""
+    """Returns the variables of some scopes (by default all) without those of
+    others."""
     for what, given in (("include", include), ("exclude", exclude)):
         if given is not None and not isinstance(given, (list, tuple)):
             raise TypeError(f"{what} is provided but is not a list or a tuple.")
@@ -142,7 +144,7 @@ def get_variables_to_restore(include=None, exclude=None):
 
 
 def get_unique_variable(var_op_name):
-    """The variable of a name; ValueError if there is none."""
+    """Returns the variable of a name; ValueError if it does not exist."""
     found = get_variables(var_op_name)
     if not found:
         raise ValueError(f"Couldn't find variable {var_op_name}")
@@ -154,15 +156,16 @@ def get_unique_variable(var_op_name):
 
 
 def get_variable_full_name(var):
-    """Its name, or that of the whole that it is a part of."""
+    """Returns the name of a variable, or of the variable it is a part of."""
     part = var._save_slice_info
     return part.full_name if part else var.op.name
 
 
 def filter_variables(var_list, include_patterns=None, exclude_patterns=None,
                      reg_search=True):
-    """The variables whose names match one of some patterns (None: all) and none
-    of others: anywhere, or, unless `reg_search`, from their beginning."""
+    """Returns the variables whose names match an include pattern (None: all)
+    and no exclude pattern: anywhere, or at the beginning unless
+    `reg_search`."""
     match = re.search if reg_search else re.match
 
     def any_of(patterns, v):
@@ -174,8 +177,8 @@ def filter_variables(var_list, include_patterns=None, exclude_patterns=None,
 
 
 def assign_from_values(var_names_to_values):
-    """(an operation that gives variables the arrays of a dict, by name, and
-    what it is to be fed)."""
+    """Returns (an operation that assigns arrays to variables by name, its
+    feeds)."""
     feed_dict, assigned = {}, []
     for name, value in var_names_to_values.items():
         found = graphs.get_collection(GraphKeys.GLOBAL_VARIABLES, name)
@@ -195,6 +198,6 @@ def assign_from_values(var_names_to_values):
 
 
 def assign_from_values_fn(var_names_to_values):
-    """`assign_from_values`, as a function of a session."""
+    """`assign_from_values` as a function of a session."""
     assign_op, feed_dict = assign_from_values(var_names_to_values)
     return lambda session: session.run(assign_op, feed_dict)

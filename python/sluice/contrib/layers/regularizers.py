@@ -1,4 +1,4 @@
-"""Regularisers: functions of weights that give a loss."""
+"""Regularizers: functions that compute a loss from weights."""
 
 import numbers
 
@@ -42,7 +42,7 @@ def l2_regularizer(scale, scope=None):
 
 
 def l1_l2_regularizer(scale_l1=1.0, scale_l2=1.0, scope=None):
-    """Both."""
+    """The sum of `l1_regularizer` and `l2_regularizer`."""
     scope = scope or "l1_l2_regularizer"
     _checked(scale_l1, "scale_l1")
     _checked(scale_l2, "scale_l2")
@@ -51,7 +51,7 @@ def l1_l2_regularizer(scale_l1=1.0, scale_l2=1.0, scope=None):
 
 
 def sum_regularizer(regularizer_list, scope=None):
-    """The sum of what regularisers give."""
+    """The sum of several regularizers."""
     regularizers = [r for r in regularizer_list if r is not None]
     if not regularizers:
         return None
@@ -65,8 +65,8 @@ def sum_regularizer(regularizer_list, scope=None):
 
 
 def apply_regularization(regularizer, weights_list=None):
-    """The sum of a regulariser's losses over weights (by default those of the
-    collection WEIGHTS), which is added to REGULARIZATION_LOSSES."""
+    """Sums the losses of a regularizer over weights (by default the collection
+    WEIGHTS), and adds the sum to REGULARIZATION_LOSSES."""
     if not weights_list:
         weights_list = graphs.get_collection(GraphKeys.WEIGHTS)
     if not weights_list:

@@ -1,8 +1,7 @@
-"""Layers as functions, whose arguments a scope may set: `contrib.layers` and
-`contrib.slim` (but for normalisations: `slim_norms.py`). Their variables are in
-MODEL_VARIABLES, and in collections of the caller's: a list of them, or
-{"weights": a list, "biases": a list}.
-"""
+"""Layers as functions with `arg_scope`: `contrib.layers` and `contrib.slim`
+(normalisations are in `slim_norms.py`). Their variables are in MODEL_VARIABLES
+and in the collections that the caller names: a list, or {"weights": a list,
+"biases": a list}."""
 
 import collections
 import functools
@@ -38,8 +37,8 @@ def _weighted(make, inputs, scope, default_scope, reuse, variables_collections,
               outputs_collections, activation_fn, normalizer_fn,
               normalizer_params, weights_initializer, weights_regularizer,
               biases_initializer, biases_regularizer, trainable):
-    """The output of a layer with weights and biases, the one that
-    `make(inputs, ...)` gives."""
+    """Returns the output of the layer with weights and biases that `make`
+    makes."""
     with variable_scope(
             scope, default_scope, [inputs], reuse=reuse,
             custom_getter=model_getter(bias="biases",
@@ -68,8 +67,8 @@ def fully_connected(inputs, num_outputs, activation_fn=nn.relu,
                     biases_initializer=_ZEROS, biases_regularizer=None,
                     reuse=None, variables_collections=None,
                     outputs_collections=None, trainable=True, scope=None):
-    """inputs * weights + biases over the last dimension, normalised (then
-    without biases) and activated."""
+    """Computes inputs * weights + biases over the last dimension, with optional
+    normalisation (instead of biases) and activation."""
     if not isinstance(num_outputs, int):
         raise ValueError(f"num_outputs type should be one of [int], got "
                          f"{type(num_outputs)}.")
@@ -95,12 +94,12 @@ def convolution(inputs, num_outputs, kernel_size, stride=1, padding="SAME",
                 biases_initializer=_ZEROS, biases_regularizer=None, reuse=None,
                 variables_collections=None, outputs_collections=None,
                 trainable=True, scope=None, conv_dims=None):
-    """A convolution over one to three dimensions, with biases, normalised (then
-    without biases) and activated.
+    """A convolution over one to three dimensions with biases, normalisation
+    (instead of biases) and activation.
 
     Args:
-      rate: how far apart the places are that a kernel looks at.
-      conv_dims: over how many dimensions; by default as many as there are.
+      rate: the dilation rate.
+      conv_dims: the number of spatial dimensions; by default all.
     """
     order = _order(channels_first(data_format, _FORMATS))
 
@@ -193,8 +192,8 @@ def separable_convolution2d(
         weights_regularizer=None, biases_initializer=_ZEROS,
         biases_regularizer=None, reuse=None, variables_collections=None,
         outputs_collections=None, trainable=True, scope=None):
-    """A convolution of each channel and then one of channels (`num_outputs`
-    None: without that), with biases, normalised and activated."""
+    """A depthwise and a pointwise convolution (the latter unless `num_outputs`
+    is None), with biases, normalisation and activation."""
     first = images_first(data_format)
     with variable_scope(
             scope, "SeparableConv2d", [inputs], reuse=reuse,
@@ -252,8 +251,8 @@ def convolution2d_in_plane(
         biases_initializer=_ZEROS, biases_regularizer=None, reuse=None,
         variables_collections=None, outputs_collections=None, trainable=True,
         scope=None):
-    """The same convolution of each channel, with biases, normalised (then
-    without biases) and activated."""
+    """Convolves all channels with the same kernel, with biases, normalisation
+    (instead of biases) and activation."""
     with variable_scope(scope, "ConvInPlane", [inputs], reuse=reuse) as sc:
         inputs = convert_to_tensor(inputs)
         channels, dtype = inputs.shape.as_list()[3], inputs.dtype.base_dtype
@@ -277,7 +276,7 @@ def convolution2d_in_plane(
 def bias_add(inputs, activation_fn=None, initializer=_ZEROS, regularizer=None,
              reuse=None, variables_collections=None, outputs_collections=None,
              trainable=True, data_format="NHWC", scope=None):
-    """The inputs and a bias for each channel, activated."""
+    """Adds a bias per channel, with activation."""
     first = images_first(data_format)
     with variable_scope(scope, "BiasAdd", [inputs], reuse=reuse) as sc:
         inputs = convert_to_tensor(inputs)
@@ -299,7 +298,7 @@ def bias_add(inputs, activation_fn=None, initializer=_ZEROS, regularizer=None,
 def embed_sequence(ids, vocab_size=None, embed_dim=None, unique=False,
                    initializer=None, regularizer=None, trainable=True,
                    scope=None, reuse=None):
-    """A row of a matrix of embeddings for each id."""
+    """Embeds ids."""
     if not (reuse or (vocab_size and embed_dim)):
         raise ValueError(f"Must specify vocab size and embedding dimension "
                          f"when not reusing. Got vocab_size={vocab_size} and "
@@ -351,7 +350,7 @@ max_pool3d = _pooling(pooling.MaxPooling3D, "MaxPool3D", "max_pool3d",
 @add_arg_scope
 def pool(inputs, kernel_size, pooling_type, padding="VALID", data_format=None,
          dilation_rate=1, stride=1, outputs_collections=None, scope=None):
-    """`nn.pool`: pooling ("MAX", "AVG") over windows with holes."""
+    """`nn.pool`: pooling ("MAX", "AVG") over dilated windows."""
     with graphs.name_scope(scope, f"{pooling_type.lower()}_pool",
                            [inputs]) as sc:
         inputs = convert_to_tensor(inputs)
@@ -393,7 +392,7 @@ def dropout(inputs, keep_prob=0.5, noise_shape=None, is_training=True,
 
 @add_arg_scope
 def flatten(inputs, outputs_collections=None, scope=None):
-    """The inputs with one dimension beside the batch."""
+    """Flattens all dimensions but the batch."""
     with graphs.name_scope(scope, "Flatten", [inputs]) as sc:
         return collect_named_outputs(outputs_collections, sc, core.flatten(
             convert_to_tensor(inputs)))
@@ -414,7 +413,7 @@ def one_hot_encoding(labels, num_classes, on_value=1.0, off_value=0.0,
 
 @add_arg_scope
 def dense_to_sparse(tensor, eos_token=0, outputs_collections=None, scope=None):
-    """The elements that are not `eos_token`, as a SparseTensor."""
+    """Converts the elements other than `eos_token` to a SparseTensor."""
     with variable_scope(scope, "dense_to_sparse", [tensor]) as sc:
         tensor = convert_to_tensor(tensor)
         indices = array_ops.where(math_ops.not_equal(
@@ -444,8 +443,8 @@ def softmax(logits, scope=None):
 def spatial_softmax(features, temperature=None, name=None,
                     variables_collections=None, trainable=True,
                     data_format="NHWC"):
-    """For each channel the mean (row, column), each in [-1, 1], by the softmax
-    of the features over temperature, a variable (Levine et al., 2015)."""
+    """The expected (row, column) of each channel, in [-1, 1], under the softmax
+    of the features divided by a temperature variable (Levine et al., 2015)."""
     first = images_first(data_format)
     with variable_scope(name, "spatial_softmax"):
         features = convert_to_tensor(features)
@@ -482,22 +481,21 @@ def spatial_softmax(features, temperature=None, name=None,
 
 @add_arg_scope
 def maxout(inputs, num_units, axis=-1, scope=None):
-    """The largest of as many features as fall to each unit (Goodfellow et al.,
-    2013)."""
+    """The maximum of groups of features (Goodfellow et al., 2013)."""
     with variable_scope(scope, "MaxOut", [inputs]):
         return MaxOut(num_units, axis)(convert_to_tensor(inputs))
 
 
 @custom_gradient
 def scale_gradient(inputs, gradient_multiplier):
-    """The inputs, whose gradient is multiplied."""
+    """The inputs, with a scaled gradient."""
     return inputs, lambda dy: [dy * gradient_multiplier, None]
 
 
 @add_arg_scope
 def images_to_sequence(inputs, data_format="NHWC", outputs_collections=None,
                        scope=None):
-    """Images as sequences: [width, batch * height, channels]."""
+    """Converts images to sequences: [width, batch * height, channels]."""
     first = images_first(data_format)
     with graphs.name_scope(scope, "ImagesToSequence", [inputs]) as sc:
         inputs = convert_to_tensor(inputs)
@@ -515,7 +513,8 @@ def images_to_sequence(inputs, data_format="NHWC", outputs_collections=None,
 @add_arg_scope
 def sequence_to_images(inputs, height, output_data_format="channels_last",
                        outputs_collections=None, scope=None):
-    """Sequences as images of a height: what `images_to_sequence` was given."""
+    """Converts sequences to images of a height: the inverse of
+    `images_to_sequence`."""
     with graphs.name_scope(scope, "SequenceToImages", [inputs]) as sc:
         inputs = convert_to_tensor(inputs)
         width, batch, channels = inputs.shape.as_list()
@@ -528,7 +527,7 @@ def sequence_to_images(inputs, height, output_data_format="channels_last",
 
 
 def _inner_flatten(inputs, new_rank, output_collections=None, scope=None):
-    """The inputs with their last dimensions as one."""
+    """Merges the last dimensions."""
     with graphs.name_scope(scope, "InnerFlatten", [inputs, new_rank]) as sc:
         if isinstance(inputs, SparseTensor):
             rank = inputs.dense_shape.shape.as_list()[0]
@@ -563,14 +562,14 @@ def _name_of(layer, otherwise):
 
 
 def repeat(inputs, repetitions, layer, *args, **kwargs):
-    """A layer, so many times, in scopes of its own: "conv_1", "conv_2"."""
+    """Applies a layer several times, in scopes "conv_1", "conv_2"."""
     return _stacked(inputs, layer, [args] * repetitions, "Repeat", "repeat",
                     kwargs)
 
 
 def stack(inputs, layer, stack_args, **kwargs):
-    """A layer with each of some arguments (or tuples of them), in scopes of its
-    own: "fc_1", "fc_2"."""
+    """Applies a layer with each of the arguments (or tuples), in scopes "fc_1",
+    "fc_2"."""
     if not isinstance(stack_args, (list, tuple)):
         raise ValueError("stack_args need to be a list or tuple")
     return _stacked(inputs, layer, [

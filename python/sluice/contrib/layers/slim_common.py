@@ -1,4 +1,4 @@
-"""What the layers of `slim.py` and `slim_norms.py` have in common."""
+"""Helpers of `slim.py` and `slim_norms.py`."""
 
 from sluice.contrib.layers.model_variables import model_variable
 from sluice.framework import graph as graphs
@@ -6,14 +6,14 @@ from sluice.ops.partitioned import parts_of
 
 
 def get_variable_collections(variables_collections, name):
-    """Which collections a layer's variable of a name is to be in."""
+    """Returns the collections of a layer's variable, by its name."""
     if isinstance(variables_collections, dict):
         return variables_collections.get(name)
     return variables_collections
 
 
 def collect_named_outputs(collections, alias, outputs):
-    """The outputs, which are added to collections under another name."""
+    """Adds outputs to collections under another name."""
     if collections:
         known = getattr(outputs, "aliases", [])
         outputs.aliases = [*known, alias.rstrip("/")]
@@ -22,7 +22,7 @@ def collect_named_outputs(collections, alias, outputs):
 
 
 def channels_first(data_format, formats):
-    """Whether channels come before what they are of, in one of the formats."""
+    """Whether a data format has channels first."""
     if data_format not in formats:
         raise ValueError(f"data_format has to be either "
                          f"{' or '.join(f for f in formats if f)}.")
@@ -30,12 +30,13 @@ def channels_first(data_format, formats):
 
 
 def images_first(data_format):
-    """`channels_first` of images."""
+    """`channels_first` for images."""
     return channels_first(data_format, ("NCHW", "NHWC"))
 
 
 def model_getter(**renamed):
-    """Makes a layer's variables variables of the model, under other names."""
+    """Makes a getter that turns a layer's variables into model variables, under
+    other names."""
     def get(getter, name, **kwargs):
         path, slash, last = name.rpartition("/")
         given = {key: kwargs.get(key) for key in (
@@ -58,7 +59,7 @@ def collect(variable, variables_collections, name):
 
 def finished(outputs, activation_fn, outputs_collections, name,
              normalizer_fn=None, normalizer_params=None):
-    """The outputs, normalised, activated and added to collections."""
+    """Normalises, activates and collects outputs."""
     if normalizer_fn is not None:
         outputs = normalizer_fn(outputs, **(normalizer_params or {}))
     if activation_fn is not None:

@@ -26,18 +26,18 @@ def batch_norm(inputs, decay=0.999, center=True, scale=False, epsilon=0.001,
                fused=None, data_format="NHWC", zero_debias_moving_mean=False,
                scope=None, renorm=False, renorm_clipping=None,
                renorm_decay=0.99, adjustment=None):
-    """The inputs with mean 0 and variance 1 over the batch, scaled, shifted and
-    activated: see `BatchNormalization`.
+    """Batch normalisation with scale, shift and activation: see
+    `BatchNormalization`.
 
     Args:
-      decay: what the moving averages keep of themselves in each step.
+      decay: the decay of the moving averages.
       param_initializers: {"beta", "gamma", "moving_mean", "moving_variance"}.
       updates_collections: where the operations that move the averages are
         collected; None: they are done before the output is there.
       is_training: whether mean and variance are the batch's; may be a tensor.
-      batch_weights: how much each example counts.
-      fused: whether one op does it where it can; None: True.
-      zero_debias_moving_mean: whether the average is corrected for its start.
+      batch_weights: the weights of the examples.
+      fused: whether to use the fused op where possible; None: True.
+      zero_debias_moving_mean: whether the moving mean is bias-corrected.
     """
     first = images_first(data_format)
     inputs = convert_to_tensor(inputs)
@@ -190,7 +190,7 @@ class _Norm:
 
 def _parameters(inputs, shape, center, scale, initializers, regularizers,
                 variables_collections, trainable):
-    """(beta, gamma) of a normalisation; None for what is not asked for."""
+    """Returns (beta, gamma) of a normalisation; None for those not used."""
     return [model_variable(
         name, shape, inputs.dtype.base_dtype,
         (initializers or {}).get(name, default),
@@ -205,9 +205,9 @@ def layer_norm(inputs, center=True, scale=True, activation_fn=None, reuse=None,
                variables_collections=None, outputs_collections=None,
                trainable=True, begin_norm_axis=1, begin_params_axis=-1,
                scope=None):
-    """The inputs with mean 0 and variance 1 over the dimensions from
-    `begin_norm_axis` on, scaled and shifted by variables over those from
-    `begin_params_axis` on, activated (Ba et al., 2016)."""
+    """Layer normalisation over the dimensions from `begin_norm_axis` on, scaled
+    and shifted by variables over those from `begin_params_axis` on, with
+    activation (Ba et al., 2016)."""
     with variable_scope(scope, "LayerNorm", [inputs], reuse=reuse) as sc:
         inputs = convert_to_tensor(inputs)
         rank = inputs.shape.ndims
@@ -239,8 +239,8 @@ def instance_norm(inputs, center=True, scale=True, epsilon=1e-6,
                   activation_fn=None, param_initializers=None, reuse=None,
                   variables_collections=None, outputs_collections=None,
                   trainable=True, data_format="NHWC", scope=None):
-    """The inputs with mean 0 and variance 1 over each example's channel, scaled
-    and shifted by channel, activated (Ulyanov et al., 2016)."""
+    """Normalises each channel of each example, with scale and shift per channel
+    and activation (Ulyanov et al., 2016)."""
     inputs = convert_to_tensor(inputs)
     if inputs.shape.ndims is None:
         raise ValueError(f"Inputs {inputs.name} has undefined rank.")
@@ -270,7 +270,7 @@ def instance_norm(inputs, center=True, scale=True, epsilon=1e-6,
 
 @add_arg_scope
 def unit_norm(inputs, dim, epsilon=1e-7, scope=None):
-    """The inputs divided by their length along a dimension."""
+    """Divides the inputs by their norm along a dimension."""
     with variable_scope(scope, "UnitNorm", [inputs]):
         if not inputs.shape:
             raise ValueError("The input rank must be known.")

@@ -1,1 +1,1 @@
-"""Metrics that are updated step by step."""
+"""Streaming metrics: `tf.metrics` and `tf.contrib.metrics`."""

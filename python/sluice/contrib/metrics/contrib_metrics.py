@@ -1,5 +1,4 @@
-"""Metrics under the names of `tf.contrib.metrics`, whose functions take the
-predictions first."""
+"""`tf.contrib.metrics`: metrics that take predictions before labels."""
 
 import functools
 import inspect
@@ -11,7 +10,7 @@ from sluice.ops import math_ops
 
 
 def _predictions_first(metric, name=None):
-    """A metric whose first two arguments are the other way round."""
+    """Swaps the first two arguments of a metric."""
     labels, predictions, *others = inspect.signature(
         metric).parameters.values()
 
@@ -71,7 +70,7 @@ streaming_sparse_average_precision_at_k = _predictions_first(
 
 
 def accuracy(predictions, labels, weights=None, name=None):
-    """Which part of the predictions is right, in this step."""
+    """Returns the fraction of correct predictions in this step."""
     with graphs.name_scope(name, "accuracy", [predictions, labels]):
         predictions = convert_to_tensor(predictions)
         labels = convert_to_tensor(labels)
@@ -89,7 +88,7 @@ def accuracy(predictions, labels, weights=None, name=None):
 
 
 def aggregate_metrics(*value_update_tuples):
-    """(the values, the updates) of (value, update) pairs."""
+    """Returns (values, updates) of (value, update) pairs."""
     if not value_update_tuples:
         raise ValueError("Expected at least one value_tensor/update_op pair")
     values, updates = zip(*value_update_tuples)
@@ -97,7 +96,7 @@ def aggregate_metrics(*value_update_tuples):
 
 
 def aggregate_metric_map(names_to_tuples):
-    """({name: value}, {name: update}) of {name: (value, update)}."""
+    """Returns ({name: value}, {name: update}) of {name: (value, update)}."""
     values, updates = zip(*names_to_tuples.values())
     return (dict(zip(names_to_tuples, values)),
             dict(zip(names_to_tuples, updates)))

@@ -1,7 +1,8 @@
-"""Metrics: (value, update) pairs that add up over the steps of an evaluation.
+"""Streaming metrics: (value, update) pairs that accumulate over the steps of an
+evaluation.
 
-What they add up is in local variables, collected in METRIC_VARIABLES too; they
-start with `tf.local_variables_initializer`.
+They accumulate in local variables, which are also in METRIC_VARIABLES;
+`tf.local_variables_initializer` resets them.
 """
 
 from sluice.framework import dtypes, graph as graphs
@@ -20,7 +21,7 @@ _EPSILON = 1e-7
 
 
 def metric_variable(shape, dtype, validate_shape=True, name=None):
-    """A variable of zeros that a metric adds up in."""
+    """Makes a variable of zeros in which a metric accumulates."""
     return variables.Variable(
         lambda: array_ops.zeros(shape, dtype), trainable=False,
         collections=[GraphKeys.LOCAL_VARIABLES, GraphKeys.METRIC_VARIABLES],
@@ -28,8 +29,8 @@ def metric_variable(shape, dtype, validate_shape=True, name=None):
 
 
 def _remove_squeezable_dimensions(predictions, labels, weights):
-    """All three as tensors, their ranks made alike where one of them has a last
-    dimension of 1 more."""
+    """Converts all three to tensors, and adds or drops a last dimension of 1
+    where ranks differ by one."""
     predictions = convert_to_tensor(predictions)
     if labels is not None:
         labels, predictions = _weights.remove_squeezable_dimensions(
@@ -87,7 +88,7 @@ def mean(values, weights=None, metrics_collections=None,
     """The mean of all values so far.
 
     Args:
-      values: those of this step.
+      values: the values of this step.
       weights: of the values, or None.
       metrics_collections, updates_collections: where value and update are
         added.
@@ -138,7 +139,7 @@ def mean_tensor(values, weights=None, metrics_collections=None,
 
 def accuracy(labels, predictions, weights=None, metrics_collections=None,
              updates_collections=None, name=None):
-    """Which part of the predictions equals the labels."""
+    """The fraction of predictions that equal the labels."""
     predictions, labels, weights = _remove_squeezable_dimensions(
         predictions, labels, weights)
     if labels.dtype != predictions.dtype:
@@ -150,7 +151,7 @@ def accuracy(labels, predictions, weights=None, metrics_collections=None,
 
 def percentage_below(values, threshold, weights=None, metrics_collections=None,
                      updates_collections=None, name=None):
-    """Which part of the values is below a threshold."""
+    """The fraction of values below a threshold."""
     return mean(_float32(math_ops.less(values, threshold)), weights,
                 metrics_collections, updates_collections,
                 name or "percentage_below_threshold")
@@ -227,7 +228,7 @@ _COUNTS = {"tp": ("true_positives", True, True),
 
 
 def _count(holds, weights, metrics_collections, updates_collections):
-    """How many hold, so far."""
+    """Counts true values."""
     count = metric_variable([], dtypes.float32, name="count")
     values = _float32(holds)
     if weights is not None:
@@ -296,8 +297,7 @@ recall = _share("recall", false_negatives,
 
 def _confusion_matrix_at_thresholds(labels, predictions, thresholds,
                                     weights=None, includes=None):
-    """({kind: counts so far}, {kind: updated counts}), one for each
-    threshold."""
+    """Returns ({kind: counts}, {kind: updated counts}), per threshold."""
     predictions = _float32(predictions)
     with graphs.control_dependencies([
             check_ops.assert_greater_equal(
@@ -364,14 +364,14 @@ recall_at_thresholds = _threshold_metric(
 
 
 def _thresholds(n):
-    """`n` thresholds from just below 0 to just above 1."""
+    """Returns `n` thresholds from just below 0 to just above 1."""
     return ([-_EPSILON] + [(i + 1) / (n - 1) for i in range(n - 2)] +
             [1.0 + _EPSILON])
 
 
 def _pr_area(counts):
-    """The area under precision over recall, interpolated as Davis and Goadrich
-    (2006) have it: precision is not linear between two points."""
+    """The area under the precision-recall curve, interpolated as by Davis and
+    Goadrich (2006): precision is not linear between points."""
     tp, fp, fn = (counts[k] for k in ("tp", "fp", "fn"))
     gained = tp[:-1] - tp[1:]
     found = tp + fp
@@ -478,7 +478,7 @@ _specificity_at = _best_at(
 def sensitivity_at_specificity(labels, predictions, specificity, weights=None,
                                num_thresholds=200, metrics_collections=None,
                                updates_collections=None, name=None):
-    """The share of true ones found where that of false ones is as given."""
+    """The sensitivity where the specificity is nearest to a value."""
     return _sensitivity_at(labels, predictions, specificity, weights,
                            num_thresholds, metrics_collections,
                            updates_collections, name)
@@ -487,7 +487,7 @@ def sensitivity_at_specificity(labels, predictions, specificity, weights=None,
 def specificity_at_sensitivity(labels, predictions, sensitivity, weights=None,
                                num_thresholds=200, metrics_collections=None,
                                updates_collections=None, name=None):
-    """The share of false ones found where that of true ones is as given."""
+    """The specificity where the sensitivity is nearest to a value."""
     return _specificity_at(labels, predictions, sensitivity, weights,
                            num_thresholds, metrics_collections,
                            updates_collections, name)
@@ -525,7 +525,7 @@ def mean_iou(labels, predictions, num_classes, weights=None,
 def mean_per_class_accuracy(labels, predictions, num_classes, weights=None,
                             metrics_collections=None, updates_collections=None,
                             name=None):
-    """The mean over classes of the part that was predicted rightly."""
+    """The mean of the per-class accuracies."""
     with variable_scope(name, "mean_accuracy", [predictions, labels, weights]):
         labels = array_ops.reshape(math_ops.cast(labels, dtypes.int64), [-1])
         predictions = array_ops.reshape(

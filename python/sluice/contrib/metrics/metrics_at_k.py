@@ -1,7 +1,7 @@
-"""Metrics of the k best predictions, where several labels may be right.
+"""Metrics of the top k predictions, where several labels may be correct.
 
 Labels are [..., number of labels] (or [...], one label each), dense or sparse;
-labels that are no class count all the same.
+labels that are not a class count, too.
 """
 
 from sluice.contrib.metrics.metrics import _collected, metric_variable
@@ -20,7 +20,7 @@ def _name(what, k, class_id=None):
 
 
 def _expanded(labels, predictions):
-    """The labels, whose rank only a step knows, with that of predictions."""
+    """Gives labels of unknown rank the rank of the predictions."""
     sparse = isinstance(labels, SparseTensor)
     shape = labels.dense_shape if sparse else array_ops.shape(labels)
     shape = control_flow.cond(
@@ -32,7 +32,7 @@ def _expanded(labels, predictions):
 
 
 def _lists(labels, predictions):
-    """The labels, with a last dimension that lists them."""
+    """Gives labels a last dimension that lists them."""
     labels = convert_to_tensor_or_sparse_tensor(labels)
     n, m = labels.shape.ndims, predictions.shape.ndims
     if n is None or m is None:
@@ -50,7 +50,7 @@ def _lists(labels, predictions):
 
 
 def _of_class(ids, class_id):
-    """Those of the ids that are one class, or all."""
+    """Selects the ids of one class, or all."""
     if class_id is None:
         return ids
     if isinstance(ids, SparseTensor):
@@ -62,7 +62,7 @@ def _of_class(ids, class_id):
 
 
 def _total(name, ids, weights):
-    """(how many ids so far, with those of this step)."""
+    """Returns (the number of ids so far, the same with this step)."""
     with graphs.name_scope(name) as scope:
         count = math_ops.cast(sparse_ops.set_size(ids), dtypes.float64)
         if weights is not None:
@@ -117,13 +117,13 @@ def _best(predictions, k):
 def precision_at_k(labels, predictions, k, class_id=None, weights=None,
                    metrics_collections=None, updates_collections=None,
                    name=None):
-    """Which part of the k best predictions are labels.
+    """The fraction of the top k predictions that are labels.
 
     Args:
-      labels: the right classes.
-      predictions: a number for each class: [..., classes].
-      k: how many count.
-      class_id: the class that is looked at; None: all.
+      labels: the correct classes.
+      predictions: a score per class: [..., classes].
+      k: the number of predictions.
+      class_id: the only class to count; None: all.
       weights: of the predictions, or None.
     """
     with graphs.name_scope(name, _name("precision", k, class_id),
@@ -135,7 +135,7 @@ def precision_at_k(labels, predictions, k, class_id=None, weights=None,
 
 def recall_at_k(labels, predictions, k, class_id=None, weights=None,
                 metrics_collections=None, updates_collections=None, name=None):
-    """Which part of the labels are among the k best predictions (see
+    """The fraction of the labels that are among the top k predictions (see
     `precision_at_k`)."""
     with graphs.name_scope(name, _name("recall", k, class_id),
                            [predictions, labels, weights]) as scope:
@@ -153,11 +153,11 @@ def sparse_precision_at_k(labels, predictions, k, class_id=None, weights=None,
 
 
 def _average_precision(labels, best):
-    """Of each example, the mean over its labels of the precision at the place
-    where the label comes; labels that come later have 0."""
+    """The mean over an example's labels of the precision at the label's rank;
+    labels beyond rank k count as 0."""
     if isinstance(labels, SparseTensor):
         relevant = sparse_ops.set_size(labels)
-        # (-1 is no class.)
+        # (-1 is not a class.)
         labels = sparse_ops.sparse_to_dense(
             labels, convert_to_tensor(-1, dtypes.int64), validate_indices=False)
     else:
@@ -177,8 +177,8 @@ def _average_precision(labels, best):
 def average_precision_at_k(labels, predictions, k, weights=None,
                            metrics_collections=None, updates_collections=None,
                            name=None):
-    """The mean of the examples' average precision among their k best
-    predictions (see `precision_at_k`)."""
+    """The mean of the average precision at k of the examples (see
+    `precision_at_k`)."""
     with variable_scope(name, _name("average_precision", k),
                         [predictions, labels, weights]):
         return _average_of_best(labels, _best(predictions, k), weights,
@@ -188,7 +188,7 @@ def average_precision_at_k(labels, predictions, k, weights=None,
 def _streaming_sparse_average_precision_at_top_k(
         labels, predictions_idx, weights=None, metrics_collections=None,
         updates_collections=None, name=None):
-    """`average_precision_at_k` of best predictions that are known."""
+    """`average_precision_at_k` of given top k predictions."""
     with variable_scope(name, "average_precision_at_top_k",
                         [predictions_idx, labels, weights]):
         predictions_idx = convert_to_tensor(predictions_idx)
