@@ -1,8 +1,8 @@
-"""Arguments that have an old and a new name."""
+"""Arguments with an old and a new name."""
 
 
 def deprecated_argument_lookup(new_name, new_value, old_name, old_value):
-    """The value of an argument that has two names; ValueError if both are
+    """Returns the value of an argument with two names; ValueError if both are
     given."""
     if old_value is None:
         return new_value

@@ -1,4 +1,4 @@
-"""The session that `with session:` makes the default of a thread."""
+"""The default session of each thread."""
 
 import threading
 
@@ -6,13 +6,14 @@ _stack = threading.local()
 
 
 def get_default_session():
-    """The session of the innermost `with session:` of this thread, or None."""
+    """Returns the session of the innermost `with session:` of this thread, or
+    None."""
     sessions = getattr(_stack, "sessions", None)
     return sessions[-1] if sessions else None
 
 
 class AsDefault:
-    """The with-block of `Session.as_default`."""
+    """The context manager of `Session.as_default`."""
 
     def __init__(self, session):
         self._session = session
@@ -31,7 +32,7 @@ class AsDefault:
 
 
 def forget(session):
-    """Ends that a session is a default one, however deep in the stack."""
+    """Removes a session from the stack of default sessions."""
     sessions = getattr(_stack, "sessions", [])
     if session in sessions:
         sessions.remove(session)

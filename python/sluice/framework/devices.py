@@ -1,10 +1,10 @@
-"""Names of devices, in parts."""
+"""Device names."""
 
 import re
 
 
 class DeviceSpec:
-    """A device's name in its parts, each of which may be left open."""
+    """A device name in parts, each of which may be unspecified."""
 
     _FIELDS = ("job", "replica", "task", "device_type", "device_index")
 
@@ -17,7 +17,7 @@ class DeviceSpec:
         self.device_index = None if device_index is None else int(device_index)
 
     def parse_from_string(self, spec):
-        """Takes over the parts that a name has; itself."""
+        """Sets the parts that a name has; returns itself."""
         self.__init__()
         for part in spec.split("/"):
             if not part:
@@ -45,11 +45,11 @@ class DeviceSpec:
 
     @classmethod
     def from_string(cls, spec):
-        """The DeviceSpec of a name like "/job:ps/task:0/device:CPU:0"."""
+        """Parses a name like "/job:ps/task:0/device:CPU:0"."""
         return cls().parse_from_string(spec)
 
     def to_string(self):
-        """The name."""
+        """Returns the name."""
         text = "".join(f"/{key}:{getattr(self, key)}" for key in (
             "job", "replica", "task") if getattr(self, key) is not None)
         if self.device_type is not None:
@@ -58,20 +58,20 @@ class DeviceSpec:
         return text
 
     def merge_from(self, dev):
-        """Takes over the parts that another has."""
+        """Sets the parts that another one has."""
         for field in self._FIELDS:
             value = getattr(dev, field)
             if value is not None:
                 setattr(self, field, value)
 
     def make_merged_spec(self, dev):
-        """A new one: the other's parts, and its own where that has none."""
+        """Returns the other's parts, and its own where the other has none."""
         made = DeviceSpec(*(getattr(self, f) for f in self._FIELDS))
         made.merge_from(dev)
         return made
 
     def replace(self, **kwargs):
-        """A new one with some parts set anew."""
+        """Returns a copy with some parts replaced."""
         parts = {f: getattr(self, f) for f in self._FIELDS}
         return DeviceSpec(**{**parts, **kwargs})
 

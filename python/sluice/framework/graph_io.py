@@ -1,10 +1,10 @@
-"""Graphs in files."""
+"""Writing graphs to files."""
 
 import os
 
 
 def write_graph(graph_or_graph_def, logdir, name, as_text=True):
-    """Writes a graph into a file, as text or in binary form; its name."""
+    """Writes a graph to a file, as text or binary; returns its path."""
     graph_def = graph_or_graph_def
     if hasattr(graph_def, "as_graph_def"):
         graph_def = graph_def.as_graph_def()

@@ -5,7 +5,7 @@ import functools
 from collections import abc
 
 
-@functools.lru_cache(1024)  # (Asked for each leaf; the ABCs take long to say.)
+@functools.lru_cache(1024)  # (Called for each leaf; the ABCs are slow.)
 def _nests(kind):
     return issubclass(kind, (abc.Mapping, abc.MappingView, list, tuple)) or (
         issubclass(kind, abc.Sequence) and not issubclass(kind, (str, bytes)))
@@ -27,9 +27,9 @@ def _children(structure):
 
 
 def flatten(structure, expand_composites=False):
-    """The leaves, from left to right (of dicts: in the order of the keys); with
-    `expand_composites` the tensors that sparse ones are made of, and the specs
-    of these."""
+    """Returns the leaves from left to right (dicts: in the order of keys). With
+    `expand_composites`, sparse tensors are split into their tensors, and specs
+    into theirs."""
     if not is_nested(structure):
         return _parts(structure) if expand_composites else [structure]
     leaves = []
@@ -38,7 +38,7 @@ def flatten(structure, expand_composites=False):
     return leaves
 
 
-_composites = []  # (class, function of the parts, function that joins parts)
+_composites = []  # (class, parts, join): see _register_composite.
 
 
 def _register_composite(kind, parts, join):
@@ -53,7 +53,7 @@ def _register_composite(kind, parts, join):
 
 
 def _composite(leaf):
-    """(parts, join) of the class of a leaf; None if it has no parts."""
+    """Returns (parts, join) of the class of a leaf; None if it has no parts."""
     return next((functions for kind, *functions in _composites
                  if isinstance(leaf, kind)), None)
 
@@ -78,7 +78,8 @@ def _like(structure, children):
 
 
 def pack_sequence_as(structure, flat_sequence, expand_composites=False):
-    """The leaves in a structure like this; ValueError if too many or few."""
+    """Packs leaves into a structure like this one; ValueError if their number
+    differs."""
     if isinstance(flat_sequence, (str, bytes)):
         raise TypeError(f"flat_sequence must be a sequence, got "
                         f"{flat_sequence!r}")
@@ -106,8 +107,7 @@ def pack_sequence_as(structure, flat_sequence, expand_composites=False):
 
 
 def _joined(leaves, tensors):
-    """Leaves like these, or of these specs, of the tensors that they are made
-    of."""
+    """Packs tensors into leaves like these, or of these specs."""
     def joined(leaf, group):
         mine = [next(left) for _ in group]
         found = _composite(leaf)
@@ -124,7 +124,8 @@ def _joined(leaves, tensors):
 
 
 def map_structure(func, *structure, **kwargs):
-    """The structure of func(leaf), of one or several like structures."""
+    """Applies func to the leaves of one or several structures; returns a
+    structure."""
     if not callable(func):
         raise TypeError(f"func must be callable, got: {func}")
     if not structure:
@@ -143,7 +144,7 @@ def map_structure(func, *structure, **kwargs):
 
 def assert_same_structure(nest1, nest2, check_types=True,
                           expand_composites=False):
-    """Raises ValueError or TypeError unless both are nested alike."""
+    """Raises ValueError or TypeError unless both have the same structure."""
     one, two = (len(flatten(n, expand_composites)) for n in (nest1, nest2))
     if one != two:
         raise ValueError(f"The two structures don't have the same number of "
@@ -154,7 +155,7 @@ def assert_same_structure(nest1, nest2, check_types=True,
 
 
 def _same_named_tuples(a, b):
-    """Whether two classes of named tuples are of one name and fields."""
+    """Whether two named tuples have the same class name and fields."""
     return hasattr(a, "_fields") and hasattr(b, "_fields") and (
         a._fields == b._fields and type(a).__name__ == type(b).__name__)
 
@@ -222,7 +223,7 @@ def assert_shallow_structure(shallow_tree, input_tree, check_types=True):
 
 
 def flatten_up_to(shallow_tree, input_tree, check_types=True):
-    """What stands in `input_tree` where `shallow_tree` has its leaves."""
+    """Returns the parts of `input_tree` at the leaves of `shallow_tree`."""
     assert_shallow_structure(shallow_tree, input_tree, check_types)
 
     def parts(shallow, whole):

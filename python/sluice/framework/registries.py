@@ -1,11 +1,11 @@
-"""How what collections hold becomes a message, and is made of one again."""
+"""Converters between items of collections and messages."""
 
 _conversions = {}  # (type of messages, to one, from one), by collection.
 
 
 def register_proto_function(collection_name, proto_type=None, to_proto=None,
                             from_proto=None):
-    """How what a collection holds becomes a message and is made of one.
+    """Registers how a collection's items are converted to messages and back.
 
     Args:
       to_proto: a function of (value, export_scope) that gives a message, or
@@ -26,15 +26,15 @@ def _conversion(collection_name):
 
 
 def get_collection_proto_type(collection_name):
-    """The type of messages of a collection; None if nothing is registered."""
+    """Returns the message type of a collection, or None."""
     return _conversion(collection_name)[0]
 
 
 def get_to_proto_function(collection_name):
-    """The function of (value, export_scope), or None."""
+    """Returns to_proto(value, export_scope), or None."""
     return _conversion(collection_name)[1]
 
 
 def get_from_proto_function(collection_name):
-    """The function of (message, import_scope), or None."""
+    """Returns from_proto(message, import_scope), or None."""
     return _conversion(collection_name)[2]

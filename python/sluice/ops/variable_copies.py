@@ -1,22 +1,23 @@
-"""The arguments of variables that say how copies on several devices agree."""
+"""Arguments of variables about copies on several devices."""
 
 import enum
 
 
 class VariableSynchronization(enum.Enum):
-    """When copies of a variable are brought together: there is one only."""
+    """When copies of a variable are synchronized: there is one copy."""
 
     AUTO, NONE, ON_WRITE, ON_READ = range(4)
 
 
 class VariableAggregation(enum.Enum):
-    """How copies of a variable are brought together: there is one only."""
+    """How copies of a variable are aggregated: there is one copy."""
 
     NONE, SUM, MEAN, ONLY_FIRST_REPLICA = range(4)
 
 
 def across_copies(name, trainable, synchronization, aggregation):
-    """The last three arguments of a variable, with their defaults."""
+    """Checks the last three arguments of a variable, and sets their
+    defaults."""
     if synchronization is None:
         synchronization = VariableSynchronization.AUTO
     if aggregation is None:

@@ -1,1 +1,1 @@
-"""Losses, optimizers, and what belongs to training loops."""
+"""Losses, optimizers, learning rates, moving averages."""

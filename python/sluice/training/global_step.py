@@ -1,4 +1,4 @@
-"""The variable that counts training steps."""
+"""The global step: a variable that counts training steps."""
 
 from sluice.framework import dtypes, graph as graphs
 from sluice.framework.graph import GraphKeys
@@ -7,10 +7,10 @@ from sluice.ops.variables import Variable, assign_add
 
 
 def get_global_step(graph=None):
-    """The variable that counts training steps, or None."""
+    """Returns the global step, or None."""
     graph = graph or graphs.get_default_graph()
     steps = graph.get_collection(GraphKeys.GLOBAL_STEP)
-    if not steps:  # (One that was made by hand.)
+    if not steps:  # (One that was made by its name.)
         steps = [v for v in graph.get_collection(GraphKeys.GLOBAL_VARIABLES)
                  if v.op.name == GraphKeys.GLOBAL_STEP]
     if len(steps) > 1:
@@ -23,7 +23,7 @@ def get_global_step(graph=None):
 
 
 def assert_global_step(global_step_tensor):
-    """Raises TypeError unless it is a variable, or a tensor, of an integer."""
+    """Raises TypeError unless it is an integer scalar variable or tensor."""
     if not isinstance(global_step_tensor, (Variable, graphs.Tensor)):
         raise TypeError(f'Existing "global_step" must be a Variable or Tensor: '
                         f'{global_step_tensor}.')
@@ -36,7 +36,7 @@ def assert_global_step(global_step_tensor):
 
 
 def create_global_step(graph=None):
-    """Makes the variable that counts training steps."""
+    """Makes the global step; ValueError if it exists."""
     graph = graph or graphs.get_default_graph()
     if get_global_step(graph) is not None:
         raise ValueError('"global_step" already exists.')
@@ -49,7 +49,7 @@ def create_global_step(graph=None):
 
 
 def get_or_create_global_step(graph=None):
-    """The variable that counts training steps; made if there is none."""
+    """Returns the global step; makes it if there is none."""
     return get_global_step(graph) or create_global_step(graph)
 
 
@@ -57,7 +57,7 @@ _STEP_READ = "global_step_read_op_cache"
 
 
 def _get_global_step_read(graph=None):
-    """The tensor that `_get_or_create_global_step_read` made, or None."""
+    """Returns the tensor of `_get_or_create_global_step_read`, or None."""
     graph = graph or graphs.get_default_graph()
     reads = graph.get_collection(_STEP_READ)
     if len(reads) > 1:
@@ -67,8 +67,8 @@ def _get_global_step_read(graph=None):
 
 
 def _get_or_create_global_step_read(graph=None):
-    """The count before any increment that waits for it; None if there is
-    none."""
+    """Reads the global step before increments that depend on the read; None if
+    there is no global step."""
     graph = graph or graphs.get_default_graph()
     read = _get_global_step_read(graph)
     step = get_global_step(graph)
@@ -84,7 +84,7 @@ def _get_or_create_global_step_read(graph=None):
 
 
 def _increment_global_step(increment, graph=None):
-    """The count after it grew; the read from before comes first."""
+    """Increments the global step, after the read."""
     graph = graph or graphs.get_default_graph()
     step = get_global_step(graph)
     if step is None:
@@ -97,5 +97,5 @@ def _increment_global_step(increment, graph=None):
 
 
 def global_step(sess, global_step_tensor):
-    """The number of steps so far, an int."""
+    """Evaluates the global step; returns an int."""
     return int(sess.run(global_step_tensor))

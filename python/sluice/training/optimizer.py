@@ -1,4 +1,4 @@
-"""What optimizers have in common, and the usual ones."""
+"""The base class of optimizers, and the usual ones."""
 
 from sluice import _core
 from sluice.framework import graph as graphs
@@ -15,12 +15,12 @@ _op = _core.op
 
 
 class Optimizer:
-    """What optimizers have in common: gradients of a loss, and their use.
+    """The base class of optimizers: computes gradients of a loss, and applies
+    them.
 
-    A subclass says what it keeps beside each variable (`_create_slots`), what
-    all updates share (`_prepare`), and how a gradient is applied
-    (`_apply_dense`, `_apply_sparse`, `_resource_apply_dense`,
-    `_resource_apply_sparse`).
+    Subclasses make the slots of variables (`_create_slots`) and the tensors
+    that all updates share (`_prepare`), and apply gradients (`_apply_dense`,
+    `_apply_sparse`, `_resource_apply_dense`, `_resource_apply_sparse`).
 
     An update waits for everything in the gradients and the loss that reads its
     variable: a step computes with the values at its start.
@@ -165,16 +165,16 @@ class Optimizer:
                     1, name=scope, read_value=False))
 
     def get_slot(self, var, name):
-        """What it keeps beside a variable under that name, or None."""
+        """Returns the slot of a variable, or None."""
         return self._slots.get(name, {}).get(_key(var))
 
     def get_slot_names(self):
-        """The names of what it keeps beside variables."""
+        """Returns the names of the slots."""
         return sorted(self._slots)
 
     def variables(self):
-        """Its own variables in the default graph, in the order of their
-        names."""
+        """Returns the optimizer's variables in the default graph, sorted by
+        name."""
         graph = graphs.get_default_graph()
         return sorted(
             (v for kept in (self._non_slots, *self._slots.values())
@@ -184,13 +184,13 @@ class Optimizer:
     # ---- For subclasses.
 
     def _prepare(self):
-        """Builds what all updates share."""
+        """Builds the tensors that all updates share."""
 
     def _create_slots(self, var_list):
-        """Makes what it keeps beside variables."""
+        """Makes the slots of variables."""
 
     def _finish(self, update_ops, name_scope):
-        """What is to be done after the updates: an operation."""
+        """Returns the operation that follows the updates."""
         return control_flow.group(*update_ops, name=name_scope)
 
     def _apply_dense(self, grad, var):
@@ -260,8 +260,8 @@ class Optimizer:
 
 
 class _Updates:
-    """What _core calls of an optimizer, in its scope: the updates are in a
-    scope of their own there, whose name only their group is to have."""
+    """The functions of an optimizer that _core calls, in its scope. The updates
+    are in a nested scope: the name of the outer one belongs to their group."""
 
     def __init__(self, optimizer, scope):
         self._optimizer, self._scope = optimizer, scope
@@ -283,7 +283,7 @@ class _Updates:
 
 
 def _gradient(value):
-    """What becomes a gradient, or None."""
+    """Converts a value to a gradient; None stays None."""
     if value is None:
         return None
     try:
@@ -294,12 +294,12 @@ def _gradient(value):
 
 
 def _key(var):
-    """What a variable is known by: other graphs have others of its name."""
+    """The key of a variable, which is unique across graphs."""
     return var.graph, var.name
 
 
 def _like(var, value):
-    """A tensor of a variable's shape, all of one value."""
+    """A tensor of a variable's shape, filled with a value."""
     shape, dtype = var.shape, var.dtype.base_dtype
     if shape.is_fully_defined():
         return constant(value, dtype, shape)
@@ -307,8 +307,8 @@ def _like(var, value):
 
 
 class _OneOp:
-    """What an optimizer has whose update of a variable is one op. (More of them
-    are in sluice/optimizers.py.)
+    """The base class of optimizers whose update of a variable is one op.
+    (Others are in training/optimizers.py.)
 
     Its class names the op (`_kind`), its numbers (`_numbers`) and, for a
     variable, the slots that come before the gradient and whether the numbers
@@ -352,8 +352,8 @@ class _OneOp:
 
 
 def one_op(cls):
-    """A decorator that gives an optimizer's class what `_OneOp` has: programs
-    ask for optimizers whose base is Optimizer itself."""
+    """A decorator that adds the members of `_OneOp` to a class, so that
+    Optimizer is its only base."""
     for name, value in vars(_OneOp).items():
         if not name.startswith("__") and name not in vars(cls):
             setattr(cls, name, value)

@@ -1,4 +1,4 @@
-"""Optimizers that are asked for less often than those of `train`."""
+"""Further optimizers."""
 
 from sluice.ops import math_ops
 from sluice.training.optimizer import Optimizer, _like, _OneOp, one_op

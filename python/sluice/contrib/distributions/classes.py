@@ -1,4 +1,4 @@
-"""Distributions of classes, of counts of classes, and of their
+"""Distributions over classes, over counts of classes, and over class
 probabilities."""
 
 import numpy as np
@@ -19,7 +19,7 @@ _xlogy = _core.op("Xlogy")
 
 
 class Categorical(Distribution):
-    """One of some classes, by how likely each is."""
+    """A distribution over classes, by logits or probabilities."""
 
     logits = _parameter("logits", "Logarithms of how likely, but for a sum.")
     probs = _parameter("probs", "How likely each class is.")
@@ -63,7 +63,7 @@ class Categorical(Distribution):
             array_ops.concat([[n], self.batch_shape_tensor()], 0)), self.dtype)
 
     def _with_classes(self, k, parameters):
-        """(classes, parameters), of one batch."""
+        """Broadcasts classes and parameters to one batch."""
         if self.validate_args:
             k = util.embed_check_integer_casting_closed(k, dtypes.int32)
         if k.dtype.is_floating:
@@ -111,7 +111,7 @@ def _kl_categorical(a, b, name=None):
 
 
 class _OfVectors(Distribution):
-    """Distributions of vectors over classes."""
+    """The base class of distributions over vectors of classes."""
 
     def _start(self, arguments, scope, whole, reparameterization_type, parents):
         """What __init__ does with its arguments: `whole` is as a sample is."""
@@ -149,7 +149,7 @@ class _OfVectors(Distribution):
 
 
 class Multinomial(_OfVectors):
-    """How often each class comes among so many that are drawn."""
+    """The counts of each class in a number of draws."""
 
     total_count = _parameter("total_count", "How many are drawn.")
     logits = _parameter("logits", "Logarithms of how likely, but for a sum.")
@@ -180,7 +180,7 @@ class Multinomial(_OfVectors):
         logits = self.logits + array_ops.zeros_like(
             counts[..., None], dtype=self.logits.dtype)
 
-        # (Each distribution draws as many as it needs.)
+        # (Each distribution has its own number of draws.)
         def draw(one):
             logits, count = one
             drawn = array_ops.reshape(random_ops.multinomial(
@@ -222,7 +222,7 @@ def _concentrations(concentration, validate_args, *checks):
 
 
 class Dirichlet(_OfVectors):
-    """Probabilities of classes, by how much speaks for each."""
+    """A distribution over class probabilities, by concentrations."""
 
     concentration = _parameter("concentration", "How much speaks for each.")
     total_concentration = _parameter("total_concentration", "All together.")
@@ -315,8 +315,8 @@ def _kl_dirichlet(a, b, name=None):
 
 
 class DirichletMultinomial(_OfVectors):
-    """How often each class comes among so many that are drawn, where how likely
-    each is comes of a Dirichlet distribution."""
+    """The counts of each class in a number of draws, where the class
+    probabilities have a Dirichlet distribution."""
 
     total_count = _parameter("total_count", "How many are drawn.")
     concentration = _parameter("concentration", "How much speaks for each.")

@@ -1,4 +1,4 @@
-"""Distribution: what distributions have in common."""
+"""Distribution: the base class of distributions."""
 
 import contextlib
 
@@ -10,7 +10,7 @@ from sluice.ops import array_ops, math_ops
 
 
 class ReparameterizationType:
-    """Whether samples have gradients to the parameters."""
+    """Whether samples have gradients with respect to the parameters."""
 
     def __init__(self, rep_type):
         self._rep_type = rep_type
@@ -29,8 +29,8 @@ NOT_REPARAMETERIZED = ReparameterizationType("NOT_REPARAMETERIZED")
 
 
 def _by_other(name, other, of_other):
-    """A public function of values: the subclass's `_name`, or what `of_other`
-    makes of its `_other`."""
+    """Makes a public method of values: it calls the subclass's `_name`, or
+    applies `of_other` to its `_other`."""
     def function(self, value, name=name, **kwargs):
         return self._of_value(value, name, (f"_{own}", None),
                               (f"_{other}", of_other), kwargs)
@@ -41,19 +41,18 @@ def _by_other(name, other, of_other):
 class Distribution:
     """A probability distribution, or a batch of them.
 
-    A subclass says what it knows in methods with an underscore: `_sample_n`,
-    `_log_prob` or `_prob`, `_cdf` or `_log_cdf`, `_mean`, `_entropy`,
-    `_batch_shape`, `_event_shape` and so on; what follows from one of them need
-    not be said.
+    Subclasses implement methods with an underscore: `_sample_n`, `_log_prob` or
+    `_prob`, `_cdf` or `_log_cdf`, `_mean`, `_entropy`, `_batch_shape`,
+    `_event_shape` and so on; methods that follow from these are optional.
 
     Args:
       dtype: the type of samples.
       reparameterization_type: FULLY_REPARAMETERIZED if samples have gradients
         to the parameters.
       validate_args: whether parameters and values are checked in each step.
-      allow_nan_stats: whether what is not defined is NaN, or an error.
-      parameters: the arguments that it was made with, by name.
-      graph_parents: the tensors that it is made of.
+      allow_nan_stats: whether undefined statistics are NaN, or an error.
+      parameters: the constructor arguments, by name.
+      graph_parents: the tensors that it depends on.
     """
 
     def __init__(self, dtype, reparameterization_type, validate_args,
@@ -86,23 +85,23 @@ class Distribution:
 
     @property
     def parameters(self):
-        """The arguments that it was made with, by name."""
+        """The constructor arguments, by name."""
         return {k: v for k, v in self._parameters.items()
                 if not k.startswith("__") and k != "self"}
 
     def copy(self, **override_parameters_kwargs):
-        """One like it, but for some arguments."""
+        """Returns a copy with some arguments replaced."""
         return type(self)(**{**self.parameters, **override_parameters_kwargs})
 
     @classmethod
     def param_shapes(cls, sample_shape, name="DistributionParamShapes"):
-        """{parameter: the shape that it needs for samples of a shape}."""
+        """Returns {parameter: shape} for samples of a shape."""
         with graphs.name_scope(name, values=[sample_shape]):
             return cls._param_shapes(sample_shape)
 
     @classmethod
     def param_static_shapes(cls, sample_shape):
-        """`param_shapes`, as TensorShapes."""
+        """`param_shapes` as TensorShapes."""
         if isinstance(sample_shape, tensor_shape.TensorShape):
             if not sample_shape.is_fully_defined():
                 raise ValueError("TensorShape sample_shape must be fully "
@@ -127,12 +126,12 @@ class Distribution:
 
     @property
     def batch_shape(self):
-        """What is known of how many distributions it is: a TensorShape."""
+        """The static shape of a batch of distributions: a TensorShape."""
         return tensor_shape.as_shape(self._batch_shape())
 
     @property
     def event_shape(self):
-        """What is known of the shape of a sample of one: a TensorShape."""
+        """The static shape of one sample of one distribution: a TensorShape."""
         return tensor_shape.as_shape(self._event_shape())
 
     def _shape_tensor(self, known, compute, name):
@@ -142,12 +141,12 @@ class Distribution:
             return compute()
 
     def batch_shape_tensor(self, name="batch_shape_tensor"):
-        """How many distributions it is."""
+        """The shape of the batch of distributions, a tensor."""
         return self._shape_tensor(
             self.batch_shape, lambda: self._called("batch_shape_tensor"), name)
 
     def event_shape_tensor(self, name="event_shape_tensor"):
-        """The shape of a sample of one."""
+        """The shape of one sample of one distribution, a tensor."""
         return self._shape_tensor(
             self.event_shape, lambda: self._called("event_shape_tensor"), name)
 
@@ -158,17 +157,17 @@ class Distribution:
             return math_ops.equal(array_ops.shape(compute())[0], 0, name=name)
 
     def is_scalar_event(self, name="is_scalar_event"):
-        """Whether a sample of one is a number."""
+        """Whether a sample of one distribution is a scalar."""
         return self._is_scalar(self.event_shape, self.event_shape_tensor, name)
 
     def is_scalar_batch(self, name="is_scalar_batch"):
-        """Whether it is one distribution."""
+        """Whether there is one distribution."""
         return self._is_scalar(self.batch_shape, self.batch_shape_tensor, name)
 
     # ---- Samples.
 
     def sample(self, sample_shape=(), seed=None, name="sample"):
-        """Samples: `sample_shape` times one of each distribution."""
+        """Draws samples of shape `sample_shape` from each distribution."""
         return self._call_sample_n(sample_shape, seed, name)
 
     def _call_sample_n(self, sample_shape, seed, name, **kwargs):
@@ -183,7 +182,7 @@ class Distribution:
             return self._set_sample_static_shape(result, wanted)
 
     def _expand_sample_shape_to_vector(self, x, name):
-        """(a shape as a vector, its product)."""
+        """Returns (the shape as a vector, its product)."""
         n = math_ops.reduce_prod(x)
         rank = x.shape.ndims
         if rank == 0 or rank is None:
@@ -197,7 +196,7 @@ class Distribution:
         return x, n
 
     def _set_sample_static_shape(self, x, sample_shape):
-        """Tells a sample what is known of its shape."""
+        """Sets the static shape of a sample."""
         known = tensor_shape.TensorShape(constant_value(sample_shape))
         ends = self.batch_shape, self.event_shape
         if known.ndims is not None and None not in (e.ndims for e in ends):
@@ -275,7 +274,7 @@ class Distribution:
     # ---- What is known of it all.
 
     def entropy(self, name="entropy", **kwargs):
-        """Shannon's entropy, in nats."""
+        """The Shannon entropy, in nats."""
         with self._name_scope(name):
             return self._called("entropy", **kwargs)
 
@@ -285,21 +284,21 @@ class Distribution:
             return self._called("mean", **kwargs)
 
     def mode(self, name="mode", **kwargs):
-        """The likeliest value."""
+        """The mode."""
         with self._name_scope(name):
             return self._called("mode", **kwargs)
 
     def covariance(self, name="covariance", **kwargs):
-        """How the elements of a sample vary together."""
+        """The covariance of the elements of a sample."""
         with self._name_scope(name):
             return self._called("covariance", **kwargs)
 
     def variance(self, name="variance", **kwargs):
-        """The mean of squared differences from the mean."""
+        """The variance."""
         return self._spread("variance", "stddev", math_ops.square, name, kwargs)
 
     def stddev(self, name="stddev", **kwargs):
-        """The square root of the variance."""
+        """The standard deviation."""
         return self._spread("stddev", "variance", math_ops.sqrt, name, kwargs)
 
     def _spread(self, own, other, of_other, name, kwargs):
@@ -313,13 +312,14 @@ class Distribution:
                     raise e from None
 
     def cross_entropy(self, other, name="cross_entropy"):
-        """The cross entropy to another distribution, in nats."""
+        """The cross entropy with another distribution, in nats."""
         with self._name_scope(name):
             return kullback_leibler.cross_entropy(self, other,
                                                   self._allow_nan_stats)
 
     def kl_divergence(self, other, name="kl_divergence"):
-        """Kullback and Leibler's divergence from another, in nats."""
+        """The Kullback-Leibler divergence from another distribution, in
+        nats."""
         with self._name_scope(name):
             return kullback_leibler.kl_divergence(self, other,
                                                   self._allow_nan_stats)

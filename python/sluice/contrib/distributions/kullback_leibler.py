@@ -1,15 +1,15 @@
-"""Kullback and Leibler's divergence between distributions, by their classes."""
+"""Kullback-Leibler divergences, registered by pairs of classes."""
 
 from sluice.framework import graph as graphs
 from sluice.ops import array_ops, math_ops
 from sluice.ops.control_flow import Assert
 
-_DIVERGENCES = {}  # By the classes of both.
+_DIVERGENCES = {}  # By the classes of both distributions.
 
 
 def _registered_kl(type_a, type_b):
-    """The function of the nearest classes, of the first's above all, or
-    None."""
+    """Returns the function of the nearest base classes (of the first class
+    above all), or None."""
     found = [(a, b) for a in type_a.__mro__ for b in type_b.__mro__
              if (a, b) in _DIVERGENCES]
     nearest = min(found, default=None, key=lambda ab: (
@@ -19,10 +19,10 @@ def _registered_kl(type_a, type_b):
 
 def kl_divergence(distribution_a, distribution_b, allow_nan_stats=True,
                   name=None):
-    """The divergence of the first from the second, in nats.
+    """The Kullback-Leibler divergence of the first from the second, in nats.
 
     Args:
-      allow_nan_stats: whether what is not defined is NaN, or an error.
+      allow_nan_stats: whether an undefined divergence is NaN, or an error.
     """
     function = _registered_kl(type(distribution_a), type(distribution_b))
     if function is None:
@@ -51,7 +51,7 @@ def cross_entropy(ref, other, allow_nan_stats=True, name=None):
 
 
 class RegisterKL:
-    """A decorator: the function is the divergence between two classes."""
+    """A decorator that registers the divergence of two classes."""
 
     def __init__(self, dist_cls_a, dist_cls_b):
         self._key = dist_cls_a, dist_cls_b

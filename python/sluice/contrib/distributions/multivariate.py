@@ -1,4 +1,4 @@
-"""Normal distributions of vectors."""
+"""Multivariate normal distributions."""
 
 import math
 
@@ -13,12 +13,12 @@ from sluice.ops.control_flow import with_dependencies
 
 
 class MultivariateNormalDiag(Distribution):
-    """Vectors of normal numbers that are independent of each other.
+    """A multivariate normal distribution with a diagonal covariance.
 
     Args:
       loc: the means; by default 0.
       scale_diag: the standard deviations; by default 1.
-      scale_identity_multiplier: is added to `scale_diag`, or is in its place.
+      scale_identity_multiplier: is added to `scale_diag`, or replaces it.
     """
 
     loc = property(lambda self: self._loc, doc="The means.")

@@ -1,4 +1,4 @@
-"""Distributions of numbers."""
+"""Distributions over scalars."""
 
 import inspect
 import math
@@ -24,7 +24,7 @@ def _parameter(name, doc):
 
 
 class _OfNumbers(Distribution):
-    """Distributions of numbers, by parameters that broadcast together."""
+    """The base class of scalar distributions, whose parameters broadcast."""
 
     _names = ()
 
@@ -107,8 +107,8 @@ class _OfNumbers(Distribution):
 
 
 def _taken(checks, validate_args, **parameters):
-    """Parameters as tensors of one type, which are checked in each step if
-    `validate_args`."""
+    """Converts parameters to tensors of one type; with `validate_args`, they
+    are checked in each step."""
     with graphs.control_dependencies(checks() if validate_args else []):
         made = {name: array_ops.identity(value, name=name)
                 for name, value in parameters.items()}
@@ -117,7 +117,7 @@ def _taken(checks, validate_args, **parameters):
 
 
 class Normal(_OfNumbers):
-    """The normal distribution of a mean and a standard deviation."""
+    """The normal distribution."""
 
     _names = ("loc", "scale")
     loc = _parameter("loc", "The mean.")
@@ -182,7 +182,7 @@ def _kl_normal(a, b, name=None):
 
 
 class Laplace(_OfNumbers):
-    """The Laplace distribution: exponential to both sides of a place."""
+    """The Laplace distribution."""
 
     _names = ("loc", "scale")
     loc = _parameter("loc", "The mean.")
@@ -198,7 +198,7 @@ class Laplace(_OfNumbers):
 
     def _sample_n(self, n, seed=None):
         kind = self.dtype.as_numpy_dtype
-        # (In (-1, 1): the logarithm of 0 is never taken.)
+        # (In (-1, 1), to avoid the logarithm of 0.)
         u = random_ops.random_uniform(
             self._wide(n), np.nextafter(kind(-1), kind(0)), 1.0,
             dtype=self.dtype, seed=seed)
@@ -237,7 +237,7 @@ class Laplace(_OfNumbers):
 
 
 class Uniform(_OfNumbers):
-    """Numbers of [low, high), each as likely as the others."""
+    """The uniform distribution over [low, high)."""
 
     _names = ("low", "high")
     low = _parameter("low", "The least number.")
@@ -293,7 +293,7 @@ class Uniform(_OfNumbers):
 
 
 class Gamma(_OfNumbers):
-    """The gamma distribution of a concentration (its form) and a rate."""
+    """The gamma distribution, by concentration (shape) and rate."""
 
     _names = ("concentration", "rate")
     concentration = _parameter("concentration", "The form.")
@@ -365,7 +365,7 @@ def _kl_gamma(a, b, name=None):
 
 
 class Exponential(Gamma):
-    """The exponential distribution of a rate."""
+    """The exponential distribution."""
 
     def __init__(self, rate, validate_args=False, allow_nan_stats=True,
                  name="Exponential"):
@@ -381,7 +381,7 @@ class Exponential(Gamma):
         return {"rate": convert_to_tensor(sample_shape, dtypes.int32)}
 
     def _sample_n(self, n, seed=None):
-        # (From the least positive number on, lest the logarithm be infinite.)
+        # (At least the smallest positive number, for a finite logarithm.)
         u = random_ops.random_uniform(
             self._wide(n), np.finfo(self.dtype.as_numpy_dtype).tiny, 1.0,
             dtype=self.dtype, seed=seed)
@@ -488,7 +488,7 @@ def _kl_beta(a, b, name=None):
 
 
 class StudentT(_OfNumbers):
-    """Student's t distribution, moved and scaled."""
+    """Student's t distribution with location and scale."""
 
     _names = ("df", "loc", "scale")
     df = _parameter("df", "The degrees of freedom.")
@@ -547,7 +547,7 @@ class StudentT(_OfNumbers):
 
     def _variance(self):
         df = self._everywhere(self.df)
-        # (What is not taken is not divided by 0 either.)
+        # (No division by 0 in the branch that is not selected.)
         least = array_ops.where_v2(df > 2, df - 2, array_ops.ones_like(df))
         return self._defined(
             self._where(df > 2, math_ops.square(self.scale) * df / least,
@@ -559,8 +559,8 @@ class StudentT(_OfNumbers):
 
 
 def _of_any_numbers(base, name, **functions):
-    """The class like another whose parameters may be any numbers: functions
-    make of them what that one takes."""
+    """Makes a subclass whose parameters are unconstrained: functions map them
+    to those of the base class."""
     signature = inspect.signature(base.__init__)
     signature = signature.replace(parameters=[
         p.replace(default=name) if p.name == "name" else p
@@ -600,7 +600,7 @@ StudentTWithAbsDfSoftplusScale = _of_any_numbers(
 
 
 class Bernoulli(_OfNumbers):
-    """1 with a probability, else 0."""
+    """The Bernoulli distribution over 0 and 1."""
 
     _names = ("logits",)
     logits = _parameter("logits", "log(p / (1 - p)).")

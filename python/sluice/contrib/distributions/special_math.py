@@ -1,4 +1,5 @@
-"""Distribution functions of the normal and the Laplace distribution."""
+"""Cumulative distribution functions of the normal and the Laplace
+distribution."""
 
 import math
 
@@ -7,8 +8,8 @@ from sluice.framework import dtypes, graph as graphs
 from sluice.framework.conversion import convert_to_tensor
 from sluice.ops import array_ops, math_ops
 
-# Between these bounds the logarithm of the distribution function is computed as
-# such: below, a series is more exact, and above, what is missing from 1.
+# Between these bounds the logarithm is computed directly; below them a series
+# is more accurate, and above them log1p of the complement.
 _BOUNDS = {dtypes.float32: (-10.0, 5.0), dtypes.float64: (-20.0, 8.0)}
 
 
@@ -24,7 +25,8 @@ def _float(x, name):
 
 
 def ndtr(x, name="ndtr"):
-    """How likely a standard normal number is less than x."""
+    """The cumulative distribution function of the standard normal
+    distribution."""
     with graphs.name_scope(name, values=[x]):
         return _ndtr(_float(x, "x"))
 
@@ -32,7 +34,7 @@ def ndtr(x, name="ndtr"):
 def _ndtr(x):
     w = x * math.sqrt(0.5)
     z = math_ops.abs(w)
-    # (Far from 0, what is missing from 1 is computed, lest it cancel.)
+    # (Far from 0 the complement is computed, to avoid cancellation.)
     tail = math_ops.erfc(z)
     return 0.5 * array_ops.where_v2(
         z < math.sqrt(0.5), 1 + math_ops.erf(w),
@@ -40,7 +42,7 @@ def _ndtr(x):
 
 
 def ndtri(p, name="ndtri"):
-    """The x with `ndtr(x)` = p."""
+    """The inverse of `ndtr`."""
     with graphs.name_scope(name, values=[p]):
         p = _float(p, "p")
         # (At the ends, where the result is infinite, the gradient is 0.)
@@ -52,12 +54,11 @@ def ndtri(p, name="ndtri"):
 
 
 def log_ndtr(x, series_order=3, name="log_ndtr"):
-    """The logarithm of `ndtr`, where that is 0 or 1 in the type's precision,
-    too; gradients are as exact.
+    """The logarithm of `ndtr`, accurate also where `ndtr` rounds to 0 or 1; so
+    are gradients.
 
     Args:
-      series_order: how many terms the series has by which it is computed far
-        below 0.
+      series_order: the number of terms of the series used far below 0.
     """
     if not isinstance(series_order, int):
         raise TypeError("series_order must be a Python integer.")
@@ -68,7 +69,7 @@ def log_ndtr(x, series_order=3, name="log_ndtr"):
     with graphs.name_scope(name, values=[x]):
         x = _float(x, "x")
         lower, upper = _BOUNDS[x.dtype.base_dtype]
-        # (What is not taken has no infinite gradient either.)
+        # (No infinite gradient in the branch that is not selected.)
         below = math_ops.minimum(x, lower)
         return array_ops.where_v2(
             x > upper, -_ndtr(-x), array_ops.where_v2(
@@ -79,7 +80,8 @@ def log_ndtr(x, series_order=3, name="log_ndtr"):
 
 
 def _series(x, order):
-    """1 - 1/x^2 + 3/x^4 - 15/x^6...: how far `ndtr` is from density / -x."""
+    """1 - 1/x^2 + 3/x^4 - 15/x^6...: the asymptotic series of `ndtr` divided by
+    density / -x."""
     total, term = array_ops.ones_like(x), array_ops.ones_like(x)
     for n in range(1, order + 1):
         term = term * -(2 * n - 1) / math_ops.square(x)
@@ -88,11 +90,11 @@ def _series(x, order):
 
 
 def log_cdf_laplace(x, name="log_cdf_laplace"):
-    """The logarithm of how likely a number of the standard Laplace distribution
-    is less than x."""
+    """The logarithm of the cumulative distribution function of the standard
+    Laplace distribution."""
     with graphs.name_scope(name, values=[x]):
         x = convert_to_tensor(x, name="x")
         below = -math.log(2.0) + x
-        # (Where it is not taken, the exponential must not overflow.)
+        # (No overflow of the exponential in the branch that is not selected.)
         above = math_ops.log1p(-0.5 * math_ops.exp(-math_ops.abs(x)))
         return array_ops.where_v2(x < 0, below, above)

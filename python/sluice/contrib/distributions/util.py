@@ -1,5 +1,4 @@
-"""What distributions have in common: checks of values, logits and
-probabilities."""
+"""Helpers of distributions: checks of values, logits and probabilities."""
 
 import hashlib
 import math
@@ -13,7 +12,7 @@ from sluice.ops.control_flow import no_op, with_dependencies
 
 
 def gen_new_seed(seed, salt):
-    """Another seed, by a seed and a text."""
+    """Derives a seed from a seed and a string."""
     if seed is None:
         return None
     digest = hashlib.md5((str(seed) + salt).encode()).hexdigest()
@@ -22,7 +21,7 @@ def gen_new_seed(seed, salt):
 
 def assert_integer_form(x, data=None, summarize=None, message=None,
                         int_dtype=None, name="assert_integer_form"):
-    """An operation that fails unless all numbers are whole."""
+    """Makes an operation that fails unless all values are integers."""
     with graphs.name_scope(name, values=[x, data]):
         x = convert_to_tensor(x, name="x")
         if x.dtype.is_integer:
@@ -36,7 +35,8 @@ def assert_integer_form(x, data=None, summarize=None, message=None,
 
 
 def _largest_integer(dtype):
-    """Up to which number a type has all integers."""
+    """Returns the largest n such that a type represents all integers up to
+    n."""
     if dtype.is_floating:
         return 2 ** (np.finfo(dtype.as_numpy_dtype).nmant + 1)
     return dtype.max
@@ -44,7 +44,7 @@ def _largest_integer(dtype):
 
 def embed_check_nonnegative_integer_form(
         x, name="embed_check_nonnegative_integer_form"):
-    """x, which must be whole numbers of at least 0."""
+    """Returns x, checked to be nonnegative integers."""
     with graphs.name_scope(name, values=[x]):
         x = convert_to_tensor(x, name="x")
         checks = [check_ops.assert_non_negative(
@@ -59,8 +59,8 @@ def embed_check_nonnegative_integer_form(
 def embed_check_integer_casting_closed(
         x, target_dtype, assert_nonnegative=True,
         name="embed_check_casting_closed"):
-    """x, which must be whole numbers that another type has, too (bool: 0 and
-    1)."""
+    """Returns x, checked to be integers that another type represents (bool: 0
+    and 1)."""
     with graphs.name_scope(name, values=[x]):
         x = convert_to_tensor(x, name="x")
         kind, target = x.dtype.base_dtype, dtypes.as_dtype(target_dtype)
@@ -95,8 +95,8 @@ def embed_check_integer_casting_closed(
 
 def embed_check_categorical_event_shape(
         categorical_param, name="embed_check_categorical_event_shape"):
-    """A parameter of classes, of which there must be two or more, and so many
-    that its type can name each."""
+    """Returns a parameter over classes, checked to have at least two, and no
+    more than its type can count."""
     with graphs.name_scope(name, values=[categorical_param]):
         x = convert_to_tensor(categorical_param, name="categorical_param")
         most = 2 ** 11 if x.dtype.base_dtype == dtypes.float16 else (
@@ -134,11 +134,11 @@ def embed_check_categorical_event_shape(
 def get_logits_and_probs(logits=None, probs=None, multidimensional=False,
                          validate_args=False, name="get_logits_and_probs",
                          dtype=None):
-    """(logits, probabilities), by one of both.
+    """Returns (logits, probabilities), given one of them.
 
     Args:
-      multidimensional: whether they are of classes, along the last dimension,
-        or each of a truth.
+      multidimensional: whether the last dimension is over classes; else each
+        is the probability of 1.
       validate_args: whether probabilities are checked.
     """
     with graphs.name_scope(name, values=[probs, logits]):
@@ -178,7 +178,7 @@ def get_logits_and_probs(logits=None, probs=None, multidimensional=False,
 
 def assert_close(x, y, data=None, summarize=None, message=None,
                  name="assert_close"):
-    """An operation that fails unless numbers are alike, or next to so."""
+    """Makes an operation that fails unless values are nearly equal."""
     with graphs.name_scope(name, values=[x, y]):
         x = convert_to_tensor(x, name="x")
         y = convert_to_tensor(y, name="y")
@@ -192,8 +192,7 @@ def assert_close(x, y, data=None, summarize=None, message=None,
 
 
 def log_combinations(n, counts, name="log_combinations"):
-    """The logarithm of how many ways there are to put n things into classes so
-    that each has as many as counts say."""
+    """The logarithm of the multinomial coefficient of n and counts."""
     with graphs.name_scope(name, values=[n, counts]):
         n = convert_to_tensor(n, name="n")
         counts = convert_to_tensor(counts, name="counts")
@@ -202,12 +201,12 @@ def log_combinations(n, counts, name="log_combinations"):
 
 
 def softplus_inverse(x, name=None):
-    """The y with `softplus(y)` = x."""
+    """The inverse of softplus."""
     with graphs.name_scope(name, "softplus_inverse", values=[x]):
         x = convert_to_tensor(x, name="x")
         threshold = math.log(np.finfo(x.dtype.as_numpy_dtype).eps) + 2.0
         small, large = x < math.exp(threshold), x > -threshold
-        # (What is not taken has no infinite gradient either.)
+        # (No infinite gradient in the branch that is not selected.)
         middle = array_ops.where_v2(math_ops.logical_or(small, large),
                                     array_ops.ones_like(x), x)
         return array_ops.where_v2(

@@ -1,7 +1,7 @@
-"""Attention: a cell that looks at a memory in each step.
+"""Attention mechanisms, and a cell that attends to a memory in each step.
 
-A mechanism says how much of each place of the memory is looked at; an
-`AttentionWrapper` is a cell that has one or several of them.
+A mechanism computes how much to attend to each place of the memory; an
+`AttentionWrapper` is a cell with one or several mechanisms.
 """
 
 import collections
@@ -22,7 +22,7 @@ from sluice.ops.tensor_array import TensorArray
 
 
 def _size(x, axis):
-    """How long a dimension is: a number if it is known."""
+    """Returns the size of a dimension: an int if it is known."""
     known = x.shape.as_list()[axis] if x.shape.ndims is not None else None
     return array_ops.shape(x)[axis] if known is None else known
 
@@ -31,7 +31,7 @@ def _size(x, axis):
 
 
 class AttentionMechanism:
-    """How much of each place of a memory is looked at.
+    """Computes how much to attend to each place of a memory.
 
     mechanism(query, state) gives (alignments [batch, time], the next state).
     """
@@ -49,7 +49,7 @@ class AttentionMechanism:
 
 def _prepare_memory(memory, memory_sequence_length=None,
                     check_inner_dims_defined=True):
-    """The memory, zero beyond the length of each sequence."""
+    """Returns the memory, zeroed beyond the length of each sequence."""
     memory = nest.map_structure(
         lambda m: convert_to_tensor(m, name="memory"), memory)
     for m in nest.flatten(memory):
@@ -71,8 +71,8 @@ def _prepare_memory(memory, memory_sequence_length=None,
 
 def _maybe_mask_score(score, memory_sequence_length=None,
                       score_mask_value=None):
-    """The scores [batch, time], with the value beyond each sequence's length.
-    """
+    """Replaces the scores [batch, time] beyond each sequence's length by a
+    value."""
     if memory_sequence_length is None:
         return score
     check = check_ops.assert_positive(
@@ -86,7 +86,7 @@ def _maybe_mask_score(score, memory_sequence_length=None,
 
 
 class _BaseAttentionMechanism(AttentionMechanism):
-    """A mechanism with layers that queries and the memory go through.
+    """A mechanism with optional layers for queries and memory.
 
     Args:
       query_layer, memory_layer: layers of the same depth, or None.
@@ -160,7 +160,7 @@ def _dense(num_units, name, dtype):
 
 
 def _of_score(probability_fn):
-    """A function of scores alone as one of the state as well."""
+    """Adapts a function of scores to one of scores and state."""
     if probability_fn is None:
         probability_fn = nn.softmax
     if not callable(probability_fn):
@@ -169,7 +169,7 @@ def _of_score(probability_fn):
 
 
 def _luong_score(query, keys, scale):
-    """Products of the query [batch, units] with each key."""
+    """The products of the query [batch, units] with each key."""
     depth, units = query.shape[-1], keys.shape[-1]
     if depth != units:
         raise ValueError(
@@ -184,8 +184,8 @@ def _luong_score(query, keys, scale):
 
 def _bahdanau_score(processed_query, keys, attention_v, attention_g=None,
                     attention_b=None):
-    """v . tanh(key + query) for each key; with g and b, v is scaled to the
-    length g, and b added within."""
+    """v . tanh(key + query) for each key; with g and b, v is scaled to norm g,
+    and b is added inside."""
     inner = keys + array_ops.expand_dims(processed_query, 1)
     if attention_g is not None and attention_b is not None:
         attention_v = attention_g * attention_v * math_ops.rsqrt(
@@ -195,7 +195,7 @@ def _bahdanau_score(processed_query, keys, attention_v, attention_g=None,
 
 
 class LuongAttention(_BaseAttentionMechanism):
-    """Attention by products of the query and the keys (Luong et al., 2015).
+    """Multiplicative attention (Luong et al., 2015).
 
     Args:
       num_units: the depth, which is that of queries too.
@@ -239,8 +239,7 @@ class LuongAttention(_BaseAttentionMechanism):
 
 
 class BahdanauAttention(_BaseAttentionMechanism):
-    """Attention by a layer above the query and the keys (Bahdanau et al.,
-    2015).
+    """Additive attention (Bahdanau et al., 2015).
 
     Args:
       num_units: the depth of that layer.
@@ -305,8 +304,8 @@ def _aligned(mechanism, query, state):
 
 
 def safe_cumprod(x, *args, **kwargs):
-    """`cumprod` of positive numbers, as a sum of logarithms: of very small ones
-    and for its gradient."""
+    """`cumprod` of positive numbers as a sum of logarithms, which is stable for
+    small numbers and has a stable gradient."""
     with graphs.name_scope(None, "SafeCumprod", [x]):
         x = convert_to_tensor(x, name="x")
         tiny = np.finfo(x.dtype.as_numpy_dtype).tiny
@@ -315,8 +314,8 @@ def safe_cumprod(x, *args, **kwargs):
 
 
 def monotonic_attention(p_choose_i, previous_attention, mode):
-    """How much of each place is looked at, where none before the last one is
-    again (Raffel et al., 2017).
+    """Monotonic attention: places before the last one are not attended to again
+    (Raffel et al., 2017).
 
     Args:
       p_choose_i: of each place the probability of stopping there,
@@ -349,7 +348,7 @@ def monotonic_attention(p_choose_i, previous_attention, mode):
 
 def _monotonic_probability_fn(score, previous_alignments, sigmoid_noise, mode,
                               seed=None):
-    """Alignments of scores by `monotonic_attention`, noise added to them."""
+    """Computes alignments by `monotonic_attention` from scores with noise."""
     if sigmoid_noise > 0:
         score = score + sigmoid_noise * random_ops.random_normal(
             array_ops.shape(score), dtype=score.dtype, seed=seed)
@@ -359,7 +358,7 @@ def _monotonic_probability_fn(score, previous_alignments, sigmoid_noise, mode,
 
 
 class _Monotonic:
-    """What mechanisms have that never go back."""
+    """The mixin of monotonic mechanisms."""
 
     def _monotonic(self, noise, seed, score_bias_init, mode):
         self._score_bias_init = score_bias_init
@@ -379,7 +378,7 @@ class _Monotonic:
 
 
 class BahdanauMonotonicAttention(_Monotonic, BahdanauAttention):
-    """BahdanauAttention that never goes back.
+    """Monotonic BahdanauAttention.
 
     Args:
       num_units, memory, memory_sequence_length, normalize, score_mask_value,
@@ -403,7 +402,7 @@ class BahdanauMonotonicAttention(_Monotonic, BahdanauAttention):
 
 
 class LuongMonotonicAttention(_Monotonic, LuongAttention):
-    """LuongAttention that never goes back.
+    """Monotonic LuongAttention.
 
     Args:
       num_units, memory, memory_sequence_length, scale, score_mask_value, dtype:
@@ -430,7 +429,7 @@ class LuongMonotonicAttention(_Monotonic, LuongAttention):
 
 
 def hardmax(logits, name=None):
-    """One where the last dimension is largest, else zero."""
+    """One at the maximum of the last dimension, else zero."""
     with graphs.name_scope(name, "Hardmax", [logits]):
         logits = convert_to_tensor(logits, name="logits")
         return array_ops.one_hot(math_ops.argmax(logits, -1), _size(logits, -1),
@@ -441,7 +440,7 @@ class AttentionWrapperState(collections.namedtuple(
         "AttentionWrapperState", ("cell_state", "attention", "time",
                                   "alignments", "alignment_history",
                                   "attention_state"))):
-    """The state of an AttentionWrapper; of several mechanisms, the last three
+    """The state of an AttentionWrapper; with several mechanisms, the last three
     are tuples.
 
     `cell_state` is the cell's, `attention` the last attention [batch, size],
@@ -478,7 +477,8 @@ def _of_shape_of(old, new):
 
 def _compute_attention(attention_mechanism, cell_output, attention_state,
                        attention_layer):
-    """(attention [batch, size], alignments, the mechanism's next state)."""
+    """Returns (attention [batch, size], alignments, the mechanism's next
+    state)."""
     alignments, after = attention_mechanism(cell_output, state=attention_state)
     seen = array_ops.squeeze(math_ops.matmul(
         array_ops.expand_dims(alignments, 1), attention_mechanism.values), [1])
@@ -492,24 +492,23 @@ def _input_and_attention(inputs, attention):
 
 
 class AttentionWrapper(RNNCell):
-    """A cell that looks at memories: its input is joined by what it saw in the
-    step before, its output asks the mechanisms.
+    """A cell that attends to memories: the previous attention joins its input,
+    and its output is the query.
 
-    For a BeamSearchDecoder the memory, its lengths and the states go through
-    `tile_batch`, and `zero_state` is asked for batch * beam_width.
+    With a BeamSearchDecoder, apply `tile_batch` to the memory, its lengths and
+    the states, and call `zero_state` with batch * beam_width.
 
     Args:
       cell: the cell.
       attention_mechanism: an AttentionMechanism, or a list of them.
-      attention_layer_size: the size of a layer that the output and what is seen
-        go through, one for each mechanism; by default what is seen is the
-        attention.
+      attention_layer_size: the size of a layer over the output and the context,
+        one per mechanism; by default the context is the attention.
       alignment_history: whether the state holds the alignments of all steps.
       cell_input_fn: takes inputs and attention, gives the cell's input; by
         default one beside the other.
       output_attention: whether the output is the attention, not the cell's.
-      initial_cell_state: what `zero_state` has for the cell.
-      attention_layer: such layers, instead of their sizes.
+      initial_cell_state: the cell's part of `zero_state`.
+      attention_layer: the layers, instead of their sizes.
       attention_fn: takes (mechanism, cell output, mechanism's state, layer),
         gives (attention, alignments, mechanism's next state).
     """

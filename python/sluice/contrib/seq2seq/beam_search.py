@@ -1,4 +1,4 @@
-"""Beam search: of all beginnings of a sequence the best few are kept."""
+"""Beam search: keeps the best prefixes of each sequence."""
 
 import collections
 
@@ -16,7 +16,7 @@ from sluice.ops.tensor_array import TensorArray
 
 
 def _number(x):
-    """The value of a scalar if it is known, else None."""
+    """Returns the value of a scalar if it is known, else None."""
     known = constant_value(x)
     return None if known is None else int(known)
 
@@ -25,8 +25,8 @@ def _number(x):
 
 
 def _paths(parent_ids, lengths):
-    """Which beam each final beam was in, [time, batch, beam]: itself from its
-    last step on, before it what the parents say.
+    """Returns the beam that each final beam was in, [time, batch, beam]: itself
+    from its last step on, before it its ancestors.
 
     Args:
       parent_ids: the beam in the step before, [time, batch, beam].
@@ -43,7 +43,7 @@ def _paths(parent_ids, lengths):
     def back(time, at, found):
         within = array_ops.fill(shape[1:], True) & array_ops.expand_dims(
             time < lengths, 1)
-        # (A wrong parent is told below.)
+        # (A wrong parent fails below.)
         parents = math_ops.maximum(0, math_ops.minimum(
             beams - 1, _taken(parent_ids[time], at, rows)))
         before = array_ops.where(within, parents, at)
@@ -62,7 +62,7 @@ def _paths(parent_ids, lengths):
 
 
 def _check_parents(followed, lengths):
-    """An operation that fails unless all parents that were followed,
+    """Makes an operation that fails unless all parents that were followed,
     [time, batch, beam], are beams."""
     shape = array_ops.shape(followed)
     times = array_ops.reshape(math_ops.range(shape[0]), [-1, 1, 1])
@@ -82,13 +82,13 @@ def _check_parents(followed, lengths):
 
 
 def _taken(values, at, rows):
-    """Row by row, the values at places: values and places [batch, n]."""
+    """Gathers values at places, row by row; both are [batch, n]."""
     return array_ops.gather(array_ops.reshape(values, [-1]), at + rows)
 
 
 def _along(values, paths):
-    """values[time, batch, paths[time, batch, beam]], for [time, batch, beam,
-    ...]."""
+    """Gathers values[time, batch, paths[time, batch, beam]], for [time, batch,
+    beam, ...]."""
     shape = array_ops.shape(values)
     beams = shape[2]
     rows = array_ops.reshape(math_ops.range(shape[0] * shape[1]) * beams,
@@ -101,8 +101,8 @@ def _along(values, paths):
 
 def gather_tree(step_ids, parent_ids, max_sequence_lengths, end_token,
                 name=None):
-    """The sequences of all beams, [time, batch, beam], of the words and parents
-    of the steps.
+    """Returns the sequences of all beams, [time, batch, beam], from the words
+    and parents of the steps.
 
     Args:
       step_ids: the word of each beam, int32 [time, batch, beam].
@@ -138,8 +138,8 @@ def _of_rank(x, rank, what):
 
 
 def gather_tree_from_array(t, parent_ids, sequence_length):
-    """What each final beam held in every step: a stacked TensorArray, sorted as
-    `gather_tree` sorts words.
+    """Returns the items of each final beam in every step: a stacked
+    TensorArray, sorted as `gather_tree` sorts words.
 
     Args:
       t: [time, batch, beam, ...] or [time, batch * beam, ...].
@@ -161,8 +161,8 @@ def gather_tree_from_array(t, parent_ids, sequence_length):
 
 
 def tile_batch(t, multiplier, name=None):
-    """Each entry of a batch several times, one after the other:
-    [batch * multiplier, ...] of [batch, ...], or structures of such."""
+    """Repeats each entry of a batch: [batch * multiplier, ...] from [batch,
+    ...], also in structures."""
     def tiled(x):
         x = convert_to_tensor(x, name="t")
         if not x.shape.ndims:
@@ -200,9 +200,9 @@ class BeamSearchDecoderState(collections.namedtuple(
 
 class BeamSearchDecoderOutput(collections.namedtuple(
         "BeamSearchDecoderOutput", ("scores", "predicted_ids", "parent_ids"))):
-    """What a step of a BeamSearchDecoder gives: the scores of the best beams,
-    their last words, and which beam each was in the step before, all
-    [batch, beam]."""
+    """The output of a BeamSearchDecoder's step: the scores of the best beams,
+    their last words, and their beams in the previous step, all [batch,
+    beam]."""
 
     __slots__ = ()
 
@@ -210,14 +210,14 @@ class BeamSearchDecoderOutput(collections.namedtuple(
 class FinalBeamSearchDecoderOutput(collections.namedtuple(
         "FinalBeamDecoderOutput", ("predicted_ids",
                                    "beam_search_decoder_output"))):
-    """What a beam search gives: the sequences, the best ones first,
-    [time, batch, beam] (or [batch, time, beam]), and what the steps gave."""
+    """The result of a beam search: the sequences, best first, [time, batch,
+    beam] (or [batch, time, beam]), and the outputs of the steps."""
 
     __slots__ = ()
 
 
 def _gather_beams(values, beams, batch_size):
-    """values[batch, beams[batch, k], ...] for each k."""
+    """Gathers values[batch, beams[batch, k], ...] for each k."""
     shape = array_ops.shape(values)
     rows = array_ops.expand_dims(math_ops.range(batch_size) * shape[1], 1)
     flat = array_ops.reshape(values, array_ops.concat([[-1], shape[2:]], 0))
@@ -251,9 +251,8 @@ def _length_penalty(sequence_lengths, penalty_factor):
 def _get_scores(log_probs, sequence_lengths, length_penalty_weight,
                 coverage_penalty_weight, finished,
                 accumulated_attention_probs):
-    """What beams are compared by, [batch, beam, words]: the logarithm of the
-    probability over the penalty for its length, plus that for what of the
-    memory was not looked at."""
+    """Returns the scores of beams, [batch, beam, words]: the log-probability
+    divided by the length penalty, plus the coverage penalty."""
     scores = log_probs / math_ops.cast(
         _length_penalty(sequence_lengths, length_penalty_weight),
         log_probs.dtype)
@@ -280,8 +279,8 @@ def _get_scores(log_probs, sequence_lengths, length_penalty_weight,
 
 
 def attention_probs_from_attn_state(attention_state):
-    """The alignments of an AttentionWrapperState; of several mechanisms, their
-    mean."""
+    """Returns the alignments of an AttentionWrapperState; with several
+    mechanisms, their mean."""
     found = attention_state.alignments
     return _mean(found) if isinstance(found, tuple) else found
 
@@ -291,8 +290,8 @@ def _mean(tensors):
 
 
 def get_attention_probs(next_cell_state, coverage_penalty_weight):
-    """The alignments of a cell's state, [batch, beam, places], the mean of all
-    in a tuple of states; None if the weight is 0.
+    """Returns the alignments of a cell's state, [batch, beam, places], the mean
+    over a tuple of states; None if the weight is 0.
 
     Raises:
       ValueError: if no cell has attention.
@@ -415,11 +414,10 @@ def _check_batch_beam(t, batch_size, beam_width):
 
 
 class BeamSearchDecoder(Decoder):
-    """Keeps the best `beam_width` beginnings of each sequence.
+    """A decoder that keeps the best `beam_width` prefixes of each sequence.
 
-    For a cell within an AttentionWrapper the memory, its lengths and the states
-    go through `tile_batch`, and its `zero_state` is asked for
-    batch * beam_width.
+    With an AttentionWrapper, apply `tile_batch` to the memory, its lengths and
+    the states, and call its `zero_state` with batch * beam_width.
 
     Args:
       cell: the cell.
@@ -427,11 +425,11 @@ class BeamSearchDecoder(Decoder):
       start_tokens: the first words, int32 [batch].
       end_token: the word that ends a sequence, a scalar.
       initial_state: of the cell, [batch * beam_width, ...].
-      beam_width: how many are kept, a number.
-      output_layer: a layer that makes the words' logits of the cell's outputs.
+      beam_width: the number of beams, an int.
+      output_layer: a layer from the cell's outputs to logits.
       length_penalty_weight: how much longer sequences are preferred.
-      coverage_penalty_weight: how much those are that looked at all places of
-        the memory.
+      coverage_penalty_weight: how much sequences are preferred that attended to
+        the whole memory.
       reorder_tensor_arrays: whether TensorArrays in the last state are sorted
         as the sequences are (and stacked).
     """

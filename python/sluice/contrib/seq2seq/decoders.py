@@ -1,8 +1,8 @@
-"""Decoding sequences: a cell in a loop whose inputs are decided step by step.
+"""Decoders: a cell in a loop whose inputs are chosen step by step.
 
 A `Decoder` takes one step; `dynamic_decode` repeats it until all sequences are
-finished. A `BasicDecoder` leaves to a `Helper` what is sampled of each output
-and what is the next input.
+finished. A `BasicDecoder` has a `Helper` that samples from each output and
+chooses the next input.
 """
 
 import abc
@@ -24,15 +24,16 @@ from sluice.ops.tensor_array import TensorArray
 
 
 def lookup_of(embedding):
-    """The function from numbers of words to vectors: itself, or a look-up in
-    the rows of a matrix."""
+    """Returns the function from ids to vectors: the argument itself, or an
+    embedding lookup."""
     if callable(embedding):
         return embedding
     return lambda ids: embeddings.embedding_lookup(embedding, ids)
 
 
 def tokens_of(start_tokens, end_token):
-    """Both as int32 tensors; ValueError unless a vector and a scalar."""
+    """Converts both to int32 tensors; ValueError unless they are a vector and a
+    scalar."""
     start = convert_to_tensor(start_tokens, dtypes.int32, name="start_tokens")
     if start.shape.ndims != 1:
         raise ValueError("start_tokens must be a vector")
@@ -50,7 +51,7 @@ def check_output_layer(layer):
 
 
 def output_size_of(cell, output_layer):
-    """The size of a cell's output, after a layer if there is one."""
+    """Returns the output size of a cell, or of the layer after it."""
     if output_layer is None:
         return cell.output_size
     wide = nest.map_structure(
@@ -112,7 +113,7 @@ def _batch_first(x):
 def dynamic_decode(decoder, output_time_major=False, impute_finished=False,
                    maximum_iterations=None, parallel_iterations=32,
                    swap_memory=False, scope=None):
-    """Steps of a decoder until all sequences are finished: (outputs of all
+    """Runs a decoder until all sequences are finished. Returns (outputs of all
     steps, the last state, the lengths of the sequences).
 
     Args:
@@ -121,7 +122,7 @@ def dynamic_decode(decoder, output_time_major=False, impute_finished=False,
         [batch, time, ...].
       impute_finished: whether the outputs of finished sequences are zero and
         their states stay as they are.
-      maximum_iterations: after how many steps it ends in any case, a scalar.
+      maximum_iterations: the maximal number of steps, a scalar.
       parallel_iterations, swap_memory: as in `while_loop`.
       scope: the variable scope ("decoder").
     """
@@ -207,14 +208,14 @@ def _steps(decoder, zeros, arrays, state, inputs, finished, impute, options):
 
 class BasicDecoderOutput(collections.namedtuple(
         "BasicDecoderOutput", ("rnn_output", "sample_id"))):
-    """What a step of a BasicDecoder gives: what the cell gives, [batch, ...],
-    and what the helper samples of it, [batch]."""
+    """The output of a BasicDecoder's step: the cell's output [batch, ...] and
+    the sample [batch]."""
 
     __slots__ = ()
 
 
 class BasicDecoder(Decoder):
-    """A cell whose outputs a helper samples from, and whose inputs it decides.
+    """A decoder that samples with a helper, which also chooses the inputs.
 
     Args:
       cell: the cell.
@@ -248,7 +249,7 @@ class BasicDecoder(Decoder):
 
     @property
     def output_dtype(self):
-        # (Of the cell: that of its state.)
+        # (The cell's: that of its state.)
         dtype = nest.flatten(self._initial_state)[0].dtype
         return BasicDecoderOutput(
             nest.map_structure(lambda _: dtype, self._rnn_output_size()),
@@ -275,8 +276,8 @@ class BasicDecoder(Decoder):
 
 def bernoulli_sample(probs=None, logits=None, dtype=dtypes.int32,
                      sample_shape=(), seed=None):
-    """Ones with these probabilities, or with those of sigmoid(logits), of
-    shape [sample_shape..., probs.shape...]."""
+    """Draws from Bernoulli distributions with probabilities `probs` or
+    sigmoid(logits); the shape is [sample_shape..., probs.shape...]."""
     probs = (math_ops.sigmoid(logits, name="probs") if probs is None
              else convert_to_tensor(probs, name="probs"))
     shape = array_ops.concat([_vector(sample_shape), array_ops.shape(probs)], 0)
@@ -290,7 +291,7 @@ def _vector(sample_shape):
 
 
 def categorical_sample(logits, dtype=dtypes.int32, sample_shape=(), seed=None):
-    """Classes with the probabilities softmax(logits), of shape
+    """Draws classes with probabilities softmax(logits); the shape is
     [sample_shape..., logits.shape[:-1]...]."""
     logits = convert_to_tensor(logits, name="logits")
     shape = _vector(sample_shape)
@@ -306,7 +307,8 @@ def categorical_sample(logits, dtype=dtypes.int32, sample_shape=(), seed=None):
 
 
 class Helper(abc.ABC):
-    """What a BasicDecoder samples of outputs, and its next inputs."""
+    """Samples from the outputs of a BasicDecoder, and chooses its next
+    inputs."""
 
     @property
     @abc.abstractmethod
@@ -340,7 +342,7 @@ class Helper(abc.ABC):
 
 
 class CustomHelper(Helper):
-    """A helper of three functions.
+    """A helper made of three functions.
 
     Args:
       initialize_fn: gives (finished, the first inputs).
@@ -391,7 +393,7 @@ class CustomHelper(Helper):
 
 
 class _WordHelper(Helper):
-    """A helper whose samples are one number for each sequence."""
+    """A helper whose samples are one id per sequence."""
 
     _batch_size = None
 
@@ -495,8 +497,8 @@ def _mixed(sampled, inputs, from_sampled):
 
 
 class ScheduledEmbeddingTrainingHelper(TrainingHelper):
-    """Inputs that are known, or with a probability words drawn from the
-    outputs; samples are these words, -1 where none was drawn.
+    """A helper that feeds given inputs or, with a probability, embeddings of
+    ids sampled from the outputs. Samples are these ids, or -1.
 
     Args:
       inputs, sequence_length, time_major: as TrainingHelper's.
@@ -541,8 +543,8 @@ def _each(p, batch_size):
 
 
 class ScheduledOutputTrainingHelper(TrainingHelper):
-    """Inputs that are known, or with a probability the outputs themselves;
-    samples say which (0 or 1).
+    """A helper that feeds given inputs or, with a probability, the outputs.
+    Samples say which (0 or 1).
 
     Args:
       inputs, sequence_length, time_major: as TrainingHelper's.
@@ -608,7 +610,7 @@ class ScheduledOutputTrainingHelper(TrainingHelper):
 
 
 class GreedyEmbeddingHelper(_WordHelper):
-    """The word whose output is largest is the next input: of inference.
+    """A helper for inference: the next input is the id with the largest output.
 
     Args:
       embedding: the function from words to inputs, or the rows to look up.
@@ -630,7 +632,7 @@ class GreedyEmbeddingHelper(_WordHelper):
 
     def next_inputs(self, time, outputs, state, sample_ids, name=None):
         finished = math_ops.equal(sample_ids, self._end_token)
-        # (In the end there is nothing to look up.)
+        # (At the end there is nothing to look up.)
         return finished, control_flow.cond(
             math_ops.reduce_all(finished), lambda: self._start_inputs,
             lambda: self._embedding_fn(sample_ids)), state
@@ -644,12 +646,12 @@ def _tensor(outputs):
 
 
 class SampleEmbeddingHelper(GreedyEmbeddingHelper):
-    """A word drawn from the outputs is the next input.
+    """A helper for inference: the next input is an id sampled from the outputs.
 
     Args:
       embedding, start_tokens, end_token: as GreedyEmbeddingHelper's.
-      softmax_temperature: divides the outputs, so that of a large one words are
-        more alike; by default 1.
+      softmax_temperature: divides the outputs, by default 1; larger values make
+        samples more uniform.
       seed: of the words.
     """
 
@@ -666,7 +668,7 @@ class SampleEmbeddingHelper(GreedyEmbeddingHelper):
 
 
 class InferenceHelper(Helper):
-    """A function's samples are the next inputs.
+    """A helper for inference: the next inputs are the samples of a function.
 
     Args:
       sample_fn: takes the outputs, gives the samples.
@@ -724,12 +726,12 @@ def sequence_loss(logits, targets, weights, average_across_timesteps=True,
       logits: [batch, time, classes].
       targets: the classes, [batch, time].
       weights: of each, [batch, time].
-      average_across_timesteps, average_across_batch: over what it is summed and
-        divided by the sum of the weights; what is not, stays a dimension.
-      sum_over_timesteps, sum_over_batch: over what it is summed and divided by
-        how many weights are not zero.
-      softmax_loss_function: takes labels and logits, in place of the cross
-        entropy.
+      average_across_timesteps, average_across_batch: the dimensions over which
+        the sum is divided by the sum of the weights; other dimensions remain.
+      sum_over_timesteps, sum_over_batch: the dimensions over which the sum is
+        divided by the number of nonzero weights.
+      softmax_loss_function: a function of labels and logits that replaces the
+        cross entropy.
     """
     for what, value, rank, shape in (
             ("Logits", logits, 3, "[batch_size x sequence_length x logits]"),

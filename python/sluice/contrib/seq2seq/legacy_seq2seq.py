@@ -1,5 +1,5 @@
-"""Sequences to sequences, step by step: an encoder and a decoder along lists of
-inputs.
+"""Sequence-to-sequence models over lists of inputs:
+`tf.contrib.legacy_seq2seq`.
 
 Inputs and outputs are lists, one tensor per step, [batch, ...] each; words are
 int32 [batch].
@@ -20,8 +20,8 @@ from sluice.ops.embedding import embedding_lookup
 
 
 def _word_before(embedding, output_projection=None, update_embedding=True):
-    """The function of the output before that gives the vector of its likeliest
-    word."""
+    """Returns the function from the previous output to the embedding of its
+    most probable word."""
     def loop_function(prev, _):
         if output_projection is not None:
             prev = nn.xw_plus_b(prev, *output_projection)
@@ -31,8 +31,8 @@ def _word_before(embedding, output_projection=None, update_embedding=True):
 
 
 def _either_way(feed_previous, decode):
-    """decode(feed_previous): (outputs, state). For a tensor both decoders are
-    built, on the same variables, and one runs."""
+    """Returns decode(feed_previous): (outputs, state). For a tensor, both
+    decoders are built on the same variables, and one runs."""
     if isinstance(feed_previous, bool):
         return decode(feed_previous, True)
     states = []
@@ -60,7 +60,7 @@ def _check_projection(output_projection, num_symbols, dtype):
 
 def rnn_decoder(decoder_inputs, initial_state, cell, loop_function=None,
                 scope=None):
-    """(the list of outputs, the last state) of a cell along a list of inputs.
+    """Runs a cell along a list of inputs; returns (outputs, the last state).
 
     Args:
       decoder_inputs: a list of [batch, size].
@@ -84,8 +84,8 @@ def rnn_decoder(decoder_inputs, initial_state, cell, loop_function=None,
 
 def basic_rnn_seq2seq(encoder_inputs, decoder_inputs, cell,
                       dtype=dtypes.float32, scope=None):
-    """(the list of outputs, the last state) of a decoder that starts with the
-    last state of an encoder, a cell like it: inputs are [batch, size]."""
+    """Runs an encoder, and from its last state a decoder with a copy of the
+    cell; returns (outputs, the last state). Inputs are [batch, size]."""
     with scopes.variable_scope(scope or "basic_rnn_seq2seq"):
         _, state = static_rnn(copy.deepcopy(cell), encoder_inputs, dtype=dtype)
         return rnn_decoder(decoder_inputs, state, cell)
@@ -93,7 +93,7 @@ def basic_rnn_seq2seq(encoder_inputs, decoder_inputs, cell,
 
 def tied_rnn_seq2seq(encoder_inputs, decoder_inputs, cell, loop_function=None,
                      dtype=dtypes.float32, scope=None):
-    """As `basic_rnn_seq2seq`, with one cell for both."""
+    """`basic_rnn_seq2seq` with one cell for both."""
     with scopes.variable_scope("combined_tied_rnn_seq2seq") as own:
         scope = scope or "tied_rnn_seq2seq"
         _, state = static_rnn(cell, encoder_inputs, dtype=dtype, scope=scope)
@@ -105,13 +105,13 @@ def embedding_rnn_decoder(decoder_inputs, initial_state, cell, num_symbols,
                           embedding_size, output_projection=None,
                           feed_previous=False,
                           update_embedding_for_previous=True, scope=None):
-    """(the list of outputs, the last state) of a cell along a list of words.
+    """Runs a cell along a list of words; returns (outputs, the last state).
 
     Args:
       decoder_inputs: a list of words, int32 [batch].
       initial_state: of the cell.
-      num_symbols: how many words there are.
-      embedding_size: how long their vectors are.
+      num_symbols: the number of words.
+      embedding_size: the size of their embeddings.
       output_projection: (matrix [size, num_symbols], bias) that make words'
         logits of outputs, where the previous word is needed.
       feed_previous: whether each step's likeliest word is the next input; then
@@ -141,13 +141,13 @@ def embedding_rnn_seq2seq(encoder_inputs, decoder_inputs, cell,
                           num_encoder_symbols, num_decoder_symbols,
                           embedding_size, output_projection=None,
                           feed_previous=False, dtype=None, scope=None):
-    """(the list of outputs, the last state) of an encoder and a decoder along
-    lists of words.
+    """Runs an encoder and a decoder along lists of words; returns (outputs, the
+    last state).
 
     Args:
       encoder_inputs, decoder_inputs: lists of words, int32 [batch].
-      num_encoder_symbols, num_decoder_symbols: how many words there are.
-      embedding_size: how long their vectors are.
+      num_encoder_symbols, num_decoder_symbols: the numbers of words.
+      embedding_size: the size of their embeddings.
       output_projection: as `embedding_rnn_decoder`'s; without it outputs are
         the words' logits, [batch, num_decoder_symbols].
       feed_previous: as `embedding_rnn_decoder`'s; may be a boolean tensor.
@@ -172,7 +172,7 @@ def embedding_tied_rnn_seq2seq(encoder_inputs, decoder_inputs, cell,
                                num_symbols, embedding_size,
                                num_decoder_symbols=None, output_projection=None,
                                feed_previous=False, dtype=None, scope=None):
-    """As `embedding_rnn_seq2seq`, with one cell and one embedding for both."""
+    """`embedding_rnn_seq2seq` with one cell and one embedding for both."""
     with scopes.variable_scope(scope or "embedding_tied_rnn_seq2seq",
                                dtype=dtype) as own:
         dtype = own.dtype
@@ -193,7 +193,7 @@ def embedding_tied_rnn_seq2seq(encoder_inputs, decoder_inputs, cell,
 
 
 class _Attention:
-    """Heads that look at states [batch, places, size]."""
+    """Attention heads over states [batch, places, size]."""
 
     def __init__(self, states, num_heads, dtype):
         self._dtype, self._size = dtype, states.shape.as_list()[2]
@@ -243,19 +243,20 @@ class _Attention:
 def attention_decoder(decoder_inputs, initial_state, attention_states, cell,
                       output_size=None, num_heads=1, loop_function=None,
                       dtype=None, scope=None, initial_state_attention=False):
-    """(the list of outputs, the last state) of a cell that looks at states.
+    """Runs a cell with attention along a list of inputs; returns (outputs, the
+    last state).
 
     Args:
       decoder_inputs: a list of [batch, size].
       initial_state: of the cell.
-      attention_states: what it looks at, [batch, places, size].
+      attention_states: the memory to attend to, [batch, places, size].
       output_size: of the outputs, by default the cell's.
-      num_heads: how many times it looks in each step.
+      num_heads: the number of attention heads.
       loop_function: as `rnn_decoder`'s.
       dtype: of the variables (the scope's).
       scope: the variable scope ("attention_decoder").
-      initial_state_attention: whether it looks before the first step; else it
-        has seen zeros.
+      initial_state_attention: whether it attends before the first step; else
+        the first attention is zero.
     """
     if not decoder_inputs:
         raise ValueError("Must provide at least 1 input to attention decoder.")
@@ -299,8 +300,8 @@ def embedding_attention_decoder(decoder_inputs, initial_state, attention_states,
                                 feed_previous=False,
                                 update_embedding_for_previous=True, dtype=None,
                                 scope=None, initial_state_attention=False):
-    """`attention_decoder` along a list of words; the arguments are its and
-    `embedding_rnn_decoder`'s."""
+    """`attention_decoder` along a list of words, with the arguments of
+    `embedding_rnn_decoder`."""
     if output_size is None:
         output_size = cell.output_size
     if output_projection is not None:
@@ -325,8 +326,8 @@ def embedding_attention_seq2seq(encoder_inputs, decoder_inputs, cell,
                                 output_projection=None, feed_previous=False,
                                 dtype=None, scope=None,
                                 initial_state_attention=False):
-    """As `embedding_rnn_seq2seq`, with a decoder that looks at the outputs of
-    all the encoder's steps."""
+    """`embedding_rnn_seq2seq` whose decoder attends to all outputs of the
+    encoder."""
     with scopes.variable_scope(scope or "embedding_attention_seq2seq",
                                dtype=dtype) as own:
         encoded, state = static_rnn(
@@ -351,8 +352,8 @@ def one2many_rnn_seq2seq(encoder_inputs, decoder_inputs_dict, enc_cell,
                          dec_cells_dict, num_encoder_symbols,
                          num_decoder_symbols_dict, embedding_size,
                          feed_previous=False, dtype=None, scope=None):
-    """One encoder and several decoders along lists of words: (a dict of lists
-    of outputs, a dict of last states), by the decoders' names."""
+    """Runs one encoder and several decoders along lists of words; returns
+    (outputs, last states), dicts by the decoders' names."""
     if set(dec_cells_dict) != set(decoder_inputs_dict):
         raise ValueError("keys of dec_cells_dict != keys of "
                          "decoder_inputs_dict")
@@ -386,7 +387,7 @@ def sequence_loss_by_example(logits, targets, weights,
       logits: a list of [batch, words].
       targets: a list of words, [batch].
       weights: of each, a list of [batch].
-      average_across_timesteps: whether it is divided by the sum of the weights.
+      average_across_timesteps: whether to divide by the sum of the weights.
       softmax_loss_function: takes labels and logits, in place of the cross
         entropy.
     """
@@ -412,7 +413,7 @@ def sequence_loss_by_example(logits, targets, weights,
 def sequence_loss(logits, targets, weights, average_across_timesteps=True,
                   average_across_batch=True, softmax_loss_function=None,
                   name=None):
-    """The sum of `sequence_loss_by_example` over the batch, or its mean."""
+    """The sum, or the mean, of `sequence_loss_by_example` over the batch."""
     with graphs.name_scope(name, "sequence_loss",
                            list(logits) + list(targets) + list(weights)):
         cost = math_ops.reduce_sum(sequence_loss_by_example(
@@ -427,8 +428,8 @@ def sequence_loss(logits, targets, weights, average_across_timesteps=True,
 def model_with_buckets(encoder_inputs, decoder_inputs, targets, weights,
                        buckets, seq2seq, softmax_loss_function=None,
                        per_example_loss=False, name=None):
-    """A model of each of several lengths, on the same variables: (a list of
-    lists of outputs, a list of losses).
+    """Builds a model for each bucket of lengths, with shared variables; returns
+    (outputs per bucket, losses per bucket).
 
     Args:
       encoder_inputs, decoder_inputs, targets, weights: lists, as long as the
