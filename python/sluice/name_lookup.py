@@ -76,7 +76,7 @@ def _tell_of_class(cls):
     """Has a class of Python's tell it, too, when it is called."""
     init = cls.__init__
     if isinstance(init, types.FunctionType) and (
-            init.__module__.startswith("sluice.")) and (
+            (init.__module__ or "").startswith("sluice.")) and (
                 "told" not in init.__code__.co_name):
         cls.__init__ = _telling(init)
         cls.__init__.__module__ = init.__module__

@@ -35,8 +35,10 @@ _FRAMEWORK = {
             "get_collection", "get_collection_ref", "set_random_seed",
             "get_seed", "init_scope"),
     **_from("framework.node_def", "import_graph_def"),
-    **_from("framework.protos", "AttrValue", "GraphDef", "MetaGraphDef",
-            "NameAttrList", "NodeDef", "TensorProto"),
+    **_from("framework.protos", "AttrValue", "ConfigProto", "GPUOptions",
+            "GraphDef", "GraphOptions", "MetaGraphDef", "NameAttrList",
+            "NodeDef", "OptimizerOptions", "RunMetadata", "RunOptions",
+            "TensorProto"),
     **_from("functions.function", "Declare", "Defun"),
     **_from("functions.traced", "function"),
     **_from("functions.wrapped", "wrap_function"),
@@ -58,8 +60,6 @@ _FRAMEWORK = {
             "GRAPH_DEF_VERSION_MIN_CONSUMER", "GRAPH_DEF_VERSION_MIN_PRODUCER"),
     **_from("client.session", "Session", "InteractiveSession"),
     **_from("framework.default_session", "get_default_session"),
-    **_from("framework.config", "RunOptions", "RunMetadata",
-            "ConfigProto", "GPUOptions", "GraphOptions", "OptimizerOptions"),
 }
 
 _MATH = _from(
@@ -406,11 +406,10 @@ _TRAIN.update({
             "generate_checkpoint_state_proto", "get_checkpoint_mtimes",
             "get_checkpoint_state", "latest_checkpoint", "remove_checkpoint",
             "update_checkpoint_state"),
-    **_from("framework.example_protos", "BytesList", "Example",
-            "Feature", "FeatureList", "FeatureLists", "Features", "FloatList",
+    **_from("framework.protos", "BytesList", "Example", "Feature", "FeatureList", "FeatureLists", "Features", "FloatList",
             "Int64List", "SequenceExample"),
-    **_from("framework.config", "ServerDef"),
-    **_from("framework.protos", "ClusterDef", "JobDef", "SaverDef")})
+    **_from("framework.protos", "ClusterDef", "JobDef", "SaverDef",
+            "ServerDef")})
 _SIGNATURE_CONSTANTS = _from(
     "compat.training.saved_model", "CLASSIFY_INPUTS", "CLASSIFY_METHOD_NAME",
     "CLASSIFY_OUTPUT_CLASSES", "CLASSIFY_OUTPUT_SCORES",
@@ -436,10 +435,10 @@ _SAVED_MODEL = {
     **_from("compat.training.saved_model", "contains_saved_model",
             maybe_saved_model_directory="contains_saved_model")}
 _FEATURES = _from(
-    "framework.example_protos", "FixedLenFeature",
+    "framework.features", "FixedLenFeature",
     "FixedLenSequenceFeature", "SparseFeature", "VarLenFeature")
 _IO.update(_FEATURES)
-_SUMMARIES = _from("framework.summary_protos", "Event", "SessionLog",
+_SUMMARIES = _from("framework.protos", "Event", "SessionLog",
                    "Summary", "SummaryDescription", "TaggedRunMetadata")
 _MODEL_VARIABLES = _from(
     "contrib.layers.model_variables", "VariableDeviceChooser",
@@ -627,7 +626,7 @@ _SPECIAL = _from("ops.math_ops", "bessel_i0", "bessel_i0e", "bessel_i1",
 
 PUBLIC = {
     **_FRAMEWORK, **_OPS, **_ERRORS, **_FEATURES,
-    **_from("framework.summary_protos", "Event", "HistogramProto",
+    **_from("framework.protos", "Event", "HistogramProto",
             "LogMessage", "SessionLog", "Summary", "SummaryMetadata")}
 
 

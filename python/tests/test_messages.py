@@ -1,14 +1,18 @@
 """Messages: graphs as data that programs change, in binary form and as text."""
 
 import copy
+import os
 import pickle
-from concurrent import futures
+import subprocess
+import sys
 
 import pytest
+from google.protobuf import (
+    descriptor_pb2, json_format, message, text_format)
 
+import sluice
 import sluice.compat.v1 as tf
-from sluice.framework import message_text, messages, protos, wire
-from sluice.framework.config import RewriterConfig
+from sluice.framework import config as configs, errors, protos
 
 
 def test_nodes_of_a_graph_may_be_changed(run):
@@ -37,7 +41,7 @@ def test_messages_are_as_they_were_stored():
     assert pickle.loads(pickle.dumps(node)) == node
     assert node.attr["l"].WhichOneof("value") == "list"
     assert tf.make_ndarray(again.attr["t"].tensor).tolist() == [1, 2]
-    assert message_text.Parse(str(node), protos.NodeDef()) == node
+    assert text_format.Parse(str(node), protos.NodeDef()) == node
     node.attr["f"].i = 3  # (One of the fields is set.)
     assert not node.attr["f"].HasField("f") and node != again
     node.ClearField("input")
@@ -46,20 +50,22 @@ def test_messages_are_as_they_were_stored():
 
 def test_what_a_field_does_not_take_is_told():
     node = protos.NodeDef()
-    with pytest.raises(AttributeError, match="no field \"nam\""):
+    with pytest.raises(AttributeError, match="nam"):
         node.nam = "x"
-    with pytest.raises(AttributeError, match="repeated or composite"):
+    with pytest.raises(AttributeError, match="repeated"):
         node.input = ["x"]
-    with pytest.raises(TypeError, match="1 has type int.*string"):
+    with pytest.raises(TypeError):
         node.name = 1
     with pytest.raises(ValueError, match='has no "nam" field'):
         protos.NodeDef(nam="x")
-    with pytest.raises(TypeError, match="same class"):
+    with pytest.raises(TypeError):
         node.CopyFrom(protos.GraphDef())
+    with pytest.raises(AttributeError, match="nearest:.* NodeDef"):
+        protos.NodeDeff
 
 
 def test_text_is_read_as_it_is_written_by_others():
-    graph = message_text.Parse("""
+    graph = text_format.Parse("""
         # A comment.
         node { name: 'a' op: "Const" input: "b" "c"
                attr < key: "dtype" value { type: DT_INT32 } >
@@ -69,11 +75,196 @@ def test_text_is_read_as_it_is_written_by_others():
     assert node.input == ["bc"] and node.attr["dtype"].type == tf.int32
     assert node.attr["x"].list.i == [1, 2]
     assert graph.versions.producer == 21 and graph.versions.min_consumer == 2
-    for wrong, told in (("node { nam: 'x' }", 'no field named "nam"'),
-                        ("\nnode {", "2: expected"), ("version: x", "kind int"),
-                        ("node { name: x }", "quoted string")):
-        with pytest.raises(message_text.ParseError, match=told):
-            message_text.Parse(wrong, protos.GraphDef())
+    for wrong in ("node { nam: 'x' }", "\nnode {", "version: x"):
+        with pytest.raises(text_format.ParseError):
+            text_format.Parse(wrong, protos.GraphDef())
+
+
+def test_json_is_written_and_read():
+    node = protos.NodeDef(name="a", op="B", input=["c"])
+    node.attr["type"].type = protos.DT_HALF
+    node.attr["many"].list.i.extend([1, 2])
+    data = json_format.MessageToDict(node)
+    assert data["attr"]["type"] == {"type": "DT_HALF"}
+    assert json_format.ParseDict(data, protos.NodeDef()) == node
+    config = tf.ConfigProto(allow_soft_placement=True)
+    text = json_format.MessageToJson(config, indent=None)
+    assert text == '{"allowSoftPlacement": true}'
+    assert json_format.Parse(text, tf.ConfigProto()) == config
+
+
+def test_messages_tell_their_fields():
+    fields = tf.GraphDef.DESCRIPTOR.fields_by_name
+    assert tf.GraphDef.DESCRIPTOR.full_name == "tensorflow.GraphDef"
+    assert {name: fields[name].number for name in fields} == {
+        "node": 1, "library": 2, "version": 3, "versions": 4, "debug_info": 5}
+    assert fields["node"].message_type is tf.NodeDef.DESCRIPTOR
+    attr = tf.AttrValue(i=3)
+    (field, value), = attr.ListFields()
+    assert (field.name, value, field.containing_oneof.name) == ("i", 3, "value")
+    names = tf.RunOptions.TraceLevel.DESCRIPTOR.values_by_name
+    assert names["FULL_TRACE"].number == tf.RunOptions.FULL_TRACE == 3
+    assert protos.Code.DESCRIPTOR.full_name == "tensorflow.error.Code"
+    assert dict(protos.Code.items()) == {
+        name: number for name, number in vars(errors).items()
+        if name.isupper() and isinstance(number, int)}
+
+
+def test_types_have_their_numbers():
+    for number, name in protos.DataType.items():
+        assert protos.DataType.Value(number) == name
+    for number in range(1, 24):
+        dtype = tf.as_dtype(number)
+        assert protos.DataType.Name(number) == "DT_" + {
+            "float32": "FLOAT", "float64": "DOUBLE", "float16": "HALF"}.get(
+                dtype.name, dtype.name.upper())
+
+
+def test_bytes_that_are_no_message_are_refused():
+    good = tf.GraphDef(node=[tf.NodeDef(name="a")]).SerializeToString()
+    for cls, wrong in ((tf.GraphDef, good[:-1]), (tf.GraphDef, b"\x0b"),
+                       (tf.GraphDef, b"\x0a\x05\x0a\x07"),
+                       (tf.TensorProto, b"\x2a\x03abc")):
+        with pytest.raises(message.DecodeError):
+            cls.FromString(wrong)
+
+
+def test_fields_that_are_not_known_stay_as_they_were_stored():
+    data = tf.NodeDef(name="a").SerializeToString() + (
+        b"\xa0\x06\x07" b"\xaa\x06\x03xyz")  # (Fields 100 and 101.)
+    node = tf.NodeDef.FromString(data)
+    assert node.name == "a" and node.SerializeToString() == data
+    graph = tf.GraphDef(node=[node])
+    assert data in graph.SerializeToString()
+    assert data in copy.deepcopy(graph).SerializeToString()
+    node.DiscardUnknownFields()
+    assert node == tf.NodeDef(name="a")
+
+
+def test_bytes_are_the_same_for_equal_messages_if_that_is_asked():
+    one, two = tf.NodeDef(), tf.NodeDef()
+    for name in "abcdefgh":
+        one.attr[name].i = 1
+    for name in "hgfedcba":
+        two.attr[name].i = 1
+    assert one == two
+    assert (one.SerializeToString(deterministic=True) ==
+            two.SerializeToString(deterministic=True))
+
+
+def test_any_message_may_be_in_a_meta_graph():
+    meta = tf.MetaGraphDef()
+    meta.meta_info_def.any_info.Pack(tf.NodeDef(name="a"))
+    node = tf.NodeDef()
+    assert meta.meta_info_def.any_info.Unpack(node) and node.name == "a"
+
+
+def test_parts_of_messages_are_copied_and_pickled():
+    dim = protos.TensorShapeProto.Dim(size=3)
+    for again in (copy.copy(dim), copy.deepcopy(dim),
+                  pickle.loads(pickle.dumps(dim))):
+        assert again == dim and type(again) is protos.TensorShapeProto.Dim
+    assert repr(type(dim)) == (
+        "<class 'sluice.framework.protos.TensorShapeProto.Dim'>")
+
+
+# ---- The library, and messages of other tools --------------------------------
+
+
+def _python(program):
+    """What a program prints that runs in an interpreter of its own."""
+    return subprocess.run(
+        [sys.executable, "-c", program], check=True, timeout=60, text=True,
+        stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": os.pathsep.join(
+            [os.path.dirname(os.path.dirname(sluice._core.__file__)),
+             os.environ.get("PYTHONPATH", "")])}).stdout
+
+
+def test_the_library_is_not_loaded_before_it_is_needed():
+    assert _python("""if True:
+        import sys
+        import sluice as sl
+        import sluice.compat.v1 as tf
+        loaded = lambda: any(m.startswith("google.protobuf")
+                             for m in sys.modules)
+        x = sl.placeholder(sl.float32, [2])
+        v = sl.get_variable("v", [2])
+        y = sl.reduce_sum(sl.nn.relu(x * v))
+        train = sl.train.AdamOptimizer(0.1).minimize(y)
+        with sl.Session() as session:
+            session.run(sl.global_variables_initializer())
+            session.run(train, {x: [1, 2]})
+        print(loaded())
+        x.op.node_def
+        print(loaded())
+        """) == "False\nTrue\n"
+
+
+def test_who_needs_the_library_says_so_where_it_is_missing():
+    out = _python("""if True:
+        import sys
+        sys.modules["google"] = None
+        import sluice.compat.v1 as tf
+        x = tf.constant(1.0)
+        for need in (lambda: x.graph.as_graph_def(),
+                     lambda: tf.train.export_meta_graph(),
+                     lambda: tf.GraphDef):
+            try:
+                need()
+            except ImportError as e:
+                print(e)
+        with tf.Session() as session:
+            print(session.run(x))
+        """).splitlines()
+    for line, who in zip(out, ("as_graph_def", "export_meta_graph",
+                               "GraphDef")):
+        assert line.startswith(f"{who}: expected the Python package protobuf")
+        assert "pip install protobuf" in line
+    assert out[3:] == ["1.0"]
+
+
+# Makes classes of messages in the default pool, as TensorFlow does.
+_THEIRS = """
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+pool = descriptor_pool.Default()
+file = descriptor_pb2.FileDescriptorProto(
+    name="tensorflow/core/framework/graph.proto", package="tensorflow")
+node = file.message_type.add(name="NodeDef")
+for number, name in enumerate(("name", "op"), 1):
+    node.field.add(name=name, number=number, label=1, type=9)
+file.message_type.add(name="GraphDef").field.add(
+    name="node", number=1, label=3, type=11, type_name=".tensorflow.NodeDef")
+pool.AddSerializedFile(file.SerializeToString())
+made = getattr(message_factory, "GetMessageClass", None) or (
+    message_factory.MessageFactory(pool).GetPrototype)
+GraphDef = made(pool.FindMessageTypeByName("tensorflow.GraphDef"))
+"""
+_OURS = """
+import sluice.compat.v1 as tf
+
+tf.GraphDef()
+"""
+_BOTH = """
+theirs = GraphDef()
+theirs.node.add(name="a", op="NoOp")
+assert GraphDef is not tf.GraphDef
+a, = tf.import_graph_def(theirs, return_elements=["a"], name="")
+part = tf.graph_util.extract_sub_graph(theirs, ["a"])
+assert type(part) is tf.GraphDef and part.node[0].name == "a"
+tf.test.assert_equal_graph_def(theirs, part)
+ours = a.graph.as_graph_def()
+theirs.MergeFromString(ours.SerializeToString())
+assert [n.op for n in theirs.node] == ["NoOp", "NoOp"]
+back = tf.GraphDef.FromString(theirs.SerializeToString())
+assert back.versions == ours.versions and len(back.node) == 2
+"""
+
+
+@pytest.mark.parametrize("programs", [(_OURS, _THEIRS), (_THEIRS, _OURS)],
+                         ids=["ours first", "theirs first"])
+def test_other_tools_may_declare_the_same_messages(programs):
+    assert _python("".join(programs) + _BOTH + "print('done')") == "done\n"
 
 
 def test_shapes_and_types_are_messages_too():
@@ -94,71 +285,6 @@ class MessageTest(tf.test.TestCase):
             self.assertProtoEquals("dtype: DT_INT32", proto)
 
 
-def test_numbers_without_end_are_written_and_read():
-    for value, text in ((float("inf"), "inf"), (-float("inf"), "-inf"),
-                        (float("nan"), "nan"), (1e20, "1e+20"), (3, "3.0"),
-                        (0.1, "0.1"), (1e300, "inf")):
-        attr = protos.AttrValue(f=value)
-        assert str(attr) == f"f: {text}\n"
-        again = message_text.Parse(str(attr), protos.AttrValue())
-        assert str(again) == str(attr)
-
-
-def test_threads_that_look_into_a_graph_see_all_of_it():
-    stored = protos.GraphDef(node=[protos.NodeDef(name=str(i))
-                                   for i in range(2000)]).SerializeToString()
-    with futures.ThreadPoolExecutor(8) as pool:
-        for _ in range(5):
-            graph = protos.GraphDef.FromString(stored)
-            assert set(pool.map(lambda _, g=graph: len(g.node),
-                                range(8))) == {2000}
-
-
-def test_bytes_that_are_no_message_are_refused():
-    good = protos.GraphDef(node=[protos.NodeDef(name="a")]).SerializeToString()
-    for wrong in (good[:-1], b"\x18" + b"\xff" * 11, b"\x0b", b"\x00",
-                  b"\x0a\x05\x0a\x07"):
-        with pytest.raises(messages.DecodeError):
-            protos.GraphDef.FromString(wrong).node  # (At once, or when it is
-            # looked into.)
-    for cls, wrong in ((protos.NodeDef, b"\x0a\x01\xff"),
-                       (protos.TensorProto, b"\x2a\x03abc"),
-                       (protos.NodeDef, b"\x2a\x02\x0a\x05")):
-        with pytest.raises(messages.DecodeError):
-            cls.FromString(wrong)
-    # (A graph that is wrong inside is wrong each time.)
-    graph = protos.GraphDef.FromString(good + b"\x0a\x05\x0a\x07abc")
-    for _ in range(2):
-        with pytest.raises(messages.DecodeError):
-            graph.node
-
-
-def test_messages_in_messages_without_end_are_refused():
-    data = b""
-    for _ in range(20000):  # (Tensors in variants in tensors.)
-        data = wire.field(15, wire.field(3, data))
-        if len(data) > 60000:
-            break
-    with pytest.raises(messages.DecodeError):
-        protos.TensorProto.FromString(data)
-
-
-def test_fields_that_are_not_known_stay_as_they_were_stored():
-    data = (wire.number(100, 7) + wire.field(101, b"xyz") +
-            wire.fixed(102, "f", 1.5) + wire.fixed(103, "d", 2.5) +
-            wire.fixed(1, "f", 2.0))  # (A number in a string's place.)
-    assert protos.NodeDef.FromString(data).SerializeToString() == data
-
-
-def test_equal_graphs_are_equal_however_they_were_stored():
-    a, b = wire.field(1, b"\x0a\x01a"), wire.field(4, wire.number(1, 21))
-    first, second = map(protos.GraphDef.FromString, (a + b, b + a))
-    assert first == second
-    assert first != protos.GraphDef.FromString(a)
-    assert (protos.MetaGraphDef.FromString(wire.field(2, a + b)) ==
-            protos.MetaGraphDef.FromString(wire.field(2, b + a)))
-
-
 def test_what_is_changed_in_place_is_set_in_place_of_others():
     attr = protos.AttrValue(i=3)
     attr.list.i.append(1)
@@ -170,40 +296,6 @@ def test_what_is_changed_in_place_is_set_in_place_of_others():
     assert attr.WhichOneof("value") == "shape" and attr.list.i == []
     attr.b = False
     assert attr.WhichOneof("value") == "b" and not attr.HasField("shape")
-
-
-def test_lists_and_maps_take_what_their_field_takes():
-    node, part = protos.NodeDef(input=["a"]), protos.AttrValue(i=1)
-    for change in (lambda: node.input.__setitem__(0, 1),
-                   lambda: node.input.__setitem__(slice(0, 1), [1]),
-                   lambda: node.input.insert(0, 1),
-                   lambda: node.input.__iadd__([1]),
-                   lambda: node.attr.update(x=1),
-                   lambda: node.attr.setdefault("x", 1),
-                   lambda: node.attr.__setitem__("x", 1), lambda: node.attr[1]):
-        with pytest.raises(TypeError):
-            change()
-    assert node == protos.NodeDef(input=["a"])
-    node.attr["x"] = part
-    inputs = node.input
-    inputs += [b"b"]
-    part.i = 2  # (What was given was copied.)
-    assert node.attr["x"].i == 1 and node.input == ["a", "b"]
-
-
-def test_integers_have_bounds():
-    for message, name, values in (
-            (protos.VersionDef(), "producer", (-1 << 31, (1 << 31) - 1)),
-            (protos.AttrValue(), "i", (-1 << 63, (1 << 63) - 1)),
-            (protos.ResourceHandleProto(), "hash_code", (0, (1 << 64) - 1))):
-        for value, beyond in zip(values, (-1, 1)):
-            setattr(message, name, value)
-            again = type(message).FromString(message.SerializeToString())
-            assert getattr(again, name) == value
-            with pytest.raises(ValueError, match=f"got {value + beyond}$"):
-                setattr(message, name, value + beyond)
-    with pytest.raises(message_text.ParseError, match="int32"):
-        message_text.Parse("producer: 3000000000", protos.VersionDef())
 
 
 def test_text_of_tensorflows_files_is_read():
@@ -220,13 +312,13 @@ def test_text_of_tensorflows_files_is_read():
           inputs { key: "x" value { name: "x:0" dtype: DT_FLOAT } }
           method_name: "m" } }
         asset_file_def { tensor_info { name: "f:0" } filename: "words" }"""
-    meta = message_text.Parse(text, protos.MetaGraphDef())
+    meta = text_format.Parse(text, protos.MetaGraphDef())
     function, = meta.graph_def.library.function
     assert function.arg_attr[1].attr["x"].i == 2
     assert function.resource_arg_unique_id == {0: 5}
     assert meta.signature_def["d"].inputs["x"].WhichOneof("encoding") == "name"
     assert "version: V2" in str(meta)
-    assert message_text.Parse(str(meta), protos.MetaGraphDef()) == meta
+    assert text_format.Parse(str(meta), protos.MetaGraphDef()) == meta
     assert protos.MetaGraphDef.FromString(meta.SerializeToString()) == meta
 
 
@@ -270,8 +362,8 @@ def _configured():
     options.optimizer_options.opt_level = tf.OptimizerOptions.L0
     options.optimizer_options.global_jit_level = tf.OptimizerOptions.ON_1
     options.optimizer_options.do_constant_folding = True
-    options.rewrite_options.constant_folding = RewriterConfig.OFF
-    options.rewrite_options.memory_optimization = RewriterConfig.MANUAL
+    options.rewrite_options.constant_folding = protos.RewriterConfig.OFF
+    options.rewrite_options.memory_optimization = protos.RewriterConfig.MANUAL
     options.rewrite_options.optimizers.append("pruning")
     job = config.cluster_def.job.add(name="ps")
     job.tasks[1] = "host:1"
@@ -342,16 +434,16 @@ def test_configs_have_tensorflows_bytes_and_text():
 
 def test_flags_of_optimizers_count_at_the_lowest_level():
     config = tf.ConfigProto()
-    made = config._options()
+    made = configs.session_options(config)
     assert made.constant_folding and made.common_subexpressions and made.fusion
     flags = config.graph_options.optimizer_options
     flags.opt_level = flags.L0
-    made = config._options()
+    made = configs.session_options(config)
     assert not (made.constant_folding or made.common_subexpressions or
                 made.fusion or made.regions)
     flags.do_constant_folding = True
-    assert config._options().constant_folding
-    assert not config._options().common_subexpressions
+    made = configs.session_options(config)
+    assert made.constant_folding and not made.common_subexpressions
 
 
 def test_metadata_are_messages(session):
@@ -366,7 +458,7 @@ def test_metadata_are_messages(session):
     assert "y" in [n.node_name for n in stats.node_stats]
     assert str(metadata).startswith("step_stats {\n  dev_stats {\n")
     session.run(tf.square(x), {x: [1.0, 2.0]}, run_metadata=metadata)
-    assert metadata.ListFields() == [] and metadata.wall_nanos > 0
+    assert not metadata.HasField("step_stats") and metadata.wall_nanos > 0
 
 
 def test_examples_have_one_kind_of_values_in_each_feature():
@@ -419,8 +511,8 @@ def test_graphs_are_equal_wherever_they_were_written():
     with tf.Graph().as_default() as two:
         tf.constant(1.0)
     assert one.as_graph_def() == two.as_graph_def()
-    assert (one.as_graph_def().SerializeToString() !=
-            two.as_graph_def().SerializeToString())
+    lines = [graph.as_graph_def(debug_info=True) for graph in (one, two)]
+    assert lines[0] != lines[1] and lines[0].debug_info.files == [__file__]
     tf.test.TestCase().assertProtoEqualsVersion(
         str(one.as_graph_def()).partition("versions")[0], two.as_graph_def())
     with two.as_default():

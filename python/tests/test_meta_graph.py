@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import sluice.compat.v1 as tf
-from sluice.framework import meta_graph
-from sluice.framework import protos
+from google.protobuf import message
+from sluice.framework import meta_graph, protos
 
 
 def _model():
@@ -97,11 +97,18 @@ def test_scopes_and_devices():
         assert tf.get_collection("outputs")[0].name.endswith("/y:0")
 
 
-def test_what_cannot_be_is_said():
+def test_what_cannot_be_is_said(tmp_path):
     with pytest.raises(NotImplementedError, match="clear_extraneous_savers"):
         tf.train.export_meta_graph(clear_extraneous_savers=True)
-    with pytest.raises(ValueError, match="too early|wire type"):
+    with pytest.raises(message.DecodeError):
         tf.MetaGraphDef.FromString(b"\x0a\xff\x01abc")
+    path = tmp_path / "model.meta"
+    for wrong in (b"nodes {}", b"\xff\xfe"):
+        path.write_bytes(wrong)
+        with pytest.raises(OSError, match="Cannot parse file .*model.meta"):
+            tf.train.import_meta_graph(str(path))
+    with pytest.raises(OSError, match="does not exist"):
+        tf.train.import_meta_graph(str(tmp_path / "other.meta"))
 
 
 def test_default_attributes_are_left_out_if_that_is_asked():

@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 import sluice.compat.v1 as tf
+from google.protobuf import message
 from sluice.compat import flags as flags_module
 
 
@@ -188,7 +189,7 @@ def test_messages_of_other_programs():
     assert list(tf.make_ndarray(tf.TensorProto.FromString(data))) == [3, -1]
     floats = b"\x08\x01\x12\x04\x12\x02\x08\x01\x2a\x04\x00\x00\xc0\x3f"
     assert list(tf.make_ndarray(tf.TensorProto.FromString(floats))) == [1.5]
-    with pytest.raises(ValueError, match="too early"):
+    with pytest.raises(message.DecodeError):
         tf.TensorProto.FromString(b"\x12\x7f")
     with pytest.raises(ValueError, match="Too many elements"):
         tf.make_tensor_proto([1, 2, 3], shape=[2])
@@ -216,7 +217,7 @@ def test_graphs_are_written(tmp_path):
     binary = tf.io.write_graph(graph.as_graph_def(), str(tmp_path), "g.pb",
                                as_text=False)
     with open(binary, "rb") as f:
-        assert f.read() == graph.as_graph_def().SerializeToString()
+        assert tf.GraphDef.FromString(f.read()) == graph.as_graph_def()
 
 
 def test_what_is_a_tensor():

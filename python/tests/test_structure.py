@@ -17,9 +17,7 @@ _CLIENT = ("framework", "ops", "client", "layers", "training", "functions")
 _SURROUNDINGS = ("compat", "contrib")
 # The command `python -m sluice.run`, whose code is in compat.
 _COMMAND = "sluice.run"
-_EXCEPTIONS = {
-    ("sluice.framework.messages", "sluice.framework.message_text"),
-    ("sluice.framework.meta_graph", "sluice.ops.variables")}
+_EXCEPTIONS = {("sluice.framework.meta_graph", "sluice.ops.variables")}
 
 
 def _modules():

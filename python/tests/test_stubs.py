@@ -65,6 +65,13 @@ sizes: list[int | None] = total.op.inputs[0].shape.as_list()
 again: tf.Tensor = x.graph.get_tensor_by_name(total.name)
 array: sl.TensorArray = sl.TensorArray(sl.float32, 1).write(0, added)
 state: tf.Tensor = cell(x, cell.zero_state(2, tf.float32))[0]
+config = tf.ConfigProto(allow_soft_placement=True, device_count={"CPU": 2})
+config.graph_options.optimizer_options.opt_level = tf.OptimizerOptions.L0
+nodes: list[str] = [node.name for node in x.graph.as_graph_def().node]
+kind: int = total.op.node_def.attr["T"].type
+copied: tf.GraphDef = tf.GraphDef.FromString(
+    x.graph.as_graph_def().SerializeToString())
+copied.node.add(name="a").attr["b"].list.i.extend([1, 2])
 for gradient, of in tf.train.AdamOptimizer().compute_gradients(loss):
     print(of.name, sl.TensorShape([2]).ndims, gradient)
 
@@ -107,7 +114,12 @@ def test_mypy_knows_what_is_right_and_wrong(tmp_path):
             ("tf.reduce_sum(x, name=3)", 'Argument "name" to "reduce_sum"'),
             ("x.shpae", 'has no attribute "shpae"; maybe "shape"'),
             ("tf.Session(grpah=1)", 'Unexpected keyword argument "grpah"'),
-            ("n: int = x.shape.ndims", "Incompatible types in assignment"))
+            ("n: int = x.shape.ndims", "Incompatible types in assignment"),
+            ("tf.ConfigProto(alow_soft_placement=True)",
+             'Unexpected keyword argument "alow_soft_placement"'),
+            ("config.device_count = {}", "read-only"),
+            ("config.gpu_option", 'maybe "gpu_options"'),
+            ("copied.node[0].name = 1", "Incompatible types in assignment"))
     # (All at once, since each run takes seconds.)
     said = check(_RIGHT + "".join(line + "\n" for line, _ in wrong))
     first = _RIGHT.count("\n") + 1

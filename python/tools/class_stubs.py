@@ -9,6 +9,8 @@ import inspect
 import textwrap
 import types
 
+from sluice.framework import protos
+
 import result_types
 
 # By class: members and what they are, or return.
@@ -130,10 +132,54 @@ import typing
 import unittest
 from typing import Any, Callable, ContextManager, Iterator
 
+from typing_extensions import Self
+
 from sluice._stubs import _types as _t
 from sluice._stubs._types import Bool, Int, Str
 
 '''
+# What the classes of messages derive from, as far as it is the same for all
+# versions of protobuf.
+_MESSAGES = '''_K = typing.TypeVar("_K")
+_V = typing.TypeVar("_V")
+
+class _Repeated(typing.MutableSequence[_V]):
+    """The values of a repeated field."""
+    def add(self, **fields: Any) -> _V: ...
+    def MergeFrom(self, other: Any) -> None: ...
+
+class _Map(typing.MutableMapping[_K, _V]):
+    """The values of a field that is a map."""
+    def get_or_create(self, key: _K) -> _V: ...
+    def MergeFrom(self, other: Any) -> None: ...
+
+class _Message:
+    """A protocol buffer."""
+    DESCRIPTOR: typing.ClassVar[Any]
+    def ByteSize(self) -> Int: ...
+    def Clear(self) -> None: ...
+    def ClearField(self, field_name: Str) -> None: ...
+    def CopyFrom(self, other_msg: Self) -> None: ...
+    def DiscardUnknownFields(self) -> None: ...
+    def HasField(self, field_name: Str) -> Bool: ...
+    def IsInitialized(self) -> Bool: ...
+    def ListFields(self) -> list[builtins.tuple[Any, Any]]: ...
+    def MergeFrom(self, other_msg: Self) -> None: ...
+    def MergeFromString(self, serialized: builtins.bytes) -> Int: ...
+    def ParseFromString(self, serialized: builtins.bytes) -> Int: ...
+    def SerializePartialToString(
+        self, *, deterministic: Bool = ...) -> builtins.bytes: ...
+    def SerializeToString(
+        self, *, deterministic: Bool = ...) -> builtins.bytes: ...
+    def SetInParent(self) -> None: ...
+    def WhichOneof(self, oneof_group: Str) -> Str | None: ...
+    @classmethod
+    def FromString(cls, s: builtins.bytes) -> Self: ...
+
+'''
+# By FieldDescriptor.cpp_type.
+_SCALARS = {1: "Int", 2: "Int", 3: "Int", 4: "Int", 5: "builtins.float",
+            6: "builtins.float", 7: "Bool", 8: "Int", 9: "Str"}
 
 
 def is_ours(value):
@@ -161,9 +207,54 @@ class Classes:
 
     def text(self):
         """All of `_classes.pyi`."""
-        return _HEAD + "\n".join(self._texts.values())
+        return _HEAD + _MESSAGES + "\n".join(self._texts.values())
+
+    def _message(self, cls, indent=""):
+        """A class of messages, by its descriptor."""
+        descriptor = cls.DESCRIPTOR
+        lines = [f"class {descriptor.name}(_Message):",
+                 f'    """TensorFlow\'s message {descriptor.name}."""']
+        for inner in descriptor.nested_types:
+            if not inner.GetOptions().map_entry:
+                lines.append(self._message(getattr(cls, inner.name), "    "))
+        for kind in descriptor.enum_types:
+            lines.append(f"    {kind.name}: typing.ClassVar[Any]")
+            lines += [f"    {value.name}: typing.ClassVar[Int]"
+                      for value in kind.values]
+        for field in descriptor.fields:
+            kind = self._field(field)
+            if field.message_type is None and not _is_repeated(field):
+                lines.append(f"    {field.name}: {kind}")
+            else:
+                lines += ["    @builtins.property",
+                          f"    def {field.name}(self) -> {kind}: ..."]
+        given = "".join(f", {field.name}: Any = ..."
+                        for field in descriptor.fields)
+        lines.append(f"    def __init__(self{given and ', *'}{given}) -> None: "
+                     f"...\n")
+        return "\n".join(indent + line for line in "\n".join(
+            lines).split("\n")).replace(f"\n{indent}\n", "\n\n").rstrip(" ")
+
+    def _field(self, field):
+        """What a field is."""
+        message = field.message_type
+        if message is None:
+            kind = ("builtins.bytes" if field.type == field.TYPE_BYTES else
+                    _SCALARS[field.cpp_type])
+        elif message.GetOptions().map_entry:
+            key, value = (self._field(message.fields_by_name[name])
+                          for name in ("key", "value"))
+            return f"_Map[{key}, {value}]"
+        elif message.file.package.startswith("google."):
+            kind = "Any"
+        else:
+            names = message.full_name.partition(".")[2].split(".")
+            kind = ".".join([self.name(getattr(protos, names[0])), *names[1:]])
+        return f"_Repeated[{kind}]" if _is_repeated(field) else kind
 
     def _text(self, cls):
+        if hasattr(cls, "DESCRIPTOR"):
+            return self._message(cls)
         bases, past, lines = [], {object}, []
         if issubclass(cls, tuple) and hasattr(cls, "_fields"):
             bases.append("typing.NamedTuple")
@@ -246,6 +337,14 @@ class Classes:
             return (f"    def {name}(self, *args: Any, **options: Any) -> "
                     f"{known or 'Any'}: ...\n")
         return f"    {name}: {known or 'Any'}\n"
+
+
+def _is_repeated(field):
+    """Whether a field has several values, or is a map. (Newer versions of
+    protobuf have no labels, older ones nothing else.)"""
+    if hasattr(field, "is_repeated"):
+        return field.is_repeated
+    return field.label == field.LABEL_REPEATED
 
 
 def _plain(result):

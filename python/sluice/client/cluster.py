@@ -5,9 +5,8 @@ import socket
 import threading
 
 from sluice import _core
-from sluice.framework.config import ConfigProto, ServerDef
+from sluice.framework import config as configs, protos
 from sluice.framework.devices import DeviceSpec
-from sluice.framework.protos import ClusterDef, NodeDef
 
 
 class ClusterSpec:
@@ -21,7 +20,7 @@ class ClusterSpec:
     def __init__(self, cluster):
         if isinstance(cluster, ClusterSpec):
             cluster = cluster.as_dict()
-        elif isinstance(cluster, ClusterDef):
+        elif protos.is_message(cluster, "ClusterDef"):
             cluster = {job.name: dict(job.tasks) for job in cluster.job}
         if not isinstance(cluster, dict):
             raise TypeError(f"`cluster` must be a dictionary mapping one or "
@@ -49,7 +48,7 @@ class ClusterSpec:
 
     def as_cluster_def(self):
         """The cluster as a message."""
-        made = ClusterDef()
+        made = protos.ClusterDef()
         for name, tasks in sorted(self._jobs.items()):
             made.job.add(name=name, tasks=tasks)
         return made
@@ -137,7 +136,7 @@ class Server:
                  protocol=None, config=None, start=True, *,
                  plain_beyond_loopback=False, allow_host_access=False,
                  allow_reset=False):
-        if isinstance(server_or_cluster_def, ServerDef):
+        if protos.is_message(server_or_cluster_def, "ServerDef"):
             given = server_or_cluster_def
             job_name = given.job_name or None if job_name is None else job_name
             if task_index is None:
@@ -170,11 +169,8 @@ class Server:
         jobs[job_name][task_index] = own
         self._spec = ClusterSpec(jobs)
         self._target = "grpc://" + own
-        self._server_def = ServerDef(
-            cluster=self._spec.as_cluster_def(), job_name=job_name,
-            task_index=task_index, protocol=protocol or "grpc",
-            default_session_config=config or ConfigProto())
-        cpus, emulated = (1, 0) if config is None else config._devices()
+        self._config = config = config and protos.own(config)
+        cpus, emulated = configs.devices(config)
         devices = f"cpu={cpus}"
         if emulated:
             how = config.emulated_device
@@ -204,7 +200,11 @@ class Server:
     @property
     def server_def(self):
         """Which task of which cluster it is, as a message."""
-        return self._server_def
+        _, job_name, task_index, _, protocol, *_ = self._args
+        return protos.ServerDef(
+            cluster=self._spec.as_cluster_def(), job_name=job_name,
+            task_index=task_index, protocol=protocol,
+            default_session_config=self._config or protos.ConfigProto())
 
     @property
     def target(self):
@@ -266,7 +266,7 @@ def replica_device_setter(ps_tasks=0, ps_device="/job:ps",
         if op.device and not merge_devices:
             return op.device
         current = DeviceSpec.from_string(op.device or "")
-        kind = op.op if isinstance(op, NodeDef) else op.type
+        kind = op.op if protos.is_message(op, "NodeDef") else op.type
         if ps_device and kind in of_ps:
             wanted = DeviceSpec.from_string(ps_device)
             if wanted.job and current.job in (None, wanted.job):

@@ -2,13 +2,13 @@
 
 from typing import NamedTuple
 
-from sluice.framework.node_def import GraphDef
+from sluice.framework import protos
 
 
 class QuantizedGraph(NamedTuple):
     """What `quantize_graph` gives; the names are those of tensors."""
 
-    graph_def: GraphDef
+    graph_def: "protos.GraphDef"
     feeds: list
     fetches: list
     quantized: list
@@ -52,4 +52,4 @@ def quantize_graph(session, feeds, fetches, calibration, percentile=1.0,
                                  session.graph.as_graph_element(
                                      name, allow_tensor=False).name
                                  for name in keep_float])
-    return QuantizedGraph(GraphDef.FromString(made[0]), *made[1:])
+    return QuantizedGraph(protos.GraphDef.FromString(made[0]), *made[1:])

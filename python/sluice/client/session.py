@@ -7,9 +7,8 @@ import warnings
 from sluice import _core
 from sluice.client import session_ops
 from sluice.framework import (
-    conversion, default_session, devices, errors, graph as graphs, members,
-    nest)
-from sluice.framework.config import ConfigProto, RunMetadata, RunOptions
+    config as configs, conversion, default_session, devices, errors,
+    graph as graphs, members, nest, protos)
 
 _stack = threading.local()  # (Of sessions that with-blocks entered.)
 
@@ -75,9 +74,11 @@ class BaseSession(_core.Session):
             graph = graphs.get_default_graph()
         if not isinstance(graph, graphs.Graph):
             raise TypeError(f"graph must be a tf.Graph, but got {graph!r}")
-        if config is not None and not isinstance(config, ConfigProto):
-            raise TypeError(f"config must be a tf.ConfigProto, but got "
-                            f"{config!r}")
+        if config is not None:
+            if not protos.is_message(config, "ConfigProto"):
+                raise TypeError(f"config must be a tf.ConfigProto, but got "
+                                f"{config!r}")
+            config = protos.own(config)
         if isinstance(target, bytes):
             target = target.decode()
         if not isinstance(target, str):
@@ -88,12 +89,12 @@ class BaseSession(_core.Session):
                 f"'grpc://host:port', got '{target}'; TensorFlow: No session "
                 f"factory registered for the given session options: {{target: "
                 f'"{target}"}}')
-        config = config or ConfigProto()
-        if config.device_count.get("CPU", 1) < 1:
+        if config is not None and config.device_count.get("CPU", 1) < 1:
             raise errors.NotFoundError(
                 None, None, "No CPU devices are available in this process")
         super().__init__(graph, "" if target == "local" else target,
-                         config._options(), config.operation_timeout_in_ms)
+                         configs.session_options(config),
+                         config.operation_timeout_in_ms if config else 0)
         self._graph = graph
         self._target = target
         self._config = config
@@ -144,20 +145,22 @@ class BaseSession(_core.Session):
 
     def _check_options(self, options, run_metadata):
         """Called by _core with what a step is given; either may be None."""
-        if not isinstance(run_metadata, (RunMetadata, type(None))):
+        if run_metadata is not None and not isinstance(
+                run_metadata, protos.RunMetadata):
             raise TypeError(f"run_metadata must be a tf.RunMetadata, but got "
                             f"{run_metadata!r}")
         if options is None:
             return
-        if not isinstance(options, RunOptions):
+        if not protos.is_message(options, "RunOptions"):
             raise TypeError(f"options must be a tf.RunOptions, but got "
                             f"{options!r}")
-        pool = options.inter_op_thread_pool
-        if pool >= max(len(self._config.session_inter_op_thread_pool), 1):
+        config, pool = self._config, options.inter_op_thread_pool
+        if pool >= max(len(config.session_inter_op_thread_pool) if config
+                       else 0, 1):
             raise errors.InvalidArgumentError(
                 None, None, f"Invalid inter_op_thread_pool: {pool}")
-        if (options.output_partition_graphs and
-                self._config.experimental.disable_output_partition_graphs):
+        if options.output_partition_graphs and config and (
+                config.experimental.disable_output_partition_graphs):
             raise errors.InvalidArgumentError(
                 None, None, "RunOptions.output_partition_graphs() is not "
                 "supported when disable_output_partition_graphs is true.")

@@ -21,12 +21,9 @@ from sluice.compat import v1
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds `tensorflow` and its submodules, and `google.protobuf.text_format`
-    for our messages."""
+    """Finds `tensorflow` and its submodules."""
 
     def find_spec(self, fullname, path=None, target=None):
-        if fullname in _TEXT_FORMAT:
-            return self._text_format_spec(fullname, path)
         # (`from tensorflow.nn import x` asks for a module x of what it got.)
         name = fullname.replace("sluice.compat.v1.", "tensorflow.")
         if name != "tensorflow" and not name.startswith("tensorflow."):
@@ -39,20 +36,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
                                       name=name) from None
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
 
-    def _text_format_spec(self, fullname, path):
-        """The spec of `google.protobuf.text_format`, which has to handle our
-        messages, too. Without the library, the packages around it are empty."""
-        found = importlib.machinery.PathFinder.find_spec(fullname, path)
-        if found is not None and fullname != _TEXT_FORMAT[-1]:
-            return found
-        spec = importlib.machinery.ModuleSpec(
-            fullname, self, is_package=fullname != _TEXT_FORMAT[-1])
-        spec.loader_state = found
-        return spec
-
     def create_module(self, spec):
-        if spec.name in _TEXT_FORMAT:
-            return _text_format(spec.name, spec.loader_state)
         return self._find(spec.name.replace("sluice.compat.v1.", "tensorflow."))
 
     def exec_module(self, module):
@@ -77,39 +61,6 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return found
 
 
-_TEXT_FORMAT = ("google", "google.protobuf", "google.protobuf.text_format")
-
-
-def _text_format(name, found):
-    made = types.ModuleType(name)
-    if name != _TEXT_FORMAT[-1]:
-        return made
-    from sluice.framework import message_text, messages
-    if found is not None:  # The library's own, for other messages.
-        found.loader.exec_module(made)
-
-    def either(name):
-        ours, theirs = getattr(message_text, name), getattr(made, name, None)
-
-        def function(*args, **kwargs):
-            known = any(isinstance(a, messages.Message)
-                        for a in (*args, *kwargs.values()))
-            if theirs is not None and not known:
-                return theirs(*args, **kwargs)
-            try:
-                return ours(*args, **kwargs)
-            except message_text.ParseError as e:
-                raise made.ParseError(str(e)) from None
-        function.__name__, function.__doc__ = name, ours.__doc__
-        return function
-
-    for which in ("Merge", "Parse", "MessageToString"):
-        setattr(made, which, either(which))
-    if found is None:
-        made.ParseError = message_text.ParseError
-    return made
-
-
 class _Internal(types.ModuleType):
     """A module inside TensorFlow, such as `tensorflow.python.ops.rnn`: it has
     all public names, and those of our modules for this name (`_OURS`). A
@@ -123,8 +74,7 @@ class _Internal(types.ModuleType):
 
     def _modules(self):
         if self._own.endswith("_pb2"):
-            return ("protos", "config", "example_protos", "summary_protos",
-                    "checkpoints")
+            return ("protos",)
         return [*_OURS.get(self._own, self._own).split(), "private_names"]
 
     def __getattr__(self, name):
@@ -167,7 +117,7 @@ _OURS = {"ops": "graph conversion registries scopes gradients",
          "variables": "variables partitioned", "variable_v1": "variables",
          "metrics_impl": "metrics metrics_at_k",
          "resource_variables_toggle": "variables", "ref_variable": "variables",
-         "device_spec": "devices", "parsing_ops": "example_protos",
+         "device_spec": "devices", "parsing_ops": "features",
          "checkpoint_management": "checkpoints", "saver": "checkpoints",
          **dict.fromkeys(("builder_impl", "loader_impl", "constants",
                           "signature_constants", "signature_def_utils",

@@ -4,9 +4,9 @@ import re
 import traceback
 
 from sluice import _core
-from sluice.framework import constructs, dtypes, members, tensor_shape
+from sluice.framework import (
+    constructs, dtypes, members, protos, tensor_shape)
 from sluice.framework.default_session import get_default_session
-from sluice.framework.protos import AttrValue, NodeDef
 
 
 def _set_attribute(self, name, value):
@@ -31,7 +31,7 @@ class Operation(_core.Operation):
                 op_def=None):
         """A new operation of a graph that is as a NodeDef says, with these
         inputs; its op says what it makes."""
-        if not isinstance(node_def, NodeDef):
+        if not protos.is_message(node_def, "NodeDef"):
             raise TypeError(f"node_def needs to be a NodeDef: {node_def}")
         if not isinstance(g, _core.Graph):
             raise TypeError(f"g needs to be a Graph: {g}")
@@ -57,7 +57,7 @@ class Operation(_core.Operation):
     @property
     def node_def(self):
         """The operation as a GraphDef holds it."""
-        return NodeDef.FromString(self._export())
+        return protos.NodeDef.FromString(self._export())
 
     @property
     def op_def(self):
@@ -124,7 +124,7 @@ class Operation(_core.Operation):
         value = self._attr(name)
         if isinstance(value, (int, float, bytes, dtypes.DType)):
             return value
-        message = AttrValue.FromString(self._attr_message(name))
+        message = protos.AttrValue.FromString(self._attr_message(name))
         kind = message.WhichOneof("value")
         if kind != "list":
             return getattr(message, kind)

@@ -5,12 +5,11 @@ import re
 import threading
 
 from sluice import _core
-from sluice.framework import constructs, members
+from sluice.framework import constructs, members, protos
 from sluice.framework.devices import DeviceSpec
 from sluice.framework.elements import (  # noqa: F401 (Looked for here.)
     Operation, Tensor, _use_session)
 from sluice.framework.graph_keys import GraphKeys
-from sluice.framework.protos import GraphDef, OpDef
 
 # Variables that the C++ libraries make are collected there; how to show them
 # here (set by ops.variables).
@@ -188,15 +187,20 @@ class Graph(_core.Graph):
         near = self._nearest(name)
         return f" (nearest: {near})" if near else ""
 
-    def as_graph_def(self, from_version=None, add_shapes=False):
+    def as_graph_def(self, from_version=None, add_shapes=False,
+                     debug_info=False):
         """The graph as a GraphDef (see `sluice.GraphDef`).
 
         Args:
           from_version: how many of the first operations to leave out.
           add_shapes: whether nodes say the shapes of their outputs, as the
             attribute "_output_shapes".
+          debug_info: whether it says which lines of the program made the
+            nodes, so that errors name them where it is imported.
         """
-        made = GraphDef.FromString(self._export(False))
+        made = protos.GraphDef.FromString(self._export(False))
+        if not debug_info:  # (Or equal graphs would differ.)
+            made.ClearField("debug_info")
         if add_shapes:
             for node in made.node:
                 shapes = node.attr["_output_shapes"].list.shape
@@ -209,7 +213,7 @@ class Graph(_core.Graph):
     def op_def_for_type(self, type):
         """The declaration of an op, an OpDef."""
         try:
-            return OpDef.FromString(self._op_def(type))
+            return protos.OpDef.FromString(self._op_def(type))
         except LookupError as e:
             raise _not_registered(type, e) from None
 

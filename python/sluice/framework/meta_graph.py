@@ -1,9 +1,7 @@
 """Graphs with their collections as data: `MetaGraphDef`."""
 
 from sluice.framework import (
-    graph as graphs, message_text, node_def, registries, scopes)
-from sluice.framework.protos import (  # noqa: F401 (TensorFlow's names.)
-    CollectionDef, MetaGraphDef, OpList, SaveSliceInfoDef, VariableDef)
+    graph as graphs, node_def, protos, registries, scopes)
 from sluice.version import GIT_VERSION, VERSION
 
 
@@ -16,7 +14,7 @@ def _collection_def(key, values, scope):
         return None
     strip = scopes.strip_name_scope
     first = values[0]
-    made = CollectionDef()
+    made = protos.CollectionDef()
     to_proto = registries.get_to_proto_function(key)
     if to_proto is not None:
         data = [to_proto(v, export_scope=scope) for v in values]
@@ -26,7 +24,8 @@ def _collection_def(key, values, scope):
         made.bytes_list.value.extend(
             v.to_proto(scope).SerializeToString() for v in values)
     elif isinstance(first, (str, bytes)):
-        made.bytes_list.value.extend(values)
+        made.bytes_list.value.extend(
+            v.encode() if isinstance(v, str) else v for v in values)
     elif isinstance(first, int):
         made.int64_list.value.extend(values)
     elif isinstance(first, float):
@@ -101,7 +100,7 @@ def stripped_op_list_for_graph(graph_def):
     """The declarations of the ops that a GraphDef needs, an OpList in the order
     of their names."""
     found = _op_defs(graph_def)
-    return OpList(op=[found[name] for name in sorted(found)])
+    return protos.OpList(op=[found[name] for name in sorted(found)])
 
 
 def strip_graph_default_valued_attrs(meta_graph_def):
@@ -145,10 +144,11 @@ def export_scoped_meta_graph(
             raise NotImplementedError(f"export_meta_graph: expected no {what}, "
                                       f"got {given!r}")
     graph = graph or graphs.get_default_graph()
-    made, unbound = MetaGraphDef(), []
+    made, unbound = protos.MetaGraphDef(), []
     if meta_info_def is not None:
-        made.meta_info_def.CopyFrom(meta_info_def)
-    definition = graph_def or graph.as_graph_def()
+        made.meta_info_def.MergeFromString(meta_info_def.SerializeToString())
+    definition = (graph.as_graph_def(debug_info=True) if graph_def is None
+                  else protos.own(graph_def))
     if clear_devices:
         definition = node_def.without_devices(definition)
     if export_scope:
@@ -172,7 +172,7 @@ def export_scoped_meta_graph(
             made.collection_def[key].CopyFrom(collection)
     if unbound_inputs_col_name and unbound:
         made.collection_def[unbound_inputs_col_name].bytes_list.value.extend(
-            unbound)
+            name.encode() for name in unbound)
     found = {scopes.strip_name_scope(v.name, export_scope): v
              for v in graph.get_collection(graphs.GraphKeys.GLOBAL_VARIABLES,
                                            export_scope)}
@@ -220,10 +220,17 @@ def read_meta_graph_file(filename):
             data = f.read()
     except FileNotFoundError:
         raise OSError(f"File {filename} does not exist.") from None
+    made = protos.MetaGraphDef()
+    from google.protobuf import message, text_format
     try:
-        return MetaGraphDef.FromString(data)
-    except ValueError:
-        return message_text.Merge(data, MetaGraphDef())
+        made.ParseFromString(data)
+        return made
+    except message.DecodeError:
+        made.Clear()
+    try:
+        return text_format.Merge(data, made)
+    except (text_format.ParseError, UnicodeDecodeError) as e:
+        raise OSError(f"Cannot parse file {filename}: {e}.") from None
 
 
 def import_scoped_meta_graph(
@@ -240,7 +247,9 @@ def import_scoped_meta_graph(
       restore_collections_predicate: which collections to take over, by name.
     """
     made = meta_graph_or_file
-    if not isinstance(made, MetaGraphDef):
+    if protos.is_message(made, "MetaGraphDef"):
+        made = protos.own(made)
+    else:
         made = read_meta_graph_file(made)
     if unbound_inputs_col_name in made.collection_def and not input_map:
         missing = made.collection_def[unbound_inputs_col_name].bytes_list.value
@@ -308,7 +317,7 @@ def _made_of_bytes(graph, key, value, prefix):
         return from_proto(message, import_scope=prefix.rstrip("/"))
     if key not in _VARIABLE_KEYS:
         return value
-    definition = VariableDef.FromString(value)
+    definition = protos.VariableDef.FromString(value)
     known = graph.__dict__.setdefault("_variables_by_handle", {})
     name = prefix + definition.variable_name
     if name not in known:

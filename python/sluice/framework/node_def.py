@@ -3,14 +3,12 @@
 import re
 
 from sluice import _core
-from sluice.framework import dtypes
-from sluice.framework.protos import (  # noqa: F401 (TensorFlow's names.)
-    FunctionDef, FunctionDefLibrary, GradientDef, GraphDef, NodeDef, VersionDef)
+from sluice.framework import dtypes, protos
 
 
 def without_devices(graph_def):
     """A copy that asks for no devices."""
-    made = GraphDef.FromString(graph_def.SerializeToString())
+    made = protos.GraphDef.FromString(graph_def.SerializeToString())
     for node in made.node:
         node.ClearField("device")
     return made
@@ -70,8 +68,8 @@ def import_graph_def(graph_def, input_map=None, return_elements=None,
             raise ValueError(f"Cannot convert '{name}' to a tensor name.")
     nodes = []
     if input_map or elements:
-        nodes = (GraphDef.FromString(data) if data is graph_def
-                 else graph_def).node
+        nodes = (graph_def if isinstance(graph_def, protos.GraphDef)
+                 else protos.GraphDef.FromString(data)).node
     names = {n.name for n in nodes}
     for element in elements:
         if _node_name(element) not in names:
@@ -106,12 +104,12 @@ def _without_unknown_defaults(graph_def, producer_op_list):
     """A copy without the attributes that only their producer's ops have, where
     they have their defaults."""
     from sluice.framework.graph import get_default_graph
-    made = GraphDef.FromString(
+    made = protos.GraphDef.FromString(
         graph_def if isinstance(graph_def, bytes)
         else graph_def.SerializeToString())
     defaults = {op.name: {a.name: a.default_value for a in op.attr
                           if a.HasField("default_value")}
-                for op in producer_op_list.op}
+                for op in protos.own(producer_op_list).op}
     for node in made.node:
         theirs = {name: value for name, value in
                   defaults.get(node.op, {}).items() if name in node.attr}
@@ -154,7 +152,7 @@ def _node_name(name):
 
 def _beside_nodes(graph_def):
     """A GraphDef that has what another one has besides nodes."""
-    made = GraphDef()
+    made = protos.GraphDef()
     for part in ("library", "versions"):
         if graph_def.HasField(part):
             getattr(made, part).CopyFrom(getattr(graph_def, part))
@@ -168,10 +166,11 @@ def extract_sub_graph(graph_def, dest_nodes):
       graph_def: a GraphDef.
       dest_nodes: the names of the nodes, a list.
     """
-    if not isinstance(graph_def, GraphDef):
+    if not protos.is_message(graph_def, "GraphDef"):
         raise TypeError("graph_def must be a graph_pb2.GraphDef proto.")
     if isinstance(dest_nodes, str):
         raise TypeError("dest_nodes must be a list.")
+    graph_def = protos.own(graph_def)
     nodes = {node.name: node for node in graph_def.node}
     needed, waiting = set(), [_node_name(name) for name in dest_nodes]
     for name in waiting:
@@ -210,6 +209,7 @@ def must_run_on_cpu(node, pin_variables_on_cpu=False):
 def remove_training_nodes(input_graph, protected_nodes=None):
     """A GraphDef without what only training needs: checks, and identities that
     nothing but their input stands for."""
+    input_graph = protos.own(input_graph)
     protected = set(protected_nodes or ())
     kept = [n for n in input_graph.node
             if n.op != "CheckNumerics" or n.name in protected]

@@ -1,8 +1,7 @@
 """Arrays as messages: `TensorProto`, in TensorFlow's binary form."""
 
 from sluice import _core
-from sluice.framework import dtypes, tensor_shape
-from sluice.framework.protos import TensorProto
+from sluice.framework import dtypes, protos, tensor_shape
 
 # The fields that hold numbers of a type, one by one.
 _FIELDS = {dtypes.float32: "float_val", dtypes.float64: "double_val",
@@ -61,7 +60,7 @@ def make_tensor_proto(values, dtype=None, shape=None, verify_shape=False,
     single value may stand for all of `shape`.
     """
     import numpy as np
-    if isinstance(values, TensorProto):
+    if protos.is_message(values, "TensorProto"):
         return values
     if dtype is not None:
         dtype = dtypes.as_dtype(dtype)
@@ -86,7 +85,7 @@ def make_tensor_proto(values, dtype=None, shape=None, verify_shape=False,
         if array.size > size:
             raise ValueError(f"Too many elements provided. Needed at most "
                              f"{size}, but received {array.size}")
-    proto = TensorProto(dtype=dtype.as_datatype_enum)
+    proto = protos.TensorProto(dtype=dtype.as_datatype_enum)
     proto.tensor_shape.CopyFrom(tensor_shape.TensorShape(dims).as_proto())
     array = np.ascontiguousarray(array)
     if array.size > 1 and array.size == size and dtype not in _SINGLY:
@@ -124,7 +123,7 @@ MakeNdarray = make_ndarray
 
 def ShapeEquals(tensor_proto, shape):
     """Whether a TensorProto has a shape: a list, or a TensorShapeProto."""
-    if not isinstance(tensor_proto, TensorProto):
+    if not protos.is_message(tensor_proto, "TensorProto"):
         raise TypeError("tensor_proto is not a tensor_pb2.TensorProto object")
     dims = [d.size for d in tensor_proto.tensor_shape.dim]
     return dims == [getattr(d, "size", d) for d in getattr(shape, "dim", shape)]

@@ -2,6 +2,8 @@
 
 import operator
 
+from sluice.framework import protos
+
 
 class Dimension:
     """The size of one dimension, or unknown (its `value` is None)."""
@@ -300,7 +302,6 @@ class TensorShape:
 
     def as_proto(self):
         """A TensorShapeProto: -1 where a dimension is not known."""
-        from sluice.framework import protos  # (Not needed before.)
         if self._dims is None:
             return protos.TensorShapeProto(unknown_rank=True)
         made = protos.TensorShapeProto()

@@ -3,9 +3,8 @@
 import inspect
 
 from sluice import _core
-from sluice.framework import graph as graphs, nest
+from sluice.framework import graph as graphs, nest, protos
 from sluice.framework.conversion import convert_to_tensor, parts
-from sluice.framework.protos import FunctionDef
 from sluice.framework.specs import TensorSpec
 from sluice.framework.type_spec import TypeSpec
 from sluice.functions.function import define
@@ -118,7 +117,7 @@ class ConcreteFunction:
     @property
     def function_def(self):
         """Its FunctionDef."""
-        return FunctionDef.FromString(
+        return protos.FunctionDef.FromString(
             _core.function_def(self.graph.outer, self.name))
 
     def add_to_graph(self, g=None):

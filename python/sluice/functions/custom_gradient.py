@@ -4,9 +4,8 @@ own."""
 import functools
 import inspect
 
-from sluice.framework import graph as graphs, nest
+from sluice.framework import graph as graphs, nest, protos
 from sluice.framework.conversion import convert_to_tensor
-from sluice.framework.protos import AttrValue
 from sluice.functions import function
 from sluice.ops import array_ops, gradients, tape, variable_scope as scopes
 
@@ -126,7 +125,7 @@ def custom_gradient(f=None):
         whole = graphs._outermost(graph)
         known = whole._custom_gradients
         with whole._lock:
-            both[0].op._set_attr(_NUMBER, AttrValue(i=len(known)))
+            both[0].op._set_attr(_NUMBER, protos.AttrValue(i=len(known)))
             # (What the function itself computes passes none on.)
             known.append(lambda node, *dys: [None] * n + apply(node, *dys[:n]))
         return nest.pack_sequence_as(result, list(both[:len(results)]))

@@ -10,9 +10,8 @@ import inspect
 import itertools
 
 from sluice import _core
-from sluice.framework import dtypes, errors, graph as graphs
+from sluice.framework import dtypes, errors, graph as graphs, protos
 from sluice.framework.conversion import convert_to_tensor
-from sluice.framework.node_def import FunctionDef
 from sluice.ops import gradients, variable_scope as scopes
 
 
@@ -237,7 +236,7 @@ class _DefinedFunction:
     def definition(self):
         """Its FunctionDef in the default graph."""
         graph = graphs.get_default_graph()
-        return FunctionDef.FromString(
+        return protos.FunctionDef.FromString(
             _core.function_def(graph, self._in(graph).name))
 
     @property

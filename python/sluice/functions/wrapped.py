@@ -6,11 +6,10 @@ order but that of the graph.
 """
 
 from sluice import _core
-from sluice.framework import graph as graphs, nest, specs
+from sluice.framework import graph as graphs, nest, protos, specs
 from sluice.framework.conversion import (
     IndexedSlices, SparseTensor, convert_to_tensor, parts)
 from sluice.framework.graph import GraphKeys
-from sluice.framework.protos import GraphDef, TensorInfo
 from sluice.functions.function import _Body, call, define
 from sluice.ops import variable_scope as scopes
 
@@ -73,7 +72,7 @@ def _lift(graph, feeds, fetches):
         stands[t] = body.argument(t.dtype.base_dtype, name, t.shape)
     for inner, outer in inside.items():
         stands[inner] = body.capture(outer)
-    made = GraphDef()
+    made = protos.GraphDef()
     made.node.extend(n for n in graph.as_graph_def().node if n.name in needed)
     renamed = {t.name: s for t, s in stands.items()}
     renamed.update({"^" + t.op.name: s for t, s in stands.items()
@@ -229,7 +228,7 @@ class WrappedFunction:
     def _fetch(self, fetch):
         if isinstance(fetch, (IndexedSlices, SparseTensor)):
             return type(fetch)(*map(self._fetch, parts(fetch)))
-        if not isinstance(fetch, TensorInfo):
+        if not protos.is_message(fetch, "TensorInfo"):
             return self.graph.as_graph_element(fetch)
         if fetch.WhichOneof("encoding") == "coo_sparse":
             sparse = fetch.coo_sparse

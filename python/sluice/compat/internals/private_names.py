@@ -11,11 +11,10 @@ import warnings
 from sluice import _core
 from sluice.client.session import Session
 from sluice.framework import (
-    conversion, dtypes, errors, graph as graphs, scopes, tensor_shape)
+    conversion, dtypes, errors, graph as graphs, protos, scopes, tensor_shape)
 from sluice.framework.conversion import (
     IndexedSlices, SparseTensor, convert_to_tensor)
 from sluice.framework.devices import DeviceSpec
-from sluice.framework.protos import NodeDef
 from sluice.ops import (
     array_ops, ctc, embedding, gradients, init_ops, math_ops, nn, partitioned,
     string_ops)
@@ -44,8 +43,8 @@ def uid():
 
 def _NodeDef(op_type, name, device=None, attrs=None):
     """Makes a NodeDef; `attrs` are AttrValues by name."""
-    return NodeDef(op=op_type, name=name, attr=attrs,
-                   device=graphs._device_string(device) or "")
+    return protos.NodeDef(op=op_type, name=name, attr=attrs,
+                          device=graphs._device_string(device) or "")
 
 
 DEFAULT_GRAPH_SEED = 87654321

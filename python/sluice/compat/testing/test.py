@@ -24,8 +24,7 @@ from sluice.compat.testing import assertions
 from sluice.compat.testing.gradient_checker import (
     compute_gradient, compute_gradient_error)
 from sluice.framework import (
-    conversion, default_session, dtypes, errors, graph as graphs, message_text,
-    protos)
+    conversion, default_session, dtypes, errors, graph as graphs, protos)
 from sluice.ops import array_ops
 from sluice.ops.variables import Variable
 
@@ -366,7 +365,8 @@ class TestCase(assertions.TestCase):
         """Asserts that a message equals another one, or its text form."""
         expected = expected_message_maybe_ascii
         if isinstance(expected, (str, bytes)):
-            expected = message_text.Merge(expected, type(message)())
+            from google.protobuf import text_format
+            expected = text_format.Merge(expected, type(message)())
         if expected != message:
             self.assertMultiLineEqual(str(expected), str(message), msg)
             self.fail(f"messages of different classes: {type(expected)} and "
@@ -679,7 +679,7 @@ def assert_meta_graph_protos_equal(tester, a, b):
 def assert_equal_graph_def(actual, expected):
     """Asserts that two GraphDefs have the same nodes, in any order."""
     for value, name in ((actual, "actual"), (expected, "expected")):
-        if not isinstance(value, protos.GraphDef):
+        if not protos.is_message(value, "GraphDef"):
             raise TypeError(f"Expected tf.GraphDef for {name}, got "
                             f"{type(value).__name__}")
 

@@ -6,20 +6,9 @@ import re
 import uuid
 
 from sluice.compat import gfile, logging
-from sluice.framework import errors, message_text
-from sluice.framework.messages import Message
-from sluice.framework.protos import SaverDef
+from sluice.framework import errors, protos
 
-
-class CheckpointState(Message):
-    """The contents of the file `checkpoint`."""
-
-
-CheckpointState._declare(
-    ("model_checkpoint_path", 1, "string"),
-    ("all_model_checkpoint_paths", 2, ["string"]),
-    ("all_model_checkpoint_timestamps", 3, ["double"]),
-    ("last_preserved_timestamp", 4, "double"))
+_V2 = 2  # (SaverDef.V2.)
 
 
 def generate_checkpoint_state_proto(
@@ -52,7 +41,7 @@ def generate_checkpoint_state_proto(
                                                                     save_dir)
         model_checkpoint_path = relative(model_checkpoint_path)
         paths = [relative(path) for path in paths]
-    return CheckpointState(
+    return protos.CheckpointState(
         model_checkpoint_path=model_checkpoint_path,
         all_model_checkpoint_paths=paths,
         all_model_checkpoint_timestamps=times,
@@ -91,11 +80,12 @@ def get_checkpoint_state(checkpoint_dir, latest_filename=None):
     path = _state_file(folder, latest_filename)
     if not gfile.Exists(path):
         return None
-    state = CheckpointState()
+    state = protos.CheckpointState()
+    from google.protobuf import text_format
     try:
         with gfile.GFile(path) as f:
-            message_text.Merge(f.read(), state)
-    except (errors.OpError, message_text.ParseError) as e:
+            text_format.Merge(f.read(), state)
+    except (errors.OpError, text_format.ParseError) as e:
         logging.warning("%s: %s", type(e).__name__, e)
         logging.warning("%s: Checkpoint ignored", path)
         return None
@@ -146,12 +136,12 @@ def meta_graph_filename(checkpoint_filename, meta_graph_suffix="meta"):
             meta_graph_suffix)
 
 
-def remove_checkpoint(checkpoint_prefix, checkpoint_format_version=SaverDef.V2,
+def remove_checkpoint(checkpoint_prefix, checkpoint_format_version=_V2,
                       meta_graph_suffix="meta"):
     """Deletes the files of a checkpoint."""
     patterns = ([checkpoint_prefix + ".index",
                  checkpoint_prefix + ".data-?????-of-?????"]
-                if checkpoint_format_version == SaverDef.V2 else
+                if checkpoint_format_version == _V2 else
                 [checkpoint_prefix])
     for pattern in (meta_graph_filename(checkpoint_prefix, meta_graph_suffix),
                     *patterns):

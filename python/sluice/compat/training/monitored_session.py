@@ -8,8 +8,7 @@ from sluice.compat import logging
 from sluice.compat.training.coordinator import Coordinator
 from sluice.compat.training.session_hooks import (
     SessionRunArgs, SessionRunContext, SessionRunValues)
-from sluice.framework import errors, graph as graphs
-from sluice.framework.config import RunMetadata, RunOptions
+from sluice.framework import errors, graph as graphs, protos
 from sluice.ops import control_flow, variables
 
 
@@ -407,7 +406,7 @@ class _Monitored:
             raise RuntimeError("Run called even after should_stop requested.")
         context = SessionRunContext(SessionRunArgs(fetches, feed_dict),
                                     self._session)
-        options, wanted, feeds = options or RunOptions(), {}, {}
+        options, wanted, feeds = options or protos.RunOptions(), {}, {}
         for i, hook in enumerate(self._hooks):
             added = hook.before_run(context)
             if added is None:
@@ -424,7 +423,7 @@ class _Monitored:
                                             added.options.timeout_in_ms)
         _without_conflict(feeds, feed_dict or {}, "a SessionRunHook and user")
         feeds.update(feed_dict or {})
-        metadata = run_metadata or RunMetadata()
+        metadata = run_metadata or protos.RunMetadata()
         results, of_hooks = self._session.run(
             [fetches, [wanted[i] for i in wanted]], feeds, options, metadata)
         of_hooks = dict(zip(wanted, of_hooks))

@@ -4,10 +4,9 @@ import os
 
 from sluice import _core
 from sluice.compat import gfile
-from sluice.framework import dtypes
+from sluice.framework import dtypes, protos
 from sluice.framework.conversion import SparseTensor
 from sluice.framework.graph import get_default_graph
-from sluice.framework.protos import SignatureDef, TensorInfo
 
 SERVING, TRAINING, EVAL, GPU, TPU = "serve", "train", "eval", "gpu", "tpu"
 ASSETS_DIRECTORY, ASSETS_KEY = "assets", "saved_model_assets"
@@ -29,8 +28,9 @@ CLASSIFY_OUTPUT_CLASSES, CLASSIFY_OUTPUT_SCORES = "classes", "scores"
 def build_tensor_info(tensor):
     """Describes a tensor, which may be sparse, for a signature: its name, type
     and shape."""
-    info = TensorInfo(dtype=dtypes.as_dtype(tensor.dtype).as_datatype_enum,
-                      tensor_shape=tensor.get_shape().as_proto())
+    info = protos.TensorInfo(
+        dtype=dtypes.as_dtype(tensor.dtype).as_datatype_enum,
+        tensor_shape=tensor.get_shape().as_proto())
     if isinstance(tensor, SparseTensor):
         info.coo_sparse.values_tensor_name = tensor.values.name
         info.coo_sparse.indices_tensor_name = tensor.indices.name
@@ -62,7 +62,8 @@ def get_tensor_from_tensor_info(tensor_info, graph=None, import_scope=None):
 
 def build_signature_def(inputs=None, outputs=None, method_name=None):
     """Makes a SignatureDef from {name: TensorInfo}."""
-    return SignatureDef(inputs=inputs, outputs=outputs, method_name=method_name)
+    return protos.SignatureDef(inputs=inputs, outputs=outputs,
+                               method_name=method_name)
 
 
 def _info(what, tensor, dtype):
