@@ -11,9 +11,10 @@ from sluice.framework.elements import (  # noqa: F401 (Looked for here.)
     Operation, Tensor, _use_session)
 from sluice.framework.graph_keys import GraphKeys
 
-# Variables that the C++ libraries make are collected there; how to show them
-# here (set by ops.variables).
+# How variables that the C++ library collects, and those of VariableDefs, become
+# Variables: ops/variables.py sets these.
 _variable_of_handle = None
+_variable_from_def = None
 _SHARED_KEYS = (GraphKeys.GLOBAL_VARIABLES, GraphKeys.TRAINABLE_VARIABLES,
                 GraphKeys.LOCAL_VARIABLES)
 

@@ -647,6 +647,7 @@ def _variable_of_handle(handle):
 
 
 graphs._variable_of_handle = _variable_of_handle
+graphs._variable_from_def = Variable._from_def
 
 
 # ---- Collections of variables ------------------------------------------------
