@@ -1,7 +1,7 @@
 // The ops that TensorFlow's own tests of graph building are written with:
 // signatures of every kind, most without a kernel. Not part of sluice._core:
-// `tensorflow.python.framework.test_ops` (sluice/framework/test_ops.py) loads
-// them.
+// `tensorflow.python.framework.test_ops` loads them
+// (sluice/compat/testing/test_ops.py).
 #include <atomic>
 #include <memory>
 #include <string>

@@ -1,10 +1,14 @@
-"""The names of the package, each with where it is defined (and what finds them:
-name_lookup.py)."""
+"""The public names of the package, and where each is defined.
+
+name_lookup.py imports a module when one of its names is first used.
+"""
 
 from sluice.absences import MODULE_NEEDS
 
 
 def _from(module, *names, **renamed):
+    """Names of a module of this package: there=here for those renamed."""
+    module = "sluice." + module
     found = {name: (module, name) for name in names}
     found.update({name: (module, there) for name, there in renamed.items()})
     return found
@@ -12,56 +16,54 @@ def _from(module, *names, **renamed):
 
 def _raw(*same, **renamed):
     """Ops as they are: name=type."""
-    return _from("sluice.raw_ops", *same, **renamed)
+    return _from("raw_ops", *same, **renamed)
 
 
 _FRAMEWORK = {
-    **_from("sluice.framework.dtypes", "DType", "as_dtype", "float16",
+    **_from("framework.dtypes", "DType", "as_dtype", "float16",
             "float32", "float64", "bfloat16", "half", "double", "int8",
             "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
             "string", "complex64", "complex128", "resource", "variant",
             "qint8", "quint8", "qint16", "quint16", "qint32", bool="bool_"),
-    **_from("sluice.framework.tensor_shape", "TensorShape", "Dimension",
+    **_from("framework.tensor_shape", "TensorShape", "Dimension",
             "dimension_value", "dimension_at_index"),
-    **_from("sluice.framework.elements", "Operation", "Tensor"),
-    **_from("sluice.framework.graph", "Graph",
+    **_from("framework.elements", "Operation", "Tensor"),
+    **_from("framework.graph", "Graph",
             "GraphKeys", "get_default_graph", "reset_default_graph",
             "name_scope", "device", "control_dependencies", "colocate_with",
             "container", "add_to_collection", "add_to_collections",
             "get_collection", "get_collection_ref", "set_random_seed",
             "get_seed", "init_scope"),
-    **_from("sluice.framework.node_def", "import_graph_def"),
-    **_from("sluice.framework.protos", "AttrValue", "ConfigProto",
-            "GPUOptions", "GraphDef", "GraphOptions", "MetaGraphDef",
-            "NameAttrList", "NodeDef", "OptimizerOptions", "RunMetadata",
-            "RunOptions", "TensorProto"),
-    **_from("sluice.framework.function", "Declare", "Defun"),
-    **_from("sluice.framework.traced", "function"),
-    **_from("sluice.framework.wrapped", "wrap_function"),
-    **_from("sluice.framework.conversion", "IndexedSlices",
+    **_from("framework.node_def", "import_graph_def"),
+    **_from("framework.protos", "AttrValue", "ConfigProto", "GPUOptions",
+            "GraphDef", "GraphOptions", "MetaGraphDef", "NameAttrList",
+            "NodeDef", "OptimizerOptions", "RunMetadata", "RunOptions",
+            "TensorProto"),
+    **_from("functions.function", "Declare", "Defun"),
+    **_from("functions.traced", "function"),
+    **_from("functions.wrapped", "wrap_function"),
+    **_from("framework.conversion", "IndexedSlices",
             "IndexedSlicesValue", "SparseTensor", "SparseTensorValue",
             "constant", "convert_to_tensor",
             "convert_to_tensor_or_indexed_slices",
             "convert_to_tensor_or_sparse_tensor", "is_tensor",
             "register_tensor_conversion_function",
             get_static_value="constant_value"),
-    **_from("sluice.framework.type_spec", "TypeSpec", "type_spec_from_value"),
-    **_from("sluice.framework.specs", "TensorSpec", "SparseTensorSpec",
-            "IndexedSlicesSpec", "TensorArraySpec", "VariableSynchronization",
-            "VariableAggregation"),
-    **_from("sluice.framework.tensor_proto", "make_tensor_proto",
+    **_from("framework.specs", "TypeSpec", "type_spec_from_value", "TensorSpec",
+            "SparseTensorSpec", "IndexedSlicesSpec"),
+    **_from("framework.tensor_proto", "make_tensor_proto",
             "make_ndarray"),
-    **_from("sluice.framework.op_library", "load_op_library"),
-    **_from("sluice.cluster", "DeviceSpec"),
-    **_from("sluice.progress_bar", "progress"),
-    **_from("sluice.version", "GRAPH_DEF_VERSION",
+    **_from("framework.op_library", "load_op_library"),
+    **_from("framework.devices", "DeviceSpec"),
+    **_from("client.progress_bar", "progress"),
+    **_from("version", "GRAPH_DEF_VERSION",
             "GRAPH_DEF_VERSION_MIN_CONSUMER", "GRAPH_DEF_VERSION_MIN_PRODUCER"),
-    **_from("sluice.client.session", "Session", "InteractiveSession",
-            "get_default_session"),
+    **_from("client.session", "Session", "InteractiveSession"),
+    **_from("framework.default_session", "get_default_session"),
 }
 
 _MATH = _from(
-    "sluice.ops.math_ops", "add", "subtract", "multiply", "divide", "truediv",
+    "ops.math_ops", "add", "subtract", "multiply", "divide", "truediv",
     "floordiv", "floormod", "mod", "truncatediv", "truncatemod", "realdiv",
     "div", "div_no_nan", "floor_div", "maximum", "minimum",
     "squared_difference", "negative", "reciprocal", "square", "sqrt", "rsqrt",
@@ -82,9 +84,9 @@ _MATH = _from(
     "unsorted_segment_max", "cholesky", "trace", "lbeta",
     "log_sigmoid", "angle", neg="negative", mul="multiply", sub="subtract",
     lin_space="linspace")
-_MATH.update(_from("sluice.ops.contractions", "einsum", "tensordot"))
+_MATH.update(_from("ops.contractions", "einsum", "tensordot"))
 _MATH.update(_from(
-    "sluice.ops.segments", "bincount", "histogram_fixed_width",
+    "ops.segments", "bincount", "histogram_fixed_width",
     "sparse_segment_sum", "sparse_segment_mean", "sparse_segment_sqrt_n",
     "unsorted_segment_mean", "unsorted_segment_sqrt_n"))
 _MATH.update(_raw(
@@ -93,34 +95,34 @@ _MATH.update(_raw(
     unsorted_segment_min="UnsortedSegmentMin",
     unsorted_segment_prod="UnsortedSegmentProd"))
 _LINALG = {
-    **_from("sluice.ops.linalg_ops", "adjoint", "cholesky_solve", "cross",
+    **_from("ops.linalg_ops", "adjoint", "cholesky_solve", "cross",
             "det", "expm", "eye", "inv", "logdet", "lstsq", "norm", "qr",
             "slogdet", "solve", "svd", "triangular_solve", "matvec",
             "matrix_rank", "pinv", "normalize", "lu_matrix_inverse",
             "lu_reconstruct", "lu_solve",
             eigh="self_adjoint_eig", eigvalsh="self_adjoint_eigvals",
             tridiagonal_solve="tridiagonal_solve"),
-    **_from("sluice.ops.array_ops", band_part="matrix_band_part",
+    **_from("ops.array_ops", band_part="matrix_band_part",
             tensor_diag="diag", tensor_diag_part="diag_part",
             transpose="matrix_transpose",
             matrix_transpose="matrix_transpose"),
-    **_from("sluice.ops.diagonals", diag="matrix_diag",
+    **_from("ops.diagonals", diag="matrix_diag",
             diag_part="matrix_diag_part", set_diag="matrix_set_diag"),
-    **_from("sluice.ops.clip_ops", "global_norm"),
-    **_from("sluice.ops.contractions", "einsum", "tensordot"),
-    **_from("sluice.ops.math_ops", "cholesky", "matmul", "trace"),
-    **_from("sluice.ops.nn", "l2_normalize"),
+    **_from("ops.clip_ops", "global_norm"),
+    **_from("ops.contractions", "einsum", "tensordot"),
+    **_from("ops.math_ops", "cholesky", "matmul", "trace"),
+    **_from("ops.nn", "l2_normalize"),
     **_raw(lu="Lu")}
 _FFT = _raw(fft="FFT", ifft="IFFT", fft2d="FFT2D", ifft2d="IFFT2D",
             fft3d="FFT3D", ifft3d="IFFT3D")
 _SIGNAL = {**_FFT, **_from(
-    "sluice.ops.signal_ops", "rfft", "irfft", "rfft2d", "irfft2d", "rfft3d",
+    "ops.signal_ops", "rfft", "irfft", "rfft2d", "irfft2d", "rfft3d",
     "irfft3d", "fftshift", "ifftshift", "frame", "overlap_and_add",
     "hann_window", "hamming_window", "stft", "inverse_stft",
     "inverse_stft_window_fn", "dct", "idct", "linear_to_mel_weight_matrix",
     "mfccs_from_log_mel_spectrograms")}
 _SPARSE = {
-    **_from("sluice.ops.sparse_ops", "from_dense", mask="sparse_mask",
+    **_from("ops.sparse_ops", "from_dense", mask="sparse_mask",
             placeholder="sparse_placeholder", to_dense="sparse_to_dense",
             matmul="sparse_tensor_dense_matmul",
             merge="sparse_merge", **{n: "sparse_" + n for n in (
@@ -129,15 +131,15 @@ _SPARSE = {
                 "reduce_max_sparse", "reduce_sum", "reduce_sum_sparse",
                 "reorder", "reset_shape", "reshape", "retain", "slice",
                 "softmax", "split", "to_indicator", "transpose")}),
-    **_from("sluice.framework.conversion", "SparseTensor"),
-    **_from("sluice.ops.segments", **{n: "sparse_" + n for n in (
+    **_from("framework.conversion", "SparseTensor"),
+    **_from("ops.segments", **{n: "sparse_" + n for n in (
         "segment_sum", "segment_mean", "segment_sqrt_n")})}
-_SETS = _from("sluice.ops.sparse_ops", "set_difference", "set_intersection",
+_SETS = _from("ops.sparse_ops", "set_difference", "set_intersection",
               "set_size", "set_union", difference="set_difference",
               intersection="set_intersection", size="set_size",
               union="set_union")
 _STRINGS = {
-    **_from("sluice.ops.string_ops", "as_string", "reduce_join",
+    **_from("ops.string_ops", "as_string", "reduce_join",
             "regex_full_match", "regex_replace", "substr",
             "unsorted_segment_join", format="string_format",
             join="string_join", length="string_length", lower="string_lower",
@@ -146,16 +148,16 @@ _STRINGS = {
             to_hash_bucket_fast="string_to_hash_bucket_fast",
             to_hash_bucket_strong="string_to_hash_bucket_strong",
             to_number="string_to_number")}
-_IO = _from("sluice.ops.string_ops", "decode_base64", "decode_csv",
+_IO = _from("ops.string_ops", "decode_base64", "decode_csv",
             "decode_json_example", "decode_raw", "encode_base64")
 _IO.update({
-    **_from("sluice.train", "write_graph"),
-    **_from("sluice.ops.sparse_ops", "serialize_sparse",
+    **_from("framework.graph_io", "write_graph"),
+    **_from("ops.sparse_ops", "serialize_sparse",
             "serialize_many_sparse", "deserialize_many_sparse"),
     **_raw(decode_compressed="DecodeCompressed",
            serialize_tensor="SerializeTensor", parse_tensor="ParseTensor")})
 _IMAGE = _from(
-    "sluice.ops.image_ops", "ResizeMethod", "adjust_brightness",
+    "ops.image_ops", "ResizeMethod", "adjust_brightness",
     "adjust_contrast", "adjust_gamma", "central_crop", "convert_image_dtype",
     "crop_to_bounding_box", "flip_left_right", "flip_up_down",
     "grayscale_to_rgb", "pad_to_bounding_box", "per_image_standardization",
@@ -179,11 +181,11 @@ _QUANTIZED = _raw(
         "FakeQuantWithMinMaxVarsPerChannelGradient"))
 
 _QUANTIZED.update(_from(
-    "sluice.ops.quantize_ops", "quantize", "quantize_and_dequantize",
+    "ops.quantize_ops", "quantize", "quantize_and_dequantize",
     "quantize_and_dequantize_v2"))
 
 _CHECKS = _from(
-    "sluice.ops.check_ops", "assert_equal", "assert_none_equal", "assert_less",
+    "ops.check_ops", "assert_equal", "assert_none_equal", "assert_less",
     "assert_less_equal", "assert_greater", "assert_greater_equal",
     "assert_negative", "assert_positive", "assert_non_negative",
     "assert_non_positive", "assert_near", "assert_rank",
@@ -194,7 +196,7 @@ _CHECKS = _from(
 
 _OPS = {
     **_MATH,
-    **_from("sluice.ops.array_ops", "reshape", "identity", "identity_n",
+    **_from("ops.array_ops", "reshape", "identity", "identity_n",
             "stop_gradient", "tile", "gather", "gather_nd", "scatter_nd",
             "invert_permutation", "unique", "unique_with_counts",
             "broadcast_to", "fill", "slice", "diag", "diag_part", "bitcast",
@@ -214,9 +216,9 @@ _OPS = {
             "broadcast_static_shape",
             "extract_image_patches", "ensure_shape", "batch_gather",
             "fingerprint"),
-    **_from("sluice.ops.diagonals", "matrix_diag", "matrix_diag_part",
+    **_from("ops.diagonals", "matrix_diag", "matrix_diag_part",
             "matrix_set_diag"),
-    **_from("sluice.ops.ordering", "argsort", "repeat", "searchsorted",
+    **_from("ops.ordering", "argsort", "repeat", "searchsorted",
             "sort"),
     **_raw(guarantee_const="GuaranteeConst",
            roll="Roll", unravel_index="UnravelIndex",
@@ -231,11 +233,11 @@ _OPS = {
            extract_volume_patches="ExtractVolumePatches",
            sparse_matmul="SparseMatMul", timestamp="Timestamp"),
     **_FFT, **_QUANTIZED,
-    **_from("sluice.ops.linalg_ops", "cholesky_solve", "eye", "matrix_inverse",
+    **_from("ops.linalg_ops", "cholesky_solve", "eye", "matrix_inverse",
             "matrix_determinant", "matrix_solve",
             "matrix_solve_ls", "matrix_triangular_solve", "norm", "qr",
             "self_adjoint_eig", "self_adjoint_eigvals", "svd"),
-    **_from("sluice.ops.sparse_ops", "deserialize_many_sparse",
+    **_from("ops.sparse_ops", "deserialize_many_sparse",
             "serialize_many_sparse", "serialize_sparse", "sparse_add",
             "sparse_concat", "sparse_fill_empty_rows", "sparse_mask",
             "sparse_maximum", "sparse_merge", "sparse_minimum",
@@ -247,7 +249,7 @@ _OPS = {
             "sparse_tensor_dense_matmul", "sparse_to_indicator",
             "sparse_transpose",
             sparse_tensor_to_dense="sparse_to_dense"),
-    **_from("sluice.ops.string_ops", "as_string", "decode_base64",
+    **_from("ops.string_ops", "as_string", "decode_base64",
             "decode_csv", "decode_json_example", "decode_raw",
             "encode_base64", "reduce_join", "regex_replace", "string_join",
             "string_split", "string_strip", "string_to_hash_bucket",
@@ -256,30 +258,30 @@ _OPS = {
             print="tf_print"),
     **_raw(decode_compressed="DecodeCompressed",
            serialize_tensor="SerializeTensor", parse_tensor="ParseTensor"),
-    **_from("sluice.ops.image_ops", "random_crop"),
-    **_from("sluice.ops.custom_gradient", "custom_gradient", "make_template",
+    **_from("ops.image_ops", "random_crop"),
+    **_from("functions.custom_gradient", "custom_gradient", "make_template",
             "Template"),
-    **_from("sluice.ops.io_ops", "ReaderBase"),
-    **_from("sluice.ops.random_ops", "random_uniform", "random_normal",
+    **_from("compat.internals.io_ops", "ReaderBase"),
+    **_from("ops.random_ops", "random_uniform", "random_normal",
             "truncated_normal", "random_shuffle", "multinomial",
             "random_gamma", "random_poisson"),
-    **_from("sluice.ops.control_flow", "no_op", "group", "tuple", "cond",
+    **_from("ops.control_flow", "no_op", "group", "tuple", "cond",
             "case", "switch_case", "while_loop", "Assert", "Print"),
     **_CHECKS,
-    **_from("sluice.ops.tensor_array", "TensorArray"),
-    **_from("sluice.ops.critical_section", "CriticalSection"),
-    **_from("sluice.ops.script_ops", "py_func", "numpy_function"),
-    **_from("sluice.ops.eager_function", "py_function"),
-    **_from("sluice.ops.session_ops", "delete_session_tensor",
+    **_from("ops.tensor_array", "TensorArray", "TensorArraySpec"),
+    **_from("contrib.critical_section", "CriticalSection"),
+    **_from("ops.script_ops", "py_func", "numpy_function"),
+    **_from("functions.eager_function", "py_function"),
+    **_from("client.session_ops", "delete_session_tensor",
             "get_session_handle", "get_session_tensor"),
-    **_from("sluice.ops.clip_ops", "clip_by_value", "clip_by_norm",
+    **_from("ops.clip_ops", "clip_by_value", "clip_by_norm",
             "clip_by_average_norm", "clip_by_global_norm", "global_norm"),
-    **_from("sluice.ops.functional", "map_fn", "foldl", "foldr", "scan"),
-    **_from("sluice.ops.gradients", "gradients", "hessians",
+    **_from("ops.functional", "map_fn", "foldl", "foldr", "scan"),
+    **_from("ops.gradients", "gradients", "hessians",
             "RegisterGradient", "NotDifferentiable", "NoGradient",
             "no_gradient", "UnconnectedGradients", "AggregationMethod"),
-    **_from("sluice.ops.tape", "GradientTape"),
-    **_from("sluice.ops.variables", "Variable", "global_variables",
+    **_from("ops.tape", "GradientTape"),
+    **_from("ops.variables", "Variable", "global_variables",
             "all_variables", "local_variables", "model_variables",
             "trainable_variables", "moving_average_variables",
             "variables_initializer", "initialize_variables",
@@ -290,17 +292,19 @@ _OPS = {
             "assign_sub", "count_up_to", "variable_creator_scope",
             "enable_resource_variables", "disable_resource_variables",
             "resource_variables_enabled"),
-    **_from("sluice.ops.scatters", "batch_scatter_update", "scatter_add",
+    **_from("ops.variable_copies", "VariableAggregation",
+            "VariableSynchronization"),
+    **_from("ops.scatters", "batch_scatter_update", "scatter_add",
             "scatter_div", "scatter_max", "scatter_min", "scatter_mul",
             "scatter_nd_add", "scatter_nd_sub", "scatter_nd_update",
             "scatter_sub", "scatter_update"),
-    **_from("sluice.ops.variable_scope", "AUTO_REUSE", "VariableScope",
+    **_from("ops.variable_scope", "AUTO_REUSE", "VariableScope",
             "variable_scope", "variable_op_scope", "get_variable",
-            "get_local_variable", "get_variable_scope", "no_regularizer"),
-    **_from("sluice.ops.partitioned", "fixed_size_partitioner",
-            "variable_axis_size_partitioner", "min_max_variable_partitioner",
+            "get_local_variable", "get_variable_scope", "no_regularizer",
             "create_partitioned_variables"),
-    **_from("sluice.ops.init_ops", "Initializer",
+    **_from("ops.partitioned", "fixed_size_partitioner",
+            "variable_axis_size_partitioner", "min_max_variable_partitioner"),
+    **_from("ops.init_ops", "Initializer",
             zeros_initializer="Zeros", ones_initializer="Ones",
             constant_initializer="Constant",
             random_uniform_initializer="RandomUniform",
@@ -313,26 +317,27 @@ _OPS = {
             uniform_unit_scaling_initializer="UniformUnitScaling"),
 }
 
-_ERRORS = _from("sluice.framework.errors", "OpError")
+_ERRORS = _from("framework.errors", "OpError")
 
 # Modules as they are.
 _MODULES = {
-    "errors": "sluice.framework.errors", "nest": "sluice.nest",
-    "raw_ops": "sluice.raw_ops", "logging": "sluice.logging",
-    "version": "sluice.version", "test": "sluice.test",
-    "compat": "sluice.compat", "flags": "sluice.flags", "app": "sluice.app",
-    "gfile": "sluice.gfile", "io.gfile": "sluice.gfile",
-    "contrib.framework.nest": "sluice.nest",
-    "examples.tutorials.mnist.input_data": "sluice.mnist"}
+    "errors": "sluice.framework.errors", "nest": "sluice.compat.nest",
+    "raw_ops": "sluice.raw_ops", "logging": "sluice.compat.logging",
+    "version": "sluice.version", "test": "sluice.compat.testing.test",
+    "compat": "sluice.compat", "flags": "sluice.compat.flags",
+    "app": "sluice.compat.app", "gfile": "sluice.compat.gfile",
+    "io.gfile": "sluice.compat.gfile",
+    "contrib.framework.nest": "sluice.compat.nest",
+    "examples.tutorials.mnist.input_data": "sluice.compat.mnist"}
 
 _DEBUGGING = {
-    **_CHECKS, **_from("sluice.ops.check_ops", "assert_all_finite",
+    **_CHECKS, **_from("ops.check_ops", "assert_all_finite",
                        "assert_shapes"),
-    **_from("sluice.ops.math_ops", "is_nan", "is_inf", "is_finite"),
-    **_from("sluice.ops.array_ops", "check_numerics"),
-    **_from("sluice.ops.control_flow", "Assert")}
+    **_from("ops.math_ops", "is_nan", "is_inf", "is_finite"),
+    **_from("ops.array_ops", "check_numerics"),
+    **_from("ops.control_flow", "Assert")}
 _LAYERS = _from(
-    "sluice.layers", "InputSpec", "Layer", "AveragePooling1D",
+    "layers", "InputSpec", "Layer", "AveragePooling1D",
     "AveragePooling2D", "AveragePooling3D", "BatchNormalization", "Conv1D",
     "Conv2D", "Conv2DTranspose", "Conv3D", "Conv3DTranspose", "Dense",
     "Dropout", "Flatten", "MaxPooling1D", "MaxPooling2D", "MaxPooling3D",
@@ -342,14 +347,14 @@ _LAYERS = _from(
     "dropout", "flatten", "max_pooling1d", "max_pooling2d", "max_pooling3d",
     "separable_conv1d", "separable_conv2d")
 _LOSSES = _from(
-    "sluice.losses", "Reduction", "absolute_difference", "add_loss",
+    "training.losses", "Reduction", "absolute_difference", "add_loss",
     "compute_weighted_loss", "cosine_distance", "get_losses",
     "get_regularization_loss", "get_regularization_losses", "get_total_loss",
     "hinge_loss", "huber_loss", "log_loss", "mean_pairwise_squared_error",
     "mean_squared_error", "sigmoid_cross_entropy", "softmax_cross_entropy",
     "sparse_softmax_cross_entropy")
 _METRICS = _from(
-    "sluice.metrics", "accuracy", "auc", "false_negatives",
+    "contrib.metrics.metrics", "accuracy", "auc", "false_negatives",
     "false_negatives_at_thresholds", "false_positives",
     "false_positives_at_thresholds", "mean", "mean_absolute_error",
     "mean_cosine_distance", "mean_iou", "mean_per_class_accuracy",
@@ -360,85 +365,83 @@ _METRICS = _from(
     "true_negatives", "true_negatives_at_thresholds", "true_positives",
     "true_positives_at_thresholds")
 _METRICS.update(_from(
-    "sluice.metrics_at_k", "average_precision_at_k", "precision_at_k",
+    "contrib.metrics.metrics_at_k", "average_precision_at_k", "precision_at_k",
     "precision_at_top_k", "recall_at_k", "recall_at_top_k",
     "sparse_average_precision_at_k", "sparse_precision_at_k"))
-_TRAIN = _from(
-    "sluice.train", "write_graph", "Optimizer", "GradientDescentOptimizer",
-    "AdagradOptimizer", "MomentumOptimizer", "RMSPropOptimizer",
-    "AdamOptimizer", "assert_global_step", "get_global_step",
-    "create_global_step",
-    "get_or_create_global_step",
-    "global_step")
+_TRAIN = _from("training.optimizer", "Optimizer", "GradientDescentOptimizer",
+               "AdagradOptimizer", "MomentumOptimizer", "RMSPropOptimizer",
+               "AdamOptimizer")
 _TRAIN.update({
-    **_from("sluice.framework.meta_graph", "export_meta_graph",
+    **_from("training.global_step", "assert_global_step", "get_global_step",
+            "create_global_step", "get_or_create_global_step", "global_step"),
+    **_from("framework.graph_io", "write_graph"),
+    **_from("framework.meta_graph", "export_meta_graph",
             "import_meta_graph"),
-    **_from("sluice.optimizers", "AdadeltaOptimizer", "AdagradDAOptimizer",
+    **_from("training.optimizers", "AdadeltaOptimizer", "AdagradDAOptimizer",
             "FtrlOptimizer", "ProximalGradientDescentOptimizer",
             "ProximalAdagradOptimizer"),
-    **_from("sluice.learning_rates", "cosine_decay", "cosine_decay_restarts",
+    **_from("training.learning_rates", "cosine_decay", "cosine_decay_restarts",
             "exponential_decay", "inverse_time_decay", "linear_cosine_decay",
             "noisy_linear_cosine_decay",
             "natural_exp_decay", "piecewise_constant", "polynomial_decay",
             piecewise_constant_decay="piecewise_constant"),
-    **_from("sluice.moving_averages", "ExponentialMovingAverage"),
-    **_from("sluice.coordinator", "Coordinator", "LooperThread"),
-    **_from("sluice.cluster", "ClusterSpec", "Server",
+    **_from("training.moving_averages", "ExponentialMovingAverage"),
+    **_from("compat.training.coordinator", "Coordinator", "LooperThread"),
+    **_from("client.cluster", "ClusterSpec", "Server",
             "replica_device_setter"),
-    **_from("sluice.ops.confusion_matrix", "confusion_matrix")})
+    **_from("ops.confusion_matrix", "confusion_matrix")})
 _TRAIN.update({
-    **_from("sluice.session_hooks", "FeedFnHook", "FinalOpsHook",
+    **_from("compat.training.session_hooks", "FeedFnHook", "FinalOpsHook",
             "CheckpointSaverListener", "GlobalStepWaiterHook",
             "LoggingTensorHook",
             "NanLossDuringTrainingError", "NanTensorHook", "SecondOrStepTimer",
             "SessionRunArgs", "SessionRunContext", "SessionRunHook",
             "SessionRunValues", "StepCounterHook", "StopAtStepHook"),
-    **_from("sluice.monitored_session", "ChiefSessionCreator",
+    **_from("compat.training.monitored_session", "ChiefSessionCreator",
             "MonitoredSession", "MonitoredTrainingSession", "Scaffold",
             "SessionCreator", "SessionManager", "SingularMonitoredSession",
             "WorkerSessionCreator")})
 _TRAIN.update({
-    **_from("sluice.checkpoints", "checkpoint_exists",
+    **_from("compat.training.checkpoints", "checkpoint_exists",
             "generate_checkpoint_state_proto", "get_checkpoint_mtimes",
             "get_checkpoint_state", "latest_checkpoint", "remove_checkpoint",
             "update_checkpoint_state"),
-    **_from("sluice.framework.protos", "BytesList", "Example",
-            "Feature", "FeatureList", "FeatureLists", "Features", "FloatList",
+    **_from("framework.protos", "BytesList", "Example", "Feature", "FeatureList", "FeatureLists", "Features", "FloatList",
             "Int64List", "SequenceExample"),
-    **_from("sluice.framework.protos", "ClusterDef", "JobDef", "SaverDef",
+    **_from("framework.protos", "ClusterDef", "JobDef", "SaverDef",
             "ServerDef")})
 _SIGNATURE_CONSTANTS = _from(
-    "sluice.saved_model", "CLASSIFY_INPUTS", "CLASSIFY_METHOD_NAME",
+    "compat.training.saved_model", "CLASSIFY_INPUTS", "CLASSIFY_METHOD_NAME",
     "CLASSIFY_OUTPUT_CLASSES", "CLASSIFY_OUTPUT_SCORES",
     "DEFAULT_SERVING_SIGNATURE_DEF_KEY", "PREDICT_INPUTS",
     "PREDICT_METHOD_NAME", "PREDICT_OUTPUTS", "REGRESS_INPUTS",
     "REGRESS_METHOD_NAME", "REGRESS_OUTPUTS")
-_TAG_CONSTANTS = _from("sluice.saved_model", "EVAL", "GPU", "SERVING", "TPU",
-                       "TRAINING")
+_TAG_CONSTANTS = _from("compat.training.saved_model", "EVAL", "GPU", "SERVING",
+                       "TPU", "TRAINING")
 _SAVED_MODEL_CONSTANTS = _from(
-    "sluice.saved_model", "ASSETS_DIRECTORY", "ASSETS_KEY",
+    "compat.training.saved_model", "ASSETS_DIRECTORY", "ASSETS_KEY",
     "LEGACY_INIT_OP_KEY", "MAIN_OP_KEY", "SAVED_MODEL_FILENAME_PB",
     "SAVED_MODEL_FILENAME_PBTXT", "SAVED_MODEL_SCHEMA_VERSION",
     "VARIABLES_DIRECTORY", "VARIABLES_FILENAME")
 _SIGNATURE_DEFS = _from(
-    "sluice.saved_model", "build_signature_def",
+    "compat.training.saved_model", "build_signature_def",
     "classification_signature_def", "is_valid_signature",
     "predict_signature_def", "regression_signature_def")
-_SAVED_MODEL_UTILS = _from("sluice.saved_model", "build_tensor_info",
+_SAVED_MODEL_UTILS = _from("compat.training.saved_model", "build_tensor_info",
                            "get_tensor_from_tensor_info")
 _SAVED_MODEL = {
     **_SIGNATURE_CONSTANTS, **_TAG_CONSTANTS, **_SAVED_MODEL_CONSTANTS,
     **_SIGNATURE_DEFS, **_SAVED_MODEL_UTILS,
-    **_from("sluice.saved_model", "contains_saved_model",
+    **_from("compat.training.saved_model", "contains_saved_model",
             maybe_saved_model_directory="contains_saved_model")}
 _FEATURES = _from(
-    "sluice.framework.features", "FixedLenFeature",
+    "framework.features", "FixedLenFeature",
     "FixedLenSequenceFeature", "SparseFeature", "VarLenFeature")
 _IO.update(_FEATURES)
-_SUMMARIES = _from("sluice.framework.protos", "Event", "SessionLog",
+_SUMMARIES = _from("framework.protos", "Event", "SessionLog",
                    "Summary", "SummaryDescription", "TaggedRunMetadata")
 _MODEL_VARIABLES = _from(
-    "sluice.ops.model_variables", "VariableDeviceChooser",
+    "contrib.layers.model_variables", "VariableDeviceChooser",
     "add_model_variable", "assign_from_values", "assign_from_values_fn",
     "filter_variables", "get_local_variables",
     "get_model_variables", "get_trainable_variables", "get_unique_variable",
@@ -446,22 +449,24 @@ _MODEL_VARIABLES = _from(
     "get_variables_by_suffix", "get_variables_to_restore", "global_variable",
     "local_variable", "model_variable", "variable")
 _ARG_SCOPES = _from(
-    "sluice.framework.arg_scope", "add_arg_scope", "arg_scope",
+    "contrib.layers.arg_scope", "add_arg_scope", "arg_scope",
     "arg_scoped_arguments", "current_arg_scope", "has_arg_scope")
 _CONTRIB_LAYERS = {
-    **_from("sluice.regularizers", "apply_regularization", "l1_regularizer",
-            "l2_regularizer", "l1_l2_regularizer", "sum_regularizer"),
-    **_from("sluice.ops.init_ops", xavier_initializer="xavier_initializer",
+    **_from("contrib.layers.regularizers", "apply_regularization",
+            "l1_regularizer", "l2_regularizer", "l1_l2_regularizer",
+            "sum_regularizer"),
+    **_from("contrib.layers.initializers",
+            xavier_initializer="xavier_initializer",
             xavier_initializer_conv2d="xavier_initializer",
-            variance_scaling_initializer="contrib_variance_scaling"),
+            variance_scaling_initializer="variance_scaling"),
     # (Before their functions' own names: scopes are called by these.)
-    **_from("sluice.layers.slim", conv1d="convolution1d",
+    **_from("contrib.layers.slim", conv1d="convolution1d",
             conv2d="convolution2d", conv2d_in_plane="convolution2d_in_plane",
             conv2d_transpose="convolution2d_transpose",
             conv3d="convolution3d",
             conv3d_transpose="convolution3d_transpose",
             separable_conv2d="separable_convolution2d"),
-    **_from("sluice.layers.slim", "avg_pool2d", "avg_pool3d", "bias_add",
+    **_from("contrib.layers.slim", "avg_pool2d", "avg_pool3d", "bias_add",
             "convolution", "convolution1d", "convolution2d",
             "convolution2d_in_plane", "convolution2d_transpose",
             "convolution3d", "convolution3d_transpose", "dense_to_sparse",
@@ -470,17 +475,17 @@ _CONTRIB_LAYERS = {
             "maxout", "one_hot_encoding", "pool", "relu", "relu6", "repeat",
             "scale_gradient", "separable_convolution2d", "sequence_to_images",
             "softmax", "spatial_softmax", "stack"),
-    **_from("sluice.layers.slim_norms", "batch_norm", "instance_norm",
+    **_from("contrib.layers.slim_norms", "batch_norm", "instance_norm",
             "layer_norm", "unit_norm"),
-    **_from("sluice.ops.embedding", "safe_embedding_lookup_sparse")}
+    **_from("ops.embedding", "safe_embedding_lookup_sparse")}
 _DISTRIBUTIONS = _from(
-    "sluice.distributions", "Bernoulli", "Beta", "Categorical", "Dirichlet",
+    "contrib.distributions", "Bernoulli", "Beta", "Categorical", "Dirichlet",
     "DirichletMultinomial", "Distribution", "Exponential",
     "FULLY_REPARAMETERIZED", "Gamma", "Laplace", "Multinomial",
     "NOT_REPARAMETERIZED", "Normal", "RegisterKL", "ReparameterizationType",
     "StudentT", "Uniform", "kl_divergence")
 _INITIALIZERS = _from(
-    "sluice.ops.init_ops", zeros="Zeros", ones="Ones", constant="Constant",
+    "ops.init_ops", zeros="Zeros", ones="Ones", constant="Constant",
     random_uniform="RandomUniform", random_normal="RandomNormal",
     truncated_normal="TruncatedNormal", variance_scaling="VarianceScaling",
     glorot_uniform="GlorotUniform", glorot_normal="GlorotNormal",
@@ -494,7 +499,7 @@ _INITIALIZERS.update({
         ("global_variables", "global_variables_initializer"),
         ("local_variables", "local_variables_initializer"))})
 _RANDOM = _from(
-    "sluice.ops.random_ops", uniform="random_uniform", normal="random_normal",
+    "ops.random_ops", uniform="random_uniform", normal="random_normal",
     truncated_normal="truncated_normal", shuffle="random_shuffle",
     multinomial="multinomial", categorical="categorical",
     gamma="random_gamma", poisson="random_poisson",
@@ -504,14 +509,14 @@ _RANDOM = _from(
     stateless_multinomial="stateless_multinomial")
 _RANDOM["get_seed"] = ("sluice.framework.graph", "get_seed")
 _SAMPLERS = _from(
-    "sluice.ops.embedding", "all_candidate_sampler", "compute_accidental_hits",
+    "ops.embedding", "all_candidate_sampler", "compute_accidental_hits",
     "fixed_unigram_candidate_sampler", "learned_unigram_candidate_sampler",
     "log_uniform_candidate_sampler", "uniform_candidate_sampler")
 _RANDOM.update({name: where for name, where in _SAMPLERS.items()
                 if name.endswith("_sampler")})
 _RANDOM["set_random_seed"] = ("sluice.framework.graph", "set_random_seed")
 _NN = {
-    **_from("sluice.ops.nn", "relu", "relu6", "elu", "selu", "softplus",
+    **_from("ops.nn", "relu", "relu6", "elu", "selu", "softplus",
             "softsign", "tanh", "sigmoid", "l2_loss", "in_top_k", "lrn",
             "local_response_normalization", "leaky_relu", "swish", "bias_add",
             "xw_plus_b", "softmax", "log_softmax",
@@ -527,15 +532,15 @@ _NN = {
             "relu_layer", "weighted_cross_entropy_with_logits",
             "log_poisson_loss", "silu", max_pool2d="max_pool",
             avg_pool2d="avg_pool"),
-    **_from("sluice.ops.embedding", "embedding_lookup",
+    **_from("ops.embedding", "embedding_lookup",
             "embedding_lookup_sparse", "nce_loss",
             "safe_embedding_lookup_sparse", "sampled_softmax_loss"),
     **_SAMPLERS,
-    **_from("sluice.ops.ctc", "ctc_loss", "ctc_loss_v2", "ctc_greedy_decoder",
+    **_from("ops.ctc", "ctc_loss", "ctc_loss_v2", "ctc_greedy_decoder",
             "ctc_beam_search_decoder", "collapse_repeated",
             "ctc_unique_labels"),
-    **_from("sluice.ops.math_ops", "log_sigmoid"),
-    **_from("sluice.ops.array_ops", "space_to_batch", "space_to_depth",
+    **_from("ops.math_ops", "log_sigmoid"),
+    **_from("ops.array_ops", "space_to_batch", "space_to_depth",
             "depth_to_space", "batch_to_space"),
     **_raw(quantized_conv2d="QuantizedConv2D",
            quantized_relu_x="QuantizedReluX",
@@ -543,7 +548,7 @@ _NN = {
            quantized_avg_pool="QuantizedAvgPool",
            fractional_avg_pool="FractionalAvgPool",
            fractional_max_pool="FractionalMaxPool"),
-    **_from("sluice.ops.conv", "convolution", "conv1d", "conv1d_transpose",
+    **_from("ops.conv", "convolution", "conv1d", "conv1d_transpose",
             "conv3d", "conv3d_transpose", "conv3d_backprop_filter",
             "conv2d_backprop_filter", "conv2d_backprop_input",
             "separable_conv2d", "atrous_conv2d", "atrous_conv2d_transpose",
@@ -553,39 +558,39 @@ _NN = {
                f"depthwise_conv2d_backprop_{to}"
                for native in ("", "native_") for to in ("filter", "input")},
             conv3d_backprop_filter_v2="conv3d_backprop_filter"),
-    **_from("sluice.ops.rnn", "dynamic_rnn", "bidirectional_dynamic_rnn",
+    **_from("layers.rnn", "dynamic_rnn", "bidirectional_dynamic_rnn",
             "raw_rnn", "static_rnn", "static_bidirectional_rnn",
             "static_state_saving_rnn")}
 _CELLS = _from(
-    "sluice.ops.rnn_cell", "RNNCell", "BasicRNNCell", "GRUCell",
+    "layers.rnn_cell", "RNNCell", "BasicRNNCell", "GRUCell",
     "LSTMStateTuple", "BasicLSTMCell", "LSTMCell", "MultiRNNCell",
     "DropoutWrapper", "ResidualWrapper", "DeviceWrapper")
 _SEQ2SEQ = {
-    **_from("sluice.ops.seq2seq", "BasicDecoder", "BasicDecoderOutput",
+    **_from("contrib.seq2seq.decoders", "BasicDecoder", "BasicDecoderOutput",
             "CustomHelper", "Decoder", "GreedyEmbeddingHelper", "Helper",
             "InferenceHelper", "SampleEmbeddingHelper",
             "ScheduledEmbeddingTrainingHelper",
             "ScheduledOutputTrainingHelper", "TrainingHelper",
             "dynamic_decode", "sequence_loss"),
-    **_from("sluice.ops.attention", "AttentionMechanism", "AttentionWrapper",
-            "AttentionWrapperState", "BahdanauAttention",
+    **_from("contrib.seq2seq.attention", "AttentionMechanism",
+            "AttentionWrapper", "AttentionWrapperState", "BahdanauAttention",
             "BahdanauMonotonicAttention", "LuongAttention",
             "LuongMonotonicAttention", "hardmax", "monotonic_attention",
             "safe_cumprod"),
-    **_from("sluice.ops.beam_search", "BeamSearchDecoder",
+    **_from("contrib.seq2seq.beam_search", "BeamSearchDecoder",
             "BeamSearchDecoderOutput", "BeamSearchDecoderState",
             "FinalBeamSearchDecoderOutput", "gather_tree", "tile_batch")}
 _LEGACY_SEQ2SEQ = _from(
-    "sluice.ops.legacy_seq2seq", "attention_decoder", "basic_rnn_seq2seq",
+    "contrib.seq2seq.legacy_seq2seq", "attention_decoder", "basic_rnn_seq2seq",
     "embedding_attention_decoder", "embedding_attention_seq2seq",
     "embedding_rnn_decoder", "embedding_rnn_seq2seq",
     "embedding_tied_rnn_seq2seq", "model_with_buckets", "one2many_rnn_seq2seq",
     "rnn_decoder", "sequence_loss", "sequence_loss_by_example",
     "tied_rnn_seq2seq")
-_OPS.update(_from("sluice.ops.confusion_matrix", "confusion_matrix"))
+_OPS.update(_from("ops.confusion_matrix", "confusion_matrix"))
 _MATH_NAMESPACE = {
     **_MATH, "confusion_matrix": _OPS["confusion_matrix"],
-    **_from("sluice.ops.math_ops", "reduce_variance", "reduce_std",
+    **_from("ops.math_ops", "reduce_variance", "reduce_std",
             "cumulative_logsumexp",
             "reduce_euclidean_norm", "bessel_i0", "bessel_i0e", "bessel_i1",
             "bessel_i1e", "xlog1py",
@@ -594,7 +599,7 @@ _MATH_NAMESPACE = {
     **_raw(xdivy="Xdivy", xlogy="Xlogy", nextafter="NextAfter",
            erfinv="Erfinv",
            ndtri="Ndtri")}
-_MANIP = {**_from("sluice.ops.array_ops", "batch_to_space_nd", "gather_nd",
+_MANIP = {**_from("ops.array_ops", "batch_to_space_nd", "gather_nd",
                   "reshape", "reverse", "scatter_nd", "space_to_batch_nd",
                   "tile"), **_raw(roll="Roll")}
 _BITWISE = _raw(bitwise_and="BitwiseAnd", bitwise_or="BitwiseOr",
@@ -603,32 +608,33 @@ _BITWISE = _raw(bitwise_and="BitwiseAnd", bitwise_or="BitwiseOr",
 _DTYPES = {
     **{name: where for name, where in _FRAMEWORK.items()
        if where[0] == "sluice.framework.dtypes"},
-    **_from("sluice.ops.math_ops", "cast", "complex", "saturate_cast"),
-    **_from("sluice.ops.string_ops", "as_string")}
+    **_from("ops.math_ops", "cast", "complex", "saturate_cast"),
+    **_from("ops.string_ops", "as_string")}
 _GRAPH_UTIL = _from(
-    "sluice.framework.node_def", "convert_variables_to_constants",
+    "framework.node_def", "convert_variables_to_constants",
     "extract_sub_graph", "import_graph_def", "must_run_on_cpu",
     "remove_training_nodes", "tensor_shape_from_node_def_name")
 for _name in ("softmax", "log_softmax", "softplus", "softsign", "top_k",
               "in_top_k", "l2_normalize", "zero_fraction"):
     _MATH_NAMESPACE[_name] = ("sluice.ops.nn", _name)
 _MATH_NAMESPACE.update({
-    **_from("sluice.ops.array_ops", "invert_permutation"),
-    **_from("sluice.ops.check_ops", "is_non_decreasing",
+    **_from("ops.array_ops", "invert_permutation"),
+    **_from("ops.check_ops", "is_non_decreasing",
             "is_strictly_increasing")})
-_SPECIAL = _from("sluice.ops.math_ops", "bessel_i0", "bessel_i0e", "bessel_i1",
+_SPECIAL = _from("ops.math_ops", "bessel_i0", "bessel_i0e", "bessel_i1",
                  "bessel_i1e")
 
 PUBLIC = {
     **_FRAMEWORK, **_OPS, **_ERRORS, **_FEATURES,
-    **_from("sluice.framework.protos", "Event", "HistogramProto",
+    **_from("framework.protos", "Event", "HistogramProto",
             "LogMessage", "SessionLog", "Summary", "SummaryMetadata")}
 
 
 # Namespaces that take their names from several modules.
 _CONTRIB_METRICS = {
-    **_from("sluice.contrib_metrics", "accuracy", "aggregate_metric_map",
-            "aggregate_metrics", *("streaming_" + name for name in (
+    **_from("contrib.metrics.contrib_metrics", "accuracy",
+            "aggregate_metric_map", "aggregate_metrics",
+            *("streaming_" + name for name in (
                 "accuracy", "auc", "false_negatives", "false_positives",
                 "mean_absolute_error", "mean_cosine_distance", "mean_iou",
                 "mean_relative_error", "mean_squared_error", "precision",
@@ -640,110 +646,86 @@ _CONTRIB_METRICS = {
                 "true_negatives_at_thresholds", "true_positives_at_thresholds",
                 "sparse_precision_at_k", "sparse_recall_at_k",
                 "sparse_average_precision_at_k"))),
-    **_from("sluice.metrics", streaming_mean="mean",
+    **_from("contrib.metrics.metrics", streaming_mean="mean",
             streaming_mean_tensor="mean_tensor",
             streaming_percentage_less="percentage_below"),
-    **_from("sluice.ops.confusion_matrix", "confusion_matrix")}
+    **_from("ops.confusion_matrix", "confusion_matrix")}
 _GROUPS = {
     "bitwise": _BITWISE, "contrib": {}, "contrib.testing": {},
     "contrib.layers": _CONTRIB_LAYERS,
     "contrib.eager": {
-        **_from("sluice.framework.traced", defun="function"),
-        **_from("sluice.framework.context", "executing_eagerly",
+        **_from("functions.traced", defun="function"),
+        **_from("compat.internals.context", "executing_eagerly",
                 "in_eager_mode"),
-        **_from("sluice.test",
+        **_from("compat.testing.test",
                 run_test_in_graph_and_eager_modes=(
                     "run_in_graph_and_eager_modes"),
                 run_all_tests_in_graph_and_eager_modes=(
                     "run_all_in_graph_and_eager_modes"))},
     "contrib.framework": {
         **_ARG_SCOPES, **_MODEL_VARIABLES,
-        **_from("sluice.framework.graph", "get_name_scope"),
-        **_from("sluice.framework.specs", "BoundedTensorSpec", "TensorSpec"),
-        **_from("sluice.ops.critical_section", "CriticalSection"),
+        **_from("framework.graph", "get_name_scope"),
+        **_from("framework.specs", "BoundedTensorSpec", "TensorSpec"),
+        **_from("contrib.critical_section", "CriticalSection"),
         "is_tensor": _FRAMEWORK["is_tensor"], **_from(
-            "sluice.ops.control_flow", "smart_case", "smart_cond",
+            "ops.control_flow", "smart_case", "smart_cond",
             "smart_constant_value"), **{
             name: _TRAIN[name] for name in (
                 "create_global_step", "get_global_step",
                 "get_or_create_global_step")}},
     "contrib.legacy_seq2seq": _LEGACY_SEQ2SEQ,
     "contrib.losses": _from(
-        "sluice.contrib_losses", "absolute_difference", "add_loss",
+        "contrib.losses", "absolute_difference", "add_loss",
         "compute_weighted_loss", "cosine_distance", "get_losses",
         "get_regularization_losses", "get_total_loss", "hinge_loss", "log_loss",
         "mean_pairwise_squared_error", "mean_squared_error",
         "sigmoid_cross_entropy", "softmax_cross_entropy",
         "sparse_softmax_cross_entropy"),
-    "contrib.metrics": {
-        **{"set_" + name: _SETS[name] for name in (
-            "difference", "intersection", "size", "union")},
-        "confusion_matrix": _OPS["confusion_matrix"],
-        **_from("sluice.contrib_metrics", "accuracy", "aggregate_metric_map",
-                "aggregate_metrics", "count", "sparse_recall_at_top_k",
-                *("streaming_" + name for name in (
-                    "accuracy", "auc", "covariance", "false_negative_rate",
-                    "false_negative_rate_at_thresholds", "false_negatives",
-                    "false_negatives_at_thresholds", "false_positive_rate",
-                    "false_positive_rate_at_thresholds", "false_positives",
-                    "false_positives_at_thresholds", "mean",
-                    "mean_absolute_error", "mean_cosine_distance", "mean_iou",
-                    "mean_relative_error", "mean_squared_error", "mean_tensor",
-                    "pearson_correlation", "percentage_less", "precision",
-                    "precision_at_thresholds", "recall", "recall_at_k",
-                    "recall_at_thresholds", "root_mean_squared_error",
-                    "sensitivity_at_specificity",
-                    "sparse_average_precision_at_k",
-                    "sparse_average_precision_at_top_k",
-                    "sparse_precision_at_k", "sparse_precision_at_top_k",
-                    "sparse_recall_at_k", "specificity_at_sensitivity",
-                    "true_negatives", "true_negatives_at_thresholds",
-                    "true_positives", "true_positives_at_thresholds")))},
-    "contrib.nn": _from("sluice.ops.nn", *(
+    "contrib.nn": _from("contrib.nn", *(
         f"deprecated_flipped_{kind}_cross_entropy_with_logits"
         for kind in ("sigmoid", "softmax", "sparse_softmax"))),
     "contrib.opt": _from(
-        "sluice.contrib_optimizers", "AdaMaxOptimizer", "AdamWOptimizer",
+        "contrib.optimizers", "AdaMaxOptimizer", "AdamWOptimizer",
         "DecoupledWeightDecayExtension", "ExternalOptimizerInterface",
         "LazyAdamOptimizer", "MomentumWOptimizer", "NadamOptimizer",
         "ScipyOptimizerInterface", "extend_with_decoupled_weight_decay"),
     "contrib.rnn": {**_CELLS, **_from(
-        "sluice.ops.rnn", "static_rnn", "static_bidirectional_rnn",
+        "layers.rnn", "static_rnn", "static_bidirectional_rnn",
         "static_state_saving_rnn"), **_from(
-            "sluice.ops.rnn_cell", "EmbeddingWrapper",
-            "InputProjectionWrapper", "LSTMBlockCell",
-            "OutputProjectionWrapper"), **_from(
-        "sluice.ops.contrib_rnn", "GRUBlockCell", "GRUBlockCellV2",
-        "LayerNormBasicLSTMCell", "stack_bidirectional_dynamic_rnn",
+        "contrib.rnn", "EmbeddingWrapper", "GRUBlockCell", "GRUBlockCellV2",
+        "InputProjectionWrapper", "LSTMBlockCell", "LayerNormBasicLSTMCell",
+        "OutputProjectionWrapper", "stack_bidirectional_dynamic_rnn",
         "stack_bidirectional_rnn")},
     "contrib.seq2seq": _SEQ2SEQ,
-    "contrib.metrics": _CONTRIB_METRICS,
+    "contrib.metrics": {**_CONTRIB_METRICS, **{
+        "set_" + name: _SETS[name] for name in (
+            "difference", "intersection", "size", "union")}},
     "contrib.slim.metrics": _CONTRIB_METRICS,
     "contrib.slim": {**_CONTRIB_LAYERS, **_MODEL_VARIABLES, **_ARG_SCOPES},
     "contrib.training": {
-        **_from("sluice.evaluation", "StopAfterNEvalsHook", "evaluate_once",
+        **_from("contrib.evaluation", "StopAfterNEvalsHook", "evaluate_once",
                 "get_or_create_eval_step"),
-        **_from("sluice.hparams", "HParams", "parse_values")},
+        **_from("contrib.hparams", "HParams", "parse_values")},
     "debugging": _DEBUGGING, "distribute": {
-        **_from("sluice.cluster", "Server"),
-        **_from("sluice.distribute", "get_replica_context", "get_strategy",
+        **_from("client.cluster", "Server"),
+        **_from("compat.distribute", "get_replica_context", "get_strategy",
                 "has_strategy", "in_cross_replica_context")},
-    "contrib.learn": _from("sluice.estimator", ModeKeys="LearnModeKeys"),
+    "contrib.learn": _from("compat.estimator", ModeKeys="LearnModeKeys"),
     "distributions": _DISTRIBUTIONS,
     "contrib.distributions": {
         **_DISTRIBUTIONS,
-        **_from("sluice.distributions.util", "softplus_inverse"),
-        **_from("sluice.distributions.multivariate", "MultivariateNormalDiag",
+        **_from("contrib.distributions.util", "softplus_inverse"),
+        **_from("contrib.distributions.multivariate", "MultivariateNormalDiag",
                 "MultivariateNormalDiagWithSoftplusScale"),
-        **_from("sluice.distributions", "BetaWithSoftplusConcentration",
+        **_from("contrib.distributions", "BetaWithSoftplusConcentration",
                 "ExponentialWithSoftplusRate",
                 "GammaWithSoftplusConcentrationRate",
                 "LaplaceWithSoftplusScale", "NormalWithSoftplusScale",
                 "StudentTWithAbsDfSoftplusScale")},
     "dtypes": _DTYPES, "estimator": {
-        **_from("sluice.estimator", "ModeKeys"),
+        **_from("compat.estimator", "ModeKeys"),
         **{name: where for name, where in _TRAIN.items()
-           if where[0] == "sluice.session_hooks" and (
+           if where[0] == "sluice.compat.training.session_hooks" and (
                name.endswith(("Hook", "Listener")) or
                name.startswith(("SessionRun", "NanLoss", "SecondOrStep")))}},
     "examples": {}, "examples.tutorials": {}, "examples.tutorials.mnist": {},
@@ -752,7 +734,7 @@ _GROUPS = {
     "manip": _MANIP, "math": _MATH_NAMESPACE, "math.special": _SPECIAL,
     "metrics": _METRICS, "nn": _NN,
     "nn.rnn_cell": _CELLS, "quantization": {
-        **_QUANTIZED, **_from("sluice.inference", "quantize_graph",
+        **_QUANTIZED, **_from("client.inference", "quantize_graph",
                               "QuantizedGraph")},
     "random": _RANDOM,
     "saved_model": _SAVED_MODEL,

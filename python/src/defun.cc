@@ -1,4 +1,4 @@
-// Functions of a graph that Python defines (sluice/framework/function.py).
+// Functions of a graph that Python defines (sluice/functions/function.py).
 #include "absl/cleanup/cleanup.h"
 #include "client/variables.h"
 #include "graph/builder.h"

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import sluice.compat.v1 as tf
-from sluice.ops import control_flow, list_ops
+from sluice.compat.internals import list_ops
+from sluice.ops import control_flow
 
 
 def test_gradients(run):

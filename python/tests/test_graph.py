@@ -503,7 +503,7 @@ def test_a_huge_graph_shows_its_first_operations():
 
 
 def test_numbers_of_operations_are_registered():
-    from sluice.framework import registries
+    from sluice.compat.internals import registries
 
     @registries.RegisterStatistics("Square", "squares")
     def _squares(graph, node):

@@ -3,11 +3,11 @@
 import pytest
 
 import sluice.compat.v1 as tf
-from sluice import logging
-from sluice.framework import (
-    context, deprecation, graph as graphs, introspection, registries,
+from sluice.compat import imports, logging
+from sluice.compat.internals import (
+    context, deprecation, introspection, private_names, registries, resources,
     subscribe)
-from sluice.ops import gradients, partitioned, resources, variable_scope
+from sluice.ops import gradients, partitioned, variable_scope
 
 
 def test_decorators_can_be_told_and_unwrapped():
@@ -98,14 +98,14 @@ def test_registries_hold_each_name_once():
 
 def test_operations_are_made_of_node_defs():
     graph = tf.Graph()
-    x = tf.Operation(graphs._NodeDef("NoOp", "x", device="/cpu:0"), graph)
+    x = tf.Operation(private_names._NodeDef("NoOp", "x", device="/cpu:0"), graph)
     assert (x.name, x.type, x.graph) == ("x", "NoOp", graph)
     assert x.device == "/device:CPU:0"
     with graph.as_default():
         one = tf.constant(1.0)
     attr = tf.AttrValue()
     attr.type = int(tf.float32)
-    y = tf.Operation(graphs._NodeDef("Identity", "y", attrs={"T": attr}), graph,
+    y = tf.Operation(private_names._NodeDef("Identity", "y", attrs={"T": attr}), graph,
                      [one], control_inputs=[x])
     assert list(y.inputs) == [one] and y.control_inputs == [x]
     assert y.outputs[0].value_index == 0
@@ -115,7 +115,7 @@ def test_operations_are_made_of_node_defs():
     assert y.control_inputs == []
     for name in ("", "_x", "-x", "x:0"):
         with pytest.raises(ValueError, match="not a valid node name"):
-            tf.Operation(graphs._NodeDef("NoOp", name), graph)
+            tf.Operation(private_names._NodeDef("NoOp", name), graph)
 
 
 def test_inputs_can_be_changed_to_others_that_fit():
@@ -152,7 +152,7 @@ def test_gradient_functions_are_found():
         gradients.get_gradient_function(z.op)
     square = tf.square(x)
     grad, = gradients.get_gradient_function(square.op)(square.op, 2.0)
-    product, = gradients._hessian_vector_product(x * x * x, [x], [2.0])
+    product, = private_names._hessian_vector_product(x * x * x, [x], [2.0])
     with tf.Session() as session:
         assert session.run([grad, product]) == [12, 36]
     assert gradients.get_gradient_function(tf.no_op()) is None
@@ -347,3 +347,15 @@ def test_words_of_imports_are_not_those_of_other_inputs(run):
         node.input[:] = [text]
         with pytest.raises(ValueError, match=r"Node 'B': Unknown input node"):
             tf.import_graph_def(definition)
+
+
+def test_private_names_are_in_every_module():
+    module = imports._Finder._find("tensorflow.python.ops.some_ops")
+    own = [name for name, value in vars(private_names).items()
+           if getattr(value, "__module__", "") == private_names.__name__]
+    assert {"softmax_v2", "merge_device", "_NodeDef"} <= set(own)
+    for name in own:
+        assert getattr(module, name) is getattr(private_names, name)
+    assert module.softmax is not None
+    with pytest.raises(AttributeError, match="no attribute 'sofmax_v2'"):
+        module.sofmax_v2

@@ -452,7 +452,7 @@ def test_batch_norms_may_be_adjusted_in_training(session):
 
 
 def test_the_largest_of_several_features(run):
-    from sluice.layers import maxout
+    from sluice.contrib.layers import maxout
     x = np.arange(24.0).reshape(2, 2, 6)
     y = maxout.maxout(x, 2)
     assert y.shape == [2, 2, 2]
@@ -463,7 +463,7 @@ def test_the_largest_of_several_features(run):
 
 @pytest.mark.parametrize("padding", ["same", "valid", "full"])
 def test_lengths_of_convolutions(padding):
-    from sluice.layers import utils
+    from sluice.compat.internals import layer_utils as utils
     for n, k, stride in ((7, 3, 1), (8, 3, 2), (9, 2, 3)):
         pad = {"same": k // 2, "valid": 0, "full": k - 1}[padding]
         expected = -(-n // stride) if padding == "same" else (

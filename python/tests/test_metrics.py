@@ -186,8 +186,8 @@ def test_of_sensitivities_that_are_as_near_the_last_counts(session):
 
 
 def test_insides_of_metrics(session):
-    from sluice import metrics_at_k
-    metrics = importlib.import_module("sluice.metrics")
+    from sluice.contrib.metrics import metrics_at_k
+    metrics = importlib.import_module("sluice.contrib.metrics.metrics")
     counts, updates = metrics._confusion_matrix_at_thresholds(
         [0, 1, 1], [0.2, 0.4, 0.9], [0.3, 0.5])
     assert sorted(counts) == sorted(updates) == ["fn", "fp", "tn", "tp"]

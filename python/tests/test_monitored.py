@@ -14,7 +14,7 @@ T = tf.train
 @pytest.fixture
 def logged(monkeypatch):
     """The messages of hooks."""
-    from sluice import session_hooks
+    from sluice.compat.training import session_hooks
     seen = []
     monkeypatch.setattr(
         session_hooks.logging, "info",
@@ -130,7 +130,7 @@ def test_lost_tasks_make_a_new_session():
 @pytest.fixture
 def warned(monkeypatch):
     """The warnings of monitored sessions."""
-    from sluice import monitored_session
+    from sluice.compat.training import monitored_session
     seen = []
     monkeypatch.setattr(monitored_session.logging, "warning",
                         lambda text, *args: seen.append(text % args))
@@ -354,7 +354,7 @@ def test_evaluation_goes_on_until_a_hook_stops_it(form, logged):
 
 
 def test_progress_of_evaluation_is_told(monkeypatch):
-    from sluice import evaluation
+    from sluice.contrib import evaluation
     told = []
     monkeypatch.setattr(evaluation.logging, "info",
                         lambda text, *args: told.append(text % args))

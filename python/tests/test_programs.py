@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import sluice.compat.v1 as tf
 from google.protobuf import message
-from sluice import flags as flags_module
+from sluice.compat import flags as flags_module
 
 
 @pytest.fixture

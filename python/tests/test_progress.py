@@ -10,7 +10,7 @@ import types
 import pytest
 
 import sluice as sl
-from sluice import progress_bar
+from sluice.client import progress_bar
 
 
 class Clock:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sluice.compat.v1 as tf
-from sluice.nest import map_structure
+from sluice.framework.nest import map_structure
 
 cells = tf.nn.rnn_cell
 seq = tf.contrib.seq2seq

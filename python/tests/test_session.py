@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import sluice.compat.v1 as tf
-from sluice.client import timeline
+from sluice.compat.internals import timeline
 from sluice.framework import protos
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import sluice.compat.v1 as tf
-from sluice import test as tf_test
+from sluice.compat.testing import test as tf_test
 
 Pair = collections.namedtuple("Pair", "a b")
 

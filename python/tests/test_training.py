@@ -485,7 +485,7 @@ def test_what_cannot_count_steps_is_refused(shape, dtype, words):
 
 
 def test_slots_are_named_after_what_they_belong_to(session):
-    from sluice import slot_creator
+    from sluice.training import slot_creator
     v = tf.Variable([[-3.0], [0.25]], name="layer/weights")
     slot = slot_creator.create_slot(v, v.initialized_value() * 2.0, "velocity")
     zeros = slot_creator.create_zeros_slot(v, "sums", tf.float64)
@@ -515,7 +515,7 @@ def test_pieces_of_rates_are_of_one_type():
 
 
 def test_weighted_averages_forget(session):
-    from sluice import moving_averages
+    from sluice.training import moving_averages
     value = tf.placeholder(tf.float32, [])
     weight = tf.placeholder(tf.float32, [])
     average = moving_averages.weighted_moving_average(value, 0.5, weight)
@@ -550,7 +550,7 @@ def test_a_template_with_a_scope_has_the_scopes_name_for_its_operations():
 
 
 def test_averages_are_named_within_the_scope_that_makes_them():
-    from sluice.moving_averages import assign_moving_average
+    from sluice.training.moving_averages import assign_moving_average
     with tf.variable_scope("one"):
         v = tf.Variable(1.0, name="v")
         for _ in range(2):

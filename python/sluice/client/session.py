@@ -4,25 +4,20 @@ import os
 import threading
 import warnings
 
-from sluice import _core, nest
+from sluice import _core
+from sluice.client import session_ops
 from sluice.framework import (
-    config as configs, conversion, errors, graph as graphs, members, protos)
+    config as configs, conversion, default_session, devices, errors,
+    graph as graphs, members, nest, protos)
 
-_stack = threading.local()
-
-
-def get_default_session():
-    """The session of the innermost `with session:` of this thread, or None."""
-    sessions = getattr(_stack, "sessions", None)
-    return sessions[-1] if sessions else None
+_stack = threading.local()  # (Of sessions that with-blocks entered.)
 
 
 class DeviceAttributes:
     """What a session knows of a device."""
 
     def __init__(self, name, device_type, memory_limit_bytes, incarnation=0):
-        from sluice import cluster
-        self._name = cluster.DeviceSpec.from_string(name).to_string()
+        self._name = devices.DeviceSpec.from_string(name).to_string()
         self._type = device_type
         self._limit = memory_limit_bytes
         self._incarnation = incarnation
@@ -64,12 +59,6 @@ def _as_dict(feed_dict):
     except (TypeError, ValueError):
         raise TypeError(f"feed_dict: expected a dict of values by tensor, got "
                         f"{feed_dict!r}") from None
-
-
-def list_local_devices(session_config=None):
-    """The devices of this process (`tensorflow.python.client.device_lib`)."""
-    with Session(graph=graphs.Graph(), config=session_config) as session:
-        return session.list_devices()
 
 
 class BaseSession(_core.Session):
@@ -275,13 +264,12 @@ class BaseSession(_core.Session):
 
     def _delete_handle(self, handle):
         """Deletes a tensor that stayed here."""
-        from sluice.ops import session_ops
         holder, deleted = session_ops._cached(self._graph, "delete")
         self.run(deleted, {holder: handle})
 
     def as_default(self):
         """A with-block in which this is the default session."""
-        return _AsDefault(self)
+        return default_session.AsDefault(self)
 
     def close(self):
         """Ends running steps; later ones fail. Frees the variables."""
@@ -291,25 +279,6 @@ class BaseSession(_core.Session):
 
     def __repr__(self):
         return f"<sluice.Session of {self._graph!r}>"
-
-
-class _AsDefault:
-    """The with-block of `Session.as_default`."""
-
-    def __init__(self, session):
-        self._session = session
-
-    def __enter__(self):
-        if not hasattr(_stack, "sessions"):
-            _stack.sessions = []
-        _stack.sessions.append(self._session)
-        return self._session
-
-    def __exit__(self, *unused):
-        if not _stack.sessions or _stack.sessions[-1] is not self._session:
-            raise AssertionError("Nesting violated for default stack of "
-                                 "sessions")
-        _stack.sessions.pop()
 
 
 class Session(BaseSession):
@@ -399,14 +368,11 @@ class InteractiveSession(BaseSession):
         InteractiveSession._active_session_count -= 1
         if self._graph_default is not None:
             self._graph_default.__exit__()
-        sessions = getattr(_stack, "sessions", [])
-        if self in sessions:
-            sessions.remove(self)
+        default_session.forget(self)
 
 
 def _handles_of(session, dtype):
     """What _core makes of the handles that `get_session_handle` gives."""
-    from sluice.ops import session_ops
     return lambda values: session_ops.TensorHandle(values[0], dtype, session)
 
 

@@ -1,4 +1,5 @@
-"""Other systems' names on Sluice's objects: `sluice.compat.v1`."""
+"""Imitations of TensorFlow 1's surroundings; `sluice.compat.v1` has its
+names."""
 
 import contextlib
 import numbers
@@ -10,7 +11,7 @@ bytes_or_text_types = (bytes, str)
 
 
 def as_bytes(bytes_or_text, encoding="utf-8"):
-    """`bytes` of str or bytes."""
+    """Converts str or bytes to bytes."""
     if isinstance(bytes_or_text, str):
         return bytes_or_text.encode(encoding)
     if isinstance(bytes_or_text, (bytes, bytearray)):
@@ -20,7 +21,7 @@ def as_bytes(bytes_or_text, encoding="utf-8"):
 
 
 def as_text(bytes_or_text, encoding="utf-8"):
-    """`str` of str or bytes."""
+    """Converts str or bytes to str."""
     if isinstance(bytes_or_text, bytes):
         return bytes_or_text.decode(encoding)
     if isinstance(bytes_or_text, str):
@@ -33,16 +34,16 @@ as_str = as_text
 
 
 def forward_compatible(year, month, day):
-    """True: what is written here is read by later versions."""
+    """Returns True: graphs written here are read by later versions."""
     return True
 
 
 @contextlib.contextmanager
 def forward_compatibility_horizon(year, month, day):
-    """A with-block like any other: there is one version."""
+    """A context manager without effect: there is one version."""
     yield
 
 
 def as_str_any(value):
-    """`str` of anything."""
+    """Converts anything to str."""
     return as_text(value) if isinstance(value, bytes) else str(value)

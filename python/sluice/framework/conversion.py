@@ -3,7 +3,7 @@
 import collections
 
 from sluice import _core
-from sluice.framework import dtypes, graph as graphs, tensor_shape
+from sluice.framework import dtypes, graph as graphs, nest, tensor_shape
 
 _pack = _core.op("Pack")
 
@@ -67,17 +67,6 @@ class IndexedSlices:
         if self._dense_shape is None:
             return tensor_shape.unknown_shape()
         return constant_value_as_shape(self._dense_shape)
-
-    @property
-    def _type_spec(self):
-        from sluice.framework.specs import IndexedSlicesSpec
-        whole = tensor_shape.TensorShape([None]).concatenate(
-            self._values.shape[1:]).merge_with(self.shape)
-        dense = self._dense_shape
-        return IndexedSlicesSpec(
-            whole, self.dtype, self._indices.dtype,
-            None if dense is None else convert_to_tensor(dense).dtype,
-            self._indices.shape.merge_with(self._values.shape[:1]))
 
     def consumers(self):
         """The operations that read a part of it."""
@@ -192,11 +181,6 @@ class SparseTensor:
 
     get_shape = lambda self: self.shape  # noqa: E731
 
-    @property
-    def _type_spec(self):
-        from sluice.framework.specs import SparseTensorSpec
-        return SparseTensorSpec(self.shape, self.dtype)
-
     def _with(self, op, dense, name=None):
         """Its elements and those of a dense tensor at their places."""
         return self.with_values(_core.op(op)(
@@ -242,6 +226,11 @@ def parts(value):
         made = [value.values, value.indices, value.dense_shape]
         return made if value.dense_shape is not None else made[:2]
     return [value]
+
+
+nest._register_composite(
+    (SparseTensor, IndexedSlices), parts,
+    lambda value, made: type(value)(*made))
 
 
 def constant_value(tensor, partial=False):
@@ -445,27 +434,11 @@ def _plain_or_registered(value, dtype, name, as_ref):
 
 
 # What the classes of tensors have in common in TensorFlow.
-_TensorLike = (_core.Tensor, SparseTensor, IndexedSlices)
-
-
-def is_dense_tensor_like(t):
-    """Whether it is a tensor or a variable."""
-    from sluice.ops.variables import Variable
-    return isinstance(t, (_core.Tensor, Variable))
-
-
 def is_tensor(x):
     """Whether it is a tensor, or what stands for one: a variable, a sparse
     tensor."""
     return isinstance(x, (_core.Tensor, SparseTensor, IndexedSlices)) or (
         hasattr(x, "_as_graph_element") and hasattr(x, "dtype"))
-
-
-def convert_n_to_tensor(values, dtype=None, name=None, preferred_dtype=None):
-    """`convert_to_tensor` of each."""
-    return [convert_to_tensor(v, dtype,
-                              None if name is None else f"{name}_{i}",
-                              preferred_dtype) for i, v in enumerate(values)]
 
 
 def convert_to_tensor_or_indexed_slices(value, dtype=None, name=None):
@@ -591,6 +564,3 @@ register_tensor_conversion_function(graphs.Operation, _operation_to_tensor, 0)
 register_tensor_conversion_function(tensor_shape.TensorShape, _shape_to_tensor)
 register_tensor_conversion_function(tensor_shape.Dimension,
                                     _dimension_to_tensor)
-
-
-constant_v1 = constant  # TensorFlow's name within `constant_op`.

@@ -6,6 +6,7 @@ import traceback
 from sluice import _core
 from sluice.framework import (
     constructs, dtypes, members, protos, tensor_shape)
+from sluice.framework.default_session import get_default_session
 
 
 def _set_attribute(self, name, value):
@@ -260,9 +261,8 @@ class Tensor(_core.Tensor):
 
 
 def _use_session(session, graph, what):
-    from sluice.client import session as sessions
     if session is None:
-        session = sessions.get_default_session()
+        session = get_default_session()
         if session is None:
             raise ValueError(
                 f"Cannot {what} the tensor or operation without a session: No "

@@ -110,21 +110,20 @@ def error_code_from_exception_type(cls):
     return UNKNOWN
 
 
-def _make_specific_exception(node_def, op, message, error_code):
-    """The exception for an error's number."""
-    if error_code in _CLASSES:
-        return _CLASSES[error_code](node_def, op, message)
-    warnings.warn(f"Unknown error code: {error_code}")
-    return UnknownError(node_def, op, message, error_code)
-
-
 _NODE = re.compile(r"node '([^']+)' \(")
 
 
+_wording = None
+
+
+def _set_wording(function):
+    """Sets function(message), which gives the message that is raised."""
+    global _wording
+    _wording = function
+
+
 def _worded(message):
-    """The message with TensorFlow's words."""
-    from sluice.framework import wording  # (Not needed before.)
-    return wording.add(message)
+    return message if _wording is None else _wording(message)
 
 
 def _inputs(op):

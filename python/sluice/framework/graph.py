@@ -1,19 +1,20 @@
 """Graph, and the scopes that new operations get."""
 
 import contextlib
-import itertools
 import re
 import threading
 
 from sluice import _core
-from sluice.framework import constructs, members, node_def, protos
+from sluice.framework import constructs, members, protos
+from sluice.framework.devices import DeviceSpec
 from sluice.framework.elements import (  # noqa: F401 (Looked for here.)
     Operation, Tensor, _use_session)
 from sluice.framework.graph_keys import GraphKeys
 
-# Variables that the C++ libraries make are collected there; how to show them
-# here (set by ops.variables).
+# How variables that the C++ library collects, and those of VariableDefs, become
+# Variables: ops/variables.py sets these.
 _variable_of_handle = None
+_variable_from_def = None
 _SHARED_KEYS = (GraphKeys.GLOBAL_VARIABLES, GraphKeys.TRAINABLE_VARIABLES,
                 GraphKeys.LOCAL_VARIABLES)
 
@@ -198,7 +199,7 @@ class Graph(_core.Graph):
           debug_info: whether it says which lines of the program made the
             nodes, so that errors name them where it is imported.
         """
-        made = node_def.make_graph_def(self)
+        made = protos.GraphDef.FromString(self._export(False))
         if not debug_info:  # (Or equal graphs would differ.)
             made.ClearField("debug_info")
         if add_shapes:
@@ -322,7 +323,6 @@ class Graph(_core.Graph):
         """Tells an object by `_set_device` the DeviceSpec of where an operation
         would be now, which functions see in its stead; says nothing where that
         is left open."""
-        from sluice.cluster import DeviceSpec
 
         def placed(device):
             if device:
@@ -587,30 +587,9 @@ def container(container_name):
     return get_default_graph().container(container_name)
 
 
-_USE_C_API = True  # (Tests of TensorFlow's look here: graphs are C++ objects.)
-
-
-def _set_call_cpp_shape_fn(call_cpp_shape_fn):
-    """Nothing: shapes are the C++ library's."""
-
-
-_uids = itertools.count()
-
-
-def uid():
-    """A number that was not given before."""
-    return next(_uids)
-
-
 def get_name_scope():
     """The current scope of names in the default graph."""
     return get_default_graph().get_name_scope()
-
-
-def _NodeDef(op_type, name, device=None, attrs=None):
-    """A NodeDef of values of attributes: AttrValues by name."""
-    return protos.NodeDef(op=op_type, name=name, attr=attrs,
-                   device=_device_string(device) or "")
 
 
 def init_scope():
@@ -637,9 +616,6 @@ def get_collection(key, scope=None):
 def get_collection_ref(key):
     """A collection of the default graph itself."""
     return get_default_graph().get_collection_ref(key)
-
-
-DEFAULT_GRAPH_SEED = 87654321
 
 
 def _truncated(seed):

@@ -309,7 +309,6 @@ def import_meta_graph(meta_graph_or_file, clear_devices=False,
 def _made_of_bytes(graph, key, value, prefix):
     """What bytes define, in a collection of variables or of what the program
     registered."""
-    from sluice.ops.variables import Variable
     from_proto = registries.get_from_proto_function(key)
     if from_proto is not None:
         message = registries.get_collection_proto_type(key)()
@@ -321,7 +320,7 @@ def _made_of_bytes(graph, key, value, prefix):
     known = graph.__dict__.setdefault("_variables_by_handle", {})
     name = prefix + definition.variable_name
     if name not in known:
-        known[name] = Variable._from_def(definition, graph, prefix)
+        known[name] = graphs._variable_from_def(definition, graph, prefix)
     return known[name]
 
 

@@ -3,12 +3,8 @@
 import re
 
 from sluice import _core
-from sluice.framework import dtypes, protos
-
-
-def make_graph_def(graph):
-    """The graph as it is now."""
-    return protos.GraphDef.FromString(graph._export(False))
+from sluice.framework import dtypes, graph as graphs, protos
+from sluice.framework.conversion import convert_to_tensor
 
 
 def without_devices(graph_def):
@@ -35,8 +31,6 @@ def import_graph_def(graph_def, input_map=None, return_elements=None,
     Returns:
       The elements that were asked for, a list, or None.
     """
-    from sluice.framework import graph as graphs
-    from sluice.framework.conversion import convert_to_tensor
     input_map = {} if input_map is None else input_map
     if not isinstance(input_map, dict):
         raise TypeError("input_map must be a dictionary mapping strings to "
@@ -108,7 +102,6 @@ def _check_mapped(graph, scope, input_map, nodes, names):
 def _without_unknown_defaults(graph_def, producer_op_list):
     """A copy without the attributes that only their producer's ops have, where
     they have their defaults."""
-    from sluice.framework.graph import get_default_graph
     made = protos.GraphDef.FromString(
         graph_def if isinstance(graph_def, bytes)
         else graph_def.SerializeToString())
@@ -120,7 +113,7 @@ def _without_unknown_defaults(graph_def, producer_op_list):
                   defaults.get(node.op, {}).items() if name in node.attr}
         if theirs:
             ours = {a.name for a in
-                    get_default_graph().op_def_for_type(node.op).attr}
+                    graphs.get_default_graph().op_def_for_type(node.op).attr}
             for name, value in theirs.items():
                 if name not in ours and node.attr[name] == value:
                     del node.attr[name]

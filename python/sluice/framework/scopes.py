@@ -14,10 +14,3 @@ def strip_name_scope(name, export_scope):
         return name
     return re.sub(rf"^(\^|loc:@|){re.escape(within(export_scope))}/*", r"\1",
                   name)
-
-
-def prepend_name_scope(name, import_scope):
-    """A name ("^x", "loc:@x") with a scope."""
-    if not import_scope:
-        return name
-    return re.sub(r"^(\^|loc:@|)(.*)$", rf"\g<1>{within(import_scope)}\2", name)

@@ -1,7 +1,4 @@
-"""What is known of tensors that are not there: type, shape, name; and of
-arguments that have several names."""
-
-import enum
+"""Specs of tensors, sparse tensors and IndexedSlices."""
 
 from sluice import _core
 from sluice.framework import dtypes, tensor_shape
@@ -11,7 +8,7 @@ from sluice.framework.conversion import (
 from sluice.framework.elements import Tensor
 from sluice.framework.type_spec import (
     BatchableTypeSpec, TypeSpec, register_type_spec_from_value_converter,
-    type_spec_from_value)
+    type_spec_from_value)  # noqa: F401 (Public names.)
 
 
 class TensorSpec(BatchableTypeSpec):
@@ -249,70 +246,6 @@ class IndexedSlicesSpec(TypeSpec):
         return IndexedSlices(*components)
 
 
-class TensorArraySpec(TypeSpec):
-    """What is known of a TensorArray: its elements' shape and type, whether it
-    may grow, and whether its elements have one shape."""
-
-    __slots__ = ("_element_shape", "_dtype", "_dynamic_size", "_infer_shape")
-
-    def __init__(self, element_shape=None, dtype=dtypes.float32,
-                 dynamic_size=False, infer_shape=True):
-        self._element_shape = tensor_shape.as_shape(element_shape)
-        self._dtype = dtypes.as_dtype(dtype)
-        self._dynamic_size, self._infer_shape = dynamic_size, infer_shape
-
-    @property
-    def value_type(self):
-        """TensorArray."""
-        from sluice.ops.tensor_array import TensorArray
-        return TensorArray
-
-    @classmethod
-    def from_value(cls, value):
-        """Of a TensorArray."""
-        return value._type_spec
-
-    def is_compatible_with(self, other):
-        """Whether an array may be both, whatever is inferred of shapes."""
-        if not isinstance(other, TypeSpec):
-            other = type_spec_from_value(other)
-        return (isinstance(other, TensorArraySpec) and
-                self._dtype.is_compatible_with(other._dtype) and
-                self._element_shape.is_compatible_with(other._element_shape) and
-                self._dynamic_size == other._dynamic_size)
-
-    def most_specific_compatible_type(self, other):
-        """The spec of what this and another one agree in; ValueError if there
-        is none."""
-        if not isinstance(other, TensorArraySpec) or (
-                self._dtype, self._dynamic_size) != (
-                    other._dtype, other._dynamic_size):
-            raise ValueError(f"No TypeSpec is compatible with both {self} and "
-                             f"{other}")
-        return TensorArraySpec(
-            self._element_shape.most_specific_compatible_shape(
-                other._element_shape), self._dtype, self._dynamic_size,
-            self._infer_shape and other._infer_shape)
-
-    def _serialize(self):
-        return (self._element_shape, self._dtype, self._dynamic_size,
-                self._infer_shape)
-
-    @property
-    def _component_specs(self):
-        return [TensorSpec([], dtypes.resource), TensorSpec([], dtypes.float32)]
-
-    def _to_components(self, value):
-        return [value.handle, value.flow]
-
-    def _from_components(self, components):
-        handle, flow = components
-        return self.value_type(
-            self._dtype, dynamic_size=self._dynamic_size, handle=handle,
-            flow=flow, infer_shape=self._infer_shape,
-            element_shape=self._element_shape)
-
-
 register_type_spec_from_value_converter(
     _core.Tensor, lambda t: TensorSpec(t.shape, t.dtype), allow_subclass=True)
 register_type_spec_from_value_converter(
@@ -320,41 +253,16 @@ register_type_spec_from_value_converter(
         list(v.dense_shape), convert_to_tensor(v.values).dtype))
 
 
-class VariableSynchronization(enum.Enum):
-    """When copies of a variable are brought together: there is one only."""
-
-    AUTO, NONE, ON_WRITE, ON_READ = range(4)
-
-
-class VariableAggregation(enum.Enum):
-    """How copies of a variable are brought together: there is one only."""
-
-    NONE, SUM, MEAN, ONLY_FIRST_REPLICA = range(4)
+def _spec_of_slices(slices):
+    whole = tensor_shape.TensorShape([None]).concatenate(
+        slices.values.shape[1:]).merge_with(slices.shape)
+    dense = slices.dense_shape
+    return IndexedSlicesSpec(
+        whole, slices.dtype, slices.indices.dtype,
+        None if dense is None else convert_to_tensor(dense).dtype,
+        slices.indices.shape.merge_with(slices.values.shape[:1]))
 
 
-def across_copies(name, trainable, synchronization, aggregation):
-    """The last three arguments of a variable, with their defaults."""
-    if synchronization is None:
-        synchronization = VariableSynchronization.AUTO
-    if aggregation is None:
-        aggregation = VariableAggregation.NONE
-    if not isinstance(synchronization, VariableSynchronization):
-        raise ValueError(f"Invalid variable synchronization mode: "
-                         f"{synchronization} for variable: {name}")
-    if not isinstance(aggregation, VariableAggregation):
-        raise ValueError(f"Invalid variable aggregation mode: {aggregation} "
-                         f"for variable: {name}")
-    if trainable is None:
-        trainable = (synchronization is not
-                     VariableSynchronization.ON_READ)
-    return trainable, synchronization, aggregation
-
-
-def deprecated_argument_lookup(new_name, new_value, old_name, old_value):
-    """The value of an argument that has two names; ValueError if both are
-    given."""
-    if old_value is None:
-        return new_value
-    if new_value is not None:
-        raise ValueError(f"Cannot specify both '{old_name}' and '{new_name}'")
-    return old_value
+IndexedSlices._type_spec = property(_spec_of_slices)
+SparseTensor._type_spec = property(
+    lambda value: SparseTensorSpec(value.shape, value.dtype))

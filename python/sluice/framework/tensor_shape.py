@@ -440,24 +440,6 @@ def broadcast_shape(shape_x, shape_y):
     return TensorShape(dims)
 
 
-def is_broadcast_compatible(shape_x, shape_y):
-    """Whether two shapes broadcast, as far as they are known."""
-    try:
-        return broadcast_shape(shape_x, shape_y).ndims is not None
-    except ValueError:
-        return False
-
-
-def scalar_shape(unused_op):
-    """[the shape of a scalar]: of an operation with one such result."""
-    return [scalar()]
-
-
-def no_outputs(unused_op):
-    """[]: of an operation without results."""
-    return []
-
-
 def call_cpp_shape_fn(op, require_shape_fn=True):
     """The shapes of an operation's results, which are known already."""
     return {"shapes": [t.shape for t in op.outputs]}

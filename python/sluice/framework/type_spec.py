@@ -1,7 +1,7 @@
 """What is known of a kind of values before there is one: `TypeSpec`."""
 
-from sluice import nest
-from sluice.framework import dtypes, tensor_shape
+from sluice.framework import dtypes, nest, tensor_shape
+from sluice.framework.conversion import convert_to_tensor
 
 
 def _key(value):
@@ -174,6 +174,17 @@ class TypeSpec:
         return f"{type(self).__name__}{self._serialize()!r}"
 
 
+def _spec_parts(spec):
+    components = spec._component_specs
+    return [spec] if components is spec else nest.flatten(components, True)
+
+
+nest._register_composite(
+    TypeSpec, _spec_parts,
+    lambda spec, parts: spec._from_components(nest.pack_sequence_as(
+        spec._component_specs, parts, spec._component_specs is not spec)))
+
+
 class BatchableTypeSpec(TypeSpec):
     """A TypeSpec that knows the spec of several of its values in one, and of
     one of several (`_batch`, `_unbatch`)."""
@@ -221,7 +232,6 @@ def type_spec_from_value(value):
     Raises:
       TypeError: if it is none of these.
     """
-    from sluice.framework.conversion import convert_to_tensor
     spec = _spec_of(value)
     if spec is None:
         try:

@@ -5,12 +5,11 @@ import inspect
 import numbers
 import re
 
-from sluice import _core, nest
-from sluice.framework import dtypes, graph as graphs, tensor_shape
+from sluice import _core
+from sluice.framework import dtypes, graph as graphs, nest, tensor_shape
 from sluice.framework.conversion import SparseTensor, convert_to_tensor
 from sluice.framework.graph import GraphKeys
-from sluice.ops import array_ops, math_ops
-from sluice.ops import variable_scope as scopes
+from sluice.ops import array_ops, math_ops, variable_scope as scopes
 from sluice.ops.partitioned import parts_of
 from sluice.ops.variables import trainable_variables
 

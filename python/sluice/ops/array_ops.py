@@ -2,10 +2,10 @@
 
 from sluice import _core
 from sluice.framework import dtypes, graph as graphs, tensor_shape
+from sluice.framework.arguments import deprecated_argument_lookup as _either
 from sluice.framework.conversion import (
     IndexedSlices, SparseTensor, SparseTensorValue, constant, constant_value,
     convert_to_tensor, parts)
-from sluice.framework.specs import deprecated_argument_lookup as _either
 
 _op = _core.op
 
@@ -95,13 +95,6 @@ def shape(input, name=None, out_type=dtypes.int32):
     return _shape_op(input, out_type=out_type, name=name)
 
 
-def shape_internal(input, name=None, optimize=True, out_type=dtypes.int32):
-    """`shape`; without `optimize`, an operation though it is known."""
-    if optimize or isinstance(input, _SPARSE):
-        return shape(input, name, out_type)
-    return _shape_op(input, out_type=out_type, name=name)
-
-
 def shape_n(input, out_type=dtypes.int32, name=None):
     """The shapes of several tensors."""
     return _op("ShapeN")(input, out_type=out_type, name=name)
@@ -117,13 +110,6 @@ def size(input, name=None, out_type=dtypes.int32):
     if count is not None:
         return constant(count, out_type, name=name or "Size")
     return _op("Size")(input, out_type=out_type, name=name)
-
-
-def rank_internal(input, name=None, optimize=True):
-    """`rank`; unless `optimize`, as an op even if it is known."""
-    if optimize:
-        return rank(input, name)
-    return _op("Rank")(convert_to_tensor(input), name=name)
 
 
 def rank(input, name=None):

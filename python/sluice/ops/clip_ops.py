@@ -3,7 +3,7 @@
 from sluice.framework import graph as graphs
 from sluice.framework.conversion import (
     IndexedSlices, constant, convert_to_tensor)
-from sluice.ops import array_ops, math_ops
+from sluice.ops import array_ops, math_ops, nn
 
 
 def clip_by_value(t, clip_value_min, clip_value_max, name=None):
@@ -54,7 +54,6 @@ def clip_by_average_norm(t, clip_norm, name=None):
 
 def global_norm(t_list, name=None):
     """The Euclidean norm of all elements of several tensors."""
-    from sluice.ops import nn
     with graphs.name_scope(name, "global_norm", t_list):
         halves = [nn.l2_loss(t.values if isinstance(t, IndexedSlices) else t)
                   for t in t_list if t is not None]

@@ -1,8 +1,9 @@
 """Conditionals, loops, and what orders operations."""
 
-from sluice import _core, nest
-from sluice.framework import conversion, dtypes, graph as graphs, tensor_shape
-from sluice.framework.conversion import constant, convert_to_tensor
+from sluice import _core
+from sluice.framework import (
+    conversion, dtypes, graph as graphs, nest, tensor_shape)
+from sluice.framework.conversion import convert_to_tensor
 from sluice.ops import array_ops, math_ops
 
 _no_op = _core.op("NoOp")

@@ -1,7 +1,7 @@
 """Convolutions and pooling along one, two or three dimensions."""
 
 from sluice import _core
-from sluice.framework import graph as graphs
+from sluice.framework import dtypes, graph as graphs
 from sluice.framework.conversion import convert_to_tensor
 from sluice.ops import array_ops, nn
 
@@ -413,7 +413,6 @@ def max_pool_with_argmax(input, ksize, strides, padding, data_format="NHWC",
                          Targmax=None, name=None, output_dtype=None,
                          include_batch_in_index=False):
     """(the maximum of each window, where it is in the flattened image)."""
-    from sluice.framework import dtypes
     if data_format != "NHWC":
         raise ValueError(f"data_format values other than 'NHWC' are not yet "
                          f"supported, got {data_format}")

@@ -137,11 +137,3 @@ def ctc_loss_v2(labels, logits, label_length, logit_length,
         return ctc_loss(labels, logits,
                         math_ops.cast(logit_length, dtypes.int32),
                         time_major=logits_time_major)
-
-
-def ctc_loss_dense(labels, logits, label_length, logit_length,
-                   logits_time_major=True, unique=None, blank_index=0,
-                   name=None):
-    """`ctc_loss_v2` of labels in rows."""
-    return ctc_loss_v2(labels, logits, label_length, logit_length,
-                       logits_time_major, unique, blank_index, name)

@@ -175,27 +175,6 @@ def safe_embedding_lookup_sparse(embedding_weights, sparse_ids,
         return made
 
 
-def embedding_lookup_v2(params, ids, max_norm=None, name=None):
-    """`embedding_lookup` of tables that are cut into blocks."""
-    return embedding_lookup(params, ids, "div", name, max_norm=max_norm)
-
-
-def embedding_lookup_sparse_v2(params, sp_ids, sp_weights, combiner=None,
-                               max_norm=None, name=None):
-    """`embedding_lookup_sparse` of tables that are cut into blocks."""
-    return embedding_lookup_sparse(params, sp_ids, sp_weights, "div", name,
-                                   combiner, max_norm)
-
-
-def safe_embedding_lookup_sparse_v2(embedding_weights, sparse_ids,
-                                    sparse_weights=None, combiner="mean",
-                                    default_id=None, max_norm=None, name=None):
-    """`safe_embedding_lookup_sparse`."""
-    return safe_embedding_lookup_sparse(
-        embedding_weights, sparse_ids, sparse_weights, combiner, default_id,
-        name, "div", max_norm)
-
-
 # ---- Samples of classes ------------------------------------------------------
 
 
@@ -317,22 +296,3 @@ def sampled_softmax_loss(weights, biases, labels, inputs, num_sampled,
         seed)
     return nn.softmax_cross_entropy_with_logits_v2(
         labels=array_ops.stop_gradient(targets), logits=logits)
-
-
-def nce_loss_v2(weights, biases, labels, inputs, num_sampled, num_classes,
-                num_true=1, sampled_values=None, remove_accidental_hits=False,
-                name="nce_loss"):
-    """`nce_loss` of tables that are cut into blocks."""
-    return nce_loss(weights, biases, labels, inputs, num_sampled, num_classes,
-                    num_true, sampled_values, remove_accidental_hits, "div",
-                    name)
-
-
-def sampled_softmax_loss_v2(weights, biases, labels, inputs, num_sampled,
-                            num_classes, num_true=1, sampled_values=None,
-                            remove_accidental_hits=True, seed=None,
-                            name="sampled_softmax_loss"):
-    """`sampled_softmax_loss` of tables that are cut into blocks."""
-    return sampled_softmax_loss(
-        weights, biases, labels, inputs, num_sampled, num_classes, num_true,
-        sampled_values, remove_accidental_hits, "div", name, seed)

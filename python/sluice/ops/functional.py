@@ -1,7 +1,7 @@
 """Functions over the slices of tensors: map, fold, scan."""
 
-from sluice import _core, nest
-from sluice.framework import dtypes, graph as graphs, tensor_shape
+from sluice import _core
+from sluice.framework import dtypes, graph as graphs, nest, tensor_shape
 from sluice.framework.conversion import convert_to_tensor
 from sluice.ops import array_ops, control_flow
 from sluice.ops.tensor_array import TensorArray

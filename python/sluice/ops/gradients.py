@@ -7,6 +7,7 @@ from sluice import _core
 from sluice.framework import graph as graphs
 from sluice.framework.conversion import (
     IndexedSlices, constant, convert_to_tensor)
+from sluice.ops import array_ops, control_flow, math_ops, tensor_array
 from sluice.ops.variables import Variable
 
 
@@ -177,7 +178,6 @@ def hessians(ys, xs, name="hessians", colocate_gradients_with_ops=False,
     Raises:
       ValueError: if the ys do not depend on an x, or not to the second order.
     """
-    from sluice.ops import array_ops, control_flow, tensor_array
     xs = _list(xs)
     options = {"colocate_gradients_with_ops": colocate_gradients_with_ops,
                "gate_gradients": gate_gradients,
@@ -200,27 +200,3 @@ def hessians(ys, xs, name="hessians", colocate_gradients_with_ops=False,
             rows.stack(),
             array_ops.concat([array_ops.shape(x), array_ops.shape(x)], 0)))
     return result
-
-
-def _hessian_vector_product(ys, xs, v):
-    """The matrix of second derivatives of sum(ys) times a vector, which has a
-    part for each x: a list of such parts."""
-    from sluice.ops import array_ops, math_ops
-    xs, v = _list(xs), _list(v)
-    if len(v) != len(xs):
-        raise ValueError("xs and v must have the same length.")
-    products = [math_ops.multiply(grad, array_ops.stop_gradient(part))
-                for grad, part in zip(gradients(ys, xs), v) if grad is not None]
-    return gradients(products, xs)
-
-
-def _AggregateIndexedSlicesGradients(grads):
-    """One gradient of several that may be sparse, or None."""
-    from sluice.ops import array_ops, math_ops
-    some = [g for g in grads if g is not None]
-    if len(some) < 2:
-        return some[0] if some else None
-    slices = math_ops._as_indexed_slices_list(some)
-    return IndexedSlices(array_ops.concat([s.values for s in slices], 0),
-                         array_ops.concat([s.indices for s in slices], 0),
-                         slices[0].dense_shape)

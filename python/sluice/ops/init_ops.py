@@ -210,9 +210,6 @@ class Identity(Initializer):
                         dtype or self.dtype)
 
 
-identity_initializer = Identity
-
-
 class Orthogonal(Initializer):
     """A matrix with orthogonal rows or columns (Saxe et al., 2013), times
     `gain`; of more dimensions, all but the last are one."""
@@ -370,17 +367,3 @@ he_normal = _scaling(2.0, "truncated_normal", "He et al. (2015), normal.")
 he_uniform = _scaling(2.0, "uniform", "He et al. (2015), uniform.")
 lecun_normal = _scaling(1.0, "truncated_normal", "LeCun et al. (1998), normal.")
 lecun_uniform = _scaling(1.0, "uniform", "LeCun et al. (1998), uniform.")
-
-
-def xavier_initializer(uniform=True, seed=None, dtype=dtypes.float32):
-    """Glorot and Bengio (2010): of variance 2 / (inputs + outputs)."""
-    return VarianceScaling(1.0, "fan_avg", "uniform" if uniform
-                           else "truncated_normal", seed, dtype)
-
-
-def contrib_variance_scaling(factor=2.0, mode="FAN_IN", uniform=False,
-                             seed=None, dtype=dtypes.float32):
-    """Of variance factor / n, n the number of inputs, outputs, or their
-    mean."""
-    return VarianceScaling(factor, mode.lower(), "uniform" if uniform
-                           else "truncated_normal", seed, dtype)

@@ -5,9 +5,9 @@ import math
 
 from sluice import _core
 from sluice.framework import dtypes, graph as graphs
+from sluice.framework.arguments import deprecated_argument_lookup as _either
 from sluice.framework.conversion import (
     IndexedSlices, SparseTensor, constant, convert_to_tensor, quotient_type)
-from sluice.framework.specs import deprecated_argument_lookup as _either
 
 _op = _core.op
 _builtin_range = builtins.range
@@ -130,7 +130,6 @@ _complex_abs = _op("ComplexAbs", "Abs")
 _cast = _op("Cast")
 _round = _op("Round")
 _real_div = _op("RealDiv", "truediv")
-_div = _op("Div", "div")
 _mat_mul = _op("MatMul")
 _sparse_mat_mul = _op("SparseMatMul")
 _SPARSE_MAT_MUL_TYPES = {dtypes.float32, dtypes.bfloat16}
@@ -291,17 +290,6 @@ def _as_indexed_slices_list(inputs, optimize=True):
         return slices
     return [IndexedSlices(s.values, cast(s.indices, dtypes.int64),
                           s.dense_shape) for s in slices]
-
-
-def reduced_shape(input_shape, axes):
-    """The shape of a reduction that keeps its dimensions."""
-    input_shape = cast(input_shape, dtypes.int32)
-    axes = cast(axes, dtypes.int32)
-    rank = _op("Size")(input_shape)
-    axes = (axes + rank) % rank
-    return _op("DynamicStitch")(
-        [range(rank), axes],
-        [input_shape, _op("Fill")(_op("Shape")(axes), 1)])
 
 
 def complex(real, imag, name=None):
@@ -732,11 +720,6 @@ def log_sigmoid(x, name=None):
     """log(sigmoid(x)), elementwise."""
     with graphs.name_scope(name, "LogSigmoid", [x]) as scope:
         return negative(_op("Softplus")(-convert_to_tensor(x)), name=scope)
-
-
-def nth_element(input, n, reverse=False, name=None):
-    """The n-th smallest (or largest) element of each row."""
-    return _op("NthElement")(input, n, reverse=reverse, name=name)
 
 
 def logical_xor(x, y, name="LogicalXor"):

@@ -4,9 +4,9 @@ import math
 
 from sluice import _core
 from sluice.framework import dtypes, errors, graph as graphs
+from sluice.framework.arguments import deprecated_argument_lookup as _either
 from sluice.framework.conversion import (
     constant, constant_value, convert_to_tensor)
-from sluice.framework.specs import deprecated_argument_lookup as _either
 from sluice.ops import array_ops, math_ops, random_ops
 
 _op = _core.op
@@ -643,32 +643,7 @@ def log_poisson_loss(targets, log_input, compute_full_loss=False, name=None):
                                       stirling)
 
 
-# ---- TensorFlow's names for the same with fewer arguments --------------------
-
-
-def softmax_v2(logits, axis=None, name=None):
-    """`softmax`."""
-    return softmax(logits, axis, name)
-
-
-def log_softmax_v2(logits, axis=None, name=None):
-    """`log_softmax`."""
-    return log_softmax(logits, axis, name)
-
-
-def dropout_v2(x, rate=None, noise_shape=None, seed=None, name=None):
-    """`dropout`."""
-    return dropout(x, noise_shape=noise_shape, seed=seed, name=name, rate=rate)
-
-
-def l2_normalize_v2(x, axis=None, epsilon=1e-12, name=None):
-    """`l2_normalize`."""
-    return l2_normalize(x, axis, epsilon, name)
-
-
-def moments_v2(x, axes, shift=None, keepdims=False, name=None):
-    """`moments`."""
-    return moments(x, axes, shift, name, keepdims=keepdims)
+# ---- Pooling over regions of random sizes ------------------------------------
 
 
 def _fractional(kind):
@@ -693,27 +668,3 @@ def _fractional(kind):
 
 fractional_avg_pool_v2 = _fractional("FractionalAvgPool")
 fractional_max_pool_v2 = _fractional("FractionalMaxPool")
-
-
-# ---- As they once took their arguments (contrib.nn) --------------------------
-
-
-def deprecated_flipped_softmax_cross_entropy_with_logits(logits, labels, dim=-1,
-                                                         name=None):
-    """`softmax_cross_entropy_with_logits`."""
-    return softmax_cross_entropy_with_logits(labels=labels, logits=logits,
-                                             dim=dim, name=name)
-
-
-def deprecated_flipped_sparse_softmax_cross_entropy_with_logits(logits, labels,
-                                                                name=None):
-    """`sparse_softmax_cross_entropy_with_logits`."""
-    return sparse_softmax_cross_entropy_with_logits(labels=labels,
-                                                    logits=logits, name=name)
-
-
-def deprecated_flipped_sigmoid_cross_entropy_with_logits(logits, targets,
-                                                         name=None):
-    """`sigmoid_cross_entropy_with_logits`."""
-    return sigmoid_cross_entropy_with_logits(labels=targets, logits=logits,
-                                             name=name)

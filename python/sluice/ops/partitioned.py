@@ -308,27 +308,6 @@ def min_max_variable_partitioner(max_partitions=1, axis=0,
     return partitioner
 
 
-def create_partitioned_variables(shape, slicing, initializer,
-                                 dtype=dtypes.float32, trainable=True,
-                                 collections=None, name=None, reuse=None):
-    """The parts of a new variable, a list: `slicing` says how many there are
-    for each dimension."""
-    from sluice.ops import variable_scope
-    if len(shape) != len(slicing):
-        raise ValueError(f"The 'shape' and 'slicing' of a new Partitioned "
-                         f"Variable must have the length: shape: {shape}, "
-                         f"slicing: {slicing}")
-    if not shape:
-        raise ValueError(f"A partitioned Variable must have rank at least 1: "
-                         f"shape: {shape}")
-    with variable_scope.variable_scope(name, "PartitionedVariable",
-                                       reuse=reuse):
-        return list(variable_scope.get_variable(
-            None, shape=shape, dtype=dtype, initializer=initializer,
-            trainable=trainable, collections=collections,
-            partitioner=lambda **unused: list(slicing)))
-
-
 def parts_of(variable):
     """The variables that it is made of."""
     if isinstance(variable, PartitionedVariable):

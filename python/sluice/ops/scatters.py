@@ -2,6 +2,7 @@
 
 from sluice import _core
 from sluice.framework import conversion, graph as graphs
+from sluice.ops import array_ops, math_ops
 
 _op = _core.op
 
@@ -112,7 +113,6 @@ def batch_scatter_update(ref, indices, updates, use_locking=True, name=None):
       updates: the slices: of the shape of `indices`, and of a slice.
       use_locking: for a variable behind a reference, without effect.
     """
-    from sluice.ops import array_ops, math_ops
     with graphs.name_scope(name, "batch_scatter_update"):
         indices = conversion.convert_to_tensor(indices, name="indices")
         rank = indices.shape.ndims

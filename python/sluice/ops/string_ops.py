@@ -47,11 +47,6 @@ def string_split(source=None, sep=None, skip_empty=True, delimiter=None,
                                             skip_empty=skip_empty, name=name))
 
 
-def string_split_v2(source, sep=None, maxsplit=-1):
-    """`strings_split`."""
-    return strings_split(source, sep, maxsplit)
-
-
 def strings_split(input=None, sep=None, maxsplit=-1,
                   result_type="SparseTensor", source=None, name=None):
     """The pieces of each string of a vector, as Python's split has them: a
@@ -194,6 +189,3 @@ def decode_raw(input_bytes=None, out_type=None, little_endian=True, name=None,
     """The numbers whose memory the strings are."""
     return _op("DecodeRaw")(bytes if input_bytes is None else input_bytes,
                             out_type, little_endian=little_endian, name=name)
-
-
-print_v2 = tf_print  # TensorFlow's name within `logging_ops`.

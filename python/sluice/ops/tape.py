@@ -2,8 +2,7 @@
 
 import contextlib
 
-from sluice import nest
-from sluice.framework import graph as graphs
+from sluice.framework import graph as graphs, nest
 from sluice.ops import array_ops, gradients as _gradients
 from sluice.ops.gradients import UnconnectedGradients
 from sluice.ops.variables import Variable

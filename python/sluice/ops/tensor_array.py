@@ -3,6 +3,7 @@
 from sluice import _core
 from sluice.framework import dtypes, graph as graphs, tensor_shape
 from sluice.framework.conversion import constant_value, convert_to_tensor
+from sluice.framework.specs import TensorSpec, TypeSpec, type_spec_from_value
 from sluice.ops import array_ops, math_ops
 
 _op = _core.op
@@ -109,7 +110,6 @@ class TensorArray:
 
     @property
     def _type_spec(self):
-        from sluice.framework.specs import TensorArraySpec
         return TensorArraySpec(self.element_shape, self._dtype,
                                self._dynamic_size, self._infer_shape)
 
@@ -218,12 +218,61 @@ class TensorArray:
         return _op("TensorArrayCloseV3")(self._handle, name=name)
 
 
-def _GetGradSource(op_or_tensor):
-    """The scope of gradients ("gradients_1/...") that a name is in, and what is
-    around it; ValueError if it is in none."""
-    parts = op_or_tensor.name.split("/")
-    at = [i for i, part in enumerate(parts) if part.startswith("gradients")]
-    if not at:
-        raise ValueError(f"Expected op/tensor name to start with gradients "
-                         f"(excluding scope), got: {op_or_tensor.name}")
-    return "/".join(parts[:at[-1] + 1])
+class TensorArraySpec(TypeSpec):
+    """What is known of a TensorArray: its elements' shape and type, whether it
+    may grow, and whether its elements have one shape."""
+
+    __slots__ = ("_element_shape", "_dtype", "_dynamic_size", "_infer_shape")
+
+    def __init__(self, element_shape=None, dtype=dtypes.float32,
+                 dynamic_size=False, infer_shape=True):
+        self._element_shape = tensor_shape.as_shape(element_shape)
+        self._dtype = dtypes.as_dtype(dtype)
+        self._dynamic_size, self._infer_shape = dynamic_size, infer_shape
+
+    value_type = property(lambda self: TensorArray, doc="TensorArray.")
+
+    @classmethod
+    def from_value(cls, value):
+        """Of a TensorArray."""
+        return value._type_spec
+
+    def is_compatible_with(self, other):
+        """Whether an array may be both, whatever is inferred of shapes."""
+        if not isinstance(other, TypeSpec):
+            other = type_spec_from_value(other)
+        return (isinstance(other, TensorArraySpec) and
+                self._dtype.is_compatible_with(other._dtype) and
+                self._element_shape.is_compatible_with(other._element_shape) and
+                self._dynamic_size == other._dynamic_size)
+
+    def most_specific_compatible_type(self, other):
+        """The spec of what this and another one agree in; ValueError if there
+        is none."""
+        if not isinstance(other, TensorArraySpec) or (
+                self._dtype, self._dynamic_size) != (
+                    other._dtype, other._dynamic_size):
+            raise ValueError(f"No TypeSpec is compatible with both {self} and "
+                             f"{other}")
+        return TensorArraySpec(
+            self._element_shape.most_specific_compatible_shape(
+                other._element_shape), self._dtype, self._dynamic_size,
+            self._infer_shape and other._infer_shape)
+
+    def _serialize(self):
+        return (self._element_shape, self._dtype, self._dynamic_size,
+                self._infer_shape)
+
+    @property
+    def _component_specs(self):
+        return [TensorSpec([], dtypes.resource), TensorSpec([], dtypes.float32)]
+
+    def _to_components(self, value):
+        return [value.handle, value.flow]
+
+    def _from_components(self, components):
+        handle, flow = components
+        return self.value_type(
+            self._dtype, dynamic_size=self._dynamic_size, handle=handle,
+            flow=flow, infer_shape=self._infer_shape,
+            element_shape=self._element_shape)

@@ -4,10 +4,11 @@ import functools
 import threading
 
 from sluice import _core
-from sluice.framework import dtypes, graph as graphs, specs, tensor_shape
+from sluice.framework import dtypes, graph as graphs, tensor_shape
 from sluice.framework.conversion import convert_to_tensor
 from sluice.framework.graph import GraphKeys
-from sluice.ops import init_ops, partitioned
+from sluice.ops import init_ops, partitioned, variables
+from sluice.ops.variable_copies import across_copies
 from sluice.ops.variables import Variable
 
 
@@ -17,9 +18,6 @@ class _AutoReuse:
 
 
 AUTO_REUSE = _AutoReuse()
-_UNSET = object()
-
-
 class VariableScope:
     """What `get_variable` does by default in a `variable_scope`."""
 
@@ -153,12 +151,12 @@ def _store():
 
 
 _get_default_variable_store = _store
-_PartitionInfo = partitioned.PartitionInfo
-
-
 def get_variable_scope():
     """The current VariableScope."""
     return _store().scopes.scope
+
+
+variables._scope_uses_resource = lambda: get_variable_scope().use_resource
 
 
 def _first(*values):
@@ -204,7 +202,7 @@ def get_variable(name, shape=None, dtype=None, initializer=None,
     scope = get_variable_scope()
     if partitioner is None and dtype is not None:
         initializer = _of_type(initializer, dtypes.as_dtype(dtype).base_dtype)
-    trainable, synchronization, aggregation = specs.across_copies(
+    trainable, synchronization, aggregation = across_copies(
         name, trainable, synchronization, aggregation)
     if dtype is None:
         dtype = scope._dtype
@@ -500,11 +498,25 @@ def variable_op_scope(values, name_or_scope, default_name=None, **kwargs):
     return variable_scope(name_or_scope, default_name, values, **kwargs)
 
 
-def _pure_variable_scope(name_or_scope, **defaults):
-    """`variable_scope`, without a name scope."""
-    return variable_scope(name_or_scope, auxiliary_name_scope=False, **defaults)
-
-
 def no_regularizer(_):
     """A regulariser that adds no loss."""
     return None
+
+
+def create_partitioned_variables(shape, slicing, initializer,
+                                 dtype=dtypes.float32, trainable=True,
+                                 collections=None, name=None, reuse=None):
+    """The parts of a new variable, a list: `slicing` says how many there are
+    for each dimension."""
+    if len(shape) != len(slicing):
+        raise ValueError(f"The 'shape' and 'slicing' of a new Partitioned "
+                         f"Variable must have the length: shape: {shape}, "
+                         f"slicing: {slicing}")
+    if not shape:
+        raise ValueError(f"A partitioned Variable must have rank at least 1: "
+                         f"shape: {shape}")
+    with variable_scope(name, "PartitionedVariable", reuse=reuse):
+        return list(get_variable(
+            None, shape=shape, dtype=dtype, initializer=initializer,
+            trainable=trainable, collections=collections,
+            partitioner=lambda **unused: list(slicing)))

@@ -8,10 +8,12 @@ import threading
 from sluice import _core
 from sluice.framework import (
     conversion, dtypes, graph as graphs, members, protos, references, scopes,
-    specs, tensor_shape)
+    tensor_shape)
 from sluice.framework.conversion import constant, convert_to_tensor
 from sluice.framework.graph import GraphKeys
-from sluice.ops import initial_values, scatters
+from sluice.ops import (
+    array_ops, control_flow, initial_values, math_ops, scatters)
+from sluice.ops.variable_copies import across_copies
 
 _op = _core.op
 _variable_op = _op("VariableV2", "Variable")
@@ -93,10 +95,15 @@ def resource_variables_enabled():
     return _resource_by_default
 
 
+def _scope_uses_resource():
+    """What the scope around new variables says of `use_resource`;
+    variable_scope.py replaces this."""
+    return None
+
+
 def _by_default(use_resource):
     if use_resource is None:
-        from sluice.ops import variable_scope
-        use_resource = variable_scope.get_variable_scope().use_resource
+        use_resource = _scope_uses_resource()
     return _resource_by_default if use_resource is None else use_resource
 
 
@@ -195,7 +202,7 @@ class Variable(scatters.Scattered, _Operators, metaclass=_Creation):
         if constraint is not None and not callable(constraint):
             raise ValueError("The `constraint` argument must be a callable.")
         trainable, self._synchronization, self._aggregation = (
-            specs.across_copies(name, trainable, synchronization, aggregation))
+            across_copies(name, trainable, synchronization, aggregation))
         self._trainable = bool(trainable)
         self._constraint = constraint
         self._resource = bool(_by_default(use_resource))
@@ -282,7 +289,7 @@ class Variable(scatters.Scattered, _Operators, metaclass=_Creation):
         self._graph, self._handle = graph, handle
         self._resource = handle.dtype is dtypes.resource
         self._trainable, self._constraint = False, None
-        _, self._synchronization, self._aggregation = specs.across_copies(
+        _, self._synchronization, self._aggregation = across_copies(
             name, None, None, None)
         self._initializer = graph._find_operation(name + "/Assign")
         self._initial_value = (None if self._initializer is None
@@ -408,7 +415,6 @@ class Variable(scatters.Scattered, _Operators, metaclass=_Creation):
 
     def initialized_value(self):
         """The value, or the initial one as long as there is none."""
-        from sluice.ops import control_flow
         made = control_flow.cond(is_variable_initialized(self), self.read_value,
                                  lambda: self._initializer.inputs[1])
         made.op._is_initialized_value = True  # (For `initial_values`.)
@@ -599,9 +605,6 @@ def _install_operators():
 
 _install_operators()
 references.install(graphs.Tensor, Variable)
-RefVariable = VariableV1 = Variable  # (Other versions' names.)
-
-
 class _IsResource(_Creation):
 
     def __instancecheck__(cls, instance):
@@ -644,6 +647,7 @@ def _variable_of_handle(handle):
 
 
 graphs._variable_of_handle = _variable_of_handle
+graphs._variable_from_def = Variable._from_def
 
 
 # ---- Collections of variables ------------------------------------------------
@@ -679,7 +683,6 @@ def moving_average_variables(scope=None):
 
 def variables_initializer(var_list, name="init"):
     """An operation that initialises these variables."""
-    from sluice.ops import control_flow
     return control_flow.group(*[v.initializer for v in var_list], name=name)
 
 
@@ -714,7 +717,6 @@ def is_variable_initialized(variable):
 def report_uninitialized_variables(
         var_list=None, name="report_uninitialized_variables"):
     """The names of the variables that have no value, a string tensor."""
-    from sluice.ops import array_ops, math_ops
     if var_list is None:
         var_list = global_variables() + local_variables()
     with graphs.name_scope(name):
@@ -728,7 +730,6 @@ def report_uninitialized_variables(
 
 def assert_variables_initialized(var_list=None):
     """A tensor whose step fails where a variable has no value."""
-    from sluice.ops import array_ops
     if var_list is None:
         var_list = global_variables() + local_variables()
     if not var_list:
@@ -791,8 +792,3 @@ def count_up_to(ref, limit, name=None):
     if isinstance(ref, Variable):
         return ref.count_up_to(limit)
     return _op("CountUpTo")(ref, limit=limit, name=name)
-
-
-def is_resource_variable(var):
-    """Whether a variable is a resource, not a reference."""
-    return isinstance(var, Variable) and var._resource

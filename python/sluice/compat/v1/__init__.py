@@ -1,9 +1,16 @@
-"""TensorFlow 1's names and behaviours, on Sluice's objects.
+"""TensorFlow 1's names and behaviour on Sluice's objects.
 
     import sluice.compat.v1 as tf
 """
 
 from sluice import compat, errors, name_lookup as _lookup, version
+
+def _with_tensorflow_words(message):
+    from sluice.compat import wording  # (Loaded on the first error.)
+    return wording.add(message)
+
+
+errors._set_wording(_with_tensorflow_words)
 
 __version__ = version.VERSION
 __git_version__ = version.GIT_VERSION
@@ -11,29 +18,30 @@ __compiler_version__ = version.COMPILER_VERSION
 
 
 def disable_eager_execution():
-    """Nothing: graphs are all there is."""
+    """Does nothing: there are only graphs."""
 
 
 def disable_v2_behavior():
-    """Nothing: this is TensorFlow 1's behaviour."""
+    """Does nothing: this is TensorFlow 1's behaviour."""
 
 
 def executing_eagerly():
-    """False."""
+    """Returns False."""
     return False
 
 
 def control_flow_v2_enabled():
-    """False: loops and conditionals are built of Switch, Merge and Enter."""
+    """Returns False: loops and conditionals consist of Switch, Merge and
+    Enter."""
     return False
 
 
 def enable_control_flow_v2():
-    """Nothing: see control_flow_v2_enabled."""
+    """Does nothing: see control_flow_v2_enabled."""
 
 
 def disable_control_flow_v2():
-    """Nothing: see control_flow_v2_enabled."""
+    """Does nothing: see control_flow_v2_enabled."""
 
 
 def __getattr__(name):

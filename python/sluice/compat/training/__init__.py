@@ -1,0 +1,1 @@
+"""Monitored sessions and their hooks, checkpoint files, saved models."""

@@ -1,0 +1,149 @@
+"""The file `checkpoint` that lists a program's checkpoints. (Savers read and
+write the checkpoints.)"""
+
+import os
+import re
+import uuid
+
+from sluice.compat import gfile, logging
+from sluice.framework import errors, protos
+
+_V2 = 2  # (SaverDef.V2.)
+
+
+def generate_checkpoint_state_proto(
+        save_dir, model_checkpoint_path, all_model_checkpoint_paths=None,
+        all_model_checkpoint_timestamps=None, last_preserved_timestamp=None):
+    """Makes a CheckpointState. If `save_dir` is relative, paths below it become
+    relative to it.
+
+    Args:
+      save_dir: the folder of the checkpoints.
+      model_checkpoint_path: the latest checkpoint.
+      all_model_checkpoint_paths: all checkpoints, the oldest first; the latest
+        is added if it is missing.
+      all_model_checkpoint_timestamps: when each was made.
+      last_preserved_timestamp: when one to be kept was last made.
+    """
+    paths = list(all_model_checkpoint_paths or [])
+    if not paths or paths[-1] != model_checkpoint_path:
+        logging.info("%s is not in all_model_checkpoint_paths. Manually adding "
+                     "it.", model_checkpoint_path)
+        paths.append(model_checkpoint_path)
+    times = all_model_checkpoint_timestamps
+    if times and len(times) != len(paths):
+        raise ValueError(f"Checkpoint timestamps, if provided, must match "
+                         f"checkpoint paths (got paths {paths} and timestamps "
+                         f"{times})")
+    if not os.path.isabs(save_dir):
+        def relative(path):
+            return path if os.path.isabs(path) else os.path.relpath(path,
+                                                                    save_dir)
+        model_checkpoint_path = relative(model_checkpoint_path)
+        paths = [relative(path) for path in paths]
+    return protos.CheckpointState(
+        model_checkpoint_path=model_checkpoint_path,
+        all_model_checkpoint_paths=paths,
+        all_model_checkpoint_timestamps=times,
+        last_preserved_timestamp=last_preserved_timestamp)
+
+
+def _state_file(folder, latest_filename):
+    return os.path.join(folder, latest_filename or "checkpoint")
+
+
+def update_checkpoint_state(
+        save_dir, model_checkpoint_path, all_model_checkpoint_paths=None,
+        latest_filename=None, all_model_checkpoint_timestamps=None,
+        last_preserved_timestamp=None):
+    """Writes the file `checkpoint` (or `latest_filename`) of a folder: see
+    `generate_checkpoint_state_proto`."""
+    state = generate_checkpoint_state_proto(
+        save_dir, model_checkpoint_path, all_model_checkpoint_paths,
+        all_model_checkpoint_timestamps, last_preserved_timestamp)
+    path = _state_file(save_dir, latest_filename)
+    if path == state.model_checkpoint_path:
+        raise RuntimeError(f"Save path '{model_checkpoint_path}' conflicts "
+                           f"with path used for checkpoint state.  Please use "
+                           f"a different save path.")
+    # (A reader sees the old file or the new one.)
+    written = f"{path}.tmp{uuid.uuid4().hex}"
+    with gfile.GFile(written, "w") as f:
+        f.write(str(state))
+    gfile.Rename(written, path, overwrite=True)
+
+
+def get_checkpoint_state(checkpoint_dir, latest_filename=None):
+    """Reads the CheckpointState of a folder, with full paths. Returns None if
+    there is none or it cannot be parsed."""
+    folder = os.fspath(checkpoint_dir)
+    path = _state_file(folder, latest_filename)
+    if not gfile.Exists(path):
+        return None
+    state = protos.CheckpointState()
+    from google.protobuf import text_format
+    try:
+        with gfile.GFile(path) as f:
+            text_format.Merge(f.read(), state)
+    except (errors.OpError, text_format.ParseError) as e:
+        logging.warning("%s: %s", type(e).__name__, e)
+        logging.warning("%s: Checkpoint ignored", path)
+        return None
+    if not state.model_checkpoint_path:
+        raise ValueError(f"Invalid checkpoint state loaded from {folder}")
+    # (Joining keeps absolute paths.)
+    state.model_checkpoint_path = os.path.join(folder,
+                                               state.model_checkpoint_path)
+    state.all_model_checkpoint_paths[:] = [
+        os.path.join(folder, p) for p in state.all_model_checkpoint_paths]
+    return state
+
+
+def _files_of(checkpoint_prefix):
+    """The files whose existence shows a checkpoint: the index (format 2) or the
+    data (format 1)."""
+    return (gfile.Glob(checkpoint_prefix + ".index") or
+            gfile.Glob(checkpoint_prefix))
+
+
+def checkpoint_exists(checkpoint_prefix):
+    """Whether a checkpoint of that name exists."""
+    return bool(_files_of(os.fspath(checkpoint_prefix)))
+
+
+def latest_checkpoint(checkpoint_dir, latest_filename=None):
+    """Returns the name of the latest checkpoint of a folder, or None."""
+    state = get_checkpoint_state(checkpoint_dir, latest_filename)
+    if state is None:
+        return None
+    if checkpoint_exists(state.model_checkpoint_path):
+        return state.model_checkpoint_path
+    logging.error("Couldn't match files for checkpoint %s",
+                  state.model_checkpoint_path)
+    return None
+
+
+def get_checkpoint_mtimes(checkpoint_prefixes):
+    """Returns the modification times of the checkpoints that exist, in
+    seconds."""
+    found = [_files_of(prefix) for prefix in checkpoint_prefixes]
+    return [gfile.Stat(files[0]).mtime_nsec / 1e9 for files in found if files]
+
+
+def meta_graph_filename(checkpoint_filename, meta_graph_suffix="meta"):
+    """Returns the file of a checkpoint's graph, which its shards share."""
+    return (re.sub(r"-[\d\?]+-of-\d+$", "", checkpoint_filename) + "." +
+            meta_graph_suffix)
+
+
+def remove_checkpoint(checkpoint_prefix, checkpoint_format_version=_V2,
+                      meta_graph_suffix="meta"):
+    """Deletes the files of a checkpoint."""
+    patterns = ([checkpoint_prefix + ".index",
+                 checkpoint_prefix + ".data-?????-of-?????"]
+                if checkpoint_format_version == _V2 else
+                [checkpoint_prefix])
+    for pattern in (meta_graph_filename(checkpoint_prefix, meta_graph_suffix),
+                    *patterns):
+        for path in gfile.Glob(pattern):
+            gfile.Remove(path)

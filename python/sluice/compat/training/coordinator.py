@@ -1,0 +1,163 @@
+"""Threads that stop together."""
+
+import contextlib
+import sys
+import threading
+import time
+
+from sluice.framework import errors
+
+
+class Coordinator:
+    """Stops threads together: each checks `should_stop`, any may call
+    `request_stop`, and `join` waits for all and raises the error of one of
+    them.
+
+    Args:
+      clean_stop_exception_types: errors that request a stop and are not
+        failures; by default OutOfRangeError.
+    """
+
+    def __init__(self, clean_stop_exception_types=None):
+        self._clean = tuple(clean_stop_exception_types or (
+            errors.OutOfRangeError,))
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._raised = None
+        self._threads = set()
+        self._joined = False
+
+    def request_stop(self, ex=None):
+        """Asks all threads to stop; `ex`: an error, or sys.exc_info()."""
+        with self._lock:
+            if self._joined:
+                if ex is not None:
+                    raise ex[1] if isinstance(ex, tuple) else ex
+                return
+            error = ex[1] if isinstance(ex, tuple) else ex
+            if not self._stop.is_set():
+                if error is not None and not isinstance(error, self._clean):
+                    self._raised = error
+                self._stop.set()
+
+    def clear_stop(self):
+        """Clears the stop flag."""
+        with self._lock:
+            self._joined = False
+            self._raised = None
+            self._stop.clear()
+
+    def should_stop(self):
+        """Whether a stop was requested."""
+        return self._stop.is_set()
+
+    @contextlib.contextmanager
+    def stop_on_exception(self):
+        """A context manager whose errors request a stop."""
+        try:
+            yield
+        except:  # noqa: E722
+            self.request_stop(sys.exc_info())
+
+    def wait_for_stop(self, timeout=None):
+        """Waits until a stop is requested, or for `timeout` seconds; returns
+        whether it was."""
+        return self._stop.wait(timeout)
+
+    def register_thread(self, thread):
+        """Adds a thread that `join` waits for."""
+        with self._lock:
+            self._threads.add(thread)
+
+    def join(self, threads=None, stop_grace_period_secs=120,
+             ignore_live_threads=False):
+        """Waits until all threads have stopped, and raises the error of one of
+        them.
+
+        Raises:
+          RuntimeError: if some still run so long after a stop was asked for.
+        """
+        with self._lock:
+            threads = self._threads | set(threads or ())
+        while any(t.is_alive() for t in threads) and not self.wait_for_stop(
+                0.05):
+            pass
+        until = time.monotonic() + stop_grace_period_secs
+        for t in threads:
+            t.join(max(0.0, until - time.monotonic()))
+        still = [t.name for t in threads if t.is_alive()]
+        with self._lock:
+            self._joined = True
+            self._threads = set()
+            if self._raised is not None:
+                raise self._raised
+        if still and not ignore_live_threads:
+            raise RuntimeError(f"Coordinator stopped with threads still "
+                               f"running: {' '.join(still)}")
+
+    @property
+    def joined(self):
+        """Whether `join` has returned."""
+        return self._joined
+
+    def raise_requested_exception(self):
+        """Raises the error that a thread requested a stop with, if any."""
+        with self._lock:
+            if self._raised is not None:
+                raise self._raised
+
+
+class LooperThread(threading.Thread):
+    """A thread that calls a function repeatedly until a coordinator stops it.
+
+    Args:
+      coord: the coordinator.
+      timer_interval_secs: how long from one call to the next; None: at once.
+      target, args, kwargs: the function and its arguments, instead of
+        `run_loop`.
+    """
+
+    def __init__(self, coord, timer_interval_secs, target=None, args=None,
+                 kwargs=None):
+        if not isinstance(coord, Coordinator):
+            raise ValueError(f"'coord' argument must be a Coordinator: "
+                             f"{coord}")
+        super().__init__(daemon=True)
+        self._coord, self._interval = coord, timer_interval_secs
+        self._call = target, tuple(args or ()), dict(kwargs or {})
+        if target is None and (args or kwargs):
+            raise ValueError("'args' and 'kwargs' argument require that you "
+                             "also pass 'target'")
+        coord.register_thread(self)
+
+    @staticmethod
+    def loop(coord, timer_interval_secs, target, args=None, kwargs=None):
+        """Starts a LooperThread."""
+        thread = LooperThread(coord, timer_interval_secs, target, args, kwargs)
+        thread.start()
+        return thread
+
+    def run(self):
+        with self._coord.stop_on_exception():
+            self.start_loop()
+            at = time.monotonic()
+            while not self._coord.should_stop():
+                self.run_loop()
+                if self._interval is None:
+                    continue
+                at += self._interval
+                if self._coord.wait_for_stop(max(0.0, at - time.monotonic())):
+                    break
+            self.stop_loop()
+
+    def start_loop(self):
+        """Called once, before the loop."""
+
+    def run_loop(self):
+        """Called repeatedly."""
+        target, args, kwargs = self._call
+        if target is not None:
+            target(*args, **kwargs)
+
+    def stop_loop(self):
+        """Called once, after the loop."""

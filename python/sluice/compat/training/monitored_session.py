@@ -1,0 +1,561 @@
+"""Sessions that initialise their graph, call hooks, and stop their threads."""
+
+import inspect
+
+from sluice import compat
+from sluice.client.session import Session
+from sluice.compat import logging
+from sluice.compat.training.coordinator import Coordinator
+from sluice.compat.training.session_hooks import (
+    SessionRunArgs, SessionRunContext, SessionRunValues)
+from sluice.framework import errors, graph as graphs, protos
+from sluice.ops import control_flow, variables
+
+
+def _no_savers(what, **given):
+    for name, value in given.items():
+        if value is not None:
+            raise NotImplementedError(f"{what}: expected no {name}, got "
+                                      f"{value!r}: there are no savers yet")
+
+
+class Scaffold:
+    """The operations that initialise a graph; `finalize` makes those that are
+    not given.
+
+    Args:
+      init_op: initialises the variables; by default all global ones.
+      init_feed_dict: what it is fed.
+      init_fn: is called with (scaffold, session) after it.
+      ready_op: gives the names of what is not initialised.
+      ready_for_local_init_op: the same, of what local_init_op needs.
+      local_init_op: initialises the local variables.
+    """
+
+    def __init__(self, init_op=None, init_feed_dict=None, init_fn=None,
+                 ready_op=None, ready_for_local_init_op=None,
+                 local_init_op=None, summary_op=None, saver=None,
+                 copy_from_scaffold=None, local_init_feed_dict=None):
+        _no_savers("Scaffold", saver=saver)
+        if summary_op is not None:
+            raise NotImplementedError(f"Scaffold: expected no summary_op, got "
+                                      f"{summary_op!r}: there are no summaries "
+                                      f"yet")
+        base = copy_from_scaffold
+        first = lambda own, name: own if own is not None or (  # noqa: E731
+            base is None) else getattr(base, name)
+        self.init_op = first(init_op, "init_op")
+        self.init_feed_dict = first(init_feed_dict, "init_feed_dict")
+        self.init_fn = first(init_fn, "init_fn")
+        self.ready_op = first(ready_op, "ready_op")
+        self.ready_for_local_init_op = first(ready_for_local_init_op,
+                                             "ready_for_local_init_op")
+        self.local_init_op = first(local_init_op, "local_init_op")
+        self.local_init_feed_dict = first(local_init_feed_dict,
+                                          "local_init_feed_dict")
+        self.summary_op = self.saver = None
+
+    def finalize(self):
+        """Makes what is neither given nor in a collection, and finalizes the
+        graph."""
+        for name, make in (
+                ("init_op", lambda: control_flow.group(
+                    variables.global_variables_initializer())),
+                ("ready_op", variables.report_uninitialized_variables),
+                ("ready_for_local_init_op",
+                 lambda: variables.report_uninitialized_variables(
+                     variables.global_variables())),
+                ("local_init_op", lambda: control_flow.group(
+                    variables.local_variables_initializer()))):
+            if getattr(self, name) is None:
+                setattr(self, name, self.get_or_default(
+                    name, getattr(graphs.GraphKeys, name.upper()), make))
+        graphs.get_default_graph().finalize()
+        return self
+
+    @staticmethod
+    def get_or_default(arg_name, collection_key, default_constructor):
+        """Returns the item of the default graph's collection, or adds a
+        default."""
+        there = graphs.get_collection(collection_key)
+        if len(there) > 1:
+            raise RuntimeError(f"More than one item found in the collection "
+                               f"'{collection_key}' for {arg_name}: {there}")
+        if not there:
+            there = [default_constructor()]
+            graphs.add_to_collection(collection_key, there[0])
+        return there[0]
+
+
+class SessionManager:
+    """Makes sessions of an initialised graph."""
+
+    def __init__(self, local_init_op=None, ready_op=None,
+                 ready_for_local_init_op=None, graph=None,
+                 recovery_wait_secs=30, local_init_run_options=None,
+                 local_init_feed_dict=None):
+        if ready_for_local_init_op is not None and local_init_op is None:
+            raise ValueError(f"If you pass a ready_for_local_init_op you must "
+                             f"also pass a local_init_op , "
+                             f"ready_for_local_init_op "
+                             f"[{ready_for_local_init_op}]")
+        self._graph = graph or graphs.get_default_graph()
+        self._local_init_op, self._ready_op = local_init_op, ready_op
+        self._ready_for_local = ready_for_local_init_op
+        self._wait_secs = recovery_wait_secs
+        self._options, self._feeds = local_init_run_options, (
+            local_init_feed_dict)
+
+    def prepare_session(self, master="", init_op=None, saver=None,
+                        checkpoint_dir=None, checkpoint_filename_with_path=None,
+                        wait_for_checkpoint=False, max_wait_secs=7200,
+                        config=None, init_feed_dict=None, init_fn=None):
+        """Makes a session and runs the init operations.
+
+        Raises:
+          RuntimeError: if something is not initialised then.
+        """
+        _no_savers("prepare_session", saver=saver,
+                   checkpoint_dir=checkpoint_dir,
+                   checkpoint_filename_with_path=checkpoint_filename_with_path)
+        if init_op is None and not init_fn and self._local_init_op is None:
+            raise RuntimeError("Model is not initialized and no init_op or "
+                               "init_fn or local_init_op was given")
+        session = Session(master, graph=self._graph, config=config)
+        if master and (init_op is not None or init_fn):
+            _, kept = self._values(session)
+            if kept:
+                logging.warning(
+                    "Initializing variables of the cluster at %s again that "
+                    "hold values: %s. These values are lost.", master, kept)
+        if init_op is not None:
+            session.run(init_op, init_feed_dict)
+        if init_fn:
+            init_fn(session)
+        missing = self._local_init(session)
+        what = f"Init op: {init_op}, init fn: {init_fn}, "
+        if missing:
+            session.close()
+            raise RuntimeError(f"Init operations did not make model ready for "
+                               f"local_init.  {what}error: {missing}")
+        missing = self._missing(session, self._ready_op)
+        if missing:
+            session.close()
+            raise RuntimeError(f"Init operations did not make model ready.  "
+                               f"{what}local_init_op: {self._local_init_op}, "
+                               f"error: {missing}")
+        return session
+
+    def recover_session(self, master="", saver=None, checkpoint_dir=None,
+                        checkpoint_filename_with_path=None,
+                        wait_for_checkpoint=False, max_wait_secs=7200,
+                        config=None):
+        """(a session after the local init operations, False: it is of no
+        checkpoint)."""
+        _no_savers("recover_session", saver=saver,
+                   checkpoint_dir=checkpoint_dir,
+                   checkpoint_filename_with_path=checkpoint_filename_with_path)
+        session = Session(master, graph=self._graph, config=config)
+        self._local_init(session)
+        return session, False
+
+    def wait_for_session(self, master="", config=None,
+                         max_wait_secs=float("Inf")):
+        """Makes a session as soon as another one has initialised the graph."""
+        import time
+        until = time.monotonic() + max_wait_secs
+        while True:
+            session = Session(master, graph=self._graph, config=config)
+            if not (self._local_init(session) or
+                    self._missing(session, self._ready_op)):
+                return session
+            session.close()
+            if time.monotonic() + self._wait_secs > until:
+                raise errors.DeadlineExceededError(
+                    None, None, f"Session was not ready after waiting "
+                    f"{max_wait_secs} secs.")
+            time.sleep(self._wait_secs)
+
+    def _values(self, session):
+        """Which of the graph's variables, but for local ones, have no value and
+        which have one, each in words, "" for none."""
+        with self._graph.as_default():
+            known = {v.op.name: v for v in variables.global_variables()}
+            local = {v.op.name for v in variables.local_variables()}
+        try:
+            found = (None if self._ready_op is None else
+                     session.run(self._ready_op))
+        except errors.FailedPreconditionError as e:
+            if "uninitialized" not in str(e):
+                raise
+            return str(e), ""
+        if found is None or found.dtype.kind == "i":
+            return "", ""
+        missing = [name for name in map(compat.as_str_any, found)
+                   if name not in local]
+        kept = [name for name in known if name not in missing]
+        step = self._global_step()
+        if step is not None and step.op.name in kept:
+            kept.remove(step.op.name)
+            kept.insert(0, f"{step.op.name} = {session.run(step)}")
+        return self._in_words(missing, known), self._in_words(kept, known)
+
+    def _global_step(self):
+        """The graph's global step, None if it has none."""
+        there = self._graph.get_collection(graphs.GraphKeys.GLOBAL_STEP)
+        return there[0] if there else None
+
+    @staticmethod
+    def _in_words(names, known, most=10):
+        where = lambda name: (  # noqa: E731
+            f" ({known[name].device})"
+            if name in known and known[name].device else "")
+        text = ", ".join(name + where(name) for name in names[:most])
+        more = len(names) - most
+        return text + (f" and {more} more" if more > 0 else "")
+
+    def _continue_session(self, master, config):
+        """(a session over the values that a cluster kept, ""), or (None, which
+        variables have lost theirs). For a graph that was initialised."""
+        session = Session(master, graph=self._graph, config=config)
+        try:
+            lost, kept = self._values(session)
+            lost = lost or self._local_init(session) or self._missing(
+                session, self._ready_op)
+        except BaseException:
+            session.close()
+            raise
+        if lost:
+            session.close()
+            return None, lost
+        logging.warning("No variable was lost; training goes on with the "
+                        "values that the cluster holds: %s.", kept or "none")
+        return session, ""
+
+    def _local_init(self, session):
+        """Runs the local init operations, if the session is ready for them;
+        else what is missing."""
+        if self._local_init_op is None:
+            return ""
+        missing = self._missing(session, self._ready_for_local)
+        if not missing:
+            session.run(self._local_init_op, self._feeds, self._options)
+        return missing
+
+    @staticmethod
+    def _missing(session, op):
+        """What is not initialised, in words: the names that `op` gives, or its
+        failure."""
+        if op is None:
+            return ""
+        try:
+            found = session.run(op)
+        except errors.FailedPreconditionError as e:
+            if "uninitialized" not in str(e):
+                raise
+            return str(e)
+        # (Numbers are of assert_variables_initialized.)
+        if found is None or found.dtype.kind == "i" or not found.size:
+            return ""
+        return "Variables not initialized: " + ", ".join(
+            map(compat.as_str_any, found))
+
+
+class SessionCreator:
+    """Makes sessions for monitored sessions."""
+
+    def create_session(self):
+        """A session whose graph is initialised."""
+        raise NotImplementedError
+
+
+class _Creator(SessionCreator):
+    def __init__(self, scaffold=None, master="", config=None):
+        self._scaffold = scaffold or Scaffold()
+        self._master, self._config = master, config
+
+    def _manager(self):
+        self._scaffold.finalize()
+        s = self._scaffold
+        return SessionManager(
+            s.local_init_op, s.ready_op, s.ready_for_local_init_op,
+            recovery_wait_secs=0.5,
+            local_init_feed_dict=s.local_init_feed_dict)
+
+
+class ChiefSessionCreator(_Creator):
+    """Makes sessions that initialise the graph.
+
+    A session after the first, which follows the loss of a task, goes on with
+    the values that the cluster holds if none was lost. Otherwise all variables
+    are initialised again, with a warning that says so.
+
+    Args:
+      reinitialize_lost_state: False: that is a DataLossError instead.
+    """
+
+    def __init__(self, scaffold=None, master="", config=None,
+                 checkpoint_dir=None, checkpoint_filename_with_path=None, *,
+                 reinitialize_lost_state=True):
+        _no_savers("ChiefSessionCreator", checkpoint_dir=checkpoint_dir,
+                   checkpoint_filename_with_path=checkpoint_filename_with_path)
+        super().__init__(scaffold, master, config)
+        self._reinitialize = bool(reinitialize_lost_state)
+        self._initialized = False  # By an earlier session.
+
+    def create_session(self):
+        manager, s = self._manager(), self._scaffold
+        if self._initialized:
+            session, lost = manager._continue_session(self._master,
+                                                      self._config)
+            if session is not None:
+                return session
+            what = (f"The values of variables are lost: {lost}. There is no "
+                    f"checkpoint to restore them from")
+            if not self._reinitialize:
+                raise errors.DataLossError(
+                    None, None, f"{what}, and reinitialize_lost_state is "
+                    f"False: training ends here.")
+            logging.warning("%s: training starts again from the initial values "
+                            "of all variables.", what)
+        session = manager.prepare_session(
+            self._master, s.init_op, config=self._config,
+            init_feed_dict=s.init_feed_dict,
+            init_fn=s.init_fn and (lambda session: s.init_fn(s, session)))
+        self._initialized = True
+        return session
+
+
+class WorkerSessionCreator(_Creator):
+    """Makes sessions that wait until the chief has initialised the graph."""
+
+    def __init__(self, scaffold=None, master="", config=None,
+                 max_wait_secs=30 * 60):
+        super().__init__(scaffold, master, config)
+        self._max_wait_secs = max_wait_secs
+
+    def create_session(self):
+        return self._manager().wait_for_session(self._master, self._config,
+                                                self._max_wait_secs)
+
+
+def _without_conflict(ours, theirs, what):
+    both = set(ours) & set(theirs)
+    if both:
+        raise RuntimeError(f"Same tensor is fed by {what}. Conflict(s): "
+                           f"{list(both)}")
+
+
+class _Monitored:
+    """The base class of monitored sessions.
+
+    A with-block: an OutOfRangeError (the end of the data) or StopIteration
+    leaves it quietly.
+    """
+
+    _recovers = False
+
+    def __init__(self, session_creator=None, hooks=None,
+                 stop_grace_period_secs=120):
+        self._hooks = list(hooks or [])
+        self._creator = session_creator or ChiefSessionCreator()
+        self._grace = stop_grace_period_secs
+        self._built = graphs.get_default_graph()
+        self._was_finalized = self._built.finalized
+        for hook in self._hooks:
+            hook.begin()
+        self._session = None
+        self._create()
+
+    def _create(self):
+        self._stopped = False
+        self._coordinator = Coordinator()
+        self._session = self._creator.create_session()
+        for hook in self._hooks:
+            hook.after_create_session(self._session, self._coordinator)
+
+    @property
+    def graph(self):
+        """The graph whose steps it runs."""
+        return None if self._session is None else self._session.graph
+
+    def should_stop(self):
+        """Whether a hook has asked for the end, or it is closed."""
+        if self._session is None:
+            return True
+        self._coordinator.raise_requested_exception()
+        return self._stopped or self._coordinator.should_stop()
+
+    def run(self, fetches, feed_dict=None, options=None, run_metadata=None):
+        """A step with what the hooks add to it; the values of `fetches`."""
+        while True:
+            try:
+                return self._step(fetches, feed_dict, options, run_metadata)
+            except (errors.AbortedError, errors.UnavailableError) as e:
+                # (A task was lost, and what it held with it.)
+                if not self._recovers:
+                    raise
+                logging.warning("The session ended and is made anew: %s", e)
+                self._end_session()
+                self._create()
+
+    def _step(self, fetches, feed_dict, options, run_metadata):
+        if self._session is None:
+            raise RuntimeError("Attempted to use a closed Session.")
+        if self.should_stop():
+            raise RuntimeError("Run called even after should_stop requested.")
+        context = SessionRunContext(SessionRunArgs(fetches, feed_dict),
+                                    self._session)
+        options, wanted, feeds = options or protos.RunOptions(), {}, {}
+        for i, hook in enumerate(self._hooks):
+            added = hook.before_run(context)
+            if added is None:
+                continue
+            if added.fetches is not None:
+                wanted[i] = added.fetches
+            if added.feed_dict:
+                _without_conflict(feeds, added.feed_dict, "two hooks")
+                feeds.update(added.feed_dict)
+            if added.options is not None:
+                options.trace_level = max(options.trace_level,
+                                          added.options.trace_level)
+                options.timeout_in_ms = max(options.timeout_in_ms,
+                                            added.options.timeout_in_ms)
+        _without_conflict(feeds, feed_dict or {}, "a SessionRunHook and user")
+        feeds.update(feed_dict or {})
+        metadata = run_metadata or protos.RunMetadata()
+        results, of_hooks = self._session.run(
+            [fetches, [wanted[i] for i in wanted]], feeds, options, metadata)
+        of_hooks = dict(zip(wanted, of_hooks))
+        for i, hook in enumerate(self._hooks):
+            hook.after_run(context, SessionRunValues(
+                of_hooks.get(i), options, metadata))
+        self._stopped = self._stopped or context.stop_requested
+        return results
+
+    def run_step_fn(self, step_fn):
+        """What a function of `step_context`, a StepContext, gives, which may run
+        steps in the session itself."""
+        names = [p for p in inspect.signature(step_fn).parameters
+                 if p != "self"]
+        if names != ["step_context"]:
+            raise ValueError(f"`step_fn` may either have one `step_context` "
+                             f"argument, or `self` and `step_context` "
+                             f"arguments if it's an instance method. Got "
+                             f"{tuple(names)} instead.")
+        return step_fn(StepContext(self))
+
+    def _end_session(self):
+        self._coordinator.request_stop()
+        try:
+            self._coordinator.join(stop_grace_period_secs=self._grace,
+                                   ignore_live_threads=True)
+        finally:
+            session, self._session = self._session, None
+            session.close()
+
+    def close(self):
+        """Calls the hooks' `end`, and ends the session and its threads."""
+        self._close(None)
+
+    def _close(self, error):
+        if self._session is None:
+            return
+        try:
+            if error is None:
+                for hook in self._hooks:
+                    hook.end(self._session)
+        finally:
+            self._end_session()
+            if not self._was_finalized:  # (Only while it runs.)
+                self._built._unsafe_unfinalize()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, trace):
+        quiet = kind is None or issubclass(kind, (errors.OutOfRangeError,
+                                                  StopIteration))
+        self._close(None if quiet else value)
+        return quiet and kind is not None
+
+
+class StepContext:
+    """The argument of a step function."""
+
+    def __init__(self, monitored):
+        self._monitored = monitored
+
+    @property
+    def session(self):
+        """The session itself, whose steps call no hooks."""
+        return self._monitored._session
+
+    def run_with_hooks(self, *args, **kwargs):
+        """A step that calls the hooks."""
+        return self._monitored.run(*args, **kwargs)
+
+    def request_stop(self):
+        """Leaves the with-block."""
+        raise StopIteration("step_fn has requested the iterations to stop.")
+
+
+class MonitoredSession(_Monitored):
+    """A session that initialises its graph, calls hooks around its steps, and
+    is recreated when a task of the cluster is lost.
+
+        with tf.train.MonitoredSession(hooks=[...]) as session:
+            while not session.should_stop():
+                session.run(train)
+    """
+
+    _recovers = True
+    StepContext = StepContext
+
+
+class SingularMonitoredSession(_Monitored):
+    """A monitored session that ends when a task is lost."""
+
+    def __init__(self, hooks=None, scaffold=None, master="", config=None,
+                 checkpoint_dir=None, stop_grace_period_secs=120,
+                 checkpoint_filename_with_path=None):
+        super().__init__(ChiefSessionCreator(
+            scaffold, master, config, checkpoint_dir,
+            checkpoint_filename_with_path), hooks, stop_grace_period_secs)
+
+    def raw_session(self):
+        """The session itself."""
+        return self._session
+
+
+def MonitoredTrainingSession(
+        master="", is_chief=True, checkpoint_dir=None, scaffold=None,
+        hooks=None, chief_only_hooks=None, save_checkpoint_secs=None,
+        save_summaries_steps=None, save_summaries_secs=None, config=None,
+        stop_grace_period_secs=120, log_step_count_steps=100,
+        max_wait_secs=7200, save_checkpoint_steps=None, summary_dir=None,
+        save_graph_def=True, *, reinitialize_lost_state=True):
+    """A MonitoredSession for training: the chief's initialises the graph, and
+    the others wait for it.
+
+    Args:
+      master: the address of the server, "" for this process.
+      is_chief: whether it is the chief's.
+      scaffold: what makes the graph ready.
+      hooks, chief_only_hooks: what is called around steps.
+      reinitialize_lost_state: whether the chief's starts again from initial
+        values, with a warning, when a task is lost and variables with it; else
+        that is a DataLossError.
+    """
+    _no_savers("MonitoredTrainingSession", checkpoint_dir=checkpoint_dir,
+               summary_dir=summary_dir)
+    hooks = list(hooks or [])
+    if not is_chief:
+        return MonitoredSession(
+            WorkerSessionCreator(scaffold, master, config, max_wait_secs),
+            hooks, stop_grace_period_secs)
+    return MonitoredSession(
+        ChiefSessionCreator(
+            scaffold, master, config,
+            reinitialize_lost_state=reinitialize_lost_state),
+        hooks + list(chief_only_hooks or []), stop_grace_period_secs)

@@ -1,0 +1,289 @@
+"""Hooks, which run around the steps of a monitored session."""
+
+import collections
+import time
+
+from sluice.compat import logging
+from sluice.framework import graph as graphs
+from sluice.training.global_step import get_global_step
+
+
+class SessionRunArgs(collections.namedtuple(
+        "SessionRunArgs", ["fetches", "feed_dict", "options"])):
+    """The fetches, feeds and options that a hook adds to a step."""
+
+    def __new__(cls, fetches, feed_dict=None, options=None):
+        return super().__new__(cls, fetches, feed_dict, options)
+
+
+SessionRunValues = collections.namedtuple(
+    "SessionRunValues", ["results", "options", "run_metadata"])
+
+
+class SessionRunContext:
+    """The arguments and the session of a step."""
+
+    def __init__(self, original_args, session):
+        self.original_args, self.session = original_args, session
+        self.stop_requested = False
+
+    def request_stop(self):
+        """Stops after this step."""
+        self.stop_requested = True
+
+
+class SessionRunHook:
+    """Called around the steps of a monitored session."""
+
+    def begin(self):
+        """Called before the session is made; may add to the graph."""
+
+    def after_create_session(self, session, coord):
+        """Called after the session is made."""
+
+    def before_run(self, run_context):
+        """Called before each step; returns SessionRunArgs or None."""
+
+    def after_run(self, run_context, run_values):
+        """Called after each step; `run_values.results` are its fetches."""
+
+    def end(self, session):
+        """Called after the last step, unless an error ended the session."""
+
+
+class CheckpointSaverListener:
+    """Called around each save of a checkpoint."""
+
+    def begin(self):
+        """Called before the session is made."""
+
+    def before_save(self, session, global_step_value):
+        """Called before a checkpoint is written."""
+
+    def after_save(self, session, global_step_value):
+        """Called after a checkpoint was written; True requests a stop."""
+
+    def end(self, session, global_step_value):
+        """Called after the last step."""
+
+
+class SecondOrStepTimer:
+    """Triggers every N seconds or steps."""
+
+    def __init__(self, every_secs=None, every_steps=None):
+        if (every_secs is None) == (every_steps is None):
+            raise ValueError("Exactly one of every_secs and every_steps should "
+                             "be provided.")
+        self._secs, self._steps = every_secs, every_steps
+        self.reset()
+
+    def reset(self):
+        """Makes the next step trigger."""
+        self._last_step = self._last_time = None
+
+    def should_trigger_for_step(self, step):
+        """Whether the step triggers."""
+        if self._last_step is None:
+            return True
+        if step == self._last_step:
+            return False
+        if self._secs is not None:
+            return time.time() >= self._last_time + self._secs
+        return step >= self._last_step + self._steps
+
+    def update_last_triggered_step(self, step):
+        """Records a trigger; returns (seconds, steps) since the last one, or
+        Nones."""
+        now, last = time.time(), (self._last_time, self._last_step)
+        self._last_time, self._last_step = now, step
+        return (None, None) if last[0] is None else (now - last[0],
+                                                     step - last[1])
+
+    def last_triggered_step(self):
+        """The step of the last trigger, or None."""
+        return self._last_step
+
+
+def _step_tensor(hook):
+    step = get_global_step()
+    if step is None:
+        raise RuntimeError(f"Global step should be created to use "
+                           f"{type(hook).__name__}.")
+    return step
+
+
+class StopAtStepHook(SessionRunHook):
+    """Stops after a number of steps, or at a step.
+
+    Args:
+      num_steps: how many, from where the session begins.
+      last_step: the global step after which it stops.
+    """
+
+    def __init__(self, num_steps=None, last_step=None):
+        if (num_steps is None) == (last_step is None):
+            raise ValueError("Exactly one of num_steps or last_step must be "
+                             "specified.")
+        self._num_steps, self._last_step = num_steps, last_step
+
+    def begin(self):
+        self._step = _step_tensor(self)
+
+    def after_create_session(self, session, coord):
+        if self._last_step is None:
+            self._last_step = session.run(self._step) + self._num_steps
+
+    def before_run(self, run_context):
+        return SessionRunArgs(self._step)
+
+    def after_run(self, run_context, run_values):
+        # (Whether the step had been counted when it was read, nobody knows.)
+        if run_values.results + 1 >= self._last_step:
+            if run_context.session.run(self._step) >= self._last_step:
+                run_context.request_stop()
+
+
+class LoggingTensorHook(SessionRunHook):
+    """Logs tensors every N steps or seconds, or at the end.
+
+    Args:
+      tensors: {tag: tensor or its name}, or a list of names.
+      formatter: takes {tag: value} and gives the text.
+    """
+
+    def __init__(self, tensors, every_n_iter=None, every_n_secs=None,
+                 at_end=False, formatter=None):
+        if every_n_iter is not None and every_n_iter <= 0:
+            raise ValueError(f"invalid every_n_iter={every_n_iter}.")
+        self._timer = None
+        if not at_end or every_n_iter is not None or every_n_secs is not None:
+            if (every_n_iter is None) == (every_n_secs is None):
+                raise ValueError("either at_end and/or exactly one of "
+                                 "every_n_iter and every_n_secs must be "
+                                 "provided.")
+            self._timer = SecondOrStepTimer(every_n_secs, every_n_iter)
+        self._tensors = dict(tensors) if isinstance(tensors, dict) else {
+            t: t for t in tensors}
+        self._at_end, self._formatter = at_end, formatter
+
+    def begin(self):
+        graph = graphs.get_default_graph()
+        self._fetches = {tag: graph.as_graph_element(t)
+                         for tag, t in self._tensors.items()}
+        self._count = 0
+        if self._timer:
+            self._timer.reset()
+
+    def before_run(self, run_context):
+        self._due = self._timer is not None and (
+            self._timer.should_trigger_for_step(self._count))
+        return SessionRunArgs(self._fetches) if self._due else None
+
+    def after_run(self, run_context, run_values):
+        if self._due:
+            self._log(run_values.results)
+        self._count += 1
+
+    def end(self, session):
+        if self._at_end:
+            self._log(session.run(self._fetches))
+
+    def _log(self, values):
+        seconds = None
+        if self._timer:
+            seconds, _ = self._timer.update_last_triggered_step(self._count)
+        if self._formatter:
+            logging.info(self._formatter(values))
+            return
+        text = ", ".join(f"{tag} = {values[tag]}" for tag in self._fetches)
+        logging.info(text if seconds is None
+                     else f"{text} ({seconds:.3f} sec)")
+
+
+class StepCounterHook(SessionRunHook):
+    """Logs the steps per second."""
+
+    def __init__(self, every_n_steps=100, every_n_secs=None, output_dir=None,
+                 summary_writer=None):
+        if output_dir is not None or summary_writer is not None:
+            raise NotImplementedError("StepCounterHook: expected no output_dir "
+                                      "and no summary_writer: there are no "
+                                      "summaries yet")
+        self._timer = SecondOrStepTimer(
+            every_n_secs, None if every_n_secs is not None else every_n_steps)
+
+    def begin(self):
+        self._step = _step_tensor(self)
+
+    def before_run(self, run_context):
+        return SessionRunArgs(self._step)
+
+    def after_run(self, run_context, run_values):
+        step = int(run_values.results) + 1
+        if self._timer.should_trigger_for_step(step):
+            seconds, steps = self._timer.update_last_triggered_step(step)
+            if seconds:
+                logging.info("global_step/sec: %g", steps / seconds)
+
+
+class NanLossDuringTrainingError(RuntimeError):
+    """The loss became NaN."""
+
+    def __str__(self):
+        return "NaN loss during training."
+
+
+class NanTensorHook(SessionRunHook):
+    """Fails (or stops) when a loss becomes NaN."""
+
+    def __init__(self, loss_tensor, fail_on_nan_loss=True):
+        self._loss, self._fail = loss_tensor, fail_on_nan_loss
+
+    def before_run(self, run_context):
+        return SessionRunArgs(self._loss)
+
+    def after_run(self, run_context, run_values):
+        value = run_values.results
+        if (value != value).any() if hasattr(value, "any") else value != value:
+            logging.error("Model diverged with loss = NaN.")
+            if self._fail:
+                raise NanLossDuringTrainingError
+            run_context.request_stop()
+
+
+class FinalOpsHook(SessionRunHook):
+    """Evaluates tensors at the end, into `final_ops_values`."""
+
+    def __init__(self, final_ops, final_ops_feed_dict=None):
+        self._ops, self._feeds = final_ops, final_ops_feed_dict
+        self.final_ops_values = None
+
+    def end(self, session):
+        if self._ops is not None:
+            self.final_ops_values = session.run(self._ops, self._feeds)
+
+
+class FeedFnHook(SessionRunHook):
+    """Feeds the result of a function in each step."""
+
+    def __init__(self, feed_fn):
+        self._feed_fn = feed_fn
+
+    def before_run(self, run_context):
+        return SessionRunArgs(None, self._feed_fn())
+
+
+class GlobalStepWaiterHook(SessionRunHook):
+    """Waits before the first step until the global step reaches a value."""
+
+    def __init__(self, wait_until_step):
+        self._until, self._done = wait_until_step, wait_until_step <= 0
+
+    def begin(self):
+        self._step = _step_tensor(self)
+
+    def before_run(self, run_context):
+        while not self._done:
+            self._done = run_context.session.run(self._step) >= self._until
+            if not self._done:
+                time.sleep(0.5)

@@ -1,0 +1,1 @@
+"""Models and functions built on the client: decoders, distributions, slim."""

@@ -1,0 +1,1 @@
+"""Layers of `contrib.layers` and `contrib.slim`, and `arg_scope`."""

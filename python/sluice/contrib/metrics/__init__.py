@@ -1,0 +1,1 @@
+"""Streaming metrics: `tf.metrics` and `tf.contrib.metrics`."""

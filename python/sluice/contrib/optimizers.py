@@ -1,0 +1,395 @@
+"""The optimizers of `tf.contrib.opt`."""
+
+from sluice import _core
+from sluice.framework.default_session import get_default_session
+from sluice.compat import logging
+from sluice.framework import graph as graphs
+from sluice.framework.conversion import IndexedSlices, convert_to_tensor
+from sluice.ops import array_ops, control_flow, math_ops
+from sluice.ops.gradients import _list, gradients
+from sluice.ops.variables import Variable, trainable_variables
+from sluice.training.optimizer import AdamOptimizer, MomentumOptimizer
+
+_op = _core.op
+
+
+def _rows(variable, values, indices):
+    """Assigns rows of a variable."""
+    return variable.scatter_update(IndexedSlices(values, indices))
+
+
+class NadamOptimizer(AdamOptimizer):
+    """Adam with Nesterov momentum (Dozat, 2016)."""
+
+    def _apply(self, op, var, grad):
+        m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
+        return _op(op)(
+            var._ref(), m._ref(), v._ref(),
+            *(self._rate(p.value(), var) for p in self._powers(var)),
+            *self._rates(var), grad, use_locking=self._use_locking,
+            use_nesterov=True)
+
+    def _apply_rows(self, grad, var, indices):
+        power1, power2 = (self._rate(p.value(), var)
+                          for p in self._powers(var))
+        rate, beta1, beta2, epsilon = self._rates(var)
+        rate = rate * math_ops.sqrt(1 - power2) / (1 - power1)
+        m, v = (self._decayed(var, *slot, indices) for slot in (
+            ("m", beta1, grad * (1 - beta1)),
+            ("v", beta2, grad * grad * (1 - beta2))))
+        ahead = (1 - beta1) * grad + beta1 * array_ops.gather(m, indices)
+        step = var.scatter_sub(IndexedSlices(
+            rate * ahead / (math_ops.sqrt(array_ops.gather(v, indices)) +
+                            epsilon), indices))
+        return control_flow.group(step, m, v)
+
+    def _decayed(self, var, slot, beta, rows, indices):
+        """A slot, all of which decays, and rows of which grow."""
+        slot = self.get_slot(var, slot)
+        kept = slot.assign(slot.value() * beta, self._use_locking)
+        with graphs.control_dependencies([kept]):
+            return slot.scatter_add(IndexedSlices(rows, indices))
+
+
+class LazyAdamOptimizer(AdamOptimizer):
+    """Adam that updates only rows with a gradient; the moments of the other
+    rows do not decay."""
+
+    def _apply_rows(self, grad, var, indices):
+        power1, power2 = (self._rate(p.value(), var)
+                          for p in self._powers(var))
+        rate, beta1, beta2, epsilon = self._rates(var)
+        rate = rate * math_ops.sqrt(1 - power2) / (1 - power1)
+        m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
+        new_m = beta1 * array_ops.gather(m, indices) + (1 - beta1) * grad
+        new_v = beta2 * array_ops.gather(v, indices) + (
+            1 - beta2) * math_ops.square(grad)
+        step = var.scatter_sub(IndexedSlices(
+            rate * new_m / (math_ops.sqrt(new_v) + epsilon), indices))
+        return control_flow.group(step, _rows(m, new_m, indices),
+                                  _rows(v, new_v, indices))
+
+
+class AdaMaxOptimizer(AdamOptimizer):
+    """Adam with the infinity norm instead of squares (Kingma and Ba, 2014,
+    section 7)."""
+
+    def __init__(self, learning_rate=0.001, beta1=0.9, beta2=0.999,
+                 epsilon=1e-8, use_locking=False, name="AdaMax"):
+        super().__init__(learning_rate, beta1, beta2, epsilon, use_locking,
+                         name)
+
+    def _create_slots(self, var_list):
+        self._create_non_slot_variable(
+            self._call_if_callable(self._beta1), "beta1_power",
+            min(var_list, key=lambda v: v.name))
+        for v in var_list:
+            self._zeros_slot(v, "m", self._name)
+            self._zeros_slot(v, "v", self._name)
+
+    def _get_beta_accumulators(self):
+        """The power of the first beta, a variable."""
+        return self._get_non_slot_variable("beta1_power",
+                                           graphs.get_default_graph())
+
+    _beta1_power = property(_get_beta_accumulators)
+
+    def _power(self, var):
+        return self._rate(self._get_non_slot_variable(
+            "beta1_power", var.graph).value(), var)
+
+    def _apply(self, op, var, grad):
+        m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
+        return _op(op.replace("Adam", "AdaMax"))(
+            var._ref(), m._ref(), v._ref(), self._power(var),
+            *self._rates(var), grad, use_locking=self._use_locking)
+
+    def _apply_rows(self, grad, var, indices):
+        rate, beta1, beta2, epsilon = self._rates(var)
+        m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
+        new_m = beta1 * array_ops.gather(m, indices) + (1 - beta1) * grad
+        new_v = math_ops.maximum(beta2 * array_ops.gather(v, indices),
+                                 math_ops.abs(grad))
+        step = var.scatter_sub(IndexedSlices(
+            rate / (1 - self._power(var)) * new_m / (new_v + epsilon),
+            indices))
+        return control_flow.group(step, _rows(m, new_m, indices),
+                                  _rows(v, new_v, indices))
+
+    def _finish(self, update_ops, name_scope):
+        power = self._get_non_slot_variable("beta1_power",
+                                            update_ops[0].graph)
+        with graphs.control_dependencies(update_ops), graphs.colocate_with(
+                power.op):
+            update = power.assign(
+                power.read_value() * self._rate(self._beta1_t, power),
+                self._use_locking)
+        return control_flow.group(*update_ops, update, name=name_scope)
+
+
+class DecoupledWeightDecayExtension:
+    """Adds weight decay to an optimizer, separate from the gradients
+    (Loshchilov and Hutter, 2017). Derive a class from this one and the
+    optimizer.
+
+    Args:
+      weight_decay: the fraction of a variable that is subtracted per step.
+    """
+
+    def __init__(self, weight_decay, **kwargs):
+        self._weight_decay, self._decay_var_list = weight_decay, None
+        super().__init__(**kwargs)
+
+    def minimize(self, loss, global_step=None, var_list=None, gate_gradients=1,
+                 aggregation_method=None, colocate_gradients_with_ops=False,
+                 name=None, grad_loss=None, decay_var_list=None):
+        """An operation that runs one training step; only the variables of
+        `decay_var_list` decay, if it is given."""
+        self._decay_only(decay_var_list)
+        return super().minimize(
+            loss, global_step, var_list, gate_gradients, aggregation_method,
+            colocate_gradients_with_ops, name, grad_loss)
+
+    def apply_gradients(self, grads_and_vars, global_step=None, name=None,
+                        decay_var_list=None):
+        """An operation that applies gradients, and lets variables decay."""
+        if decay_var_list:
+            self._decay_only(decay_var_list)
+        return super().apply_gradients(grads_and_vars, global_step, name)
+
+    def _decay_only(self, var_list):
+        self._decay_var_list = [v._ref() for v in var_list] if (
+            var_list) else None
+
+    def _prepare(self):
+        self._weight_decay_tensor = convert_to_tensor(
+            self._call_if_callable(self._weight_decay), name="weight_decay")
+        super()._prepare()
+
+    def _decays(self, var):
+        return self._decay_var_list is None or any(
+            var._ref() is v for v in self._decay_var_list)
+
+    def _after_decay(self, var, apply):
+        """An update, after the variable has decayed."""
+        if not self._decays(var):
+            return apply()
+        lost = self._rate(self._weight_decay_tensor, var) * var.value()
+        with graphs.control_dependencies(
+                [var.assign_sub(lost, self._use_locking)]):
+            return apply()
+
+    def _after_decay_of_rows(self, var, indices, apply):
+        """An update, after the rows that it is of have decayed."""
+        if not self._decays(var):
+            return apply()
+        lost = self._rate(self._weight_decay_tensor, var) * array_ops.gather(
+            var, indices)
+        with graphs.control_dependencies(
+                [var.scatter_sub(IndexedSlices(lost, indices))]):
+            return apply()
+
+    def _apply_dense(self, grad, var):
+        return self._after_decay(
+            var, lambda: super(DecoupledWeightDecayExtension,
+                               self)._apply_dense(grad, var))
+
+    def _resource_apply_dense(self, grad, var):
+        return self._after_decay(
+            var, lambda: super(DecoupledWeightDecayExtension,
+                               self)._resource_apply_dense(grad, var))
+
+    def _apply_sparse(self, grad, var):
+        return self._after_decay_of_rows(
+            var, grad.indices, lambda: super(
+                DecoupledWeightDecayExtension, self)._apply_sparse(grad, var))
+
+    def _resource_apply_sparse(self, grad, var, indices):
+        return self._after_decay_of_rows(
+            var, indices, lambda: super(
+                DecoupledWeightDecayExtension,
+                self)._resource_apply_sparse(grad, var, indices))
+
+
+def extend_with_decoupled_weight_decay(base_optimizer):
+    """Returns a subclass of an optimizer with weight decay, whose first
+    argument is `weight_decay`."""
+    class Extended(DecoupledWeightDecayExtension, base_optimizer):
+        __doc__ = f"{base_optimizer.__name__} whose variables decay."
+
+        def __init__(self, weight_decay, *args, **kwargs):
+            self._weight_decay, self._decay_var_list = weight_decay, None
+            base_optimizer.__init__(self, *args, **kwargs)
+
+    Extended.__name__ = (f"OptimizerWithDecoupledWeightDecay"
+                         f"{base_optimizer.__name__}")
+    return Extended
+
+
+class AdamWOptimizer(DecoupledWeightDecayExtension, AdamOptimizer):
+    """Adam with weight decay."""
+
+    def __init__(self, weight_decay, learning_rate=0.001, beta1=0.9,
+                 beta2=0.999, epsilon=1e-8, use_locking=False, name="AdamW"):
+        super().__init__(
+            weight_decay, learning_rate=learning_rate, beta1=beta1,
+            beta2=beta2, epsilon=epsilon, use_locking=use_locking, name=name)
+
+
+class MomentumWOptimizer(DecoupledWeightDecayExtension, MomentumOptimizer):
+    """Momentum with weight decay."""
+
+    def __init__(self, weight_decay, learning_rate, momentum,
+                 use_locking=False, name="MomentumW", use_nesterov=False):
+        super().__init__(
+            weight_decay, learning_rate=learning_rate, momentum=momentum,
+            use_locking=use_locking, name=name, use_nesterov=use_nesterov)
+
+
+class ExternalOptimizerInterface:
+    """The base class of interfaces to external optimizers, which see the
+    variables as one vector. Subclasses implement `_minimize`.
+
+    Args:
+      loss: the scalar to minimize.
+      var_list: the variables; by default all trainable ones.
+      equalities: tensors that must be 0.
+      inequalities: tensors that must be at least 0.
+      var_to_bounds: {variable: (lowest, highest)}, numbers or arrays.
+      optimizer_kwargs: for the optimizer.
+    """
+
+    def __init__(self, loss, var_list=None, equalities=None,
+                 inequalities=None, var_to_bounds=None, **optimizer_kwargs):
+        self._loss, self.optimizer_kwargs = loss, optimizer_kwargs
+        self._equalities = list(equalities or [])
+        self._inequalities = list(inequalities or [])
+        self._vars = list(trainable_variables() if var_list is None
+                          else _list(var_list))
+        self._fed = [array_ops.placeholder(v.dtype.base_dtype, v.shape)
+                     for v in self._vars]
+        self._updates = [v.assign(p) for v, p in zip(self._vars, self._fed)]
+        self._sizes = [v.shape.num_elements() for v in self._vars]
+        self._packed_bounds = self._bounds(var_to_bounds or {})
+        self._packed = self._pack([
+            v.value() if isinstance(v, Variable) else v for v in self._vars])
+        self._loss_grad = self._slopes(loss)
+        self._equality_grads = [self._slopes(e) for e in self._equalities]
+        self._inequality_grads = [self._slopes(i) for i in self._inequalities]
+
+    def _bounds(self, var_to_bounds):
+        import numpy as np
+        if not var_to_bounds:
+            return None
+        by_ref = {v._ref(): bounds for v, bounds in var_to_bounds.items()}
+        found = []
+        for v in self._vars:
+            low, high = by_ref.get(v._ref(), (-np.inf, np.inf))
+            shape = v.shape.as_list()
+            found += zip(np.broadcast_to(low, shape).ravel().tolist(),
+                         np.broadcast_to(high, shape).ravel().tolist())
+        return found
+
+    @staticmethod
+    def _pack(tensors):
+        return array_ops.concat([array_ops.reshape(t, [-1]) for t in tensors],
+                                0)
+
+    def _slopes(self, tensor):
+        return self._pack([
+            array_ops.zeros_like(v) if g is None else convert_to_tensor(g)
+            for g, v in zip(gradients(tensor, self._vars), self._vars)])
+
+    def _unpack(self, vector):
+        """What to feed, for a vector of all variables."""
+        import numpy as np
+        ends = np.cumsum(self._sizes)[:-1]
+        return {p: part.reshape(p.shape.as_list())
+                for p, part in zip(self._fed, np.split(vector, ends))}
+
+    def minimize(self, session=None, feed_dict=None, fetches=None,
+                 step_callback=None, loss_callback=None, **run_kwargs):
+        """Minimises the loss, in a session.
+
+        Args:
+          feed_dict: what all steps are fed.
+          fetches: what `loss_callback` gets, beside the loss.
+          step_callback: is called with the vector after each step.
+          loss_callback: is called whenever the loss was computed.
+          run_kwargs: for `Session.run`.
+        """
+        session = session or get_default_session()
+        feed_dict, fetches = dict(feed_dict or {}), list(fetches or [])
+
+        def run(targets, vector):
+            session.run(self._updates, self._unpack(vector))
+            return session.run(targets, feed_dict, **run_kwargs)
+
+        def function(value, slopes, callback=None):
+            def both(vector):
+                targets = [value, slopes] + (fetches if callback else [])
+                got, slope, *more = run(targets, vector)
+                if callback is not None:
+                    callback(*more)
+                return got, slope.astype("float64")
+            return both
+
+        start = session.run(self._packed, feed_dict, **run_kwargs)
+        result = self._minimize(
+            initial_val=start,
+            loss_grad_func=function(self._loss, self._loss_grad,
+                                    loss_callback),
+            **self._constraint_functions(run),
+            packed_bounds=self._packed_bounds, step_callback=step_callback,
+            optimizer_kwargs=self.optimizer_kwargs)
+        session.run(self._updates, self._unpack(result))
+
+    def _constraint_functions(self, run):
+        def of(tensors):
+            return [lambda vector, t=t: run(t, vector) for t in tensors]
+
+        return dict(equality_funcs=of(self._equalities),
+                    equality_grad_funcs=of(self._equality_grads),
+                    inequality_funcs=of(self._inequalities),
+                    inequality_grad_funcs=of(self._inequality_grads))
+
+    def _minimize(self, initial_val, loss_grad_func, equality_funcs,
+                  equality_grad_funcs, inequality_funcs, inequality_grad_funcs,
+                  packed_bounds, step_callback, optimizer_kwargs):
+        raise NotImplementedError("To use ExternalOptimizerInterface, subclass "
+                                  "from it and implement the _minimize() "
+                                  "method.")
+
+
+class ScipyOptimizerInterface(ExternalOptimizerInterface):
+    """Minimises a loss by `scipy.optimize.minimize`: `method` ("L-BFGS-B", or
+    "SLSQP" where there are constraints), `options` and so on are its."""
+
+    def _minimize(self, initial_val, loss_grad_func, equality_funcs,
+                  equality_grad_funcs, inequality_funcs, inequality_grad_funcs,
+                  packed_bounds, step_callback, optimizer_kwargs):
+        import scipy.optimize
+        constraints = [
+            {"type": kind, "fun": function, "jac": slopes}
+            for kind, functions, jacobians in (
+                ("eq", equality_funcs, equality_grad_funcs),
+                ("ineq", inequality_funcs, inequality_grad_funcs))
+            for function, slopes in zip(functions, jacobians)]
+        given = {"method": "SLSQP" if constraints else "L-BFGS-B",
+                 **optimizer_kwargs}
+        for what in ("fun", "jac", "x0", "bounds", "constraints", "callback"):
+            if what in given:
+                raise ValueError(f"Optimizer keyword arg '{what}' is set "
+                                 f"automatically and cannot be injected "
+                                 f"manually")
+        if constraints:
+            given["constraints"] = constraints
+        result = scipy.optimize.minimize(
+            loss_grad_func, initial_val.astype("float64"), jac=True,
+            callback=step_callback, bounds=packed_bounds, **given)
+        logging.info("Optimization terminated with:\n  Message: %s\n  "
+                     "Objective function value: %f\n  Number of iterations: "
+                     "%s\n  Number of functions evaluations: %s",
+                     result.message, result.fun, getattr(result, "nit", "?"),
+                     getattr(result, "nfev", "?"))
+        return result["x"]

@@ -1,0 +1,1 @@
+"""Decoders, attention and beam search."""

@@ -1,0 +1,1 @@
+"""Graphs called by name: Defun, tf.function, gradients of your own."""

@@ -1,0 +1,227 @@
+"""Functions with gradients of their own, and functions with variables of their
+own."""
+
+import functools
+import inspect
+
+from sluice.framework import graph as graphs, nest, protos
+from sluice.framework.conversion import convert_to_tensor
+from sluice.functions import function
+from sluice.ops import array_ops, gradients, tape, variable_scope as scopes
+
+# The gradient of all nodes that custom_gradient makes. Their graph holds the
+# functions, so that these end with it, by numbers that the nodes have as this
+# attribute: a function's body is copied to where it is called.
+_NAME, _NUMBER = "CustomGradient", "_custom_gradient"
+
+
+@gradients.RegisterGradient(_NAME)
+def _custom_gradient(op, *grads):
+    known = graphs._outermost(op.graph)._custom_gradients
+    number = op.get_attr(_NUMBER)
+    if number >= len(known):
+        raise LookupError(f"custom_gradient: expected a function of Python's, "
+                          f"which a GraphDef does not hold, got none; "
+                          f"{op._describe()}")
+    return known[number](op, *grads)
+
+
+def _read_since(graph, start):
+    """The trainable variables that operations from number `start` on read."""
+    read = {t.name for op in graph._operations(start) for t in op.inputs}
+    whole = graphs._outermost(graph)
+    if whole is not graph:  # The names outside of what a body reads.
+        read = {outer.name for outer, inner in graph.captured.items()
+                if inner.name in read and outer.graph is whole}
+    return [v for v in whole.get_collection(
+        graphs.GraphKeys.TRAINABLE_VARIABLES) if tape._names(v) & read]
+
+
+def _as_function(body, grad, results, label):
+    """(function of a node and its results' gradients, what the node must read
+    for it): a gradient of a function's body, which has to work without that.
+    It is a function of the graph, to which what it uses of the body is passed.
+    """
+    own = function._Body(body, False)
+    used = [i for i, r in enumerate(results)
+            if r.dtype.is_floating or r.dtype.is_complex]
+    with own.as_default():
+        dys = [None] * len(results)
+        for i in used:
+            dys[i] = own.argument(results[i].dtype.base_dtype, "dy",
+                                  results[i].shape)
+        given = grad(*dys)
+        made = [own.capture(convert_to_tensor(g)) for g in given
+                if g is not None]
+    captured = [t for t in own.captured if t.graph is body]
+    name = function.define(body, own, made, label + "_gradient")
+
+    def apply(node, *dys):
+        made_there = iter(function.call(
+            name, [*(dys[i] for i in used),
+                   *node.inputs[len(node.inputs) - len(captured):]],
+            label + "_gradient", [g.shape for g in made]).outputs)
+        return [None if g is None else next(made_there) for g in given] + [
+            None] * len(captured)
+    return apply, captured
+
+
+def _takes_variables(function):
+    parameters = inspect.signature(function).parameters
+    return "variables" in parameters or any(
+        p.kind is p.VAR_KEYWORD for p in parameters.values())
+
+
+def custom_gradient(f=None):
+    """A decorator: f(*args) gives (result, function of the result's gradients
+    that gives the arguments').
+
+    Where f reads trainable variables, that function takes them as `variables`,
+    a list, and gives (the arguments' gradients, a list of the variables').
+    """
+    if f is None:
+        return custom_gradient
+
+    @functools.wraps(f)
+    def decorated(*args, **kwargs):
+        if kwargs:
+            raise ValueError("The custom_gradient decorator currently supports "
+                             "keywords arguments only when eager execution is "
+                             "enabled.")
+        with graphs._default_for(args).as_default() as graph:
+            return build(graph, args)
+
+    def build(graph, args):
+        args = [convert_to_tensor(x) for x in args]
+        start = graph.version
+        result, grad_fn = f(*args)
+        results = [convert_to_tensor(x) for x in nest.flatten(result)]
+        variables = _read_since(graph, start)
+        if variables and not _takes_variables(grad_fn):
+            raise TypeError("If using @custom_gradient with a function that "
+                            "uses variables, then grad_fn must accept a "
+                            "'variables' keyword argument.")
+
+        def grad(*result_grads):
+            if variables:
+                made, more = grad_fn(*result_grads, variables=list(variables))
+                if len(more) != len(variables):
+                    raise ValueError("Must return gradient for each variable "
+                                     "from @custom_gradient grad_fn.")
+            else:
+                made, more = grad_fn(*result_grads), []
+            made = nest.flatten(made)
+            if len(made) != len(args):
+                raise ValueError(f"custom_gradient: expected {len(args)} "
+                                 f"gradients of {f.__name__}, got {len(made)}")
+            return made + list(more)
+
+        n, apply, more = len(results), lambda node, *dys: grad(*dys), []
+        if graph.building_function:
+            apply, more = _as_function(graph, grad, results, f.__name__)
+        with graph.gradient_override_map({"IdentityN": _NAME}):
+            both = array_ops.identity_n(
+                results + args + [v.read_value() for v in variables] + more)
+        whole = graphs._outermost(graph)
+        known = whole._custom_gradients
+        with whole._lock:
+            both[0].op._set_attr(_NUMBER, protos.AttrValue(i=len(known)))
+            # (What the function itself computes passes none on.)
+            known.append(lambda node, *dys: [None] * n + apply(node, *dys[:n]))
+        return nest.pack_sequence_as(result, list(both[:len(results)]))
+    return decorated
+
+
+class Template:
+    """A function whose variables are made at its first call and used again at
+    all others."""
+
+    def __init__(self, name, func, create_scope_now=False, unique_name=None,
+                 custom_getter=None):
+        self._func, self._name = func, name
+        self._unique_name, self._custom_getter = unique_name, custom_getter
+        self._scope, self._called = None, False
+        if create_scope_now:
+            # (Its first call is to have the scope's name for its operations.)
+            with self._opened(auxiliary_name_scope=False) as self._scope:
+                pass
+
+    def _opened(self, **kwargs):
+        return scopes.variable_scope(
+            self._unique_name, self._name, custom_getter=self._custom_getter,
+            **kwargs)
+
+    def __call__(self, *args, **kwargs):
+        if self._scope is None:
+            entered = self._opened()
+        else:
+            entered = scopes.variable_scope(self._scope,
+                                            reuse=self._called or None)
+        with entered as scope:
+            self._scope = self._scope or scope
+            trained = graphs.GraphKeys.TRAINABLE_VARIABLES
+            before = len(graphs.get_collection_ref(trained))
+            result = self._func(*args, **kwargs)
+            more = graphs.get_collection_ref(trained)[before:]
+            if self._called and more:
+                raise ValueError(
+                    f"New variable(s) created when calling a template after "
+                    f"the first time, perhaps you used tf.Variable when you "
+                    f"meant tf.get_variable: {more}")
+            self._called = True
+            return result
+
+    name = property(lambda self: self._name, doc="The name it was given.")
+    func = property(lambda self: self._func, doc="The function.")
+    variable_scope = property(lambda self: self._scope,
+                              doc="The scope of its variables.")
+    var_scope = variable_scope
+
+    @property
+    def variable_scope_name(self):
+        """The name of the scope of its variables."""
+        return self._scope.name if self._scope else None
+
+    @property
+    def global_variables(self):
+        """Its global variables."""
+        return self._scope.global_variables() if self._scope else []
+
+    @property
+    def trainable_variables(self):
+        """Those of its variables that optimizers update."""
+        return self._scope.trainable_variables() if self._scope else []
+
+    def _own(self, key):
+        if self._scope is None:
+            return []
+        return graphs.get_collection(key, self._scope.name + "/")
+
+    @property
+    def local_variables(self):
+        """Its local variables."""
+        return self._own(graphs.GraphKeys.LOCAL_VARIABLES)
+
+    @property
+    def non_trainable_variables(self):
+        """Those of its variables that optimizers do not update."""
+        trained = set(map(id, self.trainable_variables))
+        return [v for v in self.global_variables if id(v) not in trained]
+
+    non_trainable_weights = non_trainable_variables
+    _variables_created = property(lambda self: self._called)
+    variables = weights = global_variables
+    trainable_weights = trainable_variables
+
+
+def make_template(name_, func_, create_scope_now_=False, unique_name_=None,
+                  custom_getter_=None, **kwargs):
+    """A function like `func_` (with these keyword arguments) that makes its
+    variables, by `get_variable`, at its first call and uses them again at all
+    others."""
+    if kwargs:
+        func_ = functools.partial(func_, **kwargs)
+    if name_ is None:
+        raise ValueError("name cannot be None.")
+    return Template(name_, func_, create_scope_now_, unique_name_,
+                    custom_getter_)

@@ -1,0 +1,414 @@
+"""Functions of a graph, defined in Python: `Defun`.
+
+A function's body is built when it is first called in a graph, in a graph of its
+own that shares that one's library. What the body uses from outside becomes a
+further argument, which each call passes.
+"""
+
+import hashlib
+import inspect
+import itertools
+
+from sluice import _core
+from sluice.framework import dtypes, errors, graph as graphs, protos
+from sluice.framework.conversion import convert_to_tensor
+from sluice.ops import gradients, variable_scope as scopes
+
+
+_numbers = itertools.count()  # Of gradients: the registry keeps their names.
+
+
+class _Body(graphs.Graph):
+    """The graph of a function's body."""
+
+    uses_resources = None  # Whether variables are resources, if it says so.
+
+    def __init__(self, outer, by_value, stateful_copies=()):
+        super().__init__()
+        _core.share_library(self, outer)
+        self.building_function = True
+        self.outer, self._by_value = outer, by_value
+        self._stateful_copies = stateful_copies
+        self.arguments = []
+        self.captured = {}  # Tensors from outside: their arguments.
+        self._copies = {}  # Operations from outside, if captured by value.
+        self.variables = []  # That were made or asked for within.
+
+    def argument(self, dtype, name, shape=None):
+        """One more argument."""
+        with self.as_default(), self.control_dependencies(None), self.device(
+                None), self.name_scope(None):
+            made = _core.op("_Arg")(T=dtype, index=len(self.arguments),
+                                    name=name)
+        made.set_shape(shape)
+        self.arguments.append(made)
+        return made
+
+    def capture(self, tensor):
+        """What stands here for a tensor from outside."""
+        if tensor.graph is self:
+            return tensor
+        if tensor not in self.captured:
+            if self._by_value:
+                return self._copy(tensor.op).outputs[tensor.value_index]
+            outside = tensor
+            if tensor.graph is not self.outer:
+                if not self.outer.building_function:
+                    raise ValueError(f"{tensor!r} must be from the same graph "
+                                     f"as the function's call")
+                outside = self.outer.capture(tensor)
+            self.captured[tensor] = self.captured[outside] = self.argument(
+                tensor.dtype.base_dtype, tensor.op.name, tensor.shape)
+            if tensor.dtype == dtypes.resource:
+                _core.tell_variable(self, self.captured[tensor].op, tensor)
+        return self.captured[tensor]
+
+    def _copy(self, op):
+        """An operation from outside, with all that it needs."""
+        if op.op_def.is_stateful and op not in self._stateful_copies:
+            raise ValueError(f"Cannot capture a stateful node (name:{op.name}, "
+                             f"type:{op.type}) by value.")
+        if op.type in ("Placeholder", "PlaceholderV2"):
+            raise ValueError(f"Cannot capture a placeholder (name:{op.name}, "
+                             f"type:{op.type}) by value.")
+        if op not in self._copies:
+            self._copies[op] = _core.copy_operation(self, op, [
+                self._copy(t.op).outputs[t.value_index] for t in op.inputs])
+        return self._copies[op]
+
+    def variable(self, getter, name, reuse=None, **kwargs):
+        """`get_variable` within: the variable is the outer graph's."""
+        with self.outer.as_default(), scopes.variable_scope(
+                scopes.get_variable_scope(), reuse=reuse,
+                auxiliary_name_scope=False):
+            made = scopes.get_variable(name, **kwargs)
+        self.add_variable(made)
+        return made
+
+    def add_variable(self, variable):
+        """Takes note of a variable that was made or asked for within."""
+        self.variables.append(variable)
+
+
+class _Instance:
+    """A function as it is in one graph: its name there, the tensors from
+    outside that calls pass, too, and what is known of its results' shapes."""
+
+    def __init__(self, name, captured, shapes):
+        self.name, self.captured, self.shapes = name, captured, shapes
+
+
+def define(graph, body, results, label="", name=None, names=None, out_names=(),
+           doc="", noinline=False, arguments=None):
+    """Defines the function of a body in a graph; its name: what is given, or
+    made of a label and of what the function holds.
+
+    Args:
+      graph: where calls are to be.
+      body: a _Body.
+      results: its tensors that the function gives.
+      label, name: see above.
+      names: the arguments' names; by default those of their operations.
+      out_names: the results' names.
+      doc: what the function is.
+      noinline: what TensorFlow is told of it.
+      compiled, separate_compiled_gradients: nothing; what TensorFlow's compiler
+        is told of it.
+      arguments: operations; by default all arguments of the body.
+    """
+    if arguments is None:
+        arguments = [a.op for a in body.arguments]
+
+    def definition(name):
+        return _core.make_function_def(
+            body, arguments, results, name,
+            names or [a.name for a in arguments], list(out_names), doc,
+            noinline)
+
+    if name is None:
+        name = label + "_" + hashlib.sha1(definition("")).hexdigest()[:8]
+    _core.define_function(graph, name, definition(name))
+    return name
+
+
+def call(name, inputs, node_name, shapes=()):
+    """The operation of a call, whose results have these shapes."""
+    op = _core.call_function(name, inputs, node_name)
+    for output, shape in zip(op.outputs, shapes):
+        output.set_shape(shape)
+    return op
+
+
+def _results(op):
+    """The results of a call: a Tensor, a tuple of them, or the Operation."""
+    if not op.outputs:
+        return op
+    return op.outputs[0] if len(op.outputs) == 1 else tuple(op.outputs)
+
+
+class _DefinedFunction:
+    """What `Defun` makes: called with tensors, it adds a call to the graph."""
+
+    def __init__(self, func, argument_names, types, func_name=None,
+                 grad_func=None, python_grad_func=None, out_names=None,
+                 shape_func=None, capture_by_value=False, noinline=False,
+                 whitelisted_stateful_ops=()):
+        self._func, self._argument_names = func, argument_names
+        self._types, self._func_name = types, func_name
+        self._grad_func, self._python_grad_func = grad_func, python_grad_func
+        self._out_names, self._shape_func = out_names, shape_func
+        self._by_value, self._noinline = capture_by_value, noinline
+        self._stateful_copies = set(whitelisted_stateful_ops or ())
+        self._gradient_name = None
+        self.__doc__ = func.__doc__
+
+    def _label(self):
+        name = getattr(self._func, "__name__", "function")
+        return self._func_name or name.strip("<>")  # <lambda>
+
+    def _in(self, graph):
+        """The _Instance of a graph, made once."""
+        for where in (graph, graphs._outermost(graph)):
+            if self in where._defined:
+                return where._defined[self]
+        made, types = self._build(graph)
+        where = graph if made.captured else graphs._outermost(graph)
+        where._defined[self] = made
+        if self._grad_func is not None:
+            gradient = self._grad_func
+            if isinstance(gradient, _OverloadedFunction):
+                gradient = gradient.instantiate(types)
+            _core.set_function_gradient(graph, made.name,
+                                        gradient._in(graph).name)
+        return made
+
+    def _build(self, graph):
+        """(the _Instance, the types of all arguments and results)."""
+        body = _Body(graph, self._by_value, self._stateful_copies)
+        with body.as_default(), scopes.variable_scope(
+                "", custom_getter=body.variable):
+            results = self._func(*[
+                body.argument(t, n)
+                for t, n in zip(self._types, self._argument_names)])
+            if results is None or isinstance(results, _core.Operation):
+                results = []
+            elif not isinstance(results, (list, tuple)):
+                results = [results]
+            if any(r is None for r in results):
+                raise ValueError("Function can not return None.")
+            results = [body.capture(convert_to_tensor(r)) for r in results]
+        names = list(self._argument_names) + [
+            a.op.name for a in body.arguments[len(self._types):]]
+        out_names = list(self._out_names or [])
+        if out_names and len(out_names) != len(results):
+            raise errors.InvalidArgumentError(
+                None, None, f"output names must be either empty or equal in "
+                f"size to outputs. output names size = {len(out_names)} "
+                f"outputs size = {len(results)}")
+
+        name = define(graph, body, results, self._label(), self._func_name,
+                      names, out_names, inspect.getdoc(self._func) or "",
+                      bool(self._noinline))
+        captured = [t for t in body.captured if t.graph is graph]
+        return _Instance(name, captured, [r.shape for r in results]), [
+            t.dtype.base_dtype for t in body.arguments + results]
+
+    def add_to_graph(self, g):
+        """Defines it in a graph, as calls do."""
+        self._in(g)
+
+    @property
+    def name(self):
+        """Its name in the default graph."""
+        return self._in(graphs.get_default_graph()).name
+
+    @property
+    def declared_input_types(self):
+        """The types of its arguments."""
+        return tuple(self._types)
+
+    @property
+    def captured_inputs(self):
+        """The tensors of the default graph that its calls pass, too."""
+        return self._in(graphs.get_default_graph()).captured
+
+    @property
+    def definition(self):
+        """Its FunctionDef in the default graph."""
+        graph = graphs.get_default_graph()
+        return protos.FunctionDef.FromString(
+            _core.function_def(graph, self._in(graph).name))
+
+    @property
+    def grad_func_name(self):
+        """The name of the function that is its gradient, or None."""
+        return None if self._grad_func is None else self._grad_func.name
+
+    @property
+    def python_grad_func(self):
+        """The function of Python that builds its gradient, or None."""
+        return self._python_grad_func
+
+    def __call__(self, *args, **kwargs):
+        graph = graphs.get_default_graph()
+        made = self._in(graph)
+        node_name = kwargs.pop("name", None)
+        # (Bodies are always put in place, and never compiled.)
+        for ignored in ("noinline", "compiled", "separate_compiled_gradients"):
+            kwargs.pop(ignored, None)
+        if kwargs:
+            raise ValueError(f"Unknown keyword arguments: {list(kwargs)}")
+        if len(args) != len(self._types):
+            raise ValueError(f"Expected number of arguments: "
+                             f"{len(self._types)}, received: {len(args)}")
+        inputs = [convert_to_tensor(a, t)
+                  for a, t in zip(args, self._types)] + made.captured
+        own = {} if self._python_grad_func is None else {
+            made.name: self._register_gradient()}
+        with graph.gradient_override_map(own):
+            results = _results(call(made.name, inputs,
+                                    node_name or self._label(), made.shapes))
+        if self._shape_func is not None:
+            outputs = results if isinstance(results, tuple) else [results]
+            for output, shape in zip(outputs,
+                                     self._shape_func(outputs[0].op)):
+                output.set_shape(shape)
+        return results
+
+    def _register_gradient(self):
+        if self._gradient_name is None:
+            self._gradient_name = f"{self._label()}_gradient_{next(_numbers)}"
+            gradients.RegisterGradient(self._gradient_name)(
+                self._python_grad_func)
+        return self._gradient_name
+
+
+class _OverloadedFunction:
+    """A function whose arguments' types are those of each call."""
+
+    def __init__(self, func, argument_names, **options):
+        self._func, self._argument_names = func, argument_names
+        self._options = options
+        self._instances = {}
+        self.__doc__ = func.__doc__
+
+    def instantiate(self, input_types):
+        """The function of these types, a _DefinedFunction."""
+        types = tuple(dtypes.as_dtype(t).base_dtype for t in input_types)
+        if types not in self._instances:
+            options = dict(self._options)
+            name = options.pop("func_name", None)
+            if name is not None:
+                name = "_".join([name] + [t.name for t in types])
+            self._instances[types] = _DefinedFunction(
+                self._func, _names(self._argument_names, len(types)), types,
+                func_name=name, **options)
+        return self._instances[types]
+
+    def __call__(self, *args, **kwargs):
+        args = [convert_to_tensor(a) for a in args]
+        return self.instantiate([a.dtype for a in args])(*args, **kwargs)
+
+
+def _names(names, count):
+    """The arguments' names, and further ones for those of *args."""
+    return list(names[:count]) + [f"arg{i}" for i in range(len(names), count)]
+
+
+class Defun:
+    """A decorator: a function of the graph, built once, called many times.
+
+        @tf.Defun(tf.float32, tf.float32)
+        def weighted(x, w):
+            return x * w + 1
+
+        y = weighted(x, 2.0)
+
+    Without types those of each call's arguments count. What the function uses
+    of the graph around it, variables too, is passed by each call. It is
+    differentiable, and goes along in `Graph.as_graph_def`. One that calls
+    itself is declared first (`Declare`).
+
+    Args:
+      *input_types: the types of the arguments.
+      func_name: its name in the graph; else one made of its body.
+      grad_func: its gradient, a Defun of its arguments and its results'
+        gradients that gives the arguments' gradients.
+      python_grad_func: the same as a function of the call's operation and its
+        results' gradients.
+      out_names: names of the results.
+      shape_func: the shapes of the results, given the call's operation.
+      noinline: what TensorFlow is told of it.
+      capture_by_value: whether what is used from outside is copied instead.
+      whitelisted_stateful_ops: operations outside with state that may be
+        copied, too.
+    """
+
+    def __init__(self, *input_types, **kwargs):
+        self._types = tuple(dtypes.as_dtype(t) for t in input_types)
+        known = ("func_name", "grad_func", "python_grad_func", "out_names",
+                 "shape_func", "noinline", "capture_by_value",
+                 "whitelisted_stateful_ops", "compiled",
+                 "separate_compiled_gradients")
+        for name in kwargs:
+            if name not in known:
+                near = ", ".join(_core.nearest_names(name, list(known)))
+                raise TypeError(f"Defun: unexpected keyword argument {name!r}"
+                                f"{f' (nearest: {near})' if near else ''}")
+        self._options = {name: value for name, value in kwargs.items()
+                         if "compiled" not in name}
+
+    def __call__(self, func):
+        if not callable(func):
+            raise ValueError(f"func {func!r} must be callable")
+        parameters = list(inspect.signature(func).parameters.values())
+        if any(p.default is not p.empty or p.kind in (
+                p.KEYWORD_ONLY, p.VAR_KEYWORD) for p in parameters):
+            raise ValueError("Functions with argument defaults or keywords "
+                             "arguments are not supported. "
+                             f"{func!r}")
+        names = [p.name for p in parameters if p.kind != p.VAR_POSITIONAL]
+        varargs = len(names) < len(parameters)
+        given = len(self._types)
+        if given or not parameters:
+            if given < len(names):
+                raise ValueError("The function has more arguments than the "
+                                 "number of specified input types.")
+            if given > len(names) and not varargs:
+                raise ValueError("The function has fewer arguments than the "
+                                 "number of specified input types.")
+            return _DefinedFunction(func, _names(names, given), self._types,
+                                    **self._options)
+        return _OverloadedFunction(func, names, **self._options)
+
+
+class Declare:
+    """A function whose body is defined later, by a Defun of that `func_name`:
+    for functions that call themselves or each other.
+
+        fac = tf.Declare("Fac", [("n", tf.int32)], [("result", tf.int32)])
+
+        @tf.Defun(tf.int32, func_name="Fac", out_names=["result"])
+        def defined(n):
+            return tf.cond(n <= 1, lambda: 1, lambda: n * fac(n - 1))
+    """
+
+    def __init__(self, func_name, inputs, outputs):
+        self.name = func_name
+        self._inputs = [(n, dtypes.as_dtype(t)) for n, t in inputs]
+        self._outputs = [(n, dtypes.as_dtype(t)) for n, t in outputs]
+
+    def __call__(self, *inputs, **kwargs):
+        graph = graphs.get_default_graph()
+        if len(inputs) != len(self._inputs):
+            raise ValueError(f"Expected number of arguments: "
+                             f"{len(self._inputs)}, received: {len(inputs)}")
+        if _core.function_def(graph, self.name) is None:
+            _core.declare_function(
+                graph, self.name, [t for _, t in self._inputs],
+                [n for n, _ in self._inputs], [t for _, t in self._outputs],
+                [n for n, _ in self._outputs])
+        return _results(call(
+            self.name, [convert_to_tensor(a, t)
+                        for a, (_, t) in zip(inputs, self._inputs)],
+            kwargs.pop("name", None) or self.name))

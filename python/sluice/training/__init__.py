@@ -1,0 +1,1 @@
+"""Losses, optimizers, learning rates, moving averages."""
