@@ -417,25 +417,26 @@ SLUICE_OP(MatrixDiag)
     .Doc("Builds square matrices with the given diagonals and zeros elsewhere.")
     .Family("array");
 
-#define SLUICE_MATRIX_DIAG(Name)                  \
-  SLUICE_OP(Name)                                                       \
-      .Input("diagonal: T")                                             \
-      .Input("k: int32")                                                \
-      .Input("num_rows: int32")                                         \
-      .Input("num_cols: int32")                                         \
-      .Input("padding_value: T")                                        \
-      .Output("output: T")                                              \
-      .Attr("T: type")                                                  \
-      .Shape(MatrixDiagShape)                                           \
-      .Kernel(CpuState<MatrixDiagKernel>(true))                         \
-      .Grad(MatrixDiagGrad)                                             \
-      .Sample({{.shape = {2, 2, 3}},                                    \
-               {.shape = {2}, .values = {-1, 0}},                       \
-               {.shape = {}, .values = {-1}},                           \
-               {.shape = {}, .values = {-1}},                           \
-               {.shape = {}, .values = {0}}})                           \
-      .Doc("Builds matrices with the given bands of diagonals and padding "
-           "elsewhere.") \
+#define SLUICE_MATRIX_DIAG(Name)                                           \
+  SLUICE_OP(Name)                                                          \
+      .Input("diagonal: T")                                                \
+      .Input("k: int32")                                                   \
+      .Input("num_rows: int32")                                            \
+      .Input("num_cols: int32")                                            \
+      .Input("padding_value: T")                                           \
+      .Output("output: T")                                                 \
+      .Attr("T: type")                                                     \
+      .Shape(MatrixDiagShape)                                              \
+      .Kernel(CpuState<MatrixDiagKernel>(true))                            \
+      .Grad(MatrixDiagGrad)                                                \
+      .Sample({{.shape = {2, 2, 3}},                                       \
+               {.shape = {2}, .values = {-1, 0}},                          \
+               {.shape = {}, .values = {-1}},                              \
+               {.shape = {}, .values = {-1}},                              \
+               {.shape = {}, .values = {0}}})                              \
+      .Doc(                                                                \
+          "Builds matrices with the given bands of diagonals and padding " \
+          "elsewhere.")                                                    \
       .Family("array")
 #define SLUICE_ALIGN                                                       \
   Attr(                                                                    \
@@ -443,19 +444,19 @@ SLUICE_OP(MatrixDiag)
       "'RIGHT_LEFT'")
 
 SLUICE_MATRIX_DIAG(MatrixDiagV2);
-           SLUICE_MATRIX_DIAG(MatrixDiagV3).SLUICE_ALIGN;
+SLUICE_MATRIX_DIAG(MatrixDiagV3).SLUICE_ALIGN;
 #undef SLUICE_MATRIX_DIAG
 
-           SLUICE_OP(MatrixDiagPart)
-               .Input("input: T")
-               .Output("diagonal: T")
-               .Attr("T: type")
-               .Shape(MatrixDiagPartShape)
-               .Kernel(CpuState<MatrixDiagPartKernel>(true))
-               .Grad(MatrixDiagPartGrad)
-               .Sample({{.shape = {2, 3, 4}}})
-               .Doc("Returns the main diagonals of matrices.")
-               .Family("array");
+SLUICE_OP(MatrixDiagPart)
+    .Input("input: T")
+    .Output("diagonal: T")
+    .Attr("T: type")
+    .Shape(MatrixDiagPartShape)
+    .Kernel(CpuState<MatrixDiagPartKernel>(true))
+    .Grad(MatrixDiagPartGrad)
+    .Sample({{.shape = {2, 3, 4}}})
+    .Doc("Returns the main diagonals of matrices.")
+    .Family("array");
 
 #define SLUICE_MATRIX_DIAG_PART(Name)                                       \
   SLUICE_OP(Name)                                                           \
@@ -473,21 +474,21 @@ SLUICE_MATRIX_DIAG(MatrixDiagV2);
       .Doc("Returns bands of diagonals of matrices, padded to one length.") \
       .Family("array")
 
-           SLUICE_MATRIX_DIAG_PART(MatrixDiagPartV2);
-           SLUICE_MATRIX_DIAG_PART(MatrixDiagPartV3).SLUICE_ALIGN;
+SLUICE_MATRIX_DIAG_PART(MatrixDiagPartV2);
+SLUICE_MATRIX_DIAG_PART(MatrixDiagPartV3).SLUICE_ALIGN;
 #undef SLUICE_MATRIX_DIAG_PART
 
-           SLUICE_OP(MatrixSetDiag)
-               .Input("input: T")
-               .Input("diagonal: T")
-               .Output("output: T")
-               .Attr("T: type")
-               .Shape(MatrixSetDiagShape)
-               .Kernel(CpuState<MatrixSetDiagKernel>(true))
-               .Grad(MatrixSetDiagGrad)
-               .Sample({{.shape = {2, 3, 4}}, {.shape = {2, 3}}})
-               .Doc("Replaces the main diagonals of matrices.")
-               .Family("array");
+SLUICE_OP(MatrixSetDiag)
+    .Input("input: T")
+    .Input("diagonal: T")
+    .Output("output: T")
+    .Attr("T: type")
+    .Shape(MatrixSetDiagShape)
+    .Kernel(CpuState<MatrixSetDiagKernel>(true))
+    .Grad(MatrixSetDiagGrad)
+    .Sample({{.shape = {2, 3, 4}}, {.shape = {2, 3}}})
+    .Doc("Replaces the main diagonals of matrices.")
+    .Family("array");
 
 #define SLUICE_MATRIX_SET_DIAG(Name)                    \
   SLUICE_OP(Name)                                       \
@@ -505,10 +506,10 @@ SLUICE_MATRIX_DIAG(MatrixDiagV2);
       .Doc("Replaces a band of diagonals of matrices.") \
       .Family("array")
 
-           SLUICE_MATRIX_SET_DIAG(MatrixSetDiagV2);
-           SLUICE_MATRIX_SET_DIAG(MatrixSetDiagV3).SLUICE_ALIGN;
+SLUICE_MATRIX_SET_DIAG(MatrixSetDiagV2);
+SLUICE_MATRIX_SET_DIAG(MatrixSetDiagV3).SLUICE_ALIGN;
 #undef SLUICE_MATRIX_SET_DIAG
 #undef SLUICE_ALIGN
 
-           }  // namespace
-           }  // namespace sluice
+}  // namespace
+}  // namespace sluice
