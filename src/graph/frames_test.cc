@@ -1,5 +1,6 @@
 #include "graph/frames.h"
 
+#include "client/control/loops.h"
 #include "gmock/gmock.h"
 #include "graph/builder.h"
 #include "gtest/gtest.h"

@@ -1,5 +1,6 @@
 #include "graph/liveness.h"
 
+#include "client/control/loops.h"
 #include "graph/builder.h"
 #include "gtest/gtest.h"
 
