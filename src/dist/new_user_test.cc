@@ -161,7 +161,7 @@ struct PredatorsAndPrey {
   double prey, predators, by_prey, by_predators, by_growth;
 };
 
-constexpr double kStep = 0.05, kCatch = 0.8, kDeath = 0.6;
+constexpr double kEulerStep = 0.05, kCatch = 0.8, kDeath = 0.6;
 
 PredatorsAndPrey InPlainSteps(double x, double y, double growth, int steps) {
   // Derivatives by {x, y, growth}, forwards.
@@ -169,13 +169,14 @@ PredatorsAndPrey InPlainSteps(double x, double y, double growth, int steps) {
   for (int i = 0; i < steps; ++i) {
     const std::array<double, 3> old = dx;
     for (size_t k = 0; k < 3; ++k) {
-      dx[k] += kStep * (growth * dx[k] + (k == 2 ? x : 0) -
-                        kCatch * (dx[k] * y + x * dy[k]));
-      dy[k] += kStep * (kCatch * (old[k] * y + x * dy[k]) - kDeath * dy[k]);
+      dx[k] += kEulerStep * (growth * dx[k] + (k == 2 ? x : 0) -
+                             kCatch * (dx[k] * y + x * dy[k]));
+      dy[k] +=
+          kEulerStep * (kCatch * (old[k] * y + x * dy[k]) - kDeath * dy[k]);
     }
     const double before = x;
-    x += kStep * (growth * x - kCatch * x * y);
-    y += kStep * (kCatch * before * y - kDeath * y);
+    x += kEulerStep * (growth * x - kCatch * x * y);
+    y += kEulerStep * (kCatch * before * y - kDeath * y);
   }
   return {x, y, dx[0] + dy[0], dx[1] + dy[1], dx[2] + dy[2]};
 }
@@ -193,11 +194,11 @@ TEST(NewClusterUser, DifferentiatesALoopOverTwoTasks) {
         Output more_prey, more_predators;
         {
           const DeviceScope on("/job:prey/task:0");
-          more_prey = x + kStep * (growth * x - kCatch * x * y);
+          more_prey = x + kEulerStep * (growth * x - kCatch * x * y);
         }
         {
           const DeviceScope on("/job:predators/task:0");
-          more_predators = y + kStep * (kCatch * x * y - kDeath * y);
+          more_predators = y + kEulerStep * (kCatch * x * y - kDeath * y);
         }
         return std::tuple{i + 1, more_prey, more_predators};
       },
