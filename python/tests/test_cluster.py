@@ -75,9 +75,13 @@ def test_who_may_reset_a_cluster_is_its_servers_business():
             session.run(w)
 
 
-def test_functions_of_a_server_are_called_if_it_allows_that():
-    doubled, = tf.py_func(lambda x: np.int32(2 * x), [tf.constant(21)],
-                          [tf.int32])
+@pytest.mark.parametrize("op", ["PyFunc", "PyFuncStateless", "EagerPyFunc"])
+def test_functions_of_a_server_are_called_if_it_allows_that(op):
+    if op == "EagerPyFunc":
+        doubled = tf.py_function(lambda x: 2 * x, [tf.constant(21)], tf.int32)
+    else:
+        doubled = tf.py_func(lambda x: np.int32(2 * x), [tf.constant(21)],
+                             tf.int32, stateful=op == "PyFunc")
     for allowed in (False, True):
         address, = free_addresses(1)
         server = tf.train.Server({"worker": [address]},
@@ -87,7 +91,7 @@ def test_functions_of_a_server_are_called_if_it_allows_that():
                 assert session.run(doubled) == 42
                 continue
             with pytest.raises(tf.errors.PermissionDeniedError,
-                               match="--allow-host-access.*PyFunc.*"
+                               match=rf"--allow-host-access.*\({op}\).*"
                                "test_cluster.py"):
                 session.run(doubled)
 

@@ -295,6 +295,15 @@ def test_gradients_of_ones_own_are_in_no_graph_def():
             tf.gradients(y, x)
 
 
+@pytest.mark.parametrize("returned", [
+    lambda x: x * 2.0, lambda x: (x, x), lambda x: (x, x, lambda dy: dy)])
+def test_a_function_with_a_gradient_returns_a_pair(returned):
+    with pytest.raises(TypeError, match=r"custom_gradient: expected a pair "
+                       r"\(result, function of its gradients\) of .*, got .*"
+                       "Tensor"):
+        tf.custom_gradient(returned)(tf.constant(1.0))
+
+
 def test_a_function_without_results_is_an_operation():
     v = tf.Variable(1.0, use_resource=True)
     op = tf.function(lambda: v.assign(5.0, read_value=False))()

@@ -255,7 +255,9 @@ def test_errors_say_it_in_tensorflows_words_too(run):
             (x + [1.0, 2.0], {x: [1.0] * 3},
              r"Incompatible shapes: \[3\] vs. \[2\]"),
             (tf.gather([1, 2], tf.cast(x, tf.int32)), {x: [7.0]},
-             r"indices\[0\] = 7 is not in \[0, 2\)")):
+             r"indices\[0\] = 7 is not in \[0, 2\)"),
+            (tf.gather([1, 2], tf.cast(x, tf.int32)), {x: 7.0},
+             r"indices = 7 is not in \[0, 2\)")):
         with pytest.raises(tf.errors.OpError, match=words):
             run(fetch, feed)
     for build, words in (

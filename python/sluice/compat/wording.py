@@ -443,7 +443,7 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
     (r"top_paths: expected at most the beam_width",
      lambda m: "requested more paths than the beam width."),
     # Positions.
-    (r"(?P<at>indices\[[\d,]*\]): expected a value in (?P<range>\[.*?\)), "
+    (r"(?P<at>indices(\[[\d,]+\])?): expected a value in (?P<range>\[.*?\)), "
      + _GOT, lambda m: f"{m['at']} = {m['got']} is not in {m['range']}"),
     (r"partitions: expected values in (?P<range>\[.*?\)), " + _GOT +
      r" at (?P<at>\[[\d,]*\])",

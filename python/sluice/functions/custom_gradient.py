@@ -94,7 +94,13 @@ def custom_gradient(f=None):
     def build(graph, args):
         args = [convert_to_tensor(x) for x in args]
         start = graph.version
-        result, grad_fn = f(*args)
+        made = f(*args)
+        if not (isinstance(made, (list, tuple)) and len(made) == 2 and
+                callable(made[1])):
+            raise TypeError(f"custom_gradient: expected a pair (result, "
+                            f"function of its gradients) of {f.__name__}, got "
+                            f"{made!r}")
+        result, grad_fn = made
         results = [convert_to_tensor(x) for x in nest.flatten(result)]
         variables = _read_since(graph, start)
         if variables and not _takes_variables(grad_fn):

@@ -106,11 +106,13 @@ TEST_F(PermissionsTest, NorMayItWriteThemOrCallTheTasksFunctions) {
   Node* const print =
       BuildNode("PrintV2", {Constant(Tensor::Scalar<std::string>("x"))},
                 {{"output_stream", "file://" + path_}});
-  Node* const call = BuildNode("PyFunc", {},
-                               {{"token", "f"},
-                                {"Tin", AttrValue::Types{}},
-                                {"Tout", AttrValue::Types{DType::kFloat}}});
-  for (Node* n : {print, call}) {
+  std::vector<Node*> nodes = {print};
+  for (const char* op : {"PyFunc", "PyFuncStateless", "EagerPyFunc"})
+    nodes.push_back(BuildNode(op, {},
+                              {{"token", "f"},
+                               {"Tin", AttrValue::Types{}},
+                               {"Tout", AttrValue::Types{DType::kFloat}}}));
+  for (Node* n : nodes) {
     const Status s = session.RunTargets({n});
     EXPECT_EQ(s.code(), StatusCode::kPermissionDenied) << s;
   }
@@ -132,12 +134,13 @@ TEST_F(PermissionsTest, InThisProcessAFileIsRead) {
   EXPECT_EQ(session.Run(file)->ToString(), "float[3] 1 2 3");
 }
 
-TEST_F(PermissionsTest, OpsThatTakeTheNameOfAFileSaySo) {
+TEST_F(PermissionsTest, OpsThatNameFilesOrFunctionsSaySo) {
   // (Whether other ops access the host is for their authors to declare.)
   for (const OpDef* op : OpRegistry::Global()->All()) {
     for (const AttrDef& attr : op->attrs) {
       const bool names_one = attr.name.find("file") != std::string::npos ||
-                             attr.name == "memory_region_name";
+                             attr.name == "memory_region_name" ||
+                             attr.name == "token";
       if (attr.kind == AttrKind::kString && !attr.is_list && names_one) {
         EXPECT_NE(op->host_reach, nullptr) << op->name << " " << attr.name;
       }

@@ -20,9 +20,9 @@ Status CheckIndices(const Tensor& indices, int64_t limit) {
   for (int64_t i = 0; i < n; ++i) {
     const int64_t at = index[i];
     if (static_cast<uint64_t>(at) >= static_cast<uint64_t>(limit))
-      return InvalidArgument("indices", IndexName(indices.shape(), i),
-                             ": expected a value in [0, ", limit, "), got ",
-                             at);
+      return InvalidArgument(
+          "indices", indices.rank() > 0 ? IndexName(indices.shape(), i) : "",
+          ": expected a value in [0, ", limit, "), got ", at);
   }
   return OkStatus();
 }
