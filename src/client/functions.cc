@@ -338,7 +338,8 @@ CallResults Function::operator()(const std::vector<Output>& args,
   // (A null argument has an error of its own.)
   if (std::all_of(inputs.begin(), inputs.end(),
                   [](const Output& o) { return o.valid(); }))
-    if (Status s = g.function_library().CheckArguments(ref(), inputs);
+    if (Status s = g.function_library().CheckArguments(ref(), inputs,
+                                                       state_->captures.size());
         !s.ok()) {
       BuildError(s, loc);
       return failed(result_types.size());

@@ -314,6 +314,24 @@ TEST_F(FunctionsTest, ACallWithWrongArgumentsShowsTheFunctionsSignature) {
                         ", got [3] from 'wide:0'"));
   EXPECT_NE(f({Placeholder<float>(), n})[0].node, nullptr);
   EXPECT_EQ(BuildErrorOf(), "");
+  // What it captures is no argument of the caller's.
+  const Var v(2.0f, "v");
+  const Function h =
+      DefineFunction("h", {kF}, [&](const Args& a) { return a[0] * x + v; });
+  EXPECT_EQ(h.captures().size(), 2u);
+  h({n});
+  EXPECT_THAT(BuildErrorOf(),
+              HasSubstr("expected float as argument 0 of h(arg_0: float) -> "
+                        "(float), got int32"));
+  graph_.ClearErrors();
+  h({x, x});
+  EXPECT_THAT(BuildErrorOf(),
+              HasSubstr("expected 1 argument for h(arg_0: float) -> (float), "
+                        "got 2"));
+  graph_.ClearErrors();
+  h({});
+  EXPECT_THAT(BuildErrorOf(), HasSubstr("-> (float), got 0"));
+  graph_.ClearErrors();
   // Within a body, too, of itself or another's.
   DefineFunction("g", {kF}, [&](const Args& a) { return f({a[0]})[0]; });
   EXPECT_THAT(BuildErrorOf(),

@@ -302,6 +302,10 @@ TEST_F(Command, WhatFailsWhileRunningIsCodeOne) {
   const Outcome bad = Sluice({"run", graph, "--fetch", "x"});
   EXPECT_EQ(bad.code, 1);
   EXPECT_THAT(bad.err, HasSubstr("expected a GraphDef, binary or text"));
+  // (That comes before what is missing on the command line.)
+  const Outcome page = Sluice({"run", Write("README.md", "# Some page\n")});
+  EXPECT_EQ(page.code, 1);
+  EXPECT_THAT(page.err, HasSubstr("expected a GraphDef, binary or text"));
   const Outcome unfed =
       Sluice({"run", Write("g.pbtxt", kNegate), "--fetch", "scope/y"});
   EXPECT_EQ(unfed.code, 1);
