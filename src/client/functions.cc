@@ -65,13 +65,9 @@ class Captures {
                   {"index", static_cast<int64_t>(body_->args.size())}};
     spec.loc = outside.node->loc();
     SLUICE_ASSIGN_OR_RETURN(Node* const arg, g.AddNode(std::move(spec)));
-    if (type == DType::kResource) {
-      // For VariableType and VariableShapeOf.
-      if (const DType held = VariableType(value); held != DType::kInvalid) {
-        g.SetAttr(arg, "dtype", held);
-        g.SetAttr(arg, "shape", VariableShapeOf(value));
-      }
-    }
+    if (type == DType::kResource)
+      if (const DType held = VariableType(value); held != DType::kInvalid)
+        TellVariable(&g, arg, held, VariableShapeOf(value));
     SLUICE_RETURN_IF_ERROR(g.SetShape(Output(arg), value.shape()));
     body_->args.push_back(arg);
     outputs_.push_back(value);

@@ -201,6 +201,29 @@ TEST_F(FunctionsTest, BodiesCaptureWithinLoopsAndConditionals) {
   EXPECT_EQ(Value<float>(y, {Fed(n, 3), Fed(x, 5.f), Fed(k, -2.f)}), -2.f);
 }
 
+TEST_F(FunctionsTest, BodiesKnowTypeAndShapeOfTheVariablesTheyCapture) {
+  const Var v(2.f, "v"), w(Zeros({2, 3}), "w");
+  const Function f = DefineFunction(
+      "f", {kF},
+      [&](const Args& a) {
+        EXPECT_EQ(w.Read().shape(), PartialShape({2, 3}));
+        const auto [i, y] = While(
+            std::tuple{0, a[0]}, [](Output i, Output) { return i < 3; },
+            [&](Output i, Output y) {
+              EXPECT_EQ(v.Read().shape(), PartialShape({}));
+              return std::tuple{
+                  i + 1, Cond(
+                             y > 0, [&] { return y * v; }, [&] { return y; })};
+            });
+        return y;
+      },
+      {.arg_shapes = {PartialShape({})}});
+  const Output y = f({Constant(1.f)})[0], dv = Grad(y, v);
+  Initialize();
+  EXPECT_EQ(Value<float>(y), 8.f);
+  EXPECT_EQ(Value<float>(dv), 12.f);
+}
+
 TEST_F(FunctionsTest, CallsInLoopsAndConditionalsAddTheCaptures) {
   const Output k = In<float>("k");
   const Function f =

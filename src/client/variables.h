@@ -36,7 +36,8 @@ class Var {
  public:
   Var() = default;
   // Makes a variable that starts as `initial`, in the ambient graph; of its
-  // type and (if known) shape. Named "Variable" if `name` is empty; made
+  // type (a bare number with a point is a float; Var(Constant(0.0)) is a
+  // double) and (if known) shape. Named "Variable" if `name` is empty; made
   // unique.
   explicit Var(const Operand& initial, const std::string& name = "",
                const VarOptions& options = {}, SourceLoc loc = CallerLoc());

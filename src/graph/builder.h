@@ -135,9 +135,10 @@ inline SourceLoc CallerLoc(const char* file = __builtin_FILE(),
 
 // An argument of a builder: an output, or a number or string that becomes a
 // constant (of the type that the op asks for, where it is written beside an
-// output; a number is no boolean, and a C++ bool no number). Remembers the line
-// where it was written, which is how operators and builders know the user's
-// line.
+// output; a number is no boolean, and a C++ bool no number). By itself, as what
+// a variable or a loop starts with, 1 is an int32 and 1.0 a float;
+// Constant(1.0) is a double. Remembers the line where it was written, which is
+// how operators and builders know the user's line.
 class Operand {
  public:
   Operand(Output o, const char* file = __builtin_FILE(),  // NOLINT
