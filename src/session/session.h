@@ -47,7 +47,8 @@ struct SessionOptions {
   // Not 0: ready nodes run in a random order drawn from this seed (tests).
   uint64_t scheduler_seed = 0;
   // The devices of this process; none: one CPU. Nodes go where they ask to
-  // (DeviceScope) or to the first device that fits.
+  // (DeviceScope); others to the device of a node that they are connected to,
+  // or to the first that fits.
   std::vector<std::shared_ptr<Device>> devices = {};
   // A node that cannot be where it asks to be goes to another device of that
   // task; without this it is an error.

@@ -37,9 +37,9 @@ Result<Step> FindStep(const Graph& g, const RunFlags& o) {
   if (!o.image_range.empty())
     feed_options.image_range = ParseRange(o.image_range);
   SLUICE_ASSIGN_OR_RETURN(step.feeds, ReadFeeds(g, o.feeds, feed_options));
-  SLUICE_ASSIGN_OR_RETURN(step.fetches, FindEdges(g, o.fetches));
-  SLUICE_ASSIGN_OR_RETURN(step.targets, FindNodes(g, o.targets));
-  SLUICE_ASSIGN_OR_RETURN(step.init, FindNodes(g, o.init));
+  SLUICE_ASSIGN_OR_RETURN(step.fetches, FindEdges(g, o.fetches, "--fetch"));
+  SLUICE_ASSIGN_OR_RETURN(step.targets, FindNodes(g, o.targets, "--target"));
+  SLUICE_ASSIGN_OR_RETURN(step.init, FindNodes(g, o.init, "--init"));
   return step;
 }
 
