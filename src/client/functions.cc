@@ -279,6 +279,7 @@ class FunctionDefiner {
 
 Output CallResults::operator[](size_t i) const {
   if (i < size()) return *(begin() + static_cast<std::ptrdiff_t>(i));
+  if (empty() && CurrentGraph().ErrorOf(failure_) != nullptr) return failure_;
   return BuildError(
       InvalidArgument("function '", function_, "': expected a result below ",
                       size(), ", got ", i),
@@ -309,7 +310,7 @@ CallResults Function::operator()(const std::vector<Output>& args,
   std::lock_guard<std::recursive_mutex> lock(g.mutex());
   const auto failed = [&](size_t num_results) {
     return CallResults(std::vector<Output>(num_results, g.Failure()), name(),
-                       loc);
+                       loc, g.Failure());
   };
   if (state_ == nullptr) {
     BuildError(FailedPrecondition("function: expected one that was defined, "

@@ -44,18 +44,23 @@ using RecursiveBuilder = std::function<FunctionResults(
     const Function& self, const std::vector<Output>& args)>;
 
 // What a call gives, one output per result. An index past the end gives a null
-// output, and is recorded as an error of the ambient graph.
+// output, and is recorded as an error of the ambient graph; of a call that
+// failed before it was known how many results there are, any index is past the
+// end, and the null output tells why the call failed.
 class CallResults : public std::vector<Output> {
  public:
-  CallResults(std::vector<Output> outputs, std::string function, SourceLoc loc)
+  CallResults(std::vector<Output> outputs, std::string function, SourceLoc loc,
+              Output failure = {})
       : std::vector<Output>(std::move(outputs)),
         function_(std::move(function)),
-        loc_(loc) {}
+        loc_(loc),
+        failure_(failure) {}
   Output operator[](size_t i) const;
 
  private:
   std::string function_;
   SourceLoc loc_;
+  Output failure_;  // Null without a reason if the call did not fail.
 };
 template <>
 struct Structure<CallResults> : Structure<std::vector<Output>> {};

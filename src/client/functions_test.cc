@@ -132,11 +132,16 @@ TEST_F(FunctionsTest, FailedFunctionsGiveNullResultsOfTheirNumber) {
 TEST_F(FunctionsTest, AResultPastTheEndIsAnError) {
   const Function f =
       DefineFunction("f", {kF}, [](const Args& a) { return a[0]; });
-  for (const Function& each : {f, Function(), Function("none_such", false)}) {
-    const Output y = each({Constant(1.f)})[3];
+  const auto told = [this](const Function& of) {
+    const Output y = of({Constant(1.f)})[3];
     EXPECT_FALSE(y.valid());
-    EXPECT_THAT(ErrorOf(y), HasSubstr("expected a result below "));
-  }
+    return ErrorOf(y);
+  };
+  EXPECT_THAT(told(f), HasSubstr("'f': expected a result below 1, got 3"));
+  // Where there is none to call, that is the error.
+  EXPECT_THAT(told(Function()), HasSubstr("got an empty one"));
+  EXPECT_THAT(told(Function("none_such", false)),
+              AllOf(HasSubstr("none_such"), Not(HasSubstr("result below"))));
 }
 
 // ---- Captures ---------------------------------------------------------------
