@@ -311,7 +311,8 @@ TEST_F(Command, WhatFailsWhileRunningIsCodeOne) {
   EXPECT_EQ(bad.code, 1);
   EXPECT_THAT(bad.err, HasSubstr("expected a GraphDef, binary or text"));
   // (That comes before what is missing on the command line.)
-  const Outcome page = Sluice({"run", Write("README.md", "# Some page\n\nSome text.\n")});
+  const Outcome page =
+      Sluice({"run", Write("README.md", "# Some page\n\nSome text.\n")});
   EXPECT_EQ(page.code, 1);
   EXPECT_THAT(page.err, HasSubstr("expected a GraphDef, binary or text"));
   const Outcome unfed =
