@@ -36,8 +36,9 @@ class Var {
  public:
   Var() = default;
   // Creates a variable in the ambient graph with the initial value `initial`,
-  // of its type and (if known) shape. Named "Variable" if `name` is empty; the
-  // name is made unique.
+  // of its type (a number with a decimal point is a float, Var(Constant(0.0)) a
+  // double) and (if known) shape. Named "Variable" if `name` is empty; the name
+  // is made unique.
   explicit Var(const Operand& initial, const std::string& name = "",
                const VarOptions& options = {}, SourceLoc loc = CallerLoc());
   // The variable behind a handle or reference; null if there is none.

@@ -1,5 +1,6 @@
 #include "graph/function.h"
 
+#include <algorithm>
 #include <functional>
 #include <unordered_map>
 #include <utility>
@@ -352,7 +353,7 @@ Result<std::vector<PartialShape>> FunctionLibrary::ArgShapes(
   return shapes;
 }
 
-std::string FunctionLibrary::Describe(const FunctionRef& ref) {
+std::string FunctionLibrary::Describe(const FunctionRef& ref, size_t captured) {
   const OpDef* op = FindOp(ref.name);
   if (op == nullptr) op = OpRegistry::Global()->Find(ref.name);
   if (op == nullptr) return ref.name;
@@ -376,32 +377,37 @@ std::string FunctionLibrary::Describe(const FunctionRef& ref) {
   };
   std::vector<std::string> args, results;
   for (const ArgDef& a : op->inputs) args.push_back(text(a, true, true));
+  args.resize(args.size() - std::min(captured, args.size()));
   for (const ArgDef& r : op->outputs) results.push_back(text(r, false, false));
   return absl::StrCat(ref.name, "(", absl::StrJoin(args, ", "), ") -> (",
                       absl::StrJoin(results, ", "), ")");
 }
 
 Status FunctionLibrary::CheckArguments(const FunctionRef& ref,
-                                       const std::vector<Output>& args) {
+                                       const std::vector<Output>& args,
+                                       size_t captured) {
   std::vector<DType> types, results;
   SLUICE_RETURN_IF_ERROR(Signature(ref, &types, &results));
   const auto fail = [&](const auto&... what) {
     return InvalidArgument("call of '", ref.name, "': expected ", what...);
   };
-  if (args.size() != types.size())
-    return fail(types.size(), types.size() == 1 ? " argument" : " arguments",
-                " for ", Describe(ref), ", got ", args.size());
+  if (args.size() != types.size()) {
+    const size_t own = types.size() - std::min(captured, types.size());
+    return fail(own, own == 1 ? " argument" : " arguments", " for ",
+                Describe(ref, captured), ", got ",
+                args.size() - std::min(captured, args.size()));
+  }
   for (size_t i = 0; i < args.size(); ++i)
     if (RemoveRef(args[i].dtype()) != types[i])
       return fail(DTypeName(types[i]), " as argument ", i, " of ",
-                  Describe(ref), ", got ", DTypeName(args[i].dtype()),
+                  Describe(ref, captured), ", got ", DTypeName(args[i].dtype()),
                   " from '", args[i].name(), "'");
   const auto shapes = ArgShapes(ref);
   if (!shapes.ok()) return OkStatus();
   for (size_t i = 0; i < args.size() && i < shapes->size(); ++i)
     if (!args[i].shape().CompatibleWith((*shapes)[i]))
       return fail("shape ", (*shapes)[i].ToString(), " as argument ", i, " of ",
-                  Describe(ref), ", got ", args[i].shape().ToString(),
+                  Describe(ref, captured), ", got ", args[i].shape().ToString(),
                   " from '", args[i].name(), "'");
   return OkStatus();
 }

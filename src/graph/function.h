@@ -93,13 +93,15 @@ class FunctionLibrary {
   // Types of arguments and results, without a body. Errors as Instantiate.
   Status Signature(const FunctionRef& ref, std::vector<DType>* args,
                    std::vector<DType>* results);
-  // "f(x: float[2], n: int32) -> (float)", for messages.
-  std::string Describe(const FunctionRef& ref);
+  // "f(x: float[2], n: int32) -> (float)", for messages, without the last
+  // `captured` arguments, which a call adds by itself.
+  std::string Describe(const FunctionRef& ref, size_t captured = 0);
   // Checks that a function can be called with these non-null arguments: their
   // number and types are as declared, and their shapes compatible with what is
-  // known about the declared ones. Errors as Instantiate.
-  Status CheckArguments(const FunctionRef& ref,
-                        const std::vector<Output>& args);
+  // known about the declared ones. Errors as Instantiate; they leave out the
+  // last `captured` arguments, which the caller did not write.
+  Status CheckArguments(const FunctionRef& ref, const std::vector<Output>& args,
+                        size_t captured = 0);
   // Shapes of the results, given those of the arguments; unknown if the body
   // cannot be made, or is being made.
   std::vector<PartialShape> ResultShapes(const FunctionRef& ref,

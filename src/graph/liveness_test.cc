@@ -104,11 +104,11 @@ TEST_F(LivenessTest, AMergeOfUnrelatedBranchesHasAConditionOfItsOwn) {
 }
 
 // while (i < 3) i = -i, begun only if `begin` is live.
-struct Loop {
+struct SimpleLoop {
   Output enter, merge, pred, body, next, exit;
 };
-Loop BuildLoop(Output begin) {
-  Loop l;
+SimpleLoop BuildLoop(Output begin) {
+  SimpleLoop l;
   l.enter =
       Build("Enter", {begin}, {{"frame_name", "loop"}, {"is_constant", false}});
   l.merge = OpenMerge(l.enter);
@@ -123,7 +123,7 @@ Loop BuildLoop(Output begin) {
 
 TEST_F(LivenessTest, ALoopIsLiveAsItsEntriesAre) {
   const Output p = Input(DType::kBool), x = Input();
-  const Loop l = BuildLoop(Switch(x, p).second);
+  const SimpleLoop l = BuildLoop(Switch(x, p).second);
   const Output constant = Enter(Switch(x, p).second, true);
   const Output read = Build("AddV2", {l.body, constant});
   Find();
@@ -137,7 +137,7 @@ TEST_F(LivenessTest, ALoopIsLiveAsItsEntriesAre) {
 }
 
 TEST_F(LivenessTest, WhatEntersALoopIsThereInItsFirstIterationOnly) {
-  const Loop l = BuildLoop(Input());
+  const SimpleLoop l = BuildLoop(Input());
   const Output once = Build("Neg", {l.enter});
   Find();
   EXPECT_TRUE(found_->once(l.enter.node));

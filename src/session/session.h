@@ -49,7 +49,8 @@ struct SessionOptions {
   // tests).
   uint64_t scheduler_seed = 0;
   // The devices of this process; none: one CPU. Nodes are placed on the device
-  // that they request (DeviceScope), or else on the first suitable device.
+  // that they request (DeviceScope); others on the device of a node that they
+  // are connected to, or on the first suitable one.
   std::vector<std::shared_ptr<Device>> devices = {};
   // Places a node that cannot run on its requested device on another device of
   // that task; without this it is an error.

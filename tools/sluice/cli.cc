@@ -86,8 +86,9 @@ Result<Feeds> ReadFeeds(const Graph& g, const std::vector<std::string>& feeds,
     const size_t equals = feed.find('=');
     if (equals == std::string::npos || equals == 0)
       return InvalidArgument("--feed: expected NAME=VALUE, got '", feed, "'");
-    SLUICE_ASSIGN_OR_RETURN(const Output to,
-                            g.FindOutput(feed.substr(0, equals)));
+    const Result<Output> found = g.FindOutput(feed.substr(0, equals));
+    if (!found.ok()) return Annotate(found.status(), "--feed");
+    const Output to = *found;
     for (const auto& [other, value] : values)
       if (other.SameAs(to))
         return InvalidArgument("--feed: expected one value for '", to.name(),
@@ -100,21 +101,25 @@ Result<Feeds> ReadFeeds(const Graph& g, const std::vector<std::string>& feeds,
 }
 
 Result<std::vector<Output>> FindEdges(const Graph& g,
-                                      const std::vector<std::string>& names) {
+                                      const std::vector<std::string>& names,
+                                      const std::string& option) {
   std::vector<Output> edges;
   for (const std::string& name : names) {
-    SLUICE_ASSIGN_OR_RETURN(const Output edge, g.FindOutput(name));
-    edges.push_back(edge);
+    const Result<Output> edge = g.FindOutput(name);
+    if (!edge.ok()) return Annotate(edge.status(), option);
+    edges.push_back(*edge);
   }
   return edges;
 }
 
 Result<std::vector<Node*>> FindNodes(const Graph& g,
-                                     const std::vector<std::string>& names) {
+                                     const std::vector<std::string>& names,
+                                     const std::string& option) {
   std::vector<Node*> nodes;
   for (const std::string& name : names) {
-    SLUICE_ASSIGN_OR_RETURN(Node * n, g.LookupNode(name));
-    nodes.push_back(n);
+    const Result<Node*> n = g.LookupNode(name);
+    if (!n.ok()) return Annotate(n.status(), option);
+    nodes.push_back(*n);
   }
   return nodes;
 }

@@ -55,13 +55,15 @@ std::string IsRange(const std::string& range);
 std::pair<double, double> ParseRange(const std::string& range);
 
 // Resolve the names that options give in a graph: feeds as "NAME=VALUE"
-// (feed_value.h), edges, operations.
+// (feed_value.h), edges, operations. Errors name the option.
 Result<Feeds> ReadFeeds(const Graph& g, const std::vector<std::string>& feeds,
                         const FeedOptions& options);
 Result<std::vector<Output>> FindEdges(const Graph& g,
-                                      const std::vector<std::string>& names);
+                                      const std::vector<std::string>& names,
+                                      const std::string& option);
 Result<std::vector<Node*>> FindNodes(const Graph& g,
-                                     const std::vector<std::string>& names);
+                                     const std::vector<std::string>& names,
+                                     const std::string& option);
 
 }  // namespace sluice::cli
 

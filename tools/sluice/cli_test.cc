@@ -247,6 +247,14 @@ TEST_F(Command, MistakesGetOneLineAndCodeTwo) {
   ExpectMistake({"top", "no/such/cluster.json"}, "no/such/cluster.json");
   for (const char* devices : {"bogus=2", "cpu=0", "cpu=1,cpu=2", ""})
     ExpectMistake({"show", graph, "--devices", devices}, "--devices");
+  ExpectMistake({"show", graph, "-o", dir_ + "/g.png"},
+                "--out: expected a name that ends in .svg");
+  ExpectMistake({"run", graph, "--feed", "y=1", "--fetch", "x"},
+                "--feed: expected a node of the graph, got 'y'");
+  ExpectMistake({"run", graph, "--fetch", "y"}, "--fetch: expected a node");
+  ExpectMistake({"run", graph, "--target", "y"}, "--target: expected a node");
+  ExpectMistake({"run", graph, "--target", "x", "--init", "y"},
+                "--init: expected a node");
   ExpectMistake({"show", graph, "--cluster", "no/such/cluster.json"},
                 "no/such/cluster.json");
   ExpectMistake({"run", graph, "--fetch", "x", "--seed", "-1"}, "--seed");
@@ -302,6 +310,11 @@ TEST_F(Command, WhatFailsWhileRunningIsCodeOne) {
   const Outcome bad = Sluice({"run", graph, "--fetch", "x"});
   EXPECT_EQ(bad.code, 1);
   EXPECT_THAT(bad.err, HasSubstr("expected a GraphDef, binary or text"));
+  // (That comes before what is missing on the command line.)
+  const Outcome page =
+      Sluice({"run", Write("README.md", "# Some page\n\nSome text.\n")});
+  EXPECT_EQ(page.code, 1);
+  EXPECT_THAT(page.err, HasSubstr("expected a GraphDef, binary or text"));
   const Outcome unfed =
       Sluice({"run", Write("g.pbtxt", kNegate), "--fetch", "scope/y"});
   EXPECT_EQ(unfed.code, 1);

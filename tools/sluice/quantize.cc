@@ -140,12 +140,14 @@ int QuantizeGraph(const QuantizeFlags& o) {
     feed_options.image_range = ParseRange(o.image_range);
   const Result<Feeds> feeds = ReadFeeds(g, o.feeds, feed_options);
   if (!feeds.ok()) return Fail(kUsage, feeds.status());
-  const auto fetches = FindEdges(g, o.fetches);
+  const auto fetches = FindEdges(g, o.fetches, "--fetch");
   if (!fetches.ok()) return Fail(kUsage, fetches.status());
-  const auto init = FindNodes(g, o.init);
+  const auto init = FindNodes(g, o.init, "--init");
   if (!init.ok()) return Fail(kUsage, init.status());
-  if (const Status s = FindNodes(g, o.options.keep_float).status(); !s.ok())
-    return Fail(kUsage, Annotate(s, "--keep-float"));
+  if (const Status s =
+          FindNodes(g, o.options.keep_float, "--keep-float").status();
+      !s.ok())
+    return Fail(kUsage, s);
   const auto steps = Batches(*feeds, o.batch);
   if (!steps.ok()) return Fail(kUsage, steps.status());
 

@@ -37,9 +37,9 @@ Result<Step> FindStep(const Graph& g, const RunFlags& o) {
   if (!o.image_range.empty())
     feed_options.image_range = ParseRange(o.image_range);
   SLUICE_ASSIGN_OR_RETURN(step.feeds, ReadFeeds(g, o.feeds, feed_options));
-  SLUICE_ASSIGN_OR_RETURN(step.fetches, FindEdges(g, o.fetches));
-  SLUICE_ASSIGN_OR_RETURN(step.targets, FindNodes(g, o.targets));
-  SLUICE_ASSIGN_OR_RETURN(step.init, FindNodes(g, o.init));
+  SLUICE_ASSIGN_OR_RETURN(step.fetches, FindEdges(g, o.fetches, "--fetch"));
+  SLUICE_ASSIGN_OR_RETURN(step.targets, FindNodes(g, o.targets, "--target"));
+  SLUICE_ASSIGN_OR_RETURN(step.init, FindNodes(g, o.init, "--init"));
   return step;
 }
 
@@ -68,6 +68,8 @@ int RunGraph(const RunFlags& o) {
   Graph g;
   if (const Status s = ImportGraphDefFile(o.graph, g); !s.ok())
     return Fail(kRunFailed, s);
+  if (o.fetches.empty() && o.targets.empty())
+    return Fail(kUsage, "run: expected --fetch or --target, got neither");
   const Result<Step> step = FindStep(g, o);
   if (!step.ok()) return Fail(kUsage, step.status());
   SessionOptions session_options;
@@ -130,8 +132,8 @@ void AddRun(CLI::App& app, std::function<int()>* run) {
   sub->add_option("--trace", o->trace,
                   "Write a timeline of the step (chrome://tracing, Perfetto)");
   sub->add_option("--image-range", o->image_range,
-                  "LOW,HIGH: what 0 and 255 of images become on floating edges "
-                  "(0,1)")
+                  "LOW,HIGH: what 0 and 255 of images become on floating "
+                  "edges, such as 0,1; by default they stay as they are")
       ->check(IsRange);
   sub->add_option_function<std::string>(
          "--devices",
@@ -143,13 +145,7 @@ void AddRun(CLI::App& app, std::function<int()>* run) {
       ->check(CLI::Range(0, INT_MAX));
   sub->add_option("--seed", o->seed, "Run ready nodes in a random order")
       ->check(CLI::NonNegativeNumber);
-  sub->callback([o, run] {
-    *run = [o] {
-      if (o->fetches.empty() && o->targets.empty())
-        return Fail(kUsage, "run: expected --fetch or --target, got neither");
-      return RunGraph(*o);
-    };
-  });
+  sub->callback([o, run] { *run = [o] { return RunGraph(*o); }; });
 }
 
 }  // namespace sluice::cli

@@ -121,6 +121,10 @@ int Show(const Options& o) {
   if (const Status s = ImportGraphDefFile(o.graph, g); !s.ok())
     return Fail(kRunFailed, s);
   const std::string format = o.format.empty() ? FormatOfFile(o.out) : o.format;
+  if (format.empty())
+    return Fail(kUsage, absl::StrCat("--out: expected a name that ends in "
+                                     ".svg, .html, .dot or .txt, got '",
+                                     o.out, "'"));
   if (!devices->empty()) {
     Status s = show::LowerForShow(&g);
     if (s.ok()) s = PlaceForShow(*std::move(devices), &g);

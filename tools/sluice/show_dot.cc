@@ -311,6 +311,8 @@ std::string FormatOfFile(const std::string& name) {
   if (ending == ".svg") return "svg";
   if (ending == ".html" || ending == ".htm") return "html";
   if (ending == ".dot" || ending == ".gv") return "dot";
+  for (const char* other : {".png", ".jpg", ".jpeg", ".gif", ".pdf", ".ps"})
+    if (ending == other) return "";
   return "text";
 }
 

@@ -12,7 +12,8 @@ namespace sluice::cli {
 std::string Dot(const show::Boxes& boxes, const ShowDevices& devices,
                 bool constants);
 
-// "svg", "html" or "dot", by a file name's extension; else "text".
+// "svg", "html" or "dot", by a file name's extension; "" for other picture
+// formats (.png, .pdf), which are not written; else "text".
 std::string FormatOfFile(const std::string& name);
 
 }  // namespace sluice::cli

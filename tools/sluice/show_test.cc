@@ -390,6 +390,8 @@ TEST(ShowFormat, IsWhatTheFilesNameEndsIn) {
   EXPECT_EQ(FormatOfFile("x.gv"), "dot");
   for (const char* other : {"", "x", "x.txt", "svg", "x.svg/y", "x."})
     EXPECT_EQ(FormatOfFile(other), "text") << other;
+  for (const char* picture : {"x.png", "x.PDF"})
+    EXPECT_EQ(FormatOfFile(picture), "") << picture;
 }
 
 }  // namespace

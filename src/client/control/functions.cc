@@ -66,13 +66,9 @@ class Captures {
                   {"index", static_cast<int64_t>(body_->args.size())}};
     spec.loc = outside.node->loc();
     SLUICE_ASSIGN_OR_RETURN(Node* const arg, g.AddNode(std::move(spec)));
-    if (type == DType::kResource) {
-      // For VariableType and VariableShapeOf.
-      if (const DType held = VariableType(value); held != DType::kInvalid) {
-        g.SetAttr(arg, "dtype", held);
-        g.SetAttr(arg, "shape", VariableShapeOf(value));
-      }
-    }
+    if (type == DType::kResource)
+      if (const DType held = VariableType(value); held != DType::kInvalid)
+        TellVariable(&g, arg, held, VariableShapeOf(value));
     SLUICE_RETURN_IF_ERROR(g.SetShape(Output(arg), value.shape()));
     body_->args.push_back(arg);
     outputs_.push_back(value);
@@ -284,6 +280,7 @@ class FunctionDefiner {
 
 Output CallResults::operator[](size_t i) const {
   if (i < size()) return *(begin() + static_cast<std::ptrdiff_t>(i));
+  if (empty() && CurrentGraph().ErrorOf(failure_) != nullptr) return failure_;
   return BuildError(
       InvalidArgument("function '", function_, "': expected a result below ",
                       size(), ", got ", i),
@@ -314,7 +311,7 @@ CallResults Function::operator()(const std::vector<Output>& args,
   std::lock_guard<std::recursive_mutex> lock(g.mutex());
   const auto failed = [&](size_t num_results) {
     return CallResults(std::vector<Output>(num_results, g.Failure()), name(),
-                       loc);
+                       loc, g.Failure());
   };
   if (state_ == nullptr) {
     BuildError(FailedPrecondition("function: expected one that was defined, "
@@ -339,7 +336,8 @@ CallResults Function::operator()(const std::vector<Output>& args,
   // (A null argument has recorded its own error.)
   if (std::all_of(inputs.begin(), inputs.end(),
                   [](const Output& o) { return o.valid(); }))
-    if (Status s = g.function_library().CheckArguments(ref(), inputs);
+    if (Status s = g.function_library().CheckArguments(ref(), inputs,
+                                                       state_->captures.size());
         !s.ok()) {
       BuildError(s, loc);
       return failed(result_types.size());

@@ -44,18 +44,23 @@ using RecursiveBuilder = std::function<FunctionResults(
     const Function& self, const std::vector<Output>& args)>;
 
 // The results of a call, one output each. An index past the end returns a null
-// output, and is recorded as an error of the ambient graph.
+// output, and is recorded as an error of the ambient graph. If the call failed
+// before the number of results was known, every index is past the end, and the
+// null output has the call's error.
 class CallResults : public std::vector<Output> {
  public:
-  CallResults(std::vector<Output> outputs, std::string function, SourceLoc loc)
+  CallResults(std::vector<Output> outputs, std::string function, SourceLoc loc,
+              Output failure = {})
       : std::vector<Output>(std::move(outputs)),
         function_(std::move(function)),
-        loc_(loc) {}
+        loc_(loc),
+        failure_(failure) {}
   Output operator[](size_t i) const;
 
  private:
   std::string function_;
   SourceLoc loc_;
+  Output failure_;  // Null without a reason if the call did not fail.
 };
 template <>
 struct Structure<CallResults> : Structure<std::vector<Output>> {};

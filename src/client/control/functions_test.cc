@@ -132,11 +132,16 @@ TEST_F(FunctionsTest, FailedFunctionsGiveNullResultsOfTheirNumber) {
 TEST_F(FunctionsTest, AResultPastTheEndIsAnError) {
   const Function f =
       DefineFunction("f", {kF}, [](const Args& a) { return a[0]; });
-  for (const Function& each : {f, Function(), Function("none_such", false)}) {
-    const Output y = each({Constant(1.f)})[3];
+  const auto told = [this](const Function& of) {
+    const Output y = of({Constant(1.f)})[3];
     EXPECT_FALSE(y.valid());
-    EXPECT_THAT(ErrorOf(y), HasSubstr("expected a result below "));
-  }
+    return ErrorOf(y);
+  };
+  EXPECT_THAT(told(f), HasSubstr("'f': expected a result below 1, got 3"));
+  // Where there is none to call, that is the error.
+  EXPECT_THAT(told(Function()), HasSubstr("got an empty one"));
+  EXPECT_THAT(told(Function("none_such", false)),
+              AllOf(HasSubstr("none_such"), Not(HasSubstr("result below"))));
 }
 
 // ---- Captures ---------------------------------------------------------------
@@ -199,6 +204,29 @@ TEST_F(FunctionsTest, BodiesCaptureWithinLoopsAndConditionals) {
   EXPECT_EQ(Value<float>(y, feeds), 40.f);
   EXPECT_EQ(Value<float>(dk, feeds), 60.f);
   EXPECT_EQ(Value<float>(y, {Fed(n, 3), Fed(x, 5.f), Fed(k, -2.f)}), -2.f);
+}
+
+TEST_F(FunctionsTest, BodiesKnowTypeAndShapeOfTheVariablesTheyCapture) {
+  const Var v(2.f, "v"), w(Zeros({2, 3}), "w");
+  const Function f = DefineFunction(
+      "f", {kF},
+      [&](const Args& a) {
+        EXPECT_EQ(w.Read().shape(), PartialShape({2, 3}));
+        const auto [i, y] = While(
+            std::tuple{0, a[0]}, [](Output i, Output) { return i < 3; },
+            [&](Output i, Output y) {
+              EXPECT_EQ(v.Read().shape(), PartialShape({}));
+              return std::tuple{
+                  i + 1, Cond(
+                             y > 0, [&] { return y * v; }, [&] { return y; })};
+            });
+        return y;
+      },
+      {.arg_shapes = {PartialShape({})}});
+  const Output y = f({Constant(1.f)})[0], dv = Grad(y, v);
+  Initialize();
+  EXPECT_EQ(Value<float>(y), 8.f);
+  EXPECT_EQ(Value<float>(dv), 12.f);
 }
 
 TEST_F(FunctionsTest, CallsInLoopsAndConditionalsAddTheCaptures) {
@@ -314,6 +342,24 @@ TEST_F(FunctionsTest, ACallWithWrongArgumentsShowsTheFunctionsSignature) {
                         ", got [3] from 'wide:0'"));
   EXPECT_NE(f({Placeholder<float>(), n})[0].node, nullptr);
   EXPECT_EQ(BuildErrorOf(), "");
+  // A captured value is not an argument of the caller.
+  const Var v(2.0f, "v");
+  const Function h =
+      DefineFunction("h", {kF}, [&](const Args& a) { return a[0] * x + v; });
+  EXPECT_EQ(h.captures().size(), 2u);
+  h({n});
+  EXPECT_THAT(BuildErrorOf(),
+              HasSubstr("expected float as argument 0 of h(arg_0: float) -> "
+                        "(float), got int32"));
+  graph_.ClearErrors();
+  h({x, x});
+  EXPECT_THAT(BuildErrorOf(),
+              HasSubstr("expected 1 argument for h(arg_0: float) -> (float), "
+                        "got 2"));
+  graph_.ClearErrors();
+  h({});
+  EXPECT_THAT(BuildErrorOf(), HasSubstr("-> (float), got 0"));
+  graph_.ClearErrors();
   // The same within a body, its own or another function's.
   DefineFunction("g", {kF}, [&](const Args& a) { return f({a[0]})[0]; });
   EXPECT_THAT(BuildErrorOf(),

@@ -73,8 +73,8 @@ StructureOf<Init> FoldFrom(Fold kind, Fn& fn, const Elems& elems,
 
 // fn(row) for every row, packed along a new first dimension: one output, or
 // each output of the structure that fn returns. fn receives the parts of a
-// tuple, array or pair as separate arguments. (After an error: a null or empty
-// result.)
+// tuple, array or pair as separate arguments. (After an error: null outputs that
+// have the error, or an empty list.)
 template <typename Fn, typename Elems>
 auto MapFn(Fn&& fn, const Elems& elems, const MapOptions& options = {},
            SourceLoc loc = CallerLoc()) {
@@ -89,7 +89,8 @@ auto MapFn(Fn&& fn, const Elems& elems, const MapOptions& options = {},
         return Flattened(*like, loc);
       },
       options, loc);
-  return like.has_value() ? Unflattened(*like, results) : StructureOf<R>();
+  return like.has_value() ? Unflattened(*like, results)
+                          : internal::FailureAs<StructureOf<R>>();
 }
 
 // fn(... fn(fn(init, row 0), row 1) ..., last row). Without `init` the first

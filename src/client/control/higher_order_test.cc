@@ -215,9 +215,14 @@ TEST_F(HigherOrderTest, WrongElementsAndResultsAreErrorsOfTheUsersLine) {
        {"scan 'scan", "expected an output as value 0, got none"}},
   };
   for (const Wrong& w : wrongs) {
-    EXPECT_FALSE(w.build().valid());
-    for (const std::string& s : w.says)
+    const Output failed = w.build();
+    EXPECT_FALSE(failed.valid());
+    ops::MatMul(xs, xs);  // An error that the result has no part in.
+    for (const std::string& s : w.says) {
       EXPECT_THAT(BuildErrorOf(), HasSubstr(s));
+      EXPECT_THAT(session_.Run(failed + 1).status().ToString(),
+                  AllOf(HasSubstr(s), Not(HasSubstr("MatMul"))));
+    }
     EXPECT_THAT(BuildErrorOf(), HasSubstr(Here(line, __FILE__)));
     graph_.ClearErrors();
   }

@@ -169,6 +169,22 @@ inline constexpr bool kTakesParts<F, std::array<T, N>> =
 
 namespace internal {
 
+// A value of null outputs that tell the latest failure of the ambient graph. (A
+// list, whose length nobody told, is empty.)
+template <typename T>
+T FailureAs() {
+  if constexpr (std::is_same_v<T, Output>) {
+    return CurrentGraph().Failure();
+  } else if constexpr (requires { std::tuple_size<T>::value; }) {
+    return []<size_t... I>(std::index_sequence<I...>) {
+      return T{FailureAs<std::tuple_element_t<I, T>>()...};
+    }
+    (std::make_index_sequence<std::tuple_size_v<T>>());
+  } else {
+    return T();
+  }
+}
+
 template <typename F>
 inline constexpr bool kMayBeEmpty = std::is_pointer_v<F>;
 template <typename Signature>
@@ -184,7 +200,7 @@ decltype(auto) Call(F& f, Args&&... args) {
     if (f == nullptr) {
       BuildError(
           InvalidArgument("callable: expected a function, got an empty one"));
-      return R();
+      return FailureAs<R>();
     }
   }
   return f(std::forward<Args>(args)...);

@@ -31,7 +31,8 @@ Result<DeviceList> ParseDeviceList(std::string_view list) {
   if (ParseCount(text, &devices.cpus)) return devices;
   devices.cpus = 1;
   if (text.empty())
-    return InvalidArgument("--devices: expected cpu=N or emu=N(how), got ''");
+    return InvalidArgument(
+        "--devices: expected N, cpu=N or emu=N(how), got ''");
   std::set<std::string> types;
   while (!text.empty()) {
     size_t end = std::min(text.find(','), text.size());
@@ -50,8 +51,8 @@ Result<DeviceList> ParseDeviceList(std::string_view list) {
     if ((kv.first != "cpu" && kv.first != "emu") ||
         (kv.first == "cpu" && !details.empty()) ||
         !ParseCount(kv.second, &count))
-      return InvalidArgument("--devices: expected cpu=N or emu=N(how), got '",
-                             part, "'");
+      return InvalidArgument(
+          "--devices: expected N, cpu=N or emu=N(how), got '", part, "'");
     if (!types.insert(kv.first).second)
       return InvalidArgument("--devices: expected each type once, got '",
                              kv.first, "' again");
