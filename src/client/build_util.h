@@ -14,6 +14,16 @@ DType NaturalType(const Operand& x);
 // ops infer; null, with the error recorded, if they contradict each other.
 Output Shaped(Output o, const PartialShape& shape, SourceLoc loc);
 
+// A function whose body this thread builds.
+struct BodyInProgress {
+  const Graph* body;
+  Graph* owner;  // Where the function is defined: a body itself, perhaps.
+  const std::string* function;
+  const BodyInProgress* outer;  // The one that was begun before, or null.
+};
+// That of the ambient graph; null if that is no body in progress.
+const BodyInProgress* CurrentBody();
+
 // An error with the line of the call that it is an error of, as BuildError
 // records it.
 Status WithLine(const Status& error, SourceLoc loc);

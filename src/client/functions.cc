@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "client/build_util.h"
 #include "client/variables.h"
 #include "graph/control_flow.h"
 #include "graph/function.h"
@@ -28,15 +29,24 @@ struct Function::State {
 
 namespace {
 
+thread_local const BodyInProgress* innermost_body = nullptr;
+
 // Adds the arguments of a body that stand for what it uses from outside. Lives
-// while the body is built.
+// while the body is built, a local variable.
 class Captures {
  public:
-  Captures(const Graph& owner, FunctionBody* body)
-      : owner_(owner), body_(body) {
+  Captures(Graph* owner, const std::string& name, FunctionBody* body)
+      : owner_(*owner),
+        body_(body),
+        progress_{body->graph.get(), owner, &name, innermost_body} {
     body->graph->capture = [this](const Output& o) { return Take(o); };
+    innermost_body = &progress_;
   }
-  ~Captures() { body_->graph->capture = nullptr; }
+  ~Captures() {
+    innermost_body = progress_.outer;
+    body_->graph->capture = nullptr;
+  }
+  Captures(const Captures&) = delete;
 
   // Of the owner's graph, one for each argument that was added.
   const std::vector<Output>& outputs() const { return outputs_; }
@@ -77,6 +87,7 @@ class Captures {
 
   const Graph& owner_;
   FunctionBody* const body_;
+  const BodyInProgress progress_;
   std::vector<Output> outputs_, args_;
 };
 
@@ -138,6 +149,12 @@ Status PassCapturesOn(const std::string& name, size_t first,
 }
 
 }  // namespace
+
+const BodyInProgress* CurrentBody() {
+  const BodyInProgress* b = innermost_body;
+  while (b != nullptr && b->body != &CurrentGraph()) b = b->outer;
+  return b;
+}
 
 // One definition. Lives on one thread, which holds the graph's mutex.
 class FunctionDefiner {
@@ -229,7 +246,7 @@ class FunctionDefiner {
         body->args.push_back(arg);
         args.push_back(OrFailure(arg));
       }
-      Captures captures(owner_, body);
+      Captures captures(&owner_, name_, body);
       // (Also where an argument failed: how many results there are is known
       // afterwards.)
       const std::vector<Output> results = build(args).outputs;

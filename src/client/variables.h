@@ -38,7 +38,8 @@ class Var {
   // Makes a variable that starts as `initial`, in the ambient graph; of its
   // type (a bare number with a point is a float; Var(Constant(0.0)) is a
   // double) and (if known) shape. Named "Variable" if `name` is empty; made
-  // unique.
+  // unique. In the body of a function "f" it is made in the graph around, as
+  // "f/<name>", and captured; `initial` must be from there.
   explicit Var(const Operand& initial, const std::string& name = "",
                const VarOptions& options = {}, SourceLoc loc = CallerLoc());
   // The variable behind a handle or reference; null if it is none.
@@ -82,7 +83,8 @@ class Var {
 };
 
 // The variable `name` of the current name scope: made if there is none, else
-// the one there is. InvalidArgument if that has another shape or type.
+// the one there is. InvalidArgument if that has another shape or type. What the
+// initializer builds is of no loop, conditional or function's body either.
 Var GetVariable(const std::string& name, const Shape& shape,
                 const InitializerFn& initializer = init::GlorotUniform(),
                 DType dtype = DType::kFloat, const VarOptions& options = {},
