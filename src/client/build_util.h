@@ -15,6 +15,16 @@ DType NaturalType(const Operand& x);
 // contradict each other.
 Output Shaped(Output o, const PartialShape& shape, SourceLoc loc);
 
+// A function whose body this thread builds.
+struct BodyInProgress {
+  const Graph* body;
+  Graph* owner;  // The graph that defines the function; possibly a body itself.
+  const std::string* function;
+  const BodyInProgress* outer;  // The one that was begun before, or null.
+};
+// The ambient graph's; null if the ambient graph is not a body in progress.
+const BodyInProgress* CurrentBody();
+
 // Adds the line of the call that failed to an error, as BuildError does.
 Status WithLine(const Status& error, SourceLoc loc);
 

@@ -1,6 +1,7 @@
 #include "client/variables.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 
 #include "client/build_util.h"
@@ -57,6 +58,22 @@ Output BuildRead(Output handle, const std::string& name, SourceLoc loc) {
                name, loc);
 }
 
+// A variable of a function's body is one of the graph around it, which every
+// call reads: there it is called "<function>/<its name in the body>".
+Var MadeOutside(const BodyInProgress& body, const std::string& name,
+                const std::function<Var(const std::string& name)>& make) {
+  const std::string outside =
+      absl::StrCat(*body.function, "/", CurrentNamePrefix(), name);
+  Status failed;
+  {
+    const WithGraph use(*body.owner);
+    Var var = make(outside);
+    if (var.valid()) return var;
+    failed = *body.owner->ErrorOf(body.owner->Failure());
+  }
+  return Var::FromHandle(BuildError(failed));
+}
+
 }  // namespace
 
 DType VariableType(Output handle) {
@@ -79,7 +96,24 @@ Var::Var(const Operand& initial, const std::string& name,
          const VarOptions& options, SourceLoc loc) {
   Graph& g = CurrentGraph();
   std::lock_guard<std::recursive_mutex> lock(g.mutex());
-  // A variable and its initializer belong to no loop or branch.
+  // A variable and its initializer belong to no function, loop or branch.
+  if (const BodyInProgress* const body = CurrentBody(); body != nullptr) {
+    if (initial.output.valid() && initial.output.graph() == &g) {
+      BuildError(InvalidArgument(
+                     "variable '", name,
+                     "': expected an initial value from outside of function '",
+                     *body->function, "', got '", initial.output.name(),
+                     "' of its body (GetVariable makes it outside)"),
+                 loc);
+      handle_ = value_ = g.Failure();
+      return;
+    }
+    *this = MadeOutside(*body, name.empty() ? "Variable" : name,
+                        [&](const std::string& outside) {
+                          return Var(initial, outside, options, loc);
+                        });
+    return;
+  }
   if (initial.output.valid() && ContextOf(initial.output) != nullptr) {
     BuildError(
         InvalidArgument("variable '", name,
@@ -229,6 +263,10 @@ Var GetVariable(const std::string& name, const Shape& shape,
     return fail(InvalidArgument("expected an initializer, got none"));
   Graph& g = CurrentGraph();
   std::lock_guard<std::recursive_mutex> lock(g.mutex());
+  if (const BodyInProgress* const body = CurrentBody(); body != nullptr)
+    return MadeOutside(*body, name, [&](const std::string& outside) {
+      return GetVariable(outside, shape, initializer, dtype, options, loc);
+    });
   Node* existing = g.FindNode(CurrentNamePrefix() + name);
   if (existing != nullptr && MakesVariable(*existing)) {
     Var v = Var::FromHandle(Output(existing));

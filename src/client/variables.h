@@ -38,7 +38,8 @@ class Var {
   // Creates a variable in the ambient graph with the initial value `initial`,
   // of its type (a number with a decimal point is a float, Var(Constant(0.0)) a
   // double) and (if known) shape. Named "Variable" if `name` is empty; the name
-  // is made unique.
+  // is made unique. In the body of a function "f" it is created in the graph
+  // around, as "f/<name>", and captured; `initial` must be from there.
   explicit Var(const Operand& initial, const std::string& name = "",
                const VarOptions& options = {}, SourceLoc loc = CallerLoc());
   // The variable behind a handle or reference; null if there is none.
@@ -83,7 +84,8 @@ class Var {
 };
 
 // The variable `name` of the current name scope; created if it does not exist.
-// InvalidArgument if the existing variable has another shape or type.
+// InvalidArgument if the existing variable has another shape or type. The nodes
+// of the initializer belong to no loop, conditional or function body.
 Var GetVariable(const std::string& name, const Shape& shape,
                 const InitializerFn& initializer = init::GlorotUniform(),
                 DType dtype = DType::kFloat, const VarOptions& options = {},

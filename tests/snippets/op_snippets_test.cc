@@ -77,7 +77,7 @@ TEST_F(SnippetTest, OpLibraries) {
 
 // ---- Its parts --------------------------------------------------------------
 
-#include "snippets/src/exec/kernel.h/1.inc"
+#include "snippets/src/exec/core/kernel.h/1.inc"
 
 SLUICE_OP(TwiceOfFloats)
     .Input("x: float")
@@ -100,7 +100,7 @@ SLUICE_OP(FillWithSeven)
     .Output("y: T")
     .Attr("T: {float, double, int32}")
     .Shape(UnchangedShape)
-#include "snippets/src/exec/kernel.h/2.inc"
+#include "snippets/src/exec/core/kernel.h/2.inc"
     .Doc("As many sevens.");
 
 TEST_F(SnippetTest, Kernels) {
@@ -134,7 +134,7 @@ TEST_F(SnippetTest, ShapeFunctions) {
 }
 
 #include "snippets/src/graph/grad.h/1.inc"
-#include "snippets/src/ops/grad_util.h/1.inc"
+#include "snippets/src/ops/common/grad_util.h/1.inc"
 
 TEST_F(SnippetTest, GradientFunctions) {
   ASSERT_TRUE(RegisterGradient("SnippetSquare", SquareGrad).ok());

@@ -148,7 +148,7 @@ TEST_F(SnippetTest, Gradients) {
   Var w(2.0f, "w"), b(3.0f, "b");
   Output h = w * 5;
   Output loss = h * w + b * b;
-#include "snippets/src/client/gradients.h/1.inc"
+#include "snippets/src/client/autodiff/gradients.h/1.inc"
   EXPECT_EQ(Number(g), 20);
   ASSERT_TRUE(gs.ok()) << gs.status();
   EXPECT_EQ(Number((*gs)[0].dense), 10);
@@ -158,7 +158,7 @@ TEST_F(SnippetTest, Gradients) {
 TEST_F(SnippetTest, Optimizers) {
   Var w(2.0f, "w");
   Output loss = w * w;
-#include "snippets/src/client/optimizers.h/1.inc"
+#include "snippets/src/client/nn/optimizers.h/1.inc"
   Session session(graph);
   ASSERT_TRUE(session.Run(GlobalVariablesInitializer()).ok());
   ASSERT_TRUE(session.Run(train).ok());
@@ -169,7 +169,7 @@ TEST_F(SnippetTest, SampledSoftmax) {
   Var w(RandomUniform({5000, 8}), "w"), b(Zeros({5000}), "b");
   Output words = Constant(Tensor::Vector<int64_t>({7, 4000}));
   Output h = RandomUniform({2, 8});
-#include "snippets/src/client/sampled_softmax.h/1.inc"
+#include "snippets/src/client/nn/sampled_softmax.h/1.inc"
   EXPECT_GT(Number(loss), 0);
 }
 
@@ -177,14 +177,14 @@ TEST_F(SnippetTest, SampledSoftmax) {
 
 TEST_F(SnippetTest, ControlFlow) {
   Output x = Constant(-2.0f), n = Constant(3);
-#include "snippets/src/client/control_flow.h/1.inc"
+#include "snippets/src/client/control/control_flow.h/1.inc"
   EXPECT_EQ(Number(y), 2);
   EXPECT_EQ(Value(i).scalar<int32_t>(), 3);
   EXPECT_EQ(Number(total), -6);
 }
 
 TEST_F(SnippetTest, LoopsFromPrimitives) {
-#include "snippets/src/client/loops.h/1.inc"
+#include "snippets/src/client/control/loops.h/1.inc"
   EXPECT_EQ(Value(ten).scalar<int32_t>(), 10);
 }
 
@@ -194,19 +194,19 @@ TEST_F(SnippetTest, LoopOfTheTour) {
 }
 
 TEST_F(SnippetTest, Functions) {
-#include "snippets/src/client/functions.h/1.inc"
+#include "snippets/src/client/control/functions.h/1.inc"
   EXPECT_EQ(Value(y).scalar<int32_t>(), 6765);
 }
 
 TEST_F(SnippetTest, HigherOrder) {
   Output xs = Constant(Tensor::Vector<float>({1, 2, 3}));
-#include "snippets/src/client/higher_order.h/1.inc"
+#include "snippets/src/client/control/higher_order.h/1.inc"
   EXPECT_THAT(Value(squares).ToVector<float>(), ElementsAre(1, 4, 9));
   EXPECT_EQ(Number(sum), 6);
   EXPECT_THAT(Value(sums).ToVector<float>(), ElementsAre(1, 3, 6));
 }
 
-#include "snippets/src/client/structure.h/1.inc"
+#include "snippets/src/client/control/structure.h/1.inc"
 
 TEST_F(SnippetTest, Structures) {
   const Point end = While(
@@ -221,14 +221,14 @@ TEST_F(SnippetTest, Structures) {
 
 TEST_F(SnippetTest, TensorArrays) {
   Output x = Constant(Tensor::Vector<float>({1, 2, 3})), n = Constant(3);
-#include "snippets/src/client/tensor_array.h/1.inc"
+#include "snippets/src/client/control/tensor_array.h/1.inc"
   EXPECT_THAT(Value(y).ToVector<float>(), ElementsAre(2, 4, 6));
 }
 
 TEST_F(SnippetTest, RecurrentNetworks) {
   Output inputs = RandomUniform({2, 5, 3});
   Output lengths = Constant(Tensor::Vector<int32_t>({5, 4}));
-#include "snippets/src/client/rnn.h/1.inc"
+#include "snippets/src/client/nn/rnn.h/1.inc"
   EXPECT_EQ(Value(r.outputs).shape(), Shape({2, 5, 256}));
   ASSERT_EQ(r.state.size(), 2u);
   EXPECT_EQ(Value(r.state[0]).shape(), Shape({2, 256}));
@@ -237,7 +237,7 @@ TEST_F(SnippetTest, RecurrentNetworks) {
 TEST_F(SnippetTest, RecurrentCells) {
   Output inputs = RandomUniform({2, 5, 3});
   Output x = RandomUniform({2, 3}), batch = Constant(2);
-#include "snippets/src/client/rnn_cells.h/1.inc"
+#include "snippets/src/client/nn/rnn_cells.h/1.inc"
   EXPECT_EQ(Value(r.outputs).shape(), Shape({2, 5, 256}));
   EXPECT_EQ(Value(y).shape(), Shape({2, 256}));
   EXPECT_EQ(next.size(), 2u);
@@ -257,7 +257,7 @@ TEST_F(SnippetTest, Sessions) {
 TEST_F(SnippetTest, Traces) {
   Output x = Placeholder<float>({}), y = ops::Exp(ops::Neg(RandomUniform({4})));
   Session session(graph);
-#include "snippets/src/exec/trace.h/1.inc"
+#include "snippets/src/exec/core/trace.h/1.inc"
   ASSERT_TRUE(out.ok()) << out.status();
   EXPECT_GE(metadata.events.size(), 3u);
 }
@@ -266,13 +266,13 @@ TEST_F(SnippetTest, Cancellations) {
   Output y = While(
       0, [](Output i) { return i >= 0; }, [](Output i) { return i * 1; });
   Session session(graph);
-#include "snippets/src/exec/cancellation.h/1.inc"
+#include "snippets/src/exec/core/cancellation.h/1.inc"
   EXPECT_EQ(status.code(), StatusCode::kCancelled);
 }
 
 TEST_F(SnippetTest, SharedResources) {
   Var w(2.0f, "w");
-#include "snippets/src/exec/resources.h/1.inc"
+#include "snippets/src/exec/core/resources.h/1.inc"
   ASSERT_TRUE(trainer.Run(w.Assign(5.0f)).ok());
   const Result<Tensor> value = evaluator.Run(w);
   ASSERT_TRUE(value.ok()) << value.status();
@@ -289,12 +289,12 @@ void RunOn(Session& session, Graph& graph, const std::string& device) {
 }
 
 TEST_F(SnippetTest, Cpus) {
-#include "snippets/src/exec/device.h/1.inc"
+#include "snippets/src/exec/core/device.h/1.inc"
   RunOn(session, graph, "/device:CPU:1");
 }
 
 TEST_F(SnippetTest, EmulatedAccelerators) {
-#include "snippets/src/exec/emulated_device.h/1.inc"
+#include "snippets/src/exec/devices/emulated_device.h/1.inc"
   RunOn(session, graph, "/device:EMU:1");
 }
 
@@ -306,7 +306,7 @@ TEST_F(SnippetTest, Quantization) {
   const Tensor batch2 = Tensor::Of<float>({1, 8}, {8, 7, 6, 5, 4, 3, 2, 1});
   Session session(graph);
   ASSERT_TRUE(session.Run(GlobalVariablesInitializer()).ok());
-#include "snippets/src/session/quantize.h/1.inc"
+#include "snippets/src/deploy/quantize.h/1.inc"
   ASSERT_TRUE(out.ok()) << out.status();
   EXPECT_EQ((*out)[0].shape(), Shape({1, 4}));
 }

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "client/control/functions.h"
-#include "inspect/graph_boxes.h"
 #include "graph/graph.h"
+#include "inspect/graph_boxes.h"
 #include "sluice/sluice.h"
 #include "tools/sluice/show_devices.h"
 #include "tools/sluice/show_dot.h"

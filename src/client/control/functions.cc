@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "client/build_util.h"
 #include "client/variables.h"
 #include "graph/control_flow.h"
 #include "graph/function.h"
@@ -29,15 +30,24 @@ struct Function::State {
 
 namespace {
 
+thread_local const BodyInProgress* innermost_body = nullptr;
+
 // Adds the arguments of a body that represent captured outer values. Lives
-// while the body is built.
+// while the body is built, as a local variable.
 class Captures {
  public:
-  Captures(const Graph& owner, FunctionBody* body)
-      : owner_(owner), body_(body) {
+  Captures(Graph* owner, const std::string& name, FunctionBody* body)
+      : owner_(*owner),
+        body_(body),
+        progress_{body->graph.get(), owner, &name, innermost_body} {
     body->graph->capture = [this](const Output& o) { return Take(o); };
+    innermost_body = &progress_;
   }
-  ~Captures() { body_->graph->capture = nullptr; }
+  ~Captures() {
+    innermost_body = progress_.outer;
+    body_->graph->capture = nullptr;
+  }
+  Captures(const Captures&) = delete;
 
   // Outputs of the owner's graph, one for each added argument.
   const std::vector<Output>& outputs() const { return outputs_; }
@@ -78,6 +88,7 @@ class Captures {
 
   const Graph& owner_;
   FunctionBody* const body_;
+  const BodyInProgress progress_;
   std::vector<Output> outputs_, args_;
 };
 
@@ -139,6 +150,12 @@ Status PassCapturesOn(const std::string& name, size_t first,
 }
 
 }  // namespace
+
+const BodyInProgress* CurrentBody() {
+  const BodyInProgress* b = innermost_body;
+  while (b != nullptr && b->body != &CurrentGraph()) b = b->outer;
+  return b;
+}
 
 // One definition. Lives on one thread, which holds the graph's mutex.
 class FunctionDefiner {
@@ -230,7 +247,7 @@ class FunctionDefiner {
         body->args.push_back(arg);
         args.push_back(OrFailure(arg));
       }
-      Captures captures(owner_, body);
+      Captures captures(&owner_, name_, body);
       // (Also after a failed argument, since only the call reveals the number
       // of results.)
       const std::vector<Output> results = build(args).outputs;

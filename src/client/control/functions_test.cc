@@ -229,6 +229,50 @@ TEST_F(FunctionsTest, BodiesKnowTypeAndShapeOfTheVariablesTheyCapture) {
   EXPECT_EQ(Value<float>(dv), 12.f);
 }
 
+TEST_F(FunctionsTest, VariablesThatABodyMakesAreOfTheGraphAround) {
+  const Function inner = DefineFunction("inner", {kF}, [](const Args& a) {
+    return a[0] * GetVariable("w", {}, init::Constant(3));
+  });
+  const Function f = DefineFunction("f", {kF}, [&](const Args& a) {
+    const NameScope layer("layer");
+    const Var w = GetVariable("w", {}, init::Constant(2));
+    EXPECT_TRUE(GetVariable("w", {}).SameAs(w));
+    const Function nested = DefineFunction(
+        "nested", {kF}, [](const Args& x) { return x[0] + Var(5.f, "v"); });
+    const auto [i, y] = While(
+        std::tuple{0, a[0]}, [](Output i, Output) { return i < 2; },
+        [&](Output i, Output y) {
+          return std::tuple{i + 1, y * w * GetVariable("k", {}, init::Ones())};
+        });
+    return nested({inner({y})[0]})[0];
+  });
+  std::vector<std::string> names;
+  for (const Var& v : TrainableVariables()) names.push_back(v.name());
+  EXPECT_THAT(names, ElementsAre("inner/w", "f/layer/w", "f/nested/v",
+                                 "f/layer/while/k"));
+  const Output y = f({Constant(1.f)})[0] + f({Constant(10.f)})[0];
+  Initialize();
+  EXPECT_EQ(Value<float>(y), 11 * 4 * 3 + 10.f);
+  const Var w = TrainableVariables()[1];
+  EXPECT_EQ(Value<float>(Grad(y, w)), 11 * 2 * 2 * 3.f);
+  RunNode(w.Assign(1.f));
+  EXPECT_EQ(Value<float>(y), 11 * 3 + 10.f);  // No call assigns it.
+
+  // What is not known before a call begins no variable.
+  DefineFunction("of_argument", {kF},
+                 [](const Args& a) { return Var(a[0], "v").Read(); });
+  EXPECT_THAT(BuildErrorOf(),
+              AllOf(HasSubstr("variable 'v': expected an initial value from "
+                              "outside of function 'of_argument', got"),
+                    HasSubstr("function 'of_argument'")));
+  graph_.ClearErrors();
+  const Output bad = DefineFunction("bad", {kF}, [](const Args& a) {
+    return a[0] * GetVariable("w", {-3});
+  })({Constant(1.f)})[0];
+  EXPECT_THAT(ErrorOf(bad), AllOf(HasSubstr("function 'bad'"),
+                                  HasSubstr("expected dimensions >= 0")));
+}
+
 TEST_F(FunctionsTest, CallsInLoopsAndConditionalsAddTheCaptures) {
   const Output k = In<float>("k");
   const Function f =

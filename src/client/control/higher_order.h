@@ -7,8 +7,9 @@
 //
 // Each unpacks its elements along their first dimension into TensorArrays and
 // runs a While over them. `elems` is an output or a structure of outputs
-// (client/control/structure.h) with equal first dimensions; the callable is called
-// once, with a structure of the same kind whose parts stand for one row each.
+// (client/control/structure.h) with equal first dimensions; the callable is
+// called once, with a structure of the same kind whose parts stand for one row
+// each.
 #ifndef SLUICE_CLIENT_CONTROL_HIGHER_ORDER_H_
 #define SLUICE_CLIENT_CONTROL_HIGHER_ORDER_H_
 
@@ -73,8 +74,8 @@ StructureOf<Init> FoldFrom(Fold kind, Fn& fn, const Elems& elems,
 
 // fn(row) for every row, packed along a new first dimension: one output, or
 // each output of the structure that fn returns. fn receives the parts of a
-// tuple, array or pair as separate arguments. (After an error: null outputs that
-// have the error, or an empty list.)
+// tuple, array or pair as separate arguments. (After an error: null outputs
+// that have the error, or an empty list.)
 template <typename Fn, typename Elems>
 auto MapFn(Fn&& fn, const Elems& elems, const MapOptions& options = {},
            SourceLoc loc = CallerLoc()) {

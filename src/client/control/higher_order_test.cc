@@ -3,8 +3,8 @@
 
 #include <tuple>
 
-#include "client/testing/client_test_util.h"
 #include "client/control/control_flow.h"
+#include "client/testing/client_test_util.h"
 
 namespace sluice {
 namespace {

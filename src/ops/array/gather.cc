@@ -1,11 +1,12 @@
 // Reading elements by index.
+#include "ops/common/gather.h"
+
 #include <algorithm>
 
 #include "base/parallel.h"
 #include "graph/builder.h"
 #include "graph/op_def.h"
 #include "ops/common/elements.h"
-#include "ops/common/gather.h"
 #include "ops/common/grad_util.h"
 #include "ops/common/nd_index.h"
 
