@@ -23,7 +23,8 @@ if(SLUICE_SANITIZE MATCHES "thread")
 elseif(SLUICE_SANITIZE)
   list(APPEND test_environment
     "ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1:allocator_may_return_null=1:max_allocation_size_mb=1024"
-    "UBSAN_OPTIONS=print_stacktrace=1")
+    "UBSAN_OPTIONS=print_stacktrace=1"
+    "LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/cmake/lsan.supp:print_suppressions=0")
 endif()
 
 function(sluice_test name)

@@ -346,13 +346,15 @@ HOSTILE(MemoryThatIsNotThere,
 
 HOSTILE(ObjectsThatHoldNothing,
         "Variant::Variant Variant::empty Variant::get Variant::value "
-        "Variant::unique Variant::Value::TypeName Resource::TypeName") {
+        "Variant::unique Variant::Value::TypeName Resource::Resource "
+        "Resource::kind Resource::TypeName") {
   struct Value final : Variant::Value {
     std::string TypeName() const override { return "value"; }
   };
   struct Other final : Resource {
     std::string TypeName() const override { return ""; }
   };
+  EXPECT_EQ(Other().kind(), Resource::Kind::kOther);
   const Variant none, null(nullptr), some(std::make_shared<Value>());
   EXPECT_TRUE(none.empty() && null.empty() && !none.unique());
   EXPECT_EQ(null.get<Value>(), nullptr);

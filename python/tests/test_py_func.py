@@ -273,7 +273,7 @@ def test_functions_live_as_long_as_their_graph():
             gc.collect()
             assert gone() is None
             with pytest.raises(tf.errors.FailedPreconditionError,
-                               match="whose graph lives"):
+                               match="whose graph exists"):
                 session.run(again)
     del other
 

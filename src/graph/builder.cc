@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <unordered_set>
 
 #include "graph/control_flow.h"
@@ -433,6 +434,22 @@ Output Constant(Tensor value, const std::string& name, SourceLoc loc) {
                loc);
 }
 
+namespace {
+
+// (The limits are exact as doubles, or one more is.)
+template <typename T>
+Result<Tensor> IntegerScalar(double v) {
+  constexpr double kEnd =
+      2.0 * static_cast<double>(std::numeric_limits<T>::max() / 2 + 1);
+  constexpr double kFirst = std::numeric_limits<T>::min();
+  if (!(v > kFirst - 1 && v < kEnd) && v != kFirst)
+    return InvalidArgument("constant: expected a number in the range of ",
+                           DTypeName(DTypeOf<T>()), ", got ", v);
+  return Tensor::Scalar(static_cast<T>(v));
+}
+
+}  // namespace
+
 Result<Tensor> ScalarTensor(DType dtype, double v) {
   switch (dtype) {
     case DType::kFloat:
@@ -444,21 +461,21 @@ Result<Tensor> ScalarTensor(DType dtype, double v) {
     case DType::kBfloat16:
       return Tensor::Scalar(bfloat16(static_cast<float>(v)));
     case DType::kInt8:
-      return Tensor::Scalar(static_cast<int8_t>(v));
+      return IntegerScalar<int8_t>(v);
     case DType::kInt16:
-      return Tensor::Scalar(static_cast<int16_t>(v));
+      return IntegerScalar<int16_t>(v);
     case DType::kInt32:
-      return Tensor::Scalar(static_cast<int32_t>(v));
+      return IntegerScalar<int32_t>(v);
     case DType::kInt64:
-      return Tensor::Scalar(static_cast<int64_t>(v));
+      return IntegerScalar<int64_t>(v);
     case DType::kUint8:
-      return Tensor::Scalar(static_cast<uint8_t>(v));
+      return IntegerScalar<uint8_t>(v);
     case DType::kUint16:
-      return Tensor::Scalar(static_cast<uint16_t>(v));
+      return IntegerScalar<uint16_t>(v);
     case DType::kUint32:
-      return Tensor::Scalar(static_cast<uint32_t>(v));
+      return IntegerScalar<uint32_t>(v);
     case DType::kUint64:
-      return Tensor::Scalar(static_cast<uint64_t>(v));
+      return IntegerScalar<uint64_t>(v);
     case DType::kBool:
       return Tensor::Scalar(v != 0);
     case DType::kComplex64:

@@ -144,7 +144,7 @@ TEST_F(FramesTest, AliasesHandTheirInputOn) {
   const Output x = Input();
   const Output a = Build("Identity", {x}), b = Build("Identity", {a});
   EXPECT_TRUE(ResolveAlias(b).SameAs(x));
-  const ControlDependencies after({x.node});
+  const ControlDependencies after({Input().node});
   const Output waits = Build("Identity", {x});
   EXPECT_FALSE(IsAlias(*waits.node));
   EXPECT_TRUE(ResolveAlias(waits).SameAs(waits));

@@ -153,7 +153,7 @@ TEST_F(FunctionTest, MalformedBodiesAreErrorsOfTheirUse) {
           "'n:y:0' attr { key: 'T' value { type: DT_FLOAT } } } ",
           "ret { key: 'y' value: 'n:y:0' } "));
   EXPECT_THAT(ErrorOf(Ref("NoRet")),
-              HasSubstr("result 'y': expected an output"));
+              HasSubstr("result 'y': expected the name of an output"));
   EXPECT_EQ(ErrorOf(Ref("BadRet")), "");  // All of one output; a spare result.
   EXPECT_THAT(ErrorOf(Ref("NoOutput")), HasSubstr("got 'n:z:0'"));
   EXPECT_THAT(ErrorOf(Ref("BadType")),

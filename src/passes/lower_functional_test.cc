@@ -1,9 +1,9 @@
 // The lowered form of functional nodes, and its results.
 #include "passes/lower_functional.h"
 
-#include "client/testing/function_test_util.h"
 #include "client/control/functions.h"
 #include "client/control/loops.h"
+#include "client/testing/function_test_util.h"
 #include "graph/function.h"
 #include "graph/graphdef.h"
 
@@ -431,8 +431,9 @@ TEST_F(LowerTest, CallsThatDoNotFitAreRefused) {
   graph_.ClearErrors();
   Build("PartitionedCall", {Constant(1)},
         {{"f", f.ref()}, {"Tout", AttrValue::Types{kF}}});
-  EXPECT_THAT(BuildErrorOf(), HasSubstr("expected arguments (float) as it is "
-                                        "declared, got (int32)"));
+  EXPECT_THAT(BuildErrorOf(),
+              HasSubstr("expected arguments (float) as declared, "
+                        "got (int32)"));
   graph_.ClearErrors();
   If(Constant(true), {Constant(1.f)}, f, f, {kI});
   EXPECT_THAT(BuildErrorOf(),

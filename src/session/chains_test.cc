@@ -5,8 +5,8 @@
 #include <cmath>
 #include <limits>
 
-#include "client/control/control_flow.h"
 #include "client/autodiff/gradients.h"
+#include "client/control/control_flow.h"
 #include "client/operators.h"
 #include "session/testing/fusion_test_util.h"
 #include "sluice/ops.h"

@@ -44,6 +44,20 @@ Result<OptimizedStep> OptimizeStep(const Graph& graph, const StepSignature& s,
   return step;
 }
 
+std::vector<Node*> UnreadNodes(const Graph& graph) {
+  std::vector<bool> read(static_cast<size_t>(graph.num_nodes()));
+  for (const auto& n : graph.nodes()) {
+    for (const Output& in : n->inputs())
+      read[static_cast<size_t>(in.node->id())] = true;
+    for (const Node* c : n->control_inputs())
+      read[static_cast<size_t>(c->id())] = true;
+  }
+  std::vector<Node*> unread;
+  for (const auto& n : graph.nodes())
+    if (!read[static_cast<size_t>(n->id())]) unread.push_back(n.get());
+  return unread;
+}
+
 Result<std::vector<StepPart>> PlaceAndCut(OptimizedStep step,
                                           const PlacementOptions& placement,
                                           const PartitionOptions& partition) {
@@ -82,17 +96,7 @@ Result<std::vector<StepPart>> PlaceAndCut(OptimizedStep step,
         CheckAfter("Partition", *cut.graphs[i],
                    kConnected | kLowered | kPlaced | kOneDevice));
     StepPart part{std::move(cut.graphs[i]), cut.devices[i], {}};
-    // Nodes without readers run for their effects: targets, Sends, the ends of
-    // control loops.
-    std::vector<bool> read(static_cast<size_t>(part.graph->num_nodes()));
-    for (const auto& n : part.graph->nodes()) {
-      for (const Output& in : n->inputs())
-        read[static_cast<size_t>(in.node->id())] = true;
-      for (const Node* c : n->control_inputs())
-        read[static_cast<size_t>(c->id())] = true;
-    }
-    for (const auto& n : part.graph->nodes())
-      if (!read[static_cast<size_t>(n->id())]) part.targets.push_back(n.get());
+    part.targets = UnreadNodes(*part.graph);
     parts.push_back(std::move(part));
   }
   return parts;

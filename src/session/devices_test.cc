@@ -75,7 +75,7 @@ TEST(Devices, TheLogSaysWhichNodeWentWhereAndWhy) {
   Session s(g, o);
   ASSERT_TRUE(s.Run({{y.node->input(0), Tensor::Scalar<float>(1)}}, y).ok());
   EXPECT_THAT(log, ::testing::AllOf(HasSubstr("Neg"), HasSubstr("CPU:1"),
-                                    HasSubstr("asked")));
+                                    HasSubstr("requested")));
 }
 
 TEST(Devices, AnErrorOnOneDeviceNamesItsNodeAndEndsTheStep) {

@@ -3,9 +3,9 @@
 
 #include <thread>
 
-#include "client/testing/client_test_util.h"
 #include "client/control/control_flow.h"
 #include "client/nn/optimizers.h"
+#include "client/testing/client_test_util.h"
 #include "client/variables.h"
 #include "session/testing/partition_test_util.h"
 

@@ -3,10 +3,10 @@
 #include <cmath>
 #include <limits>
 
-#include "client/control/control_flow.h"
 #include "client/autodiff/gradients.h"
-#include "client/operators.h"
+#include "client/control/control_flow.h"
 #include "client/nn/optimizers.h"
+#include "client/operators.h"
 #include "client/variables.h"
 #include "graph/graphdef.h"
 #include "session/testing/fusion_test_util.h"

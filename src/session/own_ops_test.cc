@@ -8,8 +8,8 @@
 #include "client/control/control_flow.h"
 #include "client/operators.h"
 #include "client/variables.h"
-#include "exec/fusion/block_form.h"
 #include "exec/core/kernel.h"
+#include "exec/fusion/block_form.h"
 #include "gmock/gmock.h"
 #include "graph/device_scope.h"
 #include "graph/shape_context.h"
@@ -91,7 +91,7 @@ const std::vector<std::pair<std::string, std::string>>& Mistakes() {
            "kernel: expected float as output 0 ('y'), got int32"},
           {"another shape",
            "kernel: expected shape [] as output 0 ('y'), as its shape function "
-           "says, got [2]"},
+           "infers, got [2]"},
           {"one more", "kernel: expected 1 output, got an output 1"},
           {"throws", "kernel: expected no exception, got 'out of ideas'"},
           {"throws a number", "kernel: expected no exception, got one"},

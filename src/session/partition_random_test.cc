@@ -2,8 +2,8 @@
 // conditionals and loops with their gradients, with each node on a random
 // device.
 #include "base/sanitizers.h"
-#include "client/testing/client_test_util.h"
 #include "client/control/functions.h"
+#include "client/testing/client_test_util.h"
 #include "client/testing/random_program_test_util.h"
 #include "exec/testing/random_graph.h"
 #include "session/testing/partition_test_util.h"

@@ -2,8 +2,8 @@
 // node an error names, how dead tokens act in other partitions.
 #include <cmath>
 
-#include "client/testing/client_test_util.h"
 #include "client/control/control_flow.h"
+#include "client/testing/client_test_util.h"
 #include "session/testing/partition_test_util.h"
 
 namespace sluice {

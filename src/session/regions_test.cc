@@ -14,8 +14,8 @@
 #include "client/operators.h"
 #include "passes/lower_functional.h"
 #include "passes/passes.h"
-#include "session/testing/same_bits_test_util.h"
 #include "session/session.h"
+#include "session/testing/same_bits_test_util.h"
 #include "sluice/ops.h"
 
 namespace sluice {

@@ -170,7 +170,7 @@ TEST_F(LibraryGradientTest, FramesThatDoNotNestAreRefused) {
   const Output other = ops::Enter(x, "two", {.is_constant = true});
   const Output both = ops::Mul(in, other);
   EXPECT_THAT(std::string(RecoverControlFlow(&graph_).message()),
-              HasSubstr("expected inputs of one frame, got 'one'"));
+              HasSubstr("expected all inputs from one frame, got 'Enter' in frame 'one'"));
   EXPECT_THAT(std::string(Gradients({both}, {x}).status().message()),
               HasSubstr("(Mul)"));
 }
@@ -180,7 +180,7 @@ TEST_F(LibraryGradientTest, AnExitOutsideOfFramesIsRefused) {
   ops::Enter(x, "one", {.is_constant = true});
   const Output out = ops::Exit(x);
   EXPECT_THAT(std::string(Gradients({out}, {x}).status().message()),
-              HasSubstr("expected Exit within the frame of an Enter"));
+              HasSubstr("Exit: expected to be inside a frame, got the root"));
 }
 
 }  // namespace

@@ -5,9 +5,9 @@
 #include "graph/builder.h"
 #include "graph/op_def.h"
 #include "kernels/linalg/linalg.h"
+#include "ops/common/dispatch.h"
 #include "ops/common/grad_util.h"
 #include "ops/common/matrix_batches.h"
-#include "ops/common/dispatch.h"
 
 namespace sluice::linalg {
 namespace {
@@ -139,8 +139,9 @@ SLUICE_OP(MatrixSolveLs)
              {.shape = {2, 1}},
              {.shape = {}, .values = {0}}})
     .Doc(
-        "Solves the regularised least-squares problem: the x that minimises "
-        "|matrix x - rhs|^2 + l2_regularizer |x|^2.")
+        "Solves the regularised least-squares problem: the x for which the sum "
+        "of the squares of matrix x - rhs, plus l2_regularizer times that of "
+        "the squares of x, is least.")
     .Family("linalg");
 
 }  // namespace

@@ -318,7 +318,7 @@ const OpRegistrar kByteMath[] = {
                  {"out_type", DType::kQint32}})
         .Doc("Adds a quantised bias to each row of a quantised tensor."),
     ByteReluOp<ReluTop::kNone>("QuantizedRelu")
-        .Doc("ReLU of quantised numbers: max(x, 0)."),
+        .Doc("ReLU of quantised numbers: the larger of zero and each."),
     ByteReluOp<ReluTop::kSix>("QuantizedRelu6")
         .Doc("ReLU6 of quantised numbers: clips to [0, 6]."),
     ByteReluOp<ReluTop::kGiven>("QuantizedReluX")

@@ -321,7 +321,7 @@ TEST_F(TensorListTest, ConcatJoinsAndSaysLengths) {
   EXPECT_TRUE(Eval(Concat(Empty(Dims({-1, 2})))).shape() == Shape({0, 2}));
   Fails(Concat(Push(Empty(Any()), Constant(1.0f))), {"scalars"});
   Fails(Concat(Push(list, Constant(Tensor(DType::kFloat, Shape({1, 2}))))),
-        {"one shape"});
+        {"equal shapes"});
   Node* old = BuildNode("TensorListConcat", {list}, Of());
   EXPECT_THAT(Values(Output(old, 0)), ElementsAre(1, 2, 3));
 }

@@ -125,10 +125,7 @@ class CutStep {
             std::make_unique<EmulatedDevice>(name, emulated));
       else
         step->devices_.push_back(std::make_unique<CpuDevice>(name));
-      std::vector<Node*> keep;
-      for (const Node* t : whole.targets)
-        if (Node* n = step->cut_.graphs[p]->FindNode(t->name()))
-          keep.push_back(n);
+      const std::vector<Node*> keep = UnreadNodes(*step->cut_.graphs[p]);
       SLUICE_ASSIGN_OR_RETURN(
           BuiltPlan built,
           BuildPlan(std::move(step->cut_.graphs[p]), keep,
