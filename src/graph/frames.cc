@@ -140,9 +140,9 @@ Status Frames::Assign(const Node& n) {
     case OpRole::kNextIteration: {
       GraphFrame& loop = mutable_frame(f);
       if (!loop.is_loop())
-        return InvalidArgument(
-            n.op_name(), ": expected to be inside a frame, got the root; ",
-            n.Describe());
+        return InvalidArgument(n.op_name(),
+                               ": expected to be inside a frame, got ",
+                               Describe(f), "; ", n.Describe());
       if (n.op().role == OpRole::kExit) {
         place.output_frame = loop.parent;
         loop.exits.push_back(&n);

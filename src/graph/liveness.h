@@ -69,6 +69,10 @@ class Liveness {
   bool once(const Node* n) const { return info(n).once; }
   // True if the loop begins in the first iteration of the frame around it only.
   bool begins_once(int f) const { return begins_once_[Index(f)] != 0; }
+  // True if all variables of the loop live until its predicate is false, and
+  // all its constants live as long; for a function, if every call gives all
+  // results.
+  bool is_regular(int f) const { return irregular_[Index(f)] == 0; }
   // The condition under which a loop's predicate is live and true; -1 if the
   // loop has no predicate or several.
   int going_on(int f) const { return going_on_[Index(f)]; }

@@ -141,8 +141,8 @@ Result<BuiltPlan> BuildPlan(std::unique_ptr<Graph> graph,
     if (k == nullptr) SLUICE_RETURN_IF_ERROR(kernels(n, &k));
     return k;
   };
-  constexpr StepProperties kPart = kConnected | kLowered | kOneDevice;
-  SLUICE_RETURN_IF_ERROR(CheckAfter("FuseProducts", *graph, kPart));
+  SLUICE_RETURN_IF_ERROR(
+      CheckAfter("FuseProducts", *graph, kConnected | kLowered));
   const std::set<const Node*> keep(targets.begin(), targets.end());
   if (options.fusion) {
     SLUICE_ASSIGN_OR_RETURN(auto formed,

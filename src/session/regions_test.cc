@@ -132,6 +132,55 @@ TEST_F(RegionsTest, FormInStepsWithRecursiveCalls) {
   EXPECT_EQ(Both({{n, Tensor::Scalar(5)}}, {y})[0].scalar<int>(), 44);
 }
 
+// A ControlTrigger fires in every iteration, also in the last, and still orders
+// what is before and after it within one.
+TEST_F(RegionsTest, AControlTriggerOrdersTheBodyOfALoop) {
+  const Output n = FeedOf(DType::kInt32);
+  const Output handle =
+      Build("VarHandleOp", {},
+            {{"dtype", DType::kInt32}, {"shape", PartialShape::Scalar()}});
+  const auto [i, sum] = While(
+      std::tuple{Int(0), Int(0)}, [&](Output i, Output) { return i < n; },
+      [&](Output i, Output sum) {
+        const Output odd = i * 2 + 1;
+        Node* const written = BuildNode("AssignVariableOp", {handle, odd});
+        Node* trigger = nullptr;
+        {
+          const ControlDependencies after({written});
+          trigger = BuildNode("ControlTrigger", {});
+        }
+        // (By `odd` the read is of the body, not of each iteration.)
+        const ControlDependencies after({trigger, odd.node});
+        const Output read =
+            Build("ReadVariableOp", {handle}, {{"dtype", DType::kInt32}});
+        return std::tuple{i + 1, sum + read};
+      },
+      {.parallel_iterations = 1});
+  ASSERT_TRUE(sum.valid()) << graph_.status();
+  EXPECT_EQ(OpsOf({n}, {sum}).count("NextIteration"), 0u);
+  // 1 + 3 + ... + 19.
+  EXPECT_EQ(Both({{n, Tensor::Scalar(10)}}, {sum})[0].scalar<int>(), 100);
+}
+
+// A loop constant that is dead where the loop runs makes only its readers dead.
+TEST_F(RegionsTest, ADeadLoopConstantDoesNotEndALoop) {
+  const Output p = FeedOf(DType::kBool), x = FeedOf(DType::kInt32);
+  const Output dead(Build("Switch", {x, p}).node, 1);
+  const auto enter = [](Output o, bool constant) {
+    return Build("Enter", {o},
+                 {{"frame_name", "loop"}, {"is_constant", constant}});
+  };
+  const Output a = OpenMerge(enter(x, false));
+  const Output again = Build("LoopCond", {a < 0});
+  const Output s = Build("Switch", {a, again});
+  CloseMerge(a,
+             Build("NextIteration", {Output(s.node, 1) + enter(dead, true)}));
+  const Output out = Build("Exit", {s});
+  ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+  const Feeds feeds = {{p, Tensor::Scalar(false)}, {x, Tensor::Scalar(5)}};
+  EXPECT_EQ(Both(feeds, {out})[0].scalar<int>(), 5);
+}
+
 // A node must not wait for a slow one that it does not need.
 TEST_F(RegionsTest, NodesThatWaitForDifferentSlowOnesAreNotOneNode) {
   const Output x = FeedOf(DType::kFloat, PartialShape({200, 200}));

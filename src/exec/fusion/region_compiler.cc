@@ -461,11 +461,11 @@ class Compiler {
     Conditions& guards = s_.conditions();
     const Literal stop = Opposite(loop.go);
     std::vector<int> head, body, tail;
-    for (int u : loop.order) {
-      const int g = loop.units[static_cast<size_t>(u)].guard;
-      (guards.Has(g, loop.go) ? body
-       : guards.Has(g, stop)  ? tail
-                              : head)
+    for (const int u : loop.order) {
+      const RegionPart part = loop.parts[static_cast<size_t>(u)];
+      (part == RegionPart::kBody   ? body
+       : part == RegionPart::kTail ? tail
+                                   : head)
           .push_back(u);
     }
     for (const RegionLoopVariable& v : loop.variables) {

@@ -84,7 +84,7 @@ Result<std::unique_ptr<RegionStructure>> RegionStructure::Analyse(
     frame.well_formed =
         s->Order(f) && (!is_loop || s->FindLoop(f)) && s->FindGuards(f);
     if (!frame.well_formed) continue;
-    frame.whole = is_loop && s->IsWhole(f);
+    frame.whole = is_loop && s->IsWhole(f) && s->FindParts(f);
     s->FindSlow(f);
   }
   s->kernels_ = nullptr;
@@ -206,6 +206,9 @@ bool RegionStructure::FindLoop(int f) {
   const Node* const condition = frame.loop_cond();
   if (condition == nullptr || !condition->control_inputs().empty())
     return false;
+  // (A constant may be dead, or one variable end before the others: then units
+  // of one guard do not live together.)
+  if (!liveness_.is_regular(f)) return false;
   std::set<const Node*> inits;
   for (const Node* n : frame.nodes) {
     if (n->op().role != OpRole::kMerge) continue;
@@ -313,6 +316,36 @@ bool RegionStructure::IsWhole(int f) {
         break;
       default:
         break;
+    }
+  }
+  return true;
+}
+
+// A unit runs in the part that its guard says. A ControlTrigger, and the Merge
+// of a conditional with control inputs, fire in every iteration, so that their
+// guards say less than what they wait for: one without code is moved behind
+// that. False if a unit with code, which would run in each iteration, waits for
+// one that does not.
+bool RegionStructure::FindParts(int f) {
+  RegionFrame& loop = mutable_frame(f);
+  loop.parts.assign(loop.units.size(), RegionPart::kHead);
+  for (const int at : loop.order) {
+    const RegionUnit& u = loop.units[static_cast<size_t>(at)];
+    RegionPart& part = loop.parts[static_cast<size_t>(at)];
+    if (conditions().Has(u.guard, loop.go)) {
+      part = RegionPart::kBody;
+      continue;
+    }
+    if (conditions().Has(u.guard, Opposite(loop.go))) {
+      part = RegionPart::kTail;
+      continue;
+    }
+    for (const int d : u.deps) {
+      const RegionPart before = loop.parts[static_cast<size_t>(d)];
+      if (before == RegionPart::kHead || before == part) continue;
+      if (part != RegionPart::kHead || u.kind != RegionUnit::kFree)
+        return false;
+      part = before;
     }
   }
   return true;

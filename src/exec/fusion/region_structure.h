@@ -46,6 +46,10 @@ struct RegionLoopVariable {
   Output next() const { return next_iteration->input(0); }  // In the body.
 };
 
+// The parts of an iteration of a loop: before the predicate is known, if it is
+// true, and if it is false.
+enum class RegionPart : uint8_t { kHead, kBody, kTail };
+
 // What is known of a frame beyond GraphFrame: units, and the parts of a loop.
 struct RegionFrame {
   bool well_formed =
@@ -56,6 +60,8 @@ struct RegionFrame {
   Literal go = 0;    // Holds in the body of a loop.
   std::vector<RegionUnit> units;
   std::vector<int> order;  // Units, topologically.
+  // In a whole loop, by unit: the part of an iteration that it runs in.
+  std::vector<RegionPart> parts;
 };
 
 // The units of all frames of one graph. Owned by the pass that asked for it and
@@ -109,6 +115,7 @@ class RegionStructure {
   bool IsDetour(const RegionUnit& u);
   void FindSlow(int f);
   bool IsWhole(int f);
+  bool FindParts(int f);
 
   const KernelSource* kernels_ = nullptr;
   const std::set<const Node*>* keep_ = nullptr;
