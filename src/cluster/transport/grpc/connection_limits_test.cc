@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/sanitizers.h"
 #include "cluster/testing/child_process_test_util.h"
 #include "cluster/transport/grpc/connection_listener.h"
 #include "cluster/services/grpc_services.h"
@@ -116,7 +117,10 @@ class ConnectionLimitsTest : public ::testing::Test {
 
 TEST_F(ConnectionLimitsTest, AWorkerTakesSessionsAgainWhenOthersHaveEnded) {
   ProcessCluster cluster({"worker"});
-  Spawn(&cluster, "worker", kFiles);
+  // (Under sanitizers the heartbeats of so many sessions take seconds.)
+  std::vector<std::string> more;
+  if (kSanitized) more.push_back("SLUICE_TEST_TIMEOUT_MS=20000");
+  Spawn(&cluster, "worker", kFiles, more);
   const std::string target = cluster.target("worker");
   std::vector<std::unique_ptr<Session>> sessions;
   Status full;
