@@ -3,7 +3,7 @@
 
 Checks which folder may include which (docs/design/001-house.md), where
 third-party headers may appear, which ops must declare that they access the
-host, the length of files, and the names of header guards.
+host, and the names of header guards.
 Prints one line per breach, `path:line: what: expected ..., got ...`, and exits
 1 if there is any.
 

@@ -239,7 +239,7 @@ Output ScalarOf(DType dtype, double v, SourceLoc loc = CallerLoc());
 Output IntVector(std::initializer_list<int32_t> v);
 Output IntVector(const std::vector<int32_t>& v);
 
-// A scalar Tensor of `dtype` with value v, converted as by Cast.
+// A scalar Tensor with value v; InvalidArgument if `dtype` cannot hold it.
 Result<Tensor> ScalarTensor(DType dtype, double v);
 
 // "/job:ps/task:0" with the parts that `spec` lacks taken from `defaults`.

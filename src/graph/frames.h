@@ -42,7 +42,7 @@ struct GraphFrame {
   Kind kind = Kind::kRoot;
   std::string name;  // A loop's frame_name or a function's name.
   int parent = -1;   // The frame in which a loop's Enters run; else -1.
-  int depth = 0;     // The number of loops around it.
+  int depth = 0;     // The number of loops around it and itself.
   // A loop's first Enter, or the first node that names the function.
   const Node* first = nullptr;
   int64_t parallel_iterations = 1;  // As the first Enter says.

@@ -79,7 +79,7 @@ Status AccumulateProducts(Graph* graph);
 // control inputs, their control outputs can start from the fused node, and all
 // are on one device. The replaced nodes are left without readers. Nodes in
 // `keep` are not changed.
-// Needs: connected, lowered, one device. Runs before chains and regions, which
+// Needs: connected, lowered. Runs before chains and regions, which
 // take single elementwise nodes.
 Status FuseProducts(Graph* graph, const std::vector<Node*>& keep);
 

@@ -63,7 +63,7 @@ using ScalarFn = bool (*)(uint64_t* registers, Tensor* slots,
 struct Kernel {
   Status (*run)(KernelContext&) = nullptr;
   // Returns at once; `done` is called once, later or before it returns, on any
-  // thread. The context stays valid until then.
+  // thread. The context is valid until then, and used for another node after.
   void (*run_async)(KernelContext&, DoneFn done) = nullptr;
   std::shared_ptr<void> state;  // Made by the maker; see ctx.state<T>().
   // The same as run if every input and the one output is a scalar of at most

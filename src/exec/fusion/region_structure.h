@@ -28,7 +28,8 @@ struct RegionUnit {
   const Node* node = nullptr;  // Null for a child frame.
   int child = -1;
   Kind kind = kSlow;
-  int guard = 0;          // The condition under which it is live in its frame.
+  int guard = 0;          // When it is live in its frame. (Not where it runs
+                          // in a loop: see RegionFrame::parts.)
   Output predicate;       // kMerge: what it chooses by,
   int when_true = 0;      // and the input it takes then.
   std::vector<int> deps;  // Units of the same frame.
