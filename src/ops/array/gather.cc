@@ -7,7 +7,7 @@
 #include "graph/builder.h"
 #include "graph/op_def.h"
 #include "ops/common/elements.h"
-#include "ops/common/grad_util.h"
+#include "ops/common/grad_nodes.h"
 #include "ops/common/nd_index.h"
 
 namespace sluice {

@@ -7,7 +7,7 @@
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "ops/common/elements.h"
-#include "ops/common/grad_util.h"
+#include "ops/common/grad_nodes.h"
 #include "ops/array/strided_slice.h"
 #include "ops/common/in_place.h"
 

@@ -2,7 +2,7 @@
 // math_compare.cc.
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
-#include "ops/common/grad_util.h"
+#include "ops/common/grad_nodes.h"
 #include "ops/math/elementwise.h"
 #include "ops/common/type_lists.h"
 

@@ -1,6 +1,6 @@
-// Shared by the TensorList ops, in addition to the list itself.
-#ifndef SLUICE_OPS_TENSOR_ARRAY_TENSOR_LIST_UTIL_H_
-#define SLUICE_OPS_TENSOR_ARRAY_TENSOR_LIST_UTIL_H_
+// The shapes and values of the items of a list, shared by the TensorList ops.
+#ifndef SLUICE_OPS_TENSOR_ARRAY_TENSOR_LIST_ITEMS_H_
+#define SLUICE_OPS_TENSOR_ARRAY_TENSOR_LIST_ITEMS_H_
 
 #include "graph/shape_context.h"
 #include "ops/tensor_array/tensor_list.h"
@@ -33,4 +33,4 @@ Output RowShapeOf(Output x);
 
 }  // namespace sluice::tensor_list
 
-#endif  // SLUICE_OPS_TENSOR_ARRAY_TENSOR_LIST_UTIL_H_
+#endif  // SLUICE_OPS_TENSOR_ARRAY_TENSOR_LIST_ITEMS_H_
