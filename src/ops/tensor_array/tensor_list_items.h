@@ -7,6 +7,15 @@
 
 namespace sluice::tensor_list {
 
+// What the kernels of lists keep of their node: the type of the items.
+class ListKernel {
+ public:
+  explicit ListKernel(const Node& n) : dtype_(n.TypeAttr("element_dtype")) {}
+
+ protected:
+  const DType dtype_;
+};
+
 // An int32 scalar.
 Result<int32_t> IntInput(const KernelContext& ctx, int i, const char* what);
 
