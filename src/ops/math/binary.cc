@@ -1,5 +1,5 @@
 // Binary arithmetic with broadcasting. Comparisons and bitwise ops are in
-// math_compare.cc.
+// compare.cc.
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "ops/common/grad_nodes.h"

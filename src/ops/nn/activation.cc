@@ -1,5 +1,5 @@
 // Activation functions of neural networks and their gradients. Sigmoid and Tanh
-// are in math_exp.cc, the softmaxes in nn_softmax.cc.
+// are in ops/math/exp.cc, the softmaxes in softmax.cc.
 #include <type_traits>
 
 #include "exec/fusion/block_form.h"
