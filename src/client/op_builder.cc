@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "client/build_util.h"
+#include "client/types_and_shapes.h"
 
 namespace sluice {
 namespace {

@@ -4,10 +4,12 @@
 #include <functional>
 #include <optional>
 
-#include "client/build_util.h"
+#include "client/body_in_progress.h"
 #include "client/op_builder.h"
+#include "client/types_and_shapes.h"
 #include "graph/control_flow.h"
 #include "graph/device_scope.h"
+#include "graph/exact_line.h"
 #include "graph/function.h"
 
 namespace sluice {

@@ -417,14 +417,17 @@ Output OrFailure(Node* node) {
   return node != nullptr ? Output(node) : CurrentGraph().Failure();
 }
 
+Status WithLine(const Status& error, SourceLoc loc) {
+  if (!loc.known()) return error;
+  return Status(error.code(),
+                absl::StrCat(error.message(), "; at ", loc.ToString()));
+}
+
 Output BuildError(const Status& status, SourceLoc loc) {
   Scopes& s = Current();
   std::lock_guard<std::recursive_mutex> lock(s.graph->mutex());
   if (s.loc.known()) loc = s.loc;
-  s.graph->RecordError(
-      loc.known() ? Status(status.code(), absl::StrCat(status.message(),
-                                                       "; at ", loc.ToString()))
-                  : status);
+  s.graph->RecordError(WithLine(status, loc));
   return s.graph->Failure();
 }
 

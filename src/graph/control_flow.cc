@@ -16,10 +16,7 @@ void RecordAt(Graph* g, const Status& s, SourceLoc loc) {
     BuildError(s, loc);
     return;
   }
-  g->RecordError(
-      loc.known()
-          ? Status(s.code(), absl::StrCat(s.message(), "; at ", loc.ToString()))
-          : s);
+  g->RecordError(WithLine(s, loc));
 }
 
 // Adds a node that moves tokens, without a device: placement puts it where its

@@ -1,5 +1,4 @@
-// Source lines of nodes, beyond AtLine (graph/builder.h): for library code that
-// runs user callbacks.
+// Source lines of nodes and errors, beyond AtLine (graph/builder.h).
 #ifndef SLUICE_GRAPH_EXACT_LINE_H_
 #define SLUICE_GRAPH_EXACT_LINE_H_
 
@@ -9,6 +8,9 @@ namespace sluice {
 
 // The line that AtLine sets for this thread; unknown if each node gets its own.
 SourceLoc CurrentLine();
+
+// Adds the line of the call that failed to an error, as BuildError does.
+Status WithLine(const Status& error, SourceLoc loc);
 
 // RAII scope in which new nodes get this line regardless of enclosing AtLines;
 // if it is unknown, each node gets its own. A library function that runs a

@@ -7,7 +7,7 @@
 #include "google/protobuf/stubs/logging.h"
 #include "google/protobuf/text_format.h"
 #include "graph/function.h"
-#include "graph/graphdef_internal.h"
+#include "graph/graphdef_messages.h"
 
 namespace sluice {
 namespace {

@@ -1,7 +1,7 @@
 #include <memory>
 #include <utility>
 
-#include "graph/graphdef_internal.h"
+#include "graph/graphdef_messages.h"
 
 namespace sluice {
 namespace {

@@ -1,6 +1,6 @@
 #include <unordered_map>
 
-#include "graph/graphdef_internal.h"
+#include "graph/graphdef_messages.h"
 
 namespace sluice {
 namespace {

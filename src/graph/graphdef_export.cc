@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "graph/graphdef_internal.h"
+#include "graph/graphdef_messages.h"
 
 namespace sluice {
 Status NodeToProto(const Node& node, proto::NodeDef* def) {

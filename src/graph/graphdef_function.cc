@@ -8,7 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "graph/attr_kind.h"
-#include "graph/graphdef_internal.h"
+#include "graph/graphdef_messages.h"
 
 namespace sluice {
 namespace {

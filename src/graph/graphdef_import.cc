@@ -11,7 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "graph/control_flow.h"
 #include "graph/function.h"
-#include "graph/graphdef_internal.h"
+#include "graph/graphdef_messages.h"
 #include "graph/node_names.h"
 
 namespace sluice {

@@ -1,7 +1,7 @@
 #include "graph/graphdef_op.h"
 
 #include "graph/attr_kind.h"
-#include "graph/graphdef_internal.h"
+#include "graph/graphdef_messages.h"
 
 namespace sluice {
 namespace {

@@ -7,26 +7,13 @@
 #include <utility>
 
 #include "absl/strings/escaping.h"
+#include "tensor/element_bytes.h"
 
 namespace sluice {
 namespace {
 
 bool IsObject(DType t) {
   return t == DType::kString || t == DType::kResource || t == DType::kVariant;
-}
-
-// Size of an element, or of the handle of an object.
-size_t ElementBytes(DType t) {
-  switch (t) {
-    case DType::kString:
-      return sizeof(std::string);
-    case DType::kResource:
-      return sizeof(ResourceHandle);
-    case DType::kVariant:
-      return sizeof(Variant);
-    default:
-      return DTypeSize(t);
-  }
 }
 
 // Elements that are C++ objects (strings, resources, variants).

@@ -134,7 +134,7 @@ TEST_F(SnippetTest, ShapeFunctions) {
 }
 
 #include "snippets/src/graph/grad.h/1.inc"
-#include "snippets/src/ops/common/grad_util.h/1.inc"
+#include "snippets/src/ops/common/grad_nodes.h/1.inc"
 
 TEST_F(SnippetTest, GradientFunctions) {
   ASSERT_TRUE(RegisterGradient("SnippetSquare", SquareGrad).ok());

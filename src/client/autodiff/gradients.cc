@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "client/autodiff/backprop.h"
-#include "client/build_util.h"
 #include "client/autodiff/function_gradients.h"
+#include "graph/exact_line.h"
 #include "graph/shape_context.h"
 
 namespace sluice {

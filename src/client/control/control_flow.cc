@@ -2,8 +2,9 @@
 
 #include <algorithm>
 
-#include "client/build_util.h"
+#include "client/types_and_shapes.h"
 #include "graph/control_flow.h"
+#include "graph/exact_line.h"
 #include "graph/tensor_array_info.h"
 
 namespace sluice::internal {

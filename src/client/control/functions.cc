@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <mutex>
 
-#include "client/build_util.h"
+#include "client/body_in_progress.h"
 #include "client/variables.h"
 #include "graph/control_flow.h"
 #include "graph/function.h"

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "client/build_util.h"
 #include "client/control/control_flow.h"
-#include "client/operators.h"
 #include "client/control/tensor_array.h"
+#include "client/operators.h"
+#include "client/types_and_shapes.h"
 #include "graph/control_flow.h"
 #include "graph/exact_line.h"
 

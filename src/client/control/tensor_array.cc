@@ -3,8 +3,8 @@
 #include <optional>
 #include <utility>
 
-#include "client/build_util.h"
 #include "client/op_builder.h"
+#include "client/types_and_shapes.h"
 #include "graph/shape_context.h"
 #include "graph/tensor_array_info.h"
 

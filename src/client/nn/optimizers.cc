@@ -6,9 +6,9 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "client/build_util.h"
 #include "client/op_builder.h"
 #include "graph/control_flow.h"
+#include "graph/exact_line.h"
 #include "graph/none_output.h"
 
 namespace sluice {

@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <tuple>
 
-#include "client/build_util.h"
 #include "client/control/control_flow.h"
-#include "client/operators.h"
 #include "client/control/tensor_array.h"
+#include "client/operators.h"
+#include "client/types_and_shapes.h"
+#include "graph/exact_line.h"
 #include "sluice/ops.h"
 
 namespace sluice {

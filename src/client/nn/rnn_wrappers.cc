@@ -1,6 +1,6 @@
 // Cells made of other cells, or of a function.
-#include "client/operators.h"
 #include "client/nn/rnn_cells.h"
+#include "client/operators.h"
 #include "graph/device_scope.h"
 #include "graph/exact_line.h"
 #include "sluice/ops.h"
@@ -85,6 +85,23 @@ class MultiKind final : public RnnCell::Kind {
 
 // ---- Dropout ----------------------------------------------------------------
 
+// A cell that changes what goes into another cell or comes out of it.
+class WrapperKind : public RnnCell::Kind {
+ public:
+  WrapperKind(std::string name, const RnnCell& cell)
+      : Kind(std::move(name)), cell_(cell) {}
+
+  int64_t output_size() const override { return cell_.output_size(); }
+  std::vector<int64_t> state_sizes() const override {
+    return cell_.state_sizes();
+  }
+  bool IsMemory(size_t i) const override { return cell_.IsMemory(i); }
+  std::vector<Var> variables() const override { return cell_.variables(); }
+
+ protected:
+  const RnnCell cell_;
+};
+
 // Null if every element is kept.
 Output KeepOf(const Operand& keep, const char* what) {
   const Output k = keep.Get(DType::kFloat);
@@ -112,17 +129,10 @@ Output Dropout(Output x, Output keep, const std::optional<int64_t>& seed) {
   return ops::Select(uniform < p, x / p, ops::ZerosLike(x));
 }
 
-class DropoutKind final : public RnnCell::Kind {
+class DropoutKind final : public WrapperKind {
  public:
   DropoutKind(const RnnCell& cell, const DropoutOptions& options)
-      : Kind("dropout"), cell_(cell), options_(options) {}
-
-  int64_t output_size() const override { return cell_.output_size(); }
-  std::vector<int64_t> state_sizes() const override {
-    return cell_.state_sizes();
-  }
-  bool IsMemory(size_t i) const override { return cell_.IsMemory(i); }
-  std::vector<Var> variables() const override { return cell_.variables(); }
+      : WrapperKind("dropout", cell), options_(options) {}
 
   std::optional<RnnStepper> Open(int64_t depth, DType dtype, bool project,
                                  SourceLoc loc) override {
@@ -159,23 +169,15 @@ class DropoutKind final : public RnnCell::Kind {
   }
 
  private:
-  const RnnCell cell_;
   const DropoutOptions options_;
 };
 
 // ---- Devices ----------------------------------------------------------------
 
-class DeviceKind final : public RnnCell::Kind {
+class DeviceKind final : public WrapperKind {
  public:
   DeviceKind(const RnnCell& cell, const std::string& device)
-      : Kind("device"), cell_(cell), device_(device) {}
-
-  int64_t output_size() const override { return cell_.output_size(); }
-  std::vector<int64_t> state_sizes() const override {
-    return cell_.state_sizes();
-  }
-  bool IsMemory(size_t i) const override { return cell_.IsMemory(i); }
-  std::vector<Var> variables() const override { return cell_.variables(); }
+      : WrapperKind("device", cell), device_(device) {}
 
   std::optional<RnnStepper> Open(int64_t depth, DType dtype, bool project,
                                  SourceLoc loc) override {
@@ -197,7 +199,6 @@ class DeviceKind final : public RnnCell::Kind {
   }
 
  private:
-  const RnnCell cell_;
   const std::string device_;
 };
 

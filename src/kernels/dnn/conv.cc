@@ -49,6 +49,18 @@ bool FitsOnednn(const ConvGeometry& s) {
          s.filter_size() <= kMax && near(s.d) && near(s.h) && near(s.w);
 }
 
+// The sizes of the arrays of a pass, as OnednnConv::Run names them.
+struct PassSizes {
+  int64_t x, y, z;
+};
+PassSizes SizesOf(ConvPass pass, const ConvGeometry& s) {
+  if (pass == ConvPass::kForward)
+    return {s.in_size(), s.filter_size(), s.out_size()};
+  if (pass == ConvPass::kBackwardData)
+    return {s.filter_size(), s.out_size(), s.in_size()};
+  return {s.in_size(), s.out_size(), s.filter_size()};
+}
+
 bool Empty(const ConvGeometry& s) {
   return s.in_size() == 0 || s.out_size() == 0 || s.filter_size() == 0;
 }
@@ -127,78 +139,57 @@ Result<std::shared_ptr<const ConvPlan<T>>> ConvPlan<T>::Make(
 }
 
 template <typename T>
-Status ConvPlan<T>::Forward(const T* in, const T* filter, T* out,
-                            const T* bias) const {
-  if (epilogue_.bias && bias == nullptr)
-    return InvalidArgument("convolution's bias: expected one, got none");
+Status ConvPlan<T>::Run(ConvPass pass, const T* x, const T* y, T* z,
+                        const T* bias) const {
   if constexpr (sizeof(T) == 2) {
-    const int64_t n = shape_.out_size();
-    auto y = std::make_unique_for_overwrite<float[]>(static_cast<size_t>(n));
-    const auto b = ToFloat(bias, epilogue_.bias ? shape_.out_channels : 0);
-    SLUICE_RETURN_IF_ERROR(impl_->inner->Forward(
-        ToFloat(in, shape_.in_size()).get(),
-        ToFloat(filter, shape_.filter_size()).get(), y.get(), b.get()));
-    FromFloat(y.get(), n, out);
+    const PassSizes n = SizesOf(pass, shape_);
+    auto to = std::make_unique_for_overwrite<float[]>(static_cast<size_t>(n.z));
+    const auto b = ToFloat(bias, bias != nullptr ? shape_.out_channels : 0);
+    SLUICE_RETURN_IF_ERROR(impl_->inner->Run(
+        pass, ToFloat(x, n.x).get(), ToFloat(y, n.y).get(), to.get(), b.get()));
+    FromFloat(to.get(), n.z, z);
     return OkStatus();
   } else {
     if constexpr (std::is_same_v<T, float>) {
       if (impl_->onednn) {
-        Status s =
-            impl_->onednn->Run(ConvPass::kForward, in, filter, out, bias);
+        Status s = impl_->onednn->Run(pass, x, y, z, bias);
         if (s.code() != StatusCode::kUnimplemented) return s;
       }
     }
-    PlainForward(shape_, epilogue_, in, filter, out, bias);
+    switch (pass) {
+      case ConvPass::kForward:
+        PlainForward(shape_, epilogue_, x, y, z, bias);
+        break;
+      case ConvPass::kBackwardData:
+        PlainBackwardData(shape_, x, y, z);
+        break;
+      case ConvPass::kBackwardFilter:
+        PlainBackwardFilter(shape_, x, y, z);
+        break;
+    }
     return OkStatus();
   }
+}
+
+template <typename T>
+Status ConvPlan<T>::Forward(const T* in, const T* filter, T* out,
+                            const T* bias) const {
+  if (epilogue_.bias && bias == nullptr)
+    return InvalidArgument("convolution's bias: expected one, got none");
+  return Run(ConvPass::kForward, in, filter, out,
+             epilogue_.bias ? bias : nullptr);
 }
 
 template <typename T>
 Status ConvPlan<T>::BackwardData(const T* filter, const T* d_out,
                                  T* d_in) const {
-  if constexpr (sizeof(T) == 2) {
-    const int64_t n = shape_.in_size();
-    auto x = std::make_unique_for_overwrite<float[]>(static_cast<size_t>(n));
-    SLUICE_RETURN_IF_ERROR(impl_->inner->BackwardData(
-        ToFloat(filter, shape_.filter_size()).get(),
-        ToFloat(d_out, shape_.out_size()).get(), x.get()));
-    FromFloat(x.get(), n, d_in);
-    return OkStatus();
-  } else {
-    if constexpr (std::is_same_v<T, float>) {
-      if (impl_->onednn) {
-        Status s = impl_->onednn->Run(ConvPass::kBackwardData, filter, d_out,
-                                      d_in, nullptr);
-        if (s.code() != StatusCode::kUnimplemented) return s;
-      }
-    }
-    PlainBackwardData(shape_, filter, d_out, d_in);
-    return OkStatus();
-  }
+  return Run(ConvPass::kBackwardData, filter, d_out, d_in, nullptr);
 }
 
 template <typename T>
 Status ConvPlan<T>::BackwardFilter(const T* in, const T* d_out,
                                    T* d_filter) const {
-  if constexpr (sizeof(T) == 2) {
-    const int64_t n = shape_.filter_size();
-    auto f = std::make_unique_for_overwrite<float[]>(static_cast<size_t>(n));
-    SLUICE_RETURN_IF_ERROR(impl_->inner->BackwardFilter(
-        ToFloat(in, shape_.in_size()).get(),
-        ToFloat(d_out, shape_.out_size()).get(), f.get()));
-    FromFloat(f.get(), n, d_filter);
-    return OkStatus();
-  } else {
-    if constexpr (std::is_same_v<T, float>) {
-      if (impl_->onednn) {
-        Status s = impl_->onednn->Run(ConvPass::kBackwardFilter, in, d_out,
-                                      d_filter, nullptr);
-        if (s.code() != StatusCode::kUnimplemented) return s;
-      }
-    }
-    PlainBackwardFilter(shape_, in, d_out, d_filter);
-    return OkStatus();
-  }
+  return Run(ConvPass::kBackwardFilter, in, d_out, d_filter, nullptr);
 }
 
 template <typename T>

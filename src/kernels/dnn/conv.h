@@ -55,6 +55,8 @@ struct ConvEpilogue {
   bool operator==(const ConvEpilogue&) const = default;
 };
 
+enum class ConvPass { kForward, kBackwardData, kBackwardFilter };
+
 // Everything that can be prepared for one shape: oneDNN primitives (made at the
 // first use of each pass and thread count), conversions to the layouts they
 // need, scratch memory. Owned by the code that runs the shape (a node keeps it
@@ -84,8 +86,12 @@ class ConvPlan {
   Status BackwardFilter(const T* in, const T* d_out, T* d_filter) const;
 
  private:
+  template <typename>
+  friend class ConvPlan;  // Plans of 16-bit floats run one of float.
   struct Impl;
   ConvPlan(const ConvGeometry& shape, ConvEpilogue epilogue);
+  // x, y -> z, as OnednnConv::Run. bias: only for kForward, or null.
+  Status Run(ConvPass pass, const T* x, const T* y, T* z, const T* bias) const;
 
   const ConvGeometry shape_;
   const ConvEpilogue epilogue_;

@@ -11,8 +11,6 @@
 
 namespace sluice::dnn {
 
-enum class ConvPass { kForward, kBackwardData, kBackwardFilter };
-
 // The primitives of the three passes, each created at its first use for the
 // thread count of that call (oneDNN fixes the partition of the work when a
 // primitive is created). Owned by a plan. Any number of threads may call Run at

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <type_traits>
 
 #include "kernels/simd/target.h"
 
@@ -12,23 +11,13 @@
 // After foreach_target.h.
 #include "hwy/aligned_allocator.h"
 #include "hwy/highway.h"
+#include "kernels/dnn/gemm-inl.h"
 #include "kernels/simd/partial-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace sluice::dnn {
 namespace HWY_NAMESPACE {
 namespace {
-
-namespace hn = hwy::HWY_NAMESPACE;
-
-template <class V>
-HWY_INLINE V MulAdd(V a, V b, V c) {
-  if constexpr (std::is_floating_point_v<hn::TFromV<V>>) {
-    return hn::MulAdd(a, b, c);
-  } else {
-    return hn::Add(hn::Mul(a, b), c);
-  }
-}
 
 // Rows i..i+kRows of c, columns j..j+width, width <= Lanes(d).
 template <int kRows, class D, class T = hn::TFromD<D>>
@@ -222,7 +211,6 @@ void Blocked(int64_t m, int64_t n, int64_t k, MatrixView<T> a, MatrixView<T> b,
   }
 }
 
-// One function per type: HWY_EXPORT takes no templates.
 #define SLUICE_GEMM_TYPE(T, Name)                                           \
   void Tiny##Name(int64_t m, int64_t n, int64_t k, MatrixView<T> a,         \
                   MatrixView<T> b, T* c, int64_t ldc, bool accumulate) {    \
@@ -232,10 +220,7 @@ void Blocked(int64_t m, int64_t n, int64_t k, MatrixView<T> a, MatrixView<T> b,
                      MatrixView<T> b, T* c, int64_t ldc, bool accumulate) { \
     Blocked<T>(m, n, k, a, b, c, ldc, accumulate);                          \
   }
-SLUICE_GEMM_TYPE(float, Float)
-SLUICE_GEMM_TYPE(double, Double)
-SLUICE_GEMM_TYPE(uint32_t, Uint32)
-SLUICE_GEMM_TYPE(uint64_t, Uint64)
+SLUICE_GEMM_TYPES(SLUICE_GEMM_TYPE)
 #undef SLUICE_GEMM_TYPE
 
 }  // namespace
@@ -259,10 +244,7 @@ namespace sluice::dnn {
                       MatrixView<T> b, T * c, int64_t ldc, bool accumulate) { \
     HWY_DYNAMIC_DISPATCH(Blocked##Name)(m, n, k, a, b, c, ldc, accumulate);   \
   }
-SLUICE_GEMM_TYPE(float, Float)
-SLUICE_GEMM_TYPE(double, Double)
-SLUICE_GEMM_TYPE(uint32_t, Uint32)
-SLUICE_GEMM_TYPE(uint64_t, Uint64)
+SLUICE_GEMM_TYPES(SLUICE_GEMM_TYPE)
 #undef SLUICE_GEMM_TYPE
 
 }  // namespace sluice::dnn

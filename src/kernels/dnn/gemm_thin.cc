@@ -3,7 +3,6 @@
 // larger matrices do, would cost more than it gains.
 #include <algorithm>
 #include <cstddef>
-#include <type_traits>
 
 #include "kernels/dnn/gemm_simd.h"
 #include "kernels/simd/target.h"
@@ -13,23 +12,13 @@
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
 #include "hwy/highway.h"
+#include "kernels/dnn/gemm-inl.h"
 #include "kernels/simd/partial-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace sluice::dnn {
 namespace HWY_NAMESPACE {
 namespace {
-
-namespace hn = hwy::HWY_NAMESPACE;
-
-template <class V>
-HWY_INLINE V MulAdd(V a, V b, V c) {
-  if constexpr (std::is_floating_point_v<hn::TFromV<V>>) {
-    return hn::MulAdd(a, b, c);
-  } else {
-    return hn::Add(hn::Mul(a, b), c);
-  }
-}
 
 // c[n] += the sum of kDepth rows of b, each times its x; without kAdd: =.
 template <int kDepth, bool kAdd, class T>
@@ -140,7 +129,6 @@ void Dots(int64_t n, int64_t k, const T* a, const T* b, T* c, bool accumulate) {
   }
 }
 
-// One function per type: HWY_EXPORT takes no templates.
 #define SLUICE_GEMM_TYPE(T, Name)                                     \
   void Thin##Name(int64_t m, int64_t n, int64_t k, MatrixView<T> a,   \
                   const T* b, int64_t ldb, T* c, int64_t ldc,         \
@@ -151,10 +139,7 @@ void Dots(int64_t n, int64_t k, const T* a, const T* b, T* c, bool accumulate) {
                   bool accumulate) {                                  \
     Dots<T>(n, k, a, b, c, accumulate);                               \
   }
-SLUICE_GEMM_TYPE(float, Float)
-SLUICE_GEMM_TYPE(double, Double)
-SLUICE_GEMM_TYPE(uint32_t, Uint32)
-SLUICE_GEMM_TYPE(uint64_t, Uint64)
+SLUICE_GEMM_TYPES(SLUICE_GEMM_TYPE)
 #undef SLUICE_GEMM_TYPE
 
 }  // namespace
@@ -179,10 +164,7 @@ namespace sluice::dnn {
                    bool accumulate) {                                         \
     HWY_DYNAMIC_DISPATCH(Dots##Name)(n, k, a, b, c, accumulate);              \
   }
-SLUICE_GEMM_TYPE(float, Float)
-SLUICE_GEMM_TYPE(double, Double)
-SLUICE_GEMM_TYPE(uint32_t, Uint32)
-SLUICE_GEMM_TYPE(uint64_t, Uint64)
+SLUICE_GEMM_TYPES(SLUICE_GEMM_TYPE)
 #undef SLUICE_GEMM_TYPE
 
 }  // namespace sluice::dnn

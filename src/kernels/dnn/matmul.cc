@@ -79,16 +79,22 @@ bool GemmOfThin(const GemmShape& s, const T* a, const T* b, T* c) {
   return true;
 }
 
+// The thin and the tiny products, for which packing costs more than it gains.
+// Returns true if the product is one of these.
+template <typename T>
+bool GemmSmall(const GemmShape& s, const T* a, const T* b, T* c) {
+  if (GemmOfThin(s, a, b, c)) return true;
+  if (!IsTiny(s)) return false;
+  GemmTiny<T>(s.m, s.n, s.k, ViewA(s, a), ViewB(s, b), c, s.n, s.accumulate);
+  return true;
+}
+
 // Splits c by rows or columns over the threads, each with its own packed
 // product.
 template <typename T>
 void GemmOwn(const GemmShape& s, const T* a, const T* b, T* c) {
-  if (GemmOfThin(s, a, b, c)) return;
+  if (GemmSmall(s, a, b, c)) return;
   const MatrixView<T> va = ViewA(s, a), vb = ViewB(s, b);
-  if (IsTiny(s)) {
-    GemmTiny<T>(s.m, s.n, s.k, va, vb, c, s.n, s.accumulate);
-    return;
-  }
   if (s.m >= s.n) {
     const int64_t grain = std::max<int64_t>(4, kWork / (s.n * s.k));
     ParallelFor(s.m, grain, [&](int64_t begin, int64_t end) {
@@ -107,12 +113,7 @@ void GemmOwn(const GemmShape& s, const T* a, const T* b, T* c) {
 }
 
 void GemmFloat(const GemmShape& s, const float* a, const float* b, float* c) {
-  if (GemmOfThin(s, a, b, c)) return;
-  if (IsTiny(s)) {
-    GemmTiny<float>(s.m, s.n, s.k, ViewA(s, a), ViewB(s, b), c, s.n,
-                    s.accumulate);
-    return;
-  }
+  if (GemmSmall(s, a, b, c)) return;
   const char ta = s.trans_a == Trans::kNone ? 'N' : 'T';
   const char tb = s.trans_b == Trans::kNone ? 'N' : 'T';
   const int64_t lda = ta == 'N' ? s.k : s.m;

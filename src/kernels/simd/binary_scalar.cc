@@ -8,6 +8,7 @@
 
 #include "kernels/simd/binary.h"
 #include "kernels/simd/by_dtype.h"
+#include "tensor/compute_type.h"
 
 namespace sluice::simd {
 namespace {
@@ -189,8 +190,7 @@ struct MakeComplex {
 template <class Op>
 BinaryFn PickFloats(DType t) {
   return ByDType<BinaryFn>(FloatTypes(), t, []<class T>() -> BinaryFn {
-    using Compute = std::conditional_t<std::is_floating_point_v<T>, T, float>;
-    return Loop<Op, T, Compute>;
+    return Loop<Op, T, ComputeType<T>>;
   });
 }
 template <class Op>

@@ -6,10 +6,10 @@
 #include <limits>
 #include <type_traits>
 
-#include "base/parallel.h"
-
 namespace sluice::simd {
 namespace {
+
+constexpr int32_t kCastGrain = 32768;
 
 template <class T>
 inline constexpr bool kIs16Bit =
@@ -96,7 +96,7 @@ void Copy(const void* in, void* out, int64_t n) {
   if (in != out && n > 0) std::memcpy(out, in, static_cast<size_t>(n) * kSize);
 }
 
-CastFn PickCopy(size_t size) {
+UnaryFn PickCopy(size_t size) {
   switch (size) {
     case 1:
       return Copy<1>;
@@ -114,7 +114,7 @@ CastFn PickCopy(size_t size) {
 }
 
 template <class From>
-CastFn PickTo(DType to) {
+UnaryFn PickTo(DType to) {
   switch (to) {
     case DType::kBool:
       return Loop<From, bool>;
@@ -151,7 +151,7 @@ CastFn PickTo(DType to) {
   }
 }
 
-CastFn Pick(DType from, DType to) {
+UnaryFn Pick(DType from, DType to) {
   switch (from) {
     case DType::kBool:
       return PickTo<bool>(to);
@@ -207,7 +207,7 @@ void Truncated(const void* pin, void* pout, int64_t n) {
   }
 }
 
-CastFn PickTruncated(DType from, DType to) {
+UnaryFn PickTruncated(DType from, DType to) {
   if (from == DType::kDouble) {
     if (to == DType::kFloat) return Truncated<double, float>;
     if (to == DType::kHalf) return Truncated<double, half>;
@@ -221,24 +221,18 @@ CastFn PickTruncated(DType from, DType to) {
 
 }  // namespace
 
-CastKernel GetCast(DType from, DType to, bool truncate) {
-  CastKernel k;
+UnaryKernel GetCast(DType from, DType to, bool truncate) {
+  UnaryKernel k;
+  k.grain = kCastGrain;
   k.fn = truncate ? PickTruncated(from, to) : nullptr;
   if (k.fn == nullptr && from == to && Pick(from, to) != nullptr)
     k.fn = PickCopy(DTypeSize(from));
   if (k.fn == nullptr) k.fn = GetCastHalf(from, to);
   if (k.fn == nullptr) k.fn = Pick(from, to);
-  if (k.fn == nullptr) return CastKernel();
+  if (k.fn == nullptr) return UnaryKernel();
   k.in_size = static_cast<uint8_t>(DTypeSize(from));
   k.out_size = static_cast<uint8_t>(DTypeSize(to));
   return k;
-}
-
-void CastKernel::RunParallel(const void* in, void* out, int64_t n) const {
-  ParallelFor(n, kGrain, [&](int64_t begin, int64_t end) {
-    fn(static_cast<const char*>(in) + begin * in_size,
-       static_cast<char*>(out) + begin * out_size, end - begin);
-  });
 }
 
 }  // namespace sluice::simd

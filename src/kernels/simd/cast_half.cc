@@ -90,14 +90,14 @@ void FloatToSmall(const void* pin, void* pout, int64_t n) {
 
 // bool is stored as the bytes 0 and 1.
 template <class To>
-CastFn FromByte(DType from) {
+UnaryFn FromByte(DType from) {
   return from == DType::kBool || from == DType::kUint8 ? Plain<uint8_t, To>
                                                        : nullptr;
 }
 
 }  // namespace
 
-CastFn CastHalfFn(DType from, DType to) {
+UnaryFn CastHalfFn(DType from, DType to) {
   const bool from_half = from == DType::kHalf;
   const bool from_bfloat16 = from == DType::kBfloat16;
   switch (to) {
@@ -140,7 +140,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace sluice::simd {
 HWY_EXPORT(CastHalfFn);
-CastFn GetCastHalf(DType from, DType to) {
+UnaryFn GetCastHalf(DType from, DType to) {
   return HWY_DYNAMIC_DISPATCH(CastHalfFn)(from, to);
 }
 }  // namespace sluice::simd

@@ -251,7 +251,7 @@ T Number(double x) {
 
 template <class From, class To>
 void CheckCast() {
-  const CastKernel cast = GetCast(DTypeOf<From>(), DTypeOf<To>());
+  const UnaryKernel cast = GetCast(DTypeOf<From>(), DTypeOf<To>());
   ASSERT_TRUE(cast);
   for (int64_t n : {0, 1, 17, 300}) {
     Unaligned<From> in(n);

@@ -9,6 +9,7 @@
 
 #include "base/parallel.h"
 #include "kernels/simd/target.h"
+#include "tensor/compute_type.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/simd/softmax.cc"
@@ -129,22 +130,9 @@ T CrossEntropyRow(const T* x, const T* labels, int64_t n, T* backprop) {
 
 // The rows of 16-bit types are widened into scratch space.
 template <class T>
-struct Compute {
-  using Type = T;
-};
-template <>
-struct Compute<half> {
-  using Type = float;
-};
-template <>
-struct Compute<bfloat16> {
-  using Type = float;
-};
-
-template <class T>
 class RowReader {
  public:
-  using C = typename Compute<T>::Type;
+  using C = ComputeType<T>;
   explicit RowReader(int64_t n) : n_(n) {
     if constexpr (!std::is_same_v<T, C>)
       scratch_.resize(static_cast<size_t>(n));
@@ -212,7 +200,7 @@ void DenseRows(int64_t begin, int64_t end, int64_t n, const void* plogits,
 template <class T, class I>
 int64_t SparseRows(int64_t begin, int64_t end, int64_t n, const void* plogits,
                    const void* plabels, void* ploss, void* pbackprop) {
-  using C = typename Compute<T>::Type;
+  using C = ComputeType<T>;
   const T* logits = static_cast<const T*>(plogits);
   const I* labels = static_cast<const I*>(plabels);
   T* loss = static_cast<T*>(ploss);

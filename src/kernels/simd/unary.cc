@@ -1,8 +1,7 @@
 #include "kernels/simd/unary.h"
 
-#include <type_traits>
-
 #include "base/parallel.h"
+#include "tensor/compute_type.h"
 
 namespace sluice::simd {
 namespace {
@@ -36,7 +35,7 @@ uint8_t OutSize(UnaryOp op, DType t) {
 template <class T>
 void Leaky(float alpha, const void* pvalue, const void* px, void* pout,
            int64_t n) {
-  using Compute = std::conditional_t<std::is_same_v<T, double>, double, float>;
+  using Compute = ComputeType<T>;
   const T* value = static_cast<const T*>(pvalue);
   const T* x = static_cast<const T*>(px);
   T* out = static_cast<T*>(pout);

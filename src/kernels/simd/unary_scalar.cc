@@ -6,6 +6,7 @@
 #include "kernels/simd/by_dtype.h"
 #include "kernels/simd/special.h"
 #include "kernels/simd/unary.h"
+#include "tensor/compute_type.h"
 
 namespace sluice::simd {
 namespace {
@@ -128,8 +129,7 @@ struct Angle {
 template <class Op>
 UnaryFn PickFloats(DType t) {
   return ByDType<UnaryFn>(FloatTypes(), t, []<class T>() -> UnaryFn {
-    using Compute = std::conditional_t<std::is_floating_point_v<T>, T, float>;
-    return Loop<Op, T, Compute>;
+    return Loop<Op, T, ComputeType<T>>;
   });
 }
 template <class Op>

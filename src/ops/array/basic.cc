@@ -14,7 +14,7 @@
 #include "graph/shape_context.h"
 #include "io/file.h"
 #include "ops/common/elements.h"
-#include "ops/common/grad_util.h"
+#include "ops/common/grad_nodes.h"
 
 namespace sluice {
 namespace {

@@ -9,8 +9,9 @@
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "ops/common/elements.h"
-#include "ops/common/grad_util.h"
+#include "ops/common/grad_nodes.h"
 #include "ops/tensor_array/tensor_list.h"
+#include "tensor/compute_type.h"
 
 namespace sluice {
 namespace {
@@ -211,12 +212,6 @@ Result<int64_t> RangeSize(T start, T limit, T delta) {
   }
 }
 
-// The accumulator type for sums of T.
-template <typename T>
-using Sum =
-    std::conditional_t<std::is_same_v<T, half> || std::is_same_v<T, bfloat16>,
-                       float, T>;
-
 template <typename T>
 struct RangeKernel {
   static Status Run(KernelContext& ctx) {
@@ -226,9 +221,9 @@ struct RangeKernel {
             "start, limit and delta: expected scalars, got "
             "shape ",
             ctx.input(i).shape().ToString());
-    const Sum<T> start = ctx.input(0).raw_scalar<T>(),
-                 limit = ctx.input(1).raw_scalar<T>(),
-                 delta = ctx.input(2).raw_scalar<T>();
+    const ComputeType<T> start = ctx.input(0).raw_scalar<T>(),
+                         limit = ctx.input(1).raw_scalar<T>(),
+                         delta = ctx.input(2).raw_scalar<T>();
     SLUICE_ASSIGN_OR_RETURN(const int64_t n, RangeSize(start, limit, delta));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), Shape({n})));
     T* out = ctx.output(0).raw<T>();
@@ -237,7 +232,7 @@ struct RangeKernel {
       for (int64_t i = 0; i < n; ++i, v += static_cast<uint64_t>(delta))
         out[i] = static_cast<T>(v);
     } else {
-      Sum<T> v = start;
+      ComputeType<T> v = start;
       for (int64_t i = 0; i < n; ++i, v += delta) out[i] = T(v);
     }
     return OkStatus();
@@ -247,8 +242,8 @@ struct RangeKernel {
 template <typename T>
 Result<int64_t> ConstantRangeSize(const Tensor& start, const Tensor& limit,
                                   const Tensor& delta) {
-  return RangeSize<Sum<T>>(start.raw_scalar<T>(), limit.raw_scalar<T>(),
-                           delta.raw_scalar<T>());
+  return RangeSize<ComputeType<T>>(start.raw_scalar<T>(), limit.raw_scalar<T>(),
+                                   delta.raw_scalar<T>());
 }
 
 Status RangeShape(ShapeContext& c) {
@@ -278,15 +273,16 @@ struct LinSpaceKernel {
                                ctx.input(i).shape().ToString());
     if (num <= 0)
       return InvalidArgument("num: expected a value > 0, got ", num);
-    const Sum<T> start = ctx.input(0).raw_scalar<T>();
-    const Sum<T> stop = ctx.input(1).raw_scalar<T>();
+    const ComputeType<T> start = ctx.input(0).raw_scalar<T>();
+    const ComputeType<T> stop = ctx.input(1).raw_scalar<T>();
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), Shape({num})));
     T* out = ctx.output(0).raw<T>();
     out[0] = T(start);
     if (num == 1) return OkStatus();
-    const Sum<T> step = (stop - start) / static_cast<Sum<T>>(num - 1);
+    const ComputeType<T> step =
+        (stop - start) / static_cast<ComputeType<T>>(num - 1);
     for (int64_t i = 1; i < num - 1; ++i)
-      out[i] = T(start + step * static_cast<Sum<T>>(i));
+      out[i] = T(start + step * static_cast<ComputeType<T>>(i));
     out[num - 1] = T(stop);  // Exact, without the rounding of the others.
     return OkStatus();
   }

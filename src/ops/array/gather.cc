@@ -7,7 +7,7 @@
 #include "graph/builder.h"
 #include "graph/op_def.h"
 #include "ops/common/elements.h"
-#include "ops/common/grad_util.h"
+#include "ops/common/grad_nodes.h"
 #include "ops/common/nd_index.h"
 
 namespace sluice {
@@ -168,6 +168,54 @@ Gradient GatherSlices(Output dy, Output indices, Output params_shape) {
   return Gradient::Slices(flat, values, params_shape);
 }
 
+// ---- Slices by several coordinates ------------------------------------------
+
+Status GatherNd(KernelContext& ctx, const Tensor& params, const Tensor& indices,
+                bool ignore_bad) {
+  SLUICE_ASSIGN_OR_RETURN(const NdIndex nd,
+                          NdIndex::Make(params.shape(), indices));
+  SLUICE_ASSIGN_OR_RETURN(const Shape shape, nd.SlicesShape());
+  const DType type = params.dtype();
+  SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, type, shape));
+  if (!ignore_bad) SLUICE_RETURN_IF_ERROR(nd.CheckAll());
+  if (shape.num_elements() == 0) return OkStatus();
+  const int64_t row = nd.row();
+  const void* from = params.raw();
+  void* out = ctx.output(0).raw();
+  ParallelFor(nd.count(), std::max<int64_t>(1, 16384 / row),
+              [&](int64_t begin, int64_t end) {
+                for (int64_t i = begin; i < end; ++i) {
+                  const int64_t at = nd.Offset(i);
+                  void* to = At(type, out, i * row);
+                  if (at < 0)
+                    ZeroRun(type, to, row);
+                  else
+                    CopyRun(type, At(type, from, at), to, row);
+                }
+              });
+  return OkStatus();
+}
+
+Status SetGatherNdShape(ShapeContext& c, const PartialShape& params) {
+  SLUICE_ASSIGN_OR_RETURN(const PartialShape indices, c.WithRankAtLeast(1, 1));
+  SLUICE_ASSIGN_OR_RETURN(PartialShape out, SlicesShape(params, indices));
+  c.set_output(0, std::move(out));
+  return OkStatus();
+}
+
+Gradient GatherNdGradient(Output dy, Output indices,
+                          const std::function<Output(DType)>& shape_of_params) {
+  const PartialShape& s = indices.shape();
+  if (s.rank() == 2 && s.dim(1) == 1) {
+    const Output flat =
+        Build("Squeeze", {indices}, {{"squeeze_dims", AttrValue::Ints{-1}}});
+    return Gradient::Slices(flat, dy, shape_of_params(DType::kInt32));
+  }
+  if (indices.dtype() == DType::kInt16)
+    indices = grad::Cast(indices, DType::kInt32);
+  return Build("ScatterNd", {indices, dy, shape_of_params(indices.dtype())});
+}
+
 namespace {
 
 // The number of elements of the dimensions from `from` up to `to` (to the end
@@ -290,69 +338,24 @@ Status GatherV2Grad(GradContext& g) {
 // ---- GatherNd ---------------------------------------------------------------
 
 struct GatherNdKernel {
-  explicit GatherNdKernel(const Node& n)
-      : ignore_bad(n.AttrOr<std::string>("bad_indices_policy", "") ==
-                   "IGNORE") {}
-  Status Run(KernelContext& ctx) {
-    const Tensor &params = ctx.input(0), &indices = ctx.input(1);
-    SLUICE_ASSIGN_OR_RETURN(const NdIndex nd,
-                            NdIndex::Make(params.shape(), indices));
-    Dims dims = DimsOf(indices.shape());
-    dims.pop_back();
-    for (int i = nd.depth(); i < params.rank(); ++i)
-      dims.push_back(params.dim(i));
-    SLUICE_ASSIGN_OR_RETURN(const Shape shape, MakeShape(dims));
-    SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, params.dtype(), shape));
-    if (!ignore_bad) SLUICE_RETURN_IF_ERROR(nd.CheckAll());
-    if (shape.num_elements() == 0) return OkStatus();
-    const DType type = params.dtype();
-    const int64_t row = nd.row();
-    void* out = ctx.output(0).raw();
-    ParallelFor(nd.count(), std::max<int64_t>(1, 16384 / row),
-                [&](int64_t begin, int64_t end) {
-                  for (int64_t i = begin; i < end; ++i) {
-                    const int64_t at = nd.Offset(i);
-                    void* to = At(type, out, i * row);
-                    if (at < 0)
-                      ZeroRun(type, to, row);
-                    else
-                      CopyRun(type, At(type, params.raw(), at), to, row);
-                  }
-                });
-    return OkStatus();
+  static Result<std::shared_ptr<GatherNdKernel>> Make(const Node& n) {
+    auto k = std::make_shared<GatherNdKernel>();
+    SLUICE_ASSIGN_OR_RETURN(k->ignore_bad, IgnoresBadIndices(n));
+    return k;
   }
-  const bool ignore_bad;
+  Status Run(KernelContext& ctx) const {
+    return GatherNd(ctx, ctx.input(0), ctx.input(1), ignore_bad);
+  }
+  bool ignore_bad = false;
 };
 
-Status GatherNdShape(ShapeContext& c) {
-  const PartialShape& params = c.input(0);
-  SLUICE_ASSIGN_OR_RETURN(const PartialShape indices, c.WithRankAtLeast(1, 1));
-  if (!indices.rank_known()) return OkStatus();
-  const int64_t depth = indices.dim(indices.rank() - 1);
-  if (depth < 0 || !params.rank_known()) return OkStatus();
-  if (depth > params.rank())
-    return InvalidArgument("indices: expected a last dimension of at most ",
-                           params.rank(), ", the rank of params, got ", depth);
-  c.set_output(
-      0, JoinShapes(SubShape(indices, 0, indices.rank() - 1),
-                    SubShape(params, static_cast<int>(depth), params.rank())));
-  return OkStatus();
-}
+Status GatherNdShape(ShapeContext& c) { return SetGatherNdShape(c, c.input(0)); }
 
 Status GatherNdGrad(GradContext& g) {
   const Output params = g.input(0);
-  Output indices = g.input(1);
-  const PartialShape& s = indices.shape();
-  if (s.rank() == 2 && s.dim(1) == 1) {
-    const Output flat =
-        Build("Squeeze", {indices}, {{"squeeze_dims", AttrValue::Ints{-1}}});
-    g.grads[0] = Gradient::Slices(flat, g.dy[0], grad::ShapeOf(params));
-    return OkStatus();
-  }
-  if (indices.dtype() == DType::kInt16)
-    indices = grad::Cast(indices, DType::kInt32);
-  g.grads[0] = Build(
-      "ScatterNd", {indices, g.dy[0], grad::ShapeOf(params, indices.dtype())});
+  g.grads[0] = GatherNdGradient(g.dy[0], g.input(1), [&](DType type) {
+    return grad::ShapeOf(params, type);
+  });
   return OkStatus();
 }
 

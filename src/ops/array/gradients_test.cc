@@ -8,7 +8,7 @@
 #include "client/autodiff/gradients.h"
 #include "gtest/gtest.h"
 #include "ops/array/test_util.h"
-#include "ops/common/grad_util.h"
+#include "ops/common/grad_nodes.h"
 #include "session/session.h"
 
 namespace sluice {

@@ -8,7 +8,8 @@
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "ops/common/elements.h"
-#include "ops/common/grad_util.h"
+#include "ops/common/grad_nodes.h"
+#include "ops/common/in_place.h"
 
 namespace sluice {
 namespace {
@@ -256,12 +257,7 @@ class MatrixSetDiagKernel {
                              " for matrices of shape ", shape.ToString(),
                              ", got ", diagonal.shape().ToString());
     const DType type = diagonal.dtype();
-    Tensor out;
-    if (ctx.CanForward(0)) {
-      out = ctx.TakeInput(0);
-    } else {
-      SLUICE_ASSIGN_OR_RETURN(out, ctx.input(0).Clone());
-    }
+    SLUICE_ASSIGN_OR_RETURN(Tensor out, array::TakeToChange(ctx, 0));
     if (shape.num_elements() > 0)
       BandCopy{type, band, shape.num_elements() / (rows * columns), rows,
                columns}

@@ -8,7 +8,8 @@
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "ops/common/elements.h"
-#include "ops/common/grad_util.h"
+#include "ops/common/grad_nodes.h"
+#include "ops/common/in_place.h"
 
 namespace sluice {
 namespace {
@@ -201,12 +202,7 @@ Status InplaceKernel(KernelContext& ctx) {
     return InvalidArgument("v: expected shape ",
                            PartialShape(array::SpanOf(want)).ToString(),
                            ", got ", v.shape().ToString());
-  Tensor x;
-  if (ctx.CanForward(0)) {
-    x = ctx.TakeInput(0);
-  } else {
-    SLUICE_ASSIGN_OR_RETURN(x, ctx.input(0).Clone());
-  }
+  SLUICE_ASSIGN_OR_RETURN(Tensor x, array::TakeToChange(ctx, 0));
   const int64_t rows = shape[0];
   const int64_t row = array::Product(shape.dims(), 1, shape.rank());
   const DType type = v.dtype();

@@ -9,7 +9,7 @@
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "kernels/dnn/pool.h"
-#include "ops/common/grad_util.h"
+#include "ops/common/grad_nodes.h"
 #include "ops/common/window.h"
 #include "ops/common/type_lists.h"
 

@@ -7,7 +7,8 @@
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "ops/common/elements.h"
-#include "ops/common/grad_util.h"
+#include "ops/common/grad_nodes.h"
+#include "ops/common/in_place.h"
 #include "ops/common/nd_index.h"
 
 namespace sluice {
@@ -19,16 +20,19 @@ using array::Tag;
 
 enum class Combine { kUpdate, kAdd, kSub, kMin, kMax };
 
+// A sum of booleans is their logical or; strings are concatenated.
 template <Combine kOp, typename T>
-T Apply(const T& a, const T& b) {
+void Apply(const T& from, T* to) {
   if constexpr (kOp == Combine::kMin)
-    return b < a ? b : a;
+    *to = from < *to ? from : *to;
   else if constexpr (kOp == Combine::kMax)
-    return a < b ? b : a;
-  else if constexpr (kOp == Combine::kAdd)
-    return array::WrapAdd(a, b);
+    *to = *to < from ? from : *to;
+  else if constexpr (kOp == Combine::kSub)
+    *to = array::WrapSub(*to, from);
+  else if constexpr (std::is_same_v<T, std::string>)
+    *to += from;
   else
-    return array::WrapSub(a, b);
+    *to = array::WrapAdd(*to, from);
 }
 
 // Combines the rows of `updates` into `out`, in order.
@@ -38,33 +42,25 @@ Status Scatter(const NdIndex& nd, const Tensor& updates, bool ignore_bad,
   const T* u = updates.raw<T>();
   T* o = out->raw<T>();
   const int64_t row = nd.row();
-  for (int64_t i = 0; i < nd.count(); ++i, u += row) {
-    const int64_t at = nd.Offset(i);
-    if (at < 0) {
-      if (ignore_bad) continue;
-      return nd.BadIndex(i);
-    }
-    for (int64_t k = 0; k < row; ++k)
-      o[at + k] = Apply<kOp, T>(o[at + k], u[k]);
-  }
-  return OkStatus();
+  return nd.ForEach(ignore_bad, [&](int64_t from, int64_t at) {
+    for (int64_t k = 0; k < row; ++k) Apply<kOp, T>(u[from + k], &o[at + k]);
+  });
 }
 
 Status ScatterInto(Combine op, const NdIndex& nd, const Tensor& updates,
                    bool ignore_bad, Tensor* out) {
   const DType type = out->dtype();
-  if (op == Combine::kUpdate) {
-    for (int64_t i = 0; i < nd.count(); ++i) {
-      const int64_t at = nd.Offset(i);
-      if (at < 0 && ignore_bad) continue;
-      if (at < 0) return nd.BadIndex(i);
-      array::CopyRun(type, At(type, updates.raw(), i * nd.row()),
+  if (op == Combine::kUpdate)
+    return nd.ForEach(ignore_bad, [&](int64_t from, int64_t at) {
+      array::CopyRun(type, At(type, updates.raw(), from),
                      At(type, out->raw(), at), nd.row());
-    }
-    return OkStatus();
-  }
+    });
+  if (type == DType::kBool)
+    return Scatter<Combine::kAdd, bool>(nd, updates, ignore_bad, out);
+  if (type == DType::kString)
+    return Scatter<Combine::kAdd, std::string>(nd, updates, ignore_bad, out);
   Status status;
-  const bool found = array::ByNumber(type, [&]<typename T>(Tag<T>) {
+  array::ByNumber(type, [&]<typename T>(Tag<T>) {
     if (op == Combine::kAdd)
       status = Scatter<Combine::kAdd, T>(nd, updates, ignore_bad, out);
     else if (op == Combine::kSub)
@@ -75,42 +71,7 @@ Status ScatterInto(Combine op, const NdIndex& nd, const Tensor& updates,
                    ? Scatter<Combine::kMin, T>(nd, updates, ignore_bad, out)
                    : Scatter<Combine::kMax, T>(nd, updates, ignore_bad, out);
   });
-  if (found) return status;
-  if (type == DType::kBool) {
-    // A sum of booleans is their logical or.
-    for (int64_t i = 0; i < nd.count(); ++i) {
-      const int64_t at = nd.Offset(i);
-      if (at < 0 && ignore_bad) continue;
-      if (at < 0) return nd.BadIndex(i);
-      for (int64_t k = 0; k < nd.row(); ++k)
-        out->raw<bool>()[at + k] |= updates.raw<bool>()[i * nd.row() + k];
-    }
-    return OkStatus();
-  }
-  for (int64_t i = 0; i < nd.count(); ++i) {  // Strings: sums concatenate.
-    const int64_t at = nd.Offset(i);
-    if (at < 0 && ignore_bad) continue;
-    if (at < 0) return nd.BadIndex(i);
-    for (int64_t k = 0; k < nd.row(); ++k)
-      out->raw<std::string>()[at + k] +=
-          updates.raw<std::string>()[i * nd.row() + k];
-  }
-  return OkStatus();
-}
-
-// updates must have the shape indices[:-1] + tensor[depth:].
-Status CheckUpdates(const Shape& tensor, const Tensor& indices,
-                    const Tensor& updates, const NdIndex& nd) {
-  Dims want = array::DimsOf(indices.shape());
-  want.pop_back();
-  for (int i = nd.depth(); i < tensor.rank(); ++i) want.push_back(tensor[i]);
-  if (want != array::DimsOf(updates.shape()))
-    return InvalidArgument("updates: expected shape ",
-                           PartialShape(array::SpanOf(want)).ToString(),
-                           " for indices of shape ", indices.shape().ToString(),
-                           " into ", tensor.ToString(), ", got ",
-                           updates.shape().ToString());
-  return OkStatus();
+  return status;
 }
 
 // Checks that the kernel supports this operation for the type.
@@ -126,29 +87,20 @@ Status CheckCombines(const Node& n, Combine op) {
   return OkStatus();
 }
 
-bool IgnoresBad(const Node& n) {
-  return n.AttrOr<std::string>("bad_indices_policy", "") == "IGNORE";
-}
-
 template <Combine kOp>
 struct TensorScatterKernel {
   static Result<std::shared_ptr<TensorScatterKernel>> Make(const Node& n) {
     SLUICE_RETURN_IF_ERROR(CheckCombines(n, kOp));
     auto k = std::make_shared<TensorScatterKernel>();
-    k->ignore_bad = IgnoresBad(n);
+    SLUICE_ASSIGN_OR_RETURN(k->ignore_bad, array::IgnoresBadIndices(n));
     return k;
   }
   Status Run(KernelContext& ctx) {
     const Tensor indices = ctx.input(1), updates = ctx.input(2);
     const Shape shape = ctx.input(0).shape();
     SLUICE_ASSIGN_OR_RETURN(const NdIndex nd, NdIndex::Make(shape, indices));
-    SLUICE_RETURN_IF_ERROR(CheckUpdates(shape, indices, updates, nd));
-    Tensor out;
-    if (ctx.CanForward(0)) {
-      out = ctx.TakeInput(0);
-    } else {
-      SLUICE_ASSIGN_OR_RETURN(out, ctx.input(0).Clone());
-    }
+    SLUICE_RETURN_IF_ERROR(nd.CheckUpdates(updates.shape()));
+    SLUICE_ASSIGN_OR_RETURN(Tensor out, array::TakeToChange(ctx, 0));
     if (out.num_elements() > 0 || !ignore_bad)
       SLUICE_RETURN_IF_ERROR(ScatterInto(kOp, nd, updates, ignore_bad, &out));
     ctx.set_output(0, std::move(out));
@@ -161,7 +113,7 @@ struct ScatterNdKernel {
   static Result<std::shared_ptr<ScatterNdKernel>> Make(const Node& n) {
     SLUICE_RETURN_IF_ERROR(CheckCombines(n, Combine::kAdd));
     auto k = std::make_shared<ScatterNdKernel>();
-    k->ignore_bad = IgnoresBad(n);
+    SLUICE_ASSIGN_OR_RETURN(k->ignore_bad, array::IgnoresBadIndices(n));
     return k;
   }
   Status Run(KernelContext& ctx) {
@@ -172,7 +124,7 @@ struct ScatterNdKernel {
       return InvalidArgument("shape: expected elements to scatter into, got ",
                              shape.ToString());
     SLUICE_ASSIGN_OR_RETURN(const NdIndex nd, NdIndex::Make(shape, indices));
-    SLUICE_RETURN_IF_ERROR(CheckUpdates(shape, indices, updates, nd));
+    SLUICE_RETURN_IF_ERROR(nd.CheckUpdates(updates.shape()));
     SLUICE_ASSIGN_OR_RETURN(Tensor out, array::MakeZeros(updates.dtype(), shape,
                                                          ctx.step().allocator));
     SLUICE_RETURN_IF_ERROR(
@@ -185,39 +137,16 @@ struct ScatterNdKernel {
 
 // ---- Shapes -----------------------------------------------------------------
 
-// Checks the known shapes of indices and updates against the tensor.
-Status CheckShapes(const PartialShape& tensor, const PartialShape& indices,
-                   const PartialShape& updates) {
-  if (indices.rank() == 0)
-    return InvalidArgument("indices: expected rank at least 1, got a scalar");
-  if (!tensor.rank_known() || !indices.rank_known()) return OkStatus();
-  const int batch = indices.rank() - 1;
-  const int64_t depth = indices.dim(batch);
-  if (depth < 0) return OkStatus();
-  if (depth > tensor.rank())
-    return InvalidArgument("indices: expected a last dimension of at most ",
-                           tensor.rank(), ", the rank of the tensor, got ",
-                           depth);
-  const PartialShape want = array::JoinShapes(
-      array::SubShape(indices, 0, batch),
-      array::SubShape(tensor, static_cast<int>(depth), tensor.rank()));
-  if (!want.CompatibleWith(updates))
-    return InvalidArgument("updates: expected shape ", want.ToString(),
-                           " for indices of shape ", indices.ToString(),
-                           " into ", tensor.ToString(), ", got ",
-                           updates.ToString());
-  return OkStatus();
-}
-
 Status TensorScatterShape(ShapeContext& c) {
-  SLUICE_RETURN_IF_ERROR(CheckShapes(c.input(0), c.input(1), c.input(2)));
+  SLUICE_RETURN_IF_ERROR(
+      array::CheckUpdates(c.input(0), c.input(1), c.input(2)));
   c.set_output(0, c.input(0));
   return OkStatus();
 }
 
 Status ScatterNdShape(ShapeContext& c) {
   SLUICE_ASSIGN_OR_RETURN(PartialShape out, c.InputAsShape(2));
-  SLUICE_RETURN_IF_ERROR(CheckShapes(out, c.input(0), c.input(1)));
+  SLUICE_RETURN_IF_ERROR(array::CheckUpdates(out, c.input(0), c.input(1)));
   c.set_output(0, std::move(out));
   return OkStatus();
 }

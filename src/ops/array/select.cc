@@ -9,7 +9,7 @@
 #include "graph/shape_context.h"
 #include "kernels/simd/select.h"
 #include "ops/common/elements.h"
-#include "ops/common/grad_util.h"
+#include "ops/common/grad_nodes.h"
 
 namespace sluice {
 namespace {

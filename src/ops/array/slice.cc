@@ -7,8 +7,9 @@
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "ops/common/elements.h"
-#include "ops/common/grad_util.h"
+#include "ops/common/grad_nodes.h"
 #include "ops/array/strided_slice.h"
+#include "ops/common/in_place.h"
 
 namespace sluice {
 namespace {
@@ -285,12 +286,7 @@ class SliceUpdateKernel {
         const SliceSpec spec,
         array::MakeSliceSpec(ctx.input(0).shape(), &ctx.input(1), &ctx.input(2),
                              ctx.input(3), masks_));
-    Tensor x;
-    if (ctx.CanForward(0)) {
-      x = ctx.TakeInput(0);
-    } else {
-      SLUICE_ASSIGN_OR_RETURN(x, ctx.input(0).Clone());
-    }
+    SLUICE_ASSIGN_OR_RETURN(Tensor x, array::TakeToChange(ctx, 0));
     SLUICE_RETURN_IF_ERROR(array::WriteSlice(spec, value, &x));
     ctx.set_output(0, std::move(x));
     return OkStatus();

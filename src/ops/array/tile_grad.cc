@@ -1,5 +1,5 @@
 // TileGrad, which appears in graphs of TensorFlow's first year. Today's
-// gradient of Tile is in array_fill.cc.
+// gradient of Tile is in fill.cc.
 #include <algorithm>
 #include <complex>
 

@@ -3,6 +3,7 @@
 #define SLUICE_OPS_COMMON_DISPATCH_H_
 
 #include "exec/core/kernel.h"
+#include "tensor/compute_type.h"
 
 namespace sluice {
 
@@ -20,22 +21,6 @@ KernelMaker CpuStateFor(const char* attr, bool expensive = false) {
     return made;
   };
 }
-
-// The type to compute in: float for 16-bit floats, else the type itself.
-template <typename T>
-struct Compute {
-  using type = T;
-};
-template <>
-struct Compute<half> {
-  using type = float;
-};
-template <>
-struct Compute<bfloat16> {
-  using type = float;
-};
-template <typename T>
-using ComputeType = typename Compute<T>::type;
 
 }  // namespace sluice
 

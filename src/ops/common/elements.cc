@@ -35,19 +35,6 @@ void CopyObjects(std::span<const int64_t> dims, const T* src,
 
 }  // namespace
 
-size_t ElementStride(DType t) {
-  switch (t) {
-    case DType::kString:
-      return sizeof(std::string);
-    case DType::kResource:
-      return sizeof(ResourceHandle);
-    case DType::kVariant:
-      return sizeof(Variant);
-    default:
-      return DTypeSize(t);
-  }
-}
-
 void CopyRun(DType t, const void* src, void* dst, int64_t n) {
   if (n == 0) return;
   const size_t size = DTypeSize(t);

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "graph/shape_context.h"
+#include "tensor/element_bytes.h"
 #include "tensor/tensor.h"
 
 namespace sluice::array {
@@ -126,16 +127,13 @@ T WrapMul(T a, T b) {
     return static_cast<T>(a * b);
 }
 
-// The distance in bytes between adjacent elements, for object types too.
-size_t ElementStride(DType t);
-
 inline const void* At(DType t, const void* base, int64_t element) {
   return static_cast<const char*>(base) +
-         element * static_cast<int64_t>(ElementStride(t));
+         element * static_cast<int64_t>(ElementBytes(t));
 }
 inline void* At(DType t, void* base, int64_t element) {
   return static_cast<char*>(base) +
-         element * static_cast<int64_t>(ElementStride(t));
+         element * static_cast<int64_t>(ElementBytes(t));
 }
 
 // ---- Moving elements --------------------------------------------------------

@@ -140,7 +140,7 @@ void Epilogue::Run(KernelContext& ctx, int64_t before, int64_t channels,
   const auto* side =
       add_ ? static_cast<const char*>(ctx.input(1 + num_args_).raw()) : nullptr;
   auto* out = static_cast<char*>(ctx.output(0).raw());
-  // (As in nn_norm.cc, to give the same bits.)
+  // (As in ops/nn/norm.cc, to give the same bits.)
   if (after == 1) {
     RunRows(ops, statistics ? &*statistics : nullptr, side, before, channels,
             out);

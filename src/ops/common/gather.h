@@ -1,6 +1,9 @@
-// Looking up rows by index: shared by Gather, GatherV2 and ResourceGather.
+// Looking up rows and slices by index: shared by the Gather ops on tensors and
+// on variables.
 #ifndef SLUICE_OPS_COMMON_GATHER_H_
 #define SLUICE_OPS_COMMON_GATHER_H_
+
+#include <functional>
 
 #include "exec/core/kernel.h"
 #include "graph/grad.h"
@@ -23,6 +26,20 @@ Result<PartialShape> GatherShape(const PartialShape& params,
                                  const PartialShape& indices,
                                  std::optional<int64_t> axis,
                                  int64_t batch_dims);
+
+// Sets output 0 to the slices of params that the rows of `indices` select
+// (NdIndex). An index out of range gives zeros with `ignore_bad`, else
+// InvalidArgument.
+Status GatherNd(KernelContext& ctx, const Tensor& params, const Tensor& indices,
+                bool ignore_bad);
+
+// Sets the shape of output 0 of a GatherNd from `params` and input 1.
+Status SetGatherNdShape(ShapeContext& c, const PartialShape& params);
+
+// The gradient of the params of a GatherNd; shape_of_params(type) builds their
+// shape as a vector.
+Gradient GatherNdGradient(Output dy, Output indices,
+                          const std::function<Output(DType)>& shape_of_params);
 
 // The gradient of rows taken along the first dimension: slices of a tensor of
 // shape `params_shape` (int32).

@@ -6,7 +6,7 @@
 
 #include "base/parallel.h"
 #include "graph/builder.h"
-#include "ops/common/grad_util.h"
+#include "ops/common/grad_nodes.h"
 
 namespace sluice::linalg {
 

@@ -1,8 +1,9 @@
-// Slices of a tensor selected by rows of an index tensor: shared by GatherNd,
-// ScatterNd and the TensorScatter ops.
+// Slices of a tensor selected by rows of an index tensor: shared by the
+// GatherNd, ScatterNd and TensorScatter ops, on tensors and on variables.
 #ifndef SLUICE_OPS_COMMON_ND_INDEX_H_
 #define SLUICE_OPS_COMMON_ND_INDEX_H_
 
+#include "graph/graph.h"
 #include "ops/common/elements.h"
 
 namespace sluice::array {
@@ -34,12 +35,44 @@ class NdIndex {
   Status CheckAll() const;
   Status BadIndex(int64_t i) const;
 
+  // The shape of all slices together: indices[:-1] + tensor[depth:].
+  // InvalidArgument if it has too many elements.
+  Result<Shape> SlicesShape() const;
+  // InvalidArgument unless `updates` has that shape.
+  Status CheckUpdates(const Shape& updates) const;
+
+  // Calls f(from, at) for each slice, in order: it begins at element `from` of
+  // all slices together and at element `at` of the tensor. An index out of
+  // range is skipped with `ignore_bad`, else InvalidArgument.
+  template <typename F>
+  Status ForEach(bool ignore_bad, F&& f) const {
+    for (int64_t i = 0; i < count_; ++i) {
+      const int64_t at = Offset(i);
+      if (at >= 0)
+        f(i * row_, at);
+      else if (!ignore_bad)
+        return BadIndex(i);
+    }
+    return OkStatus();
+  }
+
  private:
   const Tensor* indices_ = nullptr;
   Dims dims_;
   int depth_ = 0;
   int64_t count_ = 0, row_ = 0;
 };
+
+// NdIndex::SlicesShape and CheckUpdates, as far as the shapes are known.
+// InvalidArgument too if the rows are longer than the rank of the tensor.
+Result<PartialShape> SlicesShape(const PartialShape& tensor,
+                                 const PartialShape& indices);
+Status CheckUpdates(const PartialShape& tensor, const PartialShape& indices,
+                    const PartialShape& updates);
+
+// Whether the node's bad_indices_policy has indices out of range skipped.
+// InvalidArgument if it is not one of TensorFlow's.
+Result<bool> IgnoresBadIndices(const Node& n);
 
 }  // namespace sluice::array
 

@@ -6,7 +6,7 @@
 #include "graph/op_def.h"
 #include "kernels/linalg/linalg.h"
 #include "ops/common/dispatch.h"
-#include "ops/common/grad_util.h"
+#include "ops/common/grad_nodes.h"
 #include "ops/common/matrix_batches.h"
 
 namespace sluice::linalg {

@@ -9,7 +9,7 @@
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "kernels/simd/reduce.h"
-#include "ops/common/grad_util.h"
+#include "ops/common/grad_nodes.h"
 #include "ops/common/dispatch.h"
 #include "ops/math/elementwise.h"
 #include "ops/common/type_lists.h"

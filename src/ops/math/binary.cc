@@ -1,8 +1,8 @@
 // Binary arithmetic with broadcasting. Comparisons and bitwise ops are in
-// math_compare.cc.
+// compare.cc.
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
-#include "ops/common/grad_util.h"
+#include "ops/common/grad_nodes.h"
 #include "ops/math/elementwise.h"
 #include "ops/common/type_lists.h"
 

@@ -1,57 +1,13 @@
 // Conversion between element types.
-#include <memory>
+#include "kernels/simd/cast.h"
 
-#include "exec/fusion/block_form.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
-#include "kernels/simd/cast.h"
-#include "ops/common/grad_util.h"
+#include "ops/common/grad_nodes.h"
 #include "ops/math/elementwise.h"
 
 namespace sluice {
 namespace {
-
-// Immutable.
-struct CastState {
-  simd::CastKernel kernel;
-  DType out;
-};
-
-Status RunCast(KernelContext& ctx) {
-  const CastState& s = ctx.state<CastState>();
-  const Tensor& x = ctx.input(0);
-  const void* in = x.raw();
-  if (x.rank() == 0) {
-    Tensor y(s.out, Shape());
-    s.kernel.fn(in, y.raw(), 1);
-    ctx.set_output(0, std::move(y));
-    return OkStatus();
-  }
-  const Shape shape = x.shape();
-  SLUICE_RETURN_IF_ERROR(ctx.ForwardOrAllocate({0}, 0, s.out, shape));
-  s.kernel(in, ctx.output(0).raw(), shape.num_elements());
-  return OkStatus();
-}
-
-bool ScalarCast(uint64_t* registers, Tensor*, const ScalarPlaces& at) {
-  uint64_t bits = 0;
-  static_cast<const CastState*>(at.state)->kernel.fn(&registers[at.in[0]],
-                                                     &bits, 1);
-  registers[at.out] = bits;
-  return true;
-}
-
-bool CastBlock(const void* state, const void* const* in, uint32_t, void* out,
-               int64_t n) {
-  static_cast<const CastState*>(state)->kernel.fn(in[0], out, n);
-  return true;
-}
-
-const BlockFormRegistrar cast_form(
-    [](const Node&, const Kernel& k) -> std::optional<BlockForm> {
-      if (k.run != RunCast) return std::nullopt;
-      return BlockForm{.fn = CastBlock};
-    });
 
 Status RunSameType(KernelContext& ctx) {
   ctx.set_output(0, ctx.TakeInput(0));
@@ -64,18 +20,12 @@ Status MakeCast(const Node& n, Kernel* k) {
     k->run = RunSameType;
     return OkStatus();
   }
-  auto s = std::make_shared<CastState>();
-  s->kernel =
+  const simd::UnaryKernel cast =
       simd::GetCast(CarrierType(from), CarrierType(to), n.BoolAttr("Truncate"));
-  if (!s->kernel)
+  if (!cast)
     return Unimplemented("no kernel: expected types that Cast converts, got ",
                          DTypeName(from), " to ", DTypeName(to));
-  s->out = to;
-  if (DTypeSize(from) <= 8 && DTypeSize(to) <= 8) k->scalar = ScalarCast;
-  k->state = std::move(s);
-  k->run = RunCast;
-  k->expensive = LooksBig(n);
-  return OkStatus();
+  return UseUnary(cast, n, k);
 }
 
 bool HasGradient(DType t) { return IsFloating(t) || IsComplex(t); }

@@ -5,7 +5,7 @@
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "kernels/simd/select.h"
-#include "ops/common/grad_util.h"
+#include "ops/common/grad_nodes.h"
 #include "ops/math/elementwise.h"
 #include "ops/common/type_lists.h"
 

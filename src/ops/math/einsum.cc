@@ -13,7 +13,7 @@
 #include "kernels/dnn/matmul.h"
 #include "kernels/simd/move.h"
 #include "kernels/simd/reduce.h"
-#include "ops/common/grad_util.h"
+#include "ops/common/grad_nodes.h"
 #include "ops/common/dispatch.h"
 
 namespace sluice {

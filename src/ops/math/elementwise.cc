@@ -461,18 +461,20 @@ Status RequireEqualShapes(KernelContext& ctx, int i, int j) {
 KernelMaker MakeUnary(UnaryOp op) {
   return [op](const Node& n, Kernel* k) {
     const DType t = n.input_type(0);
-    auto s = std::make_shared<UnaryState>();
-    s->kernel = simd::GetUnary(op, t);
-    if (!s->kernel) return NoKernelFor(n, t);
-    s->out = n.output_type(0);
-    if (DTypeSize(s->out) != s->kernel.out_size) return NoKernelFor(n, s->out);
-    if (s->kernel.in_size <= 8 && s->kernel.out_size <= 8)
-      k->scalar = UnaryScalar;
-    k->state = std::move(s);
-    k->run = RunUnary;
-    k->expensive = LooksBig(n);
-    return OkStatus();
+    const simd::UnaryKernel kernel = simd::GetUnary(op, t);
+    return kernel ? UseUnary(kernel, n, k) : NoKernelFor(n, t);
   };
+}
+
+Status UseUnary(const simd::UnaryKernel& kernel, const Node& n, Kernel* k) {
+  const DType out = n.output_type(0);
+  if (DTypeSize(out) != kernel.out_size) return NoKernelFor(n, out);
+  // Registers hold elements of up to eight bytes.
+  if (kernel.in_size <= 8 && kernel.out_size <= 8) k->scalar = UnaryScalar;
+  k->state = std::make_shared<UnaryState>(UnaryState{kernel, out});
+  k->run = RunUnary;
+  k->expensive = LooksBig(n);
+  return OkStatus();
 }
 
 KernelMaker MakeBinary(BinaryOp op) {

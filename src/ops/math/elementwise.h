@@ -14,6 +14,11 @@ namespace sluice {
 // kernel if simd has one for the type of input 0.
 KernelMaker MakeUnary(simd::UnaryOp op);
 
+// Sets `k` to compute output 0 = kernel(input 0), elementwise, in the type of
+// output 0. NoKernelFor that type if its elements have another size than the
+// kernel's results.
+Status UseUnary(const simd::UnaryKernel& kernel, const Node& n, Kernel* k);
+
 // Output 0 = op(input 0, input 1) with NumPy broadcasting. If the op fails on
 // an element (such as an integer divided by zero) the step fails.
 KernelMaker MakeBinary(simd::BinaryOp op);

@@ -8,7 +8,7 @@
 #include "graph/shape_context.h"
 #include "kernels/dnn/matmul.h"
 #include "kernels/simd/cast.h"
-#include "ops/common/grad_util.h"
+#include "ops/common/grad_nodes.h"
 #include "ops/common/matrix_batches.h"
 #include "ops/common/dispatch.h"
 #include "ops/common/epilogue.h"

@@ -10,7 +10,7 @@
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "ops/common/elements.h"
-#include "ops/common/grad_util.h"
+#include "ops/common/grad_nodes.h"
 #include "ops/common/dispatch.h"
 
 namespace sluice {

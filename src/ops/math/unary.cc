@@ -1,8 +1,8 @@
 // Elementwise functions of one array: signs, powers, rounding, complex parts.
-// Exponentials and trigonometry are in math_exp.cc.
+// Exponentials and trigonometry are in exp.cc.
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
-#include "ops/common/grad_util.h"
+#include "ops/common/grad_nodes.h"
 #include "ops/math/elementwise.h"
 #include "ops/common/type_lists.h"
 

@@ -1,11 +1,11 @@
 // Activation functions of neural networks and their gradients. Sigmoid and Tanh
-// are in math_exp.cc, the softmaxes in nn_softmax.cc.
+// are in ops/math/exp.cc, the softmaxes in softmax.cc.
 #include <type_traits>
 
 #include "exec/fusion/block_form.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
-#include "ops/common/grad_util.h"
+#include "ops/common/grad_nodes.h"
 #include "ops/common/dispatch.h"
 #include "ops/math/elementwise.h"
 #include "ops/common/type_lists.h"

@@ -4,7 +4,7 @@
 
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
-#include "ops/common/grad_util.h"
+#include "ops/common/grad_nodes.h"
 #include "ops/nn/block_cell.h"
 
 namespace sluice {

@@ -9,8 +9,8 @@
 
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
-#include "ops/common/grad_util.h"
 #include "ops/common/dispatch.h"
+#include "ops/common/grad_nodes.h"
 #include "ops/nn/block_cell.h"
 
 namespace sluice {
@@ -156,7 +156,12 @@ Result<int64_t> ReadSteps(const Tensor& seq_len_max, int64_t time) {
 
 // ---- Kernels ----------------------------------------------------------------
 
-// Immutable.
+using LstmFn = Status (*)(const KernelContext& ctx, LstmLayer l,
+                          std::span<const Tensor> in, std::vector<Tensor>* out);
+
+// Runs `kFn` for the layer that the attributes of a node describe, which `kFn`
+// receives without sizes. Immutable.
+template <LstmFn kFn>
 class LstmKernel {
  public:
   explicit LstmKernel(const Node& n) {
@@ -165,186 +170,145 @@ class LstmKernel {
     layer_.cell_clip = n.AttrOr<float>("cell_clip", 0.0f);
     layer_.peephole = n.BoolAttr("use_peephole");
   }
-
- protected:
-  LstmLayer layer_;  // Without sizes.
-};
-
-class LstmCell : public LstmKernel {
- public:
-  using LstmKernel::LstmKernel;
   Status Run(KernelContext& ctx) const {
     return block_cell::RunInFloat(
-        ctx, [this](std::span<const Tensor> in, std::vector<Tensor>* out) {
-          return Forward(in, out);
+        ctx, [&](std::span<const Tensor> in, std::vector<Tensor>* out) {
+          return kFn(ctx, layer_, in, out);
         });
   }
 
  private:
-  Status Forward(std::span<const Tensor> in, std::vector<Tensor>* out) const {
-    LstmLayer l = layer_;
-    SLUICE_RETURN_IF_ERROR(CheckLstm(in, false, &l));
-    float* to[7];
-    for (size_t k = 0; k < 7; ++k) {
-      SLUICE_ASSIGN_OR_RETURN((*out)[k], Floats({l.batch, l.units}));
-      to[k] = (*out)[k].raw<float>();
-    }
-    SLUICE_ASSIGN_OR_RETURN(Tensor gates, Floats({l.batch, 4 * l.units}));
-    if (l.state() == 0) return OkStatus();
-    StepForward(l, WeightsOf(in), in[0].raw<float>(), in[1].raw<float>(),
-                in[2].raw<float>(), gates.raw<float>(),
-                {to[0], to[1], to[2], to[3], to[4], to[5], to[6]});
-    return OkStatus();
-  }
+  LstmLayer layer_;
 };
 
-class LstmCellGrad : public LstmKernel {
- public:
-  using LstmKernel::LstmKernel;
-  Status Run(KernelContext& ctx) const {
-    return block_cell::RunInFloat(
-        ctx, [this](std::span<const Tensor> in, std::vector<Tensor>* out) {
-          return Backward(in, out);
-        });
+// Runs the first `steps` steps of the sequence in[0]; in: as for CheckLstm. The
+// seven results have the shape `dims`, [(time,) batch, units]; later steps
+// produce zeros.
+Status RunSteps(const KernelContext& ctx, const LstmLayer& l,
+                std::span<const Tensor> in, int64_t steps,
+                std::initializer_list<int64_t> dims, std::vector<Tensor>* out) {
+  float* to[7];
+  for (size_t k = 0; k < 7; ++k) {
+    SLUICE_ASSIGN_OR_RETURN((*out)[k], Floats(dims));
+    to[k] = (*out)[k].raw<float>();
   }
+  SLUICE_ASSIGN_OR_RETURN(Tensor gates, Floats({l.batch, 4 * l.units}));
+  if (l.state() == 0) return OkStatus();
+  const LstmWeights weights = WeightsOf(in);
+  const float *cs = in[1].raw<float>(), *h = in[2].raw<float>();
+  for (int64_t t = 0; t < steps; ++t) {
+    if (ctx.cancelled()) return Cancelled("the step was cancelled");
+    const int64_t at = t * l.state();
+    StepForward(l, weights, in[0].raw<float>() + t * l.batch * l.inputs, cs, h,
+                gates.raw<float>(),
+                {to[0] + at, to[1] + at, to[2] + at, to[3] + at, to[4] + at,
+                 to[5] + at, to[6] + at});
+    cs = to[1] + at, h = to[6] + at;
+  }
+  return OkStatus();
+}
 
- private:
-  Status Backward(std::span<const Tensor> in, std::vector<Tensor>* out) const {
-    LstmLayer l = layer_;
-    SLUICE_RETURN_IF_ERROR(CheckLstm(in, false, &l));
-    static constexpr const char* kNames[] = {"i",  "cs", "f",       "o",
-                                             "ci", "co", "cs_grad", "h_grad"};
-    const float* from[8];
-    for (size_t k = 0; k < 8; ++k) {
-      SLUICE_RETURN_IF_ERROR(
-          RequireDims(kNames[k], in[8 + k], {l.batch, l.units}));
-      from[k] = in[8 + k].raw<float>();
-    }
-    SLUICE_ASSIGN_OR_RETURN((*out)[0], Floats({l.batch, l.units}));
-    SLUICE_ASSIGN_OR_RETURN((*out)[1], Floats({l.batch, 4 * l.units}));
-    for (size_t k = 2; k < 5; ++k) {
-      SLUICE_ASSIGN_OR_RETURN((*out)[k], Floats({l.units}));
+Status CellForward(const KernelContext& ctx, LstmLayer l,
+                   std::span<const Tensor> in, std::vector<Tensor>* out) {
+  SLUICE_RETURN_IF_ERROR(CheckLstm(in, false, &l));
+  return RunSteps(ctx, l, in, 1, {l.batch, l.units}, out);
+}
+
+Status SequenceForward(const KernelContext& ctx, LstmLayer l,
+                       std::span<const Tensor> in, std::vector<Tensor>* out) {
+  SLUICE_RETURN_IF_ERROR(CheckLstm(in.subspan(1), true, &l));
+  const int64_t time = in[1].dim(0);
+  SLUICE_ASSIGN_OR_RETURN(const int64_t steps, ReadSteps(in[0], time));
+  return RunSteps(ctx, l, in.subspan(1), steps, {time, l.batch, l.units}, out);
+}
+
+Status CellBackward(const KernelContext&, LstmLayer l,
+                    std::span<const Tensor> in, std::vector<Tensor>* out) {
+  SLUICE_RETURN_IF_ERROR(CheckLstm(in, false, &l));
+  static constexpr const char* kNames[] = {"i",  "cs", "f",       "o",
+                                           "ci", "co", "cs_grad", "h_grad"};
+  const float* from[8];
+  for (size_t k = 0; k < 8; ++k) {
+    SLUICE_RETURN_IF_ERROR(
+        RequireDims(kNames[k], in[8 + k], {l.batch, l.units}));
+    from[k] = in[8 + k].raw<float>();
+  }
+  SLUICE_ASSIGN_OR_RETURN((*out)[0], Floats({l.batch, l.units}));
+  SLUICE_ASSIGN_OR_RETURN((*out)[1], Floats({l.batch, 4 * l.units}));
+  for (size_t k = 2; k < 5; ++k) {
+    SLUICE_ASSIGN_OR_RETURN((*out)[k], Floats({l.units}));
+  }
+  StepBackward(
+      l, WeightsOf(in), in[1].raw<float>(),
+      {from[0], from[1], from[2], from[3], from[4], from[5], from[6], from[7],
+       (*out)[1].raw<float>(), (*out)[0].raw<float>(), (*out)[2].raw<float>(),
+       (*out)[3].raw<float>(), (*out)[4].raw<float>()});
+  return OkStatus();
+}
+
+// in: seq_len_max, x, cs_prev, h_prev, w, wci, wcf, wco, b; i, cs, f, o, ci,
+// co, h; cs_grad, h_grad. out: the gradients of x, cs_prev, h_prev, w, wci,
+// wcf, wco, b.
+Status SequenceBackward(const KernelContext& ctx, LstmLayer l,
+                        std::span<const Tensor> in, std::vector<Tensor>* out) {
+  SLUICE_RETURN_IF_ERROR(CheckLstm(in.subspan(1), true, &l));
+  const int64_t time = in[1].dim(0), size = l.state(), n = l.units;
+  SLUICE_ASSIGN_OR_RETURN(const int64_t steps, ReadSteps(in[0], time));
+  static constexpr const char* kNames[] = {"i",  "cs", "f",       "o",     "ci",
+                                           "co", "h",  "cs_grad", "h_grad"};
+  const float* from[9];
+  for (size_t k = 0; k < 9; ++k) {
+    SLUICE_RETURN_IF_ERROR(
+        RequireDims(kNames[k], in[9 + k], {time, l.batch, n}));
+    from[k] = in[9 + k].raw<float>();
+  }
+  for (size_t k = 0; k < 8; ++k) {
+    SLUICE_ASSIGN_OR_RETURN((*out)[k],
+                            Tensor::Zeros(DType::kFloat, in[k + 1].shape()));
+  }
+  SLUICE_ASSIGN_OR_RETURN(Tensor gates, Floats({l.batch, 4 * n}));
+  SLUICE_ASSIGN_OR_RETURN(Tensor cs_sum, Floats({l.batch, n}));
+  SLUICE_ASSIGN_OR_RETURN(Tensor h_sum, Floats({l.batch, n}));
+  if (size == 0) return OkStatus();
+  const LstmWeights weights = WeightsOf(in.subspan(1));
+  float* to[8];
+  for (size_t k = 0; k < 8; ++k) to[k] = (*out)[k].raw<float>();
+  float *dz = gates.raw<float>(), *w_grad = to[3];
+  float *dcs = cs_sum.raw<float>(), *dh = h_sum.raw<float>();
+  const int64_t row = l.batch * l.inputs;
+  for (int64_t t = steps - 1; t >= 0; --t) {
+    if (ctx.cancelled()) return Cancelled("the step was cancelled");
+    const int64_t at = t * size;
+    const float* cs = t == 0 ? in[2].raw<float>() : from[1] + at - size;
+    const float* h = t == 0 ? in[3].raw<float>() : from[6] + at - size;
+    // Gradients of this step's state: from the next step and from the
+    // outputs.
+    for (int64_t k = 0; k < size; ++k) {
+      dcs[k] = to[1][k] + from[7][at + k];
+      dh[k] = to[2][k] + from[8][at + k];
     }
     StepBackward(
-        l, WeightsOf(in), in[1].raw<float>(),
-        {from[0], from[1], from[2], from[3], from[4], from[5], from[6], from[7],
-         (*out)[1].raw<float>(), (*out)[0].raw<float>(), (*out)[2].raw<float>(),
-         (*out)[3].raw<float>(), (*out)[4].raw<float>()});
-    return OkStatus();
-  }
-};
-
-class LstmSequence : public LstmKernel {
- public:
-  using LstmKernel::LstmKernel;
-  Status Run(KernelContext& ctx) const {
-    return block_cell::RunInFloat(
-        ctx, [&](std::span<const Tensor> in, std::vector<Tensor>* out) {
-          return Forward(ctx, in, out);
-        });
-  }
-
- private:
-  // Steps from seq_len_max on produce zeros.
-  Status Forward(KernelContext& ctx, std::span<const Tensor> in,
-                 std::vector<Tensor>* out) const {
-    LstmLayer l = layer_;
-    SLUICE_RETURN_IF_ERROR(CheckLstm(in.subspan(1), true, &l));
-    const int64_t time = in[1].dim(0), size = l.state();
-    SLUICE_ASSIGN_OR_RETURN(const int64_t steps, ReadSteps(in[0], time));
-    float* to[7];
-    for (size_t k = 0; k < 7; ++k) {
-      SLUICE_ASSIGN_OR_RETURN((*out)[k], Floats({time, l.batch, l.units}));
-      to[k] = (*out)[k].raw<float>();
-    }
-    SLUICE_ASSIGN_OR_RETURN(Tensor gates, Floats({l.batch, 4 * l.units}));
-    if (size == 0) return OkStatus();
-    const LstmWeights weights = WeightsOf(in.subspan(1));
-    const float *cs = in[2].raw<float>(), *h = in[3].raw<float>();
-    for (int64_t t = 0; t < steps; ++t) {
-      if (ctx.cancelled()) return Cancelled("the step was cancelled");
-      const int64_t at = t * size;
-      StepForward(l, weights, in[1].raw<float>() + t * l.batch * l.inputs, cs,
-                  h, gates.raw<float>(),
-                  {to[0] + at, to[1] + at, to[2] + at, to[3] + at, to[4] + at,
-                   to[5] + at, to[6] + at});
-      cs = to[1] + at, h = to[6] + at;
-    }
-    return OkStatus();
-  }
-};
-
-class LstmSequenceGrad : public LstmKernel {
- public:
-  using LstmKernel::LstmKernel;
-  Status Run(KernelContext& ctx) const {
-    return block_cell::RunInFloat(
-        ctx, [&](std::span<const Tensor> in, std::vector<Tensor>* out) {
-          return Backward(ctx, in, out);
-        });
-  }
-
- private:
-  // in: seq_len_max, x, cs_prev, h_prev, w, wci, wcf, wco, b; i, cs, f, o, ci,
-  // co, h; cs_grad, h_grad. out: the gradients of x, cs_prev, h_prev, w, wci,
-  // wcf, wco, b.
-  Status Backward(KernelContext& ctx, std::span<const Tensor> in,
-                  std::vector<Tensor>* out) const {
-    LstmLayer l = layer_;
-    SLUICE_RETURN_IF_ERROR(CheckLstm(in.subspan(1), true, &l));
-    const int64_t time = in[1].dim(0), size = l.state(), n = l.units;
-    SLUICE_ASSIGN_OR_RETURN(const int64_t steps, ReadSteps(in[0], time));
-    static constexpr const char* kNames[] = {
-        "i", "cs", "f", "o", "ci", "co", "h", "cs_grad", "h_grad"};
-    const float* from[9];
-    for (size_t k = 0; k < 9; ++k) {
-      SLUICE_RETURN_IF_ERROR(
-          RequireDims(kNames[k], in[9 + k], {time, l.batch, n}));
-      from[k] = in[9 + k].raw<float>();
-    }
-    for (size_t k = 0; k < 8; ++k) {
-      SLUICE_ASSIGN_OR_RETURN((*out)[k],
-                              Tensor::Zeros(DType::kFloat, in[k + 1].shape()));
-    }
-    SLUICE_ASSIGN_OR_RETURN(Tensor gates, Floats({l.batch, 4 * n}));
-    SLUICE_ASSIGN_OR_RETURN(Tensor cs_sum, Floats({l.batch, n}));
-    SLUICE_ASSIGN_OR_RETURN(Tensor h_sum, Floats({l.batch, n}));
-    if (size == 0) return OkStatus();
-    const LstmWeights weights = WeightsOf(in.subspan(1));
-    float* to[8];
-    for (size_t k = 0; k < 8; ++k) to[k] = (*out)[k].raw<float>();
-    float *dz = gates.raw<float>(), *w_grad = to[3];
-    float *dcs = cs_sum.raw<float>(), *dh = h_sum.raw<float>();
-    const int64_t row = l.batch * l.inputs;
-    for (int64_t t = steps - 1; t >= 0; --t) {
-      if (ctx.cancelled()) return Cancelled("the step was cancelled");
-      const int64_t at = t * size;
-      const float* cs = t == 0 ? in[2].raw<float>() : from[1] + at - size;
-      const float* h = t == 0 ? in[3].raw<float>() : from[6] + at - size;
-      // Gradients of this step's state: from the next step and from the
-      // outputs.
-      for (int64_t k = 0; k < size; ++k) {
-        dcs[k] = to[1][k] + from[7][at + k];
-        dh[k] = to[2][k] + from[8][at + k];
-      }
-      StepBackward(
-          l, weights, cs,
-          {from[0] + at, from[1] + at, from[2] + at, from[3] + at, from[4] + at,
-           from[5] + at, dcs, dh, dz, to[1], to[4], to[5], to[6]});
-      const float* x = in[1].raw<float>() + t * row;
-      if (l.inputs > 0) {
-        Times(l.batch, l.inputs, 4 * n, dz, weights.w, to[0] + t * row, false,
-              false, true);
-        Times(l.inputs, 4 * n, l.batch, x, dz, w_grad, true, true);
-      }
-      Times(l.batch, n, 4 * n, dz, weights.w + l.inputs * 4 * n, to[2], false,
+        l, weights, cs,
+        {from[0] + at, from[1] + at, from[2] + at, from[3] + at, from[4] + at,
+         from[5] + at, dcs, dh, dz, to[1], to[4], to[5], to[6]});
+    const float* x = in[1].raw<float>() + t * row;
+    if (l.inputs > 0) {
+      Times(l.batch, l.inputs, 4 * n, dz, weights.w, to[0] + t * row, false,
             false, true);
-      Times(n, 4 * n, l.batch, h, dz, w_grad + l.inputs * 4 * n, true, true);
-      for (int64_t k = 0; k < l.batch * 4 * n; ++k) to[7][k % (4 * n)] += dz[k];
+      Times(l.inputs, 4 * n, l.batch, x, dz, w_grad, true, true);
     }
-    return OkStatus();
+    Times(l.batch, n, 4 * n, dz, weights.w + l.inputs * 4 * n, to[2], false,
+          false, true);
+    Times(n, 4 * n, l.batch, h, dz, w_grad + l.inputs * 4 * n, true, true);
+    for (int64_t k = 0; k < l.batch * 4 * n; ++k) to[7][k % (4 * n)] += dz[k];
   }
-};
+  return OkStatus();
+}
+
+using LstmCell = LstmKernel<CellForward>;
+using LstmCellGrad = LstmKernel<CellBackward>;
+using LstmSequence = LstmKernel<SequenceForward>;
+using LstmSequenceGrad = LstmKernel<SequenceBackward>;
 
 // ---- Shapes -----------------------------------------------------------------
 

@@ -7,7 +7,7 @@
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "kernels/dnn/conv.h"
-#include "ops/common/grad_util.h"
+#include "ops/common/grad_nodes.h"
 #include "ops/common/dispatch.h"
 #include "ops/common/epilogue.h"
 #include "ops/common/window.h"

@@ -13,7 +13,7 @@
 #include "base/parallel.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
-#include "ops/common/grad_util.h"
+#include "ops/common/grad_nodes.h"
 #include "ops/common/dispatch.h"
 #include "ops/nn/ctc_labels.h"
 

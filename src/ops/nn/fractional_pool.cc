@@ -16,7 +16,7 @@
 #include "graph/shape_context.h"
 #include "kernels/random/fill.h"
 #include "ops/common/elements.h"
-#include "ops/common/grad_util.h"
+#include "ops/common/grad_nodes.h"
 #include "ops/common/dispatch.h"
 #include "ops/random/generator.h"
 

@@ -13,7 +13,7 @@
 #include "kernels/simd/binary.h"
 #include "kernels/simd/cast.h"
 #include "kernels/simd/reduce.h"
-#include "ops/common/grad_util.h"
+#include "ops/common/grad_nodes.h"
 
 namespace sluice {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "base/parallel.h"
 #include "graph/builder.h"
-#include "ops/common/grad_util.h"
+#include "ops/common/grad_nodes.h"
 #include "ops/common/dispatch.h"
 #include "ops/nn/pool_window.h"
 #include "ops/common/type_lists.h"

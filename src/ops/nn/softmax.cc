@@ -8,7 +8,7 @@
 #include "graph/shape_context.h"
 #include "kernels/simd/move.h"
 #include "kernels/simd/softmax.h"
-#include "ops/common/grad_util.h"
+#include "ops/common/grad_nodes.h"
 #include "ops/common/type_lists.h"
 
 namespace sluice {

@@ -9,7 +9,7 @@
 #include "graph/builder.h"
 #include "graph/op_def.h"
 #include "kernels/random/distributions.h"
-#include "ops/common/grad_util.h"
+#include "ops/common/grad_nodes.h"
 #include "ops/random/generator.h"
 
 namespace sluice {

@@ -213,71 +213,52 @@ Status SetOperationShape(ShapeContext& c) {
   return OkStatus();
 }
 
-SLUICE_OP(DenseToDenseSetOperation)
-    .Input("set1: T")
-    .Input("set2: T")
-    .Output("result_indices: int64")
-    .Output("result_values: T")
-    .Output("result_shape: int64")
-    .Attr("set_operation: string")
-    .Attr("validate_indices: bool = true")
-    .Attr(kSetTypes)
-    .Family("sparse")
-    .Shape(SetOperationShape)
-    .Kernel(CpuState<SetOperationKernel>())
-    .NoGradient("sets have no derivative")
-    .Sample({{.shape = {2, 3}}, {.shape = {2, 2}}}, {{"set_operation", "a-b"}})
-    .Doc(
-        "The difference, intersection or union of the sets in the last "
-        "dimensions of two tensors.");
+// What the three ops share besides their inputs.
+OpDefBuilder SetOperationOp(const char* name,
+                            std::initializer_list<const char*> inputs) {
+  OpDefBuilder b(name);
+  for (const char* arg : inputs) b.Input(arg);
+  b.Output("result_indices: int64")
+      .Output("result_values: T")
+      .Output("result_shape: int64")
+      .Attr("set_operation: string")
+      .Attr("validate_indices: bool = true")
+      .Attr(kSetTypes)
+      .Family("sparse")
+      .Shape(SetOperationShape)
+      .Kernel(CpuState<SetOperationKernel>())
+      .NoGradient("sets have no derivative");
+  return b;
+}
 
-SLUICE_OP(DenseToSparseSetOperation)
-    .Input("set1: T")
-    .Input("set2_indices: int64")
-    .Input("set2_values: T")
-    .Input("set2_shape: int64")
-    .Output("result_indices: int64")
-    .Output("result_values: T")
-    .Output("result_shape: int64")
-    .Attr("set_operation: string")
-    .Attr("validate_indices: bool = true")
-    .Attr(kSetTypes)
-    .Family("sparse")
-    .Shape(SetOperationShape)
-    .Kernel(CpuState<SetOperationKernel>())
-    .NoGradient("sets have no derivative")
-    .Sample({{.shape = {2, 3}},
-             {.shape = {3, 2}, .values = {0, 1, 1, 0, 1, 2}},
-             {.shape = {3}},
-             {.shape = {2}, .values = {2, 3}}},
-            {{"set_operation", "union"}})
-    .Doc("Like DenseToDenseSetOperation, with a sparse second operand.");
-
-SLUICE_OP(SparseToSparseSetOperation)
-    .Input("set1_indices: int64")
-    .Input("set1_values: T")
-    .Input("set1_shape: int64")
-    .Input("set2_indices: int64")
-    .Input("set2_values: T")
-    .Input("set2_shape: int64")
-    .Output("result_indices: int64")
-    .Output("result_values: T")
-    .Output("result_shape: int64")
-    .Attr("set_operation: string")
-    .Attr("validate_indices: bool = true")
-    .Attr(kSetTypes)
-    .Family("sparse")
-    .Shape(SetOperationShape)
-    .Kernel(CpuState<SetOperationKernel>())
-    .NoGradient("sets have no derivative")
-    .Sample({{.shape = {3, 2}, .values = {0, 1, 1, 0, 1, 2}},
-             {.shape = {3}},
-             {.shape = {2}, .values = {2, 3}},
-             {.shape = {3, 2}, .values = {0, 1, 1, 0, 1, 2}},
-             {.shape = {3}},
-             {.shape = {2}, .values = {2, 3}}},
-            {{"set_operation", "intersection"}})
-    .Doc("Like DenseToDenseSetOperation, with two sparse operands.");
+const OpRegistrar kSetOperations[] = {
+    SetOperationOp("DenseToDenseSetOperation", {"set1: T", "set2: T"})
+        .Sample({{.shape = {2, 3}}, {.shape = {2, 2}}},
+                {{"set_operation", "a-b"}})
+        .Doc("The difference, intersection or union of the sets in the last "
+             "dimensions of two tensors."),
+    SetOperationOp("DenseToSparseSetOperation",
+                   {"set1: T", "set2_indices: int64", "set2_values: T",
+                    "set2_shape: int64"})
+        .Sample({{.shape = {2, 3}},
+                 {.shape = {3, 2}, .values = {0, 1, 1, 0, 1, 2}},
+                 {.shape = {3}},
+                 {.shape = {2}, .values = {2, 3}}},
+                {{"set_operation", "union"}})
+        .Doc("Like DenseToDenseSetOperation, with a sparse second operand."),
+    SetOperationOp(
+        "SparseToSparseSetOperation",
+        {"set1_indices: int64", "set1_values: T", "set1_shape: int64",
+         "set2_indices: int64", "set2_values: T", "set2_shape: int64"})
+        .Sample({{.shape = {3, 2}, .values = {0, 1, 1, 0, 1, 2}},
+                 {.shape = {3}},
+                 {.shape = {2}, .values = {2, 3}},
+                 {.shape = {3, 2}, .values = {0, 1, 1, 0, 1, 2}},
+                 {.shape = {3}},
+                 {.shape = {2}, .values = {2, 3}}},
+                {{"set_operation", "intersection"}})
+        .Doc("Like DenseToDenseSetOperation, with two sparse operands."),
+};
 
 // ---- SetSize ----------------------------------------------------------------
 

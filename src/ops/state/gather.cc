@@ -1,14 +1,13 @@
 // Reading and writing parts of a variable without reading all of it.
+#include "ops/common/gather.h"
+
 #include <algorithm>
 
 #include "graph/builder.h"
 #include "graph/op_def.h"
-#include "ops/common/elements.h"
-#include "ops/common/gather.h"
-#include "ops/common/grad_util.h"
-#include "ops/common/nd_index.h"
-#include "ops/state/lookup.h"
 #include "ops/array/strided_slice.h"
+#include "ops/common/elements.h"
+#include "ops/state/lookup.h"
 
 namespace sluice {
 namespace {
@@ -69,58 +68,23 @@ Status ResourceGatherGrad(GradContext& g) {
 
 // ---- ResourceGatherNd -------------------------------------------------------
 
+// Copies the slices while the variable is locked, as ResourceGather does.
 Status RunResourceGatherNd(KernelContext& ctx) {
   SLUICE_ASSIGN_OR_RETURN(Variable * v,
                           VariableInput(ctx, 0, ctx.node().output_type(0)));
-  const Tensor& indices = ctx.input(1);
-  return v->View([&](const Tensor& params) -> Status {
-    SLUICE_ASSIGN_OR_RETURN(const array::NdIndex nd,
-                            array::NdIndex::Make(params.shape(), indices));
-    SLUICE_RETURN_IF_ERROR(nd.CheckAll());
-    Dims dims(indices.shape().dims().begin(), indices.shape().dims().end() - 1);
-    dims.insert(dims.end(), params.shape().dims().begin() + nd.depth(),
-                params.shape().dims().end());
-    SLUICE_ASSIGN_OR_RETURN(const Shape shape,
-                            Shape::Make({dims.data(), dims.size()}));
-    SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, params.dtype(), shape));
-    if (shape.num_elements() == 0) return OkStatus();
-    const DType type = params.dtype();
-    for (int64_t i = 0; i < nd.count(); ++i)
-      array::CopyRun(type, array::At(type, params.raw(), nd.Offset(i)),
-                     array::At(type, ctx.output(0).raw(), i * nd.row()),
-                     nd.row());
-    return OkStatus();
+  return v->View([&](const Tensor& params) {
+    return array::GatherNd(ctx, params, ctx.input(1), /*ignore_bad=*/false);
   });
 }
 
 Status ResourceGatherNdShape(ShapeContext& c) {
-  const PartialShape params = c.ResourceShape(0);
-  SLUICE_ASSIGN_OR_RETURN(const PartialShape indices, c.WithRankAtLeast(1, 1));
-  if (!indices.rank_known() || !params.rank_known()) return OkStatus();
-  const int64_t depth = indices.dim(indices.rank() - 1);
-  if (depth < 0) return OkStatus();
-  if (depth > params.rank())
-    return InvalidArgument("indices: expected a last dimension of at most ",
-                           params.rank(), ", the rank of the variable, got ",
-                           depth);
-  PartialShape out = PartialShape::Scalar();
-  for (int i = 0; i + 1 < indices.rank(); ++i) out.add_dim(indices.dim(i));
-  for (int i = static_cast<int>(depth); i < params.rank(); ++i)
-    out.add_dim(params.dim(i));
-  c.set_output(0, std::move(out));
-  return OkStatus();
+  return array::SetGatherNdShape(c, c.ResourceShape(0));
 }
 
 Status ResourceGatherNdGrad(GradContext& g) {
-  const Output indices = g.input(1);
-  const Output shape = ShapeOfVariable(g, indices.dtype());
-  if (indices.shape().rank() == 2 && indices.shape().dim(1) == 1) {
-    const Output flat =
-        Build("Squeeze", {indices}, {{"squeeze_dims", AttrValue::Ints{-1}}});
-    g.grads[0] = Gradient::Slices(flat, g.dy[0], shape);
-  } else {
-    g.grads[0] = Build("ScatterNd", {indices, g.dy[0], shape});
-  }
+  g.grads[0] = array::GatherNdGradient(g.dy[0], g.input(1), [&](DType type) {
+    return ShapeOfVariable(g, type);
+  });
   return OkStatus();
 }
 

@@ -1,6 +1,6 @@
 #include "ops/state/lookup.h"
 
-#include "absl/strings/str_join.h"
+#include "ops/common/elements.h"
 
 namespace sluice::state {
 
@@ -39,16 +39,6 @@ PartialShape VariableShapeOf(ShapeContext& c, int i) {
   return IsRef(c.node().input_type(i)) ? c.input(i) : c.ResourceShape(i);
 }
 
-std::string Position(const Shape& shape, int64_t flat) {
-  if (shape.rank() == 0) return "";
-  std::vector<int64_t> at(static_cast<size_t>(shape.rank()));
-  for (int i = shape.rank() - 1; i >= 0; --i) {
-    at[static_cast<size_t>(i)] = flat % shape.dim(i);
-    flat /= shape.dim(i);
-  }
-  return absl::StrCat("[", absl::StrJoin(at, ","), "]");
-}
-
 std::vector<int64_t> ToInt64s(const Tensor& t) {
   if (t.dtype() == DType::kInt64) return t.ToVector<int64_t>();
   return {t.raw<int32_t>(), t.raw<int32_t>() + t.num_elements()};
@@ -59,9 +49,12 @@ Result<std::vector<int64_t>> CheckedIndices(const Tensor& indices,
   std::vector<int64_t> out = ToInt64s(indices);
   for (size_t i = 0; i < out.size(); ++i)
     if (out[i] < 0 || out[i] >= limit)
-      return InvalidArgument("indices",
-                             Position(indices.shape(), static_cast<int64_t>(i)),
-                             " = ", out[i], " is not in [0, ", limit, ")");
+      return InvalidArgument(
+          "indices",
+          indices.rank() > 0
+              ? array::IndexName(indices.shape(), static_cast<int64_t>(i))
+              : "",
+          " = ", out[i], " is not in [0, ", limit, ")");
   return out;
 }
 

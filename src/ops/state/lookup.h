@@ -75,9 +75,6 @@ inline void ForwardReference(KernelContext& ctx) {
 // reference edge.
 PartialShape VariableShapeOf(ShapeContext& c, int i);
 
-// "[1,2]": the index of element `flat` in a tensor of `shape`; "" for a scalar.
-std::string Position(const Shape& shape, int64_t flat);
-
 // The elements of an int32 or int64 tensor.
 std::vector<int64_t> ToInt64s(const Tensor& t);
 

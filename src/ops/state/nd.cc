@@ -1,14 +1,14 @@
 // Updates of slices selected by several leading coordinates: ScatterNd* by
 // reference, ResourceScatterNd* by handle, and on a plain tensor.
-#include <algorithm>
 #include <optional>
 
 #include "graph/builder.h"
 #include "graph/grad.h"
 #include "graph/op_def.h"
 #include "kernels/simd/binary.h"
-#include "ops/common/elements.h"
+#include "ops/common/in_place.h"
 #include "ops/common/nd_index.h"
+#include "ops/state/combiner.h"
 #include "ops/state/lookup.h"
 
 namespace sluice {
@@ -19,63 +19,35 @@ using state::VariableInput;
 
 // One kernel of the family. Immutable: shared by all steps.
 struct ScatterNd {
-  simd::BinaryKernel combine;  // Invalid: the slice is replaced.
-  bool logical_or = false;     // For bool, which has no sum
-  bool logical_xor = false;    // and no difference.
-  bool ignore_bad = false;     // Out-of-range indices are skipped.
-  DType dtype;
-
-  // Combines n elements of `from` into `to`.
-  void Slice(const void* from, void* to, int64_t n) const {
-    if (combine) {
-      combine.fn(simd::Operands::kVectorVector, to, from, to, n);
-    } else if (logical_or) {
-      for (int64_t i = 0; i < n; ++i)
-        static_cast<char*>(to)[i] |= static_cast<const char*>(from)[i];
-    } else if (logical_xor) {
-      for (int64_t i = 0; i < n; ++i)
-        static_cast<char*>(to)[i] ^= static_cast<const char*>(from)[i];
-    } else {
-      array::CopyRun(dtype, from, to, n);
-    }
-  }
+  state::Combiner combine;
+  bool ignore_bad = false;  // Out-of-range indices are skipped.
 };
+
+Status ScalarTarget() {
+  return InvalidArgument("target: expected rank at least 1, got a scalar");
+}
 
 Status Apply(const ScatterNd& scatter, Tensor& target, const Tensor& indices,
              const Tensor& updates) {
-  if (target.rank() == 0)
-    return InvalidArgument("target: expected rank at least 1, got a scalar");
+  if (target.rank() == 0) return ScalarTarget();
   SLUICE_ASSIGN_OR_RETURN(const array::NdIndex nd,
                           array::NdIndex::Make(target.shape(), indices));
-  Dims expected(indices.shape().dims().begin(),
-                indices.shape().dims().end() - 1);
-  expected.insert(expected.end(), target.shape().dims().begin() + nd.depth(),
-                  target.shape().dims().end());
-  if (!std::equal(expected.begin(), expected.end(),
-                  updates.shape().dims().begin(), updates.shape().dims().end()))
-    return InvalidArgument("updates: expected shape ",
-                           PartialShape(array::SpanOf(expected)).ToString(),
-                           " for indices of shape ", indices.shape().ToString(),
-                           " into ", target.shape().ToString(), ", got ",
-                           updates.shape().ToString());
+  SLUICE_RETURN_IF_ERROR(nd.CheckUpdates(updates.shape()));
   // Without elements the number of rows does not bound the work.
   if (nd.depth() == 0 && nd.row() == 0) return OkStatus();
   // Checks all indices before the first write: on error the target is
   // unchanged.
   if (!scatter.ignore_bad) SLUICE_RETURN_IF_ERROR(nd.CheckAll());
   if (nd.row() == 0) return OkStatus();
-  for (int64_t i = 0; i < nd.count(); ++i) {
-    const int64_t at = nd.Offset(i);
-    if (at >= 0)
-      scatter.Slice(array::At(scatter.dtype, updates.raw(), i * nd.row()),
-                    array::At(scatter.dtype, target.raw(), at), nd.row());
-  }
-  return OkStatus();
+  return nd.ForEach(/*ignore_bad=*/true, [&](int64_t from, int64_t at) {
+    scatter.combine.Run(updates, from, nd.row(), target, at);
+  });
 }
 
 Status RunScatterNd(KernelContext& ctx) {
   const auto& scatter = ctx.state<ScatterNd>();
-  SLUICE_ASSIGN_OR_RETURN(Variable * v, VariableInput(ctx, 0, scatter.dtype));
+  SLUICE_ASSIGN_OR_RETURN(Variable * v,
+                          VariableInput(ctx, 0, scatter.combine.dtype()));
   const Tensor& indices = ctx.input(1);
   const Tensor& updates = ctx.input(2);
   SLUICE_RETURN_IF_ERROR(v->Update(
@@ -87,12 +59,7 @@ Status RunScatterNd(KernelContext& ctx) {
 // On a tensor: in place if this kernel is its last reader.
 Status RunNonAliasingAdd(KernelContext& ctx) {
   const auto& scatter = ctx.state<ScatterNd>();
-  Tensor target;
-  if (ctx.CanForward(0)) {
-    target = ctx.TakeInput(0);
-  } else {
-    SLUICE_ASSIGN_OR_RETURN(target, ctx.input(0).Clone());
-  }
+  SLUICE_ASSIGN_OR_RETURN(Tensor target, array::TakeToChange(ctx, 0));
   SLUICE_RETURN_IF_ERROR(Apply(scatter, target, ctx.input(1), ctx.input(2)));
   ctx.set_output(0, std::move(target));
   return OkStatus();
@@ -101,23 +68,8 @@ Status RunNonAliasingAdd(KernelContext& ctx) {
 Status MakeScatterNd(const Node& n, Kernel* k,
                      std::optional<simd::BinaryOp> op) {
   auto scatter = std::make_shared<ScatterNd>();
-  scatter->dtype = RemoveRef(n.input_type(2));
-  const auto policy = n.AttrOr<std::string>("bad_indices_policy", "");
-  if (policy != "" && policy != "DEFAULT" && policy != "ERROR" &&
-      policy != "IGNORE")
-    return InvalidArgument(
-        "bad_indices_policy: expected '', DEFAULT, ERROR or IGNORE, got '",
-        policy, "'");
-  scatter->ignore_bad = policy == "IGNORE";
-  if (op.has_value()) {
-    scatter->combine = simd::GetBinary(*op, scatter->dtype);
-    scatter->logical_or =
-        *op == simd::BinaryOp::kAdd && scatter->dtype == DType::kBool;
-    scatter->logical_xor =
-        *op == simd::BinaryOp::kSub && scatter->dtype == DType::kBool;
-    if (!scatter->combine && !scatter->logical_or && !scatter->logical_xor)
-      return NoKernelFor(n, scatter->dtype);
-  }
+  SLUICE_ASSIGN_OR_RETURN(scatter->ignore_bad, array::IgnoresBadIndices(n));
+  SLUICE_ASSIGN_OR_RETURN(scatter->combine, state::Combiner::Make(n, op));
   k->state = std::move(scatter);
   k->run = RunScatterNd;
   k->expensive = true;
@@ -138,33 +90,13 @@ Status MakeNonAliasingAdd(const Node& n, Kernel* k) {
 }
 
 Status StateNdShape(ShapeContext& c) {
-  const PartialShape target = IsRef(c.node().input_type(0)) ||
-                                      c.node().input_type(0) != DType::kResource
-                                  ? c.input(0)
-                                  : c.ResourceShape(0);
-  if (target.rank() == 0)
-    return InvalidArgument("target: expected rank at least 1, got a scalar");
+  const PartialShape target = c.node().input_type(0) == DType::kResource
+                                  ? c.ResourceShape(0)
+                                  : c.input(0);
+  if (target.rank() == 0) return ScalarTarget();
   SLUICE_RETURN_IF_ERROR(c.WithRankAtLeast(1, 1).status());
   SLUICE_RETURN_IF_ERROR(c.WithRankAtLeast(2, 1).status());
-  const PartialShape& indices = c.input(1);
-  const int64_t depth =
-      indices.rank_known() ? indices.dim(indices.rank() - 1) : -1;
-  if (target.rank_known() && depth > target.rank())
-    return InvalidArgument("indices: expected a last dimension of at most ",
-                           target.rank(), ", the rank of the target, got ",
-                           depth);
-  if (target.rank_known() && depth >= 0) {
-    PartialShape expected = PartialShape::Scalar();
-    for (int i = 0; i + 1 < indices.rank(); ++i)
-      expected.add_dim(indices.dim(i));
-    for (int i = static_cast<int>(depth); i < target.rank(); ++i)
-      expected.add_dim(target.dim(i));
-    if (!c.input(2).CompatibleWith(expected))
-      return InvalidArgument("updates: expected shape ", expected.ToString(),
-                             " for indices of shape ", indices.ToString(),
-                             " into ", target.ToString(), ", got ",
-                             c.input(2).ToString());
-  }
+  SLUICE_RETURN_IF_ERROR(array::CheckUpdates(target, c.input(1), c.input(2)));
   if (c.num_outputs() > 0) c.set_output(0, target);
   return OkStatus();
 }

@@ -1,11 +1,11 @@
 // Updates of some rows of a variable: RefScatter* by reference,
 // ResourceScatter* by handle.
-#include <algorithm>
 #include <optional>
 
 #include "graph/op_def.h"
 #include "kernels/simd/binary.h"
 #include "ops/common/elements.h"
+#include "ops/state/combiner.h"
 #include "ops/state/lookup.h"
 
 namespace sluice {
@@ -14,68 +14,41 @@ namespace {
 using state::ForwardReference;
 using state::VariableInput;
 
-// One kernel of the family. Immutable: shared by all steps.
-struct RefScatter {
-  simd::BinaryKernel combine;  // Invalid: the row is replaced.
-  DType dtype;
-
-  // Combines n elements of `from` (or one, repeatedly) into `to`. False for an
-  // integer division by zero.
-  bool Row(const void* from, bool scalar, void* to, int64_t n) const {
-    if (combine)
-      return combine.fn(scalar ? simd::Operands::kVectorScalar
-                               : simd::Operands::kVectorVector,
-                        to, from, to, n);
-    if (scalar) {
-      array::FillRun(dtype, from, to, n);
-    } else {
-      array::CopyRun(dtype, from, to, n);
-    }
-    return true;
-  }
-};
-
-// The required shape of updates: the shape of the indices, then that of a row.
-Status CheckUpdates(const Shape& variable, const Shape& indices,
-                    const Shape& updates) {
+// Checks, as far as the shapes are known, that updates is a scalar or has the
+// shape of the indices, then that of a row.
+Status CheckRowUpdates(const PartialShape& variable,
+                       const PartialShape& indices,
+                       const PartialShape& updates) {
   if (variable.rank() == 0)
     return InvalidArgument("variable: expected rank at least 1, got a scalar");
-  Dims expected(indices.dims().begin(), indices.dims().end());
-  expected.insert(expected.end(), variable.dims().begin() + 1,
-                  variable.dims().end());
-  if (updates.rank() != 0 &&
-      !std::equal(expected.begin(), expected.end(), updates.dims().begin(),
-                  updates.dims().end()))
-    return InvalidArgument(
-        "updates: expected a scalar or shape ",
-        PartialShape({expected.data(), expected.size()}).ToString(), ", got ",
-        updates.ToString());
-  return OkStatus();
+  if (!variable.rank_known() || updates.rank() == 0) return OkStatus();
+  const PartialShape expected =
+      array::JoinShapes(indices, array::SubShape(variable, 1, variable.rank()));
+  if (updates.CompatibleWith(expected)) return OkStatus();
+  return InvalidArgument("updates: expected a scalar or shape ",
+                         expected.ToString(), ", got ", updates.ToString());
 }
 
 // Rows are updated in the order of their indices: if several updates replace
 // the same row, the last one wins.
 Status RunRefScatter(KernelContext& ctx) {
-  const auto& scatter = ctx.state<RefScatter>();
-  SLUICE_ASSIGN_OR_RETURN(Variable * v, VariableInput(ctx, 0, scatter.dtype));
+  const auto& combine = ctx.state<state::Combiner>();
+  SLUICE_ASSIGN_OR_RETURN(Variable * v, VariableInput(ctx, 0, combine.dtype()));
   const Tensor& indices = ctx.input(1);
   const Tensor& updates = ctx.input(2);
   SLUICE_RETURN_IF_ERROR(v->Update([&](Tensor& t) -> Status {
     SLUICE_RETURN_IF_ERROR(
-        CheckUpdates(t.shape(), indices.shape(), updates.shape()));
+        CheckRowUpdates(t.shape(), indices.shape(), updates.shape()));
     // Checks all indices before the first write: on error the variable is
     // unchanged.
     SLUICE_ASSIGN_OR_RETURN(const std::vector<int64_t> rows,
                             state::CheckedIndices(indices, t.dim(0)));
     if (t.num_elements() == 0) return OkStatus();
     const int64_t n = t.num_elements() / t.dim(0);
-    const bool scalar = updates.rank() == 0;
     bool divided = true;
     for (size_t i = 0; i < rows.size(); ++i)
-      divided &= scatter.Row(
-          array::At(scatter.dtype, updates.raw(),
-                    scalar ? 0 : static_cast<int64_t>(i) * n),
-          scalar, array::At(scatter.dtype, t.raw(), rows[i] * n), n);
+      divided &=
+          combine.Run(updates, static_cast<int64_t>(i) * n, n, t, rows[i] * n);
     if (!divided)
       return InvalidArgument("updates: expected divisors other than 0, got 0");
     return OkStatus();
@@ -85,14 +58,9 @@ Status RunRefScatter(KernelContext& ctx) {
 }
 
 Status MakeScatter(const Node& n, Kernel* k, std::optional<simd::BinaryOp> op) {
-  const DType dtype = RemoveRef(n.input_type(2));
-  auto scatter = std::make_shared<RefScatter>();
-  scatter->dtype = dtype;
-  if (op.has_value()) {
-    scatter->combine = simd::GetBinary(*op, dtype);
-    if (!scatter->combine) return NoKernelFor(n, dtype);
-  }
-  k->state = std::move(scatter);
+  auto combine = std::make_shared<state::Combiner>();
+  SLUICE_ASSIGN_OR_RETURN(*combine, state::Combiner::Make(n, op));
+  k->state = std::move(combine);
   k->run = RunRefScatter;
   k->expensive = true;
   return OkStatus();
@@ -108,17 +76,7 @@ Status MakeScatterOp(const Node& n, Kernel* k) {
 
 Status RefScatterShape(ShapeContext& c) {
   const PartialShape variable = state::VariableShapeOf(c, 0);
-  const PartialShape& indices = c.input(1);
-  const PartialShape& updates = c.input(2);
-  if (variable.rank() == 0)
-    return InvalidArgument("variable: expected rank at least 1, got a scalar");
-  if (variable.rank_known() && indices.rank_known() && updates.rank() != 0) {
-    PartialShape expected = indices;
-    for (int i = 1; i < variable.rank(); ++i) expected.add_dim(variable.dim(i));
-    if (!updates.CompatibleWith(expected))
-      return InvalidArgument("updates: expected a scalar or shape ",
-                             expected.ToString(), ", got ", updates.ToString());
-  }
+  SLUICE_RETURN_IF_ERROR(CheckRowUpdates(variable, c.input(1), c.input(2)));
   if (c.num_outputs() > 0) c.set_output(0, variable);
   return OkStatus();
 }

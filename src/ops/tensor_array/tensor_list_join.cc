@@ -9,9 +9,9 @@
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "ops/common/elements.h"
-#include "ops/common/grad_util.h"
+#include "ops/common/grad_nodes.h"
 #include "ops/tensor_array/tensor_list.h"
-#include "ops/tensor_array/tensor_list_util.h"
+#include "ops/tensor_array/tensor_list_items.h"
 
 namespace sluice {
 namespace {
@@ -19,6 +19,7 @@ namespace {
 using array::At;
 using tensor_list::IntInput;
 using tensor_list::ItemShape;
+using tensor_list::ListKernel;
 using tensor_list::RowShapeOf;
 using tensor_list::ShapeOfItems;
 
@@ -97,11 +98,10 @@ Status StackItems(KernelContext& ctx, const TensorList& list,
   return OkStatus();
 }
 
-class StackKernel {
+class StackKernel : public ListKernel {
  public:
   explicit StackKernel(const Node& n)
-      : dtype_(n.TypeAttr("element_dtype")),
-        expected_(n.IntAttr("num_elements")) {}
+      : ListKernel(n), expected_(n.IntAttr("num_elements")) {}
   Status Run(KernelContext& ctx) {
     SLUICE_ASSIGN_OR_RETURN(const TensorList* list, ListInput(ctx, 0, dtype_));
     if (expected_ >= 0 && list->size() != expected_)
@@ -113,14 +113,12 @@ class StackKernel {
   }
 
  private:
-  const DType dtype_;
   const int64_t expected_;
 };
 
-class ListGatherKernel {
+class ListGatherKernel : public ListKernel {
  public:
-  explicit ListGatherKernel(const Node& n)
-      : dtype_(n.TypeAttr("element_dtype")) {}
+  using ListKernel::ListKernel;
   Status Run(KernelContext& ctx) {
     SLUICE_ASSIGN_OR_RETURN(const TensorList* list, ListInput(ctx, 0, dtype_));
     if (ctx.input(1).rank() != 1)
@@ -130,18 +128,15 @@ class ListGatherKernel {
                             ElementShape(*list, ctx.input(2)));
     return StackItems(ctx, *list, &ctx.input(1), std::move(shape));
   }
-
- private:
-  const DType dtype_;
 };
 
 // Concatenates along the first dimension. TensorListConcatV2 receives the shape
 // of the items and the length of unset ones as inputs; TensorListConcat has the
 // shape as an attribute.
-class ListConcatKernel {
+class ListConcatKernel : public ListKernel {
  public:
   explicit ListConcatKernel(const Node& n)
-      : dtype_(n.TypeAttr("element_dtype")),
+      : ListKernel(n),
         shape_(n.AttrOr<PartialShape>("element_shape", PartialShape())) {}
   Status Run(KernelContext& ctx) {
     SLUICE_ASSIGN_OR_RETURN(const TensorList* list, ListInput(ctx, 0, dtype_));
@@ -224,7 +219,6 @@ class ListConcatKernel {
     *rest = *std::move(merged);
     return OkStatus();
   }
-  const DType dtype_;
   const PartialShape shape_;
 };
 
@@ -253,10 +247,9 @@ Status Misfit(const PartialShape& declared, const Shape& item) {
                          item.ToString(), ", got ", declared.ToString());
 }
 
-class FromTensorKernel {
+class FromTensorKernel : public ListKernel {
  public:
-  explicit FromTensorKernel(const Node& n)
-      : dtype_(n.TypeAttr("element_dtype")) {}
+  using ListKernel::ListKernel;
   Status Run(KernelContext& ctx) {
     SLUICE_ASSIGN_OR_RETURN(const Tensor t, ctx.TakeToKeep(0));
     SLUICE_RETURN_IF_ERROR(RequireRows(t));
@@ -273,9 +266,6 @@ class FromTensorKernel {
     ctx.set_output(0, ListTensor(std::move(list)));
     return OkStatus();
   }
-
- private:
-  const DType dtype_;
 };
 
 // Sets item indices[i] of a sufficiently long list to row i of t.
@@ -305,9 +295,9 @@ Result<int64_t> HighestIndex(const Tensor& t, const Tensor& indices) {
   return most;
 }
 
-class ScatterKernel {
+class ScatterKernel : public ListKernel {
  public:
-  explicit ScatterKernel(const Node& n) : dtype_(n.TypeAttr("element_dtype")) {}
+  using ListKernel::ListKernel;
   Status Run(KernelContext& ctx) {
     SLUICE_ASSIGN_OR_RETURN(const Tensor t, ctx.TakeToKeep(0));
     const Tensor& indices = ctx.input(1);
@@ -331,15 +321,11 @@ class ScatterKernel {
     ctx.set_output(0, ListTensor(std::move(list)));
     return OkStatus();
   }
-
- private:
-  const DType dtype_;
 };
 
-class ScatterIntoKernel {
+class ScatterIntoKernel : public ListKernel {
  public:
-  explicit ScatterIntoKernel(const Node& n)
-      : dtype_(n.TypeAttr("element_dtype")) {}
+  using ListKernel::ListKernel;
   Status Run(KernelContext& ctx) {
     SLUICE_ASSIGN_OR_RETURN(const TensorList* list, ListInput(ctx, 0, dtype_));
     SLUICE_ASSIGN_OR_RETURN(const Tensor t, ctx.TakeToKeep(1));
@@ -351,15 +337,11 @@ class ScatterIntoKernel {
     if (most >= own->size()) SLUICE_RETURN_IF_ERROR(ResizeList(own, most + 1));
     return ScatterRows(t, indices, item, own);
   }
-
- private:
-  const DType dtype_;
 };
 
-class ListSplitKernel {
+class ListSplitKernel : public ListKernel {
  public:
-  explicit ListSplitKernel(const Node& n)
-      : dtype_(n.TypeAttr("element_dtype")) {}
+  using ListKernel::ListKernel;
   Status Run(KernelContext& ctx) {
     SLUICE_ASSIGN_OR_RETURN(const Tensor t, ctx.TakeToKeep(0));
     const Tensor& lengths = ctx.input(2);
@@ -386,9 +368,6 @@ class ListSplitKernel {
     ctx.set_output(0, ListTensor(std::move(list)));
     return OkStatus();
   }
-
- private:
-  const DType dtype_;
 };
 
 // ---- Shapes -----------------------------------------------------------------

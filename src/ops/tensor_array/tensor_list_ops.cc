@@ -7,24 +7,24 @@
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "ops/common/elements.h"
-#include "ops/common/grad_util.h"
+#include "ops/common/grad_nodes.h"
 #include "ops/tensor_array/tensor_list.h"
-#include "ops/tensor_array/tensor_list_util.h"
+#include "ops/tensor_array/tensor_list_items.h"
 
 namespace sluice {
 namespace {
 
 using tensor_list::IntInput;
 using tensor_list::ItemShape;
+using tensor_list::ListKernel;
 using tensor_list::ShapeOfItems;
 using tensor_list::ZerosForItem;
 
 // ---- Kernels ----------------------------------------------------------------
 
-class EmptyListKernel {
+class EmptyListKernel : public ListKernel {
  public:
-  explicit EmptyListKernel(const Node& n)
-      : dtype_(n.TypeAttr("element_dtype")) {}
+  using ListKernel::ListKernel;
   Status Run(KernelContext& ctx) {
     SLUICE_ASSIGN_OR_RETURN(PartialShape shape,
                             PartialShapeFrom(ctx.input(0), "element_shape"));
@@ -35,14 +35,11 @@ class EmptyListKernel {
     ctx.set_output(0, ListTensor(std::move(list)));
     return OkStatus();
   }
-
- private:
-  const DType dtype_;
 };
 
-class ReserveKernel {
+class ReserveKernel : public ListKernel {
  public:
-  explicit ReserveKernel(const Node& n) : dtype_(n.TypeAttr("element_dtype")) {}
+  using ListKernel::ListKernel;
   Status Run(KernelContext& ctx) {
     SLUICE_ASSIGN_OR_RETURN(PartialShape shape,
                             PartialShapeFrom(ctx.input(0), "element_shape"));
@@ -54,15 +51,11 @@ class ReserveKernel {
     ctx.set_output(0, ListTensor(std::move(list)));
     return OkStatus();
   }
-
- private:
-  const DType dtype_;
 };
 
-class PushBackKernel {
+class PushBackKernel : public ListKernel {
  public:
-  explicit PushBackKernel(const Node& n)
-      : dtype_(n.TypeAttr("element_dtype")) {}
+  using ListKernel::ListKernel;
   Status Run(KernelContext& ctx) {
     SLUICE_ASSIGN_OR_RETURN(const TensorList* list, ListInput(ctx, 0, dtype_));
     SLUICE_RETURN_IF_ERROR(CheckItem(*list, ctx.input(1).shape()));
@@ -74,14 +67,11 @@ class PushBackKernel {
     own->items.push_back(std::move(item));
     return OkStatus();
   }
-
- private:
-  const DType dtype_;
 };
 
-class PopBackKernel {
+class PopBackKernel : public ListKernel {
  public:
-  explicit PopBackKernel(const Node& n) : dtype_(n.TypeAttr("element_dtype")) {}
+  using ListKernel::ListKernel;
   Status Run(KernelContext& ctx) {
     SLUICE_ASSIGN_OR_RETURN(const TensorList* list, ListInput(ctx, 0, dtype_));
     if (list->items.empty())
@@ -100,9 +90,6 @@ class PopBackKernel {
     own->items.pop_back();
     return OkStatus();
   }
-
- private:
-  const DType dtype_;
 };
 
 Status NoSuchItem(const TensorList& list, int64_t index) {
@@ -110,9 +97,9 @@ Status NoSuchItem(const TensorList& list, int64_t index) {
                          index);
 }
 
-class GetItemKernel {
+class GetItemKernel : public ListKernel {
  public:
-  explicit GetItemKernel(const Node& n) : dtype_(n.TypeAttr("element_dtype")) {}
+  using ListKernel::ListKernel;
   Status Run(KernelContext& ctx) {
     SLUICE_ASSIGN_OR_RETURN(const TensorList* list, ListInput(ctx, 0, dtype_));
     SLUICE_ASSIGN_OR_RETURN(const int32_t index, IntInput(ctx, 1, "index"));
@@ -131,16 +118,12 @@ class GetItemKernel {
     SLUICE_ASSIGN_OR_RETURN(ctx.output(0), ZerosForItem(*list, shape));
     return OkStatus();
   }
-
- private:
-  const DType dtype_;
 };
 
-class SetItemKernel {
+class SetItemKernel : public ListKernel {
  public:
   explicit SetItemKernel(const Node& n)
-      : dtype_(n.TypeAttr("element_dtype")),
-        resize_(n.BoolAttr("resize_if_index_out_of_bounds")) {}
+      : ListKernel(n), resize_(n.BoolAttr("resize_if_index_out_of_bounds")) {}
   Status Run(KernelContext& ctx) {
     SLUICE_ASSIGN_OR_RETURN(const TensorList* list, ListInput(ctx, 0, dtype_));
     SLUICE_ASSIGN_OR_RETURN(const int32_t index, IntInput(ctx, 1, "index"));
@@ -156,7 +139,6 @@ class SetItemKernel {
   }
 
  private:
-  const DType dtype_;
   const bool resize_;
 };
 
@@ -194,10 +176,9 @@ Status RunResize(KernelContext& ctx) {
 }
 
 // Concatenates lists a[i] and b[i], for each i.
-class ConcatListsKernel {
+class ConcatListsKernel : public ListKernel {
  public:
-  explicit ConcatListsKernel(const Node& n)
-      : dtype_(n.TypeAttr("element_dtype")) {}
+  using ListKernel::ListKernel;
   Status Run(KernelContext& ctx) {
     const Tensor &a = ctx.input(0), &b = ctx.input(1);
     if (!(a.shape() == b.shape()))
@@ -232,16 +213,12 @@ class ConcatListsKernel {
     ctx.set_output(0, std::move(out));
     return OkStatus();
   }
-
- private:
-  const DType dtype_;
 };
 
 // Pushes row i of the tensor to list i.
-class PushBackBatchKernel {
+class PushBackBatchKernel : public ListKernel {
  public:
-  explicit PushBackBatchKernel(const Node& n)
-      : dtype_(n.TypeAttr("element_dtype")) {}
+  using ListKernel::ListKernel;
   Status Run(KernelContext& ctx) {
     const Tensor &lists = ctx.input(0), &rows = ctx.input(1);
     const auto batch = lists.shape().dims();
@@ -277,9 +254,6 @@ class PushBackBatchKernel {
     ctx.set_output(0, std::move(out));
     return OkStatus();
   }
-
- private:
-  const DType dtype_;
 };
 
 // ---- Shapes -----------------------------------------------------------------

@@ -13,8 +13,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/sanitizers.h"
-#include "client/control/control_flow.h"
 #include "client/autodiff/gradients.h"
+#include "client/control/control_flow.h"
 #include "exec/core/kernel.h"
 #include "graph/builder.h"
 #include "graph/grad.h"
@@ -35,16 +35,16 @@ const std::map<std::string, std::string>& NotDifferenced() {
       {"MatrixSolveLs:2", "TensorFlow gives none for l2_regularizer"},
       {"RandomGamma", "by the distribution, not by the draws: random_test.cc"},
       {"ListDiff", "a difference changes what is left"},
-      {"BlockLSTM", "those of cs and h alone: nn_grad_test.cc"},
-      {"BlockLSTMV2", "those of cs and h alone: nn_grad_test.cc"},
+      {"BlockLSTM", "those of cs and h alone: nn/gradients_test.cc"},
+      {"BlockLSTMV2", "those of cs and h alone: nn/gradients_test.cc"},
       {"CTCLoss", "its second output is the gradient of the first"},
       {"FakeQuantWithMinMaxArgs", "gradients pass as if nothing were rounded"},
       {"FakeQuantWithMinMaxVars", "gradients pass as if nothing were rounded"},
       {"FakeQuantWithMinMaxVarsPerChannel",
        "gradients pass as if nothing were rounded"},
-      {"FusedBatchNormGrad", "through x's moments too: nn_grad_test.cc"},
-      {"FusedBatchNormGradV2", "through x's moments too: nn_grad_test.cc"},
-      {"FusedBatchNormGradV3", "through x's moments too: nn_grad_test.cc"},
+      {"FusedBatchNormGrad", "through x's moments too: nn/gradients_test.cc"},
+      {"FusedBatchNormGradV2", "through x's moments too: nn/gradients_test.cc"},
+      {"FusedBatchNormGradV3", "through x's moments too: nn/gradients_test.cc"},
       {"FusedBatchNorm:3", "TensorFlow gives none for given moments"},
       {"FusedBatchNorm:4", "TensorFlow gives none for given moments"},
       {"FusedBatchNormV2:3", "TensorFlow gives none for given moments"},

@@ -11,6 +11,7 @@
 #include "base/parallel.h"
 #include "ops/state/lookup.h"
 #include "ops/training/rules.h"
+#include "tensor/compute_type.h"
 
 namespace sluice::training {
 
@@ -47,12 +48,6 @@ Result<std::vector<int64_t>> RowIndices(const Tensor& indices, int64_t rows);
 
 // Fewest elements worth a thread.
 inline constexpr int64_t kGrain = 16384;
-
-// The type that a rule computes in.
-template <typename T>
-using ComputeType =
-    std::conditional_t<std::is_same_v<T, half> || std::is_same_v<T, bfloat16>,
-                       float, T>;
 
 // The types that have vectorised loops.
 template <typename T>

@@ -1,7 +1,8 @@
-// Shared by the files of GraphDef import and export. Only graphdef*.cc may
-// include it, since it includes the generated messages.
-#ifndef SLUICE_GRAPH_GRAPHDEF_INTERNAL_H_
-#define SLUICE_GRAPH_GRAPHDEF_INTERNAL_H_
+// Conversions between single messages of a GraphDef and what they stand for,
+// shared by the files of import and export. Only graphdef*.cc may include it,
+// since it includes the generated messages.
+#ifndef SLUICE_GRAPH_GRAPHDEF_MESSAGES_H_
+#define SLUICE_GRAPH_GRAPHDEF_MESSAGES_H_
 
 #include <string>
 #include <string_view>
@@ -66,4 +67,4 @@ Status NodeToProto(const Node& node, proto::NodeDef* def);
 
 }  // namespace sluice
 
-#endif  // SLUICE_GRAPH_GRAPHDEF_INTERNAL_H_
+#endif  // SLUICE_GRAPH_GRAPHDEF_MESSAGES_H_

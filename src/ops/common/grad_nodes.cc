@@ -1,4 +1,4 @@
-#include "ops/common/grad_util.h"
+#include "ops/common/grad_nodes.h"
 
 #include <algorithm>
 #include <optional>

@@ -9,8 +9,8 @@
 //     c.grads[1] = grad::SumToShape(grad::Mul(dy, a), b, a);
 //     return OkStatus();
 //   }
-#ifndef SLUICE_OPS_COMMON_GRAD_UTIL_H_
-#define SLUICE_OPS_COMMON_GRAD_UTIL_H_
+#ifndef SLUICE_OPS_COMMON_GRAD_NODES_H_
+#define SLUICE_OPS_COMMON_GRAD_NODES_H_
 
 #include <cstdint>
 #include <optional>
@@ -78,4 +78,4 @@ Output SumToShapeOf(Output dy, Output x);
 
 }  // namespace sluice::grad
 
-#endif  // SLUICE_OPS_COMMON_GRAD_UTIL_H_
+#endif  // SLUICE_OPS_COMMON_GRAD_NODES_H_

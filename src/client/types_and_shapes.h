@@ -1,6 +1,6 @@
-// Helpers shared by the client's builders. Internal.
-#ifndef SLUICE_CLIENT_BUILD_UTIL_H_
-#define SLUICE_CLIENT_BUILD_UTIL_H_
+// What the client's builders know of their operands before a step. Internal.
+#ifndef SLUICE_CLIENT_TYPES_AND_SHAPES_H_
+#define SLUICE_CLIENT_TYPES_AND_SHAPES_H_
 
 #include "graph/builder.h"
 
@@ -15,19 +15,6 @@ DType NaturalType(const Operand& x);
 // contradict each other.
 Output Shaped(Output o, const PartialShape& shape, SourceLoc loc);
 
-// A function whose body this thread builds.
-struct BodyInProgress {
-  const Graph* body;
-  Graph* owner;  // The graph that defines the function; possibly a body itself.
-  const std::string* function;
-  const BodyInProgress* outer;  // The one that was begun before, or null.
-};
-// The ambient graph's; null if the ambient graph is not a body in progress.
-const BodyInProgress* CurrentBody();
-
-// Adds the line of the call that failed to an error, as BuildError does.
-Status WithLine(const Status& error, SourceLoc loc);
-
 // The extent of dimension `i` of x as known before a step, or -1.
 int64_t KnownDim(const Output& x, int i);
 // The same as an int32 scalar: a constant if it is known, else computed.
@@ -36,4 +23,4 @@ Output DimOf(const Output& x, int i, SourceLoc loc);
 
 }  // namespace sluice
 
-#endif  // SLUICE_CLIENT_BUILD_UTIL_H_
+#endif  // SLUICE_CLIENT_TYPES_AND_SHAPES_H_

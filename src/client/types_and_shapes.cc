@@ -1,4 +1,4 @@
-#include "client/build_util.h"
+#include "client/types_and_shapes.h"
 
 #include <limits>
 
@@ -15,12 +15,6 @@ Output Shaped(Output o, const PartialShape& shape, SourceLoc loc) {
   if (!o.valid() || !shape.rank_known()) return o;
   const Status s = o.graph()->SetShape(o, shape);
   return s.ok() ? o : BuildError(s, loc);
-}
-
-Status WithLine(const Status& error, SourceLoc loc) {
-  if (!loc.known()) return error;
-  return Status(error.code(),
-                absl::StrCat(error.message(), "; at ", loc.ToString()));
 }
 
 int64_t KnownDim(const Output& x, int i) {

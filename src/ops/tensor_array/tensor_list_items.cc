@@ -1,8 +1,8 @@
-#include "ops/tensor_array/tensor_list_util.h"
+#include "ops/tensor_array/tensor_list_items.h"
 
 #include "graph/builder.h"
 #include "ops/common/elements.h"
-#include "ops/common/grad_util.h"
+#include "ops/common/grad_nodes.h"
 
 namespace sluice::tensor_list {
 

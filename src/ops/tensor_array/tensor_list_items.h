@@ -1,11 +1,20 @@
-// Shared by the TensorList ops, in addition to the list itself.
-#ifndef SLUICE_OPS_TENSOR_ARRAY_TENSOR_LIST_UTIL_H_
-#define SLUICE_OPS_TENSOR_ARRAY_TENSOR_LIST_UTIL_H_
+// The shapes and values of the items of a list, shared by the TensorList ops.
+#ifndef SLUICE_OPS_TENSOR_ARRAY_TENSOR_LIST_ITEMS_H_
+#define SLUICE_OPS_TENSOR_ARRAY_TENSOR_LIST_ITEMS_H_
 
 #include "graph/shape_context.h"
 #include "ops/tensor_array/tensor_list.h"
 
 namespace sluice::tensor_list {
+
+// What the kernels of lists keep of their node: the type of the items.
+class ListKernel {
+ public:
+  explicit ListKernel(const Node& n) : dtype_(n.TypeAttr("element_dtype")) {}
+
+ protected:
+  const DType dtype_;
+};
 
 // An int32 scalar.
 Result<int32_t> IntInput(const KernelContext& ctx, int i, const char* what);
@@ -33,4 +42,4 @@ Output RowShapeOf(Output x);
 
 }  // namespace sluice::tensor_list
 
-#endif  // SLUICE_OPS_TENSOR_ARRAY_TENSOR_LIST_UTIL_H_
+#endif  // SLUICE_OPS_TENSOR_ARRAY_TENSOR_LIST_ITEMS_H_
