@@ -15,39 +15,6 @@
 
 namespace sluice {
 
-bool IsDifferentiable(DType t) {
-  t = RemoveRef(t);
-  return IsFloating(t) || IsComplex(t) || t == DType::kResource ||
-         t == DType::kVariant;
-}
-
-Output ZerosFor(const Output& x) {
-  constexpr int64_t kSmall = 64;
-  const bool resource = RemoveRef(x.dtype()) == DType::kResource;
-  const DType type = resource ? VariableType(x) : RemoveRef(x.dtype());
-  const PartialShape shape = resource ? VariableShapeOf(x) : x.shape();
-  if (IsTensorArrayFlow(x)) return x;
-  if (type == DType::kVariant) return Build("ZerosLike", {x}, {}, "zeros", {});
-  if (!shape.fully_known())
-    return resource ? Build("Fill",
-                            {Build("VariableShape", {x}, {}, "", {}),
-                             ScalarOf(type, 0, {})},
-                            {}, "zeros", {})
-                    : Build("ZerosLike", {x}, {}, "zeros", {});
-  if (shape.num_elements() <= kSmall) {
-    const Result<Shape> known = shape.ToShape();
-    if (known.ok()) {
-      Result<Tensor> zeros = Tensor::Zeros(type, *known);
-      if (zeros.ok()) return Constant(*std::move(zeros), "zeros", {});
-    }
-  }
-  const std::span<const int64_t> dims(shape.dims().begin(), shape.dims().end());
-  return Build(
-      "Fill",
-      {Constant(Tensor::Vector<int64_t>(dims), "", {}), ScalarOf(type, 0, {})},
-      {}, "zeros", {});
-}
-
 namespace {
 
 // A name for these gradients that no gradient array uses yet. (An imported
@@ -128,13 +95,6 @@ Result<Gradient> Backprop::SeedFor(const Output& y, const Gradient& given) {
                           : Build("OnesLike", {y}, {}, "", {});
   SLUICE_ASSIGN_OR_RETURN(const Output built, Built(ones));
   return Gradient(built);
-}
-
-Result<Output> Backprop::Built(Output o) const {
-  if (o.valid()) return o;
-  const Status* const error =
-      graph_->ErrorOf(o.error() >= 0 ? o : graph_->Failure());
-  return error == nullptr ? Internal("gradients: a builder failed") : *error;
 }
 
 // ---- Sums -------------------------------------------------------------------
@@ -338,62 +298,12 @@ Status Backprop::Distribute(Node* node, std::vector<Gradient> grads) {
       g = Gradient();
       continue;
     }
-    SLUICE_RETURN_IF_ERROR(Check(*node, in, g));
+    SLUICE_RETURN_IF_ERROR(CheckGradient(*node, in, g));
   }
   if (options_.gate_ops) Gate(&grads);
   for (int i = 0; i < node->num_inputs(); ++i)
     if (grads[static_cast<size_t>(i)])
       Add(node->input(i), grads[static_cast<size_t>(i)]);
-  return OkStatus();
-}
-
-Status Backprop::Check(const Node& node, const Output& in, const Gradient& g) {
-  SLUICE_RETURN_IF_ERROR(CheckParts(node, in, g));
-  const DType edge = RemoveRef(in.dtype());
-  const DType want = edge == DType::kResource ? VariableType(in) : edge;
-  const Output value = g.is_sparse() ? g.values : g.dense;
-  if (want != DType::kInvalid && want != RemoveRef(value.dtype()) &&
-      edge != DType::kVariant)
-    return Internal("gradient of ", node.Describe(), ": expected ",
-                    DTypeName(want), " for input ", in.name(), ", got ",
-                    DTypeName(value.dtype()), "; ", value.node->Describe());
-  if (g.is_sparse() || edge == DType::kResource || edge == DType::kVariant ||
-      !in.shape().rank_known())
-    return OkStatus();
-  if (!value.shape().CompatibleWith(in.shape()))
-    return Internal("gradient of ", node.Describe(), ": expected shape ",
-                    in.shape().ToString(), " for input ", in.name(), ", got ",
-                    value.shape().ToString(), "; ", value.node->Describe());
-  return Annotate(
-      graph_->SetShape(g.dense, in.shape()),
-      absl::StrCat("gradient of ", node.Describe(), " for input ", in.name()));
-}
-
-// A gradient function may return an output of another graph, or invalid slices.
-Status Backprop::CheckParts(const Node& node, const Output& in,
-                            const Gradient& g) const {
-  const auto fail = [&](const auto&... what) {
-    return Internal("gradient of ", node.Describe(), ": expected ", what...);
-  };
-  for (const Output& part : {g.dense, g.indices, g.values, g.dense_shape}) {
-    if (part.node == nullptr) continue;
-    if (part.graph() != graph_)
-      return fail("an output of the same graph for input ", in.name(), ", got ",
-                  part.node->Describe(), " of another");
-    if (part.index < 0 || part.index >= part.node->num_outputs())
-      return fail("one of ", part.node->num_outputs(), " outputs of ",
-                  part.node->Describe(), " for input ", in.name(), ", got ",
-                  part.index);
-  }
-  if (!g.is_sparse()) return OkStatus();
-  const DType index = g.indices.dtype();
-  if (index != DType::kInt32 && index != DType::kInt64)
-    return fail("slices with indices of int32 or int64 for input ", in.name(),
-                ", got ",
-                g.indices.node == nullptr ? "none" : DTypeName(index));
-  if (g.values.shape().rank() == 0)
-    return fail("slices of rank 1 or more for input ", in.name(),
-                ", got a scalar; ", g.values.node->Describe());
   return OkStatus();
 }
 

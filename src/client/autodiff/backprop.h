@@ -11,24 +11,19 @@
 
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
 #include "client/autodiff/gradients.h"
+#include "client/autodiff/gradient_values.h"
 #include "client/autodiff/loop_family.h"
+#include "client/autodiff/loop_sums.h"
 #include "graph/control_flow.h"
 
 namespace sluice {
-
-// Reports whether gradients may flow through an edge of this type.
-bool IsDifferentiable(DType t);
-
-// Zeros of the value's shape and type, in the current context. For a variable's
-// handle: of the variable's shape and type. For a TensorArray's flow: the flow
-// itself, since its number has no meaning.
-Output ZerosFor(const Output& x);
 
 // One call of Gradients. Takes time linear in the size of the graph (times the
 // depth of its loops). Runs on one thread, which holds the graph's mutex.
@@ -93,16 +88,11 @@ class Backprop {
   Status Differentiate(Node* node, const std::vector<Gradient>& dy,
                        Level& level);
   Status Distribute(Node* node, std::vector<Gradient> grads);
-  Status Check(const Node& node, const Output& in, const Gradient& g);
-  Status CheckParts(const Node& node, const Output& in,
-                    const Gradient& g) const;
   void Add(const Output& o, const Gradient& g);
   bool HasGradient(const Output& o) const;
   Result<Gradient> Total(const Output& o, Level& level);
   Result<std::vector<Gradient>> Totals(Node* node, Level& level);
   Result<std::vector<Gradient>> Collect();
-  // An output that was just built, or the error that building it recorded.
-  Result<Output> Built(Output o) const;
   // The first error that was recorded since the gradients began.
   Status BuildStatus() const {
     return graph_->errors().size() > errors_before_
@@ -120,10 +110,6 @@ class Backprop {
                                  const std::vector<Gradient>& dy);
   Result<Output> MergeDense(Node* node, Conditional* cond,
                             const std::vector<Gradient>& dy);
-  // The shape of x, given that `part` is a summand of its gradient.
-  Result<Output> DenseShapeOf(const Output& x, const Gradient& part);
-  // Slices with no rows, of a tensor like `like`.
-  Result<Gradient> NoSlices(const Output& like, DType indices);
   Result<Gradient> MergeSparse(Node* node, Conditional* cond,
                                const std::vector<Gradient>& dy);
 
@@ -136,26 +122,8 @@ class Backprop {
   Status OpenVariables(WhileContext* loop, Level& outer, Level& inner,
                        std::map<int, int>* opened);
   Status CloseVariables(WhileContext* loop, Level& inner,
-                        const std::map<int, int>& opened);
-  Status Accumulate(Output x, const Gradient& g, Level& inner);
-  Result<Output> AccumulateDense(Output x, Output g, WhileContext* loop,
-                                 ControlFlowContext* around);
-  // The elements of an array's gradient array, all written, at `flow`.
-  struct Rows {
-    Output array, flow;  // Values around the gradient loop.
-    explicit operator bool() const { return flow.valid(); }
-  };
-  Result<Output> ProductAfterLoop(const Node& product, Level& inner,
-                                  ControlFlowContext* around);
-  Rows WrittenRows(const Output& value, Level& inner);
-  bool IsReadOnceByNumber(const Output& handle);
-  void FindArrayUses();
-  Result<Output> Stack(const Rows& rows, const Output& like, Level& inner);
-  Result<Output> Joined(const Output& stacked, const Output& like);
-  Result<Output> Collect(Output rows, LoopMember* member);
-  Result<Gradient> AccumulateSparse(Output x, const Gradient& g,
-                                    LoopMember* member,
-                                    ControlFlowContext* around);
+                        const std::map<int, int>& opened,
+                        std::vector<LoopSum>* sums);
 
   const std::vector<Output>& ys_;
   std::vector<Output> xs_;
@@ -176,15 +144,7 @@ class Backprop {
   std::unordered_map<const WhileContext*, size_t> unit_of_loop_;
   std::unordered_map<const Node*, Sums> grads_;
   std::vector<const WhileContext*> crossed_;  // Loops already differentiated.
-  // The writes of array elements by the value written, for the nodes with ids
-  // below indexed_.
-  OutputMap<std::vector<const Node*>> writes_;
-  size_t indexed_ = 0;
-  // By array: how nodes that existed at the start use it. Empty until needed.
-  struct ArrayUses {
-    int reads = 0, scatters = 0, others = 0;
-  };
-  std::unordered_map<const Node*, ArrayUses> array_uses_;
+  std::optional<ArrayUses> array_uses_;
   // The values pushed on a stack, by the node that made the stack.
   std::unordered_map<const Node*, std::vector<Output>> pushed_;
 };

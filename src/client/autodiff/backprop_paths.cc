@@ -225,6 +225,7 @@ void Backprop::FindBetween() {
   for (const Output& x : xs_) mark(reached, x.node);
   while (!open.empty())
     for (Node* consumer : consumers[Id(next())]) mark(reached, consumer);
+  array_uses_.emplace(graph_, graph_->num_nodes());
   between_.assign(nodes, 0);
   for (size_t i = 0; i < nodes; ++i) between_[i] = needed[i] && reached[i];
 }
@@ -264,7 +265,6 @@ size_t Backprop::UnitOf(Node* n, WhileContext* level) const {
 void Backprop::FindUnits() {
   const std::vector<WhileContext*>& loops = graph_->control_flow().loops();
   const size_t nodes = between_.size();
-  indexed_ = nodes;
   for (size_t i = 0; i < loops.size(); ++i) unit_of_loop_[loops[i]] = nodes + i;
   sources_.resize(nodes + loops.size());
   pending_.assign(nodes + loops.size(), 0);

@@ -54,7 +54,7 @@ Status Backprop::VisitMerge(Node* node, Level& level) {
       }
     } else {
       SLUICE_ASSIGN_OR_RETURN(g.dense, take(dy.dense));
-      SLUICE_RETURN_IF_ERROR(Check(*node, in, g));
+      SLUICE_RETURN_IF_ERROR(CheckGradient(*node, in, g));
     }
     Add(in, g);
   }
@@ -74,7 +74,7 @@ Status Backprop::VisitSwitch(Node* node, Level& level) {
   const AtLine at(node->loc());
   SLUICE_ASSIGN_OR_RETURN(const Gradient g, MergeBranches(node, here, dy));
   const Output& in = node->input(0);
-  SLUICE_RETURN_IF_ERROR(Check(*node, in, g));
+  SLUICE_RETURN_IF_ERROR(CheckGradient(*node, in, g));
   Add(in, g);
   return OkStatus();
 }
@@ -136,60 +136,6 @@ Result<Gradient> Backprop::MergeSparse(Node* node, Conditional* cond,
   SLUICE_ASSIGN_OR_RETURN(const Output shape,
                           DenseShapeOf(node->input(0), some));
   return Gradient::Slices(all_indices, all_values, shape);
-}
-
-Result<Output> Backprop::DenseShapeOf(const Output& x, const Gradient& part) {
-  const bool resource = RemoveRef(x.dtype()) == DType::kResource;
-  const PartialShape known = resource ? VariableShapeOf(x) : x.shape();
-  const bool wide =
-      (part.dense_shape.valid() && part.dense_shape.dtype() == DType::kInt64) ||
-      std::any_of(known.dims().begin(), known.dims().end(),
-                  [](int64_t d) { return d > INT32_MAX; });
-  const auto constant = [&known]<typename T>(T) {
-    return Constant(Tensor::Vector(std::vector<T>(known.dims().begin(),
-                                                  known.dims().end())),
-                    "dense_shape", {});
-  };
-  if (known.fully_known())
-    return Built(wide ? constant(int64_t{}) : constant(int32_t{}));
-  return Built(Build(resource ? "VariableShape" : "Shape", {x},
-                     {{"out_type", wide ? DType::kInt64 : DType::kInt32}},
-                     "dense_shape", {}));
-}
-
-Result<Gradient> Backprop::NoSlices(const Output& like, DType indices) {
-  const bool resource = RemoveRef(like.dtype()) == DType::kResource;
-  const DType type = resource ? VariableType(like) : RemoveRef(like.dtype());
-  const PartialShape known = resource ? VariableShapeOf(like) : like.shape();
-  Result<Tensor> none = Tensor::Make(indices, Shape({0}));
-  if (!none.ok()) return none.status();
-  Output shape;
-  bool rows_known = known.rank() >= 1;
-  for (int i = 1; i < known.rank(); ++i)
-    rows_known = rows_known && known.dim(i) >= 0;
-  if (rows_known) {
-    std::vector<int64_t> dims(known.dims().begin(), known.dims().end());
-    dims[0] = 0;
-    shape = Constant(Tensor::Vector<int64_t>(dims), "", {});
-  } else {
-    const Output all = resource ? Build("VariableShape", {like},
-                                        {{"out_type", DType::kInt64}}, "", {})
-                                : Build("Shape", {like},
-                                        {{"out_type", DType::kInt64}}, "", {});
-    const Output rest = Build(
-        "StridedSlice", {all, IntVector({1}), IntVector({0}), IntVector({1})},
-        {{"end_mask", 1}}, "", {});
-    shape = Build("ConcatV2",
-                  {Constant(Tensor::Vector<int64_t>({int64_t{0}}), "", {}),
-                   rest, ScalarOf(DType::kInt32, 0, {})},
-                  {}, "", {});
-  }
-  const Output values =
-      Build("Fill", {shape, ScalarOf(type, 0, {})}, {}, "no_rows", {});
-  const Output at = Constant(*std::move(none), "no_indices", {});
-  SLUICE_RETURN_IF_ERROR(Built(values).status());
-  SLUICE_RETURN_IF_ERROR(Built(at).status());
-  return Gradient::Slices(at, values, Output());
 }
 
 }  // namespace sluice
