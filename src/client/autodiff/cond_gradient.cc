@@ -1,13 +1,12 @@
-// Gradients of conditionals: the gradient of a Merge is a Switch with the same
-// predicate, that of a Switch is a Merge of the branches' gradients.
-#include <algorithm>
-#include <cstdint>
+#include "client/autodiff/cond_gradient.h"
+
 #include <utility>
 #include <vector>
 
-#include "client/autodiff/backprop.h"
-#include "graph/shape_context.h"
-#include "graph/tensor_array_info.h"
+#include "client/autodiff/gradient_errors.h"
+#include "client/autodiff/gradients.h"
+#include "graph/builder.h"
+#include "graph/control_flow.h"
 
 namespace sluice {
 namespace {
@@ -20,76 +19,8 @@ int BranchOf(const Output& value, const Conditional* cond) {
   return -1;
 }
 
-}  // namespace
-
-Status Backprop::VisitMerge(Node* node, Level& level) {
-  Conditional* const cond = graph_->control_flow().ConditionalOf(node);
-  if (cond == nullptr)
-    return InvalidArgument(
-        "gradients: expected a Merge of a conditional or of a loop, got ",
-        node->Describe(), "; path: ", PathThrough(node));
-  SLUICE_ASSIGN_OR_RETURN(const Gradient dy, Total(Output(node), level));
-  if (!dy) return OkStatus();
-  Conditional* const here = Mirror(cond, level);
-  SLUICE_RETURN_IF_ERROR(BuildStatus());
-  const ContextScope there(Mirror(ContextOf(node), level));
-  const NameScope scope(node->name() + "_grad");
-  const AtLine at(node->loc());
-  for (int i = 0; i < node->num_inputs(); ++i) {
-    const Output& in = node->input(i);
-    if (!Between(in.node) || !IsDifferentiable(in.dtype())) continue;
-    const int known = BranchOf(in, cond);
-    const int branch = known >= 0 ? known : i;
-    const auto take = [&](const Output& o) -> Result<Output> {
-      const Result<Output> in_branch =
-          Capture(here->branch(branch), o, scope.prefix());
-      return in_branch.ok() ? in_branch : in_branch.status();
-    };
-    Gradient g;
-    if (dy.is_sparse()) {
-      SLUICE_ASSIGN_OR_RETURN(g.indices, take(dy.indices));
-      SLUICE_ASSIGN_OR_RETURN(g.values, take(dy.values));
-      if (dy.dense_shape.valid()) {
-        SLUICE_ASSIGN_OR_RETURN(g.dense_shape, take(dy.dense_shape));
-      }
-    } else {
-      SLUICE_ASSIGN_OR_RETURN(g.dense, take(dy.dense));
-      SLUICE_RETURN_IF_ERROR(CheckGradient(*node, in, g));
-    }
-    Add(in, g);
-  }
-  return OkStatus();
-}
-
-Status Backprop::VisitSwitch(Node* node, Level& level) {
-  Conditional* const cond = graph_->control_flow().ConditionalOf(node);
-  if (cond == nullptr)
-    return InvalidArgument(
-        "gradients: expected a Switch of a conditional or of a loop, got ",
-        node->Describe(), "; path: ", PathThrough(node));
-  SLUICE_ASSIGN_OR_RETURN(const std::vector<Gradient> dy, Totals(node, level));
-  Conditional* const here = Mirror(cond, level);
-  SLUICE_RETURN_IF_ERROR(BuildStatus());
-  const NameScope scope(node->name() + "_grad");
-  const AtLine at(node->loc());
-  SLUICE_ASSIGN_OR_RETURN(const Gradient g, MergeBranches(node, here, dy));
-  const Output& in = node->input(0);
-  SLUICE_RETURN_IF_ERROR(CheckGradient(*node, in, g));
-  Add(in, g);
-  return OkStatus();
-}
-
-Result<Gradient> Backprop::MergeBranches(Node* node, Conditional* cond,
-                                         const std::vector<Gradient>& dy) {
-  bool sparse = true;
-  for (const Gradient& g : dy) sparse = sparse && (!g || g.is_sparse());
-  if (sparse) return MergeSparse(node, cond, dy);
-  SLUICE_ASSIGN_OR_RETURN(const Output dense, MergeDense(node, cond, dy));
-  return Gradient(dense);
-}
-
-Result<Output> Backprop::MergeDense(Node* node, Conditional* cond,
-                                    const std::vector<Gradient>& dy) {
+Result<Output> MergeDense(Node* node, Conditional* cond,
+                          const std::vector<Gradient>& dy) {
   Output side[2];
   for (int i = 0; i < 2; ++i) {
     const ContextScope in_branch(cond->branch(i));
@@ -103,8 +34,8 @@ Result<Output> Backprop::MergeDense(Node* node, Conditional* cond,
 }
 
 // Slices from either branch; no slices if the branch has no gradient.
-Result<Gradient> Backprop::MergeSparse(Node* node, Conditional* cond,
-                                       const std::vector<Gradient>& dy) {
+Result<Gradient> MergeSparse(Node* node, Conditional* cond,
+                             const std::vector<Gradient>& dy) {
   const Gradient& some = dy[0] ? dy[0] : dy[1];
   const DType type =
       dy[0] && dy[1] && dy[0].indices.dtype() != dy[1].indices.dtype()
@@ -136,6 +67,75 @@ Result<Gradient> Backprop::MergeSparse(Node* node, Conditional* cond,
   SLUICE_ASSIGN_OR_RETURN(const Output shape,
                           DenseShapeOf(node->input(0), some));
   return Gradient::Slices(all_indices, all_values, shape);
+}
+
+Result<Gradient> MergeBranches(Node* node, Conditional* cond,
+                               const std::vector<Gradient>& dy) {
+  bool sparse = true;
+  for (const Gradient& g : dy) sparse = sparse && (!g || g.is_sparse());
+  if (sparse) return MergeSparse(node, cond, dy);
+  SLUICE_ASSIGN_OR_RETURN(const Output dense, MergeDense(node, cond, dy));
+  return Gradient(dense);
+}
+
+}  // namespace
+
+Status CondGradient::OfMerge(Node* node, GradientLevel& level) {
+  Conditional* const cond = paths_.graph()->control_flow().ConditionalOf(node);
+  if (cond == nullptr)
+    return InvalidArgument(
+        "gradients: expected a Merge of a conditional or of a loop, got ",
+        node->Describe(), "; path: ", PathThrough(paths_, node));
+  SLUICE_ASSIGN_OR_RETURN(const Gradient dy, sums_.Total(Output(node), level));
+  if (!dy) return OkStatus();
+  Conditional* const here = level.Mirror(cond);
+  SLUICE_RETURN_IF_ERROR(errors_.First());
+  const ContextScope there(level.Mirror(ContextOf(node)));
+  const NameScope scope(node->name() + "_grad");
+  const AtLine at(node->loc());
+  for (int i = 0; i < node->num_inputs(); ++i) {
+    const Output& in = node->input(i);
+    if (!paths_.Between(in.node) || !IsDifferentiable(in.dtype())) continue;
+    const int known = BranchOf(in, cond);
+    const int branch = known >= 0 ? known : i;
+    const auto take = [&](const Output& o) -> Result<Output> {
+      const Result<Output> in_branch =
+          Capture(here->branch(branch), o, scope.prefix());
+      return in_branch.ok() ? in_branch : in_branch.status();
+    };
+    Gradient g;
+    if (dy.is_sparse()) {
+      SLUICE_ASSIGN_OR_RETURN(g.indices, take(dy.indices));
+      SLUICE_ASSIGN_OR_RETURN(g.values, take(dy.values));
+      if (dy.dense_shape.valid()) {
+        SLUICE_ASSIGN_OR_RETURN(g.dense_shape, take(dy.dense_shape));
+      }
+    } else {
+      SLUICE_ASSIGN_OR_RETURN(g.dense, take(dy.dense));
+      SLUICE_RETURN_IF_ERROR(CheckGradient(*node, in, g));
+    }
+    sums_.Add(in, g);
+  }
+  return OkStatus();
+}
+
+Status CondGradient::OfSwitch(Node* node, GradientLevel& level) {
+  Conditional* const cond = paths_.graph()->control_flow().ConditionalOf(node);
+  if (cond == nullptr)
+    return InvalidArgument(
+        "gradients: expected a Switch of a conditional or of a loop, got ",
+        node->Describe(), "; path: ", PathThrough(paths_, node));
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<Gradient> dy,
+                          sums_.Totals(node, level));
+  Conditional* const here = level.Mirror(cond);
+  SLUICE_RETURN_IF_ERROR(errors_.First());
+  const NameScope scope(node->name() + "_grad");
+  const AtLine at(node->loc());
+  SLUICE_ASSIGN_OR_RETURN(const Gradient g, MergeBranches(node, here, dy));
+  const Output& in = node->input(0);
+  SLUICE_RETURN_IF_ERROR(CheckGradient(*node, in, g));
+  sums_.Add(in, g);
+  return OkStatus();
 }
 
 }  // namespace sluice

@@ -1,9 +1,11 @@
-// Gradients of loops: a loop over the same iterations in reverse order, whose
-// variables are the gradients of the loop variables.
-#include <algorithm>
-#include <optional>
+#include "client/autodiff/while_gradient.h"
 
-#include "client/autodiff/backprop.h"
+#include <algorithm>
+
+#include "client/autodiff/gradients.h"
+#include "client/autodiff/loop_family.h"
+#include "client/autodiff/loop_sums.h"
+#include "graph/builder.h"
 #include "graph/frames.h"
 #include "graph/tensor_array_info.h"
 
@@ -18,10 +20,10 @@ bool IsCarried(const LoopVariable& v) {
 
 }  // namespace
 
-Status Backprop::VisitLoop(WhileContext* loop, Level& outer) {
+Status WhileGradient::Of(WhileContext* loop, GradientLevel& outer) {
   bool any = HasGradientWithin(loop);
   for (const LoopVariable& v : loop->variables())
-    any = any || (v.exit != nullptr && HasGradient(Output(v.exit)));
+    any = any || (v.exit != nullptr && sums_.Has(Output(v.exit)));
   if (!any || !loop->back_prop) return OkStatus();
   crossed_.push_back(loop);
   for (const LoopVariable& v : loop->variables())
@@ -31,62 +33,63 @@ Status Backprop::VisitLoop(WhileContext* loop, Level& outer) {
           "'",
           loop->name(), "', whose variable '", v.name,
           "' has no value for the next iteration yet");
-  ControlFlowContext* const around = Mirror(loop->outer(), outer);
-  SLUICE_RETURN_IF_ERROR(BuildStatus());
+  ControlFlowContext* const around = outer.Mirror(loop->outer());
+  SLUICE_RETURN_IF_ERROR(errors_.First());
   const NameScope scope(loop->name() + "_grad");
   LoopMember* const forward = LoopFamily::Of(loop);
   if (forward == nullptr) return Built(Output()).status();
-  Level inner;
-  inner.loop = loop;
-  inner.member = LoopFamily::NewReverse(forward, around);
-  if (inner.member == nullptr) return Built(Output()).status();
+  LoopMember* const backward = LoopFamily::NewReverse(forward, around);
+  if (backward == nullptr) return Built(Output()).status();
+  GradientLevel inner(loop, backward);
   std::map<int, int> opened;  // New loop's variables, by this loop's.
   std::vector<LoopSum> sums;
+  if (!array_uses_.has_value())
+    array_uses_.emplace(paths_.graph(), static_cast<int>(paths_.num_nodes()));
   SLUICE_RETURN_IF_ERROR(OpenVariables(loop, outer, inner, &opened));
-  SLUICE_RETURN_IF_ERROR(Walk(inner));
+  SLUICE_RETURN_IF_ERROR(walk_(inner));
   SLUICE_RETURN_IF_ERROR(CloseVariables(loop, inner, opened, &sums));
   for (Node* const n : ConstantsOf(loop)) {
-    SLUICE_ASSIGN_OR_RETURN(const Gradient g, Total(Output(n), inner));
-    if (g && Between(n->input(0).node)) sums.push_back({n->input(0), g});
+    SLUICE_ASSIGN_OR_RETURN(const Gradient g, sums_.Total(Output(n), inner));
+    if (g && paths_.Between(n->input(0).node)) sums.push_back({n->input(0), g});
   }
   SLUICE_ASSIGN_OR_RETURN(const std::vector<Gradient> totals,
-                          BuildLoopSums(inner.member, sums, &*array_uses_));
-  for (size_t i = 0; i < sums.size(); ++i) Add(sums[i].x, totals[i]);
+                          BuildLoopSums(backward, sums, &*array_uses_));
+  for (size_t i = 0; i < sums.size(); ++i) sums_.Add(sums[i].x, totals[i]);
   return OkStatus();
 }
 
-bool Backprop::HasGradientWithin(const WhileContext* loop) const {
-  const auto it = units_on_.find(loop);
-  if (it == units_on_.end()) return false;
-  const std::vector<WhileContext*>& loops = graph_->control_flow().loops();
-  return std::any_of(
-      it->second.begin(), it->second.end(), [&](const size_t unit) {
-        return unit < between_.size()
-                   ? grads_.count(graph_->nodes()[unit].get()) != 0
-                   : HasGradientWithin(loops[unit - between_.size()]);
-      });
+bool WhileGradient::HasGradientWithin(const WhileContext* loop) const {
+  const std::vector<size_t>& units = units_.On(loop);
+  return std::any_of(units.begin(), units.end(), [&](const size_t unit) {
+    const Node* const n = units_.NodeOf(unit);
+    return n != nullptr ? sums_.HasAny(n)
+                        : HasGradientWithin(units_.LoopOf(unit));
+  });
 }
 
-std::vector<Node*> Backprop::ConstantsOf(const WhileContext* loop) const {
+std::vector<Node*> WhileGradient::ConstantsOf(const WhileContext* loop) const {
   std::vector<Node*> constants;
-  const auto it = units_on_.find(loop);
-  if (it == units_on_.end()) return constants;
-  for (auto unit = it->second.rbegin(); unit != it->second.rend(); ++unit) {
-    if (*unit >= between_.size()) continue;
-    Node* const n = graph_->nodes()[*unit].get();
-    if (IsConstantEnter(*n)) constants.push_back(n);
+  const std::vector<size_t>& units = units_.On(loop);
+  for (auto unit = units.rbegin(); unit != units.rend(); ++unit) {
+    Node* const n = units_.NodeOf(*unit);
+    if (n != nullptr && IsConstantEnter(*n)) constants.push_back(n);
   }
   return constants;
 }
 
-Status Backprop::OpenVariables(WhileContext* loop, Level& outer, Level& inner,
-                               std::map<int, int>* opened) {
-  WhileContext* const back = inner.member->loop();
+int64_t WhileGradient::num_visits() const {
+  return array_uses_.has_value() ? array_uses_->num_visits() : 0;
+}
+
+Status WhileGradient::OpenVariables(WhileContext* loop, GradientLevel& outer,
+                                    GradientLevel& inner,
+                                    std::map<int, int>* opened) {
+  WhileContext* const back = inner.member()->loop();
   const ContextScope around(back->outer());
   for (size_t i = 0; i < loop->variables().size(); ++i) {
     const LoopVariable& v = loop->variables()[i];
-    if (!Between(v.merge) || !IsDifferentiable(v.merge->output_type(0)) ||
-        !IsCarried(v))
+    if (!paths_.Between(v.merge) ||
+        !IsDifferentiable(v.merge->output_type(0)) || !IsCarried(v))
       continue;
     const AtLine at(v.merge->loc());
     if (v.exit == nullptr && !v.merge->output_shape(0).fully_known() &&
@@ -94,7 +97,8 @@ Status Backprop::OpenVariables(WhileContext* loop, Level& outer, Level& inner,
       return Built(Output()).status();
     Output last;
     if (v.exit != nullptr) {
-      SLUICE_ASSIGN_OR_RETURN(const Gradient g, Total(Output(v.exit), outer));
+      SLUICE_ASSIGN_OR_RETURN(const Gradient g,
+                              sums_.Total(Output(v.exit), outer));
       last = Densify(g, Output(v.exit));
       if (g && !last.valid()) return Built(last).status();
     }
@@ -106,30 +110,30 @@ Status Backprop::OpenVariables(WhileContext* loop, Level& outer, Level& inner,
         back->OpenVariable(last, v.name + "_grad", v.merge->output_shape(0));
     if (mine < 0) return Built(Output()).status();
     (*opened)[static_cast<int>(i)] = mine;
-    Add(v.next->input(0), back->variable(mine).body_value);
+    sums_.Add(v.next->input(0), back->variable(mine).body_value);
   }
   return OkStatus();
 }
 
-Status Backprop::CloseVariables(WhileContext* loop, Level& inner,
-                                const std::map<int, int>& opened,
-                                std::vector<LoopSum>* sums) {
-  WhileContext* const back = inner.member->loop();
+Status WhileGradient::CloseVariables(WhileContext* loop, GradientLevel& inner,
+                                     const std::map<int, int>& opened,
+                                     std::vector<LoopSum>* sums) {
+  WhileContext* const back = inner.member()->loop();
   for (size_t i = 0; i < loop->variables().size(); ++i) {
     const LoopVariable v = loop->variables()[i];
-    if (!Between(v.merge)) continue;
+    if (!paths_.Between(v.merge)) continue;
     const Output value(v.switch_node, 1);
     const AtLine at(v.merge->loc());
     // Uses of the condition's nodes in the body read the value there.
-    if (HasGradient(Output(v.merge))) {
+    if (sums_.Has(Output(v.merge))) {
       SLUICE_ASSIGN_OR_RETURN(const Gradient there,
-                              Total(Output(v.merge), inner));
-      Add(value, there);
+                              sums_.Total(Output(v.merge), inner));
+      sums_.Add(value, there);
     }
-    SLUICE_ASSIGN_OR_RETURN(const Gradient g, Total(value, inner));
+    SLUICE_ASSIGN_OR_RETURN(const Gradient g, sums_.Total(value, inner));
     const Output& begin = v.enter->input(0);
     if (!IsCarried(v)) {
-      if (g && Between(begin.node)) sums->push_back({begin, g});
+      if (g && paths_.Between(begin.node)) sums->push_back({begin, g});
       continue;
     }
     const auto it = opened.find(static_cast<int>(i));
@@ -145,10 +149,10 @@ Status Backprop::CloseVariables(WhileContext* loop, Level& inner,
     }
     SLUICE_RETURN_IF_ERROR(Built(next).status());
     if (!back->CloseVariable(mine, next)) return Built(Output()).status();
-    if (Between(begin.node)) {
+    if (paths_.Between(begin.node)) {
       const Output total(back->variable(mine).exit);
       SLUICE_RETURN_IF_ERROR(CheckGradient(*v.enter, begin, total));
-      Add(begin, total);
+      sums_.Add(begin, total);
     }
   }
   return OkStatus();
