@@ -1,54 +1,75 @@
 #include "client/autodiff/backprop.h"
 
-#include <algorithm>
+#include <deque>
 #include <optional>
 #include <set>
 #include <utility>
 
 #include "base/without_throwing.h"
+#include "client/autodiff/gradient_errors.h"
+#include "client/autodiff/loop_family.h"
+#include "graph/builder.h"
 #include "graph/control_flow_recovery.h"
 #include "graph/frames.h"
 #include "graph/gradient_scope.h"
 #include "graph/hidden_attributes.h"
-#include "graph/shape_context.h"
-#include "graph/tensor_array_info.h"
+#include "graph/none_output.h"
 
 namespace sluice {
-
-bool IsDifferentiable(DType t) {
-  t = RemoveRef(t);
-  return IsFloating(t) || IsComplex(t) || t == DType::kResource ||
-         t == DType::kVariant;
-}
-
-Output ZerosFor(const Output& x) {
-  constexpr int64_t kSmall = 64;
-  const bool resource = RemoveRef(x.dtype()) == DType::kResource;
-  const DType type = resource ? VariableType(x) : RemoveRef(x.dtype());
-  const PartialShape shape = resource ? VariableShapeOf(x) : x.shape();
-  if (IsTensorArrayFlow(x)) return x;
-  if (type == DType::kVariant) return Build("ZerosLike", {x}, {}, "zeros", {});
-  if (!shape.fully_known())
-    return resource ? Build("Fill",
-                            {Build("VariableShape", {x}, {}, "", {}),
-                             ScalarOf(type, 0, {})},
-                            {}, "zeros", {})
-                    : Build("ZerosLike", {x}, {}, "zeros", {});
-  if (shape.num_elements() <= kSmall) {
-    const Result<Shape> known = shape.ToShape();
-    if (known.ok()) {
-      Result<Tensor> zeros = Tensor::Zeros(type, *known);
-      if (zeros.ok()) return Constant(*std::move(zeros), "zeros", {});
-    }
-  }
-  const std::span<const int64_t> dims(shape.dims().begin(), shape.dims().end());
-  return Build(
-      "Fill",
-      {Constant(Tensor::Vector<int64_t>(dims), "", {}), ScalarOf(type, 0, {})},
-      {}, "zeros", {});
-}
-
 namespace {
+
+Status ValidateArguments(Graph* graph, const std::vector<Output>& ys,
+                         const std::vector<Output>& xs,
+                         const GradientOptions& options) {
+  const auto check_one = [graph](const Output& o, const char* what,
+                                 size_t i) -> Status {
+    if (!o.valid()) {
+      const Status* const error = graph->ErrorOf(o);
+      return error != nullptr
+                 ? *error
+                 : InvalidArgument("gradients: ", what, "[", i,
+                                   "]: expected an output, got none",
+                                   WhyNone(o));
+    }
+    if (o.graph() != graph)
+      return InvalidArgument("gradients: ", what, "[", i,
+                             "]: expected an output of the current graph, "
+                             "got ",
+                             o.name(), " of another");
+    if (o.index < 0 || o.index >= o.node->num_outputs())
+      return InvalidArgument("gradients: ", what, "[", i, "]: expected one of ",
+                             o.node->num_outputs(), " outputs, got '", o.name(),
+                             "'; ", o.node->Describe());
+    return OkStatus();
+  };
+  const auto check = [&](const std::vector<Output>& list, const char* what) {
+    Status status = OkStatus();
+    for (size_t i = 0; i < list.size() && status.ok(); ++i)
+      status = check_one(list[i], what, i);
+    return status;
+  };
+  SLUICE_RETURN_IF_ERROR(check(ys, "ys"));
+  SLUICE_RETURN_IF_ERROR(check(xs, "xs"));
+  for (size_t i = 0; i < options.grad_ys.size(); ++i) {
+    const Gradient& g = options.grad_ys[i];
+    for (const Output& part : {g.dense, g.indices, g.values, g.dense_shape})
+      if (part.valid()) SLUICE_RETURN_IF_ERROR(check_one(part, "grad_ys", i));
+    if (g.is_sparse() && !g.indices.valid())
+      return InvalidArgument("gradients: grad_ys[", i,
+                             "]: expected indices of the slices, got none");
+  }
+  SLUICE_RETURN_IF_ERROR(check(options.stop_gradients, "stop_gradients"));
+  if (options.grad_ys.size() > ys.size())
+    return InvalidArgument("gradients: grad_ys: expected at most ", ys.size(),
+                           " as there are ys, got ", options.grad_ys.size());
+  return OkStatus();
+}
+
+std::vector<Output> OutputsOf(const std::vector<GradTarget>& xs) {
+  std::vector<Output> outputs;
+  for (const GradTarget& x : xs) outputs.push_back(x.output);
+  return outputs;
+}
 
 // A name for these gradients that no gradient array uses yet. (An imported
 // graph or a function may contain such arrays.)
@@ -68,35 +89,36 @@ std::string NewGradientSource(const Graph& graph, const std::string& name) {
 Backprop::Backprop(const std::vector<Output>& ys,
                    const std::vector<GradTarget>& xs,
                    const GradientOptions& options)
-    : ys_(ys), options_(options) {
-  for (const GradTarget& x : xs) xs_.push_back(x.output);
-}
+    : ys_(ys),
+      xs_(OutputsOf(xs)),
+      options_(options),
+      graph_(&CurrentGraph()),
+      errors_(graph_),
+      paths_(graph_, ys_, xs_, options.stop_gradients) {}
 
 Result<std::vector<Gradient>> Backprop::Run() {
-  SLUICE_RETURN_IF_ERROR(Validate());
-  Level outermost;
+  SLUICE_RETURN_IF_ERROR(ValidateArguments(graph_, ys_, xs_, options_));
   if (ys_.empty() || xs_.empty()) return Collect();
   SLUICE_RETURN_IF_ERROR(RecoverControlFlow(graph_));
   SLUICE_RETURN_IF_ERROR(LoopFamily::Recover(graph_));
-  SLUICE_RETURN_IF_ERROR(FindBase());
-  FindBetween();
-  FindUnits();
+  SLUICE_RETURN_IF_ERROR(paths_.Find());
+  units_.Find();
+  outermost_ = GradientLevel(paths_.base());
   const NameScope scope(options_.name);
   const GradientScope call(NewGradientSource(*graph_, scope.prefix()));
   SLUICE_RETURN_IF_ERROR(Seed());
-  outermost.loop = base_;
-  SLUICE_RETURN_IF_ERROR(Walk(outermost));
+  SLUICE_RETURN_IF_ERROR(Walk(outermost_));
   return Collect();
 }
 
 Status Backprop::Seed() {
   for (size_t i = 0; i < ys_.size(); ++i) {
     const Output& y = ys_[i];
-    if (!Between(y.node)) continue;
+    if (!paths_.Between(y.node)) continue;
     Gradient seed =
         i < options_.grad_ys.size() ? options_.grad_ys[i] : Gradient();
     SLUICE_ASSIGN_OR_RETURN(seed, SeedFor(y, seed));
-    Add(y, seed);
+    sums_.Add(y, seed);
   }
   return OkStatus();
 }
@@ -130,134 +152,72 @@ Result<Gradient> Backprop::SeedFor(const Output& y, const Gradient& given) {
   return Gradient(built);
 }
 
-Result<Output> Backprop::Built(Output o) const {
-  if (o.valid()) return o;
-  const Status* const error =
-      graph_->ErrorOf(o.error() >= 0 ? o : graph_->Failure());
-  return error == nullptr ? Internal("gradients: a builder failed") : *error;
-}
-
-// ---- Sums -------------------------------------------------------------------
-
-void Backprop::Add(const Output& o, const Gradient& g) {
-  Sums& sums = grads_[Representative(o.node)];
-  sums.resize(static_cast<size_t>(o.node->num_outputs()));
-  sums[static_cast<size_t>(o.index)].push_back(g);
-}
-
-bool Backprop::HasGradient(const Output& o) const {
-  const auto it = grads_.find(Representative(o.node));
-  return it != grads_.end() &&
-         !it->second[static_cast<size_t>(o.index)].empty();
-}
-
-Result<Gradient> Backprop::Total(const Output& o, Level& level) {
-  if (!HasGradient(o)) return Gradient();
-  std::vector<Gradient>& sum =
-      grads_[Representative(o.node)][static_cast<size_t>(o.index)];
-  if (sum.size() > 1) {
-    const ContextScope there(Mirror(ContextOf(o), level));
-    const AtLine at(o.node->loc());
-    const Gradient total = SumGradients(sum, o);
-    if (!total) return Built(Output()).status();
-    sum = {total};
-  }
-  return sum[0];
-}
-
-Result<std::vector<Gradient>> Backprop::Totals(Node* node, Level& level) {
-  std::vector<Gradient> totals;
-  for (int i = 0; i < node->num_outputs(); ++i) {
-    SLUICE_ASSIGN_OR_RETURN(const Gradient g, Total(Output(node, i), level));
-    totals.push_back(g);
-  }
-  return totals;
-}
-
-ControlFlowContext* Backprop::Mirror(ControlFlowContext* c, Level& level) {
-  if (level.member != nullptr) return level.member->Mirror(c);
-  if (IsInside(base_, c)) return base_;
-  if (IsInside(c, base_) || c->AsCond() == nullptr) return c;
-  Conditional* const here = Mirror(c->AsCond()->conditional(), level);
-  return here == nullptr ? nullptr : here->branch(c->AsCond()->branch());
-}
-
-// Within a loop's body, values around the loop are differentiated too: their
-// conditionals take the same branches as in the forward pass.
-Conditional* Backprop::Mirror(Conditional* c, Level& level) {
-  if (level.member != nullptr) return level.member->Mirror(c);
-  if (IsInside(c->outer(), base_)) return c;
-  Conditional*& here = mirrors_[c];
-  if (here == nullptr) here = ConditionalLike(*c, Mirror(c->outer(), level));
-  return here;
-}
-
 // ---- The walk ---------------------------------------------------------------
 
-Status Backprop::Walk(Level& level) {
-  for (const size_t unit : units_on_[level.loop])
-    if (pending_[unit] == 0) level.ready.push_back(unit);
-  while (!level.ready.empty()) {
-    const size_t unit = level.ready.front();
-    level.ready.pop_front();
-    SLUICE_RETURN_IF_ERROR(Visit(unit, level));
-    for (const size_t source : sources_[unit])
-      if (--pending_[source] == 0) level.ready.push_back(source);
+Status Backprop::Walk(GradientLevel& level) {
+  const std::vector<size_t>& units = units_.On(level.loop());
+  std::deque<size_t> ready;
+  for (const size_t unit : units)
+    if (units_.NumPending(unit) == 0) ready.push_back(unit);
+  while (!ready.empty()) {
+    const size_t unit = ready.front();
+    ready.pop_front();
+    Node* const node = units_.NodeOf(unit);
+    SLUICE_RETURN_IF_ERROR(node != nullptr
+                               ? VisitNode(node, level)
+                               : loops_.Of(units_.LoopOf(unit), level));
+    units_.Done(unit, &ready);
   }
-  for (const size_t unit : units_on_[level.loop]) {
-    if (pending_[unit] <= 0) continue;
-    const Node* const n =
-        unit < between_.size() ? graph_->nodes()[unit].get() : nullptr;
+  for (const size_t unit : units) {
+    if (units_.NumPending(unit) <= 0) continue;
+    const Node* const n = units_.NodeOf(unit);
     return InvalidArgument(
         "gradients: expected cycles through loops only, got one through ",
         n == nullptr ? "a loop" : n->Describe(),
-        n == nullptr ? "" : "; path: " + PathThrough(n));
+        n == nullptr ? "" : "; path: " + PathThrough(paths_, n));
   }
   return OkStatus();
 }
 
-Status Backprop::Visit(size_t unit, Level& level) {
-  if (unit >= between_.size())
-    return VisitLoop(graph_->control_flow().loops()[unit - between_.size()],
-                     level);
-  return VisitNode(graph_->nodes()[unit].get(), level);
-}
-
-Status Backprop::VisitNode(Node* node, Level& level) {
+Status Backprop::VisitNode(Node* node, GradientLevel& level) {
   bool any = false, flows = false;
   for (int i = 0; i < node->num_outputs(); ++i)
-    any = any || HasGradient(Output(node, i));
-  for (const Output& in : InputsOf(node))
-    flows = flows ||
-            (in.valid() && Between(in.node) && IsDifferentiable(in.dtype()));
-  if (!any || !flows || StopsAt(node) || IsLoopMover(node)) return OkStatus();
-  if (node->op().role == OpRole::kSwitch) return VisitSwitch(node, level);
-  if (node->op().role == OpRole::kMerge) return VisitMerge(node, level);
+    any = any || sums_.Has(Output(node, i));
+  for (const Output& in : paths_.InputsOf(node))
+    flows = flows || (in.valid() && paths_.Between(in.node) &&
+                      IsDifferentiable(in.dtype()));
+  if (!any || !flows || paths_.StopsAt(node) || paths_.IsLoopMover(node))
+    return OkStatus();
+  if (node->op().role == OpRole::kSwitch)
+    return conditionals_.OfSwitch(node, level);
+  if (node->op().role == OpRole::kMerge)
+    return conditionals_.OfMerge(node, level);
   std::vector<Gradient> dy;
   {
     // (Other nodes may read its outputs elsewhere; their gradients are summed
     // here.)
     std::optional<ColocateWith> colocate;
     if (options_.colocate) colocate.emplace(node);
-    SLUICE_ASSIGN_OR_RETURN(dy, Totals(node, level));
+    SLUICE_ASSIGN_OR_RETURN(dy, sums_.Totals(node, level));
   }
   if (const Output saved = LoopFamily::SavedValueOf(node); saved.valid()) {
-    Add(saved, dy[0]);
+    sums_.Add(saved, dy[0]);
     return OkStatus();
   }
-  if (!pushed_.empty() && InputsOf(node).size() > node->inputs().size())
+  if (paths_.HasStacks() &&
+      paths_.InputsOf(node).size() > node->inputs().size())
     return Unimplemented(
         "gradients: expected values of a loop that were saved by gradients of "
         "this library, got a stack's, whose order only its maker knows; ",
-        node->Describe(), "; path: ", PathThrough(node));
+        node->Describe(), "; path: ", PathThrough(paths_, node));
   if (node->op().role == OpRole::kEnter) {
     // The gradient of a loop's constant is summed over all iterations; within
     // one iteration it is just the value.
-    if (level.member == nullptr) {
-      Add(node->input(0), dy[0]);
+    if (level.member() == nullptr) {
+      sums_.Add(node->input(0), dy[0]);
       return OkStatus();
     }
-    return IsConstantEnter(*node) ? OkStatus()  // Later, by VisitLoop.
+    return IsConstantEnter(*node) ? OkStatus()  // Later, by WhileGradient.
                                   : Internal(
                                         "gradients: a loop variable's "
                                         "Enter on the way; ",
@@ -292,12 +252,12 @@ void Gate(std::vector<Gradient>* grads) {
 }  // namespace
 
 Status Backprop::Differentiate(Node* node, const std::vector<Gradient>& dy,
-                               Level& level) {
+                               GradientLevel& level) {
   const Result<UserGradient> fn = FindGradient(*node);
-  if (!fn.ok()) return NoGradientFor(node, fn.status());
+  if (!fn.ok()) return NoGradientFor(paths_, node, fn.status());
   if (*fn == nullptr) return OkStatus();
-  ControlFlowContext* const place = Mirror(ContextOf(node), level);
-  SLUICE_RETURN_IF_ERROR(BuildStatus());
+  ControlFlowContext* const place = level.Mirror(ContextOf(node));
+  SLUICE_RETURN_IF_ERROR(errors_.First());
   const ContextScope there(place);
   const NameScope scope(node->name() + "_grad");
   const std::optional<ColocateWith> colocate(
@@ -315,11 +275,11 @@ Status Backprop::Differentiate(Node* node, const std::vector<Gradient>& dy,
       if (dy[i] && !c.dy.back().valid()) return Built(Output()).status();
     }
     Status s = WithoutThrowing("gradient", [&] { return (*fn)(c); });
-    if (s.ok()) s = BuildStatus();
+    if (s.ok()) s = errors_.First();
     if (!s.ok())
       return Annotate(
           Status(s.code(), absl::StrCat(std::string(s.message()),
-                                        "; path: ", PathThrough(node))),
+                                        "; path: ", PathThrough(paths_, node))),
           "gradient of " + node->Describe());
   }
   return Distribute(node, std::move(c.grads));
@@ -334,84 +294,32 @@ Status Backprop::Distribute(Node* node, std::vector<Gradient> grads) {
     Gradient& g = grads[static_cast<size_t>(i)];
     if (!g) continue;
     const Output& in = node->input(i);
-    if (!Between(in.node) || !IsDifferentiable(in.dtype())) {
+    if (!paths_.Between(in.node) || !IsDifferentiable(in.dtype())) {
       g = Gradient();
       continue;
     }
-    SLUICE_RETURN_IF_ERROR(Check(*node, in, g));
+    SLUICE_RETURN_IF_ERROR(CheckGradient(*node, in, g));
   }
   if (options_.gate_ops) Gate(&grads);
   for (int i = 0; i < node->num_inputs(); ++i)
     if (grads[static_cast<size_t>(i)])
-      Add(node->input(i), grads[static_cast<size_t>(i)]);
-  return OkStatus();
-}
-
-Status Backprop::Check(const Node& node, const Output& in, const Gradient& g) {
-  SLUICE_RETURN_IF_ERROR(CheckParts(node, in, g));
-  const DType edge = RemoveRef(in.dtype());
-  const DType want = edge == DType::kResource ? VariableType(in) : edge;
-  const Output value = g.is_sparse() ? g.values : g.dense;
-  if (want != DType::kInvalid && want != RemoveRef(value.dtype()) &&
-      edge != DType::kVariant)
-    return Internal("gradient of ", node.Describe(), ": expected ",
-                    DTypeName(want), " for input ", in.name(), ", got ",
-                    DTypeName(value.dtype()), "; ", value.node->Describe());
-  if (g.is_sparse() || edge == DType::kResource || edge == DType::kVariant ||
-      !in.shape().rank_known())
-    return OkStatus();
-  if (!value.shape().CompatibleWith(in.shape()))
-    return Internal("gradient of ", node.Describe(), ": expected shape ",
-                    in.shape().ToString(), " for input ", in.name(), ", got ",
-                    value.shape().ToString(), "; ", value.node->Describe());
-  return Annotate(
-      graph_->SetShape(g.dense, in.shape()),
-      absl::StrCat("gradient of ", node.Describe(), " for input ", in.name()));
-}
-
-// A gradient function may return an output of another graph, or invalid slices.
-Status Backprop::CheckParts(const Node& node, const Output& in,
-                            const Gradient& g) const {
-  const auto fail = [&](const auto&... what) {
-    return Internal("gradient of ", node.Describe(), ": expected ", what...);
-  };
-  for (const Output& part : {g.dense, g.indices, g.values, g.dense_shape}) {
-    if (part.node == nullptr) continue;
-    if (part.graph() != graph_)
-      return fail("an output of the same graph for input ", in.name(), ", got ",
-                  part.node->Describe(), " of another");
-    if (part.index < 0 || part.index >= part.node->num_outputs())
-      return fail("one of ", part.node->num_outputs(), " outputs of ",
-                  part.node->Describe(), " for input ", in.name(), ", got ",
-                  part.index);
-  }
-  if (!g.is_sparse()) return OkStatus();
-  const DType index = g.indices.dtype();
-  if (index != DType::kInt32 && index != DType::kInt64)
-    return fail("slices with indices of int32 or int64 for input ", in.name(),
-                ", got ",
-                g.indices.node == nullptr ? "none" : DTypeName(index));
-  if (g.values.shape().rank() == 0)
-    return fail("slices of rank 1 or more for input ", in.name(),
-                ", got a scalar; ", g.values.node->Describe());
+      sums_.Add(node->input(i), grads[static_cast<size_t>(i)]);
   return OkStatus();
 }
 
 Result<std::vector<Gradient>> Backprop::Collect() {
   std::vector<Gradient> result;
-  Level outermost;
-  outermost.loop = base_;
   // A loop with gradients returns one for each of its variables that the ys
   // depend on: zeros for variables without a gradient. (TensorFlow's loops do,
   // and programs fetch them.)
-  const OutputSet stopped = IntoStoppedVariables();
+  const OutputSet stopped = paths_.IntoStoppedVariables(loops_.crossed());
   for (const Output& x : xs_) {
-    if (HasGradient(x) && !IsInside(base_, InnermostWhile(ContextOf(x))))
+    if (sums_.Has(x) && !IsInside(paths_.base(), InnermostWhile(ContextOf(x))))
       return InvalidArgument(
           "gradients: expected xs outside of loops that do not contain the ys, "
           "got ",
           x.name(), " of loop '", InnermostWhile(ContextOf(x))->name(), "'");
-    SLUICE_ASSIGN_OR_RETURN(Gradient g, Total(x, outermost));
+    SLUICE_ASSIGN_OR_RETURN(Gradient g, sums_.Total(x, outermost_));
     if (!g &&
         (options_.unconnected == Unconnected::kZero || stopped.count(x) != 0)) {
       const AtLine at(x.node->loc());
@@ -419,7 +327,7 @@ Result<std::vector<Gradient>> Backprop::Collect() {
     }
     result.push_back(g);
   }
-  ExplainNone(&result);
+  ExplainNone(paths_, sums_, &result);
   std::vector<Output> ends;
   for (const Gradient& g : result) {
     ends.push_back(g.dense);
@@ -428,7 +336,7 @@ Result<std::vector<Gradient>> Backprop::Collect() {
     ends.push_back(g.dense_shape);
   }
   LoopFamily::WriteFor(ends);
-  SLUICE_RETURN_IF_ERROR(BuildStatus());
+  SLUICE_RETURN_IF_ERROR(errors_.First());
   return result;
 }
 

@@ -1,13 +1,12 @@
-// Gradients of conditionals: the gradient of a Merge is a Switch with the same
-// predicate, that of a Switch is a Merge of the branches' gradients.
-#include <algorithm>
-#include <cstdint>
+#include "client/autodiff/cond_gradient.h"
+
 #include <utility>
 #include <vector>
 
-#include "client/autodiff/backprop.h"
-#include "graph/shape_context.h"
-#include "graph/tensor_array_info.h"
+#include "client/autodiff/gradient_errors.h"
+#include "client/autodiff/gradients.h"
+#include "graph/builder.h"
+#include "graph/control_flow.h"
 
 namespace sluice {
 namespace {
@@ -20,76 +19,8 @@ int BranchOf(const Output& value, const Conditional* cond) {
   return -1;
 }
 
-}  // namespace
-
-Status Backprop::VisitMerge(Node* node, Level& level) {
-  Conditional* const cond = graph_->control_flow().ConditionalOf(node);
-  if (cond == nullptr)
-    return InvalidArgument(
-        "gradients: expected a Merge of a conditional or of a loop, got ",
-        node->Describe(), "; path: ", PathThrough(node));
-  SLUICE_ASSIGN_OR_RETURN(const Gradient dy, Total(Output(node), level));
-  if (!dy) return OkStatus();
-  Conditional* const here = Mirror(cond, level);
-  SLUICE_RETURN_IF_ERROR(BuildStatus());
-  const ContextScope there(Mirror(ContextOf(node), level));
-  const NameScope scope(node->name() + "_grad");
-  const AtLine at(node->loc());
-  for (int i = 0; i < node->num_inputs(); ++i) {
-    const Output& in = node->input(i);
-    if (!Between(in.node) || !IsDifferentiable(in.dtype())) continue;
-    const int known = BranchOf(in, cond);
-    const int branch = known >= 0 ? known : i;
-    const auto take = [&](const Output& o) -> Result<Output> {
-      const Result<Output> in_branch =
-          Capture(here->branch(branch), o, scope.prefix());
-      return in_branch.ok() ? in_branch : in_branch.status();
-    };
-    Gradient g;
-    if (dy.is_sparse()) {
-      SLUICE_ASSIGN_OR_RETURN(g.indices, take(dy.indices));
-      SLUICE_ASSIGN_OR_RETURN(g.values, take(dy.values));
-      if (dy.dense_shape.valid()) {
-        SLUICE_ASSIGN_OR_RETURN(g.dense_shape, take(dy.dense_shape));
-      }
-    } else {
-      SLUICE_ASSIGN_OR_RETURN(g.dense, take(dy.dense));
-      SLUICE_RETURN_IF_ERROR(Check(*node, in, g));
-    }
-    Add(in, g);
-  }
-  return OkStatus();
-}
-
-Status Backprop::VisitSwitch(Node* node, Level& level) {
-  Conditional* const cond = graph_->control_flow().ConditionalOf(node);
-  if (cond == nullptr)
-    return InvalidArgument(
-        "gradients: expected a Switch of a conditional or of a loop, got ",
-        node->Describe(), "; path: ", PathThrough(node));
-  SLUICE_ASSIGN_OR_RETURN(const std::vector<Gradient> dy, Totals(node, level));
-  Conditional* const here = Mirror(cond, level);
-  SLUICE_RETURN_IF_ERROR(BuildStatus());
-  const NameScope scope(node->name() + "_grad");
-  const AtLine at(node->loc());
-  SLUICE_ASSIGN_OR_RETURN(const Gradient g, MergeBranches(node, here, dy));
-  const Output& in = node->input(0);
-  SLUICE_RETURN_IF_ERROR(Check(*node, in, g));
-  Add(in, g);
-  return OkStatus();
-}
-
-Result<Gradient> Backprop::MergeBranches(Node* node, Conditional* cond,
-                                         const std::vector<Gradient>& dy) {
-  bool sparse = true;
-  for (const Gradient& g : dy) sparse = sparse && (!g || g.is_sparse());
-  if (sparse) return MergeSparse(node, cond, dy);
-  SLUICE_ASSIGN_OR_RETURN(const Output dense, MergeDense(node, cond, dy));
-  return Gradient(dense);
-}
-
-Result<Output> Backprop::MergeDense(Node* node, Conditional* cond,
-                                    const std::vector<Gradient>& dy) {
+Result<Output> MergeDense(Node* node, Conditional* cond,
+                          const std::vector<Gradient>& dy) {
   Output side[2];
   for (int i = 0; i < 2; ++i) {
     const ContextScope in_branch(cond->branch(i));
@@ -103,8 +34,8 @@ Result<Output> Backprop::MergeDense(Node* node, Conditional* cond,
 }
 
 // Slices from either branch; no slices if the branch has no gradient.
-Result<Gradient> Backprop::MergeSparse(Node* node, Conditional* cond,
-                                       const std::vector<Gradient>& dy) {
+Result<Gradient> MergeSparse(Node* node, Conditional* cond,
+                             const std::vector<Gradient>& dy) {
   const Gradient& some = dy[0] ? dy[0] : dy[1];
   const DType type =
       dy[0] && dy[1] && dy[0].indices.dtype() != dy[1].indices.dtype()
@@ -138,58 +69,73 @@ Result<Gradient> Backprop::MergeSparse(Node* node, Conditional* cond,
   return Gradient::Slices(all_indices, all_values, shape);
 }
 
-Result<Output> Backprop::DenseShapeOf(const Output& x, const Gradient& part) {
-  const bool resource = RemoveRef(x.dtype()) == DType::kResource;
-  const PartialShape known = resource ? VariableShapeOf(x) : x.shape();
-  const bool wide =
-      (part.dense_shape.valid() && part.dense_shape.dtype() == DType::kInt64) ||
-      std::any_of(known.dims().begin(), known.dims().end(),
-                  [](int64_t d) { return d > INT32_MAX; });
-  const auto constant = [&known]<typename T>(T) {
-    return Constant(Tensor::Vector(std::vector<T>(known.dims().begin(),
-                                                  known.dims().end())),
-                    "dense_shape", {});
-  };
-  if (known.fully_known())
-    return Built(wide ? constant(int64_t{}) : constant(int32_t{}));
-  return Built(Build(resource ? "VariableShape" : "Shape", {x},
-                     {{"out_type", wide ? DType::kInt64 : DType::kInt32}},
-                     "dense_shape", {}));
+Result<Gradient> MergeBranches(Node* node, Conditional* cond,
+                               const std::vector<Gradient>& dy) {
+  bool sparse = true;
+  for (const Gradient& g : dy) sparse = sparse && (!g || g.is_sparse());
+  if (sparse) return MergeSparse(node, cond, dy);
+  SLUICE_ASSIGN_OR_RETURN(const Output dense, MergeDense(node, cond, dy));
+  return Gradient(dense);
 }
 
-Result<Gradient> Backprop::NoSlices(const Output& like, DType indices) {
-  const bool resource = RemoveRef(like.dtype()) == DType::kResource;
-  const DType type = resource ? VariableType(like) : RemoveRef(like.dtype());
-  const PartialShape known = resource ? VariableShapeOf(like) : like.shape();
-  Result<Tensor> none = Tensor::Make(indices, Shape({0}));
-  if (!none.ok()) return none.status();
-  Output shape;
-  bool rows_known = known.rank() >= 1;
-  for (int i = 1; i < known.rank(); ++i)
-    rows_known = rows_known && known.dim(i) >= 0;
-  if (rows_known) {
-    std::vector<int64_t> dims(known.dims().begin(), known.dims().end());
-    dims[0] = 0;
-    shape = Constant(Tensor::Vector<int64_t>(dims), "", {});
-  } else {
-    const Output all = resource ? Build("VariableShape", {like},
-                                        {{"out_type", DType::kInt64}}, "", {})
-                                : Build("Shape", {like},
-                                        {{"out_type", DType::kInt64}}, "", {});
-    const Output rest = Build(
-        "StridedSlice", {all, IntVector({1}), IntVector({0}), IntVector({1})},
-        {{"end_mask", 1}}, "", {});
-    shape = Build("ConcatV2",
-                  {Constant(Tensor::Vector<int64_t>({int64_t{0}}), "", {}),
-                   rest, ScalarOf(DType::kInt32, 0, {})},
-                  {}, "", {});
+}  // namespace
+
+Status CondGradient::OfMerge(Node* node, GradientLevel& level) {
+  Conditional* const cond = paths_.graph()->control_flow().ConditionalOf(node);
+  if (cond == nullptr)
+    return InvalidArgument(
+        "gradients: expected a Merge of a conditional or of a loop, got ",
+        node->Describe(), "; path: ", PathThrough(paths_, node));
+  SLUICE_ASSIGN_OR_RETURN(const Gradient dy, sums_.Total(Output(node), level));
+  if (!dy) return OkStatus();
+  Conditional* const here = level.Mirror(cond);
+  SLUICE_RETURN_IF_ERROR(errors_.First());
+  const ContextScope there(level.Mirror(ContextOf(node)));
+  const NameScope scope(node->name() + "_grad");
+  const AtLine at(node->loc());
+  for (int i = 0; i < node->num_inputs(); ++i) {
+    const Output& in = node->input(i);
+    if (!paths_.Between(in.node) || !IsDifferentiable(in.dtype())) continue;
+    const int known = BranchOf(in, cond);
+    const int branch = known >= 0 ? known : i;
+    const auto take = [&](const Output& o) -> Result<Output> {
+      const Result<Output> in_branch =
+          Capture(here->branch(branch), o, scope.prefix());
+      return in_branch.ok() ? in_branch : in_branch.status();
+    };
+    Gradient g;
+    if (dy.is_sparse()) {
+      SLUICE_ASSIGN_OR_RETURN(g.indices, take(dy.indices));
+      SLUICE_ASSIGN_OR_RETURN(g.values, take(dy.values));
+      if (dy.dense_shape.valid()) {
+        SLUICE_ASSIGN_OR_RETURN(g.dense_shape, take(dy.dense_shape));
+      }
+    } else {
+      SLUICE_ASSIGN_OR_RETURN(g.dense, take(dy.dense));
+      SLUICE_RETURN_IF_ERROR(CheckGradient(*node, in, g));
+    }
+    sums_.Add(in, g);
   }
-  const Output values =
-      Build("Fill", {shape, ScalarOf(type, 0, {})}, {}, "no_rows", {});
-  const Output at = Constant(*std::move(none), "no_indices", {});
-  SLUICE_RETURN_IF_ERROR(Built(values).status());
-  SLUICE_RETURN_IF_ERROR(Built(at).status());
-  return Gradient::Slices(at, values, Output());
+  return OkStatus();
+}
+
+Status CondGradient::OfSwitch(Node* node, GradientLevel& level) {
+  Conditional* const cond = paths_.graph()->control_flow().ConditionalOf(node);
+  if (cond == nullptr)
+    return InvalidArgument(
+        "gradients: expected a Switch of a conditional or of a loop, got ",
+        node->Describe(), "; path: ", PathThrough(paths_, node));
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<Gradient> dy,
+                          sums_.Totals(node, level));
+  Conditional* const here = level.Mirror(cond);
+  SLUICE_RETURN_IF_ERROR(errors_.First());
+  const NameScope scope(node->name() + "_grad");
+  const AtLine at(node->loc());
+  SLUICE_ASSIGN_OR_RETURN(const Gradient g, MergeBranches(node, here, dy));
+  const Output& in = node->input(0);
+  SLUICE_RETURN_IF_ERROR(CheckGradient(*node, in, g));
+  sums_.Add(in, g);
+  return OkStatus();
 }
 
 }  // namespace sluice

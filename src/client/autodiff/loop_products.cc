@@ -1,0 +1,97 @@
+#include "client/autodiff/loop_products.h"
+
+#include <algorithm>
+#include <string>
+
+#include "graph/frames.h"
+#include "graph/tensor_array_info.h"
+
+namespace sluice {
+namespace {
+
+// The sum of such products touches the whole sum in every iteration, with as
+// many multiplications per element as there are rows. True if the factors have
+// at most 1 / `times` as many elements as the sum.
+bool IsThinProduct(const Node& n, int64_t times) {
+  if (n.op_name() != "MatMul" || !n.BoolAttr("transpose_a") ||
+      n.BoolAttr("transpose_b"))
+    return false;
+  const DType t = n.output_type(0);
+  const PartialShape &a = n.input(0).shape(), &b = n.input(1).shape();
+  return (t == DType::kFloat || t == DType::kDouble) && a.fully_known() &&
+         b.fully_known() && a.rank() == 2 && b.rank() == 2 &&
+         a.dim(0) * times <= std::min(a.dim(1), b.dim(1));
+}
+
+}  // namespace
+
+// ---- Arrays -----------------------------------------------------------------
+
+bool ArrayUses::HoldsRowsReadOnce(const Output& handle) {
+  const Node* const array = TensorArrayBehind(handle);
+  if (array == nullptr || array->op_name() != "TensorArrayV3") return false;
+  if (!indexed_) Index();
+  const auto it = uses_.find(array);
+  return it != uses_.end() && it->second.reads == 1 &&
+         it->second.scatters == 1 && it->second.others == 0;
+}
+
+void ArrayUses::Index() {
+  indexed_ = true;
+  for (int i = 0; i < num_nodes_; ++i) {
+    ++num_visits_;
+    const Node* const n = graph_->nodes()[static_cast<size_t>(i)].get();
+    const std::string& op = n->op_name();
+    if (op.rfind("TensorArray", 0) != 0 || n->num_inputs() == 0 ||
+        n->input(0).dtype() != DType::kResource || op == "TensorArraySizeV3" ||
+        op == "TensorArrayGradV3")
+      continue;
+    Uses& uses = uses_[TensorArrayBehind(n->input(0))];
+    ++(op == "TensorArrayReadV3"      ? uses.reads
+       : op == "TensorArrayScatterV3" ? uses.scatters
+                                      : uses.others);
+  }
+}
+
+// ---- Products ---------------------------------------------------------------
+
+LoopProducts::LoopProducts(const LoopMember& loop,
+                           const std::vector<LoopSum>& sums, ArrayUses* uses)
+    : loop_(loop), uses_(uses) {
+  // The gradient of a read is a write to the gradient array: its flow is then
+  // the whole gradient of the array's flow, a loop constant.
+  for (size_t i = 0; i < sums.size(); ++i) {
+    const Node* const write = sums[i].term.dense.node;
+    if (write == nullptr || write->op_name() != "TensorArrayWriteV3" ||
+        ContextOf(write) != loop.loop() ||
+        !write->input(1).SameAs(loop.index()))
+      continue;
+    const Node* const grad = write->input(0).node;
+    if (grad->op_name() != "TensorArrayGradV3" ||
+        ContextOf(grad) != loop.loop() ||
+        !IsConstantEnter(*grad->input(0).node))
+      continue;
+    written_.emplace(write->input(2),
+                     LoopProduct::Rows{grad->input(0).node->input(0), i});
+  }
+}
+
+std::optional<LoopProduct> LoopProducts::ProductOf(const LoopSum& sum) const {
+  if (sum.term.is_sparse() || !sum.term) return std::nullopt;
+  const Node& n = *sum.term.dense.node;
+  if (ContextOf(sum.term.dense) != loop_.loop() || !IsThinProduct(n, 1))
+    return std::nullopt;
+  LoopProduct product{n.input(0), n.input(1), WrittenRows(n.input(1))};
+  if (!product.rows.has_value() && !IsThinProduct(n, 16)) return std::nullopt;
+  return product;
+}
+
+std::optional<LoopProduct::Rows> LoopProducts::WrittenRows(
+    const Output& value) const {
+  const auto it = written_.find(value);
+  if (it == written_.end() || !uses_->HoldsRowsReadOnce(it->second.array))
+    return std::nullopt;
+  return it->second;
+}
+
+}  // namespace sluice

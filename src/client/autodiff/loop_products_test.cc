@@ -1,0 +1,150 @@
+// Which sums of a gradient loop are recognised as products to compute after it.
+#include "client/autodiff/loop_products.h"
+
+#include "client/control/control_flow.h"
+#include "client/control/tensor_array.h"
+#include "client/testing/client_test_util.h"
+#include "graph/control_flow.h"
+
+namespace sluice {
+namespace {
+
+constexpr int kWide = 16;
+
+// A loop of five iterations whose body the tests extend as a walk does.
+class LoopProductsTest : public ClientTest {
+ protected:
+  LoopProductsTest() {
+    Output in_body;
+    While(
+        std::tuple{0, 1.0}, [](Output i, Output) { return i < 5; },
+        [&](Output i, Output a) {
+          in_body = ops::Tanh(a);
+          return std::tuple{i + 1, in_body};
+        });
+    loop_ = LoopFamily::Of(InnermostWhile(ContextOf(in_body)));
+  }
+
+  // An array whose elements are the rows of a tensor; `reads` nodes read it.
+  TensorArray RowsRead(int reads) {
+    const TensorArray rows =
+        TensorArray(DType::kDouble, 5,
+                    {.clear_after_read = false, .element_shape = {4, kWide}})
+            .Unstack(Placeholder<double>({5, 4, kWide}));
+    const ContextScope in_body(loop_->loop());
+    for (int i = 0; i < reads; ++i) rows.Read(loop_->index());
+    return rows;
+  }
+
+  // A matrix that each iteration computes.
+  Output InBody(const PartialShape& shape) {
+    const Output outside = Placeholder<double>(shape);
+    const ContextScope in_body(loop_->loop());
+    return ops::Tanh(outside);
+  }
+
+  LoopSum ProductOfRows(const Output& a, const Output& b,
+                        const AttrMap& sides = {{"transpose_a", true}}) {
+    const Output w = Placeholder<double>({kWide, kWide});
+    const ContextScope in_body(loop_->loop());
+    return {w, Gradient(Build("MatMul", {a, b}, sides))};
+  }
+
+  // The gradient of the flow of an array if `value` is that of its element
+  // number `index`.
+  LoopSum WriteTo(const TensorArray& rows, const Output& value,
+                  const Output& index) {
+    const ContextScope in_body(loop_->loop());
+    Node* const grad =
+        BuildNode("TensorArrayGradV3", {rows.handle(), rows.flow()},
+                  {{"source", AttrValue("gradients")}});
+    return {rows.flow(),
+            Gradient(Build("TensorArrayWriteV3",
+                           {Output(grad, 0), index, value, Output(grad, 1)}))};
+  }
+
+  std::optional<LoopProduct> Recognised(const std::vector<LoopSum>& sums) {
+    EXPECT_TRUE(graph_.status().ok()) << graph_.status();
+    ArrayUses uses(&graph_, graph_.num_nodes());
+    return LoopProducts(*loop_, sums, &uses).ProductOf(sums[0]);
+  }
+
+  LoopMember* loop_ = nullptr;
+};
+
+TEST_F(LoopProductsTest, AreThoseOfFewRows) {
+  const Output a = InBody({1, kWide}), b = InBody({1, kWide});
+  const auto found = Recognised({ProductOfRows(a, b)});
+  ASSERT_TRUE(found.has_value());
+  EXPECT_TRUE(found->a.SameAs(a));
+  EXPECT_TRUE(found->b.SameAs(b));
+  EXPECT_FALSE(found->rows.has_value());
+  EXPECT_FALSE(
+      Recognised({ProductOfRows(InBody({2, kWide}), InBody({2, kWide}))}));
+}
+
+TEST_F(LoopProductsTest, AreNotThoseOfUnknownShapesOrOtherSides) {
+  const Output row = InBody({1, kWide});
+  EXPECT_FALSE(Recognised({ProductOfRows(InBody({-1, kWide}), row)}));
+  EXPECT_FALSE(Recognised(
+      {ProductOfRows(row, InBody({kWide, 1}),
+                     {{"transpose_a", true}, {"transpose_b", true}})}));
+  EXPECT_FALSE(Recognised({ProductOfRows(InBody({kWide, 1}), row, {})}));
+}
+
+TEST_F(LoopProductsTest, AreNotThoseThatABranchComputes) {
+  const Output row = InBody({1, kWide});
+  LoopSum sum = ProductOfRows(row, row);
+  {
+    const ContextScope in_body(loop_->loop());
+    sum.term = Cond(
+        ops::Equal(loop_->index(), 1),
+        [&] {
+          return Build("MatMul", {row, row}, {{"transpose_a", true}});
+        },
+        [&] { return sum.term.dense; });
+  }
+  EXPECT_FALSE(Recognised({sum}));
+}
+
+TEST_F(LoopProductsTest, UseRowsThatTheLoopWritesAlready) {
+  const TensorArray rows = RowsRead(1);
+  const Output a = InBody({4, kWide}), b = InBody({4, kWide});
+  const LoopSum product = ProductOfRows(a, b);
+  EXPECT_FALSE(Recognised({product})) << "too many rows to write";
+  const LoopSum other = WriteTo(RowsRead(1), a, loop_->index());
+  const LoopSum flow = WriteTo(rows, b, loop_->index());
+  const auto found = Recognised({product, other, flow});
+  ASSERT_TRUE(found.has_value());
+  ASSERT_TRUE(found->rows.has_value());
+  EXPECT_TRUE(found->rows->array.SameAs(rows.handle()));
+  EXPECT_EQ(found->rows->flow, 2);
+}
+
+TEST_F(LoopProductsTest, UseNoRowsThatMayBeOthersOrElsewhere) {
+  const Output a = InBody({4, kWide}), b = InBody({4, kWide});
+  const LoopSum product = ProductOfRows(a, b);
+  EXPECT_FALSE(Recognised({product, WriteTo(RowsRead(2), b, loop_->index())}));
+  EXPECT_FALSE(Recognised({product, WriteTo(RowsRead(0), b, loop_->index())}));
+  EXPECT_FALSE(Recognised({product, WriteTo(RowsRead(1), a, loop_->index())}));
+  Output backwards;
+  {
+    const ContextScope in_body(loop_->loop());
+    backwards = 4 - loop_->index();
+  }
+  EXPECT_FALSE(Recognised({product, WriteTo(RowsRead(1), b, backwards)}));
+}
+
+TEST_F(LoopProductsTest, LookAtEachNodeOnceForAllArrays) {
+  const TensorArray once = RowsRead(1), twice = RowsRead(2);
+  ArrayUses uses(&graph_, graph_.num_nodes());
+  EXPECT_EQ(uses.num_visits(), 0) << "nothing is looked for yet";
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(uses.HoldsRowsReadOnce(once.handle()));
+    EXPECT_FALSE(uses.HoldsRowsReadOnce(twice.handle()));
+  }
+  EXPECT_EQ(uses.num_visits(), graph_.num_nodes());
+}
+
+}  // namespace
+}  // namespace sluice
