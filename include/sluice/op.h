@@ -21,6 +21,7 @@
 #include "graph/grad.h"           // GradContext
 #include "graph/op_def.h"         // SLUICE_OP
 #include "graph/op_library.h"     // LoadOpLibrary
+#include "graph/op_traits.h"      // OpKind, OpFacts
 #include "graph/shape_context.h"  // ShapeContext, UnchangedShape, ...
 #include "ops/common/grad_nodes.h"        // grad::Mul, grad::SumToShape, ...
 

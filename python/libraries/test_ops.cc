@@ -83,7 +83,7 @@ SLUICE_OP(StubResourceHandleOp)
     .Output("resource: resource")
     .Attr("container: string = ''")
     .Attr("shared_name: string = ''")
-    .Stateful()
+    .Stateful(kOwnsState)
     .Shape(ScalarShape)
     .Kernel(Cpu(RunStubHandle))
     .Doc("A handle of a resource that does nothing.");

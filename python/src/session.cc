@@ -97,7 +97,7 @@ class Fetches {
       CheckFetchable(tensor->output.node);
       outputs_.push_back(tensor->output);
       Part value = {.kind = Part::kValue, .index = outputs_.size() - 1};
-      if (!absl::StartsWith(tensor->output.node->op_name(), "GetSessionHandle"))
+      if (tensor->output.node->kind() != OpKind::kGetSessionHandle)
         return value;
       return {.kind = Part::kCall,
               .parts = {std::move(value)},

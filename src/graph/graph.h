@@ -120,7 +120,10 @@ class Node {
   int id() const { return id_; }  // Dense; in order of creation.
   const std::string& name() const { return props_->name; }
   const OpDef& op() const { return *props_->op; }
+  // For messages, and for tables that the user fills in. To recognise a node,
+  // use the kind or the role of its op (tools/check_layers.py).
   const std::string& op_name() const { return props_->op->name; }
+  OpKind kind() const { return props_->op->kind; }
   Graph* graph() const { return graph_; }
   const std::string& device() const { return props_->device; }
   const SourceLoc& loc() const { return props_->loc; }

@@ -65,6 +65,7 @@ Result<OpDef> SignatureFromProto(const proto::OpDef& p) {
   OpDef op;
   op.name = p.name();
   op.stateful = p.is_stateful();
+  if (op.stateful) op.facts = kUsesState;
   op.doc = "A function of the graph's library.";
   for (const auto& a : p.attr()) {
     SLUICE_ASSIGN_OR_RETURN(AttrDef def, AttrDefFromProto(a));

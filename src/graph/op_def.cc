@@ -330,6 +330,14 @@ Result<OpDef> OpDefBuilder::Finish() const {
     SLUICE_ASSIGN_OR_RETURN(ArgDef a, ParseArg(spec, def.attrs));
     def.outputs.push_back(std::move(a));
   }
+  for (const char* const name : host_inputs_) {
+    const auto arg =
+        std::find_if(def.inputs.begin(), def.inputs.end(),
+                     [name](const ArgDef& a) { return a.name == name; });
+    if (arg == def.inputs.end())
+      return BadSpec(name, "HostInput: there is no input of this name");
+    arg->on_host = true;
+  }
   return def;
 }
 

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "graph/attr.h"
+#include "graph/op_traits.h"
 
 namespace sluice {
 
@@ -39,28 +40,6 @@ using KernelMaker = std::function<Status(const Node&, Kernel*)>;
 // Empty: none.
 using HostReachFn = std::string (*)(const Node&);
 
-// How the executor treats a node. All roles but kCompute only move tokens and
-// have no kernel.
-enum class OpRole : uint8_t {
-  kCompute,
-  kConst,     // The value of attribute "value".
-  kArg,       // A feed.
-  kRetval,    // A fetch.
-  kNoOp,      // NoOp, ControlTrigger: ordering only.
-  kIdentity,  // Input 0 to output 0.
-  kSwitch,
-  kMerge,
-  kEnter,
-  kExit,
-  kNextIteration,
-  kLoopCond,
-  kCall,        // Runs a function in its own frame.
-  kReturn,      // A result of such a frame. (In plans only; the op is _Retval.)
-  kSend,        // Sends its token to another partition of the step.
-  kRecv,        // Receives a token from another partition.
-  kFunctional,  // A call, If, While, ...: replaced before a plan is made.
-};
-
 // One input or output, or a sequence of them.
 struct ArgDef {
   std::string name;
@@ -69,6 +48,7 @@ struct ArgDef {
   std::string type_list_attr;    // "Tin": a list of types, one per element.
   std::string number_attr;       // "N": that many elements.
   bool is_ref = false;
+  bool on_host = false;  // An input; see OpDefBuilder::HostInput.
 };
 
 struct AttrDef {
@@ -99,8 +79,17 @@ struct OpDef {
   std::vector<ArgDef> inputs, outputs;
   std::vector<AttrDef> attrs;
   OpRole role = OpRole::kCompute;
-  bool stateful = false;  // Never folded, merged or dropped if targeted.
+  OpKind kind = OpKind::kOther;
+  OpFacts facts;
+  // TensorFlow's flag, which is exported with the graph's ops and functions and
+  // shown. Passes ask for `facts`.
+  bool stateful = false;
   bool commutative = false;
+  // Makes or forwards tensors without touching their elements, so that the run
+  // takes no time on a device with its own memory.
+  bool touches_no_elements = false;
+  // Has no kernel on devices with their own memory: it prints, or formats data.
+  bool host_only = false;
   // Accepts a reference to a variable that has no value yet.
   bool allows_uninitialized_input = false;
   // Set for an op that accesses the files, functions or environment of the
@@ -155,8 +144,19 @@ class OpDefBuilder {
     def_.role = role;
     return *this;
   }
-  OpDefBuilder& Stateful() {
+  OpDefBuilder& Kind(OpKind kind) {
+    def_.kind = kind;
+    return *this;
+  }
+  // TensorFlow calls the op stateful; `facts` say in which sense.
+  OpDefBuilder& Stateful(OpFacts facts = kUsesState) {
     def_.stateful = true;
+    facts.waits |= def_.facts.waits;
+    def_.facts = facts;
+    return *this;
+  }
+  OpDefBuilder& Waits() {
+    def_.facts.waits = true;
     return *this;
   }
   OpDefBuilder& Commutative() {
@@ -165,6 +165,20 @@ class OpDefBuilder {
   }
   OpDefBuilder& AllowsUninitializedInput() {
     def_.allows_uninitialized_input = true;
+    return *this;
+  }
+  // The input argument of this name holds sizes, positions or axes, which a
+  // kernel on a device takes from host memory with its launch.
+  OpDefBuilder& HostInput(const char* name) {
+    host_inputs_.push_back(name);
+    return *this;
+  }
+  OpDefBuilder& TouchesNoElements() {
+    def_.touches_no_elements = true;
+    return *this;
+  }
+  OpDefBuilder& HostOnly() {
+    def_.host_only = true;
     return *this;
   }
   // Required for every op that accesses files, functions or the environment of
@@ -214,7 +228,7 @@ class OpDefBuilder {
 
  private:
   OpDef def_;
-  std::vector<const char*> inputs_, outputs_, attrs_;
+  std::vector<const char*> inputs_, outputs_, attrs_, host_inputs_;
 };
 
 // All ops of the process. Filled by static initialisers; an op is immutable

@@ -146,6 +146,7 @@ SLUICE_OP(LoopCond)
     .Doc("Marks the predicate that decides whether a loop continues.");
 
 SLUICE_OP(ControlTrigger)
+    .Kind(OpKind::kControlTrigger)
     .Family("control_flow")
     .Role(OpRole::kNoOp)
     .Shape(NoOutputs)
@@ -252,7 +253,7 @@ SLUICE_OP(Abort)
         .Attr("T: type")
         .Attr("index: int >= 0")
         .Attr("function: string = ''")
-        .Stateful()
+        .Stateful({})
         .Family("control_flow")
         .Role(OpRole::kArg)
         .Shape(UnknownShape)
@@ -277,6 +278,7 @@ SLUICE_OP(Abort)
 [[maybe_unused]] const OpRegistrar function_op =
     OpDefBuilder("_Function")
         .Attr("function: string")
+        .Kind(OpKind::kFunctionStart)
         .Stateful()
         .Family("control_flow")
         .Role(OpRole::kNoOp)
@@ -310,6 +312,7 @@ Status HandOn(KernelContext& ctx) {
         .Input("tensor: T")
         .Output("output: T")
         .Attr("T: type")
+        .Kind(OpKind::kCopyFromDevice)
         .Family("control_flow")
         .Shape(UnchangedShape)
         .Kernel(Cpu(HandOn))
@@ -320,6 +323,7 @@ Status HandOn(KernelContext& ctx) {
         .Input("tensor: T")
         .Output("output: T")
         .Attr("T: type")
+        .Kind(OpKind::kCopyToDevice)
         .Family("control_flow")
         .Shape(UnchangedShape)
         .Kernel(Cpu(HandOn))
@@ -329,6 +333,7 @@ Status HandOn(KernelContext& ctx) {
 Status DoNothing(KernelContext&) { return OkStatus(); }
 [[maybe_unused]] const OpRegistrar await_device_op =
     OpDefBuilder("_AwaitDevice")
+        .Kind(OpKind::kAwaitDevice)
         .Stateful()
         .Family("control_flow")
         .Shape(NoOutputs)
@@ -357,7 +362,7 @@ OpDefBuilder SendOp(const char* name) {
       .Attr("leads_group: bool");
 }
 OpDefBuilder RecvOp(const char* name) {
-  return TransferOp(name, OpRole::kRecv);
+  return TransferOp(name, OpRole::kRecv).Waits();
 }
 
 [[maybe_unused]] const OpRegistrar send_op =

@@ -32,6 +32,7 @@ OpDefBuilder Functional(const char* name) {
 
 OpDefBuilder If(const char* name) {
   return Functional(name)
+      .Kind(OpKind::kIf)
       .Input("cond: Tcond")
       .Input("input: Tin")
       .Output("output: Tout")
@@ -49,6 +50,7 @@ OpDefBuilder If(const char* name) {
 
 OpDefBuilder Case(const char* name) {
   return Functional(name)
+      .Kind(OpKind::kCase)
       .Input("branch_index: int32")
       .Input("input: Tin")
       .Output("output: Tout")
@@ -63,6 +65,7 @@ OpDefBuilder Case(const char* name) {
 
 OpDefBuilder While(const char* name) {
   return Functional(name)
+      .Kind(OpKind::kWhile)
       .Input("input: T")
       .Output("output: T")
       .Attr("T: list(type) >= 0")
@@ -77,6 +80,7 @@ OpDefBuilder While(const char* name) {
 
 OpDefBuilder CallOp(const char* name) {
   return Functional(name)
+      .Kind(OpKind::kPartitionedCall)
       .Input("args: Tin")
       .Output("output: Tout")
       .Attr("Tin: list(type) >= 0")
@@ -101,6 +105,7 @@ OpDefBuilder CallOp(const char* name) {
 
 [[maybe_unused]] const OpRegistrar for_op(
     Functional("For")
+        .Kind(OpKind::kFor)
         .Input("start: int32")
         .Input("limit: int32")
         .Input("delta: int32")
@@ -113,6 +118,7 @@ OpDefBuilder CallOp(const char* name) {
 
 [[maybe_unused]] const OpRegistrar gradient_op(
     Functional("SymbolicGradient")
+        .Kind(OpKind::kSymbolicGradient)
         .Input("input: Tin")
         .Output("output: Tout")
         .Attr("Tin: list(type) >= 1")
@@ -124,6 +130,7 @@ OpDefBuilder CallOp(const char* name) {
 
 [[maybe_unused]] const OpRegistrar remote_call_op(
     Functional("RemoteCall")
+        .Kind(OpKind::kRemoteCall)
         .Input("target: string")
         .Input("args: Tin")
         .Output("output: Tout")

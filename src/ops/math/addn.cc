@@ -113,6 +113,7 @@ SLUICE_OP(AddN)
         "T: {float, double, int32, uint8, int16, int8, complex64, int64, "
         "qint8, quint8, qint32, bfloat16, qint16, quint16, uint16, complex128, "
         "half, uint32, uint64, variant}")
+    .Kind(OpKind::kAddN)
     .Family("math")
     .Commutative()
     .Shape(AddNShape)

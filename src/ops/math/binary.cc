@@ -214,6 +214,7 @@ SLUICE_OP(Add)
     .Attr(
         "T: {bfloat16, half, float, double, uint8, int8, int16, int32, int64, "
         "complex64, complex128, string}")
+    .Kind(OpKind::kAdd)
     .Family("math")
     .Shape(BroadcastBinaryShape)
     .Kernel(MakeAdd)
@@ -227,10 +228,12 @@ const OpRegistrar kSums[] = {
            "T: {bfloat16, half, float, double, uint8, uint16, uint32, uint64, "
            "int8, int16, int32, int64, complex64, complex128}",
            BinaryOp::kAdd)
+        .Kind(OpKind::kAdd)
         .Commutative()
         .Grad(AddGrad)
         .Doc("x + y with broadcasting."),
     Binary("Sub", kAllTypes, BinaryOp::kSub)
+        .Kind(OpKind::kSub)
         .Grad(SubGrad)
         .Doc("x - y with broadcasting."),
     Binary("SquaredDifference",
@@ -244,6 +247,7 @@ const OpRegistrar kSums[] = {
 
 const OpRegistrar kProducts[] = {
     Binary("Mul", kAllTypes, BinaryOp::kMul)
+        .Kind(OpKind::kMul)
         .Commutative()
         .Grad(MulGrad)
         .Doc("x * y with broadcasting."),
@@ -272,6 +276,7 @@ const OpRegistrar kQuotients[] = {
         .Grad(DivideGrad<kDivNoNanOp>)
         .Doc("x / y, and 0 where y is 0."),
     Binary("FloorDiv", kAllTypes, BinaryOp::kFloorDiv, 0.5, 3)
+        .Kind(OpKind::kFloorDiv)
         .NoGradient(kIntegerSteps)
         .Doc("x / y rounded down, with broadcasting."),
     Binary("TruncateDiv", kAllTypes, BinaryOp::kTruncateDiv, 0.5, 3)
@@ -284,6 +289,7 @@ const OpRegistrar kRemainders[] = {
            "T: {int8, int16, int32, int64, uint8, uint16, uint32, uint64, "
            "bfloat16, half, float, double}",
            BinaryOp::kFloorMod, 0.5, 3)
+        .Kind(OpKind::kFloorMod)
         .Grad(FloorModGrad)
         .Doc("x - floor(x / y) * y: the remainder with the sign of y."),
     Binary("TruncateMod", "T: {int32, int64, bfloat16, half, float, double}",
@@ -298,9 +304,11 @@ const OpRegistrar kRemainders[] = {
 
 const OpRegistrar kExtremes[] = {
     Binary("Maximum", kRealTypes, BinaryOp::kMaximum)
+        .Kind(OpKind::kMaximum)
         .Grad(MaximumGrad)
         .Doc("The larger of x and y with broadcasting; NaN if either is."),
     Binary("Minimum", kRealTypes, BinaryOp::kMinimum)
+        .Kind(OpKind::kMinimum)
         .Grad(MinimumGrad)
         .Doc("The smaller of x and y with broadcasting; NaN if either is."),
 };

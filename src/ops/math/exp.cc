@@ -112,7 +112,8 @@ const OpRegistrar kHyperbolic[] = {
     Unary("Cosh", kFloatOrComplexTypes, UnaryOp::kCosh, -2, 2,
           ChainRule<CoshSlope>, "The hyperbolic cosine, elementwise."),
     Unary("Tanh", kFloatOrComplexTypes, UnaryOp::kTanh, -2, 2, TanhGradient,
-          "The hyperbolic tangent, elementwise."),
+          "The hyperbolic tangent, elementwise.")
+        .Kind(OpKind::kTanh),
     Unary("Asinh", kFloatOrComplexTypes, UnaryOp::kAsinh, -3, 3,
           ChainRule<AsinhSlope>, "The inverse hyperbolic sine, elementwise."),
     Unary("Acosh", kFloatOrComplexTypes, UnaryOp::kAcosh, 1.2, 4,
@@ -121,7 +122,8 @@ const OpRegistrar kHyperbolic[] = {
           ChainRule<AtanhSlope>,
           "The inverse hyperbolic tangent, elementwise."),
     Unary("Sigmoid", kFloatOrComplexTypes, UnaryOp::kSigmoid, -3, 3,
-          SigmoidGradient, "1 / (1 + exp(-x)), elementwise."),
+          SigmoidGradient, "1 / (1 + exp(-x)), elementwise.")
+        .Kind(OpKind::kSigmoid),
 };
 
 // ---- The error and gamma functions ------------------------------------------

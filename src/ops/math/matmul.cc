@@ -149,6 +149,7 @@ SLUICE_OP(MatMul)
         "uint32, uint64, complex64, complex128}")
     .Attr("grad_a: bool = false")
     .Attr("grad_b: bool = false")
+    .Kind(OpKind::kMatMul)
     .Family("math")
     .Shape(MatMulShape)
     .Kernel(MakeMatMul)
@@ -272,6 +273,7 @@ SLUICE_OP(MatMulAdd)
     .Attr("transpose_a: bool = false")
     .Attr("transpose_b: bool = false")
     .Attr("T: {float, double}")
+    .Kind(OpKind::kMatMulAdd)
     .Family("math")
     .Shape(MatMulAddShape)
     .Kernel(MakeMatMulAdd)
@@ -475,10 +477,12 @@ const OpRegistrar kBatches[] = {
     Batch("BatchMatMul",
           "T: {bfloat16, half, float, double, int32, int64, complex64, "
           "complex128}")
+        .Kind(OpKind::kBatchMatMul)
         .Doc("Multiplies batches of matrices with equal batch dimensions."),
     Batch("BatchMatMulV2",
           "T: {bfloat16, half, float, double, int16, int32, int64, uint8, "
           "uint16, uint32, uint64, complex64, complex128}")
+        .Kind(OpKind::kBatchMatMul)
         .Sample({{.shape = {3, 1, 2, 3}}, {.shape = {2, 3, 2}}})
         .Doc("Multiplies batches of matrices with broadcasting of the batch "
              "dimensions."),
@@ -501,6 +505,7 @@ SLUICE_OP(BatchMatMulV3)
     .Attr("adj_y: bool = false")
     .Attr("grad_x: bool = false")
     .Attr("grad_y: bool = false")
+    .Kind(OpKind::kBatchMatMul)
     .Family("math")
     .Shape(BatchMatMulShape)
     .Kernel(MakeBatchMatMulV3)

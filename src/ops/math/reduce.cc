@@ -302,6 +302,7 @@ OpDefBuilder Declare(const char* name, const char* type, ReduceOp op) {
       .Attr("keep_dims: bool = false");
   if (!t.empty()) b.Attr(type);
   b.Attr("Tidx: {int32, int64} = DT_INT32")
+      .HostInput("reduction_indices")
       .Family("math")
       .Shape(ReductionShape)
       .Kernel(MakeReduce(op))
@@ -314,18 +315,22 @@ OpDefBuilder Declare(const char* name, const char* type, ReduceOp op) {
 
 const OpRegistrar kReductions[] = {
     Declare("Sum", kNumberTypes, ReduceOp::kSum)
+        .Kind(OpKind::kSum)
         .Grad(SumGrad)
         .Doc("The sum of elements over dimensions."),
     Declare("Mean", kNumberTypes, ReduceOp::kMean)
         .Grad(MeanGrad)
         .Doc("The mean of elements over dimensions."),
     Declare("Prod", kNumberTypes, ReduceOp::kProd)
+        .Kind(OpKind::kProd)
         .Grad(ProdGrad)
         .Doc("The product of elements over dimensions."),
     Declare("Max", kMinMaxTypes, ReduceOp::kMax)
+        .Kind(OpKind::kMax)
         .Grad(ExtremeGrad)
         .Doc("The greatest element over dimensions."),
     Declare("Min", kMinMaxTypes, ReduceOp::kMin)
+        .Kind(OpKind::kMin)
         .Grad(ExtremeGrad)
         .Doc("The least element over dimensions."),
     Declare("EuclideanNorm", kNumberTypes, ReduceOp::kEuclideanNorm)

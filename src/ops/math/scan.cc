@@ -178,6 +178,7 @@ OpDefBuilder Declare(const char* name, const char* types, KernelMaker kernel,
       .Attr("reverse: bool = false")
       .Attr(types)
       .Attr("Tidx: {int32, int64} = DT_INT32")
+      .HostInput("axis")
       .Family("math")
       .Shape(ScanShape)
       .Kernel(std::move(kernel))

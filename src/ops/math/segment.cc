@@ -387,6 +387,7 @@ OpDefBuilder Unsorted(const char* name, const char* types,
       .Attr(types)
       .Attr(index_types)
       .Attr("Tnumsegments: {int32, int64} = DT_INT32")
+      .HostInput("num_segments")
       .Family("math")
       .Shape(UnsortedShape)
       .Kernel(std::move(kernel))

@@ -77,6 +77,7 @@ Status ReciprocalGradient(GradContext& c) {
 
 const OpRegistrar kSigns[] = {
     Unary("Neg", kSignedTypes, "y: T", UnaryOp::kNeg, -3, 3)
+        .Kind(OpKind::kNeg)
         .Grad(NegGrad)
         .Doc("-x, elementwise."),
     Unary("Abs", kRealSignedTypes, "y: T", UnaryOp::kAbs, -3, 3)

@@ -62,19 +62,24 @@ OpDefBuilder Activation(const char* name, const char* types, UnaryOp op,
 
 const OpRegistrar kActivations[] = {
     Activation("Relu", kReluTypes, UnaryOp::kRelu, FromOutput<kReluGrad>,
-               "max(features, 0), elementwise."),
+               "max(features, 0), elementwise.")
+        .Kind(OpKind::kRelu),
     Activation("Relu6", kRealTypes, UnaryOp::kRelu6, FromOutput<kRelu6Grad>,
-               "min(max(features, 0), 6), elementwise."),
+               "min(max(features, 0), 6), elementwise.")
+        .Kind(OpKind::kRelu6),
     Activation("Elu", kFloatTypes, UnaryOp::kElu, FromOutput<kEluGrad>,
-               "features where features > 0, else exp(features) - 1."),
+               "features where features > 0, else exp(features) - 1.")
+        .Kind(OpKind::kElu),
     Activation("Selu", kFloatTypes, UnaryOp::kSelu, FromOutput<kSeluGrad>,
-               "The scaled exponential linear function, elementwise."),
+               "The scaled exponential linear function, elementwise.")
+        .Kind(OpKind::kSelu),
     Activation("Softplus", kFloatTypes, UnaryOp::kSoftplus,
-               FromInput<kSoftplusGrad>,
-               "log(exp(features) + 1), elementwise."),
+               FromInput<kSoftplusGrad>, "log(exp(features) + 1), elementwise.")
+        .Kind(OpKind::kSoftplus),
     Activation("Softsign", kFloatTypes, UnaryOp::kSoftsign,
                FromInput<kSoftsignGrad>,
-               "features / (|features| + 1), elementwise."),
+               "features / (|features| + 1), elementwise.")
+        .Kind(OpKind::kSoftsign),
 };
 
 // ---- Their gradients --------------------------------------------------------
@@ -276,6 +281,7 @@ SLUICE_OP(LeakyRelu)
     .Output("activations: T")
     .Attr("alpha: float = 0.2")
     .Attr("T: {half, bfloat16, float, double} = DT_FLOAT")
+    .Kind(OpKind::kLeakyRelu)
     .Family("nn")
     .Shape(UnchangedShape)
     .Kernel([](const Node& n, Kernel* k) {

@@ -407,7 +407,8 @@ OpDefBuilder BackwardInputOp(const char* name, const char* types, bool cudnn) {
       .Input("out_backprop: T")
       .Output("output: T");
   AddAttrs(b, types, cudnn);
-  b.Shape(BackwardInputShape)
+  b.HostInput("input_sizes")
+      .Shape(BackwardInputShape)
       .Kernel(CpuStateFor<Convolution, float, half, bfloat16, double, int32_t>(
           "T", /*expensive=*/true));
   return b;
@@ -420,7 +421,8 @@ OpDefBuilder BackwardFilterOp(const char* name, bool cudnn) {
       .Input("out_backprop: T")
       .Output("output: T");
   AddAttrs(b, kFloatTypes, cudnn);
-  b.Shape(BackwardFilterShape)
+  b.HostInput("filter_sizes")
+      .Shape(BackwardFilterShape)
       .Kernel(CpuStateFor<Convolution, float, half, bfloat16, double>(
           "T", /*expensive=*/true));
   return b;
@@ -501,6 +503,7 @@ OpDefBuilder FusedDepthwiseOp() {
 
 const OpRegistrar kConvolutions[] = {
     ConvOp("Conv2D", kConvTypes, true)
+        .Kind(OpKind::kConv2D)
         .Grad(ConvGrad<kPlain>)
         .Sample({{.shape = {2, 5, 5, 2}}, {.shape = {3, 3, 2, 3}}},
                 SampleAttrs())
@@ -520,6 +523,7 @@ const OpRegistrar kConvolutions[] = {
                 SampleAttrs())
         .Doc("The gradient of a convolution with respect to its filter."),
     ConvOp("DepthwiseConv2dNative", kFloatTypes, false)
+        .Kind(OpKind::kDepthwiseConv2D)
         .Grad(ConvGrad<kDepthwise>)
         .Sample({{.shape = {2, 5, 5, 2}}, {.shape = {3, 3, 2, 2}}},
                 SampleAttrs())

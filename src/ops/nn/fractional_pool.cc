@@ -397,7 +397,7 @@ OpDefBuilder FractionalOp(const char* name) {
       .Attr("seed: int = 0")
       .Attr("seed2: int = 0")
       .Attr("T: {float, double, int32, int64}")
-      .Stateful()
+      .Stateful(kOwnsState)
       .Family("nn")
       .Shape(FractionalShape)
       .Kernel(CpuStateFor<K, float, double, int32_t, int64_t>("T"))

@@ -502,6 +502,7 @@ OpDefBuilder ForwardOp(const Version& v) {
       .Attr("exponential_avg_factor: float = 1.0")
       .Attr(v.formats)
       .Attr("is_training: bool = true")
+      .Kind(OpKind::kBatchNorm)
       .Family("nn")
       .Shape(BatchNormShape)
       .Kernel(MakeNorm(RunBatchNorm))

@@ -268,6 +268,7 @@ OpDefBuilder MaxPoolOp() {
       .Attr(
           "T: {half, bfloat16, float, double, int32, int64, uint8, int16, "
           "int8, uint16, qint8} = DT_FLOAT")
+      .Kind(OpKind::kMaxPool)
       .Shape(MaxPoolShape)
       .Kernel(CpuStateFor<MaxPool, float, double, half, bfloat16, int32_t,
                           int64_t, uint8_t, int16_t, int8_t, uint16_t>(

@@ -83,7 +83,7 @@ class ByteLayerKernel {
          {kLayerFilter, kLayerBias, kLayerMinFilter, kLayerMaxFilter})
       k->constant_ = k->constant_ && i < n.num_inputs() &&
                      n.input(i).node != nullptr &&
-                     n.input(i).node->op_name() == "Const";
+                     n.input(i).node->op().role == OpRole::kConst;
     return k;
   }
 

@@ -471,7 +471,7 @@ OpDefBuilder Candidates(const char* name, const char* doc) {
       .Attr("num_true: int >= 1")
       .Attr("num_sampled: int >= 1")
       .Attr("unique: bool")
-      .Stateful()
+      .Stateful(kOwnsState)
       .Family("random")
       .Shape(CandidatesShape)
       .Kernel(CpuState<CandidateKernel>(true))

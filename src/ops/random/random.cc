@@ -222,7 +222,8 @@ Status StatelessShape(ShapeContext& c) {
       .Attr("seed2: int = 0")                                             \
       .Attr("dtype: {half, bfloat16, float, double}")                     \
       .Attr("T: {int32, int64}")                                          \
-      .Stateful()                                                         \
+      .HostInput("shape")                                                 \
+      .Stateful(kOwnsState)                                               \
       .Family("random")                                                   \
       .Shape(ShapeFromInput0)                                             \
       .Kernel(Seeded(ForFloats<StatefulFill<D>::For>()))                  \
@@ -301,7 +302,10 @@ SLUICE_OP(RandomUniformInt)
     .Attr("seed2: int = 0")
     .Attr("Tout: {int32, int64}")
     .Attr("T: {int32, int64}")
-    .Stateful()
+    .HostInput("shape")
+    .HostInput("minval")
+    .HostInput("maxval")
+    .Stateful(kOwnsState)
     .Family("random")
     .Shape(ShapeFromInput0)
     .Kernel(Seeded(CpuFor<StatefulInt, int32_t, int64_t>("Tout", true)))
@@ -364,7 +368,7 @@ SLUICE_OP(RandomShuffle)
     .Attr("seed: int = 0")
     .Attr("seed2: int = 0")
     .Attr("T: type")
-    .Stateful()
+    .Stateful(kOwnsState)
     .Family("random")
     .Shape(UnchangedShape)
     .Kernel(Seeded(Cpu(RunShuffle, /*expensive=*/true)))
@@ -399,7 +403,7 @@ SLUICE_OP(StatelessRandomGetKeyCounterAlg)
 
 SLUICE_OP(StatelessRandomGetAlg)
     .Output("alg: int32")
-    .Stateful()
+    .Stateful({})
     .Family("random")
     .Shape(ScalarShape)
     .Kernel(Cpu(RunGetAlg))
