@@ -1,10 +1,12 @@
 // Conversion between element types.
+#include "kernels/simd/cast.h"
+
 #include <memory>
 
 #include "exec/fusion/block_form.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
-#include "kernels/simd/cast.h"
+#include "ops/common/carrier_type.h"
 #include "ops/common/grad_util.h"
 #include "ops/math/elementwise.h"
 
