@@ -2,9 +2,10 @@
 """Checks project rules that the compiler does not.
 
 Checks which folder may include which (docs/design/001-house.md), where
-third-party headers may appear, which ops must declare that they access the
-host, that ops are recognised by what they declare and not by their names
-(docs/design/003-one-op-one-place.md), and the names of header guards.
+third-party headers may appear, that no folders include each other in a cycle,
+which ops must declare that they access the host, that ops are recognised by
+what they declare and not by their names (docs/design/003-one-op-one-place.md),
+and the names of header guards.
 Prints one line per breach, `path:line: what: expected ..., got ...`, and exits
 1 if there is any.
 
@@ -36,7 +37,8 @@ LAYERS["cluster"] = LAYERS["session"] + ["session"]
 LAYERS["capi"] = LAYERS["cluster"] + ["cluster", "deploy"]
 
 # What a folder within one of these may include of the same one; "" is the
-# files directly in it. (Families of ops may include each other's headers.)
+# files directly in it. (Families of ops may include each other's headers, but
+# no folders may include each other in a cycle.)
 ROOMS = {
     "exec": {"core": [], "fusion": ["core"], "devices": ["core"]},
     "ops": {"common": []},
@@ -154,6 +156,50 @@ def check_include(path, header):
     return None
 
 
+def find_cycle(edges):
+    """Some folders that include each other in a cycle, in order, or None.
+    edges: the folders that each folder includes."""
+    done = set()
+
+    def visit(folder, path):
+        if folder in path:
+            return path[path.index(folder):]
+        if folder in done:
+            return None
+        for other in sorted(edges.get(folder, ())):
+            cycle = visit(other, path + [folder])
+            if cycle:
+                return cycle
+        done.add(folder)
+        return None
+
+    for folder in sorted(edges):
+        cycle = visit(folder, [])
+        if cycle:
+            return cycle
+    return None
+
+
+def check_cycles(texts):
+    """Yields a message if folders of src/ include each other in a cycle.
+    texts: by path. Tests may include anything."""
+    edges, examples = {}, {}
+    for path, text in texts.items():
+        if not path.startswith("src/") or TEST.search(path):
+            continue
+        folder = room_of(path)
+        for header in re.findall(r'^\s*#\s*include\s+"([^"]+)"', text, re.M):
+            other = header.rpartition("/")[0]
+            if f"src/{header}" in texts and other != folder:
+                edges.setdefault(folder, set()).add(other)
+                examples.setdefault((folder, other), f"{path} includes {header}")
+    cycle = find_cycle(edges)
+    if cycle:
+        steps = zip(cycle, cycle[1:] + cycle[:1])
+        yield ("folders: expected no cycle of includes, got "
+               + "; ".join(examples[step] for step in steps))
+
+
 def guard_of(path):
     name = re.sub(r"^(src|include/sluice|include)/", "", path)
     return "SLUICE_" + re.sub(r"[^A-Za-z0-9]", "_", name).upper() + "_"
@@ -213,7 +259,7 @@ def check_file(path, text):
 
 
 def check_tree(root):
-    breaches = []
+    breaches, texts = [], {}
     for folder in ("src", "include", "tools", "bench", "examples", "tests",
                    "python"):
         for file in sorted((root / folder).rglob("*")):
@@ -229,7 +275,8 @@ def check_tree(root):
                 continue
             breaches += [f"{path}:{number}: {message}"
                          for number, message in check_file(path, text)]
-    return breaches
+            texts[path] = text
+    return breaches + [f"src:1: {message}" for message in check_cycles(texts)]
 
 
 def main():

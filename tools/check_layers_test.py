@@ -60,6 +60,27 @@ class Rooms(unittest.TestCase):
                               "cluster/master/master.h"))
 
 
+class Cycles(unittest.TestCase):
+
+    def test_folders_may_not_include_each_other(self):
+        texts = {
+            "src/ops/a/a.h": '#include "ops/b/b.h"\n',
+            "src/ops/b/b.h": '#include "ops/c/c.h"\n#include <map>\n',
+            "src/ops/c/c.h": "",
+            "src/ops/c/d.cc": '#include "ops/c/c.h"\n#include "ops/e/e.h"\n',
+            "src/ops/e/e.h": "",
+            "src/ops/c/c_test.cc": '#include "ops/a/a.h"\n',
+        }
+        self.assertEqual(list(check_layers.check_cycles(texts)), [])
+        texts["src/ops/e/e.h"] = '#include "ops/b/b.h"\n'
+        self.assertEqual(
+            list(check_layers.check_cycles(texts)),
+            ["folders: expected no cycle of includes, got "
+             "src/ops/b/b.h includes ops/c/c.h; "
+             "src/ops/c/d.cc includes ops/e/e.h; "
+             "src/ops/e/e.h includes ops/b/b.h"])
+
+
 class Hosts(unittest.TestCase):
 
     def test_an_op_that_includes_files_says_that_it_reaches_the_host(self):

@@ -192,12 +192,12 @@ void TransportBase::Monitor() {
   const int64_t limit = timeout - 2 * timeout / kLooks;
   // If this process was paused, the silence of others means nothing.
   const int64_t now = NowNs();
-  const bool deaf = now - last_tick_ns_ > timeout / 2 || Deaf();
+  const bool was_paused = now - last_tick_ns_ > timeout / 2;
   last_tick_ns_ = now;
   const bool beat = ++looks_ % (kLooks / kBeats) == 0;
   for (const std::shared_ptr<Link>& link : LiveLinks()) {
     if (!link->has_heartbeat()) continue;
-    if (deaf) link->Heard();
+    if (was_paused) link->Heard();
     if (beat) link->SendHeartbeat();
     const int64_t silent =
         NowNs() - link->last_heard_ns.load(std::memory_order_relaxed);

@@ -124,9 +124,6 @@ class TransportBase : public Transport {
   virtual std::string PlaceOf(const std::string& address) const {
     return address;
   }
-  // True while the transport cannot receive, so that a peer's silence means
-  // nothing.
-  virtual bool Deaf() { return false; }
   // Whether to detect silent peers.
   virtual bool Watches() const { return true; }
   // Runs `fn` soon, on a thread that is not blocked by an execution.

@@ -5,6 +5,7 @@
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "kernels/simd/reduce.h"
+#include "ops/common/carrier_type.h"
 #include "ops/common/grad_nodes.h"
 #include "ops/math/elementwise.h"
 #include "ops/tensor_array/tensor_list.h"

@@ -6,12 +6,13 @@
 #include <vector>
 
 #include "base/parallel.h"
+#include "exec/core/kernel.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "kernels/simd/reduce.h"
-#include "ops/common/grad_nodes.h"
+#include "ops/common/carrier_type.h"
 #include "ops/common/dispatch.h"
-#include "ops/math/elementwise.h"
+#include "ops/common/grad_nodes.h"
 #include "ops/common/type_lists.h"
 
 namespace sluice {

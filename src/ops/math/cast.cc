@@ -1,8 +1,11 @@
 // Conversion between element types.
 #include "kernels/simd/cast.h"
 
+#include <memory>
+
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
+#include "ops/common/carrier_type.h"
 #include "ops/common/grad_nodes.h"
 #include "ops/math/elementwise.h"
 

@@ -7,6 +7,7 @@
 
 #include "absl/types/span.h"
 #include "exec/fusion/block_form.h"
+#include "ops/common/carrier_type.h"
 
 namespace sluice {
 namespace {
@@ -413,23 +414,6 @@ std::optional<BlockForm> FormOf(const Node& n, const Kernel& k) {
 const BlockFormRegistrar elementwise_forms(FormOf);
 
 }  // namespace
-
-DType CarrierType(DType t) {
-  switch (t) {
-    case DType::kQint8:
-      return DType::kInt8;
-    case DType::kQuint8:
-      return DType::kUint8;
-    case DType::kQint16:
-      return DType::kInt16;
-    case DType::kQuint16:
-      return DType::kUint16;
-    case DType::kQint32:
-      return DType::kInt32;
-    default:
-      return t;
-  }
-}
 
 bool LooksBig(const Node& node) {
   constexpr int64_t kManyElements = 8192;

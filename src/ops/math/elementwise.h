@@ -31,10 +31,6 @@ KernelMaker MakeEquality(simd::BinaryOp op);
 // As MakeBinary for operands of equal shapes (gradients of elementwise ops).
 KernelMaker MakeSameShapeBinary(simd::BinaryOp op);
 
-// The integer type with the same bits and order as a quantised type; else t
-// itself.
-DType CarrierType(DType t);
-
 // Whether the known shape of output 0 implies that computing all elements takes
 // long.
 bool LooksBig(const Node& node);

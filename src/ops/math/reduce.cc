@@ -1,15 +1,18 @@
 // Reductions over dimensions, and their gradients.
+#include "kernels/simd/reduce.h"
+
 #include <array>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "exec/core/kernel.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
-#include "kernels/simd/reduce.h"
+#include "ops/common/carrier_type.h"
 #include "ops/common/grad_nodes.h"
-#include "ops/math/elementwise.h"
 #include "ops/common/type_lists.h"
+#include "ops/math/elementwise.h"
 
 namespace sluice {
 namespace {

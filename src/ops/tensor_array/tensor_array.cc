@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "ops/common/carrier_type.h"
 #include "ops/common/elements.h"
-#include "ops/math/elementwise.h"
 #include "ops/tensor_array/tensor_list.h"
 
 namespace sluice {

@@ -3,8 +3,8 @@
 #include <typeinfo>
 
 #include "kernels/simd/binary.h"
+#include "ops/common/carrier_type.h"
 #include "ops/common/elements.h"
-#include "ops/math/elementwise.h"
 #include "ops/tensor_array/optional.h"
 #include "ops/tensor_array/tensor_array.h"
 
