@@ -13,7 +13,7 @@ namespace {
 // many multiplications per element as there are rows. True if the factors have
 // at most 1 / `times` as many elements as the sum.
 bool IsThinProduct(const Node& n, int64_t times) {
-  if (n.op_name() != "MatMul" || !n.BoolAttr("transpose_a") ||
+  if (n.kind() != OpKind::kMatMul || !n.BoolAttr("transpose_a") ||
       n.BoolAttr("transpose_b"))
     return false;
   const DType t = n.output_type(0);
@@ -29,7 +29,7 @@ bool IsThinProduct(const Node& n, int64_t times) {
 
 bool ArrayUses::HoldsRowsReadOnce(const Output& handle) {
   const Node* const array = TensorArrayBehind(handle);
-  if (array == nullptr || array->op_name() != "TensorArrayV3") return false;
+  if (array == nullptr || array->kind() != OpKind::kTensorArray) return false;
   if (!indexed_) Index();
   const auto it = uses_.find(array);
   return it != uses_.end() && it->second.reads == 1 &&
@@ -41,15 +41,17 @@ void ArrayUses::Index() {
   for (int i = 0; i < num_nodes_; ++i) {
     ++num_visits_;
     const Node* const n = graph_->nodes()[static_cast<size_t>(i)].get();
-    const std::string& op = n->op_name();
-    if (op.rfind("TensorArray", 0) != 0 || n->num_inputs() == 0 ||
-        n->input(0).dtype() != DType::kResource || op == "TensorArraySizeV3" ||
-        op == "TensorArrayGradV3")
+    const OpKind kind = n->kind();
+    if (!IsContainer(kind) || n->num_inputs() == 0 ||
+        n->input(0).dtype() != DType::kResource ||
+        kind == OpKind::kTensorArraySize || kind == OpKind::kTensorArrayGrad)
       continue;
-    Uses& uses = uses_[TensorArrayBehind(n->input(0))];
-    ++(op == "TensorArrayReadV3"      ? uses.reads
-       : op == "TensorArrayScatterV3" ? uses.scatters
-                                      : uses.others);
+    const Node* const array = TensorArrayBehind(n->input(0));
+    if (array == nullptr) continue;  // A stack.
+    Uses& uses = uses_[array];
+    ++(kind == OpKind::kTensorArrayRead      ? uses.reads
+       : kind == OpKind::kTensorArrayScatter ? uses.scatters
+                                             : uses.others);
   }
 }
 
@@ -62,12 +64,12 @@ LoopProducts::LoopProducts(const LoopMember& loop,
   // the whole gradient of the array's flow, a loop constant.
   for (size_t i = 0; i < sums.size(); ++i) {
     const Node* const write = sums[i].term.dense.node;
-    if (write == nullptr || write->op_name() != "TensorArrayWriteV3" ||
+    if (write == nullptr || write->kind() != OpKind::kTensorArrayWrite ||
         ContextOf(write) != loop.loop() ||
         !write->input(1).SameAs(loop.index()))
       continue;
     const Node* const grad = write->input(0).node;
-    if (grad->op_name() != "TensorArrayGradV3" ||
+    if (grad->kind() != OpKind::kTensorArrayGrad ||
         ContextOf(grad) != loop.loop() ||
         !IsConstantEnter(*grad->input(0).node))
       continue;

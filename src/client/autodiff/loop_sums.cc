@@ -85,7 +85,7 @@ Result<Output> LoopSumBuilder::InLoop(const Output& x, const Output& g) {
     // (The sum of a product is computed in the buffer of the running sum:
     // passes.h, AccumulateProducts.)
     const bool variant = RemoveRef(g.dtype()) == DType::kVariant;
-    sum = Build(variant || g.node->op_name() == "MatMul" ? "AddN" : "AddV2",
+    sum = Build(variant || g.node->kind() == OpKind::kMatMul ? "AddN" : "AddV2",
                 {so_far, g}, {}, "sum", {});
     if (sum.valid() && !variant)
       SLUICE_RETURN_IF_ERROR(x.graph()->SetShape(sum, zeros.shape()));
