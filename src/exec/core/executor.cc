@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_join.h"
 #include "base/parallel.h"
-#include "exec/core/blame.h"
+#include "exec/core/error_attribution.h"
 #include "graph/hidden_attributes.h"
 
 // Functions on the per-node path, which are inlined into one.
@@ -32,7 +32,7 @@ bool IsEndFromOutside(const Status& s) {
 }
 
 // The node that a message names: for a _Retval, the fetched node.
-const Node& NodeToBlame(const PlanNode& n) {
+const Node& NodeToName(const PlanNode& n) {
   return n.role == OpRole::kRetval ? *n.node->input(0).node : *n.node;
 }
 
@@ -387,13 +387,13 @@ SLUICE_HOT Ready Execution::PopReady() {
 // is driving another partition, after that.
 bool Execution::Drive() {
   if (options_.outbox == nullptr) return DriveThis();
-  const HeldAgenda drives_at_its_end;
+  const HeldDriveScope drives_at_its_end;
   WaitForTurn(this);
   return false;  // (Not yet.)
 }
 
 // Gives up the driver's role before it returns. From then on the execution may
-// have been destroyed, or is on the agenda.
+// have been destroyed, or is in a DriveQueue.
 bool Execution::DriveThis() {
   for (;;) {
     while (!tokens_.ready().empty()) {
@@ -545,19 +545,19 @@ void Execution::HandleMail() {
   {
     std::lock_guard<std::mutex> lock(mu_);
     attention_.store(false, std::memory_order_relaxed);
-    opened_.swap(mailbox_);
-    opened_tokens_.swap(inbox_);
+    completed_.swap(mailbox_);
+    arrived_.swap(inbox_);
     std::swap(why, cancelled_);
   }
   if (!why.ok()) Fail(nullptr, why);
-  for (Async* const async : opened_) {
+  for (Async* const async : completed_) {
     if (status_.ok()) Done(async->ready, async->status);
     EndAsync(async);
   }
-  opened_.clear();
-  for (TokenMessage& m : opened_tokens_)
+  completed_.clear();
+  for (TokenMessage& m : arrived_)
     if (status_.ok()) Arrived(m);
-  opened_tokens_.clear();
+  arrived_.clear();
 }
 
 // Fails the step. `r` names the node, or is null for an external cause.
@@ -579,7 +579,7 @@ bool Execution::Fail(const Ready* r, Status s) {
     std::string where;
     const bool located = IsLocated(s);
     if (r != nullptr && !located)
-      where = absl::StrCat("; ", DescribeBlamed(s, NodeToBlame(*r->node)));
+      where = absl::StrCat("; ", DescribeAttributed(s, NodeToName(*r->node)));
     const bool in_region = r != nullptr && located && IsEndFromOutside(s);
     if (r != nullptr && (!located || in_region)) {
       const std::string frame = Tokens::Where(*r->iteration);

@@ -15,9 +15,9 @@
 //   - Tokens from other partitions of the step also arrive in the mailbox, and
 //     the thread that delivers them to an execution without a driver becomes
 //     its driver. A thread that already drives an execution queues the other on
-//     its agenda: partitions take turns on one thread without a thread switch,
-//     and one that always has ready nodes yields to the next after some nodes.
-//     A Recv whose token has not arrived counts as in flight.
+//     its DriveQueue: partitions take turns on one thread without a thread
+//     switch, and one that always has ready nodes yields to the next after some
+//     nodes. A Recv whose token has not arrived counts as in flight.
 //   - The first root error stops the step: ready nodes are dropped, blocked
 //     kernels are cancelled, and the step ends when everything in flight has
 //     completed.
@@ -36,7 +36,7 @@
 #include <vector>
 
 #include "base/thread_pool.h"
-#include "exec/core/agenda.h"
+#include "exec/core/drive_queue.h"
 #include "exec/core/frame.h"
 #include "exec/core/plan.h"
 #include "exec/core/rendezvous.h"
@@ -99,7 +99,7 @@ class Execution {
   Status MissingResult(uint32_t index) const;
   // The number of tokens that arrived but were never consumed, when the step is
   // quiet: 0 if the graph was partitioned correctly.
-  size_t UntakenTokens();
+  size_t UnconsumedTokens();
   // Ends the step: frees everything that belongs to it.
   void Finish();
 
@@ -109,7 +109,7 @@ class Execution {
   const Plan& plan() const { return *plan_; }
 
  private:
-  friend class HeldAgenda;
+  friend class HeldDriveScope;
   struct Async;
 
   void Begin(std::span<const uint32_t> args, std::span<const Tensor> values);
@@ -185,8 +185,8 @@ class Execution {
   std::condition_variable quiet_cv_;
   std::vector<Async*> mailbox_;      // GUARDED_BY(mu_): completed kernels.
   std::vector<TokenMessage> inbox_;  // GUARDED_BY(mu_)
-  std::vector<Async*> opened_;       // The driver's: mail being handled.
-  std::vector<TokenMessage> opened_tokens_;
+  std::vector<Async*> completed_;    // The driver's: mail being handled.
+  std::vector<TokenMessage> arrived_;
   bool driving_ = false;  // GUARDED_BY(mu_): some thread drives.
   bool quiet_ = true;     // GUARDED_BY(mu_)
   std::function<void(Status)> on_quiet_;  // GUARDED_BY(mu_)

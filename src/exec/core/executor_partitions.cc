@@ -119,7 +119,7 @@ void Execution::Arrived(TokenMessage& m) {
     if (rendezvous_.Arrive(edge, m, &r)) Received(r, m);
 }
 
-size_t Execution::UntakenTokens() {
+size_t Execution::UnconsumedTokens() {
   std::lock_guard<std::mutex> lock(mu_);
   return rendezvous_.parked() + inbox_.size();
 }
