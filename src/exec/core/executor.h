@@ -148,6 +148,7 @@ class Execution {
                    const Tensor& value);
   Status InvokeMeasured(Ready r, KernelContext& ctx);
   Status InvokeInline(Ready r);
+  void ArrivedAt(uint32_t edge, TokenMessage& m);
   Async* BeginAsync(Ready r);
   void EndAsync(Async* async);
   Status InvokeAsync(Async& async);

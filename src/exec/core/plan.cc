@@ -7,10 +7,10 @@
 
 namespace sluice {
 
-uint64_t NameHash(std::string_view name) {
-  uint64_t h = 0xcbf29ce484222325u;
-  for (const char c : name)
-    h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+absl::uint128 NameHash(std::string_view name) {
+  constexpr absl::uint128 kPrime = absl::MakeUint128(0x1000000u, 0x13bu);
+  absl::uint128 h = absl::MakeUint128(0x6c62272e07bb0142u, 0x62b821756295c58du);
+  for (const char c : name) h = (h ^ static_cast<unsigned char>(c)) * kPrime;
   return h;
 }
 
