@@ -11,9 +11,9 @@
 //   - a result of a function: the caller's iteration, where the call's own
 //     outputs are;
 //   - Const: the plan, where every step reads it.
-// A consumer refers to a slot by InputRef (exec/core/kernel.h). Identity, LoopCond
-// and similar ops have no slot and do not run: consumers read their input's
-// slot.
+// A consumer refers to a slot by InputRef (exec/core/kernel.h). Identity,
+// LoopCond and similar ops have no slot and do not run: consumers read their
+// input's slot.
 #ifndef SLUICE_EXEC_CORE_PLAN_H_
 #define SLUICE_EXEC_CORE_PLAN_H_
 
@@ -52,6 +52,7 @@ struct PlanNode {
     kConstantEnter = 4,  // Enter with is_constant.
     kNeverDead = 8,      // ControlTrigger: fires after dead inputs too.
     kFeedsMerge = 16,    // A Merge is among its consumers.
+    kWaits = 32,         // Kernel::waits.
   };
 
   union {
