@@ -30,9 +30,10 @@ class BackendPartialRun {
   virtual ~BackendPartialRun() = default;
   // Feeds `values` to the arguments `args` (not fed before), and returns the
   // fetches with these numbers (not returned before) once they are available;
-  // nullopt for a fetch in a branch that was not taken. The call with the last
-  // feed also waits for the end of the step. Of the options, the timeout and
-  // the cancellation apply; either ends the whole step.
+  // nullopt for a fetch in a branch that was not taken. The call after which
+  // everything has been fed and fetched also waits for the end of the step. Of
+  // the options, the timeout and the cancellation apply; either ends the whole
+  // step.
   virtual Result<std::vector<std::optional<Tensor>>> Run(
       std::span<const uint32_t> args, std::span<const Tensor> values,
       std::span<const uint32_t> fetches, const RunOptions& options) = 0;

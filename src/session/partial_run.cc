@@ -67,6 +67,9 @@ Result<std::unique_ptr<Session::PartialRun>> Session::StartPartialRun(
 
 Session::PartialRun::~PartialRun() {
   if (stage_ == nullptr || stage_->execution == nullptr) return;
+  stage_->execution->Stop(
+      Cancelled("partial run: expected it to exist until its ops are done, got "
+                "its destruction"));
   state_->End(*stage_->compiled, std::move(stage_->execution));
 }
 
@@ -119,27 +122,39 @@ Result<std::vector<Tensor>> Session::PartialRun::Run(
   if (s.remote != nullptr) return s.RunElsewhere(args, values, wanted, options);
   SLUICE_RETURN_IF_ERROR(state_->Resume(s.execution.get()));
   for (uint32_t a : args) s.fed[a] = 1;
-  s.execution->SetDeadline(State::DeadlineOf(options));
+  // Ops that wait do not keep the others of the stage waiting, except for the
+  // fetches that need them, or may need them: a fetch that lacks a feed can
+  // arrive only if it lies in a branch that does not need that feed.
+  std::vector<uint32_t> awaited;
+  for (const uint32_t i : wanted)
+    if (s.Missing(i, s.compiled->feeds_needed[i]).ok()) awaited.push_back(i);
+  std::vector<Tensor> out;
+  Status missing;  // Of a fetch; the step goes on.
+  const auto collect = [&] {
+    for (const uint32_t i : wanted) {
+      const Tensor* value = s.execution->result(i);
+      if (value == nullptr) {
+        std::vector<size_t> all(s.fed.size());
+        std::iota(all.begin(), all.end(), size_t{0});
+        missing = s.Missing(i, all);
+        if (missing.ok()) missing = s.execution->MissingResult(i);
+        break;
+      }
+      out.push_back(*value);
+    }
+    return OkStatus();
+  };
   {
     const OnCancel on_cancel(options.cancellation, [&s] {
       s.execution->Cancel(State::CancelledByCaller());
     });
-    s.failed = s.execution->Run(args, values);
+    s.failed = s.execution->RunStage(args, values, awaited,
+                                     State::DeadlineOf(options), collect);
   }
   state_->Rest(s.execution.get());
   SLUICE_RETURN_IF_ERROR(s.failed);
-  std::vector<Tensor> out;
-  for (uint32_t i : wanted) {
-    const Tensor* value = s.execution->result(i);
-    if (value == nullptr) {
-      std::vector<size_t> all(s.fed.size());
-      std::iota(all.begin(), all.end(), size_t{0});
-      SLUICE_RETURN_IF_ERROR(s.Missing(i, all));
-      return s.execution->MissingResult(i);
-    }
-    out.push_back(*value);
-  }
-  for (uint32_t i : wanted) s.fetched[i] = 1;
+  SLUICE_RETURN_IF_ERROR(missing);
+  for (const uint32_t i : wanted) s.fetched[i] = 1;
   return out;
 }
 

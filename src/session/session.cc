@@ -117,6 +117,8 @@ Result<std::shared_ptr<Session::Compiled>> Session::State::Compile(
     c->without_value.push_back(i);
   }
   c->asked = std::move(s);
+  if (purpose == Purpose::kStaged)
+    c->feeds_needed = FeedsNeeded(graph, c->signature);
   if (backend != nullptr) {
     SLUICE_ASSIGN_OR_RETURN(
         c->remote,
@@ -124,8 +126,6 @@ Result<std::shared_ptr<Session::Compiled>> Session::State::Compile(
                          purpose == Purpose::kTraced   ? StepKind::kTraced
                          : purpose == Purpose::kStaged ? StepKind::kStaged
                                                        : StepKind::kWhole));
-    if (purpose == Purpose::kStaged)
-      c->feeds_needed = FeedsNeeded(graph, c->signature);
     return c;
   }
   SLUICE_ASSIGN_OR_RETURN(
@@ -510,9 +510,10 @@ Status Session::Close() {
   {
     std::lock_guard<std::mutex> lock(state_->running_mu);
     state_->closed.store(true, std::memory_order_release);
-    for (Step* e : state_->running)
-      e->Cancel(
-          Cancelled("step: expected an open session, got one that was closed"));
+    for (const auto* steps : {&state_->running, &state_->resting})
+      for (Step* e : *steps)
+        e->Cancel(Cancelled(
+            "step: expected an open session, got one that was closed"));
   }
   return state_->backend != nullptr ? state_->backend->Close() : OkStatus();
 }

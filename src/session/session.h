@@ -229,15 +229,18 @@ class Session::Callable {
   std::shared_ptr<Compiled> compiled_;
 };
 
-// One step, fed in stages. Not thread-safe. Destroying it ends the step.
+// One step, fed in stages. Not thread-safe. Destroying it ends the step and
+// cancels ops of it that wait.
 class Session::PartialRun {
  public:
   ~PartialRun();
-  // Feeds more edges and runs what has become ready. InvalidArgument if an edge
-  // was not declared or was fed before, or if a fetch was fetched before or
-  // cannot be computed from the feeds so far. Of the options, only the timeout
-  // (which is for this stage) and the cancellation apply; either ends the whole
-  // step.
+  // Feeds more edges and runs what has become ready. Ops that wait for
+  // something outside of the step, such as a MutexLock, are awaited only for a
+  // fetch that needs them; they and what depends on them go on after this
+  // returns. InvalidArgument if an edge was not declared or was fed before, or
+  // if a fetch was fetched before or cannot be computed from the feeds so far.
+  // Of the options, only the timeout (which is for this stage) and the
+  // cancellation apply; either ends the whole step.
   Result<std::vector<Tensor>> Run(const Feeds& feeds,
                                   const std::vector<Output>& fetches,
                                   const RunOptions& options = {});

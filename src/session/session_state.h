@@ -41,7 +41,7 @@ struct Session::Compiled {
   std::vector<uint32_t> args;         // 0, 1, 2, ...
   std::vector<DType> feed_types;
   std::vector<PartialShape> feed_shapes;
-  // By fetch; only for a step that runs elsewhere and is fed in stages.
+  // By fetch; only for a step that is fed in stages.
   std::vector<std::vector<size_t>> feeds_needed;
 
   // For a session that builds cost models: the number of runs of the step and,
@@ -119,6 +119,7 @@ struct Session::State {
   std::mutex running_mu;
   std::condition_variable idle_cv;
   std::vector<Step*> running;       // GUARDED_BY(running_mu); few.
+  std::vector<Step*> resting;       // GUARDED_BY(running_mu): between stages.
   std::atomic<bool> closed{false};  // Written under running_mu.
 
   State(Graph& g, SessionOptions o);
@@ -159,10 +160,12 @@ struct Session::State {
           "destroyed");
     return OkStatus();
   }
-  // A partial run counts as running only while a stage of it runs.
+  // A partial run counts as running only while a stage of it runs; it rests
+  // between stages, where ops of it may wait.
   Status Resume(Step* e) {
     std::lock_guard<std::mutex> lock(running_mu);
     SLUICE_RETURN_IF_ERROR(CheckOpen());
+    std::erase(resting, e);
     running.push_back(e);
     return OkStatus();
   }
@@ -180,8 +183,10 @@ struct Session::State {
   void Rest(Step* e) {
     std::lock_guard<std::mutex> lock(running_mu);
     Remove(e);
+    resting.push_back(e);
   }
   void Remove(Step* e) {  // REQUIRES(running_mu)
+    std::erase(resting, e);
     std::erase(running, e);
     if (running.empty()) idle_cv.notify_all();
   }

@@ -3,6 +3,7 @@
 #define SLUICE_SESSION_STEP_H_
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -34,12 +35,16 @@ class Step {
     options.oldest_first = oldest_first_;
     alone_->Start(options);
   }
-  // For a step in stages, which has one partition: the deadline of the next
-  // Run.
-  void SetDeadline(
-      std::optional<std::chrono::steady_clock::time_point> deadline) {
-    alone_->SetDeadline(deadline);
+  // For a step in stages, which has one partition: Execution::RunStage and
+  // Stop.
+  Status RunStage(std::span<const uint32_t> args,
+                  std::span<const Tensor> values,
+                  std::span<const uint32_t> awaited,
+                  std::optional<std::chrono::steady_clock::time_point> deadline,
+                  const std::function<Status()>& collect) {
+    return alone_->RunStage(args, values, awaited, deadline, collect);
   }
+  void Stop(const Status& why) { alone_->Stop(why); }
   Status Run(std::span<const uint32_t> args, std::span<const Tensor> values) {
     return alone_ ? alone_->Run(args, values) : group_->Run(args, values);
   }

@@ -162,8 +162,8 @@ class MasterSteps::Running {
     taken_fetches_ = std::move(taken);
     return OkStatus();
   }
-  // Waits until these have arrived, or, once everything is fed, until the step
-  // has ended. False at `until`.
+  // Waits until these have arrived, or, once everything is fed and asked for,
+  // until the step has ended. False at `until`.
   bool AwaitFetches(std::span<const uint32_t> fetches,
                     std::chrono::steady_clock::time_point until) {
     std::unique_lock<std::mutex> lock(mu_);
@@ -214,9 +214,13 @@ class MasterSteps::Running {
   // REQUIRES: mu_ held.
   bool StageIsOver(std::span<const uint32_t> fetches) const {
     if (outcome_) return true;
+    // (While something is left for later stages, ops of the step may wait for
+    // what the client does between them.)
     const auto has_come = [this](uint32_t f) { return come_[f] != 0; };
-    return std::count(fed_.begin(), fed_.end(), 0) > 0 &&
-           std::all_of(fetches.begin(), fetches.end(), has_come);
+    const bool last =
+        std::count(fed_.begin(), fed_.end(), 0) == 0 &&
+        std::count(taken_fetches_.begin(), taken_fetches_.end(), 0) == 0;
+    return !last && std::all_of(fetches.begin(), fetches.end(), has_come);
   }
 
   std::mutex mu_;
@@ -516,7 +520,8 @@ void MasterSteps::EndStages(uint64_t session, uint64_t run) {
     runs = running_.contains(run);
   }
   if (runs)
-    Fail(r, Cancelled("partial run: ended by the client before its last feed"));
+    Fail(r, Cancelled(
+                "partial run: ended by the client before its ops were done"));
 }
 
 size_t MasterSteps::num_staged() {

@@ -94,9 +94,9 @@ class MasterSteps {
   // until its session is cancelled.
   Result<uint64_t> BeginStages(std::shared_ptr<const PreparedStep> step);
   // Sends feeds and waits for the fetches (nullopt: dead), for an error, and,
-  // after the last feed, for the end of the step. An invalid request leaves the
-  // step unchanged; a stage that takes longer than `timeout` (0: none) fails
-  // the step.
+  // once everything has been fed and fetched, for the end of the step. An
+  // invalid request leaves the step unchanged; a stage that takes longer than
+  // `timeout` (0: none) fails the step.
   Result<std::vector<std::optional<Tensor>>> RunStage(
       uint64_t session, uint64_t run, std::span<const uint32_t> args,
       std::span<const Tensor> values, std::span<const uint32_t> fetches,

@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "base/sanitizers.h"
-#include "cluster/testing/cluster_test_util.h"
 #include "cluster/local_cluster.h"
+#include "cluster/testing/cluster_test_util.h"
 #include "cluster/testing/random_cluster_test_util.h"
 #include "exec/devices/emulated_device.h"
 #include "graph/graphdef.h"
@@ -211,6 +211,57 @@ TEST_F(PartialRunTest, ADeadFetchLosesNoLiveOneOfItsStage) {
   ASSERT_TRUE(out.ok()) << out.status();
   EXPECT_EQ((*out)[0].scalar<float>(), 7);
   EXPECT_EQ((*out)[1].scalar<float>(), 2);
+}
+
+// One partial run holds a mutex of the ps until it is fed; the other waits.
+TEST_F(PartialRunTest, AMutexLockThatWaitsForAnotherRunDoesNotHoldUpAStage) {
+  Output held, locked, freed, last;
+  {
+    DeviceScope on("/job:worker/task:1");
+    held = x_ * 2.0f;
+    freed = y_ * 2.0f;
+  }
+  {
+    DeviceScope on("/job:ps/task:0");
+    Output lock;
+    {
+      ControlDependencies after({held.node});
+      lock = Build("MutexLock", {Build("MutexV2", {})});
+    }
+    {
+      ControlDependencies after({lock.node});
+      locked = held + 1.0f;
+    }
+    ControlDependencies after({freed.node});
+    Node* const consumed = BuildNode("ConsumeMutexLock", {lock});
+    ControlDependencies at_last({consumed});
+    last = freed + 1.0f;
+  }
+  auto session = Connect();
+  const auto begin = [&] {
+    auto run = session->StartPartialRun({x_, y_}, {held, locked, freed, last});
+    EXPECT_TRUE(run.ok()) << run.status();
+    return *std::move(run);
+  };
+  const auto run_stage = [](Session::PartialRun& run, const Feeds& feeds,
+                            Output fetch) {
+    const auto got = run.Run(feeds, {fetch});
+    EXPECT_TRUE(got.ok()) << got.status();
+    return got.ok() ? (*got)[0].scalar<float>() : 0;
+  };
+  for (int i = 0; i < 5; ++i) {
+    auto holder = begin();
+    EXPECT_EQ(run_stage(*holder, {{x_, Value(1)}}, locked), 3);
+    auto waiter = begin();
+    EXPECT_EQ(run_stage(*waiter, {{x_, Value(2)}}, held), 4);
+    // Everything is fed, but not everything fetched.
+    EXPECT_EQ(run_stage(*waiter, {{y_, Value(3)}}, freed), 6);
+    EXPECT_EQ(run_stage(*holder, {{y_, Value(4)}}, last), 9);
+    EXPECT_EQ(run_stage(*waiter, {}, last), 7);
+    EXPECT_EQ(run_stage(*holder, {}, freed), 8);
+  }
+  session.reset();
+  EXPECT_TRUE(cluster_.Quiet());
 }
 
 TEST_F(PartialRunTest, AnErrorOfAStageNamesItsNodeAndIsTheNextOnesToo) {

@@ -20,7 +20,7 @@ inline TokenMessage TokenOf(uint32_t edge, Tensor value,
   TokenMessage m;
   m.edge = edge;
   m.tag.iteration = iteration;
-  if (iteration > 0) m.tag.frame = 77;
+  if (iteration > 0) m.tag.frame = absl::MakeUint128(7, 77);
   m.value = std::move(value);
   return m;
 }

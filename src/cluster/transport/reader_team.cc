@@ -61,22 +61,22 @@ void ReaderTeam::Loop() {
     const std::shared_ptr<Turn> turn(new Turn(this));
     const std::shared_ptr<Turn> before = std::exchange(turn_, turn);
     lock.unlock();
-    if (before != nullptr) Spread(&before->agenda_, /*keeps_one=*/false);
+    if (before != nullptr) Spread(&before->drive_queue_, /*keeps_one=*/false);
     read_(*turn);
     lock.lock();
     if (turn->since_.load() != Turn::kRelieved) return;  // Nothing to read.
   }
 }
 
-void ReaderTeam::Spread(Agenda* agenda, bool keeps_one) {
-  Execution* next = agenda->Next();
+void ReaderTeam::Spread(DriveQueue* queue, bool keeps_one) {
+  Execution* next = queue->Next();
   while (next != nullptr) {
-    Execution* const e = std::exchange(next, agenda->Next());
-    if (next == nullptr && keeps_one) return agenda->Add(e);
+    Execution* const e = std::exchange(next, queue->Next());
+    if (next == nullptr && keeps_one) return queue->Add(e);
     others_->Schedule([e] {
-      Agenda its_own(Agenda::kOneThread);
+      DriveQueue its_own(DriveQueue::kOneThread);
       its_own.Add(e);
-      const HeldAgenda drives_it(&its_own);
+      const HeldDriveScope drives_it(&its_own);
     });
   }
 }

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "cluster/common/task_threads.h"
-#include "exec/core/agenda.h"
+#include "exec/core/drive_queue.h"
 
 namespace sluice {
 
@@ -36,10 +36,10 @@ class ReaderTeam {
     bool Do(Deliver deliver) {
       BeginWork();
       {
-        const HeldAgenda drives_when_all_is_delivered(&agenda_);
+        const HeldDriveScope drives_when_all_is_delivered(&drive_queue_);
         deliver();
         if (since_.load() == kRelieved)
-          team_->Spread(&agenda_, /*keeps_one=*/true);
+          team_->Spread(&drive_queue_, /*keeps_one=*/true);
       }
       return EndWork();
     }
@@ -52,7 +52,7 @@ class ReaderTeam {
     bool EndWork();
 
     ReaderTeam* const team_;
-    Agenda agenda_{Agenda::kAnyThread};
+    DriveQueue drive_queue_{DriveQueue::kAnyThread};
     int64_t began_ = kReads;
     std::atomic<int64_t> since_{kReads};  // Or the work's start time.
   };
@@ -72,7 +72,7 @@ class ReaderTeam {
   void Loop();
   // Gives each waiting execution a thread, except one if `keeps_one`, which the
   // calling thread drives itself without being watched.
-  void Spread(Agenda* agenda, bool keeps_one);
+  void Spread(DriveQueue* queue, bool keeps_one);
   void Watch();
   void WakeWatcher();
 

@@ -62,7 +62,7 @@ class LocalLink final : public Link {
     to->counters->tokens_received.fetch_add(n, std::memory_order_relaxed);
     // (Executions that this makes ready are driven after the inbox is
     // released.)
-    const HeldAgenda drives_when_all_is_delivered;
+    const HeldDriveScope drives_when_all_is_delivered;
     if (to->inbox.BeginDirect()) {
       to->handler->OnTokens(to->id, step, partition, batch);
       if (to->inbox.EndDirect()) to->PostDrain();
@@ -116,7 +116,7 @@ class LocalLink final : public Link {
   void PostDrain() {
     pump_->Schedule(
         [self = std::static_pointer_cast<LocalLink>(shared_from_this())] {
-          const HeldAgenda drives_when_the_next_has_a_thread;
+          const HeldDriveScope drives_when_the_next_has_a_thread;
           bool more = false;
           self->inbox.Drain(self->handler, self->id, &more, /*most=*/1);
           if (more) self->PostDrain();

@@ -160,7 +160,8 @@ Status ReadTokens(WireReader& r, const WireLimits& limits,
     m.dead = (flags & kDead) != 0;
     m.group = (flags & kGroup) != 0;
     if ((flags & kTag) != 0) {
-      m.tag.frame = r.Get<uint64_t>();
+      const uint64_t low = r.Get<uint64_t>();
+      m.tag.frame = absl::MakeUint128(r.Get<uint64_t>(), low);
       m.tag.iteration = r.Get<int64_t>();
       if (!r.good()) return Truncated("token");
       if (m.tag.iteration < 0)
@@ -324,7 +325,8 @@ Result<size_t> FrameWriter::AddTokens(uint64_t step, uint32_t partition,
         static_cast<uint8_t>((m.dead ? kDead : 0) | (m.group ? kGroup : 0) |
                              (value ? kValue : 0) | (tag ? kTag : 0)));
     if (tag) {
-      Put(out, m.tag.frame);
+      Put(out, absl::Uint128Low64(m.tag.frame));
+      Put(out, absl::Uint128High64(m.tag.frame));
       Put(out, m.tag.iteration);
     }
     if (value) AddTensor(m.value, as_bytes);
@@ -408,7 +410,7 @@ Result<IncomingFrame> ParseFrame(std::string_view bytes,
   const uint32_t zero = r.Get<uint32_t>();
   if (!r.good()) return Truncated("frame");
   if (magic != kFrameMagic || zero != 0)
-    return InvalidArgument("frame on the wire: expected version 1 (SLF1), got ",
+    return InvalidArgument("frame on the wire: expected version 2 (SLF2), got ",
                            magic, ", ", zero);
   if (size != r.left())
     return InvalidArgument("frame on the wire: expected ", size,

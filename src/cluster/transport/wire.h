@@ -1,7 +1,7 @@
 // The wire format of tokens and control messages.
 //
-// All numbers are little endian. A frame, version 1:
-//    0  u32  "SLF1"
+// All numbers are little endian. A frame, version 2:
+//    0  u32  "SLF2"
 //    4  u32  R, bytes of records
 //    8  u64  number of the frame on its connection, from 0
 //   16  u32  number of bodies
@@ -13,7 +13,7 @@
 // A record begins with a byte for its kind:
 //   1 tokens:  u64 step, u32 partition, u32 count, then for each token:
 //       u32 edge, u8 flags (1 dead, 2 group, 4 has a value, 8 has a tag), then
-//       u64 frame, i64 iteration if it has a tag (else both are 0), then the
+//       u128 frame, i64 iteration if it has a tag (else both are 0), then the
 //       tensor if it has a value
 //   2 control: u8 kind, u32 length, bytes
 //   3 hello:   u64 incarnation of the sender, u64 of the receiver (0: any),
@@ -24,8 +24,8 @@
 //   u8 dtype, u8 rank, u8 flags (1: its bytes are a body), u8 0, i64 dims, and
 //   unless they are a body, its bytes. Plain dtypes are stored as in memory.
 //   Strings are a u64 total size, a u64 length for each, then all their bytes.
-//   Variants are a u64 size and the format of cluster/transport/wire_variant.h. If strings
-//   or variants are a body, only the size is here.
+//   Variants are a u64 size and the format of cluster/transport/wire_variant.h.
+//   If strings or variants are a body, only the size is here.
 #ifndef SLUICE_CLUSTER_TRANSPORT_WIRE_H_
 #define SLUICE_CLUSTER_TRANSPORT_WIRE_H_
 
@@ -41,7 +41,7 @@
 
 namespace sluice {
 
-inline constexpr uint32_t kFrameMagic = 0x31464c53;  // "SLF1"
+inline constexpr uint32_t kFrameMagic = 0x32464c53;  // "SLF2"
 inline constexpr size_t kFrameHeader = 24;
 inline constexpr size_t kMaxFrameBytes = 64 << 20;
 

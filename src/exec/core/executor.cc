@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_join.h"
 #include "base/parallel.h"
-#include "exec/core/blame.h"
+#include "exec/core/error_attribution.h"
 #include "graph/hidden_attributes.h"
 
 // Functions on the per-node path, which are inlined into one.
@@ -32,7 +32,7 @@ bool IsEndFromOutside(const Status& s) {
 }
 
 // The node that a message names: for a _Retval, the fetched node.
-const Node& NodeToBlame(const PlanNode& n) {
+const Node& NodeToName(const PlanNode& n) {
   return n.role == OpRole::kRetval ? *n.node->input(0).node : *n.node;
 }
 
@@ -52,6 +52,13 @@ struct Execution::Async {
   Status status;
   int64_t start_ns = 0;  // If the step is traced.
   size_t index = 0;      // In running_.
+};
+
+// A stage in progress. Lives in RunStage.
+struct Execution::Stage {
+  std::span<const uint32_t> awaited;
+  const std::function<Status()>& collect;
+  std::optional<Status> outcome;  // Set when it is over.
 };
 
 Execution::Execution(std::shared_ptr<const Plan> plan)
@@ -79,6 +86,7 @@ void Execution::Start(const ExecuteOptions& options) {
       cancellation_->cancelled())
     cancellation_ = std::make_shared<Cancellation>();
   step_.cancellation = cancellation_.get();
+  staged_ = false;
   started_ = true;
 }
 
@@ -123,6 +131,49 @@ Status Execution::Run(std::span<const uint32_t> args,
     quiet_cv_.wait(lock, quiet);
   }
   return status_;
+}
+
+Status Execution::RunStage(
+    std::span<const uint32_t> args, std::span<const Tensor> values,
+    std::span<const uint32_t> awaited,
+    std::optional<std::chrono::steady_clock::time_point> deadline,
+    const std::function<Status()>& collect) {
+  Stage stage{awaited, collect, std::nullopt};
+  std::unique_lock<std::mutex> lock(mu_);
+  const auto wait_until = [&](const auto& holds) {
+    if (deadline && !quiet_cv_.wait_until(lock, *deadline, holds)) {
+      lock.unlock();
+      Cancel(PastDeadline());
+      lock.lock();
+    }
+    quiet_cv_.wait(lock, holds);
+  };
+  // (A kernel that waited may have completed since the last stage; then the
+  // thread that completed it drives until the step is quiet again.)
+  wait_until([this] { return quiet_; });
+  if (!status_.ok()) return status_;
+  options_.deadline = step_.deadline = deadline;
+  staged_ = true;
+  stage_ = &stage;
+  driving_ = true;
+  quiet_ = false;
+  lock.unlock();
+  Begin(args, values);
+  Drive();
+  lock.lock();
+  wait_until([&stage] { return stage.outcome.has_value(); });
+  return *stage.outcome;
+}
+
+void Execution::Stop(const Status& why) {
+  const auto nothing_runs = [this] { return !driving_ && running_.empty(); };
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    if (nothing_runs()) return;
+  }
+  Cancel(why);
+  std::unique_lock<std::mutex> lock(mu_);
+  quiet_cv_.wait(lock, nothing_runs);
 }
 
 void Execution::Finish() {
@@ -278,8 +329,7 @@ SLUICE_HOT Status Execution::InvokeInline(Ready r) {
 
 Status Execution::InvokeMeasured(Ready r, KernelContext& ctx) {
   // It may use every core if it runs alone, else one.
-  ScopedIntraOpThreads threads(running_.empty() ? options_.intra_op_threads
-                                                : 1);
+  ScopedIntraOpThreads threads(NoneRuns() ? options_.intra_op_threads : 1);
   const int64_t start = NowNs();
   Status s = Invoke(r, ctx);
   const auto took =
@@ -387,13 +437,13 @@ SLUICE_HOT Ready Execution::PopReady() {
 // is driving another partition, after that.
 bool Execution::Drive() {
   if (options_.outbox == nullptr) return DriveThis();
-  const HeldAgenda drives_at_its_end;
+  const HeldDriveScope drives_at_its_end;
   WaitForTurn(this);
   return false;  // (Not yet.)
 }
 
 // Gives up the driver's role before it returns. From then on the execution may
-// have been destroyed, or is on the agenda.
+// have been destroyed, or is in a DriveQueue.
 bool Execution::DriveThis() {
   for (;;) {
     while (!tokens_.ready().empty()) {
@@ -416,9 +466,13 @@ bool Execution::DriveThis() {
     std::unique_lock<std::mutex> lock(mu_);
     if (mailbox_.empty() && inbox_.empty() && cancelled_.ok()) {
       driving_ = false;
-      if (!running_.empty() || (rendezvous_.waiting() > 0 && status_.ok()))
-        return false;
+      if (!IsQuiet()) return false;
       quiet_ = true;
+      if (stage_ != nullptr) {
+        stage_->outcome = status_.ok() ? stage_->collect() : status_;
+        stage_ = nullptr;
+        options_.deadline = step_.deadline = std::nullopt;
+      }
       if (on_quiet_ == nullptr) {
         quiet_cv_.notify_all();
         return true;
@@ -432,6 +486,18 @@ bool Execution::DriveThis() {
     lock.unlock();
     HandleMail();
   }
+}
+
+// Whether the step, or its current stage, is over, now that nothing is ready
+// and there is no mail. REQUIRES: mu_ held by the last driver.
+bool Execution::IsQuiet() const {
+  if (running_.empty()) return rendezvous_.waiting() == 0 || !status_.ok();
+  if (!staged_ || !status_.ok() || !NoneRuns()) return false;
+  return stage_ == nullptr ||
+         std::all_of(stage_->awaited.begin(), stage_->awaited.end(),
+                     [this](uint32_t i) {
+                       return results_[i].valid() || dead_results_[i] != 0;
+                     });
 }
 
 // ---- Outside of the driver --------------------------------------------------
@@ -457,6 +523,7 @@ Execution::Async* Execution::BeginAsync(Ready r) {
   SetUp(r, async->locals.data(), nullptr, &async->ctx);
   async->index = running_.size();
   running_.push_back(async);
+  waiting_ += (r.node->flags & PlanNode::kWaits) != 0;
   return async;
 }
 
@@ -464,13 +531,14 @@ void Execution::EndAsync(Async* async) {
   running_[async->index] = running_.back();
   running_[async->index]->index = async->index;
   running_.pop_back();
+  waiting_ -= (async->ready.node->flags & PlanNode::kWaits) != 0;
   async->locals.clear();
   async->status = OkStatus();
   idle_.push_back(async);
 }
 
-Status Execution::InvokeAsync(Async& async) {
-  ScopedIntraOpThreads one(1);
+Status Execution::InvokeAsync(Async& async, int threads) {
+  ScopedIntraOpThreads scope(threads);
   Status s = Invoke(async.ready, async.ctx);
   async.locals.clear();
   return s;
@@ -479,7 +547,7 @@ Status Execution::InvokeAsync(Async& async) {
 bool Execution::Offload(Ready r) {
   if (Async* const async = BeginAsync(r))
     options_.pool->Schedule([async] {
-      async->execution->Post(async, async->execution->InvokeAsync(*async));
+      async->execution->Post(async, async->execution->InvokeAsync(*async, 1));
     });
   return true;
 }
@@ -505,6 +573,7 @@ bool Execution::StartAsync(Ready r) {
 // so that a thread that completes a kernel can drive while this thread runs a
 // long one.
 bool Execution::RunUnattended(Ready r) {
+  const bool alone = NoneRuns() && rendezvous_.waiting() == 0;
   Async* const async = BeginAsync(r);
   if (async == nullptr) return true;
   {
@@ -516,7 +585,7 @@ bool Execution::RunUnattended(Ready r) {
     }
     driving_ = false;
   }
-  async->status = InvokeAsync(*async);
+  async->status = InvokeAsync(*async, alone ? options_.intra_op_threads : 1);
   std::lock_guard<std::mutex> lock(mu_);
   mailbox_.push_back(async);
   attention_.store(true, std::memory_order_release);
@@ -535,6 +604,7 @@ void Execution::Post(Async* async, Status s) {
     attention_.store(true, std::memory_order_release);
     if (driving_) return;
     driving_ = true;
+    quiet_ = false;  // (It is quiet between the stages of a partial run.)
   }
   Drive();
 }
@@ -545,19 +615,19 @@ void Execution::HandleMail() {
   {
     std::lock_guard<std::mutex> lock(mu_);
     attention_.store(false, std::memory_order_relaxed);
-    opened_.swap(mailbox_);
-    opened_tokens_.swap(inbox_);
+    completed_.swap(mailbox_);
+    arrived_.swap(inbox_);
     std::swap(why, cancelled_);
   }
   if (!why.ok()) Fail(nullptr, why);
-  for (Async* const async : opened_) {
+  for (Async* const async : completed_) {
     if (status_.ok()) Done(async->ready, async->status);
     EndAsync(async);
   }
-  opened_.clear();
-  for (TokenMessage& m : opened_tokens_)
+  completed_.clear();
+  for (TokenMessage& m : arrived_)
     if (status_.ok()) Arrived(m);
-  opened_tokens_.clear();
+  arrived_.clear();
 }
 
 // Fails the step. `r` names the node, or is null for an external cause.
@@ -579,7 +649,7 @@ bool Execution::Fail(const Ready* r, Status s) {
     std::string where;
     const bool located = IsLocated(s);
     if (r != nullptr && !located)
-      where = absl::StrCat("; ", DescribeBlamed(s, NodeToBlame(*r->node)));
+      where = absl::StrCat("; ", DescribeAttributed(s, NodeToName(*r->node)));
     const bool in_region = r != nullptr && located && IsEndFromOutside(s);
     if (r != nullptr && (!located || in_region)) {
       const std::string frame = Tokens::Where(*r->iteration);

@@ -12,12 +12,15 @@
 //     posting thread becomes the driver.
 //   - A driver with nothing ready gives up the role; the caller then sleeps
 //     until the step is quiet: nothing ready, nothing in flight.
+//   - A kernel that only waits (Kernel::waits) is in flight, but does not run:
+//     a stage of a partial run is over without it. When it completes, between
+//     the stages, the thread that completes it becomes the driver.
 //   - Tokens from other partitions of the step also arrive in the mailbox, and
 //     the thread that delivers them to an execution without a driver becomes
 //     its driver. A thread that already drives an execution queues the other on
-//     its agenda: partitions take turns on one thread without a thread switch,
-//     and one that always has ready nodes yields to the next after some nodes.
-//     A Recv whose token has not arrived counts as in flight.
+//     its DriveQueue: partitions take turns on one thread without a thread
+//     switch, and one that always has ready nodes yields to the next after some
+//     nodes. A Recv whose token has not arrived counts as in flight.
 //   - The first root error stops the step: ready nodes are dropped, blocked
 //     kernels are cancelled, and the step ends when everything in flight has
 //     completed.
@@ -36,7 +39,7 @@
 #include <vector>
 
 #include "base/thread_pool.h"
-#include "exec/core/agenda.h"
+#include "exec/core/drive_queue.h"
 #include "exec/core/frame.h"
 #include "exec/core/plan.h"
 #include "exec/core/rendezvous.h"
@@ -76,15 +79,24 @@ class Execution {
 
   // Begins a step.
   void Start(const ExecuteOptions& options);
-  // Applies from the next Run on. REQUIRES: started, and no Run in progress.
-  void SetDeadline(
-      std::optional<std::chrono::steady_clock::time_point> deadline) {
-    options_.deadline = step_.deadline = deadline;
-  }
-  // Delivers the feeds and runs until nothing more can run. May be called again
-  // with more feeds (a partial run). REQUIRES: started, the arguments not fed
-  // before.
+  // Delivers the feeds and runs until nothing more can run. REQUIRES: started.
   Status Run(std::span<const uint32_t> args, std::span<const Tensor> values);
+  // One stage of a step in stages: delivers its feeds and runs until nothing
+  // more can run or until everything in flight only waits and the fetches
+  // `awaited` have arrived, dead or alive. What waits continues when it can,
+  // between the stages too. Then calls `collect`, on any thread, to read
+  // results and the reasons of missing ones, while no other thread changes
+  // them; returns its status. Past the deadline, which is for this stage, the
+  // step fails. An error ends the step: all later stages return it. REQUIRES:
+  // started without an outbox; the arguments not fed before; Stop follows.
+  Status RunStage(std::span<const uint32_t> args,
+                  std::span<const Tensor> values,
+                  std::span<const uint32_t> awaited,
+                  std::optional<std::chrono::steady_clock::time_point> deadline,
+                  const std::function<Status()>& collect);
+  // Ends what still waits after the last stage, with this error, and waits
+  // until nothing of the step runs. REQUIRES: no RunStage in progress.
+  void Stop(const Status& why);
   // The same without waiting: the last driver calls `quiet` once with the
   // step's status, possibly before this returns. `quiet` may finish and destroy
   // the execution.
@@ -93,14 +105,16 @@ class Execution {
   // Delivers tokens from other partitions; takes the values. Callable from any
   // thread after Start.
   void Receive(std::span<TokenMessage> batch);
-  // A fetched token; invalid if it has not arrived. Available until Finish.
+  // A fetched token; invalid if it has not arrived. Available until Finish; for
+  // a step in stages, see RunStage.
   Tensor& result(uint32_t index) { return results_[index]; }
   // The reason why fetch `index` has not arrived, after Run returned OK.
   Status MissingResult(uint32_t index) const;
   // The number of tokens that arrived but were never consumed, when the step is
   // quiet: 0 if the graph was partitioned correctly.
-  size_t UntakenTokens();
-  // Ends the step: frees everything that belongs to it.
+  size_t UnconsumedTokens();
+  // Ends the step: frees everything that belongs to it. REQUIRES: it is quiet,
+  // or was stopped.
   void Finish();
 
   // Makes the running step end soon with this error, if it has none yet.
@@ -109,13 +123,17 @@ class Execution {
   const Plan& plan() const { return *plan_; }
 
  private:
-  friend class HeldAgenda;
+  friend class HeldDriveScope;
   struct Async;
+  struct Stage;
 
   void Begin(std::span<const uint32_t> args, std::span<const Tensor> values);
   // These return whether the step has become quiet on this thread.
   bool Drive();
   bool DriveThis();
+  bool IsQuiet() const;
+  // Whether no kernel outside of the driver runs: those in flight only wait.
+  bool NoneRuns() const { return running_.size() == waiting_; }
   Ready PopReady();
   void PickReady();
   // These return whether this thread still is the driver.
@@ -130,6 +148,7 @@ class Execution {
   bool Recv(Ready r);
   bool Received(Ready r, TokenMessage& m);
   void Arrived(TokenMessage& m);
+  void ArrivedAt(uint32_t edge, TokenMessage& m);
   std::string DescribeWaiting() const;
 
   Status FillReads(Ready r, Tensor* locals);
@@ -150,7 +169,7 @@ class Execution {
   Status InvokeInline(Ready r);
   Async* BeginAsync(Ready r);
   void EndAsync(Async* async);
-  Status InvokeAsync(Async& async);
+  Status InvokeAsync(Async& async, int threads);
   void Post(Async* async, Status s);
   void HandleMail();
   std::atomic<uint32_t>& CostOf(const PlanNode& n) const {
@@ -174,6 +193,7 @@ class Execution {
   // that wait to be reused, and the owner of both.
   std::vector<Async*> running_, idle_;
   std::vector<std::unique_ptr<Async>> asyncs_;
+  size_t waiting_ = 0;    // Of running_: those that only wait.
   bool picks_ = false;    // The newest node is not always next.
   size_t heap_size_ = 0;  // For oldest_first: the first nodes are a heap.
   uint32_t ticks_ = 0;
@@ -185,10 +205,12 @@ class Execution {
   std::condition_variable quiet_cv_;
   std::vector<Async*> mailbox_;      // GUARDED_BY(mu_): completed kernels.
   std::vector<TokenMessage> inbox_;  // GUARDED_BY(mu_)
-  std::vector<Async*> opened_;       // The driver's: mail being handled.
-  std::vector<TokenMessage> opened_tokens_;
-  bool driving_ = false;  // GUARDED_BY(mu_): some thread drives.
-  bool quiet_ = true;     // GUARDED_BY(mu_)
+  std::vector<Async*> completed_;    // The driver's: mail being handled.
+  std::vector<TokenMessage> arrived_;
+  bool driving_ = false;    // GUARDED_BY(mu_): some thread drives.
+  bool quiet_ = true;       // GUARDED_BY(mu_)
+  bool staged_ = false;     // GUARDED_BY(mu_): the step runs in stages.
+  Stage* stage_ = nullptr;  // GUARDED_BY(mu_): the one in progress.
   std::function<void(Status)> on_quiet_;  // GUARDED_BY(mu_)
   bool started_ = false;                  // GUARDED_BY(mu_): until Finish.
   Status cancelled_;                      // GUARDED_BY(mu_)

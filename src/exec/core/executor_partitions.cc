@@ -74,8 +74,17 @@ void Execution::Send(Ready r, bool dead, const Tensor* read) {
 // A Recv starts even if its control inputs are dead: its Send is then dead too.
 bool Execution::Recv(Ready r) {
   TokenMessage m;
-  if (!rendezvous_.Await(r.node->aux, Tokens::TagOf(r), r, &m)) return true;
-  return Received(r, m);
+  switch (rendezvous_.Await(r.node->aux, Tokens::TagOf(r), r, &m)) {
+    case Rendezvous::Outcome::kStored:
+      return true;
+    case Rendezvous::Outcome::kMatched:
+      return Received(r, m);
+    case Rendezvous::Outcome::kRepeated:
+      break;
+  }
+  return Fail(&r, Internal("transfer: expected one Recv of each edge, frame "
+                           "and iteration, got a second of edge ",
+                           r.node->aux));
 }
 
 bool Execution::Received(Ready r, TokenMessage& m) {
@@ -99,14 +108,34 @@ bool Execution::Received(Ready r, TokenMessage& m) {
   return true;
 }
 
-void Execution::Arrived(TokenMessage& m) {
+// A token, or the dead token of a group, has come for one edge.
+void Execution::ArrivedAt(uint32_t edge, TokenMessage& m) {
   Ready r;
+  switch (rendezvous_.Arrive(edge, m, &r)) {
+    case Rendezvous::Outcome::kStored:
+      return;
+    case Rendezvous::Outcome::kMatched:
+      Received(r, m);
+      return;
+    case Rendezvous::Outcome::kRepeated:
+      break;
+  }
+  std::string recv;
+  for (const PlanNode& n : plan_->nodes)
+    if (n.role == OpRole::kRecv && n.aux == edge)
+      recv = absl::StrCat("; ", n.node->Describe());
+  Fail(nullptr, Internal("transfer: expected one token for each edge, frame "
+                         "and iteration, got a second for edge ",
+                         edge, recv));
+}
+
+void Execution::Arrived(TokenMessage& m) {
   if (!m.group) {
     if (m.edge >= plan_->num_edges_in) {
       Fail(nullptr, Internal("transfer: expected one of ", plan_->num_edges_in,
                              " edges, got ", m.edge));
-    } else if (rendezvous_.Arrive(m.edge, m, &r)) {
-      Received(r, m);
+    } else {
+      ArrivedAt(m.edge, m);
     }
     return;
   }
@@ -116,10 +145,10 @@ void Execution::Arrived(TokenMessage& m) {
     return;
   }
   for (const uint32_t edge : plan_->dead_groups[m.edge])
-    if (rendezvous_.Arrive(edge, m, &r)) Received(r, m);
+    if (status_.ok()) ArrivedAt(edge, m);
 }
 
-size_t Execution::UntakenTokens() {
+size_t Execution::UnconsumedTokens() {
   std::lock_guard<std::mutex> lock(mu_);
   return rendezvous_.parked() + inbox_.size();
 }

@@ -4,14 +4,19 @@
 
 namespace sluice {
 
-uint64_t FrameTag(const TokenTag& parent, uint64_t name_hash) {
-  uint64_t h = parent.frame;
-  for (const uint64_t part :
-       {static_cast<uint64_t>(parent.iteration), name_hash}) {
-    h = (h ^ part ^ (h >> 32)) * 0xd6e8feb86659fd93u;
-    h = (h ^ (h >> 32)) * 0xd6e8feb86659fd93u;
+// Every step is a bijection, of `h` and of `part`, so tags that differ in one
+// of the three arguments differ.
+absl::uint128 FrameTag(const TokenTag& parent, absl::uint128 name_hash) {
+  // (The multiplier of PCG's generators of 128 bits.)
+  constexpr absl::uint128 kFactor =
+      absl::MakeUint128(0x2360ed051fc65da4u, 0x4385df649fccf645u);
+  absl::uint128 h = parent.frame;
+  for (const absl::uint128 part :
+       {absl::uint128(static_cast<uint64_t>(parent.iteration)), name_hash}) {
+    h = (h ^ part ^ (h >> 64)) * kFactor;
+    h = (h ^ (h >> 64)) * kFactor;
   }
-  h ^= h >> 32;
+  h ^= h >> 64;
   return h == 0 ? 1 : h;  // 0 is the root.
 }
 

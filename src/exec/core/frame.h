@@ -35,6 +35,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/numeric/int128.h"
 #include "exec/core/plan.h"
 
 namespace sluice {
@@ -43,14 +44,20 @@ struct Frame;
 
 // Identifies a token of an edge: the dynamic frame and its iteration. The
 // number of the root frame is 0; other numbers are computed by FrameTag from
-// the tag of the parent iteration and the name of the loop or call, and so are
-// the same in every partition of a step.
+// the tag of the parent iteration and the hash of the name of the loop or call,
+// and so are the same in every partition of a step.
+//
+// Partitions that meet a frame for the first time agree on its number without a
+// message, so the number is a hash. It has 128 bits so that it identifies the
+// frame: the iterations of one frame never collide within a loop or call, and
+// among n other frames a collision has a probability of about n^2 / 2^129
+// (1.5e-21 for 10^9 frames that are alive at once).
 struct TokenTag {
-  uint64_t frame = 0;
+  absl::uint128 frame = 0;
   int64_t iteration = 0;
   bool operator==(const TokenTag&) const = default;
 };
-uint64_t FrameTag(const TokenTag& parent, uint64_t name_hash);
+absl::uint128 FrameTag(const TokenTag& parent, absl::uint128 name_hash);
 
 // One iteration of one frame: counts and values of its nodes. Owned by Tokens,
 // which recycles it.
@@ -75,7 +82,7 @@ struct Frame {
   const PlanFrame* plan = nullptr;
   Iteration* parent = nullptr;     // Null for the root.
   uint32_t index = 0;              // Among the parent's children.
-  uint64_t tag = 0;                // TokenTag::frame.
+  absl::uint128 tag = 0;           // TokenTag::frame.
   const PlanNode* call = nullptr;  // For functions: the Call in the parent.
   uint32_t returns_left = 0;       // Results that have not arrived.
   uint32_t depth = 0;              // Number of enclosing Calls.

@@ -33,9 +33,10 @@ class Tokens::Describer {
   std::string Describe() {
     for (const Ready& r : running_)
       if (AddLine(&nodes_))
-        lines_.push_back(absl::StrCat(r.node->node->Describe(),
-                                      Where(*r.iteration),
-                                      " has not finished"));
+        lines_.push_back(absl::StrCat(
+            r.node->node->Describe(), Where(*r.iteration),
+            (r.node->flags & PlanNode::kWaits) != 0 ? " still waits"
+                                                    : " has not finished"));
     // (Calls nest deeper than a thread's stack.)
     std::vector<const Frame*> open = {t_.root_->frame};
     while (!open.empty()) {

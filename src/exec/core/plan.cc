@@ -7,10 +7,10 @@
 
 namespace sluice {
 
-uint64_t NameHash(std::string_view name) {
-  uint64_t h = 0xcbf29ce484222325u;
-  for (const char c : name)
-    h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+absl::uint128 NameHash(std::string_view name) {
+  constexpr absl::uint128 kPrime = absl::MakeUint128(0x1000000u, 0x13bu);
+  absl::uint128 h = absl::MakeUint128(0x6c62272e07bb0142u, 0x62b821756295c58du);
+  for (const char c : name) h = (h ^ static_cast<unsigned char>(c)) * kPrime;
   return h;
 }
 
@@ -460,6 +460,9 @@ class PlanBuilder {
       if (Status s = kernels_(*p.node, &k); !s.ok())
         return Status(s.code(),
                       absl::StrCat(s.message(), "; ", p.node->Describe()));
+      if (k->waits && k->run_async == nullptr)
+        return Internal("kernel that waits: expected run_async, got run; ",
+                        p.node->Describe());
       p.state = k->state.get();
       if (k->run_async != nullptr) {
         p.run_async = k->run_async;
@@ -468,6 +471,7 @@ class PlanBuilder {
         p.run = k->run;
       }
       if (k->expensive) p.flags |= PlanNode::kExpensive;
+      if (k->waits) p.flags |= PlanNode::kWaits;
       plan_->kernels_.push_back(std::move(k));
     }
     return OkStatus();

@@ -11,9 +11,9 @@
 //   - a result of a function: the caller's iteration, where the call's own
 //     outputs are;
 //   - Const: the plan, where every step reads it.
-// A consumer refers to a slot by InputRef (exec/core/kernel.h). Identity, LoopCond
-// and similar ops have no slot and do not run: consumers read their input's
-// slot.
+// A consumer refers to a slot by InputRef (exec/core/kernel.h). Identity,
+// LoopCond and similar ops have no slot and do not run: consumers read their
+// input's slot.
 #ifndef SLUICE_EXEC_CORE_PLAN_H_
 #define SLUICE_EXEC_CORE_PLAN_H_
 
@@ -24,13 +24,14 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/numeric/int128.h"
 #include "exec/core/kernel.h"
 #include "graph/graph.h"
 
 namespace sluice {
 
-// Hash of a frame's name; the same in every process (FNV-1a).
-uint64_t NameHash(std::string_view name);
+// Hash of a frame's name; the same in every process (FNV-1a of 128 bits).
+absl::uint128 NameHash(std::string_view name);
 
 // An edge out of a node, as seen by the producer.
 struct PlanEdge {
@@ -51,6 +52,7 @@ struct PlanNode {
     kConstantEnter = 4,  // Enter with is_constant.
     kNeverDead = 8,      // ControlTrigger: fires after dead inputs too.
     kFeedsMerge = 16,    // A Merge is among its consumers.
+    kWaits = 32,         // Kernel::waits.
   };
 
   union {
@@ -103,7 +105,7 @@ struct PlanFrame {
   uint32_t index_in_parent = 0;  // For loops.
   uint32_t num_children = 0;
   std::vector<int> children;  // Frame ids: loops within, functions called.
-  std::vector<uint64_t> child_hashes;  // Name hashes for their tags.
+  std::vector<absl::uint128> child_hashes;  // Name hashes for their tags.
   uint32_t parallel_iterations = 1;
   uint32_t first_node = 0;  // In Plan::nodes.
   uint32_t num_nodes = 0;

@@ -6,36 +6,36 @@
 
 namespace sluice {
 
-bool Rendezvous::Arrive(uint32_t edge, TokenMessage& message, Ready* ready) {
+Rendezvous::Outcome Rendezvous::Arrive(uint32_t edge, TokenMessage& message,
+                                       Ready* ready) {
   auto [it, fresh] = table_.try_emplace(Key{edge, message.tag});
   Entry& e = it->second;
-  if (!fresh && e.ready.node != nullptr) {
-    *ready = e.ready;
-    table_.erase(it);
-    --waiting_;
-    return true;
-  }
-  // (A second token with the same tag, which Sluice's partitions never send, is
-  // dropped.)
   if (fresh) {
     e.dead = message.dead;
     e.value = std::move(message.value);
+    return Outcome::kStored;
   }
-  return false;
+  if (e.ready.node == nullptr) return Outcome::kRepeated;
+  *ready = e.ready;
+  table_.erase(it);
+  --waiting_;
+  return Outcome::kMatched;
 }
 
-bool Rendezvous::Await(uint32_t edge, const TokenTag& tag, Ready ready,
-                       TokenMessage* message) {
+Rendezvous::Outcome Rendezvous::Await(uint32_t edge, const TokenTag& tag,
+                                      Ready ready, TokenMessage* message) {
   auto [it, fresh] = table_.try_emplace(Key{edge, tag});
+  Entry& e = it->second;
   if (fresh) {
-    it->second.ready = ready;
+    e.ready = ready;
     ++waiting_;
-    return false;
+    return Outcome::kStored;
   }
-  message->dead = it->second.dead;
-  message->value = std::move(it->second.value);
+  if (e.ready.node != nullptr) return Outcome::kRepeated;
+  message->dead = e.dead;
+  message->value = std::move(e.value);
   table_.erase(it);
-  return true;
+  return Outcome::kMatched;
 }
 
 void Rendezvous::Clear() {

@@ -42,12 +42,18 @@ class Outbox {
 // execution and used by its driver.
 class Rendezvous {
  public:
-  // Adds an arrived token. True if a Recv waited for it; `*ready` is set to it.
-  bool Arrive(uint32_t edge, TokenMessage& message, Ready* ready);
-  // Adds a ready Recv. True if its token has arrived; it is moved to
-  // `*message`.
-  bool Await(uint32_t edge, const TokenTag& tag, Ready ready,
-             TokenMessage* message);
+  enum class Outcome : uint8_t {
+    kStored,    // The other one has not come yet.
+    kMatched,   // The other one was here.
+    kRepeated,  // One like it is stored, with the same edge and tag.
+  };
+  // Adds an arrived token. kMatched: a Recv waited for it; `*ready` is set to
+  // it. kRepeated changes nothing.
+  Outcome Arrive(uint32_t edge, TokenMessage& message, Ready* ready);
+  // Adds a ready Recv. kMatched: its token has arrived; it is moved to
+  // `*message`. kRepeated changes nothing.
+  Outcome Await(uint32_t edge, const TokenTag& tag, Ready ready,
+                TokenMessage* message);
   // Recvs that wait.
   int waiting() const { return waiting_; }
   // Tokens without a matching Recv so far.

@@ -106,7 +106,7 @@ Status StepGroup::Run(std::span<const uint32_t> args,
     bool done = false;
     Status status;
   } waiter;
-  const FreshAgenda drives_at_once;
+  const NestedDriveScope drives_at_once;
   Run(args, values, [&waiter](Status s) {
     std::lock_guard<std::mutex> lock(waiter.mu);
     waiter.status = std::move(s);
@@ -184,10 +184,10 @@ Status StepGroup::MissingResult(uint32_t index) const {
   return by_result_[index]->execution.MissingResult(index);
 }
 
-size_t StepGroup::UntakenTokens() const {
+size_t StepGroup::UnconsumedTokens() const {
   size_t n = 0;
   for (const auto& p : partitions_)
-    if (p != nullptr) n += p->execution.UntakenTokens();
+    if (p != nullptr) n += p->execution.UnconsumedTokens();
   return n;
 }
 

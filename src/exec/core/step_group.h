@@ -59,8 +59,8 @@ class StepGroup final : public TokenSink {
   Tensor* result(uint32_t index);
   // The reason why fetch `index`, whose _Retval is local, has not arrived.
   Status MissingResult(uint32_t index) const;
-  // As Execution::UntakenTokens, for all local partitions. REQUIRES: done.
-  size_t UntakenTokens() const;
+  // As Execution::UnconsumedTokens, for all local partitions. REQUIRES: done.
+  size_t UnconsumedTokens() const;
   // Frees everything that belongs to the step. REQUIRES: done.
   void Finish();
 

@@ -12,6 +12,7 @@
 namespace sluice {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr int kParallel = 4;
@@ -219,6 +220,30 @@ TEST_F(StepGroupTest, RefusesTokensThatNoEdgeOfItsHas) {
     TokenMessage m = w;
     group_->Deliver(0, std::span(&m, 1));
     EXPECT_EQ(group_->Run({}, {}).code(), StatusCode::kInternal);
+    group_->Finish();
+  }
+}
+
+TEST_F(StepGroupTest, ASecondTokenOfAnEdgeIsAnErrorThatNamesTheRecv) {
+  {
+    WithGraph use(*a_);
+    Fetch(Recv(DType::kFloat, 0), 0);
+  }
+  {
+    WithGraph use(*b_);
+    Fetch(Constant(1.0f), 1);
+  }
+  Compile();
+  for (const bool dead : {false, true}) {
+    Start();
+    TokenMessage twice[] = {
+        {0, false, false, {5, 1}, Tensor::Scalar<float>(1)},
+        {0, dead, dead, {5, 1}, dead ? Tensor() : Tensor::Scalar<float>(2)}};
+    group_->Deliver(0, twice);
+    const Status s = group_->Run({}, {});
+    EXPECT_EQ(s.code(), StatusCode::kInternal) << s;
+    EXPECT_THAT(std::string(s.message()),
+                AllOf(HasSubstr("a second for edge 0"), HasSubstr("_Recv")));
     group_->Finish();
   }
 }

@@ -242,13 +242,14 @@ int TraceThreadId() {
 }
 
 uint64_t TransferNumber(std::string_view to_device, uint32_t edge,
-                        uint64_t frame, int64_t iteration) {
+                        absl::uint128 frame, int64_t iteration) {
   // (absl::Hash differs from process to process.)
   uint64_t h = 0xcbf29ce484222325;
   for (const char c : to_device)
     h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   for (const uint64_t v :
-       {uint64_t{edge}, frame, static_cast<uint64_t>(iteration)}) {
+       {uint64_t{edge}, absl::Uint128High64(frame), absl::Uint128Low64(frame),
+        static_cast<uint64_t>(iteration)}) {
     h ^= v + 0x9e3779b97f4a7c15 + (h << 6) + (h >> 2);
     h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9;
     h = (h ^ (h >> 27)) * 0x94d049bb133111eb;

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/numeric/int128.h"
 #include "graph/graphdef_costs.h"
 
 namespace sluice {
@@ -67,7 +68,7 @@ struct TraceTask {
 
 // The number of a transfer: the same in every process.
 uint64_t TransferNumber(std::string_view to_device, uint32_t edge,
-                        uint64_t frame, int64_t iteration);
+                        absl::uint128 frame, int64_t iteration);
 
 // Collects events of one step. Thread-safe.
 class TraceCollector {

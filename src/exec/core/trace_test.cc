@@ -98,6 +98,8 @@ TEST(TransferNumber, DiffersWhereAnythingDoes) {
         for (int64_t iteration = 0; iteration < 20; ++iteration)
           numbers.insert(TransferNumber(device, edge, frame, iteration));
   EXPECT_EQ(numbers.size(), 2u * 20 * 20 * 20);
+  EXPECT_NE(TransferNumber("d", 1, absl::MakeUint128(1, 2), 3),
+            TransferNumber("d", 1, 2, 3));
   // The same in every process.
   EXPECT_EQ(TransferNumber("d", 1, 2, 3), TransferNumber("d", 1, 2, 3));
 }

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/parallel.h"
-#include "exec/core/blame.h"
+#include "exec/core/error_attribution.h"
 #include "exec/core/kernel_runner.h"
 
 namespace sluice {
@@ -171,9 +171,9 @@ class ChainRun {
       for (int k = 0; k < instr.num_inputs; ++k)
         in.push_back(TensorOf(instr.in[k]));
       SLUICE_RETURN_IF_ERROR(
-          BlamedOn(KernelRunner::RunOn(ctx_, *instr.kernel, *instr.node,
-                                       std::move(in), &small_[i]),
-                   instr.node->Describe()));
+          AttributedTo(KernelRunner::RunOn(ctx_, *instr.kernel, *instr.node,
+                                           std::move(in), &small_[i]),
+                       instr.node->Describe()));
     }
     return OkStatus();
   }
@@ -479,7 +479,7 @@ Status ChainProgram::RunOneByOne(KernelContext& ctx) const {
       else
         in.push_back(std::move(values[at]));
     }
-    SLUICE_RETURN_IF_ERROR(BlamedOn(
+    SLUICE_RETURN_IF_ERROR(AttributedTo(
         KernelRunner::RunOn(ctx, *instr.kernel, *instr.node, std::move(in),
                             &values[input_types_.size() + i]),
         instr.node->Describe()));

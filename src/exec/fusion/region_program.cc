@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-#include "exec/core/blame.h"
+#include "exec/core/error_attribution.h"
 
 namespace sluice {
 namespace {
@@ -194,7 +194,8 @@ class RegionRun {
     std::string where;
     const uint32_t call = CallOf(i);
     if (call < p_.calls.size())
-      absl::StrAppend(&where, "; ", DescribeBlamed(s, *p_.calls[call].node));
+      absl::StrAppend(&where, "; ",
+                      DescribeAttributed(s, *p_.calls[call].node));
     absl::StrAppend(&where, Iteration(i));
     return Located(Status(s.code(), absl::StrCat(s.message(), where)));
   }

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/parallel.h"
-#include "exec/core/blame.h"
+#include "exec/core/error_attribution.h"
 #include "graph/hidden_attributes.h"
 #include "kernels/dnn/batch_norm.h"
 
@@ -93,15 +93,15 @@ Result<Epilogue> Epilogue::Read(const Node& n) {
   return e;
 }
 
-Status Epilogue::Blame(Status s, size_t op) const {
-  return op < from_.size() ? BlamedOn(std::move(s), from_[op]) : s;
+Status Epilogue::Attribute(Status s, size_t op) const {
+  return op < from_.size() ? AttributedTo(std::move(s), from_[op]) : s;
 }
 
 Status Epilogue::Check(KernelContext& ctx, const Shape& shape,
                        int64_t channels) const {
-  SLUICE_RETURN_IF_ERROR(Blame(CheckVectors(ctx, channels), 1));
+  SLUICE_RETURN_IF_ERROR(Attribute(CheckVectors(ctx, channels), 1));
   if (add_ && ctx.input(1 + num_args_).shape() != shape)
-    return Blame(
+    return Attribute(
         InvalidArgument("sum: expected the product's shape ", shape.ToString(),
                         ", got ", ctx.input(1 + num_args_).shape().ToString()),
         norm_.empty() ? 1 : 2);

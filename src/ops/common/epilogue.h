@@ -32,7 +32,7 @@ class Epilogue {
            int64_t after) const;
   // Attributes an error of the product itself to the node that the product came
   // from.
-  Status OfProduct(Status s) const { return Blame(std::move(s), 0); }
+  Status OfProduct(Status s) const { return Attribute(std::move(s), 0); }
 
  private:
   // An operation with one number per channel.
@@ -47,7 +47,7 @@ class Epilogue {
   };
 
   bool activates() const { return activation_ || leaky_; }
-  Status Blame(Status s, size_t op) const;
+  Status Attribute(Status s, size_t op) const;
   Status CheckVectors(KernelContext& ctx, int64_t channels) const;
   void Finish(char* out, const char* side, int64_t n) const;
   void RunRows(const Operations& ops, const Statistics* statistics,

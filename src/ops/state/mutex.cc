@@ -171,6 +171,7 @@ SLUICE_OP(MutexLock)
     .Shape(ScalarShape)
     .Kernel([](const Node&, Kernel* k) {
       k->run_async = RunMutexLock;
+      k->waits = true;
       return OkStatus();
     })
     .NoGradient(kMutexGradient)

@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "exec/devices/emulated_device.h"
 #include "exec/core/step_group.h"
+#include "exec/devices/emulated_device.h"
 #include "passes/partition.h"
 #include "passes/place.h"
 #include "session/compile.h"
@@ -165,7 +165,7 @@ class CutStep {
     group_->Start(o);
     Status status =
         clock_ == nullptr ? group_->Run(args_, feeds) : RunInVirtualTime(feeds);
-    if (status.ok()) *untaken = group_->UntakenTokens();
+    if (status.ok()) *untaken = group_->UnconsumedTokens();
     std::vector<Tensor> out;
     for (uint32_t i = 0; status.ok() && i < fetches_; ++i) {
       Tensor* t = group_->result(i);

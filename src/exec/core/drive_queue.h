@@ -1,6 +1,6 @@
 // Queues of the executions that a thread drives next.
-#ifndef SLUICE_EXEC_CORE_AGENDA_H_
-#define SLUICE_EXEC_CORE_AGENDA_H_
+#ifndef SLUICE_EXEC_CORE_DRIVE_QUEUE_H_
+#define SLUICE_EXEC_CORE_DRIVE_QUEUE_H_
 
 #include <mutex>
 #include <vector>
@@ -13,11 +13,11 @@ class Execution;
 // token makes ready is driven after the current one, not recursively within it.
 // Owned by a message reader, or by the outermost Drive on a thread
 // (exec/core/executor.h).
-class Agenda {
+class DriveQueue {
  public:
   enum Access { kOneThread, kAnyThread };
-  explicit Agenda(Access access) : access_(access) {}
-  Agenda(const Agenda&) = delete;
+  explicit DriveQueue(Access access) : access_(access) {}
+  DriveQueue(const DriveQueue&) = delete;
 
   void Add(Execution* e);
   // Removes and returns the execution that has waited longest; null if empty.
@@ -34,37 +34,37 @@ class Agenda {
 
 // RAII scope in which the executions that this thread starts to drive do not
 // queue behind those that it drives already: for code that waits for them.
-class FreshAgenda {
+class NestedDriveScope {
  public:
-  FreshAgenda();
-  ~FreshAgenda();
-  FreshAgenda(const FreshAgenda&) = delete;
+  NestedDriveScope();
+  ~NestedDriveScope();
+  NestedDriveScope(const NestedDriveScope&) = delete;
 
  private:
-  Agenda* saved_;
+  DriveQueue* saved_;
 };
 
 // RAII scope that holds back the executions that this thread is to drive; its
 // destructor drives them. For code that has more tokens to deliver first. Has
 // no effect within another one, or on a thread that drives already.
-class HeldAgenda {
+class HeldDriveScope {
  public:
-  HeldAgenda() : HeldAgenda(&own_) {}
+  HeldDriveScope() : HeldDriveScope(&own_) {}
   // Holds them in `here`, together with those already queued there.
-  explicit HeldAgenda(Agenda* here);
-  ~HeldAgenda();
-  HeldAgenda(const HeldAgenda&) = delete;
+  explicit HeldDriveScope(DriveQueue* here);
+  ~HeldDriveScope();
+  HeldDriveScope(const HeldDriveScope&) = delete;
 
  private:
-  Agenda own_{Agenda::kOneThread};
+  DriveQueue own_{DriveQueue::kOneThread};
   const bool outermost_;
 };
 
 // Whether executions wait for their turn on this thread.
 bool OthersWait();
-// Queues `e` for its turn on this thread. REQUIRES: within a HeldAgenda.
+// Queues `e` for its turn on this thread. REQUIRES: within a HeldDriveScope.
 void WaitForTurn(Execution* e);
 
 }  // namespace sluice
 
-#endif  // SLUICE_EXEC_CORE_AGENDA_H_
+#endif  // SLUICE_EXEC_CORE_DRIVE_QUEUE_H_

@@ -1,0 +1,478 @@
+// Ops that wait for something outside of their step: in whole steps, and in the
+// stages of partial runs.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/parallel.h"
+#include "client/control/control_flow.h"
+#include "client/operators.h"
+#include "client/variables.h"
+#include "exec/core/kernel.h"
+#include "graph/device_scope.h"
+#include "graph/shape_context.h"
+#include "session/session.h"
+#include "sluice/ops.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// Where WaitingOpsTestPass ops wait. Thread-safe.
+class Gate {
+ public:
+  static Gate& Of(const std::string& name) {
+    static std::mutex mu;
+    static auto* const all = new std::map<std::string, std::unique_ptr<Gate>>;
+    std::lock_guard<std::mutex> lock(mu);
+    std::unique_ptr<Gate>& gate = (*all)[name];
+    if (gate == nullptr) gate = std::make_unique<Gate>();
+    return *gate;
+  }
+  // Passes input 0 on, after a Release that is not used by another.
+  void Pass(KernelContext& ctx, DoneFn done) {
+    auto wait = std::make_shared<Wait>();
+    wait->ctx = &ctx;
+    wait->done = std::move(done);
+    wait->callback = ctx.step().cancellation->Register([this, wait] {
+      if (!wait->decided.exchange(true)) {
+        AddWaiting(-1);
+        wait->done(Cancelled("the gate did not open"));
+      }
+    });
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      if (wait->callback >= 0 && released_ == 0) {
+        waits_.push_back(wait);
+        ++waiting_;
+        changed_.notify_all();
+        return;
+      }
+      if (wait->callback >= 0) --released_;
+      ++waiting_;
+    }
+    Finish(*wait);
+  }
+  // Lets one op pass: the one that has waited longest, or the next that comes.
+  void Release() {
+    std::shared_ptr<Wait> wait;
+    do {
+      std::lock_guard<std::mutex> lock(mu_);
+      if (waits_.empty()) {
+        ++released_;
+        return;
+      }
+      wait = std::move(waits_.front());
+      waits_.pop_front();
+    } while (!Finish(*wait));
+  }
+  void AwaitWaiting(int n) {
+    std::unique_lock<std::mutex> lock(mu_);
+    changed_.wait(lock, [&] { return waiting_ == n; });
+  }
+  int waiting() {
+    std::lock_guard<std::mutex> lock(mu_);
+    return waiting_;
+  }
+
+ private:
+  struct Wait {
+    std::atomic<bool> decided{false};
+    KernelContext* ctx = nullptr;  // Valid until done is called.
+    DoneFn done;
+    int64_t callback = -1;  // -1: cancelled before it began.
+  };
+  void AddWaiting(int n) {
+    std::lock_guard<std::mutex> lock(mu_);
+    waiting_ += n;
+    changed_.notify_all();
+  }
+  bool Finish(Wait& wait) {
+    if (wait.decided.exchange(true)) return false;
+    AddWaiting(-1);
+    if (wait.callback < 0) {
+      wait.done(Cancelled("the gate did not open"));
+      return true;
+    }
+    wait.ctx->step().cancellation->Deregister(wait.callback);
+    wait.ctx->set_output(0, wait.ctx->input(0));
+    wait.done(OkStatus());
+    return true;
+  }
+
+  std::mutex mu_;
+  std::condition_variable changed_;
+  std::deque<std::shared_ptr<Wait>> waits_;  // GUARDED_BY(mu_)
+  int waiting_ = 0;                          // GUARDED_BY(mu_)
+  int released_ = 0;                         // GUARDED_BY(mu_)
+};
+
+struct GateName {
+  explicit GateName(const Node& n) : gate(n.AttrOr<std::string>("gate", "")) {}
+  Status Run(KernelContext& ctx) const {
+    Gate::Of(gate).Release();
+    ctx.set_output(0, ctx.input(0));
+    return OkStatus();
+  }
+  const std::string gate;
+};
+
+SLUICE_OP(WaitingOpsTestPass)
+    .Input("x: float")
+    .Output("y: float")
+    .Attr("gate: string")
+    .Stateful()
+    .Shape(UnchangedShape)
+    .Kernel([](const Node& n, Kernel* k) {
+      k->state = std::make_shared<GateName>(n);
+      k->run_async = [](KernelContext& ctx, DoneFn done) {
+        Gate::Of(ctx.state<GateName>().gate).Pass(ctx, std::move(done));
+      };
+      k->waits = true;
+      return OkStatus();
+    });
+
+SLUICE_OP(WaitingOpsTestRelease)
+    .Input("x: float")
+    .Output("y: float")
+    .Attr("gate: string")
+    .Stateful()
+    .Shape(UnchangedShape)
+    .Kernel(CpuState<GateName>());
+
+// Outputs how many threads its kernel may use.
+Status CountThreads(KernelContext& ctx) {
+  ctx.set_output(0,
+                 Tensor::Scalar<float>(static_cast<float>(IntraOpThreads())));
+  return OkStatus();
+}
+
+SLUICE_OP(WaitingOpsTestThreads)
+    .Input("x: float")
+    .Output("y: float")
+    .Stateful()
+    .Shape(UnchangedShape)
+    .Kernel(Cpu(CountThreads, /*expensive=*/true));
+
+Tensor F(float v) { return Tensor::Scalar<float>(v); }
+
+// The parameter is the seed of the scheduler; 0: newest first.
+class WaitingOpsTest : public ::testing::TestWithParam<uint64_t> {
+ protected:
+  WaitingOpsTest() : use_(graph_) {
+    x_ = Placeholder<float>({}, "x");
+    y_ = Placeholder<float>({}, "y");
+  }
+  // (Gates outlive tests, so each test has its own.)
+  static std::string GateName(const std::string& name) {
+    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+    return std::string(test->name()) + "/" + name;
+  }
+  static Gate& TheGate(const std::string& name = "") {
+    return Gate::Of(GateName(name));
+  }
+  static Output Pass(Output x, const std::string& gate = "",
+                     const std::string& name = "pass") {
+    return Build("WaitingOpsTestPass", {x}, {{"gate", GateName(gate)}}, name);
+  }
+  static Output Release(Output x, const std::string& gate = "") {
+    return Build("WaitingOpsTestRelease", {x}, {{"gate", GateName(gate)}});
+  }
+  static SessionOptions Options() {
+    SessionOptions o;
+    o.scheduler_seed = GetParam();
+    return o;
+  }
+  std::unique_ptr<Session::PartialRun> Begin(const std::vector<Output>& feeds,
+                                             const std::vector<Output>& fetches,
+                                             Session& session) {
+    auto run = session.StartPartialRun(feeds, fetches);
+    EXPECT_TRUE(run.ok()) << run.status();
+    return run.ok() ? *std::move(run) : nullptr;
+  }
+  static float Only(const Result<std::vector<Tensor>>& got) {
+    EXPECT_TRUE(got.ok()) << got.status();
+    return got.ok() ? (*got)[0].scalar<float>() : -1e9f;
+  }
+
+  Graph graph_;
+  WithGraph use_;
+  Output x_, y_;
+};
+INSTANTIATE_TEST_SUITE_P(Seeds, WaitingOpsTest,
+                         ::testing::Values(0, 1, 2, 3, 4, 5));
+
+TEST_P(WaitingOpsTest, AStageEndsWhileAnOpWaitsAndTheNextReleasesIt) {
+  const Output a = -x_, b = Pass(a) * 2.0f, r = Release(y_);
+  Session session(graph_, Options());
+  for (int i = 0; i < 10; ++i) {
+    auto run = Begin({x_, y_}, {a, b, r}, session);
+    EXPECT_EQ(Only(run->Run({{x_, F(3)}}, {a})), -3);
+    EXPECT_EQ(TheGate().waiting(), 1);
+    const auto got = run->Run({{y_, F(5)}}, {b, r});
+    EXPECT_EQ(Only(got), -6);
+    EXPECT_EQ((*got)[1].scalar<float>(), 5);
+    EXPECT_EQ(TheGate().waiting(), 0);
+  }
+}
+
+TEST_P(WaitingOpsTest, AStageThatFetchesItsResultAwaitsIt) {
+  const Output a = -x_, b = Pass(a) * 2.0f;
+  Session session(graph_, Options());
+  for (int i = 0; i < 10; ++i) {
+    auto run = Begin({x_}, {a, b}, session);
+    std::thread opener([] {
+      TheGate().AwaitWaiting(1);
+      TheGate().Release();
+    });
+    EXPECT_EQ(Only(run->Run({{x_, F(3)}}, {b})), -6);
+    opener.join();
+    EXPECT_EQ(Only(run->Run({}, {a})), -3);
+  }
+}
+
+TEST_P(WaitingOpsTest, WhatFollowsRunsBetweenTheStages) {
+  const Output a = -x_, b = Pass(Pass(a, "1") * 2.0f, "2") + y_;
+  Session session(graph_, Options());
+  auto run = Begin({x_, y_}, {a, b}, session);
+  EXPECT_EQ(Only(run->Run({{x_, F(3)}}, {a})), -3);
+  std::thread opener([] { TheGate("1").Release(); });
+  TheGate("2").AwaitWaiting(1);
+  opener.join();
+  EXPECT_EQ(TheGate("1").waiting(), 0);
+  TheGate("2").Release();
+  EXPECT_EQ(Only(run->Run({{y_, F(10)}}, {b})), 4);
+}
+
+// The next stage begins at any moment of what runs since the last.
+TEST_P(WaitingOpsTest, AReleaseMeetsTheNextStage) {
+  const Output a = -x_;
+  Output b = Pass(a);
+  for (int i = 0; i < 50; ++i) b = b + 1.0f;
+  const Output c = b + y_;
+  Session session(graph_, Options());
+  for (int i = 0; i < 50; ++i) {
+    auto run = Begin({x_, y_}, {a, b, c}, session);
+    EXPECT_EQ(Only(run->Run({{x_, F(3)}}, {a})), -3);
+    std::thread opener([] { TheGate().Release(); });
+    EXPECT_EQ(Only(run->Run({{y_, F(1)}}, {c})), 48);
+    EXPECT_EQ(Only(run->Run({}, {b})), 47);
+    opener.join();
+  }
+}
+
+TEST_P(WaitingOpsTest, TwoAreReleasedInAnyOrder) {
+  const Output a = -x_, b = Pass(x_, "b"), c = Pass(a, "c");
+  Session session(graph_, Options());
+  for (const bool b_first : {false, true}) {
+    auto run = Begin({x_}, {a, b, c}, session);
+    EXPECT_EQ(Only(run->Run({{x_, F(3)}}, {a})), -3);
+    EXPECT_EQ(TheGate("b").waiting() + TheGate("c").waiting(), 2);
+    TheGate(b_first ? "b" : "c").Release();
+    EXPECT_EQ(Only(run->Run({}, {b_first ? b : c})), b_first ? 3 : -3);
+    EXPECT_EQ(TheGate(b_first ? "c" : "b").waiting(), 1);
+    TheGate(b_first ? "c" : "b").Release();
+    EXPECT_EQ(Only(run->Run({}, {b_first ? c : b})), b_first ? -3 : 3);
+  }
+}
+
+TEST_P(WaitingOpsTest, OneInALoopWaitsInEachIteration) {
+  const Output a = -x_;
+  const Output end = While(
+      x_, [](Output i) { return i < 5.0f; },
+      [](Output i) { return Pass(i) + 1.0f; });
+  Session session(graph_, Options());
+  auto run = Begin({x_}, {a, end}, session);
+  EXPECT_EQ(Only(run->Run({{x_, F(2)}}, {a})), -2);
+  TheGate().AwaitWaiting(1);
+  TheGate().Release();
+  TheGate().AwaitWaiting(1);
+  EXPECT_TRUE(run->Run({}, {}).ok());
+  std::thread opener([] {
+    TheGate().Release();
+    TheGate().Release();
+  });
+  EXPECT_EQ(Only(run->Run({}, {end})), 5);
+  opener.join();
+}
+
+TEST_P(WaitingOpsTest, AFetchThatLacksAFeedIsAnErrorAtOnce) {
+  const Output a = -x_, b = Pass(a), c = b + y_;
+  Session session(graph_, Options());
+  auto run = Begin({x_, y_}, {a, b, c}, session);
+  const Status s = run->Run({{x_, F(3)}}, {c}).status();
+  EXPECT_EQ(s.code(), StatusCode::kInvalidArgument) << s;
+  EXPECT_THAT(s.ToString(), HasSubstr("'y:0'"));
+  TheGate().Release();
+  EXPECT_EQ(Only(run->Run({{y_, F(1)}}, {c})), -2);
+}
+
+TEST_P(WaitingOpsTest, IsCancelledInAStage) {
+  const Output a = -x_, b = Pass(a);
+  Session session(graph_, Options());
+  auto run = Begin({x_}, {a, b}, session);
+  EXPECT_TRUE(run->Run({{x_, F(3)}}, {a}).ok());
+  Cancellation cancellation;
+  RunOptions options;
+  options.cancellation = &cancellation;
+  std::thread canceller([&] { cancellation.Cancel(); });
+  EXPECT_EQ(run->Run({}, {b}, options).status().code(), StatusCode::kCancelled);
+  canceller.join();
+  EXPECT_EQ(TheGate().waiting(), 0);
+  EXPECT_EQ(run->Run({}, {b}).status().code(), StatusCode::kCancelled);
+}
+
+TEST_P(WaitingOpsTest, TheDeadlineOfAStageEndsItAndNamesIt) {
+  const Output a = -x_, b = Pass(a, "", "closed_gate");
+  Session session(graph_, Options());
+  auto run = Begin({x_}, {a, b}, session);
+  RunOptions options;
+  options.timeout_ms = 20;
+  const Status s = run->Run({{x_, F(3)}}, {b}, options).status();
+  EXPECT_EQ(s.code(), StatusCode::kDeadlineExceeded) << s;
+  EXPECT_THAT(s.ToString(),
+              AllOf(HasSubstr("closed_gate"), HasSubstr("WaitingOpsTestPass"),
+                    HasSubstr("still waits")));
+  EXPECT_EQ(TheGate().waiting(), 0);
+}
+
+TEST_P(WaitingOpsTest, TheDeadlineOfAStageThatIsOverDoesNotEndIt) {
+  const Output a = -x_;
+  const Output b = While(
+      Pass(a), [](Output i) { return i < 2000.0f; },
+      [](Output i) { return i + 1.0f; });
+  Session session(graph_, Options());
+  auto run = Begin({x_}, {a, b}, session);
+  RunOptions options;
+  options.timeout_ms = 5000;
+  EXPECT_EQ(Only(run->Run({{x_, F(3)}}, {a}, options)), -3);
+  options.timeout_ms = 1;
+  while (run->Run({}, {}, options).ok() && TheGate().waiting() == 1) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    TheGate().Release();  // The loop runs past the last stage's deadline.
+  }
+  EXPECT_EQ(Only(run->Run({}, {b})), 2000);
+}
+
+TEST_P(WaitingOpsTest, EndsWithItsPartialRun) {
+  const Output a = -x_, b = Pass(a), c = Pass(b);
+  Session session(graph_, Options());
+  auto run = Begin({x_}, {a, c}, session);
+  EXPECT_TRUE(run->Run({{x_, F(3)}}, {a}).ok());
+  EXPECT_EQ(TheGate().waiting(), 1);
+  run.reset();
+  EXPECT_EQ(TheGate().waiting(), 0);
+  // The next step that uses its memory is not affected.
+  TheGate().Release();
+  TheGate().Release();
+  EXPECT_EQ(Only(Begin({x_}, {a, c}, session)->Run({{x_, F(4)}}, {c})), -4);
+}
+
+TEST_P(WaitingOpsTest, EndsWithItsSessionBetweenStages) {
+  const Output a = -x_, b = Pass(a);
+  Session session(graph_, Options());
+  auto run = Begin({x_}, {a, b}, session);
+  EXPECT_TRUE(run->Run({{x_, F(3)}}, {a}).ok());
+  EXPECT_EQ(TheGate().waiting(), 1);
+  ASSERT_TRUE(session.Close().ok());
+  EXPECT_EQ(TheGate().waiting(), 0);
+}
+
+TEST_P(WaitingOpsTest, AnErrorOfAnotherOpEndsIt) {
+  const Output a = -x_, b = Pass(a);
+  const Output bad =
+      Build("CheckNumerics", {ops::Log(y_)}, {{"message", "negative"}});
+  Session session(graph_, Options());
+  auto run = Begin({x_, y_}, {a, b, bad}, session);
+  EXPECT_TRUE(run->Run({{x_, F(3)}}, {a}).ok());
+  EXPECT_EQ(TheGate().waiting(), 1);
+  EXPECT_EQ(run->Run({{y_, F(-1)}}, {bad}).status().code(),
+            StatusCode::kInvalidArgument);
+  EXPECT_EQ(TheGate().waiting(), 0);
+}
+
+TEST_P(WaitingOpsTest, AWholeStepAwaitsItOverAnyDevices) {
+  for (const int devices : {1, 2}) {
+    SessionOptions options = Options();
+    options.devices = CpuDevices(devices);
+    Output b;
+    {
+      DeviceScope on(devices == 1 ? "/cpu:0" : "/cpu:1");
+      b = Pass(-x_, "", "closed_gate");
+    }
+    Output c;
+    {
+      DeviceScope on("/cpu:0");
+      c = b * 2.0f;
+    }
+    Session session(graph_, options);
+    std::thread opener([] {
+      TheGate().AwaitWaiting(1);
+      TheGate().Release();
+    });
+    EXPECT_EQ(Only(session.Run({{x_, F(3)}}, std::vector<Output>{c})), -6);
+    opener.join();
+    RunOptions late;
+    late.timeout_ms = 20;
+    const Status s = session.Run({{x_, F(3)}}, {c}, {}, late).status();
+    EXPECT_EQ(s.code(), StatusCode::kDeadlineExceeded) << s;
+    EXPECT_THAT(s.ToString(),
+                AllOf(HasSubstr("closed_gate"), HasSubstr("still waits")));
+    EXPECT_EQ(TheGate().waiting(), 0);
+  }
+}
+
+TEST_P(WaitingOpsTest, LeavesAllThreadsToTheOpThatRuns) {
+  const Output a = -x_, b = Pass(a);
+  const Output threads = Build("WaitingOpsTestThreads", {y_});
+  SessionOptions options = Options();
+  options.intra_op_threads = 3;
+  Session session(graph_, options);
+  auto run = Begin({x_, y_}, {a, b, threads}, session);
+  EXPECT_TRUE(run->Run({{x_, F(3)}}, {a}).ok());
+  EXPECT_EQ(TheGate().waiting(), 1);
+  EXPECT_EQ(Only(run->Run({{y_, F(0)}}, {threads})), 3);
+}
+
+// One partial run holds a mutex until it is fed; the other waits for it.
+TEST_P(WaitingOpsTest, AMutexLockWaitsForAnotherPartialRun) {
+  const Output mutex = Build("MutexV2", {});
+  const auto consume = [](Output lock, Output after) {
+    ControlDependencies in_order({after.node});
+    return BuildNode("ConsumeMutexLock", {lock});
+  };
+  const auto then = [](Node* done, Output value) {
+    ControlDependencies in_order({done});
+    return value + 1.0f;
+  };
+  const Output held = x_ * 2.0f, freed = y_ * 2.0f;
+  Output lock;
+  {
+    ControlDependencies in_order({held.node});
+    lock = Build("MutexLock", {mutex});
+  }
+  const Output last = then(consume(lock, freed), freed);
+  Session session(graph_, Options());
+  auto holder = Begin({x_, y_}, {held, last}, session);
+  auto waiter = Begin({x_, y_}, {held, freed, last}, session);
+  EXPECT_EQ(Only(holder->Run({{x_, F(1)}}, {held})), 2);
+  EXPECT_EQ(Only(waiter->Run({{x_, F(2)}}, {held})), 4);
+  EXPECT_EQ(Only(waiter->Run({{y_, F(3)}}, {freed})), 6);
+  EXPECT_EQ(Only(holder->Run({{y_, F(4)}}, {last})), 9);
+  EXPECT_EQ(Only(waiter->Run({}, {last})), 7);
+}
+
+}  // namespace
+}  // namespace sluice
