@@ -11,7 +11,6 @@
 #include <memory>
 #include <mutex>
 
-#include "absl/strings/match.h"
 #include "exec/devices/emulated_device.h"
 #include "graph/graphdef.h"
 #include "interrupt.h"
@@ -97,7 +96,7 @@ class Fetches {
       CheckFetchable(tensor->output.node);
       outputs_.push_back(tensor->output);
       Part value = {.kind = Part::kValue, .index = outputs_.size() - 1};
-      if (!absl::StartsWith(tensor->output.node->op_name(), "GetSessionHandle"))
+      if (tensor->output.node->kind() != OpKind::kGetSessionHandle)
         return value;
       return {.kind = Part::kCall,
               .parts = {std::move(value)},

@@ -14,8 +14,7 @@ namespace sluice {
 namespace {
 
 bool MakesVariable(const Node& n) {
-  return n.op_name() == "VarHandleOp" || n.op_name() == "VariableV2" ||
-         n.op_name() == "Variable";
+  return n.kind() == OpKind::kVarHandle || n.kind() == OpKind::kRefVariable;
 }
 
 // The node that made a handle or reference, traced through nodes that forward

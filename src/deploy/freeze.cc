@@ -12,8 +12,7 @@ namespace {
 // Nodes that produce a variable's value: a read of a resource, or a reference
 // variable.
 bool ReadsVariable(const Node& n) {
-  const std::string& op = n.op_name();
-  return op == "ReadVariableOp" || op == "VariableV2" || op == "Variable";
+  return n.kind() == OpKind::kReadVariable || n.kind() == OpKind::kRefVariable;
 }
 
 // The nodes that the fetches need, by id, stopping at feeds and variables.
@@ -48,8 +47,8 @@ Status CheckNode(const Node& n) {
         n.Describe());
   }
   for (int i = 0; i < n.num_inputs(); ++i)
-    if (n.input(i).valid() &&
-        (IsRef(n.input_type(i)) || n.input(i).node->op_name() == "VarHandleOp"))
+    if (n.input(i).valid() && (IsRef(n.input_type(i)) ||
+                               n.input(i).node->kind() == OpKind::kVarHandle))
       return Unimplemented(
           "freeze: expected variables that are read and nothing else, got ",
           n.Describe());
@@ -62,7 +61,7 @@ int64_t InferenceGraph::constant_bytes() const {
   int64_t bytes = 0;
   if (graph == nullptr) return bytes;
   for (const auto& n : graph->nodes()) {
-    if (n->op_name() != "Const") continue;
+    if (n->op().role != OpRole::kConst) continue;
     bytes += static_cast<int64_t>(
         n->AttrOr<Tensor>("value", Tensor::Scalar<float>(0)).bytes());
   }

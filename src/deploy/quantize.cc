@@ -68,15 +68,16 @@ class LayerFinder {
                             TopologicalOrder(g));
     std::set<const Node*> dynamic;  // Behind control flow.
     for (const Node* n : order) {
-      const std::string& op = n->op_name();
-      bool behind = op == "Enter" || op == "RefEnter" || op == "Switch" ||
-                    op == "RefSwitch" || op == "Merge";
+      const OpRole role = n->op().role;
+      bool behind = role == OpRole::kEnter || role == OpRole::kSwitch ||
+                    role == OpRole::kMerge;
       for (const Output& in : n->inputs())
         behind = behind || (in.valid() && dynamic.count(in.node) > 0);
       for (const Node* c : n->control_inputs())
         behind = behind || dynamic.count(c) > 0;
       if (behind) dynamic.insert(n);
-      if (op != "Conv2D" && op != "MatMul") continue;
+      if (n->kind() != OpKind::kConv2D && n->kind() != OpKind::kMatMul)
+        continue;
       Layer layer;
       const std::string why =
           behind ? "it is within or behind control flow" : Match(n, &layer);
@@ -98,7 +99,7 @@ class LayerFinder {
       return "its type is " + DTypeName(n->TypeAttr("T"));
     if (!n->control_inputs().empty()) return "it runs after other nodes";
     if (fed_.count(n) > 0) return "it is fed";
-    const bool conv = n->op_name() == "Conv2D";
+    const bool conv = n->kind() == OpKind::kConv2D;
     layer->product = layer->last = n;
     layer->image = n->input(0);
     layer->weights = ConstantOf(n->input(1));
@@ -117,10 +118,10 @@ class LayerFinder {
     // A bias, then ReLU.
     if (const Node* next = OnlyReader(layer->last)) {
       Tensor bias;
-      if (next->op_name() == "BiasAdd" &&
+      if (next->kind() == OpKind::kBiasAdd &&
           next->AttrOr<std::string>("data_format", "NHWC") == "NHWC")
         bias = ConstantOf(next->input(1));
-      if (next->op_name() == "AddV2" || next->op_name() == "Add")
+      if (next->kind() == OpKind::kAdd)
         bias = ConstantOf(next->input(next->input(0).node == n ? 1 : 0));
       if (IsRank1(bias) && AllFinite(bias) &&
           bias.num_elements() == Channels(*layer)) {
@@ -130,7 +131,7 @@ class LayerFinder {
       }
     }
     const Node* next = OnlyReader(layer->last);
-    if (next != nullptr && next->op_name() == "Relu") {
+    if (next != nullptr && next->kind() == OpKind::kRelu) {
       layer->relu = true;
       layer->inner.push_back(layer->last);
       layer->last = next;
@@ -158,10 +159,11 @@ class LayerFinder {
 
   // The value of a constant, possibly behind identities; else invalid.
   Tensor ConstantOf(Output o) const {
-    while (o.valid() && o.node->op_name() == "Identity" &&
+    while (o.valid() && o.node->kind() == OpKind::kIdentity &&
            fed_.count(o.node) == 0)
       o = o.node->input(0);
-    if (!o.valid() || o.node->op_name() != "Const" || fed_.count(o.node) > 0)
+    if (!o.valid() || o.node->op().role != OpRole::kConst ||
+        fed_.count(o.node) > 0)
       return Tensor();
     const AttrValue* a = o.node->FindAttr("value");
     const Tensor* t = a == nullptr ? nullptr : a->get<Tensor>();
@@ -322,7 +324,7 @@ class Rewriter {
 
   Status AddLayer(const Layer& l) {
     const Node& p = *l.product;
-    const bool conv = p.op_name() == "Conv2D";
+    const bool conv = p.kind() == OpKind::kConv2D;
     const std::string& name = l.last->name();
     const SourceLoc loc = p.loc();
     const Bytes image = InBytes(l.image);
@@ -410,14 +412,15 @@ class Rewriter {
   // Copies ops that move bytes just as they move floats. Returns false for
   // other ops.
   bool AddMove(const Node& n) {
-    const std::string& op = n.op_name();
-    if ((op != "MaxPool" && op != "Reshape") || !n.control_inputs().empty())
+    const OpKind kind = n.kind();
+    if ((kind != OpKind::kMaxPool && kind != OpKind::kReshape) ||
+        !n.control_inputs().empty())
       return false;
     const auto it = bytes_.find({n.input(0).node, n.input(0).index});
     if (it == bytes_.end() || floats_.count(it->first) > 0) return false;
     const Bytes in = it->second;
     Output made;
-    if (op == "MaxPool") {
+    if (kind == OpKind::kMaxPool) {
       if (n.AttrOr<std::string>("data_format", "NHWC") != "NHWC" ||
           n.AttrOr<std::string>("padding", "") == "EXPLICIT")
         return false;

@@ -13,7 +13,6 @@
 #include "graph/function.h"
 #include "graph/hidden_attributes.h"
 #include "graph/none_output.h"
-#include "graph/reads_shape.h"
 #include "graph/scope_state.h"
 
 namespace sluice {
@@ -229,10 +228,10 @@ namespace {
 // functional ops may not: a body may begin before its arguments are available.
 // A Merge continues with its first input.
 bool ComesAfterInputs(Graph* graph, const std::string& op) {
-  if (ReadsOnlyShape(op)) return false;
   const Result<const OpDef*> def = graph->function_library().LookupOp(op);
-  return def.ok() && (*def)->role != OpRole::kFunctional &&
-         (*def)->role != OpRole::kCall && (*def)->role != OpRole::kMerge;
+  return def.ok() && !ReadsOnlyShapes((*def)->kind) &&
+         (*def)->role != OpRole::kFunctional && (*def)->role != OpRole::kCall &&
+         (*def)->role != OpRole::kMerge;
 }
 
 // The control inputs of a node that reads `inputs`; as in TensorFlow, without

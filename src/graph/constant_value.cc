@@ -66,56 +66,84 @@ enum class Fold {
 };
 
 std::optional<Fold> FoldOf(const Node& node) {
-  static const auto& table = *new absl::flat_hash_map<std::string_view, Fold>{
-      {"Const", Fold::kConst},
-      {"Identity", Fold::kIdentity},
-      {"StopGradient", Fold::kIdentity},
-      {"PreventGradient", Fold::kIdentity},
-      {"GuaranteeConst", Fold::kIdentity},
-      {"Snapshot", Fold::kIdentity},
-      {"DeepCopy", Fold::kIdentity},
-      {"EnsureShape", Fold::kIdentity},
-      // Enter and Switch forward their input.
-      {"Enter", Fold::kIdentity},
-      {"Switch", Fold::kIdentity},
-      {"Shape", Fold::kShape},
-      {"ShapeN", Fold::kShapeN},
-      {"VariableShape", Fold::kVariableShape},
-      {"Size", Fold::kSize},
-      {"Rank", Fold::kRank},
-      {"Pack", Fold::kPack},
-      {"Unpack", Fold::kUnpack},
-      {"ConcatV2", Fold::kConcat},
-      {"Slice", Fold::kSlice},
-      {"StridedSlice", Fold::kStridedSlice},
-      {"Cast", Fold::kCast},
-      {"ExpandDims", Fold::kReshape},
-      {"Squeeze", Fold::kReshape},
-      {"Reshape", Fold::kReshape},
-      {"Add", Fold::kAdd},
-      {"AddV2", Fold::kAdd},
-      {"Sub", Fold::kSub},
-      {"Mul", Fold::kMul},
-      {"FloorDiv", Fold::kFloorDiv},
-      {"FloorMod", Fold::kFloorMod},
-      {"Maximum", Fold::kMaximum},
-      {"Minimum", Fold::kMinimum},
-      {"Neg", Fold::kNeg},
-      {"Prod", Fold::kProd},
-      {"Sum", Fold::kSum},
-      {"Max", Fold::kMax},
-      {"Min", Fold::kMin},
-      {"Fill", Fold::kFill},
-      {"Range", Fold::kRange},
-      {"ZerosLike", Fold::kZeros},
-      {"OnesLike", Fold::kOnes},
-      {"Gather", Fold::kGather},
-      {"GatherV2", Fold::kGather},
-      {"SparseConcat", Fold::kSparseConcat},
-  };
-  auto it = table.find(node.op_name());
-  if (it == table.end()) return std::nullopt;
-  return it->second;
+  switch (node.op().role) {
+    case OpRole::kConst:
+      return Fold::kConst;
+    case OpRole::kEnter:  // They forward their input.
+    case OpRole::kSwitch:
+      return Fold::kIdentity;
+    default:
+      break;
+  }
+  switch (node.kind()) {
+    case OpKind::kIdentity:
+    case OpKind::kSameValue:
+      return Fold::kIdentity;
+    case OpKind::kShape:
+      return Fold::kShape;
+    case OpKind::kShapeN:
+      return Fold::kShapeN;
+    case OpKind::kVariableShape:
+      return Fold::kVariableShape;
+    case OpKind::kSize:
+      return Fold::kSize;
+    case OpKind::kRank:
+      return Fold::kRank;
+    case OpKind::kPack:
+      return Fold::kPack;
+    case OpKind::kUnpack:
+      return Fold::kUnpack;
+    case OpKind::kConcat:
+      return Fold::kConcat;
+    case OpKind::kSlice:
+      return Fold::kSlice;
+    case OpKind::kStridedSlice:
+      return Fold::kStridedSlice;
+    case OpKind::kCast:
+      return Fold::kCast;
+    case OpKind::kExpandDims:
+    case OpKind::kSqueeze:
+    case OpKind::kReshape:
+      return Fold::kReshape;
+    case OpKind::kAdd:
+      return Fold::kAdd;
+    case OpKind::kSub:
+      return Fold::kSub;
+    case OpKind::kMul:
+      return Fold::kMul;
+    case OpKind::kFloorDiv:
+      return Fold::kFloorDiv;
+    case OpKind::kFloorMod:
+      return Fold::kFloorMod;
+    case OpKind::kMaximum:
+      return Fold::kMaximum;
+    case OpKind::kMinimum:
+      return Fold::kMinimum;
+    case OpKind::kNeg:
+      return Fold::kNeg;
+    case OpKind::kProd:
+      return Fold::kProd;
+    case OpKind::kSum:
+      return Fold::kSum;
+    case OpKind::kMax:
+      return Fold::kMax;
+    case OpKind::kMin:
+      return Fold::kMin;
+    case OpKind::kFill:
+      return Fold::kFill;
+    case OpKind::kRange:
+      return Fold::kRange;
+    case OpKind::kZerosLike:
+      return Fold::kZeros;
+    case OpKind::kOnesLike:
+      return Fold::kOnes;
+    case OpKind::kGather:
+      return Fold::kGather;
+    case OpKind::kSparseConcat:
+      return Fold::kSparseConcat;
+    default:
+      return std::nullopt;
+  }
 }
 
 bool IsIndexType(DType t) { return t == DType::kInt32 || t == DType::kInt64; }
@@ -598,9 +626,10 @@ const Node* VariableOrigin(const Output& handle) {
   const Output* at = &handle;
   for (int depth = 0; depth < kMostDepth && (*at).valid(); ++depth) {
     const Node& n = *at->node;
-    if (n.op_name() == "VarHandleOp" || n.op().role == OpRole::kArg) return &n;
-    if (n.op_name() != "Identity" && n.op_name() != "Enter" &&
-        n.op_name() != "Switch")
+    if (n.kind() == OpKind::kVarHandle || n.op().role == OpRole::kArg)
+      return &n;
+    if (n.kind() != OpKind::kIdentity && n.op().role != OpRole::kEnter &&
+        n.op().role != OpRole::kSwitch)
       break;
     at = &n.input(0);
   }

@@ -7,7 +7,7 @@
 // node they are colocated with.
 //
 //   const DeviceFunctionScope devices([](Node* node) {
-//     const bool variable = node->op_name() == "VarHandleOp";
+//     const bool variable = node->kind() == OpKind::kVarHandle;
 //     return variable ? "/device:CPU:1" : node->device();
 //   });
 //   Var w(Zeros({784, 10}), "w");  // On the second CPU.

@@ -51,8 +51,9 @@ std::string FunctionOf(const Node& n) {
     case OpRole::kCall:
       return n.AttrOr<std::string>("function", "");
     default:
-      return n.op_name() == "_Function" ? n.AttrOr<std::string>("function", "")
-                                        : "";
+      return n.kind() == OpKind::kFunctionStart
+                 ? n.AttrOr<std::string>("function", "")
+                 : "";
   }
 }
 

@@ -91,19 +91,25 @@ std::vector<PartialShape> LoopShapes(const Node& n, const FunctionRef& body,
 
 CallKind KindOfCall(const Node& n) {
   if (n.op().role != OpRole::kFunctional) return CallKind::kNone;
-  const std::string& op = n.op_name();
-  if (op == "If" || op == "StatelessIf") return CallKind::kIf;
-  if (op == "While" || op == "StatelessWhile") return CallKind::kWhile;
-  if (op == "Case" || op == "StatelessCase") return CallKind::kCase;
-  if (op == "For") return CallKind::kFor;
-  if (op == "SymbolicGradient") return CallKind::kGradient;
-  return CallKind::kCall;
+  switch (n.kind()) {
+    case OpKind::kIf:
+      return CallKind::kIf;
+    case OpKind::kWhile:
+      return CallKind::kWhile;
+    case OpKind::kCase:
+      return CallKind::kCase;
+    case OpKind::kFor:
+      return CallKind::kFor;
+    case OpKind::kSymbolicGradient:
+      return CallKind::kGradient;
+    default:
+      return CallKind::kCall;
+  }
 }
 
 FunctionRef CalledFunction(const Node& n, int* first_arg) {
-  *first_arg = n.op_name() == "RemoteCall" ? 1 : 0;
-  if (n.op_name() == "PartitionedCall" ||
-      n.op_name() == "StatefulPartitionedCall" || n.op_name() == "RemoteCall")
+  *first_arg = n.kind() == OpKind::kRemoteCall ? 1 : 0;
+  if (n.kind() == OpKind::kPartitionedCall || n.kind() == OpKind::kRemoteCall)
     return Ref(n, "f");
   AttrMap attrs;
   for (const AttrDef& def : n.op().attrs)

@@ -9,13 +9,8 @@
 namespace sluice {
 namespace {
 
-// True if running the node has a visible effect, even without readers. (Arrays
-// and stacks are ordered only by flows and control edges.)
-bool HasEffect(const Node& n) {
-  return n.op().stateful && n.op().role != OpRole::kArg &&
-         n.op().family != "random" && n.op().family != "tensor_array" &&
-         (n.num_inputs() > 0 || n.num_outputs() == 0);
-}
+// True if running the node has a visible effect, even without readers.
+bool HasEffect(const Node& n) { return n.op().facts.has_effects; }
 
 // The loops of a body that are made of primitives, by outermost frame.
 struct OuterLoops {
@@ -100,7 +95,7 @@ Output Origin(Output o) {
       case OpRole::kNextIteration:
         break;
       default:
-        if (o.node->op_name() != "Identity") return o;
+        if (o.node->kind() != OpKind::kIdentity) return o;
     }
     o = o.node->input(0);
   }
@@ -122,7 +117,7 @@ class EffectOrder {
     std::vector<Node*> nodes;
     for (const auto& n : graph_.nodes()) nodes.push_back(n.get());
     for (Node* const n : nodes) {
-      if (n->op().family == "tensor_array" || HandsOn(n)) continue;
+      if (IsContainer(n->kind()) || HandsOn(n)) continue;
       std::set<Resource> used;
       for (const Output& in : n->inputs())
         if (in.valid() && in.dtype() == DType::kResource)

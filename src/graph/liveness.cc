@@ -11,7 +11,7 @@ constexpr size_t kMostLiterals = 256;
 constexpr size_t kMostMergeInputs = 16;
 
 // Fires when all its inputs have come, live or dead.
-bool IsNeverDead(const Node& n) { return n.op_name() == "ControlTrigger"; }
+bool IsNeverDead(const Node& n) { return n.kind() == OpKind::kControlTrigger; }
 
 }  // namespace
 

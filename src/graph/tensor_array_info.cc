@@ -34,15 +34,15 @@ Output Behind(Output o, bool either) {
 }
 
 bool MakesArray(const Node& n) {
-  const std::string& op = n.op_name();
-  return op == "TensorArrayV3" || op == "TensorArrayGradV3" ||
-         op == "TensorArrayGradWithShape";
+  return n.kind() == OpKind::kTensorArray ||
+         n.kind() == OpKind::kTensorArrayGrad ||
+         n.kind() == OpKind::kTensorArrayGradWithShape;
 }
 
 bool WritesArray(const Node& n) {
-  const std::string& op = n.op_name();
-  return op == "TensorArrayWriteV3" || op == "TensorArrayScatterV3" ||
-         op == "TensorArraySplitV3";
+  return n.kind() == OpKind::kTensorArrayWrite ||
+         n.kind() == OpKind::kTensorArrayScatter ||
+         n.kind() == OpKind::kTensorArraySplit;
 }
 
 }  // namespace
@@ -56,10 +56,10 @@ const Node* TensorArrayBehind(const Output& handle) {
 PartialShape TensorArrayElementShape(const Output& handle) {
   const Node* n = TensorArrayBehind(handle);
   if (n == nullptr) return PartialShape();
-  if (n->op_name() == "TensorArrayV3")
+  if (n->kind() == OpKind::kTensorArray)
     return n->AttrOr<PartialShape>("element_shape", PartialShape());
   const PartialShape forward = TensorArrayElementShape(n->input(0));
-  if (n->op_name() == "TensorArrayGradV3") return forward;
+  if (n->kind() == OpKind::kTensorArrayGrad) return forward;
   const Result<PartialShape> first = ConstantAsShape(n->input(2));
   if (!first.ok() || !first->rank_known() || !forward.rank_known())
     return PartialShape();
@@ -80,7 +80,7 @@ const Node* TensorArrayOfFlow(const Output& flow) {
   const Node* n = Behind(flow, /*either=*/true).node;
   if (WritesArray(*n)) n = TensorArrayBehind(n->input(0));
   // (Gradient arrays made by different nodes may be the same.)
-  return n != nullptr && n->op_name() == "TensorArrayV3" ? n : nullptr;
+  return n != nullptr && n->kind() == OpKind::kTensorArray ? n : nullptr;
 }
 
 }  // namespace sluice

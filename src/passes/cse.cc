@@ -6,7 +6,7 @@ namespace sluice {
 namespace {
 
 bool Mergeable(const Node& n) {
-  if (n.op().stateful || n.num_outputs() == 0) return false;
+  if (n.op().facts.not_mergeable || n.num_outputs() == 0) return false;
   switch (n.op().role) {
     case OpRole::kCompute:
     case OpRole::kConst:

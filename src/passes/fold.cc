@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "graph/reads_shape.h"
 #include "graph/shape_context.h"
 #include "passes/passes.h"
 
@@ -10,8 +9,8 @@ namespace {
 constexpr size_t kMaxBytes = 10 << 20;
 
 bool Foldable(const Node& n) {
-  if (n.op().stateful || n.op().host_reach != nullptr || n.num_outputs() == 0 ||
-      !n.control_inputs().empty())
+  if (n.op().facts.not_foldable || n.op().host_reach != nullptr ||
+      n.num_outputs() == 0 || !n.control_inputs().empty())
     return false;
   if (n.op().role != OpRole::kCompute && n.op().role != OpRole::kIdentity)
     return false;
@@ -104,7 +103,7 @@ class Folder {
       for (const Output& in : n.inputs()) known.push_back(*ConstantOf(in));
       return evaluate_(n, std::move(known));
     }
-    if (dead || !ReadsOnlyShape(n.op_name())) return known;
+    if (dead || !ReadsOnlyShapes(n.kind())) return known;
     for (int i = 0; i < n.num_outputs(); ++i) {
       std::optional<Tensor> t = ConstantValue(Output(const_cast<Node*>(&n), i));
       if (!t) return std::vector<Tensor>();

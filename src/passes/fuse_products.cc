@@ -1,6 +1,4 @@
 #include <algorithm>
-#include <array>
-#include <string_view>
 
 #include "graph/hidden_attributes.h"
 #include "passes/passes.h"
@@ -25,20 +23,57 @@ class ProductFuser {
 
   // Fuses a product; other nodes are left unchanged.
   Status Fuse(Node* product) {
-    const bool matrix = product->op_name() == "MatMul";
-    if ((!matrix && product->op_name() != "Conv2D" &&
-         product->op_name() != "DepthwiseConv2dNative") ||
-        !IsFloating(RemoveRef(product->output_type(0))))
+    const char* const fused = FusedOp(product->kind());
+    if (fused == nullptr || !IsFloating(RemoveRef(product->output_type(0))))
       return OkStatus();
     Found f;
     f.nodes = {product};
     f.inputs = {product->input(0), product->input(1)};
     if (!FindBias(&f) && !FindNorm(&f)) return OkStatus();
     FindActivation(&f);
-    return Replace(f, matrix ? "_FusedMatMul" : "_Fused" + product->op_name());
+    return Replace(f, fused);
   }
 
  private:
+  // The op that computes a product with what follows it; null for others.
+  static const char* FusedOp(OpKind product) {
+    switch (product) {
+      case OpKind::kMatMul:
+        return "_FusedMatMul";
+      case OpKind::kConv2D:
+        return "_FusedConv2D";
+      case OpKind::kDepthwiseConv2D:
+        return "_FusedDepthwiseConv2dNative";
+      default:
+        return nullptr;
+    }
+  }
+  // What the fused ops call an activation; null for other kinds.
+  static const char* ActivationName(OpKind kind) {
+    switch (kind) {
+      case OpKind::kRelu:
+        return "Relu";
+      case OpKind::kRelu6:
+        return "Relu6";
+      case OpKind::kElu:
+        return "Elu";
+      case OpKind::kSelu:
+        return "Selu";
+      case OpKind::kLeakyRelu:
+        return "LeakyRelu";
+      case OpKind::kTanh:
+        return "Tanh";
+      case OpKind::kSigmoid:
+        return "Sigmoid";
+      case OpKind::kSoftplus:
+        return "Softplus";
+      case OpKind::kSoftsign:
+        return "Softsign";
+      default:
+        return nullptr;
+    }
+  }
+
   static constexpr int kControl = -1;
   struct Reader {
     Node* node;  // Null: the step itself.
@@ -71,7 +106,7 @@ class ProductFuser {
           r.node->device() != last->device() || r.node->num_outputs() == 0 ||
           IsRef(r.node->output_type(0)))
         return {};
-      if (r.node->op_name() != "Identity") return r;
+      if (r.node->kind() != OpKind::kIdentity) return r;
       if (readers_[Id(r.node)].size() != 1) return {};
       last = r.node;
     }
@@ -99,7 +134,7 @@ class ProductFuser {
       if (i == kMostLookedAt ||
           (role != OpRole::kConst && role != OpRole::kArg &&
            role != OpRole::kIdentity && !IsParameter(n) &&
-           (role != OpRole::kCompute || n.op().stateful)))
+           (role != OpRole::kCompute || !n.op().facts.pure())))
         return false;
       for (const Output& in : n.inputs()) add(in.node);
       for (const Node* c : n.control_inputs()) add(c);
@@ -112,9 +147,8 @@ class ProductFuser {
     return true;
   }
   static bool IsParameter(const Node& n) {
-    static constexpr std::array<std::string_view, 4> kOps = {
-        "VarHandleOp", "ReadVariableOp", "VariableV2", "Variable"};
-    return std::find(kOps.begin(), kOps.end(), n.op_name()) != kOps.end();
+    return n.kind() == OpKind::kVarHandle || n.kind() == OpKind::kRefVariable ||
+           n.kind() == OpKind::kReadVariable;
   }
 
   static bool ChannelsLast(const Node& n) {
@@ -124,12 +158,11 @@ class ProductFuser {
   bool FindBias(Found* f) const {
     const Reader r = Next(*f);
     if (r.node == nullptr) return false;
-    const std::string& op = r.node->op_name();
     const Node& product = *f->nodes[0];
-    if (op == "BiasAdd" || op == "BiasAddV1") {
+    if (r.node->kind() == OpKind::kBiasAdd) {
       if (r.input != 0 || ChannelsLast(*r.node) != ChannelsLast(product))
         return false;
-    } else if ((op != "AddV2" && op != "Add") ||
+    } else if (r.node->kind() != OpKind::kAdd ||
                !AddsVector(product, r.node->input(1 - r.input))) {
       return false;
     }
@@ -146,16 +179,12 @@ class ProductFuser {
            p.dim(p.rank() - 1) == s.dim(0) && ChannelsLast(product);
   }
 
-  static bool IsNorm(const std::string& op) {
-    return op == "FusedBatchNorm" || op == "FusedBatchNormV2" ||
-           op == "FusedBatchNormV3";
-  }
-
   // A batch normalisation with known statistics.
   bool FindNorm(Found* f) const {
     const Reader r = Next(*f);
     if (r.node == nullptr || r.input != 0 ||
-        f->nodes[0]->op_name() != "Conv2D" || !IsNorm(r.node->op_name()) ||
+        f->nodes[0]->kind() != OpKind::kConv2D ||
+        r.node->kind() != OpKind::kBatchNorm ||
         r.node->AttrOr<bool>("is_training", true) ||
         ChannelsLast(*r.node) != ChannelsLast(*f->nodes[0]))
       return false;
@@ -174,16 +203,13 @@ class ProductFuser {
   }
 
   void FindActivation(Found* f) const {
-    static constexpr std::array<std::string_view, 9> kActivations = {
-        "Relu", "Relu6",   "Elu",      "Selu",    "LeakyRelu",
-        "Tanh", "Sigmoid", "Softplus", "Softsign"};
     const Reader r = Next(*f);
-    if (r.node == nullptr || std::find(kActivations.begin(), kActivations.end(),
-                                       r.node->op_name()) == kActivations.end())
-      return;
+    if (r.node == nullptr) return;
+    const char* const name = ActivationName(r.node->kind());
+    if (name == nullptr) return;
     f->nodes.push_back(r.node);
-    f->ops.push_back(r.node->op_name());
-    if (r.node->op_name() == "LeakyRelu")
+    f->ops.push_back(name);
+    if (r.node->kind() == OpKind::kLeakyRelu)
       f->attrs["leakyrelu_alpha"] = r.node->AttrOr<float>("alpha", 0.2f);
   }
 
@@ -194,7 +220,7 @@ class ProductFuser {
     if (f.nodes[0]->control_inputs().empty()) return false;
     for (size_t i = 2; i < f.inputs.size(); ++i) {
       Output o = f.inputs[i];
-      while (o.node->op_name() == "Identity" &&
+      while (o.node->kind() == OpKind::kIdentity &&
              o.node->control_inputs().empty() && !IsRef(o.dtype()))
         o = o.node->input(0);
       if (IsRef(o.dtype())) return true;
@@ -228,7 +254,7 @@ class ProductFuser {
       if (const AttrValue* a = product->FindAttr(attr)) spec.attrs[attr] = *a;
     spec.attrs["num_args"] = static_cast<int64_t>(f.inputs.size()) - 2;
     spec.attrs["fused_ops"] = f.ops;
-    if (op == "_FusedConv2D") {
+    if (product->kind() == OpKind::kConv2D) {
       AttrValue::Types types;
       for (size_t i = 2; i < f.inputs.size(); ++i)
         types.push_back(RemoveRef(f.inputs[i].dtype()));

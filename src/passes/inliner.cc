@@ -205,7 +205,7 @@ Result<Place> Inliner::Start(const Node& n, const std::vector<Output>& inputs,
   Place place = at.Below(n.name());
   place.loc = n.loc().known() ? n.loc() : at.loc;
   SLUICE_ASSIGN_OR_RETURN(place.device, MergeDevices(n.device(), at.device));
-  if (n.op_name() == "RemoteCall" && !inputs.empty())
+  if (n.kind() == OpKind::kRemoteCall && !inputs.empty())
     if (const std::optional<Tensor> target = ConstantValue(inputs[0]);
         target && target->num_elements() == 1) {
       const Result<std::string> device =
@@ -250,7 +250,7 @@ Result<Values> Inliner::Lower(const Node& n, std::vector<Output> inputs,
     Values v;
     for (int i = 0; i < copy->num_outputs(); ++i)
       v.outputs.emplace_back(copy, i);
-    if (n.op().stateful) v.effects = {copy};
+    if (n.op().facts.has_effects) v.effects = {copy};
     return v;
   }
   Result<Place> place = Start(n, inputs, controls, at);
@@ -474,7 +474,8 @@ Result<Values> Inliner::StayCall(const FunctionRef& ref, bool gradient,
   Values v;
   for (int i = 0; i < call->num_outputs(); ++i) v.outputs.emplace_back(call, i);
   const OpDef* op_def = library().FindOp(ref.name);
-  if (op_def != nullptr && op_def->stateful && !gradient) v.effects = {call};
+  if (op_def != nullptr && op_def->facts.has_effects && !gradient)
+    v.effects = {call};
   return v;
 }
 

@@ -259,7 +259,8 @@ Result<std::vector<bool>> Inliner::PassThrough(const FunctionRef& ref,
   std::vector<bool> same(vars);
   for (size_t i = 0; i < vars; ++i) {
     Output o = body->results[i];
-    while (o.node->op_name() == "Identity" && o.node->control_inputs().empty())
+    while (o.node->kind() == OpKind::kIdentity &&
+           o.node->control_inputs().empty())
       o = o.node->input(0);
     same[i] = o.node == body->args[i + skip];
   }

@@ -29,7 +29,7 @@ std::string FrameBehind(const Output& o) {
   for (;;) {
     if (n->op().role == OpRole::kIdentity) {
       n = n->input(0).node;
-    } else if (n->op_name() == "TensorArrayGradV3") {
+    } else if (n->kind() == OpKind::kTensorArrayGrad) {
       n = n->input(1).node;  // A forwarded flow.
     } else {
       break;
@@ -54,9 +54,9 @@ Result<Node*> AddExit(Graph* graph, Node* of) {
 Status JoinAfterLoops(Graph* graph) {
   std::unordered_map<std::string, std::vector<Node*>> joins;  // By frame.
   for (const auto& n : graph->nodes()) {
-    if (n->op_name() != "TensorArrayGatherV3") continue;
+    if (n->kind() != OpKind::kTensorArrayGather) continue;
     const Node* const array = TensorArrayBehind(n->input(0));
-    if (array == nullptr || array->op_name() != "TensorArrayGradV3") continue;
+    if (array == nullptr || array->kind() != OpKind::kTensorArrayGrad) continue;
     const std::string frame = FrameBehind(n->input(2));
     if (!frame.empty()) joins[frame].push_back(n.get());
   }

@@ -64,7 +64,7 @@ void Partitioner::FindHomes() {
   }
   absl::flat_hash_map<std::string, int> functions;
   for (const Node* n : order_) {
-    if (n->op_name() != "_Function") continue;
+    if (n->kind() != OpKind::kFunctionStart) continue;
     functions[FunctionOf(*n)] = home(n);
     function_starts_[frames_.frame_of(n)] = n;
   }
@@ -92,7 +92,7 @@ bool Partitioner::IsRepeated(const Node& n) const {
     case OpRole::kEnter:
       return !IsRef(n.output_type(0));
     case OpRole::kNoOp:
-      return n.op_name() == "_Function";
+      return n.kind() == OpKind::kFunctionStart;
     case OpRole::kIdentity:
     case OpRole::kSwitch: {
       // A predicate that is switched by itself: one bool for both pivots, and
@@ -148,7 +148,8 @@ bool ChangesSomething(const Node& n) {
   if (n.op().role != OpRole::kCompute) return false;
   for (int i = 0; i < n.num_inputs(); ++i)
     if (IsRef(n.input_type(i))) return true;
-  return n.op().stateful;
+  // (What a stack holds is ordered by control edges on calls, too.)
+  return !n.op().facts.pure();
 }
 }  // namespace
 
@@ -195,8 +196,7 @@ void Partitioner::FindOrdering() {
     for (const Node* n : order_) {
       uint8_t& to = orders_[Id(n)];
       if (to != 0) continue;
-      to = (n->op().stateful && n->op().role != OpRole::kArg) ||
-           n->op().role == OpRole::kCall;
+      to = !n->op().facts.pure() || n->op().role == OpRole::kCall;
       for (const Output& in : n->inputs()) to |= orders_[Id(in.node)];
       for (const Node* c : n->control_inputs()) to |= orders_[Id(c)];
       changed |= to != 0;

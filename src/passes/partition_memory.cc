@@ -8,7 +8,6 @@
 // is needed in the other memory; values that the host reads are copied each
 // time they are computed.
 #include <algorithm>
-#include <string_view>
 #include <utility>
 
 #include "graph/hidden_attributes.h"
@@ -28,88 +27,23 @@ bool IsNumber(DType t) {
   return HasMemory(t) && !IsInteger(t) && t != DType::kBool;
 }
 
-bool IsOneOf(std::string_view op, std::initializer_list<const char*> ops) {
-  return std::find(ops.begin(), ops.end(), op) != ops.end();
-}
-
 // Reads the shape of a tensor, not its elements.
 bool IsOfShapes(const Node& n) {
-  return IsOneOf(n.op_name(),
-                 {"Shape", "ShapeN", "Size", "Rank", "TensorArraySizeV3",
-                  "VariableShape", "IsVariableInitialized"});
+  return ReadsOnlyShapes(n.kind()) || n.kind() == OpKind::kTensorArraySize ||
+         n.kind() == OpKind::kVariableShape ||
+         n.kind() == OpKind::kIsInitialized;
 }
 
-// Holds tensors: each is stored according to its type.
-bool IsContainer(const Node& n) {
-  const std::string_view op = n.op_name();
-  return op.starts_with("TensorArray") || op.starts_with("Stack");
-}
-
-// Inputs for sizes, positions or axes, which a device kernel takes from host
-// memory as launch arguments. Bit i: input i; bit 31: the last one.
-constexpr uint32_t kLast = uint32_t{1} << 31;
-uint32_t ArgumentsOnHost(std::string_view op) {
-  struct Entry {
-    const char* op;
-    uint32_t inputs;
-  };
-  static constexpr Entry kEntries[] = {
-      {"All", 2},
-      {"Any", 2},
-      {"ArgMax", 2},
-      {"ArgMin", 2},
-      {"BroadcastTo", 2},
-      {"Concat", 1},
-      {"ConcatV2", kLast},
-      {"Conv2DBackpropFilter", 2},
-      {"ConjugateTranspose", 2},
-      {"Conv2DBackpropInput", 1},
-      {"Cumprod", 2},
-      {"Cumsum", 2},
-      {"EuclideanNorm", 2},
-      {"ExpandDims", 2},
-      {"Fill", 1},
-      {"GatherV2", 4},
-      {"Max", 2},
-      {"Mean", 2},
-      {"Min", 2},
-      {"MirrorPad", 2},
-      {"MirrorPadGrad", 2},
-      {"Multinomial", 2},
-      {"OneHot", 2},
-      {"Pad", 2},
-      {"PadV2", 2},
-      {"Prod", 2},
-      {"RandomShuffle", 0},
-      {"RandomStandardNormal", 1},
-      {"RandomUniform", 1},
-      {"RandomUniformInt", 7},
-      {"Range", 7},
-      {"Reshape", 2},
-      {"ReverseSequence", 2},
-      {"ReverseV2", 2},
-      {"ScatterNd", 4},
-      {"Slice", 6},
-      {"Split", 1},
-      {"SplitV", 6},
-      {"StridedSlice", 14},
-      {"StridedSliceGrad", 15},
-      {"Sum", 2},
-      {"Tile", 2},
-      {"TopKV2", 2},
-      {"Transpose", 2},
-      {"TruncatedNormal", 1},
-      {"UnsortedSegmentSum", 4},
-  };
-  for (const Entry& e : kEntries)
-    if (op == e.op) return e.inputs;
-  return 0;
-}
-
+// Sizes, positions or axes, which a device kernel takes from host memory as
+// launch arguments.
 bool IsArgumentOnHost(const Node& n, int i) {
-  const uint32_t inputs = ArgumentsOnHost(n.op_name());
-  return (inputs & kLast) != 0 ? i == n.num_inputs() - 1
-                               : i < 31 && (inputs >> i & 1) != 0;
+  const std::vector<ArgDef>& args = n.op().inputs;
+  for (size_t a = 0; a < args.size(); ++a) {
+    if (!args[a].on_host) continue;
+    const auto [begin, end] = n.InputRange(static_cast<int>(a));
+    if (i >= begin && i < end) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -167,7 +101,7 @@ bool Partitioner::LiesOnDevice(const Output& o) const {
   const Node& n = *o.node;
   const DType t = o.dtype();
   if (!HasMemory(t)) return false;
-  if (IsRef(t) || IsContainer(n) || n.op().role == OpRole::kArg ||
+  if (IsRef(t) || IsContainer(n.kind()) || n.op().role == OpRole::kArg ||
       n.op().role == OpRole::kCall)
     return IsNumber(t);
   if (n.op().role == OpRole::kMerge && o.index == 1) return false;
@@ -193,7 +127,7 @@ Partitioner::Wanted Partitioner::WantedBy(const Node& n, int i) const {
     case OpRole::kCompute:
     case OpRole::kFunctional:
       if (IsOfShapes(n)) return Wanted::kAnywhere;
-      if (IsContainer(n)) return by_type();
+      if (IsContainer(n.kind())) return by_type();
       return IsArgumentOnHost(n, i) ? Wanted::kOnHost : as_node;
     default:
       return as_node;
@@ -209,7 +143,7 @@ void Partitioner::PlaceCopy(const Node& n, Node* made, int p) {
         LiesOnDevice(Output(const_cast<Node*>(&n), i)) && !IsFedHere(n))
       lie_on_device_.insert(Output(made, i));
   if (n.op().role == OpRole::kCompute && on_device_node_[Id(&n)] == 0 &&
-      !IsContainer(n))
+      !IsContainer(n.kind()))
     out(p).SetAttr(made, kRunsOnHostAttr, AttrValue(true));
 }
 

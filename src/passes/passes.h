@@ -49,16 +49,17 @@ using Evaluator = std::function<Result<std::vector<Tensor>>(
     const Node&, std::vector<Tensor> inputs)>;
 
 // Nodes whose inputs are all constant become constants, and so do known shapes.
-// Not folded: stateful ops, nodes ordered by control edges, control flow and
-// its dependents (they may be dead; a constant never is), results above 10 MB,
-// and nodes whose kernels fail (the step reports the error).
+// Not folded: ops that are not_foldable, nodes ordered by control edges,
+// control flow and its dependents (they may be dead; a constant never is),
+// results above 10 MB, and nodes whose kernels fail (the step reports the
+// error).
 // Needs: connected. Runs after OrderReads, whose control edges keep reads from
 // being folded.
 Status FoldConstants(Graph* graph, const Evaluator& evaluate);
 
 // Merges nodes that compute the same function of the same inputs: the first one
-// replaces the others, which are left without readers. Not merged: stateful
-// ops, references, and control-flow primitives.
+// replaces the others, which are left without readers. Not merged: ops that
+// are not_mergeable, references, and control-flow primitives.
 // Needs: connected. Runs after FoldConstants, which makes equal constants.
 Status MergeCommonSubexpressions(Graph* graph);
 

@@ -10,6 +10,7 @@
 
 #include "exec/core/kernel.h"
 #include "graph/builder.h"
+#include "graph/shape_context.h"
 
 namespace sluice {
 namespace {
@@ -86,6 +87,75 @@ TEST_F(PassesTest, ConstantArithmeticIsFoldedButNotRandomNumbersOrErrors) {
   EXPECT_EQ(Count(*g, "Mul"), 0);
   EXPECT_EQ(Count(*g, "RandomUniform"), 1);
   EXPECT_EQ(Count(*g, "FloorDiv"), 1);
+}
+
+// Declared like no op of the library: what the passes do follows from the
+// traits alone.
+OpDefBuilder TraitOp(const char* name) {
+  return OpDefBuilder(name)
+      .Input("x: float")
+      .Output("y: float")
+      .Shape(UnchangedShape)
+      .Kernel(Cpu([](KernelContext& ctx) -> Status {
+        ctx.set_output(0, ctx.input(0));
+        return OkStatus();
+      }));
+}
+const OpRegistrar kTraitOps[] = {
+    TraitOp("PassesTestPure"),
+    TraitOp("PassesTestNotFoldable").Stateful({.not_foldable = true}),
+    TraitOp("PassesTestNotMergeable").Stateful({.not_mergeable = true}),
+    TraitOp("PassesTestFlag").Stateful({}),
+    OpDefBuilder("PassesTestShape")
+        .Input("x: float")
+        .Output("y: int32")
+        .Kind(OpKind::kShape)
+        .Shape([](ShapeContext& c) -> Status {
+          c.set_output(0, PartialShape({c.input(0).rank()}));
+          return OkStatus();
+        }),
+    OpDefBuilder("PassesTestOtherShape")
+        .Input("x: float")
+        .Output("y: int32")
+        .Shape([](ShapeContext& c) -> Status {
+          c.set_output(0, PartialShape({c.input(0).rank()}));
+          return OkStatus();
+        }),
+};
+
+TEST_F(PassesTest, AnOpIsFoldedUnlessItIsDeclaredNotFoldable) {
+  std::vector<Output> all;
+  for (const char* op : {"PassesTestPure", "PassesTestNotFoldable",
+                         "PassesTestNotMergeable", "PassesTestFlag"})
+    all.push_back(Op(op, {F(1)}));
+  auto g = Folded(Pruned({{}, all, {}}));
+  EXPECT_EQ(Count(*g, "PassesTestPure"), 0);
+  EXPECT_EQ(Count(*g, "PassesTestNotFoldable"), 1);
+  EXPECT_EQ(Count(*g, "PassesTestNotMergeable"), 0);
+  // TensorFlow's flag alone has no meaning for passes.
+  EXPECT_EQ(Count(*g, "PassesTestFlag"), 0);
+}
+
+TEST_F(PassesTest, EqualNodesAreMergedUnlessTheOpIsDeclaredNotMergeable) {
+  const Output x = Placeholder();
+  std::vector<Output> all;
+  for (const char* op : {"PassesTestPure", "PassesTestNotFoldable",
+                         "PassesTestNotMergeable", "PassesTestFlag"})
+    for (int i = 0; i < 2; ++i) all.push_back(Op(op, {x}));
+  auto g = Merged(Pruned({{x}, all, {}}));
+  EXPECT_EQ(Count(*g, "PassesTestPure"), 1);
+  EXPECT_EQ(Count(*g, "PassesTestNotFoldable"), 1);
+  EXPECT_EQ(Count(*g, "PassesTestNotMergeable"), 2);
+  EXPECT_EQ(Count(*g, "PassesTestFlag"), 1);
+}
+
+TEST_F(PassesTest, AnOpOfTheKindOfShapeIsFoldedLikeShape) {
+  const Output x = Placeholder();
+  const Output shape = Op("PassesTestShape", {x});
+  const Output other = Op("PassesTestOtherShape", {x});
+  auto g = Folded(Pruned({{x}, {shape, other}, {}}));
+  EXPECT_EQ(Count(*g, "PassesTestShape"), 0);
+  EXPECT_EQ(Count(*g, "PassesTestOtherShape"), 1);
 }
 
 TEST_F(PassesTest, FoldedOutputsTakeNoNamesThatNodesHave) {

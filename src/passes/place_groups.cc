@@ -11,16 +11,10 @@ namespace {
 // Values of these types stay with the state that they refer to.
 bool IsHandle(DType t) { return IsRef(t) || t == DType::kResource; }
 
-// State that belongs to one step.
-bool IsOfStep(const Node& n) {
-  return n.op_name().starts_with("TensorArray") || n.op_name() == "Stack" ||
-         n.op_name() == "StackV2";
-}
-
 }  // namespace
 
 Keeps WhatItKeeps(const Node& n) {
-  if (!n.op().stateful || n.op().role != OpRole::kCompute || IsOfStep(n))
+  if (!n.op().facts.has_identity || n.op().role != OpRole::kCompute)
     return Keeps::kNothing;
   for (const Output& in : n.inputs())
     if (IsHandle(in.dtype())) return Keeps::kNothing;  // It is with its state.
@@ -276,7 +270,7 @@ Status Placer::GroupByCalls() {
     const Node* n = node.get();
     const OpRole role = n->op().role;
     if (role != OpRole::kArg && role != OpRole::kRetval &&
-        role != OpRole::kCall && n->op_name() != "_Function")
+        role != OpRole::kCall && n->kind() != OpKind::kFunctionStart)
       continue;
     std::string function = n->AttrOr<std::string>("function", "");
     if (function.empty()) continue;

@@ -121,7 +121,7 @@ class Placer {
   // By group root.
   std::vector<Feasibility::Choice> choice_;
   std::vector<int> device_;
-  // Nodes, each with a stateful node that is not in this step.
+  // Nodes, each with a node that has an identity and is not in this step.
   std::vector<std::pair<const Node*, const Node*>> absent_;
   // By node: it was grouped with `with_`, for this reason.
   std::vector<Share> share_;

@@ -204,9 +204,7 @@ class Pruner {
 
 }  // namespace
 
-bool IsFedInPlace(const Node& n) {
-  return n.op_name() == "Placeholder" || n.op_name() == "PlaceholderV2";
-}
+bool IsFedInPlace(const Node& n) { return n.kind() == OpKind::kPlaceholder; }
 
 Result<std::unique_ptr<Graph>> Prune(const Graph& graph,
                                      const StepSignature& s) {

@@ -19,7 +19,7 @@ class ProductSummer {
 
   // The replacement of the sum; null if it is kept.
   Result<Output> Replace(const Node& sum) {
-    if (sum.op_name() != "AddN" || !sum.control_inputs().empty() ||
+    if (sum.kind() != OpKind::kAddN || !sum.control_inputs().empty() ||
         readers_[Id(&sum)] >= kMany)
       return Output();
     std::vector<Output> others;
@@ -63,7 +63,7 @@ class ProductSummer {
   bool IsProductOf(const Node& sum, const Output& term) const {
     const Node& n = *term.node;
     const DType t = term.dtype();
-    return n.op_name() == "MatMul" && readers_[Id(&n)] == 1 &&
+    return n.kind() == OpKind::kMatMul && readers_[Id(&n)] == 1 &&
            n.control_inputs().empty() && n.device() == sum.device() &&
            (t == DType::kFloat || t == DType::kDouble) &&
            !IsRef(n.input(0).dtype()) && !IsRef(n.input(1).dtype());
@@ -91,7 +91,7 @@ class ProductSummer {
 }  // namespace
 
 Status AccumulateProducts(Graph* graph) {
-  const auto is_sum = [](const auto& n) { return n->op_name() == "AddN"; };
+  const auto is_sum = [](const auto& n) { return n->kind() == OpKind::kAddN; };
   if (std::none_of(graph->nodes().begin(), graph->nodes().end(), is_sum))
     return OkStatus();
   SLUICE_ASSIGN_OR_RETURN(const std::vector<Node*> order,

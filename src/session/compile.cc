@@ -105,7 +105,7 @@ Result<std::vector<StepPart>> PlaceAndCut(OptimizedStep step,
 Status StatefulKernels::Get(const Node& node, const Maker& make,
                             std::shared_ptr<Kernel>* out) {
   // `out` is set last: if creating the kernel fails, nothing must be cached.
-  if (!node.op().stateful) {
+  if (!node.op().facts.has_identity) {
     auto kernel = std::make_shared<Kernel>();
     SLUICE_RETURN_IF_ERROR(make(node, kernel.get()));
     *out = std::move(kernel);

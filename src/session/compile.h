@@ -49,14 +49,15 @@ Result<std::vector<StepPart>> PlaceAndCut(OptimizedStep step,
                                           const PlacementOptions& placement,
                                           const PartitionOptions& partition);
 
-// The kernels of a session's stateful nodes, by name, so that random streams
-// continue from plan to plan. A name alone does not identify a node: the node
-// may have been replaced, or added under the name that a function's node had in
-// an earlier plan. Thread-safe.
+// The kernels of a session's nodes that have an identity (OpFacts), by name, so
+// that random streams continue from plan to plan. A name alone does not
+// identify a node: the node may have been replaced, or added under the name
+// that a function's node had in an earlier plan. Thread-safe.
 class StatefulKernels {
  public:
   using Maker = std::function<Status(const Node&, Kernel*)>;
-  // The result of `make`; for a stateful op the kernel that it made before.
+  // The result of `make`; for an op with has_identity the kernel that it made
+  // before.
   Status Get(const Node& node, const Maker& make, std::shared_ptr<Kernel>* out);
 
  private:

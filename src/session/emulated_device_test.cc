@@ -7,6 +7,8 @@
 #include "client/nn/optimizers.h"
 #include "client/testing/client_test_util.h"
 #include "client/variables.h"
+#include "exec/core/kernel.h"
+#include "graph/shape_context.h"
 #include "session/testing/partition_test_util.h"
 
 namespace sluice {
@@ -323,6 +325,71 @@ TEST(EmulatedDevices, IterationsInParallelHideWhatOneWaitsFor) {
   // The devices are then always busy, except while the pipeline fills.
   EXPECT_LE(many, (40 + 12) * 10 * kKernel);
   EXPECT_EQ(PipelineNs(8), PipelineNs(8)) << "one program, one time";
+}
+
+// ---- What ops declare
+// ---------------------------------------------------------
+
+// The name of another program's op tells a device nothing.
+OpDefBuilder DeviceTraitOp(const char* name) {
+  return OpDefBuilder(name)
+      .Input("x: float")
+      .Input("positions: int32")
+      .Output("y: float")
+      .Shape([](ShapeContext& c) -> Status {
+        c.set_output(0, c.input(0));
+        return OkStatus();
+      })
+      .Kernel(Cpu([](KernelContext& ctx) -> Status {
+        ctx.set_output(0, ctx.input(0));
+        return OkStatus();
+      }));
+}
+const OpRegistrar kDeviceTraitOps[] = {
+    DeviceTraitOp("OwnOpsTestOnDevice"),
+    DeviceTraitOp("OwnOpsTestHostInput").HostInput("positions"),
+    DeviceTraitOp("OwnOpsTestNoElements").TouchesNoElements(),
+    DeviceTraitOp("OwnOpsTestHostOnly").HostOnly(),
+    DeviceTraitOp("OwnOpsTestNoSuchInput").HostInput("position"),
+};
+
+class DeviceTraits : public EmulatedDeviceTest {
+ protected:
+  Result<std::vector<Tensor>> RunOp(const char* op) {
+    const Output x = Placeholder<float>({2}, "x");
+    const Output y =
+        Build(op, {x, Constant(Tensor::Vector<int32_t>({1, 2, 3}))});
+    return Run({{x, Tensor::Vector<float>({4, 5})}}, {y});
+  }
+  size_t Kernels() {
+    return Of(cut_->emulated(1)->Timeline(), Stream::kCompute).size();
+  }
+};
+
+TEST_F(DeviceTraits, AnInputIsCopiedThere) {
+  ASSERT_TRUE(RunOp("OwnOpsTestOnDevice").ok());
+  EXPECT_EQ(cut_->Count("_CopyToDevice"), 2);
+  EXPECT_EQ(Kernels(), 1u);
+}
+TEST_F(DeviceTraits, AHostInputIsNotCopiedThere) {
+  ASSERT_TRUE(RunOp("OwnOpsTestHostInput").ok());
+  EXPECT_EQ(cut_->Count("_CopyToDevice"), 1);
+}
+TEST_F(DeviceTraits, AnOpThatTouchesNoElementsTakesNoTime) {
+  ASSERT_TRUE(RunOp("OwnOpsTestNoElements").ok());
+  EXPECT_EQ(Kernels(), 0u);
+}
+TEST_F(DeviceTraits, AnOpOfTheHostHasNoKernelThere) {
+  const auto out = RunOp("OwnOpsTestHostOnly");
+  EXPECT_EQ(out.status().code(), StatusCode::kUnimplemented) << out.status();
+  EXPECT_THAT(std::string(out.status().message()),
+              HasSubstr("devices compute, got OwnOpsTestHostOnly"));
+}
+TEST_F(DeviceTraits, AHostInputThatTheOpLacksIsAnErrorOfTheDeclaration) {
+  const auto op = OpRegistry::Global()->Lookup("OwnOpsTestNoSuchInput");
+  EXPECT_EQ(op.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(op.status().message()),
+              HasSubstr("'position': HostInput: there is no input"));
 }
 
 // ---- In a session, in real time ---------------------------------------------

@@ -55,7 +55,8 @@ namespace {
 std::string NewGradientSource(const Graph& graph, const std::string& name) {
   std::set<std::string> taken;
   for (const auto& n : graph.nodes())
-    if (n->op_name().rfind("TensorArrayGrad", 0) == 0)
+    if (n->kind() == OpKind::kTensorArrayGrad ||
+        n->kind() == OpKind::kTensorArrayGradWithShape)
       taken.insert(n->AttrOr<std::string>("source", ""));
   std::string source = name;
   for (int i = 1; taken.count(source) != 0; ++i)
@@ -270,7 +271,7 @@ namespace {
 
 // Ops that pass sparse gradients on unchanged.
 bool ForwardsValue(const Node& n) {
-  return (n.op_name() == "Identity" || n.op_name() == "ReadVariableOp") &&
+  return (n.kind() == OpKind::kIdentity || n.kind() == OpKind::kReadVariable) &&
          n.FindAttr(kGradientOpTypeAttr) == nullptr;
 }
 

@@ -74,9 +74,7 @@ Status Backprop::FindBase() {
 
 namespace {
 
-bool IsPop(const Node* n) {
-  return n->op_name() == "StackPopV2" || n->op_name() == "StackPop";
-}
+bool IsPop(const Node* n) { return n->kind() == OpKind::kStackPop; }
 
 // The node that made a forwarded handle.
 const Node* MakerOf(Output handle) {
@@ -100,7 +98,7 @@ const Node* MakerOf(Output handle) {
 // TensorFlow's gradients of loops save values on stacks.
 void Backprop::FindStacks() {
   for (const auto& n : graph_->nodes())
-    if (n->op_name() == "StackPushV2" || n->op_name() == "StackPush")
+    if (n->kind() == OpKind::kStackPush)
       pushed_[MakerOf(n->input(0))].push_back(n->input(1));
 }
 

@@ -74,7 +74,7 @@ bool IsInvariant(const LoopVariable& v) {
          ResolveAlias(v.next->input(0)).SameAs(Output(v.switch_node, 1));
 }
 
-bool IsConst(const Node* n) { return n->op_name() == "Const"; }
+bool IsConst(const Node* n) { return n->op().role == OpRole::kConst; }
 
 // True if the variable starts at 0 and is incremented by 1: it is the index.
 bool CountsIterations(const LoopVariable& v) {
@@ -87,8 +87,7 @@ bool CountsIterations(const LoopVariable& v) {
            t->raw_scalar<int32_t>() == number;
   };
   const Output next = ResolveAlias(v.next->input(0));
-  if (next.node->op_name() != "AddV2" && next.node->op_name() != "Add")
-    return false;
+  if (next.node->kind() != OpKind::kAdd) return false;
   const Output value(v.switch_node, 1);
   const Output a = ResolveAlias(next.node->input(0)),
                b = ResolveAlias(next.node->input(1));
@@ -234,7 +233,7 @@ Status LoopFamily::Recover(Graph* graph) {
 }
 
 Output LoopFamily::SavedValueOf(const Node* node) {
-  if (node->op_name() != "TensorArrayReadV3") return Output();
+  if (node->kind() != OpKind::kTensorArrayRead) return Output();
   const std::string name = node->AttrOr<std::string>(kSavedValueAttr, "");
   if (name.empty()) return Output();
   return node->graph()->FindOutput(name).value_or(Output());

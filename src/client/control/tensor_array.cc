@@ -79,7 +79,7 @@ TensorArray TensorArray::FromHandle(Output handle, Output flow, DType dtype) {
   t.array_->dtype = dtype;
   // A gradient array has its forward array's type.
   const Node* made = TensorArrayBehind(handle);
-  while (made != nullptr && made->op_name() != "TensorArrayV3")
+  while (made != nullptr && made->kind() != OpKind::kTensorArray)
     made = TensorArrayBehind(made->input(0));
   if (made != nullptr) {
     t.array_->dtype = made->TypeAttr("dtype");

@@ -75,7 +75,8 @@ class ValueUsers {
   }
 
   static bool IsRead(const Node& n) {
-    return n.op().role == OpRole::kIdentity || n.op_name() == "ReadVariableOp";
+    return n.op().role == OpRole::kIdentity ||
+           n.kind() == OpKind::kReadVariable;
   }
   // The reads of a variable that are not in `others`.
   std::vector<Node*> ReadsBeside(const ValueUsers& others,

@@ -136,18 +136,34 @@ void KernelRunner::StartChecked(KernelContext& ctx, const Kernel& kernel,
   if (!s.ok()) run->Done(s);
 }
 
+namespace {
+
+// A synchronous kernel that waits for another node would block a thread that
+// may have to run that node.
+Status CheckWaits(const OpDef& op, const Kernel& kernel) {
+  if (!op.facts.waits || kernel.run_async != nullptr) return OkStatus();
+  return Internal(
+      "kernel maker: expected run_async of an op that waits, got run");
+}
+
+}  // namespace
+
 Status MakeDeclaredKernel(const Node& node, Kernel* kernel) {
   const OpDef& op = node.op();
   if (!op.kernel)
     return Unimplemented("no kernel: expected an op that declares one, got ",
                          op.name);
-  if (op.own) return op.kernel(node, kernel);
+  if (op.own) {
+    SLUICE_RETURN_IF_ERROR(op.kernel(node, kernel));
+    return CheckWaits(op, *kernel);
+  }
   auto inner = std::make_shared<Kernel>();
   SLUICE_RETURN_IF_ERROR(WithoutThrowing(
       "kernel maker", [&] { return op.kernel(node, inner.get()); }));
   if ((inner->run == nullptr) == (inner->run_async == nullptr))
     return Internal("kernel maker: expected one of run and run_async, got ",
                     inner->run == nullptr ? "neither" : "both");
+  SLUICE_RETURN_IF_ERROR(CheckWaits(op, *inner));
   *kernel = *inner;
   if (inner->run != nullptr) kernel->run = Run;
   if (inner->run_async != nullptr) kernel->run_async = Start;

@@ -58,8 +58,8 @@ struct ScalarPlaces {
 using ScalarFn = bool (*)(uint64_t* registers, Tensor* slots,
                           const ScalarPlaces& at);
 
-// Made once per node and plan (once per session for stateful ops), shared by
-// all steps. Exactly one of run and run_async is set.
+// Made once per node and plan (once per session if the op has an identity),
+// shared by all steps. Exactly one of run and run_async is set.
 struct Kernel {
   Status (*run)(KernelContext&) = nullptr;
   // Returns at once; `done` is called once, later or before it returns, on any

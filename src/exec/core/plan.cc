@@ -224,7 +224,8 @@ class PlanBuilder {
         if (IsConstantEnter(*n)) p.flags |= PlanNode::kConstantEnter;
         // Control edges from both branches of a conditional may meet in a
         // ControlTrigger.
-        if (n->op_name() == "ControlTrigger") p.flags |= PlanNode::kNeverDead;
+        if (n->kind() == OpKind::kControlTrigger)
+          p.flags |= PlanNode::kNeverDead;
         plan_->nodes.push_back(p);
       }
     }

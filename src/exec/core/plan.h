@@ -125,7 +125,8 @@ struct PlanFrame {
 // Immutable after Build; shared by any number of steps on any threads.
 class Plan {
  public:
-  // Returns the kernel of a node; the session keeps those of stateful ops.
+  // Returns the kernel of a node; the session keeps those of ops with
+  // has_identity.
   using KernelProvider =
       std::function<Status(const Node&, std::shared_ptr<Kernel>*)>;
 

@@ -17,45 +17,6 @@ using Stream = EmulatedDevice::Stream;
 
 // ---- Kernels that are issued ------------------------------------------------
 
-bool IsOneOf(std::string_view op, std::initializer_list<const char*> ops) {
-  return std::find(ops.begin(), ops.end(), op) != ops.end();
-}
-
-// True for ops that make or forward a tensor without touching its elements.
-bool TakesNoTime(std::string_view op) {
-  return IsOneOf(op, {"Bitcast",
-                      "ExpandDims",
-                      "IsVariableInitialized",
-                      "NoOp",
-                      "Rank",
-                      "ReadVariableOp",
-                      "Reshape",
-                      "Shape",
-                      "ShapeN",
-                      "Size",
-                      "Squeeze",
-                      "Stack",
-                      "StackClose",
-                      "StackCloseV2",
-                      "StackPop",
-                      "StackPopV2",
-                      "StackPush",
-                      "StackPushV2",
-                      "StackV2",
-                      "TemporaryVariable",
-                      "TensorArrayCloseV3",
-                      "TensorArrayGradV3",
-                      "TensorArrayGradWithShape",
-                      "TensorArrayReadV3",
-                      "TensorArraySizeV3",
-                      "TensorArrayV3",
-                      "TensorArrayWriteV3",
-                      "VarHandleOp",
-                      "Variable",
-                      "VariableShape",
-                      "VariableV2"});
-}
-
 double Elements(const Tensor& t) {
   return t.valid() ? static_cast<double>(t.num_elements()) : 0;
 }
@@ -68,9 +29,9 @@ double Bytes(const Tensor& t) {
 enum class Arithmetic { kOne, kProduct, kProductOfTurned, kConvolution };
 
 Arithmetic ArithmeticOf(const Node& n) {
-  if (n.op_name() == "Conv2D") return Arithmetic::kConvolution;
-  if (!IsOneOf(n.op_name(), {"MatMul", "MatMulAdd", "BatchMatMul",
-                             "BatchMatMulV2", "BatchMatMulV3"}))
+  if (n.kind() == OpKind::kConv2D) return Arithmetic::kConvolution;
+  if (n.kind() != OpKind::kMatMul && n.kind() != OpKind::kMatMulAdd &&
+      n.kind() != OpKind::kBatchMatMul)
     return Arithmetic::kOne;
   return n.AttrOr<bool>("transpose_a", false) || n.AttrOr<bool>("adj_x", false)
              ? Arithmetic::kProductOfTurned
@@ -284,8 +245,8 @@ struct Swapping {
   int value;  // The saved input.
 };
 
-// StackPushV2, TensorArrayWriteV3: swaps the value out to host memory first if
-// device memory is scarce. The kernel finishes when the copy is done, so a loop
+// Pushes and writes: swaps the value out to host memory first if device memory
+// is scarce. The kernel finishes when the copy is done, so a loop
 // runs ahead of the copies by at most its parallel_iterations.
 void Save(KernelContext& ctx, DoneFn done) {
   const Swapping& k = ctx.state<Swapping>();
@@ -307,7 +268,7 @@ void Save(KernelContext& ctx, DoneFn done) {
   SendToHost(device, ctx, value, std::move(save));
 }
 
-// StackPopV2, TensorArrayReadV3: swaps the value in if it was swapped out.
+// Pops and reads: swaps the value in if it was swapped out.
 void Restore(KernelContext& ctx, DoneFn done) {
   const Swapping& k = ctx.state<Swapping>();
   Status s = KernelRunner::RunWithin(ctx, k.inner);
@@ -361,9 +322,10 @@ Status CheckOptions(const EmulatedDeviceOptions& o) {
 
 Status EmulatedDevice::MakeKernel(const Node& node, Kernel* kernel) {
   SLUICE_RETURN_IF_ERROR(CheckOptions(options_));
-  const std::string& op = node.op_name();
-  if (IsOneOf(op, {"_CopyFromDevice", "_CopyToDevice", "_AwaitDevice"})) {
-    if (op == "_CopyToDevice" &&
+  const OpKind kind = node.kind();
+  if (kind == OpKind::kCopyFromDevice || kind == OpKind::kCopyToDevice ||
+      kind == OpKind::kAwaitDevice) {
+    if (kind == OpKind::kCopyToDevice &&
         node.input(0).node->op().role == OpRole::kConst) {
       auto state = std::make_shared<ConstantCopy>();
       state->device = this;
@@ -372,39 +334,41 @@ Status EmulatedDevice::MakeKernel(const Node& node, Kernel* kernel) {
       return OkStatus();
     }
     kernel->state = std::make_shared<OfDevice>(OfDevice{this});
-    kernel->run_async = op == "_CopyFromDevice" ? CopyFromDevice
-                        : op == "_CopyToDevice" ? CopyToDevice
-                                                : AwaitDevice;
+    kernel->run_async = kind == OpKind::kCopyFromDevice ? CopyFromDevice
+                        : kind == OpKind::kCopyToDevice ? CopyToDevice
+                                                        : AwaitDevice;
     return OkStatus();
   }
-  if (HasString(node) || IsOneOf(op, {"Assert", "Print", "PrintV2"}))
+  if (HasString(node) || node.op().host_only)
     return Unimplemented("no kernel: expected an op that ", name().type,
-                         " devices compute, got ", op);
+                         " devices compute, got ", node.op_name());
   Kernel inner;
   SLUICE_RETURN_IF_ERROR(MakeDeclaredKernel(node, &inner));
   if (inner.run == nullptr)
     return Unimplemented("no kernel: expected an op that does not wait, got ",
-                         op);
+                         node.op_name());
   if (node.AttrOr<bool>(kRunsOnHostAttr, false)) {
     kernel->state = std::make_shared<Kernel>(std::move(inner));
     kernel->run = RunOnHost;
     return OkStatus();
   }
-  const bool saves = IsOneOf(op, {"StackPushV2", "TensorArrayWriteV3"});
-  const bool restores = IsOneOf(op, {"StackPopV2", "TensorArrayReadV3"});
+  const bool saves =
+      kind == OpKind::kStackPush || kind == OpKind::kTensorArrayWrite;
+  const bool restores =
+      kind == OpKind::kStackPop || kind == OpKind::kTensorArrayRead;
   // (A pop has no such attribute: it depends on the stack's contents.)
   const bool swaps = node.AttrOr<bool>("swap_memory", false) ||
                      node.AttrOr<bool>(kSwapMemoryAttr, false);
-  if (op == "StackPopV2" || (swaps && (saves || restores))) {
+  if (kind == OpKind::kStackPop || (swaps && (saves || restores))) {
     kernel->state = std::make_shared<Swapping>(
-        Swapping{this, std::move(inner), op == "StackPushV2" ? 1 : 2});
+        Swapping{this, std::move(inner), kind == OpKind::kStackPush ? 1 : 2});
     kernel->run_async = saves ? Save : Restore;
     return OkStatus();
   }
-  const auto fixed = options_.op_ns.find(op);
-  const int64_t ns = fixed != options_.op_ns.end() ? fixed->second
-                     : TakesNoTime(op)             ? 0
-                                                   : -1;
+  const auto fixed = options_.op_ns.find(node.op_name());
+  const int64_t ns = fixed != options_.op_ns.end()   ? fixed->second
+                     : node.op().touches_no_elements ? 0
+                                                     : -1;
   kernel->state = std::make_shared<Issued>(
       Issued{this, std::move(inner), ArithmeticOf(node), ns});
   kernel->run = RunIssued;

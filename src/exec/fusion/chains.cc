@@ -100,10 +100,11 @@ class ChainBuilder {
   }
 
   bool FindMember(const Node& n) {
-    if (n.op().role != OpRole::kCompute || !n.op().kernel || n.op().stateful ||
-        n.num_outputs() != 1 || n.num_inputs() < 1 || n.num_inputs() > 3 ||
-        !n.control_inputs().empty() || keep_.count(&n) > 0 ||
-        IsRef(n.output_type(0)) || !IsPlain(n.output_type(0)))
+    if (n.op().role != OpRole::kCompute || !n.op().kernel ||
+        !n.op().facts.pure() || n.num_outputs() != 1 || n.num_inputs() < 1 ||
+        n.num_inputs() > 3 || !n.control_inputs().empty() ||
+        keep_.count(&n) > 0 || IsRef(n.output_type(0)) ||
+        !IsPlain(n.output_type(0)))
       return false;
     for (const Output& in : n.inputs())
       if (!in.valid() || IsRef(in.dtype()) || !IsPlain(in.dtype()))

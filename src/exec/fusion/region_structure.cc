@@ -356,7 +356,7 @@ bool RegionStructure::FindParts(int f) {
 // of a value that is already under its predicate.
 bool RegionStructure::IsDetour(const RegionUnit& u) {
   if (u.node == nullptr) return false;
-  if (u.node->op_name() == "ControlTrigger") return true;
+  if (u.node->kind() == OpKind::kControlTrigger) return true;
   if (u.node->op().role != OpRole::kSwitch) return false;
   const Literal l = liveness_.PredicateLiteral(u.node->input(1), true);
   return conditions().Has(u.guard, l) || conditions().Has(u.guard, Opposite(l));

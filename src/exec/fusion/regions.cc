@@ -73,7 +73,7 @@ class RegionBuilder {
     if (u.kind != RegionUnit::kFree) return false;
     const OpRole role = u.node->op().role;
     return role == OpRole::kNoOp
-               ? u.node->op_name() == "NoOp"
+               ? u.node->kind() == OpKind::kOther
                : role == OpRole::kIdentity && !IsAlias(*u.node);
   }
 
