@@ -83,7 +83,8 @@ HOSTILE(PartsOfNodesThatAreNotThere,
         "Node::input Node::input_type Node::output_type Node::output_shape "
         "Node::InputRange Node::OutputRange Node::FindAttr Node::Attr "
         "Node::AttrOr Node::TypeAttr Node::BoolAttr Node::IntAttr Node::id "
-        "Node::name Node::op Node::op_name Node::graph Node::device Node::loc "
+        "Node::name Node::op Node::op_name Node::kind Node::graph Node::device "
+        "Node::loc "
         "Node::num_inputs Node::inputs Node::control_inputs Node::num_outputs "
         "Node::attrs Node::SharesAttrs Node::Describe Node::built_as") {
   Graph g;
@@ -111,6 +112,7 @@ HOSTILE(PartsOfNodesThatAreNotThere,
   EXPECT_NULL(sum->BoolAttr("T"));
   EXPECT_EQ(sum->IntAttr("T"), 0);
   EXPECT_NULL(n->SharesAttrs(*sum));
+  EXPECT_EQ(n->kind(), OpKind::kOther);
   EXPECT_EQ(n->name() + n->op_name() + n->op().name, "NoOpNoOpNoOp");
   EXPECT_TRUE(n->graph() == &g && n->id() == 0 && n->device().empty());
   EXPECT_EQ(n->num_inputs() + n->num_outputs(), 0);
@@ -424,7 +426,10 @@ HOSTILE(DeclarationsOfRubbish,
         "OpDefBuilder::OpDefBuilder OpDefBuilder::Input OpDefBuilder::Output "
         "OpDefBuilder::Attr OpDefBuilder::Finish OpDefBuilder::Role "
         "OpDefBuilder::ReachesHost OpDefBuilder::Stateful "
-        "OpDefBuilder::Commutative "
+        "OpDefBuilder::Commutative OpDefBuilder::Kind OpDefBuilder::Waits "
+        "OpDefBuilder::HostInput OpDefBuilder::HostOnly "
+        "OpDefBuilder::TouchesNoElements OpFacts::pure ReadsOnlyShapes "
+        "IsContainer "
         "OpDefBuilder::AllowsUninitializedInput OpDefBuilder::Shape "
         "OpDefBuilder::Kernel OpDefBuilder::Grad OpDefBuilder::NoGradient "
         "OpDefBuilder::Sample OpDefBuilder::Doc OpDefBuilder::Family "
@@ -438,10 +443,20 @@ HOSTILE(DeclarationsOfRubbish,
     EXPECT_FALSE(OpDefBuilder("Hostile").Output(spec).Finish().ok()) << spec;
     EXPECT_FALSE(OpDefBuilder("Hostile").Attr(spec).Finish().ok()) << spec;
   }
+  for (const char* name : {"", "y", "x: float", ":"})
+    EXPECT_FALSE(
+        OpDefBuilder("Hostile").Input("x: float").HostInput(name).Finish().ok())
+        << name;
+  for (const auto kind : {OpKind::kOther, static_cast<OpKind>(255)})
+    EXPECT_FALSE(ReadsOnlyShapes(kind) || IsContainer(kind));
   const Result<OpDef> empty = OpDefBuilder("")
                                   .Role(OpRole::kCompute)
                                   .Stateful()
                                   .ReachesHost(nullptr)
+                                  .Kind(static_cast<OpKind>(255))
+                                  .Waits()
+                                  .HostOnly()
+                                  .TouchesNoElements()
                                   .Commutative()
                                   .AllowsUninitializedInput()
                                   .Shape(nullptr)
@@ -455,6 +470,7 @@ HOSTILE(DeclarationsOfRubbish,
   EXPECT_EQ(OpDefBuilder("").name(), "");
   if (empty.ok()) {
     EXPECT_EQ(empty->FindAttr(""), nullptr);
+    EXPECT_FALSE(empty->facts.pure());
     (void)empty->Signature();
   }
   EXPECT_EQ(OpRegistry::Global()->Find(""), nullptr);

@@ -3,7 +3,8 @@
 
 Checks which folder may include which (docs/design/001-house.md), where
 third-party headers may appear, which ops must declare that they access the
-host, and the names of header guards.
+host, that ops are recognised by what they declare and not by their names
+(docs/design/003-one-op-one-place.md), and the names of header guards.
 Prints one line per breach, `path:line: what: expected ..., got ...`, and exits
 1 if there is any.
 
@@ -82,6 +83,28 @@ THIRD_PARTY = {
 REACHES_HOST = ("io/file.h", "exec/core/host_functions.h", "fstream", "filesystem",
                 "dlfcn.h")
 
+# Where ops may be recognised by name: their own declarations, and the formats
+# in which a graph is stored.
+NAMES_OPS = ("src/ops/", "src/graph/graphdef")
+# To be converted.
+NAMES_OPS_STILL = ("src/client/autodiff/while_gradient.cc",)
+BY_NAME = [re.compile(p) for p in (
+    r'\b(?:op_name\(\)|op\(\)\.name|(?:op|def)->name)\s*[!=]=\s*"',
+    r'"\s*[!=]=\s*[\w.>()-]*\bop_name\(\)',
+    r'\bop_name\(\)\s*\.\s*(?:starts_with|ends_with|r?find|compare|contains|'
+    r'substr)\(',
+    r'\b(?:StartsWith|EndsWith|StrContains|IsOneOf)\([^;{}"]*\bop_name\(\)',
+    r'\bfamily\s*[!=]=\s*"',
+)]
+# A variable that holds the name of an op.
+NAME_HELD = re.compile(r'(?<![\w.>])(\w+)\s*=\s*[\w.>()-]*\bop_name\(\)\s*;')
+HELD_BY_NAME = (r'(?<![\w.>])%s(?:\s*[!=]=\s*"|\.(?:starts_with|ends_with|r?find|'
+                r'compare|contains|substr)\()|'
+                r'\b(?:StartsWith|EndsWith|StrContains|IsOneOf)\(%s,')
+# Passes ask for a fact (OpFacts), not for TensorFlow's flag.
+ASKS_FACTS = ("graph", "passes", "exec", "session", "deploy", "cluster")
+FLAG = re.compile(r'(?:\bop\(\)\.|\b(?:op|def|op_def)->)stateful\b')
+
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)')
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX)\b", re.IGNORECASE)
 TEST = re.compile(r"_(test|fuzz|benchmark)\.cc$|(^|[_/])test(ing|_\w+)?\.h$|/testing/")
@@ -136,6 +159,27 @@ def guard_of(path):
     return "SLUICE_" + re.sub(r"[^A-Za-z0-9]", "_", name).upper() + "_"
 
 
+def check_names(path, text):
+    """Yields (line number, message) where an op is recognised by its name."""
+    if (TEST.search(path) or path.startswith(NAMES_OPS + NAMES_OPS_STILL) or
+            not path.startswith(("src/", "python/src/"))):
+        return
+    # Comments become blanks, so that positions stay the same.
+    code = re.sub(r"//[^\n]*", lambda c: " " * len(c.group()), text)
+    patterns = BY_NAME + [
+        re.compile(HELD_BY_NAME % (name, name))
+        for name in sorted({m.group(1) for m in NAME_HELD.finditer(code)})]
+    found = {m.start(): m.group() for p in patterns for m in p.finditer(code)}
+    for at, what in sorted(found.items()):
+        yield (text.count("\n", 0, at) + 1,
+               "name of an op: expected its kind, role or another trait "
+               f"(OpDef), got {' '.join(what.split())}")
+    if layer_of(path) in ASKS_FACTS:
+        for m in FLAG.finditer(code):
+            yield (text.count("\n", 0, m.start()) + 1,
+                   f"stateful op: expected a fact (OpFacts), got {m.group()}")
+
+
 SUFFIXES = (".h", ".cc", ".py")
 
 
@@ -158,6 +202,7 @@ def check_file(path, text):
         if UNFINISHED.search(line):
             yield number, ("unfinished work: expected it done or written in "
                            f"README's limitations, got {line.strip()}")
+    yield from check_names(path, text)
     # Highway's x-inl.h files are included once per target and have a toggling
     # guard.
     if (path.endswith(".h") and path.startswith(("src/", "include/")) and

@@ -70,6 +70,55 @@ class Hosts(unittest.TestCase):
         self.assertEqual(breaches("src/ops/a_test.cc", op), [])
 
 
+class Names(unittest.TestCase):
+
+    BY_NAME = (
+        'if (n.op_name() == "Add") return;',
+        'if (n.op_name() !=\n    "Add") return;',
+        'if ("Add" == n->op_name()) return;',
+        'if (n->op_name().starts_with("TensorArray")) return;',
+        'if (n->op_name().rfind("TensorArray", 0) == 0) return;',
+        'if (absl::StartsWith(o.node->op_name(), "Get")) return;',
+        'if (IsOneOf(n.op_name(), {"Add", "AddV2"})) return;',
+        'if (n.op().name == "Add") return;',
+        'const std::string& op = n.op_name();\nif (op == "Add") return;',
+        'const std::string_view s = n.op_name();\n'
+        'if (s.starts_with("Add")) return;',
+        'if (n.op().family == "random") return;',
+    )
+
+    def test_an_op_is_not_recognised_by_its_name(self):
+        for code in self.BY_NAME:
+            told = breaches("src/passes/cse.cc", code)
+            self.assertEqual(len(told), 1, code)
+            self.assertIn("expected its kind, role or another trait", told[0])
+
+    def test_the_line_of_a_comparison_is_told(self):
+        code = '// n.op_name() == "Add"\n\nx = n.op_name() == "Add";'
+        self.assertEqual([line for line, _ in check_layers.check_names(
+            "src/passes/cse.cc", code)], [3])
+
+    def test_names_may_be_shown_looked_up_and_compared_with_other_names(self):
+        for code in ('log->push_back(n->op_name());',
+                     'times.find(node.op_name());',
+                     'if (kept.op != node.op_name()) return;',
+                     'spec.op = call->op_name();\nif (op == "Add") return;',
+                     'x = n->kind() == OpKind::kAdd;'):
+            self.assertEqual(breaches("src/passes/cse.cc", code), [], code)
+
+    def test_declarations_tests_and_formats_may_use_names(self):
+        for path in ("src/ops/math/binary.cc", "src/passes/cse_test.cc",
+                     "src/graph/graphdef_import.cc"):
+            for code in self.BY_NAME:
+                self.assertEqual(breaches(path, code), [], code)
+
+    def test_passes_ask_for_a_fact_and_not_for_the_flag(self):
+        code = "if (n.op().stateful) return;"
+        self.assertIn("expected a fact", breaches("src/passes/cse.cc", code)[0])
+        self.assertEqual(breaches("src/graph/graphdef_op.cc", code), [])
+        self.assertEqual(breaches("tools/sluice/show_dot.cc", code), [])
+
+
 class Files(unittest.TestCase):
 
     def test_header_guard(self):

@@ -1,5 +1,6 @@
 // The examples in the headers for defining ops.
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 
 #include "sluice/op.h"
@@ -56,6 +57,30 @@ TEST_F(SnippetTest, OpDeclarations) {
   Output y = Build("Twice", {x});
   EXPECT_THAT(Value(y).ToVector<float>(), ElementsAre(2, 4));
   EXPECT_THAT(Value(Grad(y, x)).ToVector<float>(), ElementsAre(2, 2));
+}
+
+class TicksKernel {
+ public:
+  explicit TicksKernel(const Node&) {}
+  Status Run(KernelContext& ctx) {
+    ctx.set_output(0, Tensor::Scalar<int64_t>(++ticks_));
+    return OkStatus();
+  }
+
+ private:
+  std::atomic<int64_t> ticks_{0};
+};
+#include "snippets/src/graph/op_traits.h/1.inc"
+
+TEST_F(SnippetTest, OpTraits) {
+  const Output ticks = Build("Ticks", {}), others = Build("Ticks", {});
+  Session session(graph);
+  for (int64_t tick = 1; tick <= 2; ++tick)
+    EXPECT_EQ((*session.Run(ticks)).scalar<int64_t>(), tick);
+  const auto both = session.Run({}, {ticks, others});
+  ASSERT_TRUE(both.ok()) << both.status();
+  EXPECT_EQ((*both)[0].scalar<int64_t>(), 3);
+  EXPECT_EQ((*both)[1].scalar<int64_t>(), 1);
 }
 
 TEST_F(SnippetTest, OpLibraries) {
