@@ -11,7 +11,6 @@
 #include <memory>
 #include <mutex>
 
-#include "absl/strings/match.h"
 #include "exec/devices/emulated_device.h"
 #include "graph/graphdef.h"
 #include "interrupt.h"

@@ -187,8 +187,9 @@ struct OpFacts {
   bool waits = false;
 
   // None of these: when and how often the node runs does not matter. Such nodes
-  // are fused (exec/fusion/chains.cc, passes/fuse_products.cc), and waiting for
-  // them orders nothing (passes/partition.cc).
+  // are fused (exec/fusion/chains.cc, passes/fuse_products.cc), and nothing in
+  // another partition waits for them because of their effects
+  // (passes/partition.cc).
   constexpr bool pure() const {
     return !has_effects && !has_identity && !not_foldable && !not_mergeable &&
            !waits;

@@ -148,7 +148,8 @@ bool ChangesSomething(const Node& n) {
   if (n.op().role != OpRole::kCompute) return false;
   for (int i = 0; i < n.num_inputs(); ++i)
     if (IsRef(n.input_type(i))) return true;
-  return n.op().facts.has_effects || n.op().facts.has_identity;
+  // (What a stack holds is ordered by control edges on calls, too.)
+  return !n.op().facts.pure();
 }
 }  // namespace
 
