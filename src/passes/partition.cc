@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "passes/partition_properties.h"
 #include "passes/partitioner.h"
+#include "passes/properties.h"
 
 namespace sluice {
 
@@ -23,28 +25,44 @@ Result<Partitions> Partitioner::Run() {
   FindRunners();
   FindOrdering();
   SLUICE_RETURN_IF_ERROR(CheckLoops());
-  for (size_t p = 0; p < devices_.size(); ++p) {
-    out_.push_back(std::make_unique<Graph>());
-    out_[p]->ShareLibrary(graph_);
-    out_[p]->producer_version = graph_.producer_version;
-    copies_.emplace_back(graph_.nodes().size(), nullptr);
-    own_memory_.push_back(options_.has_own_memory != nullptr &&
-                          options_.has_own_memory(devices_[p]));
-  }
+  MakeGraphs();
   FindPlaces();
-  next_edge_.assign(devices_.size(), 0);
-  next_group_.assign(devices_.size(), 0);
-  for (const Node* n : order_)
-    for (const int p : parts_[Id(n)]) SLUICE_RETURN_IF_ERROR(CopyTo(*n, p));
+  SLUICE_RETURN_IF_ERROR(CopyNodes());
+  constexpr StepProperties kOpen = kLowered | kPlaced | kOneDevice;
+  SLUICE_RETURN_IF_ERROR(
+      CheckAfterPhase("CopyNodes", kOpen, kComplete | kPaired));
+  constexpr StepProperties kClosed = kOpen | kConnected;
   SLUICE_RETURN_IF_ERROR(CloseBackEdges());
+  SLUICE_RETURN_IF_ERROR(
+      CheckAfterPhase("CloseBackEdges", kClosed, kComplete | kPaired));
   SLUICE_RETURN_IF_ERROR(AddControlLoops());
+  SLUICE_RETURN_IF_ERROR(
+      CheckAfterPhase("AddControlLoops", kClosed, kComplete | kPaired));
   SLUICE_RETURN_IF_ERROR(AddWindows());
+  SLUICE_RETURN_IF_ERROR(
+      CheckAfterPhase("AddWindows", kClosed, kComplete | kPaired));
   SLUICE_RETURN_IF_ERROR(AwaitDevices());
+  SLUICE_RETURN_IF_ERROR(
+      CheckAfterPhase("AwaitDevices", kClosed, kComplete | kPaired));
   SLUICE_RETURN_IF_ERROR(StartAll());
+  SLUICE_RETURN_IF_ERROR(CheckAfterPhase("StartAll", kClosed, kPartitioned));
   Partitions result;
   result.graphs = std::move(out_);
   result.devices = std::move(devices_);
   return result;
+}
+
+Status Partitioner::CheckAfterPhase(
+    [[maybe_unused]] const char* phase, [[maybe_unused]] StepProperties each,
+    [[maybe_unused]] PartitionProperties together) const {
+#ifndef NDEBUG
+  for (const auto& g : out_)
+    SLUICE_RETURN_IF_ERROR(CheckAfter(phase, *g, each));
+  if (const Status s = CheckPartitions(graph_, out_, devices_, together);
+      !s.ok())
+    return Internal("after ", phase, ": ", s.message());
+#endif
+  return OkStatus();
 }
 
 // ---- Assignment of nodes to partitions --------------------------------------
@@ -267,6 +285,25 @@ void Partitioner::OrderExitsLast() {
 }
 
 // ---- Copying ----------------------------------------------------------------
+
+void Partitioner::MakeGraphs() {
+  for (size_t p = 0; p < devices_.size(); ++p) {
+    out_.push_back(std::make_unique<Graph>());
+    out_[p]->ShareLibrary(graph_);
+    out_[p]->producer_version = graph_.producer_version;
+    copies_.emplace_back(graph_.nodes().size(), nullptr);
+    own_memory_.push_back(options_.has_own_memory != nullptr &&
+                          options_.has_own_memory(devices_[p]));
+  }
+  next_edge_.assign(devices_.size(), 0);
+  next_group_.assign(devices_.size(), 0);
+}
+
+Status Partitioner::CopyNodes() {
+  for (const Node* n : order_)
+    for (const int p : parts_[Id(n)]) SLUICE_RETURN_IF_ERROR(CopyTo(*n, p));
+  return OkStatus();
+}
 
 Status Partitioner::CopyTo(const Node& n, int p) {
   std::vector<Output> inputs;

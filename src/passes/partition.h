@@ -34,10 +34,11 @@ struct Partitions {
 };
 
 // Needs: connected, lowered, placed (passes/properties.h). Leaves in each
-// graph: connected, lowered, one device. Errors: Internal if a reference would
-// have to cross devices; InvalidArgument for malformed control flow, and for a
-// loop over several devices that does not have exactly one LoopCond. Takes time
-// linear in nodes, edges and cuts.
+// graph: connected, lowered, placed, one device; of all together: complete,
+// paired, same frame, in step, windowed (passes/partition_properties.h).
+// Errors: Internal if a reference would have to cross devices; InvalidArgument
+// for malformed control flow, and for a loop over several devices that does not
+// have exactly one LoopCond. Takes time linear in nodes, edges and cuts.
 Result<Partitions> Partition(const Graph& graph,
                              const PartitionOptions& options = {});
 

@@ -12,6 +12,7 @@
 #include "client/variables.h"
 #include "exec/core/plan.h"
 #include "passes/lower_functional.h"
+#include "passes/partition_properties.h"
 #include "passes/passes.h"
 #include "sluice/ops.h"
 
@@ -54,7 +55,9 @@ class PartitionTest : public ::testing::Test {
     status_ = cut.status();
     if (!cut.ok()) return;
     cut_ = *std::move(cut);
-    CheckTransfers();
+    const Status whole =
+        CheckPartitions(*whole_, cut_.graphs, cut_.devices, kPartitioned);
+    EXPECT_TRUE(whole.ok()) << whole;
     for (std::unique_ptr<Graph>& g : cut_.graphs) {
       // Each is a complete graph from which a plan can be made.
       std::shared_ptr<const Graph> shared = std::move(g);
@@ -67,27 +70,6 @@ class PartitionTest : public ::testing::Test {
       EXPECT_TRUE(plan.ok()) << plan.status();
       for (const auto& n : shared->nodes()) EXPECT_FALSE(n->device().empty());
     }
-  }
-
-  // Every Send has one Recv and vice versa; every group has one leader.
-  void CheckTransfers() {
-    std::set<std::pair<int64_t, int64_t>> sent, received;
-    std::map<std::pair<int64_t, int64_t>, int> leaders;
-    for (size_t p = 0; p < cut_.graphs.size(); ++p)
-      for (const auto& n : cut_.graphs[p]->nodes()) {
-        if (n->op().role == OpRole::kSend) {
-          const int64_t to = n->IntAttr("destination");
-          EXPECT_TRUE(sent.insert({to, n->IntAttr("edge")}).second);
-          leaders[{to, n->IntAttr("group")}] += n->BoolAttr("leads_group");
-          EXPECT_EQ(n->AttrOr<std::string>("send_device", ""), cut_.devices[p]);
-        } else if (n->op().role == OpRole::kRecv) {
-          EXPECT_TRUE(
-              received.insert({static_cast<int64_t>(p), n->IntAttr("edge")})
-                  .second);
-        }
-      }
-    EXPECT_EQ(sent, received);
-    for (const auto& [group, n] : leaders) EXPECT_EQ(n, 1);
   }
 
   // Nodes of an op in the partition of device `d`; -1: in all.

@@ -13,6 +13,8 @@
 #include "absl/container/flat_hash_set.h"
 #include "graph/liveness.h"
 #include "passes/partition.h"
+#include "passes/partition_properties.h"
+#include "passes/properties.h"
 
 namespace sluice {
 
@@ -24,6 +26,11 @@ namespace sluice {
 // partition becomes a _Send and a _Recv. The nodes that start a _Recv in each
 // iteration of its frame are added at the end, when it is known which partition
 // runs which nodes.
+//
+// Run executes the phases in the order in which they are declared. "Needs" and
+// "leaves" name members that are complete, and properties of
+// passes/properties.h and partition_properties.h, which builds with assertions
+// check after the phase; a phase keeps what it needs.
 class Partitioner {
  public:
   Partitioner(const Graph& graph, const PartitionOptions& options,
@@ -73,21 +80,65 @@ class Partitioner {
     return p >= 0 && own_memory_[static_cast<size_t>(p)] != 0;
   }
 
-  // ---- Assignment of nodes to partitions (partition.cc).
+  // ---- Phases: assignment of nodes to partitions (partition.cc).
+  // Needs: order_ is topological. Leaves: it still is, and the Exits of a loop
+  // come after its Enters, or groups_hold_ is false.
   void OrderExitsLast();
+  // Needs: placed. Leaves: home_, the same for a NextIteration and its Merge,
+  // for an Exit and its input, and for all nodes that FunctionOf gives one
+  // name; loop_merges_; function_starts_.
   void FindHomes();
-  bool IsRepeated(const Node& n) const;
+  // Needs: home_. Leaves: parts_, none empty. A node is in its home only, or,
+  // if IsRepeated, in the partitions of its readers.
   void FindParts();
-  void Need(const Node* n, int p);
+  // Needs: parts_. Leaves: every partition has a node. The numbers of
+  // partitions are final.
   void DropEmptyParts();
+  // Needs: parts_. Leaves: runners_ and changers_. A partition that runs a part
+  // of a frame also runs the frames around it and those that call it.
   void FindRunners();
+  // Leaves: orders_.
   void FindOrdering();
+  // Needs: runners_. Leaves: a loop that repeats and that several partitions
+  // run has exactly one LoopCond; if not, an error.
   Status CheckLoops() const;
+
+  // ---- Phases: construction of the graphs.
+  // Needs: devices_. Leaves: out_, an empty graph for each; own_memory_.
+  void MakeGraphs();
+  // Needs: home_, own_memory_. Leaves: on_device_node_, so that LiesOnDevice
+  // and WantedBy hold for all nodes of the whole graph (partition_memory.cc).
+  void FindPlaces();
+  // Needs: all of the above. Leaves: lowered, placed, one device (and
+  // connected, but for back edges); complete, paired.
+  Status CopyNodes();
+  // Needs: copies of all nodes. Leaves: connected.
+  Status CloseBackEdges();
+  // Needs: connected. Leaves: each partition that runs a part of a loop that
+  // repeats has its LoopCond or a control loop (partition_loops.cc).
+  Status AddControlLoops();
+  // Needs: all transfers of values, in crosses_. Leaves: the owner of a loop's
+  // predicate receives something from all other runners in each iteration
+  // (partition_loops.cc).
+  Status AddWindows();
+  // Needs: copies of all nodes. Leaves: a partition with its own memory is done
+  // when its device is (partition_memory.cc).
+  Status AwaitDevices();
+  // Needs: all _Recvs, in starts_. Leaves: each runs in the frame of its _Send,
+  // which completes the previous phases: same frame, in step, windowed
+  // (partition_loops.cc).
+  Status StartAll();
+
+  Status CheckAfterPhase(const char* phase, StepProperties each,
+                         PartitionProperties together) const;
+
+  // ---- Parts of the above (partition.cc).
+  bool IsRepeated(const Node& n) const;
+  void Need(const Node* n, int p);
   bool Runs(int frame, int p) const {
     return runners_[static_cast<size_t>(frame)][static_cast<size_t>(p)] != 0;
   }
   Status CopyTo(const Node& n, int p);
-  Status CloseBackEdges();
 
   // ---- Edges (partition_edges.cc).
   // The source of input `i` of `n` in partition `p`.
@@ -105,7 +156,6 @@ class Partitioner {
 
   // ---- Devices with their own memory (partition_memory.cc).
   enum class Wanted { kOnHost, kOnDevice, kAnywhere };
-  void FindPlaces();
   // In the whole graph: whether a device that makes or forwards `o` has it in
   // its memory, and where input i of n, on such a device, must be.
   bool LiesOnDevice(const Output& o) const;
@@ -120,7 +170,6 @@ class Partitioner {
   Result<Output> OnDevice(const Output& o, int p);
   Result<Output> WhereWanted(const Node& n, int i, const Output& here, int p);
   Result<Output> Moved(const char* op, const Output& o, int p);
-  Status AwaitDevices();
 
   // ---- Loops and calls (partition_loops.cc).
   Result<Node*> EnterOf(int frame, int p);
@@ -140,9 +189,6 @@ class Partitioner {
   // A node in partition `p` that is done when all of `n` is.
   Node* Done(const Node* n, int p);
   Output Given(const Output& o, int p);
-  Status AddControlLoops();
-  Status AddWindows();
-  Status StartAll();
 
   Result<Node*> Add(int p, NodeSpec spec, const std::string& base,
                     const Node* near);

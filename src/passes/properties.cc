@@ -1,5 +1,7 @@
 #include "passes/properties.h"
 
+#include "graph/frames.h"
+
 namespace sluice {
 namespace {
 
@@ -36,6 +38,10 @@ Status CheckProperties(const Graph& graph, StepProperties properties) {
         n->device() != graph.nodes()[0]->device())
       return Internal("one device: expected ", graph.nodes()[0]->device(),
                       ", got ", n->device(), "; ", n->Describe());
+    if ((properties & kOpenEnds) != 0 && FunctionOf(*n).empty() &&
+        (n->op().role == OpRole::kArg || n->op().role == OpRole::kRetval))
+      return Internal("open ends: expected transfers instead of ", n->op_name(),
+                      ", got one; ", n->Describe());
   }
   return OkStatus();
 }

@@ -1,6 +1,7 @@
 // Properties of the graph of a step. Each pass needs some and leaves some
-// (passes/passes.h, place.h, partition.h say which); builds with assertions
-// check after each pass that they hold.
+// (passes/passes.h, place.h, partition.h, stage.h say which); builds with
+// assertions check after each pass that they hold. What holds between the
+// partitions of a step is in passes/partition_properties.h.
 #ifndef SLUICE_PASSES_PROPERTIES_H_
 #define SLUICE_PASSES_PROPERTIES_H_
 
@@ -21,6 +22,9 @@ enum StepProperty : uint32_t {
   kPlaced = 4,
   // All nodes have the same device.
   kOneDevice = 8,
+  // Values enter and leave by transfers: no _Arg or _Retval is left but those
+  // of functions.
+  kOpenEnds = 16,
 };
 using StepProperties = uint32_t;
 

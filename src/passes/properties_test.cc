@@ -42,5 +42,14 @@ TEST_F(PropertiesTest, NodesWithoutADeviceAreNotPlaced) {
                                             "/device:CPU:1"));
 }
 
+TEST_F(PropertiesTest, AnArgumentOfTheStepIsNoTransfer) {
+  Build("_Arg", {},
+        {{"T", DType::kFloat}, {"index", 0}, {"function", std::string("f")}});
+  EXPECT_EQ(Breach(kOpenEnds), "");
+  Build("_Arg", {}, {{"T", DType::kFloat}, {"index", 0}});
+  EXPECT_THAT(Breach(kOpenEnds),
+              HasSubstr("open ends: expected transfers instead of _Arg"));
+}
+
 }  // namespace
 }  // namespace sluice

@@ -6,6 +6,7 @@
 
 #include "graph/frames.h"
 #include "graph/hidden_attributes.h"
+#include "passes/properties.h"
 
 namespace sluice {
 namespace {
@@ -169,8 +170,12 @@ Result<OpenEnds> OpenTheEnds(Partitions* parts, size_t feeds, size_t fetches) {
   OpenEnds ends;
   ends.feeds.resize(feeds);
   ends.fetches.resize(fetches);
-  for (size_t p = 0; p < parts->graphs.size(); ++p)
+  for (size_t p = 0; p < parts->graphs.size(); ++p) {
     SLUICE_RETURN_IF_ERROR(Opener(parts, p, &ends).Run());
+    SLUICE_RETURN_IF_ERROR(
+        CheckAfter("OpenTheEnds", *parts->graphs[p],
+                   kConnected | kLowered | kPlaced | kOneDevice | kOpenEnds));
+  }
   return ends;
 }
 

@@ -13,7 +13,8 @@
 namespace sluice {
 
 // For each fetch, the sorted positions of the feeds that it needs, over all
-// branches. Takes time linear in the graph for each fetch.
+// branches. Needs nothing of `graph`. Takes time linear in the graph for each
+// fetch.
 std::vector<std::vector<size_t>> FeedsNeeded(const Graph& graph,
                                              const StepSignature& s);
 
@@ -31,6 +32,8 @@ struct OpenEnds {
 // Converts feeds and fetches to tokens that are transferred while the step
 // runs: each _Arg becomes a _Recv, and each _Retval a _Send to the partition
 // after the last (its edge and its group are the number of the fetch).
+// Needs: what Partition leaves. Leaves in each graph: connected, lowered,
+// placed, one device, open ends (passes/properties.h).
 Result<OpenEnds> OpenTheEnds(Partitions* parts, size_t feeds, size_t fetches);
 
 }  // namespace sluice

@@ -9,6 +9,7 @@
 #include "exec/core/device.h"
 #include "graph/frames.h"
 #include "graph/graphdef.h"
+#include "passes/properties.h"
 #include "session/compile.h"
 
 namespace sluice {
@@ -234,6 +235,8 @@ Result<Partitions> MasterSession::Split(const Graph& graph,
   placement.whole = &graph;
   placement.log = log;
   SLUICE_RETURN_IF_ERROR(Place(step.graph.get(), placement));
+  SLUICE_RETURN_IF_ERROR(
+      CheckAfter("Place", *step.graph, kConnected | kLowered | kPlaced));
   std::set<std::string> own_memory;
   for (const Task& t : tasks_)
     for (const proto::DeviceProto& d : t.status.device())

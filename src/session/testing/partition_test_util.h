@@ -18,6 +18,7 @@
 #include "exec/core/step_group.h"
 #include "exec/devices/emulated_device.h"
 #include "passes/partition.h"
+#include "passes/partition_properties.h"
 #include "passes/place.h"
 #include "session/compile.h"
 #include "session/session.h"
@@ -114,6 +115,8 @@ class CutStep {
     if (options.own_memory)
       o.has_own_memory = [](const std::string& d) { return d.back() != '0'; };
     SLUICE_ASSIGN_OR_RETURN(step->cut_, Partition(*whole.graph, o));
+    SLUICE_RETURN_IF_ERROR(CheckPartitions(*whole.graph, step->cut_.graphs,
+                                           step->cut_.devices, kPartitioned));
     std::vector<PartitionPlan> plans;
     for (size_t p = 0; p < step->cut_.graphs.size(); ++p) {
       SLUICE_ASSIGN_OR_RETURN(const DeviceName name,
