@@ -367,8 +367,11 @@ NestedDeviceScopes::~NestedDeviceScopes() {
 
 void SetNamePrefix(const std::string& prefix) { Current().prefix = prefix; }
 
-Node* BuildNode(const std::string& op, std::vector<Output> inputs,
-                AttrMap attrs, const std::string& name, SourceLoc loc) {
+namespace {
+
+// Null if it failed: the graph has the error.
+Node* TryBuildNode(const std::string& op, std::vector<Output> inputs,
+                   AttrMap attrs, const std::string& name, SourceLoc loc) {
   Scopes& s = Current();
   std::lock_guard<std::recursive_mutex> lock(s.graph->mutex());
   const Node* reference = nullptr;  // Of a captured input.
@@ -451,6 +454,18 @@ Node* BuildNode(const std::string& op, std::vector<Output> inputs,
   return *node;
 }
 
+}  // namespace
+
+Node* BuildNode(const std::string& op, std::vector<Output> inputs,
+                AttrMap attrs, const std::string& name, SourceLoc loc) {
+  Graph& g = CurrentGraph();
+  std::lock_guard<std::recursive_mutex> lock(g.mutex());
+  Node* const node =
+      TryBuildNode(op, std::move(inputs), std::move(attrs), name, loc);
+  if (node == nullptr) g.CountNullNode(false);
+  return node;
+}
+
 Output Build(const std::string& op, std::vector<Output> inputs, AttrMap attrs,
              const std::string& name, SourceLoc loc) {
   return OrFailure(
@@ -458,7 +473,9 @@ Output Build(const std::string& op, std::vector<Output> inputs, AttrMap attrs,
 }
 
 Output OrFailure(Node* node) {
-  return node != nullptr ? Output(node) : CurrentGraph().Failure();
+  if (node != nullptr) return Output(node);
+  CurrentGraph().CountNullNode(true);
+  return CurrentGraph().Failure();
 }
 
 Output BuildError(const Status& status, SourceLoc loc) {
