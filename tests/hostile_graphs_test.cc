@@ -56,11 +56,14 @@ HOSTILE(OutputsOfNothing,
 
 HOSTILE(FailuresThatNobodyRecorded,
         "Graph::errors Graph::ErrorOf Graph::Failure Graph::PropagateFailure "
-        "Graph::ClearErrors Graph::alive OrFailure") {
+        "Graph::ClearErrors Graph::CountNullNode Graph::ErrorsOfNullNodes "
+        "Graph::alive OrFailure") {
   Graph g;
   const WithGraph use(g);
   EXPECT_NULL(g.Failure());
   EXPECT_NULL(OrFailure(nullptr));
+  for (const bool take_back : {true, false}) g.CountNullNode(take_back);
+  EXPECT_TRUE(g.ErrorsOfNullNodes().empty());
   for (const Output& null : {Output(), Output::Failed(0), Output::Failed(99),
                              Output::None(99), Output(nullptr, INT_MIN)})
     EXPECT_EQ(g.ErrorOf(null), nullptr);
@@ -71,6 +74,10 @@ HOSTILE(FailuresThatNobodyRecorded,
     g.RecordError(InvalidArgument("one more"));
   EXPECT_EQ(g.errors().size(), Graph::kMaxErrors);
   EXPECT_NE(g.ErrorOf(g.Failure()), nullptr);
+  g.CountNullNode(false);
+  EXPECT_EQ(g.ErrorsOfNullNodes()[0], *g.ErrorOf(g.Failure()));
+  g.CountNullNode(true);
+  EXPECT_EQ(g.ErrorsOfNullNodes().size(), Graph::kMaxErrors);
   const Output stale = g.Failure();
   g.ClearErrors();
   EXPECT_EQ(g.ErrorOf(stale), nullptr);

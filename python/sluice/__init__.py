@@ -17,8 +17,9 @@ import sys as _sys
 import threading as _threading
 import types as _types
 
-from sluice import _core
+from sluice import native as _native
 
+_core = _native.load()
 _core.set_package(_os.path.dirname(__file__) + _os.sep)
 
 

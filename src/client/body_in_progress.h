@@ -5,6 +5,7 @@
 #include <string>
 
 #include "graph/graph.h"
+#include "graph/scope_state.h"
 
 namespace sluice {
 
@@ -14,6 +15,7 @@ struct BodyInProgress {
   Graph* owner;  // The graph that defines the function; possibly a body itself.
   const std::string* function;
   const BodyInProgress* outer;  // The one that was begun before, or null.
+  const ScopeState* around;     // The scopes around its definition.
 };
 // The ambient graph's; null if the ambient graph is not a body in progress.
 const BodyInProgress* CurrentBody();

@@ -60,14 +60,17 @@ Output BuildRead(Output handle, const std::string& name, SourceLoc loc) {
 }
 
 // A variable of a function's body is one of the graph around it, which every
-// call reads: there it is called "<function>/<its name in the body>".
+// call reads: there it is called "<function>/<its name in the body>". It gets
+// the device of the scopes in the body, within those around the definition.
 Var MadeOutside(const BodyInProgress& body, const std::string& name,
                 const std::function<Var(const std::string& name)>& make) {
   const std::string outside =
       absl::StrCat(*body.function, "/", CurrentNamePrefix(), name);
+  const ScopeState inside;
   Status failed;
   {
     const WithGraph use(*body.owner);
+    const NestedDeviceScopes devices(*body.around, inside);
     Var var = make(outside);
     if (var.valid()) return var;
     failed = *body.owner->ErrorOf(body.owner->Failure());

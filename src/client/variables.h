@@ -39,7 +39,8 @@ class Var {
   // of its type (a number with a decimal point is a float, Var(Constant(0.0)) a
   // double) and (if known) shape. Named "Variable" if `name` is empty; the name
   // is made unique. In the body of a function "f" it is created in the graph
-  // around, as "f/<name>", and captured; `initial` must be from there.
+  // around, as "f/<name>", on the device of the scopes in the body and around
+  // its definition, and captured; `initial` must be from there.
   explicit Var(const Operand& initial, const std::string& name = "",
                const VarOptions& options = {}, SourceLoc loc = CallerLoc());
   // The variable behind a handle or reference; null if there is none.

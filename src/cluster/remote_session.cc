@@ -16,12 +16,14 @@ namespace {
 // The limit of one ExtendGraph.
 constexpr size_t kMaxGraphBytes = size_t{2} << 30;
 
+// The connection to the master is kept until the session is closed and the
+// calls that were running then have returned.
 class RemoteSession final : public SessionBackend {
  public:
   RemoteSession(std::unique_ptr<MasterStub> master, uint64_t session,
                 std::function<void(const std::string&)> placement_log)
-      : master_(std::move(master)),
-        session_(session),
+      : session_(session),
+        master_(std::move(master)),
         placement_log_(std::move(placement_log)) {}
 
   ~RemoteSession() override {
@@ -33,13 +35,15 @@ class RemoteSession final : public SessionBackend {
   Result<uint64_t> Prepare(const Graph& graph, const StepSignature& s,
                            StepKind kind) override {
     std::lock_guard<std::mutex> graph_lock(graph_mu_);
-    SLUICE_RETURN_IF_ERROR(SendChanges(graph));
     proto::PrepareStepRequest request = RequestOf(s);
     request.set_traced(kind == StepKind::kTraced);
     request.set_staged(kind == StepKind::kStaged);
     request.set_placements(placement_log_ != nullptr);
     proto::PrepareStepResponse response;
-    SLUICE_RETURN_IF_ERROR(master_->PrepareStep(request, &response));
+    SLUICE_RETURN_IF_ERROR(WhileOpen([&](MasterStub& master) {
+      SLUICE_RETURN_IF_ERROR(SendChanges(graph, master));
+      return master.PrepareStep(request, &response);
+    }));
     if (placement_log_) placement_log_(response.placements());
     request.set_placements(false);
     std::lock_guard<std::mutex> lock(mu_);
@@ -50,11 +54,13 @@ class RemoteSession final : public SessionBackend {
   Result<std::vector<std::string>> PartitionGraphs(
       const Graph& graph, const StepSignature& s) override {
     std::lock_guard<std::mutex> graph_lock(graph_mu_);
-    SLUICE_RETURN_IF_ERROR(SendChanges(graph));
     proto::PrepareStepRequest request = RequestOf(s);
     request.set_graphs(true);
     proto::PrepareStepResponse response;
-    SLUICE_RETURN_IF_ERROR(master_->PrepareStep(request, &response));
+    SLUICE_RETURN_IF_ERROR(WhileOpen([&](MasterStub& master) {
+      SLUICE_RETURN_IF_ERROR(SendChanges(graph, master));
+      return master.PrepareStep(request, &response);
+    }));
     return std::vector<std::string>(response.graph().begin(),
                                     response.graph().end());
   }
@@ -63,8 +69,9 @@ class RemoteSession final : public SessionBackend {
                                   const RunOptions& options,
                                   RunMetadata* metadata) override {
     std::vector<Tensor> out;
-    SLUICE_RETURN_IF_ERROR(Within([&] {
-      SLUICE_ASSIGN_OR_RETURN(out, RunOpen(step, feeds, options, metadata));
+    SLUICE_RETURN_IF_ERROR(StepWhileOpen([&](MasterStub& master) {
+      SLUICE_ASSIGN_OR_RETURN(out,
+                              RunAt(master, step, feeds, options, metadata));
       return OkStatus();
     }));
     return out;
@@ -76,16 +83,16 @@ class RemoteSession final : public SessionBackend {
     request.set_session(session_);
     request.set_step(Number(step));
     proto::BeginPartialRunResponse response;
-    Status begun =
-        Within([&] { return master_->BeginPartialRun(request, &response); });
-    for (int i = 0; i < kPrepareAgain && response.unknown_step(); ++i) {
-      SLUICE_RETURN_IF_ERROR(PrepareAgain(step, request.step()));
-      request.set_step(Number(step));
-      response.Clear();
-      begun =
-          Within([&] { return master_->BeginPartialRun(request, &response); });
-    }
-    SLUICE_RETURN_IF_ERROR(begun);
+    SLUICE_RETURN_IF_ERROR(StepWhileOpen([&](MasterStub& master) {
+      Status begun = master.BeginPartialRun(request, &response);
+      for (int i = 0; i < kPrepareAgain && response.unknown_step(); ++i) {
+        SLUICE_RETURN_IF_ERROR(PrepareAgain(master, step, request.step()));
+        request.set_step(Number(step));
+        response.Clear();
+        begun = master.BeginPartialRun(request, &response);
+      }
+      return begun;
+    }));
     return std::unique_ptr<BackendPartialRun>(
         std::make_unique<PartialRun>(this, response.run()));
   }
@@ -94,7 +101,9 @@ class RemoteSession final : public SessionBackend {
     proto::ListDevicesRequest request;
     request.set_session(session_);
     proto::ListDevicesResponse response;
-    SLUICE_RETURN_IF_ERROR(master_->ListDevices(request, &response));
+    SLUICE_RETURN_IF_ERROR(WhileOpen([&](MasterStub& master) {
+      return master.ListDevices(request, &response);
+    }));
     std::vector<std::string> names;
     for (const auto& d : response.device()) names.push_back(d.name());
     return names;
@@ -104,25 +113,27 @@ class RemoteSession final : public SessionBackend {
     proto::ResetRequest request;
     request.set_session(session_);
     for (const std::string& c : containers) request.add_container(c);
-    return master_->Reset(request);
+    return WhileOpen(
+        [&request](MasterStub& master) { return master.Reset(request); });
   }
 
   Status Close() override {
+    std::shared_ptr<MasterStub> master;
     {
       std::lock_guard<std::mutex> lock(mu_);
-      if (closed_) return OkStatus();
-      closed_ = true;
+      master.swap(master_);
     }
+    if (master == nullptr) return OkStatus();
     proto::CloseSessionRequest request;
     request.set_session(session_);
-    return master_->CloseSession(request);
+    return master->CloseSession(request);
   }
 
  private:
   static constexpr int kPrepareAgain = 100;
 
   // Sends the new parts of the graph to the master. REQUIRES: graph_mu_ held.
-  Status SendChanges(const Graph& graph) {
+  Status SendChanges(const Graph& graph, MasterStub& master) {
     SLUICE_ASSIGN_OR_RETURN(std::string changes, sender_.Changes(graph));
     if (changes.size() >= kMaxGraphBytes)
       return ResourceExhausted("graph: expected less than ", kMaxGraphBytes,
@@ -131,7 +142,7 @@ class RemoteSession final : public SessionBackend {
     proto::ExtendGraphRequest extend;
     extend.set_session(session_);
     extend.set_graph_def(std::move(changes));
-    const Status sent = master_->ExtendGraph(extend);
+    const Status sent = master.ExtendGraph(extend);
     if (!sent.ok()) sender_.Lost();
     return sent;
   }
@@ -152,7 +163,8 @@ class RemoteSession final : public SessionBackend {
         : session_(session), run_(run) {}
     ~PartialRun() override {
       // (Closing the session has ended the run.)
-      (void)session_->Within([this] { return End(); });
+      (void)session_->StepWhileOpen(
+          [this](MasterStub& master) { return End(master); });
     }
     Result<std::vector<std::optional<Tensor>>> Run(
         std::span<const uint32_t> args, std::span<const Tensor> values,
@@ -170,12 +182,12 @@ class RemoteSession final : public SessionBackend {
       SLUICE_RETURN_IF_ERROR(CheckMessage("feeds", request));
       request.mutable_fetch()->Assign(fetches.begin(), fetches.end());
       proto::PartialRunResponse response;
-      const Status ran = session_->Within([&] {
-        const OnCancel on_cancel(options.cancellation, [this] {
+      const Status ran = session_->StepWhileOpen([&](MasterStub& master) {
+        const OnCancel on_cancel(options.cancellation, [this, &master] {
           cancelled_ = true;
-          (void)End();
+          (void)End(master);
         });
-        return session_->master_->PartialRun(request, &response);
+        return master.PartialRun(request, &response);
       });
       if (cancelled_)
         return Cancelled("step: expected to run to its end, got cancelled");
@@ -193,11 +205,11 @@ class RemoteSession final : public SessionBackend {
     }
 
    private:
-    Status End() {
+    Status End(MasterStub& master) const {
       proto::EndPartialRunRequest request;
       request.set_session(session_->session_);
       request.set_run(run_);
-      return session_->master_->EndPartialRun(request);
+      return master.EndPartialRun(request);
     }
 
     RemoteSession* const session_;
@@ -205,23 +217,37 @@ class RemoteSession final : public SessionBackend {
     std::atomic<bool> cancelled_{false};
   };
 
-  // Calls fn unless the session is closed; the session stays open meanwhile.
+  // Calls fn with the master. FailedPrecondition if the session is closed; if
+  // it is closed meanwhile, the connection lasts until fn returns.
   template <typename Fn>
-  Status Within(Fn fn) {
+  Status WhileOpen(Fn fn) {
+    std::shared_ptr<MasterStub> master;
     {
       std::lock_guard<std::mutex> lock(mu_);
-      if (closed_)
+      if (master_ == nullptr)
         return FailedPrecondition(
             "session: expected an open one, got a closed one");
+      master = master_;
       ++running_;
     }
-    Status s = fn();
+    Status s = fn(*master);
+    master.reset();  // (Without the lock: this may end the connection.)
     std::lock_guard<std::mutex> lock(mu_);
-    // The session was closed during the call.
-    if (closed_ && s.code() == StatusCode::kFailedPrecondition)
-      s = Cancelled("step: expected an open session, got one that was closed");
     if (--running_ == 0) idle_.notify_all();
     return s;
+  }
+  // The same for a call that runs a step: if the session is closed meanwhile,
+  // the step was cancelled.
+  template <typename Fn>
+  Status StepWhileOpen(Fn fn) {
+    return WhileOpen([this, &fn](MasterStub& master) {
+      Status s = fn(master);
+      std::lock_guard<std::mutex> lock(mu_);
+      if (master_ == nullptr && s.code() == StatusCode::kFailedPrecondition)
+        s = Cancelled(
+            "step: expected an open session, got one that was closed");
+      return s;
+    });
   }
   struct Prepared {
     proto::PrepareStepRequest request;
@@ -233,7 +259,7 @@ class RemoteSession final : public SessionBackend {
     return prepared_[step].number;
   }
   // Prepares a step again that the master has evicted.
-  Status PrepareAgain(uint64_t step, uint64_t number) {
+  Status PrepareAgain(MasterStub& master, uint64_t step, uint64_t number) {
     std::lock_guard<std::mutex> graph_lock(graph_mu_);
     proto::PrepareStepRequest request;
     {
@@ -242,15 +268,15 @@ class RemoteSession final : public SessionBackend {
       request = prepared_[step].request;
     }
     proto::PrepareStepResponse response;
-    SLUICE_RETURN_IF_ERROR(master_->PrepareStep(request, &response));
+    SLUICE_RETURN_IF_ERROR(master.PrepareStep(request, &response));
     std::lock_guard<std::mutex> lock(mu_);
     prepared_[step].number = response.step();
     return OkStatus();
   }
-  Result<std::vector<Tensor>> RunOpen(uint64_t step,
-                                      std::span<const Tensor> feeds,
-                                      const RunOptions& options,
-                                      RunMetadata* metadata) {
+  Result<std::vector<Tensor>> RunAt(MasterStub& master, uint64_t step,
+                                    std::span<const Tensor> feeds,
+                                    const RunOptions& options,
+                                    RunMetadata* metadata) {
     const int64_t start = NowNs();
     proto::RunStepRequest request;
     request.set_session(session_);
@@ -268,15 +294,15 @@ class RemoteSession final : public SessionBackend {
       proto::CancelStepRequest cancel;
       cancel.set_session(session_);
       cancel.set_request(request.request());
-      (void)master_->CancelStep(cancel);  // (The step returns its own status.)
+      (void)master.CancelStep(cancel);  // (The step returns its own status.)
     });
-    Status ran = master_->RunStep(request, &response, options.log);
+    Status ran = master.RunStep(request, &response, options.log);
     // (The master keeps a limited number; other threads may evict it again.)
     for (int i = 0; i < kPrepareAgain && response.unknown_step(); ++i) {
-      SLUICE_RETURN_IF_ERROR(PrepareAgain(step, request.step()));
+      SLUICE_RETURN_IF_ERROR(PrepareAgain(master, step, request.step()));
       request.set_step(Number(step));
       response.Clear();
-      ran = master_->RunStep(request, &response, options.log);
+      ran = master.RunStep(request, &response, options.log);
     }
     SLUICE_RETURN_IF_ERROR(ran);
     std::vector<Tensor> out;
@@ -298,15 +324,15 @@ class RemoteSession final : public SessionBackend {
     return out;
   }
 
-  const std::unique_ptr<MasterStub> master_;
   const uint64_t session_;
   std::atomic<uint64_t> next_request_{1};
   std::mutex graph_mu_;
   GraphSender sender_;  // GUARDED_BY(graph_mu_)
   std::mutex mu_;
   std::condition_variable idle_;
-  int running_ = 0;                 // GUARDED_BY(mu_)
-  bool closed_ = false;             // GUARDED_BY(mu_)
+  // Null once the session is closed.
+  std::shared_ptr<MasterStub> master_;  // GUARDED_BY(mu_)
+  int running_ = 0;  // GUARDED_BY(mu_); calls that use the master.
   std::vector<Prepared> prepared_;  // GUARDED_BY(mu_)
   const std::function<void(const std::string&)> placement_log_;
 };

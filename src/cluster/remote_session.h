@@ -9,8 +9,9 @@
 
 namespace sluice {
 
-// Opens a session at the master, and keeps it attended until the backend is
-// destroyed.
+// Opens a session at the master, and keeps it attended until it is closed (or
+// the backend destroyed), which also destroys the stub once the calls that are
+// running have returned.
 Result<std::unique_ptr<SessionBackend>> OpenRemoteSession(
     std::unique_ptr<MasterStub> master, const SessionOptions& options);
 

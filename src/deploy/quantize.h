@@ -27,8 +27,11 @@ struct InferenceGraph {
 
 // Returns the subgraph that computes the fetches from the feeds, with the
 // current values of the session's variables as constants. Nodes keep their
-// names; feeds become placeholders. InvalidArgument if a fetch is not an edge
-// of the session's graph.
+// names; feeds become placeholders; calls of functions that capture variables
+// become the functions' bodies. The session's graph gets a read of a variable
+// that only functions, loops or branches read. InvalidArgument if a fetch is
+// not an edge of the session's graph; Unimplemented if a variable is needed for
+// anything but reads of its value, or is captured by a recursive function.
 Result<InferenceGraph> Freeze(Session& session,
                               const std::vector<Output>& feeds,
                               const std::vector<Output>& fetches);

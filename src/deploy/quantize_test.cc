@@ -297,6 +297,102 @@ TEST_F(QuantizeTest, FreezingRefusesWhatNeedsTheVariableItself) {
               HasSubstr("expected the only outputs"));
 }
 
+TEST_F(QuantizeTest, FunctionsThatCaptureVariablesAreFrozen) {
+  const Var v(3.f, "v"), w(5.f, "w");
+  // Read by the body, by a loop and a branch in it, and by another function.
+  const Function inner = DefineFunction(
+      "inner", {DType::kFloat},
+      [&](const std::vector<Output>& a) { return a[0] + w.Read(); });
+  const Function f =
+      DefineFunction("f", {DType::kFloat}, [&](const std::vector<Output>& a) {
+        const auto [i, y] = While(
+            std::tuple{0, a[0]}, [](Output i, Output) { return i < 2; },
+            [&](Output i, Output y) {
+              return std::tuple{i + 1, Cond(
+                                           y > 1, [&] { return y * v.Read(); },
+                                           [&] { return y - w.Read(); })};
+            });
+        return inner({y * v})[0];
+      });
+  const Output x = Placeholder<float>({});
+  const Output y = f({f({x})[0]})[0] + w;
+  ASSERT_TRUE(session_->RunTargets({v.initializer(), w.initializer()}).ok());
+  ASSERT_TRUE(session_->RunTargets({w.Assign(7.f)}).ok());
+  const Result<InferenceGraph> g = Freeze(*session_, {x}, {y});
+  ASSERT_TRUE(g.ok()) << g.status();
+  EXPECT_EQ(OpsOf(*g->graph).count("VarHandleOp"), 0u);
+  EXPECT_EQ(OpsOf(*g->graph).count("ReadVariableOp"), 0u);
+  // Later steps do not change it, nor an export.
+  ASSERT_TRUE(session_->RunTargets({w.Assign(1.f)}).ok());
+  const auto bytes = ExportGraphDef(*g->graph);
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  Graph again;
+  ASSERT_TRUE(ImportGraphDef(*bytes, again).ok());
+  const auto once = [](float z) {
+    for (int i = 0; i < 2; ++i) z = z > 1 ? z * 3 : z - 7;
+    return z * 3 + 7;
+  };
+  for (const float value : {-4.f, 0.5f, 2.f}) {
+    const Tensor fed = Tensor::Scalar(value);
+    const float want = once(once(value)) + 7;
+    Session session(*g->graph);
+    const auto got = session.Run({{g->feeds[0], fed}}, g->fetches[0]);
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_EQ(got->scalar<float>(), want);
+    Session other(again);
+    const auto same = other.Run({{*again.FindOutput(x.name()), fed}},
+                                *again.FindOutput(y.name()));
+    ASSERT_TRUE(same.ok()) << same.status();
+    EXPECT_EQ(same->scalar<float>(), want);
+  }
+}
+
+TEST_F(QuantizeTest, AVariableOfALoopOrBranchIsFrozen) {
+  const Var v(3.f, "v");
+  const Output x = Placeholder<float>({});
+  const auto [i, y] = While(
+      std::tuple{0, x}, [](Output i, Output) { return i < 2; },
+      [&](Output i, Output y) {
+        return std::tuple{i + 1, y * v.Read()};
+      });
+  ASSERT_TRUE(session_->RunTargets({v.initializer()}).ok());
+  const Result<InferenceGraph> g = Freeze(*session_, {x}, {y});
+  ASSERT_TRUE(g.ok()) << g.status();
+  Session session(*g->graph);
+  const auto got =
+      session.Run({{g->feeds[0], Tensor::Scalar(2.f)}}, g->fetches[0]);
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_EQ(got->scalar<float>(), 18.f);
+}
+
+TEST_F(QuantizeTest, FunctionsThatNeedTheVariableItselfAreNamed) {
+  const Var v(3.f, "v");
+  const Output x = Placeholder<float>({});
+  ASSERT_TRUE(session_->RunTargets({v.initializer()}).ok());
+  const Function add =
+      DefineFunction("add", {DType::kFloat}, [&](const std::vector<Output>& a) {
+        const ControlDependencies after({v.AssignAdd(a[0])});
+        return v.Read();
+      });
+  EXPECT_THAT(
+      Freeze(*session_, {x}, {add({x})[0]}).status().ToString(),
+      AllOf(HasSubstr("expected variables that are read and nothing else, got "
+                      "node 'add/AssignAdd'"),
+            HasSubstr("uses variable 'v'")));
+  const Function power =
+      DefineFunction("power", {DType::kInt32}, {DType::kFloat},
+                     [&](const Function& self, const std::vector<Output>& a) {
+                       return Cond(
+                           a[0] <= 0, [&] { return Constant(1.f); },
+                           [&] { return self({a[0] - 1})[0] * v; });
+                     });
+  EXPECT_THAT(Freeze(*session_, {}, {power({Constant(int32_t{3})})[0]})
+                  .status()
+                  .ToString(),
+              AllOf(HasSubstr("expected functions without recursion"),
+                    HasSubstr("'v'"), HasSubstr("node 'power'")));
+}
+
 TEST_F(QuantizeTest, SaysWhatIsWrong) {
   const Result<InferenceGraph> g = Frozen();
   EXPECT_THAT(Quantize(*g, {}).status().ToString(),

@@ -234,6 +234,12 @@ bool ComesAfterInputs(Graph* graph, const std::string& op) {
          (*def)->role != OpRole::kMerge;
 }
 
+bool TakesReference(Graph* graph, const std::string& op) {
+  const Result<const OpDef*> def = graph->function_library().LookupOp(op);
+  return def.ok() && std::any_of((*def)->inputs.begin(), (*def)->inputs.end(),
+                                 [](const ArgDef& arg) { return arg.is_ref; });
+}
+
 // The control inputs of a node that reads `inputs`; as in TensorFlow, without
 // those that the inputs already run after.
 std::vector<Node*> ControlInputsFor(const Scopes& s, const std::string& op,
@@ -330,12 +336,44 @@ void ScopeState::Restore() const {
   Current() = *static_cast<const Scopes*>(state_.get());
 }
 
+NestedDeviceScopes::NestedDeviceScopes(const ScopeState& outer,
+                                       const ScopeState& inner)
+    : saved_failure_(Current().failed_device) {
+  const auto& around = *static_cast<const Scopes*>(outer.state_.get());
+  const Devices& in = static_cast<const Scopes*>(inner.state_.get())->devices;
+  Scopes& s = Current();
+  saved_ = new Devices(std::exchange(s.devices, around.devices));
+  s.failed_device = around.failed_device;
+  Devices& d = s.devices;
+  // The device of the outermost scopes of `inner`, those in none of its device
+  // functions, leaves open what the scopes of `outer` fill in.
+  const std::string& outermost =
+      in.functions.empty() ? in.device : in.functions[0].around;
+  const std::string merged =
+      MergeDevices(outermost, d.device).value_or(outermost);
+  const size_t first = d.functions.size();
+  d.functions.insert(d.functions.end(), in.functions.begin(),
+                     in.functions.end());
+  d.device = in.device;
+  (in.functions.empty() ? d.device : d.functions[first].around) = merged;
+}
+NestedDeviceScopes::~NestedDeviceScopes() {
+  auto* saved = static_cast<Devices*>(saved_);
+  Current().devices = std::move(*saved);
+  Current().failed_device = saved_failure_;
+  delete saved;
+}
+
 void SetNamePrefix(const std::string& prefix) { Current().prefix = prefix; }
 
-Node* BuildNode(const std::string& op, std::vector<Output> inputs,
-                AttrMap attrs, const std::string& name, SourceLoc loc) {
+namespace {
+
+// Null if it failed: the graph has the error.
+Node* TryBuildNode(const std::string& op, std::vector<Output> inputs,
+                   AttrMap attrs, const std::string& name, SourceLoc loc) {
   Scopes& s = Current();
   std::lock_guard<std::recursive_mutex> lock(s.graph->mutex());
+  const Node* reference = nullptr;  // Of a captured input.
   for (Output& o : inputs) {
     if (!o.valid()) {
       s.graph->PropagateFailure(
@@ -350,6 +388,7 @@ Node* BuildNode(const std::string& op, std::vector<Output> inputs,
       s.graph->RecordError(captured.status());
       return nullptr;
     }
+    if (IsRef(o.dtype())) reference = o.node;
     o = *captured;
   }
   for (const Output& failed : {s.failed_control, s.failed_device})
@@ -392,7 +431,15 @@ Node* BuildNode(const std::string& op, std::vector<Output> inputs,
   }
   Result<Node*> node = s.graph->AddNode(std::move(spec));
   if (!node.ok()) {
-    s.graph->RecordError(node.status());
+    s.graph->RecordError(
+        reference != nullptr && TakesReference(s.graph, op)
+            ? Status(node.status().code(),
+                     absl::StrCat(node.status().message(),
+                                  "; hint: the body of a function has only the "
+                                  "value of the reference variable '",
+                                  reference->name(),
+                                  "'; it can update a resource variable"))
+            : node.status());
     return nullptr;
   }
   if (context != nullptr) s.graph->control_flow().SetContext(*node, context);
@@ -406,6 +453,18 @@ Node* BuildNode(const std::string& op, std::vector<Output> inputs,
   return *node;
 }
 
+}  // namespace
+
+Node* BuildNode(const std::string& op, std::vector<Output> inputs,
+                AttrMap attrs, const std::string& name, SourceLoc loc) {
+  Graph& g = CurrentGraph();
+  std::lock_guard<std::recursive_mutex> lock(g.mutex());
+  Node* const node =
+      TryBuildNode(op, std::move(inputs), std::move(attrs), name, loc);
+  if (node == nullptr) g.CountNullNode(false);
+  return node;
+}
+
 Output Build(const std::string& op, std::vector<Output> inputs, AttrMap attrs,
              const std::string& name, SourceLoc loc) {
   return OrFailure(
@@ -413,7 +472,9 @@ Output Build(const std::string& op, std::vector<Output> inputs, AttrMap attrs,
 }
 
 Output OrFailure(Node* node) {
-  return node != nullptr ? Output(node) : CurrentGraph().Failure();
+  if (node != nullptr) return Output(node);
+  CurrentGraph().CountNullNode(true);
+  return CurrentGraph().Failure();
 }
 
 Status WithLine(const Status& error, SourceLoc loc) {

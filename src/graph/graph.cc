@@ -11,6 +11,7 @@
 #include "graph/hidden_attributes.h"
 #include "graph/node_attrs.h"
 #include "graph/shape_context.h"
+#include "graph/valid_outputs.h"
 
 namespace sluice {
 namespace {
@@ -204,8 +205,8 @@ Result<Node*> Graph::AddNode(NodeSpec spec) {
                                   ": expected a node of this graph, got ",
                                   o.node->Describe(), " of another"));
     if (o.index < 0 || o.index >= o.node->num_outputs())
-      return fail(InvalidArgument("input ", i, ": expected output 0 to ",
-                                  o.node->num_outputs() - 1, " of '",
+      return fail(InvalidArgument("input ", i, ": expected ",
+                                  ValidOutputs(*o.node), " of '",
                                   o.node->name(), "', got ", o.index));
     in.push_back(o.dtype());
   }
@@ -545,8 +546,8 @@ Result<Output> Graph::FindOutput(std::string_view name) const {
     return NotFound("expected a node with outputs, got '", std::string(name),
                     "', which can only be a target; ", n->Describe());
   if (index < 0 || index >= n->num_outputs())
-    return NotFound("expected an output 0 to ", n->num_outputs() - 1, " of ",
-                    n->Describe(), ", got '", std::string(name), "'");
+    return NotFound("expected ", ValidOutputs(*n), " of ", n->Describe(),
+                    ", got '", std::string(name), "'");
   return Output(n, index);
 }
 
@@ -576,7 +577,10 @@ std::string Graph::UniqueScope(const std::string& base) {
 
 void Graph::RecordError(Status s) {
   if (s.ok()) return;
-  if (errors_.size() == kMaxErrors) errors_.pop_back();
+  if (errors_.size() == kMaxErrors) {
+    errors_.pop_back();
+    if (null_nodes_.size() == kMaxErrors) null_nodes_.pop_back();
+  }
   errors_.push_back(std::move(s));
   failure_ = Output::Failed(static_cast<int>(errors_.size()) - 1);
 }
@@ -588,17 +592,32 @@ const Status* Graph::ErrorOf(const Output& null) const {
              : nullptr;
 }
 
+void Graph::CountNullNode(bool take_back) {
+  if (ErrorOf(failure_) == nullptr) return;
+  const auto error = static_cast<size_t>(failure_.error());
+  if (null_nodes_.size() <= error) null_nodes_.resize(error + 1, 0);
+  null_nodes_[error] += take_back ? -1 : 1;
+}
+
+std::vector<Status> Graph::ErrorsOfNullNodes() const {
+  std::vector<Status> first, rest;
+  for (size_t i = 0; i < errors_.size(); ++i)
+    (i < null_nodes_.size() && null_nodes_[i] > 0 ? first : rest)
+        .push_back(errors_[i]);
+  first.insert(first.end(), rest.begin(), rest.end());
+  return first;
+}
+
 void Graph::PropagateFailure(const Output& null, const Status& otherwise) {
   if (ErrorOf(null) != nullptr) {
     failure_ = null;
   } else if (errors_.empty() || null.reason() >= 0) {
     RecordError(otherwise);
   } else {
-    // A builder that returns a Node* cannot say which error made it null.
-    RecordError(Status(
-        errors_[0].code(),
-        absl::StrCat(otherwise.message(),
-                     "; after an earlier error: ", errors_[0].message())));
+    const Status likely = ErrorsOfNullNodes()[0];
+    RecordError(Status(likely.code(), absl::StrCat(otherwise.message(),
+                                                   "; after an earlier error: ",
+                                                   likely.message())));
   }
 }
 

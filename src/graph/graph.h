@@ -357,6 +357,7 @@ class Graph {
   void RecordError(Status s);
   void ClearErrors() {
     errors_.clear();
+    null_nodes_.clear();
     failure_ = Output();
   }
   // The null output that stands for the latest failure.
@@ -367,6 +368,13 @@ class Graph {
   void PropagateFailure(const Output& null, const Status& otherwise);
   // The error behind a null output; null if there is none.
   const Status* ErrorOf(const Output& null) const;
+  // A null Node* cannot say which error made it null. So builders that return
+  // one count it for the latest failure, and OrFailure, which turns it into an
+  // output, takes it back.
+  void CountNullNode(bool take_back);
+  // All errors, first those for which more null nodes were counted than taken
+  // back.
+  std::vector<Status> ErrorsOfNullNodes() const;
 
   // In the body of a function: captures an output of another graph as a value
   // of this one. Null in other graphs, where using such an output is an error.
@@ -402,6 +410,7 @@ class Graph {
   std::map<std::string, std::vector<Output>> collections_;
   std::unordered_set<std::string> interned_;
   std::vector<Status> errors_;
+  std::vector<int> null_nodes_;  // By error; missing: 0.
   Output failure_;
   std::recursive_mutex mu_;
   std::unique_ptr<ControlFlow> control_flow_;

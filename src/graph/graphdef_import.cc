@@ -13,6 +13,7 @@
 #include "graph/function.h"
 #include "graph/graphdef_messages.h"
 #include "graph/node_names.h"
+#include "graph/valid_outputs.h"
 
 namespace sluice {
 namespace {
@@ -537,9 +538,8 @@ class Importer {
         continue;
       }
       if (in.index >= node->num_outputs())
-        return NotFound("return element: expected an output 0 to ",
-                        node->num_outputs() - 1, " of ", node->Describe(),
-                        ", got '", element, "'");
+        return NotFound("return element: expected ", ValidOutputs(*node),
+                        " of ", node->Describe(), ", got '", element, "'");
       results_.return_outputs.emplace_back(node, in.index);
     }
     for (const auto& [key, output] : options_.input_map)

@@ -49,6 +49,7 @@ enum class OpKind : uint8_t {
   kOther,
   // Values that are passed on or fed.
   kIdentity,     // Identity: the value of input 0, and its gradient.
+  kIdentityN,    // IdentityN: output i is the value of input i.
   kSameValue,    // StopGradient, Snapshot, ...: the value of input 0 only.
   kPlaceholder,  // Placeholder: fed in place.
   // Ordering, and functions in frames of their own. (All with role kNoOp.)

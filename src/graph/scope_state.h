@@ -27,7 +27,23 @@ class ScopeState {
   void Restore() const;
 
  private:
+  friend class NestedDeviceScopes;
   std::shared_ptr<const void> state_;
+};
+
+// RAII scope whose device scopes are those of `inner` within those of `outer`,
+// as if the scopes of `inner` had been entered in `outer`; the device scopes
+// around it do not apply. Of colocation scopes, those of `outer` apply: `inner`
+// may belong to another graph (the body of a function).
+class NestedDeviceScopes {
+ public:
+  NestedDeviceScopes(const ScopeState& outer, const ScopeState& inner);
+  ~NestedDeviceScopes();
+  NestedDeviceScopes(const NestedDeviceScopes&) = delete;
+
+ private:
+  void* saved_;
+  Output saved_failure_;
 };
 
 // Sets the prefix of the names of this thread's new nodes: "outer/" or "".

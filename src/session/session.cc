@@ -216,14 +216,15 @@ Status Session::State::WhyNull(const Output& null, std::string what) const {
   if (const Status* const error = graph.ErrorOf(null)) return *error;
   if (null.reason() >= 0 || graph.errors().empty())
     return InvalidArgument(what);
-  // A Node* does not record which error made it null.
+  // A Node* does not record which error made it null: the likely ones first.
   constexpr size_t kShown = 5;
-  for (size_t i = 0; i < std::min(kShown, graph.errors().size()); ++i)
+  const std::vector<Status> errors = graph.ErrorsOfNullNodes();
+  for (size_t i = 0; i < std::min(kShown, errors.size()); ++i)
     absl::StrAppend(&what, i == 0 ? "; while the graph was built: " : "; ",
-                    graph.errors()[i].message());
-  if (graph.errors().size() > kShown)
-    absl::StrAppend(&what, "; and ", graph.errors().size() - kShown, " more");
-  return Status(graph.errors()[0].code(), what);
+                    errors[i].message());
+  if (errors.size() > kShown)
+    absl::StrAppend(&what, "; and ", errors.size() - kShown, " more");
+  return Status(errors[0].code(), what);
 }
 
 // Checks whether a step may feed or fetch this edge, number `i` of a list.

@@ -13,6 +13,7 @@
 namespace sluice {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -204,6 +205,45 @@ TEST_F(SessionTest, WhatIsNoEdgeAtAllIsCounted) {
               HasSubstr("fetches[1]: expected an output, got none"));
   EXPECT_THAT(session_.Run({}, {x}, {nullptr}).status().ToString(),
               HasSubstr("targets[0]: expected a node, got none"));
+}
+
+TEST_F(SessionTest, TheErrorThatMadeATargetNullComesFirst) {
+  const Output x = Constant(F(1));
+  for (int i = 0; i < 8; ++i)
+    Build("Neg", {x}, {{"T", DType::kString}}, absl::StrCat("output_", i));
+  Node* const made = BuildNode("Neg", {x}, {{"T", DType::kString}}, "own");
+  for (int i = 8; i < 16; ++i)
+    Build("Neg", {x}, {{"T", DType::kString}}, absl::StrCat("output_", i));
+  ASSERT_EQ(made, nullptr);
+  EXPECT_THAT(std::string(session_.Run({}, {}, {made}).status().message()),
+              AllOf(ContainsRegex("while the graph was built: [^;]*; node "
+                                  "'own' .*node 'output_0'"),
+                    HasSubstr("and 12 more")));
+  // Nodes that wait for it fail with its error.
+  Node* const after = [&] {
+    const ControlDependencies wait({made});
+    return BuildNode("NoOp", {});
+  }();
+  ASSERT_EQ(after, nullptr);
+  EXPECT_THAT(std::string(graph_.errors().back().message()),
+              AllOf(HasSubstr("got a null one; after an earlier error"),
+                    HasSubstr("node 'own'")));
+}
+
+TEST_F(SessionTest, AnOutputThatANodeDoesNotHaveIsToldWithThoseItHas) {
+  const Output x = Constant(F(1));
+  Build("Neg", {x}, {}, "one");
+  Build("Split", {Constant(I(0)), Constant(Tensor::Vector<float>({1, 2}))},
+        {{"num_split", int64_t{2}}}, "two");
+  EXPECT_THAT(graph_.FindOutput("one:3").status().ToString(),
+              HasSubstr("expected output 0 (the op has one output) of node "
+                        "'one'"));
+  EXPECT_THAT(graph_.FindOutput("two:3").status().ToString(),
+              HasSubstr("expected output 0 to 1 of node 'two'"));
+  Build("Neg", {Output(x.node, 1)});
+  EXPECT_THAT(graph_.errors().back().ToString(),
+              HasSubstr("input 0: expected output 0 (the op has one output) "
+                        "of 'Const', got 1"));
 }
 
 TEST_F(SessionTest, OneOutputOfANodeMayBeFedWhileTheOthersAreComputed) {

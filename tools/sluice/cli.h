@@ -4,6 +4,7 @@
 #ifndef SLUICE_TOOLS_SLUICE_CLI_H_
 #define SLUICE_TOOLS_SLUICE_CLI_H_
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <utility>
@@ -36,6 +37,11 @@ void AddBench(CLI::App& app, std::function<int()>* run);
 void AddWorker(CLI::App& app, std::function<int()>* run);
 void AddTop(CLI::App& app, std::function<int()>* run);
 void AddClusterDemo(CLI::App& app, std::function<int()>* run);
+
+// "1 node", "2 nodes"; for nouns whose plural ends in an s.
+inline std::string Counted(int64_t n, const std::string& noun) {
+  return absl::StrCat(n, " ", noun, n == 1 ? "" : "s");
+}
 
 // Writes "sluice: <message>" to standard error; returns `code`.
 int Fail(int code, const std::string& message);

@@ -347,6 +347,14 @@ TEST_F(Command, OpsFindsByPartsOfNamesAndDescriptions) {
   const Outcome described = Sluice({"ops", "USE_NESTEROV"});
   EXPECT_EQ(described.code, 0) << described.err;
   EXPECT_THAT(described.out, HasSubstr("ApplyAdam "));
+  // All words, in any order, in the name or the description.
+  for (const char* words :
+       {"softmax cross", "cross  SOFTMAX", "labels softmax"}) {
+    const Outcome cross = Sluice({"ops", words});
+    EXPECT_EQ(cross.code, 0) << cross.err;
+    EXPECT_THAT(cross.out, HasSubstr("SoftmaxCrossEntropyWithLogits "));
+    EXPECT_THAT(cross.out, Not(HasSubstr("\nLogSoftmax ")));
+  }
   // A single match is described in full.
   const Outcome one = Sluice({"ops", "applyadamax"});
   EXPECT_THAT(one.out, HasSubstr("ApplyAdaMax"));

@@ -92,6 +92,24 @@ TEST_F(FeedValue, NumbersBecomeTheTypeOfTheEdge) {
   Gives(Tensor::Scalar(complex64(3, 0)), "3");
 }
 
+TEST_F(FeedValue, PrintedComplexNumbersAreAccepted) {
+  const float inf = std::numeric_limits<float>::infinity();
+  const Tensor t = Tensor::Of<complex64>({2, 3}, {{1, -2},
+                                                  {-0.5f, 0},
+                                                  {0.1f, 1e-20f},
+                                                  {-1e30f, -3e-7f},
+                                                  {inf, -inf},
+                                                  {-0.f, -0.f}});
+  Gives(t, t.Summarize(6));
+  const Tensor wide = Tensor::Scalar(complex128(0.1, -1e-300));
+  Gives(wide, wide.Summarize(1));
+  const Result<Tensor> nan = Read(
+      DType::kComplex64,
+      Tensor::Scalar(complex64(std::nanf(""), std::nanf(""))).Summarize(1));
+  ASSERT_TRUE(nan.ok()) << nan.status();
+  EXPECT_TRUE(std::isnan(nan->scalar<complex64>().imag()));
+}
+
 TEST_F(FeedValue, InfinityAndNanAreNumbers) {
   const float inf = std::numeric_limits<float>::infinity();
   Gives(Tensor::Vector<float>({inf, -inf, inf}), "[inf, -inf, Infinity]");

@@ -10,6 +10,7 @@
 #include "graph/graphdef.h"
 #include "io/file.h"
 #include "io/image.h"
+#include "tools/sluice/cli.h"
 
 namespace sluice::cli {
 namespace {
@@ -144,8 +145,8 @@ std::string KinOfGraphDef(std::string_view bytes) {
     return absl::StrCat(
         "a truncated one: ", bytes.size(), " bytes, which end within ",
         f.last == 1 ? absl::StrCat("node ", f.nodes + 1, " (counted from 1)")
-                    : absl::StrCat("field ", f.last, ", after ", f.nodes,
-                                   f.nodes == 1 ? " node" : " nodes"));
+                    : absl::StrCat("field ", f.last, ", after ",
+                                   Counted(f.nodes, "node")));
   if (f.cut || f.malformed || !f.Only(2, 2)) return "";
   if (f.Only(1, 0))
     return "a SavedModel (TensorFlow writes a single graph with "
@@ -227,7 +228,11 @@ Result<std::string> ReadGraphDefFile(const std::string& path) {
 
 Status ImportGraphDefFile(const std::string& path, Graph& g) {
   SLUICE_ASSIGN_OR_RETURN(const std::string bytes, ReadGraphDefFile(path));
+  const int before = g.num_nodes();
   const Status s = ImportGraphDef(bytes, g);
+  if (s.ok() && g.num_nodes() == before)
+    return InvalidArgument(path,
+                           ": expected a GraphDef with nodes, got one without");
   // Bytes that do not begin with a node are not a GraphDef, or one without
   // nodes.
   if (!s.ok() && g.num_nodes() == 0 && !BeginsWithNode(bytes))

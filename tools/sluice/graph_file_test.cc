@@ -88,6 +88,15 @@ TEST_F(GraphFile, AnythingElseIsCalledWhatItIs) {
           "7 bytes of another format");
 }
 
+TEST_F(GraphFile, OneWithoutNodesIsRefused) {
+  for (const char* text :
+       {"# A comment.\n# Another one.\n", "versions { producer: 26 }\n"})
+    Refuses(Write("g.pbtxt", text),
+            "expected a GraphDef with nodes, got one without");
+  Refuses(Write("g.pb", *ParseTextGraphDef("versions { producer: 26 }")),
+          "expected a GraphDef with nodes, got one without");
+}
+
 TEST_F(GraphFile, ATextGraphWithAMistakeNamesItsPlace) {
   Refuses(Write("g.pbtxt", "# by hand\nnode {\n  name: 'a'\n  opp: 'b' }"),
           "line 4, column 6");

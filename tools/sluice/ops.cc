@@ -8,6 +8,8 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "graph/grad.h"
 #include "graph/op_def.h"
 #include "tools/sluice/cli.h"
@@ -40,20 +42,27 @@ int Describe(const OpDef& op) {
   return 0;
 }
 
-// Prints the op of that name; else all ops with the word in their names,
-// followed by those with it in their descriptions.
-int Find(const std::string& word) {
-  const Result<const OpDef*> exact = OpRegistry::Global()->Lookup(word);
+// Prints the op of that name; else all ops with all of the words, in any order,
+// in their names, followed by those with some in their descriptions.
+int Find(const std::string& words) {
+  const Result<const OpDef*> exact = OpRegistry::Global()->Lookup(words);
   if (exact.ok()) return Describe(**exact);
-  const std::string lower = absl::AsciiStrToLower(word);
-  const auto has = [&](const std::string& text) {
-    return absl::StrContains(absl::AsciiStrToLower(text), lower);
+  const std::vector<std::string> wanted =
+      absl::StrSplit(absl::AsciiStrToLower(words), absl::ByAnyChar(" \t\n,"),
+                     absl::SkipEmpty());
+  const auto has_all = [&](const std::string& text) {
+    const std::string lower = absl::AsciiStrToLower(text);
+    return !wanted.empty() &&
+           std::all_of(wanted.begin(), wanted.end(),
+                       [&lower](const std::string& word) {
+                         return absl::StrContains(lower, word);
+                       });
   };
   std::vector<const OpDef*> by_name, by_doc;
   for (const OpDef* op : OpRegistry::Global()->All()) {
-    if (has(op->name))
+    if (has_all(op->name))
       by_name.push_back(op);
-    else if (has(op->doc))
+    else if (has_all(absl::StrCat(op->name, "\n", op->doc)))
       by_doc.push_back(op);
   }
   by_name.insert(by_name.end(), by_doc.begin(), by_doc.end());
@@ -61,7 +70,7 @@ int Find(const std::string& word) {
   if (by_name.size() == 1) return Describe(*by_name[0]);
   Print(by_name);
   std::printf("%zu ops with '%s' in name or description\n", by_name.size(),
-              word.c_str());
+              words.c_str());
   return 0;
 }
 
@@ -84,7 +93,7 @@ void AddOps(CLI::App& app, std::function<int()>* run) {
       app.add_subcommand("ops", "List the ops, search them, or describe one");
   CLI::Option* name = sub->add_option(
       "NAME", o->name,
-      "Op to describe, or a word to search for in names and descriptions");
+      "Op to describe, or words to search for in names and descriptions");
   sub->add_flag("--names", o->names, "Print only names, one per line")
       ->excludes(name);
   sub->add_option("--markdown", o->markdown,

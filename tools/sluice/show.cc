@@ -143,14 +143,13 @@ int Show(const Options& o) {
                      " nodes, got ", n, " (text and dot take any number)"));
   if (const int n = (*boxes)->left_out(); n > 0)
     std::fprintf(stderr,
-                 "sluice: %d functional nodes are shown without their bodies, "
-                 "which are too many\n",
-                 n);
+                 "sluice: %s shown without the bodies of their functions, "
+                 "which have too many nodes\n",
+                 Counted(n, "functional node").c_str());
   if (const int n = (*boxes)->folded(); n > 0)
     std::fprintf(stderr,
-                 "sluice: %d nodes of gradients are folded; --gradients shows "
-                 "them\n",
-                 n);
+                 "sluice: %s of gradients folded; --gradients shows %s\n",
+                 Counted(n, "node").c_str(), n == 1 ? "it" : "them");
   const ShowDevices colours(g, o.constants);
   Result<std::string> text = std::string();
   if (format == "text") {

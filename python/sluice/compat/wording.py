@@ -346,22 +346,24 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
     (r"input: expected (?:'node'|a node of the GraphDef).*?, got '"
      r"(?P<input>[^']*)'(?:; nearest: [^;]*)?; node '(?P<node>[^']*)'",
      lambda m: f"Node '{m['node']}': Unknown input node '{m['input']}'"),
-    (r"input (?P<i>\d+): expected output 0 to (?P<last>\d+) of '"
+    (r"input (?P<i>\d+): expected output 0 (?:to (?P<last>\d+)|\(the op has "
+     r"one output\)) of '"
      r"(?P<source>[^']*)', got (?P<got>\d+); node '(?P<node>[^']*)'",
      lambda m: f"Node '{m['node'].rpartition('/')[2]}': Connecting to invalid "
                f"output {m['got']} of source node "
                f"{m['source'].rpartition('/')[2]} which has "
-               f"{int(m['last']) + 1} outputs"),
+               f"{int(m['last'] or 0) + 1} outputs"),
     (r"_update_input: expected an index below (?P<n>\d+), got (?P<got>-?\d+)",
      lambda m: f"Cannot update edge. Input index [{m['got']}] is greater than "
                f"the number of total inputs [{m['n']}]."),
     (r"_update_input: expected the shape (?P<old>\S+), got (?P<new>[^\s;]+)",
      lambda m: f"Cannot update edge, incompatible shapes: {m['new']} and "
                f"{m['old']}"),
-    (r"return element: expected an output 0 to (?P<last>-?\d+) of .*, got "
+    (r"return element: expected (?:(?P<none>no output)|output 0)(?: to "
+     r"(?P<last>\d+)| \(the op has [a-z ]+\)) of .*, got "
      r"'(?P<node>[^':]*):(?P<got>\d+)'",
      lambda m: f"Invalid return output {m['got']} of node '{m['node']}', which "
-               f"has {int(m['last']) + 1} output(s)"),
+               f"has {0 if m['none'] else int(m['last'] or 0) + 1} output(s)"),
     (r"GraphDef: expected a minimal consumer of at most (?P<ours>\d+), got "
      r"(?P<got>\d+)",
      lambda m: f"GraphDef min consumer version {m['got']} above current "

@@ -36,10 +36,11 @@ thread_local const BodyInProgress* innermost_body = nullptr;
 // while the body is built, as a local variable.
 class Captures {
  public:
-  Captures(Graph* owner, const std::string& name, FunctionBody* body)
+  Captures(Graph* owner, const std::string& name, const ScopeState& around,
+           FunctionBody* body)
       : owner_(*owner),
         body_(body),
-        progress_{body->graph.get(), owner, &name, innermost_body} {
+        progress_{body->graph.get(), owner, &name, innermost_body, &around} {
     body->graph->capture = [this](const Output& o) { return Take(o); };
     innermost_body = &progress_;
   }
@@ -233,6 +234,7 @@ class FunctionDefiner {
     Graph& g = *body->graph;
     std::vector<Output> args;
     std::vector<Output> captured;
+    const ScopeState around;
     {
       const WithGraph use(g);
       for (size_t i = 0; i < arg_types_.size(); ++i) {
@@ -247,7 +249,7 @@ class FunctionDefiner {
         body->args.push_back(arg);
         args.push_back(OrFailure(arg));
       }
-      Captures captures(&owner_, name_, body);
+      Captures captures(&owner_, name_, around, body);
       // (Also after a failed argument, since only the call reveals the number
       // of results.)
       const std::vector<Output> results = build(args).outputs;

@@ -6,6 +6,7 @@
 
 #include "client/control/control_flow.h"
 #include "client/testing/function_test_util.h"
+#include "graph/device_scope.h"
 #include "graph/function.h"
 #include "graph/graphdef.h"
 
@@ -177,7 +178,10 @@ TEST_F(FunctionsTest, BodiesReadVariablesWhenTheyAreCalledAndUpdateThem) {
     });
     const Output added = add({Constant(2.f)})[0];
     if (reference) {  // Its value is captured, which nothing can assign to.
-      EXPECT_THAT(ErrorOf(added), HasSubstr("function 'add_ref'"));
+      EXPECT_THAT(ErrorOf(added),
+                  AllOf(HasSubstr("function 'add_ref'"),
+                        HasSubstr("hint: the body of a function has only the "
+                                  "value of the reference variable 'ref'")));
     } else {
       EXPECT_EQ(Value<float>(added), 2.f);
       EXPECT_EQ(Value<float>(v.value()), 7.f);
@@ -271,6 +275,40 @@ TEST_F(FunctionsTest, VariablesThatABodyMakesAreOfTheGraphAround) {
   })({Constant(1.f)})[0];
   EXPECT_THAT(ErrorOf(bad), AllOf(HasSubstr("function 'bad'"),
                                   HasSubstr("expected dimensions >= 0")));
+}
+
+TEST_F(FunctionsTest, VariablesThatABodyMakesGetTheDevicesAroundThem) {
+  const auto device = [](const char* name) {
+    return GetVariable(name, {}, init::Ones()).handle().node->device();
+  };
+  const DeviceScope job("/job:a");
+  DefineFunction("f", {kF}, [&](const Args& a) {
+    EXPECT_EQ(device("plain"), "/job:a");
+    {
+      const DeviceScope cpu("/device:CPU:1");
+      EXPECT_EQ(device("filled_in"), "/job:a/device:CPU:1");
+      const DeviceScope other("/job:b");
+      EXPECT_EQ(device("replaced"), "/job:b/device:CPU:1");
+      DefineFunction("nested", {kF}, [&](const Args& b) {
+        const DeviceScope task("/task:2");
+        EXPECT_EQ(device("nested"), "/job:b/task:2/device:CPU:1");
+        return b[0];
+      });
+    }
+    {
+      const DeviceScope task("/task:1");
+      const DeviceFunctionScope choose([](Node* node) {
+        return node->device().empty() ? "/device:CPU:2" : node->device();
+      });
+      EXPECT_EQ(device("chosen"), "/job:a/task:1/device:CPU:2");
+      const DeviceScope cpu("/device:CPU:3");
+      EXPECT_EQ(device("seen"), "/job:a/task:1/device:CPU:3");
+    }
+    EXPECT_EQ(Var(1.f, "v").initializer()->device(), "/job:a");
+    return a[0];
+  });
+  EXPECT_TRUE(graph_.status().ok()) << graph_.status();
+  EXPECT_EQ(device("outside"), "/job:a");
 }
 
 TEST_F(FunctionsTest, CallsInLoopsAndConditionalsAddTheCaptures) {

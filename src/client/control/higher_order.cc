@@ -31,6 +31,31 @@ struct Rows {
   }
 };
 
+// "3 of 'x' (shape [3,2])", for messages.
+std::string DescribeLength(const Output& v) {
+  return absl::StrCat(v.shape().dim(0), " of '", v.node->name(), "' (shape ",
+                      v.shape().ToString(), ")");
+}
+
+// The value v, after a check in each step that its length is `count`, that of
+// `counted`.
+Output OfLength(const Output& v, const Output& counted, const Output& count,
+                const std::string& what, SourceLoc loc) {
+  const Output length = DimOf(v, 0, loc);
+  const std::string expected =
+      absl::StrCat(what,
+                   ": expected elements of one length (first dimension) "
+                   "in '",
+                   counted.node->name(), "' and '", v.node->name(), "', got");
+  Node* const equal =
+      BuildNode("Assert",
+                {Build("Equal", {length, count}, {}, "", loc),
+                 Constant(Tensor::Scalar(expected)), count, length},
+                {}, "", loc);
+  const ControlDependencies checked({equal});
+  return Build("Identity", {v}, {}, "", loc);
+}
+
 // False if an error was recorded.
 bool Unpack(const std::vector<Operand>& elems, const std::string& what,
             SourceLoc loc, Rows* rows) {
@@ -42,6 +67,7 @@ bool Unpack(const std::vector<Operand>& elems, const std::string& what,
     return fail(
         InvalidArgument(what, ": expected at least one tensor of elements"));
   std::vector<Output> values;
+  size_t with_length = 0;  // The value that rows->known is the length of.
   for (const Operand& e : elems) {
     const Output v = e.Get();
     if (!v.valid()) {
@@ -57,8 +83,9 @@ bool Unpack(const std::vector<Operand>& elems, const std::string& what,
     if (shape.rank_known() && shape.dim(0) >= 0) {
       if (rows->known >= 0 && rows->known != shape.dim(0))
         return fail(InvalidArgument(
-            what, ": expected elements that agree in their first dimension, ",
-            rows->known, ", got shape ", shape.ToString()));
+            what, ": expected elements of one length (first dimension), got ",
+            DescribeLength(values[with_length]), " and ", DescribeLength(v)));
+      if (rows->known < 0) with_length = values.size();
       rows->known = shape.dim(0);
     }
     values.push_back(v);
@@ -68,7 +95,11 @@ bool Unpack(const std::vector<Operand>& elems, const std::string& what,
           ? ScalarOf(DType::kInt32, static_cast<double>(rows->known), loc)
           : DimOf(values[0], 0, loc);
   if (!rows->count.valid()) return false;
-  for (const Output& v : values) {
+  const Output& counted = values[with_length];
+  for (Output& v : values) {
+    if (!v.SameAs(counted) && KnownDim(v, 0) < 0)
+      v = OfLength(v, counted, rows->count, what, loc);
+    if (!v.valid()) return false;
     rows->arrays.push_back(
         TensorArray(v.dtype(), rows->count, {}, loc).Unstack(v, loc));
     if (!rows->arrays.back()) return false;

@@ -163,6 +163,36 @@ TEST_F(HigherOrderTest, GradientsFlowBackToEveryRowAndToCaptures) {
   EXPECT_THAT(Values<float>(Grad(slope, xs)), ElementsAre(15, 12, 9));
 }
 
+TEST_F(HigherOrderTest, ElementsOfDifferentLengthsAreNamedInAStep) {
+  const Output a = Placeholder<float>({-1}), b = Placeholder<float>({-1});
+  const auto sum = [](Output x, Output y) { return x + y; };
+  const Output mapped = MapFn(sum, std::pair{a, b});
+  const Output scanned =
+      Scan([](Output s,
+              std::pair<Output, Output> e) { return s + e.first * e.second; },
+           std::pair{Row({1, 2, 3}), b}, 0.0f);
+  const auto row = [](std::vector<float> v) { return Tensor::Vector(v); };
+  EXPECT_THAT(Values<float>(mapped, {{a, row({1, 2})}, {b, row({3, 4})}}),
+              ElementsAre(4, 6));
+  EXPECT_THAT(
+      Values<float>(Grad(mapped, b), {{a, row({1, 2})}, {b, row({3, 4})}}),
+      ElementsAre(1, 1));
+  EXPECT_THAT(Values<float>(scanned, {{b, row({3, 4, 5})}}),
+              ElementsAre(3, 11, 26));
+  const std::string names =
+      "in '" + a.node->name() + "' and '" + b.node->name() + "', got] [2] ";
+  for (const std::vector<float>& other :
+       {std::vector<float>{1}, std::vector<float>{1, 2, 3}})
+    EXPECT_THAT(session_.Run({{a, row({1, 2})}, {b, row(other)}}, mapped)
+                    .status()
+                    .ToString(),
+                AllOf(HasSubstr("map 'map': expected elements of one length"),
+                      HasSubstr(absl::StrCat(names, "[", other.size(), "]"))));
+  EXPECT_THAT(session_.Run({{b, row({1, 2})}}, scanned).status().ToString(),
+              AllOf(HasSubstr("scan 'scan': expected elements of one length"),
+                    HasSubstr("got] [3] [2]")));
+}
+
 TEST_F(HigherOrderTest, WrongElementsAndResultsAreErrorsOfTheUsersLine) {
   const Output xs = Row({1, 2, 3}), ys = Row({1, 2}), x = Constant(1.0f);
   const auto same = [](Output x) { return x; };
@@ -182,7 +212,10 @@ TEST_F(HigherOrderTest, WrongElementsAndResultsAreErrorsOfTheUsersLine) {
          line = __LINE__ + 1;
          return MapFn([](Output x, Output) { return x; }, std::pair{xs, ys});
        },
-       {"map 'map", "agree in their first dimension, 3, got shape [2]"}},
+       {"map 'map",
+        "expected elements of one length (first dimension), got 3 of '" +
+            xs.node->name() + "' (shape [3]) and 2 of '" + ys.node->name() +
+            "' (shape [2])"}},
       {[&] {
          line = __LINE__ + 1;
          return MapFn(same, xs, {.dtypes = {DType::kInt32}});

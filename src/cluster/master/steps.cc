@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <condition_variable>
 
+#include "absl/strings/ascii.h"
 #include "base/failpoint.h"
 
 namespace sluice {
@@ -23,6 +24,25 @@ constexpr int kBriefly = 10;
 
 // The number of remembered cancellations: more than are ever in flight.
 constexpr size_t kCancelledKept = 4096;
+
+bool NamesTask(absl::string_view message, const std::string& task) {
+  for (size_t at = message.find(task); at != absl::string_view::npos;
+       at = message.find(task, at + 1)) {
+    const size_t end = at + task.size();
+    // (Task 1 is not task 12.)
+    if (end == message.size() ||
+        !absl::ascii_isdigit(static_cast<unsigned char>(message[end])))
+      return true;
+  }
+  return false;
+}
+
+// An error that a task reported about its part of a step, with the task's name
+// appended unless the message already has it.
+Status OfTask(const Status& s, const std::string& task) {
+  if (s.ok() || NamesTask(s.message(), task)) return s;
+  return Status(s.code(), absl::StrCat(s.message(), "; on ", task));
+}
 
 }  // namespace
 
@@ -275,7 +295,7 @@ void MasterSteps::Send(const std::shared_ptr<Running>& r, size_t part) {
     request.done = [this, r, part](StepOutcome o) {
       for (size_t i = 0; i < o.fetches.size(); ++i)
         r->Fetched(part, o.fetches[i], std::move(o.values[i]));
-      PartDone(r, part, o.status, &o.stats);
+      PartDone(r, part, OfTask(o.status, r->step->parts[part].task), &o.stats);
     };
     worker_->steps().Start(std::move(request));
     return;
@@ -569,7 +589,10 @@ void MasterSteps::OnDone(PeerId from, const proto::StepDone& done) {
   const size_t part = r->PartOf(from);
   if (part == r->step->parts.size()) return;
   const FailpointHit hit = SLUICE_FAILPOINT("master.done");
-  PartDone(r, part, hit.error.ok() ? StatusFromProto(done.status()) : hit.error,
+  PartDone(r, part,
+           hit.error.ok() ? OfTask(StatusFromProto(done.status()),
+                                   r->step->parts[part].task)
+                          : hit.error,
            &done.stats());
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <map>
 #include <thread>
 
 #include "base/failpoint.h"
@@ -17,8 +18,11 @@
 namespace sluice {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 using ::testing::Not;
 
 Tensor F(float v) { return Tensor::Scalar<float>(v); }
@@ -496,6 +500,42 @@ TEST_F(ClusterTest, AMistakeOfAKernelOnAnotherTaskIsToldWithItsNode) {
               HasSubstr("kernel: expected float as output 0 ('y'), got none: "
                         "the kernel did not set it; node 'forgets' "
                         "(ClusterTestForgets) at "));
+}
+
+SLUICE_OP(ClusterTestFails)
+    .Input("message: string")
+    .Output("same: string")
+    .Shape(UnchangedShape)
+    .Kernel(Cpu([](KernelContext& ctx) {
+      return OutOfRange(ctx.input(0).scalar<std::string>());
+    }));
+
+// The client cannot tell which task its session's master belongs to, so errors
+// of that task name it too.
+TEST_F(ClusterTest, AnErrorOfAKernelNamesItsTaskOnce) {
+  const Output message = Placeholder<std::string>({});
+  std::map<std::string, Output> fails;  // By task.
+  for (const std::string task :
+       {"/job:ps/replica:0/task:0", "/job:worker/replica:0/task:0",
+        "/job:worker/replica:0/task:1"}) {
+    const DeviceScope on(task);
+    fails[task] = Build("ClusterTestFails", {message}, {}, "fails");
+  }
+  Session session(cluster_.target("worker", 0), graph_);
+  const auto error = [&](const std::string& task, const std::string& text) {
+    const Status s =
+        session.Run({{message, Tensor::Scalar(text)}}, fails[task]).status();
+    EXPECT_EQ(s.code(), StatusCode::kOutOfRange) << s;
+    return std::string(s.message());
+  };
+  for (const auto& [task, unused] : fails) {
+    EXPECT_THAT(error(task, "full"),
+                MatchesRegex("full; node 'fails.*; on " + task));
+    const std::string named = "task '" + task + "' is full";
+    EXPECT_THAT(error(task, named),
+                AllOf(HasSubstr(named), Not(HasSubstr("; on"))));
+    EXPECT_THAT(error(task, task + "2 is full"), EndsWith("; on " + task));
+  }
 }
 
 TEST_F(ClusterTest, EveryMethodButCloseFailsAfterClose) {

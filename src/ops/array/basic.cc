@@ -321,6 +321,7 @@ SLUICE_OP(Identity)
     .Family("control_flow");
 
 SLUICE_OP(IdentityN)
+    .Kind(OpKind::kIdentityN)
     .Input("input: T")
     .Output("output: T")
     .Attr("T: list(type) >= 1")

@@ -1,0 +1,40 @@
+"""Loads the library, also in a process that has loaded another protobuf."""
+
+import ctypes
+import importlib
+import os
+import sys
+
+
+def load():
+    """Imports and returns the extension module, `sluice._core`.
+
+    TensorFlow's libraries make their own versions of protobuf, Abseil and gRPC
+    visible to all libraries that are loaded later, which would then call into
+    these and crash. After TensorFlow the module and its libraries are therefore
+    loaded so that they look for symbols among themselves first.
+    """
+    if "tensorflow" not in sys.modules or not hasattr(os, "RTLD_DEEPBIND"):
+        return importlib.import_module("sluice._core")
+    flags = sys.getdlopenflags()
+    sys.setdlopenflags(flags | os.RTLD_DEEPBIND)
+    try:
+        core = importlib.import_module("sluice._core")
+    finally:
+        sys.setdlopenflags(flags)
+    # The library for clusters, which it would load only when it is needed.
+    cluster = os.path.join(_library_folder(), "libsluice_cluster.so.0")
+    if os.path.exists(cluster):
+        ctypes.CDLL(cluster, mode=(os.RTLD_NOW | os.RTLD_GLOBAL |
+                                   os.RTLD_DEEPBIND))
+    return core
+
+
+def _library_folder():
+    """The folder that libsluice was loaded from."""
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+        for line in maps:
+            path = line[line.find("/"):].rstrip("\n") if "/" in line else ""
+            if os.path.basename(path).startswith("libsluice.so"):
+                return os.path.dirname(path)
+    return ""
