@@ -321,10 +321,10 @@ SLUICE_OP(Identity)
     .Family("control_flow");
 
 SLUICE_OP(IdentityN)
-    .Kind(OpKind::kIdentityN)
     .Input("input: T")
     .Output("output: T")
     .Attr("T: list(type) >= 1")
+    .Kind(OpKind::kIdentityN)
     .Shape(EachUnchangedShape)
     .Kernel(Cpu(PassAll))
     .Grad(IdentityNGrad)
