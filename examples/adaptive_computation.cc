@@ -11,7 +11,7 @@ using namespace sluice;
 namespace {
 
 constexpr int kBatch = 32, kLength = 6, kUnits = 16, kSteps = 400;
-constexpr int kMostThoughts = 10;
+constexpr int kMaxThoughts = 10;
 constexpr float kHalted = 0.99f;
 
 // An element's result is the mean of the states after each step, weighted by
@@ -31,7 +31,7 @@ RnnCell AdaptiveCell() {
                        zero},
             [](Output n, Output, Output, Output halted, Output, Output) {
               Output open = ops::Any(halted < kHalted, {0, 1});
-              return ops::LogicalAnd(open, n < kMostThoughts);
+              return ops::LogicalAnd(open, n < kMaxThoughts);
             },
             [&](Output n, Output s, Output mean, Output halted, Output count,
                 Output rest) {
@@ -39,7 +39,7 @@ RnnCell AdaptiveCell() {
               Output h = ops::Sigmoid(ops::MatMul(s, halt_w) + halt_b);
               Output open = ops::Cast(halted < kHalted, DType::kFloat);
               Output last =
-                  ops::LogicalOr(halted + h >= kHalted, n >= kMostThoughts - 1);
+                  ops::LogicalOr(halted + h >= kHalted, n >= kMaxThoughts - 1);
               Output left = open * (1 - halted);
               Output p = ops::SelectV2(last, left, open * h);
               rest = rest + ops::SelectV2(last, left, ops::ZerosLike(left));

@@ -84,7 +84,7 @@ Clustering PlainKMeans(const std::vector<float>& points,
 }
 
 TEST_F(NewUserTest, ClustersPointsInOneLoopThatStopsWhenNothingMoves) {
-  constexpr int kClusters = 4, kMost = 50;
+  constexpr int kClusters = 4, kMax = 50;
   constexpr float kTolerance = 1e-4f;
   std::mt19937 random(5);
   std::normal_distribution<float> normal;
@@ -112,7 +112,7 @@ TEST_F(NewUserTest, ClustersPointsInOneLoopThatStopsWhenNothingMoves) {
   auto [steps, found, moved] = While(
       std::tuple{0, centroids, INFINITY},
       [&](Output steps, Output, Output moved) {
-        return moved > kTolerance && steps < kMost;
+        return moved > kTolerance && steps < kMax;
       },
       [&](Output steps, Output now, Output) {
         Output next = step(now);
@@ -127,9 +127,9 @@ TEST_F(NewUserTest, ClustersPointsInOneLoopThatStopsWhenNothingMoves) {
   const Feeds feeds = {{points, Tensor::Of<float>({90, 2}, numbers)}};
   const auto out = session.Run(feeds, {steps, found, moved}, {update});
   ASSERT_TRUE(out.ok()) << out.status();
-  const Clustering plain = PlainKMeans(numbers, begin, kTolerance, kMost);
+  const Clustering plain = PlainKMeans(numbers, begin, kTolerance, kMax);
   EXPECT_GT(plain.steps, 2);
-  EXPECT_LT(plain.steps, kMost);
+  EXPECT_LT(plain.steps, kMax);
   EXPECT_EQ((*out)[0].scalar<int32_t>(), plain.steps);
   EXPECT_THAT((*out)[1].ToVector<float>(),
               Pointwise(FloatNear(1e-4f), plain.centroids));

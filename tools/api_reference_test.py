@@ -31,7 +31,7 @@ Result<std::vector<Tensor>> Run(const Options& options,
 template <typename T>
 requires std::is_arithmetic_v<T> Output Run(T v);
 Status Stop(int i);  // Not before it runs.
-inline constexpr int kMost = 8;
+inline constexpr int kMax = 8;
 using Fn = std::function<Status(int)>;
 
 // ---- Makers -----------------------------------------------------------------
@@ -62,7 +62,7 @@ class Names(unittest.TestCase):
             [(n.name, n.text) for n in api_reference.names_of(HEADER)],
             [("Options", "A type; what it holds"), ("Scope", "A scope"),
              ("Run", "Two ways to run"), ("Stop", "Not before it runs"),
-             ("kMost", "Two ways to run"), ("Fn", "Two ways to run"),
+             ("kMax", "Two ways to run"), ("Fn", "Two ways to run"),
              ("Kind", ""), ("operator+", ""), ("init::Zeros", "All zero"),
              ("SLUICE_SHOWN", "")])
 

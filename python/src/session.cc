@@ -11,11 +11,11 @@
 #include <memory>
 #include <mutex>
 
+#include "deploy/quantize.h"
 #include "exec/devices/emulated_device.h"
 #include "graph/graphdef.h"
 #include "interrupt.h"
 #include "objects.h"
-#include "deploy/quantize.h"
 #include "values.h"
 
 namespace sluice::python {
@@ -160,10 +160,10 @@ class Fetches {
 
 // A value's text, which may be long, as far as errors show it.
 std::string Beginning(py::handle value) {
-  constexpr size_t kMost = 200;
+  constexpr size_t kMax = 200;
   std::string text = Repr(value);
-  if (text.size() <= kMost) return text;
-  size_t end = kMost;  // (Not within a character of UTF-8.)
+  if (text.size() <= kMax) return text;
+  size_t end = kMax;  // (Not within a character of UTF-8.)
   while (end > 0 && (text[end] & 0xc0) == 0x80) --end;
   return text.substr(0, end) + "...";
 }

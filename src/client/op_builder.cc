@@ -116,9 +116,9 @@ size_t OpCall::ExpectedLength(const ArgDef& arg) const {
     return types->size();
   const int64_t* n = it->second.get<int64_t>();
   // A length that no graph could have is an error already, and is not used.
-  constexpr int64_t kMost = 1 << 16;
+  constexpr int64_t kMax = 1 << 16;
   return n == nullptr ? 0
-                      : static_cast<size_t>(std::clamp<int64_t>(*n, 0, kMost));
+                      : static_cast<size_t>(std::clamp<int64_t>(*n, 0, kMax));
 }
 
 std::vector<Output> OpCall::List(int arg) {

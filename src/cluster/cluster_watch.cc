@@ -35,7 +35,7 @@ class Watch final : public ClusterWatch {
       if (call.thread.joinable()) call.thread.join();
   }
 
-  Result<std::vector<TaskSeen>> Look(milliseconds patience) override {
+  Result<std::vector<TaskState>> Poll(milliseconds patience) override {
     std::unique_lock<std::mutex> lock(mu_);
     ForgetCalls();
     ++look_;
@@ -56,7 +56,7 @@ class Watch final : public ClusterWatch {
       return !error_.ok() ? error_
                           : Unavailable(target_, ": expected an answer within ",
                                         patience.count(), " ms, got none");
-    std::vector<TaskSeen> seen;
+    std::vector<TaskState> seen;
     known_.clear();
     for (const proto::TaskReport& report : answer_->task()) {
       seen.push_back(Read(report));
@@ -66,8 +66,8 @@ class Watch final : public ClusterWatch {
   }
 
  private:
-  static TaskSeen Read(const proto::TaskReport& report) {
-    TaskSeen t;
+  static TaskState Read(const proto::TaskReport& report) {
+    TaskState t;
     t.task = report.task();
     t.address = report.address();
     const proto::GetStatusResponse& a = report.answer();
@@ -157,7 +157,7 @@ class Watch final : public ClusterWatch {
   // The rest is GUARDED_BY(mu_).
   std::string target_;
   int64_t look_ = 0;
-  // For the current Look: pending calls, the first answer, the first error.
+  // For the current Poll: pending calls, the first answer, the first error.
   int waiting_ = 0;
   std::optional<proto::ListTasksResponse> answer_;
   Status error_;

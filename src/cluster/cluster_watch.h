@@ -13,7 +13,7 @@
 namespace sluice {
 
 // The status of one task. Counters start when the task starts.
-struct TaskSeen {
+struct TaskState {
   std::string task, address;
   std::string error;  // Not empty: it did not answer; the rest is unset.
   uint64_t incarnation = 0;
@@ -34,10 +34,10 @@ class ClusterWatch {
  public:
   virtual ~ClusterWatch() = default;
   // Sorted by job and number. A task that does not answer within `patience` is
-  // reported as an error in its TaskSeen and does not delay the others; the
+  // reported as an error in its TaskState and does not delay the others; the
   // call takes at most about twice `patience`, when the task that is asked has
   // just died. An error if there is no task to ask.
-  virtual Result<std::vector<TaskSeen>> Look(
+  virtual Result<std::vector<TaskState>> Poll(
       std::chrono::milliseconds patience) = 0;
 };
 
@@ -46,11 +46,12 @@ Result<std::unique_ptr<ClusterWatch>> WatchCluster(const std::string& target);
 
 }  // namespace sluice
 
-// The same, loaded by name (base/cluster_library.h). On failure returns null and
-// sets `*error`.
+// The same, loaded by name (base/cluster_library.h). On failure returns null
+// and sets `*error`.
 extern "C" sluice::ClusterWatch* sluice_watch_cluster(const std::string* target,
                                                       std::string* error);
-// The tasks of a cluster source (cluster/membership/cluster_resolver.h), each as
+// The tasks of a cluster source (cluster/membership/cluster_resolver.h), each
+// as
 // "/job:a/replica:0/task:0". On failure returns false and sets `*error`.
 extern "C" bool sluice_cluster_tasks(const std::string* source,
                                      std::vector<std::string>* tasks,

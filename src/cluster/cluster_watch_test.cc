@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 class ClusterWatchTest : public ::testing::Test {
  protected:
   static constexpr std::chrono::milliseconds kPatience{kSanitized ? 4000 : 400};
-  // Much more than two times kPatience: what a Look takes that waits for a
+  // Much more than two times kPatience: what a Poll takes that waits for a
   // silent task and then for another one, on a busy machine.
   static constexpr double kMaxSeconds = 20;
 
@@ -34,27 +34,27 @@ class ClusterWatchTest : public ::testing::Test {
     watch_ = *std::move(watch);
     EXPECT_TRUE(Becomes("ps up, worker up")) << Errors();
   }
-  // One Look, formatted: which tasks are up and which are not.
+  // One Poll, formatted: which tasks are up and which are not.
   std::string Errors() {
     const auto start = std::chrono::steady_clock::now();
-    seen_ = watch_->Look(kPatience);
+    seen_ = watch_->Poll(kPatience);
     took_ = std::chrono::steady_clock::now() - start;
     if (!seen_.ok()) return "error: " + std::string(seen_.status().message());
     EXPECT_EQ(seen_->size(), 2u);
     return "ps " + State(0) + ", worker " + State(1);
   }
-  // On a busy machine a task that is up may fail to answer one Look in time.
+  // On a busy machine a task that is up may fail to answer one Poll in time.
   bool Becomes(const std::string& states) {
     return BecomesTrue([&] { return Errors() == states; });
   }
   std::string State(size_t i) const {
-    const TaskSeen& t = (*seen_)[i];
+    const TaskState& t = (*seen_)[i];
     return t.error.empty() && t.clock_ns > t.started_ns ? "up" : "lost";
   }
 
   ProcessCluster cluster_;
   std::unique_ptr<ClusterWatch> watch_;
-  Result<std::vector<TaskSeen>> seen_ = Unavailable("");
+  Result<std::vector<TaskState>> seen_ = Unavailable("");
   std::chrono::duration<double> took_{0};
 };
 
@@ -86,7 +86,7 @@ TEST_F(ClusterWatchTest, AnotherAnswersForATaskThatFallsSilent) {
   EXPECT_TRUE(Becomes("ps up, worker up")) << Errors();
 }
 
-TEST_F(ClusterWatchTest, NobodyThereIsAnErrorUntilSomebodyIs) {
+TEST_F(ClusterWatchTest, NoTaskIsAnErrorUntilOneStarts) {
   Watch(cluster_.target("worker"));
   cluster_.Signal("ps", SIGKILL);
   cluster_.Signal("worker", SIGKILL);

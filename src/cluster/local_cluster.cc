@@ -37,11 +37,11 @@ Result<std::unique_ptr<LocalCluster>> LocalCluster::Start(
   if (jobs.empty())
     return InvalidArgument("cluster: expected at least one job, got none");
   // (Each task needs a port and threads of this process.)
-  constexpr int kMostTasks = 1024;
+  constexpr int kMaxTasks = 1024;
   for (const auto& [job, tasks] : jobs)
-    if (tasks < 1 || tasks > kMostTasks)
+    if (tasks < 1 || tasks > kMaxTasks)
       return InvalidArgument("cluster: job '", job, "': expected 1 to ",
-                             kMostTasks, " tasks, got ", tasks);
+                             kMaxTasks, " tasks, got ", tasks);
   Status last;
   // (Another process may take a port before its task does.)
   for (int attempt = 0; attempt < 3; ++attempt) {

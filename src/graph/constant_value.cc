@@ -24,11 +24,11 @@ struct PartialInts {
 };
 
 // Larger integer tensors are data, not shapes.
-constexpr int64_t kMostElements = 256;
+constexpr int64_t kMaxElements = 256;
 // Bounds of one query: the maximum depth, and the maximum number of visits for
 // a graph that fans out (x = x * x, repeatedly).
-constexpr int kMostDepth = 64;
-constexpr int kMostVisits = 1024;
+constexpr int kMaxDepth = 64;
+constexpr int kMaxVisits = 1024;
 
 enum class Fold {
   kConst,
@@ -178,7 +178,7 @@ class Folder {
 };
 
 std::optional<PartialInts> FromTensor(const Tensor& t) {
-  if (!IsIndexType(t.dtype()) || t.num_elements() > kMostElements)
+  if (!IsIndexType(t.dtype()) || t.num_elements() > kMaxElements)
     return std::nullopt;
   PartialInts p;
   p.shape = t.shape();
@@ -215,7 +215,7 @@ PartialInts ScalarOfElement(PartialInts::Element e) {
 // All elements are unknown; their number may be known.
 std::optional<PartialInts> ShapeOnly(const PartialShape& shape) {
   const int64_t n = shape.num_elements();
-  if (n < 0 || n > kMostElements) return std::nullopt;
+  if (n < 0 || n > kMaxElements) return std::nullopt;
   Result<Shape> full = shape.ToShape();
   if (!full.ok()) return std::nullopt;
   PartialInts p;
@@ -233,14 +233,14 @@ std::optional<PartialInts> ShapeVector(const PartialShape& shape) {
 }
 
 std::optional<PartialInts> Folder::Eval(const Output& o, int depth) {
-  if (!o.valid() || !IsIndexType(o.dtype()) || depth > kMostDepth ||
-      ++visits_ > kMostVisits)
+  if (!o.valid() || !IsIndexType(o.dtype()) || depth > kMaxDepth ||
+      ++visits_ > kMaxVisits)
     return std::nullopt;
   std::optional<PartialInts> p;
   const std::optional<Fold> fold = FoldOf(*o.node);
   if (fold) p = EvalOp(o, *fold, depth + 1);
   if (!p) return ShapeOnly(o.shape());
-  if (static_cast<int64_t>(p->values.size()) > kMostElements)
+  if (static_cast<int64_t>(p->values.size()) > kMaxElements)
     return std::nullopt;
   if (o.dtype() != DType::kInt32) return p;
   // A size that does not fit is reported by the kernel; sums wrap as in
@@ -446,8 +446,7 @@ std::optional<PartialInts> Folder::Concat(const Node& n, int depth) {
     std::optional<PartialInts> p = Eval(n.input(i), depth);
     if (!p || p->shape.rank() != 1) return std::nullopt;
     values.insert(values.end(), p->values.begin(), p->values.end());
-    if (static_cast<int64_t>(values.size()) > kMostElements)
-      return std::nullopt;
+    if (static_cast<int64_t>(values.size()) > kMaxElements) return std::nullopt;
   }
   return VectorOf(std::move(values));
 }
@@ -507,7 +506,7 @@ std::optional<PartialInts> Folder::RangeOf(const Node& n, int depth) {
   if (!start || !limit || !delta || *delta == 0) return std::nullopt;
   std::vector<Element> values;
   for (int64_t i = *start; *delta > 0 ? i < *limit : i > *limit;) {
-    if (static_cast<int64_t>(values.size()) >= kMostElements)
+    if (static_cast<int64_t>(values.size()) >= kMaxElements)
       return std::nullopt;
     values.push_back(i);
     if (__builtin_add_overflow(i, *delta, &i)) break;
@@ -564,7 +563,7 @@ std::optional<PartialInts> Folder::GatherOf(const Node& n, int depth) {
 // The Const behind `o`, through ops that forward values unchanged.
 const Tensor* ConstBehind(const Output& o) {
   const Output* at = &o;
-  for (int depth = 0; depth < kMostDepth && (*at).valid(); ++depth) {
+  for (int depth = 0; depth < kMaxDepth && (*at).valid(); ++depth) {
     const std::optional<Fold> fold = FoldOf(*at->node);
     if (fold == Fold::kConst) {
       const AttrValue* v = at->node->FindAttr("value");
@@ -624,7 +623,7 @@ namespace {
 // unknown.
 const Node* VariableOrigin(const Output& handle) {
   const Output* at = &handle;
-  for (int depth = 0; depth < kMostDepth && (*at).valid(); ++depth) {
+  for (int depth = 0; depth < kMaxDepth && (*at).valid(); ++depth) {
     const Node& n = *at->node;
     if (n.kind() == OpKind::kVarHandle || n.op().role == OpRole::kArg)
       return &n;

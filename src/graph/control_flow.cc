@@ -124,8 +124,8 @@ Result<Output> CaptureFrom(ControlFlowContext* home,
   // (A hook may have captured it directly into this context.)
   if (IsInside(ContextOf(around), context)) return around;
   const Output taken =
-      loop != nullptr ? loop->Take(around, consumer, loc)
-                      : context->AsCond()->conditional()->Take(
+      loop != nullptr ? loop->CaptureValue(around, consumer, loc)
+                      : context->AsCond()->conditional()->CaptureValue(
                             around, context->AsCond()->branch(), consumer, loc);
   if (taken.valid()) return taken;
   const Status* const error = value.graph()->ErrorOf(value.graph()->Failure());
@@ -140,7 +140,7 @@ bool HoldsToIteration(ControlFlowContext* context, bool in_condition,
                       const Node* node) {
   if (IsConstantEnter(*node)) return false;
   const WhileContext* const loop = context->AsWhile();
-  return loop == nullptr || in_condition || !loop->ComesOnceMore(node);
+  return loop == nullptr || in_condition || !loop->RunsOnceMoreThanBody(node);
 }
 
 }  // namespace
@@ -206,7 +206,7 @@ Result<Node*> CaptureControl(ControlFlowContext* context, Node* node,
     return NotReachable("control input", node->name(), home, context);
   SLUICE_ASSIGN_OR_RETURN(Node* const around,
                           CaptureControl(frame->outer(), node, loc));
-  Node* const taken = frame->TakeControl(around, loc);
+  Node* const taken = frame->AddNodeAfter(around, loc);
   if (taken != nullptr) return taken;
   return node->graph()->status();
 }
@@ -308,7 +308,7 @@ void Conditional::AdoptMerge(Node* node) {
 void Conditional::AddPivots(SourceLoc loc) {
   const Lock lock(graph_->mutex());
   for (int i = 0; i < 2; ++i) {
-    const Output side = Take(pred_, i, name_, loc);
+    const Output side = CaptureValue(pred_, i, name_, loc);
     if (!side.valid()) return;
     branches_[i]->pivot = Output(AddMover(
         graph_, branches_[i], "Identity",
@@ -316,8 +316,8 @@ void Conditional::AddPivots(SourceLoc loc) {
   }
 }
 
-Output Conditional::Take(Output value, int branch, const std::string& consumer,
-                         SourceLoc loc) {
+Output Conditional::CaptureValue(Output value, int branch,
+                                 const std::string& consumer, SourceLoc loc) {
   const Lock lock(graph_->mutex());
   const auto it = switches_.find(value);
   if (it != switches_.end()) return Output(it->second, branch);
@@ -372,7 +372,7 @@ Output WhileContext::body_pivot() const {
   return variables_.empty() ? Output() : variables_[0].body_value;
 }
 
-bool WhileContext::ComesOnceMore(const Node* node) const {
+bool WhileContext::RunsOnceMoreThanBody(const Node* node) const {
   return node->id() < condition_end_ && node->op().role != OpRole::kSwitch &&
          ContextOf(node) == this;
 }
@@ -535,7 +535,7 @@ bool WhileContext::CloseVariable(int index, Output next, SourceLoc loc) {
   // A constant, or a value of the condition, would also arrive in the last
   // iteration, which does not run the body.
   std::vector<Node*> after;
-  if ((IsConstantEnter(*here->node) || ComesOnceMore(here->node)) &&
+  if ((IsConstantEnter(*here->node) || RunsOnceMoreThanBody(here->node)) &&
       body_pivot().valid())
     after.push_back(body_pivot().node);
   const bool ref = IsRef(v.merge->input_type(1)) && IsRef(here->dtype());
@@ -560,8 +560,8 @@ Node* WhileContext::AddExit(int index, SourceLoc loc) {
   return v.exit;
 }
 
-Output WhileContext::Take(Output value, const std::string& consumer,
-                          SourceLoc loc) {
+Output WhileContext::CaptureValue(Output value, const std::string& consumer,
+                                  SourceLoc loc) {
   const Lock lock(graph()->mutex());
   const auto it = constants_.find(value);
   if (it != constants_.end()) return Output(it->second);
@@ -572,7 +572,7 @@ Output WhileContext::Take(Output value, const std::string& consumer,
   return Output(enter);
 }
 
-Node* WhileContext::TakeControl(Node* node, SourceLoc loc) {
+Node* WhileContext::AddNodeAfter(Node* node, SourceLoc loc) {
   const Lock lock(graph()->mutex());
   const auto it = controls_.find(node);
   if (it != controls_.end()) return it->second;
@@ -593,7 +593,7 @@ Node* WhileContext::TakeControl(Node* node, SourceLoc loc) {
     return nullptr;
   }
   graph()->control_flow().SetContext(*done, outer());
-  const Output enter = Take(Output(*done), (*done)->name(), loc);
+  const Output enter = CaptureValue(Output(*done), (*done)->name(), loc);
   if (enter.valid()) controls_.emplace(node, enter.node);
   return enter.node;
 }

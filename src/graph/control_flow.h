@@ -110,8 +110,8 @@ class Conditional {
   // A Switch on the predicate itself, and the pivots.
   void AddPivots(SourceLoc loc = {});
   // The value (of the outer context) in one of the branches.
-  Output Take(Output value, int branch, const std::string& consumer = "",
-              SourceLoc loc = {});
+  Output CaptureValue(Output value, int branch,
+                      const std::string& consumer = "", SourceLoc loc = {});
   // Merges a value of each branch; values of other contexts are captured first.
   // Output 0 is
   // the value, output 1 the branch's number.
@@ -160,7 +160,7 @@ class WhileContext : public ControlFlowContext {
   // True for nodes that were built in the condition: their values arrive once
   // more than the body runs, so body nodes that use no other values must be
   // held back in the last iteration.
-  bool ComesOnceMore(const Node* node) const;
+  bool RunsOnceMoreThanBody(const Node* node) const;
   // Nodes of the condition and of the body that depend on no loop variable wait
   // for these, so that they run once per iteration.
   Output condition_pivot() const;
@@ -179,8 +179,8 @@ class WhileContext : public ControlFlowContext {
   // Called before a node is added anywhere within the loop; may replace it by
   // another that computes the same.
   std::function<void(NodeSpec*)> rewrite_hook;
-  // State that gradients keep for the loop (client/autodiff/loop_family.h); null without
-  // gradients.
+  // State that gradients keep for the loop (client/autodiff/loop_family.h);
+  // null without gradients.
   std::shared_ptr<LoopMember> member;
 
   // ---- Registering existing nodes: these add no nodes.
@@ -209,11 +209,11 @@ class WhileContext : public ControlFlowContext {
   // Adds the Exit of a variable of an imported loop, if it is missing.
   Node* AddExit(int index, SourceLoc loc = {});
   // The value (of the outer context) in the loop, as a loop constant.
-  Output Take(Output value, const std::string& consumer = "",
-              SourceLoc loc = {});
+  Output CaptureValue(Output value, const std::string& consumer = "",
+                      SourceLoc loc = {});
   // A node of the loop that runs, in each iteration, after `node`, which
   // belongs to an outer frame.
-  Node* TakeControl(Node* node, SourceLoc loc = {});
+  Node* AddNodeAfter(Node* node, SourceLoc loc = {});
 
  private:
   friend class ControlFlow;

@@ -185,11 +185,11 @@ Status Frames::CheckBackEdges(const std::vector<Node*>& order) const {
 }
 
 std::string Frames::Describe(int f) const {
-  constexpr int kMostLevels = 4;
+  constexpr int kMaxLevels = 4;
   std::string out;
   for (int level = 0; f > 0; ++level, f = (*this)[f].parent) {
     if (level > 0) absl::StrAppend(&out, " in ");
-    if (level == kMostLevels) return out + "...";
+    if (level == kMaxLevels) return out + "...";
     const GraphFrame& frame = (*this)[f];
     absl::StrAppend(&out, frame.is_function() ? "function '" : "frame '",
                     frame.name, "'");

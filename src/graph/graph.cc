@@ -83,9 +83,9 @@ std::string DescribeNode(const std::string& name, const std::string& op,
 // "; inputs 'a' (Const) [2,3] at x.cc:3, ...": the inputs of a node that could
 // not be built. (Null inputs are back edges that are not set yet.)
 std::string DescribeInputs(const std::vector<Output>& inputs) {
-  constexpr size_t kMost = 8;
+  constexpr size_t kMax = 8;
   std::string text;
-  for (size_t i = 0; i < std::min(inputs.size(), kMost); ++i) {
+  for (size_t i = 0; i < std::min(inputs.size(), kMax); ++i) {
     if (!inputs[i].valid()) continue;
     const Node& from = *inputs[i].node;
     absl::StrAppend(&text, text.empty() ? "; inputs '" : ", '",
@@ -93,8 +93,8 @@ std::string DescribeInputs(const std::vector<Output>& inputs) {
                     "' (", from.built_as(), ") ", inputs[i].shape().ToString(),
                     from.loc().known() ? " at " + from.loc().ToString() : "");
   }
-  if (inputs.size() > kMost)
-    absl::StrAppend(&text, " and ", inputs.size() - kMost, " more");
+  if (inputs.size() > kMax)
+    absl::StrAppend(&text, " and ", inputs.size() - kMax, " more");
   return text;
 }
 
@@ -695,11 +695,11 @@ Result<std::vector<Node*>> TopologicalOrder(const Graph& graph,
     }
     if (at == nullptr) break;
     way.erase(way.begin(), std::find(way.begin(), way.end(), at));
-    constexpr size_t kMost = 12;
+    constexpr size_t kMax = 12;
     std::string names = at->name();
-    for (size_t i = 1; i < std::min(way.size(), kMost); ++i)
+    for (size_t i = 1; i < std::min(way.size(), kMax); ++i)
       absl::StrAppend(&names, " <- ", way[i]->name());
-    absl::StrAppend(&names, way.size() > kMost ? " <- ..." : "", " <- ",
+    absl::StrAppend(&names, way.size() > kMax ? " <- ..." : "", " <- ",
                     at->name());
     return InvalidArgument(
         "cycle: expected a NextIteration to close it, got one without through ",

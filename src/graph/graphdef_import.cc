@@ -359,10 +359,10 @@ class Importer {
     path.erase(path.begin(), path.begin() + static_cast<ptrdiff_t>(seen[at]));
     path.push_back(path.front());
     std::reverse(path.begin(), path.end());
-    constexpr size_t kMost = 12;
-    if (path.size() > kMost) {
-      path.erase(path.begin() + kMost / 2, path.end() - kMost / 2);
-      path.insert(path.begin() + kMost / 2, "...");
+    constexpr size_t kMax = 12;
+    if (path.size() > kMax) {
+      path.erase(path.begin() + kMax / 2, path.end() - kMax / 2);
+      path.insert(path.begin() + kMax / 2, "...");
     }
     return At(at,
               InvalidArgument("cycle: expected a NextIteration into a Merge "

@@ -7,8 +7,8 @@ namespace sluice {
 namespace {
 
 // A larger set is replaced by one opaque literal: sets are copied and compared.
-constexpr size_t kMostLiterals = 256;
-constexpr size_t kMostMergeInputs = 16;
+constexpr size_t kMaxLiterals = 256;
+constexpr size_t kMaxMergeInputs = 16;
 
 // Fires when all its inputs have come, live or dead.
 bool IsNeverDead(const Node& n) { return n.kind() == OpKind::kControlTrigger; }
@@ -202,7 +202,7 @@ int Liveness::MergeCondition(const Node& n) {
   // The Merge of a loop variable is live in iteration 0 if its entry is; later
   // it fires live or not at all.
   if (loops) return live.size() == 1 && info(entry).once ? live[0] : Opaque(n);
-  if (live.empty() || live.size() > kMostMergeInputs) return Opaque(n);
+  if (live.empty() || live.size() > kMaxMergeInputs) return Opaque(n);
   const int joined = conditions_.Or(std::move(live));
   return joined >= 0 ? joined : Opaque(n);
 }
@@ -224,7 +224,7 @@ void Liveness::FindCondition(const Node& n) {
   int all = Conditions::kAlways;
   const auto meet = [&](int condition) {
     if (all >= 0) all = conditions_.And(all, condition);
-    if (all >= 0 && conditions_.set(all).size() > kMostLiterals) all = -1;
+    if (all >= 0 && conditions_.set(all).size() > kMaxLiterals) all = -1;
   };
   if (n.op().role != OpRole::kMerge) {
     for (const Output& in : n.inputs()) meet(condition(in));
@@ -290,7 +290,7 @@ bool Liveness::IsRegular(int f) {
 // All frames are taken to be regular first. Where that turns out to be wrong,
 // all conditions are found again without the assumption.
 void Liveness::FindConditions(const std::vector<Node*>& order) {
-  constexpr int kMostRounds = 4;
+  constexpr int kMaxRounds = 4;
   for (int round = 0;; ++round) {
     for (const Node* n : order) FindCondition(*n);
     bool again = false;
@@ -300,7 +300,7 @@ void Liveness::FindConditions(const std::vector<Node*>& order) {
         again = true;
       }
     if (!again) break;
-    if (round == kMostRounds) irregular_.assign(irregular_.size(), 1);
+    if (round == kMaxRounds) irregular_.assign(irregular_.size(), 1);
   }
   for (int f = 0; f < frames_.size(); ++f)
     if (const Node* cond = frames_[f].loop_cond()) {

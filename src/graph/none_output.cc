@@ -10,7 +10,7 @@
 namespace sluice {
 namespace {
 
-constexpr size_t kMostReasons = 4096;
+constexpr size_t kMaxReasons = 4096;
 
 struct Reasons {
   std::mutex mu;
@@ -27,12 +27,12 @@ Reasons& AllReasons() {
 Output NoneBecause(std::string why) {
   Reasons& all = AllReasons();
   const std::lock_guard<std::mutex> lock(all.mu);
-  if (all.first == INT32_MAX / 2 - 1 - static_cast<int>(kMostReasons)) {
+  if (all.first == INT32_MAX / 2 - 1 - static_cast<int>(kMaxReasons)) {
     all.last.clear();
     all.first = 0;
   }
   all.last.push_back(std::move(why));
-  if (all.last.size() > kMostReasons) {
+  if (all.last.size() > kMaxReasons) {
     all.last.pop_front();
     ++all.first;
   }

@@ -481,7 +481,7 @@ Result<std::vector<std::string>> LoadOpLibrary(const std::string& path) {
 
 std::vector<std::string> NearestNames(
     std::string_view name, const std::vector<std::string>& candidates,
-    size_t most) {
+    size_t max_names) {
   std::vector<std::pair<size_t, std::string>> scored;
   for (const std::string& c : candidates) {
     // A third of the letters; for a single letter, only the other case is near.
@@ -493,7 +493,7 @@ std::vector<std::string> NearestNames(
   }
   std::sort(scored.begin(), scored.end());
   std::vector<std::string> out;
-  for (size_t i = 0; i < scored.size() && i < most; ++i)
+  for (size_t i = 0; i < scored.size() && i < max_names; ++i)
     out.push_back(scored[i].second);
   return out;
 }

@@ -257,7 +257,7 @@ class OpRegistry {
 // The names in `candidates` nearest to `name` by edit distance, best first.
 std::vector<std::string> NearestNames(
     std::string_view name, const std::vector<std::string>& candidates,
-    size_t most = 3);
+    size_t max_names = 3);
 
 // A static object that registers an op from its declaration.
 struct OpRegistrarOfProgram {

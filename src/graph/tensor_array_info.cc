@@ -5,13 +5,13 @@
 namespace sluice {
 namespace {
 
-constexpr int kMostHops = 200;
+constexpr int kMaxHops = 200;
 
 // The output behind a chain of nodes that forward input 0. The Merge of a
 // conditional forwards the value of either branch: `either` follows one of
 // them.
 Output Behind(Output o, bool either) {
-  for (int depth = 0; depth < kMostHops && o.valid(); ++depth) {
+  for (int depth = 0; depth < kMaxHops && o.valid(); ++depth) {
     switch (o.node->op().role) {
       case OpRole::kIdentity:
       case OpRole::kSwitch:

@@ -16,7 +16,7 @@ namespace {
 constexpr int kDeepest = 60;
 
 // The maximum number of result lines of a closed box.
-constexpr size_t kMostResults = 12;
+constexpr size_t kMaxResults = 12;
 
 std::string TitleOf(const Part& part, ControlFlowContext* c) {
   if (const CondContext* cond = c->AsCond())
@@ -154,7 +154,7 @@ std::string Part::Line(const Node& n) const {
 std::vector<std::string> Results(const Box& box) {
   std::vector<std::string> lines;
   for (const Node* n : box.results) {
-    if (lines.size() == kMostResults) {
+    if (lines.size() == kMaxResults) {
       lines.push_back(
           absl::StrCat("gives ", box.results.size() - lines.size(), " more"));
       break;

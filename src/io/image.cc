@@ -181,7 +181,7 @@ Result<Tensor> DecodePng(std::string_view bytes, const ImageOptions& options) {
 
 // A progressive file may refine each coefficient many times; no encoder uses
 // more than some dozens of scans.
-constexpr int kMostScans = 200;
+constexpr int kMaxScans = 200;
 
 struct JpegReader {
   jpeg_decompress_struct jpeg = {};
@@ -201,7 +201,7 @@ struct JpegReader {
     };
     errors.emit_message = [](j_common_ptr, int) {};
     progress.progress_monitor = [](j_common_ptr c) {
-      if (reinterpret_cast<j_decompress_ptr>(c)->input_scan_number > kMostScans)
+      if (reinterpret_cast<j_decompress_ptr>(c)->input_scan_number > kMaxScans)
         Fail(c, "more than 200 scans");
     };
     source.next_input_byte = reinterpret_cast<const JOCTET*>(bytes.data());

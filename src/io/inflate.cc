@@ -8,7 +8,7 @@
 namespace sluice {
 
 Result<std::string> InflateStream(std::string_view in, StreamFormat format,
-                                  size_t most) {
+                                  size_t max_bytes) {
   const bool gzip = format == StreamFormat::kGzip;
   z_stream z = {};
   if (inflateInit2(&z, MAX_WBITS + (gzip ? 16 : 0)) != Z_OK)
@@ -34,8 +34,8 @@ Result<std::string> InflateStream(std::string_view in, StreamFormat format,
     z.avail_out = sizeof(block);
     const int code = inflate(&z, Z_NO_FLUSH);
     const size_t made = sizeof(block) - z.avail_out;
-    if (made > most - out.size())
-      return ResourceExhausted("inflating: expected at most ", most,
+    if (made > max_bytes - out.size())
+      return ResourceExhausted("inflating: expected at most ", max_bytes,
                                " bytes, got more");
     out.append(block, made);
     if (code == Z_STREAM_END) {

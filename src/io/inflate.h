@@ -14,9 +14,9 @@ enum class StreamFormat { kZlib, kGzip };
 // Returns the decompressed contents of `in`: all members of a gzip file one
 // after the other, or the first zlib stream. A truncated stream gives the data
 // up to that point. DataLoss if `in` is not such a stream, ResourceExhausted
-// for more than `most` bytes.
+// for more than `max_bytes` bytes.
 Result<std::string> InflateStream(std::string_view in, StreamFormat format,
-                                  size_t most);
+                                  size_t max_bytes);
 
 }  // namespace sluice
 

@@ -121,7 +121,7 @@ class ProductFuser {
       for (const Reader& r : readers_[Id(f.nodes[i])])
         waits = waits || r.input == kControl;
     if (!waits) return true;
-    constexpr size_t kMostLookedAt = 64;
+    constexpr size_t kMaxExamined = 64;
     std::vector<const Node*> above;
     const auto add = [&](const Node* n) {
       if (std::find(above.begin(), above.end(), n) == above.end())
@@ -131,7 +131,7 @@ class ProductFuser {
     for (size_t i = 0; i < above.size(); ++i) {
       const Node& n = *above[i];
       const OpRole role = n.op().role;
-      if (i == kMostLookedAt ||
+      if (i == kMaxExamined ||
           (role != OpRole::kConst && role != OpRole::kArg &&
            role != OpRole::kIdentity && !IsParameter(n) &&
            (role != OpRole::kCompute || !n.op().facts.pure())))

@@ -7,8 +7,8 @@ namespace {
 
 // Rounds in which the shapes of loop variables lose the dimensions that an
 // iteration changes. After kCarefulRounds, variables that still change get an
-// unknown shape; after kMostRounds, all variables do.
-constexpr int kCarefulRounds = 8, kMostRounds = 16;
+// unknown shape; after kMaxRounds, all variables do.
+constexpr int kCarefulRounds = 8, kMaxRounds = 16;
 
 class Inference {
  public:
@@ -97,10 +97,10 @@ class Inference {
         all = *kept;
       const bool same = all == *assumed;
       holds &= same;
-      if (!same || round >= kMostRounds)
+      if (!same || round >= kMaxRounds)
         At(bound_, n) = round < kCarefulRounds ? all : PartialShape();
     }
-    return holds || round > kMostRounds;
+    return holds || round > kMaxRounds;
   }
 
   NodeShapes Shapes() const {

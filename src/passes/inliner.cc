@@ -99,7 +99,7 @@ Result<Node*> Inliner::Add(const Place& at, const std::string& op,
   spec.loc = at.loc;
   SLUICE_ASSIGN_OR_RETURN(Node * node, to_->AddNode(std::move(spec)));
   if (at.pivot != nullptr) at.anchored->insert(node);
-  Tell(node, at.context);
+  RecordContext(node, at.context);
   return node;
 }
 
@@ -115,7 +115,7 @@ Result<Output> Inliner::Add1(const Place& at, const std::string& op,
 Result<Output> Inliner::IntConstant(const Place& at, int64_t v, DType t) {
   SLUICE_ASSIGN_OR_RETURN(Tensor value,
                           ScalarTensor(t, static_cast<double>(v)));
-  return Add1(tells_contexts() ? at : at.Under(nullptr), "Const", "const", {},
+  return Add1(records_contexts() ? at : at.Under(nullptr), "Const", "const", {},
               {{"value", std::move(value)}, {"dtype", t}});
 }
 
@@ -134,9 +134,9 @@ Result<Node*> Inliner::Copy(const Node& n, const Place& at,
                              n.Describe());
   // (RecoverControlFlow determines a constant's context from its control
   // inputs.)
-  const bool told = tells_contexts() && at.among_primitives;
+  const bool recorded = records_contexts() && at.among_primitives;
   const bool free_const =
-      n.op().role == OpRole::kConst && controls.empty() && !told;
+      n.op().role == OpRole::kConst && controls.empty() && !recorded;
   if (!free_const) Anchor(at, inputs, &controls);
   SLUICE_ASSIGN_OR_RETURN(std::string device,
                           MergeDevices(n.device(), at.device));
@@ -163,7 +163,8 @@ Result<Node*> Inliner::Copy(const Node& n, const Place& at,
     }
   to_->RefineShapes(copy);
   // (RecoverControlFlow finds the contexts of primitives within bodies.)
-  if (!at.among_primitives) Tell(copy, free_const ? nullptr : at.context);
+  if (!at.among_primitives)
+    RecordContext(copy, free_const ? nullptr : at.context);
   if (!free_const && at.pivot != nullptr) at.anchored->insert(copy);
   return copy;
 }
@@ -180,7 +181,7 @@ Result<Node*> Inliner::Done(const Values& v, const std::string& name,
 
 // ---- Functional nodes -------------------------------------------------------
 
-bool Inliner::StaysCall(const Node& n) const {
+bool Inliner::IsKeptCall(const Node& n) const {
   const CallKind kind = KindOfCall(n);
   if (kind != CallKind::kCall && kind != CallKind::kGradient) return false;
   int first = 0;
@@ -228,7 +229,7 @@ Result<Place> Inliner::Start(const Node& n, const std::vector<Output>& inputs,
     if (IsFreeConst(in)) continue;
     SLUICE_ASSIGN_OR_RETURN(Node * start,
                             Add(at, "Identity", n.name() + "/start", {in}));
-    if (at.among_primitives) Tell(start, nullptr);  // (As in Copy.)
+    if (at.among_primitives) RecordContext(start, nullptr);  // (As in Copy.)
     Place under = place.Under(start);
     for (const Output& other : inputs)
       if (!IsFreeConst(other)) under.anchored->insert(other.node);
@@ -244,7 +245,7 @@ Result<Values> Inliner::Lower(const Node& n, std::vector<Output> inputs,
                ? Status(s.code(), absl::StrCat(s.message(), "; ", n.Describe()))
                : s;
   };
-  if (StaysCall(n) && !as_frames_) {
+  if (IsKeptCall(n) && !as_frames_) {
     SLUICE_ASSIGN_OR_RETURN(
         Node * copy, Copy(n, at, std::move(inputs), std::move(controls)));
     Values v;
@@ -335,7 +336,7 @@ Result<Values> Inliner::Function(const FunctionRef& ref, bool gradient,
     });
   for (const Inlined& outer : stack_)
     stays = stays || (outer.gradient == gradient && outer.ref == ref);
-  if (stays) return StayCall(ref, gradient, args, at);
+  if (stays) return KeepCall(ref, gradient, args, at);
   if (static_cast<int>(stack_.size()) >= FunctionLibrary::kMaxNesting)
     return InvalidArgument("functions: expected to be nested at most ",
                            FunctionLibrary::kMaxNesting, " deep, got '",
@@ -429,7 +430,7 @@ Result<Values> Inliner::Body(const FunctionBody& body,
 }
 
 // A call that is not inlined.
-Result<Values> Inliner::StayCall(const FunctionRef& ref, bool gradient,
+Result<Values> Inliner::KeepCall(const FunctionRef& ref, bool gradient,
                                  const std::vector<Output>& args,
                                  const Place& at) {
   std::vector<DType> in, out;

@@ -72,7 +72,7 @@ class Inliner {
   // Nodes that must run if they can, even without readers.
   const std::vector<Node*>& effects() const { return effects_; }
   // True if the node stays a call.
-  bool StaysCall(const Node& n) const;
+  bool IsKeptCall(const Node& n) const;
 
  private:
   using Emit =
@@ -81,9 +81,9 @@ class Inliner {
   FunctionLibrary& library() const { return to_->function_library(); }
   std::string Unique(const std::string& name);
   // Lowering in place sets the contexts of new nodes.
-  bool tells_contexts() const { return !as_frames_; }
-  void Tell(const Node* n, ControlFlowContext* context) const {
-    if (tells_contexts()) to_->control_flow().SetContext(n, context);
+  bool records_contexts() const { return !as_frames_; }
+  void RecordContext(const Node* n, ControlFlowContext* context) const {
+    if (records_contexts()) to_->control_flow().SetContext(n, context);
   }
   void Anchor(const Place& at, const std::vector<Output>& inputs,
               std::vector<Node*>* controls) const;
@@ -107,7 +107,7 @@ class Inliner {
                           const std::vector<Output>& args, const Place& at);
   Result<Values> Body(const FunctionBody& body, const std::vector<Output>& args,
                       const Place& outside);
-  Result<Values> StayCall(const FunctionRef& ref, bool gradient,
+  Result<Values> KeepCall(const FunctionRef& ref, bool gradient,
                           const std::vector<Output>& args, const Place& at);
   Result<Values> Cond(Output pred, const std::vector<Output>& args,
                       const Place& at, const Emit& on_true,

@@ -15,7 +15,7 @@ Result<Values> Inliner::Cond(Output pred, const std::vector<Output>& args,
   SLUICE_ASSIGN_OR_RETURN(Node * sides,
                           Add(at, "Switch", "Switch", {pred, pred}));
   Conditional* cond = nullptr;
-  if (tells_contexts()) {
+  if (records_contexts()) {
     cond = to_->control_flow().NewConditional(at.prefix + "cond", pred,
                                               at.context, at.in_condition);
     cond->AdoptSwitch(sides);
@@ -31,7 +31,7 @@ Result<Values> Inliner::Cond(Output pred, const std::vector<Output>& args,
     places[side].context = cond->branch(side);
     places[side].in_condition = false;
     cond->branch(side)->pivot = Output(pivot);
-    Tell(pivot, cond->branch(side));
+    RecordContext(pivot, cond->branch(side));
   }
   for (const Output& arg : args) {
     // A constant needs no Switch: its readers depend on the pivot.
@@ -131,7 +131,7 @@ Result<Values> Inliner::Loop(const std::vector<Output>& vars,
     }
   }
   WhileContext* loop = nullptr;
-  if (tells_contexts()) {
+  if (records_contexts()) {
     loop = to_->control_flow().NewWhile(at.prefix + "while", frame, at.context,
                                         at.in_condition);
     loop->parallel_iterations =
@@ -154,7 +154,7 @@ Result<Values> Inliner::Loop(const std::vector<Output>& vars,
                                  {"is_constant", bool{constant[i]}},
                                  {"parallel_iterations", parallel}}));
     current[i] = Output(enter);
-    Tell(enter, loop);
+    RecordContext(enter, loop);
     if (constant[i]) {
       if (loop != nullptr) loop->AdoptConstant(enter);
       continue;
@@ -167,7 +167,7 @@ Result<Values> Inliner::Loop(const std::vector<Output>& vars,
     merge.device = at.device;
     merge.loc = at.loc;
     SLUICE_ASSIGN_OR_RETURN(merges[i], to_->AddNode(std::move(merge)));
-    Tell(merges[i], loop);
+    RecordContext(merges[i], loop);
     told[i].enter = enter;
     told[i].merge = merges[i];
     current[i] = Output(merges[i]);
@@ -238,7 +238,7 @@ Result<Values> Inliner::Loop(const std::vector<Output>& vars,
     if (at.pivot != nullptr) at.anchored->insert(exit.node);
     out.outputs.push_back(exit);
     exits.push_back(exit.node);
-    Tell(exit.node, loop);
+    RecordContext(exit.node, loop);
     told[i].next = again;
     told[i].exit = exit.node;
     if (loop != nullptr) loop->AdoptVariable(std::move(told[i]));

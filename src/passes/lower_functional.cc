@@ -52,7 +52,7 @@ Result<std::vector<Node*>> LowerFunctional(Graph* graph, const Graph& whole) {
 
 bool CanLowerInPlace(const Node& node) {
   return node.op().role == OpRole::kFunctional &&
-         !Inliner(node.graph(), *node.graph(), false).StaysCall(node);
+         !Inliner(node.graph(), *node.graph(), false).IsKeptCall(node);
 }
 
 Status LowerInPlace(Graph& graph, Node* node) {

@@ -314,7 +314,7 @@ TEST_F(LoopPartitionTest, EveryRecvStartsInEachIteration) {
     }
 }
 
-TEST_F(LoopPartitionTest, WhoOnlyTakesSignalsBack) {
+TEST_F(LoopPartitionTest, AParticipantThatSendsNoValueSendsASignal) {
   // Device 1 runs a part of the body that only it reads.
   Output handle;
   {
@@ -340,7 +340,7 @@ TEST_F(LoopPartitionTest, WhoOnlyTakesSignalsBack) {
   EXPECT_EQ(Count("_RecvSignal", 0), 1);
 }
 
-TEST_F(LoopPartitionTest, WhoHasAPartInWhatComesBackNeedsNoSignal) {
+TEST_F(LoopPartitionTest, AParticipantInWhatComesBackNeedsNoSignal) {
   const auto ring = [this](bool in_a_branch) {
     const auto pass_on = [](Output x) {
       for (const int d : {1, 2, 3}) {
@@ -514,7 +514,7 @@ TEST_F(PartitionTest, MemoryOfItsOwnIsCopiedFromAndTo) {
   EXPECT_EQ(Count("_CopyToDevice", 0) + Count("_CopyFromDevice", 0), 0);
 }
 
-TEST_F(PartitionTest, NewNamesAreNobodys) {
+TEST_F(PartitionTest, NewNamesAreUnused) {
   const Output x = Feed("x");
   const Output a = Build("Sin", {x}, {}, "a");
   Output b;

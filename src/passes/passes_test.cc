@@ -180,7 +180,7 @@ TEST_F(PassesTest, FoldedOutputsTakeNoNamesThatNodesHave) {
             (std::vector<float>{3, 4}));
 }
 
-TEST_F(PassesTest, NobodyWaitsForWhatWasFolded) {
+TEST_F(PassesTest, NoNodeWaitsForAFoldedNode) {
   const Output folded = Op("AddV2", {F(1), F(2)});
   Node* noop = BuildNode("NoOp", {});
   const Output x = Placeholder();

@@ -54,7 +54,7 @@ void Placer::Choose() {
   // with a requested device come before those without; the sources of values
   // that enter a loop are considered last.
   Spread(false);
-  ChooseAsked();
+  ChooseRequested();
   Spread(false);
   Spread(true);
   DecideRest();
@@ -70,7 +70,7 @@ void Placer::Spread(bool enters) {
   }
 }
 
-void Placer::ChooseAsked() {
+void Placer::ChooseRequested() {
   for (const Node* n : order_) {
     const size_t root = Root(n);
     if (device_[root] == kUndecided && !n->device().empty())

@@ -59,7 +59,7 @@ Status Placer::FindChoices() {
     if (device == device_of_.end()) continue;
     recalled_[i] = device->second;
     if (keeps == Keeps::kState && sets_.Has(own_[i].may, device->second))
-      own_[i].may = own_[i].last_resort = sets_.Just(device->second);
+      own_[i].may = own_[i].last_resort = sets_.Single(device->second);
   }
   // A NextIteration shares its Merge's device, whatever its own constraint
   // (builders put each where its token is).
@@ -228,7 +228,7 @@ void Placer::JoinAbsent(const Node& n, const std::string& name) {
     if (it != options_.state->end())
       if (const auto d = device_of_.find(it->second);
           d != device_of_.end() && sets_.Has(may, d->second))
-        may = sets_.Just(d->second);
+        may = sets_.Single(d->second);
   }
   Id& ours = choice_[Root(&n)].may;
   const Id both = sets_.Intersect(ours, may);

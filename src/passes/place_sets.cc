@@ -28,7 +28,7 @@ DeviceSets::Id DeviceSets::Where(const std::function<bool(int)>& in) {
   return Intern(std::move(members));
 }
 
-DeviceSets::Id DeviceSets::Just(int device) {
+DeviceSets::Id DeviceSets::Single(int device) {
   return just_[static_cast<size_t>(device)];
 }
 
@@ -96,21 +96,21 @@ DeviceSets::Id Feasibility::CpusIfAny(Id set) {
 }
 
 std::string Feasibility::Names(Id set) const {
-  constexpr size_t kMost = 8;
+  constexpr size_t kMax = 8;
   std::string names;
   const std::vector<int>& members = sets_.Members(set);
-  for (size_t i = 0; i < std::min(members.size(), kMost); ++i)
+  for (size_t i = 0; i < std::min(members.size(), kMax); ++i)
     absl::StrAppend(
         &names, i == 0 ? "" : ", ",
         options_.devices[static_cast<size_t>(members[i])].name.ToString());
-  if (members.size() > kMost)
-    absl::StrAppend(&names, " and ", members.size() - kMost, " more");
+  if (members.size() > kMax)
+    absl::StrAppend(&names, " and ", members.size() - kMax, " more");
   return members.empty() ? "none" : names;
 }
 
-Result<Feasibility::Asked> Feasibility::Parse(const Node& n) {
+Result<Feasibility::Requested> Feasibility::Parse(const Node& n) {
   const auto [it, added] = asked_.try_emplace(n.device());
-  Asked& asked = it->second;
+  Requested& asked = it->second;
   if (!added) return asked;
   const Result<DeviceName> name = DeviceName::Parse(n.device());
   if (!name.ok())
@@ -171,7 +171,7 @@ DeviceSets::Id Feasibility::Kernels(const Node& n, std::string* why) {
 }
 
 Result<Feasibility::Choice> Feasibility::Of(const Node& n) {
-  SLUICE_ASSIGN_OR_RETURN(const Asked asked, Parse(n));
+  SLUICE_ASSIGN_OR_RETURN(const Requested asked, Parse(n));
   if (asked.match == DeviceSets::kNone &&
       (!options_.soft_placement || asked.task == DeviceSets::kNone))
     return InvalidArgument("device: expected one of ", Names(DeviceSets::kAll),

@@ -27,7 +27,7 @@ class DeviceSets {
   explicit DeviceSets(int devices);
   // The set of devices for which `in` is true.
   Id Where(const std::function<bool(int)>& in);
-  Id Just(int device);
+  Id Single(int device);
   Id Intersect(Id a, Id b);
   bool Has(Id set, int device) const;
   const std::vector<int>& Members(Id set) const {  // In order.
@@ -71,18 +71,18 @@ class Feasibility {
   std::string Names(Id set) const;
 
  private:
-  struct Asked {
+  struct Requested {
     Id match;  // The devices that match.
     Id task;   // Those in their tasks; if none match, in the requested task.
   };
-  Result<Asked> Parse(const Node& n);
+  Result<Requested> Parse(const Node& n);
   // The devices on which the node has kernels. `why` gets the reasons for the
   // others; may be null.
   Id Kernels(const Node& n, std::string* why);
 
   const PlacementOptions& options_;
   DeviceSets& sets_;
-  std::unordered_map<std::string_view, Asked> asked_;
+  std::unordered_map<std::string_view, Requested> asked_;
   Id cpus_;
   std::vector<Id> task_of_;        // By device.
   std::vector<int> type_example_;  // By type: its first device.

@@ -93,7 +93,7 @@ class Placer {
   // ---- Devices
   void Choose();
   void ChooseFixed();
-  void ChooseAsked();
+  void ChooseRequested();
   void Spread(bool enters);
   Id Preferred(size_t root);
   Why WhyFirst(size_t root) const;

@@ -24,10 +24,10 @@ Status CheckOptions(const SessionOptions& o) {
     if (o.devices[i] == nullptr)
       return InvalidArgument("session: devices[", i,
                              "]: expected a device, got none");
-  constexpr int kMostThreads = 4096;
+  constexpr int kMaxThreads = 4096;
   for (const int n : {o.inter_op_threads, o.intra_op_threads})
-    if (n > kMostThreads)
-      return InvalidArgument("session: expected at most ", kMostThreads,
+    if (n > kMaxThreads)
+      return InvalidArgument("session: expected at most ", kMaxThreads,
                              " threads, got ", n);
   return OkStatus();
 }

@@ -173,9 +173,9 @@ struct Session::State {
       const RunOptions& run) {
     if (run.timeout_ms <= 0) return std::nullopt;
     // (A longer timeout is no timeout, and would overflow the clock.)
-    constexpr int64_t kMost = int64_t{1} << 40;
+    constexpr int64_t kMax = int64_t{1} << 40;
     return std::chrono::steady_clock::now() +
-           std::chrono::milliseconds(std::min(run.timeout_ms, kMost));
+           std::chrono::milliseconds(std::min(run.timeout_ms, kMax));
   }
   static Status CancelledByCaller() {
     return Cancelled("step: expected to run to its end, got cancelled");

@@ -33,10 +33,10 @@ Result<int64_t> CountElements(std::span<const int64_t> dims) {
 }  // namespace
 
 void Shape::SetDims(std::span<const int64_t> dims, int64_t num_elements) {
-  rank_ = static_cast<uint8_t>(std::min(dims.size(), kMostKept));
+  rank_ = static_cast<uint8_t>(std::min(dims.size(), kMaxKept));
   num_elements_ = num_elements;
   int64_t* out = inline_;
-  if (rank_ > kInline) out = heap_ = new int64_t[kMostKept];
+  if (rank_ > kInline) out = heap_ = new int64_t[kMaxKept];
   std::copy_n(dims.begin(), rank_, out);
 }
 

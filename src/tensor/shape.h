@@ -98,7 +98,7 @@ class Shape {
  private:
   static constexpr size_t kInline = 4;
   // An invalid shape of too many dimensions keeps one more than the maximum.
-  static constexpr size_t kMostKept = kMaxRank + 1;
+  static constexpr size_t kMaxKept = kMaxRank + 1;
   // Scalars copy nothing; up to four dimensions are one copy of fixed size.
   void CopyDims(const Shape& o) {
     if (rank_ == 0) return;
@@ -107,7 +107,7 @@ class Shape {
     } else {
       // (A constant size: this is inlined into the loops of regions, and a
       // computed size made them 15% slower.)
-      heap_ = new int64_t[kMostKept];
+      heap_ = new int64_t[kMaxKept];
       std::memcpy(heap_, o.heap_, rank_ * sizeof(int64_t));
     }
   }
@@ -122,7 +122,7 @@ class Shape {
     }
   }
 
-  // Stores the dimensions as they are, except those beyond kMostKept.
+  // Stores the dimensions as they are, except those beyond kMaxKept.
   void SetDims(std::span<const int64_t> dims, int64_t num_elements);
 
   union {

@@ -37,8 +37,8 @@ Result<std::vector<uint8_t>> ReadIdx(const std::string& path,
       return DataLoss(path, ": expected a dimension of ", d, ", got ", got);
     size *= d;
   }
-  constexpr int64_t kMost = int64_t{1} << 30;
-  if (count < 1 || size > kMost)
+  constexpr int64_t kMax = int64_t{1} << 30;
+  if (count < 1 || size > kMax)
     return DataLoss(path, ": expected a reasonable count, got ", count);
   std::vector<uint8_t> bytes(static_cast<size_t>(size));
   const int got = gzread(file.get(), bytes.data(), static_cast<unsigned>(size));

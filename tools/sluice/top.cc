@@ -44,8 +44,8 @@ std::string TimeOfDay() {
   return text;
 }
 
-std::vector<TaskSeen> Seen(const std::vector<TopRow>& rows) {
-  std::vector<TaskSeen> seen;
+std::vector<TaskState> Seen(const std::vector<TopRow>& rows) {
+  std::vector<TaskState> seen;
   for (const TopRow& r : rows) seen.push_back(r.seen);
   return seen;
 }
@@ -81,14 +81,14 @@ int Top(const TopOptions& o) {
   auto next = Clock::now();
   // (Rates need two samples; the first table is shown at once anyway.)
   for (bool first = true;; first = false) {
-    Result<std::vector<TaskSeen>> now = watch->Look(patience);
+    Result<std::vector<TaskState>> now = watch->Poll(patience);
     error = now.ok()
                 ? ""
                 : absl::StrReplaceAll(now.status().message(), {{"\n", " "}});
     if (!now.ok() && (first || o.once)) return Fail(kRunFailed, error);
     if (!now.ok()) {  // All tasks are shown as lost.
       now = Seen(rows);
-      for (TaskSeen& t : *now) t.error = "no answer";
+      for (TaskState& t : *now) t.error = "no answer";
     }
     rows = TopRows(Seen(rows), *now);
     MarkStragglers(&rows);

@@ -78,16 +78,16 @@ const char* StateName(TopRow::State s) {
 
 }  // namespace
 
-std::vector<TopRow> TopRows(const std::vector<TaskSeen>& before,
-                            const std::vector<TaskSeen>& now) {
-  std::map<std::string, const TaskSeen*> earlier;
-  for (const TaskSeen& t : before) earlier[t.task] = &t;
+std::vector<TopRow> TopRows(const std::vector<TaskState>& before,
+                            const std::vector<TaskState>& now) {
+  std::map<std::string, const TaskState*> earlier;
+  for (const TaskState& t : before) earlier[t.task] = &t;
   std::vector<TopRow> rows;
-  for (const TaskSeen& t : now) {
+  for (const TaskState& t : now) {
     TopRow& r = rows.emplace_back();
     r.seen = t;
     const auto it = earlier.find(t.task);
-    const TaskSeen* const was = it == earlier.end() ? nullptr : it->second;
+    const TaskState* const was = it == earlier.end() ? nullptr : it->second;
     if (was != nullptr) earlier.erase(it);
     if (!t.error.empty()) {
       r.state = TopRow::kLost;
@@ -265,7 +265,7 @@ std::string TopJson(const std::vector<TopRow>& rows) {
   using Json = nlohmann::ordered_json;
   Json tasks = Json::array();
   for (const TopRow& r : rows) {
-    const TaskSeen& t = r.seen;
+    const TaskState& t = r.seen;
     Json j;
     j["task"] = t.task;
     j["address"] = t.address;

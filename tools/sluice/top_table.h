@@ -13,7 +13,7 @@ namespace sluice::cli {
 struct TopRow {
   enum State { kUp, kRestarted, kLost };
 
-  TaskSeen seen;
+  TaskState seen;
   State state = kUp;
   // Per second, since the previous sample; 0 without one, and after a restart.
   double steps_per_s = 0, sent_per_s = 0, received_per_s = 0;
@@ -24,8 +24,8 @@ struct TopRow {
 
 // Rows for the tasks of `now`, and for those of `before` that have disappeared.
 // `before` may be empty.
-std::vector<TopRow> TopRows(const std::vector<TaskSeen>& before,
-                            const std::vector<TaskSeen>& now);
+std::vector<TopRow> TopRows(const std::vector<TaskState>& before,
+                            const std::vector<TaskState>& now);
 
 // Marks stragglers. A task is compared with the others of its job, which do the
 // same work, if at least `kEnoughSteps` steps of each are known:

@@ -13,8 +13,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TaskSeen TopTask(const std::string& job, int number, int64_t p50_ms = 10) {
-  TaskSeen t;
+TaskState TopTask(const std::string& job, int number, int64_t p50_ms = 10) {
+  TaskState t;
   t.task = absl::StrCat("/job:", job, "/replica:0/task:", number);
   t.address = "h:1";
   t.incarnation = 0x1234567890abcdef;
@@ -28,7 +28,7 @@ TaskSeen TopTask(const std::string& job, int number, int64_t p50_ms = 10) {
 }
 
 TEST(Top, RatesAreOfTheTasksOwnClock) {
-  TaskSeen before = TopTask("worker", 0), now = before;
+  TaskState before = TopTask("worker", 0), now = before;
   now.clock_ns += 500'000'000;
   now.steps += 50;
   now.bytes_sent += 1'000'000;
@@ -47,9 +47,9 @@ TEST(Top, RatesAreOfTheTasksOwnClock) {
 }
 
 TEST(Top, LostAndRestartedTasksAreSaidToBe) {
-  TaskSeen silent = TopTask("ps", 0);
+  TaskState silent = TopTask("ps", 0);
   silent.error = "task: no answer";
-  TaskSeen fresh = TopTask("worker", 2);
+  TaskState fresh = TopTask("worker", 2);
   fresh.incarnation = 7;
   fresh.steps = 1;
   const auto rows =
@@ -71,7 +71,7 @@ TEST(Top, LostAndRestartedTasksAreSaidToBe) {
 }
 
 TEST(Top, AStragglerStandsOutInItsJob) {
-  const auto marked = [](std::vector<TaskSeen> tasks,
+  const auto marked = [](std::vector<TaskState> tasks,
                          std::vector<double> cores = {}) {
     std::vector<TopRow> rows = TopRows({}, tasks);
     for (size_t i = 0; i < cores.size(); ++i) rows[i].cores = cores[i];
@@ -92,12 +92,12 @@ TEST(Top, AStragglerStandsOutInItsJob) {
   EXPECT_THAT(notes[0], HasSubstr("2.0 times"));
   EXPECT_EQ(notes[1], "");
   // It has too few steps.
-  TaskSeen young = TopTask("worker", 1, 90);
+  TaskState young = TopTask("worker", 1, 90);
   young.recent_steps = kEnoughSteps - 1;
   notes = marked({TopTask("worker", 0), young});
   EXPECT_EQ(notes[1], "");
   // Only sometimes slow.
-  TaskSeen uneven = TopTask("worker", 1);
+  TaskState uneven = TopTask("worker", 1);
   uneven.step_p95_ns *= 4;
   notes = marked({TopTask("worker", 0), uneven});
   EXPECT_THAT(notes[1], HasSubstr("uneven: p95 is 4.0 times"));
@@ -110,8 +110,8 @@ TEST(Top, AStragglerStandsOutInItsJob) {
 }
 
 TEST(Top, TheTableHasAColumnForEachFigure) {
-  const TaskSeen first = TopTask("worker", 0), second = TopTask("worker", 1);
-  TaskSeen fast = first, slow = second, lost = TopTask("ps", 0);
+  const TaskState first = TopTask("worker", 0), second = TopTask("worker", 1);
+  TaskState fast = first, slow = second, lost = TopTask("ps", 0);
   fast.clock_ns += 2'000'000'000;
   fast.steps += 250;
   fast.bytes_sent += 3'000'000;
@@ -149,7 +149,7 @@ TEST(Top, AScreenHasRoomForSoMuch) {
 }
 
 TEST(Top, JsonHasEverything) {
-  TaskSeen lost = TopTask("ps", 0);
+  TaskState lost = TopTask("ps", 0);
   lost.error = "gone \"so\"";
   std::vector<TopRow> rows =
       TopRows({}, {lost, TopTask("worker", 0, 10), TopTask("worker", 1, 40)});

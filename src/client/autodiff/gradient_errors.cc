@@ -53,8 +53,8 @@ std::string PathThrough(const GradientPaths& paths, const Node* node) {
   const size_t at = names.size();
   for (const Node* n = end; n != nullptr && n != node; n = below[n])
     names.insert(names.begin() + static_cast<std::ptrdiff_t>(at), n->name());
-  constexpr size_t kMost = 12;
-  if (names.size() > kMost) {
+  constexpr size_t kMax = 12;
+  if (names.size() > kMax) {
     // The ends are more informative than the middle, but `node` itself must be
     // shown.
     std::vector<std::string> cut(names.begin(), names.begin() + 4);

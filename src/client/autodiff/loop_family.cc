@@ -60,8 +60,8 @@ int AddCounter(WhileContext* loop) {
 
 // Zeros that are cheaper to keep than to create each time.
 std::optional<Tensor> SmallZeros(DType type, const PartialShape& shape) {
-  constexpr int64_t kMost = 64;
-  if (!shape.fully_known() || shape.num_elements() > kMost) return std::nullopt;
+  constexpr int64_t kMax = 64;
+  if (!shape.fully_known() || shape.num_elements() > kMax) return std::nullopt;
   const Result<Shape> known = shape.ToShape();
   if (!known.ok()) return std::nullopt;
   Result<Tensor> zeros = Tensor::Zeros(type, *known);

@@ -41,7 +41,7 @@ class Captures {
       : owner_(*owner),
         body_(body),
         progress_{body->graph.get(), owner, &name, innermost_body, &around} {
-    body->graph->capture = [this](const Output& o) { return Take(o); };
+    body->graph->capture = [this](const Output& o) { return CaptureValue(o); };
     innermost_body = &progress_;
   }
   ~Captures() {
@@ -54,7 +54,7 @@ class Captures {
   const std::vector<Output>& outputs() const { return outputs_; }
 
  private:
-  Result<Output> Take(const Output& outside) {
+  Result<Output> CaptureValue(const Output& outside) {
     const Graph* const from = outside.graph();
     if (from != &owner_ && owner_.capture == nullptr)
       return InvalidArgument(

@@ -76,16 +76,16 @@ Affine MakeAffine(Output kernel, Output bias, int64_t depth, int64_t hidden,
 }
 
 // Products of sizes are int32 tensors in some places.
-constexpr int64_t kMostUnits = INT32_MAX / 4;
+constexpr int64_t kMaxUnits = INT32_MAX / 4;
 
 bool SizesFit(const RnnCell::Kind& kind, SourceLoc loc) {
   std::vector<int64_t> sizes = kind.state_sizes();
   sizes.push_back(kind.output_size());
   for (const int64_t size : sizes) {
-    if (size >= 0 && size <= kMostUnits) continue;
+    if (size >= 0 && size <= kMaxUnits) continue;
     BuildError(
         InvalidArgument("cell '", kind.name(), "': expected sizes from 0 to ",
-                        kMostUnits, ", got ", size),
+                        kMaxUnits, ", got ", size),
         loc);
     return false;
   }
@@ -121,9 +121,9 @@ std::optional<RnnStepper> RnnCell::Open(int64_t depth, DType dtype,
   const Lock lock(CurrentGraph().mutex());
   const AtLine at(loc);
   if (!SizesFit(*kind_, loc)) return std::nullopt;
-  if (depth > kMostUnits) {
+  if (depth > kMaxUnits) {
     BuildError(InvalidArgument("cell '", kind_->name(),
-                               "': expected inputs of at most ", kMostUnits,
+                               "': expected inputs of at most ", kMaxUnits,
                                " columns, got ", depth),
                loc);
     return std::nullopt;

@@ -88,12 +88,12 @@ TraceTask TraceTaskFromProto(const proto::TaskStats& p) {
   return t;
 }
 
-void FitTrace(size_t most, size_t others, proto::TaskStats* p) {
+void FitTrace(size_t max_bytes, size_t others, proto::TaskStats* p) {
   size_t bytes = others;
   int keep = 0;
-  while (keep < p->event_size() && bytes < most)
+  while (keep < p->event_size() && bytes < max_bytes)
     bytes += p->event(keep++).ByteSizeLong() + 8;
-  if (bytes >= most && keep > 0) --keep;
+  if (bytes >= max_bytes && keep > 0) --keep;
   const int left_out = p->event_size() - keep;
   if (left_out == 0) return;
   p->set_events_left_out(p->events_left_out() + left_out);
@@ -101,19 +101,19 @@ void FitTrace(size_t most, size_t others, proto::TaskStats* p) {
 }
 
 Status CheckMessage(const char* what, const google::protobuf::Message& m) {
-  constexpr size_t kMost = INT32_MAX - (1 << 20);  // The rest is small.
+  constexpr size_t kMax = INT32_MAX - (1 << 20);  // The rest is small.
   const size_t bytes = m.ByteSizeLong();
-  if (bytes <= kMost) return OkStatus();
-  return ResourceExhausted(what, ": expected at most ", kMost,
+  if (bytes <= kMax) return OkStatus();
+  return ResourceExhausted(what, ": expected at most ", kMax,
                            " bytes to or from a cluster at once, got ", bytes);
 }
 
 StepLog BoundedLog(StepLog log) {
   if (!log) return nullptr;
-  constexpr int64_t kMost = 8 << 20;
+  constexpr int64_t kMax = 8 << 20;
   constexpr int64_t kEach = 64;  // The overhead of a line.
   return [log = std::move(log), left = std::make_shared<std::atomic<int64_t>>(
-                                    kMost)](const std::string& text) {
+                                    kMax)](const std::string& text) {
     const auto size = static_cast<int64_t>(text.size()) + kEach;
     const int64_t had = left->fetch_sub(size);
     if (had < 0) return;

@@ -77,8 +77,8 @@ void TraceToProto(const std::vector<TraceEvent>& events, proto::TaskStats* p);
 std::vector<TraceEvent> TraceFromProto(const proto::TaskStats& p);
 TraceTask TraceTaskFromProto(const proto::TaskStats& p);
 // Drops the last events, and sets how many, so that with `others` further bytes
-// the message stays below `most`.
-void FitTrace(size_t most, size_t others, proto::TaskStats* p);
+// the message stays below `max_bytes`.
+void FitTrace(size_t max_bytes, size_t others, proto::TaskStats* p);
 
 }  // namespace sluice
 

@@ -14,7 +14,8 @@ void ClockReadings::Add(const ClockReading& reading) {
   ++next_;
 }
 
-ClockOffset ClockReadings::Over(int64_t begin_ns, int64_t end_ns) const {
+ClockOffset ClockReadings::OffsetWithin(int64_t begin_ns,
+                                        int64_t end_ns) const {
   ClockOffset best{0, INT64_MAX};
   for (const ClockReading& r : latest_) {
     const int64_t delay = r.received_ns - r.sent_ns;
@@ -26,7 +27,7 @@ ClockOffset ClockReadings::Over(int64_t begin_ns, int64_t end_ns) const {
                                   1e6);
     if (error >= best.error_ns) continue;
     best.error_ns = error;
-    best.offset_ns = r.sent_ns + delay / 2 - r.theirs_ns;
+    best.offset_ns = r.sent_ns + delay / 2 - r.peer_ns;
   }
   return best;
 }

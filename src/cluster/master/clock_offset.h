@@ -12,7 +12,7 @@ namespace sluice {
 // One exchange: when the request was sent and the answer received, on our
 // clock, and the time that the other clock reported.
 struct ClockReading {
-  int64_t sent_ns = 0, theirs_ns = 0, received_ns = 0;
+  int64_t sent_ns = 0, peer_ns = 0, received_ns = 0;
 };
 
 // Added to the other clock's times to convert them to ours; off by at most
@@ -37,7 +37,7 @@ class ClockReadings {
   void Add(const ClockReading& reading);
   // The offset for times between these two, on our clock. Without any reading:
   // an offset of 0 and an error of INT64_MAX.
-  ClockOffset Over(int64_t begin_ns, int64_t end_ns) const;
+  ClockOffset OffsetWithin(int64_t begin_ns, int64_t end_ns) const;
 
  private:
   std::vector<ClockReading> latest_;

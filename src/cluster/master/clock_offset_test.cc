@@ -37,8 +37,8 @@ TEST(ClockReadings, OffsetIsWithinItsBoundWhateverTheDelays) {
       now += there + back + uniform(0, 1e7);
     }
     const double begin = now - uniform(0, 1e9), end = now + uniform(0, 1e9);
-    const ClockOffset found =
-        readings.Over(static_cast<int64_t>(begin), static_cast<int64_t>(end));
+    const ClockOffset found = readings.OffsetWithin(static_cast<int64_t>(begin),
+                                                    static_cast<int64_t>(end));
     for (const double at : {begin, (begin + end) / 2, end}) {
       const double wrong = static_cast<double>(theirs(at)) +
                            static_cast<double>(found.offset_ns) - at;
@@ -53,16 +53,16 @@ TEST(ClockReadings, TheExchangeThatWaitedLeastDecides) {
   readings.Add({0, 100500, 100000});       // Half of it one way: 50,500 off.
   readings.Add({200000, 250050, 200100});  // Quick: 50,000 off.
   readings.Add({300000, 350001, 390000});
-  const ClockOffset o = readings.Over(200000, 200100);
+  const ClockOffset o = readings.OffsetWithin(200000, 200100);
   EXPECT_EQ(o.offset_ns, -50000);
   EXPECT_EQ(o.error_ns, 51);
 }
 
 TEST(ClockReadings, WithoutReadingsNothingIsKnown) {
-  EXPECT_EQ(ClockReadings().Over(0, 1).error_ns, INT64_MAX);
+  EXPECT_EQ(ClockReadings().OffsetWithin(0, 1).error_ns, INT64_MAX);
   ClockReadings backwards;
   backwards.Add({10, 5, 9});
-  EXPECT_EQ(backwards.Over(0, 1).error_ns, INT64_MAX);
+  EXPECT_EQ(backwards.OffsetWithin(0, 1).error_ns, INT64_MAX);
 }
 
 TEST(ClockReadings, OldOnesGiveWay) {
@@ -71,7 +71,7 @@ TEST(ClockReadings, OldOnesGiveWay) {
   const int64_t later = int64_t{1} << 40;
   for (size_t i = 0; i < ClockReadings::kKept; ++i)
     readings.Add({later, later - 7, later + 1000});
-  EXPECT_EQ(readings.Over(later, later).offset_ns, 507);
+  EXPECT_EQ(readings.OffsetWithin(later, later).offset_ns, 507);
 }
 
 }  // namespace

@@ -348,7 +348,7 @@ Status Master::CloseSession(const proto::CloseSessionRequest& request) {
 void Master::End(std::shared_ptr<MasterSession> session) {
   Release(session->host());
   if (session->Close())
-    farewells_.Schedule(
+    closing_threads_.Schedule(
         [session = std::move(session)] { session->CloseLost(); });
 }
 

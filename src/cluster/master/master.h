@@ -100,9 +100,9 @@ class Master {
   // By task, at the latest session.
   std::map<std::string, uint64_t> incarnations_;  // GUARDED_BY(mu_)
   std::map<uint64_t, std::shared_ptr<MasterSession>>
-      sessions_;           // GUARDED_BY(mu_)
-  TaskThreads farewells_;  // Last: joined before the other members are
-                           // destroyed.
+      sessions_;                 // GUARDED_BY(mu_)
+  TaskThreads closing_threads_;  // Last: joined before the other members are
+                                 // destroyed.
 };
 
 }  // namespace sluice

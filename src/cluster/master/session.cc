@@ -23,11 +23,11 @@ constexpr int64_t kClockPatienceMs = 1000;
 constexpr std::chrono::milliseconds kMovePatience{3000};
 // The limit for a cluster named by a client: each task takes a thread while it
 // is queried.
-constexpr int kMostTasks = 1024;
+constexpr int kMaxTasks = 1024;
 
 Result<ClusterSpec> ClusterOf(const proto::CreateSessionRequest& request) {
-  if (request.task_size() > kMostTasks)
-    return InvalidArgument("cluster: expected at most ", kMostTasks,
+  if (request.task_size() > kMaxTasks)
+    return InvalidArgument("cluster: expected at most ", kMaxTasks,
                            " tasks of a session's own, got ",
                            request.task_size());
   ClusterSpec cluster;
@@ -83,7 +83,7 @@ Status MasterSession::Open() {
   }
   SLUICE_RETURN_IF_ERROR(ForAllTasks(tasks_.size(), [this](size_t i) {
     Task& t = tasks_[i];
-    const Status s = Ask(&t);
+    const Status s = QueryStatus(&t);
     if (!s.ok())
       return Annotate(
           s, absl::StrCat("task ", t.where.name(), " at ", t.where.address));
@@ -171,7 +171,7 @@ Status MasterSession::FindThisTask() {
       names);
 }
 
-Status MasterSession::Ask(Task* task) {
+Status MasterSession::QueryStatus(Task* task) {
   using Clock = std::chrono::steady_clock;
   if (!context_->members || own_cluster() ||
       task->where.name() == context_->worker->task())
@@ -462,7 +462,7 @@ void MasterSession::ReadClocks(const PreparedStep& step) {
       r.sent_ns = NowNs();
       SLUICE_RETURN_IF_ERROR(tasks_[i].stub->GetStatus(ask, &answer));
       r.received_ns = NowNs();
-      r.theirs_ns = answer.clock_ns();
+      r.peer_ns = answer.clock_ns();
       std::lock_guard<std::mutex> lock(clocks_mu_);
       clocks_[i].Add(r);
     }
@@ -478,7 +478,7 @@ void MasterSession::AlignClocks(int64_t begin_ns,
     for (size_t i = 0; i < tasks_.size(); ++i) {
       if (tasks_[i].where.name() != s.task() || tasks_[i].peer == kThisTask)
         continue;
-      const ClockOffset o = clocks_[i].Over(begin_ns, end_ns);
+      const ClockOffset o = clocks_[i].OffsetWithin(begin_ns, end_ns);
       s.set_clock_offset_ns(o.offset_ns);
       s.set_clock_error_ns(o.error_ns);
     }

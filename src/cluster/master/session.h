@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "cluster/master/clock_offset.h"
 #include "cluster/common/cluster.h"
+#include "cluster/common/stubs.h"
+#include "cluster/master/clock_offset.h"
 #include "cluster/master/graph_copy.h"
 #include "cluster/master/steps.h"
-#include "cluster/common/stubs.h"
 #include "passes/partition.h"
 #include "passes/place.h"
 #include "passes/stage.h"
@@ -103,7 +103,7 @@ class MasterSession {
   // and finds which one is ours.
   Status FindThisTask();
   // Fills in `status`, and the task's address if it has moved.
-  Status Ask(Task* task);
+  Status QueryStatus(Task* task);
   // `staged`: see PartitionOptions. `log` may be null.
   Result<Partitions> Split(const Graph& graph, const StepSignature& signature,
                            bool staged, std::vector<std::string>* targets,

@@ -16,7 +16,7 @@ constexpr std::chrono::milliseconds kDeadlineGrace{200};
 // Limits on open partial runs: per session, so that one client cannot block
 // others, and in total, so that tasks have room for other steps
 // (StepLimits::running).
-constexpr size_t kMostStaged = 256, kMostStagedOfAll = 2048;
+constexpr size_t kMaxStaged = 256, kMaxStagedOfAll = 2048;
 
 // The fraction of the master's patience to wait after a task was lost
 // (detecting the loss took the rest).
@@ -363,8 +363,8 @@ Status MasterSteps::Add(const std::shared_ptr<Running>& r) {
     for (const auto& [run, other] : staged_)
       mine += other->step->session == r->step->session;
     for (const auto& [what, had, most] :
-         {std::tuple("of a session", mine, kMostStaged),
-          std::tuple("of all sessions", staged_.size(), kMostStagedOfAll)})
+         {std::tuple("of a session", mine, kMaxStaged),
+          std::tuple("of all sessions", staged_.size(), kMaxStagedOfAll)})
       if (had >= most)
         return ResourceExhausted("partial run: expected at most ", most, " ",
                                  what, " that were not ended, got one more");
@@ -397,21 +397,21 @@ void MasterSteps::Start(std::shared_ptr<const PreparedStep> step,
   if (r->request.timeout.count() > 0)
     threads_.Schedule([this, r] { WaitFor(r); });
   else if (r->step->parts.empty())
-    GoOn(r);
+    Advance(r);
 }
 
 void MasterSteps::PartDone(const std::shared_ptr<Running>& r, size_t part,
                            const Status& s, const proto::TaskStats* stats) {
   r->Done(part, s, stats);
-  GoOn(r);
+  Advance(r);
 }
 
 void MasterSteps::Fail(const std::shared_ptr<Running>& r, const Status& s) {
   r->Fail(s);
-  GoOn(r);
+  Advance(r);
 }
 
-void MasterSteps::GoOn(const std::shared_ptr<Running>& r) {
+void MasterSteps::Advance(const std::shared_ptr<Running>& r) {
   switch (r->WhatNext()) {
     case Running::kNothing:
       return;
@@ -472,7 +472,7 @@ Result<uint64_t> MasterSteps::BeginStages(
                                            [](const Result<StepResult>&) {});
   SLUICE_RETURN_IF_ERROR(Add(r));
   Begin(r);
-  if (r->step->parts.empty()) GoOn(r);
+  if (r->step->parts.empty()) Advance(r);
   return run;
 }
 
@@ -612,7 +612,7 @@ void MasterSteps::OnPeerLost(PeerId peer, const Status& why) {
   }
   for (const auto& r : found) {
     r->Lose(r->PartOf(peer), why);
-    GoOn(r);
+    Advance(r);
   }
 }
 

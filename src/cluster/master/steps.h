@@ -132,7 +132,7 @@ class MasterSteps {
   void PartDone(const std::shared_ptr<Running>& r, size_t part, const Status& s,
                 const proto::TaskStats* stats);
   void Fail(const std::shared_ptr<Running>& r, const Status& s);
-  void GoOn(const std::shared_ptr<Running>& r);
+  void Advance(const std::shared_ptr<Running>& r);
   // Runs on its own thread.
   void WaitFor(const std::shared_ptr<Running>& r);
   void Conclude(const std::shared_ptr<Running>& r);

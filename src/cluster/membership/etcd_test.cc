@@ -7,8 +7,8 @@
 #include <map>
 #include <thread>
 
-#include "cluster/membership/cluster_resolver.h"
 #include "cluster/cluster_watch.h"
+#include "cluster/membership/cluster_resolver.h"
 #include "cluster/membership/etcd_membership.h"
 #include "cluster/testing/etcd_test_util.h"
 #include "cluster/worker_main.h"
@@ -306,10 +306,10 @@ TEST_F(EtcdTest, SessionsFindTheClusterAndALeaseThatEndsFailsTheirSteps) {
 
   auto watch = WatchCluster(source());
   ASSERT_TRUE(watch.ok()) << watch.status();
-  const auto seen = (*watch)->Look(kPatience);
+  const auto seen = (*watch)->Poll(kPatience);
   ASSERT_TRUE(seen.ok()) << seen.status();
   ASSERT_EQ(seen->size(), 2u);
-  for (const TaskSeen& t : *seen) {
+  for (const TaskState& t : *seen) {
     EXPECT_EQ(t.error, "");
     EXPECT_EQ(t.steps, 1) << t.task;
     EXPECT_EQ(t.sessions, 1) << t.task;
@@ -330,7 +330,7 @@ TEST_F(EtcdTest, SessionsFindTheClusterAndALeaseThatEndsFailsTheirSteps) {
   // (Its transport's timeout is a minute.)
   std::thread stopper([&] {
     EXPECT_TRUE(BecomesTrue([&] {
-      const auto now = (*watch)->Look(kPatience);
+      const auto now = (*watch)->Poll(kPatience);
       return now.ok() && (*now)[0].running_steps == 1;
     }));
     ps->Signal(SIGSTOP);

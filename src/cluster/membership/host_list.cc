@@ -10,8 +10,8 @@
 namespace sluice {
 namespace {
 
-constexpr size_t kMostHosts = 65536;
-constexpr int kMostSlots = 65536;
+constexpr size_t kMaxHosts = 65536;
+constexpr int kMaxSlots = 65536;
 
 // (Abseil's string_view may be a type of its own.)
 std::string Text(absl::string_view s) { return std::string(s); }
@@ -54,7 +54,7 @@ Status ExpandNumbers(const std::string& inside,
     };
     if (ends.size() > 2 || !number(ends[0], &first) ||
         !number(ends.back(), &last) || last < first ||
-        last - first >= static_cast<int64_t>(kMostHosts))
+        last - first >= static_cast<int64_t>(kMaxHosts))
       return InvalidArgument(
           "hosts: expected numbers and ranges as 001-003, "
           "got '",
@@ -78,8 +78,8 @@ Status ExpandHost(const std::string& pattern, std::vector<std::string>* hosts) {
     std::vector<std::string> numbers;
     SLUICE_RETURN_IF_ERROR(
         ExpandNumbers(pattern.substr(open + 1, close - open - 1), &numbers));
-    if (names.size() * numbers.size() > kMostHosts)
-      return InvalidArgument("hosts: expected at most ", kMostHosts,
+    if (names.size() * numbers.size() > kMaxHosts)
+      return InvalidArgument("hosts: expected at most ", kMaxHosts,
                              ", got more in '", pattern, "'");
     std::vector<std::string> longer;
     for (const std::string& n : names)
@@ -117,7 +117,7 @@ Status AddHostAndSlots(const std::string& text, std::vector<HostSlots>* hosts) {
   if (colon == 0 || text.empty() ||
       (colon != std::string::npos &&
        (!absl::SimpleAtoi(text.substr(colon + 1), &slots) || slots < 1 ||
-        slots > kMostSlots)))
+        slots > kMaxSlots)))
     return InvalidArgument("hosts: expected host or host:slots, got '", text,
                            "'");
   AddSlots(text.substr(0, colon), slots, hosts);
@@ -132,8 +132,8 @@ Result<std::vector<std::string>> ParseSlurmHosts(std::string_view text) {
   std::vector<std::string> hosts;
   for (const std::string& part : parts) {
     SLUICE_RETURN_IF_ERROR(ExpandHost(part, &hosts));
-    if (hosts.size() > kMostHosts)
-      return InvalidArgument("hosts: expected at most ", kMostHosts,
+    if (hosts.size() > kMaxHosts)
+      return InvalidArgument("hosts: expected at most ", kMaxHosts,
                              ", got more");
   }
   return hosts;
@@ -147,12 +147,12 @@ Result<std::vector<int>> ParseSlurmCounts(std::string_view text) {
     int count = 0, times = 1;
     const bool valid =
         absl::SimpleAtoi(p.substr(0, open), &count) && count > 0 &&
-        count <= kMostSlots &&
+        count <= kMaxSlots &&
         (open == std::string::npos ||
          (p.back() == ')' &&
           absl::SimpleAtoi(p.substr(open + 2, p.size() - open - 3), &times) &&
-          times > 0 && times <= static_cast<int>(kMostHosts)));
-    if (!valid || counts.size() + static_cast<size_t>(times) > kMostHosts)
+          times > 0 && times <= static_cast<int>(kMaxHosts)));
+    if (!valid || counts.size() + static_cast<size_t>(times) > kMaxHosts)
       return InvalidArgument(
           "tasks per node: expected counts as 2(x3),1, got '", View(text), "'");
     counts.insert(counts.end(), static_cast<size_t>(times), count);
@@ -181,7 +181,7 @@ Result<std::vector<HostSlots>> ParseHostFile(std::string_view text) {
       const std::pair<std::string, std::string> kv =
           absl::StrSplit(words[i], absl::MaxSplits('=', 1));
       if (kv.first == "slots" && (!absl::SimpleAtoi(kv.second, &slots) ||
-                                  slots < 1 || slots > kMostSlots))
+                                  slots < 1 || slots > kMaxSlots))
         return InvalidArgument("hosts, line ", line_number,
                                ": expected slots=N, got '", words[i], "'");
     }

@@ -180,7 +180,7 @@ class ControlServices::StepsCall final
       owner_->Attended(session_);
       Send(BytesOf(proto::StepsResponse()));
     }
-    owner_->port_->Later(
+    owner_->port_->Defer(
         GrpcEvent::OfTag(GrpcOneEvent::Of([self = shared_from_this()](bool) {
           std::lock_guard<std::mutex> lock(self->mu_);
           if (!self->closed_) self->StartRead();

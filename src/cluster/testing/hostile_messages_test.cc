@@ -23,7 +23,7 @@ TEST(HostileMessages, WhateverIsSaidTheTaskGoesOn) {
     std::mt19937_64 random(seed);
     std::vector<uint8_t> bytes(random() % 400);
     for (uint8_t& b : bytes) b = static_cast<uint8_t>(random());
-    ASSERT_TRUE(victim.Torment(bytes.data(), bytes.size()));
+    ASSERT_TRUE(victim.PerformActions(bytes.data(), bytes.size()));
   }
 }
 
@@ -147,7 +147,7 @@ TEST_F(HostileMessage, ADeadlineBeyondAllTimeIsNone) {
   for (const int64_t ms : {INT64_MAX, INT64_MIN, int64_t{-1}}) {
     start.set_run(++runs_);
     start.set_timeout_ms(ms);
-    EXPECT_TRUE(victim_.evil()
+    EXPECT_TRUE(victim_.hostile()
                     .SendControl(victim_.peer(),
                                  static_cast<uint8_t>(StepMessage::kStart),
                                  start.SerializeAsString())
@@ -160,7 +160,7 @@ TEST_F(HostileMessage, StepsThatNeverBeginTakeNoMoreThanTheLimit) {
   dead.dead = true;
   for (uint64_t run = 1; run < 20'000; ++run)
     EXPECT_TRUE(
-        victim_.evil().SendTokens(victim_.peer(), run, 0, {&dead, 1}).ok());
+        victim_.hostile().SendTokens(victim_.peer(), run, 0, {&dead, 1}).ok());
   EXPECT_LE(worker().steps().early_bytes(), size_t{1} << 20);
 }
 

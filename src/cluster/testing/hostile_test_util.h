@@ -12,8 +12,8 @@
 
 #include "client/testing/random_program_test_util.h"
 #include "cluster/common/cluster.h"
-#include "cluster/testing/mutator_test_util.h"
 #include "cluster/server.h"
+#include "cluster/testing/mutator_test_util.h"
 #include "cluster/transport/transport_base.h"
 #include "graph/graphdef.h"
 #include "graph/tensor_proto.h"
@@ -89,17 +89,17 @@ class Victim {
     MakePrograms(programs);
     TransportOptions evil;
     evil.task = "/job:evil/replica:0/task:0";
-    evil_ = std::make_unique<LocalTransport>(evil);
-    (void)evil_->Start(&ignore_);
+    hostile_ = std::make_unique<LocalTransport>(evil);
+    (void)hostile_->Start(&ignore_);
     Transport& t = servers_[0]->transport();
-    peer_ = *evil_->Connect(
+    peer_ = *hostile_->Connect(
         {"/job:w/replica:0/task:0", t.address(), t.incarnation()});
   }
-  ~Victim() { evil_->Shutdown(); }
+  ~Victim() { hostile_->Shutdown(); }
 
   // Performs the actions that the bytes encode, then closes all sessions. False
   // if a step is still running after 30 seconds.
-  bool Torment(const uint8_t* bytes, size_t size) {
+  bool PerformActions(const uint8_t* bytes, size_t size) {
     Draws draws(bytes, size);
     OpenSessions();
     for (int i = 0; i < 40 && !draws.empty(); ++i) Act(&draws);
@@ -111,7 +111,7 @@ class Victim {
   }
   uint64_t session() const { return session_; }
   PeerId peer() const { return peer_; }
-  Transport& evil() { return *evil_; }
+  Transport& hostile() { return *hostile_; }
   void OpenSessions();
   bool CloseSessions();
 
@@ -131,7 +131,7 @@ class Victim {
   std::vector<std::vector<std::string>> feeds_;
   std::unique_ptr<Server> servers_[2];
   Ignore ignore_;
-  std::unique_ptr<LocalTransport> evil_;
+  std::unique_ptr<LocalTransport> hostile_;
   PeerId peer_ = 0;
   uint64_t opened_ = 0, session_ = 0;  // The peer's, at the worker.
   uint64_t client_session_ = 0;        // At the master.
@@ -202,8 +202,8 @@ inline void Victim::OpenSessions() {
   q.set_session(session_ = ++opened_ << 32 | 77);
   q.set_incarnation(server().transport().incarnation());
   q.mutable_master()->set_task("/job:evil/replica:0/task:0");
-  q.mutable_master()->set_transport_address(evil_->address());
-  q.mutable_master()->set_incarnation(evil_->incarnation());
+  q.mutable_master()->set_transport_address(hostile_->address());
+  q.mutable_master()->set_incarnation(hostile_->incarnation());
   for (Server* s : {&server(), servers_[1].get()}) {
     proto::TaskAddress* a = q.add_task();
     a->set_task(s->worker().task());
@@ -295,7 +295,7 @@ inline void Victim::ActOnSteps(Draws* draws) {
   const uint64_t run = RunNumber(session_, draws->Below(12));
   const auto send = [&](StepMessage kind, std::string bytes) {
     if (draws->Below(8) == 0) bytes = draws->Bytes(draws->Below(40));
-    (void)evil_->SendControl(peer_, static_cast<uint8_t>(kind), bytes);
+    (void)hostile_->SendControl(peer_, static_cast<uint8_t>(kind), bytes);
   };
   const auto speak = [&](StepMessage kind, auto message) {
     message.set_run(run);
@@ -337,7 +337,7 @@ inline void Victim::ActOnSteps(Draws* draws) {
       const uint32_t partition = draws->Below(2) == 0
                                      ? kFeedPartition
                                      : static_cast<uint32_t>(draws->Number());
-      (void)evil_->SendTokens(peer_, run, partition, {&m, 1});
+      (void)hostile_->SendTokens(peer_, run, partition, {&m, 1});
     }
   }
 }

@@ -45,7 +45,7 @@ constexpr const char* kFailpoints[] = {
     "master.extend_graph",  "master.prepare_step",   "master.run_step",
     "master.start_part",    "master.done",           "master.partial_run"};
 
-enum class Mishap {
+enum class Fault {
   kNone,
   kFailpoint,
   kKill,
@@ -54,12 +54,12 @@ enum class Mishap {
   kCut,      // Two tasks lose contact.
   kRestart,  // A new incarnation takes the task's place.
 };
-constexpr int kMishaps = 7;
+constexpr int kNumFaults = 7;
 
 // One fault-injection run.
-class BadDay {
+class FaultInjectionRun {
  public:
-  explicit BadDay(uint64_t seed)
+  explicit FaultInjectionRun(uint64_t seed)
       : random_(seed), seed_(seed), program_(seed % 50) {
     options_.seed = seed;
     options_.max_delay_us = 100 + Below(2000);
@@ -67,7 +67,7 @@ class BadDay {
     if (Below(2) == 0) options_.duplicate = 0.1 * Below(4);
     if (Below(5) == 0) options_.truncate = 0.01;
     options_.reorder = Below(5) != 0;
-    mishap_ = static_cast<Mishap>(seed % kMishaps);
+    fault_ = static_cast<Fault>(seed % kNumFaults);
     for (const int task : {0, 1, 2})
       tasks_.push_back(absl::StrCat("/job:w/replica:0/task:", task));
     program_.PlaceOver(tasks_, seed);
@@ -118,9 +118,9 @@ class BadDay {
   }
 
   void Steps() {
-    if (mishap_ == Mishap::kFailpoint) {
+    if (fault_ == Fault::kFailpoint) {
       const char* where =
-          kFailpoints[seed_ / kMishaps % std::size(kFailpoints)];
+          kFailpoints[seed_ / kNumFaults % std::size(kFailpoints)];
       const std::string spec =
           absl::StrCat(where, "=error(injected)@", Below(6), "*1");
       const Status s = EnableFailpoints(spec, seed_);
@@ -128,7 +128,7 @@ class BadDay {
     }
     Session session(cluster_->target("w", 0), program_.graph);
     for (int step = 0; step < 5; ++step) {
-      if (step == 2) Happen();
+      if (step == 2) InjectFault();
       const auto got =
           (seed_ + static_cast<uint64_t>(step)) % 3 == 0
               ? RunInStages(&session)
@@ -141,7 +141,7 @@ class BadDay {
       EXPECT_NE(failed_.code(), StatusCode::kDeadlineExceeded) << "it hung";
       EXPECT_THAT(std::string(failed_.message()),
                   AnyOf(HasSubstr("/job:w"), HasSubstr("injected")));
-      if (mishap_ == Mishap::kNone || mishap_ == Mishap::kPause) {
+      if (fault_ == Fault::kNone || fault_ == Fault::kPause) {
         EXPECT_GT(options_.truncate, 0) << failed_;
       }
       break;
@@ -163,25 +163,25 @@ class BadDay {
       network_->Heal(tasks_[static_cast<size_t>(victim_)], other);
   }
 
-  void Happen() {
+  void InjectFault() {
     const std::string victim = tasks_[static_cast<size_t>(victim_)];
     const std::string other =
         tasks_[Below(2) == 0 ? 0 : 3 - static_cast<size_t>(victim_)];
     VirtualNetwork& n = *network_;
     const int64_t when = Below(20'000);
-    switch (mishap_) {
-      case Mishap::kKill:
+    switch (fault_) {
+      case Fault::kKill:
         return n.At(when, [&n, victim] { n.Kill(victim); });
-      case Mishap::kStop:
+      case Fault::kStop:
         return n.At(when, [&n, victim] { n.Pause(victim); });
-      case Mishap::kPause:
+      case Fault::kPause:
         return n.At(when, [&n, victim] {
           n.Pause(victim);
           n.At(1'000'000, [&n, victim] { n.Resume(victim); });
         });
-      case Mishap::kCut:
+      case Fault::kCut:
         return n.At(when, [&n, victim, other] { n.Cut(victim, other); });
-      case Mishap::kRestart:
+      case Fault::kRestart:
         cluster_->StopTask("w", victim_);
         return cluster_->StartTask("w", victim_);
       default:
@@ -191,8 +191,8 @@ class BadDay {
 
   // Whether a new session must succeed.
   bool Recovers() const {
-    return options_.truncate == 0 && mishap_ != Mishap::kKill &&
-           mishap_ != Mishap::kStop;
+    return options_.truncate == 0 && fault_ != Fault::kKill &&
+           fault_ != Fault::kStop;
   }
   void ExpectQuiet() {
     for (const int task : {0, 1, 2}) {
@@ -202,7 +202,7 @@ class BadDay {
       EXPECT_EQ(s.master().steps().num_staged(), 0u);
       EXPECT_EQ(s.master().num_sessions(), 0u);
       // (A dead task does not learn that its session has ended.)
-      if (mishap_ == Mishap::kKill && task == victim_) continue;
+      if (fault_ == Fault::kKill && task == victim_) continue;
       EXPECT_TRUE(Soon([&] {
         return s.worker().num_sessions() == 0 &&
                s.worker().steps().num_running() == 0 &&
@@ -217,7 +217,7 @@ class BadDay {
   const uint64_t seed_;
   WholeProgram program_;
   VirtualNetworkOptions options_;
-  Mishap mishap_;
+  Fault fault_;
   std::vector<std::string> tasks_;
   int victim_ = 0;
   Status failed_;
@@ -225,29 +225,29 @@ class BadDay {
   std::unique_ptr<TestCluster> cluster_;
 };
 
-TEST(VirtualFailuresTest, TwoHundredBadDaysEndWellOrSayWhyAndLeaveNothing) {
-  const uint64_t days = FullTests() ? 2000 : kSanitized ? 2 * kMishaps : 200;
+TEST(VirtualFailuresTest, TwoHundredFaultyRunsSucceedOrExplainAndLeaveNothing) {
+  const uint64_t runs = FullTests() ? 2000 : kSanitized ? 2 * kNumFaults : 200;
   size_t threads = 0;
   uint64_t failed = 0;
-  for (uint64_t day = 1; day <= days; ++day) {
-    SCOPED_TRACE(absl::StrCat("seed ", day));
+  for (uint64_t seed = 1; seed <= runs; ++seed) {
+    SCOPED_TRACE(absl::StrCat("seed ", seed));
     const int64_t live = Allocator::Cpu()->stats().live_bytes;
     {
-      BadDay bad(day);
-      bad.Run();
-      failed += !bad.failed().ok();
+      FaultInjectionRun run(seed);
+      run.Run();
+      failed += !run.failed().ok();
     }
     EXPECT_TRUE(
         Soon([&] { return Allocator::Cpu()->stats().live_bytes == live; }));
-    if (day == 1) threads = NumThreads();
+    if (seed == 1) threads = NumThreads();
     EXPECT_TRUE(Soon([&] { return NumThreads() <= threads; }))
         << NumThreads() << " threads, were " << threads;
     if (::testing::Test::HasFailure()) break;
   }
   DisableFailpoints();
   // (Some runs fail, but not all.)
-  EXPECT_GT(failed, days / 10);
-  EXPECT_LT(failed, days - days / 10);
+  EXPECT_GT(failed, runs / 10);
+  EXPECT_LT(failed, runs - runs / 10);
 }
 
 }  // namespace

@@ -401,9 +401,9 @@ bool VirtualNetwork::Step() {
   return true;
 }
 
-int64_t VirtualNetwork::Run(int64_t most) {
+int64_t VirtualNetwork::Run(int64_t max_events) {
   int64_t n = 0;
-  while (n < most && Step()) ++n;
+  while (n < max_events && Step()) ++n;
   return n;
 }
 

@@ -58,8 +58,9 @@ class VirtualNetwork {
 
   // Runs the next event. False if there is none.
   bool Step();
-  // Steps until there are no events or `most` have run; returns how many ran.
-  int64_t Run(int64_t most = INT64_MAX);
+  // Steps until there are no events or `max_events` have run; returns how many
+  // ran.
+  int64_t Run(int64_t max_events = INT64_MAX);
   // Steps until virtual time `us`.
   void RunUntil(int64_t us);
   int64_t now_us() const;

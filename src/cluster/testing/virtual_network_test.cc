@@ -5,8 +5,8 @@
 #include <map>
 #include <set>
 
-#include "cluster/transport/transport_base.h"
 #include "cluster/testing/transport_test_util.h"
+#include "cluster/transport/transport_base.h"
 
 namespace sluice {
 namespace {
@@ -98,7 +98,7 @@ TEST(LocalTransportTest, ThePeerOfATaskThatShutsDownIsToldOnce) {
 TEST(LocalTransportTest, PeersThatWereLostLongAgoAreForgottenAndStayLost) {
   LocalTask a("/job:w/task:0"), b("/job:w/task:1");
   std::vector<PeerId> peers;
-  for (size_t i = 0; i < kLostKept + 2; ++i) {
+  for (size_t i = 0; i < kMaxLostPeers + 2; ++i) {
     peers.push_back(*a.transport->Connect(b.where()));
     a.transport->Disconnect(peers.back(), Aborted("number ", i));
   }

@@ -5,7 +5,7 @@
 namespace sluice {
 namespace {
 // How far a frame may be ahead of a missing one.
-constexpr size_t kMostEarly = 65536;
+constexpr size_t kMaxEarlyFrames = 65536;
 }  // namespace
 
 Status Inbox::Add(IncomingFrame frame, std::vector<IncomingBody*>* bodies) {
@@ -34,7 +34,7 @@ Status Inbox::Add(IncomingFrame frame, std::vector<IncomingBody*>* bodies) {
   if (closed_) return OkStatus();
   if (frame.number < next_frame_ || early_.contains(frame.number))
     return OkStatus();
-  if (frame.number - next_frame_ > kMostEarly)
+  if (frame.number - next_frame_ > kMaxEarlyFrames)
     return InvalidArgument("frames on the wire: expected number ", next_frame_,
                            ", got ", frame.number);
   for (Item& item : items)
@@ -55,9 +55,10 @@ Status Inbox::Add(IncomingFrame frame, std::vector<IncomingBody*>* bodies) {
   return OkStatus();
 }
 
-Status Inbox::CheckGap(std::chrono::nanoseconds most) {
+Status Inbox::CheckGap(std::chrono::nanoseconds max_wait) {
   std::lock_guard<std::mutex> lock(mu_);
-  if (early_.empty() || std::chrono::steady_clock::now() - gap_since_ < most)
+  if (early_.empty() ||
+      std::chrono::steady_clock::now() - gap_since_ < max_wait)
     return OkStatus();
   return DataLoss("frames on the wire: expected number ", next_frame_,
                   ", got only later ones");
@@ -107,14 +108,14 @@ bool Inbox::Next(Item* out) {
 }
 
 int64_t Inbox::Drain(TransportHandler* handler, PeerId from, bool* more,
-                     int64_t most) {
+                     int64_t max_items) {
   int64_t delivered = 0;
   Item item;
   std::unique_lock<std::mutex> lock(mu_);
   if (draining_) return 0;
   draining_ = true;
   drainer_ = std::this_thread::get_id();
-  while (!closed_ && most-- > 0 && Next(&item)) {
+  while (!closed_ && max_items-- > 0 && Next(&item)) {
     lock.unlock();
     if (item.control) {
       handler->OnControl(from, item.kind, item.bytes);

@@ -29,9 +29,9 @@ class Inbox {
   Status Add(IncomingFrame frame, std::vector<IncomingBody*>* bodies);
   // `body` is full.
   Status BodyDone(IncomingBody* body);
-  // DataLoss if frames have waited longer than `most` for a missing earlier
+  // DataLoss if frames have waited longer than `max_wait` for a missing earlier
   // one.
-  Status CheckGap(std::chrono::nanoseconds most);
+  Status CheckGap(std::chrono::nanoseconds max_wait);
   // These two are for peers in this process.
   void AddTokens(uint64_t step, uint32_t partition,
                  std::span<TokenMessage> batch);
@@ -39,10 +39,10 @@ class Inbox {
 
   // Delivers what may be delivered. If another thread is already delivering,
   // leaves it to that thread. Calls `handler` without a lock. Returns the
-  // number of tokens delivered. Stops after `most` batches and controls;
+  // number of tokens delivered. Stops after `max_items` batches and controls;
   // `*more` reports whether any are left.
   int64_t Drain(TransportHandler* handler, PeerId from, bool* more = nullptr,
-                int64_t most = INT64_MAX);
+                int64_t max_items = INT64_MAX);
   // If nothing is queued and no thread is delivering, returns true, and the
   // caller may deliver directly until EndDirect.
   bool BeginDirect();

@@ -19,7 +19,7 @@ constexpr int kCalm = 20;
 void ReaderTeam::Turn::BeginWork() {
   began_ = Clock::now().time_since_epoch().count();
   since_.store(began_);
-  if (team_->watcher_dozes_.load()) team_->WakeWatcher();
+  if (team_->watcher_sleeps_.load()) team_->WakeWatcher();
 }
 
 bool ReaderTeam::Turn::EndWork() {
@@ -83,7 +83,7 @@ void ReaderTeam::Spread(DriveQueue* queue, bool keeps_one) {
 
 void ReaderTeam::WakeWatcher() {
   std::lock_guard<std::mutex> lock(mu_);
-  watcher_dozes_.store(false);
+  watcher_sleeps_.store(false);
   watch_.notify_all();
 }
 
@@ -96,11 +96,11 @@ void ReaderTeam::Watch() {
     if (since == Turn::kReads || since == Turn::kRelieved) {
       if (++calm < kCalm) continue;
       calm = 0;
-      watcher_dozes_.store(true);
+      watcher_sleeps_.store(true);
       // (The reader checks whether we sleep after it publishes that it works.)
       if (turn_->since_.load() == Turn::kReads)
-        watch_.wait(lock, [this] { return stop_ || !watcher_dozes_.load(); });
-      watcher_dozes_.store(false);
+        watch_.wait(lock, [this] { return stop_ || !watcher_sleeps_.load(); });
+      watcher_sleeps_.store(false);
       continue;
     }
     calm = 0;

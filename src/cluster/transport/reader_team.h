@@ -85,7 +85,7 @@ class ReaderTeam {
   std::shared_ptr<Turn> turn_;        // GUARDED_BY(mu_): the latest.
   std::vector<std::thread> threads_;  // GUARDED_BY(mu_)
   std::thread watcher_;
-  std::atomic<bool> watcher_dozes_{false};
+  std::atomic<bool> watcher_sleeps_{false};
   std::optional<TaskThreads> others_;  // Set while running.
 };
 

@@ -106,7 +106,7 @@ class Transport {
   virtual void Disconnect(PeerId peer, const Status& why) = 0;
   // OK for a connected peer, else why it is lost. Set before OnPeerLost is
   // called, and kept forever; the reason and the name are kept only for the
-  // latest kLostKept peers.
+  // latest kMaxLostPeers peers.
   virtual Status Lost(PeerId peer) const = 0;
   // Also for lost peers. "" for a number that was never assigned.
   virtual std::string TaskOf(PeerId peer) const = 0;
@@ -125,7 +125,7 @@ class Transport {
 };
 
 inline constexpr size_t kMaxControlBytes = 16 << 20;
-inline constexpr size_t kLostKept = 1024;
+inline constexpr size_t kMaxLostPeers = 1024;
 
 }  // namespace sluice
 

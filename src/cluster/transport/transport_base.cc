@@ -14,7 +14,7 @@ namespace {
 
 // Per peer_timeout: the number of checks for silent peers, and the number of
 // heartbeats sent to each peer.
-constexpr int kLooks = 10, kBeats = 5;
+constexpr int kChecksPerTimeout = 10, kHeartbeatsPerTimeout = 5;
 
 uint64_t RandomIncarnation() {
   std::random_device device;
@@ -118,7 +118,7 @@ class LocalLink final : public Link {
         [self = std::static_pointer_cast<LocalLink>(shared_from_this())] {
           const HeldDriveScope drives_when_the_next_has_a_thread;
           bool more = false;
-          self->inbox.Drain(self->handler, self->id, &more, /*most=*/1);
+          self->inbox.Drain(self->handler, self->id, &more, /*max_items=*/1);
           if (more) self->PostDrain();
         });
   }
@@ -178,9 +178,9 @@ Status TransportBase::Start(TransportHandler* handler) {
   }
   last_tick_ns_ = NowNs();
   if (Watches())
-    monitor_->Every(
-        std::max(options_.peer_timeout / kLooks, std::chrono::milliseconds(1)),
-        [this] { Monitor(); });
+    monitor_->Every(std::max(options_.peer_timeout / kChecksPerTimeout,
+                             std::chrono::milliseconds(1)),
+                    [this] { Monitor(); });
   return OkStatus();
 }
 
@@ -189,12 +189,13 @@ void TransportBase::Monitor() {
       std::chrono::nanoseconds(options_.peer_timeout).count();
   // (The next check would be too late: reporting the loss may itself be delayed
   // by up to the interval between two checks.)
-  const int64_t limit = timeout - 2 * timeout / kLooks;
+  const int64_t limit = timeout - 2 * timeout / kChecksPerTimeout;
   // If this process was paused, the silence of others means nothing.
   const int64_t now = NowNs();
   const bool was_paused = now - last_tick_ns_ > timeout / 2;
   last_tick_ns_ = now;
-  const bool beat = ++looks_ % (kLooks / kBeats) == 0;
+  const bool beat =
+      ++checks_ % (kChecksPerTimeout / kHeartbeatsPerTimeout) == 0;
   for (const std::shared_ptr<Link>& link : LiveLinks()) {
     if (!link->has_heartbeat()) continue;
     if (was_paused) link->Heard();
@@ -264,7 +265,7 @@ std::shared_ptr<Link> TransportBase::Find(
 void TransportBase::NoteGone(const Link& link, const Status& why) {
   gone_[link.id] = {link.task, link.incarnation.load(), why};
   gone_order_.push_back(link.id);
-  if (gone_order_.size() <= kLostKept) return;
+  if (gone_order_.size() <= kMaxLostPeers) return;
   gone_.erase(gone_order_.front());
   gone_order_.pop_front();
 }
@@ -276,7 +277,7 @@ Status TransportBase::WhyLost(PeerId id) const {
   if (links_.contains(id)) return OkStatus();
   if (const auto it = gone_.find(id); it != gone_.end()) return it->second.why;
   return Unavailable("peer: expected a connected one, got number ", id,
-                     ", which was lost before the latest ", kLostKept);
+                     ", which was lost before the latest ", kMaxLostPeers);
 }
 
 std::vector<std::shared_ptr<Link>> TransportBase::LiveLinks() const {

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "cluster/transport/inbox.h"
 #include "cluster/common/runner.h"
 #include "cluster/common/task_threads.h"
+#include "cluster/transport/inbox.h"
 #include "cluster/transport/transport.h"
 
 namespace sluice {
@@ -166,7 +166,7 @@ class TransportBase : public Transport {
   TransportHandler* handler_ = nullptr;  // Constant after Start.
   // Used by the monitor only.
   int64_t last_tick_ns_ = 0;
-  uint64_t looks_ = 0;
+  uint64_t checks_ = 0;
   // Runs work that must not wait for an execution: checks for silent peers and
   // reports of lost ones.
   const std::shared_ptr<Runner> monitor_ = std::make_shared<Runner>();

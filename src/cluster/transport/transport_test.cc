@@ -20,9 +20,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "base/failpoint.h"
-#include "cluster/transport/grpc/transport.h"
 #include "cluster/testing/meeting_steps_test_util.h"
 #include "cluster/testing/transport_test_util.h"
+#include "cluster/transport/grpc/transport.h"
 #include "cluster/transport/ucx/transport.h"
 #include "cluster/transport/wire.h"
 
@@ -661,7 +661,7 @@ TEST(UcxTransportTest, WhatWaitsWhenATaskShutsDownIsSent) {
   EXPECT_EQ(a.transport->stats().tokens_sent, kTokens);
 }
 
-TEST(GrpcTransportTest, NobodyAtAnAddressIsAPeerLost) {
+TEST(GrpcTransportTest, AnAddressWithoutATaskIsALostPeer) {
   GrpcTask a((GrpcTransportOptions()));
   const PeerId to = *a.transport->Connect({"/job:w/task:1", "127.0.0.1:1", 0});
   ASSERT_TRUE(a.handler.AwaitLost(1));

@@ -105,7 +105,7 @@ Status ReadTensor(WireReader& r, const WireLimits& limits, Tensor* tensor,
       if (!r.good()) return Truncated("tensor");
       const int64_t most =
           dtype == DType::kVariant
-              ? std::min(limits.max_tensor_bytes, int64_t{kMostPackedBytes})
+              ? std::min(limits.max_tensor_bytes, int64_t{kMaxPackedBytes})
               : limits.max_tensor_bytes;
       if (bytes > static_cast<uint64_t>(most) ||
           bytes / least < static_cast<uint64_t>(n))

@@ -23,11 +23,11 @@ class Bounds {
  public:
   Status Add(int depth, int64_t tensors) {
     tensors_ += tensors;
-    if (depth <= kMostNesting && tensors_ <= kMostNestedTensors)
+    if (depth <= kMaxVariantNesting && tensors_ <= kMaxNestedTensors)
       return OkStatus();
     return InvalidArgument("lists for another task: expected at most ",
-                           kMostNestedTensors, " tensors, nested at most ",
-                           kMostNesting, " deep, got more");
+                           kMaxNestedTensors, " tensors, nested at most ",
+                           kMaxVariantNesting, " deep, got more");
   }
 
  private:
@@ -87,9 +87,9 @@ class Measure {
   }
   Status Take(int64_t n) {
     bytes_ += n;
-    if (bytes_ <= kMostPackedBytes) return OkStatus();
+    if (bytes_ <= kMaxPackedBytes) return OkStatus();
     return InvalidArgument("lists for another task: expected at most ",
-                           kMostPackedBytes, " bytes, got more");
+                           kMaxPackedBytes, " bytes, got more");
   }
 
   Bounds bounds_;

@@ -23,9 +23,9 @@ namespace sluice {
 // Limits on the nesting of lists, the total number of tensors in them and the
 // size; values beyond them are refused when sent and when received. (Lists may
 // share elements; the wire format is a tree.)
-inline constexpr int kMostNesting = 64;
-inline constexpr int64_t kMostNestedTensors = int64_t{1} << 22;
-inline constexpr int64_t kMostPackedBytes = int64_t{4} << 30;
+inline constexpr int kMaxVariantNesting = 64;
+inline constexpr int64_t kMaxNestedTensors = int64_t{1} << 22;
+inline constexpr int64_t kMaxPackedBytes = int64_t{4} << 30;
 
 // The encoded size of a tensor of variants. InvalidArgument if one of them
 // cannot be sent or a limit above is exceeded.

@@ -131,9 +131,10 @@ class WorkerSteps::Step final : public TokenSink {
   std::unique_ptr<StepGroup> group;
   TraceCollector trace;
   int64_t start_ns = 0;
-  // GUARDED_BY(WorkerSteps::mu_): threads inside the group, and one until Over.
+  // GUARDED_BY(WorkerSteps::mu_): threads inside the group, and one until
+  // OnGroupDone.
   int users = 1;
-  Status status;  // Set by Over.
+  Status status;  // Set by OnGroupDone.
   // Tokens that arrived before the start. Used by the step's own thread.
   std::vector<std::pair<uint32_t, TokenMessage>> early;
 
@@ -283,15 +284,16 @@ void WorkerSteps::Run(const std::shared_ptr<Step>& step) {
       group.Deliver(partition, std::span<TokenMessage>(&token, 1));
   step->early.clear();
   if (const Status s = CheckFeeds(*r.step, r.args, r.values); !s.ok())
-    Over(step, s);
+    OnGroupDone(step, s);
   else if (r.deadline)
-    Over(step, group.Run(r.args, r.values));
+    OnGroupDone(step, group.Run(r.args, r.values));
   else
     group.Run(r.args, r.values,
-              [this, step](const Status& s) { Over(step, s); });
+              [this, step](const Status& s) { OnGroupDone(step, s); });
 }
 
-void WorkerSteps::Over(const std::shared_ptr<Step>& step, const Status& s) {
+void WorkerSteps::OnGroupDone(const std::shared_ptr<Step>& step,
+                              const Status& s) {
   step->status = s;
   {
     std::lock_guard<std::mutex> lock(mu_);
@@ -349,8 +351,8 @@ void WorkerSteps::Conclude(const std::shared_ptr<Step>& step) {
 void WorkerSteps::Count(int64_t took_ns, bool ok) {
   std::lock_guard<std::mutex> lock(mu_);
   StepCounters& c = counters_;
-  const auto number = static_cast<size_t>(c.ended_well + c.failed);
-  ++(ok ? c.ended_well : c.failed);
+  const auto number = static_cast<size_t>(c.succeeded + c.failed);
+  ++(ok ? c.succeeded : c.failed);
   if (c.recent_ns.size() < kRecentSteps)
     c.recent_ns.push_back(took_ns);
   else
@@ -373,7 +375,7 @@ void WorkerSteps::Deliver(uint64_t run, uint32_t partition,
     std::lock_guard<std::mutex> lock(mu_);
     auto it = running_.find(run);
     if (it == running_.end()) {
-      Park(run, partition, batch);
+      KeepEarlyTokens(run, partition, batch);
       return;
     }
     step = it->second;
@@ -388,8 +390,8 @@ void WorkerSteps::Deliver(uint64_t run, uint32_t partition,
   Leave(step);
 }
 
-void WorkerSteps::Park(uint64_t run, uint32_t partition,
-                       std::span<TokenMessage> batch) {
+void WorkerSteps::KeepEarlyTokens(uint64_t run, uint32_t partition,
+                                  std::span<TokenMessage> batch) {
   const auto is_its = [run](const auto& closed) {
     return SessionPart(closed.first) == SessionPart(run);
   };

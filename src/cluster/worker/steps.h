@@ -59,7 +59,7 @@ struct RegisteredStep {
 
 // Statistics of a task's steps.
 struct StepCounters {
-  int64_t ended_well = 0, failed = 0;
+  int64_t succeeded = 0, failed = 0;
   // The durations of the latest ones, unordered.
   std::vector<int64_t> recent_ns;
 };
@@ -131,16 +131,17 @@ class WorkerSteps {
   };
 
   // Without a deadline it does not wait: the thread that ends the step calls
-  // Over.
+  // OnGroupDone.
   void Run(const std::shared_ptr<Step>& step);
   // The step has ended: nothing more is delivered to it.
-  void Over(const std::shared_ptr<Step>& step, const Status& s);
+  void OnGroupDone(const std::shared_ptr<Step>& step, const Status& s);
   // A thread leaves the group. The last one calls Conclude.
   void Leave(const std::shared_ptr<Step>& step);
   void Conclude(const std::shared_ptr<Step>& step);
   void Count(int64_t took_ns, bool ok);
   void Ended(uint64_t run);  // REQUIRES: mu_ held.
-  void Park(uint64_t run, uint32_t partition, std::span<TokenMessage> batch);
+  void KeepEarlyTokens(uint64_t run, uint32_t partition,
+                       std::span<TokenMessage> batch);
   // Drops tokens whose steps did not start in time, until none are left.
   void WatchEarly();
   // The error of a lost task of the step, if any is lost. REQUIRES: mu_ held.

@@ -12,7 +12,7 @@ namespace sluice {
 namespace {
 
 // The limit on what one peer can make us keep.
-constexpr size_t kMostSteps = 65536;
+constexpr size_t kMaxSteps = 65536;
 constexpr size_t kNotToBegin = 256;
 
 }  // namespace
@@ -59,7 +59,7 @@ void Worker::GetStatus(const proto::GetStatusRequest& request,
 
 void Worker::Count(proto::TaskCounters* counters) {
   StepCounters steps = steps_.counters();
-  counters->set_steps(steps.ended_well);
+  counters->set_steps(steps.succeeded);
   counters->set_failed_steps(steps.failed);
   counters->set_running_steps(static_cast<int64_t>(steps_.num_running()));
   counters->set_sessions(static_cast<int64_t>(num_sessions()));
@@ -246,8 +246,8 @@ Status Worker::RegisterStep(const proto::RegisterStepRequest& request) {
     SLUICE_RETURN_IF_ERROR(BuildPartition(
         p, request.fusion(), request.regions(), *session, step.get()));
   std::lock_guard<std::mutex> lock(session->mu);
-  if (session->steps.size() >= kMostSteps)
-    return ResourceExhausted("steps: expected at most ", kMostSteps,
+  if (session->steps.size() >= kMaxSteps)
+    return ResourceExhausted("steps: expected at most ", kMaxSteps,
                              " of a session in task ", options_.task,
                              ", got more");
   if (!session->steps.emplace(request.step(), std::move(step)).second)

@@ -23,7 +23,7 @@ constexpr uint32_t kLongNs = 1'000'000;
 constexpr uint32_t kClockTicks = 256;
 
 // The maximum number of frames, and of waiting nodes, that an error names.
-constexpr int kMostWaiting = 16;
+constexpr int kMaxWaiting = 16;
 
 // The error of a region that was stopped in the middle of a loop.
 bool IsEndFromOutside(const Status& s) {
@@ -394,10 +394,10 @@ SLUICE_HOT bool Execution::Process(Ready r) {
 }
 
 std::string Execution::DescribeWaiting() const {
-  std::string out = rendezvous_.Describe(kMostWaiting);
+  std::string out = rendezvous_.Describe(kMaxWaiting);
   std::vector<Ready> running;
   for (const Async* a : running_) running.push_back(a->ready);
-  const std::string tokens = tokens_.DescribeWaiting(kMostWaiting, running);
+  const std::string tokens = tokens_.DescribeWaiting(kMaxWaiting, running);
   if (!tokens.empty()) absl::StrAppend(&out, out.empty() ? "" : "; ", tokens);
   return out;
 }

@@ -8,7 +8,7 @@ namespace sluice {
 namespace {
 
 // Maximum number of a node's missing inputs that are named.
-constexpr size_t kMostInputs = 3;
+constexpr size_t kMaxInputs = 3;
 
 }  // namespace
 
@@ -93,8 +93,8 @@ class Tokens::Describer {
               : absl::StrCat(", iteration ", it.index),
           " waits for ", waits, " of ", f.initial_pending[i], " inputs");
       std::vector<std::string> names = Missing(it, i);
-      if (names.size() > kMostInputs) {
-        names.resize(kMostInputs);
+      if (names.size() > kMaxInputs) {
+        names.resize(kMaxInputs);
         names.emplace_back("...");
       }
       if (!names.empty())

@@ -60,7 +60,7 @@ class PlanBuilder {
     return plan_->nodes[info(n).plan_index];
   }
 
-  static constexpr int64_t kMostParallelIterations = 1 << 20;
+  static constexpr int64_t kMaxParallelIterations = 1 << 20;
 
   static bool IsConst(const Node& n) { return n.op().role == OpRole::kConst; }
 
@@ -103,7 +103,7 @@ class PlanBuilder {
       to.num_enters =
           from.is_function() ? 1 : static_cast<uint32_t>(from.enters.size());
       to.parallel_iterations = static_cast<uint32_t>(
-          std::min(from.parallel_iterations, kMostParallelIterations));
+          std::min(from.parallel_iterations, kMaxParallelIterations));
       for (const Node* enter : from.enters)
         SLUICE_RETURN_IF_ERROR(CheckParallelIterations(from, *enter));
     }

@@ -21,7 +21,7 @@ Allocators& AllAllocators() {
   return *all;
 }
 
-constexpr int64_t kMostCached = int64_t{256} << 20;
+constexpr int64_t kMaxCached = int64_t{256} << 20;
 
 Allocator* TakeAllocator(int64_t bytes) {
   Allocators& all = AllAllocators();
@@ -33,7 +33,7 @@ Allocator* TakeAllocator(int64_t bytes) {
     a->ResetPeak();
     return a;
   }
-  return new Allocator(bytes, std::min(bytes, kMostCached));
+  return new Allocator(bytes, std::min(bytes, kMaxCached));
 }
 
 void GiveAllocator(int64_t bytes, Allocator* a) {

@@ -306,8 +306,8 @@ Status CheckOptions(const EmulatedDeviceOptions& o) {
                              ": expected a positive rate, got ", rate);
   const auto check_ns = [](const std::string& what, int64_t ns) {
     // A thread waits for this time.
-    constexpr int64_t kMost = int64_t{1'000'000'000} * 3600;
-    if (ns >= 0 && ns <= kMost) return OkStatus();
+    constexpr int64_t kMax = int64_t{1'000'000'000} * 3600;
+    if (ns >= 0 && ns <= kMax) return OkStatus();
     return InvalidArgument("emulated device: ", what,
                            ": expected 0 ns to an hour, got ", ns);
   };

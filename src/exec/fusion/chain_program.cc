@@ -16,10 +16,10 @@ namespace {
 // (Ten cheap nodes on a million floats, one thread: 489 us with 16 kB, 474 with
 // 32, 454 with 64, 577 with 128; node by node 620.)
 constexpr size_t kCacheBytes = 64 << 10;
-constexpr int64_t kFewestElements = 1024, kMostElements = 8192;
+constexpr int64_t kMinElements = 1024, kMaxElements = 8192;
 
-constexpr int kMostValues =
-    ChainProgram::kMostNodes + ChainProgram::kMostInputs;
+constexpr int kMaxValues =
+    ChainProgram::kMaxChainNodes + ChainProgram::kMaxInputs;
 
 // NumPy broadcasting. Null if the shapes do not fit.
 std::unique_ptr<Shape> BroadcastOf(const Shape& a, const Shape& b) {
@@ -365,10 +365,10 @@ class ChainRun {
 
   const ChainProgram& p_;
   KernelContext& ctx_;
-  const Shape* shapes_[kMostValues];
-  bool whole_[kMostValues];  // Whether it has the blocks' shape.
-  Place places_[kMostValues];
-  int big_[ChainProgram::kMostNodes];  // Instructions that run by blocks.
+  const Shape* shapes_[kMaxValues];
+  bool whole_[kMaxValues];  // Whether it has the blocks' shape.
+  Place places_[kMaxValues];
+  int big_[ChainProgram::kMaxChainNodes];  // Instructions that run by blocks.
   int num_big_ = 0;
   int num_spread_ = 0;
   const Shape* all_ = nullptr;
@@ -435,7 +435,7 @@ void ChainProgram::PlaceBlocks() {
   const size_t values =
       static_cast<size_t>(num_scratch_) + outputs_.size() + input_types_.size();
   const auto fit = static_cast<int64_t>(kCacheBytes / (values * widest_));
-  block_ = std::clamp(fit / 64 * 64, kFewestElements, kMostElements);
+  block_ = std::clamp(fit / 64 * 64, kMinElements, kMaxElements);
 }
 
 void ChainProgram::FindForwards() {

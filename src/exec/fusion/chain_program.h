@@ -14,8 +14,8 @@ namespace sluice {
 // (exec/fusion/chains.h); shared by any number of steps on any threads.
 class ChainProgram {
  public:
-  static constexpr int kMostNodes = 64;
-  static constexpr int kMostInputs = 64;
+  static constexpr int kMaxChainNodes = 64;
+  static constexpr int kMaxInputs = 64;
   struct Instr {
     const Node* node = nullptr;  // Outlives the program.
     std::shared_ptr<Kernel> kernel;
@@ -28,8 +28,8 @@ class ChainProgram {
     DType type = DType::kInvalid;  // Type of the result.
   };
 
-  // `outputs`: values that instructions compute. REQUIRES: 1 to kMostNodes
-  // instructions, at most kMostInputs inputs.
+  // `outputs`: values that instructions compute. REQUIRES: 1 to kMaxChainNodes
+  // instructions, at most kMaxInputs inputs.
   ChainProgram(std::vector<Instr> instrs, std::vector<DType> input_types,
                std::vector<int> outputs);
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <map>
 
-#include "exec/fusion/chain_program.h"
 #include "exec/core/checked_kernel.h"
+#include "exec/fusion/chain_program.h"
 #include "graph/shape_context.h"
 
 namespace sluice {
@@ -40,7 +40,7 @@ Status ChainShape(ShapeContext& c) {
 // registers.
 constexpr int64_t kSmallElements = 8192;
 // The name of a chain lists at most this many of its ops.
-constexpr size_t kMostNamed = 8;
+constexpr size_t kMaxNamesShown = 8;
 
 class ChainBuilder {
  public:
@@ -70,12 +70,12 @@ class ChainBuilder {
     for (Node* n : order_)
       if (members_[Id(n)].kernel != nullptr) chains[Root(Id(n))].push_back(n);
     for (const auto& [root, nodes] : chains)
-      for (size_t i = 0; i < nodes.size(); i += ChainProgram::kMostNodes)
-        SLUICE_RETURN_IF_ERROR(
-            Replace({nodes.begin() + static_cast<ptrdiff_t>(i),
-                     nodes.begin() +
-                         static_cast<ptrdiff_t>(std::min(
-                             nodes.size(), i + ChainProgram::kMostNodes))}));
+      for (size_t i = 0; i < nodes.size(); i += ChainProgram::kMaxChainNodes)
+        SLUICE_RETURN_IF_ERROR(Replace(
+            {nodes.begin() + static_cast<ptrdiff_t>(i),
+             nodes.begin() +
+                 static_cast<ptrdiff_t>(std::min(
+                     nodes.size(), i + ChainProgram::kMaxChainNodes))}));
     return std::move(made_);
   }
 
@@ -264,7 +264,7 @@ class ChainBuilder {
         if (place == inputs.size()) inputs.push_back(from);
         in[i].push_back(static_cast<int>(place));
       }
-    if (inputs.size() > ChainProgram::kMostInputs) return OkStatus();
+    if (inputs.size() > ChainProgram::kMaxInputs) return OkStatus();
     for (const Output& o : inputs) types.push_back(RemoveRef(o.dtype()));
     const auto first = static_cast<int>(inputs.size());
     bool expensive = false;
@@ -334,10 +334,10 @@ class ChainBuilder {
     NodeSpec spec;
     spec.op = "_Chain";
     std::string name = last.name() + "/";
-    for (size_t i = 0; i < nodes.size() && i < kMostNamed; ++i)
+    for (size_t i = 0; i < nodes.size() && i < kMaxNamesShown; ++i)
       absl::StrAppend(&name, i == 0 ? "" : "-", nodes[i]->op_name());
-    if (nodes.size() > kMostNamed)
-      absl::StrAppend(&name, "-and-", nodes.size() - kMostNamed, "-more");
+    if (nodes.size() > kMaxNamesShown)
+      absl::StrAppend(&name, "-and-", nodes.size() - kMaxNamesShown, "-more");
     spec.name = graph_->UniqueName(name);
     spec.device = last.device();
     spec.loc = last.loc();

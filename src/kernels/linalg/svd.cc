@@ -16,7 +16,7 @@ namespace {
 // to obtain the same signs; its method for more columns has no such order.
 constexpr int64_t kTwoSided = 16;
 // An upper limit in case rounding prevents convergence; about ten are needed.
-constexpr int kMostSweeps = 100;
+constexpr int kMaxSweeps = 100;
 
 // Row-major; the columns of `u` and `v` are vectors.
 template <typename T>
@@ -82,7 +82,7 @@ class TwoSided {
     for (int64_t i = 0; i < d_; ++i)
       largest_ = std::max(largest_, std::abs(At(i, i)));
     bool more = true;
-    for (int sweep = 0; more && sweep < kMostSweeps; ++sweep) {
+    for (int sweep = 0; more && sweep < kMaxSweeps; ++sweep) {
       more = false;
       for (int64_t p = 1; p < d_; ++p)
         for (int64_t q = 0; q < p; ++q) {

@@ -133,9 +133,9 @@ struct Xor {
 
 template <class T>
 inline int ClampShift(T b) {
-  constexpr int kMost = static_cast<int>(sizeof(T)) * 8 - 1;
+  constexpr int kMaxShift = static_cast<int>(sizeof(T)) * 8 - 1;
   if (b < T(0)) return 0;
-  return b > T(kMost) ? kMost : static_cast<int>(b);
+  return b > T(kMaxShift) ? kMaxShift : static_cast<int>(b);
 }
 struct LeftShift {
   template <class T>

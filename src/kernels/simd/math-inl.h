@@ -35,10 +35,10 @@ concept HasBadLanes = requires {
 template <class Op, class D, class V, class M>
 HWY_NOINLINE V Repair(D d, V x, V y, M bad) {
   using T = hn::TFromD<D>;
-  constexpr size_t kMost = HWY_MAX_BYTES / sizeof(T);
-  alignas(HWY_MAX_BYTES) T in[kMost];
-  alignas(HWY_MAX_BYTES) T out[kMost];
-  alignas(HWY_MAX_BYTES) T is_bad[kMost];
+  constexpr size_t kMaxLanes = HWY_MAX_BYTES / sizeof(T);
+  alignas(HWY_MAX_BYTES) T in[kMaxLanes];
+  alignas(HWY_MAX_BYTES) T out[kMaxLanes];
+  alignas(HWY_MAX_BYTES) T is_bad[kMaxLanes];
   hn::Store(x, d, in);
   hn::Store(y, d, out);
   hn::Store(hn::IfThenElseZero(bad, hn::Set(d, T(1))), d, is_bad);

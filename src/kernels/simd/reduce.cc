@@ -12,7 +12,7 @@ namespace {
 // than it saves.
 constexpr int64_t kGrain = 32768;
 // Accumulators are at most complex128.
-constexpr int64_t kMostAccBytes = 16;
+constexpr int64_t kMaxAccBytes = 16;
 // Rows whose results are finished together.
 constexpr int64_t kRowBatch = 64;
 
@@ -152,7 +152,7 @@ class Reducer {
   }
 
   void RunUnits(int64_t begin, int64_t end) const {
-    alignas(64) char acc[kReduceTile * kMostAccBytes];
+    alignas(64) char acc[kReduceTile * kMaxAccBytes];
     const int64_t rows = Rows();
     const int64_t outer = plan_.reduced_outer_.count;
     if (plan_.inner_reduced_) {
@@ -203,7 +203,7 @@ class Reducer {
   }
 
   void FinishNothing() const {
-    alignas(64) char acc[kReduceTile * kMostAccBytes];
+    alignas(64) char acc[kReduceTile * kMaxAccBytes];
     for (int64_t u = 0; u < plan_.outputs(); u += kReduceTile) {
       const int64_t n = std::min(kReduceTile, plan_.outputs() - u);
       k_.init(acc, n);

@@ -1,4 +1,6 @@
 // Special functions of one, two and three arguments, computed in double.
+#include "kernels/simd/special.h"
+
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -8,11 +10,10 @@
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "kernels/simd/broadcast.h"
-#include "kernels/simd/special.h"
-#include "ops/common/grad_nodes.h"
 #include "ops/common/dispatch.h"
-#include "ops/math/elementwise.h"
+#include "ops/common/grad_nodes.h"
 #include "ops/common/type_lists.h"
+#include "ops/math/elementwise.h"
 
 namespace sluice {
 namespace {
@@ -54,12 +55,12 @@ Dual GammaDensity(double a, double x) {
   return {v, v * (std::log(x) - simd::Digamma(a))};
 }
 
-constexpr int kMostTerms = 20000;
+constexpr int kMaxTerms = 20000;
 
 // P(a, x) for x <= max(a, 1): the power series.
 Dual LowerSeries(double a, double x) {
   Dual r{a, 1}, term{1, 0}, sum{1, 0};
-  for (int n = 0; n < kMostTerms; ++n) {
+  for (int n = 0; n < kMaxTerms; ++n) {
     r.v += 1;
     term = term * (Dual{x, 0} / r);
     const Dual before = sum;
@@ -77,7 +78,7 @@ Dual UpperFraction(double a, double x) {
   Dual y{1 - a, -1}, z{x + 2 - a, -1};
   Dual p2{1, 0}, q2{x, 0}, p1{x + 1, 0}, q1 = z * Dual{x, 0};
   Dual result = p1 / q1;
-  for (int c = 1; c < kMostTerms; ++c) {
+  for (int c = 1; c < kMaxTerms; ++c) {
     y.v += 1;
     z.v += 2;
     const Dual yc = y * Dual{static_cast<double>(c), 0};
@@ -191,7 +192,7 @@ double BetaFraction(double a, double b, double x) {
   constexpr double kTiny = 1e-300;
   const auto nudge = [](double v) { return std::abs(v) < kTiny ? kTiny : v; };
   double c = 1, d = 1 / nudge(1 - (a + b) * x / (a + 1)), h = d;
-  for (int m = 1; m < kMostTerms; ++m) {
+  for (int m = 1; m < kMaxTerms; ++m) {
     const double even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m));
     d = 1 / nudge(1 + even * d);
     c = nudge(1 + even / c);

@@ -63,8 +63,8 @@ inline Status RequireRank(const char* name, const Tensor& t, int rank) {
 
 // Checks that four times the sum of the widths does not overflow.
 inline Status RequireModest(int64_t inputs, int64_t units) {
-  constexpr int64_t kMost = int64_t{1} << 56;
-  if (inputs < kMost && units < kMost) return OkStatus();
+  constexpr int64_t kMax = int64_t{1} << 56;
+  if (inputs < kMax && units < kMax) return OkStatus();
   return InvalidArgument("widths: expected less than 2^56, got ", inputs,
                          " and ", units);
 }

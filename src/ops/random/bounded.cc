@@ -15,7 +15,7 @@ namespace {
 // ---- Normal numbers ---------------------------------------------------------
 
 // Gives up after this many consecutive rejections.
-constexpr int kMostRefused = 1000;
+constexpr int kMaxRejected = 1000;
 // Rows of one distribution are drawn in pieces of this size.
 constexpr int64_t kBoundedPiece = 100;
 // Plain rejection sampling is used if the bounds are at least this many
@@ -69,9 +69,9 @@ class BoundedNormal {
   Status FillBy(T* out, int64_t n, Draw&& draw) const {
     int64_t done = 0;
     int refused = 0;
-    while (done < n && refused < kMostRefused)
+    while (done < n && refused < kMaxRejected)
       draw([&](T x, bool taken) {
-        if (!taken) return ++refused < kMostRefused;
+        if (!taken) return ++refused < kMaxRejected;
         refused = 0;
         out[done++] = Scaled(x);
         return done < n;
@@ -79,7 +79,7 @@ class BoundedNormal {
     if (done == n) return OkStatus();
     return InvalidArgument(
         "minvals, maxvals: expected bounds that a number falls into within ",
-        kMostRefused, " tries, got [", double(low_), ", ", double(high_),
+        kMaxRejected, " tries, got [", double(low_), ", ", double(high_),
         "] deviations");
   }
 
@@ -145,7 +145,7 @@ struct BoundedNormals {
     }
     random::Philox gen =
         ctx.state<random::SeededKernel>().generator().ReserveBlocks(
-            rows * 2 * kMostRefused * (columns + 3) / 4);
+            rows * 2 * kMaxRejected * (columns + 3) / 4);
     T* out = ctx.output(0).raw<T>();
     for (int64_t r = 0; r < rows; ++r) {
       const auto at = [&](int i) {

@@ -357,15 +357,15 @@ class CandidateKernel {
  private:
   // Reads the weights for this shard from the node's attributes or a file.
   Status ReadWeights(const Node& n, int64_t range) {
-    constexpr int64_t kMostClasses = int64_t{1} << 28;
+    constexpr int64_t kMaxClasses = int64_t{1} << 28;
     const auto file = n.AttrOr<std::string>("vocab_file", "");
     const auto unigrams = n.AttrOr<AttrValue::Floats>("unigrams", {});
     if (file.empty() == unigrams.empty())
       return InvalidArgument(
           "vocab_file and unigrams: expected one of them, got ",
           file.empty() ? "none" : "both");
-    if (range > kMostClasses)
-      return InvalidArgument("range_max: expected at most ", kMostClasses,
+    if (range > kMaxClasses)
+      return InvalidArgument("range_max: expected at most ", kMaxClasses,
                              ", got ", range);
     const int64_t shards = n.IntAttr("num_shards"), shard = n.IntAttr("shard");
     const float distortion = n.AttrOr<float>("distortion", 1.0f);

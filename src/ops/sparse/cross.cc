@@ -44,11 +44,11 @@ class SparseCrossKernel {
     std::vector<CrossColumn> columns;
     SLUICE_RETURN_IF_ERROR(ReadColumns(ctx, &rows, &columns));
     // The number of combinations of each row.
-    constexpr int64_t kMost = int64_t{1} << 31;
+    constexpr int64_t kMax = int64_t{1} << 31;
     int64_t n = 0, most = 0;
     for (int64_t r = 0; r < rows; ++r) {
-      const int64_t many = CountOf(columns, r, kMost);
-      if (many > kMost || n + many > kMost)
+      const int64_t many = CountOf(columns, r, kMax);
+      if (many > kMax || n + many > kMax)
         return ResourceExhausted(
             "expected at most 2^31 combinations of features, got more");
       n += many;
@@ -60,7 +60,7 @@ class SparseCrossKernel {
     int64_t at = 0;
     std::vector<int64_t> choice(columns.size());
     for (int64_t r = 0; r < rows; ++r) {
-      const int64_t many = CountOf(columns, r, kMost);
+      const int64_t many = CountOf(columns, r, kMax);
       for (size_t c = 0; c < columns.size(); ++c)
         choice[c] = columns[c].begin[static_cast<size_t>(r)];
       for (int64_t k = 0; k < many; ++k) {
@@ -96,9 +96,9 @@ class SparseCrossKernel {
         return InvalidArgument("shapes: expected rank 2, got ", e.rank);
       SLUICE_RETURN_IF_ERROR(merge(e.shape[0]));
       // Every column needs a list with one entry per row.
-      constexpr int64_t kMostRows = int64_t{1} << 24;
-      if (e.shape[0] > kMostRows)
-        return InvalidArgument("shapes: expected at most ", kMostRows,
+      constexpr int64_t kMaxRows = int64_t{1} << 24;
+      if (e.shape[0] > kMaxRows)
+        return InvalidArgument("shapes: expected at most ", kMaxRows,
                                " rows, got ", e.shape[0]);
       CrossColumn c;
       c.values = e.values;

@@ -9,8 +9,8 @@
 
 #include "graph/op_def.h"
 #include "graph/tensor_proto.h"
-#include "ops/sparse/sparse_tensor.h"
 #include "ops/common/tensor_bytes.h"
+#include "ops/sparse/sparse_tensor.h"
 
 namespace sluice {
 namespace {
@@ -95,12 +95,12 @@ Result<SparseParts> RowParts(const Entries& e, int64_t begin, int64_t end) {
 // Every row of a batch costs three tensors, even an empty one: a shape must not
 // claim an unlimited number of rows.
 Status CheckRows(const Entries& e) {
-  constexpr int64_t kMost = int64_t{1} << 24;
+  constexpr int64_t kMax = int64_t{1} << 24;
   if (e.rank < 2)
     return InvalidArgument("sparse_shape: expected rank 2 or more, got ",
                            e.rank);
-  if (e.shape[0] > kMost)
-    return InvalidArgument("sparse_shape: expected at most ", kMost,
+  if (e.shape[0] > kMax)
+    return InvalidArgument("sparse_shape: expected at most ", kMax,
                            " rows, got ", e.shape[0]);
   return OkStatus();
 }

@@ -38,9 +38,9 @@ class AsStringKernel {
       return InvalidArgument(
           "scientific, shortest, precision: expected none of them for ",
           DTypeName(t), ", got one");
-    constexpr int64_t kMost = 4096;
-    if (precision > kMost || width > kMost)
-      return InvalidArgument("precision, width: expected at most ", kMost,
+    constexpr int64_t kMax = 4096;
+    if (precision > kMax || width > kMax)
+      return InvalidArgument("precision, width: expected at most ", kMax,
                              ", got ", precision, " and ", width);
     k->width_ = static_cast<size_t>(std::max<int64_t>(width, 0));
     k->left_ = fill == "-";

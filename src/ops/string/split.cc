@@ -372,14 +372,14 @@ class StringNGramsKernel {
     k->keep_short_ = n.BoolAttr("preserve_short_sequences");
     k->widths_ = n.AttrOr<AttrValue::Ints>("ngram_widths", {});
     // Keeps every sum below in an int64.
-    constexpr int64_t kMost = int64_t{1} << 40;
+    constexpr int64_t kMax = int64_t{1} << 40;
     for (int64_t& w : k->widths_) {
       if (w <= 0)
         return InvalidArgument("ngram_widths: expected widths > 0, got ", w);
-      w = std::min(w, kMost);
+      w = std::min(w, kMax);
     }
-    if (k->pad_ > kMost)
-      return InvalidArgument("pad_width: expected at most ", kMost, ", got ",
+    if (k->pad_ > kMax)
+      return InvalidArgument("pad_width: expected at most ", kMax, ", got ",
                              k->pad_);
     return k;
   }
@@ -398,7 +398,7 @@ class StringNGramsKernel {
       return OkStatus();
     }
     // A limit for the number of strings: padding with a huge width is an error.
-    constexpr int64_t kMost = int64_t{1} << 28;
+    constexpr int64_t kMax = int64_t{1} << 28;
     int64_t total = 0, pieces = 0;
     SetSplit(&ctx.output(1), 0, 0);
     if (n == 0) {
@@ -413,8 +413,8 @@ class StringNGramsKernel {
         const int64_t many = Count(length, w);
         made += many;
         if (many == 0) continue;
-        if (many > kMost || w > kMost || made > kMost ||
-            (pieces += many * w) > kMost)
+        if (many > kMax || w > kMax || made > kMax ||
+            (pieces += many * w) > kMax)
           return TooMany();
       }
       if (keep_short_ && made == 0 && length > 0) {
@@ -424,9 +424,9 @@ class StringNGramsKernel {
               "and there are no widths, got ",
               pad_);
         made = 1;
-        if ((pieces += length + 2 * pad_) > kMost) return TooMany();
+        if ((pieces += length + 2 * pad_) > kMax) return TooMany();
       }
-      if ((total += made) > kMost) return TooMany();
+      if ((total += made) > kMax) return TooMany();
       SetSplit(&ctx.output(1), i + 1, total);
     }
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DType::kString, Shape({total})));

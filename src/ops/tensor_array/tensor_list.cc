@@ -24,10 +24,10 @@ std::string NameOf(const Variant& v) {
 }
 
 Status CheckDepth(int depth) {
-  constexpr int kMost = 1000;
-  return depth < kMost ? OkStatus()
-                       : InvalidArgument("lists of lists: expected at most ",
-                                         kMost, " levels of nesting, got more");
+  constexpr int kMax = 1000;
+  return depth < kMax ? OkStatus()
+                      : InvalidArgument("lists of lists: expected at most ",
+                                        kMax, " levels of nesting, got more");
 }
 
 }  // namespace

@@ -38,12 +38,12 @@ Result<Tensor> ZerosForItem(const TensorList& list, const PartialShape& shape) {
 }
 
 PartialShape DeclaredItemShape(Output handle) {
-  constexpr int kMostDepth = 200;
+  constexpr int kMaxDepth = 200;
   const auto from = [](const Output& shape) {
     const Result<PartialShape> known = ConstantAsShape(shape);
     return known.ok() ? *known : PartialShape();
   };
-  for (int depth = 0; depth < kMostDepth && handle.valid(); ++depth) {
+  for (int depth = 0; depth < kMaxDepth && handle.valid(); ++depth) {
     const Node& n = *handle.node;
     switch (n.op().role) {
       case OpRole::kMerge:  // A loop's; a conditional's may be either list.

@@ -33,17 +33,17 @@ constexpr char kUnix[] = "unix:";
 // Descriptors reserved for files, for outgoing connections, and for connections
 // beyond a limit.
 constexpr size_t kSpareDescriptors = 256;
-constexpr size_t kMostByDefault = 4096;
+constexpr size_t kMaxConnectionsByDefault = 4096;
 // The hard limit on open files may be huge, which is not useful, and slow for
 // programs that close every possible descriptor.
-constexpr rlim_t kMostOpenFiles = 1 << 20;
+constexpr rlim_t kMaxOpenFiles = 1 << 20;
 // How many connections beyond a limit may be open at once to report the refusal
 // (two descriptors each), and for how long.
-constexpr size_t kMostSurplus = 32;
+constexpr size_t kMaxSurplus = 32;
 constexpr std::chrono::milliseconds kSurplusTime{2000};
 // The interval at which the thread checks for a free descriptor.
 constexpr int kRoomMs = 50;
-constexpr std::chrono::seconds kComplaintInterval{30};
+constexpr std::chrono::seconds kWarningInterval{30};
 // The kernel sends keepalive probes after a minute without traffic.
 constexpr int kAliveIdleSeconds = 60, kAliveIntervalSeconds = 10,
               kAliveProbes = 3;
@@ -51,11 +51,11 @@ constexpr int kAliveIdleSeconds = 60, kAliveIntervalSeconds = 10,
 size_t OpenFilesLimit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1024;
-  return static_cast<size_t>(std::min(limit.rlim_cur, kMostOpenFiles));
+  return static_cast<size_t>(std::min(limit.rlim_cur, kMaxOpenFiles));
 }
 
 // The number of descriptors that connections may use.
-size_t MostConnections() {
+size_t MaxConnections() {
   const size_t files = OpenFilesLimit();
   return files > 2 * kSpareDescriptors ? files - kSpareDescriptors
                                        : std::max<size_t>(files / 2, 1);
@@ -135,12 +135,13 @@ std::string PeerHost(const std::string& peer) {
 }
 
 Result<ConnectionLimits> ResolveConnectionLimits(ConnectionLimits limits) {
-  const size_t most = MostConnections();
+  const size_t most = MaxConnections();
   if (limits.total > most)
     return InvalidArgument(
         "connections: expected a limit of at most ", most, ", because ",
         OpenFilesLimit(), " files may be open (ulimit -n), got ", limits.total);
-  if (limits.total == 0) limits.total = std::min(most, kMostByDefault);
+  if (limits.total == 0)
+    limits.total = std::min(most, kMaxConnectionsByDefault);
   if (limits.per_peer > limits.total)
     return InvalidArgument("connections: expected a limit of at most ",
                            limits.total, ", the total, for one address, got ",
@@ -154,7 +155,7 @@ std::string RaiseOpenFilesLimit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return "";
   const rlim_t before = limit.rlim_cur;
-  const rlim_t wanted = std::min(limit.rlim_max, kMostOpenFiles);
+  const rlim_t wanted = std::min(limit.rlim_max, kMaxOpenFiles);
   if (before >= wanted) return "";
   limit.rlim_cur = wanted;
   if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
@@ -307,8 +308,8 @@ bool ConnectionListener::AcceptOne(int listener) {
     if (why != EMFILE && why != ENFILE && why != ENOBUFS && why != ENOMEM)
       return true;  // It was closed, or is taken.
     const auto now = Clock::now();
-    if (now - complained_ > kComplaintInterval) {
-      complained_ = now;
+    if (now - last_warning_ > kWarningInterval) {
+      last_warning_ = now;
       std::fprintf(stderr,
                    "sluice: cannot accept a connection: %s (%zu are open, the "
                    "limit on open files is %zu); waiting for a free one\n",
@@ -337,7 +338,7 @@ bool ConnectionListener::AcceptOne(int listener) {
       Surplus more;
       // (Our own descriptor: gRPC may close the other at any time, and its
       // number may then belong to another file.)
-      if (s.host != kUnix && surplus_.size() < kMostSurplus)
+      if (s.host != kUnix && surplus_.size() < kMaxSurplus)
         more.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
       if (more.fd < 0) {
         close(fd);
@@ -381,7 +382,7 @@ Status ConnectionListener::CheckLimits(const std::string& host) {
   // (A process on this machine connects over TCP first and is refused there, so
   // unix sockets get a slightly higher limit.)
   const bool local = host == kUnix;
-  const size_t total = limits_.total + (local ? kMostSurplus : 0);
+  const size_t total = limits_.total + (local ? kMaxSurplus : 0);
   const auto within = [&] {
     const auto it = per_host_.find(host);
     return open_.size() < total &&

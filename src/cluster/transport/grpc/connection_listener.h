@@ -102,8 +102,8 @@ class ConnectionListener {
   Handler handler_;
   int wake_ = -1;  // An eventfd that stops the thread.
   std::thread thread_;
-  std::chrono::steady_clock::time_point complained_;  // Used by the thread
-                                                      // only.
+  std::chrono::steady_clock::time_point last_warning_;  // Used by the thread
+                                                        // only.
 
   std::mutex mu_;
   std::map<int, Socket> open_;              // GUARDED_BY(mu_): by descriptor.

@@ -186,7 +186,7 @@ void GrpcStream::OnRead(bool ok) {
       }
     }
     // (Without a lock: the event may be handled at once.)
-    if (read_on) transport_->port_->Later(&read_on_event_);
+    if (read_on) transport_->port_->Defer(&read_on_event_);
     if (!s.ok()) {
       Fail(s);
     } else if (l != nullptr) {
@@ -361,7 +361,8 @@ Status GrpcStream::ReceivePiece(std::string_view bytes) {
                                                    std::memory_order_relaxed);
   SLUICE_RETURN_IF_ERROR(ReceiveBodies(ring_->Next().substr(0, count)));
   if (!ring_->Done()) return OkStatus();
-  if (const std::shared_ptr<GrpcLink> l = link(); l != nullptr) l->TellRoom();
+  if (const std::shared_ptr<GrpcLink> l = link(); l != nullptr)
+    l->SendRoomNotice();
   return OkStatus();
 }
 
@@ -463,7 +464,7 @@ void GrpcLink::OnHello(const std::string& address) {
   if (ring_ == nullptr) mailbox_ = RingMailboxAt(address);
 }
 
-void GrpcLink::TellRoom() {
+void GrpcLink::SendRoomNotice() {
   std::lock_guard<std::mutex> lock(mu_);
   if (closed_) return;
   // (Any frame would serve.)

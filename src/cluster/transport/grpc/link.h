@@ -113,7 +113,7 @@ class GrpcLink final : public Link {
   // The peer's hello has arrived, with its address.
   void OnHello(const std::string& address);
   // Tells the peer that its ring has room again.
-  void TellRoom();
+  void SendRoomNotice();
   // Something has arrived, possibly that notice.
   void OnHeard() {
     if (starved_.load()) Resume();

@@ -22,7 +22,7 @@ constexpr gpr_clock_type kClock = GPR_CLOCK_MONOTONIC;
 constexpr int kHandshakePatience = 2;
 constexpr std::chrono::milliseconds kLeastHandshakeTime{2000};
 // The number of events handled before the deferred ones, at most.
-constexpr int kMostAtOnce = 32;
+constexpr int kMaxEventsAtOnce = 32;
 
 uint64_t ThisHost() {
   static const uint64_t id = HostId({"net"});
@@ -177,24 +177,24 @@ void GrpcPort::Accept(std::unique_ptr<GrpcCall> call) {
               grpc::Status(grpc::StatusCode::UNIMPLEMENTED, why));
 }
 
-void GrpcPort::Later(GrpcEvent* event) {
+void GrpcPort::Defer(GrpcEvent* event) {
   {
-    std::lock_guard<std::mutex> lock(later_mu_);
+    std::lock_guard<std::mutex> lock(deferred_mu_);
     // (A thread that no longer reads may be busy for an hour.)
     if (reader_ == std::this_thread::get_id()) {
-      later_.push_back(event);
+      deferred_.push_back(event);
       return;
     }
   }
   event->Done(true);
 }
 
-void GrpcPort::DoLater() {
+void GrpcPort::RunDeferred() {
   std::vector<GrpcEvent*> events;
   {
-    std::lock_guard<std::mutex> lock(later_mu_);
+    std::lock_guard<std::mutex> lock(deferred_mu_);
     reader_ = std::this_thread::get_id();
-    events.swap(later_);
+    events.swap(deferred_);
   }
   for (GrpcEvent* e : events) e->Done(true);
 }
@@ -203,13 +203,14 @@ void GrpcPort::Read(ReaderTeam::Turn& turn) {
   void* tag;
   bool ok;
   // (Events deferred by the previous reader, whose work takes long.)
-  DoLater();
-  for (int unheeded = 0;;) {
+  RunDeferred();
+  for (int handled = 0;;) {
     // First the events that have already arrived.
     const auto next = queue_->AsyncNext(&tag, &ok, gpr_inf_past(kClock));
-    if (next != grpc::CompletionQueue::GOT_EVENT || ++unheeded > kMostAtOnce) {
-      unheeded = 0;
-      DoLater();
+    if (next != grpc::CompletionQueue::GOT_EVENT ||
+        ++handled > kMaxEventsAtOnce) {
+      handled = 0;
+      RunDeferred();
     }
     if (next == grpc::CompletionQueue::SHUTDOWN) return;
     if (next == grpc::CompletionQueue::TIMEOUT && !queue_->Next(&tag, &ok))

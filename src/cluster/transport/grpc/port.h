@@ -120,7 +120,7 @@ class GrpcPort {
   // events that have already arrived, or when those take long. Used for reads:
   // at each read gRPC (1.51) updates the peer's flow-control window with a
   // separate write, unless another write went out since the message was read.
-  void Later(GrpcEvent* event);
+  void Defer(GrpcEvent* event);
   // Whether the connection of an incoming call is still open, by gRPC's name of
   // the peer. (Always true for unix sockets.)
   bool IsConnected(const std::string& peer) { return listener_.IsOpen(peer); }
@@ -137,7 +137,7 @@ class GrpcPort {
   void Accept(std::unique_ptr<GrpcCall> call);
   void Read(ReaderTeam::Turn& turn);
   // Called by the reading thread.
-  void DoLater();
+  void RunDeferred();
 
   std::map<std::string, Handler> handlers_;  // Constant after Serve.
   grpc::AsyncGenericService service_;
@@ -151,9 +151,9 @@ class GrpcPort {
   std::chrono::milliseconds silence_{0};
   std::string address_, local_address_;
   bool serving_ = false;
-  std::mutex later_mu_;
-  std::vector<GrpcEvent*> later_;  // GUARDED_BY(later_mu_)
-  std::thread::id reader_;         // GUARDED_BY(later_mu_)
+  std::mutex deferred_mu_;
+  std::vector<GrpcEvent*> deferred_;  // GUARDED_BY(deferred_mu_)
+  std::thread::id reader_;            // GUARDED_BY(deferred_mu_)
   ReaderTeam team_;
 };
 

@@ -24,7 +24,7 @@ static_assert(sizeof(RingHeader) <= 4096);
 // Set in `waiting`, together with the number in the lower half.
 constexpr uint64_t kWaits = uint64_t{1} << 32;
 // The maximum number of files that wait for Take.
-constexpr size_t kMostArrived = 64;
+constexpr size_t kMaxArrivedFiles = 64;
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 Status Failed(const char* what) {
@@ -203,7 +203,7 @@ Status RingMailbox::Send(const std::string& name, const RingToken& token,
 int RingMailbox::Take(const RingToken& token) {
   std::lock_guard<std::mutex> lock(mu_);
   // (Bounded, so that senders cannot keep us here forever.)
-  for (size_t i = 0; socket_ >= 0 && i < 4 * kMostArrived; ++i) {
+  for (size_t i = 0; socket_ >= 0 && i < 4 * kMaxArrivedFiles; ++i) {
     RingToken of;
     iovec bytes = {of.data(), sizeof(of)};
     Attached attached;
@@ -241,7 +241,7 @@ int RingMailbox::Take(const RingToken& token) {
       close(fd);
       continue;
     }
-    if (arrived_.size() == kMostArrived) {
+    if (arrived_.size() == kMaxArrivedFiles) {
       close(arrived_.front().second);
       arrived_.pop_front();
     }

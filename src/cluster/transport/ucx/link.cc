@@ -1,13 +1,13 @@
 #if SLUICE_HAVE_UCX
 
+#include "cluster/transport/ucx/link.h"
+
 #include <poll.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
-
-#include "cluster/transport/ucx/link.h"
 
 namespace sluice {
 
@@ -42,7 +42,7 @@ bool UcxLink::ProcessEnded() const {
 }
 
 void UcxLink::Open() {
-  transport_->Kick(std::static_pointer_cast<UcxLink>(shared_from_this()));
+  transport_->SendQueued(std::static_pointer_cast<UcxLink>(shared_from_this()));
 }
 
 Status UcxLink::Pass(bool* drop) {
@@ -71,7 +71,7 @@ Status UcxLink::SendTokens(uint64_t step, uint32_t partition,
     }
     if (drop && !writer_.empty()) (void)writer_.Take();
   }
-  transport_->Kick(std::static_pointer_cast<UcxLink>(shared_from_this()));
+  transport_->SendQueued(std::static_pointer_cast<UcxLink>(shared_from_this()));
   return OkStatus();
 }
 
@@ -85,7 +85,7 @@ Status UcxLink::SendControl(uint8_t kind, std::string_view bytes) {
     if (drop) (void)writer_.Take();
     if (writer_.bytes() > kUcxFrameBytes) frames_.push_back(writer_.Take());
   }
-  transport_->Kick(std::static_pointer_cast<UcxLink>(shared_from_this()));
+  transport_->SendQueued(std::static_pointer_cast<UcxLink>(shared_from_this()));
   return OkStatus();
 }
 
@@ -108,7 +108,7 @@ void UcxLink::SendHeartbeat() {
     if (closed_ || !frames_.empty()) return;
     writer_.AddHeartbeat();
   }
-  transport_->Kick(std::static_pointer_cast<UcxLink>(shared_from_this()));
+  transport_->SendQueued(std::static_pointer_cast<UcxLink>(shared_from_this()));
 }
 
 void UcxLink::SendAll() {

@@ -160,7 +160,7 @@ class UcxTransport final : public TransportBase {
   // Those below are called without worker_mu_.
   // Sends what the link has queued: now, unless another thread holds the
   // worker, which then sends it.
-  void Kick(const std::shared_ptr<UcxLink>& link);
+  void SendQueued(const std::shared_ptr<UcxLink>& link);
   // Lets the next turn send what the link has queued.
   void SendLater(std::shared_ptr<UcxLink> link);
   void Wake();

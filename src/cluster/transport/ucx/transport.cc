@@ -283,7 +283,7 @@ void UcxTransport::FlushLink(UcxLink* link, size_t window) {
   }
 }
 
-void UcxTransport::Kick(const std::shared_ptr<UcxLink>& link) {
+void UcxTransport::SendQueued(const std::shared_ptr<UcxLink>& link) {
   if (worker_mu_.try_lock()) {
     if (worker_ != nullptr) FlushLink(link.get());
     const bool pending = link->under_way_ > 0;
