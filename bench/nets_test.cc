@@ -38,7 +38,7 @@ class NetworksTest : public ::testing::Test {
   const WithGraph use_{graph_};
 };
 
-TEST_F(NetworksTest, LeNet) {
+TEST_F(NetworksTest, BuildsLeNet) {
   ExpectLayers(LeNet({.batch = 2}), {{"conv1", {2, 28, 28, 32}},
                                      {"pool1", {2, 14, 14, 32}},
                                      {"conv2", {2, 14, 14, 64}},
@@ -135,7 +135,7 @@ TEST_F(NetworksTest, InceptionV3Has24MillionParameters) {
   ExpectParameters(23834568);
 }
 
-TEST_F(NetworksTest, InceptionV3HasAnAuxiliaryClassifierIfAsked) {
+TEST_F(NetworksTest, InceptionV3AddsAuxiliaryClassifierOnRequest) {
   InceptionV3({.batch = 2, .auxiliary = true});
   ExpectParameters(27161264);
 }
@@ -152,7 +152,7 @@ TEST_F(NetworksTest, ResNet50Has26MillionParameters) {
   ExpectParameters(25557032);
 }
 
-TEST_F(NetworksTest, LanguageModelHasTwoTablesOfWordsAndAnLstm) {
+TEST_F(NetworksTest, LanguageModelHasTwoWordTablesAndAnLstm) {
   const LanguageModelNetwork net = LanguageModel();
   EXPECT_EQ(net.hidden.shape().dim(2), 512);
   // Embedding, softmax and its bias, the cell.

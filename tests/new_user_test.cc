@@ -83,7 +83,7 @@ Clustering PlainKMeans(const std::vector<float>& points,
   return result;
 }
 
-TEST_F(NewUserTest, ClustersPointsInOneLoopThatStopsWhenNothingMoves) {
+TEST_F(NewUserTest, ClustersPointsInOneLoopUntilConvergence) {
   constexpr int kClusters = 4, kMax = 50;
   constexpr float kTolerance = 1e-4f;
   std::mt19937 random(5);
@@ -292,7 +292,7 @@ struct Chain {
   std::vector<float> first, next;  // Logarithms of probabilities.
 };
 
-TEST_F(NewUserTest, DecodesTheLikeliestSentenceWithABeam) {
+TEST_F(NewUserTest, DecodesLikeliestSentenceWithBeamSearch) {
   constexpr int kWords = 4, kLongest = 5, kAll = 1024;  // kWords^kLongest.
   std::mt19937 random(2);
   std::uniform_real_distribution<float> uniform(0.05f, 1.0f);
@@ -415,7 +415,7 @@ Leaky PlainLeaky(const std::vector<float>& xs, double decay, double gain) {
   return l;
 }
 
-TEST_F(NewUserTest, TrainsAModelOfSequencesOfDifferentLengths) {
+TEST_F(NewUserTest, TrainsOnSequencesOfDifferentLengths) {
   constexpr int kBatch = 8, kLongest = 7, kSteps = 30;
   constexpr float kRate = 0.05f;
   std::mt19937 random(7);

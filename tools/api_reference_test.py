@@ -66,7 +66,7 @@ class Names(unittest.TestCase):
              ("Kind", ""), ("operator+", ""), ("init::Zeros", "All zero"),
              ("SLUICE_SHOWN", "")])
 
-    def test_a_header_has_the_first_sentence_of_its_own(self):
+    def test_header_has_its_own_first_sentence(self):
         self.assertEqual(api_reference.lead(HEADER), "What this is")
 
 

@@ -47,13 +47,13 @@ namespace init { Handle Zeros(); }
 
 class Functions(unittest.TestCase):
 
-    def test_public_functions_are_found_and_nothing_else(self):
+    def test_only_public_functions_are_found(self):
         self.assertEqual(check_interface.functions_of(HEADER), {
             "Free", "Bounded", "operator+", "Handle::Handle", "Handle::Of",
             "Handle::operator==", "Handle::Part::Do", "Handle::Options::Reset",
             "init::Zeros"})
 
-    def test_the_projects_headers_are_read(self):
+    def test_project_headers_are_parsed(self):
         root = check_interface.pathlib.Path(__file__).resolve().parent.parent
         headers = check_interface.public_headers(root)
         found = set()
@@ -72,12 +72,12 @@ class Entries(unittest.TestCase):
             check_interface.entries_of('HOSTILE(A, "X::a X::b "\n  "c") {}'),
             {"X::a", "X::b", "c"})
 
-    def test_a_function_without_an_entry_is_told(self):
+    def test_function_without_entry_is_reported(self):
         lines = check_interface.check({"x.h": {"a", "b"}}, {"a"})
         self.assertEqual(len(lines), 1)
         self.assertIn("x.h: b: expected an entry", lines[0])
 
-    def test_an_entry_for_no_function_is_told(self):
+    def test_entry_without_function_is_reported(self):
         lines = check_interface.check({"x.h": {"a"}}, {"a", "gone"})
         self.assertEqual(len(lines), 1)
         self.assertIn("gone: expected a public function", lines[0])

@@ -12,21 +12,21 @@ def breaches(path, text):
 
 class Includes(unittest.TestCase):
 
-    def test_a_folder_includes_those_below_and_itself(self):
+    def test_folder_may_include_itself_and_lower_folders(self):
         for header in ("base/status.h", "tensor/dtype.h", "graph/node.h"):
             self.assertIsNone(
                 check_layers.check_include("src/graph/graph.cc", header))
 
-    def test_a_folder_does_not_include_those_above(self):
+    def test_folder_may_not_include_higher_folders(self):
         self.assertIn("graph/ may include base, tensor",
                       breaches("src/graph/graph.cc",
                                '#include "session/session.h"\n')[0])
 
-    def test_kernels_know_no_graph(self):
+    def test_kernels_may_not_include_the_graph(self):
         self.assertTrue(check_layers.check_include(
             "src/kernels/simd/add.cc", "graph/node.h"))
 
-    def test_third_party_stays_in_its_place(self):
+    def test_third_party_headers_are_restricted_to_their_folders(self):
         check = check_layers.check_include
         self.assertIsNone(check("src/kernels/dnn/conv.cc", "dnnl.hpp"))
         self.assertTrue(check("src/ops/conv_ops.cc", "dnnl.hpp"))
@@ -34,7 +34,7 @@ class Includes(unittest.TestCase):
                                 "graph/proto/graph.pb.h"))
         self.assertTrue(check("src/graph/graph.cc", "graph/proto/graph.pb.h"))
 
-    def test_only_what_is_above_ops_uses_the_generated_builders(self):
+    def test_generated_builders_are_used_only_above_ops(self):
         check = check_layers.check_include
         self.assertIsNone(check("src/client/autodiff/gradients.cc", "sluice/ops.h"))
         self.assertTrue(check("src/ops/math_ops.cc", "sluice/ops.h"))
@@ -48,7 +48,7 @@ class Includes(unittest.TestCase):
 
 class Rooms(unittest.TestCase):
 
-    def test_a_room_includes_what_the_table_says(self):
+    def test_subfolder_includes_follow_the_table(self):
         check = check_layers.check_include
         self.assertIsNone(check("src/exec/fusion/a.cc", "exec/core/plan.h"))
         self.assertTrue(check("src/exec/core/plan.cc", "exec/fusion/regions.h"))
@@ -83,7 +83,7 @@ class Cycles(unittest.TestCase):
 
 class Hosts(unittest.TestCase):
 
-    def test_an_op_that_includes_files_says_that_it_reaches_the_host(self):
+    def test_op_that_includes_files_declares_host_reach(self):
         op = '#include "io/file.h"\nSLUICE_OP(A)'
         self.assertIn(".ReachesHost()", breaches("src/ops/a.cc", op)[0])
         self.assertEqual(breaches(

@@ -34,22 +34,22 @@ class Files(unittest.TestCase):
         self.write("docs/page.md", text)
         return self.breaches()
 
-    def test_public_is_what_the_entries_include_by_name(self):
+    def test_public_headers_are_those_included_by_entries(self):
         self.assertEqual(doc_blocks.public_headers(self.root),
                          ["include/sluice/sluice.h", "src/a/a.h"])
         self.assertEqual(doc_blocks.installed_headers(self.root),
                          ["include/sluice/sluice.h", "src/a/a.h", "src/a/b.h"])
         self.assertEqual(self.breaches(), [])
 
-    def test_a_public_header_without_an_example_is_told(self):
+    def test_public_header_without_example_is_reported(self):
         self.write("src/a/a.h", "// Words.\n#ifndef A\n//   B();\n")
         self.assertEqual(len(self.breaches()), 1)
 
-    def test_an_example_of_a_header_that_no_test_includes_is_told(self):
+    def test_untested_header_example_is_reported(self):
         self.write("src/a/b.h", "// Words.\n//   C();\n")
         self.assertEqual(len(self.breaches()), 1)
 
-    def test_a_test_of_an_example_that_is_gone_is_told(self):
+    def test_test_of_missing_example_is_reported(self):
         self.write("tests/snippets/b_test.cc", '#include "snippets/x.h/1.inc"\n')
         self.assertEqual(len(self.breaches()), 1)
 
@@ -61,7 +61,7 @@ class Files(unittest.TestCase):
         self.assertEqual([(b.line, b.text) for b in blocks],
                          [(3, "A();\n\n  B();\n"), (12, "C();\n")])
 
-    def test_each_language_has_its_rule(self):
+    def test_each_language_has_a_rule(self):
         self.assertEqual(self.page_breaches(
             "```text\nx\n```\n```sh\nls\n```\n```python\nx\n```\n"
             "<!-- within examples/a.cc -->\n```cpp\nA();\n```\n"), [])
@@ -71,7 +71,7 @@ class Files(unittest.TestCase):
                      "<!-- from docs/x.md -->\n```cpp\nA();\n```\n"):
             self.assertEqual(len(self.page_breaches(text)), 1, text)
 
-    def test_what_is_written_can_be_included(self):
+    def test_written_blocks_can_be_included(self):
         self.write("docs/page.md", "Words.\n```cpp\nA();\n```\n```json\n{}\n```\n")
         blocks, _ = doc_blocks.all_blocks(self.root)
         doc_blocks.write(self.root, blocks, self.root / "out")
@@ -81,7 +81,7 @@ class Files(unittest.TestCase):
         self.assertEqual((self.root / "out/docs/page.md/2.inc").read_text(),
                          'R"json({}\n)json"\n')
 
-    def test_calls_of_ops_have_a_value_of_each_kind(self):
+    def test_op_calls_have_a_value_for_each_argument(self):
         self.write("docs/ops/nn.md",
                    "# Ops\n\n## Op\n\n```c++\nops::Op(x, xs, ys, n, {.a, .b})\n"
                    "```\n\n- in `x`: T\n- in `xs`: N * T\n- in `ys`: Ts\n"

@@ -17,7 +17,7 @@ def near(got, expected, rtol=1e-5, atol=1e-5):
 # ---- Arrays ------------------------------------------------------------------
 
 
-def test_grids(run):
+def test_meshgrids(run):
     x, y, z = np.arange(3), np.arange(4) * 2, np.array([5, 6])
     for arguments, indexing in (((x, y), "xy"), ((x, y), "ij"),
                                 ((x, y, z), "xy"), ((x,), "ij")):
@@ -39,7 +39,7 @@ def test_differences_and_distances_of_lists(run):
     near(run(tf.edit_distance(one, two, normalize=False)), [1, 1])
 
 
-def test_sequences_in_reverse(run):
+def test_sequences_are_reversed(run):
     x = np.arange(12).reshape(2, 6)
     got = run(tf.reverse_sequence(x, [3, 5], seq_axis=1, batch_axis=0))
     np.testing.assert_array_equal(got, [[2, 1, 0, 3, 4, 5],
@@ -66,7 +66,7 @@ def test_blocks_of_images(run):
     np.testing.assert_array_equal(paddings, [[1, 3], [0, 2]])
 
 
-def test_places_in_sorted_rows_and_repetition(run):
+def test_searchsorted_and_repeat(run):
     rows = np.array([[1, 3, 5], [2, 4, 4]])
     values = np.array([[0, 3], [4, 9]])
     for side in ("left", "right"):
@@ -94,7 +94,7 @@ def test_shapes_that_broadcast(run):
     near(run(tf.unravel_index([5], [2, 3])), [[1], [2]])
 
 
-def test_windows_of_images(run):
+def test_image_patches(run):
     x = np.arange(9, dtype=np.float32).reshape(1, 3, 3, 1)
     got = run(tf.image.extract_image_patches(
         x, [1, 2, 2, 1], [1, 1, 1, 1], [1, 1, 1, 1], "VALID"))
@@ -217,7 +217,7 @@ def test_norms_of_matrices(run, rng, order):
              np.linalg.norm(x, as_numpy, tuple(axis), keepdims=True), 1e-4)
 
 
-def test_wrong_norms():
+def test_invalid_norms_are_errors():
     with pytest.raises(ValueError, match="vector norm"):
         tf.norm([1.0], "fro")
     with pytest.raises(ValueError, match="matrix norm"):
@@ -298,7 +298,7 @@ def test_scales_of_random_weights(run):
         assert abs(x.mean()) < 1e-3
 
 
-def test_random_numbers_of_other_kinds(run):
+def test_gamma_poisson_and_stateless_random_numbers(run):
     assert abs(run(tf.random_gamma([20000], 3.0, 2.0)).mean() - 1.5) < 0.05
     assert run(tf.random.gamma([5], [1.0, 2.0])).shape == (5, 2)
     assert abs(run(tf.random_poisson(4.0, [20000])).mean() - 4) < 0.1
@@ -314,7 +314,7 @@ def test_random_numbers_of_other_kinds(run):
     np.testing.assert_array_equal(classes, np.ones([1, 20]))
 
 
-def test_diagonals_beside_the_main_one(run):
+def test_off_diagonals(run):
     upper = run(tf.matrix_diag([1.0, 2.0], k=1))
     near(upper, np.diag([1, 2], 1))
     near(run(tf.linalg.diag([1.0, 2.0])), np.diag([1, 2]))
@@ -348,7 +348,7 @@ def test_coordinates_in_batches(run, rng):
          x[0, 0].reshape(2, 2))
 
 
-def test_masks_must_fit(run):
+def test_masks_must_match_shapes(run):
     x = tf.zeros([3, 2])
     for mask in ([True, False], [[True] * 3] * 3, [[[True]]]):
         with pytest.raises(ValueError, match="incompatible"):
@@ -410,7 +410,7 @@ def test_products_over_axes(run):
             tf.tensordot(a, b, wrong)
 
 
-def test_sums_and_norms_say_what_does_not_fit():
+def test_sums_and_norms_report_mismatches():
     with pytest.raises(ValueError, match="incompatible"):
         tf.accumulate_n([tf.zeros([2])], shape=[3])
     with pytest.raises(TypeError, match="tensor_dtype"):
@@ -484,13 +484,13 @@ def test_reductions_of_all_dimensions_are_scalars(run):
      lambda: tf.raw_ops.NthElement(input=[[1, 2]], n=2)),
     ("n: expected a value >= 0, got -1",
      lambda: tf.raw_ops.NthElement(input=[[1, 2]], n=-1))])
-def test_sizes_that_are_known_to_be_wrong_are_told_as_graphs_are_built(told,
+def test_known_size_errors_are_reported_at_build_time(told,
                                                                        make):
     with pytest.raises(ValueError, match=told):
         make()
 
 
-def test_real_numbers_have_angles_too(run):
+def test_angles_of_real_numbers(run):
     np.testing.assert_allclose(run(tf.angle([1.0, -2.0])), [0, np.pi])
     np.testing.assert_allclose(run(tf.angle([1j, -1j])), [np.pi / 2,
                                                           -np.pi / 2])
@@ -518,7 +518,7 @@ def test_ranges_are_made_of_four_nodes():
     assert tf.range(np.array(3)).dtype is tf.int64
 
 
-def test_ranges_go_to_what_a_variable_is(run):
+def test_ranges_accept_variables(run):
     v, w = tf.Variable(4), tf.Variable(np.int64(5), use_resource=True)
     run(tf.global_variables_initializer())
     assert run(tf.range(v)).tolist() == [0, 1, 2, 3]
@@ -529,7 +529,7 @@ def test_ranges_go_to_what_a_variable_is(run):
     assert halves.dtype == np.float64 and halves.tolist() == [0, 1, 2]
 
 
-def test_handles_of_arrays_may_have_tensorflows_shape():
+def test_array_handles_may_have_tensorflow_shape():
     raw, flow = tf.raw_ops, tf.constant(0.0)
     # What TensorFlow says of a handle that a loop keeps for its gradient.
     handle = tf.placeholder(tf.resource, [2])
@@ -552,7 +552,7 @@ def test_handles_of_arrays_may_have_tensorflows_shape():
     assert size.shape == ()
 
 
-def test_arguments_have_one_of_their_names(run):
+def test_conflicting_argument_names_are_refused(run):
     x = tf.constant([[1.0, 2.0]])
     for call in (lambda: tf.reduce_sum(x, keepdims=True, keep_dims=True),
                  lambda: tf.argmax(x, 1, dimension=1),
@@ -565,7 +565,7 @@ def test_arguments_have_one_of_their_names(run):
     assert run(tf.reduce_sum(x, keep_dims=True)).tolist() == [[3]]
 
 
-def test_shapes_and_axes_that_are_no_vectors_are_refused():
+def test_non_vector_shapes_and_axes_are_refused():
     x = tf.constant([[1.0, 2.0]])
     with pytest.raises(ValueError, match="rank 1"):
         tf.reshape(x, -1)
@@ -575,7 +575,7 @@ def test_shapes_and_axes_that_are_no_vectors_are_refused():
         tf.reduce_all(x)
 
 
-def test_products_of_unknown_rank_may_be_of_batches(run):
+def test_products_of_unknown_rank_may_have_batches(run):
     a = tf.placeholder(tf.float32)
     b = tf.ones([2, 3])
     product = tf.matmul(a, b)
@@ -595,7 +595,7 @@ def test_slices_of_a_tensor_stack_to_the_tensor():
 
 
 @pytest.mark.parametrize("mask", [True, False])
-def test_a_truth_value_is_a_mask_and_no_index(mask):
+def test_boolean_is_a_mask_not_an_index(mask):
     with pytest.raises(ValueError, match="mask cannot be scalar"):
         tf.constant([1, 2, 3])[mask]
 
@@ -641,7 +641,7 @@ def test_batches_of_coordinates_may_have_any_rank(run):
         tf.gather_nd(params, places, batch_dims=tf.placeholder(tf.int32))
 
 
-def test_a_split_arrays_gradient_leaves_out_what_was_written_behind(run):
+def test_split_gradient_ignores_later_writes(run):
     x = tf.constant([1.0, 2.0, 3.0])
     array = tf.TensorArray(tf.float32, 3, dynamic_size=True).split(
         x, [1, 1, 1]).write(3, [4.0])
@@ -650,7 +650,7 @@ def test_a_split_arrays_gradient_leaves_out_what_was_written_behind(run):
         2, 4, 6]
 
 
-def test_large_shapes_are_of_a_type_that_holds_them():
+def test_large_shapes_use_int64():
     shape = tf.TensorShape([2**31, 3])
     assert tf.convert_to_tensor(shape).dtype == tf.int64
     with pytest.raises(ValueError, match=r"too large \(2147483648\)"):

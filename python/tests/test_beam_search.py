@@ -11,7 +11,7 @@ from test_seq2seq import (
     words)
 
 
-def test_trees_are_followed_from_their_leaves(session, rng):
+def test_gather_tree_follows_parents(session, rng):
     steps, batch, beams, end = 6, 4, 3, 9
     ids = rng.randint(0, 9, [steps, batch, beams])
     ids[2, 1] = end
@@ -131,7 +131,7 @@ def beams_of(step, state, word, end, width, most, penalty, coverage=0.0):
 
 
 @pytest.mark.parametrize("coverage", [0.0, 0.4])
-def test_a_narrow_beam_with_attention_is_plain_pythons(session, rng, coverage):
+def test_narrow_attention_beam_matches_plain_python(session, rng, coverage):
     count, most, width, end = 5, 6, 3, 0
     table = words(rng, count)
     memory = rng.randn(2, 4, 3).astype(np.float32)
@@ -216,7 +216,7 @@ def test_one_beam_is_greedy(session, rng):
     assert (one == np.where(over, 0, greedy)).all()
 
 
-def test_what_beam_search_does_not_take(rng):
+def test_beam_search_rejects_invalid_arguments(rng):
     cell, table = cells.GRUCell(3), words(rng)
     state = cell.zero_state(4, tf.float32)
     with pytest.raises(ValueError, match="no cell is attentional"):

@@ -10,7 +10,7 @@ import sluice
 import sluice.compat.v1 as tf
 
 
-def test_the_state_of_a_folder_names_its_last_checkpoint(tmp_path):
+def test_checkpoint_state_names_latest_checkpoint(tmp_path):
     folder = str(tmp_path)
     assert tf.train.latest_checkpoint(folder) is None
     assert tf.train.get_checkpoint_state(folder) is None
@@ -33,7 +33,7 @@ def test_the_state_of_a_folder_names_its_last_checkpoint(tmp_path):
     assert os.listdir(folder) == ["checkpoint"]
 
 
-def test_paths_of_checkpoints_are_relative_where_their_folder_is(
+def test_checkpoint_paths_are_relative_to_folder(
         tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     os.mkdir("logs")
@@ -53,7 +53,7 @@ def test_paths_of_checkpoints_are_relative_where_their_folder_is(
         tf.train.update_checkpoint_state("/a", "/a/checkpoint")
 
 
-def test_a_state_that_cannot_be_read_is_none(tmp_path):
+def test_unreadable_state_is_none(tmp_path):
     (tmp_path / "checkpoint").write_text("{ what")
     assert tf.train.get_checkpoint_state(tmp_path) is None
     (tmp_path / "checkpoint").write_text("")
@@ -93,13 +93,13 @@ def test_a_signature_names_tensors():
         saved.classification_signature_def(words, None, None)
 
 
-def test_a_folder_with_a_saved_model_is_known(tmp_path):
+def test_saved_model_folder_is_recognized(tmp_path):
     assert not tf.saved_model.contains_saved_model(str(tmp_path))
     (tmp_path / "saved_model.pb").touch()
     assert tf.saved_model.contains_saved_model(str(tmp_path))
 
 
-def test_programs_may_import_what_is_not_there_before_they_ask_for_it(
+def test_missing_modules_may_be_imported_until_used(
         tmp_path):
     program = tmp_path / "program.py"
     program.write_text("""

@@ -36,7 +36,7 @@ def test_a_local_server_runs_a_session_and_keeps_its_variables():
         assert session.run(v) == 3.0
 
 
-def test_a_clusters_state_is_forgotten():
+def test_reset_clears_cluster_state():
     server = tf.train.Server.create_local_server()
     v = tf.get_variable("v", initializer=1.0)
     with tf.container("other"):
@@ -56,7 +56,7 @@ def test_a_clusters_state_is_forgotten():
         tf.Session.reset("")
 
 
-def test_who_may_reset_a_cluster_is_its_servers_business():
+def test_server_decides_who_may_reset():
     address, = free_addresses(1)
     server = tf.train.Server({"worker": [address]})
     v = tf.get_variable("v", initializer=1.0)
@@ -96,7 +96,7 @@ def test_functions_of_a_server_are_called_if_it_allows_that(op):
                 session.run(doubled)
 
 
-def test_a_server_is_made_of_its_message():
+def test_server_can_be_built_from_server_def():
     address, = free_addresses(1)
     made = tf.train.Server({"worker": [address]},
                            config=tf.ConfigProto(device_count={"CPU": 2}))
@@ -141,7 +141,7 @@ def test_tasks_share_the_work_of_one_graph():
         np.testing.assert_allclose(session.run(w), true, atol=1e-2)
 
 
-def test_a_server_in_another_process_serves_until_it_is_told_to_end():
+def test_server_process_serves_until_stopped():
     address, = free_addresses(1)
     program = ("import sluice.compat.v1 as tf\n"
                f"server = tf.distribute.Server({{'ps': ['{address}']}})\n"
@@ -161,7 +161,7 @@ def test_a_server_in_another_process_serves_until_it_is_told_to_end():
             process.kill()
 
 
-def test_a_server_that_is_collected_gives_its_port_back():
+def test_collected_server_releases_its_port():
     address, = free_addresses(1)
     for _ in range(2):
         server = tf.train.Server({"local": [address]})
@@ -181,7 +181,7 @@ def test_a_taken_port_is_an_error_that_names_it():
         tf.train.Server({"local": [address]})
 
 
-def test_plain_text_stays_on_this_machine_unless_it_is_asked_for():
+def test_plain_text_is_limited_to_loopback_by_default():
     with pytest.raises(tf.errors.OpError, match="loopback"):
         tf.train.Server({"local": ["0.0.0.0:0"]})
     server = tf.train.Server({"local": ["0.0.0.0:0"]},
@@ -191,7 +191,7 @@ def test_plain_text_stays_on_this_machine_unless_it_is_asked_for():
         assert session.run(tf.constant(6)) == 6
 
 
-def test_a_server_is_started_when_it_is_asked():
+def test_server_can_be_started_later():
     server = tf.train.Server.create_local_server(start=False)
     server.start()
     server.start()
@@ -199,7 +199,7 @@ def test_a_server_is_started_when_it_is_asked():
         assert session.run(tf.constant(4)) == 4
 
 
-def test_without_a_strategy_there_is_one_replica(run):
+def test_default_strategy_has_one_replica(run):
     strategy, context = (tf.distribute.get_strategy(),
                          tf.distribute.get_replica_context())
     assert strategy.num_replicas_in_sync == context.num_replicas_in_sync == 1
@@ -217,7 +217,7 @@ def test_without_a_strategy_there_is_one_replica(run):
     assert strategy.experimental_local_results(merged) == (merged,)
 
 
-def test_a_server_has_as_many_devices_as_its_config_says():
+def test_server_has_the_configured_devices():
     server = tf.train.Server.create_local_server(
         config=tf.ConfigProto(device_count={"CPU": 3}))
     with tf.Session(server.target) as session:
@@ -232,7 +232,7 @@ def test_a_server_has_as_many_devices_as_its_config_says():
     (({"a": {1: "h:1"}}, "a", 1), "address of every task"),
     (({"a": ["h:1"]}, "a", 0, "carrier pigeon"), "'grpc' or 'ucx'"),
 ])
-def test_what_is_no_task_of_the_cluster_is_refused(arguments, message):
+def test_task_outside_the_cluster_is_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         tf.train.Server(*arguments, start=False)
 
@@ -252,7 +252,7 @@ def test_a_server_may_have_emulated_devices():
             device_count={"EMU": 2}, emulated_device="speed=3"))
 
 
-def test_devices_of_operations_stay_unless_they_are_merged():
+def test_explicit_devices_are_kept_unless_merged():
     for merge, want in ((False, "/job:ps"), (True, "/job:ps/task:1")):
         with tf.Graph().as_default(), tf.device(tf.train.replica_device_setter(
                 ps_tasks=2, merge_devices=merge)):
@@ -272,7 +272,7 @@ def local_cluster(*servers, job="worker"):
     return made
 
 
-def test_a_session_names_the_tasks_of_its_cluster():
+def test_session_may_define_its_cluster():
     servers = [tf.train.Server.create_local_server() for _ in range(3)]
     x = tf.placeholder(tf.float32, [])
     with tf.device("/job:renamed/task:1"):
@@ -303,7 +303,7 @@ def test_a_session_names_the_tasks_of_its_cluster():
     assert of_z == [{"/job:renamed/replica:0/task:2/device:CPU:0"}]
 
 
-def test_sessions_with_clusters_of_their_own_share_state_if_told_to():
+def test_sessions_with_own_clusters_share_state_on_request():
     server = tf.train.Server.create_local_server()
     v = tf.Variable(1.0)
     config = tf.ConfigProto(cluster_def=local_cluster(server))
@@ -328,7 +328,7 @@ def test_a_cluster_without_the_target_is_an_error():
             session.run(tf.constant(1))
 
 
-def test_what_the_nodes_of_a_cluster_cost_is_told():
+def test_cost_graph_of_cluster_is_reported():
     server = tf.train.Server.create_local_server()
     x = tf.placeholder(tf.float32, [None])
     y = tf.exp(x, name="power")

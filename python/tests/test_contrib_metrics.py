@@ -9,7 +9,7 @@ import sluice.compat.v1 as tf
 metrics = tf.contrib.metrics
 
 
-def test_predictions_come_first(session):
+def test_predictions_are_the_first_argument(session):
     predictions, labels = tf.constant([1, 1, 0, 0]), tf.constant([1, 0, 1, 0])
     weights = tf.constant([1.0, 2, 0, 1])
     values, updates = metrics.aggregate_metric_map({
@@ -32,7 +32,7 @@ def test_predictions_come_first(session):
     assert tf.contrib.slim.metrics.streaming_auc is metrics.streaming_auc
 
 
-def test_the_best_k_and_thresholds(session):
+def test_metrics_at_k_and_at_thresholds(session):
     scores = tf.constant([[0.1, 0.9, 0.5], [0.8, 0.1, 0.4]])
     labels = tf.constant([[1], [2]], tf.int64)
     values, updates = metrics.aggregate_metrics(

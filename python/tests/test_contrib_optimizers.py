@@ -69,7 +69,7 @@ def trained(session, optimizer, sparse, resource, steps=4):
     (lambda: opt.extend_with_decoupled_weight_decay(
         opt.NadamOptimizer)(0.01, 0.1), dict(kind="nadam", decay=0.01))],
     ids=["nadam", "lazy", "max", "adamw", "extended"])
-def test_steps_are_those_of_the_papers(session, make, expected, sparse,
+def test_steps_match_the_papers(session, make, expected, sparse,
                                        resource):
     near(trained(session, make(), sparse, resource),
          adam(sparse=sparse, **expected))
@@ -86,7 +86,7 @@ def test_momentum_decays_weights_of_some_variables(session):
     near(b, [2.5])
 
 
-def test_scipy_finds_what_is_least(session):
+def test_scipy_interface_minimizes(session):
     pytest.importorskip("scipy")
     x = tf.Variable([7.0, 7.0])
     y = tf.Variable(1.0)

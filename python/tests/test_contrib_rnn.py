@@ -31,7 +31,7 @@ def start(session, rng):
 
 
 @pytest.mark.parametrize("normal", [True, False])
-def test_gates_are_normalised(session, rng, normal):
+def test_layer_norm_cell_normalizes_gates(session, rng, normal):
     x, c, h = (rng.randn(3, n).astype(np.float32) for n in (4, 5, 5))
     cell = rnn.LayerNormBasicLSTMCell(5, forget_bias=0.5, layer_norm=normal)
     out, (new_c, new_h) = cell(x, rnn.LSTMStateTuple(c, h))
@@ -58,7 +58,7 @@ def test_gates_are_normalised(session, rng, normal):
     assert out is new_h
 
 
-def test_new_memories_are_dropped(session):
+def test_dropout_applies_to_new_memory(session):
     cell = rnn.LayerNormBasicLSTMCell(50, layer_norm=False,
                                       dropout_keep_prob=1e-8)
     zeros = tf.zeros([1, 50])
@@ -71,7 +71,7 @@ def test_new_memories_are_dropped(session):
     (rnn.GRUBlockCell, ["b_c", "b_ru", "w_c", "w_ru"]),
     (rnn.GRUBlockCellV2, ["candidate/bias", "candidate/kernel", "gates/bias",
                           "gates/kernel"])])
-def test_fused_units_are_units(session, rng, make, names):
+def test_fused_gru_cells_match_the_formula(session, rng, make, names):
     x, h = rng.randn(3, 2).astype(np.float32), rng.randn(3, 4).astype("f")
     one, _ = make(4)(x, h)
     assert sorted(v.op.name for v in tf.global_variables()) == [
@@ -87,7 +87,7 @@ def test_fused_units_are_units(session, rng, make, names):
         make(4, 5)
 
 
-def test_layers_read_both_directions_of_the_one_before(session, rng):
+def test_stacked_bidirectional_layers_read_both_directions(session, rng):
     def cells():
         return [tf.nn.rnn_cell.GRUCell(n) for n in (3, 2)]
 

@@ -21,7 +21,7 @@ def weighted(x, w):
     return x, w * x
 
 
-def test_a_call_is_a_node_of_the_functions_name():
+def test_call_is_a_node_named_after_the_function():
     same, times = weighted([1.0, 2.0], 3.0)
     assert same.op.type == weighted.name
     assert same.op.type.startswith("weighted_")
@@ -32,7 +32,7 @@ def test_a_call_is_a_node_of_the_functions_name():
     np.testing.assert_array_equal(run([same, times]), [[1, 2], [3, 6]])
 
 
-def test_types_may_be_those_of_the_call():
+def test_argument_types_may_come_from_the_call():
     @tf.Defun()
     def half(x):
         return x / 2
@@ -62,7 +62,7 @@ def test_wrong_definitions_and_calls_are_refused():
         tf.Defun(tf.float32, out_names=["a", "b"])(lambda x: x)(1.0)
 
 
-def test_tensors_and_variables_from_outside_are_passed_along():
+def test_outer_tensors_and_variables_are_captured():
     w = tf.Variable([[2.0]])
     b = tf.get_variable("b", initializer=[1.0], use_resource=True)
     c = tf.placeholder(tf.float32)
@@ -81,7 +81,7 @@ def test_tensors_and_variables_from_outside_are_passed_along():
     assert [np.sum(v) for v in run([y] + grads, {c: 4.0})] == [25, 10, 1, 1]
 
 
-def test_what_loops_and_branches_of_a_function_use_from_outside():
+def test_loops_and_branches_capture_outer_values():
     one = tf.constant(1)
 
     @tf.Defun(tf.bool)
@@ -92,7 +92,7 @@ def test_what_loops_and_branches_of_a_function_use_from_outside():
     assert run([count(True), count(False)]) == [11, 1]
 
 
-def test_variables_made_within_are_the_outer_graphs():
+def test_inner_variables_belong_to_the_outer_graph():
     @tf.Defun(tf.float32)
     def layer(x):
         with tf.variable_scope("layer"):
@@ -135,7 +135,7 @@ def test_a_declared_function_calls_itself():
     assert run(defined(10)) == 3628800
 
 
-def test_gradients_are_those_of_the_body_unless_given():
+def test_gradients_default_to_the_body():
     x = tf.placeholder(tf.float32)
 
     @tf.Defun(tf.float32)
@@ -172,7 +172,7 @@ def test_gradients_are_those_of_the_body_unless_given():
         (g.function_name, g.gradient_func) for g in library.gradient]
 
 
-def test_gradients_are_not_those_of_functions_that_are_gone():
+def test_gradients_do_not_leak_between_graphs():
     # (Each is gone before the next one, which may be where it was.)
     for n in range(20):
         with tf.Graph().as_default() as graph:
@@ -188,7 +188,7 @@ def test_gradients_are_not_those_of_functions_that_are_gone():
         gc.collect()
 
 
-def test_functions_go_along_with_their_graph():
+def test_graph_defs_carry_functions():
     @tf.Defun(tf.float32, func_name="Plus", out_names=["sum"], noinline=True)
     def plus(x):
         """One more."""
@@ -219,7 +219,7 @@ def test_functions_with_random_numbers_are_stateful():
     assert (a != b).any()
 
 
-def test_assertions_within_run_in_taken_branches_only():
+def test_assertions_run_only_in_taken_branches():
     @tf.Defun(tf.int32)
     def fails(x):
         with tf.control_dependencies([tf.Assert(False, [x])]):
@@ -232,7 +232,7 @@ def test_assertions_within_run_in_taken_branches_only():
         run(y, {p: False, x: 3})
 
 
-def test_one_definition_serves_many_graphs_and_keeps_none():
+def test_definition_serves_many_graphs_without_keeping_them():
     def use():
         with tf.Graph().as_default() as graph:
             v = tf.Variable(2.0)
@@ -246,7 +246,7 @@ def test_one_definition_serves_many_graphs_and_keeps_none():
     assert [g() for g in graphs] == [None, None]
 
 
-def test_anything_from_outside_may_be_anywhere():
+def test_any_outer_value_may_be_captured():
     x = tf.constant(3.0)
     y, p = x * x, x > 1.0
     one = tf.Defun(tf.float32)(lambda t: t + 1.0)
@@ -275,7 +275,7 @@ def test_anything_from_outside_may_be_anywhere():
             tf.Defun()(lambda: y)()
 
 
-def test_results_have_the_shapes_that_the_body_knows():
+def test_results_have_static_shapes_of_body():
     v = tf.Variable([[1.0, 2.0]], use_resource=True)
 
     @tf.Defun(tf.float32)
@@ -289,7 +289,7 @@ def test_results_have_the_shapes_that_the_body_knows():
     assert run([total, tf.gradients(total, one)[0]]) == [5, 20]
 
 
-def test_functions_under_the_names_of_functional_ops(run):
+def test_functional_op_wrappers(run):
     from sluice.ops import functional
 
     @tf.Defun(tf.float32)
@@ -314,7 +314,7 @@ def test_functions_under_the_names_of_functional_ops(run):
     assert run(functional.partitioned_call([x], twice), {x: 2}) == [4]
 
 
-def test_a_call_waits_although_an_argument_waited_already():
+def test_call_keeps_control_dependencies_of_arguments():
     v = tf.Variable(1., use_resource=True)
     p = tf.placeholder(tf.bool)
 
@@ -333,7 +333,7 @@ def test_a_call_waits_although_an_argument_waited_already():
             assert sess.run(branch, {p: True}) == 2
 
 
-def test_what_a_compiler_is_told_changes_nothing(run):
+def test_compile_hints_change_nothing(run):
     @tf.Defun(tf.float32, compiled=True, separate_compiled_gradients=True)
     def doubled(x):
         return 2 * x
@@ -341,7 +341,7 @@ def test_what_a_compiler_is_told_changes_nothing(run):
     assert run(doubled(3.0)) == run(doubled(3.0, compiled=False)) == 6
 
 
-def test_operations_with_state_are_copied_if_they_are_named(run):
+def test_stateful_operations_are_copied_by_name(run):
     t = tf.random_uniform([100], maxval=10, dtype=tf.int32)
     x = tf.placeholder(tf.int32)
     with pytest.raises(ValueError, match="Cannot capture a stateful node"):

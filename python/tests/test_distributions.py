@@ -29,7 +29,7 @@ CONTINUOUS = {
 
 
 @pytest.mark.parametrize("name", CONTINUOUS)
-def test_distributions_agree_with_themselves(run, name):
+def test_distributions_are_self_consistent(run, name):
     make, (low, high), mean, variance = CONTINUOUS[name]
     dist = make()
     x = np.linspace(low, high, 60001)[:-1].astype(np.float32)
@@ -60,7 +60,7 @@ def test_distributions_agree_with_themselves(run, name):
 
 @pytest.mark.parametrize("name", ["normal", "laplace", "uniform", "gamma",
                                   "exponential", "beta"])
-def test_samples_have_gradients_to_parameters(session, name):
+def test_samples_are_differentiable_by_parameters(session, name):
     made = {"normal": d.Normal, "laplace": d.Laplace, "uniform": d.Uniform,
             "gamma": d.Gamma, "exponential": d.Exponential, "beta": d.Beta}
     parameters = [tf.constant(1.5), tf.constant(2.5)][
@@ -76,7 +76,7 @@ def test_samples_have_gradients_to_parameters(session, name):
     near(got, expected, 0.05, 0.02)
 
 
-def test_logarithms_far_out_are_exact(run):
+def test_log_probabilities_are_exact_in_the_tails(run):
     x = tf.constant([-30.0, -11, -5, 0, 6, 12])
     normal = d.Normal(0.0, 1.0)
     got, slope = run([normal.log_cdf(x), tf.gradients(normal.log_cdf(x), x)[0]])
@@ -92,7 +92,7 @@ def test_logarithms_far_out_are_exact(run):
     near(got, [-50 - math.log(2), -math.log(2), 0])
 
 
-def test_bernoullis_are_one_as_often_as_they_say(run):
+def test_bernoulli_samples_follow_probabilities(run):
     dist = d.Bernoulli(probs=[0.2, 0.7])
     drawn = run(dist.sample(20000, seed=1))
     assert drawn.dtype == np.int32 and drawn.shape == (20000, 2)
@@ -109,7 +109,7 @@ def test_bernoullis_are_one_as_often_as_they_say(run):
         d.Bernoulli(logits=[0.0], probs=[0.5])
 
 
-def test_categories_are_drawn_as_often_as_they_say(run):
+def test_categorical_samples_follow_probabilities(run):
     p = np.array([[0.1, 0.3, 0.6], [0.5, 0.25, 0.25]], np.float32)
     dist = d.Categorical(probs=p)
     assert dist.batch_shape == [2] and dist.event_shape == []
@@ -172,7 +172,7 @@ def test_probabilities_of_categories(run):
     lambda: (d.Bernoulli(probs=0.3), d.Bernoulli(probs=0.6)),
     lambda: (d.Dirichlet([2.0, 3, 4]), d.Dirichlet([1.0, 2, 2])),
     lambda: (_vectors([0.0, 1], [1.0, 2]), _vectors([1.0, 1], [2.0, 1]))])
-def test_divergences_are_those_of_samples(run, make):
+def test_kl_divergences_match_samples(run, make):
     one, two = make()
     drawn = one.sample(40000, seed=8)
     mean = tf.reduce_mean(one.log_prob(drawn) - two.log_prob(drawn))
@@ -184,7 +184,7 @@ def test_divergences_are_those_of_samples(run, make):
     near(run(one.kl_divergence(one)), 0)
 
 
-def test_classes_of_ones_own_say_what_they_know(run):
+def test_user_distributions_define_their_methods(run):
     class Steps(d.Distribution):
         def __init__(self, n, validate_args=False, name="Steps"):
             arguments = dict(locals())
@@ -232,7 +232,7 @@ def test_classes_of_ones_own_say_what_they_know(run):
         d.RegisterKL(Steps, Steps)(_divergence)
 
 
-def test_arguments_are_checked_if_asked_for(run):
+def test_validate_args_checks_arguments(run):
     scale = tf.placeholder_with_default(-1.0, [])
     assert np.isfinite(run(d.Normal(0.0, scale).sample()))
     with pytest.raises(tf.errors.InvalidArgumentError, match="x > 0"):
@@ -261,7 +261,7 @@ def test_parameters_broadcast(run):
         [2, 3]).items()} == {"loc": [2, 3], "scale": [2, 3]}
 
 
-def test_parameters_may_be_any_numbers_where_a_class_says_so(run):
+def test_softplus_parameters_may_be_any_numbers(run):
     contrib = tf.contrib.distributions
     dist = contrib.NormalWithSoftplusScale(1.0, scale=-2.0)
     near(run(dist.stddev()), math.log1p(math.exp(-2)))

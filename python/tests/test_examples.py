@@ -36,7 +36,7 @@ def test_a_line_is_fitted(example):
     assert example("linear_regression") == "y = 3.000 x + -1.000\n"
 
 
-def test_roots_in_a_loop(example):
+def test_loop_computes_roots(example):
     out = example("while_loop")
     assert "sqrt(2) = 1.41421 after" in out
     assert "sqrt(1e+06) = 1000 after" in out
@@ -49,7 +49,7 @@ def test_a_loop_of_primitives(example):
         "gcd(1071, 462) = 21\n")
 
 
-def test_layers_on_devices_of_their_own_work_side_by_side(example):
+def test_layers_on_separate_devices_run_in_parallel(example):
     out = example("model_parallel_lstm", 61)
     losses = numbers(out, "loss")
     assert losses[-1] < losses[1]
@@ -58,7 +58,7 @@ def test_layers_on_devices_of_their_own_work_side_by_side(example):
     assert int(eight) < int(one)
 
 
-def test_an_op_of_ones_own(tmp_path):
+def test_custom_op(tmp_path):
     """(Of a process of its own, which has one op more from then on.)"""
     library = os.path.join(os.path.dirname(sluice._core.__file__), os.pardir,
                            os.pardir, "lib", "custom_op.so")
@@ -69,7 +69,7 @@ def test_an_op_of_ones_own(tmp_path):
     assert done.stdout == "y  = [  9.  40. 100.]\ndx = [200.  40.   6.]\n"
 
 
-def test_a_gradient_of_ones_own(example):
+def test_custom_gradient(example):
     assert example("custom_gradient") == "z  = [0. 4.]\ndz = [0. 4.]\n"
 
 
@@ -93,7 +93,7 @@ def test_a_step_is_traced(example, tmp_path):
     assert (tmp_path / "t.json").stat().st_size > 100
 
 
-def test_a_model_of_characters_writes(example, tmp_path):
+def test_character_model_generates_text(example, tmp_path):
     (tmp_path / "text").write_text("abcd" * 100)
     out = example("language_model", tmp_path / "text", 50)
     bits = numbers(out, r"step +\d+:")
@@ -108,7 +108,7 @@ def test_training_within_the_graph(example):
     assert [round(n) for n in numbers(out, "=")] == [0, 1, 1, 0]
 
 
-def test_an_agent_within_the_graph(example):
+def test_agent_trains_within_the_graph(example):
     out = example("reinforcement_learning", 80)
     assert len(numbers(out, "took")) == 4 and "times as fast" in out
 
@@ -118,20 +118,20 @@ def test_a_function_that_calls_itself_learns(example):
     assert len(losses) == 4 and losses[-1] < 0.01 < losses[0]
 
 
-def test_a_classifier_knows_images_that_it_has_not_seen(example):
+def test_classifier_generalizes_to_test_images(example):
     known = numbers(example("mnist_classifier", 200), r"step +\d+:")
     assert len(known) == 4 and known[-1] > 60
     assert len(numbers(example("mnist_classifier", 3), r"step +\d+:")) == 3
 
 
-def test_workers_train_side_by_side(example):
+def test_workers_train_concurrently(example):
     out = example("cluster_async_sgd", 100)
     for worker in range(3):
         first, last = numbers(out, f"worker {worker}, step +\\d+: loss")
         assert last < 0.9 * first
 
 
-def test_experts_run_on_their_tasks(example):
+def test_experts_run_on_separate_tasks(example):
     out = example("cluster_experts", 400)
     losses = numbers(out, "error")
     assert len(losses) == 4 and losses[-1] < 0.8 * losses[0]
@@ -139,7 +139,7 @@ def test_experts_run_on_their_tasks(example):
     assert len(products) == 4 and max(products) > 0
 
 
-def test_loops_of_a_cluster_update_what_they_share(example):
+def test_cluster_loops_update_shared_variables(example):
     out = example("cluster_training_loops", 2000)
     assert out.count("worker") == out.count(": 2000 iterations in one") == 3
     *_, last = re.findall(r"after (\d+) iterations: y = (.*) x ([-+].*)", out)

@@ -112,7 +112,7 @@ def test_hessians(run):
     np.testing.assert_allclose(run(h), [[6, 0], [0, 12]])
 
 
-def test_hessians_of_what_is_as_large_as_it_is_fed(run):
+def test_hessians_of_dynamic_shapes(run):
     for shape, value in (([None], [1.0, 2.0, 3.0]), (None, [[1.0, 2.0]]),
                          ([], 2.0), ([None, None], [[1.0], [2.0]])):
         x = tf.placeholder(tf.float32, shape)
@@ -160,7 +160,7 @@ def test_cond(run):
     assert run(tf.gradients(y, x)[0], {p: False}) == -1.0
 
 
-def test_wrong_conds(run):
+def test_invalid_conds_are_errors(run):
     p = tf.placeholder(tf.bool, [])
     with pytest.raises(TypeError, match="must be callable"):
         tf.cond(p, 1, lambda: 2)
@@ -240,7 +240,7 @@ def test_maps_folds_and_scans(run):
         run(tf.scan(lambda a, e: a + e, i, reverse=True)), [6, 5, 3])
 
 
-def test_tapes_record_what_is_made_while_they_run(run):
+def test_tapes_record_ops_created_while_active(run):
     x, c = tf.constant(3.0), tf.constant(2.0)
     v = tf.Variable(5.0, name="v")
     frozen = tf.Variable(7.0, name="frozen", trainable=False)
@@ -280,7 +280,7 @@ def test_tapes_within_tapes(run):
         assert run([first, outer.gradient(first, v)]) == [12, 12]
 
 
-def test_graphs_with_gradients_of_loops_are_of_tensorflows_ops(fresh_graph):
+def test_graph_defs_of_loop_gradients_use_tensorflow_ops(fresh_graph):
     x = tf.placeholder(tf.float32, [3, 3])
 
     def outer(i, y):
@@ -300,7 +300,7 @@ def test_graphs_with_gradients_of_loops_are_of_tensorflows_ops(fresh_graph):
                           for op in arrays)
 
 
-def test_flow_of_a_graph_that_is_not_the_default_one(fresh_graph):
+def test_control_flow_works_in_non_default_graph(fresh_graph):
     @tf.RegisterGradient("TimesThree")
     def _times_three(op, grad):
         return grad * tf.constant(3.0)
@@ -325,7 +325,7 @@ def test_flow_of_a_graph_that_is_not_the_default_one(fresh_graph):
         assert session.run([z, total], {x: -5}) == [111, -47]
 
 
-def test_numbers_go_to_the_graph_of_the_tensors_beside_them():
+def test_numbers_join_the_graph_of_other_operands():
     graph = tf.Graph()
     with graph.as_default():
         x = tf.placeholder(tf.float32, [])
@@ -345,7 +345,7 @@ def test_numbers_go_to_the_graph_of_the_tensors_beside_them():
         assert session.run([n, total, y, dx], {x: 1.0}) == [2, 4, 3, 7]
 
 
-def test_scopes_of_a_functions_body_are_its_own():
+def test_function_bodies_have_their_own_scopes():
     w = tf.constant([[2.0]])
 
     @tf.Defun(tf.float32)
@@ -391,7 +391,7 @@ def test_branches_may_give_one_value_or_a_list_of_it(run):
     assert run(kept, {pred: True}) == [5]
 
 
-def test_a_loop_gives_the_one_tensor_that_it_has():
+def test_loop_with_one_variable_returns_tensor():
     i, nothing = tf.constant(0), []
     r = tf.while_loop(lambda i, _: i < 10, lambda i, _: [i + 1, []],
                       [i, nothing])
@@ -399,7 +399,7 @@ def test_a_loop_gives_the_one_tensor_that_it_has():
         assert session.run(r) == 10
 
 
-def test_slices_are_switched_and_merged_by_part(run):
+def test_slices_are_switched_and_merged_by_component(run):
     slices = tf.IndexedSlices([1, 2], [0, 2])
     no, yes = control_flow.switch(slices, True)
     merged, which = control_flow.merge([no, yes])
@@ -418,7 +418,7 @@ def test_values_wait_for_operations():
         np.testing.assert_array_equal(session.run(rows.values)[1], [3, 4])
 
 
-def test_known_predicates_take_their_branch_at_once(run):
+def test_static_predicates_select_branch_at_build_time(run):
     def never():
         raise AssertionError("called")
 
@@ -448,7 +448,7 @@ def test_known_predicates_take_their_branch_at_once(run):
         framework.smart_cond(True, never)
 
 
-def test_lists_of_tensors_under_the_names_of_their_module(run):
+def test_list_ops_have_module_names(run):
     items = list_ops.empty_tensor_list([None, 2], tf.float32)
     for n in (1, 1):
         items = tf.raw_ops.TensorListPushBack(items, tf.ones([n, 2]))
@@ -471,7 +471,7 @@ def test_lists_of_tensors_under_the_names_of_their_module(run):
                 ) == [1, 2]
 
 
-def test_gradients_that_are_not_to_be_asked_for():
+def test_prevented_gradients_are_errors():
     x = tf.constant(1.0)
     with pytest.raises(LookupError, match="explicitly disabled"):
         tf.gradients(tf.raw_ops.PreventGradient(input=x, message="why"), x)
@@ -479,7 +479,7 @@ def test_gradients_that_are_not_to_be_asked_for():
         tf.gradients(tf.square(tf.constant(7 + 3j)), x)
 
 
-def test_map_gives_what_its_types_say():
+def test_map_results_must_match_dtype_structure():
     with pytest.raises(TypeError, match="structure"):
         tf.map_fn(lambda x: (x, x), tf.range(2), dtype=[tf.int32, tf.int32])
 
@@ -495,7 +495,7 @@ def test_arrays_are_checked_when_they_are_written(run):
     assert parts.concat().shape == [3, 2]
 
 
-def test_scans_of_which_a_part_is_stopped_give_zeros_for_it(session):
+def test_stopped_scan_outputs_have_zero_gradients(session):
     a, b, start = (tf.Variable(0.0) for _ in range(3))
     x, y = tf.scan(lambda state, e: (a, b + state[1]), tf.zeros(5),
                    (tf.zeros([]), start * 2.0))
@@ -505,7 +505,7 @@ def test_scans_of_which_a_part_is_stopped_give_zeros_for_it(session):
     assert tf.gradients(x, [b]) == [None]
 
 
-def test_what_is_mapped_over_and_to(run):
+def test_map_fn_checks_elements_and_results(run):
     for function in (tf.map_fn, tf.foldl, tf.foldr, tf.scan):
         with pytest.raises(ValueError, match="elems must be"):
             function(lambda *x: x, [])
@@ -515,14 +515,14 @@ def test_what_is_mapped_over_and_to(run):
     assert run(whole).tolist() == [[1, 2]]
 
 
-def test_an_unknown_way_to_add_gradients_is_refused():
+def test_unknown_aggregation_method_is_refused():
     x = tf.constant(1.0)
     with pytest.raises(ValueError, match="Invalid `aggregation_method`"):
         tf.gradients(x * x, x, aggregation_method=7)
 
 
 @pytest.mark.parametrize("has_shape", [True, False])
-def test_gradients_begin_with_slices(run, has_shape):
+def test_initial_gradients_may_be_slices(run, has_shape):
     x = tf.placeholder_with_default(np.ones([3, 2], np.float32), [None, 2])
     rows = tf.IndexedSlices(tf.constant([[1.0, 2.0], [3.0, 4.0]]),
                             tf.constant([2, 0]),
@@ -561,7 +561,7 @@ def test_steps_enter_a_critical_section_one_after_another():
             assert session.run(v) == 15
 
 
-def test_a_critical_section_takes_what_another_execution_gave(session):
+def test_critical_section_accepts_results_of_another(session):
     section = tf.CriticalSection(shared_name="s")
     same = tf.CriticalSection(shared_name="s")
     first = section.execute(lambda: tf.constant(2.0))
@@ -594,7 +594,7 @@ def test_a_critical_section_that_an_error_ended_can_be_entered(session):
     assert session.run(checked, {x: 1}) == 1
 
 
-def test_critical_sections_that_might_wait_forever_are_refused():
+def test_possible_critical_section_deadlocks_are_refused():
     section = tf.CriticalSection(name="c")
     with pytest.raises(ValueError, match="already running"):
         section.execute(lambda: section.execute(lambda: tf.constant(1)))

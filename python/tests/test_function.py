@@ -14,7 +14,7 @@ def run(fetches, feed=None):
         return session.run(fetches, feed)
 
 
-def test_structures_go_in_and_come_out():
+def test_functions_take_and_return_structures():
     @tf.function
     def both(x, pair, scale=2.0, *, more=None):
         """Some of both."""
@@ -28,7 +28,7 @@ def test_structures_go_in_and_come_out():
     np.testing.assert_array_equal([x, rest, more], [[2, 4], [0, 1], [1, 1]])
 
 
-def test_bodies_are_built_once_for_each_kind_of_arguments():
+def test_bodies_are_traced_once_per_signature():
     calls = []
 
     @tf.function
@@ -54,7 +54,7 @@ def test_bodies_are_built_once_for_each_kind_of_arguments():
         signed([[1.0]])
 
 
-def test_a_value_that_has_no_hash_is_told_from_one_that_was_before():
+def test_unhashable_arguments_are_distinguished():
     @tf.function
     def counted(x, which):
         return x * len(which)
@@ -67,7 +67,7 @@ def test_a_value_that_has_no_hash_is_told_from_one_that_was_before():
     assert run(found) == list(range(9))
 
 
-def test_changes_are_made_in_the_programs_order():
+def test_updates_run_in_program_order():
     v = tf.Variable(1.0, use_resource=True)
 
     @tf.function
@@ -160,7 +160,7 @@ def _loops_in_branches_in_a_loop(v):
     (_read_in_a_branch, 10, 7), (_change_in_branches, [1, 11, 21, 42], 42),
     (_several_in_a_branch, 6, 0), (_loops_in_branches_in_a_loop, 1021, 0)],
                          ids=lambda p: getattr(p, "__name__", None))
-def test_loops_and_branches_come_in_the_programs_order(program, result, after):
+def test_loops_and_branches_run_in_program_order(program, result, after):
     v = tf.Variable(1.0, use_resource=True)
     made = tf.function(lambda: program(v))()
     with tf.Session() as session:
@@ -170,7 +170,7 @@ def test_loops_and_branches_come_in_the_programs_order(program, result, after):
             assert session.run(v) == after
 
 
-def test_functions_of_python_are_called_in_the_programs_order():
+def test_python_functions_run_in_program_order():
     seen = []
 
     def note(x, what):
@@ -224,7 +224,7 @@ def test_methods_variables_and_gradients():
         makes(tf.zeros([2]))
 
 
-def test_loops_and_branches_within():
+def test_functions_may_contain_loops_and_branches():
     @tf.function
     def collatz(n):
         return tf.while_loop(
@@ -237,7 +237,7 @@ def test_loops_and_branches_within():
 
 
 @pytest.mark.parametrize("define", [tf.Defun(tf.float32), tf.function])
-def test_bodies_have_gradients_of_their_own(define):
+def test_bodies_may_define_custom_gradients(define):
     @tf.custom_gradient
     def squared(x):
         doubled = x + x  # (Only the gradient needs it.)
@@ -268,7 +268,7 @@ def test_bodies_have_gradients_of_their_own(define):
 
 
 @pytest.mark.parametrize("resource", [False, True])
-def test_gradients_of_a_bodys_own_are_of_its_variables_too(resource):
+def test_custom_gradients_in_bodies_cover_variables(resource):
     w = tf.Variable(3.0, use_resource=resource)
 
     @tf.custom_gradient
@@ -284,7 +284,7 @@ def test_gradients_of_a_bodys_own_are_of_its_variables_too(resource):
     assert tf.gradients(y, n) == [None]
 
 
-def test_gradients_of_ones_own_are_in_no_graph_def():
+def test_graph_defs_do_not_carry_custom_gradients():
     x = tf.constant(3.0)
     y = tf.custom_gradient(lambda x: (x * x, lambda dy: dy))(x)
     definition = tf.get_default_graph().as_graph_def()
@@ -366,7 +366,7 @@ def test_graphs_are_wrapped_as_functions(session):
         tf.wrap_function(lambda: tf.no_op(), [])
 
 
-def test_parts_of_wrapped_graphs_are_functions(session):
+def test_wrapped_graphs_can_be_pruned_to_functions(session):
     add = tf.wrap_function(_updates, [tf.TensorSpec((), tf.float32, "x"), True])
     session.run(tf.global_variables_initializer())
     product = add.prune("x:0", "xw:0")
@@ -395,7 +395,7 @@ def test_parts_of_wrapped_graphs_are_functions(session):
             prune()
 
 
-def test_parts_begin_within_a_wrapped_graph(run):
+def test_pruned_functions_may_start_at_inner_tensors(run):
     def build(pair):
         with tf.control_dependencies([pair["x"]]):
             doubled = tf.multiply(pair["x"], 2.0, name="doubled")
@@ -421,7 +421,7 @@ def test_parts_begin_within_a_wrapped_graph(run):
     np.testing.assert_array_equal(run(named([7.0, 8.0])), [16, 14])
 
 
-def test_wrapped_graphs_are_called_where_nothing_is_captured():
+def test_wrapped_graphs_without_captures_run_in_any_graph():
     square = tf.wrap_function(lambda x: x * x,
                               [tf.TensorSpec([], tf.float32)])
     with tf.Graph().as_default(), tf.Session() as session:
@@ -434,7 +434,7 @@ def test_wrapped_graphs_are_called_where_nothing_is_captured():
 @pytest.mark.parametrize("wrap", [
     tf.function,
     lambda f: tf.wrap_function(f, [tf.TensorSpec([2], tf.float32)])])
-def test_functions_give_what_is_made_of_tensors(wrap):
+def test_functions_return_composite_tensors(wrap):
     def both(x):
         return {"rows": tf.IndexedSlices(x * 2.0, tf.constant([0, 2])),
                 "all": [tf.SparseTensor([[1], [2]], x, [3]), None, x + 1.0,
@@ -451,7 +451,7 @@ def test_functions_give_what_is_made_of_tensors(wrap):
     assert values[2].values.tolist() == [1.0, 2.0]
 
 
-def test_what_a_branch_does_lets_a_function_be_differentiated(session):
+def test_functions_with_side_effects_are_differentiable(session):
     x = tf.placeholder(tf.float32, [2, 3])
     w = tf.Variable(2 * np.eye(3, dtype=np.float32), use_resource=True)
 
@@ -533,7 +533,7 @@ def test_calls_in_loops_of_functions_may_hold_constants():
         assert run(tf.gradients(f(x), x)[0]) == factor
 
 
-def test_a_functions_conditional_differentiates_a_sparse_read():
+def test_function_differentiates_sparse_read_in_conditional():
     v = tf.Variable([[1.0, 1.0]] * 3, use_resource=True)
 
     @tf.function
@@ -545,7 +545,7 @@ def test_a_functions_conditional_differentiates_a_sparse_read():
     assert run(gradient()).tolist() == [[0, 0], [1, 1], [1, 1]]
 
 
-def test_a_function_knows_the_shape_of_a_variable_from_outside():
+def test_functions_know_shapes_of_captured_variables():
     v = tf.Variable([[1.0, 2.0]] * 3, use_resource=True)
     shapes = []
 

@@ -59,7 +59,7 @@ def test_operators_name_their_constants_as_tensorflow_does():
     assert x[0].op.type == "StridedSlice"
 
 
-def test_handles_are_the_same_object_as_long_as_somebody_holds_one():
+def test_handles_are_unique_while_referenced():
     x = tf.placeholder(tf.float32, name="x")
     y = tf.identity(x)
     assert y.op.inputs[0] is x
@@ -70,7 +70,7 @@ def test_handles_are_the_same_object_as_long_as_somebody_holds_one():
     assert x.consumers() == [y.op]
 
 
-def test_a_finalized_graph_runs_and_does_not_grow():
+def test_finalized_graph_runs_and_cannot_grow():
     graph = tf.get_default_graph()
     x = tf.placeholder(tf.float32)
     y, v = x * x, tf.Variable(3.0)
@@ -144,7 +144,7 @@ def test_cycles_through_sessions_and_callables_are_freed():
     assert [ref() for ref in dead] == [None] * 5
 
 
-def test_handles_are_made_by_ops_only():
+def test_handles_cannot_be_constructed():
     x = tf.constant(1)
     with pytest.raises(TypeError, match="No constructor"):
         tf.Tensor()
@@ -193,7 +193,7 @@ def test_properties():
         x.op.get_attr("nothing")
 
 
-def test_tensors_are_no_booleans_and_no_sequences():
+def test_tensors_are_not_booleans_or_sequences():
     x = tf.placeholder(tf.bool, [3])
     with pytest.raises(TypeError, match="as a Python `bool` is not allowed"):
         if x:
@@ -236,7 +236,7 @@ def test_errors_name_the_line_of_the_user():
     assert tf.add(b, b).shape == []
 
 
-def test_wrong_names_are_answered_with_the_nearest():
+def test_wrong_name_error_suggests_nearest():
     with pytest.raises(AttributeError, match="nearest:.*reduce_sum"):
         tf.reduce_sun
     with pytest.raises(AttributeError, match="nearest:.*MatMul"):
@@ -292,7 +292,7 @@ def test_control_dependencies_and_collections():
     assert tf.get_collection("mine") == []
 
 
-def test_a_collection_that_was_asked_for_itself_is_listed():
+def test_get_collection_ref_creates_the_collection():
     graph = tf.get_default_graph()
     assert tf.get_collection("mine") == []
     assert "mine" not in graph.get_all_collection_keys()
@@ -322,7 +322,7 @@ def test_devices():
     tf.no_op()
 
 
-def test_threads_have_scopes_of_their_own():
+def test_threads_have_separate_scopes():
     graph = tf.get_default_graph()
     names = []
 
@@ -354,7 +354,7 @@ def test_graph_defs_round_trip(run):
     np.testing.assert_array_equal(run(y), [3, 6])
 
 
-def test_imports_say_what_is_not_in_the_graph_def():
+def test_import_errors_name_missing_nodes():
     with tf.Graph().as_default() as graph:
         tf.add(tf.placeholder(tf.float32, name="x"), 1.0, name="y")
     definition = graph.as_graph_def()
@@ -373,7 +373,7 @@ def test_imports_say_what_is_not_in_the_graph_def():
     assert y.inputs[0] is c
 
 
-def test_a_slash_at_its_end_makes_a_name_the_prefix_of_imports():
+def test_trailing_slash_makes_name_the_import_prefix():
     with tf.Graph().as_default() as graph:
         tf.constant(1, name="y")
     definition = graph.as_graph_def()
@@ -385,7 +385,7 @@ def test_a_slash_at_its_end_makes_a_name_the_prefix_of_imports():
         assert import_as("in") == "sc/in/y"
 
 
-def test_op_functions_tell_about_themselves():
+def test_op_functions_have_names_and_documentation():
     op = tf.raw_ops.MatMul
     assert op.__name__ == "MatMul"
     assert "transpose_a" in op.__doc__ and "Args:" in op.__doc__
@@ -396,7 +396,7 @@ def test_op_functions_tell_about_themselves():
     assert values.dtype is tf.float32 and indices.dtype is tf.int32
 
 
-def test_constants_of_arguments_take_no_names_of_operations():
+def test_argument_constants_do_not_use_operation_names():
     x = tf.constant(1.0, name="x")
     v = tf.Variable(2.0, name="v")
     made = [tf.multiply(x, 2.0), tf.multiply(x, v), tf.multiply(3.0, x),
@@ -415,7 +415,7 @@ def test_constants_of_arguments_take_no_names_of_operations():
     assert [both.op.inputs[1].op.name, both.op.name] == ["new", "new_1"]
 
 
-def test_the_collector_may_run_while_the_first_handles_are_made():
+def test_gc_may_run_while_first_handles_are_created():
     program = """if True:
         import gc
         gc.set_threshold(1)
@@ -431,7 +431,7 @@ def test_the_collector_may_run_while_the_first_handles_are_made():
     assert done.stdout == "Variable\n", done
 
 
-def test_a_graph_shows_itself_with_boxes():
+def test_graph_is_displayed_with_boxes():
     x = tf.placeholder(tf.float32, [], name="x")
     with tf.name_scope("scope"):
         y = tf.while_loop(
@@ -459,7 +459,7 @@ def test_a_graph_shows_itself_with_boxes():
     assert "squared " in parsed and "Square" in parsed
 
 
-def test_gradients_are_a_closed_box():
+def test_gradients_are_displayed_folded():
     x = tf.placeholder(tf.float32, [], name="x")
     tf.gradients(tf.tanh(tf.square(x)), x)
     html = tf.get_default_graph()._repr_html_()
@@ -471,7 +471,7 @@ def test_gradients_are_a_closed_box():
     assert html.count("<div") == html.count("</div>")
 
 
-def test_what_is_shown_is_told_apart_and_short():
+def test_display_names_are_distinct_and_short():
     x = tf.placeholder(tf.float32, [], name="x")
     with tf.name_scope("an_outer_scope/with_a_long_name/and_a_longer_one"):
         far = tf.identity(x, name="far")
@@ -519,7 +519,7 @@ def test_numbers_of_operations_are_registered():
         registries.RegisterStatistics("Square", "squares")(_squares)
 
 
-def test_names_that_are_not_used_are_given_again():
+def test_unused_names_are_reissued():
     graph = tf.get_default_graph()
     tf.constant(1, name="a")
     assert graph.unique_name("a", mark_as_used=False) == "a_1"
@@ -531,7 +531,7 @@ def test_names_that_are_not_used_are_given_again():
         assert graph.get_operations()[-1].name == name + "/a"
 
 
-def test_an_object_is_told_where_an_operation_would_be(fresh_graph):
+def test_device_functions_apply_to_other_objects(fresh_graph):
     class Captured:
         device = None
 
@@ -552,7 +552,7 @@ def test_an_object_is_told_where_an_operation_would_be(fresh_graph):
         assert here().device_type == "CPU"
 
 
-def test_the_graph_of_values_is_known():
+def test_graph_is_found_from_inputs():
     from sluice.framework.graph import _get_graph_from_inputs
     here, op = tf.get_default_graph(), tf.constant(1)
     assert _get_graph_from_inputs([1, op]) is here
@@ -568,7 +568,7 @@ def test_the_graph_of_values_is_known():
         _get_graph_from_inputs([op], "graph")
 
 
-def test_scopes_of_arguments():
+def test_arg_scopes():
     framework = tf.contrib.framework
 
     @framework.add_arg_scope
@@ -637,7 +637,7 @@ def test_imported_nodes_are_placed_by_the_scopes():
         "/task:3", "/task:3/device:CPU:1", "/task:3")
 
 
-def test_imports_leave_out_defaults_that_only_the_producer_knows():
+def test_imports_drop_unknown_producer_defaults():
     with tf.Graph().as_default() as first:
         tf.identity(tf.constant(1.0, name="a"), name="b")
     definition = first.as_graph_def()
@@ -656,7 +656,7 @@ def test_imports_leave_out_defaults_that_only_the_producer_knows():
     assert b.get_attr("new") == 5
 
 
-def test_changes_of_variables_are_placed_with_them():
+def test_variable_updates_are_colocated():
     with tf.device("/job:ps"):
         v = tf.Variable([1.0, 2.0], name="v", use_resource=False)
     change = tf.scatter_update(v, [0], [3.0]).op
@@ -664,7 +664,7 @@ def test_changes_of_variables_are_placed_with_them():
     assert change.device == "/job:ps"
 
 
-def test_names_that_are_made_differ_in_more_than_case(fresh_graph):
+def test_generated_names_differ_in_more_than_case(fresh_graph):
     x = tf.constant(1.0)
     assert tf.add(x, x).op.name == "Add"
     assert (x + x).op.name == "add_1"
@@ -688,7 +688,7 @@ def _a_loop_and_a_sum():
     return graph.as_graph_def()
 
 
-def test_imports_name_what_is_there_already_anew(fresh_graph, run):
+def test_imports_rename_existing_names(fresh_graph, run):
     given = _a_loop_and_a_sum()
     results = [tf.import_graph_def(given, name="", return_elements=[
         "loop/Exit:0", "x:0", "z"]) for _ in range(2)]
@@ -702,7 +702,7 @@ def test_imports_name_what_is_there_already_anew(fresh_graph, run):
     assert (in_scope.name, again.name) == ("a/z", "a/z_1")
 
 
-def test_imports_return_what_takes_an_outputs_place():
+def test_imports_return_mapped_outputs():
     x = tf.constant(5.0)
     found = tf.import_graph_def(_a_loop_and_a_sum(), {"x": x},
                                 ["x:0", "x", "z:0"])
@@ -733,7 +733,7 @@ def test_imports_are_placed_and_ordered_by_the_scopes_around_them():
         tf.import_graph_def(given)
 
 
-def test_what_waits_for_a_variable_does_not_read_it(run):
+def test_control_dependency_on_variable_does_not_read_it(run):
     v = tf.Variable(1.0, name="v")
     with tf.control_dependencies([v]):
         ready = tf.no_op()
@@ -742,7 +742,7 @@ def test_what_waits_for_a_variable_does_not_read_it(run):
     assert isinstance(v.assign(2.0, read_value=False), tf.Operation)
 
 
-def test_wrong_scopes_and_elements_are_told(fresh_graph):
+def test_invalid_scopes_and_elements_are_errors(fresh_graph):
     with pytest.raises(ValueError, match="reset colocation"):
         tf.colocate_with(None)
     with pytest.raises(ValueError, match="at least one Tensor"):
@@ -766,7 +766,7 @@ def _doubled():
     return graph.as_graph_def()
 
 
-def test_imports_belong_to_the_loops_and_branches_around_them(run):
+def test_imports_work_inside_loops_and_branches(run):
     given = _doubled()
 
     def double(x):

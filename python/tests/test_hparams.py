@@ -9,7 +9,7 @@ import sluice.compat.v1 as tf
 HParams = tf.contrib.training.HParams
 
 
-def test_parameters_are_attributes_of_the_type_they_began_with():
+def test_parameters_are_typed_attributes():
     p = HParams(rate=0.1, units=[3, 4], name="a", deep=False, any=None)
     assert p.rate == 0.1 and "rate" in p and "other" not in p
     p.set_hparam("rate", 2)  # (An integer is a number.)
@@ -36,7 +36,7 @@ def test_parameters_are_attributes_of_the_type_they_began_with():
         p.get("more", "text")
 
 
-def test_parameters_are_read_from_texts():
+def test_parameters_are_parsed_from_text():
     p = HParams(rate=0.1, units=[3, 4], name="a", deep=False)
     assert p.parse("rate=1e-3, units=[7,8,9],name=b_c,deep=true") is p
     assert p.values() == {"rate": 1e-3, "units": [7, 8, 9], "name": "b_c",
@@ -54,7 +54,7 @@ def test_parameters_are_read_from_texts():
             p.parse(wrong)
 
 
-def test_texts_may_set_items_of_lists():
+def test_text_may_set_list_items():
     read = tf.contrib.training.parse_values
     assert read("x=5,L=[1,2],arr[1]=3", dict.fromkeys(
         ["x", "L", "arr"], int)) == {"x": 5, "L": [1, 2], "arr": {1: 3}}

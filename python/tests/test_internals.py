@@ -10,7 +10,7 @@ from sluice.compat.internals import (
 from sluice.ops import gradients, partitioned, variable_scope
 
 
-def test_decorators_can_be_told_and_unwrapped():
+def test_decorators_can_be_listed_and_unwrapped():
     def plus_one(target):
         return introspection.make_decorator(
             target, lambda *args: target(*args) + 1)
@@ -44,7 +44,7 @@ def test_decorators_can_be_told_and_unwrapped():
     assert introspection.getcallargs(c.method, a=1) == {"self": c, "a": 1}
 
 
-def test_what_will_go_says_so_in_its_documentation(monkeypatch):
+def test_deprecations_are_documented(monkeypatch):
     told = []
     monkeypatch.setattr(logging, "warning", lambda *args: told.append(args))
 
@@ -84,7 +84,7 @@ def test_what_will_go_says_so_in_its_documentation(monkeypatch):
             fails()
 
 
-def test_registries_hold_each_name_once():
+def test_registries_reject_duplicate_names():
     registry = registries.Registry("things")
     registry.register(tf.add)
     registry.register(len, "size")
@@ -96,7 +96,7 @@ def test_registries_hold_each_name_once():
         registry.lookup("other")
 
 
-def test_operations_are_made_of_node_defs():
+def test_operations_can_be_built_from_node_defs():
     graph = tf.Graph()
     x = tf.Operation(private_names._NodeDef("NoOp", "x", device="/cpu:0"), graph)
     assert (x.name, x.type, x.graph) == ("x", "NoOp", graph)
@@ -118,7 +118,7 @@ def test_operations_are_made_of_node_defs():
             tf.Operation(private_names._NodeDef("NoOp", name), graph)
 
 
-def test_inputs_can_be_changed_to_others_that_fit():
+def test_inputs_can_be_replaced_by_compatible_ones():
     a, b = tf.constant(2), tf.constant(3)
     y = tf.multiply(a, a)
     assert a.consumers() == [y.op, y.op]
@@ -158,7 +158,7 @@ def test_gradient_functions_are_found():
     assert gradients.get_gradient_function(tf.no_op()) is None
 
 
-def test_scopes_of_names_want_a_name_and_values_of_one_graph():
+def test_name_scope_requires_name_and_one_graph():
     a = tf.constant(1)
     with tf.Graph().as_default():
         b = tf.constant(1)
@@ -172,7 +172,7 @@ def test_scopes_of_names_want_a_name_and_values_of_one_graph():
         assert tf.get_default_graph() is b.graph
 
 
-def test_the_store_of_variables_is_there(fresh_graph):
+def test_variable_store_is_accessible(fresh_graph):
     store = variable_scope._get_default_variable_store()
     with tf.variable_scope("s"):
         v = tf.get_variable("v", [2])
@@ -182,7 +182,7 @@ def test_the_store_of_variables_is_there(fresh_graph):
         store.get_variable("other", [2], reuse=True)
 
 
-def test_parts_of_variables_say_where_they_are(fresh_graph):
+def test_partition_info_gives_offsets(fresh_graph):
     info = partitioned.PartitionInfo([9, 3], [4, 0])
     assert info.single_slice_dim([2, 3]) == 0
     assert info.single_offset([2, 3]) == 4
@@ -238,7 +238,7 @@ def test_resources_are_created_and_reported(run):
     assert run(v) == 3.0
 
 
-def test_a_traced_step_without_kernels_tells_its_device(session):
+def test_trace_without_kernels_names_device(session):
     metadata = tf.RunMetadata()
     one = tf.constant(1.0)
     session.run(one, run_metadata=metadata)
@@ -248,7 +248,7 @@ def test_a_traced_step_without_kernels_tells_its_device(session):
     assert len(metadata.step_stats.dev_stats) == 1
 
 
-def test_sparse_feeds_need_no_shape_that_is_known(run):
+def test_sparse_feeds_may_omit_known_shape(run):
     x = tf.sparse_placeholder(tf.float32, [2, 2])
     dense = tf.sparse_tensor_to_dense(x)
     fed = run(dense, {x: ([[0, 1]], [3.0])})
@@ -258,7 +258,7 @@ def test_sparse_feeds_need_no_shape_that_is_known(run):
         run(tf.sparse_tensor_to_dense(y), {y: ([[0, 1]], [3.0])})
 
 
-def test_tensors_are_subscribed_to_by_side_effects(run):
+def test_side_effects_can_subscribe_to_tensors(run):
     seen = []
 
     def sees(t):
@@ -288,7 +288,7 @@ def test_tensors_are_subscribed_to_by_side_effects(run):
         subscribe.subscribe("x:0", sees)
 
 
-def test_side_effects_are_in_the_branch_of_their_tensor(run):
+def test_subscriptions_run_in_branch_of_tensor(run):
     seen = []
     p = tf.placeholder(tf.bool, [])
     y = tf.cond(p, lambda: tf.constant(1.0, name="then"),
@@ -300,7 +300,7 @@ def test_side_effects_are_in_the_branch_of_their_tensor(run):
     assert run(y, {p: True}) == 1.0 and seen == [1.0]
 
 
-def test_groups_wait_on_each_device(fresh_graph):
+def test_group_adds_a_node_per_device(fresh_graph):
     with tf.device("/task:0"):
         a, b = tf.constant(0, name="a"), tf.constant(0, name="b")
     with tf.device("/task:1"):
@@ -317,7 +317,7 @@ def test_groups_wait_on_each_device(fresh_graph):
     assert tf.group(name="empty").control_inputs == []
 
 
-def test_enters_of_what_a_loop_does_not_change():
+def test_loop_constant_enters_are_recognized():
     for constant in (False, True):
         enter = tf.raw_ops.Enter(1, frame_name="f", is_constant=constant).op
         assert context.IsLoopEnter(enter)
@@ -325,7 +325,7 @@ def test_enters_of_what_a_loop_does_not_change():
     assert not context.IsLoopConstantEnter(tf.no_op())
 
 
-def test_gradients_are_checked_of_scalars_said_to_be_vectors(session):
+def test_gradient_check_accepts_scalars_given_as_vectors(session):
     x = tf.constant([[1.0, 2.0]])
     y = tf.reduce_sum(x * x)
     assert tf.test.compute_gradient_error(x, [1, 2], y, [1]) < 1e-2
@@ -333,12 +333,12 @@ def test_gradients_are_checked_of_scalars_said_to_be_vectors(session):
     assert tf.test.compute_gradient_error(x, [1, 2], z, [1, 2]) < 1e-2
 
 
-def test_shapes_are_known_beside_what_is_not_even_a_scalar():
+def test_stacked_shape_is_partly_known():
     n = tf.placeholder(tf.int32)
     assert tf.zeros(tf.stack([16, n])).shape.as_list() == [16, None]
 
 
-def test_words_of_imports_are_not_those_of_other_inputs(run):
+def test_input_errors_are_worded_by_context(run):
     with pytest.raises(tf.errors.InvalidArgumentError, match="1 modulo 4"):
         run(tf.decode_base64(b"AAAAA"))
     definition = tf.GraphDef()
@@ -349,7 +349,7 @@ def test_words_of_imports_are_not_those_of_other_inputs(run):
             tf.import_graph_def(definition)
 
 
-def test_private_names_are_in_every_module():
+def test_private_names_exist_in_every_module():
     module = imports._Finder._find("tensorflow.python.ops.some_ops")
     own = [name for name, value in vars(private_names).items()
            if getattr(value, "__module__", "") == private_names.__name__]

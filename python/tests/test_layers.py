@@ -99,7 +99,7 @@ def test_a_layer_that_is_called_again_shares_its_variables(session):
         tf.layers.dense(tf.placeholder(tf.float32, [2, None]), 1)
 
 
-def test_layers_of_ones_own(session):
+def test_user_defined_layers(session):
     class Scale(tf.layers.Layer):
         def build(self, input_shape):
             self.by = self.add_variable("by", [int(input_shape[-1])],
@@ -154,7 +154,7 @@ def test_convolutions(session, rng, rank):
         layer(x, 4, 1, padding="full")
 
 
-def test_convolutions_of_spread_windows(session, rng):
+def test_dilated_convolutions(session, rng):
     x = rng.rand(1, 9, 9, 2).astype(np.float32)
     y = tf.layers.conv2d(x, 3, 3, dilation_rate=2, use_bias=False)
     start(session)
@@ -234,7 +234,7 @@ def test_flatten_and_dropout(session):
 
 
 @pytest.mark.parametrize("fused", [False, True])
-def test_batch_normalization_takes_truth_values_of_numpy(fused):
+def test_batch_normalization_accepts_numpy_booleans(fused):
     x = tf.ones([2, 3, 3, 4])
     for training in (np.bool_(False), np.bool_(True)):
         tf.layers.batch_normalization(x, training=training, fused=fused)
@@ -296,7 +296,7 @@ def test_batch_normalization_without_training_has_no_updates(session, rng):
         tf.layers.batch_normalization(tf.placeholder(tf.float32, [5, None]))
 
 
-def test_batch_normalization_is_fused_only_where_it_can_be(session, rng):
+def test_batch_normalization_is_fused_if_possible(session, rng):
     x = rng.rand(2, 3, 3, 4).astype(np.float32)
     layers = [tf.layers.BatchNormalization(fused=True, **kwargs)
               for kwargs in ({}, {"axis": 2}, {"virtual_batch_size": 1},
@@ -323,7 +323,7 @@ def test_gradients_flow_through_batch_normalization(session, rng):
     assert error < 0.05
 
 
-def test_variables_in_parts(session):
+def test_layers_support_partitioned_variables(session):
     with tf.variable_scope("s", partitioner=tf.fixed_size_partitioner(3)):
         w = tf.get_variable("w", [5, 2], initializer=tf.constant_initializer(
             2.0))
@@ -354,7 +354,7 @@ def test_variables_in_parts(session):
                                np.concatenate(halves).sum(0), 1e-5)
 
 
-def test_fetching_a_variable_in_parts_adds_to_the_graph_once(session):
+def test_partitioned_variable_is_concatenated_once(session):
     with tf.variable_scope("s", partitioner=tf.fixed_size_partitioner(2)):
         w = tf.get_variable("w", [4], initializer=tf.ones_initializer())
     start(session)
@@ -364,7 +364,7 @@ def test_fetching_a_variable_in_parts_adds_to_the_graph_once(session):
     assert session.graph.version == before
 
 
-def test_shapes_of_outputs_are_told_without_a_call(session):
+def test_output_shapes_are_computed_without_a_call(session):
     dense = tf.layers.Dense(5, name="d", kernel_regularizer=tf.abs)
     for shape in ([None, 3], (None, 3), tf.TensorShape([None, 3])):
         assert dense.compute_output_shape(shape).as_list() == [None, 5]
@@ -390,7 +390,7 @@ def test_shapes_of_outputs_are_told_without_a_call(session):
     assert not two.inner[0].built
 
 
-def test_how_many_parts_there_are(session):
+def test_partitioners_choose_the_number_of_parts(session):
     shape = tf.TensorShape([64, 8])
     count = lambda p: p(shape=shape, dtype=tf.float32)  # noqa: E731
     assert count(tf.fixed_size_partitioner(100)) == [64, 1]
@@ -402,7 +402,7 @@ def test_how_many_parts_there_are(session):
     assert count(tf.min_max_variable_partitioner(10)) == [1, 1]
 
 
-def test_batch_norms_of_parts_of_a_batch(session):
+def test_virtual_batch_normalization(session):
     x = np.random.RandomState(0).randn(6, 3).astype(np.float32)
     y = tf.layers.batch_normalization(x, virtual_batch_size=2, training=True,
                                       epsilon=1e-6)
@@ -420,7 +420,7 @@ def test_batch_norms_of_parts_of_a_batch(session):
             tf.layers.batch_normalization(x, virtual_batch_size=wrong)
 
 
-def test_renormalised_batches_are_those_of_inference_at_last(session):
+def test_batch_renormalization_converges_to_inference(session):
     x = (np.random.RandomState(0).randn(8, 3) * [1, 2, 3] + [4, 5, 6]).astype(
         np.float32)
     layer = tf.layers.BatchNormalization(
@@ -451,7 +451,7 @@ def test_batch_norms_may_be_adjusted_in_training(session):
     np.testing.assert_allclose(session.run(y, {training: False}), x, 1e-3)
 
 
-def test_the_largest_of_several_features(run):
+def test_maxout_selects_largest_features(run):
     from sluice.contrib.layers import maxout
     x = np.arange(24.0).reshape(2, 2, 6)
     y = maxout.maxout(x, 2)
@@ -462,7 +462,7 @@ def test_the_largest_of_several_features(run):
 
 
 @pytest.mark.parametrize("padding", ["same", "valid", "full"])
-def test_lengths_of_convolutions(padding):
+def test_convolution_output_lengths(padding):
     from sluice.compat.internals import layer_utils as utils
     for n, k, stride in ((7, 3, 1), (8, 3, 2), (9, 2, 3)):
         pad = {"same": k // 2, "valid": 0, "full": k - 1}[padding]

@@ -52,7 +52,7 @@ def words(*ids):
     return [tf.constant(i, tf.int32) for i in ids]
 
 
-def test_a_decoder_begins_where_the_encoder_ends(session, rng):
+def test_decoder_starts_with_encoder_state(session, rng):
     xs, ys = steps(rng, 3), steps(rng, 2)
     outputs, state = legacy.basic_rnn_seq2seq(
         list(map(tf.constant, xs)), list(map(tf.constant, ys)),
@@ -98,7 +98,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_words_before_are_fed_back_if_asked(session, rng, kind):
+def test_previous_words_are_fed_back_on_request(session, rng, kind):
     xs = words([1, 2], [3, 4], [0, 0])
     fed = [tf.placeholder_with_default(np.array(w, np.int32), [2])
            for w in ([1, 1], [2, 3], [4, 5], [0, 1])]
@@ -122,7 +122,7 @@ def test_the_words_before_are_fed_back_if_asked(session, rng, kind):
     close(session.run(found["either"][0], {switch: False}), given)
 
 
-def test_attention_along_a_list_is_numpys(session, rng):
+def test_list_attention_matches_numpy(session, rng):
     seen = rng.randn(2, 5, 4).astype(np.float32)
     ys, first = steps(rng, 3), rng.randn(2, 4).astype(np.float32)
     for begins in (False, True):
@@ -159,7 +159,7 @@ def test_attention_along_a_list_is_numpys(session, rng):
                                  cells.BasicRNNCell(4), num_heads=0)
 
 
-def test_outputs_may_be_projected_outside(session, rng):
+def test_outputs_may_be_projected_by_the_caller(session, rng):
     w = tf.constant(rng.randn(4, 6).astype(np.float32))
     b = tf.constant(rng.randn(6).astype(np.float32))
     xs, ys = words([1, 2], [3, 4]), words([1, 1], [2, 3], [4, 5])
@@ -248,7 +248,7 @@ def test_wrappers_put_layers_around_a_cell(session, rng):
         rnn_.EmbeddingWrapper(cells.GRUCell(3), 0, 4)
 
 
-def test_a_copy_of_a_cell_makes_variables_of_its_own(session):
+def test_copied_cell_creates_its_own_variables(session):
     cell = cells.MultiRNNCell([cells.LSTMCell(3, activation=tf.nn.relu),
                                cells.GRUCell(2)])
     x = tf.ones([2, 4])

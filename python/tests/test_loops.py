@@ -8,7 +8,7 @@ import pytest
 import sluice.compat.v1 as tf
 
 
-def test_wrong_branches(run):
+def test_mismatched_branches_are_errors(run):
     one, pred = tf.constant(1), tf.placeholder_with_default(True, [])
     with pytest.raises(ValueError, match="'true_fn' must have a return value"):
         tf.cond(pred, lambda: None, lambda: None)
@@ -32,7 +32,7 @@ def test_wrong_branches(run):
         tf.switch_case(tf.constant(1.0), [lambda: one])
 
 
-def test_an_operation_of_a_branch_gives_the_predicate(run):
+def test_branch_of_operations_returns_the_predicate(run):
     for holds in (True, False):
         pred = tf.placeholder_with_default(holds, [])
         assert run(tf.cond(pred, tf.no_op, lambda: tf.group(pred))) == holds
@@ -105,7 +105,7 @@ def test_sparse_values_of_loops_may_grow(run):
                                         tf.TensorShape([None, 4])])
 
 
-def test_a_loop_gives_what_its_body_gives(run):
+def test_loop_keeps_structure_of_body_results(run):
     Pair = collections.namedtuple("Pair", "a b")
     more = tf.while_loop(lambda a, b: a < 4, lambda a, b: [a + 1, b * 2.0],
                          Pair(0, 1.0))
@@ -121,7 +121,7 @@ def test_a_loop_gives_what_its_body_gives(run):
 
 
 @pytest.mark.parametrize("holds", [True, False])
-def test_what_is_within_a_branch_or_a_loop_is_not_fetched(run, holds):
+def test_tensors_in_branches_and_loops_cannot_be_fetched(run, holds):
     inner = []
 
     def keep(x):
@@ -162,7 +162,7 @@ def test_nested_loops_and_gradients(run):
     assert run(tf.gradients(y, x)[0]) == 4 * 8 + 2 * 2
 
 
-def test_wrong_loops(run):
+def test_invalid_loops_are_errors(run):
     with pytest.raises(TypeError, match="must be callable"):
         tf.while_loop(1, lambda i: i, [0])
     with pytest.raises(ValueError, match="loop_vars"):
@@ -179,7 +179,7 @@ def test_wrong_loops(run):
     assert run(tf.constant(1)) == 1
 
 
-def test_operations_know_the_loop_or_branch_that_they_are_in():
+def test_operations_know_their_control_flow_context():
     graph = tf.get_default_graph()
     assert graph._get_control_flow_context() is None
     seen = []
@@ -207,14 +207,14 @@ def test_operations_know_the_loop_or_branch_that_they_are_in():
 # ---- Critical sections -------------------------------------------------------
 
 
-def test_a_list_of_one_is_what_it_holds_where_branches_are_not_strict():
+def test_non_strict_cond_unwraps_single_item_lists():
     pred, one = tf.placeholder_with_default(True, []), tf.constant(1)
     for strict, want in ((False, tf.Tensor), (True, list)):
         made = tf.cond(pred, lambda: [[one]], lambda: [[one]], strict=strict)
         assert isinstance(made, want)
 
 
-def test_gradients_leave_what_was_imported_to_be_fetched():
+def test_imported_branches_stay_fetchable_after_gradients():
     x = tf.placeholder(tf.float32, [], name="x")
     tf.cond(x > 1.0, lambda: tf.square(x, name="inner"), lambda: x + 1.0)
     definition = tf.get_default_graph().as_graph_def()

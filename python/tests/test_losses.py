@@ -120,7 +120,7 @@ def test_distances_of_vectors_and_pairs(run):
                                np.sum(pairs) / 6, 1e-4)
 
 
-def test_weights_whose_shape_is_told_late(run, data):
+def test_weights_may_have_dynamic_shape(run, data):
     labels, predictions = data
     weights = tf.placeholder(tf.float32)
     loss = L.mean_squared_error(labels, predictions, weights)

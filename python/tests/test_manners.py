@@ -107,7 +107,7 @@ INSIDES = """
 """
 
 
-def test_insides_of_tensorflow_have_the_public_names(tmp_path):
+def test_internal_tensorflow_modules_have_public_names(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(textwrap.dedent(INSIDES))
     out = subprocess.run([sys.executable, "-m", "sluice.run", str(script)],
@@ -239,7 +239,7 @@ TESTS = """
 """
 
 
-def test_tests_of_tensorflows_own_kind_run_unchanged(tmp_path):
+def test_tensorflow_test_cases_run_unchanged(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(textwrap.dedent(TESTS))
     out = subprocess.run([sys.executable, "-m", "sluice.run", str(script)],
@@ -247,7 +247,7 @@ def test_tests_of_tensorflows_own_kind_run_unchanged(tmp_path):
     assert "Ran 13 tests" in out.stderr and out.returncode == 0, out
 
 
-def test_errors_say_it_in_tensorflows_words_too(run):
+def test_errors_include_tensorflow_wording(run):
     v = tf.Variable(1.0)
     x = tf.placeholder(tf.float32)
     for fetch, feed, words in (
@@ -280,7 +280,7 @@ def test_errors_say_it_in_tensorflows_words_too(run):
             build()
 
 
-def test_names_beside_the_ops(run):
+def test_utility_names_exist(run):
     assert tf.version.GRAPH_DEF_VERSION > 0
     assert tf.compat.forward_compatible(2019, 1, 1)
     assert tf.compat.as_bytes("a") == b"a" and tf.compat.as_text(b"a") == "a"
@@ -317,7 +317,7 @@ def test_prints_go_to_standard_error(run, capfd):
     assert "seen: [7 8]" in capfd.readouterr().err
 
 
-def test_assertions_of_shapes_that_do_not_fit_say_so():
+def test_shape_mismatch_in_assertions_is_reported():
     with pytest.raises(ValueError, match="must be equal, but are 2 and 3"):
         tf.assert_equal([1, 2], [1, 2, 3])
 
@@ -447,7 +447,7 @@ def _two_items():
     (r"merge: \[1\] vs. \[2\]", lambda: tf.raw_ops.TensorListStack(
         input_handle=_two_items(), element_shape=-1, element_dtype=tf.float32))
     ])
-def test_steps_fail_in_the_words_that_programs_look_for(run, words, make):
+def test_step_errors_contain_expected_wording(run, words, make):
     made = make()
     with pytest.raises(tf.errors.InvalidArgumentError,
                        match=f"expected.*TensorFlow: .*{words}"):
@@ -478,13 +478,13 @@ def test_steps_fail_in_the_words_that_programs_look_for(run, words, make):
      lambda: tf.ones([3])[0, 0]),
     ("is from inside a control-flow construct", lambda: tf.while_loop(
         lambda i: i < 3, lambda i: tf.Variable(tf.zeros([]) + i) + i, [1.0]))])
-def test_wrong_graphs_are_told_in_the_words_that_programs_look_for(words,
+def test_graph_errors_contain_expected_wording(words,
                                                                    make):
     with pytest.raises(ValueError, match=f"expected.*{words}"):
         make()
 
 
-def test_what_is_fed_wrongly_is_told_with_its_type(session):
+def test_wrong_feed_error_names_its_type(session):
     n = tf.placeholder(tf.int32, [], name="n")
     with pytest.raises(TypeError, match="Expected int32.*Type of feed value 'a'"
                        " with type <class 'str'> is not compatible with Tensor "
@@ -492,7 +492,7 @@ def test_what_is_fed_wrongly_is_told_with_its_type(session):
         session.run(n, {n: "a"})
 
 
-def test_programs_read_the_text_form_of_messages_with_its_library():
+def test_message_text_can_be_parsed_by_protobuf():
     program = """if True:
         import sluice.run
         sluice.run.install()
@@ -506,7 +506,7 @@ def test_programs_read_the_text_form_of_messages_with_its_library():
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
-def test_names_that_insides_do_not_have_are_no_modules():
+def test_unknown_internal_names_are_not_modules():
     program = """if True:
         import sluice.run
         sluice.run.install()
@@ -520,7 +520,7 @@ def test_names_that_insides_do_not_have_are_no_modules():
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
-def test_modules_that_are_not_there_say_what_they_need():
+def test_missing_modules_report_requirements():
     program = """if True:
         import sluice.run
         sluice.run.install()
@@ -544,7 +544,7 @@ def test_modules_that_are_not_there_say_what_they_need():
     assert all("needs data sets" in line for line in out[2:])
 
 
-def test_a_wrong_keyword_is_answered_with_the_nearest():
+def test_wrong_keyword_error_suggests_nearest():
     with pytest.raises(TypeError, match=r"unexpected keyword argument 'axs' "
                        r"\(nearest: axis\)"):
         tf.reduce_sum([1.0], axs=0)
@@ -563,7 +563,7 @@ def test_a_wrong_keyword_is_answered_with_the_nearest():
         assert "nearest" not in str(e.value)
 
 
-def test_functions_can_be_stored_and_looked_at():
+def test_functions_can_be_pickled_and_inspected():
     assert tf.nn.log_sigmoid is tf.log_sigmoid
     for function in (tf.reduce_sum, tf.nn.dropout, tf.get_variable,
                      tf.layers.dense, tf.log_sigmoid,
@@ -574,7 +574,7 @@ def test_functions_can_be_stored_and_looked_at():
     assert known.defaults[0] is None
 
 
-def test_helpers_of_tensorflows_insides():
+def test_internal_tensorflow_helpers_work():
     program = """if True:
         import functools, sys, types
         import numpy as np
@@ -674,7 +674,7 @@ def test_helpers_of_tensorflows_insides():
     assert "needs readers of files" in out.stdout
 
 
-def test_parameters_of_functions_are_known():
+def test_function_parameters_can_be_listed():
     program = """if True:
         import functools
         import sluice.run

@@ -99,7 +99,7 @@ def test_memory_is_flat_over_many_graphs(build):
     assert _resident_bytes() - before < 2 << 20
 
 
-def test_steps_leave_nothing(session):
+def test_steps_leak_nothing(session):
     x = tf.placeholder(tf.float32, [1000])
     y = tf.py_func(lambda a: a + np.float32(1), [x + 1.0], tf.float32)
     z = tf.while_loop(lambda v: v[0] < 100, lambda v: v * 2.0,

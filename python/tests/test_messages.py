@@ -29,7 +29,7 @@ def test_nodes_of_a_graph_may_be_changed(run):
     assert run(z) == -2
 
 
-def test_messages_are_as_they_were_stored():
+def test_messages_round_trip():
     node = protos.NodeDef(name="a", op="B", input=["c", "^d"])
     node.attr["f"].f = 0.5
     node.attr["l"].list.i.extend([1, -2])
@@ -48,7 +48,7 @@ def test_messages_are_as_they_were_stored():
     assert node.input == []
 
 
-def test_what_a_field_does_not_take_is_told():
+def test_invalid_field_values_are_errors():
     node = protos.NodeDef()
     with pytest.raises(AttributeError, match="nam"):
         node.nam = "x"
@@ -64,7 +64,7 @@ def test_what_a_field_does_not_take_is_told():
         protos.NodeDeff
 
 
-def test_text_is_read_as_it_is_written_by_others():
+def test_text_written_by_others_can_be_read():
     graph = text_format.Parse("""
         # A comment.
         node { name: 'a' op: "Const" input: "b" "c"
@@ -93,7 +93,7 @@ def test_json_is_written_and_read():
     assert json_format.Parse(text, tf.ConfigProto()) == config
 
 
-def test_messages_tell_their_fields():
+def test_messages_describe_their_fields():
     fields = tf.GraphDef.DESCRIPTOR.fields_by_name
     assert tf.GraphDef.DESCRIPTOR.full_name == "tensorflow.GraphDef"
     assert {name: fields[name].number for name in fields} == {
@@ -110,7 +110,7 @@ def test_messages_tell_their_fields():
         if name.isupper() and isinstance(number, int)}
 
 
-def test_types_have_their_numbers():
+def test_data_types_have_tensorflow_numbers():
     for number, name in protos.DataType.items():
         assert protos.DataType.Value(number) == name
     for number in range(1, 24):
@@ -120,7 +120,7 @@ def test_types_have_their_numbers():
                 dtype.name, dtype.name.upper())
 
 
-def test_bytes_that_are_no_message_are_refused():
+def test_invalid_bytes_are_refused():
     good = tf.GraphDef(node=[tf.NodeDef(name="a")]).SerializeToString()
     for cls, wrong in ((tf.GraphDef, good[:-1]), (tf.GraphDef, b"\x0b"),
                        (tf.GraphDef, b"\x0a\x05\x0a\x07"),
@@ -129,7 +129,7 @@ def test_bytes_that_are_no_message_are_refused():
             cls.FromString(wrong)
 
 
-def test_fields_that_are_not_known_stay_as_they_were_stored():
+def test_unknown_fields_are_preserved():
     data = tf.NodeDef(name="a").SerializeToString() + (
         b"\xa0\x06\x07" b"\xaa\x06\x03xyz")  # (Fields 100 and 101.)
     node = tf.NodeDef.FromString(data)
@@ -141,7 +141,7 @@ def test_fields_that_are_not_known_stay_as_they_were_stored():
     assert node == tf.NodeDef(name="a")
 
 
-def test_bytes_are_the_same_for_equal_messages_if_that_is_asked():
+def test_deterministic_serialization_is_supported():
     one, two = tf.NodeDef(), tf.NodeDef()
     for name in "abcdefgh":
         one.attr[name].i = 1
@@ -180,7 +180,7 @@ def _python(program):
              os.environ.get("PYTHONPATH", "")])}).stdout
 
 
-def test_the_library_is_not_loaded_before_it_is_needed():
+def test_protobuf_is_imported_lazily():
     assert _python("""if True:
         import sys
         import sluice as sl
@@ -200,7 +200,7 @@ def test_the_library_is_not_loaded_before_it_is_needed():
         """) == "False\nTrue\n"
 
 
-def test_who_needs_the_library_says_so_where_it_is_missing():
+def test_missing_protobuf_is_reported():
     out = _python("""if True:
         import sys
         sys.modules["google"] = None
@@ -285,7 +285,7 @@ class MessageTest(tf.test.TestCase):
             self.assertProtoEquals("dtype: DT_INT32", proto)
 
 
-def test_what_is_changed_in_place_is_set_in_place_of_others():
+def test_in_place_change_sets_the_oneof():
     attr = protos.AttrValue(i=3)
     attr.list.i.append(1)
     assert attr.WhichOneof("value") == "list" and not attr.HasField("i")
@@ -298,7 +298,7 @@ def test_what_is_changed_in_place_is_set_in_place_of_others():
     assert attr.WhichOneof("value") == "b" and not attr.HasField("shape")
 
 
-def test_text_of_tensorflows_files_is_read():
+def test_tensorflow_text_files_can_be_read():
     text = """
         meta_info_def { tags: "serve" function_aliases { key: "f" value: "g" } }
         graph_def {
@@ -325,7 +325,7 @@ def test_text_of_tensorflows_files_is_read():
 # ---- Sessions' messages ------------------------------------------------------
 
 
-def test_configs_are_copied_with_all_that_is_in_them():
+def test_configs_are_copied_completely():
     config = tf.ConfigProto(device_count={"CPU": 2}, device_filters=["/job:w"])
     config.gpu_options.allow_growth = True
     config.graph_options.optimizer_options.opt_level = -1
@@ -414,7 +414,7 @@ isolate_session_state: true
 """
 
 
-def test_configs_have_tensorflows_bytes_and_text():
+def test_configs_match_tensorflow_bytes_and_text():
     config = _configured()
     assert config.SerializeToString() == _CONFIG_BYTES
     again = tf.ConfigProto.FromString(_CONFIG_BYTES)
@@ -505,7 +505,7 @@ def test_summaries_are_values_under_tags():
     assert tf.train.SaverDef.V2 == 2
 
 
-def test_graphs_are_equal_wherever_they_were_written():
+def test_graph_equality_ignores_source_lines():
     with tf.Graph().as_default() as one:
         tf.constant(1.0)
     with tf.Graph().as_default() as two:

@@ -27,7 +27,7 @@ def _model():
     return x
 
 
-def test_nodes_of_a_graph_def():
+def test_export_keeps_nodes():
     x = _model()
     definition = x.graph.as_graph_def()
     again = tf.GraphDef.FromString(definition.SerializeToString())
@@ -49,7 +49,7 @@ def test_nodes_of_a_graph_def():
         assert set(node.attr) >= set(ours[name].attr) - {"_class"}
 
 
-def test_collections_come_back(tmp_path):
+def test_collections_round_trip(tmp_path):
     x = _model()
     path = str(tmp_path / "model.meta")
     made = tf.train.export_meta_graph(path)
@@ -97,7 +97,7 @@ def test_scopes_and_devices():
         assert tf.get_collection("outputs")[0].name.endswith("/y:0")
 
 
-def test_what_cannot_be_is_said(tmp_path):
+def test_unsupported_options_and_bad_files_are_errors(tmp_path):
     with pytest.raises(NotImplementedError, match="clear_extraneous_savers"):
         tf.train.export_meta_graph(clear_extraneous_savers=True)
     with pytest.raises(message.DecodeError):
@@ -111,7 +111,7 @@ def test_what_cannot_be_is_said(tmp_path):
         tf.train.import_meta_graph(str(tmp_path / "other.meta"))
 
 
-def test_default_attributes_are_left_out_if_that_is_asked():
+def test_default_attributes_are_stripped_on_request():
     @tf.Defun(tf.float32)
     def square(x):
         return tf.complex(x, x, name="inner")
@@ -133,7 +133,7 @@ def test_default_attributes_are_left_out_if_that_is_asked():
         full.graph_def).op] == ["Complex", "Const"]
 
 
-def test_parts_of_graphs_say_what_they_lack(tmp_path, run):
+def test_exported_scope_lists_unbound_inputs(tmp_path, run):
     x = tf.placeholder(tf.float32, [2], name="x")
     with tf.name_scope("part"):
         w = tf.Variable([1.0, 2.0], name="w")
@@ -156,7 +156,7 @@ def test_parts_of_graphs_say_what_they_lack(tmp_path, run):
         assert session.run(again).tolist() == [4, 9]
 
 
-def test_graphs_say_their_shapes_and_what_is_new():
+def test_graph_defs_give_shapes_and_new_nodes():
     x = tf.placeholder(tf.float32, [None, 3], name="x")
     before = x.graph.version
     tf.identity(x, name="y")
@@ -165,7 +165,7 @@ def test_graphs_say_their_shapes_and_what_is_new():
     assert node.name == "y" and [d.size for d in shape.dim] == [-1, 3]
 
 
-def test_variables_of_stored_graphs_become_constants(run):
+def test_stored_graphs_can_be_frozen(run):
     v = tf.Variable([1.0, 2.0], name="v")
     r = tf.get_variable("r", initializer=3.0, use_resource=True)
     tf.multiply(v.read_value(), r, name="y")
@@ -183,7 +183,7 @@ def test_variables_of_stored_graphs_become_constants(run):
         tf.graph_util.extract_sub_graph(frozen, ["nothing"])
 
 
-def test_what_is_imported_wrongly_is_told():
+def test_invalid_imports_are_errors():
     definition = tf.constant(1, name="a").graph.as_graph_def()
     for wrong, told in (
             (dict(graph_def=3), "must be a GraphDef"),
@@ -197,7 +197,7 @@ def test_what_is_imported_wrongly_is_told():
     assert tf.get_default_graph().get_operation_by_name("outer/a")
 
 
-def test_scopes_whose_names_begin_alike_are_told_apart():
+def test_scopes_with_common_prefix_are_distinguished():
     for name in ("a", "ab"):
         with tf.variable_scope(name):
             tf.get_variable("v", initializer=1.0)
@@ -211,7 +211,7 @@ def test_scopes_whose_names_begin_alike_are_told_apart():
         assert protos.VariableDef.FromString(stored).variable_name == "v:0"
 
 
-def test_collections_of_the_users_own_kind_come_back():
+def test_user_defined_collections_round_trip():
     from sluice.framework import registries
     from sluice.framework.protos import NameAttrList
 

@@ -29,7 +29,7 @@ def over_steps(session, metric, feeds):
     return seen
 
 
-def test_the_mean_of_all_values_so_far(session, rng):
+def test_mean_accumulates_over_steps(session, rng):
     x, w = tf.placeholder(tf.float32, [None]), tf.placeholder(tf.float32)
     batches = [rng.rand(n).astype(np.float32) for n in (3, 5, 1)]
     got = over_steps(session, M.mean(x), [{x: b} for b in batches])
@@ -162,7 +162,7 @@ def test_area_under_the_curve(session, rng):
         M.auc(labels, scores, curve="round")
 
 
-def test_sensitivity_where_specificity_is_given(session, rng):
+def test_sensitivity_at_specificity(session, rng):
     y = rng.randint(0, 2, 500)
     p = np.clip(0.4 * y + rng.rand(500) * 0.6, 0, 1).astype(np.float32)
     t = np.quantile(p[y == 0], 0.8)
@@ -175,7 +175,7 @@ def test_sensitivity_where_specificity_is_given(session, rng):
         (p[y == 0] <= t).mean(), 0.1)
 
 
-def test_of_sensitivities_that_are_as_near_the_last_counts(session):
+def test_sensitivity_ties_take_the_last_threshold(session):
     y, p = [0, 1, 0, 1], [0.0, 1.0, 0.0, 1.0]
     for make in (M.specificity_at_sensitivity, M.sensitivity_at_specificity):
         assert over_steps(session, make(y, p, 0.7), [{}]) == [
@@ -185,7 +185,7 @@ def test_of_sensitivities_that_are_as_near_the_last_counts(session):
     assert over_steps(session, high, [{}]) == [pytest.approx(1.0)]
 
 
-def test_insides_of_metrics(session):
+def test_internal_metric_functions(session):
     from sluice.contrib.metrics import metrics_at_k
     metrics = importlib.import_module("sluice.contrib.metrics.metrics")
     counts, updates = metrics._confusion_matrix_at_thresholds(
@@ -206,7 +206,7 @@ def test_insides_of_metrics(session):
             at(np.int64([[1], [2]]), best)
 
 
-def test_classes_by_themselves(session, rng):
+def test_per_class_metrics(session, rng):
     y, p = (tf.placeholder(tf.int64, [None]) for _ in range(2))
     feeds = [{y: rng.randint(0, 4, 20), p: rng.randint(0, 4, 20)}
              for _ in range(2)]
@@ -239,7 +239,7 @@ def test_classes_by_themselves(session, rng):
     ("negative", (-1,), (0,)), ("positive", (1,), (0,)),
     ("non_negative", (0,), (-1,)), ("non_positive", (0,), (1,)),
     ("near", (1.0, 1.0), (1.0, 1.1))])
-def test_assertions_at_once_and_in_the_step(run, name, good, bad):
+def test_assertions_run_statically_and_in_steps(run, name, good, bad):
     check = getattr(tf, "assert_" + name)
     kind = tf.float32 if name == "near" else tf.int32
     x = tf.placeholder(kind, [])
@@ -286,7 +286,7 @@ def test_assertions_of_ranks_and_types(run):
     assert not run(tf.is_strictly_increasing([1, 2, 2]))
 
 
-def test_all_tensors_are_checked_for_numbers(run):
+def test_check_numerics_covers_all_tensors(run):
     x = tf.placeholder(tf.float32, [])
     y = tf.log(x)
     check = tf.add_check_numerics_ops()
@@ -325,7 +325,7 @@ def test_labels_among_the_best_predictions(session, lists):
         "recall_at_2/true_positive_at_2", "average_precision_at_2/max"}
 
 
-def test_one_label_each_may_be_a_vector(session):
+def test_single_labels_may_be_a_vector(session):
     scores = tf.constant([[0.1, 0.9], [0.8, 0.2], [0.3, 0.7]])
     metric = M.recall_at_k(np.array([1, 0, 0]), scores, 1)
     assert over_steps(session, metric, [{}]) == [2 / 3]
@@ -333,7 +333,7 @@ def test_one_label_each_may_be_a_vector(session):
     assert over_steps(session, metric, [{}]) == [1 / 3]
 
 
-def test_labels_may_have_any_rank_until_a_step_runs(session):
+def test_labels_may_have_unknown_rank(session):
     scores = tf.constant([[0.1, 0.9], [0.8, 0.2], [0.3, 0.7]])
     x = tf.placeholder(tf.int64)
     metric = M.recall_at_k(x, scores, 1)
@@ -347,7 +347,7 @@ def test_labels_may_have_any_rank_until_a_step_runs(session):
         {rare: ([[2, 0]], [0], [3, 1])}]) == [1, 2 / 3]
 
 
-def test_weights_whose_last_dimension_stays_fit_what_is_not_known(run):
+def test_weights_broadcast_to_values_of_unknown_shape(run):
     x, y = tf.placeholder(tf.float32), tf.placeholder(tf.float32)
     weights = np.array([[1, 2, 3, 4], [4, 3, 2, 1]])
     value, update = tf.metrics.precision(y, x, tf.constant(weights))

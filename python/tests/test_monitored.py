@@ -89,7 +89,7 @@ def test_steps_are_counted_and_stopped():
             T.StopAtStepHook(**wrong)
 
 
-def test_hooks_that_need_the_global_step_say_so():
+def test_hooks_report_missing_global_step():
     for hook in (T.StopAtStepHook(1), T.StepCounterHook()):
         with pytest.raises(RuntimeError, match="Global step should be created"):
             T.MonitoredSession(hooks=[hook])
@@ -108,7 +108,7 @@ def test_errors_end_the_session_without_the_ends_of_hooks():
     assert hook.calls[-1] == "end"
 
 
-def test_lost_tasks_make_a_new_session():
+def test_lost_task_creates_a_new_session():
     class Loses(T.SessionRunHook):
         left = 2
 
@@ -167,7 +167,7 @@ def counting_on_a_cluster():
     return step, tf.group(add, tf.assign_add(w, 1.0)), w
 
 
-def test_that_training_starts_again_is_told(warned):
+def test_training_restart_is_reported(warned):
     cluster = Cluster()
     step, add, w = counting_on_a_cluster()
     with T.MonitoredTrainingSession(cluster.target) as session:
@@ -182,7 +182,7 @@ def test_that_training_starts_again_is_told(warned):
     assert "starts again from the initial values of all variables" in again
 
 
-def test_what_no_task_lost_is_kept(warned):
+def test_variables_of_surviving_tasks_are_kept(warned):
     cluster = Cluster()
     step, add, w = counting_on_a_cluster()
     with T.MonitoredTrainingSession(cluster.target) as session:
@@ -193,7 +193,7 @@ def test_what_no_task_lost_is_kept(warned):
     assert "global_step = 1" in warned[-1]
 
 
-def test_training_that_may_not_start_again_ends(warned):
+def test_training_without_restart_ends(warned):
     cluster = Cluster()
     step, add, w = counting_on_a_cluster()
     with pytest.raises(tf.errors.DataLossError,
@@ -207,7 +207,7 @@ def test_training_that_may_not_start_again_ends(warned):
         assert session.run(step) == 1
 
 
-def test_a_chief_that_overwrites_values_says_so(warned):
+def test_chief_warns_when_it_overwrites_values(warned):
     cluster = Cluster()
     step, add, _ = counting_on_a_cluster()
     for _ in range(2):
@@ -219,7 +219,7 @@ def test_a_chief_that_overwrites_values_says_so(warned):
     assert cluster.target in warned[0] and "are lost" in warned[0]
 
 
-def test_two_may_not_feed_the_same():
+def test_hooks_may_not_feed_the_same_tensor():
     x = tf.placeholder_with_default(1.0, [])
     feeds = T.FeedFnHook(lambda: {x: 2.0})
     with T.MonitoredSession(hooks=[feeds]) as session:
@@ -254,7 +254,7 @@ def test_tensors_are_logged(logged):
         T.LoggingTensorHook([x])
 
 
-def test_losses_that_are_no_numbers():
+def test_nan_losses_stop_training():
     loss = tf.placeholder(tf.float32, [])
     with T.MonitoredSession(hooks=[T.NanTensorHook(loss)]) as session:
         session.run(loss, {loss: 1.0})
@@ -265,7 +265,7 @@ def test_losses_that_are_no_numbers():
         assert session.should_stop()
 
 
-def test_last_values():
+def test_final_ops_hook_returns_final_values():
     step, add = counting()
     final = T.FinalOpsHook({"step": step})
     with T.MonitoredSession(hooks=[final]) as session:
@@ -275,7 +275,7 @@ def test_last_values():
     assert final.final_ops_values == {"step": 2}
 
 
-def test_how_a_graph_is_initialised():
+def test_scaffold_initializes_the_graph():
     w = tf.get_variable("w", [], initializer=tf.zeros_initializer())
     value = tf.placeholder(tf.float32, [])
     nothing, report = tf.no_op(), tf.report_uninitialized_variables()
@@ -318,7 +318,7 @@ def test_threads_end_with_the_session():
     assert not hook.thread.is_alive()
 
 
-def test_how_a_session_manager_tells_that_all_is_ready():
+def test_session_manager_checks_readiness():
     v, w = tf.Variable(1, name="v"), tf.Variable(2, name="w")
     old = tf.assert_variables_initialized()
     init, report_v = v.initializer, tf.report_uninitialized_variables([v])
@@ -340,7 +340,7 @@ def test_how_a_session_manager_tells_that_all_is_ready():
 
 @pytest.mark.parametrize("form", [lambda op: op, lambda op: [op],
                                   lambda op: {"add": op}])
-def test_evaluation_goes_on_until_a_hook_stops_it(form, logged):
+def test_evaluation_runs_until_a_hook_stops_it(form, logged):
     training = tf.contrib.training
     total = tf.get_variable("total", [], initializer=tf.zeros_initializer())
     add = total.assign_add(2.0)
@@ -353,7 +353,7 @@ def test_evaluation_goes_on_until_a_hook_stops_it(form, logged):
     assert training.evaluate_once(None, final_ops=total) == 0.0
 
 
-def test_progress_of_evaluation_is_told(monkeypatch):
+def test_evaluation_progress_is_logged(monkeypatch):
     from sluice.contrib import evaluation
     told = []
     monkeypatch.setattr(evaluation.logging, "info",
@@ -365,7 +365,7 @@ def test_progress_of_evaluation_is_told(monkeypatch):
         *range(2, 25, 2), 25)]
 
 
-def test_listeners_of_savers_need_do_nothing():
+def test_saver_listeners_have_default_methods():
     listener = tf.train.CheckpointSaverListener()
     listener.begin()
     assert listener.after_save(None, 1) is None
@@ -373,7 +373,7 @@ def test_listeners_of_savers_need_do_nothing():
     assert tf.estimator.SessionRunHook is tf.train.SessionRunHook
 
 
-def test_a_graph_may_grow_again_after_its_session():
+def test_graph_can_grow_after_its_session():
     gs = T.get_or_create_global_step()
     for _ in range(2):
         add = gs.assign_add(1)
@@ -387,7 +387,7 @@ def test_a_graph_may_grow_again_after_its_session():
     assert tf.get_default_graph().finalized
 
 
-def test_the_argument_of_step_functions_has_its_name():
+def test_step_function_argument_name_is_checked():
     with T.MonitoredSession() as s:
         for wrong in (lambda: 1, lambda context: 1):
             with pytest.raises(ValueError, match="step_context"):

@@ -10,7 +10,7 @@ import sluice.compat.v1 as tf
 from sluice import names
 
 
-def test_every_name_of_the_table_is_there():
+def test_every_listed_name_exists():
     for name in names.PUBLIC:
         assert getattr(tf, name) is not None or name == "newaxis", name
     for group, found in names._GROUPS.items():
@@ -29,13 +29,13 @@ def test_every_name_of_the_table_is_there():
     (lambda: tf.summary, "scalar", "summaries"),
     (lambda: tf.image, "decode_png", "image codecs"),
     (lambda: tf.keras, "Model", "Keras")])
-def test_what_is_not_there_yet_says_what_it_needs(where, name, needs):
+def test_unsupported_names_report_requirements(where, name, needs):
     with pytest.raises(AttributeError, match=f"'{name}': it needs {needs}"):
         getattr(where(), name)
     assert not hasattr(where(), name)
 
 
-def test_wrong_names_have_nearest_ones():
+def test_wrong_name_errors_suggest_nearest():
     for space, wrong, near in ((tf, "matmull", "matmul"),
                                (tf.nn, "dynamic_rn", "dynamic_rnn"),
                                (tf.layers, "dens", "dense"),
@@ -44,7 +44,7 @@ def test_wrong_names_have_nearest_ones():
             getattr(space, wrong)
 
 
-def test_namespaces_within_namespaces():
+def test_namespaces_nest():
     assert tf.nn.rnn_cell.LSTMCell is tf.contrib.rnn.LSTMCell
     assert "rnn_cell" in dir(tf.nn)
     assert tf.compat.v1.train.AdamOptimizer is tf.train.AdamOptimizer
@@ -52,7 +52,7 @@ def test_namespaces_within_namespaces():
     assert tf.contrib.framework.nest is tf.nest
 
 
-def test_arguments_are_in_tensorflows_order(run):
+def test_argument_order_matches_tensorflow(run):
     assert run(tf.arg_max([[1, 3], [5, 4]], 1, tf.int32)).tolist() == [1, 0]
     assert run(tf.arg_min([[1, 3], [5, 4]], 0)).tolist() == [0, 0]
     counts = tf.confusion_matrix([0, 1], [1, 1], 2, tf.float32, "c", [2.0, 3.0])
@@ -70,7 +70,7 @@ def test_arguments_are_in_tensorflows_order(run):
     assert not tf.scatter_nd_add(v, [[0]], [1.0]).op.get_attr("use_locking")
 
 
-def test_ops_name_their_arguments_as_tensorflows_python_does(run):
+def test_op_argument_names_match_tensorflow(run):
     """All that declarations name otherwise, and some that they do not."""
     def names_of(op):
         return [p[0] for p in getattr(tf.raw_ops, op)._parameters()]
@@ -95,7 +95,7 @@ def test_ops_name_their_arguments_as_tensorflows_python_does(run):
         tf.raw_ops.Sum(input=x, reduction_indices=[0])
 
 
-def test_documentation_tells_of_the_parameters_that_there_are():
+def test_documentation_lists_actual_parameters():
     told = 0
     for group, found in [("", names.PUBLIC), *names._GROUPS.items()]:
         for name, (module, there) in found.items():

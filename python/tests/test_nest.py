@@ -9,7 +9,7 @@ from sluice import nest
 Pair = collections.namedtuple("Pair", "a b")
 
 
-def test_structures_as_deep_as_others():
+def test_structures_are_flattened_up_to_other_structures():
     deep = Pair([1, (2, 3)], {"x": (4,)})
     assert nest.flatten_up_to(Pair([0, 0], 0), deep) == [1, (2, 3), {"x": (4,)}]
     assert nest.map_structure_up_to(
@@ -25,7 +25,7 @@ def test_structures_as_deep_as_others():
             nest.assert_shallow_structure(shallow, deep)
 
 
-def test_how_deep_to_go_is_a_structure():
+def test_traversal_depth_is_given_by_structure():
     deep = [(1, [2]), ([1], 2)]
     assert nest.get_traverse_shallow_structure(
         lambda s: not isinstance(s, tuple), deep) == [False, False]
@@ -46,7 +46,7 @@ def test_leaves_have_paths():
             "b": Pair("b/a=1", ["b/b/0=2"]), "a": "a=3"}
 
 
-def test_dicts_of_structures_become_dicts_of_leaves():
+def test_dict_items_are_flattened():
     assert nest.flatten_dict_items({(4, (5, 6)): ("a", ("b", "c"))}) == {
         4: "a", 5: "b", 6: "c"}
     with pytest.raises(ValueError, match="not unique"):
@@ -55,7 +55,7 @@ def test_dicts_of_structures_become_dicts_of_leaves():
         nest.flatten_dict_items({(4,): (1, 2)})
 
 
-def test_how_structures_differ_is_told():
+def test_structure_differences_are_reported():
     for one, two, error, told in (
             ([1, 2], [1], ValueError,
              r"same number of elements.*\n\nFirst structure \(2 elements\)"),
@@ -70,7 +70,7 @@ def test_how_structures_differ_is_told():
         nest.map_structure(abs, [1], check=True)
 
 
-def test_dicts_with_defaults_and_named_tuples_of_one_name():
+def test_defaultdicts_and_equally_named_tuples():
     made = nest.pack_sequence_as(
         collections.defaultdict(int, {"z": 1, "a": 2}), [5, 6])
     assert made == {"a": 5, "z": 6} and made["none"] == 0
@@ -103,7 +103,7 @@ def test_sparse_tensors_are_leaves_or_structures(run):
         nest.assert_same_structure(sparse, 1, expand_composites=True)
 
 
-def test_lists_of_other_classes_are_lists():
+def test_list_subclasses_are_lists():
     class Rows(list):
         pass
 

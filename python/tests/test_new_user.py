@@ -114,7 +114,7 @@ def gru_losses(chars, targets, lengths, table, gates, gates_bias, candidate,
     return np.mean(losses)
 
 
-def test_characters_are_learnt_with_averages_beside_the_weights():
+def test_character_model_trains_with_weight_averages():
     """A character model, its gradients clipped, its weights averaged."""
     letters = sorted(set(TEXT))
     ids = np.array([letters.index(c) for c in TEXT])
@@ -207,7 +207,7 @@ def test_characters_are_learnt_with_averages_beside_the_weights():
                 feeds[0][k] for k in (chars, targets, lengths)], *follow))
 
 
-def test_a_pipeline_of_words_runs_in_stages():
+def test_word_pipeline_runs_in_stages():
     """Words are looked up by Python, scored by a variable, in a branch."""
     vocabulary = {w: i for i, w in enumerate("a graph has nodes".split())}
 

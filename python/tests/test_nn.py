@@ -50,7 +50,7 @@ def test_losses_of_logits(run, rng):
     near(full[~big], (np.exp(x) - counts * x)[~big])
 
 
-def test_rows_of_tables_in_parts(run, rng):
+def test_lookups_in_partitioned_tables(run, rng):
     table = rng.rand(7, 3).astype(np.float32)
     ids = np.array([[0, 6, 3], [5, 5, 1]])
     near(run(tf.nn.embedding_lookup(table, ids)), table[ids])
@@ -77,7 +77,7 @@ def test_rows_of_tables_in_parts(run, rng):
 
 
 @pytest.mark.parametrize("combiner", ["sum", "mean", "sqrtn"])
-def test_rows_of_ids_are_combined(run, rng, combiner):
+def test_lookups_combine_rows(run, rng, combiner):
     table = rng.rand(5, 2).astype(np.float32)
     ids = tf.SparseTensor([[0, 0], [0, 1], [1, 0], [2, 3]],
                           tf.constant([1, 3, 0, 3], tf.int64), [3, 4])
@@ -102,7 +102,7 @@ def test_rows_of_ids_are_combined(run, rng, combiner):
                     combiner=combiner)), combined(True))
 
 
-def test_weighted_rows_without_ids_are_zeros(run):
+def test_lookup_without_ids_gives_zeros(run):
     where, shape = [[0, 0], [2, 1]], [3, 2]
     ids = tf.SparseTensor(where, [1, 0], shape)
     weights = tf.SparseTensor(where, [0.5, 2.0], shape)
@@ -112,7 +112,7 @@ def test_weighted_rows_without_ids_are_zeros(run):
         assert rows[1].tolist() == [0, 0] and (rows[[0, 2]].sum(1) > 0).all()
 
 
-def test_samples_of_classes(run):
+def test_candidate_samplers(run):
     true = tf.constant([[1], [2]], tf.int64)
     for sampler in (tf.nn.uniform_candidate_sampler,
                     tf.nn.log_uniform_candidate_sampler,
@@ -131,7 +131,7 @@ def test_samples_of_classes(run):
     assert (least < -1e30).all()
 
 
-def test_losses_over_all_classes_as_a_sample(run, rng):
+def test_sampled_loss_of_all_classes_equals_full_loss(run, rng):
     """With all classes in the sample, the sampled loss is the whole one."""
     w, b = rng.rand(5, 3).astype(np.float32), rng.rand(5).astype(np.float32)
     x = rng.rand(2, 3).astype(np.float32)
@@ -204,7 +204,7 @@ def test_morphology(run, rng):
             near(eroded[0, i, j, 0], part.min())
 
 
-def test_windows_where_channels_come_first(run, rng):
+def test_windows_support_channels_first(run, rng):
     x = rng.rand(2, 3, 6).astype(np.float32)
     last = x.transpose(0, 2, 1)
     three = [1, 1, 2]
@@ -238,7 +238,7 @@ def test_windows_where_channels_come_first(run, rng):
              0, 3, 1, 2))
 
 
-def test_windows_take_explicit_paddings(run, rng):
+def test_windows_accept_explicit_paddings(run, rng):
     def random(*shape):
         return tf.constant(rng.rand(*shape).astype(np.float32))
 
@@ -298,7 +298,7 @@ def test_windows_take_explicit_paddings(run, rng):
         tf.nn.conv2d(x, w, 1, [[1, 0], [1, 1], [1, 1], [0, 0]])
 
 
-def test_transposed_convolutions_of_spread_windows(run, rng):
+def test_dilated_transposed_convolutions(run, rng):
     x = tf.constant(rng.rand(1, 5, 6, 3).astype(np.float32))
     w = rng.rand(2, 2, 3, 4).astype(np.float32)
     y = tf.nn.conv2d(x, w, 1, "VALID", dilations=2)
@@ -346,7 +346,7 @@ def test_convolutions_by_their_gradients(run, rng):
         tf.nn.convolution(x, w, "VALID", strides=[2, 2], dilation_rate=[2, 2])
 
 
-def test_labels_in_rows_with_another_blank(run):
+def test_ctc_labels_with_another_blank(run):
     rng = np.random.RandomState(0)
     logits = rng.randn(7, 2, 4).astype(np.float32)
     labels, lengths = [[1, 2, 2], [3, 0, 0]], [3, 1]
@@ -380,7 +380,7 @@ def test_labels_that_repeat_and_differ(run):
     assert which.tolist() == [[0, 1, 0], [0, 0, 1]]
 
 
-def test_windows_with_holes(run):
+def test_dilated_windows(run):
     x = np.random.RandomState(0).rand(1, 9, 2).astype(np.float32)
     y = run(tf.nn.pool(x, [2], "AVG", "VALID", dilation_rate=[3]))
     np.testing.assert_allclose(y, (x[:, :-3] + x[:, 3:]) / 2, 1e-6)
@@ -390,7 +390,7 @@ def test_windows_with_holes(run):
         tf.nn.pool(x, [2], "AVG", "SAME", dilation_rate=[3])
 
 
-def test_sums_of_products_of_many(run):
+def test_einsum_of_many_operands(run):
     rng = np.random.RandomState(0)
     a, b, c = rng.rand(2, 3), rng.rand(3, 4), rng.rand(4, 2)
     for equation in ("ij,jk,kl->il", "ij,jk,ki->", "ij,jk,kl->lji"):
@@ -412,7 +412,7 @@ def test_cross_entropy_along_any_axis_keeps_the_order_of_the_others(
          -(labels * np.log(softmax)).sum(axis))
 
 
-def test_softmax_along_an_axis_that_a_step_tells(run, rng):
+def test_softmax_axis_may_be_fed(run, rng):
     x = rng.rand(2, 3, 4)
     axis, unknown = tf.placeholder(tf.int32, []), tf.placeholder(tf.float64)
     for a in (0, 1, 2, -2):
@@ -425,16 +425,16 @@ def test_softmax_along_an_axis_that_a_step_tells(run, rng):
         tf.nn.softmax(x, 3)
 
 
-def test_dropout_takes_one_probability():
+def test_dropout_requires_scalar_probability():
     with pytest.raises(ValueError):
         tf.nn.dropout(tf.ones([2, 2]), [0.0, 1.0])
 
 
-def test_reductions_of_truths_take_lists_without_elements(run):
+def test_logical_reductions_accept_empty_lists(run):
     assert run(tf.reduce_all([])) and not run(tf.reduce_any([]))
 
 
-def test_fractional_pools_take_one_ratio_or_two(run, rng):
+def test_fractional_pools_accept_one_or_two_ratios(run, rng):
     x = rng.rand(1, 6, 6, 1).astype(np.float32)
     for pool, best in ((nn.fractional_max_pool_v2, np.max),
                        (nn.fractional_avg_pool_v2, np.mean)):
@@ -478,7 +478,7 @@ def test_batches_of_lookups_need_known_ranks():
         tf.gather([[1, 2]], tf.placeholder(tf.int32), batch_dims=1)
 
 
-def test_labels_have_the_type_of_logits(run):
+def test_labels_are_converted_to_logits_type(run):
     logits = tf.constant([[1.0, 2.0]])
     for made in (tf.nn.softmax_cross_entropy_with_logits,
                  tf.nn.softmax_cross_entropy_with_logits_v2):
@@ -488,7 +488,7 @@ def test_labels_have_the_type_of_logits(run):
                 [np.log1p(np.exp(-1))])
 
 
-def test_cross_entropies_go_along_any_dimension(run, rng):
+def test_cross_entropies_accept_any_axis(run, rng):
     x, labels = (rng.rand(2, 3, 4).astype(np.float32) for _ in range(2))
     given, along = tf.placeholder(tf.float32), tf.placeholder(tf.int32, [])
     for axis in (0, 1, -2, 2, -1):
@@ -500,7 +500,7 @@ def test_cross_entropies_go_along_any_dimension(run, rng):
                      (whole * labels).sum(axis))
 
 
-def test_a_softmax_has_its_logits_shape():
+def test_softmax_keeps_shape_of_logits():
     x, axis = tf.ones([2, 3]), tf.placeholder(tf.int32, [])
     assert tf.nn.softmax(x, axis).shape == [2, 3]
     assert tf.nn.log_softmax(x, axis).shape == [2, 3]
@@ -517,13 +517,13 @@ def test_cross_entropies_may_take_logits_first(run, rng):
         near(run(old(x, y)), run(new(labels=y, logits=x)))
 
 
-def test_dropout_that_keeps_next_to_nothing_gives_zeros(run):
+def test_dropout_with_tiny_keep_prob_gives_zeros(run):
     # (1 - 1e-8 is 1 in single precision.)
     got = run(tf.nn.dropout(tf.ones([100]), keep_prob=1e-8, seed=1))
     assert not got.any()
 
 
-def test_shapes_that_do_not_broadcast_are_told_in_known_words(run):
+def test_broadcast_errors_use_expected_wording(run):
     a, b = tf.placeholder(tf.int32, [3]), tf.placeholder(tf.int32, [2])
     with pytest.raises(tf.errors.InvalidArgumentError,
                        match=r"Incompatible shapes: \[2,3,5\] vs. \[3,2\]"):

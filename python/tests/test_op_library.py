@@ -13,7 +13,7 @@ LIBRARY = os.path.join(os.path.dirname(sluice._core.__file__), os.pardir,
                        os.pardir, "lib", "custom_op.so")
 
 
-def test_functions_have_the_names_that_tensorflow_gives():
+def test_function_names_match_tensorflow():
     for op, name in (("FFT2D", "fft2d"), ("RGB2Gray", "rgb2_gray"),
                      ("IOU3D", "iou3d"), ("Backwards", "backwards"),
                      ("MatMul", "mat_mul"), ("LSTMBlockCell",
@@ -65,7 +65,7 @@ PROGRAM = """
 """
 
 
-def test_a_library_adds_its_ops_once(tmp_path):
+def test_library_registers_its_ops_once(tmp_path):
     copy = tmp_path / "copy.so"
     with open(LIBRARY, "rb") as f:
         copy.write_bytes(f.read())
@@ -128,6 +128,6 @@ TEST_OPS = """
 """
 
 
-def test_ops_of_tensorflows_tests_are_there():
+def test_tensorflow_test_ops_exist():
     subprocess.run([sys.executable, "-c", textwrap.dedent(TEST_OPS)],
                    check=True, timeout=60)

@@ -19,7 +19,7 @@ def _names(ops):
 # ---- Device functions --------------------------------------------------------
 
 
-def test_device_functions_see_operations_as_they_were_made():
+def test_device_functions_see_complete_operations():
     x = tf.placeholder(tf.float32, [2, 2], name="x")
     c = tf.constant([1, 2], name="c")
     seen = []
@@ -57,7 +57,7 @@ def test_device_functions_may_enter_scopes():
         assert tf.constant(1, name="c").name == "c_1:0"
 
 
-def test_replica_device_setters_take_what_operations_tell():
+def test_replica_device_setter_reads_operations():
     sizes = []
 
     def largest_apart(op):
@@ -84,7 +84,7 @@ def test_replica_device_setters_take_what_operations_tell():
 # ---- Control inputs ----------------------------------------------------------
 
 
-def test_operations_do_not_wait_for_what_their_inputs_wait_for():
+def test_implied_control_inputs_are_omitted():
     a, b, c = (tf.constant(i, name=n) for i, n in enumerate("abc"))
     with tf.control_dependencies([a, a, b]):
         p = tf.identity(a, name="p")  # It reads a.
@@ -103,7 +103,7 @@ def test_operations_do_not_wait_for_what_their_inputs_wait_for():
                      [], ["a", "b"]]
 
 
-def test_what_waits_by_its_inputs_alone_still_waits(run):
+def test_omitted_control_inputs_still_order_execution(run):
     v = tf.Variable(1.0, use_resource=True)
     run(v.initializer)
     with tf.control_dependencies([v.assign_add(1.0).op]):
@@ -117,7 +117,7 @@ def test_what_waits_by_its_inputs_alone_still_waits(run):
 # ---- Making operations, and changing them ------------------------------------
 
 
-def test_operations_are_made_of_inputs_and_messages(run):
+def test_create_op_accepts_attr_messages(run):
     graph = tf.get_default_graph()
     c = tf.constant([1, 2], name="c")
     made = graph.create_op(
@@ -155,7 +155,7 @@ def test_operations_are_made_of_inputs_and_messages(run):
         graph.create_op("Add", [c, c])
 
 
-def test_attributes_are_messages_where_tensorflow_has_them():
+def test_attributes_are_messages_like_tensorflow():
     x = tf.placeholder(tf.float32, [None, 3])
     assert [d.size for d in x.op.get_attr("shape").dim] == [-1, 3]
     assert tf.placeholder(tf.int32).op.get_attr("shape").unknown_rank
@@ -178,7 +178,7 @@ def test_attributes_are_messages_where_tensorflow_has_them():
             product._set_attr(name, value)
 
 
-def test_declarations_have_arguments():
+def test_op_defs_list_arguments():
     declared = tf.matmul(tf.ones([1, 1]), tf.ones([1, 1])).op.op_def
     assert declared.name == "MatMul"
     assert [a.name for a in declared.input_arg] == ["a", "b"]
@@ -201,14 +201,14 @@ def _make(x):
     return tf.add(x, 1.0)
 
 
-def test_tracebacks_are_the_calls_that_made_it():
+def test_tracebacks_list_the_creating_calls():
     x = tf.placeholder(tf.float32)
     line = inspect.currentframe().f_lineno + 1
     y = _make(x)
     calls = [(f.name, f.lineno) for f in y.op.traceback
              if f.filename == __file__]
     assert calls == [
-        ("test_tracebacks_are_the_calls_that_made_it", line),
+        ("test_tracebacks_list_the_creating_calls", line),
         ("_make", _make.__code__.co_firstlineno + 1)]
     names = [name for _, _, name, _ in y.op.traceback]
     assert names.index("_make") > names.index(calls[0][0])
@@ -230,7 +230,7 @@ def test_tracebacks_are_the_calls_that_made_it():
 # ---- Feeding and fetching ----------------------------------------------------
 
 
-def test_graphs_say_what_may_be_fed_and_fetched(session):
+def test_graphs_report_feedable_and_fetchable(session):
     x = tf.placeholder(tf.float32, name="x")
     y = tf.square(x, name="y")
     z = y + 1.0
@@ -254,7 +254,7 @@ def test_graphs_say_what_may_be_fed_and_fetched(session):
             step()
 
 
-def test_threads_begin_with_the_scopes_that_were_shared():
+def test_threads_start_with_shared_scopes():
     graph = tf.get_default_graph()
     made = []
 

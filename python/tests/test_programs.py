@@ -114,7 +114,7 @@ def test_files(tmp_path):
     assert not G.Exists(folder)
 
 
-def test_devices_in_parts():
+def test_device_specs():
     spec = tf.DeviceSpec.from_string("/job:ps/replica:0/task:3/gpu:1")
     assert spec.to_string() == "/job:ps/replica:0/task:3/device:GPU:1"
     assert tf.DeviceSpec(job="w", device_type="CPU").to_string() == (
@@ -227,7 +227,7 @@ def test_what_is_a_tensor():
     assert not any(map(tf.is_tensor, (1, "a", np.ones(2), None)))
 
 
-def test_one_of_numbered_branches(run):
+def test_switch_case_selects_branch(run):
     x = tf.placeholder(tf.int32, [])
     y = tf.switch_case(x, [lambda: tf.constant(10), lambda: tf.constant(11),
                            lambda: tf.constant(12)])
@@ -284,7 +284,7 @@ def test_shapes_agree(session, shapes, message):
                 session.run(build(), feed)
 
 
-def test_shapes_that_cannot_be_asked_for_are_refused(session):
+def test_assert_shapes_rejects_invalid_specs(session):
     x = tf.zeros([2, 3], name="x")
     sparse = tf.SparseTensor([[0, 1]], [1.0], [2, 3])
     agree = tf.debugging.assert_shapes

@@ -94,7 +94,7 @@ def run_slowly(bar, clock, seconds=1.0):
         yield i
 
 
-def test_a_line_of_the_terminal_shows_how_far_a_loop_is(terminal, clock):
+def test_terminal_line_shows_progress_of_loop(terminal, clock):
     assert list(run_slowly(sl.progress(range(4), "training"), clock)) == [
         0, 1, 2, 3]
     (first, second, *_, last), rest = terminal.lines()
@@ -105,7 +105,7 @@ def test_a_line_of_the_terminal_shows_how_far_a_loop_is(terminal, clock):
     assert rest == [] and all(len(line) < 80 for line in (first, second, last))
 
 
-def test_values_stand_beside_it_and_lines_above_it(terminal, clock, capsys):
+def test_bar_shows_values_and_prints_lines_above(terminal, clock, capsys):
     bar = sl.progress(range(2), "training")
     for i in run_slowly(bar, clock):
         bar.set(loss=0.123456 / (i + 1), rows=[1, 2], epoch=i)
@@ -116,7 +116,7 @@ def test_values_stand_beside_it_and_lines_above_it(terminal, clock, capsys):
     assert "" in drawn  # Cleared, for what is printed.
 
 
-def test_an_inner_bar_gives_the_line_back(terminal, clock):
+def test_inner_bar_restores_the_line(terminal, clock):
     for _ in run_slowly(sl.progress(range(2), "outer"), clock):
         for _ in run_slowly(sl.progress(range(2), "inner"), clock):
             pass
@@ -127,7 +127,7 @@ def test_an_inner_bar_gives_the_line_back(terminal, clock):
                      "inner", "inner", "inner", "", "outer", "outer"]
 
 
-def test_a_loop_that_is_left_says_how_far_it_came(terminal, notebook, clock):
+def test_aborted_loop_shows_its_progress(terminal, notebook, clock):
     for i in run_slowly(sl.progress(range(10)), clock):
         if i == 3:
             break
@@ -141,7 +141,7 @@ def test_a_loop_that_is_left_says_how_far_it_came(terminal, notebook, clock):
     assert not progress_bar._open
 
 
-def test_a_notebook_has_a_display_that_changes(notebook, terminal, clock):
+def test_notebook_display_is_updated(notebook, terminal, clock):
     for _ in run_slowly(sl.progress(range(4), "<b>"), clock):
         pass
     shown, = notebook
@@ -152,7 +152,7 @@ def test_a_notebook_has_a_display_that_changes(notebook, terminal, clock):
     assert terminal.getvalue() == ""
 
 
-def test_an_inner_bar_goes_from_the_notebook(notebook, clock):
+def test_inner_bar_is_removed_from_notebook(notebook, clock):
     for _ in sl.progress(range(2)):
         list(sl.progress(range(3)))
     outer, *inner = notebook
@@ -167,7 +167,7 @@ def test_ipython_in_a_terminal_is_a_terminal(notebook, terminal, monkeypatch):
     assert not notebook and "3/3" in terminal.getvalue()
 
 
-def test_a_log_has_a_line_a_minute(clock, monkeypatch):
+def test_log_gets_one_line_per_minute(clock, monkeypatch):
     log = io.StringIO()
     write_to(log, monkeypatch)
     list(run_slowly(sl.progress(range(59), "short"), clock))
@@ -179,13 +179,13 @@ def test_a_log_has_a_line_a_minute(clock, monkeypatch):
     assert "120/130" in second and last.endswith("130/130, 1/s, 2:10")
 
 
-def test_what_has_no_length_is_counted(terminal, clock):
+def test_iterables_without_length_are_counted(terminal, clock):
     list(run_slowly(sl.progress((i for i in range(3)), "read"), clock, 0.01))
     drawn = terminal.lines()[0]
     assert drawn[0] == "read 0, 0:00" and drawn[-1] == "read 3, 100/s, 0:00"
 
 
-def test_a_loop_in_a_with_block_of_its_bar(terminal, clock):
+def test_bar_can_be_used_as_context_manager(terminal, clock):
     with sl.progress(range(2)) as bar:
         for _ in run_slowly(bar, clock):
             pass
@@ -199,7 +199,7 @@ def test_a_loop_in_a_with_block_of_its_bar(terminal, clock):
         sl.progress(total=3).update()
 
 
-def test_threads_count_together_and_draw_once(terminal, clock):
+def test_threads_share_one_bar(terminal, clock):
     with sl.progress(total=2) as bar:
         threads = [threading.Thread(target=bar.update) for _ in range(2)]
         clock.pass_(1.0)
@@ -213,7 +213,7 @@ def test_threads_count_together_and_draw_once(terminal, clock):
     assert " 1/2, " in second and " 2/2, " in last
 
 
-def test_it_is_drawn_ten_times_a_second_at_most(terminal, clock):
+def test_bar_is_drawn_at_most_ten_times_a_second(terminal, clock):
     list(run_slowly(sl.progress(range(1000)), clock, 0.001))
     assert 10 <= len(terminal.lines()[0]) <= 12
 

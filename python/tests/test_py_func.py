@@ -14,7 +14,7 @@ import pytest
 import sluice.compat.v1 as tf
 
 
-def test_arrays_go_in_and_come_out(run):
+def test_functions_take_and_return_arrays(run):
     x = tf.placeholder(tf.float32, [None])
     total, doubled = tf.py_func(lambda a: (a.sum(), 2 * a), [x],
                                 [tf.float32, tf.float32])
@@ -26,7 +26,7 @@ def test_arrays_go_in_and_come_out(run):
         np.testing.assert_array_equal(got[1], 2 * a)
 
 
-def test_one_type_gives_one_tensor_and_a_list_gives_a_list(run):
+def test_single_type_gives_tensor_and_list_gives_list(run):
     one = tf.numpy_function(lambda: np.int64(7), [], tf.int64)
     some = tf.py_func(lambda: [np.int64(7)], [], [tf.int64])
     assert isinstance(one, tf.Tensor) and isinstance(some, list)
@@ -59,7 +59,7 @@ def test_scalars_and_strings(run):
                                                                     b"\xff"]
 
 
-def test_numbers_of_pythons_own_become_the_type_that_was_said(run):
+def test_python_numbers_are_converted_to_declared_types(run):
     made = tf.py_func(lambda: (1.5, [1, 2], 3, 2.5),
                       [], [tf.float64, tf.int64, tf.uint8, tf.half])
     got = run(made)
@@ -81,7 +81,7 @@ def test_numbers_of_pythons_own_become_the_type_that_was_said(run):
      "expected 3 results, got 2"),
     (object, tf.float32, "Failed to convert|Expected float32"),
 ])
-def test_wrong_results(run, given, types, message):
+def test_wrong_results_are_errors(run, given, types, message):
     made = tf.py_func(given, [], types, name="wrong")
     with pytest.raises(tf.errors.InvalidArgumentError, match=message) as e:
         run(made)
@@ -96,7 +96,7 @@ def test_wrong_results(run, given, types, message):
     (MemoryError("too odd"), tf.errors.ResourceExhaustedError),
     (ZeroDivisionError("too odd"), tf.errors.UnknownError),
     (SystemExit("too odd"), tf.errors.CancelledError)])
-def test_what_a_function_raises_is_the_steps_error(run, raised, error):
+def test_exceptions_become_step_errors(run, raised, error):
     def fail(x):
         if x > 1:
             raise raised
@@ -114,7 +114,7 @@ def test_what_a_function_raises_is_the_steps_error(run, raised, error):
     assert run(y, {x: 1}) == 1
 
 
-def test_wrong_arguments():
+def test_wrong_arguments_are_errors():
     with pytest.raises(ValueError, match="Expected func to be callable"):
         tf.py_func(3, [], tf.float32)
     with pytest.raises(TypeError, match="inp: expected a list"):
@@ -139,7 +139,7 @@ def test_stateful_functions_are_called_each_time(run):
     assert run(c) == 1 and len(calls) >= 1
 
 
-def test_within_loops_and_conditionals(run):
+def test_functions_run_in_loops_and_conditionals(run):
     seen = []
 
     def step(i, x):
@@ -163,7 +163,7 @@ def test_within_loops_and_conditionals(run):
         run(z, {n: 1})
 
 
-def test_gradients_of_ones_own(run, fresh_graph):
+def test_gradients_can_be_overridden(run, fresh_graph):
     @tf.RegisterGradient("CubeOfPython")
     def _cube_grad(op, dy):
         return dy * tf.py_func(lambda x: 3 * x * x, [op.inputs[0]],
@@ -189,7 +189,7 @@ def test_gradients_of_ones_own(run, fresh_graph):
                                [9, 9 * 2.0 ** 8, 9 * 3.0 ** 8])
 
 
-def test_arrays_may_be_written_and_kept(run):
+def test_functions_may_modify_and_keep_arrays(run):
     kept = []
 
     def keep(a):
@@ -207,7 +207,7 @@ def test_arrays_may_be_written_and_kept(run):
     assert kept[1][1] == 0 and run(c)[1] == 0
 
 
-def test_a_step_may_run_within_a_step(session):
+def test_function_may_run_a_step(session):
     x = tf.constant(3.0)
     y = tf.py_func(lambda: session.run(x * 2), [], tf.float32)
     inner = x * 2  # (Made before: the session's graph grows in a step above.)
@@ -234,7 +234,7 @@ def test_threads_share_a_function(session):
 
 
 @pytest.mark.parametrize("define", [tf.Defun(tf.float32), tf.function])
-def test_functions_within_a_functions_body_stay_when_it_is_built(run, define):
+def test_functions_in_function_bodies_stay_alive(run, define):
     @define
     def doubled(x):
         one, = tf.py_func(lambda: np.float32(1), [], [tf.float32])
@@ -278,7 +278,7 @@ def test_functions_live_as_long_as_their_graph():
     del other
 
 
-def test_ctrl_c_within_a_function(session):
+def test_ctrl_c_interrupts_a_function(session):
     def slow():
         threading.Timer(0.05, os.kill, [os.getpid(), signal.SIGINT]).start()
         threading.Event().wait(20)
@@ -289,7 +289,7 @@ def test_ctrl_c_within_a_function(session):
     assert session.run(tf.constant(1)) == 1
 
 
-def test_a_program_may_end_while_threads_are_in_functions():
+def test_program_may_exit_while_threads_are_in_functions():
     program = """if True:
         import threading, time
         import sluice.compat.v1 as tf
@@ -306,7 +306,7 @@ def test_a_program_may_end_while_threads_are_in_functions():
         subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
-def test_exceptions_that_cannot_be_shown(run):
+def test_exceptions_without_text_are_reported(run):
     class Mute(Exception):
         def __str__(self):
             raise RuntimeError("no")
@@ -324,7 +324,7 @@ def test_exceptions_that_cannot_be_shown(run):
         run(tf.py_func(half_a_character, [], tf.float32))
 
 
-def test_a_program_may_end_while_functions_compute():
+def test_program_may_exit_while_functions_compute():
     program = """if True:
         import threading, time
         import sluice.compat.v1 as tf

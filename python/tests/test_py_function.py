@@ -12,7 +12,7 @@ def log_huber(x, m):
     return m ** 2 * (1 - 2 * tf.log(m) + tf.log(x ** 2))
 
 
-def test_tensors_have_values_within(run):
+def test_tensors_have_values_inside_py_function(run):
     seen = []
 
     def look(x, n, s):
@@ -33,7 +33,7 @@ def test_tensors_have_values_within(run):
                      [0, 1, 2], "30.0", [[1, 2], [3, 4]], 30.0)]
 
 
-def test_gradients_follow_the_way_that_was_taken(run):
+def test_gradients_follow_the_executed_path(run):
     x, m = tf.placeholder(tf.float32, []), tf.constant(2.0)
     y = tf.py_function(log_huber, [x, m], tf.float32)
     dx, dm = tf.gradients(y, [x, m], 3.0)
@@ -51,7 +51,7 @@ def test_gradients_follow_the_way_that_was_taken(run):
     assert run([again, more], {x: 2.0}) == [12, 12]
 
 
-def test_gradients_of_some_of_many(run):
+def test_gradients_of_selected_outputs(run):
     x, n = tf.constant([1.0, 2.0]), tf.constant(3)
 
     def several(x, n):
@@ -89,7 +89,7 @@ def test_loops_branches_and_functions_call_them(run):
 @pytest.mark.parametrize("dtype", [
     tf.bfloat16, tf.float16, tf.float64, tf.int8, tf.uint16, tf.bool,
     tf.complex64])
-def test_types_stay_what_they_are(run, dtype):
+def test_types_are_preserved(run, dtype):
     x = tf.cast([0, 1], dtype)
     y = tf.py_function(lambda v: v, [x], dtype)
     z = tf.py_function(tf.function(lambda v: tf.stack([v, v])), [x], dtype)
@@ -97,7 +97,7 @@ def test_types_stay_what_they_are(run, dtype):
     assert run(tf.cast(z, tf.float32)).tolist() == [[0, 1]] * 2
 
 
-def test_what_is_done_besides_is_done_once_and_in_order(run):
+def test_side_effects_run_once_in_order(run):
     seen = []
 
     def draw():
@@ -150,13 +150,13 @@ def test_functions_without_results_and_as_decorators(run):
     (lambda x: x[0] if x > 1 else x, tf.errors.InvalidArgumentError, "truth"),
     (lambda x: tf.check_numerics(tf.log(x - 3.0), "mine"),
      tf.errors.UnknownError, "InvalidArgumentError: mine")])
-def test_what_goes_wrong_is_the_steps_error(run, function, error, message):
+def test_errors_become_step_errors(run, function, error, message):
     y = tf.py_function(function, [tf.constant([1.0, 2.0])], tf.float32)
     with pytest.raises(error, match=message):
         run(y)
 
 
-def test_wrong_arguments_and_graphs():
+def test_wrong_arguments_and_graphs_are_errors():
     with pytest.raises(ValueError, match="Expected func to be callable"):
         tf.py_function(3, [], tf.float32)
     with pytest.raises(TypeError, match="inp: expected a list"):

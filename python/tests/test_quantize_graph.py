@@ -26,7 +26,7 @@ def _quantized(session, x, scores, **options):
         session, [x], [scores], [[batch] for batch in _BATCHES], **options)
 
 
-def test_the_int8_graph_answers_as_the_float_one(session):
+def test_int8_graph_matches_float_graph(session):
     x, scores = _network()
     small = _quantized(session, x, scores)
     assert set(small.quantized) == {"conv", "product"} and not small.kept

@@ -19,7 +19,7 @@ def test_ops_without_a_seed_are_counted(run):
         [0.19560599327087402, 0.029860854148864746, 0.3649308681488037]))
 
 
-def test_each_graph_counts_its_own():
+def test_each_graph_counts_its_seeds():
     for _ in range(2):
         with tf.Graph().as_default():
             tf.set_random_seed(4)
@@ -55,7 +55,7 @@ _X = np.arange(12, dtype="f").reshape(3, 4)
         np.array([[1], [2], [3]]), _X, 5, 20), [12.493701, 19.02108])],
     ids="normal truncated shuffle gamma multinomial dropout glorot scaling "
         "nce".split())
-def test_the_first_numbers_of_a_graph(run, make, expected):
+def test_first_random_numbers_match_recording(run, make, expected):
     tf.set_random_seed(1)
     made = make()
     run(tf.global_variables_initializer())
@@ -69,7 +69,7 @@ def test_seeds_may_be_any_numbers(fresh_graph):
     assert tf.get_seed(-1)[1] == 2**31 - 2
 
 
-def test_truncated_numbers_of_given_parameters(run):
+def test_parameterized_truncated_normals_stay_in_bounds(run):
     from sluice.ops import random_ops
     x = run(random_ops.parameterized_truncated_normal(
         [2, 1000], means=[0.0, 5.0], stddevs=[1.0, 2.0], minvals=[-1.0, 4.0],

@@ -19,11 +19,11 @@ _OPS = sorted(glob.glob(os.path.join(_FOLDER, "*_ops.txt")))
 
 
 @pytest.mark.parametrize("case", _CASES, ids=os.path.basename)
-def test_recorded_cases_are_as_tensorflow_answered(case):
+def test_recorded_cases_match_tensorflow(case):
     assert replay_cases.replay(case) == []
 
 
-def test_a_case_that_differs_is_seen(tmp_path):
+def test_differing_case_is_detected(tmp_path):
     import json
     import shutil
     case = os.path.join(os.path.dirname(_CASES[0]), "adagrad_train")
@@ -43,13 +43,13 @@ def test_a_case_that_differs_is_seen(tmp_path):
 
 
 @pytest.mark.parametrize("path", _OPS, ids=os.path.basename)
-def test_functions_of_ops_are_as_tensorflows(path):
+def test_op_functions_match_tensorflow(path):
     cases = replay_ops.read_cases(path)
     assert len(cases) > 100
     assert [line for case in cases for line in replay_ops.replay(case)] == []
 
 
-def test_a_case_of_an_op_that_differs_is_seen(tmp_path):
+def test_differing_op_case_is_detected(tmp_path):
     path = tmp_path / "a_ops.txt"
     path.write_text("case Cumsum\nin int32 [2] 1 2\nin int32 [] 0\n"
                     "out int32 [2] 1 4\n"

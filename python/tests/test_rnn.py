@@ -100,7 +100,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_cell_along_sequences_of_their_own_lengths(session, rng, kind):
+def test_dynamic_rnn_handles_sequence_lengths(session, rng, kind):
     step, name, weights = KINDS[kind]
     x = rng.randn(3, 5, 2).astype(np.float32)
     lengths = [5, 0, 3]
@@ -166,7 +166,7 @@ def test_peepholes_projections_and_bounds(session, rng):
     assert isinstance(got[1], cells.LSTMStateTuple)
 
 
-def test_states_as_one_matrix(session, rng):
+def test_states_may_be_one_matrix(session, rng):
     x = rng.randn(2, 3, 2).astype(np.float32)
     for make in (cells.BasicLSTMCell, cells.LSTMCell):
         cell = make(3, state_is_tuple=False)
@@ -195,7 +195,7 @@ def test_time_may_come_first(session, rng):
     check(session.run(one), session.run(two).transpose([1, 0, 2]))
 
 
-def test_cells_one_above_the_other(session, rng):
+def test_stacked_cells(session, rng):
     x = rng.randn(2, 3, 2).astype(np.float32)
     stack = cells.MultiRNNCell([cells.BasicLSTMCell(3), cells.GRUCell(4)])
     outputs, state = tf.nn.dynamic_rnn(stack, x, dtype=tf.float32)
@@ -225,7 +225,7 @@ def test_cells_one_above_the_other(session, rng):
     assert state.shape == [2, 5]
 
 
-def test_forwards_and_backwards(session, rng):
+def test_bidirectional_rnn(session, rng):
     x = rng.randn(2, 4, 3).astype(np.float32)
     lengths = [4, 2]
     (fw, bw), (state_fw, state_bw) = tf.nn.bidirectional_dynamic_rnn(
@@ -252,7 +252,7 @@ def test_forwards_and_backwards(session, rng):
     check(session.run([bw, state_bw]), [backwards(expected), last])
 
 
-def test_a_list_of_steps(session, rng):
+def test_static_rnn(session, rng):
     x = rng.randn(3, 4, 2).astype(np.float32)
     steps = tf.unstack(tf.constant(x), axis=1)
     outputs, state = tf.nn.static_rnn(
@@ -275,7 +275,7 @@ def test_a_list_of_steps(session, rng):
         tf.nn.static_rnn(cells.GRUCell(2), [], dtype=tf.float32)
 
 
-def test_a_loop_that_the_program_drives(session, rng):
+def test_raw_rnn(session, rng):
     x = rng.randn(5, 2, 3).astype(np.float32)
     lengths = tf.constant([3, 5])
     cell = cells.BasicRNNCell(4)
@@ -332,7 +332,7 @@ def test_dropout_around_a_cell(session, rng):
              dtype=tf.float32)
 
 
-def test_what_an_lstm_remembers_is_not_dropped(session, rng):
+def test_lstm_memory_is_not_dropped(session, rng):
     cell = cells.DropoutWrapper(cells.BasicLSTMCell(50), state_keep_prob=0.5)
     _, state = cell(np.ones([2, 3], np.float32),
                     cell.zero_state(2, tf.float32))
@@ -362,7 +362,7 @@ def test_residual_and_device_wrappers(session, rng):
     assert names(cell.trainable_weights) == names()
 
 
-def test_cells_of_ones_own(session, rng):
+def test_user_defined_cells(session, rng):
     class Adder(cells.RNNCell):
         state_size = output_size = 2
 
@@ -380,7 +380,7 @@ def test_cells_of_ones_own(session, rng):
     check(session.run(outputs)[0], np.array([[1, 1], [2, 2], [3, 3]]))
 
 
-def test_what_is_no_cell_and_no_input(session):
+def test_invalid_cells_and_inputs_are_errors(session):
     x = np.ones([2, 3, 4], np.float32)
     with pytest.raises(TypeError, match="is not an RNNCell"):
         tf.nn.dynamic_rnn(lambda x, s: (x, s), x, dtype=tf.float32)
@@ -404,7 +404,7 @@ def test_what_is_no_cell_and_no_input(session):
         session.run(outputs)
 
 
-def test_the_block_cell_is_an_lstm_cell_of_its_own_arguments(run):
+def test_block_cell_matches_lstm_cell(run):
     block = tf.contrib.rnn.LSTMBlockCell(3, 0.5, 0.4, use_peephole=True)
     plain = cells.LSTMCell(3, use_peepholes=True, cell_clip=0.4,
                            forget_bias=0.5)
@@ -439,7 +439,7 @@ class KeptInVariables:
         return self.kept[name].assign(value)
 
 
-def test_a_state_is_saved_by_who_reads_what_comes_last(session):
+def test_state_is_saved_with_the_last_output(session):
     rng = np.random.RandomState(0)
     whole = rng.rand(2, 6, 3).astype(np.float32)
     saver = KeptInVariables(c=[2, 4], h=[2, 4])
@@ -463,7 +463,7 @@ def test_a_state_is_saved_by_who_reads_what_comes_last(session):
     np.testing.assert_array_equal(session.run(saver.kept["h"]), after)
 
 
-def test_a_state_is_saved_under_as_many_names_as_it_has_parts():
+def test_state_has_a_name_per_component():
     inputs = [tf.zeros([2, 3])]
     saver = KeptInVariables(c=[2, 4], h=[2, 4])
     lstm, gru = tf.nn.rnn_cell.LSTMCell(4), tf.nn.rnn_cell.GRUCell(4)

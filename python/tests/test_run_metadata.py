@@ -6,7 +6,7 @@ import pytest
 import sluice.compat.v1 as tf
 
 
-def test_what_the_nodes_of_a_step_cost_is_told_now_and_then():
+def test_cost_graph_is_reported_at_the_given_interval():
     x = tf.placeholder(tf.float32, [None, 100], name="x")
     y = tf.exp(x, name="power")
     z = tf.reshape(y, [-1], name="flat")
@@ -36,7 +36,7 @@ def test_what_the_nodes_of_a_step_cost_is_told_now_and_then():
     assert graph.node[total.input_info[0].preceding_node].name == "flat"
 
 
-def test_a_trace_tells_what_kernels_gave_and_allocated(session):
+def test_trace_reports_outputs_and_allocations(session):
     x = tf.placeholder(tf.float32, [None])
     y = tf.exp(x, name="power")
     metadata = tf.RunMetadata()
@@ -55,13 +55,13 @@ def test_a_trace_tells_what_kernels_gave_and_allocated(session):
     assert again.step_stats == metadata.step_stats
 
 
-def test_a_target_of_no_kind_is_an_error_at_once():
+def test_unknown_target_is_an_immediate_error():
     with pytest.raises(tf.errors.NotFoundError,
                        match="No session factory registered"):
         tf.Session("INVALID_TARGET")
 
 
-def test_devices_that_are_not_there_are_named_with_those_that_are():
+def test_missing_device_error_lists_available_devices():
     with tf.device("/gpu:0"):
         x = tf.placeholder(tf.float32, name="x")
         y = tf.square(x, name="y")

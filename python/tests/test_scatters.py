@@ -7,7 +7,7 @@ import sluice.compat.v1 as tf
 
 
 @pytest.mark.parametrize("resource", [True, False])
-def test_rows_are_changed_by_slices(run, resource):
+def test_scatters_update_rows_by_slices(run, resource):
     v = tf.Variable([[1.0, 2.0], [3.0, 4.0]], use_resource=resource)
     run(v.initializer)
     for change, want in (
@@ -25,7 +25,7 @@ def test_rows_are_changed_by_slices(run, resource):
             "ResourceScatterAdd" if resource else "ScatterAdd")
 
 
-def test_rows_are_changed_from_outside_of_the_variables_graph():
+def test_scatters_work_outside_the_variables_graph():
     with tf.Graph().as_default() as graph:
         v = tf.Variable([1.0, 2.0], use_resource=True)
         slices = tf.IndexedSlices(tf.constant([5.0]), tf.constant([1]))
@@ -36,7 +36,7 @@ def test_rows_are_changed_from_outside_of_the_variables_graph():
 
 
 @pytest.mark.parametrize("resource", [True, False])
-def test_rows_of_a_batch_are_changed_each_at_its_own_place(run, resource):
+def test_batch_scatter_updates_each_batch(run, resource):
     v = tf.Variable([[1.0, 2.0], [3.0, 4.0]], use_resource=resource)
     run(v.initializer)
     made = v.batch_scatter_update(tf.IndexedSlices([[7.0], [8.0]], [[1], [0]]))

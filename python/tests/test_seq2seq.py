@@ -56,7 +56,7 @@ def gru(x, h, values, scope):
 # ---- dynamic_decode ----------------------------------------------------------
 
 
-def test_known_inputs_give_what_the_cell_gives_along_them(session, rng):
+def test_training_helper_matches_the_cell(session, rng):
     x = rng.randn(3, 5, 2).astype(np.float32)
     inputs = tf.placeholder(tf.float32, [None, None, 2])
     lengths = tf.placeholder(tf.int32, [None])
@@ -79,7 +79,7 @@ def test_known_inputs_give_what_the_cell_gives_along_them(session, rng):
     assert (got[0].sample_id == got[0].rnn_output.argmax(-1)).all()
 
 
-def test_finished_sequences_are_left_as_they_are_if_asked(session, rng):
+def test_finished_sequences_keep_state_on_request(session, rng):
     x = rng.randn(2, 4, 3).astype(np.float32)
 
     def decode(**options):
@@ -109,7 +109,7 @@ def test_finished_sequences_are_left_as_they_are_if_asked(session, rng):
     close(free_state, free.rnn_output[3])
 
 
-def test_steps_end_at_the_maximum(session, rng):
+def test_decoding_stops_at_maximum_iterations(session, rng):
     x = np.ones([2, 4, 3], np.float32)
     cell = cells.BasicRNNCell(3)
     most = tf.placeholder_with_default(3, [])
@@ -126,7 +126,7 @@ def test_steps_end_at_the_maximum(session, rng):
         seq.dynamic_decode(cell)
 
 
-def test_a_decoder_of_ones_own_may_finish_what_it_made(session, rng):
+def test_custom_decoder_may_finalize_outputs(session, rng):
     class Counter(seq.Decoder):
         """Counts; its last step gives outputs of unknown rank."""
         batch_size = 2
@@ -183,7 +183,7 @@ def words(rng, count=5, depth=3):
     return rng.randn(count, depth).astype(np.float32)
 
 
-def test_greedy_words_are_those_of_a_loop_in_numpy(session, rng):
+def test_greedy_decoding_matches_numpy(session, rng):
     table, first = words(rng), tf.placeholder(tf.int32, [None])
     cell = cells.GRUCell(4)
     helper = seq.GreedyEmbeddingHelper(table, first, 3)
@@ -210,7 +210,7 @@ def test_greedy_words_are_those_of_a_loop_in_numpy(session, rng):
     assert len(set(counts.tolist())) > 1
 
 
-def test_drawn_words_follow_their_probabilities(session, rng):
+def test_sampled_words_follow_probabilities(session, rng):
     logits = np.log(np.array([[0.7, 0.2, 0.1]], np.float32))
     helper = seq.SampleEmbeddingHelper(np.eye(3, dtype=np.float32),
                                        [0] * 4000, 9, seed=3)
@@ -285,7 +285,7 @@ def test_outputs_may_be_the_next_inputs(session, rng, share, function,
         close(made.rnn_output[:, t], h)
 
 
-def test_drawn_words_may_be_the_next_inputs(session, rng):
+def test_sampled_words_may_be_the_next_inputs(session, rng):
     x = rng.randn(3, 4, 3).astype(np.float32)
     table = words(rng)
     share = tf.placeholder(tf.float32, [])
@@ -315,7 +315,7 @@ def test_drawn_words_may_be_the_next_inputs(session, rng):
         seq.ScheduledEmbeddingTrainingHelper(x, [4, 2, 3], table, [[0.5]])
 
 
-def test_what_decoders_and_helpers_do_not_take(rng):
+def test_decoders_and_helpers_reject_invalid_arguments(rng):
     cell, table = cells.GRUCell(3), words(rng)
     state = cell.zero_state(2, tf.float32)
     with pytest.raises(TypeError, match="helper must be a Helper"):
@@ -357,7 +357,7 @@ def attend(cell, session, rng, steps=3, batch=2):
 
 
 @pytest.mark.parametrize("scale", [False, True])
-def test_luong_attention_is_numpys(session, rng, scale):
+def test_luong_attention_matches_numpy(session, rng, scale):
     memory = rng.randn(2, 5, 6).astype(np.float32)
     held = tf.placeholder_with_default(memory, [None, None, 6])
     cell = seq.AttentionWrapper(
@@ -388,7 +388,7 @@ def test_luong_attention_is_numpys(session, rng, scale):
 
 
 @pytest.mark.parametrize("normalize", [False, True])
-def test_bahdanau_attention_is_numpys(session, rng, normalize):
+def test_bahdanau_attention_matches_numpy(session, rng, normalize):
     memory = rng.randn(2, 5, 6).astype(np.float32)
     cell = seq.AttentionWrapper(
         cells.GRUCell(4), seq.BahdanauAttention(7, memory, normalize=normalize),
@@ -415,7 +415,7 @@ def test_bahdanau_attention_is_numpys(session, rng, normalize):
     close(last, seen)
 
 
-def test_several_mechanisms_and_functions_of_ones_own(session, rng):
+def test_custom_attention_mechanisms_and_functions(session, rng):
     memory = rng.randn(2, 5, 6).astype(np.float32)
     asked = []
 
@@ -445,7 +445,7 @@ def test_several_mechanisms_and_functions_of_ones_own(session, rng):
             [memory[[0, 1], best], memory[:, 0]], 1))
 
 
-def test_a_mechanism_may_remember_where_it_looked(session, rng):
+def test_mechanism_may_keep_state(session, rng):
     class Remembering(seq.BahdanauAttention):
         """As programs extend it: what was looked at is looked at less."""
 
@@ -477,7 +477,7 @@ def test_a_mechanism_may_remember_where_it_looked(session, rng):
         close(outputs[:, t], np.einsum("bt,btd->bd", much, real))
 
 
-def test_the_score_beyond_the_memory_may_be_chosen(session, rng):
+def test_score_mask_value_can_be_set(session, rng):
     memory = rng.randn(1, 4, 3).astype(np.float32)
     query = rng.randn(1, 3).astype(np.float32)
     lengths = tf.placeholder_with_default([2], [None])
@@ -494,7 +494,7 @@ def test_the_score_beyond_the_memory_may_be_chosen(session, rng):
         session.run(got, {lengths: [0]})
 
 
-def test_attention_that_never_goes_back(session, rng):
+def test_monotonic_attention(session, rng):
     p = rng.rand(3, 6).astype(np.float32)
     before = softmax(rng.randn(3, 6)).astype(np.float32)
     expected, reached = np.zeros([3, 6]), np.zeros(3)
@@ -525,7 +525,7 @@ def test_attention_that_never_goes_back(session, rng):
     assert (total <= 1 + 1e-5).all() and (history[1] >= 0).all()
 
 
-def test_states_may_be_exchanged_for_others_of_the_same_shape(session, rng):
+def test_states_can_be_cloned_with_equal_shapes(session, rng):
     memory = tf.placeholder(tf.float32, [None, None, 6])
     cell = seq.AttentionWrapper(cells.LSTMCell(4),
                                 seq.LuongAttention(4, memory))
@@ -553,7 +553,7 @@ def test_states_may_be_exchanged_for_others_of_the_same_shape(session, rng):
     close(session.run(given.cell_state.c, feed), np.ones([2, 4]))
 
 
-def test_what_attention_does_not_take(rng):
+def test_attention_rejects_invalid_arguments(rng):
     memory = rng.randn(2, 5, 6).astype(np.float32)
     luong_ = seq.LuongAttention(4, memory)
     cell = cells.GRUCell(4)
@@ -578,7 +578,7 @@ def test_what_attention_does_not_take(rng):
 # ---- Losses ------------------------------------------------------------------
 
 
-def test_losses_of_sequences_are_averaged_as_asked(run, rng):
+def test_sequence_loss_averages_as_requested(run, rng):
     logits = rng.randn(2, 3, 4).astype(np.float32)
     targets = rng.randint(0, 4, [2, 3])
     weights = np.array([[1, 2, 0], [0.5, 0, 0]], np.float32)

@@ -20,7 +20,7 @@ from sluice.compat.internals import timeline
 from sluice.framework import protos
 
 
-def test_structures_of_fetches_come_back_alike(run):
+def test_results_keep_structure_of_fetches(run):
     a, b = tf.constant(1.0, name="a"), tf.constant([2, 3])
     op = tf.no_op()
     Pair = collections.namedtuple("Pair", ["first", "second"])
@@ -50,7 +50,7 @@ def test_sparse_fetches_and_feeds(run):
     assert run(slices).indices == [3]
 
 
-def test_sparse_feeds_have_a_value_for_each_part(session):
+def test_sparse_feeds_provide_all_components(session):
     sparse = tf.sparse_placeholder(tf.float32)
     total = tf.sparse_reduce_sum(sparse)
     value = tf.SparseTensorValue([[0, 0], [1, 1]], [4.0, 5.0], [3, 2])
@@ -124,7 +124,7 @@ def test_errors_of_steps():
         session.run(y)
 
 
-def test_errors_keep_their_number():
+def test_errors_keep_their_code():
     unknown = tf.errors.UnknownError(None, None, "what", 37)
     for error, code in ((unknown, 37), (tf.OpError(None, None, "what", 7), 7),
                         (tf.errors.AbortedError(None, None, "what"), 10)):
@@ -152,7 +152,7 @@ def test_callables(run):
         assert metadata.wall_nanos > 0
 
 
-def test_callables_are_made_by_sessions_only(session):
+def test_callables_are_created_only_by_sessions(session):
     kind = type(session.make_callable(tf.constant(1)))
     with pytest.raises(TypeError, match="expected one that make_callable gave"):
         kind.__new__(kind)()
@@ -270,7 +270,7 @@ def test_ctrl_c_ends_a_step_of_the_main_thread(kind, regions):
         assert session.run(tf.constant(5)) == 5  # It goes on.
 
 
-def test_ctrl_c_leaves_steps_of_other_threads_alone(session):
+def test_ctrl_c_does_not_affect_steps_of_other_threads(session):
     n = tf.placeholder(tf.int32, [])
     count = tf.while_loop(lambda i: i < n, lambda i: i + 1, [0])
     forever = _forever()
@@ -290,7 +290,7 @@ def test_ctrl_c_leaves_steps_of_other_threads_alone(session):
     assert seen and set(seen) == {200000}
 
 
-def test_a_handler_of_ones_own_runs_after_the_step(session):
+def test_user_signal_handler_runs_after_the_step(session):
     # (Such as one that notes that the epoch is to be the last.)
     n = tf.placeholder(tf.int32, [])
     count = tf.while_loop(lambda i: i < n, lambda i: i + 1, [0])
@@ -309,7 +309,7 @@ def test_a_handler_of_ones_own_runs_after_the_step(session):
 
 
 @pytest.mark.parametrize("where", ["before", "within"])
-def test_ctrl_c_finds_the_step_though_a_handler_was_set(session, where):
+def test_ctrl_c_ends_the_step_despite_other_handler(session, where):
     # (As Jupyter sets it before each cell.)
     def handle():
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -508,7 +508,7 @@ def test_ctrl_c_ends_a_step_of_a_child():
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
-def test_sessions_run_what_is_registered(session):
+def test_sessions_run_registered_fetch_types(session):
     class Squared:
         def __init__(self, value):
             self.tensor = tf.square(value)
@@ -534,7 +534,7 @@ def test_feeds_may_be_nested_tuples(session):
         session.run(a, {(a, b): (1.0,)})
 
 
-def test_a_session_is_entered_once():
+def test_session_can_be_entered_once():
     tf.constant(1)
     with tf.Session() as session:
         with pytest.raises(RuntimeError, match="not re-entrant"):
@@ -553,7 +553,7 @@ def _parts(session, fetch, feed_dict=None):
             for graph in metadata.partition_graphs]
 
 
-def test_metadata_tell_what_a_device_ran(session):
+def test_metadata_list_nodes_of_device(session):
     x = tf.placeholder(tf.float32, [], name="x")
     y = tf.multiply(x, tf.constant(2.0) + 1.0, name="y")
     tf.negative(y, name="unread")
@@ -572,7 +572,7 @@ def test_metadata_tell_what_a_device_ran(session):
     assert len(metadata.partition_graphs) == 1
 
 
-def test_metadata_tell_what_each_of_several_devices_ran():
+def test_metadata_list_nodes_of_each_device():
     with tf.Session(config=tf.ConfigProto(device_count={"CPU": 2})) as session:
         x = tf.placeholder(tf.float32, [], name="x")
         with tf.device("/cpu:1"):
@@ -589,7 +589,7 @@ def test_metadata_tell_what_each_of_several_devices_ran():
                 f"/job:localhost/replica:0/task:0/device:CPU:{number}"}
 
 
-def test_a_session_may_be_told_not_to_tell_what_devices_ran():
+def test_partition_graphs_can_be_disabled():
     config = tf.ConfigProto()
     config.experimental.disable_output_partition_graphs = True
     with tf.Session(config=config) as session:
@@ -600,7 +600,7 @@ def test_a_session_may_be_told_not_to_tell_what_devices_ran():
             session.run(x, options=tf.RunOptions(output_partition_graphs=True))
 
 
-def test_options_that_make_no_sense_are_told(session):
+def test_invalid_run_options_are_errors(session):
     x = tf.constant(1.0)
     with pytest.raises(tf.errors.InvalidArgumentError,
                        match="Invalid inter_op_thread_pool: 1"):
@@ -615,7 +615,7 @@ def test_options_that_make_no_sense_are_told(session):
         tf.Session(config=tf.ConfigProto(device_count={"CPU": 0}))
 
 
-def test_threads_with_callables_know_a_closed_session_by_its_code():
+def test_callable_of_closed_session_is_cancelled():
     session = tf.Session()
     f = session.make_callable(tf.constant(1.0))
     assert f() == 1.0
@@ -625,7 +625,7 @@ def test_threads_with_callables_know_a_closed_session_by_its_code():
         f()
 
 
-def test_callables_take_what_is_several_tensors(session):
+def test_callables_accept_sparse_feeds(session):
     x = tf.sparse_placeholder(tf.float32)
     y = tf.placeholder(tf.float32, [])
     f = session.make_callable(tf.sparse_tensor_to_dense(x) * y, [x, y])
@@ -639,7 +639,7 @@ def test_callables_take_what_is_several_tensors(session):
 
 
 @pytest.mark.parametrize("side", [3, 300])
-def test_what_is_fetched_is_ones_own(session, side):
+def test_fetched_arrays_are_independent(session, side):
     v = tf.Variable(tf.ones([side, side]))
     c = tf.constant(np.ones([side, side], np.float32))
     x = tf.placeholder(tf.float32, [side, side])
@@ -654,7 +654,7 @@ def test_what_is_fetched_is_ones_own(session, side):
         assert (again == 1.0).all()
 
 
-def test_callables_are_made_of_options(session):
+def test_callables_can_be_built_from_options(session):
     x = tf.placeholder(tf.float32, [], name="x")
     tf.square(x, name="y")
     v = tf.Variable(1.0, name="v")
@@ -688,7 +688,7 @@ def test_a_timeline_shows_a_steps_kernels(session):
     assert event["args"]["outputs"] == "float[3]" and event["dur"] > 0
 
 
-def test_steps_tell_when_they_were(session):
+def test_step_stats_have_timestamps(session):
     metadata = tf.RunMetadata()
     full = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
     x = tf.placeholder(tf.float32, [])
@@ -698,7 +698,7 @@ def test_steps_tell_when_they_were(session):
     assert before - 1 < node.all_start_micros * 1e-6 < time.time() + 1
 
 
-def test_what_is_within_a_loop_takes_no_value(session):
+def test_tensors_inside_loops_cannot_be_fed(session):
     x = tf.constant(1)
     inside = []
 
@@ -716,7 +716,7 @@ def test_what_is_within_a_loop_takes_no_value(session):
         session.run(loop, {inside[0]: 1})
 
 
-def test_metadata_tell_what_they_have(session):
+def test_metadata_report_present_fields(session):
     metadata = tf.RunMetadata()
     assert not metadata.HasField("step_stats")
     assert not metadata.HasField("cost_graph") and not metadata.cost_graph.node
@@ -728,7 +728,7 @@ def test_metadata_tell_what_they_have(session):
         metadata.HasField("steps")
 
 
-def test_a_second_interactive_session_is_warned_of():
+def test_second_interactive_session_warns():
     one = tf.InteractiveSession()
     with pytest.warns(UserWarning, match="already active"):
         two = tf.InteractiveSession()
@@ -739,7 +739,7 @@ def test_a_second_interactive_session_is_warned_of():
         tf.InteractiveSession().close()
 
 
-def test_tensors_stay_in_the_session_by_handle(session):
+def test_session_handles_keep_tensors(session):
     x = tf.constant([3.0, 4.0])
     handle = session.run(tf.get_session_handle(x))
     holder, value = tf.get_session_tensor(handle.handle, tf.float32)
@@ -761,14 +761,14 @@ def test_tensors_stay_in_the_session_by_handle(session):
         tf.get_session_handle(1.0)
 
 
-def test_handles_are_deleted_though_the_graph_is_final(session):
+def test_handles_can_be_deleted_with_finalized_graph(session):
     handle = tf.get_session_handle(tf.constant([1.0]))
     session.graph.finalize()
     for _ in range(30):
         assert session.run(handle).handle
 
 
-def test_long_feeds_are_told_by_their_beginning(session):
+def test_long_feeds_are_truncated_in_errors(session):
     x = tf.placeholder(tf.float32, [])
     with pytest.raises(TypeError) as e:
         session.run(x, {x: ["é"] * 5000})

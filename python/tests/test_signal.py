@@ -42,7 +42,7 @@ def test_gradients_of_fourier_transforms_of_real_numbers(run):
                                np.full_like(_X, 2), atol=1e-5)
 
 
-def test_the_middle_of_frequencies(run):
+def test_fftshift_centers_frequencies(run):
     for axes in (None, 1, [0, 2]):
         np.testing.assert_array_equal(run(tf.signal.fftshift(_M, axes)),
                                       np.fft.fftshift(_M, axes))
@@ -50,7 +50,7 @@ def test_the_middle_of_frequencies(run):
                                       np.fft.ifftshift(_M, axes))
 
 
-def test_quantize_gives_integers_and_their_range(run):
+def test_quantize_returns_integers_and_range(run):
     made, low, high = run(list(tf.quantization.quantize(
         [-1.0, 0.0, 1.0, 9.0], -1.0, 1.0, tf.quint8)))
     assert made.tolist() == [0, 128, 255, 255] and (low, high) == (-1, 1)
@@ -80,7 +80,7 @@ def test_singular_values_are_real(run):
                                atol=1e-5)
 
 
-def test_what_matrices_have_besides(run):
+def test_pseudo_inverse_rank_and_other_matrix_functions(run):
     np.testing.assert_allclose(run(tf.linalg.pinv(_M)), np.linalg.pinv(_M),
                                atol=1e-5)
     np.testing.assert_allclose(run(tf.linalg.pinv(_C, 0.4)),
@@ -122,7 +122,7 @@ def test_frames(run, length, step):
     np.testing.assert_array_equal(along, np.stack([_M[:, :2], _M[:, 1:]], 1))
 
 
-def test_short_transforms_and_back(run):
+def test_short_time_transforms_can_be_inverted(run):
     x = _RNG.randn(3, 40).astype("f")
     made = tf.signal.stft(x, 6, 3)
     frames = np.stack([x[:, i:i + 6] for i in range(0, 35, 3)], 1)
@@ -184,7 +184,7 @@ def test_decomposed_matrices_are_solved(run):
                                    np.linalg.inv(matrix), atol=1e-4)
 
 
-def test_three_diagonals_in_any_form(run):
+def test_tridiagonal_systems_in_any_form(run):
     upper, main, lower = [1.0, 2.0, 0.0], [4.0, 5.0, 6.0], [0.0, 3.0, 2.0]
     matrix = np.diag(main) + np.diag(upper[:2], 1) + np.diag(lower[1:], -1)
     rhs = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
@@ -208,7 +208,7 @@ def test_three_diagonals_in_any_form(run):
             solve(diagonals, rhs, form)
 
 
-def test_bands_of_the_mel_scale(run):
+def test_mel_scale_bands(run):
     n = tf.placeholder(tf.int32, [])
     matrix = tf.signal.linear_to_mel_weight_matrix(
         20, 129, 8000.0, 125.0, 3800.0, tf.float64)

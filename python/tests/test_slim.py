@@ -62,7 +62,7 @@ def test_scopes_set_default_arguments():
         slim.conv2d(x, 4, [3, 3], scope="a")
 
 
-def test_normalisation_takes_the_place_of_biases(session, rng):
+def test_normalization_replaces_biases(session, rng):
     x = rng.randn(6, 5, 5, 2).astype(np.float32)
     y = slim.conv2d(x, 3, [2, 2], activation_fn=None,
                     normalizer_fn=slim.batch_norm,
@@ -81,7 +81,7 @@ def test_normalisation_takes_the_place_of_biases(session, rng):
 @pytest.mark.parametrize("shape,data_format", [
     ((8, 3), "NHWC"), ((8, 2, 2, 3), "NHWC"), ((8, 3, 2, 2), "NCHW"),
     ((8, 4, 3), "NHWC")])
-def test_averages_may_move_before_the_output_is_there(
+def test_averages_may_update_before_the_output(
         session, rng, fused, shape, data_format):
     x = rng.randn(*shape).astype(np.float32) * 2 + 1
     training = tf.placeholder(tf.bool, [])
@@ -108,7 +108,7 @@ def test_averages_may_move_before_the_output_is_there(
     near(session.run(y, {training: False}), normal(*moving), 1e-4)
 
 
-def test_examples_of_a_batch_may_count_more_than_others(session, rng):
+def test_batch_weights_scale_examples(session, rng):
     x = rng.randn(3, 2).astype(np.float32)
     y = layers.batch_norm(x, batch_weights=tf.constant([1.0, 2.0, 0.0]))
     start(session)
@@ -116,7 +116,7 @@ def test_examples_of_a_batch_may_count_more_than_others(session, rng):
     near(session.run(y), (x - mean) / np.sqrt(var + 1e-3))
 
 
-def test_averages_of_a_normalisation_are_whole():
+def test_moving_averages_are_not_partitioned():
     with tf.variable_scope("s", partitioner=tf.fixed_size_partitioner(2)) as sc:
         layers.batch_norm(tf.ones([2, 3, 3, 4]), scale=True)
         assert sc.partitioner is not None
@@ -125,7 +125,7 @@ def test_averages_of_a_normalisation_are_whole():
     assert len(slim.get_variables("s/BatchNorm/gamma")) == 2
 
 
-def test_layers_are_normalised_over_some_dimensions(session, rng):
+def test_layer_norm_normalizes_chosen_dimensions(session, rng):
     x = rng.randn(4, 3, 5).astype(np.float32)
     y = layers.layer_norm(x, begin_norm_axis=2)
     z = layers.instance_norm(rng.randn(2, 4, 4, 3).astype(np.float32) + 3)
@@ -141,7 +141,7 @@ def test_layers_are_normalised_over_some_dimensions(session, rng):
         layers.layer_norm(tf.placeholder(tf.float32, [3, None]))
 
 
-def test_images_are_pooled_and_convolved_back(session):
+def test_pooling_and_transposed_convolution(session):
     x = tf.reshape(tf.range(16.0), [1, 4, 4, 1])
     greatest, mean = slim.max_pool2d(x, [2, 2]), slim.avg_pool2d(x, 2, stride=1)
     wide = slim.pool(x, 2, "MAX", dilation_rate=2)
@@ -159,7 +159,7 @@ def test_images_are_pooled_and_convolved_back(session):
         slim.max_pool2d(x, 2, data_format="NWC")
 
 
-def test_layers_are_repeated_in_scopes_of_their_own():
+def test_repeated_layers_have_separate_scopes():
     x = tf.ones([2, 8, 8, 3])
     slim.repeat(x, 2, slim.conv2d, 4, [3, 3], scope="c")
     slim.repeat(x, 1, slim.conv2d, 4, [3, 3])
@@ -186,7 +186,7 @@ def test_small_layers_without_variables(run, rng):
     assert (run(layers.sequence_to_images(sequence, 3)) == images).all()
 
 
-def test_places_are_means_over_images(session):
+def test_spatial_softmax_gives_expected_positions(session):
     x = np.zeros([1, 3, 5, 2], np.float32)
     x[0, 2, 0, 0] = x[0, 0, 4, 1] = 50
     points = layers.spatial_softmax(tf.constant(x))

@@ -78,7 +78,7 @@ def test_shapes_of_sparse_tensors(run):
         tf.sparse.reorder(A)
 
 
-def test_dense_of_sparse_and_back(run):
+def test_sparse_and_dense_convert_both_ways(run):
     a = sparse(A)
     np.testing.assert_array_equal(run(tf.sparse.to_dense(a)), A)
     np.testing.assert_array_equal(
@@ -138,7 +138,7 @@ def test_sets(run):
     assert list(run(tf.sets.size(as_sparse))) == [3, 2]
 
 
-def test_rows_that_are_left_out(run):
+def test_sparse_mask_drops_rows(run):
     slices = tf.IndexedSlices(tf.constant([[1.0], [2.0], [3.0]]),
                               tf.constant([4, 5, 6]))
     kept = run(tf.sparse_mask(slices, [5]))
@@ -214,7 +214,7 @@ def test_printing(run, capfd):
 # ---- Images ------------------------------------------------------------------
 
 
-def test_turning_and_mirroring(run, rng):
+def test_rotation_and_flipping(run, rng):
     x = rng.rand(3, 4, 2).astype(np.float32)
     batch = np.stack([x, x + 1])
     I = tf.image  # noqa: E741
@@ -243,7 +243,7 @@ def test_turning_and_mirroring(run, rng):
         I.flip_left_right([1.0])
 
 
-def test_cutting_and_padding(run, rng):
+def test_cropping_and_padding(run, rng):
     x = rng.rand(5, 6, 2).astype(np.float32)
     late = tf.placeholder(tf.float32, [None, None, 2])
     I = tf.image  # noqa: E741
@@ -289,7 +289,7 @@ def test_types_of_images(run):
                                             saturate=True)) == 255
 
 
-def test_colours_and_light(run, rng):
+def test_color_and_brightness(run, rng):
     x = rng.rand(2, 3, 3).astype(np.float32)
     I = tf.image  # noqa: E741
     grey = run(I.rgb_to_grayscale(x))
@@ -316,7 +316,7 @@ def test_colours_and_light(run, rng):
         I.adjust_gamma(x, -1)
 
 
-def test_functions_of_one_number_take_sparse_tensors(run):
+def test_unary_functions_accept_sparse_tensors(run):
     sparse = tf.SparseTensor([[0, 1], [1, 0]], [-4.0, 9.0], [2, 3])
     for f in (tf.abs, tf.negative, tf.square, tf.sign, tf.tanh, tf.erf,
               tf.math.bessel_i0e, tf.math.bessel_i1e):
@@ -328,7 +328,7 @@ def test_functions_of_one_number_take_sparse_tensors(run):
     assert tf.sqrt(x=4.0, name="root").op.name == "root"
 
 
-def test_a_dense_tensor_becomes_sparse(run):
+def test_dense_tensor_can_be_made_sparse(run):
     for x in ([[0, 2], [3, 0]], [["", "a"], ["b", ""]]):
         made = tf.sparse.from_dense(x)
         assert run(made.indices).tolist() == [[0, 1], [1, 0]]
@@ -337,7 +337,7 @@ def test_a_dense_tensor_becomes_sparse(run):
         assert run(tf.reduce_all(tf.equal(whole, x)))
 
 
-def test_safe_lookups_leave_out_wrong_ids_and_weights(run):
+def test_safe_lookups_skip_invalid_ids_and_weights(run):
     table = np.arange(12, dtype="f").reshape(6, 2)
     ids = tf.SparseTensor([[0, 0], [0, 1], [2, 0], [3, 1]], [1, -1, 3, 5],
                           [5, 2])
@@ -358,7 +358,7 @@ def test_safe_lookups_leave_out_wrong_ids_and_weights(run):
     assert run(made).tolist() == [[[2, 3], none], [none, [6, 7]]]
 
 
-def test_structures_are_printed_as_python_prints_them(run, capfd):
+def test_structures_are_printed_like_python(run, capfd):
     x = tf.range(10)
     sparse = tf.SparseTensor([[0, 1]], [2], [3, 4])
     run(tf.print("at:", {"b": x, "a": (1, "c")}, [x[:2], 5], sparse))
@@ -385,7 +385,7 @@ def test_sparse_rows_are_crossed(run):
         tf.sparse.cross(words)
 
 
-def test_shapes_of_sparse_tensors_are_known_where_they_can_be():
+def test_static_shapes_of_sparse_tensors_are_inferred():
     a = tf.SparseTensor([[0, 1, 2]], [1.0], [2, 3, 4])
     assert tf.sparse.reshape(a, [6, -1]).shape == [6, 4]
     assert tf.sparse.transpose(a).shape == [4, 3, 2]
@@ -401,7 +401,7 @@ def test_shapes_of_sparse_tensors_are_known_where_they_can_be():
         tf.sparse.retain(a, [True, False])
 
 
-def test_new_shapes_that_a_step_tells_are_checked(run):
+def test_dynamic_new_shapes_are_checked(run):
     a = tf.SparseTensor([[0, 1]], [1.0], [2, 3])
     sizes = tf.placeholder(tf.int64)
     made = tf.sparse.reset_shape(a, sizes)
@@ -414,7 +414,7 @@ def test_new_shapes_that_a_step_tells_are_checked(run):
         run(made, {sizes: [4]})
 
 
-def test_sparse_and_dense_elements_meet(run):
+def test_sparse_and_dense_operands_combine(run):
     a = tf.SparseTensor([[0, 1], [1, 0]], [2, 4], [2, 2])
     by = tf.constant([[1, 5], [8, 1]])
     assert list(run(a * by).values) == list(run(by * a).values) == [10, 32]
@@ -430,7 +430,7 @@ def test_columns_are_chosen_in_order():
             tf.decode_csv(["1,2"], [[0], [0]], select_cols=wrong)
 
 
-def test_what_is_left_over_of_no_elements_is_nothing(run):
+def test_reshape_of_empty_sparse_infers_zero(run):
     empty = tf.SparseTensor(np.zeros([0, 2], np.int64),
                             np.zeros([0], np.float32), [0, 3])
     made = tf.sparse_reshape(empty, [0, -1])

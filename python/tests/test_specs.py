@@ -48,7 +48,7 @@ type_spec.register_type_spec_from_value_converter(
 Y = tf.TensorSpec([None], tf.bool)
 
 
-def test_tensor_specs_say_what_tensors_fit():
+def test_tensor_specs_check_compatibility():
     spec = tf.TensorSpec([None, 3], tf.float32, "n")
     x = tf.placeholder(tf.float32, [2, 3], name="x")
     assert repr(spec) == "TensorSpec(shape=(?, 3), dtype=tf.float32, name='n')"
@@ -70,7 +70,7 @@ def test_tensor_specs_say_what_tensors_fit():
     assert tf.TensorSpec.from_spec(spec) == spec
 
 
-def test_specs_agree_in_what_is_most_specific():
+def test_specs_have_a_most_specific_common_spec():
     spec = tf.TensorSpec([2, 3], tf.float32, "n")
     for other, expected in (
             (tf.TensorSpec([2, 4], name="n"), tf.TensorSpec([2, None], name="n")),
@@ -105,7 +105,7 @@ def test_specs_agree_in_what_is_most_specific():
             [2], tf.int32, 0, [5, 6])),
     (lambda n: PairSpec([n], Y, {"words": [n, np.arange(n)]}),
      PairSpec([2], Y, {"words": [2, np.arange(1, 3)]}))])
-def test_specs_are_values(spec, other):
+def test_specs_compare_by_value(spec, other):
     one, two = spec(2), spec(2)
     assert one == two and not one != two and hash(one) == hash(two)
     assert one != other and one != 5 and one != spec(3)
@@ -113,7 +113,7 @@ def test_specs_are_values(spec, other):
         assert copied == one and type(copied) is type(one)
 
 
-def test_classes_of_ones_own_are_specs():
+def test_user_defined_specs():
     spec = PairSpec([5, None], Y)
     assert repr(spec) == f"PairSpec({spec.x!r}, {Y!r}, 'red')"
     assert spec.is_compatible_with(PairSpec([5, 3], tf.TensorSpec([8], tf.bool)))
@@ -167,7 +167,7 @@ def test_values_have_specs():
         tf.type_spec_from_value(object())
 
 
-def test_bounds_fit_the_shape_and_are_not_written_to():
+def test_bounds_match_shape_and_are_read_only():
     spec = tf.contrib.framework.BoundedTensorSpec([2, 3], tf.int32, 0, [5, 6, 7])
     assert spec.minimum == 0 and spec.maximum.tolist() == [5, 6, 7]
     with pytest.raises(ValueError, match="read-only"):
@@ -182,7 +182,7 @@ def test_bounds_fit_the_shape_and_are_not_written_to():
             type(spec)([2, 3], tf.int32, *bounds)
 
 
-def test_structures_expand_specs_as_they_do_values():
+def test_structures_expand_specs_like_values():
     spec = {"a": tf.SparseTensorSpec([2, None]),
             "b": [tf.TensorSpec([1]), PairSpec([4], Y)]}
     expected = [
@@ -206,7 +206,7 @@ def test_structures_expand_specs_as_they_do_values():
 # ---- tf.function -------------------------------------------------------------
 
 
-def test_signatures_are_of_all_kinds_of_values(session):
+def test_signatures_support_composite_values(session):
     traces = []
 
     @tf.function(input_signature=[
@@ -241,7 +241,7 @@ def test_signatures_are_of_all_kinds_of_values(session):
             tf.function(lambda x: x, input_signature=wrong)
 
 
-def test_sparse_arguments_and_arrays_are_no_part_of_a_function(session):
+def test_sparse_tensor_and_array_values_do_not_cause_retracing(session):
     traces = []
 
     @tf.function
@@ -262,7 +262,7 @@ def test_sparse_arguments_and_arrays_are_no_part_of_a_function(session):
     assert len(traces) == 1
 
 
-def test_wrapped_graphs_take_sparse_tensors(session):
+def test_wrapped_graphs_accept_sparse_tensors(session):
     total = tf.wrap_function(
         lambda pair: tf.sparse.reduce_sum(pair[0]) + pair[1],
         [[tf.SparseTensorSpec([None]), tf.TensorSpec([])]])
@@ -274,7 +274,7 @@ def test_wrapped_graphs_take_sparse_tensors(session):
 Named = collections.namedtuple("Named", "first second")
 
 
-def test_concrete_functions_tell_what_they_are(session):
+def test_concrete_functions_describe_themselves(session):
     v = tf.Variable(2.0, use_resource=True)
     w = tf.Variable(1.0, trainable=False)
 
@@ -332,7 +332,7 @@ def test_concrete_functions_tell_what_they_are(session):
             call()
 
 
-def test_concrete_functions_are_what_calls_use(session):
+def test_calls_reuse_concrete_functions(session):
     traces = []
 
     @tf.function(input_signature=[tf.TensorSpec([None]),
@@ -395,7 +395,7 @@ def test_concrete_functions_of_methods_and_of_other_graphs():
             holds(1.0)
 
 
-def test_programs_find_specs_among_tensorflows_insides(tmp_path):
+def test_specs_can_be_imported_from_internal_modules(tmp_path):
     script = tmp_path / "script.py"
     script.write_text("""
 from tensorflow.python.framework import (

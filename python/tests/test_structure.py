@@ -86,7 +86,7 @@ def _circle(imports):
     return next(filter(None, map(visit, imports)), None)
 
 
-def test_the_client_imports_nothing_of_its_surroundings(imports):
+def test_client_does_not_import_its_surroundings(imports):
     wrong = [f"{module}:{line} imports {name}"
              for module, found in imports.items()
              if _folder(module) not in _SURROUNDINGS and module != _COMMAND
@@ -95,18 +95,18 @@ def test_the_client_imports_nothing_of_its_surroundings(imports):
     assert not wrong, "\n".join(wrong)
 
 
-def test_imports_form_no_circle(imports):
+def test_imports_have_no_cycles(imports):
     circle = _circle(imports)
     assert circle is None, "an import circle: " + " -> ".join(circle)
 
 
-def test_circles_are_found():
+def test_cycles_are_detected():
     assert _circle({"a": ["b"], "b": ["c", "d"], "c": [], "d": ["b"]}) == [
         "b", "d", "b"]
     assert _circle({"a": ["b", "c"], "b": ["c"], "c": []}) is None
 
 
-def test_folders_import_only_those_before_them(imports):
+def test_folders_import_only_lower_folders(imports):
     order = {name: i for i, name in enumerate(_CLIENT + _SURROUNDINGS)}
     assert set(order) | {""} == set(map(_folder, _MODULES))
     wrong = [f"{module}:{line} imports {name}"

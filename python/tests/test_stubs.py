@@ -77,7 +77,7 @@ for gradient, of in tf.train.AdamOptimizer().compute_gradients(loss):
 
 
 class Test(tf.test.TestCase):
-    def test_sums(self) -> None:
+    def test_stubs_type_sums(self) -> None:
         with self.cached_session():
             self.assertAllClose(self.evaluate(tf.constant(1.0)), 1.0)
 
@@ -92,7 +92,7 @@ with tf.Graph().as_default() as graph, tf.Session(graph=graph) as session:
 
 
 @pytest.mark.skipif(shutil.which("mypy") is None, reason="no mypy in PATH")
-def test_mypy_knows_what_is_right_and_wrong(tmp_path):
+def test_mypy_accepts_valid_and_rejects_invalid_programs(tmp_path):
     def check(text):
         path = tmp_path / "program.py"
         path.write_text(text)

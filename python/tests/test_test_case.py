@@ -62,7 +62,7 @@ class AssertionsTest(tf.test.TestCase):
         self._check("assertAllEqual", [(["a"], [b"a"]), (one, one)],
                     [(["a"], [b"b"]), (one, tf.SparseTensor([[1]], [1], [2]))])
 
-    def test_other_exceptions_than_the_expected_are_failures(self):
+    def test_unexpected_exceptions_are_failures(self):
         for kind, words in ((TypeError, "no"), (ValueError, "yes")):
             with self.assertRaises(AssertionError):
                 with self.assertRaisesWithPredicateMatch(ValueError, "^no"):
@@ -73,7 +73,7 @@ class AssertionsTest(tf.test.TestCase):
         with self.assertRaisesIncompatibleShapesError(ValueError):
             tf.add([1, 2], [1, 2, 3])
 
-    def test_the_cached_session_is_asked_for_alike(self):
+    def test_cached_session_requires_equal_arguments(self):
         with self.cached_session() as one:
             pass
         with self.cached_session(use_gpu=False) as two:
@@ -97,7 +97,7 @@ class AssertionsTest(tf.test.TestCase):
                 with tf_test.skip_if_error(self, kind, texts):
                     raise ValueError("boo")
 
-    def test_texts_of_exceptions_are_matched_as_they_are(self):
+    def test_exception_texts_are_matched_literally(self):
         def fail(text):
             raise ValueError(text)
 
@@ -113,7 +113,7 @@ class AssertionsTest(tf.test.TestCase):
             with match():
                 raise KeyError("a.c")
 
-    def test_lists_have_tensors_and_rows_of_any_length(self):
+    def test_lists_may_contain_tensors_and_ragged_rows(self):
         ragged = [[1.0, 2.0], [3.0]]
         rows = [tf.constant(row) for row in ragged]
         scalars = [tf.constant(1.0), tf.constant(2.0)]
@@ -127,7 +127,7 @@ class AssertionsTest(tf.test.TestCase):
             self.assertAllClose(rows, [[1.0, 2.0]])
 
 
-def test_checked_threads_are_to_be_joined():
+def test_checked_threads_must_be_joined():
     class Case(tf.test.TestCase):
 
         def test_it(self):
@@ -141,7 +141,7 @@ def test_checked_threads_are_to_be_joined():
     assert len(result.skipped) == 1
 
 
-def test_gradients_of_some_tensors_leave_the_others_as_they_are(run):
+def test_gradient_check_restores_other_tensors(run):
     x, y = tf.constant([3.0]), tf.constant([5.0])
     with tf.Session():
         (dx, _), (dy, _) = tf.test.compute_gradient(
@@ -158,7 +158,7 @@ def test_graphs_are_compared_as_messages():
         tf.test.assert_equal_graph_def(tf.GraphDef(), tf.Graph())
 
 
-def test_what_differs_is_told_in_tensorflows_words():
+def test_failure_messages_match_tensorflow():
     case = tf.test.TestCase()
     for words, check, a, b in (
             ("not equal lhs = .1.", case.assertAllEqual, [1, 2], [3, 2]),

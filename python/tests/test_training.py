@@ -115,7 +115,7 @@ def test_updates_of_optimizers(run, name, resource):
 
 @pytest.mark.parametrize("resource", [False, True])
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_rows_are_updated_as_vectors_are(run, name, resource):
+def test_sparse_updates_match_dense_updates(run, name, resource):
     make, expected, _ = OPTIMIZERS[name]
     table = np.array([[1.0, -2.0], [0.5, 0.5], [3.0, 0.1]], np.float32)
     w = tf.Variable(table, use_resource=resource)
@@ -135,7 +135,7 @@ def test_rows_are_updated_as_vectors_are(run, name, resource):
 @pytest.mark.parametrize("resource", [False, True])
 @pytest.mark.parametrize("counted", [False, True])
 @pytest.mark.parametrize("name", ["train", None])
-def test_the_op_of_the_given_name_does_all_of_a_step(run, name, counted,
+def test_named_train_op_runs_the_whole_step(run, name, counted,
                                                      resource):
     with tf.variable_scope("s", use_resource=resource):
         v = tf.get_variable("v", initializer=1.0,
@@ -182,7 +182,7 @@ def test_constraints_of_rows_are_refused():
         tf.train.GradientDescentOptimizer(1.0).minimize(loss)
 
 
-def test_the_variables_may_be_the_values_of_a_dictionary(run):
+def test_var_list_may_be_dict_values(run):
     w = {"a": tf.Variable(1.0), "b": tf.Variable(2.0)}
     loss = w["a"] * 3.0 + w["b"] * 5.0
     grads = tf.gradients(loss, w.values())
@@ -194,7 +194,7 @@ def test_the_variables_may_be_the_values_of_a_dictionary(run):
     assert run(w) == {"a": -2.0, "b": -3.0}
 
 
-def test_an_optimizer_may_be_of_several_graphs():
+def test_optimizer_may_be_used_in_several_graphs():
     optimizer = tf.train.MomentumOptimizer(0.5, 0.9)
     slots = []
     for _ in range(2):
@@ -211,7 +211,7 @@ def test_an_optimizer_may_be_of_several_graphs():
     assert optimizer.variables() == []
 
 
-def test_wrong_numbers_of_optimizers():
+def test_optimizers_reject_invalid_hyperparameters():
     with pytest.raises(ValueError, match="negative or zero"):
         tf.train.FtrlOptimizer(0.1, learning_rate_power=1.0)
     with pytest.raises(ValueError, match="l1_regularization_strength"):
@@ -346,7 +346,7 @@ def test_templates_share_their_variables(run):
     assert early.variable_scope_name == "early"
 
 
-def test_functions_with_gradients_of_their_own(run):
+def test_functions_may_define_gradients(run):
     @tf.custom_gradient
     def log1pexp(x):
         e = tf.exp(x)
@@ -374,7 +374,7 @@ def test_functions_with_gradients_of_their_own(run):
 
 
 @pytest.mark.parametrize("resource", [False, True])
-def test_variables_of_functions_have_the_gradients_they_give(run, resource):
+def test_custom_gradients_cover_variables(run, resource):
     w = tf.Variable(3.0, use_resource=resource)
 
     @tf.custom_gradient
@@ -477,14 +477,14 @@ def test_a_loss_may_be_a_function():
 
 @pytest.mark.parametrize("shape, dtype, words", [
     ([], tf.float32, "integer type"), ([2], tf.int64, "not scalar")])
-def test_what_cannot_count_steps_is_refused(shape, dtype, words):
+def test_invalid_global_step_is_refused(shape, dtype, words):
     tf.get_variable("step", shape, dtype, tf.zeros_initializer(),
                     trainable=False, collections=[tf.GraphKeys.GLOBAL_STEP])
     with pytest.raises(TypeError, match=words):
         tf.train.get_global_step()
 
 
-def test_slots_are_named_after_what_they_belong_to(session):
+def test_slots_are_named_after_their_variables(session):
     from sluice.training import slot_creator
     v = tf.Variable([[-3.0], [0.25]], name="layer/weights")
     slot = slot_creator.create_slot(v, v.initialized_value() * 2.0, "velocity")
@@ -497,7 +497,7 @@ def test_slots_are_named_after_what_they_belong_to(session):
     assert slot not in tf.trainable_variables()
 
 
-def test_rates_with_noise_are_near_those_without(session):
+def test_noisy_rates_stay_near_exact_rates(session):
     step = tf.placeholder(tf.int32, [])
     noisy = tf.train.noisy_linear_cosine_decay(0.1, step, 10,
                                                initial_variance=1e-6)
@@ -507,14 +507,14 @@ def test_rates_with_noise_are_near_those_without(session):
         assert abs(a - b) < 1e-3 and (a != b or at == 12)
 
 
-def test_pieces_of_rates_are_of_one_type():
+def test_piecewise_rates_have_one_type():
     with pytest.raises(ValueError, match="same dtype as x"):
         tf.train.piecewise_constant(tf.constant(1), [1.5], [0.1, 0.2])
     with pytest.raises(ValueError, match="all with the same dtype"):
         tf.train.piecewise_constant(tf.constant(1), [1], [0.1, 2])
 
 
-def test_weighted_averages_forget(session):
+def test_weighted_averages_decay(session):
     from sluice.training import moving_averages
     value = tf.placeholder(tf.float32, [])
     weight = tf.placeholder(tf.float32, [])
@@ -524,12 +524,12 @@ def test_weighted_averages_forget(session):
     near(session.run(average, {value: 7, weight: 2}), (4 * 0.5 + 14) / 2.5)
 
 
-def test_steps_that_were_counted_by_hand_are_found(session):
+def test_manual_global_step_is_found(session):
     v = tf.Variable(3, trainable=False, name="global_step")
     assert tf.train.get_global_step() is v
 
 
-def test_templates_do_not_make_variables_that_are_trained_twice():
+def test_templates_reject_duplicate_trainable_variables():
     def body(trainable):
         tf.Variable(0.0, trainable=trainable)
         return tf.get_variable("w", [])
@@ -543,13 +543,13 @@ def test_templates_do_not_make_variables_that_are_trained_twice():
     often()
 
 
-def test_a_template_with_a_scope_has_the_scopes_name_for_its_operations():
+def test_template_operations_are_named_in_its_scope():
     template = tf.make_template("foo", lambda: tf.constant(1, name="c"),
                                 create_scope_now_=True)
     assert [template().name, template().name] == ["foo/c:0", "foo_1/c:0"]
 
 
-def test_averages_are_named_within_the_scope_that_makes_them():
+def test_averages_are_named_within_the_creating_scope():
     from sluice.training.moving_averages import assign_moving_average
     with tf.variable_scope("one"):
         v = tf.Variable(1.0, name="v")
@@ -565,14 +565,14 @@ def test_averages_are_named_within_the_scope_that_makes_them():
             "one/one/v/local_step_1", "two/one/v/avg"} < names
 
 
-def test_gradients_by_tensors(run):
+def test_gradients_may_be_taken_by_tensors(run):
     x = tf.constant(3.0)
     (g, of), = tf.train.GradientDescentOptimizer(1.0).compute_gradients(
         x * x, [x])
     assert run(g) == 6 and of is x
 
 
-def test_gradients_by_tensors_wait_for_each_other_where_all_are_gated():
+def test_gate_graph_orders_gradients_by_tensors():
     x, y = tf.constant(3.0), tf.constant(4.0)
     optimizer = tf.train.GradientDescentOptimizer(1.0)
     for gate, waits in ((optimizer.GATE_NONE, False),
@@ -581,7 +581,7 @@ def test_gradients_by_tensors_wait_for_each_other_where_all_are_gated():
         assert bool(gx.op.control_inputs and gy.op.control_inputs) == waits
 
 
-def test_custom_gradients_see_the_tensors_that_they_are_given():
+def test_custom_gradients_receive_the_given_tensors():
     x, seen = tf.constant(2.0), []
 
     @tf.custom_gradient
@@ -595,7 +595,7 @@ def test_custom_gradients_see_the_tensors_that_they_are_given():
         assert session.run(dx) == 3.0
 
 
-def test_averages_are_beside_their_variables():
+def test_averages_are_colocated_with_variables():
     with tf.device("/job:ps"):
         v = tf.Variable(1.0, name="v")
     x = v * 2.0
@@ -616,7 +616,7 @@ def test_slots_are_named_within_the_scopes_around_minimize():
         "outer/outer/v/Adam_1"]
 
 
-def test_slots_are_made_for_all_variables_at_once():
+def test_slots_are_created_for_all_variables_together():
     seen = []
 
     class Own(tf.train.GradientDescentOptimizer):
@@ -640,7 +640,7 @@ def test_a_variable_of_unknown_shape_has_slots(run):
     np.testing.assert_allclose(run(optimizer.get_slot(v, "momentum")), [2, 4])
 
 
-def test_gradients_that_are_not_tensors_become_some(run):
+def test_gradients_are_converted_to_tensors(run):
     v = tf.get_variable("v", initializer=[1.0, 2.0])
     train = tf.train.GradientDescentOptimizer(0.5).apply_gradients(
         [(np.ones(2, np.float32), v)])
@@ -651,7 +651,7 @@ def test_gradients_that_are_not_tensors_become_some(run):
         tf.train.GradientDescentOptimizer(0.5).apply_gradients([(object(), v)])
 
 
-def test_the_norm_of_nothing_is_zero(run):
+def test_global_norm_of_nothing_is_zero(run):
     clipped, norm = tf.clip_by_global_norm([None], 1.0)
     assert clipped == [None] and run(norm) == 0.0
     clipped, _ = tf.clip_by_global_norm([tf.constant([3.0, 4.0])], 1.0)
@@ -667,7 +667,7 @@ def test_the_name_of_an_average_is_within_the_scope():
             "scope/v/ExponentialMovingAverage")
 
 
-def test_subclasses_of_adam_know_its_numbers_as_tensors(session):
+def test_adam_subclasses_see_hyperparameters_as_tensors(session):
     class Slower(tf.train.AdamOptimizer):
         def _prepare(self):
             super()._prepare()

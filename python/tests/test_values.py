@@ -23,7 +23,7 @@ from sluice.framework import conversion
     (np.float64(1), tf.float64), (np.int64(1), tf.int64),
     (np.arange(3), tf.int64), (np.ones(2), tf.float64),
     (np.array(["x", "yz"]), tf.string), ((1, 2), tf.int32)])
-def test_types_are_inferred_as_by_tensorflow(value, dtype, run):
+def test_type_inference_matches_tensorflow(value, dtype, run):
     c = tf.constant(value)
     assert c.dtype is dtype
     got = run(c)
@@ -37,7 +37,7 @@ def test_types_are_inferred_as_by_tensorflow(value, dtype, run):
     tf.float16, tf.float32, tf.float64, tf.int8, tf.int16, tf.int32, tf.int64,
     tf.uint8, tf.uint16, tf.uint32, tf.uint64, tf.complex64, tf.complex128,
     tf.bool])
-def test_all_types_go_in_and_out(dtype, run):
+def test_all_types_can_be_fed_and_fetched(dtype, run):
     for shape in [(), (0,), (3,), (2, 0, 3), (20, 30)]:
         array = np.ones(shape, dtype.as_numpy_dtype)
         x = tf.placeholder(dtype, shape)
@@ -83,7 +83,7 @@ def test_constants_fill_shapes(run):
         tf.constant([1, 2, 3], shape=[2])
 
 
-def test_constants_without_elements_are_of_none(run):
+def test_empty_constants_need_empty_values(run):
     assert run(tf.constant(7, shape=[0, 2])).shape == (0, 2)
     assert run(tf.constant([1.0, 2.0], shape=[0])).shape == (0,)
     assert run(tf.constant(np.ones([0, 3]), shape=[0])).dtype == np.float64
@@ -211,7 +211,7 @@ def test_fetched_arrays_belong_to_the_caller(run):
     np.testing.assert_array_equal(run(v), np.zeros(5000))
 
 
-def test_fed_arrays_stay_the_callers(run):
+def test_fed_arrays_may_change_after_the_step(run):
     x = tf.placeholder(tf.float32, [3000])
     v = tf.Variable(tf.zeros([3000]))
     array = np.ones(3000, np.float32)
@@ -232,7 +232,7 @@ def test_fed_arrays_stay_the_callers(run):
     np.testing.assert_array_equal(array, np.full(3000, 5))
 
 
-def test_fed_arrays_are_read_where_they_are(session):
+def test_fed_arrays_are_read_without_copy(session):
     x = tf.placeholder(tf.float32, [1 << 20])
     array = np.ones(1 << 20, np.float32)
     held = sys.getrefcount(array)
@@ -282,7 +282,7 @@ def test_tensor_shapes():
         tf.Dimension(-1)
 
 
-def test_strings_keep_zeros_at_their_ends(run):
+def test_strings_keep_trailing_zeros(run):
     def flat_of(value):
         return np.array(value, object).reshape(-1).tolist()
 
@@ -322,7 +322,7 @@ def _of_fed_array(x):
 @pytest.mark.parametrize("case", [
     "transposed", "transposed row", "transposed image", "row", "rows", "bias",
     "maxima", "means", "best", "product", "gradient"])
-def test_what_is_made_of_a_fed_array_is_not_that_array(case, run):
+def test_results_do_not_alias_fed_arrays(case, run):
     feed, made = _of_fed_array(tf.placeholder(tf.float32, [1, 3000]))[case]
     array = np.ones(feed.shape.as_list(), np.float32)
     got = run(made, {feed: array})
@@ -330,7 +330,7 @@ def test_what_is_made_of_a_fed_array_is_not_that_array(case, run):
     np.testing.assert_array_equal(got, np.ones(made.shape.as_list()))
 
 
-def test_numbers_that_are_fed_are_cast_as_numpy_casts_them(session):
+def test_fed_numbers_are_cast_like_numpy(session):
     training = tf.placeholder(tf.bool, [])
     flags = tf.placeholder(tf.bool, [2])
     n = tf.placeholder(tf.int32)
@@ -346,7 +346,7 @@ def test_numbers_that_are_fed_are_cast_as_numpy_casts_them(session):
             run(feed, {feed: wrong})
 
 
-def test_attributes_of_ints_take_nothing_that_is_rounded(run):
+def test_int_attributes_reject_non_integers(run):
     x = tf.constant([1.0])
     for one in (0, np.int64(0), np.array(0), tf.Dimension(0)):
         assert tf.raw_ops.Pack(values=[x, x], axis=one).shape == [2, 1]
@@ -355,7 +355,7 @@ def test_attributes_of_ints_take_nothing_that_is_rounded(run):
             tf.raw_ops.Pack(values=[x, x], axis=wrong)
 
 
-def test_interrupts_come_out_of_conversions():
+def test_conversions_propagate_interrupts():
     class Six:
         interrupted = False
 
@@ -374,7 +374,7 @@ def _python(program):
                           timeout=60, capture_output=True, text=True)
 
 
-def test_threads_may_be_the_first_to_need_numpy():
+def test_threads_may_import_numpy_first():
     done = _python("""
         import sys, threading
         import sluice.compat.v1 as tf
@@ -389,7 +389,7 @@ def test_threads_may_be_the_first_to_need_numpy():
     assert done.returncode == 0, done.stderr
 
 
-def test_a_numpy_that_would_be_read_wrongly_is_refused():
+def test_incompatible_numpy_is_refused():
     done = _python("""
         import numpy
         numpy.__version__ = "2.1.0"
@@ -403,7 +403,7 @@ def test_a_numpy_that_would_be_read_wrongly_is_refused():
                 "numpy 2.1.0; hint: numpy<2") in done.stderr
 
 
-def test_values_that_are_computed_of_constants_are_known():
+def test_static_values_are_folded_from_constants():
     n = tf.placeholder(tf.int32, [])
     value = tf.get_static_value
     assert value(tf.fill([2], 3)).tolist() == [3, 3]
@@ -427,11 +427,11 @@ def test_values_that_are_computed_of_constants_are_known():
     assert slices.shape.as_list() == [5, None]
 
 
-def test_types_are_made_of_their_numbers():
+def test_types_can_be_built_from_numbers():
     assert tf.DType(1) is tf.float32 and tf.DType(103).name == "int32_ref"
 
 
-def test_sizes_are_of_the_type_that_holds_them(run):
+def test_large_sizes_use_int64(run):
     shape = tf.TensorShape([2**31, 2])
     assert tf.convert_to_tensor(shape).dtype is tf.int64
     assert tf.convert_to_tensor(tf.TensorShape([3])).dtype is tf.int32
@@ -448,7 +448,7 @@ def test_a_constant_without_elements_takes_any_value(run):
     assert run(tf.constant([], tf.int32, [2, 0])).shape == (2, 0)
 
 
-def test_lists_take_the_type_that_is_asked_for(run):
+def test_lists_convert_to_the_requested_type(run):
     parts = [tf.constant([1.0], tf.float64), [2.0]]
     assert tf.convert_to_tensor(parts).dtype is tf.float64
     made = tf.convert_to_tensor(parts, tf.float32)
@@ -458,18 +458,18 @@ def test_lists_take_the_type_that_is_asked_for(run):
         tf.convert_to_tensor([tf.constant(1.0), tf.constant(1)])
 
 
-def test_bytes_beside_text(run):
+def test_bytes_and_text_may_be_mixed(run):
     assert list(run(tf.constant(["a", b"\xf0"]))) == [b"a", b"\xf0"]
     assert list(run(tf.constant([b"\xf0", "\u00e9"]))) == [
         b"\xf0", "\u00e9".encode()]
 
 
-def test_lists_of_unequal_lists_are_no_tensor():
+def test_ragged_lists_are_not_tensors():
     with pytest.raises(ValueError, match="must be a dense tensor"):
         tf.constant([[1], [2, 3]])
 
 
-def test_what_becomes_an_integer_is_an_index(run):
+def test_convertible_objects_can_be_indices(run):
     class Index:
         dtype = tf.int32
 
@@ -487,7 +487,7 @@ def test_what_becomes_an_integer_is_an_index(run):
         x[Other()]
 
 
-def test_operators_are_known_by_their_names(run):
+def test_overloadable_operators_are_listed(run):
     class Doubled:
         def __init__(self, value):
             self.value = value
@@ -517,7 +517,7 @@ def test_lists_of_tensors_are_packed_under_one_name():
         "shape_as_tensor")
 
 
-def test_values_of_classes_of_their_own_are_converted(run):
+def test_registered_classes_are_converted(run):
     point = collections.namedtuple("Point", "x y")
     assert tf.convert_to_tensor(point(1, 2)).op.type == "Const"
 
@@ -530,13 +530,13 @@ def test_values_of_classes_of_their_own_are_converted(run):
         tf.convert_to_tensor(Wrong(), tf.float32)
 
 
-def test_static_values_are_those_of_tensors():
+def test_static_values_exist_for_constant_tensors():
     assert tf.get_static_value(tf.range(1, 7, 2)).tolist() == [1, 3, 5]
     assert tf.get_static_value(tf.Variable(1.0)) is None
     assert tf.get_static_value(tf.constant(["a"])).dtype == object
 
 
-def test_sparse_tensors_fit_together(run):
+def test_sparse_tensor_components_must_match(run):
     for values, shape in (([1, 2], [2, 2]), ([1], [2])):
         with pytest.raises(ValueError, match="not compatible"):
             tf.SparseTensor([[0, 1]], values, shape)
@@ -550,7 +550,7 @@ def test_sparse_tensors_fit_together(run):
         tf.convert_to_tensor_or_sparse_tensor(s, tf.float32)
 
 
-def test_sparse_placeholders_know_the_shape_they_were_said_to_have(run):
+def test_sparse_placeholders_keep_declared_shape(run):
     s = tf.sparse_placeholder(tf.float32, [None, 3])
     assert s.shape.as_list() == [None, 3]
     dense = tf.sparse_tensor_to_dense(s)
@@ -558,14 +558,14 @@ def test_sparse_placeholders_know_the_shape_they_were_said_to_have(run):
     assert run(dense, {s: given}).tolist() == [[0, 0, 0], [0, 0, 4]]
 
 
-def test_dimensions_are_true_where_they_are_known_and_not_none():
+def test_known_nonzero_dimensions_are_true():
     assert tf.Dimension(2)
     assert not tf.Dimension(0) and not tf.Dimension(None)
     assert tf.dimension_at_index(tf.TensorShape(None), 3).value is None
     assert tf.dimension_at_index(tf.TensorShape([4]), 0) == 4
 
 
-def test_conversions_may_be_handed_on_whole(run):
+def test_conversion_functions_may_delegate(run):
     class Late:
         pass
 
@@ -576,7 +576,7 @@ def test_conversions_may_be_handed_on_whole(run):
     assert run(tf.constant(1.0) + Late()) == 3.5
 
 
-def test_a_reference_may_go_where_its_value_is_asked_for():
+def test_reference_is_compatible_with_value_type():
     reference = tf.Variable(1.0).dtype
     assert tf.float32.is_compatible_with(reference)
     assert not reference.is_compatible_with(tf.float32)

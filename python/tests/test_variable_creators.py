@@ -5,7 +5,7 @@ import threading
 import sluice.compat.v1 as tf
 
 
-def test_creators_see_every_variable_that_is_made(run):
+def test_creators_see_every_new_variable(run):
     seen = []
 
     def outer(next_creator, **kwargs):
@@ -30,7 +30,7 @@ def test_creators_see_every_variable_that_is_made(run):
     assert run(v).tolist() == [1.0]
 
 
-def test_creators_are_each_threads_own():
+def test_creators_are_thread_local():
     seen, graph = [], tf.get_default_graph()
 
     def creator(next_creator, **kwargs):
@@ -56,7 +56,7 @@ def test_creators_are_each_threads_own():
     assert seen == ["within"]
 
 
-def test_creators_go_in_any_order():
+def test_creators_may_be_removed_in_any_order():
     seen = []
 
     def named(name):

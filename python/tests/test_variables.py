@@ -125,7 +125,7 @@ def test_initializers(run):
     lambda: tf.glorot_normal_initializer(4),
     lambda: tf.orthogonal_initializer(2.0, 5),
     lambda: tf.uniform_unit_scaling_initializer(3.0)])
-def test_initializers_are_made_of_their_configs(make):
+def test_initializers_round_trip_through_configs(make):
     one = make()
     config = one.get_config()
     two = type(one).from_config(config)
@@ -140,7 +140,7 @@ def test_configs_of_initializers_name_their_arguments():
         "seed": 4, "dtype": "float32"}
 
 
-def test_a_scope_of_a_wrong_name_leaves_the_default_graph_alone():
+def test_invalid_scope_name_keeps_default_graph():
     before = tf.get_default_graph()
     other = tf.Graph()
     with other.as_default():
@@ -167,7 +167,7 @@ def test_regularizers_and_custom_getters(run):
     assert run(loss) == 10.0
 
 
-def test_custom_getters_are_told_everything_by_keyword():
+def test_custom_getters_receive_keyword_arguments():
     def getter(getter, *args, **kwargs):
         asked.append((args, kwargs))
         return getter(**dict(kwargs, name=kwargs["name"] + "_"))
@@ -191,7 +191,7 @@ def test_custom_getters_are_told_everything_by_keyword():
 
 
 @pytest.mark.parametrize("resource", [False, True])
-def test_variables_change_and_are_read_at_coordinates(run, resource):
+def test_variables_are_updated_and_read_at_coordinates(run, resource):
     v = tf.Variable(np.zeros([2, 2], np.float32), use_resource=resource)
     run(v.initializer)
     assert run(v.scatter_nd_add([[0, 1], [1, 1]], [3.0, 5.0])).tolist() == [
@@ -204,7 +204,7 @@ def test_variables_change_and_are_read_at_coordinates(run, resource):
 
 
 @pytest.mark.parametrize("resource", [False, True])
-def test_variables_tell_what_holds_across_copies(resource):
+def test_variables_report_aggregation_and_synchronization(resource):
     kinds, when = tf.VariableAggregation, tf.VariableSynchronization
     v = tf.Variable(1.0, use_resource=resource)
     assert (v.aggregation, v.synchronization) == (kinds.NONE, when.AUTO)
@@ -215,14 +215,14 @@ def test_variables_tell_what_holds_across_copies(resource):
     assert tf.Variable.from_proto(v.to_proto()).aggregation is kinds.NONE
 
 
-def test_references_are_equal_if_they_are_of_the_same_thing():
+def test_references_to_the_same_object_are_equal():
     v, x = tf.Variable(1.0), tf.constant(1)
     assert {v.ref(): 1}[v.experimental_ref()] == 1
     assert x.ref() == x.ref() and x.ref() != v.ref()
     assert x.ref().deref() is x and v.ref().deref() is v
 
 
-def test_threads_are_in_variable_scopes_of_their_own():
+def test_threads_have_separate_variable_scopes():
     graph = tf.get_default_graph()
     within, done = threading.Event(), threading.Event()
 
@@ -246,7 +246,7 @@ def test_threads_are_in_variable_scopes_of_their_own():
         assert tf.get_variable("v").name == "t/v:0"
 
 
-def test_initialisers_are_told_the_part_if_they_ask():
+def test_initializers_may_receive_partition_info():
     def asks(shape, dtype, partition_info):
         told.append(partition_info and partition_info.var_offset)
         return tf.zeros(shape, dtype)
@@ -260,7 +260,7 @@ def test_initialisers_are_told_the_part_if_they_ask():
     assert told == [None, [0], [2]]
 
 
-def test_variables_without_a_shape_say_so():
+def test_missing_shape_is_an_error():
     with pytest.raises(ValueError, match="Variable x did not get an "
                        "initializer, so its `shape` argument must be "
                        "specified."):
@@ -271,7 +271,7 @@ def test_variables_without_a_shape_say_so():
     assert made.shape.as_list() == [2]
 
 
-def test_scopes_that_reuse_nothing_say_false():
+def test_reuse_is_false_by_default():
     with tf.variable_scope("a") as scope:
         assert scope.reuse is False
     with tf.variable_scope(tf.get_variable_scope()) as scope:
@@ -376,7 +376,7 @@ def test_clipping_and_learning_rates(run):
     np.testing.assert_allclose(got, [1.0, 0.5, 0.1])
 
 
-def test_gradients_may_be_changed_between(run):
+def test_gradients_may_be_changed_before_applying(run):
     w = tf.Variable(4.0)
     optimizer = tf.train.GradientDescentOptimizer(1.0)
     grads = optimizer.compute_gradients(w * w, [w])
@@ -391,7 +391,7 @@ def test_gradients_may_be_changed_between(run):
             optimizer.minimize(tf.constant(1.0))
 
 
-def test_an_optimizer_of_the_users_own(run):
+def test_user_defined_optimizer(run):
     class Signed(tf.train.Optimizer):
         def __init__(self, rate):
             super().__init__(False, "Signed")
@@ -407,7 +407,7 @@ def test_an_optimizer_of_the_users_own(run):
     np.testing.assert_array_equal(run(w), [2.75, -2.75])
 
 
-def test_wrong_updates_of_optimizers(run):
+def test_invalid_optimizer_updates_are_errors(run):
     class Wrong(tf.train.Optimizer):
         def __init__(self, update):
             super().__init__(False, "Wrong")
@@ -432,7 +432,7 @@ def test_figure_1_of_the_paper_runs():
     assert np.isfinite(result["value"]).all()
 
 
-def test_a_scope_that_is_entered_again_has_its_own_reuse():
+def test_reentered_scope_keeps_its_reuse():
     with tf.variable_scope("a") as a:
         pass
     with tf.variable_scope("b", reuse=True):
@@ -477,7 +477,7 @@ def test_variables_are_asserted_to_be_initialized(run):
     assert run(tf.is_variable_initialized(v._ref()))
 
 
-def test_what_scopes_and_collections_say_of_variables():
+def test_scopes_and_collections_list_variables():
     with tf.variable_scope("s", caching_device="/job:worker") as scope:
         v = tf.get_variable("v", [])
         local = tf.get_local_variable("l", [], collections=["more"])
@@ -492,7 +492,7 @@ def test_what_scopes_and_collections_say_of_variables():
     assert again.name == v.name and again.initializer is v.initializer
 
 
-def test_parts_are_found_again():
+def test_existing_partitions_are_reused():
     half = tf.fixed_size_partitioner(2)
     with tf.variable_scope("s", partitioner=half):
         v = tf.get_variable("v", [3, 2])
@@ -509,14 +509,14 @@ def test_parts_are_found_again():
                             partitioner=tf.fixed_size_partitioner(3))
 
 
-def test_references_are_taken_for_their_values_type():
+def test_references_convert_to_their_value_type():
     v = tf.Variable(1.0)
     assert tf.convert_to_tensor(v._ref(), tf.float32) is v._ref()
     with pytest.raises(ValueError, match="conversion requested"):
         tf.convert_to_tensor(v._ref(), tf.int32)
 
 
-def test_initializers_of_random_numbers_want_floats():
+def test_random_initializers_require_floats():
     for initializer in (tf.random_normal_initializer,
                         tf.truncated_normal_initializer,
                         tf.orthogonal_initializer,
@@ -528,7 +528,7 @@ def test_initializers_of_random_numbers_want_floats():
         tf.constant_initializer(tf.constant(1))
 
 
-def test_references_without_a_variable_around_them(run):
+def test_raw_reference_variables(run):
     from sluice.ops import variables
     v = variables.variable_op_v2([2], tf.float32)
     assert run(tf.assign(v, [1.0, 2.0])).tolist() == [1, 2]
@@ -537,7 +537,7 @@ def test_references_without_a_variable_around_them(run):
     assert unknown.shape.ndims is None
 
 
-def test_an_optimizers_variables_are_those_of_the_graph():
+def test_optimizer_variables_belong_to_the_current_graph():
     optimizer = tf.train.MomentumOptimizer(0.1, 0.9)
     optimizer.minimize(tf.Variable(1.0, name="v") * 2.0)
     with tf.Graph().as_default():
@@ -555,7 +555,7 @@ def test_variables_of_half_floats_are_trained_by_raw_ops(run):
     assert out.dtype == np.float16 and (out < 1).all()
 
 
-def test_default_names_go_on_where_scopes_without_a_name_end():
+def test_default_names_continue_after_unnamed_scopes():
     def name():
         with tf.variable_scope(None, "layer") as scope:
             return scope.name
@@ -574,7 +574,7 @@ def test_default_names_go_on_where_scopes_without_a_name_end():
         assert name() == "a/layer"
 
 
-def test_variables_that_are_added_up_when_read_are_not_trained():
+def test_sum_on_read_variables_are_not_trainable():
     on_read = tf.VariableSynchronization.ON_READ
     assert not tf.get_variable("v", [], synchronization=on_read).trainable
     # (Who says so has the last word, as in TensorFlow.)
@@ -602,7 +602,7 @@ def test_initial_values_may_depend_on_other_variables():
         assert session.run(w) == 30
 
 
-def test_resources_begin_as_what_other_variables_begin_as():
+def test_resources_use_initial_values_of_other_variables():
     v = tf.Variable(2.0, name="v")
     w = tf.Variable(v * 3.0, name="w", use_resource=True)
     with tf.Session() as session:
@@ -614,14 +614,14 @@ def test_resources_begin_as_what_other_variables_begin_as():
         assert session.run(w) == 30
 
 
-def test_initial_values_are_not_copied_where_they_depend_on_nothing():
+def test_independent_initial_values_are_not_copied():
     v = tf.Variable(tf.random_normal([2]), name="v")
     assert v.initializer.inputs[1] is v.initial_value
     w = tf.Variable(v.initialized_value(), name="w")
     assert w.initializer.inputs[1] is w.initial_value
 
 
-def test_variables_are_resources_where_scopes_or_the_program_say_so():
+def test_scope_or_program_selects_resource_variables():
     assert not tf.resource_variables_enabled()
     with tf.variable_scope("a", use_resource=True):
         assert tf.Variable(1.0).dtype is tf.float32
@@ -638,7 +638,7 @@ def test_variables_are_resources_where_scopes_or_the_program_say_so():
     assert tf.Variable(1.0).dtype._is_ref_dtype
 
 
-def test_resource_variables_have_a_class_of_their_own():
+def test_resource_variables_have_their_own_class():
     made = [tf.Variable(1.0, use_resource=True),
             tf.get_variable("x", [], use_resource=True)]
     assert {type(v).__name__ for v in made} == {"ResourceVariable"}
@@ -684,7 +684,7 @@ def test_global_steps_are_asserted():
             assert_global_step(wrong)
 
 
-def test_variables_in_parts_have_some():
+def test_partitioned_variable_requires_partitions():
     from sluice.ops.partitioned import PartitionedVariable
     v = tf.Variable([0.0])
     for parts, partitions, error, words in (
@@ -696,7 +696,7 @@ def test_variables_in_parts_have_some():
             PartitionedVariable("v", [1], tf.float32, parts, partitions)
 
 
-def test_resource_variables_may_begin_with_any_shape(session):
+def test_resource_variables_may_have_any_initial_shape(session):
     zeros = tf.placeholder_with_default(tf.zeros([2, 3]), shape=None)
     v = tf.Variable(zeros, use_resource=True)
     assert v.shape.ndims is None
@@ -706,7 +706,7 @@ def test_resource_variables_may_begin_with_any_shape(session):
         tf.Variable(zeros, use_resource=False)
 
 
-def test_a_resource_has_the_shape_that_is_known_of_its_first_value():
+def test_resource_has_static_shape_of_initial_value():
     vector = tf.placeholder(tf.float32, [None])
     for validate in (True, False):
         v = tf.Variable(vector, validate_shape=validate, use_resource=True)
@@ -715,7 +715,7 @@ def test_a_resource_has_the_shape_that_is_known_of_its_first_value():
         tf.Variable(vector)
 
 
-def test_resources_are_read_where_they_are_cached(run):
+def test_caching_device_places_resource_reads(run):
     v = tf.Variable(1.0, caching_device="/cpu:0", use_resource=True)
     assert v.value() is v.value() and v.value().device == "/device:CPU:0"
     with pytest.raises(TypeError):
@@ -725,21 +725,21 @@ def test_resources_are_read_where_they_are_cached(run):
     assert run(v.is_initialized()) and run(v + 1.0) == 2.0
 
 
-def test_first_values_have_the_shape_that_was_asked_for():
+def test_initializer_must_return_requested_shape():
     def wrong(shape, dtype=None, partition_info=None):
         return tf.zeros([3])
     with pytest.raises(ValueError, match="gives shape"):
         tf.get_variable("v", [2], initializer=wrong)
 
 
-def test_constraints_are_of_one_scope():
+def test_constraints_are_not_inherited_by_inner_scopes():
     with tf.variable_scope("a", constraint=tf.abs):
         assert tf.get_variable("v", [1]).constraint is tf.abs
         with tf.variable_scope("b"):
             assert tf.get_variable("v", [1]).constraint is None
 
 
-def test_wrong_reuse_and_partitions_are_told():
+def test_invalid_reuse_and_partitioners_are_errors():
     with pytest.raises(ValueError, match="reuse"):
         tf.variable_scope("a", reuse="yes")
     with pytest.raises(ValueError, match="name_or_scope"):
@@ -761,7 +761,7 @@ def test_initial_values_may_be_read_in_a_branch(session):
     assert (v == w).all()
 
 
-def test_initial_values_that_are_functions_are_where_the_variable_is(run):
+def test_initial_value_functions_run_on_the_variables_device(run):
     seen = []
 
     def choose(op):
@@ -778,7 +778,7 @@ def test_initial_values_that_are_functions_are_where_the_variable_is(run):
     assert run(v).tolist() == [1, 1]
 
 
-def test_partitioned_variables_take_a_value_for_each_part(session):
+def test_partitioned_variables_are_assigned_per_partition(session):
     v, w = (tf.get_variable(name, initializer=np.float32([first, first + 1]),
                             partitioner=tf.fixed_size_partitioner(2))
             for name, first in (("v", 1), ("w", 5)))

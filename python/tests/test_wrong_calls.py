@@ -17,7 +17,7 @@ def _line(tensor):
     return ":".join(map(str, tensor.op._line))
 
 
-def test_members_that_are_not_there_are_answered_with_the_nearest(session):
+def test_missing_member_error_suggests_nearest(session):
     x = tf.placeholder(tf.float32, [2])
     v = tf.Variable(1.0)
     for owner, member, nearest in (
@@ -32,7 +32,7 @@ def test_members_that_are_not_there_are_answered_with_the_nearest(session):
         x.zzzzzzzz
 
 
-def test_members_of_arrays_are_answered_with_what_does_it_here():
+def test_array_member_error_suggests_replacement():
     x = tf.placeholder(tf.float32, [2])
     with pytest.raises(AttributeError, match=r"session.run\(\) gives its val"):
         x.numpy()
@@ -42,13 +42,13 @@ def test_members_of_arrays_are_answered_with_what_does_it_here():
         x.sum()
 
 
-def test_what_a_property_raises_is_told_as_it_is():
+def test_property_errors_are_passed_through():
     v = tf.Variable(1.0, use_resource=False)
     with pytest.raises(AttributeError, match="expected a resource variable"):
         v.handle
 
 
-def test_wrong_keywords_of_classes_and_ops_are_answered_with_the_nearest():
+def test_wrong_keyword_error_suggests_nearest():
     for call, words in (
             (lambda: tf.Variable(1.0, trainble=False),
              r"Variable\(\) got .* \(nearest: trainable\)"),
@@ -64,7 +64,7 @@ def test_wrong_keywords_of_classes_and_ops_are_answered_with_the_nearest():
     assert "trainable" in inspect.signature(tf.Variable).parameters
 
 
-def test_wrong_keywords_of_layers_are_told_rather_than_what_is_missing():
+def test_wrong_layer_keyword_is_reported_before_missing_ones():
     x = tf.zeros([1, 8, 8, 3])
     with pytest.raises(TypeError, match=r"^conv2d\(\) got .*'kernal_size' "
                        r"\(nearest: kernel_size"):
@@ -75,7 +75,7 @@ def test_wrong_keywords_of_layers_are_told_rather_than_what_is_missing():
         tf.ConfigProto().gpu_option.allow_growth = True
 
 
-def test_shapes_of_losses_and_metrics_are_told_with_both_places():
+def test_loss_shape_errors_name_both_lines():
     a = tf.placeholder(tf.float32, [3], name="a")
     b = tf.placeholder(tf.float32, [4], name="b")
     for call in (tf.losses.mean_squared_error, tf.metrics.accuracy,
@@ -86,12 +86,12 @@ def test_shapes_of_losses_and_metrics_are_told_with_both_places():
         assert _line(a) in str(e.value) and _line(b) in str(e.value)
 
 
-def test_types_are_answered_with_the_nearest():
+def test_wrong_type_error_suggests_nearest():
     with pytest.raises(TypeError, match=r"'flaot32' .* \(nearest: float32\)"):
         tf.placeholder("flaot32")
 
 
-def test_different_types_are_told_with_both_places():
+def test_type_mismatch_names_both_lines():
     a = tf.placeholder(tf.float32, [2], name="a")
     b = tf.placeholder(tf.int32, [2], name="b")
     with pytest.raises(TypeError) as e:
@@ -104,7 +104,7 @@ def test_different_types_are_told_with_both_places():
         tf.nn.softmax(b)
 
 
-def test_different_shapes_in_a_step_are_told_with_both_places(session):
+def test_step_shape_mismatch_names_both_lines(session):
     a = tf.placeholder(tf.float32, name="a")
     b = tf.placeholder(tf.float32, name="b")
     product, total = tf.matmul(a, b), a + b
@@ -117,7 +117,7 @@ def test_different_shapes_in_a_step_are_told_with_both_places(session):
                 f"'b' (Placeholder) at {_line(b)}") in str(e.value)
 
 
-def test_different_graphs_are_told_with_both_places():
+def test_graph_mismatch_names_both_lines():
     with tf.Graph().as_default():
         a = tf.constant(1.0)
     b = tf.constant(1.0)
@@ -127,7 +127,7 @@ def test_different_graphs_are_told_with_both_places():
         f"; the first at {_line(a)}, the other at {_line(b)}")
 
 
-def test_labels_of_a_wrong_rank_are_told_with_shapes_and_places():
+def test_label_rank_error_names_shapes_and_lines():
     labels = tf.placeholder(tf.int32, [2, 3])
     logits = tf.placeholder(tf.float32, [2, 4])
     with pytest.raises(ValueError, match="Rank mismatch") as e:
@@ -137,7 +137,7 @@ def test_labels_of_a_wrong_rank_are_told_with_shapes_and_places():
         assert shape in str(e.value) and _line(tensor) in str(e.value)
 
 
-def test_a_variable_of_another_shape_is_told_with_its_place():
+def test_variable_mismatch_names_defining_line():
     with tf.variable_scope("s"):
         w = tf.get_variable("w", [2])
     for options in ({"shape": [3]}, {"shape": [2], "dtype": tf.int32}):
@@ -147,7 +147,7 @@ def test_a_variable_of_another_shape_is_told_with_its_place():
             tf.get_variable("w", **options)
 
 
-def test_wrong_feeds_are_told_with_what_they_were_for(session):
+def test_wrong_feed_error_names_the_feed(session):
     x = tf.placeholder(tf.float32, [2, 2], name="x")
     for value in (None, [[1, 2], [3]]):
         with pytest.raises(ValueError, match="; feed x:0$"):
@@ -156,20 +156,20 @@ def test_wrong_feeds_are_told_with_what_they_were_for(session):
         session.run(x, [1])
 
 
-def test_arguments_in_the_order_of_old_are_refused():
+def test_legacy_argument_order_is_refused():
     with pytest.raises(ValueError, match="must have rank 0"):
         tf.concat(0, [tf.zeros([2]), tf.zeros([2])])
     with pytest.raises(ValueError, match="both 'dim' and 'axis'"):
         tf.expand_dims([1], 0, dim=0)
 
 
-def test_types_that_are_not_drawn_are_refused():
+def test_unsupported_random_types_are_refused():
     for dtype in (tf.string, tf.bool, tf.uint8):
         with pytest.raises(ValueError, match="Invalid dtype"):
             tf.random_uniform([2], 0, 1, dtype)
 
 
-def test_states_and_gradients_of_a_wrong_form_are_told():
+def test_malformed_states_and_gradients_are_errors():
     with pytest.raises(TypeError, match=r"expected a pair \(c, h\)"):
         tf.nn.rnn_cell.LSTMCell(3)(tf.zeros([2, 4]), tf.zeros([2, 3]))
     with pytest.raises(TypeError, match="expected pairs of a gradient"):
@@ -178,7 +178,7 @@ def test_states_and_gradients_of_a_wrong_form_are_told():
         tf.nn.dropout(tf.zeros([3]), 1.5)
 
 
-def test_completion_shows_what_is_public():
+def test_completion_lists_public_names():
     for module in (sl, tf):
         shown = set(dir(module))
         assert {"add", "nn", "train", "errors", "Session"} <= shown
@@ -188,7 +188,7 @@ def test_completion_shows_what_is_public():
         assert not [n for n in shown if n[0] == "_" and n[:2] != "__"]
 
 
-def test_namespaces_stay_when_modules_of_their_name_are_loaded():
+def test_namespaces_survive_import_of_equally_named_modules():
     for name in ("layers", "contrib", "compat"):
         before = getattr(sl, name)
         importlib.import_module(f"sluice.{name}")
@@ -198,7 +198,7 @@ def test_namespaces_stay_when_modules_of_their_name_are_loaded():
         sl.train.Saver
 
 
-def test_scopes_of_variables_are_left_from_the_inside():
+def test_variable_scopes_must_exit_in_order():
     outer = tf.variable_scope("outer")
     outer.__enter__()
     with tf.variable_scope("inner"):
@@ -209,7 +209,7 @@ def test_scopes_of_variables_are_left_from_the_inside():
     assert tf.get_variable_scope().name == ""
 
 
-def test_a_value_of_another_type_or_shape_is_no_variables():
+def test_assign_rejects_other_type_or_shape():
     v = tf.Variable([1, 2])
     with pytest.raises(TypeError, match="int8 that does not match type int32"):
         v[:1].assign(tf.constant([1], tf.int8))
@@ -223,7 +223,7 @@ def test_a_value_of_another_type_or_shape_is_no_variables():
         tf.Variable([1.0] * 3, shape=[4], use_resource=True)
 
 
-def test_loops_that_grow_are_told_with_what_enters_them():
+def test_growing_loop_variable_error_names_its_input():
     x = tf.ones([2, 2], name="x")
     with pytest.raises(ValueError, match=(
             r"loop variable 1: expected shape \[2,2\] after every iteration, as "
@@ -233,7 +233,7 @@ def test_loops_that_grow_are_told_with_what_enters_them():
                       lambda i, x: (i + 1, tf.concat([x, x], 0)), [0, x])
 
 
-def test_what_takes_the_place_of_tensors_needs_a_scope_to_become_one():
+def test_input_map_conversion_needs_a_name():
     with tf.Graph().as_default() as graph:
         tf.identity(tf.placeholder(tf.float32, name="a"), name="b")
     with pytest.raises(ValueError, match="requires a non-empty `name`"):

@@ -5,7 +5,7 @@
 namespace sluice {
 namespace {
 
-TEST(FailpointTest, ActsAsOftenAsItWasToldTo) {
+TEST(FailpointTest, ActsForTheConfiguredHits) {
   ASSERT_TRUE(EnableFailpoints("x.y=error(gone)@1*2; z=drop").ok());
   EXPECT_TRUE(SLUICE_FAILPOINT("x.y").error.ok());
   EXPECT_EQ(SLUICE_FAILPOINT("x.y").error.message(), "x.y: gone");
@@ -20,7 +20,7 @@ TEST(FailpointTest, ActsAsOftenAsItWasToldTo) {
   EXPECT_FALSE(SLUICE_FAILPOINT("z").drop());
 }
 
-TEST(FailpointTest, PlacesAreKnownThoughNobodyPassesThem) {
+TEST(FailpointTest, NamesAreRegisteredBeforeFirstHit) {
   if (FailpointNames().empty()) (void)SLUICE_FAILPOINT("never.passed");
   const std::vector<std::string> names = FailpointNames();
   for (const char* name : {"never.passed", "x.y", "z"})

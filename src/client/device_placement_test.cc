@@ -29,7 +29,7 @@ class DevicePlacementTest : public ::testing::Test {
   WithGraph use_;
 };
 
-TEST_F(DevicePlacementTest, VariablesGoRoundTheTasksAndOpsToTheWorker) {
+TEST_F(DevicePlacementTest, VariablesRotateOverPsTasksAndOpsGoToWorker) {
   const DeviceFunctionScope scope(ReplicaDeviceSetter(
       {.ps_tasks = 2, .worker_device = "/job:worker/task:3"}));
   EXPECT_EQ(Variable(), "/job:ps/task:0");
@@ -43,7 +43,7 @@ TEST_F(DevicePlacementTest, VariablesGoRoundTheTasksAndOpsToTheWorker) {
   EXPECT_EQ(Variable(), "/job:ps/task:1/device:GPU:1");
 }
 
-TEST_F(DevicePlacementTest, ScopesWithinSayMore) {
+TEST_F(DevicePlacementTest, InnerScopesTakePrecedence) {
   const DeviceFunctionScope scope(
       ReplicaDeviceSetter({.ps_tasks = 2, .ps_device = "/job:ps/cpu:0"}));
   {
@@ -63,14 +63,14 @@ TEST_F(DevicePlacementTest, ScopesWithinSayMore) {
   EXPECT_EQ(Variable(), "/job:ps/task:1/device:CPU:0");
 }
 
-TEST_F(DevicePlacementTest, WithoutTasksNothingIsSaid) {
+TEST_F(DevicePlacementTest, NoPsTasksMeansNoPlacement) {
   const DeviceFunctionScope scope(ReplicaDeviceSetter({}));
   EXPECT_EQ(Variable(), "");
   const DeviceScope inner("/cpu:0");
   EXPECT_EQ(Variable(), "/device:CPU:0");
 }
 
-TEST_F(DevicePlacementTest, TheLeastLoadedTaskIsNext) {
+TEST_F(DevicePlacementTest, LeastLoadedTaskIsChosen) {
   const DeviceFunctionScope scope(
       ReplicaDeviceSetter({.ps_tasks = 3, .strategy = LeastLoaded(3)}));
   std::vector<std::string> tasks;
@@ -83,7 +83,7 @@ TEST_F(DevicePlacementTest, TheLeastLoadedTaskIsNext) {
                           "/job:ps/task:1", "/job:ps/task:1"));
 }
 
-TEST_F(DevicePlacementTest, LoadIsTheBytesOfAVariable) {
+TEST_F(DevicePlacementTest, LoadIsTheVariableSizeInBytes) {
   const auto load = [](DType type, const PartialShape& shape) {
     return BytesOfState(
         *BuildNode("VarHandleOp", {}, {{"dtype", type}, {"shape", shape}}));
@@ -100,7 +100,7 @@ TEST_F(DevicePlacementTest, LoadIsTheBytesOfAVariable) {
   EXPECT_EQ(BytesOfState(*BuildNode("NoOp", {}, {})), 1);
 }
 
-TEST_F(DevicePlacementTest, SlotsAndUpdatesAreWithTheirVariables) {
+TEST_F(DevicePlacementTest, SlotsAndUpdatesAreColocatedWithVariables) {
   const DeviceFunctionScope scope(ReplicaDeviceSetter({.ps_tasks = 2}));
   const Var a(Zeros({2}), "a"), b(Zeros({2}), "b");
   const Output loss = ops::Sum(ops::Square(a - 1.0f) + b * 2.0f, 0);
@@ -123,7 +123,7 @@ TEST_F(DevicePlacementTest, SlotsAndUpdatesAreWithTheirVariables) {
   EXPECT_EQ(updates, 2);
 }
 
-TEST_F(DevicePlacementTest, VariablesAreReadWhereTheyAre) {
+TEST_F(DevicePlacementTest, ReadsAreColocatedWithVariables) {
   Var ps, anywhere;
   {
     const DeviceScope scope("/job:ps/task:1");
@@ -140,7 +140,7 @@ TEST_F(DevicePlacementTest, VariablesAreReadWhereTheyAre) {
   EXPECT_EQ(ps.Read().node->FindAttr("_class"), nullptr);
 }
 
-TEST_F(DevicePlacementTest, ABadStrategyOrNameIsAnErrorOfTheNode) {
+TEST_F(DevicePlacementTest, InvalidStrategyOrNameIsAnErrorOfTheNode) {
   {
     const DeviceFunctionScope scope(ReplicaDeviceSetter(
         {.ps_tasks = 2, .strategy = [](const Node&) { return -3; }}));

@@ -39,7 +39,7 @@ std::vector<int> LinesOf(const Graph& g, const std::string& op) {
   return lines;
 }
 
-class LinesTest : public ClientTest {
+class SourceLinesTest : public ClientTest {
  protected:
   // All nodes so far belong to the user.
   void ExpectAllMine() {
@@ -51,7 +51,7 @@ class LinesTest : public ClientTest {
   const Output x_ = Placeholder<float>({});
 };
 
-TEST_F(LinesTest, ConditionalsAndTheirGradients) {
+TEST_F(SourceLinesTest, NodesOfConditionalsAndGradientsHaveTheUsersLine) {
   const Output y = Cond(
       x_ < 0, [&] { return -x_; }, [&] { return x_ * x_; });
   const Output z = Case<Output>(
@@ -61,7 +61,7 @@ TEST_F(LinesTest, ConditionalsAndTheirGradients) {
   ExpectAllMine();
 }
 
-TEST_F(LinesTest, LoopsAndTheirGradientsOfAnyOrder) {
+TEST_F(SourceLinesTest, NodesOfLoopsAndGradientsHaveTheUsersLine) {
   const Output n = Placeholder<int>({});
   const auto [i, y] = While(
       std::tuple{0, x_}, [&](Output i, Output) { return i < n; },
@@ -76,7 +76,7 @@ TEST_F(LinesTest, LoopsAndTheirGradientsOfAnyOrder) {
   ExpectAllMine();
 }
 
-TEST_F(LinesTest, WrongShapesAreToldWithThePlacesOfBoth) {
+TEST_F(SourceLinesTest, ShapeErrorsNameTheLinesOfBothInputs) {
   const int line = __LINE__;
   const Output a = ops::Relu(Placeholder<float>({3, 4}));
   const Output b = Placeholder<float>({5, 6}, "b");
@@ -93,7 +93,7 @@ TEST_F(LinesTest, WrongShapesAreToldWithThePlacesOfBoth) {
             EndsWith(at(2))));
 }
 
-TEST_F(LinesTest, LoopsOverRows) {
+TEST_F(SourceLinesTest, NodesOfMapsFoldsAndScansHaveTheUsersLine) {
   const auto add = [](Output a, Output r) { return a + r * r; };
   const Output all[] = {MapFn([](Output r) { return r * r; }, rows_),
                         FoldL(add, rows_), FoldR(add, rows_),
@@ -102,7 +102,7 @@ TEST_F(LinesTest, LoopsOverRows) {
   ExpectAllMine();
 }
 
-TEST_F(LinesTest, RecurrentNetworks) {
+TEST_F(SourceLinesTest, NodesOfRecurrentNetworksHaveTheUsersLine) {
   const Output x = Placeholder<float>({-1, -1, 3});
   const Output step = Placeholder<float>({-1, 3});
   const Output lengths = Placeholder<int>({-1});
@@ -117,7 +117,7 @@ TEST_F(LinesTest, RecurrentNetworks) {
   ExpectAllMine();
 }
 
-TEST_F(LinesTest, ArraysVariablesAndTraining) {
+TEST_F(SourceLinesTest, NodesOfArraysAndTrainingHaveTheUsersLine) {
   const TensorArray a = TensorArray(DType::kFloat, 10).Unstack(rows_);
   a.Stack();
   const Var w(RandomUniform({3, 4}), "w");
@@ -132,7 +132,7 @@ TEST_F(LinesTest, ArraysVariablesAndTraining) {
 
 // A callable is the caller's code: its nodes have their own lines, not the line
 // of the call that receives it.
-TEST_F(LinesTest, CallablesKeepTheirOwn) {
+TEST_F(SourceLinesTest, NodesBuiltInCallablesKeepTheirOwnLines) {
   int inside = 0;
   MapFn(
       [&](Output r) {
@@ -159,7 +159,7 @@ TEST_F(LinesTest, CallablesKeepTheirOwn) {
 }
 
 // Within a user's library function, all nodes have the line of its caller.
-TEST_F(LinesTest, CallablesOfALibraryAreItsCallersLine) {
+TEST_F(SourceLinesTest, NodesOfUserLibraryHaveTheLineOfItsCaller) {
   const auto squares = [this](SourceLoc loc = CallerLoc()) {
     const AtLine at(loc);
     return MapFn([](Output r) { return ops::Square(r); }, rows_);
@@ -170,7 +170,7 @@ TEST_F(LinesTest, CallablesOfALibraryAreItsCallersLine) {
   EXPECT_THAT(LinesOf(graph_, "Enter"), Each(call));
 }
 
-TEST_F(LinesTest, AnErrorOfAStepNamesTheCall) {
+TEST_F(SourceLinesTest, StepErrorNamesTheCall) {
   const Output xs = Placeholder<float>();
   const int call = __LINE__ + 1;
   const Output y = MapFn([](Output r) { return r; }, xs);
@@ -181,7 +181,7 @@ TEST_F(LinesTest, AnErrorOfAStepNamesTheCall) {
 }
 
 // Functions that return a status instead of recording an error in the graph.
-TEST_F(LinesTest, AnErrorOfGradientsNamesTheCall) {
+TEST_F(SourceLinesTest, GradientErrorNamesTheCall) {
   const auto names = [](const Status& s, int line) {
     EXPECT_FALSE(s.ok());
     EXPECT_THAT(std::string(s.message()), HasSubstr(Here(line, __FILE__)));
@@ -194,7 +194,7 @@ TEST_F(LinesTest, AnErrorOfGradientsNamesTheCall) {
   EXPECT_TRUE(graph_.status().ok()) << graph_.status();
 }
 
-TEST_F(LinesTest, TheHalvesOfMinimize) {
+TEST_F(SourceLinesTest, NodesOfComputeAndApplyGradientsHaveTheUsersLine) {
   const Var w(RandomUniform({3, 4}), "w");
   GradientDescentOptimizer optimizer(0.1);
   const Result<std::vector<GradAndVar>> grads = optimizer.ComputeGradients(

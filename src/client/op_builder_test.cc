@@ -9,7 +9,7 @@ using ::testing::HasSubstr;
 using OperatorsTest = ClientTest;
 using OpBuilderTest = ClientTest;
 
-TEST_F(OperatorsTest, NumbersOnBothSidesTakeTheOthersType) {
+TEST_F(OperatorsTest, NumbersTakeTheTypeOfTheOtherOperand) {
   for (DType t : {DType::kDouble, DType::kHalf, DType::kInt64, DType::kInt32}) {
     const Output x = Placeholder(t, {});
     EXPECT_EQ((x + 1).dtype(), t);
@@ -23,7 +23,7 @@ TEST_F(OperatorsTest, NumbersOnBothSidesTakeTheOthersType) {
   EXPECT_TRUE(graph_.status().ok()) << graph_.status();
 }
 
-TEST_F(OperatorsTest, ComputeWhatTheySay) {
+TEST_F(OperatorsTest, ComputeElementwiseResults) {
   const Output x = Constant(Tensor::Vector<float>({1, 2, -3}));
   EXPECT_THAT(Values<float>(2 * x + 1), ElementsAre(3, 5, -5));
   EXPECT_THAT(Values<float>((1 - x) / 2), ElementsAre(0, -0.5f, 2));
@@ -52,7 +52,7 @@ TEST_F(OpBuilderTest, ErrorsNameTheLineOfTheCall) {
               HasSubstr(Here(line, __FILE__)));
 }
 
-TEST_F(OpBuilderTest, ANumberThatDoesNotFitIsAnError) {
+TEST_F(OpBuilderTest, NumberOutsideTheTypeIsAnError) {
   const Output x = Placeholder(DType::kUint8, {});
   EXPECT_FALSE((x + 300).valid());
   const int line = __LINE__ - 1;
@@ -72,7 +72,7 @@ TEST_F(OpBuilderTest, AttributesAndNamesAreFields) {
   EXPECT_EQ(y.shape(), (PartialShape{2, 2}));
 }
 
-TEST_F(OpBuilderTest, BracesAreVectors) {
+TEST_F(OpBuilderTest, BracedListsBecomeVectors) {
   const Output x =
       Constant(Tensor::Of<float>(Shape({2, 3}), {1, 2, 3, 4, 5, 6}));
   EXPECT_EQ(ops::Reshape(x, {-1, 2}).shape(), (PartialShape{3, 2}));
@@ -80,14 +80,14 @@ TEST_F(OpBuilderTest, BracesAreVectors) {
   EXPECT_THAT(Values<float>(ops::Sum(x, 0)), ElementsAre(5, 7, 9));
 }
 
-TEST_F(OpBuilderTest, BareNumbersAloneAreIntOrFloat) {
+TEST_F(OpBuilderTest, NumbersWithoutTensorOperandAreIntOrFloat) {
   EXPECT_EQ(ops::Maximum(1, 2).dtype(), DType::kInt32);
   EXPECT_EQ(ops::Maximum(1, 2.5).dtype(), DType::kFloat);
   EXPECT_EQ(ops::Sqrt(4).dtype(), DType::kFloat);
   EXPECT_EQ(ops::Cast(1.5, DType::kInt64).dtype(), DType::kInt64);
 }
 
-TEST_F(OpBuilderTest, ListsGoInAndOut) {
+TEST_F(OpBuilderTest, TakesAndReturnsLists) {
   const Output x = Constant(Tensor::Vector<float>({1, 2, 3, 4}));
   const std::vector<Output> parts = ops::Split(0, x, 2);
   ASSERT_EQ(parts.size(), 2u);
@@ -98,7 +98,7 @@ TEST_F(OpBuilderTest, ListsGoInAndOut) {
   EXPECT_THAT(Values<float>(ops::Pack({1, 2.5})), ElementsAre(1, 2.5f));
 }
 
-TEST_F(OpBuilderTest, ListsOfAFailedCallKeepTheirLength) {
+TEST_F(OpBuilderTest, FailedCallReturnsListsOfTheirLength) {
   const std::vector<Output> parts =
       ops::Split(0, Constant(Tensor::Scalar<float>(1)), 3);
   ASSERT_EQ(parts.size(), 3u);
@@ -115,14 +115,14 @@ TEST_F(OpBuilderTest, SeveralOutputsAreAStruct) {
   EXPECT_EQ(backprop.shape(), (PartialShape{4, 10}));
 }
 
-TEST_F(OpBuilderTest, OpsWithoutOutputsGiveTheirNode) {
+TEST_F(OpBuilderTest, OpsWithoutOutputsReturnTheirNode) {
   Node* n = ops::NoOp({.name = "done"});
   ASSERT_NE(n, nullptr);
   EXPECT_EQ(n->name(), "done");
   RunNode(n);
 }
 
-TEST_F(OpBuilderTest, AVariableIsReadWhereItIsUsed) {
+TEST_F(OpBuilderTest, VariableIsReadAtEachUse) {
   const Var v(1.0, "v");
   Initialize();
   Node* add = v.AssignAdd(10);

@@ -44,7 +44,7 @@ class OutputLogicTest : public ClientTest {
   Output x_ = Placeholder<float>({});
 };
 
-TEST_F(OutputLogicTest, LogicOfComparisonsDecidesConditionals) {
+TEST_F(OutputLogicTest, ComparisonLogicControlsConditionals) {
   for (const float v : {-1.f, 0.5f, 5.f}) {
     const bool positive = v > 0, below = v < 1;
     EXPECT_EQ(Taken((x_ > 0) && (x_ < 1), v), positive && below) << v;
@@ -57,7 +57,7 @@ TEST_F(OutputLogicTest, LogicOfComparisonsDecidesConditionals) {
   }
 }
 
-TEST_F(OutputLogicTest, LoopsEndWhereOneSideOfTheirConditionNoLongerHolds) {
+TEST_F(OutputLogicTest, LoopEndsWhenOneSideOfAndIsFalse) {
   const auto [i, x] = While(
       std::tuple{0, x_}, [](Output i, Output x) { return (i < 3) && (x > 0); },
       [](Output i, Output x) {
@@ -67,7 +67,7 @@ TEST_F(OutputLogicTest, LoopsEndWhereOneSideOfTheirConditionNoLongerHolds) {
   EXPECT_THAT(Values<int32_t>(i, {{x_, Tensor::Scalar(2.f)}}), ElementsAre(2));
 }
 
-TEST_F(OutputLogicTest, EqualityIsElementwiseAndOfEveryKindOfOperand) {
+TEST_F(OutputLogicTest, EqualityIsElementwiseForEveryOperandKind) {
   const Output a = Constant(Tensor::Vector<int32_t>({1, 2, 3}));
   const Output b = Constant(Tensor::Vector<int32_t>({1, 0, 3}));
   EXPECT_THAT(Values<bool>(a == b), ElementsAre(true, false, true));
@@ -85,7 +85,7 @@ TEST_F(OutputLogicTest, EqualityIsElementwiseAndOfEveryKindOfOperand) {
   EXPECT_FALSE(v.SameAs(w));
 }
 
-TEST_F(OutputLogicTest, LogicOfNumbersIsAnErrorThatNamesTheLine) {
+TEST_F(OutputLogicTest, LogicOnNumbersReportsTheLine) {
   EXPECT_FALSE((x_ && (x_ > 0)).valid());
   EXPECT_THAT(std::string(graph_.status().message()),
               HasSubstr(Here(__LINE__ - 2, __FILE__)));
@@ -93,7 +93,7 @@ TEST_F(OutputLogicTest, LogicOfNumbersIsAnErrorThatNamesTheLine) {
 
 // Bare numbers become constants of the other operand's type, if they fit:
 // numbers are not booleans, and booleans are not numbers.
-TEST_F(OutputLogicTest, LiteralsThatDoNotFitTheirNeighbourAreErrors) {
+TEST_F(OutputLogicTest, LiteralsMustFitTheOtherOperandsType) {
   const Output i = Constant(int64_t{1}), p = x_ > 0;
   const Output u = Constant(uint64_t{1});
   const std::vector<Output> bad = {x_ * true, p && 1,           p == 2,

@@ -10,7 +10,7 @@ using ::testing::HasSubstr;
 using VarTest = ClientTest;
 using InitializersTest = ClientTest;
 
-TEST_F(VarTest, StartsAsItsInitialValueAndIsUpdated) {
+TEST_F(VarTest, StartsWithInitialValueAndIsUpdated) {
   for (bool reference : {false, true}) {
     const Var v(Constant(Tensor::Vector<float>({1, 2})), "v",
                 {.reference = reference});
@@ -30,7 +30,7 @@ TEST_F(VarTest, StartsAsItsInitialValueAndIsUpdated) {
   }
 }
 
-TEST_F(VarTest, ReadingBeforeInitialisationNamesIt) {
+TEST_F(VarTest, ReadBeforeInitializationNamesTheVariable) {
   const Var v(0.0, "lonely");
   const Status s = session_.Run(v).status();
   EXPECT_EQ(s.code(), StatusCode::kFailedPrecondition);
@@ -59,7 +59,7 @@ TEST_F(VarTest, CollectionsKeepOrder) {
   EXPECT_TRUE(VariablesIn("none such").empty());
 }
 
-TEST_F(VarTest, GetVariableFindsItAgain) {
+TEST_F(VarTest, GetVariableReturnsExistingVariable) {
   const Var a = GetVariable("w", {2, 3}, init::Ones());
   const Var b = GetVariable("w", {2, 3}, init::Zeros());
   EXPECT_TRUE(a.SameAs(b));
@@ -71,7 +71,7 @@ TEST_F(VarTest, GetVariableFindsItAgain) {
               HasSubstr("expected float[2,3] as it was made, got float[3,2]"));
 }
 
-TEST_F(VarTest, WithoutAnInitialValueItIsNullAndHarmless) {
+TEST_F(VarTest, IsNullWithoutInitialValue) {
   const Var v{Output()};
   EXPECT_FALSE(v.valid());
   EXPECT_FALSE((v.Read()).valid());
@@ -90,7 +90,7 @@ TEST_F(VarTest, PlaceholdersHaveTheShapeInBraces) {
             PartialShape::OfRank(2));
 }
 
-TEST_F(InitializersTest, FillShapes) {
+TEST_F(InitializersTest, FillTheRequestedShape) {
   EXPECT_THAT(Values<float>(Zeros({2, 2})), ElementsAre(0, 0, 0, 0));
   EXPECT_THAT(Values<int32_t>(Ones({3}, DType::kInt32)), ElementsAre(1, 1, 1));
   EXPECT_THAT(Values<double>(init::Constant(0.5)(Shape{2}, DType::kDouble)),
@@ -99,7 +99,7 @@ TEST_F(InitializersTest, FillShapes) {
   EXPECT_THAT(Values<float>(Ones({})), ElementsAre(1));
 }
 
-TEST_F(InitializersTest, RandomValuesKeepTheirRange) {
+TEST_F(InitializersTest, RandomValuesStayInRange) {
   SetRandomSeed(7);
   for (float v : Values<float>(RandomUniform({1000}, -2, 3))) {
     EXPECT_GE(v, -2);
@@ -120,7 +120,7 @@ TEST_F(InitializersTest, RandomValuesKeepTheirRange) {
   }
 }
 
-TEST_F(InitializersTest, SeedsFollowTensorFlow) {
+TEST_F(InitializersTest, SeedsMatchTensorFlow) {
   EXPECT_EQ(SeedsFor({}), std::make_pair(int64_t{0}, int64_t{0}));
   EXPECT_EQ(SeedsFor(5), std::make_pair(int64_t{87654321}, int64_t{5}));
   SetRandomSeed(11);

@@ -58,7 +58,7 @@ class ClusterWatchTest : public ::testing::Test {
   std::chrono::duration<double> took_{0};
 };
 
-TEST_F(ClusterWatchTest, ASilentTaskHoldsUpNoOther) {
+TEST_F(ClusterWatchTest, SilentTaskDelaysNoOther) {
   Watch(cluster_.target("worker"));
   cluster_.Signal("ps", SIGSTOP);
   EXPECT_TRUE(Becomes("ps lost, worker up")) << Errors();
@@ -74,7 +74,7 @@ TEST_F(ClusterWatchTest, ASilentTaskHoldsUpNoOther) {
   EXPECT_NE((*seen_)[0].incarnation, before);
 }
 
-TEST_F(ClusterWatchTest, AnotherAnswersForATaskThatFallsSilent) {
+TEST_F(ClusterWatchTest, AnotherTaskAnswersWhenTheQueriedTaskFallsSilent) {
   Watch(cluster_.target("worker"));
   cluster_.Signal("worker", SIGSTOP);
   EXPECT_TRUE(Becomes("ps up, worker lost")) << Errors();
@@ -99,7 +99,7 @@ TEST_F(ClusterWatchTest, NoTaskIsAnErrorUntilOneStarts) {
 }
 
 // It is not known which tasks of a file are up.
-TEST_F(ClusterWatchTest, OfAFileAnyTaskIsAsked) {
+TEST_F(ClusterWatchTest, AsksAnyTaskOfAClusterFile) {
   const std::string file =
       ::testing::TempDir() + "watch" + std::to_string(getpid()) + ".json";
   std::ofstream(file) << cluster_.spec().ToJson();
@@ -118,7 +118,7 @@ TEST_F(ClusterWatchTest, OfAFileAnyTaskIsAsked) {
   unlink(file.c_str());
 }
 
-TEST(ClusterWatch, OfNothingIsAnError) {
+TEST(ClusterWatch, RejectsMissingFileAndUnknownAddress) {
   const auto none = WatchCluster("no_such_file.json");
   EXPECT_THAT(std::string(none.status().message()),
               HasSubstr("no_such_file.json"));

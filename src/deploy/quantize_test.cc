@@ -116,7 +116,7 @@ class QuantizeTest : public ::testing::Test {
   std::unique_ptr<Session> session_;
 };
 
-TEST_F(QuantizeTest, FreezingKeepsEveryBitAndNoVariable) {
+TEST_F(QuantizeTest, FreezingKeepsExactResultsAndRemovesVariables) {
   Learn(3);
   const Result<InferenceGraph> g = Frozen();
   ASSERT_TRUE(g.ok()) << g.status().ToString();
@@ -133,7 +133,7 @@ TEST_F(QuantizeTest, FreezingKeepsEveryBitAndNoVariable) {
   EXPECT_TRUE(Scores(*g, bars.images).Identical(before));
 }
 
-TEST_F(QuantizeTest, LosesLessThanAPointAndThreeQuartersOfTheSize) {
+TEST_F(QuantizeTest, LosesUnderOnePercentAccuracyAndQuartersTheSize) {
   Learn(150);
   const Result<InferenceGraph> g = Frozen();
   ASSERT_TRUE(g.ok()) << g.status().ToString();
@@ -154,7 +154,7 @@ TEST_F(QuantizeTest, LosesLessThanAPointAndThreeQuartersOfTheSize) {
   EXPECT_LT(q->constant_bytes(), 0.4 * g->constant_bytes());
 }
 
-TEST_F(QuantizeTest, BytesFlowFromLayerToLayer) {
+TEST_F(QuantizeTest, LayersExchangeQuantizedValues) {
   const Result<InferenceGraph> g = Frozen();
   const Result<QuantizedGraph> q = Quantize(*g, {{Bars(1).images}});
   ASSERT_TRUE(q.ok()) << q.status().ToString();
@@ -169,7 +169,7 @@ TEST_F(QuantizeTest, BytesFlowFromLayerToLayer) {
     EXPECT_EQ(ops.count(op), 0u) << op;
 }
 
-TEST_F(QuantizeTest, WhatIsToStayFloatStaysFloat) {
+TEST_F(QuantizeTest, KeepFloatLayersStayFloat) {
   const Result<InferenceGraph> g = Frozen();
   const Bars bars(1);
   const Result<QuantizedGraph> q = Quantize(
@@ -183,7 +183,7 @@ TEST_F(QuantizeTest, WhatIsToStayFloatStaysFloat) {
     EXPECT_NEAR(got.data<float>()[i], want.data<float>()[i], 0.05f);
 }
 
-TEST_F(QuantizeTest, OutOfAnExportedGraphItIsTheSame) {
+TEST_F(QuantizeTest, ExportedGraphGivesEqualResults) {
   const Result<InferenceGraph> g = Frozen();
   const Bars bars(1);
   const Result<QuantizedGraph> q = Quantize(*g, {{bars.images}});
@@ -240,7 +240,7 @@ TEST_F(QuantizeTest, NegativeActivationsAndLoopsAreKept) {
     EXPECT_NEAR(got.data<float>()[i], want.data<float>()[i], 0.03 * most);
 }
 
-TEST_F(QuantizeTest, WhatIsFedOrNotFiniteStaysFloat) {
+TEST_F(QuantizeTest, FedAndNonFiniteValuesStayFloat) {
   InferenceGraph g;
   g.graph = std::make_unique<Graph>();
   {
@@ -278,7 +278,7 @@ TEST_F(QuantizeTest, WhatIsFedOrNotFiniteStaysFloat) {
   EXPECT_TRUE(ImportGraphDef(*bytes, again).ok());
 }
 
-TEST_F(QuantizeTest, FreezingRefusesWhatNeedsTheVariableItself) {
+TEST_F(QuantizeTest, FreezingRejectsUsesOtherThanReads) {
   const Var v(Constant(Tensor::Vector<float>({1, 2})), "v");
   ASSERT_TRUE(session_->RunTargets({v.initializer()}).ok());
   Output late;
@@ -393,7 +393,7 @@ TEST_F(QuantizeTest, FunctionsThatNeedTheVariableItselfAreNamed) {
                     HasSubstr("'v'"), HasSubstr("node 'power'")));
 }
 
-TEST_F(QuantizeTest, SaysWhatIsWrong) {
+TEST_F(QuantizeTest, ErrorsStateTheExpectedRule) {
   const Result<InferenceGraph> g = Frozen();
   EXPECT_THAT(Quantize(*g, {}).status().ToString(),
               HasSubstr("calibration: expected at least one step"));

@@ -61,7 +61,7 @@ TEST_F(ContextTest, ConstructingAContextAddsNoNode) {
   EXPECT_EQ(c->branch(0)->branch(), 0);
 }
 
-TEST_F(ContextTest, NodesAndValuesKnowWhereTheyLive) {
+TEST_F(ContextTest, NodesAndValuesKnowTheirContext) {
   const Output p = Input(DType::kBool), x = Input();
   Conditional* c = MakeCond(p);
   Output y;
@@ -99,7 +99,7 @@ TEST_F(ContextTest, NodesAndValuesKnowWhereTheyLive) {
   EXPECT_TRUE(graph_.status().ok()) << graph_.status();
 }
 
-TEST_F(ContextTest, TheTreeOfContextsAnswersQuestions) {
+TEST_F(ContextTest, ContextTreeAnswersContainmentQueries) {
   ControlFlow& flow = graph_.control_flow();
   const Output p = Input(DType::kBool);
   WhileContext* a = flow.NewWhile("a", "a", nullptr);
@@ -138,7 +138,7 @@ TEST_F(ContextTest, EveryNodeOfALoopVariableKnowsItsIndex) {
   EXPECT_EQ(w->VariableOf(w->loop_cond()), -1);
 }
 
-TEST_F(ContextTest, ContextsAreFilledInFromAGraphThatIsThere) {
+TEST_F(ContextTest, ContextsCanBeFilledFromExistingNodes) {
   // The nodes of a loop and a conditional, without contexts.
   const Output n = Constant(int32_t{10}), p = Input(DType::kBool);
   const auto enter = [](Output x, bool constant) {
@@ -180,7 +180,7 @@ TEST_F(ContextTest, ContextsAreFilledInFromAGraphThatIsThere) {
   EXPECT_EQ(graph_.num_nodes(), before);
 }
 
-TEST_F(ContextTest, CapturesAreMadeOnceAtEveryDepth) {
+TEST_F(ContextTest, CapturesAreCreatedOnceAtEveryDepth) {
   const Output x = Input(), p = Input(DType::kBool);
   WhileContext* a = MakeLoop("a", Constant(int32_t{0}));
   Conditional* c = nullptr;
@@ -240,7 +240,7 @@ TEST_F(ContextTest, NodesThatDependOnNoVariableWaitForThePivot) {
   EXPECT_TRUE(invariant->control_inputs().empty());
 }
 
-TEST_F(ContextTest, ControlDependenciesAroundAScopeEndAtIt) {
+TEST_F(ContextTest, OuterControlDependenciesDoNotEnterContexts) {
   const Output x = Input();
   Node* before = Input().node;
   WhileContext* w = MakeLoop("w", Constant(int32_t{0}));
@@ -265,7 +265,7 @@ TEST_F(ContextTest, ControlDependenciesAroundAScopeEndAtIt) {
   EXPECT_THAT(n->control_inputs(), ::testing::ElementsAre(before));
 }
 
-TEST_F(ContextTest, AHookMayBringValuesInByOtherMeans) {
+TEST_F(ContextTest, CaptureHookMayReplaceValues) {
   const Output x = Input(), y = Input();
   WhileContext* w = MakeLoop("w", Constant(int32_t{0}));
   Output instead;
@@ -287,7 +287,7 @@ TEST_F(ContextTest, AHookMayBringValuesInByOtherMeans) {
   EXPECT_TRUE(asked[1].SameAs(y));
 }
 
-TEST_F(ContextTest, AValueOfALoopIsNotReachedFromOutside) {
+TEST_F(ContextTest, LoopValueCannotBeUsedOutside) {
   WhileContext* w = MakeLoop("w", Constant(int32_t{0}));
   const Output inside = w->body_pivot();
   const Result<Output> r = Capture(nullptr, inside);
@@ -324,7 +324,7 @@ TEST_F(ContextTest, ReferencesAreCapturedAsReferences) {
   EXPECT_TRUE(IsRef(switched.dtype()));
 }
 
-TEST_F(ContextTest, AVariableThatDoesNotKeepItsTypeOrShapeIsAnError) {
+TEST_F(ContextTest, LoopVariableMustKeepTypeAndShape) {
   WhileContext* w = MakeLoop("w", Constant(int32_t{0}));
   const int x = w->OpenVariable(Input(), "x");
   EXPECT_FALSE(w->CloseVariable(x, Output(w->variables()[0].body_value)));

@@ -12,7 +12,7 @@ DeviceName Name(std::string_view text) {
   return name.ok() ? *name : DeviceName();
 }
 
-TEST(DeviceNameTest, ReadsAllSpellingsAndWritesOne) {
+TEST(DeviceNameTest, ParsesAllFormsAndWritesOne) {
   const struct {
     const char* in;
     const char* out;
@@ -47,7 +47,7 @@ TEST(DeviceNameTest, ReadsAllSpellingsAndWritesOne) {
   }
 }
 
-TEST(DeviceNameTest, SaysWhichPartIsWrong) {
+TEST(DeviceNameTest, ErrorNamesTheWrongPart) {
   for (const char* text : {"/job:",      "/job",         "/job:a b",
                            "/replica:",  "/replica:-1",  "/task:x",
                            "/task:+1",   "/task: 1",     "/task:99999999999",
@@ -74,7 +74,7 @@ TEST(DeviceNameTest, IsCompleteOnlyWithEveryPart) {
     EXPECT_FALSE(Name(text).complete()) << text;
 }
 
-TEST(DeviceNameTest, AConstraintMatchesWhatSaysAllThatItSays) {
+TEST(DeviceNameTest, ConstraintMatchesDevicesWithAllItsParts) {
   const DeviceName device = Name("/job:ps/replica:0/task:1/device:CPU:0");
   for (const char* text : {"", "/job:ps", "/task:1", "/cpu", "/device:*:0",
                            "/job:ps/replica:0/task:1/device:CPU:0"})
@@ -93,7 +93,7 @@ TEST(DeviceNameTest, AConstraintMatchesWhatSaysAllThatItSays) {
   EXPECT_FALSE(Name("/cpu:0").CompatibleWith(Name("/device:*:1")));
 }
 
-TEST(DeviceNameTest, DefaultsFillPartByPart) {
+TEST(DeviceNameTest, DefaultsFillMissingParts) {
   // As TensorFlow's nested scopes do, where type and number are two parts.
   const struct {
     const char* inner;
@@ -116,7 +116,7 @@ TEST(DeviceNameTest, DefaultsFillPartByPart) {
   EXPECT_FALSE(MergeDevices("/task:x", "").ok());
 }
 
-TEST(DeviceNameTest, AWrongScopeIsAnErrorOfTheGraph) {
+TEST(DeviceNameTest, InvalidScopeIsAnErrorOfTheGraph) {
   Graph g;
   const WithGraph use(g);
   {

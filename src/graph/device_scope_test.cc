@@ -24,7 +24,7 @@ class DeviceScopeTest : public ::testing::Test {
   WithGraph use_;
 };
 
-TEST_F(DeviceScopeTest, InnerScopesWinPartByPartAndEndInOrder) {
+TEST_F(DeviceScopeTest, InnerScopesOverridePartByPart) {
   const DeviceScope a("/job:ps/task:1/cpu:1");
   {
     const DeviceScope b("/job:worker");
@@ -42,7 +42,7 @@ TEST_F(DeviceScopeTest, InnerScopesWinPartByPartAndEndInOrder) {
 
 // TensorFlow's results for nested tf.device scopes, one of which is lambda op:
 // '/job:' + (op.device or 'none')[-1].
-TEST_F(DeviceScopeTest, AFunctionSeesWhatIsWithinAndReplacesIt) {
+TEST_F(DeviceScopeTest, FunctionSeesAndReplacesInnerScopes) {
   std::vector<std::string> seen;
   const DeviceScope outer("/job:outer/task:7");
   const DeviceFunctionScope function([&](const Node* n) {
@@ -63,7 +63,7 @@ TEST_F(DeviceScopeTest, AFunctionSeesWhatIsWithinAndReplacesIt) {
                                 "Const /job:in/task:1/device:GPU:3", "Const "));
 }
 
-TEST_F(DeviceScopeTest, AFunctionSeesAllOfTheNode) {
+TEST_F(DeviceScopeTest, FunctionSeesTheCompleteNode) {
   const Output x = Constant<int32_t>(1);
   Node* const before = Const();
   const ControlDependencies after({before});
@@ -80,7 +80,7 @@ TEST_F(DeviceScopeTest, AFunctionSeesAllOfTheNode) {
   EXPECT_EQ(Device(), "");
 }
 
-TEST_F(DeviceScopeTest, WhatAFunctionSaysIsChecked) {
+TEST_F(DeviceScopeTest, FunctionResultIsValidated) {
   const DeviceFunctionScope function(
       [](const Node*) { return "/job:a/task:b"; });
   EXPECT_EQ(Const(), nullptr);
@@ -88,7 +88,7 @@ TEST_F(DeviceScopeTest, WhatAFunctionSaysIsChecked) {
               testing::AllOf(HasSubstr("'task:b'"), HasSubstr("(Const) at")));
 }
 
-TEST_F(DeviceScopeTest, WhatANewNodeWouldGetIsKnownBefore) {
+TEST_F(DeviceScopeTest, DeviceOfNewNodeMatchesNextNode) {
   EXPECT_EQ(*DeviceOfNewNode(), "");
   const DeviceFunctionScope function(
       [](const Node* n) { return n->device() + "/job:b"; });
@@ -99,7 +99,7 @@ TEST_F(DeviceScopeTest, WhatANewNodeWouldGetIsKnownBefore) {
   EXPECT_FALSE(DeviceOfNewNode().ok());
 }
 
-TEST_F(DeviceScopeTest, NodesOfElsewhereGetTheDeviceOfTheScopes) {
+TEST_F(DeviceScopeTest, ApplyDeviceScopesPlacesExistingNodes) {
   Node* const plain = Const();
   Node* const placed = [] {
     const DeviceScope scope("/cpu:1");
@@ -116,7 +116,7 @@ TEST_F(DeviceScopeTest, NodesOfElsewhereGetTheDeviceOfTheScopes) {
   EXPECT_FALSE(ApplyDeviceScopes(plain).ok());
 }
 
-TEST_F(DeviceScopeTest, NoDeviceScopeHidesAllThatIsAround) {
+TEST_F(DeviceScopeTest, NoDeviceScopeHidesOuterScopes) {
   Node* const n = Const();
   const DeviceScope outer("/job:a");
   const DeviceFunctionScope function([](const Node*) { return "/job:b"; });
@@ -131,7 +131,7 @@ TEST_F(DeviceScopeTest, NoDeviceScopeHidesAllThatIsAround) {
   EXPECT_THAT(Groups(Const()), ElementsAre("loc:@" + n->name()));
 }
 
-TEST_F(DeviceScopeTest, ColocatedNodesHaveTheNodesDeviceAndGroup) {
+TEST_F(DeviceScopeTest, ColocatedNodesTakeDeviceAndGroup) {
   const auto on = [](const char* device) {
     const DeviceScope scope(device);
     return Const();
@@ -171,7 +171,7 @@ TEST_F(DeviceScopeTest, ColocatedNodesHaveTheNodesDeviceAndGroup) {
   EXPECT_EQ(Device(), "/job:worker/device:GPU:0");
 }
 
-TEST_F(DeviceScopeTest, AnotherGraphHasScopesOfItsOwn) {
+TEST_F(DeviceScopeTest, EachGraphHasItsOwnScopes) {
   const DeviceScope outer("/job:a");
   const DeviceFunctionScope function([](const Node*) { return "/job:b"; });
   Graph other;

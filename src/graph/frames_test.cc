@@ -35,7 +35,7 @@ class FramesTest : public ::testing::Test {
   std::vector<Node*> order_;
 };
 
-TEST_F(FramesTest, AGraphWithoutLoopsHasTheRootOnly) {
+TEST_F(FramesTest, GraphWithoutLoopsHasOnlyTheRootFrame) {
   const Output x = Input(), y = Build("Neg", {x});
   const Result<Frames> frames = Find();
   ASSERT_TRUE(frames.ok()) << frames.status();
@@ -73,7 +73,7 @@ TEST_F(FramesTest, EntersRunOutsideAndExitsInsideTheirLoop) {
                          enter.node->name(), "')"));
 }
 
-TEST_F(FramesTest, LoopsOfOneNameInDifferentFramesAreDifferent) {
+TEST_F(FramesTest, LoopsOfEqualNameInDifferentFramesAreDifferent) {
   const Output x = Input();
   const Output a = Enter(Enter(x, "a"), "loop"), b = Enter(x, "loop");
   const Output c = Enter(x, "loop", true);
@@ -111,7 +111,7 @@ TEST_F(FramesTest, AnExitOutsideALoopIsAnError) {
               HasSubstr("Exit: expected to be inside a frame, got the root"));
 }
 
-TEST_F(FramesTest, ABackEdgeIsNoInputOfItsMerge) {
+TEST_F(FramesTest, BackEdgeIsNotAnInputOfItsMerge) {
   const Output x = Input();
   const Output merge = OpenMerge(Enter(x, "loop"));
   CloseMerge(merge, Build("NextIteration", {merge}));
@@ -140,7 +140,7 @@ TEST_F(FramesTest, ABackEdgeFromAnotherFrameIsFoundByTheCheck) {
               HasSubstr("expected the NextIteration of a Merge in its frame"));
 }
 
-TEST_F(FramesTest, AliasesHandTheirInputOn) {
+TEST_F(FramesTest, AliasesResolveToTheirInput) {
   const Output x = Input();
   const Output a = Build("Identity", {x}), b = Build("Identity", {a});
   EXPECT_TRUE(ResolveAlias(b).SameAs(x));

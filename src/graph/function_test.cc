@@ -46,7 +46,7 @@ constexpr char kPoly[] =
     "placeholder: 'N' } } attr { key: 'T' value { placeholder: 'T' } } } "
     "ret { key: 'total' value: 'later:z:0' } ret { key: 'all' value: 'xs' } }";
 
-TEST_F(FunctionTest, ABodyIsMadeForEachChoiceOfAttributes) {
+TEST_F(FunctionTest, BodyIsInstantiatedForEachChoiceOfAttributes) {
   Define(kPoly);
   const auto three =
       library().Instantiate(Ref("Poly", {{"T", DType::kInt32}, {"N", 3}}));
@@ -80,14 +80,14 @@ TEST_F(FunctionTest, TheSignatureIsAnOp) {
   EXPECT_EQ(results, Types(2, DType::kHalf));
 }
 
-TEST_F(FunctionTest, AnOpIsAFunctionOfItself) {
+TEST_F(FunctionTest, OpCanBeUsedAsFunction) {
   const auto body = library().Instantiate(Ref("Neg", {{"T", DType::kFloat}}));
   ASSERT_TRUE(body.ok()) << body.status();
   EXPECT_EQ((*body)->arg_types(), Types{DType::kFloat});
   EXPECT_EQ((*body)->results[0].node->op_name(), "Neg");
 }
 
-TEST_F(FunctionTest, ShapesOfResultsFollowThoseOfArguments) {
+TEST_F(FunctionTest, ResultShapesFollowArgumentShapes) {
   Define(kPoly);
   const FunctionRef f = Ref("Poly", {{"T", DType::kFloat}});
   const auto shapes = library().ResultShapes(
@@ -99,7 +99,7 @@ TEST_F(FunctionTest, ShapesOfResultsFollowThoseOfArguments) {
   EXPECT_EQ(shapes[2].ToString(), "[2,3]");
 }
 
-TEST_F(FunctionTest, WhatANameMayMeanIsKnown) {
+TEST_F(FunctionTest, RecursiveFunctionsAreDetected) {
   const auto function = [](const std::string& name, const std::string& calls) {
     return "function { signature { name: '" + name +
            "' } node_def { name: 'n' op: 'PartitionedCall' attr { key: 'Tin' "
@@ -117,7 +117,7 @@ TEST_F(FunctionTest, WhatANameMayMeanIsKnown) {
   EXPECT_FALSE(library().IsRecursive("nobody"));
 }
 
-TEST_F(FunctionTest, MalformedBodiesAreErrorsOfTheirUse) {
+TEST_F(FunctionTest, MalformedBodiesFailWhenUsed) {
   const auto one = [](const std::string& name, const std::string& node,
                       const std::string& ret) {
     return "function { signature { name: '" + name +
@@ -167,7 +167,7 @@ TEST_F(FunctionTest, MalformedBodiesAreErrorsOfTheirUse) {
   EXPECT_THAT(ErrorOf(Ref("NoRed")), HasSubstr("got 'NoRed'; nearest: NoRet"));
 }
 
-TEST_F(FunctionTest, TwoDefinitionsOfAName) {
+TEST_F(FunctionTest, SecondDefinitionMustBeIdentical) {
   Define(kPoly);
   const std::string same = graph_.functions().at("Poly");
   EXPECT_TRUE(library().Define("Poly", same).ok());

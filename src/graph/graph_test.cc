@@ -25,7 +25,7 @@ Node* Split(Graph& g, const std::string& name, std::vector<Node*> after = {}) {
   return n.value_or(nullptr);
 }
 
-TEST(Graph, RefusalsOfANodeNameItAndItsLine) {
+TEST(Graph, NodeErrorsNameNodeAndLine) {
   Graph g;
   Split(g, "taken");
   const auto refusal = [&g](const char* op, const char* name) {
@@ -46,7 +46,7 @@ TEST(Graph, RefusalsOfANodeNameItAndItsLine) {
               HasSubstr("got 'NoSuchOp'; node 'x' (NoSuchOp) at model.cc:7"));
 }
 
-TEST(NameIndex, FindsWhatWasInsertedHoweverMany) {
+TEST(NameIndex, FindsEveryInsertedName) {
   std::vector<std::string> names;
   NameIndex index;
   auto name_of = [&](int i) {
@@ -65,7 +65,7 @@ TEST(NameIndex, FindsWhatWasInsertedHoweverMany) {
   EXPECT_EQ(index.Find("n7", name_of), -1);
 }
 
-TEST(Graph, WhatIsSetOnANodeAfterItWasCopiedIsNotSetOnTheCopy) {
+TEST(Graph, ChangesToNodeDoNotAffectItsCopies) {
   Graph g, h;
   Node* n = Split(g, "n");
   const AttrMap& before = n->attrs();
@@ -100,7 +100,7 @@ TEST(Graph, CopiesAreFoundByNameAndKeepNamesUnique) {
   EXPECT_EQ(h.AddNode(again).status().code(), StatusCode::kAlreadyExists);
 }
 
-TEST(Graph, NamesThatAreMadeDifferInMoreThanCase) {
+TEST(Graph, GeneratedNamesDifferInMoreThanCase) {
   Graph g;
   Split(g, "Add");
   EXPECT_EQ(g.UniqueName("add"), "add_1");
@@ -112,7 +112,7 @@ TEST(Graph, NamesThatAreMadeDifferInMoreThanCase) {
 }
 
 // As in TensorFlow.
-TEST(Graph, NodesDoNotWaitForWhatTheirInputsWaitFor) {
+TEST(Graph, ControlDependenciesImpliedByInputsAreOmitted) {
   Graph g;
   const WithGraph use(g);
   const Output a = Constant<float>(1), b = Constant<float>(2);
@@ -141,7 +141,7 @@ TEST(Graph, NodesDoNotWaitForWhatTheirInputsWaitFor) {
             (Nodes{a.node, b.node}));
 }
 
-TEST(Graph, ControlInputsAreKeptOnceEachInOrder) {
+TEST(Graph, ControlInputsAreDeduplicatedInOrder) {
   Graph g;
   std::vector<Node*> some, twice;
   for (int i = 0; i < 40; ++i) some.push_back(Split(g, absl::StrCat("n", i)));
@@ -152,7 +152,7 @@ TEST(Graph, ControlInputsAreKeptOnceEachInOrder) {
               ElementsAre(some[1], some[0]));
 }
 
-TEST(Graph, RetainNumbersWhatStaysAnew) {
+TEST(Graph, RetainRenumbersKeptNodes) {
   Graph g;
   Node* a = Split(g, "a");
   Split(g, "b");
@@ -165,7 +165,7 @@ TEST(Graph, RetainNumbersWhatStaysAnew) {
   EXPECT_EQ(g.nodes()[1].get(), c);
 }
 
-TEST(TopologicalOrder, OfAPartIgnoresTheRestAndItsCycles) {
+TEST(TopologicalOrder, SubsetIgnoresOtherNodesAndCycles) {
   Graph g;
   Node* a = Split(g, "a");
   Node* b = Split(g, "b", {a});
@@ -179,7 +179,7 @@ TEST(TopologicalOrder, OfAPartIgnoresTheRestAndItsCycles) {
   EXPECT_THAT(*order, ElementsAre(a, d));
 }
 
-TEST(Output, ANullOneHasNoTypeShapeOrGraph) {
+TEST(Output, NullOutputHasNoTypeShapeOrGraph) {
   const Output none;
   EXPECT_EQ(none.dtype(), DType::kInvalid);
   EXPECT_FALSE(none.shape().rank_known());
@@ -187,7 +187,7 @@ TEST(Output, ANullOneHasNoTypeShapeOrGraph) {
   EXPECT_EQ(none.name(), "<none>");
 }
 
-TEST(NearestNames, AreNearForTheirLength) {
+TEST(NearestNames, DistanceLimitDependsOnLength) {
   const std::vector<std::string> names = {"x", "y", "X1", "logits", "weights"};
   EXPECT_TRUE(NearestNames("z", names).empty());
   EXPECT_THAT(NearestNames("Y", names), ElementsAre("y"));

@@ -29,7 +29,7 @@ std::string LineOf(const Graph& g, const std::string& name) {
   return n == nullptr ? "no node" : n->loc().ToString();
 }
 
-TEST(GraphDefLines, SurviveARoundTrip) {
+TEST(GraphDefLines, RoundTrip) {
   Graph g, again;
   for (int i = 0; i < 3; ++i) {
     NodeSpec s;
@@ -55,7 +55,7 @@ TEST(GraphDefLines, SurviveARoundTrip) {
 }
 
 // As TensorFlow 2.21 writes them: by node, by "node@function", and by number.
-TEST(GraphDefLines, AreReadFromEveryFormTheFieldHas) {
+TEST(GraphDefLines, AreReadFromEveryFormOfDebugInfo) {
   Graph g;
   const std::string frame = "file_line_cols { file_index: 0 line: ";
   ASSERT_TRUE(
@@ -76,7 +76,7 @@ TEST(GraphDefLines, AreReadFromEveryFormTheFieldHas) {
   EXPECT_EQ(LineOf(g, "d"), "");
 }
 
-TEST(GraphDefLines, OnesThatMakeNoSenseAreIgnored) {
+TEST(GraphDefLines, InvalidOnesAreIgnored) {
   Graph g;
   ASSERT_TRUE(
       ImportText(SplitDef("a") + SplitDef("b") + SplitDef("c") + SplitDef("d") +
@@ -91,7 +91,7 @@ TEST(GraphDefLines, OnesThatMakeNoSenseAreIgnored) {
     EXPECT_FALSE(g.FindNode(name)->loc().known()) << name;
 }
 
-TEST(GraphDefLines, AreNamedByErrors) {
+TEST(GraphDefLines, AppearInErrors) {
   Graph g;
   const Status s = ImportText(
       "node { name: 'a' op: 'TestSplit' }\n debug_info { files: 'net.py' " +
@@ -100,7 +100,7 @@ TEST(GraphDefLines, AreNamedByErrors) {
   EXPECT_THAT(s.ToString(), HasSubstr("node 'a' (TestSplit) at net.py:12"));
 }
 
-TEST(GraphDefOriginalNames, SurviveARoundTrip) {
+TEST(GraphDefOriginalNames, RoundTrip) {
   Graph g, again;
   ASSERT_TRUE(
       ImportText(SplitDef("a",

@@ -109,7 +109,7 @@ void ExpectImportError(const std::string& text, StatusCode code,
   EXPECT_THAT(std::string(s.message()), HasSubstr(part));
 }
 
-TEST(ImportGraphDef, TakesNodesInAnyOrderWithDefaultsAndUnknownAttributes) {
+TEST(ImportGraphDef, AcceptsAnyOrderDefaultsAndUnknownAttributes) {
   Graph g;
   const Status s =
       Import(Add("c", "b", "a:0",
@@ -139,7 +139,7 @@ TEST(ImportGraphDef, TakesNodesInAnyOrderWithDefaultsAndUnknownAttributes) {
       Tensor::Vector<float>({3, 3})));
 }
 
-TEST(ImportGraphDef, ClosesLoops) {
+TEST(ImportGraphDef, ConnectsBackEdges) {
   Graph g;
   const Status s = Import(Loop(), g);
   ASSERT_TRUE(s.ok()) << s;
@@ -149,7 +149,7 @@ TEST(ImportGraphDef, ClosesLoops) {
   EXPECT_EQ(order->size(), 8u);
 }
 
-TEST(ImportGraphDef, PrefixesMapsAndReturns) {
+TEST(ImportGraphDef, SupportsPrefixInputMapAndReturnElements) {
   Graph g;
   ASSERT_TRUE(Import(Value("outer") + Value("first"), g).ok());
   ImportOptions options;
@@ -185,7 +185,7 @@ TEST(ImportGraphDef, PrefixesMapsAndReturns) {
   EXPECT_EQ(r.nodes.size(), 3u);
 }
 
-TEST(ImportGraphDef, NamesThatAreTakenAreMadeUnique) {
+TEST(ImportGraphDef, UniqueNamesRenamesExistingNames) {
   Graph g;
   const std::string text =
       Value("a") + Value("a_1") +
@@ -207,7 +207,7 @@ TEST(ImportGraphDef, NamesThatAreTakenAreMadeUnique) {
               ElementsAre("loc:@a_2"));
 }
 
-TEST(ImportGraphDef, FramesOfLoopsThatAreRenamedAreTheirOwn) {
+TEST(ImportGraphDef, RenamedLoopsHaveTheirOwnFrames) {
   Graph g;
   ASSERT_TRUE(Import(Loop(), g).ok());
   ImportOptions options;
@@ -222,7 +222,7 @@ TEST(ImportGraphDef, FramesOfLoopsThatAreRenamedAreTheirOwn) {
   EXPECT_EQ(frames.size(), 2u);
 }
 
-TEST(ImportGraphDef, ReturnsWhatTakesAnOutputsPlace) {
+TEST(ImportGraphDef, ReturnElementsFollowInputMap) {
   Graph g;
   ASSERT_TRUE(Import(Value("outer"), g).ok());
   ImportOptions options;
@@ -266,7 +266,7 @@ TEST(ImportGraphDef, KeepsFunctionsAndTheirGradients) {
   EXPECT_EQ(again.function_gradients(), g.function_gradients());
 }
 
-TEST(ExportGraphDef, ComesBackTheSame) {
+TEST(ExportGraphDef, RoundTrips) {
   Graph g, again;
   ASSERT_TRUE(
       Import(Loop() + Value("a") +
@@ -372,7 +372,7 @@ TEST(ImportGraphDef, NodeErrorsNameTheNode) {
       bad, "elements of one kind");
 }
 
-TEST(ImportGraphDef, ClaimedOutputsAreLimited) {
+TEST(ImportGraphDef, OutputCountIsLimited) {
   ExpectImportError(
       "node { name: 's' op: 'TestSplit' attr { key: 'n' value { i: 9999999 } } "
       "}",
@@ -395,14 +395,14 @@ TEST(ImportGraphDef, CyclesWithoutNextIterationAreErrors) {
       bad, "m -> m");
 }
 
-TEST(ImportGraphDef, VersionsWeCannotConsumeAreErrors) {
+TEST(ImportGraphDef, IncompatibleVersionsAreErrors) {
   ExpectImportError("versions { producer: 9999 min_consumer: 9999 }",
                     StatusCode::kInvalidArgument, "9999");
   ExpectImportError("versions { producer: 1 bad_consumers: 2474 }",
                     StatusCode::kInvalidArgument, "2474");
 }
 
-TEST(ImportGraphDef, OptionsThatNameNothingAreErrors) {
+TEST(ImportGraphDef, OptionsThatNameUnknownNodesAreErrors) {
   Graph g, other;
   ASSERT_TRUE(Import(Value("a"), other).ok());
   ImportOptions options;
@@ -415,7 +415,7 @@ TEST(ImportGraphDef, OptionsThatNameNothingAreErrors) {
   EXPECT_EQ(Import(Value("a"), g, options).code(), StatusCode::kNotFound);
 }
 
-TEST(ParseTextGraphDef, SaysWhereTheMistakeIs) {
+TEST(ParseTextGraphDef, ErrorNamesLineAndColumn) {
   const Status s =
       ParseTextGraphDef("node {\n  name: 'a'\n  opp: 'b' }").status();
   EXPECT_EQ(s.code(), StatusCode::kInvalidArgument);
@@ -455,7 +455,7 @@ TEST(ImportGraphDef, DeepNestingIsAnError) {
   EXPECT_EQ(ImportGraphDef(inner, g).code(), StatusCode::kInvalidArgument);
 }
 
-TEST(ImportGraphDef, TruncatedAndRandomBytesAreAGraphOrAnError) {
+TEST(ImportGraphDef, CorruptBytesGiveGraphOrError) {
   const unsigned seed = 11;
   SCOPED_TRACE(absl::StrCat("seed ", seed));
   std::mt19937 random(seed);

@@ -52,14 +52,14 @@ TEST_F(LivenessTest, ASwitchMakesItsOutputsConditional) {
   EXPECT_EQ(Of(y), Only(p, true));
 }
 
-TEST_F(LivenessTest, APredicateIsKnownBehindAliases) {
+TEST_F(LivenessTest, PredicateIsRecognizedThroughAliases) {
   const Output p = Input(DType::kBool), x = Input();
   const auto a = Switch(x, p), b = Switch(x, Build("Identity", {p}));
   Find();
   EXPECT_EQ(Of(a.second), Of(b.second));
 }
 
-TEST_F(LivenessTest, AMergeOfBothBranchesIsLiveAsTheConditionalIs) {
+TEST_F(LivenessTest, MergeOfBothBranchesIsLiveLikeItsConditional) {
   const Output p = Input(DType::kBool), q = Input(DType::kBool), x = Input();
   const Output under_q = Switch(x, q).second;
   const auto [no, yes] = Switch(under_q, p);
@@ -68,7 +68,7 @@ TEST_F(LivenessTest, AMergeOfBothBranchesIsLiveAsTheConditionalIs) {
   EXPECT_EQ(Of(merge), Only(q, true));
 }
 
-TEST_F(LivenessTest, ADeadControlInputDoesNotMakeAMergeDead) {
+TEST_F(LivenessTest, DeadControlInputDoesNotMakeMergeDead) {
   const Output p = Input(DType::kBool), x = Input();
   const auto [no, yes] = Switch(x, p);
   const Output side = Build("Neg", {yes});
@@ -93,7 +93,7 @@ TEST_F(LivenessTest, AControlTriggerIsNeverDead) {
   EXPECT_EQ(found_->condition(no_op, -1), Only(p, true));
 }
 
-TEST_F(LivenessTest, AMergeOfUnrelatedBranchesHasAConditionOfItsOwn) {
+TEST_F(LivenessTest, MergeOfUnrelatedBranchesHasItsOwnCondition) {
   const Output p = Input(DType::kBool), q = Input(DType::kBool), x = Input();
   const Output merge =
       Build("Merge", {Switch(x, p).second, Switch(x, q).second});
@@ -121,7 +121,7 @@ SimpleLoop BuildLoop(Output begin) {
   return l;
 }
 
-TEST_F(LivenessTest, ALoopIsLiveAsItsEntriesAre) {
+TEST_F(LivenessTest, LoopIsLiveLikeItsEntries) {
   const Output p = Input(DType::kBool), x = Input();
   const SimpleLoop l = BuildLoop(Switch(x, p).second);
   const Output constant = Enter(Switch(x, p).second, true);
@@ -136,7 +136,7 @@ TEST_F(LivenessTest, ALoopIsLiveAsItsEntriesAre) {
   EXPECT_EQ(Of(l.exit), Only(p, true));
 }
 
-TEST_F(LivenessTest, WhatEntersALoopIsThereInItsFirstIterationOnly) {
+TEST_F(LivenessTest, EnteringValueExistsOnlyInFirstIteration) {
   const SimpleLoop l = BuildLoop(Input());
   const Output once = Build("Neg", {l.enter});
   Find();
@@ -156,7 +156,7 @@ TEST_F(LivenessTest, AConditionOfTooManyPredicatesIsOpaque) {
   EXPECT_EQ(found_->conditions().set(Of(all)).size(), 1u);
 }
 
-TEST(Conditions, KnowContradictionsAndComplements) {
+TEST(Conditions, RecognizeContradictionsAndComplements) {
   Conditions c;
   const int p = c.One(2), not_p = c.One(Opposite(2)), q = c.One(4);
   EXPECT_TRUE(c.IsContradiction(c.And(p, not_p)));

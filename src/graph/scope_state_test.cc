@@ -11,7 +11,7 @@ Node* Named(const char* name) {
   return BuildNode("NoOp", {}, {}, name, CallerLoc());
 }
 
-TEST(ScopeStateTest, IsPutAsideAndTakenUpInAnyOrder) {
+TEST(ScopeStateTest, CanBeRestoredInAnyOrder) {
   Graph g;
   const ScopeState outside;
   ScopeState(g).Restore();
@@ -38,7 +38,7 @@ TEST(ScopeStateTest, IsPutAsideAndTakenUpInAnyOrder) {
   EXPECT_NE(&CurrentGraph(), &g);
 }
 
-TEST(ScopeStateTest, AScopesNameIsAllOfANodesName) {
+TEST(ScopeStateTest, NameWithTrailingSlashIsTheFullNodeName) {
   Graph g;
   const WithGraph use(g);
   const NameScope outer("outer");

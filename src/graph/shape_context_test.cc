@@ -37,7 +37,7 @@ class ConstantValueTest : public testing::Test {
   WithGraph use_{graph_};
 };
 
-TEST_F(ConstantValueTest, UnknownBatchSurvivesSlicesAndConcat) {
+TEST_F(ConstantValueTest, UnknownBatchIsKeptBySlicesAndConcat) {
   const Output shape = ShapeOf(Fed({-1, 28, 28}));
   EXPECT_EQ(AsShape(shape), "[?,28,28]");
   const Output tail = Slice1(shape, 1, 0, 0, 1);
@@ -54,7 +54,7 @@ TEST_F(ConstantValueTest, UnknownBatchSurvivesSlicesAndConcat) {
   EXPECT_EQ(ConstantValue(pixels)->scalar<int32_t>(), 784);
 }
 
-TEST_F(ConstantValueTest, APackIsKnownBesideWhatIsNotEvenAScalar) {
+TEST_F(ConstantValueTest, PackIsPartlyKnownWithInputsOfUnknownShape) {
   const Output n = Build("Placeholder", {}, {{"dtype", DType::kInt32}});
   const auto pack = [](const Output& a, const Output& b) {
     return Build("Pack", {a, b}, {{"N", 2}});
@@ -63,7 +63,7 @@ TEST_F(ConstantValueTest, APackIsKnownBesideWhatIsNotEvenAScalar) {
   EXPECT_EQ(AsShape(pack(n, n)), "<unknown>");
 }
 
-TEST_F(ConstantValueTest, AShapeThatItsTypeCannotHoldIsNoConstant) {
+TEST_F(ConstantValueTest, ShapeThatOverflowsItsTypeIsNotConstant) {
   const Output x = Fed({int64_t{1} << 31, 3});
   EXPECT_FALSE(ConstantValue(ShapeOf(x)).has_value());
   const Output wide = Build("Shape", {x}, {{"out_type", DType::kInt64}});
@@ -80,7 +80,7 @@ TEST_F(ConstantValueTest, ReshapeInfersThroughArithmetic) {
   EXPECT_EQ(y.shape().ToString(), "[?,24]");
 }
 
-TEST_F(ConstantValueTest, IntegerOpsFoldAsTheyCompute) {
+TEST_F(ConstantValueTest, IntegerFoldingMatchesKernels) {
   const auto value = [](Output o) {
     const std::optional<Tensor> t = ConstantValue(o);
     return t ? t->Summarize(-1) : std::string("unknown");
@@ -102,7 +102,7 @@ TEST_F(ConstantValueTest, IntegerOpsFoldAsTheyCompute) {
   EXPECT_EQ(value(Build("FloorDiv", {Constant(1), Constant(0)})), "unknown");
 }
 
-TEST_F(ConstantValueTest, FedValuesStayUnknownButTheirLengthTellsTheRank) {
+TEST_F(ConstantValueTest, FedValuesAreUnknownButTheirLengthGivesTheRank) {
   EXPECT_EQ(AsShape(Fed({3}, DType::kInt32)), "[?,?,?]");
   EXPECT_EQ(AsShape(Fed({-1}, DType::kInt32)), "<unknown>");
   EXPECT_EQ(AsShape(Constant(int32_t{-1})), "<unknown>");
@@ -125,7 +125,7 @@ TEST_F(ConstantValueTest, CostIsBoundedInDeepAndWideGraphs) {
   ConstantValue(y);
 }
 
-TEST(ShapeArithmeticTest, WindowsFollowTheirPadding) {
+TEST(ShapeArithmeticTest, WindowSizesFollowPadding) {
   int64_t before = -1, after = -1;
   EXPECT_EQ(*WindowOutputSize(7, 3, 1, 2, "SAME", &before, &after), 4);
   EXPECT_EQ(before, 1);
@@ -143,7 +143,7 @@ TEST(ShapeArithmeticTest, WindowsFollowTheirPadding) {
       WindowOutputSize(3, INT64_MAX, 1, 1, "SAME", &before, &after).ok());
 }
 
-TEST(ShapeArithmeticTest, BroadcastingKeepsWhatIsCertain) {
+TEST(ShapeArithmeticTest, BroadcastingKeepsKnownDimensions) {
   EXPECT_EQ(BroadcastShapes({-1, 3}, {1})->ToString(), "[?,3]");
   EXPECT_EQ(BroadcastShapes({-1}, {5})->ToString(), "[5]");
   EXPECT_EQ(BroadcastShapes({-1}, {1})->ToString(), "[?]");

@@ -39,7 +39,7 @@ proto::TensorProto Of(proto::DataType dtype, std::vector<int64_t> dims) {
 
 half HalfOf(float f) { return half(f); }
 
-TEST(TensorProto, ReadsWhatTensorFlowWrites) {
+TEST(TensorProto, ReadsTensorFlowOutput) {
   ExpectRead("0801120412020803220c0000803f000020c000004040",
              Tensor::Vector<float>({1, -2.5, 3}));
   ExpectRead("080112002a040000c03f", Tensor::Scalar<float>(1.5f));
@@ -87,7 +87,7 @@ TEST(TensorProto, NoValuesAreZeros) {
   }
 }
 
-TEST(TensorProto, EveryPlainDtypeAndStringsSurviveTheRoundTrip) {
+TEST(TensorProto, PlainDtypesAndStringsRoundTrip) {
   const unsigned seed = 20211;
   SCOPED_TRACE(absl::StrCat("seed ", seed));
   std::mt19937 random(seed);
@@ -114,7 +114,7 @@ TEST(TensorProto, EveryPlainDtypeAndStringsSurviveTheRoundTrip) {
   EXPECT_TRUE(ParseTensorProto(*SerializeTensorProto(s))->Identical(s));
 }
 
-TEST(TensorProto, EqualElementsAreWrittenOnce) {
+TEST(TensorProto, EqualElementsAreCompressed) {
   Tensor t = *Tensor::Zeros(DType::kFloat, Shape({1000, 1000}));
   EXPECT_LT(SerializeTensorProto(t)->size(), 100u);
   EXPECT_TRUE(ParseTensorProto(*SerializeTensorProto(t))->Identical(t));
@@ -181,7 +181,7 @@ TEST(TensorProto, MalformedShapesAreRefused) {
   ExpectError(p, StatusCode::kInvalidArgument, "fully known");
 }
 
-TEST(TensorProto, LyingShapesAllocateNothing) {
+TEST(TensorProto, HugeShapesAreRefusedBeforeAllocation) {
   ExpectError(Of(proto::DT_INT8, {int64_t{1} << 62}),
               StatusCode::kResourceExhausted, "");
   ExpectError(Of(proto::DT_DOUBLE, {int64_t{1} << 62}),
@@ -199,7 +199,7 @@ TEST(TensorProto, LyingShapesAllocateNothing) {
   ExpectError(p, StatusCode::kResourceExhausted, "");
 }
 
-TEST(TensorProto, TheLimitIsSharedByAllTensorsOfACaller) {
+TEST(TensorProto, LimitIsSharedByAllTensorsOfACaller) {
   TensorProtoLimits limits{1000};
   const proto::TensorProto p = Of(proto::DT_INT8, {600});
   EXPECT_TRUE(TensorFromProto(p, &limits).ok());
@@ -208,7 +208,7 @@ TEST(TensorProto, TheLimitIsSharedByAllTensorsOfACaller) {
             StatusCode::kResourceExhausted);
 }
 
-TEST(TensorProto, TypesWithoutAMeaningOutsideAreRefused) {
+TEST(TensorProto, UnserializableTypesAreRefused) {
   ExpectError(Of(proto::DT_INVALID, {}), StatusCode::kInvalidArgument, "dtype");
   ExpectError(Of(proto::DT_FLOAT_REF, {}), StatusCode::kInvalidArgument,
               "value type");
@@ -222,7 +222,7 @@ TEST(TensorProto, TypesWithoutAMeaningOutsideAreRefused) {
   EXPECT_FALSE(SerializeTensorProto(Tensor(DType::kResource, Shape())).ok());
 }
 
-TEST(TensorProto, RandomBytesAreATensorOrAnError) {
+TEST(TensorProto, RandomBytesGiveTensorOrError) {
   const unsigned seed = 7;
   SCOPED_TRACE(absl::StrCat("seed ", seed));
   std::mt19937 random(seed);

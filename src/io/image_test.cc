@@ -147,7 +147,7 @@ TEST(DecodePng, PalettesAndOtherDepthsBecomeBytes) {
       Image({1, 2, 2}, {9, 0, 8, 255}));
 }
 
-TEST(DecodePng, InterlacedIsTheSame) {
+TEST(DecodePng, InterlacedImagesDecodeEqually) {
   PngSpec spec{.width = 13, .height = 11, .type = PNG_COLOR_TYPE_GRAY};
   std::vector<uint8_t> samples;
   for (int i = 0; i < 13 * 11; ++i) samples.push_back(static_cast<uint8_t>(i));
@@ -157,7 +157,7 @@ TEST(DecodePng, InterlacedIsTheSame) {
   EXPECT_SAME(straight, Image({11, 13, 1}, samples));
 }
 
-TEST(DecodeImage, GivesTheChannelsAskedFor) {
+TEST(DecodeImage, ReturnsTheRequestedChannels) {
   const std::string grey =
       MakePng({.width = 1, .type = PNG_COLOR_TYPE_GRAY}, {7});
   const std::string rgba =
@@ -217,7 +217,7 @@ TEST(DecodeImage, RefusesMorePixelsThanTheLimit) {
   EXPECT_TRUE(DecodeImage(MakeJpeg({}, {1, 2, 3}), {.max_pixels = 128}).ok());
 }
 
-TEST(DecodeImage, AHeaderThatTheFileCannotBackIsRefused) {
+TEST(DecodeImage, RejectsHeaderLargerThanTheData) {
   std::string png = MakePng({.type = PNG_COLOR_TYPE_GRAY}, {1, 2});
   // The width of the header, and its checksum, replaced: 10,000 x 10,000.
   const std::string large = MakePng({.width = 10000,
@@ -243,7 +243,7 @@ TEST(DecodeImage, EveryTruncationIsAnError) {
   }
 }
 
-TEST(DecodeImage, AFileOfEndlessScansIsRefused) {
+TEST(DecodeImage, RejectsFileWithTooManyScans) {
   std::string jpeg = MakeJpeg({.progressive = true}, {200, 100, 50});
   // The last scan, a thousand times.
   const size_t scan = jpeg.rfind("\xff\xda");
@@ -255,7 +255,7 @@ TEST(DecodeImage, AFileOfEndlessScansIsRefused) {
               HasSubstr("more than 200 scans"));
 }
 
-TEST(DecodeImage, NamesOtherFormats) {
+TEST(DecodeImage, ErrorNamesOtherFormats) {
   const auto message = [](const std::string& bytes) {
     return std::string(DecodeImage(bytes).status().message());
   };
@@ -267,7 +267,7 @@ TEST(DecodeImage, NamesOtherFormats) {
   EXPECT_THAT(message(""), HasSubstr("0 bytes"));
 }
 
-TEST(ReadImage, NamesTheFile) {
+TEST(ReadImage, ErrorNamesTheFile) {
   const std::string path = ::testing::TempDir() + "sluice_image_" +
                            std::to_string(getpid()) + ".png";
   ASSERT_TRUE(WriteFile(path, MakePng({}, {1, 2, 3, 4, 5, 6})).ok());

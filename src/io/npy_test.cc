@@ -114,7 +114,7 @@ std::string File(const std::string& header, const std::string& data) {
   return out + header + data;
 }
 
-TEST(Npy, ReadsWhatNumpyWrites) {
+TEST(Npy, ReadsNumpyOutput) {
   ExpectRead(kFloats, Tensor::Of<float>(Shape({2, 3}), {0, 1, 2, 3, 4, 5}));
   std::vector<int32_t> counted(24);
   for (int i = 0; i < 24; ++i) counted[static_cast<size_t>(i)] = i;
@@ -135,7 +135,7 @@ TEST(Npy, WritesTheSameBytesAsNumpy) {
   }
 }
 
-TEST(Npy, EveryTypeThatNumpyHasSurvivesTheRoundTrip) {
+TEST(Npy, NumpyTypesRoundTrip) {
   const unsigned seed = 3;
   SCOPED_TRACE(absl::StrCat("seed ", seed));
   std::mt19937 random(seed);
@@ -158,7 +158,7 @@ TEST(Npy, EveryTypeThatNumpyHasSurvivesTheRoundTrip) {
   }
 }
 
-TEST(Npy, TypesThatNumpyDoesNotHaveAreErrors) {
+TEST(Npy, TypesUnknownToNumpyAreErrors) {
   EXPECT_FALSE(SerializeNpy(Tensor()).ok());
   EXPECT_FALSE(SerializeNpy(Tensor(DType::kQint8, Shape({2}))).ok());
   EXPECT_FALSE(SerializeNpy(Tensor(DType::kVariant, Shape())).ok());
@@ -215,7 +215,7 @@ TEST(Npz, ReadsStoredAndDeflatedMembers) {
   EXPECT_TRUE(deflated->at("b").Identical(Tensor::Vector<std::string>({"q"})));
 }
 
-TEST(Npz, ComesBackTheSame) {
+TEST(Npz, RoundTrips) {
   const NamedTensors arrays = {
       {"x", *Tensor::Zeros(DType::kFloat, Shape({40, 40}))},
       {"empty", Tensor(DType::kInt32, Shape({0}))},
@@ -254,7 +254,7 @@ TEST(Npz, DamagedArchivesAreErrors) {
   EXPECT_EQ(ParseNpz(encrypted).status().code(), StatusCode::kUnimplemented);
 }
 
-TEST(Npz, RandomDamageIsAnArchiveOrAnError) {
+TEST(Npz, RandomDamageGivesArchiveOrError) {
   const unsigned seed = 5;
   SCOPED_TRACE(absl::StrCat("seed ", seed));
   std::mt19937 random(seed);
@@ -271,7 +271,7 @@ TEST(Npz, RandomDamageIsAnArchiveOrAnError) {
   }
 }
 
-TEST(Files, MissingOnesAreNotFound) {
+TEST(Files, MissingFilesAreNotFound) {
   EXPECT_EQ(ReadNpy("no/such/file.npy").status().code(), StatusCode::kNotFound);
   EXPECT_EQ(WriteFile("no/such/file", "x").code(), StatusCode::kNotFound);
   EXPECT_FALSE(ReadFile("/").ok());

@@ -72,7 +72,7 @@ class InferShapesTest : public ::testing::Test {
   Graph graph_;
 };
 
-TEST_F(InferShapesTest, ALoopVariableKeepsTheShapeThatItEntersWith) {
+TEST_F(InferShapesTest, LoopVariableKeepsItsInitialShape) {
   Import(Loop("", kNeg));
   EXPECT_EQ(Output(graph_.FindNode("exit")).shape().ToString(), "<unknown>");
   for (const char* node : {"merge", "switch", "next_value", "next", "exit"})
@@ -81,14 +81,14 @@ TEST_F(InferShapesTest, ALoopVariableKeepsTheShapeThatItEntersWith) {
   EXPECT_EQ(Output(graph_.FindNode("exit")).shape().ToString(), "<unknown>");
 }
 
-TEST_F(InferShapesTest, AsFarAsEveryIterationKeepsIt) {
+TEST_F(InferShapesTest, ShapeIsRelaxedWhereIterationsChangeIt) {
   Import(Loop("dim { size: 2 } dim { size: 3 }", kConcat));
   EXPECT_EQ(ShapeOf("enter"), "[2,3]");
   for (const char* node : {"merge", "next_value", "exit"})
     EXPECT_EQ(ShapeOf(node), "[?,3]") << node;
 }
 
-TEST_F(InferShapesTest, WhatIsKnownOfFirstOutputsIsAdded) {
+TEST_F(InferShapesTest, GivenShapesRefineTheResult) {
   Import(Loop("unknown_rank: true", kNeg));
   EXPECT_EQ(ShapeOf("exit"), "<unknown>");
   EXPECT_EQ(ShapeOf("exit", {{graph_.FindNode("x"), PartialShape({4})}}),
@@ -97,7 +97,7 @@ TEST_F(InferShapesTest, WhatIsKnownOfFirstOutputsIsAdded) {
 
 // A chain of a hundred loops, each of which starts with the result of the
 // previous one and loses a dimension in the last round.
-TEST_F(InferShapesTest, ChainsOfLoopsEnd) {
+TEST_F(InferShapesTest, InferenceTerminatesForChainsOfLoops) {
   const WithGraph use(graph_);
   std::string text = Loop("dim { size: 2 }", kConcat);
   for (int i = 0; i < 100; ++i) {

@@ -62,7 +62,7 @@ class LowerTest : public FunctionTest {
 
 // ---- Calls ------------------------------------------------------------------
 
-TEST_F(LowerTest, ACallIsItsBody) {
+TEST_F(LowerTest, CallIsReplacedByItsBody) {
   const Function f = DefineFunction("f", {kF, kF}, [](const Args& a) {
     return Args{a[0] * a[1], a[0] - 1};
   });
@@ -89,7 +89,7 @@ TEST_F(LowerTest, CallsNest) {
   EXPECT_EQ(Number(outer({x})[0], {Fed(x, 3.f)}), 9.f);
 }
 
-TEST_F(LowerTest, AnArgumentMayBeAResultAndAConstantToo) {
+TEST_F(LowerTest, ResultsMayBeArgumentsOrConstants) {
   const Function f = DefineFunction("f", {kF, kF}, [](const Args& a) {
     return Args{a[1], Constant(7.f), a[1]};
   });
@@ -100,7 +100,7 @@ TEST_F(LowerTest, AnArgumentMayBeAResultAndAConstantToo) {
   EXPECT_EQ(Number(y[2], {Fed(x, 3.f)}), 6.f);
 }
 
-TEST_F(LowerTest, NewNamesAvoidThoseOfTheWholeGraph) {
+TEST_F(LowerTest, NewNamesAvoidNamesOfTheWholeGraph) {
   const Function f = Adder("f", 1);
   const Output x = In<float>("x");
   const Output other = Build("Neg", {x}, {}, "f/Add");
@@ -109,7 +109,7 @@ TEST_F(LowerTest, NewNamesAvoidThoseOfTheWholeGraph) {
   EXPECT_EQ(Number(y + other, {Fed(x, 1.f)}), 1.f);
 }
 
-TEST_F(LowerTest, EffectsOfABodyComeBeforeWhatWaitsForTheCall) {
+TEST_F(LowerTest, DependentsOfCallWaitForEffectsOfBody) {
   const Var v(0.f);
   const Function f =
       DefineFunction("f", {DType::kResource, kF}, [](const Args& a) {
@@ -132,7 +132,7 @@ TEST_F(LowerTest, EffectsOfABodyComeBeforeWhatWaitsForTheCall) {
   EXPECT_EQ(Number(v.Read()), 16.f);
 }
 
-TEST_F(LowerTest, ABodyRunsAfterWhatTheCallWaitsFor) {
+TEST_F(LowerTest, BodyWaitsForControlInputsOfCall) {
   const Var v(1.f);
   const Function f = DefineFunction("f", {DType::kResource}, [](const Args& a) {
     return Build("ReadVariableOp", {a[0]}, {{"dtype", kF}});
@@ -147,7 +147,7 @@ TEST_F(LowerTest, ABodyRunsAfterWhatTheCallWaitsFor) {
   EXPECT_EQ(Number(y), 9.f);
 }
 
-TEST_F(LowerTest, FunctionsOfTheLibraryAreOps) {
+TEST_F(LowerTest, LibraryFunctionsCanBeUsedAsOps) {
   const char text[] =
       "node { name: 'x' op: 'Placeholder' attr { key: 'dtype' value { type: "
       "DT_INT32 } } attr { key: 'shape' value { shape { } } } } "
@@ -189,7 +189,7 @@ TEST_F(LowerTest, FunctionsOfTheLibraryAreOps) {
 
 // ---- Conditionals -----------------------------------------------------------
 
-TEST_F(LowerTest, OnlyTheBranchThatIsTakenRuns) {
+TEST_F(LowerTest, OnlyTheTakenBranchRuns) {
   const Var t(0.f), f(0.f);
   const auto branch = [](int which) {
     return [which](const Args& a) {
@@ -218,7 +218,7 @@ TEST_F(LowerTest, OnlyTheBranchThatIsTakenRuns) {
   EXPECT_EQ(Number(after, {Fed(p, true), Fed(x, 3.f)}), 3.f);
 }
 
-TEST_F(LowerTest, ABranchOfConstantsWaitsForItsTurn) {
+TEST_F(LowerTest, ConstantsInUntakenBranchDoNotRun) {
   // Dividing fails, so it must not run in the branch that is not taken.
   const Function bad = DefineFunction("bad", {kI}, [](const Args&) {
     return Build("FloorDiv", {Constant(1), Constant(0)});
@@ -233,7 +233,7 @@ TEST_F(LowerTest, ABranchOfConstantsWaitsForItsTurn) {
               HasSubstr("cond/then/FloorDiv"));
 }
 
-TEST_F(LowerTest, ConditionsOfOtherTypesHoldIfTheyAreNotEmptyOrZero) {
+TEST_F(LowerTest, NonBooleanPredicatesFollowTruthiness) {
   const Function t = Adder("t", 1), f = Adder("f", 2);
   const Output x = Constant(0.f);
   const auto run = [&](Tensor pred) {
@@ -248,7 +248,7 @@ TEST_F(LowerTest, ConditionsOfOtherTypesHoldIfTheyAreNotEmptyOrZero) {
   EXPECT_EQ(run(Tensor::Vector<int32_t>({})), 2.f);
 }
 
-TEST_F(LowerTest, CaseTakesTheLastBranchForIndicesThatNameNone) {
+TEST_F(LowerTest, CaseTakesLastBranchForIndexOutOfRange) {
   const Function a = Adder("a", 1), b = Adder("b", 2), c = Adder("c", 3);
   const Output i = In<int32_t>("i");
   for (const auto& [branches, last] :
@@ -297,7 +297,7 @@ class LowerLoopTest : public LowerTest {
   }
 };
 
-TEST_F(LowerLoopTest, AWhileGoesRoundAsLongAsItsConditionHolds) {
+TEST_F(LowerLoopTest, WhileRunsAsLongAsConditionHolds) {
   const Output n = In<int32_t>("n"), b = In<float>("b");
   Node* loop = While({Constant(0), n, Constant(1.f), b}, cond_, body_);
   for (int count : {0, 1, 2, 7}) {
@@ -328,7 +328,7 @@ TEST_F(LowerLoopTest, WhilesNest) {
   EXPECT_EQ(Number(Output(loop, 2), {Fed(n, 3), Fed(b, 2.f)}), want);
 }
 
-TEST_F(LowerLoopTest, ShapesThatChangeAreNotBelieved) {
+TEST_F(LowerLoopTest, ChangingShapesBecomeUnknown) {
   const Function more = DefineFunction("more", {kF, kI}, [](const Args& a) {
     return Args{Build("ConcatV2", {a[0], a[0], Constant(0)}), a[1] + 1};
   });
@@ -341,7 +341,7 @@ TEST_F(LowerLoopTest, ShapesThatChangeAreNotBelieved) {
   EXPECT_THAT(Values<int32_t>(Build("Shape", {Output(loop)})), ElementsAre(16));
 }
 
-TEST_F(LowerLoopTest, EffectsOfAnIterationComeBeforeTheNext) {
+TEST_F(LowerLoopTest, EffectsOfIterationPrecedeTheNext) {
   // v = v * 2 + i, from a handle that is an unchanged loop variable.
   const Var v(1.f);
   const Function step =
@@ -359,7 +359,7 @@ TEST_F(LowerLoopTest, EffectsOfAnIterationComeBeforeTheNext) {
   EXPECT_EQ(Number(v.Read()), 27.f);
 }
 
-TEST_F(LowerLoopTest, ALoopMayGoByStateAlone) {
+TEST_F(LowerLoopTest, LoopMayDependOnlyOnState) {
   const Var v(1.f);
   const Function step =
       DefineFunction("step", {DType::kResource}, [](const Args& a) {
@@ -377,7 +377,7 @@ TEST_F(LowerLoopTest, ALoopMayGoByStateAlone) {
   EXPECT_EQ(Number(v.Read()), 128.f);
 }
 
-TEST_F(LowerLoopTest, AForCounts) {
+TEST_F(LowerLoopTest, ForCountsInEitherDirection) {
   // x = x * 3 + i
   const Function body = DefineFunction("for_body", {kI, kF}, [](const Args& a) {
     return a[1] * 3 + Build("Cast", {a[0]}, {{"DstT", kF}});
@@ -403,7 +403,7 @@ TEST_F(LowerLoopTest, AForCounts) {
               HasSubstr("expected delta"));
 }
 
-TEST_F(LowerLoopTest, FunctionalNodesStandWithinPrimitives) {
+TEST_F(LowerLoopTest, CallMayAppearInPrimitiveLoop) {
   // In the body of a loop of primitives, a call that is tied to the loop only
   // by its argument.
   const Function f = DefineFunction("f", {kF}, [](const Args& a) {
@@ -421,7 +421,7 @@ TEST_F(LowerLoopTest, FunctionalNodesStandWithinPrimitives) {
 
 // ---- Errors -----------------------------------------------------------------
 
-TEST_F(LowerTest, CallsThatDoNotFitAreRefused) {
+TEST_F(LowerTest, MismatchedCallsAreRefused) {
   const Function f = Adder("adder", 1);
   Build("PartitionedCall", {Constant(1.f)},
         {{"f", FunctionRef{"addr", nullptr}}, {"Tout", AttrValue::Types{kF}}},
@@ -444,7 +444,7 @@ TEST_F(LowerTest, CallsThatDoNotFitAreRefused) {
   EXPECT_THAT(BuildErrorOf(), HasSubstr("attribute 'cond'"));
 }
 
-TEST_F(LowerTest, ErrorsWithinABodyNameItsLine) {
+TEST_F(LowerTest, ErrorsInBodyNameItsLine) {
   const Function f = DefineFunction("f", {kI}, [](const Args& a) {
     return Args{Build("FloorDiv", {Constant(1), a[0]}), a[0]};
   });
@@ -453,7 +453,7 @@ TEST_F(LowerTest, ErrorsWithinABodyNameItsLine) {
   EXPECT_THAT(ErrorOf(f({x})[0], {Fed(x, 0)}), HasSubstr(Here(line, __FILE__)));
 }
 
-TEST_F(LowerTest, BodiesThatGrowWithoutEndAreRefused) {
+TEST_F(LowerTest, ExponentialInliningIsRefused) {
   // Each calls the one before it eight times.
   Function f = Adder("f0", 1);
   for (int k = 1; k <= 12; ++k) {
@@ -468,7 +468,7 @@ TEST_F(LowerTest, BodiesThatGrowWithoutEndAreRefused) {
               HasSubstr("nodes of inlined bodies"));
 }
 
-TEST_F(LowerTest, ACallWhoseAttributesGrowIsRefused) {
+TEST_F(LowerTest, EndlessInstantiationIsRefused) {
   // f(g) calls f(h(g)).
   const char text[] =
       "node { name: 'x' op: 'Const' attr { key: 'dtype' value { type: DT_FLOAT "
@@ -494,7 +494,7 @@ TEST_F(LowerTest, ACallWhoseAttributesGrowIsRefused) {
               HasSubstr("at most 256 recursive functions"));
 }
 
-TEST_F(LowerTest, BodiesThatHoldNothingButCallsGrowToo) {
+TEST_F(LowerTest, InliningLimitCountsBodiesOfOnlyCalls) {
   Function f = DefineFunction("f0", {kF}, [](const Args& a) { return a[0]; });
   for (int k = 1; k <= 60; ++k) {
     const Function callee = f;
@@ -506,7 +506,7 @@ TEST_F(LowerTest, BodiesThatHoldNothingButCallsGrowToo) {
               HasSubstr("nodes of inlined bodies"));
 }
 
-TEST_F(LowerTest, ANameThatABodysNodeHadIsNotThatNode) {
+TEST_F(LowerTest, NodeNamedLikeAnInlinedNodeIsIndependent) {
   const Output shape = Constant(Tensor::Vector<int32_t>({4}));
   const Function f = DefineFunction("f", {kI}, [](const Args& a) {
     return Build("RandomUniform", {a[0]}, {{"dtype", kF}, {"seed", 3}}, "r");

@@ -121,7 +121,7 @@ class PartitionTest : public ::testing::Test {
   Status status_;
 };
 
-TEST_F(PartitionTest, GraphOfOneDeviceComesOutAsItself) {
+TEST_F(PartitionTest, GraphOfOneDeviceIsUnchanged) {
   const Output x = Feed("x");
   const Output y = While(
       Vars{x}, [](Vars v) { return ops::Sum(v[0], {0}) < 3.f; },
@@ -171,7 +171,7 @@ TEST_F(PartitionTest, ReceivedTokensKeepShapeAndLine) {
     }
 }
 
-TEST_F(PartitionTest, ConstantsAreRepeatedNotSent) {
+TEST_F(PartitionTest, ConstantsAreCopiedNotSent) {
   const Output x = Feed("x");
   const Output two = Constant(2.f);
   const Output a = x * two;
@@ -183,7 +183,7 @@ TEST_F(PartitionTest, ConstantsAreRepeatedNotSent) {
   EXPECT_THAT(Crossing(), ElementsAre("Mul_1:0 -> 0", "_arg_0:0 -> 1"));
 }
 
-TEST_F(PartitionTest, ControlEdgeIsASignalUnlessAValueComesAnyway) {
+TEST_F(PartitionTest, ControlEdgeIsSignalUnlessAValueIsSent) {
   const Output x = Feed("x");
   const Output first = ops::Sin(x), second = ops::Cos(x);
   DeviceScope on(CutDevice(1));
@@ -203,7 +203,7 @@ TEST_F(PartitionTest, ControlEdgeIsASignalUnlessAValueComesAnyway) {
   EXPECT_EQ(Count("_RecvSignal", 1), 1);
 }
 
-TEST_F(PartitionTest, BranchThatIsNotTakenIsOneDeadToken) {
+TEST_F(PartitionTest, UntakenBranchIsOneDeadToken) {
   const Output x = Feed("x"), p = Feed("p", DType::kBool);
   const Output pred = ops::All(p, {0});
   const Vars out = Cond(
@@ -222,7 +222,7 @@ TEST_F(PartitionTest, BranchThatIsNotTakenIsOneDeadToken) {
   EXPECT_EQ(Groups(0), 1);
 }
 
-TEST_F(PartitionTest, OppositeBranchesAreGroupsOfTheirOwn) {
+TEST_F(PartitionTest, OppositeBranchesAreSeparateGroups) {
   const Output x = Feed("x"), p = Feed("p", DType::kBool);
   const auto out = Cond(
       ops::All(p, {0}),
@@ -243,7 +243,7 @@ TEST_F(PartitionTest, OppositeBranchesAreGroupsOfTheirOwn) {
   EXPECT_EQ(Groups(0), 2);
 }
 
-TEST_F(PartitionTest, PivotIsRepeatedFromThePredicate) {
+TEST_F(PartitionTest, PivotIsRebuiltFromThePredicate) {
   const Output x = Feed("x"), p = Feed("p", DType::kBool);
   const Output out = Cond(
       ops::All(p, {0}),
@@ -392,7 +392,7 @@ TEST_F(LoopPartitionTest, ConstantsOfTheBodyNeedNoSignal) {
   EXPECT_EQ(Count("_Recv", 1), 2);
 }
 
-TEST_F(LoopPartitionTest, ExitCrossesOnceNotInEachIteration) {
+TEST_F(LoopPartitionTest, ExitIsSentOnce) {
   Output y = Loop([](Output, Output x) {
     DeviceScope on(CutDevice(1));
     return ops::Sin(x);
@@ -433,7 +433,7 @@ TEST_F(LoopPartitionTest, NestedControlLoopRunsInEachIteration) {
   }
 }
 
-TEST_F(LoopPartitionTest, DeadIterationIsOneTokenForEachDestination) {
+TEST_F(LoopPartitionTest, DeadIterationSendsOneTokenPerDestination) {
   const Output y = Loop([](Output, Output x) {
     const Output u = ops::Sin(x), v = ops::Cos(x), w = u + v;
     DeviceScope on(CutDevice(1));
@@ -444,7 +444,7 @@ TEST_F(LoopPartitionTest, DeadIterationIsOneTokenForEachDestination) {
   EXPECT_EQ(Groups(1), 2);  // The predicate is always alive.
 }
 
-TEST_F(PartitionTest, LoopWithoutPredicateCannotBeCut) {
+TEST_F(PartitionTest, LoopWithoutPredicateCannotBePartitioned) {
   NodeSpec merge;
   merge.op = "Merge";
   merge.name = "m";
@@ -467,7 +467,7 @@ TEST_F(PartitionTest, LoopWithoutPredicateCannotBeCut) {
   EXPECT_THAT(std::string(status_.message()), HasSubstr("one LoopCond"));
 }
 
-TEST_F(PartitionTest, ReferenceIsNeverCut) {
+TEST_F(PartitionTest, ReferenceCannotCrossDevices) {
   const Output v =
       Build("VariableV2", {},
             {{"dtype", DType::kFloat}, {"shape", PartialShape({2})}}, "v");
@@ -481,7 +481,7 @@ TEST_F(PartitionTest, ReferenceIsNeverCut) {
   EXPECT_THAT(std::string(status_.message()), HasSubstr("node 'set' (Assign)"));
 }
 
-TEST_F(PartitionTest, VariableIsReadWhereItIsAfterWhatItsReaderWaitsFor) {
+TEST_F(PartitionTest, VariableReadIsLocalAndWaitsForReadersControlInputs) {
   const Output v =
       Build("VariableV2", {},
             {{"dtype", DType::kFloat}, {"shape", PartialShape({2})}}, "v");
@@ -499,7 +499,7 @@ TEST_F(PartitionTest, VariableIsReadWhereItIsAfterWhatItsReaderWaitsFor) {
   EXPECT_EQ(read->control_inputs()[0]->name(), "set");
 }
 
-TEST_F(PartitionTest, MemoryOfItsOwnIsCopiedFromAndTo) {
+TEST_F(PartitionTest, DeviceMemoryIsCopiedInAndOut) {
   const Output y = While(
       Vars{Feed("x")}, [](Vars v) { return ops::Sum(v[0], {0}) < 3.f; },
       [](Vars v) -> Vars { return {v[0] * 2.f}; })[0];

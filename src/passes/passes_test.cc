@@ -58,7 +58,7 @@ class PassesTest : public ::testing::Test {
   WithGraph use_;
 };
 
-TEST_F(PassesTest, PruningKeepsWhatFetchesAndTargetsNeedAndControlEdges) {
+TEST_F(PassesTest, PruningKeepsDependenciesOfFetchesAndTargets) {
   Output x = Placeholder();
   Output y = Op("Neg", {x});
   Op("Exp", {y});
@@ -76,7 +76,7 @@ TEST_F(PassesTest, PruningKeepsWhatFetchesAndTargetsNeedAndControlEdges) {
   EXPECT_EQ(Count(*g, "_Retval"), 1);
 }
 
-TEST_F(PassesTest, ConstantArithmeticIsFoldedButNotRandomNumbersOrErrors) {
+TEST_F(PassesTest, FoldingSkipsRandomAndFailingNodes) {
   Output sum = Op("AddV2", {F(1), Op("Mul", {F(2), F(3)})});
   Output shape = Constant(Tensor::Vector<int32_t>({2}));
   Output random = Op("RandomUniform", {shape}, {{"dtype", DType::kFloat}});
@@ -158,7 +158,7 @@ TEST_F(PassesTest, AnOpOfTheKindOfShapeIsFoldedLikeShape) {
   EXPECT_EQ(Count(*g, "PassesTestOtherShape"), 1);
 }
 
-TEST_F(PassesTest, FoldedOutputsTakeNoNamesThatNodesHave) {
+TEST_F(PassesTest, FoldedOutputsHaveUniqueNames) {
   Node* split = BuildNode("Split",
                           {Constant(Tensor::Scalar<int32_t>(0)),
                            Constant(Tensor::Vector<float>({1, 2, 3, 4}))},
@@ -192,7 +192,7 @@ TEST_F(PassesTest, NoNodeWaitsForAFoldedNode) {
   EXPECT_EQ(g->FindNode(y.node->name())->control_inputs().size(), 1u);
 }
 
-TEST_F(PassesTest, TheGraphOfTheUserStaysAsItWas) {
+TEST_F(PassesTest, UserGraphIsUnchanged) {
   const Output a = Op("AddV2", {F(1), F(2)}), b = Op("AddV2", {F(1), F(2)});
   const Output c = Op("Mul", {a, b});
   auto g = Merged(Folded(Pruned({{}, {c}, {}})));
@@ -203,7 +203,7 @@ TEST_F(PassesTest, TheGraphOfTheUserStaysAsItWas) {
   EXPECT_EQ(a.node->num_inputs(), 2);
 }
 
-TEST_F(PassesTest, NothingThatMayBeDeadOrIsOrderedIsFolded) {
+TEST_F(PassesTest, FoldingSkipsPossiblyDeadAndOrderedNodes) {
   Output p = Op("Placeholder", {}, {{"dtype", DType::kBool}});
   Node* sw = Op("Switch", {Placeholder(), p}).node;
   Output shape = Op("Shape", {Op("Neg", {Output(sw, 1)})});
@@ -218,8 +218,7 @@ TEST_F(PassesTest, NothingThatMayBeDeadOrIsOrderedIsFolded) {
   EXPECT_EQ(Count(*g, "AddV2"), 1);
 }
 
-TEST_F(PassesTest,
-       EqualNodesBecomeOneButNotRandomOnesReferencesOrOtherControl) {
+TEST_F(PassesTest, MergingSkipsRandomReferenceAndOtherwiseOrderedNodes) {
   Output x = Placeholder(), y = Placeholder();
   Output a = Op("AddV2", {x, y}), b = Op("AddV2", {y, x});
   Output c = Op("Sub", {x, y}), d = Op("Sub", {y, x});
@@ -244,7 +243,7 @@ TEST_F(PassesTest,
 
 // Nodes are compared by hash first, so the hash must include everything that is
 // compared.
-TEST_F(PassesTest, NodesThatDifferInOneAttributeOrOneOutputStayApart) {
+TEST_F(PassesTest, NodesWithDifferentAttributeOrOutputAreNotMerged) {
   const Output x = Placeholder();
   Node* parts = BuildNode("Split", {Constant(Tensor::Scalar<int32_t>(0)), x},
                           {{"num_split", 2}});
@@ -258,7 +257,7 @@ TEST_F(PassesTest, NodesThatDifferInOneAttributeOrOneOutputStayApart) {
   EXPECT_EQ(Count(*g, "Cast"), 2);
 }
 
-TEST_F(PassesTest, NodesThatAskForDifferentDevicesOrNeighboursStayApart) {
+TEST_F(PassesTest, NodesWithDifferentPlacementAreNotMerged) {
   const Output x = Placeholder();
   std::vector<Output> all;
   for (const char* device : {"", "/cpu:0", "/cpu:1", "/cpu:1"}) {
@@ -284,7 +283,7 @@ TEST_F(PassesTest, NodesThatAskForDifferentDevicesOrNeighboursStayApart) {
   EXPECT_EQ(g->FindNode(c.node->name())->device(), "/device:CPU:1");
 }
 
-TEST_F(PassesTest, WhatWaitsForMergedNodesWaitsOnceForTheFirst) {
+TEST_F(PassesTest, ControlEdgesFromMergedNodesAreDeduplicated) {
   const Output x = Placeholder();
   const Output a = Op("Neg", {x}), b = Op("Neg", {x});
   ControlDependencies after({a.node, b.node});
@@ -295,7 +294,7 @@ TEST_F(PassesTest, WhatWaitsForMergedNodesWaitsOnceForTheFirst) {
   EXPECT_EQ(g->FindNode(y.node->name())->control_inputs().size(), 1u);
 }
 
-TEST_F(PassesTest, ConstantsThatDifferInOneBitStayApart) {
+TEST_F(PassesTest, ConstantsThatDifferInOneBitAreNotMerged) {
   Output a = F(0.f), b = F(-0.f), c = F(0.f);
   Output one = Op("Pack", {a, b, c});
   auto g = Merged(Pruned({{}, {one}, {}}));
@@ -397,7 +396,7 @@ class ProductsTest : public PassesTest {
   std::vector<Tensor> values_;
 };
 
-TEST_F(ProductsTest, ASumOfProductsIsAChain) {
+TEST_F(ProductsTest, SumOfProductsBecomesChain) {
   const Output sum = Op(
       "AddN", {Product(0, 1), Product(2, 3, true), Product(1, 2, false, true)});
   auto g = Accumulated({Op("Neg", {sum})});
@@ -406,7 +405,7 @@ TEST_F(ProductsTest, ASumOfProductsIsAChain) {
   EXPECT_EQ(Count(*g, "MatMulAdd"), 2);
 }
 
-TEST_F(ProductsTest, OtherTermsComeFirst) {
+TEST_F(ProductsTest, OtherTermsAreAddedFirst) {
   const Output a = Op("Neg", {Product(0, 0)}), b = Op("Abs", {Product(1, 1)});
   auto g = Accumulated({Op("AddN", {Product(0, 1), a, Product(2, 3), b})});
   EXPECT_EQ(Count(*g, "AddN"), 1);
@@ -414,7 +413,7 @@ TEST_F(ProductsTest, OtherTermsComeFirst) {
   EXPECT_EQ(Count(*g, "MatMulAdd"), 2);
 }
 
-TEST_F(ProductsTest, OneProductIsAddedToOneOther) {
+TEST_F(ProductsTest, ProductIsAccumulatedIntoOtherTerm) {
   const Output other = Op("Neg", {Product(0, 0)});
   auto g = Accumulated({Op("AddN", {other, Product(0, 1)})});
   EXPECT_EQ(Count(*g, "AddN"), 0);
@@ -429,7 +428,7 @@ TEST_F(ProductsTest, SumsOfSumsBecomeChainsOfChains) {
   EXPECT_EQ(Count(*g, "MatMulAdd"), 3);
 }
 
-TEST_F(ProductsTest, WhatOthersReadIsComputedOnce) {
+TEST_F(ProductsTest, ProductsWithOtherReadersAreNotFused) {
   const Output read = Product(0, 1), twice = Product(2, 3);
   Output ordered;
   {

@@ -122,7 +122,7 @@ class PlaceTest : public ::testing::Test {
   int asked_for_kernels_ = 0;
 };
 
-TEST_F(PlaceTest, PartialConstraintsAreFilledIn) {
+TEST_F(PlaceTest, PartialConstraintsAreCompleted) {
   const Output a = On("/job:ps/task:1", [] { return F(1); });
   const Output b = On("/device:EMU:1", [] { return F(1); });
   const Output c = On("/device:*:1", [] { return F(1); });
@@ -138,7 +138,7 @@ TEST_F(PlaceTest, PartialConstraintsAreFilledIn) {
   EXPECT_EQ(ReasonOf(e), "default");
 }
 
-TEST_F(PlaceTest, TheDefaultDeviceComesFirst) {
+TEST_F(PlaceTest, DefaultDeviceIsPreferred) {
   options_.default_device = *DeviceName::Parse("/job:ps/task:1");
   const Output any = F(1);
   const Output cpu = On("/cpu:0", [] { return F(1); });
@@ -149,7 +149,7 @@ TEST_F(PlaceTest, TheDefaultDeviceComesFirst) {
   EXPECT_EQ(emu.node->device(), kEmu0);
 }
 
-TEST_F(PlaceTest, ADeviceThatIsNotThereNamesTheNodeAndWhatThereIs) {
+TEST_F(PlaceTest, MissingDeviceErrorNamesNodeAndAvailableDevices) {
   const Output x = X();
   const Output y = On("/gpu:0", [&] { return ops::Sqrt(x); });
   const int line = __LINE__ - 1;
@@ -161,7 +161,7 @@ TEST_F(PlaceTest, ADeviceThatIsNotThereNamesTheNodeAndWhatThereIs) {
   EXPECT_THAT(ErrorOfPlacement(), HasSubstr("device:TYPE:NUMBER"));
 }
 
-TEST_F(PlaceTest, AKernelThatIsNotThereNamesTheOpAndWhereItIs) {
+TEST_F(PlaceTest, MissingKernelErrorNamesOpAndDevicesThatHaveIt) {
   not_on_emu_ = {"Sqrt"};
   const Output x = X();
   const Output y = On("/device:EMU:0", [&] { return ops::Sqrt(x); });
@@ -195,7 +195,7 @@ TEST_F(PlaceTest, SoftPlacementFallsBackWithinTheTask) {
   EXPECT_THAT(ErrorOfPlacement(), HasSubstr("/job:ps/task:7"));
 }
 
-TEST_F(PlaceTest, NodesFollowTheirInputsAndConstantsTheirReaders) {
+TEST_F(PlaceTest, NodesFollowInputsAndConstantsFollowReaders) {
   const Output x = On("/device:EMU:1", [] { return X(); });
   const Output two = F(2);
   const Output y = ops::Mul(two, x);
@@ -211,7 +211,7 @@ TEST_F(PlaceTest, NodesFollowTheirInputsAndConstantsTheirReaders) {
   EXPECT_EQ(lonely.node->device(), kCpu0);
 }
 
-TEST_F(PlaceTest, WhatCannotBeWithItsInputStaysInTheTask) {
+TEST_F(PlaceTest, NodeThatCannotFollowItsInputStaysInTheTask) {
   not_on_emu_ = {"Sqrt"};
   options_.default_device = *DeviceName::Parse("/job:ps");
   const Output x = On("/device:EMU:1", [] { return X(); });
@@ -220,7 +220,7 @@ TEST_F(PlaceTest, WhatCannotBeWithItsInputStaysInTheTask) {
   EXPECT_EQ(y.node->device(), kCpu0);
 }
 
-TEST_F(PlaceTest, FedValuesAreWithTheirReadersAndFetchesWithTheirSources) {
+TEST_F(PlaceTest, FeedsFollowReadersAndFetchesFollowSources) {
   const Output x = X();
   const Output y = On("/job:worker/device:EMU:1", [&] { return ops::Neg(x); });
   const auto g = PlacedStep({y}, {x});
@@ -230,7 +230,7 @@ TEST_F(PlaceTest, FedValuesAreWithTheirReadersAndFetchesWithTheirSources) {
 
 // A feed keeps the device constraint and the colocation of the node that it
 // replaces.
-TEST_F(PlaceTest, AFedValueKeepsWhatItsNodeAskedFor) {
+TEST_F(PlaceTest, FeedKeepsConstraintsOfItsNode) {
   const Output x = On("/job:ps/task:1", [] { return X(); });
   const Output follows = ops::Neg(x);
   const auto with = [](const Output& o) {
@@ -265,7 +265,7 @@ TEST_F(PlaceTest, AFedValueKeepsWhatItsNodeAskedFor) {
   }
 }
 
-TEST_F(PlaceTest, AFedNodeWhoseDeviceIsNotThereIsNamed) {
+TEST_F(PlaceTest, MissingDeviceOfFedNodeIsNamed) {
   const Output x = On("/job:ps/task:7", [] { return X(); });
   const auto g = Prune(graph_, {{x}, {ops::Neg(x)}, {}});
   ASSERT_TRUE(g.ok()) << g.status();
@@ -274,7 +274,7 @@ TEST_F(PlaceTest, AFedNodeWhoseDeviceIsNotThereIsNamed) {
                     HasSubstr("'" + x.node->name() + "' (Placeholder)")));
 }
 
-TEST_F(PlaceTest, AResourceHasOneDeviceWithAllItGoesThrough) {
+TEST_F(PlaceTest, ResourceAndNodesThatPassItShareADevice) {
   const Output v = On("/job:ps/task:1", [] { return Handle(); });
   const Output p = Placeholder<bool>(PartialShape::Scalar());
   const Output far = On("/job:worker/cpu:0", [] { return X(); });
@@ -290,7 +290,7 @@ TEST_F(PlaceTest, AResourceHasOneDeviceWithAllItGoesThrough) {
   EXPECT_EQ(sum.node->device(), kCpu0);
 }
 
-TEST_F(PlaceTest, AReferenceHasOneDeviceAndItsValueAny) {
+TEST_F(PlaceTest, ReferenceHasOneDeviceButItsValueMayMove) {
   const Output v = On("/job:ps/task:1", [] {
     return Build("VariableV2", {},
                  {{"dtype", DType::kFloat}, {"shape", PartialShape({})}});
@@ -303,7 +303,7 @@ TEST_F(PlaceTest, AReferenceHasOneDeviceAndItsValueAny) {
   EXPECT_THAT(ReasonOf(set), HasSubstr("shares a reference with"));
 }
 
-TEST_F(PlaceTest, ThoseWhoDisagreeAreBothNamed) {
+TEST_F(PlaceTest, ConflictErrorNamesBothNodes) {
   const Output v = On("/job:ps/task:1", [] { return Handle("weights"); });
   const int line = __LINE__ - 1;
   const Output same = ops::Identity(v);
@@ -318,7 +318,7 @@ TEST_F(PlaceTest, ThoseWhoDisagreeAreBothNamed) {
   EXPECT_THAT(ErrorOfPlacement(), HasSubstr("'weights' (VarHandleOp)"));
 }
 
-TEST_F(PlaceTest, SoftPlacementSettlesADisagreementWithinATask) {
+TEST_F(PlaceTest, SoftPlacementResolvesConflictWithinTask) {
   const Output v =
       On("/job:worker/task:0/device:EMU:1", [] { return Handle(); });
   const Output read = On("/job:worker/device:EMU:0", [&] { return ReadOf(v); });
@@ -331,7 +331,7 @@ TEST_F(PlaceTest, SoftPlacementSettlesADisagreementWithinATask) {
   EXPECT_EQ(ReasonOf(read), "shares a resource with 'v'");
 }
 
-TEST_F(PlaceTest, AKernelThatOneOfAGroupLacksMovesAllOfIt) {
+TEST_F(PlaceTest, MissingKernelMovesTheWholeGroup) {
   not_on_emu_ = {"ReadVariableOp"};
   const Output v = On("/job:worker", [] { return Handle(); });
   const Output read = ReadOf(v);
@@ -343,7 +343,7 @@ TEST_F(PlaceTest, AKernelThatOneOfAGroupLacksMovesAllOfIt) {
                                         HasSubstr(read.node->name())));
 }
 
-TEST_F(PlaceTest, ColocationGroupsHoldWithoutTheirNamesake) {
+TEST_F(PlaceTest, ColocationGroupsHoldWithoutTheNamedNode) {
   const Output leader = On("/job:ps/task:1", [] { return F(1); });
   const auto with = [](const char* group) {
     return AttrMap{{"_class", AttrValue::Strings{group}}};
@@ -361,7 +361,7 @@ TEST_F(PlaceTest, ColocationGroupsHoldWithoutTheirNamesake) {
 
 // A step without the node that a group is named after: the group follows that
 // node's constraint and the current or later device of its state.
-TEST_F(PlaceTest, ColocationGroupsHoldInStepsWithoutTheirNamesake) {
+TEST_F(PlaceTest, ColocationGroupsHoldInStepsWithoutTheNamedNode) {
   StateDevices state;
   options_.state = &state;
   options_.whole = &graph_;
@@ -411,7 +411,7 @@ TEST_F(PlaceTest, ColocationGroupsHoldInStepsWithoutTheirNamesake) {
   EXPECT_FALSE(state.contains("u"));
 }
 
-TEST_F(PlaceTest, VariablesDoNotDependOnWhoReadsThem) {
+TEST_F(PlaceTest, VariablePlacementIgnoresReaders) {
   const Output v = Handle();
   const Output sum = On("/device:EMU:1", [&] { return ops::Neg(ReadOf(v)); });
   Placed();
@@ -454,7 +454,7 @@ TEST_F(PlaceTest, StateStaysWhereAnEarlierStepPutIt) {
 }
 
 // A loop whose state is computed on another device than its first value.
-TEST_F(PlaceTest, ALoopsVariableIsWhereItIsComputed) {
+TEST_F(PlaceTest, LoopVariableIsPlacedWhereItIsComputed) {
   const Output x = On("/cpu:1", [] { return ops::Neg(X()); });
   const auto [i, y] = While(
       std::tuple{Constant<int32_t>(0), x},
@@ -471,7 +471,7 @@ TEST_F(PlaceTest, ALoopsVariableIsWhereItIsComputed) {
   }
 }
 
-TEST_F(PlaceTest, ANextIterationGoesWithItsMergeWhateverItAsksFor) {
+TEST_F(PlaceTest, NextIterationFollowsItsMerge) {
   const Output y = While(
       ops::Neg(X()), [](Output y) { return ops::Less(ops::Size(y), 1); },
       [](Output y) { return ops::Tanh(y); });
@@ -487,7 +487,7 @@ TEST_F(PlaceTest, ANextIterationGoesWithItsMergeWhateverItAsksFor) {
     }
 }
 
-TEST_F(PlaceTest, ALoopWithoutAConstraintIsWhereItsValuesComeFrom) {
+TEST_F(PlaceTest, UnconstrainedLoopFollowsItsInputs) {
   const Output x = On("/device:EMU:1", [] { return ops::Neg(X()); });
   const auto [i, y] = While(
       std::tuple{Constant<int32_t>(0), x},
@@ -500,7 +500,7 @@ TEST_F(PlaceTest, ALoopWithoutAConstraintIsWhereItsValuesComeFrom) {
     EXPECT_EQ(n->device(), kEmu1) << n->Describe();
 }
 
-TEST_F(PlaceTest, ATensorArrayIsWithItsOpsInALoopAndItsGradient) {
+TEST_F(PlaceTest, TensorArrayFollowsItsOpsInLoopAndGradient) {
   const Output x = X();
   const Output w = On("/device:EMU:1", [] { return X(); });
   TensorArray array(DType::kFloat, 4);
@@ -525,7 +525,7 @@ TEST_F(PlaceTest, ATensorArrayIsWithItsOpsInALoopAndItsGradient) {
 
 // Values that a loop's gradient saves stay where they were computed, whichever
 // device their users have.
-TEST_F(PlaceTest, GradientsOfALoopOverDevicesArePlacedWithTheirOps) {
+TEST_F(PlaceTest, LoopGradientsFollowTheirForwardOps) {
   const Output x = X();
   const DeviceScope around("/job:worker");
   const Output y = While(
@@ -547,7 +547,7 @@ TEST_F(PlaceTest, GradientsOfALoopOverDevicesArePlacedWithTheirOps) {
     }
 }
 
-TEST_F(PlaceTest, HandlesInArgumentsOfARecursiveFunctionStayWithTheirState) {
+TEST_F(PlaceTest, HandleArgumentsOfRecursionStayWithTheirState) {
   const Output v = On("/job:ps/task:1", [] { return Handle("v"); });
   const Output w = On("/job:ps/task:0", [] { return Handle("w"); });
   const Function f = DefineFunction(
@@ -573,7 +573,7 @@ TEST_F(PlaceTest, HandlesInArgumentsOfARecursiveFunctionStayWithTheirState) {
   EXPECT_EQ(calls.size(), 1u);
 }
 
-TEST_F(PlaceTest, CallsOfARecursiveFunctionGoTogetherWhateverTheyAskFor) {
+TEST_F(PlaceTest, CallsOfRecursiveFunctionAreColocated) {
   const Function f =
       DefineFunction("f", {DType::kFloat}, {DType::kFloat},
                      [](const Function& self, const std::vector<Output>& a) {
@@ -594,7 +594,7 @@ TEST_F(PlaceTest, CallsOfARecursiveFunctionGoTogetherWhateverTheyAskFor) {
   EXPECT_GE(calls.size(), 4u);
 }
 
-TEST_F(PlaceTest, ARemoteCallsBodyIsWhereTheCallSays) {
+TEST_F(PlaceTest, RemoteCallBodyRunsOnItsTarget) {
   const Function f =
       DefineFunction("f", {DType::kFloat}, [](const std::vector<Output>& a) {
         return ops::Neg(On("/cpu:0", [&] { return ops::Exp(a[0]); }));
@@ -618,7 +618,7 @@ TEST_F(PlaceTest, ARemoteCallsBodyIsWhereTheCallSays) {
       AllOf(HasSubstr("'ps'"), HasSubstr("(RemoteCall)")));
 }
 
-TEST_F(PlaceTest, AVariantStaysUnlessItMustMove) {
+TEST_F(PlaceTest, VariantMovesOnlyIfRequired) {
   const auto list = [](const char* device) {
     return On(device, [] {
       return Build(
@@ -638,7 +638,7 @@ TEST_F(PlaceTest, AVariantStaysUnlessItMustMove) {
   EXPECT_EQ(moves.node->device(), kPs1);
 }
 
-TEST_F(PlaceTest, NodesWithoutValuesGoAfterWhatTheyWaitFor) {
+TEST_F(PlaceTest, NodesWithoutDataInputsFollowControlInputs) {
   const Output x = On("/device:EMU:1", [] { return ops::Neg(X()); });
   Node* done = nullptr;
   {
@@ -651,14 +651,14 @@ TEST_F(PlaceTest, NodesWithoutValuesGoAfterWhatTheyWaitFor) {
             absl::StrCat("after '", x.node->name(), "'"));
 }
 
-TEST_F(PlaceTest, KernelsAreLookedForOncePerKindOfNode) {
+TEST_F(PlaceTest, KernelsAreLookedUpOncePerKindOfNode) {
   Output x = X();
   for (int i = 0; i < 100; ++i) x = ops::Neg(x);
   Placed();
   EXPECT_LE(asked_for_kernels_, 4);
 }
 
-TEST_F(PlaceTest, DevicesMustBeNamedInFull) {
+TEST_F(PlaceTest, DeviceNamesMustBeComplete) {
   options_.devices.clear();
   EXPECT_THAT(ErrorOfPlacement(), HasSubstr("at least one"));
   options_.devices.push_back({*DeviceName::Parse("/cpu:0"), nullptr});
@@ -668,7 +668,7 @@ TEST_F(PlaceTest, DevicesMustBeNamedInFull) {
   EXPECT_TRUE(Place(&empty, options_).ok());
 }
 
-TEST_F(PlaceTest, TheTableHasAColumnForEach) {
+TEST_F(PlaceTest, TableHasAColumnForEachField) {
   log_ = {{"a", "MatMul", "", kCpu0, "default"},
           {"longer", "Neg", "/device:EMU:*", kEmu0, "with its input 'a'"}};
   EXPECT_EQ(FormatPlacements(log_),
@@ -684,7 +684,7 @@ TEST_F(PlaceTest, TheTableHasAColumnForEach) {
 // Random graphs with random constraints: every placed node is on a requested
 // device and has a kernel, groups share a device, and placement is
 // deterministic.
-TEST_F(PlaceTest, RandomConstraintsHold) {
+TEST_F(PlaceTest, RandomConstraintsAreSatisfied) {
   const char* asks[] = {"",        "",        "/device:EMU:1",  "/cpu",
                         "/job:ps", "/task:0", "/job:ps/task:1", "/job:worker"};
   not_on_emu_ = {"Sqrt"};

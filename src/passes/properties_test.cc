@@ -20,7 +20,7 @@ class PropertiesTest : public ::testing::Test {
   WithGraph use_;
 };
 
-TEST_F(PropertiesTest, AGraphOfAnOrdinaryStepIsConnectedAndLowered) {
+TEST_F(PropertiesTest, OrdinaryGraphIsConnectedAndLowered) {
   Build("Neg", {Constant(1.0f)});
   EXPECT_TRUE(CheckProperties(graph_, kConnected | kLowered).ok());
 }

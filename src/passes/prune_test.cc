@@ -10,7 +10,7 @@ Output IntPlaceholder() {
   return Build("Placeholder", {}, {{"dtype", DType::kInt32}});
 }
 
-TEST(Prune, WhatWaitsForAFedPlaceholderWaitsForItsFeed) {
+TEST(Prune, ControlEdgeFromFedPlaceholderMovesToItsFeed) {
   Graph g;
   WithGraph use(g);
   const Output x = IntPlaceholder();

@@ -33,7 +33,7 @@ class CancellationTest : public ::testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(WithAndWithoutRegions, CancellationTest,
                          ::testing::Bool());
 
-TEST_P(CancellationTest, EndsThatStepAtAnyMomentAndNoOther) {
+TEST_P(CancellationTest, CancelAtAnyMomentEndsOnlyThatStep) {
   const Output never = Forever(), one = Constant(1);
   Session s(graph_, Options());
   for (int round = 0; round < 40; ++round) {
@@ -52,7 +52,7 @@ TEST_P(CancellationTest, EndsThatStepAtAnyMomentAndNoOther) {
   }
 }
 
-TEST_P(CancellationTest, APartialRunThatWasCancelledStaysSo) {
+TEST_P(CancellationTest, CancelledPartialRunStaysCancelled) {
   const Output x = ops::Placeholder(DType::kInt32);
   const Output sum = x + 1, never = Forever();
   Session s(graph_, Options());
@@ -69,7 +69,7 @@ TEST_P(CancellationTest, APartialRunThatWasCancelledStaysSo) {
 }
 
 // The deadline of a stage applies only to that stage.
-TEST_P(CancellationTest, AStagePastItsDeadlineEndsThePartialRun) {
+TEST_P(CancellationTest, StageDeadlineEndsThePartialRun) {
   const Output x = ops::Placeholder(DType::kInt32);
   const Output y = ops::Placeholder(DType::kInt32);
   const Output first = y + 1;

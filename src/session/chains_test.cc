@@ -35,7 +35,7 @@ class ChainsTest : public FusionTest {
   }
 };
 
-TEST_F(ChainsTest, ALargeChainIsOneNodeAndAllItsBitsAreThere) {
+TEST_F(ChainsTest, LargeChainIsOneNodeWithExactResults) {
   const Output x = Floats({-1});
   const Output y =
       0.5f * x * (1.f + Tanh(0.7978845608f * (x + 0.044715f * x * x * x)));
@@ -50,7 +50,7 @@ TEST_F(ChainsTest, ALargeChainIsOneNodeAndAllItsBitsAreThere) {
   Both({{x, Random({0})}}, {y});
 }
 
-TEST_F(ChainsTest, InputsOfTheStepStayAsTheyAre) {
+TEST_F(ChainsTest, StepInputsAreUnchanged) {
   const Output x = Floats({-1});
   const Output y = Exp(x + 1.f) * 2.f;
   const Tensor fed = Random({50'000});
@@ -60,7 +60,7 @@ TEST_F(ChainsTest, InputsOfTheStepStayAsTheyAre) {
   Both({{x, fed}}, {y, x});
 }
 
-TEST_F(ChainsTest, RowsColumnsAndPlanesAreRepeated) {
+TEST_F(ChainsTest, BroadcastsRowsColumnsAndPlanes) {
   const PartialShape any = PartialShape::Unknown();
   const Output x = Floats(any), v = Floats(any);
   const Output y = Sqrt(Abs(x * v - v)) + 1.f;
@@ -94,7 +94,7 @@ TEST_F(ChainsTest, RowsColumnsAndPlanesAreRepeated) {
 
 // Random chains over all types that there are, some of whose inner values are
 // fetched, fed or read twice.
-TEST_F(ChainsTest, RandomChainsGiveTheSameBits) {
+TEST_F(ChainsTest, RandomChainsGiveEqualBits) {
   const std::vector<const char*> unary = {
       "Neg",     "Square", "Abs",      "Relu",      "Exp",  "Tanh",
       "Sigmoid", "Erf",    "Softplus", "LeakyRelu", "Sign", "Identity"};
@@ -178,7 +178,7 @@ TEST_F(ChainsTest, RandomChainsGiveTheSameBits) {
   }
 }
 
-TEST_F(ChainsTest, ErrorsNameTheNodeAndWhereItIs) {
+TEST_F(ChainsTest, ErrorsNameNodeAndLine) {
   const PartialShape any = PartialShape::Unknown();
   const Output a = Floats(any), b = Floats(any);
   const Output y = Exp((a * 2.f) + (b * 3.f));
@@ -192,7 +192,7 @@ TEST_F(ChainsTest, ErrorsNameTheNodeAndWhereItIs) {
                     HasSubstr("chains_test.cc")));
 }
 
-TEST_F(ChainsTest, GradientsOfALargeChainAreTheSame) {
+TEST_F(ChainsTest, GradientsOfLargeChainAreEqual) {
   const Output x = Floats({-1, 300}), w = Floats({300});
   const Output y = Tanh(x * w) * Sigmoid(x + w) + Relu(x);
   const auto g = Gradients({y}, {x, w});
@@ -201,7 +201,7 @@ TEST_F(ChainsTest, GradientsOfALargeChainAreTheSame) {
        {y, (*g)[0].dense, (*g)[1].dense});
 }
 
-TEST_F(ChainsTest, LoopsAndBranchesRunChains) {
+TEST_F(ChainsTest, LoopsAndBranchesMayContainChains) {
   const Output n = Feed(DType::kInt32, PartialShape({}));
   const Output x = Floats({-1}), w = Floats({-1});
   const std::vector<Output> out = While(
@@ -231,7 +231,7 @@ TEST_F(ChainsTest, LoopsAndBranchesRunChains) {
 
 // A live value and one that may be dead are not in one chain, unless it has a
 // single result.
-TEST_F(ChainsTest, WhatIsDeadKillsNothingElse) {
+TEST_F(ChainsTest, DeadValuesAffectNoOtherResults) {
   const Output p = Feed(DType::kBool, PartialShape({})), x = Floats({-1});
   const Output alive = Exp(x) + 1.f;
   const Node* sw = Build("Switch", {x, p}).node;
@@ -243,7 +243,7 @@ TEST_F(ChainsTest, WhatIsDeadKillsNothingElse) {
          {alive, merged});
 }
 
-TEST_F(ChainsTest, AChainOfManyNodesIsCutIntoSeveral) {
+TEST_F(ChainsTest, LongChainIsSplit) {
   const Output x = Floats({-1});
   Output y = x, z = x;
   for (int i = 0; i < 200; ++i) {

@@ -15,7 +15,7 @@ SessionOptions On(int cpus) {
   return o;
 }
 
-TEST(Devices, ALoopWhoseBodyIsElsewhereGivesWhatItGivesHere) {
+TEST(Devices, LoopWithBodyOnOtherDeviceGivesEqualResults) {
   Graph g;
   WithGraph use(g);
   const Output x = Placeholder(DType::kFloat);
@@ -39,7 +39,7 @@ TEST(Devices, ALoopWhoseBodyIsElsewhereGivesWhatItGivesHere) {
   }
 }
 
-TEST(Devices, ADeviceThatIsNotThereIsAnErrorThatNamesWhatThereIs) {
+TEST(Devices, MissingDeviceErrorListsAvailableDevices) {
   Graph g;
   WithGraph use(g);
   Output y;
@@ -61,7 +61,7 @@ TEST(Devices, ADeviceThatIsNotThereIsAnErrorThatNamesWhatThereIs) {
   EXPECT_EQ(u->scalar<float>(), 2);
 }
 
-TEST(Devices, TheLogSaysWhichNodeWentWhereAndWhy) {
+TEST(Devices, PlacementLogGivesDeviceAndReason) {
   Graph g;
   WithGraph use(g);
   Output y;
@@ -78,7 +78,7 @@ TEST(Devices, TheLogSaysWhichNodeWentWhereAndWhy) {
                                     HasSubstr("requested")));
 }
 
-TEST(Devices, AnErrorOnOneDeviceNamesItsNodeAndEndsTheStep) {
+TEST(Devices, ErrorOnOneDeviceNamesNodeAndEndsStep) {
   Graph g;
   WithGraph use(g);
   Output x = Placeholder(DType::kInt32);

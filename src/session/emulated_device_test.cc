@@ -91,7 +91,7 @@ class EmulatedDeviceTest : public ::testing::Test {
   std::unique_ptr<CutStep> cut_;
 };
 
-TEST_F(EmulatedDeviceTest, KernelsAreDoneInOrderOneAtATimeAndThenCopied) {
+TEST_F(EmulatedDeviceTest, KernelsRunSequentiallyBeforeResultCopy) {
   const Output x = Placeholder<float>({2, 2}, "x");
   Output y = x;
   for (int i = 0; i < 3; ++i) y = ops::MatMul(y, x);
@@ -116,7 +116,7 @@ TEST_F(EmulatedDeviceTest, KernelsAreDoneInOrderOneAtATimeAndThenCopied) {
   EXPECT_EQ(cut_->emulated(1)->allocator()->stats().live_bytes, 0);
 }
 
-TEST_F(EmulatedDeviceTest, TheHostRunsALoopAheadOfTheDevice) {
+TEST_F(EmulatedDeviceTest, HostRunsLoopAheadOfDevice) {
   const Output x = Placeholder<float>({2, 2}, "x");
   const auto [i, y] = While(
       std::tuple{0, x}, [](Output i, Output) { return i < 50; },
@@ -134,7 +134,7 @@ TEST_F(EmulatedDeviceTest, TheHostRunsALoopAheadOfTheDevice) {
   EXPECT_EQ(compute.back().end_ns - compute.front().start_ns, 50 * kKernel);
 }
 
-TEST_F(EmulatedDeviceTest, APredicateOfWhatLiesThereWaitsForIt) {
+TEST_F(EmulatedDeviceTest, PredicateOfDeviceValueWaitsForCopy) {
   const Output x = Placeholder<float>({2}, "x");
   const Output y = While(
       Vars{x}, [](Vars v) { return ops::Sum(v[0], {0}) < 20.f; },
@@ -146,7 +146,7 @@ TEST_F(EmulatedDeviceTest, APredicateOfWhatLiesThereWaitsForIt) {
   EXPECT_EQ(Of(cut_->emulated(1)->Timeline(), Stream::kToHost).size(), 5u);
 }
 
-TEST_F(EmulatedDeviceTest, AConstantIsBroughtOnce) {
+TEST_F(EmulatedDeviceTest, ConstantIsCopiedOnce) {
   const Output x = Placeholder<float>({4}, "x");
   const Output y = x + Constant(Tensor::Vector<float>({1, 2, 3, 4}));
   for (int step = 0; step < 3; ++step) {
@@ -177,7 +177,7 @@ TEST_F(EmulatedDeviceTest, CopiesOverlapWithKernels) {
   EXPECT_GE(Overlaps(Of(all, Stream::kToHost), Of(all, Stream::kCompute)), 4);
 }
 
-TEST_F(EmulatedDeviceTest, MemoryThatIsNotThereIsAnErrorThatNamesAll) {
+TEST_F(EmulatedDeviceTest, OutOfMemoryErrorGivesDetails) {
   options_.memory_bytes = 100'000;
   const Output x = Placeholder<float>({100, 100}, "x");
   const Output y = ops::MatMul(x, x, {.name = "y"});
@@ -210,7 +210,7 @@ Output GradientOfLoop(const Output& x, const Output& w, int iterations,
   return Grad(ops::Sum(y, {0, 1}), w);
 }
 
-TEST_F(EmulatedDeviceTest, ALoopThatSavesTooMuchRunsIfItMaySwap) {
+TEST_F(EmulatedDeviceTest, SwapMemoryLetsLargeLoopRun) {
   constexpr int kIterations = 100;
   options_.memory_bytes = 40 * 40960;
   const Output x = Placeholder<float>({100, 100}, "x");
@@ -252,7 +252,7 @@ TEST_F(EmulatedDeviceTest, ALoopThatSavesTooMuchRunsIfItMaySwap) {
 }
 
 // (On the host, such rows would be copied into memory that no device counts.)
-TEST_F(EmulatedDeviceTest, WhatALoopSavesIsCountedIfItIsSmallToo) {
+TEST_F(EmulatedDeviceTest, SmallSavedValuesCountAsDeviceMemory) {
   options_.memory_bytes = 200'000;
   const Output x = Placeholder<float>({8, 8}, "x");
   const Output w = Placeholder<float>({8, 8}, "w");
@@ -317,7 +317,7 @@ int64_t PipelineNs(int parallel_iterations) {
   return o.clock->Now();
 }
 
-TEST(EmulatedDevices, IterationsInParallelHideWhatOneWaitsFor) {
+TEST(EmulatedDevices, ParallelIterationsHideLatency) {
   const int64_t one = PipelineNs(1), four = PipelineNs(4),
                 many = PipelineNs(32);
   EXPECT_GE(one, 5 * many);
@@ -411,7 +411,7 @@ class EmulatedSession : public EmulatedDeviceTest {
   std::optional<Session> session_;
 };
 
-TEST_F(EmulatedSession, VariablesLiveThereAndAreTrainedThere) {
+TEST_F(EmulatedSession, VariablesLiveAndTrainOnDevice) {
   const DeviceScope on("/device:EMU:0");
   Var w = GetVariable("w", {3, 1}, init::Zeros());
   const Output x = Placeholder<float>({4, 3}, "x");
@@ -433,7 +433,7 @@ TEST_F(EmulatedSession, VariablesLiveThereAndAreTrainedThere) {
   EXPECT_GT(device_->BusyNs(Stream::kCompute), 0);
 }
 
-TEST_F(EmulatedSession, WithoutACpuFeedsAndFetchesAreCopied) {
+TEST_F(EmulatedSession, FeedsAndFetchesAreCopiedWithoutCpuDevice) {
   const Output x = Placeholder<float>({2}, "x");
   const Output y = x * Constant(Tensor::Vector<float>({2, 3}));
   Session& session = Open(false);
@@ -461,7 +461,7 @@ TEST_F(EmulatedSession, StringsStayOnTheHost) {
   EXPECT_EQ(out->scalar<std::string>(), "aa");
 }
 
-TEST_F(EmulatedSession, AStepThatIsCancelledLeavesNothingThere) {
+TEST_F(EmulatedSession, CancelledStepLeavesNothingOnDevice) {
   options_.op_ns["Tanh"] = int64_t{3600} * 1'000'000'000;
   const DeviceScope on("/device:EMU:0");
   const Output x = Placeholder<float>({100, 100}, "x");
@@ -478,7 +478,7 @@ TEST_F(EmulatedSession, AStepThatIsCancelledLeavesNothingThere) {
   EXPECT_EQ(device_->allocator()->stats().live_bytes, 0);
 }
 
-TEST_F(EmulatedSession, AStepOfTargetsIsOverWhenTheDeviceIsDone) {
+TEST_F(EmulatedSession, TargetStepWaitsForDevice) {
   options_.op_ns["AssignAdd"] = 3'000'000;
   const DeviceScope on("/device:EMU:0");
   const Output v =
@@ -500,7 +500,7 @@ TEST_F(EmulatedSession, AStepOfTargetsIsOverWhenTheDeviceIsDone) {
             device_->Position(Stream::kCompute));
 }
 
-TEST(EmulatedDevices, OptionsAreReadFromText) {
+TEST(EmulatedDevices, OptionsAreParsed) {
   const auto o = ParseEmulatedDevice(
       "memory=1.5M,kernel_us=2,tflops=1,gbytes_per_s=3,copy_us=4,"
       "copy_gbytes_per_s=5,MatMul_us=6.5");

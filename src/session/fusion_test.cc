@@ -25,7 +25,7 @@ using ::testing::Not;
 
 // ---- Products ---------------------------------------------------------------
 
-TEST_F(FusionTest, EveryActivationAndTypeGivesTheSameBits) {
+TEST_F(FusionTest, EveryActivationAndTypeGivesEqualBits) {
   for (const DType t :
        {DType::kFloat, DType::kHalf, DType::kBfloat16, DType::kDouble}) {
     const Output x = Feed(t, {4, 7}), w = Feed(t, {7, 5}), b = Feed(t, {5});
@@ -60,7 +60,7 @@ TEST_F(FusionTest, EveryActivationAndTypeGivesTheSameBits) {
   }
 }
 
-TEST_F(FusionTest, ChannelsMayComeFirstAndRowsMayBeLong) {
+TEST_F(FusionTest, SupportsChannelsFirstAndLongRows) {
   const Output x = Feed(DType::kFloat, {2, 3, 9, 10}),
                w = Feed(DType::kFloat, {3, 3, 3, 5}),
                b = Feed(DType::kFloat, {5});
@@ -83,7 +83,7 @@ TEST_F(FusionTest, ChannelsMayComeFirstAndRowsMayBeLong) {
        {Tanh(Bias(MatMul(p, q), v))});
 }
 
-TEST_F(FusionTest, NanAndEmptyResultsAreAsBefore) {
+TEST_F(FusionTest, NanAndEmptyResultsAreUnchanged) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float inf = std::numeric_limits<float>::infinity();
   const Output x = Feed(DType::kFloat, {-1, 2}),
@@ -111,7 +111,7 @@ TEST_F(FusionTest, NanAndEmptyResultsAreAsBefore) {
               ::testing::ElementsAre(1, 0, 3, 1, 0, 3));
 }
 
-TEST_F(FusionTest, ANormalisationByKnownStatisticsIsFused) {
+TEST_F(FusionTest, InferenceBatchNormIsFused) {
   const Output x = Feed(DType::kFloat, {2, 5, 6, 3});
   const Output f = Constant(Random({3, 3, 3, 4}));
   const auto vec = [&] { return Constant(Random({4})); };
@@ -131,7 +131,7 @@ TEST_F(FusionTest, ANormalisationByKnownStatisticsIsFused) {
   EXPECT_THAT(Nodes(feeds, {Relu(norm(true))}), Not(HasSubstr("_Fused")));
 }
 
-TEST_F(FusionTest, TheGradientOfANormalisationIsNoNormalisation) {
+TEST_F(FusionTest, BatchNormGradientIsNotFused) {
   const Output x = Feed(DType::kFloat, {2, 5, 6, 4}),
                ddx = Feed(DType::kFloat, {2, 5, 6, 3});
   const auto vec = [&] {
@@ -145,7 +145,7 @@ TEST_F(FusionTest, TheGradientOfANormalisationIsNoNormalisation) {
 }
 
 // With fusion, the bias is still read before the product's dependencies run.
-TEST_F(FusionTest, AReferenceIsReadWhenItAlwaysWas) {
+TEST_F(FusionTest, ReferenceReadTimeIsUnchanged) {
   const Output x = Feed(DType::kFloat, {4, 7}), w = Feed(DType::kFloat, {7, 5});
   const Output b =
       Build("VariableV2", {},
@@ -178,7 +178,7 @@ TEST_F(FusionTest, AReferenceIsReadWhenItAlwaysWas) {
   EXPECT_TRUE(got[0].Identical(got[1]));
 }
 
-TEST_F(FusionTest, WhatIsFedFetchedOrWaitedForBetweenStays) {
+TEST_F(FusionTest, FedFetchedAndAwaitedNodesAreNotFused) {
   const Output x = Feed(DType::kFloat, {4, 7}), w = Feed(DType::kFloat, {7, 5}),
                b = Feed(DType::kFloat, {5});
   const Output product = MatMul(x, w), biased = Bias(product, b),
@@ -222,7 +222,7 @@ TEST_F(FusionTest, WhatIsFedFetchedOrWaitedForBetweenStays) {
   Both(feeds, {late});
 }
 
-TEST_F(FusionTest, AnUpdateWaitsForTheProductThatReadsTheVariable) {
+TEST_F(FusionTest, UpdateWaitsForFusedReadOfVariable) {
   const Var w(Constant(Random({7, 5})), "w"), b(Constant(Random({5})), "b");
   const Output x = Feed(DType::kFloat, {4, 7});
   const Output y = Sum(Relu(MatMul(x, w) + b), {0, 1});
@@ -252,7 +252,7 @@ TEST_F(FusionTest, AnUpdateWaitsForTheProductThatReadsTheVariable) {
   EXPECT_TRUE(ends[0].Identical(ends[1]));
 }
 
-TEST_F(FusionTest, ErrorsNameTheOpThatIsWrongAndItsLine) {
+TEST_F(FusionTest, ErrorsNameOriginalOpAndLine) {
   const PartialShape any = PartialShape::Unknown();
   const Output x = Feed(DType::kFloat, any), w = Feed(DType::kFloat, any),
                b = Feed(DType::kFloat, any);
@@ -324,7 +324,7 @@ TEST_F(FusionTest, ProductsFuseInLoopsAndBranches) {
 }
 
 // As in a graph that TensorFlow's optimiser has rewritten.
-TEST_F(FusionTest, AGraphMayHoldFusedNodes) {
+TEST_F(FusionTest, ImportedGraphMayContainFusedNodes) {
   const auto imported = ParseTextGraphDef(R"(
     node { name: "x" op: "Placeholder"
            attr { key: "dtype" value { type: DT_FLOAT } } }

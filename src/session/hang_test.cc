@@ -53,7 +53,7 @@ class HangTest : public ::testing::Test {
 
 // Iteration 1 of the inner loop, in iteration 2 of the outer one, waits for a
 // lock that is never released: an async kernel that does not complete.
-TEST_F(HangTest, AKernelThatNeverEndsIsNamedWithTheLoopsItIsIn) {
+TEST_F(HangTest, PendingKernelIsNamedWithItsLoops) {
   const Output mutex = Build("MutexV2", {});
   const auto [n, total] = While(
       std::tuple{0, 0}, [](Output i, Output) { return i < 5; },
@@ -96,7 +96,7 @@ TEST_F(HangTest, AKernelThatNeverEndsIsNamedWithTheLoopsItIsIn) {
   }
 }
 
-TEST_F(HangTest, LoopsOfARegionAreNamedWithTheirIterations) {
+TEST_F(HangTest, LoopsInRegionAreNamedWithIterations) {
   const auto [n, y] = While(
       std::tuple{0, 0}, [](Output i, Output) { return i < 5; },
       [](Output i, Output y) {
@@ -115,7 +115,7 @@ TEST_F(HangTest, LoopsOfARegionAreNamedWithTheirIterations) {
 }
 
 // The inner loop is a region, the outer one is not: it takes a lock.
-TEST_F(HangTest, ARegionIsNamedWithTheLoopsAroundIt) {
+TEST_F(HangTest, RegionIsNamedWithOuterLoops) {
   const Output mutex = Build("MutexV2", {});
   const auto [n, y] = While(
       std::tuple{0, 0}, [](Output i, Output) { return i < 5; },
@@ -138,7 +138,7 @@ TEST_F(HangTest, ARegionIsNamedWithTheLoopsAroundIt) {
       << e;
 }
 
-TEST_F(HangTest, AClosedSessionIsTheReasonAndTheLoopsAreNamed) {
+TEST_F(HangTest, CloseErrorNamesLoops) {
   const Output y = Endless(Constant(0), "endless");
   for (const bool regions : {true, false}) {
     Session session(graph_, Without(regions));
@@ -158,7 +158,7 @@ TEST_F(HangTest, AClosedSessionIsTheReasonAndTheLoopsAreNamed) {
 }
 
 // With many frames and waiting nodes, some are named and the others counted.
-TEST_F(HangTest, MoreFramesThanAreWorthReadingAreCounted) {
+TEST_F(HangTest, ExcessFramesAreCounted) {
   const Function f =
       DefineFunction("deep", {DType::kInt32}, {DType::kInt32},
                      [](const Function& self, const std::vector<Output>& a) {
@@ -174,7 +174,7 @@ TEST_F(HangTest, MoreFramesThanAreWorthReadingAreCounted) {
   EXPECT_LT(e.size(), 5000u);
 }
 
-TEST_F(HangTest, IterationsThatRunAtOnceAreNamedTogether) {
+TEST_F(HangTest, ConcurrentIterationsAreNamedTogether) {
   const Output mutex = Build("MutexV2", {});
   const Output held = Build("MutexLock", {mutex}, {}, "held");
   const Output n = [&] {

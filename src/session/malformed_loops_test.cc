@@ -220,7 +220,7 @@ std::vector<Malformed> All() {
 
 class MalformedLoops : public ::testing::TestWithParam<Malformed> {};
 
-TEST_P(MalformedLoops, IsAnErrorAndNoHang) {
+TEST_P(MalformedLoops, FailWithoutHanging) {
   const Malformed& m = GetParam();
   Graph graph;
   const WithGraph use(graph);

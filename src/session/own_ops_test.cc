@@ -109,7 +109,7 @@ std::vector<SessionOptions> AllKindsOfSession() {
   return all;
 }
 
-TEST_F(OwnOpsTest, AMistakeOfAKernelIsToldWithItsNode) {
+TEST_F(OwnOpsTest, KernelErrorNamesItsNode) {
   const Output x = Placeholder<float>({});
   const Feeds feeds = {{x, Tensor::Scalar(1.0f)}};
   for (const auto& [how, want] : Mistakes()) {
@@ -156,7 +156,7 @@ TEST_F(OwnOpsTest, AMistakeOfAKernelIsToldWithItsNode) {
   }
 }
 
-TEST_F(OwnOpsTest, AMistakeOfAnAsyncKernelIsToldWithItsNode) {
+TEST_F(OwnOpsTest, AsyncKernelErrorNamesItsNode) {
   std::vector<std::pair<std::string, std::string>> mistakes = Mistakes();
   std::erase_if(mistakes, [](const auto& m) {  // (Not on its own threads.)
     return m.first == "throws a number";
@@ -176,7 +176,7 @@ TEST_F(OwnOpsTest, AMistakeOfAnAsyncKernelIsToldWithItsNode) {
   }
 }
 
-TEST_F(OwnOpsTest, AnAsyncKernelThatCallsDoneAgainDoesNoHarm) {
+TEST_F(OwnOpsTest, SecondCallOfDoneIsIgnored) {
   const Output x = Placeholder<float>({});
   Output y = x;
   for (int i = 0; i < 10; ++i)
@@ -241,7 +241,7 @@ const BlockFormRegistrar scale_form(
       return BlockForm{.fn = ScaleBlock};
     });
 
-TEST_F(OwnOpsTest, AKernelHasItsStateInEveryForm) {
+TEST_F(OwnOpsTest, KernelKeepsItsStateInEveryExecutionMode) {
   const auto scale = [](Output x, float by) {
     return Build("OwnOpsTestScale", {x}, {{"by", by}});
   };
@@ -318,12 +318,12 @@ SLUICE_OP(OwnOpsTestShape)
     });
 
 // (Every op that is not the library's own is checked on every run.)
-TEST_F(OwnOpsTest, OpsOfTheLibraryAreItsOwnAndNoOthersAre) {
+TEST_F(OwnOpsTest, OnlyBuiltInOpsAreMarkedAsOwn) {
   for (const OpDef* op : OpRegistry::Global()->All())
     EXPECT_EQ(op->own, op->name.rfind("OwnOpsTest", 0) != 0) << op->name;
 }
 
-TEST_F(OwnOpsTest, AWrongDeclarationIsToldToWhoeverBuildsANode) {
+TEST_F(OwnOpsTest, InvalidDeclarationFailsAtBuildTime) {
   const auto told = [](const std::string& op, AttrMap attrs = {},
                        std::vector<Output> inputs = {}) {
     Graph graph;
@@ -348,7 +348,7 @@ TEST_F(OwnOpsTest, AWrongDeclarationIsToldToWhoeverBuildsANode) {
               HasSubstr("x: expected a prime, got 4"));
 }
 
-TEST_F(OwnOpsTest, AKernelThatCannotBeMadeIsToldWithItsNode) {
+TEST_F(OwnOpsTest, KernelCreationErrorNamesItsNode) {
   const auto told = [](const std::string& op, AttrMap attrs = {}) {
     Graph graph;
     const WithGraph use(graph);
@@ -372,7 +372,7 @@ TEST_F(OwnOpsTest, AKernelThatCannotBeMadeIsToldWithItsNode) {
 
 // ---- Passes -----------------------------------------------------------------
 
-TEST_F(OwnOpsTest, AnErrorOfAFoldedNodeNamesTheOpThatWasBuilt) {
+TEST_F(OwnOpsTest, FoldedNodeErrorNamesOriginalOp) {
   Output sum;
   {
     const DeviceScope nowhere("/job:nowhere");

@@ -71,9 +71,9 @@ void ExpectSameWhenCut(const Graph& graph, const Feeds& feeds,
 // (Sanitizers are slow here and run a seventh of the cases.)
 constexpr uint64_t kEvery = kSanitized ? 7 : 1;
 
-class RandomCut : public ::testing::TestWithParam<int> {};
+class RandomPartition : public ::testing::TestWithParam<int> {};
 
-TEST_P(RandomCut, ProgramsAndTheirGradientsGiveTheSame) {
+TEST_P(RandomPartition, ProgramsAndGradientsGiveEqualResults) {
   for (uint64_t seed = 40 * static_cast<uint64_t>(GetParam());
        seed < 40 * static_cast<uint64_t>(GetParam() + 1); seed += kEvery) {
     const Program program = Maker(seed).Make();
@@ -104,7 +104,7 @@ TEST_P(RandomCut, ProgramsAndTheirGradientsGiveTheSame) {
 // Raw primitives, including dead loops, Merges with several inputs, constants
 // with control inputs, and a counter that every branch and iteration may
 // change.
-TEST_P(RandomCut, RawGraphsDoTheSame) {
+TEST_P(RandomPartition, RawGraphsGiveEqualResults) {
   for (uint64_t seed = 60 * static_cast<uint64_t>(GetParam());
        seed < 60 * static_cast<uint64_t>(GetParam() + 1); seed += kEvery) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
@@ -155,11 +155,11 @@ TEST_P(RandomCut, RawGraphsDoTheSame) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, RandomCut, ::testing::Range(0, 5));
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomPartition, ::testing::Range(0, 5));
 
 // ---- Functions that call themselves -----------------------------------------
 
-class RecursiveCut : public ClientTest {
+class RecursivePartition : public ClientTest {
  protected:
   void Check(const Feeds& feeds, const std::vector<Output>& fetches) {
     ASSERT_TRUE(graph_.status().ok()) << graph_.status();
@@ -171,7 +171,7 @@ class RecursiveCut : public ClientTest {
   }
 };
 
-TEST_F(RecursiveCut, CallsOfThemselvesGiveTheSame) {
+TEST_F(RecursivePartition, SelfRecursionGivesEqualResults) {
   const Function fib =
       DefineFunction("fib", {DType::kInt32}, {DType::kInt32},
                      [](const Function& f, const Vars& a) {
@@ -184,7 +184,7 @@ TEST_F(RecursiveCut, CallsOfThemselvesGiveTheSame) {
   Check({{n, Tensor::Scalar(9)}}, {fib({n})[0], fib({n - 3})[0] * 2});
 }
 
-TEST_F(RecursiveCut, CallsOfEachOtherWithLoopsGiveTheSame) {
+TEST_F(RecursivePartition, MutualRecursionWithLoopsGivesEqualResults) {
   // even(n) = n == 0 or odd(n - 1), with a loop on the way; called in a loop.
   const Function even = DefineFunction(
       "even", {DType::kInt32}, {DType::kInt32},
@@ -211,7 +211,7 @@ TEST_F(RecursiveCut, CallsOfEachOtherWithLoopsGiveTheSame) {
   Check({{n, Tensor::Scalar(7)}}, {sum, even({n})[0]});
 }
 
-TEST_F(RecursiveCut, GradientsOfCallsGiveTheSame) {
+TEST_F(RecursivePartition, GradientsOfCallsGiveEqualResults) {
   const Function f = DefineFunction(
       "f", {DType::kFloat, DType::kInt32}, {DType::kFloat},
       [](const Function& self, const Vars& a) {
@@ -230,7 +230,7 @@ TEST_F(RecursiveCut, GradientsOfCallsGiveTheSame) {
 // ---- Side effects -----------------------------------------------------------
 
 // A call completes only when its side effects are done.
-TEST_F(RecursiveCut, WhoWaitsForACallWaitsForAllOfIt) {
+TEST_F(RecursivePartition, DependentsOfCallWaitForItsEffects) {
   const auto variable = [] {
     return Build("VarHandleOp", {},
                  {{"dtype", DType::kInt32},

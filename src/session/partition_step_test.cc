@@ -12,7 +12,7 @@ namespace {
 using ::testing::HasSubstr;
 using Vars = std::vector<Output>;
 
-class CutStepTest : public ClientTest {
+class PartitionedStepTest : public ClientTest {
  protected:
   std::unique_ptr<CutStep> Cut(const std::vector<Output>& feeds,
                                const std::vector<Output>& fetches,
@@ -60,7 +60,7 @@ class CutStepTest : public ClientTest {
 
 // Device 0 makes a kilobyte in each iteration without waiting; device 1
 // consumes it.
-TEST_F(CutStepTest, MemoryOfALoopDoesNotGrowWithItsIterations) {
+TEST_F(PartitionedStepTest, LoopMemoryDoesNotGrowWithIterations) {
   const Output n = Placeholder<int32_t>(PartialShape::Scalar());
   const Output x = Placeholder<float>({256});
   const auto loop = [&](bool consumer_has_a_variable) {
@@ -105,7 +105,7 @@ TEST_F(CutStepTest, MemoryOfALoopDoesNotGrowWithItsIterations) {
   }
 }
 
-TEST_F(CutStepTest, WhoOnlyTakesDoesNotFallBehindWithoutEnd) {
+TEST_F(PartitionedStepTest, PureConsumerLagIsBounded) {
   // Device 1 returns only the signal that it has begun an iteration.
   const Output n = Placeholder<int32_t>(PartialShape::Scalar());
   const Output x = Placeholder<float>({256});
@@ -136,7 +136,7 @@ TEST_F(CutStepTest, WhoOnlyTakesDoesNotFallBehindWithoutEnd) {
   }
 }
 
-TEST_F(CutStepTest, ErrorNamesTheUsersNodeWhereverItRuns) {
+TEST_F(PartitionedStepTest, ErrorNamesTheUsersNodeOnAnyDevice) {
   const Output x = Placeholder<float>({2});
   Output y;
   const int line = __LINE__ + 3;
@@ -154,7 +154,7 @@ TEST_F(CutStepTest, ErrorNamesTheUsersNodeWhereverItRuns) {
   EXPECT_TRUE(step->Run({Tensor::Vector<float>({1, 1})}, 0, &untaken).ok());
 }
 
-TEST_F(CutStepTest, ControlTriggerFiresAfterDeadTokensFromElsewhere) {
+TEST_F(PartitionedStepTest, ControlTriggerFiresAfterRemoteDeadTokens) {
   const Output p = Placeholder<bool>(PartialShape::Scalar());
   Node* sw = BuildNode("Switch", {Constant(1.f), p});
   Output a, b;
@@ -181,7 +181,7 @@ TEST_F(CutStepTest, ControlTriggerFiresAfterDeadTokensFromElsewhere) {
   }
 }
 
-TEST_F(CutStepTest, FetchOfABranchThatWasNotTakenSaysSo) {
+TEST_F(PartitionedStepTest, FetchOfUntakenBranchIsReported) {
   const Output p = Placeholder<bool>(PartialShape::Scalar());
   Node* sw = BuildNode("Switch", {Constant(1.f), p});
   Output y;
@@ -201,7 +201,7 @@ TEST_F(CutStepTest, FetchOfABranchThatWasNotTakenSaysSo) {
 
 // A reference variable on another device is read after the reader's
 // dependencies.
-TEST_F(CutStepTest, VariableIsReadAfterItIsSet) {
+TEST_F(PartitionedStepTest, VariableIsReadAfterItIsSet) {
   const Output v =
       Build("VariableV2", {},
             {{"dtype", DType::kFloat}, {"shape", PartialShape({})}});
@@ -219,7 +219,8 @@ TEST_F(CutStepTest, VariableIsReadAfterItIsSet) {
 
 // `with control_dependencies([add]): y = v + 5`, as TensorFlow writes it: the
 // edge from the update ends only at the constant.
-TEST_F(CutStepTest, VariableIsReadAfterWhatTheReadersConstantWaitsFor) {
+TEST_F(PartitionedStepTest,
+       VariableReadWaitsForControlInputsOfReadersConstant) {
   const Output v =
       Build("VariableV2", {},
             {{"dtype", DType::kFloat}, {"shape", PartialShape({})}});
@@ -242,7 +243,7 @@ TEST_F(CutStepTest, VariableIsReadAfterWhatTheReadersConstantWaitsFor) {
 
 // The same with an input that is computed after the update, through other
 // nodes.
-TEST_F(CutStepTest, VariableIsReadAfterWhatTheReadersOtherInputsWaitFor) {
+TEST_F(PartitionedStepTest, VariableReadWaitsForControlInputsOfOtherInputs) {
   const Output v =
       Build("VariableV2", {},
             {{"dtype", DType::kFloat}, {"shape", PartialShape({})}});
@@ -265,7 +266,7 @@ TEST_F(CutStepTest, VariableIsReadAfterWhatTheReadersOtherInputsWaitFor) {
 }
 
 // A loop that captures the value and changes the variable.
-TEST_F(CutStepTest, VariableIsReadInEachIterationOfALoopThatChangesIt) {
+TEST_F(PartitionedStepTest, VariableIsReadInEachIterationThatChangesIt) {
   const Output v =
       Build("VariableV2", {},
             {{"dtype", DType::kFloat}, {"shape", PartialShape({})}});
@@ -289,7 +290,7 @@ TEST_F(CutStepTest, VariableIsReadInEachIterationOfALoopThatChangesIt) {
 
 // As in `with control_dependencies([update]): assign_add(step, 1)`, where in
 // TensorFlow only the constant has the edge from the update.
-TEST_F(CutStepTest, WhatReadsAConstantWaitsForWhatTheConstantWaitsFor) {
+TEST_F(PartitionedStepTest, ReaderOfConstantWaitsForItsControlInputs) {
   const auto variable = [] {
     return Build("VariableV2", {},
                  {{"dtype", DType::kFloat}, {"shape", PartialShape({})}});
@@ -332,7 +333,7 @@ TEST_F(CutStepTest, WhatReadsAConstantWaitsForWhatTheConstantWaitsFor) {
 
 // Cheap nodes before and after work on another device do not form one region,
 // which would wait for itself.
-TEST_F(CutStepTest, RegionsDoNotWaitForThemselves) {
+TEST_F(PartitionedStepTest, RegionsDoNotWaitForThemselves) {
   const Output x = Placeholder<float>({2});
   const Output u = ops::Sin(x), v = ops::Sin(u);
   Output w;

@@ -76,7 +76,7 @@ class RegionsTest : public ::testing::Test {
   WithGraph use_;
 };
 
-TEST_F(RegionsTest, AChainOfScalarsIsOneNode) {
+TEST_F(RegionsTest, ScalarChainBecomesOneNode) {
   const Output x = FeedOf(DType::kFloat);
   Output y = x;
   for (int i = 0; i < 20; ++i) y = y + x;
@@ -86,7 +86,7 @@ TEST_F(RegionsTest, AChainOfScalarsIsOneNode) {
   EXPECT_EQ(Both({{x, Tensor::Scalar(2.f)}}, {y})[0].scalar<float>(), 42.f);
 }
 
-TEST_F(RegionsTest, ALoopOfCheapNodesIsOneNode) {
+TEST_F(RegionsTest, CheapLoopBecomesOneNode) {
   const Output n = FeedOf(DType::kInt32);
   const std::vector<Output> out = While(
       std::vector<Output>{Int(0), Int(0)},
@@ -103,7 +103,7 @@ TEST_F(RegionsTest, ALoopOfCheapNodesIsOneNode) {
 
 // A function that calls itself runs in a frame of its own; what is cheap in it
 // and around it is planned ahead as elsewhere.
-TEST_F(RegionsTest, FormInStepsWithRecursiveCalls) {
+TEST_F(RegionsTest, AreFormedInStepsWithRecursiveCalls) {
   const Output n = FeedOf(DType::kInt32);
   const Function triangle =
       DefineFunction("triangle", {DType::kInt32}, {DType::kInt32},
@@ -182,7 +182,7 @@ TEST_F(RegionsTest, ADeadLoopConstantDoesNotEndALoop) {
 }
 
 // A node must not wait for a slow one that it does not need.
-TEST_F(RegionsTest, NodesThatWaitForDifferentSlowOnesAreNotOneNode) {
+TEST_F(RegionsTest, NodesBehindDifferentSlowNodesAreNotJoined) {
   const Output x = FeedOf(DType::kFloat, PartialShape({200, 200}));
   const Output early = Neg(Abs(Sum(x, {0, 1})));
   const Output a = MatMul(x, x), b = MatMul(x, a);
@@ -193,7 +193,7 @@ TEST_F(RegionsTest, NodesThatWaitForDifferentSlowOnesAreNotOneNode) {
   EXPECT_EQ(ops.count("MatMul"), 2u);
 }
 
-TEST_F(RegionsTest, VariablesOfALoopTakeTheirNextValuesAtOnce) {
+TEST_F(RegionsTest, LoopVariablesAreUpdatedSimultaneously) {
   const Output n = FeedOf(DType::kInt32);
   // Fibonacci, and a rotation of three variables with one constant.
   const std::vector<Output> out = While(
@@ -210,7 +210,7 @@ TEST_F(RegionsTest, VariablesOfALoopTakeTheirNextValuesAtOnce) {
   EXPECT_EQ(t[6].scalar<int>(), 5);
 }
 
-TEST_F(RegionsTest, TensorsInALoopAreNotWrittenWhileOthersReadThem) {
+TEST_F(RegionsTest, LoopTensorsAreNotOverwrittenWhileRead) {
   const Output n = FeedOf(DType::kInt32);
   const Output x = FeedOf(DType::kFloat, PartialShape({4}));
   const Output w = Mul(x, Constant(2.f));
@@ -229,7 +229,7 @@ TEST_F(RegionsTest, TensorsInALoopAreNotWrittenWhileOthersReadThem) {
 }
 
 // Also if the variable is read after the loop.
-TEST_F(RegionsTest, AVariableThatALoopAddsToIsChangedInPlace) {
+TEST_F(RegionsTest, LoopAccumulatorIsUpdatedInPlace) {
   const Output n = FeedOf(DType::kInt32);
   const Output x = FeedOf(DType::kFloat, PartialShape({4, 4}));
   const std::vector<Output> out = While(
@@ -290,7 +290,7 @@ TEST_F(RegionsTest, ConditionalsAndLoopsNest) {
   for (int steps : {0, 1, 4, 17, 40}) Both({{n, Tensor::Scalar(steps)}}, out);
 }
 
-TEST_F(RegionsTest, AnErrorNamesItsNodeItsLoopAndTheIteration) {
+TEST_F(RegionsTest, ErrorNamesNodeLoopAndIteration) {
   const Output n = FeedOf(DType::kInt32);
   const std::vector<Output> out = While(
       std::vector<Output>{Int(-3), Int(0)},
@@ -308,7 +308,7 @@ TEST_F(RegionsTest, AnErrorNamesItsNodeItsLoopAndTheIteration) {
   EXPECT_THAT(std::string(s.message()), ::testing::Not(HasSubstr("_Region")));
 }
 
-TEST_F(RegionsTest, AnEndlessLoopEndsAtTheDeadlineOrWhenTheSessionCloses) {
+TEST_F(RegionsTest, EndlessLoopEndsAtDeadlineOrClose) {
   const Output n = FeedOf(DType::kInt32);
   const Output out = While(
       std::vector<Output>{Int(0)},
@@ -332,7 +332,7 @@ TEST_F(RegionsTest, AnEndlessLoopEndsAtTheDeadlineOrWhenTheSessionCloses) {
   EXPECT_EQ(closed.code(), StatusCode::kCancelled) << closed;
 }
 
-TEST_F(RegionsTest, APredicateThatIsNoScalarIsAnError) {
+TEST_F(RegionsTest, NonScalarPredicateIsAnError) {
   const Output p = FeedOf(DType::kBool, PartialShape::Unknown());
   const Output n = FeedOf(DType::kInt32);
   const std::vector<Output> out = While(
@@ -353,7 +353,7 @@ TEST_F(RegionsTest, APredicateThatIsNoScalarIsAnError) {
   EXPECT_THAT(std::string(s.message()), HasSubstr("regions_test.cc"));
 }
 
-TEST_F(RegionsTest, ShapesThatChangeFromIterationToIterationAreTensors) {
+TEST_F(RegionsTest, LoopVariablesMayChangeShape) {
   const Output n = FeedOf(DType::kInt32);
   WhileOptions options;
   options.shape_invariants = {PartialShape::Scalar(), PartialShape::Unknown()};
@@ -372,7 +372,7 @@ TEST_F(RegionsTest, ShapesThatChangeFromIterationToIterationAreTensors) {
 
 // ---- Dependencies of regions ------------------------------------------------
 
-TEST_F(RegionsTest, AConstantBehindConstantsWaitsForWhatTheyWaitFor) {
+TEST_F(RegionsTest, ChainedConstantWaitsForTransitiveControlInputs) {
   const Output x = FeedOf(DType::kFloat);
   const Output first = Exp(Neg(x));
   Output a = first, b = first;
@@ -388,7 +388,7 @@ TEST_F(RegionsTest, AConstantBehindConstantsWaitsForWhatTheyWaitFor) {
   EXPECT_EQ(out[0].scalar<float>(), -2.f);
 }
 
-TEST_F(RegionsTest, ALoopConditionOutsideALoopIsNoWayAround) {
+TEST_F(RegionsTest, LoopCondOutsideLoopKeepsDependencies) {
   const Output x = FeedOf(DType::kFloat);
   const Output p = Neg(x), q = Exp(p);
   Output condition;
@@ -400,7 +400,7 @@ TEST_F(RegionsTest, ALoopConditionOutsideALoopIsNoWayAround) {
   EXPECT_TRUE(Both({{x, Tensor::Scalar<float>(1)}}, {y, q})[0].scalar<bool>());
 }
 
-TEST_F(RegionsTest, AnItemIsReadOnceItsArrayHasBeenWritten) {
+TEST_F(RegionsTest, ArrayReadWaitsForWrites) {
   const Output x = FeedOf(DType::kFloat);
   Node* array = BuildNode("TensorArrayV3", {Int(2)},
                           {{"dtype", DType::kFloat},
@@ -423,7 +423,7 @@ TEST_F(RegionsTest, AnItemIsReadOnceItsArrayHasBeenWritten) {
             0.5f);
 }
 
-TEST_F(RegionsTest, ErrorsAboutFramesNameWhatTheUserBuilt) {
+TEST_F(RegionsTest, FrameErrorsNameTheUsersNodes) {
   const Output x = FeedOf(DType::kFloat);
   Output inner, next;
   const std::vector<Output> out = While(
@@ -444,7 +444,7 @@ TEST_F(RegionsTest, ErrorsAboutFramesNameWhatTheUserBuilt) {
               HasSubstr("NextIteration: expected to be inside a frame"));
 }
 
-TEST_F(RegionsTest, ALoopThatIsCancelledTellsWhy) {
+TEST_F(RegionsTest, CancelledLoopReportsTheReason) {
   const Output zero = FeedOf(DType::kInt32);
   const std::vector<Output> out = While(
       std::vector<Output>{Int(0)},
@@ -466,7 +466,7 @@ TEST_F(RegionsTest, ALoopThatIsCancelledTellsWhy) {
   EXPECT_THAT(std::string(s.message()), HasSubstr("session")) << s;
 }
 
-TEST_F(RegionsTest, AFetchFromADeadLoopNamesItsOwnNode) {
+TEST_F(RegionsTest, FetchFromDeadLoopNamesTheFetchedNode) {
   const Output p = FeedOf(DType::kBool);
   const Output start = Switch(Int(0), p).output_true;
   const Output i = OpenMerge(Enter(start, "dead"));

@@ -116,18 +116,18 @@ class SessionTest : public ::testing::Test {
 
 // ---- Feeding and fetching ---------------------------------------------------
 
-TEST_F(SessionTest, AnInnerEdgeMayBeFedAndWhatMadeItDoesNotRun) {
+TEST_F(SessionTest, FeedingAnInnerEdgeSkipsItsProducer) {
   Output x = Placeholder("x");
   Output y = Op("Neg", {x});
   EXPECT_EQ(Eval(Add(y, y), {{y, F(4)}}).scalar<float>(), 8);
 }
 
-TEST_F(SessionTest, AFedEdgeThatIsFetchedComesBackAsItWasFed) {
+TEST_F(SessionTest, FetchOfFedEdgeReturnsTheFeed) {
   Output y = Op("Neg", {Constant(F(1))});
   EXPECT_EQ(Eval(y, {{y, F(9)}}).scalar<float>(), 9);
 }
 
-TEST_F(SessionTest, OneEdgeMayBeFetchedTwice) {
+TEST_F(SessionTest, EdgeMayBeFetchedTwice) {
   Output y = Op("Neg", {Constant(F(1))});
   auto out = session_.Run({y, y});
   ASSERT_TRUE(out.ok()) << out.status();
@@ -136,7 +136,7 @@ TEST_F(SessionTest, OneEdgeMayBeFetchedTwice) {
   EXPECT_EQ((*out)[1].scalar<float>(), -1);
 }
 
-TEST_F(SessionTest, OneFetchBesideTargetsIsOneTensor) {
+TEST_F(SessionTest, SingleFetchWithTargetsReturnsOneTensor) {
   Output v = Variable("v", DType::kFloat, PartialShape({}));
   Node* assign = Op("Assign", {v, Constant(F(3))}).node;
   const Result<Tensor> two = session_.Run({}, Constant(F(2)), {assign});
@@ -145,7 +145,7 @@ TEST_F(SessionTest, OneFetchBesideTargetsIsOneTensor) {
   EXPECT_EQ(Eval(Op("Identity", {v})).scalar<float>(), 3);
 }
 
-TEST_F(SessionTest, ANodeWithoutOutputsRunsWhereItIsFetched) {
+TEST_F(SessionTest, FetchedNodeWithoutOutputsRuns) {
   const AttrMap kind = {{"dtype", DType::kFloat}, {"shape", PartialShape({})}};
   const Output v = Build("VarHandleOp", {}, kind, "v");
   const auto update = [v](const char* op, Output value) {
@@ -190,7 +190,7 @@ TEST_F(SessionTest, ANodeWithoutOutputsRunsWhereItIsFetched) {
   EXPECT_EQ(value(), 10);
 }
 
-TEST_F(SessionTest, APartialRunTakesANodeWithoutOutputsAsATargetOnly) {
+TEST_F(SessionTest, PartialRunAcceptsNodeWithoutOutputsOnlyAsTarget) {
   const Output x = Placeholder("x");
   Node* noop = BuildNode("NoOp", {});
   EXPECT_THAT(
@@ -199,7 +199,7 @@ TEST_F(SessionTest, APartialRunTakesANodeWithoutOutputsAsATargetOnly) {
   EXPECT_TRUE(session_.StartPartialRun({x}, {x}, {noop}).ok());
 }
 
-TEST_F(SessionTest, WhatIsNoEdgeAtAllIsCounted) {
+TEST_F(SessionTest, NullFetchErrorGivesItsIndex) {
   const Output x = Constant(F(1));
   EXPECT_THAT(session_.Run({}, {x, Output()}).status().ToString(),
               HasSubstr("fetches[1]: expected an output, got none"));
@@ -246,7 +246,7 @@ TEST_F(SessionTest, AnOutputThatANodeDoesNotHaveIsToldWithThoseItHas) {
                         "of 'Const', got 1"));
 }
 
-TEST_F(SessionTest, OneOutputOfANodeMayBeFedWhileTheOthersAreComputed) {
+TEST_F(SessionTest, OneOutputMayBeFedWhileOthersAreComputed) {
   Node* split = BuildNode(
       "Split", {Constant(I(0)), Constant(Tensor::Vector<float>({1, 2, 3, 4}))},
       {{"num_split", int64_t{2}}});
@@ -255,19 +255,19 @@ TEST_F(SessionTest, OneOutputOfANodeMayBeFedWhileTheOthersAreComputed) {
   EXPECT_THAT(t.ToVector<float>(), ElementsAre(11, 22));
 }
 
-TEST_F(SessionTest, FeedingOneEdgeTwiceIsAnError) {
+TEST_F(SessionTest, FeedingAnEdgeTwiceIsAnError) {
   Output x = Placeholder("x");
   EXPECT_THAT(Error(Op("Neg", {x}), {{x, F(1)}, {x, F(2)}}),
               AllOf(HasSubstr("'x:0'"), HasSubstr("twice")));
 }
 
-TEST_F(SessionTest, AnUnfedPlaceholderIsNamedWithTheClientsLine) {
+TEST_F(SessionTest, UnfedPlaceholderErrorNamesClientLine) {
   Output x = Placeholder("pixels");
   EXPECT_THAT(Error(Op("Neg", {x})),
               AllOf(HasSubstr("'pixels'"), HasSubstr("session_test.cc:")));
 }
 
-TEST_F(SessionTest, AFeedOfAnotherTypeOrShapeSaysWhatWasExpected) {
+TEST_F(SessionTest, WrongFeedErrorGivesExpectedTypeOrShape) {
   Output x = Placeholder("x", DType::kFloat, PartialShape({-1, 3}));
   Output y = Op("Neg", {x});
   EXPECT_THAT(
@@ -280,7 +280,7 @@ TEST_F(SessionTest, AFeedOfAnotherTypeOrShapeSaysWhatWasExpected) {
   EXPECT_EQ(Eval(y, {{x, Tensor::Of<float>({0, 3}, {})}}).num_elements(), 0);
 }
 
-TEST_F(SessionTest, ANameThatDoesNotExistGetsTheNearestNames) {
+TEST_F(SessionTest, UnknownNameErrorListsNearestNames) {
   Build("Neg", {Constant(F(1))}, {}, "logits");
   EXPECT_THAT(session_.RunByName({}, {"logit:0"}).status().ToString(),
               AllOf(HasSubstr("'logit'"), HasSubstr("nearest: logits")));
@@ -288,7 +288,7 @@ TEST_F(SessionTest, ANameThatDoesNotExistGetsTheNearestNames) {
   EXPECT_FALSE(session_.RunByName({}, {}, {"logit"}).ok());
 }
 
-TEST_F(SessionTest, AFetchThatIsNoOutputOfItsNodeIsAnError) {
+TEST_F(SessionTest, FetchIndexMustNameAnOutput) {
   Output y = Op("Neg", {Constant(F(1))});
   Node* noop = BuildNode("NoOp", {});
   EXPECT_THAT(Error(Output(y.node, 1)), HasSubstr("expected one of 1 outputs"));
@@ -303,7 +303,7 @@ TEST_F(SessionTest, AFetchThatIsNoOutputOfItsNodeIsAnError) {
   EXPECT_FALSE(session_.RunTargets({nullptr}).ok());
 }
 
-TEST_F(SessionTest, AnEmptyCallableSaysSo) {
+TEST_F(SessionTest, EmptyCallableIsAnError) {
   const Session::Callable empty;
   const Status s = empty.Run({}).status();
   EXPECT_EQ(s.code(), StatusCode::kFailedPrecondition);
@@ -314,7 +314,7 @@ TEST_F(SessionTest, AnEmptyCallableSaysSo) {
   EXPECT_FALSE(session_.StartPartialRun({}, {}, {nullptr}).ok());
 }
 
-TEST_F(SessionTest, ACycleElsewhereInTheGraphIsNoMatter) {
+TEST_F(SessionTest, CycleInUnusedPartIsIgnored) {
   Output y = Op("Neg", {Constant(F(1))});
   Node* a = BuildNode("NoOp", {});
   Node* b = BuildNode("NoOp", {});
@@ -324,7 +324,7 @@ TEST_F(SessionTest, ACycleElsewhereInTheGraphIsNoMatter) {
   EXPECT_THAT(session_.RunTargets({a}).ToString(), HasSubstr("cycle"));
 }
 
-TEST_F(SessionTest, AnEdgeOfAnotherGraphIsAnErrorEvenIfItsNumberIsKnownHere) {
+TEST_F(SessionTest, EdgeOfAnotherGraphIsAnErrorDespiteEqualId) {
   Output mine = Op("Neg", {Constant(F(1))});
   Eval(mine);
   Graph other;
@@ -337,7 +337,7 @@ TEST_F(SessionTest, AnEdgeOfAnotherGraphIsAnErrorEvenIfItsNumberIsKnownHere) {
               HasSubstr("another"));
 }
 
-TEST_F(SessionTest, ABranchThatWasNotTakenCannotBeFetched) {
+TEST_F(SessionTest, UntakenBranchCannotBeFetched) {
   Node* sw =
       Op("Switch", {Constant(F(3)), Placeholder("p", DType::kBool)}).node;
   Output p = Output(graph_.FindNode("p"));
@@ -375,7 +375,7 @@ TEST_F(SessionTest, TheGraphMayGrowBetweenSteps) {
 
 // ---- Errors -----------------------------------------------------------------
 
-TEST_F(SessionTest, DividingAnIntegerByZeroIsAnErrorThatNamesTheNode) {
+TEST_F(SessionTest, IntegerDivisionByZeroNamesTheNode) {
   Output x = Placeholder("x", DType::kInt32);
   const Status s =
       session_
@@ -385,7 +385,7 @@ TEST_F(SessionTest, DividingAnIntegerByZeroIsAnErrorThatNamesTheNode) {
   EXPECT_THAT(s.ToString(), AllOf(HasSubstr("'ratio'"), HasSubstr("zero")));
 }
 
-TEST_F(SessionTest, AnOpWithoutAKernelForItsTypeIsAnErrorThatNamesTheNode) {
+TEST_F(SessionTest, MissingKernelErrorNamesTheNode) {
   // Declared for integers, as in TensorFlow, but without such a kernel.
   Output x = Placeholder("x", DType::kInt32);
   Output y = Build("Reciprocal", {x}, {}, "inverse");
@@ -397,8 +397,7 @@ TEST_F(SessionTest, AnOpWithoutAKernelForItsTypeIsAnErrorThatNamesTheNode) {
   }
 }
 
-TEST_F(SessionTest,
-       AfterAnErrorInANestedLoopTheSameStepRunsAgainAndNothingStays) {
+TEST_F(SessionTest, StepRunsAgainWithoutLeaksAfterErrorInNestedLoop) {
   Output bad_at = Placeholder("bad_at", DType::kInt32);
   Output one = Op(
       "Fill", {Constant(Tensor::Vector<int32_t>({1024})), Placeholder("one")});
@@ -440,7 +439,7 @@ TEST_F(SessionTest,
   }
 }
 
-TEST_F(SessionTest, AKernelThatFailsLeavesNoMemoryBehind) {
+TEST_F(SessionTest, FailedKernelLeaksNoMemory) {
   Output x = Placeholder("x", DType::kInt32);
   Output big = Op("Fill", {Constant(Tensor::Vector<int32_t>({5000})), x});
   Output y = Op("FloorDiv", {big, x});
@@ -449,14 +448,13 @@ TEST_F(SessionTest, AKernelThatFailsLeavesNoMemoryBehind) {
   EXPECT_EQ(Allocator::Cpu()->stats().live_bytes, before);
 }
 
-TEST_F(SessionTest, AnUninitialisedVariableIsNamed) {
+TEST_F(SessionTest, UninitializedVariableIsNamed) {
   Output v = Variable("weights", DType::kFloat, PartialShape({2}));
   EXPECT_THAT(Error(Op("Identity", {v})), HasSubstr("weights"));
   EXPECT_THAT(Error(v), HasSubstr("node 'weights' (VariableV2)"));
 }
 
-TEST_F(SessionTest,
-       AReferenceIsReadWhereItLeavesALoopOrGoesToTheNextIteration) {
+TEST_F(SessionTest, ReferenceIsReadAtExitAndNextIteration) {
   Output v = Variable("weights", DType::kFloat, PartialShape({1000}));
   Output two =
       Op("Fill", {Constant(Tensor::Vector<int32_t>({1000})), Constant(F(2))});
@@ -483,7 +481,7 @@ TEST_F(SessionTest,
   EXPECT_EQ(last.data<float>()[999], 2);
 }
 
-TEST_F(SessionTest, OnlyWhatDependsOnAFailedNodeFailsAndSaysWhy) {
+TEST_F(SessionTest, OnlyDependentsOfInvalidNodeFailWithItsError) {
   const Output one = Constant(F(1));
   const Output product = Op("MatMul", {one, one});
   const Output unknown = Op("NoSuchOp", {one});
@@ -505,7 +503,7 @@ TEST_F(SessionTest, OnlyWhatDependsOnAFailedNodeFailsAndSaysWhy) {
               HasSubstr("targets[0]: expected a node, got none"));
 }
 
-TEST_F(SessionTest, WhatFollowsAFailedNodeByControlOrDeviceFails) {
+TEST_F(SessionTest, ControlAndDeviceDependentsOfInvalidNodeFail) {
   const Output one = Constant(F(1));
   Node* const bad = BuildNode("NoSuchOp", {one});
   Output after, on;
@@ -522,7 +520,7 @@ TEST_F(SessionTest, WhatFollowsAFailedNodeByControlOrDeviceFails) {
   EXPECT_EQ(Eval(Op("Neg", {one})).scalar<float>(), -1);
 }
 
-TEST_F(SessionTest, ASessionFindsOutThatItsGraphIsGone) {
+TEST_F(SessionTest, DestroyedGraphIsDetected) {
   auto graph = std::make_unique<Graph>();
   Output x, y;
   {
@@ -551,7 +549,7 @@ TEST_F(SessionTest, ASessionFindsOutThatItsGraphIsGone) {
 
 // ---- Ends of steps ----------------------------------------------------------
 
-TEST_F(SessionTest, AnEndlessLoopEndsAtItsDeadlineAndTheSessionGoesOn) {
+TEST_F(SessionTest, EndlessLoopEndsAtDeadlineAndSessionContinues) {
   Output never = Forever();
   Output y = Constant(F(1));
   for (int round = 0; round < 3; ++round) {
@@ -573,7 +571,7 @@ TEST_F(SessionTest, AStepThatEndsInTimeKeepsItsResult) {
   EXPECT_EQ((*out)[0].scalar<float>(), -1);
 }
 
-TEST_F(SessionTest, ABlockedMutexEndsAtTheDeadlineAndTheMutexStaysUsable) {
+TEST_F(SessionTest, MutexStaysUsableAfterDeadline) {
   Output mutex = Op("MutexV2", {});
   Output first = Build("MutexLock", {mutex}, {}, "first");
   Output second;
@@ -596,7 +594,7 @@ TEST_F(SessionTest, ABlockedMutexEndsAtTheDeadlineAndTheMutexStaysUsable) {
   RunNode(BuildNode("ConsumeMutexLock", {Op("MutexLock", {mutex})}));
 }
 
-TEST_F(SessionTest, CloseEndsWhatRunsAndRefusesWhatComes) {
+TEST_F(SessionTest, CloseEndsRunningStepsAndRefusesNewOnes) {
   Output never = Forever();
   Output mutex = Op("MutexV2", {});
   Output held = Op("MutexLock", {mutex});
@@ -670,7 +668,7 @@ TEST_F(SessionTest, EveryMethodButCloseFailsAfterClose) {
   EXPECT_TRUE(session_.Close().ok());
 }
 
-TEST_F(SessionTest, CloseAtAnyMomentOfAStepEndsIt) {
+TEST_F(SessionTest, CloseAtAnyMomentEndsTheStep) {
   Output never = Forever();
   for (int round = 0; round < 40; ++round) {
     Session s(graph_);
@@ -686,8 +684,7 @@ TEST_F(SessionTest, CloseAtAnyMomentOfAStepEndsIt) {
 
 // ---- Sharing ----------------------------------------------------------------
 
-TEST_F(SessionTest,
-       AdditionsOfManyThreadsAreAllCountedAndNoReaderSeesHalfAnUpdate) {
+TEST_F(SessionTest, ConcurrentAdditionsAreAtomic) {
   constexpr int kThreads = 8, kSteps = 200, kSize = 4096;
   for (bool reference : {true, false}) {
     SCOPED_TRACE(reference);
@@ -736,7 +733,7 @@ TEST_F(SessionTest,
   }
 }
 
-TEST_F(SessionTest, AStepThatIsKnownDoesNotWaitForAnotherBeingCompiled) {
+TEST_F(SessionTest, CompiledStepDoesNotWaitForCompilation) {
   const Output x = Placeholder("x");
   const Output y = Op("Neg", {x}), z = Add(x, x);
   const Feeds feeds = {{x, Tensor::Scalar<float>(3)}};
@@ -761,7 +758,7 @@ TEST_F(SessionTest, AStepThatIsKnownDoesNotWaitForAnotherBeingCompiled) {
   EXPECT_EQ(out->scalar<float>(), -3);
 }
 
-TEST_F(SessionTest, ACallableServesSeveralThreads) {
+TEST_F(SessionTest, CallableMayBeCalledFromSeveralThreads) {
   Output x = Placeholder("x");
   Output y = x;
   for (int i = 0; i < 10; ++i) y = Add(y, x);
@@ -783,7 +780,7 @@ TEST_F(SessionTest, ACallableServesSeveralThreads) {
   EXPECT_FALSE(callable->Run({F(1), F(2)}).ok());
 }
 
-TEST_F(SessionTest, LongKernelsBesideEachOtherGiveWhatTheyGiveAlone) {
+TEST_F(SessionTest, ConcurrentKernelsGiveEqualResults) {
   std::mt19937 random(7);
   std::vector<float> v(96 * 96);
   for (float& f : v) f = static_cast<float>(random() % 5);
@@ -808,7 +805,7 @@ TEST_F(SessionTest, LongKernelsBesideEachOtherGiveWhatTheyGiveAlone) {
   }
 }
 
-TEST_F(SessionTest, AControlEdgeAfterAnAssignmentOrdersTheReadOfAReference) {
+TEST_F(SessionTest, ControlEdgeOrdersReferenceReadAfterAssignment) {
   Output v = Variable("v", DType::kFloat, PartialShape({}));
   RunNode(BuildNode("Assign", {v, Constant(F(1))}));
   Node* set = BuildNode("Assign", {v, Constant(F(5))});
@@ -838,7 +835,7 @@ TEST_F(SessionTest, AControlEdgeAfterAnAssignmentOrdersTheReadOfAReference) {
   EXPECT_EQ((*out)[1].scalar<float>(), -7);
 }
 
-TEST_F(SessionTest, ARandomStreamGoesOnFromPlanToPlan) {
+TEST_F(SessionTest, RandomStreamContinuesAcrossPlans) {
   Output r = Op(
       "RandomUniform", {Constant(Tensor::Vector<int32_t>({4}))},
       {{"dtype", DType::kFloat}, {"seed", int64_t{1}}, {"seed2", int64_t{2}}});
@@ -890,7 +887,7 @@ TEST_F(SessionTest, APartialRunMayOutliveItsSession) {
 // ---- Changes between steps
 // ---------------------------------------------------
 
-TEST_F(SessionTest, AStatefulNodeThatIsSetAnewStartsAnew) {
+TEST_F(SessionTest, ChangedStatefulNodeRestarts) {
   const Output shape = Constant(Tensor::Vector<int32_t>({8}));
   const Output r =
       Op("RandomUniform", {shape}, {{"dtype", DType::kFloat}, {"seed", 3}});
@@ -903,7 +900,7 @@ TEST_F(SessionTest, AStatefulNodeThatIsSetAnewStartsAnew) {
   EXPECT_TRUE(got->Identical(*want));
 }
 
-TEST_F(SessionTest, AnEdgeOfNoSuchIndexIsNotTheNeighboursEdge) {
+TEST_F(SessionTest, InvalidOutputIndexIsAnError) {
   const Output x = Placeholder("x"), y = Op("Neg", {x}), z = Op("Exp", {x});
   ASSERT_TRUE(session_.Run({{x, F(1)}}, {y, z}).ok());
   for (const int index : {-1, 1, -(1 << 24), 1 << 24})

@@ -30,7 +30,7 @@ class StepReportTest : public ::testing::Test {
   Session session_{graph_};
 };
 
-TEST_F(StepReportTest, ATracedStepTellsOfEveryKernelAndItsTraceIsJson) {
+TEST_F(StepReportTest, TraceIsJsonAndListsEveryKernel) {
   Output x = Placeholder("x");
   Output y =
       Build("Neg", {Build("Exp", {x}, {}, "scope/\"odd\"")}, {}, "minus");
@@ -61,7 +61,7 @@ TEST_F(StepReportTest, ATracedStepTellsOfEveryKernelAndItsTraceIsJson) {
   EXPECT_THAT(m.ChromeTrace(), HasSubstr("minus"));
 }
 
-TEST_F(StepReportTest, AStepTellsItsPartitionsIfAsked) {
+TEST_F(StepReportTest, PartitionGraphsAreReturnedOnRequest) {
   const Output x = Placeholder("x");
   const Output y = Build("Neg", {x}, {}, "minus");
   RunOptions o;
@@ -79,7 +79,7 @@ TEST_F(StepReportTest, AStepTellsItsPartitionsIfAsked) {
   EXPECT_THAT(*text, HasSubstr("task:0/device:CPU:0"));
 }
 
-TEST_F(StepReportTest, EveryThirdRunTellsWhatItsNodesCost) {
+TEST_F(StepReportTest, CostModelIsReportedAtTheGivenInterval) {
   const Output x = Placeholder("x");
   const Output y = Build("Exp", {x}, {}, "power");
   const Output z =
@@ -135,7 +135,7 @@ TEST_F(StepReportTest, EveryThirdRunTellsWhatItsNodesCost) {
   EXPECT_THAT(told, ElementsAre(3, 6));
 }
 
-TEST_F(StepReportTest, AStepsPeakLeavesOutWhatWasThereBefore) {
+TEST_F(StepReportTest, StepPeakExcludesEarlierAllocations) {
   const Tensor before = *Tensor::Make(DType::kFloat, {1 << 20});
   Output x = Placeholder("x");
   Output y = Build("Exp", {x});
@@ -149,7 +149,7 @@ TEST_F(StepReportTest, AStepsPeakLeavesOutWhatWasThereBefore) {
   EXPECT_EQ(before.num_elements(), 1 << 20);
 }
 
-TEST_F(StepReportTest, ATraceShowsKernelsThatWait) {
+TEST_F(StepReportTest, TraceShowsWaitingKernels) {
   Output mutex = Build("MutexV2", {});
   Output lock = Build("MutexLock", {mutex}, {}, "lock");
   RunOptions o;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr bool kReuses = !kSanitized;
 
-TEST(AllocatorTest, MemoryIsUsedAgain) {
+TEST(AllocatorTest, FreedMemoryIsReused) {
   for (const size_t bytes : {1, 64, 65, 1000, 1025, 5000, 1 << 20}) {
     Buffer* b = *Allocator::Cpu()->Allocate(bytes);
     EXPECT_GE(b->bytes(), bytes);
@@ -30,7 +30,7 @@ TEST(AllocatorTest, MemoryIsUsedAgain) {
   }
 }
 
-TEST(AllocatorTest, LiveBytesAreExactWhoeverFrees) {
+TEST(AllocatorTest, LiveBytesAreExactAcrossThreads) {
   for (Allocator* a : {Allocator::Cpu(), new Allocator()}) {
     const AllocatorStats before = a->stats();
     std::vector<Buffer*> buffers(3000);
@@ -55,7 +55,7 @@ TEST(AllocatorTest, LiveBytesAreExactWhoeverFrees) {
   }
 }
 
-TEST(AllocatorTest, ThePeakIsThatOfSmallBuffersToo) {
+TEST(AllocatorTest, PeakIncludesSmallBuffers) {
   Allocator* const a = Allocator::Cpu();
   a->ResetPeak();
   const int64_t live = a->stats().live_bytes;
@@ -68,7 +68,7 @@ TEST(AllocatorTest, ThePeakIsThatOfSmallBuffersToo) {
   EXPECT_EQ(a->stats().peak_bytes, live);
 }
 
-TEST(AllocatorTest, TheCacheIsGivenBack) {
+TEST(AllocatorTest, ReleaseCacheFreesMemory) {
   Allocator* const a = Allocator::Cpu();
   (*a->Allocate(100))->Unref();
   (*a->Allocate(100000))->Unref();
@@ -77,7 +77,7 @@ TEST(AllocatorTest, TheCacheIsGivenBack) {
   EXPECT_EQ(a->stats().cached_bytes, 0);
 }
 
-TEST(AllocatorTest, TooMuchIsAnError) {
+TEST(AllocatorTest, AllocationBeyondLimitIsAnError) {
   Allocator a(1100);
   Buffer* const b = *a.Allocate(900);
   EXPECT_EQ(a.Allocate(200).status().code(), StatusCode::kResourceExhausted);
@@ -87,7 +87,7 @@ TEST(AllocatorTest, TooMuchIsAnError) {
             StatusCode::kResourceExhausted);
 }
 
-TEST(AllocatorTest, ALimitMayComeLater) {
+TEST(AllocatorTest, LimitMayBeSetLater) {
   Allocator a;
   Buffer* const b = *a.Allocate(100000);
   a.set_max_bytes(150000);
@@ -96,7 +96,7 @@ TEST(AllocatorTest, ALimitMayComeLater) {
   (*a.Allocate(100000))->Unref();
 }
 
-TEST(TensorTest, MoreObjectsThanMemoryHoldsAreAnError) {
+TEST(TensorTest, TooManyObjectsAreAnError) {
   for (const DType t : {DType::kString, DType::kVariant, DType::kResource})
     EXPECT_EQ(Tensor::Make(t, Shape({int64_t{1} << 36})).status().code(),
               StatusCode::kResourceExhausted);

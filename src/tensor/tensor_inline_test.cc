@@ -29,7 +29,7 @@ void ExpectKept(T value) {
   EXPECT_EQ(assigned.data<T>()[0], value);
 }
 
-TEST(InlineTensorTest, CopiesSeeWhatWasWrittenThroughData) {
+TEST(InlineTensorTest, CopiesShareWritesThroughData) {
   ExpectKept<float>(1.5f);
   ExpectKept<double>(-2.5);
   ExpectKept<int8_t>(-3);

@@ -79,7 +79,7 @@ TEST_F(ClusterExamples, AsynchronousWorkersAllLearn) {
   }
 }
 
-TEST_F(ClusterExamples, EightLayersOnEightDevicesLearnAndTakeLessTime) {
+TEST_F(ClusterExamples, EightLayersOnEightDevicesLearnFaster) {
   Run(Program("example_model_parallel_lstm"));
   const std::vector<double> losses = Numbers("step +\\d+: loss ([0-9.]+)\n");
   EXPECT_LT(losses.back(), 0.5 * losses.front()) << said_;
@@ -90,7 +90,7 @@ TEST_F(ClusterExamples, EightLayersOnEightDevicesLearnAndTakeLessTime) {
       << said_;
 }
 
-TEST_F(ClusterExamples, ExpertsRunOnTasksOfTheirOwnAndLearn) {
+TEST_F(ClusterExamples, ExpertsOnSeparateTasksLearn) {
   Run(Program("example_cluster_experts"));
   const std::vector<double> errors =
       Numbers("step +\\d+: mean squared error ([0-9.]+)\n");
@@ -107,7 +107,7 @@ TEST_F(ClusterExamples, ExpertsRunOnTasksOfTheirOwnAndLearn) {
       << said_;
 }
 
-TEST_F(ClusterExamples, LoopsInTheGraphGoOnWithoutTheirClients) {
+TEST_F(ClusterExamples, InGraphLoopsContinueWithoutTheirClients) {
   Run(Program("example_cluster_training_loops"));
   const auto calls = All("worker (\\d): (\\d+) iterations in one call");
   EXPECT_EQ(calls.size(), 3u) << said_;
@@ -122,7 +122,7 @@ TEST_F(ClusterExamples, LoopsInTheGraphGoOnWithoutTheirClients) {
   EXPECT_THAT(said_, HasSubstr("after 60000 iterations: y = 3.000 x -1.000"));
 }
 
-TEST_F(ClusterExamples, TheDemoTrainsTellsItsSpeedAndLeavesATrace) {
+TEST_F(ClusterExamples, DemoTrainsReportsSpeedAndWritesTrace) {
   const std::string trace = dir_ + "/trace.json";
   const int port = UnusedPort();
   Run("scripts/demo-cluster", {"--steps", "200", "--trace", trace},

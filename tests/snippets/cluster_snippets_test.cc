@@ -62,7 +62,7 @@ TEST_F(SnippetTest, ReplicaDevices) {
   EXPECT_EQ(y.node->device(), "/job:worker/task:3");
 }
 
-TEST_F(SnippetTest, ClusterFileOfThePage) {
+TEST_F(SnippetTest, PageClusterFile) {
   const Result<ClusterSpec> spec = ClusterSpec::Parse(
 #include "snippets/docs/clusters.md/1.inc"
   );
@@ -71,7 +71,7 @@ TEST_F(SnippetTest, ClusterFileOfThePage) {
   EXPECT_TRUE(spec->Find("worker", 1).ok());
 }
 
-TEST_F(SnippetTest, ClientOfThePage) {
+TEST_F(SnippetTest, PageClient) {
   auto cluster = LocalCluster::Start({{"ps", 2}, {"worker", 1}});
   ASSERT_TRUE(cluster.ok()) << cluster.status();
   const std::string target = (*cluster)->target("worker", 0);
@@ -82,7 +82,7 @@ TEST_F(SnippetTest, ClientOfThePage) {
   EXPECT_EQ(value->shape(), Shape({784, 100}));
 }
 
-TEST_F(SnippetTest, TaskServerOfThePage) {
+TEST_F(SnippetTest, PageTaskServer) {
   const InScratchFolder folder;
   WriteClusterFile();
   const auto start = [&]() -> Status {

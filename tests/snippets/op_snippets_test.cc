@@ -30,7 +30,7 @@ Status MirrorGrad(GradContext& c) {
 }
 #include "snippets/include/sluice/op.h/1.inc"
 
-TEST_F(SnippetTest, OneWholeOp) {
+TEST_F(SnippetTest, CompleteOp) {
   Output x = Constant(Vector({1, 2, 3}));
   EXPECT_THAT(Value(Build("Mirror", {x})).ToVector<float>(),
               ElementsAre(3, 2, 1));

@@ -228,7 +228,7 @@ def run_documented(folder, command):
 
 class Commands(unittest.TestCase):
 
-    def test_each_runs_or_is_listed_with_a_reason(self):
+    def test_each_command_runs_or_has_a_reason(self):
         ran = 0
         for where, written in documented():
             command = canonical(written)
@@ -242,21 +242,21 @@ class Commands(unittest.TestCase):
                 ran += 1
         self.assertGreater(ran, 15)
 
-    def test_what_is_listed_is_documented(self):
+    def test_listed_commands_are_documented(self):
         shown = [canonical(command) for _, command in documented()]
         for start, reason in NOT_RUN.items():
             with self.subTest(start):
                 self.assertIn(reason, [reason_not_to_run(c) for c in shown])
                 self.assertTrue(any(c.startswith(start) for c in shown))
 
-    def test_scripts_that_are_shown_exist(self):
+    def test_documented_scripts_exist(self):
         for where, command in documented():
             script = command.split()[0]
             if script.startswith(("scripts/", "bench/")):
                 with self.subTest(f"{where}: {command}"):
                     self.assertTrue(os.access(ROOT / script, os.X_OK))
 
-    def test_the_first_step_gives_what_it_should(self):
+    def test_first_step_prints_expected_output(self):
         with tempfile.TemporaryDirectory() as name:
             write_files(pathlib.Path(name))
             out = run(name, ["run", "graph.pb", "--feed", "x=x.npy", "--fetch",

@@ -188,7 +188,7 @@ TEST_F(SnippetTest, LoopsFromPrimitives) {
   EXPECT_EQ(Value(ten).scalar<int32_t>(), 10);
 }
 
-TEST_F(SnippetTest, LoopOfTheTour) {
+TEST_F(SnippetTest, TourLoop) {
 #include "snippets/docs/tour.md/1.inc"
   EXPECT_EQ(Value(two).scalar<int32_t>(), 2);
 }

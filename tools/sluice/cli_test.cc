@@ -121,7 +121,7 @@ TEST_F(Command, ShowPrintsLoopsAndBranchesAsNestedBoxes) {
   EXPECT_THAT(o.out, HasSubstr("\n│ merge = Merge(square, twice)"));
 }
 
-TEST_F(Command, ShowGivesTheShapesOfLoopVariables) {
+TEST_F(Command, ShowPrintsShapesOfLoopVariables) {
   const Outcome o = Sluice({"show", Write("g.pbtxt", kLoop)});
   EXPECT_EQ(o.code, 0) << o.err;
   EXPECT_THAT(o.out, HasSubstr("┌ while count   (parallel_iterations 10)  "
@@ -141,7 +141,7 @@ TEST_F(Command, ShowDrawsClustersForGraphviz) {
                 "--format");
 }
 
-TEST_F(Command, ShowWritesWhatTheNameOfTheFileSays) {
+TEST_F(Command, ShowChoosesFormatByFileName) {
   const std::string graph = Write("g.pbtxt", kLoop);
   const std::string dot = dir_ + "/g.dot", text = dir_ + "/text.dot";
   EXPECT_EQ(Sluice({"show", graph, "-o", dot}).code, 0);
@@ -150,7 +150,7 @@ TEST_F(Command, ShowWritesWhatTheNameOfTheFileSays) {
   EXPECT_THAT(ReadFile(text).value_or(""), HasSubstr("\n┌ while count"));
 }
 
-TEST_F(Command, RunPrintsWhatIsFetched) {
+TEST_F(Command, RunPrintsFetches) {
   const std::string graph = Write("g.pbtxt", kNegate);
   ASSERT_TRUE(WriteNpy(dir_ + "/x.npy", Tensor::Vector<float>({1, -2})).ok());
   const Outcome o = Sluice(
@@ -174,7 +174,7 @@ TEST_F(Command, RunWritesFilesAndATrace) {
   EXPECT_THAT(*trace, HasSubstr("scope/y"));
 }
 
-TEST_F(Command, RunTakesValuesAsTheyAre) {
+TEST_F(Command, RunAcceptsLiteralFeedValues) {
   const std::string graph = Write("g.pbtxt", kNegate);
   const Outcome o = Sluice(
       {"run", graph, "--feed", "x=[[1, 2], [inf, 4]]", "--fetch", "scope/y"});
@@ -182,7 +182,7 @@ TEST_F(Command, RunTakesValuesAsTheyAre) {
   EXPECT_EQ(o.out, "scope/y: float[2,2] -1 -2 -inf -4\n");
 }
 
-TEST_F(Command, RunPutsNodesOnTheDevicesOfItsProcess) {
+TEST_F(Command, RunPlacesNodesOnLocalDevices) {
   std::string text = kNegate;
   const std::string there = "name: \"scope/y\" device: \"/device:";
   const auto on = [&](const std::string& device) {
@@ -208,7 +208,7 @@ TEST_F(Command, RunPutsNodesOnTheDevicesOfItsProcess) {
             "scope/y: float[2] -1 -2\n");
 }
 
-TEST_F(Command, MistakesGetOneLineAndCodeTwo) {
+TEST_F(Command, UsageErrorsPrintOneLineAndExitWithTwo) {
   const std::string graph = Write("g.pbtxt", kNegate);
   ExpectMistake({}, "subcommand is required");
   ExpectMistake({"rnu"}, "did you mean 'run'?");
@@ -272,7 +272,7 @@ TEST_F(Command, MistakesGetOneLineAndCodeTwo) {
   ExpectMistake({"bench", "--list", "--filter", "("}, "regular expression");
 }
 
-TEST_F(Command, ATasksOptionsAreCheckedBeforeItRuns) {
+TEST_F(Command, TaskOptionsAreCheckedBeforeStart) {
   const std::string cluster =
       Write("cluster.json", R"({"ps": ["127.0.0.1:4440"]})");
   const auto mistake = [&](std::vector<std::string> options,
@@ -305,7 +305,7 @@ TEST_F(Command, ATasksOptionsAreCheckedBeforeItRuns) {
                   "--address: expected host:port");
 }
 
-TEST_F(Command, WhatFailsWhileRunningIsCodeOne) {
+TEST_F(Command, RuntimeErrorsExitWithOne) {
   const std::string graph = Write("g.pb", "these bytes are no graph");
   const Outcome bad = Sluice({"run", graph, "--fetch", "x"});
   EXPECT_EQ(bad.code, 1);
@@ -321,7 +321,7 @@ TEST_F(Command, WhatFailsWhileRunningIsCodeOne) {
   EXPECT_THAT(unfed.err, HasSubstr("'x'"));
 }
 
-TEST_F(Command, OpsListsDescribesAndNames) {
+TEST_F(Command, OpsListsAndDescribesOps) {
   const Outcome names = Sluice({"ops", "--names"});
   EXPECT_EQ(names.code, 0);
   EXPECT_THAT(names.out, HasSubstr("\nNeg\n"));
@@ -335,7 +335,7 @@ TEST_F(Command, OpsListsDescribesAndNames) {
   EXPECT_THAT(all.out, EndsWith(" ops\n"));
 }
 
-TEST_F(Command, OpsFindsByPartsOfNamesAndDescriptions) {
+TEST_F(Command, OpsSearchesNamesAndDescriptions) {
   const Outcome adam = Sluice({"ops", "adam"});
   EXPECT_EQ(adam.code, 0) << adam.err;
   EXPECT_THAT(adam.out, StartsWith("ApplyAdaMax "));
@@ -361,7 +361,7 @@ TEST_F(Command, OpsFindsByPartsOfNamesAndDescriptions) {
   EXPECT_THAT(Sluice({"ops", "Neg"}).out, StartsWith("Neg: "));
 }
 
-TEST_F(Command, HelpAndVersionAreNoMistakes) {
+TEST_F(Command, HelpAndVersionSucceed) {
   for (const char* sub : {"run", "ops", "replay", "bench"}) {
     const Outcome o = Sluice({sub, "--help"});
     EXPECT_EQ(o.code, 0);
@@ -399,7 +399,7 @@ std::string MakeCase(const std::string& dir, const std::vector<float>& want,
   return dir;
 }
 
-TEST_F(Command, ReplayTellsPassesFromDifferences) {
+TEST_F(Command, ReplayDistinguishesMatchesFromDifferences) {
   MakeCase(dir_ + "/good", {-1, -2.001f});
   MakeCase(dir_ + "/off", {-1, -2.5f});
   MakeCase(dir_ + "/quiet", {-1, -2}, "InvalidArgumentError");
@@ -415,7 +415,7 @@ TEST_F(Command, ReplayTellsPassesFromDifferences) {
   EXPECT_EQ(Sluice({"replay", dir_, "--filter", "^good$"}).code, 0);
 }
 
-TEST_F(Command, ReplayOfDamagedCasesFailsThem) {
+TEST_F(Command, ReplayFailsDamagedCases) {
   const std::string dir = MakeCase(dir_ + "/c", {-1, -2});
   for (const char* meta :
        {"", "{", "[]", R"({"steps": [{}]})", R"({"steps": [{"run": 3}]})",
@@ -464,7 +464,7 @@ class QuantizeCommand : public Command {
   std::string graph_, examples_, out_ = dir_ + "/int8.pb";
 };
 
-TEST_F(QuantizeCommand, WritesAGraphInBytesThatAnswersAlike) {
+TEST_F(QuantizeCommand, WritesInt8GraphWithSimilarResults) {
   const Outcome o = Sluice(Args());
   EXPECT_EQ(o.code, 0) << o.err;
   EXPECT_THAT(o.out, HasSubstr("int8   first\n"));
@@ -489,14 +489,14 @@ TEST_F(QuantizeCommand, WritesAGraphInBytesThatAnswersAlike) {
   EXPECT_LT(apart, 0.1);
 }
 
-TEST_F(QuantizeCommand, LeavesFloatWhatItIsToldTo) {
+TEST_F(QuantizeCommand, KeepFloatLeavesLayersUnchanged) {
   const Outcome o = Sluice(Args({"--keep-float", "first"}));
   EXPECT_EQ(o.code, 0) << o.err;
   EXPECT_THAT(o.out, HasSubstr("float  first: "));
   EXPECT_THAT(o.out, HasSubstr("int8   second\n"));
 }
 
-TEST_F(QuantizeCommand, SaysWhatIsWrongWithItsOptions) {
+TEST_F(QuantizeCommand, ErrorsNameTheWrongOption) {
   ExpectMistake(Args({"--fetch", "nothing"}), "nothing");
   ExpectMistake(Args({"--keep-float", "frist"}), "first");
   ExpectMistake(Args({"--feed", "x"}), "NAME=VALUE");
@@ -518,7 +518,7 @@ ArrayDesc Close(double rtol, double atol, const Tensor& t) {
   return d;
 }
 
-TEST(ReplayTolerance, IsRelativeToTheLargestWhereValuesAreSmall) {
+TEST(ReplayTolerance, IsRelativeToTheLargestValue) {
   const Tensor want = Tensor::Vector<float>({100, 0});
   const ArrayDesc d = Close(1e-3, 0, want);
   EXPECT_EQ(Difference(d, Tensor::Vector<float>({100.09f, 0.009f}), want), "");
@@ -526,7 +526,7 @@ TEST(ReplayTolerance, IsRelativeToTheLargestWhereValuesAreSmall) {
   EXPECT_NE(Difference(d, Tensor::Vector<float>({100.2f, 0}), want), "");
 }
 
-TEST(ReplayTolerance, NonFiniteValuesMustBeAtTheSamePlaces) {
+TEST(ReplayTolerance, NonFiniteValuesMustMatchByPosition) {
   const float inf = std::numeric_limits<float>::infinity();
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const Tensor want = Tensor::Vector<float>({inf, nan, 1});

@@ -23,7 +23,7 @@ int Demo(std::vector<std::string> args) {
   return DemoMain(static_cast<int>(argv.size()), argv.data());
 }
 
-TEST(DemoTest, MadeImagesAreEqualForEqualSeeds) {
+TEST(DemoTest, GeneratedImagesAreEqualForEqualSeeds) {
   const ImageData a = MakeImages(3, 500, 9), b = MakeImages(3, 500, 9),
                   c = MakeImages(4, 500, 9);
   EXPECT_EQ(a.train.pixels, b.train.pixels);
@@ -31,7 +31,7 @@ TEST(DemoTest, MadeImagesAreEqualForEqualSeeds) {
   EXPECT_EQ(a.train.pixels.size(), a.train.labels.size() * kPixels);
 }
 
-TEST(DemoTest, LearnsAndShowsIt) {
+TEST(DemoTest, TrainsClassifierAndWritesPage) {
   const ImageData data = MakeImages(1, 2000, 300);
   TrainOptions options;
   options.title = "A <classifier>";
@@ -49,7 +49,7 @@ TEST(DemoTest, LearnsAndShowsIt) {
   EXPECT_THAT(page, HasSubstr("<polyline"));
 }
 
-TEST(DemoTest, TheConvolutionalNetworkTakesAStep) {
+TEST(DemoTest, ConvolutionalNetworkTrains) {
   const ImageData data = MakeImages(1, 50, 10);
   TrainOptions options;
   options.batch = 50;
@@ -60,7 +60,7 @@ TEST(DemoTest, TheConvolutionalNetworkTakesAStep) {
   EXPECT_FALSE(Train(BuildConvNet, data, options).ok());
 }
 
-TEST(DemoTest, TheConvolutionalNetworkIsAsGoodInInt8AndSmaller) {
+TEST(DemoTest, Int8ConvolutionalNetworkIsAccurateAndSmaller) {
   const ImageData data = MakeImages(1, 3000, 500);
   TrainOptions options;
   options.batch = 50;
@@ -76,7 +76,7 @@ TEST(DemoTest, TheConvolutionalNetworkIsAsGoodInInt8AndSmaller) {
   EXPECT_GT(after.images_per_second, 0);
 }
 
-TEST(DemoTest, LearnsToWrite) {
+TEST(DemoTest, TrainsOnText) {
   const std::string path =
       (std::filesystem::path(::testing::TempDir()) / "demo_test_text").string();
   {
@@ -104,7 +104,7 @@ TEST(DemoTest, LearnsToWrite) {
   std::filesystem::remove(path);
 }
 
-TEST(DemoTest, PngsHoldTheirPixels) {
+TEST(DemoTest, PngsContainTheirPixels) {
   const uint8_t pixels[] = {0, 128, 255, 7, 8, 9};
   const std::string png = EncodePng(pixels, 3, 2);
   EXPECT_EQ(png.substr(0, 8), "\x89PNG\r\n\x1a\n");
@@ -118,7 +118,7 @@ TEST(DemoTest, PngsHoldTheirPixels) {
   EXPECT_THAT(rows, ::testing::ElementsAre(0, 0, 128, 255, 0, 7, 8, 9));
 }
 
-TEST(DemoTest, SaysWhatIsWrongWithTheData) {
+TEST(DemoTest, ErrorsDescribeInvalidData) {
   const std::filesystem::path dir =
       std::filesystem::path(::testing::TempDir()) / "demo_test_data";
   std::filesystem::create_directories(dir);
@@ -130,7 +130,7 @@ TEST(DemoTest, SaysWhatIsWrongWithTheData) {
   std::filesystem::remove_all(dir);
 }
 
-TEST(DemoTest, MistakesHaveTheirExitCodes) {
+TEST(DemoTest, ErrorsSetExitCodes) {
   EXPECT_EQ(Demo({"--no-such-option"}), 2);
   EXPECT_EQ(Demo({"--epochs", "0"}), 2);
   EXPECT_EQ(Demo({"--data", "/no/such/folder"}), 1);

@@ -73,7 +73,7 @@ class FeedValue : public ::testing::Test {
   WithGraph use_;
 };
 
-TEST_F(FeedValue, NumbersBecomeTheTypeOfTheEdge) {
+TEST_F(FeedValue, NumbersTakeTheTypeOfTheEdge) {
   Gives(Tensor::Scalar<int32_t>(10), "10");
   Gives(Tensor::Scalar<int8_t>(-128), "-128");
   Gives(Tensor::Scalar<int32_t>(1000), "1e3");
@@ -120,7 +120,7 @@ TEST_F(FeedValue, InfinityAndNanAreNumbers) {
   Refuses(DType::kInt32, "nan", "expected a value of int32");
 }
 
-TEST_F(FeedValue, ListsGiveTheShape) {
+TEST_F(FeedValue, NestedListsDefineTheShape) {
   Gives(Tensor::Of<int32_t>({2, 2}, {1, 2, 3, 4}), "[[1,2],[3,4]]");
   Gives(Tensor::Of<float>({1, 2, 1}, {1, 2.5}), "[ [ [1], [2.5] ] ]");
   Gives(Tensor(DType::kFloat, Shape({0})), "[]");
@@ -137,7 +137,7 @@ TEST_F(FeedValue, ListsGiveTheShape) {
   Refuses(DType::kInt32, std::string(100000, '['), "expected a value, lists");
 }
 
-TEST_F(FeedValue, BooleansAndStrings) {
+TEST_F(FeedValue, ParsesBooleansAndStrings) {
   Gives(Tensor::Scalar(true), "true");
   Gives(Tensor::Scalar(false), "False");
   Refuses(DType::kBool, "1", "expected true or false, got '1'");
@@ -152,7 +152,7 @@ TEST_F(FeedValue, BooleansAndStrings) {
   Refuses(DType::kFloat, "\"1\"", "expected a value of float, got '\"1\"'");
 }
 
-TEST_F(FeedValue, WhatDoesNotFitIsRefused) {
+TEST_F(FeedValue, RejectsValuesOutsideTheType) {
   Refuses(DType::kInt32, "1.5", "expected a value of int32, got '1.5'");
   Refuses(DType::kUint8, "300", "expected a value of uint8, got '300'");
   Refuses(DType::kUint8, "-1", "expected a value of uint8, got '-1'");
@@ -168,7 +168,7 @@ TEST_F(FeedValue, WhatDoesNotFitIsRefused) {
   Refuses(DType::kResource, "10", "expected an edge of numbers");
 }
 
-TEST_F(FeedValue, ArraysAreConvertedWhereTheyFit) {
+TEST_F(FeedValue, ArraysAreConvertedWithoutLoss) {
   Gives(Tensor::Vector<float>({1, 0.5}),
         WriteArray("d.npy", Tensor::Vector<double>({1, 0.5})));
   Gives(Tensor::Vector<uint8_t>({1, 255}),
@@ -187,7 +187,7 @@ TEST_F(FeedValue, ArraysAreConvertedWhereTheyFit) {
           "got bool[1]");
 }
 
-TEST_F(FeedValue, FilesAreKnownByTheirEndingOrAnAt) {
+TEST_F(FeedValue, FilesAreRecognizedByExtensionOrAtSign) {
   const std::string ten = WriteArray("10", Tensor::Scalar<int32_t>(3));
   const auto back = std::filesystem::current_path();
   std::filesystem::current_path(dir_);
@@ -206,7 +206,7 @@ TEST_F(FeedValue, FilesAreKnownByTheirEndingOrAnAt) {
   Refuses(DType::kInt32, Write("g.gif", "GIF89a"), "got a GIF");
 }
 
-TEST_F(FeedValue, ImagesTakeTheRankAndTheChannelsOfTheEdge) {
+TEST_F(FeedValue, ImagesTakeRankAndChannelsOfTheEdge) {
   const std::string png = WritePng();
   const auto gives = [&](const PartialShape& shape, const Tensor& want,
                          const FeedOptions& options = {}) {

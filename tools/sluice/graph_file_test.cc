@@ -57,7 +57,7 @@ class GraphFile : public ::testing::Test {
       "_" + ::testing::UnitTest::GetInstance()->current_test_info()->name();
 };
 
-TEST_F(GraphFile, IsTextOrBinaryWhateverItIsCalled) {
+TEST_F(GraphFile, FormatIsDetectedByContent) {
   const std::string binary = *ParseTextGraphDef(kText);
   for (const char* name : {"g.pb", "g.pbtxt", "g.txt", "graph", "g.data"}) {
     Reads(Write(name, kText));
@@ -65,7 +65,7 @@ TEST_F(GraphFile, IsTextOrBinaryWhateverItIsCalled) {
   }
 }
 
-TEST_F(GraphFile, AnythingElseIsCalledWhatItIs) {
+TEST_F(GraphFile, OtherFileKindsAreNamedInErrors) {
   Refuses(Write("README.md", "# Sluice\n\nA dataflow system"),
           "expected a GraphDef, binary or text, got a text file of another "
           "kind, which begins '# Sluice'");
@@ -97,13 +97,13 @@ TEST_F(GraphFile, OneWithoutNodesIsRefused) {
           "expected a GraphDef with nodes, got one without");
 }
 
-TEST_F(GraphFile, ATextGraphWithAMistakeNamesItsPlace) {
+TEST_F(GraphFile, TextErrorNamesLineAndColumn) {
   Refuses(Write("g.pbtxt", "# by hand\nnode {\n  name: 'a'\n  opp: 'b' }"),
           "line 4, column 6");
   Refuses(Write("g.pb", "node {\n  name: 'a'\n  opp: 'b' }"), "opp");
 }
 
-TEST_F(GraphFile, ATruncatedOneSaysWhereItEnds) {
+TEST_F(GraphFile, TruncationErrorNamesTheNode) {
   const std::string binary = *ParseTextGraphDef(kText);
   const size_t first = 2 + static_cast<unsigned char>(binary[1]);
   Refuses(Write("g.pb", binary.substr(0, first - 3)),
@@ -119,7 +119,7 @@ TEST_F(GraphFile, ATruncatedOneSaysWhereItEnds) {
   }
 }
 
-TEST_F(GraphFile, TheKinOfGraphDefsAreKnown) {
+TEST_F(GraphFile, RelatedFormatsAreRecognized) {
   const std::string graph = *ParseTextGraphDef(kText);
   // MetaGraphDef: meta info, with a list of ops, and the graph. SavedModel: its
   // version and MetaGraphDefs.
@@ -135,7 +135,7 @@ TEST_F(GraphFile, TheKinOfGraphDefsAreKnown) {
   Refuses(Write("saved_model.pb", saved), "got a SavedModel");
 }
 
-TEST_F(GraphFile, FoldersAreCalledWhatTheyAre) {
+TEST_F(GraphFile, FolderErrorsNameTheKindOfFolder) {
   EXPECT_THAT(WhyNoGraphFile(dir_), HasSubstr("', a folder"));
   EXPECT_THAT(WhyNoGraphFile(dir_ + "/none"), HasSubstr("does not exist"));
   Write("graph.pb", "");

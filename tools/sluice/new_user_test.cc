@@ -260,7 +260,7 @@ TEST_F(NewUserOfCommand, TrainsOnTwoDevicesAndFoldsTheGradients) {
 
 // ---- Images -----------------------------------------------------------------
 
-TEST_F(NewUserOfCommand, ClassifiesAnImageAlsoInBytes) {
+TEST_F(NewUserOfCommand, ClassifiesAnImageInFloatAndInt8) {
   // A convolution with random filters, the mean over the image, and a layer.
   constexpr int kFilters = 8, kClasses = 3, kWidth = 6, kHeight = 5;
   std::mt19937_64 random(4);

@@ -19,7 +19,7 @@ std::vector<std::string> Examples(const std::string& op) {
   return r.ok() ? *r : std::vector<std::string>();
 }
 
-TEST(OpExamples, SayWhatTheOpsGive) {
+TEST(OpExamples, ShowResultsOfOps) {
   EXPECT_THAT(Examples("MatMul"),
               ElementsAre("MatMul([[1, 2], [3, 4]], [[1, 0], [0, 10]]) = "
                           "[[1, 20], [3, 40]]",
@@ -38,7 +38,7 @@ TEST(OpExamples, SayWhatTheOpsGive) {
   EXPECT_THAT(Examples("MutexV2"), ElementsAre());
 }
 
-TEST(OpExamples, OfTheCommonHundredAllRun) {
+TEST(OpExamples, RunForAllDocumentedOps) {
   const std::vector<std::string> names = OpsWithExamples();
   EXPECT_GE(names.size(), 100u);
   for (const std::string& name : names)

@@ -36,13 +36,13 @@ class ReplayOverDevices : public ::testing::Test {
   std::string said_;
 };
 
-TEST_F(ReplayOverDevices, OfOneTask) {
+TEST_F(ReplayOverDevices, CasesPassOnOneTask) {
   for (const char* devices : {"2", "3"})
     EXPECT_EQ(Replay({"--devices", devices, "--seed", devices}), 0) << said_;
   EXPECT_THAT(said_, EndsWith(" cases pass\n"));
 }
 
-TEST_F(ReplayOverDevices, OfTwoTasksAndOfTwoWithTwoEach) {
+TEST_F(ReplayOverDevices, CasesPassOnTwoTasksWithOneOrTwoDevices) {
   Tasks tasks({"worker"}, dir_, {"--devices", "cpu=2"});
   for (const char* devices : {"2", "4"})
     EXPECT_EQ(Replay({"--target", tasks.targets().at("worker:0"), "--devices",
@@ -51,7 +51,7 @@ TEST_F(ReplayOverDevices, OfTwoTasksAndOfTwoWithTwoEach) {
         << said_;
 }
 
-TEST_F(ReplayOverDevices, MoreThanThereAreIsAnError) {
+TEST_F(ReplayOverDevices, MoreDevicesThanAvailableIsAnError) {
   Tasks tasks({"worker"}, dir_);
   EXPECT_EQ(Replay({"--target", tasks.targets().at("worker:0"), "--devices",
                     "3", "--filter", "^colocation$"}),

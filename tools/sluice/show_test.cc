@@ -32,7 +32,7 @@ class ShowTest : public ::testing::Test {
   WithGraph use_;
 };
 
-TEST_F(ShowTest, OneTransferForEachTensorAndDestination) {
+TEST_F(ShowTest, ShowsOneTransferPerTensorAndDestination) {
   Output x = On(kPs, [] { return Output(Placeholder<float>({2, 3}, "x")); });
   Output a = On(kWorker, [&] { return Output(ops::Neg(x)); });
   Output b = On(kWorker, [&] { return Output(ops::Exp(x)); });
@@ -56,7 +56,7 @@ TEST_F(ShowTest, OneTransferForEachTensorAndDestination) {
                                    "worker:1 CPU:0  (2 readers)"));
 }
 
-TEST_F(ShowTest, OrderAloneAndUnknownShapesCrossToo) {
+TEST_F(ShowTest, ShowsSignalsAndTransfersOfUnknownSize) {
   Output x = On(kPs, [] { return Output(Placeholder<float>({-1}, "x")); });
   Output y;
   {
@@ -71,14 +71,14 @@ TEST_F(ShowTest, OrderAloneAndUnknownShapesCrossToo) {
   EXPECT_THAT(d.Table(), HasSubstr("  ^x  ps:0"));
 }
 
-TEST_F(ShowTest, WithoutDevicesThereIsNothingToShow) {
+TEST_F(ShowTest, GraphWithoutDevicesHasNoTransfers) {
   Output x = Placeholder<float>({}, "x");
   const ShowDevices d(graph_, false);
   EXPECT_FALSE(d.any());
   EXPECT_EQ(d.Find(x.node, 0, x.node), nullptr);
 }
 
-TEST_F(ShowTest, PlacesAGraphOnDevicesOfThisProcess) {
+TEST_F(ShowTest, PlacesGraphOnLocalDevices) {
   Output x = Placeholder<float>({}, "x");
   Output y = On("/cpu:1", [&] { return Output(ops::Neg(x)); });
   Output z = On("/gpu:0", [&] { return Output(ops::Exp(y)); });
@@ -99,7 +99,7 @@ TEST_F(ShowTest, PlacesAGraphOnDevicesOfThisProcess) {
               HasSubstr("each type once, got 'CPU=2' too"));
 }
 
-TEST_F(ShowTest, ManyDevicesHaveColoursOfTheirOwn) {
+TEST_F(ShowTest, DevicesHaveDistinctColors) {
   std::vector<Output> nodes;
   for (int i = 0; i < 40; ++i)
     nodes.push_back(
@@ -203,7 +203,7 @@ TEST_F(ShowFunctionsTest, BodiesOfLoopsAndBranchesAreNestedBoxes) {
   EXPECT_EQ(left_out_, 0);
 }
 
-TEST_F(ShowFunctionsTest, EdgesOfADrawingGoThroughTheBoxes) {
+TEST_F(ShowFunctionsTest, EdgesOfDrawingPassThroughBoxes) {
   ops::Exp(Loop(), {.name = "y"});
   const std::string dot = Drawn();
   for (const char* label :
@@ -225,7 +225,7 @@ TEST_F(ShowFunctionsTest, EdgesOfADrawingGoThroughTheBoxes) {
     EXPECT_THAT(dot, HasSubstr(Edge(dot, from, to)));
 }
 
-TEST_F(ShowFunctionsTest, EachCallIsABoxOfItsOwn) {
+TEST_F(ShowFunctionsTest, EachCallHasItsOwnBox) {
   const Output x = Placeholder<float>({}, "x");
   const Function twice = Double();
   const auto call = [&](const Output& in, const std::string& name) {
@@ -250,7 +250,7 @@ TEST_F(ShowFunctionsTest, EachCallIsABoxOfItsOwn) {
   EXPECT_THAT(dot, Not(HasSubstr("PartitionedCall\"")));
 }
 
-TEST_F(ShowFunctionsTest, AFunctionWithinItselfStaysANode) {
+TEST_F(ShowFunctionsTest, RecursiveCallStaysANode) {
   const Function down = DefineFunction(
       "down", {kF}, {kF}, [](const Function& self, const Values& a) {
         return FunctionResults(self({a[0] - 1}));
@@ -265,7 +265,7 @@ TEST_F(ShowFunctionsTest, AFunctionWithinItselfStaysANode) {
   EXPECT_EQ(left_out_, 0);
 }
 
-TEST_F(ShowFunctionsTest, BodiesBeyondTheBoundStayClosed) {
+TEST_F(ShowFunctionsTest, BodiesBeyondTheLimitStayFolded) {
   // Each uses the one before it twice: 2^40 nodes.
   Function f = Double();
   for (int i = 0; i < 40; ++i)
@@ -281,7 +281,7 @@ TEST_F(ShowFunctionsTest, BodiesBeyondTheBoundStayClosed) {
   EXPECT_LT(std::count(text.begin(), text.end(), '\n'), 2000);
 }
 
-TEST_F(ShowFunctionsTest, PlacedGraphsShowWhatEachNodeOfABodyGets) {
+TEST_F(ShowFunctionsTest, PlacedGraphsShowDevicesInBodies) {
   ops::Exp(Loop(), {.name = "y"});
   ASSERT_TRUE(show::LowerForShow(&graph_).ok());
   ASSERT_TRUE(PlaceForShow(*DevicesForShow("", "cpu=1"), &graph_).ok());
@@ -292,7 +292,7 @@ TEST_F(ShowFunctionsTest, PlacedGraphsShowWhatEachNodeOfABodyGets) {
   EXPECT_THAT(text, Not(HasSubstr("StatelessIf")));
 }
 
-TEST_F(ShowFunctionsTest, BodiesShowTheShapesThatTheyAreUsedWith) {
+TEST_F(ShowFunctionsTest, BodiesShowShapesOfTheirArguments) {
   ops::Exp(Loop(), {.name = "y"});
   ASSERT_TRUE(graph_.status().ok()) << graph_.status();
   const std::string text = Text();
@@ -324,7 +324,7 @@ class ShowGradientsTest : public ShowTest {
   std::unique_ptr<Boxes> boxes_;
 };
 
-TEST_F(ShowGradientsTest, AreOneBoxWithWhatItGives) {
+TEST_F(ShowGradientsTest, GradientsAreOneBoxWithTheirResults) {
   const Output x = Placeholder<float>({2, 3}, "x");
   const Output y = ops::Tanh(ops::Exp(x, {.name = "inner"}), {.name = "y"});
   const Output dx = Grad(y, x);
@@ -343,7 +343,7 @@ TEST_F(ShowGradientsTest, AreOneBoxWithWhatItGives) {
   EXPECT_EQ(boxes_->folded(), 0);
 }
 
-TEST_F(ShowGradientsTest, ADrawingHasThemAsOneNode) {
+TEST_F(ShowGradientsTest, DrawingShowsGradientsAsOneNode) {
   const Output x = Placeholder<float>({}, "x");
   const Output y = ops::Tanh(ops::Exp(x, {.name = "inner"}), {.name = "y"});
   ops::Neg(Grad(y, x), {.name = "down"});
@@ -359,7 +359,7 @@ TEST_F(ShowGradientsTest, ADrawingHasThemAsOneNode) {
   EXPECT_THAT(Drawn(true), HasSubstr("TanhGrad"));
 }
 
-TEST_F(ShowGradientsTest, EachComputationAndEachLoopHasABoxOfItsOwn) {
+TEST_F(ShowGradientsTest, EachGradientComputationAndLoopHasItsOwnBox) {
   const Output x = Placeholder<float>({}, "x");
   const Output y = While(
       x, [](Output v) { return v < 10; }, [](Output v) { return v * v; },
@@ -382,7 +382,7 @@ TEST_F(ShowGradientsTest, EachComputationAndEachLoopHasABoxOfItsOwn) {
   EXPECT_THAT(open, HasSubstr("\n│ ┌ while gradients/"));
 }
 
-TEST(ShowFormat, IsWhatTheFilesNameEndsIn) {
+TEST(ShowFormat, DependsOnFileExtension) {
   EXPECT_EQ(FormatOfFile("x.svg"), "svg");
   EXPECT_EQ(FormatOfFile("a.b/x.HTML"), "html");
   EXPECT_EQ(FormatOfFile("x.htm"), "html");

@@ -196,7 +196,7 @@ class TopCommand : public ::testing::Test {
   int code_ = 0;
 };
 
-TEST_F(TopCommand, OnceIsATableWithRates) {
+TEST_F(TopCommand, OncePrintsTableWithRates) {
   const std::string table = Top({Target("worker:1"), "--once"});
   EXPECT_EQ(code_, 0) << table;
   EXPECT_THAT(table, Not(HasSubstr("\x1b")));
@@ -224,7 +224,7 @@ TEST_F(TopCommand, OnceIsATableWithRates) {
   }
 }
 
-TEST_F(TopCommand, InATerminalTheDeadAreShownAndTheOthersGoOn) {
+TEST_F(TopCommand, TerminalShowsLostTasksAndUpdatesOthers) {
   Terminal terminal({"top", Target("worker:0"), "--interval", "0.5"});
   const auto state = [](const std::string& screen, const char* task) {
     return Line(screen, task)["STATE"];
@@ -270,7 +270,7 @@ TEST_F(TopCommand, InATerminalTheDeadAreShownAndTheOthersGoOn) {
   EXPECT_EQ(terminal.Wait(), SIGINT);
 }
 
-TEST_F(TopCommand, InAPipeTablesFollowEachOtherUntilNobodyReads) {
+TEST_F(TopCommand, PipeReceivesTablesUntilClosed) {
   const std::string out = dir_ + "/tables";
   {
     ChildProcess top(SluicePath(), {"top", Target("ps:0"), "--interval", "0.2"},
@@ -292,7 +292,7 @@ TEST_F(TopCommand, InAPipeTablesFollowEachOtherUntilNobodyReads) {
   EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 2) << lines;
 }
 
-TEST_F(TopCommand, AnErrorWithoutATableEndsIt) {
+TEST_F(TopCommand, ErrorBeforeFirstTableExits) {
   tasks_.End();
   const std::string said = Top({Target("ps:0"), "--interval", "0.5"});
   EXPECT_EQ(code_, 1) << said;

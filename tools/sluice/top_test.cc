@@ -27,7 +27,7 @@ TaskState TopTask(const std::string& job, int number, int64_t p50_ms = 10) {
   return t;
 }
 
-TEST(Top, RatesAreOfTheTasksOwnClock) {
+TEST(Top, RatesUseTheTaskClock) {
   TaskState before = TopTask("worker", 0), now = before;
   now.clock_ns += 500'000'000;
   now.steps += 50;
@@ -46,7 +46,7 @@ TEST(Top, RatesAreOfTheTasksOwnClock) {
   EXPECT_EQ(TopRows({now}, {now})[0].steps_per_s, 0);
 }
 
-TEST(Top, LostAndRestartedTasksAreSaidToBe) {
+TEST(Top, LostAndRestartedTasksAreMarked) {
   TaskState silent = TopTask("ps", 0);
   silent.error = "task: no answer";
   TaskState fresh = TopTask("worker", 2);
@@ -70,7 +70,7 @@ TEST(Top, LostAndRestartedTasksAreSaidToBe) {
   EXPECT_THAT(TopTable(rows, true), HasSubstr("\x1b[31m"));
 }
 
-TEST(Top, AStragglerStandsOutInItsJob) {
+TEST(Top, StragglersAreMarkedWithinTheirJob) {
   const auto marked = [](std::vector<TaskState> tasks,
                          std::vector<double> cores = {}) {
     std::vector<TopRow> rows = TopRows({}, tasks);
@@ -109,7 +109,7 @@ TEST(Top, AStragglerStandsOutInItsJob) {
   EXPECT_THAT(notes[1], HasSubstr("busy: 1.0 cores"));
 }
 
-TEST(Top, TheTableHasAColumnForEachFigure) {
+TEST(Top, TableHasAColumnForEachMetric) {
   const TaskState first = TopTask("worker", 0), second = TopTask("worker", 1);
   TaskState fast = first, slow = second, lost = TopTask("ps", 0);
   fast.clock_ns += 2'000'000'000;
@@ -140,7 +140,7 @@ TEST(Top, TheTableHasAColumnForEachFigure) {
       "slow: steps take 150.0 times the others'\n");
 }
 
-TEST(Top, AScreenHasRoomForSoMuch) {
+TEST(Top, OutputIsCutToTheScreenSize) {
   EXPECT_EQ(FitScreen("abc\nabcd\n\n\x1b[31mabcde\x1b[0m\nx\n", 4, 5),
             "abc\nabcd\n\n\x1b[31mabcd\x1b[0m\nx");
   EXPECT_EQ(FitScreen("a\nb\nc\nd\ne\n", 80, 4), "a\nb\nc\nand 2 more");
@@ -148,7 +148,7 @@ TEST(Top, AScreenHasRoomForSoMuch) {
   EXPECT_EQ(FitScreen("", 80, 24), "");
 }
 
-TEST(Top, JsonHasEverything) {
+TEST(Top, JsonContainsAllFields) {
   TaskState lost = TopTask("ps", 0);
   lost.error = "gone \"so\"";
   std::vector<TopRow> rows =

@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 class CondGradientTest : public GradientTest {};
 class WhileGradientTest : public GradientTest {};
 
-TEST_F(CondGradientTest, IsThatOfTheBranchTaken) {
+TEST_F(CondGradientTest, UsesTheTakenBranch) {
   const Output x = In();
   const Output y = Cond(
       x < 1.0, [&] { return x * x * x; }, [&] { return ops::Sin(x); });
@@ -22,7 +22,7 @@ TEST_F(CondGradientTest, IsThatOfTheBranchTaken) {
   ExpectGradients(y, {{x, Scalar(1.5)}}, 3);
 }
 
-TEST_F(CondGradientTest, IsZeroWhereTheOtherBranchUsesIt) {
+TEST_F(CondGradientTest, IsZeroForInputsOfTheUntakenBranch) {
   const Output x = In(), z = In({2, 3}, "z");
   const Output y = Cond(
       x < 1.0, [&] { return SumOf(z * z) * x; }, [&] { return x * 2.0; });
@@ -32,7 +32,7 @@ TEST_F(CondGradientTest, IsZeroWhereTheOtherBranchUsesIt) {
   ExpectGradients(y, {{x, Scalar(1.5)}, {z, m}}, 2);
 }
 
-TEST_F(CondGradientTest, Nested) {
+TEST_F(CondGradientTest, DifferentiatesNestedConditionals) {
   const Output x = In();
   const Output y = Cond(
       x < 1.0,
@@ -45,7 +45,7 @@ TEST_F(CondGradientTest, Nested) {
   for (double v : {-0.5, 0.5, 1.5}) ExpectGradients(y * x, {{x, Scalar(v)}}, 2);
 }
 
-TEST_F(CondGradientTest, WithinOneByTheSamePredicate) {
+TEST_F(CondGradientTest, NestedConditionalMaySharePredicate) {
   const Output x = In();
   const Output small = x < 1.0;
   const Output y = Cond(
@@ -60,7 +60,7 @@ TEST_F(CondGradientTest, WithinOneByTheSamePredicate) {
   for (double v : {0.5, 1.5}) ExpectGradients(y, {{x, Scalar(v)}}, 2);
 }
 
-TEST_F(CondGradientTest, OfSparseReadsTellsTheShape) {
+TEST_F(CondGradientTest, SparseReadsHaveKnownShape) {
   const Var kept(Tensor::Of<double>(Shape({4, 2}), {1, 2, 3, 4, 5, 6, 7, 8}),
                  "kept");
   Initialize();
@@ -85,7 +85,7 @@ TEST_F(CondGradientTest, OfSparseReadsTellsTheShape) {
               ElementsAre(2, 4, 6, 8, 0, 0));
 }
 
-TEST_F(WhileGradientTest, OfAPower) {
+TEST_F(WhileGradientTest, DifferentiatesPower) {
   const Output x = In(), n = Placeholder<int>(PartialShape::Scalar(), "n");
   const auto [i, y] = While(
       std::tuple{0, x}, [&](Output i, Output) { return i < n; },
@@ -99,7 +99,7 @@ TEST_F(WhileGradientTest, OfAPower) {
 }
 
 // The factors are collected, and their gradient is one product.
-TEST_F(WhileGradientTest, OfWeightsThatMultiplyFewRows) {
+TEST_F(WhileGradientTest, BatchesWeightProductsOfFewRows) {
   const Output w = In({16, 17}, "w"), v = In({17, 16}, "v");
   const Output x = In({1, 16}), n = Placeholder<int>({}, "n");
   const auto layers = [&](Output count, Output first) {
@@ -141,7 +141,7 @@ TEST_F(WhileGradientTest, OfWeightsThatMultiplyFewRows) {
     EXPECT_NE(node->op_name(), "MatMulAdd") << node->name();
 }
 
-TEST_F(WhileGradientTest, OfHigherOrder) {
+TEST_F(WhileGradientTest, ComputesHigherOrders) {
   const Output x = In();
   const auto [i, y] = While(
       std::tuple{0, x}, [&](Output i, Output) { return i < 4; },
@@ -151,7 +151,7 @@ TEST_F(WhileGradientTest, OfHigherOrder) {
   ExpectGradients(y, {{x, Scalar(1.1)}}, 3, 1e-4);
 }
 
-TEST_F(WhileGradientTest, OfMatricesWithACapturedWeight) {
+TEST_F(WhileGradientTest, DifferentiatesCapturedMatrixWeight) {
   const Output x = In({1, 3}), w = In({3, 3}, "w");
   const auto [i, h] = While(
       std::tuple{0, x}, [&](Output i, Output) { return i < 4; },
@@ -165,7 +165,7 @@ TEST_F(WhileGradientTest, OfMatricesWithACapturedWeight) {
   ExpectGradients(h, feeds, 3, 1e-4);
 }
 
-TEST_F(WhileGradientTest, WithAConditionalInTheBody) {
+TEST_F(WhileGradientTest, BodyMayHoldConditional) {
   const Output x = In();
   const auto [i, y] = While(
       std::tuple{0, x}, [&](Output i, Output) { return i < 5; },
@@ -179,7 +179,7 @@ TEST_F(WhileGradientTest, WithAConditionalInTheBody) {
   ExpectGradients(y, {{x, Scalar(0.7)}}, 3, 1e-4);
 }
 
-TEST_F(WhileGradientTest, WithADataDependentConditionalInTheBody) {
+TEST_F(WhileGradientTest, BodyMayHoldDataDependentConditional) {
   const Output x = In();
   const auto [i, y] = While(
       std::tuple{0, x}, [&](Output i, Output) { return i < 6; },
@@ -192,7 +192,7 @@ TEST_F(WhileGradientTest, WithADataDependentConditionalInTheBody) {
   ExpectGradients(y, {{x, Scalar(0.7)}}, 2, 1e-4);
 }
 
-TEST_F(WhileGradientTest, Nested) {
+TEST_F(WhileGradientTest, DifferentiatesNestedLoops) {
   const Output x = In(), w = In(PartialShape::Scalar(), "w");
   const auto [i, y] = While(
       std::tuple{0, x}, [&](Output i, Output) { return i < 3; },
@@ -208,7 +208,7 @@ TEST_F(WhileGradientTest, Nested) {
   ExpectGradients(y, {{x, Scalar(0.7)}, {w, Scalar(0.9)}}, 3, 1e-4);
 }
 
-TEST_F(WhileGradientTest, NestedThreeDeepWithConditionals) {
+TEST_F(WhileGradientTest, DifferentiatesThreeNestedLoopsWithConditionals) {
   const Output x = In(), w = In(PartialShape::Scalar(), "w");
   const auto [i, y] = While(
       std::tuple{0, x}, [&](Output i, Output) { return i < 3; },
@@ -240,7 +240,7 @@ TEST_F(WhileGradientTest, NestedThreeDeepWithConditionals) {
   ExpectGradients(y, {{x, Scalar(0.7)}, {w, Scalar(0.9)}}, 2, 1e-4);
 }
 
-TEST_F(WhileGradientTest, WithinAConditional) {
+TEST_F(WhileGradientTest, DifferentiatesLoopInConditional) {
   const Output x = In();
   const Output y = Cond(
       x < 1.0,
@@ -258,7 +258,7 @@ TEST_F(WhileGradientTest, WithinAConditional) {
   ExpectGradients(y, {{x, Scalar(1.7)}}, 3, 1e-4);
 }
 
-TEST_F(WhileGradientTest, OfVariablesThatAreUnusedPassThroughOrAreNotReal) {
+TEST_F(WhileGradientTest, HandlesUnusedInvariantAndNonRealVariables) {
   const Output x = In(), z = In(PartialShape::Scalar(), "z");
   const auto r = While(
       std::vector<Output>{Constant(0), x, z, Constant(3.0), Constant(true)},
@@ -273,7 +273,7 @@ TEST_F(WhileGradientTest, OfVariablesThatAreUnusedPassThroughOrAreNotReal) {
   ExpectGradients(r[1] + r[2] * r[3], {{x, Scalar(0.7)}, {z, Scalar(1.2)}}, 2);
 }
 
-TEST_F(WhileGradientTest, OfVariablesThatAreStoppedAreZeroBesideOthers) {
+TEST_F(WhileGradientTest, StoppedVariablesHaveZeroGradients) {
   const Output x = In(), z = In(PartialShape::Scalar(), "z"),
                w = In(PartialShape::Scalar(), "w");
   const auto [i, a, b] = While(
@@ -295,7 +295,7 @@ TEST_F(WhileGradientTest, OfVariablesThatAreStoppedAreZeroBesideOthers) {
   EXPECT_FALSE(Grad(ops::StopGradient(a + b), x).valid());
 }
 
-TEST_F(WhileGradientTest, OfShapesThatGrow) {
+TEST_F(WhileGradientTest, DifferentiatesGrowingShapes) {
   const Output x = In({2});
   const WhileOptions grow = {
       .shape_invariants = {PartialShape::Scalar(), PartialShape({-1})}};
@@ -308,7 +308,7 @@ TEST_F(WhileGradientTest, OfShapesThatGrow) {
   ExpectGradients(y, {{x, Tensor::Vector<double>({0.3, 0.6})}}, 2);
 }
 
-TEST_F(WhileGradientTest, OfSparseReadsInTheLoopStaysSparse) {
+TEST_F(WhileGradientTest, SparseReadsInLoopStaySparse) {
   const Var table(Tensor::Of<double>(Shape({4, 2}), {1, 2, 3, 4, 5, 6, 7, 8}),
                   "table");
   Initialize();
@@ -330,7 +330,7 @@ TEST_F(WhileGradientTest, OfSparseReadsInTheLoopStaysSparse) {
   EXPECT_THAT(Values<int>((*g)[0].dense_shape, feeds), ElementsAre(4, 2));
 }
 
-TEST_F(WhileGradientTest, OfSparseReadsTellsAShapeThatIsFed) {
+TEST_F(WhileGradientTest, SparseReadsReportFedShape) {
   const Output table = In({-1, 2}, "table"), n = Placeholder<int>({}, "n");
   const auto [i, y] = While(
       std::tuple{0, Constant(1.0)}, [&](Output i, Output) { return i < n; },
@@ -354,7 +354,7 @@ TEST_F(WhileGradientTest, OfSparseReadsTellsAShapeThatIsFed) {
               ElementsAre(1, 1, 2, 2, 1, 1));
 }
 
-TEST_F(WhileGradientTest, OfSparseReadsInABranchInTheLoop) {
+TEST_F(WhileGradientTest, DifferentiatesSparseReadsInBranchOfLoop) {
   const Output table = In({4, 2}, "table"), n = Placeholder<int>({}, "n");
   const auto [i, y] = While(
       std::tuple{0, Constant(0.5)}, [&](Output i, Output) { return i < n; },
@@ -373,7 +373,7 @@ TEST_F(WhileGradientTest, OfSparseReadsInABranchInTheLoop) {
     ExpectGradients(y, {{table, t}, {n, Tensor::Scalar(count)}}, 2, 1e-4);
 }
 
-TEST_F(WhileGradientTest, InsideABody) {
+TEST_F(WhileGradientTest, BodyMayComputeGradients) {
   // Newton's method: each step takes two derivatives in the body.
   const Output x = In();
   const auto f = [](Output v) { return v * v * v - v * 2.0 + ops::Sin(v); };
@@ -387,7 +387,7 @@ TEST_F(WhileGradientTest, InsideABody) {
   EXPECT_NEAR(3 * at * at - 2 + std::cos(at), 0, 1e-9);
 }
 
-TEST_F(WhileGradientTest, InsideABodyThroughALoopAndByACapturedValue) {
+TEST_F(WhileGradientTest, BodyMayDifferentiateInnerLoopAndCapture) {
   const Output x = In(), w = In(PartialShape::Scalar(), "w");
   const Output ww = w * w;
   const auto [i, y] = While(
@@ -404,7 +404,7 @@ TEST_F(WhileGradientTest, InsideABodyThroughALoopAndByACapturedValue) {
   ExpectGradients(y, {{x, Scalar(0.7)}, {w, Scalar(0.9)}}, 2, 1e-4);
 }
 
-TEST_F(WhileGradientTest, OfTensorArrays) {
+TEST_F(WhileGradientTest, DifferentiatesTensorArrays) {
   const Output xs = In({4}, "xs"), x = In();
   const TensorArray in =
       TensorArray(DType::kDouble, 4, {.clear_after_read = false}).Unstack(xs);
@@ -421,7 +421,7 @@ TEST_F(WhileGradientTest, OfTensorArrays) {
   ExpectGradients(out.Stack(), feeds, 2, 1e-4);
 }
 
-TEST_F(WhileGradientTest, StopsWhereTold) {
+TEST_F(WhileGradientTest, StopGradientsAndBackPropOffStopIt) {
   const Output x = In();
   const auto [i, y] = While(
       std::tuple{0, x}, [&](Output i, Output) { return i < 3; },
@@ -455,7 +455,7 @@ TEST_F(WhileGradientTest, ErrorsNameTheOpAndThePath) {
   EXPECT_THAT(std::string(s.message()), HasSubstr(" <- "));
 }
 
-TEST_F(WhileGradientTest, XsWithinALoopAreRefused) {
+TEST_F(WhileGradientTest, RejectsTargetsInsideLoops) {
   const Output x = In();
   Output within;
   const auto [i, y] = While(
@@ -472,7 +472,7 @@ TEST_F(WhileGradientTest, XsWithinALoopAreRefused) {
 
 // Errors elsewhere in the graph, including a half-built loop, do not affect
 // gradients.
-TEST_F(WhileGradientTest, AnErrorElsewhereInTheGraphIsNotTheirs) {
+TEST_F(WhileGradientTest, IgnoresUnrelatedGraphErrors) {
   const Output x = In(), one = Constant(1.0);
   const Output failed = While(
       one, [](Output a) { return a < 3.0; },

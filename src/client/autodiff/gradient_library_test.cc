@@ -28,7 +28,7 @@ class LibraryGradientTest : public GradientTest {
   }
 };
 
-TEST_F(LibraryGradientTest, OfAScanOfSecondOrder) {
+TEST_F(LibraryGradientTest, ComputesSecondOrderOfScan) {
   const Output xs = In({4}, "xs"), w = In(PartialShape::Scalar(), "w");
   const Output sums =
       Scan([&](Output total, Output x) { return ops::Tanh(total * w + x * x); },
@@ -39,7 +39,7 @@ TEST_F(LibraryGradientTest, OfAScanOfSecondOrder) {
       2, 1e-4);
 }
 
-TEST_F(LibraryGradientTest, OfAMapOfThirdOrder) {
+TEST_F(LibraryGradientTest, ComputesThirdOrderOfMap) {
   const Output xs = In({3}, "xs"), w = In(PartialShape::Scalar(), "w");
   const Output y = MapFn([&](Output x) { return ops::Sin(x * w) * x; }, xs);
   ExpectGradients(
@@ -47,7 +47,7 @@ TEST_F(LibraryGradientTest, OfAMapOfThirdOrder) {
       1e-4);
 }
 
-TEST_F(LibraryGradientTest, OfAnLstmCellOfSecondOrder) {
+TEST_F(LibraryGradientTest, ComputesSecondOrderOfLstmCell) {
   constexpr int kUnits = 2, kInputs = 2, kSteps = 3;
   const Output xs = In({kSteps, 1, kInputs}, "xs");
   const Output w = In({kInputs + kUnits, 4 * kUnits}, "w");
@@ -88,7 +88,7 @@ TEST_F(LibraryGradientTest, SavesOnlyWhatTheGradientNeeds) {
   EXPECT_EQ(Saved().size(), 0u);
 }
 
-TEST_F(LibraryGradientTest, SavesAValueOnceForAllGradientsOfAnyOrder) {
+TEST_F(LibraryGradientTest, SavesEachValueOnceForAllOrders) {
   const Output x = In(), w = In(PartialShape::Scalar(), "w");
   const auto [i, a] = While(
       std::tuple{0, x}, [&](Output i, Output) { return i < 4; },
@@ -113,7 +113,7 @@ TEST_F(LibraryGradientTest, SavesAValueOnceForAllGradientsOfAnyOrder) {
   EXPECT_EQ(saved, 1);
 }
 
-TEST_F(LibraryGradientTest, SavesShapesWhereOnlyTheyAreNeeded) {
+TEST_F(LibraryGradientTest, SavesOnlyShapesWhereTheySuffice) {
   const Output x = In({-1});
   const auto [i, a] = While(
       std::tuple{0, x}, [&](Output i, Output) { return i < 3; },
@@ -127,7 +127,7 @@ TEST_F(LibraryGradientTest, SavesShapesWhereOnlyTheyAreNeeded) {
               ElementsAre(125, 125));
 }
 
-TEST_F(LibraryGradientTest, RunsNothingForGradientsWhereNoneAreFetched) {
+TEST_F(LibraryGradientTest, UnfetchedGradientsRunNothing) {
   const Output x = In();
   const auto [i, a] = While(
       std::tuple{0, x}, [&](Output i, Output) { return i < 3; },
@@ -145,7 +145,7 @@ TEST_F(LibraryGradientTest, RunsNothingForGradientsWhereNoneAreFetched) {
 
 // ---- Recovered structure ----------------------------------------------------
 
-TEST_F(LibraryGradientTest, OfPrimitivesPutTogetherByHand) {
+TEST_F(LibraryGradientTest, DifferentiatesHandBuiltLoops) {
   const Output x = In();
   const Output i = OpenMerge(ops::Enter(0, "loop"));
   const Output a = OpenMerge(ops::Enter(x, "loop"));
@@ -164,7 +164,7 @@ TEST_F(LibraryGradientTest, OfPrimitivesPutTogetherByHand) {
   ExpectGradients(y, {{x, Scalar(1.9)}}, 2, 1e-4);
 }
 
-TEST_F(LibraryGradientTest, FramesThatDoNotNestAreRefused) {
+TEST_F(LibraryGradientTest, RejectsFramesThatDoNotNest) {
   const Output x = In();
   const Output in = ops::Enter(x, "one", {.is_constant = true});
   const Output other = ops::Enter(x, "two", {.is_constant = true});
@@ -175,7 +175,7 @@ TEST_F(LibraryGradientTest, FramesThatDoNotNestAreRefused) {
               HasSubstr("(Mul)"));
 }
 
-TEST_F(LibraryGradientTest, AnExitOutsideOfFramesIsRefused) {
+TEST_F(LibraryGradientTest, RejectsExitOutsideFrames) {
   const Output x = In();
   ops::Enter(x, "one", {.is_constant = true});
   const Output out = ops::Exit(x);

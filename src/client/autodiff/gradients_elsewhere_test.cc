@@ -10,7 +10,7 @@
 namespace sluice {
 namespace {
 
-class GradientElsewhereTest : public GradientTest {
+class NestedGradientTest : public GradientTest {
  protected:
   // The gradient of each element of y, taken in a map's body, equals that of
   // the element, for several orders of execution.
@@ -56,7 +56,7 @@ class GradientElsewhereTest : public GradientTest {
   }
 };
 
-TEST_F(GradientElsewhereTest, OfALoopAroundTakenInABody) {
+TEST_F(NestedGradientTest, LoopBodyMayDifferentiateOuterLoop) {
   const Output x = In({3});
   const Output y = TanhLoop(x);
   ExpectJacobian(y, Three(x));
@@ -64,7 +64,7 @@ TEST_F(GradientElsewhereTest, OfALoopAroundTakenInABody) {
   ExpectJacobian(Grad(SumOf(y * y), x), Three(x));
 }
 
-TEST_F(GradientElsewhereTest, OfAConditionalAroundTakenInABody) {
+TEST_F(NestedGradientTest, LoopBodyMayDifferentiateOuterConditional) {
   const Output x = In({3}), p = Placeholder<bool>(PartialShape::Scalar(), "p");
   const Output y = Cond(
       p,
@@ -81,7 +81,7 @@ TEST_F(GradientElsewhereTest, OfAConditionalAroundTakenInABody) {
   }
 }
 
-TEST_F(GradientElsewhereTest, OfAConditionsNodesThatABodyUses) {
+TEST_F(NestedGradientTest, BodyMayUseNodesOfLoopCondition) {
   const Output x = In();
   Output kept;
   const auto [i, y] = While(
@@ -99,7 +99,7 @@ TEST_F(GradientElsewhereTest, OfAConditionsNodesThatABodyUses) {
 // The condition is computed once more than the body: values that the body
 // computes only from its nodes must not be part of it, or the loop would never
 // end.
-TEST_F(GradientElsewhereTest, OfABodyThatIsMadeOfTheConditionsNodesAlone) {
+TEST_F(NestedGradientTest, BodyMayUseOnlyNodesOfLoopCondition) {
   const Output x = In();
   const Feeds feeds = {{x, Scalar(0.9)}};
   Output kept, small;
@@ -137,7 +137,7 @@ TEST_F(GradientElsewhereTest, OfABodyThatIsMadeOfTheConditionsNodesAlone) {
   }
 }
 
-TEST_F(GradientElsewhereTest, OfAScanInAFunction) {
+TEST_F(NestedGradientTest, DifferentiatesScanInFunction) {
   const Function f = DefineFunction(
       "f", {DType::kDouble},
       [](const std::vector<Output>& a) {
@@ -149,7 +149,7 @@ TEST_F(GradientElsewhereTest, OfAScanInAFunction) {
   ExpectGradients(f({x})[0], {{x, Scalar(0.6)}}, 2, 1e-4);
 }
 
-TEST_F(GradientElsewhereTest, OfARecursionWithALoopInIt) {
+TEST_F(NestedGradientTest, DifferentiatesRecursionWithLoop) {
   const Function f =
       DefineFunction("f", {DType::kDouble, DType::kInt32}, {DType::kDouble},
                      [](const Function& self, const std::vector<Output>& a) {
@@ -170,7 +170,7 @@ TEST_F(GradientElsewhereTest, OfARecursionWithALoopInIt) {
   ExpectGradients(f({x, Constant(3)})[0], {{x, Scalar(0.9)}}, 2, 1e-3);
 }
 
-TEST_F(GradientElsewhereTest, OfAFunctionThatHoldsGradients) {
+TEST_F(NestedGradientTest, DifferentiatesFunctionThatComputesGradients) {
   const Function f = DefineFunction("f", {DType::kDouble},
                                     [](const std::vector<Output>& a) {
                                       const Output y = LoopAndScan(a[0]);
@@ -182,7 +182,7 @@ TEST_F(GradientElsewhereTest, OfAFunctionThatHoldsGradients) {
 }
 
 // A call completes only when the effects of the function's loop are done.
-TEST_F(GradientElsewhereTest, EffectsOfAFunctionsLoopHappen) {
+TEST_F(NestedGradientTest, CallWaitsForEffectsOfLoopInFunction) {
   const Var v(Constant(Tensor::Scalar<double>(0)), "v");
   Initialize();
   const Function f = DefineFunction(
@@ -204,7 +204,7 @@ TEST_F(GradientElsewhereTest, EffectsOfAFunctionsLoopHappen) {
 
 // A graph with a first derivative, imported once or twice, with the same names
 // or new ones: the derivative, another one and its derivatives all agree.
-TEST_F(GradientElsewhereTest, OfImportedGraphsThatHoldGradients) {
+TEST_F(NestedGradientTest, DifferentiatesImportedGraphsWithGradients) {
   std::string bytes;
   {
     Graph g;

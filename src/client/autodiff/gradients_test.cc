@@ -30,7 +30,7 @@ class GradientsTest : public ClientTest {
   }
 };
 
-TEST_F(GradientsTest, OfAPolynomial) {
+TEST_F(GradientsTest, DifferentiatesPolynomial) {
   const Output x = Placeholder<float>();
   const Output y = x * x * x + 2 * x;
   const Feeds feeds = {{x, Tensor::Scalar(3.0f)}};
@@ -81,7 +81,7 @@ TEST_F(GradientsTest, StartFromSlices) {
       HasSubstr("expected float as"));
 }
 
-TEST_F(GradientsTest, StopWhereTold) {
+TEST_F(GradientsTest, StopAtStopGradients) {
   const Output x = Constant(2.0f);
   const Output h = x * x;
   const Output y = h * x;
@@ -91,7 +91,7 @@ TEST_F(GradientsTest, StopWhereTold) {
   EXPECT_THAT(Values<float>(Grad(ops::StopGradient(h) * x, x)), ElementsAre(4));
 }
 
-TEST_F(GradientsTest, UnconnectedAreNoneOrZero) {
+TEST_F(GradientsTest, UnconnectedXsGetNoneOrZero) {
   const Output x = Constant(Tensor::Vector<float>({1, 2}));
   const Output other = Constant(Tensor::Vector<float>({5}));
   const Var v(Ones({2, 2}), "v");
@@ -124,7 +124,7 @@ TEST_F(GradientsTest, DoNotFlowThroughIntegers) {
   EXPECT_THAT(Error(text, text), HasSubstr("real type"));
 }
 
-TEST_F(GradientsTest, OfVariablesCoverAllTheirReads) {
+TEST_F(GradientsTest, VariableGradientsCoverAllReads) {
   for (bool reference : {false, true}) {
     const Var v(2.0, "v", {.reference = reference});
     RunNode(v.initializer());
@@ -140,7 +140,7 @@ TEST_F(GradientsTest, AreNamedAfterTheirOps) {
   EXPECT_EQ(Grad(y, x, {.name = "again"}).node->name().rfind("again/", 0), 0u);
 }
 
-TEST_F(GradientsTest, ShareDevicesWhereAsked) {
+TEST_F(GradientsTest, ColocateWithForwardOpsOnRequest) {
   const Output x = Constant(2.0f);
   const Output y = ops::Tanh(x, {.name = "deep"});
   const auto* groups = [&](Output g) {
@@ -152,7 +152,7 @@ TEST_F(GradientsTest, ShareDevicesWhereAsked) {
   EXPECT_EQ(Grad(y, x).node->FindAttr("_class"), nullptr);
 }
 
-TEST_F(GradientsTest, GatedOnesAreEqual) {
+TEST_F(GradientsTest, GatingDoesNotChangeValues) {
   const Output x = Constant(2.0f), z = Constant(5.0f);
   const std::vector<Output> g =
       Grad({x * z}, std::vector<GradTarget>{x, z}, {.gate_ops = true});
@@ -162,7 +162,7 @@ TEST_F(GradientsTest, GatedOnesAreEqual) {
 
 // ---- Errors -----------------------------------------------------------------
 
-TEST_F(GradientsTest, AMissingOneNamesTheOpTheLineAndThePath) {
+TEST_F(GradientsTest, MissingGradientErrorNamesOpLineAndPath) {
   const Output x = Placeholder<float>({2}, "x");
   const Output a = ops::Tanh(x, {.name = "a"});
   Node* bad = BuildNode("NoSuchGradientOp", {a}, {}, "bad", CallerLoc());
@@ -174,13 +174,13 @@ TEST_F(GradientsTest, AMissingOneNamesTheOpTheLineAndThePath) {
   EXPECT_THAT(error, HasSubstr("top <- bad <- a <- x"));
 }
 
-TEST_F(GradientsTest, FlatOpsPassNoneAndOthersWithoutOneAreRefused) {
+TEST_F(GradientsTest, FlatOpsPassNoneAndUndifferentiableOpsFail) {
   const Output x = Constant(Tensor::Vector<float>({1.5f, 2}));
   EXPECT_THAT(Values<float>(Grad(ops::Floor(x) + x, x)), ElementsAre(1, 1));
   EXPECT_THAT(Error(ops::Unique(x).y, x), HasSubstr("(Unique)"));
 }
 
-TEST_F(GradientsTest, AMergeOfNoConditionalIsNamed) {
+TEST_F(GradientsTest, ErrorNamesMergeOutsideConditionals) {
   const Output x = Placeholder<float>({}, "x");
   const auto [no, yes] = ops::Switch(x, Placeholder<bool>());
   const auto [other_no, other_yes] = ops::Switch(x, Placeholder<bool>());
@@ -190,7 +190,7 @@ TEST_F(GradientsTest, AMergeOfNoConditionalIsNamed) {
   EXPECT_THAT(std::string(s.message()), HasSubstr("(Merge)"));
 }
 
-TEST_F(GradientsTest, NullAndForeignArgumentsAreErrors) {
+TEST_F(GradientsTest, RejectNullAndForeignArguments) {
   const Output x = Constant(1.0f);
   EXPECT_THAT(Error(Output(), x), HasSubstr("ys[0]: expected an output"));
   EXPECT_THAT(Error(x, Output()), HasSubstr("xs[0]: expected an output"));
@@ -203,7 +203,7 @@ TEST_F(GradientsTest, NullAndForeignArgumentsAreErrors) {
   EXPECT_THAT(Error(x, foreign), HasSubstr("of another"));
 }
 
-TEST_F(GradientsTest, ErrorsOfGradientFunctionsNameTheNode) {
+TEST_F(GradientsTest, GradientFunctionErrorsNameTheNode) {
   ASSERT_TRUE(RegisterGradient("GradientsTest.Wrong", [](GradContext& c) {
                 c.grads[0] = Constant(Tensor::Vector<float>({1, 2, 3}));
                 return OkStatus();
@@ -221,7 +221,7 @@ TEST_F(GradientsTest, ErrorsOfGradientFunctionsNameTheNode) {
 
 // ---- User-defined gradients -------------------------------------------------
 
-TEST_F(GradientsTest, TheUsersOwnReplaceThoseOfTheScope) {
+TEST_F(GradientsTest, OverrideScopeReplacesGradientFunction) {
   ASSERT_TRUE(RegisterGradient("GradientsTest.Half", [](GradContext& c) {
                 c.grads[0] = c.dy[0] * 0.5f;
                 return OkStatus();
@@ -235,7 +235,7 @@ TEST_F(GradientsTest, TheUsersOwnReplaceThoseOfTheScope) {
   EXPECT_THAT(Values<float>(Grad(y + ops::Identity(x), x)), ElementsAre(1.5f));
 }
 
-TEST_F(GradientsTest, UndefinedOnesAreErrorsUntilTheUserRegistersOne) {
+TEST_F(GradientsTest, UserMayRegisterMissingGradient) {
   const Output x = Constant(Tensor::Vector<float>({3, 1, 3}));
   const Output y = ops::Unique(x).y;
   EXPECT_THAT(Error(y, x), HasSubstr("expected an op that has one"));
@@ -246,7 +246,7 @@ TEST_F(GradientsTest, UndefinedOnesAreErrorsUntilTheUserRegistersOne) {
   EXPECT_THAT(Values<float>(Grad(y, x)), ElementsAre(1, 1, 1));
 }
 
-TEST_F(GradientsTest, NamesAreRegisteredOnce) {
+TEST_F(GradientsTest, NamesCanBeRegisteredOnce) {
   const UserGradient none = [](GradContext&) { return OkStatus(); };
   EXPECT_EQ(RegisterGradient("Tanh", none).code(), StatusCode::kAlreadyExists);
   EXPECT_TRUE(RegisterGradient("GradientsTest.Once", none).ok());
@@ -275,7 +275,7 @@ class NoneGradientsTest : public GradientsTest {
   const Output x_ = ops::Placeholder(DType::kFloat, {.name = "x"});
 };
 
-TEST_F(NoneGradientsTest, GiveTheReasonOfTheOpThatDeclined) {
+TEST_F(NoneGradientsTest, ErrorGivesReasonOfDecliningOp) {
   const int line = __LINE__ + 1;
   const Output y = Build("GradientsTestRounded", {x_ * 2}, {}, "rounded") + 1;
   const std::string want =
@@ -289,7 +289,7 @@ TEST_F(NoneGradientsTest, GiveTheReasonOfTheOpThatDeclined) {
   EXPECT_THAT(std::string(graph_.status().message()), HasSubstr(want));
 }
 
-TEST_F(NoneGradientsTest, GiveTheReasonToAnOptimizer) {
+TEST_F(NoneGradientsTest, OptimizerErrorGivesReason) {
   const Var v(1.0f, "v");
   const Output loss = Build("GradientsTestRounded", {v}, {}, "rounded");
   GradientDescentOptimizer(0.1f).Minimize(loss);
@@ -298,7 +298,7 @@ TEST_F(NoneGradientsTest, GiveTheReasonToAnOptimizer) {
                         "node 'rounded' (GradientsTestRounded)"));
 }
 
-TEST_F(NoneGradientsTest, NameWhatIsInTheWay) {
+TEST_F(NoneGradientsTest, ErrorNamesBlockingNode) {
   const auto cast = [](Output x, DType t, const char* name) {
     return ops::Cast(x, t, {.name = name});
   };
@@ -324,7 +324,7 @@ TEST_F(NoneGradientsTest, NameWhatIsInTheWay) {
               HasSubstr("no gradient flows to 'h:0': no y depends on it"));
 }
 
-TEST_F(NoneGradientsTest, NameTheFunctionThatGaveNone) {
+TEST_F(NoneGradientsTest, ErrorNamesGradientFunctionThatReturnedNone) {
   ASSERT_TRUE(RegisterGradient("NoneGradientsTest.Nothing", [](GradContext&) {
                 return OkStatus();
               }).ok());
@@ -338,7 +338,7 @@ TEST_F(NoneGradientsTest, NameTheFunctionThatGaveNone) {
                         "'Mul:0'; node 'odd' (Tanh)"));
 }
 
-TEST_F(NoneGradientsTest, NameWhatIsInTheWayInALoop) {
+TEST_F(NoneGradientsTest, ErrorNamesBlockingNodeInLoop) {
   const Output y = While(
       x_ * 2, [](Output v) { return v < 100; },
       [](Output v) { return Build("GradientsTestRounded", {v + v}); });
@@ -353,7 +353,7 @@ TEST_F(NoneGradientsTest, NameWhatIsInTheWayInALoop) {
   EXPECT_THAT(Fetch(Grad(w, x_)), HasSubstr("has back_prop off; node "));
 }
 
-TEST_F(NoneGradientsTest, OfSecondOrderNameWhatIsInTheWay) {
+TEST_F(NoneGradientsTest, SecondOrderErrorNamesBlockingNode) {
   const Output dy = Grad(x_ * 3, x_);
   EXPECT_THAT(Fetch(Grad(dy, x_)),
               HasSubstr("a shape does not depend on the elements; node "
@@ -379,7 +379,7 @@ class WrongGradientsTest : public GradientsTest {
   }
 };
 
-TEST_F(WrongGradientsTest, AreErrorsThatNameTheNode) {
+TEST_F(WrongGradientsTest, ErrorNamesTheNode) {
   EXPECT_THAT(Told([](GradContext&) { return InvalidArgument("not today"); }),
               HasSubstr("not today"));
   EXPECT_THAT(Told([](GradContext& c) {
@@ -421,7 +421,7 @@ TEST_F(WrongGradientsTest, AreErrorsThatNameTheNode) {
               HasSubstr("gradient: expected no exception, got 'thrown here'"));
 }
 
-TEST_F(WrongGradientsTest, AnOverrideThatNobodyRegisteredIsNamed) {
+TEST_F(WrongGradientsTest, ErrorNamesUnregisteredOverride) {
   const Output x = Placeholder<float>({2});
   const GradientOverride use("Tanh", "WrongGradientsTest.Misspelt");
   EXPECT_THAT(Error(ops::Tanh(x, {.name = "odd"}), x),
@@ -456,7 +456,7 @@ TEST_F(SparseGradientsTest, StaySparseThroughReads) {
               ElementsAre(2, 2, 0, 0, 0, 0, 4, 4));
 }
 
-TEST_F(SparseGradientsTest, SeveralAreJoined) {
+TEST_F(SparseGradientsTest, AreConcatenatedWhenAdded) {
   const Gradient g = One(
       ops::Sum(Rows({1}), {0, 1}) + ops::Sum(Rows({1, 2}) * 3, {0, 1}), table_);
   ASSERT_TRUE(g.is_sparse());
@@ -471,7 +471,7 @@ TEST_F(SparseGradientsTest, AreAddedToDenseOnes) {
   EXPECT_THAT(Values<float>(g.dense), ElementsAre(2, 2, 1, 1, 1, 1, 1, 1));
 }
 
-TEST_F(SparseGradientsTest, BecomeDenseWhereAnOpNeedsIt) {
+TEST_F(SparseGradientsTest, BecomeDenseForOpsThatNeedIt) {
   const Output scaled = ops::Tanh(table_);
   const Output y =
       ops::GatherV2(scaled, Constant(Tensor::Vector<int32_t>({1, 1})), 0);
@@ -483,7 +483,7 @@ TEST_F(SparseGradientsTest, BecomeDenseWhereAnOpNeedsIt) {
   EXPECT_EQ(d[0], 0);
 }
 
-TEST_F(SparseGradientsTest, WithoutAShapeCannotBeDense) {
+TEST_F(SparseGradientsTest, CannotBecomeDenseWithoutShape) {
   const Gradient g =
       Gradient::Slices(Constant(Tensor::Vector<int32_t>({0})),
                        Constant(Tensor::Vector<float>({1})), Output());
@@ -623,7 +623,7 @@ TEST(RandomGraphGradientsTest, AgreeWithFiniteDifferences) {
   }
 }
 
-TEST_F(GradientsTest, OfLongChainsAreLinearInTheirLength) {
+TEST_F(GradientsTest, TimeIsLinearInChainLength) {
   const auto chain = [](const Output& x, int length) {
     Output y = x;
     for (int i = 0; i < length; ++i) y = y + x;

@@ -25,7 +25,7 @@ class LoopGradientCases : public GradientTest {
   }
 };
 
-TEST_F(LoopGradientCases, OptionsDoNotChangeThem) {
+TEST_F(LoopGradientCases, LoopOptionsDoNotChangeGradients) {
   const Output x = In(), n = Count("n"), most = Count("most");
   const Output most64 = ops::Cast(most, DType::kInt64);
   const WhileOptions options[] = {
@@ -67,7 +67,7 @@ TEST_F(LoopGradientCases, OptionsDoNotChangeThem) {
   }
 }
 
-TEST_F(LoopGradientCases, OfLoopsOfNoIterationsAreThoseOfWhatTheyBeganWith) {
+TEST_F(LoopGradientCases, ZeroIterationsDifferentiateInitialValues) {
   const Output x = In({3}), w = In({3}, "w"), n = Count("n"), m = Count("m");
   const auto [i, y] = While(
       std::tuple{0, x}, [&](Output i, Output) { return i < n; },
@@ -93,7 +93,7 @@ TEST_F(LoopGradientCases, OfLoopsOfNoIterationsAreThoseOfWhatTheyBeganWith) {
   }
 }
 
-TEST_F(LoopGradientCases, OfMapsFoldsAndScansOfNoRows) {
+TEST_F(LoopGradientCases, MapsFoldsAndScansMayHaveNoRows) {
   const Output xs = Placeholder<double>({-1, 2}, "xs"), w = In({2}, "w");
   const auto step = [&](Output a, Output x) { return ops::Tanh(a * w + x); };
   const Output map = MapFn([&](Output x) { return ops::Sin(x * w); }, xs);
@@ -112,7 +112,7 @@ TEST_F(LoopGradientCases, OfMapsFoldsAndScansOfNoRows) {
 }
 
 // Variables are read where the loop reads them, and their gradients add up.
-TEST_F(LoopGradientCases, OfVariablesThatABodyReads) {
+TEST_F(LoopGradientCases, DifferentiatesVariablesReadInBody) {
   for (const bool reference : {false, true}) {
     SCOPED_TRACE(reference);
     const Var w(Tensor::Scalar<double>(1.5), reference ? "ref" : "res",
@@ -140,7 +140,7 @@ TEST_F(LoopGradientCases, OfVariablesThatABodyReads) {
 }
 
 // An embedding: rows of a table in a nested loop, and the second derivative.
-TEST_F(LoopGradientCases, OfLookUpsInNestedLoopsAreSparse) {
+TEST_F(LoopGradientCases, LookupsInNestedLoopsAreSparse) {
   const Var table(Tensor::Of<double>(Shape({5, 2}),
                                      {.1, .2, .3, .4, .5, .6, .7, .8, .9, 1}),
                   "table");
@@ -186,7 +186,7 @@ TYPED_TEST_SUITE(LoopGradientTypes, FloatingTypes);
 
 // x to the power of four, and 4 x^3 (its conjugate for complex numbers, as in
 // TensorFlow).
-TYPED_TEST(LoopGradientTypes, AreThoseOfTheUnrolledGraph) {
+TYPED_TEST(LoopGradientTypes, MatchTheUnrolledGraph) {
   const DType t = DTypeOf<TypeParam>();
   const Output fed = Placeholder<float>({2});
   Output x = ops::Cast(fed, t);

@@ -109,25 +109,25 @@ class LoopProductGradientTest : public ::testing::TestWithParam<Shapes> {
   std::mt19937_64 random_;
 };
 
-TEST_P(LoopProductGradientTest, OfAPlainNetwork) {
+TEST_P(LoopProductGradientTest, DifferentiatesPlainNetwork) {
   Compare([](Output hw, const RowOf& row, Output i) {
     return ops::Tanh(row(i) + hw);
   });
 }
 
-TEST_P(LoopProductGradientTest, OfRowsThatAreReadTwice) {
+TEST_P(LoopProductGradientTest, RowsMayBeReadTwice) {
   Compare([](Output hw, const RowOf& row, Output i) {
     return ops::Tanh(row(i) + hw) * .5 + ops::Sin(row(i));
   });
 }
 
-TEST_P(LoopProductGradientTest, OfRowsThatAreReadBackwards) {
+TEST_P(LoopProductGradientTest, RowsMayBeReadBackwards) {
   Compare([](Output hw, const RowOf& row, Output i) {
     return ops::Tanh(row(kSteps - 1 - i) + hw);
   });
 }
 
-TEST_P(LoopProductGradientTest, OfRowsThatBranchesRead) {
+TEST_P(LoopProductGradientTest, RowsMayBeReadInBranches) {
   Compare([](Output hw, const RowOf& row, Output i) {
     return Cond(
         ops::Equal(i % 2, 0), [&] { return ops::Tanh(row(i) + hw); },
@@ -135,7 +135,7 @@ TEST_P(LoopProductGradientTest, OfRowsThatBranchesRead) {
   });
 }
 
-TEST_P(LoopProductGradientTest, OfRowsThatAreReadAfterTheLoopToo) {
+TEST_P(LoopProductGradientTest, RowsMayBeReadAfterTheLoop) {
   Compare([](Output hw, const RowOf& row,
              Output i) { return ops::Tanh(row(i) + hw); },
           [](const TensorArray& in, Output h) {
@@ -143,7 +143,7 @@ TEST_P(LoopProductGradientTest, OfRowsThatAreReadAfterTheLoopToo) {
           });
 }
 
-TEST_P(LoopProductGradientTest, OfRowsWhoseGradientIsNotTheProducts) {
+TEST_P(LoopProductGradientTest, RowGradientMayDifferFromProductGradient) {
   Compare([](Output hw, const RowOf& row, Output i) {
     return ops::Tanh(row(i) * .5 + hw);
   });

@@ -64,7 +64,7 @@ Tensor Rows(const Shape& shape) {
 }
 
 // h = tanh(h * w), repeated: every h has to be saved.
-TEST(SavedMemoryTest, OfALoopIsWhatItsGradientReads) {
+TEST(SavedMemoryTest, LoopSavesWhatItsGradientReads) {
   constexpr int64_t kUnits = 1024;
   const auto build = [](int64_t steps, std::pair<Output, Tensor>* feed) {
     const Output w = Placeholder<float>({kUnits});
@@ -87,7 +87,7 @@ TEST(SavedMemoryTest, OfALoopIsWhatItsGradientReads) {
 // The products of the weights with all inputs are computed before the loop; the
 // gates reuse their memory, and the gates' gradients that of the gates. Besides
 // the saved values there are the outputs, which the loss reads.
-TEST(SavedMemoryTest, OfAnLstmIsItsGatesStatesAndOutputs) {
+TEST(SavedMemoryTest, LstmSavesGatesStatesAndOutputs) {
   constexpr int64_t kBatch = 16, kUnits = 32;
   const auto build = [](int64_t steps, std::pair<Output, Tensor>* feed) {
     const Output x = Placeholder<float>({steps, kBatch, kUnits});

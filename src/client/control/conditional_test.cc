@@ -10,7 +10,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-TEST_F(ControlFlowTest, OnlyTheBranchThatThePredicateChoosesRuns) {
+TEST_F(ControlFlowTest, OnlyTheChosenBranchRuns) {
   const Output x = In<float>("x");
   const Output y = Cond(
       x < 0, [&] { return -x; }, [&] { return x * 2; });
@@ -26,7 +26,7 @@ TEST_F(ControlFlowTest, OnlyTheBranchThatThePredicateChoosesRuns) {
   EXPECT_EQ(Value<float>(z, {{x, 3.0f}}), 3);
 }
 
-TEST_F(ControlFlowTest, ACapturedTensorIsSwitchedOncePerConditional) {
+TEST_F(ControlFlowTest, CapturedTensorHasOneSwitchPerConditional) {
   const Output x = In<float>("x");
   const Output p = In<bool>("p");
   const int before = CountOps("Switch");
@@ -47,7 +47,7 @@ TEST_F(ControlFlowTest, ACapturedTensorIsSwitchedOncePerConditional) {
   EXPECT_EQ(Value<float>(b, {{x, 3.0f}, {p, false}}), -3);
 }
 
-TEST_F(ControlFlowTest, BranchesReturnNumbersConstantsAndThePredicate) {
+TEST_F(ControlFlowTest, BranchesMayReturnNumbersConstantsAndPredicate) {
   const Output p = In<bool>("p");
   const Output x = Constant(std::int64_t{7});
   const Output number = Cond(
@@ -63,7 +63,7 @@ TEST_F(ControlFlowTest, BranchesReturnNumbersConstantsAndThePredicate) {
   EXPECT_TRUE(Value<bool>(same, {{p, false}}));
 }
 
-TEST_F(ControlFlowTest, ResultsKeepTheKindOfStructureTheBranchesReturn) {
+TEST_F(ControlFlowTest, ResultsKeepStructureOfBranchResults) {
   const Output p = In<bool>("p");
   const Output x = Constant(2.0f);
   const std::vector<Output> list = Cond(
@@ -96,7 +96,7 @@ TEST_F(ControlFlowTest, ResultsKeepTheKindOfStructureTheBranchesReturn) {
   EXPECT_EQ(Value<float>(std::get<1>(nested)[0], {{p, false}}), 4);
 }
 
-TEST_F(ControlFlowTest, BranchesForTheirEffectsAloneRunOneOfTheTwo) {
+TEST_F(ControlFlowTest, BranchesMayHaveOnlySideEffects) {
   const Output p = In<bool>("p");
   const Var v(1.0f, "v");
   Node* update = Cond(
@@ -109,7 +109,7 @@ TEST_F(ControlFlowTest, BranchesForTheirEffectsAloneRunOneOfTheTwo) {
   EXPECT_EQ(Value<float>(v), 9);
 }
 
-TEST_F(ControlFlowTest, BranchesMayAssignReferenceVariablesFromOutside) {
+TEST_F(ControlFlowTest, BranchesMayAssignOuterReferenceVariables) {
   const Output p = In<bool>("p");
   const Var v(1.0f, "v", {.reference = true});
   const Output y = Cond(
@@ -125,7 +125,7 @@ TEST_F(ControlFlowTest, BranchesMayAssignReferenceVariablesFromOutside) {
   EXPECT_EQ(Value<float>(y, {{p, false}}), 3);
 }
 
-TEST_F(ControlFlowTest, AConditionalBeginsAfterTheControlDependenciesAroundIt) {
+TEST_F(ControlFlowTest, ConditionalStartsAfterOuterControlDependencies) {
   const Output p = In<bool>("p");
   const Var v(1.0f, "v");
   Node* first = v.Assign(5.0f);
@@ -141,7 +141,7 @@ TEST_F(ControlFlowTest, AConditionalBeginsAfterTheControlDependenciesAroundIt) {
   EXPECT_EQ(Value<float>(y, {{p, false}}), 10);
 }
 
-TEST_F(ControlFlowTest, ACaseTakesTheFirstBranchThatHolds) {
+TEST_F(ControlFlowTest, CaseTakesFirstBranchWhosePredicateHolds) {
   const Output x = In<int>("x");
   const auto number = [](int v) {
     return std::function<Output()>([v] { return Constant(v); });
@@ -154,7 +154,7 @@ TEST_F(ControlFlowTest, ACaseTakesTheFirstBranchThatHolds) {
     EXPECT_EQ(Value<int>(y, {{x, in}}), out) << in;
 }
 
-TEST_F(ControlFlowTest, ACaseWithoutADefaultFailsWhereNothingHolds) {
+TEST_F(ControlFlowTest, CaseWithoutDefaultFailsIfNoPredicateHolds) {
   const Output x = In<int>("x");
   const auto number = [](int v) {
     return std::function<Output()>([v] { return Constant(v); });
@@ -169,7 +169,7 @@ TEST_F(ControlFlowTest, ACaseWithoutADefaultFailsWhereNothingHolds) {
               HasSubstr("expected a predicate to hold"));
 }
 
-TEST_F(ControlFlowTest, AnExclusiveCaseFailsWhereTwoHold) {
+TEST_F(ControlFlowTest, ExclusiveCaseFailsIfTwoPredicatesHold) {
   const Output x = In<int>("x");
   const auto number = [](int v) {
     return std::function<Output()>([v] { return Constant(v); });
@@ -182,7 +182,7 @@ TEST_F(ControlFlowTest, AnExclusiveCaseFailsWhereTwoHold) {
               HasSubstr("expected at most one predicate to hold"));
 }
 
-TEST_F(ControlFlowTest, ConditionalsThatDisagreeAreErrorsOfTheUsersLine) {
+TEST_F(ControlFlowTest, MismatchedBranchesReportTheUsersLine) {
   const Output p = Constant(true), x = Constant(1.0f), i = Constant(1);
   struct Wrong {
     std::function<Output()> build;
@@ -237,7 +237,7 @@ TEST_F(ControlFlowTest, ConditionalsThatDisagreeAreErrorsOfTheUsersLine) {
   }
 }
 
-TEST_F(ControlFlowTest, CasesWithoutBooleanPredicatesOrBranchesAreErrors) {
+TEST_F(ControlFlowTest, CaseRejectsNonBooleanPredicatesAndNoBranches) {
   const Output x = Constant(1.0f);
   const std::function<Output()> f = [&] { return x; };
   int line = __LINE__ + 1;
@@ -253,7 +253,7 @@ TEST_F(ControlFlowTest, CasesWithoutBooleanPredicatesOrBranchesAreErrors) {
                                     HasSubstr(Here(line, __FILE__))));
 }
 
-TEST_F(ControlFlowTest, ABranchCanBeGivenNodesAndResultsAfterItWasBuilt) {
+TEST_F(ControlFlowTest, NodesAndResultsCanBeAddedToBuiltBranch) {
   const Output p = In<bool>("p"), x = In<float>("x"), late = In<float>("l");
   Output inner;
   const Output y = Cond(

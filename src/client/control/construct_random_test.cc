@@ -90,7 +90,7 @@ class RandomConstruct : public ::testing::TestWithParam<int> {
 };
 
 // (Sanitizers are slow here and run a tenth of the cases.)
-TEST_P(RandomConstruct, HasTheValuesAndTheGradientsOfPlainCode) {
+TEST_P(RandomConstruct, ValuesAndGradientsMatchPlainCode) {
   for (int i = 0; i < 40; i += kSanitized ? 10 : 1) {
     Check(static_cast<uint64_t>(GetParam() * 40 + i));
     if (HasFailure()) return;

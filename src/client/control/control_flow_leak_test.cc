@@ -578,10 +578,10 @@ struct NamedProgram {
   const char* name;
   Step (*build)();
 };
-class LeaksOf : public LeakTest,
-                public ::testing::WithParamInterface<NamedProgram> {};
+class StepLeakTest : public LeakTest,
+                     public ::testing::WithParamInterface<NamedProgram> {};
 
-TEST_P(LeaksOf, NothingOutlivesAStepThatIsBrokenOff) {
+TEST_P(StepLeakTest, AbortedStepLeavesNothing) {
   Graph graph;
   const WithGraph use(graph);
   const Step step = GetParam().build();
@@ -593,7 +593,7 @@ TEST_P(LeaksOf, NothingOutlivesAStepThatIsBrokenOff) {
   EXPECT_GT(ended_[StatusCode::kDeadlineExceeded], 0);
 }
 
-TEST_P(LeaksOf, TheHeapDoesNotGrowWithSteps) {
+TEST_P(StepLeakTest, HeapDoesNotGrowWithSteps) {
   Graph graph;
   const WithGraph use(graph);
   const Step step = GetParam().build();
@@ -603,7 +603,7 @@ TEST_P(LeaksOf, TheHeapDoesNotGrowWithSteps) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Programs, LeaksOf,
+    Programs, StepLeakTest,
     ::testing::Values(NamedProgram{"ArraysInNestedLoops", ArraysInNestedLoops},
                       NamedProgram{"Stacks", Stacks},
                       NamedProgram{"Lists", Lists},
@@ -617,7 +617,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 // One of the checks detects each kind of leak: the bytes of live tensors, or
 // those of the heap.
-TEST_F(LeakTest, EveryKindOfLeakIsSeen) {
+TEST_F(LeakTest, ChecksDetectEveryKindOfLeak) {
   Graph graph;
   const WithGraph use(graph);
   const Step step = TrainingInTheGraph();
@@ -635,7 +635,7 @@ TEST_F(LeakTest, EveryKindOfLeakIsSeen) {
   }
 }
 
-TEST_F(LeakTest, NothingOutlivesARandomProgramThatIsBrokenOff) {
+TEST_F(LeakTest, AbortedRandomProgramLeavesNothing) {
   for (uint64_t seed = 1; seed <= 60; seed += kSanitized ? 4 : 1) {
     SCOPED_TRACE("program " + std::to_string(seed));
     const random_program::Program program = random_program::Maker(seed).Make();

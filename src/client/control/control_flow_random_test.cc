@@ -131,7 +131,7 @@ class RandomProgram : public ::testing::TestWithParam<int> {
 };
 
 // (Sanitizers are slow here and run a seventh of the cases.)
-TEST_P(RandomProgram, HasTheValuesAndTheGradientsOfPlainCode) {
+TEST_P(RandomProgram, ValuesAndGradientsMatchPlainCode) {
   for (int i = 0; i < 60; i += kSanitized ? 7 : 1) {
     Check(static_cast<uint64_t>(GetParam() * 60 + i));
     if (HasFailure()) return;

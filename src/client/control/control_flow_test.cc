@@ -26,7 +26,7 @@ TEST_F(ControlFlowTest, ALoopRunsUntilItsConditionFails) {
   EXPECT_EQ(Value<float>(total), 1024);
 }
 
-TEST_F(ControlFlowTest, LoopsNestThreeDeepAndCaptureThroughAllOfThem) {
+TEST_F(ControlFlowTest, LoopsNestThreeDeepAndCaptureThroughAllLevels) {
   const Output w = In<float>("w");
   const Output n = In<int>("n");
   const auto count = [&](auto body) {
@@ -48,7 +48,7 @@ TEST_F(ControlFlowTest, LoopsNestThreeDeepAndCaptureThroughAllOfThem) {
   EXPECT_EQ(Value<float>(y, {{w, 1.5f}, {n, 0}}), 0);
 }
 
-TEST_F(ControlFlowTest, LoopVariablesComeInEveryKindOfStructure) {
+TEST_F(ControlFlowTest, LoopVariablesMayHaveAnyStructure) {
   const Output one = While(
       Constant(1), [](Output x) { return x < 100; },
       [](Output x) { return x * 3; });
@@ -85,7 +85,7 @@ TEST_F(ControlFlowTest, LoopVariablesMayHaveAnyType) {
   EXPECT_DOUBLE_EQ(Value<double>(x), 25.62890625);
 }
 
-TEST_F(ControlFlowTest, ALoopOfNoIterationsReturnsWhatItBeganWith) {
+TEST_F(ControlFlowTest, LoopOfZeroIterationsReturnsInitialValues) {
   const auto [i, x] = While(
       std::tuple{5, 2.5f}, [](Output i, Output) { return i < 0; },
       [](Output i, Output x) {
@@ -95,7 +95,7 @@ TEST_F(ControlFlowTest, ALoopOfNoIterationsReturnsWhatItBeganWith) {
   EXPECT_EQ(Value<float>(x), 2.5f);
 }
 
-TEST_F(ControlFlowTest, MaximumIterationsEndALoopWhoseConditionHolds) {
+TEST_F(ControlFlowTest, MaximumIterationsBoundTheLoop) {
   const Output n = In<int64_t>("n");
   for (const WhileOptions& options : {WhileOptions{.maximum_iterations = 7},
                                       WhileOptions{.maximum_iterations = n}}) {
@@ -125,7 +125,7 @@ TEST_F(ControlFlowTest, ACapturedTensorEntersALoopOnce) {
   EXPECT_EQ(Value<float>(y, {{w, 2.0f}}), 8);
 }
 
-TEST_F(ControlFlowTest, BodiesOfConstantsAndCapturesRunOncePerIteration) {
+TEST_F(ControlFlowTest, BodyOfConstantsAndCapturesRunsOncePerIteration) {
   const Output w = In<float>("w");
   const Var count(0.0f, "count");
   const auto [i, last] = While(
@@ -140,7 +140,7 @@ TEST_F(ControlFlowTest, BodiesOfConstantsAndCapturesRunOncePerIteration) {
   EXPECT_EQ(Value<float>(count), 8);
 }
 
-TEST_F(ControlFlowTest, ABodyMayHandOnAConstantOrACapture) {
+TEST_F(ControlFlowTest, BodyMayReturnConstantOrCapture) {
   const Output w = In<float>("w");
   const auto [i, a, b] = While(
       std::tuple{0, 1.0f, 2.0f}, [](Output i, Output, Output) { return i < 2; },
@@ -151,7 +151,7 @@ TEST_F(ControlFlowTest, ABodyMayHandOnAConstantOrACapture) {
   EXPECT_EQ(Value<float>(b, {{w, 3.0f}}), 7);
 }
 
-TEST_F(ControlFlowTest, AConditionThatIsCapturedDecidesOnceAndForAll) {
+TEST_F(ControlFlowTest, CapturedConditionIsLoopInvariant) {
   const Output p = In<bool>("p");
   const Output x = While(
       Constant(1), [&](Output) { return p; }, [](Output x) { return x + 1; },
@@ -163,7 +163,7 @@ TEST_F(ControlFlowTest, AConditionThatIsCapturedDecidesOnceAndForAll) {
   EXPECT_EQ(Value<int>(never, {{p, false}}), 1);
 }
 
-TEST_F(ControlFlowTest, ShapesMayVaryWhereAnInvariantAllowsIt) {
+TEST_F(ControlFlowTest, ShapesMayVaryWithinShapeInvariants) {
   const auto [i, x] = While(
       std::tuple{0, ops::Fill(IntVector({1}), 1.0f)},
       [](Output i, Output) { return i < 3; },
@@ -175,7 +175,7 @@ TEST_F(ControlFlowTest, ShapesMayVaryWhereAnInvariantAllowsIt) {
   EXPECT_EQ(Eval(x).shape().ToString(), "[8]");
 }
 
-TEST_F(ControlFlowTest, ALoopBeginsAfterTheControlDependenciesAroundIt) {
+TEST_F(ControlFlowTest, LoopStartsAfterOuterControlDependencies) {
   const Var v(1.0f, "v");
   Node* first = v.Assign(5.0f);
   Output y;
@@ -242,7 +242,7 @@ TEST_F(ControlFlowTest, ResourceAndReferenceVariablesAreUpdatedInBodies) {
 }
 
 // As in TensorFlow's Python: a reference is read by one Identity, outside.
-TEST_F(ControlFlowTest, AReadOutsideOfALoopSeesWhatTheLoopAssigns) {
+TEST_F(ControlFlowTest, ReadAfterLoopSeesItsAssignments) {
   const Var v(1.0f, "v", {.reference = true});
   const Var w(0.0f, "w", {.reference = true});
   const Var kept(5.0f, "kept", {.reference = true});
@@ -277,7 +277,7 @@ TEST_F(ControlFlowTest, AReadOutsideOfALoopSeesWhatTheLoopAssigns) {
   EXPECT_EQ(Value<float>(w), (3 + 5 + 7) * 10);
 }
 
-TEST_F(ControlFlowTest, ALoopInABranchRunsOnlyIfTheBranchIsTaken) {
+TEST_F(ControlFlowTest, LoopInBranchRunsOnlyIfBranchIsTaken) {
   const Output p = In<bool>("p");
   const Output x = In<float>("x");
   const Output y = Cond(
@@ -294,7 +294,7 @@ TEST_F(ControlFlowTest, ALoopInABranchRunsOnlyIfTheBranchIsTaken) {
   EXPECT_EQ(Value<float>(y, {{p, false}, {x, 2.0f}}), 2);
 }
 
-TEST_F(ControlFlowTest, AnInnerLoopOfCapturesAloneRunsInEveryIteration) {
+TEST_F(ControlFlowTest, InnerLoopOfOnlyCapturesRunsInEveryIteration) {
   const Output x = In<float>("x");
   const Output n = In<int>("n");
   const Var runs(0.0f, "runs");
@@ -315,7 +315,7 @@ TEST_F(ControlFlowTest, AnInnerLoopOfCapturesAloneRunsInEveryIteration) {
   EXPECT_EQ(Value<float>(runs), 9);
 }
 
-TEST_F(ControlFlowTest, DeviceAndNameScopesWorkInside) {
+TEST_F(ControlFlowTest, DeviceAndNameScopesApplyInsideLoops) {
   const NameScope scope("model");
   Node* inner = nullptr;
   const Output y = While(
@@ -335,7 +335,7 @@ TEST_F(ControlFlowTest, DeviceAndNameScopesWorkInside) {
   EXPECT_EQ(Value<int>(y), 3);
 }
 
-TEST_F(ControlFlowTest, LoopsThatBreakTheRulesAreErrorsOfTheUsersLine) {
+TEST_F(ControlFlowTest, InvalidLoopsReportTheUsersLine) {
   const Output x = Constant(1.0f), i = Constant(0);
   const Output v = ops::Fill(IntVector({2}), 1.0f);
   const auto less = [](Output i, Output) { return i < 3; };
@@ -441,7 +441,7 @@ TEST_F(ControlFlowTest, LoopsThatBreakTheRulesAreErrorsOfTheUsersLine) {
   }
 }
 
-TEST_F(ControlFlowTest, AValueThatLeftItsLoopByItselfIsAnError) {
+TEST_F(ControlFlowTest, LoopValueCannotBeUsedOutsideTheLoop) {
   Output inside;
   const Output n = While(
       Constant(0), [](Output i) { return i < 3; },
@@ -466,7 +466,7 @@ TEST_F(ControlFlowTest, AValueThatLeftItsLoopByItselfIsAnError) {
   EXPECT_EQ(Value<int>(n), 3);
 }
 
-TEST_F(ControlFlowTest, AnErrorNamesTheLineThatCalledALibrary) {
+TEST_F(ControlFlowTest, ErrorNamesTheLineThatCalledTheLibrary) {
   const AtLine at({"user.cc", 7});
   While(
       Constant(1), [](Output i) { return i < 3; },
@@ -476,7 +476,7 @@ TEST_F(ControlFlowTest, AnErrorNamesTheLineThatCalledALibrary) {
                     Not(HasSubstr("control_flow_test.cc"))));
 }
 
-TEST_F(ControlFlowTest, AnErrorInABodyIsTheOneThatIsReported) {
+TEST_F(ControlFlowTest, FirstErrorInBodyIsReported) {
   const Output v = ops::Fill(IntVector({2}), 1.0f);
   const Output w = ops::Fill(IntVector({3}), 1.0f);
   int line = 0;
@@ -491,7 +491,7 @@ TEST_F(ControlFlowTest, AnErrorInABodyIsTheOneThatIsReported) {
   EXPECT_THAT(BuildErrorOf(), HasSubstr("AddV2"));
 }
 
-TEST_F(ControlFlowTest, ConditionsMayHoldLoopsAndConditionals) {
+TEST_F(ControlFlowTest, ConditionsMayContainLoopsAndConditionals) {
   const Output n = In<int>("n");
   const Output p = In<bool>("p");
   const Output i = While(
@@ -513,7 +513,7 @@ TEST_F(ControlFlowTest, ConditionsMayHoldLoopsAndConditionals) {
   EXPECT_EQ(Value<int>(i, {{n, 5}, {p, false}}), 0);
 }
 
-TEST_F(ControlFlowTest, ABodyMayExchangeItsVariables) {
+TEST_F(ControlFlowTest, BodyMaySwapLoopVariables) {
   const auto [i, a, b] = While(
       std::tuple{0, 1.0f, 2.0f}, [](Output i, Output, Output) { return i < 3; },
       [](Output i, Output a, Output b) {
@@ -523,7 +523,7 @@ TEST_F(ControlFlowTest, ABodyMayExchangeItsVariables) {
   EXPECT_EQ(Value<float>(b), 1);
 }
 
-TEST_F(ControlFlowTest, EmptyTensorsAndNaNGoRound) {
+TEST_F(ControlFlowTest, LoopsCarryEmptyTensorsAndNaN) {
   const Output none = Constant(*Tensor::Make(DType::kFloat, {0, 3}));
   const auto [i, x, y] = While(
       std::tuple{0, none, NAN}, [](Output i, Output, Output) { return i < 2; },
@@ -539,7 +539,7 @@ TEST_F(ControlFlowTest, EmptyTensorsAndNaNGoRound) {
   EXPECT_TRUE(std::isnan(Value<float>(z)));
 }
 
-TEST_F(ControlFlowTest, TensorArraysAreLoopVariablesAndResultsOfBranches) {
+TEST_F(ControlFlowTest, TensorArraysCanBeLoopVariablesAndBranchResults) {
   const Output p = In<bool>("p");
   const auto [i, rows] = While(
       std::tuple{0, TensorArray(DType::kInt32, 4)},
@@ -556,7 +556,7 @@ TEST_F(ControlFlowTest, TensorArraysAreLoopVariablesAndResultsOfBranches) {
               ElementsAre(0, 1, 2, 3));
 }
 
-TEST_F(ControlFlowTest, AGraphOfLoopsRunsAlikeWhenItIsImported) {
+TEST_F(ControlFlowTest, ImportedLoopsGiveEqualResults) {
   const Output n = In<int>("n"), w = In<float>("w");
   const auto [i, y] = While(
       std::tuple{0, 0.0f}, [&](Output i, Output) { return i < n; },
@@ -592,7 +592,7 @@ TEST_F(ControlFlowTest, AGraphOfLoopsRunsAlikeWhenItIsImported) {
 
 // ---- Loops that grow after they were built ----------------------------------
 
-TEST_F(ControlFlowTest, ALoopCanBeGivenVariablesAndCapturesAfterItWasBuilt) {
+TEST_F(ControlFlowTest, VariablesAndCapturesCanBeAddedToBuiltLoop) {
   const Output w = In<float>("w");
   const Output n = In<int>("n");
   Output square;
@@ -624,7 +624,7 @@ TEST_F(ControlFlowTest, ALoopCanBeGivenVariablesAndCapturesAfterItWasBuilt) {
   EXPECT_EQ(Value<float>(x, {{w, 2.0f}, {n, 3}}), 26);
 }
 
-TEST_F(ControlFlowTest, AVariableMadeInABodyStandsOutsideOfIt) {
+TEST_F(ControlFlowTest, VariableCreatedInBodyLivesOutsideTheLoop) {
   const Output y = While(
       Constant(1.0f), [](Output x) { return x < 10; },
       [](Output x) {

@@ -51,7 +51,7 @@ class FunctionsTest : public FunctionTest {
 
 // ---- Definitions ------------------------------------------------------------
 
-TEST_F(FunctionsTest, ADefinitionIsInTheLibraryAndItsCallsAreNodes) {
+TEST_F(FunctionsTest, DefinitionIsInLibraryAndCallsAreNodes) {
   const Function f = DefineFunction("scaled", {kF, kF},
                                     [](const Args& a) { return a[0] * a[1]; });
   EXPECT_EQ(graph_.functions().count("scaled"), 1u);
@@ -77,7 +77,7 @@ TEST_F(FunctionsTest, GraphDefsCarryRecursiveFunctions) {
   EXPECT_EQ((*got)[0].scalar<int32_t>(), 55);
 }
 
-TEST_F(FunctionsTest, MistakesInDefinitionsAreTold) {
+TEST_F(FunctionsTest, InvalidDefinitionsAreErrors) {
   Graph other;
   Output elsewhere;
   {
@@ -107,7 +107,7 @@ TEST_F(FunctionsTest, MistakesInDefinitionsAreTold) {
               HasSubstr("function 'later': expected to be defined"));
 }
 
-TEST_F(FunctionsTest, FailedFunctionsGiveNullResultsOfTheirNumber) {
+TEST_F(FunctionsTest, FailedFunctionsReturnDeclaredNumberOfNullResults) {
   const auto broken = [](const Args& a) {
     const Output bad = ops::MatMul(a[0], a[0]);
     return std::vector<Output>{bad, a[0]};
@@ -130,7 +130,7 @@ TEST_F(FunctionsTest, FailedFunctionsGiveNullResultsOfTheirNumber) {
   EXPECT_EQ(Value<float>(Constant(3.f)), 3.f);  // Unaffected nodes still run.
 }
 
-TEST_F(FunctionsTest, AResultPastTheEndIsAnError) {
+TEST_F(FunctionsTest, ResultIndexPastTheEndIsAnError) {
   const Function f =
       DefineFunction("f", {kF}, [](const Args& a) { return a[0]; });
   const auto told = [this](const Function& of) {
@@ -162,7 +162,7 @@ TEST_F(FunctionsTest, BodiesCaptureOutputsAndVariables) {
   EXPECT_EQ(Value<float>(slopes[2], {Fed(x, 2.f), Fed(k, 3.f)}), 40.f);
 }
 
-TEST_F(FunctionsTest, BodiesReadVariablesWhenTheyAreCalledAndUpdateThem) {
+TEST_F(FunctionsTest, BodiesReadAndUpdateVariablesAtEachCall) {
   for (const bool reference : {false, true}) {
     const std::string n = reference ? "ref" : "resource";
     const Var v(1.f, n, {.reference = reference});
@@ -210,7 +210,7 @@ TEST_F(FunctionsTest, BodiesCaptureWithinLoopsAndConditionals) {
   EXPECT_EQ(Value<float>(y, {Fed(n, 3), Fed(x, 5.f), Fed(k, -2.f)}), -2.f);
 }
 
-TEST_F(FunctionsTest, BodiesKnowTypeAndShapeOfTheVariablesTheyCapture) {
+TEST_F(FunctionsTest, BodiesKnowTypeAndShapeOfCapturedVariables) {
   const Var v(2.f, "v"), w(Zeros({2, 3}), "w");
   const Function f = DefineFunction(
       "f", {kF},
@@ -233,7 +233,7 @@ TEST_F(FunctionsTest, BodiesKnowTypeAndShapeOfTheVariablesTheyCapture) {
   EXPECT_EQ(Value<float>(dv), 12.f);
 }
 
-TEST_F(FunctionsTest, VariablesThatABodyMakesAreOfTheGraphAround) {
+TEST_F(FunctionsTest, VariablesCreatedInBodyBelongToOuterGraph) {
   const Function inner = DefineFunction("inner", {kF}, [](const Args& a) {
     return a[0] * GetVariable("w", {}, init::Constant(3));
   });
@@ -311,7 +311,7 @@ TEST_F(FunctionsTest, VariablesThatABodyMakesGetTheDevicesAroundThem) {
   EXPECT_EQ(device("outside"), "/job:a");
 }
 
-TEST_F(FunctionsTest, CallsInLoopsAndConditionalsAddTheCaptures) {
+TEST_F(FunctionsTest, CallsInLoopsAndConditionalsPassCaptures) {
   const Output k = In<float>("k");
   const Function f =
       DefineFunction("f", {kF}, [&](const Args& a) { return a[0] * k; });
@@ -326,7 +326,7 @@ TEST_F(FunctionsTest, CallsInLoopsAndConditionalsAddTheCaptures) {
   EXPECT_EQ(Value<float>(Grad(x, k), {Fed(k, 3.f)}), 6.f);
 }
 
-TEST_F(FunctionsTest, RecursiveBodiesPassTheirCapturesOn) {
+TEST_F(FunctionsTest, RecursiveCallsPassCaptures) {
   const Output n = In<int32_t>("n"), k = In<float>("k");
   const Function power = DefineFunction(
       "power", {kI}, {kF}, [&](const Function& self, const Args& a) {
@@ -341,7 +341,7 @@ TEST_F(FunctionsTest, RecursiveBodiesPassTheirCapturesOn) {
   EXPECT_EQ(Value<float>(Grad(y, k), {Fed(n, 5), Fed(k, 2.f)}), 80.f);
 }
 
-TEST_F(FunctionsTest, BodiesWithinBodiesCaptureThroughThem) {
+TEST_F(FunctionsTest, NestedBodiesCaptureThroughOuterBodies) {
   const Output x = In<float>("x"), k = In<float>("k");
   const Function outer = DefineFunction("outer", {kF}, [&](const Args& a) {
     const Function inner = DefineFunction(
@@ -355,7 +355,7 @@ TEST_F(FunctionsTest, BodiesWithinBodiesCaptureThroughThem) {
   EXPECT_EQ(Value<float>(caller({x})[0], {Fed(x, 2.f), Fed(k, 10.f)}), 64.f);
 }
 
-TEST_F(FunctionsTest, BodiesDifferentiateWithRespectToWhatTheyCapture) {
+TEST_F(FunctionsTest, BodiesMayDifferentiateWithRespectToCaptures) {
   const Output x = In<float>("x"), k = In<float>("k");
   const Var v(3.f, "v");
   const Function f = DefineFunction("f", {kF}, [&](const Args& a) {
@@ -368,7 +368,7 @@ TEST_F(FunctionsTest, BodiesDifferentiateWithRespectToWhatTheyCapture) {
   EXPECT_EQ(Value<float>(g[1], {Fed(x, 2.f), Fed(k, 5.f)}), 18.f);
 }
 
-TEST_F(FunctionsTest, GraphDefsCarryWhatIsCaptured) {
+TEST_F(FunctionsTest, GraphDefsCarryCaptures) {
   const Output x = In<float>("x"), k = In<float>("k");
   const Function f =
       DefineFunction("f", {kF}, [&](const Args& a) { return a[0] * k; });
@@ -384,7 +384,7 @@ TEST_F(FunctionsTest, GraphDefsCarryWhatIsCaptured) {
   EXPECT_EQ((*got)[0].scalar<float>(), 8.f);
 }
 
-TEST_F(FunctionsTest, CapturesOfWhatWasCalledBeforeAreErrors) {
+TEST_F(FunctionsTest, CapturesInBodyDefinedAfterACallAreErrors) {
   const Output k = In<float>("k");
   const Function later = DeclareFunction("later", {kF}, {kF});
   const Output early = later({k})[0];
@@ -396,7 +396,7 @@ TEST_F(FunctionsTest, CapturesOfWhatWasCalledBeforeAreErrors) {
   EXPECT_THAT(ErrorOf(early), HasSubstr("'later'"));
 }
 
-TEST_F(FunctionsTest, ACallWithWrongArgumentsShowsTheFunctionsSignature) {
+TEST_F(FunctionsTest, WrongArgumentsErrorShowsSignature) {
   const Function f =
       DefineFunction("f", {kF, kI}, [](const Args& a) { return a[0] * 2; },
                      {.arg_shapes = {PartialShape({2})}});
@@ -455,7 +455,7 @@ TEST_F(FunctionsTest, ACallWithWrongArgumentsShowsTheFunctionsSignature) {
                         "got 2"));
 }
 
-TEST_F(FunctionsTest, AFunctionalOpShowsTheSignatureOfAFunctionThatDoesNotFit) {
+TEST_F(FunctionsTest, FunctionalOpErrorShowsSignatureOfMismatchedFunction) {
   const Function f =
       DefineFunction("f", {kF}, [](const Args& a) { return a[0] * 2; });
   const Output x = In<float>("x"), n = In<int32_t>("n");
@@ -485,7 +485,7 @@ TEST_F(FunctionsTest, AFunctionalOpShowsTheSignatureOfAFunctionThatDoesNotFit) {
 
 // ---- Recursion --------------------------------------------------------------
 
-TEST_F(FunctionsTest, CallsThatDoNotDependOnEachOtherBranch) {
+TEST_F(FunctionsTest, IndependentRecursiveCallsAreEvaluated) {
   const Output n = In<int32_t>("n");
   const Output y = Fib()({n})[0];
   for (const auto& [k, want] : {std::pair{0, 0}, {1, 1}, {2, 1}, {15, 610}})
@@ -525,7 +525,7 @@ TEST_F(FunctionsTest, FunctionsCallEachOther) {
                     want(k, 0.7f, true));
 }
 
-TEST_F(FunctionsTest, ADepthOf100000TakesNoStack) {
+TEST_F(FunctionsTest, RecursionDepth100000DoesNotUseTheStack) {
   const Output n = In<int32_t>("n");
   const Output y = Sum()({n})[0] % 1000;
   const int64_t depth = 100'000;
@@ -590,7 +590,7 @@ TEST_F(FunctionsTest, ErrorsNameTheNodeTheFunctionAndTheDepth) {
   EXPECT_THAT(e, HasSubstr("function 'countdown' at call depth 3"));
 }
 
-TEST_F(FunctionsTest, ADeadlineEndsARecursion) {
+TEST_F(FunctionsTest, DeadlineStopsRecursion) {
   const Output n = In<int32_t>("n");
   const Output y = Fib()({n})[0];
   const auto run = session_.Run({Fed(n, 60)}, {y}, {}, {.timeout_ms = 50});
@@ -598,7 +598,7 @@ TEST_F(FunctionsTest, ADeadlineEndsARecursion) {
   EXPECT_EQ(Value<int32_t>(y, {Fed(n, 10)}), 55);
 }
 
-TEST_F(FunctionsTest, ClosingTheSessionEndsARecursion) {
+TEST_F(FunctionsTest, ClosingTheSessionStopsRecursion) {
   const Output n = In<int32_t>("n");
   const Output y = Fib()({n})[0];
   Status s;
@@ -611,7 +611,7 @@ TEST_F(FunctionsTest, ClosingTheSessionEndsARecursion) {
       << s;
 }
 
-TEST_F(FunctionsTest, RecursionStandsWithinLoopsAndTheOtherWayRound) {
+TEST_F(FunctionsTest, RecursionAndLoopsNestInEachOther) {
   // total(n) = n <= 0 ? 0 : (sum of i < n) + total(n - 1), by a loop in it.
   const Function total = DefineFunction(
       "total", {kI}, {kI},
@@ -638,7 +638,7 @@ TEST_F(FunctionsTest, RecursionStandsWithinLoopsAndTheOtherWayRound) {
   EXPECT_EQ(Value<int32_t>(sums), 15);
 }
 
-TEST_F(FunctionsTest, EffectsOfRecursiveCallsHappen) {
+TEST_F(FunctionsTest, SideEffectsOfRecursiveCallsRun) {
   const Var v(0.f);
   const Function f =
       DefineFunction("count_down", {kI, DType::kResource}, {kI},
@@ -691,7 +691,7 @@ class FunctionGradientTest : public FunctionsTest {
   }
 };
 
-TEST_F(FunctionGradientTest, OfACall) {
+TEST_F(FunctionGradientTest, DifferentiatesCall) {
   const Function f = DefineFunction("f", {kF, kF}, [](const Args& a) {
     return Args{a[0] * a[1], ops::Sin(a[0])};
   });
@@ -700,7 +700,7 @@ TEST_F(FunctionGradientTest, OfACall) {
   CheckGradient(y[0] + y[1], x, 0.7f);
 }
 
-TEST_F(FunctionGradientTest, OfAnArgumentWithoutUseIsNone) {
+TEST_F(FunctionGradientTest, UnusedArgumentHasNoGradient) {
   const Function f = DefineFunction(
       "f", {kF, kF}, [](const Args& a) { return Args{a[0] * 2.f}; });
   const Output x = In<float>("x"), y = In<float>("y");
@@ -712,7 +712,7 @@ TEST_F(FunctionGradientTest, OfAnArgumentWithoutUseIsNone) {
   EXPECT_FALSE(Grad(ops::StopGradient(z), x).valid());
 }
 
-TEST_F(FunctionGradientTest, LoweringKeepsWhatTheCallGaveReadable) {
+TEST_F(FunctionGradientTest, CallResultStaysFetchableAfterLowering) {
   const Function f =
       DefineFunction("f", {kF}, [](const Args& a) { return a[0] * a[0]; });
   const Output x = In<float>("x");
@@ -726,7 +726,7 @@ TEST_F(FunctionGradientTest, LoweringKeepsWhatTheCallGaveReadable) {
   EXPECT_EQ(Value<float>(Grad(dx, x), {Fed(x, 3.f)}), 2.f);
 }
 
-TEST_F(FunctionGradientTest, BySymbolicGradient) {
+TEST_F(FunctionGradientTest, DifferentiatesSymbolicGradient) {
   const Function f = DefineFunction("f", {kF, kI, kF}, [](const Args& a) {
     return Args{a[0] * a[0] * a[2], a[1]};
   });
@@ -741,7 +741,7 @@ TEST_F(FunctionGradientTest, BySymbolicGradient) {
   EXPECT_EQ(Value<float>(Output(g, 2), {Fed(x, 2.f)}), 4.f);
 }
 
-TEST_F(FunctionGradientTest, OfConditionalsAndLoopsOverFunctions) {
+TEST_F(FunctionGradientTest, DifferentiatesFunctionalConditionalsAndLoops) {
   const auto ref = [](const Function& f) { return AttrValue(f.ref()); };
   const Function square = DefineFunction(
       "square", {kF, kF}, [](const Args& a) { return a[0] * a[0] * a[1]; });
@@ -779,7 +779,7 @@ TEST_F(FunctionGradientTest, OfConditionalsAndLoopsOverFunctions) {
   CheckGradient(count, x, 0.7f);
 }
 
-TEST_F(FunctionGradientTest, OfACallWithinALoopOfTheClients) {
+TEST_F(FunctionGradientTest, DifferentiatesCallInClientLoop) {
   const Function f = DefineFunction("f", {kF, kF}, [](const Args& a) {
     return Cond(
         a[0] < 1, [&] { return a[0] * a[1]; }, [&] { return ops::Sin(a[0]); });
@@ -795,7 +795,8 @@ TEST_F(FunctionGradientTest, OfACallWithinALoopOfTheClients) {
 
 // Nodes in the innermost body that depend only on constants belong to the loop
 // around the call.
-TEST_F(FunctionGradientTest, OfCallsInLoopsOfFunctionsThatHoldConstants) {
+TEST_F(FunctionGradientTest,
+       DifferentiatesCallsInLoopsOfFunctionsWithConstants) {
   const FunctionOptions scalar = {.arg_shapes = {PartialShape::Scalar()}};
   const Function tripled = DefineFunction(
       "tripled", {kF},
@@ -827,7 +828,7 @@ TEST_F(FunctionGradientTest, OfCallsInLoopsOfFunctionsThatHoldConstants) {
   EXPECT_EQ(Value<float>(Grad(nested, x), {Fed(x, 2.f)}), 81);
 }
 
-TEST_F(FunctionGradientTest, WithRespectToAVariableThatARecursionReads) {
+TEST_F(FunctionGradientTest, DifferentiatesVariableReadInRecursion) {
   const Var w(1.5f);
   const Function f = DefineFunction(
       "f", {kI, DType::kResource}, {kF},
@@ -847,13 +848,13 @@ TEST_F(FunctionGradientTest, WithRespectToAVariableThatARecursionReads) {
   EXPECT_FLOAT_EQ(Value<float>(dw), 6.75f);
 }
 
-TEST_F(FunctionGradientTest, OfARecursion) {
+TEST_F(FunctionGradientTest, DifferentiatesRecursion) {
   const Output x = In<float>("x"), n = In<int32_t>("n");
   const Output y = Power()({x, n})[0];
   for (int k : {0, 1, 2, 5}) CheckGradient(y, x, 1.2f, {Fed(n, k)});
 }
 
-TEST_F(FunctionGradientTest, OfTheGradientOfARecursion) {
+TEST_F(FunctionGradientTest, ComputesSecondOrderOfRecursion) {
   const Output x = In<float>("x"), n = In<int32_t>("n");
   const Output y = Power()({x, n})[0];
   const Output dx = Grad(y, x);
@@ -863,7 +864,7 @@ TEST_F(FunctionGradientTest, OfTheGradientOfARecursion) {
   EXPECT_NEAR(Value<float>(ddx, {Fed(x, 1.5f), Fed(n, 4)}), 27, 1e-3);
 }
 
-TEST_F(FunctionGradientTest, OfATreeOfCalls) {
+TEST_F(FunctionGradientTest, DifferentiatesTreeOfCalls) {
   // t(x, n) = n < 2 ? x * n : sin(t(x, n - 1)) * t(x, n - 2)
   const Function t = DefineFunction(
       "t", {kF, kI}, {kF}, [](const Function& self, const Args& a) {

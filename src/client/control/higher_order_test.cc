@@ -35,7 +35,7 @@ TEST_F(HigherOrderTest, AMapAppliesTheCallableToEveryRow) {
   EXPECT_THAT(Values<float>(matrix), ElementsAre(3, 7, 11));
 }
 
-TEST_F(HigherOrderTest, AMapTakesAndGivesSeveralTensorsOfAnyType) {
+TEST_F(HigherOrderTest, MapTakesAndReturnsSeveralTensorsOfAnyType) {
   const Output xs = Row({1, 2, 3});
   const Output is = Constant(Tensor::Vector<int32_t>({4, 5, 6}));
   const auto [sum, large, list] = MapFn(
@@ -63,7 +63,7 @@ TEST_F(HigherOrderTest, AMapOfNoRowsIsEmpty) {
       "[0,2]");
 }
 
-TEST_F(HigherOrderTest, MapsNestAndHoldConditionals) {
+TEST_F(HigherOrderTest, MapsMayNestAndContainConditionals) {
   const Output m = ops::Reshape(Row({1, -2, 3, -4}), {2, 2});
   const Output y = MapFn(
       [](Output row) {
@@ -79,7 +79,7 @@ TEST_F(HigherOrderTest, MapsNestAndHoldConditionals) {
   EXPECT_THAT(Values<float>(y), ElementsAre(10, 2, 30, 4));
 }
 
-TEST_F(HigherOrderTest, FoldsGoFromEitherEnd) {
+TEST_F(HigherOrderTest, FoldsRunFromEitherEnd) {
   const Output xs = Row({1, 2, 3, 4});
   const auto join = [](Output a, Output x) { return a * 10 + x; };
   EXPECT_THAT(Values<float>(FoldL(join, xs)), ElementsAre(1234));
@@ -88,7 +88,7 @@ TEST_F(HigherOrderTest, FoldsGoFromEitherEnd) {
   EXPECT_THAT(Values<float>(FoldR(join, xs, 5.0f)), ElementsAre(54321));
 }
 
-TEST_F(HigherOrderTest, AFoldMayKeepAnotherStructureThanItsElements) {
+TEST_F(HigherOrderTest, FoldStateMayDifferInStructureFromElements) {
   const Output xs = Row({1, 5, 3});
   const Output is = Constant(Tensor::Vector<int32_t>({1, 2, 3}));
   const auto [total, largest] = FoldL(
@@ -103,7 +103,7 @@ TEST_F(HigherOrderTest, AFoldMayKeepAnotherStructureThanItsElements) {
   EXPECT_THAT(Values<float>(largest), ElementsAre(5));
 }
 
-TEST_F(HigherOrderTest, AFoldOfNoRowsIsWhatItBeginsWith) {
+TEST_F(HigherOrderTest, FoldOfNoRowsReturnsInitialState) {
   const Output xs = Placeholder<float>({-1});
   const auto join = [](Output a, Output x) { return a * 10 + x; };
   const Feeds none = {{xs, *Tensor::Make(DType::kFloat, {0})}};
@@ -114,7 +114,7 @@ TEST_F(HigherOrderTest, AFoldOfNoRowsIsWhatItBeginsWith) {
   EXPECT_FALSE(r.ok());
 }
 
-TEST_F(HigherOrderTest, AScanKeepsEveryValue) {
+TEST_F(HigherOrderTest, ScanReturnsEveryState) {
   const Output xs = Row({1, 2, 3, 4});
   const auto join = [](Output a, Output x) { return a * 10 + x; };
   const Output plain = Scan(join, xs);
@@ -128,7 +128,7 @@ TEST_F(HigherOrderTest, AScanKeepsEveryValue) {
               ElementsAre(54321, 5432, 543, 54));
 }
 
-TEST_F(HigherOrderTest, AScanOfUnknownLengthHandsSeveralValuesOn) {
+TEST_F(HigherOrderTest, ScanOfUnknownLengthMayCarrySeveralValues) {
   const Output xs = Placeholder<float>({-1, 2});
   // Fibonacci numbers and the running sum of rows.
   const auto [a, b, sum] = Scan(
@@ -193,7 +193,7 @@ TEST_F(HigherOrderTest, ElementsOfDifferentLengthsAreNamedInAStep) {
                     HasSubstr("got] [3] [2]")));
 }
 
-TEST_F(HigherOrderTest, WrongElementsAndResultsAreErrorsOfTheUsersLine) {
+TEST_F(HigherOrderTest, WrongElementsAndResultsReportTheUsersLine) {
   const Output xs = Row({1, 2, 3}), ys = Row({1, 2}), x = Constant(1.0f);
   const auto same = [](Output x) { return x; };
   const auto add = [](Output a, Output x) { return a + x; };

@@ -20,7 +20,7 @@ class TensorArrayClientTest : public ClientTest {
   }
 };
 
-TEST_F(TensorArrayClientTest, WritesComeBeforeWhatFollowsThem) {
+TEST_F(TensorArrayClientTest, ReadsSeeEarlierWrites) {
   const TensorArray a = TensorArray(DType::kFloat, 3)
                             .Write(2, Constant(3.0f))
                             .Write(0, 1.0f)
@@ -31,7 +31,7 @@ TEST_F(TensorArrayClientTest, WritesComeBeforeWhatFollowsThem) {
   EXPECT_EQ(Eval(a.Size()).scalar<int32_t>(), 3);
 }
 
-TEST_F(TensorArrayClientTest, ShapesAreLearnedFromWrites) {
+TEST_F(TensorArrayClientTest, ElementShapeIsInferredFromWrites) {
   TensorArray a(DType::kFloat, 3);
   EXPECT_FALSE(a.element_shape().rank_known());
   a = a.Write(0, Constant(Tensor(DType::kFloat, Shape({2, 4}))));
@@ -40,7 +40,7 @@ TEST_F(TensorArrayClientTest, ShapesAreLearnedFromWrites) {
   EXPECT_EQ(a.Concat().shape(), PartialShape({6, 4}));
 }
 
-TEST_F(TensorArrayClientTest, AContradictionIsAnErrorAtItsLine) {
+TEST_F(TensorArrayClientTest, MismatchedElementShapeReportsTheLine) {
   TensorArray a(DType::kFloat, 3, {.name = "results"});
   a = a.Write(0, Constant(Tensor(DType::kFloat, Shape({2}))));
   const int line = __LINE__ + 1;
@@ -49,7 +49,7 @@ TEST_F(TensorArrayClientTest, AContradictionIsAnErrorAtItsLine) {
   ExpectError({"'results'", "[2]", "[]", "infer_shape", Here(line, __FILE__)});
 }
 
-TEST_F(TensorArrayClientTest, ADeclaredShapeIsHeldToAlsoWithoutInference) {
+TEST_F(TensorArrayClientTest, DeclaredShapeIsCheckedWithoutInference) {
   TensorArray a(DType::kFloat, 3,
                 {.infer_shape = false, .element_shape = {-1, 2}});
   a = a.Write(0, Constant(Tensor(DType::kFloat, Shape({1, 2}))));
@@ -60,12 +60,12 @@ TEST_F(TensorArrayClientTest, ADeclaredShapeIsHeldToAlsoWithoutInference) {
   ExpectError({"[?,2]", "[5,3]"});
 }
 
-TEST_F(TensorArrayClientTest, ValuesOfAnotherTypeAreErrors) {
+TEST_F(TensorArrayClientTest, WriteRejectsOtherTypes) {
   EXPECT_FALSE(TensorArray(DType::kFloat, 1).Write(0, Constant<int32_t>(1)));
   ExpectError({"float", "int32"});
 }
 
-TEST_F(TensorArrayClientTest, NothingFollowsFromAnError) {
+TEST_F(TensorArrayClientTest, OperationsOnInvalidArrayReturnNull) {
   TensorArray a(DType::kFloat, Constant(1.5f));
   EXPECT_FALSE(a);
   EXPECT_FALSE(a.Write(0, 1.0f));
@@ -79,7 +79,7 @@ TEST_F(TensorArrayClientTest, NothingFollowsFromAnError) {
   ExpectError({"size", "int32"});
 }
 
-TEST_F(TensorArrayClientTest, UnstackTakesRowsApart) {
+TEST_F(TensorArrayClientTest, UnstackSplitsRows) {
   const Output x = Placeholder<float>();
   const Output n = Placeholder<int32_t>({});
   const TensorArray a = TensorArray(DType::kFloat, n).Unstack(x);
@@ -95,7 +95,7 @@ TEST_F(TensorArrayClientTest, UnstackTakesRowsApart) {
   EXPECT_EQ(known.Stack().shape(), PartialShape({2, 2}));
 }
 
-TEST_F(TensorArrayClientTest, ScatterSplitAndConcat) {
+TEST_F(TensorArrayClientTest, ScatterSplitAndConcatMoveRows) {
   const TensorArray scattered =
       TensorArray(DType::kFloat, 4)
           .Scatter({3, 0}, Constant(Tensor::Vector<float>({1, 2})));
@@ -114,14 +114,14 @@ TEST_F(TensorArrayClientTest, ScatterSplitAndConcat) {
   EXPECT_EQ(equal.element_shape(), PartialShape({1}));
 }
 
-TEST_F(TensorArrayClientTest, AGrowingArrayHasItsSizeInTheEnd) {
+TEST_F(TensorArrayClientTest, DynamicArrayGrowsToItsLastIndex) {
   const TensorArray a = TensorArray(DType::kInt64, 0, {.dynamic_size = true})
                             .Write(4, int64_t{7});
   EXPECT_EQ(Eval(a.Size()).scalar<int32_t>(), 5);
   EXPECT_THAT(Values<int64_t>(a.Stack()), ElementsAre(0, 0, 0, 0, 7));
 }
 
-TEST_F(TensorArrayClientTest, IdentityComesAfterControlDependencies) {
+TEST_F(TensorArrayClientTest, IdentityWaitsForControlDependencies) {
   TensorArray a(DType::kFloat, 1);
   const TensorArray written = a.Write(0, 5.0f);
   {
@@ -131,14 +131,14 @@ TEST_F(TensorArrayClientTest, IdentityComesAfterControlDependencies) {
   EXPECT_EQ(Eval(a.Read(0)).scalar<float>(), 5);
 }
 
-TEST_F(TensorArrayClientTest, TheGradientArrayAddsUp) {
+TEST_F(TensorArrayClientTest, GradientArrayAddsWrites) {
   const TensorArray a =
       TensorArray(DType::kFloat, 2).Write(0, 1.0f).Write(1, 2.0f);
   const TensorArray g = a.Grad("mine").Write(0, 3.0f).Write(0, 4.0f);
   EXPECT_THAT(Values<float>(g.Stack()), ElementsAre(7, 0));
 }
 
-TEST_F(TensorArrayClientTest, AHandleTellsItsTypeAndShape) {
+TEST_F(TensorArrayClientTest, HandleKeepsTypeAndShape) {
   const TensorArray a = TensorArray(DType::kDouble, 1, {.element_shape = {3}});
   const TensorArray same = TensorArray::FromHandle(a.handle(), a.flow());
   EXPECT_EQ(same.dtype(), DType::kDouble);
@@ -146,7 +146,7 @@ TEST_F(TensorArrayClientTest, AHandleTellsItsTypeAndShape) {
   EXPECT_THAT(Values<double>(same.Read(0)), ElementsAre(0, 0, 0));
 }
 
-TEST_F(TensorArrayClientTest, GradientsFlow) {
+TEST_F(TensorArrayClientTest, GradientsFlowThroughArrays) {
   const Output x = Placeholder<float>({2, 2});
   const TensorArray in = TensorArray(DType::kFloat, 2).Unstack(x);
   TensorArray out(DType::kFloat, 2);
@@ -160,7 +160,7 @@ TEST_F(TensorArrayClientTest, GradientsFlow) {
 }
 
 // Hand-built loops carry only the flow; the handle is a loop constant.
-TEST_F(TensorArrayClientTest, ALoopCarriesTheFlow) {
+TEST_F(TensorArrayClientTest, HandBuiltLoopCarriesTheFlow) {
   constexpr int kCount = 1000;
   const TensorArray a(DType::kInt32, kCount);
   const std::string frame = "loop";
@@ -185,7 +185,7 @@ TEST_F(TensorArrayClientTest, ALoopCarriesTheFlow) {
     EXPECT_EQ(got[static_cast<size_t>(k)], k * k);
 }
 
-TEST_F(TensorArrayClientTest, AnArrayIsALoopVariable) {
+TEST_F(TensorArrayClientTest, ArrayCanBeLoopVariable) {
   const Output n = Placeholder<int32_t>({});
   const Output x = Placeholder<float>({-1, 2});
   const TensorArray rows = TensorArray(DType::kFloat, n).Unstack(x);
@@ -211,7 +211,7 @@ TEST_F(TensorArrayClientTest, AnArrayIsALoopVariable) {
   EXPECT_EQ(handles, 0);
 }
 
-TEST_F(TensorArrayClientTest, OneArrayDoesNotStandForAnother) {
+TEST_F(TensorArrayClientTest, LoopsAndBranchesCannotReplaceOneArrayByAnother) {
   const TensorArray a(DType::kFloat, 2, {.name = "A"});
   const TensorArray b(DType::kFloat, 2, {.name = "B"});
   While(
@@ -249,7 +249,7 @@ TEST_F(TensorArrayClientTest, NestedLoopsFillOneArray) {
               ElementsAre(0, 1, 2, 3, 10, 11, 12, 13, 20, 21, 22, 23));
 }
 
-TEST_F(TensorArrayClientTest, ABranchThatWritesOrDoesNot) {
+TEST_F(TensorArrayClientTest, ConditionalMayWriteInOneBranch) {
   const Output p = Placeholder<bool>({});
   const TensorArray a =
       TensorArray(DType::kFloat, 1, {.element_shape = PartialShape::Scalar()});
@@ -261,7 +261,7 @@ TEST_F(TensorArrayClientTest, ABranchThatWritesOrDoesNot) {
               ElementsAre(0));
 }
 
-TEST_F(TensorArrayClientTest, AWriteTwiceInALoopNamesTheIndexAndTheArray) {
+TEST_F(TensorArrayClientTest, SecondWriteInLoopNamesIndexAndArray) {
   const auto [i, filled] = While(
       std::tuple{0, TensorArray(DType::kInt32, 9, {.name = "results"})},
       [](Output i, const TensorArray&) { return i < 5; },
@@ -276,7 +276,7 @@ TEST_F(TensorArrayClientTest, AWriteTwiceInALoopNamesTheIndexAndTheArray) {
 }
 
 // Many concurrent iterations, in any order.
-TEST_F(TensorArrayClientTest, WritesOfParallelIterationsAllArrive) {
+TEST_F(TensorArrayClientTest, ParallelIterationsKeepAllWrites) {
   constexpr int kCount = 300;
   const TensorArray in =
       TensorArray(DType::kFloat, kCount).Unstack(Placeholder<float>({kCount}));

@@ -106,7 +106,7 @@ TEST_F(OptimizerTest, LearningRateMayBeComputed) {
   EXPECT_THAT(Values<double>(v), ElementsAre(-0.5));
 }
 
-TEST_F(OptimizerTest, GradientsMayBeChangedBetween) {
+TEST_F(OptimizerTest, GradientsMayBeChangedBeforeApplying) {
   const Var v(1.0, "v"), w(1.0, "w");
   GradientDescentOptimizer optimizer(1);
   auto grads = optimizer.ComputeGradients(v * 5 + w);
@@ -136,7 +136,7 @@ TEST_F(OptimizerTest, GatesDoNotChangeTheResult) {
   }
 }
 
-TEST_F(OptimizerTest, StepsComputeWithTheValuesAtTheirStart) {
+TEST_F(OptimizerTest, StepsUseTheValuesAtTheirStart) {
   // For any order of the ready nodes: updates wait for reads.
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(seed);
@@ -160,7 +160,7 @@ TEST_F(OptimizerTest, StepsComputeWithTheValuesAtTheirStart) {
   }
 }
 
-TEST_F(OptimizerTest, SlotsIgnoreScopes) {
+TEST_F(OptimizerTest, SlotNamesIgnoreNameScopes) {
   const Var v(1.0, "v");
   AdagradOptimizer optimizer(0.1);
   const NameScope scope("train");
@@ -169,7 +169,7 @@ TEST_F(OptimizerTest, SlotsIgnoreScopes) {
   EXPECT_FALSE((optimizer.GetSlot(v, "none such")).valid());
 }
 
-TEST_F(OptimizerTest, SaysWhatIsMissing) {
+TEST_F(OptimizerTest, ReportsMissingVariablesAndGradients) {
   GradientDescentOptimizer optimizer(0.1);
   const Output x = Constant(1.0f);
   EXPECT_THAT(std::string(optimizer.ComputeGradients(x).status().message()),
@@ -184,7 +184,7 @@ TEST_F(OptimizerTest, SaysWhatIsMissing) {
               HasSubstr(Here(line, __FILE__)));
 }
 
-TEST_F(OptimizerTest, ALossMustBeReal) {
+TEST_F(OptimizerTest, LossMustBeReal) {
   const Var v(1, "v");
   EXPECT_THAT(std::string(GradientDescentOptimizer(0.1)
                               .ComputeGradients(v * 2)
@@ -193,7 +193,7 @@ TEST_F(OptimizerTest, ALossMustBeReal) {
               HasSubstr("floating type, got int32"));
 }
 
-TEST_F(OptimizerTest, AnOptimizerTrainsInTheBodyOfALoop) {
+TEST_F(OptimizerTest, OptimizerMayTrainInLoopBody) {
   const Var x(8.0f, "x");
   AdagradOptimizer optimizer(1.0);
   const Output steps = While(
@@ -217,7 +217,7 @@ TEST_F(OptimizerTest, AnOptimizerTrainsInTheBodyOfALoop) {
 // A resource value that was read before the loop is used in every iteration,
 // and the read precedes the updates; a reference is read in each iteration, as
 // in TensorFlow.
-TEST_F(OptimizerTest, UpdatesInALoopMayBeOfWhatWasReadBeforeIt) {
+TEST_F(OptimizerTest, LoopMayUpdateVariablesReadBeforeIt) {
   for (const bool reference : {false, true}) {
     SCOPED_TRACE(reference);
     const Var w(Constant(1.0f), "w", {.reference = reference});

@@ -179,7 +179,7 @@ class RnnTest : public ClientTest {
   std::string BuildErrorOf() { return std::string(graph_.status().message()); }
 };
 
-TEST_F(RnnTest, NetworksGiveWhatTensorFlowGives) {
+TEST_F(RnnTest, OutputsMatchTensorFlow) {
   for (const Recording& r : Recordings()) {
     for (const As as :
          {As::kDynamic, As::kTimeMajor, As::kUnknownSizes, As::kStatic}) {
@@ -201,7 +201,7 @@ TEST_F(RnnTest, NetworksGiveWhatTensorFlowGives) {
   }
 }
 
-TEST_F(RnnTest, GradientsAreWhatTensorFlowGives) {
+TEST_F(RnnTest, GradientsMatchTensorFlow) {
   for (const Recording& r : Recordings()) {
     for (const As as : {As::kDynamic, As::kUnknownSizes, As::kStatic}) {
       SCOPED_TRACE(absl::StrCat(r.name, " as ", static_cast<int>(as)));
@@ -228,7 +228,7 @@ TEST_F(RnnTest, GradientsAreWhatTensorFlowGives) {
 
 // Gradients of f(x) = |d sum(y^2) / dx|^2, in double: through the loop, its
 // gradient's loop, and the gradient of that.
-TEST_F(RnnTest, GradientsOfGradientsAgreeWithDifferences) {
+TEST_F(RnnTest, SecondOrderMatchesFiniteDifferences) {
   const std::pair<const char*, RnnCell> cells[] = {
       {"lstm", LstmCell(2, {.initializer = init::RandomNormal(0, 1, 5)})},
       {"gru", GruCell(2, {.initializer = init::RandomNormal(0, 1, 6)})},
@@ -267,7 +267,7 @@ TEST_F(RnnTest, GradientsOfGradientsAgreeWithDifferences) {
   }
 }
 
-TEST_F(RnnTest, WeightsHaveTensorFlowsNames) {
+TEST_F(RnnTest, WeightNamesMatchTensorFlow) {
   for (const Recording& r : Recordings()) {
     Graph g;
     const WithGraph use(g);
@@ -279,7 +279,7 @@ TEST_F(RnnTest, WeightsHaveTensorFlowsNames) {
   }
 }
 
-TEST_F(RnnTest, BothDirectionsGiveWhatTensorFlowGives) {
+TEST_F(RnnTest, BidirectionalOutputsMatchTensorFlow) {
   const RnnCell forward = LstmCell(1), backward = LstmCell(1);
   const Output x = Placeholder<float>({2, 3, 2});
   const Output lengths = Constant(Tensor::Vector<int64_t>({3, 2}));
@@ -322,7 +322,7 @@ RnnCell Counting(const Var& calls) {
   });
 }
 
-TEST_F(RnnTest, NothingIsComputedBeyondTheLongestSequence) {
+TEST_F(RnnTest, StopsAfterTheLongestSequence) {
   const Var calls(0, "calls");
   const Output x = Placeholder<float>({3, -1, 1});
   const Output lengths = Placeholder<int32_t>({-1});
@@ -370,7 +370,7 @@ TEST_F(RnnTest, NothingIsComputedBeyondTheLongestSequence) {
               HasSubstr("expected sequence lengths of shape"));
 }
 
-TEST_F(RnnTest, NoStepsAndNoSequencesGiveEmptyOutputs) {
+TEST_F(RnnTest, ZeroStepsOrSequencesGiveEmptyOutputs) {
   const RnnCell cell = LstmCell(2);
   const Output x = Placeholder<float>({2, -1, 3});
   const Output none = Placeholder<float>({-1, 4, 3});
@@ -386,7 +386,7 @@ TEST_F(RnnTest, NoStepsAndNoSequencesGiveEmptyOutputs) {
   EXPECT_EQ(Eval(no_rows.state[1], nobody).shape(), Shape({0, 2}));
 }
 
-TEST_F(RnnTest, AStateCarriesOverFromOneCallToTheNext) {
+TEST_F(RnnTest, StateCarriesOverBetweenCalls) {
   const RnnCell cell = MultiRnnCell({LstmCell(2), BasicRnnCell(3)});
   const Output x = Placeholder<float>({2, 3, 2});
   const RnnResult whole = DynamicRnn(cell, x);
@@ -415,7 +415,7 @@ TEST_F(RnnTest, AStateCarriesOverFromOneCallToTheNext) {
   EXPECT_EQ(y.shape().ToString(), "[2,3]");
 }
 
-TEST_F(RnnTest, DoubleIsComputedInDouble) {
+TEST_F(RnnTest, DoubleInputsComputeInDouble) {
   const Output x = Placeholder<double>({1, 3, 2});
   const RnnCell cell = LstmCell(2);
   const RnnResult r = DynamicRnn(cell, x);
@@ -438,7 +438,7 @@ TEST_F(RnnTest, DoubleIsComputedInDouble) {
   EXPECT_NEAR(Values<double>(r.state[1], {{x, ones}})[1], h, 1e-14);
 }
 
-TEST_F(RnnTest, DropoutKeepsAsManyAsItIsTold) {
+TEST_F(RnnTest, DropoutKeepsTheGivenFraction) {
   SetRandomSeed(7);
   const Output x = ops::Fill(IntVector({100, 5, 8}), 1.0f);
   const auto echo = [] {
@@ -477,7 +477,7 @@ TEST_F(RnnTest, DropoutKeepsAsManyAsItIsTold) {
               HasSubstr("input_keep: expected a probability above 0"));
 }
 
-TEST_F(RnnTest, WrongUsesAreErrorsOfTheUsersLine) {
+TEST_F(RnnTest, InvalidUsesReportTheUsersLine) {
   const Output x = Placeholder<float>({2, 3, 4});
   const Output flat = Placeholder<float>({2});
   const Output unknown = Placeholder<float>({2, 3, -1});

@@ -39,7 +39,7 @@ class SampledSoftmaxTest : public ::testing::Test {
   const Var w_{Constant(weights_), "w"}, b_{Constant(biases_), "b"};
 };
 
-TEST_F(SampledSoftmaxTest, OfAllClassesIsTheSoftmaxWithCorrectedScores) {
+TEST_F(SampledSoftmaxTest, SamplingAllClassesGivesCorrectedSoftmax) {
   // All classes are drawn: each is expected once (according to the sampler,
   // with a probability close to one), so after removing true classes from the
   // samples the estimate is the loss itself.
@@ -72,7 +72,7 @@ TEST_F(SampledSoftmaxTest, OfAllClassesIsTheSoftmaxWithCorrectedScores) {
   }
 }
 
-TEST_F(SampledSoftmaxTest, IsTensorFlowsForTheSameSeed) {
+TEST_F(SampledSoftmaxTest, MatchesTensorFlowForEqualSeeds) {
   // Recorded from tf.nn.sampled_softmax_loss 2.21 with
   // log_uniform_candidate_sampler(seed=7).
   Tensor w(DType::kFloat, {kClasses, kDepth});
@@ -95,7 +95,7 @@ TEST_F(SampledSoftmaxTest, IsTensorFlowsForTheSameSeed) {
   }
 }
 
-TEST_F(SampledSoftmaxTest, AccidentalHitsCountOnlyIfAsked) {
+TEST_F(SampledSoftmaxTest, AccidentalHitsCountOnlyOnRequest) {
   // With all classes drawn, a hit that is kept is in addition to the example's
   // true class.
   const auto loss = [&](bool remove) {
@@ -108,7 +108,7 @@ TEST_F(SampledSoftmaxTest, AccidentalHitsCountOnlyIfAsked) {
     EXPECT_GT(kept.data<float>()[row], removed.data<float>()[row] + 1e-3f);
 }
 
-TEST_F(SampledSoftmaxTest, GradientsAreRowsOfWhatWasDrawn) {
+TEST_F(SampledSoftmaxTest, GradientsAreSparseRowsOfSampledClasses) {
   const Output loss =
       ops::Sum(SampledSoftmaxLoss(w_, b_, Constant(labels_), Constant(inputs_),
                                   2, {.seed = 7}),
@@ -121,7 +121,7 @@ TEST_F(SampledSoftmaxTest, GradientsAreRowsOfWhatWasDrawn) {
   }
 }
 
-TEST_F(SampledSoftmaxTest, GradientsAreThoseOfTheLoss) {
+TEST_F(SampledSoftmaxTest, GradientsMatchTheLoss) {
   Output h = Placeholder<float>({kBatch, kDepth});
   const Output loss = ops::Sum(
       SampledSoftmaxLoss(w_, b_, Constant(labels_), h, 5, {.seed = 7}), 0);

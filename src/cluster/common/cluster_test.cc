@@ -9,7 +9,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(ClusterSpec, ListsAndNumberedTasksAreTheSame) {
+TEST(ClusterSpec, ListsAndNumberedTasksAreEquivalent) {
   auto a = ClusterSpec::Parse(R"({"worker": ["b:1", "b:2"], "ps": ["a:1"]})");
   auto b = ClusterSpec::Parse(
       R"({"cluster": {"ps": {"0": "a:1"},
@@ -26,7 +26,7 @@ TEST(ClusterSpec, ListsAndNumberedTasksAreTheSame) {
   EXPECT_EQ(again->ToJson(), a->ToJson());
 }
 
-TEST(ClusterSpec, SaysWhatIsWrong) {
+TEST(ClusterSpec, ErrorsStateTheExpectedRule) {
   const std::pair<const char*, const char*> cases[] = {
       {"", "JSON object"},
       {"[1]", "JSON object"},
@@ -48,7 +48,7 @@ TEST(ClusterSpec, SaysWhatIsWrong) {
   }
 }
 
-TEST(ClusterSpec, AnUnknownTaskNamesTheOthers) {
+TEST(ClusterSpec, UnknownTaskErrorListsKnownTasks) {
   auto spec = ClusterSpec::Parse(R"({"ps": ["a:1"]})");
   ASSERT_TRUE(spec.ok());
   const auto found = spec->Find("ps", 1);

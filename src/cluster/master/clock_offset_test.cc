@@ -10,7 +10,7 @@
 namespace sluice {
 namespace {
 
-TEST(ClockReadings, OffsetIsWithinItsBoundWhateverTheDelays) {
+TEST(ClockReadings, OffsetIsWithinErrorBoundForAnyDelays) {
   const unsigned seed = 20261;
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   std::mt19937_64 random(seed);
@@ -48,7 +48,7 @@ TEST(ClockReadings, OffsetIsWithinItsBoundWhateverTheDelays) {
   }
 }
 
-TEST(ClockReadings, TheExchangeThatWaitedLeastDecides) {
+TEST(ClockReadings, FastestExchangeDeterminesTheOffset) {
   ClockReadings readings;
   readings.Add({0, 100500, 100000});       // Half of it one way: 50,500 off.
   readings.Add({200000, 250050, 200100});  // Quick: 50,000 off.
@@ -58,14 +58,14 @@ TEST(ClockReadings, TheExchangeThatWaitedLeastDecides) {
   EXPECT_EQ(o.error_ns, 51);
 }
 
-TEST(ClockReadings, WithoutReadingsNothingIsKnown) {
+TEST(ClockReadings, ErrorIsUnboundedWithoutReadings) {
   EXPECT_EQ(ClockReadings().OffsetWithin(0, 1).error_ns, INT64_MAX);
   ClockReadings backwards;
   backwards.Add({10, 5, 9});
   EXPECT_EQ(backwards.OffsetWithin(0, 1).error_ns, INT64_MAX);
 }
 
-TEST(ClockReadings, OldOnesGiveWay) {
+TEST(ClockReadings, OldReadingsAreReplaced) {
   ClockReadings readings;
   for (size_t i = 0; i < ClockReadings::kKept; ++i) readings.Add({0, 0, 2});
   const int64_t later = int64_t{1} << 40;

@@ -41,7 +41,7 @@ class GraphCopyTest : public ::testing::Test {
   GraphCopy copy_;
 };
 
-TEST_F(GraphCopyTest, WhatIsNewIsSentOnce) {
+TEST_F(GraphCopyTest, NewNodesAreSentOnce) {
   EXPECT_EQ(Send(), 0u);
   Output x = Placeholder<float>({3}, "x");
   Output y = x + 1.0f;
@@ -54,7 +54,7 @@ TEST_F(GraphCopyTest, WhatIsNewIsSentOnce) {
   EXPECT_LT(second, first);
 }
 
-TEST_F(GraphCopyTest, ANodeThatChangesIsSentAgain) {
+TEST_F(GraphCopyTest, ChangedNodesAreSentAgain) {
   Output x = Placeholder<float>({3}, "x");
   Output y = x + 1.0f;
   Send();
@@ -66,14 +66,14 @@ TEST_F(GraphCopyTest, ANodeThatChangesIsSentAgain) {
   EXPECT_GT(Send(), 0u);
 }
 
-TEST_F(GraphCopyTest, WhatDidNotArriveIsSentAgain) {
+TEST_F(GraphCopyTest, LostChangesAreSentAgain) {
   Placeholder<float>({3}, "x");
   ASSERT_TRUE(sender_.Changes(graph_).ok());
   sender_.Lost();
   EXPECT_GT(Send(), 0u);
 }
 
-TEST_F(GraphCopyTest, BytesThatAreNoGraphAreRefused) {
+TEST_F(GraphCopyTest, InvalidGraphBytesAreRejected) {
   EXPECT_EQ(copy_.Extend("\xff\xff\xff").code(), StatusCode::kInvalidArgument);
   proto::GraphDef def;
   def.add_node()->set_name("a");

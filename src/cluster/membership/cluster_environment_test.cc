@@ -50,7 +50,7 @@ Recorded ReadRecorded(const std::filesystem::path& path) {
 
 std::string Shown(const ClusterTask& t) { return t.name() + " " + t.address; }
 
-TEST(ClusterEnvironments, GiveWhatTheyDescribe) {
+TEST(ClusterEnvironments, ResolveToRecordedClusters) {
   int files = 0;
   for (const auto& entry :
        std::filesystem::directory_iterator("tests/environments")) {
@@ -87,7 +87,7 @@ TEST(ClusterEnvironments, GiveWhatTheyDescribe) {
   EXPECT_GE(files, 25);
 }
 
-TEST(ClusterSource, AllSpellings) {
+TEST(ClusterSource, ParsesAllForms) {
   struct Case {
     const char* text;
     const char* scheme;
@@ -128,7 +128,7 @@ TEST(ClusterSource, AllSpellings) {
     EXPECT_FALSE(MakeClusterResolver(text).ok()) << text;
 }
 
-TEST(ClusterFiles, SayWhoIsWhoAndWhoIsMaster) {
+TEST(ClusterFiles, GiveOwnTaskAndMaster) {
   const std::string path = ::testing::TempDir() + "resolver_cluster" +
                            std::to_string(getpid()) + ".json";
   std::ofstream(path)

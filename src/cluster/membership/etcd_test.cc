@@ -155,7 +155,7 @@ TEST_F(EtcdTest, TasksWaitForEachOther) {
   EXPECT_EQ(losses.Incarnation("/job:worker/replica:0/task:1"), 9u);
 }
 
-TEST_F(EtcdTest, WhoeverAsksWhoIsThereKnowsThoseThatJoinedBefore) {
+TEST_F(EtcdTest, MembersIncludeTasksThatJoinedEarlier) {
   lease_ = seconds(10);  // Does not expire, even on slow machines.
   auto client = Open();
   for (int i = 0; i < 5; ++i) {
@@ -166,7 +166,7 @@ TEST_F(EtcdTest, WhoeverAsksWhoIsThereKnowsThoseThatJoinedBefore) {
   }
 }
 
-TEST_F(EtcdTest, APlaceHasOneOwner) {
+TEST_F(EtcdTest, TaskNumberHasOneOwner) {
   lease_ = seconds(10);  // Does not expire, even on slow machines.
   auto first = Open();
   lease_ = seconds(1);  // How long the second waits.
@@ -190,7 +190,7 @@ TEST_F(EtcdTest, APlaceHasOneOwner) {
   }));
 }
 
-TEST_F(EtcdTest, ATaskThatIsStoppedIsLostAndComesBackOrEndsIfItsPlaceWasTaken) {
+TEST_F(EtcdTest, StoppedTaskIsLostAndRejoinsUnlessReplaced) {
   Losses losses;
   auto ps = Spawn("ps"), worker = Spawn("worker");
   auto client = Open({{"ps", 1}, {"worker", 1}});
@@ -213,7 +213,7 @@ TEST_F(EtcdTest, ATaskThatIsStoppedIsLostAndComesBackOrEndsIfItsPlaceWasTaken) {
   EXPECT_FALSE(ps->Ended());
 }
 
-TEST_F(EtcdTest, TasksOutliveAnEtcdThatIsStartedAgain) {
+TEST_F(EtcdTest, TasksSurviveAnEtcdRestart) {
   Losses losses;
   auto client = Open();
   auto ps = Open();
@@ -234,7 +234,7 @@ TEST_F(EtcdTest, TasksOutliveAnEtcdThatIsStartedAgain) {
   EXPECT_EQ(losses.count(), 0u);
 }
 
-TEST_F(EtcdTest, AnEtcdThatIsNotThereIsNamed) {
+TEST_F(EtcdTest, UnreachableEtcdIsNamedInError) {
   const std::string nobody = "127.0.0.1:" + std::to_string(UnusedPort());
   EtcdOptions o = Options();
   o.endpoints = {nobody};
@@ -251,7 +251,7 @@ TEST_F(EtcdTest, AnEtcdThatIsNotThereIsNamed) {
   EXPECT_TRUE((*m)->Join({"ps", 0, "10.0.0.1:1"}, 7, nullptr).ok());
 }
 
-TEST_F(EtcdTest, WhatOthersWroteThereIsPassedOver) {
+TEST_F(EtcdTest, ForeignKeysAreIgnored) {
   auto m = Open();
   EtcdClient raw({etcd_->endpoint()}, milliseconds(2000));
   seconds granted{0};
@@ -275,7 +275,7 @@ TEST_F(EtcdTest, WhatOthersWroteThereIsPassedOver) {
   EXPECT_FALSE(*raw.KeepAlive(*lease));
 }
 
-TEST_F(EtcdTest, SessionsFindTheClusterAndALeaseThatEndsFailsTheirSteps) {
+TEST_F(EtcdTest, SessionsFindClusterAndLeaseExpiryFailsSteps) {
   auto ps = Spawn("ps");
   auto worker = Spawn("worker");
   Output x = Placeholder<float>({});

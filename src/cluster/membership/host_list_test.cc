@@ -11,7 +11,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pair;
 
-TEST(SlurmHosts, RangesKeepTheirDigitsAndOrder) {
+TEST(SlurmHosts, RangesKeepDigitsAndOrder) {
   const std::pair<const char*, std::vector<std::string>> cases[] = {
       {"node[001-003,7]", {"node001", "node002", "node003", "node7"}},
       {"gpu1,login", {"gpu1", "login"}},
@@ -29,7 +29,7 @@ TEST(SlurmHosts, RangesKeepTheirDigitsAndOrder) {
   EXPECT_EQ(ParseSlurmHosts("n[0-65535]")->size(), 65536u);
 }
 
-TEST(SlurmHosts, WhatIsNoListIsAnError) {
+TEST(SlurmHosts, InvalidListIsAnError) {
   for (const char* text :
        {"", ",", "a,", "n[", "n]", "n[]", "n[1", "n[1-]", "n[3-1]", "n[a-b]",
         "n[1-2-3]", "n[[1]]", "n[-1]", "n 1", "n[1-99999999999999999999]",
@@ -40,7 +40,7 @@ TEST(SlurmHosts, WhatIsNoListIsAnError) {
   }
 }
 
-TEST(SlurmCounts, RepetitionIsWrittenOut) {
+TEST(SlurmCounts, RepetitionsAreExpanded) {
   EXPECT_THAT(*ParseSlurmCounts("2(x3),1"), ElementsAre(2, 2, 2, 1));
   EXPECT_THAT(*ParseSlurmCounts("16"), ElementsAre(16));
   for (const char* text : {"", "0", "2(x0)", "2(x", "2(x3", "x", "2(x3),",
@@ -48,7 +48,7 @@ TEST(SlurmCounts, RepetitionIsWrittenOut) {
     EXPECT_FALSE(ParseSlurmCounts(text).ok()) << text;
 }
 
-TEST(HostSlotLists, BothMpisSpellings) {
+TEST(HostSlotLists, ParsesBothMpiFormats) {
   EXPECT_THAT(*ParseHostSlots("a:2,b,10.0.0.1:3"),
               ElementsAre(Pair("a", 2), Pair("b", 1), Pair("10.0.0.1", 3)));
   EXPECT_THAT(*ParseHostFile("# ours\n"

@@ -55,7 +55,7 @@ class CancelStepsTest : public ::testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(WithAndWithoutGrpc, CancelStepsTest,
                          ::testing::Bool());
 
-TEST_P(CancelStepsTest, AStepThatWasCancelledBeforeItBeginsDoesNotBegin) {
+TEST_P(CancelStepsTest, StepCancelledBeforeStartDoesNotRun) {
   Session s(target_, graph_);
   const Output never = On("/job:ps/task:0", Forever);
   Cancellation cancellation;
@@ -66,7 +66,7 @@ TEST_P(CancelStepsTest, AStepThatWasCancelledBeforeItBeginsDoesNotBegin) {
             StatusCode::kCancelled);
 }
 
-TEST_P(CancelStepsTest, EndsThatStepAtAnyMomentAndNoOther) {
+TEST_P(CancelStepsTest, CancelAtAnyMomentEndsOnlyThatStep) {
   Session s(target_, graph_);
   const Output never = On("/job:ps/task:0", Forever);
   const Output one = On("/job:ps/task:0", One);
@@ -85,7 +85,7 @@ TEST_P(CancelStepsTest, EndsThatStepAtAnyMomentAndNoOther) {
   }
 }
 
-TEST_P(CancelStepsTest, AStageThatWaitsIsCancelled) {
+TEST_P(CancelStepsTest, WaitingStageIsCancelled) {
   Session s(target_, graph_);
   const Output x = Placeholder<int32_t>({}), y = Placeholder<int32_t>({});
   const Output never = On("/job:ps/task:0", Forever);
@@ -107,7 +107,7 @@ TEST_P(CancelStepsTest, AStageThatWaitsIsCancelled) {
   t.join();
 }
 
-TEST_P(CancelStepsTest, AStageThatIsLateEndsTheStepAndNamesWhoIsWaitedFor) {
+TEST_P(CancelStepsTest, StageDeadlineEndsStepAndNamesPendingTask) {
   Session s(target_, graph_);
   const Output x = Placeholder<int32_t>({}), y = Placeholder<int32_t>({});
   Output never;
@@ -171,7 +171,7 @@ class BlockingFunction {
 
 // Not even steps of the same client or between the same tasks, whichever thread
 // delivered the token that the kernel was waiting for.
-TEST_P(CancelStepsTest, KernelsThatBlockHoldUpNoOtherStepAndNoDeadline) {
+TEST_P(CancelStepsTest, BlockingKernelsDelayNoOtherStepOrDeadline) {
   constexpr int kBlocked = 6;
   BlockingFunction blocks("blocks");
   const Output x = Placeholder<int32_t>({}), z = Placeholder<int32_t>({});
@@ -216,7 +216,7 @@ TEST_P(CancelStepsTest, KernelsThatBlockHoldUpNoOtherStepAndNoDeadline) {
 }
 
 // The same for a token that is delivered together with an earlier message.
-TEST_P(CancelStepsTest, AKernelThatBlocksBehindTheStartOfAStepDoesNotHoldItUp) {
+TEST_P(CancelStepsTest, BlockingKernelDoesNotDelayStepStart) {
   BlockingFunction first("first"), blocks("blocks");
   const Output x = Placeholder<int32_t>({});
   Output near, y, other;
@@ -255,7 +255,7 @@ TEST_P(CancelStepsTest, AKernelThatBlocksBehindTheStartOfAStepDoesNotHoldItUp) {
 
 // After the time it takes to notice a death, another silent task must not cost
 // the same time again.
-TEST(DeadTasks, EndAStepThoughAnotherTaskDoesNotAnswer) {
+TEST(DeadTasks, EndStepWhileAnotherTaskIsSilent) {
   Graph graph;
   const WithGraph use(graph);
   BlockingFunction blocks("blocks");

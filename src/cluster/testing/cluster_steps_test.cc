@@ -47,7 +47,7 @@ class ClusterTest : public ::testing::Test {
   TestCluster cluster_;
 };
 
-TEST_F(ClusterTest, AStepOverThreeTasksGivesWhatItGivesOnOne) {
+TEST_F(ClusterTest, StepOverThreeTasksMatchesOneTask) {
   Output x = Placeholder<float>({});
   Output y = TwoHalves(x);
   Session session(cluster_.target("worker", 0), graph_);
@@ -59,7 +59,7 @@ TEST_F(ClusterTest, AStepOverThreeTasksGivesWhatItGivesOnOne) {
   }
 }
 
-TEST_F(ClusterTest, ANodeWithoutOutputsRunsWhereItIsFetched) {
+TEST_F(ClusterTest, FetchedNodeWithoutOutputsRuns) {
   Var v;
   {
     DeviceScope on("/job:ps/task:0");
@@ -77,7 +77,7 @@ TEST_F(ClusterTest, ANodeWithoutOutputsRunsWhereItIsFetched) {
   EXPECT_EQ(session.Run(v)->scalar<float>(), 3);
 }
 
-TEST_F(ClusterTest, WhereNodesWentAndWhyIsTold) {
+TEST_F(ClusterTest, PlacementLogListsNodesAndDevices) {
   Output x = Placeholder<float>({});
   Output y = TwoHalves(x);
   std::string log;
@@ -101,7 +101,7 @@ bool FallsTo(size_t count, Session* session, Server& server,
   return server.worker().num_steps() == count;
 }
 
-TEST(PreparedSteps, AreBoundedAndThoseDroppedAreCompiledAgain) {
+TEST(PreparedSteps, AreBoundedAndEvictedOnesAreRecompiled) {
   Graph graph;
   WithGraph use(graph);
   TestCluster cluster(
@@ -148,7 +148,7 @@ TEST(PreparedSteps, AreBoundedAndThoseDroppedAreCompiledAgain) {
   EXPECT_LE(cluster.server("worker", 0).worker().num_steps(), 3u);
 }
 
-TEST(PreparedSteps, OneThatMakesPlaceWhileItBeginsIsRun) {
+TEST(PreparedSteps, StepEvictedDuringStartStillRuns) {
   Graph graph;
   WithGraph use(graph);
   TestCluster cluster(
@@ -189,7 +189,7 @@ TEST_F(ClusterTest, TheGraphMayGrowBetweenSteps) {
   }
 }
 
-TEST_F(ClusterTest, ALoopMayBeCutBetweenTasks) {
+TEST_F(ClusterTest, LoopMaySpanTasks) {
   Output n = Placeholder<int32_t>({});
   auto [i, total] = CountAndSum(n, "/job:worker/task:1");
   Session session(cluster_.target("worker", 0), graph_);
@@ -202,7 +202,7 @@ TEST_F(ClusterTest, ALoopMayBeCutBetweenTasks) {
 }
 
 // (A call's arguments and results are not the step's.)
-TEST_F(ClusterTest, AFunctionMayCallItselfOverTasks) {
+TEST_F(ClusterTest, RecursiveFunctionMaySpanTasks) {
   const Function tree = DefineFunction(
       "tree", {DType::kInt32, DType::kFloat, DType::kFloat, DType::kInt32},
       {DType::kInt32, DType::kFloat, DType::kFloat, DType::kInt32},
@@ -250,7 +250,7 @@ TEST_F(ClusterTest, AFunctionMayCallItselfOverTasks) {
   }
 }
 
-TEST_F(ClusterTest, VariablesStayWhenSessionsEndAndAreSeenByOthers) {
+TEST_F(ClusterTest, VariablesOutliveSessionsAndAreShared) {
   Var v;
   {
     DeviceScope on("/job:ps/task:0");
@@ -268,7 +268,7 @@ TEST_F(ClusterTest, VariablesStayWhenSessionsEndAndAreSeenByOthers) {
   EXPECT_EQ(value->scalar<float>(), 4);
 }
 
-TEST_F(ClusterTest, AnIsolatedSessionHasStateOfItsOwn) {
+TEST_F(ClusterTest, IsolatedSessionHasItsOwnState) {
   Var v;
   {
     DeviceScope on("/job:ps/task:0");
@@ -287,7 +287,7 @@ TEST_F(ClusterTest, AnIsolatedSessionHasStateOfItsOwn) {
   EXPECT_EQ(alone.Run(v.value())->scalar<float>(), 4);
 }
 
-TEST_F(ClusterTest, ResetForgetsContainersInAllTasks) {
+TEST_F(ClusterTest, ResetClearsContainersInAllTasks) {
   Var a, b;
   {
     DeviceScope on("/job:ps/task:0");
@@ -306,7 +306,7 @@ TEST_F(ClusterTest, ResetForgetsContainersInAllTasks) {
   EXPECT_FALSE(session.Run(b.value()).ok());
 }
 
-TEST_F(ClusterTest, AnErrorOfAnotherTaskNamesTheNodeAndItsLine) {
+TEST_F(ClusterTest, RemoteErrorNamesNodeAndLine) {
   Output x = Placeholder<float>({-1});
   Output bad;
   int line = 0;
@@ -340,7 +340,7 @@ TEST_F(ClusterTest, AnErrorOfAnotherTaskNamesTheNodeAndItsLine) {
   EXPECT_EQ(cluster_.server("ps", 0).worker().steps().num_running(), 0u);
 }
 
-TEST_F(ClusterTest, AValueThatCannotTravelIsToldWithTheNodeThatMadeIt) {
+TEST_F(ClusterTest, UnsendableValueErrorNamesItsNode) {
   Var v;
   Output list;
   {
@@ -366,7 +366,7 @@ TEST_F(ClusterTest, AValueThatCannotTravelIsToldWithTheNodeThatMadeIt) {
 
 // A list that grows in one task and is read in others, in a loop over all, and
 // its gradient; in process and over connections, inline or not.
-TEST(ClusterLists, GoFromTaskToTaskInLoopsAndGradients) {
+TEST(ClusterLists, PassBetweenTasksInLoopsAndGradients) {
   constexpr const char* kTasks[] = {"/job:ps/task:0", "/job:worker/task:0",
                                     "/job:worker/task:1"};
   const auto over_grpc = [](TransportOptions o) {
@@ -468,7 +468,7 @@ Output Endless() {
       });
 }
 
-TEST_F(ClusterTest, ADeadlineEndsTheStepInAllTasks) {
+TEST_F(ClusterTest, DeadlineEndsStepInAllTasks) {
   Output endless = Endless();
   Session session(cluster_.target("worker", 1), graph_);
   RunOptions options;
@@ -485,7 +485,7 @@ SLUICE_OP(ClusterTestForgets)
     .Shape(UnchangedShape)
     .Kernel(Cpu([](KernelContext&) { return OkStatus(); }));
 
-TEST_F(ClusterTest, AMistakeOfAKernelOnAnotherTaskIsToldWithItsNode) {
+TEST_F(ClusterTest, RemoteKernelErrorNamesItsNode) {
   Output x = Placeholder<float>({});
   Output y;
   {
@@ -574,7 +574,7 @@ TEST_F(ClusterTest, ClosingASessionCancelsItsStepsInAllTasks) {
   EXPECT_TRUE(cluster_.Quiet());
 }
 
-TEST_F(ClusterTest, ATaskThatIsStartedAgainFailsTheSessionAndIsNamed) {
+TEST_F(ClusterTest, RestartedTaskFailsSessionAndIsNamed) {
   Output x = Placeholder<float>({});
   Output y = TwoHalves(x);
   auto session =
@@ -592,7 +592,7 @@ TEST_F(ClusterTest, ATaskThatIsStartedAgainFailsTheSessionAndIsNamed) {
 
 // The report of an incarnation's death may arrive after its successor has
 // started.
-TEST_F(ClusterTest, OnlyTheIncarnationThatIsGoneIsLost) {
+TEST_F(ClusterTest, OnlyTheDeadIncarnationIsLost) {
   Output x = Placeholder<float>({});
   Output y = TwoHalves(x);
   const Feeds feeds = {{x, F(1)}};
@@ -608,7 +608,7 @@ TEST_F(ClusterTest, OnlyTheIncarnationThatIsGoneIsLost) {
   EXPECT_THAT(std::string(s.message()), HasSubstr("this one is gone"));
 }
 
-TEST_F(ClusterTest, ATaskThatEndsDuringAStepFailsItAndIsNamed) {
+TEST_F(ClusterTest, TaskThatEndsDuringStepFailsItAndIsNamed) {
   Output endless = Endless();
   Session session(cluster_.target("worker", 1), graph_);
   std::thread killer([&] {
@@ -623,7 +623,7 @@ TEST_F(ClusterTest, ATaskThatEndsDuringAStepFailsItAndIsNamed) {
   EXPECT_EQ(cluster_.server("worker", 0).worker().steps().num_running(), 0u);
 }
 
-TEST_F(ClusterTest, ManyClientsAtOnceUpdateOneVariable) {
+TEST_F(ClusterTest, ConcurrentClientsUpdateOneVariable) {
   constexpr int kClients = 4, kSteps = 25;
   {
     DeviceScope on("/job:ps/task:0");
@@ -672,7 +672,7 @@ TEST_F(ClusterTest, ASessionKnowsTheDevicesOfAllTasks) {
                           "/job:worker/replica:0/task:1/device:CPU:0"));
 }
 
-TEST_F(ClusterTest, WhatASessionElsewhereCannotDoIsSaid) {
+TEST_F(ClusterTest, UnknownTargetsAndDevicesAreNamedInErrors) {
   Output x = Placeholder<float>({});
   Output y = x + 1.0f;
   Session session(cluster_.target("worker", 0), graph_);
@@ -710,7 +710,7 @@ TEST_F(ClusterTest, ATracedStepShowsTheNodesOfAllTasks) {
   EXPECT_EQ(products, 1);
 }
 
-TEST_F(ClusterTest, NothingIsLeftOfSessionsThatEnded) {
+TEST_F(ClusterTest, EndedSessionsLeaveNothing) {
   Output x = Placeholder<float>({});
   Output y = TwoHalves(x);
   for (int i = 0; i < 3; ++i) {
@@ -720,7 +720,7 @@ TEST_F(ClusterTest, NothingIsLeftOfSessionsThatEnded) {
   EXPECT_TRUE(cluster_.Quiet());
 }
 
-TEST_F(ClusterTest, ThatATaskWasStartedAgainIsInTheMastersLog) {
+TEST_F(ClusterTest, MasterLogsTaskRestart) {
   Output y = TwoHalves(Constant(1.0f));
   const auto run = [&] {
     ::testing::internal::CaptureStderr();

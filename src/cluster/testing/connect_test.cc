@@ -92,7 +92,7 @@ class ConnectTest : public ::testing::Test {
   ClusterSpec cluster_;
 };
 
-TEST_F(ConnectTest, AHandshakeThatFailsIsToldAtOnce) {
+TEST_F(ConnectTest, FailedHandshakeIsReportedImmediately) {
   cluster_ = *ClusterSpec::Parse("{\"worker\": [\"" +
                                  cluster_.Find("worker", 0)->address + "\"]}");
   ServerTls wrong_name = TaskTls(), stranger = TaskTls(), authority = TaskTls();
@@ -128,7 +128,7 @@ TEST_F(ConnectTest, AHandshakeThatFailsIsToldAtOnce) {
   expect_refused("TLS to plain text");
 }
 
-TEST_F(ConnectTest, AMasterThatCannotShakeHandsWithAWorkerNamesIt) {
+TEST_F(ConnectTest, MasterNamesWorkerWhoseHandshakeFails) {
   auto ps = Start("ps", TaskTls());
   auto worker = Start("worker");
   ASSERT_TRUE(ps != nullptr && worker != nullptr);
@@ -137,7 +137,7 @@ TEST_F(ConnectTest, AMasterThatCannotShakeHandsWithAWorkerNamesIt) {
   EXPECT_THAT(std::string(s.message()), HasSubstr("handshake failed"));
 }
 
-TEST_F(ConnectTest, ThatNobodyListensIsTold) {
+TEST_F(ConnectTest, RefusedConnectionIsReported) {
   proto::CreateSessionResponse response;
   const Status s = Stub(milliseconds(500))->CreateSession({}, &response);
   EXPECT_EQ(s.code(), StatusCode::kUnavailable) << s;
@@ -145,7 +145,7 @@ TEST_F(ConnectTest, ThatNobodyListensIsTold) {
   EXPECT_THAT(std::string(s.message()), HasSubstr("refused"));
 }
 
-TEST_F(ConnectTest, ATaskThatComesLateIsWaitedFor) {
+TEST_F(ConnectTest, MasterWaitsForLateTask) {
   auto ps = Start("ps");
   std::unique_ptr<Server> worker;
   std::thread late([&] {
@@ -158,7 +158,7 @@ TEST_F(ConnectTest, ATaskThatComesLateIsWaitedFor) {
 
 // A dead task is listed until its lease expires; by then another may have its
 // place.
-TEST_F(ConnectTest, ATaskThatMovesWhileItIsAskedIsFound) {
+TEST_F(ConnectTest, TaskThatMovesDuringConnectIsFound) {
   auto ps = Start("ps");
   ASSERT_NE(ps, nullptr);
   const std::string dead = "127.0.0.1:" + std::to_string(FreePorts(1)[0]);
@@ -191,9 +191,9 @@ TEST_F(ConnectTest, ATaskThatMovesWhileItIsAskedIsFound) {
 }
 
 // Servers each started as a separate cluster, all with the same name.
-class OwnClusterTest : public ::testing::Test {
+class SessionClusterTest : public ::testing::Test {
  protected:
-  OwnClusterTest() : use_(graph_) {
+  SessionClusterTest() : use_(graph_) {
     for (const int port : FreePorts(3)) {
       ServerOptions options;
       addresses_.push_back("127.0.0.1:" + std::to_string(port));
@@ -223,7 +223,7 @@ class OwnClusterTest : public ::testing::Test {
   WithGraph use_;
 };
 
-TEST_F(OwnClusterTest, ASessionNamesTheTasksAsItLikes) {
+TEST_F(SessionClusterTest, SessionMayNameTasksFreely) {
   ASSERT_EQ(servers_.size(), 3u);
   const Output x = Placeholder<float>({});
   Output y = x;
@@ -271,7 +271,7 @@ TEST_F(OwnClusterTest, ASessionNamesTheTasksAsItLikes) {
   EXPECT_TRUE(session.Run({{x, Tensor::Scalar(2.0f)}}, y).ok());
 }
 
-TEST_F(OwnClusterTest, OneThatCannotBeIsAnError) {
+TEST_F(SessionClusterTest, InvalidClusterIsAnError) {
   ASSERT_EQ(servers_.size(), 3u);
   const auto message = [&](const std::string& cluster) {
     return std::string(Connect(cluster).message());
@@ -298,7 +298,7 @@ TEST_F(OwnClusterTest, OneThatCannotBeIsAnError) {
 
 // CreateSession is not retried if it takes longer than the client waits, and
 // the session is closed when the client disconnects.
-TEST_F(ConnectTest, ASessionIsNotBegunTwice) {
+TEST_F(ConnectTest, CreateSessionIsNotRetried) {
   auto ps = Start("ps");
   auto worker = Start("worker");
   ASSERT_TRUE(ps != nullptr && worker != nullptr);
@@ -319,7 +319,7 @@ TEST_F(ConnectTest, ASessionIsNotBegunTwice) {
 }
 
 // Pending calls have been answered by then and no longer use the task.
-TEST_F(ConnectTest, ATaskThatEndsWhileASessionBeginsSaysSo) {
+TEST_F(ConnectTest, ShutdownDuringCreateSessionIsReported) {
   auto ps = Start("ps");
   auto worker = Start("worker");
   ASSERT_TRUE(ps != nullptr && worker != nullptr);
@@ -338,7 +338,7 @@ TEST_F(ConnectTest, ATaskThatEndsWhileASessionBeginsSaysSo) {
   EXPECT_TRUE(Soon([&] { return ps->worker().num_sessions() == 0; }));
 }
 
-TEST_F(ConnectTest, ATaskThatEndsNeedNotWaitForOnesThatAreNotThere) {
+TEST_F(ConnectTest, ShutdownDoesNotWaitForMissingTasks) {
   auto worker = Start("worker");
   ASSERT_NE(worker, nullptr);
   Status status;
@@ -357,7 +357,7 @@ TEST_F(ConnectTest, ATaskThatEndsNeedNotWaitForOnesThatAreNotThere) {
   EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status;
 }
 
-TEST_F(ConnectTest, UcxIsNotForThoseWhoAskForTls) {
+TEST_F(ConnectTest, UcxRejectsTls) {
   ServerOptions options;
   options.cluster = cluster_;
   options.job = "worker";
@@ -371,7 +371,7 @@ TEST_F(ConnectTest, UcxIsNotForThoseWhoAskForTls) {
 }
 
 // (The cancellation may arrive before the start has been processed.)
-TEST_F(ConnectTest, AStepWithADeadlineEndsOnceIfItIsCancelledAtItsBegin) {
+TEST_F(ConnectTest, StepWithDeadlineCancelledAtStartEndsOnce) {
   auto ps = Start("ps");
   auto worker = Start("worker");
   ASSERT_TRUE(ps != nullptr && worker != nullptr);
@@ -395,7 +395,7 @@ TEST_F(ConnectTest, AStepWithADeadlineEndsOnceIfItIsCancelledAtItsBegin) {
 }
 
 // The master gives up the session while the worker is still creating it.
-TEST_F(ConnectTest, AWorkerDoesNotBeginWhatWasGivenUp) {
+TEST_F(ConnectTest, WorkerDoesNotCreateAbandonedSession) {
   auto ps = Start("ps");
   ASSERT_NE(ps, nullptr);
   Worker& worker = ps->worker();
@@ -413,7 +413,7 @@ TEST_F(ConnectTest, AWorkerDoesNotBeginWhatWasGivenUp) {
   EXPECT_EQ(worker.num_sessions(), 1u);
 }
 
-TEST_F(ConnectTest, AClientThatVanishesBeforeItAttendsLeavesNothing) {
+TEST_F(ConnectTest, ClientLostBeforeAttachingLeavesNothing) {
   auto ps = Start("ps");
   auto worker = Start("worker");
   ASSERT_TRUE(ps != nullptr && worker != nullptr);

@@ -214,7 +214,7 @@ const std::map<std::string, std::vector<std::string>>& Actions() {
   return actions;
 }
 
-TEST(FailpointsTest, EachThatThereIsHasActionsHere) {
+TEST(FailpointsTest, EveryFailpointHasTestedActions) {
   std::vector<std::string> named;
   for (const auto& [name, actions] : Actions())
     if (HaveUcx() || !name.starts_with("ucx.")) named.push_back(name);
@@ -226,7 +226,7 @@ class EachFailpoint : public ::testing::TestWithParam<std::string> {
   ~EachFailpoint() override { DisableFailpoints(); }
 };
 
-TEST_P(EachFailpoint, EndsWellOrSaysWhyAndLeavesNothing) {
+TEST_P(EachFailpoint, StepsSucceedOrFailCleanly) {
   const std::string& name = GetParam();
   if (!HaveUcx() && name.starts_with("ucx."))
     GTEST_SKIP() << "this build is without UCX";

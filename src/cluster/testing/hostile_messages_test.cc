@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(HostileMessages, WhateverIsSaidTheTaskGoesOn) {
+TEST(HostileMessages, DoNotStopTheTask) {
   hostile::Victim victim;
   const uint64_t rounds = FullTests() ? 3000 : kSanitized ? 10 : 150;
   for (uint64_t seed = 1; seed <= rounds; ++seed) {
@@ -107,7 +107,7 @@ TEST_F(HostileMessage, NumbersInAPartitionAreBounded) {
   }
 }
 
-TEST_F(HostileMessage, TokensForPartitionsThatAreNotThereAreAnError) {
+TEST_F(HostileMessage, TokensForMissingPartitionsAreAnError) {
   ASSERT_TRUE(worker().RegisterStep(With("_Send", "destination", 99)).ok());
   const Tensor x = Tensor::Vector<double>({1, 2});
   EXPECT_FALSE(Run({{0, x}, {1, x}}).ok());
@@ -126,7 +126,7 @@ TEST_F(HostileMessage, FeedsOfAnotherTypeAreAnError) {
   EXPECT_THAT(std::string(Run({{2, x}, {2, x}}).message()), HasSubstr("once"));
 }
 
-TEST_F(HostileMessage, AFetchThatNobodyGivesIsAnError) {
+TEST_F(HostileMessage, FetchWithoutSourceIsAnError) {
   proto::RegisterStepRequest q;
   q.set_session(victim_.session());
   q.set_step(9);
@@ -136,7 +136,7 @@ TEST_F(HostileMessage, AFetchThatNobodyGivesIsAnError) {
   EXPECT_THAT(std::string(Run({}).message()), HasSubstr("fetch"));
 }
 
-TEST_F(HostileMessage, ADeadlineBeyondAllTimeIsNone) {
+TEST_F(HostileMessage, ExtremeTimeoutsMeanNoDeadline) {
   proto::RegisterStepRequest q;
   q.set_session(victim_.session());
   q.set_step(9);
@@ -155,7 +155,7 @@ TEST_F(HostileMessage, ADeadlineBeyondAllTimeIsNone) {
   }
 }
 
-TEST_F(HostileMessage, StepsThatNeverBeginTakeNoMoreThanTheLimit) {
+TEST_F(HostileMessage, UnstartedStepsStayWithinTheByteLimit) {
   TokenMessage dead;
   dead.dead = true;
   for (uint64_t run = 1; run < 20'000; ++run)

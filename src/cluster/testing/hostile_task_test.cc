@@ -146,7 +146,7 @@ class HostileTask : public ::testing::Test, public TransportHandler {
   uint64_t run_ = 0;
 };
 
-TEST_F(HostileTask, OneThatDoesItsPartIsBelieved) {
+TEST_F(HostileTask, CorrectAnswersAreAccepted) {
   Behave([this] {
     Fetch(1, two_);
     Done();
@@ -158,7 +158,7 @@ TEST_F(HostileTask, OneThatDoesItsPartIsBelieved) {
 }
 
 // Even if the lines are very short.
-TEST_F(HostileTask, ALogWithoutEndIsCutShort) {
+TEST_F(HostileTask, EndlessLogIsTruncated) {
   const std::string sizes[] = {std::string(1 << 20, 'x'), "", "y"};
   for (const std::string& line : sizes) {
     SCOPED_TRACE(line.size());
@@ -208,7 +208,7 @@ TEST_F(HostileTask, AFetchOfAnotherTypeIsAnError) {
 }
 
 // Messages for a step that is ending are dropped.
-TEST_F(HostileTask, FetchesMayComeWhenTheStepIsOver) {
+TEST_F(HostileTask, LateFetchesAreDropped) {
   Output slow;  // Ends while they arrive.
   {
     DeviceScope scope(kHonest);
@@ -227,7 +227,7 @@ TEST_F(HostileTask, FetchesMayComeWhenTheStepIsOver) {
 }
 
 // A master that is lost before its session is created here is not waited for.
-TEST_F(HostileTask, AMasterThatDiesWhileItsSessionBeginsLeavesNone) {
+TEST_F(HostileTask, MasterLostDuringSessionStartLeavesNoSession) {
   TransportOptions options;
   options.task = "/job:w/replica:0/task:2";
   LocalTransport dying(options);

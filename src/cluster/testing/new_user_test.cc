@@ -228,7 +228,7 @@ TEST(NewClusterUser, DifferentiatesALoopOverTwoTasks) {
 
 // ---- Tasks that fail --------------------------------------------------------
 
-TEST(NewClusterUser, IsToldWhichNodeAndTaskFailed) {
+TEST(NewClusterUser, ErrorNamesFailedNodeAndTask) {
   // Tasks of their own making, which can be lost one by one.
   const std::string worker = absl::StrCat("127.0.0.1:", UnusedPort());
   const std::string ps = absl::StrCat("127.0.0.1:", UnusedPort());

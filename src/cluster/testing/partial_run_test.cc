@@ -86,7 +86,7 @@ TEST_F(PartialRunTest, IsFedAndFetchedInStages) {
   EXPECT_TRUE(cluster_.Quiet());
 }
 
-TEST_F(PartialRunTest, WhatWasNotAskedForCanBeFetchedLater) {
+TEST_F(PartialRunTest, UnfetchedValuesCanBeFetchedLater) {
   auto [a, b] = Stages();
   auto session = Connect();
   auto run = session->StartPartialRun({x_, y_}, {a, b});
@@ -99,7 +99,7 @@ TEST_F(PartialRunTest, WhatWasNotAskedForCanBeFetchedLater) {
   EXPECT_EQ((*both)[1].scalar<float>(), -2);
 }
 
-TEST_F(PartialRunTest, WithTheLastFeedTheTargetsHaveRun) {
+TEST_F(PartialRunTest, TargetsRunWithTheLastFeed) {
   Var v;
   {
     DeviceScope on("/job:ps/task:0");
@@ -116,7 +116,7 @@ TEST_F(PartialRunTest, WithTheLastFeedTheTargetsHaveRun) {
   EXPECT_EQ(session->Run(v.value())->scalar<float>(), 7);
 }
 
-TEST_F(PartialRunTest, WhatWaitsForANodeThatIsFedNeedsWhatThatNodeNeeds) {
+TEST_F(PartialRunTest, ControlEdgeFromFedNodeNeedsItsInputs) {
   Output a, y;
   {
     DeviceScope on("/job:ps/task:0");
@@ -136,7 +136,7 @@ TEST_F(PartialRunTest, WhatWaitsForANodeThatIsFedNeedsWhatThatNodeNeeds) {
   EXPECT_EQ((*out)[0].scalar<float>(), 6);
 }
 
-TEST_F(PartialRunTest, RunsThatNobodyEndsAreCounted) {
+TEST_F(PartialRunTest, UnfinishedRunsAreLimited) {
   auto [a, b] = Stages();
   auto session = Connect();
   std::vector<std::unique_ptr<Session::PartialRun>> runs;
@@ -154,7 +154,7 @@ TEST_F(PartialRunTest, RunsThatNobodyEndsAreCounted) {
   EXPECT_TRUE(session->StartPartialRun({x_, y_}, {a, b}).ok());
 }
 
-TEST_F(PartialRunTest, AFetchInABranchThatWasNotTakenIsAnError) {
+TEST_F(PartialRunTest, FetchInUntakenBranchIsAnError) {
   Output taken, not_taken;
   (void)Cond(
       x_ > 0.0f,
@@ -178,7 +178,7 @@ TEST_F(PartialRunTest, AFetchInABranchThatWasNotTakenIsAnError) {
   EXPECT_THAT(Text(s), HasSubstr("a branch that was not taken"));
 }
 
-TEST_F(PartialRunTest, ADeadFetchLosesNoLiveOneOfItsStage) {
+TEST_F(PartialRunTest, DeadFetchKeepsLiveFetchesOfItsStage) {
   Output taken, not_taken;
   (void)Cond(
       x_ > 0.0f,
@@ -264,7 +264,7 @@ TEST_F(PartialRunTest, AMutexLockThatWaitsForAnotherRunDoesNotHoldUpAStage) {
   EXPECT_TRUE(cluster_.Quiet());
 }
 
-TEST_F(PartialRunTest, AnErrorOfAStageNamesItsNodeAndIsTheNextOnesToo) {
+TEST_F(PartialRunTest, StageErrorNamesNodeAndFailsLaterStages) {
   const Output z = Placeholder<float>({-1});
   Output bad;
   {
@@ -286,7 +286,7 @@ TEST_F(PartialRunTest, AnErrorOfAStageNamesItsNodeAndIsTheNextOnesToo) {
   EXPECT_TRUE(cluster_.Quiet());
 }
 
-TEST_F(PartialRunTest, OneThatIsNotFinishedLeavesNothing) {
+TEST_F(PartialRunTest, UnfinishedRunLeavesNothing) {
   auto [a, b] = Stages();
   auto session = Connect();
   for (int i = 0; i < 10; ++i) {
@@ -304,7 +304,7 @@ TEST_F(PartialRunTest, OneThatIsNotFinishedLeavesNothing) {
   EXPECT_EQ(cluster_.server("worker", 0).master().steps().num_staged(), 0u);
 }
 
-TEST_F(PartialRunTest, ItMayOutliveItsSessionWhichEndsIt) {
+TEST_F(PartialRunTest, EndOfSessionEndsTheRun) {
   auto [a, b] = Stages();
   std::unique_ptr<Session::PartialRun> run;
   {
@@ -319,7 +319,7 @@ TEST_F(PartialRunTest, ItMayOutliveItsSessionWhichEndsIt) {
   EXPECT_TRUE(cluster_.Quiet());
 }
 
-TEST_F(PartialRunTest, ClosingTheSessionWakesAStageThatWaits) {
+TEST_F(PartialRunTest, ClosingTheSessionWakesWaitingStage) {
   Output endless = Endless(x_);
   auto session = Connect();
   auto run = session->StartPartialRun({x_, y_}, {endless, y_});
@@ -339,7 +339,7 @@ TEST_F(PartialRunTest, ClosingTheSessionWakesAStageThatWaits) {
   EXPECT_TRUE(cluster_.Quiet());
 }
 
-TEST_F(PartialRunTest, ATaskThatEndsFailsItAndIsNamed) {
+TEST_F(PartialRunTest, LostTaskFailsRunAndIsNamed) {
   Output endless = Endless(x_);
   auto session = Connect();
   auto waits = session->StartPartialRun({x_, y_}, {endless, y_});
@@ -375,7 +375,7 @@ TEST_F(PartialRunTest, ATaskThatEndsFailsItAndIsNamed) {
   EXPECT_TRUE(cluster_.Quiet());
 }
 
-TEST_F(PartialRunTest, ManyAtOnceDoNotMeet) {
+TEST_F(PartialRunTest, ConcurrentRunsAreIndependent) {
   auto [a, b] = Stages();
   auto session = Connect();
   std::vector<std::thread> threads;
@@ -399,7 +399,7 @@ TEST_F(PartialRunTest, ManyAtOnceDoNotMeet) {
 }
 
 // Each is fed one of its feeds first and then the other.
-TEST(PartialRuns, RandomProgramsGiveWhatTheyGiveWhole) {
+TEST(PartialRuns, RandomProgramsMatchFullRuns) {
   TestCluster cluster({{"ps", 1}, {"worker", 2}});
   const std::vector<std::string> tasks = {"/job:ps/replica:0/task:0",
                                           "/job:worker/replica:0/task:0",
@@ -437,7 +437,7 @@ TEST(PartialRuns, RandomProgramsGiveWhatTheyGiveWhole) {
   EXPECT_TRUE(cluster.Quiet());
 }
 
-TEST(PartialRuns, OneWhoseKindOfStepWasDroppedIsCompiledAgain) {
+TEST(PartialRuns, EvictedPartialStepIsRecompiled) {
   Graph graph;
   WithGraph use(graph);
   TestCluster cluster(
@@ -463,7 +463,7 @@ TEST(PartialRuns, OneWhoseKindOfStepWasDroppedIsCompiledAgain) {
 }
 
 // Requests that our client never makes.
-TEST(PartialRuns, AMasterRefusesWhatMakesNoSense) {
+TEST(PartialRuns, MasterRejectsInvalidRequests) {
   Graph graph;
   WithGraph use(graph);
   TestCluster cluster({{"worker", 1}});
@@ -552,7 +552,7 @@ TEST(PartialRuns, AMasterRefusesWhatMakesNoSense) {
   EXPECT_TRUE(cluster.Quiet());
 }
 
-TEST(PartialRuns, WhatADeviceWithItsOwnMemoryTakesAndGivesIsCopied) {
+TEST(PartialRuns, DeviceMemoryIsCopiedForFeedsAndFetches) {
   Graph graph;
   WithGraph use(graph);
   TestCluster cluster(
@@ -595,7 +595,7 @@ TEST(PartialRuns, WhatADeviceWithItsOwnMemoryTakesAndGivesIsCopied) {
 }
 
 // Clients that make arbitrary requests, in any order, from several threads.
-TEST(PartialRuns, WhateverIsAskedForTheMasterGoesOn) {
+TEST(PartialRuns, RandomRequestsDoNotStopTheMaster) {
   Graph graph;
   WithGraph use(graph);
   TestCluster cluster({{"ps", 1}, {"worker", 1}});
@@ -669,7 +669,7 @@ TEST(PartialRuns, WhateverIsAskedForTheMasterGoesOn) {
   }
 }
 
-TEST(PartialRuns, OverGrpc) {
+TEST(PartialRuns, WorkOverGrpc) {
   auto cluster = LocalCluster::Start({{"ps", 1}, {"worker", 2}});
   ASSERT_TRUE(cluster.ok()) << cluster.status();
   Graph graph;

@@ -58,7 +58,7 @@ class PermissionsTest : public ::testing::Test {
   WithGraph use_;
 };
 
-TEST_F(PermissionsTest, APeerMayNotReadATasksFiles) {
+TEST_F(PermissionsTest, PeerMayNotReadTaskFiles) {
   auto cluster = Start([](ServerOptions*) {});
   Output file = FileConst("secret");
   Session session(cluster->target("worker", 0), graph_);
@@ -74,7 +74,7 @@ TEST_F(PermissionsTest, APeerMayNotReadATasksFiles) {
   }
 }
 
-TEST_F(PermissionsTest, ItMayWhereTheTaskAllowsIt) {
+TEST_F(PermissionsTest, PeerMayReadFilesWithHostAccess) {
   // (The master need not allow it.)
   auto cluster =
       Start([](ServerOptions* o) { o->allow_host_access = o->job == "ps"; });
@@ -84,7 +84,7 @@ TEST_F(PermissionsTest, ItMayWhereTheTaskAllowsIt) {
   EXPECT_EQ(got->ToString(), "float[3] 2 4 6");
 }
 
-TEST_F(PermissionsTest, AFileThatOnlyPlacementWouldReadIsRefusedToo) {
+TEST_F(PermissionsTest, FileReadDuringPlacementIsRefused) {
   auto cluster = Start([](ServerOptions*) {});
   Session session(cluster->target("worker", 0), graph_);
   Node* const sample = BuildNode("FixedUnigramCandidateSampler",
@@ -100,7 +100,7 @@ TEST_F(PermissionsTest, AFileThatOnlyPlacementWouldReadIsRefusedToo) {
   EXPECT_THAT(std::string(s.message()), HasSubstr("'sample'"));
 }
 
-TEST_F(PermissionsTest, NorMayItWriteThemOrCallTheTasksFunctions) {
+TEST_F(PermissionsTest, PeerMayNotWriteFilesOrCallPythonFunctions) {
   auto cluster = Start([](ServerOptions*) {});
   Session session(cluster->target("worker", 0), graph_);
   Node* const print =
@@ -124,7 +124,7 @@ TEST_F(PermissionsTest, NorMayItWriteThemOrCallTheTasksFunctions) {
                   .ok());
 }
 
-TEST_F(PermissionsTest, InThisProcessAFileIsRead) {
+TEST_F(PermissionsTest, LocalSessionMayReadFiles) {
   Session session(graph_);
   Output file{BuildNode("ImmutableConst", {},
                         {{"dtype", DType::kFloat},
@@ -134,7 +134,7 @@ TEST_F(PermissionsTest, InThisProcessAFileIsRead) {
   EXPECT_EQ(session.Run(file)->ToString(), "float[3] 1 2 3");
 }
 
-TEST_F(PermissionsTest, OpsThatNameFilesOrFunctionsSaySo) {
+TEST_F(PermissionsTest, OpsThatTakeFilesOrFunctionsDeclareHostReach) {
   // (Whether other ops access the host is for their authors to declare.)
   for (const OpDef* op : OpRegistry::Global()->All()) {
     for (const AttrDef& attr : op->attrs) {
@@ -148,7 +148,7 @@ TEST_F(PermissionsTest, OpsThatNameFilesOrFunctionsSaySo) {
   }
 }
 
-TEST_F(PermissionsTest, AClientMayNotResetWhatIsEverybodys) {
+TEST_F(PermissionsTest, ClientMayNotResetSharedContainers) {
   auto cluster = Start([](ServerOptions*) {});
   DeviceScope on("/job:ps/task:0");
   Var v(Constant(1.0f), "v");
@@ -164,7 +164,7 @@ TEST_F(PermissionsTest, AClientMayNotResetWhatIsEverybodys) {
   EXPECT_TRUE(session.Run(v.value()).ok());
 }
 
-TEST_F(PermissionsTest, ItMayResetContainersThatItNames) {
+TEST_F(PermissionsTest, ClientMayResetNamedContainers) {
   auto cluster = Start([](ServerOptions*) {});
   const auto variable = [](const std::string& container) {
     return BuildNode("VarHandleOp", {},
@@ -190,7 +190,7 @@ TEST_F(PermissionsTest, ItMayResetContainersThatItNames) {
   EXPECT_TRUE(session.Run(get(shared)).ok());
 }
 
-TEST_F(PermissionsTest, ASessionMayResetItsOwnState) {
+TEST_F(PermissionsTest, IsolatedSessionMayResetItsState) {
   auto cluster = Start([](ServerOptions*) {});
   Var v(Constant(1.0f), "v");
   SessionOptions options;

@@ -71,7 +71,7 @@ class ClusterPrintTest : public ::testing::TestWithParam<bool> {
   RunOptions options_;
 };
 
-TEST_P(ClusterPrintTest, WhatAllTasksPrintComesToTheClientsLog) {
+TEST_P(ClusterPrintTest, OutputOfAllTasksReachesTheClientLog) {
   Output n = Placeholder<int32_t>({});
   Output count = Loop(n, "a");
   Session session(target_, graph_);
@@ -93,7 +93,7 @@ TEST_P(ClusterPrintTest, WhatAllTasksPrintComesToTheClientsLog) {
   EXPECT_TRUE(lines_.empty());
 }
 
-TEST_P(ClusterPrintTest, WhatAStepPrintsBeforeItFailsComesToo) {
+TEST_P(ClusterPrintTest, FailedStepDeliversItsOutput) {
   Output x = Placeholder<float>({-1});
   Output bad;
   {
@@ -110,7 +110,7 @@ TEST_P(ClusterPrintTest, WhatAStepPrintsBeforeItFailsComesToo) {
 }
 
 // While the step runs, not at its end.
-TEST_P(ClusterPrintTest, ALineComesWhenItIsPrinted) {
+TEST_P(ClusterPrintTest, LinesArriveDuringTheStep) {
   Output endless = Loop(Constant(int32_t{INT32_MAX}), "b");
   Session session(target_, graph_);
   std::atomic<bool> seen{false};
@@ -127,7 +127,7 @@ TEST_P(ClusterPrintTest, ALineComesWhenItIsPrinted) {
 }
 
 // A log may even run steps on the task whose line it receives.
-TEST_P(ClusterPrintTest, ALogThatTakesLongHoldsUpNoOtherStep) {
+TEST_P(ClusterPrintTest, SlowLogDelaysNoOtherStep) {
   Output n = Placeholder<int32_t>({});
   Output count = Loop(n, "c"), other;
   {
@@ -150,7 +150,7 @@ TEST_P(ClusterPrintTest, ALogThatTakesLongHoldsUpNoOtherStep) {
   EXPECT_EQ(steps, 4);
 }
 
-TEST_P(ClusterPrintTest, StepsAtOnceEachHaveTheirOwn) {
+TEST_P(ClusterPrintTest, ConcurrentStepsHaveSeparateLogs) {
   Output n = Placeholder<int32_t>({});
   Session session(target_, graph_);
   std::vector<Output> counts;
@@ -177,7 +177,7 @@ TEST_P(ClusterPrintTest, StepsAtOnceEachHaveTheirOwn) {
   for (std::thread& t : threads) t.join();
 }
 
-TEST_P(ClusterPrintTest, AStepThatPrintsTooMuchIsCutShort) {
+TEST_P(ClusterPrintTest, ExcessiveOutputIsTruncated) {
   constexpr int64_t kElements = 1 << 19;
   Output big = Placeholder<float>({kElements});
   auto [n, same] = While(

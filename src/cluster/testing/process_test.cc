@@ -209,7 +209,7 @@ TEST_F(ProcessTest, AcceleratorsOfTwoProcessesShareALoop) {
   EXPECT_THAT(std::string(s.message()), HasSubstr("EMU:0"));
 }
 
-TEST_F(ProcessTest, AProgramMayBeATaskAndRefuseLargeMessages) {
+TEST_F(ProcessTest, ProgramMayServeAsTaskAndLimitMessageSize) {
   const std::string file =
       ::testing::TempDir() + "task_server" + std::to_string(getpid()) + ".json";
   ClusterSpec alone;
@@ -247,7 +247,7 @@ TEST_F(ProcessTest, AProgramMayBeATaskAndRefuseLargeMessages) {
   (*task)->Stop();
 }
 
-TEST_F(ProcessTest, FeedsThatNoMessageHoldsAreAnError) {
+TEST_F(ProcessTest, FeedsLargerThanAMessageAreAnError) {
   if (!FullTests()) GTEST_SKIP() << "it takes 5 GB; SLUICE_TEST_FULL=1 runs it";
   Spawn("ps");
   Spawn("worker");
@@ -266,7 +266,7 @@ TEST_F(ProcessTest, FeedsThatNoMessageHoldsAreAnError) {
   EXPECT_EQ(out->scalar<float>(), 10);
 }
 
-TEST_F(ProcessTest, AStepOverTwoProcesses) {
+TEST_F(ProcessTest, StepRunsOverTwoProcesses) {
   Spawn("ps");
   Spawn("worker");
   Output x = Placeholder<float>({-1});
@@ -299,7 +299,7 @@ TEST_F(ProcessTest, AStepOverTwoProcesses) {
 }
 
 // Nor a task that has just worked, over either network.
-TEST_F(ProcessTest, AnIdleTaskTakesNoTime) {
+TEST_F(ProcessTest, IdleTaskUsesNoCpu) {
   if (kSanitized) GTEST_SKIP() << "sanitizers have threads of their own";
   for (const char* transport : {"grpc", "ucx"}) {
     if (std::string(transport) == "ucx" && !HaveUcx()) continue;
@@ -327,7 +327,7 @@ TEST_F(ProcessTest, AnIdleTaskTakesNoTime) {
   }
 }
 
-TEST_F(ProcessTest, AKilledTaskFailsTheStepAndIsNamedAndMayComeBack) {
+TEST_F(ProcessTest, KilledTaskFailsStepAndMayRestart) {
   Spawn("ps");
   Spawn("worker");
   Output x = Placeholder<float>({});
@@ -361,7 +361,7 @@ TEST_F(ProcessTest, AKilledTaskFailsTheStepAndIsNamedAndMayComeBack) {
   EXPECT_TRUE(out.ok()) << out.status();
 }
 
-TEST_F(ProcessTest, AStoppedTaskFailsTheStepAndIsNamed) {
+TEST_F(ProcessTest, StoppedTaskFailsStepAndIsNamed) {
   Spawn("ps");
   auto worker = StartHere("worker");
   ASSERT_NE(worker, nullptr);
@@ -383,7 +383,7 @@ TEST_F(ProcessTest, AStoppedTaskFailsTheStepAndIsNamed) {
   Signal("ps", SIGCONT);
 }
 
-TEST_F(ProcessTest, AKilledMasterLeavesNothingInWorkers) {
+TEST_F(ProcessTest, KilledMasterLeavesNothingInWorkers) {
   auto ps = StartHere("ps");
   ASSERT_NE(ps, nullptr);
   Spawn("worker");
@@ -403,7 +403,7 @@ TEST_F(ProcessTest, AKilledMasterLeavesNothingInWorkers) {
 }
 
 // A suspended process keeps its connections, so only its silence reveals it.
-TEST_F(ProcessTest, AStoppedMasterFailsWhatItsClientAsksAndIsNamed) {
+TEST_F(ProcessTest, StoppedMasterFailsClientCallsAndIsNamed) {
   auto ps = StartHere("ps");
   ASSERT_NE(ps, nullptr);
   Spawn("worker");
@@ -451,7 +451,7 @@ TEST_F(ProcessTest, AStoppedMasterFailsWhatItsClientAsksAndIsNamed) {
   Signal("worker", SIGCONT);
 }
 
-TEST_F(ProcessTest, AVanishedClientLeavesNothing) {
+TEST_F(ProcessTest, KilledClientLeavesNothing) {
   auto ps = StartHere("ps");
   auto worker = StartHere("worker");
   ASSERT_NE(ps, nullptr);
@@ -470,7 +470,7 @@ TEST_F(ProcessTest, AVanishedClientLeavesNothing) {
   }
 }
 
-TEST_F(ProcessTest, ATaskThatIsNotThereIsNamed) {
+TEST_F(ProcessTest, MissingTaskIsNamedInError) {
   ServerOptions options;
   options.cluster = cluster_.spec();
   options.job = "worker";
@@ -484,7 +484,7 @@ TEST_F(ProcessTest, ATaskThatIsNotThereIsNamed) {
   EXPECT_THAT(std::string(s.message()), HasSubstr(kPs0)) << s;
 }
 
-TEST_F(ProcessTest, AnAddressThatIsTakenIsAnError) {
+TEST_F(ProcessTest, AddressInUseIsAnError) {
   auto one = StartHere("worker");
   ServerOptions options;
   options.cluster = cluster_.spec();

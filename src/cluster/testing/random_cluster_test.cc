@@ -138,7 +138,7 @@ class RandomCluster : public ::testing::TestWithParam<Net> {
   std::vector<std::unique_ptr<TestCluster>> clusters_;  // With 2 and 3 tasks.
 };
 
-TEST_P(RandomCluster, ProgramsAndTheirGradientsGiveTheSame) {
+TEST_P(RandomCluster, ProgramsAndGradientsMatchLocalRuns) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     if (!Picks(seed)) continue;
     WholeProgram p(seed);
@@ -149,7 +149,7 @@ TEST_P(RandomCluster, ProgramsAndTheirGradientsGiveTheSame) {
 
 // Dead loops, Merges of several, constants that wait, and a counter that every
 // branch and iteration may change.
-TEST_P(RandomCluster, RawGraphsGiveTheSame) {
+TEST_P(RandomCluster, RawGraphsMatchLocalRuns) {
   for (uint64_t seed = 0; seed < 150; ++seed) {
     if (!Picks(seed)) continue;
     SCOPED_TRACE(absl::StrCat("seed ", seed));
@@ -196,7 +196,7 @@ INSTANTIATE_TEST_SUITE_P(Transports, RandomCluster,
 // sent.
 class RandomProcesses : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(RandomProcesses, ProgramsAndTheirGradientsGiveTheSame) {
+TEST_P(RandomProcesses, ProgramsAndGradientsMatchLocalRuns) {
   if (GetParam() == "ucx" && !HaveUcx())
     GTEST_SKIP() << "this build is without UCX";
   const std::vector<std::string> jobs = {"a", "b", "c"};

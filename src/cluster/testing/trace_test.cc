@@ -17,7 +17,7 @@ using ::testing::IsSupersetOf;
 constexpr char kPs[] = "/job:ps/replica:0/task:0";
 constexpr char kWorker[] = "/job:worker/replica:0/task:0";
 
-TEST(MergedTrace, AStepOverTasksHasOneClockAndArrows) {
+TEST(MergedTrace, StepOverTasksHasOneClockAndTransferArrows) {
   Graph graph;
   WithGraph use(graph);
   TestCluster cluster({{"ps", 1}, {"worker", 1}});
@@ -86,7 +86,7 @@ class SkewedStub final : public WorkerStub {
   const int64_t ahead_ns_;
 };
 
-TEST(MergedTrace, AnotherTasksClockIsFoundAndTakenOut) {
+TEST(MergedTrace, ClockOffsetOfOtherTaskIsRemoved) {
   Graph graph;
   WithGraph use(graph);
   static constexpr int64_t kAhead = 3600ll * 1000000000;  // An hour.
@@ -145,7 +145,7 @@ TEST(MergedTrace, AnotherTasksClockIsFoundAndTakenOut) {
   }
 }
 
-TEST(MergedTrace, ALongStepLeavesItsLastEventsOut) {
+TEST(MergedTrace, LongTraceDropsLastEvents) {
   proto::TaskStats stats;
   std::vector<TraceEvent> events(1000);
   for (size_t i = 0; i < events.size(); ++i) {
@@ -167,7 +167,7 @@ TEST(MergedTrace, ALongStepLeavesItsLastEventsOut) {
   EXPECT_EQ(TraceTaskFromProto(stats).events_left_out, 1000);
 }
 
-TEST(MergedTrace, DevicesOfOneProcessHaveArrowsToo) {
+TEST(MergedTrace, DevicesOfOneProcessHaveTransferArrows) {
   Graph graph;
   WithGraph use(graph);
   SessionOptions options;

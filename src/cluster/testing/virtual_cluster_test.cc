@@ -58,7 +58,7 @@ class VirtualClusterTest : public ::testing::Test {
 
 // A step costs one message to each task and one back, beside its feeds and
 // fetches; a loop's iterations do not involve the master.
-TEST_F(VirtualClusterTest, AMasterTakesNoPartInIterations) {
+TEST_F(VirtualClusterTest, MasterIsNotInvolvedInIterations) {
   VirtualNetworkOptions options;
   options.reorder = false;  // (Else a batch is cut into several frames.)
   Start(options);
@@ -83,7 +83,7 @@ TEST_F(VirtualClusterTest, AMasterTakesNoPartInIterations) {
   Stop();
 }
 
-TEST_F(VirtualClusterTest, ABadNetworkChangesNoResult) {
+TEST_F(VirtualClusterTest, LossyNetworkDoesNotChangeResults) {
   Output n = Placeholder<int32_t>({});
   Output sum = Sum(n);
   for (uint64_t seed = 1; seed <= 20; ++seed) {
@@ -106,7 +106,7 @@ TEST_F(VirtualClusterTest, ABadNetworkChangesNoResult) {
   }
 }
 
-TEST_F(VirtualClusterTest, ATaskThatDiesIsNamedOrWasNotNeeded) {
+TEST_F(VirtualClusterTest, DeadTaskIsNamedUnlessStepSucceeds) {
   Output n = Placeholder<int32_t>({});
   Output sum = Sum(n);
   for (uint64_t seed = 1; seed <= 15; ++seed) {

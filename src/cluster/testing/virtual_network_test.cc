@@ -28,7 +28,7 @@ struct LocalTask {
   std::unique_ptr<LocalTransport> transport;
 };
 
-TEST(LocalTransportTest, TokensAreDeliveredByTheThreadThatSendsThem) {
+TEST(LocalTransportTest, TokensAreDeliveredOnTheSendingThread) {
   LocalTask a("/job:w/task:0"), b("/job:w/task:1");
   const PeerId to = *a.transport->Connect(b.where());
   std::thread::id ran;
@@ -43,7 +43,7 @@ TEST(LocalTransportTest, TokensAreDeliveredByTheThreadThatSendsThem) {
   EXPECT_EQ(b.transport->TaskOf(b.handler.tokens[0].from), "/job:w/task:0");
 }
 
-TEST(LocalTransportTest, TokensDoNotOvertakeAControl) {
+TEST(LocalTransportTest, TokensDoNotOvertakeControls) {
   LocalTask a("/job:w/task:0"), b("/job:w/task:1");
   const PeerId to = *a.transport->Connect(b.where());
   for (uint32_t i = 0; i < 200; ++i) {
@@ -71,7 +71,7 @@ TEST(LocalTransportTest, ATaskMayBeItsOwnPeer) {
   EXPECT_EQ(a.handler.tokens.size(), 1u);
 }
 
-TEST(LocalTransportTest, BothSeeOnePeerWhoeverConnects) {
+TEST(LocalTransportTest, EitherSideMayConnect) {
   LocalTask a("/job:w/task:0"), b("/job:w/task:1");
   const PeerId ab = *a.transport->Connect(b.where());
   const PeerId ba = *b.transport->Connect(a.where());
@@ -81,7 +81,7 @@ TEST(LocalTransportTest, BothSeeOnePeerWhoeverConnects) {
   EXPECT_TRUE(b.handler.AwaitControls(1));
 }
 
-TEST(LocalTransportTest, ThePeerOfATaskThatShutsDownIsToldOnce) {
+TEST(LocalTransportTest, ShutdownIsReportedToPeerOnce) {
   LocalTask a("/job:w/task:0"), b("/job:w/task:1");
   const PeerId to = *a.transport->Connect(b.where());
   b.transport->Shutdown();
@@ -95,7 +95,7 @@ TEST(LocalTransportTest, ThePeerOfATaskThatShutsDownIsToldOnce) {
 }
 
 // However many connect and disconnect; their numbers are never reused.
-TEST(LocalTransportTest, PeersThatWereLostLongAgoAreForgottenAndStayLost) {
+TEST(LocalTransportTest, OldLostPeersAreForgottenAndStayLost) {
   LocalTask a("/job:w/task:0"), b("/job:w/task:1");
   std::vector<PeerId> peers;
   for (size_t i = 0; i < kMaxLostPeers + 2; ++i) {
@@ -116,7 +116,7 @@ TEST(LocalTransportTest, PeersThatWereLostLongAgoAreForgottenAndStayLost) {
   }
 }
 
-TEST(LocalTransportTest, HandlesDoNotTravel) {
+TEST(LocalTransportTest, HandlesCannotBeSent) {
   LocalTask a("/job:w/task:0"), b("/job:w/task:1");
   const PeerId to = *a.transport->Connect(b.where());
   TokenMessage m = TokenOf(1, Tensor(DType::kResource, Shape()));
@@ -125,7 +125,7 @@ TEST(LocalTransportTest, HandlesDoNotTravel) {
   EXPECT_NE(s.message().find("resource"), std::string::npos);
 }
 
-TEST(LocalTransportTest, ManyThreadsSendWhileATaskLeaves) {
+TEST(LocalTransportTest, ThreadsMaySendDuringShutdown) {
   for (int round = 0; round < 20; ++round) {
     LocalTask a("/job:w/task:0");
     auto b = std::make_unique<LocalTask>("/job:w/task:1");
@@ -167,7 +167,7 @@ VirtualNetworkOptions Bad(uint64_t seed) {
   return options;
 }
 
-TEST(VirtualNetworkTest, EveryTokenComesOnceAndNoneOvertakesAControl) {
+TEST(VirtualNetworkTest, TokensArriveOnceAndDoNotOvertakeControls) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(seed);
     VirtualNetwork network(Bad(seed));
@@ -222,7 +222,7 @@ TEST(VirtualNetworkTest, TheSameSeedGivesTheSameRun) {
 }
 
 // Whichever thread runs first, if each task has one.
-TEST(VirtualNetworkTest, WhatBecomesOfATasksMessagesDoesNotDependOnOthers) {
+TEST(VirtualNetworkTest, MessageFateIsIndependentOfOtherTasks) {
   using Arrivals = std::vector<std::pair<int64_t, std::string>>;
   const auto run = [](bool in_turn) {
     VirtualNetwork network(Bad(7));
@@ -254,7 +254,7 @@ TEST(VirtualNetworkTest, WhatBecomesOfATasksMessagesDoesNotDependOnOthers) {
   EXPECT_EQ(arrivals, run(false));
 }
 
-TEST(VirtualNetworkTest, LargeTensorsAndStringsTravel) {
+TEST(VirtualNetworkTest, LargeTensorsAndStringsArrive) {
   VirtualNetwork network({});
   VirtualTask a(&network, "a"), b(&network, "b");
   const PeerId to = *a.transport->Connect(b.where("b"));
@@ -289,7 +289,7 @@ TEST(VirtualNetworkTest, ATruncatedFrameDropsThePeerOnBothSides) {
   EXPECT_TRUE(b.handler.controls.empty());
 }
 
-TEST(VirtualNetworkTest, AKilledTaskIsLostAfterTheTimeoutAndMayComeBack) {
+TEST(VirtualNetworkTest, KilledTaskIsLostAfterTimeoutAndMayReturn) {
   VirtualNetwork network({});
   VirtualTask a(&network, "a");
   auto b = std::make_unique<VirtualTask>(&network, "b");
@@ -318,7 +318,7 @@ TEST(VirtualNetworkTest, AKilledTaskIsLostAfterTheTimeoutAndMayComeBack) {
   ASSERT_EQ(again.handler.controls.size(), 1u);
 }
 
-TEST(VirtualNetworkTest, APausedTaskIsLostOnlyIfThePauseIsLong) {
+TEST(VirtualNetworkTest, PausedTaskIsLostOnlyAfterTimeout) {
   VirtualNetwork network({});
   VirtualTask a(&network, "a"), b(&network, "b");
   const PeerId to = *a.transport->Connect(b.where("b"));

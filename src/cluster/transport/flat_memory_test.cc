@@ -129,7 +129,7 @@ class FlatMemory : public ::testing::Test {
   std::unique_ptr<Session> session_;
 };
 
-TEST_F(FlatMemory, OverStepsWithFailuresInBetween) {
+TEST_F(FlatMemory, DoesNotGrowOverStepsWithFailures) {
   const int steps = FullTests() ? 100'000 : kSanitized ? 400 : 2'000;
   const int warm = steps / 4;
   std::map<std::string, Holdings> before;

@@ -70,7 +70,7 @@ class Gate {
 using Shared = std::shared_ptr<Gate>;
 Shared MakeGate() { return std::make_shared<Gate>(); }
 
-TEST(ReaderTeamTest, WorkThatTakesLongLeavesReadingToOthers) {
+TEST(ReaderTeamTest, LongWorkDoesNotStopReading) {
   Feed feed;
   ReaderTeam team;
   team.Start([&](ReaderTeam::Turn& turn) { feed.Read(turn); });
@@ -92,7 +92,7 @@ TEST(ReaderTeamTest, WorkThatTakesLongLeavesReadingToOthers) {
   team.Stop();
 }
 
-TEST(ReaderTeamTest, StopWaitsForWhatWasRead) {
+TEST(ReaderTeamTest, StopWaitsForReadMessages) {
   Feed feed;
   std::atomic<int> done{0};
   {
@@ -104,7 +104,7 @@ TEST(ReaderTeamTest, StopWaitsForWhatWasRead) {
   EXPECT_EQ(done.load(), 1000);
 }
 
-TEST(ReaderTeamTest, AWatcherThatSleptSeesWorkThatTakesLong) {
+TEST(ReaderTeamTest, WokenWatcherDetectsLongWork) {
   Feed feed;
   ReaderTeam team;
   team.Start([&](ReaderTeam::Turn& turn) { feed.Read(turn); });
@@ -122,7 +122,7 @@ TEST(ReaderTeamTest, AWatcherThatSleptSeesWorkThatTakesLong) {
 }
 
 // Even if the delivery of the message takes long.
-TEST(ReaderTeamTest, AKernelThatBlocksHoldsUpNoStepOfTheSameMessage) {
+TEST(ReaderTeamTest, BlockingKernelDelaysNoStepOfSameMessage) {
   for (const int delay_ms : {0, 20}) {
     SCOPED_TRACE(delay_ms);
     constexpr size_t kSteps = 4;
@@ -143,7 +143,7 @@ TEST(ReaderTeamTest, AKernelThatBlocksHoldsUpNoStepOfTheSameMessage) {
 }
 
 // However many kernels block, the next message is read soon.
-TEST(ReaderTeamTest, KernelsThatBlockDoNotHoldUpReadingOneAfterAnother) {
+TEST(ReaderTeamTest, BlockingKernelsDoNotDelayReadingInSequence) {
   constexpr size_t kBlocked = 100;
   MeetingSteps steps(kBlocked + 1);
   Feed feed;

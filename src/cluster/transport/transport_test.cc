@@ -80,7 +80,7 @@ class TransportTest : public testing::TestWithParam<Kind> {
   void TearDown() override { DisableFailpoints(); }
 };
 
-TEST_P(TransportTest, MessagesComeInOrderOverAnAddress) {
+TEST_P(TransportTest, MessagesArriveInOrder) {
   Task a(GetParam(), "/job:w/task:0"), b(GetParam(), "/job:w/task:1");
   const PeerId to = a.Connect(b);
   EXPECT_EQ(a.Connect(b), to);
@@ -104,7 +104,7 @@ TEST_P(TransportTest, MessagesComeInOrderOverAnAddress) {
             a.transport->incarnation());
 }
 
-TEST_P(TransportTest, BothWaysWhoeverConnects) {
+TEST_P(TransportTest, MessagesPassBothWaysWhicheverSideConnects) {
   for (const bool both : {false, true}) {
     Task a(GetParam(), "/job:w/task:0"), b(GetParam(), "/job:w/task:1");
     const PeerId to = a.Connect(b);
@@ -121,7 +121,7 @@ TEST_P(TransportTest, BothWaysWhoeverConnects) {
 }
 
 // Tasks of different clusters may have the same name.
-TEST_P(TransportTest, TasksOfOneNameAtSeveralAddressesAreSeveralPeers) {
+TEST_P(TransportTest, EqualNamesAtDifferentAddressesAreDifferentPeers) {
   if (GetParam() == Kind::kUcx)
     GTEST_SKIP() << "UCX's addresses do not tell tasks apart";
   const char* const name = "/job:localhost/task:0";
@@ -139,7 +139,7 @@ TEST_P(TransportTest, TasksOfOneNameAtSeveralAddressesAreSeveralPeers) {
   for (Task* t : {&a, &b, &c}) EXPECT_EQ(t->handler.losses(), 0u);
 }
 
-TEST_P(TransportTest, LargeTensorsAtOneAnotherDoNotBlock) {
+TEST_P(TransportTest, LargeTensorsInBothDirectionsDoNotBlock) {
   Task a(GetParam(), "/job:w/task:0"), b(GetParam(), "/job:w/task:1");
   const PeerId ab = a.Connect(b), ba = b.Connect(a);
   constexpr int kTensors = 6;
@@ -167,7 +167,7 @@ TEST_P(TransportTest, LargeTensorsAtOneAnotherDoNotBlock) {
   }
 }
 
-TEST_P(TransportTest, StringsEmptyTensorsAndDeadTokensTravel) {
+TEST_P(TransportTest, StringsEmptyTensorsAndDeadTokensArrive) {
   Task a(GetParam(), "/job:w/task:0"), b(GetParam(), "/job:w/task:1");
   const PeerId to = a.Connect(b);
   Tensor strings(DType::kString, Shape({3}));
@@ -193,7 +193,7 @@ TEST_P(TransportTest, StringsEmptyTensorsAndDeadTokensTravel) {
             StatusCode::kInvalidArgument);
 }
 
-TEST_P(TransportTest, AnswersFromAHandlerAndManyThreads) {
+TEST_P(TransportTest, HandlersAndThreadsMaySendConcurrently) {
   Task a(GetParam(), "/job:w/task:0"), b(GetParam(), "/job:w/task:1");
   const PeerId to = a.Connect(b);
   b.handler.mu.lock();
@@ -225,7 +225,7 @@ TEST_P(TransportTest, AnswersFromAHandlerAndManyThreads) {
   EXPECT_EQ(seen, std::vector<int>(1000, 1));
 }
 
-TEST_P(TransportTest, AHandlerThatTakesLongStopsNoHeartbeat) {
+TEST_P(TransportTest, SlowHandlerDoesNotStopHeartbeats) {
   Task a(GetParam(), "/job:w/task:0", milliseconds(600));
   Task b(GetParam(), "/job:w/task:1", milliseconds(600));
   const PeerId to = a.Connect(b);
@@ -241,7 +241,7 @@ TEST_P(TransportTest, AHandlerThatTakesLongStopsNoHeartbeat) {
 }
 
 // (Another thread takes over reading when a message has taken 5 ms.)
-TEST_P(TransportTest, MessagesThatTakeLongToReadAreFollowedByOthers) {
+TEST_P(TransportTest, MessagesArriveDuringSlowReads) {
   Task a(GetParam(), "/job:w/task:0"), b(GetParam(), "/job:w/task:1");
   const PeerId to = a.Connect(b);
   ASSERT_TRUE(a.transport->SendControl(to, 1, "").ok());
@@ -257,7 +257,7 @@ TEST_P(TransportTest, MessagesThatTakeLongToReadAreFollowedByOthers) {
 }
 
 // (Messages sent while the sender's reader is busy are sent together.)
-TEST_P(TransportTest, StepsOfOneMessageAreDrivenWithoutWaitingForEachOther) {
+TEST_P(TransportTest, StepsOfOneMessageDoNotWaitForEachOther) {
   constexpr size_t kSteps = 5;
   MeetingSteps steps(kSteps);
   Task a(GetParam(), "/job:w/task:0"), b(GetParam(), "/job:w/task:1");
@@ -283,7 +283,7 @@ TEST_P(TransportTest, StepsOfOneMessageAreDrivenWithoutWaitingForEachOther) {
   EXPECT_LT(a.transport->stats().frames_sent - before, int64_t{kSteps});
 }
 
-TEST_P(TransportTest, ATaskThatShutsDownIsLostAtOnce) {
+TEST_P(TransportTest, TaskThatShutsDownIsLostImmediately) {
   Task a(GetParam(), "/job:w/task:0");
   auto b = std::make_unique<Task>(GetParam(), "/job:w/task:1");
   const PeerId to = a.Connect(*b);
@@ -297,7 +297,7 @@ TEST_P(TransportTest, ATaskThatShutsDownIsLostAtOnce) {
   EXPECT_FALSE(a.transport->SendControl(to, 1, "").ok());
 }
 
-TEST_P(TransportTest, ALostPeerMayBeClosedAsLateAsAfterShutdown) {
+TEST_P(TransportTest, LostPeerMayCloseAfterShutdown) {
   auto a = std::make_unique<Task>(GetParam(), "/job:w/task:0");
   auto b = std::make_unique<Task>(GetParam(), "/job:w/task:1");
   const PeerId to = a->Connect(*b);
@@ -316,7 +316,7 @@ TEST_P(TransportTest, ALostPeerMayBeClosedAsLateAsAfterShutdown) {
   a.reset();
 }
 
-TEST_P(TransportTest, DisconnectIsSeenByTheOther) {
+TEST_P(TransportTest, DisconnectIsSeenByThePeer) {
   Task a(GetParam(), "/job:w/task:0"), b(GetParam(), "/job:w/task:1");
   const PeerId to = a.Connect(b);
   ASSERT_TRUE(a.transport->SendControl(to, 1, "").ok());
@@ -333,7 +333,7 @@ TEST_P(TransportTest, DisconnectIsSeenByTheOther) {
   EXPECT_EQ(a.handler.losses(), 0u);
 }
 
-TEST_P(TransportTest, WhicheverIncarnationAnswersWillDo) {
+TEST_P(TransportTest, IncarnationZeroMatchesAny) {
   Task a(GetParam(), "/job:w/task:0"), b(GetParam(), "/job:w/task:1");
   PeerAddress where = b.where();
   where.incarnation = 0;
@@ -349,7 +349,7 @@ TEST_P(TransportTest, WhicheverIncarnationAnswersWillDo) {
   EXPECT_EQ(a.handler.losses(), 0u);
 }
 
-TEST_P(TransportTest, AnotherIncarnationIsAnError) {
+TEST_P(TransportTest, WrongIncarnationIsAnError) {
   Task a(GetParam(), "/job:w/task:0"), b(GetParam(), "/job:w/task:1");
   PeerAddress where = b.where();
   where.incarnation ^= 5;
@@ -362,7 +362,7 @@ TEST_P(TransportTest, AnotherIncarnationIsAnError) {
   EXPECT_TRUE(b.handler.AwaitControls(1));
 }
 
-TEST_P(TransportTest, FailpointsLoseThePeerAndNothingHangs) {
+TEST_P(TransportTest, FailpointsLoseThePeerWithoutHanging) {
   const std::string kind = NameOf(GetParam());
   for (const std::string& spec :
        {kind + ".write=drop@3*1", kind + ".read=error(bad)@3*1"}) {
@@ -456,7 +456,7 @@ TEST(TransportChild, DISABLED_Run) {
   task.handler.Await([&] { return getppid() == 1; });
 }
 
-TEST_P(TransportTest, AProcessThatIsKilledIsLost) {
+TEST_P(TransportTest, KilledProcessIsLost) {
   Task a(GetParam(), "/job:w/task:0", milliseconds(5000));
   Child child(GetParam(), "/job:w/task:1");
   const PeerId to = *a.transport->Connect(child.where());
@@ -476,7 +476,7 @@ TEST_P(TransportTest, AProcessThatIsKilledIsLost) {
   EXPECT_EQ(why.find("expected a heartbeat"), why.npos) << why;
 }
 
-TEST_P(TransportTest, AProcessThatIsStoppedIsLostAndALargeSendDoesNotHang) {
+TEST_P(TransportTest, StoppedProcessIsLostAndLargeSendDoesNotHang) {
   Task a(GetParam(), "/job:w/task:0", milliseconds(1000));
   Child child(GetParam(), "/job:w/task:1");
   const PeerId to = *a.transport->Connect(child.where());
@@ -500,7 +500,7 @@ int64_t HeapBytes() {
 
 // The network gets at most a window, and queued messages cost only their own
 // bytes; large values cost none. When the peer resumes, it receives everything.
-TEST_P(TransportTest, WhatAStoppedPeerDoesNotTakeWaitsTogether) {
+TEST_P(TransportTest, MessagesForStoppedPeerQueueCompactly) {
   constexpr int64_t kMB = 1 << 20;
 #ifdef SLUICE_SANITIZED
   constexpr uint32_t kSmall = 20'000, kMiddle = 100;  // (These take long.)
@@ -555,7 +555,7 @@ TlsFiles TestFiles(const std::string& who) {
   return {folder + "ca.pem", folder + who + ".pem", folder + who + ".key", ""};
 }
 
-TEST(GrpcTransportTest, WithTlsBothSidesShowCertificates) {
+TEST(GrpcTransportTest, TlsRequiresCertificatesOfBothSides) {
   GrpcTransportOptions options;
   options.task = "/job:w/task:1";
   options.tls = TestFiles("task");
@@ -585,7 +585,7 @@ TEST(GrpcTransportTest, WithTlsBothSidesShowCertificates) {
   EXPECT_EQ(b.handler.controls.size(), 1u);
 }
 
-TEST(GrpcTransportTest, PlainTextListensAtLoopbackUnlessAskedOtherwise) {
+TEST(GrpcTransportTest, PlainTextListensOnLoopbackByDefault) {
   GrpcTransportOptions options;
   for (const char* here : {"127.0.0.1:0", "127.1.2.3:0", "localhost:0"}) {
     options.listen = here;
@@ -630,7 +630,7 @@ int ListensBeyondLoopback() {
   return count;
 }
 
-TEST(UcxTransportTest, ListensAtLoopbackWhateverTheEnvironmentNames) {
+TEST(UcxTransportTest, ListensOnLoopbackDespiteEnvironment) {
   if (!HaveUcx()) GTEST_SKIP() << "this build is without UCX";
   const int before = ListensBeyondLoopback();
   setenv("UCX_NET_DEVICES", "all", 1);
@@ -647,7 +647,7 @@ TEST(UcxTransportTest, ListensAtLoopbackWhateverTheEnvironmentNames) {
 }
 
 // More than the network accepts at once.
-TEST(UcxTransportTest, WhatWaitsWhenATaskShutsDownIsSent) {
+TEST(UcxTransportTest, ShutdownSendsQueuedMessages) {
   if (!HaveUcx()) GTEST_SKIP() << "this build is without UCX";
   constexpr uint32_t kTokens = 100'000;
   Task a(Kind::kUcx, "/job:w/task:0");
@@ -721,7 +721,7 @@ class Liar final
   grpc::Status status_;
 };
 
-TEST(GrpcTransportTest, APeerThatTalksNonsenseIsDroppedAndOthersAreNot) {
+TEST(GrpcTransportTest, OnlyPeersThatSendGarbageAreDropped) {
   GrpcTask a((GrpcTransportOptions()));
   FrameWriter writer(64);
   writer.AddHello({99, 0, "/job:w/task:9", ""});

@@ -43,7 +43,7 @@ Result<std::vector<TokenMessage>> ThereAndBack(std::vector<TokenMessage> batch,
   return result;
 }
 
-TEST(WireTest, EveryDtypeAndShapeComesBackBitForBit) {
+TEST(WireTest, EveryDtypeAndShapeRoundTripsExactly) {
   std::mt19937_64 random(1);
   for (int code = 1; code <= 23; ++code) {
     const DType dtype = static_cast<DType>(code);
@@ -143,7 +143,7 @@ void ExpectSame(const Tensor& a, const Tensor& b) {
   }
 }
 
-TEST(WireTest, ListsAndOptionalsComeBackAsTheyWere) {
+TEST(WireTest, ListsAndOptionalsRoundTrip) {
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937_64 random(seed);
@@ -157,7 +157,7 @@ TEST(WireTest, ListsAndOptionalsComeBackAsTheyWere) {
   }
 }
 
-TEST(WireTest, SpoiltListsAreAnErrorOrLists) {
+TEST(WireTest, CorruptListsAreErrorsOrValidLists) {
   int good = 0;
   for (uint64_t seed = 1; seed <= 3000; ++seed) {
     SCOPED_TRACE(seed);
@@ -184,7 +184,7 @@ TEST(WireTest, SpoiltListsAreAnErrorOrLists) {
   EXPECT_GT(good, 0);
 }
 
-TEST(WireTest, ListsBeyondTheBoundsAreRefusedWhoeverMadeThem) {
+TEST(WireTest, ListsBeyondBoundsAreRefusedOnBothSides) {
   // Nested too deep; and shared, so that there are 2^40 to be sent.
   for (const auto& [items, depth] : {std::pair(1, 100), {2, 40}}) {
     Tensor t = Tensor::Scalar<Variant>(Variant());
@@ -245,7 +245,7 @@ TEST(WireTest, EveryTruncationIsAnError) {
   }
 }
 
-TEST(WireTest, SizesThatNoMemoryHasAreRefusedBeforeAnyIsTaken) {
+TEST(WireTest, HugeSizesAreRefusedBeforeAllocation) {
   FrameWriter writer(0);
   std::vector<TokenMessage> batch = {TokenOf(1, Tensor::Vector<float>({1, 2}))};
   ASSERT_TRUE(writer.AddTokens(1, 2, batch).ok());
@@ -259,7 +259,7 @@ TEST(WireTest, SizesThatNoMemoryHasAreRefusedBeforeAnyIsTaken) {
 }
 
 // (Anything beside a body must fit the header of a transport's message.)
-TEST(FrameWriterTest, ATokenWithABodyIsAloneInItsFrameIfAskedFor) {
+TEST(FrameWriterTest, TokenWithBodyGetsItsOwnFrameOnRequest) {
   FrameWriter writer(8);
   std::vector<TokenMessage> batch;
   for (uint32_t i = 0; i < 4; ++i)
@@ -286,7 +286,7 @@ TEST(FrameWriterTest, ATokenWithABodyIsAloneInItsFrameIfAskedFor) {
   EXPECT_EQ(*writer.AddTokens(1, 0, {&large, 1}, true), 1u);
 }
 
-TEST(InboxTest, ControlsWaitForLargeValuesAndSmallOnesDoNot) {
+TEST(InboxTest, ControlsWaitForLargeValuesButSmallTokensDoNot) {
   FrameWriter writer(8);
   Inbox inbox;
   RecordingHandler handler;
@@ -307,7 +307,7 @@ TEST(InboxTest, ControlsWaitForLargeValuesAndSmallOnesDoNot) {
   EXPECT_EQ(handler.log, std::vector<std::string>({"t1", "t0", "c7", "t2"}));
 }
 
-TEST(InboxTest, FramesCountOnceInTheirOrder) {
+TEST(InboxTest, FramesAreHandledOnceInOrder) {
   FrameWriter writer(64);
   Inbox inbox;
   RecordingHandler handler;
@@ -325,7 +325,7 @@ TEST(InboxTest, FramesCountOnceInTheirOrder) {
             std::vector<std::string>({"c0", "c1", "c2", "c3", "c4"}));
 }
 
-TEST(UcxEnvelopeTest, WhatIsNoMessageOfOursIsPassedOver) {
+TEST(UcxEnvelopeTest, ForeignMessagesAreIgnored) {
   std::string header;
   const auto read = [&](const UcxEnvelope& e, const char* behind, size_t data) {
     header.assign(reinterpret_cast<const char*>(&e), sizeof(e));
@@ -365,7 +365,7 @@ TEST(UcxEnvelopeTest, WhatIsNoMessageOfOursIsPassedOver) {
   EXPECT_FALSE(read(e, "", 0).has_value());
 }
 
-TEST(UcxEnvelopeTest, ABodyIsTakenIfItIsTheOneThatWasAnnounced) {
+TEST(UcxEnvelopeTest, BodyMustMatchTheAnnouncedSize) {
   IncomingBody one, other;
   one.dtype = DType::kFloat;
   one.shape = Shape({4});

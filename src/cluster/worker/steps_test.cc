@@ -49,7 +49,7 @@ class WorkerStepsTest : public ::testing::Test {
   std::unique_ptr<WorkerSteps> steps_;
 };
 
-TEST_F(WorkerStepsTest, TokensOfStepsThatDidNotBeginAreBounded) {
+TEST_F(WorkerStepsTest, EarlyTokensAreBounded) {
   StepLimits limits;
   limits.early_bytes = 10000;
   WorkerSteps& steps = Make(limits);
@@ -62,7 +62,7 @@ TEST_F(WorkerStepsTest, TokensOfStepsThatDidNotBeginAreBounded) {
   EXPECT_TRUE(Run(2).ok());
 }
 
-TEST_F(WorkerStepsTest, TokensOfStepsThatEndedAreDropped) {
+TEST_F(WorkerStepsTest, TokensOfEndedStepsAreDropped) {
   WorkerSteps& steps = Make({});
   Send(1, 10);
   EXPECT_GT(steps.early_bytes(), 0u);
@@ -83,12 +83,12 @@ TEST_F(WorkerStepsTest, AStepCancelledBeforeItBeginsDoesNotRun) {
   EXPECT_EQ(steps.early_bytes(), 0u);
 }
 
-TEST_F(WorkerStepsTest, AStepOfASessionThatEndedSaysWhyItDid) {
+TEST_F(WorkerStepsTest, StepOfEndedSessionReportsItsReason) {
   Make({}).CancelSession(0, Unavailable("task '/job:w/task:1' is gone"));
   EXPECT_EQ(Run(1).message(), "task '/job:w/task:1' is gone");
 }
 
-TEST_F(WorkerStepsTest, TokensOfStepsThatNeverBeginExpire) {
+TEST_F(WorkerStepsTest, EarlyTokensExpire) {
   StepLimits limits;
   limits.early_expiry = std::chrono::milliseconds(50);
   WorkerSteps& steps = Make(limits);
@@ -103,7 +103,7 @@ TEST_F(WorkerStepsTest, TokensOfStepsThatNeverBeginExpire) {
   }
 }
 
-TEST_F(WorkerStepsTest, FeedsAreTakenOnce) {
+TEST_F(WorkerStepsTest, FeedsAreReturnedOnce) {
   WorkerSteps& steps = Make({});
   Send(1, 3, kFeedPartition);
   std::vector<uint32_t> args;
@@ -116,7 +116,7 @@ TEST_F(WorkerStepsTest, FeedsAreTakenOnce) {
   EXPECT_EQ(steps.early_bytes(), 0u);
 }
 
-TEST_F(WorkerStepsTest, AStepDoesNotBeginWithAPeerThatIsGone) {
+TEST_F(WorkerStepsTest, StepDoesNotStartForLostMaster) {
   RecordingHandler handler;
   TransportOptions options;
   options.task = "/job:w/replica:0/task:0";

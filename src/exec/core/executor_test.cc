@@ -169,7 +169,7 @@ class ParallelLoops : public ExecutorTest,
 INSTANTIATE_TEST_SUITE_P(ParallelIterations, ParallelLoops,
                          ::testing::Values(1, 2, 32));
 
-TEST_P(ParallelLoops, NestedLoopsAndConditionalsGiveWhatPlainCodeGives) {
+TEST_P(ParallelLoops, NestedLoopsAndConditionalsMatchPlainCode) {
   NestedLoops(GetParam());
   for (int32_t n : {0, 1, 2, 3, 17}) {
     auto out = Step(Ints(n, 3));
@@ -179,7 +179,7 @@ TEST_P(ParallelLoops, NestedLoopsAndConditionalsGiveWhatPlainCodeGives) {
   }
 }
 
-TEST_P(ParallelLoops, TheOrderInWhichNodesRunDoesNotChangeTheResult) {
+TEST_P(ParallelLoops, ExecutionOrderDoesNotChangeResults) {
   NestedLoops(GetParam());
   for (uint64_t seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE(seed);
@@ -189,7 +189,7 @@ TEST_P(ParallelLoops, TheOrderInWhichNodesRunDoesNotChangeTheResult) {
   }
 }
 
-TEST_P(ParallelLoops, MemoryDoesNotGrowWithTheIterations) {
+TEST_P(ParallelLoops, MemoryDoesNotGrowWithIterations) {
   Output n = Arg(DType::kInt32);
   Output x = Arg(DType::kFloat);
   Output limit = Enter(n, "loop", GetParam(), true);
@@ -222,7 +222,7 @@ TEST_P(ParallelLoops, MemoryDoesNotGrowWithTheIterations) {
   EXPECT_LE(peak(100'000), int64_t{GetParam() + 3} * 4096 + 4096);
 }
 
-TEST_F(ExecutorTest, AnErrorInALoopThenAGoodStepInAnyOrder) {
+TEST_F(ExecutorTest, StepSucceedsAfterErrorInLoop) {
   Output n = Arg(DType::kInt32), d = Arg(DType::kInt32);
   Output limit = Enter(n, "loop", 4, true), by = Enter(d, "loop", 4, true);
   auto out = While(
@@ -252,7 +252,7 @@ TEST_F(ExecutorTest, AnErrorInALoopThenAGoodStepInAnyOrder) {
   }
 }
 
-TEST_F(ExecutorTest, ACancellationBeforeTheStepRunsIsNotLost) {
+TEST_F(ExecutorTest, CancellationBeforeRunIsNotLost) {
   Retval(Op("Neg", {Arg(DType::kFloat)}));
   Compile();
   ExecuteOptions o;

@@ -155,7 +155,7 @@ class FrameTest : public ::testing::Test {
   std::set<std::string> dead_;
 };
 
-TEST_F(FrameTest, NodeIsReadyWhenAllTokensHaveCome) {
+TEST_F(FrameTest, NodeIsReadyWhenAllTokensHaveArrived) {
   Retval(Add(Arg(0), Arg(1), "add"), 0);
   Start();
   tokens_->Feed(0, Tensor::Scalar(1.f));
@@ -299,7 +299,7 @@ TEST_F(FrameTest, ParallelIterationsBoundsTheIterationsThatExist) {
   EXPECT_EQ(ReadyNames(), (Names{"m@3", "x@2 dead"}));
 }
 
-TEST_F(FrameTest, LoopConstantIsReadInEveryIterationAndMayComeLate) {
+TEST_F(FrameTest, LoopConstantIsReadInEveryIterationAndMayArriveLate) {
   Output e = Enter(Arg(0), "loop", "e");
   Output k = Enter(Arg(1), "loop", "k", true);
   Output m = OpenMerge(e, "m");
@@ -370,7 +370,7 @@ TEST_F(FrameTest, ExitOutsideAFrameIsRefused) {
   EXPECT_EQ(BuildError().code(), StatusCode::kInvalidArgument);
 }
 
-TEST_F(FrameTest, ClearInTheMiddleOfALoopLeavesNothing) {
+TEST_F(FrameTest, ClearDuringLoopReleasesEverything) {
   Retval(Loop(Arg(0)), 0);
   Start();
   const Tensor big(DType::kFloat, Shape({1000}));
@@ -391,7 +391,7 @@ TEST_F(FrameTest, ClearInTheMiddleOfALoopLeavesNothing) {
 
 // Steps that end at random points: frames and iterations are reused, however a
 // step ended, and hold no tokens.
-TEST_F(FrameTest, HoweverStepsAreBrokenOffTheirFramesAreUsedAgain) {
+TEST_F(FrameTest, FramesOfAbortedStepsAreReused) {
   constexpr int kParallel = 3;
   Retval(Loop(Arg(0), kParallel), 0);
   Start();
@@ -435,7 +435,7 @@ TEST_F(FrameTest, BufferIsFreedByItsLastReader) {
   EXPECT_EQ(Allocator::Cpu()->stats().live_bytes, live);
 }
 
-TEST_F(FrameTest, WaitingNodesAreDescribed) {
+TEST_F(FrameTest, DescribesWaitingNodes) {
   Retval(Loop(Add(Arg(0), Arg(1), "start")), 0);
   Start();
   tokens_->Feed(0, Tensor::Scalar(1.f));
@@ -506,7 +506,7 @@ class CallTest : public FrameTest {
   }
 };
 
-TEST_F(CallTest, CallMakesAFrameWithItsArguments) {
+TEST_F(CallTest, CallCreatesFrameWithItsArguments) {
   DefineF();
   Retval(Called("f", {Arg(0)}, "call"), 0);
   Start();
@@ -532,7 +532,7 @@ TEST_F(CallTest, CallMakesAFrameWithItsArguments) {
   EXPECT_EQ(got_["ret0"].scalar<float>(), 7.f);
 }
 
-TEST_F(CallTest, FramesNestAndAreUsedAgain) {
+TEST_F(CallTest, FramesNestAndAreReused) {
   DefineF();
   Retval(Called("f", {Called("f", {Arg(0)}, "first")}, "second"), 0);
   Start();
@@ -560,7 +560,7 @@ TEST_F(CallTest, FramesNestAndAreUsedAgain) {
   EXPECT_EQ(tokens_->iterations_alive(), 1);
 }
 
-TEST_F(CallTest, CallsBesideEachOtherAreFramesOfTheirOwn) {
+TEST_F(CallTest, ConcurrentCallsHaveSeparateFrames) {
   DefineF();
   Retval(Add(Called("f", {Arg(0)}, "a"), Called("f", {Arg(1)}, "b"), "sum"), 0);
   Start();
@@ -577,7 +577,7 @@ TEST_F(CallTest, CallsBesideEachOtherAreFramesOfTheirOwn) {
   EXPECT_EQ(tokens_->frames_alive(), 1);
 }
 
-TEST_F(CallTest, ADeadArgumentMakesTheCallDeadAndNoFrame) {
+TEST_F(CallTest, DeadArgumentMakesCallDeadWithoutFrame) {
   DefineF();
   Node* sw = Switch(Arg(0), Arg(1, DType::kBool), "branch");
   Retval(Called("f", {Output(sw, 1)}, "call"), 0);
@@ -591,7 +591,7 @@ TEST_F(CallTest, ADeadArgumentMakesTheCallDeadAndNoFrame) {
   EXPECT_EQ(ReadyNames(), Names{"ret0 dead"});
 }
 
-TEST_F(CallTest, AResultThatDoesNotComeMakesTheCallDead) {
+TEST_F(CallTest, MissingResultMakesTheCallDead) {
   BuildNode("_Function", {}, {{"function", "g"}}, "start");
   const Output x = Param("g", 0, "x");
   Node* sw = Switch(x, Build("Less", {x, x}, {}, "p"), "sw");
@@ -608,7 +608,7 @@ TEST_F(CallTest, AResultThatDoesNotComeMakesTheCallDead) {
   EXPECT_EQ(tokens_->frames_alive(), 1);
 }
 
-TEST_F(CallTest, CallsWithinEachOtherHaveALimit) {
+TEST_F(CallTest, CallDepthIsLimited) {
   DefineF();
   Retval(Called("f", {Arg(0)}, "call"), 0);
   Start();
@@ -633,7 +633,7 @@ TEST_F(CallTest, CallsWithinEachOtherHaveALimit) {
   tokens_->Clear(false);
 }
 
-TEST_F(CallTest, ALoopRunsWithinAFunction) {
+TEST_F(CallTest, LoopRunsInsideFunction) {
   BuildNode("_Function", {}, {{"function", "g"}}, "start");
   Result("g", Loop(Param("g", 0, "in")), "ret");
   Retval(Called("g", {Arg(0)}, "call"), 0);

@@ -68,7 +68,7 @@ TEST_F(PlanTest, TheEntersOfAFrameAgreeOnItsParallelIterations) {
   EXPECT_THAT(Error(), AllOf(HasSubstr("expected 4"), HasSubstr("got 5")));
 }
 
-TEST_F(PlanTest, NoIterationAtATimeIsRefused) {
+TEST_F(PlanTest, ZeroParallelIterationsIsRefused) {
   Enter(Arg(), "loop", 0);
   EXPECT_THAT(Error(), HasSubstr("expected at least 1, got 0"));
 }
@@ -101,7 +101,7 @@ TEST_F(PlanTest, ConstantsAndIdentitiesDoNotRun) {
   EXPECT_FALSE((*plan)->has_control_flow);
 }
 
-TEST_F(PlanTest, AConstantBehindAControlEdgeIsWaitedFor) {
+TEST_F(PlanTest, ConstantWithControlInputIsWaitedFor) {
   Output x = Arg();
   Node* first = BuildNode("Neg", {x});
   Output c;
@@ -119,7 +119,7 @@ TEST_F(PlanTest, AConstantBehindAControlEdgeIsWaitedFor) {
     }
 }
 
-TEST_F(PlanTest, ConstantsBehindConstantsAreFoundOnce) {
+TEST_F(PlanTest, ChainedConstantsAreVisitedOnce) {
   Output a = Arg(), b = a;
   for (int layer = 0; layer < 60; ++layer) {  // 2^60 paths.
     ControlDependencies after({a.node, b.node});
@@ -132,7 +132,7 @@ TEST_F(PlanTest, ConstantsBehindConstantsAreFoundOnce) {
   EXPECT_LT((*plan)->edges.size(), 300u);
 }
 
-TEST_F(PlanTest, AChainOfConstantsMayBeLong) {
+TEST_F(PlanTest, LongChainsOfConstantsCompile) {
   Output c = Arg();
   for (int i = 0; i < (kSanitized ? 10'000 : 100'000); ++i) {
     ControlDependencies after({c.node});
@@ -143,7 +143,7 @@ TEST_F(PlanTest, AChainOfConstantsMayBeLong) {
   EXPECT_TRUE(plan.ok()) << plan.status();
 }
 
-TEST_F(PlanTest, ErrorsTellFramesOfOneNameApart) {
+TEST_F(PlanTest, ErrorsDistinguishFramesOfEqualName) {
   const Output x = Arg();
   const Output a =
       Build("Enter", {Enter(x, "outer")},

@@ -16,7 +16,7 @@ Ready SomeRecv(Iteration* it) {
   return {&node, it};
 }
 
-TEST(Rendezvous, ATokenThatComesFirstIsKeptForItsRecv) {
+TEST(Rendezvous, EarlyTokenIsKeptForItsRecv) {
   Rendezvous r;
   Iteration it;
   TokenMessage in{3, false, false, {7, 2}, Tensor::Scalar<int32_t>(41)};
@@ -31,7 +31,7 @@ TEST(Rendezvous, ATokenThatComesFirstIsKeptForItsRecv) {
   EXPECT_EQ(r.waiting(), 0);
 }
 
-TEST(Rendezvous, ARecvThatComesFirstIsGivenBackWithItsToken) {
+TEST(Rendezvous, EarlyRecvIsReturnedWithItsToken) {
   Rendezvous r;
   Iteration it;
   TokenMessage out;
@@ -44,7 +44,7 @@ TEST(Rendezvous, ARecvThatComesFirstIsGivenBackWithItsToken) {
   EXPECT_EQ(r.waiting(), 0);
 }
 
-TEST(Rendezvous, EdgesFramesAndIterationsAreKeptApart) {
+TEST(Rendezvous, DistinguishesEdgesFramesAndIterations) {
   Rendezvous r;
   Iteration it;
   Ready ready;
@@ -130,7 +130,7 @@ TEST(FrameTag, ManyFramesHaveTagsLikeRandomNumbers) {
     }
 }
 
-TEST(FrameTag, DependsOnEachPartAndIsNeverTheRoots) {
+TEST(FrameTag, DependsOnEachPartAndIsNeverZero) {
   const absl::uint128 inner = FrameTag({0, 0}, NameHash("while"));
   EXPECT_NE(inner, 0u);
   EXPECT_EQ(inner, FrameTag({0, 0}, NameHash("while")));

@@ -124,7 +124,7 @@ class StepGroupTest : public ::testing::Test {
   std::unique_ptr<StepGroup> group_;
 };
 
-TEST_F(StepGroupTest, ALoopCutInTwoCountsAsOne) {
+TEST_F(StepGroupTest, LoopOverTwoPartitionsGivesOneResult) {
   BuildLoop(1000, [](Output x) { return Build("Add", {x, Constant(2.0f)}); });
   Compile();
   for (uint64_t seed = 0; seed < 20; ++seed) {
@@ -152,7 +152,7 @@ TEST_F(StepGroupTest, AnErrorInOnePartitionEndsTheOthers) {
   }
 }
 
-TEST_F(StepGroupTest, AStepWhoseTokenNeverComesEndsAtItsDeadlineAndNamesIt) {
+TEST_F(StepGroupTest, DeadlineErrorNamesTheMissingToken) {
   {
     WithGraph use(*a_);
     Fetch(Recv(DType::kFloat, 0), 0);
@@ -199,7 +199,7 @@ TEST_F(StepGroupTest, IsCancelledFromAnotherThreadWhileItWaits) {
   group_->Finish();
 }
 
-TEST_F(StepGroupTest, RefusesTokensThatNoEdgeOfItsHas) {
+TEST_F(StepGroupTest, RejectsTokensOfUnknownEdgesOrTypes) {
   {
     WithGraph use(*a_);
     Fetch(Recv(DType::kFloat, 0), 0);

@@ -36,7 +36,7 @@ TraceEvent TransferEnd(TraceEvent::Kind kind, const std::string& device,
 constexpr char kA[] = "/job:a/replica:0/task:0/device:CPU:0";
 constexpr char kB[] = "/job:b/replica:0/task:3/device:CPU:1";
 
-TEST(ChromeTrace, TasksAreProcessesAndDevicesThreads) {
+TEST(ChromeTrace, ShowsTasksAsProcessesAndDevicesAsThreads) {
   const SeenTrace seen = CheckTrace(
       ChromeTrace({KernelEvent(kB, 2000, 3000), KernelEvent(kA, 1000, 2000)},
                   {{"/job:b/replica:0/task:3", 900, 3100, -500, 20, 0}}));
@@ -48,7 +48,7 @@ TEST(ChromeTrace, TasksAreProcessesAndDevicesThreads) {
   EXPECT_EQ(seen.slices.at("Op"), 2);
 }
 
-TEST(ChromeTrace, WhatRunsAtTheSameTimeHasThreadsOfItsOwn) {
+TEST(ChromeTrace, OverlappingEventsHaveSeparateThreads) {
   std::vector<TraceEvent> events;
   for (int i = 0; i < 20; ++i)
     events.push_back(KernelEvent(kA, 100 * i, 100 * i + 250));
@@ -59,7 +59,7 @@ TEST(ChromeTrace, WhatRunsAtTheSameTimeHasThreadsOfItsOwn) {
   EXPECT_EQ(seen.threads.size(), 5u);
 }
 
-TEST(ChromeTrace, AnArrowHasBothEnds) {
+TEST(ChromeTrace, ArrowsNeedBothEnds) {
   std::vector<TraceEvent> events = {
       TransferEnd(TraceEvent::kSend, kA, kB, 7, 100),
       TransferEnd(TraceEvent::kReceive, kB, kA, 7, 400),
@@ -80,7 +80,7 @@ TEST(ChromeTrace, AnArrowHasBothEnds) {
   EXPECT_EQ(seen.arrows.size(), 1u);
 }
 
-TEST(ChromeTrace, NamesMayHoldAnything) {
+TEST(ChromeTrace, NamesMayContainAnyCharacters) {
   TraceEvent odd = KernelEvent("", 0, 10);
   odd.op = "a\"b\\c\n\x01";
   const SeenTrace seen = CheckTrace(ChromeTrace({odd}));
@@ -90,7 +90,7 @@ TEST(ChromeTrace, NamesMayHoldAnything) {
   CheckTrace(ChromeTrace({}));
 }
 
-TEST(TransferNumber, DiffersWhereAnythingDoes) {
+TEST(TransferNumber, DependsOnEveryArgument) {
   std::set<uint64_t> numbers;
   for (const char* device : {kA, kB})
     for (uint32_t edge = 0; edge < 20; ++edge)

@@ -21,7 +21,7 @@ std::vector<uint8_t> RandomBytes(uint32_t seed) {
 // (Under sanitizers, which are slow here, only a third is run.)
 constexpr int kEvery = kSanitized ? 3 : 1;
 
-TEST(RandomGraph, RunsAsTheReferenceInterpreterSays) {
+TEST(RandomGraph, MatchesTheReferenceInterpreter) {
   for (uint32_t seed = 1; seed <= 300; seed += kEvery) {
     const std::vector<uint8_t> bytes = RandomBytes(seed);
     const std::string what = CheckRandomGraph(bytes.data(), bytes.size(), seed);
@@ -30,7 +30,7 @@ TEST(RandomGraph, RunsAsTheReferenceInterpreterSays) {
 }
 
 // Otherwise the test above would prove little.
-TEST(RandomGraph, ProgramsHaveLoopsBranchesAndDeadValues) {
+TEST(RandomGraph, ProgramsContainLoopsBranchesAndDeadValues) {
   int loops = 0, merges = 0, nested = 0, dead = 0, counted = 0;
   for (uint32_t seed = 1; seed <= 300; seed += kEvery) {
     const std::vector<uint8_t> bytes = RandomBytes(seed);
@@ -57,7 +57,7 @@ TEST(RandomGraph, ProgramsHaveLoopsBranchesAndDeadValues) {
   EXPECT_GT(counted, 100 / kEvery);
 }
 
-TEST(RandomGraph, AnyBytesMakeAGraph) {
+TEST(RandomGraph, AnyBytesGiveAValidGraph) {
   for (int value = 0; value < 256; value += kSanitized ? 15 : 1) {
     const std::vector<uint8_t> bytes(300, static_cast<uint8_t>(value));
     ASSERT_EQ(CheckRandomGraph(bytes.data(), bytes.size(), 7), "")

@@ -21,7 +21,7 @@ std::vector<float> NormNumbers(int64_t n, float mean, uint64_t seed) {
 const NormShape kNormShapes[] = {{1, 1},    {3, 5},     {7, 16},  {100, 33},
                                  {1000, 8}, {5000, 64}, {40, 700}};
 
-TEST(BatchNormTest, MomentsAreThoseOfDoublesFarFromZeroToo) {
+TEST(BatchNormTest, MomentsMatchDoublePrecisionFarFromZero) {
   for (const NormShape& s : kNormShapes) {
     for (const float centre : {0.0f, 1000.0f}) {
       const auto x = NormNumbers(s.rows * s.channels, centre, 7);
@@ -43,7 +43,7 @@ TEST(BatchNormTest, MomentsAreThoseOfDoublesFarFromZeroToo) {
   }
 }
 
-TEST(BatchNormTest, EachPassIsItsFormula) {
+TEST(BatchNormTest, EachPassFollowsItsFormula) {
   for (const NormShape& s : kNormShapes) {
     const int64_t n = s.rows * s.channels;
     const auto x = NormNumbers(n, 1, 1), dy = NormNumbers(n, 0, 2);
@@ -74,7 +74,7 @@ TEST(BatchNormTest, EachPassIsItsFormula) {
   }
 }
 
-TEST(BatchNormTest, NoBitDependsOnTheNumberOfThreads) {
+TEST(BatchNormTest, ResultsDoNotDependOnThreadCount) {
   const NormShape s = {5000, 70};
   const auto x = NormNumbers(s.rows * s.channels, 3, 9);
   std::vector<float> mean(70), var(70), sum(70), product(70);

@@ -41,7 +41,7 @@ ByteLayer MakeByteLayer(const ByteCase& p, bool is_signed, ByteOut out,
 
 // Our loops and oneDNN's differ where a scaled product is rounded differently
 // and lies between two numbers.
-TEST(ConvInt8Test, OneDnnGivesWhatOurLoopsGive) {
+TEST(ConvInt8Test, OneDnnMatchesReferenceLoops) {
   if (!ByteSumsAreExact())
     GTEST_SKIP()
         << "expected a processor that sums products of bytes in 32 bits "
@@ -87,7 +87,7 @@ TEST(ConvInt8Test, OneDnnGivesWhatOurLoopsGive) {
   }
 }
 
-TEST(ConvInt8Test, SumsThatSaturateSixteenBitsAreExact) {
+TEST(ConvInt8Test, SumsBeyondSixteenBitsAreExact) {
   // 255 * 127 * 2 is beyond 2^15.
   ByteLayer l;
   l.shape.batch = 1;
@@ -108,7 +108,7 @@ TEST(ConvInt8Test, SumsThatSaturateSixteenBitsAreExact) {
   }
 }
 
-TEST(ConvInt8Test, RoundsTiesToEvenAndCuts) {
+TEST(ConvInt8Test, RoundsTiesToEvenAndSaturates) {
   ByteLayer l;
   l.shape.batch = 1;
   l.shape.in_channels = l.shape.filter_in_channels = 1;

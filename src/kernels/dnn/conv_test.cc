@@ -138,7 +138,7 @@ class ConvTest : public ::testing::Test {};
 using ConvTypes = ::testing::Types<float, double, half, bfloat16, int32_t>;
 TYPED_TEST_SUITE(ConvTest, ConvTypes);
 
-TYPED_TEST(ConvTest, AllPassesAgreeWithThePlainSum) {
+TYPED_TEST(ConvTest, AllPassesMatchThePlainSum) {
   using T = TypeParam;
   constexpr unsigned kSeed = 23;
   SCOPED_TRACE(kSeed);
@@ -227,7 +227,7 @@ TYPED_TEST(ConvTest, EmptyOperandsGiveZerosOfTheRightSize) {
   }
 }
 
-TEST(ConvPlanTest, OurOwnLoopsAgreeWithOnednnOnARealLayer) {
+TEST(ConvPlanTest, NativeLoopsMatchOneDnnOnRealLayer) {
   std::mt19937 rng(3);
   const ConvGeometry s =
       Make(2, 32, 64, {14, 5, 1, 1, 2, 2}, {14, 5, 1, 1, 2, 2});
@@ -240,7 +240,7 @@ TEST(ConvPlanTest, OurOwnLoopsAgreeWithOnednnOnARealLayer) {
   ExpectSame(a, b);
 }
 
-TEST(ConvPlanTest, TheWayBackOfLargeImagesIsThatOfOurOwnLoops) {
+TEST(ConvPlanTest, BackwardPassOfLargeImagesMatchesNativeLoops) {
   std::mt19937 rng(5);
   for (const ConvGeometry& s :
        {Make(2, 64, 80, {28, 3, 1, 1, 1, 1}, {28, 3, 1, 1, 1, 1}),
@@ -262,7 +262,7 @@ TEST(ConvPlanTest, TheWayBackOfLargeImagesIsThatOfOurOwnLoops) {
   }
 }
 
-TEST(ConvPlanTest, OnePlanServesManyThreadsAtOnce) {
+TEST(ConvPlanTest, PlanServesConcurrentThreads) {
   std::mt19937 rng(4);
   const ConvGeometry s =
       Make(4, 8, 16, {10, 3, 1, 1, 1, 1}, {10, 3, 1, 1, 1, 1});
@@ -306,7 +306,7 @@ TEST(ConvPlanTest, CacheKeepsPlansByShapeAndEpilogue) {
   EXPECT_EQ(first->shape(), a);
 }
 
-TEST(ConvPlanTest, SaysWhatIsWrongWithAShape) {
+TEST(ConvPlanTest, ErrorsDescribeInvalidShapes) {
   ConvGeometry s = Make(1, 6, 4, {5, 3}, {5, 3});
   s.filter_in_channels = 4;
   EXPECT_EQ(Validate(s).message(),
@@ -324,7 +324,7 @@ TEST(ConvPlanTest, SaysWhatIsWrongWithAShape) {
   EXPECT_FALSE(plan.ok());
 }
 
-TEST(WindowTest, SameIsResolvedAsTensorFlowDoes) {
+TEST(WindowTest, SamePaddingMatchesTensorFlow) {
   const auto pads = [](WindowDim d) {
     ResolveSame(&d);
     return std::make_pair(d.pad_before, d.pad_after);

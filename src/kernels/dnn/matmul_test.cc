@@ -107,7 +107,7 @@ using MatMulTypes =
                      complex128>;
 TYPED_TEST_SUITE(MatMulTest, MatMulTypes);
 
-TYPED_TEST(MatMulTest, AgreesWithThePlainSum) {
+TYPED_TEST(MatMulTest, MatchesThePlainSum) {
   using T = TypeParam;
   constexpr unsigned kSeed = 17;
   SCOPED_TRACE(kSeed);
@@ -146,7 +146,7 @@ TYPED_TEST(MatMulTest, AgreesWithThePlainSum) {
   }
 }
 
-TYPED_TEST(MatMulTest, EmptyInnerDimensionGivesZerosOrLeavesTheSum) {
+TYPED_TEST(MatMulTest, EmptyInnerDimensionGivesZerosOrKeepsAccumulator) {
   using T = TypeParam;
   std::vector<T> c(6, T(3));
   GemmShape s{2, 3, 0};
@@ -160,7 +160,7 @@ TYPED_TEST(MatMulTest, EmptyInnerDimensionGivesZerosOrLeavesTheSum) {
   Gemm<T>(GemmShape{3, 0, 2}, nullptr, nullptr, nullptr);
 }
 
-TEST(MatMulFloatTest, NanAndInfinitySpreadAtEverySize) {
+TEST(MatMulFloatTest, PropagatesNanAndInfinityAtEverySize) {
   const float inf = std::numeric_limits<float>::infinity();
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for (int64_t size : {2, 5, 16, 70}) {
@@ -178,7 +178,7 @@ TEST(MatMulFloatTest, NanAndInfinitySpreadAtEverySize) {
   }
 }
 
-TEST(MatMulFloatTest, FewRowsTimesALargeTransposedFactor) {
+TEST(MatMulFloatTest, MultipliesFewRowsByLargeTransposedFactor) {
   std::mt19937 rng(5);
   const GemmShape s{16, 2000, 200, Trans::kNone, Trans::kTranspose, false};
   std::vector<float> a(s.m * s.k), b(s.k * s.n), c(s.m * s.n), want(s.m * s.n);
@@ -190,7 +190,7 @@ TEST(MatMulFloatTest, FewRowsTimesALargeTransposedFactor) {
   ExpectClose(c, want, s.k, "split columns");
 }
 
-TEST(MatMulFloatTest, ManyThreadsMayMultiplyAtOnce) {
+TEST(MatMulFloatTest, ThreadsMayMultiplyConcurrently) {
   std::mt19937 rng(6);
   std::vector<float> a(90 * 90), b(90 * 90), want(90 * 90);
   for (float& x : a) x = DrawOne<float>(rng);
@@ -253,7 +253,7 @@ TEST(BatchMatMulTest, BroadcastsBatchDimensions) {
   }
 }
 
-TEST(BatchMatMulTest, ManyProductsAreSharedAmongThreads) {
+TEST(BatchMatMulTest, ThreadsShareProducts) {
   std::mt19937 rng(8);
   const BatchMatMulShape s = *Shape({50, 20, 30}, {50, 30, 20});
   std::vector<double> a(50 * 600), b(50 * 600), c(50 * 400), want(50 * 400);
@@ -268,7 +268,7 @@ TEST(BatchMatMulTest, ManyProductsAreSharedAmongThreads) {
   EXPECT_EQ(IntraOpThreads(), 3);
 }
 
-TEST(BatchMatMulTest, SaysWhatDoesNotFit) {
+TEST(BatchMatMulTest, ErrorsDescribeMismatchedShapes) {
   EXPECT_EQ(Shape({2, 3}, {4, 2}).status().message(),
             "matrices: expected inner dimensions that agree, got [2,3] and "
             "[4,2]");

@@ -88,7 +88,7 @@ class PoolTest : public ::testing::Test {};
 using PoolTypes = ::testing::Types<float, double, half, bfloat16>;
 TYPED_TEST_SUITE(PoolTest, PoolTypes);
 
-TYPED_TEST(PoolTest, AgreesWithTheDefinition) {
+TYPED_TEST(PoolTest, MatchesTheDefinition) {
   using T = TypeParam;
   constexpr unsigned kSeed = 31;
   std::mt19937 rng(kSeed);
@@ -143,7 +143,7 @@ TYPED_TEST(PoolTest, AgreesWithTheDefinition) {
   }
 }
 
-TEST(PoolRulesTest, IntegersHaveAMaximumToo) {
+TEST(PoolRulesTest, MaximumWorksForIntegers) {
   const PoolGeometry s{Layout::kNhwc, 1, 1, {1, 1}, {4, 2, 2}};
   const std::vector<int8_t> in{-128, -7, 5, 127};
   std::vector<int8_t> out(2);
@@ -151,7 +151,7 @@ TEST(PoolRulesTest, IntegersHaveAMaximumToo) {
   EXPECT_EQ(out, (std::vector<int8_t>{-7, 127}));
 }
 
-TEST(PoolRulesTest, ArgmaxCountsWithinTheImageOrTheBatch) {
+TEST(PoolRulesTest, ArgmaxIndexesWithinImageOrBatch) {
   const PoolGeometry s{Layout::kNhwc, 2, 1, {1, 1}, {2, 2}};
   const std::vector<float> in{1, 2, 4, 3};
   std::vector<float> out(2);
@@ -196,14 +196,14 @@ void ExpectNanRules(int64_t channels, const std::vector<int>& winners) {
   }
 }
 
-TEST(PoolRulesTest, NanAndInfinityAreTreatedAsByTensorFlow) {
+TEST(PoolRulesTest, NanAndInfinityMatchTensorFlow) {
   for (int64_t channels : {1, 16}) {
     ExpectNanRules<float>(channels, {2, 2, 1, 0, 0, 0, 0, 0});
     ExpectNanRules<double>(channels, {0, 2, 1, 0, 0, 0, 0, 0});
   }
 }
 
-TEST(PoolRulesTest, ArgmaxKeepsANanThatComesFirst) {
+TEST(PoolRulesTest, ArgmaxKeepsLeadingNan) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float inf = std::numeric_limits<float>::infinity();
   const PoolGeometry s{Layout::kNhwc, 1, 1, {1, 1}, {9, 3, 3}};
@@ -217,7 +217,7 @@ TEST(PoolRulesTest, ArgmaxKeepsANanThatComesFirst) {
   EXPECT_EQ(at, (std::vector<int64_t>{0, 5, 6}));
 }
 
-TEST(PoolRulesTest, SaysWhatIsWrongWithAShape) {
+TEST(PoolRulesTest, ErrorsDescribeInvalidShapes) {
   PoolGeometry s{Layout::kNhwc, 1, 1, {4, 2, 1, 1, 2, 0}, {4, 2}};
   EXPECT_EQ(Validate(s).message(),
             "pooling's height: expected paddings from 0 to less than the "

@@ -169,7 +169,7 @@ TYPED_TEST(LinalgTest, OrthogonalFactorsMultiplyToTheMatrix) {
   }
 }
 
-TYPED_TEST(LinalgTest, SingularValuesAreThoseThatTheMatrixWasMadeOf) {
+TYPED_TEST(LinalgTest, RecoversConstructedSingularValues) {
   using T = TypeParam;
   // Many zeros, equal ones, and different magnitudes.
   const std::vector<std::vector<double>> values = {
@@ -225,7 +225,7 @@ TYPED_TEST(LinalgTest, SingularValuesAreThoseThatTheMatrixWasMadeOf) {
   }
 }
 
-TYPED_TEST(LinalgTest, EigenvectorsAreStretchedByTheirEigenvalues) {
+TYPED_TEST(LinalgTest, EigenvectorsScaleByTheirEigenvalues) {
   using T = TypeParam;
   for (int64_t n : {1, 2, 3, 20, 45}) {
     SCOPED_TRACE(n);
@@ -251,7 +251,7 @@ TYPED_TEST(LinalgTest, EigenvectorsAreStretchedByTheirEigenvalues) {
   }
 }
 
-TYPED_TEST(LinalgTest, SystemsAndTheirAdjointsAreSolved) {
+TYPED_TEST(LinalgTest, SolvesSystemsAndAdjoints) {
   using T = TypeParam;
   for (int64_t n : {1, 2, 6, 30}) {
     for (bool adjoint : {false, true}) {
@@ -281,7 +281,7 @@ TYPED_TEST(LinalgTest, SystemsAndTheirAdjointsAreSolved) {
   }
 }
 
-TYPED_TEST(LinalgTest, ThreeDiagonalsAreSolvedAsTheWholeMatrixIs) {
+TYPED_TEST(LinalgTest, TridiagonalSolveMatchesDenseSolve) {
   using T = TypeParam;
   for (int64_t n : {1, 2, 3, 4, 9, 60}) {
     for (bool pivots : {true, false}) {
@@ -309,7 +309,7 @@ TYPED_TEST(LinalgTest, ThreeDiagonalsAreSolvedAsTheWholeMatrixIs) {
   }
 }
 
-TYPED_TEST(LinalgTest, ExponentialsAreThePowerSeries) {
+TYPED_TEST(LinalgTest, ExponentialMatchesPowerSeries) {
   using T = TypeParam;
   for (double size : {1e-3, 0.1, 0.5, 1.0, 4.0}) {
     SCOPED_TRACE(size);
@@ -330,7 +330,7 @@ TYPED_TEST(LinalgTest, ExponentialsAreThePowerSeries) {
   }
 }
 
-TEST(Linalg, LeastSquaresLeaveAResidualAtRightAngles) {
+TEST(Linalg, LeastSquaresResidualIsOrthogonal) {
   std::mt19937 rng(kLinalgSeed);
   using C = std::complex<double>;
   for (const auto& [m, n] : Sizes{{6, 3}, {3, 6}}) {
@@ -363,7 +363,7 @@ Values SlowFft(const Values& x, bool inverse) {
 }
 
 // Lengths with small factors, with a factor that is just not small, primes.
-TEST(Fft, IsTheSumItStandsFor) {
+TEST(Fft, MatchesTheDirectSum) {
   std::mt19937 rng(kLinalgSeed);
   for (int64_t n :
        {1,  2,  3,  4,  5,  6,   7,   8,   9,   12,  16,  25,  30,
@@ -392,7 +392,7 @@ TEST(Fft, IsTheSumItStandsFor) {
   }
 }
 
-TEST(Fft, DimensionsAreTransformedOneAfterTheOther) {
+TEST(Fft, MultipleDimensionsAreSeparable) {
   std::mt19937 rng(kLinalgSeed);
   const int64_t dims[] = {3, 4, 5};
   const auto x = Draw<std::complex<double>>(2 * 60, &rng);
@@ -417,7 +417,7 @@ TEST(Fft, DimensionsAreTransformedOneAfterTheOther) {
   EXPECT_LT(Distance(got, x), 1e-13);
 }
 
-TEST(Fft, ThreadsChangeNothing) {
+TEST(Fft, ResultsDoNotDependOnThreadCount) {
   std::mt19937 rng(kLinalgSeed);
   const int64_t dims[] = {64, 67};
   const auto x = Draw<std::complex<double>>(30 * 64 * 67, &rng);

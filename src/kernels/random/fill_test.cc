@@ -44,7 +44,7 @@ void ExpectUniformRuns(uint64_t first, uint64_t second, uint64_t third) {
   }
 }
 
-TEST(RandomFillTest, StatefulUniformIsBitForBitTensorFlows) {
+TEST(RandomFillTest, StatefulUniformMatchesTensorFlowExactly) {
   ExpectUniformRuns<float>(0x380961e3057d726a, 0x61d68e56d26df523,
                            0x4b614f555cc7a582);
   ExpectUniformRuns<double>(0x8652894b99a97de6, 0x3ebf978f58a05384,
@@ -55,7 +55,7 @@ TEST(RandomFillTest, StatefulUniformIsBitForBitTensorFlows) {
                               0xe6203b7a2057f040);
 }
 
-TEST(RandomFillTest, FirstUniformFloatsAreTheRecordedOnes) {
+TEST(RandomFillTest, FirstUniformFloatsMatchTheRecording) {
   GuardedPhilox state(kSeed, kSeed2);
   float v[4];
   FillUniform(state.ReserveOutputs(kN), v, 4);
@@ -81,7 +81,7 @@ void ExpectIntRuns(T lo, T hi, uint64_t first, uint64_t second,
   }
 }
 
-TEST(RandomFillTest, StatefulUniformIntIsBitForBitTensorFlows) {
+TEST(RandomFillTest, StatefulUniformIntMatchesTensorFlowExactly) {
   ExpectIntRuns<int32_t>(-5, 1000, 0x47dd3c849231f60f, 0xbbb95e7996f9014e,
                          0xe99f4fc351c21344);
   ExpectIntRuns<int64_t>(-5, 1000, 0xefb59e5840f95c40, 0xb28bcf8016217aca,
@@ -114,7 +114,7 @@ void ExpectSamples(Fill fill, const std::vector<double>& first,
   }
 }
 
-TEST(RandomFillTest, StatefulNormalIsTensorFlows) {
+TEST(RandomFillTest, StatefulNormalMatchesTensorFlow) {
   ExpectSamples<float>(
       FillNormal<float>,
       {1.6384953260421753, 1.4748436212539673, -0.09093482047319412,
@@ -148,7 +148,7 @@ TEST(RandomFillTest, StatefulNormalIsTensorFlows) {
                           0);
 }
 
-TEST(RandomFillTest, StatefulTruncatedNormalIsTensorFlows) {
+TEST(RandomFillTest, StatefulTruncatedNormalMatchesTensorFlow) {
   ExpectSamples<float>(
       FillTruncatedNormal<float>,
       {1.6384953260421753, 1.4748436212539673, -0.09093482047319412,
@@ -182,7 +182,7 @@ TEST(RandomFillTest, StatefulTruncatedNormalIsTensorFlows) {
                           0);
 }
 
-TEST(RandomFillTest, StatelessOpsAreTensorFlows) {
+TEST(RandomFillTest, StatelessOpsMatchTensorFlow) {
   constexpr int64_t n = 1003;
   const Philox gen = StatelessPhilox(7, -9);
   const auto uniform = [&](auto tag) {
@@ -220,7 +220,7 @@ TEST(RandomFillTest, StatelessOpsAreTensorFlows) {
   EXPECT_DOUBLE_EQ(v[n - 1], 0.7045812602888704);
 }
 
-TEST(RandomFillTest, ShuffleIsTensorFlowsPermutation) {
+TEST(RandomFillTest, ShuffleMatchesTensorFlow) {
   GuardedPhilox state(kSeed, kSeed2);
   std::vector<int32_t> p(15);
   FillShuffle(state.ReserveWords(14), p.data(), 15);
@@ -239,7 +239,7 @@ TEST(RandomFillTest, ShuffleIsTensorFlowsPermutation) {
   }
 }
 
-TEST(RandomFillTest, ShuffleOfNothingAndOfOne) {
+TEST(RandomFillTest, ShuffleHandlesZeroAndOneElements) {
   int64_t one = 7;
   FillShuffle<int64_t>(Philox(1, 2), &one, 0);
   EXPECT_EQ(one, 7);
@@ -247,7 +247,7 @@ TEST(RandomFillTest, ShuffleOfNothingAndOfOne) {
   EXPECT_EQ(one, 0);
 }
 
-TEST(RandomFillTest, BitsDoNotDependOnTheThreadCount) {
+TEST(RandomFillTest, BitsDoNotDependOnThreadCount) {
   for (int64_t n : {0, 1, 3, 4, 5, 2047, 99991}) {
     std::vector<std::vector<float>> uniform, normal, truncated;
     for (int threads : {1, 2, 3, 7}) {
@@ -268,7 +268,7 @@ TEST(RandomFillTest, BitsDoNotDependOnTheThreadCount) {
   }
 }
 
-TEST(PhiloxTest, GivesTheKnownAnswersOfItsAuthors) {
+TEST(PhiloxTest, MatchesPublishedTestVectors) {
   // From the known-answer file of Random123 (philox4x32, 10 rounds).
   EXPECT_EQ(Philox({0, 0, 0, 0}, {0, 0})(),
             (Philox::Block{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
@@ -280,7 +280,7 @@ TEST(PhiloxTest, GivesTheKnownAnswersOfItsAuthors) {
             (Philox::Block{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
-TEST(PhiloxTest, SkipEqualsDrawingAndCarriesThroughAllWords) {
+TEST(PhiloxTest, SkipEqualsDrawingAcrossCarries) {
   Philox drawn(1, 2), skipped(1, 2);
   for (int i = 0; i < 1000; ++i) drawn();
   skipped.Skip(1000);
@@ -312,7 +312,7 @@ TEST(PhiloxTest, SingleSamplesSkipEqualsDrawing) {
   }
 }
 
-TEST(PhiloxTest, KeyAndCounterOfAStatelessSeed) {
+TEST(PhiloxTest, StatelessSeedGivesKeyAndCounter) {
   uint64_t key[1], counter[2];
   StatelessSeedToKeyCounter(7, -9, key, counter);
   EXPECT_EQ(key[0], 18086304192461037487u);
@@ -322,7 +322,7 @@ TEST(PhiloxTest, KeyAndCounterOfAStatelessSeed) {
   EXPECT_EQ(a(), b());
 }
 
-TEST(PhiloxTest, NoSeedsMeanDifferentStreams) {
+TEST(PhiloxTest, UnseededStreamsDiffer) {
   GuardedPhilox a(0, 0), b(0, 0);
   EXPECT_NE(a.ReserveBlocks(0)(), b.ReserveBlocks(0)());
 }
@@ -344,7 +344,7 @@ TEST(PhiloxTest, ConcurrentReservationsNeverOverlap) {
   EXPECT_EQ(*all.rbegin(), 3u * 1999);
 }
 
-TEST(RandomDistributionsTest, EndsOfTheUniformConversions) {
+TEST(RandomDistributionsTest, UniformConversionsKeepTheirBounds) {
   EXPECT_EQ(UniformFloat(0), 0.0f);
   EXPECT_EQ(UniformFloat(0xffffffff), 1.0f - 0x1p-23f);
   EXPECT_EQ(UniformDouble(0xffffffff, 0xffffffff), 1.0 - 0x1p-52);

@@ -99,7 +99,7 @@ TYPED_TEST(IntBinaryTest, ArithmeticWrapsAround) {
   Check<T>(BinaryOp::kMinimum, [](T a, T b) { return std::min(a, b); });
 }
 
-TYPED_TEST(IntBinaryTest, DivisionFollowsTruncationAndFlooring) {
+TYPED_TEST(IntBinaryTest, DivisionTruncatesOrFloors) {
   using T = TypeParam;
   using Wide = __int128;
   const auto floor_div = [](T a, T b) {
@@ -126,7 +126,7 @@ TYPED_TEST(IntBinaryTest, DivisionFollowsTruncationAndFlooring) {
       [](T a, T b) { return static_cast<T>(Wide(a) % Wide(b)); }, 0, true);
 }
 
-TYPED_TEST(IntBinaryTest, DivisionByZeroIsReportedAndTheRestIsRight) {
+TYPED_TEST(IntBinaryTest, DivisionByZeroIsReportedAndOtherElementsAreCorrect) {
   using T = TypeParam;
   for (BinaryOp op : {BinaryOp::kDiv, BinaryOp::kFloorDiv, BinaryOp::kFloorMod,
                       BinaryOp::kTruncateDiv, BinaryOp::kTruncateMod}) {
@@ -160,7 +160,7 @@ TYPED_TEST(IntBinaryTest, PowWrapsAndRefusesNegativeExponents) {
   }
 }
 
-TYPED_TEST(IntBinaryTest, BitwiseAndClampedShifts) {
+TYPED_TEST(IntBinaryTest, ComputesBitwiseOpsAndClampedShifts) {
   using T = TypeParam;
   Check<T>(BinaryOp::kBitwiseAnd, [](T a, T b) { return T(a & b); });
   Check<T>(BinaryOp::kBitwiseOr, [](T a, T b) { return T(a | b); });
@@ -188,7 +188,7 @@ void CheckComparisons() {
   }
 }
 
-TYPED_TEST(IntBinaryTest, Comparisons) { CheckComparisons<TypeParam>(); }
+TYPED_TEST(IntBinaryTest, ComparesElements) { CheckComparisons<TypeParam>(); }
 
 template <class T>
 class FloatBinaryTest : public testing::Test {
@@ -208,7 +208,7 @@ class FloatBinaryTest : public testing::Test {
 using Floats = testing::Types<float, double, half, bfloat16>;
 TYPED_TEST_SUITE(FloatBinaryTest, Floats);
 
-TYPED_TEST(FloatBinaryTest, Arithmetic) {
+TYPED_TEST(FloatBinaryTest, ComputesArithmetic) {
   using C = typename TestFixture::C;
   this->CheckFloat(BinaryOp::kAdd, [](C a, C b) { return a + b; });
   this->CheckFloat(BinaryOp::kSub, [](C a, C b) { return a - b; });
@@ -230,7 +230,7 @@ TYPED_TEST(FloatBinaryTest, Arithmetic) {
   this->CheckFloat(BinaryOp::kAtan2, [](C a, C b) { return std::atan2(a, b); });
 }
 
-TEST(BinaryTest, PowersOfFloatsAreRightAtTheEdgesAndWithinAnUlp) {
+TEST(BinaryTest, FloatPowersAreWithinOneUlp) {
   using Limits = std::numeric_limits<float>;
   const float inf = Limits::infinity();
   std::vector<float> edges;
@@ -268,7 +268,7 @@ TEST(BinaryTest, PowersOfFloatsAreRightAtTheEdgesAndWithinAnUlp) {
   }
 }
 
-TYPED_TEST(FloatBinaryTest, MaximumAndMinimumSpreadNan) {
+TYPED_TEST(FloatBinaryTest, MaximumAndMinimumPropagateNan) {
   using C = typename TestFixture::C;
   this->CheckFloat(BinaryOp::kMaximum, [](C a, C b) {
     return std::isnan(a) ? a : std::isnan(b) ? b : std::max(a, b);
@@ -286,7 +286,7 @@ TYPED_TEST(FloatBinaryTest, FloorModHasTheSignOfTheDivisor) {
   });
 }
 
-TYPED_TEST(FloatBinaryTest, ZeroWinsWhereTheNameSaysSo) {
+TYPED_TEST(FloatBinaryTest, NoNanAndXlogyVariantsReturnZero) {
   using C = typename TestFixture::C;
   this->CheckFloat(BinaryOp::kDivNoNan,
                    [](C a, C b) { return b == 0 ? C(0) : a / b; });
@@ -300,7 +300,7 @@ TYPED_TEST(FloatBinaryTest, ZeroWinsWhereTheNameSaysSo) {
                    [](C a, C b) { return a == 0 ? C(0) : a * std::log1p(b); });
 }
 
-TYPED_TEST(FloatBinaryTest, Gradients) {
+TYPED_TEST(FloatBinaryTest, ComputesGradients) {
   using C = typename TestFixture::C;
   this->CheckFloat(BinaryOp::kReluGrad,
                    [](C dy, C x) { return dy * C(x > 0 ? 1 : 0); });
@@ -358,18 +358,18 @@ void CheckNothingGivesNothing() {
   }
 }
 
-TYPED_TEST(FloatBinaryTest, NothingGivesNothing) {
+TYPED_TEST(FloatBinaryTest, AcceptsEmptyInputs) {
   CheckNothingGivesNothing<TypeParam>();
 }
 
-TEST(BinaryTest, ComplexNothingGivesNothing) {
+TEST(BinaryTest, AcceptsEmptyComplexInputs) {
   CheckNothingGivesNothing<complex64>();
   CheckNothingGivesNothing<complex128>();
 }
 
-TYPED_TEST(FloatBinaryTest, Comparisons) { CheckComparisons<TypeParam>(); }
+TYPED_TEST(FloatBinaryTest, ComparesElements) { CheckComparisons<TypeParam>(); }
 
-TEST(BinaryTest, ComplexArithmetic) {
+TEST(BinaryTest, ComputesComplexArithmetic) {
   using T = complex64;
   Check<T>(BinaryOp::kAdd, [](T a, T b) { return a + b; });
   Check<T>(BinaryOp::kSub, [](T a, T b) { return a - b; });
@@ -399,7 +399,7 @@ TEST(BinaryTest, ComplexArithmetic) {
   CheckComparisons<complex128>();
 }
 
-TEST(BinaryTest, ComplexIsMadeFromTwoReals) {
+TEST(BinaryTest, CombinesTwoRealsIntoComplex) {
   const double re[] = {1, 2};
   const double im[] = {3, -4};
   complex128 out[2];
@@ -409,13 +409,13 @@ TEST(BinaryTest, ComplexIsMadeFromTwoReals) {
   EXPECT_EQ(out[1], complex128(2, -4));
 }
 
-TEST(BinaryTest, BoolLogicAndEquality) {
+TEST(BinaryTest, ComputesBoolLogicAndEquality) {
   Check<bool>(BinaryOp::kLogicalAnd, [](bool a, bool b) { return a && b; });
   Check<bool>(BinaryOp::kLogicalOr, [](bool a, bool b) { return a || b; });
   CheckComparisons<bool>();
 }
 
-TEST(BinaryTest, UnsupportedTypesGiveNoKernel) {
+TEST(BinaryTest, UnsupportedTypesHaveNoKernel) {
   EXPECT_FALSE(GetBinary(BinaryOp::kAdd, DType::kString));
   EXPECT_FALSE(GetBinary(BinaryOp::kAdd, DType::kBool));
   EXPECT_FALSE(GetBinary(BinaryOp::kLess, DType::kComplex64));
@@ -449,7 +449,7 @@ TEST(BinaryTest, LargeArraysAreSplitOverThreadsAndKeepTheErrorFlag) {
 
 // Every pair of shapes made by keeping or collapsing dimensions of a random
 // shape, against index arithmetic.
-TEST(BroadcastTest, AllPatternsUpToEightDimensions) {
+TEST(BroadcastTest, HandlesAllPatternsUpToEightDimensions) {
   std::mt19937_64 rng(kTestSeed);
   const BinaryKernel sub = GetBinary(BinaryOp::kSub, DType::kInt32);
   for (int rank = 0; rank <= kMaxRank; ++rank) {
@@ -502,7 +502,7 @@ TEST(BroadcastTest, AllPatternsUpToEightDimensions) {
   }
 }
 
-TEST(BroadcastTest, NarrowBiasOverManyRows) {
+TEST(BroadcastTest, BroadcastsNarrowBiasOverManyRows) {
   std::mt19937_64 rng(kTestSeed);
   for (int64_t width : {1, 3, 10, 63, 64}) {
     for (bool bias_first : {false, true}) {
@@ -525,7 +525,7 @@ TEST(BroadcastTest, NarrowBiasOverManyRows) {
   }
 }
 
-TEST(BroadcastTest, EmptyAndIncompatibleShapes) {
+TEST(BroadcastTest, HandlesEmptyAndRejectsIncompatibleShapes) {
   Broadcast<2> plan;
   const int64_t empty[] = {0, 3}, row[] = {3}, four[] = {4};
   ASSERT_TRUE(plan.Build({empty, row}));
@@ -556,7 +556,7 @@ class SelectTest : public testing::Test {};
 using BySize = testing::Types<uint8_t, uint16_t, float, double, complex128>;
 TYPED_TEST_SUITE(SelectTest, BySize);
 
-TYPED_TEST(SelectTest, PicksFromArraysAndScalars) {
+TYPED_TEST(SelectTest, SelectsFromArraysAndScalars) {
   using T = TypeParam;
   std::mt19937_64 rng(kTestSeed);
   for (int64_t n : kTestSizes) {
@@ -591,7 +591,7 @@ TEST(SelectTest, BroadcastsThreeOperands) {
   EXPECT_FALSE(Select(3, {}, c, a, b, out, 1));
 }
 
-TEST(ClipTest, BoundsAreScalarsOrArraysAndNanStays) {
+TEST(ClipTest, BoundsMayBeScalarsOrArraysAndNanIsKept) {
   const int64_t n = 5000;
   std::mt19937_64 rng(kTestSeed);
   const auto x = RandomArray<float>(n, rng);

@@ -81,7 +81,7 @@ TEST(Lstm, StepsAndGradientsFollowTheFormulas) {
   ExpectSteps<double>(DType::kDouble, 1e-15);
 }
 
-TEST(Lstm, SaturatesAndPassesNanOn) {
+TEST(Lstm, SaturatesAndPropagatesNan) {
   const float inf = std::numeric_limits<float>::infinity();
   const float a[] = {inf, 1000, -inf, 80};
   const float b[] = {0, 0, 0, 0}, c_prev[] = {5};
@@ -100,7 +100,7 @@ TEST(Lstm, SaturatesAndPassesNanOn) {
   EXPECT_TRUE(std::isnan(c) && std::isnan(h));
 }
 
-TEST(Lstm, NothingAndOtherTypes) {
+TEST(Lstm, AcceptsEmptyInputsAndRejectsOtherTypes) {
   EXPECT_TRUE(LstmForward(DType::kFloat, {0, 4}, 1, nullptr, nullptr, true,
                           nullptr, nullptr, nullptr, nullptr));
   EXPECT_TRUE(LstmForward(DType::kFloat, {4, 0}, 1, nullptr, nullptr, true,

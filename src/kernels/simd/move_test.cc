@@ -69,7 +69,7 @@ void CheckTranspose(const Shape& shape, const std::vector<int>& perm) {
   });
 }
 
-TYPED_TEST(MoveTest, TransposeAllPermutations) {
+TYPED_TEST(MoveTest, TransposesAllPermutations) {
   for (const Shape& shape :
        {Shape{}, Shape{5}, Shape{3, 4}, Shape{17, 33}, Shape{64, 48},
         Shape{2, 3, 4}, Shape{5, 18, 7}, Shape{1, 3, 1, 4}, Shape{2, 3, 4, 5},
@@ -87,7 +87,7 @@ TYPED_TEST(MoveTest, TransposeAllPermutations) {
   CheckTranspose<TypeParam>({2, 1, 3, 2, 2, 3, 1, 2}, {7, 5, 3, 1, 0, 2, 4, 6});
 }
 
-TYPED_TEST(MoveTest, SliceAndAssignWithSteps) {
+TYPED_TEST(MoveTest, SlicesAndAssignsWithStrides) {
   using T = TypeParam;
   std::mt19937_64 rng(kTestSeed);
   for (int trial = 0; trial < 100; ++trial) {
@@ -129,7 +129,7 @@ TYPED_TEST(MoveTest, SliceAndAssignWithSteps) {
   }
 }
 
-TYPED_TEST(MoveTest, TilePadAndBroadcast) {
+TYPED_TEST(MoveTest, TilesPadsAndBroadcasts) {
   using T = TypeParam;
   for (const Shape& shape : {Shape{}, Shape{3}, Shape{2, 3}, Shape{2, 1, 4},
                              Shape{1, 2, 1, 2, 1, 2, 1, 2}}) {
@@ -191,12 +191,12 @@ void CheckLargeTranspose() {
   }
 }
 
-TEST(MoveTest, TransposeOfMoreThanTheCaches) {
+TEST(MoveTest, TransposesTensorsLargerThanCaches) {
   CheckLargeTranspose<uint32_t>();
   CheckLargeTranspose<double>();
 }
 
-TYPED_TEST(MoveTest, FillAnySize) {
+TYPED_TEST(MoveTest, FillsAnySize) {
   using T = TypeParam;
   ScopedIntraOpThreads threads(2);
   for (int64_t n : {0, 1, 7, 1000, 100003}) {
@@ -231,7 +231,7 @@ TEST(MoveTest, RowsAreCopiedAndGathered) {
   EXPECT_EQ(GatherRows(28, negative, 0, 0, nullptr, nullptr), -1);
 }
 
-TEST(MoveTest, OddElementSizesAndRanksAreRefused) {
+TEST(MoveTest, UnsupportedElementSizesAndRanksAreRefused) {
   const Shape one = {1};
   const Shape many(17, 1);
   char x[8] = {}, y[8];
@@ -297,7 +297,7 @@ using AllTypes = testing::Types<bool, int8_t, int16_t, int32_t, int64_t,
                                 bfloat16, float, double, complex64, complex128>;
 TYPED_TEST_SUITE(CastTest, AllTypes);
 
-TYPED_TEST(CastTest, ToEveryType) { CheckCastFrom<TypeParam>(); }
+TYPED_TEST(CastTest, CastsToEveryType) { CheckCastFrom<TypeParam>(); }
 
 template <class From, class To>
 To CastOne(From x, bool truncate = false) {
@@ -335,7 +335,7 @@ void CheckWholeVectors() {
   }
 }
 
-TEST(CastEdgeTest, FloatsOutOfRangeAreTheLeastIntegerInEveryLane) {
+TEST(CastEdgeTest, FloatsOutOfRangeBecomeTheMinimumInteger) {
   CheckWholeVectors<int32_t>();
   CheckWholeVectors<int8_t>();
   CheckWholeVectors<uint8_t>();
@@ -378,7 +378,7 @@ TEST(CastEdgeTest, TruncateDropsBits) {
       CastOne<float, half>(std::numeric_limits<float>::quiet_NaN(), true))));
 }
 
-TEST(CastEdgeTest, AllHalvesGoToFloatAndBack) {
+TEST(CastEdgeTest, AllHalvesRoundTripThroughFloat) {
   std::vector<half> in(65536), back(65536);
   std::vector<float> wide(65536);
   for (int i = 0; i < 65536; ++i)
@@ -391,7 +391,7 @@ TEST(CastEdgeTest, AllHalvesGoToFloatAndBack) {
   }
 }
 
-TEST(CastEdgeTest, UnsupportedTypesGiveNoKernel) {
+TEST(CastEdgeTest, UnsupportedTypesHaveNoKernel) {
   EXPECT_FALSE(GetCast(DType::kString, DType::kFloat));
   EXPECT_FALSE(GetCast(DType::kFloat, DType::kString));
   EXPECT_FALSE(GetCast(DType::kVariant, DType::kVariant));

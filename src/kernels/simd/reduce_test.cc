@@ -153,7 +153,7 @@ using ReduceTypes = testing::Types<float, double, half, bfloat16, int8_t,
                                    uint32_t, uint64_t, complex64, complex128>;
 TYPED_TEST_SUITE(ReduceTest, ReduceTypes);
 
-TYPED_TEST(ReduceTest, RowsAndColumnsOfManySizes) {
+TYPED_TEST(ReduceTest, ReducesRowsAndColumnsOfManySizes) {
   using T = TypeParam;
   std::mt19937_64 rng(kTestSeed);
   for (ReduceOp op : kOps) {
@@ -171,7 +171,7 @@ TYPED_TEST(ReduceTest, RowsAndColumnsOfManySizes) {
   }
 }
 
-TYPED_TEST(ReduceTest, EverySubsetOfAxes) {
+TYPED_TEST(ReduceTest, ReducesEverySubsetOfAxes) {
   using T = TypeParam;
   std::mt19937_64 rng(kTestSeed);
   for (const auto& shape :
@@ -192,7 +192,7 @@ TYPED_TEST(ReduceTest, EverySubsetOfAxes) {
   }
 }
 
-TYPED_TEST(ReduceTest, ThreadsShareFewAndManyOutputs) {
+TYPED_TEST(ReduceTest, ThreadsSplitFewAndManyOutputs) {
   using T = TypeParam;
   std::mt19937_64 rng(kTestSeed);
   ScopedIntraOpThreads threads(3);
@@ -219,7 +219,7 @@ TEST(ReduceTest, FloatSumsAreAccurate) {
   for (float c : columns) EXPECT_NEAR(c, 0.1f * static_cast<double>(n / 4), 1);
 }
 
-TEST(ReduceTest, NothingGivesTheIdentity) {
+TEST(ReduceTest, EmptyReductionGivesTheIdentity) {
   const int64_t shape[] = {2, 0};
   const bool reduced[] = {false, true};
   const auto run = [&](ReduceOp op, auto* out) {
@@ -257,7 +257,7 @@ TEST(ReduceTest, NothingGivesTheIdentity) {
       Reduce(ReduceOp::kSum, DType::kFloat, shape, other, nullptr, nullptr));
 }
 
-TEST(ReduceTest, AnyAllAndNorm) {
+TEST(ReduceTest, ComputesAnyAllAndNorm) {
   std::mt19937_64 rng(kTestSeed);
   for (int64_t n : {1, 17, 1000}) {
     for (int64_t hit : {int64_t{-1}, n - 1}) {
@@ -302,7 +302,7 @@ using Ordered = testing::Types<float, double, half, bfloat16, int8_t, int16_t,
                                int32_t, int64_t, uint8_t, uint64_t>;
 TYPED_TEST_SUITE(ArgTest, Ordered);
 
-TYPED_TEST(ArgTest, FirstOfTheBestAlongAnyAxis) {
+TYPED_TEST(ArgTest, FindsFirstExtremumAlongAnyAxis) {
   using T = TypeParam;
   std::mt19937_64 rng(kTestSeed);
   ScopedIntraOpThreads threads(2);
@@ -340,7 +340,7 @@ TYPED_TEST(ArgTest, FirstOfTheBestAlongAnyAxis) {
   }
 }
 
-TEST(ArgTest, NanIsNeverChosenOverANumber) {
+TEST(ArgTest, PrefersNumbersOverNan) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float x[] = {nan, 1, nan, 2, 2, nan};
   int64_t at = -1;

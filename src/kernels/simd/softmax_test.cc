@@ -47,7 +47,7 @@ class SoftmaxTest : public testing::Test {};
 using Floats = testing::Types<float, double, half, bfloat16>;
 TYPED_TEST_SUITE(SoftmaxTest, Floats);
 
-TYPED_TEST(SoftmaxTest, RowsOfManyWidths) {
+TYPED_TEST(SoftmaxTest, HandlesRowsOfManyWidths) {
   using T = TypeParam;
   std::mt19937_64 rng(kTestSeed);
   ScopedIntraOpThreads threads(2);
@@ -98,7 +98,7 @@ TYPED_TEST(SoftmaxTest, RowsOfManyWidths) {
   }
 }
 
-TYPED_TEST(SoftmaxTest, GradientMayReplaceTheLogits) {
+TYPED_TEST(SoftmaxTest, GradientMayOverwriteTheLogits) {
   using T = TypeParam;
   std::mt19937_64 rng(kTestSeed);
   const int64_t rows = 3, n = 37;
@@ -113,7 +113,7 @@ TYPED_TEST(SoftmaxTest, GradientMayReplaceTheLogits) {
   for (int64_t r = 0; r < rows; ++r) ASSERT_TRUE(Near(loss[r], loss2[r], 0));
 }
 
-TEST(SoftmaxEdgeTest, LargeInputsDoNotOverflowAndNanSpreads) {
+TEST(SoftmaxEdgeTest, LargeInputsDoNotOverflowAndNanPropagates) {
   const float inf = std::numeric_limits<float>::infinity();
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float x[] = {1e30f, 1e30f, -inf, nan, 0, 0, -inf, -inf, -inf};
@@ -124,7 +124,7 @@ TEST(SoftmaxEdgeTest, LargeInputsDoNotOverflowAndNanSpreads) {
   for (int i = 3; i < 9; ++i) EXPECT_TRUE(std::isnan(out[i])) << i;
 }
 
-TEST(SoftmaxEdgeTest, LabelsOutsideAreReported) {
+TEST(SoftmaxEdgeTest, LabelsOutOfRangeAreReported) {
   const float x[] = {0, 0, 1, 1};
   const int64_t labels[] = {1, 2};
   float loss[2], grad[4];

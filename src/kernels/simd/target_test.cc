@@ -19,7 +19,7 @@ bool ChooseTheLeast() {
 }
 const bool kLeast = ChooseTheLeast();
 
-TEST(Targets, TheLeastIsChosenWhereItIsAskedFor) {
+TEST(Targets, LowestTargetIsChosenOnRequest) {
   const auto targets = hwy::SupportedTargets();
   EXPECT_NE(targets & HWY_STATIC_TARGET, 0);
   if (kLeast) {

@@ -99,7 +99,7 @@ class FloatUnaryTest : public testing::Test {
 using Floats = testing::Types<float, double, half, bfloat16>;
 TYPED_TEST_SUITE(FloatUnaryTest, Floats);
 
-TYPED_TEST(FloatUnaryTest, SimpleFunctions) {
+TYPED_TEST(FloatUnaryTest, ComputesSimpleFunctions) {
   using C = typename TestFixture::C;
   this->CheckFloat(UnaryOp::kNeg, [](C x) { return -x; });
   this->CheckFloat(UnaryOp::kSquare, [](C x) { return x * x; });
@@ -117,7 +117,7 @@ TYPED_TEST(FloatUnaryTest, SimpleFunctions) {
   this->CheckFloat(UnaryOp::kReciprocal, [](C x) { return 1 / x; });
 }
 
-TYPED_TEST(FloatUnaryTest, Activations) {
+TYPED_TEST(FloatUnaryTest, ComputesActivations) {
   using C = typename TestFixture::C;
   this->CheckFloat(UnaryOp::kRelu, [](C x) { return x < 0 ? C(0) : x; });
   this->CheckFloat(UnaryOp::kRelu6, [](C x) {
@@ -148,14 +148,14 @@ TYPED_TEST(FloatUnaryTest, Activations) {
       4);
 }
 
-TYPED_TEST(FloatUnaryTest, Predicates) {
+TYPED_TEST(FloatUnaryTest, ComputesPredicates) {
   this->CheckPredicate(UnaryOp::kIsNan, [](double x) { return std::isnan(x); });
   this->CheckPredicate(UnaryOp::kIsInf, [](double x) { return std::isinf(x); });
   this->CheckPredicate(UnaryOp::kIsFinite,
                        [](double x) { return std::isfinite(x); });
 }
 
-TYPED_TEST(FloatUnaryTest, LeakyReluAndItsGradient) {
+TYPED_TEST(FloatUnaryTest, ComputesLeakyReluAndGradient) {
   using T = TypeParam;
   using C = typename TestFixture::C;
   std::mt19937_64 rng(kTestSeed);
@@ -206,7 +206,7 @@ using Wide = testing::Types<float, double>;
 TYPED_TEST_SUITE(LibmTest, Wide);
 
 // Float is compared with the double function rounded, double with itself.
-TYPED_TEST(LibmTest, WithinFourUlps) {
+TYPED_TEST(LibmTest, StaysWithinFourUlps) {
   using T = TypeParam;
   using Limits = std::numeric_limits<T>;
   for (const Libm& f : kLibm) {
@@ -305,7 +305,7 @@ TYPED_TEST(LibmTest, KeepsNegativeZero) {
   }
 }
 
-TEST(UnaryTest, SigmoidAndSoftplusTails) {
+TEST(UnaryTest, SigmoidAndSoftplusTailsAreAccurate) {
   const double in[] = {-800, -745, -100, -40, 40, 100, 800, -kInf, kInf};
   double sigmoid[9], softplus[9];
   GetUnary(UnaryOp::kSigmoid, DType::kDouble)(in, sigmoid, 9);
@@ -320,7 +320,7 @@ TEST(UnaryTest, SigmoidAndSoftplusTails) {
   }
 }
 
-TEST(UnaryTest, HalfTypesRoundTheFloatResult) {
+TEST(UnaryTest, HalfTypesRoundFloatResults) {
   // All half values: exp in float, rounded once.
   std::vector<half> in(65536), out(65536);
   for (int i = 0; i < 65536; ++i) in[i].bits = static_cast<uint16_t>(i);
@@ -336,7 +336,7 @@ class ComplexUnaryTest : public testing::Test {};
 using Complexes = testing::Types<complex64, complex128>;
 TYPED_TEST_SUITE(ComplexUnaryTest, Complexes);
 
-TYPED_TEST(ComplexUnaryTest, Functions) {
+TYPED_TEST(ComplexUnaryTest, ComputesComplexFunctions) {
   using T = TypeParam;
   Check<T>(UnaryOp::kNeg, [](T x) { return -x; });
   Check<T>(
@@ -360,11 +360,11 @@ TYPED_TEST(ComplexUnaryTest, Functions) {
       UnaryOp::kSigmoid, [](T x) { return T(1) / (T(1) + std::exp(-x)); }, 4);
 }
 
-TEST(UnaryTest, LogicalNot) {
+TEST(UnaryTest, NegatesBooleans) {
   Check<bool>(UnaryOp::kLogicalNot, [](bool x) { return !x; });
 }
 
-TEST(UnaryTest, UnsupportedTypesGiveNoKernel) {
+TEST(UnaryTest, UnsupportedTypesHaveNoKernel) {
   EXPECT_FALSE(GetUnary(UnaryOp::kExp, DType::kInt32));
   EXPECT_FALSE(GetUnary(UnaryOp::kNeg, DType::kString));
   EXPECT_FALSE(GetUnary(UnaryOp::kFloor, DType::kComplex64));
@@ -396,7 +396,7 @@ TEST(SpecialTest, ErfinvInvertsErf) {
   EXPECT_EQ(Erfinv(0), 0);
 }
 
-TEST(SpecialTest, NdtriKnownValues) {
+TEST(SpecialTest, NdtriMatchesKnownValues) {
   EXPECT_DOUBLE_EQ(Ndtri(0.975), 1.959963984540054);
   EXPECT_DOUBLE_EQ(Ndtri(0.025), -1.959963984540054);
   EXPECT_NEAR(Ndtri(1e-300), -37.0471, 1e-4);
@@ -408,7 +408,7 @@ TEST(SpecialTest, NdtriKnownValues) {
     EXPECT_NEAR(0.5 * std::erfc(-Ndtri(p) / std::sqrt(2.0)) / p, 1, 1e-12) << p;
 }
 
-TEST(SpecialTest, DigammaKnownValues) {
+TEST(SpecialTest, DigammaMatchesKnownValues) {
   EXPECT_NEAR(Digamma(1), -0.57721566490153286, 1e-15);
   EXPECT_NEAR(Digamma(0.5), -1.9635100260214235, 1e-14);
   EXPECT_NEAR(Digamma(-0.5), 0.03648997397857652, 1e-14);

@@ -120,7 +120,7 @@ bool DependsOnEquality(const std::string& op) {
   return op == "ListDiff" || op.rfind("Unique", 0) == 0;
 }
 
-TEST(ArrayGradients, AreTheSlopesOfWhatIsComputed) {
+TEST(ArrayGradients, MatchFiniteDifferences) {
   int checked = 0;
   for (const RecordedCase& c : ReadCases()) {
     const OpDef* op = OpRegistry::Global()->Find(c.op);

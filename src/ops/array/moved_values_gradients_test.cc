@@ -35,14 +35,14 @@ class MovedValuesGradTest : public ::testing::Test {
   Output v_ = Constant(Tensor::Vector<float>({7, 8, 9}));
 };
 
-TEST_F(MovedValuesGradTest, OfRowsReplacedTwiceTheLastCounts) {
+TEST_F(MovedValuesGradTest, LastReplacementOfARowGetsTheGradient) {
   const Output y = Build(
       "InplaceUpdate", {x_, Constant(Tensor::Vector<int32_t>({2, -1, 0})), v_});
   EXPECT_THAT(GradOf(y, x_, {1, 10, 100}), ElementsAre(0, 10, 0));
   EXPECT_THAT(GradOf(y, v_, {1, 10, 100}), ElementsAre(0, 100, 1));
 }
 
-TEST_F(MovedValuesGradTest, RowsThatWereAddedTwiceBothCount) {
+TEST_F(MovedValuesGradTest, EveryAdditionToARowGetsTheGradient) {
   const Output i = Constant(Tensor::Vector<int32_t>({2, -1, 0}));
   const Output sum = Build("InplaceAdd", {x_, i, v_});
   EXPECT_THAT(GradOf(sum, x_, {1, 10, 100}), ElementsAre(1, 10, 100));
@@ -52,28 +52,28 @@ TEST_F(MovedValuesGradTest, RowsThatWereAddedTwiceBothCount) {
               ElementsAre(-100, -100, -1));
 }
 
-TEST_F(MovedValuesGradTest, OneRowIsNamedByAScalar) {
+TEST_F(MovedValuesGradTest, ScalarIndexSelectsOneRow) {
   const Output v = Constant(5.0f);
   const Output y = Build("InplaceUpdate", {x_, Constant<int32_t>(1), v});
   EXPECT_THAT(GradOf(y, x_, {1, 10, 100}), ElementsAre(1, 0, 100));
   EXPECT_THAT(GradOf(y, v, {1, 10, 100}), ElementsAre(10));
 }
 
-TEST_F(MovedValuesGradTest, WhatIsLeftOutGetsNone) {
+TEST_F(MovedValuesGradTest, OmittedElementsGetZero) {
   Node* n =
       BuildNode("ListDiff", {x_, Constant(Tensor::Vector<float>({2, 9}))});
   ASSERT_TRUE(graph_.SetShape(Output(n, 0), {2}).ok());
   EXPECT_THAT(GradOf(Output(n, 0), x_, {1, 10}), ElementsAre(1, 0, 10));
 }
 
-TEST_F(MovedValuesGradTest, CopiesAndPromisesPassTheirsOn) {
+TEST_F(MovedValuesGradTest, DeepCopyAndGuaranteeConstPassGradients) {
   for (const char* op : {"DeepCopy", "GuaranteeConst"})
     EXPECT_THAT(GradOf(Build(op, {x_}), x_, {1, 10, 100}),
                 ElementsAre(1, 10, 100))
         << op;
 }
 
-TEST_F(MovedValuesGradTest, WhatHasNoneIsAnErrorAndNotZero) {
+TEST_F(MovedValuesGradTest, MissingGradientIsAnErrorNotZero) {
   const Output bits =
       Build("Bitcast", {Build("Bitcast", {x_}, {{"type", DType::kHalf}})},
             {{"type", DType::kFloat}});

@@ -22,7 +22,7 @@ bool Same(const Tensor& want, const Tensor& got) {
   return true;
 }
 
-TEST(ArrayOps, ComputeWhatTensorFlowRecorded) {
+TEST(ArrayOps, MatchTensorFlowRecordings) {
   std::vector<RecordedCase> cases = ReadCases();
   ASSERT_GT(cases.size(), 300u);
   for (const RecordedCase& c : cases) {

@@ -19,7 +19,7 @@ Result<Tensor> SumOfCopies(const Tensor& x, const std::vector<int32_t>& by) {
       Build("TileGrad", {Constant(x), Constant(Tensor::Vector(by))}));
 }
 
-TEST(TileGrad, AddsUpTheCopies) {
+TEST(TileGrad, SumsTheCopies) {
   const Tensor x = Tensor::Of<float>({2, 4}, {1, 2, 3, 4, 5, 6, 7, 8});
   const Result<Tensor> columns = SumOfCopies(x, {1, 2});
   ASSERT_TRUE(columns.ok()) << columns.status();
@@ -42,7 +42,7 @@ TEST(TileGrad, AddsUpTheCopies) {
   EXPECT_EQ(scalar->scalar<int64_t>(), 3);
 }
 
-TEST(TileGrad, RefusesWhatIsNoNumberOfCopies) {
+TEST(TileGrad, RejectsInvalidMultiples) {
   const Tensor x = Tensor::Of<float>({4}, {1, 2, 3, 4});
   for (const std::vector<int32_t>& by :
        {std::vector<int32_t>{3}, {0}, {-2}, {1, 1}, {}})

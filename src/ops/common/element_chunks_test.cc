@@ -21,7 +21,7 @@ bool IsFilled(const ElementChunks& c, size_t i) {
 
 int64_t LiveChunkBytes() { return Allocator::Cpu()->stats().live_bytes; }
 
-TEST(ElementChunksTest, KeepWhatIsWrittenAsTheyGrow) {
+TEST(ElementChunksTest, GrowthKeepsWrittenElements) {
   for (const size_t bytes : {1, 3, 4, 8, 16, 36, 512, 1000, 1024}) {
     SCOPED_TRACE(bytes);
     ElementChunks c;
@@ -32,7 +32,7 @@ TEST(ElementChunksTest, KeepWhatIsWrittenAsTheyGrow) {
   }
 }
 
-TEST(ElementChunksTest, AreMadeInAnyOrder) {
+TEST(ElementChunksTest, ElementsCanBeCreatedInAnyOrder) {
   ElementChunks c;
   for (const size_t bytes : {4, 100, 600}) {
     c.Begin(bytes);
@@ -42,7 +42,7 @@ TEST(ElementChunksTest, AreMadeInAnyOrder) {
   }
 }
 
-TEST(ElementChunksTest, TakeTheMemoryOfTheirBytes) {
+TEST(ElementChunksTest, MemoryMatchesElementSizes) {
   const int64_t before = LiveChunkBytes();
   ElementChunks c;
   c.Begin(32);
@@ -54,7 +54,7 @@ TEST(ElementChunksTest, TakeTheMemoryOfTheirBytes) {
   EXPECT_LE(LiveChunkBytes() - before, 128);
 }
 
-TEST(ElementChunksTest, GiveItBackAsElementsAreDropped) {
+TEST(ElementChunksTest, DroppingElementsFreesMemory) {
   const int64_t before = LiveChunkBytes();
   ElementChunks c;
   c.Begin(32);
@@ -72,7 +72,7 @@ TEST(ElementChunksTest, GiveItBackAsElementsAreDropped) {
 }
 
 // A queue: each element is read before the next one is written.
-TEST(ElementChunksTest, MayBeDroppedBeforeOthersAreMade) {
+TEST(ElementChunksTest, ElementsMayBeDroppedBeforeOthersAreCreated) {
   ElementChunks c;
   c.Begin(100);
   for (size_t i = 0; i < 5000; ++i) {

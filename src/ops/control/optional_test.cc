@@ -46,14 +46,14 @@ class OptionalTest : public ::testing::Test {
   WithGraph use_;
 };
 
-TEST_F(OptionalTest, ZerosAreOfTheSameTypesAndShapes) {
+TEST_F(OptionalTest, ZerosLikeKeepsTypesAndShapes) {
   Node* zeros = Get(Build("ZerosLike", {Pair()}));
   EXPECT_THAT(Eval(Output(zeros, 0)).ToVector<float>(), ElementsAre(0, 0));
   EXPECT_EQ(Eval(Output(zeros, 1)).scalar<int32_t>(), 0);
   EXPECT_FALSE(Has(Build("ZerosLike", {None()})));
 }
 
-TEST_F(OptionalTest, SumsAreValueByValue) {
+TEST_F(OptionalTest, AddNSumsElementwise) {
   const Output pair = Pair();
   Node* sum = Get(Build("AddN", {pair, Pair(), pair}));
   EXPECT_THAT(Eval(Output(sum, 0)).ToVector<float>(), ElementsAre(3, 6));
@@ -62,7 +62,7 @@ TEST_F(OptionalTest, SumsAreValueByValue) {
   EXPECT_FALSE(Has(Build("AddN", {None(), None()})));
 }
 
-TEST_F(OptionalTest, OnlyLikesHaveSums) {
+TEST_F(OptionalTest, AddNRequiresEqualStructure) {
   const auto error = [this](const std::vector<Output>& terms) {
     return std::string(
         Session(graph_).Run(Build("AddN", terms)).status().message());
@@ -76,7 +76,7 @@ TEST_F(OptionalTest, OnlyLikesHaveSums) {
   EXPECT_THAT(error({Pair(), list}), HasSubstr("Optional and TensorList"));
 }
 
-TEST_F(OptionalTest, OneWithinAnotherMayBeDeep) {
+TEST_F(OptionalTest, DeepNestingIsSupported) {
   // Destroying them does not need a stack of their depth.
   const std::vector<Output> deep = While(
       std::vector<Output>{Constant(0), Of({Constant(1.f)})},

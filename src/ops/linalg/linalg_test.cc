@@ -21,7 +21,7 @@ Output FedMatrix(const PartialShape& shape, DType dtype = DType::kFloat) {
   return Build("Placeholder", {}, {{"dtype", dtype}, {"shape", shape}});
 }
 
-TEST(MatrixDiagShape, FollowsFromTheSizeThatIsNotFed) {
+TEST(MatrixDiagShape, FollowsFromTheKnownSize) {
   Graph g;
   WithGraph use(g);
   const Output fed = FedMatrix(PartialShape(Dims{}), DType::kInt32);
@@ -141,7 +141,7 @@ bool NearVectors(const std::vector<Tensor>& want,
   return true;
 }
 
-TEST(LinalgOps, AreTensorFlows) {
+TEST(LinalgOps, MatchTensorFlow) {
   const std::string path = "tests/cases/linalg_ops.txt";
   const std::vector<RecordedCase> cases = ReadCases(path);
   ASSERT_GT(cases.size(), 1190u);
@@ -173,7 +173,7 @@ TEST(LinalgOps, AreTensorFlows) {
   }
 }
 
-TEST(LinalgOps, WhatIsNotPositiveDefiniteHasNoRoot) {
+TEST(LinalgOps, RejectMatricesThatAreNotPositiveDefinite) {
   const auto root = RunRecorded(
       "Cholesky",
       {Tensor::Of<double>(Shape({2, 2, 2}), {4, 0, 2, 2, 1, 2, 2, 4})});
@@ -328,7 +328,7 @@ Tensor DrawSelfAdjoint(DType type, const Shape& shape, std::mt19937* rng) {
   return t;
 }
 
-TEST(LinalgGradients, OfCholeskyIsThatOfASelfAdjointMatrix) {
+TEST(LinalgGradients, CholeskyGradientIsSelfAdjoint) {
   std::mt19937 rng(kLinalgOpsSeed);
   for (DType t : {DType::kDouble, DType::kComplex128})
     for (bool known : {true, false})
@@ -339,7 +339,7 @@ TEST(LinalgGradients, OfCholeskyIsThatOfASelfAdjointMatrix) {
            .known_shapes = known});
 }
 
-TEST(LinalgGradients, OfComplexMatricesAgreeWithDifferences) {
+TEST(LinalgGradients, ComplexGradientsMatchDifferences) {
   std::mt19937 rng(kLinalgOpsSeed);
   const DType t = DType::kComplex128;
   const auto square = [&] { return DrawRegular(t, Shape({2, 3, 3}), &rng); };
@@ -390,7 +390,7 @@ TEST(LinalgGradients, OfComplexMatricesAgreeWithDifferences) {
                        .output = 0});
 }
 
-TEST(LinalgGradients, OfLeastSquaresAgreeWithDifferences) {
+TEST(LinalgGradients, LeastSquaresGradientsMatchDifferences) {
   std::mt19937 rng(kLinalgOpsSeed);
   for (DType t : {DType::kDouble, DType::kComplex128})
     for (const Shape& s : {Shape({2, 4, 2}), Shape({2, 2, 4})})
@@ -442,7 +442,7 @@ TEST(LinalgGradients, OfLeastSquaresAgreeWithDifferences) {
       }
 }
 
-TEST(LinalgGradients, OfFourierTransformsAgreeWithDifferences) {
+TEST(LinalgGradients, FourierGradientsMatchDifferences) {
   std::mt19937 rng(kLinalgOpsSeed);
   const DType z = DType::kComplex128, r = DType::kDouble;
   const AttrMap wide = {{"Treal", r}, {"Tcomplex", z}};

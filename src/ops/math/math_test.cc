@@ -36,7 +36,7 @@ TEST(Binary, BroadcastsLikeNumpy) {
                 "got [2] and [3]");
 }
 
-TEST(Binary, ScalarsGiveWhatVectorsGive) {
+TEST(Binary, ScalarsMatchVectors) {
   for (const char* op :
        {"AddV2", "Sub", "Mul", "Maximum", "Minimum", "Less", "LessEqual",
         "Greater", "GreaterEqual", "Equal", "NotEqual"}) {
@@ -78,7 +78,7 @@ TEST(Binary, AddJoinsStrings) {
                         {}, Shape({2, 2}), {"ax", "ay", "bx", "by"});
 }
 
-TEST(Compare, EqualitySpeaksOfStringsAndOddShapes) {
+TEST(Compare, EqualityHandlesStringsAndIncompatibleShapes) {
   ExpectOp<bool>("Equal",
                  {Tensor::Vector<std::string>({"a", "b"}),
                   Tensor::Scalar<std::string>("b")},
@@ -90,7 +90,7 @@ TEST(Compare, EqualitySpeaksOfStringsAndOddShapes) {
                  {{"incompatible_shape_error", false}}, Shape(), {true});
 }
 
-TEST(Binary, InPlaceResultsLeaveOtherReadersAlone) {
+TEST(Binary, InPlaceResultsDoNotAffectOtherReaders) {
   Graph g;
   WithGraph use(g);
   const Output x = Build("Placeholder", {}, {{"dtype", DType::kFloat}});
@@ -150,7 +150,7 @@ TEST(Complex, GradientsAreConjugatesOfDerivatives) {
   }
 }
 
-TEST(Reduce, TakesAnyAxes) {
+TEST(Reduce, ReducesAnyAxes) {
   const Tensor x = Tensor::Of<float>({2, 3}, {1, 2, 3, 4, 5, 6});
   ExpectOp<float>("Sum", {x, Ints({-1})}, {}, Shape({2}), {6, 15});
   ExpectOp<float>("Sum", {x, Ints({0})}, {{"keep_dims", true}}, Shape({1, 3}),
@@ -163,7 +163,7 @@ TEST(Reduce, TakesAnyAxes) {
   ExpectInvalid("Sum", {x, Ints({2})}, {}, "in [-2, 2), got 2");
 }
 
-TEST(Reduce, KnowsWhatNothingAddsUpTo) {
+TEST(Reduce, EmptyReductionGivesIdentity) {
   const Tensor none = Tensor::Of<float>({0, 2}, {});
   ExpectOp<float>("Sum", {none, Ints({0})}, {}, Shape({2}), {0, 0});
   ExpectOp<float>("Prod", {none, Ints({0})}, {}, Shape({2}), {1, 1});
@@ -188,7 +188,7 @@ TEST(Reduce, GradientsMatchDifferences) {
   ExpectGradients("Prod", {Doubles({2, 3}, {0, 2, 3, 0, 0, 4}), Ints({1})});
 }
 
-TEST(MatMul, TransposesAndChecks) {
+TEST(MatMul, TransposesAndChecksShapes) {
   const Tensor a = Tensor::Of<float>({2, 3}, {1, 2, 3, 4, 5, 6});
   ExpectOp<float>("MatMul", {a, a}, {{"transpose_b", true}}, Shape({2, 2}),
                   {14, 32, 32, 77});
@@ -218,7 +218,7 @@ TEST(MatMul, GradientsMatchDifferences) {
     }
 }
 
-TEST(Scan, RunsBothWays) {
+TEST(Scan, RunsInBothDirections) {
   const Tensor x = Tensor::Of<int32_t>({2, 3}, {1, 2, 3, 4, 5, 6});
   const Tensor one = Tensor::Scalar<int32_t>(1);
   ExpectOp<int32_t>("Cumsum", {x, one},
@@ -228,7 +228,7 @@ TEST(Scan, RunsBothWays) {
                     {1, 2, 6, 4, 20, 120});
 }
 
-TEST(Arg, FindsTheFirst) {
+TEST(Arg, FindsTheFirstExtremum) {
   const Tensor x = Tensor::Of<float>({2, 3}, {1, 3, 3, kNan, 2, 1});
   ExpectOp<int64_t>("ArgMax", {x, Tensor::Scalar<int32_t>(1)}, {}, Shape({2}),
                     {1, 1});
@@ -242,7 +242,7 @@ TEST(Arg, FindsTheFirst) {
 }
 
 // Against a full sort, with many ties and some NaN.
-TEST(TopK, IsTheBeginningOfTheSortedRow) {
+TEST(TopK, ReturnsStartOfSortedRow) {
   constexpr unsigned kSeed = 31;
   SCOPED_TRACE(kSeed);
   std::mt19937 rng(kSeed);
@@ -267,7 +267,7 @@ TEST(TopK, IsTheBeginningOfTheSortedRow) {
   }
 }
 
-TEST(Segment, LeavesGapsNeutral) {
+TEST(Segment, FillsGapsWithNeutralValues) {
   const Tensor x = Tensor::Vector<double>({2, 3, 4, 5});
   ExpectOp<double>("SegmentProd", {x, Ints({0, 0, 2, 2})}, {}, Shape({3}),
                    {6, 1, 20});
@@ -282,7 +282,7 @@ TEST(Segment, LeavesGapsNeutral) {
                 "below 3, got 3");
 }
 
-TEST(Special, LimitsAreAsRecorded) {
+TEST(Special, LimitsMatchRecordedValues) {
   const auto vec = [](std::initializer_list<double> v) {
     return Tensor::Vector<double>(v);
   };
@@ -304,7 +304,7 @@ TEST(Special, LimitsAreAsRecorded) {
   ExpectOp<double>("Zeta", {vec({710}), vec({-88.9})}, {}, Shape({1}), {kInf});
 }
 
-TEST(Special, ProbabilitiesAreFromZeroToOne) {
+TEST(Special, ProbabilitiesLieBetweenZeroAndOne) {
   const Tensor a = Tensor::Vector<double>({1e-30, 1e-30, 1e-20});
   const Tensor x = Tensor::Vector<double>({.5, 1e-30, .9});
   const auto lower = RunOp("Igamma", {a, x}), upper = RunOp("Igammac", {a, x});

@@ -92,7 +92,7 @@ std::vector<Tensor> LstmInputs(std::mt19937* rng) {
   return in;
 }
 
-TEST(NnGradients, OfBlockLstmsAgreeWithDifferences) {
+TEST(NnGradients, BlockLstmMatchesDifferences) {
   std::mt19937 rng(kGradSeed);
   for (const char* op : {"BlockLSTM", "BlockLSTMV2"})
     for (const int output : {1, 6})
@@ -102,7 +102,7 @@ TEST(NnGradients, OfBlockLstmsAgreeWithDifferences) {
                              output, 1e-2, &rng);
 }
 
-TEST(NnGradients, OfMaxPool3dAndItsSecondOneAgreeWithDifferences) {
+TEST(NnGradients, MaxPool3dMatchesDifferencesToSecondOrder) {
   std::mt19937 rng(kGradSeed);
   const AttrMap attrs{{"ksize", AttrValue::Ints{1, 2, 2, 2, 1}},
                       {"strides", AttrValue::Ints{1, 2, 1, 2, 1}},
@@ -119,7 +119,7 @@ TEST(NnGradients, OfMaxPool3dAndItsSecondOneAgreeWithDifferences) {
                        0, 1e-4, &rng);
 }
 
-TEST(NnGradients, OfCtcLossAgreeWithDifferencesAndHaveNoneOfTheirOwn) {
+TEST(NnGradients, CtcLossMatchesDifferencesAndHasNoSecondOrder) {
   std::mt19937 rng(kGradSeed);
   const Tensor inputs = DrawUnit(&rng, {5, 2, 4});
   const Tensor indices =
@@ -195,7 +195,7 @@ void ExpectSecondGradients(const char* op, const std::vector<Tensor>& inputs,
   }
 }
 
-TEST(NnGradients, OfBatchNormGradientsAgreeWithDifferences) {
+TEST(NnGradients, BatchNormGradientsMatchDifferences) {
   std::mt19937 rng(kGradSeed);
   struct Image {
     const char* format;
@@ -227,7 +227,7 @@ TEST(NnGradients, OfBatchNormGradientsAgreeWithDifferences) {
       }
 }
 
-TEST(NnGradients, OfBatchNormGradientsAreTensorFlows) {
+TEST(NnGradients, BatchNormGradientsMatchTensorFlow) {
   Graph g;
   WithGraph use(g);
   const Output x = Constant(
@@ -249,7 +249,7 @@ TEST(NnGradients, OfBatchNormGradientsAreTensorFlows) {
     EXPECT_NEAR(got->data<float>()[i], want[i], 2e-5) << i;
 }
 
-TEST(NnGradients, OfBatchNormsAreNoneOfMomentsAlone) {
+TEST(NnGradients, BatchNormMomentsAloneHaveNoGradient) {
   Graph g;
   WithGraph use(g);
   std::mt19937 rng(kGradSeed);

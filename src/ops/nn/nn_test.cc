@@ -35,7 +35,7 @@ TEST(Conv2D, MatchesRecordedValues) {
                   Shape({1, 2, 2, 1}), {4.5, 23, 18.5, 66});
 }
 
-TEST(Conv2D, RefusesWhatDoesNotFit) {
+TEST(Conv2D, RejectsMismatchedShapes) {
   const Tensor two_channels(DType::kFloat, Shape({3, 3, 2, 1}));
   ExpectInvalid("Conv2D", {Image(4, 4), two_channels},
                 {{"strides", IntList{1, 1, 1, 1}}, {"padding", "SAME"}},
@@ -90,7 +90,7 @@ void ExpectIntegerPoolGradients() {
               y.shape(), {6, 6, 4});
 }
 
-TEST(Pool, IntegersHaveGradientsToo) {
+TEST(Pool, SupportsIntegerGradients) {
   ExpectIntegerPoolGradients<int8_t>();
   ExpectIntegerPoolGradients<int16_t>();
   ExpectIntegerPoolGradients<int32_t>();
@@ -113,7 +113,7 @@ TEST(CrossEntropy, MatchesRecordedValues) {
   EXPECT_NEAR((*both)[1].data<float>()[3], -0.99332356f, 1e-6);
 }
 
-TEST(CrossEntropy, OneRowOfLabelsStandsForAll) {
+TEST(CrossEntropy, OneRowOfLabelsIsBroadcast) {
   const Tensor logits = Tensor::Of<float>({2, 3}, {1, 2, 3, 0, -1, 5});
   for (const Shape& shape : {Shape({3}), Shape({1, 3})}) {
     const Tensor labels =
@@ -129,7 +129,7 @@ TEST(CrossEntropy, OneRowOfLabelsStandsForAll) {
                 {}, "broadcast to [batch, classes], got [2]");
 }
 
-TEST(CrossEntropy, NamesALabelOutOfRange) {
+TEST(CrossEntropy, ErrorNamesLabelOutOfRange) {
   const Tensor logits = Tensor::Of<float>({2, 3}, {1, 2, 3, 0, -1, 5});
   ExpectInvalid("SparseSoftmaxCrossEntropyWithLogits",
                 {logits, Tensor::Vector<int64_t>({0, 3})}, {},
@@ -148,7 +148,7 @@ TEST(CrossEntropy, GradientsMatchDifferences) {
   ExpectGradients("LogSoftmax", {logits});
 }
 
-TEST(Bias, AddsToTheChannelOfEitherLayout) {
+TEST(Bias, AddsToChannelsOfEitherLayout) {
   const Tensor x = Tensor::Of<float>({1, 2, 1, 2}, {1, 2, 3, 4});
   const Tensor b = Tensor::Vector<float>({10, 20});
   ExpectOp<float>("BiasAdd", {x, b}, {}, x.shape(), {11, 22, 13, 24});
@@ -160,7 +160,7 @@ TEST(Bias, AddsToTheChannelOfEitherLayout) {
                 "a vector of 2");
 }
 
-TEST(MaxPool, TakesTheLargestOfChannelsSideBySide) {
+TEST(MaxPool, PoolsAdjacentChannels) {
   const AttrMap attrs{{"ksize", AttrValue::Ints{1, 1, 1, 2}},
                       {"strides", AttrValue::Ints{1, 1, 1, 2}},
                       {"padding", "SAME"}};
@@ -180,7 +180,7 @@ TEST(MaxPool, TakesTheLargestOfChannelsSideBySide) {
                   attrs, Shape({0, 1, 2, 2}), {});
 }
 
-TEST(MaxPool, OfChannelsThatOverlapOrAreLeftOverIsAnError) {
+TEST(MaxPool, RejectsOverlappingOrLeftoverChannels) {
   const Tensor x(DType::kFloat, Shape({1, 2, 2, 4}));
   const auto pool = [&](AttrValue::Ints ksize, AttrValue::Ints strides,
                         const std::string& message,
@@ -238,7 +238,7 @@ TEST(Lrn, MatchesRecordedValues) {
       {0.39079496f, 0.4204482f, 0.38403648f, 0.5679494f}, 1e-6);
 }
 
-TEST(Lrn, RefusesARadiusThatIsNone) {
+TEST(Lrn, RejectsInvalidRadius) {
   const Tensor x = *Tensor::Zeros(DType::kFloat, Shape({1, 1, 1, 4}));
   for (const int64_t radius : {int64_t{-1}, INT64_MIN, int64_t{1} << 31})
     ExpectInvalid("LRN", {x}, {{"depth_radius", radius}}, "in [0, 2^31)");

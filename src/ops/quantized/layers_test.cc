@@ -89,7 +89,7 @@ class QuantizedLayersTest : public ::testing::Test {
   const Output bias_ = Constant(Tensor::Vector<float>({0.1f, -0.2f, 0.3f}));
 };
 
-TEST_F(QuantizedLayersTest, ConvolutionsAreTensorFlows) {
+TEST_F(QuantizedLayersTest, ConvolutionsMatchTensorFlow) {
   ExpectBytes(
       Conv("QuantizedConv2DWithBiasAndReluAndRequantize", DType::kQuint8, 0, 6),
       kLayerRelu);
@@ -98,7 +98,7 @@ TEST_F(QuantizedLayersTest, ConvolutionsAreTensorFlows) {
       kLayerPlain);
 }
 
-TEST_F(QuantizedLayersTest, ProductsAreTensorFlows) {
+TEST_F(QuantizedLayersTest, ProductsMatchTensorFlow) {
   const std::vector<uint8_t> want = {203, 0, 121, 53, 6, 107};
   const AttrMap scaled = {{"input_quant_mode", "SCALED"}};
   ExpectBytes(MatMul("QuantizedMatMulWithBiasAndReluAndRequantize", scaled),
@@ -115,7 +115,7 @@ TEST_F(QuantizedLayersTest, ProductsAreTensorFlows) {
     EXPECT_NEAR(got->data<float>()[i], floats[i], 1e-5f);
 }
 
-TEST_F(QuantizedLayersTest, ARangeThatBeginsBelowZeroIsTakenAsItIs) {
+TEST_F(QuantizedLayersTest, MinFirstRangeMayBeNegative) {
   // MIN_FIRST: byte 0 represents -1, 255 represents 2.
   const auto got = Run(MatMul("QuantizedMatMulWithBiasAndDequantize",
                               {{"Toutput", DType::kFloat}}, -1));
@@ -130,7 +130,7 @@ TEST_F(QuantizedLayersTest, ARangeThatBeginsBelowZeroIsTakenAsItIs) {
   }
 }
 
-TEST_F(QuantizedLayersTest, FactorsMayBeTheOtherWayRound) {
+TEST_F(QuantizedLayersTest, FactorsMayBeTransposed) {
   const auto want =
       Run(MatMul("QuantizedMatMulWithBiasAndDequantize",
                  {{"Toutput", DType::kFloat}, {"input_quant_mode", "SCALED"}}));
@@ -150,7 +150,7 @@ TEST_F(QuantizedLayersTest, FactorsMayBeTheOtherWayRound) {
   EXPECT_TRUE(want->Identical(*got));
 }
 
-TEST_F(QuantizedLayersTest, WeightsThatAreFedAreNotKept) {
+TEST_F(QuantizedLayersTest, FedWeightsAreNotCached) {
   // The same node with other weights at the same address with the same shape.
   Output w = Build("Placeholder", {},
                    {{"dtype", DType::kQint8}, {"shape", PartialShape({2, 1})}});
@@ -172,7 +172,7 @@ TEST_F(QuantizedLayersTest, WeightsThatAreFedAreNotKept) {
   }
 }
 
-TEST_F(QuantizedLayersTest, SaysWhichRangeIsWrong) {
+TEST_F(QuantizedLayersTest, ErrorNamesTheInvalidRange) {
   EXPECT_THAT(Run(Conv("QuantizedConv2DWithBiasAndReluAndRequantize",
                        DType::kQuint8, 0, 0))
                   .status()

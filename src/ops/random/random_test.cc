@@ -51,7 +51,7 @@ AttrMap Seeds(AttrMap more = {}) {
 
 // The numbers below were recorded from TensorFlow 2.21.
 
-TEST(Random, EqualSeedsGiveTensorFlowsUniforms) {
+TEST(Random, UniformsMatchTensorFlowForEqualSeeds) {
   EXPECT_THAT(Values<float>(RunRandom("RandomUniform", {Int32s({3})},
                                       Seeds({{"dtype", DType::kFloat}}))),
               ElementsAre(0x1.7be2800000000p-6f, 0x1.9780400000000p-4f,
@@ -62,7 +62,7 @@ TEST(Random, EqualSeedsGiveTensorFlowsUniforms) {
                           0x1.7402e7d46ed5cp-1));
 }
 
-TEST(Random, EqualSeedsGiveTensorFlowsNormals) {
+TEST(Random, NormalsMatchTensorFlowForEqualSeeds) {
   EXPECT_THAT(Values<float>(RunRandom("RandomStandardNormal", {Int32s({3})},
                                       Seeds({{"dtype", DType::kFloat}}))),
               ElementsAre(0x1.9b08d80000000p+0f, 0x1.1ccb4e0000000p+1f,
@@ -74,7 +74,7 @@ TEST(Random, EqualSeedsGiveTensorFlowsNormals) {
                           0x1.0d9b860000000p+0f, 0x1.67e2f80000000p-3f));
 }
 
-TEST(Random, EqualSeedsGiveTensorFlowsIntegers) {
+TEST(Random, IntegersMatchTensorFlowForEqualSeeds) {
   EXPECT_THAT(
       Values<int32_t>(RunRandom("RandomUniformInt",
                                 {Int32s({6}), Tensor::Scalar<int32_t>(-5),
@@ -89,7 +89,7 @@ TEST(Random, EqualSeedsGiveTensorFlowsIntegers) {
       ElementsAre(812, 694, 424));
 }
 
-TEST(Random, EqualSeedsGiveTensorFlowsShuffle) {
+TEST(Random, ShuffleMatchesTensorFlowForEqualSeeds) {
   EXPECT_THAT(Values<int64_t>(RunRandom(
                   "RandomShuffle", {Longs({0, 1, 2, 3, 4, 5, 6, 7})}, Seeds())),
               ElementsAre(5, 3, 0, 2, 7, 6, 1, 4));
@@ -101,7 +101,7 @@ TEST(Random, EqualSeedsGiveTensorFlowsShuffle) {
       ::testing::UnorderedElementsAre("a", "b", "c", "d"));
 }
 
-TEST(Random, EqualSeedsGiveTensorFlowsClasses) {
+TEST(Random, MultinomialMatchesTensorFlowForEqualSeeds) {
   const Tensor logits =
       Tensor::Of<float>(Shape({2, 3}), {0, 1, 2, 2, 0, -1e30f});
   const Tensor seven = Tensor::Scalar<int32_t>(7);
@@ -113,7 +113,7 @@ TEST(Random, EqualSeedsGiveTensorFlowsClasses) {
               ElementsAre(2, 2, 1, 2, 2, 2, 1, 0, 0, 0, 0, 0, 0, 0));
 }
 
-TEST(Random, EqualSeedsGiveTensorFlowsGammas) {
+TEST(Random, GammasMatchTensorFlowForEqualSeeds) {
   const Result<std::vector<Tensor>> r =
       RunRandom("RandomGamma",
                 {Int32s({4}), Tensor::Vector<float>({.5f, 1, 3})}, Seeds());
@@ -125,7 +125,7 @@ TEST(Random, EqualSeedsGiveTensorFlowsGammas) {
 }
 
 // The mean of a gamma sample is alpha: its derivative by alpha is one.
-TEST(Random, GammasAreDifferentiatedThroughByAlpha) {
+TEST(Random, GammasHaveGradientsForAlpha) {
   Graph g;
   WithGraph use(g);
   constexpr int kSamples = 20'000;
@@ -143,7 +143,7 @@ TEST(Random, GammasAreDifferentiatedThroughByAlpha) {
   EXPECT_NEAR(v[2] / kSamples, 7, 0.15);
 }
 
-TEST(Random, EqualSeedsGiveTensorFlowsPoissons) {
+TEST(Random, PoissonsMatchTensorFlowForEqualSeeds) {
   EXPECT_THAT(
       Values<int64_t>(RunRandom(
           "RandomPoissonV2",
@@ -151,7 +151,7 @@ TEST(Random, EqualSeedsGiveTensorFlowsPoissons) {
       ElementsAre(0, 6, 22, 102, 0, 5, 30, 93, 0, 3, 29, 105, 1, 1, 36, 102));
 }
 
-TEST(Random, PoissonsOfRatesThatAreNoNumbersEnd) {
+TEST(Random, PoissonsTerminateForNonFiniteRates) {
   const float inf = std::numeric_limits<float>::infinity();
   const std::vector<float> v = Values<float>(
       RunRandom("RandomPoissonV2",
@@ -162,7 +162,7 @@ TEST(Random, PoissonsOfRatesThatAreNoNumbersEnd) {
   EXPECT_EQ(v[1], inf);
 }
 
-TEST(Random, StatelessOpsGiveTensorFlowsNumbers) {
+TEST(Random, StatelessOpsMatchTensorFlow) {
   const Tensor seed = Longs({3, 4});
   EXPECT_THAT(
       Values<float>(RunRandom("StatelessRandomUniform", {Int32s({3}), seed})),
@@ -183,7 +183,7 @@ TEST(Random, StatelessOpsGiveTensorFlowsNumbers) {
       ElementsAre(63, 97, 62, 99, 47));
 }
 
-TEST(Random, KeysAndCountersAreTensorFlows) {
+TEST(Random, KeysAndCountersMatchTensorFlow) {
   const auto r = RunRandom("StatelessRandomGetKeyCounter", {Longs({3, 4})});
   EXPECT_THAT(Values<uint64_t>(r, 0), ElementsAre(5186321457711525117u));
   EXPECT_THAT(Values<uint64_t>(r, 1), ElementsAre(0u, 2956673722964415482u));
@@ -196,13 +196,13 @@ TEST(Random, KeysAndCountersAreTensorFlows) {
                   0x1.5a1f140000000p-1f));
 }
 
-TEST(Random, WithoutASeedEveryNodeDrawsItsOwn) {
+TEST(Random, UnseededNodesDrawDifferentNumbers) {
   const AttrMap attrs = {{"dtype", DType::kDouble}};
   EXPECT_NE(Values<double>(RunRandom("RandomUniform", {Int32s({4})}, attrs)),
             Values<double>(RunRandom("RandomUniform", {Int32s({4})}, attrs)));
 }
 
-TEST(Random, EmptyShapesAndScalarsAreShapes) {
+TEST(Random, AcceptsEmptyAndScalarShapes) {
   const AttrMap attrs = {{"dtype", DType::kFloat}};
   EXPECT_THAT(
       Values<float>(RunRandom("RandomUniform", {Int32s({3, 0})}, attrs)),
@@ -236,7 +236,7 @@ TEST(Random, BadShapesAndBoundsAreErrors) {
             StatusCode::kInvalidArgument);
 }
 
-TEST(Random, LearnedCandidatesAreAsLikelyAsTheyWereTrue) {
+TEST(Random, LearnedSamplerFollowsObservedFrequencies) {
   Graph g;
   WithGraph use(g);
   const Tensor classes = Tensor::Of<int64_t>(Shape({3, 1}), {2, 2, 0});
@@ -258,7 +258,7 @@ TEST(Random, LearnedCandidatesAreAsLikelyAsTheyWereTrue) {
   }
 }
 
-TEST(Random, CropsAreTensorFlowsAndStepsGiveOthers) {
+TEST(Random, CropsMatchTensorFlowOverSteps) {
   Graph g;
   WithGraph use(g);
   Tensor image(DType::kFloat, Shape({10, 12, 1}));
@@ -281,7 +281,7 @@ TEST(Random, CropsAreTensorFlowsAndStepsGiveOthers) {
               StatusCode::kInvalidArgument);
 }
 
-TEST(Random, CandidatesTakeTheWeightsOfAFile) {
+TEST(Random, FixedSamplerReadsWeightsFromFile) {
   const std::string path = testing::TempDir() + "random_test_vocabulary";
   ASSERT_TRUE(WriteFile(path, "a,1\nb,x,3\n\nc,0\n").ok());
   const Tensor classes = Tensor::Of<int64_t>(Shape({1, 2}), {1, 2});
@@ -307,7 +307,7 @@ TEST(Random, CandidatesTakeTheWeightsOfAFile) {
 }
 
 // (In family array, which has no other op that reads a file.)
-TEST(Random, ImmutableConstIsTheFirstBytesOfAFile) {
+TEST(Random, ImmutableConstReadsStartOfFile) {
   const std::string path = testing::TempDir() + "random_test_bytes";
   ASSERT_TRUE(WriteFile(path, std::string("\1\0\0\0\2\0\0\0rest", 12)).ok());
   AttrMap attrs = {{"dtype", DType::kInt32},

@@ -40,7 +40,7 @@ class Skipgram : public ::testing::Test {
   const WithGraph use_{graph_};
 };
 
-TEST_F(Skipgram, CountsWordsAndPairsNeighbours) {
+TEST_F(Skipgram, CountsWordsAndPairsNeighbors) {
   std::string text;
   for (int i = 0; i < 100; ++i) text += "a b\nc  d\te f g h ";
   Write(text + "rare");
@@ -67,7 +67,7 @@ TEST_F(Skipgram, CountsWordsAndPairsNeighbours) {
   EXPECT_LE(near, 4000);
 }
 
-TEST_F(Skipgram, LeavesOutFrequentWords) {
+TEST_F(Skipgram, DropsFrequentWords) {
   std::string text;
   for (int i = 0; i < 200; ++i)
     text += "the the the the the the the the other ";
@@ -84,7 +84,7 @@ TEST_F(Skipgram, LeavesOutFrequentWords) {
   EXPECT_GT(others(1), 3 * others(0) / 2);
 }
 
-TEST_F(Skipgram, MistakesAreErrors) {
+TEST_F(Skipgram, RejectsInvalidInputs) {
   Write("few words");
   EXPECT_THAT(
       std::string(

@@ -32,7 +32,7 @@ Result<std::vector<Tensor>> RunSparse(const std::string& op,
   return RunKernel(*n, inputs, resources);
 }
 
-TEST(SparseTensorsMap, GivesRowsBackOnceAndInAnyOrder) {
+TEST(SparseTensorsMap, ReturnsRowsOnceInAnyOrder) {
   ResourceManager resources;
   const AttrMap name = {{"shared_name", "m"}};
   const auto handles =
@@ -59,7 +59,7 @@ TEST(SparseTensorsMap, GivesRowsBackOnceAndInAnyOrder) {
                   .ok());
 }
 
-TEST(SparseTensorsMap, OneTensorComesBackInABatchOfOne) {
+TEST(SparseTensorsMap, SingleTensorReturnsAsBatchOfOne) {
   ResourceManager resources;
   const AttrMap name = {{"shared_name", "m"}};
   const auto handle =
@@ -77,7 +77,7 @@ TEST(SparseTensorsMap, OneTensorComesBackInABatchOfOne) {
   EXPECT_THAT((*got)[2].ToVector<int64_t>(), ElementsAre(1, 3, 3));
 }
 
-TEST(SerializeSparse, VariantsHoldWhatStringsDo) {
+TEST(SerializeSparse, VariantsRoundTrip) {
   const auto held = RunSparse("SerializeManySparse", ThreeEntries(),
                               {{"out_type", DType::kVariant}});
   ASSERT_TRUE(held.ok()) << held.status();
@@ -95,7 +95,7 @@ TEST(SerializeSparse, VariantsHoldWhatStringsDo) {
             StatusCode::kInvalidArgument);
 }
 
-TEST(SerializeSparse, AShapeCannotClaimRowsWithoutEnd) {
+TEST(SerializeSparse, HugeRowCountIsRefused) {
   std::vector<Tensor> in = ThreeEntries();
   in[2] = Tensor::Vector<int64_t>({int64_t{1} << 36, 3});
   for (const char* op : {"SerializeManySparse", "AddManySparseToTensorsMap"}) {
@@ -118,7 +118,7 @@ Output FedSparse(DType dtype, const PartialShape& shape) {
   return Build("Placeholder", {}, {{"dtype", dtype}, {"shape", shape}});
 }
 
-TEST(SparseConcat, KnowsHowManyEntriesAndWhatShapeComeOut) {
+TEST(SparseConcat, InfersEntryCountAndShape) {
   Graph g;
   WithGraph use(g);
   const auto concat = [](int64_t n0, int64_t n1, const Output& shape0,

@@ -85,7 +85,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, State, ::testing::Bool(), [](const auto& info) {
   return info.param ? "ByHandle" : "ByReference";
 });
 
-TEST_P(State, KeepsItsValueFromStepToStep) {
+TEST_P(State, KeepsItsValueBetweenSteps) {
   const VarUnderTest v = MakeVar("v", {2});
   Node* init = v.Assign(Constant(Vec({1, 2})));
   Node* add = v.Change("AssignAdd", Constant(Vec({10, 20})));
@@ -113,7 +113,7 @@ TEST_P(State, ReadingAnUninitialisedVariableNamesIt) {
   EXPECT_TRUE(s.Run(known)->scalar<bool>());
 }
 
-TEST_P(State, AValueReadBeforeAnUpdateStaysAsItWas) {
+TEST_P(State, ValueReadBeforeUpdateIsUnchanged) {
   const VarUnderTest v = MakeVar("v", {3});
   Session s;
   Do(s, v.Assign(Constant(Vec({1, 2, 3}))));
@@ -123,7 +123,7 @@ TEST_P(State, AValueReadBeforeAnUpdateStaysAsItWas) {
   EXPECT_THAT(Get(s, v), ElementsAre(6, 7, 8));
 }
 
-TEST_P(State, AnUpdateDoesNotReachTheTensorThatWasAssigned) {
+TEST_P(State, UpdateDoesNotChangeTheAssignedTensor) {
   const VarUnderTest v = MakeVar("v", {3});
   const Output fed = Build("Placeholder", {}, {{"dtype", DType::kFloat}});
   Node* assign = v.Assign(fed);
@@ -134,7 +134,7 @@ TEST_P(State, AnUpdateDoesNotReachTheTensorThatWasAssigned) {
   EXPECT_THAT(mine.ToVector<float>(), ElementsAre(1, 2, 3));
 }
 
-TEST_P(State, UpdatesInPlaceWhenNobodyElseHoldsTheBuffer) {
+TEST_P(State, UpdatesInPlaceIfBufferIsUnshared) {
   const VarUnderTest v = MakeVar("v", {64});
   Session s;
   Node* init =
@@ -165,7 +165,7 @@ TEST_P(State, SameNameIsTheSameVariable) {
   EXPECT_THAT(s.Run(read)->ToVector<float>(), ElementsAre(7));
 }
 
-TEST_P(State, AContainerIsItsOwnPlace) {
+TEST_P(State, ContainersSeparateVariables) {
   const std::string op = GetParam() ? "VarHandleOp" : "VariableV2";
   AttrMap attrs = {{"dtype", DType::kFloat},
                    {"shape", PartialShape({1})},
@@ -185,7 +185,7 @@ TEST_P(State, AContainerIsItsOwnPlace) {
   EXPECT_THAT(Get(s, v), ElementsAre(7));
 }
 
-TEST_P(State, SessionsDoNotShareUnlessTold) {
+TEST_P(State, SessionsShareOnlyOnRequest) {
   const VarUnderTest v = MakeVar("v", {1});
   Node* init = v.Assign(Constant(Vec({7})));
   const Output known = v.IsInitialized();
@@ -223,7 +223,7 @@ TEST_P(State, HoldsAnyType) {
   EXPECT_THAT(s.Run(v.Read())->ToVector<std::string>(), ElementsAre("a", "c"));
 }
 
-TEST_P(State, ScattersToRows) {
+TEST_P(State, ScatterUpdatesRows) {
   const VarUnderTest v = MakeVar("v", {3, 2});
   Session s;
   const auto after = [&](const std::string& op, Tensor indices,
@@ -253,7 +253,7 @@ TEST_P(State, ScattersToRows) {
               ElementsAre(1, 2, 3, 4, 5, 6));
 }
 
-TEST_P(State, AScatterOutOfRangeChangesNothing) {
+TEST_P(State, ScatterOutOfRangeChangesNothing) {
   const VarUnderTest v = MakeVar("v", {4});
   Session s;
   Do(s, v.Assign(Constant(Vec({1, 2, 3, 4}))));
@@ -265,7 +265,7 @@ TEST_P(State, AScatterOutOfRangeChangesNothing) {
   EXPECT_THAT(Get(s, v), ElementsAre(1, 2, 3, 4));
 }
 
-TEST_P(State, ScattersToSlicesByCoordinates) {
+TEST_P(State, ScatterNdUpdatesSlices) {
   const VarUnderTest v = MakeVar("v", {2, 2});
   Session s;
   const auto after = [&](const std::string& op, Tensor indices,
@@ -289,7 +289,7 @@ TEST_P(State, ScattersToSlicesByCoordinates) {
             StatusCode::kInvalidArgument);
 }
 
-TEST_P(State, AStridedSliceIsWritten) {
+TEST_P(State, StridedSliceAssignUpdatesSlice) {
   const VarUnderTest v = MakeVar("v", {5});
   Node* write = BuildNode(
       GetParam() ? "ResourceStridedSliceAssign" : "StridedSliceAssign",
@@ -301,7 +301,7 @@ TEST_P(State, AStridedSliceIsWritten) {
   EXPECT_THAT(Get(s, v), ElementsAre(-1, 2, -2, 4, -3));
 }
 
-TEST_P(State, CountsUpToItsLimit) {
+TEST_P(State, CountUpToStopsAtItsLimit) {
   const VarUnderTest v = MakeVar("v", {}, DType::kInt32);
   Session s;
   Do(s, v.Assign(Constant(Tensor::Scalar<int32_t>(1))));
@@ -314,7 +314,7 @@ TEST_P(State, CountsUpToItsLimit) {
   EXPECT_EQ(s.Run(next).status().code(), StatusCode::kOutOfRange);
 }
 
-TEST_P(State, AReaderSeesTheOldOrTheNewWholeTensor) {
+TEST_P(State, ReadersNeverSeePartialUpdates) {
   constexpr int kSize = 20000;
   const VarUnderTest v = MakeVar("v", {kSize});
   const auto filled = [](float x) {
@@ -356,7 +356,7 @@ class Resources : public ::testing::Test {
   WithGraph use_;
 };
 
-TEST_F(Resources, GatherTakesRows) {
+TEST_F(Resources, GatherReadsRows) {
   const VarUnderTest v(true, "v", DType::kFloat, PartialShape({3, 2}));
   Node* init = v.Assign(Constant(Mat({3, 2}, {1, 2, 3, 4, 5, 6})));
   const AttrMap attrs = {{"dtype", DType::kFloat}};
@@ -378,7 +378,7 @@ TEST_F(Resources, GatherTakesRows) {
               HasSubstr("indices[1]"));
 }
 
-TEST_F(Resources, TheShapeOfAVariableIsItsValues) {
+TEST_F(Resources, VariableShapeReturnsShapeOfValue) {
   const VarUnderTest v(true, "v", DType::kFloat, PartialShape::Unknown());
   Node* init = v.Assign(Constant(Mat({3, 1}, {1, 2, 3})));
   const Output shape = Build("VariableShape", {v.handle});
@@ -387,7 +387,7 @@ TEST_F(Resources, TheShapeOfAVariableIsItsValues) {
   EXPECT_THAT(s.Run(shape)->ToVector<int32_t>(), ElementsAre(3, 1));
 }
 
-TEST_F(Resources, ADestroyedVariableIsNewTheNextTime) {
+TEST_F(Resources, DestroyedVariableIsUninitialized) {
   const VarUnderTest v(true, "v", DType::kFloat, PartialShape({1}));
   Node* init = v.Assign(Constant(Vec({1})));
   Node* destroy = BuildNode("DestroyResourceOp", {v.handle});
@@ -410,7 +410,7 @@ TEST_F(Resources, ReadingAsAnotherTypeIsAnError) {
   EXPECT_EQ(s.Run(read).status().code(), StatusCode::kInvalidArgument);
 }
 
-TEST_F(Resources, TensorsStayInTheSessionByHandle) {
+TEST_F(Resources, SessionHandlesKeepTensors) {
   const Output handle = Build("GetSessionHandle", {Constant(Vec({1, 2}))});
   const Output fed = Build("Placeholder", {}, {{"dtype", DType::kString}});
   const Output back =
@@ -426,7 +426,7 @@ TEST_F(Resources, TensorsStayInTheSessionByHandle) {
             StatusCode::kInvalidArgument);
 }
 
-TEST_F(Resources, ATemporaryVariableEndsWithItsValue) {
+TEST_F(Resources, DestroyTemporaryVariableReturnsItsValue) {
   const Output t = Build("TemporaryVariable", {},
                          {{"dtype", DType::kFloat},
                           {"shape", PartialShape({2})},
@@ -443,7 +443,7 @@ TEST_F(Resources, ATemporaryVariableEndsWithItsValue) {
   }
 }
 
-TEST_F(Resources, OnlyOneStepAtATimeHoldsAMutex) {
+TEST_F(Resources, MutexIsHeldByOneStepAtATime) {
   const Output mutex = Build("MutexV2", {});
   const Output lock = Build("MutexLock", {mutex});
   const VarUnderTest v(true, "v", DType::kInt32, PartialShape({}));
@@ -475,7 +475,7 @@ TEST_F(Resources, OnlyOneStepAtATimeHoldsAMutex) {
   EXPECT_EQ(s.Run(v.Read())->scalar<int32_t>(), 100);
 }
 
-TEST_F(Resources, AWaitForAMutexEndsWithItsStep) {
+TEST_F(Resources, MutexWaitEndsWithItsStep) {
   const Output mutex = Build("MutexV2", {});
   const Output first = Build("MutexLock", {mutex});
   Node* second = nullptr;
@@ -499,7 +499,7 @@ TEST_F(Resources, AWaitForAMutexEndsWithItsStep) {
   EXPECT_TRUE(s.Run({}, {}, {unlock}, options).ok());
 }
 
-TEST_F(Resources, AMutexPassesByAnyNumberOfCancelledWaits) {
+TEST_F(Resources, MutexSkipsManyCancelledWaits) {
   const Output mutex = Build("MutexV2", {});
   const Output first = Build("MutexLock", {mutex});
   std::vector<Node*> waits;
@@ -518,7 +518,7 @@ TEST_F(Resources, AMutexPassesByAnyNumberOfCancelledWaits) {
   EXPECT_TRUE(s.Run({}, {first}, {}, options).ok());
 }
 
-TEST_F(Resources, AnAssertionShowsItsData) {
+TEST_F(Resources, AssertErrorShowsItsData) {
   const Output fed = Build("Placeholder", {}, {{"dtype", DType::kBool}});
   Node* check =
       BuildNode("Assert", {fed, Constant(Mat({2, 2}, {1, 2, 3, 4})),

@@ -53,7 +53,7 @@ TEST(AsString, FormatsNumbersAsPrintfDoes) {
               ElementsAre("(   1.00,   2.00)"));
 }
 
-TEST(AsString, RefusesFormatsThatMakeNoSense) {
+TEST(AsString, RejectsInvalidFormats) {
   const Tensor one = Tensor::Vector<int32_t>({1});
   for (const AttrMap& attrs :
        {AttrMap{{"scientific", true}}, AttrMap{{"precision", 2}},
@@ -67,7 +67,7 @@ TEST(AsString, RefusesFormatsThatMakeNoSense) {
               HasSubstr("at most one"));
 }
 
-TEST(StringJoin, JoinsElementByElementAndRepeatsScalars) {
+TEST(StringJoin, JoinsElementwiseAndBroadcastsScalars) {
   const Tensor ab = Tensor::Vector<std::string>({"a", "b"});
   const Tensor x = Tensor::Scalar<std::string>("x");
   Graph g;

@@ -18,7 +18,7 @@ Result<Tensor> Decode(const std::vector<std::string>& json) {
   return Session(g).Run(y);
 }
 
-TEST(DecodeJsonExample, GivesTheBytesOfExamples) {
+TEST(DecodeJsonExample, ReturnsBytesOfExamples) {
   const Result<Tensor> got = Decode(
       {R"({"features": {"feature": {
              "b": {"int64_list": {"value": [1, -2, "3"]}},
@@ -39,7 +39,7 @@ TEST(DecodeJsonExample, GivesTheBytesOfExamples) {
   EXPECT_EQ(e.features().feature().at("f").float_list().value(0), 0.5f);
 }
 
-TEST(DecodeJsonExample, RefusesWhatIsNoExample) {
+TEST(DecodeJsonExample, RejectsInvalidExamples) {
   for (const char* json : {"{", "{\"features\": 3}", "{\"nope\": 1}", ""}) {
     const Status s = Decode({"{}", json}).status();
     EXPECT_EQ(s.code(), StatusCode::kInvalidArgument) << json;

@@ -43,7 +43,7 @@ Output Saved(std::initializer_list<float> v) {
   return Constant(Tensor::Vector<float>(v));
 }
 
-TEST_P(StackTest, LastInFirstOut) {
+TEST_P(StackTest, PopsInReverseOrder) {
   const Output s = Make();
   const Output one = Push(s, Saved({1}));
   Output two, last, first;
@@ -69,7 +69,7 @@ TEST_P(StackTest, LastInFirstOut) {
   }
 }
 
-TEST_P(StackTest, EveryTypeIsHeld) {
+TEST_P(StackTest, HoldsEveryType) {
   const Output s = Make(-1, DType::kString);
   const Output pushed =
       Push(s, Constant(Tensor::Scalar<std::string>("a long enough string")));
@@ -79,7 +79,7 @@ TEST_P(StackTest, EveryTypeIsHeld) {
   EXPECT_EQ(t->scalar<std::string>(), "a long enough string");
 }
 
-TEST_P(StackTest, AnEmptyStackHasNothingToPop) {
+TEST_P(StackTest, PopOfEmptyStackIsAnError) {
   Fails(Pop(Make()), {"'saved'", "empty"});
 }
 
@@ -104,7 +104,7 @@ INSTANTIATE_TEST_SUITE_P(Spellings, StackTest, ::testing::Bool(),
 
 class StackV2Test : public StackTest {};
 
-TEST_P(StackV2Test, TheLimitIsKept) {
+TEST_P(StackV2Test, EnforcesTheSizeLimit) {
   const Output s = Make(1);
   const Output one = Push(s, Saved({1}));
   const ControlDependencies after({one.node});
@@ -119,7 +119,7 @@ TEST_P(StackV2Test, OtherResourcesAreRefused) {
 }
 
 // Pushed tensors are neither copied nor kept beyond the step, even if it fails.
-TEST_P(StackV2Test, NothingOutlivesTheStep) {
+TEST_P(StackV2Test, StepEndReleasesEverything) {
   Tensor big(DType::kFloat, Shape({1000}));
   std::fill_n(big.data<float>(), 1000, 1.0f);
   const Output s = Make(2);

@@ -180,7 +180,7 @@ class ModelledArray {
   std::shared_ptr<TensorArrayState> array_;
 };
 
-TEST(TensorArrayModelTest, AllLayoutsAreOneArray) {
+TEST(TensorArrayModelTest, AllStorageLayoutsBehaveEqually) {
   const int64_t before = Allocator::Cpu()->stats().live_bytes;
   for (unsigned seed = 0; seed < 3000; ++seed) {
     SCOPED_TRACE(seed);
@@ -209,7 +209,7 @@ TEST(TensorArrayModelTest, AllLayoutsAreOneArray) {
 
 // What a loop saves takes as many bytes as its rows have, and is freed as they
 // are read.
-TEST(TensorArrayModelTest, ManySmallRowsTakeAsMuchAsTheirBytes) {
+TEST(TensorArrayModelTest, SmallRowsUseOnlyTheirBytes) {
   constexpr int kRows = 100'000;
   auto decl = std::make_shared<TensorArrayDecl>();
   decl->name = "saved";

@@ -72,7 +72,7 @@ class TensorArrayRowsTest : public ::testing::Test {
   std::vector<int32_t> all_ = std::vector<int32_t>(kRowCount);
 };
 
-TEST_F(TensorArrayRowsTest, AreTheirReadersIfNobodyElseHasTheTensor) {
+TEST_F(TensorArrayRowsTest, ReadersOwnRowsOfUnsharedTensor) {
   Tensor rows = Numbered();
   const auto* begin = std::as_const(rows).data<float>();
   ASSERT_TRUE(array_->Scatter(all_, std::move(rows)).ok());
@@ -85,7 +85,7 @@ TEST_F(TensorArrayRowsTest, AreTheirReadersIfNobodyElseHasTheTensor) {
   }
 }
 
-TEST_F(TensorArrayRowsTest, AreSharedIfSomebodyElseHasIt) {
+TEST_F(TensorArrayRowsTest, RowsOfSharedTensorAreShared) {
   const Tensor rows = Numbered(), before = *rows.Clone();
   ASSERT_TRUE(array_->Scatter(all_, rows).ok());
   for (int i = 0; i < kRowCount; ++i)
@@ -93,7 +93,7 @@ TEST_F(TensorArrayRowsTest, AreSharedIfSomebodyElseHasIt) {
   EXPECT_TRUE(rows.Identical(before));
 }
 
-TEST_F(TensorArrayRowsTest, LetGoOfTheMemoryWithTheLastOne) {
+TEST_F(TensorArrayRowsTest, LastRowReleasesTheMemory) {
   const int64_t before = Allocator::Cpu()->stats().live_bytes;
   ASSERT_TRUE(array_->Scatter(all_, Numbered()).ok());
   std::vector<Tensor> rows;
@@ -108,7 +108,7 @@ TEST_F(TensorArrayRowsTest, LetGoOfTheMemoryWithTheLastOne) {
   EXPECT_EQ(Allocator::Cpu()->stats().live_bytes, before);
 }
 
-TEST_F(TensorArrayRowsTest, ThatWereNotReadGoWithTheArray) {
+TEST_F(TensorArrayRowsTest, UnreadRowsAreFreedWithTheArray) {
   const int64_t before = Allocator::Cpu()->stats().live_bytes;
   ASSERT_TRUE(array_->Scatter(all_, Numbered()).ok());
   Tensor row = Read(*array_, 2);
@@ -120,7 +120,7 @@ TEST_F(TensorArrayRowsTest, ThatWereNotReadGoWithTheArray) {
 
 // A loop computes in place in each row, and these rows become its gradient
 // array's elements.
-TEST_F(TensorArrayRowsTest, AreOneTensorAgainWithoutACopy) {
+TEST_F(TensorArrayRowsTest, GatherRejoinsRowsWithoutCopy) {
   Tensor rows = Numbered();
   const void* const begin = std::as_const(rows).raw();
   ASSERT_TRUE(array_->Scatter(all_, std::move(rows)).ok());
@@ -137,7 +137,7 @@ TEST_F(TensorArrayRowsTest, AreOneTensorAgainWithoutACopy) {
 }
 
 // If a row has another owner, who may write to it, rows are copied.
-TEST_F(TensorArrayRowsTest, AreCopiedWhereSomebodyHasOne) {
+TEST_F(TensorArrayRowsTest, GatherCopiesIfARowIsShared) {
   for (const bool held : {true, false}) {
     SCOPED_TRACE(held ? "one is held" : "two changed places");
     array_ = NewArray();
@@ -164,7 +164,7 @@ TEST_F(TensorArrayRowsTest, AreCopiedWhereSomebodyHasOne) {
   }
 }
 
-TEST_F(TensorArrayRowsTest, OfAGradientAreStackedForAllWhoWantThem) {
+TEST_F(TensorArrayRowsTest, GradientRowsAreStackedOnceForAllReaders) {
   for (const int64_t width : {int64_t{2}, kWidth, 4 * kWidth}) {
     array_ = NewArray();
     for (int i = 0; i < kRowCount; ++i)
@@ -186,7 +186,7 @@ TEST_F(TensorArrayRowsTest, OfAGradientAreStackedForAllWhoWantThem) {
   }
 }
 
-TEST_F(TensorArrayRowsTest, OfAGradientStackedInPartAreThereForTheRest) {
+TEST_F(TensorArrayRowsTest, PartiallyStackedGradientRowsStayReadable) {
   for (int i = 0; i < kRowCount; ++i)
     ASSERT_TRUE(
         array_->Write(i, *Tensor::Zeros(DType::kFloat, Shape({kWidth}))).ok());
@@ -203,7 +203,7 @@ TEST_F(TensorArrayRowsTest, OfAGradientStackedInPartAreThereForTheRest) {
     EXPECT_EQ(First(all, i), want[static_cast<size_t>(i)]);
 }
 
-TEST_F(TensorArrayRowsTest, OfAGradientMayBeStackedByManyThreadsAtOnce) {
+TEST_F(TensorArrayRowsTest, ThreadsMayStackGradientRowsConcurrently) {
   for (int round = 0; round < 20; ++round) {
     array_ = NewArray();
     for (int i = 0; i < kRowCount; ++i)
@@ -228,7 +228,7 @@ TEST_F(TensorArrayRowsTest, OfAGradientMayBeStackedByManyThreadsAtOnce) {
 }
 
 // Rows released by several threads at once.
-TEST_F(TensorArrayRowsTest, MayBeLetGoByManyThreads) {
+TEST_F(TensorArrayRowsTest, ThreadsMayReleaseRowsConcurrently) {
   const int64_t before = Allocator::Cpu()->stats().live_bytes;
   for (int round = 0; round < 50; ++round) {
     const auto array = NewArray();

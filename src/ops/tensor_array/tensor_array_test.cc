@@ -97,7 +97,7 @@ class TensorArrayTest : public ::testing::Test {
 
 // ---- Reading and writing ----------------------------------------------------
 
-TEST_F(TensorArrayTest, WhatIsWrittenIsRead) {
+TEST_F(TensorArrayTest, ReadsWrittenElements) {
   Array a = MakeArray(2);
   Write(&a, 0, Floats({1, 2}));
   Write(&a, 1, Floats({3}));  // Shapes may differ.
@@ -106,7 +106,7 @@ TEST_F(TensorArrayTest, WhatIsWrittenIsRead) {
   EXPECT_EQ(Eval(Size(a)).scalar<int32_t>(), 2);
 }
 
-TEST_F(TensorArrayTest, EveryTypeIsHeld) {
+TEST_F(TensorArrayTest, HoldsEveryType) {
   for (const DType t :
        {DType::kFloat, DType::kDouble, DType::kHalf, DType::kBfloat16,
         DType::kInt8, DType::kInt16, DType::kInt32, DType::kInt64,
@@ -129,7 +129,7 @@ TEST_F(TensorArrayTest, EveryTypeIsHeld) {
   }
 }
 
-TEST_F(TensorArrayTest, AnElementIsWrittenOnce) {
+TEST_F(TensorArrayTest, ElementCanBeWrittenOnce) {
   Array a = MakeArray(2, {{"tensor_array_name", "results"}});
   Write(&a, 1, Floats({1}));
   Write(&a, 1, Floats({2}));
@@ -137,7 +137,7 @@ TEST_F(TensorArrayTest, AnElementIsWrittenOnce) {
         {"'results'", "index 1", "written once"});
 }
 
-TEST_F(TensorArrayTest, AReadClearsUnlessToldOtherwise) {
+TEST_F(TensorArrayTest, ReadClearsElementByDefault) {
   Array a = MakeArray(1);
   Write(&a, 0, Floats({1}));
   Output once = Read(a, 0);
@@ -185,14 +185,14 @@ TEST_F(TensorArrayTest, ADynamicArrayGrows) {
   Fails(a.flow, StatusCode::kInvalidArgument, {"index -1"});
 }
 
-TEST_F(TensorArrayTest, SizesThatMakeNoSenseAreErrors) {
+TEST_F(TensorArrayTest, InvalidSizesAreErrors) {
   Fails(Size(MakeArray(-1)), StatusCode::kInvalidArgument, {"size", "-1"});
   const Result<Tensor> t = Session(graph_).Run(Size(MakeArray(INT32_MAX)));
   EXPECT_TRUE(t.ok() || t.status().code() == StatusCode::kResourceExhausted)
       << t.status();
 }
 
-TEST_F(TensorArrayTest, AnUnwrittenElementIsZerosWhereTheShapeIsKnown) {
+TEST_F(TensorArrayTest, UnwrittenElementIsZeroIfShapeIsKnown) {
   Array known = MakeArray(2, {{"element_shape", PartialShape({2})}});
   EXPECT_THAT(Values(Read(known, 1)), ElementsAre(0, 0));
   Array unknown = MakeArray(2);
@@ -234,7 +234,7 @@ TEST_F(TensorArrayTest, TypesMustAgree) {
         StatusCode::kInvalidArgument, {"expected a TensorArray", "Variable"});
 }
 
-TEST_F(TensorArrayTest, AClosedArrayIsEmptyForGood) {
+TEST_F(TensorArrayTest, ClosedArrayCannotBeUsed) {
   Array a = MakeArray(1);
   Write(&a, 0, Floats({1}));
   Node* close = nullptr;
@@ -246,7 +246,7 @@ TEST_F(TensorArrayTest, AClosedArrayIsEmptyForGood) {
   Fails(Size(a), StatusCode::kInvalidArgument, {"'ta'", "closed"});
 }
 
-TEST_F(TensorArrayTest, EveryStepHasAnArrayOfItsOwn) {
+TEST_F(TensorArrayTest, EveryStepHasItsOwnArray) {
   Array a = MakeArray(1);
   Write(&a, 0, Floats({1}));
   const Output read = Read(a, 0);
@@ -259,7 +259,7 @@ TEST_F(TensorArrayTest, EveryStepHasAnArrayOfItsOwn) {
 
 // ---- Batched access ---------------------------------------------------------
 
-TEST_F(TensorArrayTest, GatherStacksInTheOrderOfTheIndices) {
+TEST_F(TensorArrayTest, GatherStacksInIndexOrder) {
   Array a = MakeArray(3, {{"clear_after_read", false}});
   for (int i = 0; i < 3; ++i)
     Write(&a, i, Floats({1.0f * static_cast<float>(i), 10}));
@@ -268,7 +268,7 @@ TEST_F(TensorArrayTest, GatherStacksInTheOrderOfTheIndices) {
   EXPECT_TRUE(one.shape() == Shape({1, 2}));
 }
 
-TEST_F(TensorArrayTest, GatherOfNothingNeedsAShape) {
+TEST_F(TensorArrayTest, EmptyGatherNeedsAShape) {
   Array a = MakeArray(0);
   const Tensor t =
       Eval(Gather(a, {}, {{"element_shape", PartialShape({2, 3})}}));
@@ -278,7 +278,7 @@ TEST_F(TensorArrayTest, GatherOfNothingNeedsAShape) {
   EXPECT_TRUE(Eval(Gather(known, {})).shape() == Shape({0, 2}));
 }
 
-TEST_F(TensorArrayTest, GatherWantsOneShape) {
+TEST_F(TensorArrayTest, GatherRequiresEqualShapes) {
   for (const bool scalar_first : {false, true}) {
     Array a = MakeArray(2);
     Write(&a, 0, scalar_first ? Constant(1.0f) : Floats({1, 2}));
@@ -288,7 +288,7 @@ TEST_F(TensorArrayTest, GatherWantsOneShape) {
   }
 }
 
-TEST_F(TensorArrayTest, ScatterTakesRowsApart) {
+TEST_F(TensorArrayTest, ScatterSplitsRows) {
   Array a = MakeArray(4);
   Scatter(&a, {3, 1}, Constant(Tensor::Of<float>({2, 2}, {1, 2, 3, 4})));
   EXPECT_THAT(Values(Read(a, 3)), ElementsAre(1, 2));
@@ -307,7 +307,7 @@ TEST_F(TensorArrayTest, ScatterTakesRowsApart) {
   EXPECT_EQ(Eval(Size(dynamic)).scalar<int32_t>(), 8);
 }
 
-TEST_F(TensorArrayTest, ScatterRefusesWhatDoesNotFit) {
+TEST_F(TensorArrayTest, ScatterRejectsMismatches) {
   Array few = MakeArray(2);
   Scatter(&few, {0}, Floats({5, 6}));
   Fails(few.flow, StatusCode::kInvalidArgument, {"1 indices", "2 rows"});
@@ -335,7 +335,7 @@ TEST_F(TensorArrayTest, ConcatJoinsRowsOfDifferentLengths) {
   EXPECT_THAT((*out)[1].ToVector<int64_t>(), ElementsAre(1, 0, 2));
 }
 
-TEST_F(TensorArrayTest, ConcatRefusesWhatDoesNotJoin) {
+TEST_F(TensorArrayTest, ConcatRejectsMismatches) {
   Array scalars = MakeArray(1);
   Write(&scalars, 0, Constant(1.0f));
   Fails(Output(Concat(scalars), 0), StatusCode::kInvalidArgument,
@@ -376,7 +376,7 @@ TEST_F(TensorArrayTest, SplitRefusesLengthsThatDoNotFit) {
 
 // ---- Shapes -----------------------------------------------------------------
 
-TEST_F(TensorArrayTest, TheDeclaredShapeIsInferredForReads) {
+TEST_F(TensorArrayTest, ReadsHaveTheDeclaredShape) {
   Array a = MakeArray(3, {{"element_shape", PartialShape({-1, 2})}});
   EXPECT_EQ(Read(a, 0).shape(), PartialShape({-1, 2}));
   EXPECT_EQ(Gather(a, {0, 1}).shape(), PartialShape({2, -1, 2}));
@@ -389,7 +389,7 @@ TEST_F(TensorArrayTest, TheDeclaredShapeIsInferredForReads) {
   EXPECT_FALSE(Read(MakeArray(3), 0).shape().rank_known());
 }
 
-TEST_F(TensorArrayTest, FlowsAreKnownAsSuch) {
+TEST_F(TensorArrayTest, FlowsAreRecognized) {
   Array a = MakeArray(3);
   EXPECT_TRUE(IsTensorArrayFlow(a.flow));
   EXPECT_FALSE(IsTensorArrayFlow(a.handle));
@@ -447,14 +447,14 @@ class TensorArrayGradTest : public TensorArrayTest {
                          {"clear_after_read", false}};
 };
 
-TEST_F(TensorArrayGradTest, OfAReadReachesTheWrite) {
+TEST_F(TensorArrayGradTest, ReadGradientReachesTheWrite) {
   const Output x = Input({3});
   Array a = MakeArray(2, kDouble);
   Write(&a, 1, Build("Sin", {x}));
   Check(x, Build("Square", {Read(a, 1, DType::kDouble)}), Random({3}));
 }
 
-TEST_F(TensorArrayGradTest, OfSeveralReadsAddUp) {
+TEST_F(TensorArrayGradTest, GradientsOfSeveralReadsAddUp) {
   const Output x = Input({3});
   Array a = MakeArray(1, kKept);
   Write(&a, 0, Build("Sin", {x}));
@@ -466,7 +466,7 @@ TEST_F(TensorArrayGradTest, OfSeveralReadsAddUp) {
   Check(x, Build("AddN", {once, again, stacked}), Random({3}));
 }
 
-TEST_F(TensorArrayGradTest, OfScalarsAddUpToo) {
+TEST_F(TensorArrayGradTest, ScalarGradientsAddUp) {
   const Output x = Input(PartialShape::Scalar());
   Array a = MakeArray(1, kKept);
   Write(&a, 0, Build("Sin", {x}));
@@ -476,14 +476,14 @@ TEST_F(TensorArrayGradTest, OfScalarsAddUpToo) {
         Random({}));
 }
 
-TEST_F(TensorArrayGradTest, OfElementsThatWereNotReadIsZero) {
+TEST_F(TensorArrayGradTest, UnreadElementsHaveZeroGradient) {
   const Output x = Input({2, 3});
   Array a = MakeArray(3, kDouble);
   Scatter(&a, {2, 0}, Build("Sin", {x}));
   Check(x, Build("Square", {Read(a, 2, DType::kDouble)}), Random({2, 3}));
 }
 
-TEST_F(TensorArrayGradTest, OfElementsOfDifferentShapesThatWereNotReadIsZero) {
+TEST_F(TensorArrayGradTest, UnreadElementsOfDifferentShapesHaveZeroGradient) {
   const Output x = Input({2}), y = Input({3});
   Array a = MakeArray(2, kDouble);
   Write(&a, 0, x);
@@ -498,21 +498,21 @@ TEST_F(TensorArrayGradTest, OfElementsOfDifferentShapesThatWereNotReadIsZero) {
       ElementsAre(0, 0, 0));
 }
 
-TEST_F(TensorArrayGradTest, OfGatherAndScatter) {
+TEST_F(TensorArrayGradTest, DifferentiatesGatherAndScatter) {
   const Output x = Input({4, 2});
   Array a = MakeArray(4, kKept);
   Scatter(&a, {3, 1, 0, 2}, Build("Tanh", {x}));
   Check(x, Build("Square", {Gather(a, {0, 0, 3, 1}, kDouble)}), Random({4, 2}));
 }
 
-TEST_F(TensorArrayGradTest, OfConcatAndSplit) {
+TEST_F(TensorArrayGradTest, DifferentiatesConcatAndSplit) {
   const Output x = Input({5, 2});
   Array a = MakeArray(3, kDouble);
   Split(&a, Build("Tanh", {x}), {2, 0, 3});
   Check(x, Build("Square", {Output(Concat(a, kDouble), 0)}), Random({5, 2}));
 }
 
-TEST_F(TensorArrayGradTest, OfAGrowingArray) {
+TEST_F(TensorArrayGradTest, DifferentiatesGrowingArray) {
   const Output x = Input({2});
   Array a = MakeArray(0, {{"dtype", DType::kDouble}, {"dynamic_size", true}});
   Write(&a, 0, x);
@@ -520,7 +520,7 @@ TEST_F(TensorArrayGradTest, OfAGrowingArray) {
   Check(x, Build("Square", {Read(a, 3, DType::kDouble)}), Random({2}));
 }
 
-TEST_F(TensorArrayGradTest, OfTheSameArrayInTwoCallsAreApart) {
+TEST_F(TensorArrayGradTest, SeparateGradientCallsAreIndependent) {
   const Output x = Input({2});
   Array a = MakeArray(1, kKept);
   Write(&a, 0, x);
@@ -534,7 +534,7 @@ TEST_F(TensorArrayGradTest, OfTheSameArrayInTwoCallsAreApart) {
   EXPECT_NEAR((*got)[1].data<double>()[0], std::exp(3.0), 1e-12);
 }
 
-TEST_F(TensorArrayGradTest, HaveGradients) {
+TEST_F(TensorArrayGradTest, SecondOrderIsSupported) {
   const Output x = Input({3});
   Array a = MakeArray(2, kDouble);
   Write(&a, 1, Build("Sin", {x}));
@@ -542,7 +542,7 @@ TEST_F(TensorArrayGradTest, HaveGradients) {
   Check(x, Build("Square", {Grad(y, x)}), Random({3}));
 }
 
-TEST_F(TensorArrayGradTest, OfSumsHaveGradients) {
+TEST_F(TensorArrayGradTest, SecondOrderOfSummedGradientsIsSupported) {
   const Output x = Input({3});
   Array a = MakeArray(1, kKept);
   Write(&a, 0, Build("Sin", {x}));
@@ -553,7 +553,7 @@ TEST_F(TensorArrayGradTest, OfSumsHaveGradients) {
   Check(x, Grad(Build("Square", {g}), x), Random({3}));
 }
 
-TEST_F(TensorArrayGradTest, OfGatherAndScatterHaveGradients) {
+TEST_F(TensorArrayGradTest, SecondOrderOfGatherAndScatterIsSupported) {
   const Output x = Input({3, 2});
   Array a = MakeArray(3, kDouble);
   Scatter(&a, {2, 1, 0}, Build("Sin", {x}));
@@ -561,7 +561,7 @@ TEST_F(TensorArrayGradTest, OfGatherAndScatterHaveGradients) {
   Check(x, Build("Square", {Grad(y, x)}), Random({3, 2}));
 }
 
-TEST_F(TensorArrayGradTest, OfConcatAndSplitHaveGradients) {
+TEST_F(TensorArrayGradTest, SecondOrderOfConcatAndSplitIsSupported) {
   const Output x = Input({3, 2});
   Array a = MakeArray(2, kDouble);
   Split(&a, Build("Sin", {x}), {1, 2});
@@ -569,7 +569,7 @@ TEST_F(TensorArrayGradTest, OfConcatAndSplitHaveGradients) {
   Check(x, Build("Square", {Grad(y, x)}), Random({3, 2}));
 }
 
-TEST_F(TensorArrayGradTest, WithAShapePrependsIt) {
+TEST_F(TensorArrayGradTest, GradWithShapePrependsTheShape) {
   Array a = MakeArray(2, kDouble);
   Write(&a, 0, Constant(Tensor::Vector<double>({1, 2})));
   Node* n = BuildNode("TensorArrayGradWithShape",
@@ -591,7 +591,7 @@ std::shared_ptr<TensorArrayState> NewArray(int64_t size, bool clear = true) {
   return std::make_shared<TensorArrayState>(options, size);
 }
 
-TEST(TensorArrayStateTest, ManyThreadsWriteAndReadDisjointIndices) {
+TEST(TensorArrayStateTest, ThreadsMayWriteAndReadDisjointIndices) {
   constexpr int kThreads = 8, kEach = 500;
   const auto array = NewArray(kThreads * kEach);
   std::vector<std::thread> threads;
@@ -615,7 +615,7 @@ TEST(TensorArrayStateTest, ManyThreadsWriteAndReadDisjointIndices) {
   }
 }
 
-TEST(TensorArrayStateTest, ManyThreadsAddToOneGradient) {
+TEST(TensorArrayStateTest, ThreadsMayAddToOneGradient) {
   constexpr int kThreads = 8, kEach = 200;
   const auto array = NewArray(1);
   ASSERT_TRUE(array->Write(0, Tensor::Vector<float>({0, 0, 0})).ok());
@@ -641,7 +641,7 @@ TEST(TensorArrayStateTest, ManyThreadsAddToOneGradient) {
                           3 * kThreads * kEach));
 }
 
-TEST(TensorArrayStateTest, SumsLeaveWhatOthersHoldAlone) {
+TEST(TensorArrayStateTest, SumsDoNotChangeSharedTensors) {
   const auto array = NewArray(1);
   ASSERT_TRUE(array->Write(0, Tensor::Vector<float>({0, 0, 0})).ok());
   Tensor handle;
@@ -660,7 +660,7 @@ TEST(TensorArrayStateTest, SumsLeaveWhatOthersHoldAlone) {
   EXPECT_THAT(sum.ToVector<float>(), ElementsAre(5, 5, 5));
 }
 
-TEST(TensorArrayStateTest, ReadsMoveOutOfAnArrayThatIsCleared) {
+TEST(TensorArrayStateTest, ClearingReadsMoveTheTensor) {
   const auto array = NewArray(1);
   Tensor big(DType::kFloat, Shape({1000}));
   const void* data = std::as_const(big).raw();
@@ -674,7 +674,7 @@ TEST(TensorArrayStateTest, ReadsMoveOutOfAnArrayThatIsCleared) {
 // The rows of one tensor, small ones and large ones, read in any order: each
 // keeps its value, independent of the others, and the tensor is freed when the
 // last one was read.
-TEST(TensorArrayStateTest, RowsThatAreReadAreApart) {
+TEST(TensorArrayStateTest, ReadRowsAreIndependent) {
   for (const int64_t width : {1, 3, 100}) {
     constexpr int kRows = 5;
     const auto array = NewArray(kRows);
@@ -700,7 +700,7 @@ TEST(TensorArrayStateTest, RowsThatAreReadAreApart) {
   }
 }
 
-TEST(TensorArrayStateTest, RowsThatStayAreReadAgainAndStacked) {
+TEST(TensorArrayStateTest, KeptRowsCanBeReadAgainAndStacked) {
   const Tensor rows = Tensor::Of<double>(Shape({3, 2}), {1, 2, 3, 4, 5, 6});
   auto options = std::make_shared<TensorArrayDecl>();
   options->dtype = DType::kDouble;
@@ -721,7 +721,7 @@ TEST(TensorArrayStateTest, RowsThatStayAreReadAgainAndStacked) {
   }
 }
 
-TEST(TensorArrayStateTest, RowsOfAGradientAddUp) {
+TEST(TensorArrayStateTest, GradientRowsAddUp) {
   const auto array = NewArray(2);
   for (int i = 0; i < 2; ++i)
     ASSERT_TRUE(array->Write(i, Tensor::Vector<float>({0, 0, 0})).ok());
@@ -742,7 +742,7 @@ TEST(TensorArrayStateTest, RowsOfAGradientAddUp) {
 
 // After a step, even one that failed with elements in the array, nothing
 // remains.
-TEST_F(TensorArrayTest, NothingOutlivesTheStep) {
+TEST_F(TensorArrayTest, StepEndReleasesEverything) {
   const Output n = Build("Placeholder", {}, {{"dtype", DType::kInt32}});
   Array a = MakeArray(n, {{"clear_after_read", false}});
   Tensor big(DType::kFloat, Shape({1000}));

@@ -111,7 +111,7 @@ class TensorListTest : public ::testing::Test {
 
 // ---- Items ------------------------------------------------------------------
 
-TEST_F(TensorListTest, WhatIsPushedLastIsPoppedFirst) {
+TEST_F(TensorListTest, PopsInReverseOrder) {
   const Output list = Push(Push(Empty(Any()), Row({1})), Row({2, 3}));
   EXPECT_EQ(Eval(Length(list)).scalar<int32_t>(), 2);
   Node* pop = Pop(list);
@@ -123,17 +123,17 @@ TEST_F(TensorListTest, WhatIsPushedLastIsPoppedFirst) {
             3);
 }
 
-TEST_F(TensorListTest, PopOfNothingIsAnError) {
+TEST_F(TensorListTest, PopOfEmptyListIsAnError) {
   Fails(Output(Pop(Empty(Any())), 1), {"empty"});
 }
 
-TEST_F(TensorListTest, ListsHoldAtMostWhatTheyDeclare) {
+TEST_F(TensorListTest, PushBeyondDeclaredCapacityIsAnError) {
   const Output full = Push(Empty(Any(), 1), Row({1}));
   Fails(Length(Push(full, Row({1}))), {"at most 1", "max_num_elements"});
   Fails(Length(Resize(full, 2)), {"at most 1"});
 }
 
-TEST_F(TensorListTest, ItemsFitTheDeclaredShape) {
+TEST_F(TensorListTest, ItemsMustFitTheDeclaredShape) {
   const Output list = Empty(Dims({-1, 2}));
   Fails(Length(Push(list, Row({1}))), {"[?,2]", "[1]"});
   const Output long_list = Reserve(Dims({-1, 2}), 2);
@@ -159,7 +159,7 @@ TEST_F(TensorListTest, TypesMustAgree) {
         {});
 }
 
-TEST_F(TensorListTest, AnItemIsReplaced) {
+TEST_F(TensorListTest, SetItemReplacesItem) {
   const Output list = Reserve(Any(), 3);
   const Output set = Set(Set(list, 1, Row({1})), 1, Row({5, 6}));
   EXPECT_THAT(Values(Get(set, 1)), ElementsAre(5, 6));
@@ -173,7 +173,7 @@ TEST_F(TensorListTest, AnItemIsReplaced) {
   Fails(Length(Set(list, -1, Row({1}), true)), {"-1"});
 }
 
-TEST_F(TensorListTest, WhatWasNotSetIsZerosWhereTheShapeIsKnown) {
+TEST_F(TensorListTest, UnsetItemsAreZeroIfShapeIsKnown) {
   EXPECT_THAT(Values(Get(Reserve(Dims({2}), 1), 0)), ElementsAre(0, 0));
   EXPECT_THAT(Values(Get(Reserve(Any(), 1), 0, Dims({2}))), ElementsAre(0, 0));
   EXPECT_THAT(Values(Output(Pop(Reserve(Any(), 1), Dims({2})), 1)),
@@ -186,18 +186,18 @@ TEST_F(TensorListTest, WhatWasNotSetIsZerosWhereTheShapeIsKnown) {
   Fails(Output(Pop(Reserve(Any(), 1)), 1), {"element_shape"});
 }
 
-TEST_F(TensorListTest, SizesThatMakeNoSenseAreErrors) {
+TEST_F(TensorListTest, InvalidSizesAreErrors) {
   Fails(Length(Reserve(Any(), -1)), {"num_elements", "-1"});
   Fails(Length(Resize(Empty(Any()), -1)), {"size", "-1"});
 }
 
-TEST_F(TensorListTest, ResizeCutsAndExtends) {
+TEST_F(TensorListTest, ResizeTruncatesAndExtends) {
   const Output list = Push(Push(Empty(Dims({1})), Row({1})), Row({2}));
   EXPECT_THAT(Values(Stack(Resize(list, 1))), ElementsAre(1));
   EXPECT_THAT(Values(Stack(Resize(list, 3))), ElementsAre(1, 2, 0));
 }
 
-TEST_F(TensorListTest, ListsOfListsAreItems) {
+TEST_F(TensorListTest, ListsCanBeItems) {
   const Output inner = Push(Empty(Any()), Row({1, 2}));
   dtype_ = DType::kVariant;
   const Output outer = Push(Empty(Any()), inner);
@@ -235,7 +235,7 @@ TEST_F(TensorListTest, OnlySharedListsAreCopied) {
   EXPECT_EQ(all.data<float>()[kCount - 1], static_cast<float>(kCount - 1));
 }
 
-TEST_F(TensorListTest, DeepNestsAreTakenApartWithoutRecursion) {
+TEST_F(TensorListTest, DeepListsAreDestroyedWithoutRecursion) {
   Variant v;
   for (int i = 0; i < 200000; ++i) {
     auto list = std::make_shared<TensorList>();
@@ -250,7 +250,7 @@ TEST_F(TensorListTest, DeepNestsAreTakenApartWithoutRecursion) {
 
 // ---- Whole lists ------------------------------------------------------------
 
-TEST_F(TensorListTest, StackIsFromTensorBackwards) {
+TEST_F(TensorListTest, StackInvertsFromTensor) {
   const Output x = Constant(Tensor::Of<float>({3, 2}, {1, 2, 3, 4, 5, 6}));
   const Output list = FromTensor(x, Dims({2}));
   EXPECT_EQ(Eval(Length(list)).scalar<int32_t>(), 3);
@@ -260,7 +260,7 @@ TEST_F(TensorListTest, StackIsFromTensorBackwards) {
   EXPECT_TRUE(Eval(Get(scalars, 1)).Identical(Tensor::Scalar<float>(8)));
 }
 
-TEST_F(TensorListTest, StackKnowsShapesBeforehand) {
+TEST_F(TensorListTest, StackInfersShapes) {
   EXPECT_EQ(Stack(Reserve(Dims({2, -1}), 3)).shape(),
             PartialShape({-1, 2, -1}));
   EXPECT_EQ(Stack(Reserve(Any(), 3), Dims({2}), 3).shape(),
@@ -272,7 +272,7 @@ TEST_F(TensorListTest, StackKnowsShapesBeforehand) {
             PartialShape({3}));
 }
 
-TEST_F(TensorListTest, StackFillsAndRefuses) {
+TEST_F(TensorListTest, StackFillsUnsetItemsAndRejectsMismatches) {
   const Output some = Set(Reserve(Any(), 3), 1, Row({1, 2}));
   EXPECT_THAT(Values(Stack(some)), ElementsAre(0, 0, 1, 2, 0, 0));
   EXPECT_TRUE(Eval(Stack(Empty(Dims({2})))).shape() == Shape({0, 2}));
@@ -283,7 +283,7 @@ TEST_F(TensorListTest, StackFillsAndRefuses) {
   Fails(Stack(some, Dims({3})), {"[3]", "[2]"});
 }
 
-TEST_F(TensorListTest, GatherTakesItemsInOrder) {
+TEST_F(TensorListTest, GatherReadsItemsInIndexOrder) {
   const Output list =
       FromTensor(Constant(Tensor::Of<float>({3, 2}, {1, 2, 3, 4, 5, 6})));
   EXPECT_THAT(Values(Gather(list, {2, 0, 2})), ElementsAre(5, 6, 1, 2, 5, 6));
@@ -307,7 +307,7 @@ TEST_F(TensorListTest, ScatterSetsItems) {
               ElementsAre(1, 2, 3, 4, 0, 0, 1, 2));
 }
 
-TEST_F(TensorListTest, ConcatJoinsAndSaysLengths) {
+TEST_F(TensorListTest, ConcatJoinsAndReturnsLengths) {
   const Output list =
       Push(Push(Push(Empty(Any()), Row({1})), Row({})), Row({2, 3}));
   Node* n = Concat(list);
@@ -326,7 +326,7 @@ TEST_F(TensorListTest, ConcatJoinsAndSaysLengths) {
   EXPECT_THAT(Values(Output(old, 0)), ElementsAre(1, 2, 3));
 }
 
-TEST_F(TensorListTest, SplitTakesRunsOfRows) {
+TEST_F(TensorListTest, SplitCutsRowsByLengths) {
   const Output list = Split(Row({1, 2, 3}), {2, 0, 1});
   EXPECT_THAT(Values(Get(list, 0)), ElementsAre(1, 2));
   EXPECT_THAT(Values(Get(list, 1)), ElementsAre());
@@ -341,7 +341,7 @@ TEST_F(TensorListTest, FromTensorChecksTheShape) {
   EXPECT_FALSE(graph_.status().ok());
 }
 
-TEST_F(TensorListTest, BatchesOfListsAreJoinedAndPushed) {
+TEST_F(TensorListTest, BatchesOfListsCanBeConcatenatedAndPushed) {
   const Output list = Push(Empty(Any()), Row({1}));
   const Output two = Build("Pack", {list, list});
   const Output joined = Build("TensorListConcatLists", {two, two}, Of());
@@ -356,7 +356,7 @@ TEST_F(TensorListTest, BatchesOfListsAreJoinedAndPushed) {
 
 // ---- Sums and zeros ---------------------------------------------------------
 
-TEST_F(TensorListTest, ListsAddUpItemByItem) {
+TEST_F(TensorListTest, AddNSumsListsItemwise) {
   const Output a = Set(Set(Reserve(Any(), 3), 0, Row({1, 2})), 1, Row({3}));
   const Output b = Set(Set(Reserve(Any(), 3), 0, Row({5, 5})), 2, Row({4}));
   const Output sum = Build("AddN", {a, b, a});
@@ -368,7 +368,7 @@ TEST_F(TensorListTest, ListsAddUpItemByItem) {
   Fails(Length(Build("AddN", {a, Set(a, 0, Row({1}))})), {"[2]", "[1]"});
 }
 
-TEST_F(TensorListTest, ZerosLikeAListHasItsShapes) {
+TEST_F(TensorListTest, ZerosLikeKeepsItemShapes) {
   const Output a = Set(Set(Reserve(Any(), 3), 0, Row({1, 2})), 1, Row({3}));
   const Output zeros = Build("ZerosLike", {a});
   EXPECT_THAT(Values(Get(zeros, 0)), ElementsAre(0, 0));
@@ -376,7 +376,7 @@ TEST_F(TensorListTest, ZerosLikeAListHasItsShapes) {
   EXPECT_EQ(Eval(Length(zeros)).scalar<int32_t>(), 3);
 }
 
-TEST_F(TensorListTest, NothingOutlivesTheStep) {
+TEST_F(TensorListTest, StepEndReleasesEverything) {
   const Output x = Build("Placeholder", {}, {{"dtype", DType::kFloat}});
   Output list = Empty(Any());
   for (int i = 0; i < 4; ++i) list = Push(list, Build("Square", {x}));
@@ -437,7 +437,7 @@ class TensorListGradTest : public TensorListTest {
   Output Sin(Output x) { return Build("Sin", {x}); }
 };
 
-TEST_F(TensorListGradTest, OfPushAndPop) {
+TEST_F(TensorListGradTest, DifferentiatesPushAndPop) {
   const Output x = Input({3});
   const Output list = Push(Push(Empty(Any()), Sin(x)), Build("Exp", {x}));
   Node* last = Pop(list);
@@ -446,7 +446,7 @@ TEST_F(TensorListGradTest, OfPushAndPop) {
         Shape({3}));
 }
 
-TEST_F(TensorListGradTest, OfGetAndSet) {
+TEST_F(TensorListGradTest, DifferentiatesGetAndSet) {
   const Output x = Input({2});
   const Output list =
       Set(Set(Set(Reserve(Any(), 3), 0, Sin(x)), 2, Build("Exp", {x})), 0,
@@ -458,7 +458,7 @@ TEST_F(TensorListGradTest, OfGetAndSet) {
         Shape({2}));
 }
 
-TEST_F(TensorListGradTest, OfStackAndFromTensor) {
+TEST_F(TensorListGradTest, DifferentiatesStackAndFromTensor) {
   for (const PartialShape& known :
        {PartialShape({3, 2}), PartialShape({-1, -1})}) {
     const Output x = Input(known);
@@ -466,27 +466,27 @@ TEST_F(TensorListGradTest, OfStackAndFromTensor) {
   }
 }
 
-TEST_F(TensorListGradTest, OfGatherWithRepeatsAndScatter) {
+TEST_F(TensorListGradTest, DifferentiatesGatherWithRepeatsAndScatter) {
   const Output x = Input({3, 2});
   Check(x, Build("Square", {Gather(Scatter(Sin(x), {2, 0, 1}), {1, 1, 2})}),
         Shape({3, 2}));
 }
 
-TEST_F(TensorListGradTest, OfScatterIntoAList) {
+TEST_F(TensorListGradTest, DifferentiatesScatterIntoList) {
   const Output x = Input({2, 2});
   const Output list = FromTensor(Sin(x));
   const Output more = ScatterInto(list, Build("Exp", {x}), {1, 3});
   Check(x, Build("Square", {Gather(more, {0, 1, 3})}), Shape({2, 2}));
 }
 
-TEST_F(TensorListGradTest, OfConcatAndSplit) {
+TEST_F(TensorListGradTest, DifferentiatesConcatAndSplit) {
   const Output x = Input({4, 2});
   Check(x, Build("Square", {Output(Concat(Split(Sin(x), {1, 0, 3})), 0)}),
         Shape({4, 2}));
   Check(x, Build("Square", {Get(Split(Sin(x), {1, 0, 3}), 2)}), Shape({4, 2}));
 }
 
-TEST_F(TensorListGradTest, OfResize) {
+TEST_F(TensorListGradTest, DifferentiatesResize) {
   const Output x = Input({3, 2});
   Check(x, Build("Square", {Stack(Resize(FromTensor(Sin(x)), 2))}),
         Shape({3, 2}));
@@ -494,7 +494,7 @@ TEST_F(TensorListGradTest, OfResize) {
         Shape({3, 2}));
 }
 
-TEST_F(TensorListGradTest, OfListsOfListsThatAddUp) {
+TEST_F(TensorListGradTest, DifferentiatesSumsOfNestedLists) {
   const Output x = Input({2});
   const Output inner = Push(Empty(Any()), Sin(x));
   dtype_ = DType::kVariant;
@@ -505,7 +505,7 @@ TEST_F(TensorListGradTest, OfListsOfListsThatAddUp) {
             Shape({2}));
 }
 
-TEST_F(TensorListGradTest, OfBatchesIsRefused) {
+TEST_F(TensorListGradTest, RejectsBatchesOfLists) {
   const Output x = Input({1});
   const Output list = Push(Empty(Any()), x);
   const Output joined = Build("TensorListConcatLists", {list, list}, Of());
@@ -514,7 +514,7 @@ TEST_F(TensorListGradTest, OfBatchesIsRefused) {
               HasSubstr("TensorListConcatLists"));
 }
 
-TEST_F(TensorListTest, AnItemThatIsAListHasItemsOfItsOwn) {
+TEST_F(TensorListTest, InnerListMayHaveOtherItemShape) {
   // The outer list's items are scalars, the inner list's are not.
   const Output inner = Push(Empty(Any()), Row({1, 2, 3}));
   dtype_ = DType::kVariant;

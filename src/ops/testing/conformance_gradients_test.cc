@@ -283,7 +283,7 @@ std::optional<Instance> MostExact(const OpDef& op, const OpSample& s) {
   return std::nullopt;
 }
 
-TEST(Conformance, GradientsAgreeWithDifferencesAloneAndInLoops) {
+TEST(Conformance, GradientsMatchDifferencesAloneAndInLoops) {
   // (Sanitizers are slow here and run only a few of the loops.)
   int number = 0;
   for (const OpDef* op : OpRegistry::Global()->All()) {

@@ -109,7 +109,7 @@ TEST(Conformance, EveryDeclarationIsComplete) {
 
 // ---- Kernels and shapes -----------------------------------------------------
 
-TEST(Conformance, KernelsGiveWhatSignatureAndShapeFunctionSay) {
+TEST(Conformance, KernelsMatchSignatureAndShapeFunction) {
   std::set<std::string> missing;
   for (const OpDef* op : OpRegistry::Global()->All()) {
     for (const Instance& in : InstancesOf(*op)) {
@@ -185,7 +185,7 @@ void TryShapes(const Instance& in, const std::vector<Shape>& shapes) {
               DTypeName(n->output_type(i)));
 }
 
-TEST(Conformance, EmptyScalarAndOddShapesAreResultsOrErrors) {
+TEST(Conformance, UnusualShapesGiveResultsOrErrors) {
   for (const OpDef* op : OpRegistry::Global()->All()) {
     if (NeedsNoKernel(*op)) continue;
     for (const OpSample& s : op->samples) {
@@ -224,7 +224,7 @@ TEST(Conformance, EmptyScalarAndOddShapesAreResultsOrErrors) {
 }
 
 // Not large ones: a size that memory could hold would be allocated.
-TEST(Conformance, OddIntegersAreResultsOrErrors) {
+TEST(Conformance, UnusualIntegersGiveResultsOrErrors) {
   for (const OpDef* op : OpRegistry::Global()->All()) {
     if (NeedsNoKernel(*op)) continue;
     for (const Instance& in : InstancesOf(*op)) {
@@ -254,7 +254,7 @@ TEST(Conformance, OddIntegersAreResultsOrErrors) {
 
 // ---- Errors of use ----------------------------------------------------------
 
-TEST(Conformance, WrongTypesAndNumbersOfInputsAreRefused) {
+TEST(Conformance, WrongInputTypesAndCountsAreRefused) {
   for (const OpDef* op : OpRegistry::Global()->All()) {
     const std::vector<Instance> all = InstancesOf(*op);
     if (all.empty()) continue;
@@ -298,7 +298,7 @@ TEST(Conformance, WrongTypesAndNumbersOfInputsAreRefused) {
 
 // ---- GraphDef ---------------------------------------------------------------
 
-TEST(Conformance, OneNodeGraphsGoOutAndComeBackTheSame) {
+TEST(Conformance, OneNodeGraphsRoundTrip) {
   for (const OpDef* op : OpRegistry::Global()->All()) {
     for (const Instance& in : InstancesOf(*op)) {
       SCOPED_TRACE(in.Name());

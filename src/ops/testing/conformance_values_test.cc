@@ -220,7 +220,7 @@ void ExpectNone(const std::set<std::string>& without) {
       << "no reference: " << absl::StrJoin(without, " ");
 }
 
-TEST(ConformanceValues, FunctionsOfOneNumber) {
+TEST(ConformanceValues, UnaryFunctionsMatchReference) {
   std::set<std::string> without;
   for (const OpDef* op : OpRegistry::Global()->All()) {
     if (op->shape != UnchangedShape || op->inputs.size() != 1 ||
@@ -281,7 +281,7 @@ std::vector<Operands> OperandShapes() {
   return all;
 }
 
-TEST(ConformanceValues, FunctionsOfTwoNumbers) {
+TEST(ConformanceValues, BinaryFunctionsMatchReference) {
   std::set<std::string> without;
   for (const OpDef* op : OpRegistry::Global()->All()) {
     const bool equality = op->name == "Equal" || op->name == "NotEqual";
@@ -317,7 +317,7 @@ TEST(ConformanceValues, FunctionsOfTwoNumbers) {
   ExpectNone(without);
 }
 
-TEST(ConformanceValues, ComplexNumbersAndTheirParts) {
+TEST(ConformanceValues, ComplexPartsMatchReference) {
   const auto check = [&]<typename R>(Tag<R>) {
     using C = std::complex<R>;
     const DType real = DTypeOf<R>(), complex = DTypeOf<C>();
@@ -372,7 +372,7 @@ Exact<To> Convert(Exact<From> v) {
             v));
 }
 
-TEST(ConformanceValues, Conversions) {
+TEST(ConformanceValues, ConversionsMatchReference) {
   const OpDef* op = OpRegistry::Global()->Find("Cast");
   std::mt19937 rng(kValuesSeed);
   const auto check = [&]<typename From, typename To>(Tag<From>, Tag<To>) {
@@ -491,7 +491,7 @@ std::vector<Shape> ReducedShapes(const std::string& op) {
   return shapes;
 }
 
-TEST(ConformanceValues, Reductions) {
+TEST(ConformanceValues, ReductionsMatchReference) {
   std::set<std::string> without;
   for (const OpDef* op : OpRegistry::Global()->All()) {
     if (op->shape != ReductionShape) continue;
@@ -540,7 +540,7 @@ TEST(ConformanceValues, Reductions) {
   ExpectNone(without);
 }
 
-TEST(ConformanceValues, PlacesOfTheLargestAndSmallest) {
+TEST(ConformanceValues, ArgmaxAndArgminMatchReference) {
   for (const char* name : {"ArgMax", "ArgMin"}) {
     const OpDef* op = OpRegistry::Global()->Find(name);
     ForTypes(*op, [&]<typename T>(Tag<T>) {
@@ -572,7 +572,7 @@ TEST(ConformanceValues, PlacesOfTheLargestAndSmallest) {
 
 // ---- Cumulative ops ---------------------------------------------------------
 
-TEST(ConformanceValues, RunningSumsAndProducts) {
+TEST(ConformanceValues, CumulativeSumsAndProductsMatchReference) {
   for (const char* name : {"Cumsum", "Cumprod"}) {
     const OpDef* op = OpRegistry::Global()->Find(name);
     ForTypes(*op, [&]<typename T>(Tag<T>) {
@@ -675,7 +675,7 @@ void CheckProduct(const Product& p, const AttrMap& types, int64_t m, int64_t k,
   }
 }
 
-TEST(ConformanceValues, ProductsOfMatrices) {
+TEST(ConformanceValues, MatrixProductsMatchReference) {
   for (const Product& p : {Product{"MatMul", "transpose_a", "transpose_b", 0},
                            Product{"BatchMatMul", "adj_x", "adj_y", 3},
                            Product{"BatchMatMulV2", "adj_x", "adj_y", 3}}) {

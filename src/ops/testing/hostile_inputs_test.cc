@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kTries = 60;
 
-TEST(HostileInputs, AreErrorsOrKeepWhatTheDeclarationPromises) {
+TEST(HostileInputs, GiveErrorsOrDeclaredOutputs) {
   const char* given = std::getenv("SLUICE_SEED");
   const uint64_t seed = given ? std::strtoull(given, nullptr, 10) : 20261122;
   const char* only = std::getenv("SLUICE_OP");

@@ -47,7 +47,7 @@ class Lender {
   int lent_ = 0;
 };
 
-TEST(LentMemoryTest, IsNobodysToWriteTo) {
+TEST(LentMemoryTest, BorrowedTensorsAreNotWritable) {
   Lender lender;
   const Tensor t = lender.Lend(Tensor::Vector<float>({1, 2, 3, 4}));
   EXPECT_TRUE(t.borrowed());
@@ -71,7 +71,7 @@ Tensor Reversed(const Tensor& t) {
   return r;
 }
 
-TEST(LentInputs, AreOnlyReadAndNothingKeepsThem) {
+TEST(LentInputs, AreNeitherWrittenNorKept) {
   for (const OpDef* op : OpRegistry::Global()->All()) {
     if (NeedsNoKernel(*op)) continue;
     for (const Instance& in : InstancesOf(*op)) {
@@ -156,7 +156,7 @@ class KeptInputs : public ::testing::Test {
   Session session_{graph_};
 };
 
-TEST_F(KeptInputs, Variables) {
+TEST_F(KeptInputs, VariablesCopyBorrowedValues) {
   const AttrMap kind = {{"dtype", DType::kFloat}, {"shape", PartialShape()}};
   for (const bool resource : {false, true}) {
     const Output v = Build(resource ? "VarHandleOp" : "VariableV2", {}, kind);
@@ -178,14 +178,14 @@ TEST_F(KeptInputs, Variables) {
   }
 }
 
-TEST_F(KeptInputs, TensorsOfTheSession) {
+TEST_F(KeptInputs, SessionHandlesCopyBorrowedValues) {
   const Tensor handle = Keep({Build("GetSessionHandle", {x_})})[0];
   const Output holder = Build("Placeholder", {}, {{"dtype", DType::kString}});
   ExpectNumbers(Build("GetSessionTensor", {holder}, {{"dtype", DType::kFloat}}),
                 {{holder, handle}});
 }
 
-TEST_F(KeptInputs, ListsAndOptionals) {
+TEST_F(KeptInputs, ListsAndOptionalsCopyBorrowedValues) {
   const AttrMap of = {{"element_dtype", DType::kFloat}};
   const Output any = Constant(int32_t{-1}), one = Constant(int32_t{1});
   const Output row = Build("ExpandDims", {x_, Constant(0)});
@@ -219,7 +219,7 @@ TEST_F(KeptInputs, ListsAndOptionals) {
   ExpectNumbers(value, {{holder, kept}});
 }
 
-TEST_F(KeptInputs, SparseTensors) {
+TEST_F(KeptInputs, SparseTensorsMapCopiesBorrowedValues) {
   const Output indices = Build(
       "Reshape", {Build("Range", {Constant<int64_t>(0), Constant<int64_t>(6),
                                   Constant<int64_t>(1)}),
@@ -244,7 +244,7 @@ TEST_F(KeptInputs, SparseTensors) {
 }
 
 // Whole steps and the state they leave for later ones: plans, regions, loops.
-TEST_F(KeptInputs, LoopsAndRegions) {
+TEST_F(KeptInputs, LoopsAndRegionsDoNotKeepBorrowedValues) {
   const auto [i, y] = While(
       std::tuple{0, x_}, [](Output i, Output) { return i < 3; },
       [this](Output i, Output y) {

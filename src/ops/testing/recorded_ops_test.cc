@@ -160,44 +160,44 @@ void CompareWithRecord(const std::string& path, size_t min,
   }
 }
 
-TEST(RecordedOps, StringsAndEncodingsAreTensorFlows) {
+TEST(RecordedOps, StringsAndEncodingsMatchTensorFlow) {
   CompareWithRecord("tests/cases/string_ops.txt", 600, {});
 }
 
-TEST(RecordedOps, SparseTensorsAreTensorFlows) {
+TEST(RecordedOps, SparseTensorsMatchTensorFlow) {
   CompareWithRecord("tests/cases/sparse_ops.txt", 500, {2e-7});
 }
 
-TEST(RecordedOps, NeuralNetworksAreTensorFlows) {
+TEST(RecordedOps, NeuralNetworksMatchTensorFlow) {
   CompareWithRecord("tests/cases/nn_ops.txt", 450, {1e-6, true});
 }
 
-TEST(RecordedOps, QuantizedArithmeticIsTensorFlows) {
+TEST(RecordedOps, QuantizedArithmeticMatchesTensorFlow) {
   CompareWithRecord("tests/cases/quantized_ops.txt", 1150, {4e-7});
 }
 
-TEST(RecordedOps, DistancesAndSamplesAreTensorFlows) {
+TEST(RecordedOps, DistancesAndSamplesMatchTensorFlow) {
   CompareWithRecord("tests/cases/misc_ops.txt", 150, {2e-6});
 }
 
-TEST(RecordedOps, ArithmeticAndWindowsAreTensorFlows) {
+TEST(RecordedOps, ArithmeticAndWindowsMatchTensorFlow) {
   CompareWithRecord("tests/cases/math_ops.txt", 500, {2e-6, true});
 }
 
-TEST(RecordedOps, FunctionsOfElementsAreTensorFlows) {
+TEST(RecordedOps, ElementwiseFunctionsMatchTensorFlow) {
   CompareWithRecord("tests/cases/elementwise_ops.txt", 1000, {.ulps = 4});
 }
 
-TEST(RecordedOps, ReductionsAndProductsAreTensorFlows) {
+TEST(RecordedOps, ReductionsAndProductsMatchTensorFlow) {
   CompareWithRecord("tests/cases/reduction_ops.txt", 1000, {.ulps = 4});
 }
 
-TEST(RecordedOps, EverydayNetworksAreTensorFlows) {
+TEST(RecordedOps, CommonNetworksMatchTensorFlow) {
   CompareWithRecord("tests/cases/network_ops.txt", 1000,
                     {.of_largest = true, .ulps = 4});
 }
 
-TEST(RecordedOps, UpdatesOfVariablesAreTensorFlows) {
+TEST(RecordedOps, VariableUpdatesMatchTensorFlow) {
   CompareWithRecord("tests/cases/variable_ops.txt", 1000,
                     {.of_largest = true, .ulps = 4});
 }
@@ -212,7 +212,7 @@ Tensor Shortened(const Tensor& t) {
 }
 
 // (TensorFlow has no bfloat16 kernel for some of them.)
-TEST(RecordedOps, EveryOptimiserTakesBfloat16) {
+TEST(RecordedOps, EveryOptimizerSupportsBfloat16) {
   for (RecordedCase c : ReadCases("tests/cases/variable_ops.txt")) {
     if (c.op.find("Apply") == std::string::npos ||
         c.variables[0].dtype() != DType::kFloat)
@@ -279,7 +279,7 @@ std::set<std::string> RecordedNames() {
   return names;
 }
 
-TEST(RecordedOps, EveryOpIsRecordedOrSaysWhyNot) {
+TEST(RecordedOps, EveryOpIsRecordedOrHasAReason) {
   const std::set<std::string> recorded = RecordedNames();
   std::set<std::string> missing;
   for (const OpDef* op : OpRegistry::Global()->All())

@@ -43,7 +43,7 @@ Status UpdateWith(const std::string& op, const std::vector<Tensor>& variables,
   return OkStatus();
 }
 
-TEST(Training, ShapesThatDoNotFitAreErrors) {
+TEST(Training, MismatchedShapesAreErrors) {
   const Tensor two = Tensor::Vector<float>({1, 2});
   const Tensor three = Tensor::Vector<float>({1, 2, 3});
   const Tensor lr = Tensor::Scalar<float>(.1f);
@@ -80,7 +80,7 @@ TEST(Training, EmptyVariablesAndScalarsAreUpdated) {
   EXPECT_FLOAT_EQ(got.scalar<float>(), .1f - .1f * (.1f * .1f + .1f));
 }
 
-TEST(Training, UpdatesOfManyThreadsAreAllSeen) {
+TEST(Training, ConcurrentUpdatesAreNotLost) {
   Graph g;
   WithGraph use(g);
   const Shape shape({1000});

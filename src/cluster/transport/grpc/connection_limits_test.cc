@@ -115,7 +115,7 @@ class ConnectionLimitsTest : public ::testing::Test {
   Output three_;
 };
 
-TEST_F(ConnectionLimitsTest, AWorkerTakesSessionsAgainWhenOthersHaveEnded) {
+TEST_F(ConnectionLimitsTest, WorkerAcceptsSessionsAfterOthersEnd) {
   ProcessCluster cluster({"worker"});
   // (Under sanitizers the heartbeats of so many sessions take seconds.)
   std::vector<std::string> more;
@@ -137,7 +137,7 @@ TEST_F(ConnectionLimitsTest, AWorkerTakesSessionsAgainWhenOthersHaveEnded) {
   EXPECT_TRUE(BecomesTrue([&] { return Connect(target).ok(); }));
 }
 
-TEST_F(ConnectionLimitsTest, IdleConnectionsDoNotKeepClientsOut) {
+TEST_F(ConnectionLimitsTest, IdleConnectionsDoNotBlockClients) {
   ProcessCluster cluster({"worker"});
   Spawn(&cluster, "worker", kFiles);
   const std::string target = cluster.target("worker");
@@ -149,7 +149,7 @@ TEST_F(ConnectionLimitsTest, IdleConnectionsDoNotKeepClientsOut) {
   EXPECT_TRUE(s.ok()) << s;
 }
 
-TEST_F(ConnectionLimitsTest, NorDoThoseThatShowNoCertificate) {
+TEST_F(ConnectionLimitsTest, ConnectionsWithoutCertificateDoNotBlockClients) {
   ProcessCluster cluster({"worker"});
   Spawn(&cluster, "worker", kFiles, {"SLUICE_TEST_TLS=tests/tls"});
   setenv(kVariables[0], "tests/tls/ca.pem", 1);
@@ -165,7 +165,7 @@ TEST_F(ConnectionLimitsTest, NorDoThoseThatShowNoCertificate) {
   EXPECT_TRUE(s.ok()) << s;
 }
 
-TEST_F(ConnectionLimitsTest, ASessionTakesOneDescriptorOfItsTask) {
+TEST_F(ConnectionLimitsTest, SessionUsesOneDescriptor) {
   ProcessCluster cluster({"ps", "worker"});
   for (const std::string job : {"ps", "worker"}) Spawn(&cluster, job, 1024);
   const std::string target = cluster.target("worker");
@@ -188,7 +188,7 @@ TEST_F(ConnectionLimitsTest, ASessionTakesOneDescriptorOfItsTask) {
 }
 
 // The limit of the process, not one caused by clients.
-TEST_F(ConnectionLimitsTest, AListenerWithoutADescriptorWaitsForOne) {
+TEST_F(ConnectionLimitsTest, ListenerWaitsForFreeDescriptor) {
   ConnectionListener listener;
   const Result<int> port = listener.Listen("127.0.0.1:0");
   ASSERT_TRUE(port.ok()) << port.status();
@@ -247,7 +247,7 @@ class TaskLimitsTest : public ConnectionLimitsTest {
   std::string address_;
 };
 
-TEST_F(TaskLimitsTest, SessionsOfAClientThatIsGoneEndAtOnce) {
+TEST_F(TaskLimitsTest, SessionsOfLostClientEndImmediately) {
   const auto task = Start([](ServerOptions*) {});
   ASSERT_NE(task, nullptr);
   auto stub = Stub();
@@ -260,7 +260,7 @@ TEST_F(TaskLimitsTest, SessionsOfAClientThatIsGoneEndAtOnce) {
   EXPECT_TRUE(BecomesTrue([&] { return task->master().num_sessions() == 0; }));
 }
 
-TEST_F(TaskLimitsTest, OneSessionTooManyIsAnErrorThatNamesTheLimit) {
+TEST_F(TaskLimitsTest, SessionLimitErrorNamesTheOption) {
   const auto task = Start([](ServerOptions* o) {
     o->max_sessions = 3;
     o->max_sessions_per_peer = 3;
@@ -279,7 +279,7 @@ TEST_F(TaskLimitsTest, OneSessionTooManyIsAnErrorThatNamesTheLimit) {
   EXPECT_TRUE(BecomesTrue([&] { return Connect(task->target()).ok(); }));
 }
 
-TEST_F(TaskLimitsTest, SoIsOneTooManyFromOneAddress) {
+TEST_F(TaskLimitsTest, SessionPerPeerLimitErrorNamesTheOption) {
   const auto task = Start([](ServerOptions* o) {
     o->max_sessions = 3;
     o->max_sessions_per_peer = 1;
@@ -293,7 +293,7 @@ TEST_F(TaskLimitsTest, SoIsOneTooManyFromOneAddress) {
   EXPECT_THAT(std::string(s.message()), HasSubstr("--max-sessions-per-peer"));
 }
 
-TEST_F(TaskLimitsTest, OneConnectionTooManyIsToldSo) {
+TEST_F(TaskLimitsTest, ConnectionLimitErrorNamesTheOption) {
   const auto task = Start([](ServerOptions* o) {
     o->max_connections = 10;
     o->max_connections_per_peer = 4;
@@ -310,7 +310,7 @@ TEST_F(TaskLimitsTest, OneConnectionTooManyIsToldSo) {
   EXPECT_TRUE(BecomesTrue([&] { return Connect(task->target()).ok(); }));
 }
 
-TEST_F(TaskLimitsTest, MoreConnectionsThanFilesIsAnErrorAtTheStart) {
+TEST_F(TaskLimitsTest, ConnectionLimitAboveFileLimitFailsAtStart) {
   ServerOptions options;
   ASSERT_TRUE(options.cluster
                   .Add("worker", 0, "127.0.0.1:" + std::to_string(UnusedPort()))

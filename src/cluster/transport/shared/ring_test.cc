@@ -72,7 +72,7 @@ std::string SomeName() {
   return absl::StrCat("sluice-test-", getpid(), "-", NewRingToken()[0]);
 }
 
-TEST(SharedRing, IsUsedFromWhenItIsAccepted) {
+TEST(SharedRing, IsUsableOnceAccepted) {
   int fd = -1;
   auto writer = RingWriter::Make(&fd);
   ASSERT_TRUE(writer.ok()) << writer.status();
@@ -83,7 +83,7 @@ TEST(SharedRing, IsUsedFromWhenItIsAccepted) {
   EXPECT_TRUE((*writer)->accepted());
 }
 
-TEST(SharedRing, PiecesPassUntilItIsFullAndRoomIsToldOnce) {
+TEST(SharedRing, AcceptsPiecesUntilFullAndSignalsRoomOnce) {
   Ends ends;
   for (int round = 0; round < 3; ++round) {
     std::string said(RingHeader::kPiece + 7, static_cast<char>('a' + round));
@@ -103,7 +103,7 @@ TEST(SharedRing, PiecesPassUntilItIsFullAndRoomIsToldOnce) {
 
 // The sender sleeps whenever the ring is full and only the notice from Done
 // wakes it: if one is lost, this never ends.
-TEST(SharedRing, NoWordOfRoomIsLostBetweenThreads) {
+TEST(SharedRing, RoomSignalsAreNotLostBetweenThreads) {
   Ends ends;
   constexpr uint32_t kMessages = 20000;
   std::counting_semaphore<> full(0), room(0);
@@ -124,7 +124,7 @@ TEST(SharedRing, NoWordOfRoomIsLostBetweenThreads) {
   receiver.join();
 }
 
-TEST(SharedRing, WhatAReceiverScribblesStopsTheSenderAtMost) {
+TEST(SharedRing, CorruptHeaderCanOnlyBlockTheSender) {
   int fd = -1;
   auto writer = RingWriter::Make(&fd);
   ASSERT_TRUE(writer.ok());
@@ -141,7 +141,7 @@ TEST(SharedRing, WhatAReceiverScribblesStopsTheSenderAtMost) {
   munmap(at, 4096);
 }
 
-TEST(SharedRing, FilesThatCouldShrinkOrAreOfAnotherKindAreRefused) {
+TEST(SharedRing, RejectsUnsealedAndForeignFiles) {
   const int loose = memfd_create("x", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   ASSERT_EQ(ftruncate(loose, RingHeader::kBytes), 0);
   EXPECT_FALSE(RingReader::Map(loose).ok());
@@ -159,7 +159,7 @@ TEST(SharedRing, FilesThatCouldShrinkOrAreOfAnotherKindAreRefused) {
   EXPECT_FALSE(RingReader::Map(-1).ok());
 }
 
-TEST(SharedRing, AMailboxGivesTheFileOfATokenAndKeepsFew) {
+TEST(SharedRing, MailboxReturnsFileOfTokenAndKeepsFew) {
   const size_t before = RingFiles();
   {
     const std::string name = SomeName();
@@ -195,7 +195,7 @@ TEST(SharedRing, AMailboxGivesTheFileOfATokenAndKeepsFew) {
   EXPECT_EQ(RingFiles(), before);
 }
 
-TEST(SharedRing, AFullMailboxSaysSoAndTakesMoreWhenSomeWereTaken) {
+TEST(SharedRing, FullMailboxReportsErrorAndRecovers) {
   const std::string name = SomeName();
   RingMailbox to, from;
   ASSERT_TRUE(to.Open(name).ok());
@@ -212,7 +212,7 @@ TEST(SharedRing, AFullMailboxSaysSoAndTakesMoreWhenSomeWereTaken) {
   close(fd);
 }
 
-TEST(SharedRing, AMailboxDropsWhatHasNoFileOrTheWrongSize) {
+TEST(SharedRing, MailboxDropsMessagesWithoutFileOrOfWrongSize) {
   const std::string name = SomeName();
   RingMailbox to;
   ASSERT_TRUE(to.Open(name).ok());
@@ -298,7 +298,7 @@ class RingTransport : public testing::Test {
   size_t mappings_ = 0;
 };
 
-TEST_F(RingTransport, LargeTensorsGoByMemoryAndArriveAsTheyWere) {
+TEST_F(RingTransport, LargeTensorsPassThroughSharedMemoryUnchanged) {
   RingTask a("/job:w/task:0"), b("/job:w/task:1");
   EXPECT_GT(Exchange(a, b, 1), 0);
   const TransportStats sa = a.transport->stats(), sb = b.transport->stats();
@@ -306,7 +306,7 @@ TEST_F(RingTransport, LargeTensorsGoByMemoryAndArriveAsTheyWere) {
   EXPECT_GE(sa.bytes_received, sb.bytes_shared);
 }
 
-TEST_F(RingTransport, WhoeverRefusesTheStreamTakesThem) {
+TEST_F(RingTransport, RefusedRingFallsBackToStream) {
   uint64_t seed = 10;
   {
     RingTask a("/job:w/task:0", false), b("/job:w/task:1");
@@ -327,7 +327,7 @@ TEST_F(RingTransport, WhoeverRefusesTheStreamTakesThem) {
   }
 }
 
-TEST_F(RingTransport, APeerThatGoesWhileItIsFullIsLostAndMemoryIsGivenBack) {
+TEST_F(RingTransport, PeerLostWhileRingIsFullFreesMemory) {
   const size_t before = RingMappings();
   RingTask a("/job:w/task:0");
   auto b = std::make_unique<RingTask>("/job:w/task:1");
