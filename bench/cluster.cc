@@ -1,7 +1,8 @@
 // Steps over the tasks of a cluster on this machine, each in a separate
 // process: the workloads of the peers' script tf_dist.py.
-#include "bench.h"
 #include "cluster.h"
+
+#include "bench.h"
 #include "device_loops.h"
 
 namespace sluice::bench {

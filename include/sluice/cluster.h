@@ -10,7 +10,7 @@
 #define SLUICE_CLUSTER_H_
 
 #include "client/device_placement.h"  // ReplicaDeviceSetter
-#include "cluster/local_cluster.h"       // LocalCluster
-#include "cluster/task_server.h"         // TaskServer
+#include "cluster/local_cluster.h"    // LocalCluster
+#include "cluster/task_server.h"      // TaskServer
 
 #endif  // SLUICE_CLUSTER_H_

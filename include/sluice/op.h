@@ -15,14 +15,14 @@
 #ifndef SLUICE_OP_H_
 #define SLUICE_OP_H_
 
-#include "exec/core/kernel.h"          // KernelContext, Cpu, CpuFor, CpuState
-#include "exec/core/resources.h"       // ResourceManager, Variable
-#include "graph/builder.h"        // Build, in gradients
-#include "graph/grad.h"           // GradContext
-#include "graph/op_def.h"         // SLUICE_OP
-#include "graph/op_library.h"     // LoadOpLibrary
-#include "graph/op_traits.h"      // OpKind, OpFacts
-#include "graph/shape_context.h"  // ShapeContext, UnchangedShape, ...
-#include "ops/common/grad_nodes.h"        // grad::Mul, grad::SumToShape, ...
+#include "exec/core/kernel.h"       // KernelContext, Cpu, CpuFor, CpuState
+#include "exec/core/resources.h"    // ResourceManager, Variable
+#include "graph/builder.h"          // Build, in gradients
+#include "graph/grad.h"             // GradContext
+#include "graph/op_def.h"           // SLUICE_OP
+#include "graph/op_library.h"       // LoadOpLibrary
+#include "graph/op_traits.h"        // OpKind, OpFacts
+#include "graph/shape_context.h"    // ShapeContext, UnchangedShape, ...
+#include "ops/common/grad_nodes.h"  // grad::Mul, grad::SumToShape, ...
 
 #endif  // SLUICE_OP_H_

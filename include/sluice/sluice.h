@@ -26,36 +26,36 @@
 #ifndef SLUICE_SLUICE_H_
 #define SLUICE_SLUICE_H_
 
-#include "base/status.h"             // Status, Result
-#include "client/control/control_flow.h"     // Cond, Case, While
-#include "client/control/functions.h"        // DefineFunction
-#include "client/autodiff/gradients.h"        // Grad, Gradients, RegisterGradient
-#include "client/control/higher_order.h"     // MapFn, FoldL, FoldR, Scan
-#include "client/initializers.h"     // Zeros, RandomUniform, GlorotUniform, ...
-#include "client/control/loops.h"            // OpenMerge, CloseMerge
-#include "client/operators.h"        // x + y, x < y
-#include "client/nn/optimizers.h"       // GradientDescentOptimizer, ...
-#include "client/nn/rnn.h"              // DynamicRnn, StaticRnn, ...
-#include "client/nn/rnn_cells.h"        // LstmCell, GruCell, RnnCell, ...
-#include "client/nn/sampled_softmax.h"  // SampledSoftmaxLoss
-#include "client/control/structure.h"        // Types of loop variables
-#include "client/control/tensor_array.h"     // TensorArray
-#include "client/variables.h"        // Var, GetVariable, Placeholder
-#include "exec/core/cancellation.h"       // Cancellation
-#include "exec/core/device.h"             // CpuDevices
-#include "exec/devices/emulated_device.h"    // EmulatedDevices
-#include "exec/core/trace.h"              // TraceEvent, ChromeTrace
-#include "graph/attr.h"              // AttrValue, AttrMap
-#include "graph/builder.h"           // Scopes, Constant
-#include "graph/device_scope.h"      // DeviceFunctionScope, NoDeviceScope
-#include "graph/graph.h"             // Graph, Node, Output
-#include "graph/graphdef.h"          // ImportGraphDef, ExportGraphDef
-#include "io/npy.h"                  // ReadNpy, WriteNpy, WriteNpz, ...
-#include "deploy/quantize.h"        // Freeze, Quantize
-#include "session/session.h"         // Session
-#include "sluice/ops.h"              // ops::MatMul and all others
-#include "tensor/dtype.h"            // DType
-#include "tensor/shape.h"            // Shape, PartialShape
-#include "tensor/tensor.h"           // Tensor
+#include "base/status.h"                  // Status, Result
+#include "client/autodiff/gradients.h"    // Grad, Gradients, RegisterGradient
+#include "client/control/control_flow.h"  // Cond, Case, While
+#include "client/control/functions.h"     // DefineFunction
+#include "client/control/higher_order.h"  // MapFn, FoldL, FoldR, Scan
+#include "client/control/loops.h"         // OpenMerge, CloseMerge
+#include "client/control/structure.h"     // Types of loop variables
+#include "client/control/tensor_array.h"  // TensorArray
+#include "client/initializers.h"   // Zeros, RandomUniform, GlorotUniform, ...
+#include "client/nn/optimizers.h"  // GradientDescentOptimizer, ...
+#include "client/nn/rnn.h"         // DynamicRnn, StaticRnn, ...
+#include "client/nn/rnn_cells.h"   // LstmCell, GruCell, RnnCell, ...
+#include "client/nn/sampled_softmax.h"     // SampledSoftmaxLoss
+#include "client/operators.h"              // x + y, x < y
+#include "client/variables.h"              // Var, GetVariable, Placeholder
+#include "deploy/quantize.h"               // Freeze, Quantize
+#include "exec/core/cancellation.h"        // Cancellation
+#include "exec/core/device.h"              // CpuDevices
+#include "exec/core/trace.h"               // TraceEvent, ChromeTrace
+#include "exec/devices/emulated_device.h"  // EmulatedDevices
+#include "graph/attr.h"                    // AttrValue, AttrMap
+#include "graph/builder.h"                 // Scopes, Constant
+#include "graph/device_scope.h"            // DeviceFunctionScope, NoDeviceScope
+#include "graph/graph.h"                   // Graph, Node, Output
+#include "graph/graphdef.h"                // ImportGraphDef, ExportGraphDef
+#include "io/npy.h"                        // ReadNpy, WriteNpy, WriteNpz, ...
+#include "session/session.h"               // Session
+#include "sluice/ops.h"                    // ops::MatMul and all others
+#include "tensor/dtype.h"                  // DType
+#include "tensor/shape.h"                  // Shape, PartialShape
+#include "tensor/tensor.h"                 // Tensor
 
 #endif  // SLUICE_SLUICE_H_

@@ -4,8 +4,8 @@
 // What such a function raises is what the whole call raises: the error stays
 // set while the library winds up with an error of its own.
 #include "absl/cleanup/cleanup.h"
-#include "client/control/control_flow.h"
 #include "client/autodiff/gradients.h"
+#include "client/control/control_flow.h"
 #include "client/nn/optimizers.h"
 #include "graph/exact_line.h"
 #include "ops.h"

@@ -1,5 +1,5 @@
-// libsluice_cluster holds the cluster runtime (src/cluster). It depends on gRPC,
-// which takes long to load, so it is loaded on first use.
+// libsluice_cluster holds the cluster runtime (src/cluster). It depends on
+// gRPC, which takes long to load, so it is loaded on first use.
 #ifndef SLUICE_BASE_CLUSTER_LIBRARY_H_
 #define SLUICE_BASE_CLUSTER_LIBRARY_H_
 

@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "client/initializers.h"
-#include "client/operators.h"
 #include "client/nn/optimizers.h"
+#include "client/operators.h"
 #include "client/variables.h"
 #include "sluice/ops.h"
 

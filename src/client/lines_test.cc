@@ -4,11 +4,11 @@
 #include <tuple>
 #include <vector>
 
-#include "client/testing/client_test_util.h"
 #include "client/control/control_flow.h"
 #include "client/control/higher_order.h"
-#include "client/nn/rnn.h"
 #include "client/control/tensor_array.h"
+#include "client/nn/rnn.h"
+#include "client/testing/client_test_util.h"
 
 namespace sluice {
 namespace {

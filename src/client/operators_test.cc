@@ -2,8 +2,8 @@
 
 #include <type_traits>
 
-#include "client/testing/client_test_util.h"
 #include "client/control/control_flow.h"
+#include "client/testing/client_test_util.h"
 
 namespace sluice {
 namespace {

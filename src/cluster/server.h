@@ -18,8 +18,8 @@
 #include <string>
 
 #include "cluster/common/cluster.h"
-#include "cluster/master/master.h"
 #include "cluster/common/stubs.h"
+#include "cluster/master/master.h"
 #include "cluster/transport/transport.h"
 #include "cluster/worker/worker.h"
 

@@ -56,7 +56,8 @@ struct PlacementOptions {
 };
 
 // Assigns the complete name of one device to every node of a pruned and
-// optimised graph. Needs: connected, lowered. Leaves: placed. Takes time linear in nodes and edges; deterministic.
+// optimised graph. Needs: connected, lowered. Leaves: placed. Takes time linear
+// in nodes and edges; deterministic.
 //
 // The following share one device: the ends of a reference or resource edge (so
 // a handle, all nodes that it passes through and all its users; a call's

@@ -10,11 +10,11 @@
 #include <set>
 
 #include "base/sanitizers.h"
+#include "client/autodiff/gradients.h"
 #include "client/control/control_flow.h"
 #include "client/control/functions.h"
-#include "client/autodiff/gradients.h"
-#include "client/operators.h"
 #include "client/control/tensor_array.h"
+#include "client/operators.h"
 #include "client/variables.h"
 #include "passes/lower_functional.h"
 #include "passes/passes.h"

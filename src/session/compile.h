@@ -39,8 +39,8 @@ struct StepPart {
   std::vector<Node*> targets;  // As in OptimizedStep.
 };
 
-// The nodes that no other node reads. In a partition these run for what they do:
-// targets, Sends, the ends of control loops, calls whose body is elsewhere.
+// The nodes that no other node reads. In a partition these run for what they
+// do: targets, Sends, the ends of control loops, calls whose body is elsewhere.
 std::vector<Node*> UnreadNodes(const Graph& graph);
 
 // Places the nodes and partitions the graph; parts are ordered by number. One

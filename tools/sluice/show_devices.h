@@ -15,8 +15,9 @@
 namespace sluice::cli {
 
 // The devices that `devices` lists ("cpu=2,gpu=1") in each task of `cluster` (a
-// source, cluster/membership/cluster_resolver.h; "": this process). For types that this
-// program has no device of (GPU, TPU) all kernels are assumed to exist.
+// source, cluster/membership/cluster_resolver.h; "": this process). For types
+// that this program has no device of (GPU, TPU) all kernels are assumed to
+// exist.
 Result<std::vector<PlaceableDevice>> DevicesForShow(const std::string& cluster,
                                                     const std::string& devices);
 // Places the nodes as a session with these devices would.

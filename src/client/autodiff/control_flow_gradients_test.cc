@@ -1,8 +1,8 @@
 // Gradients through conditionals and loops, against finite differences.
 #include <random>
 
-#include "client/testing/gradient_test_util.h"
 #include "client/control/tensor_array.h"
+#include "client/testing/gradient_test_util.h"
 #include "graph/graphdef.h"
 
 namespace sluice {

@@ -1,9 +1,9 @@
 // Gradients of library functions built on loops, the values that gradients
 // save, and graphs whose structure must be recovered first.
-#include "client/testing/gradient_test_util.h"
 #include "client/control/higher_order.h"
 #include "client/control/loops.h"
 #include "client/control/tensor_array.h"
+#include "client/testing/gradient_test_util.h"
 #include "graph/control_flow.h"
 #include "graph/control_flow_recovery.h"
 #include "graph/graphdef.h"
@@ -169,8 +169,10 @@ TEST_F(LibraryGradientTest, RejectsFramesThatDoNotNest) {
   const Output in = ops::Enter(x, "one", {.is_constant = true});
   const Output other = ops::Enter(x, "two", {.is_constant = true});
   const Output both = ops::Mul(in, other);
-  EXPECT_THAT(std::string(RecoverControlFlow(&graph_).message()),
-              HasSubstr("expected all inputs from one frame, got 'Enter' in frame 'one'"));
+  EXPECT_THAT(
+      std::string(RecoverControlFlow(&graph_).message()),
+      HasSubstr(
+          "expected all inputs from one frame, got 'Enter' in frame 'one'"));
   EXPECT_THAT(std::string(Gradients({both}, {x}).status().message()),
               HasSubstr("(Mul)"));
 }

@@ -2,8 +2,8 @@
 #include <random>
 #include <stdexcept>
 
-#include "client/testing/client_test_util.h"
 #include "client/control/control_flow.h"
+#include "client/testing/client_test_util.h"
 #include "graph/shape_context.h"
 
 namespace sluice {

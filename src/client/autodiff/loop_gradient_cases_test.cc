@@ -2,9 +2,9 @@
 // that a body may read.
 #include <complex>
 
-#include "client/testing/gradient_test_util.h"
 #include "client/control/higher_order.h"
 #include "client/control/tensor_array.h"
+#include "client/testing/gradient_test_util.h"
 
 namespace sluice {
 namespace {

@@ -6,9 +6,9 @@
 #include <functional>
 #include <random>
 
-#include "client/testing/client_test_util.h"
 #include "client/control/control_flow.h"
 #include "client/control/tensor_array.h"
+#include "client/testing/client_test_util.h"
 
 namespace sluice {
 namespace {

@@ -2,10 +2,10 @@
 // for the gradients.
 #include <functional>
 
-#include "client/testing/client_test_util.h"
 #include "client/control/control_flow.h"
-#include "client/nn/rnn.h"
 #include "client/control/tensor_array.h"
+#include "client/nn/rnn.h"
+#include "client/testing/client_test_util.h"
 
 namespace sluice {
 namespace {

@@ -81,8 +81,8 @@ struct BranchResult<Node*> {
 // Returns the result of then_fn if `pred` (a boolean scalar) is true, else the
 // result of else_fn; only that branch runs. Both branches return the same
 // number of values of the same types: an output, or a structure of outputs
-// (client/control/structure.h). Branches that run only for their effects return a
-// Node*; the conditional then returns a Node* too.
+// (client/control/structure.h). Branches that run only for their effects return
+// a Node*; the conditional then returns a Node* too.
 template <typename Then, typename Else>
 auto Cond(const Operand& pred, Then&& then_fn, Else&& else_fn,
           const std::string& name = "cond", SourceLoc loc = CallerLoc()) {

@@ -16,12 +16,12 @@
 #include <thread>
 
 #include "base/sanitizers.h"
-#include "client/testing/client_test_util.h"
 #include "client/control/control_flow.h"
 #include "client/control/functions.h"
 #include "client/control/higher_order.h"
-#include "client/testing/random_program_test_util.h"
 #include "client/control/tensor_array.h"
+#include "client/testing/client_test_util.h"
+#include "client/testing/random_program_test_util.h"
 #include "exec/core/kernel.h"
 #include "graph/grad.h"
 #include "graph/shape_context.h"

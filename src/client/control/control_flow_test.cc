@@ -3,8 +3,8 @@
 #include <cmath>
 #include <tuple>
 
-#include "client/testing/control_flow_test_util.h"
 #include "client/control/tensor_array.h"
+#include "client/testing/control_flow_test_util.h"
 #include "graph/frames.h"
 #include "graph/graphdef.h"
 

@@ -1,9 +1,9 @@
 // TensorArrays as users see them.
 #include "client/control/tensor_array.h"
 
-#include "client/testing/client_test_util.h"
 #include "client/control/control_flow.h"
 #include "client/control/loops.h"
+#include "client/testing/client_test_util.h"
 
 namespace sluice {
 namespace {

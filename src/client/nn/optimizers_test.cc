@@ -1,7 +1,7 @@
 #include <cmath>
 
-#include "client/testing/client_test_util.h"
 #include "client/control/control_flow.h"
+#include "client/testing/client_test_util.h"
 
 namespace sluice {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "client/autodiff/gradients.h"
-#include "client/operators.h"
 #include "client/nn/optimizers.h"
+#include "client/operators.h"
 #include "client/variables.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "client/testing/client_test_util.h"
 #include "client/control/control_flow.h"
+#include "client/testing/client_test_util.h"
 #include "graph/control_flow.h"
 
 namespace sluice {

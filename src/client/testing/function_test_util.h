@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "client/testing/client_test_util.h"
 #include "client/control/functions.h"
+#include "client/testing/client_test_util.h"
 
 namespace sluice {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "client/testing/client_test_util.h"
 #include "client/control/control_flow.h"
+#include "client/testing/client_test_util.h"
 
 namespace sluice {
 

@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "client/autodiff/gradients.h"
 #include "client/control/control_flow.h"
 #include "client/control/functions.h"
-#include "client/autodiff/gradients.h"
 #include "client/control/higher_order.h"
+#include "client/control/tensor_array.h"
 #include "client/operators.h"
 #include "client/testing/random_construct_test_util.h"
-#include "client/control/tensor_array.h"
 #include "sluice/ops.h"
 
 namespace sluice::random_construct {

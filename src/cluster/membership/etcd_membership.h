@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "cluster/common/cluster.h"
-#include "cluster/membership/etcd_client.h"
 #include "cluster/common/runner.h"
+#include "cluster/membership/etcd_client.h"
 
 namespace sluice {
 

@@ -6,11 +6,11 @@
 #include <memory>
 #include <mutex>
 
+#include "cluster/remote_session.h"
+#include "cluster/server.h"
 #include "cluster/services/grpc_services.h"
 #include "cluster/transport/grpc/credentials.h"
 #include "cluster/transport/grpc/transport.h"
-#include "cluster/remote_session.h"
-#include "cluster/server.h"
 #include "cluster/transport/ucx/transport.h"
 #include "exec/core/cancellation.h"
 

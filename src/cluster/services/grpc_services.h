@@ -15,9 +15,9 @@
 #include <set>
 #include <string>
 
-#include "cluster/transport/grpc/port.h"
 #include "cluster/common/stubs.h"
 #include "cluster/common/task_threads.h"
+#include "cluster/transport/grpc/port.h"
 
 namespace sluice {
 

@@ -9,8 +9,8 @@
 #include <thread>
 #include <utility>
 
-#include "cluster/services/grpc_services.h"
 #include "cluster/proto/cluster.grpc.pb.h"
+#include "cluster/services/grpc_services.h"
 #include "exec/core/on_cancel.h"
 
 namespace sluice {

@@ -9,8 +9,8 @@
 #include <thread>
 
 #include "base/failpoint.h"
-#include "cluster/testing/cluster_test_util.h"
 #include "cluster/local_cluster.h"
+#include "cluster/testing/cluster_test_util.h"
 #include "exec/core/host_functions.h"
 
 namespace sluice {

@@ -9,10 +9,10 @@
 #include <thread>
 
 #include "base/failpoint.h"
-#include "cluster/services/grpc_services.h"
-#include "cluster/transport/grpc/credentials.h"
-#include "cluster/testing/process_test_util.h"
 #include "cluster/server.h"
+#include "cluster/services/grpc_services.h"
+#include "cluster/testing/process_test_util.h"
+#include "cluster/transport/grpc/credentials.h"
 #include "cluster/transport/ucx/transport.h"
 #include "graph/graphdef.h"
 #include "sluice/sluice.h"

@@ -11,8 +11,8 @@
 #include <memory>
 #include <string>
 
-#include "cluster/testing/child_process_test_util.h"
 #include "cluster/membership/etcd_client.h"
+#include "cluster/testing/child_process_test_util.h"
 
 namespace sluice {
 

@@ -11,8 +11,8 @@
 #include <thread>
 
 #include "base/failpoint.h"
-#include "cluster/testing/cluster_test_util.h"
 #include "cluster/membership/etcd_membership.h"
+#include "cluster/testing/cluster_test_util.h"
 #include "cluster/testing/etcd_test_util.h"
 #include "cluster/transport/grpc/transport.h"
 #include "cluster/transport/ucx/transport.h"

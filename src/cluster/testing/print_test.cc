@@ -7,8 +7,8 @@
 #include <mutex>
 #include <thread>
 
-#include "cluster/testing/cluster_test_util.h"
 #include "cluster/local_cluster.h"
+#include "cluster/testing/cluster_test_util.h"
 
 namespace sluice {
 namespace {

@@ -15,8 +15,8 @@
 #include <sstream>
 #include <thread>
 
-#include "cluster/testing/process_test_util.h"
 #include "cluster/server.h"
+#include "cluster/testing/process_test_util.h"
 #include "cluster/testing/test_scale_test_util.h"
 #include "cluster/transport/ucx/transport.h"
 #include "cluster/worker_main.h"

@@ -9,12 +9,12 @@
 #include <thread>
 
 #include "cluster/testing/cluster_test_util.h"
-#include "cluster/transport/grpc/transport.h"
 #include "cluster/testing/process_test_util.h"
 #include "cluster/testing/random_cluster_test_util.h"
 #include "cluster/testing/test_scale_test_util.h"
-#include "cluster/transport/ucx/transport.h"
 #include "cluster/testing/virtual_network.h"
+#include "cluster/transport/grpc/transport.h"
+#include "cluster/transport/ucx/transport.h"
 #include "exec/testing/random_graph.h"
 
 namespace sluice {

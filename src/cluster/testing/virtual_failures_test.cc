@@ -225,7 +225,7 @@ class FaultInjectionRun {
   std::unique_ptr<TestCluster> cluster_;
 };
 
-TEST(VirtualFailuresTest, TwoHundredFaultyRunsSucceedOrExplainAndLeaveNothing) {
+TEST(VirtualFailuresTest, RandomFailuresEndCleanly) {
   const uint64_t runs = FullTests() ? 2000 : kSanitized ? 2 * kNumFaults : 200;
   size_t threads = 0;
   uint64_t failed = 0;

@@ -7,8 +7,8 @@
 #include <condition_variable>
 #include <thread>
 
-#include "cluster/transport/transport_base.h"
 #include "cluster/testing/transport_test_util.h"
+#include "cluster/transport/transport_base.h"
 
 namespace sluice {
 namespace {

@@ -1,9 +1,9 @@
 // RegionProgram: the program of a region. A region is a part of a step that
 // costs more to schedule than to compute - a group of cheap nodes, or a whole
 // loop of them with its conditionals - whose order is fixed in advance and
-// which is one node of the plan (exec/fusion/regions.h). Its program is a list of
-// instructions over two tables: registers of eight bytes for values known to be
-// scalars, and slots, which hold tensors, for everything else.
+// which is one node of the plan (exec/fusion/regions.h). Its program is a list
+// of instructions over two tables: registers of eight bytes for values known to
+// be scalars, and slots, which hold tensors, for everything else.
 #ifndef SLUICE_EXEC_FUSION_REGION_PROGRAM_H_
 #define SLUICE_EXEC_FUSION_REGION_PROGRAM_H_
 
@@ -46,8 +46,8 @@ struct RegionInstr {
 };
 static_assert(sizeof(RegionInstr) == 32);
 
-// Immutable once compiled (exec/fusion/region_compiler.h); shared by any number of
-// steps on any threads.
+// Immutable once compiled (exec/fusion/region_compiler.h); shared by any number
+// of steps on any threads.
 class RegionProgram {
  public:
   // A node that runs its kernel on slots; for a scalar instruction, the node

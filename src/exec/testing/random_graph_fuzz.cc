@@ -1,6 +1,7 @@
-// For any graph drawn from the bytes (exec/testing/random_graph.h), all kinds of
-// sessions compute the same as the reference interpreter. The first eight bytes
-// seed the order in which nodes run. Seeds are in tests/fuzz/random_graph_fuzz.
+// For any graph drawn from the bytes (exec/testing/random_graph.h), all kinds
+// of sessions compute the same as the reference interpreter. The first eight
+// bytes seed the order in which nodes run. Seeds are in
+// tests/fuzz/random_graph_fuzz.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

@@ -349,7 +349,9 @@ struct GatherNdKernel {
   bool ignore_bad = false;
 };
 
-Status GatherNdShape(ShapeContext& c) { return SetGatherNdShape(c, c.input(0)); }
+Status GatherNdShape(ShapeContext& c) {
+  return SetGatherNdShape(c, c.input(0));
+}
 
 Status GatherNdGrad(GradContext& g) {
   const Output params = g.input(0);

@@ -1,11 +1,12 @@
 // Gradients of the ops that move elements, against differences of the results
 // for the recorded cases: with everything known while building, and with
 // nothing known.
+#include "client/autodiff/gradients.h"
+
 #include <cmath>
 #include <random>
 #include <set>
 
-#include "client/autodiff/gradients.h"
 #include "gtest/gtest.h"
 #include "ops/array/test_util.h"
 #include "ops/common/grad_nodes.h"

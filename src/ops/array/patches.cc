@@ -10,8 +10,8 @@
 #include "graph/shape_context.h"
 #include "kernels/dnn/pool.h"
 #include "ops/common/grad_nodes.h"
-#include "ops/common/window.h"
 #include "ops/common/type_lists.h"
+#include "ops/common/window.h"
 
 namespace sluice {
 namespace {

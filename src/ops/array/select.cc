@@ -1,13 +1,14 @@
 // Selecting elements of tensors, and finding true elements.
+#include "kernels/simd/select.h"
+
 #include <algorithm>
 
-#include "exec/fusion/block_form.h"
 #include "exec/core/kernel.h"
+#include "exec/fusion/block_form.h"
 #include "graph/builder.h"
 #include "graph/grad.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
-#include "kernels/simd/select.h"
 #include "ops/common/elements.h"
 #include "ops/common/grad_nodes.h"
 

@@ -6,9 +6,9 @@
 #include "graph/grad.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
+#include "ops/array/strided_slice.h"
 #include "ops/common/elements.h"
 #include "ops/common/grad_nodes.h"
-#include "ops/array/strided_slice.h"
 #include "ops/common/in_place.h"
 
 namespace sluice {

@@ -6,9 +6,9 @@
 #include "graph/builder.h"
 #include "graph/op_def.h"
 #include "kernels/linalg/linalg.h"
+#include "ops/common/dispatch.h"
 #include "ops/common/grad_nodes.h"
 #include "ops/common/matrix_batches.h"
-#include "ops/common/dispatch.h"
 
 namespace sluice::linalg {
 namespace {

@@ -6,8 +6,8 @@
 #include "graph/shape_context.h"
 #include "kernels/simd/select.h"
 #include "ops/common/grad_nodes.h"
-#include "ops/math/elementwise.h"
 #include "ops/common/type_lists.h"
+#include "ops/math/elementwise.h"
 
 namespace sluice {
 namespace {

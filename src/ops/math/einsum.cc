@@ -13,8 +13,8 @@
 #include "kernels/dnn/matmul.h"
 #include "kernels/simd/move.h"
 #include "kernels/simd/reduce.h"
-#include "ops/common/grad_nodes.h"
 #include "ops/common/dispatch.h"
+#include "ops/common/grad_nodes.h"
 
 namespace sluice {
 namespace {

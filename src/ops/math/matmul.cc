@@ -1,4 +1,6 @@
 // Matrix products, single and in batches.
+#include "kernels/dnn/matmul.h"
+
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -6,12 +8,11 @@
 
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
-#include "kernels/dnn/matmul.h"
 #include "kernels/simd/cast.h"
-#include "ops/common/grad_nodes.h"
-#include "ops/common/matrix_batches.h"
 #include "ops/common/dispatch.h"
 #include "ops/common/epilogue.h"
+#include "ops/common/grad_nodes.h"
+#include "ops/common/matrix_batches.h"
 
 namespace sluice {
 namespace {

@@ -7,8 +7,8 @@
 #include "base/parallel.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
-#include "ops/common/grad_nodes.h"
 #include "ops/common/dispatch.h"
+#include "ops/common/grad_nodes.h"
 #include "ops/common/type_lists.h"
 
 namespace sluice {

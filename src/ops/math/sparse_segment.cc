@@ -9,9 +9,9 @@
 
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
+#include "ops/common/dispatch.h"
 #include "ops/common/elements.h"
 #include "ops/common/grad_nodes.h"
-#include "ops/common/dispatch.h"
 
 namespace sluice {
 namespace {

@@ -5,10 +5,10 @@
 #include "exec/fusion/block_form.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
-#include "ops/common/grad_nodes.h"
 #include "ops/common/dispatch.h"
-#include "ops/math/elementwise.h"
+#include "ops/common/grad_nodes.h"
 #include "ops/common/type_lists.h"
+#include "ops/math/elementwise.h"
 
 namespace sluice {
 namespace {

@@ -1,4 +1,6 @@
 // Convolutions of images and volumes, plain and depthwise, and their gradients.
+#include "kernels/dnn/conv.h"
+
 #include <cstring>
 #include <memory>
 #include <string>
@@ -6,12 +8,11 @@
 
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
-#include "kernels/dnn/conv.h"
-#include "ops/common/grad_nodes.h"
 #include "ops/common/dispatch.h"
 #include "ops/common/epilogue.h"
-#include "ops/common/window.h"
+#include "ops/common/grad_nodes.h"
 #include "ops/common/type_lists.h"
+#include "ops/common/window.h"
 
 namespace sluice {
 namespace {

@@ -9,11 +9,11 @@
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "kernels/dnn/pool.h"
+#include "ops/common/dispatch.h"
 #include "ops/common/elements.h"
 #include "ops/common/grad_nodes.h"
-#include "ops/common/dispatch.h"
-#include "ops/common/window.h"
 #include "ops/common/type_lists.h"
+#include "ops/common/window.h"
 
 namespace sluice {
 namespace {

@@ -1,9 +1,10 @@
 // Gradients of ops without a double kernel, and of ops with an output without a
 // gradient, against finite differences.
+#include "client/autodiff/gradients.h"
+
 #include <cmath>
 #include <random>
 
-#include "client/autodiff/gradients.h"
 #include "exec/core/kernel.h"
 #include "graph/builder.h"
 #include "gtest/gtest.h"

@@ -1,12 +1,13 @@
 // The elementwise part of an LSTM step as one node; RNN cells
 // (client/nn/rnn_cells.h) consist of it and the matrix products.
+#include "kernels/simd/lstm.h"
+
 #include <utility>
 #include <vector>
 
 #include "exec/core/kernel.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
-#include "kernels/simd/lstm.h"
 #include "ops/common/grad_nodes.h"
 
 namespace sluice {

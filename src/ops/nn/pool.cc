@@ -4,10 +4,10 @@
 
 #include "base/parallel.h"
 #include "graph/builder.h"
-#include "ops/common/grad_nodes.h"
 #include "ops/common/dispatch.h"
-#include "ops/nn/pool_window.h"
+#include "ops/common/grad_nodes.h"
 #include "ops/common/type_lists.h"
+#include "ops/nn/pool_window.h"
 
 namespace sluice::pooling {
 namespace {

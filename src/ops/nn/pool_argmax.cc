@@ -1,10 +1,10 @@
 // Max pooling of images with the position of each maximum, and the gradients
 // based on these positions.
 #include "graph/builder.h"
-#include "ops/common/grad_nodes.h"
 #include "ops/common/dispatch.h"
-#include "ops/nn/pool_window.h"
+#include "ops/common/grad_nodes.h"
 #include "ops/common/type_lists.h"
+#include "ops/nn/pool_window.h"
 
 namespace sluice::pooling {
 namespace {

@@ -1,4 +1,6 @@
 // Softmax, LogSoftmax and the cross-entropies based on them.
+#include "kernels/simd/softmax.h"
+
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -7,7 +9,6 @@
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "kernels/simd/move.h"
-#include "kernels/simd/softmax.h"
 #include "ops/common/grad_nodes.h"
 #include "ops/common/type_lists.h"
 

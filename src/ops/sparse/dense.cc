@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "graph/op_def.h"
+#include "ops/common/dispatch.h"
 #include "ops/common/elements.h"
 #include "ops/common/grad_nodes.h"
-#include "ops/common/dispatch.h"
-#include "ops/sparse/sparse_tensor.h"
 #include "ops/common/type_lists.h"
+#include "ops/sparse/sparse_tensor.h"
 
 namespace sluice {
 namespace {

@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "graph/op_def.h"
-#include "ops/common/grad_nodes.h"
 #include "ops/common/dispatch.h"
-#include "ops/sparse/sparse_tensor.h"
+#include "ops/common/grad_nodes.h"
 #include "ops/common/type_lists.h"
+#include "ops/sparse/sparse_tensor.h"
 
 namespace sluice {
 namespace {

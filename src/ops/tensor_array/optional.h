@@ -30,9 +30,9 @@ class OptionalValue final : public NestedValue {
   std::vector<Tensor> values_;
 };
 
-// The operations of AddToVariant and ZerosLikeVariant (ops/tensor_array/tensor_list.h) on
-// Optionals: an Optional without values can only be added to another one
-// without values.
+// The operations of AddToVariant and ZerosLikeVariant
+// (ops/tensor_array/tensor_list.h) on Optionals: an Optional without values can
+// only be added to another one without values.
 Status AddToOptional(const OptionalValue& x, Variant* sum, int depth);
 Result<Variant> ZerosLikeOptional(const OptionalValue& x, int depth);
 

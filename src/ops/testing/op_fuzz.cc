@@ -1,6 +1,6 @@
 // For any op that the input bytes select, with corrupted inputs and attributes
-// (ops/testing/hostile_inputs_test_util.h), the result is an error or agrees with the
-// declaration.
+// (ops/testing/hostile_inputs_test_util.h), the result is an error or agrees
+// with the declaration.
 #include <cstdio>
 #include <cstdlib>
 

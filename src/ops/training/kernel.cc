@@ -1,3 +1,5 @@
+#include "ops/training/kernel.h"
+
 #include <algorithm>
 #include <deque>
 #include <mutex>
@@ -6,7 +8,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "graph/op_def.h"
-#include "ops/training/kernel.h"
 
 namespace sluice::training {
 namespace {

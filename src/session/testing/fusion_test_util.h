@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "graph/builder.h"
-#include "session/testing/same_bits_test_util.h"
 #include "session/session.h"
+#include "session/testing/same_bits_test_util.h"
 
 namespace sluice {
 

@@ -16,12 +16,12 @@
 #include <vector>
 
 #include "base/sanitizers.h"
-#include "cluster/testing/child_process_test_util.h"
-#include "cluster/transport/grpc/connection_listener.h"
-#include "cluster/services/grpc_services.h"
-#include "cluster/transport/grpc/credentials.h"
-#include "cluster/testing/process_test_util.h"
 #include "cluster/server.h"
+#include "cluster/services/grpc_services.h"
+#include "cluster/testing/child_process_test_util.h"
+#include "cluster/testing/process_test_util.h"
+#include "cluster/transport/grpc/connection_listener.h"
+#include "cluster/transport/grpc/credentials.h"
 #include "sluice/sluice.h"
 
 namespace sluice {

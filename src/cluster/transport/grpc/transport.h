@@ -2,13 +2,13 @@
 //
 // Two tasks exchange one stream of messages in each direction; both are streams
 // of the same call if only one task connected. A message is a frame
-// (cluster/transport/wire.h) or, if it starts with "SLC1", the next bytes of the bodies of
-// earlier frames, in order. So a large value travels in pieces, small messages
-// pass between the pieces, and the value is copied never when sent and once
-// when received. Between processes of one machine and user the pieces go
-// through shared memory (cluster/transport/shared/ring.h), and the stream carries only a
-// notice of each: "SLR1" and its size as a u32. "SLM1" and a token offer such
-// memory, once per stream.
+// (cluster/transport/wire.h) or, if it starts with "SLC1", the next bytes of
+// the bodies of earlier frames, in order. So a large value travels in pieces,
+// small messages pass between the pieces, and the value is copied never when
+// sent and once when received. Between processes of one machine and user the
+// pieces go through shared memory (cluster/transport/shared/ring.h), and the
+// stream carries only a notice of each: "SLR1" and its size as a u32. "SLM1"
+// and a token offer such memory, once per stream.
 #ifndef SLUICE_CLUSTER_TRANSPORT_GRPC_TRANSPORT_H_
 #define SLUICE_CLUSTER_TRANSPORT_GRPC_TRANSPORT_H_
 

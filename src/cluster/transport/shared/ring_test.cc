@@ -18,8 +18,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/failpoint.h"
 #include "cluster/testing/child_process_test_util.h"
-#include "cluster/transport/grpc/transport.h"
 #include "cluster/testing/transport_test_util.h"
+#include "cluster/transport/grpc/transport.h"
 
 namespace sluice {
 namespace {
