@@ -246,8 +246,8 @@ struct Swapping {
 };
 
 // Pushes and writes: swaps the value out to host memory first if device memory
-// is scarce. The kernel finishes when the copy is done, so a loop
-// runs ahead of the copies by at most its parallel_iterations.
+// is scarce. The kernel finishes when the copy is done, so a loop runs ahead of
+// the copies by at most its parallel_iterations.
 void Save(KernelContext& ctx, DoneFn done) {
   const Swapping& k = ctx.state<Swapping>();
   EmulatedDevice& device = *k.device;
