@@ -15,7 +15,7 @@ std::string Placer::Reason(const Node& n, const Node& decider) {
   const size_t root = Root(i);
   if (&n != &decider) {
     if (!n.device().empty() && !own_[i].softened &&
-        own_[i].may == sets_.Just(device_[root]))
+        own_[i].may == sets_.Single(device_[root]))
       return "requested";
     if (with_[i] != nullptr)
       return absl::StrCat("shares ", Shared(share_[i]), " with '",
