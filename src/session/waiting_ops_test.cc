@@ -30,7 +30,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// Where WaitingOpsTestPass ops wait. Thread-safe.
+// Where OwnOpsTestPass ops wait. Thread-safe.
 class Gate {
  public:
   static Gate& Of(const std::string& name) {
@@ -129,7 +129,7 @@ struct GateName {
   const std::string gate;
 };
 
-SLUICE_OP(WaitingOpsTestPass)
+SLUICE_OP(OwnOpsTestPass)
     .Input("x: float")
     .Output("y: float")
     .Attr("gate: string")
@@ -144,7 +144,7 @@ SLUICE_OP(WaitingOpsTestPass)
       return OkStatus();
     });
 
-SLUICE_OP(WaitingOpsTestRelease)
+SLUICE_OP(OwnOpsTestRelease)
     .Input("x: float")
     .Output("y: float")
     .Attr("gate: string")
@@ -159,14 +159,14 @@ Status CountThreads(KernelContext& ctx) {
   return OkStatus();
 }
 
-SLUICE_OP(WaitingOpsTestThreads)
+SLUICE_OP(OwnOpsTestThreads)
     .Input("x: float")
     .Output("y: float")
     .Stateful()
     .Shape(UnchangedShape)
     .Kernel(Cpu(CountThreads, /*expensive=*/true));
 
-Tensor F(float v) { return Tensor::Scalar<float>(v); }
+Tensor WaitingValue(float v) { return Tensor::Scalar<float>(v); }
 
 // The parameter is the seed of the scheduler; 0: newest first.
 class WaitingOpsTest : public ::testing::TestWithParam<uint64_t> {
@@ -185,10 +185,10 @@ class WaitingOpsTest : public ::testing::TestWithParam<uint64_t> {
   }
   static Output Pass(Output x, const std::string& gate = "",
                      const std::string& name = "pass") {
-    return Build("WaitingOpsTestPass", {x}, {{"gate", GateName(gate)}}, name);
+    return Build("OwnOpsTestPass", {x}, {{"gate", GateName(gate)}}, name);
   }
   static Output Release(Output x, const std::string& gate = "") {
-    return Build("WaitingOpsTestRelease", {x}, {{"gate", GateName(gate)}});
+    return Build("OwnOpsTestRelease", {x}, {{"gate", GateName(gate)}});
   }
   static SessionOptions Options() {
     SessionOptions o;
@@ -219,9 +219,9 @@ TEST_P(WaitingOpsTest, AStageEndsWhileAnOpWaitsAndTheNextReleasesIt) {
   Session session(graph_, Options());
   for (int i = 0; i < 10; ++i) {
     auto run = Begin({x_, y_}, {a, b, r}, session);
-    EXPECT_EQ(Only(run->Run({{x_, F(3)}}, {a})), -3);
+    EXPECT_EQ(Only(run->Run({{x_, WaitingValue(3)}}, {a})), -3);
     EXPECT_EQ(TheGate().waiting(), 1);
-    const auto got = run->Run({{y_, F(5)}}, {b, r});
+    const auto got = run->Run({{y_, WaitingValue(5)}}, {b, r});
     EXPECT_EQ(Only(got), -6);
     EXPECT_EQ((*got)[1].scalar<float>(), 5);
     EXPECT_EQ(TheGate().waiting(), 0);
@@ -237,7 +237,7 @@ TEST_P(WaitingOpsTest, AStageThatFetchesItsResultAwaitsIt) {
       TheGate().AwaitWaiting(1);
       TheGate().Release();
     });
-    EXPECT_EQ(Only(run->Run({{x_, F(3)}}, {b})), -6);
+    EXPECT_EQ(Only(run->Run({{x_, WaitingValue(3)}}, {b})), -6);
     opener.join();
     EXPECT_EQ(Only(run->Run({}, {a})), -3);
   }
@@ -247,13 +247,13 @@ TEST_P(WaitingOpsTest, WhatFollowsRunsBetweenTheStages) {
   const Output a = -x_, b = Pass(Pass(a, "1") * 2.0f, "2") + y_;
   Session session(graph_, Options());
   auto run = Begin({x_, y_}, {a, b}, session);
-  EXPECT_EQ(Only(run->Run({{x_, F(3)}}, {a})), -3);
+  EXPECT_EQ(Only(run->Run({{x_, WaitingValue(3)}}, {a})), -3);
   std::thread opener([] { TheGate("1").Release(); });
   TheGate("2").AwaitWaiting(1);
   opener.join();
   EXPECT_EQ(TheGate("1").waiting(), 0);
   TheGate("2").Release();
-  EXPECT_EQ(Only(run->Run({{y_, F(10)}}, {b})), 4);
+  EXPECT_EQ(Only(run->Run({{y_, WaitingValue(10)}}, {b})), 4);
 }
 
 // The next stage begins at any moment of what runs since the last.
@@ -265,9 +265,9 @@ TEST_P(WaitingOpsTest, AReleaseMeetsTheNextStage) {
   Session session(graph_, Options());
   for (int i = 0; i < 50; ++i) {
     auto run = Begin({x_, y_}, {a, b, c}, session);
-    EXPECT_EQ(Only(run->Run({{x_, F(3)}}, {a})), -3);
+    EXPECT_EQ(Only(run->Run({{x_, WaitingValue(3)}}, {a})), -3);
     std::thread opener([] { TheGate().Release(); });
-    EXPECT_EQ(Only(run->Run({{y_, F(1)}}, {c})), 48);
+    EXPECT_EQ(Only(run->Run({{y_, WaitingValue(1)}}, {c})), 48);
     EXPECT_EQ(Only(run->Run({}, {b})), 47);
     opener.join();
   }
@@ -278,7 +278,7 @@ TEST_P(WaitingOpsTest, TwoAreReleasedInAnyOrder) {
   Session session(graph_, Options());
   for (const bool b_first : {false, true}) {
     auto run = Begin({x_}, {a, b, c}, session);
-    EXPECT_EQ(Only(run->Run({{x_, F(3)}}, {a})), -3);
+    EXPECT_EQ(Only(run->Run({{x_, WaitingValue(3)}}, {a})), -3);
     EXPECT_EQ(TheGate("b").waiting() + TheGate("c").waiting(), 2);
     TheGate(b_first ? "b" : "c").Release();
     EXPECT_EQ(Only(run->Run({}, {b_first ? b : c})), b_first ? 3 : -3);
@@ -295,7 +295,7 @@ TEST_P(WaitingOpsTest, OneInALoopWaitsInEachIteration) {
       [](Output i) { return Pass(i) + 1.0f; });
   Session session(graph_, Options());
   auto run = Begin({x_}, {a, end}, session);
-  EXPECT_EQ(Only(run->Run({{x_, F(2)}}, {a})), -2);
+  EXPECT_EQ(Only(run->Run({{x_, WaitingValue(2)}}, {a})), -2);
   TheGate().AwaitWaiting(1);
   TheGate().Release();
   TheGate().AwaitWaiting(1);
@@ -312,18 +312,18 @@ TEST_P(WaitingOpsTest, AFetchThatLacksAFeedIsAnErrorAtOnce) {
   const Output a = -x_, b = Pass(a), c = b + y_;
   Session session(graph_, Options());
   auto run = Begin({x_, y_}, {a, b, c}, session);
-  const Status s = run->Run({{x_, F(3)}}, {c}).status();
+  const Status s = run->Run({{x_, WaitingValue(3)}}, {c}).status();
   EXPECT_EQ(s.code(), StatusCode::kInvalidArgument) << s;
   EXPECT_THAT(s.ToString(), HasSubstr("'y:0'"));
   TheGate().Release();
-  EXPECT_EQ(Only(run->Run({{y_, F(1)}}, {c})), -2);
+  EXPECT_EQ(Only(run->Run({{y_, WaitingValue(1)}}, {c})), -2);
 }
 
 TEST_P(WaitingOpsTest, IsCancelledInAStage) {
   const Output a = -x_, b = Pass(a);
   Session session(graph_, Options());
   auto run = Begin({x_}, {a, b}, session);
-  EXPECT_TRUE(run->Run({{x_, F(3)}}, {a}).ok());
+  EXPECT_TRUE(run->Run({{x_, WaitingValue(3)}}, {a}).ok());
   Cancellation cancellation;
   RunOptions options;
   options.cancellation = &cancellation;
@@ -340,10 +340,10 @@ TEST_P(WaitingOpsTest, TheDeadlineOfAStageEndsItAndNamesIt) {
   auto run = Begin({x_}, {a, b}, session);
   RunOptions options;
   options.timeout_ms = 20;
-  const Status s = run->Run({{x_, F(3)}}, {b}, options).status();
+  const Status s = run->Run({{x_, WaitingValue(3)}}, {b}, options).status();
   EXPECT_EQ(s.code(), StatusCode::kDeadlineExceeded) << s;
   EXPECT_THAT(s.ToString(),
-              AllOf(HasSubstr("closed_gate"), HasSubstr("WaitingOpsTestPass"),
+              AllOf(HasSubstr("closed_gate"), HasSubstr("OwnOpsTestPass"),
                     HasSubstr("still waits")));
   EXPECT_EQ(TheGate().waiting(), 0);
 }
@@ -357,7 +357,7 @@ TEST_P(WaitingOpsTest, TheDeadlineOfAStageThatIsOverDoesNotEndIt) {
   auto run = Begin({x_}, {a, b}, session);
   RunOptions options;
   options.timeout_ms = 5000;
-  EXPECT_EQ(Only(run->Run({{x_, F(3)}}, {a}, options)), -3);
+  EXPECT_EQ(Only(run->Run({{x_, WaitingValue(3)}}, {a}, options)), -3);
   options.timeout_ms = 1;
   while (run->Run({}, {}, options).ok() && TheGate().waiting() == 1) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -370,21 +370,23 @@ TEST_P(WaitingOpsTest, EndsWithItsPartialRun) {
   const Output a = -x_, b = Pass(a), c = Pass(b);
   Session session(graph_, Options());
   auto run = Begin({x_}, {a, c}, session);
-  EXPECT_TRUE(run->Run({{x_, F(3)}}, {a}).ok());
+  EXPECT_TRUE(run->Run({{x_, WaitingValue(3)}}, {a}).ok());
   EXPECT_EQ(TheGate().waiting(), 1);
   run.reset();
   EXPECT_EQ(TheGate().waiting(), 0);
   // The next step that uses its memory is not affected.
   TheGate().Release();
   TheGate().Release();
-  EXPECT_EQ(Only(Begin({x_}, {a, c}, session)->Run({{x_, F(4)}}, {c})), -4);
+  EXPECT_EQ(
+      Only(Begin({x_}, {a, c}, session)->Run({{x_, WaitingValue(4)}}, {c})),
+      -4);
 }
 
 TEST_P(WaitingOpsTest, EndsWithItsSessionBetweenStages) {
   const Output a = -x_, b = Pass(a);
   Session session(graph_, Options());
   auto run = Begin({x_}, {a, b}, session);
-  EXPECT_TRUE(run->Run({{x_, F(3)}}, {a}).ok());
+  EXPECT_TRUE(run->Run({{x_, WaitingValue(3)}}, {a}).ok());
   EXPECT_EQ(TheGate().waiting(), 1);
   ASSERT_TRUE(session.Close().ok());
   EXPECT_EQ(TheGate().waiting(), 0);
@@ -396,9 +398,9 @@ TEST_P(WaitingOpsTest, AnErrorOfAnotherOpEndsIt) {
       Build("CheckNumerics", {ops::Log(y_)}, {{"message", "negative"}});
   Session session(graph_, Options());
   auto run = Begin({x_, y_}, {a, b, bad}, session);
-  EXPECT_TRUE(run->Run({{x_, F(3)}}, {a}).ok());
+  EXPECT_TRUE(run->Run({{x_, WaitingValue(3)}}, {a}).ok());
   EXPECT_EQ(TheGate().waiting(), 1);
-  EXPECT_EQ(run->Run({{y_, F(-1)}}, {bad}).status().code(),
+  EXPECT_EQ(run->Run({{y_, WaitingValue(-1)}}, {bad}).status().code(),
             StatusCode::kInvalidArgument);
   EXPECT_EQ(TheGate().waiting(), 0);
 }
@@ -422,11 +424,13 @@ TEST_P(WaitingOpsTest, AWholeStepAwaitsItOverAnyDevices) {
       TheGate().AwaitWaiting(1);
       TheGate().Release();
     });
-    EXPECT_EQ(Only(session.Run({{x_, F(3)}}, std::vector<Output>{c})), -6);
+    EXPECT_EQ(
+        Only(session.Run({{x_, WaitingValue(3)}}, std::vector<Output>{c})), -6);
     opener.join();
     RunOptions late;
     late.timeout_ms = 20;
-    const Status s = session.Run({{x_, F(3)}}, {c}, {}, late).status();
+    const Status s =
+        session.Run({{x_, WaitingValue(3)}}, {c}, {}, late).status();
     EXPECT_EQ(s.code(), StatusCode::kDeadlineExceeded) << s;
     EXPECT_THAT(s.ToString(),
                 AllOf(HasSubstr("closed_gate"), HasSubstr("still waits")));
@@ -436,14 +440,14 @@ TEST_P(WaitingOpsTest, AWholeStepAwaitsItOverAnyDevices) {
 
 TEST_P(WaitingOpsTest, LeavesAllThreadsToTheOpThatRuns) {
   const Output a = -x_, b = Pass(a);
-  const Output threads = Build("WaitingOpsTestThreads", {y_});
+  const Output threads = Build("OwnOpsTestThreads", {y_});
   SessionOptions options = Options();
   options.intra_op_threads = 3;
   Session session(graph_, options);
   auto run = Begin({x_, y_}, {a, b, threads}, session);
-  EXPECT_TRUE(run->Run({{x_, F(3)}}, {a}).ok());
+  EXPECT_TRUE(run->Run({{x_, WaitingValue(3)}}, {a}).ok());
   EXPECT_EQ(TheGate().waiting(), 1);
-  EXPECT_EQ(Only(run->Run({{y_, F(0)}}, {threads})), 3);
+  EXPECT_EQ(Only(run->Run({{y_, WaitingValue(0)}}, {threads})), 3);
 }
 
 // One partial run holds a mutex until it is fed; the other waits for it.
@@ -467,10 +471,10 @@ TEST_P(WaitingOpsTest, AMutexLockWaitsForAnotherPartialRun) {
   Session session(graph_, Options());
   auto holder = Begin({x_, y_}, {held, last}, session);
   auto waiter = Begin({x_, y_}, {held, freed, last}, session);
-  EXPECT_EQ(Only(holder->Run({{x_, F(1)}}, {held})), 2);
-  EXPECT_EQ(Only(waiter->Run({{x_, F(2)}}, {held})), 4);
-  EXPECT_EQ(Only(waiter->Run({{y_, F(3)}}, {freed})), 6);
-  EXPECT_EQ(Only(holder->Run({{y_, F(4)}}, {last})), 9);
+  EXPECT_EQ(Only(holder->Run({{x_, WaitingValue(1)}}, {held})), 2);
+  EXPECT_EQ(Only(waiter->Run({{x_, WaitingValue(2)}}, {held})), 4);
+  EXPECT_EQ(Only(waiter->Run({{y_, WaitingValue(3)}}, {freed})), 6);
+  EXPECT_EQ(Only(holder->Run({{y_, WaitingValue(4)}}, {last})), 9);
   EXPECT_EQ(Only(waiter->Run({}, {last})), 7);
 }
 

@@ -94,13 +94,6 @@ std::string FloatText(double v, int digits) {
   return buf;
 }
 
-// "1-2j".
-std::string ComplexText(complex128 v, int digits) {
-  const std::string imag = FloatText(v.imag(), digits);
-  return absl::StrCat(FloatText(v.real(), digits), imag[0] == '-' ? "" : "+",
-                      imag, "j");
-}
-
 std::string ElementText(const Tensor& t, int64_t i) {
   switch (t.dtype()) {
     case DType::kFloat:
@@ -134,10 +127,16 @@ std::string ElementText(const Tensor& t, int64_t i) {
       return absl::StrCat(t.raw<uint64_t>()[i]);
     case DType::kBool:
       return t.raw<bool>()[i] ? "1" : "0";
-    case DType::kComplex64:
-      return ComplexText(t.raw<complex64>()[i], 9);
-    case DType::kComplex128:
-      return ComplexText(t.raw<complex128>()[i], 17);
+    case DType::kComplex64: {
+      const complex64 c = t.raw<complex64>()[i];
+      return absl::StrCat("(", FloatText(c.real(), 9), ",",
+                          FloatText(c.imag(), 9), ")");
+    }
+    case DType::kComplex128: {
+      const complex128 c = t.raw<complex128>()[i];
+      return absl::StrCat("(", FloatText(c.real(), 17), ",",
+                          FloatText(c.imag(), 17), ")");
+    }
     case DType::kString:
       return absl::StrCat("\"", absl::CEscape(t.raw<std::string>()[i]), "\"");
     case DType::kResource: {

@@ -145,9 +145,20 @@ std::optional<Number> ParseNumber(absl::string_view text) {
   return Real(real);
 }
 
-// "1", "2j", "1+2j", "1e3-2.5e-1j".
+// "1", "2j", "1+2j", "1e3-2.5e-1j", and "(1,2)", as tensors are printed.
 bool ParseComplex(absl::string_view text, double* re, double* im) {
   *re = *im = 0;
+  if (const size_t comma = text.find(','); comma != absl::string_view::npos &&
+                                           text.front() == '(' &&
+                                           text.back() == ')') {
+    const auto real = ParseNumber(text.substr(1, comma - 1));
+    const auto imaginary =
+        ParseNumber(text.substr(comma + 1, text.size() - comma - 2));
+    if (!real || !imaginary) return false;
+    *re = AsDouble(*real);
+    *im = AsDouble(*imaginary);
+    return true;
+  }
   if (!absl::EndsWithIgnoreCase(text, "j")) {
     const auto n = ParseNumber(text);
     if (n) *re = AsDouble(*n);
@@ -184,9 +195,13 @@ std::optional<Json> ParseLists(const std::string& text) {
                                        Json::error_handler_t::replace);
     bare.clear();
   };
+  bool in_parentheses = false;  // (Of a complex number; they do not nest.)
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
-    if (c == '"') {
+    in_parentheses = c == '(' || (in_parentheses && c != ')');
+    if (in_parentheses) {
+      bare += c;
+    } else if (c == '"') {
       flush();
       const size_t begin = i++;
       while (i < text.size() && text[i] != '"') i += text[i] == '\\' ? 2 : 1;

@@ -40,13 +40,11 @@ std::string DescribeLength(const Output& v) {
 // The value v, after a check in each step that its length is `count`, that of
 // `counted`.
 Output OfLength(const Output& v, const Output& counted, const Output& count,
-                const std::string& what, SourceLoc loc) {
+                SourceLoc loc) {
   const Output length = DimOf(v, 0, loc);
   const std::string expected =
-      absl::StrCat(what,
-                   ": expected elements of one length (first dimension) "
-                   "in '",
-                   counted.node->name(), "' and '", v.node->name(), "', got");
+      absl::StrCat("elements: expected one length (first dimension) in ",
+                   counted.node->name(), " and ", v.node->name(), ", got");
   Node* const equal =
       BuildNode("Assert",
                 {Build("Equal", {length, count}, {}, "", loc),
@@ -98,7 +96,7 @@ bool Unpack(const std::vector<Operand>& elems, const std::string& what,
   const Output& counted = values[with_length];
   for (Output& v : values) {
     if (!v.SameAs(counted) && KnownDim(v, 0) < 0)
-      v = OfLength(v, counted, rows->count, what, loc);
+      v = OfLength(v, counted, rows->count, loc);
     if (!v.valid()) return false;
     rows->arrays.push_back(
         TensorArray(v.dtype(), rows->count, {}, loc).Unstack(v, loc));
