@@ -352,7 +352,7 @@ TEST_F(Command, OpsSearchesNamesAndDescriptions) {
        {"softmax cross", "cross  SOFTMAX", "labels softmax"}) {
     const Outcome cross = Sluice({"ops", words});
     EXPECT_EQ(cross.code, 0) << cross.err;
-    EXPECT_THAT(cross.out, HasSubstr("SoftmaxCrossEntropyWithLogits "));
+    EXPECT_THAT(cross.out, HasSubstr("SoftmaxCrossEntropyWithLogits"));
     EXPECT_THAT(cross.out, Not(HasSubstr("\nLogSoftmax ")));
   }
   // A single match is described in full.

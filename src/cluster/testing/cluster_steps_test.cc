@@ -334,7 +334,8 @@ TEST_F(ClusterTest, RemoteErrorNamesNodeAndLine) {
               HasSubstr("cluster_steps_test.cc:" + std::to_string(line)));
   const Status got = there.Run(feeds, y).status();
   EXPECT_EQ(got.code(), expected.code());
-  EXPECT_EQ(got.message(), expected.message());
+  EXPECT_EQ(std::string(got.message()),
+            std::string(expected.message()) + "; on /job:ps/replica:0/task:0");
   // The session still works.
   EXPECT_TRUE(there.Run({{x, Tensor::Vector<float>({1, 2, 3})}}, y).ok());
   EXPECT_EQ(cluster_.server("ps", 0).worker().steps().num_running(), 0u);
