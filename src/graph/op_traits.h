@@ -182,9 +182,13 @@ struct OpFacts {
   // Two nodes with equal inputs and attributes are not replaced by one
   // (passes/cse.cc).
   bool not_mergeable = false;
-  // A run may last until another node has run, as that of a lock does. The
-  // kernel must be async, so that no thread is blocked that may have to run
-  // that node (MakeDeclaredKernel, exec/core/checked_kernel.h checks it).
+  // A run may wait for any length of time for something that another node or
+  // another step does, as that of a lock does. The kernel must be async
+  // (MakeDeclaredKernel, exec/core/checked_kernel.h checks it), use no thread
+  // until it calls `done`, end with Cancelled when StepContext::cancellation is
+  // cancelled, and not read StepContext::deadline, which changes with the
+  // stages of a partial run. Other kernels run as if it were not there, and a
+  // stage of a partial run may end before it (exec/core/executor.h).
   bool waits = false;
 
   // None of these: when and how often the node runs does not matter. Such nodes

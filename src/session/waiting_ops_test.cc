@@ -134,13 +134,13 @@ SLUICE_OP(OwnOpsTestPass)
     .Output("y: float")
     .Attr("gate: string")
     .Stateful()
+    .Waits()
     .Shape(UnchangedShape)
     .Kernel([](const Node& n, Kernel* k) {
       k->state = std::make_shared<GateName>(n);
       k->run_async = [](KernelContext& ctx, DoneFn done) {
         Gate::Of(ctx.state<GateName>().gate).Pass(ctx, std::move(done));
       };
-      k->waits = true;
       return OkStatus();
     });
 

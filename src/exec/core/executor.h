@@ -12,7 +12,7 @@
 //     posting thread becomes the driver.
 //   - A driver with nothing ready gives up the role; the caller then sleeps
 //     until the step is quiet: nothing ready, nothing in flight.
-//   - A kernel that only waits (Kernel::waits) is in flight, but does not run:
+//   - A kernel that only waits (OpFacts::waits) is in flight, but does not run:
 //     a stage of a partial run is over without it. When it completes, between
 //     the stages, the thread that completes it becomes the driver.
 //   - Tokens from other partitions of the step also arrive in the mailbox, and

@@ -76,14 +76,6 @@ struct Kernel {
   // May take long (more than ~20 us for some shapes): the executor measures it
   // and runs it in parallel with other ready kernels.
   bool expensive = false;
-  // For run_async only: until `done` is called it uses no thread and may wait
-  // for any length of time for something that its step does not do, such as a
-  // step that unlocks a mutex. It must end with Cancelled when
-  // StepContext::cancellation is cancelled, and must not read
-  // StepContext::deadline, which changes with the stages of a partial run.
-  // Other kernels run as if it were not there, and a stage of a partial run may
-  // end before it.
-  bool waits = false;
 };
 
 // Marks an error that already names its node, so that no other node is added.

@@ -460,9 +460,6 @@ class PlanBuilder {
       if (Status s = kernels_(*p.node, &k); !s.ok())
         return Status(s.code(),
                       absl::StrCat(s.message(), "; ", p.node->Describe()));
-      if (k->waits && k->run_async == nullptr)
-        return Internal("kernel that waits: expected run_async, got run; ",
-                        p.node->Describe());
       p.state = k->state.get();
       if (k->run_async != nullptr) {
         p.run_async = k->run_async;
@@ -471,7 +468,7 @@ class PlanBuilder {
         p.run = k->run;
       }
       if (k->expensive) p.flags |= PlanNode::kExpensive;
-      if (k->waits) p.flags |= PlanNode::kWaits;
+      if (p.node->op().facts.waits) p.flags |= PlanNode::kWaits;
       plan_->kernels_.push_back(std::move(k));
     }
     return OkStatus();

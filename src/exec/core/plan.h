@@ -52,7 +52,7 @@ struct PlanNode {
     kConstantEnter = 4,  // Enter with is_constant.
     kNeverDead = 8,      // ControlTrigger: fires after dead inputs too.
     kFeedsMerge = 16,    // A Merge is among its consumers.
-    kWaits = 32,         // Kernel::waits.
+    kWaits = 32,         // OpFacts::waits.
   };
 
   union {

@@ -171,7 +171,6 @@ SLUICE_OP(MutexLock)
     .Shape(ScalarShape)
     .Kernel([](const Node&, Kernel* k) {
       k->run_async = RunMutexLock;
-      k->waits = true;
       return OkStatus();
     })
     .NoGradient(kMutexGradient)
