@@ -25,8 +25,11 @@ def load():
     # The library for clusters, which it would load only when it is needed.
     cluster = os.path.join(_library_folder(), "libsluice_cluster.so.0")
     if os.path.exists(cluster):
-        ctypes.CDLL(cluster, mode=(os.RTLD_NOW | os.RTLD_GLOBAL |
-                                   os.RTLD_DEEPBIND))
+        try:
+            ctypes.CDLL(cluster, mode=(os.RTLD_NOW | os.RTLD_GLOBAL |
+                                       os.RTLD_DEEPBIND))
+        except OSError:
+            pass  # Sessions on clusters report what is missing.
     return core
 
 

@@ -40,13 +40,23 @@ bool Forwards(const Node& n) {
   }
 }
 
-// The VarHandleOp behind an output, traced through nodes that forward it (a
-// loop's Merge is entered by its first input); else null.
+// The input that a forwarding node passes to its output `index`; for a Merge,
+// the first that does not come around a loop; or none.
+Output ForwardedBy(const Node& n, int index) {
+  if (n.kind() == OpKind::kIdentityN) return n.input(index);
+  if (n.op().role != OpRole::kMerge) return n.input(0);
+  for (const Output& in : n.inputs())
+    if (in.valid() && in.node->op().role != OpRole::kNextIteration) return in;
+  return Output();
+}
+
+// The VarHandleOp behind an output, traced through nodes that forward it; else
+// null.
 const Node* HandleBehind(Output o) {
   while (o.valid() && o.dtype() == DType::kResource) {
     if (IsHandle(*o.node)) return o.node;
     if (!Forwards(*o.node)) return nullptr;
-    o = o.node->input(o.node->kind() == OpKind::kIdentityN ? o.index : 0);
+    o = ForwardedBy(*o.node, o.index);
   }
   return nullptr;
 }
@@ -171,8 +181,8 @@ Status InlineUsers(Graph* g) {
     if (handle == nullptr) continue;
     if (!CanLowerInPlace(*n))
       return Unimplemented(
-          "freeze: expected functions without recursion to capture variables, "
-          "got variable '",
+          "freeze: expected functions without recursion and without a gradient "
+          "of their own to capture variables, got variable '",
           handle->name(), "'; ", n->Describe());
     SLUICE_RETURN_IF_ERROR(LowerInPlace(*g, n));
   }

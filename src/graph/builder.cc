@@ -467,14 +467,18 @@ Node* BuildNode(const std::string& op, std::vector<Output> inputs,
 
 Output Build(const std::string& op, std::vector<Output> inputs, AttrMap attrs,
              const std::string& name, SourceLoc loc) {
+  // (For the node and its failure together: other threads may build, too.)
+  const std::lock_guard<std::recursive_mutex> lock(CurrentGraph().mutex());
   return OrFailure(
       BuildNode(op, std::move(inputs), std::move(attrs), name, loc));
 }
 
 Output OrFailure(Node* node) {
   if (node != nullptr) return Output(node);
-  CurrentGraph().CountNullNode(true);
-  return CurrentGraph().Failure();
+  Graph& g = CurrentGraph();
+  const std::lock_guard<std::recursive_mutex> lock(g.mutex());
+  g.CountNullNode(true);
+  return g.Failure();
 }
 
 Status WithLine(const Status& error, SourceLoc loc) {

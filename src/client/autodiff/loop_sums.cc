@@ -29,6 +29,7 @@ class LoopSumBuilder {
   Result<std::vector<Gradient>> BuildAll();
 
  private:
+  Status BuildTotal(size_t i);
   Result<Gradient> TotalOf(const LoopSum& sum);
   Result<Output> InLoop(const Output& x, const Output& g);
   Result<Output> AfterLoop(const LoopProduct& product);
@@ -49,10 +50,16 @@ Result<std::vector<Gradient>> LoopSumBuilder::BuildAll() {
   // Flows first: the arrays written through them are used for the others.
   for (const bool flows : {true, false})
     for (size_t i = 0; i < sums_.size(); ++i)
-      if (IsTensorArrayFlow(sums_[i].x) == flows) {
-        SLUICE_ASSIGN_OR_RETURN(totals_[i], TotalOf(sums_[i]));
-      }
+      if (IsTensorArrayFlow(sums_[i].x) == flows)
+        SLUICE_RETURN_IF_ERROR(BuildTotal(i));
   return totals_;
+}
+
+Status LoopSumBuilder::BuildTotal(size_t i) {
+  if (!totals_[i]) {
+    SLUICE_ASSIGN_OR_RETURN(totals_[i], TotalOf(sums_[i]));
+  }
+  return OkStatus();
 }
 
 Result<Gradient> LoopSumBuilder::TotalOf(const LoopSum& sum) {
@@ -103,9 +110,11 @@ Result<Output> LoopSumBuilder::AfterLoop(const LoopProduct& product) {
   SLUICE_ASSIGN_OR_RETURN(const Output a, Collect(product.a));
   Output b;
   if (product.rows.has_value()) {
-    const Gradient& flow = totals_[product.rows->flow];
-    SLUICE_ASSIGN_OR_RETURN(b,
-                            Stack(product.rows->array, flow.dense, product.b));
+    // (The flow may have passed through nodes by which it is not recognised.)
+    const size_t flow = product.rows->flow;
+    SLUICE_RETURN_IF_ERROR(BuildTotal(flow));
+    SLUICE_ASSIGN_OR_RETURN(
+        b, Stack(product.rows->array, totals_[flow].dense, product.b));
   } else {
     SLUICE_ASSIGN_OR_RETURN(b, Collect(product.b));
   }

@@ -5,6 +5,7 @@
 
 #include "client/control/control_flow.h"
 #include "client/testing/client_test_util.h"
+#include "exec/devices/emulated_device.h"
 
 namespace sluice {
 namespace {
@@ -192,6 +193,26 @@ TEST_F(HigherOrderTest, ElementsOfDifferentLengthsAreNamedInAStep) {
   EXPECT_THAT(session_.Run({{b, row({1, 2})}}, scanned).status().ToString(),
               AllOf(HasSubstr(b.node->name() + ", got] [3] [2]"),
                     HasSubstr("node 'scan/")));
+}
+
+TEST_F(HigherOrderTest, LengthsAreCheckedOnTheHostOfAMapOnADevice) {
+  const Output a = Placeholder<float>({-1}), b = Placeholder<float>({-1});
+  Output sums;
+  {
+    const DeviceScope on_device("/device:EMU:0");
+    sums = MapFn([](Output x, Output y) { return x + y; }, std::pair{a, b});
+  }
+  SessionOptions options;
+  options.devices = EmulatedDevices(1);
+  Session session(graph_, options);
+  const auto row = [](std::vector<float> v) { return Tensor::Vector(v); };
+  const Result<Tensor> got =
+      session.Run({{a, row({1, 2})}, {b, row({3, 4})}}, sums);
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_THAT(got->ToVector<float>(), ElementsAre(4, 6));
+  EXPECT_THAT(
+      session.Run({{a, row({1, 2})}, {b, row({3})}}, sums).status().ToString(),
+      HasSubstr("expected one length (first dimension)"));
 }
 
 TEST_F(HigherOrderTest, WrongElementsAndResultsReportTheUsersLine) {

@@ -205,14 +205,14 @@ Status SetGatherNdShape(ShapeContext& c, const PartialShape& params) {
 
 Gradient GatherNdGradient(Output dy, Output indices,
                           const std::function<Output(DType)>& shape_of_params) {
+  if (indices.dtype() == DType::kInt16)
+    indices = grad::Cast(indices, DType::kInt32);
   const PartialShape& s = indices.shape();
   if (s.rank() == 2 && s.dim(1) == 1) {
     const Output flat =
         Build("Squeeze", {indices}, {{"squeeze_dims", AttrValue::Ints{-1}}});
-    return Gradient::Slices(flat, dy, shape_of_params(DType::kInt32));
+    return Gradient::Slices(flat, dy, shape_of_params(indices.dtype()));
   }
-  if (indices.dtype() == DType::kInt16)
-    indices = grad::Cast(indices, DType::kInt32);
   return Build("ScatterNd", {indices, dy, shape_of_params(indices.dtype())});
 }
 
