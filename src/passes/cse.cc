@@ -6,7 +6,10 @@ namespace sluice {
 namespace {
 
 bool Mergeable(const Node& n) {
-  if (n.op().facts.not_mergeable || n.num_outputs() == 0) return false;
+  const OpFacts& facts = n.op().facts;
+  if (facts.not_mergeable || facts.has_effects || facts.has_identity ||
+      facts.waits || n.num_outputs() == 0)
+    return false;
   switch (n.op().role) {
     case OpRole::kCompute:
     case OpRole::kConst:

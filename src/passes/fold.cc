@@ -9,8 +9,10 @@ namespace {
 constexpr size_t kMaxBytes = 10 << 20;
 
 bool Foldable(const Node& n) {
-  if (n.op().facts.not_foldable || n.op().host_reach != nullptr ||
-      n.num_outputs() == 0 || !n.control_inputs().empty())
+  const OpFacts& facts = n.op().facts;
+  if (facts.not_foldable || facts.has_effects || facts.has_identity ||
+      facts.waits || n.op().host_reach != nullptr || n.num_outputs() == 0 ||
+      !n.control_inputs().empty())
     return false;
   if (n.op().role != OpRole::kCompute && n.op().role != OpRole::kIdentity)
     return false;

@@ -56,7 +56,7 @@ def frame(elements):
     """One token, a scalar variant (cluster/transport/wire.h)."""
     record = struct.pack("<BQIIIB", 1, 5, 6, 1, 7, 4) + bytes([21, 0, 0, 0])
     record += struct.pack("<Q", len(elements)) + elements
-    return b"SLF1" + struct.pack("<IQII", len(record), 0, 0, 0) + record
+    return b"SLF2" + struct.pack("<IQII", len(record), 0, 0, 0) + record
 
 
 FLOATS = token_list(1, [item(1, [2], b"\0" * 8), None, item(1, [], b"\0" * 4)])
@@ -73,7 +73,7 @@ def body_frame(size):
     """One token whose value, a vector of floats, is a body."""
     record = struct.pack("<BQIIIB", 1, 5, 6, 1, 7, 4)
     record += bytes([1, 1, 1, 0]) + struct.pack("<q", size)
-    return b"SLF1" + struct.pack("<IQII", len(record), 0, 1, 0) + record
+    return b"SLF2" + struct.pack("<IQII", len(record), 0, 1, 0) + record
 
 
 def envelope(kind, header=b"", data=b""):

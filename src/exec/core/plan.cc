@@ -464,11 +464,11 @@ class PlanBuilder {
       if (k->run_async != nullptr) {
         p.run_async = k->run_async;
         p.flags |= PlanNode::kAsync;
+        if (p.node->op().facts.waits) p.flags |= PlanNode::kWaits;
       } else {
         p.run = k->run;
       }
       if (k->expensive) p.flags |= PlanNode::kExpensive;
-      if (p.node->op().facts.waits) p.flags |= PlanNode::kWaits;
       plan_->kernels_.push_back(std::move(k));
     }
     return OkStatus();

@@ -362,7 +362,7 @@ OpDefBuilder SendOp(const char* name) {
       .Attr("leads_group: bool");
 }
 OpDefBuilder RecvOp(const char* name) {
-  return TransferOp(name, OpRole::kRecv).Waits();
+  return TransferOp(name, OpRole::kRecv);
 }
 
 [[maybe_unused]] const OpRegistrar send_op =
