@@ -41,10 +41,11 @@ enum class OpRole : uint8_t {
 };
 
 // What a node computes, for passes and gradients that recognise it. An op that
-// declares a kind is treated like the op named here, whatever its own name: it
-// has the same inputs, outputs and attributes (additional ones may follow) and
-// computes the same. What the role tells (constants, Switch, Enter, ...) needs
-// no kind.
+// declares a kind is treated like the op named here, whatever its own name, and
+// computes the same. Versions of one op share a kind although their handles
+// (references or resources), last inputs or some attributes differ: code that
+// reads these asks the declaration. What the role tells (constants, Switch,
+// Enter, ...) needs no kind.
 enum class OpKind : uint8_t {
   kOther,
   // Values that are passed on or fed.

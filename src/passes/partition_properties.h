@@ -43,7 +43,8 @@ constexpr PartitionProperties kPartitioned =
 
 // Internal, naming the property and a node, if one does not hold. `graphs` and
 // `devices` are those of Partitions, `whole` is the graph that was partitioned.
-// Takes time linear in nodes, edges and (frames times partitions).
+// Takes time linear in nodes, edges and (frames times partitions), and in
+// (loops times transfers) for kInStep.
 Status CheckPartitions(const Graph& whole,
                        const std::vector<std::unique_ptr<Graph>>& graphs,
                        const std::vector<std::string>& devices,

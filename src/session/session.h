@@ -126,7 +126,9 @@ class Session {
   // all tasks. If nothing answers at the address, the first step fails.
   explicit Session(const std::string& target, Graph& graph = CurrentGraph(),
                    SessionOptions options = {});
-  ~Session();  // Closes, then waits for running steps.
+  // Closes, then waits for running steps and stages. It does not wait for what
+  // other threads run of a partial run between stages: destroy that first.
+  ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 

@@ -5,7 +5,7 @@
 namespace sluice {
 
 // Every step is a bijection, of `h` and of `part`, so tags that differ in one
-// of the three arguments differ.
+// of the three arguments differ (but for 0, which is the root's and becomes 1).
 absl::uint128 FrameTag(const TokenTag& parent, absl::uint128 name_hash) {
   // (The multiplier of PCG's generators of 128 bits.)
   constexpr absl::uint128 kFactor =
