@@ -97,6 +97,19 @@ class StepGroupTest : public ::testing::Test {
     }
   }
 
+  // Partition a waits for a token that b, which computes a constant, does not
+  // send.
+  void CompileRecvWithoutSend() {
+    {
+      WithGraph use(*a_);
+      Fetch(Recv(DType::kFloat, 0), 0);
+    }
+    {
+      WithGraph use(*b_);
+      Fetch(Constant(1.0f), 1);
+    }
+    Compile();
+  }
   void Compile() {
     std::vector<PartitionPlan> parts;
     for (const auto& g : {a_, b_}) {
@@ -153,15 +166,7 @@ TEST_F(StepGroupTest, AnErrorInOnePartitionEndsTheOthers) {
 }
 
 TEST_F(StepGroupTest, DeadlineErrorNamesTheMissingToken) {
-  {
-    WithGraph use(*a_);
-    Fetch(Recv(DType::kFloat, 0), 0);
-  }
-  {
-    WithGraph use(*b_);
-    Fetch(Constant(1.0f), 1);
-  }
-  Compile();
+  CompileRecvWithoutSend();
   options_.deadline =
       std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
   Start();
@@ -172,15 +177,7 @@ TEST_F(StepGroupTest, DeadlineErrorNamesTheMissingToken) {
 }
 
 TEST_F(StepGroupTest, IsCancelledFromAnotherThreadWhileItWaits) {
-  {
-    WithGraph use(*a_);
-    Fetch(Recv(DType::kFloat, 0), 0);
-  }
-  {
-    WithGraph use(*b_);
-    Fetch(Constant(1.0f), 1);
-  }
-  Compile();
+  CompileRecvWithoutSend();
   Start();
   std::thread canceller([this] { group_->Cancel(Cancelled("enough")); });
   const Status s = group_->Run({}, {});
@@ -200,15 +197,7 @@ TEST_F(StepGroupTest, IsCancelledFromAnotherThreadWhileItWaits) {
 }
 
 TEST_F(StepGroupTest, RejectsTokensOfUnknownEdgesOrTypes) {
-  {
-    WithGraph use(*a_);
-    Fetch(Recv(DType::kFloat, 0), 0);
-  }
-  {
-    WithGraph use(*b_);
-    Fetch(Constant(1.0f), 1);
-  }
-  Compile();
+  CompileRecvWithoutSend();
   const TokenMessage wrong[] = {
       {7, false, false, {}, Tensor::Scalar<float>(1)},
       {7, true, true, {}, Tensor()},
@@ -225,15 +214,7 @@ TEST_F(StepGroupTest, RejectsTokensOfUnknownEdgesOrTypes) {
 }
 
 TEST_F(StepGroupTest, ASecondTokenOfAnEdgeIsAnErrorThatNamesTheRecv) {
-  {
-    WithGraph use(*a_);
-    Fetch(Recv(DType::kFloat, 0), 0);
-  }
-  {
-    WithGraph use(*b_);
-    Fetch(Constant(1.0f), 1);
-  }
-  Compile();
+  CompileRecvWithoutSend();
   for (const bool dead : {false, true}) {
     Start();
     TokenMessage twice[] = {
