@@ -39,6 +39,7 @@ Result<double> Figure12(int parallel_iterations) {
   EmulatedDeviceOptions device;
   device.op_ns["MatMul"] = 1'500'000;
   device.copy_ns = 400'000;
+  device.peer_bytes_per_s = 0;  // Through the host, as measured there.
   SessionOptions options;
   options.devices = EmulatedDevices(kDevices, device);
   Session session(graph, options);
@@ -91,7 +92,9 @@ Result<double> TrainLstm(const LstmTask& t, int times) {
   Node* const train =
       GradientDescentOptimizer(0.1).Minimize(loss, {.colocate = true});
   SessionOptions options;
-  options.devices = EmulatedDevices(t.devices, t.device);
+  EmulatedDeviceOptions device = t.device;
+  device.peer_bytes_per_s = 0;  // Through the host, as measured there.
+  options.devices = EmulatedDevices(t.devices, device);
   Session session(graph, options);
   SLUICE_RETURN_IF_ERROR(session.RunTargets({GlobalVariablesInitializer()}));
   SLUICE_ASSIGN_OR_RETURN(Session::Callable step,

@@ -221,6 +221,7 @@ HOSTILE(TensorsThatCannotBe,
 HOSTILE(WhatInvalidTensorsAreAsked,
         "Tensor::dtype Tensor::shape Tensor::rank Tensor::num_elements "
         "Tensor::bytes Tensor::unique Tensor::has_buffer Tensor::borrowed "
+        "Tensor::buffer Tensor::in_host_memory "
         "Tensor::SharesBufferWith Tensor::Reshaped Tensor::Rows "
         "Tensor::BitcastTo Tensor::Clone Tensor::Identical Tensor::ToString "
         "Tensor::Summarize Tensor::TryFlat Tensor::TryScalar "
@@ -316,15 +317,19 @@ HOSTILE(AccessorsThatEndTheProgram,
 }
 
 HOSTILE(MemoryThatIsNotThere,
-        "Allocator::Allocator Allocator::Allocate Allocator::set_max_bytes "
+        "HostAllocator::HostAllocator HostAllocator::Allocate "
+        "HostAllocator::set_max_bytes HostAllocator::stats "
+        "HostAllocator::ResetPeak HostAllocator::ReleaseCache "
+        "HostAllocator::Rounded Allocator::Allocate Allocator::set_max_bytes "
         "Allocator::stats Allocator::ResetPeak Allocator::ReleaseCache "
-        "Allocator::Cpu ThreadAllocatedBytes Buffer::Ref Buffer::Unref "
-        "Buffer::unique Buffer::borrowed Buffer::data Buffer::bytes") {
-  Allocator none(/*max_bytes=*/0), negative(-1, -1), some(1 << 20, 0);
+        "Allocator::host_memory Allocator::Cpu ThreadAllocatedBytes "
+        "Buffer::Ref Buffer::Unref Buffer::unique Buffer::borrowed "
+        "Buffer::host_memory Buffer::data Buffer::bytes") {
+  HostAllocator none(/*max_bytes=*/0), negative(-1, -1), some(1 << 20, 0);
   ExpectRefused(none.Allocate(1 << 16), "");
   ExpectRefused(negative.Allocate(1 << 16), "");
   for (const size_t bytes : {SIZE_MAX, SIZE_MAX / 2, size_t{1} << 62})
-    for (Allocator* a : {&some, Allocator::Cpu()})
+    for (HostAllocator* a : {&some, Allocator::Cpu()})
       ExpectRefused(a->Allocate(bytes), "");
   const int64_t before = ThreadAllocatedBytes();
   Result<Buffer*> empty = some.Allocate(0);

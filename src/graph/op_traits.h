@@ -142,6 +142,7 @@ enum class OpKind : uint8_t {
   kSymbolicGradient,
   // Copies that the partitioner adds.
   kCopyFromDevice,
+  kCopyFromPeer,
   kCopyToDevice,
   kAwaitDevice,
   // The session.

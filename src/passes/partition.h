@@ -20,6 +20,10 @@ struct PartitionOptions {
   // through _CopyFromDevice, tensors that enter it through _CopyToDevice. Null:
   // no device has.
   std::function<bool(const std::string&)> has_own_memory;
+  // Whether device `to` can copy from the memory of device `from`; then a
+  // number on `from` goes there through _CopyFromPeer, without the host. Only
+  // asked if both have memory of their own. Null: none can.
+  std::function<bool(const std::string& from, const std::string& to)> can_copy;
   // The step is fed in stages: no transfer may wait for more feeds than its own
   // value needs, so transfers with equal liveness are not grouped.
   bool staged = false;

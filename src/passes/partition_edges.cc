@@ -29,7 +29,7 @@ Result<Output> Partitioner::Input(const Node& n, int i, int p) {
                       devices_[static_cast<size_t>(p)],
                       " as its user is (a reference cannot be sent), got ",
                       o.node->device(), "; ", n.Describe());
-    return Here(o, p);
+    return Given(o, p);
   }
   if (!n.control_inputs().empty() && n.op().role != OpRole::kMerge)
     if (const Output v = Variable(o); IsRef(v.dtype())) {
@@ -41,17 +41,18 @@ Result<Output> Partitioner::Input(const Node& n, int i, int p) {
       }
     }
   if (!here.valid()) {
-    SLUICE_ASSIGN_OR_RETURN(here, Here(o, p));
+    SLUICE_ASSIGN_OR_RETURN(here, Here(o, p, WantedBy(n, i)));
   }
   return WhereWanted(n, i, here, p);
 }
 
-Result<Output> Partitioner::Here(const Output& o, int p) {
+Result<Output> Partitioner::Here(const Output& o, int p, Wanted wanted) {
   if (copy(o.node, p) != nullptr) return Given(o, p);
-  const auto it = received_.find({o.node, o.index});
-  if (it != received_.end())
-    if (const auto r = it->second.find(p); r != it->second.end())
-      return Output(r->second);
+  // (What the host reads would only be copied once more.)
+  const bool direct = wanted != Wanted::kOnHost &&
+                      CanGoDirectly(Given(o, home(o.node)), home(o.node), p);
+  Node*& recv = (direct ? received_directly_ : received_)[{o.node, o.index}][p];
+  if (recv != nullptr) return Output(recv);
   Transfer t;
   t.from = home(o.node);
   t.to = p;
@@ -61,8 +62,7 @@ Result<Output> Partitioner::Here(const Output& o, int p) {
   t.name = o.name();
   t.node = o.node;
   t.shape = o.shape();
-  SLUICE_ASSIGN_OR_RETURN(Node * recv, Send(t, Given(o, t.from)));
-  received_[{o.node, o.index}][p] = recv;
+  SLUICE_ASSIGN_OR_RETURN(recv, Send(t, Given(o, t.from), direct));
   return Output(recv);
 }
 
@@ -99,7 +99,8 @@ Result<Output> Partitioner::ReadAfter(const Output& ref, const Node& n, int p) {
     t.name = ref.name();
     t.node = ref.node;
     t.shape = ref.shape();
-    SLUICE_ASSIGN_OR_RETURN(recv, Send(t, Output(read)));
+    SLUICE_ASSIGN_OR_RETURN(
+        recv, Send(t, Output(read), CanGoDirectly(Output(read), at, p)));
   }
   return Output(recv);
 }
@@ -134,9 +135,10 @@ Status Partitioner::AddControl(const Node* c, const Node& n, int p,
   // A value that is transferred anyway shows that c is done.
   if (c->op().role != OpRole::kSwitch)
     for (int i = 0; i < c->num_outputs(); ++i)
-      if (const auto it = received_.find({c, i}); it != received_.end())
-        if (const auto r = it->second.find(p); r != it->second.end())
-          return add(r->second);
+      for (const auto* received : {&received_, &received_directly_})
+        if (const auto it = received->find({c, i}); it != received->end())
+          if (const auto r = it->second.find(p); r != it->second.end())
+            return add(r->second);
   Node*& recv = received_[{c, -1}][p];
   if (recv == nullptr) {
     SLUICE_ASSIGN_OR_RETURN(recv, Signal(t, {Done(c, t.from)}));
@@ -144,9 +146,11 @@ Status Partitioner::AddControl(const Node* c, const Node& n, int p,
   return add(recv);
 }
 
-Result<Node*> Partitioner::Send(const Transfer& t, Output from) {
+Result<Node*> Partitioner::Send(const Transfer& t, Output from, bool direct) {
   const DType type = RemoveRef(from.dtype());
-  SLUICE_ASSIGN_OR_RETURN(from, OnHost(from, t.from));
+  if (!direct) {
+    SLUICE_ASSIGN_OR_RETURN(from, OnHost(from, t.from));
+  }
   NodeSpec send, recv;
   send.op = "_Send";
   send.inputs = {from};
@@ -156,7 +160,11 @@ Result<Node*> Partitioner::Send(const Transfer& t, Output from) {
   SLUICE_ASSIGN_OR_RETURN(Node * node,
                           Connect(t, std::move(send), std::move(recv)));
   out(t.to).SetShape(Output(node), t.shape).IgnoreError();
-  return node;
+  if (!direct) return node;
+  SLUICE_ASSIGN_OR_RETURN(const Output there,
+                          Moved("_CopyFromPeer", Output(node), t.to));
+  lie_on_device_.insert(there);
+  return there.node;
 }
 
 Result<Node*> Partitioner::Signal(const Transfer& t, std::vector<Node*> after) {

@@ -61,8 +61,9 @@ Result<Node*> Partitioner::PivotOf(int frame, int p) {
   if (control.pivot != nullptr) return control.pivot;
   const GraphFrame& f = frames_[frame];
   const std::string base = f.first->name() + "/_control";
-  SLUICE_ASSIGN_OR_RETURN(const Output pred,
-                          Here(Output(const_cast<Node*>(f.loop_cond())), p));
+  SLUICE_ASSIGN_OR_RETURN(
+      const Output pred,
+      Here(Output(const_cast<Node*>(f.loop_cond())), p, Wanted::kOnHost));
   NodeSpec s;
   s.op = "Switch";
   s.inputs = {pred, pred};

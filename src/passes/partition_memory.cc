@@ -6,7 +6,8 @@
 // loop's counter and its predicate never wait for the device. Outputs of device
 // kernels are in device memory, whatever their type. A tensor is copied if it
 // is needed in the other memory; values that the host reads are copied each
-// time they are computed.
+// time they are computed. From one device to another, numbers are copied
+// directly if the devices can do that, and else through the host.
 #include <algorithm>
 #include <utility>
 
@@ -165,6 +166,15 @@ Result<Output> Partitioner::Moved(const char* op, const Output& o, int p) {
   return Output(n);
 }
 
+// (Integers are mostly read on the host.)
+bool Partitioner::CanGoDirectly(const Output& o, int from, int to) const {
+  return options_.can_copy != nullptr && HasOwnMemory(from) &&
+         HasOwnMemory(to) && IsNumber(o.dtype()) &&
+         lie_on_device_.contains(o) &&
+         options_.can_copy(devices_[static_cast<size_t>(from)],
+                           devices_[static_cast<size_t>(to)]);
+}
+
 Result<Output> Partitioner::OnHost(const Output& o, int p) {
   if (!lie_on_device_.contains(o) || !HasMemory(o.dtype())) return o;
   Output& there = on_host_[o];
@@ -176,10 +186,6 @@ Result<Output> Partitioner::OnHost(const Output& o, int p) {
 
 Result<Output> Partitioner::OnDevice(const Output& o, int p) {
   if (lie_on_device_.contains(o) || !HasMemory(o.dtype())) return o;
-  // A constant that fits in a register is passed with the launch of its reader.
-  if (o.node->op().role == OpRole::kConst &&
-      !o.node->AttrOr<Tensor>("value", Tensor()).has_buffer())
-    return o;
   Output& there = on_device_[o];
   if (!there.valid()) {
     SLUICE_ASSIGN_OR_RETURN(there, Moved("_CopyToDevice", o, p));

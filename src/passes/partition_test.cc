@@ -507,11 +507,50 @@ TEST_F(PartitionTest, DeviceMemoryIsCopiedInAndOut) {
   PartitionOptions options;
   options.has_own_memory = [](const std::string& d) { return d.back() == '1'; };
   Cut({y}, {}, options);
-  // The feed is copied to the device; the result and each predicate are copied
-  // back.
-  EXPECT_EQ(Count("_CopyToDevice", 1), 1);
+  // The feed and two constants are copied to the device; the result and each
+  // predicate are copied back.
+  EXPECT_EQ(Count("_CopyToDevice", 1), 3);
   EXPECT_EQ(Count("_CopyFromDevice", 1), 2);
   EXPECT_EQ(Count("_CopyToDevice", 0) + Count("_CopyFromDevice", 0), 0);
+}
+
+TEST_F(PartitionTest, DevicesThatCanDoSoCopyFromEachOther) {
+  const Output x = Feed("x");
+  Output y, z, at;
+  {
+    DeviceScope on(CutDevice(1));
+    y = ops::Sin(x);
+    at = Build("ArgMax", {y, Constant(int32_t{0})},
+               {{"output_type", DType::kInt32}});
+  }
+  {
+    DeviceScope on(CutDevice(2));
+    z = ops::Cos(y) + ops::Sin(y) + ops::Cast(at, DType::kFloat);
+  }
+  PartitionOptions options;
+  options.has_own_memory = [](const std::string& d) { return d.back() != '0'; };
+  for (const bool direct : {false, true}) {
+    SCOPED_TRACE(direct);
+    std::set<std::string> asked;
+    options.can_copy = [&](const std::string& from, const std::string& to) {
+      asked.insert({from.back(), to.back()});
+      return direct;
+    };
+    graphs_.clear();
+    Cut({z}, {}, options);
+    ASSERT_TRUE(status_.ok()) << status_;
+    EXPECT_EQ(asked, std::set<std::string>{"12"});
+    // Once for both readers. The integer goes through the host.
+    EXPECT_EQ(Count("_Recv", 2), 2);
+    EXPECT_EQ(Count("_CopyFromDevice", 1), direct ? 1 : 2);
+    EXPECT_EQ(Count("_CopyToDevice", 2), direct ? 1 : 2);
+    EXPECT_EQ(Count("_CopyFromPeer", 2), direct ? 1 : 0);
+    for (const auto& g : graphs_)
+      for (const auto& n : g->nodes())
+        if (n->op_name() == "_CopyFromPeer") {
+          EXPECT_EQ(n->input(0).node->op_name(), "_Recv");
+        }
+  }
 }
 
 TEST_F(PartitionTest, NewNamesAreUnused) {

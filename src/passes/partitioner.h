@@ -66,6 +66,8 @@ class Partitioner {
     Node* each = nullptr;   // Fires in each.
     Node* pivot = nullptr;  // Alive while the loop continues.
   };
+  // The memory in which a node needs an input.
+  enum class Wanted { kOnHost, kOnDevice, kAnywhere };
   using FramePart = std::pair<int, int>;
 
   size_t Id(const Node* n) const { return static_cast<size_t>(n->id()); }
@@ -146,16 +148,17 @@ class Partitioner {
   // Adds the equivalent of the control edge from `c` to `n` in partition `p`.
   Status AddControl(const Node* c, const Node& n, int p,
                     std::vector<Node*>* controls);
-  Result<Output> Here(const Output& o, int p);
+  // `o` in partition `p`, for a reader there.
+  Result<Output> Here(const Output& o, int p, Wanted wanted);
   Result<Output> ReadAfter(const Output& ref, const Node& n, int p);
-  // The _Recv in `t.to` of the value of `from` in `t.from`.
-  Result<Node*> Send(const Transfer& t, Output from);
+  // The node in `t.to` that has the value of `from` in `t.from`. `direct`: not
+  // through the host.
+  Result<Node*> Send(const Transfer& t, Output from, bool direct);
   // The _RecvSignal in `t.to` of a _SendSignal after `after`.
   Result<Node*> Signal(const Transfer& t, std::vector<Node*> after);
   Result<Node*> Connect(const Transfer& t, NodeSpec send, NodeSpec recv);
 
   // ---- Devices with their own memory (partition_memory.cc).
-  enum class Wanted { kOnHost, kOnDevice, kAnywhere };
   // In the whole graph: whether a device that makes or forwards `o` has it in
   // its memory, and where input i of n, on such a device, must be.
   bool LiesOnDevice(const Output& o) const;
@@ -170,6 +173,8 @@ class Partitioner {
   Result<Output> OnDevice(const Output& o, int p);
   Result<Output> WhereWanted(const Node& n, int i, const Output& here, int p);
   Result<Output> Moved(const char* op, const Output& o, int p);
+  // Whether partition `to` can copy `o` from the memory of partition `from`.
+  bool CanGoDirectly(const Output& o, int from, int to) const;
 
   // ---- Loops and calls (partition_loops.cc).
   Result<Node*> EnterOf(int frame, int p);
@@ -214,10 +219,10 @@ class Partitioner {
   std::vector<std::vector<Node*>> copies_;         // By partition, node.
   std::vector<std::pair<const Node*, int>> open_;  // Merges with back edges.
 
-  // The _Recvs of an output (of the whole graph, or of an added node), by
-  // receiving partition.
+  // What receives an output (of the whole graph, or of an added node), by
+  // receiving partition: its _Recv, or the copy after that.
   absl::flat_hash_map<std::pair<const Node*, int>, std::map<int, Node*>>
-      received_;
+      received_, received_directly_;
   // By from (-1: any), to, frame, condition, once.
   std::map<std::tuple<int, int, int, int, bool>, Node*> alike_;
   std::map<std::tuple<int, int, int, int, bool>, int> groups_;

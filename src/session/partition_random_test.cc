@@ -49,8 +49,12 @@ void ExpectSameWhenCut(const Graph& graph, const Feeds& feeds,
     o.regions = seed % 2 == 1;
     o.optimize = seed % 5 != 1;
     o.own_memory = seed % 3 == 1;
-    o.emulated.kernel_ns = o.emulated.copy_ns = 1;
-    if (seed % 6 == 1) o.clock = std::make_shared<VirtualClock>();
+    o.emulated.kernel_ns = o.emulated.copy_ns = o.emulated.peer_ns = 1;
+    if (seed % 6 == 1) {
+      o.clock = std::make_shared<VirtualClock>();
+      o.emulated.late = true;
+      o.emulated.kernel_ns = 1 + static_cast<int64_t>(seed % 5) * 100;
+    }
     const int64_t live = Allocator::Cpu()->stats().live_bytes;
     Result<std::unique_ptr<CutStep>> cut = CutStep::Make(graph, signature, o);
     ASSERT_TRUE(cut.ok()) << cut.status();

@@ -92,6 +92,9 @@ Result<std::vector<StepPart>> Session::State::Cut(OptimizedStep step,
   partition.has_own_memory = [this](const std::string& name) {
     return !FindDevice(name).host_memory();
   };
+  partition.can_copy = [this](const std::string& from, const std::string& to) {
+    return FindDevice(to).CanCopyFrom(FindDevice(from));
+  };
   SLUICE_ASSIGN_OR_RETURN(std::vector<StepPart> parts,
                           PlaceAndCut(std::move(step), placement, partition));
   if (tell) options.placement_log(FormatPlacements(log));

@@ -21,8 +21,7 @@ class Step {
  public:
   explicit Step(const std::vector<PartitionPlan>& parts) {
     if (parts.size() == 1) {
-      allocator_ = parts[0].device->allocator();
-      oldest_first_ = !parts[0].device->host_memory();
+      device_ = parts[0].device;
       alone_.emplace(parts[0].plan);
     } else {
       group_ = std::make_unique<StepGroup>(parts);
@@ -31,8 +30,7 @@ class Step {
 
   void Start(ExecuteOptions options) {
     if (!alone_) return group_->Start(options);
-    options.step.allocator = allocator_;
-    options.oldest_first = oldest_first_;
+    SetDevice(*device_, &options);
     alone_->Start(options);
   }
   // For a step in stages, which has one partition: Execution::RunStage and
@@ -64,8 +62,7 @@ class Step {
 
  private:
   std::optional<Execution> alone_;
-  Allocator* allocator_ = nullptr;
-  bool oldest_first_ = false;
+  Device* device_ = nullptr;
   std::unique_ptr<StepGroup> group_;
 };
 

@@ -21,6 +21,8 @@ constexpr size_t kAlign = 64;
 constexpr int kFineLog = 14;
 constexpr int kClasses = 4 * kFineLog + 16 * 28;
 
+constexpr size_t kMaxBytes = size_t{1} << 46;
+
 constexpr bool kCache = !kSanitized;  // Sanitizers see every use after free.
 
 thread_local int64_t thread_allocated = 0;
@@ -70,14 +72,14 @@ void* SystemMemory(size_t bytes) {
 int64_t ThreadAllocatedBytes() { return thread_allocated; }
 
 // Header and data in one piece of memory: [Block, padded to 64][data].
-class Allocator::Block final : public Buffer {
+class HostAllocator::Block final : public Buffer {
  public:
-  Block(Allocator* owner, int size_class, size_t bytes)
+  Block(HostAllocator* owner, int size_class, size_t bytes)
       : Buffer(reinterpret_cast<char*>(this) + kAlign, bytes),
         owner_(owner),
         size_class_(size_class) {}
 
-  Allocator* owner_;
+  HostAllocator* owner_;
   Block* next_ = nullptr;        // In a free list.
   Block* next_batch_ = nullptr;  // For the first block of a batch.
   int size_class_;
@@ -86,7 +88,7 @@ class Allocator::Block final : public Buffer {
   void Free() override { owner_->Recycle(this); }
 };
 
-struct Allocator::SizeClass {
+struct HostAllocator::SizeClass {
   class Front;
   // Moves up to `n` blocks from one list to the other and returns how many.
   uint32_t Move(Block** from, Block** to, uint32_t n) {
@@ -127,17 +129,17 @@ struct Allocator::SizeClass {
 // of the counters. Small tensors, which loops allocate and free all the time,
 // then need neither a lock nor an atomic read-modify-write. Owned by its
 // thread; others read the counters.
-class Allocator::SizeClass::Front {
+class HostAllocator::SizeClass::Front {
  public:
   // This thread's; null for other allocators, and once the thread is ending.
-  static Front* Of(const Allocator* a) {
-    if (!kCache || a != Cpu()) return nullptr;
+  static Front* Of(const HostAllocator* a) {
+    if (!kCache || a != Allocator::Cpu()) return nullptr;
     if (mine_ == nullptr && !ended_) Begin();
     return mine_;
   }
 
   // Null if there is no block: then the caller makes one.
-  Block* Take(Allocator* a, int c, int64_t bytes) {
+  Block* Take(HostAllocator* a, int c, int64_t bytes) {
     Block*& list = free_[c];
     if (list == nullptr) Refill(a, c, bytes);
     Block* const b = list;
@@ -157,7 +159,7 @@ class Allocator::SizeClass::Front {
     return b;
   }
 
-  void Give(Allocator* a, Block* b, int64_t bytes) {
+  void Give(HostAllocator* a, Block* b, int64_t bytes) {
     const int c = b->size_class_;
     b->next_ = free_[c];
     free_[c] = b;
@@ -166,7 +168,7 @@ class Allocator::SizeClass::Front {
     if (++count_[c] > kFrontBlocks) Spill(a, c, kFrontBlocks + 1 - kFrontBatch);
   }
 
-  void SpillAll(Allocator* a) {
+  void SpillAll(HostAllocator* a) {
     for (int c = 0; c < kFrontClasses; ++c) Spill(a, c, 0);
     Flush(a);
   }
@@ -210,9 +212,9 @@ class Allocator::SizeClass::Front {
       ~Owner() {
         Front* const f = std::exchange(mine_, nullptr);
         ended_ = true;
-        f->SpillAll(Cpu());
+        f->SpillAll(Allocator::Cpu());
         std::lock_guard<std::mutex> lock(All().mu);
-        Cpu()->allocations_.fetch_add(Read(f->allocations_));
+        Allocator::Cpu()->allocations_.fetch_add(Read(f->allocations_));
         std::erase(All().fronts, f);
         delete f;
       }
@@ -220,7 +222,7 @@ class Allocator::SizeClass::Front {
     static thread_local const Owner owner;
   }
 
-  void Refill(Allocator* a, int c, int64_t bytes) {
+  void Refill(HostAllocator* a, int c, int64_t bytes) {
     SizeClass& sc = a->classes_[static_cast<size_t>(c)];
     if (Block* const batch = sc.PopBatch()) {
       free_[c] = batch;
@@ -232,7 +234,7 @@ class Allocator::SizeClass::Front {
     Add(&cached_, count_[c] * bytes);
   }
 
-  void Spill(Allocator* a, int c, uint32_t keep) {
+  void Spill(HostAllocator* a, int c, uint32_t keep) {
     if (count_[c] <= keep) return;
     SizeClass& sc = a->classes_[static_cast<size_t>(c)];
     const auto block = static_cast<int64_t>(free_[c]->bytes());
@@ -250,7 +252,7 @@ class Allocator::SizeClass::Front {
     Add(&cached_, -n * block);
   }
 
-  void Flush(Allocator* a) {
+  void Flush(HostAllocator* a) {
     const int64_t d = live();
     const int64_t before = a->live_.fetch_add(d, std::memory_order_relaxed);
     Raise(&a->peak_, before + Read(high_));
@@ -266,27 +268,30 @@ class Allocator::SizeClass::Front {
   Counter cached_{0}, allocations_{0};
 };
 
-thread_local Allocator::SizeClass::Front* Allocator::SizeClass::Front::mine_ =
-    nullptr;
-thread_local bool Allocator::SizeClass::Front::ended_ = false;
+thread_local HostAllocator::SizeClass::Front*
+    HostAllocator::SizeClass::Front::mine_ = nullptr;
+thread_local bool HostAllocator::SizeClass::Front::ended_ = false;
 
-Allocator::Allocator(int64_t max_bytes, int64_t max_cached)
-    : max_bytes_(max_bytes),
+void Allocator::CountOnThread(int64_t bytes) { thread_allocated += bytes; }
+
+HostAllocator::HostAllocator(int64_t max_bytes, int64_t max_cached)
+    : Allocator(/*host_memory=*/true),
+      max_bytes_(max_bytes),
       max_cached_(max_cached),
       classes_(new SizeClass[kClasses]) {
   static_assert(sizeof(Block) <= kAlign);
 }
 
-Allocator::~Allocator() { ReleaseCache(); }
+HostAllocator::~HostAllocator() { ReleaseCache(); }
 
-Allocator* Allocator::Cpu() {
-  static Allocator* cpu = new Allocator();
+HostAllocator* Allocator::Cpu() {
+  static auto* const cpu = new HostAllocator();
   return cpu;
 }
 
 // Classes are 64 * {1, 1.25, 1.5, 1.75} * 2^k: at most a quarter is wasted.
 // From a megabyte on they are a sixteenth apart.
-int Allocator::ClassOf(size_t bytes, size_t* rounded) {
+int HostAllocator::ClassOf(size_t bytes, size_t* rounded) {
   const size_t units = bytes <= kAlign ? 1 : (bytes + kAlign - 1) / kAlign;
   const int log = static_cast<int>(std::bit_width(units)) - 1;
   const size_t base = size_t{1} << log;
@@ -300,8 +305,15 @@ int Allocator::ClassOf(size_t bytes, size_t* rounded) {
          static_cast<int>(part);
 }
 
-Result<Buffer*> Allocator::Allocate(size_t bytes) {
-  if (bytes > (size_t{1} << 46))
+size_t HostAllocator::Rounded(size_t bytes) {
+  if (bytes > kMaxBytes) return bytes;  // Is refused.
+  size_t rounded;
+  ClassOf(bytes, &rounded);
+  return rounded;
+}
+
+Result<Buffer*> HostAllocator::Allocate(size_t bytes) {
+  if (bytes > kMaxBytes)
     return ResourceExhausted("allocation: expected at most 2^46 bytes, got ",
                              bytes);
   size_t rounded;
@@ -339,7 +351,7 @@ Result<Buffer*> Allocator::Allocate(size_t bytes) {
   return new (memory) Block(this, c, rounded);
 }
 
-void Allocator::Recycle(Block* b) {
+void HostAllocator::Recycle(Block* b) {
   const auto size = static_cast<int64_t>(b->bytes());
   SizeClass::Front* const front = SizeClass::Front::Of(this);
   if (front != nullptr && b->bytes() <= kFrontBytes)
@@ -357,7 +369,7 @@ void Allocator::Recycle(Block* b) {
   std::free(b);
 }
 
-AllocatorStats Allocator::stats() const {
+AllocatorStats HostAllocator::stats() const {
   AllocatorStats s = {live_.load(std::memory_order_relaxed),
                       peak_.load(std::memory_order_relaxed),
                       cached_.load(std::memory_order_relaxed),
@@ -366,12 +378,12 @@ AllocatorStats Allocator::stats() const {
   return s;
 }
 
-void Allocator::ResetPeak() {
+void HostAllocator::ResetPeak() {
   if (this == Cpu()) SizeClass::Front::ResetPeaks();
   peak_.store(stats().live_bytes, std::memory_order_relaxed);
 }
 
-void Allocator::ReleaseCache() {
+void HostAllocator::ReleaseCache() {
   if (SizeClass::Front* front = SizeClass::Front::Of(this))
     front->SpillAll(this);
   for (int c = 0; c < kClasses; ++c) {

@@ -1,4 +1,4 @@
-// Memory of tensors: reference-counted buffers and the allocator that recycles
+// Memory of tensors: reference-counted buffers and the allocators that make
 // them.
 #ifndef SLUICE_TENSOR_BUFFER_H_
 #define SLUICE_TENSOR_BUFFER_H_
@@ -14,6 +14,8 @@
 #include "base/status.h"
 
 namespace sluice {
+
+class HostAllocator;
 
 // A block of memory shared by the tensors that view it (slices, reshapes).
 // Reference-counted: the last Unref frees it. The count is thread-safe; the
@@ -38,12 +40,22 @@ class Buffer {
   // the step. Values that outlive the step must be copies
   // (KernelContext::TakeToKeep).
   bool borrowed() const { return borrowed_; }
+  // False if only kernels of its device may access the memory.
+  bool host_memory() const { return host_memory_; }
   void* data() const { return data_; }
   size_t bytes() const { return bytes_; }
 
  protected:
-  Buffer(void* data, size_t bytes, bool borrowed = false)
-      : borrowed_(borrowed), data_(data), bytes_(bytes) {}
+  struct Traits {
+    bool borrowed = false;
+    bool host_memory = true;
+  };
+  Buffer(void* data, size_t bytes) : Buffer(data, bytes, Traits()) {}
+  Buffer(void* data, size_t bytes, Traits traits)
+      : borrowed_(traits.borrowed),
+        host_memory_(traits.host_memory),
+        data_(data),
+        bytes_(bytes) {}
   virtual ~Buffer() = default;
   virtual void Free() { delete this; }
   void set_data(void* data) { data_ = data; }
@@ -51,6 +63,7 @@ class Buffer {
  private:
   std::atomic<int32_t> refs_{1};
   const bool borrowed_;
+  const bool host_memory_;
   void* data_;
   size_t bytes_;
 };
@@ -62,7 +75,7 @@ class ForeignBuffer final : public Buffer {
   enum class Lent : bool { kForGood, kForAStep };
   ForeignBuffer(void* data, size_t bytes, std::function<void()> release,
                 Lent lent = Lent::kForGood)
-      : Buffer(data, bytes, lent == Lent::kForAStep),
+      : Buffer(data, bytes, Traits{.borrowed = lent == Lent::kForAStep}),
         release_(std::move(release)) {}
 
  private:
@@ -79,35 +92,65 @@ struct AllocatorStats {
   int64_t allocations = 0;   // Since the start.
 };
 
+// Makes the buffers of one memory: the host's, or a device's. Outlives its
+// buffers. Thread-safe.
+class Allocator {
+ public:
+  virtual ~Allocator() = default;
+  Allocator(const Allocator&) = delete;
+  Allocator& operator=(const Allocator&) = delete;
+
+  // The buffer has one reference, the caller's. ResourceExhausted if it exceeds
+  // the limit or the memory.
+  virtual Result<Buffer*> Allocate(size_t bytes) = 0;
+  // Whether the host may access the memory. If it may not, every tensor that
+  // has elements has a buffer (Tensor::Make), since kernels of the device need
+  // an address.
+  bool host_memory() const { return host_memory_; }
+
+  // Applies to later allocations; live buffers stay.
+  virtual void set_max_bytes(int64_t max_bytes) = 0;
+  virtual AllocatorStats stats() const = 0;
+  virtual void ResetPeak() = 0;
+  // Returns cached memory to the system or to the device.
+  virtual void ReleaseCache() = 0;
+
+  // The process's host memory.
+  static HostAllocator* Cpu();
+
+ protected:
+  explicit Allocator(bool host_memory) : host_memory_(host_memory) {}
+  // Counts memory that is handed out, for ThreadAllocatedBytes.
+  static void CountOnThread(int64_t bytes);
+
+ private:
+  const bool host_memory_;
+};
+
 // Host memory in size classes (listed in 002-tensors.md), each with a free
 // list, so that repeated steps allocate nothing from the system. Data is
-// 64-byte aligned. One per device, for the process's life. Thread-safe. Under
-// sanitizers nothing is cached, so that they see every use after free.
-class Allocator {
+// 64-byte aligned. Under sanitizers nothing is cached, so that they see every
+// use after free. The process's one (Cpu) lives forever.
+class HostAllocator final : public Allocator {
  public:
   // Allocations that would exceed `max_bytes` live bytes fail; at most
   // `max_cached` bytes are kept for reuse.
-  explicit Allocator(int64_t max_bytes = INT64_MAX,
-                     int64_t max_cached = int64_t{1} << 30);
-  ~Allocator();
+  explicit HostAllocator(int64_t max_bytes = INT64_MAX,
+                         int64_t max_cached = int64_t{1} << 30);
+  ~HostAllocator() override;
 
-  // The buffer has one reference, the caller's. ResourceExhausted if it exceeds
-  // the limit or the system's memory.
-  Result<Buffer*> Allocate(size_t bytes);
-
-  // Applies to later allocations; live buffers stay. (Small blocks from the
-  // threads' caches are not refused.)
-  void set_max_bytes(int64_t max_bytes) {
+  Result<Buffer*> Allocate(size_t bytes) override;
+  // (Small blocks from the threads' caches are not refused.)
+  void set_max_bytes(int64_t max_bytes) override {
     max_bytes_.store(max_bytes, std::memory_order_relaxed);
   }
+  AllocatorStats stats() const override;
+  void ResetPeak() override;
+  void ReleaseCache() override;
 
-  AllocatorStats stats() const;
-  void ResetPeak();
-  // Returns cached memory to the system.
-  void ReleaseCache();
-
-  // The process's CPU memory.
-  static Allocator* Cpu();
+  // The size of the buffer that Allocate(bytes) returns: that of its size
+  // class.
+  static size_t Rounded(size_t bytes);
 
  private:
   class Block;

@@ -31,7 +31,7 @@ TEST(AllocatorTest, FreedMemoryIsReused) {
 }
 
 TEST(AllocatorTest, LiveBytesAreExactAcrossThreads) {
-  for (Allocator* a : {Allocator::Cpu(), new Allocator()}) {
+  for (HostAllocator* a : {Allocator::Cpu(), new HostAllocator()}) {
     const AllocatorStats before = a->stats();
     std::vector<Buffer*> buffers(3000);
     int64_t bytes = 0;
@@ -78,7 +78,7 @@ TEST(AllocatorTest, ReleaseCacheFreesMemory) {
 }
 
 TEST(AllocatorTest, AllocationBeyondLimitIsAnError) {
-  Allocator a(1100);
+  HostAllocator a(1100);
   Buffer* const b = *a.Allocate(900);
   EXPECT_EQ(a.Allocate(200).status().code(), StatusCode::kResourceExhausted);
   EXPECT_EQ(a.stats().live_bytes, static_cast<int64_t>(b->bytes()));
@@ -88,7 +88,7 @@ TEST(AllocatorTest, AllocationBeyondLimitIsAnError) {
 }
 
 TEST(AllocatorTest, LimitMayBeSetLater) {
-  Allocator a;
+  HostAllocator a;
   Buffer* const b = *a.Allocate(100000);
   a.set_max_bytes(150000);
   EXPECT_EQ(a.Allocate(100000).status().code(), StatusCode::kResourceExhausted);

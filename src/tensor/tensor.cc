@@ -52,7 +52,7 @@ Status NewBuffer(DType dtype, const Shape& shape, Allocator* allocator,
       return ResourceExhausted(
           "allocation: expected fewer than 2^63 bytes for ", DTypeName(dtype),
           shape.ToString());
-    if (bytes <= 8) return OkStatus();
+    if (bytes <= 8 && allocator->host_memory()) return OkStatus();
     SLUICE_ASSIGN_OR_RETURN(*buffer,
                             allocator->Allocate(static_cast<size_t>(bytes)));
   } else if (n > (int64_t{1} << 36)) {
@@ -305,7 +305,8 @@ Tensor Tensor::Rows(int64_t begin, int64_t end) const {
   if (t.num_elements() == 0) return t;
   const char* from =
       static_cast<const char*>(raw()) + static_cast<size_t>(begin) * row_bytes;
-  if (buffer_ == nullptr || (IsPlain(dtype_) && t.bytes() <= 8)) {
+  if (buffer_ == nullptr ||
+      (IsPlain(dtype_) && t.bytes() <= 8 && buffer_->host_memory())) {
     std::memcpy(&t.bits_, from, t.bytes());
     return t;
   }

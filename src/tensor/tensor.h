@@ -22,11 +22,11 @@
 
 namespace sluice {
 
-// A value type of one cache line. Plain elements of up to 8 bytes in total live
-// inside it (a scalar costs no allocation); larger ones live in a Buffer that
-// copies share. Copying copies the handle. A Tensor is not thread-safe; copies
-// on different threads may share a buffer, which is never written while it is
-// shared.
+// A value type of one cache line. In host memory, plain elements of up to 8
+// bytes in total live inside it (a scalar costs no allocation); all others live
+// in a Buffer that copies share. Copying copies the handle. A Tensor is not
+// thread-safe; copies on different threads may share a buffer, which is never
+// written while it is shared.
 //
 // Functions that make tensors come in two forms. Make... and Zeros return a
 // Result. Constructors, Of, Vector, Rows and BitcastTo return a tensor, which
@@ -40,9 +40,9 @@ namespace sluice {
 // tensor and the caller's line. Only raw... do not check: they are for kernels,
 // whose op declarations guarantee the types of the inputs.
 //
-// Invariants: buffer_ is null exactly if the elements are plain and take at
-// most 8 bytes, or there are no elements, or the tensor is invalid without a
-// known reason.
+// Invariants: buffer_ is null exactly if the elements are plain, take at most 8
+// bytes and are in host memory, or there are no elements, or the tensor is
+// invalid without a known reason.
 class Tensor {
  public:
   // Invalid: dtype() == kInvalid.
@@ -51,6 +51,7 @@ class Tensor {
   static Tensor Invalid(const Status& why);
 
   // Elements of plain types are uninitialised; objects are default-constructed.
+  // Plain elements are in the allocator's memory, objects on the host.
   // InvalidArgument if the shape is not valid() or the type has no elements.
   static Result<Tensor> Make(DType dtype, const Shape& shape,
                              Allocator* allocator = Allocator::Cpu());
@@ -267,6 +268,13 @@ class Tensor {
   // True if no other reference would see a write.
   bool unique() const { return buffer_ == nullptr || buffer_->unique(); }
   bool has_buffer() const { return buffer_ != nullptr; }
+  // Null if there is none. Shared with other tensors; this one owns a
+  // reference.
+  Buffer* buffer() const { return buffer_; }
+  // False if only kernels of a device may read the elements.
+  bool in_host_memory() const {
+    return buffer_ == nullptr || buffer_->host_memory();
+  }
   // True if values that outlive the step must not share the memory (Buffer).
   bool borrowed() const { return buffer_ != nullptr && buffer_->borrowed(); }
   bool SharesBufferWith(const Tensor& o) const {
@@ -282,7 +290,8 @@ class Tensor {
   // The same bytes under another dtype; invalid unless its elements are plain
   // and of the same size.
   Tensor BitcastTo(DType dtype) const;
-  // A copy that shares nothing.
+  // A copy in host memory that shares nothing. REQUIRES: the host may read the
+  // elements.
   Result<Tensor> Clone() const;
 
   // Same dtype, shape and elements, bit for bit (resources and variants:

@@ -34,7 +34,7 @@ class SmallDevice final : public Device {
 
  private:
   CpuDevice cpu_;
-  Allocator memory_;
+  HostAllocator memory_;
 };
 
 // Records the steps that a task is asked to register.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "exec/core/kernel.h"
+#include "exec/core/stream.h"
 #include "graph/device_name.h"
 #include "tensor/buffer.h"
 
@@ -20,17 +21,21 @@ namespace sluice {
 // One device of a process. Outlives the plans made for it; thread-safe.
 //
 // Kernels. A kernel issues its own work, so the plan and the executor are
-// independent of devices. An accelerator's kernel enqueues its work in a stream
-// of the device and returns; work in a stream runs in order. Kernels that must
-// wait for a stream, such as copies to the host, are async (Kernel::run_async).
+// independent of devices. An accelerator's kernel enqueues its work in
+// KernelContext::stream() and returns; work in a stream runs in order. Kernels
+// that must wait for a stream, such as copies to the host, are async
+// (Kernel::run_async, AwaitEvent).
 //
-// Memory. If a device has its own memory (host_memory() is false), partitioning
+// Memory. If a device has its own memory (host_memory() is false), each tensor
+// that its kernels make or read there has a buffer, given back in the order of
+// the streams (exec/core/stream_allocator.h), and partitioning
 // inserts a _CopyFromDevice where the host reads a tensor in device memory (a
 // Send, a fetch, a predicate) and a _CopyToDevice where a kernel of the device
-// needs a host tensor (after a Recv or a feed; once for a constant); an
-// _AwaitDevice ends a step whose last kernels have no readers. The device makes
-// these kernels like the others. Nodes that only move tokens and integer
-// computations stay on the host: they have kRunsOnHostAttr
+// needs a host tensor (after a Recv or a feed; once for a constant). Between
+// two devices of which one can copy from the other, a _CopyFromPeer after the
+// Recv replaces both. An _AwaitDevice ends a step whose last kernels have no
+// readers. The device makes these kernels like the others. Nodes that only move
+// tokens and integer computations stay on the host: they have kRunsOnHostAttr
 // (passes/partition.h).
 class Device {
  public:
@@ -43,7 +48,13 @@ class Device {
   const DeviceName& name() const { return name_; }
   // The allocator of the outputs and temporaries of its kernels.
   virtual Allocator* allocator() = 0;
-  virtual bool host_memory() const { return true; }
+  // The stream in which its kernels enqueue their work; null if they compute it
+  // themselves.
+  virtual Stream* stream() { return nullptr; }
+  bool host_memory() { return allocator()->host_memory(); }
+  // Whether a kernel of this device can copy from the memory of that one. Only
+  // asked if both have memory of their own.
+  virtual bool CanCopyFrom(const Device& /*from*/) const { return false; }
   // Makes the kernel of a node on this device. Unimplemented, with the reason,
   // if there is none. Placement also calls it to find out what can run here, so
   // it must be cheap and have no visible side effects.

@@ -138,6 +138,7 @@ Status KernelRunner::RunWithin(KernelContext& ctx, const Kernel& kernel,
   if (allocator != nullptr) {
     step = *outer;
     step.allocator = allocator;
+    step.stream = nullptr;
     ctx.step_ = &step;
   }
   ctx.state_ = kernel.state.get();

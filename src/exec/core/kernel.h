@@ -37,6 +37,7 @@
 namespace sluice {
 
 class KernelContext;
+class Stream;
 
 using DoneFn = std::function<void(Status)>;
 
@@ -91,7 +92,10 @@ struct StepContext {
   Cancellation* cancellation = nullptr;
   // For long-running kernels, which check it periodically.
   std::optional<std::chrono::steady_clock::time_point> deadline;
+  // The device's: of the memory of outputs and temporaries, and the stream in
+  // which kernels enqueue their work; null if they compute it themselves.
   Allocator* allocator = Allocator::Cpu();
+  Stream* stream = nullptr;
   // Where Print writes; null: standard error.
   const std::function<void(const std::string&)>* log = nullptr;
 };
@@ -163,6 +167,8 @@ class KernelContext {
     return *static_cast<T*>(state_);
   }
   StepContext& step() const { return *step_; }
+  // The stream in which the kernel enqueues its work; null on the CPU.
+  Stream* stream() const { return step_->stream; }
   const Node& node() const {
     return *node_;
   }  // For messages, not attributes:

@@ -16,8 +16,8 @@ class KernelRunner {
                                          std::vector<Tensor> inputs,
                                          ResourceManager* resources);
   // Runs `kernel` in place of the one that got `ctx`, on the same inputs and
-  // outputs. It allocates from `allocator`, if that is not null. REQUIRES:
-  // kernel.run.
+  // outputs. If `allocator` is not null, it allocates from that, computes on
+  // the host and has no stream. REQUIRES: kernel.run.
   static Status RunWithin(KernelContext& ctx, const Kernel& kernel,
                           Allocator* allocator = nullptr);
   // Runs the kernel of another node, which has one output, in the same step.

@@ -11,6 +11,12 @@ constexpr size_t kBatch = 64;
 
 }  // namespace
 
+void SetDevice(Device& device, ExecuteOptions* options) {
+  options->step.allocator = device.allocator();
+  options->step.stream = device.stream();
+  options->oldest_first = !device.host_memory();
+}
+
 // One local partition. As an outbox it is used only by its driver.
 class StepGroup::Partition final : public Outbox {
  public:
@@ -75,8 +81,7 @@ void StepGroup::Start(const ExecuteOptions& options, TokenSink* elsewhere) {
     if (p == nullptr) continue;
     ExecuteOptions o = options;
     o.outbox = p.get();
-    o.step.allocator = p->device->allocator();
-    o.oldest_first = !p->device->host_memory();
+    SetDevice(*p->device, &o);
     p->execution.Start(o);
   }
 }

@@ -25,6 +25,10 @@ struct PartitionPlan {
   Device* device = nullptr;
 };
 
+// Makes a step, or a partition of one, run on the device: its memory, its
+// stream and the order of its nodes.
+void SetDevice(Device& device, ExecuteOptions* options);
+
 // Destination of tokens for partitions. Thread-safe; never blocks. Takes the
 // values.
 class TokenSink {

@@ -6,42 +6,14 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "base/sanitizers.h"
+#include "exec/devices/late_memory.h"
 
 namespace sluice {
 namespace {
 
-// Tensors may outlive their device, so allocators are never destroyed: those
-// without a device are kept for the next one, if all of their memory is free.
-struct Allocators {
-  std::mutex mu;
-  std::vector<std::pair<int64_t, Allocator*>> free;  // GUARDED_BY(mu)
-};
-Allocators& AllAllocators() {
-  static auto* const all = new Allocators;
-  return *all;
-}
-
-constexpr int64_t kMaxCached = int64_t{256} << 20;
-
-Allocator* TakeAllocator(int64_t bytes) {
-  Allocators& all = AllAllocators();
-  std::lock_guard<std::mutex> lock(all.mu);
-  for (auto it = all.free.begin(); it != all.free.end(); ++it) {
-    if (it->first != bytes || it->second->stats().live_bytes != 0) continue;
-    Allocator* const a = it->second;
-    all.free.erase(it);
-    a->ResetPeak();
-    return a;
-  }
-  return new Allocator(bytes, std::min(bytes, kMaxCached));
-}
-
-void GiveAllocator(int64_t bytes, Allocator* a) {
-  a->ReleaseCache();
-  Allocators& all = AllAllocators();
-  std::lock_guard<std::mutex> lock(all.mu);
-  all.free.emplace_back(bytes, a);
-}
+// (Under sanitizers nothing is kept, so that they see every use after free.)
+constexpr int64_t kMaxCached = kSanitized ? 0 : int64_t{256} << 20;
 
 EmulatedDeviceOptions WithClock(EmulatedDeviceOptions o) {
   if (o.clock == nullptr) o.clock = EmulatedClock::RealTime();
@@ -81,54 +53,58 @@ struct EmulatedDevice::HostCopies {
 EmulatedDevice::EmulatedDevice(DeviceName name, EmulatedDeviceOptions options)
     : Device(std::move(name)),
       options_(WithClock(std::move(options))),
-      allocator_(TakeAllocator(options_.memory_bytes)),
-      host_copies_(std::make_shared<HostCopies>()) {}
+      host_copies_(std::make_shared<HostCopies>()) {
+  std::unique_ptr<Allocator> raw;
+  if (options_.late) {
+    auto late = std::make_unique<LateMemory>(INT64_MAX);
+    late_memory_ = late.get();
+    raw = std::move(late);
+  } else {
+    raw = std::make_unique<HostAllocator>(INT64_MAX, 0);
+  }
+  const auto memory = std::make_shared<StreamMemory>(
+      std::move(raw), options_.memory_bytes, kMaxCached);
+  for (Queue& q : streams_) {
+    q.stream = std::make_shared<EmulatedStream>(options_.clock);
+    q.allocator = std::make_unique<StreamAllocator>(memory, q.stream);
+  }
+}
 
-EmulatedDevice::~EmulatedDevice() {
-  GiveAllocator(options_.memory_bytes, allocator_);
+EmulatedDevice::~EmulatedDevice() { allocator()->ReleaseCache(); }
+
+bool EmulatedDevice::CanCopyFrom(const Device& from) const {
+  const auto* const other = dynamic_cast<const EmulatedDevice*>(&from);
+  return other != nullptr && other->options_.clock == options_.clock &&
+         options_.peer_bytes_per_s > 0;
 }
 
 // ---- Streams ----------------------------------------------------------------
 
-int64_t EmulatedDevice::Issue(Stream stream, const Node& node, int64_t ns,
-                              int64_t bytes, int64_t ready) {
-  std::lock_guard<std::mutex> lock(mu_);
-  int64_t& busy_until = busy_until_[stream];
-  const int64_t start = std::max({clock().Now(), busy_until, ready});
-  busy_until = start + ns;
-  busy_ns_[stream] += ns;
-  if (options_.record)
-    timeline_.push_back({stream, node.name(), start, busy_until, bytes});
-  return busy_until;
-}
-
-int64_t EmulatedDevice::Position(Stream stream) const {
-  std::lock_guard<std::mutex> lock(mu_);
-  return busy_until_[stream];
-}
-
-void EmulatedDevice::WillBeReady(const Tensor& t, int64_t when) {
-  if (!t.has_buffer()) return;
-  std::lock_guard<std::mutex> lock(mu_);
-  if (ready_.size() >= most_ready_) {
-    std::erase_if(ready_, [now = clock().Now()](const auto& entry) {
-      return entry.second <= now;
-    });
-    most_ready_ = std::max<size_t>(4096, 2 * ready_.size());
+EmulatedStream::Span EmulatedDevice::Issue(StreamKind kind, const Node& node,
+                                           int64_t ns, int64_t bytes) {
+  const EmulatedStream::Span span = stream(kind)->Enqueue(ns);
+  if (options_.record && ns > 0) {
+    std::lock_guard<std::mutex> lock(mu_);
+    timeline_.push_back({kind, node.name(), span.start_ns, span.end_ns, bytes});
   }
-  ready_[t.raw()] = when;
+  return span;
 }
 
-int64_t EmulatedDevice::ReadyAt(const Tensor& t) const {
-  std::lock_guard<std::mutex> lock(mu_);
-  if (!t.has_buffer()) return busy_until_[kCompute];
-  const auto it = ready_.find(t.raw());
-  return it == ready_.end() ? 0 : it->second;
+EmulatedStream::Span EmulatedDevice::IssueCopy(StreamKind kind,
+                                               const Node& node, int64_t ns,
+                                               const Tensor& to) {
+  const EmulatedStream::Span span =
+      Issue(kind, node, ns, static_cast<int64_t>(to.bytes()));
+  if (StreamBuffer* const b = StreamBuffer::Of(to)) {
+    b->set_written(stream(kind)->Record());
+    b->HandTo(stream(kCompute));
+  }
+  return span;
 }
 
-int64_t EmulatedDevice::BusyNs(Stream stream) const {
-  std::lock_guard<std::mutex> lock(mu_);
-  return busy_ns_[stream];
+std::shared_ptr<Event> EmulatedDevice::Written(const Tensor& t) const {
+  const StreamBuffer* const b = StreamBuffer::Of(t);
+  return b != nullptr ? b->written() : stream(kCompute)->Record();
 }
 
 std::vector<StreamEvent> EmulatedDevice::Timeline() {
@@ -141,6 +117,11 @@ int64_t EmulatedDevice::CopyNs(int64_t bytes) const {
          Ns(static_cast<double>(bytes) / options_.copy_bytes_per_s);
 }
 
+int64_t EmulatedDevice::PeerNs(int64_t bytes) const {
+  return options_.peer_ns +
+         Ns(static_cast<double>(bytes) / options_.peer_bytes_per_s);
+}
+
 int64_t EmulatedDevice::KernelNs(double flops, double bytes) const {
   return options_.kernel_ns + Ns(std::max(flops / options_.flops_per_s,
                                           bytes / options_.bytes_per_s));
@@ -149,9 +130,11 @@ int64_t EmulatedDevice::KernelNs(double flops, double bytes) const {
 // ---- Memory -----------------------------------------------------------------
 
 bool EmulatedDevice::ShouldSwap(const Tensor& value) const {
-  return value.has_buffer() && IsPlain(value.dtype()) &&
-         static_cast<int64_t>(value.bytes()) >= options_.swap_min_bytes &&
-         static_cast<double>(allocator_->stats().live_bytes) >=
+  // (A copy that would be inline has no address to recognise it by.)
+  const int64_t least = std::max<int64_t>(9, options_.swap_min_bytes);
+  return !value.in_host_memory() &&
+         static_cast<int64_t>(value.bytes()) >= least &&
+         static_cast<double>(allocator(kCompute)->stats().live_bytes) >=
              options_.swap_above * static_cast<double>(options_.memory_bytes);
 }
 
@@ -186,7 +169,7 @@ bool EmulatedDevice::IsSwappedOut(const Tensor& value) const {
 
 Status EmulatedDevice::Explain(Status s) const {
   if (s.code() != StatusCode::kResourceExhausted) return s;
-  const AllocatorStats memory = allocator_->stats();
+  const AllocatorStats memory = allocator(kCompute)->stats();
   return Status(s.code(),
                 absl::StrCat(s.message(), "; device ", name().ToString(),
                              " has ", options_.memory_bytes - memory.live_bytes,
@@ -216,6 +199,11 @@ Result<EmulatedDeviceOptions> ParseEmulatedDevice(std::string_view text) {
       o.bytes_per_s = number * 1e9;
     } else if (key == "copy_gbytes_per_s") {
       o.copy_bytes_per_s = number * 1e9;
+    } else if (key == "peer_gbytes_per_s") {
+      good = positive || kv.second == "0";
+      o.peer_bytes_per_s = number * 1e9;
+    } else if (key == "peer_us") {
+      o.peer_ns = static_cast<int64_t>(number * 1e3);
     } else if (key == "kernel_us") {
       o.kernel_ns = static_cast<int64_t>(number * 1e3);
     } else if (key == "copy_us") {
@@ -229,8 +217,8 @@ Result<EmulatedDeviceOptions> ParseEmulatedDevice(std::string_view text) {
     if (!good)
       return InvalidArgument(
           "emulated device: expected memory=, tflops=, gbytes_per_s=, "
-          "kernel_us=, copy_us=, copy_gbytes_per_s= or OP_us= and a positive "
-          "number, got '",
+          "kernel_us=, copy_us=, copy_gbytes_per_s=, peer_us=, "
+          "peer_gbytes_per_s= or OP_us= and a positive number, got '",
           part, "'");
   }
   return o;

@@ -1,19 +1,21 @@
 // Kernels of emulated devices: those that are issued, and copies.
 #include <algorithm>
-#include <atomic>
+#include <cstring>
 #include <mutex>
 #include <utility>
 
 #include "exec/core/checked_kernel.h"
 #include "exec/core/kernel_runner.h"
+#include "exec/core/stream_allocator.h"
 #include "exec/devices/emulated_device.h"
+#include "exec/devices/late_memory.h"
 #include "graph/hidden_attributes.h"
 #include "passes/partition.h"
 
 namespace sluice {
 namespace {
 
-using Stream = EmulatedDevice::Stream;
+using Kind = EmulatedDevice::StreamKind;
 
 // ---- Kernels that are issued ------------------------------------------------
 
@@ -57,21 +59,86 @@ struct Issued {
   int64_t fixed_ns;  // -1: computed from its work.
 };
 
+// Enqueues what `late` is to do in the span; nothing if the device's work is
+// not done late.
+void EnqueueLate(const EmulatedDevice& device, LateWork late,
+                 const EmulatedStream::Span& span) {
+  if (device.late_memory() != nullptr && late.writes_any())
+    std::move(late).Enqueue(device.clock(), span.start_ns, span.end_ns);
+}
+
+// Runs a kernel that takes no time of the device, such as one that forwards a
+// tensor or keeps it in an array.
+Status RunAtOnce(EmulatedDevice& device, KernelContext& ctx,
+                 const Kernel& inner) {
+  Status s = KernelRunner::RunWithin(ctx, inner);
+  if (!s.ok()) [[unlikely]]
+    return device.Explain(std::move(s));
+  if (device.late_memory() != nullptr) {
+    LateWork late;  // (An array may have added to an element.)
+    late.WritesWhatChanged(*device.late_memory());
+    if (late.writes_any())
+      EnqueueLate(device, std::move(late),
+                  device.Issue(Kind::kCompute, ctx.node(), 0, 0));
+  }
+  return s;
+}
+
+// A CPU kernel may make a scalar inline or forward an input of the host; the
+// kernel of a device has its outputs in the memory of the device.
+Status MoveToDevice(Tensor* t, Allocator* allocator) {
+  if (!t->valid() || !IsPlain(t->dtype()) || !t->in_host_memory() ||
+      t->num_elements() == 0)
+    return OkStatus();
+  SLUICE_ASSIGN_OR_RETURN(Tensor there,
+                          Tensor::Make(t->dtype(), t->shape(), allocator));
+  std::memcpy(there.raw(), t->raw(), t->bytes());
+  *t = std::move(there);
+  return OkStatus();
+}
+
+// Calls fn(const Tensor&) on the values of the variables that the kernel may
+// read and write.
+template <typename Fn>
+void ForEachVariable(const KernelContext& ctx, const Fn& fn) {
+  for (int i = 0; i < ctx.num_inputs(); ++i) {
+    const Tensor& in = ctx.input(i);
+    if (in.dtype() != DType::kResource || in.num_elements() != 1) continue;
+    const Variable* v = AsVariable(in.raw<ResourceHandle>()->resource.get());
+    if (v == nullptr) continue;
+    v->View([&fn](const Tensor& value) {
+       fn(value);
+       return OkStatus();
+     }).IgnoreError();  // (It may have no value yet.)
+  }
+}
+
 Status RunIssued(KernelContext& ctx) {
   const Issued& k = ctx.state<Issued>();
   EmulatedDevice& device = *k.device;
+  if (k.fixed_ns == 0) return RunAtOnce(device, ctx, k.inner);
+  // The work is enqueued after it has been computed.
+  const StreamMemory::FreeAfter end;
+  LateWork late;
+  const auto read = [&](const Tensor& t) {
+    if (const StreamBuffer* b = StreamBuffer::Of(t))
+      ctx.stream()->Wait(b->written());
+    if (device.late_memory() != nullptr) late.Reads(t);
+  };
   // (Before it runs: an input's buffer may become the output.)
   double bytes = 0, elements = 0, flops = 1;
-  if (k.fixed_ns < 0) {
-    for (int i = 0; i < ctx.num_inputs(); ++i) {
-      bytes += Bytes(ctx.input(i));
-      elements = std::max(elements, Elements(ctx.input(i)));
-    }
-    flops = FlopsPerOutput(k.arithmetic, ctx);
+  for (int i = 0; i < ctx.num_inputs(); ++i) {
+    bytes += Bytes(ctx.input(i));
+    elements = std::max(elements, Elements(ctx.input(i)));
+    read(ctx.input(i));
   }
-  if (Status s = KernelRunner::RunWithin(ctx, k.inner); !s.ok()) [[unlikely]]
+  ForEachVariable(ctx, read);
+  flops = FlopsPerOutput(k.arithmetic, ctx);
+  Status s = KernelRunner::RunWithin(ctx, k.inner);
+  for (int i = 0; s.ok() && i < ctx.num_outputs(); ++i)
+    s = MoveToDevice(&ctx.output(i), ctx.step().allocator);
+  if (!s.ok()) [[unlikely]]
     return device.Explain(std::move(s));
-  if (k.fixed_ns == 0) return OkStatus();
   int64_t ns = k.fixed_ns;
   if (ns < 0) {
     for (int i = 0; i < ctx.num_outputs(); ++i) bytes += Bytes(ctx.output(i));
@@ -79,9 +146,18 @@ Status RunIssued(KernelContext& ctx) {
       flops = std::max(elements, flops * Elements(ctx.output(0)));
     ns = device.KernelNs(flops, bytes);
   }
-  const int64_t done = device.Issue(Stream::kCompute, ctx.node(), ns, 0);
-  for (int i = 0; i < ctx.num_outputs(); ++i)
-    device.WillBeReady(ctx.output(i), done);
+  if (device.late_memory() != nullptr) {
+    for (int i = 0; i < ctx.num_outputs(); ++i) late.Writes(ctx.output(i));
+    late.WritesWhatChanged(*device.late_memory());
+  }
+  EnqueueLate(device, std::move(late),
+              device.Issue(Kind::kCompute, ctx.node(), ns, 0));
+  const std::shared_ptr<Event> written = ctx.stream()->Record();
+  const auto set_written = [&written](const Tensor& t) {
+    if (StreamBuffer* b = StreamBuffer::Of(t)) b->set_written(written);
+  };
+  for (int i = 0; i < ctx.num_outputs(); ++i) set_written(ctx.output(i));
+  ForEachVariable(ctx, set_written);
   return OkStatus();
 }
 
@@ -91,42 +167,6 @@ Status RunOnHost(KernelContext& ctx) {
 }
 
 // ---- Kernels that wait for a stream -----------------------------------------
-
-// Calls `finish` exactly once: with OK at a time of the device's clock, or with
-// Cancelled when the step is cancelled. Values taken from the context are kept
-// until then. (The stream itself cannot be stopped.)
-class Wait : public std::enable_shared_from_this<Wait> {
- public:
-  static void Until(EmulatedDevice& device, int64_t time, KernelContext& ctx,
-                    std::function<void(Status)> finish) {
-    const auto wait = std::make_shared<Wait>();
-    wait->finish_ = std::move(finish);
-    wait->cancellation_ = ctx.step().cancellation;
-    wait->registered_ =
-        wait->cancellation_->Register([wait] { wait->Cancelled(); });
-    if (wait->registered_ < 0) return wait->Cancelled();
-    device.clock().At(time, [wait] { wait->Due(); });
-  }
-
- private:
-  void Due() {
-    if (over_.exchange(true)) return;
-    // While the step is alive; a later cancellation has no effect.
-    cancellation_->Deregister(registered_);
-    std::exchange(finish_, nullptr)(OkStatus());
-  }
-  void Cancelled() {
-    if (over_.exchange(true)) return;
-    std::exchange(finish_,
-                  nullptr)(sluice::Cancelled("device: the step was cancelled"));
-  }
-
-  std::atomic<bool> over_{false};
-  // Owned by the thread that has set over_.
-  std::function<void(Status)> finish_;
-  Cancellation* cancellation_ = nullptr;
-  int64_t registered_ = -1;
-};
 
 struct OfDevice {
   EmulatedDevice* device;
@@ -139,28 +179,28 @@ Result<Tensor> Copy(const Tensor& from, Allocator* allocator) {
   return to;
 }
 
-// A copy to the host is enqueued when the tensor has been computed: copies run
-// in the order in which their inputs are ready, not in the order of the
-// requests.
-void SendToHost(EmulatedDevice& device, KernelContext& ctx, const Tensor& value,
-                std::function<void(Status)> finish) {
-  const auto bytes = static_cast<int64_t>(value.bytes());
-  auto send = [&device, &ctx, bytes,
-               finish = std::move(finish)](Status s) mutable {
-    if (!s.ok()) return finish(std::move(s));
-    const int64_t there =
-        device.Issue(Stream::kToHost, ctx.node(), device.CopyNs(bytes), bytes);
-    Wait::Until(device, there, ctx, std::move(finish));
-  };
-  const int64_t ready = device.ReadyAt(value);
-  if (ready <= device.clock().Now()) return send(OkStatus());
-  Wait::Until(device, ready, ctx, std::move(send));
+// Calls `go` when the value, of device `of`, has been computed: copies run in
+// the order in which their inputs are ready, not in the order of the requests.
+void WhenWritten(KernelContext& ctx, const EmulatedDevice& of,
+                 const Tensor& value, std::function<void(Status)> go) {
+  const std::shared_ptr<Event> written = of.Written(value);
+  if (written->done()) return go(OkStatus());
+  AwaitEvent(ctx, *written, std::move(go));
 }
 
-int64_t IssueFromHost(EmulatedDevice& device, const Node& node,
-                      const Tensor& value) {
-  const auto bytes = static_cast<int64_t>(value.bytes());
-  return device.Issue(Stream::kFromHost, node, device.CopyNs(bytes), bytes);
+// Enqueues a copy of `value` to the host, and calls `finish` when it is done.
+void SendToHost(EmulatedDevice& device, KernelContext& ctx, const Tensor& value,
+                std::function<void(Status)> finish) {
+  auto send = [&device, &ctx, &value,
+               finish = std::move(finish)](Status s) mutable {
+    if (!s.ok()) return finish(std::move(s));
+    const auto bytes = static_cast<int64_t>(value.bytes());
+    device.Issue(Kind::kToHost, ctx.node(), device.CopyNs(bytes), bytes);
+    Stream& stream = *device.stream(Kind::kToHost);
+    if (StreamBuffer* b = StreamBuffer::Of(value)) b->UseIn(stream);
+    AwaitEvent(ctx, *stream.Record(), std::move(finish));
+  };
+  WhenWritten(ctx, device, value, std::move(send));
 }
 
 // Returns a callback that holds nothing of the step after it has called `done`.
@@ -178,28 +218,56 @@ void CopyFromDevice(KernelContext& ctx, DoneFn done) {
   EmulatedDevice& device = *ctx.state<OfDevice>().device;
   Result<Tensor> copy = Copy(ctx.input(0), Allocator::Cpu());
   if (!copy.ok()) return done(copy.status());
-  SendToHost(device, ctx, ctx.input(0),
-             Gives(ctx, *std::move(copy), std::move(done)));
+  auto give = [&ctx, done = std::move(done),
+               copy = *std::move(copy)](Status s) mutable {
+    if (s.ok()) {
+      LateMemory::Read(ctx.input(0), &copy);
+      ctx.set_output(0, std::move(copy));
+    }
+    copy = Tensor();
+    done(std::move(s));
+  };
+  SendToHost(device, ctx, ctx.input(0), std::move(give));
 }
 
-// Copies `value` to the device's memory, then sets output 0 to it.
-void BringIn(EmulatedDevice& device, KernelContext& ctx, const Tensor& value,
-             DoneFn done) {
-  Result<Tensor> copy = Copy(value, device.allocator());
-  if (!copy.ok()) return done(device.Explain(copy.status()));
-  const int64_t arrives = IssueFromHost(device, ctx.node(), value);
-  device.WillBeReady(*copy, arrives);
-  Wait::Until(device, arrives, ctx,
-              Gives(ctx, *std::move(copy), std::move(done)));
+// Enqueues a copy of a value of the host to the device. Values that fit in a
+// register are part of the command, which the compute stream runs in no time;
+// others have to be transferred.
+Result<Tensor> BringIn(EmulatedDevice& device, const Node& node,
+                       const Tensor& value) {
+  const bool in_command = value.bytes() <= 8;
+  const Kind kind = in_command ? Kind::kCompute : Kind::kFromHost;
+  Result<Tensor> copy = Copy(value, device.allocator(kind));
+  if (!copy.ok()) return device.Explain(copy.status());
+  LateWork late;
+  late.Writes(*copy);
+  const int64_t ns =
+      in_command ? 0 : device.CopyNs(static_cast<int64_t>(value.bytes()));
+  EnqueueLate(device, std::move(late), device.IssueCopy(kind, node, ns, *copy));
+  return copy;
+}
+
+// Sets output 0 to a copy that was brought in, when it is there. (What a
+// command brings is there for all that the compute stream runs later.)
+void GiveWhenThere(EmulatedDevice& device, KernelContext& ctx, Tensor copy,
+                   DoneFn done) {
+  if (copy.bytes() <= 8) {
+    ctx.set_output(0, std::move(copy));
+    return done(OkStatus());
+  }
+  WhenWritten(ctx, device, copy, Gives(ctx, copy, std::move(done)));
+}
+
+void BringInAndGive(EmulatedDevice& device, KernelContext& ctx,
+                    const Tensor& value, DoneFn done) {
+  Result<Tensor> copy = BringIn(device, ctx.node(), value);
+  if (!copy.ok()) return done(copy.status());
+  GiveWhenThere(device, ctx, *std::move(copy), std::move(done));
 }
 
 void CopyToDevice(KernelContext& ctx, DoneFn done) {
-  const Tensor& value = ctx.input(0);
-  if (value.has_buffer())
-    return BringIn(*ctx.state<OfDevice>().device, ctx, value, std::move(done));
-  // Values that fit in a register are passed with the launch of their reader.
-  ctx.set_output(0, value);
-  done(OkStatus());
+  BringInAndGive(*ctx.state<OfDevice>().device, ctx, ctx.input(0),
+                 std::move(done));
 }
 
 // A constant is copied once.
@@ -211,30 +279,50 @@ struct ConstantCopy {
 
 void CopyConstant(KernelContext& ctx, DoneFn done) {
   ConstantCopy& k = ctx.state<ConstantCopy>();
-  const Tensor& value = ctx.input(0);
+  Tensor there;
   {
     std::lock_guard<std::mutex> lock(k.mu);
     if (!k.there.valid()) {
-      Result<Tensor> copy = Copy(value, k.device->allocator());
-      if (copy.ok()) {
-        k.there = *std::move(copy);
-        k.device->WillBeReady(k.there,
-                              IssueFromHost(*k.device, ctx.node(), value));
-      } else {
-        return done(k.device->Explain(copy.status()));
-      }
+      Result<Tensor> copy = BringIn(*k.device, ctx.node(), ctx.input(0));
+      if (!copy.ok()) return done(copy.status());
+      k.there = *std::move(copy);
     }
-    ctx.set_output(0, k.there);
+    there = k.there;
   }
   // (Also if it was copied before: the copy may still be in progress.)
-  const int64_t arrives = k.device->ReadyAt(ctx.output(0));
-  if (arrives <= k.device->clock().Now()) return done(OkStatus());
-  Wait::Until(*k.device, arrives, ctx, std::move(done));
+  GiveWhenThere(*k.device, ctx, std::move(there), std::move(done));
+}
+
+// Copies from the memory of another emulated device.
+void CopyFromPeer(KernelContext& ctx, DoneFn done) {
+  EmulatedDevice& device = *ctx.state<OfDevice>().device;
+  const Tensor& value = ctx.input(0);
+  StreamBuffer* const from = StreamBuffer::Of(value);
+  // (A token without elements, such as the flow of an array.)
+  if (from == nullptr)
+    return BringInAndGive(device, ctx, value, std::move(done));
+  auto copy = [&device, &ctx, &value, from,
+               done = std::move(done)](Status s) mutable {
+    if (!s.ok()) return done(std::move(s));
+    Result<Tensor> made = Copy(value, device.allocator(Kind::kPeer));
+    if (!made.ok()) return done(device.Explain(made.status()));
+    LateWork late;
+    late.Reads(value);
+    late.Writes(*made);
+    const int64_t ns = device.PeerNs(static_cast<int64_t>(value.bytes()));
+    EnqueueLate(device, std::move(late),
+                device.IssueCopy(Kind::kPeer, ctx.node(), ns, *made));
+    from->UseIn(*device.stream(Kind::kPeer));
+    WhenWritten(ctx, device, *made, Gives(ctx, *made, std::move(done)));
+  };
+  const std::shared_ptr<Event> written = from->written();
+  if (written->done()) return copy(OkStatus());
+  AwaitEvent(ctx, *written, std::move(copy));
 }
 
 void AwaitDevice(KernelContext& ctx, DoneFn done) {
   EmulatedDevice& device = *ctx.state<OfDevice>().device;
-  Wait::Until(device, device.Position(Stream::kCompute), ctx, std::move(done));
+  AwaitEvent(ctx, *device.stream(Kind::kCompute)->Record(), std::move(done));
 }
 
 // ---- Values that are saved on the host --------------------------------------
@@ -253,12 +341,15 @@ void Save(KernelContext& ctx, DoneFn done) {
   EmulatedDevice& device = *k.device;
   const Tensor& value = ctx.input(k.value);
   if (!device.ShouldSwap(value) || device.IsSwappedOut(value))
-    return done(device.Explain(KernelRunner::RunWithin(ctx, k.inner)));
+    return done(RunAtOnce(device, ctx, k.inner));
   Result<Tensor> copy = device.SwapOut(value);
   if (!copy.ok()) return done(copy.status());
   auto save = [&ctx, &k, done = std::move(done),
                copy = *std::move(copy)](Status s) mutable {
-    if (s.ok()) s = KernelRunner::RunWith(ctx, k.inner, k.value, copy);
+    if (s.ok()) {
+      LateMemory::Read(ctx.input(k.value), &copy);
+      s = KernelRunner::RunWith(ctx, k.inner, k.value, copy);
+    }
     // A stack forwards its input, not the copy.
     if (s.ok() && ctx.output(0).SharesBufferWith(copy))
       ctx.set_output(0, ctx.input(k.value));
@@ -271,11 +362,21 @@ void Save(KernelContext& ctx, DoneFn done) {
 // Pops and reads: swaps the value in if it was swapped out.
 void Restore(KernelContext& ctx, DoneFn done) {
   const Swapping& k = ctx.state<Swapping>();
-  Status s = KernelRunner::RunWithin(ctx, k.inner);
+  Status s = RunAtOnce(*k.device, ctx, k.inner);
   if (!s.ok() || !k.device->IsSwappedOut(ctx.output(0)))
-    return done(k.device->Explain(std::move(s)));
+    return done(std::move(s));
   const Tensor saved = std::exchange(ctx.output(0), Tensor());
-  BringIn(*k.device, ctx, saved, std::move(done));
+  BringInAndGive(*k.device, ctx, saved, std::move(done));
+}
+
+// Keeps tensors that are on the host (passes/partition_memory.cc).
+bool IsContainerOfHost(const Node& n) {
+  if (!IsContainer(n.kind())) return false;
+  for (const char* attr : {"dtype", "T", "elem_type"}) {
+    const DType t = RemoveRef(n.AttrOr<DType>(attr, DType::kInvalid));
+    if (t != DType::kInvalid) return IsInteger(t) || t == DType::kBool;
+  }
+  return false;
 }
 
 bool HasString(const Node& n) {
@@ -304,6 +405,14 @@ Status CheckOptions(const EmulatedDeviceOptions& o) {
     if (!(rate > 0))
       return InvalidArgument("emulated device: ", what,
                              ": expected a positive rate, got ", rate);
+  if (!(o.peer_bytes_per_s >= 0))
+    return InvalidArgument(
+        "emulated device: peer_bytes_per_s: expected a rate "
+        "of at least 0, got ",
+        o.peer_bytes_per_s);
+  if (o.late && dynamic_cast<VirtualClock*>(o.clock.get()) == nullptr)
+    return InvalidArgument(
+        "emulated device: late: expected a VirtualClock, got another clock");
   const auto check_ns = [](const std::string& what, int64_t ns) {
     // A thread waits for this time.
     constexpr int64_t kMax = int64_t{1'000'000'000} * 3600;
@@ -313,6 +422,7 @@ Status CheckOptions(const EmulatedDeviceOptions& o) {
   };
   SLUICE_RETURN_IF_ERROR(check_ns("kernel_ns", o.kernel_ns));
   SLUICE_RETURN_IF_ERROR(check_ns("copy_ns", o.copy_ns));
+  SLUICE_RETURN_IF_ERROR(check_ns("peer_ns", o.peer_ns));
   for (const auto& [op, ns] : o.op_ns)
     SLUICE_RETURN_IF_ERROR(check_ns("op_ns of " + op, ns));
   return OkStatus();
@@ -323,8 +433,8 @@ Status CheckOptions(const EmulatedDeviceOptions& o) {
 Status EmulatedDevice::MakeKernel(const Node& node, Kernel* kernel) {
   SLUICE_RETURN_IF_ERROR(CheckOptions(options_));
   const OpKind kind = node.kind();
-  if (kind == OpKind::kCopyFromDevice || kind == OpKind::kCopyToDevice ||
-      kind == OpKind::kAwaitDevice) {
+  if (kind == OpKind::kCopyFromDevice || kind == OpKind::kCopyFromPeer ||
+      kind == OpKind::kCopyToDevice || kind == OpKind::kAwaitDevice) {
     if (kind == OpKind::kCopyToDevice &&
         node.input(0).node->op().role == OpRole::kConst) {
       auto state = std::make_shared<ConstantCopy>();
@@ -335,6 +445,7 @@ Status EmulatedDevice::MakeKernel(const Node& node, Kernel* kernel) {
     }
     kernel->state = std::make_shared<OfDevice>(OfDevice{this});
     kernel->run_async = kind == OpKind::kCopyFromDevice ? CopyFromDevice
+                        : kind == OpKind::kCopyFromPeer ? CopyFromPeer
                         : kind == OpKind::kCopyToDevice ? CopyToDevice
                                                         : AwaitDevice;
     return OkStatus();
@@ -347,7 +458,7 @@ Status EmulatedDevice::MakeKernel(const Node& node, Kernel* kernel) {
   if (inner.run == nullptr)
     return Unimplemented("no kernel: expected an op that does not wait, got ",
                          node.op_name());
-  if (node.AttrOr<bool>(kRunsOnHostAttr, false)) {
+  if (node.AttrOr<bool>(kRunsOnHostAttr, false) || IsContainerOfHost(node)) {
     kernel->state = std::make_shared<Kernel>(std::move(inner));
     kernel->run = RunOnHost;
     return OkStatus();

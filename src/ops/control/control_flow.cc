@@ -329,6 +329,17 @@ Status HandOn(KernelContext& ctx) {
         .Kernel(Cpu(HandOn))
         .NoGradient("it is created when the graph is partitioned")
         .Doc("Copies the tensor to device memory.");
+[[maybe_unused]] const OpRegistrar copy_from_peer_op =
+    OpDefBuilder("_CopyFromPeer")
+        .Input("tensor: T")
+        .Output("output: T")
+        .Attr("T: type")
+        .Kind(OpKind::kCopyFromPeer)
+        .Family("control_flow")
+        .Shape(UnchangedShape)
+        .Kernel(Cpu(HandOn))
+        .NoGradient("it is created when the graph is partitioned")
+        .Doc("Copies the tensor from the memory of another device.");
 
 Status DoNothing(KernelContext&) { return OkStatus(); }
 [[maybe_unused]] const OpRegistrar await_device_op =

@@ -114,6 +114,10 @@ class CutStep {
     PartitionOptions o;
     if (options.own_memory)
       o.has_own_memory = [](const std::string& d) { return d.back() != '0'; };
+    // (Both are asked about devices that are made below, alike.)
+    o.can_copy = [&options](const std::string&, const std::string&) {
+      return options.emulated.peer_bytes_per_s > 0;
+    };
     SLUICE_ASSIGN_OR_RETURN(step->cut_, Partition(*whole.graph, o));
     SLUICE_RETURN_IF_ERROR(CheckPartitions(*whole.graph, step->cut_.graphs,
                                            step->cut_.devices, kPartitioned));
