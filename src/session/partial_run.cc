@@ -10,7 +10,7 @@ namespace sluice {
 
 struct Session::PartialRun::Stage {
   std::shared_ptr<Compiled> compiled;
-  std::unique_ptr<Step> execution;            // Null if it runs elsewhere;
+  std::shared_ptr<Step> execution;            // Null if it runs elsewhere;
   std::unique_ptr<BackendPartialRun> remote;  // then this is set.
   RunOptions options;
   std::vector<uint8_t> fed, fetched;
@@ -61,7 +61,7 @@ Result<std::unique_ptr<Session::PartialRun>> Session::StartPartialRun(
   }
   SLUICE_ASSIGN_OR_RETURN(stage.execution,
                           state_->Begin(*c, stage.options, nullptr));
-  state_->Rest(stage.execution.get());
+  state_->Rest(stage.execution);
   return run;
 }
 
@@ -151,7 +151,7 @@ Result<std::vector<Tensor>> Session::PartialRun::Run(
     s.failed = s.execution->RunStage(args, values, awaited,
                                      State::DeadlineOf(options), collect);
   }
-  state_->Rest(s.execution.get());
+  state_->Rest(s.execution);
   SLUICE_RETURN_IF_ERROR(s.failed);
   SLUICE_RETURN_IF_ERROR(missing);
   for (const uint32_t i : wanted) s.fetched[i] = 1;

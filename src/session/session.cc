@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "exec/core/drive_queue.h"
 #include "exec/core/on_cancel.h"
 #include "graph/graphdef.h"
 #include "graph/none_output.h"
@@ -292,7 +293,7 @@ Result<std::shared_ptr<Session::Compiled>> Session::State::Cached(
 // ---- Execution --------------------------------------------------------------
 
 // Starts a step, which counts as running until Rest or End.
-Result<std::unique_ptr<Step>> Session::State::Begin(Compiled& c,
+Result<std::shared_ptr<Step>> Session::State::Begin(Compiled& c,
                                                     const RunOptions& run,
                                                     TraceCollector* trace) {
   ExecuteOptions o;
@@ -308,11 +309,11 @@ Result<std::unique_ptr<Step>> Session::State::Begin(Compiled& c,
                          : options.scheduler_seed +
                                static_cast<uint64_t>(o.step.step_id) * 7919;
   o.deadline = DeadlineOf(run);
-  std::unique_ptr<Step> e;
+  std::shared_ptr<Step> e;
   std::unique_lock<std::mutex> lock(running_mu);
   if (c.idle.empty()) {
     lock.unlock();
-    e = std::make_unique<Step>(c.parts);
+    e = std::make_shared<Step>(c.parts);
     lock.lock();
   } else {
     e = std::move(c.idle.back());
@@ -324,7 +325,7 @@ Result<std::unique_ptr<Step>> Session::State::Begin(Compiled& c,
   return e;
 }
 
-void Session::State::End(Compiled& c, std::unique_ptr<Step> e) {
+void Session::State::End(Compiled& c, std::shared_ptr<Step> e) {
   e->Finish();
   std::lock_guard<std::mutex> lock(running_mu);
   Remove(e.get());
@@ -362,7 +363,7 @@ Result<std::vector<Tensor>> Session::State::RunStep(
   if (measured) Allocator::Cpu()->ResetPeak();
   const int64_t live = measured ? Allocator::Cpu()->stats().live_bytes : 0;
 
-  SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Step> e,
+  SLUICE_ASSIGN_OR_RETURN(std::shared_ptr<Step> e,
                           Begin(c, run, run.trace ? &trace : nullptr));
   Status status;
   {
@@ -440,6 +441,11 @@ Session::~Session() {
   (void)Close();
   std::unique_lock<std::mutex> lock(state_->running_mu);
   state_->idle_cv.wait(lock, [this] { return state_->running.empty(); });
+  // (The caller may destroy a partial run meanwhile, in another thread.)
+  const absl::flat_hash_map<Step*, std::shared_ptr<Step>> resting =
+      state_->resting;
+  lock.unlock();
+  for (const auto& [key, step] : resting) step->AwaitEnd();
 }
 
 Graph& Session::graph() const { return state_->graph; }
@@ -512,12 +518,14 @@ Result<std::vector<Tensor>> Session::RunByName(
 
 Status Session::Close() {
   {
+    // What a cancellation lets run starts without the lock.
+    const HeldDriveScope drives_at_its_end;
     std::lock_guard<std::mutex> lock(state_->running_mu);
     state_->closed.store(true, std::memory_order_release);
-    for (const auto* steps : {&state_->running, &state_->resting})
-      for (Step* e : *steps)
-        e->Cancel(Cancelled(
-            "step: expected an open session, got one that was closed"));
+    const Status why =
+        Cancelled("step: expected an open session, got one that was closed");
+    for (Step* e : state_->running) e->Cancel(why);
+    for (const auto& [key, e] : state_->resting) e->Cancel(why);
   }
   return state_->backend != nullptr ? state_->backend->Close() : OkStatus();
 }

@@ -126,8 +126,8 @@ class Session {
   // all tasks. If nothing answers at the address, the first step fails.
   explicit Session(const std::string& target, Graph& graph = CurrentGraph(),
                    SessionOptions options = {});
-  // Closes, then waits for running steps and stages. It does not wait for what
-  // other threads run of a partial run between stages: destroy that first.
+  // Closes, then waits until nothing of its steps and partial runs runs on any
+  // thread.
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;

@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "base/thread_pool.h"
 #include "exec/core/device.h"
 #include "session/backend.h"
@@ -50,7 +51,7 @@ struct Session::Compiled {
   CostModel costs;
 
   // Steps for reuse. GUARDED_BY(the session's running_mu)
-  std::vector<std::unique_ptr<Step>> idle;
+  std::vector<std::shared_ptr<Step>> idle;
 
   Status CheckFeed(size_t i, const Tensor& t) const {
     if (t.dtype() == feed_types[i] &&
@@ -118,8 +119,10 @@ struct Session::State {
   StateDevices state_devices;  // GUARDED_BY(graph.mutex())
   std::mutex running_mu;
   std::condition_variable idle_cv;
-  std::vector<Step*> running;       // GUARDED_BY(running_mu); few.
-  std::vector<Step*> resting;       // GUARDED_BY(running_mu): between stages.
+  std::vector<Step*> running;  // GUARDED_BY(running_mu); few.
+  // Between stages. ~Session keeps those that it waits for.
+  absl::flat_hash_map<Step*, std::shared_ptr<Step>>
+      resting;                      // GUARDED_BY(running_mu)
   std::atomic<bool> closed{false};  // Written under running_mu.
 
   State(Graph& g, SessionOptions o);
@@ -141,9 +144,9 @@ struct Session::State {
   }
   Result<std::shared_ptr<Compiled>> Cached(const StepSignature& s,
                                            Purpose purpose);
-  Result<std::unique_ptr<Step>> Begin(Compiled& c, const RunOptions& run,
+  Result<std::shared_ptr<Step>> Begin(Compiled& c, const RunOptions& run,
                                       TraceCollector* trace);
-  void End(Compiled& c, std::unique_ptr<Step> e);
+  void End(Compiled& c, std::shared_ptr<Step> e);
   // Whether the session can be used; called first by every method except Close.
   Status CheckOpen() const {
     if (closed.load(std::memory_order_acquire)) [[unlikely]]
@@ -165,7 +168,7 @@ struct Session::State {
   Status Resume(Step* e) {
     std::lock_guard<std::mutex> lock(running_mu);
     SLUICE_RETURN_IF_ERROR(CheckOpen());
-    std::erase(resting, e);
+    resting.erase(e);
     running.push_back(e);
     return OkStatus();
   }
@@ -180,13 +183,13 @@ struct Session::State {
   static Status CancelledByCaller() {
     return Cancelled("step: expected to run to its end, got cancelled");
   }
-  void Rest(Step* e) {
+  void Rest(const std::shared_ptr<Step>& e) {
     std::lock_guard<std::mutex> lock(running_mu);
-    Remove(e);
-    resting.push_back(e);
+    Remove(e.get());
+    resting[e.get()] = e;
   }
   void Remove(Step* e) {  // REQUIRES(running_mu)
-    std::erase(resting, e);
+    resting.erase(e);
     std::erase(running, e);
     if (running.empty()) idle_cv.notify_all();
   }

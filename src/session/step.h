@@ -33,16 +33,17 @@ class Step {
     SetDevice(*device_, &options);
     alone_->Start(options);
   }
-  // For a step in stages, which has one partition: Execution::RunStage and
-  // Stop.
+  // For a step in stages, which has one partition: Execution::RunStage, Stop
+  // and AwaitEnd.
   Status RunStage(std::span<const uint32_t> args,
                   std::span<const Tensor> values,
                   std::span<const uint32_t> awaited,
-                  std::optional<std::chrono::steady_clock::time_point> deadline,
+                  Execution::Deadline deadline,
                   const std::function<Status()>& collect) {
     return alone_->RunStage(args, values, awaited, deadline, collect);
   }
   void Stop(const Status& why) { alone_->Stop(why); }
+  void AwaitEnd() { alone_->AwaitEnd(); }
   Status Run(std::span<const uint32_t> args, std::span<const Tensor> values) {
     return alone_ ? alone_->Run(args, values) : group_->Run(args, values);
   }

@@ -72,6 +72,7 @@ class Gate {
       std::lock_guard<std::mutex> lock(mu_);
       if (waits_.empty()) {
         ++released_;
+        changed_.notify_all();
         return;
       }
       wait = std::move(waits_.front());
@@ -81,6 +82,17 @@ class Gate {
   void AwaitWaiting(int n) {
     std::unique_lock<std::mutex> lock(mu_);
     changed_.wait(lock, [&] { return waiting_ == n; });
+  }
+  void AwaitReleased(int n) {
+    std::unique_lock<std::mutex> lock(mu_);
+    changed_.wait(lock, [&] { return released_ == n; });
+  }
+  // Takes back a Release that no op has used; false if there is none.
+  bool TakeReleased() {
+    std::lock_guard<std::mutex> lock(mu_);
+    if (released_ == 0) return false;
+    --released_;
+    return true;
   }
   int waiting() {
     std::lock_guard<std::mutex> lock(mu_);
@@ -165,6 +177,23 @@ SLUICE_OP(OwnOpsTestThreads)
     .Stateful()
     .Shape(UnchangedShape)
     .Kernel(Cpu(CountThreads, /*expensive=*/true));
+
+// Calls a function of the test, on the driver's thread.
+std::function<void()>& CalledFunction() {
+  static auto* const function = new std::function<void()>;
+  return *function;
+}
+
+SLUICE_OP(OwnOpsTestCallFunction)
+    .Input("x: float")
+    .Output("y: float")
+    .Stateful()
+    .Shape(UnchangedShape)
+    .Kernel(Cpu([](KernelContext& ctx) {
+      CalledFunction()();
+      ctx.set_output(0, ctx.input(0));
+      return OkStatus();
+    }));
 
 Tensor WaitingValue(float v) { return Tensor::Scalar<float>(v); }
 
@@ -392,6 +421,72 @@ TEST_P(WaitingOpsTest, EndsWithItsSessionBetweenStages) {
   EXPECT_EQ(TheGate().waiting(), 0);
 }
 
+TEST_P(WaitingOpsTest, ASessionEndsAfterWhatRunsBetweenStages) {
+  const Output a = -x_, b = Build("OwnOpsTestCallFunction", {Pass(a)});
+  std::atomic<bool> ended{false};
+  CalledFunction() = [&ended] {
+    TheGate("began").Release();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    ended = true;
+  };
+  auto session = std::make_unique<Session>(graph_, Options());
+  auto run = Begin({x_}, {a, b}, *session);
+  EXPECT_TRUE(run->Run({{x_, WaitingValue(3)}}, {a}).ok());
+  std::thread opener([] { TheGate().Release(); });
+  TheGate("began").AwaitReleased(1);
+  session.reset();
+  EXPECT_TRUE(ended);
+  opener.join();
+}
+
+// The first step releases the second, and waits for a step that the second
+// releases.
+TEST_P(WaitingOpsTest, AStepInAKernelMayWaitForOneThatItsThreadIsToDrive) {
+  const Output a = -x_;
+  const Output first =
+      Build("OwnOpsTestCallFunction", {Release(Pass(a, "first"), "second")});
+  const Output second = Release(Pass(a, "second"), "third");
+  const Output third = Pass(a, "third");
+  Session session(graph_, Options());
+  float got = 0;
+  CalledFunction() = [&] {
+    got =
+        Only(session.Run({{x_, WaitingValue(5)}}, std::vector<Output>{third}));
+  };
+  auto one = Begin({x_}, {a, first}, session);
+  auto two = Begin({x_}, {a, second}, session);
+  EXPECT_TRUE(one->Run({{x_, WaitingValue(3)}}, {a}).ok());
+  EXPECT_TRUE(two->Run({{x_, WaitingValue(4)}}, {a}).ok());
+  TheGate("first").Release();
+  EXPECT_EQ(got, -5);
+  EXPECT_EQ(Only(one->Run({}, {first})), -3);
+  EXPECT_EQ(Only(two->Run({}, {second})), -4);
+}
+
+TEST_P(WaitingOpsTest, AStageWithinItsDeadlineDoesNotFailTheNext) {
+  const Output a = -x_, b = Pass(a);
+  Session session(graph_, Options());
+  for (int i = 0; i < 30; ++i) {
+    auto run = Begin({x_}, {a, b}, session);
+    EXPECT_TRUE(run->Run({{x_, WaitingValue(3)}}, {a}).ok());
+    // At about the time of the deadline.
+    std::thread opener([i] {
+      std::this_thread::sleep_for(std::chrono::microseconds(900 + 10 * i));
+      TheGate().Release();
+    });
+    RunOptions options;
+    options.timeout_ms = 1;
+    const Status s = run->Run({}, {b}, options).status();
+    const Status next = run->Run({}, {}).status();
+    EXPECT_EQ(next, s) << i;
+    opener.join();
+    if (!s.ok()) {
+      EXPECT_EQ(s.code(), StatusCode::kDeadlineExceeded) << s;
+      ASSERT_TRUE(TheGate().TakeReleased());
+    }
+  }
+}
+
 TEST_P(WaitingOpsTest, AnErrorOfAnotherOpEndsIt) {
   const Output a = -x_, b = Pass(a);
   const Output bad =
@@ -479,6 +574,26 @@ TEST_P(WaitingOpsTest, AMutexLockWaitsForAnotherPartialRun) {
   EXPECT_EQ(Only(waiter->Run({{y_, WaitingValue(3)}}, {freed})), 6);
   EXPECT_EQ(Only(holder->Run({{y_, WaitingValue(4)}}, {last})), 9);
   EXPECT_EQ(Only(waiter->Run({}, {last})), 7);
+}
+
+// Each releases the next: not within the call that released it, which would
+// exhaust the stack.
+class ManyWaitingOpsTest : public WaitingOpsTest {};
+INSTANTIATE_TEST_SUITE_P(NewestFirst, ManyWaitingOpsTest, ::testing::Values(0));
+
+TEST_P(ManyWaitingOpsTest, AreReleasedInTurn) {
+  constexpr int kRuns = 20000;
+  const Output a = -x_, b = Release(Pass(a));
+  Session session(graph_, Options());
+  std::vector<std::unique_ptr<Session::PartialRun>> runs;
+  for (int i = 0; i < kRuns; ++i) {
+    runs.push_back(Begin({x_}, {a, b}, session));
+    ASSERT_TRUE(runs.back()->Run({{x_, WaitingValue(1)}}, {a}).ok());
+  }
+  TheGate().AwaitWaiting(kRuns);
+  TheGate().Release();
+  TheGate().AwaitWaiting(0);
+  EXPECT_EQ(Only(runs.back()->Run({}, {b})), -1);
 }
 
 }  // namespace

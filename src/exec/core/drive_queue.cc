@@ -1,7 +1,5 @@
 #include "exec/core/drive_queue.h"
 
-#include <utility>
-
 #include "exec/core/executor.h"
 
 namespace sluice {
@@ -31,21 +29,21 @@ bool DriveQueue::empty() {
   return turns_.empty();
 }
 
-NestedDriveScope::NestedDriveScope()
-    : saved_(std::exchange(thread_queue, nullptr)) {}
-NestedDriveScope::~NestedDriveScope() { thread_queue = saved_; }
-
 HeldDriveScope::HeldDriveScope(DriveQueue* here)
     : outermost_(thread_queue == nullptr) {
   if (outermost_) thread_queue = here;
 }
 HeldDriveScope::~HeldDriveScope() {
   if (!outermost_) return;
-  while (Execution* const next = thread_queue->Next()) next->DriveThis();
+  DriveWaiting();
   thread_queue = nullptr;
 }
 
 bool OthersWait() { return thread_queue != nullptr && !thread_queue->empty(); }
 void WaitForTurn(Execution* e) { thread_queue->Add(e); }
+void DriveWaiting() {
+  if (thread_queue == nullptr) return;
+  while (Execution* const next = thread_queue->Next()) next->DriveThis();
+}
 
 }  // namespace sluice

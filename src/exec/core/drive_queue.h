@@ -32,18 +32,6 @@ class DriveQueue {
   std::vector<Execution*> turns_;  // GUARDED_BY(mu_) if access_ is kAnyThread.
 };
 
-// RAII scope in which the executions that this thread starts to drive do not
-// queue behind those that it drives already: for code that waits for them.
-class NestedDriveScope {
- public:
-  NestedDriveScope();
-  ~NestedDriveScope();
-  NestedDriveScope(const NestedDriveScope&) = delete;
-
- private:
-  DriveQueue* saved_;
-};
-
 // RAII scope that holds back the executions that this thread is to drive; its
 // destructor drives them. For code that has more tokens to deliver first. Has
 // no effect within another one, or on a thread that drives already.
@@ -54,6 +42,8 @@ class HeldDriveScope {
   explicit HeldDriveScope(DriveQueue* here);
   ~HeldDriveScope();
   HeldDriveScope(const HeldDriveScope&) = delete;
+  // Whether this thread drives nothing yet.
+  bool outermost() const { return outermost_; }
 
  private:
   DriveQueue own_{DriveQueue::kOneThread};
@@ -64,6 +54,10 @@ class HeldDriveScope {
 bool OthersWait();
 // Queues `e` for its turn on this thread. REQUIRES: within a HeldDriveScope.
 void WaitForTurn(Execution* e);
+// Drives the executions that wait for their turn on this thread. For a kernel
+// that runs a step of its own, before the thread sleeps: that step may wait for
+// one of them.
+void DriveWaiting();
 
 }  // namespace sluice
 

@@ -118,39 +118,33 @@ Status Execution::Run(std::span<const uint32_t> args,
     quiet_ = false;
   }
   Begin(args, values);
-  if (Drive()) return status_;
+  if (DriveThis()) return status_;
+  DriveWaiting();
   std::unique_lock<std::mutex> lock(mu_);
-  auto quiet = [this] { return quiet_; };
-  if (!quiet_) {
-    if (options_.deadline &&
-        !quiet_cv_.wait_until(lock, *options_.deadline, quiet)) {
-      lock.unlock();
-      Cancel(PastDeadline());
-      lock.lock();
-    }
-    quiet_cv_.wait(lock, quiet);
-  }
+  Await(lock, options_.deadline, [this] { return quiet_; });
   return status_;
 }
 
-Status Execution::RunStage(
-    std::span<const uint32_t> args, std::span<const Tensor> values,
-    std::span<const uint32_t> awaited,
-    std::optional<std::chrono::steady_clock::time_point> deadline,
-    const std::function<Status()>& collect) {
+template <typename Holds>
+void Execution::Await(std::unique_lock<std::mutex>& lock, Deadline deadline,
+                      Holds holds) {
+  if (deadline && !quiet_cv_.wait_until(lock, *deadline, holds)) {
+    CancelAndUnlock(PastDeadline(), std::move(lock));
+    lock = std::unique_lock<std::mutex>(mu_);
+  }
+  quiet_cv_.wait(lock, holds);
+}
+
+Status Execution::RunStage(std::span<const uint32_t> args,
+                           std::span<const Tensor> values,
+                           std::span<const uint32_t> awaited, Deadline deadline,
+                           const std::function<Status()>& collect) {
   Stage stage{awaited, collect, std::nullopt};
+  DriveWaiting();
   std::unique_lock<std::mutex> lock(mu_);
-  const auto wait_until = [&](const auto& holds) {
-    if (deadline && !quiet_cv_.wait_until(lock, *deadline, holds)) {
-      lock.unlock();
-      Cancel(PastDeadline());
-      lock.lock();
-    }
-    quiet_cv_.wait(lock, holds);
-  };
   // (A kernel that waited may have completed since the last stage; then the
   // thread that completed it drives until the step is quiet again.)
-  wait_until([this] { return quiet_; });
+  Await(lock, deadline, [this] { return quiet_; });
   if (!status_.ok()) return status_;
   options_.deadline = step_.deadline = deadline;
   staged_ = true;
@@ -159,21 +153,26 @@ Status Execution::RunStage(
   quiet_ = false;
   lock.unlock();
   Begin(args, values);
-  Drive();
+  DriveThis();
+  DriveWaiting();
   lock.lock();
-  wait_until([&stage] { return stage.outcome.has_value(); });
+  Await(lock, deadline, [&stage] { return stage.outcome.has_value(); });
   return *stage.outcome;
 }
 
 void Execution::Stop(const Status& why) {
-  const auto nothing_runs = [this] { return !driving_ && running_.empty(); };
   {
     std::lock_guard<std::mutex> lock(mu_);
-    if (nothing_runs()) return;
+    if (NothingRuns()) return;
   }
   Cancel(why);
+  AwaitEnd();
+}
+
+void Execution::AwaitEnd() {
+  DriveWaiting();
   std::unique_lock<std::mutex> lock(mu_);
-  quiet_cv_.wait(lock, nothing_runs);
+  quiet_cv_.wait(lock, [this] { return NothingRuns(); });
 }
 
 void Execution::Finish() {
@@ -193,21 +192,22 @@ void Execution::Finish() {
 }
 
 void Execution::Cancel(const Status& why) {
-  std::shared_ptr<Cancellation> cancellation;
-  bool drive = false;
-  {
-    std::lock_guard<std::mutex> lock(mu_);
-    // A step that has started but does not run yet, or is idle between the
-    // stages of a partial run, checks this when it runs.
-    if (!started_) return;
-    if (cancelled_.ok()) cancelled_ = why;
-    attention_.store(true, std::memory_order_release);
-    cancellation = cancellation_;
-    // An execution that waits for other partitions has no kernel that would
-    // wake it.
-    drive = options_.outbox != nullptr && !quiet_ && !driving_;
-    if (drive) driving_ = true;
-  }
+  CancelAndUnlock(why, std::unique_lock<std::mutex>(mu_));
+}
+
+void Execution::CancelAndUnlock(const Status& why,
+                                std::unique_lock<std::mutex> lock) {
+  // A step that has started but does not run yet, or is idle between the stages
+  // of a partial run, checks this when it runs.
+  if (!started_) return;
+  if (cancelled_.ok()) cancelled_ = why;
+  attention_.store(true, std::memory_order_release);
+  const std::shared_ptr<Cancellation> cancellation = cancellation_;
+  // An execution that waits for other partitions has no kernel that would wake
+  // it.
+  const bool drive = options_.outbox != nullptr && !quiet_ && !driving_;
+  if (drive) driving_ = true;
+  lock.unlock();
   // Wakes blocked kernels; their completions are handled by the driver, or by
   // their own thread as the new driver.
   cancellation->Cancel();
@@ -434,12 +434,14 @@ SLUICE_HOT Ready Execution::PopReady() {
 }
 
 // REQUIRES: this thread is the driver (driving_). Drives now, or, if the thread
-// is driving another partition, after that.
-bool Execution::Drive() {
-  if (options_.outbox == nullptr) return DriveThis();
-  const HeldDriveScope drives_at_its_end;
-  WaitForTurn(this);
-  return false;  // (Not yet.)
+// is driving another execution in turn, after that.
+void Execution::Drive() {
+  const HeldDriveScope drives_others_at_its_end;
+  if (drives_others_at_its_end.outermost()) {
+    DriveThis();
+  } else {
+    WaitForTurn(this);
+  }
 }
 
 // Gives up the driver's role before it returns. From then on the execution may

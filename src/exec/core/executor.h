@@ -17,10 +17,11 @@
 //     the stages, the thread that completes it becomes the driver.
 //   - Tokens from other partitions of the step also arrive in the mailbox, and
 //     the thread that delivers them to an execution without a driver becomes
-//     its driver. A thread that already drives an execution queues the other on
-//     its DriveQueue: partitions take turns on one thread without a thread
-//     switch, and one that always has ready nodes yields to the next after some
-//     nodes. A Recv whose token has not arrived counts as in flight.
+//     its driver. A thread that becomes a driver while it drives another
+//     execution queues the second on its DriveQueue, so that calls do not nest:
+//     partitions take turns on one thread without a thread switch, and one that
+//     always has ready nodes yields to the next after some nodes. A Recv whose
+//     token has not arrived counts as in flight.
 //   - The first root error stops the step: ready nodes are dropped, blocked
 //     kernels are cancelled, and the step ends when everything in flight has
 //     completed.
@@ -74,6 +75,8 @@ struct ExecuteOptions {
 // Receive and Cancel by any.
 class Execution {
  public:
+  using Deadline = std::optional<std::chrono::steady_clock::time_point>;
+
   explicit Execution(std::shared_ptr<const Plan> plan);
   ~Execution();
 
@@ -91,13 +94,15 @@ class Execution {
   // started without an outbox; the arguments not fed before; Stop follows.
   Status RunStage(std::span<const uint32_t> args,
                   std::span<const Tensor> values,
-                  std::span<const uint32_t> awaited,
-                  std::optional<std::chrono::steady_clock::time_point> deadline,
+                  std::span<const uint32_t> awaited, Deadline deadline,
                   const std::function<Status()>& collect);
   // Ends what still waits after the last stage, with this error, and waits
   // until nothing of the step runs. REQUIRES: no RunStage in progress.
   void Stop(const Status& why);
-  // The same without waiting: the last driver calls `quiet` once with the
+  // Waits until nothing of the step runs or waits, after Cancel. Callable from
+  // any thread.
+  void AwaitEnd();
+  // Run without waiting: the last driver calls `quiet` once with the
   // step's status, possibly before this returns. `quiet` may finish and destroy
   // the execution.
   void RunAsync(std::span<const uint32_t> args, std::span<const Tensor> values,
@@ -123,15 +128,24 @@ class Execution {
   const Plan& plan() const { return *plan_; }
 
  private:
-  friend class HeldDriveScope;
+  friend void DriveWaiting();
   struct Async;
   struct Stage;
 
   void Begin(std::span<const uint32_t> args, std::span<const Tensor> values);
-  // These return whether the step has become quiet on this thread.
-  bool Drive();
+  // Cancel, with `lock` on mu_, which it releases.
+  void CancelAndUnlock(const Status& why, std::unique_lock<std::mutex> lock);
+  // Waits for a state that the driver announces by quiet_cv_. Past the deadline
+  // the step fails, unless it is in that state. `lock` is on mu_.
+  template <typename Holds>
+  void Await(std::unique_lock<std::mutex>& lock, Deadline deadline,
+             Holds holds);
+  void Drive();
+  // Returns whether the step has become quiet on this thread.
   bool DriveThis();
   bool IsQuiet() const;
+  // REQUIRES: mu_ held.
+  bool NothingRuns() const { return !driving_ && running_.empty(); }
   // Whether no kernel outside of the driver runs: those in flight only wait.
   bool NoneRuns() const { return running_.size() == waiting_; }
   Ready PopReady();

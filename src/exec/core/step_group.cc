@@ -111,13 +111,13 @@ Status StepGroup::Run(std::span<const uint32_t> args,
     bool done = false;
     Status status;
   } waiter;
-  const NestedDriveScope drives_at_once;
   Run(args, values, [&waiter](Status s) {
     std::lock_guard<std::mutex> lock(waiter.mu);
     waiter.status = std::move(s);
     waiter.done = true;
     waiter.cv.notify_all();
   });
+  DriveWaiting();
   std::unique_lock<std::mutex> lock(waiter.mu);
   const auto done = [&waiter] { return waiter.done; };
   if (deadline_ && !waiter.cv.wait_until(lock, *deadline_, done)) {
