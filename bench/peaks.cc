@@ -40,7 +40,8 @@ constexpr int kChains = 12;  // Enough to hide an addition's latency.
     for (int i = 0; i < kChains; ++i) x[i] = V{} + static_cast<float>(i); \
     V a = V{} + 0.999999f, b = V{} + 1e-6f;                               \
     for (int64_t r = 0; r < kRounds; ++r) {                               \
-      for (int i = 0; i < kChains; ++i) x[i] = x[i] * a + b;              \
+      _Pragma("GCC unroll 12") for (int i = 0; i < kChains; ++i) x[i] =   \
+          x[i] * a + b;                                                   \
       asm volatile("" : "+x"(a), "+x"(b));                                \
     }                                                                     \
     float sum = 0;                                                        \
