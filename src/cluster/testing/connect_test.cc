@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/failpoint.h"
+#include "base/sanitizers.h"
 #include "cluster/server.h"
 #include "cluster/services/grpc_services.h"
 #include "cluster/testing/process_test_util.h"
@@ -50,7 +51,8 @@ class ConnectTest : public ::testing::Test {
     options.cluster = cluster_;
     options.job = job;
     options.tls = tls;
-    options.peer_timeout = milliseconds(500);
+    // (Connections of a busy machine under a sanitizer must live.)
+    options.peer_timeout = milliseconds(kSanitized ? 10'000 : 500);
     options.connect_timeout = milliseconds(10'000);
     Result<std::unique_ptr<Server>> s = Server::Start(options);
     EXPECT_TRUE(s.ok()) << s.status();
