@@ -49,8 +49,11 @@ __version__ = "0.1.0"
 
 
 class _Package(_types.ModuleType):
-    """A namespace (`sl.train`) stays one when a module of that name is loaded,
-    which Python would set here."""
+    """A package that keeps its namespaces (`sl.train`).
+
+    When a module of the same name as a namespace is loaded, Python would
+    replace the namespace with it. This class prevents that.
+    """
 
     def __setattr__(self, name, value):
         if name not in _names._GROUPS or value is not _sys.modules.get(

@@ -1,6 +1,6 @@
-"""Names of TensorFlow's that are not there yet."""
+"""TensorFlow names that are not implemented yet."""
 
-# What is not there yet, by what it needs.
+# Names that are not implemented yet, by the feature they need.
 _ABSENT = {
     "queues": "FIFOQueue PaddingFIFOQueue PriorityQueue QueueBase "
               "RandomShuffleQueue ConditionalAccumulator "
@@ -37,7 +37,7 @@ _ABSENT = {
     "eager tensors": "enable_eager_execution"}
 NEEDS = {name: what for what, names in _ABSENT.items()
          for name in names.split()}
-# Namespaces most of whose names are not there yet, by what these need.
+# Namespaces that are mostly not implemented yet, by the feature they need.
 _ABSENT_MODULES = {
     "queues": "queue train.queue_runner",
     "readers of files": "python_io",

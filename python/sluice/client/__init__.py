@@ -1,1 +1,1 @@
-"""Running graphs."""
+"""Sessions, clusters and tools for running graphs."""

@@ -1,4 +1,4 @@
-"""Clusters, the servers that are their tasks, and placement of variables."""
+"""Clusters, their servers, and the placement of variables."""
 
 import json
 import socket
@@ -10,7 +10,7 @@ from sluice.framework.devices import DeviceSpec
 
 
 class ClusterSpec:
-    """The addresses of a cluster's tasks, job by job.
+    """Represents the addresses of a cluster's tasks, grouped by job.
 
     Args:
       cluster: {job: [address]} or {job: {task: address}}, a ClusterSpec, or a
@@ -40,14 +40,16 @@ class ClusterSpec:
             self._jobs[job] = dict(sorted(tasks.items()))
 
     def as_dict(self):
-        """{job: [address]}, or {job: {task: address}} where tasks are
-        missing."""
+        """Returns {job: [address]}.
+
+        A job whose task numbers have gaps becomes {task: address}.
+        """
         return {job: list(tasks.values())
                 if list(tasks) == list(range(len(tasks))) else dict(tasks)
                 for job, tasks in self._jobs.items()}
 
     def as_cluster_def(self):
-        """The cluster as a message."""
+        """Returns the cluster as a ClusterDef."""
         made = protos.ClusterDef()
         for name, tasks in sorted(self._jobs.items()):
             made.job.add(name=name, tasks=tasks)
@@ -65,15 +67,15 @@ class ClusterSpec:
             raise ValueError(f"No such job in cluster: {job!r}") from None
 
     def num_tasks(self, job_name):
-        """How many tasks a job has."""
+        """Returns the number of tasks of a job."""
         return len(self._tasks(job_name))
 
     def task_indices(self, job_name):
-        """The numbers of a job's tasks."""
+        """Returns the task numbers of a job."""
         return list(self._tasks(job_name))
 
     def task_address(self, job_name, task_index):
-        """Where a task is."""
+        """Returns the address of a task; ValueError if there is none."""
         tasks = self._tasks(job_name)
         if task_index not in tasks:
             raise ValueError(f"No task with index {task_index!r} in job "
@@ -81,7 +83,7 @@ class ClusterSpec:
         return tasks[task_index]
 
     def job_tasks(self, job_name):
-        """The addresses of a job's tasks, None where there is none."""
+        """Returns the addresses of a job's tasks, with None in the gaps."""
         tasks = self._tasks(job_name)
         return [tasks.get(i) for i in range(max(tasks, default=-1) + 1)]
 
@@ -99,7 +101,7 @@ class ClusterSpec:
 
 
 def _with_port(address):
-    """An address whose port, if it is 0, is one that is free now."""
+    """Returns the address with a port of 0 replaced by a free port."""
     host, _, port = address.rpartition(":")
     if port != "0":
         return address
@@ -109,27 +111,29 @@ def _with_port(address):
 
 
 class Server:
-    """A task of a cluster in this process, on threads of its own: it holds
-    variables, runs its part of steps and takes sessions.
+    """Runs a task of a cluster in this process, on its own threads.
+
+    The task holds variables, runs its part of each step and accepts sessions.
 
     Args:
-      server_or_cluster_def: a ClusterSpec, or what makes one: {job: [address]}.
-        Its own address may have port 0, for one that is free. Or a ServerDef,
-        which tells what the next four arguments leave out.
-      job_name: the task's job. May be left out if there is one.
-      task_index: its number. May be left out if the job has one task.
-      protocol: "grpc", or "ucx": how values travel.
-      config: a ConfigProto; its device_count says how many CPUs and emulated
-        devices the task has.
-      start: whether it starts at once.
-      plain_beyond_loopback: whether it may listen at an address that other
-        machines reach. What travels is not encrypted.
-      allow_host_access: whether sessions may run operations here that reach
-        this process's files or functions, as `tf.py_func` does.
-      allow_reset: whether every client may clear the default container, or all
+      server_or_cluster_def: a ClusterSpec or one of its arguments, such as
+        {job: [address]}. The server's own address may have port 0, which
+        selects a free port. Alternatively a ServerDef, which supplies the
+        defaults of the next four arguments.
+      job_name: the task's job. Optional if the cluster has one job.
+      task_index: the task's number. Optional if the job has one task.
+      protocol: the transport, "grpc" or "ucx".
+      config: a ConfigProto. Its device_count sets the number of CPUs and
+        emulated devices of the task.
+      start: whether to start the server immediately.
+      plain_beyond_loopback: whether the server may listen on an address that
+        other machines can reach. The traffic is not encrypted.
+      allow_host_access: whether sessions may run operations on this server
+        that access its files or Python functions, such as `tf.py_func`.
+      allow_reset: whether any client may clear the default container, or all
         containers, with `tf.Session.reset`.
 
-    The server stops when it is collected; `join` waits for ever.
+    The server stops when it is garbage-collected. `join` never returns.
     """
 
     def __init__(self, server_or_cluster_def, job_name=None, task_index=None,
@@ -183,23 +187,22 @@ class Server:
             self.start()
 
     def start(self):
-        """Starts the task if it does not run."""
+        """Starts the task unless it is already running."""
         if self._task is None:
             self._task = _core.RunningTask(*self._args)
 
     def join(self):
-        """Waits, as a task does that others give its work, until the process
-        ends."""
+        """Blocks until the process ends, while the server handles requests."""
         threading.Event().wait()
 
     @property
     def cluster_spec(self):
-        """The cluster it is a task of."""
+        """The ClusterSpec of the server's cluster."""
         return self._spec
 
     @property
     def server_def(self):
-        """Which task of which cluster it is, as a message."""
+        """A ServerDef that describes the server's task and cluster."""
         _, job_name, task_index, _, protocol, *_ = self._args
         return protos.ServerDef(
             cluster=self._spec.as_cluster_def(), job_name=job_name,
@@ -208,13 +211,15 @@ class Server:
 
     @property
     def target(self):
-        """What a Session takes to connect to it: "grpc://host:port"."""
+        """The target for a Session that connects to it: "grpc://host:port"."""
         return self._target
 
     @staticmethod
     def create_local_server(config=None, start=True):
-        """A cluster of one task, at a free port of this machine. Its clients
-        may reset it."""
+        """Starts a cluster of one task on a free port of this machine.
+
+        Its clients may reset it.
+        """
         return Server({"localhost": ["localhost:0"]}, protocol="grpc",
                       config=config, start=start, allow_reset=True)
 
@@ -231,17 +236,20 @@ _PS_OPS = ("Variable", "VariableV2", "AutoReloadVariable", "MutableHashTable",
 def replica_device_setter(ps_tasks=0, ps_device="/job:ps",
                           worker_device="/job:worker", merge_devices=True,
                           cluster=None, ps_ops=None, ps_strategy=None):
-    """A function for `tf.device` that puts variables on the tasks of a job in
-    turn, and all else on a worker. None if there are no such tasks.
+    """Returns a device function that distributes variables over a job's tasks.
+
+    Variables are assigned to the tasks in turn; all other operations are
+    placed on a worker. Returns None if there are no such tasks.
 
     Args:
-      ps_tasks: how many tasks hold variables.
-      ps_device, worker_device: where they are.
-      merge_devices: whether these fill in what a device within leaves open;
-        else one within stays as it is.
-      cluster: a ClusterSpec that tells how many there are.
-      ps_ops: the types of operations that hold variables.
-      ps_strategy: a function that says for an operation which task it is on.
+      ps_tasks: the number of tasks that hold variables.
+      ps_device: the device of the variables, without a task.
+      worker_device: the device of all other operations.
+      merge_devices: whether to complete partially specified devices of inner
+        device scopes. If false, these devices remain as they are.
+      cluster: a ClusterSpec, which replaces `ps_tasks`.
+      ps_ops: the op types that hold variables.
+      ps_strategy: a function from an operation to its task number.
     """
     if cluster is not None:
         spec = ClusterSpec(cluster)

@@ -1,4 +1,4 @@
-"""Trained networks for inference in int8."""
+"""Quantization of trained networks for inference in int8."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ from sluice.framework import protos
 
 
 class QuantizedGraph(NamedTuple):
-    """What `quantize_graph` gives; the names are those of tensors."""
+    """The result of `quantize_graph`. Tensors are given by name."""
 
     graph_def: "protos.GraphDef"
     feeds: list
@@ -17,7 +17,7 @@ class QuantizedGraph(NamedTuple):
 
 def quantize_graph(session, feeds, fetches, calibration, percentile=1.0,
                    keep_float=()):
-    """The part of the session's graph that computes `fetches`, in int8.
+    """Returns an int8 version of the subgraph that computes `fetches`.
 
         small = tf.quantization.quantize_graph(sess, [x], [scores],
                                                [[batch] for batch in batches])
@@ -25,23 +25,26 @@ def quantize_graph(session, feeds, fetches, calibration, percentile=1.0,
             scores, = tf.import_graph_def(small.graph_def,
                                           return_elements=small.fetches)
 
-    Variables become constants of the values that they have now. Conv2D and
-    MatMul with constant weights are int8 ops then, with their bias and ReLU;
-    what is between them stays in bytes where it can. All else is as it was.
+    Variables become constants with their current values. Conv2D and MatMul
+    with constant weights become int8 ops that include their bias and ReLU.
+    Activations between these ops remain int8 where possible. All other
+    operations are unchanged.
 
     Args:
-      session: has the variables.
-      feeds: tensors; they are the placeholders of the new graph.
-      fetches: tensors, or one.
-      calibration: steps, each a list of values for `feeds`; the ranges of
-        activations come from them.
-      percentile: the part of the absolute values of an activation that its
+      session: the session that holds the variables.
+      feeds: a list of tensors, which become placeholders of the new graph.
+      fetches: a tensor or a list of tensors.
+      calibration: a list of steps, each a list of values for `feeds`, from
+        which the ranges of the activations are computed.
+      percentile: the fraction of an activation's absolute values that its
         range covers.
-      keep_float: Conv2D and MatMul operations, or their names, that stay float.
+      keep_float: Conv2D and MatMul operations, or their names, that remain
+        float.
 
     Returns:
-      A QuantizedGraph: `graph_def`, the names of its `feeds` and `fetches`, the
-      names of what is int8 now, and "name: why" of the layers that are not.
+      A QuantizedGraph: the new `graph_def`, the names of its `feeds` and
+      `fetches`, the names of the quantized layers, and a "name: reason" string
+      for each layer that was not quantized.
     """
     session._check_open()
     one = not isinstance(fetches, (list, tuple))

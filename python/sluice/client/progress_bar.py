@@ -1,4 +1,4 @@
-"""Progress bars: how far a loop has come, how fast it is, when it will end."""
+"""Progress bars that show progress, speed and remaining time of loops."""
 
 import collections
 import html
@@ -13,18 +13,20 @@ _EVERY_S, _EVERY_S_IN_LOGS = 0.1, 60
 _BLOCKS, _DASHES = " ▏▎▍▌▋▊▉█", " #"
 _GOING, _DONE, _STOPPED = "#2563eb", "#059669", "#d97706"
 
-_open = []  # Bars that are shown, the outer ones first.
-_lock = threading.RLock()  # Of these and of what is written.
+_open = []  # The visible bars, outermost first.
+_lock = threading.RLock()  # Guards the globals above and the output.
 
 
 def progress(iterable=None, label="", total=None):
-    """A bar that shows how far a loop has come: in a notebook, on a terminal,
-    and as a line a minute where neither is (in a log).
+    """Makes a progress bar for a loop.
+
+    The bar appears in a notebook or on a terminal. Otherwise (in a log) a line
+    is printed every minute.
 
         for step in sl.progress(range(1000), "training"):
             session.run(train)
 
-    With values beside it, and lines above it:
+    To show values beside the bar and print lines above it:
 
         bar = sl.progress(range(1000), "training")
         for step in bar:
@@ -32,26 +34,28 @@ def progress(iterable=None, label="", total=None):
             if step % 100 == 0:
                 bar.print("step", step)
 
-    Of what no loop goes through one by one:
+    To count steps that are not items of an iterable:
 
         with sl.progress(total=60000, label="images") as bar:
             while more:
                 bar.update(read_some())
 
-    A bar within another one's loop is gone when its own has ended.
+    A nested bar disappears when its loop ends.
 
     Args:
-      iterable: what to go through.
-      label: what stands before the bar.
-      total: how many steps there will be; by default the length of `iterable`,
-        if it has one.
+      iterable: the iterable to loop over.
+      label: the text before the bar.
+      total: the number of steps; defaults to the length of `iterable`, if
+        known.
     """
     return ProgressBar(iterable, label, total)
 
 
 class ProgressBar:
-    """What `progress` makes. It is there while a loop goes through it, or in a
-    with-block."""
+    """A progress bar; see `progress`.
+
+    It is visible during a loop over it, or within a with-block.
+    """
 
     def __init__(self, iterable, label, total):
         if total is None and iterable is not None:
@@ -59,7 +63,7 @@ class ProgressBar:
             total = None if length < 0 else length
         self._iterable, self._label, self._total = iterable, label, total
         self._values = {}
-        self._marks = None  # Until it begins.
+        self._marks = None  # None until the bar starts.
         self._ended = False
 
     def __iter__(self):
@@ -71,13 +75,13 @@ class ProgressBar:
 
     def __enter__(self):
         with _lock:
-            if self in _open:  # A loop over it, in a with-block of it.
+            if self in _open:  # A loop over the bar inside `with bar`.
                 return self
-            if self._ended:  # Another loop has values of its own.
+            if self._ended:  # A second loop starts without values.
                 self._values.clear()
             self._count, self._ended = 0, False
             self._began = (time.monotonic(), 0)
-            # (How fast it is now, is since some marks ago.)
+            # The current speed is measured from the oldest of these marks.
             self._marks = collections.deque([self._began], maxlen=50)
             self._place = _place()
             _open.append(self)
@@ -93,7 +97,7 @@ class ProgressBar:
                 _open.remove(self)
 
     def update(self, n=1):
-        """`n` more steps are done."""
+        """Adds `n` completed steps."""
         if self._marks is None:
             raise RuntimeError("progress: expected a loop over the bar, or "
                                "`with` it, around update()")
@@ -104,11 +108,11 @@ class ProgressBar:
                 self._draw()
 
     def set(self, **values):
-        """What to show beside the bar: `bar.set(loss=0.5)`."""
+        """Sets the values shown beside the bar: `bar.set(loss=0.5)`."""
         self._values.update(values)
 
     def print(self, *args, **kwargs):
-        """Python's `print`, above the bar."""
+        """Prints above the bar, with the arguments of the builtin `print`."""
         with _lock:
             if _open:
                 _open[-1]._place.clear()
@@ -124,16 +128,16 @@ class ProgressBar:
         self._draw_at = time.monotonic() + _EVERY_S
         self._place.draw(self)
 
-    # ---- What it shows.
+    # ---- Text --------------------------------------------------------------
 
     def _part(self):
-        """How much is done, from 0 to 1; None if nobody knows."""
+        """Returns the completed fraction, or None if the total is unknown."""
         if self._total is None:
             return 1.0 if self._ended else None
         return min(self._count / self._total, 1.0) if self._total else 1.0
 
     def _numbers(self):
-        """The count, the speed, times and values."""
+        """Returns the count, the speed, the times and the values as text."""
         if self._marks is None:
             return "not begun"
         now, count = self._marks[-1]
@@ -154,7 +158,7 @@ class ProgressBar:
         return ", ".join(texts)
 
     def _line(self, width, marks=_BLOCKS):
-        """All of it in a line of at most `width` columns."""
+        """Returns the bar as a line of at most `width` columns."""
         part, label = self._part(), self._label and self._label + " "
         numbers = self._numbers()
         if part is None or self._total is None:
@@ -192,7 +196,7 @@ class ProgressBar:
 
 
 def _clock(seconds):
-    """0:07, 12:34, 1:02:03"""
+    """Formats a duration: 0:07, 12:34, 1:02:03."""
     minutes, seconds = divmod(int(seconds + 0.5), 60)
     hours, minutes = divmod(minutes, 60)
     return (f"{hours}:{minutes:02}:{seconds:02}" if hours
@@ -200,7 +204,7 @@ def _clock(seconds):
 
 
 def _text(value):
-    """A value in few letters."""
+    """Formats a value briefly, on one line."""
     if not isinstance(value, (int, str)):
         try:
             return f"{float(value):.4g}"
@@ -209,11 +213,11 @@ def _text(value):
     return " ".join(str(value).split())
 
 
-# ---- Where it is shown -------------------------------------------------------
+# ---- Outputs -----------------------------------------------------------------
 
 
 def _place():
-    """Where a bar that begins now is to be shown."""
+    """Returns the output for a new bar: a notebook, a terminal or a log."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     if getattr(shell, "kernel", None) is not None:
@@ -225,7 +229,7 @@ def _place():
 
 
 class _Notebook:
-    """A display below the cell that runs."""
+    """Shows each bar in a display below the running cell."""
 
     def __init__(self):
         self._display = None
@@ -248,7 +252,7 @@ class _Notebook:
 
 
 class _Terminal:
-    """The line of the cursor, which the innermost bar has."""
+    """Shows the innermost bar on the current line of the terminal."""
 
     def __init__(self, stream):
         self._stream = stream
@@ -282,7 +286,7 @@ class _Terminal:
 
 
 class _Log:
-    """Lines in a file; none of what takes less than a minute."""
+    """Prints a line per minute; bars that end earlier print nothing."""
 
     def __init__(self):
         self._next = time.monotonic() + _EVERY_S_IN_LOGS

@@ -1,4 +1,4 @@
-"""Sessions: running steps of a graph."""
+"""Sessions, which run steps of a graph."""
 
 import os
 import threading
@@ -10,11 +10,11 @@ from sluice.framework import (
     config as configs, conversion, default_session, devices, errors,
     graph as graphs, members, nest, protos)
 
-_stack = threading.local()  # (Of sessions that with-blocks entered.)
+_stack = threading.local()  # The sessions entered by with-blocks.
 
 
 class DeviceAttributes:
-    """What a session knows of a device."""
+    """Describes a device of a session."""
 
     def __init__(self, name, device_type, memory_limit_bytes, incarnation=0):
         self._name = devices.DeviceSpec.from_string(name).to_string()
@@ -29,17 +29,17 @@ class DeviceAttributes:
 
     @property
     def device_type(self):
-        """Such as "CPU"."""
+        """The type of the device, such as "CPU"."""
         return self._type
 
     @property
     def memory_limit_bytes(self):
-        """How much memory it may use; -1: as much as there is."""
+        """The memory limit in bytes; -1 if there is none."""
         return self._limit
 
     @property
     def incarnation(self):
-        """A random number: another one in another session."""
+        """A random number that differs between sessions."""
         return self._incarnation
 
     def __repr__(self):
@@ -51,7 +51,7 @@ _DeviceAttributes = DeviceAttributes
 
 
 def _as_dict(feed_dict):
-    """A mapping, or pairs, as a dict."""
+    """Converts a feed_dict, given as a mapping or as pairs, to a dict."""
     if feed_dict is None or isinstance(feed_dict, dict):
         return feed_dict
     try:
@@ -62,9 +62,9 @@ def _as_dict(feed_dict):
 
 
 class BaseSession(_core.Session):
-    """Runs steps of one graph; its variables live as long as it does.
+    """Runs steps of one graph and owns its variables.
 
-    All methods may be called by several threads at once.
+    All methods are thread-safe.
     """
 
     __getattr__ = members.missing
@@ -99,12 +99,12 @@ class BaseSession(_core.Session):
         self._target = target
         self._config = config
         self._closed = False
-        self._attributes = {}  # Of devices, by name.
-        self._dead_handles = []  # Of tensors that nobody asks for any more.
+        self._attributes = {}  # DeviceAttributes by device name.
+        self._dead_handles = []  # Handles of tensors to be deleted.
 
     @property
     def graph(self):
-        """The graph whose steps it runs."""
+        """The graph of the session."""
         return self._graph
 
     @property
@@ -114,26 +114,26 @@ class BaseSession(_core.Session):
 
     @property
     def sess_str(self):
-        """The target that it was made for."""
+        """The target that was passed to the constructor."""
         return self._target
 
     def run(self, fetches, feed_dict=None, options=None, run_metadata=None):
-        """Runs the part of the graph that `fetches` need; their values.
+        """Runs the operations that `fetches` depend on; returns their values.
 
         Args:
           fetches: a Tensor, Operation, Variable, SparseTensor, a name, or
-            (nested) lists, tuples and dicts of these; the result has the same
+            (nested) lists, tuples and dicts of these. The result has the same
             structure, with None for operations.
-          feed_dict: values of tensors, which are not computed then.
-          options: a RunOptions. Without a time limit there, the session's
-            `operation_timeout_in_ms` holds.
-          run_metadata: a RunMetadata, to be filled in.
+          feed_dict: {tensor: value}. Fed tensors are not computed.
+          options: a RunOptions. If it has no time limit, the session's
+            `operation_timeout_in_ms` applies.
+          run_metadata: a RunMetadata to fill in.
 
         Raises:
           RuntimeError: if the session is closed.
-          TypeError, ValueError: for fetches and feeds that make no sense.
-          errors.OpError: what went wrong in the step.
-          KeyboardInterrupt: Ctrl-C ends a step of the main thread.
+          TypeError, ValueError: if fetches or feeds are invalid.
+          errors.OpError: if an operation of the step fails.
+          KeyboardInterrupt: if Ctrl-C interrupts a step of the main thread.
         """
         self._check_open()
         if not self._graph.version:
@@ -144,7 +144,7 @@ class BaseSession(_core.Session):
         return self._run(fetches, _as_dict(feed_dict), options, run_metadata)
 
     def _check_options(self, options, run_metadata):
-        """Called by _core with what a step is given; either may be None."""
+        """Checks the options of a step; _core calls it. Both may be None."""
         if run_metadata is not None and not isinstance(
                 run_metadata, protos.RunMetadata):
             raise TypeError(f"run_metadata must be a tf.RunMetadata, but got "
@@ -170,11 +170,14 @@ class BaseSession(_core.Session):
             raise RuntimeError("Attempted to use a closed Session.")
 
     def partial_run_setup(self, fetches, feeds=None):
-        """Begins a step that is fed in stages; a handle for `partial_run`.
+        """Starts a step that is fed in stages.
 
         Args:
-          fetches: all that any stage will ask for.
-          feeds: all tensors that any stage will give.
+          fetches: everything that any stage fetches.
+          feeds: all tensors that any stage feeds.
+
+        Returns:
+          A handle for `partial_run`.
         """
         self._check_open()
         if not nest.flatten(fetches):
@@ -190,12 +193,14 @@ class BaseSession(_core.Session):
             for t in tensors])
 
     def partial_run(self, handle, fetches, feed_dict=None):
-        """Feeds a stage of a step, and gives what can be computed by then.
+        """Runs a stage of a step and returns the values of `fetches`.
 
         Args:
-          handle: what `partial_run_setup` gave.
-          fetches: some that were named there, each once.
-          feed_dict: values of some that were named there, each once.
+          handle: the result of `partial_run_setup`.
+          fetches: fetches that were passed to `partial_run_setup`, each at
+            most once per step.
+          feed_dict: values of feeds that were passed to `partial_run_setup`,
+            each at most once per step.
         """
         self._check_open()
         if not isinstance(handle, _core.PartialRun) or (
@@ -206,10 +211,10 @@ class BaseSession(_core.Session):
         return handle._run(fetches, _as_dict(feed_dict))
 
     def make_callable(self, fetches, feed_list=None, accept_options=False):
-        """A function that runs this step, for the lowest overhead.
+        """Returns a function that runs this step with the lowest overhead.
 
-        It takes the values of `feed_list` in order, and RunOptions and
-        RunMetadata as `options` and `run_metadata`.
+        The function takes the values of `feed_list` in order, and optionally
+        a RunOptions `options` and a RunMetadata `run_metadata`.
         """
         self._check_open()
         if feed_list is not None and not isinstance(feed_list, (list, tuple)):
@@ -217,7 +222,7 @@ class BaseSession(_core.Session):
         try:
             feeds = [self._graph.as_graph_element(f, allow_operation=False)
                      for f in feed_list or []]
-        except TypeError:  # Such as sparse tensors, which are several.
+        except TypeError:  # E.g. sparse tensors, which consist of several.
             feed_list = list(feed_list)
 
             def run_with(*values, options=None, run_metadata=None):
@@ -231,8 +236,11 @@ class BaseSession(_core.Session):
         return self._make_callable(fetches, feeds)
 
     def _make_callable_from_options(self, callable_options):
-        """A function that runs the step of a CallableOptions: of the values of
-        `feed`, the list of those of `fetch`."""
+        """Returns a function that runs the step of a CallableOptions.
+
+        The function takes the values of `feed` and returns the list of values
+        of `fetch`.
+        """
         if callable_options.tensor_connection:
             raise errors.UnimplementedError(
                 None, None, "tensor_connection: expected none, got "
@@ -250,8 +258,8 @@ class BaseSession(_core.Session):
         return run
 
     def list_devices(self):
-        """The devices that steps may use: `DeviceAttributes`."""
-        # (What other machines have is not known here.)
+        """Returns the DeviceAttributes of all devices that steps may use."""
+        # The memory sizes of other machines are unknown here.
         limit = -1 if self._target else (
             os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
         names = self._devices()
@@ -263,16 +271,16 @@ class BaseSession(_core.Session):
         return [self._attributes[name] for name in names]
 
     def _delete_handle(self, handle):
-        """Deletes a tensor that stayed here."""
+        """Deletes a tensor that is stored in the session."""
         holder, deleted = session_ops._cached(self._graph, "delete")
         self.run(deleted, {holder: handle})
 
     def as_default(self):
-        """A with-block in which this is the default session."""
+        """Returns a context manager that makes this the default session."""
         return default_session.AsDefault(self)
 
     def close(self):
-        """Ends running steps; later ones fail. Frees the variables."""
+        """Cancels running steps and frees the variables. Later steps fail."""
         if not self._closed:
             self._closed = True
             self._close()
@@ -282,21 +290,23 @@ class BaseSession(_core.Session):
 
 
 class Session(BaseSession):
-    """A session: it runs steps of a graph, and keeps its variables.
+    """Runs steps of a graph and keeps its variables.
 
         with tf.Session() as session:
             session.run(tf.global_variables_initializer())
             print(session.run(loss, {x: [[1, 2, 3]]}))
 
-    A with-block makes it and its graph the default ones, and closes it.
+    As a context manager it makes itself and its graph the defaults, and closes
+    itself on exit.
 
     Args:
-      target: "" (this process) or a server's, such as "grpc://host:2222".
-      graph: by default the default graph.
+      target: "" for this process, or a server's target, such as
+        "grpc://host:2222".
+      graph: a Graph; defaults to the default graph.
       config: a ConfigProto.
 
     Raises:
-      TypeError: if these are something else.
+      TypeError: if an argument has a wrong type.
     """
 
     def __enter__(self):
@@ -324,12 +334,13 @@ class Session(BaseSession):
 
     @staticmethod
     def reset(target, containers=None, config=None):
-        """Forgets the state that a cluster keeps between sessions.
+        """Clears the state that a cluster keeps between sessions.
 
         Args:
-          target: an address of one of its tasks.
-          containers: of these containers; None: all. All, or the default one
-            (""), only if the cluster's servers allow it (`allow_reset`).
+          target: the target of one of its tasks.
+          containers: the containers to clear; None for all. Clearing all
+            containers, or the default one (""), must be allowed by the
+            cluster's servers (`allow_reset`).
         """
         if not target:
             raise errors.UnimplementedError(
@@ -341,7 +352,7 @@ class Session(BaseSession):
 
 
 class InteractiveSession(BaseSession):
-    """A session that makes itself the default one until it is closed."""
+    """A session that is the default session until it is closed."""
 
     _active_session_count = 0
 
@@ -361,7 +372,7 @@ class InteractiveSession(BaseSession):
             self._graph_default.__enter__()
 
     def close(self):
-        """Ends it, and that it is the default one."""
+        """Closes the session and stops it from being the default."""
         if self._closed:
             return
         super().close()
@@ -372,23 +383,24 @@ class InteractiveSession(BaseSession):
 
 
 def _handles_of(session, dtype):
-    """What _core makes of the handles that `get_session_handle` gives."""
+    """Returns a function that makes a TensorHandle of a fetched handle."""
     return lambda values: session_ops.TensorHandle(values[0], dtype, session)
 
 
-_conversions = []  # (type, fetch function, feed functions), the last first.
+# (type, fetch function, feed functions), the most recent first.
+_conversions = []
 
 
 def register_session_run_conversion_functions(
         tensor_type, fetch_function, feed_function=None,
         feed_function_for_partial_run=None):
-    """What sessions make of fetches and keys of feeds of a type.
+    """Registers how sessions convert fetches and feed keys of a type.
 
     Args:
-      tensor_type: the type; ValueError if it is registered.
-      fetch_function: fn(fetch) gives (tensors, function of their values).
-      feed_function: fn(feed, value) gives pairs of tensors and values.
-      feed_function_for_partial_run: fn(feed) gives the tensors.
+      tensor_type: the type; ValueError if it is already registered.
+      fetch_function: fn(fetch) returns (tensors, function of their values).
+      feed_function: fn(feed, value) returns pairs of tensors and values.
+      feed_function_for_partial_run: fn(feed) returns the tensors.
     """
     if any(issubclass(tensor_type, known) for known, *_ in _conversions):
         raise ValueError(f"{tensor_type} has already been registered so ignore "
@@ -398,14 +410,17 @@ def register_session_run_conversion_functions(
 
 
 def _registered(value, which):
-    """The registered function of a value's type, or None."""
+    """Returns the registered function for the value's type, or None."""
     return next((functions[which] for known, *functions in _conversions
                  if isinstance(value, known)), None)
 
 
 def _expand_fetch(fetch, graph):
-    """What _core calls for fetches that it does not know: (parts, function of
-    their values), or (one part, None)."""
+    """Expands a fetch of a type that _core does not know.
+
+    Returns:
+      (parts, function of their values), or ([one part], None).
+    """
     if fetch is None:
         raise TypeError("Fetch argument None has invalid type <class "
                         "'NoneType'> (tf.gradients gives None where ys do not "
@@ -421,7 +436,7 @@ def _expand_fetch(fetch, graph):
         parts, contract = convert(fetch)
         return list(parts), contract
     attributes = getattr(type(fetch), "__attrs_attrs__", None)
-    if attributes is not None:  # A class of the package attrs.
+    if attributes is not None:  # An attrs class.
         return ([getattr(fetch, a.name) for a in attributes],
                 lambda v: type(fetch)(*v))
     try:
@@ -436,7 +451,7 @@ def _expand_fetch(fetch, graph):
 
 
 def _pairs(key, keys, values):
-    """[(key, value)] of what a key of feed_dict is made of."""
+    """Returns the pairs (key, value); ValueError if the lengths differ."""
     if len(keys) != len(values):
         raise ValueError(f"feed_dict: expected {len(keys)} values for "
                          f"{key!r}, got {len(values)}")
@@ -444,7 +459,7 @@ def _pairs(key, keys, values):
 
 
 def _expand_feed(key, value, graph):
-    """What _core calls for keys of feed_dict that it does not know."""
+    """Returns [(tensor, value)] for a feed key that _core does not know."""
     if isinstance(key, tuple):
         return _pairs(key, nest.flatten(key), nest.flatten(value))
     convert = _registered(key, 1)
@@ -454,7 +469,7 @@ def _expand_feed(key, value, graph):
         keys = conversion.parts(key)
         if len(value) == 2 and key.dense_shape.op.type in (
                 "Const", "PlaceholderWithDefault"):
-            keys = keys[:2]  # (The shape is known.)
+            keys = keys[:2]  # A constant shape is not fed.
         return _pairs(key, keys, value)
     if isinstance(key, conversion.IndexedSlices):
         keys = conversion.parts(key)

@@ -1,19 +1,19 @@
-"""Tensors that stay in a session between steps, by handle."""
+"""Tensors that a session keeps between steps, accessed by handle."""
 
 from sluice import _core
 from sluice.framework import dtypes, graph as graphs
 from sluice.framework.conversion import convert_to_tensor
 from sluice.ops import array_ops
 
-# How many tensors that nobody refers to are kept before they are deleted.
+# The number of unreferenced tensors that are kept before they are deleted.
 _MOST_DEAD = 10
 
 
 class TensorHandle:
-    """What a step gives for `get_session_handle`: a tensor of the session,
-    which is deleted some time after its handle.
+    """A handle of a tensor that the session keeps: `get_session_handle`.
 
-    It may be fed in place of the value.
+    The tensor is deleted some time after its handle. A handle can be fed in
+    place of the tensor's value.
     """
 
     def __init__(self, handle, dtype, session):
@@ -31,16 +31,16 @@ class TensorHandle:
 
     @property
     def handle(self):
-        """The handle, a string."""
+        """The handle as a string."""
         return self._handle
 
     def get_raw_handle(self):
-        """The handle, which from now on must be deleted by hand."""
+        """Returns the handle; the caller must then delete the tensor."""
         self._owns = False
         return self._handle
 
     def eval(self):
-        """The tensor's value."""
+        """Returns the tensor's value."""
         holder, value = _cached(self._session.graph, "read", self._dtype)
         return self._session.run(value, {holder: self._handle})
 
@@ -58,7 +58,10 @@ class TensorHandle:
 
 
 def _cached(graph, what, dtype=None):
-    """The operations of a graph that read, or delete, tensors of a session."""
+    """Returns (placeholder, operation) that read or delete a session's tensor.
+
+    They are made once per graph and dtype.
+    """
     known = graph.__dict__.setdefault("_session_ops", {})
     if (what, dtype) not in known:
         with graph.as_default(), graphs.device(None), graphs.init_scope():
@@ -69,25 +72,27 @@ def _cached(graph, what, dtype=None):
 
 
 def get_session_handle(data, name=None):
-    """A handle of the tensor `data`, which stays in the session; a step that
-    is asked for it gives a `TensorHandle`."""
+    """Returns a tensor that stores `data` in the session.
+
+    Its value in a step is a `TensorHandle`.
+    """
     if not isinstance(data, _core.Tensor):
         raise TypeError("`data` must be of type Tensor.")
     made = _core.op("GetSessionHandle")(convert_to_tensor(data), name=name)
-    _cached(made.graph, "delete")  # (While the graph may change.)
+    _cached(made.graph, "delete")  # Later the graph may be finalized.
     return made
 
 
 def get_session_tensor(handle, dtype, name=None):
-    """(placeholder of a handle, the tensor that it stands for)."""
-    del handle  # (Which device it is on: there is one.)
+    """Returns (placeholder of a handle, the stored tensor)."""
+    del handle  # It would tell the device, but there is only one.
     with graphs.name_scope(name, "get_session_tensor"):
         holder = array_ops.placeholder(dtypes.string)
         return holder, _core.op("GetSessionTensor")(holder, dtype=dtype)
 
 
 def delete_session_tensor(handle, name=None):
-    """(placeholder of a handle, the operation that deletes its tensor)."""
+    """Returns (placeholder of a handle, operation that deletes its tensor)."""
     del handle
     with graphs.name_scope(name, "delete_session_tensor"):
         holder = array_ops.placeholder(dtypes.string)
