@@ -1,1 +1,1 @@
-"""Graphs and what they are made of."""
+"""Graphs, their elements and the types they are built from."""

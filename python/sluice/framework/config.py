@@ -1,6 +1,6 @@
-"""What messages of sessions and steps ask for, and what they tell.
+"""Conversion of ConfigProto to session options, and filling of RunMetadata.
 
-Fields that nothing here asks for are kept, and have no effect.
+Fields without an equivalent here are kept and have no effect.
 """
 
 import json
@@ -8,13 +8,15 @@ import time
 
 from sluice import _core
 
-# What one device is called, whose events tell no name.
+# The name of the only device, whose events carry no device name.
 _ONLY_DEVICE = "/job:localhost/replica:0/task:0/device:CPU:0"
 
 
 def devices(config):
-    """How many CPUs and how many emulated devices a ConfigProto (or None) asks
-    for."""
+    """Returns (number of CPUs, number of emulated devices) for a ConfigProto.
+
+    `config` may be None.
+    """
     if config is None:
         return 1, 0
     return (max(config.device_count.get("CPU", 1), 1),
@@ -22,12 +24,12 @@ def devices(config):
 
 
 def session_options(config):
-    """The options of a session that a ConfigProto (or None) asks for."""
+    """Converts a ConfigProto (or None) to SessionOptions."""
     options = _core.SessionOptions()
     if config is None:
         return options
     if config.inter_op_parallelism_threads:
-        # (The caller's thread is one of them; less than one: the only one.)
+        # The caller's thread counts as one. -1 means that it is the only one.
         options.inter_op_threads = max(
             config.inter_op_parallelism_threads - 1, 0)
     if config.intra_op_parallelism_threads:
@@ -50,7 +52,7 @@ def session_options(config):
     if config.cluster_def.job:
         options.cluster = json.dumps({job.name: dict(job.tasks)
                                       for job in config.cluster_def.job})
-        # (As in TensorFlow these share no state, unless told to.)
+        # As in TensorFlow, such sessions share no state by default.
         flags = config.experimental
         options.isolated |= (
             not flags.share_session_state_in_clusterspec_propagation)
@@ -59,8 +61,10 @@ def session_options(config):
 
 def fill_metadata(metadata, wall_nanos, peak_bytes, live_bytes, chrome_trace,
                   events, graphs, cost_graph):
-    """Fills a RunMetadata with what a step measured; `events` are None unless
-    it was traced."""
+    """Fills a RunMetadata with the measurements of a step.
+
+    `events` is None unless the step was traced.
+    """
     metadata.Clear()
     metadata.wall_nanos = wall_nanos
     metadata.peak_bytes, metadata.live_bytes = peak_bytes, live_bytes
@@ -73,7 +77,7 @@ def fill_metadata(metadata, wall_nanos, peak_bytes, live_bytes, chrome_trace,
         return
     stats = {}
     since_1970 = time.time_ns() - time.monotonic_ns()
-    if not events:  # (It took no kernels.)
+    if not events:  # The step ran no kernels.
         metadata.step_stats.dev_stats.add(device=_ONLY_DEVICE)
     for device, *event in events:
         device = device or _ONLY_DEVICE
@@ -84,7 +88,7 @@ def fill_metadata(metadata, wall_nanos, peak_bytes, live_bytes, chrome_trace,
 
 def _add_event(stats, since_1970, node_name, op, shapes, thread_id, start, end,
                allocated, outputs):
-    """Adds a kernel's NodeExecStats."""
+    """Adds the NodeExecStats of a kernel."""
     start, end = start + since_1970, end + since_1970
     made = stats.add(
         node_name=node_name, timeline_label=f"{node_name} = {op}: {shapes}",
@@ -96,7 +100,7 @@ def _add_event(stats, since_1970, node_name, op, shapes, thread_id, start, end,
         made.memory.add(allocator_name="cpu", total_bytes=allocated)
     for slot, (dtype, dims, size) in enumerate(outputs):
         if not dtype:
-            continue  # (It gave nothing there.)
+            continue  # The kernel produced no value for this output.
         tensor = made.output.add(slot=slot).tensor_description
         tensor.dtype = dtype
         for dim in dims:

@@ -1,13 +1,15 @@
-"""The loop, or the branch of a conditional, that an operation is in, as the
-insides of TensorFlow's programs ask for it."""
+"""Control-flow contexts of operations, as in TensorFlow's internals."""
 
 
 class ControlFlowContext:
-    """A loop, or a branch."""
+    """A while loop or a branch of a conditional."""
 
     def __init__(self, graph, constructs):
-        """`constructs`: (name, number of the branch or -1 for a loop) of it
-        and of what is around it."""
+        """Makes a context.
+
+        `constructs` lists (name, branch number or -1 for a loop), from this
+        context outwards.
+        """
         self._graph, self._constructs = graph, constructs
 
     def __eq__(self, other):
@@ -20,28 +22,28 @@ class ControlFlowContext:
 
     @property
     def name(self):
-        """Its name, that of its scope."""
+        """The name, which is also the name of its scope."""
         return self._constructs[0][0]
 
     @property
     def outer_context(self):
-        """What it is in, or None."""
+        """The enclosing context, or None."""
         return around(self._graph, self._constructs[1:])
 
     def IsWhileContext(self):
-        """Whether it is a loop."""
+        """Returns whether the context is a loop."""
         return self._constructs[0][1] < 0
 
     def IsCondContext(self):
-        """Whether it is a branch."""
+        """Returns whether the context is a branch."""
         return not self.IsWhileContext()
 
     def IsXLAContext(self):
-        """False."""
+        """Returns False."""
         return False
 
     def GetWhileContext(self):
-        """The innermost loop around (or at) it, or None."""
+        """Returns the innermost loop that contains (or is) it, or None."""
         context = self
         while context is not None and not context.IsWhileContext():
             context = context.outer_context
@@ -49,5 +51,5 @@ class ControlFlowContext:
 
 
 def around(graph, constructs):
-    """The innermost of these, or None."""
+    """Returns the context of `constructs`, or None if there are none."""
     return ControlFlowContext(graph, constructs) if constructs else None

@@ -1,4 +1,4 @@
-"""Values that become tensors, and what is made of several tensors."""
+"""Conversion of values to tensors, and composite tensors."""
 
 import collections
 
@@ -8,13 +8,14 @@ from sluice.framework import dtypes, graph as graphs, nest, tensor_shape
 _pack = _core.op("Pack")
 
 
-# ---- Made of tensors ---------------------------------------------------------
+# ---- Composite tensors -------------------------------------------------------
 
 
 class IndexedSlices:
-    """Rows `indices` of a tensor are `values`; all other rows are zero.
+    """A sparse tensor given by some of its rows, such as a sparse gradient.
 
-    What sparse gradients are. Rows that occur several times add up.
+    Row `indices[i]` is `values[i]`; all other rows are zero. Rows that occur
+    several times are summed.
     """
 
     def __init__(self, values, indices, dense_shape=None):
@@ -23,53 +24,53 @@ class IndexedSlices:
 
     @property
     def values(self):
-        """The rows."""
+        """The tensor of the rows."""
         return self._values
 
     @property
     def indices(self):
-        """Which rows they are."""
+        """The indices of the rows."""
         return self._indices
 
     @property
     def dense_shape(self):
-        """The shape of the whole, a tensor, or None."""
+        """The shape of the whole tensor, as a tensor, or None."""
         return self._dense_shape
 
     @property
     def name(self):
-        """The name of the rows."""
+        """The name of `values`."""
         return self._values.name
 
     @property
     def device(self):
-        """The device of the rows."""
+        """The device of `values`."""
         return self._values.device
 
     @property
     def op(self):
-        """The operation that makes the rows."""
+        """The operation that produces `values`."""
         return self._values.op
 
     @property
     def dtype(self):
-        """The type of the rows."""
+        """The dtype of `values`."""
         return self._values.dtype
 
     @property
     def graph(self):
-        """The graph of the rows."""
+        """The graph of `values`."""
         return self._values.graph
 
     @property
     def shape(self):
-        """What is known of the whole's shape."""
+        """The static shape of the whole tensor."""
         if self._dense_shape is None:
             return tensor_shape.unknown_shape()
         return constant_value_as_shape(self._dense_shape)
 
     def consumers(self):
-        """The operations that read a part of it."""
+        """Returns the operations that read any of its tensors."""
         return _consumers(self._values, self._indices, self._dense_shape)
 
     def __neg__(self):
@@ -94,17 +95,17 @@ SparseTensorValue = collections.namedtuple(
 
 
 class SparseTensor:
-    """A tensor of few elements: `values` at the coordinates `indices`.
+    """A sparse tensor: elements `values` at the coordinates `indices`.
 
         # [[0, 5], [7, 0]]
         tf.SparseTensor([[0, 1], [1, 0]], [5, 7], dense_shape=[2, 2])
 
-    A session takes and gives SparseTensorValues for it.
+    Sessions feed and fetch it as a SparseTensorValue.
 
     Args:
-      indices: [n, rank], int64; most functions want them in the order of
-        rows (`tf.sparse.reorder`).
-      values: [n], of any type.
+      indices: [n, rank], int64. Most functions require row-major order
+        (`tf.sparse.reorder`).
+      values: [n], any dtype.
       dense_shape: [rank], int64.
     """
 
@@ -123,7 +124,7 @@ class SparseTensor:
 
     @classmethod
     def from_value(cls, value):
-        """A SparseTensor of a SparseTensor or a SparseTensorValue."""
+        """Converts a SparseTensor or a SparseTensorValue to a SparseTensor."""
         if isinstance(value, cls):
             return value
         if not isinstance(value, SparseTensorValue):
@@ -132,13 +133,13 @@ class SparseTensor:
         return cls(*value)
 
     def with_values(self, new_values):
-        """One with other elements at the same coordinates."""
+        """Returns a SparseTensor with new values at the same coordinates."""
         made = SparseTensor(self._indices, new_values, self._dense_shape)
         made._known_shape = self._known_shape
         return made
 
     def consumers(self):
-        """The operations that read a part of it."""
+        """Returns the operations that read any of its tensors."""
         return _consumers(self._indices, self._values, self._dense_shape)
 
     @property
@@ -148,41 +149,41 @@ class SparseTensor:
 
     @property
     def values(self):
-        """The elements."""
+        """The values of the elements: [elements]."""
         return self._values
 
     @property
     def dense_shape(self):
-        """The shape of the whole: int64 [rank]."""
+        """The shape of the whole tensor: int64 [rank]."""
         return self._dense_shape
 
     @property
     def op(self):
-        """The operation that makes the values."""
+        """The operation that produces `values`."""
         return self._values.op
 
     @property
     def dtype(self):
-        """The type of the elements."""
+        """The dtype of `values`."""
         return self._values.dtype
 
     @property
     def graph(self):
-        """The graph of the values."""
+        """The graph of `values`."""
         return self._values.graph
 
-    _known_shape = None  # (Of a placeholder: what it was said to be.)
+    _known_shape = None  # The declared shape of a placeholder.
 
     @property
     def shape(self):
-        """What is known of the whole's shape."""
+        """The static shape of the whole tensor."""
         return (constant_value_as_shape(self._dense_shape)
                 if self._known_shape is None else self._known_shape)
 
     get_shape = lambda self: self.shape  # noqa: E731
 
     def _with(self, op, dense, name=None):
-        """Its elements and those of a dense tensor at their places."""
+        """Applies an op to the elements and a dense tensor at their places."""
         return self.with_values(_core.op(op)(
             self._indices, self._values, self._dense_shape, dense, name=name))
 
@@ -202,7 +203,7 @@ class SparseTensor:
     __div__ = __truediv__
 
     def eval(self, feed_dict=None, session=None):
-        """Its value in a step: a SparseTensorValue."""
+        """Returns its value, a SparseTensorValue."""
         return graphs._use_session(session, self.graph, "eval").run(
             self, feed_dict)
 
@@ -212,14 +213,16 @@ class SparseTensor:
 
 
 def quotient_type(dtype):
-    """What integers are divided in, as real numbers."""
+    """Returns the float dtype in which integers of a dtype are divided."""
     return dtypes.float32 if dtype.size < 4 else dtypes.float64
 
 
 def parts(value):
-    """The tensors that a SparseTensor or IndexedSlices is made of, in the order
-    that makes another one, and that its values are fed and fetched in; of all
-    else that itself."""
+    """Returns the component tensors of a SparseTensor or IndexedSlices.
+
+    They are in the order of the constructor's arguments, in which the values
+    are also fed and fetched. For any other value returns [value].
+    """
     if isinstance(value, SparseTensor):
         return [value.indices, value.values, value.dense_shape]
     if isinstance(value, IndexedSlices):
@@ -234,7 +237,7 @@ nest._register_composite(
 
 
 def constant_value(tensor, partial=False):
-    """The value of a constant, as a numpy array; None if it is none."""
+    """Returns the value of a constant tensor as an array, or None."""
     if not isinstance(tensor, _core.Tensor):
         return None if hasattr(tensor, "_as_graph_element") else tensor
     op = tensor.op
@@ -257,8 +260,10 @@ def constant_value(tensor, partial=False):
 
 
 def _computed_value(op, partial):
-    """`constant_value` of what is computed of constants. With `partial`, a
-    vector may have None where a scalar is not known."""
+    """Returns the value of an operation on constants, or None.
+
+    With `partial`, a packed vector has None for each unknown scalar.
+    """
     import numpy as np
     parts = [constant_value(x) for x in op.inputs]
     missing = [p is None for p in parts]
@@ -287,7 +292,7 @@ def _array(value):
 
 
 def constant_value_as_shape(tensor):
-    """The TensorShape that a tensor of dimensions stands for."""
+    """Returns the TensorShape whose dimensions a tensor holds."""
     if not isinstance(tensor, _core.Tensor):
         return tensor_shape.TensorShape([None if d < 0 else int(d)
                                          for d in tensor])
@@ -301,24 +306,24 @@ _registry = []  # (priority, order, types, function)
 
 def register_tensor_conversion_function(base_type, conversion_func,
                                         priority=100):
-    """Registers how objects of a type become tensors.
+    """Registers a function that converts objects of a type to tensors.
 
-    `conversion_func(value, dtype, name, as_ref)` gives a Tensor or
-    NotImplemented; those of lower priority come first.
+    `conversion_func(value, dtype, name, as_ref)` returns a Tensor or
+    NotImplemented. Functions of lower priority are tried first.
     """
     if not callable(conversion_func):
         raise TypeError("conversion_func must be callable")
     types = base_type if isinstance(base_type, tuple) else (base_type,)
     if not all(isinstance(t, type) for t in types):
         raise TypeError("base_type must be a type or a tuple of types")
-    global _registry  # (A new one: other threads may go through the old.)
+    global _registry  # A new list: other threads may iterate over the old one.
     _registry = sorted(
         [*_registry, (priority, len(_registry), types, conversion_func)],
         key=lambda entry: entry[:2])
 
 
 def _convert(value, dtype, name, as_ref):
-    """What _core calls for values that it does not know."""
+    """Converts a value of a type that _core does not know; _core calls it."""
     for _, _, types, function in _registry:
         if not isinstance(value, types):
             continue
@@ -338,11 +343,11 @@ def _convert(value, dtype, name, as_ref):
     if value is None:
         raise ValueError("None values not supported.")
     if isinstance(value, (list, tuple)):
-        plain = list(value)  # (It may be a class of its own.)
+        plain = list(value)  # It may be of a subclass.
         made = _core.to_tensor(plain, dtype, name or "Const")
         return _pack_list(plain, dtype, name) if made is None else made
     if isinstance(value, range):
-        # (Even one of no numbers is of ints.)
+        # An empty range has a dtype, too.
         return _core.constant(list(value), dtype or (
             None if value else dtypes.int32), name or "Const")
     if hasattr(value, "__array__"):
@@ -355,7 +360,7 @@ def _convert(value, dtype, name, as_ref):
 
 
 def _pack_list(values, dtype, name, as_ref=False):
-    """A list with tensors in it: they become one."""
+    """Packs a list that contains tensors into one tensor."""
     asked = dtype is not None
     if not asked:
         dtype = _dtype_within(values)
@@ -380,7 +385,7 @@ def _dtype_within(values):
 
 
 def _checked(tensor, dtype, asked):
-    """A tensor of a list, cast to the type that was asked for, if any was."""
+    """Returns an element of a list, cast to `dtype` if `asked`."""
     if asked and tensor.dtype.base_dtype is not dtype:
         return _core.op("Cast")(tensor, dtype)
     if dtype is not None and tensor.dtype.base_dtype is not dtype:
@@ -391,20 +396,20 @@ def _checked(tensor, dtype, asked):
 
 def convert_to_tensor(value, dtype=None, name=None, preferred_dtype=None,
                       dtype_hint=None, as_ref=False):
-    """`value` as a tensor: itself, or a new constant.
+    """Converts a value to a tensor: a tensor to itself, others to a constant.
 
-    Python's ints become int32, floats float32; numpy's types are kept.
+    Python ints become int32, floats float32. numpy dtypes are kept.
 
     Args:
       value: a tensor, variable, number, string, array, or nested lists of
         these.
-      dtype: the type that it must have, or None.
-      name: of the new operation ("Const").
-      preferred_dtype, dtype_hint: the type to try first.
-      as_ref: what functions of `register_tensor_conversion_function` are told.
+      dtype: the required dtype, or None.
+      name: the name of the new operation; defaults to "Const".
+      preferred_dtype, dtype_hint: the dtype to try first.
+      as_ref: passed to functions of `register_tensor_conversion_function`.
 
     Raises:
-      TypeError, ValueError: if it cannot be one, or not of that type.
+      TypeError, ValueError: if the conversion is impossible.
     """
     if dtype is not None:
         dtype = dtypes.as_dtype(dtype)
@@ -433,23 +438,22 @@ def _plain_or_registered(value, dtype, name, as_ref):
                     name, as_ref)
 
 
-# What the classes of tensors have in common in TensorFlow.
+# Functions for all classes of tensors.
 def is_tensor(x):
-    """Whether it is a tensor, or what stands for one: a variable, a sparse
-    tensor."""
+    """Returns whether a value is a tensor, a variable or a sparse tensor."""
     return isinstance(x, (_core.Tensor, SparseTensor, IndexedSlices)) or (
         hasattr(x, "_as_graph_element") and hasattr(x, "dtype"))
 
 
 def convert_to_tensor_or_indexed_slices(value, dtype=None, name=None):
-    """IndexedSlices as they are, all else as a tensor."""
+    """Converts a value to a tensor; returns sparse values unchanged."""
     if isinstance(value, (IndexedSlices, SparseTensor)):
         return value
     return convert_to_tensor(value, dtype, name)
 
 
 def convert_to_tensor_or_sparse_tensor(value, dtype=None, name=None):
-    """A SparseTensor of what is one, else a tensor."""
+    """Converts sparse values to a SparseTensor, others to a tensor."""
     if isinstance(value, (SparseTensor, SparseTensorValue)):
         value = SparseTensor.from_value(value)
         if dtype is not None and not dtypes.as_dtype(dtype).is_compatible_with(
@@ -462,14 +466,15 @@ def convert_to_tensor_or_sparse_tensor(value, dtype=None, name=None):
 
 
 def constant(value, dtype=None, shape=None, name="Const", verify_shape=False):
-    """A tensor that is always `value`.
+    """Returns a tensor with a constant value.
 
     Args:
       value: a number, a string, an array, or nested lists of these.
-      dtype: the type; None: int32 for ints, float32 for floats, numpy's own.
-      shape: the shape; fewer values are repeated (the last one) to fill it.
-      name: of the operation.
-      verify_shape: whether the value must have the shape as it is.
+      dtype: the dtype; defaults to int32 for ints, float32 for floats, and the
+        dtype of an array.
+      shape: the shape; the last value is repeated to fill it.
+      name: the name of the operation.
+      verify_shape: whether to require that the value has exactly `shape`.
     """
     name = name or "Const"
     if dtype is not None:
@@ -479,13 +484,13 @@ def constant(value, dtype=None, shape=None, name="Const", verify_shape=False):
     if shape is None:
         try:
             return _core.constant(value, dtype, name)
-        except NotImplementedError:  # (A tensor is no array.)
+        except NotImplementedError:  # Raised for a tensor among the values.
             raise TypeError(f"constant: expected values, got a tensor among "
                             f"them: {value!r}") from None
     import numpy as np
     dims = tensor_shape.as_shape(shape).as_list()
     is_array = isinstance(value, (np.ndarray, np.generic))
-    if 0 in dims and not is_array:  # (Too many of an array's are refused.)
+    if 0 in dims and not is_array:  # Too many values of an array are an error.
         value = np.empty(shape, (dtype or dtypes.as_dtype(
             _core.as_array(value, None).dtype)).as_numpy_dtype)
         return _core.constant(value, dtype, name)
@@ -551,7 +556,7 @@ def _dimension_to_tensor(value, dtype=None, name=None, as_ref=False):
 
 
 def _dimensions(value, dtype, name):
-    """Of int64 where int32 is asked for by nobody and does not hold them."""
+    """Converts sizes to a constant: int64 if int32 is too small, else int32."""
     if dtype is None:
         sizes = value if isinstance(value, list) else [value]
         dtype = dtypes.int64 if any(

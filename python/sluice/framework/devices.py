@@ -4,7 +4,7 @@ import re
 
 
 class DeviceSpec:
-    """A device name in parts, each of which may be unspecified."""
+    """A device name as components, each of which may be unspecified."""
 
     _FIELDS = ("job", "replica", "task", "device_type", "device_index")
 
@@ -17,7 +17,7 @@ class DeviceSpec:
         self.device_index = None if device_index is None else int(device_index)
 
     def parse_from_string(self, spec):
-        """Sets the parts that a name has; returns itself."""
+        """Replaces all components by those of a name; returns itself."""
         self.__init__()
         for part in spec.split("/"):
             if not part:
@@ -45,7 +45,7 @@ class DeviceSpec:
 
     @classmethod
     def from_string(cls, spec):
-        """Parses a name like "/job:ps/task:0/device:CPU:0"."""
+        """Parses a name such as "/job:ps/task:0/device:CPU:0"."""
         return cls().parse_from_string(spec)
 
     def to_string(self):
@@ -58,20 +58,20 @@ class DeviceSpec:
         return text
 
     def merge_from(self, dev):
-        """Sets the parts that another one has."""
+        """Overwrites its components with those that `dev` specifies."""
         for field in self._FIELDS:
             value = getattr(dev, field)
             if value is not None:
                 setattr(self, field, value)
 
     def make_merged_spec(self, dev):
-        """Returns the other's parts, and its own where the other has none."""
+        """Returns a copy with the components of `dev` where it has some."""
         made = DeviceSpec(*(getattr(self, f) for f in self._FIELDS))
         made.merge_from(dev)
         return made
 
     def replace(self, **kwargs):
-        """Returns a copy with some parts replaced."""
+        """Returns a copy with some components replaced."""
         parts = {f: getattr(self, f) for f in self._FIELDS}
         return DeviceSpec(**{**parts, **kwargs})
 

@@ -1,4 +1,4 @@
-"""Types of tensors' elements: `float32`, `int64`, ..., and `as_dtype`."""
+"""Element types of tensors: `float32`, `int64`, ..., and `as_dtype`."""
 
 import sys
 
@@ -6,10 +6,10 @@ from sluice import _core
 
 
 class DType:
-    """The type of the elements of a tensor; there is one object per type.
+    """The type of the elements of a tensor. There is one object per type.
 
-    A reference type (`float32_ref`) is that of an edge which carries a variable
-    instead of a value.
+    A reference type (`float32_ref`) is the type of an output that carries a
+    variable instead of a value.
     """
 
     __slots__ = ("_number", "_name", "__weakref__")
@@ -33,12 +33,12 @@ class DType:
 
     @property
     def base_dtype(self):
-        """The type of the values: itself, if it is no reference type."""
+        """The type without reference: itself unless it is a reference type."""
         return _BY_NUMBER[self._number % 100]
 
     @property
     def real_dtype(self):
-        """The type of a complex number's parts; else the type itself."""
+        """The type of the real and imaginary parts; for others, the type."""
         return next((part for part, whole in COMPLEX.items()
                      if whole is self.base_dtype), self)
 
@@ -52,7 +52,7 @@ class DType:
 
     @property
     def as_numpy_dtype(self):
-        """The scalar type of numpy: `numpy.float32`."""
+        """The numpy scalar type, such as `numpy.float32`."""
         return _numpy_type(self._number % 100)
 
     @property
@@ -62,22 +62,22 @@ class DType:
 
     @property
     def is_floating(self):
-        """Whether its values are real numbers of some precision."""
+        """Whether it is a floating-point type."""
         return self._number % 100 in _FLOATS
 
     @property
     def is_complex(self):
-        """Whether its values are complex numbers."""
+        """Whether it is a complex type."""
         return self._number % 100 in _COMPLEX
 
     @property
     def is_integer(self):
-        """Whether its values are integers (not quantised ones)."""
+        """Whether it is an integer type that is not quantized."""
         return self._number % 100 in _INTEGERS
 
     @property
     def is_quantized(self):
-        """Whether it is one of the quantised types."""
+        """Whether it is a quantized type."""
         return self._name.startswith("q")
 
     @property
@@ -87,17 +87,17 @@ class DType:
 
     @property
     def is_numpy_compatible(self):
-        """Whether numpy arrays have such elements."""
+        """Whether numpy arrays can hold it."""
         return self.base_dtype not in (resource, variant)
 
     @property
     def size(self):
-        """Bytes per element; 1 for strings, resources and variants."""
+        """The bytes per element; 1 for strings, resources and variants."""
         return _SIZES[self._number % 100]
 
     @property
     def min(self):
-        """The least finite value."""
+        """The smallest finite value."""
         return self.limits[0]
 
     @property
@@ -107,7 +107,7 @@ class DType:
 
     @property
     def limits(self):
-        """(min, max) of the type's finite values."""
+        """(smallest, largest) finite value."""
         import numpy as np
         if self.is_bool:
             return False, True
@@ -122,9 +122,9 @@ class DType:
         return info.min, info.max
 
     def is_compatible_with(self, other):
-        """Whether a value of type `other` may go where this is asked for.
+        """Returns whether a value of type `other` is accepted as this type.
 
-        A reference may go where its value is asked for.
+        A reference type is accepted as its base type.
         """
         other = as_dtype(other)
         return self in (other, other.base_dtype)
@@ -166,7 +166,7 @@ _NAMES = {
     21: "variant", 22: "uint32", 23: "uint64"}
 _TYPE_TO_STRING = {**_NAMES, **{number + 100: name + "_ref"
                                for number, name in _NAMES.items()}}
-# (The digits of a name are how many bits it has.)
+# The digits of a name are the number of bits.
 _SIZES = {number: int("".join(filter(str.isdigit, name)) or 8) // 8
           for number, name in _NAMES.items()}
 
@@ -178,7 +178,7 @@ def _numbers_of(*beginnings):
 
 _FLOATS, _INTEGERS = _numbers_of("float", "bfloat"), _numbers_of("int", "uint")
 _COMPLEX = _numbers_of("complex")
-# As C has them, and messages.
+# The names in C and in messages.
 OLD_NAMES = {1: "float", 2: "double", 19: "half"}
 
 _BY_NUMBER = {number: DType(number, name) for number, name in _NAMES.items()}
@@ -201,9 +201,9 @@ float16, resource, variant, uint32, uint64 = (
     _BY_NUMBER[i] for i in range(19, 24))
 half, double = float16, float64
 globals().update({t.name: t for n, t in _BY_NUMBER.items() if n > 100})
-# Of complex numbers, by the type of their parts.
+# Complex types by the type of their parts.
 COMPLEX = {float32: complex64, float64: complex128}
-# (`bool` would hide Python's within this module.)
+# `bool` would shadow the builtin within this module.
 bool_ = _BY_NUMBER[10]
 
 
@@ -211,23 +211,23 @@ def _numpy_type(number):
     import numpy as np
     if number == 7 or number in (20, 21):
         return np.object_
-    # numpy has no bfloat16 of its own: its values are float32 there.
+    # numpy has no bfloat16: its values are represented as float32.
     name = {"bfloat16": "float32", "bool": "bool_"}.get(_NAMES[number],
                                                         _NAMES[number])
     return getattr(np, name.removeprefix("q"))
 
 
 def as_dtype(type_value):
-    """The DType for a DType, a name, a number, or a type of numpy's.
+    """Converts a DType, a name, a number or a numpy type to a DType.
 
     Raises:
-      TypeError: if there is none.
+      TypeError: if there is no such type.
     """
     if isinstance(type_value, DType):
         return type_value
     try:
         known = _KNOWN.get(type_value)
-    except TypeError:  # Not hashable.
+    except TypeError:  # The value is not hashable.
         known = None
     if known is not None:
         return known

@@ -1,4 +1,4 @@
-"""What graphs are made of: Operation and Tensor."""
+"""The elements of graphs: Operation and Tensor."""
 
 import re
 import traceback
@@ -10,17 +10,19 @@ from sluice.framework.default_session import get_default_session
 
 
 def _set_attribute(self, name, value):
-    """`__setattr__` of handles: what is set must not go with whoever holds the
-    handle just now."""
+    """Sets an attribute of a handle, and makes the graph keep the handle.
+
+    Otherwise the attribute would be lost with the last reference to it.
+    """
     object.__setattr__(self, name, value)
     self.graph._handles_to_keep.add(self)
 
 
 class Operation(_core.Operation):
-    """A node of a graph: an op, the tensors it reads, the tensors it makes.
+    """A node of a graph: an op with its inputs and outputs.
 
-    Op functions make them; their attributes are those of the graph's node and
-    do not change.
+    Op functions make operations. Their attributes are those of the graph's
+    node and do not change.
     """
 
     __setattr__ = _set_attribute
@@ -29,8 +31,10 @@ class Operation(_core.Operation):
     def __new__(cls, node_def, g, inputs=None, output_types=None,
                 control_inputs=None, input_types=None, original_op=None,
                 op_def=None):
-        """A new operation of a graph that is as a NodeDef says, with these
-        inputs; its op says what it makes."""
+        """Adds an operation to a graph, as a NodeDef describes it.
+
+        The op determines the types of the outputs.
+        """
         if not protos.is_message(node_def, "NodeDef"):
             raise TypeError(f"node_def needs to be a NodeDef: {node_def}")
         if not isinstance(g, _core.Graph):
@@ -47,34 +51,36 @@ class Operation(_core.Operation):
         return made
 
     def __init__(self, *args, **kwargs):
-        """(All is done when it is made.)"""
+        """Does nothing: __new__ makes the operation."""
 
     def _set_device(self, device):
-        """Asks for another device: a name or a DeviceSpec."""
+        """Requests another device, given as a name or a DeviceSpec."""
         super()._set_device(device if isinstance(device, str)
                             else device.to_string())
 
     @property
     def node_def(self):
-        """The operation as a GraphDef holds it."""
+        """The operation as a NodeDef."""
         return protos.NodeDef.FromString(self._export())
 
     @property
     def op_def(self):
-        """The declaration of the op, an OpDef."""
+        """The OpDef of its op."""
         return self.graph.op_def_for_type(self.type)
 
     @property
     def traceback(self):
-        """The calls that made it, outermost first: each a
-        `traceback.FrameSummary`, or (file, line, function, text)."""
+        """The calls that made it, outermost first.
+
+        Each is a `traceback.FrameSummary`: (file, line, function, text).
+        """
         calls = self._stack or [(*line, "") for line in (self._line,) if line]
         return traceback.StackSummary.from_list(
             [traceback.FrameSummary(*call, lookup_line=False)
              for call in calls])
 
     def _get_control_flow_context(self):
-        """The loop or the branch that it is in, or None."""
+        """Returns the innermost enclosing loop or branch, or None."""
         return constructs.around(self.graph, self.graph._constructs(self))
 
     _control_flow_context = property(_get_control_flow_context)
@@ -93,7 +99,7 @@ class Operation(_core.Operation):
     _input_dtypes = _input_types
 
     def _arg_size(self, arg):
-        """How many tensors an argument of the op stands for."""
+        """Returns the number of tensors of an argument of the op."""
         if arg.number_attr:
             return self.get_attr(arg.number_attr)
         if arg.type_list_attr:
@@ -110,7 +116,7 @@ class Operation(_core.Operation):
 
     @property
     def control_outputs(self):
-        """The operations that wait for this one."""
+        """The operations that have it as a control input."""
         return [op for op in self.graph.get_operations()
                 if self in op.control_inputs]
 
@@ -119,8 +125,14 @@ class Operation(_core.Operation):
         return self.control_outputs
 
     def get_attr(self, name):
-        """The value of an attribute: numbers, bytes and DTypes, or a message,
-        of shapes, tensors and functions; ValueError if there is none."""
+        """Returns the value of an attribute.
+
+        It is a number, bytes or a DType, or a message for shapes, tensors and
+        functions.
+
+        Raises:
+          ValueError: if there is no such attribute.
+        """
         value = self._attr(name)
         if isinstance(value, (int, float, bytes, dtypes.DType)):
             return value
@@ -134,21 +146,21 @@ class Operation(_core.Operation):
         return []
 
     def _set_attr(self, attr_name, attr_value):
-        """Gives an attribute the value of an AttrValue."""
+        """Sets an attribute to the value of an AttrValue."""
         self._set_attr_message(attr_name, attr_value.SerializeToString())
 
     def values(self):
-        """The outputs, as a tuple."""
+        """Returns the outputs as a tuple."""
         return tuple(self.outputs)
 
     def colocation_groups(self):
-        """What it shares a device with: [b"loc:@name"]."""
+        """Returns the names of its colocation groups: [b"loc:@name"]."""
         groups = self._attr("_class") if "_class" in self._attr_names() else []
         return [g for g in groups if g.startswith(b"loc:@")] or [
             b"loc:@" + self.name.encode()]
 
     def run(self, feed_dict=None, session=None):
-        """Runs it in `session`, or in the default one."""
+        """Runs the operation in `session` or in the default session."""
         _use_session(session, self.graph, "run").run(self, feed_dict)
 
     def __str__(self):
@@ -159,16 +171,16 @@ class Operation(_core.Operation):
 
 
 class Tensor(_core.Tensor):
-    """One output of an operation: a value that each step computes anew.
+    """An output of an operation, whose value each step computes.
 
-    Operators build operations: `x + 1`, `x[0, ::2]`. Two tensors are equal to
-    Python (`==`, as keys of a dict) if they are the same output.
+    Python operators build operations: `x + 1`, `x[0, ::2]`. Tensors compare
+    equal (`==`, and as keys of a dict) if they are the same output.
     """
 
-    __array_priority__ = 100  # numpy's operators leave it to ours.
+    __array_priority__ = 100  # Takes precedence over operators of numpy.
     __setattr__ = _set_attribute
     __getattr__ = members.missing
-    # The names of its operators, for classes that stand for a tensor.
+    # The names of its operators, for classes that behave like a tensor.
     OVERLOADABLE_OPERATORS = frozenset(
         f"__{name}__" for name in (
             *(side + name for side in ("", "r") for name in (
@@ -179,24 +191,24 @@ class Tensor(_core.Tensor):
 
     @property
     def shape(self):
-        """What is known of the shape, a TensorShape."""
+        """The static shape, a TensorShape."""
         return tensor_shape.TensorShape._of(self._dims)
 
     def get_shape(self):
-        """What is known of the shape, a TensorShape."""
+        """Returns the static shape, a TensorShape."""
         return tensor_shape.TensorShape._of(self._dims)
 
     def set_shape(self, shape):
-        """Adds to what is known of the shape.
+        """Merges a shape into the static shape.
 
         Raises:
-          ValueError: if it contradicts what is known.
+          ValueError: if the shapes are incompatible.
         """
         self._set_shape(shape)
 
     @property
     def ndim(self):
-        """The rank, or None."""
+        """The static rank, or None."""
         return None if self._dims is None else len(self._dims)
 
     @property
@@ -204,7 +216,7 @@ class Tensor(_core.Tensor):
         return self.value_index
 
     def _as_node_def_input(self):
-        """What NodeDefs of operations that read it say."""
+        """Returns its name as an input in a NodeDef."""
         return self.name.removesuffix(":0")
 
     def _shape_as_list(self):
@@ -214,7 +226,7 @@ class Tensor(_core.Tensor):
         return self._dims
 
     def eval(self, feed_dict=None, session=None):
-        """Its value in a step of `session`, or of the default one."""
+        """Returns its value in a step of `session` or the default session."""
         return _use_session(session, self.graph, "eval").run(self, feed_dict)
 
     def _as_graph_element(self):
@@ -281,8 +293,10 @@ def _use_session(session, graph, what):
 
 
 def require_same_shape(a, b):
-    """Raises ValueError, which tells where both tensors were made, if they
-    cannot have the same shape."""
+    """Raises ValueError unless two tensors can have the same shape.
+
+    The message says where both were made.
+    """
     try:
         a.shape.assert_is_compatible_with(b.shape)
     except ValueError as e:

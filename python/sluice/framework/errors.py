@@ -1,11 +1,11 @@
-"""What running a step raises: a class for each kind of error."""
+"""Exceptions of failed steps, one class per error code."""
 
 import re
 import warnings
 
 
 class OpError(Exception):
-    """An error of a step; `op` is where it happened, if that is known."""
+    """An error of a step. `op` is the operation that failed, if known."""
 
     def __init__(self, node_def, op, message, error_code=2):
         super().__init__(message)
@@ -16,7 +16,7 @@ class OpError(Exception):
 
     @property
     def message(self):
-        """What went wrong: the node, and the line that made it."""
+        """The error message, with the node and the line that made it."""
         return self._message
 
     @property
@@ -31,7 +31,7 @@ class OpError(Exception):
 
     @property
     def error_code(self):
-        """The number of the kind of error."""
+        """The error code."""
         return self._error_code
 
     def __str__(self):
@@ -97,12 +97,12 @@ UnauthenticatedError = _declare("UnauthenticatedError", UNAUTHENTICATED,
 
 
 def exception_type_from_error_code(error_code):
-    """The class for an error's number."""
+    """Returns the exception class of an error code."""
     return _CLASSES.get(error_code, UnknownError)
 
 
 def error_code_from_exception_type(cls):
-    """The number of an error's class."""
+    """Returns the error code of an exception class."""
     for code, known in _CLASSES.items():
         if known is cls:
             return code
@@ -117,7 +117,7 @@ _wording = None
 
 
 def _set_wording(function):
-    """Sets function(message), which gives the message that is raised."""
+    """Sets the function that rewrites the messages of errors."""
     global _wording
     _wording = function
 
@@ -127,18 +127,17 @@ def _worded(message):
 
 
 def _inputs(op):
-    """Where what an operation reads was made: "; inputs 'a' (Const) at x.py:3,
-    ..."."""
+    """Describes the inputs of an op: "; inputs 'a' (Const) at x.py:3, ..."."""
     return "; inputs " + ", ".join(
         t.op._describe().removeprefix("node ") for t in op.inputs[:8])
 
 
 def _from_status(code, message, graph):
-    """The exception for a status of the library; _core raises it."""
+    """Makes the exception for a Status of the library; _core raises it."""
     found = _NODE.search(message)
     op = graph._find_operation(found.group(1)) if found and graph else None
     if code == INVALID_ARGUMENT and op is not None and len(op.inputs) > 1 and (
-            "; inputs '" not in message):  # (It tells of shapes, mostly.)
+            "; inputs '" not in message):  # Mostly a mismatch of shapes.
         message += _inputs(op)
     return exception_type_from_error_code(code)(
         None if op is None else op.node_def, op, _worded(message))

@@ -1,4 +1,4 @@
-"""Graph, and the scopes that new operations get."""
+"""Graph, and the scopes that apply to new operations."""
 
 import contextlib
 import re
@@ -11,8 +11,8 @@ from sluice.framework.elements import (  # noqa: F401 (Looked for here.)
     Operation, Tensor, _use_session)
 from sluice.framework.graph_keys import GraphKeys
 
-# How variables that the C++ library collects, and those of VariableDefs, become
-# Variables: ops/variables.py sets these.
+# Functions that make Variables of handles from the C++ library and of
+# VariableDefs. ops/variables.py sets them.
 _variable_of_handle = None
 _variable_from_def = None
 _SHARED_KEYS = (GraphKeys.GLOBAL_VARIABLES, GraphKeys.TRAINABLE_VARIABLES,
@@ -20,7 +20,7 @@ _SHARED_KEYS = (GraphKeys.GLOBAL_VARIABLES, GraphKeys.TRAINABLE_VARIABLES,
 
 
 class _Scope:
-    """A with-block whose end restores the scopes that it began with."""
+    """A context manager that restores the previous scopes on exit."""
 
     __slots__ = ("_enter", "_token", "_value")
 
@@ -39,7 +39,7 @@ class _Scope:
 
 
 class _NameScope:
-    """The with-block of `Graph.name_scope`; its value is the prefix."""
+    """The context manager of `Graph.name_scope`; its value is the prefix."""
 
     __slots__ = ("_graph", "_name", "_token", "_makes_default", "_default")
 
@@ -65,7 +65,7 @@ class _NameScope:
 
 
 class _DefaultGraph:
-    """The with-block of `Graph.as_default`."""
+    """The context manager of `Graph.as_default`."""
 
     __slots__ = ("_graph",)
 
@@ -81,10 +81,10 @@ class _DefaultGraph:
 
 
 class Graph(_core.Graph):
-    """Operations and tensors: what a session runs.
+    """A graph of operations and tensors, which sessions run.
 
-    A thread builds into the graph of its innermost `as_default`, or into the
-    process's default graph.
+    Each thread adds operations to the graph of its innermost `as_default`, or
+    to the default graph of the process.
     """
 
     __getattr__ = members.missing
@@ -94,38 +94,38 @@ class Graph(_core.Graph):
         self._handles_to_keep = set()
         self._collections = {}
         self._shared_seen = {}
-        self._functions = []  # What ops call (ops.script_ops).
-        self._custom_gradients = []  # By number (ops.custom_gradient).
-        self._defined = {}  # What Defun made of functions (function.py).
+        self._functions = []  # Called by ops (ops/script_ops.py).
+        self._custom_gradients = []  # By number (functions/custom_gradient.py).
+        self._defined = {}  # The functions of Defun (functions/function.py).
         self._lock = threading.RLock()
         self._container = ""
 
-    # ---- What there is.
+    # ---- Elements.
 
     def get_operations(self):
-        """All operations, in the order they were made."""
+        """Returns all operations in the order of their creation."""
         return self._operations(0)
 
     def get_operation_by_name(self, name):
-        """The operation of that full name; KeyError if there is none."""
+        """Returns the operation with a full name; KeyError if none has it."""
         if not isinstance(name, str):
             raise TypeError(f"Operation names are strings (or similar), not "
                             f"{type(name).__name__}.")
         return self.as_graph_element(name, allow_tensor=False)
 
     def get_tensor_by_name(self, name):
-        """The tensor "name:0"; KeyError if there is none."""
+        """Returns the tensor "name:0"; KeyError if there is none."""
         if not isinstance(name, str):
             raise TypeError(f"Tensor names are strings (or similar), not "
                             f"{type(name).__name__}.")
         return self.as_graph_element(name, allow_operation=False)
 
     def as_graph_element(self, obj, allow_tensor=True, allow_operation=True):
-        """The tensor or operation that `obj` is, names, or stands for.
+        """Returns the tensor or operation for an object or a name.
 
         Raises:
-          TypeError: if it can be neither.
-          ValueError: if it is of another graph, or no name of the right form.
+          TypeError: if `obj` cannot be converted to either.
+          ValueError: if it belongs to another graph or is not a valid name.
           KeyError: if nothing has that name.
         """
         if not isinstance(obj, (str, bytes, _core.Tensor, _core.Operation)):
@@ -181,7 +181,7 @@ class Graph(_core.Graph):
         return op
 
     def _get_control_flow_context(self):
-        """The loop or the branch that is built now, or None."""
+        """Returns the loop or branch under construction, or None."""
         return constructs.around(self, self._constructs(None))
 
     def _hint(self, name):
@@ -190,17 +190,17 @@ class Graph(_core.Graph):
 
     def as_graph_def(self, from_version=None, add_shapes=False,
                      debug_info=False):
-        """The graph as a GraphDef (see `sluice.GraphDef`).
+        """Returns the graph as a GraphDef (see `sluice.GraphDef`).
 
         Args:
-          from_version: how many of the first operations to leave out.
-          add_shapes: whether nodes say the shapes of their outputs, as the
+          from_version: the number of operations to skip at the start.
+          add_shapes: whether to add the output shapes to the nodes, as the
             attribute "_output_shapes".
-          debug_info: whether it says which lines of the program made the
-            nodes, so that errors name them where it is imported.
+          debug_info: whether to record the lines of the program that made the
+            nodes, which errors name after an import.
         """
         made = protos.GraphDef.FromString(self._export(False))
-        if not debug_info:  # (Or equal graphs would differ.)
+        if not debug_info:  # It would make equal graphs differ.
             made.ClearField("debug_info")
         if add_shapes:
             for node in made.node:
@@ -212,7 +212,7 @@ class Graph(_core.Graph):
         return made
 
     def op_def_for_type(self, type):
-        """The declaration of an op, an OpDef."""
+        """Returns the OpDef of an op."""
         try:
             return protos.OpDef.FromString(self._op_def(type))
         except LookupError as e:
@@ -221,17 +221,19 @@ class Graph(_core.Graph):
     def create_op(self, op_type, inputs, dtypes=None, input_types=None,
                   name=None, attrs=None, op_def=None, compute_shapes=True,
                   compute_device=True):
-        """Adds an operation of an op, which op functions do more simply.
+        """Adds an operation. Op functions are simpler to use.
 
         Args:
           op_type: the op's name.
-          inputs: its tensors, a list.
-          dtypes: no matter: the op says what it makes.
-          input_types: what the inputs are read as, where these are references.
-          name: of the operation; by default the op's.
-          attrs: AttrValues by name; what inputs tell may be left out.
-          op_def, compute_shapes: no matter.
-          compute_device: whether the scopes of devices count.
+          inputs: a list of tensors.
+          dtypes: ignored; the op determines its output types.
+          input_types: the types that the inputs are read as, where they are
+            reference types.
+          name: the name of the operation; defaults to the op's.
+          attrs: AttrValues by name. Attributes that follow from the inputs may
+            be omitted.
+          op_def, compute_shapes: ignored.
+          compute_device: whether device scopes apply.
         """
         for i, x in enumerate(inputs):
             if not isinstance(x, _core.Tensor):
@@ -250,29 +252,30 @@ class Graph(_core.Graph):
                 raise _not_registered(op_type, e) from None
 
     def switch_to_thread_local(self):
-        """Threads that enter it from now on begin with the devices and control
-        dependencies that hold here. (What a thread enters is its own anyway.)
+        """Makes the current device and control-dependency scopes inherited.
+
+        Threads that enter the graph from now on start with them. What a thread
+        enters itself is always local to it.
         """
         _core.share_scopes(self)
 
     def _repr_html_(self):
-        """What a notebook shows: loops and conditionals as boxes."""
+        """Returns HTML for notebooks, with loops and conditionals as boxes."""
         from sluice.framework import show
         return show.as_html(self)
 
     @property
     def graph_def_versions(self):
-        """Which TensorFlow `as_graph_def` says it is for."""
+        """The VersionDef of `as_graph_def`."""
         return self.as_graph_def().versions
 
     @property
     def finalized(self):
-        """Whether the graph may not grow any more."""
+        """Whether the graph is read-only."""
         return self._finalized
 
     def finalize(self):
-        """Declares that the graph is complete: whatever would add to it is a
-        RuntimeError."""
+        """Makes the graph read-only: adding to it raises RuntimeError."""
         self._finalized = True
 
     def _unsafe_unfinalize(self):
@@ -281,13 +284,14 @@ class Graph(_core.Graph):
     # ---- Scopes.
 
     def as_default(self):
-        """A with-block in which this thread builds into this graph."""
+        """Returns a context manager that makes it the thread's default."""
         return _DefaultGraph(self)
 
     def name_scope(self, name):
-        """A with-block in which names begin with `name/`, made unique.
+        """Returns a context manager that prefixes names with `name/`.
 
-        A name that ends with a slash is a prefix as it is; None or "" is none.
+        The name is made unique, unless it ends with a slash. None or "" resets
+        the prefix.
         """
         return self._name_scope(name)
 
@@ -298,18 +302,18 @@ class Graph(_core.Graph):
         return _NameScope(self, name, makes_default)
 
     def unique_name(self, name, mark_as_used=True):
-        """`name` under the current scope, or name_1, ..., if it is taken."""
+        """Returns `name` under the current scope, as name_1, ... if taken."""
         return self._unique_name(_core.name_prefix(self) + name, mark_as_used)
 
     def get_name_scope(self):
-        """The current scope, without the slash at its end."""
+        """Returns the current name scope without the trailing slash."""
         return _core.name_prefix(self)[:-1]
 
     def device(self, device_name_or_function):
-        """A with-block for operations on a device.
+        """Returns a context manager that places operations on a device.
 
-        The device fills in what devices within leave open; a function gets each
-        operation as it was made and gives its device.
+        The device completes partially specified devices of inner scopes. A
+        device function gets each new operation and returns its device.
         """
         spec = device_name_or_function
         if callable(spec) and not hasattr(spec, "to_string"):
@@ -320,9 +324,11 @@ class Graph(_core.Graph):
         return _Scope(lambda: _core.enter_device(self, spec))
 
     def _apply_device_functions(self, op):
-        """Tells an object by `_set_device` the DeviceSpec of where an operation
-        would be now, which functions see in its stead; says nothing where that
-        is left open."""
+        """Calls `op._set_device` with the device of a new operation.
+
+        Device functions get `op` in place of the operation. Does nothing if
+        the scopes specify no device.
+        """
 
         def placed(device):
             if device:
@@ -331,7 +337,7 @@ class Graph(_core.Graph):
         placed(_core.device_of_new_node(self, placed))
 
     def colocate_with(self, op, ignore_existing=False):
-        """A with-block for operations on the device of `op`."""
+        """Returns a context manager that places operations with `op`."""
         if op is not None:
             op = _operation_of(op)
         elif not ignore_existing:
@@ -341,9 +347,9 @@ class Graph(_core.Graph):
                                                      bool(ignore_existing)))
 
     def control_dependencies(self, control_inputs):
-        """A with-block for operations that run after all of these.
+        """Returns a context manager that adds control inputs to operations.
 
-        None forgets the outer ones, and leaves loops and conditionals.
+        None clears the outer control inputs and leaves loops and conditionals.
         """
         if control_inputs is not None:
             control_inputs = [_operation_of(self._control_input(c))
@@ -354,31 +360,31 @@ class Graph(_core.Graph):
     def _control_input(self, c):
         if hasattr(c, "_to_run_after"):
             c = c._to_run_after()
-        values = getattr(c, "values", None)  # IndexedSlices.
+        values = getattr(c, "values", None)  # Set for IndexedSlices.
         if not isinstance(c, (_core.Operation, _core.Tensor)) and isinstance(
                 values, _core.Tensor):
             return values
         return self.as_graph_element(c)
 
     def gradient_override_map(self, op_type_map):
-        """A with-block whose ops of some types use registered gradients."""
+        """Returns a context manager that overrides gradients of op types."""
         if not isinstance(op_type_map, dict):
             raise TypeError("op_type_map must be a dictionary mapping strings "
                             "to strings")
         return _Scope(lambda: _core.enter_gradient_override(self, op_type_map))
 
     def _kernel_label_map(self, op_to_kernel_label_map):
-        """A with-block like any other: kernels have no labels."""
+        """Returns a context manager without effect: kernels have no labels."""
         return contextlib.nullcontext()
 
     def container(self, container_name):
-        """A with-block for state in a container of that name."""
+        """Returns a context manager that sets the container of new state."""
         return _Container(self, container_name)
 
     # ---- Collections.
 
     def _shared(self, name):
-        """Takes over what C++ libraries collected since the last look."""
+        """Adds variables that C++ code collected since the last call."""
         if name not in _SHARED_KEYS or _variable_of_handle is None:
             return
         seen = self._shared_seen.get(name, 0)
@@ -401,19 +407,23 @@ class Graph(_core.Graph):
             self._collections.setdefault(name, []).append(value)
 
     def add_to_collections(self, names, value):
-        """Adds a value to several collections (or one)."""
+        """Adds a value to one or several collections."""
         names = (names,) if isinstance(names, str) else set(names)
         for name in names:
             self.add_to_collection(name, value)
 
     def get_collection_ref(self, name):
-        """The collection itself, a list."""
+        """Returns the list that holds the collection."""
         with self._lock:
             self._shared(name)
             return self._collections.setdefault(name, [])
 
     def get_collection(self, name, scope=None):
-        """A copy of the collection; those whose names begin with `scope`."""
+        """Returns a copy of a collection.
+
+        With `scope`, a regular expression, it has only the items whose names
+        match it at the start.
+        """
         with self._lock:
             self._shared(name)
             values = list(self._collections.get(name, []))
@@ -424,7 +434,7 @@ class Graph(_core.Graph):
                 if hasattr(v, "name") and regex.match(v.name)]
 
     def get_all_collection_keys(self):
-        """The names of the collections."""
+        """Returns the names of the collections."""
         with self._lock:
             for name in _SHARED_KEYS:
                 self._shared(name)
@@ -436,7 +446,7 @@ class Graph(_core.Graph):
         return self.get_all_collection_keys()
 
     def clear_collection(self, name):
-        """Empties a collection."""
+        """Removes a collection."""
         if self._finalized:
             raise RuntimeError("Graph is finalized and cannot be modified.")
         with self._lock:
@@ -452,7 +462,7 @@ def _not_registered(op, error):
 
 
 class _Container:
-    """The with-block of `Graph.container`."""
+    """The context manager of `Graph.container`."""
 
     def __init__(self, graph, name):
         self._graph, self._name = graph, name
@@ -496,24 +506,25 @@ def _operation_of(value):
 
 
 def get_default_graph():
-    """The graph that this thread builds into."""
+    """Returns the default graph of this thread."""
     return _core.get_default_graph()
 
 
 def reset_default_graph():
-    """Makes an empty graph the process's default one."""
+    """Makes a new graph the default graph of the process."""
     _core.set_default_graph(Graph())
 
 
 def name_scope(name, default_name=None, values=None):
-    """A with-block in which names begin with `name/` (or `default_name/`).
+    """Returns a context manager for a name scope.
 
-    The graph of `values` is the default one within.
+    Names get the prefix `name/` (or `default_name/`). The graph of `values`
+    becomes the default graph.
 
     Raises:
-      ValueError: if there are values but no name, or they are of several
-        graphs.
-      TypeError: if `default_name` is no str.
+      ValueError: if there are values but no name, or if the values belong to
+        different graphs.
+      TypeError: if `default_name` is not a str.
     """
     if default_name is not None and not isinstance(default_name, str):
         raise TypeError(f"`default_name` type ({type(default_name)}) is not a "
@@ -527,8 +538,10 @@ def name_scope(name, default_name=None, values=None):
 
 
 def _default_for(values):
-    """The graph of all values that have one, or the default one; the body of a
-    function takes values of any."""
+    """Returns the graph of the values, or else the default graph.
+
+    The body of a function accepts values of any graph.
+    """
     default = _core.get_default_graph()
     if not values or default.building_function:
         return default
@@ -536,19 +549,18 @@ def _default_for(values):
 
 
 def _outermost(graph):
-    """The graph that a function's body is built for, in the end; else the graph
-    itself."""
+    """Returns the outermost graph around a function body, or the graph."""
     while graph.building_function:
         graph = graph.outer
     return graph
 
 
 def _get_graph_from_inputs(op_input_list, graph=None):
-    """The graph of all values that have one, or the default one.
+    """Returns the graph of the values, or else the default graph.
 
     Raises:
-      ValueError: if they are of several, or of another than is given.
-      TypeError: if what is given is no graph.
+      ValueError: if the values belong to different graphs, or not to `graph`.
+      TypeError: if `graph` is not a Graph.
     """
     if graph is not None and not isinstance(graph, _core.Graph):
         raise TypeError(f"Input graph needs to be a Graph: {graph}")
@@ -568,53 +580,55 @@ def _get_graph_from_inputs(op_input_list, graph=None):
 
 
 def device(device_name_or_function):
-    """`Graph.device` of the default graph."""
+    """Calls `Graph.device` of the default graph."""
     return get_default_graph().device(device_name_or_function)
 
 
 def control_dependencies(control_inputs):
-    """`Graph.control_dependencies` of the default graph."""
+    """Calls `Graph.control_dependencies` of the default graph."""
     return get_default_graph().control_dependencies(control_inputs)
 
 
 def colocate_with(op, ignore_existing=False):
-    """`Graph.colocate_with` of the default graph."""
+    """Calls `Graph.colocate_with` of the default graph."""
     return get_default_graph().colocate_with(op, ignore_existing)
 
 
 def container(container_name):
-    """`Graph.container` of the default graph."""
+    """Calls `Graph.container` of the default graph."""
     return get_default_graph().container(container_name)
 
 
 def get_name_scope():
-    """The current scope of names in the default graph."""
+    """Returns the current name scope of the default graph."""
     return get_default_graph().get_name_scope()
 
 
 def init_scope():
-    """A with-block whose operations are of no loop or branch, and wait for
-    nothing."""
+    """Returns a context manager that leaves all loops and branches.
+
+    It also clears the control dependencies.
+    """
     return get_default_graph().control_dependencies(None)
 
 
 def add_to_collection(name, value):
-    """Adds to a collection of the default graph."""
+    """Adds a value to a collection of the default graph."""
     get_default_graph().add_to_collection(name, value)
 
 
 def add_to_collections(names, value):
-    """Adds to several collections of the default graph."""
+    """Adds a value to several collections of the default graph."""
     get_default_graph().add_to_collections(names, value)
 
 
 def get_collection(key, scope=None):
-    """A copy of a collection of the default graph."""
+    """Returns a copy of a collection of the default graph."""
     return get_default_graph().get_collection(key, scope)
 
 
 def get_collection_ref(key):
-    """A collection of the default graph itself."""
+    """Returns the list that holds a collection of the default graph."""
     return get_default_graph().get_collection_ref(key)
 
 
@@ -628,6 +642,8 @@ def set_random_seed(seed):
 
 
 def get_seed(op_seed):
-    """(graph seed, op seed) for a random op, as TensorFlow derives them: ops
-    that have no seed of their own are counted."""
+    """Returns (graph seed, op seed) for a random op, as TensorFlow does.
+
+    An op without a seed gets one from a counter.
+    """
     return get_default_graph()._seeds_for(_truncated(op_seed))

@@ -1,8 +1,8 @@
-"""What objects answer for members that they do not have."""
+"""Error messages for attributes that an object does not have."""
 
 from sluice import _core
 
-# What those who know numpy, or eager tensors, look for.
+# Attributes of numpy arrays and eager tensors.
 _IN_A_STEP = {"numpy", "item", "tolist"}
 _FUNCTIONS = {"astype": "cast", "T": "transpose", "sum": "reduce_sum",
               "mean": "reduce_mean", "max": "reduce_max", "min": "reduce_min",
@@ -10,7 +10,7 @@ _FUNCTIONS = {"astype": "cast", "T": "transpose", "sum": "reduce_sum",
 
 
 class _NoMember(AttributeError):
-    """Its words are found when they are asked for: hasattr() asks often."""
+    """An AttributeError with a lazy message, because hasattr() is frequent."""
 
     def __init__(self, owner, member):
         super().__init__(owner, member)
@@ -36,10 +36,10 @@ _NoMember.__module__ = "builtins"
 
 
 def missing(self, name):
-    """`__getattr__` of classes: an AttributeError that tells the nearest."""
+    """Implements `__getattr__`: raises AttributeError with a suggestion."""
     if name.startswith("_"):
         raise AttributeError(
             f"'{type(self).__name__}' object has no attribute '{name}'")
-    if hasattr(type(self), name):  # A property that raised it.
+    if hasattr(type(self), name):  # A property raised AttributeError.
         return object.__getattribute__(self, name)
     raise _NoMember(self, name)

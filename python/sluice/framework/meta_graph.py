@@ -1,4 +1,4 @@
-"""Graphs with their collections as data: `MetaGraphDef`."""
+"""Export and import of graphs with their collections: `MetaGraphDef`."""
 
 from sluice.framework import (
     graph as graphs, node_def, protos, registries, scopes)
@@ -6,8 +6,10 @@ from sluice.version import GIT_VERSION, VERSION
 
 
 def _collection_def(key, values, scope):
-    """What of a collection is within a scope, as data; None if it holds what
-    cannot be, or nothing."""
+    """Returns the items of a collection within a scope as a CollectionDef.
+
+    Returns None if there are no items or they cannot be serialized.
+    """
     values = [v for v in values if not scope or not hasattr(v, "name") or
               v.name.startswith(scopes.within(scope))]
     if not values:
@@ -38,8 +40,11 @@ def _collection_def(key, values, scope):
 
 
 def _within(graph_def, scope, unbound):
-    """The part of a GraphDef whose names begin with `scope/`, without that;
-    inputs from outside are "$unbound_inputs_name", and added to a list."""
+    """Returns the nodes of a GraphDef within a scope, without its prefix.
+
+    Inputs from outside the scope become "$unbound_inputs_name" and are
+    appended to `unbound`.
+    """
     made = node_def._beside_nodes(graph_def)
     prefix = scopes.within(scope)
     for node in graph_def.node:
@@ -69,15 +74,17 @@ def _within(graph_def, scope, unbound):
 
 
 def _nodes(graph_def):
-    """The nodes, with those of functions."""
+    """Yields the nodes of a graph and of its functions."""
     yield from graph_def.node
     for function in graph_def.library.function:
         yield from function.node_def
 
 
 def _op_defs(graph_def):
-    """The declarations of the ops that nodes, or functions that they call,
-    are of, by name; not of functions, nor of what is no op here."""
+    """Returns the OpDefs that the nodes and the functions they call use.
+
+    Returns a dict by name, without functions and unknown ops.
+    """
     functions = {f.signature.name: f for f in graph_def.library.function}
     found, seen = {}, set()
     waiting = [node.op for node in graph_def.node]
@@ -97,14 +104,13 @@ def _op_defs(graph_def):
 
 
 def stripped_op_list_for_graph(graph_def):
-    """The declarations of the ops that a GraphDef needs, an OpList in the order
-    of their names."""
+    """Returns the OpList of the ops that a GraphDef uses, sorted by name."""
     found = _op_defs(graph_def)
     return protos.OpList(op=[found[name] for name in sorted(found)])
 
 
 def strip_graph_default_valued_attrs(meta_graph_def):
-    """Takes the attributes away that have their op's defaults."""
+    """Removes the attributes that have their default values."""
     defaults = {op.name: {a.name: a.default_value for a in op.attr
                           if a.HasField("default_value")}
                 for op in _op_defs(meta_graph_def.graph_def).values()}
@@ -118,8 +124,10 @@ def strip_graph_default_valued_attrs(meta_graph_def):
 def create_meta_graph_def(meta_info_def=None, graph_def=None, saver_def=None,
                           collection_list=None, graph=None, export_scope=None,
                           strip_default_attrs=False):
-    """A graph and its collections as a MetaGraphDef: see
-    `export_meta_graph`."""
+    """Returns a graph and its collections as a MetaGraphDef.
+
+    See `export_meta_graph`.
+    """
     return export_scoped_meta_graph(
         graph_def=graph_def, graph=graph, export_scope=export_scope,
         saver_def=saver_def, strip_default_attrs=strip_default_attrs,
@@ -131,12 +139,15 @@ def export_scoped_meta_graph(
         as_text=False, unbound_inputs_col_name="unbound_inputs",
         clear_devices=False, saver_def=None, clear_extraneous_savers=False,
         strip_default_attrs=False, meta_info_def=None, collection_list=None):
-    """(a graph and its collections as a MetaGraphDef, its variables by name),
-    or the part of it within a scope: see `export_meta_graph`.
+    """Exports a graph or a scope of it; see `export_meta_graph`.
 
     Args:
-      unbound_inputs_col_name: the collection that names what the part reads of
-        the rest, or None: what must be given as `input_map` to import it.
+      unbound_inputs_col_name: the collection that receives the names of the
+        inputs from outside the scope, or None. An import must pass these
+        inputs as `input_map`.
+
+    Returns:
+      (MetaGraphDef, {name: variable}).
     """
     for given, what in ((saver_def, "saver_def"),
                         (clear_extraneous_savers, "clear_extraneous_savers")):
@@ -188,22 +199,22 @@ def export_meta_graph(filename=None, meta_info_def=None, graph_def=None,
                       graph=None, export_scope=None, clear_devices=False,
                       clear_extraneous_savers=False,
                       strip_default_attrs=False):
-    """The graph and its collections as a MetaGraphDef.
+    """Returns the graph and its collections as a MetaGraphDef.
 
-    Collections of variables, tensors, operations, numbers and strings are in
-    it; others, such as those of functions, are left out.
+    It includes collections of variables, tensors, operations, numbers and
+    strings. Other collections, such as those of functions, are omitted.
 
     Args:
-      filename: where to write it, if anywhere.
-      meta_info_def: what it is to say of itself.
-      graph_def: instead of the graph's.
-      collection_list: the names of the collections; all by default.
-      as_text: whether to write text.
-      graph: the default one, unless given.
-      export_scope: the name scope to which to keep; its name is left out.
-      clear_devices: whether to leave out what devices nodes ask for.
-      strip_default_attrs: whether to leave out attributes that have their op's
-        defaults.
+      filename: the file to write, or None.
+      meta_info_def: the MetaInfoDef to include.
+      graph_def: a GraphDef to use instead of the graph's.
+      collection_list: the names of the collections; defaults to all.
+      as_text: whether to write the file as text.
+      graph: the graph; defaults to the default graph.
+      export_scope: the name scope to export, which is removed from the names.
+      clear_devices: whether to remove the devices of nodes.
+      strip_default_attrs: whether to remove attributes that have their default
+        values.
     """
     return export_scoped_meta_graph(
         filename, graph_def, graph, export_scope, as_text,
@@ -214,7 +225,7 @@ def export_meta_graph(filename=None, meta_info_def=None, graph_def=None,
 
 
 def read_meta_graph_file(filename):
-    """The MetaGraphDef of a file, in binary form or text."""
+    """Reads a MetaGraphDef from a binary or text file."""
     try:
         with open(filename, "rb") as f:
             data = f.read()
@@ -237,14 +248,17 @@ def import_scoped_meta_graph(
         meta_graph_or_file, clear_devices=False, graph=None, import_scope=None,
         input_map=None, unbound_inputs_col_name="unbound_inputs",
         restore_collections_predicate=lambda key: True):
-    """Adds a MetaGraphDef (see `import_meta_graph`) to a graph; its variables
-    by name, without the scope.
+    """Adds a MetaGraphDef to a graph; see `import_meta_graph`.
 
     Args:
-      input_map: tensors that take the place of what was outside of the exported
-        scope, by "$unbound_inputs_name".
-      unbound_inputs_col_name: the collection that says what was outside.
-      restore_collections_predicate: which collections to take over, by name.
+      input_map: {"$unbound_inputs_name": tensor}, which replaces the inputs
+        from outside the exported scope.
+      unbound_inputs_col_name: the collection with the names of these inputs.
+      restore_collections_predicate: a function from the name of a collection
+        to whether to restore it.
+
+    Returns:
+      {name without the scope: variable}.
     """
     made = meta_graph_or_file
     if protos.is_message(made, "MetaGraphDef"):
@@ -291,24 +305,23 @@ def _import(graph, made, clear_devices, scope, input_map, wanted):
 
 def import_meta_graph(meta_graph_or_file, clear_devices=False,
                       import_scope=None, input_map=None):
-    """Adds a MetaGraphDef, or a file that holds one, to the default graph.
+    """Adds a MetaGraphDef to the default graph.
 
     Args:
-      meta_graph_or_file: a MetaGraphDef, or the name of a file.
-      clear_devices: whether to leave out what devices nodes ask for.
-      import_scope: a prefix for names.
-      input_map: tensors that take the place of some of its tensors, by name.
+      meta_graph_or_file: a MetaGraphDef or a file name.
+      clear_devices: whether to remove the devices of nodes.
+      import_scope: a prefix for the names.
+      input_map: {name: tensor}, which replaces tensors of the MetaGraphDef.
 
     Returns:
-      None: there is no saver.
+      None, because there is no saver.
     """
     import_scoped_meta_graph(meta_graph_or_file, clear_devices,
                              import_scope=import_scope, input_map=input_map)
 
 
 def _made_of_bytes(graph, key, value, prefix):
-    """What bytes define, in a collection of variables or of what the program
-    registered."""
+    """Decodes an item of a collection of variables or registered messages."""
     from_proto = registries.get_from_proto_function(key)
     if from_proto is not None:
         message = registries.get_collection_proto_type(key)()

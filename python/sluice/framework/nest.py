@@ -1,18 +1,18 @@
-"""Structures of values: lists, tuples, named tuples and dicts, nested."""
+"""Nested structures of lists, tuples, named tuples and dicts."""
 
 import collections
 import functools
 from collections import abc
 
 
-@functools.lru_cache(1024)  # (Called for each leaf; the ABCs are slow.)
+@functools.lru_cache(1024)  # Called for each leaf, and ABCs are slow.
 def _nests(kind):
     return issubclass(kind, (abc.Mapping, abc.MappingView, list, tuple)) or (
         issubclass(kind, abc.Sequence) and not issubclass(kind, (str, bytes)))
 
 
 def is_nested(structure):
-    """Whether it is a sequence (not a string), a mapping or a view of one."""
+    """Returns whether a value is a sequence (not a string), mapping or view."""
     return _nests(structure.__class__)
 
 
@@ -27,9 +27,11 @@ def _children(structure):
 
 
 def flatten(structure, expand_composites=False):
-    """Returns the leaves from left to right (dicts: in the order of keys). With
-    `expand_composites`, sparse tensors are split into their tensors, and specs
-    into theirs."""
+    """Returns the leaves from left to right, with dicts in key order.
+
+    With `expand_composites`, sparse tensors and their specs are replaced by
+    their components.
+    """
     if not is_nested(structure):
         return _parts(structure) if expand_composites else [structure]
     leaves = []
@@ -38,22 +40,22 @@ def flatten(structure, expand_composites=False):
     return leaves
 
 
-_composites = []  # (class, parts, join): see _register_composite.
+_composites = []  # (class, parts, join); see _register_composite.
 
 
 def _register_composite(kind, parts, join):
-    """Registers a class of leaves that `expand_composites` takes apart.
+    """Registers a class of leaves for `expand_composites`.
 
     Args:
       kind: the class.
-      parts: parts(leaf) is the list of the tensors, or specs, it is made of.
-      join: join(leaf, parts) is a leaf like this one of other parts.
+      parts: parts(leaf) returns the list of its component tensors or specs.
+      join: join(leaf, parts) returns a leaf like `leaf` with new components.
     """
     _composites.append((kind, parts, join))
 
 
 def _composite(leaf):
-    """Returns (parts, join) of the class of a leaf; None if it has no parts."""
+    """Returns (parts, join) for a leaf; None if it has no components."""
     return next((functions for kind, *functions in _composites
                  if isinstance(leaf, kind)), None)
 
@@ -78,8 +80,10 @@ def _like(structure, children):
 
 
 def pack_sequence_as(structure, flat_sequence, expand_composites=False):
-    """Packs leaves into a structure like this one; ValueError if their number
-    differs."""
+    """Packs leaves into the given structure.
+
+    Raises ValueError if the number of leaves differs.
+    """
     if isinstance(flat_sequence, (str, bytes)):
         raise TypeError(f"flat_sequence must be a sequence, got "
                         f"{flat_sequence!r}")
@@ -107,7 +111,7 @@ def pack_sequence_as(structure, flat_sequence, expand_composites=False):
 
 
 def _joined(leaves, tensors):
-    """Packs tensors into leaves like these, or of these specs."""
+    """Packs tensors into composites like the given leaves or specs."""
     def joined(leaf, group):
         mine = [next(left) for _ in group]
         found = _composite(leaf)
@@ -124,8 +128,10 @@ def _joined(leaves, tensors):
 
 
 def map_structure(func, *structure, **kwargs):
-    """Applies func to the leaves of one or several structures; returns a
-    structure."""
+    """Applies a function to the leaves of one or more structures.
+
+    Returns a structure of the results.
+    """
     if not callable(func):
         raise TypeError(f"func must be callable, got: {func}")
     if not structure:
@@ -155,7 +161,7 @@ def assert_same_structure(nest1, nest2, check_types=True,
 
 
 def _same_named_tuples(a, b):
-    """Whether two named tuples have the same class name and fields."""
+    """Returns whether two named tuples have the same class name and fields."""
     return hasattr(a, "_fields") and hasattr(b, "_fields") and (
         a._fields == b._fields and type(a).__name__ == type(b).__name__)
 
@@ -192,12 +198,14 @@ def _assert_same(nest1, nest2, check_types):
         _assert_same(x, y, check_types)
 
 
-# ---- As deep as another structure --------------------------------------------
+# ---- Shallow structures ------------------------------------------------------
 
 
 def assert_shallow_structure(shallow_tree, input_tree, check_types=True):
-    """Raises ValueError or TypeError unless `input_tree` is nested at least as
-    deep as `shallow_tree`."""
+    """Raises ValueError or TypeError unless the structures are compatible.
+
+    `input_tree` must be nested at least as deep as `shallow_tree`.
+    """
     if not is_nested(shallow_tree):
         return
     if not is_nested(input_tree):

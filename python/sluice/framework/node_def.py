@@ -1,4 +1,4 @@
-"""Graphs as data: what becomes of `GraphDef`s, and how they are made."""
+"""Import and transformation of GraphDefs."""
 
 import re
 
@@ -8,7 +8,7 @@ from sluice.framework.conversion import convert_to_tensor
 
 
 def without_devices(graph_def):
-    """A copy that asks for no devices."""
+    """Returns a copy of a GraphDef whose nodes have no devices."""
     made = protos.GraphDef.FromString(graph_def.SerializeToString())
     for node in made.node:
         node.ClearField("device")
@@ -21,15 +21,16 @@ def import_graph_def(graph_def, input_map=None, return_elements=None,
 
     Args:
       graph_def: a GraphDef, or its binary form.
-      input_map: tensors that take the place of some of its tensors, by name.
+      input_map: {name: tensor}, which replaces tensors of the GraphDef.
       return_elements: names of operations ("a") and tensors ("a:0") to return.
-      name: the prefix of the new names; "import" by default, "" for none.
-      op_dict: no matter; ops are those of the registry.
-      producer_op_list: the ops of who made the GraphDef, an OpList: attributes
-        that ours do not have are left out where they have their defaults.
+      name: the prefix of the new names; defaults to "import". "" adds none.
+      op_dict: ignored; ops come from the registry.
+      producer_op_list: an OpList of the ops of the GraphDef's producer.
+        Attributes that are unknown here are removed if they have the default
+        value given there.
 
     Returns:
-      The elements that were asked for, a list, or None.
+      The list of the requested elements, or None.
     """
     input_map = {} if input_map is None else input_map
     if not isinstance(input_map, dict):
@@ -50,7 +51,7 @@ def import_graph_def(graph_def, input_map=None, return_elements=None,
         raise TypeError("graph_def must be a GraphDef proto.")
     graph = graphs.get_default_graph()
     prefix = "import" if name is None else name
-    if prefix.endswith("/"):  # (It is a scope as it is.)
+    if prefix.endswith("/"):  # An existing scope.
         prefix = prefix[:-1]
     elif prefix:
         prefix = graph.unique_name(prefix)
@@ -78,7 +79,7 @@ def import_graph_def(graph_def, input_map=None, return_elements=None,
     try:
         found = graph._import(data, prefix, input_map, elements)
     except LookupError as e:
-        if type(e) is not LookupError:  # (Of a function that chooses devices.)
+        if type(e) is not LookupError:  # E.g. raised by a device function.
             raise
         raise ValueError(str(e)) from None
     _check_mapped(graph, prefix and prefix + "/", input_map, nodes, names)
@@ -86,8 +87,10 @@ def import_graph_def(graph_def, input_map=None, return_elements=None,
 
 
 def _check_mapped(graph, scope, input_map, nodes, names):
-    """Raises ValueError for keys of an `input_map` that name no tensor of the
-    nodes that were imported; those that an input names need not be of them."""
+    """Raises ValueError for keys of `input_map` that name no tensor.
+
+    A key must be an output of an imported node or occur as an input of one.
+    """
     unused = dict.fromkeys(map(_tensor_name, input_map))
     for node in nodes:
         for name in node.input:
@@ -100,8 +103,7 @@ def _check_mapped(graph, scope, input_map, nodes, names):
 
 
 def _without_unknown_defaults(graph_def, producer_op_list):
-    """A copy without the attributes that only their producer's ops have, where
-    they have their defaults."""
+    """Returns a copy without unknown attributes that have their defaults."""
     made = protos.GraphDef.FromString(
         graph_def if isinstance(graph_def, bytes)
         else graph_def.SerializeToString())
@@ -121,12 +123,12 @@ def _without_unknown_defaults(graph_def, producer_op_list):
 
 
 def _tensor_name(name):
-    """An input's name, with the number of the output."""
+    """Returns an input's name with an output number."""
     return name if name.startswith("^") or ":" in name else name + ":0"
 
 
 def _has_output(graph, name, key):
-    """Whether the operation that a key of an `input_map` is about has it."""
+    """Returns whether an operation has the output that a key names."""
     index = key.partition(":")[2]
     return not index or int(index) < len(
         graph.get_operation_by_name(name).outputs)
@@ -144,12 +146,12 @@ def _text(value):
 
 
 def _node_name(name):
-    """The node that an input ("^node", "node:1") comes from."""
+    """Returns the node of an input such as "^node" or "node:1"."""
     return name.lstrip("^").partition(":")[0]
 
 
 def _beside_nodes(graph_def):
-    """A GraphDef that has what another one has besides nodes."""
+    """Returns a copy of a GraphDef without its nodes."""
     made = protos.GraphDef()
     for part in ("library", "versions"):
         if graph_def.HasField(part):
@@ -158,11 +160,11 @@ def _beside_nodes(graph_def):
 
 
 def extract_sub_graph(graph_def, dest_nodes):
-    """The part of a GraphDef that some nodes need, in its order.
+    """Returns the part of a GraphDef that some nodes depend on, in its order.
 
     Args:
       graph_def: a GraphDef.
-      dest_nodes: the names of the nodes, a list.
+      dest_nodes: a list of node names.
     """
     if not protos.is_message(graph_def, "GraphDef"):
         raise TypeError("graph_def must be a graph_pb2.GraphDef proto.")
@@ -184,14 +186,16 @@ def extract_sub_graph(graph_def, dest_nodes):
     return made
 
 
-# What variables are: behind references, and all of them.
+# Op types of variables: those with reference outputs, and all.
 REFERENCE_OPS = ("Variable", "VariableV2")
 VARIABLE_OPS = REFERENCE_OPS + ("VarHandleOp",)
 
 
 def must_run_on_cpu(node, pin_variables_on_cpu=False):
-    """Whether a node (or operation) can run on CPUs only: strings do, and
-    integers that others read as shapes."""
+    """Returns whether a node (or operation) must run on a CPU.
+
+    This holds for strings, and for integers that are used as shapes.
+    """
     node = getattr(node, "node_def", node)
     if pin_variables_on_cpu and node.op in (*VARIABLE_OPS, "Placeholder"):
         return True
@@ -205,15 +209,14 @@ def must_run_on_cpu(node, pin_variables_on_cpu=False):
 
 
 def remove_training_nodes(input_graph, protected_nodes=None):
-    """A GraphDef without what only training needs: checks, and identities that
-    nothing but their input stands for."""
+    """Returns a GraphDef without CheckNumerics and redundant Identity nodes."""
     input_graph = protos.own(input_graph)
     protected = set(protected_nodes or ())
     kept = [n for n in input_graph.node
             if n.op != "CheckNumerics" or n.name in protected]
     dropped = {n.name: n.input[0] for n in input_graph.node
                if n.op == "CheckNumerics" and n.name not in protected}
-    # Control inputs, and nodes that have some, stay.
+    # Identities that are or have control inputs remain.
     waited = {i[1:] for n in kept for i in n.input if i.startswith("^")}
     for node in kept:
         if node.op == "Identity" and len(node.input) == 1 and not (
@@ -239,15 +242,16 @@ def remove_training_nodes(input_graph, protected_nodes=None):
 def convert_variables_to_constants(
         sess, input_graph_def, output_node_names,
         variable_names_whitelist=None, variable_names_blacklist=None):
-    """What some nodes need of a GraphDef, its variables frozen: constants of
-    their values in a session.
+    """Returns the part of a GraphDef that some nodes need, without variables.
+
+    The variables become constants with their values in a session.
 
     Args:
-      sess: the session.
+      sess: the session that holds the variables.
       input_graph_def: the GraphDef of its graph.
       output_node_names: the names of the nodes.
-      variable_names_whitelist: the variables to freeze; None: all.
-      variable_names_blacklist: variables to leave as they are.
+      variable_names_whitelist: the variables to convert; None for all.
+      variable_names_blacklist: variables that are not converted.
     """
     from sluice.framework import tensor_proto
     part = extract_sub_graph(input_graph_def, output_node_names)
@@ -281,6 +285,6 @@ def convert_variables_to_constants(
 
 
 def tensor_shape_from_node_def_name(graph, input_name):
-    """The shape of a tensor of a graph; output 0 unless the name says more."""
+    """Returns the static shape of a tensor; the default output number is 0."""
     name = input_name if ":" in input_name else input_name + ":0"
     return graph.get_tensor_by_name(name).shape

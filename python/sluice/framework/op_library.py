@@ -1,4 +1,4 @@
-"""Ops of shared libraries."""
+"""Loading of ops from shared libraries."""
 
 import os
 import re
@@ -6,31 +6,33 @@ import types
 
 from sluice import _core, name_lookup
 
-# Where a word of an op's name begins, as TensorFlow has it.
+# The start of a word in an op's name, by TensorFlow's rules.
 _WORD = re.compile("(?<=[a-z])(?=[A-Z])|(?<!^)(?=[A-Z][a-z])")
 
 
 def _function_name(op):
-    """The name of an op's function: "FFT2D" -> "fft2d", "RGB2Gray" ->
-    "rgb2_gray"."""
+    """Returns the function name of an op.
+
+    For example "FFT2D" becomes "fft2d" and "RGB2Gray" becomes "rgb2_gray".
+    """
     return _WORD.sub("_", op).lower()
 
 
 def load_op_library(library_filename):
-    """Loads a shared library that declares ops; a module of their functions.
+    """Loads a shared library of ops and returns a module of their functions.
 
         custom = tf.load_op_library("./custom_op.so")
-        y = custom.backwards(x)  # Of the op Backwards.
+        y = custom.backwards(x)  # The op Backwards.
 
-    They are in `raw_ops` too then, by the ops' own names, and graphs that hold
-    them can be imported. A library is loaded once; it is built against the
-    Sluice that loads it.
+    The ops are then also in `raw_ops` by their own names, and graphs that use
+    them can be imported. Each library is loaded once. It must be built against
+    the version of Sluice that loads it.
 
     Raises:
-      errors.NotFoundError: if it is no library, or needs what is not there.
-      errors.AlreadyExistsError: if it declares an op that is there.
-      errors.InvalidArgumentError: if it declares none, or one that makes no
-        sense. In all these cases none of its ops is there.
+      errors.NotFoundError: if it is not a library, or a dependency is missing.
+      errors.AlreadyExistsError: if it declares an op that exists.
+      errors.InvalidArgumentError: if it declares no op or an invalid one. In
+        all these cases no op is registered.
     """
     path = os.fspath(library_filename)
     found = _core.load_op_library(path)

@@ -1,9 +1,9 @@
-"""TensorFlow's messages (GraphDef, ConfigProto, Example, ...) by name, and their
-enumerations: classes of the `protobuf` package.
+"""TensorFlow's messages (GraphDef, ConfigProto, ...) and enums, by name.
 
-The classes are made when the first is asked for, of the descriptors of the
-.proto files (`sluice/messages.pb`). They are in a descriptor pool of their own:
-the default pool may have TensorFlow's files, which declare the same names.
+They are classes of the `protobuf` package, made on the first access from the
+descriptors of the .proto files (`sluice/messages.pb`). They have their own
+descriptor pool, because TensorFlow may have declared the same names in the
+default pool.
 """
 
 import copyreg
@@ -15,12 +15,14 @@ from sluice import _core
 
 _PACKAGE = "tensorflow."
 _lock = threading.Lock()
-_found = {}  # Classes, enumerations and their values, by name.
+_found = {}  # Classes, enums and their values, by name.
 
 
 def _caller(name):
-    """The function of this package that the program called; `name`, which it
-    asked for, if it called none."""
+    """Returns the function of this package that the program called.
+
+    Returns `name`, the requested attribute, if there is no such function.
+    """
     frame, found = sys._getframe(1), name
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
@@ -34,7 +36,7 @@ def _caller(name):
 
 
 def _library(name):
-    """What classes are made with, of the library."""
+    """Imports the parts of protobuf that make classes."""
     try:
         from google.protobuf import (
             descriptor_pb2, descriptor_pool, message_factory)
@@ -50,9 +52,9 @@ def _library(name):
 
 
 def _load(name):
-    """Makes all classes; `name` is what was asked for."""
+    """Makes all classes; `name` is the requested one."""
     descriptors, pool, factory, wrapper = _library(name)
-    # (Before protobuf 4.22 a factory makes them, without those within.)
+    # Before protobuf 4.22, a factory makes classes, without the nested ones.
     class_of = getattr(factory, "GetMessageClass", None) or (
         factory.MessageFactory(pool).GetPrototype)
 
@@ -70,7 +72,7 @@ def _load(name):
         for inner in descriptor.nested_types:
             if not inner.GetOptions().map_entry:
                 setattr(cls, inner.name, made(inner))
-        # (The library would look in the default pool.)
+        # By default, protobuf looks in the default pool.
         copyreg.pickle(cls, reduced)
         return cls
 
@@ -90,13 +92,13 @@ def _load(name):
         for each, descriptor in here.message_types_by_name.items():
             found[each] = made(descriptor)
     from sluice.framework import config
-    # (_core calls it when a step has ended.)
+    # _core calls it at the end of a step.
     found["RunMetadata"]._fill = config.fill_metadata
     _found.update(found)
 
 
 def _restored(full_name, data):
-    """A message that was pickled."""
+    """Unpickles a message."""
     return __getattr__("_restored")(full_name, data)
 
 
@@ -115,14 +117,17 @@ def __getattr__(name):
 
 
 def is_message(value, name):
-    """Whether a value is a message of a type, of our class or of that of
-    another tool, such as TensorFlow's. (Does not load the library.)"""
+    """Returns whether a value is a message of the given type.
+
+    Its class may come from another package, such as TensorFlow. Does not
+    import protobuf.
+    """
     descriptor = getattr(type(value), "DESCRIPTOR", None)
     return getattr(descriptor, "full_name", None) == _PACKAGE + name
 
 
 def own(message):
-    """A message of another tool's class as one of ours."""
+    """Converts a message of another package's class to the class used here."""
     cls = __getattr__(type(message).DESCRIPTOR.name)
     if isinstance(message, cls):
         return message

@@ -1,15 +1,14 @@
-"""What stands for variables and tensors where things are compared: `x.ref()`.
-"""
+"""Hashable references to variables and tensors: `x.ref()`."""
 
 
 class _Reference:
-    """Equal to another one of the same object."""
+    """A reference that is equal to other references to the same object."""
 
     def __init__(self, of):
         self._of = of
 
     def deref(self):
-        """The variable or tensor."""
+        """Returns the referenced variable or tensor."""
         return self._of
 
     def __eq__(self, other):
@@ -25,6 +24,6 @@ class _Reference:
 
 
 def install(*classes):
-    """Gives classes `ref()`."""
+    """Adds the method `ref()` to classes."""
     for cls in classes:
         cls.ref = cls.experimental_ref = lambda self: _Reference(self)

@@ -1,6 +1,6 @@
 """Converters between items of collections and messages."""
 
-_conversions = {}  # (type of messages, to one, from one), by collection.
+_conversions = {}  # (message type, to_proto, from_proto) by collection.
 
 
 def register_proto_function(collection_name, proto_type=None, to_proto=None,
@@ -8,9 +8,9 @@ def register_proto_function(collection_name, proto_type=None, to_proto=None,
     """Registers how a collection's items are converted to messages and back.
 
     Args:
-      to_proto: a function of (value, export_scope) that gives a message, or
+      to_proto: a function of (value, export_scope) that returns a message or
         None.
-      from_proto: a function of (message, import_scope).
+      from_proto: a function of (message, import_scope) that returns a value.
     """
     for what, function in (("to_proto", to_proto), ("from_proto", from_proto)):
         if function is not None and not callable(function):

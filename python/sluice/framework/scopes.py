@@ -1,15 +1,15 @@
-"""Names of nodes within scopes."""
+"""Node names within scopes."""
 
 import re
 
 
 def within(scope):
-    """What the names within a scope ("a", "a/") begin with."""
+    """Returns the prefix of the names within a scope ("a" or "a/")."""
     return scope.rstrip("/") + "/"
 
 
 def strip_name_scope(name, export_scope):
-    """A name ("^scope/x", "loc:@scope/x") without a scope."""
+    """Removes a scope from a name ("^scope/x", "loc:@scope/x")."""
     if not export_scope:
         return name
     return re.sub(rf"^(\^|loc:@|){re.escape(within(export_scope))}/*", r"\1",

@@ -1,16 +1,19 @@
-"""How a graph shows itself in a notebook: its operations in boxes, one for each
-loop, branch, called function and computation of gradients."""
+"""HTML of a graph for notebooks.
+
+Operations are in boxes: one for each loop, branch, function call and gradient
+computation.
+"""
 
 import html
 import os
 
 from sluice import _core
 
-# More than that nobody reads, and a page gets slow.
+# The limit of operations. Longer output is unreadable and makes pages slow.
 _MOST = 1000
 _FLOW = {"Switch", "RefSwitch", "Merge", "RefMerge", "Enter", "RefEnter",
          "Exit", "RefExit", "NextIteration", "RefNextIteration", "LoopCond"}
-# Colours let the page's shine through: it may be light or dark.
+# The colours are translucent, because the page may be light or dark.
 _STYLE = """
 .sluice-graph{font:12px/1.35 sans-serif;padding:6px}
 .sluice-graph .box{border:1px solid #888;border-radius:8px;padding:4px 8px 8px}
@@ -29,12 +32,12 @@ max-width:24em;overflow-wrap:anywhere}
 .sluice-graph .state{background:rgba(239,68,68,.25)}
 .sluice-graph .from{opacity:.75;font-size:10px}
 """
-# Of what a node reads, and of the letters of a name: the rest is in its line.
+# Limits for a node's box. Its tooltip has the whole line.
 _MOST_INPUTS, _MOST_LETTERS = 4, 40
 
 
 def _short(name, scope):
-    """A name within a scope, or its end where it is long."""
+    """Returns a name without its scope; long names are cut at the start."""
     name = name.removesuffix(":0")
     control = "^" * name.startswith("^")
     name = name[len(control):].removeprefix(scope)
@@ -45,8 +48,7 @@ def _short(name, scope):
 
 
 def _node(scope, name, op, inputs, line, stateful):
-    """An operation: its name in the box's scope, its op, what it reads. (A
-    pointer over it shows its whole line.)"""
+    """Returns a node with its name, op and inputs; its line is the tooltip."""
     kind = " flow" if op in _FLOW else " state" if stateful else ""
     shown = _short(name, scope) + (
         "" if name.rpartition("/")[2] == op else f" <i>{html.escape(op)}</i>")
@@ -59,8 +61,10 @@ def _node(scope, name, op, inputs, line, stateful):
 
 
 def _scope(kind, items):
-    """What names in a box need not say, since its title does: the scope of a
-    loop, or what a branch's operations have in common."""
+    """Returns the scope to omit from names in a box, because its title has it.
+
+    This is the scope of a loop or the common prefix of a branch's operations.
+    """
     names = [item[1] for item in items if item[0] == "node" and (
         kind == "branch" or kind == "loop" and item[2] == "LoopCond")]
     return os.path.commonprefix(names).rpartition("/")[0] + "/" if (
@@ -77,7 +81,7 @@ def _box(kind, title, items, last, left_out):
         parts.append(f'<div class="from">{html.escape(last)}</div>')
     title = html.escape(title)
     inside = f'<div class="items">{"".join(parts)}</div>'
-    if kind == "gradients":  # Most of a graph that trains: closed at first.
+    if kind == "gradients":  # Collapsed: often the largest part of the graph.
         return (f'<details class="box {kind}"><summary class="title">{title}'
                 f'</summary>{inside}</details>')
     return (f'<div class="box {kind}"><div class="title">{title}</div>'
@@ -85,7 +89,7 @@ def _box(kind, title, items, last, left_out):
 
 
 def as_html(graph):
-    """The graph as HTML that needs nothing else."""
+    """Returns the graph as self-contained HTML."""
     kind, _, items, last, left_out = _core.shown_graph(graph, _MOST)
     title = f"Graph of {graph.version:,} operations, without its constants"
     return (f'<style>{_STYLE}</style><div class="sluice-graph">'

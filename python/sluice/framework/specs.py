@@ -12,7 +12,7 @@ from sluice.framework.type_spec import (
 
 
 class TensorSpec(BatchableTypeSpec):
-    """A tensor's shape, type and name.
+    """The shape, dtype and name of a tensor.
 
         @tf.function(input_signature=[tf.TensorSpec([None, 2], tf.float32)])
         def total(rows):
@@ -32,28 +32,31 @@ class TensorSpec(BatchableTypeSpec):
 
     @classmethod
     def from_spec(cls, spec, name=None):
-        """Like another one, perhaps under another name."""
+        """Makes a TensorSpec from another spec, optionally with a new name."""
         return cls(spec.shape, spec.dtype,
                    name or getattr(spec, "name", None))
 
     @classmethod
     def from_tensor(cls, tensor, name=None):
-        """Of a tensor; named as its operation, unless told."""
+        """Makes a spec of a tensor; the name defaults to its operation's."""
         if not isinstance(tensor, _core.Tensor):
             raise ValueError(f"`tensor` should be a tf.Tensor, but got type "
                              f"{type(tensor)}.")
         return TensorSpec(tensor.shape, tensor.dtype, name or tensor.op.name)
 
     def is_compatible_with(self, spec_or_tensor):
-        """Whether a tensor may be both; names do not count."""
+        """Returns whether shape and dtype match; names are ignored."""
         if not isinstance(spec_or_tensor, (TensorSpec, _core.Tensor)):
             return False
         return (self._dtype.is_compatible_with(spec_or_tensor.dtype) and
                 self._shape.is_compatible_with(spec_or_tensor.shape))
 
     def most_specific_compatible_type(self, other):
-        """The spec of what this and another one agree in: a name that is not
-        the same in both is left out. ValueError if the types differ."""
+        """Returns the most specific spec that both specs are compatible with.
+
+        It has a name only if both have the same. Raises ValueError if the
+        types differ.
+        """
         if type(self) is not type(other) or self._dtype != other._dtype:
             raise ValueError(f"No TypeSpec is compatible with both {self} and "
                              f"{other}")
@@ -91,7 +94,7 @@ class TensorSpec(BatchableTypeSpec):
         return hash((self._shape._dims, self._dtype))
 
     def __eq__(self, other):
-        if type(self) is TensorSpec is type(other):  # (At each call.)
+        if type(self) is TensorSpec is type(other):  # Fast: used in each call.
             return (self._shape._dims == other._shape._dims and
                     self._dtype is other._dtype and self._name == other._name)
         return super().__eq__(other)
@@ -102,15 +105,17 @@ class TensorSpec(BatchableTypeSpec):
 
 
 def _element(shape):
-    """The shape of one of what lies along the first dimension."""
+    """Returns the shape without its first dimension."""
     if shape.ndims == 0:
         raise ValueError("Unbatching a tensor is only supported for rank >= 1")
     return shape if shape.ndims is None else shape[1:]
 
 
 class BoundedTensorSpec(TensorSpec):
-    """A TensorSpec with the least and greatest value of elements: numbers, or
-    arrays that are broadcast to the shape."""
+    """A TensorSpec with bounds for the elements.
+
+    The bounds are numbers or arrays that broadcast to the shape.
+    """
 
     __slots__ = ("_minimum", "_maximum")
 
@@ -141,14 +146,14 @@ class BoundedTensorSpec(TensorSpec):
 
     @classmethod
     def from_spec(cls, spec):
-        """Like another one, with the bounds of its type if it has none."""
+        """Makes a spec from another; bounds default to those of the dtype."""
         return cls(spec.shape, spec.dtype,
                    getattr(spec, "minimum", spec.dtype.min),
                    getattr(spec, "maximum", spec.dtype.max),
                    getattr(spec, "name", None))
 
     def most_specific_compatible_type(self, other):
-        """A TensorSpec of what this and another one agree in."""
+        """Returns the most specific TensorSpec compatible with both specs."""
         if type(self) is type(other):
             other = TensorSpec.from_spec(other)
         return TensorSpec.from_spec(self).most_specific_compatible_type(other)
@@ -164,7 +169,7 @@ class BoundedTensorSpec(TensorSpec):
 
 
 class SparseTensorSpec(BatchableTypeSpec):
-    """A SparseTensor's shape and type."""
+    """The shape and dtype of a SparseTensor."""
 
     __slots__ = ("_shape", "_dtype")
 
@@ -206,8 +211,11 @@ class SparseTensorSpec(BatchableTypeSpec):
 
 
 class IndexedSlicesSpec(TypeSpec):
-    """The shape and types of IndexedSlices, and how many there are
-    (`indices_shape`). Without a type of it they have no dense shape."""
+    """The shape and dtypes of IndexedSlices.
+
+    `indices_shape` gives the number of slices. Without `dense_shape_dtype`
+    they have no dense shape.
+    """
 
     __slots__ = ("_shape", "_values_dtype", "_indices_dtype",
                  "_dense_shape_dtype", "_indices_shape")

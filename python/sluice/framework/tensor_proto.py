@@ -1,9 +1,9 @@
-"""Arrays as messages: `TensorProto`, in TensorFlow's binary form."""
+"""Conversion between arrays and `TensorProto` messages."""
 
 from sluice import _core
 from sluice.framework import dtypes, protos, tensor_shape
 
-# The fields that hold numbers of a type, one by one.
+# The repeated field for the elements of each type.
 _FIELDS = {dtypes.float32: "float_val", dtypes.float64: "double_val",
            dtypes.int32: "int_val", dtypes.int16: "int_val",
            dtypes.int8: "int_val", dtypes.uint8: "int_val",
@@ -15,20 +15,20 @@ _FIELDS = {dtypes.float32: "float_val", dtypes.float64: "double_val",
            dtypes.uint64: "uint64_val", dtypes.complex64: "scomplex_val",
            dtypes.complex128: "dcomplex_val", dtypes.float16: "half_val",
            dtypes.bfloat16: "half_val"}
-# Whose elements are one by one even if they are many.
+# Types whose elements are always stored in the repeated field.
 _SINGLY = (dtypes.string, dtypes.bool_, dtypes.complex64, dtypes.complex128,
            dtypes.float16, dtypes.bfloat16)
 
 
 def _to_field(array, dtype):
-    """The elements as their field has them."""
+    """Converts an array to the values of its repeated field."""
     import numpy as np
     flat = array.reshape(-1)
     if dtype is dtypes.string:
         return [v.encode() if isinstance(v, str) else bytes(v) for v in flat]
     if dtype is dtypes.float16:
         return flat.view(np.uint16).tolist()
-    if dtype is dtypes.bfloat16:  # (numpy's are float32.)
+    if dtype is dtypes.bfloat16:  # Represented as float32 in numpy.
         return (flat.view(np.uint32) >> 16).tolist()
     if dtype.is_complex:
         return flat.view(dtype.real_dtype.as_numpy_dtype).tolist()
@@ -36,7 +36,7 @@ def _to_field(array, dtype):
 
 
 def _from_field(values, dtype):
-    """`_to_field`'s inverse."""
+    """Converts the values of a repeated field to an array."""
     import numpy as np
     kind = dtype.as_numpy_dtype
     if dtype is dtypes.string:
@@ -54,10 +54,10 @@ def _from_field(values, dtype):
 
 def make_tensor_proto(values, dtype=None, shape=None, verify_shape=False,
                       allow_broadcast=False):
-    """The TensorProto of a number, a string, an array, or nested lists.
+    """Converts a number, a string, an array or nested lists to a TensorProto.
 
-    Several numbers are in `tensor_content`, others in the list of their type; a
-    single value may stand for all of `shape`.
+    Several numbers are stored in `tensor_content`, other values in the
+    repeated field of their type. A single value may fill all of `shape`.
     """
     import numpy as np
     if protos.is_message(values, "TensorProto"):
@@ -96,7 +96,7 @@ def make_tensor_proto(values, dtype=None, shape=None, verify_shape=False,
 
 
 def make_ndarray(tensor):
-    """The numpy array of a TensorProto."""
+    """Converts a TensorProto to a numpy array."""
     import numpy as np
     dims = [d.size for d in tensor.tensor_shape.dim]
     size = int(np.prod(dims)) if dims else 1
@@ -113,7 +113,7 @@ def make_ndarray(tensor):
     array = _from_field(list(getattr(tensor, _FIELDS[dtype])), dtype)
     if not array.size:
         return np.zeros(dims, kind)
-    # (The last one stands for those that are left out.)
+    # The last value is repeated for the missing ones.
     left = np.repeat(array[-1:], max(0, size - array.size))
     return np.concatenate([array, left]).reshape(dims)
 
@@ -122,7 +122,7 @@ MakeNdarray = make_ndarray
 
 
 def ShapeEquals(tensor_proto, shape):
-    """Whether a TensorProto has a shape: a list, or a TensorShapeProto."""
+    """Returns whether a TensorProto has a shape, a list or TensorShapeProto."""
     if not protos.is_message(tensor_proto, "TensorProto"):
         raise TypeError("tensor_proto is not a tensor_pb2.TensorProto object")
     dims = [d.size for d in tensor_proto.tensor_shape.dim]

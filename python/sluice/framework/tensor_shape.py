@@ -1,4 +1,4 @@
-"""Shapes of which not all need be known: `TensorShape` and `Dimension`."""
+"""Partially known shapes: `TensorShape` and `Dimension`."""
 
 import operator
 
@@ -6,7 +6,7 @@ from sluice.framework import protos
 
 
 class Dimension:
-    """The size of one dimension, or unknown (its `value` is None)."""
+    """The size of a dimension; `value` is None if it is unknown."""
 
     __slots__ = ("_value",)
 
@@ -31,19 +31,19 @@ class Dimension:
         return self._value
 
     def is_compatible_with(self, other):
-        """Whether both may be the same size."""
+        """Returns whether both can have the same size."""
         other = as_dimension(other)
         return (self._value is None or other._value is None or
                 self._value == other._value)
 
     def assert_is_compatible_with(self, other):
-        """Raises ValueError unless both may be the same size."""
+        """Raises ValueError unless both can have the same size."""
         if not self.is_compatible_with(other):
             raise ValueError(
                 f"Dimensions {self} and {other} are not compatible")
 
     def merge_with(self, other):
-        """What is known from either; ValueError if they contradict."""
+        """Returns the merged dimension; ValueError if they are incompatible."""
         other = as_dimension(other)
         self.assert_is_compatible_with(other)
         return Dimension(other._value if self._value is None else self._value)
@@ -149,29 +149,29 @@ class Dimension:
 
 
 def as_dimension(value):
-    """`value`, an int, None or a Dimension, as a Dimension."""
+    """Converts an int, None or Dimension to a Dimension."""
     return value if isinstance(value, Dimension) else Dimension(value)
 
 
 def dimension_value(dimension):
-    """The int or None that a dimension is."""
+    """Converts a Dimension, int or None to an int or None."""
     return dimension.value if isinstance(dimension, Dimension) else dimension
 
 
 def dimension_at_index(shape, index):
-    """A shape's dimension; an unknown one of an unknown shape."""
+    """Returns a dimension of a shape, unknown if the rank is unknown."""
     return Dimension(None) if shape.ndims is None else shape.dims[index]
 
 
 class TensorShape:
-    """What is known of a tensor's shape: nothing, the rank, or dimensions.
+    """A static shape: unknown, or with a known rank and some known dimensions.
 
     Made from a list of ints, Nones (unknown) and Dimensions, from None (unknown
     rank), or from another shape.
     """
 
     __slots__ = ("_dims",)
-    _v2_behavior = False  # (Dimensions are objects.)
+    _v2_behavior = False  # Indexing returns Dimension objects.
 
     def __init__(self, dims):
         if dims is None:
@@ -212,14 +212,14 @@ class TensorShape:
     rank = ndims
 
     def as_list(self):
-        """Ints and Nones; ValueError for an unknown rank."""
+        """Returns a list of ints and Nones; ValueError if rank is unknown."""
         if self._dims is None:
             raise ValueError("as_list() is not defined on an unknown "
                              "TensorShape.")
         return list(self._dims)
 
     def num_elements(self):
-        """How many elements such a tensor has, or None."""
+        """Returns the number of elements, or None if it is unknown."""
         if not self.is_fully_defined():
             return None
         count = 1
@@ -228,16 +228,16 @@ class TensorShape:
         return count
 
     def is_fully_defined(self):
-        """Whether rank and all dimensions are known."""
+        """Returns whether the rank and all dimensions are known."""
         return self._dims is not None and None not in self._dims
 
     def assert_is_fully_defined(self):
-        """Raises ValueError unless all is known."""
+        """Raises ValueError unless the rank and all dimensions are known."""
         if not self.is_fully_defined():
             raise ValueError(f"Shape {self} is not fully defined")
 
     def is_compatible_with(self, other):
-        """Whether some shape fits both."""
+        """Returns whether some shape is an instance of both."""
         other = as_shape(other)
         if self._dims is None or other._dims is None:
             return True
@@ -246,7 +246,7 @@ class TensorShape:
             for a, b in zip(self._dims, other._dims))
 
     def assert_is_compatible_with(self, other):
-        """Raises ValueError unless some shape fits both."""
+        """Raises ValueError unless the shapes are compatible."""
         if not self.is_compatible_with(other):
             raise ValueError(f"Shapes {self} and {as_shape(other)} are "
                              f"incompatible")
@@ -259,31 +259,31 @@ class TensorShape:
                              f"rank")
 
     def assert_has_rank(self, rank):
-        """Raises ValueError if the rank is known to be another."""
+        """Raises ValueError if the rank is known and differs."""
         if self.ndims not in (None, rank):
             raise ValueError(f"Shape {self} must have rank {rank}")
 
     def with_rank(self, rank):
-        """This shape, which must have that rank."""
+        """Returns the shape with that rank; ValueError if it has another."""
         try:
             return self.merge_with(unknown_shape(rank))
         except ValueError:
             raise ValueError(f"Shape {self} must have rank {rank}") from None
 
     def with_rank_at_least(self, rank):
-        """This shape, whose rank must be at least that."""
+        """Returns the shape; ValueError if its rank is known to be lower."""
         if self.ndims is not None and self.ndims < rank:
             raise ValueError(f"Shape {self} must have rank at least {rank}")
         return self
 
     def with_rank_at_most(self, rank):
-        """This shape, whose rank must be at most that."""
+        """Returns the shape; ValueError if its rank is known to be higher."""
         if self.ndims is not None and self.ndims > rank:
             raise ValueError(f"Shape {self} must have rank at most {rank}")
         return self
 
     def merge_with(self, other):
-        """What is known from either; ValueError if they contradict."""
+        """Returns the merged shape; ValueError if they are incompatible."""
         other = as_shape(other)
         if self._dims is None:
             return other
@@ -294,14 +294,14 @@ class TensorShape:
                                      zip(self._dims, other._dims)))
 
     def concatenate(self, other):
-        """The dimensions of this, then those of the other."""
+        """Returns the shape followed by the dimensions of `other`."""
         other = as_shape(other)
         if self._dims is None or other._dims is None:
             return unknown_shape()
         return TensorShape._of(self._dims + other._dims)
 
     def as_proto(self):
-        """A TensorShapeProto: -1 where a dimension is not known."""
+        """Returns a TensorShapeProto, with -1 for unknown dimensions."""
         if self._dims is None:
             return protos.TensorShapeProto(unknown_rank=True)
         made = protos.TensorShapeProto()
@@ -311,7 +311,7 @@ class TensorShape:
         return made
 
     def most_specific_compatible_shape(self, other):
-        """The shape that says what this and another one agree in."""
+        """Returns the most specific shape compatible with both shapes."""
         other = as_shape(other)
         if None in (self.ndims, other.ndims) or self.ndims != other.ndims:
             return unknown_shape()
@@ -394,33 +394,33 @@ def _dim(value):
 
 
 def as_shape(shape):
-    """A TensorShape of what is one, or of what it can be made from."""
+    """Converts a value to a TensorShape, unless it is one."""
     return shape if isinstance(shape, TensorShape) else TensorShape(shape)
 
 
 def scalar():
-    """The shape of a scalar."""
+    """Returns the shape of a scalar."""
     return TensorShape([])
 
 
 def vector(length):
-    """The shape of a vector."""
+    """Returns the shape of a vector."""
     return TensorShape([length])
 
 
 def matrix(rows, cols):
-    """The shape of a matrix."""
+    """Returns the shape of a matrix."""
     return TensorShape([rows, cols])
 
 
 def unknown_shape(rank=None, ndims=None):
-    """A shape of which at most the rank (or `ndims`) is known."""
+    """Returns a shape with unknown dimensions and optionally a known rank."""
     rank = ndims if rank is None else rank
     return TensorShape._of(None if rank is None else (None,) * rank)
 
 
 def broadcast_shape(shape_x, shape_y):
-    """What two shapes broadcast to; ValueError if they do not."""
+    """Returns the broadcast shape; ValueError if they are incompatible."""
     if shape_x.ndims is None or shape_y.ndims is None:
         return unknown_shape()
     one, two = list(shape_x._dims), list(shape_y._dims)
@@ -432,7 +432,7 @@ def broadcast_shape(shape_x, shape_y):
             dims.append(a)
         elif a == 1:
             dims.append(b)
-        elif a is None or b is None:  # The one that is known is above 1.
+        elif a is None or b is None:  # The known size is greater than 1.
             dims.append(b if a is None else a)
         else:
             raise ValueError(f"Incompatible shapes for broadcasting: {shape_x} "
@@ -441,10 +441,10 @@ def broadcast_shape(shape_x, shape_y):
 
 
 def call_cpp_shape_fn(op, require_shape_fn=True):
-    """The shapes of an operation's results, which are known already."""
+    """Returns the output shapes of an operation, which are already inferred."""
     return {"shapes": [t.shape for t in op.outputs]}
 
 
 def _shape_dims(shape):
-    """What _core reads: a tuple of ints and Nones, or None."""
+    """Returns a shape for _core: a tuple of ints and Nones, or None."""
     return as_shape(shape)._dims

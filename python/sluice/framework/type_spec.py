@@ -1,11 +1,11 @@
-"""What is known of a kind of values before there is one: `TypeSpec`."""
+"""Types of values, including composite ones: `TypeSpec`."""
 
 from sluice.framework import dtypes, nest, tensor_shape
 from sluice.framework.conversion import convert_to_tensor
 
 
 def _key(value):
-    """What tells a spec's state from another's, hashable."""
+    """Returns a hashable key for a part of a spec's state."""
     if isinstance(value, dict):
         return tuple((_key(k), _key(value[k])) for k in sorted(value))
     if isinstance(value, tuple):
@@ -27,7 +27,7 @@ def _same_kind(a, b):
 
 
 def _compatible(a, b):
-    """Whether some value fits two parts of specs' states."""
+    """Returns whether two parts of specs' states are compatible."""
     if isinstance(a, TypeSpec):
         return a.is_compatible_with(b)
     if not _same_kind(a, b):
@@ -42,7 +42,10 @@ def _compatible(a, b):
 
 
 def _common(a, b):
-    """What two parts of specs' states agree in; ValueError if in nothing."""
+    """Returns the most specific state compatible with two parts of states.
+
+    Raises ValueError if there is none.
+    """
     if not _same_kind(a, b):
         raise ValueError(f"Types are not compatible: {a!r} vs {b!r}")
     if isinstance(a, (list, tuple, dict)):
@@ -59,18 +62,18 @@ def _common(a, b):
 
 
 class TypeSpec:
-    """What is known of a kind of values: of tensors, or of what is made of some.
+    """The type of a value that is a tensor or consists of several tensors.
 
-    A class of one's own says:
+    A derived class defines:
 
-      value_type: the values' class.
-      _serialize(): a tuple of what its constructor takes: shapes, types,
+      value_type: the class of the values.
+      _serialize(): a tuple of the constructor's arguments: shapes, dtypes,
         numbers, strings, specs, and tuples and dicts of these.
       _component_specs: a structure of the specs of a value's tensors.
-      _to_components(value): a structure like it, of the tensors.
+      _to_components(value): the same structure of the value's tensors.
       _from_components(components): the value of such a structure.
 
-    All else follows: comparison, hashing, copying, what values fit.
+    Comparison, hashing, copying and compatibility follow from these.
     """
 
     __slots__ = ("__weakref__",)
@@ -98,15 +101,17 @@ class TypeSpec:
         raise NotImplementedError(f"{type(self).__name__}._from_components()")
 
     def is_compatible_with(self, spec_or_value):
-        """Whether some value is of both kinds, or the given value of this."""
+        """Returns whether it is compatible with a spec or a value."""
         if not isinstance(spec_or_value, TypeSpec):
             spec_or_value = type_spec_from_value(spec_or_value)
         return type(self) is type(spec_or_value) and _compatible(
             self._serialize(), spec_or_value._serialize())
 
     def most_specific_compatible_type(self, other):
-        """The spec of what this and another one agree in; ValueError if there
-        is none."""
+        """Returns the most specific spec compatible with both specs.
+
+        Raises ValueError if there is none.
+        """
         if type(self) is not type(other):
             raise ValueError(f"No TypeSpec is compatible with both {self} and "
                              f"{other}")
@@ -118,7 +123,7 @@ class TypeSpec:
                              f"{other}") from None
 
     def most_specific_common_supertype(self, others):
-        """The spec of what this and all others agree in, or None."""
+        """Returns the most specific spec compatible with all, or None."""
         made = self
         try:
             for other in others:
@@ -128,7 +133,7 @@ class TypeSpec:
         return made
 
     def is_subtype_of(self, other):
-        """Whether all values of this kind are of the other."""
+        """Returns whether all values of this type are of the other type."""
         return self.most_specific_common_supertype([other]) == other
 
     @property
@@ -186,8 +191,10 @@ nest._register_composite(
 
 
 class BatchableTypeSpec(TypeSpec):
-    """A TypeSpec that knows the spec of several of its values in one, and of
-    one of several (`_batch`, `_unbatch`)."""
+    """A TypeSpec of values that can be batched and unbatched.
+
+    A derived class defines `_batch` and `_unbatch`.
+    """
 
     __slots__ = ()
 
@@ -198,18 +205,20 @@ class BatchableTypeSpec(TypeSpec):
         raise NotImplementedError(f"{type(self).__name__}._unbatch")
 
 
-_converters = []  # (class, function, whether derived classes count)
+_converters = []  # (class, function, whether it applies to subclasses).
 
 
 def register_type_spec_from_value_converter(type_object, converter_fn,
                                             allow_subclass=False):
-    """Says how values of a class have a spec: converter_fn(value). What is
-    registered last counts."""
+    """Registers converter_fn(value), which returns the spec of a value.
+
+    The most recent registration for a class wins.
+    """
     _converters.append((type_object, converter_fn, allow_subclass))
 
 
 def _spec_of(value):
-    """The spec of what has one as it is; else None."""
+    """Returns the spec of a value that has one without conversion, or None."""
     spec = getattr(value, "_type_spec", None)
     if isinstance(spec, TypeSpec):
         return spec
@@ -226,11 +235,13 @@ def _spec_of(value):
 
 
 def type_spec_from_value(value):
-    """The spec of a value: of a tensor, a sparse one, IndexedSlices, a
-    TensorArray, or of what a tensor can be made of.
+    """Returns the spec of a value.
+
+    It is a tensor, a sparse tensor, IndexedSlices, a TensorArray, or a value
+    that can be converted to a tensor.
 
     Raises:
-      TypeError: if it is none of these.
+      TypeError: if there is no such spec.
     """
     spec = _spec_of(value)
     if spec is None:
