@@ -1,1 +1,1 @@
-"""Functions that build operations."""
+"""Functions that add operations to a graph."""

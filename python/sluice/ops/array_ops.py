@@ -1,4 +1,4 @@
-"""Shapes, slices, joining and splitting."""
+"""Shapes, slicing, joining and splitting of tensors."""
 
 from sluice import _core
 from sluice.framework import dtypes, graph as graphs, tensor_shape
@@ -41,8 +41,7 @@ _transpose = _op("Transpose", "transpose")
 
 
 def identity(input, name=None):
-    """What has the value of `input`: a tensor, or the like of IndexedSlices or
-    a SparseTensor."""
+    """Returns a copy of a tensor, IndexedSlices or SparseTensor."""
     if isinstance(input, (IndexedSlices, SparseTensor)):
         return type(input)(*(_identity(part, name=name)
                              for part in parts(input)))
@@ -50,8 +49,10 @@ def identity(input, name=None):
 
 
 def stop_gradient(input, name=None):
-    """What has the value of `input` and gives it no gradient: a tensor, or the
-    like of IndexedSlices or a SparseTensor."""
+    """Returns its input, but propagates no gradient to it.
+
+    The input is a tensor, IndexedSlices or a SparseTensor.
+    """
     if isinstance(input, (IndexedSlices, SparseTensor)):
         return type(input)(*(_stop_gradient(part, name=name)
                              for part in parts(input)))
@@ -59,19 +60,18 @@ def stop_gradient(input, name=None):
 
 
 def placeholder(dtype, shape=None, name=None):
-    """A tensor whose value every step is given (`feed_dict`).
+    """Returns a tensor whose value must be fed in each step (`feed_dict`).
 
     Args:
-      dtype: the type of its elements.
-      shape: what is known of its shape; None for a dimension, or for all, that
-        may be anything.
-      name: of the operation ("Placeholder").
+      dtype: the type of the elements.
+      shape: the static shape; None, or None for a dimension, is unknown.
+      name: the name of the operation; defaults to "Placeholder".
     """
     return _placeholder(dtype, shape, name=name)
 
 
 def placeholder_with_default(input, shape, name=None):
-    """A tensor that is `input` where a step is not given its value."""
+    """Returns a tensor that is `input` unless a step feeds its value."""
     return _op("PlaceholderWithDefault")(input, shape, name=name)
 
 
@@ -79,11 +79,12 @@ _SPARSE = (SparseTensor, SparseTensorValue)
 
 
 def shape(input, name=None, out_type=dtypes.int32):
-    """The shape of a tensor in the step, as a vector (`Tensor.shape` is what is
-    known of it before).
+    """Returns the shape of a tensor as a vector.
+
+    `Tensor.shape` is the static shape, which may be partially unknown.
 
     Args:
-      input: a tensor, or a SparseTensor.
+      input: a tensor or a SparseTensor.
       name: of the operation.
       out_type: int32 or int64.
     """
@@ -96,12 +97,12 @@ def shape(input, name=None, out_type=dtypes.int32):
 
 
 def shape_n(input, out_type=dtypes.int32, name=None):
-    """The shapes of several tensors."""
+    """Returns the shapes of several tensors."""
     return _op("ShapeN")(input, out_type=out_type, name=name)
 
 
 def size(input, name=None, out_type=dtypes.int32):
-    """The number of elements."""
+    """Returns the number of elements of a tensor."""
     if isinstance(input, _SPARSE):
         return _op("Prod")(_op("Cast")(input.dense_shape, out_type), [0],
                            name=name)
@@ -113,7 +114,7 @@ def size(input, name=None, out_type=dtypes.int32):
 
 
 def rank(input, name=None):
-    """The number of dimensions."""
+    """Returns the number of dimensions of a tensor."""
     if isinstance(input, _SPARSE):
         input = input.dense_shape
         return size(input, name=name or "Rank")
@@ -124,22 +125,22 @@ def rank(input, name=None):
 
 
 def zeros(shape, dtype=dtypes.float32, name=None):
-    """A tensor of zeros (False, "").
+    """Returns a tensor of zeros (or False, or "").
 
     Args:
       shape: a list of ints, a TensorShape, or a vector of int32 or int64.
-      dtype: its type.
+      dtype: the dtype.
       name: of the operation.
     """
     return _filled(shape, dtypes.as_dtype(dtype).base_dtype, 0, name or "zeros")
 
 
 def ones(shape, dtype=dtypes.float32, name=None):
-    """A tensor of ones (True).
+    """Returns a tensor of ones (or True).
 
     Args:
       shape: a list of ints, a TensorShape, or a vector of int32 or int64.
-      dtype: its type.
+      dtype: the dtype.
       name: of the operation.
     """
     return _filled(shape, dtypes.as_dtype(dtype).base_dtype, 1, name or "ones")
@@ -167,7 +168,7 @@ def _filled(dims, dtype, value, name):
 
 
 def zeros_like(tensor, dtype=None, name=None, optimize=True):
-    """Zeros of a tensor's shape (and type, unless `dtype` says otherwise)."""
+    """Returns zeros with a tensor's shape and, unless given, its dtype."""
     tensor = convert_to_tensor(tensor, name="tensor")
     dtype = dtypes.as_dtype(dtype or tensor.dtype).base_dtype
     if optimize and tensor.shape.is_fully_defined() and (
@@ -180,7 +181,7 @@ def zeros_like(tensor, dtype=None, name=None, optimize=True):
 
 
 def ones_like(tensor, dtype=None, name=None, optimize=True):
-    """Ones of a tensor's shape (and type, unless `dtype` says otherwise)."""
+    """Returns ones with a tensor's shape and, unless given, its dtype."""
     with graphs.name_scope(name, "ones_like", [tensor]) as scope:
         tensor = convert_to_tensor(tensor, name="tensor")
         dims = shape(tensor, "Shape") if optimize else _shape_op(tensor)
@@ -190,16 +191,16 @@ def ones_like(tensor, dtype=None, name=None, optimize=True):
 
 
 def expand_dims(input, axis=None, name=None, dim=None):
-    """The tensor with a dimension of size 1 more.
+    """Inserts a dimension of size 1 into a tensor's shape.
 
     Args:
       input: a tensor.
-      axis: where that is in the result, in [-(rank + 1), rank].
+      axis: the position of the new dimension, in [-(rank + 1), rank].
       name: of the operation.
       dim: the old name of `axis`.
 
     Raises:
-      ValueError: if `axis` is not given, given twice, or out of its range.
+      ValueError: if `axis` is missing, given twice, or out of range.
     """
     axis = _either("axis", axis, "dim", dim)
     if axis is None:
@@ -208,16 +209,16 @@ def expand_dims(input, axis=None, name=None, dim=None):
 
 
 def squeeze(input, axis=None, name=None, squeeze_dims=None):
-    """The tensor without dimensions of size 1.
+    """Removes dimensions of size 1 from a tensor's shape.
 
     Args:
       input: a tensor.
-      axis: the dimension, or those, to go; None: all of size 1.
+      axis: the dimension or dimensions to remove; None for all of size 1.
       name: of the operation.
       squeeze_dims: the old name of `axis`.
 
     Raises:
-      ValueError: if one of `axis` has another size.
+      ValueError: if a dimension of `axis` does not have size 1.
     """
     axis = _either("axis", axis, "squeeze_dims", squeeze_dims)
     if axis is None:
@@ -228,26 +229,26 @@ def squeeze(input, axis=None, name=None, squeeze_dims=None):
 
 
 def concat(values, axis, name="concat"):
-    """The tensors one after the other, along a dimension.
+    """Concatenates tensors along a dimension.
 
         tf.concat([[[1, 2]], [[3, 4]]], 0)  # [[1, 2], [3, 4]]
         tf.concat([[[1, 2]], [[3, 4]]], 1)  # [[1, 2, 3, 4]]
 
     Args:
-      values: tensors of one type and rank, whose shapes differ along `axis`
-        only.
+      values: tensors of the same dtype and rank, whose shapes are equal except
+        along `axis`.
       axis: the dimension, in [-rank, rank): an int or a scalar tensor.
       name: of the operation.
 
     Raises:
-      ValueError: if ranks or other dimensions differ, or `axis` is none of
-        theirs.
+      ValueError: if ranks or other dimensions differ, or `axis` is out of
+        range.
     """
     if not isinstance(values, (list, tuple)):
         values = [values]
     if len(values) == 1:
         with graphs.name_scope(name) as scope:
-            # (Before TensorFlow 1.0 the axis came first.)
+            # Checks for the argument order of TensorFlow before 1.0.
             convert_to_tensor(axis, dtypes.int32,
                               name="concat_dim").shape.assert_has_rank(0)
             return identity(values[0], name=scope)
@@ -255,18 +256,18 @@ def concat(values, axis, name="concat"):
 
 
 def stack(values, axis=0, name="stack"):
-    """The tensors as one of a dimension more, at `axis`: `unstack` undone.
+    """Stacks tensors along a new dimension. The inverse of `unstack`.
 
         tf.stack([[1, 2], [3, 4]])          # [[1, 2], [3, 4]]
         tf.stack([[1, 2], [3, 4]], axis=1)  # [[1, 3], [2, 4]]
 
     Args:
-      values: tensors of one type and shape.
-      axis: where the new dimension is, in [-(rank + 1), rank + 1).
+      values: tensors of the same dtype and shape.
+      axis: the position of the new dimension, in [-(rank + 1), rank + 1).
       name: of the operation.
 
     Raises:
-      ValueError: if shapes differ, or `axis` is out of its range.
+      ValueError: if the shapes differ or `axis` is out of range.
     """
     if axis == 0 and (
             type(values).__module__ == "numpy" or
@@ -274,26 +275,26 @@ def stack(values, axis=0, name="stack"):
                 isinstance(v, (int, float)) for v in values)):
         return constant(values, name=name)
     if axis == 0 and isinstance(values, _core.Tensor):
-        return values  # (Its slices, as one.)
+        return values  # A tensor is the stack of its slices.
     return _pack(values, axis=axis, name=name)
 
 
 def parallel_stack(values, name="parallel_stack"):
-    """`stack`, at the first dimension."""
+    """Stacks tensors along a new first dimension."""
     return stack(values, name=name)
 
 
 def unstack(value, num=None, axis=0, name="unstack"):
-    """The slices of a tensor along a dimension, a list: `stack` undone.
+    """Returns the list of a tensor's slices. The inverse of `stack`.
 
     Args:
       value: a tensor of rank 1 or more.
-      num: how many slices; by default the size of the dimension.
-      axis: the dimension, in [-rank, rank), which the slices do not have.
+      num: the number of slices; defaults to the size of the dimension.
+      axis: the dimension to remove, in [-rank, rank).
       name: of the operation.
 
     Raises:
-      ValueError: if `num` is not given and the size is not known before a step.
+      ValueError: if `num` is not given and the static size is unknown.
     """
     value = convert_to_tensor(value)
     if num is None:
@@ -310,21 +311,21 @@ def unstack(value, num=None, axis=0, name="unstack"):
 
 
 def split(value, num_or_size_splits, axis=0, num=None, name="split"):
-    """The tensor in parts, along a dimension, a list: `concat` undone.
+    """Splits a tensor along a dimension into a list. The inverse of `concat`.
 
         a, b = tf.split(tf.zeros([4, 6]), 2, axis=1)      # [4, 3] twice
         a, b = tf.split(tf.zeros([4, 6]), [1, 5], axis=1)  # [4, 1] and [4, 5]
 
     Args:
       value: a tensor of rank 1 or more.
-      num_or_size_splits: the number of equal parts, or the size of each (one
-        may be -1: what is left).
-      axis: the dimension.
+      num_or_size_splits: the number of equal parts, or the sizes of the parts,
+        one of which may be -1 for the remainder.
+      axis: the dimension to split.
       num: the number of parts, if the sizes are a tensor of unknown shape.
       name: of the operation.
 
     Raises:
-      ValueError: if the dimension has no such parts.
+      ValueError: if the dimension cannot be split in this way.
     """
     if isinstance(num_or_size_splits, tensor_shape.Dimension):
         num_or_size_splits = num_or_size_splits.value
@@ -345,17 +346,17 @@ def split(value, num_or_size_splits, axis=0, num=None, name="split"):
 
 
 def transpose(a, perm=None, name="transpose", conjugate=False):
-    """The tensor with its dimensions in another order.
+    """Permutes the dimensions of a tensor.
 
     Args:
       a: a tensor.
-      perm: for each dimension of the result, which one of `a` it is; None: all
-        in reverse.
+      perm: the dimension of `a` for each dimension of the result; None
+        reverses the dimensions.
       name: of the operation.
-      conjugate: whether complex numbers are conjugated, too.
+      conjugate: whether to conjugate complex numbers.
 
     Raises:
-      ValueError: if `perm` is not each dimension once.
+      ValueError: if `perm` is not a permutation of the dimensions.
     """
     a = convert_to_tensor(a, name="a")
     op = _op("ConjugateTranspose", "transpose") if (
@@ -371,7 +372,7 @@ def transpose(a, perm=None, name="transpose", conjugate=False):
 
 
 def matrix_transpose(a, name="matrix_transpose", conjugate=False):
-    """The tensor with its last two dimensions swapped."""
+    """Transposes the last two dimensions of a tensor."""
     a = convert_to_tensor(a, name="a")
     n = a.shape.ndims
     if n is None:
@@ -387,22 +388,22 @@ def matrix_transpose(a, name="matrix_transpose", conjugate=False):
 
 def gather(params, indices, validate_indices=None, name=None, axis=None,
            batch_dims=0):
-    """The slices of `params` that `indices` name, along a dimension.
+    """Gathers slices of `params` along a dimension.
 
         tf.gather([[1, 2], [3, 4], [5, 6]], [2, 0])  # [[5, 6], [1, 2]]
 
     Args:
       params: a tensor of rank `axis` + 1 or more.
-      indices: int32 or int64, of any shape, which stands in the place of the
-        dimension: [..before.., *indices.shape, ..behind..].
-      validate_indices: without effect: wrong ones are errors of the step.
+      indices: int32 or int64, of any shape. In the shape of the result,
+        `indices.shape` replaces the dimension `axis`.
+      validate_indices: ignored; invalid indices always raise an error.
       name: of the operation.
-      axis: the dimension; by default the first behind the batches.
-      batch_dims: how many first dimensions `params` and `indices` have in
-        common.
+      axis: the dimension; defaults to the first after the batch dimensions.
+      batch_dims: the number of leading batch dimensions that `params` and
+        `indices` share.
 
     Raises:
-      errors.InvalidArgumentError: in a step with an index that there is not.
+      errors.InvalidArgumentError: in a step, if an index is out of range.
     """
     if axis is None:
         axis = batch_dims
@@ -423,8 +424,10 @@ def gather(params, indices, validate_indices=None, name=None, axis=None,
 
 
 def gather_nd(params, indices, name=None, batch_dims=0):
-    """The elements or slices of `params` at coordinates; in batches, if the
-    first `batch_dims` dimensions of both are the same."""
+    """Gathers elements or slices of `params` by their coordinates.
+
+    The first `batch_dims` dimensions of both arguments are batch dimensions.
+    """
     if isinstance(batch_dims, _core.Tensor):
         known = constant_value(batch_dims)
         if known is None or known.size != 1:
@@ -449,39 +452,41 @@ def gather_nd(params, indices, name=None, batch_dims=0):
 
 
 def slice(input_, begin, size, name=None):
-    """The part from `begin` on, of a size (-1: to the end)."""
+    """Extracts a slice given its start and size; -1 extends to the end."""
     return _slice(input_, begin, size, name=name)
 
 
 def ensure_shape(x, shape, name=None):
-    """The tensor; the step fails unless it has that shape."""
+    """Returns `x`; the step fails unless `x` has the given shape."""
     return _op("EnsureShape")(x, shape, name=name)
 
 
 def space_to_depth(input, block_size, name=None, data_format="NHWC"):
-    """The pixels of each block as channels of one."""
+    """Moves blocks of pixels into the channel dimension."""
     return _op("SpaceToDepth")(input, block_size, data_format=data_format,
                                name=name)
 
 
 def depth_to_space(input, block_size, name=None, data_format="NHWC"):
-    """`space_to_depth` undone."""
+    """Inverts `space_to_depth`."""
     return _op("DepthToSpace")(input, block_size, data_format=data_format,
                                name=name)
 
 
 def where(condition, x=None, y=None, name=None):
-    """`x` where `condition` holds, else `y`, elementwise; without these, the
-    coordinates of where it holds: [how many, rank], int64.
+    """Selects elements of `x` where `condition` is true, else of `y`.
+
+    Without `x` and `y`, returns the coordinates of the true elements: int64
+    [count, rank].
 
     Args:
-      condition: booleans, of the shape of x, or a vector that chooses whole
+      condition: a boolean tensor of the shape of `x`, or a vector that selects
         rows.
-      x, y: two tensors of one type and shape, or None.
+      x, y: two tensors of the same dtype and shape, or None.
       name: of the operation.
 
     Raises:
-      ValueError: if one of x and y is given only, or shapes differ.
+      ValueError: if only one of `x` and `y` is given, or shapes differ.
     """
     if x is None and y is None:
         return _op("Where")(convert_to_tensor(condition), name=name)
@@ -491,7 +496,7 @@ def where(condition, x=None, y=None, name=None):
 
 
 def where_v2(condition, x=None, y=None, name=None):
-    """`where`, with shapes that broadcast."""
+    """Implements `where` with broadcasting."""
     if x is None and y is None:
         return _op("Where")(convert_to_tensor(condition), name=name)
     if x is None or y is None:
@@ -500,17 +505,18 @@ def where_v2(condition, x=None, y=None, name=None):
 
 
 def pad(tensor, paddings, mode="CONSTANT", name=None, constant_values=0):
-    """The tensor with more elements before and after it, along each dimension.
+    """Pads a tensor along each dimension.
 
     Args:
       tensor: of rank n.
-      paddings: [n, 2]: how many before and after, for each dimension.
-      mode: "CONSTANT", "REFLECT" (without the edge) or "SYMMETRIC" (with it).
+      paddings: [n, 2], the padding before and after each dimension.
+      mode: "CONSTANT", "REFLECT" (excludes the edge) or "SYMMETRIC" (includes
+        it).
       name: of the operation.
-      constant_values: what the new elements are (CONSTANT).
+      constant_values: the value of the padding in mode "CONSTANT".
 
     Raises:
-      ValueError: for another mode, or `paddings` of another shape.
+      ValueError: if `mode` or the shape of `paddings` is invalid.
     """
     mode = mode.upper()
     if mode == "CONSTANT":
@@ -525,7 +531,7 @@ def pad(tensor, paddings, mode="CONSTANT", name=None, constant_values=0):
 
 
 def reverse(tensor, axis, name=None):
-    """The tensor with the elements in reverse, along dimensions."""
+    """Reverses a tensor along the given dimensions."""
     return _op("ReverseV2")(tensor, axis, name=name)
 
 
@@ -534,7 +540,7 @@ reverse_v2 = reverse
 
 def reverse_sequence(input, seq_lengths, seq_axis=None, batch_axis=None,
                      name=None, seq_dim=None, batch_dim=None):
-    """Sequences whose first `seq_lengths` elements are in reverse."""
+    """Reverses the first `seq_lengths` elements of each sequence."""
     batch = _either("batch_axis", batch_axis, "batch_dim", batch_dim)
     return _op("ReverseSequence")(
         input, seq_lengths, batch_dim=batch or 0, name=name,
@@ -543,16 +549,16 @@ def reverse_sequence(input, seq_lengths, seq_axis=None, batch_axis=None,
 
 def one_hot(indices, depth, on_value=None, off_value=None, axis=None,
             dtype=None, name=None):
-    """Vectors of zeros with a one at each index.
+    """Returns one-hot vectors for indices.
 
         tf.one_hot([0, 2], 3)  # [[1, 0, 0], [0, 0, 1]]
 
     Args:
-      indices: integers, of any shape; one outside [0, depth) gives zeros only.
+      indices: integers of any shape. An index outside [0, depth) gives zeros.
       depth: the size of the new dimension, an int32 scalar.
-      on_value, off_value: other values than 1 and 0.
-      axis: where the new dimension is; None: the last.
-      dtype: by default that of the values, or float32.
+      on_value, off_value: the values; default to 1 and 0.
+      axis: the position of the new dimension; defaults to the last.
+      dtype: defaults to the dtype of the values, or float32.
       name: of the operation.
     """
     with graphs.name_scope(name, "one_hot", [indices, depth, on_value,
@@ -573,20 +579,20 @@ def one_hot(indices, depth, on_value=None, off_value=None, axis=None,
 
 
 def boolean_mask(tensor, mask, name="boolean_mask", axis=None):
-    """The slices of a tensor where a mask holds.
+    """Selects the slices of a tensor where a mask is true.
 
         tf.boolean_mask([[1, 2], [3, 4], [5, 6]], [True, False, True])
         # [[1, 2], [5, 6]]
 
     Args:
       tensor: a tensor.
-      mask: booleans of known rank, whose shape is that of the tensor's
-        dimensions from `axis` on.
-      name: of the operations.
-      axis: the first of these; by default 0.
+      mask: a boolean tensor of known rank, whose shape matches the dimensions
+        of `tensor` starting at `axis`.
+      name: the name scope of the operations.
+      axis: the first of these dimensions; defaults to 0.
 
     Raises:
-      ValueError: if the rank is not known, or the shapes differ.
+      ValueError: if the rank of the mask is unknown, or the shapes differ.
     """
     with graphs.name_scope(name):
         tensor = convert_to_tensor(tensor, name="tensor")
@@ -605,7 +611,7 @@ def boolean_mask(tensor, mask, name="boolean_mask", axis=None):
 
 
 def sequence_mask(lengths, maxlen=None, dtype=dtypes.bool_, name=None):
-    """Rows whose first `lengths` elements are True."""
+    """Returns rows of booleans in which the first `lengths` are True."""
     with graphs.name_scope(name, "SequenceMask", [lengths]):
         lengths = convert_to_tensor(lengths)
         if maxlen is None:
@@ -624,7 +630,7 @@ def sequence_mask(lengths, maxlen=None, dtype=dtypes.bool_, name=None):
 
 def sparse_to_dense(sparse_indices, output_shape, sparse_values,
                     default_value=0, validate_indices=True, name=None):
-    """A tensor of `default_value`s, and of values at some coordinates."""
+    """Returns a tensor of `default_value` with some elements replaced."""
     return _op("SparseToDense")(sparse_indices, output_shape, sparse_values,
                                 default_value,
                                 validate_indices=validate_indices, name=name)
@@ -633,7 +639,7 @@ def sparse_to_dense(sparse_indices, output_shape, sparse_values,
 def strided_slice(input_, begin, end, strides=None, begin_mask=0, end_mask=0,
                   ellipsis_mask=0, new_axis_mask=0, shrink_axis_mask=0,
                   var=None, name=None):
-    """What x[begin:end:strides] is, with the masks of NumPy's indexing."""
+    """Returns x[begin:end:strides], with the masks of the StridedSlice op."""
     if strides is None:
         strides = _op("OnesLike")(convert_to_tensor(begin))
     return _op("StridedSlice")(
@@ -643,8 +649,10 @@ def strided_slice(input_, begin, end, strides=None, begin_mask=0, end_mask=0,
 
 
 def meshgrid(*args, **kwargs):
-    """The coordinates of a grid, a list of one tensor for each argument;
-    `indexing` "xy" or "ij"."""
+    """Returns the coordinates of a grid, one tensor per argument.
+
+    The keyword argument `indexing` is "xy" or "ij".
+    """
     indexing, name = kwargs.pop("indexing", "xy"), kwargs.pop("name",
                                                               "meshgrid")
     if kwargs:
@@ -667,12 +675,12 @@ def meshgrid(*args, **kwargs):
 
 
 def setdiff1d(x, y, index_dtype=dtypes.int32, name=None):
-    """(the elements of x that are not in y, where they are)."""
+    """Returns (the elements of `x` that are not in `y`, their indices)."""
     return _op("ListDiff")(x, y, out_idx=index_dtype, name=name)
 
 
 def edit_distance(hypothesis, truth, normalize=True, name="edit_distance"):
-    """The Levenshtein distances of sparse sequences."""
+    """Computes the Levenshtein distances between sparse sequences."""
     return _op("EditDistance")(
         hypothesis.indices, hypothesis.values, hypothesis.dense_shape,
         truth.indices, truth.values, truth.dense_shape, normalize=normalize,
@@ -681,14 +689,14 @@ def edit_distance(hypothesis, truth, normalize=True, name="edit_distance"):
 
 def space_to_batch(input, paddings, block_size=None, name=None,
                    block_shape=None):
-    """Blocks of images as images of their own: their corners, and so on."""
+    """Moves the pixels of blocks into the batch dimension."""
     block = block_shape if block_size is None else block_size
     return space_to_batch_nd(input, [block, block] if isinstance(block, int)
                              else block, paddings, name=name)
 
 
 def batch_to_space(input, crops, block_size, name=None, block_shape=None):
-    """`space_to_batch` undone."""
+    """Inverts `space_to_batch`."""
     block = block_shape if block_size is None else block_size
     return batch_to_space_nd(input, [block, block] if isinstance(block, int)
                              else block, crops, name=name)
@@ -696,8 +704,11 @@ def batch_to_space(input, crops, block_size, name=None, block_shape=None):
 
 def required_space_to_batch_paddings(input_shape, block_shape,
                                      base_paddings=None, name=None):
-    """(paddings that make sizes multiples of the blocks', crops that undo
-    them)."""
+    """Returns (paddings, crops) for `space_to_batch` and `batch_to_space`.
+
+    The paddings make the sizes multiples of the block sizes, and the crops
+    remove them again.
+    """
     with graphs.name_scope(name, "required_space_to_batch_paddings",
                            [input_shape, block_shape]):
         dims = convert_to_tensor(input_shape, dtypes.int32)
@@ -720,7 +731,7 @@ def required_space_to_batch_paddings(input_shape, block_shape,
 
 
 def batch_gather(params, indices, name=None):
-    """`gather` within each batch: from the last dimension of the indices."""
+    """Gathers along the last dimension of the indices in each batch."""
     with graphs.name_scope(name, "BatchGather", [params, indices]):
         at = convert_to_tensor(indices, name="indices")
         if at.shape.ndims is None:
@@ -731,24 +742,24 @@ def batch_gather(params, indices, name=None):
 
 
 def fingerprint(data, method="farmhash64", name=None):
-    """Hashes of the slices of the first dimension: 8 bytes each."""
+    """Returns an 8-byte hash of each slice along the first dimension."""
     return _op("Fingerprint")(data, method, name=name)
 
 
 def broadcast_dynamic_shape(shape_x, shape_y):
-    """The shape that two shapes broadcast to, a tensor."""
+    """Returns the broadcast shape of two shapes as a tensor."""
     return _op("BroadcastArgs")(shape_x, shape_y)
 
 
 def broadcast_static_shape(shape_x, shape_y):
-    """The shape that two known shapes broadcast to."""
+    """Returns the broadcast shape of two static shapes."""
     return tensor_shape.broadcast_shape(*map(tensor_shape.as_shape,
                                              (shape_x, shape_y)))
 
 
 def extract_image_patches(images, ksizes=None, strides=None, rates=None,
                           padding=None, name=None, sizes=None):
-    """The windows of images, each as one vector of channels."""
+    """Extracts patches of images and flattens each into the channels."""
     return _op("ExtractImagePatches")(
         images, ksizes=list(sizes if ksizes is None else ksizes),
         strides=list(strides), rates=list(rates), padding=padding, name=name)

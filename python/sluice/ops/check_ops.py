@@ -1,4 +1,4 @@
-"""Assertions on tensors: at once where values are known, else in the step."""
+"""Assertions about tensors, evaluated statically if their values are known."""
 
 from sluice import _core
 from sluice.framework import dtypes, errors, graph as graphs
@@ -10,8 +10,11 @@ _op = _core.op
 
 
 def _static(x, y, numpy_name):
-    """Whether a relation of two known tensors holds; None if they are not, or
-    their shapes do not fit (which is for the op to tell)."""
+    """Returns whether a relation of two constants holds.
+
+    Returns None if the values are unknown, or if their shapes do not
+    broadcast, which the op reports.
+    """
     a, b = constant_value(x), constant_value(y)
     if a is None or b is None:
         return None
@@ -88,7 +91,7 @@ assert_non_positive = _of_zero("assert_non_positive", assert_less_equal, "<= 0")
 
 def assert_near(x, y, rtol=None, atol=None, data=None, summarize=None,
                 message=None, name=None):
-    """An operation whose step fails unless |x - y| <= atol + rtol |y|."""
+    """Returns an operation that checks |x - y| <= atol + rtol |y|."""
     with graphs.name_scope(name, "assert_near", [x, y, rtol, atol, data]):
         x = convert_to_tensor(x, name="x")
         y = convert_to_tensor(y, x.dtype.base_dtype, name="y")
@@ -104,23 +107,23 @@ def assert_near(x, y, rtol=None, atol=None, data=None, summarize=None,
         return control_flow.Assert(math_ops.reduce_all(near), data, summarize)
 
 
-# ---- Ranks and types ---------------------------------------------------------
+# ---- Ranks and dtypes --------------------------------------------------------
 
 
 def _checked(x):
-    """What a check is of: a sparse tensor, or one that is made of it."""
+    """Converts a value to a tensor, unless it is a SparseTensor."""
     return x if isinstance(x, SparseTensor) else convert_to_tensor(x, name="x")
 
 
 def _said(x):
-    """What messages call it."""
+    """Returns the description of a tensor for messages."""
     if isinstance(x, SparseTensor):
         return f"shape={x.shape} dtype={x.dtype.name}"
     return x.name
 
 
 def _rank_argument(rank):
-    """A rank to compare with: an int32 scalar."""
+    """Converts an expected rank to an int32 scalar."""
     rank = convert_to_tensor(rank, name="rank")
     assert_type(rank, dtypes.int32)
     if rank.shape.ndims:
@@ -173,7 +176,7 @@ assert_rank_at_least = _rank_check("assert_rank_at_least",
 
 def assert_rank_in(x, ranks, data=None, summarize=None, message=None,
                    name=None):
-    """An operation whose step fails unless the rank is one of these."""
+    """Returns an operation that checks that the rank is one of `ranks`."""
     with graphs.name_scope(name, "assert_rank_in", [x]):
         x = _checked(x)
         ranks = [_rank_argument(r) for r in ranks]
@@ -196,8 +199,10 @@ def assert_rank_in(x, ranks, data=None, summarize=None, message=None,
 
 
 def _sizes(x):
-    """The sizes of a tensor along its dimensions, a scalar being a vector of
-    one: numbers where they are known, else tensors."""
+    """Returns the sizes of the dimensions; a scalar counts as a vector of 1.
+
+    Known sizes are ints, others are tensors.
+    """
     known = x.shape
     if known.ndims is None:
         return control_flow.cond(
@@ -212,7 +217,7 @@ def _sizes(x):
 
 
 def _number(size):
-    """The number that a size is; None if it is a tensor or a symbol."""
+    """Returns a size as an int, or None for tensors and symbols."""
     try:
         return None if isinstance(size, _core.Tensor) else int(size)
     except (TypeError, ValueError):
@@ -220,14 +225,13 @@ def _number(size):
 
 
 def _symbols(x, shape, prefix):
-    """(the symbols of the last dimensions, whether there may be more before)
-    that `shape` demands of x."""
+    """Returns (symbols of the last dimensions, whether others may precede)."""
     if not hasattr(shape, "__iter__"):
         raise ValueError(f"{prefix}Tensor {_said(x)}.  Specified shape must be "
                          f"an iterable.  An iterable has the attribute "
                          f"`__iter__` or `__getitem__`.  Received specified "
                          f"shape: {shape}")
-    symbols = [getattr(s, "value", s) for s in shape]  # (Of a Dimension.)
+    symbols = [getattr(s, "value", s) for s in shape]  # Unpacks Dimensions.
     more = [i for i, s in enumerate(symbols) if s is Ellipsis or
             isinstance(s, str) and s == "*"]
     if more and more[-1] != 0:
@@ -239,24 +243,25 @@ def _symbols(x, shape, prefix):
 
 
 def assert_shapes(shapes, data=None, summarize=None, message=None, name=None):
-    """An operation whose step fails unless tensors have shapes that agree.
+    """Returns an operation that checks the shapes of tensors.
 
         with tf.control_dependencies([tf.debugging.assert_shapes([
                 (x, ("N", "Q")), (y, (..., "N", 3)), (scalar, ())])]):
             z = tf.matmul(x, y)
 
     Args:
-      shapes: pairs of a tensor, sparse or not, and its shape: of each dimension
-        its size, a number; a symbol, which stands for the same size wherever it
-        is; or None or ".", for any size. `...` or "*" before them stands for
-        any further dimensions. A scalar is taken for a vector of one element.
-        A dict of these, too; a shape of None says nothing.
-      data, summarize: as for `Assert`; by default what is wrong.
-      message: what messages begin with.
-      name: of the operations.
+      shapes: pairs of a (sparse) tensor and its expected shape, or a dict. A
+        shape has an entry for each dimension: a number, a symbol that stands
+        for the same size everywhere, or None or "." for any size. A leading
+        `...` or "*" stands for any number of dimensions. A scalar counts as a
+        vector of one element. A shape of None is not checked.
+      data, summarize: arguments of `Assert`; default to a description of the
+        error.
+      message: a prefix for messages.
+      name: the name scope of the operations.
 
     Raises:
-      ValueError: if what is known of the shapes does not agree.
+      ValueError: if the static shapes do not match.
     """
     if isinstance(shapes, dict):
         shapes = shapes.items()
@@ -282,7 +287,7 @@ def assert_shapes(shapes, data=None, summarize=None, message=None, name=None):
                 if symbol is None or isinstance(symbol, str) and symbol == ".":
                     continue
                 place = i - len(symbols) if more else i
-                # (What is beyond a rank that is too low is not looked at.)
+                # Sizes are read only after the check of the rank.
                 with graphs.control_dependencies(ranks):
                     size = sizes[place]
                 wanted, by = _number(symbol), "Specified explicitly"
@@ -311,7 +316,7 @@ def assert_shapes(shapes, data=None, summarize=None, message=None, name=None):
 
 
 def assert_scalar(tensor, name=None, message=None):
-    """The tensor; ValueError if its rank is known and not 0."""
+    """Returns the tensor; ValueError unless it is known to be a scalar."""
     with graphs.name_scope(name, "assert_scalar", [tensor]):
         tensor = convert_to_tensor(tensor)
         if tensor.shape.ndims != 0:
@@ -321,7 +326,7 @@ def assert_scalar(tensor, name=None, message=None):
 
 
 def assert_type(tensor, tf_type, message=None, name=None):
-    """An operation that does nothing; TypeError if the type is another."""
+    """Raises TypeError unless a tensor has the dtype; returns a no-op."""
     with graphs.name_scope(name, "assert_type", [tensor]):
         if not isinstance(tensor, SparseTensor):
             tensor = convert_to_tensor(tensor, name="tensor")
@@ -332,7 +337,7 @@ def assert_type(tensor, tf_type, message=None, name=None):
 
 
 def assert_integer(x, message=None, name=None):
-    """An operation that does nothing; TypeError if x is not of integers."""
+    """Raises TypeError unless a tensor is of integers; returns a no-op."""
     with graphs.name_scope(name, "assert_integer", [x]):
         x = convert_to_tensor(x, name="x")
         if not x.dtype.is_integer:
@@ -342,7 +347,7 @@ def assert_integer(x, message=None, name=None):
 
 
 def assert_proper_iterable(values):
-    """TypeError if values are no list: strings, tensors and arrays are none."""
+    """Raises TypeError for non-iterables, strings, tensors and arrays."""
     import numpy as np
     wrong = (graphs.Tensor, SparseTensor, SparseTensorValue, np.ndarray, str,
              bytes)
@@ -352,7 +357,7 @@ def assert_proper_iterable(values):
 
 
 def assert_same_float_dtype(tensors=None, dtype=None):
-    """The type of the tensors; ValueError if it is not one of floats."""
+    """Returns the common dtype; ValueError unless it is a float dtype."""
     for t in tensors or ():
         if t is None:
             continue
@@ -366,7 +371,7 @@ def assert_same_float_dtype(tensors=None, dtype=None):
 
 
 def is_numeric_tensor(tensor):
-    """Whether it is a tensor of numbers."""
+    """Returns whether a value is a numeric tensor."""
     return isinstance(tensor, _core.Tensor) and (
         tensor.dtype.is_floating or tensor.dtype.is_integer or
         tensor.dtype.is_complex)
@@ -379,25 +384,27 @@ def _steps(x, relation, name, label):
 
 
 def is_non_decreasing(x, name=None):
-    """Whether no element is less than the one before."""
+    """Returns a scalar tensor: whether no element is less than the previous."""
     return _steps(x, math_ops.less_equal, name, "is_non_decreasing")
 
 
 def is_strictly_increasing(x, name=None):
-    """Whether each element is greater than the one before."""
+    """Returns a scalar tensor: whether each element exceeds the previous."""
     return _steps(x, math_ops.less, name, "is_strictly_increasing")
 
 
 def assert_all_finite(t=None, msg=None, name=None, x=None, message=None):
-    """The tensor; the step fails if an element is not finite."""
+    """Returns the tensor; the step fails if an element is not finite."""
     with graphs.name_scope(name, "VerifyFinite", [t, x]):
         t = convert_to_tensor(x if t is None else t, name="t")
         return _op("CheckNumerics")(t, message=message if msg is None else msg)
 
 
 def add_check_numerics_ops():
-    """An operation that checks all floating-point tensors of the graph, one
-    after the other: the step fails at the first that is not finite."""
+    """Returns an operation that checks all float tensors of the graph.
+
+    The step fails at the first tensor that has a non-finite element.
+    """
     checks = []
     for op in graphs.get_default_graph().get_operations():
         for output in op.outputs:

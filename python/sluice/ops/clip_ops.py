@@ -1,4 +1,4 @@
-"""Bringing values and gradients into bounds."""
+"""Clipping of values and gradients."""
 
 from sluice.framework import graph as graphs
 from sluice.framework.conversion import (
@@ -7,7 +7,7 @@ from sluice.ops import array_ops, math_ops, nn
 
 
 def clip_by_value(t, clip_value_min, clip_value_max, name=None):
-    """Elements below the least value, or above the largest, become these."""
+    """Clips the elements of a tensor to an interval."""
     with graphs.name_scope(name, "clip_by_value", [t]) as scope:
         values = convert_to_tensor(
             t.values if isinstance(t, IndexedSlices) else t, name="t")
@@ -20,13 +20,13 @@ def clip_by_value(t, clip_value_min, clip_value_max, name=None):
 
 
 def clip_by_norm(t, clip_norm, axes=None, name=None):
-    """The tensor, scaled down where its Euclidean norm is above a limit."""
+    """Scales a tensor down so that its Euclidean norm is at most a limit."""
     with graphs.name_scope(name, "clip_by_norm", [t]) as scope:
         values = convert_to_tensor(
             t.values if isinstance(t, IndexedSlices) else t, name="t")
         squares = math_ops.reduce_sum(values * values, axes, True)
         positive = squares > 0
-        # (The gradient of a root is not finite at zero.)
+        # Avoids the infinite gradient of sqrt at zero.
         safe = array_ops.where(positive, squares,
                                array_ops.ones_like(squares))
         norm = array_ops.where(positive, math_ops.sqrt(safe), squares)
@@ -40,8 +40,10 @@ def clip_by_norm(t, clip_norm, axes=None, name=None):
 
 
 def clip_by_average_norm(t, clip_norm, name=None):
-    """The tensor, scaled down where its norm over the number of its elements is
-    above a limit."""
+    """Scales a tensor down so that its average norm is at most a limit.
+
+    The average norm is the Euclidean norm divided by the number of elements.
+    """
     with graphs.name_scope(name, "clip_by_average_norm", [t]) as scope:
         t = convert_to_tensor(t, name="t")
         count = math_ops.cast(array_ops.size(t), t.dtype)
@@ -53,7 +55,7 @@ def clip_by_average_norm(t, clip_norm, name=None):
 
 
 def global_norm(t_list, name=None):
-    """The Euclidean norm of all elements of several tensors."""
+    """Returns the Euclidean norm of all elements of several tensors."""
     with graphs.name_scope(name, "global_norm", t_list):
         halves = [nn.l2_loss(t.values if isinstance(t, IndexedSlices) else t)
                   for t in t_list if t is not None]
@@ -63,13 +65,16 @@ def global_norm(t_list, name=None):
 
 
 def clip_by_global_norm(t_list, clip_norm, use_norm=None, name=None):
-    """(the tensors, scaled down together where the norm of all is above a
-    limit, that norm)."""
+    """Scales tensors down so that their global norm is at most a limit.
+
+    Returns:
+      (the scaled tensors, their global norm).
+    """
     if not isinstance(t_list, (list, tuple)):
         raise TypeError("t_list should be a sequence")
     norm = global_norm(t_list, name) if use_norm is None else use_norm
     with graphs.name_scope(name, "clip_by_global_norm") as scope:
-        # (Of a norm that is not finite: NaN, as it should be seen.)
+        # If the norm is not finite, the results are NaN.
         scale = clip_norm * math_ops.minimum(
             1.0 / norm, constant(1.0, norm.dtype) / clip_norm)
         scale = array_ops.where(math_ops.is_finite(norm), scale, norm - norm)
@@ -79,7 +84,7 @@ def clip_by_global_norm(t_list, clip_norm, use_norm=None, name=None):
                 clipped.append(None)
                 continue
             sparse = isinstance(t, IndexedSlices)
-            # (The scope's name within it, as in TensorFlow.)
+            # As in TensorFlow, the name repeats the scope's name.
             scaled = array_ops.identity(
                 (t.values if sparse else t) * scale, name=f"{scope}_{i}")
             clipped.append(IndexedSlices(scaled, t.indices, t.dense_shape)

@@ -1,4 +1,4 @@
-"""How often each class was taken for each."""
+"""Confusion matrices."""
 
 from sluice.framework import dtypes, graph as graphs
 from sluice.framework.conversion import convert_to_tensor
@@ -8,8 +8,10 @@ from sluice.ops import weights as _weights
 
 def confusion_matrix(labels, predictions, num_classes=None, dtype=dtypes.int32,
                      name=None, weights=None):
-    """[classes, classes]: how many of each label (row) were predicted to be
-    each class (column)."""
+    """Returns the confusion matrix [classes, classes].
+
+    Rows are labels and columns are predictions.
+    """
     with graphs.name_scope(name, "confusion_matrix",
                            [predictions, labels, num_classes, weights]):
         labels, predictions = (

@@ -1,4 +1,4 @@
-"""Sums of products over axes of tensors: tensordot, einsum."""
+"""Tensor contractions: tensordot and einsum."""
 
 from sluice import _core
 from sluice.framework import dtypes, graph as graphs
@@ -9,7 +9,7 @@ _op = _core.op
 
 
 def _dot_axes(axes, a):
-    """The axes of `tensordot`, of a and b: two lists or tensors."""
+    """Returns the axes of `a` and of `b` for `tensordot`."""
     if isinstance(axes, _core.Tensor):
         return axes[0], axes[1]
     if isinstance(axes, int):
@@ -35,8 +35,7 @@ def _dot_axes(axes, a):
 
 
 def _known_axes(x, over):
-    """Axes of a tensor, none of them negative if they and the rank are known.
-    """
+    """Normalizes axes to be non-negative, if they and the rank are known."""
     n = x.shape.ndims
     if n is None or not isinstance(over, list):
         return over
@@ -46,7 +45,7 @@ def _known_axes(x, over):
 
 
 def _as_matrix(x, over, over_first):
-    """(x as a matrix of the axes `over` and of all others, the other sizes)."""
+    """Returns (x as a matrix of `over` and the other axes, sizes of these)."""
     sizes, gather = _op("Shape")(x), _op("GatherV2")
     if isinstance(over, list) and x.shape.ndims is not None:
         free = constant([i for i in range(x.shape.ndims)
@@ -67,8 +66,11 @@ def _as_matrix(x, over, over_first):
 
 
 def tensordot(a, b, axes, name=None):
-    """Sums of products over the given axes of both tensors: a list of two lists
-    of these, or how many of the last of a and the first of b."""
+    """Sums products over axes of both tensors.
+
+    `axes` is a list of two lists of axes, or the number of last axes of `a`
+    and first axes of `b`.
+    """
     with graphs.name_scope(name, "Tensordot", [a, b]) as scope:
         a, b = convert_to_tensor(a, name="a"), convert_to_tensor(b, name="b")
         over_a, over_b = _dot_axes(axes, a)
@@ -84,14 +86,14 @@ def tensordot(a, b, axes, name=None):
 
 
 def einsum(equation, *inputs, **kwargs):
-    """The sum of products that an equation names: "ij,jk->ik"."""
+    """Evaluates a sum of products such as "ij,jk->ik"."""
     name = kwargs.pop("name", None)
     if kwargs:
         raise TypeError(f"invalid keyword arguments for this function: "
                         f"{', '.join(sorted(kwargs))}")
     equation = equation.replace(" ", "")
     if "->" not in equation:
-        # (What occurs once, in the order of the alphabet.)
+        # The result has the labels that occur once, in alphabetical order.
         letters = equation.replace(",", "")
         dots = "..." if "..." in letters else ""
         letters = letters.replace(".", "")
@@ -103,7 +105,7 @@ def einsum(equation, *inputs, **kwargs):
 
 
 def _einsum_of_many(equation, inputs, name):
-    """One after the other, each time summing what is not needed any more."""
+    """Contracts the inputs pairwise; sums each index as early as possible."""
     labels, result = equation.split("->")
     labels = labels.split(",")
     if len(labels) != len(inputs):

@@ -1,4 +1,4 @@
-"""Conditionals, loops, and what orders operations."""
+"""Conditionals, loops and control dependencies."""
 
 from sluice import _core
 from sluice.framework import (
@@ -11,13 +11,15 @@ _identity = _core.op("Identity")
 
 
 def no_op(name=None):
-    """An operation that does nothing."""
+    """Returns an operation that does nothing."""
     return _no_op(name=name)
 
 
 def group(*inputs, **kwargs):
-    """An operation that runs after all of these: on their device, or after one
-    on each of their devices."""
+    """Returns an operation that runs after all inputs.
+
+    For inputs on several devices it depends on one such operation per device.
+    """
     name = kwargs.pop("name", None)
     if kwargs:
         raise ValueError(f"Unknown keyword arguments: {', '.join(kwargs)}")
@@ -43,8 +45,8 @@ def _after(deps, device, name):
 
 
 def switch(data, pred, dtype=None, name=None):
-    """(data if not `pred`, data if `pred`): the other one is dead."""
-    if len(_parts(data)) > 1:  # Of IndexedSlices or a SparseTensor each part.
+    """Returns (data if `pred` is false, data if it is true); one is dead."""
+    if len(_parts(data)) > 1:  # Switches each part of a composite tensor.
         with graphs.name_scope(name, "Switch"):
             sides = zip(*[switch(part, pred) for part in _parts(data)])
             return builtins_tuple(_join(data, side) for side in sides)
@@ -54,7 +56,7 @@ def switch(data, pred, dtype=None, name=None):
 
 
 def merge(inputs, name=None):
-    """(the input that is not dead, its number)."""
+    """Returns (the input that is not dead, its index)."""
     if any(x is None for x in inputs):
         raise ValueError("At least one of the merge inputs is None: "
                          f"{inputs}")
@@ -69,7 +71,7 @@ def merge(inputs, name=None):
 
 
 def with_dependencies(dependencies, output_tensor, name=None):
-    """`output_tensor`, after these operations."""
+    """Returns `output_tensor` with control dependencies."""
     with graphs.name_scope(name, "control_dependency") as scope:
         if not isinstance(output_tensor, conversion.IndexedSlices):
             output_tensor = convert_to_tensor(output_tensor)
@@ -86,7 +88,7 @@ def with_dependencies(dependencies, output_tensor, name=None):
 
 
 def tuple(tensors, name=None, control_inputs=None):
-    """The tensors, each after all of them are computed."""
+    """Returns the tensors, each with a dependency on all of them."""
     with graphs.name_scope(name, "tuple", tensors):
         after = [t for t in tensors if t is not None]
         if not after:
@@ -104,18 +106,18 @@ def tuple(tensors, name=None, control_inputs=None):
         return [behind(t) for t in tensors]
 
 
-# ---- Structures of tensors ---------------------------------------------------
+# ---- Nested structures -------------------------------------------------------
 
 
 def _parts(value):
-    """The tensors that a leaf is made of."""
+    """Returns the component tensors of a leaf."""
     if hasattr(value, "_flow_of_array"):
         return [value.flow]
     return conversion.parts(value)
 
 
 def _leaf(value):
-    """What a leaf is: of what has parts itself, else a tensor."""
+    """Converts a leaf to a tensor, unless it is composite."""
     has_parts = isinstance(value, (
         conversion.IndexedSlices, conversion.SparseTensor)) or hasattr(
             value, "_flow_of_array")
@@ -123,9 +125,12 @@ def _leaf(value):
 
 
 def _part_shapes(value, shape):
-    """What is known of the parts' shapes in every iteration, where the leaf's
-    own is given (None: it is not): TensorFlow's is that of `dense_shape` for a
-    SparseTensor, of the values for IndexedSlices."""
+    """Returns the static shapes of a leaf's parts in all iterations.
+
+    `shape` is the leaf's shape invariant, or None. As in TensorFlow, it is the
+    shape of `dense_shape` for a SparseTensor, and of the values for
+    IndexedSlices.
+    """
     if isinstance(value, conversion.SparseTensor):
         shape = value.dense_shape.shape if shape is None else shape
         if shape.ndims not in (1, None):
@@ -143,7 +148,7 @@ def _part_shapes(value, shape):
 
 
 def _join(like, parts):
-    """A leaf like `like`, of as many tensors."""
+    """Makes a leaf of the kind of `like` from its parts."""
     if isinstance(like, conversion.IndexedSlices):
         return conversion.IndexedSlices(*parts)
     if isinstance(like, conversion.SparseTensor):
@@ -169,13 +174,14 @@ def _pack(structure, tensors):
 
 def cond(pred, true_fn=None, false_fn=None, strict=False, name=None, fn1=None,
          fn2=None):
-    """What `true_fn()` gives where `pred` holds, else what `false_fn()` gives.
+    """Returns `true_fn()` if `pred` is true, else `false_fn()`.
 
-    Both are called once, to build their branches; only the one that is taken
-    runs. They return as many values of the same types: a structure of tensors.
+    Both functions are called once to build their branches, but only the taken
+    branch runs. They must return the same structure of tensors with the same
+    dtypes.
 
     Raises:
-      TypeError, ValueError: if they do not, or are not callable.
+      TypeError, ValueError: if the results differ, or one is not callable.
     """
     true_fn = _one_of(true_fn, "true_fn", fn1, "fn1")
     false_fn = _one_of(false_fn, "false_fn", fn2, "fn2")
@@ -218,7 +224,7 @@ builtins_tuple = type(())
 
 
 def _one_of(value, name, old_value, old_name):
-    """An argument that had another name."""
+    """Returns the value of an argument that has an alias."""
     if value is not None and old_value is not None:
         raise TypeError(f"cond(): '{name}' and '{old_name}' may not be set "
                         f"simultaneously.")
@@ -226,7 +232,7 @@ def _one_of(value, name, old_value, old_name):
 
 
 def _unpacked(result):
-    """The one value of a list or tuple, or what it is."""
+    """Returns the only element of a list or tuple, or else the value."""
     one = isinstance(result, (list, builtins_tuple)) and len(result) == 1
     return result[0] if one else result
 
@@ -250,19 +256,19 @@ def _cond(pred, then_fn, else_fn, structures, name):
 
 
 def _branch_value(value, pred):
-    if isinstance(value, _core.Operation):  # The predicate, after it.
+    if isinstance(value, _core.Operation):  # Becomes `pred` that waits for it.
         return with_dependencies([value], pred)
     return _leaf(value)
 
 
 def smart_constant_value(pred):
-    """Whether it holds, if that is known; None if a step tells."""
+    """Returns the static value of a predicate, or None if it is unknown."""
     if hasattr(pred, "value") and not isinstance(pred, _core.Tensor):
-        pred = pred.value()  # (A variable's.)
+        pred = pred.value()  # `pred` is a variable.
     if not isinstance(pred, _core.Tensor):
         try:
             return {0: False, 1: True}[pred]
-        except (KeyError, TypeError):  # (TypeError: it has no hash.)
+        except (KeyError, TypeError):  # TypeError: `pred` is not hashable.
             raise TypeError(f"`pred` must be a Tensor, or a Python bool, or 1 "
                             f"or 0. Found instead: {type(pred)}") from None
     known = conversion.constant_value(pred)
@@ -270,7 +276,7 @@ def smart_constant_value(pred):
 
 
 def smart_cond(pred, true_fn=None, false_fn=None, name=None):
-    """`cond`, which takes a branch at once where `pred` is known."""
+    """Like `cond`, but calls only one function if `pred` is a constant."""
     for fn, what in ((true_fn, "true_fn"), (false_fn, "false_fn")):
         if not callable(fn):
             raise TypeError(f"`{what}` must be callable.")
@@ -282,13 +288,13 @@ def smart_cond(pred, true_fn=None, false_fn=None, name=None):
 
 def smart_case(pred_fn_pairs, default=None, exclusive=False,
                name="smart_case"):
-    """`case`, without the branches whose predicates are known."""
+    """Like `case`, but omits branches whose predicates are constants."""
     pairs = list(pred_fn_pairs.items() if isinstance(pred_fn_pairs, dict)
                  else pred_fn_pairs)
     unknown = []
     for pred, fn in pairs:
         known = smart_constant_value(pred)
-        if known:  # (Of what comes after it nothing is asked.)
+        if known:  # The following branches are unreachable.
             default = fn
             break
         if known is None:
@@ -300,8 +306,7 @@ def smart_case(pred_fn_pairs, default=None, exclusive=False,
 
 def case(pred_fn_pairs, default=None, exclusive=False, strict=False,
          name="case"):
-    """What the function of the first predicate that holds gives, else what
-    `default` gives."""
+    """Returns the result for the first true predicate, or else `default()`."""
     pairs = list(pred_fn_pairs.items() if isinstance(pred_fn_pairs, dict)
                  else pred_fn_pairs)
     if not pairs and default is None:
@@ -341,8 +346,11 @@ def case(pred_fn_pairs, default=None, exclusive=False, strict=False,
 
 
 def switch_case(branch_index, branch_fns, default=None, name="switch_case"):
-    """What the function of a number gives: branch_fns[branch_index](); of one
-    that there is not, `default` (or the last one)."""
+    """Returns branch_fns[branch_index]().
+
+    If there is no such branch, returns `default()`, or the result of the last
+    branch if there is no default.
+    """
     if not isinstance(branch_fns, (dict, list, builtins_tuple)):
         raise TypeError(f"'branch_fns' must be a list, tuple, or dict. "
                         f"Received {branch_fns}.")
@@ -380,7 +388,7 @@ def switch_case(branch_index, branch_fns, default=None, name="switch_case"):
 
 
 def Assert(condition, data, summarize=None, name=None):
-    """An operation whose step fails, with `data`, unless `condition` holds."""
+    """Returns an operation that fails with `data` unless `condition` holds."""
     with graphs.name_scope(name, "Assert", [condition, data]):
         data = [convert_to_tensor(d) for d in data]
         return _core.op("Assert")(condition, data,
@@ -389,7 +397,7 @@ def Assert(condition, data, summarize=None, name=None):
 
 
 def Print(input_, data, message=None, first_n=None, summarize=None, name=None):
-    """`input_`; when it is computed, `data` are printed to standard error."""
+    """Returns `input_` and prints `data` to stderr when it is evaluated."""
     return _core.op("Print")(
         input_, data, message=message or "",
         first_n=-1 if first_n is None else first_n,
@@ -402,22 +410,21 @@ def Print(input_, data, message=None, first_n=None, summarize=None, name=None):
 def while_loop(cond, body, loop_vars, shape_invariants=None,
                parallel_iterations=10, back_prop=True, swap_memory=False,
                name=None, maximum_iterations=None, return_same_structure=False):
-    """Repeats `body` while `cond` holds, from `loop_vars` on; what they are
-    then.
+    """Repeats `body` while `cond` is true; returns the final loop variables.
 
     Args:
-      cond: takes the loop variables, gives a boolean scalar.
-      body: takes the loop variables, gives their next values, in the same
-        structure.
-      loop_vars: a list or tuple of tensors, or structures of them.
-      shape_invariants: what is known of each one's shape in every iteration, in
-        the same structure; by default the shape that it begins with.
-      parallel_iterations: how many may run at once.
-      back_prop: whether gradients may flow through the loop.
-      swap_memory: whether values kept for the gradients may wait in slower
-        memory.
-      maximum_iterations: after how many it ends in any case.
-      return_same_structure: whether a single variable comes back in its list.
+      cond: a function of the loop variables that returns a boolean scalar.
+      body: a function of the loop variables that returns their next values in
+        the same structure.
+      loop_vars: a list or tuple of tensors or structures of tensors.
+      shape_invariants: the static shapes that hold in all iterations, in the
+        same structure; default to the initial shapes.
+      parallel_iterations: the maximum number of concurrent iterations.
+      back_prop: whether the loop is differentiable.
+      swap_memory: whether values needed by the gradients may be moved to
+        slower memory.
+      maximum_iterations: the maximum number of iterations.
+      return_same_structure: whether a single variable is returned in a list.
     """
     if not callable(cond):
         raise TypeError("'cond' must be callable.")
@@ -464,14 +471,14 @@ def _while(cond, body, loop_vars, shape_invariants, parallel_iterations,
 
     def call_body(values):
         result = body(*_pack(init, values))
-        # (TensorFlow refuses the one variable's structure without a list.)
+        # As in TensorFlow, a nested single variable needs its list.
         bare = not nest.is_nested(result) or (
             len(init) == 1 and nest.is_nested(init[0]) and not (
                 isinstance(result, (list, builtins_tuple)) and
                 len(result) == 1 and nest.is_nested(result[0])))
         if bare:
             result = [result]
-        try:  # (The outermost are a list and a tuple, often.)
+        try:  # Lists and tuples are interchangeable at the top level.
             nest.assert_same_structure(list(init), list(result))
         except (ValueError, TypeError) as e:
             raise type(e)(f"The two structures don't have the same nested "
@@ -496,7 +503,7 @@ def _while(cond, body, loop_vars, shape_invariants, parallel_iterations,
         call_cond, call_body, [_value_of(t) for t in _flatten(init)],
         invariants, parallel_iterations, bool(back_prop), bool(swap_memory),
         most, name or "while")
-    # In the structure that the body gives, as by TensorFlow.
+    # As in TensorFlow, the result has the structure that the body returns.
     structure, bare = returned
     packed = _pack(nest.pack_sequence_as(structure, leaves), results)
     one = bare or len(results) == 1
@@ -504,12 +511,12 @@ def _while(cond, body, loop_vars, shape_invariants, parallel_iterations,
 
 
 def _value_of(tensor):
-    """A tensor; of what carries a reference, the value that it has now."""
+    """Returns the current value of a reference; other tensors unchanged."""
     return _identity(tensor) if tensor.dtype._is_ref_dtype else tensor
 
 
 def _flat_shapes(like, shapes):
-    """One TensorShape per leaf of `like`."""
+    """Returns one TensorShape per leaf of `like`."""
     if isinstance(shapes, tensor_shape.TensorShape) or not nest.is_nested(
             like):
         return [tensor_shape.as_shape(shapes)]

@@ -1,4 +1,4 @@
-"""Convolutions and pooling along one, two or three dimensions."""
+"""Convolutions and pooling in one, two or three dimensions."""
 
 from sluice import _core
 from sluice.framework import dtypes, graph as graphs
@@ -10,7 +10,7 @@ _FORMATS = {1: "NWC", 2: "NHWC", 3: "NDHWC"}
 
 
 def _spatial(data_format, rank, inputs):
-    """(the rank of an image, whether channels come first)."""
+    """Returns (number of spatial dimensions, whether channels come first)."""
     if rank is None:
         n = inputs.shape.ndims
         if n is None:
@@ -24,7 +24,7 @@ def _spatial(data_format, rank, inputs):
 
 
 def _each(value, rank, name):
-    """`rank` numbers, of one or of so many."""
+    """Returns a list of `rank` numbers; a single number is repeated."""
     if value is None:
         return [1] * rank
     if isinstance(value, int):
@@ -38,39 +38,39 @@ def _each(value, rank, name):
 
 
 def _one(value, first, name):
-    """The number along a sequence, of one or of those of all dimensions."""
+    """Returns [number for the spatial dimension], given 1 or 3 numbers."""
     if isinstance(value, (list, tuple)) and len(value) == 3:
         value = value[2 if first else 1]
     return _each(value, 1, name)
 
 
 def _around(numbers, first):
-    """The numbers, and ones for the batch and the channels."""
+    """Adds ones for the batch and channel dimensions."""
     return [1, 1] + numbers if first else [1] + numbers + [1]
 
 
 def _format(rank, first):
-    """The ops' name of the order of an image's dimensions."""
+    """Returns the data format in the notation of ops."""
     form = _FORMATS[rank]
     return "NC" + form[1:-1] if first else form
 
 
 def _as_image(x, first):
-    """A sequence as an image of one row."""
+    """Converts a sequence to an image with one row."""
     return array_ops.expand_dims(x, 2 if first else 1)
 
 
 def convolution(input, filter, padding, strides=None, dilation_rate=None,
                 name=None, data_format=None, filters=None, dilations=None):
-    """A convolution along one, two or three dimensions.
+    """Computes a convolution in one, two or three dimensions.
 
     Args:
-      input: [batch, ..., channels], or as `data_format` says.
+      input: [batch, ..., channels], or the order given by `data_format`.
       filter: [..., channels, outputs].
-      padding: "VALID", "SAME", or, along one or two dimensions, a pair of
-        numbers (before, after) for each dimension of the input.
-      strides: by how much the window moves along each dimension.
-      dilation_rate: how far its elements are apart.
+      padding: "VALID", "SAME" or, in one or two dimensions, a pair (before,
+        after) for each dimension of the input.
+      strides: the step of the window in each spatial dimension.
+      dilation_rate: the spacing of the filter's elements.
       data_format: "NWC", "NHWC" or "NDHWC", or "NC...".
     """
     filter = filters if filter is None else filter
@@ -85,7 +85,7 @@ def convolution(input, filter, padding, strides=None, dilation_rate=None,
     if rank == 1:
         return _conv1d(x, filter, strides, padding, rates, first,
                        name or "convolution")
-    # (Conv3D has no explicit paddings, and tells of them.)
+    # Conv3D rejects explicit paddings.
     edges = nn.padding_attributes(padding) if rank == 2 else {
         "padding": padding}
     return _op("Conv2D" if rank == 2 else "Conv3D", "convolution")(
@@ -95,7 +95,7 @@ def convolution(input, filter, padding, strides=None, dilation_rate=None,
 
 
 def _row_padding(padding, first):
-    """A sequence's padding as that of an image of one row."""
+    """Returns the padding attributes of a sequence as an image with one row."""
     if not isinstance(padding, (list, tuple)):
         return nn.padding_attributes(padding)
     nn.padding_attributes(padding, 3)
@@ -117,8 +117,7 @@ def _conv1d(x, filter, strides, padding, rates, first, name):
 def conv1d(value=None, filters=None, stride=None, padding=None,
            use_cudnn_on_gpu=None, data_format=None, name=None, input=None,
            dilations=None):
-    """A convolution of [batch, length, channels] with [length, channels,
-    outputs]."""
+    """Convolves [batch, length, channels] with [length, channels, outputs]."""
     x = convert_to_tensor(input if value is None else value, name="input")
     _, first = _spatial("NC" if data_format in ("NCHW", "NCW") else None, 1, x)
     return _conv1d(x, filters, _one(stride, first, "stride"), padding,
@@ -128,7 +127,7 @@ def conv1d(value=None, filters=None, stride=None, padding=None,
 def conv1d_transpose(input, filters, output_shape, strides=None,
                      padding="SAME", data_format="NWC", dilations=None,
                      name=None, stride=None):
-    """The gradient of conv1d to its input."""
+    """Computes the transpose (gradient) of conv1d."""
     strides = stride if strides is None else strides
     with graphs.name_scope(name, "conv1d_transpose",
                            [input, filters, output_shape]):
@@ -148,8 +147,11 @@ def conv1d_transpose(input, filters, output_shape, strides=None,
 def conv3d(input, filter=None, strides=None, padding=None,
            data_format="NDHWC", dilations=(1, 1, 1, 1, 1), name=None,
            filters=None):
-    """A convolution of [batch, depth, height, width, channels] with [depth,
-    height, width, channels, outputs]."""
+    """Computes a 3-D convolution.
+
+    The input is [batch, depth, height, width, channels], and the filter is
+    [depth, height, width, channels, outputs].
+    """
     return _op("Conv3D")(input, filters if filter is None else filter,
                          strides=list(strides), padding=padding,
                          data_format=data_format, dilations=list(dilations),
@@ -157,7 +159,7 @@ def conv3d(input, filter=None, strides=None, padding=None,
 
 
 def _five(value, first, name):
-    """The numbers of all dimensions of a volume, of one, three or five."""
+    """Returns five numbers for all dimensions, given one, three or five."""
     return list(value) if isinstance(value, (list, tuple)) and len(
         value) == 5 else _around(_each(value, 3, name), first)
 
@@ -165,7 +167,7 @@ def _five(value, first, name):
 def conv3d_transpose(value, filter=None, output_shape=None, strides=None,
                      padding="SAME", data_format="NDHWC", name=None, input=None,
                      filters=None, dilations=None):
-    """The gradient of conv3d to its input."""
+    """Computes the transpose (gradient) of conv3d."""
     value = input if value is None else value
     _, first = _spatial(data_format, 3, value)
     return _op("Conv3DBackpropInputV2", "conv3d_transpose")(
@@ -178,7 +180,7 @@ def conv3d_transpose(value, filter=None, output_shape=None, strides=None,
 def conv3d_backprop_filter(input, filter_sizes, out_backprop, strides, padding,
                            data_format="NDHWC", dilations=(1, 1, 1, 1, 1),
                            name=None):
-    """The gradient of conv3d to its filter."""
+    """Computes the gradient of conv3d with respect to its filter."""
     return _op("Conv3DBackpropFilterV2")(
         input, filter_sizes, out_backprop, strides=list(strides),
         padding=padding, data_format=data_format, dilations=list(dilations),
@@ -188,7 +190,7 @@ def conv3d_backprop_filter(input, filter_sizes, out_backprop, strides, padding,
 def conv2d_backprop_filter(input, filter_sizes, out_backprop, strides, padding,
                            use_cudnn_on_gpu=True, data_format="NHWC",
                            dilations=(1, 1, 1, 1), name=None):
-    """The gradient of conv2d to its filter."""
+    """Computes the gradient of conv2d with respect to its filter."""
     return _op("Conv2DBackpropFilter")(
         input, filter_sizes, out_backprop, strides=list(strides),
         data_format=data_format, dilations=list(dilations), name=name,
@@ -199,7 +201,7 @@ def conv2d_backprop_input(input_sizes, filter=None, out_backprop=None,
                           strides=None, padding=None, use_cudnn_on_gpu=True,
                           data_format="NHWC", dilations=(1, 1, 1, 1),
                           name=None, filters=None):
-    """The gradient of conv2d to its input."""
+    """Computes the gradient of conv2d with respect to its input."""
     return _op("Conv2DBackpropInput")(
         input_sizes, filters if filter is None else filter, out_backprop,
         strides=list(strides), data_format=data_format,
@@ -209,7 +211,7 @@ def conv2d_backprop_input(input_sizes, filter=None, out_backprop=None,
 def depthwise_conv2d_backprop_filter(input, filter_sizes, out_backprop, strides,
                                      padding, data_format="NHWC",
                                      dilations=(1, 1, 1, 1), name=None):
-    """The gradient of depthwise_conv2d to its filter."""
+    """Computes the gradient of depthwise_conv2d with respect to its filter."""
     return _op("DepthwiseConv2dNativeBackpropFilter")(
         input, filter_sizes, out_backprop, strides=list(strides),
         data_format=data_format, dilations=list(dilations), name=name,
@@ -219,7 +221,7 @@ def depthwise_conv2d_backprop_filter(input, filter_sizes, out_backprop, strides,
 def depthwise_conv2d_backprop_input(input_sizes, filter, out_backprop, strides,
                                     padding, data_format="NHWC",
                                     dilations=(1, 1, 1, 1), name=None):
-    """The gradient of depthwise_conv2d to its input."""
+    """Computes the gradient of depthwise_conv2d with respect to its input."""
     return _op("DepthwiseConv2dNativeBackpropInput")(
         input_sizes, filter, out_backprop, strides=list(strides),
         data_format=data_format, dilations=list(dilations), name=name,
@@ -229,8 +231,7 @@ def depthwise_conv2d_backprop_input(input_sizes, filter, out_backprop, strides,
 def separable_conv2d(input, depthwise_filter, pointwise_filter, strides,
                      padding, rate=None, name=None, data_format=None,
                      dilations=None):
-    """A convolution of each channel by itself, then one of all channels at
-    each place."""
+    """Computes a depthwise convolution followed by a pointwise convolution."""
     rate = dilations if rate is None else rate
     with graphs.name_scope(name, "separable_conv2d",
                            [input, depthwise_filter, pointwise_filter]):
@@ -249,14 +250,14 @@ def separable_conv2d(input, depthwise_filter, pointwise_filter, strides,
 
 
 def atrous_conv2d(value, filters, rate, padding, name=None):
-    """conv2d with a filter whose elements are `rate` apart."""
+    """Computes a 2-D convolution with dilation `rate`."""
     return convolution(value, filters, padding, dilation_rate=[rate, rate],
                        name=name)
 
 
 def atrous_conv2d_transpose(value, filters, output_shape, rate, padding,
                             name=None):
-    """The gradient of atrous_conv2d to its input."""
+    """Computes the transpose (gradient) of atrous_conv2d."""
     return _op("Conv2DBackpropInput", "atrous_conv2d_transpose")(
         output_shape, filters, value, strides=[1, 1, 1, 1], padding=padding,
         dilations=[1, rate, rate, 1], name=name)
@@ -267,17 +268,16 @@ def atrous_conv2d_transpose(value, filters, output_shape, rate, padding,
 
 def with_space_to_batch(input, dilation_rate, padding, op, filter_shape=None,
                         spatial_dims=None, data_format=None):
-    """What `op` makes of places that lie `dilation_rate` apart: of blocks,
-    which are put into the batch and back.
+    """Applies `op` with a dilation, by moving blocks into the batch and back.
 
     Args:
-      input: [batch, ..., channels], or as `data_format` says.
-      dilation_rate: how far apart, along each spatial dimension.
-      padding: "VALID", "SAME", or a pair of numbers (before, after) for each
-        dimension of the input.
+      input: [batch, ..., channels], or the order given by `data_format`.
+      dilation_rate: the dilation of each spatial dimension.
+      padding: "VALID", "SAME", or a pair (before, after) for each dimension of
+        the input.
       op: fn(blocks, number of spatial dimensions, "VALID").
-      filter_shape: the size of the windows, for "SAME".
-      spatial_dims: which dimensions; by default those between batch and
+      filter_shape: the size of the windows, required for "SAME".
+      spatial_dims: the spatial dimensions; default to all between batch and
         channels.
     """
     x = convert_to_tensor(input, name="input")
@@ -307,17 +307,16 @@ def with_space_to_batch(input, dilation_rate, padding, op, filter_shape=None,
 
 def pool(input, window_shape, pooling_type, padding, dilation_rate=None,
          strides=None, name=None, data_format=None, dilations=None):
-    """The maximum or mean of each window along one, two or three dimensions.
+    """Computes the maximum or mean of windows in one to three dimensions.
 
     Args:
-      input: [batch, ..., channels], or as `data_format` says.
-      window_shape: the size of the window along each dimension.
+      input: [batch, ..., channels], or the order given by `data_format`.
+      window_shape: the size of the window in each spatial dimension.
       pooling_type: "MAX" or "AVG".
-      padding: "VALID"; of windows without holes also "SAME", and for "MAX"
-        along one or two dimensions a pair of numbers (before, after) for each
-        dimension of the input.
-      dilation_rate: how far apart the elements of a window are.
-      strides: by how much the window moves along each dimension.
+      padding: "VALID"; without dilation also "SAME" and, for "MAX" in one or
+        two dimensions, a pair (before, after) for each dimension of the input.
+      dilation_rate: the spacing of the window's elements.
+      strides: the step of the window in each spatial dimension.
     """
     rates = dilations if dilation_rate is None else dilation_rate
     x = convert_to_tensor(input, name="input")
@@ -329,7 +328,7 @@ def pool(input, window_shape, pooling_type, padding, dilation_rate=None,
         if max(strides) > 1:
             raise ValueError("strides > 1 not supported in conjunction with "
                              "dilation_rate > 1")
-        if padding != "VALID":  # (Of which elements would be outside?)
+        if padding != "VALID":  # Zeros of the padding would be pooled.
             raise ValueError(f"pooling with {padding!r} padding is not "
                              f"implemented for dilation_rate > 1")
         with graphs.name_scope(name, "pool", [x]):
@@ -371,7 +370,7 @@ avg_pool1d = _pool1d("AVG", "The mean of windows of [batch, length, channels].")
 
 
 def max_pool_v2(input, ksize, strides, padding, data_format=None, name=None):
-    """The maximum of windows along one, two or three dimensions."""
+    """Computes the maximum of windows in one, two or three dimensions."""
     input = convert_to_tensor(input, name="input")
     if input.shape.ndims not in (None, 3, 4, 5):
         raise ValueError(f"Input tensor must be of rank 3, 4 or 5 but was "
@@ -412,7 +411,7 @@ avg_pool3d = _pool3d("AvgPool3D", "The mean of windows of [batch, depth, "
 def max_pool_with_argmax(input, ksize, strides, padding, data_format="NHWC",
                          Targmax=None, name=None, output_dtype=None,
                          include_batch_in_index=False):
-    """(the maximum of each window, where it is in the flattened image)."""
+    """Returns (maximum of each window, its index in the flattened image)."""
     if data_format != "NHWC":
         raise ValueError(f"data_format values other than 'NHWC' are not yet "
                          f"supported, got {data_format}")
@@ -425,7 +424,7 @@ def max_pool_with_argmax(input, ksize, strides, padding, data_format="NHWC",
 
 def dilation2d(input, filter=None, strides=None, rates=None, padding=None,
                name=None, filters=None, dilations=None):
-    """The maximum of each window plus a filter: greyscale dilation."""
+    """Computes the greyscale dilation: max(window + filter)."""
     return _op("Dilation2D")(
         input, filters if filter is None else filter, strides=list(strides),
         rates=list(dilations if rates is None else rates), padding=padding,
@@ -433,7 +432,7 @@ def dilation2d(input, filter=None, strides=None, rates=None, padding=None,
 
 
 def erosion2d(value, kernel, strides, rates, padding, name=None):
-    """The minimum of each window minus a filter: greyscale erosion."""
+    """Computes the greyscale erosion: min(window - filter)."""
     with graphs.name_scope(name, "erosion2d", [value, kernel]) as scope:
         value = convert_to_tensor(value)
         return _op("Neg")(dilation2d(

@@ -12,8 +12,11 @@ def ctc_loss(labels, inputs=None, sequence_length=None,
              preprocess_collapse_repeated=False, ctc_merge_repeated=True,
              ignore_longer_outputs_than_inputs=False, time_major=True,
              logits=None):
-    """-log of the probability of sparse labels, for each sequence of logits
-    [time, batch, classes] (the last class is the blank)."""
+    """Returns the negative log-probability of each sequence of labels.
+
+    `labels` is sparse. The logits are [time, batch, classes], and the last
+    class is the blank.
+    """
     if not isinstance(labels, SparseTensor):
         raise TypeError("Expected labels (first argument) to be a "
                         "SparseTensor")
@@ -29,8 +32,11 @@ def ctc_loss(labels, inputs=None, sequence_length=None,
 
 
 def ctc_greedy_decoder(inputs, sequence_length, merge_repeated=True):
-    """([sparse labels], -sums of the logits) of the best class at each
-    time."""
+    """Decodes the most likely class at each time.
+
+    Returns:
+      ([sparse labels], negative sums of the logits).
+    """
     indices, values, shape, scores = _op("CTCGreedyDecoder")(
         inputs, sequence_length, merge_repeated=merge_repeated)
     return [SparseTensor(indices, values, shape)], scores
@@ -38,7 +44,7 @@ def ctc_greedy_decoder(inputs, sequence_length, merge_repeated=True):
 
 def ctc_beam_search_decoder(inputs, sequence_length, beam_width=100,
                             top_paths=1, merge_repeated=True):
-    """(the best paths, sparse labels each; their log probabilities)."""
+    """Returns (list of the best paths as sparse labels, log-probabilities)."""
     indices, values, shapes, scores = _op("CTCBeamSearchDecoder")(
         inputs, sequence_length, beam_width=beam_width, top_paths=top_paths,
         merge_repeated=merge_repeated)
@@ -46,12 +52,15 @@ def ctc_beam_search_decoder(inputs, sequence_length, beam_width=100,
         scores)
 
 
-# ---- Labels as rows, and another blank ---------------------------------------
+# ---- Dense labels and an arbitrary blank index -------------------------------
 
 
 def collapse_repeated(labels, seq_length, name=None):
-    """(rows of labels without those that repeat the one before, how many each
-    row has left); behind them there are zeros."""
+    """Removes repeated labels.
+
+    Returns:
+      (rows of labels padded with zeros, their new lengths).
+    """
     with graphs.name_scope(name, "collapse_repeated_labels",
                            [labels, seq_length]):
         labels = convert_to_tensor(labels, name="labels")
@@ -74,7 +83,7 @@ def collapse_repeated(labels, seq_length, name=None):
 
 
 def dense_labels_to_sparse(dense, length):
-    """Rows of labels, of which so many count, as a sparse tensor."""
+    """Converts rows of labels and their lengths to a sparse tensor."""
     dense = convert_to_tensor(dense, name="dense")
     mask = array_ops.sequence_mask(length, array_ops.shape(dense)[1])
     most = math_ops.cast(math_ops.reduce_max(length), dtypes.int64)
@@ -85,8 +94,7 @@ def dense_labels_to_sparse(dense, length):
 
 
 def ctc_unique_labels(labels, name=None):
-    """(the different labels of each row, zeros behind them; which of them each
-    label is)."""
+    """Returns (unique labels of each row padded with zeros, index of each)."""
     with graphs.name_scope(name, "ctc_unique_labels", [labels]):
         labels = convert_to_tensor(labels, name="labels")
 
@@ -101,17 +109,17 @@ def ctc_unique_labels(labels, name=None):
 def ctc_loss_v2(labels, logits, label_length, logit_length,
                 logits_time_major=True, unique=None, blank_index=None,
                 name=None):
-    """`ctc_loss` of labels in rows, with a blank of one's choice.
+    """Computes `ctc_loss` with dense labels and an arbitrary blank index.
 
     Args:
-      labels: [batch, most labels], or a SparseTensor.
+      labels: [batch, max labels], or a SparseTensor.
       logits: [time, batch, classes].
-      label_length: how many labels count in each row; None for a SparseTensor.
-      logit_length: how many times count in each sequence.
-      logits_time_major: whether logits begin with the time, not the batch.
-      unique: no matter: a hint of TensorFlow's.
-      blank_index: the class that is the blank; negative ones count from the
-        end. By default 0; with a SparseTensor it must be given.
+      label_length: the number of labels in each row; None for a SparseTensor.
+      logit_length: the number of times in each sequence.
+      logits_time_major: whether time precedes the batch in `logits`.
+      unique: ignored; an optimization in TensorFlow.
+      blank_index: the class of the blank; negative values count from the end.
+        Defaults to 0, but is required for a SparseTensor.
     """
     if isinstance(labels, SparseTensor):
         if blank_index is None:
@@ -127,7 +135,7 @@ def ctc_loss_v2(labels, logits, label_length, logit_length,
             blank %= classes
         elif blank < 0:
             blank += array_ops.shape(logits)[2]
-        if classes is None or blank != classes - 1:  # (The op's is the last.)
+        if classes is None or blank != classes - 1:  # The op needs it last.
             logits = array_ops.concat(
                 [logits[:, :, :blank], logits[:, :, blank + 1:],
                  logits[:, :, blank:blank + 1]], 2)

@@ -1,4 +1,4 @@
-"""Matrices and their diagonals."""
+"""Diagonals of matrices."""
 
 from sluice import _core
 from sluice.framework.conversion import convert_to_tensor
@@ -8,8 +8,10 @@ _op = _core.op
 
 def matrix_diag(diagonal, name="diag", k=0, num_rows=-1, num_cols=-1,
                 padding_value=0, align="RIGHT_LEFT"):
-    """Matrices of diagonals: the k-th, or those from k[0] to k[1]; by default
-    square ones of the main diagonal."""
+    """Makes matrices from the k-th diagonal, or diagonals k[0] to k[1].
+
+    By default makes square matrices from their main diagonals.
+    """
     if _is_main(k) and _is(num_rows, -1) and _is(num_cols, -1) and _is(
             padding_value, 0):
         return _op("MatrixDiag", "diag")(diagonal, name=name)
@@ -22,7 +24,7 @@ def matrix_diag(diagonal, name="diag", k=0, num_rows=-1, num_cols=-1,
 
 def matrix_diag_part(input, name="diag_part", k=0, padding_value=0,
                      align="RIGHT_LEFT"):
-    """Diagonals of matrices: the k-th, or those from k[0] to k[1]."""
+    """Returns the k-th diagonal of matrices, or diagonals k[0] to k[1]."""
     if _is_main(k):
         return _op("MatrixDiagPart", "diag_part")(input, name=name)
     input = convert_to_tensor(input)
@@ -33,8 +35,7 @@ def matrix_diag_part(input, name="diag_part", k=0, padding_value=0,
 
 def matrix_set_diag(input, diagonal, name="set_diag", k=0,
                     align="RIGHT_LEFT"):
-    """The matrices with other diagonals: the k-th, or those from k[0] to
-    k[1]."""
+    """Replaces the k-th diagonal of matrices, or diagonals k[0] to k[1]."""
     if _is_main(k):
         return _op("MatrixSetDiag", "set_diag")(input, diagonal, name=name)
     return _op("MatrixSetDiagV3", "set_diag")(input, diagonal, k, align=align,

@@ -1,4 +1,4 @@
-"""Rows of large tables: embeddings, and losses over a sample of classes."""
+"""Embeddings, and losses that sample classes."""
 
 from sluice import _core
 from sluice.framework import dtypes, graph as graphs
@@ -19,13 +19,13 @@ def _tables(params):
 
 
 def _which(flat, tables, strategy):
-    """(the table of each id, its row there)."""
+    """Returns (table, row) of each id."""
     count = len(tables)
     if strategy == "mod":
         return math_ops.floormod(flat, count), math_ops.floordiv(flat, count)
     if strategy != "div":
         raise ValueError(f"Unrecognized partition strategy: {strategy}")
-    # (The first tables have one row each more, if it does not come out even.)
+    # With a remainder, the first tables have one row more.
     sizes = [t.shape.as_list()[0] if t.shape.ndims else None for t in tables]
     total = math_ops.cast(
         sum(sizes) if None not in sizes else math_ops.add_n(
@@ -39,13 +39,14 @@ def _which(flat, tables, strategy):
 
 def embedding_lookup(params, ids, partition_strategy="mod", name=None,
                      validate_indices=True, max_norm=None):
-    """The rows of `params` that `ids` name.
+    """Returns the rows of `params` with the given ids.
 
     Args:
-      params: a table, or its parts: several tables or a PartitionedVariable.
-      ids: which rows.
-      partition_strategy: of parts: "mod" (rows in turn) or "div" (in blocks).
-      max_norm: the bound of the rows' Euclidean norm.
+      params: a table, or its shards as a list or a PartitionedVariable.
+      ids: the ids of the rows.
+      partition_strategy: how shards divide the rows: "mod" (round-robin) or
+        "div" (contiguous blocks).
+      max_norm: the maximum Euclidean norm of a row, or None.
     """
     tables = _tables(params)
     if not tables:
@@ -90,8 +91,11 @@ def _from_parts(tables, ids, strategy):
 def embedding_lookup_sparse(params, sp_ids, sp_weights,
                             partition_strategy="mod", name=None, combiner=None,
                             max_norm=None):
-    """For each row of ids the sum, mean ("mean") or sum over the root of the
-    squared weights ("sqrtn") of the rows of `params` that they name."""
+    """Looks up and combines the rows of `params` for each row of sparse ids.
+
+    `combiner` is "sum", "mean" or "sqrtn", which divides the sum by the root
+    of the sum of squared weights.
+    """
     combiner = combiner or "mean"
     if combiner not in ("mean", "sqrtn", "sum"):
         raise ValueError(f"combiner must be one of 'mean', 'sqrtn' or 'sum', "
@@ -135,9 +139,11 @@ def safe_embedding_lookup_sparse(embedding_weights, sparse_ids,
                                  default_id=None, name=None,
                                  partition_strategy="div", max_norm=None,
                                  allow_fast_lookup=False):
-    """`embedding_lookup_sparse` without the ids below 0 (and, unless they are
-    added up, those whose weight is not above 0); a row of none gets the row of
-    `default_id`, or zeros. The ids may have more dimensions than two.
+    """Calls `embedding_lookup_sparse` without invalid ids and weights.
+
+    Removes ids below 0 and, unless `combiner` is "sum", ids whose weight is
+    not positive. An empty row becomes the row of `default_id`, or zeros. The
+    ids may have more than two dimensions.
     """
     combiner = combiner or "mean"
     with graphs.name_scope(name, "embedding_lookup", _tables(
@@ -175,7 +181,7 @@ def safe_embedding_lookup_sparse(embedding_weights, sparse_ids,
         return made
 
 
-# ---- Samples of classes ------------------------------------------------------
+# ---- Sampled classes ---------------------------------------------------------
 
 
 def _sampler(kind, doc):
@@ -205,7 +211,7 @@ def fixed_unigram_candidate_sampler(
         true_classes, num_true, num_sampled, unique, range_max, vocab_file="",
         distortion=1.0, num_reserved_ids=0, num_shards=1, shard=0, unigrams=(),
         seed=None, name=None):
-    """A sample of classes, as likely as given counts say."""
+    """Samples classes with probabilities proportional to given counts."""
     return _op("FixedUnigramCandidateSampler")(
         true_classes, num_true=num_true, num_sampled=num_sampled, unique=unique,
         range_max=range_max, vocab_file=vocab_file, distortion=distortion,
@@ -215,7 +221,7 @@ def fixed_unigram_candidate_sampler(
 
 def all_candidate_sampler(true_classes, num_true, num_sampled, unique,
                           seed=None, name=None):
-    """All classes, as a sample."""
+    """Returns all classes as a sample."""
     return _op("AllCandidateSampler")(
         true_classes, num_true=num_true, num_sampled=num_sampled, unique=unique,
         name=name, **_seeds(seed))
@@ -223,8 +229,11 @@ def all_candidate_sampler(true_classes, num_true, num_sampled, unique,
 
 def compute_accidental_hits(true_classes, sampled_candidates, num_true,
                             seed=None, name=None):
-    """(rows, places in the sample, the least float) where a sampled class is a
-    true one."""
+    """Finds sampled classes that are true classes.
+
+    Returns:
+      (rows, positions in the sample, lowest float for each).
+    """
     return _op("ComputeAccidentalHits")(
         true_classes, sampled_candidates, num_true=num_true, name=name,
         **_seeds(seed))
@@ -234,7 +243,7 @@ def _compute_sampled_logits(
         weights, biases, labels, inputs, num_sampled, num_classes, num_true=1,
         sampled_values=None, subtract_log_q=True, remove_accidental_hits=False,
         partition_strategy="mod", name=None, seed=None):
-    """(logits of the true and the sampled classes, their labels)."""
+    """Returns (logits of the true and sampled classes, their labels)."""
     with graphs.name_scope(name, "compute_sampled_logits",
                            _tables(weights) + [biases, inputs, labels]):
         labels = math_ops.cast(labels, dtypes.int64)
@@ -275,8 +284,10 @@ def _compute_sampled_logits(
 def nce_loss(weights, biases, labels, inputs, num_sampled, num_classes,
              num_true=1, sampled_values=None, remove_accidental_hits=False,
              partition_strategy="mod", name="nce_loss"):
-    """Noise-contrastive estimation (Gutmann and Hyvarinen, 2010), row by row:
-    for training, where there are many classes."""
+    """Computes the noise-contrastive estimation loss of each row.
+
+    It speeds up training with many classes (Gutmann and Hyvarinen, 2010).
+    """
     logits, targets = _compute_sampled_logits(
         weights, biases, labels, inputs, num_sampled, num_classes, num_true,
         sampled_values, True, remove_accidental_hits, partition_strategy, name)
@@ -288,8 +299,10 @@ def sampled_softmax_loss(weights, biases, labels, inputs, num_sampled,
                          num_classes, num_true=1, sampled_values=None,
                          remove_accidental_hits=True, partition_strategy="mod",
                          name="sampled_softmax_loss", seed=None):
-    """The cross entropy of softmax over the true and some sampled classes, row
-    by row: for training, where there are many classes."""
+    """Computes the softmax cross-entropy over true and sampled classes.
+
+    It speeds up training with many classes.
+    """
     logits, targets = _compute_sampled_logits(
         weights, biases, labels, inputs, num_sampled, num_classes, num_true,
         sampled_values, True, remove_accidental_hits, partition_strategy, name,

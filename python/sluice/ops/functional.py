@@ -1,4 +1,4 @@
-"""Functions over the slices of tensors: map, fold, scan."""
+"""Higher-order functions over tensors: map, fold, scan."""
 
 from sluice import _core
 from sluice.framework import dtypes, graph as graphs, nest, tensor_shape
@@ -8,12 +8,12 @@ from sluice.ops.tensor_array import TensorArray
 
 
 def _arrays(elems, n):
-    """The slices of each tensor."""
+    """Returns a TensorArray of the slices of each tensor."""
     return [TensorArray(e.dtype, n).unstack(e) for e in elems]
 
 
 def _count(elems):
-    """How many slices there are, and the known number or None."""
+    """Returns (number of slices as a tensor, static number or None)."""
     if not elems:
         raise ValueError("elems must be a Tensor or (possibly nested) sequence "
                          "of Tensors. Got none.")
@@ -36,10 +36,10 @@ def _tensors(structure):
 def map_fn(fn, elems, dtype=None, parallel_iterations=None, back_prop=True,
            swap_memory=False, infer_shape=True, name=None,
            fn_output_signature=None):
-    """fn of each slice along the first dimension, stacked.
+    """Applies `fn` to each slice along the first dimension; stacks the results.
 
-    `elems` may be a structure of tensors of one length; `dtype` is the
-    structure of types that fn gives, where that is another than it takes.
+    `elems` may be a structure of tensors of the same length. `dtype` is the
+    structure of the dtypes that `fn` returns, if it differs from `elems`.
     """
     if not callable(fn):
         raise TypeError(f"The provided function {fn} is not callable.")
@@ -89,7 +89,7 @@ def _fold(fn, elems, initializer, parallel_iterations, back_prop, swap_memory,
             last = element(convert_to_tensor(0))
             start = nest.map_structure(array_ops.identity, last)
             first = 1
-            # (An element is read once.)
+            # Each element can be read only once.
             inputs = _arrays(flat, n)
         else:
             start, first = nest.map_structure(convert_to_tensor,
@@ -104,7 +104,7 @@ def _fold(fn, elems, initializer, parallel_iterations, back_prop, swap_memory,
 
 def foldl(fn, elems, initializer=None, parallel_iterations=10, back_prop=True,
           swap_memory=False, name=None):
-    """fn(... fn(fn(initializer, e0), e1) ..., en) over the slices."""
+    """Returns fn(... fn(fn(initializer, e0), e1) ..., en) over the slices."""
     if not callable(fn):
         raise TypeError(f"{fn.__class__.__name__} is not callable.")
     return _fold(fn, elems, initializer, parallel_iterations, back_prop,
@@ -113,7 +113,7 @@ def foldl(fn, elems, initializer=None, parallel_iterations=10, back_prop=True,
 
 def foldr(fn, elems, initializer=None, parallel_iterations=10, back_prop=True,
           swap_memory=False, name=None):
-    """`foldl`, from the last slice to the first."""
+    """Like `foldl`, but from the last slice to the first."""
     if not callable(fn):
         raise TypeError(f"{fn.__class__.__name__} is not callable.")
     return _fold(fn, elems, initializer, parallel_iterations, back_prop,
@@ -122,7 +122,7 @@ def foldr(fn, elems, initializer=None, parallel_iterations=10, back_prop=True,
 
 def scan(fn, elems, initializer=None, parallel_iterations=10, back_prop=True,
          swap_memory=False, infer_shape=True, reverse=False, name=None):
-    """What `foldl` has after each slice, stacked."""
+    """Returns the stacked intermediate results of `foldl`."""
     if not callable(fn):
         raise TypeError(f"{fn.__class__.__name__} is not callable.")
     with graphs.name_scope(name, "scan", nest.flatten(elems)):
@@ -168,16 +168,16 @@ def scan(fn, elems, initializer=None, parallel_iterations=10, back_prop=True,
         return nest.pack_sequence_as(start, results)
 
 
-# ---- Functions of the graph, under the names of `functional_ops` -------------
+# ---- Ops that call functions of the graph (`functional_ops`) -----------------
 
 
 def _results(f):
-    """The types of what a Defun gives."""
+    """Returns the result dtypes of a Defun."""
     return [dtypes.as_dtype(a.type) for a in f.definition.signature.output_arg]
 
 
 def If(cond, inputs, then_branch, else_branch, name=None):
-    """What one of two Defuns gives for `inputs`: a list."""
+    """Returns the list of results of one of two Defuns for `inputs`."""
     types = _results(then_branch)
     if types != _results(else_branch):
         raise ValueError(f"If: expected branches of the same types, got "
@@ -187,16 +187,17 @@ def If(cond, inputs, then_branch, else_branch, name=None):
 
 
 def Gradient(inputs, f, name=None):
-    """The gradients of a Defun with respect to its arguments, which are the
-    first of `inputs`; the others are the gradients of its results."""
+    """Returns the gradients of a Defun with respect to its arguments.
+
+    `inputs` are the arguments followed by the gradients of the results.
+    """
     return _core.op("SymbolicGradient")(
         inputs, Tout=list(f.declared_input_types), f=f, name=name)
 
 
 def partitioned_call(args, f, tout=None, executing_eagerly=None, config=None,
                      executor_type=None):
-    """What a Defun gives for `args`: a list, or the operation if it gives
-    nothing."""
+    """Calls a Defun; returns its results, or the operation if it has none."""
     return _core.op("PartitionedCall")(
         list(args) + list(f.captured_inputs),
         Tout=_results(f) if tout is None else tout, f=f, config=config or "",

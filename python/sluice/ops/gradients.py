@@ -1,4 +1,4 @@
-"""Gradients: the operations that compute them."""
+"""Symbolic gradients."""
 
 import enum
 from collections import abc
@@ -12,7 +12,7 @@ from sluice.ops.variables import Variable
 
 
 class UnconnectedGradients(enum.Enum):
-    """What an x gets that no y depends on."""
+    """The gradient with respect to an x that no y depends on."""
 
     NONE = "none"
     ZERO = "zero"
@@ -24,7 +24,7 @@ class UnconnectedGradients(enum.Enum):
 
 
 class AggregationMethod:
-    """How gradients are added up; they all give the same sum."""
+    """Methods of summing gradients, which all give the same result."""
 
     ADD_N = 0
     DEFAULT = ADD_N
@@ -49,21 +49,26 @@ def gradients(ys, xs, grad_ys=None, name="gradients",
               colocate_gradients_with_ops=False, gate_gradients=False,
               aggregation_method=None, stop_gradients=None,
               unconnected_gradients=UnconnectedGradients.NONE):
-    """d(sum of ys) / dx for each x: a list of tensors, IndexedSlices and Nones.
+    """Returns d(sum of ys) / dx for each x.
 
     Args:
-      ys: tensors, or one.
-      xs: tensors and variables, or one.
-      grad_ys: the gradients of the ys (None: ones).
-      name: of the scope.
-      colocate_gradients_with_ops: whether gradients are on their ops' devices.
-      gate_gradients: whether an op's gradients are ready together.
-      aggregation_method: one of AggregationMethod.
-      stop_gradients: tensors beyond which nothing flows back.
-      unconnected_gradients: what an x gets that no y depends on.
+      ys: a tensor or a list of tensors.
+      xs: a tensor or variable, or a list of these.
+      grad_ys: the gradients with respect to the ys; default to ones.
+      name: the name scope.
+      colocate_gradients_with_ops: whether to place gradients with their ops.
+      gate_gradients: whether all gradients of an op are used only once they
+        are all computed.
+      aggregation_method: an AggregationMethod.
+      stop_gradients: tensors that are treated as constants.
+      unconnected_gradients: the gradient with respect to an x that no y
+        depends on.
+
+    Returns:
+      A list of tensors, IndexedSlices and Nones.
 
     Raises:
-      LookupError: if an op on the way has no gradient.
+      LookupError: if an op between ys and xs has no gradient.
     """
     if aggregation_method not in (None, 0, 1, 2):
         raise ValueError(f"Invalid `aggregation_method` specified "
@@ -78,7 +83,7 @@ def gradients(ys, xs, grad_ys=None, name="gradients",
 
 
 def _like(y, grad):
-    """A gradient in the shape of what it is of: programs give [g] for g."""
+    """Reshapes a gradient to the shape of y: programs pass [g] for g."""
     known = y.shape.is_fully_defined() and grad.shape.is_fully_defined()
     if known and grad.shape != y.shape and (
             grad.shape.num_elements() == y.shape.num_elements()):
@@ -115,7 +120,7 @@ def _gradients(ys, xs, grad_ys, name, colocate, gate, stop_gradients,
     return [IndexedSlices(*g) if type(g) is tuple else g for g in made]
 
 
-_registered = {}  # Functions of Python's, by op or name.
+_registered = {}  # Python functions by op type or name.
 
 
 class RegisterGradient:
@@ -125,7 +130,7 @@ class RegisterGradient:
         def _sub_grad(op, grad):
             return grad, -grad
 
-    Under a name that is no op's it is for `Graph.gradient_override_map`.
+    A name that is not an op type is for `Graph.gradient_override_map`.
     """
 
     def __init__(self, op_type):
@@ -140,7 +145,7 @@ class RegisterGradient:
 
 
 def NotDifferentiable(op_type):
-    """Registers that no gradients flow through ops of a type."""
+    """Registers an op type as not differentiable."""
     _core.register_gradient(op_type, None)
     _registered[op_type] = None
 
@@ -149,12 +154,14 @@ NoGradient = no_gradient = NotDifferentiable
 
 
 def get_gradient_function(op):
-    """The function that gives the gradient of an operation: of (operation,
-    gradients of its results). None if nothing flows through it.
+    """Returns the gradient function of an operation.
+
+    It is a function of (operation, *gradients of its outputs), or None if the
+    operation is not differentiable.
 
     Raises:
-      LookupError: if nothing is registered under the name that
-        `Graph.gradient_override_map` gave it.
+      LookupError: if `Graph.gradient_override_map` selected a name that is not
+        registered.
     """
     if not op.outputs:
         return None
@@ -170,13 +177,13 @@ def get_gradient_function(op):
 
 def hessians(ys, xs, name="hessians", colocate_gradients_with_ops=False,
              gate_gradients=False, aggregation_method=None):
-    """The matrices of second derivatives of sum(ys), one per x; in the x's
-    shape twice.
+    """Returns the Hessian matrices of sum(ys), one per x.
 
-    Args are those of `gradients`.
+    The shape of each is the shape of x repeated twice. The arguments are those
+    of `gradients`.
 
     Raises:
-      ValueError: if the ys do not depend on an x, or not to the second order.
+      ValueError: if the ys do not depend on an x, or only linearly.
     """
     xs = _list(xs)
     options = {"colocate_gradients_with_ops": colocate_gradients_with_ops,

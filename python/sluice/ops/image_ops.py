@@ -1,4 +1,4 @@
-"""Images: [height, width, channels] or [batch, height, width, channels]."""
+"""Image operations on [height, width, channels] or batches of these."""
 
 from sluice import _core
 from sluice.framework import dtypes, graph as graphs
@@ -10,7 +10,7 @@ _op = _core.op
 
 
 class ResizeMethod:
-    """How images are resized."""
+    """Interpolation methods for resizing images."""
 
     BILINEAR, NEAREST_NEIGHBOR, BICUBIC, AREA = range(4)
 
@@ -27,30 +27,30 @@ def _image(image):
 
 
 def _size(x):
-    """(height, width): numbers where they are known."""
+    """Returns (height, width) as numbers where known, else as tensors."""
     at = x.shape.ndims - 3
     dims, known = array_ops.shape(x), x.shape.as_list()
     return tuple(dims[i] if known[i] is None else known[i]
                  for i in (at, at + 1))
 
 
-# ---- Turning and mirroring ---------------------------------------------------
+# ---- Flipping and rotation ---------------------------------------------------
 
 
 def flip_left_right(image):
-    """Each row in reverse."""
+    """Flips an image horizontally."""
     x = _image(image)
     return array_ops.reverse(x, [x.shape.ndims - 2])
 
 
 def flip_up_down(image):
-    """The rows in reverse."""
+    """Flips an image vertically."""
     x = _image(image)
     return array_ops.reverse(x, [x.shape.ndims - 3])
 
 
 def transpose_image(image, name=None):
-    """The image with height and width swapped."""
+    """Swaps the height and width of an image."""
     x = _image(image)
     order = [1, 0, 2] if x.shape.ndims == 3 else [0, 2, 1, 3]
     return array_ops.transpose(x, order, name=name or "transpose")
@@ -71,17 +71,17 @@ def _random_flip(image, flip, seed, name):
 
 
 def random_flip_left_right(image, seed=None):
-    """`flip_left_right`, of every second image or so."""
+    """Flips each image horizontally with probability 1/2."""
     return _random_flip(image, flip_left_right, seed, "random_flip_left_right")
 
 
 def random_flip_up_down(image, seed=None):
-    """`flip_up_down`, of every second image or so."""
+    """Flips each image vertically with probability 1/2."""
     return _random_flip(image, flip_up_down, seed, "random_flip_up_down")
 
 
 def rot90(image, k=1, name=None):
-    """The image turned left by k quarters."""
+    """Rotates an image counter-clockwise by k * 90 degrees."""
     with graphs.name_scope(name, "rot90", [image, k]) as scope:
         x = _image(image)
         k = math_ops.mod(convert_to_tensor(k, dtypes.int32), 4)
@@ -99,12 +99,12 @@ def rot90(image, k=1, name=None):
         return turned
 
 
-# ---- Cutting and padding -----------------------------------------------------
+# ---- Cropping and padding ----------------------------------------------------
 
 
 def crop_to_bounding_box(image, offset_height, offset_width, target_height,
                          target_width):
-    """The part of the image from a corner on, of a size."""
+    """Crops an image to a box given by its corner and size."""
     with graphs.name_scope(None, "crop_to_bounding_box", [image]):
         x = _image(image)
         height, width = _size(x)
@@ -135,7 +135,7 @@ def _tell(result, x, height, width):
 
 
 def _checks(rules):
-    """Assertions of those that cannot be told now; ValueError of the others."""
+    """Checks rules: raises ValueError now or returns assertions for a step."""
     late = []
     for value, relation, limit, text in rules:
         if isinstance(value, int) and isinstance(limit, int):
@@ -150,7 +150,7 @@ def _checks(rules):
 
 def pad_to_bounding_box(image, offset_height, offset_width, target_height,
                         target_width):
-    """The image within zeros: from a corner on, in an image of a size."""
+    """Pads an image with zeros to a size, at an offset."""
     with graphs.name_scope(None, "pad_to_bounding_box", [image]):
         x = _image(image)
         height, width = _size(x)
@@ -171,7 +171,7 @@ def pad_to_bounding_box(image, offset_height, offset_width, target_height,
 
 
 def resize_image_with_crop_or_pad(image, target_height, target_width):
-    """The middle of the image, cut or padded with zeros to a size."""
+    """Crops or pads the image centrally with zeros to a size."""
     with graphs.name_scope(None, "resize_image_with_crop_or_pad", [image]):
         x = _image(image)
         for what, value in (("target_width", target_width),
@@ -205,7 +205,7 @@ def resize_image_with_crop_or_pad(image, target_height, target_width):
 
 
 def central_crop(image, central_fraction):
-    """The middle of the image: a part of its height and of its width."""
+    """Crops the image to the central fraction of its height and width."""
     with graphs.name_scope(None, "central_crop", [image]):
         x = _image(image)
         if not 0.0 < central_fraction <= 1.0:
@@ -229,7 +229,7 @@ def central_crop(image, central_fraction):
 
 
 def random_crop(value, size, seed=None, name=None):
-    """A part of a tensor of a size, at random."""
+    """Crops a tensor to a size at a random position."""
     with graphs.name_scope(name, "random_crop", [value, size]) as scope:
         value = convert_to_tensor(value, name="value")
         size = convert_to_tensor(size, dtypes.int32, name="size")
@@ -246,12 +246,14 @@ def random_crop(value, size, seed=None, name=None):
         return array_ops.slice(value, start, size, name=scope)
 
 
-# ---- Colours and light -------------------------------------------------------
+# ---- Colour and brightness ---------------------------------------------------
 
 
 def convert_image_dtype(image, dtype, saturate=False, name=None):
-    """The image in another type: floats from 0 to 1, integers over their whole
-    range."""
+    """Converts the dtype and rescales the values.
+
+    Floats range from 0 to 1, integers over their whole range.
+    """
     x = convert_to_tensor(image, name="image")
     dtype = dtypes.as_dtype(dtype)
     old = x.dtype.base_dtype
@@ -274,7 +276,7 @@ def convert_image_dtype(image, dtype, saturate=False, name=None):
 
 
 def rgb_to_grayscale(images, name=None):
-    """One channel: how bright the eye sees each pixel."""
+    """Converts RGB images to grayscale by perceived brightness."""
     with graphs.name_scope(name, "rgb_to_grayscale", [images]) as scope:
         x = convert_to_tensor(images, name="images")
         old = x.dtype.base_dtype
@@ -286,7 +288,7 @@ def rgb_to_grayscale(images, name=None):
 
 
 def grayscale_to_rgb(images, name=None):
-    """Three channels that are all the same."""
+    """Repeats the channel of grayscale images three times."""
     with graphs.name_scope(name, "grayscale_to_rgb", [images]) as scope:
         x = convert_to_tensor(images, name="images")
         n = x.shape.ndims
@@ -299,7 +301,7 @@ def grayscale_to_rgb(images, name=None):
 
 
 def _as_float(function, image, *arguments):
-    """function(the image as floats), in the image's type."""
+    """Applies a function to the image as floats; keeps the image's dtype."""
     x = convert_to_tensor(image, name="image")
     old = x.dtype.base_dtype
     if old in (dtypes.float16, dtypes.float32):
@@ -309,13 +311,13 @@ def _as_float(function, image, *arguments):
 
 
 def adjust_brightness(image, delta):
-    """The image plus a number, on a scale from 0 to 1."""
+    """Adds `delta` to the image on a scale from 0 to 1."""
     with graphs.name_scope(None, "adjust_brightness", [image, delta]):
         return _as_float(lambda x: x + math_ops.cast(delta, x.dtype), image)
 
 
 def adjust_contrast(images, contrast_factor):
-    """The distance of each pixel to its channel's mean, times a factor."""
+    """Scales the difference of each pixel from its channel's mean."""
     def adjusted(x):
         mean = math_ops.reduce_mean(x, [-3, -2], keepdims=True)
         return (x - mean) * contrast_factor + mean
@@ -325,7 +327,7 @@ def adjust_contrast(images, contrast_factor):
 
 
 def adjust_gamma(image, gamma=1, gain=1):
-    """gain * image ^ gamma, on a scale from 0 to 1."""
+    """Computes gain * image ** gamma on a scale from 0 to 1."""
     with graphs.name_scope(None, "adjust_gamma", [image, gamma, gain]):
         checks = []
         if isinstance(gamma, _core.Tensor):
@@ -341,7 +343,7 @@ def adjust_gamma(image, gamma=1, gain=1):
 
 
 def random_brightness(image, max_delta, seed=None):
-    """`adjust_brightness` by a random number."""
+    """Adjusts the brightness by a random delta."""
     if max_delta < 0:
         raise ValueError("max_delta must be non-negative.")
     return adjust_brightness(image, random_ops.random_uniform(
@@ -349,7 +351,7 @@ def random_brightness(image, max_delta, seed=None):
 
 
 def random_contrast(image, lower, upper, seed=None):
-    """`adjust_contrast` by a random factor."""
+    """Adjusts the contrast by a random factor."""
     if upper <= lower:
         raise ValueError("upper must be > lower.")
     if lower < 0:
@@ -359,8 +361,10 @@ def random_contrast(image, lower, upper, seed=None):
 
 
 def per_image_standardization(image):
-    """Each image with mean 0 and deviation 1 (or less, where it is all the
-    same)."""
+    """Normalizes each image to mean 0 and standard deviation 1.
+
+    The deviation is smaller if the image is nearly uniform.
+    """
     with graphs.name_scope(None, "per_image_standardization", [image]) as scope:
         x = math_ops.cast(_image(image), dtypes.float32)
         over = [-3, -2, -1]

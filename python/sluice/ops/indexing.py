@@ -1,4 +1,4 @@
-"""tensor[...], as NumPy's."""
+"""NumPy-style indexing: tensor[...]."""
 
 from sluice import _core
 from sluice.framework import dtypes, graph as graphs, tensor_shape
@@ -13,7 +13,7 @@ _INDICES = ("Only integers, slices (`:`), ellipsis (`...`), tf.newaxis "
 
 
 def _getitem(tensor, key):
-    """tensor[key]: integers, slices, `...` and newaxis, a mask."""
+    """Indexes a tensor by integers, slices, `...`, newaxis or a mask."""
     if isinstance(key, bool) or isinstance(
             key, _core.Tensor) and key.dtype.is_bool or (
             hasattr(key, "dtype") and getattr(key, "ndim", 0) and
@@ -42,7 +42,7 @@ def _getitem(tensor, key):
             end.append(k + 1)
             strides.append(1)
             masks["shrink_axis_mask"] |= bit
-            # The element before the last + 1 is not the first.
+            # For -1, end = begin + 1 = 0 would give an empty slice.
             if isinstance(k, int) and k == -1:
                 masks["end_mask"] |= bit
     with graphs.name_scope("strided_slice") as scope:
@@ -61,7 +61,7 @@ def _index(k):
     if isinstance(k, tensor_shape.Dimension):
         return k.value
     if isinstance(getattr(k, "dtype", None), dtypes.DType):
-        made = convert_to_tensor(k)  # (Its type is looked at in _index_type.)
+        made = convert_to_tensor(k)  # _index_type checks its dtype.
         if not made._dims:
             return made
     elif hasattr(k, "__index__"):

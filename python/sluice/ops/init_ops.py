@@ -1,4 +1,4 @@
-"""Initialisers: how variables begin."""
+"""Initializers of variables."""
 
 import inspect
 import itertools
@@ -11,13 +11,13 @@ from sluice.ops import array_ops, math_ops, random_ops
 
 
 class Initializer:
-    """Makes the first value of a variable: `initializer(shape, dtype)`."""
+    """Makes the initial value of a variable: `initializer(shape, dtype)`."""
 
     def __call__(self, shape, dtype=None, partition_info=None):
         raise NotImplementedError
 
     def get_config(self):
-        """The arguments that make such an initialiser."""
+        """Returns the constructor arguments as a dict."""
         config = {name: getattr(self, name)
                   for name in inspect.signature(type(self)).parameters
                   if hasattr(self, name)}
@@ -27,13 +27,12 @@ class Initializer:
 
     @classmethod
     def from_config(cls, config):
-        """The initialiser of `get_config`'s arguments."""
+        """Makes an initializer from the result of `get_config`."""
         return cls(**config)
 
 
 def parameters_of(function):
-    """What a function takes, as `inspect` has it; nothing of one that does not
-    say."""
+    """Returns the parameters of a function; {} if they are unknown."""
     try:
         return inspect.signature(function).parameters
     except ValueError:
@@ -41,8 +40,10 @@ def parameters_of(function):
 
 
 def first_value(initializer, shape, dtype, partition_info=None):
-    """What an initialiser, or a function like one, makes. Which part it is of a
-    variable it is told if it asks for it."""
+    """Calls an initializer.
+
+    It gets `partition_info` only if it has a parameter of this name.
+    """
     if "partition_info" in parameters_of(initializer):
         return initializer(shape, dtype=dtype, partition_info=partition_info)
     return initializer(shape, dtype=dtype)
@@ -56,7 +57,7 @@ def _floating(dtype):
 
 
 class Zeros(Initializer):
-    """All zeros."""
+    """Initializes with zeros."""
 
     def __init__(self, dtype=dtypes.float32):
         self.dtype = dtypes.as_dtype(dtype)
@@ -66,7 +67,7 @@ class Zeros(Initializer):
 
 
 class Ones(Initializer):
-    """All ones."""
+    """Initializes with ones."""
 
     def __init__(self, dtype=dtypes.float32):
         self.dtype = dtypes.as_dtype(dtype)
@@ -76,7 +77,7 @@ class Ones(Initializer):
 
 
 class Constant(Initializer):
-    """A given value, or several."""
+    """Initializes with one or several constants."""
 
     def __init__(self, value=0, dtype=dtypes.float32, verify_shape=False):
         import numpy as np
@@ -97,7 +98,7 @@ class Constant(Initializer):
 
 
 class RandomUniform(Initializer):
-    """Numbers of [minval, maxval)."""
+    """Initializes with uniform random numbers from [minval, maxval)."""
 
     def __init__(self, minval=0, maxval=None, seed=None, dtype=dtypes.float32):
         self.minval, self.maxval, self.seed = minval, maxval, seed
@@ -109,7 +110,7 @@ class RandomUniform(Initializer):
 
 
 class RandomNormal(Initializer):
-    """Normally distributed numbers."""
+    """Initializes with normally distributed numbers."""
 
     _draw = staticmethod(random_ops.random_normal)
 
@@ -123,7 +124,7 @@ class RandomNormal(Initializer):
 
 
 class TruncatedNormal(RandomNormal):
-    """Normally distributed numbers within two standard deviations."""
+    """Initializes with normal numbers within two standard deviations."""
 
     _draw = staticmethod(random_ops.truncated_normal)
 
@@ -142,8 +143,11 @@ def _fans(shape):
 
 
 class VarianceScaling(Initializer):
-    """Random numbers whose variance is scale / n, n the number of inputs
-    (fan_in), outputs (fan_out), or their mean (fan_avg)."""
+    """Initializes with random numbers of variance scale / n.
+
+    n is the number of inputs (`fan_in`) or outputs (`fan_out`), or their mean
+    (`fan_avg`).
+    """
 
     def __init__(self, scale=1.0, mode="fan_in",
                  distribution="truncated_normal", seed=None,
@@ -174,29 +178,28 @@ class VarianceScaling(Initializer):
         if self.distribution == "untruncated_normal":
             return random_ops.random_normal(shape, 0.0, math.sqrt(variance),
                                             dtype, self.seed)
-        # The standard deviation of what is cut off at two of them.
+        # 0.8796... is the standard deviation after truncation at two of them.
         stddev = math.sqrt(variance) / 0.87962566103423978
         return random_ops.truncated_normal(shape, 0.0, stddev, dtype,
                                            self.seed)
 
 
 class GlorotUniform(VarianceScaling):
-    """Uniform, of variance 2 / (inputs + outputs). What variables get that
-    say nothing else."""
+    """Uniform initializer of variance 2 / (inputs + outputs); the default."""
 
     def __init__(self, seed=None, dtype=dtypes.float32):
         super().__init__(1.0, "fan_avg", "uniform", seed, dtype)
 
 
 class GlorotNormal(VarianceScaling):
-    """Normal, of variance 2 / (inputs + outputs)."""
+    """Normal initializer of variance 2 / (inputs + outputs)."""
 
     def __init__(self, seed=None, dtype=dtypes.float32):
         super().__init__(1.0, "fan_avg", "truncated_normal", seed, dtype)
 
 
 class Identity(Initializer):
-    """The identity matrix, times `gain`."""
+    """Initializes with the identity matrix times `gain`."""
 
     def __init__(self, gain=1.0, dtype=dtypes.float32):
         self.gain, self.dtype = gain, _floating(dtype)
@@ -211,8 +214,10 @@ class Identity(Initializer):
 
 
 class Orthogonal(Initializer):
-    """A matrix with orthogonal rows or columns (Saxe et al., 2013), times
-    `gain`; of more dimensions, all but the last are one."""
+    """Initializes with `gain` times an orthogonal matrix (Saxe et al., 2013).
+
+    For higher ranks, all dimensions but the last are flattened.
+    """
 
     def __init__(self, gain=1.0, seed=None, dtype=dtypes.float32):
         self.gain, self.seed = gain, seed
@@ -228,7 +233,7 @@ class Orthogonal(Initializer):
             [max(rows, columns), min(rows, columns)], dtype=dtype or self.dtype,
             seed=self.seed)
         q, r = _core.op("Qr")(drawn, full_matrices=False)
-        # (So that all orthogonal matrices are equally likely.)
+        # Makes the distribution over orthogonal matrices uniform.
         q = q * _core.op("Sign")(array_ops.diag_part(r))
         if rows < columns:
             q = array_ops.matrix_transpose(q)
@@ -236,15 +241,17 @@ class Orthogonal(Initializer):
 
 
 def _orthogonal(n, dtype, seed):
-    """A random orthogonal matrix; all are equally likely."""
+    """Returns a uniformly distributed random orthogonal matrix."""
     q, r = _core.op("Qr")(random_ops.random_normal([n, n], dtype=dtype,
                                                    seed=seed))
     return q * _core.op("Sign")(array_ops.diag_part(r))
 
 
 class ConvolutionDeltaOrthogonal(Initializer):
-    """A kernel whose centre is a matrix with orthogonal rows, times `gain`, and
-    the rest zeros (Xiao et al., 2018)."""
+    """Initializes a convolution kernel with an orthogonal matrix at its centre.
+
+    The matrix is scaled by `gain`, and the rest is zero (Xiao et al., 2018).
+    """
 
     def __init__(self, gain=1.0, seed=None, dtype=dtypes.float32):
         self.gain, self.seed = gain, seed
@@ -264,8 +271,11 @@ class ConvolutionDeltaOrthogonal(Initializer):
 
 
 class _ConvolutionOrthogonal(Initializer):
-    """A kernel that keeps norms: a product of kernels of size 2, of projections
-    (Xiao et al., 2018), times `gain`."""
+    """Initializes a norm-preserving convolution kernel times `gain`.
+
+    It is a product of kernels of size 2, made of projections (Xiao et al.,
+    2018).
+    """
 
     _dimensions = 0
 
@@ -278,14 +288,14 @@ class _ConvolutionOrthogonal(Initializer):
             itertools.count(self.seed))
 
     def _projection(self, n, dtype, seeds):
-        """A random symmetric projection."""
+        """Returns a random symmetric projection."""
         q = _orthogonal(n, dtype, next(seeds))
         kept = random_ops.random_normal([n], dtype=dtype, seed=next(seeds)) > 0
         columns = q * math_ops.cast(kept, dtype)
         return math_ops.matmul(columns, columns, transpose_b=True)
 
     def _block(self, n, dtype, seeds):
-        """A kernel of size 2 in each dimension: {place: matrix}."""
+        """Returns a kernel of size 2 in each dimension: {position: matrix}."""
         one = _core.op("Diag")(array_ops.ones([n], dtype))
         block = {(): one}
         for _ in range(self._dimensions):
@@ -333,7 +343,7 @@ class ConvolutionOrthogonal3D(_ConvolutionOrthogonal):
     _dimensions = 3
 
 
-# TensorFlow's names within `init_ops`.
+# The names that TensorFlow uses in `init_ops`.
 convolutional_delta_orthogonal = ConvolutionDeltaOrthogonal
 convolutional_orthogonal_1d = ConvolutionOrthogonal1D
 convolutional_orthogonal_2d = ConvolutionOrthogonal2D
@@ -341,8 +351,10 @@ convolutional_orthogonal_3d = ConvolutionOrthogonal3D
 
 
 class UniformUnitScaling(Initializer):
-    """Uniform numbers that keep the scale of a layer's inputs: up to factor *
-    sqrt(3 / inputs)."""
+    """Uniform initializer that preserves the scale of a layer's inputs.
+
+    The bound is factor * sqrt(3 / inputs).
+    """
 
     def __init__(self, factor=1.0, seed=None, dtype=dtypes.float32):
         self.factor, self.seed = factor, seed

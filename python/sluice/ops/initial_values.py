@@ -1,17 +1,22 @@
-"""Initial values that depend on other variables: initializers run in any order,
-so of a variable without a value its initial one is taken."""
+"""Initial values that depend on other variables.
+
+Initializers run in any order, so an initial value reads the initial values of
+variables that are not yet initialized.
+"""
 
 from sluice.framework import protos
 from sluice.framework.graph import GraphKeys
 from sluice.framework.node_def import REFERENCE_OPS, import_graph_def
 
-# These tell of a variable's state, and are to go on telling it.
+# Ops that read the state of a variable and are not copied.
 _TELLING = ("IsVariableInitialized", "VarIsInitializedOp", "ReadVariableOp")
 
 
 def _depends(op):
-    """Whether it is made of a variable's value; most are not, and this is asked
-    for each variable."""
+    """Returns whether an operation depends on the value of a variable.
+
+    This is fast, because it runs for each variable and most do not.
+    """
     seen, stack = {op}, [op]
     while stack:
         op = stack.pop()
@@ -22,7 +27,7 @@ def _depends(op):
                 op, "_is_initialized_value"):
             continue
         for x in op.inputs:
-            # (A loop that is being built has inputs that are not there yet.)
+            # Inputs of a loop under construction may be missing.
             if x is not None and x.op not in seen:
                 seen.add(x.op)
                 stack.append(x.op)
@@ -30,8 +35,10 @@ def _depends(op):
 
 
 def _on_the_way(initial):
-    """{operation: whether its value depends on a variable's}, of all that an
-    initial value is made of; {} if that goes in circles."""
+    """Maps the ancestors of an initial value to whether they read variables.
+
+    Returns {operation: bool}, or {} if there is a cycle.
+    """
     depends, active, stack = {}, set(), [initial.op]
     while stack:
         op = stack[-1]
@@ -55,8 +62,11 @@ def _on_the_way(initial):
 
 
 def guarded(initial):
-    """A copy of an initial value that takes other variables' initial values as
-    long as these have none; the same if it depends on none."""
+    """Returns a copy of an initial value that works in any order.
+
+    The copy reads the initial values of variables that are not initialized.
+    Returns the same tensor if it does not depend on variables.
+    """
     if not _depends(initial.op):
         return initial
     depends = _on_the_way(initial)
@@ -72,7 +82,7 @@ def guarded(initial):
     for op in copied:
         node = protos.NodeDef()
         node.CopyFrom(op.node_def)
-        # (What orders it or where it is placed is the original's.)
+        # The copy needs no control inputs and no placement.
         node.input[:] = [i for i in node.input if not i.startswith("^")]
         node.attr.pop("_class", None)
         nodes.append(node)
@@ -82,7 +92,7 @@ def guarded(initial):
             variable = known.get(x.op) if x.op.type in REFERENCE_OPS else None
             inputs[x.name] = x if variable is None else (
                 variable.initialized_value())
-        # (What passed a reference on has a value to pass on now.)
+        # An op that forwarded a reference forwards a value now.
         first = op.inputs[0]
         if op.type.startswith("Ref") and (first.op in values or inputs.get(
                 first.name, first) is not first):

@@ -1,4 +1,4 @@
-"""Matrices: solving, decompositions, norms."""
+"""Linear algebra: solvers, decompositions, norms."""
 
 from sluice import _core
 from sluice.framework import dtypes, graph as graphs
@@ -18,7 +18,7 @@ qr = _op("Qr")
 
 
 def logdet(matrix, name=None):
-    """The logarithm of the determinant of positive definite matrices."""
+    """Returns the log-determinant of positive definite matrices."""
     with graphs.name_scope(name, "logdet", [matrix]):
         root = math_ops.cholesky(matrix)
         return 2.0 * math_ops.reduce_sum(
@@ -26,14 +26,14 @@ def logdet(matrix, name=None):
 
 
 def adjoint(matrix, name=None):
-    """The conjugate transpose."""
+    """Returns the conjugate transpose."""
     with graphs.name_scope(name, "adjoint", [matrix]):
         return array_ops.matrix_transpose(matrix, conjugate=True)
 
 
 def eye(num_rows, num_columns=None, batch_shape=None, dtype=dtypes.float32,
         name=None):
-    """An identity matrix, or a batch of them."""
+    """Returns an identity matrix or a batch of identity matrices."""
     with graphs.name_scope(name, "eye",
                            [num_rows, num_columns, batch_shape]) as scope:
         columns = num_rows if num_columns is None else num_columns
@@ -50,7 +50,7 @@ def eye(num_rows, num_columns=None, batch_shape=None, dtype=dtypes.float32,
 
 
 def svd(tensor, full_matrices=False, compute_uv=True, name=None):
-    """(s, u, v): tensor = u diag(s) v^H; or s alone."""
+    """Returns (s, u, v) with tensor = u diag(s) v^H, or only s."""
     s, u, v = _op("Svd")(tensor, compute_uv=compute_uv,
                          full_matrices=full_matrices, name=name)
     s = math_ops.real(s)
@@ -59,7 +59,7 @@ def svd(tensor, full_matrices=False, compute_uv=True, name=None):
 
 def matvec(a, b, transpose_a=False, adjoint_a=False, a_is_sparse=False,
            b_is_sparse=False, name=None):
-    """Matrices times vectors."""
+    """Multiplies matrices by vectors."""
     with graphs.name_scope(name, "MatVec", [a, b]):
         return array_ops.squeeze(math_ops.matmul(
             a, array_ops.expand_dims(b, -1), transpose_a=transpose_a,
@@ -68,7 +68,7 @@ def matvec(a, b, transpose_a=False, adjoint_a=False, a_is_sparse=False,
 
 
 def _svd_limit(x, s, factor):
-    """Below which singular values count as zero."""
+    """Returns the threshold below which singular values count as zero."""
     import numpy as np
     sizes = array_ops.shape(x)[-2:]
     eps = np.finfo(s.dtype.as_numpy_dtype).eps
@@ -76,7 +76,7 @@ def _svd_limit(x, s, factor):
 
 
 def matrix_rank(a, tol=None, validate_args=False, name=None):
-    """How many singular values are above `tol`."""
+    """Returns the number of singular values above `tol`."""
     with graphs.name_scope(name, "matrix_rank", [a]):
         x = convert_to_tensor(a)
         s = svd(x, compute_uv=False)
@@ -86,15 +86,17 @@ def matrix_rank(a, tol=None, validate_args=False, name=None):
 
 
 def pinv(a, rcond=None, validate_args=False, name=None):
-    """The inverses of Moore and Penrose; singular values below `rcond` times
-    the greatest count as zero."""
+    """Returns the Moore-Penrose pseudo-inverse.
+
+    Singular values below `rcond` times the largest count as zero.
+    """
     with graphs.name_scope(name, "pinv", [a]):
         x = convert_to_tensor(a, name="a")
         s, u, v = svd(x)
         rcond = (_svd_limit(x, s, 10.0) if rcond is None else
                  array_ops.expand_dims(convert_to_tensor(rcond, s.dtype), -1))
         cut = rcond * math_ops.reduce_max(s, -1, True)
-        # (Infinity, since its inverse and the gradient of that are 0.)
+        # The inverse of infinity and its gradient are 0.
         s = array_ops.where_v2(s > cut, s, convert_to_tensor(
             float("inf"), s.dtype))
         s = math_ops.cast(array_ops.expand_dims(s, -2), x.dtype)
@@ -102,7 +104,7 @@ def pinv(a, rcond=None, validate_args=False, name=None):
 
 
 def normalize(tensor, ord="euclidean", axis=None, name=None):
-    """(the tensor over its norm, the norm)."""
+    """Returns (tensor / norm, norm)."""
     with graphs.name_scope(name, "normalize", [tensor]):
         x = convert_to_tensor(tensor)
         size = math_ops.cast(norm(x, ord, axis, keepdims=True), x.dtype)
@@ -110,35 +112,35 @@ def normalize(tensor, ord="euclidean", axis=None, name=None):
 
 
 def self_adjoint_eig(tensor, name=None):
-    """(eigenvalues in increasing order, eigenvectors in columns)."""
+    """Returns (ascending eigenvalues, eigenvectors in columns)."""
     e, v = _op("SelfAdjointEigV2")(tensor, compute_v=True, name=name)
     return e, v
 
 
 def self_adjoint_eigvals(tensor, name=None):
-    """The eigenvalues in increasing order."""
+    """Returns the eigenvalues in ascending order."""
     return _op("SelfAdjointEigV2")(tensor, compute_v=False, name=name)[0]
 
 
 def cholesky_solve(chol, rhs, name=None):
-    """x of A x = rhs, where A = chol chol^H."""
+    """Solves A x = rhs, where A = chol chol^H."""
     with graphs.name_scope(name, "cholesky_solve", [chol, rhs]):
         y = triangular_solve(chol, rhs, lower=True, adjoint=False)
         return triangular_solve(chol, y, lower=True, adjoint=True)
 
 
 def lu_reconstruct(lower_upper, perm, validate_args=False, name=None):
-    """The matrices that `lu` decomposed."""
+    """Reconstructs matrices from their `lu` decomposition."""
     with graphs.name_scope(name, "lu_reconstruct", [lower_upper, perm]):
         both, perm = convert_to_tensor(lower_upper), convert_to_tensor(perm)
         product = math_ops.matmul(_unit_lower(both),
                                   array_ops.matrix_band_part(both, 0, -1))
-        # (Row i is row perm[i] of the matrix.)
+        # Row i of the product is row perm[i] of the matrix.
         return _rows(product, ordering.argsort(perm))
 
 
 def lu_solve(lower_upper, perm, rhs, validate_args=False, name=None):
-    """x of A x = rhs, where `lu` gave (lower_upper, perm) of A."""
+    """Solves A x = rhs, given the `lu` decomposition of A."""
     with graphs.name_scope(name, "lu_solve", [lower_upper, perm, rhs]):
         both, perm = convert_to_tensor(lower_upper), convert_to_tensor(perm)
         rhs = convert_to_tensor(rhs, both.dtype.base_dtype)
@@ -147,7 +149,7 @@ def lu_solve(lower_upper, perm, rhs, validate_args=False, name=None):
 
 
 def lu_matrix_inverse(lower_upper, perm, validate_args=False, name=None):
-    """The inverses of the matrices that `lu` decomposed."""
+    """Returns the inverses of matrices, given their `lu` decomposition."""
     with graphs.name_scope(name, "lu_matrix_inverse", [lower_upper, perm]):
         both = convert_to_tensor(lower_upper)
         dims = array_ops.shape(both)
@@ -156,20 +158,20 @@ def lu_matrix_inverse(lower_upper, perm, validate_args=False, name=None):
 
 
 def _unit_lower(both):
-    """The lower triangle, with ones on the diagonal."""
+    """Returns the lower triangle with ones on the diagonal."""
     lower = array_ops.matrix_band_part(both, -1, 0)
     return diagonals.matrix_set_diag(
         lower, array_ops.ones_like(diagonals.matrix_diag_part(both)))
 
 
 def _rows(matrix, perm):
-    """The rows in the order of `perm`, in each batch."""
+    """Permutes the rows of each matrix of a batch."""
     return array_ops.gather(matrix, perm, axis=-2,
                             batch_dims=perm.shape.ndims - 1)
 
 
 def matrix_solve_ls(matrix, rhs, l2_regularizer=0.0, fast=True, name=None):
-    """x for which |matrix x - rhs|^2 + l2_regularizer |x|^2 is least."""
+    """Returns x that minimizes |matrix x - rhs|^2 + l2_regularizer |x|^2."""
     return _op("MatrixSolveLs")(matrix, rhs, convert_to_tensor(
         l2_regularizer, dtypes.float64), fast=fast, name=name)
 
@@ -180,16 +182,17 @@ lstsq = matrix_solve_ls
 def tridiagonal_solve(diagonals, rhs, diagonals_format="compact",
                       transpose_rhs=False, conjugate_rhs=False, name=None,
                       partial_pivoting=True):
-    """x of A x = rhs, A of three diagonals.
+    """Solves A x = rhs for a tridiagonal matrix A.
 
     Args:
-      diagonals: by `diagonals_format`: "compact": [..., 3, n], the upper one
-        first (its last element and the lower one's first do not matter);
-        "sequence": the three in a list, the upper and the lower one with or
-        without that element; "matrix": A, of which no more is looked at.
+      diagonals: depends on `diagonals_format`. "compact": [..., 3, n] with the
+        superdiagonal first (its last element and the first element of the
+        subdiagonal are ignored). "sequence": a list of the three, where the
+        superdiagonal and the subdiagonal may omit these elements. "matrix": A
+        itself; other elements are ignored.
       rhs: [..., n, k], or [..., n].
       transpose_rhs: whether rhs and the result are [..., k, n].
-      conjugate_rhs: whether rhs is conjugated first.
+      conjugate_rhs: whether to conjugate rhs first.
     """
     made = {"compact": convert_to_tensor, "sequence": _compact_of_sequence,
             "matrix": _compact_of_matrix}.get(diagonals_format)
@@ -213,7 +216,7 @@ def tridiagonal_solve(diagonals, rhs, diagonals_format="compact",
 
 
 def _padded(diagonal, n, before):
-    """A diagonal of n elements, of one that may have one less."""
+    """Pads a diagonal of n or n - 1 elements to n elements."""
     rank, size = diagonal.shape.ndims, diagonal.shape.as_list()[-1]
     if size == n:
         return diagonal
@@ -251,14 +254,14 @@ def _compact_of_matrix(matrix):
 
 def norm(tensor, ord="euclidean", axis=None, keepdims=None, name=None,
          keep_dims=None):
-    """The norm of vectors or matrices.
+    """Returns the norm of vectors or matrices.
 
     Args:
-      ord: "euclidean" (of matrices "fro"), 1, 2, numpy.inf or a positive
-        number.
-      axis: one dimension for vectors, two for matrices; None: all elements are
-        one vector.
-      keepdims: whether the dimensions stay, with size 1.
+      ord: "euclidean" (for matrices also "fro"), 1, 2, numpy.inf or, for
+        vectors, any positive number.
+      axis: one dimension for vectors, two for matrices. If None, all elements
+        form one vector.
+      keepdims: whether to keep the reduced dimensions with size 1.
     """
     keep = bool(keep_dims if keepdims is None else keepdims)
     matrices = isinstance(axis, (list, tuple)) and len(axis) == 2
@@ -291,7 +294,7 @@ def norm(tensor, ord="euclidean", axis=None, keepdims=None, name=None,
             return math_ops.cast(top, x.dtype)
         sizes = math_ops.abs(x)
         if matrices:
-            # (1: the largest sum of a column, inf: of a row.)
+            # 1 is the maximum column sum, inf the maximum row sum.
             first, second = axis if ord == 1 else axis[::-1]
             result = math_ops.reduce_max(math_ops.reduce_sum(
                 sizes, first, keepdims=True), second, keepdims=True)

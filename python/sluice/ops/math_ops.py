@@ -1,4 +1,4 @@
-"""Arithmetic, comparisons, reductions, products."""
+"""Arithmetic, comparisons, reductions and products."""
 
 import builtins
 import math
@@ -14,7 +14,7 @@ _builtin_range = builtins.range
 
 
 def _of_elements(kind, doc):
-    """An op's function; of a SparseTensor it takes the elements there are."""
+    """Makes an op function that also accepts SparseTensors."""
     op = _op(kind)
 
     def apply(x, name=None):
@@ -25,13 +25,13 @@ def _of_elements(kind, doc):
 
     apply.__name__ = kind.lower()
     apply.__doc__ = doc + ", elementwise; of a SparseTensor, too."
-    # (For stubs it is as the op's own.)
+    # Stubs use the signature of the op.
     apply._parameters, apply._outputs = op._parameters, op._outputs
     return apply
 
 
 def _are_strings(x):
-    """Whether a tensor of it is one of strings."""
+    """Returns whether a value converts to a tensor of strings."""
     while isinstance(x, (list, tuple)) and x:
         x = x[0]
     if isinstance(x, (str, bytes)):
@@ -43,15 +43,15 @@ def _are_strings(x):
 
 
 def adder(name, any_order=False):
-    """What adds numbers, and joins strings: they have an op of their own."""
+    """Makes an addition that uses the right op for numbers and strings."""
     numbers = _op("AddV2", name, any_order)
     strings = _op("Add", name, any_order)
 
     def add(x, y, name=None):
-        """x + y, elementwise; strings are joined."""
+        """Returns x + y, elementwise; concatenates strings."""
         return (strings if _are_strings(x) else numbers)(x, y, name=name)
 
-    # (For stubs it is as the op's own.)
+    # Stubs use the signature of the op.
     add._parameters, add._outputs = numbers._parameters, numbers._outputs
     return add
 
@@ -142,17 +142,17 @@ _add_n = _op("AddN")
 
 
 def equal(x, y, name=None):
-    """x == y, elementwise."""
+    """Returns x == y, elementwise."""
     return _equal(x, y, name=name)
 
 
 def not_equal(x, y, name=None):
-    """x != y, elementwise."""
+    """Returns x != y, elementwise."""
     return _not_equal(x, y, name=name)
 
 
 def abs(x, name=None):
-    """The absolute value, elementwise; of complex numbers the modulus."""
+    """Returns the absolute value (for complex, the modulus), elementwise."""
     if isinstance(x, SparseTensor):
         return SparseTensor(x.indices, _abs(x.values, name=name),
                             x.dense_shape)
@@ -163,30 +163,29 @@ def abs(x, name=None):
 
 
 def pow(x, y, name=None):
-    """x to the power of y, elementwise."""
+    """Returns x to the power of y, elementwise."""
     return _pow(x, y, name=name)
 
 
 def round(x, name=None):
-    """The nearest integer, elementwise; halves go to the even one."""
+    """Rounds to the nearest integer, elementwise; halves to even."""
     x = convert_to_tensor(x, name="x")
     return x if x.dtype.is_integer else _round(x, name=name)
 
 
 def cast(x, dtype, name=None):
-    """`x` with elements of type `dtype`.
+    """Casts a tensor to another dtype.
 
-    Numbers with a point become integers by leaving out what is behind it;
-    numbers become True where they are not zero.
+    Conversion to integers truncates. Nonzero numbers become True.
 
     Args:
-      x: a tensor, SparseTensor or IndexedSlices, of numbers or booleans.
-      dtype: the new type.
+      x: a tensor, SparseTensor or IndexedSlices of numbers or booleans.
+      dtype: the new dtype.
       name: of the operation.
 
     Raises:
-      errors.UnimplementedError: in a step, for strings (`as_string` and
-        `string_to_number` convert them).
+      errors.UnimplementedError: in a step, for strings (use `as_string` and
+        `string_to_number`).
     """
     base = dtypes.as_dtype(dtype).base_dtype
     if isinstance(x, _core.Tensor) and x.dtype is base:
@@ -204,7 +203,7 @@ def cast(x, dtype, name=None):
 
 
 def saturate_cast(value, dtype, name=None):
-    """`cast`, with values beyond the type's range brought to its ends."""
+    """Casts a tensor, clipping values to the range of the new dtype."""
     with graphs.name_scope(name, "saturate_cast", [value]) as scope:
         value = convert_to_tensor(value, name="value")
         dtype = dtypes.as_dtype(dtype).base_dtype
@@ -234,7 +233,7 @@ to_complex128 = _caster(dtypes.complex128, "Complex128")
 
 
 def real(input, name=None):
-    """The real part, elementwise."""
+    """Returns the real part, elementwise."""
     x = convert_to_tensor(input, name="input")
     if not x.dtype.is_complex:
         return x
@@ -242,7 +241,7 @@ def real(input, name=None):
 
 
 def imag(input, name=None):
-    """The imaginary part, elementwise."""
+    """Returns the imaginary part, elementwise."""
     x = convert_to_tensor(input, name="input")
     if x.dtype.is_complex:
         return _op("Imag")(x, Tout=x.dtype.real_dtype, name=name)
@@ -250,7 +249,7 @@ def imag(input, name=None):
 
 
 def conj(x, name=None):
-    """The complex conjugate, elementwise."""
+    """Returns the complex conjugate, elementwise."""
     x = convert_to_tensor(x, name="x")
     if x.dtype.is_complex:
         return _op("Conj")(x, name=name)
@@ -262,7 +261,7 @@ def conj(x, name=None):
 
 
 def angle(x, name=None):
-    """The angle of complex numbers; of real ones 0, or pi below 0."""
+    """Returns the argument of complex numbers; for reals, 0 or pi."""
     x = convert_to_tensor(x, name="x")
     if x.dtype.is_complex:
         return _op("Angle")(x, Tout=x.dtype.real_dtype, name=name)
@@ -272,7 +271,7 @@ def angle(x, name=None):
 
 
 def _as_indexed_slices(x, optimize=True):
-    """A tensor as the IndexedSlices of all its rows."""
+    """Converts a tensor to IndexedSlices with all its rows."""
     if isinstance(x, IndexedSlices):
         return x
     if not isinstance(x, _core.Tensor):
@@ -282,7 +281,7 @@ def _as_indexed_slices(x, optimize=True):
 
 
 def _as_indexed_slices_list(inputs, optimize=True):
-    """`_as_indexed_slices` of each, with one type of indices."""
+    """Converts tensors to IndexedSlices with the same dtype of indices."""
     if not isinstance(inputs, (list, tuple)):
         raise TypeError(f"Expected a list or tuple, not a {type(inputs)}.")
     slices = [_as_indexed_slices(x) for x in inputs]
@@ -293,7 +292,7 @@ def _as_indexed_slices_list(inputs, optimize=True):
 
 
 def complex(real, imag, name=None):
-    """Complex numbers of two tensors of the same type."""
+    """Makes complex numbers from their real and imaginary parts."""
     real = convert_to_tensor(real, name="real")
     imag = convert_to_tensor(imag, name="imag")
     out = dtypes.COMPLEX.get(real.dtype.base_dtype)
@@ -304,7 +303,7 @@ def complex(real, imag, name=None):
 
 
 def truediv(x, y, name=None):
-    """x / y, elementwise; of integers: as floating-point numbers."""
+    """Returns x / y, elementwise; integers are converted to floats."""
     if isinstance(x, _core.Tensor) and x.dtype.is_floating:
         return _real_div(x, y, name=name)
     if not (isinstance(x, _core.Tensor) and isinstance(y, _core.Tensor)):
@@ -327,12 +326,12 @@ def _pair(x, y):
 
 
 def divide(x, y, name=None):
-    """x / y as Python 3 divides."""
+    """Returns x / y with Python 3 semantics."""
     return truediv(x, y, name)
 
 
 def div(x, y, name=None):
-    """x / y as Python 2 divides: of integers, rounded down."""
+    """Returns x / y with Python 2 semantics: floor division for integers."""
     with graphs.name_scope(name, "div", [x, y]) as scope:
         x, y = _pair(x, y)
         if x.dtype.is_floating or x.dtype.is_complex:
@@ -341,12 +340,12 @@ def div(x, y, name=None):
 
 
 def div_no_nan(x, y, name=None):
-    """x / y, and 0 where y is 0."""
+    """Returns x / y, or 0 where y is 0."""
     return divide_no_nan(x, y, name=name)
 
 
 def scalar_mul(scalar, x, name=None):
-    """A scalar times a tensor (or IndexedSlices)."""
+    """Multiplies a tensor or IndexedSlices by a scalar."""
     scalar = convert_to_tensor(scalar, x.dtype.base_dtype, name="scalar")
     if scalar.shape.ndims not in (0, None):
         raise ValueError("The input scalar must be a 0-D value.")
@@ -357,7 +356,7 @@ def scalar_mul(scalar, x, name=None):
 
 
 def add_n(inputs, name=None):
-    """The sum of tensors of one shape."""
+    """Returns the sum of tensors of the same shape."""
     if not isinstance(inputs, (list, tuple)) or not inputs:
         raise ValueError("Inputs must be an iterable of at least one "
                          "Tensor/IndexedSlices with the same dtype and shape.")
@@ -370,7 +369,7 @@ def add_n(inputs, name=None):
 
 
 def accumulate_n(inputs, shape=None, tensor_dtype=None, name=None):
-    """The sum of tensors of one shape."""
+    """Returns the sum of tensors of the same shape."""
     if not inputs:
         raise ValueError("inputs must be a list of at least one Tensor")
     inputs = [convert_to_tensor(x) for x in inputs]
@@ -389,7 +388,7 @@ def accumulate_n(inputs, shape=None, tensor_dtype=None, name=None):
 
 
 def _sparse_product(a, b, narrow, name, **attributes):
-    """SparseMatMul, whose product is of float32 even of two bfloat16s."""
+    """Runs SparseMatMul, whose result is float32 even for bfloat16."""
     if not narrow:
         return _sparse_mat_mul(a, b, name=name, **attributes)
     with graphs.name_scope(name, "MatMul", [a, b]) as scope:
@@ -399,21 +398,22 @@ def _sparse_product(a, b, narrow, name, **attributes):
 
 def matmul(a, b, transpose_a=False, transpose_b=False, adjoint_a=False,
            adjoint_b=False, a_is_sparse=False, b_is_sparse=False, name=None):
-    """The matrix product of the last two dimensions: [..., m, k] and
-    [..., k, n] give [..., m, n]. Dimensions before these are batches, which
-    broadcast.
+    """Multiplies matrices: [..., m, k] times [..., k, n] gives [..., m, n].
+
+    The leading dimensions are batch dimensions, which broadcast.
 
     Args:
-      a, b: tensors of one type, of rank 2 or more; or matrices, one of
-        bfloat16 and one of float32, whose product is of float32.
-      transpose_a, transpose_b: whether the last two dimensions are exchanged.
-      adjoint_a, adjoint_b: whether these are conjugated, too.
-      a_is_sparse, b_is_sparse: that most elements are zero. Matrices of float32
-        or bfloat16 are then multiplied by SparseMatMul, which adds in float32.
-      name: of the operation.
+      a, b: tensors of the same dtype and of rank 2 or more; or one bfloat16
+        and one float32 matrix, whose product is float32.
+      transpose_a, transpose_b: whether to transpose the last two dimensions.
+      adjoint_a, adjoint_b: whether to transpose and conjugate them.
+      a_is_sparse, b_is_sparse: a hint that most elements are zero. It selects
+        SparseMatMul, which accumulates in float32, for float32 and bfloat16
+        matrices.
+      name: the name of the operation.
 
     Raises:
-      ValueError: if the inner dimensions do not agree.
+      ValueError: if the inner dimensions differ.
     """
     if transpose_a and adjoint_a:
         raise ValueError("Only one of `transpose_a` and `adjoint_a` can be "
@@ -426,7 +426,7 @@ def matmul(a, b, transpose_a=False, transpose_b=False, adjoint_a=False,
     if not isinstance(b, _core.Tensor):
         b = convert_to_tensor(b, dtype_hint=a.dtype.base_dtype, name="b")
     dims_a, dims_b = a._dims, b._dims
-    # (Of unknown rank they may be batches.)
+    # Tensors of unknown rank may be batches.
     if dims_a is None or dims_b is None or len(dims_a) > 2 or len(dims_b) > 2:
         if transpose_a:
             a, adjoint_a = conj(a), True
@@ -450,28 +450,29 @@ def matmul(a, b, transpose_a=False, transpose_b=False, adjoint_a=False,
 
 
 def _is_number(x):
-    """Whether it is a number of Python's or numpy's, or an array of these."""
+    """Returns whether a value is a Python or numpy number or array."""
     return isinstance(x, (int, float)) or hasattr(x, "__array_interface__")
 
 
 def _type_of(x):
-    """The type of a tensor, or of a number's."""
+    """Returns the dtype of a tensor or a number."""
     if isinstance(x, _core.Tensor):
         return x.dtype.base_dtype
     return dtypes.as_dtype(_core.as_array(x, None).dtype)
 
 
 def range(start, limit=None, delta=1, dtype=None, name="range"):
-    """The numbers from `start` to before `limit`, a vector.
+    """Returns the vector of numbers from `start` (inclusive) to `limit`.
 
         tf.range(3)         # [0, 1, 2]
         tf.range(1, 6, 2)   # [1, 3, 5]
 
     Args:
-      start: the first number; given alone, it is the limit, and 0 is the first.
-      limit: where they end.
-      delta: how far they are apart; may be below 0.
-      dtype: by default the widest of these types.
+      start: the first number. If it is the only argument, it is the limit and
+        the range starts at 0.
+      limit: the end, which is excluded.
+      delta: the difference between consecutive numbers; may be negative.
+      dtype: defaults to the widest dtype of the arguments.
       name: of the operation.
     """
     if limit is None:
@@ -484,14 +485,14 @@ def range(start, limit=None, delta=1, dtype=None, name="range"):
             order = [dtypes.int32, dtypes.int64, dtypes.float32,
                      dtypes.float64]
             dtype = max(map(_type_of, values), key=order.index)
-        # (A number is of that type at once: casts would hide the length.)
+        # A cast would hide the static length, so numbers are not cast.
         return _range(*[convert_to_tensor(v, dtype, name=n) if _is_number(v)
                         else cast(v, dtype) for v, n in zip(values, names)],
                       name=scope)
 
 
 def linspace(start, stop, num, name=None):
-    """`num` numbers from `start` to `stop`, evenly spaced."""
+    """Returns `num` evenly spaced numbers from `start` to `stop`."""
     return _op("LinSpace")(start, stop, num, name=name)
 
 
@@ -499,7 +500,7 @@ def linspace(start, stop, num, name=None):
 
 
 def _axis(axis, reduction_indices):
-    """The dimensions to reduce, under either name."""
+    """Returns the dimensions to reduce, given under either name."""
     return _either("axis", axis, "reduction_indices", reduction_indices)
 
 
@@ -509,7 +510,7 @@ def _keep(keepdims, keep_dims):
 
 def _axes(x, axis, keepdims, keep_dims, dtype):
     keep = _keep(keepdims, keep_dims)
-    if not isinstance(x, _core.Tensor):  # (The op looks at a tensor's type.)
+    if not isinstance(x, _core.Tensor):  # The op checks the dtype of a Tensor.
         x = convert_to_tensor(x, dtype, name="input_tensor")
     if axis is None:
         dims = x._dims
@@ -530,7 +531,7 @@ def _reduction(kind, doc):
         x, axes, keep = _axes(input_tensor, axis, keepdims, keep_dims, dtype)
         reduced = op(x, axes, keep_dims=keep, name=name)
         if axis is None and not keep and x._dims is None:
-            reduced.set_shape(())  # However many dimensions there are.
+            reduced.set_shape(())  # For any rank.
         return reduced
 
     reduce.__doc__ = doc + """
@@ -558,7 +559,7 @@ reduce_any = _reduction("Any", "Whether any holds, over dimensions.")
 
 def reduce_logsumexp(input_tensor, axis=None, keepdims=None, name=None,
                      reduction_indices=None, keep_dims=None):
-    """log(sum(exp(x))) over dimensions, without overflow."""
+    """Computes log(sum(exp(x))) over dimensions without overflow."""
     keep = _keep(keepdims, keep_dims)
     axis = _axis(axis, reduction_indices)
     with graphs.name_scope(name, "ReduceLogSumExp", [input_tensor]):
@@ -573,14 +574,14 @@ def reduce_logsumexp(input_tensor, axis=None, keepdims=None, name=None,
 
 
 def reduce_variance(input_tensor, axis=None, keepdims=False, name=None):
-    """The variance over dimensions."""
+    """Computes the variance over dimensions."""
     with graphs.name_scope(name or "reduce_variance"):
         mean = reduce_mean(input_tensor, axis, True)
         return reduce_mean(square(input_tensor - mean), axis, keepdims)
 
 
 def reduce_std(input_tensor, axis=None, keepdims=False, name=None):
-    """The standard deviation over dimensions."""
+    """Computes the standard deviation over dimensions."""
     with graphs.name_scope(name or "reduce_std"):
         return sqrt(reduce_variance(input_tensor, axis, keepdims))
 
@@ -588,7 +589,7 @@ def reduce_std(input_tensor, axis=None, keepdims=False, name=None):
 def count_nonzero(input_tensor=None, axis=None, keepdims=None,
                   dtype=dtypes.int64, name=None, reduction_indices=None,
                   keep_dims=None, input=None):
-    """How many elements are not zero, over dimensions."""
+    """Counts the nonzero elements over dimensions."""
     input_tensor = input if input_tensor is None else input_tensor
     with graphs.name_scope(name, "count_nonzero", [input_tensor]):
         x = convert_to_tensor(input_tensor)
@@ -599,34 +600,34 @@ def count_nonzero(input_tensor=None, axis=None, keepdims=None,
 
 
 def trace(x, name=None):
-    """The sum of the diagonal of the last two dimensions."""
+    """Computes the trace of the matrices in the last two dimensions."""
     with graphs.name_scope(name, "Trace", [x]) as scope:
         return reduce_sum(_op("MatrixDiagPart")(x), [-1], name=scope)
 
 
 def cumsum(x, axis=0, exclusive=False, reverse=False, name=None):
-    """Sums of all elements so far, along a dimension."""
+    """Computes the cumulative sum along a dimension."""
     return _cumsum(x, axis, exclusive=exclusive, reverse=reverse, name=name)
 
 
 def cumulative_logsumexp(x, axis=0, exclusive=False, reverse=False, name=None):
-    """log(sum(exp)) of all elements so far, along a dimension."""
+    """Computes the cumulative log(sum(exp)) along a dimension."""
     return _op("CumulativeLogsumexp")(x, axis, exclusive=exclusive,
                                       reverse=reverse, name=name)
 
 
 def cumprod(x, axis=0, exclusive=False, reverse=False, name=None):
-    """Products of all elements so far, along a dimension."""
+    """Computes the cumulative product along a dimension."""
     return _cumprod(x, axis, exclusive=exclusive, reverse=reverse, name=name)
 
 
 def argmax(input, axis=None, name=None, dimension=None,
            output_type=dtypes.int64):
-    """Where the largest element is, along a dimension; of equal ones the first.
+    """Returns the index of the first maximum along a dimension.
 
     Args:
       input: a tensor of numbers.
-      axis: the dimension, which the result does not have; None: the first.
+      axis: the dimension to reduce; defaults to the first.
       name: of the operation.
       dimension: the old name of `axis`.
       output_type: int64 or int32.
@@ -638,64 +639,66 @@ def argmax(input, axis=None, name=None, dimension=None,
 
 def argmin(input, axis=None, name=None, dimension=None,
            output_type=dtypes.int64):
-    """Where the smallest element is, along a dimension (by default the
-    first)."""
+    """Returns the index of the minimum along a dimension.
+
+    The default dimension is the first.
+    """
     axis = _either("axis", axis, "dimension", dimension)
     return _op("ArgMin")(input, 0 if axis is None else axis,
                          output_type=output_type, name=name)
 
 
 def arg_max(input, dimension, output_type=dtypes.int64, name=None):
-    """Where the largest element is, along a dimension."""
+    """Returns the index of the maximum along a dimension."""
     return argmax(input, dimension, name, output_type=output_type)
 
 
 def arg_min(input, dimension, output_type=dtypes.int64, name=None):
-    """Where the smallest element is, along a dimension."""
+    """Returns the index of the minimum along a dimension."""
     return argmin(input, dimension, name, output_type=output_type)
 
 
 def multiply_no_nan(x, y, name=None):
-    """x * y, and 0 where y is 0, even if x is not finite."""
+    """Returns x * y, or 0 where y is 0, even if x is not finite."""
     return _op("MulNoNan")(x, y, name=name)
 
 
 def bessel_i0(x, name=None):
-    """The modified Bessel function of order 0."""
+    """Computes the modified Bessel function of order 0."""
     with graphs.name_scope(name, "bessel_i0", [x]):
         x = convert_to_tensor(x)
         return exp(abs(x)) * bessel_i0e(x)
 
 
 def bessel_i1(x, name=None):
-    """The modified Bessel function of order 1."""
+    """Computes the modified Bessel function of order 1."""
     with graphs.name_scope(name, "bessel_i1", [x]):
         x = convert_to_tensor(x)
         return exp(abs(x)) * bessel_i1e(x)
 
 
 def xlog1py(x, y, name=None):
-    """x log(1 + y), and 0 where x is 0."""
+    """Returns x log(1 + y), or 0 where x is 0."""
     return _op("Xlog1py")(x, y, name=name)
 
 
 def reciprocal_no_nan(x, name=None):
-    """1 / x, and 0 where x is 0."""
+    """Returns 1 / x, or 0 where x is 0."""
     with graphs.name_scope(name, "reciprocal_no_nan", [x]) as scope:
         x = convert_to_tensor(x)
         return divide_no_nan(constant(1, x.dtype.base_dtype), x, name=scope)
 
 
 def erfcinv(x, name=None):
-    """What `erfc` is x of."""
+    """Computes the inverse of the function `erfc`."""
     with graphs.name_scope(name, "erfcinv", [x]):
         x = convert_to_tensor(x)
-        # (Of the normal distribution's, since 1 - x would lose small ones.)
+        # ndtri avoids computing 1 - x, which loses precision for small x.
         return -_op("Ndtri")(0.5 * x) * 0.5 ** 0.5
 
 
 def polyval(coeffs, x, name=None):
-    """The polynomial of the coefficients, that of the highest power first."""
+    """Evaluates a polynomial; the highest power's coefficient is first."""
     if not isinstance(coeffs, list):
         raise ValueError(f"Argument coeffs must be list type. Received "
                          f"type {type(coeffs)}.")
@@ -710,19 +713,19 @@ def polyval(coeffs, x, name=None):
 
 
 def lbeta(x, name=None):
-    """The logarithm of the beta function over the last dimension."""
+    """Computes the log of the beta function over the last dimension."""
     with graphs.name_scope(name, "lbeta", [x]):
         x = convert_to_tensor(x)
         return reduce_sum(lgamma(x), [-1]) - lgamma(reduce_sum(x, [-1]))
 
 
 def log_sigmoid(x, name=None):
-    """log(sigmoid(x)), elementwise."""
+    """Returns log(sigmoid(x)), elementwise."""
     with graphs.name_scope(name, "LogSigmoid", [x]) as scope:
         return negative(_op("Softplus")(-convert_to_tensor(x)), name=scope)
 
 
 def logical_xor(x, y, name="LogicalXor"):
-    """Whether exactly one of them holds, elementwise."""
+    """Returns the exclusive or, elementwise."""
     return logical_and(logical_or(x, y), logical_not(logical_and(x, y)),
                        name=name)

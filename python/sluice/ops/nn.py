@@ -1,4 +1,4 @@
-"""Layers' building blocks: activations, losses, convolutions, pooling."""
+"""Neural-network functions: activations, losses, convolutions, pooling."""
 
 import math
 
@@ -29,7 +29,7 @@ _sparse_xent = _op("SparseSoftmaxCrossEntropyWithLogits")
 
 
 def leaky_relu(features, alpha=0.2, name=None):
-    """max(x, alpha x); of integers as floating-point numbers."""
+    """Returns max(x, alpha x); integers are converted to floats."""
     features = convert_to_tensor(features, name="features")
     if features.dtype.is_integer:
         features = math_ops.cast(features, dtypes.float32)
@@ -37,7 +37,7 @@ def leaky_relu(features, alpha=0.2, name=None):
 
 
 def swish(features, name=None):
-    """x sigmoid(x)."""
+    """Returns x sigmoid(x)."""
     with graphs.name_scope(name, "swish", [features]):
         x = convert_to_tensor(features)
         return x * sigmoid(x)
@@ -47,31 +47,31 @@ silu = swish
 
 
 def bias_add(value, bias, data_format=None, name=None):
-    """Adds a vector to the last dimension (the second, for NCHW)."""
+    """Adds a vector to the channels: the last dimension (NCHW: the second)."""
     return _op("BiasAdd")(value, bias, data_format=data_format or "NHWC",
                           name=name)
 
 
 def xw_plus_b(x, weights, biases, name=None):
-    """x times weights, plus biases."""
+    """Returns x times weights plus biases."""
     with graphs.name_scope(name, "xw_plus_b", [x, weights, biases]) as scope:
         return bias_add(math_ops.matmul(x, weights), biases, name=scope)
 
 
 def _known_axis(axis):
-    """A dimension's number, if it is known; else the tensor."""
+    """Returns a dimension as an int if it is a constant."""
     known = constant_value(axis)
     return axis if known is None else int(known)
 
 
 def _is_last(axis, n):
-    """Whether a dimension is known to be the last of `n`."""
+    """Returns whether a dimension is known to be the last of `n`."""
     return axis is None or not isinstance(axis, _core.Tensor) and (
         axis == -1 or n is not None and axis == n - 1)
 
 
 def _from_first(axis, rank):
-    """A dimension's number, counted from the first one, by a step."""
+    """Converts a dimension to a non-negative tensor."""
     axis = math_ops.cast(axis, dtypes.int32)
     return axis + rank * math_ops.cast(math_ops.less(axis, 0), dtypes.int32)
 
@@ -84,7 +84,7 @@ def _last_axis(op, logits, axis, name):
     if n is None or isinstance(axis, _core.Tensor):
         rank = array_ops.rank(x)
         axis = _from_first(axis, rank)
-        # (Of an axis that is not there this is no permutation.)
+        # This is not a permutation, and fails, if the axis is out of range.
         swap = array_ops.concat([array_ops.where_v2(
             math_ops.equal(math_ops.range(rank - 1), axis), rank - 1,
             math_ops.range(rank - 1)), [axis]], 0)
@@ -97,27 +97,27 @@ def _last_axis(op, logits, axis, name):
         swap[axis % n], swap[n - 1] = n - 1, axis % n
     y = array_ops.transpose(op(array_ops.transpose(x, swap)), swap,
                             name=name or "softmax")
-    y.set_shape(x.shape)  # (Where a step tells the dimension.)
+    y.set_shape(x.shape)  # It is unknown if the axis is a tensor.
     return y
 
 
 def softmax(logits, axis=None, name=None, dim=None):
-    """exp(x) / sum(exp(x)) along a dimension (by default the last)."""
+    """Returns exp(x) / sum(exp(x)) along a dimension (default: the last)."""
     axis = _either("axis", axis, "dim", dim)
     return _last_axis(_softmax, logits, axis, name)
 
 
 def log_softmax(logits, axis=None, name=None, dim=None):
-    """log(softmax(x)) along a dimension (by default the last)."""
+    """Returns log(softmax(x)) along a dimension (default: the last)."""
     axis = _either("axis", axis, "dim", dim)
     return _last_axis(_log_softmax, logits, axis, name)
 
 
 def softmax_cross_entropy_with_logits_v2(labels, logits, axis=None, name=None,
                                          dim=None):
-    """The cross entropy between softmax(logits) and labels, row by row.
+    """Computes the cross-entropy of softmax(logits) and labels in each row.
 
-    Gradients flow into the labels too.
+    It is differentiable with respect to the labels, too.
     """
     axis = _known_axis(dim if axis is None else axis)
     with graphs.name_scope(name, "softmax_cross_entropy_with_logits",
@@ -152,24 +152,25 @@ def softmax_cross_entropy_with_logits_v2(labels, logits, axis=None, name=None,
 
 def softmax_cross_entropy_with_logits(_sentinel=None, labels=None, logits=None,
                                       dim=-1, name=None, axis=None):
-    """The cross entropy between softmax(logits) and labels, row by row.
+    """Computes the cross-entropy of softmax(logits) and labels in each row.
 
-    Called with positions, (logits, labels) are meant, as in the first versions
-    of TensorFlow (later ones refuse this). Labels get no gradient.
+    Positional arguments are (logits, labels), as in the first versions of
+    TensorFlow. Labels get no gradient.
 
     Args:
-      labels: probabilities of the classes, of the shape and type of `logits`
-        (for numbers of classes: sparse_softmax_cross_entropy_with_logits).
-      logits: of the shape [..., classes]: not yet probabilities.
+      labels: the probabilities of the classes, with the shape and dtype of
+        `logits`. For class indices use
+        `sparse_softmax_cross_entropy_with_logits`.
+      logits: unnormalized log-probabilities [..., classes].
       dim: the dimension of the classes.
-      name: of the operations.
+      name: the name scope of the operations.
       axis: another name of `dim`.
 
     Returns:
-      a loss for each row, of the shape [...].
+      The loss of each row, of shape [...].
 
     Raises:
-      ValueError: if one of them is missing, or their shapes differ.
+      ValueError: if an argument is missing or the shapes differ.
     """
     if _sentinel is not None:
         if labels is None or logits is not None:
@@ -188,19 +189,19 @@ def softmax_cross_entropy_with_logits(_sentinel=None, labels=None, logits=None,
 
 def sparse_softmax_cross_entropy_with_logits(_sentinel=None, labels=None,
                                              logits=None, name=None):
-    """The cross entropy between softmax(logits) and classes by number.
+    """Computes the cross-entropy of softmax(logits) and class indices.
 
     Args:
-      labels: the classes, int32 or int64 of the shape [...]; one outside
-        [0, classes) is an error of the step.
-      logits: of the shape [..., classes].
+      labels: the class indices, int32 or int64 of shape [...]. An index
+        outside [0, classes) is an error in the step.
+      logits: unnormalized log-probabilities [..., classes].
       name: of the operation.
 
     Returns:
-      a loss for each class, of the shape [...] and the type of the logits.
+      The loss of each row, of shape [...] and the dtype of the logits.
 
     Raises:
-      ValueError: if the rank of labels is not that of logits minus 1.
+      ValueError: if the rank of the labels is not that of the logits minus 1.
     """
     if _sentinel is not None:
         if labels is None or logits is not None:
@@ -236,7 +237,7 @@ def sparse_softmax_cross_entropy_with_logits(_sentinel=None, labels=None,
 
 def sigmoid_cross_entropy_with_logits(_sentinel=None, labels=None, logits=None,
                                       name=None):
-    """The cross entropy between sigmoid(logits) and labels, elementwise."""
+    """Computes the cross-entropy of sigmoid(logits) and labels, elementwise."""
     if _sentinel is not None:
         logits = _sentinel
     if labels is None or logits is None:
@@ -262,7 +263,7 @@ def sigmoid_cross_entropy_with_logits(_sentinel=None, labels=None, logits=None,
 
 
 def _list(value, name, data_format="NHWC"):
-    """The numbers of all dimensions of an image, of 1, 2 or 4."""
+    """Expands 1, 2 or 4 numbers to four for all dimensions of an image."""
     numbers = [value] if isinstance(value, int) else list(value)
     if len(numbers) == 4:
         return numbers
@@ -273,8 +274,11 @@ def _list(value, name, data_format="NHWC"):
 
 
 def padding_attributes(padding, rank=4):
-    """The attributes of a window's padding: "SAME", "VALID", or a pair of
-    numbers (before, after) for each dimension of the input."""
+    """Returns the attributes for a padding.
+
+    The padding is "SAME", "VALID", or a pair (before, after) for each
+    dimension of the input.
+    """
     if not isinstance(padding, (list, tuple)):
         if padding == "EXPLICIT":
             raise ValueError("'EXPLICIT' is not a valid value for `padding`. To "
@@ -296,17 +300,17 @@ def padding_attributes(padding, rank=4):
 def conv2d(input, filter=None, strides=None, padding=None,
            use_cudnn_on_gpu=True, data_format="NHWC", dilations=(1, 1, 1, 1),
            name=None, filters=None):
-    """A two-dimensional convolution of images.
+    """Computes a 2-D convolution of images.
 
     Args:
-      input: [batch, height, width, channels], or as `data_format` says.
+      input: [batch, height, width, channels], or the order of `data_format`.
       filter: [height, width, channels, outputs].
-      strides: how far windows are apart: one number, [height, width], or four.
-      padding: "SAME", "VALID", or a pair of numbers (before, after) for each
-        dimension of the input; those of batch and channels are (0, 0).
-      use_cudnn_on_gpu: without effect.
+      strides: the step of the window: one number, [height, width], or four.
+      padding: "SAME", "VALID", or a pair (before, after) for each dimension of
+        the input; (0, 0) for batch and channels.
+      use_cudnn_on_gpu: ignored.
       data_format: "NHWC" or "NCHW".
-      dilations: how far the filter's elements are apart: as `strides`.
+      dilations: the spacing of the filter's elements, in the form of `strides`.
       name: of the operation.
       filters: another name of `filter`.
     """
@@ -320,8 +324,10 @@ def conv2d(input, filter=None, strides=None, padding=None,
 
 def depthwise_conv2d(input, filter, strides, padding, rate=None, name=None,
                      data_format=None, dilations=None):
-    """A convolution of each channel by itself; filter [height, width,
-    channels, multiplier]."""
+    """Convolves each channel separately.
+
+    The filter is [height, width, channels, multiplier].
+    """
     rate = dilations if rate is None else rate
     return _op("DepthwiseConv2dNative", "depthwise")(
         input, filter, strides=strides, data_format=data_format or "NHWC",
@@ -332,7 +338,7 @@ def depthwise_conv2d(input, filter, strides, padding, rate=None, name=None,
 def depthwise_conv2d_native(input, filter, strides, padding,
                             data_format="NHWC", dilations=(1, 1, 1, 1),
                             name=None):
-    """`depthwise_conv2d`, as the op is."""
+    """Calls `depthwise_conv2d` with the arguments of the op."""
     return depthwise_conv2d(input, filter, strides, padding, name=name,
                             data_format=data_format, dilations=dilations)
 
@@ -340,8 +346,10 @@ def depthwise_conv2d_native(input, filter, strides, padding,
 def conv2d_transpose(value=None, filter=None, output_shape=None,
                      strides=None, padding="SAME", data_format="NHWC",
                      name=None, input=None, filters=None, dilations=None):
-    """The gradient of conv2d to its input: a filter [height, width, outputs,
-    channels] spreads each element."""
+    """Computes the transpose (gradient) of conv2d.
+
+    The filter is [height, width, outputs, channels].
+    """
     value = input if value is None else value
     return _op("Conv2DBackpropInput", "conv2d_transpose")(
         output_shape, filters if filter is None else filter, value,
@@ -353,14 +361,14 @@ def conv2d_transpose(value=None, filter=None, output_shape=None,
 
 def max_pool(value, ksize, strides, padding, data_format="NHWC", name=None,
              input=None):
-    """The maximum of each window of images.
+    """Computes the maximum of each window of images.
 
     Args:
       value: [batch, height, width, channels].
       ksize: the window's size: one number, [height, width], or four.
-      strides: how far windows are apart: as `ksize`.
-      padding: "SAME" (windows reach over the edges), "VALID", or a pair of
-        numbers (before, after) for each dimension.
+      strides: the step of the window, in the form of `ksize`.
+      padding: "SAME" (windows may extend over the edges), "VALID", or a pair
+        (before, after) for each dimension.
       data_format: "NHWC" or "NCHW".
       name: of the operation.
       input: another name of `value`.
@@ -374,13 +382,13 @@ def max_pool(value, ksize, strides, padding, data_format="NHWC", name=None,
 
 def avg_pool(value, ksize, strides, padding, data_format="NHWC", name=None,
              input=None):
-    """The mean of each window of images.
+    """Computes the mean of each window of images.
 
     Args:
       value: [batch, height, width, channels].
       ksize: the window's size: one number, [height, width], or four.
-      strides: how far windows are apart: as `ksize`.
-      padding: "SAME" (windows reach over the edges) or "VALID".
+      strides: the step of the window, in the form of `ksize`.
+      padding: "SAME" (windows may extend over the edges) or "VALID".
       data_format: "NHWC".
       name: of the operation.
       input: another name of `value`.
@@ -392,7 +400,7 @@ def avg_pool(value, ksize, strides, padding, data_format="NHWC", name=None,
 
 
 def moments(x, axes, shift=None, name=None, keep_dims=None, keepdims=None):
-    """(mean, variance) over dimensions."""
+    """Returns (mean, variance) over dimensions."""
     keep = bool(keep_dims if keepdims is None else keepdims)
     with graphs.name_scope(name, "moments", [x, axes]):
         x = convert_to_tensor(x)
@@ -410,7 +418,7 @@ def moments(x, axes, shift=None, name=None, keep_dims=None, keepdims=None):
 
 def batch_normalization(x, mean, variance, offset, scale, variance_epsilon,
                         name=None):
-    """scale (x - mean) / sqrt(variance + epsilon) + offset."""
+    """Computes scale (x - mean) / sqrt(variance + epsilon) + offset."""
     with graphs.name_scope(name, "batchnorm",
                            [x, mean, variance, scale, offset]):
         inv = math_ops.rsqrt(variance + variance_epsilon)
@@ -421,7 +429,7 @@ def batch_normalization(x, mean, variance, offset, scale, variance_epsilon,
 
 
 def l2_normalize(x, axis=None, epsilon=1e-12, name=None, dim=None):
-    """x / sqrt(max(sum(x^2), epsilon)) along dimensions."""
+    """Computes x / sqrt(max(sum(x^2), epsilon)) over dimensions."""
     axis = dim if axis is None else axis
     with graphs.name_scope(name, "l2_normalize", [x]) as scope:
         x = convert_to_tensor(x, name="x")
@@ -432,21 +440,21 @@ def l2_normalize(x, axis=None, epsilon=1e-12, name=None, dim=None):
 
 def dropout(x, keep_prob=None, noise_shape=None, seed=None, name=None,
             rate=None):
-    """Each element is kept with a probability, and divided by it; else it is 0.
+    """Sets random elements to 0 and scales the others to keep the mean.
 
     Args:
-      x: a tensor of a floating type.
-      keep_prob: the probability, in (0, 1]: a number or a scalar tensor (to be
-        fed with 1.0 where nothing is learnt).
-      noise_shape: the shape of what is drawn, which is broadcast to x's: what
-        lies along dimensions of size 1 is kept or dropped as a whole.
-      seed: for the same numbers each time (see `set_random_seed`).
-      name: of the operations.
-      rate: 1 - keep_prob, in [0, 1), instead of it.
+      x: a float tensor.
+      keep_prob: the probability to keep an element, in (0, 1]: a number or a
+        scalar tensor. Feed 1.0 for inference.
+      noise_shape: the shape of the random mask, which is broadcast to the
+        shape of x. Elements along dimensions of size 1 share one draw.
+      seed: the seed of the random numbers (see `set_random_seed`).
+      name: the name scope of the operations.
+      rate: 1 - keep_prob, in [0, 1); an alternative to it.
 
     Raises:
-      ValueError: if none or both are given, out of their range, or x is not of
-        a floating type.
+      ValueError: if neither or both of `keep_prob` and `rate` are given, if
+        they are out of range, or if x is not of a float dtype.
     """
     if rate is None:
         if keep_prob is None:
@@ -471,7 +479,7 @@ def dropout(x, keep_prob=None, noise_shape=None, seed=None, name=None,
                                  f"the range [0, 1), got {rate}")
             if rate == 0:
                 return x
-        # (Of a number in double precision: a rate near 1 is 1 in another.)
+        # In lower precision, a rate near 1 could round to 1.
         scale = 1 / (1 - rate) if isinstance(rate, (int, float)) else None
         rate = convert_to_tensor(rate, x.dtype.base_dtype, name="rate")
         rate.shape.assert_is_compatible_with([])
@@ -489,12 +497,12 @@ def dropout(x, keep_prob=None, noise_shape=None, seed=None, name=None,
 
 
 def top_k(input, k=1, sorted=True, name=None):
-    """(values, indices) of the k largest elements along the last dimension."""
+    """Returns (values, indices) of the k largest in the last dimension."""
     return _op("TopKV2")(input, k, sorted=sorted, name=name)
 
 
 def zero_fraction(value, name=None):
-    """Which part of the elements is zero."""
+    """Returns the fraction of elements that are zero."""
     with graphs.name_scope(name, "zero_fraction", [value]):
         value = convert_to_tensor(value)
         zero = math_ops.cast(math_ops.equal(value, 0), dtypes.float32)
@@ -502,7 +510,7 @@ def zero_fraction(value, name=None):
 
 
 def crelu(features, name=None, axis=-1):
-    """relu of the features and of their negatives, side by side."""
+    """Concatenates relu(x) and relu(-x)."""
     with graphs.name_scope(name, "CRelu", [features]) as scope:
         x = convert_to_tensor(features)
         return relu(array_ops.concat([x, -x], axis), name=scope)
@@ -511,10 +519,10 @@ def crelu(features, name=None, axis=-1):
 def fused_batch_norm(x, scale, offset, mean=None, variance=None, epsilon=0.001,
                      data_format="NHWC", is_training=True, name=None,
                      exponential_avg_factor=1.0):
-    """(images normalised per channel, mean, variance).
+    """Normalizes images per channel; returns (images, mean, variance).
 
-    In training mean and variance are those of the batch (the variance as an
-    estimate of the population's), else those that are given.
+    In training, mean and variance are those of the batch, with an unbiased
+    variance. Otherwise they are the given ones.
     """
     if mean is None or variance is None:
         if not is_training or exponential_avg_factor != 1.0:
@@ -523,7 +531,7 @@ def fused_batch_norm(x, scale, offset, mean=None, variance=None, epsilon=0.001,
                              f"`exponential_avg_factor` != 1.0. Received: "
                              f"`mean` {mean} and `variance` {variance}")
     empty = constant([], dtypes.float32)
-    # (What hardware libraries accept at least.)
+    # The minimum that hardware libraries accept.
     epsilon = max(epsilon, 1.001e-5)
     y, batch_mean, batch_variance, *_ = _op("FusedBatchNormV3")(
         x, scale, offset, empty if mean is None else mean,
@@ -535,8 +543,7 @@ def fused_batch_norm(x, scale, offset, mean=None, variance=None, epsilon=0.001,
 
 def weighted_moments(x, axes, frequency_weights, name=None, keep_dims=None,
                      keepdims=None):
-    """(mean, variance) over dimensions, of elements that count as often as
-    weights say."""
+    """Returns (mean, variance) over dimensions, with weighted elements."""
     keep = bool(keep_dims if keepdims is None else keepdims)
     with graphs.name_scope(name, "weighted_moments",
                            [x, frequency_weights, axes]):
@@ -559,8 +566,11 @@ def weighted_moments(x, axes, frequency_weights, name=None, keep_dims=None,
 
 def sufficient_statistics(x, axes, shift=None, keep_dims=None, name=None,
                           keepdims=None):
-    """(count, sum of x - shift, sum of (x - shift)^2, shift) over
-    dimensions."""
+    """Computes sufficient statistics over dimensions.
+
+    Returns:
+      (count, sum of x - shift, sum of (x - shift)^2, shift).
+    """
     keep = bool(keep_dims if keepdims is None else keepdims)
     axes = sorted(set(axes))
     with graphs.name_scope(name, "sufficient_statistics", [x, shift]):
@@ -577,7 +587,7 @@ def sufficient_statistics(x, axes, shift=None, keep_dims=None, name=None,
 
 
 def normalize_moments(counts, mean_ss, variance_ss, shift, name=None):
-    """(mean, variance) of what `sufficient_statistics` gives."""
+    """Returns (mean, variance) given the results of `sufficient_statistics`."""
     with graphs.name_scope(name, "normalize",
                            [counts, mean_ss, variance_ss, shift]):
         by = math_ops.reciprocal(counts, name="divisor")
@@ -593,7 +603,7 @@ def batch_norm_with_global_normalization(
         t=None, m=None, v=None, beta=None, gamma=None, variance_epsilon=None,
         scale_after_normalization=None, name=None, input=None, mean=None,
         variance=None):
-    """`batch_normalization`, as it once was."""
+    """Calls `batch_normalization` with the arguments of its predecessor."""
     return batch_normalization(
         input if t is None else t, mean if m is None else m,
         variance if v is None else v, beta,
@@ -601,7 +611,7 @@ def batch_norm_with_global_normalization(
 
 
 def relu_layer(x, weights, biases, name=None):
-    """relu(x times weights, plus biases)."""
+    """Returns relu(x times weights plus biases)."""
     with graphs.name_scope(name, "relu_layer", [x, weights, biases]) as scope:
         return relu(bias_add(math_ops.matmul(x, weights), biases), name=scope)
 
@@ -609,7 +619,7 @@ def relu_layer(x, weights, biases, name=None):
 def weighted_cross_entropy_with_logits(labels=None, logits=None,
                                        pos_weight=None, name=None,
                                        targets=None):
-    """`sigmoid_cross_entropy_with_logits`, true ones weighted."""
+    """Weights positive labels in `sigmoid_cross_entropy_with_logits`."""
     labels = targets if labels is None else labels
     with graphs.name_scope(name, "logistic_loss", [logits, labels]) as scope:
         logits = convert_to_tensor(logits, name="logits")
@@ -625,8 +635,11 @@ def weighted_cross_entropy_with_logits(labels=None, logits=None,
 
 
 def log_poisson_loss(targets, log_input, compute_full_loss=False, name=None):
-    """-log of the probability of counts, but for what does not depend on the
-    input (with `compute_full_loss`: by Stirling's approximation)."""
+    """Computes the negative log-likelihood of counts.
+
+    Omits terms that do not depend on the input unless `compute_full_loss` is
+    true, which adds Stirling's approximation of them.
+    """
     with graphs.name_scope(name, "log_poisson_loss", [log_input, targets]):
         log_input = convert_to_tensor(log_input, name="log_input")
         targets = convert_to_tensor(targets, name="targets")
@@ -643,7 +656,7 @@ def log_poisson_loss(targets, log_input, compute_full_loss=False, name=None):
                                       stirling)
 
 
-# ---- Pooling over regions of random sizes ------------------------------------
+# ---- Fractional pooling ------------------------------------------------------
 
 
 def _fractional(kind):

@@ -1,4 +1,4 @@
-"""The operators of tensors."""
+"""Python operators of tensors."""
 
 from sluice import _core
 from sluice.framework import graph as graphs
@@ -10,15 +10,18 @@ _PLAIN = (int, float, complex, str, bytes, list, tuple)
 
 
 def _arithmetic(op, reflected_op, name):
-    """x.__op__ and x.__rop__ of an op; the other side takes x's type. (That of
-    the reflected one is told by either.)"""
+    """Returns the methods __name__ and __rname__ for an op.
+
+    The dtype of the tensor operand determines that of the other operand.
+    `reflected_op` accepts either order.
+    """
     def forward(x, y):
         if isinstance(y, _core.Tensor):
             return op(x, y)
         try:
             return op(x, y)
         except (TypeError, ValueError):
-            # (Perhaps the other side knows what to do.)
+            # The other operand may implement the operation.
             if hasattr(type(y), f"__r{name}__") and not isinstance(
                     y, _PLAIN) and not hasattr(y, "__array__"):
                 return NotImplemented
@@ -85,7 +88,7 @@ def _invert(x):
 
 
 def install_operators(cls):
-    """Gives a class the operators of tensors."""
+    """Adds the operators of tensors to a class."""
     def both(name, pair):
         setattr(cls, f"__{name}__", pair[0])
         setattr(cls, f"__r{name}__", pair[1])

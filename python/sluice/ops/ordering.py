@@ -1,4 +1,4 @@
-"""Sorting, and what is found in what is sorted."""
+"""Sorting and searching."""
 
 from sluice import _core
 from sluice.framework import dtypes, graph as graphs
@@ -10,7 +10,7 @@ _op = _core.op
 
 def searchsorted(sorted_sequence, values, side="left", out_type=dtypes.int32,
                  name=None):
-    """Where each value belongs in sorted rows."""
+    """Returns the insertion index of each value in sorted rows."""
     x, v = convert_to_tensor(sorted_sequence), convert_to_tensor(values)
     rows, wanted = array_ops.shape(x), array_ops.shape(v)
     kind = {"left": "LowerBound", "right": "UpperBound"}.get(side)
@@ -24,7 +24,7 @@ def searchsorted(sorted_sequence, values, side="left", out_type=dtypes.int32,
 
 
 def repeat(input, repeats, axis=None, name=None):
-    """Each element (or slice) as often as `repeats` says."""
+    """Repeats each element or slice `repeats` times."""
     with graphs.name_scope(name, "Repeat", [input, repeats]):
         x = convert_to_tensor(input)
         if axis is None:
@@ -44,14 +44,16 @@ def repeat(input, repeats, axis=None, name=None):
 
 
 def argsort(values, axis=-1, direction="ASCENDING", stable=False, name=None):
-    """Where the elements are that come first, second, ... along a dimension;
-    of equal ones the first comes first."""
+    """Returns the indices that sort a tensor along a dimension.
+
+    Equal elements keep their order.
+    """
     with graphs.name_scope(name, "argsort", [values]):
         return _sorted(values, axis, direction)[1]
 
 
 def sort(values, axis=-1, direction="ASCENDING", name=None):
-    """The elements in order, along a dimension."""
+    """Sorts a tensor along a dimension."""
     with graphs.name_scope(name, "sort", [values]):
         return _sorted(values, axis, direction)[0]
 
@@ -62,7 +64,7 @@ def _sorted(values, axis, direction):
                          f"or 'DESCENDING'. Received: {direction}")
     x = convert_to_tensor(values)
     if x.dtype.is_unsigned and direction == "ASCENDING":
-        # (-x would not be in the opposite order.)
+        # Negating unsigned numbers does not reverse their order.
         limit = constant(x.dtype.max, x.dtype.base_dtype)
         back = lambda v: limit - v  # noqa: E731
     elif x.dtype.is_integer and direction == "ASCENDING":

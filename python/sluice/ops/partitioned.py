@@ -1,4 +1,4 @@
-"""Variables in parts, and what says how many."""
+"""Partitioned variables and partitioners."""
 
 import math
 
@@ -8,10 +8,10 @@ from sluice.ops.variables import SaveSliceInfo
 
 
 class PartitionedVariable:
-    """Variables that are one, in parts along a dimension.
+    """A variable that is stored as parts along a dimension.
 
-    As a tensor it is all of them, one after the other; as a sequence, the
-    parts.
+    As a tensor, it is the concatenation of the parts. As a sequence, it
+    contains the parts.
     """
 
     def __init__(self, name, shape, dtype, variable_list, partitions):
@@ -54,14 +54,14 @@ class PartitionedVariable:
         return list(self._partitions)
 
     def get_shape(self):
-        """The shape of the whole."""
+        """Returns the shape of the whole variable."""
         return self._shape
 
     def _axis(self):
         return next((i for i, n in enumerate(self._partitions) if n > 1), 0)
 
     def as_tensor(self):
-        """The whole, one tensor."""
+        """Returns the concatenated parts as a tensor."""
         with graphs.name_scope(self._name + "/ConcatPartitions/"):
             whole = self._parts[0].value() if len(self._parts) == 1 else (
                 array_ops.concat(self._parts, self._axis()))
@@ -72,7 +72,7 @@ class PartitionedVariable:
         return self._parts
 
     def _as_graph_element(self):
-        # (Kept: a session asks in each step.)
+        # Cached, because sessions ask for it in each step.
         if self._element is None:
             with self.graph.as_default(), graphs.init_scope():
                 self._element = self.as_tensor()
@@ -88,8 +88,11 @@ class PartitionedVariable:
         return self.as_tensor()[key]
 
     def _slices(self, value):
-        """What each part is given: the values of a list of as many as there are
-        parts, the parts of another PartitionedVariable, or slices."""
+        """Returns the list of values for the parts.
+
+        `value` is a list with an item for each part, another
+        PartitionedVariable, or a tensor to be split.
+        """
         if isinstance(value, PartitionedVariable):
             value = list(value)
         if isinstance(value, list):
@@ -103,17 +106,17 @@ class PartitionedVariable:
         return array_ops.split(value, sizes, self._axis())
 
     def assign(self, value, use_locking=False, name=None, read_value=True):
-        """Makes the slices of `value` the parts' values; what they are then."""
+        """Assigns slices of `value` to the parts; returns their new values."""
         return [p.assign(v, use_locking, name, read_value)
                 for p, v in zip(self._parts, self._slices(value))]
 
     def assign_add(self, value, use_locking=False, name=None, read_value=True):
-        """Adds the slices of `value` to the parts; what they are then."""
+        """Adds slices of `value` to the parts; returns their new values."""
         return [p.assign_add(v, use_locking, name, read_value)
                 for p, v in zip(self._parts, self._slices(value))]
 
     def assign_sub(self, value, use_locking=False, name=None, read_value=True):
-        """Subtracts the slices of `value`; what the parts are then."""
+        """Subtracts slices of `value`; returns the parts' new values."""
         return [p.assign_sub(v, use_locking, name, read_value)
                 for p, v in zip(self._parts, self._slices(value))]
 
@@ -145,7 +148,7 @@ for _name in ("add", "radd", "sub", "rsub", "mul", "rmul", "truediv",
 
 
 class PartitionInfo:
-    """Which part of a variable an initialiser makes."""
+    """Describes the part of a variable that an initializer makes."""
 
     def __init__(self, full_shape, var_offset):
         for what, value in (("full_shape", full_shape),
@@ -164,16 +167,18 @@ class PartitionInfo:
                              f"{self.var_offset} in {self.full_shape}")
 
     def single_offset(self, shape):
-        """Where a part of that shape begins, along the dimension of parts."""
+        """Returns the offset of a part along the partitioned dimension."""
         axis = self.single_slice_dim(shape)
         return 0 if axis is None else self.var_offset[axis]
 
     def single_slice_dim(self, shape):
-        """The dimension along which a part of that shape is one; None if it is
-        the whole.
+        """Returns the dimension along which a part is partitioned.
+
+        Returns None if the part is the whole variable.
 
         Raises:
-          ValueError: if there are several, or the part is not within the whole.
+          ValueError: if there are several such dimensions, or if the part
+            exceeds the whole.
         """
         if isinstance(shape, str) or not hasattr(shape, "__iter__"):
             raise TypeError(f"`shape` must be a sequence (like tuple or list) "
@@ -200,8 +205,10 @@ class PartitionInfo:
 
 
 def make(name, shape, dtype, partitioner, initializer, get):
-    """The parts of a variable: get(name of the part, shape or None, its
-    initialiser)."""
+    """Makes a partitioned variable.
+
+    get(name of the part, shape or None, its initializer) makes a part.
+    """
     dims = shape.as_list()
     partitions = partitioner(shape=shape, dtype=dtype)
     if not isinstance(partitions, (list, tuple)):
@@ -221,7 +228,7 @@ def make(name, shape, dtype, partitioner, initializer, get):
                          f"{axis} of the shape {shape}")
     parts, offset = [], 0
     for i in range(count):
-        # (The first parts take one more each, if it does not come out even.)
+        # With a remainder, the first parts are longer by one.
         size = dims[axis] // count + (i < dims[axis] % count)
         part = dims[:axis] + [size] + dims[axis + 1:]
         at = [offset if j == axis else 0 for j in range(len(dims))]
@@ -234,7 +241,7 @@ def make(name, shape, dtype, partitioner, initializer, get):
 
 
 def _slice(initializer, dims, part, at):
-    """What makes the first value of a part."""
+    """Returns the initial value or initializer of a part."""
     if initializer is None:
         return None
     if isinstance(initializer, type):
@@ -250,11 +257,11 @@ def _slice(initializer, dims, part, at):
                                                      info)
 
 
-# ---- How many parts ----------------------------------------------------------
+# ---- Partitioners ------------------------------------------------------------
 
 
 def fixed_size_partitioner(num_shards, axis=0):
-    """Parts of like size along a dimension: so many of them."""
+    """Returns a partitioner into `num_shards` parts along a dimension."""
     def partitioner(shape, **unused):
         return _along(shape, axis, min(num_shards, shape.as_list()[axis]))
     return partitioner
@@ -274,7 +281,7 @@ def _bytes_each(dtype, bytes_per_string_element):
 def variable_axis_size_partitioner(max_shard_bytes, axis=0,
                                    bytes_per_string_element=16,
                                    max_shards=None):
-    """As many parts as it takes for none to have more bytes."""
+    """Returns a partitioner that limits the bytes of each part."""
     if max_shard_bytes < 1 or bytes_per_string_element < 1:
         raise ValueError("Both max_shard_bytes and bytes_per_string_element "
                          "must be positive.")
@@ -297,7 +304,7 @@ def variable_axis_size_partitioner(max_shard_bytes, axis=0,
 def min_max_variable_partitioner(max_partitions=1, axis=0,
                                  min_slice_size=256 << 10,
                                  bytes_per_string_element=16):
-    """As many parts as there may be, but none of fewer bytes."""
+    """Returns a partitioner into many parts with a minimum size in bytes."""
     def partitioner(shape, dtype):
         length = shape.as_list()[axis]
         total = shape.num_elements() * _bytes_each(dtype,
@@ -309,7 +316,7 @@ def min_max_variable_partitioner(max_partitions=1, axis=0,
 
 
 def parts_of(variable):
-    """The variables that it is made of."""
+    """Returns the list of variables that a variable consists of."""
     if isinstance(variable, PartitionedVariable):
         return list(variable)
     return [variable]

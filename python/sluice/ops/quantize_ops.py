@@ -1,4 +1,4 @@
-"""Floating-point numbers as small integers, and back."""
+"""Quantization of floats to integers and back."""
 
 from sluice import _core
 from sluice.framework.conversion import convert_to_tensor
@@ -7,7 +7,7 @@ _op = _core.op
 
 
 def _axis(input, axis):
-    """The dimension that has a range for each slice; -1: one for all."""
+    """Normalizes the axis with separate ranges; -1 means a single range."""
     if axis is None:
         return -1
     n = input.shape.ndims
@@ -19,8 +19,11 @@ def _axis(input, axis):
 def quantize(input, min_range, max_range, T, mode="MIN_COMBINED",
              round_mode="HALF_AWAY_FROM_ZERO", name=None, narrow_range=False,
              axis=None, ensure_minimum_range=0.01):
-    """(the numbers as integers of type T, what the least of these stands for,
-    what the greatest)."""
+    """Quantizes floats to integers of type T.
+
+    Returns:
+      (the integers, the float of the lowest integer, that of the highest).
+    """
     x = convert_to_tensor(input)
     return _op("QuantizeV2")(
         x, min_range, max_range, T=T, mode=mode, round_mode=round_mode,

@@ -1,4 +1,4 @@
-"""Random numbers, drawn anew in each step."""
+"""Random numbers, which are drawn in each step."""
 
 from sluice import _core
 from sluice.framework import dtypes, graph as graphs
@@ -25,18 +25,19 @@ def _shape(shape):
 
 def random_uniform(shape, minval=0, maxval=None, dtype=dtypes.float32,
                    seed=None, name=None):
-    """Numbers of [minval, maxval), all equally likely.
+    """Draws numbers from the uniform distribution on [minval, maxval).
 
     Args:
       shape: a list of ints, or a vector of int32 or int64.
-      minval: the least, by default 0.
-      maxval: what they are below; None: 1, and for integers it must be given.
+      minval: the lower bound; defaults to 0.
+      maxval: the upper bound, which is excluded. Defaults to 1 for floats and
+        is required for integers.
       dtype: float16, bfloat16, float32, float64, int32 or int64.
-      seed: for the same numbers in each session (see `set_random_seed`).
+      seed: makes the numbers the same in each session (see `set_random_seed`).
       name: of the operations.
 
     Raises:
-      ValueError: for another type, or integers without `maxval`.
+      ValueError: if `dtype` is unsupported, or for integers without `maxval`.
     """
     dtype = dtypes.as_dtype(dtype)
     if dtype not in _UNIFORM:
@@ -91,45 +92,45 @@ truncated_normal = _normal_like(
 
 
 def random_shuffle(value, seed=None, name=None):
-    """The slices of the first dimension in random order."""
+    """Shuffles a tensor along its first dimension."""
     return _shuffle(value, name=name, **_seeds(seed))
 
 
 def multinomial(logits, num_samples, seed=None, name=None,
                 output_dtype=dtypes.int64):
-    """Classes drawn with the probabilities softmax(logits), row by row."""
+    """Draws classes with probabilities softmax(logits) in each row."""
     return _op("Multinomial")(logits, num_samples, output_dtype=output_dtype,
                               name=name, **_seeds(seed))
 
 
 def random_gamma(shape, alpha, beta=None, dtype=dtypes.float32, seed=None,
                  name=None):
-    """Numbers of gamma distributions, of a shape for each alpha and beta."""
+    """Draws `shape` numbers from a gamma distribution per alpha and beta."""
     with graphs.name_scope(name, "random_gamma", [shape, alpha, beta]):
         alpha = convert_to_tensor(alpha, dtype, name="alpha")
         beta = convert_to_tensor(1 if beta is None else beta, dtype,
                                  name="beta")
-        alpha = alpha + array_ops.zeros_like(beta)  # (The shape of both.)
+        alpha = alpha + array_ops.zeros_like(beta)  # Broadcasts alpha.
         drawn = _op("RandomGamma")(_shape(shape), alpha, **_seeds(seed))
         return drawn / beta
 
 
 def random_poisson(lam, shape, dtype=dtypes.float32, seed=None, name=None):
-    """Counts of Poisson distributions, of a shape for each rate."""
+    """Draws `shape` counts from a Poisson distribution for each rate."""
     return _op("RandomPoissonV2")(_shape(shape), lam,
                                   dtype=dtypes.as_dtype(dtype), name=name,
                                   **_seeds(seed))
 
 
 def categorical(logits, num_samples, dtype=dtypes.int64, seed=None, name=None):
-    """Classes drawn with the probabilities softmax(logits), row by row."""
+    """Draws classes with probabilities softmax(logits) in each row."""
     return multinomial(logits, num_samples, seed, name,
                        dtype or dtypes.int64)
 
 
 def stateless_random_uniform(shape, seed, minval=0, maxval=None,
                              dtype=dtypes.float32, name=None):
-    """`random_uniform`, the same for the same seeds (two integers)."""
+    """Like `random_uniform`, but determined by two integer seeds."""
     dtype = dtypes.as_dtype(dtype)
     if dtype.is_integer and maxval is None:
         raise ValueError(f"Must specify maxval for integer dtype {dtype!r}")
@@ -168,7 +169,7 @@ stateless_truncated_normal = _stateless_normal(
 
 def stateless_multinomial(logits, num_samples, seed, output_dtype=dtypes.int64,
                           name=None):
-    """`multinomial`, the same for the same seeds (two integers)."""
+    """Like `multinomial`, but determined by two integer seeds."""
     return _op("StatelessMultinomial")(logits, num_samples, seed,
                                        output_dtype=output_dtype, name=name)
 
@@ -176,8 +177,10 @@ def stateless_multinomial(logits, num_samples, seed, output_dtype=dtypes.int64,
 def parameterized_truncated_normal(shape, means=0.0, stddevs=1.0, minvals=-2.0,
                                    maxvals=2.0, dtype=dtypes.float32, seed=None,
                                    name=None):
-    """Normal numbers between `minvals` and `maxvals`, each parameter one number
-    or one for each of the first dimension."""
+    """Draws normal numbers between `minvals` and `maxvals`.
+
+    Each parameter is one number, or one for each row of the result.
+    """
     with graphs.name_scope(name, "parameterized_truncated_normal"):
         return _op("ParameterizedTruncatedNormal")(
             _shape(shape), *[convert_to_tensor(x, dtype) for x in (

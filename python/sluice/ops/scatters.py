@@ -1,4 +1,4 @@
-"""Variables whose rows, or slices at coordinates, are changed."""
+"""Updates of rows and slices of variables."""
 
 from sluice import _core
 from sluice.framework import conversion, graph as graphs
@@ -8,8 +8,10 @@ _op = _core.op
 
 
 class Scattered:
-    """What variables have to change a part of their value: each gives the new
-    value."""
+    """Mixin of variables with methods that update a part of the value.
+
+    Each method returns the new value.
+    """
 
     def _scatter_slices(self, kind, slices, use_locking, name):
         if not isinstance(slices, conversion.IndexedSlices):
@@ -38,12 +40,12 @@ class Scattered:
                                     name)
 
     def scatter_max(self, sparse_delta, use_locking=False, name=None):
-        """The larger of rows and IndexedSlices."""
+        """Takes the elementwise maximum of rows and IndexedSlices."""
         return self._scatter_slices("ScatterMax", sparse_delta, use_locking,
                                     name)
 
     def scatter_min(self, sparse_delta, use_locking=False, name=None):
-        """The smaller of rows and IndexedSlices."""
+        """Takes the elementwise minimum of rows and IndexedSlices."""
         return self._scatter_slices("ScatterMin", sparse_delta, use_locking,
                                     name)
 
@@ -53,8 +55,7 @@ class Scattered:
                                     name)
 
     def batch_scatter_update(self, sparse_delta, use_locking=False, name=None):
-        """Replaces rows by IndexedSlices, each of a batch its own: see
-        `batch_scatter_update`."""
+        """Replaces rows in each batch; see `batch_scatter_update`."""
         return batch_scatter_update(self, sparse_delta.indices,
                                     sparse_delta.values, use_locking, name)
 
@@ -104,14 +105,15 @@ scatter_nd_sub = _function("ScatterNdSub",
 
 
 def batch_scatter_update(ref, indices, updates, use_locking=True, name=None):
-    """Replaces slices of a variable, each of a batch its own: with indices of
-    shape [a, b], ref[i, indices[i, j]] = updates[i, j].
+    """Replaces slices of a variable in each batch.
+
+    For indices of shape [a, b], assigns ref[i, indices[i, j]] = updates[i, j].
 
     Args:
       ref: the variable.
-      indices: integers, whose last dimension names slices.
-      updates: the slices: of the shape of `indices`, and of a slice.
-      use_locking: for a variable behind a reference, without effect.
+      indices: integers; the last dimension contains indices of slices.
+      updates: the slices, of shape indices.shape + shape of a slice.
+      use_locking: ignored for resource variables.
     """
     with graphs.name_scope(name, "batch_scatter_update"):
         indices = conversion.convert_to_tensor(indices, name="indices")
@@ -121,7 +123,7 @@ def batch_scatter_update(ref, indices, updates, use_locking=True, name=None):
                              "shape.")
         last = array_ops.expand_dims(indices, -1)
         sizes = array_ops.shape(indices, out_type=last.dtype.base_dtype)
-        coordinates = []  # Of each dimension before the last, then these.
+        coordinates = []  # One tensor for each dimension before the last.
         for i in range(rank - 1):
             along = [1] * (rank + 1)
             along[i] = -1

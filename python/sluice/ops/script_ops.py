@@ -1,4 +1,4 @@
-"""Ops that call functions of Python."""
+"""Ops that call Python functions."""
 
 from sluice import _core
 from sluice.framework import dtypes, graph as graphs
@@ -9,7 +9,7 @@ _py_func_stateless = _core.op("PyFuncStateless")
 
 
 class _Function:
-    """What a graph holds of a function that its ops call."""
+    """A Python function that a graph keeps for its ops."""
 
     __slots__ = ("_fn", "types", "token", "__weakref__")
 
@@ -22,43 +22,43 @@ class _Function:
 
 
 def call_op(op, function, inputs, name):
-    """The results of an op that calls a _Function."""
+    """Adds an op that calls a _Function; returns its results."""
     graph = inputs[0].graph if inputs else graphs.get_default_graph()
-    # (The graph of a function's body ends before calls of that run.)
+    # A graph of a function's body may be freed before the function runs.
     graphs._outermost(graph)._functions.append(function)
     return op(inputs, token=function.token, Tout=function.types, name=name)
 
 
 def py_func(func, inp, Tout, stateful=True, name=None):
-    """What a function of Python gives for arrays.
+    """Calls a Python function on arrays in each step.
 
         def log_of_big(x):
             return np.log(x) if x.max() > 100 else x
 
         y = tf.py_func(log_of_big, [x], tf.float32)
 
-    The function is called in each step, on the thread that runs the step, with
-    the interpreter's lock. What it raises is the step's error: ValueError and
-    TypeError as InvalidArgumentError, StopIteration as OutOfRangeError,
-    NotImplementedError as UnimplementedError, MemoryError as
-    ResourceExhaustedError, others as UnknownError. Nothing is known of the
-    results' shapes (`Tensor.set_shape`), and there is no gradient but one of
-    your own (`tf.RegisterGradient`, `Graph.gradient_override_map`). The graph
-    holds the function; a GraphDef does not.
+    The function runs on the thread that runs the step, and holds the
+    interpreter's lock. An exception fails the step: ValueError and TypeError as
+    InvalidArgumentError, StopIteration as OutOfRangeError, NotImplementedError
+    as UnimplementedError, MemoryError as ResourceExhaustedError, others as
+    UnknownError. The static shapes of the results are unknown
+    (`Tensor.set_shape`). There is no gradient unless you define one
+    (`tf.RegisterGradient`, `Graph.gradient_override_map`). The graph keeps the
+    function, but a GraphDef does not.
 
     Args:
-      func: takes one array per input, and gives an array per output: a list or
-        tuple of these, one alone, or None if there are no outputs.
+      func: takes one array per input and returns one array per output: a list
+        or tuple of these, a single array, or None if there are no outputs.
       inp: a list of Tensors.
-      Tout: the type of each output, or one type for one output.
-      stateful: whether it may give something else for the same inputs, or do
-        something besides. One that may not is called only if its results are
-        needed, and once for the same inputs.
+      Tout: a list of the dtypes of the outputs, or a dtype for one output.
+      stateful: whether the results may differ for the same inputs, or the
+        function has side effects. A stateless function is called only if its
+        results are needed, and once for the same inputs.
       name: a name for the operation.
 
     Returns:
-      A list of Tensors, or a Tensor if Tout is one type; the Operation if there
-      are no outputs.
+      A list of Tensors, or a Tensor if Tout is a single dtype. If there are no
+      outputs, the Operation.
     """
     if not callable(func):
         raise ValueError(f"Expected func to be callable, got func to be of "
@@ -74,5 +74,5 @@ def py_func(func, inp, Tout, stateful=True, name=None):
 
 
 def numpy_function(func, inp, Tout, stateful=True, name=None):
-    """The same as `py_func`."""
+    """Calls `py_func`."""
     return py_func(func, inp, Tout, stateful, name)

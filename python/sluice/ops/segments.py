@@ -1,4 +1,4 @@
-"""Counts, and sums over segments."""
+"""Histograms, and reductions over segments."""
 
 from sluice import _core
 from sluice.framework import dtypes, graph as graphs
@@ -13,14 +13,14 @@ _shape = _op("Shape")
 
 def histogram_fixed_width(values, value_range, nbins=100, dtype=dtypes.int32,
                           name=None):
-    """How many values fall into each of equal bins."""
+    """Counts the values in each of `nbins` bins of equal width."""
     return _op("HistogramFixedWidth", "histogram_fixed_width")(
         values, value_range, nbins, dtype=dtype, name=name)
 
 
 def bincount(arr, weights=None, minlength=None, maxlength=None,
              dtype=dtypes.int32, name=None):
-    """How often each number occurs, or the sum of its weights."""
+    """Counts the occurrences of each integer, or sums their weights."""
     with graphs.name_scope(name, "bincount", [arr, weights]):
         arr = cast(arr, dtypes.int32)
         any_ = cast(reduce_prod(_shape(arr)) > 0, dtypes.int32)
@@ -35,13 +35,13 @@ def bincount(arr, weights=None, minlength=None, maxlength=None,
 
 
 def unsorted_segment_mean(data, segment_ids, num_segments, name=None):
-    """The mean of the slices of each segment."""
+    """Computes the mean of the slices of each segment."""
     return _over_counts(data, segment_ids, num_segments, lambda n: n, name,
                         "UnsortedSegmentMean")
 
 
 def unsorted_segment_sqrt_n(data, segment_ids, num_segments, name=None):
-    """The sum of the slices of each segment, over the root of their number."""
+    """Divides the sum of each segment by the root of its number of slices."""
     return _over_counts(data, segment_ids, num_segments, sqrt, name,
                         "UnsortedSegmentSqrtN")
 
@@ -79,7 +79,7 @@ sparse_segment_sqrt_n = _sparse_segments(
 
 def histogram_fixed_width_bins(values, value_range, nbins=100,
                                dtype=dtypes.int32, name=None):
-    """Into which of equal bins each value falls."""
+    """Returns the bin of each value, with bins of equal width."""
     with graphs.name_scope(name, "histogram_fixed_width_bins",
                            [values, value_range, nbins]):
         values = convert_to_tensor(values, name="values")

@@ -1,4 +1,4 @@
-"""Fourier transforms of real numbers, and what goes with them."""
+"""Signal processing: real Fourier and cosine transforms, framing, mel scale."""
 
 import math
 
@@ -11,8 +11,10 @@ _op = _core.op
 
 
 def _sizes(x, rank, halved):
-    """The sizes of the real numbers, by default: those of the last dimensions
-    (the last of which has half of them, if `halved`)."""
+    """Returns the default sizes of the real signal in the last dimensions.
+
+    If `halved`, the last dimension of x has only half of the frequencies.
+    """
     known = x.shape[-rank:]
     if known.is_fully_defined():
         sizes = known.as_list()
@@ -27,7 +29,7 @@ def _sizes(x, rank, halved):
 
 
 def _padded(x, rank, sizes, halved):
-    """x with zeros up to sizes; the op leaves out what is beyond."""
+    """Pads x with zeros to sizes; the op cuts longer dimensions."""
     if halved:
         sizes = array_ops.concat([sizes[:-1], sizes[-1:] // 2 + 1], 0)
     wanted, have = constant_value(sizes), x.shape[-rank:]
@@ -104,14 +106,14 @@ fftshift = _shift("fftshift", lambda n: n // 2,
 ifftshift = _shift("ifftshift", lambda n: -(n // 2), "`fftshift` undone.")
 
 
-# ---- Signals in frames -------------------------------------------------------
+# ---- Framing -----------------------------------------------------------------
 
 
 def frame(signal, frame_length, frame_step, pad_end=False, pad_value=0,
           axis=-1, name=None):
-    """A dimension as windows of it: two dimensions, [frames, frame_length].
+    """Splits a dimension into frames: [frames, frame_length].
 
-    With `pad_end` the last windows reach beyond the end, filled up with
+    With `pad_end`, the last frames extend beyond the end and are padded with
     `pad_value`.
     """
     with graphs.name_scope(name, "frame", [signal, frame_length, frame_step]):
@@ -131,8 +133,10 @@ def frame(signal, frame_length, frame_step, pad_end=False, pad_value=0,
 
 
 def overlap_and_add(signal, frame_step, name=None):
-    """The sum of the windows of the last two dimensions, each `frame_step`
-    after the one before."""
+    """Adds overlapping frames with a distance of `frame_step`.
+
+    The frames are the last two dimensions.
+    """
     with graphs.name_scope(name, "overlap_and_add", [signal, frame_step]):
         x = convert_to_tensor(signal)
         count, length = _size(x, -2), _size(x, -1)
@@ -150,7 +154,7 @@ def overlap_and_add(signal, frame_step, name=None):
 
 
 def _size(x, axis):
-    """A number, or a tensor where it is not known."""
+    """Returns the size of a dimension, as a number if it is known."""
     if x.shape.ndims is None:
         raise ValueError("signal: expected a known rank")
     known = x.shape.as_list()[axis]
@@ -158,7 +162,7 @@ def _size(x, axis):
 
 
 def _places(count, length, step):
-    """[frames, length]: where their elements are."""
+    """Returns the indices of the elements of frames: [frames, length]."""
     starts = math_ops.range(count) * step
     return array_ops.expand_dims(starts, 1) + math_ops.range(length)
 
@@ -169,7 +173,7 @@ def _cosine_window(default, mean, doc):
             n = convert_to_tensor(window_length, dtypes.int32)
             if constant_value(n) == 1:
                 return array_ops.ones([1], dtype)
-            # (One of even length goes on where it began.)
+            # A periodic window of even length is cut from a longer one.
             even = (1 - n % 2) * math_ops.cast(periodic, dtypes.int32)
             at = math_ops.cast(math_ops.range(n), dtype)
             turn = at * (2 * math.pi) / math_ops.cast(n + even - 1, dtype)
@@ -196,8 +200,10 @@ def _power_of_two(n):
 
 def stft(signals, frame_length, frame_step, fft_length=None,
          window_fn=hann_window, pad_end=False, name=None):
-    """The Fourier transforms of windows of signals (by default of a length
-    that is a power of two)."""
+    """Computes the short-time Fourier transform of signals.
+
+    The length of the transforms defaults to the next power of two.
+    """
     with graphs.name_scope(name, "stft", [signals, frame_length, frame_step]):
         frames = frame(signals, frame_length, frame_step, pad_end=pad_end)
         if window_fn is not None:
@@ -208,8 +214,10 @@ def stft(signals, frame_length, frame_step, fft_length=None,
 
 def inverse_stft(stfts, frame_length, frame_step, fft_length=None,
                  window_fn=hann_window, name=None):
-    """The signals of windows' Fourier transforms. With the window of
-    `inverse_stft_window_fn` they are those that `stft` was of."""
+    """Computes the inverse of `stft`.
+
+    It is exact if `window_fn` comes from `inverse_stft_window_fn`.
+    """
     with graphs.name_scope(name, "inverse_stft", [stfts]):
         x = convert_to_tensor(stfts)
         n = _power_of_two(frame_length) if fft_length is None else fft_length
@@ -225,7 +233,7 @@ def inverse_stft(stfts, frame_length, frame_step, fft_length=None,
 
 def inverse_stft_window_fn(frame_step, forward_window_fn=hann_window,
                            name=None):
-    """The window that undoes another one, for `inverse_stft`."""
+    """Returns the window function for `inverse_stft` to invert `stft`."""
     def window_fn(frame_length, dtype):
         with graphs.name_scope(name, "inverse_stft_window_fn",
                                [forward_window_fn]):
@@ -243,8 +251,10 @@ def inverse_stft_window_fn(frame_step, forward_window_fn=hann_window,
 
 
 def dct(input, type=2, n=None, axis=-1, norm=None, name=None):
-    """The cosine transform of the last dimension, cut or filled up with zeros
-    to the size `n`."""
+    """Computes the discrete cosine transform of the last dimension.
+
+    The dimension is cut or padded with zeros to the size `n`.
+    """
     if axis != -1:
         raise NotImplementedError(f"axis must be -1. Got: {axis}")
     if type not in (1, 2, 3, 4):
@@ -268,7 +278,7 @@ def dct(input, type=2, n=None, axis=-1, norm=None, name=None):
                 [x, array_ops.reverse(x[..., 1:-1], [-1])], -1)
             return math_ops.real(rfft(mirrored))
         if type == 4:
-            # (The odd ones of twice as many.)
+            # Type 4 is given by the odd frequencies of a transform of size 2n.
             x = array_ops.pad(x, [[0, 0]] * (x.shape.ndims - 1) + [[0, n]])
             odd = _dct2(x, 2 * n, 2 * size)[..., 1::2]
             return odd if norm is None else odd * math_ops.rsqrt(2 * size)
@@ -284,12 +294,12 @@ def dct(input, type=2, n=None, axis=-1, norm=None, name=None):
 
 
 def idct(input, type=2, n=None, axis=-1, norm=None, name=None):
-    """The inverse of `dct`; without `norm` 2 n times that."""
+    """Computes the inverse of `dct`; without `norm`, scaled by 2 n."""
     return dct(input, {2: 3, 3: 2}.get(type, type), n, axis, norm, name)
 
 
 def _turns(n, size, sign):
-    """2 exp(+-i pi k / (2 n)), for each k."""
+    """Returns 2 exp(sign i pi k / (2 n)) for each k."""
     angle = math_ops.cast(math_ops.range(n), size.dtype) * (
         sign * math.pi / 2) / size
     return math_ops.complex(2 * math_ops.cos(angle), 2 * math_ops.sin(angle))
@@ -301,7 +311,7 @@ def _dct2(x, n, size):
 
 
 def _even_weights(first, ratio, n):
-    """[first, first ratio, first ratio, ...]"""
+    """Returns [first, first ratio, first ratio, ...]."""
     return first * array_ops.concat(
         [array_ops.ones([1], first.dtype),
          array_ops.fill(array_ops.stack([n - 1]),
@@ -319,9 +329,11 @@ def linear_to_mel_weight_matrix(
         num_mel_bins=20, num_spectrogram_bins=129, sample_rate=8000,
         lower_edge_hertz=125.0, upper_edge_hertz=3800.0, dtype=dtypes.float32,
         name=None):
-    """The matrix [num_spectrogram_bins, num_mel_bins] that makes mel bands of
-    spectrograms: triangles whose middles lie at equal distances on the mel
-    scale. The first row, of no frequency, is of zeros.
+    """Returns a matrix [num_spectrogram_bins, num_mel_bins] of mel filters.
+
+    It converts spectrograms to mel bands. The filters are triangles whose
+    centres are equidistant on the mel scale. The first row (the zero frequency)
+    is zero.
     """
     dtype = dtypes.as_dtype(dtype)
     numbers = [x for x in (num_mel_bins, num_spectrogram_bins, sample_rate)
@@ -360,8 +372,7 @@ def linear_to_mel_weight_matrix(
 
 
 def mfccs_from_log_mel_spectrograms(log_mel_spectrograms, name=None):
-    """Cepstral coefficients: the cosine transforms (II) of the last dimension,
-    scaled as HTK does."""
+    """Computes MFCCs: the type-2 DCT over mel bands, scaled as in HTK."""
     with graphs.name_scope(name, "mfccs_from_log_mel_spectrograms"):
         bands = convert_to_tensor(log_mel_spectrograms, dtypes.float32)
         n = bands.shape.as_list()[-1] if bands.shape.ndims else None

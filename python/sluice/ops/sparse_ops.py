@@ -26,13 +26,13 @@ def _parts(value):
 
 
 def sparse_placeholder(dtype, shape=None, name=None):
-    """A sparse tensor whose value every step is given."""
+    """Returns a sparse tensor whose value must be fed in each step."""
     prefix = name or "Placeholder"
     rank = None if shape is None else len(shape)
     if shape is None:
         dims = array_ops.placeholder(dtypes.int64, [rank],
                                      name=f"{prefix}/shape")
-    else:  # (What is given may be of another shape.)
+    else:  # A feed may have another shape.
         shape = tensor_shape.as_shape(shape)
         dims = array_ops.placeholder_with_default(
             convert_to_tensor([-1 if d is None else d
@@ -48,7 +48,7 @@ def sparse_placeholder(dtype, shape=None, name=None):
 
 def sparse_to_dense(sp_input, default_value=None, validate_indices=True,
                     name=None):
-    """The tensor, with a default value where the sparse one has none."""
+    """Converts to a dense tensor, with a default value for missing elements."""
     sp_input = _sparse(sp_input)
     if default_value is None:
         default_value = array_ops.zeros([], sp_input.dtype)
@@ -58,8 +58,11 @@ def sparse_to_dense(sp_input, default_value=None, validate_indices=True,
 
 
 def sparse_add(a, b, threshold=None, thresh=None):
-    """The sum of two tensors, of which one at least is sparse. Of two sparse
-    ones: sparse, without elements of at most the threshold."""
+    """Adds two tensors, at least one of which is sparse.
+
+    The sum of two sparse tensors is sparse, without elements whose magnitude
+    is at most the threshold.
+    """
     thresh = threshold if thresh is None else thresh
     if all(isinstance(x, (SparseTensor, SparseTensorValue)) for x in (a, b)):
         a, b = _sparse(a), _sparse(b)
@@ -72,19 +75,19 @@ def sparse_add(a, b, threshold=None, thresh=None):
 
 
 def sparse_dense_cwise_add(sp_t, dense_t):
-    """Elements plus those of a dense tensor at their places."""
+    """Adds the corresponding elements of a dense tensor to the elements."""
     return _sparse(sp_t)._with("SparseDenseCwiseAdd", dense_t)
 
 
 def sparse_concat(axis, sp_inputs, name=None, expand_nonconcat_dim=False,
                   concat_dim=None, expand_nonconcat_dims=None):
-    """Sparse tensors one after the other along a dimension."""
+    """Concatenates sparse tensors along a dimension."""
     axis = concat_dim if axis is None else axis
     if expand_nonconcat_dim or expand_nonconcat_dims:
         sp_inputs = [_sparse(s) for s in sp_inputs]
         widest = functools.reduce(math_ops.maximum,
                                   [s.dense_shape for s in sp_inputs])
-        after = axis + 1 or None  # (-1 is the last.)
+        after = axis + 1 or None  # None if axis is -1, the last.
         sp_inputs = [SparseTensor(s.indices, s.values, array_ops.concat(
             [widest[:axis], s.dense_shape[axis:after]] +
             ([widest[after:]] if after else []), 0)) for s in sp_inputs]
@@ -99,7 +102,7 @@ _DEFAULT_HASH_KEY = 0xDECAFCAFFE
 
 
 def sparse_cross(inputs, name=None):
-    """All combinations of a value of each input, row by row, joined by "_X_".
+    """Returns all combinations of values in each row, joined by "_X_".
 
     Args:
       inputs: a list of SparseTensors and matrices, of strings or integers.
@@ -108,7 +111,7 @@ def sparse_cross(inputs, name=None):
 
 
 def sparse_cross_hashed(inputs, num_buckets=0, hash_key=None, name=None):
-    """`sparse_cross`, of each combination a number below `num_buckets`."""
+    """Like `sparse_cross`, but hashes combinations to `num_buckets` numbers."""
     return _cross(inputs, dtypes.int64, num_buckets, hash_key, name)
 
 
@@ -140,14 +143,14 @@ _sparse_cross, _sparse_cross_hashed = sparse_cross, sparse_cross_hashed
 
 
 def sparse_reorder(sp_input, name=None):
-    """The same, its elements in the order of rows."""
+    """Sorts the elements in row-major order."""
     sp_input = _sparse(sp_input)
     indices, values = _op("SparseReorder")(*_parts(sp_input), name=name)
     return SparseTensor(indices, values, sp_input.dense_shape)
 
 
 def _completed(sizes, n):
-    """Sizes of n elements in all, -1 replaced by what is left over."""
+    """Replaces -1 in a shape so that it has n elements."""
     if sizes.count(-1) > 1:
         raise ValueError(f"At most one dimension can be inferred (-1). Found: "
                          f"{sizes}")
@@ -160,7 +163,7 @@ def _completed(sizes, n):
 
 
 def sparse_reshape(sp_input, shape, name=None):
-    """The same elements in another shape; -1 is what is left over."""
+    """Reshapes a sparse tensor; -1 in the shape is inferred."""
     sp_input = _sparse(sp_input)
     shape = math_ops.cast(shape, dtypes.int64)
     known, old = constant_value(shape), sp_input.shape.num_elements()
@@ -174,7 +177,7 @@ def sparse_reshape(sp_input, shape, name=None):
 
 
 def sparse_slice(sp_input, start, size, name=None):
-    """The part from `start` on, of that size."""
+    """Extracts a slice given its start and size."""
     with graphs.name_scope(name, "SparseSlice"):
         return SparseTensor(*_op("SparseSlice")(
             *_parts(sp_input), convert_to_tensor(start, dtypes.int64),
@@ -183,7 +186,7 @@ def sparse_slice(sp_input, start, size, name=None):
 
 def sparse_split(keyword_required=None, sp_input=None, num_split=None,
                  axis=None, name=None, split_dim=None):
-    """Equal parts along a dimension, a list."""
+    """Splits a sparse tensor along a dimension into equal parts, a list."""
     if keyword_required is not None:
         raise ValueError("Keyword arguments are required for this function.")
     axis = split_dim if axis is None else axis
@@ -197,7 +200,7 @@ def sparse_split(keyword_required=None, sp_input=None, num_split=None,
 
 
 def sparse_transpose(sp_input, perm=None, name=None):
-    """The dimensions in another order (by default reversed)."""
+    """Permutes the dimensions of a sparse tensor; reverses them by default."""
     with graphs.name_scope(name, "SparseTranspose"):
         sp_input = _sparse(sp_input)
         if perm is None:
@@ -218,7 +221,7 @@ def sparse_transpose(sp_input, perm=None, name=None):
 
 
 def sparse_expand_dims(sp_input, axis=None, name=None):
-    """The tensor with a dimension of size 1 more, at `axis`."""
+    """Inserts a dimension of size 1 at `axis`."""
     with graphs.name_scope(name, "expand_dims"):
         sp_input = _sparse(sp_input)
         rank = sp_input.dense_shape.shape.as_list()[0]
@@ -234,7 +237,7 @@ def sparse_expand_dims(sp_input, axis=None, name=None):
 
 
 def sparse_eye(num_rows, num_columns=None, dtype=dtypes.float32, name=None):
-    """An identity matrix."""
+    """Returns a sparse identity matrix."""
     with graphs.name_scope(name, "eye", [num_rows, num_columns]):
         columns = num_rows if num_columns is None else num_columns
         side = math_ops.cast(math_ops.minimum(num_rows, columns), dtypes.int64)
@@ -245,7 +248,7 @@ def sparse_eye(num_rows, num_columns=None, dtype=dtypes.float32, name=None):
 
 
 def from_dense(tensor, name=None):
-    """The elements that are not zero (or empty strings)."""
+    """Converts a dense tensor, omitting zeros and empty strings."""
     with graphs.name_scope(name, "dense_to_sparse"):
         x = convert_to_tensor(tensor)
         zero = constant("" if x.dtype is dtypes.string else 0,
@@ -256,7 +259,7 @@ def from_dense(tensor, name=None):
 
 
 def sparse_retain(sp_input, to_retain):
-    """The elements for which `to_retain` holds."""
+    """Keeps only the elements for which `to_retain` is true."""
     sp_input = _sparse(sp_input)
     to_retain = convert_to_tensor(to_retain)
     to_retain.shape.merge_with(sp_input.values.shape)
@@ -267,8 +270,11 @@ def sparse_retain(sp_input, to_retain):
 
 
 def sparse_fill_empty_rows(sp_input, default_value, name=None):
-    """(the tensor with a default value in each row that had none, which rows
-    these are)."""
+    """Fills empty rows with a default value.
+
+    Returns:
+      (the filled tensor, a boolean for each row: whether it was empty).
+    """
     with graphs.name_scope(name, "SparseFillEmptyRows", [sp_input]):
         sp_input = _sparse(sp_input)
         indices, values, empty, _ = _op("SparseFillEmptyRows")(
@@ -278,7 +284,7 @@ def sparse_fill_empty_rows(sp_input, default_value, name=None):
 
 
 def sparse_reset_shape(sp_input, new_shape=None):
-    """The same elements in a larger shape, or in the smallest."""
+    """Replaces the shape by a larger one, or by the tightest if it is None."""
     sp_input = _sparse(sp_input)
     if new_shape is None:
         rank = array_ops.shape(sp_input.dense_shape)
@@ -309,8 +315,11 @@ def sparse_reset_shape(sp_input, new_shape=None):
 
 def sparse_merge(sp_ids, sp_values, vocab_size, name=None,
                  already_sorted=False):
-    """Values at the coordinates that ids name: of rows of ids and of values,
-    the matrix [rows, vocab_size]. Of several ids, one dimension each."""
+    """Uses ids as column indices for values.
+
+    Ids and values in rows give a matrix [rows, vocab_size]. With several
+    tensors of ids, each gives one dimension.
+    """
     many = isinstance(sp_ids, (list, tuple)) and not isinstance(
         sp_ids, SparseTensorValue)
     ids = [_sparse(s) for s in (sp_ids if many else [sp_ids])]
@@ -325,13 +334,13 @@ def sparse_merge(sp_ids, sp_values, vocab_size, name=None,
         merged = SparseTensor(indices, sp_values.values, dims)
         if already_sorted:
             return merged
-        # (Sorted as if it were wide enough for any id.)
+        # The shape that bounds the ids is not checked here.
         ordered = sparse_reorder(merged)
         return SparseTensor(ordered.indices, ordered.values, dims)
 
 
 def sparse_to_indicator(sp_input, vocab_size, name=None):
-    """True where the last dimension's values name the column."""
+    """Returns a boolean matrix that is True at the columns given by values."""
     with graphs.name_scope(name, "SparseToIndicator", [sp_input]):
         sp_input = _sparse(sp_input)
         true = SparseTensor(sp_input.indices,
@@ -342,7 +351,7 @@ def sparse_to_indicator(sp_input, vocab_size, name=None):
 
 
 def sparse_softmax(sp_input, name=None):
-    """softmax over the elements that each row has."""
+    """Computes softmax over the present elements of each row."""
     sp_input = _sparse(sp_input)
     values = _op("SparseSoftmax")(*_parts(sp_input), name=name)
     return SparseTensor(sp_input.indices, values, sp_input.dense_shape)
@@ -390,8 +399,7 @@ sparse_reduce_max_sparse = _reduction("SparseReduceMaxSparse", True,
 
 def sparse_tensor_dense_matmul(sp_a, b, adjoint_a=False, adjoint_b=False,
                                name=None):
-    """The product of a sparse matrix and a dense one (either may be the
-    sparse one)."""
+    """Multiplies a sparse and a dense matrix, in either order."""
     if isinstance(b, (SparseTensor, SparseTensorValue)) and not isinstance(
             sp_a, (SparseTensor, SparseTensorValue)):
         product = sparse_tensor_dense_matmul(b, sp_a, not adjoint_b,
@@ -402,7 +410,7 @@ def sparse_tensor_dense_matmul(sp_a, b, adjoint_a=False, adjoint_b=False,
 
 
 def sparse_mask(a, mask_indices, name=None):
-    """IndexedSlices without the rows that `mask_indices` name."""
+    """Removes the rows in `mask_indices` from IndexedSlices."""
     with graphs.name_scope(name, "sparse_mask", [a, mask_indices]) as scope:
         indices, kept = array_ops.setdiff1d(a.indices, mask_indices)
         return IndexedSlices(array_ops.gather(a.values, kept, name=scope),
@@ -422,7 +430,7 @@ serialize_many_sparse = _serializer("SerializeManySparse",
 
 
 def deserialize_many_sparse(serialized_sparse, dtype, rank=None, name=None):
-    """A sparse tensor of the rows that were serialised."""
+    """Deserializes rows of strings into a sparse tensor."""
     indices, values, shape = _op("DeserializeManySparse")(
         serialized_sparse, dtype, name=name)
     indices.set_shape([None, rank])
@@ -431,7 +439,7 @@ def deserialize_many_sparse(serialized_sparse, dtype, rank=None, name=None):
 
 
 def deserialize_sparse(serialized_sparse, dtype, rank=None, name=None):
-    """The sparse tensor that was serialised."""
+    """Deserializes a sparse tensor."""
     indices, values, shape = _op("DeserializeSparse")(
         serialized_sparse, dtype, name=name)
     indices.set_shape([None, rank])
@@ -439,7 +447,7 @@ def deserialize_sparse(serialized_sparse, dtype, rank=None, name=None):
     return SparseTensor(indices, values, shape)
 
 
-# ---- Sets: the last dimension's values ---------------------------------------
+# ---- Set operations on the last dimension ------------------------------------
 
 
 def _set_operation(kind, doc):
@@ -473,12 +481,12 @@ set_intersection = _set_operation("intersection",
 
 
 def set_difference(a, b, aminusb=True, validate_indices=True):
-    """What is in a and not in b (or the other way round), row by row."""
+    """Returns the set difference a - b of each row, or else b - a."""
     if not aminusb:
         a, b = b, a
     return _set_operation("a-b", "")(a, b, validate_indices)
 
 
 def set_size(a, validate_indices=True):
-    """How many different values each row has."""
+    """Returns the number of distinct values in each row."""
     return _op("SetSize")(*_parts(a), validate_indices=validate_indices)

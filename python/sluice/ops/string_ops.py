@@ -1,4 +1,4 @@
-"""Strings, and what is read from and written to them."""
+"""String operations, formatting and parsing."""
 
 from sluice import _core
 from sluice.framework import dtypes, graph as graphs
@@ -20,23 +20,22 @@ decode_base64 = _op("DecodeBase64")
 decode_json_example = _op("DecodeJSONExample")
 unsorted_segment_join = _op("UnsortedSegmentJoin")
 _substr = _op("Substr")
-_HOLE = "\1"  # Where a value goes: no text has it.
+_HOLE = "\1"  # A placeholder for a value, which does not occur in text.
 
 
 def substr(input, pos, len, name=None, unit="BYTE"):
-    """The part of each string from a place on, of a length."""
+    """Extracts a substring of each string, given its start and length."""
     return _substr(input, pos, len, unit=unit, name=name)
 
 
 def string_length(input, name=None, unit="BYTE"):
-    """The lengths of strings."""
+    """Returns the lengths of strings."""
     return _op("StringLength")(input, unit=unit, name=name)
 
 
 def string_split(source=None, sep=None, skip_empty=True, delimiter=None,
                  result_type="SparseTensor", name=None, input=None):
-    """The pieces of each string of a vector, between delimiters: a sparse
-    matrix."""
+    """Splits each string of a vector at delimiters into a sparse matrix."""
     source = input if source is None else source
     delimiter = sep if delimiter is None else delimiter
     delimiter = " " if delimiter is None else delimiter
@@ -49,8 +48,7 @@ def string_split(source=None, sep=None, skip_empty=True, delimiter=None,
 
 def strings_split(input=None, sep=None, maxsplit=-1,
                   result_type="SparseTensor", source=None, name=None):
-    """The pieces of each string of a vector, as Python's split has them: a
-    sparse matrix."""
+    """Splits each string of a vector like `str.split` into a sparse matrix."""
     if result_type != "SparseTensor":
         raise NotImplementedError(f"strings.split: expected result_type "
                                   f"'SparseTensor', got {result_type!r}")
@@ -61,12 +59,12 @@ def strings_split(input=None, sep=None, maxsplit=-1,
 
 def reduce_join(inputs, axis=None, keep_dims=None, separator="", name=None,
                 reduction_indices=None, keepdims=None):
-    """The strings of dimensions as one (None: of all)."""
+    """Joins strings along dimensions; by default along all."""
     inputs = convert_to_tensor(inputs, name="inputs")
     axis = reduction_indices if axis is None else axis
     keep = bool(keep_dims if keepdims is None else keepdims)
     if axis is None:
-        # (The last dimension first: in the order of the elements.)
+        # The last dimension comes first, to keep the order of the elements.
         n = inputs.shape.ndims
         axis = math_ops.range(array_ops.rank(inputs) - 1, -1, -1) if (
             n is None) else list(range(n))[::-1]
@@ -76,7 +74,7 @@ def reduce_join(inputs, axis=None, keep_dims=None, separator="", name=None,
 
 def string_to_number(string_tensor=None, out_type=dtypes.float32, name=None,
                      input=None):
-    """The numbers that strings spell."""
+    """Parses strings as numbers."""
     return _op("StringToNumber")(
         input if string_tensor is None else string_tensor, out_type=out_type,
         name=name)
@@ -84,26 +82,26 @@ def string_to_number(string_tensor=None, out_type=dtypes.float32, name=None,
 
 def string_to_hash_bucket(string_tensor=None, num_buckets=None, name=None,
                           input=None):
-    """A number below `num_buckets` for each string."""
+    """Hashes each string to a number below `num_buckets`."""
     return _op("StringToHashBucket")(
         input if string_tensor is None else string_tensor,
         num_buckets=num_buckets, name=name)
 
 
 def string_to_hash_bucket_fast(input, num_buckets, name=None):
-    """A number below `num_buckets` for each string, by a fast function."""
+    """Hashes each string to a number below `num_buckets` with a fast hash."""
     return _op("StringToHashBucketFast")(input, num_buckets=num_buckets,
                                          name=name)
 
 
 def string_to_hash_bucket_strong(input, num_buckets, key, name=None):
-    """A number below `num_buckets` for each string, by a keyed function."""
+    """Hashes each string to a number below `num_buckets` with a keyed hash."""
     return _op("StringToHashBucketStrong")(input, num_buckets=num_buckets,
                                            key=list(key), name=name)
 
 
 def string_format(template, inputs, placeholder="{}", summarize=3, name=None):
-    """The template with the inputs' values in the place of placeholders."""
+    """Replaces the placeholders in a template by the values of inputs."""
     if not isinstance(inputs, (list, tuple)):
         inputs = [inputs]
     if template.count(placeholder) != len(inputs):
@@ -116,8 +114,10 @@ def string_format(template, inputs, placeholder="{}", summarize=3, name=None):
 
 
 def _printed(x, tensors):
-    """The text of a structure, with holes for its tensors, which are added to
-    a list."""
+    """Returns the text of a structure with a hole for each of its tensors.
+
+    Appends the tensors to a list.
+    """
     if isinstance(x, dict):
         return "{" + ", ".join(f"{k!r}: {_printed(x[k], tensors)}"
                                for k in sorted(x)) + "}"
@@ -137,8 +137,11 @@ def _printed(x, tensors):
 
 
 def tf_print(*inputs, **kwargs):
-    """An operation that prints values, as Python's print does: `output_stream`
-    (sys.stderr), `summarize` (3), `sep`, `end`, `name`."""
+    """Returns an operation that prints values like Python's `print`.
+
+    Keyword arguments: `output_stream` (default sys.stderr), `summarize`
+    (default 3), `sep`, `end`, `name`.
+    """
     import sys
     stream = kwargs.pop("output_stream", sys.stderr)
     summarize = kwargs.pop("summarize", 3)
@@ -170,7 +173,7 @@ def tf_print(*inputs, **kwargs):
 
 def decode_csv(records, record_defaults, field_delim=",", use_quote_delim=True,
                name=None, na_value="", select_cols=None):
-    """The columns of lines of comma-separated values, a list of tensors."""
+    """Parses lines of comma-separated values into a list of columns."""
     if select_cols is not None and len(select_cols) != len(record_defaults):
         raise ValueError(f"Length of select_cols and record_defaults do not "
                          f"match: {len(select_cols)}, {len(record_defaults)}")
@@ -186,6 +189,6 @@ def decode_csv(records, record_defaults, field_delim=",", use_quote_delim=True,
 
 def decode_raw(input_bytes=None, out_type=None, little_endian=True, name=None,
                bytes=None):
-    """The numbers whose memory the strings are."""
+    """Reinterprets the bytes of strings as numbers."""
     return _op("DecodeRaw")(bytes if input_bytes is None else input_bytes,
                             out_type, little_endian=little_endian, name=name)

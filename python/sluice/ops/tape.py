@@ -1,4 +1,4 @@
-"""GradientTape: gradients through the operations made in a with-block."""
+"""GradientTape: gradients of the operations that a with-block adds."""
 
 import contextlib
 
@@ -9,15 +9,14 @@ from sluice.ops.variables import Variable
 
 
 def _names(value):
-    """The names of the tensors that a tensor or variable is read by."""
+    """Returns the names of the tensors that read a tensor or variable."""
     if isinstance(value, Variable):
         return {value._handle.name, value._snapshot.name}
     return {value.name}
 
 
 class GradientTape:
-    """Records the operations that are made in a with-block, for gradients
-    through them.
+    """Records the operations that a with-block adds, to compute gradients.
 
         with tf.GradientTape() as tape:
             tape.watch(x)
@@ -25,8 +24,8 @@ class GradientTape:
         dy_dx = tape.gradient(y, x)
 
     Args:
-      persistent: whether gradients may be taken more than once.
-      watch_accessed_variables: whether trainable variables are watched.
+      persistent: whether gradients may be computed more than once.
+      watch_accessed_variables: whether to watch trainable variables.
     """
 
     def __init__(self, persistent=False, watch_accessed_variables=True):
@@ -55,12 +54,12 @@ class GradientTape:
         self._recording = False
 
     def watch(self, tensor):
-        """Gradients with respect to these tensors are wanted."""
+        """Enables gradients with respect to tensors."""
         self._watched += nest.flatten(tensor)
 
     @contextlib.contextmanager
     def stop_recording(self):
-        """A with-block whose operations are not recorded."""
+        """Returns a context manager that pauses recording."""
         if not self._recording:
             raise ValueError("Tape is not recording.")
         self._stop()
@@ -70,7 +69,7 @@ class GradientTape:
             self._start()
 
     def reset(self):
-        """Forgets what is recorded so far."""
+        """Discards everything recorded so far."""
         recording = self._recording
         self._recording = False
         self._spans, self._watched = [], []
@@ -78,7 +77,7 @@ class GradientTape:
             self._start()
 
     def watched_variables(self):
-        """The variables that recorded operations read."""
+        """Returns the watched variables that recorded operations read."""
         recorded = self._recorded()
         inputs = {t.name for op in recorded for t in op.inputs}
         return tuple(v for v in self._graph.get_collection(
@@ -99,8 +98,11 @@ class GradientTape:
 
     def gradient(self, target, sources, output_gradients=None,
                  unconnected_gradients=UnconnectedGradients.NONE):
-        """The gradients of targets with respect to watched sources, in the
-        sources' structure; None of those that nothing connects."""
+        """Returns the gradients of targets with respect to watched sources.
+
+        The result has the structure of `sources`, with None for sources that
+        are not connected to the targets.
+        """
         if self._used and not self._persistent:
             raise RuntimeError("A non-persistent GradientTape can only be used "
                                "to compute one set of gradients (or "
@@ -111,8 +113,8 @@ class GradientTape:
         recorded = self._recorded()
         within = {t.name for op in recorded for t in op.outputs}
         flat = nest.flatten(sources)
-        # (Of what is not watched, there are no gradients; and none flow through
-        # what is not recorded.)
+        # Sources that are not watched have no gradients, and operations that
+        # are not recorded propagate none.
         known = [self._is_watched(s) or bool(_names(s) & within) for s in flat]
         kept = set().union(*map(_names, flat))
         stops = {t.name: t for op in recorded for t in op.inputs

@@ -1,4 +1,4 @@
-"""Arrays of tensors within a step: what loops read from and write to."""
+"""TensorArray: an array of tensors that loops read and write."""
 
 from sluice import _core
 from sluice.framework import dtypes, graph as graphs, tensor_shape
@@ -18,20 +18,20 @@ _size = _op("TensorArraySizeV3")
 
 
 class TensorArray:
-    """An array of tensors of one type, each written once in a step.
+    """An array of tensors of one dtype, each of which is written once per step.
 
-    A value: `write` returns the array as it is afterwards, and what is done to
-    that comes after the write. As a loop variable it is its flow.
+    It has value semantics: `write` returns the updated array, whose operations
+    run after the write. The flow of an array represents it as a loop variable.
 
     Args:
-      dtype: of the elements.
-      size: how many there are, a number or a tensor.
-      dynamic_size: whether a write beyond the end makes it longer.
-      clear_after_read: whether a read frees the element.
-      tensor_array_name: for messages.
-      handle, flow: of an array that exists, instead of a size.
-      infer_shape: whether all elements have one shape.
-      element_shape: what is known of it.
+      dtype: the dtype of the elements.
+      size: the number of elements, as a number or a tensor.
+      dynamic_size: whether writing beyond the end extends the array.
+      clear_after_read: whether reading an element frees it.
+      tensor_array_name: the name for messages.
+      handle, flow: the handle and flow of an existing array, instead of a size.
+      infer_shape: whether all elements have the same shape.
+      element_shape: the static shape of the elements.
     """
 
     def __init__(self, dtype, size=None, dynamic_size=None,
@@ -72,7 +72,7 @@ class TensorArray:
                 self._handle, self._flow = handle, flow
 
     def _flow_of_array(self, flow):
-        """The same array, after what `flow` comes after."""
+        """Returns the same array with another flow."""
         made = TensorArray.__new__(TensorArray)
         made.__dict__.update(self.__dict__)
         made._flow = flow
@@ -80,32 +80,32 @@ class TensorArray:
 
     @property
     def dtype(self):
-        """The type of the elements."""
+        """The dtype of the elements."""
         return self._dtype
 
     @property
     def handle(self):
-        """The array itself."""
+        """The handle of the array."""
         return self._handle
 
     @property
     def flow(self):
-        """What orders the operations on it."""
+        """The scalar that orders the operations on the array."""
         return self._flow
 
     @property
     def dynamic_size(self):
-        """Whether writes may make it longer."""
+        """Whether writes may extend the array."""
         return self._dynamic_size
 
     @property
     def element_shape(self):
-        """What is known of the elements' shape."""
+        """The static shape of the elements."""
         return self._element_shape[0]
 
     @property
     def graph(self):
-        """The graph that it belongs to."""
+        """The graph of the array."""
         return self._flow.graph
 
     @property
@@ -123,11 +123,11 @@ class TensorArray:
                              f"{self._element_shape[0]}") from None
 
     def identity(self):
-        """The array, after the same things."""
+        """Returns a copy of the array with an identity of its flow."""
         return self._flow_of_array(array_ops.identity(self._flow))
 
     def grad(self, source, flow=None, name=None):
-        """The array of its gradients, that `source` tells from others."""
+        """Returns the array of gradients with the name `source`."""
         made = _op("TensorArrayGradV3")(
             self._handle, self._flow if flow is None else flow, source=source,
             name=name)
@@ -136,7 +136,7 @@ class TensorArray:
                            element_shape=self._element_shape[0])
 
     def read(self, index, name=None):
-        """Element `index`."""
+        """Returns the element at `index`."""
         value = _read(self._handle, index, self._flow, dtype=self._dtype,
                       name=name)
         if self._element_shape[0]:
@@ -144,8 +144,8 @@ class TensorArray:
         return value
 
     def write(self, index, value, name=None):
-        """The array with `value` as element `index`."""
-        # (Of another type it fails in a step, as by TensorFlow.)
+        """Returns the array with `value` as the element at `index`."""
+        # As in TensorFlow, a wrong dtype is an error only in the step.
         value = convert_to_tensor(value, preferred_dtype=self._dtype,
                                   name="value")
         self._learn(value.shape)
@@ -153,7 +153,7 @@ class TensorArray:
                                           self._flow, name=name))
 
     def stack(self, name=None):
-        """All elements as one tensor."""
+        """Returns all elements stacked into one tensor."""
         with graphs.name_scope(name, "TensorArrayStack", [self._handle]):
             value = self.gather(math_ops.range(0, self.size()))
             if self._element_shape[0]:
@@ -162,7 +162,7 @@ class TensorArray:
             return value
 
     def gather(self, indices, name=None):
-        """Some elements as one tensor."""
+        """Returns selected elements stacked into one tensor."""
         value = _gather(self._handle, indices, self._flow, dtype=self._dtype,
                         element_shape=self._element_shape[0], name=name)
         if self._element_shape[0]:
@@ -170,7 +170,7 @@ class TensorArray:
         return value
 
     def concat(self, name=None):
-        """All elements, one after the other along their first dimension."""
+        """Concatenates all elements along their first dimension."""
         value, _ = _concat(self._handle, self._flow, dtype=self._dtype,
                            element_shape_except0=self._element_shape[0][1:],
                            name=name)
@@ -182,7 +182,7 @@ class TensorArray:
         return value
 
     def unstack(self, value, name=None):
-        """The array of a tensor's slices."""
+        """Returns the array with the slices of a tensor as elements."""
         with graphs.name_scope(name, "TensorArrayUnstack",
                                [self._handle, value]):
             value = convert_to_tensor(value, self._dtype, name="value")
@@ -190,7 +190,7 @@ class TensorArray:
             return self.scatter(math_ops.range(0, n), value)
 
     def scatter(self, indices, value, name=None):
-        """The array with a tensor's slices as some elements."""
+        """Returns the array with a tensor's slices at the given indices."""
         value = convert_to_tensor(value, self._dtype, name="value")
         if value.shape.ndims is not None:
             self._learn(value.shape[1:])
@@ -198,7 +198,7 @@ class TensorArray:
                                             self._flow, name=name))
 
     def split(self, value, lengths, name=None):
-        """The array of a tensor's parts, of these lengths."""
+        """Returns the array with parts of a tensor of the given lengths."""
         value = convert_to_tensor(value, self._dtype, name="value")
         lengths = math_ops.cast(convert_to_tensor(lengths), dtypes.int64)
         known = constant_value(lengths)
@@ -210,17 +210,20 @@ class TensorArray:
                                           self._flow, name=name))
 
     def size(self, name=None):
-        """How many elements there are."""
+        """Returns the number of elements."""
         return _size(self._handle, self._flow, name=name)
 
     def close(self, name=None):
-        """An operation that frees the array."""
+        """Returns an operation that frees the array."""
         return _op("TensorArrayCloseV3")(self._handle, name=name)
 
 
 class TensorArraySpec(TypeSpec):
-    """What is known of a TensorArray: its elements' shape and type, whether it
-    may grow, and whether its elements have one shape."""
+    """The type of a TensorArray.
+
+    It has the elements' shape and dtype, and says whether the array may grow
+    and whether all elements have the same shape.
+    """
 
     __slots__ = ("_element_shape", "_dtype", "_dynamic_size", "_infer_shape")
 
@@ -234,11 +237,11 @@ class TensorArraySpec(TypeSpec):
 
     @classmethod
     def from_value(cls, value):
-        """Of a TensorArray."""
+        """Returns the spec of a TensorArray."""
         return value._type_spec
 
     def is_compatible_with(self, other):
-        """Whether an array may be both, whatever is inferred of shapes."""
+        """Returns whether it is compatible, except for shape inference."""
         if not isinstance(other, TypeSpec):
             other = type_spec_from_value(other)
         return (isinstance(other, TensorArraySpec) and
@@ -247,8 +250,10 @@ class TensorArraySpec(TypeSpec):
                 self._dynamic_size == other._dynamic_size)
 
     def most_specific_compatible_type(self, other):
-        """The spec of what this and another one agree in; ValueError if there
-        is none."""
+        """Returns the most specific spec compatible with both specs.
+
+        Raises ValueError if there is none.
+        """
         if not isinstance(other, TensorArraySpec) or (
                 self._dtype, self._dynamic_size) != (
                     other._dtype, other._dynamic_size):

@@ -1,23 +1,22 @@
-"""Arguments of variables about copies on several devices."""
+"""Arguments of variables for copies on several devices."""
 
 import enum
 
 
 class VariableSynchronization(enum.Enum):
-    """When copies of a variable are synchronized: there is one copy."""
+    """When to synchronize the copies of a variable. There is only one copy."""
 
     AUTO, NONE, ON_WRITE, ON_READ = range(4)
 
 
 class VariableAggregation(enum.Enum):
-    """How copies of a variable are aggregated: there is one copy."""
+    """How to aggregate the copies of a variable. There is only one copy."""
 
     NONE, SUM, MEAN, ONLY_FIRST_REPLICA = range(4)
 
 
 def across_copies(name, trainable, synchronization, aggregation):
-    """Checks the last three arguments of a variable, and sets their
-    defaults."""
+    """Checks the last three arguments and returns them with defaults."""
     if synchronization is None:
         synchronization = VariableSynchronization.AUTO
     if aggregation is None:

@@ -1,4 +1,4 @@
-"""Variables that are shared by name: `get_variable` and `variable_scope`."""
+"""Sharing of variables by name: `get_variable` and `variable_scope`."""
 
 import functools
 import threading
@@ -19,7 +19,7 @@ class _AutoReuse:
 
 AUTO_REUSE = _AutoReuse()
 class VariableScope:
-    """What `get_variable` does by default in a `variable_scope`."""
+    """The defaults of `get_variable` in a `variable_scope`."""
 
     def __init__(self, reuse=None, name="", initializer=None, regularizer=None,
                  caching_device=None, partitioner=None, custom_getter=None,
@@ -50,19 +50,19 @@ class VariableScope:
     use_resource = property(lambda self: self._use_resource)
 
     def reuse_variables(self):
-        """From now on variables must exist."""
+        """Requires that variables exist from now on."""
         self._reuse = True
 
     def set_initializer(self, initializer):
-        """Sets the default initialiser."""
+        """Sets the default initializer."""
         self._initializer = initializer
 
     def set_regularizer(self, regularizer):
-        """Sets the default regulariser."""
+        """Sets the default regularizer."""
         self._regularizer = regularizer
 
     def set_dtype(self, dtype):
-        """Sets the default type."""
+        """Sets the default dtype."""
         self._dtype = dtype
 
     def set_use_resource(self, use_resource):
@@ -70,11 +70,11 @@ class VariableScope:
         self._use_resource = use_resource
 
     def set_custom_getter(self, custom_getter):
-        """Sets the function that is asked for variables."""
+        """Sets the function that `get_variable` calls instead."""
         self._custom_getter = custom_getter
 
     def set_caching_device(self, caching_device):
-        """Sets where copies of variables are read."""
+        """Sets the device on which values are cached."""
         self._caching_device = caching_device
 
     def set_partitioner(self, partitioner):
@@ -82,25 +82,25 @@ class VariableScope:
         self._partitioner = partitioner
 
     def get_collection(self, name):
-        """What the collection holds of this scope."""
+        """Returns the items of a collection that belong to this scope."""
         return graphs.get_collection(
             name, self._name + "/" if self._name else None)
 
     def trainable_variables(self):
-        """The scope's trainable variables."""
+        """Returns the scope's trainable variables."""
         return self.get_collection(GraphKeys.TRAINABLE_VARIABLES)
 
     def global_variables(self):
-        """The scope's global variables."""
+        """Returns the scope's global variables."""
         return self.get_collection(GraphKeys.GLOBAL_VARIABLES)
 
     def local_variables(self):
-        """The scope's local variables."""
+        """Returns the scope's local variables."""
         return self.get_collection(GraphKeys.LOCAL_VARIABLES)
 
 
 class _Scopes(threading.local):
-    """Where a thread is among a graph's scopes."""
+    """The current variable scope of a graph in each thread."""
 
     def __init__(self):
         self.scope = VariableScope(False)
@@ -110,14 +110,14 @@ class _Scopes(threading.local):
         self.counts[name] = self.counts.get(name, 0) + 1
 
     def close_below(self, name):
-        """Default names start anew within a scope that has a name."""
+        """Resets the counts of default names within a scope."""
         for key in self.counts:
             if key.startswith(name + "/"):
                 self.counts[key] = 0
 
 
 class _Store:
-    """A graph's variables by name, and its scopes."""
+    """The variables of a graph by name, and its scopes."""
 
     def __init__(self):
         self._vars = {}
@@ -129,7 +129,7 @@ class _Store:
                      trainable=None, collections=None, caching_device=None,
                      partitioner=None, validate_shape=True, use_resource=None,
                      constraint=None, synchronization=None, aggregation=None):
-        """The variable of that full name, whatever the scope."""
+        """Makes or finds a variable by its full name, ignoring scopes."""
         dtype = dtypes.as_dtype(dtype).base_dtype
 
         def find(name, shape, initializer):
@@ -145,14 +145,14 @@ class _Store:
 def _store():
     graph = graphs.get_default_graph()
     store = graph.__dict__.get("_variable_store")
-    if store is None:  # (Another thread may have made one meanwhile.)
+    if store is None:  # Another thread may make one concurrently.
         store = graph.__dict__.setdefault("_variable_store", _Store())
     return store
 
 
 _get_default_variable_store = _store
 def get_variable_scope():
-    """The current VariableScope."""
+    """Returns the current VariableScope."""
     return _store().scopes.scope
 
 
@@ -168,36 +168,37 @@ def get_variable(name, shape=None, dtype=None, initializer=None,
                  caching_device=None, partitioner=None, validate_shape=True,
                  use_resource=None, custom_getter=None, constraint=None,
                  synchronization=None, aggregation=None):
-    """The variable of that name in the current scope, which is made if `reuse`
-    allows it.
+    """Returns the variable of a name in the current scope, or makes it.
+
+    Whether it may or must exist depends on `reuse` of the scope.
 
         with tf.variable_scope("layer", reuse=tf.AUTO_REUSE):
-            w = tf.get_variable("w", [784, 100])  # "layer/w", always the same
+            w = tf.get_variable("w", [784, 100])  # Always the same "layer/w".
 
     Args:
-      name: of the variable, within the scope's.
-      shape: must be known, unless the initialiser is a tensor.
-      dtype: by default the scope's, float32.
+      name: the name within the scope.
+      shape: the shape, which must be known unless the initializer is a tensor.
+      dtype: defaults to that of the scope, float32.
       initializer: a function of (shape, dtype), an object of
-        `tf.initializers`, or a tensor; by default the scope's, or numbers as
-        Glorot has them (zeros of integers).
-      regularizer: a function of the variable, whose value joins the collection
-        REGULARIZATION_LOSSES; by default the scope's.
-      trainable: whether optimizers update it; by default they do.
+        `tf.initializers`, or a tensor. Defaults to that of the scope, or to
+        the Glorot uniform initializer (zeros for integers).
+      regularizer: a function of the variable, whose result is added to the
+        collection REGULARIZATION_LOSSES. Defaults to that of the scope.
+      trainable: whether optimizers update it; true by default.
       collections: keys to add it to, instead of GLOBAL_VARIABLES.
-      caching_device: a device that keeps its value within a step, or a
-        function of the operation that reads it.
-      partitioner: a function of (shape, dtype) that tells in how many parts
-        it is made: the result is a PartitionedVariable then.
-      validate_shape: whether the shape must be known, and stay.
+      caching_device: a device that caches its value within a step, or a
+        function from the operation that reads it to a device.
+      partitioner: a function of (shape, dtype) that returns the number of
+        parts in each dimension. The result is then a PartitionedVariable.
+      validate_shape: whether the shape must be known and constant.
       use_resource: whether it is a resource variable.
       custom_getter: a function of (getter, name, ...) that is called instead.
-      constraint: a function of the value, which an optimizer applies to it.
-      synchronization, aggregation: of several copies.
+      constraint: a function that optimizers apply to the value.
+      synchronization, aggregation: options for several copies.
 
     Raises:
-      ValueError: if it exists and may not, or does not and must, or has another
-        shape or type, or the initialiser does not fit.
+      ValueError: if `reuse` forbids the existing variable or requires a
+        missing one, or if shapes, dtypes or the initializer do not match.
     """
     scope = get_variable_scope()
     if partitioner is None and dtype is not None:
@@ -207,7 +208,7 @@ def get_variable(name, shape=None, dtype=None, initializer=None,
     if dtype is None:
         dtype = scope._dtype
     dtype = dtypes.as_dtype(dtype).base_dtype
-    # (The parts of a variable without a name are named by the scope.)
+    # The parts of a variable without a name are named after the scope.
     full_name = "/".join(n for n in (scope.name, name) if n)
 
     getter = _store().get_variable
@@ -232,8 +233,10 @@ def get_variable(name, shape=None, dtype=None, initializer=None,
 
 
 def _of_type(initializer, dtype):
-    """What is not called to get a first value, of the type that is asked
-    for."""
+    """Converts an initializer that is not a function to the dtype.
+
+    Raises ValueError if its dtype differs.
+    """
     if initializer is None or callable(initializer):
         return initializer
     if not hasattr(initializer, "dtype"):
@@ -247,8 +250,10 @@ def _of_type(initializer, dtype):
 
 def _whole_or_in_parts(find, name, shape, dtype, initializer, reuse,
                        partitioner):
-    """find(name, shape, initializer), or the parts that a partitioner says are
-    to be found so."""
+    """Returns find(name, shape, initializer), or a partitioned variable.
+
+    The parts of a partitioned variable are found in the same way.
+    """
     whole = _store()._partitioned_vars.get(name)
     if whole is not None and reuse:
         asked = whole.partitions if partitioner is None or shape is None else (
@@ -288,10 +293,10 @@ def _default_initializer(name, dtype, initializer):
 
 
 def _check_shared(known, name, shape, dtype, reuse):
-    """Raises ValueError unless a variable that is there may be used again."""
+    """Raises ValueError unless an existing variable can be reused."""
     line = known.op._line
     at = f" Originally defined at {line[0]}:{line[1]}." if line else ""
-    if reuse is False:  # (None, of a getter: either will do.)
+    if reuse is False:  # For None, passed by a getter, either is allowed.
         raise ValueError(
             f"Variable {name} already exists, disallowed. Did you mean to set "
             f"reuse=True or reuse=tf.AUTO_REUSE in VarScope?{at}")
@@ -347,7 +352,7 @@ def _make_or_find(name, shape, dtype, initializer, regularizer, reuse,
         if shape is not None:
             raise ValueError("If initializer is a constant, do not specify "
                              "shape.")
-        first, dtype = initializer, None  # (It has a type.)
+        first, dtype = initializer, None  # The initializer has a dtype.
     variable = Variable(
         first, trainable=trainable, collections=collections,
         validate_shape=validate_shape, name=name, dtype=dtype,
@@ -359,7 +364,7 @@ def _make_or_find(name, shape, dtype, initializer, regularizer, reuse,
         raise ValueError(f"Initializer of variable {name} gives shape "
                          f"{variable.shape}, where {shape} was specified.")
     store._vars[name] = variable
-    if regularizer:  # (Programs say {} for none, too.)
+    if regularizer:  # Programs also pass {} for none.
         with graphs.colocate_with(variable.op), graphs.name_scope(
                 name + "/Regularizer/"):
             loss = regularizer(variable.value())
@@ -374,7 +379,7 @@ def _needs_arguments(function):
 
 
 def get_local_variable(name, *args, **kwargs):
-    """`get_variable`, of a local variable."""
+    """Calls `get_variable` for a local variable."""
     kwargs["trainable"] = False
     kwargs["collections"] = list(kwargs.get("collections") or []) + [
         GraphKeys.LOCAL_VARIABLES]
@@ -382,12 +387,13 @@ def get_local_variable(name, *args, **kwargs):
 
 
 class variable_scope:
-    """A with-block in which `get_variable` prefixes names with `name/`.
+    """A context manager in which `get_variable` prefixes names with `name/`.
 
-    Operations get a name scope of the same name. A VariableScope instead of a
-    name enters that again. `default_name` is made unique, where `name_or_scope`
-    is None. `reuse`: True: variables must exist; AUTO_REUSE: they may; None: as
-    around. The other arguments are defaults of `get_variable`.
+    Operations get a name scope of the same name. A VariableScope in place of a
+    name re-enters that scope. If `name_or_scope` is None, `default_name` is
+    made unique and used. `reuse` is True if variables must exist, AUTO_REUSE if
+    they may exist, and None to inherit it. The other arguments are defaults of
+    `get_variable`.
     """
 
     def __init__(self, name_or_scope, default_name=None, values=None,
@@ -494,20 +500,22 @@ class variable_scope:
 
 
 def variable_op_scope(values, name_or_scope, default_name=None, **kwargs):
-    """`variable_scope`, with its arguments as they once were."""
+    """Calls `variable_scope` with the arguments of its predecessor."""
     return variable_scope(name_or_scope, default_name, values, **kwargs)
 
 
 def no_regularizer(_):
-    """A regulariser that adds no loss."""
+    """A regularizer that adds no loss."""
     return None
 
 
 def create_partitioned_variables(shape, slicing, initializer,
                                  dtype=dtypes.float32, trainable=True,
                                  collections=None, name=None, reuse=None):
-    """The parts of a new variable, a list: `slicing` says how many there are
-    for each dimension."""
+    """Makes a partitioned variable and returns its list of parts.
+
+    `slicing` is the number of parts in each dimension.
+    """
     if len(shape) != len(slicing):
         raise ValueError(f"The 'shape' and 'slicing' of a new Partitioned "
                          f"Variable must have the length: shape: {shape}, "

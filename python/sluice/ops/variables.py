@@ -1,4 +1,4 @@
-"""Variables: values that steps read and update."""
+"""Variables, whose values persist between steps."""
 
 import contextlib
 import functools
@@ -25,7 +25,7 @@ _read = _op("ReadVariableOp")
 
 
 class SaveSliceInfo:
-    """Which part of a whole a variable is, for who stores it."""
+    """Describes which part of a whole a variable is, for checkpoints."""
 
     def __init__(self, full_name, full_shape, var_offset, var_shape):
         self.full_name, self.full_shape = full_name, list(full_shape)
@@ -33,14 +33,15 @@ class SaveSliceInfo:
 
     @property
     def spec(self):
-        """The whole's shape, and where the part begins and how long it is:
-        "10 20 0,10:5,3"."""
+        """The whole's shape, and the part's offset and size.
+
+        For example "10 20 0,10:5,3".
+        """
         return " ".join(map(str, self.full_shape)) + " " + ":".join(
             f"{o},{n}" for o, n in zip(self.var_offset, self.var_shape))
 
     def to_proto(self, export_scope=None):
-        """The names and shapes as a message; None if it is not within the
-        scope."""
+        """Converts to a SaveSliceInfoDef; None if outside of the scope."""
         if export_scope and not self.full_name.startswith(
                 scopes.within(export_scope)):
             return None
@@ -57,8 +58,10 @@ class SaveSliceInfo:
 
 @contextlib.contextmanager
 def _cached(graph, device):
-    """A with-block for reads that are kept on a device, or beside the
-    variable."""
+    """Returns a context manager for reads cached on a device.
+
+    If the device is None, reads remain on the variable's device.
+    """
     if device is None:
         yield
         return
@@ -66,7 +69,7 @@ def _cached(graph, device):
         yield
 
 
-TYPE_CHECKING = False  # (But for type checkers.)
+TYPE_CHECKING = False  # True for type checkers.
 if TYPE_CHECKING:
     from sluice._core import Operators as _Operators
 else:
@@ -77,27 +80,33 @@ _resource_by_default = False
 
 
 def enable_resource_variables():
-    """From now on variables are resource variables, unless they or the scopes
-    around them say otherwise."""
+    """Makes variables resource variables by default.
+
+    Variables and scopes may override it.
+    """
     global _resource_by_default
     _resource_by_default = True
 
 
 def disable_resource_variables():
-    """From now on variables are references, unless they or the scopes around
-    them say otherwise."""
+    """Makes variables reference variables by default.
+
+    Variables and scopes may override it.
+    """
     global _resource_by_default
     _resource_by_default = False
 
 
 def resource_variables_enabled():
-    """Whether variables are resource variables by default."""
+    """Returns whether variables are resource variables by default."""
     return _resource_by_default
 
 
 def _scope_uses_resource():
-    """What the scope around new variables says of `use_resource`;
-    variable_scope.py replaces this."""
+    """Returns `use_resource` of the current variable scope.
+
+    variable_scope.py replaces this function.
+    """
     return None
 
 
@@ -108,24 +117,26 @@ def _by_default(use_resource):
 
 
 class _Creators(threading.local):
-    """The functions that make a graph's variables, each thread's own."""
+    """The creator functions of a graph's variables in each thread."""
 
     def __init__(self):
         self.stack = []
 
 
 def _creators():
-    """The functions of this thread that make the default graph's variables, the
-    outer ones first; a function's body has its outer graph's variables."""
+    """Returns this thread's creators for the default graph, outermost first.
+
+    The body of a function uses those of the outer graph.
+    """
     graph = graphs._outermost(graphs.get_default_graph())
     return graph.__dict__.setdefault("_creators", _Creators()).stack
 
 
 class _Creation(type):
-    """Makes a Variable as the functions of `variable_creator_scope` have it."""
+    """Metaclass that calls the functions of `variable_creator_scope`."""
 
     @property
-    def __signature__(cls):  # (Else that of __call__.)
+    def __signature__(cls):  # Hides the signature of __call__.
         own = inspect.signature(cls.__init__)
         return own.replace(parameters=list(own.parameters.values())[1:])
 
@@ -143,10 +154,12 @@ class _Creation(type):
 
 @contextlib.contextmanager
 def variable_creator_scope(variable_creator):
-    """A with-block in which variables of the default graph are made by
-    variable_creator(next_creator, **arguments of Variable): of several, the
-    innermost is called first."""
-    # (One of its own: the same function may be there twice.)
+    """Makes a function create the variables of the default graph.
+
+    It is a context manager. The function is variable_creator(next_creator,
+    **arguments of Variable). Of several, the innermost is called first.
+    """
+    # A unique object, because the same function may be there twice.
     stack, own = _creators(), functools.partial(variable_creator)
     stack.append(own)
     try:
@@ -156,20 +169,20 @@ def variable_creator_scope(variable_creator):
 
 
 class Variable(scatters.Scattered, _Operators, metaclass=_Creation):
-    """A value that a session keeps from step to step.
+    """A value that a session keeps between steps.
 
-    It begins as `initial_value` when its initializer runs, and changes by its
-    `assign` methods. Used as a tensor, it is its value in the step.
-    `use_resource` makes it a resource variable, whose reads are ordered by
-    control dependencies; else edges carry references to it, as in TensorFlow 1.
+    Its initializer sets it to `initial_value`, and its `assign` methods change
+    it. As a tensor it represents its value in the step. With `use_resource` it
+    is a resource variable, whose reads are ordered by control dependencies.
+    Otherwise edges carry references to it, as in TensorFlow 1.
 
     Args:
-      initial_value: a value, a tensor, or a function that gives one.
+      initial_value: a value, a tensor, or a function that returns one.
       trainable: whether optimizers update it by default.
       collections: keys to add it to, instead of GLOBAL_VARIABLES.
-      validate_shape: whether its shape must be known, and stay.
-      name: of the variable ("Variable"), made unique.
-      dtype: the type that the initial value is to have.
+      validate_shape: whether its shape must be known and constant.
+      name: the name; defaults to "Variable" and is made unique.
+      dtype: the dtype of the initial value.
     """
 
     __getattr__ = members.missing
@@ -189,7 +202,7 @@ class Variable(scatters.Scattered, _Operators, metaclass=_Creation):
         if initial_value is None:
             raise ValueError("initial_value must be specified.")
         within = graphs.get_default_graph()
-        if within.building_function:  # It is the outer graph's.
+        if within.building_function:  # The outer graph owns the variable.
             if use_resource is None:
                 use_resource = within.uses_resources
             with within.outer.as_default():
@@ -220,7 +233,7 @@ class Variable(scatters.Scattered, _Operators, metaclass=_Creation):
         if dtype is not None:
             dtype = dtypes.as_dtype(dtype).base_dtype
         self._graph = graphs.get_default_graph()
-        # (Variables are of no loop or branch, and wait for nothing.)
+        # Variables belong to no loop or branch and have no dependencies.
         with self._graph.control_dependencies(None), graphs.name_scope(
                 name, "Variable", None if callable(initial_value)
                 else [initial_value]) as scope:
@@ -232,7 +245,8 @@ class Variable(scatters.Scattered, _Operators, metaclass=_Creation):
                caching_device):
         graph = self._graph
         if callable(initial_value):
-            # (Device functions see the variable, with which this is to be.)
+            # The initializer is colocated with the variable below, so that
+            # device functions see only the variable.
             first = graph.version
             with graph.device(None), graph.name_scope("Initializer") as within:
                 initial = convert_to_tensor(initial_value(), dtype,
@@ -264,7 +278,7 @@ class Variable(scatters.Scattered, _Operators, metaclass=_Creation):
                                         container=graph._container)
         with graph.name_scope(scope + "Initializer/"):
             first = initial_values.guarded(initial)
-        # (Names as TensorFlow's: they lie within the variable's.)
+        # As in TensorFlow, these names are within the variable's scope.
         with graph.name_scope(scope), graph.colocate_with(self._handle.op):
             if self._resource:
                 with graph.name_scope("IsInitialized"):
@@ -283,7 +297,7 @@ class Variable(scatters.Scattered, _Operators, metaclass=_Creation):
 
     @classmethod
     def _of_handle(cls, handle):
-        """A variable that is in the graph already."""
+        """Makes a Variable for a variable that exists in the graph."""
         self = cls.__new__(cls)
         graph, name = handle.graph, handle.op.name
         self._graph, self._handle = graph, handle
@@ -305,25 +319,25 @@ class Variable(scatters.Scattered, _Operators, metaclass=_Creation):
 
     @property
     def name(self):
-        """The name, with ":0": "w:0"."""
+        """The name with an output number: "w:0"."""
         return self._handle.name
 
     @property
     def op(self):
-        """The operation that makes the handle or reference."""
+        """The operation that produces the handle or reference."""
         return self._handle.op
 
     @property
     def handle(self):
-        """The resource, of a resource variable."""
+        """The handle of a resource variable."""
         if not self._resource:
             raise AttributeError("handle: expected a resource variable, got "
                                  "one behind a reference")
         return self._handle
 
     SaveSliceInfo = SaveSliceInfo
-    _save_slice_info = None  # (Of a part.)
-    _is_cached = False  # (Whether a device keeps what is read.)
+    _save_slice_info = None  # Set for a part of a partitioned variable.
+    _is_cached = False  # Whether a device caches its value.
 
     def _set_save_slice_info(self, info):
         self._save_slice_info = info
@@ -334,32 +348,32 @@ class Variable(scatters.Scattered, _Operators, metaclass=_Creation):
 
     @property
     def graph(self):
-        """The graph that it belongs to."""
+        """The graph of the variable."""
         return self._graph
 
     @property
     def device(self):
-        """The device that it asks for."""
+        """The requested device."""
         return self._handle.device
 
     @property
     def dtype(self):
-        """The type of its values; a reference type unless it is a resource."""
+        """The dtype; a reference type unless it is a resource variable."""
         return (self._snapshot.dtype if self._resource else self._handle.dtype)
 
     @property
     def shape(self):
-        """What is known of its shape."""
+        """The static shape."""
         if self._resource:
             return tensor_shape.TensorShape._of(self.op._attr("shape"))
         return self._handle.shape
 
     def get_shape(self):
-        """What is known of its shape."""
+        """Returns the static shape."""
         return self.shape
 
     def set_shape(self, shape):
-        """Adds to what is known of its values' shape."""
+        """Merges a shape into the static shape of its values."""
         (self._snapshot if self._resource else self._handle).set_shape(shape)
 
     @property
@@ -369,12 +383,12 @@ class Variable(scatters.Scattered, _Operators, metaclass=_Creation):
 
     @property
     def synchronization(self):
-        """When copies of it would be brought together."""
+        """When copies would be synchronized."""
         return self._synchronization
 
     @property
     def aggregation(self):
-        """How copies of it would be brought together."""
+        """How copies would be aggregated."""
         return self._aggregation
 
     @property
@@ -384,59 +398,64 @@ class Variable(scatters.Scattered, _Operators, metaclass=_Creation):
 
     @property
     def initializer(self):
-        """The operation that gives it its first value."""
+        """The operation that assigns the initial value."""
         return self._initializer
 
-    create = initializer  # (As `tensorflow.python.ops.resources` calls it.)
+    create = initializer  # The name in `tensorflow.python.ops.resources`.
 
     @property
     def initial_value(self):
-        """The tensor that it begins as."""
+        """The tensor of the initial value."""
         return self._initial_value
 
-    # ---- Its value.
+    # ---- Reading.
 
     def value(self):
-        """The value in the step, at some time: one tensor, kept."""
+        """Returns a tensor of the value at an unspecified time in the step.
+
+        A reference variable returns the same tensor each time.
+        """
         if self._resource and not self._is_cached:
             return self.read_value()
         return self._snapshot
 
     def read_value(self):
-        """The value when what this adds runs."""
+        """Returns a new read of the value, ordered by its dependencies."""
         if not self._resource:
             return _identity(self._handle, name="read")
         with self._graph.colocate_with(self._handle.op):
             value = _read(self._handle, self.op._attr("dtype"))
         if value._dims is None and self.shape.ndims is not None:
-            # (The handle is a function's argument, and tells no shape.)
+            # The handle is an argument of a function without a static shape.
             value = _op("EnsureShape")(value, shape=self.shape)
         return value
 
     def initialized_value(self):
-        """The value, or the initial one as long as there is none."""
+        """Returns the value, or the initial value if it is uninitialized."""
         made = control_flow.cond(is_variable_initialized(self), self.read_value,
                                  lambda: self._initializer.inputs[1])
-        made.op._is_initialized_value = True  # (For `initial_values`.)
+        made.op._is_initialized_value = True  # Read by `initial_values`.
         return made
 
     def _as_graph_element(self):
         return self._snapshot
 
     def _to_run_after(self):
-        """What runs before what waits for the variable: of a reference, which
-        has no value yet perhaps, no read."""
+        """Returns the tensor for control dependencies on the variable.
+
+        It does not read a reference variable, which may be uninitialized.
+        """
         return self._snapshot if self._resource else self._handle
 
     def _ref(self):
         return self._handle
 
     def eval(self, session=None):
-        """The value in a session."""
+        """Returns the value in a session."""
         return self._snapshot.eval(session=session)
 
     def load(self, value, session=None):
-        """Gives it a value in a session, without adding to the graph."""
+        """Sets the value in a session without adding operations."""
         session = graphs._use_session(session, self._graph, "load")
         session.run(self.initializer, {self.initializer.inputs[1]: value})
 
@@ -454,60 +473,62 @@ class Variable(scatters.Scattered, _Operators, metaclass=_Creation):
                 self._handle, convert_to_tensor(value, base), name=name)
             if not read_value:
                 return done
-            # (Of a function's body, perhaps.)
+            # The graph of `done` may be the body of a function.
             with done.graph.control_dependencies([done]):
                 return _read(self._handle, base)
 
     def assign(self, value, use_locking=False, name=None, read_value=True):
-        """Makes `value` its value; gives the new one."""
+        """Assigns a value; returns the new value."""
         return self._update("Assign", "AssignVariableOp", value,
                             name, use_locking, read_value)
 
     def assign_add(self, delta, use_locking=False, name=None,
                    read_value=True):
-        """Adds to its value; gives the new one."""
+        """Adds to the value; returns the new value."""
         return self._update("AssignAdd", "AssignAddVariableOp", delta,
                             name, use_locking, read_value)
 
     def assign_sub(self, delta, use_locking=False, name=None,
                    read_value=True):
-        """Subtracts from its value; gives the new one."""
+        """Subtracts from the value; returns the new value."""
         return self._update("AssignSub", "AssignSubVariableOp", delta,
                             name, use_locking, read_value)
 
     def count_up_to(self, limit):
-        """Adds 1 up to a limit, then fails with OutOfRangeError; gives the
-        value before."""
+        """Increments the value up to a limit; returns the previous value.
+
+        At the limit it fails with OutOfRangeError.
+        """
         if self._resource:
             return _op("ResourceCountUpTo")(self._handle, limit=limit,
                                             T=self.dtype)
         return _op("CountUpTo")(self._handle, limit=limit)
 
     def sparse_read(self, indices, name=None):
-        """The rows that `indices` name."""
+        """Returns the rows with the given indices."""
         if self._resource:
             return _op("ResourceGather", "Gather")(
                 self._handle, indices, dtype=self.dtype, name=name)
         return _op("GatherV2")(self._snapshot, indices, 0, name=name)
 
     def gather_nd(self, indices, name=None):
-        """The slices at coordinates."""
+        """Returns the slices at the given coordinates."""
         if self._resource:
             return _op("ResourceGatherNd", "GatherNd")(
                 self._handle, indices, dtype=self.dtype, name=name)
         return _op("GatherNd")(self._snapshot, indices, name=name)
 
     def is_initialized(self, name=None):
-        """Whether it has a value, a boolean tensor; of a resource variable."""
+        """Returns whether a resource variable is initialized, as a tensor."""
         if not self._resource:
             raise AttributeError("is_initialized: expected a resource "
                                  "variable, got one behind a reference")
         return _op("VarIsInitializedOp")(self._handle, name=name)
 
-    # ---- As a tensor.
+    # ---- Tensor behaviour.
 
     def __getitem__(self, key):
-        """The value's part; its `assign(value)` changes the variable there."""
+        """Returns a slice, whose `assign(value)` updates the variable."""
         part = self.value()[key]
         if part.op.type == "StridedSlice":
             part.assign = functools.partial(self._assign_part, part.op)
@@ -545,8 +566,10 @@ class Variable(scatters.Scattered, _Operators, metaclass=_Creation):
                 f"dtype={self.dtype.name}>")
 
     def to_proto(self, export_scope=None):
-        """A VariableDef, from which the variable can be made again; its names
-        are those within a scope. None if the variable is not within it."""
+        """Converts to a VariableDef, with names relative to a scope.
+
+        Returns None if the variable is outside of the scope.
+        """
         if export_scope and not self.name.startswith(
                 scopes.within(export_scope)):
             return None
@@ -563,7 +586,7 @@ class Variable(scatters.Scattered, _Operators, metaclass=_Creation):
 
     @staticmethod
     def from_proto(variable_def, import_scope=None):
-        """The variable of the default graph that a VariableDef names."""
+        """Returns the default graph's variable that a VariableDef names."""
         prefix = import_scope + "/" if import_scope else ""
         return Variable._from_def(variable_def, graphs.get_default_graph(),
                                   prefix)
@@ -612,7 +635,7 @@ class _IsResource(_Creation):
 
 
 class ResourceVariable(Variable, metaclass=_IsResource):
-    """A Variable with `use_resource`; each of these is an instance."""
+    """A Variable with `use_resource`. Any resource variable is an instance."""
 
     def __init__(self, *args, **kwargs):
         kwargs["use_resource"] = True
@@ -632,7 +655,7 @@ conversion.register_tensor_conversion_function(Variable, _to_tensor, 0)
 
 
 def _variable_of_handle(handle):
-    """The variable of a handle: the one that was made here, else a new one."""
+    """Returns the Variable of a handle, which is made if there is none."""
     graph = handle.graph
     known = graph.__dict__.setdefault("_variables_by_handle", {})
     if handle.name not in known:
@@ -654,7 +677,7 @@ graphs._variable_from_def = Variable._from_def
 
 
 def global_variables(scope=None):
-    """The variables of the default graph that all sessions share."""
+    """Returns the global variables, which sessions of a cluster share."""
     return graphs.get_collection(GraphKeys.GLOBAL_VARIABLES, scope)
 
 
@@ -662,27 +685,27 @@ all_variables = global_variables
 
 
 def local_variables(scope=None):
-    """The default graph's local variables."""
+    """Returns the local variables of the default graph."""
     return graphs.get_collection(GraphKeys.LOCAL_VARIABLES, scope)
 
 
 def model_variables(scope=None):
-    """The default graph's MODEL_VARIABLES."""
+    """Returns the collection MODEL_VARIABLES of the default graph."""
     return graphs.get_collection(GraphKeys.MODEL_VARIABLES, scope)
 
 
 def trainable_variables(scope=None):
-    """The variables that optimizers update."""
+    """Returns the variables that optimizers update."""
     return graphs.get_collection(GraphKeys.TRAINABLE_VARIABLES, scope)
 
 
 def moving_average_variables(scope=None):
-    """The variables that have moving averages."""
+    """Returns the variables with moving averages."""
     return graphs.get_collection(GraphKeys.MOVING_AVERAGE_VARIABLES, scope)
 
 
 def variables_initializer(var_list, name="init"):
-    """An operation that initialises these variables."""
+    """Returns an operation that initializes the given variables."""
     return control_flow.group(*[v.initializer for v in var_list], name=name)
 
 
@@ -690,7 +713,7 @@ initialize_variables = variables_initializer
 
 
 def global_variables_initializer():
-    """An operation that initialises all global variables there are by now."""
+    """Returns an operation that initializes all current global variables."""
     return variables_initializer(global_variables())
 
 
@@ -698,7 +721,7 @@ initialize_all_variables = global_variables_initializer
 
 
 def local_variables_initializer():
-    """An operation that initialises all local variables there are by now."""
+    """Returns an operation that initializes all current local variables."""
     return variables_initializer(local_variables())
 
 
@@ -706,7 +729,7 @@ initialize_local_variables = local_variables_initializer
 
 
 def is_variable_initialized(variable):
-    """Whether it (or what a reference is of) has a value, a boolean tensor."""
+    """Returns whether a variable or reference is initialized, as a tensor."""
     if isinstance(variable, _core.Tensor):
         return _op("IsVariableInitialized")(variable)
     if variable._resource:
@@ -716,7 +739,7 @@ def is_variable_initialized(variable):
 
 def report_uninitialized_variables(
         var_list=None, name="report_uninitialized_variables"):
-    """The names of the variables that have no value, a string tensor."""
+    """Returns the names of uninitialized variables as a string tensor."""
     if var_list is None:
         var_list = global_variables() + local_variables()
     with graphs.name_scope(name):
@@ -729,7 +752,7 @@ def report_uninitialized_variables(
 
 
 def assert_variables_initialized(var_list=None):
-    """A tensor whose step fails where a variable has no value."""
+    """Returns a tensor that fails if a variable is uninitialized."""
     if var_list is None:
         var_list = global_variables() + local_variables()
     if not var_list:
@@ -740,27 +763,27 @@ def assert_variables_initialized(var_list=None):
 
 def variable_op(shape, dtype, name="Variable", set_shape=True, container="",
                 shared_name=""):
-    """A reference to a variable, without all that `Variable` adds."""
+    """Makes a reference to a variable, without the features of `Variable`."""
     return _op("VariableV2")(shape if set_shape else None, dtype, name=name,
                              container=container, shared_name=shared_name)
 
 
 def variable_op_v2(shape, dtype, name="Variable", container="",
                    shared_name=""):
-    """`variable_op` of a known shape."""
+    """Calls `variable_op` with a known shape."""
     return variable_op(shape, dtype, name, True, container, shared_name)
 
 
-# ---- Updates as functions ----------------------------------------------------
+# ---- Assignment functions ----------------------------------------------------
 
 
 def _assigns(ref):
-    """Whether it is no reference, but knows how it is assigned to."""
+    """Returns whether `ref` is not a reference and has a method `assign`."""
     return not ref.dtype._is_ref_dtype and hasattr(ref, "assign")
 
 
 def assign(ref, value, validate_shape=None, use_locking=None, name=None):
-    """Makes `value` a variable's value; gives the new one."""
+    """Assigns a value to a variable; returns the new value."""
     if _assigns(ref):
         return ref.assign(value, name=name)
     return _assign(ref, value,
@@ -771,7 +794,7 @@ def assign(ref, value, validate_shape=None, use_locking=None, name=None):
 
 
 def assign_add(ref, value, use_locking=None, name=None):
-    """Adds to a variable; gives the new value."""
+    """Adds to a variable; returns the new value."""
     if _assigns(ref):
         return ref.assign_add(value, name=name)
     return _op("AssignAdd")(ref, value, use_locking=bool(use_locking),
@@ -779,7 +802,7 @@ def assign_add(ref, value, use_locking=None, name=None):
 
 
 def assign_sub(ref, value, use_locking=None, name=None):
-    """Subtracts from a variable; gives the new value."""
+    """Subtracts from a variable; returns the new value."""
     if _assigns(ref):
         return ref.assign_sub(value, name=name)
     return _op("AssignSub")(ref, value, use_locking=bool(use_locking),
@@ -787,8 +810,10 @@ def assign_sub(ref, value, use_locking=None, name=None):
 
 
 def count_up_to(ref, limit, name=None):
-    """Adds 1 to a variable up to a limit, then fails with OutOfRangeError;
-    gives the value before."""
+    """Increments a variable up to a limit; returns the previous value.
+
+    At the limit it fails with OutOfRangeError.
+    """
     if isinstance(ref, Variable):
         return ref.count_up_to(limit)
     return _op("CountUpTo")(ref, limit=limit, name=name)

@@ -1,4 +1,4 @@
-"""Weights of values, in losses and metrics."""
+"""Weights of values in losses and metrics."""
 
 from sluice.framework import dtypes, graph as graphs
 from sluice.framework.conversion import convert_to_tensor
@@ -6,11 +6,13 @@ from sluice.ops import array_ops, control_flow, math_ops
 
 
 def assert_broadcastable(weights, values):
-    """An operation whose step fails unless weights are a scalar, or of the
-    values' rank with dimensions of 1 or the values' sizes.
+    """Returns an operation that checks that weights broadcast to values.
+
+    The weights must be a scalar, or have the rank of the values with
+    dimensions of size 1 or of the values' sizes.
 
     Raises:
-      ValueError: if that is known already.
+      ValueError: if the static shapes do not broadcast.
     """
     with graphs.name_scope(None, "assert_broadcastable", [weights, values]):
         weights = convert_to_tensor(weights, name="weights")
@@ -44,7 +46,7 @@ def assert_broadcastable(weights, values):
 
 
 def broadcast_weights(weights, values):
-    """The weights, one for each value."""
+    """Broadcasts weights to the shape of values."""
     with graphs.name_scope(None, "broadcast_weights", [weights, values]):
         values = convert_to_tensor(values, name="values")
         weights = convert_to_tensor(weights, values.dtype.base_dtype,
@@ -59,14 +61,17 @@ def broadcast_weights(weights, values):
 
 
 def may_squeeze(x):
-    """Whether the last dimension may be one of size 1."""
+    """Returns whether the last dimension may have size 1."""
     return x.shape.ndims is None or (x.shape.ndims > 0 and
                                      x.shape.as_list()[-1] in (1, None))
 
 
 def remove_squeezable_dimensions(labels, predictions, expected_rank_diff=0):
-    """(labels, predictions), the last dimension (of size 1) of one of them
-    taken away if their ranks ask for it."""
+    """Removes the last dimension of size 1 if the ranks require it.
+
+    Returns:
+      (labels, predictions), of which at most one is squeezed.
+    """
     predictions = convert_to_tensor(predictions)
     labels = convert_to_tensor(labels)
     n, m = predictions.shape.ndims, labels.shape.ndims
@@ -89,7 +94,7 @@ def remove_squeezable_dimensions(labels, predictions, expected_rank_diff=0):
 
 
 def squeeze_weights(weights, labels):
-    """Weights without a last dimension of 1 that the labels do not have."""
+    """Removes a last dimension of size 1 that the labels do not have."""
     weights = convert_to_tensor(weights)
     n, m = weights.shape.ndims, labels.shape.ndims
     if None not in (n, m):
@@ -102,5 +107,5 @@ def squeeze_weights(weights, labels):
 
 
 def float32(x):
-    """As float32."""
+    """Casts to float32."""
     return math_ops.cast(x, dtypes.float32)
