@@ -1,7 +1,7 @@
-"""How names of the package are found (names.py has them all).
+"""Lookup of the package's names, which are listed in names.py.
 
-Modules are loaded when a name of theirs is first asked for; a name that is not
-there is answered with the nearest one.
+Modules are imported on first use of one of their names. For an unknown name,
+the error suggests the nearest ones.
 """
 
 import functools
@@ -15,7 +15,7 @@ from sluice.names import _GROUPS, _MODULES, PUBLIC
 
 
 class _Namespace(types.ModuleType):
-    """Names that are found when they are asked for: `math`, `nn`."""
+    """A namespace with lazy lookup, such as `math` or `nn`."""
 
     def __init__(self, name, key):
         super().__init__(name, f"The names of {key}.")
@@ -39,7 +39,7 @@ class _Namespace(types.ModuleType):
 
 @functools.lru_cache(maxsize=None)
 def _places():
-    """A public name of what is defined somewhere."""
+    """Returns {(module, name): public name}."""
     return {entry: f"{group}.{name}".lstrip(".")
             for group, names in (*_GROUPS.items(), ("", PUBLIC))
             for name, entry in names.items()}
@@ -47,8 +47,7 @@ def _places():
 
 @functools.lru_cache(maxsize=None)
 def _telling(function):
-    """A function of Python's that tells the nearest name when it is called with
-    a keyword that it does not know."""
+    """Wraps a function so that it suggests names for unknown keywords."""
     signature = inspect.signature(function)
 
     @functools.wraps(function)
@@ -56,7 +55,7 @@ def _telling(function):
         try:
             return function(*args, **kwargs)
         except TypeError as e:
-            if e.__traceback__.tb_next is not None:  # Of what it calls.
+            if e.__traceback__.tb_next is not None:  # Raised in the body.
                 raise
             known = list(signature.parameters)
             near = ", ".join(near for k in kwargs if k not in known
@@ -68,12 +67,12 @@ def _telling(function):
                             ) from None
     of_class = function.__name__ == "__init__"
     told.__signature__ = signature
-    told.__module__ = "sluice.compat.v1"  # (Where pickle finds it.)
+    told.__module__ = "sluice.compat.v1"  # Required for pickling.
     return told
 
 
 def _tell_of_class(cls):
-    """Has a class of Python's tell it, too, when it is called."""
+    """Makes the constructor of a class suggest names for unknown keywords."""
     init = cls.__init__
     if isinstance(init, types.FunctionType) and (
             (init.__module__ or "").startswith("sluice.")) and (
@@ -116,17 +115,16 @@ def _find(where, name, prefix, names, cache):
 
 
 def shown():
-    """What `sl.<TAB>` shows: the public names, and namespaces of which there is
-    something."""
+    """Returns the names for `dir`: public names and implemented namespaces."""
     return set(PUBLIC) | {key for key in (*_GROUPS, *_MODULES)
                           if "." not in key and key not in MODULE_NEEDS}
 
 
 def lookup(where, name, cache):
-    """What `name` is in the module `where`, whose globals are `cache`.
+    """Returns the value of `name` in the module `where` with globals `cache`.
 
     Raises:
-      AttributeError: with the nearest name, if it is nothing.
+      AttributeError: if there is none, with the nearest name.
     """
     if name.startswith("__"):
         raise AttributeError(name)
@@ -135,7 +133,7 @@ def lookup(where, name, cache):
 
 @functools.lru_cache(maxsize=None)
 def _all_names():
-    """The public names of all namespaces; of two that are alike, the first."""
+    """Returns the names of all namespaces; earlier ones take precedence."""
     found = dict(PUBLIC)
     for group in ("nn", "train", "math", "linalg", "random", "image", "strings",
                   "sparse", "losses", "metrics", "layers", "debugging", "io",
@@ -146,17 +144,19 @@ def _all_names():
 
 @functools.lru_cache(maxsize=None)
 def _ops_by_name():
-    """The ops by TensorFlow's names of their functions, without underscores."""
+    """Returns {TensorFlow function name without underscores: op}."""
     return {op.lower(): op for op in _core.op_names()}
 
 
 def anywhere(where, name, group=None, modules=(), raw=False):
-    """What a name is for insides of TensorFlow: in the namespace `group`, in
-    PUBLIC, in the first of our `modules` that has it, in any namespace, or as
-    an op's function ("mat_mul", "_mat_mul"). With `raw` the last comes first.
+    """Looks up a name for TensorFlow's internal modules.
+
+    It searches the namespace `group`, PUBLIC, the modules in order, all
+    namespaces, and then op functions ("mat_mul", "_mat_mul"). With `raw`, op
+    functions come first.
 
     Raises:
-      AttributeError: with the nearest name, if it is nothing.
+      AttributeError: if there is none, with the nearest name.
     """
     op = _ops_by_name().get(name.replace("_", "").lower())
     if raw and op is not None:

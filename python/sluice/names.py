@@ -1,4 +1,4 @@
-"""The public names of the package, and where each is defined.
+"""The public names of the package, with the module that defines each.
 
 name_lookup.py imports a module when one of its names is first used.
 """
@@ -7,7 +7,7 @@ from sluice.absences import MODULE_NEEDS
 
 
 def _from(module, *names, **renamed):
-    """Names of a module of this package: there=here for those renamed."""
+    """Returns names of a module; keywords are renamed: public=internal."""
     module = "sluice." + module
     found = {name: (module, name) for name in names}
     found.update({name: (module, there) for name, there in renamed.items()})
@@ -15,7 +15,7 @@ def _from(module, *names, **renamed):
 
 
 def _raw(*same, **renamed):
-    """Ops as they are: name=type."""
+    """Returns op functions under public names: name=op type."""
     return _from("raw_ops", *same, **renamed)
 
 
@@ -319,7 +319,7 @@ _OPS = {
 
 _ERRORS = _from("framework.errors", "OpError")
 
-# Modules as they are.
+# Namespaces that are modules.
 _MODULES = {
     "errors": "sluice.framework.errors", "nest": "sluice.compat.nest",
     "raw_ops": "sluice.raw_ops", "logging": "sluice.compat.logging",
@@ -459,7 +459,7 @@ _CONTRIB_LAYERS = {
             xavier_initializer="xavier_initializer",
             xavier_initializer_conv2d="xavier_initializer",
             variance_scaling_initializer="variance_scaling"),
-    # (Before their functions' own names: scopes are called by these.)
+    # Aliases come first: scopes are named after the last name of a function.
     **_from("contrib.layers.slim", conv1d="convolution1d",
             conv2d="convolution2d", conv2d_in_plane="convolution2d_in_plane",
             conv2d_transpose="convolution2d_transpose",
@@ -630,7 +630,7 @@ PUBLIC = {
             "LogMessage", "SessionLog", "Summary", "SummaryMetadata")}
 
 
-# Namespaces that take their names from several modules.
+# Namespaces with names from several modules.
 _CONTRIB_METRICS = {
     **_from("contrib.metrics.contrib_metrics", "accuracy",
             "aggregate_metric_map", "aggregate_metrics",
@@ -745,6 +745,6 @@ _GROUPS = {
     "saved_model.utils": _SAVED_MODEL_UTILS, "sets": _SETS, "signal": _SIGNAL,
     "sparse": _SPARSE, "spectral": _SIGNAL,
     "strings": _STRINGS, "summary": _SUMMARIES, "train": _TRAIN}
-# (Programs import them before they ask for what is in them.)
+# Programs may import these empty namespaces.
 for _name in MODULE_NEEDS:
     _GROUPS.setdefault(_name, {})

@@ -1,4 +1,4 @@
-"""Loads the library, also in a process that has loaded another protobuf."""
+"""Loads the extension module, even if another protobuf is already loaded."""
 
 import ctypes
 import importlib
@@ -9,10 +9,10 @@ import sys
 def load():
     """Imports and returns the extension module, `sluice._core`.
 
-    TensorFlow's libraries make their own versions of protobuf, Abseil and gRPC
-    visible to all libraries that are loaded later, which would then call into
-    these and crash. After TensorFlow the module and its libraries are therefore
-    loaded so that they look for symbols among themselves first.
+    TensorFlow's libraries export their own versions of protobuf, Abseil and
+    gRPC to all libraries loaded later, which would then call them and crash.
+    After TensorFlow, the module and its libraries are therefore loaded with
+    RTLD_DEEPBIND, so that they look up their own symbols first.
     """
     if "tensorflow" not in sys.modules or not hasattr(os, "RTLD_DEEPBIND"):
         return importlib.import_module("sluice._core")
@@ -22,7 +22,7 @@ def load():
         core = importlib.import_module("sluice._core")
     finally:
         sys.setdlopenflags(flags)
-    # The library for clusters, which it would load only when it is needed.
+    # The library for clusters is otherwise loaded only when it is needed.
     cluster = os.path.join(_library_folder(), "libsluice_cluster.so.0")
     if os.path.exists(cluster):
         try:
@@ -34,7 +34,7 @@ def load():
 
 
 def _library_folder():
-    """The folder that libsluice was loaded from."""
+    """Returns the folder from which libsluice was loaded."""
     with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
         for line in maps:
             path = line[line.find("/"):].rstrip("\n") if "/" in line else ""

@@ -1,4 +1,4 @@
-"""What op functions say of themselves to `inspect`, `help` and `pickle`."""
+"""Support of `inspect`, `help` and `pickle` for op functions."""
 
 import inspect
 import typing
@@ -20,12 +20,12 @@ def _annotation(kind):
 
 
 def make(*args):
-    """What pickle calls for one that has no public name."""
+    """Unpickles an op function without a public name."""
     return _core.op(*args)
 
 
 def signature(op):
-    """The Signature of an op's function."""
+    """Returns the Signature of an op function."""
     parameters = [
         inspect.Parameter(
             name, inspect.Parameter.POSITIONAL_OR_KEYWORD,

@@ -1,6 +1,6 @@
-"""Every op of the registry as a function: `raw_ops.MatMul(a, b)`.
+"""All registered ops as functions: `raw_ops.MatMul(a, b)`.
 
-Signatures and documentation come from the registry; `dir(raw_ops)` lists them.
+Signatures and documentation come from the registry. `dir(raw_ops)` lists them.
 """
 
 from sluice import _core

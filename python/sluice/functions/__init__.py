@@ -1,1 +1,1 @@
-"""Graphs called by name: Defun, tf.function, gradients of your own."""
+"""Functions of the graph: Defun, tf.function and custom gradients."""

@@ -1,4 +1,4 @@
-"""Functions of the graph that `tf.function` made for one kind of arguments."""
+"""Concrete functions: `tf.function` for one signature of arguments."""
 
 import inspect
 
@@ -11,7 +11,7 @@ from sluice.functions.function import define
 
 
 def _described(value):
-    """A structure of specs and values, in words."""
+    """Formats a structure of specs and values for messages."""
     if isinstance(value, dict):
         inner = ", ".join(f"[{k!r}, {_described(v)}]" for k, v in value.items())
         return f"Dict[{inner}]"
@@ -27,12 +27,12 @@ def _unnamed(spec):
 
 
 class ConcreteFunction:
-    """One function of the graph: what `get_concrete_function` gives. Called with
-    tensors, it adds a call to the graph.
+    """A single function of the graph: the result of `get_concrete_function`.
 
-    A call takes what the Python function takes, values that are part of the
-    function being left out or the same; or all tensors one by one, in order or
-    by the names of `inputs`.
+    Calling it with tensors adds a call to the graph. A call takes either the
+    arguments of the Python function or all tensors, in order or by the names of
+    `inputs`. Values that are part of the function may be omitted, but must not
+    differ.
     """
 
     def __init__(self, function, trace, structure, leaves):
@@ -55,33 +55,32 @@ class ConcreteFunction:
 
     @property
     def name(self):
-        """Its name in the graph."""
+        """The name in the graph."""
         return self._trace.name
 
     @property
     def inputs(self):
-        """The graph's tensors that calls give: arguments, then those that stand
-        for what is outside."""
+        """The input tensors of the body: arguments, then captured tensors."""
         return list(self.graph.arguments)
 
     @property
     def outputs(self):
-        """The graph's tensors that calls return."""
+        """The output tensors of the body."""
         return list(self._trace.outputs.tensors)
 
     @property
     def structured_outputs(self):
-        """The same, and None, as the Python function returned them."""
+        """The outputs (and Nones) in the structure that Python returned."""
         return self._trace.outputs.structure
 
     @property
     def captured_inputs(self):
-        """The tensors from outside that calls pass, too."""
+        """The outer tensors that calls pass as additional arguments."""
         return list(self._trace.captured)
 
     @property
     def variables(self):
-        """The variables that were made, asked for or used within."""
+        """The variables that the function created, requested or used."""
         found = list(self.graph.variables)
         outermost = graphs._outermost(self.graph.outer)
         for key in (graphs.GraphKeys.GLOBAL_VARIABLES,
@@ -93,7 +92,7 @@ class ConcreteFunction:
 
     @property
     def trainable_variables(self):
-        """Those that optimizers update."""
+        """The variables that optimizers update."""
         return tuple(v for v in self.variables if v.trainable)
 
     def _of_outputs(self, what):
@@ -106,22 +105,22 @@ class ConcreteFunction:
 
     @property
     def output_dtypes(self):
-        """The types of the results, in their structure."""
+        """The dtypes of the results, in their structure."""
         return self._of_outputs(lambda t: t.dtype)
 
     @property
     def output_shapes(self):
-        """What is known of the results' shapes, in their structure."""
+        """The static shapes of the results, in their structure."""
         return self._of_outputs(lambda t: t.shape)
 
     @property
     def function_def(self):
-        """Its FunctionDef."""
+        """The function as a FunctionDef."""
         return protos.FunctionDef.FromString(
             _core.function_def(self.graph.outer, self.name))
 
     def add_to_graph(self, g=None):
-        """Defines it in a graph, as calls do; by default in the default one."""
+        """Defines the function in a graph (the default one), as calls do."""
         g = graphs._outermost(graphs.get_default_graph() if g is None else g)
         if g is graphs._outermost(self.graph.outer) or self in g._defined:
             return
@@ -133,9 +132,11 @@ class ConcreteFunction:
         g._defined[self] = True
 
     def _whole(self, args, kwargs):
-        """[(spec, value)] of arguments that are given as the Python function
-        takes them, or None; values that are part of the function may be
-        missing."""
+        """Returns [(spec, value)] for the arguments of the Python function.
+
+        Values that are part of the function may be missing. Returns None if
+        the arguments do not match.
+        """
         signature = self._python_signature
         try:
             bound = signature.bind_partial(*args, **kwargs)
@@ -165,7 +166,7 @@ class ConcreteFunction:
         return found
 
     def _one_by_one(self, args, kwargs):
-        """The same, of tensors that are given one by one."""
+        """Returns [(spec, value)] for tensors given one by one."""
         rest = dict(kwargs)
         tensors = self._trace.arguments
         if len(args) > len(tensors):
@@ -196,7 +197,7 @@ class ConcreteFunction:
     def __call__(self, *args, **kwargs):
         found = self._whole(args, kwargs)
         if found is None and self._leaves and self._leaves[0][1] is None:
-            # (Of a method: the object is part of the function.)
+            # For a method, the object is part of the function.
             found = self._whole((self._leaves[0][2], *args), kwargs)
         if found is None:
             found = self._one_by_one(args, kwargs)
@@ -213,7 +214,7 @@ class ConcreteFunction:
         return self._trace.call(tensors)
 
     def _parameters(self):
-        """(name, kind, spec or value) of each argument."""
+        """Returns (name, kind, spec or value) of each argument."""
         def shown(_, spec, leaf):
             if spec is None or isinstance(leaf, TypeSpec):
                 return leaf
@@ -233,8 +234,10 @@ class ConcreteFunction:
                 (k, "KEYWORD_ONLY", v) for k, v in kwargs.items()]
 
     def pretty_printed_signature(self, verbose=True):
-        """The arguments, the results, and what is used from outside, in lines;
-        without `verbose` in one."""
+        """Returns a description of the arguments, results and captures.
+
+        It has several lines, or one if `verbose` is false.
+        """
         out = _described(nest.map_structure(
             lambda v: v if v is None else _unnamed(
                 TensorSpec.from_tensor(v) if isinstance(v, _core.Tensor)
@@ -258,7 +261,7 @@ class ConcreteFunction:
 
 
 def _equal(a, b):
-    """Whether two values are the same to a function that they are part of."""
+    """Returns whether two values that are part of a function are equal."""
     try:
         return type(a) is type(b) and bool(a == b)
     except (TypeError, ValueError):

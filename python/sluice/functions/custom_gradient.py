@@ -1,5 +1,4 @@
-"""Functions with gradients of their own, and functions with variables of their
-own."""
+"""Functions with custom gradients, and templates that share variables."""
 
 import functools
 import inspect
@@ -9,9 +8,9 @@ from sluice.framework.conversion import convert_to_tensor
 from sluice.functions import function
 from sluice.ops import array_ops, gradients, tape, variable_scope as scopes
 
-# The gradient of all nodes that custom_gradient makes. Their graph holds the
-# functions, so that these end with it, by numbers that the nodes have as this
-# attribute: a function's body is copied to where it is called.
+# The gradient of all nodes that custom_gradient makes. The graph keeps the
+# gradient functions, so that they live as long as it. Nodes refer to them by a
+# number in this attribute, which survives copying a function's body.
 _NAME, _NUMBER = "CustomGradient", "_custom_gradient"
 
 
@@ -27,10 +26,10 @@ def _custom_gradient(op, *grads):
 
 
 def _read_since(graph, start):
-    """The trainable variables that operations from number `start` on read."""
+    """Returns the trainable variables that operations since `start` read."""
     read = {t.name for op in graph._operations(start) for t in op.inputs}
     whole = graphs._outermost(graph)
-    if whole is not graph:  # The names outside of what a body reads.
+    if whole is not graph:  # Maps the names inside the body to outer names.
         read = {outer.name for outer, inner in graph.captured.items()
                 if inner.name in read and outer.graph is whole}
     return [v for v in whole.get_collection(
@@ -38,9 +37,14 @@ def _read_since(graph, start):
 
 
 def _as_function(body, grad, results, label):
-    """(function of a node and its results' gradients, what the node must read
-    for it): a gradient of a function's body, which has to work without that.
-    It is a function of the graph, to which what it uses of the body is passed.
+    """Makes the gradient of a node in a function's body a function itself.
+
+    The gradient may run where the body does not exist, so it receives what it
+    uses of the body as arguments.
+
+    Returns:
+      (function of a node and its results' gradients, the tensors that the node
+      must read for it).
     """
     own = function._Body(body, False)
     used = [i for i, r in enumerate(results)
@@ -73,11 +77,12 @@ def _takes_variables(function):
 
 
 def custom_gradient(f=None):
-    """A decorator: f(*args) gives (result, function of the result's gradients
-    that gives the arguments').
+    """Decorates a function that defines its own gradient.
 
-    Where f reads trainable variables, that function takes them as `variables`,
-    a list, and gives (the arguments' gradients, a list of the variables').
+    f(*args) returns (result, gradient function). The gradient function maps
+    the gradients of the result to those of the arguments. If f reads trainable
+    variables, it also takes them as the list `variables`, and returns
+    (gradients of the arguments, list of gradients of the variables).
     """
     if f is None:
         return custom_gradient
@@ -132,15 +137,14 @@ def custom_gradient(f=None):
         known = whole._custom_gradients
         with whole._lock:
             both[0].op._set_attr(_NUMBER, protos.AttrValue(i=len(known)))
-            # (What the function itself computes passes none on.)
+            # The function's own computation propagates no gradients.
             known.append(lambda node, *dys: [None] * n + apply(node, *dys[:n]))
         return nest.pack_sequence_as(result, list(both[:len(results)]))
     return decorated
 
 
 class Template:
-    """A function whose variables are made at its first call and used again at
-    all others."""
+    """A function that creates variables in its first call and reuses them."""
 
     def __init__(self, name, func, create_scope_now=False, unique_name=None,
                  custom_getter=None):
@@ -148,7 +152,7 @@ class Template:
         self._unique_name, self._custom_getter = unique_name, custom_getter
         self._scope, self._called = None, False
         if create_scope_now:
-            # (Its first call is to have the scope's name for its operations.)
+            # The first call must get the scope's name for its operations.
             with self._opened(auxiliary_name_scope=False) as self._scope:
                 pass
 
@@ -185,7 +189,7 @@ class Template:
 
     @property
     def variable_scope_name(self):
-        """The name of the scope of its variables."""
+        """The name of its variable scope."""
         return self._scope.name if self._scope else None
 
     @property
@@ -195,7 +199,7 @@ class Template:
 
     @property
     def trainable_variables(self):
-        """Those of its variables that optimizers update."""
+        """Its trainable variables."""
         return self._scope.trainable_variables() if self._scope else []
 
     def _own(self, key):
@@ -210,7 +214,7 @@ class Template:
 
     @property
     def non_trainable_variables(self):
-        """Those of its variables that optimizers do not update."""
+        """Its variables that are not trainable."""
         trained = set(map(id, self.trainable_variables))
         return [v for v in self.global_variables if id(v) not in trained]
 
@@ -222,9 +226,11 @@ class Template:
 
 def make_template(name_, func_, create_scope_now_=False, unique_name_=None,
                   custom_getter_=None, **kwargs):
-    """A function like `func_` (with these keyword arguments) that makes its
-    variables, by `get_variable`, at its first call and uses them again at all
-    others."""
+    """Returns a function that shares variables between its calls.
+
+    It calls `func_` with the given keyword arguments. The first call creates
+    the variables by `get_variable`, and later calls reuse them.
+    """
     if kwargs:
         func_ = functools.partial(func_, **kwargs)
     if name_ is None:

@@ -1,10 +1,10 @@
-"""Ops that call functions of Python which compute with tensors that have values:
-`tf.py_function`.
+"""Ops that call Python functions on tensors with values: `tf.py_function`.
 
-There is no eager mode. Each call has a graph of its own, in which the function
-builds operations as ever; what it asks the value of (`numpy()`, `if`, `float`)
-is run then, once, and the results are when it is done. Gradients are those of
-that graph: another op, which calls the function again.
+There is no eager mode. Each call has its own graph, to which the function adds
+operations. When the function asks for a value (`numpy()`, `if`, `float`), the
+required operations run once. The results are computed when the function
+returns. Gradients use another op, which calls the function again and
+differentiates that graph.
 """
 
 import functools
@@ -23,10 +23,10 @@ _op = _core.op("EagerPyFunc")
 
 
 class ValueTensor(Tensor):
-    """A tensor within a `py_function`: it has a value."""
+    """A tensor in a `py_function`, which has a value."""
 
     def numpy(self):
-        """The value, as by numpy."""
+        """Returns the value as a numpy array."""
         return self.graph.values_of([self])[0]
 
     def __bool__(self):
@@ -67,23 +67,22 @@ class ValueTensor(Tensor):
                 f"dtype={self.dtype.name})")
 
     def eval(self, feed_dict=None, session=None):
-        """Its value."""
+        """Returns the value as a numpy array."""
         return self.numpy()
 
 
 class _ValueGraph(graphs.Graph):
-    """The graph of one call: its tensors have values, which are found when they
-    are asked for, and then stay."""
+    """The graph of one call. Values are computed on request and then cached."""
 
     def __init__(self):
         super().__init__()
         self._tensor_class = ValueTensor
-        self._known = {}  # Tensors' values.
-        self._seen = 0  # How many operations have been looked at.
+        self._known = {}  # Values of tensors.
+        self._seen = 0  # The number of operations that were settled.
         self._session = None
 
     def given(self, value, dtype):
-        """A tensor of a value that is there."""
+        """Returns a tensor with a given value."""
         import numpy as np
         if isinstance(value, bytes):
             value = np.array(value, dtype=object)
@@ -98,7 +97,7 @@ class _ValueGraph(graphs.Graph):
         return self._session.run(fetches, feeds)
 
     def _settle(self):
-        """Runs what does something besides, in the order that it was made."""
+        """Runs new operations with side effects, in their order."""
         new, self._seen = self._operations(self._seen), self.version
         for op in new:
             if not op.op_def.is_stateful or not self.is_fetchable(op) or any(
@@ -112,7 +111,7 @@ class _ValueGraph(graphs.Graph):
                 self._run(op)
 
     def values_of(self, tensors):
-        """The values of some tensors."""
+        """Returns the values of tensors."""
         self._settle()
         missing = [t for t in dict.fromkeys(tensors) if t not in self._known]
         if missing:
@@ -120,14 +119,14 @@ class _ValueGraph(graphs.Graph):
         return [self._known[t] for t in tensors]
 
     def close(self):
-        """The call is over."""
+        """Closes the session at the end of the call."""
         if self._session is not None:
             self._session.close()
             self._session = None
 
 
 def _flat(results):
-    """What a function returned, as a list."""
+    """Converts the return value of a function to a list."""
     return [] if results is None else (
         list(results) if isinstance(results, (list, tuple)) else [results])
 
@@ -146,7 +145,7 @@ def _converted(value, dtype):
 
 
 class _EagerFunction(_Function):
-    """A function of tensors with values, called with arrays."""
+    """A function of tensors with values, which is called with arrays."""
 
     __slots__ = ("_input_types",)
 
@@ -155,9 +154,9 @@ class _EagerFunction(_Function):
         self._input_types = [x.dtype.base_dtype for x in inputs]
 
     def results(self, tensors):
-        """What it gives for tensors of the default graph."""
+        """Calls the function on tensors of the default graph."""
         made = _flat(self._fn(*tensors))
-        # (Of too many or few the op tells.)
+        # The op reports a wrong number of results.
         return [_converted(value, dtype) for value, dtype in zip(
             made, self.types + [None] * len(made))]
 
@@ -166,8 +165,8 @@ class _EagerFunction(_Function):
             try:
                 made = self.results(
                     list(map(graph.given, arrays, self._input_types)))
-                # (What does something besides runs, asked for or not. Numbers
-                # become what numpy has no type for.)
+                # This also runs side effects. bfloat16, which numpy does not
+                # have, is returned as numbers.
                 return [v.tolist() if t.dtype is dtypes.bfloat16 else v
                         for t, v in zip(made, graph.values_of(made))]
             finally:
@@ -195,8 +194,10 @@ def _gradient(op, *dys):
         return [None] * len(inputs)
 
     def backwards(*values):
-        """The gradients of what is differentiable, given the arguments and the
-        gradients of the results."""
+        """Returns the gradients with respect to the differentiable arguments.
+
+        `values` are the arguments and the gradients of the results.
+        """
         xs, ys = values[:len(inputs)], function.results(values[:len(inputs)])
         made = gradients.gradients(
             [ys[i] for i in given], [xs[i] for i in wanted],
@@ -216,7 +217,7 @@ def _gradient(op, *dys):
 
 
 def py_function(func=None, inp=None, Tout=None, name=None):
-    """What a function of Python gives for tensors that have values.
+    """Calls a Python function on tensors with values in each step.
 
         def log_huber(x, m):
             if tf.abs(x) <= m:
@@ -226,31 +227,29 @@ def py_function(func=None, inp=None, Tout=None, name=None):
         y = tf.py_function(log_huber, [x, m], tf.float32)
         dy_dx, = tf.gradients(y, x)
 
-    In each step the function is called with tensors, of a graph that is made
-    for that call. It builds operations with these, and may ask for their values
-    at any time: `t.numpy()`, `if t > 0:`, `for row in t:`. Results may be
-    arrays or numbers, too. Tensors and variables of the graph around are no
-    part of it: pass their values. What it raises is the step's error, as with
-    `py_func`.
+    Each step calls the function with tensors of a new graph. The function adds
+    operations to it, and may ask for values at any time: `t.numpy()`,
+    `if t > 0:`, `for row in t:`. It may also return arrays or numbers. Tensors
+    and variables of the outer graph are not accessible: pass their values.
+    Exceptions fail the step in the same way as for `py_func`.
 
-    Gradients call the function again, with the same values. So what it draws at
-    random is drawn anew for them, and what it does besides is done again.
+    Gradients call the function again with the same values. This repeats side
+    effects and draws new random numbers.
 
-    A call takes a millisecond or more, as a graph is built and run for it:
-    where numpy does, `py_func` is faster.
+    A call takes at least about a millisecond, because it builds and runs a
+    graph. If numpy is sufficient, `py_func` is faster.
 
     Args:
-      func: takes one tensor per input, and gives a tensor, an array or a number
-        per output: a list or tuple of these, one alone, or None if there are no
-        outputs. Without it, a decorator of such a function is returned.
-      inp: a list of Tensors. (SparseTensors and IndexedSlices are passed as
-        such.)
-      Tout: the type of each output, or one type for one output.
+      func: takes one tensor per input, and returns a tensor, an array or a
+        number per output: a list or tuple of these, a single one, or None if
+        there are no outputs. If it is None, a decorator is returned.
+      inp: a list of Tensors, SparseTensors and IndexedSlices.
+      Tout: a list of the dtypes of the outputs, or a dtype for one output.
       name: a name for the operation.
 
     Returns:
-      A list of Tensors, or a Tensor if Tout is one type; the Operation if there
-      are no outputs.
+      A list of Tensors, or a Tensor if Tout is a single dtype. If there are no
+      outputs, the Operation.
     """
     if func is None:
         return lambda f: functools.wraps(f)(
@@ -276,4 +275,5 @@ def py_function(func=None, inp=None, Tout=None, name=None):
     return made[0] if one and isinstance(made, list) else made
 
 
-eager_py_func = py_function  # (Its name in tensorflow.python.ops.script_ops.)
+# The name in tensorflow.python.ops.script_ops.
+eager_py_func = py_function

@@ -1,8 +1,8 @@
 """Functions of a graph, defined in Python: `Defun`.
 
-A function's body is built when it is first called in a graph, in a graph of its
-own that shares that one's library. What the body uses from outside becomes a
-further argument, which each call passes.
+The body of a function is built at its first call in a graph, in a separate
+graph with the same function library. Outer tensors that the body uses become
+additional arguments, which each call passes.
 """
 
 import hashlib
@@ -15,13 +15,13 @@ from sluice.framework.conversion import convert_to_tensor
 from sluice.ops import gradients, variable_scope as scopes
 
 
-_numbers = itertools.count()  # Of gradients: the registry keeps their names.
+_numbers = itertools.count()  # Numbers of gradients, unique in the registry.
 
 
 class _Body(graphs.Graph):
     """The graph of a function's body."""
 
-    uses_resources = None  # Whether variables are resources, if it says so.
+    uses_resources = None  # The default `use_resource` of variables, if set.
 
     def __init__(self, outer, by_value, stateful_copies=()):
         super().__init__()
@@ -30,12 +30,12 @@ class _Body(graphs.Graph):
         self.outer, self._by_value = outer, by_value
         self._stateful_copies = stateful_copies
         self.arguments = []
-        self.captured = {}  # Tensors from outside: their arguments.
-        self._copies = {}  # Operations from outside, if captured by value.
-        self.variables = []  # That were made or asked for within.
+        self.captured = {}  # Arguments by the outer tensor that they represent.
+        self._copies = {}  # Copies of outer operations, if captured by value.
+        self.variables = []  # Variables created or requested by the body.
 
     def argument(self, dtype, name, shape=None):
-        """One more argument."""
+        """Adds an argument."""
         with self.as_default(), self.control_dependencies(None), self.device(
                 None), self.name_scope(None):
             made = _core.op("_Arg")(T=dtype, index=len(self.arguments),
@@ -45,7 +45,7 @@ class _Body(graphs.Graph):
         return made
 
     def capture(self, tensor):
-        """What stands here for a tensor from outside."""
+        """Returns the tensor of the body that represents an outer tensor."""
         if tensor.graph is self:
             return tensor
         if tensor not in self.captured:
@@ -64,7 +64,7 @@ class _Body(graphs.Graph):
         return self.captured[tensor]
 
     def _copy(self, op):
-        """An operation from outside, with all that it needs."""
+        """Copies an outer operation with its inputs."""
         if op.op_def.is_stateful and op not in self._stateful_copies:
             raise ValueError(f"Cannot capture a stateful node (name:{op.name}, "
                              f"type:{op.type}) by value.")
@@ -77,7 +77,7 @@ class _Body(graphs.Graph):
         return self._copies[op]
 
     def variable(self, getter, name, reuse=None, **kwargs):
-        """`get_variable` within: the variable is the outer graph's."""
+        """Calls `get_variable` in the outer graph."""
         with self.outer.as_default(), scopes.variable_scope(
                 scopes.get_variable_scope(), reuse=reuse,
                 auxiliary_name_scope=False):
@@ -86,13 +86,15 @@ class _Body(graphs.Graph):
         return made
 
     def add_variable(self, variable):
-        """Takes note of a variable that was made or asked for within."""
+        """Records a variable that the body created or requested."""
         self.variables.append(variable)
 
 
 class _Instance:
-    """A function as it is in one graph: its name there, the tensors from
-    outside that calls pass, too, and what is known of its results' shapes."""
+    """A function in a graph: name, captured tensors and result shapes.
+
+    Each call passes the captured tensors as additional arguments.
+    """
 
     def __init__(self, name, captured, shapes):
         self.name, self.captured, self.shapes = name, captured, shapes
@@ -100,21 +102,19 @@ class _Instance:
 
 def define(graph, body, results, label="", name=None, names=None, out_names=(),
            doc="", noinline=False, arguments=None):
-    """Defines the function of a body in a graph; its name: what is given, or
-    made of a label and of what the function holds.
+    """Defines the function of a body in a graph and returns its name.
 
     Args:
-      graph: where calls are to be.
+      graph: the graph of the calls.
       body: a _Body.
-      results: its tensors that the function gives.
-      label, name: see above.
-      names: the arguments' names; by default those of their operations.
-      out_names: the results' names.
-      doc: what the function is.
-      noinline: what TensorFlow is told of it.
-      compiled, separate_compiled_gradients: nothing; what TensorFlow's compiler
-        is told of it.
-      arguments: operations; by default all arguments of the body.
+      results: the tensors of the body that the function returns.
+      label: a prefix for a name that is derived from the function's content.
+      name: the name, or None to derive it.
+      names: the names of the arguments; default to those of their operations.
+      out_names: the names of the results.
+      doc: the description of the function.
+      noinline: whether TensorFlow may not inline it.
+      arguments: operations; default to all arguments of the body.
     """
     if arguments is None:
         arguments = [a.op for a in body.arguments]
@@ -132,7 +132,7 @@ def define(graph, body, results, label="", name=None, names=None, out_names=(),
 
 
 def call(name, inputs, node_name, shapes=()):
-    """The operation of a call, whose results have these shapes."""
+    """Adds a call, whose results have the given static shapes."""
     op = _core.call_function(name, inputs, node_name)
     for output, shape in zip(op.outputs, shapes):
         output.set_shape(shape)
@@ -140,14 +140,14 @@ def call(name, inputs, node_name, shapes=()):
 
 
 def _results(op):
-    """The results of a call: a Tensor, a tuple of them, or the Operation."""
+    """Returns the results of a call: a Tensor, a tuple or the Operation."""
     if not op.outputs:
         return op
     return op.outputs[0] if len(op.outputs) == 1 else tuple(op.outputs)
 
 
 class _DefinedFunction:
-    """What `Defun` makes: called with tensors, it adds a call to the graph."""
+    """A function made by `Defun`. Calling it adds a call to the graph."""
 
     def __init__(self, func, argument_names, types, func_name=None,
                  grad_func=None, python_grad_func=None, out_names=None,
@@ -167,7 +167,7 @@ class _DefinedFunction:
         return self._func_name or name.strip("<>")  # <lambda>
 
     def _in(self, graph):
-        """The _Instance of a graph, made once."""
+        """Returns the _Instance in a graph, which is made once."""
         for where in (graph, graphs._outermost(graph)):
             if self in where._defined:
                 return where._defined[self]
@@ -183,7 +183,7 @@ class _DefinedFunction:
         return made
 
     def _build(self, graph):
-        """(the _Instance, the types of all arguments and results)."""
+        """Returns (the _Instance, the dtypes of all arguments and results)."""
         body = _Body(graph, self._by_value, self._stateful_copies)
         with body.as_default(), scopes.variable_scope(
                 "", custom_getter=body.variable):
@@ -214,46 +214,46 @@ class _DefinedFunction:
             t.dtype.base_dtype for t in body.arguments + results]
 
     def add_to_graph(self, g):
-        """Defines it in a graph, as calls do."""
+        """Defines the function in a graph, as calls do."""
         self._in(g)
 
     @property
     def name(self):
-        """Its name in the default graph."""
+        """The name in the default graph."""
         return self._in(graphs.get_default_graph()).name
 
     @property
     def declared_input_types(self):
-        """The types of its arguments."""
+        """The dtypes of the arguments."""
         return tuple(self._types)
 
     @property
     def captured_inputs(self):
-        """The tensors of the default graph that its calls pass, too."""
+        """The tensors of the default graph that calls pass as arguments."""
         return self._in(graphs.get_default_graph()).captured
 
     @property
     def definition(self):
-        """Its FunctionDef in the default graph."""
+        """The FunctionDef in the default graph."""
         graph = graphs.get_default_graph()
         return protos.FunctionDef.FromString(
             _core.function_def(graph, self._in(graph).name))
 
     @property
     def grad_func_name(self):
-        """The name of the function that is its gradient, or None."""
+        """The name of its gradient function, or None."""
         return None if self._grad_func is None else self._grad_func.name
 
     @property
     def python_grad_func(self):
-        """The function of Python that builds its gradient, or None."""
+        """The Python function that builds its gradient, or None."""
         return self._python_grad_func
 
     def __call__(self, *args, **kwargs):
         graph = graphs.get_default_graph()
         made = self._in(graph)
         node_name = kwargs.pop("name", None)
-        # (Bodies are always put in place, and never compiled.)
+        # Bodies are always inlined and never compiled.
         for ignored in ("noinline", "compiled", "separate_compiled_gradients"):
             kwargs.pop(ignored, None)
         if kwargs:
@@ -284,7 +284,7 @@ class _DefinedFunction:
 
 
 class _OverloadedFunction:
-    """A function whose arguments' types are those of each call."""
+    """A function whose argument dtypes are determined by each call."""
 
     def __init__(self, func, argument_names, **options):
         self._func, self._argument_names = func, argument_names
@@ -293,7 +293,7 @@ class _OverloadedFunction:
         self.__doc__ = func.__doc__
 
     def instantiate(self, input_types):
-        """The function of these types, a _DefinedFunction."""
+        """Returns the _DefinedFunction for the given dtypes."""
         types = tuple(dtypes.as_dtype(t).base_dtype for t in input_types)
         if types not in self._instances:
             options = dict(self._options)
@@ -311,12 +311,12 @@ class _OverloadedFunction:
 
 
 def _names(names, count):
-    """The arguments' names, and further ones for those of *args."""
+    """Returns `count` argument names, with generated ones for *args."""
     return list(names[:count]) + [f"arg{i}" for i in range(len(names), count)]
 
 
 class Defun:
-    """A decorator: a function of the graph, built once, called many times.
+    """Decorates a Python function to become a function of the graph.
 
         @tf.Defun(tf.float32, tf.float32)
         def weighted(x, w):
@@ -324,24 +324,25 @@ class Defun:
 
         y = weighted(x, 2.0)
 
-    Without types those of each call's arguments count. What the function uses
-    of the graph around it, variables too, is passed by each call. It is
-    differentiable, and goes along in `Graph.as_graph_def`. One that calls
-    itself is declared first (`Declare`).
+    The body is built once and called many times. Without dtypes, they are
+    determined by each call. Outer tensors and variables that the body uses are
+    passed by each call. The function is differentiable, and is included in
+    `Graph.as_graph_def`. For recursive functions see `Declare`.
 
     Args:
-      *input_types: the types of the arguments.
-      func_name: its name in the graph; else one made of its body.
-      grad_func: its gradient, a Defun of its arguments and its results'
-        gradients that gives the arguments' gradients.
-      python_grad_func: the same as a function of the call's operation and its
-        results' gradients.
-      out_names: names of the results.
-      shape_func: the shapes of the results, given the call's operation.
-      noinline: what TensorFlow is told of it.
-      capture_by_value: whether what is used from outside is copied instead.
-      whitelisted_stateful_ops: operations outside with state that may be
-        copied, too.
+      *input_types: the dtypes of the arguments.
+      func_name: the name in the graph; derived from the body by default.
+      grad_func: the gradient, a Defun from the arguments and the gradients of
+        the results to the gradients of the arguments.
+      python_grad_func: the gradient as a Python function of the operation of
+        the call and the gradients of its results.
+      out_names: the names of the results.
+      shape_func: a function from the operation of a call to the shapes of its
+        results.
+      noinline: whether TensorFlow may not inline the function.
+      capture_by_value: whether to copy outer operations instead of passing
+        their tensors.
+      whitelisted_stateful_ops: stateful outer operations that may be copied.
     """
 
     def __init__(self, *input_types, **kwargs):
@@ -383,8 +384,9 @@ class Defun:
 
 
 class Declare:
-    """A function whose body is defined later, by a Defun of that `func_name`:
-    for functions that call themselves or each other.
+    """Declares a function that a Defun of the same name defines later.
+
+    This enables recursive functions.
 
         fac = tf.Declare("Fac", [("n", tf.int32)], [("result", tf.int32)])
 

@@ -1,5 +1,4 @@
-"""`tf.function`: Python functions as functions of the graph, one for each kind
-of arguments that they are called with."""
+"""`tf.function`: functions of the graph, one per signature of arguments."""
 
 import functools
 import inspect
@@ -17,13 +16,13 @@ from sluice.ops import variable_scope as scopes
 
 
 def _of_parts(value):
-    """IndexedSlices whose parts are tensors; all else as it is."""
+    """Converts the parts of IndexedSlices to tensors."""
     return IndexedSlices(*map(convert_to_tensor, parts(value))) if isinstance(
         value, IndexedSlices) else value
 
 
 def _spec_of(value):
-    """What is known of a tensor, or of what is made of some; else None."""
+    """Returns the spec of a tensor or composite tensor, or None."""
     if isinstance(value, _core.Tensor):
         return TensorSpec(value.shape, value.dtype.base_dtype)
     spec = getattr(value, "_type_spec", None)
@@ -31,14 +30,14 @@ def _spec_of(value):
 
 
 def _tensors(spec, value):
-    """The tensors that a value of this spec is made of."""
+    """Returns the component tensors of a value with a spec."""
     if isinstance(value, _core.Tensor):
         return [value]
     return nest.flatten(spec._to_components(value), expand_composites=True)
 
 
 def _of_tensors(spec, tensors):
-    """The value of this spec that is made of the next tensors."""
+    """Makes the value of a spec from the next tensors of an iterator."""
     if isinstance(spec, TensorSpec):
         return next(tensors)
     return nest.pack_sequence_as(
@@ -47,8 +46,10 @@ def _of_tensors(spec, tensors):
 
 
 class _Outputs:
-    """What a body returned: a structure of tensors, of what is made of some,
-    and of None, all of the body; and the tensors in it."""
+    """The return value of a body: a structure, and its tensors in the body.
+
+    The structure consists of tensors, composite tensors and None.
+    """
 
     def __init__(self, body, returned):
         self.tensors = []
@@ -68,7 +69,7 @@ class _Outputs:
                        for leaf in nest.flatten(self.structure)]
 
     def of_call(self, op):
-        """The same structure of what a call gives."""
+        """Returns the structure with the outputs of a call."""
         if not self.tensors:
             return op
         outputs = iter(op.outputs)
@@ -77,18 +78,17 @@ class _Outputs:
 
 
 class _Trace:
-    """A body that was built: its name in the graph, the outer tensors that
-    calls pass too, the graph of the body and what it returns there."""
+    """A function's body with its name in the graph, outputs and captures."""
 
     def __init__(self, name, label, body, outputs, arguments):
         self.name, self.label, self.body = name, label, body
         self.outputs = outputs
-        self.arguments = arguments  # Those that stand for arguments of calls.
+        self.arguments = arguments  # The arguments without captured tensors.
         self.captured = [t for t in body.captured if t.graph is body.outer]
-        self.concrete = None  # What get_concrete_function made of it.
+        self.concrete = None  # The result of get_concrete_function.
 
     def call(self, tensors):
-        """A call in the default graph: what it gives."""
+        """Adds a call to the default graph; returns its results."""
         return self.outputs.of_call(call(
             self.name, tensors + self.captured, self.label,
             [t.shape for t in self.outputs.tensors]))
@@ -100,16 +100,16 @@ def _is_array(value):
 
 
 def _static(value):
-    """What stands for a value that is part of the function."""
+    """Returns the cache key of a value that is part of the function."""
     try:
         hash(value)
     except TypeError:
-        return _Reference(value)  # (Held: another could be where it was.)
+        return _Reference(value)  # Keeps it alive, so its id stays unique.
     return type(value), value
 
 
 class _Method(functools.partial):
-    """A Function as a method of an object."""
+    """A Function bound to an object."""
 
     def get_concrete_function(self, *args, **kwargs):
         """See Function.get_concrete_function."""
@@ -134,7 +134,7 @@ def _check_signature(signature):
 
 
 class Function:
-    """What `function` makes: called, it adds a call to the graph."""
+    """A function made by `function`. Calling it adds a call to the graph."""
 
     def __init__(self, python_function, input_signature=None):
         self.python_function = python_function
@@ -149,8 +149,10 @@ class Function:
         return self if instance is None else _Method(self, instance)
 
     def _by(self, spec, value):
-        """A value (or a structure of them, or specs of these) as
-        input_signature says."""
+        """Converts a value, or a structure, according to input_signature.
+
+        Leaves may also be specs.
+        """
         if isinstance(spec, dict):
             return {k: self._by(s, value[k]) for k, s in spec.items()}
         if isinstance(spec, (list, tuple)):
@@ -169,15 +171,17 @@ class Function:
                          f"input_signature, got {value.shape}")
 
     def _leaves(self, args, kwargs):
-        """(the arguments' structure, of each of its leaves: its name, its spec
-        or None, the value), tensors made of those that are arrays, or that
-        `input_signature` says are tensors."""
+        """Returns (structure of the arguments, [(name, spec or None, value)]).
+
+        Arrays are converted to tensors, and so are values that
+        `input_signature` declares as tensors.
+        """
         bound = self._signature.bind(*args, **kwargs)
         bound.apply_defaults()
         args, signed = list(bound.args), {}
         if self.input_signature is not None:
             specs = list(self.input_signature)
-            first = len(args) - len(specs)  # (`self` may come before.)
+            first = len(args) - len(specs)  # 1 if there is a `self`.
             if first not in (0, 1):
                 raise ValueError(
                     f"{self.__name__}: expected {len(specs)} arguments, as "
@@ -203,7 +207,7 @@ class Function:
         return [args, dict(bound.kwargs)], leaves
 
     def _names(self, count):
-        """The names of the arguments that have a place."""
+        """Returns the names of the positional arguments."""
         names, more = [], "args"
         for p in self._signature.parameters.values():
             if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD):
@@ -213,7 +217,7 @@ class Function:
         return names + [f"{more}_{i}" for i in range(count - len(names))]
 
     def _find(self, graph, structure, leaves):
-        """The _Trace for such arguments."""
+        """Returns the _Trace for the arguments, which is made once."""
         key = (self, str(nest.map_structure(lambda _: 0, structure)), *(
             _static(leaf) if spec is None else spec for _, spec, leaf in leaves))
         outermost = graphs._outermost(graph)
@@ -236,13 +240,12 @@ class Function:
                           leaves).call(tensors)
 
     def get_concrete_function(self, *args, **kwargs):
-        """The function of the graph for arguments like these, which calls are
-        made of: its graph, inputs, outputs and variables.
+        """Returns the function of the graph for the given arguments.
 
         Args:
-          *args, **kwargs: as for a call, with TensorSpecs (SparseTensorSpecs,
-            ...) where tensors are given; none, if there is an
-            input_signature.
+          *args, **kwargs: the arguments of a call, in which TensorSpecs
+            (SparseTensorSpecs, ...) may replace tensors. They may be omitted
+            if there is an input_signature.
         """
         if not args and not kwargs:
             args = self.input_signature or ()
@@ -285,14 +288,14 @@ class Function:
 
 
 def _op_name(name):
-    """An operation's name like an argument's."""
+    """Converts the name of an argument to a valid operation name."""
     return re.sub(r"[^A-Za-z0-9_.\\/-]", "_", name).lstrip("_/\\-") or "arg"
 
 
 def function(func=None, input_signature=None, autograph=True,
              experimental_implements=None, experimental_autograph_options=None,
              experimental_relax_shapes=False, experimental_compile=None):
-    """A decorator: the function's body becomes a function of the graph.
+    """Decorates a Python function to become a function of the graph.
 
         @tf.function
         def scaled(x, by=2.0):
@@ -300,22 +303,22 @@ def function(func=None, input_signature=None, autograph=True,
 
         y = scaled(tf.constant([1.0]))["scaled"]
 
-    It is built once for each types and shapes of the tensors that it is called
-    with, and for each value of its other arguments. What it changes is changed
-    in the program's order. Python's own `if` and `while` see no values: use
-    `tf.cond` and `tf.while_loop`.
+    The body is built once for each combination of tensor dtypes and shapes and
+    of values of other arguments. Side effects happen in program order. Python's
+    `if` and `while` do not see values of tensors: use `tf.cond` and
+    `tf.while_loop`.
 
     Args:
-      func: the function; without it, a decorator is returned.
-      input_signature: TensorSpecs of the arguments (or SparseTensorSpecs, ...;
-        in structures, too), which are all tensors then, and of any shape that
-        fits: one body for all of them.
+      func: the function; if it is None, a decorator is returned.
+      input_signature: the TensorSpecs (or SparseTensorSpecs, ..., also nested)
+        of the arguments, which must then be tensors. There is a single body for
+        all compatible shapes.
       autograph, experimental_implements, experimental_autograph_options,
-      experimental_relax_shapes, experimental_compile: without effect.
+      experimental_relax_shapes, experimental_compile: ignored.
     """
     if func is None:
         return lambda f: Function(f, input_signature)
     return Function(func, input_signature)
 
 
-defun = function  # (Its name in tensorflow.python.eager.function.)
+defun = function  # The name in tensorflow.python.eager.function.

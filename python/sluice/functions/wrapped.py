@@ -1,8 +1,7 @@
-"""`tf.wrap_function`: a graph that a function of Python builds once, and parts
-of it, as functions that are called.
+"""`tf.wrap_function`: a graph built once by a Python function, and parts of it.
 
-Unlike those of `tf.function`, a call runs only what its results need, in no
-order but that of the graph.
+Unlike calls of `tf.function`, a call runs only what its results depend on, in
+the order that the graph requires.
 """
 
 from sluice import _core
@@ -15,13 +14,16 @@ from sluice.ops import variable_scope as scopes
 
 
 class _WrappedBody(_Body):
-    """A graph that was wrapped. Its variables are the outer graph's, and in its
-    own collections, too; it finds them by the names that it gave them."""
+    """A wrapped graph.
+
+    Its variables belong to the outer graph, and are also in its own
+    collections. `get_variable` finds them by their names in the wrapped graph.
+    """
 
     uses_resources = True
 
     def add_variable(self, variable):
-        """Takes note of a variable that was made or asked for within."""
+        """Records a variable that the body created or requested."""
         if any(variable is v for v in self.variables):
             return
         super().add_variable(variable)
@@ -31,7 +33,7 @@ class _WrappedBody(_Body):
 
 
 def _needed(graph, sources, fetches):
-    """The names of the operations that fetches need, from some tensors on."""
+    """Returns the names of the operations between sources and fetches."""
     needed, waiting = set(), []
 
     def visit(part):
@@ -58,8 +60,12 @@ def _needed(graph, sources, fetches):
 
 
 def _lift(graph, feeds, fetches):
-    """(a new body with what `fetches` need of a graph, its arguments, which are
-    for `feeds` and for what the graph captured, what the fetches are there)."""
+    """Copies the part of a graph that computes fetches to a new body.
+
+    Returns:
+      (the body, its arguments for `feeds`, the fetches in the body). The body
+      captures the same outer tensors.
+    """
     body = _Body(graph.outer, False)
     inside = {inner: outer for outer, inner in graph.captured.items()
               if outer.graph is graph.outer}
@@ -67,7 +73,7 @@ def _lift(graph, feeds, fetches):
     stands = {}
     for i, t in enumerate(feeds):
         name = t.op.name
-        while name in needed:  # (Of an operation that stays, too.)
+        while name in needed:  # The operation of the feed may be needed too.
             name = f"{name}_arg_{i}"
         stands[t] = body.argument(t.dtype.base_dtype, name, t.shape)
     for inner, outer in inside.items():
@@ -85,55 +91,56 @@ def _lift(graph, feeds, fetches):
 
 
 class WrappedFunction:
-    """What `wrap_function` makes: called with tensors, it adds a call to the
-    graph. `graph` is what was built."""
+    """A function made by `wrap_function`. Calling it adds a call to the graph.
+
+    `graph` is the wrapped graph.
+    """
 
     def __init__(self, graph, feeds, structures, fetches, name, signature,
                  keywords=None):
         self.graph, self._feeds = graph, feeds
-        self._structures = structures  # Of TensorSpecs: one for each argument.
+        self._structures = structures  # Structures of TensorSpecs by argument.
         self.structured_outputs = fetches
         self.structured_input_signature = signature
-        self._keywords = keywords  # The arguments' names, if they may be given.
+        self._keywords = keywords  # The names of arguments, or None.
         self._label = name
         self._parts = [p for f in nest.flatten(fetches) if f is not None
                        for p in parts(f)]
 
     @property
     def inputs(self):
-        """The graph's tensors that calls give: arguments, then those that stand
-        for what is outside."""
+        """The input tensors of the graph: arguments, then captured tensors."""
         return self._feeds + [
             inner for outer, inner in self.graph.captured.items()
             if outer.graph is self.graph.outer]
 
     @property
     def outputs(self):
-        """The graph's tensors that calls return."""
+        """The output tensors of the graph."""
         return [p for p in self._parts if isinstance(p, _core.Tensor)]
 
     @property
     def captured_inputs(self):
-        """The tensors from outside that calls pass, too."""
+        """The outer tensors that calls pass as additional arguments."""
         return [t for t in self.graph.captured if t.graph is self.graph.outer]
 
     @property
     def variables(self):
-        """The variables that were made or asked for within."""
+        """The variables that the function created or requested."""
         return tuple(self.graph.variables)
 
     @property
     def trainable_variables(self):
-        """Those that optimizers update."""
+        """The variables that optimizers update."""
         return tuple(v for v in self.variables if v.trainable)
 
     @property
     def name(self):
-        """Its name in the graph."""
+        """The name in the default graph."""
         return self._defined(graphs.get_default_graph())[0]
 
     def _defined(self, graph):
-        """(the name in a graph, the outer tensors that calls pass)."""
+        """Returns (name in a graph, captured tensors); defines it if needed."""
         where = graph if self.graph.captured else graphs._outermost(graph)
         if self not in where._defined:
             body, arguments, found = _lift(self.graph, self._feeds, self._parts)
@@ -193,20 +200,20 @@ class WrappedFunction:
 
     def prune(self, feeds, fetches, name=None, input_signature=None,
               are_keyword_args_also_positional=False):
-        """The function of a part of the graph.
+        """Returns the function of a part of the graph.
 
         Args:
-          feeds: the part's inputs: tensors of `graph`, or their names.
-          fetches: a structure of what it gives: tensors, operations, which a
-            call runs, TensorInfos, or names.
-          name: what it is called; "pruned" by default.
-          input_signature: what `structured_input_signature` is to be.
-          are_keyword_args_also_positional: no matter: they are.
+          feeds: the inputs of the part: tensors of `graph`, or their names.
+          fetches: a structure of results: tensors, operations to run,
+            TensorInfos, or names.
+          name: the name of the function; defaults to "pruned".
+          input_signature: the new `structured_input_signature`.
+          are_keyword_args_also_positional: ignored; they always are.
 
         Raises:
-          KeyError: for names that are not there.
-          ValueError: if a fetch needs an input that is not among the feeds, or
-            anything is of another graph.
+          KeyError: if there is no element with a given name.
+          ValueError: if a fetch depends on an input that is not fed, or an
+            element belongs to another graph.
         """
         inside = {t for outer, t in self.graph.captured.items()}
         tensors = []
@@ -215,7 +222,7 @@ class WrappedFunction:
             if not isinstance(feed, _core.Tensor):
                 raise ValueError(f"All members of argument `feeds` must be "
                                  f"tensors. Got {feed} with type {type(feed)}.")
-            if feed not in inside:  # (They are passed anyway.)
+            if feed not in inside:  # Captured tensors are passed anyway.
                 tensors.append(feed)
         made = WrappedFunction(
             self.graph, tensors,
@@ -242,8 +249,7 @@ class WrappedFunction:
 
 
 def wrap_function(fn, signature, name=None):
-    """Builds the graph of a function of TensorFlow 1's kind, once, and makes a
-    function of it.
+    """Wraps the graph that a TensorFlow 1 function builds as a function.
 
         def f(x, do_add):
             v = tf.Variable(5.0)
@@ -254,14 +260,15 @@ def wrap_function(fn, signature, name=None):
         add = tf.wrap_function(f, [tf.TensorSpec((), tf.float32), True])
         y = add(1.0)
 
-    A call runs what its results need and no more. Variables belong to the graph
-    around it; `variables` has them.
+    A call runs only what its results depend on. Variables belong to the outer
+    graph and are listed in `variables`.
 
     Args:
-      fn: the function.
-      signature: its arguments, a list: TensorSpecs (or SparseTensorSpecs, ...;
-        in structures, too) of what calls give, and other values, which are part of it.
-      name: what it is called.
+      fn: the function, which is called once.
+      signature: a list of its arguments: TensorSpecs (or SparseTensorSpecs,
+        ..., also nested) for the arguments of calls, and other values, which
+        become part of the function.
+      name: the name of the function.
     """
     body = _WrappedBody(graphs.get_default_graph(), False)
     feeds = []

@@ -1,4 +1,4 @@
-"""Layers: functions that make their own variables, and classes of them."""
+"""Layers, as classes and as functions that create their variables."""
 
 from sluice.layers.base import InputSpec, Layer
 from sluice.layers.convolutional import (

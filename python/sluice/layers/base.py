@@ -1,4 +1,4 @@
-"""Layer: variables and the function that they are of."""
+"""Layer, the base class of layers."""
 
 import copy
 import inspect
@@ -15,7 +15,7 @@ from sluice.ops.variables import trainable_variables
 
 
 class InputSpec:
-    """What a layer takes: the type, shape or rank of an input."""
+    """The required dtype, shape or rank of an input of a layer."""
 
     def __init__(self, dtype=None, shape=None, ndim=None, max_ndim=None,
                  min_ndim=None, axes=None):
@@ -30,7 +30,7 @@ class InputSpec:
         return f"InputSpec({fields})"
 
     def _check(self, x, what):
-        """Raises ValueError if a tensor does not fit."""
+        """Raises ValueError if a tensor does not match."""
         n = x.shape.ndims
         if n is None and (self.ndim, self.max_ndim, self.min_ndim) != (
                 None, None, None):
@@ -64,14 +64,14 @@ class InputSpec:
 
 
 def _snake(name):
-    """"Conv2D" -> "conv2d", "BatchNormalization" -> "batch_normalization"."""
+    """Converts a class name: "Conv2D" becomes "conv2d"."""
     name = re.sub(r"(.)([A-Z][a-z0-9]+)", r"\1_\2", name)
     name = re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()
     return "private" + name if name.startswith("_") else name
 
 
 def _numbered(base):
-    """`base`_1, `base`_2, ...: the name of a layer that has been given none."""
+    """Returns a unique default name: `base`_1, `base`_2, ..."""
     counts = graphs.get_default_graph().__dict__.setdefault("_layer_counts", {})
     counts[base] = counts.get(base, 0) + 1
     return f"{base}_{counts[base]}"
@@ -85,17 +85,17 @@ def _add_once(key, values):
 
 
 class Layer:
-    """Variables, made when it is first called, and what it computes of them.
+    """A function with variables, which are created in its first call.
 
-    A subclass makes its variables in `build(input_shape)`, by `add_weight`, and
-    computes in `call(inputs)`. Variables and operations are in a variable scope
-    of the layer's name.
+    A subclass creates variables in `build(input_shape)` with `add_weight`, and
+    computes its output in `call(inputs)`. Variables and operations are in a
+    variable scope with the name of the layer.
 
     Args:
       trainable: whether optimizers update its variables by default.
-      name: of the layer; by default that of its class, made unique.
-      dtype: of its variables; by default the type of the first input.
-      activity_regularizer: a function of the output that gives a loss.
+      name: the name of the layer; defaults to that of the class, made unique.
+      dtype: the dtype of its variables; defaults to that of the first input.
+      activity_regularizer: a function from the output to a loss.
     """
 
     def __init__(self, trainable=True, name=None, dtype=None,
@@ -129,13 +129,13 @@ class Layer:
 
     @property
     def scope_name(self):
-        """The name of its variable scope, which the first call decides."""
+        """The name of its variable scope, which the first call determines."""
         if self._scope is None:
             raise ValueError(f'No name available for layer scope because the '
                              f'layer "{self._name}" has not been used yet.')
         return self._scope.name
 
-    # ---- What it holds.
+    # ---- Contents.
 
     @property
     def trainable_weights(self):
@@ -159,29 +159,29 @@ class Layer:
                        doc="The operations that are to run in each step.")
 
     def count_params(self):
-        """How many numbers its variables hold."""
+        """Returns the number of elements of its variables."""
         if not self.built:
             raise ValueError(f"You tried to call `count_params` on "
                              f"{self._name}, but the layer isn't built.")
         return sum(v.shape.num_elements() for v in self.weights)
 
     def get_config(self):
-        """The name and what else all layers have."""
+        """Returns the arguments that all layers have."""
         return {"name": self._name, "trainable": self.trainable,
                 "dtype": self.dtype}
 
     # ---- For subclasses.
 
     def build(self, input_shape):
-        """Makes the variables, for inputs of that shape."""
+        """Creates the variables for inputs of a shape."""
         self.built = True
 
     def call(self, inputs, **kwargs):
-        """What the layer computes."""
+        """Computes the output of the layer."""
         return inputs
 
     def compute_output_shape(self, input_shape):
-        """The shape of the output for inputs of a shape."""
+        """Returns the shape of the output for inputs of a shape."""
         def placeholders(shapes):
             if _is_shape(shapes):
                 return array_ops.placeholder(self._dtype or dtypes.float32,
@@ -194,13 +194,18 @@ class Layer:
         return nest.map_structure(lambda t: t.shape, made)
 
     def __deepcopy__(self, memo):
-        """A layer like it, as before the first call, and so are the layers
-        within it; what else it holds (functions, tensors) is shared."""
+        """Copies the layer, and layers in it, to the state before any call.
+
+        Other members (functions, tensors) are shared.
+        """
         return self._unbuilt(memo, True)
 
     def _unbuilt(self, memo, in_scope):
-        """That copy; unless `in_scope`, one that makes its own variables
-        wherever it is called first."""
+        """Returns an unbuilt copy.
+
+        Unless `in_scope`, it creates its own variables in the scope of its
+        first call.
+        """
         if id(self) in memo:
             return memo[id(self)]
         made = memo[id(self)] = copy.copy(self)
@@ -229,7 +234,7 @@ class Layer:
                    regularizer=None, trainable=None, constraint=None,
                    use_resource=None, synchronization=None, aggregation=None,
                    partitioner=None):
-        """A variable of the layer's scope, by `get_variable`."""
+        """Creates a variable in the layer's scope, or reuses it."""
         self._set_scope()
         trainable = (trainable is None or bool(trainable)) and self.trainable
         before = graphs.get_collection(GraphKeys.GLOBAL_VARIABLES)
@@ -239,7 +244,7 @@ class Layer:
                 initializer=initializer, trainable=trainable,
                 constraint=constraint, use_resource=use_resource,
                 partitioner=partitioner)
-            # (A variable that is shared has its loss already.)
+            # A shared variable already has its loss.
             if regularizer is not None and not any(
                     p is v for p in parts_of(variable) for v in before):
                 with graphs.name_scope(name + "/Regularizer"):
@@ -266,16 +271,16 @@ class Layer:
         _add_once(GraphKeys.REGULARIZATION_LOSSES, added)
 
     def add_update(self, updates, inputs=None):
-        """Adds operations that are to run in each step (UPDATE_OPS)."""
+        """Adds operations (UPDATE_OPS) to be run in each step."""
         self._updates += [getattr(u, "op", u) for u in nest.flatten(updates)
                           if u is not None]
 
     def get_losses_for(self, inputs):
-        """The losses that it has added."""
+        """Returns the losses that the layer added."""
         return self.losses
 
     def get_updates_for(self, inputs):
-        """The operations that are to run in each step."""
+        """Returns the operations to be run in each step."""
         return self.updates
 
     # ---- Calls.
@@ -355,7 +360,7 @@ def _input_of(value):
 
 
 class _Entered:
-    """A layer's variable scope, and the name scope that goes with it."""
+    """A context manager for a layer's variable scope and its name scope."""
 
     def __init__(self, layer, reuse):
         self._layer = layer
@@ -376,7 +381,7 @@ class _Entered:
 
 
 def last_dimension(shape, axis, what):
-    """The size of a dimension that must be known before a layer is built."""
+    """Returns the size of a dimension; ValueError if it is unknown."""
     size = tensor_shape.as_shape(shape).as_list()[axis]
     if size is None:
         raise ValueError(f"The {what} of the inputs should be defined. Found "
@@ -385,11 +390,11 @@ def last_dimension(shape, axis, what):
 
 
 def as_function(cls, reuse=True, training=None):
-    """A layer's class as a function: makes the layer and calls it.
+    """Makes a function that creates and calls a layer of a class.
 
-    Its arguments are `inputs` and those of the class; the name is that of the
-    variable scope, and `reuse` says whether the variables must be there.
-    `training` names the arguments that go to the call.
+    Its arguments are `inputs` and those of the class. The name is that of the
+    variable scope, and `reuse` says whether the variables must exist.
+    `training` lists (position, name, default) of arguments of the call.
     """
     to_call = list(training or ())
     own = [p for p in inspect.signature(cls.__init__).parameters.values()
@@ -403,7 +408,7 @@ def as_function(cls, reuse=True, training=None):
     called = [name for _, name, _ in to_call]
 
     def function(*args, **kwargs):
-        for name in kwargs:  # (bind() rather tells what is missing for it.)
+        for name in kwargs:  # bind() would report missing arguments first.
             if name not in signature.parameters:
                 near = ", ".join(_core.nearest_names(
                     name, list(signature.parameters)))

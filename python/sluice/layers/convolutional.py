@@ -1,4 +1,4 @@
-"""Convolutions."""
+"""Convolutional layers."""
 
 from sluice import _core
 from sluice.framework.conversion import constant_value
@@ -8,7 +8,7 @@ from sluice.ops import array_ops, conv, init_ops, nn
 
 
 def _numbers(value, n, name):
-    """`n` integers, of one or of so many."""
+    """Returns `n` integers; a single integer is repeated."""
     if isinstance(value, int):
         return (value,) * n
     try:
@@ -29,7 +29,7 @@ def _padding(value):
 
 
 class _Conv(Layer):
-    """What all convolutions have in common."""
+    """The base class of convolutional layers."""
 
     rank = None
 
@@ -112,36 +112,35 @@ def _bias_add(x, bias, first):
 
 
 class Conv1D(_Conv):
-    """A convolution along one dimension: [batch, length, channels]."""
+    """A 1-D convolution of [batch, length, channels]."""
 
     rank = 1
 
 
 class Conv2D(_Conv):
-    """A convolution along two dimensions: [batch, height, width, channels].
+    """A 2-D convolution of [batch, height, width, channels].
 
     Args:
-      filters: how many channels the output has.
+      filters: the number of output channels.
       kernel_size: the height and width of the window, or one number for both.
-      strides: by how much it moves.
-      padding: "valid", or "same" for zeros around the input.
+      strides: the step of the window.
+      padding: "valid", or "same" to pad with zeros.
       data_format: "channels_last" or "channels_first".
-      dilation_rate: how far the elements of the window are apart.
-      activation: a function of the output.
+      dilation_rate: the spacing of the window's elements.
+      activation: a function that is applied to the output.
     """
 
     rank = 2
 
 
 class Conv3D(_Conv):
-    """A convolution along three dimensions."""
+    """A 3-D convolution of [batch, depth, height, width, channels]."""
 
     rank = 3
 
 
 class _Separable(_Conv):
-    """A convolution of each channel by itself, and one of all channels at each
-    place."""
+    """A depthwise convolution followed by a pointwise convolution."""
 
     def __init__(self, filters, kernel_size, strides=1, padding="valid",
                  data_format="channels_last", dilation_rate=1,
@@ -185,7 +184,7 @@ class _Separable(_Conv):
         strides, rates = self.strides, self.dilation_rate
         depthwise, pointwise = self.depthwise_kernel, self.pointwise_kernel
         axis = 2 if self._first else 1
-        if self.rank == 1:  # One row of an image.
+        if self.rank == 1:  # Converts a sequence to an image with one row.
             inputs = array_ops.expand_dims(inputs, axis)
             depthwise = array_ops.expand_dims(depthwise, 0)
             pointwise = array_ops.expand_dims(pointwise, 0)
@@ -203,19 +202,19 @@ class _Separable(_Conv):
 
 
 class SeparableConv1D(_Separable):
-    """A separable convolution along one dimension."""
+    """A 1-D separable convolution."""
 
     rank = 1
 
 
 class SeparableConv2D(_Separable):
-    """A separable convolution along two dimensions."""
+    """A 2-D separable convolution."""
 
     rank = 2
 
 
 class _Transposed(_Conv):
-    """A convolution backwards: each element is spread over a window."""
+    """The base class of transposed convolutions."""
 
     def __init__(self, filters, kernel_size, strides=1, padding="valid",
                  data_format="channels_last", activation=None, use_bias=True,
@@ -265,13 +264,13 @@ class _Transposed(_Conv):
 
 
 class Conv2DTranspose(_Transposed):
-    """The gradient of a two-dimensional convolution to its input."""
+    """A 2-D transposed convolution."""
 
     rank = 2
 
 
 class Conv3DTranspose(_Transposed):
-    """The gradient of a three-dimensional convolution to its input."""
+    """A 3-D transposed convolution."""
 
     rank = 3
 

@@ -1,4 +1,4 @@
-"""Dense layers, dropout, and making inputs flat."""
+"""Dense layers, dropout and flattening."""
 
 from sluice.layers.base import InputSpec, Layer, as_function, last_dimension
 from sluice.ops import array_ops, contractions, init_ops, math_ops, nn
@@ -6,7 +6,7 @@ from sluice.ops.control_flow import smart_cond
 
 
 class Dense(Layer):
-    """activation(inputs x kernel + bias), over the last dimension."""
+    """Computes activation(inputs x kernel + bias) over the last dimension."""
 
     def __init__(self, units, activation=None, use_bias=True,
                  kernel_initializer=None,
@@ -54,8 +54,7 @@ class Dense(Layer):
 
 
 class Dropout(Layer):
-    """In training, sets a part `rate` of the elements to zero and scales the
-    others up."""
+    """Drops a fraction `rate` of elements in training; scales the others."""
 
     def __init__(self, rate=0.5, noise_shape=None, seed=None, name=None,
                  **kwargs):
@@ -76,7 +75,7 @@ class Dropout(Layer):
 
 
 class Flatten(Layer):
-    """The inputs as a matrix: all dimensions but the first become one."""
+    """Flattens all dimensions but the first."""
 
     def __init__(self, data_format="channels_last", name=None, **kwargs):
         super().__init__(name=name, **kwargs)
@@ -102,7 +101,7 @@ class Flatten(Layer):
 
 
 def normal_format(data_format):
-    """"channels_last" or "channels_first", or a ValueError."""
+    """Returns the data format in lower case; ValueError if it is unknown."""
     text = data_format.lower()
     if text not in ("channels_first", "channels_last"):
         raise ValueError(f'The `data_format` argument must be one of '
@@ -117,5 +116,5 @@ dropout = as_function(Dropout, reuse=False,
 
 
 def flatten(inputs, name=None, data_format="channels_last"):
-    """The inputs as a matrix: all dimensions but the first become one."""
+    """Flattens all dimensions but the first."""
     return Flatten(data_format=data_format, name=name)(inputs)

@@ -1,4 +1,4 @@
-"""Batch normalisation."""
+"""Batch normalization."""
 
 from sluice.framework import dtypes, graph as graphs
 from sluice.framework.conversion import constant, convert_to_tensor
@@ -8,25 +8,25 @@ from sluice.ops.control_flow import smart_cond, smart_constant_value
 
 
 class BatchNormalization(Layer):
-    """The inputs with mean 0 and variance 1 over the batch, scaled and shifted
-    (Ioffe and Szegedy, 2015).
+    """Normalizes inputs over the batch (Ioffe and Szegedy, 2015).
 
-    In training, mean and variance are those of the batch, and moving averages
-    of them follow: by operations in UPDATE_OPS, which the program runs with the
-    training step. Otherwise the moving averages are used.
+    The result has mean 0 and variance 1, and is then scaled and shifted. In
+    training, mean and variance are those of the batch. Operations in UPDATE_OPS
+    update their moving averages, and the program must run them with the
+    training step. Inference uses the moving averages.
 
     Args:
       axis: the dimension of the features.
-      momentum: what the moving averages keep of themselves in each step.
-      epsilon: is added to the variance.
+      momentum: the decay of the moving averages.
+      epsilon: a number that is added to the variance.
       center, scale: whether there are a shift ("beta") and a scale ("gamma").
       renorm: whether training corrects towards the moving averages (Ioffe,
-        2017); `renorm_clipping` bounds how far: {"rmin", "rmax", "dmax"}.
-      renorm_momentum: what these averages keep of themselves.
-      fused: whether one op does it all where it can, for images; None: True.
-      virtual_batch_size: of how many examples mean and variance are taken.
-      adjustment: a function of the inputs' shape that gives (scale, bias),
-        applied in training before scale and shift.
+        2017). `renorm_clipping` limits it: {"rmin", "rmax", "dmax"}.
+      renorm_momentum: the decay of the averages for renorm.
+      fused: whether to use a single op for images if possible; true by default.
+      virtual_batch_size: the number of examples that share mean and variance.
+      adjustment: a function from the shape of the inputs to (scale, bias),
+        which are applied in training before scale and shift.
     """
 
     def __init__(self, axis=-1, momentum=0.99, epsilon=1e-3, center=True,
@@ -62,7 +62,7 @@ class BatchNormalization(Layer):
         self.gamma = self.beta = None
 
     def _parameter(self, name, shape, trainable=True):
-        # (Sums over a batch are too coarse in half precision.)
+        # Sums over a batch lose too much precision in 16 bits.
         dtype = self._dtype or dtypes.float32
         if dtype in (dtypes.float16, dtypes.bfloat16):
             dtype = dtypes.float32
@@ -106,14 +106,14 @@ class BatchNormalization(Layer):
         shape = sizes if len(sizes) == 1 and virtual is None else [
             input_shape.as_list()[i] if i in self.axis else 1
             for i in range(n)]
-        if virtual is not None:  # (Batches of batches.)
+        if virtual is not None:  # Splits the batch into batches.
             shape.insert(1, 1)
             self.axis = [a + 1 for a in self.axis]
         if self.scale:
             self.gamma = self._parameter("gamma", shape)
         if self.center:
             self.beta = self._parameter("beta", shape)
-        # (Averages are whole, whatever the partitioner of the scope says.)
+        # The averages ignore the partitioner of the scope.
         partitioner = self._scope.partitioner
         self._scope.set_partitioner(None)
         try:
@@ -155,7 +155,7 @@ class BatchNormalization(Layer):
         shape = [-1 if i in self.axis else 1 for i in range(n)]
 
         def wide(v):
-            # (Over the last dimension, vectors are wide enough.)
+            # Over the last dimension, vectors broadcast without reshaping.
             if v is None or virtual or len(self.axis) > 1 or (
                     self.axis == [n - 1]):
                 return v
@@ -165,7 +165,7 @@ class BatchNormalization(Layer):
         scale, offset = wide(self.gamma), wide(self.beta)
 
         def before(by, plus):
-            """x * by + plus, and then scale and offset."""
+            """Composes x * by + plus with the following scale and offset."""
             nonlocal scale, offset
             if scale is not None:
                 by, plus = by * scale, plus * scale
@@ -206,15 +206,19 @@ class BatchNormalization(Layer):
                                       offset, scale, self.epsilon)
 
     def _renormed(self, mean, variance, training):
-        """(scale, shift: what corrects towards the averages so far; the
-        averages of mean and variance after this batch)."""
+        """Applies renorm to the statistics of a batch.
+
+        Returns:
+          (scale and shift that correct towards the current averages; averages
+          of mean and variance after this batch).
+        """
         stddev = math_ops.sqrt(variance + self.epsilon)
         mixed_mean = self.renorm_mean.value() + (
             1.0 - self.renorm_mean_weight.value()) * mean
         mixed_stddev = self.renorm_stddev.value() + (
             1.0 - self.renorm_stddev_weight.value()) * stddev
         r, d = stddev / mixed_stddev, (mean - mixed_mean) / mixed_stddev
-        # (The averages change after they were read.)
+        # The averages must change only after they are read.
         with graphs.control_dependencies([r, d]):
             mean, stddev = array_ops.identity(mean), array_ops.identity(stddev)
             one = constant(1.0, mean.dtype)
@@ -269,7 +273,7 @@ class BatchNormalization(Layer):
 
 
 def _known(training):
-    """The truth value, if it is known; else the tensor."""
+    """Returns the static value of `training`, or else a tensor."""
     if isinstance(training, variables.Variable):
         return training.value()
     known = smart_constant_value(training)
@@ -277,7 +281,7 @@ def _known(training):
 
 
 def _follow(variable, value, momentum):
-    """Moves a moving average towards a value; gives what it is then."""
+    """Updates a moving average; returns its new value."""
     with graphs.name_scope("AssignMovingAvg") as scope, graphs.colocate_with(
             variable.op):
         dtype = variable.dtype.base_dtype
@@ -307,5 +311,5 @@ def batch_normalization(
     return layer(inputs, training=training)
 
 
-# TensorFlow's older names.
+# Older names in TensorFlow.
 BatchNorm, batch_norm = BatchNormalization, batch_normalization

@@ -1,4 +1,4 @@
-"""Pooling: one value for each window."""
+"""Pooling layers."""
 
 from sluice.layers.base import InputSpec, Layer, as_function
 from sluice.layers.convolutional import _numbers, _padding
@@ -7,12 +7,12 @@ from sluice.ops import conv
 
 
 class _Pooling(Layer):
-    """What all pooling layers have in common.
+    """The base class of pooling layers.
 
     Args:
       pool_size: the size of the window along each dimension, or one number.
-      strides: by how much it moves.
-      padding: "valid", or "same" for windows that reach over the edge.
+      strides: the step of the window.
+      padding: "valid", or "same" to let windows extend over the edge.
       data_format: "channels_last" or "channels_first".
     """
 
@@ -35,37 +35,37 @@ class _Pooling(Layer):
 
 
 class AveragePooling1D(_Pooling):
-    """The mean of each window of [batch, length, channels]."""
+    """Computes the mean of windows of [batch, length, channels]."""
 
     rank, kind = 1, "AVG"
 
 
 class AveragePooling2D(_Pooling):
-    """The mean of each window of [batch, height, width, channels]."""
+    """Computes the mean of windows of [batch, height, width, channels]."""
 
     rank, kind = 2, "AVG"
 
 
 class AveragePooling3D(_Pooling):
-    """The mean of each window of [batch, depth, height, width, channels]."""
+    """The mean of windows of [batch, depth, height, width, channels]."""
 
     rank, kind = 3, "AVG"
 
 
 class MaxPooling1D(_Pooling):
-    """The maximum of each window of [batch, length, channels]."""
+    """Computes the maximum of windows of [batch, length, channels]."""
 
     rank, kind = 1, "MAX"
 
 
 class MaxPooling2D(_Pooling):
-    """The maximum of each window of [batch, height, width, channels]."""
+    """Computes the maximum of windows of [batch, height, width, channels]."""
 
     rank, kind = 2, "MAX"
 
 
 class MaxPooling3D(_Pooling):
-    """The maximum of each window of [batch, depth, height, width, channels]."""
+    """The maximum of windows of [batch, depth, height, width, channels]."""
 
     rank, kind = 3, "MAX"
 

@@ -1,4 +1,4 @@
-"""Recurrent networks: a cell along sequences."""
+"""Functions that run a recurrent cell along sequences."""
 
 from sluice.framework import dtypes, graph as graphs, nest, tensor_shape
 from sluice.framework.conversion import convert_to_tensor
@@ -9,7 +9,7 @@ from sluice.ops.tensor_array import TensorArray
 
 
 def batch_and_time_swapped(x):
-    """A tensor with its first two dimensions swapped."""
+    """Swaps the first two dimensions of a tensor."""
     x = convert_to_tensor(x)
     n = x.shape.ndims
     if n is None:
@@ -25,7 +25,7 @@ def batch_and_time_swapped(x):
 
 
 def _batch_size(tensors, axis):
-    """How many sequences there are: a number if it is known."""
+    """Returns the number of sequences, as a number if it is known."""
     for x in tensors:
         if x.shape.ndims is not None and x.shape.as_list()[axis] is not None:
             return x.shape.as_list()[axis]
@@ -33,7 +33,7 @@ def _batch_size(tensors, axis):
 
 
 def _lengths(sequence_length, batch_size):
-    """Checked lengths of sequences, int32."""
+    """Checks lengths of sequences and converts them to int32."""
     if sequence_length is None:
         return None
     lengths = math_ops.cast(convert_to_tensor(sequence_length), dtypes.int32)
@@ -62,7 +62,7 @@ def _start_state(cell, state, batch_size, dtype):
 
 
 def _keep_where(kept, old, new):
-    """Where `kept` holds, the old rows; else the new ones."""
+    """Returns the old rows where `kept` is true, else the new ones."""
     def leaf(a, b):
         if isinstance(b, TensorArray) or b.shape.ndims == 0:
             return b
@@ -87,16 +87,16 @@ def _state_dtype(dtype, state):
 def dynamic_rnn(cell, inputs, sequence_length=None, initial_state=None,
                 dtype=None, parallel_iterations=None, swap_memory=False,
                 time_major=False, scope=None):
-    """(outputs of all steps, the last state) of a cell along sequences.
+    """Runs a cell along sequences; returns (all outputs, the final state).
 
     Args:
       cell: the cell.
-      inputs: [batch, time, ...], or structures of such; [time, batch, ...] if
-        `time_major`.
-      sequence_length: how long each sequence is; beyond that outputs are zero
-        and the state stays.
-      initial_state: by default zeros, of type `dtype`.
-      scope: the variable scope ("rnn").
+      inputs: [batch, time, ...], or [time, batch, ...] if `time_major`; may be
+        a structure of such tensors.
+      sequence_length: the length of each sequence. Beyond it, outputs are zero
+        and the state does not change.
+      initial_state: defaults to zeros of type `dtype`.
+      scope: the variable scope; defaults to "rnn".
     """
     assert_like_rnncell("cell", cell)
     with scopes.variable_scope(scope or "rnn"):
@@ -136,7 +136,7 @@ def _loop(cell, inputs, flat, batch_size, lengths, state, dtype,
     reads = [TensorArray(x.dtype.base_dtype, steps,
                          element_shape=x.shape[1:]).unstack(x) for x in flat]
     writes = [TensorArray(dtype, steps, element_shape=s) for s in wide]
-    # (The first step is taken in any case, so that shapes are told.)
+    # The first step always runs, because it determines the shapes.
     end = steps if lengths is None else math_ops.minimum(
         steps, math_ops.maximum(1, math_ops.reduce_max(lengths)))
 
@@ -169,8 +169,12 @@ def bidirectional_dynamic_rnn(
         cell_fw, cell_bw, inputs, sequence_length=None, initial_state_fw=None,
         initial_state_bw=None, dtype=None, parallel_iterations=None,
         swap_memory=False, time_major=False, scope=None):
-    """Two cells along sequences, one of them from the end: ((outputs forwards,
-    outputs backwards), (last state forwards, last state backwards))."""
+    """Runs a cell forwards and another one backwards along sequences.
+
+    Returns:
+      ((forward outputs, backward outputs), (final forward state, final
+      backward state)).
+    """
     assert_like_rnncell("cell_fw", cell_fw)
     assert_like_rnncell("cell_bw", cell_bw)
     time, batch = (0, 1) if time_major else (1, 0)
@@ -199,13 +203,15 @@ def bidirectional_dynamic_rnn(
 
 def raw_rnn(cell, loop_fn, parallel_iterations=None, swap_memory=False,
             scope=None):
-    """A cell in a loop that `loop_fn` drives: (arrays of what it emits, the
-    last state, the last loop state).
+    """Runs a cell in a loop that `loop_fn` controls.
 
-    `loop_fn(time, output, state, loop_state)` gives (which sequences are
-    finished, the next input, the next state, what to emit, the next loop
-    state). At first output, state and loop state are None; what it emits then
-    tells only the types and shapes.
+    `loop_fn(time, output, state, loop_state)` returns (whether each sequence is
+    finished, the next input, the next state, the value to emit, the next loop
+    state). In the first call, output, state and loop state are None, and the
+    emitted value only defines dtypes and shapes.
+
+    Returns:
+      (arrays of the emitted values, the final state, the final loop state).
     """
     assert_like_rnncell("cell", cell)
     if not callable(loop_fn):
@@ -268,8 +274,11 @@ def raw_rnn(cell, loop_fn, parallel_iterations=None, swap_memory=False,
 
 def static_rnn(cell, inputs, initial_state=None, dtype=None,
                sequence_length=None, scope=None):
-    """A cell along a list of inputs, step after step: (the list of outputs, the
-    last state)."""
+    """Runs a cell along a list of inputs.
+
+    Returns:
+      (the list of outputs, the final state).
+    """
     assert_like_rnncell("cell", cell)
     if not nest.is_nested(inputs):
         raise TypeError("inputs must be a sequence")
@@ -278,7 +287,7 @@ def static_rnn(cell, inputs, initial_state=None, dtype=None,
     with scopes.variable_scope(scope or "rnn") as own:
         inputs = [nest.map_structure(convert_to_tensor, x) for x in inputs]
         rows = tensor_shape.TensorShape([None])
-        for x in nest.flatten(inputs):  # (ValueError if they differ.)
+        for x in nest.flatten(inputs):  # Raises ValueError if they differ.
             rows = rows.merge_with(x.shape[:1])
         batch_size = _batch_size(nest.flatten(inputs[0]), 0)
         lengths = _lengths(sequence_length, batch_size)
@@ -302,23 +311,25 @@ def static_rnn(cell, inputs, initial_state=None, dtype=None,
 
 def static_state_saving_rnn(cell, inputs, state_saver, state_name,
                             sequence_length=None, scope=None):
-    """`static_rnn` from a state that is kept between steps: for sequences that
-    are cut into pieces. Returns (the list of outputs, the last state); whoever
-    reads the last output or the last state saves that state.
+    """Runs `static_rnn` on pieces of sequences; keeps the state between steps.
 
     Args:
       cell: an RNNCell.
       inputs: a list of tensors, [sequences, size] each.
-      state_saver: what keeps the state, with `state(name)`, which gives a
-        tensor, and `save_state(name, value)`, which gives an operation.
-      state_name: the state's name there; names in the structure of
-        `cell.state_size`, if that is one.
-      sequence_length: how long each sequence is; by default, as long as there
-        are inputs.
-      scope: of the variables; by default "rnn".
+      state_saver: an object with the methods `state(name)`, which returns a
+        tensor, and `save_state(name, value)`, which returns an operation.
+      state_name: the name of the state, or a structure of names like
+        `cell.state_size`.
+      sequence_length: the length of each sequence; defaults to the number of
+        inputs.
+      scope: the variable scope; defaults to "rnn".
+
+    Returns:
+      (the list of outputs, the final state). Reading the last output or the
+      final state saves the state.
 
     Raises:
-      ValueError: if `state_name` is not of the structure of the state.
+      ValueError: if `state_name` does not have the structure of the state.
     """
     names, sizes = nest.flatten(state_name), nest.flatten(cell.state_size)
     if nest.is_nested(cell.state_size) != nest.is_nested(state_name):
@@ -346,8 +357,12 @@ def static_state_saving_rnn(cell, inputs, state_saver, state_name,
 def static_bidirectional_rnn(cell_fw, cell_bw, inputs, initial_state_fw=None,
                              initial_state_bw=None, dtype=None,
                              sequence_length=None, scope=None):
-    """Two cells along a list of inputs, one of them from the end: (the list of
-    both outputs side by side, last state forwards, last state backwards)."""
+    """Runs a cell forwards and another one backwards along a list of inputs.
+
+    Returns:
+      (the list of concatenated outputs, final forward state, final backward
+      state).
+    """
     assert_like_rnncell("cell_fw", cell_fw)
     assert_like_rnncell("cell_bw", cell_bw)
     if not nest.is_nested(inputs):
@@ -371,7 +386,7 @@ def static_bidirectional_rnn(cell_fw, cell_bw, inputs, initial_state_fw=None,
 
 
 def _reversed(steps, lengths):
-    """The steps in reverse; with lengths, each sequence within its own."""
+    """Reverses the steps; with lengths, each sequence within its length."""
     if lengths is None:
         return list(reversed(steps))
     flat = [nest.flatten(s) for s in steps]

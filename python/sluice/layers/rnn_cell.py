@@ -1,4 +1,4 @@
-"""Cells of recurrent networks: one step, from an input and a state."""
+"""Recurrent cells, which compute one step from an input and a state."""
 
 import collections
 import hashlib
@@ -29,12 +29,12 @@ def assert_like_rnncell(name, cell):
 
 
 def size_of(size):
-    """A size (a number or a shape) as a TensorShape."""
+    """Converts a size (a number or a shape) to a TensorShape."""
     return tensor_shape.TensorShape([size] if isinstance(size, int) else size)
 
 
 def zeros_of(size, batch_size, dtype):
-    """Zeros of shape [batch_size, size...]."""
+    """Returns zeros of shape [batch_size, size...]."""
     if isinstance(size, _core.Tensor):
         return array_ops.zeros(array_ops.concat(
             [[batch_size], array_ops.reshape(size, [-1])], 0), dtype)
@@ -56,7 +56,7 @@ def _activation(function):
 
 
 def _parts(state):
-    """c and h of an LSTM's state."""
+    """Returns c and h of an LSTM's state."""
     if not isinstance(state, (list, tuple)) or len(state) != 2:
         raise TypeError(f"state: expected a pair (c, h), as zero_state() makes,"
                         f" got {state!r}")
@@ -74,12 +74,11 @@ def _check_types(*tensors):
 
 
 class RNNCell(Layer):
-    """One step of a recurrent network: cell(input, state) gives (output, next
-    state).
+    """The base class of cells: cell(input, state) returns (output, next state).
 
-    A subclass has `state_size` and `output_size` (numbers, shapes or
-    structures of them) and computes in `call(inputs, state)`, where it may make
-    variables by `get_variable`.
+    A subclass defines `state_size` and `output_size` (numbers, shapes or
+    structures of these) and computes its output in `call(inputs, state)`, where
+    it may create variables by `get_variable`.
     """
 
     def __init__(self, trainable=True, name=None, dtype=None, **kwargs):
@@ -112,20 +111,20 @@ class RNNCell(Layer):
 
     @property
     def state_size(self):
-        """The sizes of the state, without the batch."""
+        """The sizes of the state, without the batch dimension."""
         raise NotImplementedError("Abstract method")
 
     @property
     def output_size(self):
-        """The sizes of the output, without the batch."""
+        """The sizes of the output, without the batch dimension."""
         raise NotImplementedError("Abstract method")
 
     def build(self, _):
-        # (Variables are made in `call`.)
+        # `call` creates the variables.
         pass
 
     def get_initial_state(self, inputs=None, batch_size=None, dtype=None):
-        """A state of zeros, for the batch size and type of the inputs."""
+        """Returns a zero state for the batch size and dtype of the inputs."""
         if inputs is not None:
             inputs = convert_to_tensor(inputs, name="inputs")
             batch_size = inputs.shape.as_list()[0] or array_ops.shape(inputs)[0]
@@ -137,7 +136,7 @@ class RNNCell(Layer):
         return self.zero_state(batch_size, dtype)
 
     def zero_state(self, batch_size, dtype):
-        """A state of zeros."""
+        """Returns a zero state."""
         with graphs.name_scope(type(self).__name__ + "ZeroState"):
             return _zero_state_tensors(self.state_size, batch_size, dtype)
 
@@ -148,7 +147,7 @@ def _zero_state_tensors(state_size, batch_size, dtype):
 
 
 class LayerRNNCell(RNNCell):
-    """A cell that makes its variables in `build`, as layers do."""
+    """A cell that creates its variables in `build`, like other layers."""
 
     def __call__(self, inputs, state, scope=None, *args, **kwargs):
         return Layer.__call__(self, inputs, state, *args, scope=scope, **kwargs)
@@ -175,7 +174,7 @@ class LayerRNNCell(RNNCell):
 
 
 class BasicRNNCell(LayerRNNCell):
-    """activation([input, state] x kernel + bias)."""
+    """Computes activation([input, state] x kernel + bias)."""
 
     def __init__(self, num_units, activation=None, reuse=None, name=None,
                  dtype=None, **kwargs):
@@ -220,7 +219,7 @@ class GRUCell(LayerRNNCell):
         self._gate_kernel = self.add_weight(
             "gates/kernel", [depth, 2 * n],
             initializer=self._kernel_initializer)
-        # (To begin with, states are kept.)
+        # With this bias, cells initially keep their state.
         self._gate_bias = self._bias_of(
             "gates/bias", 2 * n,
             self._bias_initializer or init_ops.Constant(1.0, self._dtype))
@@ -245,13 +244,13 @@ class GRUCell(LayerRNNCell):
 
 
 class LSTMStateTuple(collections.namedtuple("LSTMStateTuple", ("c", "h"))):
-    """The state of an LSTM: what it remembers, and its output."""
+    """The state of an LSTM: the cell state c and the output h."""
 
     __slots__ = ()
 
     @property
     def dtype(self):
-        """The type of both."""
+        """The dtype of c and h."""
         if self.c.dtype != self.h.dtype:
             raise TypeError(f"Inconsistent internal state: {self.c.dtype} vs "
                             f"{self.h.dtype}")
@@ -259,8 +258,10 @@ class LSTMStateTuple(collections.namedtuple("LSTMStateTuple", ("c", "h"))):
 
 
 class BasicLSTMCell(LayerRNNCell):
-    """A long short-term memory (Hochreiter and Schmidhuber, 1997), the gates in
-    the order input, candidate, forget, output."""
+    """A long short-term memory (Hochreiter and Schmidhuber, 1997).
+
+    The gates are in the order input, candidate, forget, output.
+    """
 
     def __init__(self, num_units, forget_bias=1.0, state_is_tuple=True,
                  activation=None, reuse=None, name=None, dtype=None, **kwargs):
@@ -295,18 +296,18 @@ class BasicLSTMCell(LayerRNNCell):
 
 
 class LSTMCell(LayerRNNCell):
-    """A long short-term memory, as Sak et al. (2014) have it.
+    """A long short-term memory with projection (Sak et al., 2014).
 
     Args:
-      num_units: how many numbers it remembers.
-      use_peepholes: whether the gates see what it remembers.
-      cell_clip: the bound of what it remembers.
-      initializer: of the weights.
-      num_proj: the size of the output, a product of the units'.
-      proj_clip: the bound of the output, if there is a product.
-      num_unit_shards, num_proj_shards: in how many parts the weights are.
-      forget_bias: is added to the forget gate.
-      state_is_tuple: whether states are LSTMStateTuples, not one matrix.
+      num_units: the size of the cell state.
+      use_peepholes: whether the gates depend on the cell state.
+      cell_clip: the bound of the cell state, or None.
+      initializer: the initializer of the weights.
+      num_proj: the size of the output if it is projected, or None.
+      proj_clip: the bound of the projected output, or None.
+      num_unit_shards, num_proj_shards: the number of parts of the weights.
+      forget_bias: a number that is added to the forget gate.
+      state_is_tuple: whether states are LSTMStateTuples instead of a matrix.
     """
 
     def __init__(self, num_units, use_peepholes=False, cell_clip=None,
@@ -376,11 +377,11 @@ class LSTMCell(LayerRNNCell):
                    else array_ops.concat([c, h], 1))
 
 
-# ---- Cells of cells ----------------------------------------------------------
+# ---- Composite cells and wrappers --------------------------------------------
 
 
 class MultiRNNCell(RNNCell):
-    """Cells one above the other: each one's output is the next one's input."""
+    """A stack of cells, in which the output of each is the next one's input."""
 
     def __init__(self, cells, state_is_tuple=True):
         super().__init__()
@@ -440,7 +441,7 @@ class MultiRNNCell(RNNCell):
 
 
 class _Wrapper(RNNCell):
-    """A cell around a cell."""
+    """The base class of cells that wrap a cell."""
 
     def __init__(self, cell, **kwargs):
         assert_like_rnncell("cell", cell)
@@ -471,14 +472,14 @@ class _Wrapper(RNNCell):
 
 
 def _not_what_is_remembered(state):
-    """Which parts of a state are dropped, unless the user says otherwise."""
+    """Returns which parts of a state are dropped by default."""
     if isinstance(state, LSTMStateTuple):
         return LSTMStateTuple(c=False, h=True)
     return not isinstance(state, TensorArray)
 
 
 def _leaves_to_drop(visit, state):
-    """One truth value per leaf of a state."""
+    """Returns a bool for each leaf of a state: whether to drop it."""
     found = visit(state)
     if isinstance(found, bool):
         if not found or not nest.is_nested(state):
@@ -495,13 +496,14 @@ class DropoutWrapper(_Wrapper):
 
     Args:
       cell: the cell.
-      input_keep_prob, output_keep_prob, state_keep_prob: which part is kept.
-      variational_recurrent: whether the same elements are dropped in every
-        step (Gal and Ghahramani, 2016); then `input_size` (if inputs are
-        dropped) and `dtype` must be given.
-      seed: of the random numbers.
-      dropout_state_filter_visitor: says of a state which parts are dropped; by
-        default all but what an LSTM remembers.
+      input_keep_prob, output_keep_prob, state_keep_prob: the probabilities to
+        keep an element.
+      variational_recurrent: whether to drop the same elements in every step
+        (Gal and Ghahramani, 2016). It requires `dtype` and, if inputs are
+        dropped, `input_size`.
+      seed: the seed of the random numbers.
+      dropout_state_filter_visitor: a function from a state to the parts to
+        drop; by default all but the cell state of an LSTM.
     """
 
     def __init__(self, cell, input_keep_prob=1.0, output_keep_prob=1.0,
@@ -575,11 +577,11 @@ class DropoutWrapper(_Wrapper):
 
 
 class ResidualWrapper(_Wrapper):
-    """A cell whose inputs are added to its outputs.
+    """A cell that adds its inputs to its outputs.
 
     Args:
       cell: the cell.
-      residual_fn: takes inputs and outputs, in place of the sum.
+      residual_fn: a function of inputs and outputs that replaces the sum.
     """
 
     def __init__(self, cell, residual_fn=None, **kwargs):
@@ -598,7 +600,7 @@ class ResidualWrapper(_Wrapper):
 
 
 class DeviceWrapper(_Wrapper):
-    """A cell on a device."""
+    """A cell that runs on a device."""
 
     def __init__(self, cell, device, **kwargs):
         super().__init__(cell, **kwargs)

@@ -1,1 +1,1 @@
-"""Losses, optimizers, learning rates, moving averages."""
+"""Losses, optimizers, learning rates and moving averages."""

@@ -10,7 +10,7 @@ def get_global_step(graph=None):
     """Returns the global step, or None."""
     graph = graph or graphs.get_default_graph()
     steps = graph.get_collection(GraphKeys.GLOBAL_STEP)
-    if not steps:  # (One that was made by its name.)
+    if not steps:  # It may have been created by its name.
         steps = [v for v in graph.get_collection(GraphKeys.GLOBAL_VARIABLES)
                  if v.op.name == GraphKeys.GLOBAL_STEP]
     if len(steps) > 1:
@@ -67,8 +67,10 @@ def _get_global_step_read(graph=None):
 
 
 def _get_or_create_global_step_read(graph=None):
-    """Reads the global step before increments that depend on the read; None if
-    there is no global step."""
+    """Returns a read of the global step that precedes its increments.
+
+    Returns None if there is no global step.
+    """
     graph = graph or graphs.get_default_graph()
     read = _get_global_step_read(graph)
     step = get_global_step(graph)
@@ -84,7 +86,7 @@ def _get_or_create_global_step_read(graph=None):
 
 
 def _increment_global_step(increment, graph=None):
-    """Increments the global step, after the read."""
+    """Increments the global step after the read."""
     graph = graph or graphs.get_default_graph()
     step = get_global_step(graph)
     if step is None:

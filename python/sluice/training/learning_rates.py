@@ -1,4 +1,4 @@
-"""Learning rates that change with the number of steps."""
+"""Learning rates that depend on the global step."""
 
 import math
 
@@ -17,14 +17,14 @@ def _start(learning_rate, global_step, decay_steps, what):
 
 
 def _passed(step, steps, staircase):
-    """How many periods have passed; `staircase`: whole ones."""
+    """Returns the number of periods; an integer if `staircase`."""
     passed = step / steps
     return math_ops.floor(passed) if staircase else passed
 
 
 def exponential_decay(learning_rate, global_step, decay_steps, decay_rate,
                       staircase=False, name=None):
-    """learning_rate * decay_rate ^ (global_step / decay_steps)."""
+    """Returns learning_rate * decay_rate ** (global_step / decay_steps)."""
     with graphs.name_scope(name, "ExponentialDecay") as scope:
         rate, step, steps = _start(learning_rate, global_step, decay_steps,
                                    "exponential_decay")
@@ -35,7 +35,7 @@ def exponential_decay(learning_rate, global_step, decay_steps, decay_rate,
 
 def natural_exp_decay(learning_rate, global_step, decay_steps, decay_rate,
                       staircase=False, name=None):
-    """learning_rate * exp(-decay_rate * global_step / decay_steps)."""
+    """Returns learning_rate * exp(-decay_rate * global_step / decay_steps)."""
     with graphs.name_scope(name, "NaturalExpDecay") as scope:
         rate, step, steps = _start(learning_rate, global_step, decay_steps,
                                    "natural_exp_decay")
@@ -46,7 +46,7 @@ def natural_exp_decay(learning_rate, global_step, decay_steps, decay_rate,
 
 def inverse_time_decay(learning_rate, global_step, decay_steps, decay_rate,
                        staircase=False, name=None):
-    """learning_rate / (1 + decay_rate * global_step / decay_steps)."""
+    """Returns learning_rate / (1 + decay_rate * global_step / decay_steps)."""
     with graphs.name_scope(name, "InverseTimeDecay") as scope:
         rate, step, steps = _start(learning_rate, global_step, decay_steps,
                                    "inverse_time_decay")
@@ -58,8 +58,11 @@ def inverse_time_decay(learning_rate, global_step, decay_steps, decay_rate,
 def polynomial_decay(learning_rate, global_step, decay_steps,
                      end_learning_rate=0.0001, power=1.0, cycle=False,
                      name=None):
-    """From learning_rate to end_learning_rate, as (1 - global_step /
-    decay_steps) ^ power; with `cycle` in periods that grow longer."""
+    """Decays polynomially from `learning_rate` to `end_learning_rate`.
+
+    The difference is multiplied by (1 - global_step / decay_steps) ** power.
+    With `cycle`, the decay restarts with longer periods.
+    """
     with graphs.name_scope(name, "PolynomialDecay") as scope:
         rate, step, steps = _start(learning_rate, global_step, decay_steps,
                                    "polynomial_decay")
@@ -80,7 +83,7 @@ def _cosine(part):
 
 
 def cosine_decay(learning_rate, global_step, decay_steps, alpha=0.0, name=None):
-    """From learning_rate to alpha times that, along half a cosine."""
+    """Decays along half a cosine to alpha * learning_rate."""
     with graphs.name_scope(name, "CosineDecay"):
         rate, step, steps = _start(learning_rate, global_step, decay_steps,
                                    "cosine_decay")
@@ -90,8 +93,11 @@ def cosine_decay(learning_rate, global_step, decay_steps, alpha=0.0, name=None):
 
 def cosine_decay_restarts(learning_rate, global_step, first_decay_steps,
                           t_mul=2.0, m_mul=1.0, alpha=0.0, name=None):
-    """Half cosines, each `t_mul` times as long as the one before and `m_mul`
-    times as high."""
+    """Repeats half cosines.
+
+    Each is longer than the previous one by the factor `t_mul`, and higher by
+    `m_mul`.
+    """
     with graphs.name_scope(name, "SGDRDecay"):
         rate, step, steps = _start(learning_rate, global_step,
                                    first_decay_steps, "cosine_decay_restarts")
@@ -114,7 +120,7 @@ def cosine_decay_restarts(learning_rate, global_step, first_decay_steps,
 
 def linear_cosine_decay(learning_rate, global_step, decay_steps,
                         num_periods=0.5, alpha=0.0, beta=0.001, name=None):
-    """learning_rate * ((alpha + linear decay) * cosine + beta)."""
+    """Returns learning_rate * ((alpha + linear decay) * cosine + beta)."""
     with graphs.name_scope(name, "LinearCosineDecay"):
         rate, step, steps = _start(learning_rate, global_step, decay_steps,
                                    "linear_cosine_decay")
@@ -127,8 +133,10 @@ def noisy_linear_cosine_decay(learning_rate, global_step, decay_steps,
                               initial_variance=1.0, variance_decay=0.55,
                               num_periods=0.5, alpha=0.0, beta=0.001,
                               name=None):
-    """`linear_cosine_decay` whose linear part has noise, of a variance that
-    decays: initial_variance / (1 + global_step)^variance_decay."""
+    """Adds noise to the linear part of `linear_cosine_decay`.
+
+    Its variance is initial_variance / (1 + global_step) ** variance_decay.
+    """
     with graphs.name_scope(name, "NoisyLinearCosineDecay"):
         rate, step, steps = _start(learning_rate, global_step, decay_steps,
                                    "noisy_linear_cosine_decay")
@@ -142,14 +150,14 @@ def noisy_linear_cosine_decay(learning_rate, global_step, decay_steps,
 
 
 def piecewise_constant(x, boundaries, values, name=None):
-    """values[i] where x lies between boundaries[i - 1] and boundaries[i]."""
+    """Returns values[i] for boundaries[i - 1] < x <= boundaries[i]."""
     if len(boundaries) != len(values) - 1:
         raise ValueError("The length of boundaries should be 1 less than the "
                          "length of values")
     with graphs.name_scope(name, "PiecewiseConstant"):
         x = convert_to_tensor(x)
         for bound in map(convert_to_tensor, boundaries):
-            # (An int32 may be compared with an int64.)
+            # int32 boundaries can be compared with an int64 x.
             if bound.dtype.base_dtype != x.dtype.base_dtype and not (
                     x.dtype == dtypes.int64 and bound.dtype == dtypes.int32):
                 raise ValueError(f"Boundaries ({bound.dtype}) must have the "

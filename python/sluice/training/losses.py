@@ -1,4 +1,4 @@
-"""Losses: how far predictions are from labels, collected in LOSSES."""
+"""Losses of predictions and labels, collected in LOSSES."""
 
 from sluice.framework import graph as graphs
 from sluice.framework.conversion import convert_to_tensor
@@ -11,7 +11,7 @@ _float32 = _weights.float32
 
 
 class Reduction:
-    """How the losses of all elements become one number."""
+    """Methods of reducing the losses of all elements to a number."""
 
     NONE = "none"
     SUM = "weighted_sum"
@@ -22,13 +22,13 @@ class Reduction:
 
     @classmethod
     def all(cls):
-        """All of them."""
+        """Returns all methods."""
         return (cls.NONE, cls.SUM, cls.MEAN, cls.SUM_OVER_BATCH_SIZE,
                 cls.SUM_OVER_NONZERO_WEIGHTS, cls.SUM_BY_NONZERO_WEIGHTS)
 
     @classmethod
     def validate(cls, key):
-        """Raises ValueError unless it is one of them."""
+        """Raises ValueError unless `key` is a method."""
         if key not in cls.all():
             raise ValueError(f"Invalid Reduction Key {key}. Key should be one "
                              f"of {cls.all()}.")
@@ -38,23 +38,23 @@ _MEAN = Reduction.SUM_BY_NONZERO_WEIGHTS
 
 
 def add_loss(loss, loss_collection=GraphKeys.LOSSES):
-    """Adds a loss to the graph's."""
+    """Adds a loss to the graph's collection of losses."""
     if loss_collection:
         graphs.add_to_collection(loss_collection, loss)
 
 
 def get_losses(scope=None, loss_collection=GraphKeys.LOSSES):
-    """The graph's losses."""
+    """Returns the losses of the graph."""
     return graphs.get_collection(loss_collection, scope)
 
 
 def get_regularization_losses(scope=None):
-    """The losses of the graph's regularisers."""
+    """Returns the losses of the graph's regularizers."""
     return graphs.get_collection(GraphKeys.REGULARIZATION_LOSSES, scope)
 
 
 def get_regularization_loss(scope=None, name="total_regularization_loss"):
-    """The sum of the losses of the graph's regularisers."""
+    """Returns the sum of the losses of the graph's regularizers."""
     losses = get_regularization_losses(scope)
     if losses:
         return math_ops.add_n(losses, name=name)
@@ -63,7 +63,7 @@ def get_regularization_loss(scope=None, name="total_regularization_loss"):
 
 def get_total_loss(add_regularization_losses=True, name="total_loss",
                    scope=None):
-    """The sum of the graph's losses, with those of regularisers."""
+    """Returns the sum of the graph's losses, including regularizers."""
     losses = get_losses(scope)
     if add_regularization_losses:
         losses += get_regularization_losses(scope)
@@ -75,7 +75,7 @@ def _size(losses):
 
 
 def _present(losses, weights, per_batch=False):
-    """How many losses have a weight other than zero."""
+    """Returns the number of losses with a nonzero weight."""
     with graphs.name_scope(None, "num_present", [losses, weights]):
         present = _weights.broadcast_weights(
             _float32(math_ops.not_equal(weights, 0.0)), losses)
@@ -88,15 +88,16 @@ def _present(losses, weights, per_batch=False):
 
 def compute_weighted_loss(losses, weights=1.0, scope=None,
                           loss_collection=GraphKeys.LOSSES, reduction=_MEAN):
-    """The losses times their weights, reduced to one number.
+    """Multiplies losses by weights and reduces them to a number.
 
     Args:
-      losses: one for each element.
-      weights: a number, or of the losses' rank, with sizes of 1 or theirs.
+      losses: the loss of each element.
+      weights: a number, or a tensor with the rank of the losses and sizes that
+        are 1 or equal to theirs.
       scope: the name scope.
-      loss_collection: where the result is added; None: nowhere.
-      reduction: a `Reduction`; by default the sum, divided by the number of
-        weights that are not zero.
+      loss_collection: the collection for the result, or None.
+      reduction: a `Reduction`; defaults to the sum divided by the number of
+        nonzero weights.
     """
     Reduction.validate(reduction)
     with graphs.name_scope(scope, "weighted_loss", [losses, weights]):
@@ -129,7 +130,7 @@ def _both(labels, predictions, what="predictions", of="labels"):
 
 
 def _elementwise(default, doc):
-    """A decorator: losses of labels and predictions of one shape."""
+    """Makes a loss of an elementwise function of labels and predictions."""
     def decorate(function):
         def loss(labels, predictions, weights=1.0, scope=None,
                  loss_collection=GraphKeys.LOSSES, reduction=_MEAN):
@@ -159,7 +160,7 @@ def mean_squared_error(labels, predictions):
 def cosine_distance(labels, predictions, axis=None, weights=1.0, scope=None,
                     loss_collection=GraphKeys.LOSSES, reduction=_MEAN,
                     dim=None):
-    """1 - labels . predictions along a dimension, of vectors of length 1."""
+    """Computes 1 - labels . predictions of unit vectors along a dimension."""
     axis = dim if axis is None else axis
     if axis is None:
         raise ValueError("You must specify 'axis'.")
@@ -176,8 +177,7 @@ def cosine_distance(labels, predictions, axis=None, weights=1.0, scope=None,
 
 def hinge_loss(labels, logits, weights=1.0, scope=None,
                loss_collection=GraphKeys.LOSSES, reduction=_MEAN):
-    """max(0, 1 - logits) where the label is 1, max(0, 1 + logits) where it is
-    0."""
+    """Computes max(0, 1 - logits) for label 1, max(0, 1 + logits) for 0."""
     _both(labels, logits, "logits")
     with graphs.name_scope(scope, "hinge_loss",
                            [logits, labels, weights]) as scope:
@@ -191,7 +191,7 @@ def hinge_loss(labels, logits, weights=1.0, scope=None,
 
 def huber_loss(labels, predictions, weights=1.0, delta=1.0, scope=None,
                loss_collection=GraphKeys.LOSSES, reduction=_MEAN):
-    """Half the squared error up to `delta`, and linear beyond."""
+    """Computes half the squared error, which becomes linear above `delta`."""
     _both(labels, predictions)
     with graphs.name_scope(scope, "huber_loss",
                            [predictions, labels, weights]) as scope:
@@ -206,7 +206,7 @@ def huber_loss(labels, predictions, weights=1.0, delta=1.0, scope=None,
 
 def log_loss(labels, predictions, weights=1.0, epsilon=1e-7, scope=None,
              loss_collection=GraphKeys.LOSSES, reduction=_MEAN):
-    """The cross entropy of probabilities, elementwise."""
+    """Computes the cross-entropy of probabilities, elementwise."""
     _both(labels, predictions)
     with graphs.name_scope(scope, "log_loss",
                            [predictions, labels, weights]) as scope:
@@ -220,8 +220,10 @@ def log_loss(labels, predictions, weights=1.0, epsilon=1e-7, scope=None,
 
 def mean_pairwise_squared_error(labels, predictions, weights=1.0, scope=None,
                                 loss_collection=GraphKeys.LOSSES):
-    """The mean, over all pairs of elements of an example, of the squared
-    difference of their errors."""
+    """Computes the mean squared difference between the errors of elements.
+
+    The mean is over all pairs of elements of an example.
+    """
     _both(labels, predictions)
     with graphs.name_scope(scope, "mean_pairwise_squared_error",
                            [predictions, labels, weights]) as scope:
@@ -249,7 +251,7 @@ def mean_pairwise_squared_error(labels, predictions, weights=1.0, scope=None,
 def sigmoid_cross_entropy(multi_class_labels, logits, weights=1.0,
                           label_smoothing=0, scope=None,
                           loss_collection=GraphKeys.LOSSES, reduction=_MEAN):
-    """The cross entropy between sigmoid(logits) and labels, elementwise."""
+    """Computes the cross-entropy of sigmoid(logits) and labels, elementwise."""
     _both(multi_class_labels, logits, "logits", "multi_class_labels")
     with graphs.name_scope(scope, "sigmoid_cross_entropy_loss",
                            [logits, multi_class_labels, weights]) as scope:
@@ -267,8 +269,7 @@ def sigmoid_cross_entropy(multi_class_labels, logits, weights=1.0,
 def softmax_cross_entropy(onehot_labels, logits, weights=1.0, label_smoothing=0,
                           scope=None, loss_collection=GraphKeys.LOSSES,
                           reduction=_MEAN):
-    """The cross entropy between softmax(logits) and probabilities, row by
-    row."""
+    """Computes the cross-entropy of softmax(logits) and probabilities."""
     _both(onehot_labels, logits, "logits", "onehot_labels")
     with graphs.name_scope(scope, "softmax_cross_entropy_loss",
                            [logits, onehot_labels, weights]) as scope:
@@ -289,7 +290,7 @@ def softmax_cross_entropy(onehot_labels, logits, weights=1.0, label_smoothing=0,
 def sparse_softmax_cross_entropy(labels, logits, weights=1.0, scope=None,
                                  loss_collection=GraphKeys.LOSSES,
                                  reduction=_MEAN):
-    """The cross entropy between softmax(logits) and classes, row by row."""
+    """Computes the cross-entropy of softmax(logits) and class indices."""
     _both(labels, logits, "logits")
     with graphs.name_scope(scope, "sparse_softmax_cross_entropy_loss",
                            [logits, labels, weights]) as scope:

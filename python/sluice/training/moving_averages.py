@@ -15,11 +15,10 @@ from sluice.training import slot_creator
 
 
 def assign_moving_average(variable, value, decay, zero_debias=True, name=None):
-    """Moves a variable towards a value: variable = decay * variable + (1 -
-    decay) * value; gives what it is then.
+    """Updates a variable to decay * variable + (1 - decay) * value.
 
-    `zero_debias`: the variable began as zero; it is corrected for that (Kingma
-    and Ba, 2014).
+    Returns the new value. With `zero_debias`, corrects for the initial value of
+    zero (Kingma and Ba, 2014).
     """
     with graphs.name_scope(name, "AssignMovingAvg",
                            [variable, value, decay]) as scope:
@@ -36,8 +35,10 @@ def assign_moving_average(variable, value, decay, zero_debias=True, name=None):
 
 
 def _another(name):
-    """The name of a variable that is not yet in the scope, unless it reuses
-    what there is."""
+    """Returns a variable name that is unused in the scope.
+
+    If the scope reuses variables, returns `name`.
+    """
     scope = scopes.get_variable_scope()
     if scope.reuse:
         return name
@@ -47,7 +48,7 @@ def _another(name):
 
 
 def _debiased(variable, value, rest):
-    """What to subtract from an average so that zero does not count in it."""
+    """Returns the amount to subtract from a debiased average."""
     with scopes.variable_scope(variable.op.name, values=[variable, value]):
         dtype = variable.dtype.base_dtype
         biased = scopes.get_variable(
@@ -62,15 +63,15 @@ def _debiased(variable, value, rest):
 
 def weighted_moving_average(value, decay, weight, truediv=True,
                             collections=None, name=None):
-    """The mean of the values so far, each with its weight and with less the
-    longer ago it was.
+    """Computes the weighted mean of all values, with exponential decay.
 
     Args:
-      value: a tensor; its mean so far is the result.
-      decay: what older values keep of their weight in each step.
-      weight: of this value.
-      truediv: whether integers are divided as real numbers are.
-      collections: where the variables go (GLOBAL_VARIABLES, unless given).
+      value: a tensor.
+      decay: the factor by which older weights decay in each step.
+      weight: the weight of this value.
+      truediv: whether integers are divided with true division.
+      collections: the collections of the variables; default to
+        GLOBAL_VARIABLES.
     """
     collections = collections or [GraphKeys.GLOBAL_VARIABLES]
     with scopes.variable_scope(name, "WeightedMovingAvg",
@@ -91,16 +92,18 @@ def weighted_moving_average(value, decay, weight, truediv=True,
 
 
 class ExponentialMovingAverage:
-    """Averages that follow variables: average = decay * average + (1 - decay)
-    * variable, each time that what `apply` gives is run.
+    """Maintains moving averages of variables.
+
+    Running the result of `apply` updates them:
+    average = decay * average + (1 - decay) * variable.
 
     Args:
-      decay: what is kept of the average.
-      num_updates: a number of updates; while it is small averages follow
-        faster.
-      zero_debias: whether averages of tensors are corrected for beginning as
-        zero.
-      name: the end of the averages' names.
+      decay: the decay of the averages.
+      num_updates: the number of updates; while it is small, the decay is
+        lower.
+      zero_debias: whether to correct averages of tensors for the initial value
+        of zero.
+      name: the suffix of the averages' names.
     """
 
     def __init__(self, decay, num_updates=None, zero_debias=False,
@@ -112,8 +115,11 @@ class ExponentialMovingAverage:
     name = property(lambda self: self._name, doc="The end of the names.")
 
     def apply(self, var_list=None):
-        """An operation that updates the averages of variables (by default the
-        trainable ones) and tensors; makes those that are not there."""
+        """Returns an operation that updates the averages.
+
+        It averages variables (by default the trainable ones) and tensors, and
+        creates missing averages.
+        """
         if var_list is None:
             var_list = variables.trainable_variables()
         of_tensors = []
@@ -159,19 +165,21 @@ class ExponentialMovingAverage:
         return average
 
     def average(self, var):
-        """The variable that holds the average of a variable or tensor."""
+        """Returns the variable with the average of a variable or tensor."""
         return self._averages.get(var.name)
 
     def average_name(self, var):
-        """The name under which the average of a variable is saved."""
+        """Returns the name of a variable's average in checkpoints."""
         known = self._averages.get(var.name)
         return known.op.name if known is not None else (
             graphs.get_default_graph().unique_name(
                 f"{var.op.name}/{self._name}", mark_as_used=False))
 
     def variables_to_restore(self, moving_avg_variables=None):
-        """{name in a checkpoint: variable}: the averages in the place of
-        variables that have one."""
+        """Returns {name in a checkpoint: variable}.
+
+        Variables that have an average are restored from it.
+        """
         if moving_avg_variables is None:
             moving_avg_variables = variables.trainable_variables() + (
                 variables.moving_average_variables())

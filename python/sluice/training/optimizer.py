@@ -1,4 +1,4 @@
-"""The base class of optimizers, and the usual ones."""
+"""The base class of optimizers, and the most common ones."""
 
 from sluice import _core
 from sluice.framework import graph as graphs
@@ -15,19 +15,18 @@ _op = _core.op
 
 
 class Optimizer:
-    """The base class of optimizers: computes gradients of a loss, and applies
-    them.
+    """The base class of optimizers, which compute and apply gradients.
 
-    Subclasses make the slots of variables (`_create_slots`) and the tensors
-    that all updates share (`_prepare`), and apply gradients (`_apply_dense`,
+    A subclass creates the slots of variables (`_create_slots`) and the tensors
+    shared by all updates (`_prepare`), and applies gradients (`_apply_dense`,
     `_apply_sparse`, `_resource_apply_dense`, `_resource_apply_sparse`).
 
-    An update waits for everything in the gradients and the loss that reads its
-    variable: a step computes with the values at its start.
+    An update runs after all reads of its variable by the loss and the
+    gradients, so that a step computes with the values at its start.
     """
 
     GATE_NONE, GATE_OP, GATE_GRAPH = 0, 1, 2
-    # Whether _apply_sparse takes the same index several times.
+    # Whether _apply_sparse accepts repeated indices.
     _accepts_repeated_indices = False
 
     def __init__(self, use_locking, name):
@@ -40,21 +39,21 @@ class Optimizer:
         self._core = _core.Optimizer(name, self._accepts_repeated_indices)
 
     def get_name(self):
-        """The name that scopes and slots begin with."""
+        """Returns the name, which is the prefix of scopes and slots."""
         return self._name
 
     def minimize(self, loss, global_step=None, var_list=None, gate_gradients=1,
                  aggregation_method=None, colocate_gradients_with_ops=False,
                  name=None, grad_loss=None):
-        """An operation that runs one training step.
+        """Returns an operation that runs one training step.
 
         Args:
-          loss: the tensor to make smaller.
+          loss: the tensor to minimize.
           global_step: a variable that counts the steps.
-          var_list: the variables; by default all trainable ones.
+          var_list: the variables to update; defaults to all trainable ones.
           gate_gradients: GATE_NONE, GATE_OP or GATE_GRAPH.
-          name: of the operation.
-          grad_loss: the gradient of the loss (None: one).
+          name: the name of the operation.
+          grad_loss: the gradient of the loss; defaults to one.
 
         Raises:
           ValueError: if no variable has a gradient.
@@ -72,8 +71,10 @@ class Optimizer:
     def compute_gradients(self, loss, var_list=None, gate_gradients=1,
                           aggregation_method=None,
                           colocate_gradients_with_ops=False, grad_loss=None):
-        """[(gradient or None, variable)]: the first half of `minimize`. The
-        loss may be a function that gives it."""
+        """Returns [(gradient or None, variable)]: the first half of `minimize`.
+
+        The loss may be a function that returns it.
+        """
         if callable(loss):
             loss = loss()
         if gate_gradients not in (0, 1, 2):
@@ -104,8 +105,10 @@ class Optimizer:
                 for g, v in zip(grads, var_list)]
 
     def apply_gradients(self, grads_and_vars, global_step=None, name=None):
-        """An operation that applies gradients: the second half of
-        `minimize`."""
+        """Returns an operation that applies gradients.
+
+        This is the second half of `minimize`.
+        """
         pairs = list(grads_and_vars)
         if not pairs:
             raise ValueError("No variables provided.")
@@ -142,16 +145,17 @@ class Optimizer:
         return train
 
     def _apply_and_finish(self, refs, constrained, finishes, global_step, name):
-        """Applies gradients and does what comes after: the operation that has
-        the scope's name is the last one, after all the others."""
+        """Applies gradients, runs the finishing operations and counts the step.
+
+        The last operation gets the name of the scope.
+        """
         with graphs.name_scope(name, self._name) as scope:
             train = self._core.apply(_Updates(self, scope), "update", refs,
                                      None)
             if finishes:
                 updates = [train]
                 with graphs.control_dependencies([train]):
-                    # (Of new reads: those that variables keep may come before
-                    # the updates.)
+                    # Cached reads of variables could precede the updates.
                     for v in constrained:
                         updates.append(v.assign(v.constraint(v.read_value()),
                                                 self._use_locking))
@@ -173,8 +177,7 @@ class Optimizer:
         return sorted(self._slots)
 
     def variables(self):
-        """Returns the optimizer's variables in the default graph, sorted by
-        name."""
+        """Returns the optimizer's variables in the default graph by name."""
         graph = graphs.get_default_graph()
         return sorted(
             (v for kept in (self._non_slots, *self._slots.values())
@@ -187,7 +190,7 @@ class Optimizer:
         """Builds the tensors that all updates share."""
 
     def _create_slots(self, var_list):
-        """Makes the slots of variables."""
+        """Creates the slots of variables."""
 
     def _finish(self, update_ops, name_scope):
         """Returns the operation that follows the updates."""
@@ -212,7 +215,7 @@ class Optimizer:
         return self._slots.setdefault(slot_name, {})
 
     def _get_or_make_slot(self, var, val, slot_name, op_name):
-        """A slot that begins as a value."""
+        """Returns a slot, which is created with a value if it is missing."""
         slots, key = self._slot_dict(slot_name), _key(var)
         if key not in slots:
             slots[key] = slot_creator.create_slot(var, val, op_name)
@@ -224,7 +227,7 @@ class Optimizer:
             var, lambda: initializer(shape, dtype=dtype), slot_name, op_name)
 
     def _zeros_slot(self, var, slot_name, op_name):
-        """A slot of zeros."""
+        """Returns a slot that is initialized with zeros."""
         return self._get_or_make_slot(var, lambda: _like(var, 0.0), slot_name,
                                       op_name)
 
@@ -241,10 +244,10 @@ class Optimizer:
         return self._non_slots.get((name, id(graph)))
 
     def _rate(self, value, var):
-        """A hyperparameter in a variable's type."""
+        """Casts a hyperparameter to the dtype of a variable."""
         return math_ops.cast(value, var.dtype.base_dtype)
 
-    # ---- What _core calls.
+    # ---- Called by _core.
 
     def _dense(self, grad, handle):
         var = _variable_of_handle(handle)
@@ -260,8 +263,11 @@ class Optimizer:
 
 
 class _Updates:
-    """The functions of an optimizer that _core calls, in its scope. The updates
-    are in a nested scope: the name of the outer one belongs to their group."""
+    """Calls the functions of an optimizer for _core, in name scopes.
+
+    The updates are in a nested scope, because the name of the outer scope
+    belongs to their group.
+    """
 
     def __init__(self, optimizer, scope):
         self._optimizer, self._scope = optimizer, scope
@@ -283,7 +289,7 @@ class _Updates:
 
 
 def _gradient(value):
-    """Converts a value to a gradient; None stays None."""
+    """Converts a value to a gradient; None remains None."""
     if value is None:
         return None
     try:
@@ -299,7 +305,7 @@ def _key(var):
 
 
 def _like(var, value):
-    """A tensor of a variable's shape, filled with a value."""
+    """Returns a tensor with a variable's shape, filled with a value."""
     shape, dtype = var.shape, var.dtype.base_dtype
     if shape.is_fully_defined():
         return constant(value, dtype, shape)
@@ -308,11 +314,10 @@ def _like(var, value):
 
 class _OneOp:
     """The base class of optimizers whose update of a variable is one op.
-    (Others are in training/optimizers.py.)
 
-    Its class names the op (`_kind`), its numbers (`_numbers`) and, for a
-    variable, the slots that come before the gradient and whether the numbers
-    do too (`_numbers_first`).
+    Others are in training/optimizers.py. A subclass defines the op (`_kind`),
+    its hyperparameters (`_numbers`), the names of its slots (`_slot_names`) and
+    whether the hyperparameters precede the gradient (`_numbers_first`).
     """
 
     _kind = None
@@ -320,7 +325,7 @@ class _OneOp:
     _slot_names = ()
 
     def _numbers(self):
-        """(name, value) of what all updates share."""
+        """Returns (name, value) of the hyperparameters."""
         raise NotImplementedError
 
     def _prepare(self):
@@ -352,8 +357,10 @@ class _OneOp:
 
 
 def one_op(cls):
-    """A decorator that adds the members of `_OneOp` to a class, so that
-    Optimizer is its only base."""
+    """Adds the members of `_OneOp` to a class.
+
+    The class can then have Optimizer as its only base.
+    """
     for name, value in vars(_OneOp).items():
         if not name.startswith("__") and name not in vars(cls):
             setattr(cls, name, value)
@@ -361,14 +368,14 @@ def one_op(cls):
 
 
 class GradientDescentOptimizer(Optimizer):
-    """var -= learning_rate * gradient.
+    """Updates var -= learning_rate * gradient.
 
         train = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
 
     Args:
       learning_rate: a number or a scalar tensor.
-      use_locking: whether updates of a variable exclude each other.
-      name: of the operations.
+      use_locking: whether updates of a variable are mutually exclusive.
+      name: the name of the operations.
     """
 
     _accepts_repeated_indices = True
@@ -406,14 +413,15 @@ class GradientDescentOptimizer(Optimizer):
 
 @one_op
 class AdagradOptimizer(Optimizer):
-    """The slot "accumulator" sums squared gradients; var -= learning_rate *
-    gradient / sqrt(accumulator).
+    """Updates var -= learning_rate * gradient / sqrt(accumulator).
+
+    The slot "accumulator" is the sum of squared gradients.
 
     Args:
       learning_rate: a number or a scalar tensor.
-      initial_accumulator_value: what the slot begins with, above 0.
-      use_locking: whether updates of a variable exclude each other.
-      name: of the operations and the slot.
+      initial_accumulator_value: the initial value of the slot; must be > 0.
+      use_locking: whether updates of a variable are mutually exclusive.
+      name: the name of the operations and the slot.
     """
 
     _kind, _slot_names = "Adagrad", ("accumulator",)
@@ -438,14 +446,17 @@ class AdagradOptimizer(Optimizer):
 
 
 class MomentumOptimizer(Optimizer):
-    """accum = momentum * accum + gradient; var -= learning_rate * accum (with
-    `use_nesterov`: learning_rate * (gradient + momentum * accum)).
+    """Gradient descent with momentum.
+
+    Updates accum = momentum * accum + gradient, then
+    var -= learning_rate * accum. With `use_nesterov`, the latter is
+    var -= learning_rate * (gradient + momentum * accum).
 
     Args:
       learning_rate, momentum: numbers or scalar tensors.
-      use_locking: whether updates of a variable exclude each other.
-      name: of the operations and the slot ("momentum").
-      use_nesterov: whether steps look ahead (Sutskever et al., 2013).
+      use_locking: whether updates of a variable are mutually exclusive.
+      name: the name of the operations and the slot ("momentum").
+      use_nesterov: whether to use Nesterov momentum (Sutskever et al., 2013).
     """
 
     def __init__(self, learning_rate, momentum, use_locking=False,
@@ -487,12 +498,12 @@ class MomentumOptimizer(Optimizer):
 
 @one_op
 class RMSPropOptimizer(Optimizer):
-    """Gradients divided by the root of their mean square, with momentum."""
+    """Divides gradients by their root mean square; supports momentum."""
 
     def __init__(self, learning_rate, decay=0.9, momentum=0.0, epsilon=1e-10,
                  use_locking=False, centered=False, name="RMSProp"):
         super().__init__(use_locking, name)
-        # (Centred: with the variance of the gradients, not their mean square.)
+        # `centered` uses the variance of the gradients, not the mean square.
         self._kind = "CenteredRMSProp" if centered else "RMSProp"
         self._slot_names = ["mg"] * bool(centered) + ["rms", "momentum"]
         self._learning_rate, self._decay = learning_rate, decay
@@ -512,17 +523,19 @@ class RMSPropOptimizer(Optimizer):
 
 
 class AdamOptimizer(Optimizer):
-    """Kingma and Ba (2014): means of the gradients and of their squares (slots
-    "m" and "v"), corrected for where they begin.
+    """The Adam optimizer (Kingma and Ba, 2014).
+
+    It uses bias-corrected moving averages of the gradients and of their squares
+    (the slots "m" and "v").
 
         train = tf.train.AdamOptimizer(1e-3).minimize(loss)
 
     Args:
-      learning_rate: a number, a scalar tensor, or a function that gives one.
-      beta1, beta2: how much of the means stays in a step.
-      epsilon: what is added to the root of `v` (epsilon hat of the paper).
-      use_locking: whether updates of a variable exclude each other.
-      name: of the operations and the slots.
+      learning_rate: a number, a scalar tensor, or a function that returns one.
+      beta1, beta2: the decay of the averages.
+      epsilon: a number added to the root of `v` ("epsilon hat" of the paper).
+      use_locking: whether updates of a variable are mutually exclusive.
+      name: the name of the operations and the slots.
     """
 
     def __init__(self, learning_rate=0.001, beta1=0.9, beta2=0.999,
@@ -542,19 +555,19 @@ class AdamOptimizer(Optimizer):
             self._zeros_slot(v, "v", self._name)
 
     def _prepare(self):
-        # (Subclasses of programs know these by TensorFlow's names.)
+        # Subclasses in programs use these names of TensorFlow.
         self._lr_t, self._beta1_t, self._beta2_t, self._epsilon_t = (
             convert_to_tensor(self._call_if_callable(v), name=n)
             for v, n in ((self._lr, "learning_rate"), (self._beta1, "beta1"),
                          (self._beta2, "beta2"), (self._epsilon, "epsilon")))
 
     def _rates(self, var):
-        """The learning rate, the betas and epsilon, in a variable's type."""
+        """Returns learning rate, betas and epsilon in a variable's dtype."""
         return [self._rate(t, var) for t in (
             self._lr_t, self._beta1_t, self._beta2_t, self._epsilon_t)]
 
     def _get_beta_accumulators(self):
-        """The powers of the betas, variables."""
+        """Returns the variables of the powers of the betas."""
         graph = graphs.get_default_graph()
         return tuple(self._get_non_slot_variable(n, graph)
                      for n in ("beta1_power", "beta2_power"))

@@ -1,4 +1,4 @@
-"""Further optimizers."""
+"""Less common optimizers."""
 
 from sluice.ops import math_ops
 from sluice.training.optimizer import Optimizer, _like, _OneOp, one_op
@@ -13,8 +13,10 @@ def _not_negative(**values):
 
 @one_op
 class AdadeltaOptimizer(Optimizer):
-    """Zeiler (2012): steps as large as those before, in the units of the
-    variable (slots "accum" and "accum_update")."""
+    """The Adadelta optimizer (Zeiler, 2012).
+
+    It has the slots "accum" and "accum_update".
+    """
 
     _kind, _slot_names = "Adadelta", ("accum", "accum_update")
 
@@ -35,7 +37,7 @@ class AdadeltaOptimizer(Optimizer):
 
 @one_op
 class AdagradDAOptimizer(Optimizer):
-    """Dual averaging (Duchi et al., 2011), which makes linear models sparse."""
+    """Adagrad dual averaging (Duchi et al., 2011) for sparse linear models."""
 
     _kind, _numbers_first = "AdagradDA", False
     _slot_names = ("gradient_accumulator", "gradient_squared_accumulator")
@@ -75,7 +77,7 @@ class AdagradDAOptimizer(Optimizer):
 
 @one_op
 class FtrlOptimizer(Optimizer):
-    """Follow the regularised leader (McMahan et al., 2013)."""
+    """The follow-the-regularized-leader optimizer (McMahan et al., 2013)."""
 
     _numbers_first, _slot_names = False, ("accum", "linear")
 
@@ -118,7 +120,7 @@ class FtrlOptimizer(Optimizer):
 
 @one_op
 class ProximalGradientDescentOptimizer(Optimizer):
-    """Gradient descent, then a step towards zero (Duchi and Singer, 2009)."""
+    """Gradient descent with a proximal step (Duchi and Singer, 2009)."""
 
     _kind = "ProximalGradientDescent"
 
@@ -137,7 +139,7 @@ class ProximalGradientDescentOptimizer(Optimizer):
 
 @one_op
 class ProximalAdagradOptimizer(Optimizer):
-    """Adagrad, then a step towards zero (slot "accumulator")."""
+    """Adagrad with a proximal step (slot "accumulator")."""
 
     _kind, _slot_names = "ProximalAdagrad", ("accumulator",)
 

@@ -1,5 +1,4 @@
-"""Slots: what an optimiser remembers of each variable, in a variable that is
-named after it."""
+"""Slots: variables in which an optimizer keeps state for other variables."""
 
 from sluice.framework import graph as graphs
 from sluice.framework.conversion import convert_to_tensor
@@ -8,20 +7,20 @@ from sluice.ops.variable_scope import get_variable_scope
 
 
 def full_name(primary, name):
-    """What a slot is called: after its primary, within the variable scope."""
+    """Returns the name of a slot within the variable scope."""
     scope = get_variable_scope().name
     return f"{scope}/" * bool(scope) + f"{primary.op.name}/{name}"
 
 
 def create_slot(primary, val, name, colocate_with_primary=True):
-    """A variable "primary's name/name" that begins as `val`.
+    """Creates a variable "primary's name/name" with the initial value `val`.
 
     Args:
       primary: a variable or tensor.
-      val: a tensor, or what becomes one; or a function that makes one, of the
-        primary's shape.
-      name: of the slot.
-      colocate_with_primary: whether both are on the same device.
+      val: a value that converts to a tensor, or a function that returns one
+        with the shape of `primary`.
+      name: the suffix of the slot's name.
+      colocate_with_primary: whether to place the slot with `primary`.
     """
     with graphs.name_scope(None), graphs.colocate_with(
             primary.op if colocate_with_primary else None):
@@ -36,13 +35,13 @@ def create_slot(primary, val, name, colocate_with_primary=True):
 
 def create_slot_with_initializer(primary, initializer, shape, dtype, name,
                                  colocate_with_primary=True):
-    """`create_slot` of what an initialiser makes."""
+    """Calls `create_slot` with the result of an initializer."""
     return create_slot(primary, initializer(shape, dtype), name,
                        colocate_with_primary)
 
 
 def create_zeros_slot(primary, name, dtype=None, colocate_with_primary=True):
-    """`create_slot` of zeros, as many as `primary` has elements."""
+    """Creates a slot of zeros with the shape of `primary`."""
     dtype = dtype or primary.dtype.base_dtype
     shape = primary.shape
     if not shape.is_fully_defined():
