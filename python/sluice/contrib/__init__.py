@@ -1,1 +1,1 @@
-"""Models and functions built on the client: decoders, distributions, slim."""
+"""Models and functions of `tf.contrib`: decoders, distributions, slim."""

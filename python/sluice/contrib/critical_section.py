@@ -9,17 +9,17 @@ from sluice.framework import dtypes, graph as graphs, nest
 from sluice.framework.conversion import IndexedSlices, SparseTensor
 from sluice.ops import array_ops, control_flow
 
-# The collection of a graph's sections, and of what they execute.
+# The collections of a graph's sections and of their executions.
 CRITICAL_SECTIONS = "critical_sections"
 CRITICAL_SECTION_EXECUTIONS = "critical_section_executions"
 
 _Execution = collections.namedtuple(
     "_Execution", ["op", "handle", "resources", "exclusive_resource_access"])
-_within = threading.local()  # The sections whose functions are being built.
+_within = threading.local()  # The sections whose functions are being called.
 
 
 def _identity(x):
-    """Returns the value after another operation."""
+    """Returns an identity of a value, or a group of an operation."""
     if isinstance(x, _core.Operation):
         return control_flow.group(x)
     if isinstance(x, SparseTensor):
@@ -32,15 +32,17 @@ def _identity(x):
 
 
 class CriticalSection:
-    """Runs the operations of functions one function at a time, across all steps
-    of a session and all sections of the same name.
+    """Runs the operations of one function at a time.
+
+    The exclusion extends to all steps of a session and to all sections of the
+    same name.
 
         section = tf.CriticalSection()
         doubled = section.execute(lambda: v.assign(2 * v.read_value()))
 
     Args:
-      name: of the mutex.
-      shared_name: sections with the same shared name exclude each other.
+      name: the name of the mutex.
+      shared_name: a name; sections with the same name exclude each other.
     """
 
     def __init__(self, name=None, shared_name=None, critical_section_def=None,
@@ -61,11 +63,11 @@ class CriticalSection:
         """Returns the result of `fn()`, computed while no other function runs.
 
         Args:
-          fn: a function that gives tensors or operations, or a structure of
-            them; operations that it makes wait for the section, and what they
-            need comes before.
-          exclusive_resource_access: whether a resource that it uses may be used
-            in other sections; ValueError if one is.
+          fn: a function that returns a structure of tensors or operations. The
+            operations that it adds run inside the section, and their inputs
+            are computed before.
+          exclusive_resource_access: whether other sections must not use the
+            resources that it uses; ValueError if one does.
         """
         graph = graphs.get_default_graph()
         with graphs.name_scope(name, "critical_section_execute"):
@@ -95,7 +97,7 @@ class CriticalSection:
 
     @contextlib.contextmanager
     def _entered(self):
-        """A with-block around the call of a function."""
+        """A context manager for the call of a function."""
         sections = _within.__dict__.setdefault("sections", [])
         if any(self._is_this(handle) for handle in sections):
             raise ValueError(_NESTED)
@@ -107,9 +109,12 @@ class CriticalSection:
 
     @staticmethod
     def _wait_for_arguments(made, lock):
-        """Lets the section be entered when all that its function takes is
-        there: it might come of another execution of the section. (What is
-        outside of a loop or branch comes before that.)"""
+        """Makes the lock wait for all inputs of the function.
+
+        Otherwise an input that comes from another execution of the section
+        would cause a deadlock. Inputs from outside a loop or branch are
+        excluded, because they are always computed before.
+        """
         inside = {*made, lock, *lock.control_inputs,
                   *(x.op for x in lock.inputs)}
         lock._add_control_inputs([op for op in dict.fromkeys(
@@ -119,8 +124,10 @@ class CriticalSection:
                 op._control_flow_context == lock._control_flow_context)])
 
     def _is_this(self, x):
-        """Whether a tensor is the handle of this section, or of one of the same
-        name in the same place."""
+        """Returns whether a tensor is the handle of this section's mutex.
+
+        Handles with the same shared name and device are equal.
+        """
         here, there = self._handle.op, x.op
         if there.type != "MutexV2":
             return False

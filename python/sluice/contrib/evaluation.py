@@ -1,4 +1,4 @@
-"""Evaluation loops: steps run until a hook stops them, then final values.
+"""Evaluation loops, which run steps until a hook stops them.
 
 `tf.contrib.training.evaluate_once` and `tensorflow.python.training.evaluation`.
 """
@@ -26,7 +26,7 @@ def get_or_create_eval_step():
 
 
 class StopAfterNEvalsHook(SessionRunHook):
-    """Stops after N evaluation steps; None: never."""
+    """Stops after N evaluation steps, or never if N is None."""
 
     def __init__(self, num_evals, log_progress=True):
         self._num_evals, self._log_progress = num_evals, log_progress
@@ -53,11 +53,10 @@ class StopAfterNEvalsHook(SessionRunHook):
 def evaluate_once(checkpoint_path, master="", scaffold=None, eval_ops=None,
                   feed_dict=None, final_ops=None, final_ops_feed_dict=None,
                   hooks=None, config=None):
-    """Runs `eval_ops` until a hook stops, then returns the values of
-    `final_ops`.
+    """Runs `eval_ops` until a hook stops, then returns `final_ops` values.
 
     Args:
-      checkpoint_path: must be None: savers are not implemented yet.
+      checkpoint_path: must be None, because savers are not implemented yet.
       eval_ops: operations or tensors to run in each step: one, or a list or
         dict of them.
     """
@@ -87,7 +86,7 @@ def evaluate_once(checkpoint_path, master="", scaffold=None, eval_ops=None,
     return last.final_ops_values
 
 
-# TensorFlow's internal names.
+# The internal names in TensorFlow.
 _StopAfterNEvalsHook = StopAfterNEvalsHook
 _evaluate_once = evaluate_once
 _get_or_create_eval_step = get_or_create_eval_step

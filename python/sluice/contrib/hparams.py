@@ -4,7 +4,7 @@ import json
 import numbers
 import re
 
-# An assignment: "a=1", "b=[1,2]", "c[1]=2".
+# Matches assignments such as "a=1", "b=[1,2]" and "c[1]=2".
 _PARAMETER = re.compile(
     r"(?P<name>[a-zA-Z][\w.]*)(\[\s*(?P<index>\d+)\s*\])?\s*=\s*"
     r"((?P<value>[^,\[]*)|\[(?P<values>[^\]]*)\])($|,\s*)")
@@ -16,13 +16,14 @@ def _truth(text):
 
 
 def parse_values(values, type_map, ignore_unknown=False):
-    """Parses a string of values: "a=1,b=[1,2],c[1]=2" gives {"a": 1, "b": [1,
-    2], "c": {1: 2}}.
+    """Parses a string of values.
+
+    "a=1,b=[1,2],c[1]=2" gives {"a": 1, "b": [1, 2], "c": {1: 2}}.
 
     Args:
       values: the string.
       type_map: {name: type}; for lists, the type of the items.
-      ignore_unknown: leave out names that are not in `type_map`.
+      ignore_unknown: whether to ignore names that are not in `type_map`.
 
     Raises:
       ValueError: if a value cannot be parsed, or is set twice.
@@ -65,8 +66,8 @@ def parse_values(values, type_map, ignore_unknown=False):
 
 
 def _cast(name, kind, value):
-    """Casts a value to a parameter's type: only integers become floats."""
-    if issubclass(kind, type(None)):  # (An unknown name.)
+    """Casts a value to a parameter's type; the only change is int to float."""
+    if issubclass(kind, type(None)):  # The initial value was None.
         return value
     needed = next((known for known in (
         (str, bytes), bool, numbers.Integral, numbers.Number)
@@ -79,14 +80,16 @@ def _cast(name, kind, value):
 
 
 class HParams:
-    """Hyperparameters of a model, as attributes: `HParams(rate=0.1).rate`. Each
-    keeps its initial type."""
+    """Hyperparameters of a model, as attributes: `HParams(rate=0.1).rate`.
+
+    Each keeps its initial type.
+    """
 
     def __init__(self, hparam_def=None, model_structure=None, **kwargs):
         if hparam_def is not None:
             raise ValueError("hparam_def: expected None, since there are no "
                              "HParamDef messages")
-        self._hparam_types = {}  # {name: (type, whether it is a list)}
+        self._hparam_types = {}  # {name: (type, whether it is a list)}.
         self._model_structure = model_structure
         for name, value in kwargs.items():
             self.add_hparam(name, value)
@@ -104,8 +107,11 @@ class HParams:
         setattr(self, name, value)
 
     def set_hparam(self, name, value):
-        """Sets a parameter; ValueError if the type differs, KeyError if there
-        is no such parameter."""
+        """Sets a parameter.
+
+        Raises ValueError if the type differs, KeyError if there is no such
+        parameter.
+        """
         kind, several = self._hparam_types[name]
         if isinstance(value, list) != several:
             raise ValueError(
@@ -116,7 +122,7 @@ class HParams:
                 else _cast(name, kind, value))
 
     def del_hparam(self, name):
-        """Removes a parameter, if it exists."""
+        """Removes a parameter if it exists."""
         if hasattr(self, name):
             delattr(self, name)
             del self._hparam_types[name]
@@ -133,7 +139,7 @@ class HParams:
         return self
 
     def to_json(self, indent=None, separators=None, sort_keys=False):
-        """Returns the parameters as JSON, without functions."""
+        """Returns the parameters as JSON, without callables."""
         def plain(value):
             if isinstance(value, dict):
                 return {k: plain(v) for k, v in value.items()
@@ -153,8 +159,10 @@ class HParams:
         return {name: getattr(self, name) for name in self._hparam_types}
 
     def get(self, key, default=None):
-        """Returns a parameter, or the default if it does not exist; ValueError
-        if the type of the default differs."""
+        """Returns a parameter, or the default if it does not exist.
+
+        Raises ValueError if the type of the default differs.
+        """
         if key not in self._hparam_types:
             return default
         if default is not None:

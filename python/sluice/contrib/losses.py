@@ -1,5 +1,7 @@
-"""`tf.contrib.losses`: losses that take predictions before labels, and whose
-weights may lack trailing dimensions."""
+"""`tf.contrib.losses`: losses with predictions as the first argument.
+
+Their weights may lack trailing dimensions.
+"""
 
 from sluice.contrib.layers.arg_scope import add_arg_scope
 from sluice.framework import graph as graphs
@@ -15,12 +17,12 @@ add_loss = add_arg_scope(_losses.add_loss)
 
 
 def get_total_loss(add_regularization_losses=True, name="total_loss"):
-    """Sums the graph's losses and regularization losses."""
+    """Returns the sum of the graph's losses and regularization losses."""
     return _losses.get_total_loss(add_regularization_losses, name)
 
 
 def _weights_for(weights, ndims):
-    """Adds the trailing dimensions that weights lack."""
+    """Adds missing trailing dimensions to weights."""
     if weights is None:
         raise ValueError("`weights` cannot be None")
     weights = _float32(convert_to_tensor(weights))
@@ -39,7 +41,7 @@ def _weights_for(weights, ndims):
 
 
 def _added(loss):
-    add_loss(loss)  # (With the arguments of an arg_scope.)
+    add_loss(loss)  # This applies the arguments of an arg_scope.
     return loss
 
 
@@ -53,21 +55,21 @@ def compute_weighted_loss(losses, weights=1.0, scope=None):
 
 
 def absolute_difference(predictions, labels=None, weights=1.0, scope=None):
-    """|predictions - labels|, weighted."""
+    """Computes the weighted |predictions - labels|."""
     return _added(_losses.absolute_difference(
         labels, predictions, _weights_for(weights, predictions.shape.ndims),
         scope, None))
 
 
 def mean_squared_error(predictions, labels=None, weights=1.0, scope=None):
-    """(predictions - labels)^2, weighted."""
+    """Computes the weighted (predictions - labels)^2."""
     return _added(_losses.mean_squared_error(
         labels, predictions, _weights_for(weights, predictions.shape.ndims),
         scope, None))
 
 
 def log_loss(predictions, labels=None, weights=1.0, epsilon=1e-7, scope=None):
-    """The elementwise cross entropy of probabilities."""
+    """Computes the elementwise cross-entropy of probabilities."""
     return _added(_losses.log_loss(
         labels, predictions, _weights_for(weights, predictions.shape.ndims),
         epsilon, scope, None))
@@ -75,8 +77,11 @@ def log_loss(predictions, labels=None, weights=1.0, epsilon=1e-7, scope=None):
 
 def mean_pairwise_squared_error(predictions, labels=None, weights=1.0,
                                 scope=None):
-    """The mean squared difference between the errors of all pairs of elements
-    of an example, including pairs of an element with itself."""
+    """Computes the mean squared difference between the errors of elements.
+
+    The mean is over all pairs of elements of an example, including pairs of
+    an element with itself.
+    """
     with graphs.name_scope(scope, "mean_pairwise_squared_error",
                            [predictions, labels, weights]):
         predictions, labels = _float32(predictions), _float32(labels)
@@ -95,7 +100,7 @@ def mean_pairwise_squared_error(predictions, labels=None, weights=1.0,
 
 def sigmoid_cross_entropy(logits, multi_class_labels, weights=1.0,
                           label_smoothing=0, scope=None):
-    """The elementwise cross entropy between sigmoid(logits) and labels."""
+    """Computes the cross-entropy of sigmoid(logits) and labels, elementwise."""
     return _added(_losses.sigmoid_cross_entropy(
         multi_class_labels, logits, _weights_for(weights, logits.shape.ndims),
         label_smoothing, scope, None))
@@ -103,29 +108,31 @@ def sigmoid_cross_entropy(logits, multi_class_labels, weights=1.0,
 
 def softmax_cross_entropy(logits, onehot_labels, weights=1.0,
                           label_smoothing=0, scope=None):
-    """The cross entropy between softmax(logits) and probabilities, per row."""
+    """Computes the cross-entropy of softmax(logits) and probabilities."""
     return _added(_losses.softmax_cross_entropy(
         onehot_labels, logits, _weights_for(weights, 1), label_smoothing,
         scope, None))
 
 
 def sparse_softmax_cross_entropy(logits, labels, weights=1.0, scope=None):
-    """The cross entropy between softmax(logits) and classes, per row."""
+    """Computes the cross-entropy of softmax(logits) and class indices."""
     labels = array_ops.reshape(labels, [array_ops.shape(labels)[0]])
     return _added(_losses.sparse_softmax_cross_entropy(
         labels, logits, _weights_for(weights, 1), scope, None))
 
 
 def hinge_loss(logits, labels=None, scope=None):
-    """max(0, 1 - logits) where the label is 1, else max(0, 1 + logits):
-    elementwise, and not added to the collection."""
+    """Computes max(0, 1 - logits) for label 1, max(0, 1 + logits) for 0.
+
+    The result is elementwise, and is not added to the collection.
+    """
     return _losses.hinge_loss(labels, logits, 1.0, scope, None,
                               _losses.Reduction.NONE)
 
 
 def cosine_distance(predictions, labels=None, axis=None, weights=1.0,
                     scope=None, dim=None):
-    """1 - labels . predictions along a dimension, for unit vectors."""
+    """Computes 1 - labels . predictions of unit vectors along a dimension."""
     axis = dim if axis is None else axis
     if axis is None:
         raise ValueError("You must specify 'axis'.")

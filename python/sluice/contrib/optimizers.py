@@ -44,7 +44,7 @@ class NadamOptimizer(AdamOptimizer):
         return control_flow.group(step, m, v)
 
     def _decayed(self, var, slot, beta, rows, indices):
-        """A slot, all of which decays, and rows of which grow."""
+        """Decays a slot and adds to some of its rows."""
         slot = self.get_slot(var, slot)
         kept = slot.assign(slot.value() * beta, self._use_locking)
         with graphs.control_dependencies([kept]):
@@ -52,8 +52,10 @@ class NadamOptimizer(AdamOptimizer):
 
 
 class LazyAdamOptimizer(AdamOptimizer):
-    """Adam that updates only rows with a gradient; the moments of the other
-    rows do not decay."""
+    """Adam that updates only rows with a gradient.
+
+    The moments of the other rows do not decay.
+    """
 
     def _apply_rows(self, grad, var, indices):
         power1, power2 = (self._rate(p.value(), var)
@@ -71,8 +73,7 @@ class LazyAdamOptimizer(AdamOptimizer):
 
 
 class AdaMaxOptimizer(AdamOptimizer):
-    """Adam with the infinity norm instead of squares (Kingma and Ba, 2014,
-    section 7)."""
+    """Adam with the infinity norm (Kingma and Ba, 2014, section 7)."""
 
     def __init__(self, learning_rate=0.001, beta1=0.9, beta2=0.999,
                  epsilon=1e-8, use_locking=False, name="AdaMax"):
@@ -88,7 +89,7 @@ class AdaMaxOptimizer(AdamOptimizer):
             self._zeros_slot(v, "v", self._name)
 
     def _get_beta_accumulators(self):
-        """The power of the first beta, a variable."""
+        """Returns the variable of the power of beta1."""
         return self._get_non_slot_variable("beta1_power",
                                            graphs.get_default_graph())
 
@@ -128,8 +129,9 @@ class AdaMaxOptimizer(AdamOptimizer):
 
 
 class DecoupledWeightDecayExtension:
-    """Adds weight decay to an optimizer, separate from the gradients
-    (Loshchilov and Hutter, 2017). Derive a class from this one and the
+    """Adds decoupled weight decay to an optimizer.
+
+    See Loshchilov and Hutter (2017). Derive a class from this one and the
     optimizer.
 
     Args:
@@ -143,8 +145,10 @@ class DecoupledWeightDecayExtension:
     def minimize(self, loss, global_step=None, var_list=None, gate_gradients=1,
                  aggregation_method=None, colocate_gradients_with_ops=False,
                  name=None, grad_loss=None, decay_var_list=None):
-        """An operation that runs one training step; only the variables of
-        `decay_var_list` decay, if it is given."""
+        """Returns an operation that runs one training step.
+
+        If `decay_var_list` is given, only these variables decay.
+        """
         self._decay_only(decay_var_list)
         return super().minimize(
             loss, global_step, var_list, gate_gradients, aggregation_method,
@@ -152,7 +156,7 @@ class DecoupledWeightDecayExtension:
 
     def apply_gradients(self, grads_and_vars, global_step=None, name=None,
                         decay_var_list=None):
-        """An operation that applies gradients, and lets variables decay."""
+        """Returns an operation that applies gradients and weight decay."""
         if decay_var_list:
             self._decay_only(decay_var_list)
         return super().apply_gradients(grads_and_vars, global_step, name)
@@ -171,7 +175,7 @@ class DecoupledWeightDecayExtension:
             var._ref() is v for v in self._decay_var_list)
 
     def _after_decay(self, var, apply):
-        """An update, after the variable has decayed."""
+        """Applies an update after the variable has decayed."""
         if not self._decays(var):
             return apply()
         lost = self._rate(self._weight_decay_tensor, var) * var.value()
@@ -180,7 +184,7 @@ class DecoupledWeightDecayExtension:
             return apply()
 
     def _after_decay_of_rows(self, var, indices, apply):
-        """An update, after the rows that it is of have decayed."""
+        """Applies an update after the updated rows have decayed."""
         if not self._decays(var):
             return apply()
         lost = self._rate(self._weight_decay_tensor, var) * array_ops.gather(
@@ -212,8 +216,10 @@ class DecoupledWeightDecayExtension:
 
 
 def extend_with_decoupled_weight_decay(base_optimizer):
-    """Returns a subclass of an optimizer with weight decay, whose first
-    argument is `weight_decay`."""
+    """Returns a subclass of an optimizer with weight decay.
+
+    The first argument of its constructor is `weight_decay`.
+    """
     class Extended(DecoupledWeightDecayExtension, base_optimizer):
         __doc__ = f"{base_optimizer.__name__} whose variables decay."
 
@@ -247,16 +253,17 @@ class MomentumWOptimizer(DecoupledWeightDecayExtension, MomentumOptimizer):
 
 
 class ExternalOptimizerInterface:
-    """The base class of interfaces to external optimizers, which see the
-    variables as one vector. Subclasses implement `_minimize`.
+    """The base class of interfaces to external optimizers.
+
+    They see the variables as one vector. Subclasses implement `_minimize`.
 
     Args:
       loss: the scalar to minimize.
-      var_list: the variables; by default all trainable ones.
+      var_list: the variables; default to all trainable ones.
       equalities: tensors that must be 0.
-      inequalities: tensors that must be at least 0.
-      var_to_bounds: {variable: (lowest, highest)}, numbers or arrays.
-      optimizer_kwargs: for the optimizer.
+      inequalities: tensors that must not be negative.
+      var_to_bounds: {variable: (lower, upper)}, numbers or arrays.
+      optimizer_kwargs: arguments of the optimizer.
     """
 
     def __init__(self, loss, var_list=None, equalities=None,
@@ -301,7 +308,7 @@ class ExternalOptimizerInterface:
             for g, v in zip(gradients(tensor, self._vars), self._vars)])
 
     def _unpack(self, vector):
-        """What to feed, for a vector of all variables."""
+        """Returns the feeds for a vector of all variables."""
         import numpy as np
         ends = np.cumsum(self._sizes)[:-1]
         return {p: part.reshape(p.shape.as_list())
@@ -309,14 +316,14 @@ class ExternalOptimizerInterface:
 
     def minimize(self, session=None, feed_dict=None, fetches=None,
                  step_callback=None, loss_callback=None, **run_kwargs):
-        """Minimises the loss, in a session.
+        """Minimizes the loss in a session.
 
         Args:
-          feed_dict: what all steps are fed.
-          fetches: what `loss_callback` gets, beside the loss.
-          step_callback: is called with the vector after each step.
-          loss_callback: is called whenever the loss was computed.
-          run_kwargs: for `Session.run`.
+          feed_dict: the feeds of all steps.
+          fetches: values that are passed to `loss_callback`.
+          step_callback: a function of the vector, called after each step.
+          loss_callback: a function that is called after each loss computation.
+          run_kwargs: arguments of `Session.run`.
         """
         session = session or get_default_session()
         feed_dict, fetches = dict(feed_dict or {}), list(fetches or [])
@@ -362,8 +369,11 @@ class ExternalOptimizerInterface:
 
 
 class ScipyOptimizerInterface(ExternalOptimizerInterface):
-    """Minimises a loss by `scipy.optimize.minimize`: `method` ("L-BFGS-B", or
-    "SLSQP" where there are constraints), `options` and so on are its."""
+    """Minimizes a loss with `scipy.optimize.minimize`.
+
+    Arguments such as `method` and `options` are passed to it. The default
+    method is "L-BFGS-B", or "SLSQP" if there are constraints.
+    """
 
     def _minimize(self, initial_val, loss_grad_func, equality_funcs,
                   equality_grad_funcs, inequality_funcs, inequality_grad_funcs,

@@ -13,7 +13,7 @@ from sluice.ops import (
 
 
 class GRUBlockCellV2(GRUCell):
-    """A GRUCell with the parameters of TensorFlow's fused one."""
+    """A GRUCell with the arguments of TensorFlow's fused cell."""
 
     def __init__(self, num_units=None, cell_size=None, reuse=None,
                  name="gru_cell"):
@@ -36,7 +36,7 @@ class GRUBlockCell(GRUBlockCellV2):
 
 
 class LSTMBlockCell(LSTMCell):
-    """An LSTMCell with the parameters of TensorFlow's fused one."""
+    """An LSTMCell with the arguments of TensorFlow's fused cell."""
 
     def __init__(self, num_units, forget_bias=1.0, cell_clip=None,
                  use_peephole=False, dtype=None, reuse=None,
@@ -49,14 +49,15 @@ class LSTMBlockCell(LSTMCell):
 
 
 class LayerNormBasicLSTMCell(LayerRNNCell):
-    """An LSTM with layer normalisation (Ba et al., 2016) and recurrent dropout
-    (Semeniuta et al., 2016).
+    """An LSTM with layer normalization and recurrent dropout.
+
+    See Ba et al. (2016) and Semeniuta et al. (2016).
 
     Args:
-      forget_bias: is added to the forget gate.
-      layer_norm: whether gates and state are normalised.
-      norm_gain, norm_shift: initial scales and shifts.
-      dropout_keep_prob: the probability that a new memory is kept.
+      forget_bias: a number that is added to the forget gate.
+      layer_norm: whether to normalize gates and state.
+      norm_gain, norm_shift: the initial scales and shifts.
+      dropout_keep_prob: the probability to keep an element of the new memory.
     """
 
     def __init__(self, num_units, forget_bias=1.0, input_size=None,
@@ -119,7 +120,7 @@ class LayerNormBasicLSTMCell(LayerRNNCell):
 
 
 def _layers(cells_fw, cells_bw, initial_states_fw, initial_states_bw):
-    """(cell, cell, state, state) of each layer."""
+    """Yields (forward cell, backward cell, their states) of each layer."""
     for what, cells in (("cells_fw", cells_fw), ("cells_bw", cells_bw)):
         if not isinstance(cells, list) or not cells:
             raise ValueError(f"Must specify {what} as a list of at least one "
@@ -140,12 +141,13 @@ def stack_bidirectional_dynamic_rnn(
         cells_fw, cells_bw, inputs, initial_states_fw=None,
         initial_states_bw=None, dtype=None, sequence_length=None,
         parallel_iterations=None, time_major=False, scope=None):
-    """Stacks layers of `bidirectional_dynamic_rnn`: each reads the outputs of
-    both directions of the previous layer.
+    """Stacks layers of `bidirectional_dynamic_rnn`.
+
+    Each layer reads the outputs of both directions of the previous layer.
 
     Returns:
-      (the last layer's outputs side by side, the forward cells' last states,
-      the backward cells').
+      (the concatenated outputs of the last layer, final states of the forward
+      cells, final states of the backward cells).
     """
     states = []
     with scopes.variable_scope(scope or "stack_bidirectional_rnn"):
@@ -163,8 +165,10 @@ def stack_bidirectional_dynamic_rnn(
 def stack_bidirectional_rnn(cells_fw, cells_bw, inputs, initial_states_fw=None,
                             initial_states_bw=None, dtype=None,
                             sequence_length=None, scope=None):
-    """Stacks layers of `static_bidirectional_rnn`: see
-    `stack_bidirectional_dynamic_rnn`. Inputs and outputs are lists."""
+    """Stacks layers of `static_bidirectional_rnn`.
+
+    Inputs and outputs are lists. See `stack_bidirectional_dynamic_rnn`.
+    """
     states = []
     with scopes.variable_scope(scope or "stack_bidirectional_rnn"):
         for i, (forward, backward, first, last) in enumerate(_layers(
@@ -181,15 +185,16 @@ def stack_bidirectional_rnn(cells_fw, cells_bw, inputs, initial_states_fw=None,
 
 
 class Linear:
-    """Concatenates tensors [batch, any] and multiplies by a matrix. The
-    variables are "kernel" and "bias" in the current scope.
+    """Concatenates tensors [batch, any] and multiplies them by a matrix.
+
+    The variables are "kernel" and "bias" in the current scope.
 
     Args:
-      args: a tensor or a list, which give the size and type of the matrix.
-      output_size: of the result, [batch, output_size].
-      build_bias: whether a bias is added.
-      bias_initializer: of the bias (zeros).
-      kernel_initializer: of the matrix.
+      args: a tensor or a list, which determine the matrix's size and dtype.
+      output_size: the size of the result, [batch, output_size].
+      build_bias: whether to add a bias.
+      bias_initializer: the initializer of the bias; defaults to zeros.
+      kernel_initializer: the initializer of the matrix.
     """
 
     def __init__(self, args, output_size, build_bias, bias_initializer=None,
@@ -223,7 +228,7 @@ class Linear:
 
 
 class _AroundCell(RNNCell):
-    """A cell that wraps another one and has its state."""
+    """The base class of cells that wrap another cell and have its state."""
 
     def __init__(self, cell, reuse):
         super().__init__(_reuse=reuse)
@@ -239,14 +244,14 @@ class _AroundCell(RNNCell):
 
 
 class EmbeddingWrapper(_AroundCell):
-    """A cell whose inputs are ids, which are embedded.
+    """A cell that embeds its inputs, which are ids.
 
     Args:
-      cell: the cell, whose inputs are rows of the matrix.
+      cell: the wrapped cell, whose inputs are rows of the matrix.
       embedding_classes: the number of rows.
       embedding_size: the length of a row.
-      initializer: of the matrix; by default the scope's, or uniform in
-        [-sqrt(3), sqrt(3)].
+      initializer: the initializer of the matrix; defaults to that of the scope,
+        or uniform in [-sqrt(3), sqrt(3)].
     """
 
     def __init__(self, cell, embedding_classes, embedding_size,
@@ -270,12 +275,12 @@ class EmbeddingWrapper(_AroundCell):
 
 
 class InputProjectionWrapper(_AroundCell):
-    """A cell with a dense layer before its inputs.
+    """A cell with a dense layer before the wrapped cell.
 
     Args:
-      cell: the cell.
-      num_proj: the size of its inputs.
-      activation: of the layer (none).
+      cell: the wrapped cell.
+      num_proj: the size of the inputs of `cell`.
+      activation: the activation of the layer, or None.
     """
 
     def __init__(self, cell, num_proj, activation=None, input_size=None,
@@ -292,12 +297,12 @@ class InputProjectionWrapper(_AroundCell):
 
 
 class OutputProjectionWrapper(_AroundCell):
-    """A cell with a dense layer after its outputs.
+    """A cell with a dense layer after the wrapped cell.
 
     Args:
-      cell: the cell.
+      cell: the wrapped cell.
       output_size: the size of the outputs.
-      activation: of the layer (none).
+      activation: the activation of the layer, or None.
     """
 
     def __init__(self, cell, output_size, activation=None, reuse=None):

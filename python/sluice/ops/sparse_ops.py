@@ -334,7 +334,7 @@ def sparse_merge(sp_ids, sp_values, vocab_size, name=None,
         merged = SparseTensor(indices, sp_values.values, dims)
         if already_sorted:
             return merged
-        # The shape that bounds the ids is not checked here.
+        # This sorts by coordinates, even if ids exceed the shape.
         ordered = sparse_reorder(merged)
         return SparseTensor(ordered.indices, ordered.values, dims)
 

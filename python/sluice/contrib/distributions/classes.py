@@ -1,5 +1,4 @@
-"""Distributions over classes, over counts of classes, and over class
-probabilities."""
+"""Distributions over classes, class counts and class probabilities."""
 
 import numpy as np
 
@@ -19,7 +18,7 @@ _xlogy = _core.op("Xlogy")
 
 
 class Categorical(Distribution):
-    """A distribution over classes, by logits or probabilities."""
+    """A distribution over classes, given by logits or probabilities."""
 
     logits = _parameter("logits", "Logarithms of how likely, but for a sum.")
     probs = _parameter("probs", "How likely each class is.")
@@ -63,7 +62,7 @@ class Categorical(Distribution):
             array_ops.concat([[n], self.batch_shape_tensor()], 0)), self.dtype)
 
     def _with_classes(self, k, parameters):
-        """Broadcasts classes and parameters to one batch."""
+        """Broadcasts classes and parameters to the same batch shape."""
         if self.validate_args:
             k = util.embed_check_integer_casting_closed(k, dtypes.int32)
         if k.dtype.is_floating:
@@ -111,10 +110,10 @@ def _kl_categorical(a, b, name=None):
 
 
 class _OfVectors(Distribution):
-    """The base class of distributions over vectors of classes."""
+    """The base class of distributions over vectors with an entry per class."""
 
     def _start(self, arguments, scope, whole, reparameterization_type, parents):
-        """What __init__ does with its arguments: `whole` is as a sample is."""
+        """Initializes the base class; `whole` has the shape of a sample."""
         self._whole = whole
         super().__init__(
             whole.dtype.base_dtype, reparameterization_type,
@@ -134,12 +133,12 @@ class _OfVectors(Distribution):
         return array_ops.shape(self._whole)[-1:]
 
     def _outer(self, a, b):
-        """What is not on the diagonal of the covariance, and what is."""
+        """Returns the covariance with off-diagonal elements -a b."""
         return diagonals.matrix_set_diag(
             -math_ops.matmul(a[..., None], b[..., None, :]), self._variance())
 
     def _counted(self, counts, what):
-        """Counts, which are checked if arguments are."""
+        """Returns counts, which are checked if `validate_args`."""
         if not self.validate_args:
             return counts
         counts = util.embed_check_nonnegative_integer_form(counts)
@@ -149,7 +148,7 @@ class _OfVectors(Distribution):
 
 
 class Multinomial(_OfVectors):
-    """The counts of each class in a number of draws."""
+    """The multinomial distribution: counts of classes in several draws."""
 
     total_count = _parameter("total_count", "How many are drawn.")
     logits = _parameter("logits", "Logarithms of how likely, but for a sum.")
@@ -180,7 +179,7 @@ class Multinomial(_OfVectors):
         logits = self.logits + array_ops.zeros_like(
             counts[..., None], dtype=self.logits.dtype)
 
-        # (Each distribution has its own number of draws.)
+        # The number of draws differs between distributions of the batch.
         def draw(one):
             logits, count = one
             drawn = array_ops.reshape(random_ops.multinomial(
@@ -222,7 +221,7 @@ def _concentrations(concentration, validate_args, *checks):
 
 
 class Dirichlet(_OfVectors):
-    """A distribution over class probabilities, by concentrations."""
+    """The Dirichlet distribution, given by concentrations."""
 
     concentration = _parameter("concentration", "How much speaks for each.")
     total_concentration = _parameter("total_concentration", "All together.")
@@ -315,8 +314,11 @@ def _kl_dirichlet(a, b, name=None):
 
 
 class DirichletMultinomial(_OfVectors):
-    """The counts of each class in a number of draws, where the class
-    probabilities have a Dirichlet distribution."""
+    """The Dirichlet-multinomial distribution.
+
+    It is a multinomial distribution whose class probabilities have a Dirichlet
+    distribution.
+    """
 
     total_count = _parameter("total_count", "How many are drawn.")
     concentration = _parameter("concentration", "How much speaks for each.")
@@ -358,7 +360,7 @@ class DirichletMultinomial(_OfVectors):
                 util.log_combinations(self.total_count, counts))
 
     def _mean(self):
-        # (Counts broadcast against classes, too, as TensorFlow's do.)
+        # As in TensorFlow, counts broadcast against classes, too.
         return self.total_count * (
             self.concentration / self.total_concentration[..., None])
 

@@ -10,7 +10,7 @@ from sluice.ops import array_ops, math_ops
 
 
 class ReparameterizationType:
-    """Whether samples have gradients with respect to the parameters."""
+    """Tells whether samples have gradients with respect to parameters."""
 
     def __init__(self, rep_type):
         self._rep_type = rep_type
@@ -29,8 +29,10 @@ NOT_REPARAMETERIZED = ReparameterizationType("NOT_REPARAMETERIZED")
 
 
 def _by_other(name, other, of_other):
-    """Makes a public method of values: it calls the subclass's `_name`, or
-    applies `of_other` to its `_other`."""
+    """Makes a public method that calls `_name`, or else `_other`.
+
+    The result of `_other` is converted by `of_other`.
+    """
     def function(self, value, name=name, **kwargs):
         return self._of_value(value, name, (f"_{own}", None),
                               (f"_{other}", of_other), kwargs)
@@ -43,16 +45,16 @@ class Distribution:
 
     Subclasses implement methods with an underscore: `_sample_n`, `_log_prob` or
     `_prob`, `_cdf` or `_log_cdf`, `_mean`, `_entropy`, `_batch_shape`,
-    `_event_shape` and so on; methods that follow from these are optional.
+    `_event_shape` and so on. Methods that follow from others are optional.
 
     Args:
-      dtype: the type of samples.
+      dtype: the dtype of samples.
       reparameterization_type: FULLY_REPARAMETERIZED if samples have gradients
-        to the parameters.
-      validate_args: whether parameters and values are checked in each step.
-      allow_nan_stats: whether undefined statistics are NaN, or an error.
-      parameters: the constructor arguments, by name.
-      graph_parents: the tensors that it depends on.
+        with respect to the parameters.
+      validate_args: whether to check parameters and values in each step.
+      allow_nan_stats: whether undefined statistics are NaN instead of errors.
+      parameters: the constructor arguments by name.
+      graph_parents: the tensors that the distribution depends on.
     """
 
     def __init__(self, dtype, reparameterization_type, validate_args,
@@ -85,7 +87,7 @@ class Distribution:
 
     @property
     def parameters(self):
-        """The constructor arguments, by name."""
+        """The constructor arguments by name."""
         return {k: v for k, v in self._parameters.items()
                 if not k.startswith("__") and k != "self"}
 
@@ -101,7 +103,7 @@ class Distribution:
 
     @classmethod
     def param_static_shapes(cls, sample_shape):
-        """`param_shapes` as TensorShapes."""
+        """Returns {parameter: TensorShape} for samples of a shape."""
         if isinstance(sample_shape, tensor_shape.TensorShape):
             if not sample_shape.is_fully_defined():
                 raise ValueError("TensorShape sample_shape must be fully "
@@ -126,12 +128,12 @@ class Distribution:
 
     @property
     def batch_shape(self):
-        """The static shape of a batch of distributions: a TensorShape."""
+        """The static shape of the batch of distributions."""
         return tensor_shape.as_shape(self._batch_shape())
 
     @property
     def event_shape(self):
-        """The static shape of one sample of one distribution: a TensorShape."""
+        """The static shape of a sample of one distribution."""
         return tensor_shape.as_shape(self._event_shape())
 
     def _shape_tensor(self, known, compute, name):
@@ -141,12 +143,12 @@ class Distribution:
             return compute()
 
     def batch_shape_tensor(self, name="batch_shape_tensor"):
-        """The shape of the batch of distributions, a tensor."""
+        """Returns the shape of the batch of distributions as a tensor."""
         return self._shape_tensor(
             self.batch_shape, lambda: self._called("batch_shape_tensor"), name)
 
     def event_shape_tensor(self, name="event_shape_tensor"):
-        """The shape of one sample of one distribution, a tensor."""
+        """Returns the shape of a sample of one distribution as a tensor."""
         return self._shape_tensor(
             self.event_shape, lambda: self._called("event_shape_tensor"), name)
 
@@ -157,11 +159,11 @@ class Distribution:
             return math_ops.equal(array_ops.shape(compute())[0], 0, name=name)
 
     def is_scalar_event(self, name="is_scalar_event"):
-        """Whether a sample of one distribution is a scalar."""
+        """Returns whether a sample of one distribution is a scalar."""
         return self._is_scalar(self.event_shape, self.event_shape_tensor, name)
 
     def is_scalar_batch(self, name="is_scalar_batch"):
-        """Whether there is one distribution."""
+        """Returns whether there is a single distribution."""
         return self._is_scalar(self.batch_shape, self.batch_shape_tensor, name)
 
     # ---- Samples.
@@ -211,7 +213,7 @@ class Distribution:
             x.set_shape(dims)
         return x
 
-    # ---- What is known of values.
+    # ---- Functions of values.
 
     def _called(self, name, *args, **kwargs):
         method = getattr(self, "_" + name, None)
@@ -244,12 +246,12 @@ class Distribution:
 
     def log_survival_function(self, value, name="log_survival_function",
                               **kwargs):
-        """The logarithm of `survival_function`."""
+        """Returns the logarithm of `survival_function`."""
         return self._survival("log_survival_function", value, name, kwargs,
                               lambda p: math_ops.log1p(-p))
 
     def survival_function(self, value, name="survival_function", **kwargs):
-        """How likely a sample is more than a value."""
+        """Returns the probability that a sample is greater than a value."""
         return self._survival("survival_function", value, name, kwargs,
                               lambda p: 1 - p)
 
@@ -266,39 +268,39 @@ class Distribution:
                     raise e from None
 
     def quantile(self, value, name="quantile", **kwargs):
-        """Which value a sample is at most, by how likely it is."""
+        """Returns the inverse of the cumulative distribution function."""
         with self._name_scope(name, [value]):
             return self._called("quantile", convert_to_tensor(
                 value, name="value", preferred_dtype=self.dtype), **kwargs)
 
-    # ---- What is known of it all.
+    # ---- Statistics.
 
     def entropy(self, name="entropy", **kwargs):
-        """The Shannon entropy, in nats."""
+        """Returns the Shannon entropy in nats."""
         with self._name_scope(name):
             return self._called("entropy", **kwargs)
 
     def mean(self, name="mean", **kwargs):
-        """The mean."""
+        """Returns the mean."""
         with self._name_scope(name):
             return self._called("mean", **kwargs)
 
     def mode(self, name="mode", **kwargs):
-        """The mode."""
+        """Returns the mode."""
         with self._name_scope(name):
             return self._called("mode", **kwargs)
 
     def covariance(self, name="covariance", **kwargs):
-        """The covariance of the elements of a sample."""
+        """Returns the covariance of the elements of a sample."""
         with self._name_scope(name):
             return self._called("covariance", **kwargs)
 
     def variance(self, name="variance", **kwargs):
-        """The variance."""
+        """Returns the variance."""
         return self._spread("variance", "stddev", math_ops.square, name, kwargs)
 
     def stddev(self, name="stddev", **kwargs):
-        """The standard deviation."""
+        """Returns the standard deviation."""
         return self._spread("stddev", "variance", math_ops.sqrt, name, kwargs)
 
     def _spread(self, own, other, of_other, name, kwargs):
@@ -312,14 +314,13 @@ class Distribution:
                     raise e from None
 
     def cross_entropy(self, other, name="cross_entropy"):
-        """The cross entropy with another distribution, in nats."""
+        """Returns the cross-entropy with another distribution in nats."""
         with self._name_scope(name):
             return kullback_leibler.cross_entropy(self, other,
                                                   self._allow_nan_stats)
 
     def kl_divergence(self, other, name="kl_divergence"):
-        """The Kullback-Leibler divergence from another distribution, in
-        nats."""
+        """Returns the Kullback-Leibler divergence from `other` in nats."""
         with self._name_scope(name):
             return kullback_leibler.kl_divergence(self, other,
                                                   self._allow_nan_stats)

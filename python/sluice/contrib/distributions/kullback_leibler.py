@@ -1,15 +1,17 @@
-"""Kullback-Leibler divergences, registered by pairs of classes."""
+"""Kullback-Leibler divergences, registered for pairs of classes."""
 
 from sluice.framework import graph as graphs
 from sluice.ops import array_ops, math_ops
 from sluice.ops.control_flow import Assert
 
-_DIVERGENCES = {}  # By the classes of both distributions.
+_DIVERGENCES = {}  # Functions by the classes of both distributions.
 
 
 def _registered_kl(type_a, type_b):
-    """Returns the function of the nearest base classes (of the first class
-    above all), or None."""
+    """Returns the function for the nearest pair of base classes, or None.
+
+    Among equally near pairs, the one with the nearer first class wins.
+    """
     found = [(a, b) for a in type_a.__mro__ for b in type_b.__mro__
              if (a, b) in _DIVERGENCES]
     nearest = min(found, default=None, key=lambda ab: (
@@ -19,10 +21,10 @@ def _registered_kl(type_a, type_b):
 
 def kl_divergence(distribution_a, distribution_b, allow_nan_stats=True,
                   name=None):
-    """The Kullback-Leibler divergence of the first from the second, in nats.
+    """Returns KL(distribution_a || distribution_b) in nats.
 
     Args:
-      allow_nan_stats: whether an undefined divergence is NaN, or an error.
+      allow_nan_stats: whether an undefined divergence is NaN, not an error.
     """
     function = _registered_kl(type(distribution_a), type(distribution_b))
     if function is None:
@@ -45,13 +47,13 @@ def kl_divergence(distribution_a, distribution_b, allow_nan_stats=True,
 
 
 def cross_entropy(ref, other, allow_nan_stats=True, name=None):
-    """The cross entropy of the second under the first, in nats."""
+    """Returns the cross-entropy of `ref` and `other` in nats."""
     with graphs.name_scope(name, "cross_entropy"):
         return ref.entropy() + kl_divergence(ref, other, allow_nan_stats)
 
 
 class RegisterKL:
-    """A decorator that registers the divergence of two classes."""
+    """Decorates a function to register it as a divergence of two classes."""
 
     def __init__(self, dist_cls_a, dist_cls_b):
         self._key = dist_cls_a, dist_cls_b

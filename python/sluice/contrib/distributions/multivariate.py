@@ -16,9 +16,10 @@ class MultivariateNormalDiag(Distribution):
     """A multivariate normal distribution with a diagonal covariance.
 
     Args:
-      loc: the means; by default 0.
-      scale_diag: the standard deviations; by default 1.
-      scale_identity_multiplier: is added to `scale_diag`, or replaces it.
+      loc: the means; default to 0.
+      scale_diag: the standard deviations; default to 1.
+      scale_identity_multiplier: a number that is added to `scale_diag`, or
+        replaces it.
     """
 
     loc = property(lambda self: self._loc, doc="The means.")
@@ -75,7 +76,7 @@ class MultivariateNormalDiag(Distribution):
             dtype=self.dtype, seed=seed)
 
     def _log_size(self):
-        """The logarithm of how much wider it is than the standard one."""
+        """Returns the logarithm of the product of the scales."""
         return math_ops.reduce_sum(math_ops.log(math_ops.abs(self._diag)), -1)
 
     def _log_prob(self, x):
@@ -104,7 +105,7 @@ class MultivariateNormalDiag(Distribution):
 
 
 class MultivariateNormalDiagWithSoftplusScale(MultivariateNormalDiag):
-    """MultivariateNormalDiag, of scales that may be any numbers."""
+    """A MultivariateNormalDiag whose scales are softplus(scale_diag)."""
 
     def __init__(self, loc, scale_diag, validate_args=False,
                  allow_nan_stats=True,

@@ -24,13 +24,13 @@ def _parameter(name, doc):
 
 
 class _OfNumbers(Distribution):
-    """The base class of scalar distributions, whose parameters broadcast."""
+    """The base class of scalar distributions; their parameters broadcast."""
 
     _names = ()
 
     def _start(self, arguments, scope, dtype=None,
                reparameterization_type=FULLY_REPARAMETERIZED, **parameters):
-        """What __init__ does with its arguments: parameters are tensors."""
+        """Initializes the base class; `parameters` are tensors."""
         for name, value in parameters.items():
             setattr(self, "_" + name, value)
         super().__init__(
@@ -65,7 +65,7 @@ class _OfNumbers(Distribution):
     def _event_shape_tensor(self):
         return constant([], dtypes.int32)
 
-    # ---- What subclasses say.
+    # ---- For subclasses.
 
     def _log_prob(self, x):
         return self._log_unnormalized_prob(x) - self._log_normalization()
@@ -75,22 +75,25 @@ class _OfNumbers(Distribution):
                                   f"{type(self).__name__}")
 
     def _wide(self, n):
-        """The shape of n samples."""
+        """Returns the shape of n samples."""
         return array_ops.concat([[n], self.batch_shape_tensor()], 0)
 
     def _everywhere(self, x):
-        """x for each distribution."""
+        """Broadcasts x to the batch shape."""
         return x * array_ops.ones(self.batch_shape_tensor(), self.dtype)
 
     def _where(self, defined, value, otherwise=np.nan):
-        """The value where it is defined, else a number."""
+        """Returns the value where it is defined, else a constant."""
         return array_ops.where_v2(defined, value, array_ops.fill(
             self.batch_shape_tensor(),
             np.array(otherwise, self.dtype.as_numpy_dtype)))
 
     def _defined(self, value, *needs):
-        """A statistic, where parameters are more than a bound, else NaN or an
-        error: `needs` are (parameter, bound, words)."""
+        """Returns a statistic that is undefined for some parameters.
+
+        `needs` are (parameter, exclusive lower bound, message). Where a
+        parameter is not above its bound, the result is NaN or an error.
+        """
         if self.allow_nan_stats:
             defined = needs[0][0] > needs[0][1]
             for parameter, bound, _ in needs[1:]:
@@ -107,8 +110,10 @@ class _OfNumbers(Distribution):
 
 
 def _taken(checks, validate_args, **parameters):
-    """Converts parameters to tensors of one type; with `validate_args`, they
-    are checked in each step."""
+    """Converts parameters to tensors of the same float dtype.
+
+    With `validate_args`, checks them in each step.
+    """
     with graphs.control_dependencies(checks() if validate_args else []):
         made = {name: array_ops.identity(value, name=name)
                 for name, value in parameters.items()}
@@ -198,7 +203,7 @@ class Laplace(_OfNumbers):
 
     def _sample_n(self, n, seed=None):
         kind = self.dtype.as_numpy_dtype
-        # (In (-1, 1), to avoid the logarithm of 0.)
+        # The interval is open, to avoid the logarithm of 0.
         u = random_ops.random_uniform(
             self._wide(n), np.nextafter(kind(-1), kind(0)), 1.0,
             dtype=self.dtype, seed=seed)
@@ -237,7 +242,7 @@ class Laplace(_OfNumbers):
 
 
 class Uniform(_OfNumbers):
-    """The uniform distribution over [low, high)."""
+    """The uniform distribution on [low, high)."""
 
     _names = ("low", "high")
     low = _parameter("low", "The least number.")
@@ -253,7 +258,7 @@ class Uniform(_OfNumbers):
         self._start(arguments, name, **made)
 
     def range(self, name="range"):
-        """high - low."""
+        """Returns high - low."""
         with self._name_scope(name):
             return self.high - self.low
 
@@ -293,7 +298,7 @@ class Uniform(_OfNumbers):
 
 
 class Gamma(_OfNumbers):
-    """The gamma distribution, by concentration (shape) and rate."""
+    """The gamma distribution, given by concentration (shape) and rate."""
 
     _names = ("concentration", "rate")
     concentration = _parameter("concentration", "The form.")
@@ -381,7 +386,7 @@ class Exponential(Gamma):
         return {"rate": convert_to_tensor(sample_shape, dtypes.int32)}
 
     def _sample_n(self, n, seed=None):
-        # (At least the smallest positive number, for a finite logarithm.)
+        # The smallest normal number as the bound avoids the logarithm of 0.
         u = random_ops.random_uniform(
             self._wide(n), np.finfo(self.dtype.as_numpy_dtype).tiny, 1.0,
             dtype=self.dtype, seed=seed)
@@ -398,7 +403,7 @@ class Exponential(Gamma):
 
 
 class Beta(_OfNumbers):
-    """The beta distribution over (0, 1)."""
+    """The beta distribution on (0, 1)."""
 
     _names = ("concentration1", "concentration0")
     concentration1 = _parameter("concentration1", "How much speaks for 1.")
@@ -547,7 +552,7 @@ class StudentT(_OfNumbers):
 
     def _variance(self):
         df = self._everywhere(self.df)
-        # (No division by 0 in the branch that is not selected.)
+        # Avoids a division by 0 in the branch that is not selected.
         least = array_ops.where_v2(df > 2, df - 2, array_ops.ones_like(df))
         return self._defined(
             self._where(df > 2, math_ops.square(self.scale) * df / least,
@@ -559,8 +564,10 @@ class StudentT(_OfNumbers):
 
 
 def _of_any_numbers(base, name, **functions):
-    """Makes a subclass whose parameters are unconstrained: functions map them
-    to those of the base class."""
+    """Makes a subclass with unconstrained parameters.
+
+    The functions map its parameters to those of the base class.
+    """
     signature = inspect.signature(base.__init__)
     signature = signature.replace(parameters=[
         p.replace(default=name) if p.name == "name" else p
@@ -600,7 +607,7 @@ StudentTWithAbsDfSoftplusScale = _of_any_numbers(
 
 
 class Bernoulli(_OfNumbers):
-    """The Bernoulli distribution over 0 and 1."""
+    """The Bernoulli distribution on {0, 1}."""
 
     _names = ("logits",)
     logits = _parameter("logits", "log(p / (1 - p)).")

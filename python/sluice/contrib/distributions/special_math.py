@@ -1,5 +1,4 @@
-"""Cumulative distribution functions of the normal and the Laplace
-distribution."""
+"""Cumulative distribution functions of the normal and Laplace distributions."""
 
 import math
 
@@ -8,7 +7,7 @@ from sluice.framework import dtypes, graph as graphs
 from sluice.framework.conversion import convert_to_tensor
 from sluice.ops import array_ops, math_ops
 
-# Between these bounds the logarithm is computed directly; below them a series
+# Between these bounds the logarithm is computed directly. Below them a series
 # is more accurate, and above them log1p of the complement.
 _BOUNDS = {dtypes.float32: (-10.0, 5.0), dtypes.float64: (-20.0, 8.0)}
 
@@ -25,8 +24,7 @@ def _float(x, name):
 
 
 def ndtr(x, name="ndtr"):
-    """The cumulative distribution function of the standard normal
-    distribution."""
+    """The standard normal cumulative distribution function."""
     with graphs.name_scope(name, values=[x]):
         return _ndtr(_float(x, "x"))
 
@@ -34,7 +32,7 @@ def ndtr(x, name="ndtr"):
 def _ndtr(x):
     w = x * math.sqrt(0.5)
     z = math_ops.abs(w)
-    # (Far from 0 the complement is computed, to avoid cancellation.)
+    # Far from 0, erfc avoids cancellation.
     tail = math_ops.erfc(z)
     return 0.5 * array_ops.where_v2(
         z < math.sqrt(0.5), 1 + math_ops.erf(w),
@@ -45,7 +43,7 @@ def ndtri(p, name="ndtri"):
     """The inverse of `ndtr`."""
     with graphs.name_scope(name, values=[p]):
         p = _float(p, "p")
-        # (At the ends, where the result is infinite, the gradient is 0.)
+        # At 0 and 1, where the result is infinite, the gradient is 0.
         ends = math_ops.logical_or(p <= 0, p >= 1)
         inside = array_ops.where_v2(ends, array_ops.fill(
             array_ops.shape(p), math_ops.cast(0.5, p.dtype)), p)
@@ -54,11 +52,12 @@ def ndtri(p, name="ndtri"):
 
 
 def log_ndtr(x, series_order=3, name="log_ndtr"):
-    """The logarithm of `ndtr`, accurate also where `ndtr` rounds to 0 or 1; so
-    are gradients.
+    """The logarithm of `ndtr`, accurate even where `ndtr` rounds to 0 or 1.
+
+    The gradient is accurate, too.
 
     Args:
-      series_order: the number of terms of the series used far below 0.
+      series_order: the number of terms of the series for very negative x.
     """
     if not isinstance(series_order, int):
         raise TypeError("series_order must be a Python integer.")
@@ -69,7 +68,7 @@ def log_ndtr(x, series_order=3, name="log_ndtr"):
     with graphs.name_scope(name, values=[x]):
         x = _float(x, "x")
         lower, upper = _BOUNDS[x.dtype.base_dtype]
-        # (No infinite gradient in the branch that is not selected.)
+        # Avoids an infinite gradient in the branch that is not selected.
         below = math_ops.minimum(x, lower)
         return array_ops.where_v2(
             x > upper, -_ndtr(-x), array_ops.where_v2(
@@ -80,8 +79,10 @@ def log_ndtr(x, series_order=3, name="log_ndtr"):
 
 
 def _series(x, order):
-    """1 - 1/x^2 + 3/x^4 - 15/x^6...: the asymptotic series of `ndtr` divided by
-    density / -x."""
+    """The asymptotic series 1 - 1/x^2 + 3/x^4 - 15/x^6... of `ndtr`.
+
+    It approximates `ndtr` divided by density / -x.
+    """
     total, term = array_ops.ones_like(x), array_ops.ones_like(x)
     for n in range(1, order + 1):
         term = term * -(2 * n - 1) / math_ops.square(x)
@@ -90,11 +91,10 @@ def _series(x, order):
 
 
 def log_cdf_laplace(x, name="log_cdf_laplace"):
-    """The logarithm of the cumulative distribution function of the standard
-    Laplace distribution."""
+    """The log of the standard Laplace cumulative distribution function."""
     with graphs.name_scope(name, values=[x]):
         x = convert_to_tensor(x, name="x")
         below = -math.log(2.0) + x
-        # (No overflow of the exponential in the branch that is not selected.)
+        # Avoids an overflow of exp in the branch that is not selected.
         above = math_ops.log1p(-0.5 * math_ops.exp(-math_ops.abs(x)))
         return array_ops.where_v2(x < 0, below, above)

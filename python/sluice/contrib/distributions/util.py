@@ -21,7 +21,7 @@ def gen_new_seed(seed, salt):
 
 def assert_integer_form(x, data=None, summarize=None, message=None,
                         int_dtype=None, name="assert_integer_form"):
-    """Makes an operation that fails unless all values are integers."""
+    """Returns an operation that fails unless all values are integers."""
     with graphs.name_scope(name, values=[x, data]):
         x = convert_to_tensor(x, name="x")
         if x.dtype.is_integer:
@@ -35,8 +35,7 @@ def assert_integer_form(x, data=None, summarize=None, message=None,
 
 
 def _largest_integer(dtype):
-    """Returns the largest n such that a type represents all integers up to
-    n."""
+    """Returns the largest n with all integers up to n exact in a dtype."""
     if dtype.is_floating:
         return 2 ** (np.finfo(dtype.as_numpy_dtype).nmant + 1)
     return dtype.max
@@ -44,7 +43,7 @@ def _largest_integer(dtype):
 
 def embed_check_nonnegative_integer_form(
         x, name="embed_check_nonnegative_integer_form"):
-    """Returns x, checked to be nonnegative integers."""
+    """Returns x with a check that all values are nonnegative integers."""
     with graphs.name_scope(name, values=[x]):
         x = convert_to_tensor(x, name="x")
         checks = [check_ops.assert_non_negative(
@@ -59,8 +58,10 @@ def embed_check_nonnegative_integer_form(
 def embed_check_integer_casting_closed(
         x, target_dtype, assert_nonnegative=True,
         name="embed_check_casting_closed"):
-    """Returns x, checked to be integers that another type represents (bool: 0
-    and 1)."""
+    """Returns x with a check that another dtype represents all its values.
+
+    The values must be integers; for bool 0 or 1.
+    """
     with graphs.name_scope(name, values=[x]):
         x = convert_to_tensor(x, name="x")
         kind, target = x.dtype.base_dtype, dtypes.as_dtype(target_dtype)
@@ -95,8 +96,10 @@ def embed_check_integer_casting_closed(
 
 def embed_check_categorical_event_shape(
         categorical_param, name="embed_check_categorical_event_shape"):
-    """Returns a parameter over classes, checked to have at least two, and no
-    more than its type can count."""
+    """Returns a parameter over classes with a check of their number.
+
+    There must be at least two classes, and not more than the dtype can count.
+    """
     with graphs.name_scope(name, values=[categorical_param]):
         x = convert_to_tensor(categorical_param, name="categorical_param")
         most = 2 ** 11 if x.dtype.base_dtype == dtypes.float16 else (
@@ -137,9 +140,9 @@ def get_logits_and_probs(logits=None, probs=None, multidimensional=False,
     """Returns (logits, probabilities), given one of them.
 
     Args:
-      multidimensional: whether the last dimension is over classes; else each
-        is the probability of 1.
-      validate_args: whether probabilities are checked.
+      multidimensional: whether the last dimension contains classes. Otherwise
+        each element is the probability of 1.
+      validate_args: whether to check probabilities.
     """
     with graphs.name_scope(name, values=[probs, logits]):
         if (probs is None) == (logits is None):
@@ -178,7 +181,7 @@ def get_logits_and_probs(logits=None, probs=None, multidimensional=False,
 
 def assert_close(x, y, data=None, summarize=None, message=None,
                  name="assert_close"):
-    """Makes an operation that fails unless values are nearly equal."""
+    """Returns an operation that fails unless values are nearly equal."""
     with graphs.name_scope(name, values=[x, y]):
         x = convert_to_tensor(x, name="x")
         y = convert_to_tensor(y, name="y")
@@ -192,7 +195,7 @@ def assert_close(x, y, data=None, summarize=None, message=None,
 
 
 def log_combinations(n, counts, name="log_combinations"):
-    """The logarithm of the multinomial coefficient of n and counts."""
+    """Returns the log of the multinomial coefficient of n and counts."""
     with graphs.name_scope(name, values=[n, counts]):
         n = convert_to_tensor(n, name="n")
         counts = convert_to_tensor(counts, name="counts")
@@ -201,12 +204,12 @@ def log_combinations(n, counts, name="log_combinations"):
 
 
 def softplus_inverse(x, name=None):
-    """The inverse of softplus."""
+    """Returns the inverse of softplus."""
     with graphs.name_scope(name, "softplus_inverse", values=[x]):
         x = convert_to_tensor(x, name="x")
         threshold = math.log(np.finfo(x.dtype.as_numpy_dtype).eps) + 2.0
         small, large = x < math.exp(threshold), x > -threshold
-        # (No infinite gradient in the branch that is not selected.)
+        # Avoids an infinite gradient in the branch that is not selected.
         middle = array_ops.where_v2(math_ops.logical_or(small, large),
                                     array_ops.ones_like(x), x)
         return array_ops.where_v2(

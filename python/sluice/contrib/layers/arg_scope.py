@@ -13,7 +13,7 @@ class _Stack(threading.local):
 
 
 _stack = _Stack()
-_names = {}  # Names of the arguments that a scope may set, by function.
+_names = {}  # Names of arguments with defaults, by function.
 
 
 def arg_scope_func_key(op):
@@ -27,13 +27,15 @@ def _name(op):
 
 @contextlib.contextmanager
 def arg_scope(list_ops_or_scope, **kwargs):
-    """A context manager that sets default arguments of functions. Its value has
-    the defaults of all functions, and can be entered again.
+    """Returns a context manager that sets default arguments of functions.
+
+    Its value contains the defaults of all functions, and can be passed to
+    `arg_scope` again.
 
     Args:
       list_ops_or_scope: functions with `add_arg_scope`, or the value of a
         scope.
-      kwargs: the defaults; none if a scope is entered again.
+      kwargs: the defaults; must be empty to re-enter a scope.
     """
     if isinstance(list_ops_or_scope, dict):
         if kwargs:
@@ -59,7 +61,7 @@ def arg_scope(list_ops_or_scope, **kwargs):
 
 
 def add_arg_scope(func):
-    """A decorator: `arg_scope` may set the function's default arguments."""
+    """Decorates a function so that `arg_scope` can set default arguments."""
     key = arg_scope_func_key(func)
 
     def with_defaults(*args, **kwargs):
@@ -72,7 +74,7 @@ def add_arg_scope(func):
 
 
 def has_arg_scope(func):
-    """Whether a function is decorated with `add_arg_scope`."""
+    """Returns whether a function is decorated with `add_arg_scope`."""
     return arg_scope_func_key(func) in _names
 
 

@@ -1,12 +1,11 @@
-"""Maxout: the maximum of groups of features (Goodfellow et al., 2013)."""
+"""Maxout layers (Goodfellow et al., 2013)."""
 
 from sluice.layers.base import Layer, as_function
 from sluice.ops import array_ops, math_ops
 
 
 class MaxOut(Layer):
-    """Reduces an axis to `num_units`, each the maximum of an equal share of the
-    inputs."""
+    """Reduces an axis to `num_units` maxima over equal groups of features."""
 
     def __init__(self, num_units, axis=-1, name=None, **kwargs):
         super().__init__(name=name, **kwargs)

@@ -1,5 +1,4 @@
-"""Model variables, and functions that find variables:
-`tf.contrib.framework`."""
+"""Model variables and searches for variables: `tf.contrib.framework`."""
 
 import functools
 import itertools
@@ -21,14 +20,14 @@ def _kept(initial_value, validate_shape, name, use_resource, collection):
 
 def local_variable(initial_value, validate_shape=True, name=None,
                    use_resource=None):
-    """Makes a local variable, which is not trainable."""
+    """Creates a local variable, which is not trainable."""
     return _kept(initial_value, validate_shape, name, use_resource,
                  GraphKeys.LOCAL_VARIABLES)
 
 
 def global_variable(initial_value, validate_shape=True, name=None,
                     use_resource=None):
-    """Makes a global variable, which is not trainable."""
+    """Creates a global variable, which is not trainable."""
     return _kept(initial_value, validate_shape, name, use_resource,
                  GraphKeys.GLOBAL_VARIABLES)
 
@@ -38,8 +37,10 @@ def variable(name, shape=None, dtype=None, initializer=None, regularizer=None,
              trainable=True, collections=None, caching_device=None, device=None,
              partitioner=None, custom_getter=None, use_resource=None,
              synchronization=None, aggregation=None):
-    """`get_variable` on a device (or by a device function), with an optional
-    custom getter."""
+    """Calls `get_variable` on a device or with a device function.
+
+    A custom getter is called in its place.
+    """
     getter = variable_scope.get_variable if custom_getter is None else (
         functools.partial(custom_getter,
                           reuse=variable_scope.get_variable_scope().reuse))
@@ -60,7 +61,7 @@ def model_variable(name, shape=None, dtype=dtypes.float32, initializer=None,
                    caching_device=None, device=None, partitioner=None,
                    custom_getter=None, use_resource=None, synchronization=None,
                    aggregation=None):
-    """`variable`, added to MODEL_VARIABLES."""
+    """Calls `variable` and adds the result to MODEL_VARIABLES."""
     return variable(
         name, shape=shape, dtype=dtype, initializer=initializer,
         regularizer=regularizer, trainable=trainable,
@@ -72,8 +73,10 @@ def model_variable(name, shape=None, dtype=dtypes.float32, initializer=None,
 
 
 class VariableDeviceChooser:
-    """A device function that cycles through the tasks of a job; without tasks,
-    it chooses this process."""
+    """A device function that cycles through the tasks of a job.
+
+    Without tasks, it selects this process.
+    """
 
     def __init__(self, num_tasks=0, job_name="ps", device_type="CPU",
                  device_index=0, replica=None):
@@ -88,7 +91,7 @@ class VariableDeviceChooser:
 
 
 def add_model_variable(var):
-    """Adds a variable to MODEL_VARIABLES, once."""
+    """Adds a variable to MODEL_VARIABLES unless it is there."""
     known = graphs.get_collection_ref(GraphKeys.MODEL_VARIABLES)
     if not any(var is v for v in known):
         known.append(var)
@@ -96,8 +99,10 @@ def add_model_variable(var):
 
 def get_variables(scope=None, suffix=None,
                   collection=GraphKeys.GLOBAL_VARIABLES):
-    """Returns the variables whose names match a scope as prefix and a suffix
-    (regular expressions)."""
+    """Returns the variables that match a scope and a suffix.
+
+    Both are regular expressions; `scope` matches at the start of the name.
+    """
     if isinstance(scope, variable_scope.VariableScope):
         scope = scope.name
     if suffix is not None:
@@ -107,22 +112,22 @@ def get_variables(scope=None, suffix=None,
 
 
 def get_model_variables(scope=None, suffix=None):
-    """`get_variables` of MODEL_VARIABLES."""
+    """Calls `get_variables` for MODEL_VARIABLES."""
     return get_variables(scope, suffix, GraphKeys.MODEL_VARIABLES)
 
 
 def get_local_variables(scope=None, suffix=None):
-    """`get_variables` of LOCAL_VARIABLES."""
+    """Calls `get_variables` for LOCAL_VARIABLES."""
     return get_variables(scope, suffix, GraphKeys.LOCAL_VARIABLES)
 
 
 def get_trainable_variables(scope=None, suffix=None):
-    """`get_variables` of TRAINABLE_VARIABLES."""
+    """Calls `get_variables` for TRAINABLE_VARIABLES."""
     return get_variables(scope, suffix, GraphKeys.TRAINABLE_VARIABLES)
 
 
 def get_variables_by_suffix(suffix, scope=None):
-    """`get_variables` with the suffix first."""
+    """Calls `get_variables` with the suffix as the first argument."""
     return get_variables(scope, suffix)
 
 
@@ -132,8 +137,10 @@ def get_variables_by_name(given_name, scope=None):
 
 
 def get_variables_to_restore(include=None, exclude=None):
-    """Returns the variables of some scopes (by default all) without those of
-    others."""
+    """Returns the variables of some scopes, except those of others.
+
+    By default includes all scopes.
+    """
     for what, given in (("include", include), ("exclude", exclude)):
         if given is not None and not isinstance(given, (list, tuple)):
             raise TypeError(f"{what} is provided but is not a list or a tuple.")
@@ -156,16 +163,18 @@ def get_unique_variable(var_op_name):
 
 
 def get_variable_full_name(var):
-    """Returns the name of a variable, or of the variable it is a part of."""
+    """Returns the name of a variable; for a part, that of the whole."""
     part = var._save_slice_info
     return part.full_name if part else var.op.name
 
 
 def filter_variables(var_list, include_patterns=None, exclude_patterns=None,
                      reg_search=True):
-    """Returns the variables whose names match an include pattern (None: all)
-    and no exclude pattern: anywhere, or at the beginning unless
-    `reg_search`."""
+    """Returns the variables that match an include and no exclude pattern.
+
+    Without include patterns, all variables match. Patterns match anywhere in
+    the name, or only at its start unless `reg_search`.
+    """
     match = re.search if reg_search else re.match
 
     def any_of(patterns, v):
@@ -177,8 +186,7 @@ def filter_variables(var_list, include_patterns=None, exclude_patterns=None,
 
 
 def assign_from_values(var_names_to_values):
-    """Returns (an operation that assigns arrays to variables by name, its
-    feeds)."""
+    """Returns (operation that assigns arrays to variables by name, feeds)."""
     feed_dict, assigned = {}, []
     for name, value in var_names_to_values.items():
         found = graphs.get_collection(GraphKeys.GLOBAL_VARIABLES, name)
@@ -198,6 +206,6 @@ def assign_from_values(var_names_to_values):
 
 
 def assign_from_values_fn(var_names_to_values):
-    """`assign_from_values` as a function of a session."""
+    """Returns a function of a session that calls `assign_from_values`."""
     assign_op, feed_dict = assign_from_values(var_names_to_values)
     return lambda session: session.run(assign_op, feed_dict)

@@ -31,18 +31,18 @@ def _scaled(scale, scope, default, measure):
 
 
 def l1_regularizer(scale, scope=None):
-    """scale * sum(|weights|)."""
+    """Makes a regularizer that computes scale * sum(|weights|)."""
     return _scaled(scale, scope, "l1_regularizer",
                    lambda w: math_ops.reduce_sum(math_ops.abs(w)))
 
 
 def l2_regularizer(scale, scope=None):
-    """scale * sum(weights^2) / 2."""
+    """Makes a regularizer that computes scale * sum(weights^2) / 2."""
     return _scaled(scale, scope, "l2_regularizer", nn.l2_loss)
 
 
 def l1_l2_regularizer(scale_l1=1.0, scale_l2=1.0, scope=None):
-    """The sum of `l1_regularizer` and `l2_regularizer`."""
+    """Makes the sum of `l1_regularizer` and `l2_regularizer`."""
     scope = scope or "l1_l2_regularizer"
     _checked(scale_l1, "scale_l1")
     _checked(scale_l2, "scale_l2")
@@ -51,7 +51,7 @@ def l1_l2_regularizer(scale_l1=1.0, scale_l2=1.0, scope=None):
 
 
 def sum_regularizer(regularizer_list, scope=None):
-    """The sum of several regularizers."""
+    """Makes the sum of several regularizers."""
     regularizers = [r for r in regularizer_list if r is not None]
     if not regularizers:
         return None
@@ -65,8 +65,10 @@ def sum_regularizer(regularizer_list, scope=None):
 
 
 def apply_regularization(regularizer, weights_list=None):
-    """Sums the losses of a regularizer over weights (by default the collection
-    WEIGHTS), and adds the sum to REGULARIZATION_LOSSES."""
+    """Adds the total loss of a regularizer to REGULARIZATION_LOSSES.
+
+    The weights default to the collection WEIGHTS. Returns the total.
+    """
     if not weights_list:
         weights_list = graphs.get_collection(GraphKeys.WEIGHTS)
     if not weights_list:

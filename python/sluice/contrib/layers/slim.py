@@ -1,7 +1,9 @@
-"""Layers as functions with `arg_scope`: `contrib.layers` and `contrib.slim`
-(normalisations are in `slim_norms.py`). Their variables are in MODEL_VARIABLES
-and in the collections that the caller names: a list, or {"weights": a list,
-"biases": a list}."""
+"""Layers as functions with `arg_scope`: `contrib.layers` and `contrib.slim`.
+
+Normalization layers are in `slim_norms.py`. Variables are added to
+MODEL_VARIABLES and to the collections given by the caller: a list, or
+{"weights": a list, "biases": a list}.
+"""
 
 import collections
 import functools
@@ -37,8 +39,10 @@ def _weighted(make, inputs, scope, default_scope, reuse, variables_collections,
               outputs_collections, activation_fn, normalizer_fn,
               normalizer_params, weights_initializer, weights_regularizer,
               biases_initializer, biases_regularizer, trainable):
-    """Returns the output of the layer with weights and biases that `make`
-    makes."""
+    """Returns the output of a layer with weights and biases.
+
+    `make` makes the layer.
+    """
     with variable_scope(
             scope, default_scope, [inputs], reuse=reuse,
             custom_getter=model_getter(bias="biases",
@@ -67,8 +71,10 @@ def fully_connected(inputs, num_outputs, activation_fn=nn.relu,
                     biases_initializer=_ZEROS, biases_regularizer=None,
                     reuse=None, variables_collections=None,
                     outputs_collections=None, trainable=True, scope=None):
-    """Computes inputs * weights + biases over the last dimension, with optional
-    normalisation (instead of biases) and activation."""
+    """Computes inputs * weights + biases over the last dimension.
+
+    Optionally applies a normalization (instead of biases) and an activation.
+    """
     if not isinstance(num_outputs, int):
         raise ValueError(f"num_outputs type should be one of [int], got "
                          f"{type(num_outputs)}.")
@@ -94,12 +100,13 @@ def convolution(inputs, num_outputs, kernel_size, stride=1, padding="SAME",
                 biases_initializer=_ZEROS, biases_regularizer=None, reuse=None,
                 variables_collections=None, outputs_collections=None,
                 trainable=True, scope=None, conv_dims=None):
-    """A convolution over one to three dimensions with biases, normalisation
-    (instead of biases) and activation.
+    """Computes a convolution over one to three dimensions.
+
+    Adds biases or applies a normalization, and then an activation.
 
     Args:
       rate: the dilation rate.
-      conv_dims: the number of spatial dimensions; by default all.
+      conv_dims: the number of spatial dimensions; defaults to all.
     """
     order = _order(channels_first(data_format, _FORMATS))
 
@@ -192,8 +199,11 @@ def separable_convolution2d(
         weights_regularizer=None, biases_initializer=_ZEROS,
         biases_regularizer=None, reuse=None, variables_collections=None,
         outputs_collections=None, trainable=True, scope=None):
-    """A depthwise and a pointwise convolution (the latter unless `num_outputs`
-    is None), with biases, normalisation and activation."""
+    """Computes a depthwise and a pointwise convolution.
+
+    If `num_outputs` is None, omits the latter. Adds biases or applies a
+    normalization, and then an activation.
+    """
     first = images_first(data_format)
     with variable_scope(
             scope, "SeparableConv2d", [inputs], reuse=reuse,
@@ -251,8 +261,10 @@ def convolution2d_in_plane(
         biases_initializer=_ZEROS, biases_regularizer=None, reuse=None,
         variables_collections=None, outputs_collections=None, trainable=True,
         scope=None):
-    """Convolves all channels with the same kernel, with biases, normalisation
-    (instead of biases) and activation."""
+    """Convolves all channels with the same kernel.
+
+    Adds biases or applies a normalization, and then an activation.
+    """
     with variable_scope(scope, "ConvInPlane", [inputs], reuse=reuse) as sc:
         inputs = convert_to_tensor(inputs)
         channels, dtype = inputs.shape.as_list()[3], inputs.dtype.base_dtype
@@ -276,7 +288,7 @@ def convolution2d_in_plane(
 def bias_add(inputs, activation_fn=None, initializer=_ZEROS, regularizer=None,
              reuse=None, variables_collections=None, outputs_collections=None,
              trainable=True, data_format="NHWC", scope=None):
-    """Adds a bias per channel, with activation."""
+    """Adds a bias per channel and applies an activation."""
     first = images_first(data_format)
     with variable_scope(scope, "BiasAdd", [inputs], reuse=reuse) as sc:
         inputs = convert_to_tensor(inputs)
@@ -298,7 +310,7 @@ def bias_add(inputs, activation_fn=None, initializer=_ZEROS, regularizer=None,
 def embed_sequence(ids, vocab_size=None, embed_dim=None, unique=False,
                    initializer=None, regularizer=None, trainable=True,
                    scope=None, reuse=None):
-    """Embeds ids."""
+    """Looks up the embeddings of ids."""
     if not (reuse or (vocab_size and embed_dim)):
         raise ValueError(f"Must specify vocab size and embedding dimension "
                          f"when not reusing. Got vocab_size={vocab_size} and "
@@ -350,7 +362,7 @@ max_pool3d = _pooling(pooling.MaxPooling3D, "MaxPool3D", "max_pool3d",
 @add_arg_scope
 def pool(inputs, kernel_size, pooling_type, padding="VALID", data_format=None,
          dilation_rate=1, stride=1, outputs_collections=None, scope=None):
-    """`nn.pool`: pooling ("MAX", "AVG") over dilated windows."""
+    """Computes pooling ("MAX", "AVG") over windows, as `nn.pool`."""
     with graphs.name_scope(scope, f"{pooling_type.lower()}_pool",
                            [inputs]) as sc:
         inputs = convert_to_tensor(inputs)
@@ -381,8 +393,7 @@ def pool(inputs, kernel_size, pooling_type, padding="VALID", data_format=None,
 @add_arg_scope
 def dropout(inputs, keep_prob=0.5, noise_shape=None, is_training=True,
             outputs_collections=None, scope=None, seed=None):
-    """In training each element divided by the probability that it is kept, or
-    zero."""
+    """Drops elements in training and divides the others by `keep_prob`."""
     with variable_scope(scope, "Dropout", [inputs]) as sc:
         outputs = core.Dropout(
             1 - keep_prob, noise_shape, seed, name=sc.name, _scope=sc)(
@@ -401,7 +412,7 @@ def flatten(inputs, outputs_collections=None, scope=None):
 @add_arg_scope
 def one_hot_encoding(labels, num_classes, on_value=1.0, off_value=0.0,
                      outputs_collections=None, scope=None):
-    """`one_hot`."""
+    """Calls `one_hot`."""
     with graphs.name_scope(scope, "OneHotEncoding",
                            [labels, num_classes]) as sc:
         labels = convert_to_tensor(labels)
@@ -425,7 +436,7 @@ def dense_to_sparse(tensor, eos_token=0, outputs_collections=None, scope=None):
 
 @add_arg_scope
 def softmax(logits, scope=None):
-    """`nn.softmax` over the last dimension."""
+    """Computes softmax over the last dimension."""
     with variable_scope(scope, "softmax", [logits]):
         logits = convert_to_tensor(logits)
         known = logits.shape.with_rank_at_least(2).as_list()[-1]
@@ -443,8 +454,11 @@ def softmax(logits, scope=None):
 def spatial_softmax(features, temperature=None, name=None,
                     variables_collections=None, trainable=True,
                     data_format="NHWC"):
-    """The expected (row, column) of each channel, in [-1, 1], under the softmax
-    of the features divided by a temperature variable (Levine et al., 2015)."""
+    """Returns the expected (row, column) of each channel, in [-1, 1].
+
+    The distribution is the softmax of the features divided by a temperature
+    variable (Levine et al., 2015).
+    """
     first = images_first(data_format)
     with variable_scope(name, "spatial_softmax"):
         features = convert_to_tensor(features)
@@ -481,14 +495,14 @@ def spatial_softmax(features, temperature=None, name=None,
 
 @add_arg_scope
 def maxout(inputs, num_units, axis=-1, scope=None):
-    """The maximum of groups of features (Goodfellow et al., 2013)."""
+    """Computes the maximum of groups of features (Goodfellow et al., 2013)."""
     with variable_scope(scope, "MaxOut", [inputs]):
         return MaxOut(num_units, axis)(convert_to_tensor(inputs))
 
 
 @custom_gradient
 def scale_gradient(inputs, gradient_multiplier):
-    """The inputs, with a scaled gradient."""
+    """Returns the inputs, with a scaled gradient."""
     return inputs, lambda dy: [dy * gradient_multiplier, None]
 
 
@@ -513,8 +527,7 @@ def images_to_sequence(inputs, data_format="NHWC", outputs_collections=None,
 @add_arg_scope
 def sequence_to_images(inputs, height, output_data_format="channels_last",
                        outputs_collections=None, scope=None):
-    """Converts sequences to images of a height: the inverse of
-    `images_to_sequence`."""
+    """Converts sequences to images, the inverse of `images_to_sequence`."""
     with graphs.name_scope(scope, "SequenceToImages", [inputs]) as sc:
         inputs = convert_to_tensor(inputs)
         width, batch, channels = inputs.shape.as_list()
@@ -527,7 +540,7 @@ def sequence_to_images(inputs, height, output_data_format="channels_last",
 
 
 def _inner_flatten(inputs, new_rank, output_collections=None, scope=None):
-    """Merges the last dimensions."""
+    """Flattens the last dimensions so that `new_rank` remain."""
     with graphs.name_scope(scope, "InnerFlatten", [inputs, new_rank]) as sc:
         if isinstance(inputs, SparseTensor):
             rank = inputs.dense_shape.shape.as_list()[0]
@@ -553,7 +566,7 @@ def _inner_flatten(inputs, new_rank, output_collections=None, scope=None):
         return collect_named_outputs(output_collections, sc, outputs)
 
 
-# ---- Several layers ----------------------------------------------------------
+# ---- Repeated layers ---------------------------------------------------------
 
 
 def _name_of(layer, otherwise):
@@ -568,8 +581,10 @@ def repeat(inputs, repetitions, layer, *args, **kwargs):
 
 
 def stack(inputs, layer, stack_args, **kwargs):
-    """Applies a layer with each of the arguments (or tuples), in scopes "fc_1",
-    "fc_2"."""
+    """Applies a layer with each item of `stack_args`.
+
+    The scopes are "fc_1", "fc_2" and so on.
+    """
     if not isinstance(stack_args, (list, tuple)):
         raise ValueError("stack_args need to be a list or tuple")
     return _stacked(inputs, layer, [

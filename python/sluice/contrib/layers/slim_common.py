@@ -6,14 +6,14 @@ from sluice.ops.partitioned import parts_of
 
 
 def get_variable_collections(variables_collections, name):
-    """Returns the collections of a layer's variable, by its name."""
+    """Returns the collections for a layer's variable of a name."""
     if isinstance(variables_collections, dict):
         return variables_collections.get(name)
     return variables_collections
 
 
 def collect_named_outputs(collections, alias, outputs):
-    """Adds outputs to collections under another name."""
+    """Adds outputs to collections under an alias."""
     if collections:
         known = getattr(outputs, "aliases", [])
         outputs.aliases = [*known, alias.rstrip("/")]
@@ -22,7 +22,7 @@ def collect_named_outputs(collections, alias, outputs):
 
 
 def channels_first(data_format, formats):
-    """Whether a data format has channels first."""
+    """Returns whether the channels come first in a data format."""
     if data_format not in formats:
         raise ValueError(f"data_format has to be either "
                          f"{' or '.join(f for f in formats if f)}.")
@@ -30,13 +30,12 @@ def channels_first(data_format, formats):
 
 
 def images_first(data_format):
-    """`channels_first` for images."""
+    """Calls `channels_first` for images."""
     return channels_first(data_format, ("NCHW", "NHWC"))
 
 
 def model_getter(**renamed):
-    """Makes a getter that turns a layer's variables into model variables, under
-    other names."""
+    """Makes a custom getter that creates model variables with new names."""
     def get(getter, name, **kwargs):
         path, slash, last = name.rpartition("/")
         given = {key: kwargs.get(key) for key in (
@@ -50,7 +49,7 @@ def model_getter(**renamed):
 
 
 def collect(variable, variables_collections, name):
-    """Adds a layer's variable to the caller's collections, once."""
+    """Adds a layer's variable to the caller's collections, at most once."""
     for key in get_variable_collections(variables_collections, name) or ():
         known = graphs.get_collection_ref(key)
         known.extend(part for part in parts_of(variable)
@@ -59,7 +58,7 @@ def collect(variable, variables_collections, name):
 
 def finished(outputs, activation_fn, outputs_collections, name,
              normalizer_fn=None, normalizer_params=None):
-    """Normalises, activates and collects outputs."""
+    """Normalizes, activates and collects outputs."""
     if normalizer_fn is not None:
         outputs = normalizer_fn(outputs, **(normalizer_params or {}))
     if activation_fn is not None:

@@ -1,4 +1,4 @@
-"""Normalisations of `contrib.layers` and `contrib.slim`: see `slim.py`."""
+"""Normalization layers of `contrib.layers` and `contrib.slim`."""
 
 from sluice.contrib.layers.arg_scope import add_arg_scope
 from sluice.contrib.layers.model_variables import model_variable
@@ -26,18 +26,19 @@ def batch_norm(inputs, decay=0.999, center=True, scale=False, epsilon=0.001,
                fused=None, data_format="NHWC", zero_debias_moving_mean=False,
                scope=None, renorm=False, renorm_clipping=None,
                renorm_decay=0.99, adjustment=None):
-    """Batch normalisation with scale, shift and activation: see
-    `BatchNormalization`.
+    """Computes batch normalization with scale, shift and activation.
+
+    See `BatchNormalization`.
 
     Args:
       decay: the decay of the moving averages.
       param_initializers: {"beta", "gamma", "moving_mean", "moving_variance"}.
-      updates_collections: where the operations that move the averages are
-        collected; None: they are done before the output is there.
-      is_training: whether mean and variance are the batch's; may be a tensor.
+      updates_collections: the collections for the updates of the averages; if
+        None, the output depends on the updates.
+      is_training: whether to use the statistics of the batch; may be a tensor.
       batch_weights: the weights of the examples.
-      fused: whether to use the fused op where possible; None: True.
-      zero_debias_moving_mean: whether the moving mean is bias-corrected.
+      fused: whether to use the fused op if possible; None means true.
+      zero_debias_moving_mean: whether to correct the bias of the moving mean.
     """
     first = images_first(data_format)
     inputs = convert_to_tensor(inputs)
@@ -96,8 +97,10 @@ def batch_norm(inputs, decay=0.999, center=True, scale=False, epsilon=0.001,
 
 
 class _Norm:
-    """Batch normalisation: its variables, and its results with the mean and
-    variance of a batch, or with the moving ones."""
+    """The variables and computations of a batch normalization.
+
+    The statistics are either those of the batch or the moving averages.
+    """
 
     def __init__(self, inputs, first, epsilon, batch_weights):
         self.inputs, self.first, self.epsilon = inputs, first, epsilon
@@ -109,7 +112,7 @@ class _Norm:
                              f"dimension {inputs.shape[channels:channels + 1]}."
                              )
         self.axes = [i for i in range(rank) if i != channels]
-        # (How what is of channels is laid beside the inputs.)
+        # The shape in which parameters of channels broadcast to the inputs.
         self.beside = [self.features if i == channels else 1
                        for i in range(rank)] if first else None
         self.weights = None
@@ -120,7 +123,7 @@ class _Norm:
 
     def make_variables(self, center, scale, initializers, regularizers,
                        variables_collections, trainable):
-        """Makes the variables."""
+        """Creates the variables."""
         def make(name, default, trainable):
             return model_variable(
                 name, [self.features], dtypes.float32 if (
@@ -137,18 +140,18 @@ class _Norm:
             self.moving_variance = make("moving_variance", _ONES, False)
 
     def moving(self):
-        """The moving (mean, variance)."""
+        """Returns the moving (mean, variance)."""
         return self.moving_mean.value(), self.moving_variance.value()
 
     def moved(self, mean, variance, decay, zero_debias):
-        """The moving (mean, variance), moved towards a batch's."""
+        """Updates the moving averages; returns the new (mean, variance)."""
         return (assign_moving_average(self.moving_mean, mean, decay,
                                       zero_debias),
                 assign_moving_average(self.moving_variance, variance, decay,
                                       False))
 
     def fused(self, training):
-        """(outputs, mean, variance), by one op."""
+        """Returns (outputs, mean, variance), computed by one op."""
         images, rank = self.inputs, self.inputs.shape.ndims
         data_format = "NCHW" if self.first and rank == 4 else "NHWC"
         if rank == 2:
@@ -169,7 +172,7 @@ class _Norm:
         return outputs, mean, variance
 
     def of_moments(self, training):
-        """(outputs, mean, variance), by several ops."""
+        """Returns (outputs, mean, variance), computed by several ops."""
         if not training:
             mean, variance = self.moving()
         elif self.weights is None:
@@ -190,7 +193,7 @@ class _Norm:
 
 def _parameters(inputs, shape, center, scale, initializers, regularizers,
                 variables_collections, trainable):
-    """Returns (beta, gamma) of a normalisation; None for those not used."""
+    """Returns (beta, gamma) of a normalization; None for unused ones."""
     return [model_variable(
         name, shape, inputs.dtype.base_dtype,
         (initializers or {}).get(name, default),
@@ -205,9 +208,11 @@ def layer_norm(inputs, center=True, scale=True, activation_fn=None, reuse=None,
                variables_collections=None, outputs_collections=None,
                trainable=True, begin_norm_axis=1, begin_params_axis=-1,
                scope=None):
-    """Layer normalisation over the dimensions from `begin_norm_axis` on, scaled
-    and shifted by variables over those from `begin_params_axis` on, with
-    activation (Ba et al., 2016)."""
+    """Computes layer normalization (Ba et al., 2016) and an activation.
+
+    It normalizes over the dimensions from `begin_norm_axis` on. Scale and shift
+    are variables over the dimensions from `begin_params_axis` on.
+    """
     with variable_scope(scope, "LayerNorm", [inputs], reuse=reuse) as sc:
         inputs = convert_to_tensor(inputs)
         rank = inputs.shape.ndims
@@ -239,8 +244,10 @@ def instance_norm(inputs, center=True, scale=True, epsilon=1e-6,
                   activation_fn=None, param_initializers=None, reuse=None,
                   variables_collections=None, outputs_collections=None,
                   trainable=True, data_format="NHWC", scope=None):
-    """Normalises each channel of each example, with scale and shift per channel
-    and activation (Ulyanov et al., 2016)."""
+    """Computes instance normalization (Ulyanov et al., 2016) and an activation.
+
+    It normalizes each channel of each example. Scale and shift are per channel.
+    """
     inputs = convert_to_tensor(inputs)
     if inputs.shape.ndims is None:
         raise ValueError(f"Inputs {inputs.name} has undefined rank.")

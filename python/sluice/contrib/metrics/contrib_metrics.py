@@ -1,4 +1,4 @@
-"""`tf.contrib.metrics`: metrics that take predictions before labels."""
+"""`tf.contrib.metrics`: metrics with predictions as the first argument."""
 
 import functools
 import inspect
@@ -88,7 +88,7 @@ def accuracy(predictions, labels, weights=None, name=None):
 
 
 def aggregate_metrics(*value_update_tuples):
-    """Returns (values, updates) of (value, update) pairs."""
+    """Converts (value, update) pairs to (values, updates)."""
     if not value_update_tuples:
         raise ValueError("Expected at least one value_tensor/update_op pair")
     values, updates = zip(*value_update_tuples)
@@ -96,7 +96,7 @@ def aggregate_metrics(*value_update_tuples):
 
 
 def aggregate_metric_map(names_to_tuples):
-    """Returns ({name: value}, {name: update}) of {name: (value, update)}."""
+    """Converts {name: (value, update)} to ({name: value}, {name: update})."""
     values, updates = zip(*names_to_tuples.values())
     return (dict(zip(names_to_tuples, values)),
             dict(zip(names_to_tuples, updates)))

@@ -1,8 +1,7 @@
-"""Streaming metrics: (value, update) pairs that accumulate over the steps of an
-evaluation.
+"""Streaming metrics, which accumulate over the steps of an evaluation.
 
-They accumulate in local variables, which are also in METRIC_VARIABLES;
-`tf.local_variables_initializer` resets them.
+Each returns (value, update). They accumulate in local variables, which are also
+in METRIC_VARIABLES; `tf.local_variables_initializer` resets them.
 """
 
 from sluice.framework import dtypes, graph as graphs
@@ -21,7 +20,7 @@ _EPSILON = 1e-7
 
 
 def metric_variable(shape, dtype, validate_shape=True, name=None):
-    """Makes a variable of zeros in which a metric accumulates."""
+    """Creates a variable of zeros in which a metric accumulates."""
     return variables.Variable(
         lambda: array_ops.zeros(shape, dtype), trainable=False,
         collections=[GraphKeys.LOCAL_VARIABLES, GraphKeys.METRIC_VARIABLES],
@@ -29,8 +28,10 @@ def metric_variable(shape, dtype, validate_shape=True, name=None):
 
 
 def _remove_squeezable_dimensions(predictions, labels, weights):
-    """Converts all three to tensors, and adds or drops a last dimension of 1
-    where ranks differ by one."""
+    """Converts all three to tensors of matching ranks.
+
+    Adds or removes a last dimension of size 1 where ranks differ by one.
+    """
     predictions = convert_to_tensor(predictions)
     if labels is not None:
         labels, predictions = _weights.remove_squeezable_dimensions(
@@ -85,13 +86,13 @@ def _aggregate_variable(v, collections):
 
 def mean(values, weights=None, metrics_collections=None,
          updates_collections=None, name=None):
-    """The mean of all values so far.
+    """Computes the mean of all values so far.
 
     Args:
       values: the values of this step.
-      weights: of the values, or None.
-      metrics_collections, updates_collections: where value and update are
-        added.
+      weights: the weights of the values, or None.
+      metrics_collections, updates_collections: the collections for the value
+        and for the update.
       name: the variable scope.
     """
     with variable_scope(name, "mean", [values, weights]):
@@ -116,7 +117,7 @@ def mean(values, weights=None, metrics_collections=None,
 
 def mean_tensor(values, weights=None, metrics_collections=None,
                 updates_collections=None, name=None):
-    """The mean of all values so far, element by element."""
+    """Computes the elementwise mean of all values so far."""
     with variable_scope(name, "mean", [values, weights]):
         values = _float32(values)
         total = metric_variable(values.shape, dtypes.float32,
@@ -139,7 +140,7 @@ def mean_tensor(values, weights=None, metrics_collections=None,
 
 def accuracy(labels, predictions, weights=None, metrics_collections=None,
              updates_collections=None, name=None):
-    """The fraction of predictions that equal the labels."""
+    """Computes the fraction of predictions that equal the labels."""
     predictions, labels, weights = _remove_squeezable_dimensions(
         predictions, labels, weights)
     if labels.dtype != predictions.dtype:
@@ -151,7 +152,7 @@ def accuracy(labels, predictions, weights=None, metrics_collections=None,
 
 def percentage_below(values, threshold, weights=None, metrics_collections=None,
                      updates_collections=None, name=None):
-    """The fraction of values below a threshold."""
+    """Computes the fraction of values below a threshold."""
     return mean(_float32(math_ops.less(values, threshold)), weights,
                 metrics_collections, updates_collections,
                 name or "percentage_below_threshold")
@@ -182,7 +183,7 @@ mean_squared_error = _of_error(
 def root_mean_squared_error(labels, predictions, weights=None,
                             metrics_collections=None, updates_collections=None,
                             name=None):
-    """The root of the mean of (predictions - labels)^2."""
+    """Computes the root of the mean of (predictions - labels)^2."""
     value, update = mean_squared_error(labels, predictions, weights, None, None,
                                        name or "root_mean_squared_error")
     return _collected(math_ops.sqrt(value), math_ops.sqrt(update),
@@ -192,7 +193,7 @@ def root_mean_squared_error(labels, predictions, weights=None,
 def mean_relative_error(labels, predictions, normalizer, weights=None,
                         metrics_collections=None, updates_collections=None,
                         name=None):
-    """The mean of |predictions - labels| / normalizer."""
+    """Computes the mean of |predictions - labels| / normalizer."""
     predictions, labels, weights = _remove_squeezable_dimensions(
         predictions, labels, weights)
     predictions, normalizer = _weights.remove_squeezable_dimensions(
@@ -206,7 +207,7 @@ def mean_relative_error(labels, predictions, normalizer, weights=None,
 def mean_cosine_distance(labels, predictions, dim, weights=None,
                          metrics_collections=None, updates_collections=None,
                          name=None):
-    """1 - the mean of labels . predictions along a dimension."""
+    """Computes 1 - mean(labels . predictions) along a dimension."""
     predictions, labels, weights = _remove_squeezable_dimensions(
         predictions, labels, weights)
     products = math_ops.reduce_sum(math_ops.multiply(predictions, labels),
@@ -217,10 +218,10 @@ def mean_cosine_distance(labels, predictions, dim, weights=None,
                       updates_collections)
 
 
-# ---- Counts of right and wrong -----------------------------------------------
+# ---- Counts of correct and incorrect predictions -----------------------------
 
 
-# Names, and which labels and predictions they count.
+# (metric name, counted label, counted prediction) by kind.
 _COUNTS = {"tp": ("true_positives", True, True),
            "fn": ("false_negatives", True, False),
            "tn": ("true_negatives", False, False),
@@ -228,7 +229,7 @@ _COUNTS = {"tp": ("true_positives", True, True),
 
 
 def _count(holds, weights, metrics_collections, updates_collections):
-    """Counts true values."""
+    """Counts true values, with weights."""
     count = metric_variable([], dtypes.float32, name="count")
     values = _float32(holds)
     if weights is not None:
@@ -269,7 +270,7 @@ false_negatives = _counter(*_COUNTS["fn"],
 
 
 def _share(label, other, doc):
-    """true positives / (true positives + others)."""
+    """Makes the metric true positives / (true positives + others)."""
     def metric(labels, predictions, weights=None, metrics_collections=None,
                updates_collections=None, name=None):
         with variable_scope(name, label, [predictions, labels, weights]):
@@ -293,11 +294,11 @@ recall = _share("recall", false_negatives,
                 "Which part of what is true was predicted to be.")
 
 
-# ---- At thresholds -----------------------------------------------------------
+# ---- Metrics at thresholds ---------------------------------------------------
 
 def _confusion_matrix_at_thresholds(labels, predictions, thresholds,
                                     weights=None, includes=None):
-    """Returns ({kind: counts}, {kind: updated counts}), per threshold."""
+    """Returns ({kind: counts}, {kind: updated counts}) per threshold."""
     predictions = _float32(predictions)
     with graphs.control_dependencies([
             check_ops.assert_greater_equal(
@@ -370,8 +371,11 @@ def _thresholds(n):
 
 
 def _pr_area(counts):
-    """The area under the precision-recall curve, interpolated as by Davis and
-    Goadrich (2006): precision is not linear between points."""
+    """Computes the area under the precision-recall curve.
+
+    It interpolates as in Davis and Goadrich (2006), because precision is not
+    linear between points.
+    """
     tp, fp, fn = (counts[k] for k in ("tp", "fp", "fn"))
     gained = tp[:-1] - tp[1:]
     found = tp + fp
@@ -390,15 +394,15 @@ def _pr_area(counts):
 def auc(labels, predictions, weights=None, num_thresholds=200,
         metrics_collections=None, updates_collections=None, curve="ROC",
         name=None, summation_method="trapezoidal", thresholds=None):
-    """The area under a curve over all thresholds.
+    """Computes the area under a curve over all thresholds.
 
     Args:
-      curve: "ROC", the rate of true positives over that of false ones, or
+      curve: "ROC", the true positive rate over the false positive rate, or
         "PR", precision over recall.
-      num_thresholds: how many points approximate the curve.
-      summation_method: "trapezoidal", "minoring", "majoring" or
-        "careful_interpolation" (of "PR").
-      thresholds: those to use, within [0, 1].
+      num_thresholds: the number of points that approximate the curve.
+      summation_method: "trapezoidal", "minoring", "majoring" or, for "PR",
+        "careful_interpolation".
+      thresholds: the thresholds in [0, 1], instead of `num_thresholds`.
     """
     with variable_scope(name, "auc", [labels, predictions, weights]):
         if curve not in ("ROC", "PR"):
@@ -435,9 +439,12 @@ def auc(labels, predictions, weights=None, num_thresholds=200,
 
 
 def _best_at(label, wanted, given, top, last):
-    """A metric: one share where another is nearest to a number. (As TensorFlow
-    has it: the highest threshold is `top`, and of those that are as near the
-    first counts, or the last.)"""
+    """Makes the metric `wanted` where `given` is nearest to a target.
+
+    Both are shares of counts. As in TensorFlow, the highest threshold is `top`,
+    and of equally near thresholds the first or (if `last`) the last one is
+    used.
+    """
     def metric(labels, predictions, target, weights=None, num_thresholds=200,
                metrics_collections=None, updates_collections=None, name=None):
         if not 0 <= target <= 1:
@@ -478,7 +485,7 @@ _specificity_at = _best_at(
 def sensitivity_at_specificity(labels, predictions, specificity, weights=None,
                                num_thresholds=200, metrics_collections=None,
                                updates_collections=None, name=None):
-    """The sensitivity where the specificity is nearest to a value."""
+    """Computes the sensitivity where the specificity is nearest to a value."""
     return _sensitivity_at(labels, predictions, specificity, weights,
                            num_thresholds, metrics_collections,
                            updates_collections, name)
@@ -487,19 +494,18 @@ def sensitivity_at_specificity(labels, predictions, specificity, weights=None,
 def specificity_at_sensitivity(labels, predictions, sensitivity, weights=None,
                                num_thresholds=200, metrics_collections=None,
                                updates_collections=None, name=None):
-    """The specificity where the sensitivity is nearest to a value."""
+    """Computes the specificity where the sensitivity is nearest to a value."""
     return _specificity_at(labels, predictions, sensitivity, weights,
                            num_thresholds, metrics_collections,
                            updates_collections, name)
 
 
-# ---- Per class ---------------------------------------------------------------
+# ---- Metrics per class -------------------------------------------------------
 
 
 def mean_iou(labels, predictions, num_classes, weights=None,
              metrics_collections=None, updates_collections=None, name=None):
-    """The mean over classes of intersection / union of labels and
-    predictions."""
+    """Computes the mean intersection over union of all classes."""
     with variable_scope(name, "mean_iou", [predictions, labels, weights]):
         require_same_shape(predictions, labels)
         total = metric_variable([num_classes, num_classes], dtypes.float64,
@@ -525,7 +531,7 @@ def mean_iou(labels, predictions, num_classes, weights=None,
 def mean_per_class_accuracy(labels, predictions, num_classes, weights=None,
                             metrics_collections=None, updates_collections=None,
                             name=None):
-    """The mean of the per-class accuracies."""
+    """Computes the mean of the accuracies of all classes."""
     with variable_scope(name, "mean_accuracy", [predictions, labels, weights]):
         labels = array_ops.reshape(math_ops.cast(labels, dtypes.int64), [-1])
         predictions = array_ops.reshape(

@@ -1,7 +1,7 @@
 """Metrics of the top k predictions, where several labels may be correct.
 
-Labels are [..., number of labels] (or [...], one label each), dense or sparse;
-labels that are not a class count, too.
+Labels are [..., number of labels] or [...] (one label each), dense or sparse.
+Labels that are not a class are counted, too.
 """
 
 from sluice.contrib.metrics.metrics import _collected, metric_variable
@@ -32,7 +32,7 @@ def _expanded(labels, predictions):
 
 
 def _lists(labels, predictions):
-    """Gives labels a last dimension that lists them."""
+    """Adds a last dimension for several labels if it is missing."""
     labels = convert_to_tensor_or_sparse_tensor(labels)
     n, m = labels.shape.ndims, predictions.shape.ndims
     if n is None or m is None:
@@ -50,7 +50,7 @@ def _lists(labels, predictions):
 
 
 def _of_class(ids, class_id):
-    """Selects the ids of one class, or all."""
+    """Returns the ids of a class, or all ids if it is None."""
     if class_id is None:
         return ids
     if isinstance(ids, SparseTensor):
@@ -62,7 +62,7 @@ def _of_class(ids, class_id):
 
 
 def _total(name, ids, weights):
-    """Returns (the number of ids so far, the same with this step)."""
+    """Returns (the number of ids so far, the updated number)."""
     with graphs.name_scope(name) as scope:
         count = math_ops.cast(sparse_ops.set_size(ids), dtypes.float64)
         if weights is not None:
@@ -76,7 +76,7 @@ def _total(name, ids, weights):
 
 
 def _share(what, others, a_minus_b, doc):
-    """A metric: true positives / (true positives + others)."""
+    """Makes the metric true positives / (true positives + others)."""
     def metric(labels, predictions_idx, k=None, class_id=None, weights=None,
                metrics_collections=None, updates_collections=None, name=None):
         default = _name(what, k, class_id)
@@ -117,14 +117,14 @@ def _best(predictions, k):
 def precision_at_k(labels, predictions, k, class_id=None, weights=None,
                    metrics_collections=None, updates_collections=None,
                    name=None):
-    """The fraction of the top k predictions that are labels.
+    """Computes the fraction of the top k predictions that are labels.
 
     Args:
       labels: the correct classes.
-      predictions: a score per class: [..., classes].
+      predictions: a score per class, [..., classes].
       k: the number of predictions.
-      class_id: the only class to count; None: all.
-      weights: of the predictions, or None.
+      class_id: the only class to count, or None for all.
+      weights: the weights of the predictions, or None.
     """
     with graphs.name_scope(name, _name("precision", k, class_id),
                            [predictions, labels, weights]) as scope:
@@ -135,8 +135,10 @@ def precision_at_k(labels, predictions, k, class_id=None, weights=None,
 
 def recall_at_k(labels, predictions, k, class_id=None, weights=None,
                 metrics_collections=None, updates_collections=None, name=None):
-    """The fraction of the labels that are among the top k predictions (see
-    `precision_at_k`)."""
+    """Computes the fraction of labels that are in the top k predictions.
+
+    See `precision_at_k`.
+    """
     with graphs.name_scope(name, _name("recall", k, class_id),
                            [predictions, labels, weights]) as scope:
         return recall_at_top_k(labels, _best(predictions, k), k, class_id,
@@ -147,17 +149,19 @@ def recall_at_k(labels, predictions, k, class_id=None, weights=None,
 def sparse_precision_at_k(labels, predictions, k, class_id=None, weights=None,
                           metrics_collections=None, updates_collections=None,
                           name=None):
-    """`precision_at_k`."""
+    """Calls `precision_at_k`."""
     return precision_at_k(labels, predictions, k, class_id, weights,
                           metrics_collections, updates_collections, name)
 
 
 def _average_precision(labels, best):
-    """The mean over an example's labels of the precision at the label's rank;
-    labels beyond rank k count as 0."""
+    """Computes the mean over labels of the precision at the label's rank.
+
+    Labels beyond rank k count as 0.
+    """
     if isinstance(labels, SparseTensor):
         relevant = sparse_ops.set_size(labels)
-        # (-1 is not a class.)
+        # -1 is not a class.
         labels = sparse_ops.sparse_to_dense(
             labels, convert_to_tensor(-1, dtypes.int64), validate_indices=False)
     else:
@@ -177,8 +181,10 @@ def _average_precision(labels, best):
 def average_precision_at_k(labels, predictions, k, weights=None,
                            metrics_collections=None, updates_collections=None,
                            name=None):
-    """The mean of the average precision at k of the examples (see
-    `precision_at_k`)."""
+    """Computes the mean over examples of the average precision at k.
+
+    See `precision_at_k`.
+    """
     with variable_scope(name, _name("average_precision", k),
                         [predictions, labels, weights]):
         return _average_of_best(labels, _best(predictions, k), weights,
@@ -188,7 +194,7 @@ def average_precision_at_k(labels, predictions, k, weights=None,
 def _streaming_sparse_average_precision_at_top_k(
         labels, predictions_idx, weights=None, metrics_collections=None,
         updates_collections=None, name=None):
-    """`average_precision_at_k` of given top k predictions."""
+    """Computes `average_precision_at_k` of given top k predictions."""
     with variable_scope(name, "average_precision_at_top_k",
                         [predictions_idx, labels, weights]):
         predictions_idx = convert_to_tensor(predictions_idx)
@@ -222,7 +228,7 @@ def _average_of_best(labels, best, weights, metrics_collections,
 def sparse_average_precision_at_k(labels, predictions, k, weights=None,
                                   metrics_collections=None,
                                   updates_collections=None, name=None):
-    """`average_precision_at_k`."""
+    """Calls `average_precision_at_k`."""
     return average_precision_at_k(labels, predictions, k, weights,
                                   metrics_collections, updates_collections,
                                   name)

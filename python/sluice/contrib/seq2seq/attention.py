@@ -1,6 +1,6 @@
 """Attention mechanisms, and a cell that attends to a memory in each step.
 
-A mechanism computes how much to attend to each place of the memory; an
+A mechanism computes the attention weights of all places of the memory. An
 `AttentionWrapper` is a cell with one or several mechanisms.
 """
 
@@ -22,7 +22,7 @@ from sluice.ops.tensor_array import TensorArray
 
 
 def _size(x, axis):
-    """Returns the size of a dimension: an int if it is known."""
+    """Returns the size of a dimension as an int if it is known."""
     known = x.shape.as_list()[axis] if x.shape.ndims is not None else None
     return array_ops.shape(x)[axis] if known is None else known
 
@@ -31,25 +31,25 @@ def _size(x, axis):
 
 
 class AttentionMechanism:
-    """Computes how much to attend to each place of a memory.
+    """Computes the attention weights of all places of a memory.
 
-    mechanism(query, state) gives (alignments [batch, time], the next state).
+    mechanism(query, state) returns (alignments [batch, time], next state).
     """
 
     @property
     def alignments_size(self):
-        """How many places there are."""
+        """The number of places."""
         raise NotImplementedError
 
     @property
     def state_size(self):
-        """The sizes of what it keeps from step to step."""
+        """The sizes of the state."""
         raise NotImplementedError
 
 
 def _prepare_memory(memory, memory_sequence_length=None,
                     check_inner_dims_defined=True):
-    """Returns the memory, zeroed beyond the length of each sequence."""
+    """Returns the memory with zeros beyond the length of each sequence."""
     memory = nest.map_structure(
         lambda m: convert_to_tensor(m, name="memory"), memory)
     for m in nest.flatten(memory):
@@ -71,8 +71,7 @@ def _prepare_memory(memory, memory_sequence_length=None,
 
 def _maybe_mask_score(score, memory_sequence_length=None,
                       score_mask_value=None):
-    """Replaces the scores [batch, time] beyond each sequence's length by a
-    value."""
+    """Replaces the scores [batch, time] beyond the length of each sequence."""
     if memory_sequence_length is None:
         return score
     check = check_ops.assert_positive(
@@ -90,13 +89,13 @@ class _BaseAttentionMechanism(AttentionMechanism):
 
     Args:
       query_layer, memory_layer: layers of the same depth, or None.
-      memory: what is looked at, [batch, time, ...].
-      probability_fn: takes the scores and the state, gives the alignments.
-      memory_sequence_length: how long each sequence of the memory is, [batch].
-      check_inner_dims_defined: whether the memory's sizes must be known but for
-        the first two.
-      score_mask_value: the score beyond that length (minus infinity).
-      custom_key_value_fn: takes keys and values, gives those to use.
+      memory: the memory, [batch, time, ...].
+      probability_fn: a function from scores and state to alignments.
+      memory_sequence_length: the lengths of the memory's sequences, [batch].
+      check_inner_dims_defined: whether to require that all sizes of the memory
+        but the first two are known.
+      score_mask_value: the score beyond the lengths; defaults to -infinity.
+      custom_key_value_fn: a function from keys and values to new ones.
     """
 
     def __init__(self, query_layer, memory, probability_fn,
@@ -146,11 +145,11 @@ class _BaseAttentionMechanism(AttentionMechanism):
                           doc="The sizes of the state.")
 
     def initial_alignments(self, batch_size, dtype):
-        """The alignments before the first step, [batch, time]: zeros."""
+        """Returns the alignments before the first step: zeros."""
         return zeros_of(self._alignments_size, batch_size, dtype)
 
     def initial_state(self, batch_size, dtype):
-        """The state before the first step: the alignments."""
+        """Returns the state before the first step: the alignments."""
         return self.initial_alignments(batch_size, dtype)
 
 
@@ -160,7 +159,7 @@ def _dense(num_units, name, dtype):
 
 
 def _of_score(probability_fn):
-    """Adapts a function of scores to one of scores and state."""
+    """Converts a function of scores to a function of scores and state."""
     if probability_fn is None:
         probability_fn = nn.softmax
     if not callable(probability_fn):
@@ -169,7 +168,7 @@ def _of_score(probability_fn):
 
 
 def _luong_score(query, keys, scale):
-    """The products of the query [batch, units] with each key."""
+    """Returns the product of the query [batch, units] with each key."""
     depth, units = query.shape[-1], keys.shape[-1]
     if depth != units:
         raise ValueError(
@@ -184,8 +183,10 @@ def _luong_score(query, keys, scale):
 
 def _bahdanau_score(processed_query, keys, attention_v, attention_g=None,
                     attention_b=None):
-    """v . tanh(key + query) for each key; with g and b, v is scaled to norm g,
-    and b is added inside."""
+    """Returns v . tanh(key + query) for each key.
+
+    If g and b are given, v is scaled to norm g, and b is added inside.
+    """
     inner = keys + array_ops.expand_dims(processed_query, 1)
     if attention_g is not None and attention_b is not None:
         attention_v = attention_g * attention_v * math_ops.rsqrt(
@@ -198,14 +199,15 @@ class LuongAttention(_BaseAttentionMechanism):
     """Multiplicative attention (Luong et al., 2015).
 
     Args:
-      num_units: the depth, which is that of queries too.
-      memory: what is looked at, [batch, time, ...].
-      memory_sequence_length: how long each sequence of it is, [batch].
-      scale: whether the scores are multiplied by a variable.
-      probability_fn: makes alignments of the scores (`nn.softmax`).
-      score_mask_value: the score beyond the lengths (minus infinity).
-      dtype: of the memory's layer (float32).
-      custom_key_value_fn: takes keys and values, gives those to use.
+      num_units: the depth of the keys and the queries.
+      memory: the memory, [batch, time, ...].
+      memory_sequence_length: the lengths of the memory's sequences, [batch].
+      scale: whether to multiply the scores by a variable.
+      probability_fn: a function from scores to alignments; defaults to
+        `nn.softmax`.
+      score_mask_value: the score beyond the lengths; defaults to -infinity.
+      dtype: the dtype of the memory's layer; defaults to float32.
+      custom_key_value_fn: a function from keys and values to new ones.
     """
 
     _scope_name = "luong_attention"
@@ -233,8 +235,10 @@ class LuongAttention(_BaseAttentionMechanism):
         return _luong_score(query, self._keys, g)
 
     def __call__(self, query, state):
-        """(alignments [batch, time], the next state) for queries
-        [batch, units]."""
+        """Returns (alignments [batch, time], next state) for a query.
+
+        The query is [batch, units].
+        """
         return _aligned(self, query, state)
 
 
@@ -242,15 +246,15 @@ class BahdanauAttention(_BaseAttentionMechanism):
     """Additive attention (Bahdanau et al., 2015).
 
     Args:
-      num_units: the depth of that layer.
-      memory: what is looked at, [batch, time, ...].
-      memory_sequence_length: how long each sequence of it is, [batch].
-      normalize: whether the layer's weights are normalised (Salimans and
-        Kingma, 2016).
-      probability_fn: makes alignments of the scores (`nn.softmax`).
-      score_mask_value: the score beyond the lengths (minus infinity).
-      dtype: of the layers of queries and memory (float32).
-      custom_key_value_fn: takes keys and values, gives those to use.
+      num_units: the depth of the layers of queries and memory.
+      memory: the memory, [batch, time, ...].
+      memory_sequence_length: the lengths of the memory's sequences, [batch].
+      normalize: whether to normalize the weights (Salimans and Kingma, 2016).
+      probability_fn: a function from scores to alignments; defaults to
+        `nn.softmax`.
+      score_mask_value: the score beyond the lengths; defaults to -infinity.
+      dtype: the dtype of the layers; defaults to float32.
+      custom_key_value_fn: a function from keys and values to new ones.
     """
 
     _scope_name = "bahdanau_attention"
@@ -288,8 +292,10 @@ class BahdanauAttention(_BaseAttentionMechanism):
         return _bahdanau_score(query, self._keys, v, g, b)
 
     def __call__(self, query, state):
-        """(alignments [batch, time], the next state) for queries
-        [batch, depth]."""
+        """Returns (alignments [batch, time], next state) for a query.
+
+        The query is [batch, depth].
+        """
         return _aligned(self, query, state)
 
 
@@ -300,12 +306,14 @@ def _aligned(mechanism, query, state):
     return alignments, alignments
 
 
-# ---- Attention that never goes back ------------------------------------------
+# ---- Monotonic attention -----------------------------------------------------
 
 
 def safe_cumprod(x, *args, **kwargs):
-    """`cumprod` of positive numbers as a sum of logarithms, which is stable for
-    small numbers and has a stable gradient."""
+    """Computes `cumprod` of positive numbers as a sum of logarithms.
+
+    It is stable for small numbers and has a stable gradient.
+    """
     with graphs.name_scope(None, "SafeCumprod", [x]):
         x = convert_to_tensor(x, name="x")
         tiny = np.finfo(x.dtype.as_numpy_dtype).tiny
@@ -314,16 +322,16 @@ def safe_cumprod(x, *args, **kwargs):
 
 
 def monotonic_attention(p_choose_i, previous_attention, mode):
-    """Monotonic attention: places before the last one are not attended to again
-    (Raffel et al., 2017).
+    """Computes monotonic attention (Raffel et al., 2017).
+
+    Places before the last attended one are never attended to again.
 
     Args:
-      p_choose_i: of each place the probability of stopping there,
-        [batch, time].
-      previous_attention: the result of the step before, [batch, time]; at first
-        one for the first place, else zero.
-      mode: "recursive" (exact), "parallel" (faster, not exact where numbers are
-        near 0 or 1), or "hard" (for probabilities that are 0 or 1).
+      p_choose_i: the probability of stopping at each place, [batch, time].
+      previous_attention: the result of the previous step, [batch, time];
+        initially one for the first place, else zero.
+      mode: "recursive" (exact), "parallel" (faster, but inexact where numbers
+        are near 0 or 1), or "hard" (for probabilities of 0 or 1).
     """
     p = convert_to_tensor(p_choose_i, name="p_choose_i")
     previous = convert_to_tensor(previous_attention, name="previous_attention")
@@ -348,7 +356,7 @@ def monotonic_attention(p_choose_i, previous_attention, mode):
 
 def _monotonic_probability_fn(score, previous_alignments, sigmoid_noise, mode,
                               seed=None):
-    """Computes alignments by `monotonic_attention` from scores with noise."""
+    """Computes alignments from noisy scores by `monotonic_attention`."""
     if sigmoid_noise > 0:
         score = score + sigmoid_noise * random_ops.random_normal(
             array_ops.shape(score), dtype=score.dtype, seed=seed)
@@ -358,7 +366,7 @@ def _monotonic_probability_fn(score, previous_alignments, sigmoid_noise, mode,
 
 
 class _Monotonic:
-    """The mixin of monotonic mechanisms."""
+    """Mixin of monotonic mechanisms."""
 
     def _monotonic(self, noise, seed, score_bias_init, mode):
         self._score_bias_init = score_bias_init
@@ -372,7 +380,7 @@ class _Monotonic:
             initializer=self._score_bias_init)
 
     def initial_alignments(self, batch_size, dtype):
-        """The alignments before the first step: one for the first place."""
+        """Returns the alignments before the first step: the first place."""
         return array_ops.one_hot(array_ops.fill([batch_size], 0),
                                  self._alignments_size, dtype=dtype)
 
@@ -382,11 +390,11 @@ class BahdanauMonotonicAttention(_Monotonic, BahdanauAttention):
 
     Args:
       num_units, memory, memory_sequence_length, normalize, score_mask_value,
-        dtype: as BahdanauAttention's.
-      sigmoid_noise: how large the noise is that is added to scores (0).
-      sigmoid_noise_seed: of the noise.
-      score_bias_init: what a variable begins with that is added to scores.
-      mode: as `monotonic_attention`'s.
+        dtype: see BahdanauAttention.
+      sigmoid_noise: the scale of the noise that is added to scores.
+      sigmoid_noise_seed: the seed of the noise.
+      score_bias_init: the initial value of a bias of the scores.
+      mode: see `monotonic_attention`.
     """
 
     _scope_name = "bahdanau_monotonic_attention"
@@ -406,11 +414,11 @@ class LuongMonotonicAttention(_Monotonic, LuongAttention):
 
     Args:
       num_units, memory, memory_sequence_length, scale, score_mask_value, dtype:
-        as LuongAttention's.
-      sigmoid_noise: how large the noise is that is added to scores (0).
-      sigmoid_noise_seed: of the noise.
-      score_bias_init: what a variable begins with that is added to scores.
-      mode: as `monotonic_attention`'s.
+        see LuongAttention.
+      sigmoid_noise: the scale of the noise that is added to scores.
+      sigmoid_noise_seed: the seed of the noise.
+      score_bias_init: the initial value of a bias of the scores.
+      mode: see `monotonic_attention`.
     """
 
     _scope_name = "luong_monotonic_attention"
@@ -429,7 +437,7 @@ class LuongMonotonicAttention(_Monotonic, LuongAttention):
 
 
 def hardmax(logits, name=None):
-    """One at the maximum of the last dimension, else zero."""
+    """Returns one at the maximum of the last dimension, else zero."""
     with graphs.name_scope(name, "Hardmax", [logits]):
         logits = convert_to_tensor(logits, name="logits")
         return array_ops.one_hot(math_ops.argmax(logits, -1), _size(logits, -1),
@@ -440,25 +448,27 @@ class AttentionWrapperState(collections.namedtuple(
         "AttentionWrapperState", ("cell_state", "attention", "time",
                                   "alignments", "alignment_history",
                                   "attention_state"))):
-    """The state of an AttentionWrapper; with several mechanisms, the last three
-    are tuples.
+    """The state of an AttentionWrapper.
 
-    `cell_state` is the cell's, `attention` the last attention [batch, size],
-    `time` how many steps were made, `alignments` the last alignments
-    [batch, time], `alignment_history` those of all steps (a TensorArray) or
-    (), `attention_state` the mechanism's state.
+    It consists of the cell's state `cell_state`, the last attention `attention`
+    [batch, size], the number of steps `time`, the last alignments `alignments`
+    [batch, time], `alignment_history`, a TensorArray of all alignments or (),
+    and the mechanism's state `attention_state`. With several mechanisms, the
+    last three are tuples.
     """
 
     __slots__ = ()
 
     def clone(self, **kwargs):
-        """The state with some parts in place of its own, of the same shapes."""
+        """Returns the state with some parts replaced; shapes must be equal."""
         return nest.map_structure(_of_shape_of, self, self._replace(**kwargs))
 
 
 def _of_shape_of(old, new):
-    """`new`; ValueError, or an error in the step, unless it has the shape of
-    `old`."""
+    """Returns `new` with a check that it has the shape of `old`.
+
+    Raises ValueError if the static shapes are incompatible.
+    """
     if not isinstance(old, _core.Tensor) or not isinstance(new, _core.Tensor):
         return new
     if not old.shape.is_compatible_with(new.shape):
@@ -477,8 +487,7 @@ def _of_shape_of(old, new):
 
 def _compute_attention(attention_mechanism, cell_output, attention_state,
                        attention_layer):
-    """Returns (attention [batch, size], alignments, the mechanism's next
-    state)."""
+    """Returns (attention [batch, size], alignments, next mechanism state)."""
     alignments, after = attention_mechanism(cell_output, state=attention_state)
     seen = array_ops.squeeze(math_ops.matmul(
         array_ops.expand_dims(alignments, 1), attention_mechanism.values), [1])
@@ -492,8 +501,9 @@ def _input_and_attention(inputs, attention):
 
 
 class AttentionWrapper(RNNCell):
-    """A cell that attends to memories: the previous attention joins its input,
-    and its output is the query.
+    """A cell that attends to memories.
+
+    The previous attention is added to its input, and its output is the query.
 
     With a BeamSearchDecoder, apply `tile_batch` to the memory, its lengths and
     the states, and call `zero_state` with batch * beam_width.
@@ -502,15 +512,16 @@ class AttentionWrapper(RNNCell):
       cell: the cell.
       attention_mechanism: an AttentionMechanism, or a list of them.
       attention_layer_size: the size of a layer over the output and the context,
-        one per mechanism; by default the context is the attention.
+        one per mechanism. By default the context is the attention.
       alignment_history: whether the state holds the alignments of all steps.
-      cell_input_fn: takes inputs and attention, gives the cell's input; by
-        default one beside the other.
-      output_attention: whether the output is the attention, not the cell's.
-      initial_cell_state: the cell's part of `zero_state`.
+      cell_input_fn: a function from inputs and attention to the cell's input;
+        concatenates them by default.
+      output_attention: whether the output is the attention instead of the
+        cell's output.
+      initial_cell_state: the cell's state in `zero_state`.
       attention_layer: the layers, instead of their sizes.
-      attention_fn: takes (mechanism, cell output, mechanism's state, layer),
-        gives (attention, alignments, mechanism's next state).
+      attention_fn: a function from (mechanism, cell output, mechanism's state,
+        layer) to (attention, alignments, next mechanism state).
     """
 
     def __init__(self, cell, attention_mechanism, attention_layer_size=None,
@@ -580,7 +591,7 @@ class AttentionWrapper(RNNCell):
         self._attention_layer_size = sum(deep)
 
     def _checked(self, values, batch_size, message, name):
-        """Tensors, after a check that memories have that batch size."""
+        """Returns tensors with a check of the batch size of the memories."""
         checks = [check_ops.assert_equal(batch_size, m.batch_size,
                                          message=message)
                   for m in self._attention_mechanisms]

@@ -1,4 +1,4 @@
-"""Beam search: keeps the best prefixes of each sequence."""
+"""Beam search, which keeps the best prefixes of each sequence."""
 
 import collections
 
@@ -16,34 +16,36 @@ from sluice.ops.tensor_array import TensorArray
 
 
 def _number(x):
-    """Returns the value of a scalar if it is known, else None."""
+    """Returns the value of a constant scalar, else None."""
     known = constant_value(x)
     return None if known is None else int(known)
 
 
-# ---- From parents to sequences -----------------------------------------------
+# ---- Backtracking ------------------------------------------------------------
 
 
 def _paths(parent_ids, lengths):
-    """Returns the beam that each final beam was in, [time, batch, beam]: itself
-    from its last step on, before it its ancestors.
+    """Returns the path of each final beam, [time, batch, beam].
+
+    A path contains the beam's own index from the last step of its sequence on,
+    and before it the indices of its ancestors.
 
     Args:
-      parent_ids: the beam in the step before, [time, batch, beam].
-      lengths: how many steps each sequence of the batch has, [batch].
+      parent_ids: the beam in the previous step, [time, batch, beam].
+      lengths: the number of steps of each sequence, [batch].
     """
     shape = array_ops.shape(parent_ids)
     steps, beams = shape[0], shape[2]
     own = array_ops.fill(shape[1:], 0) + math_ops.range(beams)
     known = parent_ids.shape[1:]
     own.set_shape(known)
-    # Rows of one matrix, so that one `gather` takes a step's parents.
+    # Flattening the rows lets one `gather` fetch the parents of a step.
     rows = array_ops.expand_dims(math_ops.range(shape[1]) * beams, 1)
 
     def back(time, at, found):
         within = array_ops.fill(shape[1:], True) & array_ops.expand_dims(
             time < lengths, 1)
-        # (A wrong parent fails below.)
+        # _check_parents reports invalid parents.
         parents = math_ops.maximum(0, math_ops.minimum(
             beams - 1, _taken(parent_ids[time], at, rows)))
         before = array_ops.where(within, parents, at)
@@ -62,8 +64,10 @@ def _paths(parent_ids, lengths):
 
 
 def _check_parents(followed, lengths):
-    """Makes an operation that fails unless all parents that were followed,
-    [time, batch, beam], are beams."""
+    """Returns an operation that fails if a followed parent is not a beam.
+
+    `followed` is [time, batch, beam].
+    """
     shape = array_ops.shape(followed)
     times = array_ops.reshape(math_ops.range(shape[0]), [-1, 1, 1])
     wrong = ((followed < 0) | (followed >= shape[2])) & (
@@ -82,13 +86,12 @@ def _check_parents(followed, lengths):
 
 
 def _taken(values, at, rows):
-    """Gathers values at places, row by row; both are [batch, n]."""
+    """Gathers values at indices in each row; both are [batch, n]."""
     return array_ops.gather(array_ops.reshape(values, [-1]), at + rows)
 
 
 def _along(values, paths):
-    """Gathers values[time, batch, paths[time, batch, beam]], for [time, batch,
-    beam, ...]."""
+    """Gathers values[time, batch, paths[time, batch, beam], ...]."""
     shape = array_ops.shape(values)
     beams = shape[2]
     rows = array_ops.reshape(math_ops.range(shape[0] * shape[1]) * beams,
@@ -101,15 +104,14 @@ def _along(values, paths):
 
 def gather_tree(step_ids, parent_ids, max_sequence_lengths, end_token,
                 name=None):
-    """Returns the sequences of all beams, [time, batch, beam], from the words
-    and parents of the steps.
+    """Returns the sequences of all final beams, [time, batch, beam].
 
     Args:
       step_ids: the word of each beam, int32 [time, batch, beam].
-      parent_ids: the beam that it was in the step before, likewise.
-      max_sequence_lengths: how many steps count, int32 [batch].
-      end_token: the word that a sequence is filled with after those steps, and
-        after the first of it.
+      parent_ids: its beam in the previous step, int32 [time, batch, beam].
+      max_sequence_lengths: the number of steps to use, int32 [batch].
+      end_token: the word that fills a sequence after these steps, and after its
+        first occurrence.
     """
     with graphs.name_scope(name, "GatherTree"):
         words, parents = (
@@ -138,14 +140,13 @@ def _of_rank(x, rank, what):
 
 
 def gather_tree_from_array(t, parent_ids, sequence_length):
-    """Returns the items of each final beam in every step: a stacked
-    TensorArray, sorted as `gather_tree` sorts words.
+    """Reorders a stacked TensorArray like `gather_tree` reorders words.
 
     Args:
       t: [time, batch, beam, ...] or [time, batch * beam, ...].
-      parent_ids: the beam in the step before, [time, batch, beam].
-      sequence_length: the length of each beam, [batch, beam]; what is beyond
-        stays where it is.
+      parent_ids: the beam in the previous step, [time, batch, beam].
+      sequence_length: the length of each beam, [batch, beam]. Items beyond it
+        are not moved.
     """
     lengths = math_ops.cast(sequence_length, dtypes.int32)
     paths = _paths(parent_ids, math_ops.reduce_max(lengths, 1))
@@ -161,8 +162,7 @@ def gather_tree_from_array(t, parent_ids, sequence_length):
 
 
 def tile_batch(t, multiplier, name=None):
-    """Repeats each entry of a batch: [batch * multiplier, ...] from [batch,
-    ...], also in structures."""
+    """Repeats each entry of a batch `multiplier` times, also in structures."""
     def tiled(x):
         x = convert_to_tensor(x, name="t")
         if not x.shape.ndims:
@@ -189,10 +189,10 @@ class BeamSearchDecoderState(collections.namedtuple(
                                    "lengths", "accumulated_attention_probs"))):
     """The state of a BeamSearchDecoder.
 
-    `cell_state` is the cell's, [batch, beam, ...]; `log_probs` the logarithm of
-    each beam's probability, `finished` whether it is, `lengths` its length, all
-    [batch, beam]; `accumulated_attention_probs` how much of each place was
-    looked at, [batch, beam, places], or ().
+    It consists of the cell's state `cell_state` [batch, beam, ...]; the log of
+    each beam's probability `log_probs`, whether it is `finished`, and its
+    length `lengths`, all [batch, beam]; and the total attention to each place
+    `accumulated_attention_probs` [batch, beam, places], or ().
     """
 
     __slots__ = ()
@@ -200,9 +200,11 @@ class BeamSearchDecoderState(collections.namedtuple(
 
 class BeamSearchDecoderOutput(collections.namedtuple(
         "BeamSearchDecoderOutput", ("scores", "predicted_ids", "parent_ids"))):
-    """The output of a BeamSearchDecoder's step: the scores of the best beams,
-    their last words, and their beams in the previous step, all [batch,
-    beam]."""
+    """The output of a step of a BeamSearchDecoder.
+
+    It consists of the scores of the best beams, their last words, and their
+    beams in the previous step, all [batch, beam].
+    """
 
     __slots__ = ()
 
@@ -210,8 +212,11 @@ class BeamSearchDecoderOutput(collections.namedtuple(
 class FinalBeamSearchDecoderOutput(collections.namedtuple(
         "FinalBeamDecoderOutput", ("predicted_ids",
                                    "beam_search_decoder_output"))):
-    """The result of a beam search: the sequences, best first, [time, batch,
-    beam] (or [batch, time, beam]), and the outputs of the steps."""
+    """The result of a beam search.
+
+    It consists of the sequences, best first, [time, batch, beam] (or [batch,
+    time, beam]), and the outputs of the steps.
+    """
 
     __slots__ = ()
 
@@ -227,8 +232,10 @@ def _gather_beams(values, beams, batch_size):
 
 
 def _mask_probs(probs, eos_token, finished):
-    """Logarithms of probabilities [batch, beam, words]; of finished beams, all
-    for the word that ends."""
+    """Gives all probability of finished beams to the end word.
+
+    The log-probabilities are [batch, beam, words].
+    """
     of_end = array_ops.one_hot(
         eos_token, array_ops.shape(probs)[2], on_value=0.0,
         off_value=probs.dtype.min, dtype=probs.dtype.base_dtype)
@@ -239,7 +246,7 @@ def _mask_probs(probs, eos_token, finished):
 
 
 def _length_penalty(sequence_lengths, penalty_factor):
-    """((5 + length) / 6) ** factor (Wu et al., 2016)."""
+    """Returns ((5 + length) / 6) ** factor (Wu et al., 2016)."""
     factor = convert_to_tensor(penalty_factor, name="penalty_factor")
     factor.set_shape([])
     if constant_value(factor) == 0:
@@ -251,8 +258,11 @@ def _length_penalty(sequence_lengths, penalty_factor):
 def _get_scores(log_probs, sequence_lengths, length_penalty_weight,
                 coverage_penalty_weight, finished,
                 accumulated_attention_probs):
-    """Returns the scores of beams, [batch, beam, words]: the log-probability
-    divided by the length penalty, plus the coverage penalty."""
+    """Returns the scores of beams, [batch, beam, words].
+
+    A score is the log-probability divided by the length penalty, plus the
+    coverage penalty.
+    """
     scores = log_probs / math_ops.cast(
         _length_penalty(sequence_lengths, length_penalty_weight),
         log_probs.dtype)
@@ -266,7 +276,7 @@ def _get_scores(log_probs, sequence_lengths, length_penalty_weight,
     if accumulated_attention_probs is None:
         raise ValueError("accumulated_attention_probs can be None only if "
                          "coverage penalty is disabled.")
-    # (What is beyond a sequence's length has none, and is not missed.)
+    # Places beyond a sequence's length have no attention and no penalty.
     seen = array_ops.where(
         math_ops.equal(accumulated_attention_probs, 0.0),
         array_ops.ones_like(accumulated_attention_probs),
@@ -279,8 +289,10 @@ def _get_scores(log_probs, sequence_lengths, length_penalty_weight,
 
 
 def attention_probs_from_attn_state(attention_state):
-    """Returns the alignments of an AttentionWrapperState; with several
-    mechanisms, their mean."""
+    """Returns the alignments of an AttentionWrapperState.
+
+    With several mechanisms, returns their mean.
+    """
     found = attention_state.alignments
     return _mean(found) if isinstance(found, tuple) else found
 
@@ -290,8 +302,9 @@ def _mean(tensors):
 
 
 def get_attention_probs(next_cell_state, coverage_penalty_weight):
-    """Returns the alignments of a cell's state, [batch, beam, places], the mean
-    over a tuple of states; None if the weight is 0.
+    """Returns the alignments of a cell's state, [batch, beam, places].
+
+    For a tuple of states, returns the mean. If the weight is 0, returns None.
 
     Raises:
       ValueError: if no cell has attention.
@@ -313,19 +326,21 @@ def get_attention_probs(next_cell_state, coverage_penalty_weight):
 def _beam_search_step(time, logits, next_cell_state, beam_state, batch_size,
                       beam_width, end_token, length_penalty_weight,
                       coverage_penalty_weight):
-    """(BeamSearchDecoderOutput, BeamSearchDecoderState) of a step: of all words
-    after all beams, those with the best scores.
+    """Extends all beams by all words and selects those with the best scores.
 
     Args:
-      logits: of the words, [batch, beam, words].
-      next_cell_state: of the cell, as the beams were before.
+      logits: the logits of the words, [batch, beam, words].
+      next_cell_state: the cell's state, in the order of the previous beams.
+
+    Returns:
+      (BeamSearchDecoderOutput, BeamSearchDecoderState).
     """
     finished = beam_state.finished
     running = math_ops.cast(math_ops.logical_not(finished), dtypes.int64)
     total = array_ops.expand_dims(beam_state.log_probs, 2) + _mask_probs(
         nn.log_softmax(logits), end_token, finished)
     words = logits.shape.as_list()[-1] or array_ops.shape(logits)[-1]
-    # The word that ends does not count for the length.
+    # The end word does not count towards the length.
     longer = array_ops.one_hot(
         end_token, words, on_value=math_ops.cast(0, dtypes.int64),
         off_value=math_ops.cast(1, dtypes.int64), dtype=dtypes.int64)
@@ -380,11 +395,11 @@ _NOT_SORTED = ("Consider setting reorder_tensor_arrays to False to disable "
 
 
 def _check_static_batch_beam_maybe(shape, batch_size, beam_width):
-    """Whether elements of a TensorArray, as far as known, are [batch * beam] or
-    [batch * beam, unknown, ...]; if not, warns.
+    """Returns whether elements of a TensorArray can be reordered, else warns.
 
-    (TensorFlow 1.15's rule, narrower than what can be sorted: a program there
-    gets back the arrays of others as they are, and stacks them.)
+    Their static shape must be compatible with [batch * beam] or [batch * beam,
+    unknown, ...]. This is the rule of TensorFlow 1.15. Other arrays could be
+    reordered, too, but programs expect them unchanged and stack them.
     """
     dims = shape.as_list()
     if batch_size is None or dims[0] is None or (
@@ -399,8 +414,10 @@ def _check_static_batch_beam_maybe(shape, batch_size, beam_width):
 
 
 def _check_batch_beam(t, batch_size, beam_width):
-    """An operation that fails unless a stacked TensorArray is
-    [time, batch * beam, ...] or [time, batch, beam, ...]."""
+    """Returns an operation that checks the shape of a stacked TensorArray.
+
+    It must be [time, batch * beam, ...] or [time, batch, beam, ...].
+    """
     shape = array_ops.shape(t)
     right = math_ops.equal(shape[1], batch_size * beam_width)
     if t.shape.ndims > 2:
@@ -421,17 +438,17 @@ class BeamSearchDecoder(Decoder):
 
     Args:
       cell: the cell.
-      embedding: the function from words to inputs, or the rows to look up.
+      embedding: the function from words to inputs, or the embedding matrix.
       start_tokens: the first words, int32 [batch].
       end_token: the word that ends a sequence, a scalar.
-      initial_state: of the cell, [batch * beam_width, ...].
+      initial_state: the initial state of the cell, [batch * beam_width, ...].
       beam_width: the number of beams, an int.
       output_layer: a layer from the cell's outputs to logits.
-      length_penalty_weight: how much longer sequences are preferred.
-      coverage_penalty_weight: how much sequences are preferred that attended to
-        the whole memory.
-      reorder_tensor_arrays: whether TensorArrays in the last state are sorted
-        as the sequences are (and stacked).
+      length_penalty_weight: the strength of the preference for long sequences.
+      coverage_penalty_weight: the strength of the preference for sequences that
+        attend to the whole memory.
+      reorder_tensor_arrays: whether TensorArrays in the final state are stacked
+        and reordered like the sequences.
     """
 
     def __init__(self, cell, embedding, start_tokens, end_token, initial_state,
@@ -459,7 +476,7 @@ class BeamSearchDecoder(Decoder):
 
     @property
     def tracks_own_finished(self):
-        # (Beams change places.)
+        # Beams move between rows.
         return True
 
     def _rnn_output_size(self):
@@ -479,13 +496,13 @@ class BeamSearchDecoder(Decoder):
                                        dtypes.int32)
 
     def _first(self, on, off, dtype):
-        """One value for the first beam, another one for all others."""
+        """Returns a value for the first beam and another one for the others."""
         row = convert_to_tensor([on] + [off] * (self._beam_width - 1), dtype)
         return array_ops.tile(array_ops.expand_dims(row, 0),
                               [self._batch_size, 1])
 
     def initialize(self, name=None):
-        # All beams are alike, so that only the first one counts.
+        # All beams are initially equal, so only the first one is active.
         finished = self._first(False, True, dtypes.bool_)
         seen = get_attention_probs(self._initial_cell_state,
                                    self._coverage_penalty_weight)
@@ -498,7 +515,7 @@ class BeamSearchDecoder(Decoder):
             accumulated_attention_probs=() if seen is None else seen)
 
     def finalize(self, outputs, final_state, sequence_lengths):
-        # (The lengths that count are the state's, since beams change places.)
+        # The state has the correct lengths, because beams move between rows.
         lengths = math_ops.cast(
             math_ops.reduce_max(final_state.lengths, 1), dtypes.int32)
         found = gather_tree(outputs.predicted_ids, outputs.parent_ids, lengths,
@@ -511,7 +528,7 @@ class BeamSearchDecoder(Decoder):
         return FinalBeamSearchDecoderOutput(found, outputs), final_state
 
     def _merge_batch_beams(self, t, s=None):
-        """[batch * beam, ...] of [batch, beam, ...]."""
+        """Reshapes [batch, beam, ...] to [batch * beam, ...]."""
         merged = array_ops.reshape(t, array_ops.concat(
             [[self._batch_size * self._beam_width], array_ops.shape(t)[2:]], 0))
         n = _number(self._batch_size)
@@ -521,7 +538,7 @@ class BeamSearchDecoder(Decoder):
         return merged
 
     def _split_batch_beams(self, t, s=None):
-        """[batch, beam, ...] of [batch * beam, ...]."""
+        """Reshapes [batch * beam, ...] to [batch, beam, ...]."""
         split = array_ops.reshape(t, array_ops.concat(
             [[self._batch_size, self._beam_width], array_ops.shape(t)[1:]], 0))
         expected = tensor_shape.TensorShape(
@@ -550,7 +567,7 @@ class BeamSearchDecoder(Decoder):
         return self._merge_batch_beams(t, s) if t.shape.ndims >= 2 else t
 
     def _maybe_sort_array_beams(self, t, parent_ids, sequence_length):
-        """A TensorArray stacked and sorted, if it can be."""
+        """Stacks and reorders a TensorArray if possible."""
         if not isinstance(t, TensorArray):
             return t
         if not t.element_shape.ndims:
@@ -593,7 +610,7 @@ class BeamSearchDecoder(Decoder):
 
 
 def _shape_of_size(size):
-    """What is known of a size: a number, a shape, or a tensor of one."""
+    """Returns the static shape of a size: a number, a shape or a tensor."""
     if hasattr(size, "op"):
         known = constant_value(size)
         if known is None:

@@ -1,7 +1,7 @@
-"""Decoders: a cell in a loop whose inputs are chosen step by step.
+"""Decoders, which run a cell in a loop and choose its inputs step by step.
 
-A `Decoder` takes one step; `dynamic_decode` repeats it until all sequences are
-finished. A `BasicDecoder` has a `Helper` that samples from each output and
+A `Decoder` takes one step, and `dynamic_decode` repeats it until all sequences
+are finished. A `BasicDecoder` has a `Helper` that samples from each output and
 chooses the next input.
 """
 
@@ -20,20 +20,24 @@ from sluice.ops import (
 from sluice.ops.tensor_array import TensorArray
 
 
-# ---- What decoders share -----------------------------------------------------
+# ---- Common parts of decoders ------------------------------------------------
 
 
 def lookup_of(embedding):
-    """Returns the function from ids to vectors: the argument itself, or an
-    embedding lookup."""
+    """Returns the function from ids to vectors.
+
+    `embedding` is this function or an embedding matrix.
+    """
     if callable(embedding):
         return embedding
     return lambda ids: embeddings.embedding_lookup(embedding, ids)
 
 
 def tokens_of(start_tokens, end_token):
-    """Converts both to int32 tensors; ValueError unless they are a vector and a
-    scalar."""
+    """Converts both to int32 tensors.
+
+    Raises ValueError unless they are a vector and a scalar.
+    """
     start = convert_to_tensor(start_tokens, dtypes.int32, name="start_tokens")
     if start.shape.ndims != 1:
         raise ValueError("start_tokens must be a vector")
@@ -44,7 +48,7 @@ def tokens_of(start_tokens, end_token):
 
 
 def check_output_layer(layer):
-    """Raises TypeError unless it is a layer or None."""
+    """Raises TypeError unless the value is a layer or None."""
     if layer is not None and not isinstance(layer, Layer):
         raise TypeError(f"output_layer must be a Layer, received: "
                         f"{type(layer)}")
@@ -64,44 +68,49 @@ def output_size_of(cell, output_layer):
 class Decoder(abc.ABC):
     """One step of decoding, for `dynamic_decode`.
 
-    Inputs and states are structures of tensors and TensorArrays; `finished`
-    says which sequences of the batch are.
+    Inputs and states are structures of tensors and TensorArrays. `finished`
+    is a boolean vector over the sequences of the batch.
     """
 
     @property
     def batch_size(self):
-        """How many sequences there are."""
+        """The number of sequences."""
         raise NotImplementedError
 
     @property
     def output_size(self):
-        """The sizes of what a step gives, without the batch."""
+        """The sizes of a step's outputs, without the batch dimension."""
         raise NotImplementedError
 
     @property
     def output_dtype(self):
-        """The types of what a step gives."""
+        """The dtypes of a step's outputs."""
         raise NotImplementedError
 
     @abc.abstractmethod
     def initialize(self, name=None):
-        """(finished, the first inputs, the first state)."""
+        """Returns (finished, first inputs, first state)."""
         raise NotImplementedError
 
     @abc.abstractmethod
     def step(self, time, inputs, state, name=None):
-        """(outputs, the next state, the next inputs, finished)."""
+        """Returns (outputs, next state, next inputs, finished)."""
         raise NotImplementedError
 
     def finalize(self, outputs, final_state, sequence_lengths):
-        """What becomes of all steps' outputs, [time, batch, ...], and the last
-        state; both stay as they are unless a subclass says otherwise."""
+        """Returns (outputs, final state), processed after the last step.
+
+        The outputs are [time, batch, ...]. By default both remain unchanged.
+        """
         raise NotImplementedError
 
     @property
     def tracks_own_finished(self):
-        """Whether `finished` of a step counts as it is: of decoders that move
-        sequences between rows. Otherwise what is finished stays so."""
+        """Whether `finished` of a step is complete by itself.
+
+        This is necessary for decoders that move sequences between rows.
+        Otherwise, finished sequences remain finished.
+        """
         return False
 
 
@@ -113,18 +122,20 @@ def _batch_first(x):
 def dynamic_decode(decoder, output_time_major=False, impute_finished=False,
                    maximum_iterations=None, parallel_iterations=32,
                    swap_memory=False, scope=None):
-    """Runs a decoder until all sequences are finished. Returns (outputs of all
-    steps, the last state, the lengths of the sequences).
+    """Runs a decoder until all sequences are finished.
 
     Args:
       decoder: a `Decoder`.
-      output_time_major: whether outputs are [time, batch, ...], not
+      output_time_major: whether outputs are [time, batch, ...] instead of
         [batch, time, ...].
-      impute_finished: whether the outputs of finished sequences are zero and
-        their states stay as they are.
-      maximum_iterations: the maximal number of steps, a scalar.
-      parallel_iterations, swap_memory: as in `while_loop`.
-      scope: the variable scope ("decoder").
+      impute_finished: whether to set the outputs of finished sequences to zero
+        and to keep their states.
+      maximum_iterations: the maximum number of steps, a scalar.
+      parallel_iterations, swap_memory: see `while_loop`.
+      scope: the variable scope; defaults to "decoder".
+
+    Returns:
+      (outputs of all steps, final state, lengths of the sequences).
     """
     if not isinstance(decoder, Decoder):
         raise TypeError(f"Expected decoder to be type Decoder, but saw: "
@@ -208,8 +219,10 @@ def _steps(decoder, zeros, arrays, state, inputs, finished, impute, options):
 
 class BasicDecoderOutput(collections.namedtuple(
         "BasicDecoderOutput", ("rnn_output", "sample_id"))):
-    """The output of a BasicDecoder's step: the cell's output [batch, ...] and
-    the sample [batch]."""
+    """The output of a step of a BasicDecoder.
+
+    It consists of the cell's output [batch, ...] and the sample [batch].
+    """
 
     __slots__ = ()
 
@@ -220,9 +233,9 @@ class BasicDecoder(Decoder):
     Args:
       cell: the cell.
       helper: a `Helper`.
-      initial_state: of the cell.
-      output_layer: a layer that the cell's outputs go through before they are
-        sampled from.
+      initial_state: the initial state of the cell.
+      output_layer: a layer that is applied to the cell's outputs before
+        sampling.
     """
 
     def __init__(self, cell, helper, initial_state, output_layer=None):
@@ -249,7 +262,7 @@ class BasicDecoder(Decoder):
 
     @property
     def output_dtype(self):
-        # (The cell's: that of its state.)
+        # The cell's dtype is that of its state.
         dtype = nest.flatten(self._initial_state)[0].dtype
         return BasicDecoderOutput(
             nest.map_structure(lambda _: dtype, self._rnn_output_size()),
@@ -271,13 +284,16 @@ class BasicDecoder(Decoder):
                 finished)
 
 
-# ---- Samples -----------------------------------------------------------------
+# ---- Sampling ----------------------------------------------------------------
 
 
 def bernoulli_sample(probs=None, logits=None, dtype=dtypes.int32,
                      sample_shape=(), seed=None):
-    """Draws from Bernoulli distributions with probabilities `probs` or
-    sigmoid(logits); the shape is [sample_shape..., probs.shape...]."""
+    """Samples from Bernoulli distributions.
+
+    The probabilities are `probs` or sigmoid(logits). The result has the shape
+    [sample_shape..., probs.shape...].
+    """
     probs = (math_ops.sigmoid(logits, name="probs") if probs is None
              else convert_to_tensor(probs, name="probs"))
     shape = array_ops.concat([_vector(sample_shape), array_ops.shape(probs)], 0)
@@ -291,8 +307,10 @@ def _vector(sample_shape):
 
 
 def categorical_sample(logits, dtype=dtypes.int32, sample_shape=(), seed=None):
-    """Draws classes with probabilities softmax(logits); the shape is
-    [sample_shape..., logits.shape[:-1]...]."""
+    """Samples classes with probabilities softmax(logits).
+
+    The result has the shape [sample_shape..., logits.shape[:-1]...].
+    """
     logits = convert_to_tensor(logits, name="logits")
     shape = _vector(sample_shape)
     drawn = random_ops.multinomial(
@@ -307,50 +325,49 @@ def categorical_sample(logits, dtype=dtypes.int32, sample_shape=(), seed=None):
 
 
 class Helper(abc.ABC):
-    """Samples from the outputs of a BasicDecoder, and chooses its next
-    inputs."""
+    """Samples from a BasicDecoder's outputs and chooses its next inputs."""
 
     @property
     @abc.abstractmethod
     def batch_size(self):
-        """How many sequences there are, a scalar."""
+        """The number of sequences, a scalar."""
         raise NotImplementedError("batch_size has not been implemented")
 
     @property
     @abc.abstractmethod
     def sample_ids_shape(self):
-        """The shape of a sample, without the batch."""
+        """The shape of a sample, without the batch dimension."""
         raise NotImplementedError("sample_ids_shape has not been implemented")
 
     @property
     @abc.abstractmethod
     def sample_ids_dtype(self):
-        """The type of a sample."""
+        """The dtype of a sample."""
         raise NotImplementedError("sample_ids_dtype has not been implemented")
 
     @abc.abstractmethod
     def initialize(self, name=None):
-        """(finished, the first inputs)."""
+        """Returns (finished, first inputs)."""
 
     @abc.abstractmethod
     def sample(self, time, outputs, state, name=None):
-        """The samples of a step's outputs."""
+        """Samples from a step's outputs."""
 
     @abc.abstractmethod
     def next_inputs(self, time, outputs, state, sample_ids, name=None):
-        """(finished, the next inputs, the next state)."""
+        """Returns (finished, next inputs, next state)."""
 
 
 class CustomHelper(Helper):
     """A helper made of three functions.
 
     Args:
-      initialize_fn: gives (finished, the first inputs).
-      sample_fn: takes time, outputs and state, gives the samples.
-      next_inputs_fn: takes time, outputs, state and sample_ids, gives
-        (finished, the next inputs, the next state).
-      sample_ids_shape: of a sample, by default a scalar.
-      sample_ids_dtype: of a sample, by default int32.
+      initialize_fn: a function that returns (finished, first inputs).
+      sample_fn: a function from time, outputs and state to samples.
+      next_inputs_fn: a function from time, outputs, state and sample_ids to
+        (finished, next inputs, next state).
+      sample_ids_shape: the shape of a sample; defaults to a scalar.
+      sample_ids_dtype: the dtype of a sample; defaults to int32.
     """
 
     def __init__(self, initialize_fn, sample_fn, next_inputs_fn,
@@ -416,13 +433,14 @@ def _array_of_steps(x):
 
 
 class TrainingHelper(_WordHelper):
-    """Inputs that are known: of training. Samples are the classes whose output
-    is largest.
+    """A helper for training, with known inputs.
+
+    The samples are the classes with the largest outputs.
 
     Args:
-      inputs: [batch, time, ...], or structures of such; [time, batch, ...] if
-        `time_major`.
-      sequence_length: how long each sequence is, int32 [batch].
+      inputs: [batch, time, ...], or [time, batch, ...] if `time_major`; may be
+        a structure of such tensors.
+      sequence_length: the length of each sequence, int32 [batch].
     """
 
     def __init__(self, inputs, sequence_length, time_major=False, name=None):
@@ -444,7 +462,7 @@ class TrainingHelper(_WordHelper):
 
     @property
     def inputs(self):
-        """The inputs, as they were given."""
+        """The inputs as passed to the constructor."""
         return self._inputs
 
     @property
@@ -453,7 +471,7 @@ class TrainingHelper(_WordHelper):
         return self._sequence_length
 
     def _read(self, time, finished):
-        """The inputs at a time, zeros if there are no more."""
+        """Returns the inputs at a time; zeros if all sequences are finished."""
         return control_flow.cond(
             math_ops.reduce_all(finished), lambda: self._zero_inputs,
             lambda: nest.map_structure(lambda a: a.read(time),
@@ -483,8 +501,10 @@ def _probability(sampling_probability):
 
 
 def _mixed(sampled, inputs, from_sampled):
-    """The inputs, with from_sampled(rows) where `sampled` holds; `rows` are
-    [n, 1], which those are."""
+    """Returns the inputs with from_sampled(rows) where `sampled` is true.
+
+    `rows` [n, 1] are the indices of these rows.
+    """
     rows = math_ops.cast(array_ops.where(sampled), dtypes.int32)
     others = math_ops.cast(array_ops.where(math_ops.logical_not(sampled)),
                            dtypes.int32)
@@ -497,15 +517,18 @@ def _mixed(sampled, inputs, from_sampled):
 
 
 class ScheduledEmbeddingTrainingHelper(TrainingHelper):
-    """A helper that feeds given inputs or, with a probability, embeddings of
-    ids sampled from the outputs. Samples are these ids, or -1.
+    """A helper that feeds given inputs or embeddings of sampled ids.
+
+    The latter happens with a given probability. The samples are these ids,
+    or -1.
 
     Args:
-      inputs, sequence_length, time_major: as TrainingHelper's.
-      embedding: the function from words to inputs, or the rows to look up.
-      sampling_probability: of a word being drawn, a scalar or [batch].
-      seed: of the words.
-      scheduling_seed: of whether they are drawn.
+      inputs, sequence_length, time_major: see TrainingHelper.
+      embedding: the function from words to inputs, or the embedding matrix.
+      sampling_probability: the probability of feeding a sampled word, a scalar
+        or [batch].
+      seed: the seed for sampling words.
+      scheduling_seed: the seed for choosing whether to feed them.
     """
 
     def __init__(self, inputs, sequence_length, embedding,
@@ -538,21 +561,23 @@ class ScheduledEmbeddingTrainingHelper(TrainingHelper):
 
 
 def _each(p, batch_size):
-    """A probability for each sequence."""
+    """Broadcasts a probability to all sequences."""
     return p if p.shape.ndims else array_ops.fill([batch_size], p)
 
 
 class ScheduledOutputTrainingHelper(TrainingHelper):
-    """A helper that feeds given inputs or, with a probability, the outputs.
-    Samples say which (0 or 1).
+    """A helper that feeds given inputs or the outputs.
+
+    The latter happens with a given probability. The samples are 1 for outputs,
+    else 0.
 
     Args:
-      inputs, sequence_length, time_major: as TrainingHelper's.
-      sampling_probability: of an output being the next input, a scalar or
+      inputs, sequence_length, time_major: see TrainingHelper.
+      sampling_probability: the probability of feeding an output, a scalar or
         [batch].
-      next_inputs_fn: a function of the outputs that gives the inputs.
-      auxiliary_inputs: like `inputs` but for the last dimension; follow each
-        input along it, known or not.
+      next_inputs_fn: a function from the outputs to the inputs.
+      auxiliary_inputs: a tensor like `inputs` except for the last dimension,
+        along which it is appended to each input.
     """
 
     def __init__(self, inputs, sequence_length, sampling_probability,
@@ -610,10 +635,10 @@ class ScheduledOutputTrainingHelper(TrainingHelper):
 
 
 class GreedyEmbeddingHelper(_WordHelper):
-    """A helper for inference: the next input is the id with the largest output.
+    """A helper for inference that feeds the id with the largest output.
 
     Args:
-      embedding: the function from words to inputs, or the rows to look up.
+      embedding: the function from words to inputs, or the embedding matrix.
       start_tokens: the first words, int32 [batch].
       end_token: the word that ends a sequence, a scalar.
     """
@@ -632,7 +657,7 @@ class GreedyEmbeddingHelper(_WordHelper):
 
     def next_inputs(self, time, outputs, state, sample_ids, name=None):
         finished = math_ops.equal(sample_ids, self._end_token)
-        # (At the end there is nothing to look up.)
+        # When all sequences end, there may be no valid ids to look up.
         return finished, control_flow.cond(
             math_ops.reduce_all(finished), lambda: self._start_inputs,
             lambda: self._embedding_fn(sample_ids)), state
@@ -646,13 +671,13 @@ def _tensor(outputs):
 
 
 class SampleEmbeddingHelper(GreedyEmbeddingHelper):
-    """A helper for inference: the next input is an id sampled from the outputs.
+    """A helper for inference that feeds an id sampled from the outputs.
 
     Args:
-      embedding, start_tokens, end_token: as GreedyEmbeddingHelper's.
-      softmax_temperature: divides the outputs, by default 1; larger values make
-        samples more uniform.
-      seed: of the words.
+      embedding, start_tokens, end_token: see GreedyEmbeddingHelper.
+      softmax_temperature: a divisor of the outputs; defaults to 1. Larger
+        values make samples more uniform.
+      seed: the seed for sampling words.
     """
 
     def __init__(self, embedding, start_tokens, end_token,
@@ -668,16 +693,17 @@ class SampleEmbeddingHelper(GreedyEmbeddingHelper):
 
 
 class InferenceHelper(Helper):
-    """A helper for inference: the next inputs are the samples of a function.
+    """A helper for inference that feeds the samples of a function.
 
     Args:
-      sample_fn: takes the outputs, gives the samples.
-      sample_shape: of a sample, without the batch.
-      sample_dtype: of a sample.
+      sample_fn: a function from outputs to samples.
+      sample_shape: the shape of a sample, without the batch dimension.
+      sample_dtype: the dtype of a sample.
       start_inputs: the first inputs, [batch, ...].
-      end_fn: takes the samples, says which sequences end, [batch].
-      next_inputs_fn: takes the samples, gives the inputs; by default they are
-        these.
+      end_fn: a function from the samples to booleans [batch] that tell which
+        sequences end.
+      next_inputs_fn: a function from samples to inputs; defaults to the
+        identity.
     """
 
     def __init__(self, sample_fn, sample_shape, sample_dtype, start_inputs,
@@ -720,18 +746,18 @@ class InferenceHelper(Helper):
 def sequence_loss(logits, targets, weights, average_across_timesteps=True,
                   average_across_batch=True, sum_over_timesteps=False,
                   sum_over_batch=False, softmax_loss_function=None, name=None):
-    """The weighted cross entropy of sequences.
+    """Computes the weighted cross-entropy of sequences.
 
     Args:
       logits: [batch, time, classes].
       targets: the classes, [batch, time].
-      weights: of each, [batch, time].
+      weights: the weights of the targets, [batch, time].
       average_across_timesteps, average_across_batch: the dimensions over which
         the sum is divided by the sum of the weights; other dimensions remain.
       sum_over_timesteps, sum_over_batch: the dimensions over which the sum is
         divided by the number of nonzero weights.
       softmax_loss_function: a function of labels and logits that replaces the
-        cross entropy.
+        cross-entropy.
     """
     for what, value, rank, shape in (
             ("Logits", logits, 3, "[batch_size x sequence_length x logits]"),

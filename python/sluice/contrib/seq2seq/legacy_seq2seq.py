@@ -1,7 +1,6 @@
-"""Sequence-to-sequence models over lists of inputs:
-`tf.contrib.legacy_seq2seq`.
+"""Sequence-to-sequence models over lists: `tf.contrib.legacy_seq2seq`.
 
-Inputs and outputs are lists, one tensor per step, [batch, ...] each; words are
+Inputs and outputs are lists with a tensor [batch, ...] per step. Words are
 int32 [batch].
 """
 
@@ -20,8 +19,7 @@ from sluice.ops.embedding import embedding_lookup
 
 
 def _word_before(embedding, output_projection=None, update_embedding=True):
-    """Returns the function from the previous output to the embedding of its
-    most probable word."""
+    """Returns the function from an output to its best word's embedding."""
     def loop_function(prev, _):
         if output_projection is not None:
             prev = nn.xw_plus_b(prev, *output_projection)
@@ -31,8 +29,11 @@ def _word_before(embedding, output_projection=None, update_embedding=True):
 
 
 def _either_way(feed_previous, decode):
-    """Returns decode(feed_previous): (outputs, state). For a tensor, both
-    decoders are built on the same variables, and one runs."""
+    """Returns decode(feed_previous), which is (outputs, state).
+
+    If `feed_previous` is a tensor, builds both decoders with the same
+    variables, of which one runs.
+    """
     if isinstance(feed_previous, bool):
         return decode(feed_previous, True)
     states = []
@@ -60,14 +61,14 @@ def _check_projection(output_projection, num_symbols, dtype):
 
 def rnn_decoder(decoder_inputs, initial_state, cell, loop_function=None,
                 scope=None):
-    """Runs a cell along a list of inputs; returns (outputs, the last state).
+    """Runs a cell along a list of inputs; returns (outputs, final state).
 
     Args:
       decoder_inputs: a list of [batch, size].
-      initial_state: of the cell.
-      loop_function: takes the output before and the number of the step, gives
-        the input in place of the list's, but for the first one.
-      scope: the variable scope ("rnn_decoder").
+      initial_state: the initial state of the cell.
+      loop_function: a function from the previous output and the number of the
+        step to the input, which replaces all inputs but the first.
+      scope: the variable scope; defaults to "rnn_decoder".
     """
     with scopes.variable_scope(scope or "rnn_decoder") as own:
         state, outputs = initial_state, []
@@ -84,8 +85,11 @@ def rnn_decoder(decoder_inputs, initial_state, cell, loop_function=None,
 
 def basic_rnn_seq2seq(encoder_inputs, decoder_inputs, cell,
                       dtype=dtypes.float32, scope=None):
-    """Runs an encoder, and from its last state a decoder with a copy of the
-    cell; returns (outputs, the last state). Inputs are [batch, size]."""
+    """Runs an encoder, and then a decoder from its final state.
+
+    The decoder has a copy of the cell. Inputs are [batch, size]. Returns
+    (outputs, final state).
+    """
     with scopes.variable_scope(scope or "basic_rnn_seq2seq"):
         _, state = static_rnn(copy.deepcopy(cell), encoder_inputs, dtype=dtype)
         return rnn_decoder(decoder_inputs, state, cell)
@@ -93,7 +97,7 @@ def basic_rnn_seq2seq(encoder_inputs, decoder_inputs, cell,
 
 def tied_rnn_seq2seq(encoder_inputs, decoder_inputs, cell, loop_function=None,
                      dtype=dtypes.float32, scope=None):
-    """`basic_rnn_seq2seq` with one cell for both."""
+    """Like `basic_rnn_seq2seq`, with the same cell for both."""
     with scopes.variable_scope("combined_tied_rnn_seq2seq") as own:
         scope = scope or "tied_rnn_seq2seq"
         _, state = static_rnn(cell, encoder_inputs, dtype=dtype, scope=scope)
@@ -105,20 +109,20 @@ def embedding_rnn_decoder(decoder_inputs, initial_state, cell, num_symbols,
                           embedding_size, output_projection=None,
                           feed_previous=False,
                           update_embedding_for_previous=True, scope=None):
-    """Runs a cell along a list of words; returns (outputs, the last state).
+    """Runs a cell along a list of words; returns (outputs, final state).
 
     Args:
       decoder_inputs: a list of words, int32 [batch].
-      initial_state: of the cell.
+      initial_state: the initial state of the cell.
       num_symbols: the number of words.
       embedding_size: the size of their embeddings.
-      output_projection: (matrix [size, num_symbols], bias) that make words'
-        logits of outputs, where the previous word is needed.
-      feed_previous: whether each step's likeliest word is the next input; then
-        only the first of the inputs counts.
-      update_embedding_for_previous: whether the vectors of these words are
-        trained by it.
-      scope: the variable scope ("embedding_rnn_decoder").
+      output_projection: (matrix [size, num_symbols], bias) from outputs to
+        logits, for finding the previous word.
+      feed_previous: whether the most likely word of each step is the next
+        input; then only the first of the inputs is used.
+      update_embedding_for_previous: whether this trains the embeddings of these
+        words.
+      scope: the variable scope; defaults to "embedding_rnn_decoder".
     """
     with scopes.variable_scope(scope or "embedding_rnn_decoder") as own:
         _check_projection(output_projection, num_symbols, own.dtype)
@@ -141,17 +145,19 @@ def embedding_rnn_seq2seq(encoder_inputs, decoder_inputs, cell,
                           num_encoder_symbols, num_decoder_symbols,
                           embedding_size, output_projection=None,
                           feed_previous=False, dtype=None, scope=None):
-    """Runs an encoder and a decoder along lists of words; returns (outputs, the
-    last state).
+    """Runs an encoder and a decoder along lists of words.
 
     Args:
       encoder_inputs, decoder_inputs: lists of words, int32 [batch].
       num_encoder_symbols, num_decoder_symbols: the numbers of words.
       embedding_size: the size of their embeddings.
-      output_projection: as `embedding_rnn_decoder`'s; without it outputs are
-        the words' logits, [batch, num_decoder_symbols].
-      feed_previous: as `embedding_rnn_decoder`'s; may be a boolean tensor.
-      scope: the variable scope ("embedding_rnn_seq2seq").
+      output_projection: see `embedding_rnn_decoder`. Without it, outputs are
+        logits of the words, [batch, num_decoder_symbols].
+      feed_previous: see `embedding_rnn_decoder`; may be a boolean tensor.
+      scope: the variable scope; defaults to "embedding_rnn_seq2seq".
+
+    Returns:
+      (outputs, final state).
     """
     with scopes.variable_scope(scope or "embedding_rnn_seq2seq") as own:
         if dtype is not None:
@@ -172,7 +178,7 @@ def embedding_tied_rnn_seq2seq(encoder_inputs, decoder_inputs, cell,
                                num_symbols, embedding_size,
                                num_decoder_symbols=None, output_projection=None,
                                feed_previous=False, dtype=None, scope=None):
-    """`embedding_rnn_seq2seq` with one cell and one embedding for both."""
+    """Like `embedding_rnn_seq2seq`, with a shared cell and embedding."""
     with scopes.variable_scope(scope or "embedding_tied_rnn_seq2seq",
                                dtype=dtype) as own:
         dtype = own.dtype
@@ -210,7 +216,7 @@ class _Attention:
                                                dtype))
 
     def nothing(self, batch_size):
-        """What was seen before the first step."""
+        """Returns the attention before the first step."""
         seen = [array_ops.zeros(array_ops.stack([batch_size, self._size]),
                                 self._dtype) for _ in self._v]
         for x in seen:
@@ -218,7 +224,7 @@ class _Attention:
         return seen
 
     def __call__(self, query):
-        """What each head sees, [batch, size], for a state of the decoder."""
+        """Returns each head's attention [batch, size] for a decoder state."""
         parts = nest.flatten(query)
         if any(p.shape.ndims not in (2, None) for p in parts):
             raise ValueError(f"attention_decoder: expected states that are "
@@ -243,20 +249,22 @@ class _Attention:
 def attention_decoder(decoder_inputs, initial_state, attention_states, cell,
                       output_size=None, num_heads=1, loop_function=None,
                       dtype=None, scope=None, initial_state_attention=False):
-    """Runs a cell with attention along a list of inputs; returns (outputs, the
-    last state).
+    """Runs a cell with attention along a list of inputs.
 
     Args:
       decoder_inputs: a list of [batch, size].
-      initial_state: of the cell.
+      initial_state: the initial state of the cell.
       attention_states: the memory to attend to, [batch, places, size].
-      output_size: of the outputs, by default the cell's.
+      output_size: the size of the outputs; defaults to that of the cell.
       num_heads: the number of attention heads.
-      loop_function: as `rnn_decoder`'s.
-      dtype: of the variables (the scope's).
-      scope: the variable scope ("attention_decoder").
-      initial_state_attention: whether it attends before the first step; else
-        the first attention is zero.
+      loop_function: see `rnn_decoder`.
+      dtype: the dtype of the variables; defaults to that of the scope.
+      scope: the variable scope; defaults to "attention_decoder".
+      initial_state_attention: whether to attend before the first step.
+        Otherwise the first attention is zero.
+
+    Returns:
+      (outputs, final state).
     """
     if not decoder_inputs:
         raise ValueError("Must provide at least 1 input to attention decoder.")
@@ -300,8 +308,10 @@ def embedding_attention_decoder(decoder_inputs, initial_state, attention_states,
                                 feed_previous=False,
                                 update_embedding_for_previous=True, dtype=None,
                                 scope=None, initial_state_attention=False):
-    """`attention_decoder` along a list of words, with the arguments of
-    `embedding_rnn_decoder`."""
+    """Runs `attention_decoder` along a list of words.
+
+    See `embedding_rnn_decoder` for the arguments.
+    """
     if output_size is None:
         output_size = cell.output_size
     if output_projection is not None:
@@ -326,8 +336,7 @@ def embedding_attention_seq2seq(encoder_inputs, decoder_inputs, cell,
                                 output_projection=None, feed_previous=False,
                                 dtype=None, scope=None,
                                 initial_state_attention=False):
-    """`embedding_rnn_seq2seq` whose decoder attends to all outputs of the
-    encoder."""
+    """Like `embedding_rnn_seq2seq`, with attention to the encoder's outputs."""
     with scopes.variable_scope(scope or "embedding_attention_seq2seq",
                                dtype=dtype) as own:
         encoded, state = static_rnn(
@@ -352,8 +361,10 @@ def one2many_rnn_seq2seq(encoder_inputs, decoder_inputs_dict, enc_cell,
                          dec_cells_dict, num_encoder_symbols,
                          num_decoder_symbols_dict, embedding_size,
                          feed_previous=False, dtype=None, scope=None):
-    """Runs one encoder and several decoders along lists of words; returns
-    (outputs, last states), dicts by the decoders' names."""
+    """Runs one encoder and several decoders along lists of words.
+
+    Returns (outputs, final states), which are dicts by decoder name.
+    """
     if set(dec_cells_dict) != set(decoder_inputs_dict):
         raise ValueError("keys of dec_cells_dict != keys of "
                          "decoder_inputs_dict")
@@ -381,15 +392,15 @@ def one2many_rnn_seq2seq(encoder_inputs, decoder_inputs_dict, enc_cell,
 def sequence_loss_by_example(logits, targets, weights,
                              average_across_timesteps=True,
                              softmax_loss_function=None, name=None):
-    """The weighted cross entropy of each sequence, [batch].
+    """Computes the weighted cross-entropy of each sequence, [batch].
 
     Args:
       logits: a list of [batch, words].
       targets: a list of words, [batch].
-      weights: of each, a list of [batch].
+      weights: a list of the weights of the words, [batch].
       average_across_timesteps: whether to divide by the sum of the weights.
-      softmax_loss_function: takes labels and logits, in place of the cross
-        entropy.
+      softmax_loss_function: a function of labels and logits that replaces the
+        cross-entropy.
     """
     if len(targets) != len(logits) or len(weights) != len(logits):
         raise ValueError(f"Lengths of logits, weights, and targets must be the "
@@ -405,7 +416,7 @@ def sequence_loss_by_example(logits, targets, weights,
                   for logit, target, weight in zip(logits, targets, weights)]
         total = math_ops.add_n(losses)
         if average_across_timesteps:
-            # (Of no weight at all, it is zero.)
+            # Avoids a division by 0 if all weights are 0.
             total = total / (math_ops.add_n(weights) + 1e-12)
         return total
 
@@ -413,7 +424,7 @@ def sequence_loss_by_example(logits, targets, weights,
 def sequence_loss(logits, targets, weights, average_across_timesteps=True,
                   average_across_batch=True, softmax_loss_function=None,
                   name=None):
-    """The sum, or the mean, of `sequence_loss_by_example` over the batch."""
+    """Sums or averages `sequence_loss_by_example` over the batch."""
     with graphs.name_scope(name, "sequence_loss",
                            list(logits) + list(targets) + list(weights)):
         cost = math_ops.reduce_sum(sequence_loss_by_example(
@@ -428,16 +439,19 @@ def sequence_loss(logits, targets, weights, average_across_timesteps=True,
 def model_with_buckets(encoder_inputs, decoder_inputs, targets, weights,
                        buckets, seq2seq, softmax_loss_function=None,
                        per_example_loss=False, name=None):
-    """Builds a model for each bucket of lengths, with shared variables; returns
-    (outputs per bucket, losses per bucket).
+    """Builds a model for each bucket of lengths, with shared variables.
 
     Args:
-      encoder_inputs, decoder_inputs, targets, weights: lists, as long as the
-        last bucket.
+      encoder_inputs, decoder_inputs, targets, weights: lists with the length of
+        the last bucket.
       buckets: a list of (length of the input, length of the output).
-      seq2seq: takes the inputs of encoder and decoder, gives (outputs, state).
-      softmax_loss_function: as `sequence_loss`'s.
-      per_example_loss: whether losses are [batch], not scalars.
+      seq2seq: a function from the inputs of encoder and decoder to (outputs,
+        state).
+      softmax_loss_function: see `sequence_loss`.
+      per_example_loss: whether losses are [batch] instead of scalars.
+
+    Returns:
+      (outputs per bucket, losses per bucket).
     """
     for what, given, least in (
             ("encoder_inputs", encoder_inputs, buckets[-1][0]),
