@@ -1,5 +1,4 @@
-"""Imitations of TensorFlow 1's surroundings; `sluice.compat.v1` has its
-names."""
+"""Parts of TensorFlow 1's environment. `sluice.compat.v1` has its names."""
 
 import contextlib
 import numbers
@@ -40,7 +39,7 @@ def forward_compatible(year, month, day):
 
 @contextlib.contextmanager
 def forward_compatibility_horizon(year, month, day):
-    """A context manager without effect: there is one version."""
+    """A context manager without effect, because there is one version."""
     yield
 
 

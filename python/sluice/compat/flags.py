@@ -1,27 +1,29 @@
-"""Command-line flags: `DEFINE_integer("steps", 10, "How many")`,
-`FLAGS.steps`."""
+"""Command-line flags.
+
+For example `DEFINE_integer("steps", 10, "How many")` and `FLAGS.steps`.
+"""
 
 import sys
 
 
 class Error(Exception):
-    """A flag is unknown, missing, or has a wrong value."""
+    """Raised if a flag is unknown, missing, or has an invalid value."""
 
 
 class UnrecognizedFlagError(Error, AttributeError):
-    """A flag that is not defined."""
+    """Raised if a flag is not defined."""
 
 
 class IllegalFlagValueError(Error):
-    """A value that is not allowed for the flag."""
+    """Raised if a value is not allowed for a flag."""
 
 
 class DuplicateFlagError(Error):
-    """A flag that is defined twice."""
+    """Raised if a flag is defined twice."""
 
 
 class Flag:
-    """A flag: its parser, value and default."""
+    """A flag with its parser, value and default."""
 
     def __init__(self, name, default, help, parse, boolean=False):
         self.name, self.help, self.boolean = name, help, boolean
@@ -45,8 +47,10 @@ class Flag:
 
 
 class FlagValues:
-    """The values of all flags. The command line is parsed when a flag is first
-    read."""
+    """The values of all flags.
+
+    The command line is parsed when a flag is first read.
+    """
 
     def __init__(self):
         self.__dict__["_flags"] = {}
@@ -59,8 +63,7 @@ class FlagValues:
         self._flags[flag.name] = flag
 
     def __call__(self, argv, known_only=False):
-        """Parses flags; returns the program name and the remaining
-        arguments."""
+        """Parses flags; returns the program name and remaining arguments."""
         left, words = list(argv[:1]), list(argv[1:])
         while words:
             word = words.pop(0)
@@ -103,7 +106,7 @@ class FlagValues:
         return left
 
     def is_parsed(self):
-        """Whether the command line was parsed."""
+        """Returns whether the command line was parsed."""
         return self._parsed
 
     def mark_as_parsed(self):

@@ -1,4 +1,4 @@
-"""Files and folders: TensorFlow's functions and errors."""
+"""Files and folders, with TensorFlow's functions and errors."""
 
 import collections
 import glob
@@ -129,17 +129,17 @@ FastGFile = Open = GFile
 
 
 def Exists(filename):
-    """Whether the file or folder exists."""
+    """Returns whether the file or folder exists."""
     return os.path.exists(_path(filename))
 
 
 def IsDirectory(dirname):
-    """Whether the path is a folder."""
+    """Returns whether the path is a folder."""
     return os.path.isdir(_path(dirname))
 
 
 def Stat(filename):
-    """Returns length, modification time, and whether it is a folder."""
+    """Returns length and modification time, and whether it is a folder."""
     with _translated():
         s = os.stat(_path(filename))
     return FileStatistics(s.st_size, s.st_mtime_ns, IsDirectory(filename))
@@ -152,7 +152,7 @@ def MkDir(dirname):
 
 
 def MakeDirs(dirname):
-    """Creates a folder and its parents; existing ones stay."""
+    """Creates a folder and its parents unless they exist."""
     with _translated():
         os.makedirs(_path(dirname), exist_ok=True)
 
@@ -199,7 +199,7 @@ def ListDirectory(dirname):
 
 
 def Glob(filename):
-    """Returns the files that match a pattern (or several)."""
+    """Returns the files that match a pattern or one of several patterns."""
     patterns = filename if isinstance(filename, (list, tuple)) else [filename]
     return [f for p in patterns for f in sorted(glob.glob(_path(p)))]
 

@@ -1,4 +1,4 @@
-"""Runs programs that were written for TensorFlow 1, unchanged:
+"""Runs programs for TensorFlow 1 unchanged.
 
     python -m sluice.run script.py [arguments of the script]
     python -m sluice.run -m package.module [arguments]
@@ -24,7 +24,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Finds `tensorflow` and its submodules."""
 
     def find_spec(self, fullname, path=None, target=None):
-        # (`from tensorflow.nn import x` asks for a module x of what it got.)
+        # `from tensorflow.nn import x` looks for a submodule x of the result.
         name = fullname.replace("sluice.compat.v1.", "tensorflow.")
         if name != "tensorflow" and not name.startswith("tensorflow."):
             return None
@@ -48,7 +48,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if parts[:2] == ["compat", "v1"]:
             parts = parts[2:]
         if parts[-1:] and parts[-1].startswith("_"):
-            return None  # (A name in a module, not a module.)
+            return None  # The name of a member, not of a module.
         if parts[:1] == ["python"]:
             return _internal(fullname, parts[1:])
         if parts[:1] == ["contrib"] and parts[2:3] == ["python"]:
@@ -62,9 +62,11 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 class _Internal(types.ModuleType):
-    """A module inside TensorFlow, such as `tensorflow.python.ops.rnn`: it has
-    all public names, and those of our modules for this name (`_OURS`). A
-    package of such modules has no names."""
+    """A module inside TensorFlow, such as `tensorflow.python.ops.rnn`.
+
+    It has all public names, and the names of the modules of this package for
+    it (`_OURS`). A package of such modules has no names.
+    """
 
     def __init__(self, fullname, is_package, group=None):
         super().__init__(fullname)
@@ -91,7 +93,7 @@ class _Internal(types.ModuleType):
         return found
 
 
-# The folders in which modules are searched, in this order.
+# The folders in which modules are searched, in order.
 _FOLDERS = (
     "framework.", "ops.", "client.", "functions.", "layers.", "training.",
     "contrib.", "contrib.layers.", "contrib.metrics.", "contrib.seq2seq.",
@@ -102,12 +104,12 @@ _PUBLIC = {"errors_impl": "errors", "tf_logging": "logging", "test": "test",
            "nest": "nest", "gfile": "gfile", "app": "app", "flags": "flags",
            "errors": "errors", "test_util": "test", "compat": "compat",
            "spectral_ops_test_util": "test"}
-# Internal modules whose public names are those of one namespace.
+# Internal modules whose public names are those of a namespace.
 _GROUPS = {"convolutional": "layers", "core": "layers", "pooling": "layers",
            "normalization": "layers", "losses": "losses",
            "losses_impl": "losses", "metrics": "metrics",
            "metrics_impl": "metrics", "rnn_cell_impl": "nn.rnn_cell"}
-# The modules of this package that have the other names of an internal module.
+# The modules of this package with the other names of an internal module.
 _OURS = {"ops": "graph conversion registries scopes gradients",
          "constant_op": "conversion", "sparse_tensor": "conversion",
          "tensor_util": "tensor_proto conversion", "tensor_spec": "specs",
@@ -172,7 +174,7 @@ def _internal(fullname, parts, contrib=None):
     public = _PUBLIC.get(parts[-1]) if len(parts) > 1 and not contrib else None
     if public is not None:
         return _Finder._find("tensorflow." + public)
-    if parts[-1:] == ["test_ops"]:  # (Importing it registers its ops.)
+    if parts[-1:] == ["test_ops"]:  # Importing it registers its ops.
         return importlib.import_module("sluice.compat.testing.test_ops")
     return _Internal(fullname, parts[-1:] == ["distributions"] or (
                          len(parts) < 2 and

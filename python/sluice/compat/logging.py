@@ -1,4 +1,4 @@
-"""`tf.logging` on Python's logging: the logger "sluice"."""
+"""`tf.logging`, which uses the logger "sluice" of Python's `logging`."""
 
 import collections as _collections
 import logging as _logging
@@ -38,7 +38,7 @@ def flush():
         handler.flush()
 
 
-_counts = _collections.Counter()  # Calls by line of the program.
+_counts = _collections.Counter()  # The number of calls by line of the program.
 
 
 def _count():

@@ -1,5 +1,7 @@
-"""Reads images of the MNIST data set from files:
-`tensorflow.examples.tutorials.mnist.input_data`. Nothing is downloaded."""
+"""Reads the MNIST data set from files. Nothing is downloaded.
+
+It replaces `tensorflow.examples.tutorials.mnist.input_data`.
+"""
 
 import collections
 import gzip
@@ -13,14 +15,14 @@ Datasets = collections.namedtuple("Datasets", ["train", "validation", "test"])
 
 
 class DataSet:
-    """Images and their labels, batch by batch.
+    """Images and labels, which can be read in batches.
 
     Args:
       images: [n, height, width, 1], uint8.
       labels: [n], or one-hot [n, classes].
       dtype: float32 (from 0 to 1) or uint8.
-      reshape: whether images are rows of pixels.
-      seed: of the order of batches.
+      reshape: whether to flatten images to rows of pixels.
+      seed: the seed of the order of batches.
     """
 
     def __init__(self, images, labels, fake_data=False, one_hot=False,
@@ -52,7 +54,7 @@ class DataSet:
         self._at = 0
 
     def next_batch(self, batch_size, fake_data=False, shuffle=True):
-        """Returns the next (images, labels), in random order in each epoch."""
+        """Returns the next (images, labels), in a new order in each epoch."""
         if self._order is None:
             self._start(shuffle)
         rows = self._order[self._at:self._at + batch_size]
@@ -67,7 +69,7 @@ class DataSet:
 
 
 def _read(folder, name):
-    """Reads an array from a file, compressed or not."""
+    """Reads an array from an idx file, compressed or not."""
     for path, opener in ((os.path.join(folder, name + ".gz"), gzip.open),
                          (os.path.join(folder, name), open)):
         if not os.path.exists(path):
@@ -89,8 +91,10 @@ def _read(folder, name):
 def read_data_sets(train_dir, fake_data=False, one_hot=False,
                    dtype=dtypes.float32, reshape=True, validation_size=5000,
                    seed=None, source_url=None):
-    """Reads the data sets of a folder. The first `validation_size` training
-    images become the validation set."""
+    """Reads the data sets of a folder.
+
+    The first `validation_size` training images become the validation set.
+    """
     found = []
     for part in ("train", "t10k"):
         images = _read(train_dir, f"{part}-images-idx3-ubyte")[..., None]
@@ -109,5 +113,5 @@ def read_data_sets(train_dir, fake_data=False, one_hot=False,
 
 
 def load_mnist(train_dir="MNIST-data"):
-    """`read_data_sets`."""
+    """Calls `read_data_sets`."""
     return read_data_sets(train_dir)

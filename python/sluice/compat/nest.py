@@ -1,5 +1,4 @@
-"""`tf.nest`: the client's functions for structures (framework/nest.py), and
-those that only programs use."""
+"""`tf.nest`: the functions of framework/nest.py, and functions for programs."""
 
 from collections import abc
 
@@ -31,7 +30,7 @@ def flatten_dict_items(dictionary):
 
 
 def map_structure_up_to(shallow_tree, func, *inputs, check_types=True):
-    """Maps func over the parts of inputs at the leaves of `shallow_tree`."""
+    """Maps `func` over the parts of inputs at the leaves of `shallow_tree`."""
     if not inputs:
         raise ValueError("Cannot map over no sequences")
     return pack_sequence_as(shallow_tree, [
@@ -40,11 +39,11 @@ def map_structure_up_to(shallow_tree, func, *inputs, check_types=True):
 
 
 def get_traverse_shallow_structure(traverse_fn, structure):
-    """Returns a structure of bools that says how deep to traverse a structure.
+    """Returns a structure of bools that tells how deep to traverse a structure.
 
     Args:
-      traverse_fn: traverse_fn(part) says whether to traverse a part, or gives
-        a structure of bools for its children.
+      traverse_fn: traverse_fn(part) returns whether to traverse a part, or a
+        structure of bools for its children.
       structure: the structure.
     """
     wanted = traverse_fn(structure)

@@ -1,5 +1,8 @@
-"""Adds TensorFlow's words to the library's errors, which programs and tests
-search for. The table maps the beginning of a message to the words."""
+"""Adds TensorFlow's wording to error messages.
+
+Programs and tests search for it. A table maps the start of a message to the
+words.
+"""
 
 import re
 
@@ -9,7 +12,7 @@ _NODE = re.compile(r"node '([^']*)' \((\w+)\)")
 
 
 def _op(found):
-    """The op named in a message, or ""."""
+    """Returns the op named in a message, or ""."""
     node = _NODE.search(found.string)
     return node[2] if node else ""
 
@@ -30,7 +33,7 @@ def _rank(found, least=""):
 
 
 def _unequal(found):
-    """The dimensions, from the last on, that do not match."""
+    """Returns words for the last pair of dimensions that do not match."""
     a, b = _dims(found["a"]), _dims(found["b"])
     differ = next(((x, y) for x, y in zip(reversed(a), reversed(b))
                    if x != y and "1" not in (x, y)), ("?", "?"))
@@ -109,7 +112,7 @@ def _requested(found):
 
 
 def _row(found):
-    """A row of indices that is out of range."""
+    """Returns words for a row of indices that is out of range."""
     place, shape, got = found["place"], found["shape"], found["got"]
     if _op(found).startswith("ScatterNd"):
         flat = place.replace("]", ",0]" if place != "[]" else "0]")
@@ -137,7 +140,7 @@ def _updates(found):
 
 
 def _segment(found):
-    """A segment id that is out of range or out of order."""
+    """Returns words for a segment id that is out of range or order."""
     n, got = int(found["n"]), int(found["got"])
     if n <= 0:
         return "segment ids must be >= 0"
@@ -164,7 +167,7 @@ def _sparse_row(found):
 
 
 def _outside(found):
-    """A pair of indices whose row or column is out of range."""
+    """Returns words for a pair of indices that is out of bounds."""
     i, column, k = found["i"], found["column"], found["k"]
     if 0 <= int(column) < int(k):
         return (f"invalid index; m ({found['row']}) from index[{i},0] out of "
@@ -174,7 +177,10 @@ def _outside(found):
 
 
 def _serialized(found):
-    """A part of a serialized sparse tensor, which has three."""
+    """Returns words for a part of a serialized sparse tensor.
+
+    It consists of three parts.
+    """
     which, part = divmod(int(found["i"]), 3)
     part = ("indices", "values", "shape")[part]
     return (f"Requested SparseTensor of type {found['a']} but "
@@ -206,7 +212,7 @@ def _incompatible(found):
     words = (f"Matrix size-incompatible: In[0]: [{found['a']}], In[1]: "
              f"[{found['b']}]")
     a, b = _dims(found["a"])[-1], _dims(found["b"])[-2]
-    if a == b or "?" in (a, b):  # (Other messages: transposes.)
+    if a == b or "?" in (a, b):  # Other messages are about transposes.
         return words
     return f"{words}; Dimensions must be equal, but are {a} and {b}"
 
@@ -275,7 +281,7 @@ def _rolled(found):
 
 
 def _unlike(found):
-    """Shapes of list items that differ."""
+    """Returns words for list items with different shapes."""
     a, b = _dims(found["a"]), _dims(found["b"])
     if len(a) != len(b):
         return (f"Incompatible ranks during merge: {len(a)} vs. {len(b)}; "
@@ -286,7 +292,7 @@ def _unlike(found):
 
 
 def _unset(found):
-    """A list without items and without an element shape."""
+    """Returns words for a list without items and element shape."""
     op, shape = _op(found), found["shape"]
     if op == "TensorListStack":
         return (f"Tried to stack list which only contains uninitialized "
@@ -306,7 +312,7 @@ def _unparsed(found):
 
 
 def _unfed(found):
-    """A number of inputs that differs from the op's."""
+    """Returns words for a wrong number of inputs."""
     types = re.findall(r": (?:Ref\()?(\w+)", found["inputs"])
     return (f"NodeDef expected inputs '{', '.join(types)}' do not match "
             f"{found['got']} inputs specified")
@@ -334,7 +340,7 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
                    f'"{k}"' for k in m["known"].split(","))),
     (r"input: expected rank (?P<rank>\d) or more, got a scalar",
      lambda m: f"Input must be >= {m['rank']}-D, got shape []"),
-    # Graphs that are imported.
+    # Imported graphs.
     (r"duplicate node: expected each name once, got '(?P<name>[^']*)'",
      lambda m: f"Node '{m['name']}' is not unique"),
     (r"input (?P<i>\d+) \('\w+'\): expected (?P<want>\w+), got (?P<got>\w+) "
@@ -707,7 +713,7 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
 
 
 def add(message):
-    """Returns the message with TensorFlow's words, if it has any."""
+    """Returns a message with TensorFlow's words added, if there are any."""
     for pattern, words in _WORDS:
         found = pattern.match(message)
         if found:

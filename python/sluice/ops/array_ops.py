@@ -85,7 +85,7 @@ def shape(input, name=None, out_type=dtypes.int32):
 
     Args:
       input: a tensor or a SparseTensor.
-      name: of the operation.
+      name: the name of the operation.
       out_type: int32 or int64.
     """
     if isinstance(input, _SPARSE):
@@ -130,7 +130,7 @@ def zeros(shape, dtype=dtypes.float32, name=None):
     Args:
       shape: a list of ints, a TensorShape, or a vector of int32 or int64.
       dtype: the dtype.
-      name: of the operation.
+      name: the name of the operation.
     """
     return _filled(shape, dtypes.as_dtype(dtype).base_dtype, 0, name or "zeros")
 
@@ -141,7 +141,7 @@ def ones(shape, dtype=dtypes.float32, name=None):
     Args:
       shape: a list of ints, a TensorShape, or a vector of int32 or int64.
       dtype: the dtype.
-      name: of the operation.
+      name: the name of the operation.
     """
     return _filled(shape, dtypes.as_dtype(dtype).base_dtype, 1, name or "ones")
 
@@ -196,7 +196,7 @@ def expand_dims(input, axis=None, name=None, dim=None):
     Args:
       input: a tensor.
       axis: the position of the new dimension, in [-(rank + 1), rank].
-      name: of the operation.
+      name: the name of the operation.
       dim: the old name of `axis`.
 
     Raises:
@@ -214,7 +214,7 @@ def squeeze(input, axis=None, name=None, squeeze_dims=None):
     Args:
       input: a tensor.
       axis: the dimension or dimensions to remove; None for all of size 1.
-      name: of the operation.
+      name: the name of the operation.
       squeeze_dims: the old name of `axis`.
 
     Raises:
@@ -238,7 +238,7 @@ def concat(values, axis, name="concat"):
       values: tensors of the same dtype and rank, whose shapes are equal except
         along `axis`.
       axis: the dimension, in [-rank, rank): an int or a scalar tensor.
-      name: of the operation.
+      name: the name of the operation.
 
     Raises:
       ValueError: if ranks or other dimensions differ, or `axis` is out of
@@ -264,7 +264,7 @@ def stack(values, axis=0, name="stack"):
     Args:
       values: tensors of the same dtype and shape.
       axis: the position of the new dimension, in [-(rank + 1), rank + 1).
-      name: of the operation.
+      name: the name of the operation.
 
     Raises:
       ValueError: if the shapes differ or `axis` is out of range.
@@ -291,7 +291,7 @@ def unstack(value, num=None, axis=0, name="unstack"):
       value: a tensor of rank 1 or more.
       num: the number of slices; defaults to the size of the dimension.
       axis: the dimension to remove, in [-rank, rank).
-      name: of the operation.
+      name: the name of the operation.
 
     Raises:
       ValueError: if `num` is not given and the static size is unknown.
@@ -322,7 +322,7 @@ def split(value, num_or_size_splits, axis=0, num=None, name="split"):
         one of which may be -1 for the remainder.
       axis: the dimension to split.
       num: the number of parts, if the sizes are a tensor of unknown shape.
-      name: of the operation.
+      name: the name of the operation.
 
     Raises:
       ValueError: if the dimension cannot be split in this way.
@@ -352,7 +352,7 @@ def transpose(a, perm=None, name="transpose", conjugate=False):
       a: a tensor.
       perm: the dimension of `a` for each dimension of the result; None
         reverses the dimensions.
-      name: of the operation.
+      name: the name of the operation.
       conjugate: whether to conjugate complex numbers.
 
     Raises:
@@ -397,7 +397,7 @@ def gather(params, indices, validate_indices=None, name=None, axis=None,
       indices: int32 or int64, of any shape. In the shape of the result,
         `indices.shape` replaces the dimension `axis`.
       validate_indices: ignored; invalid indices always raise an error.
-      name: of the operation.
+      name: the name of the operation.
       axis: the dimension; defaults to the first after the batch dimensions.
       batch_dims: the number of leading batch dimensions that `params` and
         `indices` share.
@@ -483,7 +483,7 @@ def where(condition, x=None, y=None, name=None):
       condition: a boolean tensor of the shape of `x`, or a vector that selects
         rows.
       x, y: two tensors of the same dtype and shape, or None.
-      name: of the operation.
+      name: the name of the operation.
 
     Raises:
       ValueError: if only one of `x` and `y` is given, or shapes differ.
@@ -512,7 +512,7 @@ def pad(tensor, paddings, mode="CONSTANT", name=None, constant_values=0):
       paddings: [n, 2], the padding before and after each dimension.
       mode: "CONSTANT", "REFLECT" (excludes the edge) or "SYMMETRIC" (includes
         it).
-      name: of the operation.
+      name: the name of the operation.
       constant_values: the value of the padding in mode "CONSTANT".
 
     Raises:
@@ -559,7 +559,7 @@ def one_hot(indices, depth, on_value=None, off_value=None, axis=None,
       on_value, off_value: the values; default to 1 and 0.
       axis: the position of the new dimension; defaults to the last.
       dtype: defaults to the dtype of the values, or float32.
-      name: of the operation.
+      name: the name of the operation.
     """
     with graphs.name_scope(name, "one_hot", [indices, depth, on_value,
                                              off_value]) as scope:

@@ -181,7 +181,7 @@ def cast(x, dtype, name=None):
     Args:
       x: a tensor, SparseTensor or IndexedSlices of numbers or booleans.
       dtype: the new dtype.
-      name: of the operation.
+      name: the name of the operation.
 
     Raises:
       errors.UnimplementedError: in a step, for strings (use `as_string` and
@@ -473,7 +473,7 @@ def range(start, limit=None, delta=1, dtype=None, name="range"):
       limit: the end, which is excluded.
       delta: the difference between consecutive numbers; may be negative.
       dtype: defaults to the widest dtype of the arguments.
-      name: of the operation.
+      name: the name of the operation.
     """
     if limit is None:
         start, limit = 0, start
@@ -628,7 +628,7 @@ def argmax(input, axis=None, name=None, dimension=None,
     Args:
       input: a tensor of numbers.
       axis: the dimension to reduce; defaults to the first.
-      name: of the operation.
+      name: the name of the operation.
       dimension: the old name of `axis`.
       output_type: int64 or int32.
     """

@@ -195,7 +195,7 @@ def sparse_softmax_cross_entropy_with_logits(_sentinel=None, labels=None,
       labels: the class indices, int32 or int64 of shape [...]. An index
         outside [0, classes) is an error in the step.
       logits: unnormalized log-probabilities [..., classes].
-      name: of the operation.
+      name: the name of the operation.
 
     Returns:
       The loss of each row, of shape [...] and the dtype of the logits.
@@ -311,7 +311,7 @@ def conv2d(input, filter=None, strides=None, padding=None,
       use_cudnn_on_gpu: ignored.
       data_format: "NHWC" or "NCHW".
       dilations: the spacing of the filter's elements, in the form of `strides`.
-      name: of the operation.
+      name: the name of the operation.
       filters: another name of `filter`.
     """
     return _op("Conv2D")(
@@ -370,7 +370,7 @@ def max_pool(value, ksize, strides, padding, data_format="NHWC", name=None,
       padding: "SAME" (windows may extend over the edges), "VALID", or a pair
         (before, after) for each dimension.
       data_format: "NHWC" or "NCHW".
-      name: of the operation.
+      name: the name of the operation.
       input: another name of `value`.
     """
     return _op("MaxPool")(input if value is None else value,
@@ -390,7 +390,7 @@ def avg_pool(value, ksize, strides, padding, data_format="NHWC", name=None,
       strides: the step of the window, in the form of `ksize`.
       padding: "SAME" (windows may extend over the edges) or "VALID".
       data_format: "NHWC".
-      name: of the operation.
+      name: the name of the operation.
       input: another name of `value`.
     """
     return _op("AvgPool")(input if value is None else value,

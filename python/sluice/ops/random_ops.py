@@ -34,7 +34,7 @@ def random_uniform(shape, minval=0, maxval=None, dtype=dtypes.float32,
         is required for integers.
       dtype: float16, bfloat16, float32, float64, int32 or int64.
       seed: makes the numbers the same in each session (see `set_random_seed`).
-      name: of the operations.
+      name: the name scope of the operations.
 
     Raises:
       ValueError: if `dtype` is unsupported, or for integers without `maxval`.

@@ -1,5 +1,7 @@
-"""The execution mode, which is always graphs
-(`tensorflow.python.eager.context`), and kinds of control-flow operations."""
+"""The execution mode, which is always graphs, and control-flow operations.
+
+It replaces `tensorflow.python.eager.context` and `control_flow_util`.
+"""
 
 import contextlib
 
@@ -9,7 +11,7 @@ def executing_eagerly():
     return False
 
 
-ENABLE_CONTROL_FLOW_V2 = False  # (tensorflow.python.ops.control_flow_util)
+ENABLE_CONTROL_FLOW_V2 = False  # From tensorflow.python.ops.control_flow_util.
 
 
 def enabled():
@@ -34,56 +36,56 @@ def graph_mode():
 
 
 def IsSwitch(op):
-    """Whether an operation is a Switch (`control_flow_util`)."""
+    """Returns whether an operation is a Switch."""
     return op.type in ("Switch", "RefSwitch")
 
 
 def IsLoopEnter(op):
-    """Whether an operation is an Enter."""
+    """Returns whether an operation is an Enter."""
     return op.type in ("Enter", "RefEnter")
 
 
 def IsLoopConstantEnter(op):
-    """Whether an operation is the Enter of a loop invariant."""
+    """Returns whether an operation is the Enter of a loop invariant."""
     return IsLoopEnter(op) and op.get_attr("is_constant")
 
 
 def IsLoopExit(op):
-    """Whether an operation is an Exit."""
+    """Returns whether an operation is an Exit."""
     return op.type in ("Exit", "RefExit")
 
 
 def IsMerge(op):
-    """Whether an operation is a Merge."""
+    """Returns whether an operation is a Merge."""
     return op.type in ("Merge", "RefMerge")
 
 
 def IsLoopMerge(op):
-    """Whether an operation is the Merge of a loop."""
+    """Returns whether an operation is the Merge of a loop."""
     return IsMerge(op) and any(
         t.op.type in ("NextIteration", "RefNextIteration") for t in op.inputs)
 
 
 def IsCondMerge(op):
-    """Whether an operation is the Merge of a conditional."""
+    """Returns whether an operation is the Merge of a conditional."""
     return IsMerge(op) and not IsLoopMerge(op)
 
 
 def IsLoopSwitch(op):
-    """Whether an operation is the Switch of a loop."""
+    """Returns whether an operation is the Switch of a loop."""
     return IsSwitch(op) and op.inputs[1].op.type == "LoopCond"
 
 
 def IsCondSwitch(op):
-    """Whether an operation is the Switch of a conditional."""
+    """Returns whether an operation is the Switch of a conditional."""
     return IsSwitch(op) and not IsLoopSwitch(op)
 
 
 def GraphOrParentsInXlaContext(graph):
-    """Returns False: XLA is not used."""
+    """Returns False, because XLA is not used."""
     return False
 
 
 def num_gpus():
-    """Returns 0: there are only CPUs."""
+    """Returns 0, because there are only CPUs."""
     return 0

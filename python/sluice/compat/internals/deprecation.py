@@ -1,5 +1,7 @@
-"""Decorators of deprecated functions: `tensorflow.python.util.deprecation` and
-`decorator_utils`."""
+"""Decorators for deprecated functions.
+
+They replace `tensorflow.python.util.deprecation` and `decorator_utils`.
+"""
 
 import contextlib
 import functools
@@ -30,7 +32,7 @@ def silence():
 
 
 def get_qualified_name(function):
-    """Returns the name of a function, with that of its class."""
+    """Returns the qualified name of a function."""
     return function.__qualname__
 
 
@@ -44,12 +46,12 @@ def validate_callable(func, decorator_name):
 
 
 def add_notice_to_docstring(doc, instructions, no_doc_str, suffix_str, notice):
-    """Adds a notice after the first line of a docstring, or makes one.
+    """Adds a notice after the first line of a docstring, or makes a docstring.
 
     Args:
-      no_doc_str: the first line, if there is no docstring.
-      suffix_str: what is added to the first line else.
-      notice: the notice's lines; `instructions` is one more.
+      no_doc_str: the first line if there is no docstring.
+      suffix_str: the suffix of the first line otherwise.
+      notice: the lines of the notice, which `instructions` follow.
     """
     lines = inspect.cleandoc(doc or "").rstrip().splitlines()
     notice = ["", *notice, instructions]
@@ -66,7 +68,7 @@ def rewrite_argument_docstring(old_doc, old_argument, new_argument):
         f"{old_argument}:", f"{new_argument}:")
 
 
-# ---- Telling -----------------------------------------------------------------
+# ---- Warnings ----------------------------------------------------------------
 
 
 def _when(date):
@@ -90,8 +92,10 @@ def _tell(key, warn_once, words, *about):
 
 
 def deprecated(date, instructions, warn_once=True):
-    """A decorator that marks a function as deprecated: its documentation says
-    so, and its first call logs a warning."""
+    """Decorates a function as deprecated.
+
+    Its documentation says so, and its first call logs a warning.
+    """
     _check(date, instructions)
 
     def decorate(f):
@@ -120,7 +124,7 @@ def _before(f, do, doc):
 
 
 def _equal(a, b):
-    """Whether two values are equal; of arrays, all elements."""
+    """Returns whether two values are equal; for arrays, all elements."""
     if hasattr(a, "__array_interface__") or hasattr(b, "__array_interface__"):
         import numpy as np
         return np.array_equal(a, b)
@@ -129,9 +133,11 @@ def _equal(a, b):
 
 def _about_arguments(values, concerns, told_as, date, instructions, warn_once,
                      presets=False):
-    """A decorator that logs told_as(name) for each argument for which
-    concerns(given, values[name]) holds; with `presets`, defaults count as
-    given."""
+    """Makes a decorator that logs told_as(name) for some arguments.
+
+    It logs those for which concerns(given, values[name]) is true. With
+    `presets`, defaults count as given.
+    """
     _check(date, instructions)
     if not values:
         raise ValueError("Specify which arguments are deprecated.")
@@ -141,7 +147,7 @@ def _about_arguments(values, concerns, told_as, date, instructions, warn_once,
         parameters, left = inspect.signature(f), dict(values)
 
         def check(*args, **kwargs):
-            if not left or _silent:  # (Binding takes long.)
+            if not left or _silent:  # Avoids binding, which is slow.
                 return
             bound = parameters.bind_partial(*args, **kwargs)
             if presets:
@@ -163,8 +169,10 @@ def _about_arguments(values, concerns, told_as, date, instructions, warn_once,
 
 
 def deprecated_args(date, instructions, *names, warn_once=True):
-    """A decorator that marks arguments as deprecated; an argument given as
-    (name, value) is deprecated unless it has that value."""
+    """Decorates a function to mark arguments as deprecated.
+
+    An argument given as (name, value) is deprecated unless it has that value.
+    """
     allowed = dict(n if isinstance(n, tuple) else (n, _NONE) for n in names)
     told = _about_arguments(
         allowed, lambda given, to: to is _NONE or not _equal(given, to),
@@ -183,7 +191,7 @@ def deprecated_args(date, instructions, *names, warn_once=True):
 
 
 def deprecated_arg_values(date, instructions, warn_once=True, **values):
-    """A decorator that marks values of an argument as deprecated."""
+    """Decorates a function to mark values of arguments as deprecated."""
     return _about_arguments(
         values, _equal, lambda name: f"{name}={values[name]}", date,
         instructions, warn_once, presets=True)

@@ -1,5 +1,8 @@
-"""Inspection of functions and decorators: `tensorflow.python.util.tf_inspect`,
-`tf_decorator`, `tf_contextlib` and `all_util`, with the names of `inspect`."""
+"""Inspection of functions and decorators, with the names of `inspect`.
+
+It replaces `tensorflow.python.util.tf_inspect`, `tf_decorator`, `tf_contextlib`
+and `all_util`.
+"""
 
 import collections
 import contextlib
@@ -31,8 +34,10 @@ class TFDecorator:
 
 def make_decorator(target, decorator_func, decorator_name=None,
                    decorator_doc="", decorator_argspec=None):
-    """Records that `decorator_func` decorates `target`, under the caller's name
-    unless another one is given."""
+    """Records that `decorator_func` decorates `target`.
+
+    The decorator's name defaults to that of the caller.
+    """
     if decorator_name is None:
         decorator_name = sys._getframe(1).f_code.co_name
     decorator = TFDecorator(decorator_name, target, decorator_doc,
@@ -44,14 +49,16 @@ def make_decorator(target, decorator_func, decorator_name=None,
 
 
 def contextmanager(target):
-    """`contextlib.contextmanager` as a decorator that `unwrap` knows."""
+    """Decorates like `contextlib.contextmanager`; `unwrap` can undo it."""
     return make_decorator(target, contextlib.contextmanager(target),
                           "contextmanager")
 
 
 def unwrap(maybe_decorator):
-    """Returns (the TFDecorators around a function, outermost first, the
-    function)."""
+    """Returns (TFDecorators around a function, the function).
+
+    The outermost decorator is first.
+    """
     decorators = []
     while True:
         decorator = (maybe_decorator if isinstance(maybe_decorator, TFDecorator)
@@ -63,7 +70,7 @@ def unwrap(maybe_decorator):
 
 
 def getfullargspec(obj):
-    """Returns the parameters of a callable, without its decorators."""
+    """Returns the parameters of a callable, ignoring its decorators."""
     decorators, target = unwrap(obj)
     for decorator in decorators:
         if decorator.decorator_argspec is not None:
@@ -77,7 +84,7 @@ def getfullargspec(obj):
 
 
 def getcallargs(func, *positional, **named):
-    """Returns the values that parameters would have in a call, by name."""
+    """Returns the values of parameters in a call, by name."""
     spec = getfullargspec(func)
     if inspect.ismethod(func):
         positional = (func.__self__, *positional)
@@ -88,13 +95,12 @@ def getcallargs(func, *positional, **named):
 
 
 def getargspec(obj):
-    """`getfullargspec` of a callable without keyword-only parameters."""
+    """Calls `getfullargspec` for a callable without keyword-only parameters."""
     return ArgSpec(*getfullargspec(obj)[:4])
 
 
 def fn_args(fn):
-    """Returns the names of the unbound parameters of a function, a callable
-    object or a partial."""
+    """Returns the unbound parameters of a function, callable or partial."""
     if isinstance(fn, functools.partial):
         return tuple(a for a in fn_args(fn.func)[len(fn.args):]
                      if a not in fn.keywords)
@@ -105,7 +111,7 @@ def fn_args(fn):
 
 
 def has_kwargs(fn):
-    """Whether a function accepts any keyword."""
+    """Returns whether a function accepts any keyword."""
     if isinstance(fn, functools.partial):
         fn = fn.func
     elif inspect.ismethod(getattr(fn, "__call__", None)):
@@ -126,8 +132,10 @@ def make_all(module_name, doc_string_modules=None):
 
 def remove_undocumented(module_name, allowed_exception_list=None,
                         doc_string_modules=None):
-    """Removes the public names of a module that are neither documented (see
-    `make_all`) nor allowed."""
+    """Removes public names that are neither documented nor allowed.
+
+    For documented names see `make_all`.
+    """
     module = sys.modules[module_name]
     kept = {*make_all(module_name, doc_string_modules),
             *(allowed_exception_list or ())}

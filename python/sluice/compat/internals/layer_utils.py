@@ -8,14 +8,14 @@ from sluice.ops.conv import _format
 
 
 def convert_data_format(data_format, ndim):
-    """Returns an op's name of a data format: "NHWC"."""
+    """Converts a data format to the notation of ops, such as "NHWC"."""
     if ndim not in (3, 4, 5):
         raise ValueError(f"Input rank not supported: {ndim}")
     return _format(ndim - 2, normal_format(data_format) == "channels_first")
 
 
 def normalize_tuple(value, n, name):
-    """Returns `n` integers, from one or from `n`."""
+    """Returns `n` integers; a single integer is repeated."""
     return _numbers(value, n, name)
 
 
@@ -30,7 +30,7 @@ def normalize_padding(value):
 
 
 def _side(padding, filter_size):
-    """How far windows extend over both edges, minus what they lack inside."""
+    """Returns the output length minus the input length for stride 1."""
     if padding not in ("same", "valid", "full"):
         raise ValueError(f"padding: expected 'same', 'valid' or 'full', got "
                          f"{padding!r}")
@@ -47,7 +47,7 @@ def conv_output_length(input_length, filter_size, padding, stride, dilation=1):
 
 
 def conv_input_length(output_length, filter_size, padding, stride):
-    """Returns the least input length of a convolution."""
+    """Returns the smallest input length of a convolution."""
     if output_length is None:
         return None
     pad = {"same": filter_size // 2, "valid": 0,

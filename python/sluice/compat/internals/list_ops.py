@@ -54,7 +54,7 @@ def tensor_list_get_item(input_handle, index, element_dtype,
 
 def tensor_list_set_item(input_handle, index, item,
                          resize_if_index_out_of_bounds=False, name=None):
-    """Replaces an item; may extend the list."""
+    """Replaces an item, and extends the list if this is allowed."""
     if resize_if_index_out_of_bounds:
         size = _op("TensorListLength")(input_handle)
         input_handle = _op("TensorListResize")(
@@ -78,8 +78,10 @@ def tensor_list_gather(input_handle, indices, element_dtype,
 
 def tensor_list_scatter(tensor, indices, element_shape=None, input_handle=None,
                         name=None):
-    """Writes the slices of a tensor to the given indices of a list, new or
-    `input_handle`."""
+    """Writes slices of a tensor to a list at the given indices.
+
+    The list is `input_handle`, or else a new one.
+    """
     if input_handle is not None:
         return _op("TensorListScatterIntoExistingList")(
             input_handle, tensor, indices, name=name)

@@ -1,7 +1,6 @@
-"""Names that programs import from inside TensorFlow's modules and that are not
-public: aliases and helpers.
+"""Internal names of TensorFlow's modules that programs import.
 
-compat/imports.py searches this module last.
+They are aliases and helpers. compat/imports.py searches this module last.
 """
 
 import itertools
@@ -26,11 +25,11 @@ _op = _core.op
 
 # ---- Graphs, conversions, devices and errors ---------------------------------
 
-_USE_C_API = True  # (Read by TensorFlow's tests: graphs are C++ objects.)
+_USE_C_API = True  # TensorFlow's tests read it; graphs are C++ objects.
 
 
 def _set_call_cpp_shape_fn(call_cpp_shape_fn):
-    """Does nothing: shapes are inferred in C++."""
+    """Does nothing, because shapes are inferred in C++."""
 
 
 _uids = itertools.count()
@@ -54,7 +53,7 @@ _TensorLike = (_core.Tensor, SparseTensor, IndexedSlices)
 
 
 def is_dense_tensor_like(t):
-    """Whether it is a tensor or a variable."""
+    """Returns whether a value is a tensor or a variable."""
     return isinstance(t, (_core.Tensor, Variable))
 
 
@@ -81,8 +80,7 @@ def canonical_name(device):
 
 
 def merge_device(spec):
-    """Returns a device function that fills in what an operation's device leaves
-    open."""
+    """Returns a device function that completes the devices of operations."""
     spec = DeviceSpec.from_string(spec or "")
 
     def merged(node_def):
@@ -108,7 +106,7 @@ def _make_specific_exception(node_def, op, message, error_code):
 
 
 def prepend_name_scope(name, import_scope):
-    """Adds a scope to a name ("^x", "loc:@x")."""
+    """Adds a scope to a name ("x", "^x", "loc:@x")."""
     if not import_scope:
         return name
     return re.sub(r"^(\^|loc:@|)(.*)$",
@@ -116,7 +114,7 @@ def prepend_name_scope(name, import_scope):
 
 
 def is_broadcast_compatible(shape_x, shape_y):
-    """Whether two shapes broadcast, as far as they are known."""
+    """Returns whether two static shapes can broadcast."""
     try:
         return tensor_shape.broadcast_shape(shape_x, shape_y).ndims is not None
     except ValueError:
@@ -124,18 +122,20 @@ def is_broadcast_compatible(shape_x, shape_y):
 
 
 def scalar_shape(unused_op):
-    """Returns the shapes of an operation with one scalar result."""
+    """Returns the shapes of an operation with one scalar output."""
     return [tensor_shape.scalar()]
 
 
 def no_outputs(unused_op):
-    """Returns the shapes of an operation without results."""
+    """Returns the shapes of an operation without outputs."""
     return []
 
 
 def list_local_devices(session_config=None):
-    """Lists the devices of this process
-    (`tensorflow.python.client.device_lib`)."""
+    """Returns the devices of this process.
+
+    It replaces the function in `tensorflow.python.client.device_lib`.
+    """
     with Session(graph=graphs.Graph(), config=session_config) as session:
         return session.list_devices()
 
@@ -144,21 +144,21 @@ def list_local_devices(session_config=None):
 
 
 def shape_internal(input, name=None, optimize=True, out_type=dtypes.int32):
-    """`shape`; without `optimize`, always an operation."""
+    """Like `shape`; without `optimize`, always adds an operation."""
     if optimize or isinstance(input, array_ops._SPARSE):
         return array_ops.shape(input, name, out_type)
     return _op("Shape")(input, out_type=out_type, name=name)
 
 
 def rank_internal(input, name=None, optimize=True):
-    """`rank`; without `optimize`, always an operation."""
+    """Like `rank`; without `optimize`, always adds an operation."""
     if optimize:
         return array_ops.rank(input, name)
     return _op("Rank")(convert_to_tensor(input), name=name)
 
 
 def reduced_shape(input_shape, axes):
-    """The shape of a reduction that keeps its dimensions."""
+    """Returns the shape of a reduction with `keepdims`."""
     input_shape = math_ops.cast(input_shape, dtypes.int32)
     axes = math_ops.cast(axes, dtypes.int32)
     rank = _op("Size")(input_shape)
@@ -169,13 +169,15 @@ def reduced_shape(input_shape, axes):
 
 
 def nth_element(input, n, reverse=False, name=None):
-    """The n-th smallest (or largest) element of each row."""
+    """Returns the n-th smallest (or largest) element of each row."""
     return _op("NthElement")(input, n, reverse=reverse, name=name)
 
 
 def _hessian_vector_product(ys, xs, v):
-    """Multiplies the Hessian of sum(ys) by a vector, given as one part per x;
-    returns a list of parts."""
+    """Multiplies the Hessian of sum(ys) by a vector.
+
+    The vector and the result are lists with a part for each x.
+    """
     xs, v = gradients._list(xs), gradients._list(v)
     if len(v) != len(xs):
         raise ValueError("xs and v must have the same length.")
@@ -186,7 +188,7 @@ def _hessian_vector_product(ys, xs, v):
 
 
 def _AggregateIndexedSlicesGradients(grads):
-    """Sums gradients that may be sparse; None if there are none."""
+    """Sums gradients, which may be sparse or None; None if all are None."""
     some = [g for g in grads if g is not None]
     if len(some) < 2:
         return some[0] if some else None
@@ -197,8 +199,11 @@ def _AggregateIndexedSlicesGradients(grads):
 
 
 def _GetGradSource(op_or_tensor):
-    """Returns the innermost gradient scope ("gradients_1/...") of a name, with
-    its parents; ValueError if there is none."""
+    """Returns the innermost gradient scope ("gradients_1/...") of a name.
+
+    The result includes its parent scopes. Raises ValueError if there is no such
+    scope.
+    """
     parts = op_or_tensor.name.split("/")
     at = [i for i, part in enumerate(parts) if part.startswith("gradients")]
     if not at:
@@ -216,7 +221,7 @@ RefVariable = VariableV1 = Variable
 
 
 def is_resource_variable(var):
-    """Whether a variable is a resource, not a reference."""
+    """Returns whether a variable is a resource variable."""
     return isinstance(var, Variable) and var._resource
 
 
@@ -224,48 +229,48 @@ _PartitionInfo = partitioned.PartitionInfo
 
 
 def _pure_variable_scope(name_or_scope, **defaults):
-    """`variable_scope`, without a name scope."""
+    """Like `variable_scope`, but without a name scope."""
     return variable_scope(name_or_scope, auxiliary_name_scope=False, **defaults)
 
 
-# ---- Functions under the names of later versions -----------------------------
+# ---- Functions with names from later versions --------------------------------
 
 
 def softmax_v2(logits, axis=None, name=None):
-    """`softmax`."""
+    """Calls `softmax`."""
     return nn.softmax(logits, axis, name)
 
 
 def log_softmax_v2(logits, axis=None, name=None):
-    """`log_softmax`."""
+    """Calls `log_softmax`."""
     return nn.log_softmax(logits, axis, name)
 
 
 def dropout_v2(x, rate=None, noise_shape=None, seed=None, name=None):
-    """`dropout`."""
+    """Calls `dropout`."""
     return nn.dropout(x, noise_shape=noise_shape, seed=seed, name=name,
                       rate=rate)
 
 
 def l2_normalize_v2(x, axis=None, epsilon=1e-12, name=None):
-    """`l2_normalize`."""
+    """Calls `l2_normalize`."""
     return nn.l2_normalize(x, axis, epsilon, name)
 
 
 def moments_v2(x, axes, shift=None, keepdims=False, name=None):
-    """`moments`."""
+    """Calls `moments`."""
     return nn.moments(x, axes, shift, name, keepdims=keepdims)
 
 
 def embedding_lookup_v2(params, ids, max_norm=None, name=None):
-    """`embedding_lookup` with the partition strategy "div"."""
+    """Calls `embedding_lookup` with the partition strategy "div"."""
     return embedding.embedding_lookup(params, ids, "div", name,
                                       max_norm=max_norm)
 
 
 def embedding_lookup_sparse_v2(params, sp_ids, sp_weights, combiner=None,
                                max_norm=None, name=None):
-    """`embedding_lookup_sparse` with the partition strategy "div"."""
+    """Calls `embedding_lookup_sparse` with the partition strategy "div"."""
     return embedding.embedding_lookup_sparse(
         params, sp_ids, sp_weights, "div", name, combiner, max_norm)
 
@@ -273,7 +278,7 @@ def embedding_lookup_sparse_v2(params, sp_ids, sp_weights, combiner=None,
 def safe_embedding_lookup_sparse_v2(embedding_weights, sparse_ids,
                                     sparse_weights=None, combiner="mean",
                                     default_id=None, max_norm=None, name=None):
-    """`safe_embedding_lookup_sparse`."""
+    """Calls `safe_embedding_lookup_sparse` with the strategy "div"."""
     return embedding.safe_embedding_lookup_sparse(
         embedding_weights, sparse_ids, sparse_weights, combiner, default_id,
         name, "div", max_norm)
@@ -282,7 +287,7 @@ def safe_embedding_lookup_sparse_v2(embedding_weights, sparse_ids,
 def nce_loss_v2(weights, biases, labels, inputs, num_sampled, num_classes,
                 num_true=1, sampled_values=None, remove_accidental_hits=False,
                 name="nce_loss"):
-    """`nce_loss` with the partition strategy "div"."""
+    """Calls `nce_loss` with the partition strategy "div"."""
     return embedding.nce_loss(
         weights, biases, labels, inputs, num_sampled, num_classes, num_true,
         sampled_values, remove_accidental_hits, "div", name)
@@ -292,7 +297,7 @@ def sampled_softmax_loss_v2(weights, biases, labels, inputs, num_sampled,
                             num_classes, num_true=1, sampled_values=None,
                             remove_accidental_hits=True, seed=None,
                             name="sampled_softmax_loss"):
-    """`sampled_softmax_loss` with the partition strategy "div"."""
+    """Calls `sampled_softmax_loss` with the partition strategy "div"."""
     return embedding.sampled_softmax_loss(
         weights, biases, labels, inputs, num_sampled, num_classes, num_true,
         sampled_values, remove_accidental_hits, "div", name, seed)
@@ -301,13 +306,13 @@ def sampled_softmax_loss_v2(weights, biases, labels, inputs, num_sampled,
 def ctc_loss_dense(labels, logits, label_length, logit_length,
                    logits_time_major=True, unique=None, blank_index=0,
                    name=None):
-    """`ctc_loss_v2` of labels in rows."""
+    """Calls `ctc_loss_v2` with dense labels."""
     return ctc.ctc_loss_v2(labels, logits, label_length, logit_length,
                            logits_time_major, unique, blank_index, name)
 
 
 def string_split_v2(source, sep=None, maxsplit=-1):
-    """`strings_split`."""
+    """Calls `strings_split`."""
     return string_ops.strings_split(source, sep, maxsplit)
 
 

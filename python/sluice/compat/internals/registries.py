@@ -1,10 +1,10 @@
-"""Registries of operation statistics, and of any objects by name."""
+"""Registries of objects by name and of operation statistics."""
 
 import sys
 
 
 class Registry:
-    """Objects by name; each name is registered once."""
+    """A registry of objects by name. Each name is registered once."""
 
     def __init__(self, name):
         self._name, self._found = name, {}
@@ -54,12 +54,14 @@ class OpStats:
         return self
 
 
-_statistics = {}  # By op and statistic.
+_statistics = {}  # Functions by op and statistic.
 
 
 class RegisterStatistics:
-    """A decorator that registers fn(graph, NodeDef), which returns an OpStats,
-    for an op and a statistic."""
+    """Decorates a function to register it for an op and a statistic.
+
+    The function is fn(graph, NodeDef) and returns an OpStats.
+    """
 
     def __init__(self, op_type, statistic_type):
         for what, value in (("op_type", op_type),
@@ -79,14 +81,13 @@ class RegisterStatistics:
 
 
 def get_stats_for_node_def(graph, node, statistic_type):
-    """Returns the statistic of a node; an OpStats without value if none is
-    registered."""
+    """Returns the OpStats of a node, without value if none is registered."""
     f = _statistics.get((node.op, statistic_type))
     return OpStats(statistic_type) if f is None else f(graph, node)
 
 
 class RegisterShape:
-    """A decorator without effect: ops have shape functions."""
+    """A decorator without effect: ops have shape functions in C++."""
 
     def __init__(self, op_type):
         self._op_type = op_type

@@ -10,8 +10,14 @@ _Resource = collections.namedtuple("_Resource", "handle create is_initialized")
 
 
 def register_resource(handle, create_op, is_initialized_op, is_shared=True):
-    """Registers a resource: the operation that creates it, and a tensor that
-    says whether it exists."""
+    """Registers a resource that must be created before use.
+
+    Args:
+      handle: the handle of the resource.
+      create_op: the operation that creates it.
+      is_initialized_op: a boolean tensor that tells whether it exists.
+      is_shared: whether sessions of a cluster share it.
+    """
     graphs.add_to_collection(
         GraphKeys.RESOURCES if is_shared else GraphKeys.LOCAL_RESOURCES,
         _Resource(handle, create_op, is_initialized_op))
@@ -23,7 +29,7 @@ def shared_resources():
 
 
 def local_resources():
-    """Returns the resources that each session has for itself."""
+    """Returns the resources that are local to each session."""
     return graphs.get_collection(GraphKeys.LOCAL_RESOURCES)
 
 
@@ -34,10 +40,10 @@ def initialize_resources(resource_list, name="init"):
 
 def report_uninitialized_resources(resource_list=None,
                                    name="report_uninitialized_resources"):
-    """Makes a vector of the names of handles whose resources do not exist.
+    """Returns the names of the handles whose resources do not exist.
 
     Args:
-      resource_list: by default all shared and local resources.
+      resource_list: the resources; default to all shared and local ones.
     """
     if resource_list is None:
         resource_list = shared_resources() + local_resources()

@@ -1,5 +1,4 @@
-"""Side effects for existing tensors:
-`tensorflow.python.framework.subscribe`."""
+"""Side effects of existing tensors: `tensorflow.python.framework.subscribe`."""
 
 import contextlib
 import re
@@ -12,16 +11,16 @@ _NAME = "/subscription/"
 
 
 def subscribe(tensors, side_effects):
-    """Redirects readers of tensors to identities that run side effects.
+    """Redirects the readers of tensors to identities that run side effects.
 
     Args:
-      tensors: a tensor, or a list, tuple, named tuple or dict of some, nested.
-      side_effects: a function, or several, of a tensor that give a list of what
-        is to run with it: operations and tensors.
+      tensors: a tensor, or a nested list, tuple, named tuple or dict of some.
+      side_effects: one or several functions from a tensor to a list of
+        operations and tensors to run with it.
 
     Returns:
-      The identities, in the structure of `tensors`. One that is there from
-      before gets the new side effects too.
+      The identities, in the structure of `tensors`. Existing identities get the
+      new side effects, too.
     """
     if not hasattr(side_effects, "__iter__"):
         side_effects = [side_effects]
@@ -29,10 +28,12 @@ def subscribe(tensors, side_effects):
 
 
 def _each(tensors, side_effects, waiting):
-    """`subscribe` for one tensor; `waiting` has the operations that waited for
-    others before."""
+    """Applies `subscribe` to a structure.
+
+    `waiting` contains the operations that waited for others before.
+    """
     if hasattr(tensors, "value") and hasattr(tensors, "initializer"):
-        tensors = tensors.value()  # (Of a variable.)
+        tensors = tensors.value()  # `tensors` is a variable.
     if isinstance(tensors, Tensor):
         return _subscribed(tensors, side_effects, waiting)
     if isinstance(tensors, (list, tuple)):
@@ -47,7 +48,7 @@ def _each(tensors, side_effects, waiting):
 
 
 def _is_subscribed_identity(tensor):
-    """Whether the tensor was made by `subscribe`."""
+    """Returns whether a tensor was made by `subscribe`."""
     if tensor.op.type != "Identity":
         return False
     name = re.match(r"(.*?)" + _NAME + r"Identity[^/]+", tensor.name)
@@ -56,8 +57,10 @@ def _is_subscribed_identity(tensor):
 
 @contextlib.contextmanager
 def _beside(tensor):
-    """A context manager for operations on a tensor's device, in its loop and
-    branch."""
+    """A context manager for operations at a tensor's place.
+
+    They are on its device and in its loop and branch.
+    """
     token = _core.enter_context_of(tensor.graph, tensor.op)
     try:
         with tensor.graph.device(tensor.device):
@@ -98,5 +101,5 @@ def _subscribed(tensor, side_effects, waiting):
 
 
 def _is_within(op, source):
-    """Whether an operation is one of a tensor's side effects."""
+    """Returns whether an operation is one of a tensor's side effects."""
     return op.name.startswith(source.op.name + _NAME)

@@ -1,22 +1,25 @@
 """Traces of steps for chrome://tracing and ui.perfetto.dev.
 
-Programs for TensorFlow make one from a StepStats; `RunMetadata.chrome_trace` is
-another way.
+Programs for TensorFlow make one from a StepStats. `RunMetadata.chrome_trace` is
+an alternative.
 """
 
 import json
 
 
 class Timeline:
-    """The kernels of a step, by device and thread."""
+    """The kernels of a step by device and thread."""
 
     def __init__(self, step_stats, graph=None):
         self._step_stats = step_stats
 
     def generate_chrome_trace_format(self, show_dataflow=True, show_memory=False,
                                      op_time="schedule"):
-        """Returns the trace as JSON. The arguments have no effect: a StepStats
-        has neither edges nor memory regions."""
+        """Returns the trace as JSON.
+
+        The arguments have no effect, because a StepStats has neither edges nor
+        memory regions.
+        """
         events = []
         for process, device in enumerate(self._step_stats.dev_stats):
             events.append({"ph": "M", "pid": process, "name": "process_name",

@@ -1,1 +1,1 @@
-"""TensorFlow's TestCase and gradient checks."""
+"""TensorFlow's TestCase and gradient checkers."""

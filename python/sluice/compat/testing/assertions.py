@@ -35,14 +35,14 @@ class TestCase(unittest.TestCase):
                 msg, f"{container!r} has length of 0."))
 
     def assertSameElements(self, expected_seq, actual_seq, msg=None):
-        """Asserts the same elements, regardless of order and repetitions."""
+        """Asserts equal elements, ignoring order and repetitions."""
         expected, actual = expected_seq, actual_seq
         if isinstance(expected, (str, bytes)) or isinstance(
                 actual, (str, bytes)):
             self.fail(f"Passing string/bytes to assertSameElements is usually "
                       f"a bug. Did you mean to use assertEqual?\nExpected: "
                       f"{expected!r}\nActual: {actual!r}")
-        # (Not sets: elements need not be hashable.)
+        # Sets cannot be used, because elements may not be hashable.
         expected, actual = list(expected), list(actual)
         missing = [e for e in expected if e not in actual]
         unexpected = [e for e in actual if e not in expected]
@@ -95,8 +95,10 @@ class TestCase(unittest.TestCase):
     def assertRaisesWithLiteralMatch(
             self, expected_exception, expected_exception_message,
             callable_obj=None, *args, **kwargs):
-        """Asserts that a call, or a with-block, raises an exception with
-        exactly this text."""
+        """Asserts that a call or a with-block raises an exception.
+
+        Its text must be equal to the expected one.
+        """
         context = _Raises(self, expected_exception, expected_exception_message)
         if callable_obj is None:
             return context

@@ -1,5 +1,7 @@
-"""Compares gradients with finite differences
-(`tensorflow.python.ops.gradient_checker`)."""
+"""Comparison of gradients with finite differences.
+
+It replaces `tensorflow.python.ops.gradient_checker`.
+"""
 
 import numpy as np
 
@@ -21,13 +23,13 @@ def _jacobians(x, x_shape, y, y_shape, value, delta, extra):
                                  f"{name}")
     session = graphs._use_session(None, x.graph, "eval")
     value = np.array(value, x.dtype.as_numpy_dtype).reshape(x_shape)
-    if y.shape.is_fully_defined():  # (Programs pass [1] for scalars, too.)
+    if y.shape.is_fully_defined():  # Programs pass [1] for scalars, too.
         y_shape = y.shape.as_list()
     dy = conversion.constant(np.zeros(y_shape, y.dtype.as_numpy_dtype))
     dx, = gradients.gradients(y, x, grad_ys=dy)
     if dx is None:
         raise AssertionError("dx = None")
-    # (Complex numbers are two real ones.)
+    # A complex number counts as two real ones.
     nx = int(np.prod(x_shape)) * (2 if x.dtype.is_complex else 1)
     ny = int(np.prod(y_shape)) * (2 if y.dtype.is_complex else 1)
     kind = x.dtype.real_dtype.as_numpy_dtype
@@ -57,8 +59,11 @@ def _jacobians(x, x_shape, y, y_shape, value, delta, extra):
 
 def compute_gradient(x, x_shape, y, y_shape, x_init_value=None, delta=1e-3,
                      init_targets=None, extra_feed_dict=None):
-    """Returns the Jacobians dy / dx (by `gradients`, by finite differences);
-    for a list of tensors a list of these, with the other tensors fixed."""
+    """Returns the Jacobians dy / dx (by `gradients`, by finite differences).
+
+    For a list of tensors returns a list of these pairs. Each is computed with
+    the other tensors fixed.
+    """
     for target in init_targets or ():
         graphs._use_session(None, x.graph, "eval").run(target)
     many = isinstance(x, list)

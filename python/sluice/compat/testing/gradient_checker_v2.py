@@ -1,5 +1,7 @@
-"""Compares gradients of functions with finite differences
-(`tensorflow.python.ops.gradient_checker_v2`)."""
+"""Comparison of gradients of functions with finite differences.
+
+It replaces `tensorflow.python.ops.gradient_checker_v2`.
+"""
 
 import numpy as np
 
@@ -20,8 +22,10 @@ def _to_numpy(a):
 
 
 def compute_gradient(f, x, delta=1e-3):
-    """Returns lists of the Jacobians of f(*x) (by `gradients`, by finite
-    differences), one per array in x."""
+    """Returns the Jacobians of f(*x) (by `gradients`, by finite differences).
+
+    Both are lists with a Jacobian for each array in x.
+    """
     if not isinstance(x, (list, tuple)):
         raise ValueError("`x` must be a list or tuple of arrays")
     values = [np.asarray(v) for v in x]
@@ -44,6 +48,6 @@ def compute_gradient(f, x, delta=1e-3):
 
 
 def max_error(grad1, grad2):
-    """Returns the largest difference between two such lists."""
+    """Returns the largest difference between two lists of Jacobians."""
     return max((np.abs(a - b).max() if a.size else 0.0)
                for a, b in zip(grad1, grad2))

@@ -42,17 +42,17 @@ def get_temp_dir():
 
 
 def is_gpu_available(cuda_only=False, min_cuda_compute_capability=None):
-    """Returns False: there are only CPUs."""
+    """Returns False, because there are only CPUs."""
     return False
 
 
 def is_built_with_cuda():
-    """Returns False: there are only CPUs."""
+    """Returns False, because there are only CPUs."""
     return False
 
 
 def gpu_device_name():
-    """Returns "": there is no GPU."""
+    """Returns "", because there is no GPU."""
     return ""
 
 
@@ -64,7 +64,7 @@ def _device(graph, use_gpu):
 class TestCase(assertions.TestCase):
     """A test with its own graph, sessions, and assertions on arrays."""
 
-    # (Not in setUp: a derived class's may not call ours.)
+    # Not in setUp, which a derived class may not call.
     _cached_session = None
     _threads = ()
 
@@ -80,7 +80,7 @@ class TestCase(assertions.TestCase):
         np.random.seed(87654321)
         try:
             graphs.reset_default_graph()
-        except AssertionError:  # Within an as_default of the test.
+        except AssertionError:  # The test runs inside an `as_default`.
             scope = graphs.Graph().as_default()
             scope.__enter__()
             self.addCleanup(scope.__exit__)
@@ -101,8 +101,10 @@ class TestCase(assertions.TestCase):
 
     @contextlib.contextmanager
     def session(self, graph=None, config=None, use_gpu=True, force_gpu=False):
-        """Makes a new default session; without `use_gpu`, operations built in
-        it are placed on the CPU."""
+        """Makes a new default session.
+
+        Without `use_gpu`, operations added in it are placed on the CPU.
+        """
         with sessions.Session(graph=graph, config=config) as session:
             with _device(session.graph, use_gpu or force_gpu):
                 yield session
@@ -110,8 +112,10 @@ class TestCase(assertions.TestCase):
     @contextlib.contextmanager
     def cached_session(self, graph=None, config=None, use_gpu=True,
                        force_gpu=False):
-        """Enters the test's session as the default; all calls must have the
-        same arguments."""
+        """Makes the test's session the default.
+
+        All calls must have the same arguments.
+        """
         asked = (graph, config, force_gpu)
         if self._cached_session is not None:
             for name, value, first in zip(("graph", "config", "force_gpu"),
@@ -138,14 +142,14 @@ class TestCase(assertions.TestCase):
 
     def test_session(self, graph=None, config=None, use_gpu=True,
                      force_gpu=False):
-        """Enters a session: a new one for a given graph, else the test's."""
+        """Makes a new session for a given graph, or uses the test's session."""
         self._skip_session()
         if graph is not None:
             return self.session(graph, config, use_gpu, force_gpu)
         return self._shared(None, config, force_gpu, use_gpu)
 
     def evaluate(self, tensors):
-        """Evaluates tensors in the default session or the test's."""
+        """Evaluates tensors in the default session or the test's session."""
         session = default_session.get_default_session()
         if session is not None:
             return session.run(tensors)
@@ -153,7 +157,7 @@ class TestCase(assertions.TestCase):
             return session.run(tensors)
 
     def _value(self, a):
-        """What it is in a step, if it is a tensor or has some."""
+        """Evaluates a tensor or variable, or those in a list."""
         if isinstance(a, (graphs.Tensor, Variable)):
             return self.evaluate(a)
         if type(a) in (list, tuple):
@@ -168,12 +172,11 @@ class TestCase(assertions.TestCase):
         return np.asarray(a)
 
     def assertShapeEqual(self, np_array, tf_tensor, msg=None):
-        """Asserts that both have the same (known) shape."""
+        """Asserts that both have the same static shape."""
         self.assertAllEqual(np_array.shape, tf_tensor.shape.as_list(), msg)
 
     def assertAllEqual(self, a, b, msg=None):
-        """Asserts that all elements are equal; rows may have different
-        lengths."""
+        """Asserts that all elements are equal; supports ragged rows."""
         a, b = self._value(a), self._value(b)
         if isinstance(a, conversion.SparseTensorValue):
             self.assertIsInstance(b, conversion.SparseTensorValue, msg)
@@ -182,7 +185,7 @@ class TestCase(assertions.TestCase):
             return
         try:
             a, b = self._array(a), self._array(b)
-        except ValueError:  # Lists of lists, not arrays.
+        except ValueError:  # The lists do not convert to arrays.
             self.assertTrue(np.iterable(a) and np.iterable(b) and
                             len(a) == len(b),
                             f"lengths differ: {a} and {b}. {msg or ''}")
@@ -191,7 +194,7 @@ class TestCase(assertions.TestCase):
             return
         self.assertEqual(a.shape, b.shape, f"shapes differ: {a.shape} and "
                          f"{b.shape}. {msg or ''}")
-        if {a.dtype.kind, b.dtype.kind} == {"S", "U"}:  # (b"a" is "a".)
+        if {a.dtype.kind, b.dtype.kind} == {"S", "U"}:  # b"a" equals "a".
             a, b = (x if x.dtype.kind == "S" else np.char.encode(x, "utf-8")
                     for x in (a, b))
         same = a == b
@@ -237,7 +240,7 @@ class TestCase(assertions.TestCase):
             return
         try:
             self._assert_arrays_close(a, b, rtol, atol, told)
-        except (ValueError, TypeError):  # These are no arrays, but of some.
+        except (ValueError, TypeError):  # These are sequences of arrays.
             if len(a) != len(b):
                 raise ValueError(
                     f"Mismatched length: a{path} has {len(a)} items, but "
@@ -251,7 +254,7 @@ class TestCase(assertions.TestCase):
                          f"{a.shape}, got {b.shape}. {msg}")
         if np.allclose(a, b, rtol, atol, equal_nan=True):
             return
-        # (Booleans and unsigned integers cannot be subtracted.)
+        # Booleans and unsigned integers are converted before subtraction.
         apart = np.abs(np.subtract(a, b, dtype=np.result_type(a, b, 1.0)))
         near = atol + rtol * np.abs(b)
         far = (apart > near) | (np.isnan(a) != np.isnan(b))
@@ -266,7 +269,7 @@ class TestCase(assertions.TestCase):
             self, a, b, rtol=1e-6, atol=1e-6, float_rtol=1e-6, float_atol=1e-6,
             half_rtol=1e-3, half_atol=1e-3, bfloat16_rtol=1e-2,
             bfloat16_atol=1e-2, msg=None):
-        """`assertAllClose` with tolerances of the elements' type."""
+        """Calls `assertAllClose` with tolerances for the elements' dtype."""
         a, b = self._array(a), self._array(b)
         types = (a.dtype, b.dtype)
         if np.float32 in types or np.complex64 in types:
@@ -296,7 +299,7 @@ class TestCase(assertions.TestCase):
                         f"{f1} != {f2} +/- {err}. {msg or ''}")
 
     def assertNDArrayNear(self, ndarray1, ndarray2, err, msg=None):
-        """Asserts that two arrays are near, by the norm of the difference."""
+        """Asserts that the norm of the difference is less than `err`."""
         self.assertTrue(
             np.linalg.norm(np.subtract(ndarray1, ndarray2)) < err, msg)
 
@@ -340,7 +343,7 @@ class TestCase(assertions.TestCase):
                                self._value(comparison_target))
 
     def assertAllInSet(self, target, expected_set):
-        """Asserts that all elements are among these."""
+        """Asserts that all elements are in a set."""
         found = set(np.unique(self._array(target)).tolist())
         self.assertFalse(found - set(expected_set))
 
@@ -350,19 +353,19 @@ class TestCase(assertions.TestCase):
                          private_names.canonical_name(device2), msg)
 
     def assertStartsWith(self, actual, expected_start, msg=None):
-        """Asserts the prefix of a string."""
+        """Asserts that a string has a prefix."""
         self.assertTrue(actual.startswith(expected_start),
                         f"{actual!r} does not start with {expected_start!r}. "
                         f"{msg or ''}")
 
     def assertDTypeEqual(self, target, expected_dtype):
-        """Asserts the type of the elements."""
+        """Asserts the dtype of the elements."""
         self.assertEqual(self._array(target).dtype, np.dtype(
             dtypes.as_dtype(expected_dtype).as_numpy_dtype))
 
     def assertProtoEquals(self, expected_message_maybe_ascii, message,
                           msg=None):
-        """Asserts that a message equals another one, or its text form."""
+        """Asserts that a message equals another one or a text form."""
         expected = expected_message_maybe_ascii
         if isinstance(expected, (str, bytes)):
             from google.protobuf import text_format
@@ -376,17 +379,19 @@ class TestCase(assertions.TestCase):
             self, expected, actual,
             producer=version.GRAPH_DEF_VERSION,
             min_consumer=version.GRAPH_DEF_VERSION_MIN_CONSUMER, msg=None):
-        """`assertProtoEquals` of a GraphDef's text without its versions."""
+        """Asserts that a GraphDef equals a text form without versions."""
         self.assertProtoEquals(
             f"versions {{ producer: {producer} min_consumer: {min_consumer} }} "
             f"{expected}", actual, msg)
 
     @contextlib.contextmanager
     def captureWritesToStream(self, stream):
-        """A with-block; its value tells (`contents`) what the process writes
-        to a stream (such as sys.stderr) within."""
+        """Captures what the process writes to a stream, such as sys.stderr.
+
+        It is a context manager. `contents` of its value returns the output.
+        """
         number = stream.fileno()
-        # (`contents` may be read later.)
+        # The file stays open, because `contents` may be called later.
         kept = tempfile.TemporaryFile("w+b")
         with os.fdopen(os.dup(number), "wb") as before:
             stream.flush()
@@ -400,11 +405,14 @@ class TestCase(assertions.TestCase):
     @contextlib.contextmanager
     def assertRaisesWithPredicateMatch(self, exception_type,
                                        expected_err_re_or_predicate):
-        """Asserts an exception whose text (and the name of the operation that
-        failed) matches, or that fits a function."""
+        """Asserts that the block raises an exception.
+
+        Its text, which includes the name of the failed operation, must match a
+        regular expression or satisfy a function.
+        """
         try:
             yield
-        except Exception as e:  # (Another one is a failure, too.)
+        except Exception as e:  # Another type of exception also fails.
             text = str(e)
             if isinstance(e, errors.OpError):
                 text = e.message + (f"\nCaused by: {e.op.name}" if e.op
@@ -431,7 +439,7 @@ class TestCase(assertions.TestCase):
             "required broadcastable shapes")
 
     def checkedThread(self, target, args=None, kwargs=None):
-        """Makes a thread whose `join` fails the test if the target raised."""
+        """Makes a thread whose `join` fails the test if the target raises."""
         thread = _CheckedThread(self, target, args or (), kwargs or {})
         self._threads = [*self._threads, thread]
         return thread
@@ -448,7 +456,7 @@ class _Captured:
         self._stream, self._kept = stream, kept
 
     def contents(self):
-        """What was written so far."""
+        """Returns everything written so far."""
         self._stream.flush()
         number = self._kept.fileno()
         return os.pread(number, os.fstat(number).st_size, 0).decode(
@@ -463,31 +471,31 @@ class _CheckedThread:
         def run():
             try:
                 target(*args, **kwargs)
-            except BaseException as e:  # (Raised by `join`.)
+            except BaseException as e:  # `join` reports it.
                 self._error = e
         self._thread = threading.Thread(target=run, daemon=True)
 
     def start(self):
-        """Starts it."""
+        """Starts the thread."""
         self._thread.start()
 
     def join(self):
-        """Waits for its end, which must not be an exception."""
+        """Waits until the thread ends; fails if it raised an exception."""
         self._thread.join()
         self.joined = True
         if self._error is not None:
             self._test.fail(f"Error in checkedThread: {self._error}")
 
     def is_alive(self):
-        """Whether it runs."""
+        """Returns whether the thread is running."""
         return self._thread.is_alive()
 
 
-# ---- What tests of TensorFlow's own use (test_util) --------------------------
+# ---- Decorators and functions of TensorFlow's own tests (test_util) ----------
 
 
 def _optional(decorate):
-    """Allows a decorator with and without arguments."""
+    """Allows using a decorator with and without arguments."""
     @functools.wraps(decorate)
     def either(*args, **kwargs):
         if len(args) == 1 and callable(args[0]) and not kwargs:
@@ -501,7 +509,7 @@ def run_in_graph_and_eager_modes(f, _=None, graph=None, config=None,
                                  use_gpu=True, force_gpu=False,
                                  reset_test=True,
                                  assert_no_eager_garbage=False):
-    """A decorator that runs a test in the test's session."""
+    """Decorates a test to run in the test's session."""
     if isinstance(f, type):
         raise ValueError("`run_in_graph_and_eager_modes` only supports test "
                          "methods.")
@@ -514,7 +522,7 @@ def run_in_graph_and_eager_modes(f, _=None, graph=None, config=None,
 
 
 def run_all_in_graph_and_eager_modes(cls):
-    """A class decorator: `run_in_graph_and_eager_modes` for all tests."""
+    """Decorates a class: `run_in_graph_and_eager_modes` for all tests."""
     for name, value in list(vars(cls).items()):
         if (callable(value) and name != "test_session" and
                 name.startswith(unittest.TestLoader.testMethodPrefix)):
@@ -524,7 +532,7 @@ def run_all_in_graph_and_eager_modes(cls):
 
 @_optional
 def _as_it_is(f, *unused_args, **unused_kwargs):
-    """A decorator without effect: tests run in graphs."""
+    """A decorator without effect, because tests run in graphs."""
     return f
 
 
@@ -542,7 +550,7 @@ enable_control_flow_v2 = disable_control_flow_v2 = _as_it_is
 
 
 def _counted(count):
-    """A decorator that asserts that `count()` does not grow during a test."""
+    """Makes a decorator that asserts that `count()` does not grow in a test."""
     def decorate(f):
         @functools.wraps(f)
         def decorated(self, *args, **kwargs):
@@ -562,7 +570,7 @@ assert_no_new_tensors = _counted(lambda: sum(
 
 
 def assert_no_garbage_created(f):
-    """A decorator that asserts that a test leaves no reference cycles."""
+    """Decorates a test to assert that it leaves no reference cycles."""
     @functools.wraps(f)
     def decorated(self, *args, **kwargs):
         gc.collect()
@@ -577,7 +585,7 @@ def assert_no_garbage_created(f):
 
 @_optional
 def run_gpu_only(f, *unused_args):
-    """A decorator that skips the test: there is no GPU."""
+    """Decorates a test to skip it, because there is no GPU."""
     return unittest.skip("Test requires GPU")(f)
 
 
@@ -588,8 +596,10 @@ py_func_if_in_function = also_run_as_tf_function = _as_it_is
 
 
 def skip_if(condition):
-    """A decorator that skips the test if the condition (or its result) is
-    true."""
+    """Decorates a test to skip it if a condition holds.
+
+    The condition is a value or a function.
+    """
     def decorate(f):
         @functools.wraps(f)
         def decorated(*args, **kwargs):
@@ -601,8 +611,10 @@ def skip_if(condition):
 
 @contextlib.contextmanager
 def skip_if_error(test_obj, error_type, messages=None):
-    """A context manager that skips the test on an error of a type (and with one
-    of some texts)."""
+    """A context manager that skips the test on an error of a type.
+
+    If messages are given, the error must contain one of them.
+    """
     try:
         yield
     except error_type as e:
@@ -623,7 +635,7 @@ use_gpu = force_gpu = force_cpu = functools.partial(device, False)
 
 
 def IsGoogleCudaEnabled():
-    """Returns False: there are only CPUs."""
+    """Returns False, because there are only CPUs."""
     return False
 
 
@@ -655,8 +667,10 @@ def NCHWToNHWC(input_tensor):
 
 
 def assert_ops_in_graph(expected_ops, graph):
-    """Asserts that a graph has operations, {name: type}, and returns {name:
-    node}."""
+    """Asserts that a graph has the operations {name: type}.
+
+    Returns {name: NodeDef}.
+    """
     found = {}
     for name, kind in expected_ops.items():
         op = graph._find_operation(name)
@@ -694,20 +708,22 @@ def assert_equal_graph_def(actual, expected):
 
 @contextlib.contextmanager
 def fft_kernel_label_map():
-    """A context manager without effect: there is one FFT kernel."""
+    """A context manager without effect, because there is one FFT kernel."""
     yield
 
 
 def set_producer_version(graph, producer_version):
-    """Sets the GraphDef version of the producer of a graph."""
+    """Sets the producer version of a graph."""
     graph._import(protos.GraphDef(versions=protos.VersionDef(
         producer=producer_version)).SerializeToString(), "", {}, [])
 
 
 def create_local_cluster(num_workers, num_ps, protocol="grpc",
                          worker_config=None, ps_config=None):
-    """Starts a cluster in this process, which clients may reset. Returns
-    (servers of job "worker", servers of job "ps")."""
+    """Starts a cluster in this process, which clients may reset.
+
+    Returns (servers of job "worker", servers of job "ps").
+    """
     def free():
         with socket.socket() as s:
             s.bind(("localhost", 0))
@@ -723,13 +739,13 @@ def create_local_cluster(num_workers, num_ps, protocol="grpc",
 
 
 class StubOutForTesting:
-    """Replaces attributes until `UnsetAll`."""
+    """Replaces attributes until `UnsetAll` is called."""
 
     def __init__(self):
         self._changed = []
 
     def Set(self, parent, child_name, new_child):
-        """Puts something in place of an attribute."""
+        """Replaces an attribute."""
         self._changed.append((parent, child_name, parent.__dict__.get(
             child_name, getattr(parent, child_name))))
         setattr(parent, child_name, new_child)
@@ -737,7 +753,7 @@ class StubOutForTesting:
     SmartSet = Set
 
     def UnsetAll(self):
-        """Puts all back."""
+        """Restores all attributes."""
         while self._changed:
             setattr(*self._changed.pop())
 
@@ -751,16 +767,16 @@ class StubOutForTesting:
 
 
 def get_node_def_from_graph(node_name, graph_def):
-    """Returns the node of that name, or None."""
+    """Returns the node with a name, or None."""
     return next((n for n in graph_def.node if n.name == node_name), None)
 
 
 class Benchmark:
-    """A class whose `benchmark...` methods are measurements."""
+    """The base class of benchmarks, which are methods `benchmark...`."""
 
     def report_benchmark(self, iters=None, cpu_time=None, wall_time=None,
                          throughput=None, extras=None, name=None):
-        """Prints what was measured."""
+        """Prints measurements."""
         values = dict(iters=iters, cpu_time=cpu_time, wall_time=wall_time,
                       throughput=throughput, **(extras or {}))
         name = name or sys._getframe(1).f_code.co_name
@@ -771,7 +787,7 @@ class Benchmark:
                          burn_iters=2, min_iters=10, store_trace=False,
                          store_memory_usage=True, name=None, extras=None,
                          mbs=0):
-        """Runs it again and again; reports, and gives, the median time."""
+        """Runs an operation repeatedly; reports and returns the median time."""
         for _ in range(burn_iters):
             sess.run(op_or_tensor, feed_dict)
         times = []
@@ -788,9 +804,9 @@ class Benchmark:
 
 
 def test_src_dir_path(relative_path):
-    """Returns the path of a file beside the program's folders."""
+    """Returns a path relative to the folder of the program."""
     return os.path.join(os.path.dirname(os.path.abspath(sys.argv[0])),
                         relative_path)
 
 
-test_src_dir_path.__test__ = False  # (pytest must not collect it.)
+test_src_dir_path.__test__ = False  # Otherwise pytest would collect it.

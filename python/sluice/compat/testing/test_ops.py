@@ -1,6 +1,7 @@
-"""The ops that TensorFlow's graph tests use
-(`tensorflow.python.framework.test_ops`). Importing this module loads their
-library."""
+"""The ops of TensorFlow's graph tests: `tensorflow.python.framework.test_ops`.
+
+Importing this module loads their library.
+"""
 
 import os
 
@@ -21,10 +22,10 @@ class _OpDefLibrary:
 
     @staticmethod
     def apply_op(op_type_name, name=None, **keywords):
-        """Returns an operation's results.
+        """Makes an operation and returns its outputs.
 
-        Names of arguments may end with an underscore, and several results or
-        lists of them are lists even if all are empty.
+        Names of arguments may end with an underscore. Empty lists of outputs
+        are returned as lists.
         """
         try:
             op = _core.op(op_type_name)

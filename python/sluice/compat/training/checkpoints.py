@@ -1,5 +1,7 @@
-"""The file `checkpoint` that lists a program's checkpoints. (Savers read and
-write the checkpoints.)"""
+"""The file `checkpoint`, which lists a program's checkpoints.
+
+Savers read and write the checkpoints themselves.
+"""
 
 import os
 import re
@@ -8,22 +10,23 @@ import uuid
 from sluice.compat import gfile, logging
 from sluice.framework import errors, protos
 
-_V2 = 2  # (SaverDef.V2.)
+_V2 = 2  # The value of SaverDef.V2.
 
 
 def generate_checkpoint_state_proto(
         save_dir, model_checkpoint_path, all_model_checkpoint_paths=None,
         all_model_checkpoint_timestamps=None, last_preserved_timestamp=None):
-    """Makes a CheckpointState. If `save_dir` is relative, paths below it become
-    relative to it.
+    """Makes a CheckpointState.
+
+    If `save_dir` is relative, paths become relative to it.
 
     Args:
       save_dir: the folder of the checkpoints.
       model_checkpoint_path: the latest checkpoint.
-      all_model_checkpoint_paths: all checkpoints, the oldest first; the latest
-        is added if it is missing.
-      all_model_checkpoint_timestamps: when each was made.
-      last_preserved_timestamp: when one to be kept was last made.
+      all_model_checkpoint_paths: all checkpoints, oldest first; the latest is
+        added if it is missing.
+      all_model_checkpoint_timestamps: the time of each checkpoint.
+      last_preserved_timestamp: the time of the last preserved checkpoint.
     """
     paths = list(all_model_checkpoint_paths or [])
     if not paths or paths[-1] != model_checkpoint_path:
@@ -56,8 +59,10 @@ def update_checkpoint_state(
         save_dir, model_checkpoint_path, all_model_checkpoint_paths=None,
         latest_filename=None, all_model_checkpoint_timestamps=None,
         last_preserved_timestamp=None):
-    """Writes the file `checkpoint` (or `latest_filename`) of a folder: see
-    `generate_checkpoint_state_proto`."""
+    """Writes the file `checkpoint` (or `latest_filename`) of a folder.
+
+    See `generate_checkpoint_state_proto`.
+    """
     state = generate_checkpoint_state_proto(
         save_dir, model_checkpoint_path, all_model_checkpoint_paths,
         all_model_checkpoint_timestamps, last_preserved_timestamp)
@@ -66,7 +71,7 @@ def update_checkpoint_state(
         raise RuntimeError(f"Save path '{model_checkpoint_path}' conflicts "
                            f"with path used for checkpoint state.  Please use "
                            f"a different save path.")
-    # (A reader sees the old file or the new one.)
+    # Renaming makes the update atomic for readers.
     written = f"{path}.tmp{uuid.uuid4().hex}"
     with gfile.GFile(written, "w") as f:
         f.write(str(state))
@@ -74,8 +79,10 @@ def update_checkpoint_state(
 
 
 def get_checkpoint_state(checkpoint_dir, latest_filename=None):
-    """Reads the CheckpointState of a folder, with full paths. Returns None if
-    there is none or it cannot be parsed."""
+    """Reads the CheckpointState of a folder, with full paths.
+
+    Returns None if it is missing or cannot be parsed.
+    """
     folder = os.fspath(checkpoint_dir)
     path = _state_file(folder, latest_filename)
     if not gfile.Exists(path):
@@ -91,7 +98,7 @@ def get_checkpoint_state(checkpoint_dir, latest_filename=None):
         return None
     if not state.model_checkpoint_path:
         raise ValueError(f"Invalid checkpoint state loaded from {folder}")
-    # (Joining keeps absolute paths.)
+    # os.path.join keeps absolute paths.
     state.model_checkpoint_path = os.path.join(folder,
                                                state.model_checkpoint_path)
     state.all_model_checkpoint_paths[:] = [
@@ -100,19 +107,21 @@ def get_checkpoint_state(checkpoint_dir, latest_filename=None):
 
 
 def _files_of(checkpoint_prefix):
-    """The files whose existence shows a checkpoint: the index (format 2) or the
-    data (format 1)."""
+    """Returns the files that prove that a checkpoint exists.
+
+    These are the index (format 2) or the data (format 1).
+    """
     return (gfile.Glob(checkpoint_prefix + ".index") or
             gfile.Glob(checkpoint_prefix))
 
 
 def checkpoint_exists(checkpoint_prefix):
-    """Whether a checkpoint of that name exists."""
+    """Returns whether a checkpoint of that name exists."""
     return bool(_files_of(os.fspath(checkpoint_prefix)))
 
 
 def latest_checkpoint(checkpoint_dir, latest_filename=None):
-    """Returns the name of the latest checkpoint of a folder, or None."""
+    """Returns the name of the latest checkpoint in a folder, or None."""
     state = get_checkpoint_state(checkpoint_dir, latest_filename)
     if state is None:
         return None
@@ -124,14 +133,13 @@ def latest_checkpoint(checkpoint_dir, latest_filename=None):
 
 
 def get_checkpoint_mtimes(checkpoint_prefixes):
-    """Returns the modification times of the checkpoints that exist, in
-    seconds."""
+    """Returns the modification times in seconds of existing checkpoints."""
     found = [_files_of(prefix) for prefix in checkpoint_prefixes]
     return [gfile.Stat(files[0]).mtime_nsec / 1e9 for files in found if files]
 
 
 def meta_graph_filename(checkpoint_filename, meta_graph_suffix="meta"):
-    """Returns the file of a checkpoint's graph, which its shards share."""
+    """Returns the graph's file of a checkpoint; shards share it."""
     return (re.sub(r"-[\d\?]+-of-\d+$", "", checkpoint_filename) + "." +
             meta_graph_suffix)
 

@@ -1,4 +1,4 @@
-"""Threads that stop together."""
+"""Coordination of threads that stop together."""
 
 import contextlib
 import sys
@@ -9,13 +9,14 @@ from sluice.framework import errors
 
 
 class Coordinator:
-    """Stops threads together: each checks `should_stop`, any may call
-    `request_stop`, and `join` waits for all and raises the error of one of
-    them.
+    """Stops threads together.
+
+    Each thread checks `should_stop`, and any may call `request_stop`. `join`
+    waits for all threads and raises the error of one of them.
 
     Args:
-      clean_stop_exception_types: errors that request a stop and are not
-        failures; by default OutOfRangeError.
+      clean_stop_exception_types: exceptions that request a stop but are not
+        failures; default to OutOfRangeError.
     """
 
     def __init__(self, clean_stop_exception_types=None):
@@ -28,7 +29,7 @@ class Coordinator:
         self._joined = False
 
     def request_stop(self, ex=None):
-        """Asks all threads to stop; `ex`: an error, or sys.exc_info()."""
+        """Requests all threads to stop; `ex` is an error or sys.exc_info()."""
         with self._lock:
             if self._joined:
                 if ex is not None:
@@ -48,20 +49,22 @@ class Coordinator:
             self._stop.clear()
 
     def should_stop(self):
-        """Whether a stop was requested."""
+        """Returns whether a stop was requested."""
         return self._stop.is_set()
 
     @contextlib.contextmanager
     def stop_on_exception(self):
-        """A context manager whose errors request a stop."""
+        """A context manager in which an exception requests a stop."""
         try:
             yield
         except:  # noqa: E722
             self.request_stop(sys.exc_info())
 
     def wait_for_stop(self, timeout=None):
-        """Waits until a stop is requested, or for `timeout` seconds; returns
-        whether it was."""
+        """Waits until a stop is requested or `timeout` seconds have passed.
+
+        Returns whether a stop was requested.
+        """
         return self._stop.wait(timeout)
 
     def register_thread(self, thread):
@@ -71,11 +74,10 @@ class Coordinator:
 
     def join(self, threads=None, stop_grace_period_secs=120,
              ignore_live_threads=False):
-        """Waits until all threads have stopped, and raises the error of one of
-        them.
+        """Waits until all threads have stopped; raises the error of one.
 
         Raises:
-          RuntimeError: if some still run so long after a stop was asked for.
+          RuntimeError: if threads still run after the grace period.
         """
         with self._lock:
             threads = self._threads | set(threads or ())
@@ -101,7 +103,7 @@ class Coordinator:
         return self._joined
 
     def raise_requested_exception(self):
-        """Raises the error that a thread requested a stop with, if any."""
+        """Raises the error with which a thread requested a stop, if any."""
         with self._lock:
             if self._raised is not None:
                 raise self._raised
@@ -112,8 +114,8 @@ class LooperThread(threading.Thread):
 
     Args:
       coord: the coordinator.
-      timer_interval_secs: how long from one call to the next; None: at once.
-      target, args, kwargs: the function and its arguments, instead of
+      timer_interval_secs: the interval between calls; None for no pause.
+      target, args, kwargs: a function and its arguments, instead of
         `run_loop`.
     """
 

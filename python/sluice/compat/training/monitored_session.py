@@ -1,4 +1,4 @@
-"""Sessions that initialise their graph, call hooks, and stop their threads."""
+"""Sessions that initialize their graph, call hooks and stop their threads."""
 
 import inspect
 
@@ -20,16 +20,18 @@ def _no_savers(what, **given):
 
 
 class Scaffold:
-    """The operations that initialise a graph; `finalize` makes those that are
-    not given.
+    """The operations that initialize a graph.
+
+    `finalize` creates those that are not given.
 
     Args:
-      init_op: initialises the variables; by default all global ones.
-      init_feed_dict: what it is fed.
-      init_fn: is called with (scaffold, session) after it.
-      ready_op: gives the names of what is not initialised.
-      ready_for_local_init_op: the same, of what local_init_op needs.
-      local_init_op: initialises the local variables.
+      init_op: initializes the variables; defaults to all global variables.
+      init_feed_dict: the feeds of `init_op`.
+      init_fn: a function that is called with (scaffold, session) afterwards.
+      ready_op: returns the names of uninitialized variables.
+      ready_for_local_init_op: returns the names of uninitialized variables that
+        local_init_op needs.
+      local_init_op: initializes the local variables.
     """
 
     def __init__(self, init_op=None, init_feed_dict=None, init_fn=None,
@@ -56,8 +58,10 @@ class Scaffold:
         self.summary_op = self.saver = None
 
     def finalize(self):
-        """Makes what is neither given nor in a collection, and finalizes the
-        graph."""
+        """Creates missing operations and finalizes the graph.
+
+        An operation is missing if it is neither given nor in a collection.
+        """
         for name, make in (
                 ("init_op", lambda: control_flow.group(
                     variables.global_variables_initializer())),
@@ -75,8 +79,10 @@ class Scaffold:
 
     @staticmethod
     def get_or_default(arg_name, collection_key, default_constructor):
-        """Returns the item of the default graph's collection, or adds a
-        default."""
+        """Returns the item of a collection of the default graph.
+
+        Adds a default if there is none.
+        """
         there = graphs.get_collection(collection_key)
         if len(there) > 1:
             raise RuntimeError(f"More than one item found in the collection "
@@ -88,7 +94,7 @@ class Scaffold:
 
 
 class SessionManager:
-    """Makes sessions of an initialised graph."""
+    """Makes sessions for an initialized graph."""
 
     def __init__(self, local_init_op=None, ready_op=None,
                  ready_for_local_init_op=None, graph=None,
@@ -113,7 +119,7 @@ class SessionManager:
         """Makes a session and runs the init operations.
 
         Raises:
-          RuntimeError: if something is not initialised then.
+          RuntimeError: if a variable is uninitialized afterwards.
         """
         _no_savers("prepare_session", saver=saver,
                    checkpoint_dir=checkpoint_dir,
@@ -150,8 +156,11 @@ class SessionManager:
                         checkpoint_filename_with_path=None,
                         wait_for_checkpoint=False, max_wait_secs=7200,
                         config=None):
-        """(a session after the local init operations, False: it is of no
-        checkpoint)."""
+        """Makes a session and runs the local init operations.
+
+        Returns (session, False), where False means that nothing was restored
+        from a checkpoint.
+        """
         _no_savers("recover_session", saver=saver,
                    checkpoint_dir=checkpoint_dir,
                    checkpoint_filename_with_path=checkpoint_filename_with_path)
@@ -161,7 +170,7 @@ class SessionManager:
 
     def wait_for_session(self, master="", config=None,
                          max_wait_secs=float("Inf")):
-        """Makes a session as soon as another one has initialised the graph."""
+        """Makes a session once another session has initialized the graph."""
         import time
         until = time.monotonic() + max_wait_secs
         while True:
@@ -177,8 +186,10 @@ class SessionManager:
             time.sleep(self._wait_secs)
 
     def _values(self, session):
-        """Which of the graph's variables, but for local ones, have no value and
-        which have one, each in words, "" for none."""
+        """Returns (uninitialized, initialized) non-local variables of a graph.
+
+        Both are descriptions for messages; "" stands for none.
+        """
         with self._graph.as_default():
             known = {v.op.name: v for v in variables.global_variables()}
             local = {v.op.name for v in variables.local_variables()}
@@ -201,7 +212,7 @@ class SessionManager:
         return self._in_words(missing, known), self._in_words(kept, known)
 
     def _global_step(self):
-        """The graph's global step, None if it has none."""
+        """Returns the graph's global step, or None."""
         there = self._graph.get_collection(graphs.GraphKeys.GLOBAL_STEP)
         return there[0] if there else None
 
@@ -215,8 +226,11 @@ class SessionManager:
         return text + (f" and {more} more" if more > 0 else "")
 
     def _continue_session(self, master, config):
-        """(a session over the values that a cluster kept, ""), or (None, which
-        variables have lost theirs). For a graph that was initialised."""
+        """Makes a session that uses the values that a cluster kept.
+
+        Returns (session, ""), or (None, names of variables without values). The
+        graph must have been initialized.
+        """
         session = Session(master, graph=self._graph, config=config)
         try:
             lost, kept = self._values(session)
@@ -233,8 +247,10 @@ class SessionManager:
         return session, ""
 
     def _local_init(self, session):
-        """Runs the local init operations, if the session is ready for them;
-        else what is missing."""
+        """Runs the local init operations if the session is ready for them.
+
+        Otherwise returns a description of what is missing.
+        """
         if self._local_init_op is None:
             return ""
         missing = self._missing(session, self._ready_for_local)
@@ -244,8 +260,7 @@ class SessionManager:
 
     @staticmethod
     def _missing(session, op):
-        """What is not initialised, in words: the names that `op` gives, or its
-        failure."""
+        """Describes uninitialized variables: the result or failure of `op`."""
         if op is None:
             return ""
         try:
@@ -254,7 +269,7 @@ class SessionManager:
             if "uninitialized" not in str(e):
                 raise
             return str(e)
-        # (Numbers are of assert_variables_initialized.)
+        # Numbers come from assert_variables_initialized.
         if found is None or found.dtype.kind == "i" or not found.size:
             return ""
         return "Variables not initialized: " + ", ".join(
@@ -265,7 +280,7 @@ class SessionCreator:
     """Makes sessions for monitored sessions."""
 
     def create_session(self):
-        """A session whose graph is initialised."""
+        """Makes a session with an initialized graph."""
         raise NotImplementedError
 
 
@@ -284,14 +299,14 @@ class _Creator(SessionCreator):
 
 
 class ChiefSessionCreator(_Creator):
-    """Makes sessions that initialise the graph.
+    """Makes sessions that initialize the graph.
 
-    A session after the first, which follows the loss of a task, goes on with
-    the values that the cluster holds if none was lost. Otherwise all variables
-    are initialised again, with a warning that says so.
+    After the loss of a task, another session is made. If no variable was lost,
+    it continues with the values that the cluster holds. Otherwise it
+    initializes all variables again and logs a warning.
 
     Args:
-      reinitialize_lost_state: False: that is a DataLossError instead.
+      reinitialize_lost_state: if false, raise DataLossError instead.
     """
 
     def __init__(self, scaffold=None, master="", config=None,
@@ -301,7 +316,7 @@ class ChiefSessionCreator(_Creator):
                    checkpoint_filename_with_path=checkpoint_filename_with_path)
         super().__init__(scaffold, master, config)
         self._reinitialize = bool(reinitialize_lost_state)
-        self._initialized = False  # By an earlier session.
+        self._initialized = False  # Whether an earlier session did it.
 
     def create_session(self):
         manager, s = self._manager(), self._scaffold
@@ -327,7 +342,7 @@ class ChiefSessionCreator(_Creator):
 
 
 class WorkerSessionCreator(_Creator):
-    """Makes sessions that wait until the chief has initialised the graph."""
+    """Makes sessions that wait until the chief has initialized the graph."""
 
     def __init__(self, scaffold=None, master="", config=None,
                  max_wait_secs=30 * 60):
@@ -347,10 +362,10 @@ def _without_conflict(ours, theirs, what):
 
 
 class _Monitored:
-    """The base class of monitored sessions.
+    """The base class of monitored sessions, which are context managers.
 
-    A with-block: an OutOfRangeError (the end of the data) or StopIteration
-    leaves it quietly.
+    OutOfRangeError (the end of the data) and StopIteration leave the
+    with-block without error.
     """
 
     _recovers = False
@@ -376,23 +391,23 @@ class _Monitored:
 
     @property
     def graph(self):
-        """The graph whose steps it runs."""
+        """The graph of the session."""
         return None if self._session is None else self._session.graph
 
     def should_stop(self):
-        """Whether a hook has asked for the end, or it is closed."""
+        """Returns whether a hook requested a stop or the session is closed."""
         if self._session is None:
             return True
         self._coordinator.raise_requested_exception()
         return self._stopped or self._coordinator.should_stop()
 
     def run(self, fetches, feed_dict=None, options=None, run_metadata=None):
-        """A step with what the hooks add to it; the values of `fetches`."""
+        """Runs a step with the hooks; returns the values of `fetches`."""
         while True:
             try:
                 return self._step(fetches, feed_dict, options, run_metadata)
             except (errors.AbortedError, errors.UnavailableError) as e:
-                # (A task was lost, and what it held with it.)
+                # A task was lost, with the state that it held.
                 if not self._recovers:
                     raise
                 logging.warning("The session ended and is made anew: %s", e)
@@ -434,8 +449,10 @@ class _Monitored:
         return results
 
     def run_step_fn(self, step_fn):
-        """What a function of `step_context`, a StepContext, gives, which may run
-        steps in the session itself."""
+        """Calls a function of a StepContext `step_context`.
+
+        The function may run steps in the underlying session.
+        """
         names = [p for p in inspect.signature(step_fn).parameters
                  if p != "self"]
         if names != ["step_context"]:
@@ -455,7 +472,7 @@ class _Monitored:
             session.close()
 
     def close(self):
-        """Calls the hooks' `end`, and ends the session and its threads."""
+        """Calls the hooks' `end` and ends the session and its threads."""
         self._close(None)
 
     def _close(self, error):
@@ -467,7 +484,7 @@ class _Monitored:
                     hook.end(self._session)
         finally:
             self._end_session()
-            if not self._was_finalized:  # (Only while it runs.)
+            if not self._was_finalized:  # It is final only while running.
                 self._built._unsafe_unfinalize()
 
     def __enter__(self):
@@ -488,11 +505,11 @@ class StepContext:
 
     @property
     def session(self):
-        """The session itself, whose steps call no hooks."""
+        """The underlying session, which does not call hooks."""
         return self._monitored._session
 
     def run_with_hooks(self, *args, **kwargs):
-        """A step that calls the hooks."""
+        """Runs a step that calls the hooks."""
         return self._monitored.run(*args, **kwargs)
 
     def request_stop(self):
@@ -501,8 +518,9 @@ class StepContext:
 
 
 class MonitoredSession(_Monitored):
-    """A session that initialises its graph, calls hooks around its steps, and
-    is recreated when a task of the cluster is lost.
+    """A session that initializes its graph and calls hooks around its steps.
+
+    It is recreated when a task of the cluster is lost.
 
         with tf.train.MonitoredSession(hooks=[...]) as session:
             while not session.should_stop():
@@ -524,7 +542,7 @@ class SingularMonitoredSession(_Monitored):
             checkpoint_filename_with_path), hooks, stop_grace_period_secs)
 
     def raw_session(self):
-        """The session itself."""
+        """Returns the underlying session."""
         return self._session
 
 
@@ -535,17 +553,18 @@ def MonitoredTrainingSession(
         stop_grace_period_secs=120, log_step_count_steps=100,
         max_wait_secs=7200, save_checkpoint_steps=None, summary_dir=None,
         save_graph_def=True, *, reinitialize_lost_state=True):
-    """A MonitoredSession for training: the chief's initialises the graph, and
-    the others wait for it.
+    """Makes a MonitoredSession for training.
+
+    The session of the chief initializes the graph, and the others wait for it.
 
     Args:
-      master: the address of the server, "" for this process.
-      is_chief: whether it is the chief's.
-      scaffold: what makes the graph ready.
-      hooks, chief_only_hooks: what is called around steps.
-      reinitialize_lost_state: whether the chief's starts again from initial
-        values, with a warning, when a task is lost and variables with it; else
-        that is a DataLossError.
+      master: the target of the server, or "" for this process.
+      is_chief: whether this is the chief.
+      scaffold: the operations that initialize the graph.
+      hooks, chief_only_hooks: hooks that are called around steps.
+      reinitialize_lost_state: whether the chief restarts from initial values,
+        with a warning, if variables are lost with a task. If false, it raises
+        DataLossError.
     """
     _no_savers("MonitoredTrainingSession", checkpoint_dir=checkpoint_dir,
                summary_dir=summary_dir)

@@ -26,8 +26,7 @@ CLASSIFY_OUTPUT_CLASSES, CLASSIFY_OUTPUT_SCORES = "classes", "scores"
 
 
 def build_tensor_info(tensor):
-    """Describes a tensor, which may be sparse, for a signature: its name, type
-    and shape."""
+    """Makes the TensorInfo of a (sparse) tensor: name, dtype and shape."""
     info = protos.TensorInfo(
         dtype=dtypes.as_dtype(tensor.dtype).as_datatype_enum,
         tensor_shape=tensor.get_shape().as_proto())
@@ -41,8 +40,10 @@ def build_tensor_info(tensor):
 
 
 def get_tensor_from_tensor_info(tensor_info, graph=None, import_scope=None):
-    """Finds the tensor of a TensorInfo in a graph (by default the default one)
-    that was imported under `import_scope`."""
+    """Returns the tensor of a TensorInfo in a graph (the default graph).
+
+    The graph was imported under `import_scope`.
+    """
     graph = graph or get_default_graph()
 
     def named(name):
@@ -67,7 +68,7 @@ def build_signature_def(inputs=None, outputs=None, method_name=None):
 
 
 def _info(what, tensor, dtype):
-    """`build_tensor_info` of a tensor that must have a type."""
+    """Calls `build_tensor_info` for a tensor that must have a dtype."""
     if not isinstance(tensor, _core.Tensor):
         raise ValueError(f"{what}: expected a Tensor, got {tensor!r}")
     if tensor.dtype.base_dtype != dtype:
@@ -88,7 +89,7 @@ def predict_signature_def(inputs, outputs):
 
 
 def regression_signature_def(examples, predictions):
-    """Makes a signature of values predicted from serialized examples."""
+    """Makes a signature for predicting values from serialized examples."""
     return build_signature_def(
         {REGRESS_INPUTS: _info("Regression inputs", examples, dtypes.string)},
         {REGRESS_OUTPUTS: _info("Regression outputs", predictions,
@@ -96,8 +97,10 @@ def regression_signature_def(examples, predictions):
 
 
 def classification_signature_def(examples, classes, scores):
-    """Makes a signature of the classes (strings), the scores, or both, of
-    serialized examples."""
+    """Makes a signature for classifying serialized examples.
+
+    It has the classes (strings), the scores, or both.
+    """
     if classes is None and scores is None:
         raise ValueError("Classification classes and scores cannot both be "
                          "None.")
@@ -115,12 +118,12 @@ def classification_signature_def(examples, classes, scores):
 
 
 def is_valid_signature(signature_def):
-    """Whether it is a valid predict, classify or regress signature."""
+    """Returns whether a predict, classify or regress signature is valid."""
     if signature_def is None:
         return False
 
     def are(tensors, **allowed):
-        """Whether there are some of the allowed tensors, of their types."""
+        """Returns whether there are tensors, all allowed with their dtype."""
         return bool(tensors) and all(
             t.dtype == allowed.get(key) for key, t in tensors.items())
 
@@ -137,6 +140,6 @@ def is_valid_signature(signature_def):
 
 
 def contains_saved_model(export_dir):
-    """Whether a folder contains a saved model."""
+    """Returns whether a folder contains a saved model."""
     return any(gfile.Exists(os.path.join(export_dir, name)) for name in (
         SAVED_MODEL_FILENAME_PB, SAVED_MODEL_FILENAME_PBTXT))

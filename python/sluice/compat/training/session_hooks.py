@@ -28,7 +28,7 @@ class SessionRunContext:
         self.stop_requested = False
 
     def request_stop(self):
-        """Stops after this step."""
+        """Requests a stop after this step."""
         self.stop_requested = True
 
 
@@ -52,7 +52,7 @@ class SessionRunHook:
 
 
 class CheckpointSaverListener:
-    """Called around each save of a checkpoint."""
+    """Called before and after each save of a checkpoint."""
 
     def begin(self):
         """Called before the session is made."""
@@ -61,14 +61,14 @@ class CheckpointSaverListener:
         """Called before a checkpoint is written."""
 
     def after_save(self, session, global_step_value):
-        """Called after a checkpoint was written; True requests a stop."""
+        """Called after a checkpoint is written; returns True to stop."""
 
     def end(self, session, global_step_value):
         """Called after the last step."""
 
 
 class SecondOrStepTimer:
-    """Triggers every N seconds or steps."""
+    """A timer that triggers every N seconds or steps."""
 
     def __init__(self, every_secs=None, every_steps=None):
         if (every_secs is None) == (every_steps is None):
@@ -82,7 +82,7 @@ class SecondOrStepTimer:
         self._last_step = self._last_time = None
 
     def should_trigger_for_step(self, step):
-        """Whether the step triggers."""
+        """Returns whether the step triggers the timer."""
         if self._last_step is None:
             return True
         if step == self._last_step:
@@ -92,15 +92,17 @@ class SecondOrStepTimer:
         return step >= self._last_step + self._steps
 
     def update_last_triggered_step(self, step):
-        """Records a trigger; returns (seconds, steps) since the last one, or
-        Nones."""
+        """Records a trigger.
+
+        Returns the (seconds, steps) since the previous one, or (None, None).
+        """
         now, last = time.time(), (self._last_time, self._last_step)
         self._last_time, self._last_step = now, step
         return (None, None) if last[0] is None else (now - last[0],
                                                      step - last[1])
 
     def last_triggered_step(self):
-        """The step of the last trigger, or None."""
+        """Returns the step of the last trigger, or None."""
         return self._last_step
 
 
@@ -116,7 +118,7 @@ class StopAtStepHook(SessionRunHook):
     """Stops after a number of steps, or at a step.
 
     Args:
-      num_steps: how many, from where the session begins.
+      num_steps: the number of steps from the start of the session.
       last_step: the global step after which it stops.
     """
 
@@ -137,7 +139,7 @@ class StopAtStepHook(SessionRunHook):
         return SessionRunArgs(self._step)
 
     def after_run(self, run_context, run_values):
-        # (Whether the step had been counted when it was read, nobody knows.)
+        # The step may have been read before or after its increment.
         if run_values.results + 1 >= self._last_step:
             if run_context.session.run(self._step) >= self._last_step:
                 run_context.request_stop()
@@ -148,7 +150,7 @@ class LoggingTensorHook(SessionRunHook):
 
     Args:
       tensors: {tag: tensor or its name}, or a list of names.
-      formatter: takes {tag: value} and gives the text.
+      formatter: a function from {tag: value} to the text.
     """
 
     def __init__(self, tensors, every_n_iter=None, every_n_secs=None,
@@ -227,14 +229,14 @@ class StepCounterHook(SessionRunHook):
 
 
 class NanLossDuringTrainingError(RuntimeError):
-    """The loss became NaN."""
+    """Raised if the loss becomes NaN."""
 
     def __str__(self):
         return "NaN loss during training."
 
 
 class NanTensorHook(SessionRunHook):
-    """Fails (or stops) when a loss becomes NaN."""
+    """Raises an error or stops if a loss becomes NaN."""
 
     def __init__(self, loss_tensor, fail_on_nan_loss=True):
         self._loss, self._fail = loss_tensor, fail_on_nan_loss
@@ -252,7 +254,7 @@ class NanTensorHook(SessionRunHook):
 
 
 class FinalOpsHook(SessionRunHook):
-    """Evaluates tensors at the end, into `final_ops_values`."""
+    """Evaluates tensors at the end and stores them in `final_ops_values`."""
 
     def __init__(self, final_ops, final_ops_feed_dict=None):
         self._ops, self._feeds = final_ops, final_ops_feed_dict

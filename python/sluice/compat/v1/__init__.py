@@ -6,7 +6,7 @@
 from sluice import compat, errors, name_lookup as _lookup, version
 
 def _with_tensorflow_words(message):
-    from sluice.compat import wording  # (Loaded on the first error.)
+    from sluice.compat import wording  # Loaded only for the first error.
     return wording.add(message)
 
 
@@ -18,11 +18,11 @@ __compiler_version__ = version.COMPILER_VERSION
 
 
 def disable_eager_execution():
-    """Does nothing: there are only graphs."""
+    """Does nothing, because there are only graphs."""
 
 
 def disable_v2_behavior():
-    """Does nothing: this is TensorFlow 1's behaviour."""
+    """Does nothing, because the behaviour is that of TensorFlow 1."""
 
 
 def executing_eagerly():
@@ -31,17 +31,16 @@ def executing_eagerly():
 
 
 def control_flow_v2_enabled():
-    """Returns False: loops and conditionals consist of Switch, Merge and
-    Enter."""
+    """Returns False: control flow uses Switch, Merge and Enter."""
     return False
 
 
 def enable_control_flow_v2():
-    """Does nothing: see control_flow_v2_enabled."""
+    """Does nothing: see `control_flow_v2_enabled`."""
 
 
 def disable_control_flow_v2():
-    """Does nothing: see control_flow_v2_enabled."""
+    """Does nothing: see `control_flow_v2_enabled`."""
 
 
 def __getattr__(name):
