@@ -209,13 +209,13 @@ def _number_definer(parse, doc):
     return define
 
 
-DEFINE_string = _definer(str, "Defines a flag that is a text.")
+DEFINE_string = _definer(str, "Defines a string flag.")
 DEFINE_integer = _number_definer(_integer,
-                                 "Defines a flag that is a whole number.")
-DEFINE_float = _number_definer(float, "Defines a flag that is a number.")
+                                 "Defines an integer flag.")
+DEFINE_float = _number_definer(float, "Defines a float flag.")
 DEFINE_boolean = DEFINE_bool = _definer(
-    _boolean, "Defines a flag that is on (--name) or off (--noname).", True)
-DEFINE_list = _definer(_list, "Defines a flag that is a list, with commas.")
+    _boolean, "Defines a boolean flag (--name or --noname).", True)
+DEFINE_list = _definer(_list, "Defines a flag for a comma-separated list.")
 
 
 def DEFINE_enum(name, default, enum_values,

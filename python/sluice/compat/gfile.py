@@ -45,8 +45,8 @@ class GFile:
                 None, None, f"mode is not 'r' or 'w' or 'a': {mode}")
         self._name, self._mode, self._file = name, mode, None
 
-    name = property(lambda self: self._name, doc="The name it was opened by.")
-    mode = property(lambda self: self._mode, doc="How it was opened.")
+    name = property(lambda self: self._name, doc="The name of the file.")
+    mode = property(lambda self: self._mode, doc="The mode of the file.")
 
     def _opened(self):
         if self._file is None:

@@ -44,9 +44,9 @@ class DataSet:
     images = property(lambda self: self._images, doc="All images.")
     labels = property(lambda self: self._labels, doc="All labels.")
     num_examples = property(lambda self: len(self._images),
-                            doc="How many there are.")
+                            doc="The number of examples.")
     epochs_completed = property(lambda self: self._epochs,
-                                doc="How often all were given.")
+                                doc="The number of completed epochs.")
 
     def _start(self, shuffle):
         n = len(self._images)

@@ -57,7 +57,7 @@ class CriticalSection:
                 container=graph._container or "", name=scope)
         graph.add_to_collection(CRITICAL_SECTIONS, self)
 
-    name = property(lambda self: self._handle.op.name, doc="Its name.")
+    name = property(lambda self: self._handle.op.name, doc="The name.")
 
     def execute(self, fn, exclusive_resource_access=True, name=None):
         """Returns the result of `fn()`, computed while no other function runs.

@@ -221,7 +221,7 @@ def extend_with_decoupled_weight_decay(base_optimizer):
     The first argument of its constructor is `weight_decay`.
     """
     class Extended(DecoupledWeightDecayExtension, base_optimizer):
-        __doc__ = f"{base_optimizer.__name__} whose variables decay."
+        __doc__ = f"{base_optimizer.__name__} with weight decay."
 
         def __init__(self, weight_decay, *args, **kwargs):
             self._weight_decay, self._decay_var_list = weight_decay, None

@@ -61,39 +61,39 @@ def _declare(name, code, doc):
 
 
 CancelledError = _declare("CancelledError", CANCELLED,
-                          "The step was cancelled: its session was closed.")
-UnknownError = _declare("UnknownError", UNKNOWN, "An error of no known kind.")
+                          "Raised if the session of a step is closed.")
+UnknownError = _declare("UnknownError", UNKNOWN, "An unknown error.")
 InvalidArgumentError = _declare(
     "InvalidArgumentError", INVALID_ARGUMENT,
-    "An operation got values that it cannot work on.")
+    "Raised if an operation gets invalid values.")
 DeadlineExceededError = _declare(
     "DeadlineExceededError", DEADLINE_EXCEEDED,
-    "The step took longer than its RunOptions allow.")
+    "Raised if a step exceeds its time limit.")
 NotFoundError = _declare("NotFoundError", NOT_FOUND,
-                         "Something that was asked for does not exist.")
+                         "Raised if a requested object does not exist.")
 AlreadyExistsError = _declare("AlreadyExistsError", ALREADY_EXISTS,
-                              "Something that was to be made exists already.")
+                              "Raised if an object to be created exists.")
 PermissionDeniedError = _declare("PermissionDeniedError", PERMISSION_DENIED,
-                                 "The caller may not do this.")
+                                 "Raised if the caller lacks permission.")
 ResourceExhaustedError = _declare("ResourceExhaustedError", RESOURCE_EXHAUSTED,
-                                  "There is not enough memory, or the like.")
+                                  "Raised if memory, for example, runs out.")
 FailedPreconditionError = _declare(
     "FailedPreconditionError", FAILED_PRECONDITION,
-    "The state does not allow it: a variable has no value yet.")
+    "Raised for an invalid state, such as an uninitialized variable.")
 AbortedError = _declare("AbortedError", ABORTED,
-                        "The step was given up; another try may succeed.")
+                        "Raised if a step is aborted; a retry may succeed.")
 OutOfRangeError = _declare("OutOfRangeError", OUT_OF_RANGE,
-                           "Beyond the end: a queue is closed and empty.")
+                           "Raised at the end, as of a closed, empty queue.")
 UnimplementedError = _declare("UnimplementedError", UNIMPLEMENTED,
-                              "There is no kernel for this.")
+                              "Raised if there is no kernel.")
 InternalError = _declare("InternalError", INTERNAL,
-                         "Something that always holds does not.")
+                         "Raised if an invariant is violated.")
 UnavailableError = _declare("UnavailableError", UNAVAILABLE,
-                            "A task cannot be reached just now.")
+                            "Raised if a task is unreachable.")
 DataLossError = _declare("DataLossError", DATA_LOSS,
-                         "Data are lost or corrupted beyond repair.")
+                         "Raised for irrecoverable data loss.")
 UnauthenticatedError = _declare("UnauthenticatedError", UNAUTHENTICATED,
-                                "The caller is not known.")
+                                "Raised if the caller is not identified.")
 
 
 def exception_type_from_error_code(error_code):

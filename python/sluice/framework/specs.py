@@ -25,8 +25,8 @@ class TensorSpec(BatchableTypeSpec):
         self._shape = tensor_shape.TensorShape(shape)
         self._dtype, self._name = dtypes.as_dtype(dtype), name
 
-    shape = property(lambda self: self._shape, doc="What is known of it.")
-    dtype = property(lambda self: self._dtype, doc="The type of elements.")
+    shape = property(lambda self: self._shape, doc="The static shape.")
+    dtype = property(lambda self: self._dtype, doc="The dtype of elements.")
     name = property(lambda self: self._name, doc="The name, or None.")
     value_type = property(lambda self: Tensor, doc="Tensor.")
 
@@ -140,9 +140,9 @@ class BoundedTensorSpec(TensorSpec):
         return made
 
     minimum = property(lambda self: self._minimum,
-                       doc="The least values, an array that is not written to.")
-    maximum = property(lambda self: self._maximum, doc="The greatest values, "
-                       "an array that is not written to.")
+                       doc="The lower bounds, a read-only array.")
+    maximum = property(lambda self: self._maximum, doc="The upper bounds, "
+                       "a read-only array.")
 
     @classmethod
     def from_spec(cls, spec):
@@ -177,8 +177,8 @@ class SparseTensorSpec(BatchableTypeSpec):
         self._shape = tensor_shape.as_shape(shape)
         self._dtype = dtypes.as_dtype(dtype)
 
-    shape = property(lambda self: self._shape, doc="What is known of it.")
-    dtype = property(lambda self: self._dtype, doc="The type of elements.")
+    shape = property(lambda self: self._shape, doc="The static shape.")
+    dtype = property(lambda self: self._dtype, doc="The dtype of elements.")
     value_type = property(lambda self: SparseTensor, doc="SparseTensor.")
 
     def _serialize(self):

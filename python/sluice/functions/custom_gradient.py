@@ -181,7 +181,7 @@ class Template:
             self._called = True
             return result
 
-    name = property(lambda self: self._name, doc="The name it was given.")
+    name = property(lambda self: self._name, doc="The given name.")
     func = property(lambda self: self._func, doc="The function.")
     variable_scope = property(lambda self: self._scope,
                               doc="The scope of its variables.")

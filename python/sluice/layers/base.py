@@ -124,7 +124,7 @@ class Layer:
 
     name = property(lambda self: self._name, doc="The name of the layer.")
     dtype = property(lambda self: None if self._dtype is None else
-                     self._dtype.name, doc="The type of its variables.")
+                     self._dtype.name, doc="The dtype of its variables.")
     activity_regularizer = property(lambda self: self._activity_regularizer)
 
     @property
@@ -154,9 +154,9 @@ class Layer:
     trainable_variables = property(lambda self: self.trainable_weights)
     non_trainable_variables = property(lambda self: self.non_trainable_weights)
     losses = property(lambda self: list(self._losses),
-                      doc="The losses that it has added.")
+                      doc="The losses that the layer added.")
     updates = property(lambda self: list(self._updates),
-                       doc="The operations that are to run in each step.")
+                       doc="The operations to be run in each step.")
 
     def count_params(self):
         """Returns the number of elements of its variables."""

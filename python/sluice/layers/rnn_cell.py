@@ -448,7 +448,7 @@ class _Wrapper(RNNCell):
         super().__init__(**kwargs)
         self.cell = cell
 
-    wrapped_cell = property(lambda self: self.cell, doc="The cell within.")
+    wrapped_cell = property(lambda self: self.cell, doc="The wrapped cell.")
     state_size = property(lambda self: self.cell.state_size)
     output_size = property(lambda self: self.cell.output_size)
     trainable_weights = property(lambda self: self.cell.trainable_weights)

@@ -49,7 +49,7 @@ def _relation(name, op, symbol, numpy_name):
 
     label = name
     check.__name__ = name
-    check.__doc__ = (f"An operation whose step fails unless x {symbol} y, "
+    check.__doc__ = (f"Returns an operation that checks x {symbol} y, "
                      f"elementwise.")
     return check
 
@@ -78,7 +78,7 @@ def _of_zero(name, relation, what):
 
     label = name
     check.__name__ = name
-    check.__doc__ = f"An operation whose step fails unless x {what}."
+    check.__doc__ = f"Returns an operation that checks x {what}."
     return check
 
 
@@ -159,8 +159,7 @@ def _rank_check(label, fits, rule):
                                        summarize)
 
     check.__name__ = label
-    check.__doc__ = (f"An operation whose step fails unless the rank is "
-                     f"{rule}so.")
+    check.__doc__ = f"Returns an operation that checks for a rank {rule}`rank`."
     return check
 
 

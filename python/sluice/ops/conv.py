@@ -364,9 +364,10 @@ def _pool1d(kind, doc):
     return pool1d
 
 
-max_pool1d = _pool1d("MAX", "The maximum of windows of [batch, length, "
+max_pool1d = _pool1d("MAX", "Computes the maximum of windows of [batch, "
+                     "length, channels].")
+avg_pool1d = _pool1d("AVG", "Computes the mean of windows of [batch, length, "
                      "channels].")
-avg_pool1d = _pool1d("AVG", "The mean of windows of [batch, length, channels].")
 
 
 def max_pool_v2(input, ksize, strides, padding, data_format=None, name=None):
@@ -402,10 +403,10 @@ def _pool3d(kind, doc):
     return pool3d
 
 
-max_pool3d = _pool3d("MaxPool3D", "The maximum of windows of [batch, depth, "
-                     "height, width, channels].")
-avg_pool3d = _pool3d("AvgPool3D", "The mean of windows of [batch, depth, "
-                     "height, width, channels].")
+max_pool3d = _pool3d("MaxPool3D", "Computes the maximum of windows of [batch, "
+                     "depth, height, width, channels].")
+avg_pool3d = _pool3d("AvgPool3D", "Computes the mean of windows of [batch, "
+                     "depth, height, width, channels].")
 
 
 def max_pool_with_argmax(input, ksize, strides, padding, data_format="NHWC",

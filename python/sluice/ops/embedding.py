@@ -192,19 +192,20 @@ def _sampler(kind, doc):
                          range_max=range_max, name=name, **_seeds(seed))
     sample.__doc__ = doc + """
 
-    (sampled classes, expected counts of the true ones, of the sampled ones).
+    Returns:
+      (sampled classes, expected counts of the true and the sampled classes).
     """
     return sample
 
 
 uniform_candidate_sampler = _sampler(
-    "UniformCandidateSampler", "A sample of classes, all equally likely.")
+    "UniformCandidateSampler", "Samples classes uniformly.")
 log_uniform_candidate_sampler = _sampler(
     "LogUniformCandidateSampler",
-    "A sample of classes, the first the most likely (as words by rank).")
+    "Samples classes log-uniformly, such as words sorted by frequency.")
 learned_unigram_candidate_sampler = _sampler(
     "LearnedUnigramCandidateSampler",
-    "A sample of classes, as likely as they have been seen.")
+    "Samples classes with their frequencies so far.")
 
 
 def fixed_unigram_candidate_sampler(

@@ -375,7 +375,7 @@ def _scaling(scale, distribution, doc):
     return initializer
 
 
-he_normal = _scaling(2.0, "truncated_normal", "He et al. (2015), normal.")
-he_uniform = _scaling(2.0, "uniform", "He et al. (2015), uniform.")
-lecun_normal = _scaling(1.0, "truncated_normal", "LeCun et al. (1998), normal.")
-lecun_uniform = _scaling(1.0, "uniform", "LeCun et al. (1998), uniform.")
+he_normal = _scaling(2.0, "truncated_normal", "Normal (He et al., 2015).")
+he_uniform = _scaling(2.0, "uniform", "Uniform (He et al., 2015).")
+lecun_normal = _scaling(1.0, "truncated_normal", "Normal (LeCun et al., 1998).")
+lecun_uniform = _scaling(1.0, "uniform", "Uniform (LeCun et al., 1998).")

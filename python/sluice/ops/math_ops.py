@@ -24,7 +24,7 @@ def _of_elements(kind, doc):
         return op(x, name=name)
 
     apply.__name__ = kind.lower()
-    apply.__doc__ = doc + ", elementwise; of a SparseTensor, too."
+    apply.__doc__ = doc + ", elementwise. Accepts a SparseTensor, too."
     # Stubs use the signature of the op.
     apply._parameters, apply._outputs = op._parameters, op._outputs
     return apply
@@ -68,10 +68,10 @@ divide_no_nan = _op("DivNoNan", "div_no_nan")
 maximum = _op("Maximum")
 minimum = _op("Minimum")
 squared_difference = _op("SquaredDifference")
-negative = neg = _of_elements("Neg", "-x")
+negative = neg = _of_elements("Neg", "Returns -x")
 reciprocal = _op("Reciprocal")
-square = _of_elements("Square", "x * x")
-sqrt = _of_elements("Sqrt", "The square root")
+square = _of_elements("Square", "Returns x * x")
+sqrt = _of_elements("Sqrt", "Computes the square root")
 rsqrt = _op("Rsqrt")
 exp = _op("Exp")
 expm1 = _op("Expm1")
@@ -86,20 +86,20 @@ atan = _op("Atan")
 atan2 = _op("Atan2")
 sinh = _op("Sinh")
 cosh = _op("Cosh")
-tanh = _of_elements("Tanh", "The hyperbolic tangent")
+tanh = _of_elements("Tanh", "Computes the hyperbolic tangent")
 asinh = _op("Asinh")
 acosh = _op("Acosh")
 atanh = _op("Atanh")
 sigmoid = _op("Sigmoid")
-erf = _of_elements("Erf", "The error function")
+erf = _of_elements("Erf", "Computes the error function")
 erfc = _op("Erfc")
 bessel_i0e = _of_elements(
-    "BesselI0e", "exp(-|x|) times the modified Bessel function of order 0")
+    "BesselI0e", "Computes exp(-|x|) times the Bessel function I0")
 bessel_i1e = _of_elements(
-    "BesselI1e", "exp(-|x|) times the modified Bessel function of order 1")
+    "BesselI1e", "Computes exp(-|x|) times the Bessel function I1")
 lgamma = _op("Lgamma")
 digamma = _op("Digamma")
-sign = _of_elements("Sign", "-1, 0 or 1, as x is negative, zero or positive")
+sign = _of_elements("Sign", "Returns the sign of x: -1, 0 or 1")
 floor = _op("Floor")
 ceil = _op("Ceil")
 rint = _op("Rint")
@@ -537,24 +537,24 @@ def _reduction(kind, doc):
     reduce.__doc__ = doc + """
 
     Args:
-      input_tensor: what to reduce.
-      axis: a dimension, or several; None: all.
-      keepdims: whether they stay, with size 1.
-      name: of the operation.
+      input_tensor: the tensor to reduce.
+      axis: one or several dimensions; None for all.
+      keepdims: whether to keep the reduced dimensions with size 1.
+      name: the name of the operation.
       reduction_indices, keep_dims: the old names of axis and keepdims.
     """
     return reduce
 
 
-reduce_sum = _reduction("Sum", "The sum over dimensions.")
-reduce_mean = _reduction("Mean", "The mean over dimensions.")
-reduce_prod = _reduction("Prod", "The product over dimensions.")
-reduce_max = _reduction("Max", "The maximum over dimensions.")
-reduce_min = _reduction("Min", "The minimum over dimensions.")
+reduce_sum = _reduction("Sum", "Computes the sum over dimensions.")
+reduce_mean = _reduction("Mean", "Computes the mean over dimensions.")
+reduce_prod = _reduction("Prod", "Computes the product over dimensions.")
+reduce_max = _reduction("Max", "Computes the maximum over dimensions.")
+reduce_min = _reduction("Min", "Computes the minimum over dimensions.")
 reduce_euclidean_norm = _reduction(
-    "EuclideanNorm", "The root of the sum of squares over dimensions.")
-reduce_all = _reduction("All", "Whether all hold, over dimensions.")
-reduce_any = _reduction("Any", "Whether any holds, over dimensions.")
+    "EuclideanNorm", "Computes the Euclidean norm over dimensions.")
+reduce_all = _reduction("All", "Computes the logical and over dimensions.")
+reduce_any = _reduction("Any", "Computes the logical or over dimensions.")
 
 
 def reduce_logsumexp(input_tensor, axis=None, keepdims=None, name=None,

@@ -674,8 +674,8 @@ def _fractional(kind):
                          pseudo_random=pseudo_random, overlapping=overlapping,
                          deterministic=bool(seed), seed=one, seed2=two,
                          name=name)
-    pool.__doc__ = f"""`{kind}` by one ratio, or one for each of rows and
-    columns; the regions are the same in each step if there is a seed."""
+    pool.__doc__ = f"""Computes `{kind}` with one ratio, or one for rows and one
+    for columns. With a seed, the regions are the same in each step."""
     return pool
 
 

@@ -40,12 +40,12 @@ class PartitionedVariable:
         self._partitions = list(partitions)
         self._element = None
 
-    name = property(lambda self: self._name, doc="What its parts begin with.")
-    dtype = property(lambda self: self._dtype, doc="The type of its values.")
+    name = property(lambda self: self._name, doc="The prefix of parts.")
+    dtype = property(lambda self: self._dtype, doc="The dtype of the values.")
     shape = property(lambda self: self._shape, doc="The shape of the whole.")
     graph = property(lambda self: self._parts[0].graph)
     partitions = property(lambda self: list(self._partitions),
-                          doc="How many parts there are, for each dimension.")
+                          doc="The number of parts in each dimension.")
 
     def _concat(self):
         return self.as_tensor()

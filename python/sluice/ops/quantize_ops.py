@@ -46,8 +46,7 @@ def _there_and_back(kind, doc):
 
 quantize_and_dequantize = _there_and_back(
     "QuantizeAndDequantizeV2",
-    "The numbers as rounded to integers of `num_bits`; the gradient is that of "
-    "what is handed on.")
+    "Rounds numbers like integers of `num_bits`; passes gradients unchanged.")
 quantize_and_dequantize_v2 = _there_and_back(
     "QuantizeAndDequantizeV4",
-    "`quantize_and_dequantize`, with a gradient of 0 beyond the range.")
+    "Like `quantize_and_dequantize`, with gradient 0 outside the range.")

@@ -76,19 +76,18 @@ def _normal_like(op, default, doc):
     Args:
       shape: a list of ints, or a vector of int32 or int64.
       mean, stddev: numbers, or tensors that broadcast to `shape`.
-      dtype: a floating type.
-      seed: for the same numbers in each session (see `set_random_seed`).
-      name: of the operations.
+      dtype: a float dtype.
+      seed: makes the numbers the same in each session (see `set_random_seed`).
+      name: the name scope of the operations.
     """
     return draw
 
 
 random_normal = _normal_like(_normal, "random_normal",
-                             "Normally distributed numbers.")
+                             "Draws normally distributed numbers.")
 truncated_normal = _normal_like(
     _truncated, "truncated_normal",
-    "Normally distributed numbers within two standard deviations: others are "
-    "drawn again.")
+    "Draws normally distributed numbers within two standard deviations.")
 
 
 def random_shuffle(value, seed=None, name=None):
@@ -161,10 +160,10 @@ def _stateless_normal(kind, default, doc):
 
 stateless_random_normal = _stateless_normal(
     "StatelessRandomNormal", "stateless_random_normal",
-    "`random_normal`, the same for the same seeds (two integers).")
+    "Like `random_normal`, but determined by two integer seeds.")
 stateless_truncated_normal = _stateless_normal(
     "StatelessTruncatedNormal", "stateless_truncated_normal",
-    "`truncated_normal`, the same for the same seeds (two integers).")
+    "Like `truncated_normal`, but determined by two integer seeds.")
 
 
 def stateless_multinomial(logits, num_samples, seed, output_dtype=dtypes.int64,

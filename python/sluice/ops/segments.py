@@ -69,12 +69,12 @@ def _sparse_segments(kind, doc):
 
 
 sparse_segment_sum = _sparse_segments(
-    "Sum", "The sum of the rows that `indices` name, segment by segment.")
+    "Sum", "Computes the sum of the rows at `indices` in each segment.")
 sparse_segment_mean = _sparse_segments(
-    "Mean", "The mean of the rows that `indices` name, segment by segment.")
+    "Mean", "Computes the mean of the rows at `indices` in each segment.")
 sparse_segment_sqrt_n = _sparse_segments(
-    "SqrtN", "The sum of the rows that `indices` name over the root of their "
-    "number, segment by segment.")
+    "SqrtN", "Divides the sum of the rows at `indices` in each segment by the "
+    "root of their number.")
 
 
 def histogram_fixed_width_bins(values, value_range, nbins=100,

@@ -75,11 +75,16 @@ def _transform(kind, rank, doc):
     return transform
 
 
-_FORWARD = """The Fourier transform of real numbers: half of it, the other half
-    being its mirror image. Over the last dimensions, cut or filled up with
-    zeros to the sizes `fft_length`."""
-_INVERSE = """What real numbers a half of a Fourier transform is of: of the
-    sizes `fft_length`, by default even."""
+_FORWARD = """Computes the Fourier transform of real numbers.
+
+    Returns only half of it, because the other half is its mirror image. The
+    last dimensions are cut or padded with zeros to the sizes `fft_length`.
+    """
+_INVERSE = """Computes the inverse Fourier transform to real numbers.
+
+    The input is half of a transform. The result has the sizes `fft_length`,
+    which default to even sizes.
+    """
 rfft = _transform("RFFT", 1, _FORWARD)
 rfft2d = _transform("RFFT2D", 2, _FORWARD)
 rfft3d = _transform("RFFT3D", 3, _FORWARD)
@@ -102,8 +107,8 @@ def _shift(default, distance, doc):
 
 
 fftshift = _shift("fftshift", lambda n: n // 2,
-                  "The frequency zero in the middle of the dimensions `axes`.")
-ifftshift = _shift("ifftshift", lambda n: -(n // 2), "`fftshift` undone.")
+                  "Moves the zero frequency to the middle of `axes`.")
+ifftshift = _shift("ifftshift", lambda n: -(n // 2), "Inverts `fftshift`.")
 
 
 # ---- Framing -----------------------------------------------------------------
@@ -184,10 +189,10 @@ def _cosine_window(default, mean, doc):
 
 
 hann_window = _cosine_window("hann_window", 0.5,
-                             "One turn of a cosine, from 0 to 1 and back.")
+                             "Returns a Hann window, a cosine from 0 to 1.")
 hamming_window = _cosine_window("hamming_window", 0.54,
-                                "One turn of a cosine, from 0.08 to 1 and "
-                                "back.")
+                                "Returns a Hamming window, a cosine from 0.08 "
+                                "to 1.")
 
 
 def _power_of_two(n):

@@ -366,9 +366,9 @@ def _pairwise(kind):
 
 
 sparse_maximum = _pairwise("SparseSparseMaximum")
-sparse_maximum.__doc__ = "The greater element of two, absent ones being 0."
+sparse_maximum.__doc__ = "Returns the maximum; missing elements are 0."
 sparse_minimum = _pairwise("SparseSparseMinimum")
-sparse_minimum.__doc__ = "The smaller element of two, absent ones being 0."
+sparse_minimum.__doc__ = "Returns the minimum; missing elements are 0."
 
 
 def _reduction(kind, is_sparse, doc):
@@ -388,13 +388,13 @@ def _reduction(kind, is_sparse, doc):
 
 
 sparse_reduce_sum = _reduction("SparseReduceSum", False,
-                               "The sum over dimensions.")
+                               "Computes the sum over dimensions.")
 sparse_reduce_max = _reduction("SparseReduceMax", False,
-                               "The maximum over dimensions.")
+                               "Computes the maximum over dimensions.")
 sparse_reduce_sum_sparse = _reduction("SparseReduceSumSparse", True,
-                                      "The sum over dimensions, sparse.")
+                                      "Computes the sum, sparse.")
 sparse_reduce_max_sparse = _reduction("SparseReduceMaxSparse", True,
-                                      "The maximum over dimensions, sparse.")
+                                      "Computes the maximum, sparse.")
 
 
 def sparse_tensor_dense_matmul(sp_a, b, adjoint_a=False, adjoint_b=False,
@@ -424,9 +424,9 @@ def _serializer(kind, doc):
     return function
 
 
-serialize_sparse = _serializer("SerializeSparse", "Three strings of one.")
+serialize_sparse = _serializer("SerializeSparse", "Serializes to 3 strings.")
 serialize_many_sparse = _serializer("SerializeManySparse",
-                                    "Three strings for each row.")
+                                    "Serializes each row to three strings.")
 
 
 def deserialize_many_sparse(serialized_sparse, dtype, rank=None, name=None):
@@ -475,9 +475,9 @@ def _sets(a, b, kind, validate):
                                    validate_indices=validate))
 
 
-set_union = _set_operation("union", "What is in either, row by row.")
+set_union = _set_operation("union", "Returns the union of each row.")
 set_intersection = _set_operation("intersection",
-                                  "What is in both, row by row.")
+                                  "Returns the intersection of each row.")
 
 
 def set_difference(a, b, aminusb=True, validate_indices=True):

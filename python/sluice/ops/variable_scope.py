@@ -35,18 +35,18 @@ class VariableScope:
     name = property(lambda self: self._name, doc="The prefix of names.")
     original_name_scope = property(
         lambda self: self._name_scope,
-        doc="The name scope that was entered with it, with a slash.")
+        doc="The name scope that was entered with it, with a final slash.")
     reuse = property(lambda self: self._reuse,
                      doc="Whether variables must, may or may not exist.")
     initializer = property(lambda self: self._initializer,
-                           doc="The default initialiser.")
+                           doc="The default initializer.")
     regularizer = property(lambda self: self._regularizer,
-                           doc="The default regulariser.")
+                           doc="The default regularizer.")
     caching_device = property(lambda self: self._caching_device)
     partitioner = property(lambda self: self._partitioner)
     custom_getter = property(lambda self: self._custom_getter)
     constraint = property(lambda self: self._constraint)
-    dtype = property(lambda self: self._dtype, doc="The default type.")
+    dtype = property(lambda self: self._dtype, doc="The default dtype.")
     use_resource = property(lambda self: self._use_resource)
 
     def reuse_variables(self):

@@ -147,12 +147,12 @@ def _elementwise(default, doc):
     return decorate
 
 
-@_elementwise("absolute_difference", "|predictions - labels|, weighted.")
+@_elementwise("absolute_difference", "Weighted |predictions - labels|.")
 def absolute_difference(labels, predictions):
     return math_ops.abs(math_ops.subtract(predictions, labels))
 
 
-@_elementwise("mean_squared_error", "(predictions - labels)^2, weighted.")
+@_elementwise("mean_squared_error", "Weighted (predictions - labels)^2.")
 def mean_squared_error(labels, predictions):
     return math_ops.squared_difference(predictions, labels)
 

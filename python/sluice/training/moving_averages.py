@@ -112,7 +112,7 @@ class ExponentialMovingAverage:
         self._zero_debias, self._name = zero_debias, name
         self._averages = {}
 
-    name = property(lambda self: self._name, doc="The end of the names.")
+    name = property(lambda self: self._name, doc="The suffix of names.")
 
     def apply(self, var_list=None):
         """Returns an operation that updates the averages.

@@ -20,9 +20,9 @@ _xlogy = _core.op("Xlogy")
 class Categorical(Distribution):
     """A distribution over classes, given by logits or probabilities."""
 
-    logits = _parameter("logits", "Logarithms of how likely, but for a sum.")
-    probs = _parameter("probs", "How likely each class is.")
-    event_size = _parameter("event_size", "How many classes there are.")
+    logits = _parameter("logits", "The unnormalized log-probabilities.")
+    probs = _parameter("probs", "The probability of each class.")
+    event_size = _parameter("event_size", "The number of classes.")
 
     def __init__(self, logits=None, probs=None, dtype=dtypes.int32,
                  validate_args=False, allow_nan_stats=True,
@@ -150,9 +150,9 @@ class _OfVectors(Distribution):
 class Multinomial(_OfVectors):
     """The multinomial distribution: counts of classes in several draws."""
 
-    total_count = _parameter("total_count", "How many are drawn.")
-    logits = _parameter("logits", "Logarithms of how likely, but for a sum.")
-    probs = _parameter("probs", "How likely each class is.")
+    total_count = _parameter("total_count", "The number of draws.")
+    logits = _parameter("logits", "The unnormalized log-probabilities.")
+    probs = _parameter("probs", "The probability of each class.")
 
     def __init__(self, total_count, logits=None, probs=None,
                  validate_args=False, allow_nan_stats=True,
@@ -223,8 +223,8 @@ def _concentrations(concentration, validate_args, *checks):
 class Dirichlet(_OfVectors):
     """The Dirichlet distribution, given by concentrations."""
 
-    concentration = _parameter("concentration", "How much speaks for each.")
-    total_concentration = _parameter("total_concentration", "All together.")
+    concentration = _parameter("concentration", "The concentrations.")
+    total_concentration = _parameter("total_concentration", "Their sum.")
 
     def __init__(self, concentration, validate_args=False,
                  allow_nan_stats=True, name="Dirichlet"):
@@ -320,9 +320,9 @@ class DirichletMultinomial(_OfVectors):
     distribution.
     """
 
-    total_count = _parameter("total_count", "How many are drawn.")
-    concentration = _parameter("concentration", "How much speaks for each.")
-    total_concentration = _parameter("total_concentration", "All together.")
+    total_count = _parameter("total_count", "The number of draws.")
+    concentration = _parameter("concentration", "The concentrations.")
+    total_concentration = _parameter("total_concentration", "Their sum.")
 
     def __init__(self, total_count, concentration, validate_args=False,
                  allow_nan_stats=True, name="DirichletMultinomial"):

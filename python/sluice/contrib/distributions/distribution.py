@@ -73,14 +73,14 @@ class Distribution:
         self._parameters = dict(parameters or {})
         self._graph_parents = list(graph_parents or ())
 
-    name = property(lambda self: self._name, doc="Its name scope.")
-    dtype = property(lambda self: self._dtype, doc="The type of samples.")
+    name = property(lambda self: self._name, doc="The name scope.")
+    dtype = property(lambda self: self._dtype, doc="The dtype of samples.")
     reparameterization_type = property(
         lambda self: self._reparameterization_type,
-        doc="Whether samples have gradients to the parameters.")
+        doc="Whether samples have gradients with respect to parameters.")
     allow_nan_stats = property(
         lambda self: self._allow_nan_stats,
-        doc="Whether what is not defined is NaN, or an error.")
+        doc="Whether undefined statistics are NaN instead of errors.")
     validate_args = property(
         lambda self: self._validate_args,
         doc="Whether parameters and values are checked in each step.")
@@ -236,13 +236,13 @@ class Distribution:
             raise failed
 
     log_prob = _by_other("log_prob", "prob", math_ops.log)
-    log_prob.__doc__ = "The logarithm of `prob`."
+    log_prob.__doc__ = "Returns the logarithm of `prob`."
     prob = _by_other("prob", "log_prob", math_ops.exp)
-    prob.__doc__ = "The density, or probability, of values."
+    prob.__doc__ = "Returns the density or probability of values."
     log_cdf = _by_other("log_cdf", "cdf", math_ops.log)
-    log_cdf.__doc__ = "The logarithm of `cdf`."
+    log_cdf.__doc__ = "Returns the logarithm of `cdf`."
     cdf = _by_other("cdf", "log_cdf", math_ops.exp)
-    cdf.__doc__ = "How likely a sample is at most a value."
+    cdf.__doc__ = "Returns the cumulative distribution function of values."
 
     def log_survival_function(self, value, name="log_survival_function",
                               **kwargs):

@@ -191,7 +191,7 @@ class Laplace(_OfNumbers):
 
     _names = ("loc", "scale")
     loc = _parameter("loc", "The mean.")
-    scale = _parameter("scale", "The mean distance from it.")
+    scale = _parameter("scale", "The mean absolute deviation.")
 
     def __init__(self, loc, scale, validate_args=False, allow_nan_stats=True,
                  name="Laplace"):
@@ -245,8 +245,8 @@ class Uniform(_OfNumbers):
     """The uniform distribution on [low, high)."""
 
     _names = ("low", "high")
-    low = _parameter("low", "The least number.")
-    high = _parameter("high", "What all numbers are less than.")
+    low = _parameter("low", "The lower bound.")
+    high = _parameter("high", "The upper bound, which is excluded.")
 
     def __init__(self, low=0.0, high=1.0, validate_args=False,
                  allow_nan_stats=True, name="Uniform"):
@@ -301,7 +301,7 @@ class Gamma(_OfNumbers):
     """The gamma distribution, given by concentration (shape) and rate."""
 
     _names = ("concentration", "rate")
-    concentration = _parameter("concentration", "The form.")
+    concentration = _parameter("concentration", "The shape parameter.")
     rate = _parameter("rate", "The inverse of the scale.")
 
     def __init__(self, concentration, rate, validate_args=False,
@@ -406,9 +406,9 @@ class Beta(_OfNumbers):
     """The beta distribution on (0, 1)."""
 
     _names = ("concentration1", "concentration0")
-    concentration1 = _parameter("concentration1", "How much speaks for 1.")
-    concentration0 = _parameter("concentration0", "How much speaks for 0.")
-    total_concentration = _parameter("total_concentration", "Both together.")
+    concentration1 = _parameter("concentration1", "The concentration of 1.")
+    concentration0 = _parameter("concentration0", "The concentration of 0.")
+    total_concentration = _parameter("total_concentration", "The sum of both.")
 
     def __init__(self, concentration1=None, concentration0=None,
                  validate_args=False, allow_nan_stats=True, name="Beta"):
@@ -497,7 +497,7 @@ class StudentT(_OfNumbers):
 
     _names = ("df", "loc", "scale")
     df = _parameter("df", "The degrees of freedom.")
-    loc = _parameter("loc", "The middle.")
+    loc = _parameter("loc", "The location.")
     scale = _parameter("scale", "The scale.")
 
     def __init__(self, df, loc, scale, validate_args=False,
@@ -586,7 +586,7 @@ def _of_any_numbers(base, name, **functions):
     __init__.__signature__ = signature
     return type(name, (base,), {
         "__init__": __init__, "__module__": __name__,
-        "__doc__": f"{base.__name__}, of parameters that may be any numbers."})
+        "__doc__": f"{base.__name__} with unconstrained parameters."})
 
 
 NormalWithSoftplusScale = _of_any_numbers(
@@ -611,7 +611,7 @@ class Bernoulli(_OfNumbers):
 
     _names = ("logits",)
     logits = _parameter("logits", "log(p / (1 - p)).")
-    probs = _parameter("probs", "How likely 1 is.")
+    probs = _parameter("probs", "The probability of 1.")
 
     def __init__(self, logits=None, probs=None, dtype=dtypes.int32,
                  validate_args=False, allow_nan_stats=True, name="Bernoulli"):

@@ -145,7 +145,7 @@ def _convolution_over(dims):
             biases_regularizer, reuse, variables_collections,
             outputs_collections, trainable, scope, conv_dims=dims)
     convolved.__name__ = convolved.__qualname__ = f"convolution{dims}d"
-    convolved.__doc__ = f"`convolution` over {dims} dimension{'s'[:dims - 1]}."
+    convolved.__doc__ = f"Calls `convolution` with conv_dims={dims}."
     return add_arg_scope(convolved)
 
 
@@ -172,8 +172,10 @@ def _transposed(kind, name, formats, default_scope):
             normalizer_params, weights_initializer, weights_regularizer,
             biases_initializer, biases_regularizer, trainable)
     convolved.__name__ = convolved.__qualname__ = name
-    convolved.__doc__ = ("""The gradient of a convolution to its input, with
-    biases, normalised (then without biases) and activated.""")
+    convolved.__doc__ = ("""Computes a transposed convolution.
+
+    Adds biases or applies a normalization, and then an activation.
+    """)
     return add_arg_scope(convolved)
 
 
@@ -344,8 +346,8 @@ def _pooling(kind, default_scope, name, formats):
                 convert_to_tensor(inputs))
             return collect_named_outputs(outputs_collections, sc, outputs)
     pooled.__name__ = pooled.__qualname__ = name
-    pooled.__doc__ = f"""The {'greatest' if 'max' in name else 'mean'} of each
-    window."""
+    pooled.__doc__ = (f"Computes the {'maximum' if 'max' in name else 'mean'} "
+                      f"of each window.")
     return add_arg_scope(pooled)
 
 

@@ -20,8 +20,8 @@ def _predictions_first(metric, name=None):
 
     streaming.__name__ = streaming.__qualname__ = "streaming_" + (
         name or metric.__name__)
-    streaming.__doc__ = (f"`tf.metrics.{metric.__name__}`, the predictions "
-                         f"first.")
+    streaming.__doc__ = (f"Calls `tf.metrics.{metric.__name__}`; predictions "
+                         f"come first.")
     streaming.__signature__ = inspect.Signature(
         [predictions, labels, *others])
     return streaming

@@ -174,10 +174,10 @@ def _of_error(label, error, doc):
 
 mean_absolute_error = _of_error(
     "mean_absolute_error", lambda p, l: math_ops.abs(p - l),
-    "The mean of |predictions - labels|.")
+    "Computes the mean of |predictions - labels|.")
 mean_squared_error = _of_error(
     "mean_squared_error", math_ops.squared_difference,
-    "The mean of (predictions - labels)^2.")
+    "Computes the mean of (predictions - labels)^2.")
 
 
 def root_mean_squared_error(labels, predictions, weights=None,
@@ -260,13 +260,13 @@ def _counter(label, of_label, of_prediction, doc):
 
 
 true_positives = _counter(*_COUNTS["tp"],
-                          "How many were rightly predicted to be true.")
+                          "Counts the true positives.")
 true_negatives = _counter(*_COUNTS["tn"],
-                          "How many were rightly predicted to be false.")
+                          "Counts the true negatives.")
 false_positives = _counter(*_COUNTS["fp"],
-                           "How many were wrongly predicted to be true.")
+                           "Counts the false positives.")
 false_negatives = _counter(*_COUNTS["fn"],
-                           "How many were wrongly predicted to be false.")
+                           "Counts the false negatives.")
 
 
 def _share(label, other, doc):
@@ -289,9 +289,9 @@ def _share(label, other, doc):
 
 
 precision = _share("precision", false_positives,
-                   "Which part of what was predicted to be true is.")
+                   "Computes the fraction of positives that are true.")
 recall = _share("recall", false_negatives,
-                "Which part of what is true was predicted to be.")
+                "Computes the fraction of true labels that are predicted.")
 
 
 # ---- Metrics at thresholds ---------------------------------------------------
@@ -344,24 +344,24 @@ def _threshold_metric(label, which, compute, doc):
 
 true_positives_at_thresholds = _threshold_metric(
     "true_positives", ("tp",), lambda c: c["tp"],
-    "How many true ones are above each threshold.")
+    "Counts the true positives at each threshold.")
 false_negatives_at_thresholds = _threshold_metric(
     "false_negatives", ("fn",), lambda c: c["fn"],
-    "How many true ones are not above each threshold.")
+    "Counts the false negatives at each threshold.")
 true_negatives_at_thresholds = _threshold_metric(
     "true_negatives", ("tn",), lambda c: c["tn"],
-    "How many false ones are not above each threshold.")
+    "Counts the true negatives at each threshold.")
 false_positives_at_thresholds = _threshold_metric(
     "false_positives", ("fp",), lambda c: c["fp"],
-    "How many false ones are above each threshold.")
+    "Counts the false positives at each threshold.")
 precision_at_thresholds = _threshold_metric(
     "precision_at_thresholds", ("tp", "fp"),
     lambda c: c["tp"] / (_EPSILON + c["tp"] + c["fp"]),
-    "Which part of what is above each threshold is true.")
+    "Computes the precision at each threshold.")
 recall_at_thresholds = _threshold_metric(
     "recall_at_thresholds", ("tp", "fn"),
     lambda c: c["tp"] / (_EPSILON + c["tp"] + c["fn"]),
-    "Which part of what is true is above each threshold.")
+    "Computes the recall at each threshold.")
 
 
 def _thresholds(n):

@@ -103,11 +103,10 @@ def _share(what, others, a_minus_b, doc):
 
 precision_at_top_k = _share(
     "precision", "false_positive", True,
-    "Which part of the best predictions, given as classes, are labels.")
+    "Computes the fraction of given top k classes that are labels.")
 recall_at_top_k = _share(
     "recall", "false_negative", False,
-    "Which part of the labels are among the best predictions, given as "
-    "classes.")
+    "Computes the fraction of labels that are among given top k classes.")
 
 
 def _best(predictions, k):

@@ -130,17 +130,17 @@ class _BaseAttentionMechanism(AttentionMechanism):
                       else self._keys.dtype.base_dtype.name)
 
     memory_layer = property(lambda self: self._memory_layer,
-                            doc="The layer that the memory goes through.")
+                            doc="The layer that is applied to the memory.")
     query_layer = property(lambda self: self._query_layer,
-                           doc="The layer that queries go through.")
+                           doc="The layer that is applied to queries.")
     values = property(lambda self: self._values,
-                      doc="What is looked at, [batch, time, ...].")
+                      doc="The memory, [batch, time, ...].")
     keys = property(lambda self: self._keys,
-                    doc="What queries are compared with, [batch, time, units].")
+                    doc="The keys of the memory, [batch, time, units].")
     batch_size = property(lambda self: self._batch_size,
-                          doc="How many sequences there are.")
+                          doc="The number of sequences.")
     alignments_size = property(lambda self: self._alignments_size,
-                               doc="How many places there are.")
+                               doc="The number of places.")
     state_size = property(lambda self: self._alignments_size,
                           doc="The sizes of the state.")
 
