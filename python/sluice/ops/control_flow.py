@@ -454,13 +454,13 @@ def _while(cond, body, loop_vars, shape_invariants, parallel_iterations,
                   _flat_shapes(loop_vars, shape_invariants))
         for value, shape in zip(leaves, shapes):
             invariants += _part_shapes(value, shape)
-    most = None
+    limit = None
     if maximum_iterations is not None:
-        most = convert_to_tensor(maximum_iterations,
-                                 name="maximum_iterations")
-        if most.shape.ndims not in (0, None):
+        limit = convert_to_tensor(maximum_iterations,
+                                  name="maximum_iterations")
+        if limit.shape.ndims not in (0, None):
             raise ValueError(f"maximum_iterations must be a scalar, saw shape: "
-                             f"{most.shape}")
+                             f"{limit.shape}")
 
     def call_cond(values):
         going_on = convert_to_tensor(cond(*_pack(init, values)))
@@ -502,7 +502,7 @@ def _while(cond, body, loop_vars, shape_invariants, parallel_iterations,
     results = _core.while_loop(
         call_cond, call_body, [_value_of(t) for t in _flatten(init)],
         invariants, parallel_iterations, bool(back_prop), bool(swap_memory),
-        most, name or "while")
+        limit, name or "while")
     # As in TensorFlow, the result has the structure that the body returns.
     structure, bare = returned
     packed = _pack(nest.pack_sequence_as(structure, leaves), results)

@@ -86,11 +86,11 @@ def dense_labels_to_sparse(dense, length):
     """Converts rows of labels and their lengths to a sparse tensor."""
     dense = convert_to_tensor(dense, name="dense")
     mask = array_ops.sequence_mask(length, array_ops.shape(dense)[1])
-    most = math_ops.cast(math_ops.reduce_max(length), dtypes.int64)
+    max_length = math_ops.cast(math_ops.reduce_max(length), dtypes.int64)
     rows = array_ops.shape(dense, out_type=dtypes.int64)[0]
     return SparseTensor(array_ops.where(mask),
                         array_ops.boolean_mask(dense, mask),
-                        array_ops.stack([rows, most]))
+                        array_ops.stack([rows, max_length]))
 
 
 def ctc_unique_labels(labels, name=None):

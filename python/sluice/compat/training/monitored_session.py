@@ -217,12 +217,12 @@ class SessionManager:
         return there[0] if there else None
 
     @staticmethod
-    def _in_words(names, known, most=10):
+    def _in_words(names, known, limit=10):
         where = lambda name: (  # noqa: E731
             f" ({known[name].device})"
             if name in known and known[name].device else "")
-        text = ", ".join(name + where(name) for name in names[:most])
-        more = len(names) - most
+        text = ", ".join(name + where(name) for name in names[:limit])
+        more = len(names) - limit
         return text + (f" and {more} more" if more > 0 else "")
 
     def _continue_session(self, master, config):

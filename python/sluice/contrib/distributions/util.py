@@ -81,11 +81,11 @@ def embed_check_integer_casting_closed(
             checks.append(assert_integer_form(
                 x, int_dtype=None if target == dtypes.bool_ else target,
                 message=f"Elements must be {target.name}-equivalent."))
-        most = 1 if target == dtypes.bool_ else _largest_integer(target)
-        if kind != dtypes.bool_ and _largest_integer(kind) > most:
+        limit = 1 if target == dtypes.bool_ else _largest_integer(target)
+        if kind != dtypes.bool_ and _largest_integer(kind) > limit:
             checks.append(check_ops.assert_less_equal(
-                x, math_ops.cast(most, kind),
-                message=f"Elements cannot exceed {most}."))
+                x, math_ops.cast(limit, kind),
+                message=f"Elements cannot exceed {limit}."))
         if (not assert_nonnegative and target.is_integer and kind.is_integer
                 and kind.min < target.min):
             checks.append(check_ops.assert_greater_equal(
@@ -102,23 +102,23 @@ def embed_check_categorical_event_shape(
     """
     with graphs.name_scope(name, values=[categorical_param]):
         x = convert_to_tensor(categorical_param, name="categorical_param")
-        most = 2 ** 11 if x.dtype.base_dtype == dtypes.float16 else (
+        limit = 2 ** 11 if x.dtype.base_dtype == dtypes.float16 else (
             int(_largest_integer(x.dtype.base_dtype))
             if x.dtype.base_dtype.is_floating else 0)
-        if most == 0:
+        if limit == 0:
             raise TypeError(f"Unable to validate size of unrecognized dtype "
                             f"({x.dtype.name}).")
-        most = min(most, 2 ** 31 - 1)
+        limit = min(limit, 2 ** 31 - 1)
         classes = x.shape.with_rank_at_least(1).as_list()[-1] if (
             x.shape.ndims is not None) else None
         if classes is not None:
             if classes < 2:
                 raise ValueError("A categorical-distribution parameter must "
                                  "have at least 2 events.")
-            if classes > most:
+            if classes > limit:
                 raise ValueError(f"Number of classes exceeds `dtype` "
                                  f"precision, i.e., {x.dtype.name} implies "
-                                 f"shape ({classes}) cannot exceed {most}.")
+                                 f"shape ({classes}) cannot exceed {limit}.")
             return x
         classes = array_ops.shape(x)[-1]
         return with_dependencies([
@@ -129,8 +129,8 @@ def embed_check_categorical_event_shape(
                 classes, 2, message="A categorical-distribution parameter must "
                 "have at least 2 events."),
             check_ops.assert_less_equal(
-                classes, most, message=f"Number of classes exceeds `dtype` "
-                f"precision, i.e., {x.dtype.name} dtype cannot exceed {most} "
+                classes, limit, message=f"Number of classes exceeds `dtype` "
+                f"precision, i.e., {x.dtype.name} dtype cannot exceed {limit} "
                 f"shape.")], x)
 
 

@@ -215,11 +215,11 @@ def _average_of_best(labels, best, weights, metrics_collections,
             math_ops.cast(weights, dtypes.float64), average)
         average = math_ops.multiply(average, weights)
         n = math_ops.reduce_sum(weights)
-    most = metric_variable([], dtypes.float64, name="max")
+    max_total = metric_variable([], dtypes.float64, name="max")
     total = metric_variable([], dtypes.float64, name="total")
     more = variables.assign_add(total, math_ops.reduce_sum(average))
-    counted = variables.assign_add(most, n)
-    return _collected(math_ops.div_no_nan(total, most, name="mean"),
+    counted = variables.assign_add(max_total, n)
+    return _collected(math_ops.div_no_nan(total, max_total, name="mean"),
                       math_ops.div_no_nan(more, counted, name="update"),
                       metrics_collections, updates_collections)
 

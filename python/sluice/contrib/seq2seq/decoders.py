@@ -141,15 +141,15 @@ def dynamic_decode(decoder, output_time_major=False, impute_finished=False,
         raise TypeError(f"Expected decoder to be type Decoder, but saw: "
                         f"{type(decoder)}")
     with scopes.variable_scope(scope, "decoder"):
-        most = maximum_iterations
-        if most is not None:
-            most = convert_to_tensor(most, dtypes.int32,
-                                     name="maximum_iterations")
-            if most.shape.ndims != 0:
+        limit = maximum_iterations
+        if limit is not None:
+            limit = convert_to_tensor(limit, dtypes.int32,
+                                      name="maximum_iterations")
+            if limit.shape.ndims != 0:
                 raise ValueError("maximum_iterations must be a scalar")
         finished, inputs, state = decoder.initialize()
-        if most is not None:
-            finished = math_ops.logical_or(finished, most <= 0)
+        if limit is not None:
+            finished = math_ops.logical_or(finished, limit <= 0)
         sizes, types = decoder.output_size, decoder.output_dtype
         outputs, state, lengths = _steps(
             decoder, nest.map_structure(lambda s, d: zeros_of(
@@ -157,7 +157,7 @@ def dynamic_decode(decoder, output_time_major=False, impute_finished=False,
             nest.map_structure(lambda s, d: _array_of(
                 s, d, decoder.batch_size), sizes, types),
             state, inputs, convert_to_tensor(finished), impute_finished,
-            {"maximum_iterations": most, "swap_memory": swap_memory,
+            {"maximum_iterations": limit, "swap_memory": swap_memory,
              "parallel_iterations": parallel_iterations})
         outputs = nest.map_structure(lambda a: a.stack(), outputs)
         try:
