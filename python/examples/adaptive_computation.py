@@ -1,6 +1,8 @@
-"""Adaptive Computation Time (Graves 2016): at each element of a sequence the
-network thinks for as many steps as it finds worth their price. A loop within a
-loop; how often the inner one runs is learned.
+"""Adaptive Computation Time (Graves, 2016).
+
+At each element of a sequence, the network computes as many thinking steps as
+are worth their cost. A loop within a loop; the number of inner iterations is
+learned.
 
   python3 adaptive_computation.py [STEPS]
 """
@@ -16,9 +18,11 @@ STEPS = int(sys.argv[1]) if len(sys.argv) > 1 else 400
 
 
 class AdaptiveCell(tf.nn.rnn_cell.RNNCell):
-    """An element's result is the mean of the states after each thought,
-    weighted by the probabilities to halt there; beside it, in two more columns,
-    how many thoughts there were and what the last one's weight was."""
+    """A cell whose result for an element is the weighted mean of the states.
+
+    The weights are the probabilities to halt after each thinking step. Two more
+    columns contain the number of these steps and the weight of the last one.
+    """
 
     state_size, output_size = UNITS, UNITS + 2
 
@@ -50,7 +54,7 @@ class AdaptiveCell(tf.nn.rnn_cell.RNNCell):
         return tf.concat([mean, count, rest], 1), mean
 
 
-# To say how large the largest number was so far.
+# The task is to output the largest number so far.
 tf.set_random_seed(2)
 x = tf.placeholder(tf.float32, [BATCH, LENGTH, 1])
 y = tf.placeholder(tf.float32, [BATCH, LENGTH, 1])
@@ -58,8 +62,8 @@ outputs, _ = tf.nn.dynamic_rnn(AdaptiveCell(), x, dtype=tf.float32)
 results, counts, rests = tf.split(outputs, [UNITS, 1, 1], 2)
 loss = tf.losses.mean_squared_error(y, tf.layers.dense(results, 1))
 thoughts = tf.reduce_mean(counts)
-# The price of thinking: the number of thoughts (which has no slope) and the
-# last one's weight (which has).
+# The cost of thinking: the number of steps (which has no gradient) plus the
+# weight of the last step (which has one).
 price = thoughts + tf.reduce_mean(rests)
 train = tf.train.AdamOptimizer(0.005).minimize(loss + 0.01 * price)
 

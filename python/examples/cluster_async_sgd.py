@@ -1,7 +1,9 @@
-"""Asynchronous training: two parameter servers keep the variables of a
-classifier, three workers read and update them, none waits for another. The
-images are Fashion-MNIST's if the Debian package dataset-fashion-mnist is there,
-else made up. All tasks run in this program and talk by loopback.
+"""Asynchronous training with parameter servers.
+
+Two parameter servers hold the variables of a classifier, and three workers read
+and update them without waiting for each other. The images are Fashion-MNIST's
+if the Debian package dataset-fashion-mnist is installed, otherwise synthetic.
+All tasks run in this program and communicate over loopback.
 
   python3 cluster_async_sgd.py [STEPS]
 """
@@ -26,13 +28,13 @@ def load():
         print("no Fashion-MNIST: the images are made up")
         labels = np.arange(2000) % 10
         noise = np.random.RandomState(1).uniform(0, 0.5, [2000, 784])
-        # Brighter in a tenth.
+        # One tenth of the pixels is brighter.
         bright = np.arange(784) // 79 == labels[:, None]
         return (noise + 0.3 * bright).astype(np.float32), labels
 
 
 def build(worker):
-    """A worker's graph: what makes its variables, and a step."""
+    """Builds a worker's graph: variables, a training step and initializers."""
     with tf.device(tf.train.replica_device_setter(
             ps_tasks=PS, worker_device="/job:worker/task:%d" % worker)):
         x = tf.placeholder(tf.float32, [BATCH, 784])
@@ -44,7 +46,7 @@ def build(worker):
 
 
 def work(worker, target, images, labels):
-    """One worker: a graph, a client and a loop of its own."""
+    """Runs a worker with its own graph, client and loop."""
     with tf.Graph().as_default():
         x, y, loss, train, _ = build(worker)
         rng, total = np.random.RandomState(worker + 1), 0

@@ -1,7 +1,8 @@
-"""Experts on tasks of their own, inside a recurrent network: at each element
-every sequence goes to the expert that its gate prefers, which runs where it
-lives, and an expert that gets none does not run there. One loop over five
-tasks, with conditionals cut across them, and gradients through all of it.
+"""A recurrent network with experts on different tasks of a cluster.
+
+At each element, every sequence goes to the expert that its gate selects, which
+runs on its task. An expert without sequences does not run. A single loop spans
+five tasks, with distributed conditionals and gradients through all of it.
 
   python3 cluster_experts.py [STEPS]
 """
@@ -18,7 +19,7 @@ STEPS = int(sys.argv[1]) if len(sys.argv) > 1 else 600
 
 
 class MixtureCell(tf.nn.rnn_cell.RNNCell):
-    """A cell whose new state comes from one of the experts."""
+    """A cell whose new state is computed by one of several experts."""
 
     state_size = output_size = UNITS
 
@@ -27,7 +28,7 @@ class MixtureCell(tf.nn.rnn_cell.RNNCell):
         gate = tf.get_variable("gate", [DEPTH + UNITS, EXPERTS])
         chances = tf.nn.softmax(tf.matmul(both, gate))
         choice = tf.argmax(chances, 1, output_type=tf.int32)
-        # Rows go to the experts, and come back to their places.
+        # Sends rows to the experts and restores their order.
         rows = tf.dynamic_partition(both, choice, EXPERTS)
         places = tf.dynamic_partition(tf.range(BATCH), choice, EXPERTS)
         results = []
@@ -45,15 +46,15 @@ class MixtureCell(tf.nn.rnn_cell.RNNCell):
             results.append(tf.cond(tf.size(places[e]) > 0, expert,
                                    lambda: tf.zeros([0, UNITS])))
         y = tf.dynamic_stitch(places, results)
-        # The gate learns from how much its choice counts.
+        # Multiplying by the probability of the choice trains the gate.
         after = tf.reshape(y, [BATCH, UNITS]) * tf.reduce_max(
             chances, 1, keepdims=True)
         return after, after
 
 
-# (The experts are the tasks of the job "ps".)
+# The experts are the tasks of the job "ps".
 (worker,), experts = tf.test.create_local_cluster(1, EXPERTS)
-# Each element is a number and what is to be done with it.
+# Each element is a number and an operation on it.
 tf.set_random_seed(4)
 with tf.device("/job:worker/task:0"):
     x = tf.placeholder(tf.float32, [BATCH, LENGTH, DEPTH])

@@ -1,6 +1,8 @@
-"""One training loop per worker, in the graph: each client makes a single call,
-whose loop updates shared variables on a parameter server thousands of times. No
-client takes part in an iteration; one of them watches.
+"""One training loop per worker, inside the graph.
+
+Each client makes a single call, whose loop updates shared variables on a
+parameter server thousands of times. No client takes part in an iteration; one
+of them monitors the progress.
 
   python3 cluster_training_loops.py [ITERATIONS]
 """
@@ -16,7 +18,7 @@ ITERATIONS = int(sys.argv[1]) if len(sys.argv) > 1 else 20000
 
 
 def model():
-    """y = 3 x - 1, to be found out; and a count of all workers' iterations."""
+    """Returns w and b of y = 3 x - 1, and the number of all iterations."""
     with tf.device("/job:ps/task:0"), tf.variable_scope("", use_resource=True):
         return [tf.get_variable(name, initializer=0.0)
                 for name in ("w", "b", "done")]
@@ -29,7 +31,7 @@ def train(worker, target):
         w, b, done = model()
 
         def iteration(i):
-            with tf.control_dependencies([i]):  # Each draws its own examples.
+            with tf.control_dependencies([i]):  # Draws new examples each time.
                 x = tf.random_uniform([16])
                 error = w * x + b - (3 * x - 1)
                 step = tf.train.GradientDescentOptimizer(0.02).minimize(

@@ -1,5 +1,7 @@
-"""A gradient of the user's own: rounds forward, passes gradients straight
-through backward, as quantised networks are trained.
+"""A custom gradient: the straight-through estimator of rounding.
+
+It rounds in the forward pass and passes gradients through unchanged, as for
+training quantized networks.
 
   python3 custom_gradient.py
 """
@@ -9,7 +11,7 @@ import sluice.compat.v1 as tf
 
 @tf.custom_gradient
 def round_straight_through(x):
-    """Round, whose own gradient is zero everywhere it exists."""
+    """Rounds; the true gradient would be zero almost everywhere."""
     return tf.round(x), lambda dy: dy
 
 

@@ -1,5 +1,6 @@
-"""An op of the user's own, written in C++ (examples/custom_op.cc: declared,
-computed, differentiated) and loaded from a shared library.
+"""A custom op in C++ (examples/custom_op.cc), loaded from a shared library.
+
+The library declares the op, its kernel and its gradient.
 
   python3 custom_op.py [LIBRARY]
 """

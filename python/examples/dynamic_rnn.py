@@ -1,6 +1,7 @@
-"""A recurrent network along sequences of different lengths: it learns to add
-up the numbers that are marked. The loop runs as often as the batch's longest
-sequence is long; shorter ones keep their state when they have ended.
+"""A recurrent network along sequences of different lengths.
+
+It learns to add the marked numbers. The loop runs as often as the longest
+sequence of the batch requires; shorter sequences keep their state at the end.
 
   python3 dynamic_rnn.py [STEPS]
 """
@@ -16,8 +17,10 @@ STEPS = int(sys.argv[1]) if len(sys.argv) > 1 else 600
 
 
 def draw(rng):
-    """Rows {number, mark}, of which two are marked; padded with ones, to be
-    ignored."""
+    """Returns a batch of rows {number, mark}, of which two are marked.
+
+    They are padded with ones, which must be ignored.
+    """
     inputs = np.ones([BATCH, LONGEST, 2], np.float32)
     lengths = rng.randint(2, LONGEST + 1, BATCH)
     sums = np.zeros(BATCH, np.float32)

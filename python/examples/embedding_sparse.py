@@ -1,5 +1,7 @@
-"""Word embeddings with sparse updates: a step reads and writes only the rows
-of the words that it sees, however many there are.
+"""Word embeddings with sparse updates.
+
+A step reads and writes only the rows of its words, regardless of the size of
+the table.
 
   python3 embedding_sparse.py [STEPS]
 """
@@ -21,7 +23,7 @@ tables = [tf.get_variable(name, [WORDS, WIDTH], initializer=start)
           for name in ("in", "out")]
 a = tf.nn.embedding_lookup(tables[0], word)
 b = tf.nn.embedding_lookup(tables[1], following)
-# Every word of the batch against every next one: its own should win.
+# Scores every word of the batch against every next word; its own should win.
 scores = tf.matmul(a, b, transpose_b=True)
 loss = tf.losses.sparse_softmax_cross_entropy(tf.range(BATCH), scores)
 train = tf.train.AdagradOptimizer(0.5).minimize(loss)

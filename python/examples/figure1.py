@@ -1,6 +1,7 @@
-"""Figure 1 of "TensorFlow: A System for Large-Scale Machine Learning" (OSDI'16):
-an image classifier. Word for word but for the import, the data, and one slip of
-the pen: the figure adds b_2 where it means b_1.
+"""Figure 1 of "TensorFlow: A System for Large-Scale Machine Learning".
+
+An image classifier, identical to the figure of the OSDI'16 paper except for the
+import, the data, and one typo: the figure adds b_2 where it means b_1.
 
   python3 figure1.py
 """
@@ -17,8 +18,10 @@ NUM_STEPS = 600
 
 
 def load(folder="/usr/share/datasets/fashion-mnist"):
-    """Images of clothes, 28x28, and their classes; made up where Debian's
-    package dataset-fashion-mnist is not there."""
+    """Loads 28x28 images of clothes and their classes.
+
+    They are synthetic if the Debian package dataset-fashion-mnist is missing.
+    """
     try:
         def read(name, skip):
             for path in (name, name + ".gz"):

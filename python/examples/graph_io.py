@@ -1,4 +1,4 @@
-"""Writes a graph as TensorFlow's GraphDef, reads it back and runs it by names.
+"""Writes a graph as TensorFlow's GraphDef, reads it and runs it by name.
 
   python3 graph_io.py [FILE]
 """

@@ -1,6 +1,7 @@
-"""A language model of characters: an LSTM learns a text file, then writes by
-itself, in a loop inside the graph that draws each character from the model's
-distribution and feeds it back.
+"""A character-level language model with an LSTM.
+
+It learns a text file and then generates text in a loop inside the graph, which
+samples each character from the model's distribution and feeds it back.
 
   python3 language_model.py [FILE [STEPS]]
 """
@@ -21,13 +22,13 @@ with open(PATH, "rb") as f:
 if len(text) <= LENGTH:
     sys.exit("%s: expected a text of more than %d characters" % (PATH, LENGTH))
 
-# The model: a character's vector goes in, scores of the next come out.
+# The model maps the embedding of a character to the scores of the next one.
 tf.set_random_seed(1)
 embedding = tf.get_variable("embedding", [SYMBOLS, 64])
 cell = tf.nn.rnn_cell.LSTMCell(UNITS)
 scores = tf.layers.Dense(SYMBOLS, name="scores")
 
-# Training: [batch, time] characters against those that follow them.
+# Training compares [batch, time] characters with their successors.
 pieces = tf.placeholder(tf.int32, [BATCH, LENGTH + 1])
 vectors = tf.nn.embedding_lookup(embedding, pieces[:, :-1])
 outputs, _ = tf.nn.dynamic_rnn(cell, vectors, dtype=tf.float32)
@@ -35,13 +36,13 @@ loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(
     labels=pieces[:, 1:], logits=scores(outputs)))
 train = tf.train.AdamOptimizer(0.005).minimize(loss)
 
-# Writing: as many characters as asked for, one per iteration.
+# Generation produces one character per iteration.
 first, count = tf.placeholder(tf.int32, []), tf.placeholder(tf.int32, [])
 
 
 def write(n, character, state, so_far):
     output, state = cell(tf.nn.embedding_lookup(embedding, character), state)
-    # (A little more certain than the model is.)
+    # The temperature 0.7 makes the choices more certain.
     drawn = tf.multinomial(scores(output) / 0.7, 1, output_dtype=tf.int32)
     drawn = tf.reshape(drawn, [1])
     return n + 1, drawn, state, so_far.write(n, drawn)

@@ -1,6 +1,8 @@
-"""A mixture of experts inside a recurrent cell: at each element every sequence
-is sent to the expert that its gate prefers, and an expert that gets none does
-not run. Conditionals in a loop, and gradients through both.
+"""A mixture of experts inside a recurrent cell.
+
+At each element, every sequence is sent to the expert that its gate selects, and
+an expert without sequences does not run. Conditionals in a loop, with gradients
+through both.
 
   python3 mixture_of_experts.py [STEPS]
 """
@@ -17,7 +19,7 @@ STEPS = int(sys.argv[1]) if len(sys.argv) > 1 else 600
 
 
 class MixtureCell(tf.nn.rnn_cell.RNNCell):
-    """The last columns of the output tell which experts ran."""
+    """A cell whose last output columns tell which experts ran."""
 
     state_size, output_size = UNITS, UNITS + EXPERTS
 
@@ -26,7 +28,7 @@ class MixtureCell(tf.nn.rnn_cell.RNNCell):
         gate = tf.get_variable("gate", [DEPTH + UNITS, EXPERTS])
         chances = tf.nn.softmax(tf.matmul(both, gate))
         choice = tf.argmax(chances, 1, output_type=tf.int32)
-        # Rows go to the experts, and come back to their places.
+        # Sends rows to the experts and restores their order.
         rows = tf.dynamic_partition(both, choice, EXPERTS)
         places = tf.dynamic_partition(tf.range(BATCH), choice, EXPERTS)
         results, ran = [], []
@@ -41,13 +43,13 @@ class MixtureCell(tf.nn.rnn_cell.RNNCell):
                 lambda: tf.zeros([0, UNITS])))
             ran.append(tf.fill([BATCH, 1], tf.cast(asked, tf.float32)))
         y = tf.dynamic_stitch(places, results)
-        # The gate learns from how much its choice counts.
+        # Multiplying by the probability of the choice trains the gate.
         after = tf.reshape(y, [BATCH, UNITS]) * tf.reduce_max(
             chances, 1, keepdims=True)
         return tf.concat([after] + ran, 1), after
 
 
-# Each element is a number and what is to be done with it.
+# Each element is a number and an operation on it.
 tf.set_random_seed(4)
 x = tf.placeholder(tf.float32, [BATCH, LENGTH, DEPTH])
 y = tf.placeholder(tf.float32, [BATCH])

@@ -1,7 +1,8 @@
-"""The classifier of Figure 1 (figure1.py has it word for word) as it is written
-today: layers, a progress bar, and how many images of a kind that it has not
-seen it knows. The images are Fashion-MNIST's if the Debian package
-dataset-fashion-mnist is there, else made up.
+"""The classifier of Figure 1 (see figure1.py) with the current interface.
+
+It uses layers and a progress bar, and reports the accuracy on test images. The
+images are Fashion-MNIST's if the Debian package dataset-fashion-mnist is
+installed, otherwise synthetic.
 
   python3 mnist_classifier.py [STEPS]
 """
@@ -17,7 +18,7 @@ STEPS = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
 
 
 def load(folder="/usr/share/datasets/fashion-mnist"):
-    """(images to train with and their labels, the same to test with)"""
+    """Returns (training images, their labels, test images, their labels)."""
     try:
         sets = sl.examples.tutorials.mnist.input_data.read_data_sets(folder)
         return (sets.train.images, sets.train.labels, sets.test.images,

@@ -1,8 +1,9 @@
-"""Eight layers of LSTM, each on a device of its own, in one loop that is cut
-over all of them, forward and backward (EuroSys'18, section 6.4). A layer works
-on an element while the next one works on the element before it, and the
-optimizer's updates happen where the weights are. The devices are emulated: each
-takes 300 us for a product, whatever this machine does.
+"""Eight LSTM layers, each on its own device, in one loop (EuroSys'18, 6.4).
+
+The loop is partitioned over all devices, forward and backward. A layer works on
+an element while the next layer works on the previous element, and the optimizer
+updates run where the weights are. The devices are emulated: each takes 300 us
+for a product, independent of this machine.
 
   python3 model_parallel_lstm.py [STEPS]
 """
@@ -18,8 +19,10 @@ STEPS = int(sys.argv[1]) if len(sys.argv) > 1 else 101
 
 
 def train(devices, steps):
-    """Trains it to draw a wave of the height that its first input says, and
-    prints the loss; milliseconds of the last step."""
+    """Trains the network to draw a wave with the height of its first input.
+
+    Prints the loss; returns the milliseconds of the last step.
+    """
     def accelerator(layer):
         return "/device:EMU:%d" % (layer * devices // LAYERS)
 

@@ -1,4 +1,4 @@
-"""A loop from the five primitives: greatest common divisors by Euclid.
+"""A loop from the five control-flow ops: Euclid's greatest common divisor.
 
   python3 raw_loop.py
 """
@@ -10,14 +10,16 @@ x, y = tf.placeholder(tf.int32, []), tf.placeholder(tf.int32, [])
 
 
 def open_merge(value):
-    """The value in the loop's frame: the one that comes in, and later what
-    comes round, which is not known yet."""
+    """Returns a loop variable that starts as `value`.
+
+    The second input is set later to the value of the next iteration.
+    """
     enter = ops.Enter(value, frame_name="gcd")
     return ops.Merge([enter, enter]).output
 
 
-# Two tokens go round: Enter brings them into the frame, Merge starts each
-# iteration, Switch sends them on or out, NextIteration back.
+# Two tokens circulate: Enter brings them into the frame, Merge starts an
+# iteration, Switch sends them on or out, and NextIteration sends them back.
 a, b = open_merge(x), open_merge(y)
 go_on = ops.LoopCond(tf.not_equal(b, 0))
 a_out, a_in = ops.Switch(a, go_on)

@@ -1,5 +1,7 @@
-"""A recursive network over trees: one function calls itself for the children of
-a node, as deep as the tree is, and is trained through the recursion.
+"""A recursive network over trees.
+
+A function calls itself for the children of a node, to the depth of the tree,
+and is trained through the recursion.
 
   python3 recursive_tree.py
 """
@@ -8,13 +10,13 @@ import numpy as np
 
 import sluice.compat.v1 as tf
 
-# A tree is three columns: the children of node i, or -1, and what it holds.
+# A tree has three columns: the two children of node i, or -1, and its value.
 left = tf.placeholder(tf.int32, [None])
 right = tf.placeholder(tf.int32, [None])
 leaf = tf.placeholder(tf.float32, [None, 4])
 want = tf.placeholder(tf.float32, [4])
 
-# It is declared first, since its body calls it.
+# The function is declared first, because its body calls it.
 tree = tf.Declare("tree", [("node", tf.int32), ("left", tf.int32),
                            ("right", tf.int32), ("leaf", tf.float32),
                            ("w", tf.float32)], [("value", tf.float32)])
@@ -23,12 +25,11 @@ tree = tf.Declare("tree", [("node", tf.int32), ("left", tf.int32),
 @tf.Defun(tf.int32, tf.int32, tf.int32, tf.float32, tf.float32,
           func_name="tree", out_names=["value"])
 def define_tree(node, left, right, leaf, w):
-    """A leaf is what it holds; an inner node is a layer over its two
-    children."""
+    """Returns the value of a leaf, or a layer applied to two children."""
     child = tf.gather(left, node)
 
     def layer():
-        # The two calls do not wait for each other.
+        # The two calls run in parallel.
         a = tree(child, left, right, leaf, w)
         b = tree(tf.gather(right, node), left, right, leaf, w)
         both = tf.expand_dims(tf.concat([a, b], 0), 0)

@@ -1,7 +1,8 @@
-"""A Q-learning agent whose whole episode is one graph: it acts, the environment
-steps, transitions go into a replay memory, some steps learn from it and some
-update the target network. Beside it the same agent driven from the client, one
-run for each of these, as is usual.
+"""A Q-learning agent whose whole episode is one graph.
+
+The agent acts, the environment steps, transitions go into a replay memory, some
+steps learn from it and some update the target network. For comparison, the same
+agent is also driven from the client as usual, with a run for each of these.
 
   python3 reinforcement_learning.py [EPISODES]
 """
@@ -11,8 +12,8 @@ import time
 
 import sluice.compat.v1 as tf
 
-# A corridor: from its left end to the reward at its right one. Actions: 0 left,
-# 1 right. An episode ends at the reward, or after LONGEST steps.
+# A corridor with the reward at its right end. Actions: 0 is left, 1 is right.
+# An episode ends at the reward or after LONGEST steps.
 CELLS, HIDDEN, MEMORY, BATCH = 12, 24, 512, 16
 LONGEST, LEARN_EVERY, TARGET_EVERY = 60, 4, 40
 EPISODES = int(sys.argv[1]) if len(sys.argv) > 1 else 120
@@ -33,14 +34,14 @@ optimizer = tf.train.AdagradOptimizer(0.1)
 
 
 def q(cells, net):
-    """Expected returns of both actions, [n, 2]."""
+    """Returns the expected returns of both actions, [n, 2]."""
     w1, b, w2 = net
     x = tf.one_hot(cells, CELLS)
     return tf.matmul(tf.tanh(tf.matmul(x, w1) + b), w2)
 
 
 def act(cell):
-    """The best action of one cell, or now and then any."""
+    """Returns the best action for a cell, or sometimes a random one."""
     return tf.cond(
         tf.random_uniform([]) < 0.3,
         lambda: tf.random_uniform([], 0, 2, tf.int32),
@@ -53,7 +54,7 @@ def remember(at, row):
 
 
 def learn(size):
-    """From transitions among the first `size` of the memory."""
+    """Learns from transitions among the first `size` of the memory."""
     rows = tf.gather(memory, tf.random_uniform([BATCH], 0, size, tf.int32))
     cell, action, after, end = tf.unstack(rows, axis=1)
     reward = tf.cast(end, tf.float32)
@@ -69,20 +70,22 @@ def update_target():
 
 
 def episode(start):
-    """The environment and everything around it, from step number `start` of all
-    episodes on; how many steps the episode took."""
+    """Runs an episode from the global step number `start`.
+
+    Returns the number of its steps.
+    """
     def step(t, cell, _):
         action = act(cell)
         after = tf.clip_by_value(cell + 2 * action - 1, 0, CELLS - 1)
         done = tf.equal(after, CELLS - 1)
         now = start + t
         row = tf.stack([cell, action, after, tf.cast(done, tf.int32)])
-        # Bumps into the wall teach nothing: they are not remembered.
+        # Steps into the wall are not stored, because they teach nothing.
         ops = [(tf.not_equal(cell, after), lambda: remember(now % MEMORY, row)),
                (tf.equal(now % LEARN_EVERY, 0),
                 lambda: learn(tf.minimum(now + 1, MEMORY))),
                (tf.equal(now % TARGET_EVERY, 0), update_target)]
-        for due, op in ops:  # In this order.
+        for due, op in ops:  # These run in this order.
             ran = tf.cond(due, op, tf.no_op)
             with tf.control_dependencies([ran]):
                 now, done = tf.identity(now), tf.identity(done)
@@ -99,7 +102,7 @@ def episode(start):
 start = tf.placeholder(tf.int32, [])
 steps_of_episode = episode(start)
 
-# The same from the client: a run for each thing that the agent does.
+# The same agent driven from the client, with a run for each part.
 now, cell = tf.placeholder(tf.int32, []), tf.placeholder(tf.int32, [])
 row = tf.placeholder(tf.int32, [4])
 action = act(cell)
@@ -129,7 +132,7 @@ def from_client(sess, total):
 
 
 def train(name, run):
-    """Trains for all episodes; microseconds per step."""
+    """Trains for all episodes; returns the microseconds per step."""
     with tf.Session() as sess:
         sess.run(tf.global_variables_initializer())
         total, recent, timed, seconds = 0, 0, 0, 0.0
@@ -137,7 +140,7 @@ def train(name, run):
             started = time.perf_counter()
             steps = run(sess, total)
             total, recent = total + steps, recent + steps
-            if i > 1:  # (The first one also prepares the graph.)
+            if i > 1:  # The first episode also prepares the graph.
                 seconds += time.perf_counter() - started
                 timed += steps
             if i % 40 == 0:

@@ -1,4 +1,4 @@
-"""Records one step for chrome://tracing or ui.perfetto.dev.
+"""Records a step for chrome://tracing or ui.perfetto.dev.
 
   python3 save_trace.py [FILE]
 """
@@ -12,7 +12,7 @@ PATH = sys.argv[1] if len(sys.argv) > 1 else "trace.json"
 
 tf.set_random_seed(1)
 x = tf.random_normal([256, 256])
-# A wide layer of independent products: see them run side by side.
+# A wide layer of independent products, which run in parallel.
 branches = [tf.tanh(tf.matmul(x, tf.random_normal([256, 256])))
             for _ in range(8)]
 total = tf.reduce_sum(tf.add_n(branches))

@@ -1,6 +1,7 @@
-"""Sequence to sequence with attention: it reads a word and learns to write it
-backwards. To write, a loop in the graph feeds each letter back and stops as
-soon as every word of the batch has ended.
+"""Sequence to sequence with attention.
+
+It learns to write a word backwards. A loop in the graph feeds each letter back
+and stops when all words of the batch have ended.
 
   python3 seq2seq.py [STEPS]
 """
@@ -11,14 +12,14 @@ import numpy as np
 
 import sluice.compat.v1 as tf
 
-# Letters are 2, 3, ...; 0 begins a word, 1 ends it (and pads it).
+# Letters are 2, 3, ...; 0 starts a word, and 1 ends and pads it.
 BEGIN, END, SYMBOLS = 0, 1, 2 + 26
 BATCH, LONGEST, UNITS = 32, 8, 48
 STEPS = int(sys.argv[1]) if len(sys.argv) > 1 else 900
 
 
 class Attending(tf.nn.rnn_cell.RNNCell):
-    """The decoder with attention: scores of the next letter."""
+    """The decoder with attention, which returns scores of the next letter."""
 
     state_size, output_size = UNITS, SYMBOLS
 
@@ -44,7 +45,7 @@ reversed_words = tf.placeholder(tf.int32, [None, LONGEST + 1])
 embedding = tf.get_variable("embedding", [SYMBOLS, 16])
 embed = lambda letters: tf.nn.embedding_lookup(embedding, letters)  # noqa: E731
 
-# Reading: what the decoder looks at, one row per letter, and begins with.
+# The encoder, whose outputs and final state the decoder uses.
 gru = tf.nn.rnn_cell.GRUCell
 both, (_, last) = tf.nn.bidirectional_dynamic_rnn(
     gru(UNITS), gru(UNITS), embed(words), lengths, dtype=tf.float32)
@@ -53,17 +54,17 @@ keys = tf.layers.dense(rows, UNITS, use_bias=False, name="keys")
 mask = -1e9 * (1 - tf.sequence_mask(lengths, LONGEST, tf.float32))
 cell = Attending(gru(UNITS), rows, keys, mask)
 
-# Learning: each letter of the word is predicted from those before it.
+# Training predicts each letter of the word from the previous ones.
 begin = tf.fill(tf.shape(lengths), BEGIN)
 before = tf.concat([tf.expand_dims(begin, 1), reversed_words[:, :-1]], 1)
 scores, _ = tf.nn.dynamic_rnn(cell, embed(before), lengths + 1, last)
-# What pads a word does not count.
+# Padding does not count in the loss.
 counts = tf.sequence_mask(lengths + 1, LONGEST + 1, tf.float32)
 loss = tf.contrib.seq2seq.sequence_loss(scores, reversed_words, counts)
 train = tf.train.AdamOptimizer(0.005).minimize(loss)
 
 
-# Writing: the best letter each time, until all words have ended.
+# Inference takes the best letter each time, until all words have ended.
 def write(t, letter, state, ended, so_far):
     output, state = cell(embed(letter), state)
     best = tf.argmax(output, 1, output_type=tf.int32)
@@ -81,7 +82,7 @@ written = tf.transpose(letters.stack())
 
 
 def draw(rng):
-    """A batch of words, and what they are backwards."""
+    """Returns a batch of words and their reverses."""
     n = rng.randint(1, LONGEST + 1, BATCH)
     forwards = np.full([BATCH, LONGEST], END)
     backwards = np.full([BATCH, LONGEST + 1], END)
@@ -92,7 +93,7 @@ def draw(rng):
 
 
 def spell(row):
-    """The letters up to where the word ends."""
+    """Returns the letters up to the end of the word."""
     end = list(row).index(END) if END in row else len(row)
     return "".join(chr(ord("a") + c - 2) for c in row[:end])
 

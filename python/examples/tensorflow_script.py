@@ -1,5 +1,6 @@
-"""A convolutional network on images of clothes, as scripts for TensorFlow 1
-have it. Nothing in it is Sluice's: it runs unchanged.
+"""A convolutional network for images of clothes, as a TensorFlow 1 script.
+
+It does not refer to Sluice and runs unchanged.
 
   python3 -m sluice.run tensorflow_script.py --train_steps=500
 """
@@ -23,7 +24,7 @@ FLAGS = tf.app.flags.FLAGS
 
 
 def read_idx(name, header):
-    """The bytes of one of the data set's files."""
+    """Returns the bytes of one of the data set's files."""
     path = os.path.join(FLAGS.data_dir, name)
     if not tf.gfile.Exists(path):
         path += ".gz"
@@ -33,7 +34,7 @@ def read_idx(name, header):
 
 
 def load_data():
-    """((images, labels) to train, (images, labels) to test)."""
+    """Returns ((training images, labels), (test images, labels))."""
     try:
         sets = []
         for part, count in (("train", 20000), ("t10k", 2000)):
@@ -56,7 +57,7 @@ def load_data():
 
 
 def model_fn(images, training):
-    """The scores of ten classes."""
+    """Returns the scores of ten classes."""
     regularizer = tf.contrib.layers.l2_regularizer(FLAGS.weight_decay)
     net = images - 0.5
     for i, filters in enumerate([16, 32]):

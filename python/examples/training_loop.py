@@ -1,6 +1,8 @@
-"""A training loop inside the graph: gradients are taken in a loop's body, each
-iteration updates the variables, and one run trains until the loss is small.
-Beside it the same steps, driven from the client.
+"""A training loop inside the graph.
+
+The loop's body computes gradients, each iteration updates the variables, and
+one run trains until the loss is small. For comparison, the same steps are also
+driven from the client.
 
   python3 training_loop.py
 """
@@ -9,14 +11,14 @@ import time
 
 import sluice.compat.v1 as tf
 
-# A network of two layers learns the exclusive or.
+# A network with two layers learns the exclusive or.
 tf.set_random_seed(1)
 x = tf.constant([[0.0, 0], [0, 1], [1, 0], [1, 1]])
 y = tf.constant([[0.0], [1], [1], [0]])
 
 
 def predict():
-    # (Resource variables are read where they are used: in each iteration.)
+    # Resource variables are read in each iteration.
     with tf.variable_scope("net", reuse=tf.AUTO_REUSE, use_resource=True):
         normal = tf.random_normal_initializer()
         hidden = tf.layers.dense(x, 8, tf.tanh, kernel_initializer=normal,
@@ -39,19 +41,19 @@ def train(steps, _):
         return steps + 1, tf.identity(loss)
 
 
-# The loop ends when the loss is small: nobody knows beforehand when.
+# The loop ends when the loss is small; the number of steps is not known before.
 steps, loss = tf.while_loop(
     lambda steps, loss: tf.logical_and(loss > 1e-3, steps < 20000), train,
     (0, 1.0), parallel_iterations=1, name="train")
 
-# The same step for a client that loops by itself.
+# The same step for a client that runs the loop itself.
 step_loss = loss_now()
 step = optimizer.minimize(step_loss)
 
 with tf.Session() as sess:
     init = tf.global_variables_initializer()
     for each in (init, [steps, loss], [step_loss, step], init):
-        sess.run(each)  # (The first run of each also prepares it.)
+        sess.run(each)  # The first run also prepares the graph.
     started = time.perf_counter()
     count, value = sess.run([steps, loss])
     in_graph = time.perf_counter() - started

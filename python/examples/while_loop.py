@@ -1,5 +1,6 @@
-"""A loop that runs as long as the data ask for: square roots by Newton's
-method, in as many steps as each number needs, and a conditional around it.
+"""A loop with a data-dependent number of iterations.
+
+It computes square roots by Newton's method, inside a conditional.
 
   python3 while_loop.py
 """
@@ -10,7 +11,7 @@ import sluice.compat.v1 as tf
 
 
 def newton(a, tolerance=1e-6):
-    """(x such that x * x is a, the number of steps that took)."""
+    """Returns (x with x * x = a, number of steps)."""
     steps, x = tf.while_loop(
         lambda steps, x: tf.abs(x * x - a) > tolerance * a,
         lambda steps, x: (steps + 1, (x + a / x) / 2),
@@ -18,7 +19,7 @@ def newton(a, tolerance=1e-6):
     return x, steps
 
 
-# A negative number, which has no root, gives NaN and starts no loop.
+# A negative number, which has no root, gives NaN and runs no loop.
 a = tf.placeholder(tf.float32, [])
 root, steps = tf.cond(a < 0, lambda: (tf.constant(np.nan, tf.float32),
                                       tf.constant(0)), lambda: newton(a))
