@@ -5,19 +5,19 @@ import sluice.compat.v1 as tf
 
 @pytest.fixture(autouse=True)
 def fresh_graph():
-    """Each test builds into a graph of its own."""
+    """Gives each test its own default graph."""
     with tf.Graph().as_default() as graph:
         yield graph
 
 
 @pytest.fixture
 def session(fresh_graph):
-    """A session of the test's own."""
+    """Returns a session of the test's graph."""
     with tf.Session(graph=fresh_graph) as session:
         yield session
 
 
 @pytest.fixture
 def run(session):
-    """Runs one step in a session of the test's own."""
+    """Returns a function that runs one step in the test's session."""
     return session.run

@@ -1,4 +1,4 @@
-"""Wrappers of arrays, mathematics and matrices, against numpy."""
+"""Array, math and matrix functions, compared with numpy."""
 
 import numpy as np
 import pytest
@@ -270,7 +270,7 @@ def test_decompositions(run, rng):
          np.diag([1, 2]))
 
 
-# ---- How variables begin -----------------------------------------------------
+# ---- Initializers ------------------------------------------------------------
 
 
 def test_orthogonal_matrices(run):
@@ -531,7 +531,7 @@ def test_ranges_accept_variables(run):
 
 def test_array_handles_may_have_tensorflow_shape():
     raw, flow = tf.raw_ops, tf.constant(0.0)
-    # What TensorFlow says of a handle that a loop keeps for its gradient.
+    # TensorFlow's attributes of a handle that a loop keeps for its gradient.
     handle = tf.placeholder(tf.resource, [2])
     x = raw.TensorArrayReadV3(handle=handle, index=0, flow_in=flow,
                               dtype=tf.float32)

@@ -1,4 +1,4 @@
-"""Beam search, against brute force."""
+"""Beam search, compared with brute force."""
 
 import itertools
 
@@ -49,8 +49,11 @@ def test_batches_are_tiled_entry_by_entry(run):
 
 
 def all_sequences(step, state, word, end, count, most):
-    """(log probability, words, length) of every sequence that ends, or is as
-    long as it may be. The word that ends does not count in its own step."""
+    """Returns (log probability, words, length) of all complete sequences.
+
+    A sequence is complete if it ends or has the maximum length. The end word
+    does not count towards the length in its own step.
+    """
     found = []
 
     def grow(state, word, total, so_far):
@@ -99,7 +102,7 @@ def test_a_wide_beam_finds_the_best_of_all_sequences(session, rng, penalty):
 
 
 def beams_of(step, state, word, end, width, most, penalty, coverage=0.0):
-    """A beam search in plain Python: [(score, words)], the best one first."""
+    """Runs a beam search in Python: [(score, words)], best first."""
     beams = [(0.0, [], state, None, False)]
     for _ in range(most):
         grown = []
@@ -115,7 +118,7 @@ def beams_of(step, state, word, end, width, most, penalty, coverage=0.0):
 
         def score(beam):
             total, so_far, _, seen, _ = beam
-            # (What ends in this step counts as running, without that word.)
+            # A beam that ends in this step counts as running without the word.
             over = end in so_far[:-1]
             n = (so_far.index(end) + 1 if over
                  else len(so_far) - (so_far[-1] == end))
@@ -187,8 +190,8 @@ def test_narrow_attention_beam_matches_plain_python(session, rng, coverage):
             steps = (whole.index(end) + 1 if end in whole else len(whole))
             ended += end in whole
             assert state.lengths[b, k] == steps
-            # The cell's rows are the beams as they were before a step; sorted
-            # are those of the beams after it, as TensorFlow does.
+            # As in TensorFlow, the cell's rows are the beams before a step, but
+            # they are reordered like the beams after it.
             at, last = k, int(state.lengths[b].max())
             for t in range(last - 1, -1, -1):
                 if t < steps:

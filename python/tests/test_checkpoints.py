@@ -1,4 +1,4 @@
-"""Which checkpoints there are, and what models are called with."""
+"""Lists of checkpoints, and signatures of saved models."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ def test_checkpoint_state_names_latest_checkpoint(tmp_path):
     assert state.model_checkpoint_path == paths[1]
     assert state.all_model_checkpoint_paths == paths
     assert os.listdir(folder) == ["checkpoint"]
-    assert tf.train.latest_checkpoint(folder) is None  # (There are no files.)
+    assert tf.train.latest_checkpoint(folder) is None  # There are no files.
     (tmp_path / "model-2.index").touch()
     (tmp_path / "model-2.data-00000-of-00001").touch()
     assert tf.train.latest_checkpoint(folder) == paths[1]

@@ -1,4 +1,4 @@
-"""Servers: clusters of tasks in this process and in others."""
+"""Servers and clusters, with tasks in this and in other processes."""
 
 import gc
 import signal
@@ -14,7 +14,7 @@ import sluice.compat.v1 as tf
 
 
 def free_addresses(count):
-    """Addresses at ports that nobody listens at, at least a moment ago."""
+    """Returns addresses whose ports were free a moment ago."""
     sockets = [socket.socket() for _ in range(count)]
     for s in sockets:
         s.bind(("127.0.0.1", 0))
@@ -32,7 +32,7 @@ def test_a_local_server_runs_a_session_and_keeps_its_variables():
     with tf.Session(server.target) as session:
         session.run(tf.global_variables_initializer())
         assert session.run(add) == 3.0
-    with tf.Session(server.target) as session:  # The task's, not the session's.
+    with tf.Session(server.target) as session:  # The task keeps the variable.
         assert session.run(v) == 3.0
 
 
@@ -155,7 +155,7 @@ def test_server_process_serves_until_stopped():
                 total = tf.constant(2) + tf.placeholder_with_default(3, [])
             with tf.Session(f"grpc://{address}") as session:
                 assert session.run(total) == 5
-            process.send_signal(signal.SIGINT)  # Ends join().
+            process.send_signal(signal.SIGINT)  # This ends join().
             assert process.wait(timeout=20) != 0
         finally:
             process.kill()
@@ -169,7 +169,7 @@ def test_collected_server_releases_its_port():
         gc.collect()
     with pytest.raises(tf.errors.OpError):
         until = time.monotonic() + 20
-        while time.monotonic() < until:  # (Until it has given up.)
+        while time.monotonic() < until:  # Until the server has stopped.
             with tf.Session(f"grpc://{address}") as session:
                 session.run(tf.constant(1))
 
@@ -264,7 +264,7 @@ def test_explicit_devices_are_kept_unless_merged():
 
 
 def local_cluster(*servers, job="worker"):
-    """A ClusterDef of local servers, as a session may name them."""
+    """Makes a ClusterDef of local servers for a session's config."""
     made = tf.train.ClusterDef()
     tasks = made.job.add(name=job).tasks
     for i, server in enumerate(servers):

@@ -1,4 +1,4 @@
-"""Metrics by the names of contrib.metrics."""
+"""Metrics under the names of contrib.metrics."""
 
 import inspect
 

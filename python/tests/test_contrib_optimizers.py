@@ -1,4 +1,4 @@
-"""Optimizers of contrib.opt, against the same in numpy."""
+"""Optimizers of contrib.opt, compared with numpy."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ def near(got, expected):
 
 
 def slopes(step, sparse):
-    """The gradient of each step, and which rows have one."""
+    """Returns the gradient of a step and the rows that have one."""
     grad = np.cos(np.arange(6.0).reshape(3, 2) + step).astype(np.float32)
     rows = [step % 3, 2] if sparse and step % 3 != 2 else (
         [2] if sparse else [0, 1, 2])

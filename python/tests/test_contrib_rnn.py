@@ -1,4 +1,4 @@
-"""Cells and stacks of contrib.rnn, against numpy."""
+"""Cells and stacks of contrib.rnn, compared with numpy."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def sigmoid(x):
 
 
 def start(session, rng):
-    """Random values for all variables, by name."""
+    """Assigns random values to all variables; returns them by name."""
     values = {v.op.name: rng.uniform(-1, 1, v.shape.as_list()).astype(
         np.float32) for v in tf.global_variables()}
     for v in tf.global_variables():

@@ -17,7 +17,7 @@ def run(fetches, feed=None):
 
 @tf.Defun(tf.float32, tf.float32)
 def weighted(x, w):
-    """x, and w times x."""
+    """Returns x and w * x."""
     return x, w * x
 
 
@@ -173,7 +173,7 @@ def test_gradients_default_to_the_body():
 
 
 def test_gradients_do_not_leak_between_graphs():
-    # (Each is gone before the next one, which may be where it was.)
+    # Each graph is freed before the next, which may have the same address.
     for n in range(20):
         with tf.Graph().as_default() as graph:
             @tf.Defun(tf.float32,
@@ -191,7 +191,7 @@ def test_gradients_do_not_leak_between_graphs():
 def test_graph_defs_carry_functions():
     @tf.Defun(tf.float32, func_name="Plus", out_names=["sum"], noinline=True)
     def plus(x):
-        """One more."""
+        """Adds one."""
         return x + 1.0
 
     plus(1.0, name="call")
@@ -320,7 +320,7 @@ def test_call_keeps_control_dependencies_of_arguments():
 
     @tf.Defun(tf.float32)
     def after(x):
-        return v.read_value()  # Needs nothing of x.
+        return v.read_value()  # Does not depend on x.
 
     with tf.control_dependencies([v.assign_add(1., read_value=False)]):
         called = after(tf.identity(3.))

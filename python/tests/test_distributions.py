@@ -53,7 +53,7 @@ def test_distributions_are_self_consistent(run, name):
     assert drawn.shape == (20000,)
     near(drawn.mean(), mean, 0, 6 * math.sqrt(variance / 20000))
     near(drawn.var(), variance, 0.15)
-    # (As many are below a value as its probability says.)
+    # The fraction of samples below a value matches its probability.
     for at in (10000, 30000, 40000):
         assert abs((drawn < x[at]).mean() - cdf[at]) < 0.02
 

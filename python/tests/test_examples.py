@@ -1,4 +1,4 @@
-"""The examples run, in few steps, and learn something."""
+"""The examples run for a few steps and learn something."""
 
 import gzip
 import os
@@ -19,7 +19,7 @@ EXAMPLES = os.path.join(os.path.dirname(__file__), os.pardir, "examples")
 
 @pytest.fixture
 def example(monkeypatch, capsys):
-    """Runs an example; what it prints."""
+    """Returns a function that runs an example and returns its output."""
     def run(name, *arguments):
         path = os.path.join(EXAMPLES, name + ".py")
         monkeypatch.setattr(sys, "argv", [path, *map(str, arguments)])
@@ -59,7 +59,7 @@ def test_layers_on_separate_devices_run_in_parallel(example):
 
 
 def test_custom_op(tmp_path):
-    """(Of a process of its own, which has one op more from then on.)"""
+    """Runs in a new process, because loading adds an op for good."""
     library = os.path.join(os.path.dirname(sluice._core.__file__), os.pardir,
                            os.pardir, "lib", "custom_op.so")
     done = subprocess.run(
@@ -148,7 +148,7 @@ def test_cluster_loops_update_shared_variables(example):
 
 
 def test_a_script_for_tensorflow_runs_unchanged(tmp_path):
-    """(Images are made up where the folder has none.)"""
+    """Uses synthetic images, because the folder has none."""
     done = subprocess.run(
         [sys.executable, "-m", "sluice.run",
          os.path.join(EXAMPLES, "tensorflow_script.py"), "--train_steps=30",
@@ -194,7 +194,7 @@ WEB_SCRIPT = """
 
 
 def write_digits(folder):
-    """Files of the form of MNIST's: one bright row of pixels per class."""
+    """Writes files in MNIST's format: one bright row of pixels per class."""
     rng = np.random.RandomState(0)
     for part, n, opener in (("train", 200, gzip.open), ("t10k", 50, open)):
         labels = rng.randint(0, 10, n).astype(np.uint8)

@@ -66,8 +66,8 @@ def test_sparse_gradients_of_branches_and_loops(run, rows, use_resource):
     loop, = tf.gradients(tf.while_loop(
         lambda i, _: i < n,
         lambda i, a: (i + 1, a * 2.0 + power([i, i + 1], 2)), [0, 1.0])[1], w)
-    # As TensorFlow 2.21 has them (but for a loop without iterations, for which
-    # it has the shape [0, 0]).
+    # The values are TensorFlow 2.21's, except for a loop without iterations,
+    # where it returns the shape [0, 0].
     for grad, feed, want in (
             (branches, {p: True}, [[0, 2], [0, 0], [8, 10], [0, 0]]),
             (branches, {p: False}, [[0, 0], [12, 27], [0, 0], [0, 0]]),
@@ -174,7 +174,7 @@ def test_invalid_conds_are_errors(run):
         tf.cond(p, lambda: [1, 2], lambda: [1])
     with pytest.raises(ZeroDivisionError):
         tf.cond(p, lambda: 1 / 0, lambda: 2)
-    assert run(tf.constant(1)) == 1  # Nothing is left behind.
+    assert run(tf.constant(1)) == 1  # The failed branch leaves nothing behind.
     with tf.name_scope("after"):
         assert tf.constant(1, name="c").name == "after/c:0"
 
@@ -251,7 +251,7 @@ def test_tapes_record_ops_created_while_active(run):
         y = x * x * v + before + frozen * c
     grads = tape.gradient(y, {"x": x, "v": v, "more": [c, frozen]})
     assert grads["more"] == [None, None]
-    # (What came before the tape passes nothing on.)
+    # Operations from before the tape propagate no gradient.
     assert run([grads["x"], grads["v"]]) == [30, 9]
     assert [w.op.name for w in tape.watched_variables()] == ["v"]
     with pytest.raises(RuntimeError, match="non-persistent"):
@@ -295,7 +295,7 @@ def test_graph_defs_of_loop_gradients_use_tensorflow_ops(fresh_graph):
     assert "MatMulAdd" not in {op.type for op in ops}
     arrays = [op for op in ops if op.type == "TensorArrayV3"
               and op.get_attr("dtype") is tf.resource]
-    # (TensorFlow has a handle of an array for a vector before a step.)
+    # TensorFlow infers that the handle of an array is a vector.
     assert arrays and all(op.get_attr("element_shape").unknown_rank
                           for op in arrays)
 
@@ -580,7 +580,7 @@ def test_iterations_enter_a_critical_section(session):
         lambda i, _: (i + 1, section.execute(
             lambda: v.assign(v.read_value() * by))), (0, 0.0))[1]
     session.run(tf.global_variables_initializer())
-    session.run(last)  # (Any iteration may be the first to enter it.)
+    session.run(last)  # Any iteration may be the first to enter it.
     assert session.run(v) == 32
 
 

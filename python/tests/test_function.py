@@ -1,4 +1,4 @@
-"""Functions of Python as functions of the graph: tf.function."""
+"""Python functions as functions of the graph: tf.function."""
 
 import gc
 
@@ -59,7 +59,7 @@ def test_unhashable_arguments_are_distinguished():
     def counted(x, which):
         return x * len(which)
 
-    # (Each is gone before the next one, which may be where it was.)
+    # Each set is freed before the next, which may have the same address.
     found = []
     for n in range(9):
         found.append(counted(1.0, set(range(n))))
@@ -240,7 +240,7 @@ def test_functions_may_contain_loops_and_branches():
 def test_bodies_may_define_custom_gradients(define):
     @tf.custom_gradient
     def squared(x):
-        doubled = x + x  # (Only the gradient needs it.)
+        doubled = x + x  # Only the gradient uses it.
         return x * x, lambda dy: 10.0 * dy * doubled
 
     @define
@@ -325,7 +325,7 @@ def test_functions_call_each_other():
     assert run(more(tf.constant(2.0))) == 13.0
 
 
-# ---- Graphs that are wrapped -------------------------------------------------
+# ---- Wrapped graphs ----------------------------------------------------------
 
 
 def _updates(x, do_add):
@@ -372,7 +372,7 @@ def test_wrapped_graphs_can_be_pruned_to_functions(session):
     product = add.prune("x:0", "xw:0")
     assert session.run(product(tf.constant(4.0))) == 4.0
     assert session.run(product(x=3.0)) == 3.0
-    # (It waits for the assignment, as it did.)
+    # The read still waits for the assignment.
     assert session.run(add.variables[0]) == 12.0
     assert product.structured_outputs.name == "xw:0"
     whole = add.prune(add.inputs, {"all": add.outputs})
@@ -426,7 +426,7 @@ def test_wrapped_graphs_without_captures_run_in_any_graph():
                               [tf.TensorSpec([], tf.float32)])
     with tf.Graph().as_default(), tf.Session() as session:
         assert session.run(square(3.0)) == 9.0
-        # (Of functions, too.)
+        # Functions can be called in functions, too.
         again = tf.function(lambda x: square(x) + 1.0)
         assert session.run(again(tf.constant(2.0))) == 5.0
 
@@ -558,6 +558,6 @@ def test_functions_know_shapes_of_captured_variables():
     f()
     assert shapes == [[3, 2], [1, 2]]
     definition = v.graph.as_graph_def().library.function[0]
-    told = definition.arg_attr[0].attr  # (TensorFlow's attributes.)
+    told = definition.arg_attr[0].attr  # TensorFlow's attributes.
     assert list(told["_handle_dtypes"].list.type) == [1]
     assert [d.size for d in told["_handle_shapes"].list.shape[0].dim] == [3, 2]

@@ -1,4 +1,4 @@
-"""Graphs: names, scopes, shapes, what operations and tensors tell."""
+"""Graphs: names, scopes, shapes, and properties of operations and tensors."""
 
 import gc
 from html.parser import HTMLParser
@@ -48,7 +48,7 @@ def test_operators_name_their_constants_as_tensorflow_does():
     assert [t.name for t in y.op.inputs] == ["x:0", "add/y:0"]
     z = 2 * x
     assert [t.name for t in z.op.inputs] == ["mul/x:0", "x:0"]
-    # (Names that differ in case only count as one.)
+    # Names that differ only in case count as equal.
     assert tf.add(x, 1.5).op.inputs[1].name == "Add_1/y:0"
     assert (x / 2).op.inputs[1].name == "truediv/y:0"
     assert (2 / x).op.inputs[0].name == "truediv_1/x:0"
@@ -133,7 +133,7 @@ def test_cycles_through_sessions_and_callables_are_freed():
             graph.add_to_collection("sessions", session)
             graph.step = session.make_callable({"x": x}, [x])
             assert graph.step(1.0) == {"x": 1.0}
-            # (It makes handles, which know the session.)
+            # This makes handles, which refer to the session.
             graph.kept = session.make_callable([tf.get_session_handle(x)], [x])
             session.close()
         return [weakref.ref(o) for o in (graph, x, session, graph.step,
@@ -232,7 +232,7 @@ def test_errors_name_the_line_of_the_user():
     line = line_of_caller() - 1
     assert [f.lineno for f in b.op.traceback if f.filename == __file__] == [
         line]
-    # The graph is as it was.
+    # The graph is unchanged.
     assert tf.add(b, b).shape == []
 
 
@@ -268,7 +268,7 @@ def test_tensors_of_two_graphs_do_not_mix():
         b = tf.constant(2.0)
         with pytest.raises(ValueError, match="must be from the same graph"):
             tf.add(a, b)
-        # An op goes where its inputs are.
+        # An op is added to the graph of its inputs.
         assert (a + 1).graph is a.graph
 
 
@@ -406,7 +406,7 @@ def test_argument_constants_do_not_use_operation_names():
     with tf.name_scope("s"):
         assert [(x * 2.0).op.name for _ in range(2)] == ["s/mul", "s/mul_1"]
 
-    class Squared:  # What makes it a tensor takes the name.
+    class Squared:  # Its conversion function gets the name.
         pass
 
     tf.register_tensor_conversion_function(
@@ -450,7 +450,7 @@ def test_graph_is_displayed_with_boxes():
     assert {f"if {predicate}", f"if not {predicate}"} == set(titles[2:4])
     assert titles[4].startswith("call Half(t float[])")
     assert "http" not in html and "<script" not in html
-    # Balanced, and all text is escaped.
+    # Tags are balanced and all text is escaped.
     assert html.count("<div") == html.count("</div>")
     parsed = []
     parser = HTMLParser()
@@ -488,7 +488,7 @@ def test_display_names_are_distinct_and_short():
     assert ("AddN<div class=\"from\">Identity, Identity_1, Identity_2, "
             "Identity_3, 5 more") in nodes
     assert "/loop/a" not in "".join(nodes)
-    # Neither black nor white is given: a page may be of both.
+    # No fixed black or white is used, because the page may be light or dark.
     assert "color:#fff" not in html and "background:#" not in html
 
 
@@ -695,7 +695,7 @@ def test_imports_rename_existing_names(fresh_graph, run):
     (first, x, z), (second, other_x, other_z) = results
     assert (z.name, other_z.name) == ("z", "z_1")
     assert other_z.inputs[0] is other_x
-    # (The loops are not one.)
+    # The two loops remain separate.
     assert run([first, second], {x: 0.0, other_x: 1.0}) == [6.0, 5.0]
     in_scope, = tf.import_graph_def(given, name="a/", return_elements=["z"])
     again, = tf.import_graph_def(given, name="a/", return_elements=["z"])
@@ -738,7 +738,7 @@ def test_control_dependency_on_variable_does_not_read_it(run):
     with tf.control_dependencies([v]):
         ready = tf.no_op()
     assert ready.control_inputs == [v.op]
-    run(ready)  # (It has no value.)
+    run(ready)  # This works although v is uninitialized.
     assert isinstance(v.assign(2.0, read_value=False), tf.Operation)
 
 

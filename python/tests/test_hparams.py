@@ -12,7 +12,7 @@ HParams = tf.contrib.training.HParams
 def test_parameters_are_typed_attributes():
     p = HParams(rate=0.1, units=[3, 4], name="a", deep=False, any=None)
     assert p.rate == 0.1 and "rate" in p and "other" not in p
-    p.set_hparam("rate", 2)  # (An integer is a number.)
+    p.set_hparam("rate", 2)  # An int is accepted for a float.
     assert type(p.rate) is float
     p.set_hparam("units", [5])
     p.set_hparam("any", object)

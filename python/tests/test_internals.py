@@ -1,4 +1,4 @@
-"""What programs take from TensorFlow's insides (`tensorflow.python...`)."""
+"""Internal names of TensorFlow (`tensorflow.python...`) that programs use."""
 
 import pytest
 
@@ -277,7 +277,7 @@ def test_side_effects_can_subscribe_to_tensors(run):
     assert list(y.op.inputs) == [read, read]
     assert z.op.control_inputs == [read.op]
     assert run([y, z, read]) == [4, 3, 2] and seen == [2]
-    # (Again: it is the same one.)
+    # Subscribing again returns the same identity.
     assert subscribe.subscribe(read, [sees]) is read
     assert subscribe.subscribe(x, sees) is read
     assert run(z) == 3 and seen == [2, 2, 2, 2]

@@ -1,4 +1,4 @@
-"""tf.layers: variables' names, results against numpy, batch normalisation."""
+"""tf.layers: names of variables, results compared with numpy, batch norm."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ def start(session):
 
 
 def windows(x, kernel, stride):
-    """Each place of a VALID window over the middle dimensions, and its part."""
+    """Yields each place of a VALID window and its part of the input."""
     sizes = [(n - k) // s + 1 for n, k, s in zip(x.shape[1:-1], kernel, stride)]
     for at in np.ndindex(*sizes):
         cut = tuple(slice(i * s, i * s + k)
@@ -24,7 +24,7 @@ def windows(x, kernel, stride):
 
 
 def convolved(x, w, stride):
-    """A VALID convolution."""
+    """Computes a VALID convolution."""
     n = w.ndim - 2
     sizes = [(a - k) // s + 1 for a, k, s in zip(x.shape[1:-1], w.shape,
                                                  stride)]
@@ -198,7 +198,7 @@ def test_transposed_convolutions(session, rng, rank, padding):
     for at in np.ndindex(*x.shape[1:-1]):
         cut = tuple(slice(2 * i, 2 * i + 3) for i in at)
         full[(0, *cut)] += w @ x[(0, *at)]
-    if padding == "same":  # Cut to twice the size, where there is most.
+    if padding == "same":  # The output is cut to twice the size.
         full = full[:, :-1, :-1]
     assert y.shape.as_list() == [None] * (rank + 1) + [3]
     np.testing.assert_allclose(session.run(y, {images: x}), full, 1e-4, 1e-5)
@@ -265,7 +265,7 @@ def test_batch_normalization_learns_moving_averages(session, rng, fused):
     moving = session.run(tf.global_variables()[2:])
     np.testing.assert_allclose(moving[0], 0.1 * mean, 1e-4)
     np.testing.assert_allclose(moving[1], 0.9 + 0.1 * unbiased, 1e-4)
-    # Otherwise nothing is learned, and the averages are used.
+    # Inference trains nothing and uses the averages.
     got, _ = session.run([y, updates], {images: x, training: False})
     np.testing.assert_allclose(
         got, (x - moving[0]) / np.sqrt(moving[1] + 0.01), 1e-3, 1e-4)
@@ -407,7 +407,7 @@ def test_virtual_batch_normalization(session):
     y = tf.layers.batch_normalization(x, virtual_batch_size=2, training=True,
                                       epsilon=1e-6)
     start(session)
-    parts = x.reshape(2, 3, 3)  # (Each third row is of one batch.)
+    parts = x.reshape(2, 3, 3)  # Each third row is in the same virtual batch.
     expected = (parts - parts.mean(0)) / parts.std(0)
     np.testing.assert_allclose(session.run(y), expected.reshape(6, 3), 1e-3,
                                1e-3)
@@ -477,7 +477,7 @@ def test_convolution_output_lengths(padding):
 def test_orthogonal_kernels_keep_norms(run, kernel, rank):
     from sluice.ops import init_ops
     x = np.random.RandomState(0).randn(1, *[4] * rank, 3).astype(np.float32)
-    # (Around the edges.)
+    # The kernel wraps around the edges.
     pad = [(0, 0)] + [(k - 1, 0) for k in kernel] + [(0, 0)]
     around = np.pad(x, pad, mode="wrap")
     for name in (f"convolutional_orthogonal_{rank}d",

@@ -1,4 +1,4 @@
-"""Encoders and decoders along lists, against numpy."""
+"""Encoders and decoders over lists, compared with numpy."""
 
 import copy
 
@@ -17,7 +17,7 @@ def rng():
 
 
 def start(session, rng, scale=0.7):
-    """Fills the variables; their values by name."""
+    """Assigns random values to all variables; returns them by name."""
     values = {}
     for v in tf.global_variables():
         values[v.op.name] = np.asarray(
@@ -112,7 +112,7 @@ def test_previous_words_are_fed_back_on_request(session, rng, kind):
     back, state = session.run(found["back"])
     assert given[0].shape == (2, 6) and len(given) == 4
     close(given[0], back[0])
-    # Fed with its own words, one gives what the other does.
+    # Feeding a model its own words gives the result of feed_previous.
     feed = {f: o.argmax(1) for f, o in zip(fed[1:], back)}
     same, same_state = session.run(found["given"], feed)
     close(same, back)
@@ -197,7 +197,7 @@ def test_buckets_share_their_variables(session, rng):
     xs, ys = words(*[[i, 1] for i in range(4)]), words(*[[2, i]
                                                          for i in range(4)])
     weights = [tf.ones([2])] * 4
-    # (The cell outlives a bucket, as in TensorFlow's own example.)
+    # As in TensorFlow's example, the buckets share the cell.
     cell = cells.GRUCell(4)
 
     def model(x, y):

@@ -1,4 +1,4 @@
-"""Conditionals and loops: what they take, give and keep to themselves."""
+"""Conditionals and loops: arguments, results and scopes."""
 
 import collections
 
@@ -84,8 +84,8 @@ def test_sparse_values_of_loops_may_grow(run):
             tf.concat([r.values, r.values[:1]], 0),
             tf.concat([r.indices, [i + 1]], 0)))
 
-    # (A SparseTensor's is that of its dense_shape; it may have more values in
-    # any case.)
+    # The shape of a SparseTensor is that of its dense_shape; the number of its
+    # values may always change.
     shapes = [tf.TensorShape([]), tf.TensorShape([2]),
               tf.TensorShape([None, 2])]
     _, s, r = tf.while_loop(lambda i, s, r: i < 3, body, [0, sparse, rows],
@@ -132,7 +132,7 @@ def test_tensors_in_branches_and_loops_cannot_be_fetched(run, holds):
     pred = tf.placeholder_with_default(holds, [])
     y = tf.cond(pred, lambda: keep(x), lambda: keep(x) + 1)
     z = tf.while_loop(lambda i: i < 9, keep, [x])
-    inner.append(inner[0].op.inputs[0])  # (The Switch's.)
+    inner.append(inner[0].op.inputs[0])  # The input of the Switch.
     assert run([y, z]) == [2 if holds else 3, 16]
     graph = tf.get_default_graph()
     assert graph.is_fetchable(y) and graph.is_fetchable(z.op)
@@ -157,7 +157,7 @@ def test_nested_loops_and_gradients(run):
         return i + 1, tf.cond(i > 0, lambda: y, lambda: y + 1.0)
 
     _, y = tf.while_loop(lambda i, _: i < 2, outer, [0, 1.0])
-    # ((x^2 + 1) x^2)
+    # y = (x^2 + 1) x^2
     assert run(y) == 20.0
     assert run(tf.gradients(y, x)[0]) == 4 * 8 + 2 * 2
 
@@ -200,7 +200,7 @@ def test_operations_know_their_control_flow_context():
         two.outer_context)
     assert first._get_control_flow_context() == one
     assert second._control_flow_context == two
-    assert y.op._get_control_flow_context() == loop  # (An Exit.)
+    assert y.op._get_control_flow_context() == loop  # This is an Exit.
     assert tf.constant(1).op._get_control_flow_context() is None
 
 

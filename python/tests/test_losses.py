@@ -1,4 +1,4 @@
-"""tf.losses, against numpy; the collections that they add to."""
+"""tf.losses, compared with numpy, and the collections of losses."""
 
 import numpy as np
 import pytest

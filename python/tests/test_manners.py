@@ -1,4 +1,4 @@
-"""Programs and tests that were written for TensorFlow 1."""
+"""Programs and tests for TensorFlow 1."""
 
 import functools
 import inspect

@@ -1,4 +1,4 @@
-"""Graphs and sessions leave nothing behind."""
+"""Graphs and sessions free their memory."""
 
 import gc
 import threading
@@ -95,7 +95,7 @@ def test_memory_is_flat_over_many_graphs(build):
     for _ in range(100):
         _one(build)
     gc.collect()
-    # (20 KiB a graph would be a leak; the heap itself moves by less.)
+    # A leak would be 20 KiB per graph; the heap itself varies by less.
     assert _resident_bytes() - before < 2 << 20
 
 

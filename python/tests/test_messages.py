@@ -1,4 +1,4 @@
-"""Messages: graphs as data that programs change, in binary form and as text."""
+"""Messages: graphs as data that programs change, in binary and text form."""
 
 import copy
 import os
@@ -42,7 +42,7 @@ def test_messages_round_trip():
     assert node.attr["l"].WhichOneof("value") == "list"
     assert tf.make_ndarray(again.attr["t"].tensor).tolist() == [1, 2]
     assert text_format.Parse(str(node), protos.NodeDef()) == node
-    node.attr["f"].i = 3  # (One of the fields is set.)
+    node.attr["f"].i = 3  # Only one field of the AttrValue can be set.
     assert not node.attr["f"].HasField("f") and node != again
     node.ClearField("input")
     assert node.input == []
@@ -131,7 +131,7 @@ def test_invalid_bytes_are_refused():
 
 def test_unknown_fields_are_preserved():
     data = tf.NodeDef(name="a").SerializeToString() + (
-        b"\xa0\x06\x07" b"\xaa\x06\x03xyz")  # (Fields 100 and 101.)
+        b"\xa0\x06\x07" b"\xaa\x06\x03xyz")  # Fields 100 and 101.
     node = tf.NodeDef.FromString(data)
     assert node.name == "a" and node.SerializeToString() == data
     graph = tf.GraphDef(node=[node])
@@ -168,11 +168,11 @@ def test_parts_of_messages_are_copied_and_pickled():
         "<class 'sluice.framework.protos.TensorShapeProto.Dim'>")
 
 
-# ---- The library, and messages of other tools --------------------------------
+# ---- The protobuf package, and messages of other packages --------------------
 
 
 def _python(program):
-    """What a program prints that runs in an interpreter of its own."""
+    """Runs a program in a new interpreter; returns its output."""
     return subprocess.run(
         [sys.executable, "-c", program], check=True, timeout=60, text=True,
         stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": os.pathsep.join(
@@ -223,7 +223,7 @@ def test_missing_protobuf_is_reported():
     assert out[3:] == ["1.0"]
 
 
-# Makes classes of messages in the default pool, as TensorFlow does.
+# Defines message classes in the default pool, like TensorFlow.
 _THEIRS = """
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
@@ -290,7 +290,7 @@ def test_in_place_change_sets_the_oneof():
     attr.list.i.append(1)
     assert attr.WhichOneof("value") == "list" and not attr.HasField("i")
     assert protos.AttrValue.FromString(attr.SerializeToString()) == attr
-    shape = attr.shape  # (Looking alone sets nothing.)
+    shape = attr.shape  # Reading a field does not set it.
     assert attr.WhichOneof("value") == "list" and attr.list.i == [1]
     shape.dim.add(size=2)
     assert attr.WhichOneof("value") == "shape" and attr.list.i == []
@@ -322,7 +322,7 @@ def test_tensorflow_text_files_can_be_read():
     assert protos.MetaGraphDef.FromString(meta.SerializeToString()) == meta
 
 
-# ---- Sessions' messages ------------------------------------------------------
+# ---- Messages of sessions ----------------------------------------------------
 
 
 def test_configs_are_copied_completely():
@@ -370,7 +370,7 @@ def _configured():
     return config
 
 
-# What TensorFlow 2.21 makes of it.
+# The serialization by TensorFlow 2.21.
 _CONFIG_BYTES = bytes.fromhex(
     "0a070a034350551002100322062f6a6f623a77320e09000000000000d03f20012a013038"
     "01400152211a0f100118ffffffffffffffffff012801520e18022002a206077072756e69"
@@ -475,7 +475,7 @@ def test_examples_have_one_kind_of_values_in_each_feature():
     assert tf.train.Example.FromString(
         example.SerializeToString()).features.feature["i"].WhichOneof(
             "kind") == "int64_list"
-    # (As TensorFlow writes it.)
+    # The bytes are those that TensorFlow writes.
     del feature["i"], feature["f"]
     assert example.SerializeToString() == (
         b"\n\x0c\n\n\n\x01b\x12\x05\n\x03\n\x01x")

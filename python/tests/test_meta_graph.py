@@ -75,7 +75,7 @@ def test_collections_round_trip(tmp_path):
             np.testing.assert_array_equal(
                 session.run(y, {x.name: [[1, 2, 3]]}), [[12, 12]])
             assert session.run(tf.global_variables()[2]) == 3.0
-        # Again, and what comes of it trains.
+        # The imported graph can be exported again and trained.
         again = tf.train.export_meta_graph()
         assert sorted(again.collection_def) == sorted(made.collection_def)
         assert tf.gradients(y, w) != [None]
@@ -128,7 +128,7 @@ def test_default_attributes_are_stripped_on_request():
     assert "T" not in inner.attr and "Tout" not in inner.attr
     full = tf.train.export_meta_graph()
     assert not full.meta_info_def.stripped_default_attrs
-    # (Functions are no ops; those of functions that are called are.)
+    # Functions are not ops, but the ops of called functions are included.
     assert [op.name for op in meta_graph.stripped_op_list_for_graph(
         full.graph_def).op] == ["Complex", "Const"]
 

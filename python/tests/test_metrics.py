@@ -1,4 +1,4 @@
-"""tf.metrics, against numpy over several steps; assertions."""
+"""tf.metrics, compared with numpy over several steps; assertions."""
 
 import importlib
 
@@ -15,8 +15,10 @@ def rng():
 
 
 def over_steps(session, metric, feeds):
-    """The values after each step, as the update and then the value give
-    them."""
+    """Returns the values after each step.
+
+    Asserts that the update and the value agree.
+    """
     value, update = metric
     session.run(tf.local_variables_initializer())
     seen = []
@@ -132,7 +134,7 @@ def test_counts_at_thresholds(session, rng):
 
 
 def area(y, p):
-    """The probability that a true one ranks above a false one."""
+    """Returns the probability that a positive ranks above a negative."""
     true, false = p[y == 1], p[y == 0]
     above = (true[:, None] > false).mean()
     return above + 0.5 * (true[:, None] == false).mean()
@@ -150,7 +152,7 @@ def test_area_under_the_curve(session, rng):
     np.testing.assert_allclose(got["trapezoidal"], area(y, p), 5e-3)
     assert got["minoring"] < got["trapezoidal"] < got["majoring"]
     assert "auc/true_positives" in [v.op.name for v in tf.local_variables()]
-    # Average precision, nearly.
+    # This is approximately the average precision.
     order = np.argsort(-p)
     hits = y[order]
     expected = (np.cumsum(hits) / np.arange(1, 301))[hits == 1].mean()
@@ -296,7 +298,7 @@ def test_check_numerics_covers_all_tensors(run):
 
 
 def sparse(labels):
-    """Rows of labels as a sparse tensor."""
+    """Converts rows of labels to a sparse tensor."""
     indices = [[i, j] for i, row in enumerate(labels) for j in range(len(row))]
     return tf.SparseTensor(indices, np.concatenate(labels).astype(np.int64),
                            [len(labels), max(map(len, labels))])
@@ -311,7 +313,7 @@ def test_labels_among_the_best_predictions(session, lists):
     for name, expected in M_at.items():
         assert over_steps(session, getattr(M, name)(
             lists(labels), tf.constant(scores), 2), [{}, {}]) == [expected] * 2
-    # One class: it is a label twice, and once among the best.
+    # The class 3 is a label twice, and once among the best predictions.
     for name, expected in (("precision_at_k", 1), ("recall_at_k", 1 / 2)):
         assert over_steps(session, getattr(M, name)(
             lists(labels), tf.constant(scores), 2, class_id=3),

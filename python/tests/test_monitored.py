@@ -13,7 +13,7 @@ T = tf.train
 
 @pytest.fixture
 def logged(monkeypatch):
-    """The messages of hooks."""
+    """Collects the log messages of hooks."""
     from sluice.compat.training import session_hooks
     seen = []
     monkeypatch.setattr(
@@ -120,7 +120,7 @@ def test_lost_task_creates_a_new_session():
     step, add = counting()
     hook = Recorder()
     with T.MonitoredSession(hooks=[hook, Loses()]) as session:
-        assert session.run(add) == 1  # From the start again.
+        assert session.run(add) == 1  # It starts from the initial value.
     assert hook.calls.count("created") == 3
     with pytest.raises(tf.errors.AbortedError):
         with T.SingularMonitoredSession(hooks=[Loses()]) as session:
@@ -129,7 +129,7 @@ def test_lost_task_creates_a_new_session():
 
 @pytest.fixture
 def warned(monkeypatch):
-    """The warnings of monitored sessions."""
+    """Collects the warnings of monitored sessions."""
     from sluice.compat.training import monitored_session
     seen = []
     monkeypatch.setattr(monitored_session.logging, "warning",
@@ -138,7 +138,7 @@ def warned(monkeypatch):
 
 
 class Cluster:
-    """A worker and two parameter servers of this process. `restart` one."""
+    """A worker and two parameter servers in this process, which can restart."""
 
     def __init__(self):
         def free():

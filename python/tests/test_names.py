@@ -1,4 +1,4 @@
-"""The table of names: all are there, and what is not says why."""
+"""The table of names: all exist, and errors explain missing ones."""
 
 import importlib
 import inspect
@@ -71,7 +71,7 @@ def test_argument_order_matches_tensorflow(run):
 
 
 def test_op_argument_names_match_tensorflow(run):
-    """All that declarations name otherwise, and some that they do not."""
+    """Checks names that differ from the declarations, and some that do not."""
     def names_of(op):
         return [p[0] for p in getattr(tf.raw_ops, op)._parameters()]
 

@@ -1,4 +1,4 @@
-"""tf.nest: structures of values."""
+"""tf.nest: nested structures of values."""
 
 import collections
 

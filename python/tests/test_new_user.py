@@ -1,5 +1,7 @@
-"""Programs as someone new writes them from the documentation alone; numpy
-computes the same beside them."""
+"""Programs as a new user writes them from the documentation.
+
+The results are compared with numpy.
+"""
 
 import string
 
@@ -10,7 +12,7 @@ import sluice.compat.v1 as tf
 
 
 class Adam:
-    """AdamOptimizer, in numpy."""
+    """AdamOptimizer in numpy."""
 
     def __init__(self, parameters, rate):
         self.parameters, self.rate, self.steps = parameters, rate, 0
@@ -28,7 +30,7 @@ class Adam:
 
 
 def test_ratings_are_factorised_in_a_loop_of_the_graph():
-    """Twelve users rate nine items; a loop of the graph trains."""
+    """Trains on ratings of 9 items by 12 users in a loop of the graph."""
     users, items, rank, batch, steps = 12, 9, 3, 16, 60
     rng = np.random.RandomState(0)
     u0 = rng.normal(0, 0.3, [users, rank])
@@ -47,7 +49,7 @@ def test_ratings_are_factorised_in_a_loop_of_the_graph():
     optimizer = tf.train.AdamOptimizer(0.05)
 
     def body(i, losses):
-        # Every batch takes the next examples, and begins again after the last.
+        # Each batch takes the next examples, and wraps around at the end.
         which = tf.floormod(i * batch + tf.range(batch), len(ratings))
         guess = bias + tf.reduce_sum(
             tf.nn.embedding_lookup(u, tf.gather(all_rows, which)) *
@@ -81,7 +83,7 @@ def test_ratings_are_factorised_in_a_loop_of_the_graph():
         np.add.at(dp, r, slope[:, None] * q[c])
         np.add.at(dq, c, slope[:, None] * p[r])
         adam.step([dp, dq, np.sum(slope)])
-    # (The optimizer's constants are float32's.)
+    # The optimizer's constants are float32.
     np.testing.assert_allclose(got, wanted, rtol=1e-5)
     for value, other in zip(trained, parameters):
         np.testing.assert_allclose(value, other, rtol=1e-4, atol=1e-6)
@@ -97,8 +99,10 @@ def sigmoid(x):
 
 def gru_losses(chars, targets, lengths, table, gates, gates_bias, candidate,
                candidate_bias, out, out_bias):
-    """What the character model below gives: the mean loss of what is within
-    the lengths."""
+    """Returns the loss of the character model below.
+
+    It is the mean over the characters within the lengths.
+    """
     units, losses = out.shape[0], []
     for row, target, length in zip(chars, targets, lengths):
         state = np.zeros(units)
@@ -115,7 +119,7 @@ def gru_losses(chars, targets, lengths, table, gates, gates_bias, candidate,
 
 
 def test_character_model_trains_with_weight_averages():
-    """A character model, its gradients clipped, its weights averaged."""
+    """Trains a character model with clipped gradients and averaged weights."""
     letters = sorted(set(TEXT))
     ids = np.array([letters.index(c) for c in TEXT])
     units, clip, decay = 10, 0.5, 0.875
@@ -141,7 +145,7 @@ def test_character_model_trains_with_weight_averages():
             "model", initializer=tf.glorot_uniform_initializer()) as scope:
         logits, _ = model(chars, lengths)
     count = len(tf.trainable_variables())
-    # The same weights once more, for text of one letter at a time.
+    # A second model with the same weights reads one letter at a time.
     with tf.variable_scope(scope, reuse=True):
         one, _ = model(chars[:1, :1], tf.constant([1]))
     weights = tf.trainable_variables()
@@ -175,7 +179,7 @@ def test_character_model_trains_with_weight_averages():
             if len(losses) in (1, 20):
                 np.testing.assert_allclose(
                     parts[0], gru_losses(*values, *before), rtol=1e-9)
-                # The gradient along a random direction, by differences.
+                # Compares the gradient in a random direction with differences.
                 way = [rng.normal(size=w.shape) for w in before]
                 ends = [gru_losses(*values, *[w + e * d for w, d in zip(
                     before, way)]) for e in (1e-5, -1e-5)]
@@ -208,18 +212,18 @@ def test_character_model_trains_with_weight_averages():
 
 
 def test_word_pipeline_runs_in_stages():
-    """Words are looked up by Python, scored by a variable, in a branch."""
+    """Looks up words in Python and scores them by a variable in a branch."""
     vocabulary = {w: i for i, w in enumerate("a graph has nodes".split())}
 
     def tokens(line):
-        """Python's part: which words there are, and -1 for others."""
+        """Returns the numbers of known words, and -1 for others."""
         words = line.decode().translate(
             str.maketrans("", "", string.punctuation)).split()
         return np.array([vocabulary.get(w, -1) for w in words], np.int32)
 
     @tf.custom_gradient
     def bounded(x):
-        """x, whose gradient goes no further than 1 in either direction."""
+        """Returns x, and clips its gradient to [-1, 1]."""
         return tf.identity(x), lambda dy: tf.clip_by_value(dy, -1.0, 1.0)
 
     line = tf.placeholder(tf.string, [], "line")
@@ -236,7 +240,7 @@ def test_word_pipeline_runs_in_stages():
     ratio = tf.size(known) / tf.size(ids)
 
     def numbers(text, factor):
-        """The same, in numpy."""
+        """Computes the same in numpy."""
         all_ids = tokens(text.encode())
         chosen = all_ids[all_ids >= 0]
         values = np.array([0.5, -2.0, 3.0, 4.0])
@@ -257,7 +261,7 @@ def test_word_pipeline_runs_in_stages():
                 np.testing.assert_allclose(got[0], wanted[0], rtol=1e-6)
                 np.testing.assert_allclose(got[1], wanted[1], rtol=1e-6)
 
-        # What depends on the line first, then, with a scale, the rest.
+        # The first stage depends on the line only, the second on the scale.
         handle = session.partial_run_setup([ids, ratio, total, slope],
                                            [line, scale])
         words, share = session.partial_run(
@@ -268,7 +272,7 @@ def test_word_pipeline_runs_in_stages():
         np.testing.assert_allclose(got[0], wanted[0], rtol=1e-6)
         np.testing.assert_allclose(got[1], wanted[1], rtol=1e-6)
 
-        # What Python's part raises says so, with the line that asked for it.
+        # An error of the Python function names it and the line of its op.
         with pytest.raises(tf.errors.OpError,
                            match=r"(?s)decode.*\(PyFuncStateless\).*"
                            r"test_new_user\.py:\d+"):

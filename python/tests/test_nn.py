@@ -1,4 +1,4 @@
-"""tf.nn beyond layers: statistics, embeddings, samples, CTC, pooling."""
+"""tf.nn: statistics, embeddings, sampled losses, CTC, pooling."""
 
 import numpy as np
 import pytest
@@ -132,7 +132,7 @@ def test_candidate_samplers(run):
 
 
 def test_sampled_loss_of_all_classes_equals_full_loss(run, rng):
-    """With all classes in the sample, the sampled loss is the whole one."""
+    """If all classes are sampled, the sampled loss is the full loss."""
     w, b = rng.rand(5, 3).astype(np.float32), rng.rand(5).astype(np.float32)
     x = rng.rand(2, 3).astype(np.float32)
     labels = np.array([[1], [4]])
@@ -155,7 +155,7 @@ def test_connectionist_temporal_classification(run):
     logits = np.log(np.array([[[0.6, 0.1, 0.3]], [[0.2, 0.5, 0.3]]],
                              np.float32))
     labels = tf.SparseTensor([[0, 0]], tf.constant([0], tf.int32), [1, 1])
-    # "a" is aa, a-, -a.
+    # The paths of "a" are aa, a-, -a.
     p = 0.6 * 0.2 + 0.6 * 0.3 + 0.3 * 0.2
     near(run(tf.nn.ctc_loss(labels, logits, [2])), [-np.log(p)])
     near(run(tf.nn.ctc_loss(labels, logits.transpose([1, 0, 2]), [2],
@@ -351,8 +351,8 @@ def test_ctc_labels_with_another_blank(run):
     logits = rng.randn(7, 2, 4).astype(np.float32)
     labels, lengths = [[1, 2, 2], [3, 0, 0]], [3, 1]
     x = tf.constant(logits)
-    loss = tf.nn.ctc_loss_v2(labels, x, lengths, [7, 6])  # (The blank is 0.)
-    # The op's blank is the last class.
+    loss = tf.nn.ctc_loss_v2(labels, x, lengths, [7, 6])  # The blank is 0.
+    # The blank of the op is the last class.
     turned = logits[:, :, [1, 2, 3, 0]]
     sparse = tf.SparseTensor([[0, 0], [0, 1], [0, 2], [1, 0]], [0, 1, 1, 2],
                              [2, 3])
@@ -360,7 +360,7 @@ def test_ctc_labels_with_another_blank(run):
     got, wanted = run([loss, expected])
     np.testing.assert_allclose(got, wanted, 1e-5)
     assert tf.gradients(loss, x)[0].shape == [7, 2, 4]
-    # How many classes there are is known when a step runs.
+    # The number of classes is known only in the step.
     later = tf.placeholder(tf.float32, [None, 2, None])
     for blank in (0, -4):
         loss = tf.nn.ctc_loss_v2(labels, later, lengths,
@@ -518,7 +518,7 @@ def test_cross_entropies_may_take_logits_first(run, rng):
 
 
 def test_dropout_with_tiny_keep_prob_gives_zeros(run):
-    # (1 - 1e-8 is 1 in single precision.)
+    # 1 - 1e-8 rounds to 1 in single precision.
     got = run(tf.nn.dropout(tf.ones([100]), keep_prob=1e-8, seed=1))
     assert not got.any()
 

@@ -1,4 +1,4 @@
-"""Ops of shared libraries: load_op_library."""
+"""Ops from shared libraries: load_op_library."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ import textwrap
 import sluice
 from sluice.framework import op_library
 
-# What the build makes of examples/custom_op.cc.
+# The library that is built from examples/custom_op.cc.
 LIBRARY = os.path.join(os.path.dirname(sluice._core.__file__), os.pardir,
                        os.pardir, "lib", "custom_op.so")
 

@@ -1,4 +1,4 @@
-"""Operations: how they are made, what they tell, what may be done with them."""
+"""Operations: creation, properties and changes."""
 
 import copy
 import inspect
@@ -41,7 +41,7 @@ def test_device_functions_see_complete_operations():
         ("Identity", "Identity", ["c:0"], [], [[2]], "/device:CPU:0",
          "Identity", 1)]
     assert product.device == "/job:w/device:CPU:1" and same.device == "/job:w"
-    # The operation that it saw is the one that there is.
+    # The function sees the same object as the program.
     with tf.device(lambda op: setattr(op, "mark", 1)):
         y = tf.identity(x)
     assert y.op.mark == 1
@@ -87,8 +87,8 @@ def test_replica_device_setter_reads_operations():
 def test_implied_control_inputs_are_omitted():
     a, b, c = (tf.constant(i, name=n) for i, n in enumerate("abc"))
     with tf.control_dependencies([a, a, b]):
-        p = tf.identity(a, name="p")  # It reads a.
-        q = tf.identity(p)  # p was made here.
+        p = tf.identity(a, name="p")  # Its input implies a dependency on a.
+        q = tf.identity(p)  # The input was made within the scope.
         r, t = tf.constant(1), p + c
         with tf.control_dependencies([p, c]):
             u = tf.identity(p)
@@ -114,7 +114,7 @@ def test_omitted_control_inputs_still_order_execution(run):
     assert run(y) == 8.0 and run(y) == 12.0
 
 
-# ---- Making operations, and changing them ------------------------------------
+# ---- Creation and changes of operations --------------------------------------
 
 
 def test_create_op_accepts_attr_messages(run):
@@ -168,7 +168,7 @@ def test_attributes_are_messages_like_tensorflow():
     nothing._set_attr("_of_types", tf.AttrValue(s=b"else"))
     assert nothing.get_attr("_of_types") == b"else"
     assert nothing.node_def.attr["_of_types"].s == b"else"
-    # What inputs and outputs were made by stays; so do kinds.
+    # Attributes that determine inputs or outputs, and kinds, cannot change.
     product = tf.matmul(tf.ones([1, 1]), tf.ones([1, 1])).op
     product._set_attr("transpose_a", tf.AttrValue(b=True))
     assert product.get_attr("transpose_a")
@@ -212,7 +212,7 @@ def test_tracebacks_list_the_creating_calls():
         ("_make", _make.__code__.co_firstlineno + 1)]
     names = [name for _, _, name, _ in y.op.traceback]
     assert names.index("_make") > names.index(calls[0][0])
-    # A second one at another line, and what is made in its stead.
+    # Another operation, made at another line, has its own traceback.
     z = _make(x)
     again = [f.lineno for f in z.op.traceback if f.filename == __file__]
     assert again[0] > line and again[1:] == [calls[1][1]]

@@ -1,4 +1,4 @@
-"""A process with the libraries of TensorFlow, whose protobuf is another one."""
+"""A process with the libraries of TensorFlow and another protobuf."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ with sl.Session() as session:
 
 
 def _symbols(library):
-    """The functions that a library gives to others."""
+    """Yields the functions that a library exports."""
     listed = subprocess.run(["nm", "-D", "--defined-only", library],
                             capture_output=True, text=True, check=True)
     for line in listed.stdout.splitlines():
@@ -39,7 +39,7 @@ def test_the_library_uses_its_own_protobuf_after_tensorflow(tmp_path):
     if not own:
         pytest.skip("expected protobuf as a shared library, got none")
     source = tmp_path / "other.s"
-    # Every function of it crashes.
+    # Every function of this library crashes.
     source.write_text(".text\n" + "".join(
         f".globl {name}\n.type {name}, @function\n{name}:\n.cfi_startproc\nud2\n.cfi_endproc\n"
         for name in _symbols(own.pop()) if "protobuf" in name))
@@ -49,7 +49,7 @@ def test_the_library_uses_its_own_protobuf_after_tensorflow(tmp_path):
     ran = subprocess.run(
         [sys.executable, "-c", _PROGRAM, str(other)], capture_output=True,
         text=True,
-        # (The compiled one of the protobuf package calls libprotobuf itself.)
+        # The compiled implementation of protobuf would call libprotobuf.
         env=dict(os.environ, PYTHONPATH=package,
                  PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION="python"))
     assert ran.returncode == 0, ran.stderr

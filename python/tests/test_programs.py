@@ -1,4 +1,4 @@
-"""What programs have around their graphs: flags, files, devices, messages."""
+"""The environment of programs: flags, files, devices, messages."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ from sluice.compat import flags as flags_module
 
 @pytest.fixture
 def flags(monkeypatch):
-    """The module of flags, with none defined."""
+    """Returns the module of flags without any flags."""
     monkeypatch.setattr(flags_module, "FLAGS", flags_module.FlagValues())
     return flags_module
 
@@ -183,7 +183,7 @@ def test_messages_of_other_programs():
         np.array([1, 2]).tobytes())
     filled = tf.make_ndarray(tf.make_tensor_proto(7, shape=[2, 2]))
     np.testing.assert_array_equal(filled, np.full([2, 2], 7))
-    # A packed list of ints, as protocol buffers write it: {3, -1}.
+    # A packed list of ints {3, -1} in protocol buffer encoding.
     data = (b"\x08\x03\x12\x04\x12\x02\x08\x02\x3a\x0b\x03" + b"\xff" * 9 +
             b"\x01")
     assert list(tf.make_ndarray(tf.TensorProto.FromString(data))) == [3, -1]

@@ -1,4 +1,4 @@
-"""Progress bars: in a notebook, on a terminal, in a log."""
+"""Progress bars in notebooks, on terminals and in logs."""
 
 import io
 import re
@@ -14,7 +14,7 @@ from sluice.client import progress_bar
 
 
 class Clock:
-    """A time that goes on when it is told to."""
+    """A clock that the test controls."""
 
     def __init__(self, monkeypatch):
         self.now = 100.0
@@ -36,13 +36,13 @@ class Terminal(io.StringIO):
         return True
 
     def lines(self):
-        """What stands on the screen, and all that stood on its lines."""
+        """Returns the lines of the screen, each with all of its contents."""
         return [[part.replace("\x1b[K", "") for part in line.split("\r")[1:]]
                 for line in self.getvalue().split("\n")]
 
 
 def write_to(stream, monkeypatch):
-    """(pytest changes sys.stderr itself after fixtures.)"""
+    """Replaces sys.stderr; pytest itself changes it after fixtures."""
     monkeypatch.setattr(progress_bar, "sys", types.SimpleNamespace(
         stderr=stream, stdout=sys.stdout, modules=sys.modules))
 
@@ -57,7 +57,7 @@ def terminal(monkeypatch):
 
 
 class Shown:
-    """A display of a notebook's, and all that it showed."""
+    """A notebook display that records everything it shows."""
 
     def __init__(self, value):
         self.pages = []
@@ -72,7 +72,7 @@ class Shown:
 
 @pytest.fixture
 def notebook(monkeypatch):
-    """The displays of a notebook that is pretended."""
+    """Simulates a notebook; returns its displays."""
     displays = []
 
     def display(value, display_id):
@@ -113,7 +113,7 @@ def test_bar_shows_values_and_prints_lines_above(terminal, clock, capsys):
     assert capsys.readouterr().out == "step 0\nstep 1\n"
     drawn = terminal.lines()[0]
     assert drawn[-1].endswith("loss 0.06173, rows [1, 2], epoch 1")
-    assert "" in drawn  # Cleared, for what is printed.
+    assert "" in drawn  # The line was cleared for the printed text.
 
 
 def test_inner_bar_restores_the_line(terminal, clock):
@@ -190,10 +190,10 @@ def test_bar_can_be_used_as_context_manager(terminal, clock):
         for _ in run_slowly(bar, clock):
             pass
     assert len(terminal.lines()) == 2 and not progress_bar._open
-    list(bar)  # From the beginning.
+    list(bar)  # The second loop starts at 0.
     assert terminal.lines()[1][0].startswith("  0%")
     bar.set(loss=0.5)
-    list(bar)  # What it showed was the loop's before.
+    list(bar)  # The values belong to the previous loop.
     assert "loss" not in "".join(terminal.lines()[2])
     with pytest.raises(RuntimeError, match="around update"):
         sl.progress(total=3).update()
@@ -206,7 +206,7 @@ def test_threads_share_one_bar(terminal, clock):
         with progress_bar._lock:
             for thread in threads:
                 thread.start()
-            time.sleep(0.1)  # Until both wait.
+            time.sleep(0.1)  # Until both threads wait.
         for thread in threads:
             thread.join()
     first, second, last = terminal.lines()[0]

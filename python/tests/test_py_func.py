@@ -1,4 +1,4 @@
-"""Ops that call functions of Python."""
+"""Ops that call Python functions."""
 
 import gc
 import os
@@ -110,7 +110,7 @@ def test_exceptions_become_step_errors(run, raised, error):
     assert type(raised).__name__ in str(e.value)
     if isinstance(raised, Exception):
         assert f"{type(raised).__name__}: too odd" in str(e.value)
-        assert "in fail" in str(e.value)  # The traceback.
+        assert "in fail" in str(e.value)  # The message has the traceback.
     assert run(y, {x: 1}) == 1
 
 
@@ -177,7 +177,7 @@ def test_gradients_can_be_overridden(run, fresh_graph):
     np.testing.assert_array_equal(run(grad, {x: [1, 2, 3]}), [3, 12, 27])
     assert tf.gradients(plain, x) == [None]
 
-    # Within a loop, too.
+    # It works in a loop, too.
     def body(i, v):
         with fresh_graph.gradient_override_map({"PyFunc": "CubeOfPython"}):
             w = tf.py_func(lambda x: x ** 3, [v], tf.float32)
@@ -210,7 +210,7 @@ def test_functions_may_modify_and_keep_arrays(run):
 def test_function_may_run_a_step(session):
     x = tf.constant(3.0)
     y = tf.py_func(lambda: session.run(x * 2), [], tf.float32)
-    inner = x * 2  # (Made before: the session's graph grows in a step above.)
+    inner = x * 2  # The function adds to the graph during the step.
     del inner
     assert session.run(y) == 6.0
 
@@ -257,7 +257,7 @@ def test_functions_live_as_long_as_their_graph():
     gone = weakref.ref(model)
     with tf.Graph().as_default() as graph:
         y = tf.py_func(model, [1.0], tf.float32)
-        # It holds the graph, which holds it.
+        # The function and the graph refer to each other.
         z = tf.py_func(lambda x, m=model, g=graph: m(x), [y], tf.float32)
         w = tf.py_func(model.method, [z], tf.float32)
     del model

@@ -1,4 +1,4 @@
-"""py_function: functions of Python that compute with tensors that have values."""
+"""py_function: Python functions that compute with tensors that have values."""
 
 import numpy as np
 import pytest
@@ -45,7 +45,7 @@ def test_gradients_follow_the_executed_path(run):
         expected = value ** 2 if value < 2 else 4 * (
             1 - 2 * np.log(2) + np.log(16))
         np.testing.assert_allclose(got, [expected, 3 * of_x, 3 * of_m], 1e-5)
-    # And those of gradients.
+    # Gradients of gradients work, too.
     again, = tf.gradients(tf.py_function(lambda v: v ** 3, [x], tf.float32), x)
     more, = tf.gradients(again, x)
     assert run([again, more], {x: 2.0}) == [12, 12]
@@ -62,7 +62,7 @@ def test_gradients_of_selected_outputs(run):
     dx, dn = tf.gradients([made[0], made[2]], [x, n])
     assert dn is None
     assert run(dx).tolist() == [5, 7]
-    # What nothing depends on is zero; without numbers there is none.
+    # Unused results have zero gradients; integers have none.
     assert run(tf.gradients(made[3], x)[0]).tolist() == [0, 0]
     assert tf.gradients(tf.py_function(lambda n: n, [n], tf.int32), n) == [None]
 

@@ -1,4 +1,4 @@
-"""Trained networks in int8."""
+"""Quantization of trained networks to int8."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ _BATCHES = [_RNG.rand(4, 6, 6, 3).astype("f") for _ in range(3)]
 
 
 def _network():
-    """An image, its scores, and what makes them."""
+    """Builds a network; returns its input and its scores."""
     x = tf.placeholder(tf.float32, [None, 6, 6, 3], name="x")
     w = tf.Variable(_RNG.randn(3, 3, 3, 8).astype("f") / 5, name="w")
     h = tf.nn.relu(tf.nn.bias_add(

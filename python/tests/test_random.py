@@ -1,5 +1,7 @@
-"""Graph-level seeds give the numbers that TensorFlow 2.21 gives
-(tf.compat.v1.set_random_seed)."""
+"""Graph-level seeds give the same numbers as in TensorFlow 2.21.
+
+The function is tf.compat.v1.set_random_seed.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What TensorFlow answered, recorded, against what comes through Python."""
+"""Recorded results of TensorFlow, compared with results of the client."""
 
 import glob
 import os

@@ -1,4 +1,4 @@
-"""Recurrent networks, against loops in numpy."""
+"""Recurrent networks, compared with loops in numpy."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def rng():
 
 
 def start(session, rng, scale=0.5):
-    """Random values for all variables, so that biases count; {name: value}."""
+    """Assigns random values to all variables; returns {name: value}."""
     values = {}
     for v in tf.global_variables():
         values[v.op.name] = rng.uniform(-scale, scale, v.shape.as_list())
@@ -30,7 +30,7 @@ def start(session, rng, scale=0.5):
     return values
 
 
-# The cells, one step each: (x, state, weights by the end of their names).
+# One step of each cell: (x, state, weights by the suffix of their names).
 
 
 def basic_rnn(x, h, w):
@@ -66,7 +66,7 @@ def within(values, prefix):
 
 
 def run_cell(step, x, state, lengths=None):
-    """A loop over [batch, time, depth]; beyond its length a row stays."""
+    """Loops over [batch, time, depth]; rows keep their state at the end."""
     outputs = []
     flat = lambda s: s if isinstance(s, tuple) else (s,)  # noqa: E731
     for t in range(x.shape[1]):
@@ -129,7 +129,7 @@ def test_gradients_through_time(session, rng, kind):
         error = tf.test.compute_gradient_error(
             inputs, [2, 3, 2], outputs, [2, 3, 2], x, delta=1e-2)
     assert error < 1e-3
-    # And of the weights, against differences of the loss.
+    # The gradient of the weights matches differences of the loss.
     w = tf.trainable_variables()[0]
     loss = tf.reduce_sum(outputs ** 2.0)
     grad = session.run(tf.gradients(loss, w)[0], {inputs: x})
@@ -320,7 +320,7 @@ def test_dropout_around_a_cell(session, rng):
             scope=scope)
     dropped = session.run(same) == 0
     assert 0.1 < dropped.mean() < 0.9
-    # The same elements in every step.
+    # The same elements are dropped in every step.
     np.testing.assert_array_equal(dropped, dropped[:, :1] & dropped)
     assert (dropped[:, 0] == dropped[:, 2]).all()
     with pytest.raises(ValueError, match="between 0 and 1"):
@@ -422,11 +422,11 @@ def test_block_cell_matches_lstm_cell(run):
         np.testing.assert_array_equal(a, b)
 
 
-# ---- A state that is kept between steps --------------------------------------
+# ---- State that persists between steps ---------------------------------------
 
 
 class KeptInVariables:
-    """A state saver, of zeros at first."""
+    """A state saver that keeps states in variables, initially zero."""
 
     def __init__(self, **shapes):
         self.kept = {name: tf.Variable(tf.zeros(shape), trainable=False)
@@ -454,7 +454,7 @@ def test_state_is_saved_with_the_last_output(session):
     got = []
     for piece in (whole[:, :3], whole[:, 3:]):
         feed = {x: piece[:, t] for t, x in enumerate(fed)}
-        session.run(outputs[0], feed)  # (Saves nothing.)
+        session.run(outputs[0], feed)  # This does not save the state.
         got += session.run(outputs, feed)
     np.testing.assert_allclose(got, want, 1e-5)
     np.testing.assert_allclose(session.run(saver.kept["h"]), last.h, 1e-5)

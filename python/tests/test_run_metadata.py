@@ -1,4 +1,4 @@
-"""What a session tells of a step and of its devices."""
+"""Information of a session about steps and devices."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Variables whose rows, or slices at coordinates, are changed."""
+"""Updates of rows and slices of variables."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def test_scatters_update_rows_by_slices(run, resource):
         np.testing.assert_array_equal(run(changed), [want, [3.0, 4.0]])
     with pytest.raises(TypeError, match="is not IndexedSlices"):
         v.scatter_mul([[1.0, 1.0]])
-    # TensorFlow's names.
+    # The ops have TensorFlow's names.
     assert tf.scatter_add(v, [0], [[1.0, 1.0]]).graph.get_operations()[
         -1 if not resource else -2].type == (
             "ResourceScatterAdd" if resource else "ScatterAdd")

@@ -1,4 +1,4 @@
-"""Decoders and attention, against numpy and brute force."""
+"""Decoders and attention, compared with numpy and brute force."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ def rng():
 
 
 def start(session, rng, scale=0.7):
-    """Fills the variables; their values by name."""
+    """Assigns random values to all variables; returns them by name."""
     values = {v.op.name: np.asarray(
         rng.standard_normal(v.shape.as_list()) * scale, np.float32)
               for v in tf.global_variables()}
@@ -43,7 +43,7 @@ def log_softmax(x):
 
 
 def gru(x, h, values, scope):
-    """GRUCell's next state."""
+    """Computes the next state of GRUCell."""
     def w(name):
         return values[f"{scope}/gru_cell/{name}"]
     both = np.concatenate([x, h], 1)
@@ -103,7 +103,7 @@ def test_finished_sequences_keep_state_on_request(session, rng):
     close(kept_state, [states[3][0], states[1][1]])
     assert (kept.sample_id[1, 2:] == 0).all()
     assert lengths.tolist() == [4, 2]
-    # Without, it goes on; [time, batch, ...] if asked.
+    # Without `impute_finished` it continues; outputs are [time, batch, ...].
     assert free.rnn_output.shape == (4, 2, 3)
     assert (free.rnn_output[2:, 1] != 0).all()
     close(free_state, free.rnn_output[3])
@@ -128,7 +128,7 @@ def test_decoding_stops_at_maximum_iterations(session, rng):
 
 def test_custom_decoder_may_finalize_outputs(session, rng):
     class Counter(seq.Decoder):
-        """Counts; its last step gives outputs of unknown rank."""
+        """Counts steps; the outputs of the last one have unknown rank."""
         batch_size = 2
         output_size = tf.TensorShape([3])
         output_dtype = tf.int32
@@ -170,7 +170,7 @@ def test_gradients_flow_through_the_steps(session, rng):
     assert session.run(made.rnn_output, {inputs: x}).shape == (2, 3, 2)
     grads = tf.gradients(made.rnn_output, tf.trainable_variables())
     assert all((g != 0).any() for g in session.run(grads, {inputs: x}))
-    # What is past the end of a sequence counts for nothing.
+    # Inputs beyond the end of a sequence have zero gradients.
     slope = session.run(tf.gradients(made.rnn_output, inputs)[0], {inputs: x})
     assert (slope[1, 2] == 0).all() and (slope[1, 1] != 0).any()
 
@@ -179,7 +179,7 @@ def test_gradients_flow_through_the_steps(session, rng):
 
 
 def words(rng, count=5, depth=3):
-    """An embedding."""
+    """Returns a random embedding matrix."""
     return rng.randn(count, depth).astype(np.float32)
 
 
@@ -345,7 +345,7 @@ def masked(score, lengths):
 
 
 def attend(cell, session, rng, steps=3, batch=2):
-    """What a cell with attention gives along random inputs."""
+    """Runs a cell with attention on random inputs."""
     x = rng.randn(batch, steps, 3).astype(np.float32)
     made, state, _ = seq.dynamic_decode(seq.BasicDecoder(
         cell, seq.TrainingHelper(x, [steps] * batch),
@@ -447,7 +447,7 @@ def test_custom_attention_mechanisms_and_functions(session, rng):
 
 def test_mechanism_may_keep_state(session, rng):
     class Remembering(seq.BahdanauAttention):
-        """As programs extend it: what was looked at is looked at less."""
+        """A mechanism that prefers places that were not attended to before."""
 
         def __call__(self, query, state):
             with tf.variable_scope(None, "remembering", [query]):
@@ -519,7 +519,7 @@ def test_monotonic_attention(session, rng):
     assert sum("attention_score_bias" in n for n in values) == 2
     assert set(history[0].ravel()) <= {0.0, 1.0}
     for one, two in zip(history[0], history[0][1:]):
-        # Hard: never before the place of the step before, if there was one.
+        # Hard attention never goes back to an earlier place.
         assert (two[:, :-1].cumsum(1) <= one[:, :-1].cumsum(1)).all()
     total = history[1].sum(-1)
     assert (total <= 1 + 1e-5).all() and (history[1] >= 0).all()
@@ -541,7 +541,7 @@ def test_states_can_be_cloned_with_equal_shapes(session, rng):
         session.run(state.cell_state.h, {**feed, mine.h: np.ones([3, 4])})
     with pytest.raises(ValueError, match="Invalid shape for tensor"):
         zero.clone(attention=tf.ones([2, 5]))
-    # And batches of other sizes than the memory's are refused.
+    # Batch sizes that differ from the memory's are errors.
     wrong = cell.zero_state(tf.placeholder_with_default(3, []), tf.float32)
     with pytest.raises(tf.errors.InvalidArgumentError,
                        match="Non-matching batch sizes"):

@@ -86,7 +86,7 @@ def test_feeds(run):
     y = x * 2.0
     np.testing.assert_array_equal(run(y, {x: [[1, 2]]}), [[2, 4]])
     np.testing.assert_array_equal(run(y, {"x:0": [[1, 2]]}), [[2, 4]])
-    # Anything may be fed.
+    # Any tensor can be fed.
     np.testing.assert_array_equal(run(y + 1.0, {y: np.zeros([1, 2])}),
                                   [[1, 1]])
     with pytest.raises(ValueError, match=r"Cannot feed value of shape \(3,\) "
@@ -101,7 +101,7 @@ def test_feeds(run):
     with pytest.raises(tf.errors.InvalidArgumentError) as caught:
         run(y)
     assert caught.value.op is x.op and caught.value.node_def.name == "x"
-    # Arrays that are not contiguous, or of another type.
+    # Arrays may be non-contiguous or of another dtype.
     big = np.arange(12.0).reshape(2, 6)
     np.testing.assert_array_equal(run(x, {x: big[:, ::3]}), big[:, ::3])
     np.testing.assert_array_equal(run(x, {x: big.T[:, :]}), big.T)
@@ -180,7 +180,7 @@ def test_step_stats(run):
     x = tf.placeholder(tf.float32, [50, 50], name="x")
     y = tf.matmul(x, x, name="product")
     run(y, {x: np.ones([50, 50])}, run_metadata=metadata)
-    assert not metadata.step_stats.dev_stats  # Not traced.
+    assert not metadata.step_stats.dev_stats  # The step was not traced.
     run(y, {x: np.ones([50, 50])},
         options=tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE),
         run_metadata=metadata)
@@ -222,7 +222,7 @@ def test_partial_runs(session):
     assert got == {"x": [51, None]}
     with pytest.raises(tf.errors.InvalidArgumentError, match="been fetched"):
         session.partial_run(handle, second)
-    # Two at once, which know nothing of each other.
+    # Two partial runs are independent of each other.
     one, two = (session.partial_run_setup([first, second], [a, b, c])
                 for _ in range(2))
     assert session.partial_run(one, first, {a: 1, b: 1}) == 2
@@ -241,8 +241,8 @@ def _interrupt_soon():
 
 
 def _interrupted(step):
-    """Runs what Ctrl-C, which comes soon, is to end."""
-    with pytest.raises(KeyboardInterrupt):  # Even if it comes before the step.
+    """Runs a step that Ctrl-C ends after a short time."""
+    with pytest.raises(KeyboardInterrupt):  # It may come before the step.
         timer = _interrupt_soon()
         step()
     timer.join()
@@ -267,7 +267,7 @@ def test_ctrl_c_ends_a_step_of_the_main_thread(kind, regions):
         config.graph_options.optimizer_options.opt_level = -1
     with tf.Session(config=config) as session:
         _interrupted(_endless_steps(session)[kind])
-        assert session.run(tf.constant(5)) == 5  # It goes on.
+        assert session.run(tf.constant(5)) == 5  # The session remains usable.
 
 
 def test_ctrl_c_does_not_affect_steps_of_other_threads(session):
@@ -291,7 +291,7 @@ def test_ctrl_c_does_not_affect_steps_of_other_threads(session):
 
 
 def test_user_signal_handler_runs_after_the_step(session):
-    # (Such as one that notes that the epoch is to be the last.)
+    # For example, a handler may request a stop after the epoch.
     n = tf.placeholder(tf.int32, [])
     count = tf.while_loop(lambda i: i < n, lambda i: i + 1, [0])
     noted = []
@@ -305,12 +305,12 @@ def test_user_signal_handler_runs_after_the_step(session):
     finally:
         signal.signal(signal.SIGINT, before)
     forever = _forever()
-    _interrupted(lambda: session.run(forever))  # As before.
+    _interrupted(lambda: session.run(forever))  # This works as before.
 
 
 @pytest.mark.parametrize("where", ["before", "within"])
 def test_ctrl_c_ends_the_step_despite_other_handler(session, where):
-    # (As Jupyter sets it before each cell.)
+    # Jupyter sets this handler before each cell.
     def handle():
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -391,7 +391,7 @@ def test_threads_share_a_session():
         threads = [threading.Thread(target=work, args=(k,)) for k in (1, 2, 3)]
         for t in threads:
             t.start()
-        # The graph grows meanwhile.
+        # The graph grows during the steps.
         grown = [tf.constant(i) + 1 for i in range(100)]
         for t in threads:
             t.join()
@@ -400,7 +400,7 @@ def test_threads_share_a_session():
 
 
 def test_closing_cancels_steps_and_other_threads_run_meanwhile():
-    # (A step that never ends holds neither the interpreter nor the session.)
+    # An endless step blocks neither the interpreter nor the session.
     forever = tf.while_loop(lambda i: i >= 0, lambda i: tf.abs(i), [1])
     x = tf.constant(5)
     session = tf.Session()
@@ -461,7 +461,7 @@ def test_ctrl_c_between_steps_ends_no_step(session):
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
             threading.Event().wait(10)
-        # (Such as one that saves what was learnt.)
+        # For example, a handler may save the trained variables.
         assert session.run(count, {n: 100000}) == 100000
 
 
@@ -545,7 +545,7 @@ def test_session_can_be_entered_once():
 
 
 def _parts(session, fetch, feed_dict=None):
-    """Of a step: for each device, the types and devices of its nodes."""
+    """Returns the types and devices of a step's nodes by device."""
     metadata = tf.RunMetadata()
     options = tf.RunOptions(output_partition_graphs=True)
     session.run(fetch, feed_dict, options=options, run_metadata=metadata)
@@ -560,12 +560,12 @@ def test_metadata_list_nodes_of_device(session):
     nodes, = _parts(session, y, {x: 1.0})
     assert nodes["y"][0] == "Mul" and "unread" not in nodes
     assert sorted(op for op, _ in nodes.values()) == [
-        "Const", "Mul", "_Arg", "_Retval"]  # (What is constant is folded.)
+        "Const", "Mul", "_Arg", "_Retval"]  # Constants are folded.
     assert {device for _, device in nodes.values()} == {
         "/job:localhost/replica:0/task:0/device:CPU:0"}
     metadata = tf.RunMetadata()
     session.run(y, {x: 1.0}, run_metadata=metadata)
-    assert not metadata.partition_graphs  # Nobody asked.
+    assert not metadata.partition_graphs  # They were not requested.
     f = session.make_callable(y, [x])
     f(1.0, options=tf.RunOptions(output_partition_graphs=True),
       run_metadata=metadata)
@@ -745,12 +745,12 @@ def test_session_handles_keep_tensors(session):
     holder, value = tf.get_session_tensor(handle.handle, tf.float32)
     more = tf.get_session_handle(value + 1.0)
     total = tf.reduce_sum(value)
-    for step in range(30):  # (What nobody refers to goes.)
+    for step in range(30):  # Unreferenced tensors are deleted.
         both = session.run([more, total], {holder: handle.handle})
         assert both[1] == 7 + 2 * step
         handle = both[0]
     np.testing.assert_array_equal(handle.eval(), [33, 34])
-    # In place of a value.
+    # A handle can be fed in place of a value.
     np.testing.assert_array_equal(session.run(x * 2.0, {x: handle}), [66, 68])
     raw = handle.get_raw_handle()
     holder, deleted = tf.delete_session_tensor(raw)

@@ -1,4 +1,4 @@
-"""Fourier transforms, quantisation, and matrices beyond the ops themselves."""
+"""Fourier transforms, quantization, and functions of matrices."""
 
 import numpy as np
 import pytest
@@ -133,7 +133,7 @@ def test_short_time_transforms_can_be_inverted(run):
         undone = tf.signal.inverse_stft(
             tf.signal.stft(x, 6, step), 6, step,
             window_fn=tf.signal.inverse_stft_window_fn(step))
-        # (The first and the last frames have nothing that overlaps them.)
+        # The first and the last frames have no overlapping frames.
         np.testing.assert_allclose(run(undone)[:, 6:30], x[:, 6:30], atol=1e-5)
     added = run(tf.signal.overlap_and_add(np.ones([2, 3, 4]), 3))
     assert added.tolist() == [[1, 1, 1, 2, 1, 1, 2, 1, 1, 1]] * 2

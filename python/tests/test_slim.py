@@ -1,5 +1,4 @@
-"""Layers as functions whose arguments scopes set: contrib.layers, contrib.slim.
-"""
+"""Layers with `arg_scope`: contrib.layers and contrib.slim."""
 
 import numpy as np
 import pytest
@@ -101,7 +100,7 @@ def test_averages_may_update_before_the_output(
 
     near(session.run(y, {training: True}), normal(mean, var), 1e-4)
     moving = [session.run(v) for v in slim.get_variables_by_suffix("moving.*")]
-    if fused and len(shape) != 3:  # (One op estimates the population's.)
+    if fused and len(shape) != 3:  # The fused op returns an unbiased variance.
         var = var * n / (n - 1)
     near(moving[0], 0.1 * mean)
     near(moving[1], 0.9 + 0.1 * var)

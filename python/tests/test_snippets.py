@@ -1,5 +1,7 @@
-"""The Python of README.md and the pages, but for what quotes a program that
-test_examples.py runs."""
+"""The Python code of README.md and the documentation pages.
+
+Code that quotes a program is run by test_examples.py instead.
+"""
 
 import pathlib
 import socket
@@ -18,7 +20,7 @@ BLOCKS = [b for b in doc_blocks.all_blocks(ROOT)[0]
 
 
 def server(text, tmp_path):
-    """A page's server, which listens here and is joined until it is up."""
+    """Runs a page's server, which listens here, until it is joined."""
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         address = "127.0.0.1:%d" % s.getsockname()[1]
@@ -41,7 +43,7 @@ def server(text, tmp_path):
     assert joined == [2]
 
 
-# How each block is run, by its name.
+# The function that runs a block, by the name of the block.
 RUN = {"docs/clusters.md/5": server}
 
 

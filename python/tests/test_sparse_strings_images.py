@@ -1,4 +1,4 @@
-"""Sparse tensors, sets, strings and records, images."""
+"""Sparse tensors, sets, strings, records and images."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def sparse(array):
 
 
 def dense(run, x):
-    """A sparse tensor's value as an array."""
+    """Returns the value of a sparse tensor as an array."""
     v = run(x)
     out = np.zeros(v.dense_shape, v.values.dtype)
     out[tuple(v.indices.T)] = v.values
@@ -454,7 +454,7 @@ def test_sparse_tensors_of_different_sizes_are_joined(run):
         joined = tf.sparse_concat(axis, [a, b], expand_nonconcat_dim=True)
         assert joined.shape == [5, 3]
         assert run(joined).dense_shape.tolist() == [5, 3]
-    # Of an unknown rank, too.
+    # This works for unknown ranks, too.
     fed = tf.SparseTensor(*(tf.placeholder(t, s) for t, s in (
         (tf.int64, [None, None]), (tf.int32, [None]), (tf.int64, [None]))))
     joined = tf.sparse_concat(-1, [fed, fed], expand_nonconcat_dims=True)

@@ -1,4 +1,4 @@
-"""What is known of values before there are any: TypeSpec and its kin."""
+"""Types of values: TypeSpec and its subclasses."""
 
 import collections
 import copy
@@ -15,7 +15,7 @@ from sluice.framework import type_spec
 
 
 class Pair:
-    """A value of the tests' own: two tensors and a word."""
+    """A composite value of two tensors and a word."""
 
     def __init__(self, x, y, word="red"):
         self.x, self.y = tf.convert_to_tensor(x), tf.convert_to_tensor(y)
@@ -23,7 +23,7 @@ class Pair:
 
 
 class PairSpec(tf.TypeSpec):
-    """Its spec."""
+    """The spec of a Pair."""
 
     def __init__(self, x, y, word="red"):
         self.x, self.y, self.word = tf.TensorShape(x), y, word
@@ -351,7 +351,7 @@ def test_calls_reuse_concrete_functions(session):
     with pytest.raises(ValueError, match="as input_signature says"):
         both.get_concrete_function(tf.TensorSpec([2], tf.int32),
                                    {"k": tf.TensorSpec([], tf.int32)})
-    # A value says what the specs of a call would.
+    # A value can be passed in place of its spec.
     x = tf.constant([1.0, 2.0])
     squared = tf.function(lambda x: x * x)
     of_value = squared.get_concrete_function(x)

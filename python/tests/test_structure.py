@@ -1,4 +1,4 @@
-"""The structure of the package: which module may import which."""
+"""The structure of the package: which modules may import which."""
 
 import ast
 import pathlib
@@ -11,8 +11,8 @@ import sluice
 
 _ROOT = pathlib.Path(sluice.__file__).resolve().parent
 
-# The folders of the client, each of which imports only those before it. What
-# imitates TensorFlow's surroundings comes after all of them.
+# The folders of the client. Each imports only the previous ones. The imitations
+# of TensorFlow's environment come after all of them.
 _CLIENT = ("framework", "ops", "client", "layers", "training", "functions")
 _SURROUNDINGS = ("compat", "contrib")
 # The command `python -m sluice.run`, whose code is in compat.
@@ -20,7 +20,7 @@ _COMMAND = "sluice.run"
 
 
 def _modules():
-    """The files of the package's modules, by name."""
+    """Returns the files of the package's modules by name."""
     found = {}
     for path in sorted(_ROOT.rglob("*.py")):
         parts = path.relative_to(_ROOT.parent).with_suffix("").parts
@@ -34,7 +34,7 @@ _MODULES = _modules()
 
 
 def _imports(module, path):
-    """(module, line) for each import of the package, within functions too."""
+    """Yields (module, line) of each import, including those in functions."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -54,19 +54,19 @@ def _imports(module, path):
 
 @pytest.fixture(scope="module")
 def imports():
-    """The modules that each module imports, with the line."""
+    """Returns {module: {imported module: line}}."""
     return {module: dict(_imports(module, path))
             for module, path in _MODULES.items()}
 
 
 def _folder(module):
-    """The folder that a module is in: "ops"; "" for those beside folders."""
+    """Returns the folder of a module, such as "ops", or ""."""
     path = _MODULES[module].relative_to(_ROOT)
     return path.parts[0] if len(path.parts) > 1 else ""
 
 
 def _circle(imports):
-    """The modules of an import circle, or None."""
+    """Returns the modules of an import cycle, or None."""
     done, path = set(), []
 
     def visit(module):
@@ -117,7 +117,7 @@ def test_folders_import_only_lower_folders(imports):
 
 
 def test_the_client_loads_without_its_surroundings():
-    """Also where a table names them (names.py)."""
+    """This must hold although names.py refers to them."""
     loaded = subprocess.run(
         [sys.executable, "-c", "import sluice, sys; "
          "print(*(m for m in sys.modules if m.startswith('sluice')))"],

@@ -1,4 +1,4 @@
-"""What type checkers read of the package."""
+"""The stubs of the package, as type checkers read them."""
 
 import ast
 import os
@@ -15,7 +15,7 @@ _FOLDER = os.path.dirname(sluice._core.__file__)
 
 
 def _names_in(*path):
-    """The names that a stub declares."""
+    """Returns the names that a stub declares."""
     path = os.path.join(_FOLDER, *path, "__init__.pyi")
     with open(path, encoding="utf-8") as f:
         tree = ast.parse(f.read())
@@ -120,7 +120,7 @@ def test_mypy_accepts_valid_and_rejects_invalid_programs(tmp_path):
             ("config.device_count = {}", "read-only"),
             ("config.gpu_option", 'maybe "gpu_options"'),
             ("copied.node[0].name = 1", "Incompatible types in assignment"))
-    # (All at once, since each run takes seconds.)
+    # All errors are checked in one run, because a run takes seconds.
     said = check(_RIGHT + "".join(line + "\n" for line, _ in wrong))
     first = _RIGHT.count("\n") + 1
     for number, (_, message) in enumerate(wrong, first):

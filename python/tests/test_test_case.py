@@ -1,4 +1,4 @@
-"""`tf.test`: what tests of TensorFlow's kind stand on."""
+"""`tf.test`: the support for TensorFlow's tests."""
 
 import collections
 import functools
@@ -14,7 +14,7 @@ Pair = collections.namedtuple("Pair", "a b")
 
 
 class AssertionsTest(tf.test.TestCase):
-    """Assertions hold of what they say, and of nothing else."""
+    """Assertions succeed and fail as they should."""
 
     def _check(self, name, holds, fails):
         for args in holds:
@@ -136,7 +136,7 @@ def test_checked_threads_must_be_joined():
     result = unittest.TestResult()
     Case("test_it").run(result)
     assert "was not joined" in result.failures[0][1]
-    # (The method that gives a session is no test.)
+    # The method `test_session` is not a test.
     Case("test_session").run(result)
     assert len(result.skipped) == 1
 

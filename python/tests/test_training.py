@@ -1,4 +1,4 @@
-"""Optimizers, learning rates, moving averages, regularisers, templates."""
+"""Optimizers, learning rates, moving averages, regularizers, templates."""
 
 import threading
 import time
@@ -304,7 +304,7 @@ def test_moving_averages_of_tensors(run):
     near(seen, [(2, 4), (5, 5 / 0.75)])
 
 
-# ---- Regularisers, templates, gradients of one's own -------------------------
+# ---- Regularizers, templates, custom gradients -------------------------------
 
 
 def test_regularizers(run):

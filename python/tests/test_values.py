@@ -1,4 +1,4 @@
-"""Conversions: types, constants, arrays; the element types."""
+"""Conversions of values and arrays to tensors; element types."""
 
 import array
 import collections
@@ -113,7 +113,7 @@ def test_ints_must_fit_their_type(run):
 
 def test_arrays_of_any_layout(run):
     x = tf.placeholder(tf.float32, [None])
-    first = tf.argmax(x)  # (Reads what is fed in place.)
+    first = tf.argmax(x)  # This reads the fed array in place.
     a = np.arange(4000, dtype=np.float32)
     shifted = np.ndarray(4000, np.float32, b"\0" + a.tobytes(), offset=1)
     for given, best in ((a[1:], 3998), (a[::2], 1999), (a[::-1], 0),
@@ -194,7 +194,7 @@ def test_sums_of_strings_join_them(run):
                              (v + "x", b"vx")):
         assert joined.op.type == "Add"
         assert np.asarray(run(joined)).tolist() == expected
-    # (With "Add_4" of tf.add.)
+    # tf.add gives the name "Add_4".
     assert joined.op.name == "add_5" and (a + a).op.name == "add_6"
     assert tf.add(1, 2).op.type == (tf.constant(1) + 2).op.type == "AddV2"
 
@@ -245,7 +245,7 @@ def test_fed_arrays_are_read_without_copy(session):
 
     before = live_at_the_end(tf.constant(1.0))
     assert live_at_the_end(total, {x: array}) - before < array.nbytes
-    assert sys.getrefcount(array) == held  # And nobody keeps them.
+    assert sys.getrefcount(array) == held  # No references remain.
 
 
 def test_dtypes():
@@ -299,8 +299,10 @@ def test_strings_keep_trailing_zeros(run):
 
 
 def _of_fed_array(x):
-    """Results that might be what is fed, at another place or in another
-    shape."""
+    """Returns results that might share the memory of the fed array.
+
+    They have other positions or shapes.
+    """
     rows = tf.reshape(tf.range(3000), [1, 3000])
     images = tf.placeholder(tf.float32, [1, 50, 60, 1])
     return {

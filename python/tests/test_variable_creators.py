@@ -1,4 +1,4 @@
-"""Creators of variables: who makes a variable in their place."""
+"""Functions that create variables: variable_creator_scope."""
 
 import threading
 

@@ -421,7 +421,7 @@ def test_invalid_optimizer_updates_are_errors(run):
         Wrong(lambda: 5).minimize(w * w)
     with pytest.raises(ZeroDivisionError):
         Wrong(lambda: 1 / 0).minimize(w * w)
-    assert run(tf.constant(1)) == 1  # Nothing is left behind.
+    assert run(tf.constant(1)) == 1  # The failure leaves nothing behind.
 
 
 def test_figure_1_of_the_paper_runs():
@@ -577,7 +577,7 @@ def test_default_names_continue_after_unnamed_scopes():
 def test_sum_on_read_variables_are_not_trainable():
     on_read = tf.VariableSynchronization.ON_READ
     assert not tf.get_variable("v", [], synchronization=on_read).trainable
-    # (Who says so has the last word, as in TensorFlow.)
+    # As in TensorFlow, an explicit argument takes precedence.
     assert tf.get_variable("w", [], trainable=True,
                            synchronization=on_read).trainable
 
@@ -587,7 +587,7 @@ def test_initial_values_may_depend_on_other_variables():
     w = tf.Variable(v * 3.0, name="w")
     x = tf.get_variable("x", initializer=lambda: w + v)
     assert x.initial_value.op.type.startswith("Add")
-    with tf.Session() as session:  # In any order.
+    with tf.Session() as session:  # Initializers run in any order.
         session.run(tf.global_variables_initializer())
         assert session.run([v, w, x]) == [2, 6, 8]
     with tf.Session() as session:
@@ -595,7 +595,7 @@ def test_initial_values_may_depend_on_other_variables():
         assert session.run(x) == 8
         assert list(session.run(tf.report_uninitialized_variables())) == [
             b"v", b"w"]
-    with tf.Session() as session:  # What they have counts first.
+    with tf.Session() as session:  # Existing values take precedence.
         session.run(v.initializer)
         session.run(v.assign(10.0))
         session.run(w.initializer)
@@ -666,7 +666,7 @@ def test_an_empty_regularizer_is_none():
 
 
 def test_optimizers_have_optimizer_as_their_base():
-    """Programs look for `__base__`."""
+    """Programs check `__base__`."""
     for name in dir(tf.train):
         made = getattr(tf.train, name, None)
         if name.endswith("Optimizer") and made is not tf.train.Optimizer:
@@ -752,7 +752,7 @@ def test_invalid_reuse_and_partitioners_are_errors():
 
 
 def test_initial_values_may_be_read_in_a_branch(session):
-    # (A branch gets the variable as a reference.)
+    # A branch gets the variable as a reference.
     v = tf.Variable(tf.random_uniform([2]))
     w = tf.Variable(tf.cond(tf.is_variable_initialized(v), v.read_value,
                             lambda: v.initial_value))

@@ -1,5 +1,8 @@
-"""What wrong calls are answered with: the nearest right name; both shapes or
-types, and the lines where both were made."""
+"""Messages for wrong calls.
+
+They suggest the nearest name, or contain both shapes or dtypes and the lines
+where both values were made.
+"""
 
 import importlib
 import inspect
@@ -13,7 +16,7 @@ import sluice.compat.v1 as tf
 
 
 def _line(tensor):
-    """"FILE:LINE" of what made a tensor."""
+    """Returns "FILE:LINE" of the operation of a tensor."""
     return ":".join(map(str, tensor.op._line))
 
 
