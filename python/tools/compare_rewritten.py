@@ -1,13 +1,13 @@
-"""Runs in Sluice what TensorFlow's tools make of its graphs.
+"""Runs graphs in Sluice that TensorFlow's tools have rewritten.
 
     export PYTHONPATH=build/release/python
     python3 python/tools/compare_rewritten.py --tensorflow PYTHON [PROGRAM...]
 
-PYTHON is an interpreter that has tensorflow. It builds the programs of
-`compare_tensorflow.py`, and stores each graph as three of its tools make it:
-`convert_variables_to_constants`, `optimize_for_inference` after it, and its
-graph optimizer (grappler). What it cannot rewrite, or not run afterwards, is
-left out. Ends with 1 if any value differs here.
+PYTHON is an interpreter with tensorflow. It builds the programs of
+`compare_tensorflow.py` and stores each graph as rewritten by three tools:
+`convert_variables_to_constants`, then `optimize_for_inference`, and its graph
+optimizer (grappler). Graphs that it cannot rewrite or run are skipped. The exit
+status is 1 if any value differs.
 """
 
 import argparse
@@ -24,7 +24,7 @@ import compare_tensorflow
 
 
 def _rewritten(tf, session, metagraph, fetches, feeds):
-    """What each tool makes of the session's graph."""
+    """Returns the session's graph as rewritten by each tool."""
     from tensorflow.python.grappler import tf_optimizer
     from tensorflow.python.tools import optimize_for_inference_lib
     graph, outs = session.graph, [f.op.name for f in fetches]
@@ -51,7 +51,7 @@ def _rewritten(tf, session, metagraph, fetches, feeds):
 
 
 def _run(tf, graph_def, about, values):
-    """What a stored graph gives."""
+    """Returns the values of a stored graph."""
     with tf.Graph().as_default() as graph:
         tf.import_graph_def(graph_def, name="")
         names = {op.name for op in graph.get_operations()}
@@ -65,8 +65,10 @@ def _run(tf, graph_def, about, values):
 
 
 def _build(tf, name, folder):
-    """Builds a program in TensorFlow; stores what its tools make of it, with
-    what that gives there."""
+    """Builds a program in TensorFlow and stores the rewritten graphs.
+
+    Also stores their values in TensorFlow.
+    """
     with tf.Graph().as_default() as graph:
         fetches, feeds = compare_tensorflow.PROGRAMS[name](tf)
         fetches = [tf.identity(f) for f in fetches]
@@ -101,16 +103,16 @@ def _build(tf, name, folder):
 
 
 def _tensorflow(work, names):
-    """What the other interpreter does."""
+    """Runs in the other interpreter."""
     import tensorflow.compat.v1 as tf
     tf.disable_v2_behavior()
-    tf.disable_control_flow_v2()  # (Its tools are of that time.)
+    tf.disable_control_flow_v2()  # The tools require version 1.
     tf.logging.set_verbosity(tf.logging.ERROR)
     compare_tensorflow._each(lambda name: _build(tf, name, work), names, work)
 
 
 def _difference(tf, path):
-    """How what is stored runs otherwise here; "" if it does not."""
+    """Describes how a stored graph differs here; "" if it does not."""
     with open(f"{path}.json", encoding="utf-8") as f:
         about = json.load(f)
     with open(f"{path}.pb", "rb") as f:
@@ -128,7 +130,7 @@ def _difference(tf, path):
 
 
 def main():
-    """Compares all programs, or those that are named."""
+    """Compares the given programs, or all."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--tensorflow", required=True)
     parser.add_argument("--work", help=argparse.SUPPRESS)

@@ -1,14 +1,14 @@
-"""Runs graphs of Sluice's Python client in TensorFlow, and TensorFlow's in it.
+"""Runs graphs of Sluice's Python client in TensorFlow, and vice versa.
 
     export PYTHONPATH=build/release/python
     python3 python/tools/compare_tensorflow.py --tensorflow PYTHON [PROGRAM...]
 
-PYTHON is an interpreter that has tensorflow. Each program of graph_programs.py
-and flow_programs.py is built by both, with TensorFlow's conditionals and loops
-of version 1 and of version 2; each graph is stored as a MetaGraphDef, and run
-by both. Of what TensorFlow cannot build (tf.layers and cells without the
-package tf_keras, second derivatives of loops of version 1) it runs Sluice's
-graph alone. Ends with 1 if any value differs.
+PYTHON is an interpreter with tensorflow. Both build each program of
+graph_programs.py and flow_programs.py, TensorFlow with control flow of version
+1 and of version 2. Each graph is stored as a MetaGraphDef and run by both. If
+TensorFlow cannot build a program (tf.layers and cells without the package
+tf_keras, second derivatives of version 1 loops), only Sluice's graph is run.
+The exit status is 1 if any value differs.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import tempfile
 import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-# (Both fill PROGRAMS.)
+# Both modules add to PROGRAMS.
 import flow_programs  # noqa: F401
 import graph_programs  # noqa: F401
 from program_kit import PROGRAMS
@@ -48,7 +48,7 @@ def _steps(tf, session, about, feeds):
 
 
 def build(tf, name, folder):
-    """Builds a program; stores its graph, and what it gives here."""
+    """Builds a program; stores its graph and its values here."""
     with tf.Graph().as_default() as graph:
         fetches, feeds = PROGRAMS[name](tf)
         init = tf.global_variables_initializer()
@@ -66,7 +66,7 @@ def build(tf, name, folder):
 
 
 def run_other(tf, name, folder, result):
-    """Runs a graph that was stored; stores what it gives here."""
+    """Runs a stored graph; stores its values here."""
     with open(f"{folder}/{name}.json", encoding="utf-8") as f:
         about = json.load(f)
     values = dict(zip(about["feeds"], _load(f"{folder}/{name}.feeds.npz")))
@@ -77,7 +77,7 @@ def run_other(tf, name, folder, result):
 
 
 def _each(fn, names, folder):
-    """Calls fn for each program; stores its errors."""
+    """Calls fn for each program and stores its errors."""
     for name in names:
         try:
             fn(name)
@@ -87,7 +87,7 @@ def _each(fn, names, folder):
 
 
 def _tensorflow(work, names):
-    """What the other interpreter does."""
+    """Runs in the other interpreter."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     import tensorflow.compat.v1 as tf
     tf.disable_v2_behavior()
@@ -123,7 +123,7 @@ def _error(work, name, folder):
 
 
 def _compare(work, name, folder, against):
-    """What differs between what two folders hold of a program."""
+    """Describes the differences between two folders for a program."""
     error = _error(work, name, folder)
     if error:
         return [error]
@@ -136,7 +136,7 @@ def _compare(work, name, folder, against):
 
 
 def main():
-    """Compares all programs, or those that are named."""
+    """Compares the given programs, or all."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--tensorflow", required=True)
     parser.add_argument("--work", help=argparse.SUPPRESS)

@@ -1,5 +1,7 @@
-"""Programs in TensorFlow 1's names of control flow, recurrence and functions:
-see `program_kit.py`."""
+"""Programs with TensorFlow 1's control flow, recurrence and functions.
+
+See `program_kit.py`.
+"""
 
 import numpy as np
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes what type checkers and editors read of the package into its folder.
+"""Writes stubs for type checkers and editors into the package's folder.
 
   PYTHONPATH=build/release/python python3 python/tools/gen_stubs.py FOLDER
 
-`raw_ops.pyi` has every op's signature and documentation, from the registry;
-`__init__.pyi` and `_stubs` the names of the package and of its namespaces,
-which are found at run time (sluice/names.py).
+`raw_ops.pyi` has every op's signature and documentation, from the registry.
+`__init__.pyi` and `_stubs` have the names of the package and its namespaces,
+which are looked up at run time (sluice/names.py).
 """
 
 import importlib
@@ -27,7 +27,7 @@ _ANNOTATIONS = {
     "float": "Float", "bool": "Bool", "string": "Text", "type": "DTypeLike",
     "shape": "ShapeLike", "tensor value": "Any", "function": "Any"}
 
-# Parameters of functions that are alike wherever they are.
+# The types of parameters that are the same in all functions.
 _PARAMETERS = {
     **dict.fromkeys(
         "x y a b t tensor input_tensor value labels logits predictions "
@@ -45,7 +45,7 @@ def annotation(kind):
 
 
 def stub(name, op, raw="_raw."):
-    """The function of an op, under a name."""
+    """Returns the stub of an op's function, under a name."""
     params = []
     for parameter, kind, has_default, _ in op._parameters():
         params.append(f"{parameter}: {annotation(kind)}"
@@ -61,23 +61,23 @@ def stub(name, op, raw="_raw."):
 
 
 def outputs_stub(op):
-    """The class of an op's results, where there are several."""
+    """Returns the class of an op's results if there are several."""
     if result_types.of_op(op) is not None:
         return ""
     return "\n".join([f"class {op._op_name}Outputs(_t.NamedTuple):"] + [
         f"    {name}: {qualified('list[Tensor]' if is_list else 'Tensor')}"
-        # (Methods of a tuple.)
+        # These are methods of tuple.
         f"{'  # type: ignore[assignment]' * (name in ('count', 'index'))}"
         for name, is_list in op._outputs()]) + "\n\n"
 
 
 def qualified(result):
-    """The names of `_types.pyi` in a result."""
+    """Qualifies the names of `_types.pyi` in a result type."""
     return result.replace("Tensor]", "_t.Tensor]") if "[" in result else (
         "None" if result == "None" else "_t." + result)
 
 
-# What functions return whose source does not tell.
+# Return types that cannot be inferred from the source.
 _RESULTS = {
     **dict.fromkeys(
         "embedding_lookup embedding_lookup_sparse softmax log_softmax "
@@ -125,7 +125,7 @@ from sluice._stubs import _types as _t
 
 '''
 
-# (In a module of their own: `bool`, `complex` and `Any` are names of ours too.)
+# In a separate module, because the package has names such as `bool` and `Any`.
 _TYPES = '''import builtins
 from typing import (
     Any as Any, Callable as Callable, ContextManager as ContextManager,
@@ -163,7 +163,7 @@ from sluice._stubs import _classes as _c, _types as _t
 
 
 def parameter_type(p):
-    """What a parameter takes, as far as its name or its default tell."""
+    """Returns the type of a parameter, given its name and default."""
     if isinstance(p.default, bool):
         return "_t.Bool"
     kind = _PARAMETERS.get(p.name)
@@ -175,8 +175,10 @@ def parameter_type(p):
 
 
 def function_stub(name, function, result=None, bound=False):
-    """A function (or, if `bound`, a method), by its parameters' names and its
-    source."""
+    """Returns the stub of a function or (if `bound`) a method.
+
+    It uses the parameters' names and the source.
+    """
     parts, star = [], False
     for p in inspect.signature(function).parameters.values():
         if p.kind is p.KEYWORD_ONLY and not star:
@@ -195,7 +197,7 @@ CLASSES = class_stubs.Classes(function_stub)
 
 
 def entry(name, module, there):
-    """The line for a public name, and where it is defined."""
+    """Returns the line for a public name and its location."""
     module = importlib.import_module(module)
     value = getattr(module, there)
     if hasattr(value, "_parameters"):
@@ -209,7 +211,7 @@ def entry(name, module, there):
 
 
 def names_of(module):
-    """A module's own names, as those of a namespace are."""
+    """Returns the names of a module in the form of a namespace."""
     module = importlib.import_module(module)
     return {name: (module.__name__, name) for name in dir(module)
             if not name.startswith("_") and not isinstance(
@@ -217,7 +219,7 @@ def names_of(module):
 
 
 def namespace(key, entries):
-    """The stub of a namespace ("nn", or "" for the package)."""
+    """Returns the stub of a namespace ("nn", or "" for the package)."""
     lines = [entry(name, *where) for name, where in sorted(entries.items())]
     within = key + "." if key else ""
     for one in sorted({*names._GROUPS, *names._MODULES}):
@@ -234,7 +236,7 @@ def write(path, text):
 
 
 def write_in(folder, text):
-    """The stub of a package."""
+    """Writes the stub of a package."""
     os.makedirs(folder, exist_ok=True)
     write(f"{folder}/__init__.pyi", text)
 

@@ -1,5 +1,7 @@
-"""Programs in TensorFlow 1's names of arrays, layers, training and state: see
-`program_kit.py`."""
+"""Programs with TensorFlow 1's arrays, layers, training and state.
+
+See `program_kit.py`.
+"""
 
 import numpy as np
 
@@ -517,7 +519,7 @@ def convolutions_of_all_kinds(tf):
                                  "SAME"),
           tf.nn.conv1d(x[:, 0], w[0], 1, "SAME"),
           tf.pad(x, [[0, 0], [1, 1], [2, 0], [0, 0]], "REFLECT")]
-    # (TensorFlow has no gradient of holes on a CPU.)
+    # TensorFlow has no gradient of dilated convolutions on a CPU.
     return ys + [tf.nn.conv2d(x, w, 1, "SAME", dilations=2)] + tf.gradients(
         [tf.reduce_sum(y * y) for y in ys], x), {x: IMAGE}
 
@@ -534,8 +536,10 @@ def training_by_others(tf):
 
 
 def _trained(tf, optimizers):
-    """What each makes of a variable of both kinds, whose gradients are sums of
-    dense ones and of rows."""
+    """Returns the results of training variables of both kinds.
+
+    Their gradients are sums of dense and sparse gradients.
+    """
     outs = []
     for i, optimizer in enumerate(optimizers):
         for resource in (False, True):

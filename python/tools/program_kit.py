@@ -1,10 +1,10 @@
-"""What the programs of `graph_programs.py` and `flow_programs.py` share."""
+"""Common parts of `graph_programs.py` and `flow_programs.py`."""
 
 import numpy as np
 
-# By name, those of each module that was imported. Each takes a library that has
-# TensorFlow 1's names and gives (fetches, feeds): a list of tensors, and arrays
-# by placeholder.
+# The programs of all imported modules by name. Each is a function from a
+# library with TensorFlow 1's names to (fetches, feeds): a list of tensors, and
+# a dict of arrays by placeholder.
 PROGRAMS = {}
 
 _rng = np.random.RandomState(7)
@@ -20,7 +20,7 @@ def program(fn):
 
 
 def set_weights(tf, scale=0.1):
-    """Assignments of reproducible values to all variables."""
+    """Returns operations that assign reproducible values to all variables."""
     ops = []
     for v in sorted(tf.global_variables(), key=lambda v: v.op.name):
         shape = v.shape.as_list()

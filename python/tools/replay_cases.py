@@ -2,9 +2,9 @@
 
     PYTHONPATH=build/release/python python3 python/tools/replay_cases.py DIR...
 
-A case is a folder with graph.pb, meta.json, feeds.npz and expected.npz, as
-tests/cases/record.py makes them (`sluice replay` replays the same in C++); DIR
-is a case or a folder of cases. Ends with 1 if any differs.
+A case is a folder with graph.pb, meta.json, feeds.npz and expected.npz, as made
+by tests/cases/record.py (`sluice replay` replays the same in C++). DIR is a
+case or a folder of cases. The exit status is 1 if any case differs.
 """
 
 import json
@@ -18,12 +18,12 @@ import numpy as np
 
 import sluice.compat.v1 as tf
 
-# Between the starts of steps that run side by side.
+# The delay between the starts of concurrent steps.
 _STAGGER_S = 0.3
 
 
 def find_cases(folder):
-    """The cases in a folder, or itself if it is one."""
+    """Returns the cases in a folder, or the folder if it is a case."""
     if os.path.exists(os.path.join(folder, "meta.json")):
         return [folder]
     return sorted(
@@ -32,7 +32,7 @@ def find_cases(folder):
 
 
 def _array(arrays, desc):
-    """The array that a description names, of a numpy type."""
+    """Converts a described array to its numpy type."""
     key, shape = desc["key"], desc["shape"]
     if desc["dtype"] == "string":
         data = arrays[key + "__bytes"].tobytes()
@@ -42,13 +42,13 @@ def _array(arrays, desc):
         made[:] = items
         return made.reshape(shape)
     array = arrays[key].reshape(shape)
-    if desc["dtype"] == "bfloat16":  # (Which is float32 to numpy.)
+    if desc["dtype"] == "bfloat16":  # Represented as float32 in numpy.
         return (array.astype(np.uint32) << 16).view(np.float32)
     return array
 
 
 def _difference(desc, got, want):
-    """"" if a value is as recorded, else what differs."""
+    """Returns "" if a value is as recorded, else the difference."""
     got = np.asarray(got)
     if list(got.shape) != list(desc["shape"]):
         return f"expected shape {desc['shape']}, got {got.shape}"
@@ -75,7 +75,7 @@ def _difference(desc, got, want):
 
 
 class _Replay:
-    """One case, in a session of its own."""
+    """A case in its own session."""
 
     def __init__(self, folder, scratch):
         self._folder, self._scratch = folder, scratch
@@ -85,7 +85,7 @@ class _Replay:
         self._expected = np.load(os.path.join(folder, "expected.npz"))
 
     def run(self):
-        """What differs."""
+        """Runs the case; returns the differences."""
         with open(os.path.join(self._folder, "graph.pb"), "rb") as f:
             definition = tf.GraphDef.FromString(f.read())
         config = tf.ConfigProto(device_count={"CPU": self._meta["devices"]},
@@ -130,7 +130,7 @@ class _Replay:
                 for line in self._check(step, outcome)]
 
     def _outcome(self, run, step):
-        """The values of a step, or its error."""
+        """Returns the values of a step, or its error."""
         more = {}
         if "timeout_ms" in step:
             more["options"] = tf.RunOptions(timeout_in_ms=step["timeout_ms"])
@@ -166,7 +166,7 @@ class _Replay:
 
 
 def replay(folder):
-    """What differs in a case; an empty list if nothing does."""
+    """Returns the list of differences in a case."""
     scratch = tempfile.mkdtemp(prefix="replay")
     try:
         return _Replay(folder, scratch).run()

@@ -1,11 +1,11 @@
-"""Replays recorded cases of single ops through the op functions of Python.
+"""Replays recorded cases of single ops through the Python op functions.
 
     PYTHONPATH=build/release/python python3 python/tools/replay_ops.py FILE...
 
-FILE is one of tests/cases/*_ops.txt; tests/cases/op_cases.py says what stands
-in it. Ends with 1 if any case differs. Numbers may differ by more than a
-kernel's may: those are compared in src/ops; what is seen here is how arguments,
-types, feeds and fetches pass through Python.
+FILE is one of tests/cases/*_ops.txt; tests/cases/op_cases.py describes the
+format. The exit status is 1 if any case differs. The tolerances exceed those of
+the kernels, which src/ops tests. This program tests how arguments, dtypes,
+feeds and fetches pass through Python.
 """
 
 import os
@@ -15,17 +15,17 @@ import numpy as np
 
 import sluice.compat.v1 as tf
 
-# What elements may be off by, relative to the largest, by numpy's type.
+# Tolerances relative to the largest element, by numpy type.
 _OFF = {"float32": 2e-4, "complex64": 2e-4, "float64": 1e-6, "complex128": 1e-6,
         "float16": 0.02}
-# Their vectors may be any of several right ones (src/ops/linalg/linalg_test.cc).
+# Several vectors are correct results (src/ops/linalg/linalg_test.cc).
 _FREE_VECTORS = ("SelfAdjointEigV2", "Svd")
 _STORED = {"qint8": "int8", "quint8": "uint8", "qint16": "int16",
            "quint16": "uint16", "qint32": "int32", "bfloat16": "float32"}
 
 
 def _value(words):
-    """(its type, its value) of `DTYPE SHAPE VALUES...`."""
+    """Parses `DTYPE SHAPE VALUES...` to (dtype, value)."""
     dtype, shape = tf.as_dtype(words[0]), words[1][1:-1]
     shape = [int(d) for d in shape.split(",") if d]
     stored = _STORED.get(dtype.name, dtype.name)
@@ -35,7 +35,7 @@ def _value(words):
     elif dtype.is_complex:
         made = np.array(words[2:], float).astype(
             np.dtype(stored).type(0).real.dtype).view(stored)
-    elif stored in ("int64", "uint64"):  # (Not all of them are floats.)
+    elif stored in ("int64", "uint64"):  # Floats cannot represent all of them.
         made = np.array([int(w) for w in words[2:]], stored)
     else:
         made = np.array(words[2:], float).astype(stored)
@@ -56,8 +56,10 @@ def _attr(text):
 
 
 class _Case:
-    """One case: an op, its attributes, values by what they are, and whether
-    TensorFlow refuses it."""
+    """A case: an op, its attributes and values.
+
+    It also tells whether TensorFlow rejects it.
+    """
 
     def __init__(self, line, words):
         self.line, self.op = line, words[0]
@@ -70,7 +72,7 @@ class _Case:
 
 
 def read_cases(path):
-    """The cases of a file."""
+    """Reads the cases of a file."""
     cases = []
     with open(path, encoding="utf-8") as f:
         for number, line in enumerate(f, 1):
@@ -85,13 +87,13 @@ def read_cases(path):
 
 
 def _arguments(op, tensors, attrs):
-    """What the op's function takes, by name."""
+    """Returns the arguments of the op's function by name."""
     parameters = op._parameters()
     lists = [name for name, kind, *_ in parameters if kind == "tensors"]
     single = sum(kind == "tensor" for _, kind, *_ in parameters)
     rest, made = list(tensors), {}
     in_lists = len(tensors) - single
-    # (All are as long, unless the case says how long all but the last are.)
+    # All lists have the same length unless the case gives the lengths.
     each = attrs.get("N", in_lists // max(len(lists), 1))
     for name, kind, *_ in parameters:
         if kind == "tensor":
@@ -106,7 +108,7 @@ def _arguments(op, tensors, attrs):
 
 
 def _differs(want, got, only_shape):
-    """"" if a value is as recorded, else what differs."""
+    """Returns "" if a value is as recorded, else the difference."""
     dtype, want = want
     got = np.asarray(got, object if want.dtype == object else None)
     if got.shape != want.shape or got.dtype != want.dtype:
@@ -127,7 +129,7 @@ def _differs(want, got, only_shape):
 
 
 def _run(case):
-    """What the case's op gives, and its variables then."""
+    """Runs a case; returns the results of its op and its variables."""
     op = getattr(tf.raw_ops, case.op)
     feeds = {tf.placeholder(dtype, value.shape): value
              for dtype, value in case.values["in"]}
@@ -156,7 +158,7 @@ def _run(case):
 
 
 def replay(case):
-    """What differs in a case; an empty list if nothing does."""
+    """Returns the list of differences in a case."""
     where = f"{case.line}: {case.op}"
     try:
         with tf.Graph().as_default():

@@ -1,4 +1,4 @@
-"""What functions of the package return, as far as their source tells."""
+"""Infers the return types of the package's functions from their source."""
 
 import ast
 import functools
@@ -16,7 +16,7 @@ _TENSORS = {conversion.convert_to_tensor, conversion.constant}
 
 
 def of_op(op):
-    """The annotation of an op's results; None where it has several."""
+    """Returns the type of an op's result; None if it has several."""
     outputs = op._outputs()
     if len(outputs) > 1:
         return None
@@ -26,11 +26,11 @@ def of_op(op):
 
 
 class _Unknown(Exception):
-    """The source does not tell."""
+    """Raised if the type cannot be inferred."""
 
 
 class _Function:
-    """One function: the types of its returns, found by its expressions."""
+    """A function whose return types are inferred from expressions."""
 
     def __init__(self, function):
         self._globals = {**function.__globals__,
@@ -43,7 +43,7 @@ class _Function:
         for node in ast.walk(self._body):
             if isinstance(node, (ast.FunctionDef, ast.Lambda)) and (
                     node is not self._body):
-                raise _Unknown  # (Its returns are not this one's.)
+                raise _Unknown  # Nested functions have their own returns.
             if isinstance(node, ast.Assign):
                 for target in node.targets:
                     self._assigned(target, node.value)
@@ -56,7 +56,7 @@ class _Function:
                 self._assigned(part, None)
 
     def returns(self):
-        """All types that it may return."""
+        """Returns all types that the function may return."""
         found = set()
         for node in ast.walk(self._body):
             if isinstance(node, ast.Return):
@@ -68,7 +68,7 @@ class _Function:
         return found
 
     def _value(self, node):
-        """What a name of the module is."""
+        """Returns the value of a module-level name."""
         if isinstance(node, ast.Name) and node.id in self._globals:
             return self._globals[node.id]
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
@@ -116,7 +116,7 @@ class _Function:
             value = _core.op(called.args[0].value)
         else:
             value = self._value(called)
-        if hasattr(value, "_outputs"):  # An op's function, or around one.
+        if hasattr(value, "_outputs"):  # An op function or a wrapper of one.
             return {of_op(value) or _unknown()}
         if value in _TENSORS:
             return {"Tensor"}
@@ -145,8 +145,11 @@ def _returns(function):
 
 
 def annotation(function):
-    """What a function returns, for a stub; "Any" if that is not known, or one
-    of several types (which would have to be told apart at each call)."""
+    """Returns the return type of a function for a stub.
+
+    It is "Any" if the type is unknown or one of several, which callers would
+    have to distinguish.
+    """
     if function in _TENSORS:
         return "Tensor"
     found = _found(function)
