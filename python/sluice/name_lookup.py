@@ -104,7 +104,7 @@ def _find(where, name, prefix, names, cache):
     elif key in NEEDS or prefix[:-1] in MODULE_NEEDS:
         needs = NEEDS.get(key) or MODULE_NEEDS[prefix[:-1]]
         raise AttributeError(f"module '{where}' has no attribute '{name}': it "
-                             f"needs {needs}, which are not there yet")
+                             f"needs {needs}, which are not implemented yet")
     else:
         near = ", ".join(_core.nearest_names(name, sorted(names)))
         raise AttributeError(

@@ -177,7 +177,7 @@ def test_training_restart_is_reported(warned):
         cluster.restart("ps", 1)
         assert session.run([step, w]) == [0, 5]
     lost, again = warned[0], warned[1]
-    assert "made anew" in lost and "/job:ps/replica:0/task:1" in lost
+    assert "is recreated" in lost and "/job:ps/replica:0/task:1" in lost
     assert "w (/job:ps/task:1)" in again and "global_step" not in again
     assert "starts again from the initial values of all variables" in again
 

@@ -7,4 +7,4 @@ class ReaderBase:
     def __init__(self, reader_ref, supports_serialize=False):
         raise NotImplementedError(
             f"{type(self).__name__}: it needs readers of files, which are not "
-            f"there yet")
+            f"implemented yet")

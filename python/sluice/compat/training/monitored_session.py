@@ -410,7 +410,7 @@ class _Monitored:
                 # A task was lost, with the state that it held.
                 if not self._recovers:
                     raise
-                logging.warning("The session ended and is made anew: %s", e)
+                logging.warning("The session ended and is recreated: %s", e)
                 self._end_session()
                 self._create()
 
