@@ -29,7 +29,7 @@ def session_options(config):
     if config is None:
         return options
     if config.inter_op_parallelism_threads:
-        # The caller's thread counts as one. -1 means that it is the only one.
+        # The caller's thread counts as one. Negative values mean only that one.
         options.inter_op_threads = max(
             config.inter_op_parallelism_threads - 1, 0)
     if config.intra_op_parallelism_threads:
