@@ -276,7 +276,7 @@ def smart_constant_value(pred):
 
 
 def smart_cond(pred, true_fn=None, false_fn=None, name=None):
-    """Like `cond`, but calls only one function if `pred` is a constant."""
+    """Works like `cond`, but calls only one function if `pred` is constant."""
     for fn, what in ((true_fn, "true_fn"), (false_fn, "false_fn")):
         if not callable(fn):
             raise TypeError(f"`{what}` must be callable.")
@@ -288,7 +288,7 @@ def smart_cond(pred, true_fn=None, false_fn=None, name=None):
 
 def smart_case(pred_fn_pairs, default=None, exclusive=False,
                name="smart_case"):
-    """Like `case`, but omits branches whose predicates are constants."""
+    """Works like `case`, but omits branches whose predicates are constants."""
     pairs = list(pred_fn_pairs.items() if isinstance(pred_fn_pairs, dict)
                  else pred_fn_pairs)
     unknown = []

@@ -113,7 +113,7 @@ def foldl(fn, elems, initializer=None, parallel_iterations=10, back_prop=True,
 
 def foldr(fn, elems, initializer=None, parallel_iterations=10, back_prop=True,
           swap_memory=False, name=None):
-    """Like `foldl`, but from the last slice to the first."""
+    """Works like `foldl`, but from the last slice to the first."""
     if not callable(fn):
         raise TypeError(f"{fn.__class__.__name__} is not callable.")
     return _fold(fn, elems, initializer, parallel_iterations, back_prop,

@@ -49,4 +49,4 @@ quantize_and_dequantize = _there_and_back(
     "Rounds numbers like integers of `num_bits`; passes gradients unchanged.")
 quantize_and_dequantize_v2 = _there_and_back(
     "QuantizeAndDequantizeV4",
-    "Like `quantize_and_dequantize`, with gradient 0 outside the range.")
+    "Works like `quantize_and_dequantize`; gradients are 0 out of range.")

@@ -129,7 +129,7 @@ def categorical(logits, num_samples, dtype=dtypes.int64, seed=None, name=None):
 
 def stateless_random_uniform(shape, seed, minval=0, maxval=None,
                              dtype=dtypes.float32, name=None):
-    """Like `random_uniform`, but determined by two integer seeds."""
+    """Works like `random_uniform`, but determined by two integer seeds."""
     dtype = dtypes.as_dtype(dtype)
     if dtype.is_integer and maxval is None:
         raise ValueError(f"Must specify maxval for integer dtype {dtype!r}")
@@ -160,15 +160,15 @@ def _stateless_normal(kind, default, doc):
 
 stateless_random_normal = _stateless_normal(
     "StatelessRandomNormal", "stateless_random_normal",
-    "Like `random_normal`, but determined by two integer seeds.")
+    "Works like `random_normal`, but determined by two integer seeds.")
 stateless_truncated_normal = _stateless_normal(
     "StatelessTruncatedNormal", "stateless_truncated_normal",
-    "Like `truncated_normal`, but determined by two integer seeds.")
+    "Works like `truncated_normal`, but determined by two integer seeds.")
 
 
 def stateless_multinomial(logits, num_samples, seed, output_dtype=dtypes.int64,
                           name=None):
-    """Like `multinomial`, but determined by two integer seeds."""
+    """Works like `multinomial`, but determined by two integer seeds."""
     return _op("StatelessMultinomial")(logits, num_samples, seed,
                                        output_dtype=output_dtype, name=name)
 

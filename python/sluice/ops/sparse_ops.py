@@ -111,7 +111,7 @@ def sparse_cross(inputs, name=None):
 
 
 def sparse_cross_hashed(inputs, num_buckets=0, hash_key=None, name=None):
-    """Like `sparse_cross`, but hashes combinations to `num_buckets` numbers."""
+    """Works like `sparse_cross`, but hashes combinations to buckets."""
     return _cross(inputs, dtypes.int64, num_buckets, hash_key, name)
 
 

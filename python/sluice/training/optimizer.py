@@ -300,7 +300,7 @@ def _gradient(value):
 
 
 def _key(var):
-    """The key of a variable, which is unique across graphs."""
+    """Returns the key of a variable, which is unique across graphs."""
     return var.graph, var.name
 
 

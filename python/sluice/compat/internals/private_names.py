@@ -144,14 +144,14 @@ def list_local_devices(session_config=None):
 
 
 def shape_internal(input, name=None, optimize=True, out_type=dtypes.int32):
-    """Like `shape`; without `optimize`, always adds an operation."""
+    """Works like `shape`; without `optimize`, always adds an operation."""
     if optimize or isinstance(input, array_ops._SPARSE):
         return array_ops.shape(input, name, out_type)
     return _op("Shape")(input, out_type=out_type, name=name)
 
 
 def rank_internal(input, name=None, optimize=True):
-    """Like `rank`; without `optimize`, always adds an operation."""
+    """Works like `rank`; without `optimize`, always adds an operation."""
     if optimize:
         return array_ops.rank(input, name)
     return _op("Rank")(convert_to_tensor(input), name=name)
@@ -229,7 +229,7 @@ _PartitionInfo = partitioned.PartitionInfo
 
 
 def _pure_variable_scope(name_or_scope, **defaults):
-    """Like `variable_scope`, but without a name scope."""
+    """Works like `variable_scope`, but without a name scope."""
     return variable_scope(name_or_scope, auxiliary_name_scope=False, **defaults)
 
 

@@ -24,7 +24,7 @@ def _float(x, name):
 
 
 def ndtr(x, name="ndtr"):
-    """The standard normal cumulative distribution function."""
+    """Computes the standard normal cumulative distribution function."""
     with graphs.name_scope(name, values=[x]):
         return _ndtr(_float(x, "x"))
 
@@ -40,7 +40,7 @@ def _ndtr(x):
 
 
 def ndtri(p, name="ndtri"):
-    """The inverse of `ndtr`."""
+    """Computes the inverse of `ndtr`."""
     with graphs.name_scope(name, values=[p]):
         p = _float(p, "p")
         # At 0 and 1, where the result is infinite, the gradient is 0.
@@ -52,7 +52,7 @@ def ndtri(p, name="ndtri"):
 
 
 def log_ndtr(x, series_order=3, name="log_ndtr"):
-    """The logarithm of `ndtr`, accurate even where `ndtr` rounds to 0 or 1.
+    """Computes log(ndtr(x)), accurately even where `ndtr` rounds to 0 or 1.
 
     The gradient is accurate, too.
 
@@ -79,7 +79,7 @@ def log_ndtr(x, series_order=3, name="log_ndtr"):
 
 
 def _series(x, order):
-    """The asymptotic series 1 - 1/x^2 + 3/x^4 - 15/x^6... of `ndtr`.
+    """Returns the asymptotic series 1 - 1/x^2 + 3/x^4 - 15/x^6... of `ndtr`.
 
     It approximates `ndtr` divided by density / -x.
     """
@@ -91,7 +91,7 @@ def _series(x, order):
 
 
 def log_cdf_laplace(x, name="log_cdf_laplace"):
-    """The log of the standard Laplace cumulative distribution function."""
+    """Computes the log of the standard Laplace distribution function."""
     with graphs.name_scope(name, values=[x]):
         x = convert_to_tensor(x, name="x")
         below = -math.log(2.0) + x

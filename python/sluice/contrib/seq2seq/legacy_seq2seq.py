@@ -97,7 +97,7 @@ def basic_rnn_seq2seq(encoder_inputs, decoder_inputs, cell,
 
 def tied_rnn_seq2seq(encoder_inputs, decoder_inputs, cell, loop_function=None,
                      dtype=dtypes.float32, scope=None):
-    """Like `basic_rnn_seq2seq`, with the same cell for both."""
+    """Works like `basic_rnn_seq2seq`, with the same cell for both."""
     with scopes.variable_scope("combined_tied_rnn_seq2seq") as own:
         scope = scope or "tied_rnn_seq2seq"
         _, state = static_rnn(cell, encoder_inputs, dtype=dtype, scope=scope)
@@ -178,7 +178,7 @@ def embedding_tied_rnn_seq2seq(encoder_inputs, decoder_inputs, cell,
                                num_symbols, embedding_size,
                                num_decoder_symbols=None, output_projection=None,
                                feed_previous=False, dtype=None, scope=None):
-    """Like `embedding_rnn_seq2seq`, with a shared cell and embedding."""
+    """Works like `embedding_rnn_seq2seq`, with a shared cell and embedding."""
     with scopes.variable_scope(scope or "embedding_tied_rnn_seq2seq",
                                dtype=dtype) as own:
         dtype = own.dtype
@@ -336,7 +336,7 @@ def embedding_attention_seq2seq(encoder_inputs, decoder_inputs, cell,
                                 output_projection=None, feed_previous=False,
                                 dtype=None, scope=None,
                                 initial_state_attention=False):
-    """Like `embedding_rnn_seq2seq`, with attention to the encoder's outputs."""
+    """Works like `embedding_rnn_seq2seq`, with attention to the encoder."""
     with scopes.variable_scope(scope or "embedding_attention_seq2seq",
                                dtype=dtype) as own:
         encoded, state = static_rnn(
