@@ -284,9 +284,27 @@ std::vector<uint8_t> Partitioner::WaitedFor(int frame, int owner) const {
     // (A Merge needs only one of its inputs.)
     if (n->op().role == OpRole::kMerge) continue;
     for (const Output& in : n->inputs()) visit(in.node);
-    for (const Node* c : n->control_inputs()) visit(c);
+    for (const Node* c : n->control_inputs())
+      if (KeepsControl(*n, c)) visit(c);
   }
   return parts;
+}
+
+// A constant may take only its liveness from a node without effects (CopyTo,
+// AddControl): then nothing of that node crosses.
+bool Partitioner::KeepsControl(const Node& n, const Node* c) const {
+  if (n.op().role != OpRole::kConst || orders_[Id(c)] != 0) return true;
+  const auto crosses = [&](int p) {
+    for (int i = -1; i < c->num_outputs(); ++i)
+      if (const auto it = received_.find({c, i});
+          it != received_.end() && it->second.contains(p))
+        return true;
+    return false;
+  };
+  const std::vector<int>& parts = parts_[Id(&n)];
+  return std::all_of(parts.begin(), parts.end(), [&](int p) {
+    return copies_[static_cast<size_t>(p)][Id(c)] != nullptr || crosses(p);
+  });
 }
 
 // Bounds how far partitions run ahead of each other: an iteration is done for

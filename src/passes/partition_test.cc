@@ -364,6 +364,27 @@ TEST_F(LoopPartitionTest, AParticipantInWhatComesBackNeedsNoSignal) {
   EXPECT_EQ(ring(true), 2);
 }
 
+// The constant takes only its liveness from Sin, which x has, too: no value or
+// signal of Sin goes to device 2.
+TEST_F(LoopPartitionTest, DeviceWithOnlyWhatAConstantWaitsForSendsASignal) {
+  const Output y = Loop([](Output, Output x) {
+    Output first, z, k;
+    {
+      DeviceScope on(CutDevice(1));
+      first = ops::Sin(x);
+    }
+    DeviceScope on(CutDevice(2));
+    z = ops::Cos(x);
+    {
+      ControlDependencies after({first.node});
+      k = Constant(Tensor::Vector<float>({1, 2}));
+    }
+    return z * k;
+  });
+  Cut({y});
+  EXPECT_EQ(Count("_SendSignal", 1), 1);
+}
+
 TEST_F(LoopPartitionTest, LoopConstantsEnterWhereTheyAreRead) {
   const Output w = Feed("w");
   const Output y = Loop([&](Output, Output x) {

@@ -190,6 +190,8 @@ class Partitioner {
   // By partition: whether each iteration of the frame in `owner` has to wait
   // for a node that runs there in the same iteration.
   std::vector<uint8_t> WaitedFor(int frame, int owner) const;
+  // Whether the copies of `n` wait for its control input `c`.
+  bool KeepsControl(const Node& n, const Node* c) const;
   Status BeginCalls(const Node& call);
   // A node in partition `p` that is done when all of `n` is.
   Node* Done(const Node* n, int p);
