@@ -4,6 +4,8 @@
 #include <numeric>
 #include <thread>
 
+#include "exec/core/stream_allocator.h"
+#include "exec/devices/emulated_stream.h"
 #include "sluice/op.h"
 #include "tests/snippets/snippets_test_util.h"
 
@@ -296,6 +298,35 @@ TEST_F(SnippetTest, Cpus) {
 TEST_F(SnippetTest, EmulatedAccelerators) {
 #include "snippets/src/exec/devices/emulated_device.h/1.inc"
   RunOn(session, graph, "/device:EMU:1");
+}
+
+TEST_F(SnippetTest, Streams) {
+  const auto clock = std::make_shared<VirtualClock>();
+  const auto compute = std::make_shared<EmulatedStream>(clock),
+             copies = std::make_shared<EmulatedStream>(clock);
+  const int64_t copy_ns = 50;
+  bool copied = false;
+  compute->Enqueue(100);
+#include "snippets/src/exec/core/stream.h/1.inc"
+  EXPECT_EQ(copies->Position(), 150);
+  EXPECT_FALSE(copied);
+  clock->AdvanceTo(150);
+  EXPECT_TRUE(copied);
+}
+
+TEST_F(SnippetTest, MemoryOfStreams) {
+  const auto clock = std::make_shared<VirtualClock>();
+  const auto compute = std::make_shared<EmulatedStream>(clock),
+             copies = std::make_shared<EmulatedStream>(clock);
+  auto raw = std::make_unique<HostAllocator>();
+  const int64_t max_bytes = 1 << 20, max_cached = 1 << 20;
+#include "snippets/src/exec/core/stream_allocator.h/1.inc"
+  for (StreamAllocator* a : {&for_kernels, &for_copies}) {
+    const auto t = Tensor::Make(DType::kFloat, Shape({64}), a);
+    ASSERT_TRUE(t.ok()) << t.status();
+    EXPECT_FALSE(t->in_host_memory());
+    EXPECT_EQ(memory->stats().live_bytes, 256);
+  }
 }
 
 TEST_F(SnippetTest, Quantization) {

@@ -2,8 +2,8 @@
 //
 //   const std::shared_ptr<Event> computed = compute->Record();
 //   copies->Wait(computed);  // The device waits, not the host.
-//   ... enqueue a copy in `copies` ...
-//   copies->Record()->OnDone([] { ... });  // Once it is done, on any thread.
+//   copies->Enqueue(copy_ns);  // In the way of the device.
+//   copies->Record()->OnDone([&] { copied = true; });  // On any thread.
 #ifndef SLUICE_EXEC_CORE_STREAM_H_
 #define SLUICE_EXEC_CORE_STREAM_H_
 

@@ -1,9 +1,10 @@
 // StreamAllocator: the memory of a device, given back in the order of its
 // streams.
 //
-//   auto memory = std::make_shared<StreamMemory>(std::move(raw), limits);
-//   StreamAllocator for_kernels(memory, compute), for_copies(memory,
-//   from_host);
+//   auto memory = std::make_shared<StreamMemory>(std::move(raw), max_bytes,
+//                                                max_cached);
+//   StreamAllocator for_kernels(memory, compute);
+//   StreamAllocator for_copies(memory, copies);
 #ifndef SLUICE_EXEC_CORE_STREAM_ALLOCATOR_H_
 #define SLUICE_EXEC_CORE_STREAM_ALLOCATOR_H_
 
@@ -77,10 +78,10 @@ class StreamBuffer final : public Buffer {
 // device. Thread-safe.
 //
 // `raw` is how the device itself allocates; memory goes back to it when nothing
-// uses it any more. A request takes, in this order: the
-// block that its own stream gave back last; a block of another stream that is
-// done with it; new memory, while all blocks together fit; and else the oldest
-// blocks, for which its stream waits. So a request that fits in max_bytes
+// uses it any more. A request takes, in this order: the block that its own
+// stream gave back last; a block of another stream that is done with it; new
+// memory, while all blocks together fit; and else the oldest blocks, for which
+// its stream waits. So a request that fits in max_bytes
 // beside the live blocks succeeds, and the host never waits.
 class StreamMemory : public std::enable_shared_from_this<StreamMemory> {
  public:
