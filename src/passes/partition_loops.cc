@@ -295,10 +295,11 @@ std::vector<uint8_t> Partitioner::WaitedFor(int frame, int owner) const {
 bool Partitioner::KeepsControl(const Node& n, const Node* c) const {
   if (n.op().role != OpRole::kConst || orders_[Id(c)] != 0) return true;
   const auto crosses = [&](int p) {
-    for (int i = -1; i < c->num_outputs(); ++i)
-      if (const auto it = received_.find({c, i});
-          it != received_.end() && it->second.contains(p))
-        return true;
+    for (const auto* received : {&received_, &received_directly_})
+      for (int i = -1; i < c->num_outputs(); ++i)
+        if (const auto it = received->find({c, i});
+            it != received->end() && it->second.contains(p))
+          return true;
     return false;
   };
   const std::vector<int>& parts = parts_[Id(&n)];
