@@ -6,7 +6,7 @@ from sluice.framework.conversion import convert_to_tensor
 from sluice.ops import array_ops
 
 # The number of unreferenced tensors that are kept before they are deleted.
-_MOST_DEAD = 10
+_MAX_DEAD = 10
 
 
 class TensorHandle:
@@ -19,7 +19,7 @@ class TensorHandle:
     def __init__(self, handle, dtype, session):
         self._handle = handle.decode() if isinstance(handle, bytes) else handle
         self._dtype, self._session, self._owns = dtype, session, True
-        if len(session._dead_handles) > _MOST_DEAD:
+        if len(session._dead_handles) > _MAX_DEAD:
             dead = session._dead_handles[:]
             del session._dead_handles[:len(dead)]
             for handle in dead:

@@ -10,7 +10,7 @@ import os
 from sluice import _core
 
 # The limit of operations. Longer output is unreadable and makes pages slow.
-_MOST = 1000
+_MAX_NODES = 1000
 _FLOW = {"Switch", "RefSwitch", "Merge", "RefMerge", "Enter", "RefEnter",
          "Exit", "RefExit", "NextIteration", "RefNextIteration", "LoopCond"}
 # The colours are translucent, because the page may be light or dark.
@@ -33,7 +33,7 @@ max-width:24em;overflow-wrap:anywhere}
 .sluice-graph .from{opacity:.75;font-size:10px}
 """
 # Limits for a node's box. Its tooltip has the whole line.
-_MOST_INPUTS, _MOST_LETTERS = 4, 40
+_MAX_INPUTS, _MAX_LETTERS = 4, 40
 
 
 def _short(name, scope):
@@ -41,8 +41,8 @@ def _short(name, scope):
     name = name.removesuffix(":0")
     control = "^" * name.startswith("^")
     name = name[len(control):].removeprefix(scope)
-    if len(name) > _MOST_LETTERS:
-        end = name[-_MOST_LETTERS:]
+    if len(name) > _MAX_LETTERS:
+        end = name[-_MAX_LETTERS:]
         name = "…" + end[max(end.find("/"), 0):]
     return html.escape(control + name)
 
@@ -52,9 +52,9 @@ def _node(scope, name, op, inputs, line, stateful):
     kind = " flow" if op in _FLOW else " state" if stateful else ""
     shown = _short(name, scope) + (
         "" if name.rpartition("/")[2] == op else f" <i>{html.escape(op)}</i>")
-    sources = [_short(s, scope) for s in inputs[:_MOST_INPUTS]]
-    if len(inputs) > _MOST_INPUTS:
-        sources.append(f"{len(inputs) - _MOST_INPUTS} more")
+    sources = [_short(s, scope) for s in inputs[:_MAX_INPUTS]]
+    if len(inputs) > _MAX_INPUTS:
+        sources.append(f"{len(inputs) - _MAX_INPUTS} more")
     return (f'<div class="node{kind}" title="{html.escape(line)}">{shown}'
             + (f'<div class="from">{", ".join(sources)}</div>' if sources
                else "") + "</div>")
@@ -90,7 +90,7 @@ def _box(kind, title, items, last, left_out):
 
 def as_html(graph):
     """Returns the graph as self-contained HTML."""
-    kind, _, items, last, left_out = _core.shown_graph(graph, _MOST)
+    kind, _, items, last, left_out = _core.shown_graph(graph, _MAX_NODES)
     title = f"Graph of {graph.version:,} operations, without its constants"
     return (f'<style>{_STYLE}</style><div class="sluice-graph">'
             f'{_box(kind, title, items, last, left_out)}</div>')
