@@ -1,0 +1,26 @@
+// Elements of queues as batches: split into elements, and joined.
+#ifndef SLUICE_OPS_QUEUES_BATCH_H_
+#define SLUICE_OPS_QUEUES_BATCH_H_
+
+#include <vector>
+
+#include "ops/queues/queue.h"
+
+namespace sluice::queues {
+
+// The elements of a batch, whose components have a first dimension of the same
+// size. They are copies, so that an element keeps nothing else alive; a batch
+// of one element is shared. InvalidArgument if the sizes differ.
+Result<std::vector<Element>> SplitBatch(const Element& batch);
+
+// Component `c` of the elements along a new first dimension. Elements of
+// different shapes are an error, or, with `padded`, are filled at the ends with
+// zeros or empty strings up to the largest extents. `type` and `shape`: of the
+// component, for a batch without elements.
+Result<Tensor> JoinComponent(const std::vector<Element>& elements, size_t c,
+                             DType type, const PartialShape& shape, bool padded,
+                             Allocator* allocator);
+
+}  // namespace sluice::queues
+
+#endif  // SLUICE_OPS_QUEUES_BATCH_H_

@@ -1,0 +1,442 @@
+// Ops on queues, in both spellings: with handles that are references to strings
+// and with resources (docs/design/032-queues.md).
+#include "graph/op_def.h"
+#include "graph/shape_context.h"
+#include "ops/common/elements.h"
+#include "ops/queues/batch.h"
+#include "ops/queues/queue.h"
+#include "ops/state/lookup.h"
+
+namespace sluice {
+namespace {
+
+using queues::Element;
+using queues::Queue;
+using queues::QueueOptions;
+
+enum class QueueKind { kFifo, kPadding, kShuffle, kPriority };
+
+constexpr const char* NameOf(QueueKind kind) {
+  switch (kind) {
+    case QueueKind::kFifo:
+      return "FIFOQueue";
+    case QueueKind::kPadding:
+      return "PaddingFIFOQueue";
+    case QueueKind::kShuffle:
+      return "RandomShuffleQueue";
+    case QueueKind::kPriority:
+      return "PriorityQueue";
+  }
+  return "";
+}
+
+// ---- Making queues ----------------------------------------------------------
+
+// The components of the queues that a node makes. A priority queue has the
+// priority before those declared.
+std::vector<DType> ComponentTypes(const Node& n, bool has_priority) {
+  auto types = n.AttrOr<AttrValue::Types>("component_types", {});
+  if (has_priority) types.insert(types.begin(), DType::kInt64);
+  return types;
+}
+std::vector<PartialShape> ComponentShapes(const Node& n, bool has_priority) {
+  auto shapes = n.AttrOr<AttrValue::Shapes>("shapes", {});
+  if (has_priority) shapes.insert(shapes.begin(), PartialShape(Shape()));
+  return shapes;
+}
+
+template <QueueKind kind>
+class MakeQueueKernel {
+ public:
+  static Result<std::shared_ptr<MakeQueueKernel>> Make(const Node& n) {
+    auto k = std::make_shared<MakeQueueKernel>(n);
+    const QueueOptions& o = k->options_;
+    if (!o.shapes.empty() && o.shapes.size() != o.types.size())
+      return InvalidArgument("shapes: expected none, or one for each of the ",
+                             o.types.size(), " components, got ",
+                             o.shapes.size());
+    if (k->min_after_dequeue_ < 0)
+      return InvalidArgument("min_after_dequeue: expected >= 0, got ",
+                             k->min_after_dequeue_);
+    if (o.capacity >= 0 && k->min_after_dequeue_ >= o.capacity &&
+        kind == QueueKind::kShuffle)
+      return InvalidArgument("min_after_dequeue: expected less than the "
+                             "capacity of ",
+                             o.capacity, ", got ", k->min_after_dequeue_);
+    return k;
+  }
+  explicit MakeQueueKernel(const Node& n)
+      : name_(n),
+        min_after_dequeue_(n.IntAttr("min_after_dequeue")),
+        seed_(n.IntAttr("seed")),
+        seed2_(n.IntAttr("seed2")) {
+    constexpr bool kHasPriority = kind == QueueKind::kPriority;
+    options_.name = name_.name;
+    options_.kind = NameOf(kind);
+    options_.types = ComponentTypes(n, kHasPriority);
+    options_.shapes = ComponentShapes(n, kHasPriority);
+    options_.capacity = n.IntAttr("capacity");
+  }
+  Status Run(KernelContext& ctx) {
+    SLUICE_ASSIGN_OR_RETURN(
+        ctx.output(0),
+        handle_.Get(
+            ctx, name_,
+            [this](ResourceManager* m) -> Result<std::shared_ptr<Resource>> {
+              SLUICE_ASSIGN_OR_RETURN(
+                  std::shared_ptr<Queue> queue,
+                  m->LookupOrCreate<Queue>(
+                      name_.container, name_.name, [this] {
+                        return std::make_shared<Queue>(options_, MakeStore());
+                      }));
+              SLUICE_RETURN_IF_ERROR(SameAs(queue->options()));
+              return queue;
+            }));
+    return OkStatus();
+  }
+
+ private:
+  std::unique_ptr<queues::ElementStore> MakeStore() const {
+    switch (kind) {
+      case QueueKind::kShuffle:
+        return queues::MakeShuffleStore(min_after_dequeue_, seed_, seed2_);
+      case QueueKind::kPriority:
+        return queues::MakePriorityStore();
+      default:
+        return queues::MakeFifoStore();
+    }
+  }
+  // Steps and sessions that share a queue must declare the same one.
+  Status SameAs(const QueueOptions& o) const {
+    const auto error = [&](const char* what) {
+      return InvalidArgument("queue '", options_.name, "': expected the ", what,
+                             " of the queue of this name that exists");
+    };
+    if (std::string_view(o.kind) != options_.kind) return error("kind");
+    if (o.types != options_.types) return error("component types");
+    if (o.capacity != options_.capacity) return error("capacity");
+    if (o.shapes != options_.shapes) return error("shapes");
+    return OkStatus();
+  }
+
+  const state::ResourceName name_;
+  QueueOptions options_;
+  const int64_t min_after_dequeue_, seed_, seed2_;
+  state::CachedHandle handle_;
+};
+
+// ---- Operations -------------------------------------------------------------
+
+Result<std::shared_ptr<Queue>> QueueInput(const KernelContext& ctx) {
+  return ctx.resource<Queue>(0);
+}
+
+Result<Element> Components(KernelContext& ctx) {
+  Element element;
+  for (int i = 1; i < ctx.num_inputs(); ++i) {
+    SLUICE_ASSIGN_OR_RETURN(Tensor t, ctx.TakeToKeep(i));
+    element.push_back(std::move(t));
+  }
+  return element;
+}
+
+template <bool many>
+Status StartEnqueue(KernelContext& ctx, const DoneFn& done) {
+  SLUICE_ASSIGN_OR_RETURN(const std::shared_ptr<Queue> queue, QueueInput(ctx));
+  SLUICE_ASSIGN_OR_RETURN(Element components, Components(ctx));
+  std::vector<Element> elements;
+  if constexpr (many) {
+    SLUICE_ASSIGN_OR_RETURN(elements, queues::SplitBatch(components));
+  } else {
+    elements.push_back(std::move(components));
+  }
+  for (const Element& e : elements)
+    SLUICE_RETURN_IF_ERROR(queue->Check(e));
+  queue->Enqueue(std::move(elements), ctx.step().cancellation, done);
+  return OkStatus();
+}
+
+struct DequeueOptions {
+  explicit DequeueOptions(const Node& n)
+      : types(n.AttrOr<AttrValue::Types>("component_types", {})) {}
+  std::vector<DType> types;
+};
+
+template <bool many, bool up_to>
+Status StartDequeue(KernelContext& ctx, const DoneFn& done) {
+  SLUICE_ASSIGN_OR_RETURN(const std::shared_ptr<Queue> queue, QueueInput(ctx));
+  const QueueOptions& o = queue->options();
+  if (ctx.state<DequeueOptions>().types != o.types)
+    return InvalidArgument("component_types: expected those of ", o.kind, " '",
+                           o.name, "', got others");
+  int64_t count = 1;
+  const bool padded = o.kind == std::string_view("PaddingFIFOQueue");
+  if constexpr (many) {
+    SLUICE_ASSIGN_OR_RETURN(count, array::IntScalar(ctx.input(1), "n"));
+    if (count < 0)
+      return InvalidArgument("n: expected >= 0 elements, got ", count);
+    bool known = !o.shapes.empty();
+    for (const PartialShape& s : o.shapes)
+      known = known && (padded ? s.rank_known() : s.fully_known());
+    if (!known)
+      return InvalidArgument(o.kind,
+                             "'s DequeueMany and DequeueUpTo require the "
+                             "components to have specified shapes.");
+  }
+  queue->Dequeue(
+      count, up_to, ctx.step().cancellation,
+      [ctx = &ctx, done, queue, padded](Result<std::vector<Element>> taken) {
+        done([&]() -> Status {
+          SLUICE_RETURN_IF_ERROR(taken.status());
+          for (int i = 0; i < ctx->num_outputs(); ++i) {
+            const auto c = static_cast<size_t>(i);
+            if constexpr (many) {
+              const QueueOptions& options = queue->options();
+              SLUICE_ASSIGN_OR_RETURN(
+                  ctx->output(i),
+                  queues::JoinComponent(*taken, c, options.types[c],
+                                        options.shapes[c], padded,
+                                        ctx->step().allocator));
+            } else {
+              ctx->set_output(i, std::move((*taken)[0][c]));
+            }
+          }
+          return OkStatus();
+        }());
+      });
+  return OkStatus();
+}
+
+class CloseKernel {
+ public:
+  explicit CloseKernel(const Node& n)
+      : cancel_pending_(n.BoolAttr("cancel_pending_enqueues")) {}
+  Status Start(KernelContext& ctx, const DoneFn& done) const {
+    SLUICE_ASSIGN_OR_RETURN(const std::shared_ptr<Queue> queue,
+                            QueueInput(ctx));
+    queue->Close(cancel_pending_, ctx.step().cancellation, done);
+    return OkStatus();
+  }
+
+ private:
+  const bool cancel_pending_;
+};
+
+Status RunIsClosed(KernelContext& ctx) {
+  SLUICE_ASSIGN_OR_RETURN(const std::shared_ptr<Queue> queue, QueueInput(ctx));
+  ctx.set_output(0, Tensor::Scalar<bool>(queue->closed()));
+  return OkStatus();
+}
+
+Status RunSize(KernelContext& ctx) {
+  SLUICE_ASSIGN_OR_RETURN(const std::shared_ptr<Queue> queue, QueueInput(ctx));
+  ctx.set_output(0,
+                 Tensor::Scalar<int32_t>(static_cast<int32_t>(queue->size())));
+  return OkStatus();
+}
+
+// A kernel that calls `done` later, or at once with the error of its start.
+template <Status (*start)(KernelContext&, const DoneFn&), typename State>
+Status MakeWaitingKernel(const Node& n, Kernel* k) {
+  if (n.AttrOr<int64_t>("timeout_ms", -1) != -1)
+    return InvalidArgument("timeout_ms: expected -1 (a step has a deadline), "
+                           "got ",
+                           n.IntAttr("timeout_ms"));
+  k->state = std::make_shared<State>(n);
+  k->run_async = [](KernelContext& ctx, DoneFn done) {
+    if (Status s = start(ctx, done); !s.ok()) done(std::move(s));
+  };
+  return OkStatus();
+}
+
+struct NoState {
+  explicit NoState(const Node&) {}
+};
+
+Status StartClose(KernelContext& ctx, const DoneFn& done) {
+  return ctx.state<CloseKernel>().Start(ctx, done);
+}
+
+// ---- Shapes -----------------------------------------------------------------
+
+// The components' shapes, if the handle comes from the node that makes the
+// queue; `rows`: the dimension before them, or null.
+Status DequeueShapeWith(ShapeContext& c, const int64_t* rows) {
+  const Output handle = c.node().input(0);
+  if (!handle.valid()) return OkStatus();
+  const bool priority = handle.node->op_name().starts_with("PriorityQueue");
+  const std::vector<PartialShape> shapes =
+      ComponentShapes(*handle.node, priority);
+  if (shapes.size() != static_cast<size_t>(c.num_outputs())) {
+    return OkStatus();
+  }
+  for (int i = 0; i < c.num_outputs(); ++i) {
+    const PartialShape& s = shapes[static_cast<size_t>(i)];
+    c.set_output(i, rows == nullptr
+                        ? s
+                        : array::JoinShapes(PartialShape({*rows}), s));
+  }
+  return OkStatus();
+}
+Status DequeueShape(ShapeContext& c) { return DequeueShapeWith(c, nullptr); }
+Status DequeueManyShape(ShapeContext& c) {
+  SLUICE_RETURN_IF_ERROR(c.RequireScalar(1));
+  const int64_t rows = c.ConstantInt(1).value_or(-1);
+  return DequeueShapeWith(c, &rows);
+}
+Status DequeueUpToShape(ShapeContext& c) {
+  SLUICE_RETURN_IF_ERROR(c.RequireScalar(1));
+  const int64_t rows = -1;
+  return DequeueShapeWith(c, &rows);
+}
+
+// ---- Declarations -----------------------------------------------------------
+
+constexpr const char* kHolds =
+    "a queue holds values; gradients do not flow through it";
+
+// Both spellings of an op, which differ in the handle.
+#define SLUICE_QUEUE(Name, declaration)                                   \
+  SLUICE_OP(Name).Output("handle: Ref(string)") declaration               \
+      .Attr("container: string = ''")                                     \
+      .Attr("shared_name: string = ''")                                   \
+      .Stateful(kOwnsState)                                               \
+      .HostOnly()                                                         \
+      .Family("queues")                                                   \
+      .NoGradient(kHolds);                                                \
+  SLUICE_OP(Name##V2).Output("handle: resource") declaration              \
+      .Attr("container: string = ''")                                     \
+      .Attr("shared_name: string = ''")                                   \
+      .Stateful(kOwnsState)                                               \
+      .HostOnly()                                                         \
+      .Family("queues")                                                   \
+      .NoGradient(kHolds)
+#define SLUICE_QUEUE_OP(Name, declaration)                                \
+  SLUICE_OP(Name).Input("handle: Ref(string)") declaration                \
+      .AllowsUninitializedInput()                                         \
+      .Stateful()                                                         \
+      .HostOnly()                                                         \
+      .Family("queues")                                                   \
+      .NoGradient(kHolds);                                                \
+  SLUICE_OP(Name##V2).Input("handle: resource") declaration               \
+      .Stateful()                                                         \
+      .HostOnly()                                                         \
+      .Family("queues")                                                   \
+      .NoGradient(kHolds)
+
+SLUICE_QUEUE(FIFOQueue,
+             .Attr("component_types: list(type) >= 1")
+                 .Attr("shapes: list(shape) >= 0 = []")
+                 .Attr("capacity: int = -1")
+                 .Shape(ScalarShape)
+                 .Kernel(CpuState<MakeQueueKernel<QueueKind::kFifo>>())
+                 .Doc("Returns a queue whose elements leave in the order in "
+                      "which they came."));
+
+SLUICE_QUEUE(PaddingFIFOQueue,
+             .Attr("component_types: list(type) >= 1")
+                 .Attr("shapes: list(shape) >= 0 = []")
+                 .Attr("capacity: int = -1")
+                 .Shape(ScalarShape)
+                 .Kernel(CpuState<MakeQueueKernel<QueueKind::kPadding>>())
+                 .Doc("Returns a FIFO queue that pads elements of different "
+                      "shapes when several are dequeued together."));
+
+SLUICE_QUEUE(RandomShuffleQueue,
+             .Attr("component_types: list(type) >= 1")
+                 .Attr("shapes: list(shape) >= 0 = []")
+                 .Attr("capacity: int = -1")
+                 .Attr("min_after_dequeue: int = 0")
+                 .Attr("seed: int = 0")
+                 .Attr("seed2: int = 0")
+                 .Shape(ScalarShape)
+                 .Kernel(CpuState<MakeQueueKernel<QueueKind::kShuffle>>())
+                 .Doc("Returns a queue whose elements leave in a random "
+                      "order."));
+
+SLUICE_QUEUE(PriorityQueue,
+             .Attr("component_types: list(type) >= 0 = []")
+                 .Attr("shapes: list(shape) >= 0")
+                 .Attr("capacity: int = -1")
+                 .Shape(ScalarShape)
+                 .Kernel(CpuState<MakeQueueKernel<QueueKind::kPriority>>())
+                 .Doc("Returns a queue whose elements leave in the order of "
+                      "their first component, an int64."));
+
+SLUICE_QUEUE_OP(QueueEnqueue,
+                .Input("components: Tcomponents")
+                    .Attr("Tcomponents: list(type) >= 1")
+                    .Attr("timeout_ms: int = -1")
+                    .Waits()
+                    .Shape(NoOutputs)
+                    .Kernel(MakeWaitingKernel<StartEnqueue<false>, NoState>)
+                    .Doc("Enqueues an element; waits until there is room."));
+
+SLUICE_QUEUE_OP(QueueEnqueueMany,
+                .Input("components: Tcomponents")
+                    .Attr("Tcomponents: list(type) >= 1")
+                    .Attr("timeout_ms: int = -1")
+                    .Waits()
+                    .Shape(NoOutputs)
+                    .Kernel(MakeWaitingKernel<StartEnqueue<true>, NoState>)
+                    .Doc("Enqueues the rows of its inputs, each as soon as "
+                         "there is room."));
+
+SLUICE_QUEUE_OP(
+    QueueDequeue,
+    .Output("components: component_types")
+        .Attr("component_types: list(type) >= 1")
+        .Attr("timeout_ms: int = -1")
+        .Waits()
+        .Shape(DequeueShape)
+        .Kernel(MakeWaitingKernel<StartDequeue<false, false>, DequeueOptions>)
+        .Doc("Takes an element; waits until there is one."));
+
+SLUICE_QUEUE_OP(
+    QueueDequeueMany,
+    .Input("n: int32")
+        .Output("components: component_types")
+        .Attr("component_types: list(type) >= 1")
+        .Attr("timeout_ms: int = -1")
+        .Waits()
+        .Shape(DequeueManyShape)
+        .Kernel(MakeWaitingKernel<StartDequeue<true, false>, DequeueOptions>)
+        .Doc("Takes n elements and stacks them; waits until there are n."));
+
+SLUICE_QUEUE_OP(
+    QueueDequeueUpTo,
+    .Input("n: int32")
+        .Output("components: component_types")
+        .Attr("component_types: list(type) >= 1")
+        .Attr("timeout_ms: int = -1")
+        .Waits()
+        .Shape(DequeueUpToShape)
+        .Kernel(MakeWaitingKernel<StartDequeue<true, true>, DequeueOptions>)
+        .Doc("Takes n elements and stacks them, or those that are left in a "
+             "closed queue."));
+
+SLUICE_QUEUE_OP(QueueClose,
+                .Attr("cancel_pending_enqueues: bool = false")
+                    .Waits()
+                    .Shape(NoOutputs)
+                    .Kernel(MakeWaitingKernel<StartClose, CloseKernel>)
+                    .Doc("Closes a queue: no element enters any more, and "
+                         "dequeues that it cannot satisfy fail."));
+
+SLUICE_QUEUE_OP(QueueIsClosed,
+                .Output("is_closed: bool")
+                    .Shape(ScalarShape)
+                    .Kernel(Cpu(RunIsClosed))
+                    .Doc("Whether a queue is closed."));
+
+SLUICE_QUEUE_OP(QueueSize,
+                .Output("size: int32")
+                    .Shape(ScalarShape)
+                    .Kernel(Cpu(RunSize))
+                    .Doc("The number of elements in a queue."));
+
+#undef SLUICE_QUEUE
+#undef SLUICE_QUEUE_OP
+
+}  // namespace
+}  // namespace sluice
