@@ -13,21 +13,8 @@ using array::MakeShape;
 using array::SpanOf;
 
 Result<std::vector<Element>> SplitBatch(const Element& batch) {
-  int64_t count = -1;
-  for (size_t c = 0; c < batch.size(); ++c) {
-    const Shape& shape = batch[c].shape();
-    if (shape.rank() == 0)
-      return InvalidArgument("component ", c,
-                             ": expected a first dimension of elements, got a "
-                             "scalar");
-    if (count < 0) count = shape.dim(0);
-    if (shape.dim(0) != count)
-      return InvalidArgument("component ", c, ": expected ", count,
-                             " elements as component 0 has, got ",
-                             shape.dim(0));
-  }
-  std::vector<Element> elements(
-      static_cast<size_t>(std::max<int64_t>(0, count)));
+  const int64_t count = batch[0].dim(0);
+  std::vector<Element> elements(static_cast<size_t>(count));
   for (const Tensor& t : batch) {
     Dims row = DimsOf(t.shape());
     row.erase(row.begin());

@@ -8,9 +8,9 @@
 
 namespace sluice::queues {
 
-// The elements of a batch, whose components have a first dimension of the same
-// size. They are copies, so that an element keeps nothing else alive; a batch
-// of one element is shared. InvalidArgument if the sizes differ.
+// The elements of a batch. They are copies, so that an element keeps nothing
+// else alive; a batch of one element is shared. REQUIRES: CheckBatch of its
+// queue accepts it.
 Result<std::vector<Element>> SplitBatch(const Element& batch);
 
 // Component `c` of the elements along a new first dimension. Elements of

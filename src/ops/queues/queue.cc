@@ -6,78 +6,201 @@ namespace sluice::queues {
 
 // ---- Checks -----------------------------------------------------------------
 
-Status Queue::Check(const Element& element) const {
-  if (element.size() != options_.types.size())
+Status Queue::CheckTypes(const Element& components) const {
+  if (components.size() != options_.types.size())
     return InvalidArgument(options_.kind, " '", options_.name, "': expected ",
                            options_.types.size(), " components, got ",
-                           element.size());
-  for (size_t i = 0; i < element.size(); ++i) {
-    const Tensor& t = element[i];
-    if (t.dtype() != options_.types[i])
+                           components.size());
+  for (size_t i = 0; i < components.size(); ++i)
+    if (components[i].dtype() != options_.types[i])
       return InvalidArgument(options_.kind, " '", options_.name,
                              "': expected component ", i, " of type ",
                              DTypeName(options_.types[i]), ", got ",
-                             DTypeName(t.dtype()));
-    if (i < options_.shapes.size() &&
-        !options_.shapes[i].CompatibleWith(PartialShape(t.shape())))
-      return InvalidArgument(options_.kind, " '", options_.name,
-                             "': expected component ", i, " of shape ",
-                             options_.shapes[i].ToString(), ", got ",
-                             t.shape().ToString());
+                             DTypeName(components[i].dtype()));
+  return OkStatus();
+}
+
+Status Queue::Check(const Element& element) const {
+  SLUICE_RETURN_IF_ERROR(CheckTypes(element));
+  for (size_t i = 0; i < options_.shapes.size(); ++i)
+    if (!options_.shapes[i].CompatibleWith(PartialShape(element[i].shape())))
+      return InvalidArgument("Shape mismatch in tuple component ", i,
+                             ". Expected ", options_.shapes[i].ToString(),
+                             ", got ", element[i].shape().ToString());
+  return OkStatus();
+}
+
+Status Queue::CheckBatch(const Element& batch) const {
+  SLUICE_RETURN_IF_ERROR(CheckTypes(batch));
+  for (size_t i = 0; i < batch.size(); ++i)
+    if (batch[i].rank() == 0)
+      return InvalidArgument("component ", i,
+                             ": expected a first dimension of elements, got a "
+                             "scalar");
+  const int64_t count = batch[0].dim(0);
+  for (size_t i = 0; i < batch.size(); ++i) {
+    const Shape& shape = batch[i].shape();
+    if (i < options_.shapes.size() && options_.shapes[i].rank_known()) {
+      PartialShape expected({count});
+      for (int d = 0; d < options_.shapes[i].rank(); ++d)
+        expected.add_dim(options_.shapes[i].dim(d));
+      if (!expected.CompatibleWith(PartialShape(shape)))
+        return InvalidArgument("Shape mismatch in tuple component ", i,
+                               ". Expected ", expected.ToString(), ", got ",
+                               shape.ToString());
+    } else if (shape.dim(0) != count) {
+      return InvalidArgument(
+          "All input tensors must have the same size in the 0th dimension. "
+          "Component ",
+          i, " has ", shape.dim(0), ", and should have ", count);
+    }
   }
   return OkStatus();
 }
 
-// ---- Operations -------------------------------------------------------------
+// ---- Enqueue ----------------------------------------------------------------
+
+class Queue::EnqueueAttempt final : public Attempt {
+ public:
+  EnqueueAttempt(Queue* queue, std::vector<Element> elements,
+                 Cancellation* cancellation, Done done)
+      : Attempt(cancellation),
+        queue_(queue),
+        elements_(std::move(elements)),
+        done_(std::move(done)) {}
+
+ private:
+  bool Try() override {
+    if (queue_->closed_) {
+      End(Cancelled(queue_->options_.kind, " '", queue_->options_.name,
+                    "' is closed."));
+      return false;
+    }
+    const size_t before = next_;
+    while (next_ < elements_.size() && queue_->HasRoom())
+      queue_->store_->Push(std::move(elements_[next_++]));
+    if (next_ == elements_.size()) End(OkStatus());
+    return next_ > before;
+  }
+  Status Withdraw() override {
+    return Cancelled("Enqueue operation was cancelled");
+  }
+  void Complete(Status status) override { done_(std::move(status)); }
+
+  Queue* const queue_;
+  std::vector<Element> elements_;
+  size_t next_ = 0;  // The first of `elements_` that has not entered.
+  const Done done_;
+};
 
 void Queue::Enqueue(std::vector<Element> elements, Cancellation* cancellation,
                     Done done) {
   if (elements.empty()) return done(OkStatus());
-  auto a = std::make_shared<Attempt>();
-  a->what = Attempt::What::kEnqueue;
-  a->wanted = static_cast<int64_t>(elements.size());
-  a->elements = std::move(elements);
-  a->done = std::move(done);
-  a->cancellation = cancellation;
-  Begin(std::move(a));
+  Begin(kEnqueues,
+        std::make_shared<EnqueueAttempt>(this, std::move(elements),
+                                         cancellation, std::move(done)));
 }
+
+// ---- Dequeue ----------------------------------------------------------------
+
+class Queue::DequeueAttempt final : public Attempt {
+ public:
+  DequeueAttempt(Queue* queue, int64_t count, bool up_to,
+                 Cancellation* cancellation, Dequeued done)
+      : Attempt(cancellation),
+        queue_(queue),
+        count_(count),
+        up_to_(up_to),
+        done_(std::move(done)) {}
+
+ private:
+  int64_t wanted() const {
+    return count_ - static_cast<int64_t>(taken_.size());
+  }
+  bool Try() override {
+    ElementStore& store = *queue_->store_;
+    bool moved = false;
+    // (Enqueues do not wait in a closed queue, so no more elements come.)
+    if (queue_->closed_ && store.size() < wanted()) {
+      moved = GiveBack();
+      if (!up_to_ || store.size() == 0) {
+        End(OutOfRange(queue_->options_.kind, " '", queue_->options_.name,
+                       "' is closed and has insufficient elements (requested ",
+                       count_, ", current size ", store.size(), ")"));
+        return moved;
+      }
+      count_ = store.size();
+    }
+    for (int64_t n = store.available(queue_->closed_); n > 0 && wanted() > 0;
+         --n, moved = true)
+      taken_.push_back(store.Pop());
+    if (wanted() == 0) End(OkStatus());
+    return moved;
+  }
+  Status Withdraw() override {
+    GiveBack();
+    return Cancelled("Dequeue operation was cancelled");
+  }
+  bool GiveBack() {
+    if (taken_.empty()) return false;
+    queue_->store_->PutBack(std::exchange(taken_, {}));
+    return true;
+  }
+  void Complete(Status status) override {
+    if (status.ok()) return done_(std::move(taken_));
+    done_(std::move(status));
+  }
+
+  Queue* const queue_;
+  int64_t count_;
+  const bool up_to_;
+  std::vector<Element> taken_;
+  const Dequeued done_;
+};
 
 void Queue::Dequeue(int64_t count, bool up_to, Cancellation* cancellation,
                     Dequeued done) {
   if (count == 0) return done(std::vector<Element>());
-  auto a = std::make_shared<Attempt>();
-  a->what = Attempt::What::kDequeue;
-  a->up_to = up_to;
-  a->wanted = count;
-  a->dequeued = std::move(done);
-  a->cancellation = cancellation;
-  Begin(std::move(a));
+  Begin(kDequeues, std::make_shared<DequeueAttempt>(
+                       this, count, up_to, cancellation, std::move(done)));
 }
 
+// ---- Close ------------------------------------------------------------------
+
+class Queue::CloseAttempt final : public Attempt {
+ public:
+  CloseAttempt(Queue* queue, Cancellation* cancellation, Done done)
+      : Attempt(cancellation), queue_(queue), done_(std::move(done)) {}
+
+ private:
+  bool Try() override {
+    const bool was = std::exchange(queue_->closed_, true);
+    End(was ? Cancelled("Queue '", queue_->options_.name,
+                        "' is already closed.")
+            : OkStatus());
+    return !was;
+  }
+  Status Withdraw() override {
+    return Cancelled("Enqueue operation was cancelled");
+  }
+  void Complete(Status status) override { done_(std::move(status)); }
+
+  Queue* const queue_;
+  const Done done_;
+};
+
 void Queue::Close(bool cancel_pending, Cancellation* cancellation, Done done) {
-  if (!cancel_pending) {
-    auto a = std::make_shared<Attempt>();
-    a->what = Attempt::What::kClose;
-    a->done = std::move(done);
-    a->cancellation = cancellation;
-    return Begin(std::move(a));
-  }
-  std::vector<AttemptPtr> completed;
-  {
-    std::lock_guard<std::mutex> lock(mu_);
+  if (!cancel_pending)
+    return Begin(kEnqueues, std::make_shared<CloseAttempt>(this, cancellation,
+                                                           std::move(done)));
+  Update([this](Ended* ended) {
     closed_ = true;
-    for (AttemptPtr& a : enqueues_) {
-      End(a.get(), a->what == Attempt::What::kClose
-                       ? OkStatus()
-                       : Cancelled("Enqueue operation was cancelled"));
-      completed.push_back(std::move(a));
-    }
-    enqueues_.clear();
-    Serve(&completed);
-  }
+    EndAll(kEnqueues, Cancelled("Enqueue operation was cancelled"), ended);
+  });
   done(OkStatus());
-  Complete(completed);
 }
+
+// ---- State ------------------------------------------------------------------
 
 int64_t Queue::size() const {
   std::lock_guard<std::mutex> lock(mu_);
@@ -87,142 +210,6 @@ int64_t Queue::size() const {
 bool Queue::closed() const {
   std::lock_guard<std::mutex> lock(mu_);
   return closed_;
-}
-
-// ---- Attempts ---------------------------------------------------------------
-
-void Queue::Begin(AttemptPtr attempt) {
-  std::vector<AttemptPtr> completed;
-  {
-    std::lock_guard<std::mutex> lock(mu_);
-    SideOf(*attempt).push_back(attempt);
-    Serve(&completed);
-    if (!attempt->over && attempt->cancellation != nullptr) {
-      // (Under the lock: who completes the attempt knows the callback.)
-      attempt->callback = attempt->cancellation->Register(
-          [self = shared_from_this(), weak = std::weak_ptr<Attempt>(attempt)] {
-            if (const AttemptPtr a = weak.lock()) self->Cancel(a);
-          });
-      if (attempt->callback < 0) Withdraw(attempt, &completed);
-    }
-  }
-  Complete(completed);
-}
-
-void Queue::Cancel(const AttemptPtr& attempt) {
-  std::vector<AttemptPtr> completed;
-  {
-    std::lock_guard<std::mutex> lock(mu_);
-    if (attempt->over) return;
-    Withdraw(attempt, &completed);
-  }
-  Complete(completed);
-}
-
-void Queue::Withdraw(const AttemptPtr& attempt,
-                     std::vector<AttemptPtr>* completed) {
-  SideOf(*attempt).remove(attempt);
-  const bool dequeue = attempt->what == Attempt::What::kDequeue;
-  if (dequeue) store_->PutBack(std::exchange(attempt->elements, {}));
-  End(attempt.get(),
-      Cancelled(dequeue ? "Dequeue" : "Enqueue", " operation was cancelled"));
-  completed->push_back(attempt);
-  Serve(completed);
-}
-
-void Queue::Complete(const std::vector<AttemptPtr>& completed) {
-  for (const AttemptPtr& a : completed) {
-    if (a->callback >= 0) a->cancellation->Deregister(a->callback);
-    if (a->what != Attempt::What::kDequeue) {
-      a->done(std::move(a->status));
-    } else if (!a->status.ok()) {
-      a->dequeued(std::move(a->status));
-    } else {
-      a->dequeued(std::move(a->elements));
-    }
-  }
-}
-
-// ---- Serving ----------------------------------------------------------------
-
-void Queue::Serve(std::vector<AttemptPtr>* completed) {
-  for (bool progress = true; progress;) {
-    progress = ServeFirst(&enqueues_, completed);
-    progress = ServeFirst(&dequeues_, completed) || progress;
-  }
-}
-
-// Serves the first attempts of a side as far as possible. Returns whether an
-// element moved or an attempt ended.
-bool Queue::ServeFirst(Attempts* side, std::vector<AttemptPtr>* completed) {
-  bool progress = false;
-  while (!side->empty()) {
-    Attempt* const a = side->front().get();
-    switch (a->what) {
-      case Attempt::What::kEnqueue:
-        progress = TryEnqueue(a) || progress;
-        break;
-      case Attempt::What::kDequeue:
-        progress = TryDequeue(a) || progress;
-        break;
-      case Attempt::What::kClose:
-        progress = TryClose(a) || progress;
-        break;
-    }
-    if (!a->over) break;
-    completed->push_back(std::move(side->front()));
-    side->pop_front();
-  }
-  return progress;
-}
-
-bool Queue::TryEnqueue(Attempt* a) {
-  if (closed_) {
-    End(a, Cancelled(options_.kind, " '", options_.name, "' is closed."));
-    return true;
-  }
-  bool progress = false;
-  for (; a->wanted > 0 && HasRoom(); --a->wanted, progress = true)
-    store_->Push(std::move(a->elements[a->next++]));
-  if (a->wanted > 0) return progress;
-  End(a, OkStatus());
-  return true;
-}
-
-bool Queue::TryDequeue(Attempt* a) {
-  bool progress = false;
-  for (; a->wanted > 0 && store_->available(closed_) > 0;
-       --a->wanted, progress = true)
-    a->elements.push_back(store_->Pop());
-  if (a->wanted > 0) {
-    // (Enqueues that wait end with an error in a closed queue, so no more
-    // elements come.)
-    if (!closed_) return progress;
-    if (!a->up_to || a->elements.empty()) {
-      const auto taken = static_cast<int64_t>(a->elements.size());
-      store_->PutBack(std::exchange(a->elements, {}));
-      End(a, OutOfRange(options_.kind, " '", options_.name,
-                        "' is closed and has insufficient elements (requested ",
-                        a->wanted + taken, ", current size ", store_->size(),
-                        ")"));
-      return true;
-    }
-  }
-  End(a, OkStatus());
-  return true;
-}
-
-bool Queue::TryClose(Attempt* a) {
-  const bool was = std::exchange(closed_, true);
-  End(a, was ? Cancelled(options_.kind, " '", options_.name,
-                         "' is already closed.")
-             : OkStatus());
-  return true;
-}
-
-void Queue::End(Attempt* a, Status status) {
-  a->over = true;
-  a->status = std::move(status);
 }
 
 }  // namespace sluice::queues

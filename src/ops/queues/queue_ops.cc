@@ -1,5 +1,8 @@
 // Ops on queues, in both spellings: with handles that are references to strings
 // and with resources (docs/design/032-queues.md).
+#include <algorithm>
+
+#include "absl/strings/str_join.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "ops/common/elements.h"
@@ -30,6 +33,24 @@ constexpr const char* NameOf(QueueKind kind) {
   return "";
 }
 
+std::string TypesText(const std::vector<DType>& types) {
+  return absl::StrCat("[",
+                      absl::StrJoin(types, ",",
+                                    [](std::string* out, DType t) {
+                                      out->append(DTypeName(t));
+                                    }),
+                      "]");
+}
+std::string ShapesText(const std::vector<PartialShape>& shapes) {
+  return absl::StrCat(
+      "[",
+      absl::StrJoin(shapes, ",",
+                    [](std::string* out, const PartialShape& s) {
+                      out->append(s.ToString());
+                    }),
+      "]");
+}
+
 // ---- Making queues ----------------------------------------------------------
 
 // The components of the queues that a node makes. A priority queue has the
@@ -50,32 +71,19 @@ class MakeQueueKernel {
  public:
   static Result<std::shared_ptr<MakeQueueKernel>> Make(const Node& n) {
     auto k = std::make_shared<MakeQueueKernel>(n);
-    const QueueOptions& o = k->options_;
-    if (!o.shapes.empty() && o.shapes.size() != o.types.size())
-      return InvalidArgument("shapes: expected none, or one for each of the ",
-                             o.types.size(), " components, got ",
-                             o.shapes.size());
-    if (k->min_after_dequeue_ < 0)
-      return InvalidArgument("min_after_dequeue: expected >= 0, got ",
-                             k->min_after_dequeue_);
-    if (o.capacity >= 0 && k->min_after_dequeue_ >= o.capacity &&
-        kind == QueueKind::kShuffle)
-      return InvalidArgument("min_after_dequeue: expected less than the "
-                             "capacity of ",
-                             o.capacity, ", got ", k->min_after_dequeue_);
+    SLUICE_RETURN_IF_ERROR(CheckOptions(k->options_));
     return k;
   }
-  explicit MakeQueueKernel(const Node& n)
-      : name_(n),
-        min_after_dequeue_(n.IntAttr("min_after_dequeue")),
-        seed_(n.IntAttr("seed")),
-        seed2_(n.IntAttr("seed2")) {
+  explicit MakeQueueKernel(const Node& n) : name_(n) {
     constexpr bool kHasPriority = kind == QueueKind::kPriority;
     options_.name = name_.name;
     options_.kind = NameOf(kind);
     options_.types = ComponentTypes(n, kHasPriority);
     options_.shapes = ComponentShapes(n, kHasPriority);
-    options_.capacity = n.IntAttr("capacity");
+    options_.capacity = std::max<int64_t>(n.IntAttr("capacity"), -1);
+    options_.min_after_dequeue = n.AttrOr<int64_t>("min_after_dequeue", 0);
+    options_.seed = n.AttrOr<int64_t>("seed", 0);
+    options_.seed2 = n.AttrOr<int64_t>("seed2", 0);
   }
   Status Run(KernelContext& ctx) {
     SLUICE_ASSIGN_OR_RETURN(
@@ -85,43 +93,82 @@ class MakeQueueKernel {
             [this](ResourceManager* m) -> Result<std::shared_ptr<Resource>> {
               SLUICE_ASSIGN_OR_RETURN(
                   std::shared_ptr<Queue> queue,
-                  m->LookupOrCreate<Queue>(
-                      name_.container, name_.name, [this] {
-                        return std::make_shared<Queue>(options_, MakeStore());
-                      }));
-              SLUICE_RETURN_IF_ERROR(SameAs(queue->options()));
+                  m->LookupOrCreate<Queue>(name_.container, name_.name, [this] {
+                    return std::make_shared<Queue>(options_, MakeStore());
+                  }));
+              SLUICE_RETURN_IF_ERROR(CheckSame(queue->options()));
               return queue;
             }));
     return OkStatus();
   }
 
  private:
+  static Status CheckOptions(const QueueOptions& o) {
+    constexpr bool kPadded = kind == QueueKind::kPadding;
+    const bool may_be_any =
+        kind == QueueKind::kFifo || kind == QueueKind::kShuffle;
+    if (o.shapes.size() != o.types.size() && !(o.shapes.empty() && may_be_any))
+      return InvalidArgument("shapes: expected one for each of the ",
+                             o.types.size(), " components, got ",
+                             o.shapes.size());
+    for (const PartialShape& s : o.shapes)
+      if (!(kPadded ? s.rank_known() : s.fully_known()))
+        return InvalidArgument(
+            "shapes: expected shapes that are fully ",
+            kPadded ? "defined except for dimensions" : "defined", ", got ",
+            s.ToString());
+    if (o.min_after_dequeue < 0)
+      return InvalidArgument("min_after_dequeue ", o.min_after_dequeue,
+                             " must be >= 0");
+    if (o.capacity >= 0 && o.min_after_dequeue >= o.capacity &&
+        kind == QueueKind::kShuffle)
+      return InvalidArgument("min_after_dequeue ", o.min_after_dequeue,
+                             " must be < capacity ", o.capacity);
+    return OkStatus();
+  }
   std::unique_ptr<queues::ElementStore> MakeStore() const {
     switch (kind) {
       case QueueKind::kShuffle:
-        return queues::MakeShuffleStore(min_after_dequeue_, seed_, seed2_);
+        return queues::MakeShuffleStore(options_.min_after_dequeue,
+                                        options_.seed, options_.seed2);
       case QueueKind::kPriority:
         return queues::MakePriorityStore();
-      default:
-        return queues::MakeFifoStore();
+      case QueueKind::kFifo:
+      case QueueKind::kPadding:
+        break;
     }
+    return queues::MakeFifoStore();
   }
   // Steps and sessions that share a queue must declare the same one.
-  Status SameAs(const QueueOptions& o) const {
-    const auto error = [&](const char* what) {
-      return InvalidArgument("queue '", options_.name, "': expected the ", what,
-                             " of the queue of this name that exists");
+  Status CheckSame(const QueueOptions& o) const {
+    const auto error = [&](const char* what, const auto& has,
+                           const auto& wanted) {
+      return InvalidArgument("Shared queue '", options_.name, "' has ", what,
+                             " ", has, " but requested ", what, " ", wanted);
     };
-    if (std::string_view(o.kind) != options_.kind) return error("kind");
-    if (o.types != options_.types) return error("component types");
-    if (o.capacity != options_.capacity) return error("capacity");
-    if (o.shapes != options_.shapes) return error("shapes");
+    if (std::string_view(o.kind) != options_.kind)
+      return InvalidArgument("Expected ", options_.kind, ", found ", o.kind,
+                             " '", options_.name, "'");
+    if (o.capacity != options_.capacity)
+      return error("capacity", o.capacity, options_.capacity);
+    if (o.types != options_.types)
+      return error("component types", TypesText(o.types),
+                   TypesText(options_.types));
+    if (o.shapes != options_.shapes)
+      return error("component shapes", ShapesText(o.shapes),
+                   ShapesText(options_.shapes));
+    if (o.min_after_dequeue != options_.min_after_dequeue)
+      return error("min_after_dequeue", o.min_after_dequeue,
+                   options_.min_after_dequeue);
+    if (o.seed != options_.seed || o.seed2 != options_.seed2)
+      return error("random seeds",
+                   absl::StrCat("(", o.seed, ", ", o.seed2, ")"),
+                   absl::StrCat("(", options_.seed, ", ", options_.seed2, ")"));
     return OkStatus();
   }
 
   const state::ResourceName name_;
   QueueOptions options_;
-  const int64_t min_after_dequeue_, seed_, seed2_;
   state::CachedHandle handle_;
 };
 
@@ -146,12 +193,12 @@ Status StartEnqueue(KernelContext& ctx, const DoneFn& done) {
   SLUICE_ASSIGN_OR_RETURN(Element components, Components(ctx));
   std::vector<Element> elements;
   if constexpr (many) {
+    SLUICE_RETURN_IF_ERROR(queue->CheckBatch(components));
     SLUICE_ASSIGN_OR_RETURN(elements, queues::SplitBatch(components));
   } else {
+    SLUICE_RETURN_IF_ERROR(queue->Check(components));
     elements.push_back(std::move(components));
   }
-  for (const Element& e : elements)
-    SLUICE_RETURN_IF_ERROR(queue->Check(e));
   queue->Enqueue(std::move(elements), ctx.step().cancellation, done);
   return OkStatus();
 }
@@ -167,18 +214,17 @@ Status StartDequeue(KernelContext& ctx, const DoneFn& done) {
   SLUICE_ASSIGN_OR_RETURN(const std::shared_ptr<Queue> queue, QueueInput(ctx));
   const QueueOptions& o = queue->options();
   if (ctx.state<DequeueOptions>().types != o.types)
-    return InvalidArgument("component_types: expected those of ", o.kind, " '",
-                           o.name, "', got others");
+    return InvalidArgument("component_types: expected ", TypesText(o.types),
+                           " of ", o.kind, " '", o.name, "', got ",
+                           TypesText(ctx.state<DequeueOptions>().types));
   int64_t count = 1;
   const bool padded = o.kind == std::string_view("PaddingFIFOQueue");
   if constexpr (many) {
     SLUICE_ASSIGN_OR_RETURN(count, array::IntScalar(ctx.input(1), "n"));
     if (count < 0)
-      return InvalidArgument("n: expected >= 0 elements, got ", count);
-    bool known = !o.shapes.empty();
-    for (const PartialShape& s : o.shapes)
-      known = known && (padded ? s.rank_known() : s.fully_known());
-    if (!known)
+      return InvalidArgument(up_to ? "DequeueUpToOp" : "DequeueManyOp",
+                             " requested ", count, " < 0 elements");
+    if (o.shapes.empty())
       return InvalidArgument(o.kind,
                              "'s DequeueMany and DequeueUpTo require the "
                              "components to have specified shapes.");
@@ -239,9 +285,10 @@ Status RunSize(KernelContext& ctx) {
 template <Status (*start)(KernelContext&, const DoneFn&), typename State>
 Status MakeWaitingKernel(const Node& n, Kernel* k) {
   if (n.AttrOr<int64_t>("timeout_ms", -1) != -1)
-    return InvalidArgument("timeout_ms: expected -1 (a step has a deadline), "
-                           "got ",
-                           n.IntAttr("timeout_ms"));
+    return InvalidArgument(
+        "timeout_ms: expected -1 (a step has a deadline), "
+        "got ",
+        n.IntAttr("timeout_ms"));
   k->state = std::make_shared<State>(n);
   k->run_async = [](KernelContext& ctx, DoneFn done) {
     if (Status s = start(ctx, done); !s.ok()) done(std::move(s));
@@ -259,33 +306,52 @@ Status StartClose(KernelContext& ctx, const DoneFn& done) {
 
 // ---- Shapes -----------------------------------------------------------------
 
-// The components' shapes, if the handle comes from the node that makes the
-// queue; `rows`: the dimension before them, or null.
-Status DequeueShapeWith(ShapeContext& c, const int64_t* rows) {
-  const Output handle = c.node().input(0);
-  if (!handle.valid()) return OkStatus();
-  const bool priority = handle.node->op_name().starts_with("PriorityQueue");
-  const std::vector<PartialShape> shapes =
-      ComponentShapes(*handle.node, priority);
-  if (shapes.size() != static_cast<size_t>(c.num_outputs())) {
-    return OkStatus();
+// The node that makes the queue of a handle; null if unknown.
+const Node* QueueOrigin(Output handle) {
+  for (int depth = 0; depth < 100 && handle.valid(); ++depth) {
+    const Node& n = *handle.node;
+    for (const QueueKind k : {QueueKind::kFifo, QueueKind::kPadding,
+                              QueueKind::kShuffle, QueueKind::kPriority})
+      if (n.op_name() == NameOf(k) ||
+          n.op_name() == absl::StrCat(NameOf(k), "V2"))
+        return &n;
+    if (n.kind() != OpKind::kIdentity && n.op().role != OpRole::kEnter &&
+        n.op().role != OpRole::kSwitch)
+      break;
+    handle = n.input(0);
   }
+  return nullptr;
+}
+
+// The components' shapes, as far as the queue is known; `rows`: the dimension
+// before them, or null.
+Status DequeueShapeWith(ShapeContext& c, const int64_t* rows) {
+  const Node* const queue = QueueOrigin(c.node().input(0));
+  if (queue == nullptr) return OkStatus();
+  const std::vector<PartialShape> shapes = ComponentShapes(
+      *queue, std::string_view(queue->op_name()).starts_with("Priority"));
+  if (shapes.size() != static_cast<size_t>(c.num_outputs())) return OkStatus();
   for (int i = 0; i < c.num_outputs(); ++i) {
     const PartialShape& s = shapes[static_cast<size_t>(i)];
-    c.set_output(i, rows == nullptr
-                        ? s
-                        : array::JoinShapes(PartialShape({*rows}), s));
+    c.set_output(
+        i, rows == nullptr ? s : array::JoinShapes(PartialShape({*rows}), s));
   }
   return OkStatus();
 }
 Status DequeueShape(ShapeContext& c) { return DequeueShapeWith(c, nullptr); }
-Status DequeueManyShape(ShapeContext& c) {
+Result<int64_t> CountOf(ShapeContext& c) {
   SLUICE_RETURN_IF_ERROR(c.RequireScalar(1));
-  const int64_t rows = c.ConstantInt(1).value_or(-1);
+  const std::optional<int64_t> n = c.ConstantInt(1);
+  if (n && *n < 0)
+    return InvalidArgument("n: expected >= 0 elements, got ", *n);
+  return n.value_or(-1);
+}
+Status DequeueManyShape(ShapeContext& c) {
+  SLUICE_ASSIGN_OR_RETURN(const int64_t rows, CountOf(c));
   return DequeueShapeWith(c, &rows);
 }
 Status DequeueUpToShape(ShapeContext& c) {
-  SLUICE_RETURN_IF_ERROR(c.RequireScalar(1));
+  SLUICE_RETURN_IF_ERROR(CountOf(c).status());
   const int64_t rows = -1;
   return DequeueShapeWith(c, &rows);
 }
@@ -296,32 +362,33 @@ constexpr const char* kHolds =
     "a queue holds values; gradients do not flow through it";
 
 // Both spellings of an op, which differ in the handle.
-#define SLUICE_QUEUE(Name, declaration)                                   \
-  SLUICE_OP(Name).Output("handle: Ref(string)") declaration               \
-      .Attr("container: string = ''")                                     \
-      .Attr("shared_name: string = ''")                                   \
-      .Stateful(kOwnsState)                                               \
-      .HostOnly()                                                         \
-      .Family("queues")                                                   \
-      .NoGradient(kHolds);                                                \
-  SLUICE_OP(Name##V2).Output("handle: resource") declaration              \
-      .Attr("container: string = ''")                                     \
-      .Attr("shared_name: string = ''")                                   \
-      .Stateful(kOwnsState)                                               \
-      .HostOnly()                                                         \
-      .Family("queues")                                                   \
+#define SLUICE_QUEUE(Name, declaration)                                      \
+  SLUICE_OP(Name)                                                            \
+      .Output("handle: Ref(string)")                                         \
+          declaration.Attr("container: string = ''")                         \
+      .Attr("shared_name: string = ''")                                      \
+      .Stateful(kOwnsState)                                                  \
+      .HostOnly()                                                            \
+      .Family("queues")                                                      \
+      .NoGradient(kHolds);                                                   \
+  SLUICE_OP(Name##V2)                                                        \
+      .Output("handle: resource") declaration.Attr("container: string = ''") \
+      .Attr("shared_name: string = ''")                                      \
+      .Stateful(kOwnsState)                                                  \
+      .HostOnly()                                                            \
+      .Family("queues")                                                      \
       .NoGradient(kHolds)
-#define SLUICE_QUEUE_OP(Name, declaration)                                \
-  SLUICE_OP(Name).Input("handle: Ref(string)") declaration                \
-      .AllowsUninitializedInput()                                         \
-      .Stateful()                                                         \
-      .HostOnly()                                                         \
-      .Family("queues")                                                   \
-      .NoGradient(kHolds);                                                \
-  SLUICE_OP(Name##V2).Input("handle: resource") declaration               \
-      .Stateful()                                                         \
-      .HostOnly()                                                         \
-      .Family("queues")                                                   \
+#define SLUICE_QUEUE_OP(Name, declaration)                                 \
+  SLUICE_OP(Name)                                                          \
+      .Input("handle: Ref(string)") declaration.AllowsUninitializedInput() \
+      .Stateful()                                                          \
+      .HostOnly()                                                          \
+      .Family("queues")                                                    \
+      .NoGradient(kHolds);                                                 \
+  SLUICE_OP(Name##V2)                                                      \
+      .Input("handle: resource") declaration.Stateful()                    \
+      .HostOnly()                                                          \
+      .Family("queues")                                                    \
       .NoGradient(kHolds)
 
 SLUICE_QUEUE(FIFOQueue,
@@ -423,17 +490,15 @@ SLUICE_QUEUE_OP(QueueClose,
                     .Doc("Closes a queue: no element enters any more, and "
                          "dequeues that it cannot satisfy fail."));
 
-SLUICE_QUEUE_OP(QueueIsClosed,
-                .Output("is_closed: bool")
-                    .Shape(ScalarShape)
-                    .Kernel(Cpu(RunIsClosed))
-                    .Doc("Whether a queue is closed."));
+SLUICE_QUEUE_OP(QueueIsClosed, .Output("is_closed: bool")
+                                   .Shape(ScalarShape)
+                                   .Kernel(Cpu(RunIsClosed))
+                                   .Doc("Whether a queue is closed."));
 
-SLUICE_QUEUE_OP(QueueSize,
-                .Output("size: int32")
-                    .Shape(ScalarShape)
-                    .Kernel(Cpu(RunSize))
-                    .Doc("The number of elements in a queue."));
+SLUICE_QUEUE_OP(QueueSize, .Output("size: int32")
+                               .Shape(ScalarShape)
+                               .Kernel(Cpu(RunSize))
+                               .Doc("The number of elements in a queue."));
 
 #undef SLUICE_QUEUE
 #undef SLUICE_QUEUE_OP

@@ -59,7 +59,9 @@ class ShuffleStore final : public ElementStore {
     return drawn;
   }
   void PutBack(std::vector<Element> elements) override {
-    std::move(elements.begin(), elements.end(), std::back_inserter(elements_));
+    // (In this order, so that the next draws are TensorFlow's.)
+    std::move(elements.rbegin(), elements.rend(),
+              std::back_inserter(elements_));
   }
 
  private:

@@ -1,0 +1,107 @@
+// Operations on resources that steps share, which wait without a thread until
+// others make them possible (docs/design/032-queues.md).
+#ifndef SLUICE_OPS_QUEUES_ATTEMPTS_H_
+#define SLUICE_OPS_QUEUES_ATTEMPTS_H_
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "base/status.h"
+#include "exec/core/cancellation.h"
+#include "tensor/object.h"
+
+namespace sluice::queues {
+
+// One operation on a Shared. Owned by the list in which it waits, and when it
+// is over by the thread that completes it. Try and Withdraw are called with the
+// lock of the resource held, Complete once and without it.
+class Attempt {
+ public:
+  // `cancellation`: of the step, valid until Complete has run; or null.
+  explicit Attempt(Cancellation* cancellation) : cancellation_(cancellation) {}
+  virtual ~Attempt() = default;
+
+ protected:
+  // Goes on as far as the state of the resource allows, and calls End when the
+  // operation is over. Returns whether it changed what others may wait for.
+  virtual bool Try() = 0;
+  // Undoes what the operation did, as far as it must not be done by half, and
+  // returns the error for the step.
+  virtual Status Withdraw() = 0;
+  virtual void Complete(Status status) = 0;
+
+  void End(Status status) {
+    over_ = true;
+    status_ = std::move(status);
+  }
+
+ private:
+  friend class Shared;
+  Cancellation* const cancellation_;
+  int64_t callback_ = -1;  // In `cancellation_`; < 0: none.
+  bool over_ = false;      // Guarded by the lock of the resource until it is.
+  Status status_;          // Of an operation that is over.
+};
+
+// A resource on which operations wait. Each operation belongs to a lane. The
+// attempts of a lane in order are served in the order in which they came: none
+// before the first is over. Those of another lane are served as the state
+// allows.
+//
+// Thread-safe. Neither callbacks nor completions run with the lock held:
+// completions run after the change that made them possible, on the thread that
+// made it, in the order in which the attempts ended.
+class Shared : public Resource, public std::enable_shared_from_this<Shared> {
+ protected:
+  using AttemptPtr = std::shared_ptr<Attempt>;
+  using Ended = absl::InlinedVector<AttemptPtr, 2>;
+
+  // `in_order`: for each lane.
+  explicit Shared(std::initializer_list<bool> in_order) {
+    for (const bool o : in_order) lanes_.push_back({o, {}});
+  }
+
+  // Starts an operation, which is over when its Complete has run: before Begin
+  // returns or later, on any thread.
+  void Begin(size_t lane, AttemptPtr attempt);
+  // Calls change(&ended) under the lock, serves what waits, and completes.
+  template <typename Change>
+  void Update(Change&& change) {
+    Ended ended;
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      change(&ended);
+      Serve(&ended);
+    }
+    Complete(ended);
+  }
+  // Ends all that waits in a lane. REQUIRES: mu_ is held.
+  void EndAll(size_t lane, const Status& status, Ended* ended);
+
+  mutable std::mutex mu_;  // Guards the state of the resource too.
+
+ private:
+  struct Lane {
+    bool in_order;
+    std::list<AttemptPtr> waiting;
+  };
+  // Removes an attempt whose step was cancelled, unless it is over.
+  void Cancel(const AttemptPtr& attempt);
+  // For these, mu_ is held. Attempts that end are added to `ended`.
+  void Remove(const AttemptPtr& attempt, Ended* ended);
+  void Serve(Ended* ended);
+  static bool ServeLane(Lane* lane, Ended* ended);
+  // Without the lock.
+  static void Complete(const Ended& ended);
+
+  std::vector<Lane> lanes_;  // GUARDED_BY(mu_)
+};
+
+}  // namespace sluice::queues
+
+#endif  // SLUICE_OPS_QUEUES_ATTEMPTS_H_
