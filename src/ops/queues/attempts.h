@@ -4,9 +4,12 @@
 #define SLUICE_OPS_QUEUES_ATTEMPTS_H_
 
 #include <cstdint>
+#include <functional>
+#include <initializer_list>
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -46,6 +49,37 @@ class Attempt {
   int64_t callback_ = -1;  // In `cancellation_`; < 0: none.
   bool over_ = false;      // Guarded by the lock of the resource until it is.
   Status status_;          // Of an operation that is over.
+};
+
+// An operation that does all at once or nothing.
+class AtOnce final : public Attempt {
+ public:
+  // `attempt` is called with the lock held, as Try: it does nothing and returns
+  // nullopt while the operation is not possible. `name`: for the error of one
+  // that is cancelled.
+  AtOnce(Cancellation* cancellation, const char* name,
+         std::function<std::optional<Status>()> attempt,
+         std::function<void(Status)> done)
+      : Attempt(cancellation),
+        name_(name),
+        attempt_(std::move(attempt)),
+        done_(std::move(done)) {}
+
+ private:
+  bool Try() override {
+    std::optional<Status> status = attempt_();
+    if (!status) return false;
+    End(*std::move(status));
+    return true;
+  }
+  Status Withdraw() override {
+    return Cancelled(name_, " operation was cancelled");
+  }
+  void Complete(Status status) override { done_(std::move(status)); }
+
+  const char* const name_;
+  const std::function<std::optional<Status>()> attempt_;
+  const std::function<void(Status)> done_;
 };
 
 // A resource on which operations wait. Each operation belongs to a lane. The

@@ -120,13 +120,12 @@ class Queue::DequeueAttempt final : public Attempt {
   bool Try() override {
     ElementStore& store = *queue_->store_;
     bool moved = false;
-    // (Enqueues do not wait in a closed queue, so no more elements come.)
-    if (queue_->closed_ && store.size() < wanted()) {
+    // (Enqueues do not wait in a closed queue.)
+    if (queue_->closed_ &&
+        store.size() + (up_to_ ? 0 : queue_->to_come()) < wanted()) {
       moved = GiveBack();
       if (!up_to_ || store.size() == 0) {
-        End(OutOfRange(queue_->options_.kind, " '", queue_->options_.name,
-                       "' is closed and has insufficient elements (requested ",
-                       count_, ", current size ", store.size(), ")"));
+        End(queue_->Insufficient(count_));
         return moved;
       }
       count_ = store.size();
@@ -198,6 +197,12 @@ void Queue::Close(bool cancel_pending, Cancellation* cancellation, Done done) {
     EndAll(kEnqueues, Cancelled("Enqueue operation was cancelled"), ended);
   });
   done(OkStatus());
+}
+
+Status Queue::Insufficient(int64_t requested) const {
+  return OutOfRange(options_.kind, " '", options_.name,
+                    "' is closed and has insufficient elements (requested ",
+                    requested, ", current size ", store_->size(), ")");
 }
 
 // ---- State ------------------------------------------------------------------

@@ -95,11 +95,22 @@ class Queue : public Shared {
   int64_t size() const;
   bool closed() const;
 
+ protected:
+  // For these, mu_ is held.
+  // How many elements may still come into a closed queue.
+  virtual int64_t to_come() const { return 0; }
+  // The error of a dequeue that a closed queue cannot satisfy.
+  virtual Status Insufficient(int64_t requested) const;
+  ElementStore& store() { return *store_; }
+  const ElementStore& store() const { return *store_; }
+
+  bool closed_ = false;                          // GUARDED_BY(mu_)
+  enum Lanes : size_t { kEnqueues, kDequeues };  // Closes: among enqueues.
+
  private:
   class EnqueueAttempt;
   class DequeueAttempt;
   class CloseAttempt;
-  enum Lanes : size_t { kEnqueues, kDequeues };  // Closes: among enqueues.
 
   Status CheckTypes(const Element& components) const;
   bool HasRoom() const {
@@ -108,7 +119,6 @@ class Queue : public Shared {
 
   const QueueOptions options_;
   const std::unique_ptr<ElementStore> store_;  // GUARDED_BY(mu_)
-  bool closed_ = false;                        // GUARDED_BY(mu_)
 };
 
 // Elements leave in the order in which they came.

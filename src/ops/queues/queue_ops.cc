@@ -8,6 +8,7 @@
 #include "ops/common/elements.h"
 #include "ops/queues/batch.h"
 #include "ops/queues/queue.h"
+#include "ops/queues/queue_kernels.h"
 #include "ops/state/lookup.h"
 
 namespace sluice {
@@ -188,70 +189,72 @@ Result<Element> Components(KernelContext& ctx) {
 }
 
 template <bool many>
-Status StartEnqueue(KernelContext& ctx, const DoneFn& done) {
-  SLUICE_ASSIGN_OR_RETURN(const std::shared_ptr<Queue> queue, QueueInput(ctx));
-  SLUICE_ASSIGN_OR_RETURN(Element components, Components(ctx));
-  std::vector<Element> elements;
-  if constexpr (many) {
-    SLUICE_RETURN_IF_ERROR(queue->CheckBatch(components));
-    SLUICE_ASSIGN_OR_RETURN(elements, queues::SplitBatch(components));
-  } else {
-    SLUICE_RETURN_IF_ERROR(queue->Check(components));
-    elements.push_back(std::move(components));
+struct EnqueueKernel {
+  static Result<std::shared_ptr<EnqueueKernel>> Make(const Node& n) {
+    SLUICE_RETURN_IF_ERROR(queues::CheckTimeout(n));
+    return std::make_shared<EnqueueKernel>();
   }
-  queue->Enqueue(std::move(elements), ctx.step().cancellation, done);
-  return OkStatus();
-}
-
-struct DequeueOptions {
-  explicit DequeueOptions(const Node& n)
-      : types(n.AttrOr<AttrValue::Types>("component_types", {})) {}
-  std::vector<DType> types;
+  Status Start(KernelContext& ctx, const DoneFn& done) const {
+    SLUICE_ASSIGN_OR_RETURN(const std::shared_ptr<Queue> queue,
+                            QueueInput(ctx));
+    SLUICE_ASSIGN_OR_RETURN(Element components, Components(ctx));
+    std::vector<Element> elements;
+    if constexpr (many) {
+      SLUICE_RETURN_IF_ERROR(queue->CheckBatch(components));
+      SLUICE_ASSIGN_OR_RETURN(elements, queues::SplitBatch(components));
+    } else {
+      SLUICE_RETURN_IF_ERROR(queue->Check(components));
+      elements.push_back(std::move(components));
+    }
+    queue->Enqueue(std::move(elements), ctx.step().cancellation, done);
+    return OkStatus();
+  }
 };
 
 template <bool many, bool up_to>
-Status StartDequeue(KernelContext& ctx, const DoneFn& done) {
-  SLUICE_ASSIGN_OR_RETURN(const std::shared_ptr<Queue> queue, QueueInput(ctx));
-  const QueueOptions& o = queue->options();
-  if (ctx.state<DequeueOptions>().types != o.types)
-    return InvalidArgument("component_types: expected ", TypesText(o.types),
-                           " of ", o.kind, " '", o.name, "', got ",
-                           TypesText(ctx.state<DequeueOptions>().types));
-  int64_t count = 1;
-  const bool padded = o.kind == std::string_view("PaddingFIFOQueue");
-  if constexpr (many) {
-    SLUICE_ASSIGN_OR_RETURN(count, array::IntScalar(ctx.input(1), "n"));
-    if (count < 0)
-      return InvalidArgument(up_to ? "DequeueUpToOp" : "DequeueManyOp",
-                             " requested ", count, " < 0 elements");
-    if (o.shapes.empty())
-      return InvalidArgument(o.kind,
-                             "'s DequeueMany and DequeueUpTo require the "
-                             "components to have specified shapes.");
+class DequeueKernel {
+ public:
+  static Result<std::shared_ptr<DequeueKernel>> Make(const Node& n) {
+    SLUICE_RETURN_IF_ERROR(queues::CheckTimeout(n));
+    return std::make_shared<DequeueKernel>(n);
   }
-  queue->Dequeue(
-      count, up_to, ctx.step().cancellation,
-      [ctx = &ctx, done, queue, padded](Result<std::vector<Element>> taken) {
-        done([&]() -> Status {
-          SLUICE_RETURN_IF_ERROR(taken.status());
-          for (int i = 0; i < ctx->num_outputs(); ++i) {
-            const auto c = static_cast<size_t>(i);
-            if constexpr (many) {
-              const QueueOptions& options = queue->options();
-              SLUICE_ASSIGN_OR_RETURN(
-                  ctx->output(i),
-                  queues::JoinComponent(*taken, c, options.types[c],
-                                        options.shapes[c], padded,
-                                        ctx->step().allocator));
-            } else {
-              ctx->set_output(i, std::move((*taken)[0][c]));
-            }
-          }
-          return OkStatus();
-        }());
-      });
-  return OkStatus();
-}
+  explicit DequeueKernel(const Node& n)
+      : types_(n.AttrOr<AttrValue::Types>("component_types", {})) {}
+  Status Start(KernelContext& ctx, const DoneFn& done) const {
+    SLUICE_ASSIGN_OR_RETURN(const std::shared_ptr<Queue> queue,
+                            QueueInput(ctx));
+    const QueueOptions& o = queue->options();
+    if (types_ != o.types)
+      return InvalidArgument("component_types: expected ", TypesText(o.types),
+                             " of ", o.kind, " '", o.name, "', got ",
+                             TypesText(types_));
+    int64_t count = 1;
+    if constexpr (many) {
+      SLUICE_ASSIGN_OR_RETURN(count, array::IntScalar(ctx.input(1), "n"));
+      if (count < 0)
+        return InvalidArgument(up_to ? "DequeueUpToOp" : "DequeueManyOp",
+                               " requested ", count, " < 0 elements");
+      if (o.shapes.empty())
+        return InvalidArgument(o.kind,
+                               "'s DequeueMany and DequeueUpTo require the "
+                               "components to have specified shapes.");
+    }
+    queue->Dequeue(
+        count, up_to, ctx.step().cancellation,
+        [ctx = &ctx, done, queue](Result<std::vector<Element>> taken) {
+          if (!taken.ok()) return done(taken.status());
+          if constexpr (many)
+            return done(queues::SetBatchOutputs(ctx, *taken, queue->options()));
+          for (int i = 0; i < ctx->num_outputs(); ++i)
+            ctx->set_output(i, std::move((*taken)[0][static_cast<size_t>(i)]));
+          done(OkStatus());
+        });
+    return OkStatus();
+  }
+
+ private:
+  const AttrValue::Types types_;
+};
 
 class CloseKernel {
  public:
@@ -279,29 +282,6 @@ Status RunSize(KernelContext& ctx) {
   ctx.set_output(0,
                  Tensor::Scalar<int32_t>(static_cast<int32_t>(queue->size())));
   return OkStatus();
-}
-
-// A kernel that calls `done` later, or at once with the error of its start.
-template <Status (*start)(KernelContext&, const DoneFn&), typename State>
-Status MakeWaitingKernel(const Node& n, Kernel* k) {
-  if (n.AttrOr<int64_t>("timeout_ms", -1) != -1)
-    return InvalidArgument(
-        "timeout_ms: expected -1 (a step has a deadline), "
-        "got ",
-        n.IntAttr("timeout_ms"));
-  k->state = std::make_shared<State>(n);
-  k->run_async = [](KernelContext& ctx, DoneFn done) {
-    if (Status s = start(ctx, done); !s.ok()) done(std::move(s));
-  };
-  return OkStatus();
-}
-
-struct NoState {
-  explicit NoState(const Node&) {}
-};
-
-Status StartClose(KernelContext& ctx, const DoneFn& done) {
-  return ctx.state<CloseKernel>().Start(ctx, done);
 }
 
 // ---- Shapes -----------------------------------------------------------------
@@ -436,7 +416,7 @@ SLUICE_QUEUE_OP(QueueEnqueue,
                     .Attr("timeout_ms: int = -1")
                     .Waits()
                     .Shape(NoOutputs)
-                    .Kernel(MakeWaitingKernel<StartEnqueue<false>, NoState>)
+                    .Kernel(queues::WaitingKernel<EnqueueKernel<false>>())
                     .Doc("Enqueues an element; waits until there is room."));
 
 SLUICE_QUEUE_OP(QueueEnqueueMany,
@@ -445,7 +425,7 @@ SLUICE_QUEUE_OP(QueueEnqueueMany,
                     .Attr("timeout_ms: int = -1")
                     .Waits()
                     .Shape(NoOutputs)
-                    .Kernel(MakeWaitingKernel<StartEnqueue<true>, NoState>)
+                    .Kernel(queues::WaitingKernel<EnqueueKernel<true>>())
                     .Doc("Enqueues the rows of its inputs, each as soon as "
                          "there is room."));
 
@@ -456,7 +436,7 @@ SLUICE_QUEUE_OP(
         .Attr("timeout_ms: int = -1")
         .Waits()
         .Shape(DequeueShape)
-        .Kernel(MakeWaitingKernel<StartDequeue<false, false>, DequeueOptions>)
+        .Kernel((queues::WaitingKernel<DequeueKernel<false, false>>()))
         .Doc("Takes an element; waits until there is one."));
 
 SLUICE_QUEUE_OP(
@@ -467,7 +447,7 @@ SLUICE_QUEUE_OP(
         .Attr("timeout_ms: int = -1")
         .Waits()
         .Shape(DequeueManyShape)
-        .Kernel(MakeWaitingKernel<StartDequeue<true, false>, DequeueOptions>)
+        .Kernel((queues::WaitingKernel<DequeueKernel<true, false>>()))
         .Doc("Takes n elements and stacks them; waits until there are n."));
 
 SLUICE_QUEUE_OP(
@@ -478,7 +458,7 @@ SLUICE_QUEUE_OP(
         .Attr("timeout_ms: int = -1")
         .Waits()
         .Shape(DequeueUpToShape)
-        .Kernel(MakeWaitingKernel<StartDequeue<true, true>, DequeueOptions>)
+        .Kernel((queues::WaitingKernel<DequeueKernel<true, true>>()))
         .Doc("Takes n elements and stacks them, or those that are left in a "
              "closed queue."));
 
@@ -486,7 +466,7 @@ SLUICE_QUEUE_OP(QueueClose,
                 .Attr("cancel_pending_enqueues: bool = false")
                     .Waits()
                     .Shape(NoOutputs)
-                    .Kernel(MakeWaitingKernel<StartClose, CloseKernel>)
+                    .Kernel(queues::WaitingKernel<CloseKernel>())
                     .Doc("Closes a queue: no element enters any more, and "
                          "dequeues that it cannot satisfy fail."));
 

@@ -1,0 +1,43 @@
+// Shared by the kernels of ops that wait.
+#ifndef SLUICE_OPS_QUEUES_QUEUE_KERNELS_H_
+#define SLUICE_OPS_QUEUES_QUEUE_KERNELS_H_
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "exec/core/kernel.h"
+#include "ops/queues/queue.h"
+
+namespace sluice::queues {
+
+// InvalidArgument unless timeout_ms is -1 or not declared.
+Status CheckTimeout(const Node& n);
+
+// Sets each output to the elements' component, along a new first dimension.
+Status SetBatchOutputs(KernelContext* ctx, const std::vector<Element>& elements,
+                       const QueueOptions& options);
+
+// K is a class as CpuState describes it, but with `Status Start(KernelContext&,
+// const DoneFn& done)`: `done` is called once if it returns OK, and not
+// otherwise.
+template <typename K>
+KernelMaker WaitingKernel() {
+  return [](const Node& n, Kernel* k) {
+    if constexpr (requires { K::Make(n); }) {
+      SLUICE_ASSIGN_OR_RETURN(std::shared_ptr<K> made, K::Make(n));
+      k->state = std::move(made);
+    } else {
+      k->state = std::make_shared<K>(n);
+    }
+    k->run_async = [](KernelContext& ctx, DoneFn done) {
+      if (Status s = ctx.state<K>().Start(ctx, done); !s.ok())
+        done(std::move(s));
+    };
+    return OkStatus();
+  };
+}
+
+}  // namespace sluice::queues
+
+#endif  // SLUICE_OPS_QUEUES_QUEUE_KERNELS_H_
