@@ -646,6 +646,199 @@ def sparse_maps(c):
     c.step([*back])
 
 
+def all_of_a_queue(c, make, suffix, elements, types, rest=9):
+    """Steps with each op on a queue of either spelling."""
+    r = tf.raw_ops
+
+    def op(name, **inputs):
+        return getattr(r, name + suffix)(handle=queue, **inputs)
+
+    queue = make(suffix)
+    size, closed = op("QueueSize"), op("QueueIsClosed")
+    put = op("QueueEnqueue", components=[e[0] for e in elements])
+    put_many = op("QueueEnqueueMany", components=elements)
+    take = op("QueueDequeue", component_types=types)
+    many = op("QueueDequeueMany", n=3, component_types=types)
+    rest = op("QueueDequeueUpTo", n=rest, component_types=types)
+    c.step([put])
+    c.step([put_many])
+    c.step([size, closed])
+    c.step([*take])
+    c.step([*many])
+    c.step([put_many])
+    c.step([op("QueueClose", cancel_pending_enqueues=False)])
+    c.step([put], error="CancelledError")
+    c.step([*rest])
+    c.step([size, closed])
+    c.step([*rest], error="OutOfRangeError")
+    c.step([op("QueueClose", cancel_pending_enqueues=True)])
+
+
+@case("queue")
+def queues(c):
+    r = tf.raw_ops
+    x = c.input("x", c.values(4, 2))
+    words = c.input("words", np.array([b"d", b"", b"c", b"ab"]))
+    order = c.input("order", np.array([3, -1, 2, 5], np.int64))
+    for suffix in ("V2", ""):
+        for name, priority, more in (
+                ("FIFOQueue", [], {}), ("PaddingFIFOQueue", [], {}),
+                ("RandomShuffleQueue", [], {"seed": 5, "seed2": 8,
+                                            "min_after_dequeue": 1}),
+                ("PriorityQueue", [order], {})):
+            def make(suffix, name=name, more=more):
+                return getattr(r, name + suffix)(
+                    component_types=[tf.float32, tf.string],
+                    shapes=[[2], []], capacity=12, **more)
+            all_of_a_queue(c, make, suffix, priority + [x, words],
+                           [p.dtype for p in priority] +
+                           [tf.float32, tf.string],
+                           # (TensorFlow's priority queue fails if there are
+                           # fewer.)
+                           rest=5 if priority else 9)
+
+
+@case("queue padding")
+def queue_padding(c):
+    r = tf.raw_ops
+    x = c.input("x", c.values(2, 3), [None, None])
+    words = c.input("words", np.array([b"a", b"b"]), [None])
+    q = r.PaddingFIFOQueueV2(component_types=[tf.float32, tf.string],
+                             shapes=[[None, None], [None]])
+    put = r.QueueEnqueueV2(handle=q, components=[x, words])
+    many = r.QueueDequeueManyV2(handle=q, n=3,
+                                component_types=[tf.float32, tf.string])
+    for rows, columns in ((1, 4), (3, 0), (2, 2)):
+        c.step([put], {x: c.values(rows, columns),
+                       words: np.array([b"w"] * rows)})
+    c.step([*many])
+
+
+@case("barrier")
+def barriers(c):
+    r = tf.raw_ops
+    b = r.Barrier(component_types=[tf.float32, tf.int64], shapes=[[2], []])
+    sizes = [r.BarrierReadySize(handle=b), r.BarrierIncompleteSize(handle=b)]
+
+    def insert(keys, component, values):
+        return r.BarrierInsertMany(handle=b, keys=keys, values=values,
+                                   component_index=component)
+
+    def take(n, small=False):
+        taken = r.BarrierTakeMany(handle=b, num_elements=n,
+                                  component_types=[tf.float32, tf.int64],
+                                  allow_small_batch=small)
+        return [taken.indices, taken.keys, *taken.values]
+
+    c.step([insert(["a"], 0, c.values(1, 2))])
+    c.step([insert(["b", "c"], 0, c.values(2, 2))])
+    c.step([insert(["d"], 1, np.array([4]))])
+    c.step([insert(["c", "a"], 1, np.array([3, 1]))])
+    c.step(sizes)
+    c.step([insert(["a"], 1, np.array([7]))])
+    c.step([insert(["a"], 1, np.array([7]))], error="InvalidArgumentError")
+    c.step(take(2))
+    c.step([insert(["b"], 1, np.array([2]))])
+    c.step([r.BarrierClose(handle=b, cancel_pending_enqueues=False)])
+    c.step([insert(["e"], 1, np.array([2]))], error="CancelledError")
+    c.step([insert(["d"], 0, c.values(1, 2))])
+    c.step(sizes)
+    c.step(take(9), error="OutOfRangeError")
+    c.step(take(9, small=True))
+    c.step(take(1, small=True), error="OutOfRangeError")
+
+
+@case("staging")
+def staging_areas(c):
+    r = tf.raw_ops
+    x = c.input("x", c.values(2, 2))
+    kinds = dict(dtypes=[tf.float32, tf.string])
+    area = dict(shared_name="area", **kinds)
+    put = r.Stage(values=[x, "first"], shared_name="area")
+    c.step([put])
+    c.step([r.Stage(values=[-x, "second"], shared_name="area")])
+    c.step([r.StageSize(**area)])
+    c.step([*r.StagePeek(index=1, **area)])
+    c.step([*r.Unstage(**area)])
+    c.step([r.StageClear(**area)])
+    c.step([r.StageSize(**area)])
+    for name in ("Map", "OrderedMap"):
+        area = dict(shared_name=name, **kinds)
+
+        def op(what, **inputs):
+            return getattr(r, name + what)(**inputs, **area)
+
+        sizes = [op("Size"), op("IncompleteSize")]
+        c.step([op("Stage", key=np.int64(3), indices=[0, 1],
+                   values=[x, "three"])])
+        c.step([op("Stage", key=np.int64(7), indices=[1], values=["seven"])])
+        c.step(sizes)
+        c.step([op("Stage", key=np.int64(7), indices=[1], values=["again"])],
+               error="InvalidArgumentError")
+        c.step([op("Stage", key=np.int64(7), indices=[0], values=[x * 2.0])])
+        c.step(sizes)
+        c.step([*op("Peek", key=np.int64(7), indices=[0, 1])])
+        c.step([*op("Unstage", key=np.int64(7), indices=[0, 1])])
+        taken = op("UnstageNoKey", indices=[0, 1])
+        c.step([taken.key, *taken.values])
+        c.step([op("Stage", key=np.int64(3), indices=[0, 1],
+                   values=[x, "three"])])
+        c.step([op("Clear")])
+        c.step(sizes)
+
+
+@case("accumulator")
+def gradient_accumulators(c):
+    r = tf.raw_ops
+    x = c.input("x", c.values(3))
+    step = c.input("step", np.int64(0))
+    for prefix in ("", "Resource"):
+        for reduction in ("MEAN", "SUM"):
+            a = getattr(r, prefix + "ConditionalAccumulator")(
+                dtype=tf.float32, shape=[None], reduction_type=reduction,
+                shared_name=prefix + reduction)
+
+            def op(what, **inputs):
+                return getattr(r, prefix + "Accumulator" + what)(handle=a,
+                                                                 **inputs)
+
+            add = op("ApplyGradient", local_step=step, gradient=x)
+            count = op("NumAccumulated")
+            take = op("TakeGradient", num_required=2, dtype=tf.float32)
+            c.step([add])
+            c.step([add], {x: c.values(3)})
+            c.step([add], {x: c.values(3)})
+            c.step([count])
+            c.step([take])
+            c.step([add])
+            c.step([count])
+            c.step([op("SetGlobalStep", new_global_step=np.int64(5))])
+            c.step([add], {step: np.int64(4)})
+            c.step([count])
+            c.step([add], {step: np.int64(5)})
+            c.step([count])
+    for reduction in ("MEAN", "SUM"):
+        a = r.SparseConditionalAccumulator(
+            dtype=tf.float32, shape=[None, 2], reduction_type=reduction,
+            shared_name="Sparse" + reduction)
+        rows = tf.placeholder(tf.int64, [None], name="rows" + reduction)
+        values = tf.placeholder(tf.float32, [None, None],
+                                name="values" + reduction)
+        add = r.SparseAccumulatorApplyGradient(
+            handle=a, local_step=step, gradient_indices=rows,
+            gradient_values=values, gradient_shape=np.array([9, 2]),
+            has_known_shape=True)
+        take = r.SparseAccumulatorTakeGradient(handle=a, num_required=3,
+                                               dtype=tf.float32)
+        for indices in ([0, 4], [1, 4, 8], [0, 8]):
+            c.step([add], {rows: np.array(indices),
+                           values: c.values(len(indices), 2)})
+        c.step([add], {rows: np.array([1]), values: c.values(1, 3)},
+               error="InvalidArgumentError")
+        c.step(list(take))
+        c.step([r.AccumulatorNumAccumulated(handle=a)])
+
+
 def main(names):
     here = os.path.dirname(os.path.abspath(__file__))
     unknown = [n for n in names if n not in CASES]
