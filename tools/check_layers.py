@@ -82,7 +82,8 @@ THIRD_PARTY = {
 }
 
 # Ops in files that include one of these must declare it (OpDef::host_reach).
-REACHES_HOST = ("io/file.h", "exec/core/host_functions.h", "fstream", "filesystem",
+REACHES_HOST = ("io/file.h", "io/glob.h", "io/records.h",
+                "exec/core/host_functions.h", "fstream", "filesystem",
                 "dlfcn.h")
 
 # Where ops may be recognised by name: their own declarations, and the formats

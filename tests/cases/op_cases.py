@@ -81,6 +81,10 @@ def attr(v):
     if isinstance(v, tuple) or (
             isinstance(v, list) and v and isinstance(v[0], tf.DType)):
         return "y" + ",".join(d.name for d in v)  # (A tuple may be empty.)
+    if isinstance(v, list) and v and isinstance(v[0], tf.TensorShape):
+        return "P" + ";".join(attr(s)[1:] for s in v)
+    if isinstance(v, list) and v and isinstance(v[0], str):
+        return "S" + ";".join(s.encode().hex() for s in v)
     if isinstance(v, list) and v and isinstance(v[0], float):
         return "F" + ",".join(map(repr, v))
     if isinstance(v, list):

@@ -645,6 +645,202 @@ def sparse_maps(c):
             shared_name="kept")
     c.step([*back])
 
+@case("table")
+def static_tables(c):
+    keys = c.input("keys", np.array([[b"a", b"z"], [b"b", b""]], object),
+                   [None, None])
+    other = c.input("other", np.array(7, np.int64), tf.TensorShape(None))
+    raw = tf.raw_ops
+    fetches, starts = [], []
+    for make, init, find in (
+            (raw.HashTable, raw.InitializeTable, raw.LookupTableFind),
+            (raw.HashTableV2, raw.InitializeTableV2, raw.LookupTableFindV2)):
+        table = make(key_dtype=tf.string, value_dtype=tf.int64)
+        starts.append(init(table_handle=table, keys=[b"a", b"b", b"c", b"a"],
+                           values=tf.constant([1, -2, 1 << 40, 1], tf.int64)))
+        fetches.append(find(table_handle=table, keys=keys,
+                            default_value=other))
+    sizes = [raw.LookupTableSize(table_handle=fetches[0].op.inputs[0]),
+             raw.LookupTableSizeV2(table_handle=fetches[1].op.inputs[0])]
+    static = fetches[1].op.inputs[0]
+    again = raw.InitializeTableV2(table_handle=static, keys=[b"x", b"y", b"z"],
+                                  values=tf.constant([1, 2, 3], tf.int64))
+    more = raw.InitializeTableV2(table_handle=static, keys=[b"x"],
+                                 values=tf.constant([1], tf.int64))
+    twice = raw.HashTableV2(key_dtype=tf.string, value_dtype=tf.int64)
+    clash = raw.InitializeTableV2(table_handle=twice, keys=[b"a", b"a"],
+                                  values=tf.constant([1, 2], tf.int64))
+    no_insert = raw.LookupTableInsertV2(table_handle=static, keys=[b"q"],
+                                        values=tf.constant([1], tf.int64))
+    no_remove = raw.LookupTableRemoveV2(table_handle=static, keys=[b"a"])
+    c.step(fetches[1], error="FailedPreconditionError")
+    c.step(sizes)
+    c.step(raw.LookupTableExportV2(table_handle=static, Tkeys=tf.string,
+                                   Tvalues=tf.int64),
+           error="AbortedError")
+    c.step(starts)
+    c.step(fetches + sizes)
+    c.step(fetches, {other: np.array([[1, 2], [3, 4]], np.int64)})
+    c.step(fetches[1], {other: np.array([1, 2], np.int64)},
+           error="InvalidArgumentError")
+    c.step([again])
+    c.step([more], error="FailedPreconditionError")
+    c.step([clash], error="FailedPreconditionError")
+    c.step([no_insert], error="UnimplementedError")
+    c.step([no_remove], error="UnimplementedError")
+    c.step(fetches + sizes)
+
+
+@case("table")
+def mutable_tables(c):
+    keys = c.input("keys", np.array([5, 6, 7], np.int64), tf.TensorShape(None))
+    values = c.input("values", np.array([1.5, -2.5, 3.5], np.float32), tf.TensorShape(None))
+    raw = tf.raw_ops
+    old = raw.MutableHashTable(key_dtype=tf.int64, value_dtype=tf.float32)
+    new = raw.MutableHashTableV2(key_dtype=tf.int64, value_dtype=tf.float32)
+    insert = [raw.LookupTableInsert(table_handle=old, keys=keys, values=values),
+              raw.LookupTableInsertV2(table_handle=new, keys=keys,
+                                      values=values)]
+    replace = [raw.LookupTableImport(table_handle=old, keys=keys,
+                                     values=values),
+               raw.LookupTableImportV2(table_handle=new, keys=keys,
+                                       values=values)]
+    remove = raw.LookupTableRemoveV2(table_handle=new, keys=keys)
+    read = [raw.LookupTableFind(table_handle=old, keys=keys, default_value=9.0),
+            raw.LookupTableFindV2(table_handle=new, keys=keys,
+                                  default_value=9.0),
+            raw.LookupTableSize(table_handle=old),
+            raw.LookupTableSizeV2(table_handle=new)]
+    exported = [raw.LookupTableExport(table_handle=old, Tkeys=tf.int64,
+                                      Tvalues=tf.float32),
+                raw.LookupTableExportV2(table_handle=new, Tkeys=tf.int64,
+                                        Tvalues=tf.float32)]
+    # (In which order is not promised.)
+    sums = [f(tf.cast(t, tf.float32)) for pair in exported for t in pair
+            for f in (tf.reduce_sum, tf.size)]
+    init = raw.InitializeTableV2(table_handle=new, keys=keys, values=values)
+    c.step(read + sums)
+    c.step(insert)
+    c.step(read + sums)
+    c.step(insert, {keys: np.array([7, 8, 8], np.int64)})
+    c.step(read + sums)
+    c.step(read, {keys: np.array([[8, 9], [1, 7]], np.int64)})
+    c.step([remove], {keys: np.array([5, 99, 5], np.int64)})
+    c.step(read + sums)
+    c.step(insert, {keys: np.array([5], np.int64)},
+           error="InvalidArgumentError")
+    c.step([init], error="InvalidArgumentError")
+    c.step(replace, {keys: np.array([1, 2, 1], np.int64)})
+    c.step(read + sums, {keys: np.array([1, 2, 5], np.int64)})
+
+
+@case("table")
+def tensor_tables(c):
+    keys = c.input("keys", np.array([b"a", b"b"], object), tf.TensorShape(None))
+    values = c.input("values", np.array([[1, 2, 3], [4, 5, 6]], np.int32), tf.TensorShape(None))
+    other = c.input("other", np.array([7, 8, 9], np.int32), tf.TensorShape(None))
+    raw = tf.raw_ops
+    kind = dict(key_dtype=tf.string, value_dtype=tf.int32, value_shape=[3])
+    old = raw.MutableHashTableOfTensors(**kind)
+    new = raw.MutableHashTableOfTensorsV2(**kind)
+    insert = [raw.LookupTableInsert(table_handle=old, keys=keys, values=values),
+              raw.LookupTableInsertV2(table_handle=new, keys=keys,
+                                      values=values)]
+    remove = raw.LookupTableRemoveV2(table_handle=new, keys=keys)
+    read = [raw.LookupTableFind(table_handle=old, keys=keys,
+                                default_value=other),
+            raw.LookupTableFindV2(table_handle=new, keys=keys,
+                                  default_value=other),
+            raw.LookupTableSizeV2(table_handle=new)]
+    scalar = raw.MutableHashTableOfTensorsV2(key_dtype=tf.string,
+                                             value_dtype=tf.int32)
+    c.step(read)
+    c.step(insert)
+    c.step(read, {keys: np.array([b"b", b"c", b"a"], object)})
+    c.step(read, {keys: np.array([[b"b"], [b"c"]], object),
+                  other: np.arange(6, dtype=np.int32).reshape(2, 1, 3)})
+    c.step(read, {keys: np.array(b"b", object)})
+    c.step(insert, {keys: np.array(b"k", object),
+                    values: np.array([9, 9, 9], np.int32)})
+    c.step(read, {keys: np.array([b"k"], object)})
+    c.step(read[1], {other: np.array(1, np.int32)},
+           error="InvalidArgumentError")
+    c.step(insert[1], {values: np.array([[1, 2]], np.int32)},
+           error="InvalidArgumentError")
+    c.step([remove], {keys: np.array([b"a"], object)})
+    c.step(read)
+    c.step([raw.LookupTableSizeV2(table_handle=scalar)],
+           error="InvalidArgumentError")
+
+
+@case("table")
+def dense_tables(c):
+    keys = c.input("keys", np.array([11, 12, 15, 27], np.int64), tf.TensorShape(None))
+    values = c.input("values", np.array([1, 2, 3, 4], np.int64), tf.TensorShape(None))
+    raw = tf.raw_ops
+    table = raw.MutableDenseHashTableV2(
+        empty_key=tf.constant(0, tf.int64), deleted_key=tf.constant(-1, tf.int64),
+        value_dtype=tf.int64, initial_num_buckets=4)
+    insert = raw.LookupTableInsertV2(table_handle=table, keys=keys,
+                                     values=values)
+    remove = raw.LookupTableRemoveV2(table_handle=table, keys=keys)
+    read = [raw.LookupTableFindV2(table_handle=table, keys=keys,
+                                  default_value=tf.constant(5, tf.int64)),
+            raw.LookupTableSizeV2(table_handle=table)]
+    exported = list(raw.LookupTableExportV2(
+        table_handle=table, Tkeys=tf.int64, Tvalues=tf.int64))
+    wide = raw.MutableDenseHashTableV2(
+        empty_key=tf.constant([0, 0], tf.int32),
+        deleted_key=tf.constant([1, 1], tf.int32), value_dtype=tf.float32,
+        value_shape=[3], initial_num_buckets=8, max_load_factor=0.5)
+    pairs = c.input("pairs", np.array([[1, 2], [3, 4]], np.int32), tf.TensorShape(None))
+    rows = c.input("rows", np.array([[1, 2, 3], [4, 5, 6]], np.float32), tf.TensorShape(None))
+    insert_rows = raw.LookupTableInsertV2(table_handle=wide, keys=pairs,
+                                          values=rows)
+    read_rows = [raw.LookupTableFindV2(table_handle=wide, keys=pairs,
+                                       default_value=[7.0, 8.0, 9.0]),
+                 raw.LookupTableSizeV2(table_handle=wide)]
+    exported_rows = list(raw.LookupTableExportV2(
+        table_handle=wide, Tkeys=tf.int32, Tvalues=tf.float32))
+    names = raw.MutableDenseHashTableV2(
+        empty_key="", deleted_key="-", value_dtype=tf.int64,
+        initial_num_buckets=8)
+    words = c.input("words", np.array([b"one", b"two", b"a longer one"], object), tf.TensorShape(None))
+    insert_words = raw.LookupTableInsertV2(
+        table_handle=names, keys=words, values=tf.constant([1, 2, 3], tf.int64))
+    exported_words = list(raw.LookupTableExportV2(
+        table_handle=names, Tkeys=tf.string, Tvalues=tf.int64))
+    same = raw.MutableDenseHashTableV2(empty_key=1, deleted_key=1,
+                                       value_dtype=tf.int32)
+    odd = raw.MutableDenseHashTableV2(empty_key=1, deleted_key=2,
+                                      value_dtype=tf.int32,
+                                      initial_num_buckets=3)
+    c.step(read + exported)
+    c.step([insert])
+    c.step(read + exported)
+    c.step([remove], {keys: np.array([12, 99], np.int64)})
+    c.step(read)
+    c.step([insert], {keys: np.array([2, 11, 40, 41], np.int64)})
+    c.step(read + exported)
+    for bad in (0, -1):
+        c.step([insert], {keys: np.array([1, bad, 2, 3], np.int64)},
+               error="InvalidArgumentError")
+        c.step(read, {keys: np.array([bad], np.int64)},
+               error="InvalidArgumentError")
+        c.step([remove], {keys: np.array([bad], np.int64)},
+               error="InvalidArgumentError")
+    c.step([insert_rows])
+    c.step(read_rows + exported_rows)
+    c.step(read_rows, {pairs: np.array([[[3, 4]], [[4, 3]]], np.int32)})
+    c.step(read_rows, {pairs: np.array([3, 4], np.int32)},
+           error="InvalidArgumentError")
+    c.step([insert_words])
+    c.step(exported_words)
+    c.step([raw.LookupTableSizeV2(table_handle=same)],
+           error="InvalidArgumentError")
+    c.step([raw.LookupTableSizeV2(table_handle=odd)],
+           error="InvalidArgumentError")
+
 
 def all_of_a_queue(c, make, suffix, elements, types, rest=9):
     """Steps with each op on a queue of either spelling."""

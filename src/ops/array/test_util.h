@@ -163,9 +163,23 @@ inline AttrValue ParseAttr(const std::string& text) {
         types.push_back(*ParseDType(std::string(t)));
       return AttrValue(types);
     }
+    case 'S': {
+      AttrValue::Strings strings;
+      for (absl::string_view v : absl::StrSplit(rest, ';'))
+        strings.push_back(absl::HexStringToBytes(v));
+      return AttrValue(strings);
+    }
+    case 'P': {
+      AttrValue::Shapes shapes;
+      for (absl::string_view v : absl::StrSplit(rest, ';'))
+        shapes.push_back(
+            *ParseAttr(absl::StrCat("p", v)).get<PartialShape>());
+      return AttrValue(shapes);
+    }
     default:
       break;
   }
+  if (rest.empty() && text[0] == 'l') return AttrValue(AttrValue::EmptyList());
   AttrValue::Ints list;
   for (absl::string_view v : absl::StrSplit(rest, ',', absl::SkipEmpty()))
     list.push_back(std::stoll(std::string(v)));

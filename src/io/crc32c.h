@@ -1,0 +1,25 @@
+// CRC-32C (Castagnoli), by the processor's instruction where it has one.
+#ifndef SLUICE_IO_CRC32C_H_
+#define SLUICE_IO_CRC32C_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace sluice {
+
+// The checksum of the bytes, or of those that `before` is the checksum of,
+// followed by these.
+uint32_t Crc32c(std::string_view bytes, uint32_t before = 0);
+// The same without special instructions, for tests.
+uint32_t PortableCrc32c(std::string_view bytes, uint32_t before = 0);
+
+// Checksums that are stored are masked: the checksum of bytes that contain
+// their own checksum would be of little use.
+constexpr uint32_t MaskCrc(uint32_t crc) {
+  return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
+}
+
+}  // namespace sluice
+
+#endif  // SLUICE_IO_CRC32C_H_

@@ -1,0 +1,105 @@
+// Files of records: TensorFlow's TFRecord format, plain or compressed.
+//
+//   Status Copy(const std::string& from, const std::string& to) {
+//     SLUICE_ASSIGN_OR_RETURN(auto in, RecordReader::Open(from));
+//     SLUICE_ASSIGN_OR_RETURN(auto out, RecordWriter::Open(to));
+//     for (;;) {
+//       std::string_view record;
+//       const Status s = in->Read(&record);
+//       if (s.code() == StatusCode::kOutOfRange) return out->Close();
+//       SLUICE_RETURN_IF_ERROR(s);
+//       SLUICE_RETURN_IF_ERROR(out->Write(record));
+//     }
+//   }
+#ifndef SLUICE_IO_RECORDS_H_
+#define SLUICE_IO_RECORDS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+
+namespace sluice {
+
+enum class RecordCompression : uint8_t { kNone, kZlib, kGzip };
+
+// From TensorFlow's names: "", "ZLIB", "GZIP". InvalidArgument for others.
+Result<RecordCompression> ParseRecordCompression(std::string_view name);
+
+struct RecordOptions {
+  RecordCompression compression = RecordCompression::kNone;
+  // A longer record is refused: its length may be corrupt, and in a compressed
+  // file costs nothing.
+  int64_t max_record_bytes = int64_t{1} << 30;
+};
+
+// Bytes, from a file or another source. Not thread-safe.
+class ByteSource {
+ public:
+  virtual ~ByteSource() = default;
+  // Reads up to n bytes, at least one; 0 at the end.
+  virtual Result<size_t> Read(char* to, size_t n) = 0;
+};
+
+// NotFound if the file does not exist.
+Result<std::unique_ptr<ByteSource>> OpenFileSource(const std::string& path);
+std::unique_ptr<ByteSource> MakeMemorySource(std::string bytes);
+// What the bytes of `from`, which `name` names in messages, decompress to: all
+// members of a gzip file. DataLoss if they are malformed or end early.
+Result<std::unique_ptr<ByteSource>> MakeInflatingSource(
+    std::unique_ptr<ByteSource> from, RecordCompression compression,
+    std::string name);
+
+// Reads records one after the other. Checks their checksums. Not thread-safe.
+class RecordReader {
+ public:
+  static Result<std::unique_ptr<RecordReader>> Open(
+      const std::string& path, const RecordOptions& options = {});
+  // Reads what the source holds; `name` names it in messages.
+  static Result<std::unique_ptr<RecordReader>> FromSource(
+      std::unique_ptr<ByteSource> source, std::string name,
+      const RecordOptions& options = {});
+  ~RecordReader();
+
+  // The next record; it is valid until the next call. OutOfRange at the end of
+  // the file. DataLoss for a record that is truncated or corrupt, with the file
+  // and the offset (in the decompressed bytes); all later calls fail too.
+  Status Read(std::string_view* record);
+  // Where the next record begins.
+  int64_t offset() const;
+  // Skips bytes until the next record begins at `offset`. OutOfRange if the
+  // file ends before, InvalidArgument if that is before offset().
+  Status SkipTo(int64_t offset);
+
+ private:
+  class Impl;
+  explicit RecordReader(std::unique_ptr<Impl> impl);
+  const std::unique_ptr<Impl> impl_;
+};
+
+// Writes records one after the other, through a buffer. Not thread-safe.
+class RecordWriter {
+ public:
+  // Replaces or creates the file, but does not create its folder.
+  static Result<std::unique_ptr<RecordWriter>> Open(
+      const std::string& path, const RecordOptions& options = {});
+  // Closes the file, if Close was not called; errors are lost.
+  ~RecordWriter();
+
+  Status Write(std::string_view record);
+  // Hands all records so far to the system, so that a reader sees them.
+  Status Flush();
+  // FailedPrecondition if it is closed, as all functions then.
+  Status Close();
+
+ private:
+  class Impl;
+  explicit RecordWriter(std::unique_ptr<Impl> impl);
+  const std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_IO_RECORDS_H_

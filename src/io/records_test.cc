@@ -1,0 +1,205 @@
+#include "io/records.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <random>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "io/crc32c.h"
+#include "io/file.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+TEST(Crc32cTest, GivesTheChecksumsOfRfc3720) {
+  EXPECT_EQ(Crc32c(""), 0u);
+  EXPECT_EQ(Crc32c("123456789"), 0xe3069283u);
+  EXPECT_EQ(Crc32c(std::string(32, '\0')), 0x8a9136aau);
+  EXPECT_EQ(Crc32c(std::string(32, '\xff')), 0x62a8ab43u);
+  EXPECT_EQ(MaskCrc(0), 0xa282ead8u);
+}
+
+TEST(Crc32cTest, IsTheSameWithAndWithoutInstructionsAndInParts) {
+  std::mt19937 rng(20240611);
+  std::string bytes(20000, '\0');
+  for (char& c : bytes) c = static_cast<char>(rng());
+  for (size_t n = 0; n <= bytes.size(); n += 1 + n / 3) {
+    const size_t from = rng() % (bytes.size() - n + 1);
+    const std::string_view part(bytes.data() + from, n);
+    EXPECT_EQ(Crc32c(part), PortableCrc32c(part)) << n;
+    const size_t cut = rng() % (n + 1);
+    EXPECT_EQ(Crc32c(part.substr(cut), Crc32c(part.substr(0, cut))),
+              Crc32c(part))
+        << n;
+  }
+}
+
+// A file that is removed again.
+class RecordsTest : public ::testing::Test {
+ protected:
+  RecordsTest() : path_("/tmp/sluice_records_" + std::to_string(getpid())) {}
+  ~RecordsTest() override { unlink(path_.c_str()); }
+
+  void WriteAll(const std::vector<std::string>& records,
+                RecordCompression compression = RecordCompression::kNone) {
+    const auto writer = RecordWriter::Open(path_, {.compression = compression});
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    for (const std::string& r : records)
+      ASSERT_TRUE((*writer)->Write(r).ok());
+    ASSERT_TRUE((*writer)->Close().ok());
+  }
+  // The records up to the end or an error.
+  static std::vector<std::string> ReadAll(RecordReader* reader, Status* end) {
+    std::vector<std::string> out;
+    std::string_view record;
+    while ((*end = reader->Read(&record)).ok()) out.emplace_back(record);
+    return out;
+  }
+  static std::vector<std::string> ReadBytes(
+      const std::string& bytes, Status* end,
+      RecordCompression compression = RecordCompression::kNone) {
+    auto reader = RecordReader::FromSource(MakeMemorySource(bytes), "bytes",
+                                           {.compression = compression});
+    EXPECT_TRUE(reader.ok()) << reader.status();
+    return ReadAll(reader->get(), end);
+  }
+  std::string Bytes() const { return *ReadFile(path_); }
+
+  const std::string path_;
+};
+
+// As TensorFlow wrote them: "a", "" and "bcd".
+constexpr char kPlain[] =
+    "01000000000000002e9a4d20619b8a41770000000000000000290398070"
+    "0000000";
+
+TEST_F(RecordsTest, WhatIsWrittenIsRead) {
+  std::mt19937 rng(7);
+  std::vector<std::string> records = {"", "a", std::string(3 << 20, 'x')};
+  for (int i = 0; i < 2000; ++i) {
+    records.emplace_back(rng() % 700, '\0');
+    for (char& c : records.back()) c = static_cast<char>(rng() % 11);
+  }
+  for (const auto compression :
+       {RecordCompression::kNone, RecordCompression::kZlib,
+        RecordCompression::kGzip}) {
+    WriteAll(records, compression);
+    auto reader = RecordReader::Open(path_, {.compression = compression});
+    ASSERT_TRUE(reader.ok()) << reader.status();
+    Status end;
+    EXPECT_EQ(ReadAll(reader->get(), &end), records);
+    EXPECT_EQ(end.code(), StatusCode::kOutOfRange) << end;
+  }
+}
+
+TEST_F(RecordsTest, AFlushedRecordIsVisibleAndAClosedWriterRefuses) {
+  auto writer = *RecordWriter::Open(path_);
+  ASSERT_TRUE(writer->Write("one").ok());
+  ASSERT_TRUE(writer->Flush().ok());
+  Status end;
+  EXPECT_EQ(ReadBytes(Bytes(), &end), std::vector<std::string>{"one"});
+  ASSERT_TRUE(writer->Close().ok());
+  EXPECT_EQ(writer->Write("two").code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(writer->Flush().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(writer->Close().code(), StatusCode::kFailedPrecondition);
+}
+
+TEST_F(RecordsTest, EveryTruncationIsFound) {
+  WriteAll({"first", "second"});
+  const std::string all = Bytes();
+  const size_t first = 12 + 5 + 4;
+  for (size_t n = 0; n < all.size(); ++n) {
+    Status end;
+    const auto got = ReadBytes(all.substr(0, n), &end);
+    EXPECT_EQ(got.size(), n < first ? 0u : 1u) << n;
+    if (n == 0 || n == first) {
+      EXPECT_EQ(end.code(), StatusCode::kOutOfRange) << n << ": " << end;
+    } else {
+      EXPECT_EQ(end.code(), StatusCode::kDataLoss) << n << ": " << end;
+      EXPECT_THAT(std::string(end.message()),
+                  AllOf(HasSubstr("'bytes'"), HasSubstr("truncated record"),
+                        HasSubstr(n < first ? "at byte 0" : "at byte 21")));
+    }
+  }
+}
+
+TEST_F(RecordsTest, EveryFlippedBitIsFound) {
+  WriteAll({"first", "second"});
+  const std::string all = Bytes();
+  for (size_t bit = 0; bit < 8 * all.size(); ++bit) {
+    std::string bytes = all;
+    bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ (1 << bit % 8));
+    Status end;
+    const auto got = ReadBytes(bytes, &end);
+    EXPECT_EQ(got.size(), bit / 8 < 21 ? 0u : 1u) << bit;
+    EXPECT_EQ(end.code(), StatusCode::kDataLoss) << bit << ": " << end;
+  }
+}
+
+TEST_F(RecordsTest, ALengthAloneCostsNoMemory) {
+  std::string header(12, '\0');
+  header[4] = 1;  // 4 GiB.
+  const uint32_t crc = MaskCrc(Crc32c({header.data(), 8}));
+  std::memcpy(header.data() + 8, &crc, 4);
+  Status end;
+  EXPECT_TRUE(ReadBytes(header, &end).empty());
+  EXPECT_EQ(end.code(), StatusCode::kResourceExhausted) << end;
+  auto reader =
+      *RecordReader::FromSource(MakeMemorySource(header), "bytes",
+                                {.max_record_bytes = int64_t{1} << 40});
+  std::string_view record;
+  EXPECT_EQ(reader->Read(&record).code(), StatusCode::kDataLoss);
+}
+
+TEST_F(RecordsTest, BrokenCompressionIsFound) {
+  for (const auto compression :
+       {RecordCompression::kZlib, RecordCompression::kGzip}) {
+    WriteAll({"first", "second"}, compression);
+    const std::string all = Bytes();
+    Status end;
+    ReadBytes(all.substr(0, all.size() - 3), &end, compression);
+    EXPECT_EQ(end.code(), StatusCode::kDataLoss) << end;
+    EXPECT_TRUE(ReadBytes("plain", &end, compression).empty());
+    EXPECT_EQ(end.code(), StatusCode::kDataLoss) << end;
+    EXPECT_TRUE(ReadBytes("", &end, compression).empty());
+    EXPECT_EQ(end.code(), StatusCode::kOutOfRange) << end;
+    // Files that are joined are one stream.
+    EXPECT_EQ(ReadBytes(all + all, &end, compression).size(), 4u);
+    EXPECT_EQ(end.code(), StatusCode::kOutOfRange) << end;
+  }
+}
+
+TEST_F(RecordsTest, ReadingGoesOnAtAnOffset) {
+  WriteAll({"first", "second", "third"});
+  auto reader = *RecordReader::Open(path_);
+  std::string_view record;
+  ASSERT_TRUE(reader->Read(&record).ok());
+  const int64_t offset = reader->offset();
+  EXPECT_EQ(offset, 21);
+  auto other = *RecordReader::Open(path_);
+  ASSERT_TRUE(other->SkipTo(offset).ok());
+  ASSERT_TRUE(other->Read(&record).ok());
+  EXPECT_EQ(record, "second");
+  EXPECT_EQ(other->SkipTo(3).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(other->SkipTo(1000).code(), StatusCode::kOutOfRange);
+}
+
+TEST_F(RecordsTest, MissingFilesAndUnknownCompressionsAreErrors) {
+  EXPECT_EQ(RecordReader::Open("/nowhere/at/all").status().code(),
+            StatusCode::kNotFound);
+  EXPECT_EQ(RecordWriter::Open("/nowhere/at/all").status().code(),
+            StatusCode::kNotFound);
+  EXPECT_EQ(ParseRecordCompression("LZ4").status().code(),
+            StatusCode::kInvalidArgument);
+  EXPECT_EQ(*ParseRecordCompression("GZIP"), RecordCompression::kGzip);
+  EXPECT_FALSE(RecordReader::FromSource(nullptr, "none").ok());
+}
+
+}  // namespace
+}  // namespace sluice
