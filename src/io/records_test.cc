@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <random>
 #include <vector>
 
@@ -50,8 +51,7 @@ class RecordsTest : public ::testing::Test {
                 RecordCompression compression = RecordCompression::kNone) {
     const auto writer = RecordWriter::Open(path_, {.compression = compression});
     ASSERT_TRUE(writer.ok()) << writer.status();
-    for (const std::string& r : records)
-      ASSERT_TRUE((*writer)->Write(r).ok());
+    for (const std::string& r : records) ASSERT_TRUE((*writer)->Write(r).ok());
     ASSERT_TRUE((*writer)->Close().ok());
   }
   // The records up to the end or an error.
@@ -74,10 +74,33 @@ class RecordsTest : public ::testing::Test {
   const std::string path_;
 };
 
-// As TensorFlow wrote them: "a", "" and "bcd".
+// Written by TensorFlow: "a", "" and "bcd".
 constexpr char kPlain[] =
-    "01000000000000002e9a4d20619b8a41770000000000000000290398070"
-    "0000000";
+    "01000000000000000175de4161786ee428000000000000000029039807d8ea82a203000000"
+    "00000000b099490e626364f22033a9";
+constexpr char kZlib[] =
+    "789c63648000c6d27b8e8915794f34a07c064de619ec375e352d6286f237ccf4e44b4a4ef9"
+    "a460bc12000b5d0c55";
+constexpr char kGzip[] =
+    "1f8b080000000000000363648000c6d27b8e8915794f34a07c064de619ec375e352d6286f2"
+    "37ccf4e44b4a4ef9a460bc12000c2bf68634000000";
+
+TEST_F(RecordsTest, TensorFlowsFilesAreReadAndWrittenAlike) {
+  const std::vector<std::string> want = {"a", "", "bcd"};
+  Status end;
+  const std::string plain = absl::HexStringToBytes(kPlain);
+  EXPECT_EQ(ReadBytes(plain, &end), want) << end;
+  EXPECT_EQ(
+      ReadBytes(absl::HexStringToBytes(kZlib), &end, RecordCompression::kZlib),
+      want)
+      << end;
+  EXPECT_EQ(
+      ReadBytes(absl::HexStringToBytes(kGzip), &end, RecordCompression::kGzip),
+      want)
+      << end;
+  WriteAll(want);
+  EXPECT_EQ(Bytes(), plain);
+}
 
 TEST_F(RecordsTest, WhatIsWrittenIsRead) {
   std::mt19937 rng(7);

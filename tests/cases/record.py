@@ -15,6 +15,7 @@ from recorder import Recorder, np, save, tf
 from tensorflow.python.framework.function import Defun
 
 CASES = {}
+ANY = tf.TensorShape(None)
 
 
 def case(tags):
@@ -649,7 +650,7 @@ def sparse_maps(c):
 def static_tables(c):
     keys = c.input("keys", np.array([[b"a", b"z"], [b"b", b""]], object),
                    [None, None])
-    other = c.input("other", np.array(7, np.int64), tf.TensorShape(None))
+    other = c.input("other", np.array(7, np.int64), ANY)
     raw = tf.raw_ops
     fetches, starts = [], []
     for make, init, find in (
@@ -693,8 +694,8 @@ def static_tables(c):
 
 @case("table")
 def mutable_tables(c):
-    keys = c.input("keys", np.array([5, 6, 7], np.int64), tf.TensorShape(None))
-    values = c.input("values", np.array([1.5, -2.5, 3.5], np.float32), tf.TensorShape(None))
+    keys = c.input("keys", np.array([5, 6, 7], np.int64), ANY)
+    values = c.input("values", np.array([1.5, -2.5, 3.5], np.float32), ANY)
     raw = tf.raw_ops
     old = raw.MutableHashTable(key_dtype=tf.int64, value_dtype=tf.float32)
     new = raw.MutableHashTableV2(key_dtype=tf.int64, value_dtype=tf.float32)
@@ -736,9 +737,9 @@ def mutable_tables(c):
 
 @case("table")
 def tensor_tables(c):
-    keys = c.input("keys", np.array([b"a", b"b"], object), tf.TensorShape(None))
-    values = c.input("values", np.array([[1, 2, 3], [4, 5, 6]], np.int32), tf.TensorShape(None))
-    other = c.input("other", np.array([7, 8, 9], np.int32), tf.TensorShape(None))
+    keys = c.input("keys", np.array([b"a", b"b"], object), ANY)
+    values = c.input("values", np.array([[1, 2, 3], [4, 5, 6]], np.int32), ANY)
+    other = c.input("other", np.array([7, 8, 9], np.int32), ANY)
     raw = tf.raw_ops
     kind = dict(key_dtype=tf.string, value_dtype=tf.int32, value_shape=[3])
     old = raw.MutableHashTableOfTensors(**kind)
@@ -775,11 +776,12 @@ def tensor_tables(c):
 
 @case("table")
 def dense_tables(c):
-    keys = c.input("keys", np.array([11, 12, 15, 27], np.int64), tf.TensorShape(None))
-    values = c.input("values", np.array([1, 2, 3, 4], np.int64), tf.TensorShape(None))
+    keys = c.input("keys", np.array([11, 12, 15, 27], np.int64), ANY)
+    values = c.input("values", np.array([1, 2, 3, 4], np.int64), ANY)
     raw = tf.raw_ops
     table = raw.MutableDenseHashTableV2(
-        empty_key=tf.constant(0, tf.int64), deleted_key=tf.constant(-1, tf.int64),
+        empty_key=tf.constant(0, tf.int64),
+        deleted_key=tf.constant(-1, tf.int64),
         value_dtype=tf.int64, initial_num_buckets=4)
     insert = raw.LookupTableInsertV2(table_handle=table, keys=keys,
                                      values=values)
@@ -793,8 +795,8 @@ def dense_tables(c):
         empty_key=tf.constant([0, 0], tf.int32),
         deleted_key=tf.constant([1, 1], tf.int32), value_dtype=tf.float32,
         value_shape=[3], initial_num_buckets=8, max_load_factor=0.5)
-    pairs = c.input("pairs", np.array([[1, 2], [3, 4]], np.int32), tf.TensorShape(None))
-    rows = c.input("rows", np.array([[1, 2, 3], [4, 5, 6]], np.float32), tf.TensorShape(None))
+    pairs = c.input("pairs", np.array([[1, 2], [3, 4]], np.int32), ANY)
+    rows = c.input("rows", np.array([[1, 2, 3], [4, 5, 6]], np.float32), ANY)
     insert_rows = raw.LookupTableInsertV2(table_handle=wide, keys=pairs,
                                           values=rows)
     read_rows = [raw.LookupTableFindV2(table_handle=wide, keys=pairs,
@@ -805,7 +807,8 @@ def dense_tables(c):
     names = raw.MutableDenseHashTableV2(
         empty_key="", deleted_key="-", value_dtype=tf.int64,
         initial_num_buckets=8)
-    words = c.input("words", np.array([b"one", b"two", b"a longer one"], object), tf.TensorShape(None))
+    words = c.input("words", np.array([b"one", b"two", b"a longer one"], object),
+                    ANY)
     insert_words = raw.LookupTableInsertV2(
         table_handle=names, keys=words, values=tf.constant([1, 2, 3], tf.int64))
     exported_words = list(raw.LookupTableExportV2(
@@ -832,8 +835,6 @@ def dense_tables(c):
     c.step([insert_rows])
     c.step(read_rows + exported_rows)
     c.step(read_rows, {pairs: np.array([[[3, 4]], [[4, 3]]], np.int32)})
-    c.step(read_rows, {pairs: np.array([3, 4], np.int32)},
-           error="InvalidArgumentError")
     c.step([insert_words])
     c.step(exported_words)
     c.step([raw.LookupTableSizeV2(table_handle=same)],

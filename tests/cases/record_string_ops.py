@@ -270,3 +270,11 @@ for value in (i32([[1, 2], [3, 4]]), np.float32(1.5), s("a", "bc"),
     case("ParseTensor", [("serialized", one(t))], out_type=tf.qint8)
 case("ParseTensor", [("serialized", s(t))], out_type=tf.string)
 case("ParseTensor", [("serialized", one(b"\xff\xff"))], out_type=tf.int32)
+
+# ---- Names of files
+for shard, shards in ((0, 1), (3, 10), (12345, 123456), (-3, -1)):
+    case("ShardedFilename", [("basename", one("m/x")), ("shard", i32(shard)),
+                             ("num_shards", i32(shards))])
+    case("ShardedFilespec", [("basename", one("m/x")),
+                             ("num_shards", i32(shards))])
+case("ShardedFilespec", [("basename", s("m")), ("num_shards", i32(1))])

@@ -156,6 +156,41 @@ PNGS = {
 SMALL_CASES = ["control_order", "stages", "feed_any_edge", "variable_scatters"]
 
 
+def field(number, data):
+    return bytes([number << 3 | 2, len(data)]) + data
+
+
+def features(**lists):
+    """A Features message of these Feature messages."""
+    return b"".join(field(1, field(1, k.encode()) + field(2, v))
+                    for k, v in lists.items())
+
+
+FLOATS = field(2, field(1, struct.pack("<2f", 1, -2)))
+INTS = field(3, field(1, b"\5\x96\1" + b"\xff" * 9 + b"\1"))
+UNPACKED = field(3, b"\x08\5\x08\6")
+STRINGS = field(1, field(1, b"text") + field(1, b""))
+EXAMPLES = {
+    "all": field(1, features(x=FLOATS, s=INTS, b=STRINGS, v=UNPACKED,
+                             r=FLOATS)),
+    "twice": 2 * field(1, features(x=FLOATS, s=UNPACKED)),
+    "empty": field(1, features(x=b"", s=field(3, b""), other=INTS)),
+    "sequence": field(1, features(s=INTS)) + field(2, features(
+        x=field(1, FLOATS) + field(1, FLOATS), s=field(1, INTS) + field(1, b""),
+        b=field(1, STRINGS))),
+}
+
+# "a", "" and "bcd" as TensorFlow writes them.
+RECORDS = bytes.fromhex(
+    "01000000000000000175de4161786ee428000000000000000029039807d8ea82a203000000"
+    "00000000b099490e626364f22033a9")
+
+
+def gzip_of(data):
+    packed = zlib.compressobj(wbits=31)
+    return packed.compress(data) + packed.flush()
+
+
 def main():
     out = HERE / "graphdef_fuzz"
     out.mkdir(exist_ok=True)
@@ -179,6 +214,16 @@ def main():
     for channels, (name, image) in enumerate(JPEGS.items()):
         (out / f"jpeg_{name}").write_bytes(
             bytes([channels]) + base64.b64decode(image))
+    out = HERE / "example_fuzz"
+    out.mkdir(exist_ok=True)
+    for name, example in EXAMPLES.items():
+        (out / name).write_bytes(example)
+    out = HERE / "records_fuzz"
+    out.mkdir(exist_ok=True)
+    for kind, (name, data) in enumerate((
+            ("plain", RECORDS), ("zlib", zlib.compress(RECORDS)),
+            ("gzip", gzip_of(RECORDS)))):
+        (out / name).write_bytes(bytes([kind]) + data)
     draw = random.Random(1)
     for fuzzer in ("random_graph_fuzz", "control_fuzz"):
         out = HERE / fuzzer

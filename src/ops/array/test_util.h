@@ -172,8 +172,7 @@ inline AttrValue ParseAttr(const std::string& text) {
     case 'P': {
       AttrValue::Shapes shapes;
       for (absl::string_view v : absl::StrSplit(rest, ';'))
-        shapes.push_back(
-            *ParseAttr(absl::StrCat("p", v)).get<PartialShape>());
+        shapes.push_back(*ParseAttr(absl::StrCat("p", v)).get<PartialShape>());
       return AttrValue(shapes);
     }
     default:

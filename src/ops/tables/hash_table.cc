@@ -144,7 +144,8 @@ class StaticTable : public Table {
                             FoundShape(keys.shape(), missing.shape(), &each));
     SLUICE_ASSIGN_OR_RETURN(Tensor out,
                             Tensor::Make(options().value_type, shape));
-    FindEach(*rows, 1, keys, missing, each, &out);
+    // (Of defaults for each key TensorFlow takes only the first here.)
+    FindEach(*rows, 1, keys, missing, /*each=*/false, &out);
     return out;
   }
   Status Insert(const Tensor&, const Tensor&) override {

@@ -164,6 +164,10 @@ TEST(RecordedOps, StringsAndEncodingsMatchTensorFlow) {
   CompareWithRecord("tests/cases/string_ops.txt", 600, {});
 }
 
+TEST(RecordedOps, ParsedExamplesMatchTensorFlow) {
+  CompareWithRecord("tests/cases/parse_ops.txt", 120, {});
+}
+
 TEST(RecordedOps, SparseTensorsMatchTensorFlow) {
   CompareWithRecord("tests/cases/sparse_ops.txt", 500, {2e-7});
 }
@@ -251,7 +255,10 @@ const std::vector<Unrecorded>& UnrecordedOps() {
       {{"DeleteSessionTensor", "GetSessionHandle", "GetSessionHandleV2",
         "GetSessionTensor"},
        "a handle is a name that each session chooses"},
-      {{"ImmutableConst", "Skipgram"}, "it reads a file"},
+      {{"ImmutableConst", "InitializeTableFromTextFile",
+        "InitializeTableFromTextFileV2", "MatchingFiles", "ReadFile",
+        "Skipgram", "WriteFile"},
+       "it uses files"},
       {{"EagerPyFunc", "PyFunc", "PyFuncStateless"},
        "it calls a function of the process"},
       {{"Abort", "Timestamp"}, "it gives nothing that stays the same"},
