@@ -33,7 +33,9 @@ class FilesTest : public ::testing::Test {
   // The matches of a pattern below the folder, without it.
   std::vector<std::string> Matches(const std::string& pattern) const {
     std::vector<std::string> out;
-    for (const std::string& path : *MatchingFiles(Path(pattern)))
+    const auto found = MatchingFiles(Path(pattern));
+    EXPECT_TRUE(found.ok()) << found.status();
+    for (const std::string& path : *found)
       out.push_back(path.substr(folder_.string().size() + 1));
     return out;
   }

@@ -106,7 +106,7 @@ TEST_F(TablesTest, ErrorsSayWhatWasExpected) {
   const Status twice = session.RunTargets(
       {Fill("InitializeTableV2", table, Words({"a", "a"}), Numbers({1, 2}))});
   EXPECT_EQ(twice.code(), StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(twice.message()), HasSubstr("key number 1, a"));
+  EXPECT_THAT(std::string(twice.message()), HasSubstr("key number 1, \"a\""));
   const Output v =
       Build("VarHandleOp", {}, {{"dtype", DType::kFloat}, {"shape", Shape()}});
   const Status other = session.Run(Build("LookupTableSizeV2", {v})).status();
@@ -181,29 +181,35 @@ TEST_F(TablesTest, AFileFillsATable) {
     DType key_type, value_type;
     const char* result;  // Keys and values; or part of the error.
   } cases[] = {
-      {"a\nb\r\nc", -2, -1, {}, DType::kString, DType::kInt64, "a b c|0 1 2"},
+      {"a\nb\r\nc",
+       -2,
+       -1,
+       {},
+       DType::kString,
+       DType::kInt64,
+       R"("a" "b" "c"|0 1 2)"},
       {"a\nb\nc",
        -2,
        -1,
        {{"vocab_size", 2}, {"offset", 5}},
        DType::kString,
        DType::kInt64,
-       "a b|5 6"},
+       R"("a" "b"|5 6)"},
       {"a\t1\tx\nb\t2\ty\n",
        2,
        1,
        {},
        DType::kString,
        DType::kFloat,
-       "x y|1 2"},
+       R"("x" "y"|1 2)"},
       {"a,1\nb,2\n",
        1,
        0,
        {{"delimiter", ","}},
        DType::kInt32,
        DType::kString,
-       "1 2|a b"},
-      {"a\nb", -1, -2, {}, DType::kInt64, DType::kString, "0 1|a b"},
+       R"(1 2|"a" "b")"},
+      {"a\nb", -1, -2, {}, DType::kInt64, DType::kString, R"(0 1|"a" "b")"},
       {"a\nb",
        -2,
        -1,

@@ -257,7 +257,7 @@ const std::vector<Unrecorded>& UnrecordedOps() {
        "a handle is a name that each session chooses"},
       {{"ImmutableConst", "InitializeTableFromTextFile",
         "InitializeTableFromTextFileV2", "MatchingFiles", "ReadFile",
-        "Skipgram", "WriteFile"},
+        "RecordInput", "Skipgram", "WriteFile"},
        "it uses files"},
       {{"EagerPyFunc", "PyFunc", "PyFuncStateless"},
        "it calls a function of the process"},
