@@ -47,11 +47,13 @@ uint32_t SlicedCrc(const char* p, size_t n, uint32_t crc) {
 #if defined(__x86_64__)
 
 // The instruction takes three cycles, and one can start in each: three blocks
-// are computed side by side and then joined. Joining needs what `kBlock` zero
-// bytes do to a checksum, which is linear: a table for each of its bytes.
-constexpr size_t kBlock = 1024;
+// are computed side by side and then joined. Joining needs what a block of zero
+// bytes does to a checksum, which is linear: a table for each of its bytes.
 using ZeroTables = std::array<std::array<uint32_t, 256>, 4>;
+constexpr size_t kLongBlock = 1024;
+constexpr size_t kShortBlock = 128;
 
+template <size_t kBlock>
 const ZeroTables& Zeros() {
   static const ZeroTables tables = [] {
     static constexpr char zeros[kBlock] = {};
@@ -79,23 +81,33 @@ uint64_t Load(const char* p) {
   return word;
 }
 
+// Takes threes of blocks off the bytes.
+template <size_t kBlock>
+__attribute__((target("sse4.2"))) uint64_t CrcOfThrees(const char** bytes,
+                                                       size_t* size,
+                                                       uint64_t crc) {
+  const ZeroTables& zeros = Zeros<kBlock>();
+  const char* p = *bytes;
+  for (; *size >= 3 * kBlock; p += 3 * kBlock, *size -= 3 * kBlock) {
+    uint64_t second = 0, third = 0;
+    for (size_t i = 0; i < kBlock; i += 8) {
+      crc = _mm_crc32_u64(crc, Load(p + i));
+      second = _mm_crc32_u64(second, Load(p + kBlock + i));
+      third = _mm_crc32_u64(third, Load(p + 2 * kBlock + i));
+    }
+    crc = AppendZeros(zeros, crc) ^ second;
+    crc = AppendZeros(zeros, crc) ^ third;
+  }
+  *bytes = p;
+  return crc;
+}
+
 __attribute__((target("sse4.2"))) uint32_t InstructionCrc(const char* p,
                                                           size_t n,
                                                           uint32_t start) {
   uint64_t crc = start;
-  if (n >= 3 * kBlock) {
-    const ZeroTables& zeros = Zeros();
-    for (; n >= 3 * kBlock; p += 3 * kBlock, n -= 3 * kBlock) {
-      uint64_t second = 0, third = 0;
-      for (size_t i = 0; i < kBlock; i += 8) {
-        crc = _mm_crc32_u64(crc, Load(p + i));
-        second = _mm_crc32_u64(second, Load(p + kBlock + i));
-        third = _mm_crc32_u64(third, Load(p + 2 * kBlock + i));
-      }
-      crc = AppendZeros(zeros, crc) ^ second;
-      crc = AppendZeros(zeros, crc) ^ third;
-    }
-  }
+  if (n >= 3 * kLongBlock) crc = CrcOfThrees<kLongBlock>(&p, &n, crc);
+  if (n >= 3 * kShortBlock) crc = CrcOfThrees<kShortBlock>(&p, &n, crc);
   for (; n >= 8; p += 8, n -= 8) crc = _mm_crc32_u64(crc, Load(p));
   auto last = static_cast<uint32_t>(crc);
   for (; n > 0; ++p, --n) last = _mm_crc32_u8(last, static_cast<uint8_t>(*p));

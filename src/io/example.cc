@@ -58,7 +58,7 @@ class ExampleParser {
     for (int64_t i = 0; i < n; ++i)
       bytes +=
           static_cast<int64_t>(serialized_.raw<std::string>()[i].size()) + 64;
-    constexpr int64_t kBytesForAThread = 64 << 10;
+    constexpr int64_t kBytesForAThread = 256 << 10;
     const int64_t grain = std::max<int64_t>(
         1, kBytesForAThread /
                std::max<int64_t>(1, bytes / std::max<int64_t>(1, n)));
