@@ -168,7 +168,8 @@ v2(strings(example(x=("f", []))), sparse=[("x", I)])
 v2(strings(A), sparse=[("x", I)])
 v2(strings(A), ragged=[("x", I, tf.int32)])
 v2(strings(A, b"\xff\xff"), sparse=[("x", F)])
-v2(strings(A, b"\x0a\x7f"), sparse=[("x", F)])
+# (TensorFlow takes a message that ends early, and the second of two packed
+# lists, for nothing; here they are an error and more values.)
 v2(strings(A, B), sparse=[("x", F)], names=["n"])
 v2(strings(A + B), sparse=[("x", F), ("b", S)])
 v2(strings(b"\x50\x05" + A), sparse=[("x", F)])
@@ -190,7 +191,6 @@ def number(v):
 
 for value in (
         field(2, b"\x0d" + number(3) + b"\x0d" + number(4)),  # Unpacked.
-        field(2, field(1, number(4)) + field(1, number(5))),
         field(2, b""), b"",
         field(3, b"\x08\x05\x08\x06"), field(3, field(1, b"\x05\x96\x01")),
         field(3, field(1, b"\xff" * 9 + b"\x01")),
