@@ -7,6 +7,7 @@ find_package(nlohmann_json REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(PNG REQUIRED)
 find_package(JPEG REQUIRED)
+find_package(GIF REQUIRED)
 find_package(ICU REQUIRED COMPONENTS uc)
 # (Debian 12 has no CMake configuration for these.)
 find_library(SLUICE_RE2_LIBRARY re2 REQUIRED)
@@ -30,7 +31,7 @@ set(SLUICE_PUBLIC_LIBS
   absl::synchronization absl::time absl::int128 absl::numeric absl::bits
   absl::fixed_array absl::algorithm_container Threads::Threads)
 set(SLUICE_PRIVATE_LIBS protobuf::libprotobuf hwy::hwy
-  nlohmann_json::nlohmann_json ZLIB::ZLIB PNG::PNG JPEG::JPEG ICU::uc
+  nlohmann_json::nlohmann_json ZLIB::ZLIB PNG::PNG JPEG::JPEG GIF::GIF ICU::uc
   ${SLUICE_RE2_LIBRARY} ${SLUICE_FARMHASH_LIBRARY}
   $<BUILD_INTERFACE:sluice_dnnl>)
 

@@ -11,6 +11,10 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "io/file.h"
+#include "io/image_bmp.h"
+#include "io/image_gif.h"
+#include "io/image_jpeg.h"
+#include "io/image_png.h"
 
 namespace sluice {
 namespace {
@@ -259,12 +263,192 @@ TEST(DecodeImage, ErrorNamesOtherFormats) {
   const auto message = [](const std::string& bytes) {
     return std::string(DecodeImage(bytes).status().message());
   };
-  EXPECT_THAT(message("GIF89a..."), HasSubstr("got a GIF"));
+  EXPECT_THAT(message("GIF89a..."), HasSubstr("GIF: expected a complete"));
   EXPECT_THAT(message("RIFF....WEBPVP8 "), HasSubstr("got a WebP"));
   EXPECT_THAT(message(std::string("BM\1\0\0\0\0\0\0\0\0\0\0\0", 14)),
-              HasSubstr("got a BMP"));
+              HasSubstr("BMP: expected a complete"));
   EXPECT_THAT(message("BMX bikes and more"), HasSubstr("18 bytes"));
   EXPECT_THAT(message(""), HasSubstr("0 bytes"));
+}
+
+// ---- Options of single formats ----------------------------------------------
+
+// Smooth, so that little is lost by compression.
+Tensor Smooth(int64_t height, int64_t width, int64_t channels) {
+  Tensor t(DType::kUint8, Shape({height, width, channels}));
+  for (int64_t i = 0; i < t.num_elements(); ++i) {
+    const int64_t x = i / channels % width, y = i / channels / width;
+    t.data<uint8_t>()[i] =
+        static_cast<uint8_t>(40 + 3 * x + 2 * y + 20 * (i % channels));
+  }
+  return t;
+}
+
+TEST(EncodePng, DecodesToTheSamePixels) {
+  for (int64_t channels = 1; channels <= 4; ++channels) {
+    const Tensor image = Smooth(5, 7, channels);
+    const Result<std::string> file = EncodePng(image, -1);
+    ASSERT_TRUE(file.ok()) << file.status();
+    EXPECT_SAME(*DecodePng(*file, {}), image);
+  }
+  Tensor deep(DType::kUint16, {2, 3, 2});
+  for (int64_t i = 0; i < 12; ++i)
+    deep.data<uint16_t>()[i] = static_cast<uint16_t>(5000 * i + 17);
+  const Result<std::string> file = EncodePng(deep, 9);
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_SAME(*DecodePng(*file, {.deep = true}), deep);
+  EXPECT_FALSE(EncodePng(deep, 10).ok());
+  EXPECT_FALSE(EncodePng(Smooth(2, 2, 5), -1).ok());
+  EXPECT_FALSE(EncodePng(Smooth(0, 2, 1), -1).ok());
+}
+
+TEST(DecodePng, WidensEightBitsToSixteen) {
+  const Tensor wide = *DecodePng(MakePng({}, {1, 2, 3, 4, 5, 255}),
+                                 {.channels = 4, .deep = true});
+  EXPECT_SAME(wide, Tensor::Of<uint16_t>({1, 2, 4}, {257, 514, 771, 65535, 1028,
+                                                     1285, 65535, 65535}));
+}
+
+TEST(EncodeJpeg, DecodesToSimilarPixels) {
+  const Tensor image = Smooth(20, 30, 3);
+  for (const bool progressive : {false, true}) {
+    JpegEncodeOptions options;
+    options.progressive = progressive;
+    options.xmp_metadata = "<note/>";
+    const Result<std::string> file = EncodeJpeg(image, options);
+    ASSERT_TRUE(file.ok()) << file.status();
+    const Tensor back = *DecodeJpeg(*file, {});
+    ASSERT_EQ(back.shape(), image.shape());
+    for (int64_t i = 0; i < image.num_elements(); ++i)
+      ASSERT_NEAR(back.data<uint8_t>()[i], image.data<uint8_t>()[i], 12) << i;
+    // A marker has room for 65,533 bytes.
+    options.xmp_metadata.assign(70000, 'x');
+    EXPECT_EQ(EncodeJpeg(image, options).status().code(),
+              StatusCode::kInvalidArgument);
+  }
+  EXPECT_FALSE(EncodeJpeg(Smooth(3, 3, 2), {}).ok());
+  EXPECT_FALSE(EncodeJpeg(Smooth(70000, 1, 1), {}).ok());
+}
+
+TEST(DecodeJpeg, WindowIsThatPartOfTheImage) {
+  const std::string file = *EncodeJpeg(Smooth(40, 50, 3), {});
+  const Tensor all = *DecodeJpeg(file, {});
+  for (const JpegWindow w :
+       {JpegWindow{0, 0, 40, 50}, JpegWindow{7, 11, 9, 3},
+        JpegWindow{39, 49, 1, 1}, JpegWindow{8, 16, 16, 16}}) {
+    const Result<Tensor> part = DecodeJpeg(file, {.window = w});
+    ASSERT_TRUE(part.ok()) << part.status();
+    ASSERT_EQ(part->shape(), Shape({w.height, w.width, 3}));
+    for (int64_t i = 0; i < part->num_elements(); ++i) {
+      const int64_t y = w.y + i / 3 / w.width, x = w.x + i / 3 % w.width;
+      // (Colours at the sides of the window are interpolated from less.)
+      ASSERT_NEAR(part->data<uint8_t>()[i],
+                  all.data<uint8_t>()[(y * 50 + x) * 3 + i % 3], 6);
+    }
+  }
+  for (const JpegWindow w : {JpegWindow{0, 0, 41, 50}, JpegWindow{-1, 0, 2, 2},
+                             JpegWindow{0, 49, 1, 2}, JpegWindow{0, 0, 0, 1}})
+    EXPECT_EQ(DecodeJpeg(file, {.window = w}).status().code(),
+              StatusCode::kInvalidArgument);
+}
+
+TEST(DecodeJpeg, AcceptsPartOfATruncatedFile) {
+  const std::string file = *EncodeJpeg(Smooth(64, 64, 3), {});
+  const std::string half = file.substr(0, file.size() * 2 / 3);
+  EXPECT_THAT(std::string(DecodeJpeg(half, {}).status().message()),
+              HasSubstr("of 64 rows"));
+  const Result<Tensor> part =
+      DecodeJpeg(half, {.acceptable_fraction = 0.2f, .window = {}});
+  ASSERT_TRUE(part.ok()) << part.status();
+  // Rows that are missing are black.
+  EXPECT_GT(part->data<uint8_t>()[0], 0);
+  EXPECT_EQ(part->data<uint8_t>()[64 * 64 * 3 - 1], 0);
+  const Result<Tensor> recovered =
+      DecodeJpeg(half, {.recover_truncated = true, .window = {}});
+  ASSERT_TRUE(recovered.ok()) << recovered.status();
+  EXPECT_EQ(recovered->shape(), Shape({64, 64, 3}));
+}
+
+TEST(DecodeJpeg, RatioDividesTheSize) {
+  const std::string file = *EncodeJpeg(Smooth(20, 30, 1), {});
+  EXPECT_EQ(DecodeJpeg(file, {.ratio = 8, .window = {}})->shape(),
+            Shape({3, 4, 1}));
+  EXPECT_EQ(ReadJpegHeader(file)->width, 30);
+}
+
+// A GIF of one colour map, whose frames are given.
+std::string MakeGif(int width, int height, const std::string& frames) {
+  std::string out("GIF89a");
+  for (const int v : {width, height}) {
+    out.push_back(static_cast<char>(v & 255));
+    out.push_back(static_cast<char>(v >> 8));
+  }
+  out += std::string("\x80\0\0", 3);  // Two colours.
+  out += std::string("\x0a\x14\x1e\x28\x32\x3c", 6);
+  return out + frames + ";";
+}
+
+// A frame of the colour 1: clear, 1, 1, end for two pixels.
+std::string GifFrame(int left, int width) {
+  std::string out(",");
+  for (const int v : {left, 0, width, 1}) {
+    out.push_back(static_cast<char>(v & 255));
+    out.push_back(static_cast<char>(v >> 8));
+  }
+  out.push_back('\0');
+  // Codes of three bits: 4 (clear), 1, 1, 5 (end).
+  return out + std::string("\x02\x02\x4c\x0a\x00", 5);
+}
+
+TEST(DecodeGif, DrawsEachFrameOnTheOneBefore) {
+  const std::string file = MakeGif(3, 1, GifFrame(0, 2) + GifFrame(1, 2));
+  EXPECT_SAME(*DecodeGif(file, {}),
+              Image({2, 1, 3, 3}, {40, 50, 60, 40, 50, 60, 0, 0, 0, 40, 50, 60,
+                                   40, 50, 60, 40, 50, 60}));
+  EXPECT_EQ(DecodeGif(file, {.first_frame_only = true})->shape(),
+            Shape({1, 1, 3, 3}));
+  EXPECT_EQ(Decoded(file).shape(), Shape({1, 3, 3}));
+  for (size_t n = 0; n < file.size(); ++n)
+    ASSERT_EQ(DecodeGif(file.substr(0, n), {}).status().code(),
+              StatusCode::kInvalidArgument)
+        << n;
+}
+
+TEST(DecodeGif, RefusesMorePixelsThanTheLimit) {
+  // A file of 33 bytes for 4 G pixels, and one whose frame is as large.
+  EXPECT_EQ(
+      DecodeGif(MakeGif(65535, 65535, GifFrame(0, 2)), {}).status().code(),
+      StatusCode::kResourceExhausted);
+  const std::string frames = GifFrame(0, 2) + GifFrame(0, 2);
+  EXPECT_TRUE(DecodeGif(MakeGif(8, 8, frames), {.max_pixels = 128}).ok());
+  EXPECT_EQ(
+      DecodeGif(MakeGif(8, 8, frames), {.max_pixels = 127}).status().code(),
+      StatusCode::kResourceExhausted);
+}
+
+TEST(DecodeBmp, ReadsRowsFromTheBottomAndSwapsColours) {
+  std::string file("BM");
+  const auto number = [&](uint32_t v) {
+    for (int i = 0; i < 4; ++i) file.push_back(static_cast<char>(v >> (8 * i)));
+  };
+  number(54 + 16);
+  number(0);
+  number(54);
+  number(40);
+  number(2);  // Width.
+  number(2);  // Height.
+  number(1 | 24 << 16);
+  for (int i = 0; i < 6; ++i) number(0);
+  for (int i = 0; i < 16; ++i) file.push_back(static_cast<char>(i));
+  EXPECT_SAME(Decoded(file),
+              Image({2, 2, 3}, {10, 9, 8, 13, 12, 11, 2, 1, 0, 5, 4, 3}));
+  EXPECT_SAME(*DecodeBmp(file, 4),
+              Image({2, 2, 4}, {10, 9, 8, 255, 13, 12, 11, 255, 2, 1, 0, 255, 5,
+                                4, 3, 255}));
+  for (size_t n = 0; n < file.size(); ++n)
+    EXPECT_FALSE(DecodeBmp(file.substr(0, n), 0).ok()) << n;
+  EXPECT_EQ(DecodeBmp(file, 0, 3).status().code(),
+            StatusCode::kResourceExhausted);
 }
 
 TEST(ReadImage, ErrorNamesTheFile) {

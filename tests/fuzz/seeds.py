@@ -153,6 +153,36 @@ PNGS = {
     "interlaced": png(2, 8, 3, interlaced=1),
 }
 
+# Frames of one row and two pixels.
+def gif(*frames):
+    """3 x 1 pixels of two colours."""
+    return (b"GIF89a" + struct.pack("<HHBBB", 3, 1, 0x80, 0, 0) +
+            bytes(range(10, 70, 10)) + b"".join(frames) + b";")
+
+
+def gif_frame(left, flags=0, control=b""):
+    return (control + b"," + struct.pack("<HHHHB", left, 0, 2, 1, flags) +
+            b"\x02\x02\x4c\x0a\x00")
+
+
+GIFS = {
+    "one": gif(gif_frame(0)),
+    "two": gif(gif_frame(0), gif_frame(1)),
+    "interlaced": gif(gif_frame(0, 0x40)),
+    "transparent": gif(gif_frame(0, 0, b"!\xf9\x04\x01\0\0\x01\0")),
+}
+
+
+def bmp(channels, height=2):
+    """2 x 2 pixels."""
+    row = (2 * channels + 3) // 4 * 4
+    return (b"BM" + struct.pack("<IHHI", 54 + 2 * row, 0, 0, 54) +
+            struct.pack("<IiiHH", 40, 2, height, 1, 8 * channels) + b"\0" * 24 +
+            bytes(range(2 * row)))
+
+
+BMPS = {"grey": bmp(1), "rgb": bmp(3), "rgba": bmp(4), "top_down": bmp(3, -2)}
+
 SMALL_CASES = ["control_order", "stages", "feed_any_edge", "variable_scatters"]
 
 
@@ -214,6 +244,14 @@ def main():
     for channels, (name, image) in enumerate(JPEGS.items()):
         (out / f"jpeg_{name}").write_bytes(
             bytes([channels]) + base64.b64decode(image))
+    for name, image in {**{f"gif_{k}": v for k, v in GIFS.items()},
+                        **{f"bmp_{k}": v for k, v in BMPS.items()}}.items():
+        (out / name).write_bytes(b"\0" + image)
+    # The first byte chooses options too: a smaller image, a window, the end
+    # made up.
+    for name, options in {"small": 10, "window": 160, "recovered": 40}.items():
+        image = base64.b64decode(next(iter(JPEGS.values())))
+        (out / f"jpeg_{name}").write_bytes(bytes([options]) + image)
     out = HERE / "example_fuzz"
     out.mkdir(exist_ok=True)
     for name, example in EXAMPLES.items():

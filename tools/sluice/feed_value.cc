@@ -457,7 +457,7 @@ Result<Tensor> ReadFileFeed(const Output& to, const std::string& path,
           "expected one array (.npy) or an image, got an archive (.npz holds "
           "several arrays)");
     return InvalidArgument(
-        "expected a .npy file, a PNG or a JPEG, got ",
+        "expected a .npy file, a PNG, JPEG, GIF or BMP, got ",
         bytes.empty() ? "an empty file"
                       : absl::StrCat(bytes.size(), " bytes of another format"));
   };

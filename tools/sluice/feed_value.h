@@ -26,7 +26,7 @@ struct FeedOptions {
 //
 // Literals: numbers (also nan, inf, 1+2j), true and false, strings ("quoted",
 // or bare), and nested lists of them, "[[1, 2], [3, 4]]".
-// Files: .npy; PNG and JPEG as [height, width, channels], with the edge's rank
+// Files: .npy; images as [height, width, channels], with the edge's rank
 // and channels; on a string edge the bytes of any file but .npy.
 //
 // The value has the edge's dtype and a shape that fits. Numbers are converted
