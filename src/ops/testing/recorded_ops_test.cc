@@ -184,6 +184,10 @@ TEST(RecordedOps, DistancesAndSamplesMatchTensorFlow) {
   CompareWithRecord("tests/cases/misc_ops.txt", 150, {2e-6});
 }
 
+TEST(RecordedOps, ImagesMatchTensorFlow) {
+  CompareWithRecord("tests/cases/image_ops.txt", 600, {2e-6, true});
+}
+
 TEST(RecordedOps, ArithmeticAndWindowsMatchTensorFlow) {
   CompareWithRecord("tests/cases/math_ops.txt", 500, {2e-6, true});
 }
