@@ -188,6 +188,10 @@ TEST(RecordedOps, ImagesMatchTensorFlow) {
   CompareWithRecord("tests/cases/image_ops.txt", 600, {2e-6, true});
 }
 
+TEST(RecordedOps, ImageFilesMatchTensorFlow) {
+  CompareWithRecord("tests/cases/image_file_ops.txt", 550, {2e-7});
+}
+
 TEST(RecordedOps, ArithmeticAndWindowsMatchTensorFlow) {
   CompareWithRecord("tests/cases/math_ops.txt", 500, {2e-6, true});
 }
