@@ -61,6 +61,8 @@ const std::map<std::string, std::string>& NotDifferenced() {
       {"Betainc:1", "TensorFlow gives none for b"},
       {"Polygamma:0", "defined at whole orders only"},
       {"Zeta:0", "TensorFlow gives none for x"},
+      {"ImageProjectiveTransformV2:1",
+       "TensorFlow gives none for the transforms"},
       {"ScaleAndTranslate:2", "TensorFlow gives none for the scale"},
       {"ScaleAndTranslate:3", "TensorFlow gives none for the translation"},
       {"PadV2:2", "TensorFlow gives none for the padding value"},
