@@ -55,7 +55,7 @@ bool ByGradientType(DType t, F&& f) {
 }
 
 // to[0, n) += from[0, n).
-void AddTo(DType type, const void* from, void* to, int64_t n) {
+void AddGradient(DType type, const void* from, void* to, int64_t n) {
   ByGradientType(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T* const x = static_cast<const T*>(from);
@@ -65,7 +65,7 @@ void AddTo(DType type, const void* from, void* to, int64_t n) {
 }
 
 // x[0, n) /= count.
-void DivideBy(DType type, void* x, int64_t n, int64_t count) {
+void DivideGradient(DType type, void* x, int64_t n, int64_t count) {
   ByGradientType(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     T* const y = static_cast<T*>(x);
@@ -152,7 +152,8 @@ class DenseAccumulator final : public Accumulator {
         return InvalidArgument("Shape mismatch: expected ",
                                sum_.shape().ToString(), ", got ",
                                gradient.shape().ToString());
-      AddTo(options_.type, gradient.raw(), sum_.raw(), sum_.num_elements());
+      AddGradient(options_.type, gradient.raw(), sum_.raw(),
+                  sum_.num_elements());
       return OkStatus();
     });
   }
@@ -160,7 +161,7 @@ class DenseAccumulator final : public Accumulator {
  private:
   Status SetOutputs(KernelContext* ctx) override {
     if (options_.mean)
-      DivideBy(options_.type, sum_.raw(), sum_.num_elements(), count_);
+      DivideGradient(options_.type, sum_.raw(), sum_.num_elements(), count_);
     ctx->set_output(0, std::exchange(sum_, Tensor()));
     return OkStatus();
   }
@@ -297,8 +298,8 @@ class SparseAccumulator final : public Accumulator {
         new_counts.push_back(0);
       }
       if (i >= 0) {
-        AddTo(options_.type, array::At(options_.type, values.raw(), i * row),
-              to, row);
+        AddGradient(options_.type,
+                    array::At(options_.type, values.raw(), i * row), to, row);
         ++new_counts.back();
       }
     }
@@ -320,10 +321,10 @@ class SparseAccumulator final : public Accumulator {
     SLUICE_ASSIGN_OR_RETURN(
         Tensor shape, Tensor::MakeVector<int64_t>({dims.data(), dims.size()}));
     for (size_t r = 0; options_.mean && r < counts_.size(); ++r)
-      DivideBy(options_.type,
-               array::At(options_.type, values_.raw(),
-                         static_cast<int64_t>(r) * row),
-               row, counts_[r]);
+      DivideGradient(options_.type,
+                     array::At(options_.type, values_.raw(),
+                               static_cast<int64_t>(r) * row),
+                     row, counts_[r]);
     ctx->set_output(0, std::move(indices));
     ctx->set_output(1, std::exchange(values_, Tensor()));
     ctx->set_output(2, std::move(shape));
@@ -435,8 +436,8 @@ Status RunSetGlobalStep(KernelContext& ctx) {
   return OkStatus();
 }
 
-Status StepShape(ShapeContext& c) { return c.RequireScalar(1); }
-Status CountShape(ShapeContext& c) {
+Status AccumulatorStepShape(ShapeContext& c) { return c.RequireScalar(1); }
+Status AccumulatorCountShape(ShapeContext& c) {
   c.set_output(0, PartialShape::Scalar());
   return OkStatus();
 }
@@ -491,7 +492,7 @@ SLUICE_MAKE_ACCUMULATOR(SparseConditionalAccumulator, SparseAccumulator,
       .Input(handle)                                                         \
       .Input("local_step: int64")                                            \
       .Input("gradient: dtype")                                              \
-      .Attr("dtype: numbertype") Access.Shape(StepShape)                     \
+      .Attr("dtype: numbertype") Access.Shape(AccumulatorStepShape)          \
       .Kernel(Cpu(RunApplyDense))                                            \
       .Doc(                                                                  \
           "Adds a gradient, unless local_step is less than the "             \
@@ -501,19 +502,19 @@ SLUICE_MAKE_ACCUMULATOR(SparseConditionalAccumulator, SparseAccumulator,
       .Input("num_required: int32")                                          \
       .Output("average: dtype")                                              \
       .Attr("dtype: numbertype")                                             \
-      .Waits() Access.Shape(StepShape)                                       \
+      .Waits() Access.Shape(AccumulatorStepShape)                            \
       .Kernel(queues::WaitingKernel<TakeGradientKernel<DenseAccumulator>>()) \
       .Doc(                                                                  \
           "Takes the mean or sum of the gradients, and begins the next "     \
           "step; waits until there are as many.");                           \
   SLUICE_ACCUMULATOR_OP(Prefix##NumAccumulated)                              \
       .Input(handle)                                                         \
-      .Output("num_accumulated: int32") Access.Shape(CountShape)             \
+      .Output("num_accumulated: int32") Access.Shape(AccumulatorCountShape)  \
       .Kernel(Cpu(RunNumAccumulated))                                        \
       .Doc("The number of gradients since the last were taken.");            \
   SLUICE_ACCUMULATOR_OP(Prefix##SetGlobalStep)                               \
       .Input(handle)                                                         \
-      .Input("new_global_step: int64") Access.Shape(StepShape)               \
+      .Input("new_global_step: int64") Access.Shape(AccumulatorStepShape)    \
       .Kernel(Cpu(RunSetGlobalStep))                                         \
       .Doc(                                                                  \
           "Sets the accumulator's step: gradients of earlier ones are "      \
@@ -532,7 +533,7 @@ SLUICE_ACCUMULATOR_OP(SparseAccumulatorApplyGradient)
     .Attr("dtype: numbertype")
     .Attr("has_known_shape: bool")
     .AllowsUninitializedInput()
-    .Shape(StepShape)
+    .Shape(AccumulatorStepShape)
     .Kernel(CpuState<ApplySparseKernel>())
     .Doc(
         "Adds a sparse gradient, unless local_step is less than the "

@@ -189,8 +189,8 @@ Result<std::shared_ptr<Barrier>> BarrierInput(const KernelContext& ctx) {
   return ctx.resource<Barrier>(0);
 }
 
-struct InsertKernel {
-  explicit InsertKernel(const Node& n)
+struct BarrierInsertKernel {
+  explicit BarrierInsertKernel(const Node& n)
       : component(n.IntAttr("component_index")) {}
   Status Run(KernelContext& ctx) const {
     SLUICE_ASSIGN_OR_RETURN(const std::shared_ptr<Barrier> barrier,
@@ -225,13 +225,13 @@ struct InsertKernel {
   const int64_t component;
 };
 
-struct TakeKernel {
-  static Result<std::shared_ptr<TakeKernel>> Make(const Node& n) {
+struct BarrierTakeKernel {
+  static Result<std::shared_ptr<BarrierTakeKernel>> Make(const Node& n) {
     SLUICE_RETURN_IF_ERROR(queues::CheckTimeout(n));
-    return std::make_shared<TakeKernel>(n);
+    return std::make_shared<BarrierTakeKernel>(n);
   }
   // (TensorFlow ignores wait_for_incomplete too.)
-  explicit TakeKernel(const Node& n)
+  explicit BarrierTakeKernel(const Node& n)
       : types(n.AttrOr<AttrValue::Types>("component_types", {})),
         small(n.BoolAttr("allow_small_batch")) {
     types.insert(types.begin(), {DType::kInt64, DType::kString});
@@ -279,14 +279,14 @@ Status RunBarrierSize(KernelContext& ctx) {
   return OkStatus();
 }
 
-Status InsertShape(ShapeContext& c) {
+Status BarrierInsertShape(ShapeContext& c) {
   SLUICE_ASSIGN_OR_RETURN(const PartialShape keys, c.WithRank(1, 1));
   SLUICE_ASSIGN_OR_RETURN(const PartialShape values, c.WithRankAtLeast(2, 1));
   if (!values.rank_known()) return OkStatus();
   return MergeDim(keys.dim(0), values.dim(0)).status();
 }
 
-Status TakeShape(ShapeContext& c) {
+Status BarrierTakeShape(ShapeContext& c) {
   SLUICE_RETURN_IF_ERROR(c.RequireScalar(1));
   c.set_output(0, {-1});
   c.set_output(1, {-1});
@@ -323,8 +323,8 @@ SLUICE_OP(BarrierInsertMany)
     .Stateful()
     .HostOnly()
     .Family("queues")
-    .Shape(InsertShape)
-    .Kernel(CpuState<InsertKernel>())
+    .Shape(BarrierInsertShape)
+    .Kernel(CpuState<BarrierInsertKernel>())
     .NoGradient(kBarrierHolds)
     .Doc(
         "Sets one component of the elements of some keys, all of them or "
@@ -345,8 +345,8 @@ SLUICE_OP(BarrierTakeMany)
     .Waits()
     .HostOnly()
     .Family("queues")
-    .Shape(TakeShape)
-    .Kernel(queues::WaitingKernel<TakeKernel>())
+    .Shape(BarrierTakeShape)
+    .Kernel(queues::WaitingKernel<BarrierTakeKernel>())
     .NoGradient(kBarrierHolds)
     .Doc(
         "Takes complete elements, those first whose insertion began first; "

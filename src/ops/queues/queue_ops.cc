@@ -20,7 +20,7 @@ using queues::QueueOptions;
 
 enum class QueueKind { kFifo, kPadding, kShuffle, kPriority };
 
-constexpr const char* NameOf(QueueKind kind) {
+constexpr const char* QueueKindName(QueueKind kind) {
   switch (kind) {
     case QueueKind::kFifo:
       return "FIFOQueue";
@@ -78,7 +78,7 @@ class MakeQueueKernel {
   explicit MakeQueueKernel(const Node& n) : name_(n) {
     constexpr bool kHasPriority = kind == QueueKind::kPriority;
     options_.name = name_.name;
-    options_.kind = NameOf(kind);
+    options_.kind = QueueKindName(kind);
     options_.types = ComponentTypes(n, kHasPriority);
     options_.shapes = ComponentShapes(n, kHasPriority);
     options_.capacity = std::max<int64_t>(n.IntAttr("capacity"), -1);
@@ -271,13 +271,13 @@ class CloseKernel {
   const bool cancel_pending_;
 };
 
-Status RunIsClosed(KernelContext& ctx) {
+Status RunQueueIsClosed(KernelContext& ctx) {
   SLUICE_ASSIGN_OR_RETURN(const std::shared_ptr<Queue> queue, QueueInput(ctx));
   ctx.set_output(0, Tensor::Scalar<bool>(queue->closed()));
   return OkStatus();
 }
 
-Status RunSize(KernelContext& ctx) {
+Status RunQueueSize(KernelContext& ctx) {
   SLUICE_ASSIGN_OR_RETURN(const std::shared_ptr<Queue> queue, QueueInput(ctx));
   ctx.set_output(0,
                  Tensor::Scalar<int32_t>(static_cast<int32_t>(queue->size())));
@@ -292,8 +292,8 @@ const Node* QueueOrigin(Output handle) {
     const Node& n = *handle.node;
     for (const QueueKind k : {QueueKind::kFifo, QueueKind::kPadding,
                               QueueKind::kShuffle, QueueKind::kPriority})
-      if (n.op_name() == NameOf(k) ||
-          n.op_name() == absl::StrCat(NameOf(k), "V2"))
+      if (n.op_name() == QueueKindName(k) ||
+          n.op_name() == absl::StrCat(QueueKindName(k), "V2"))
         return &n;
     if (n.kind() != OpKind::kIdentity && n.op().role != OpRole::kEnter &&
         n.op().role != OpRole::kSwitch)
@@ -319,7 +319,7 @@ Status DequeueShapeWith(ShapeContext& c, const int64_t* rows) {
   return OkStatus();
 }
 Status DequeueShape(ShapeContext& c) { return DequeueShapeWith(c, nullptr); }
-Result<int64_t> CountOf(ShapeContext& c) {
+Result<int64_t> RowsWanted(ShapeContext& c) {
   SLUICE_RETURN_IF_ERROR(c.RequireScalar(1));
   const std::optional<int64_t> n = c.ConstantInt(1);
   if (n && *n < 0)
@@ -327,11 +327,11 @@ Result<int64_t> CountOf(ShapeContext& c) {
   return n.value_or(-1);
 }
 Status DequeueManyShape(ShapeContext& c) {
-  SLUICE_ASSIGN_OR_RETURN(const int64_t rows, CountOf(c));
+  SLUICE_ASSIGN_OR_RETURN(const int64_t rows, RowsWanted(c));
   return DequeueShapeWith(c, &rows);
 }
 Status DequeueUpToShape(ShapeContext& c) {
-  SLUICE_RETURN_IF_ERROR(CountOf(c).status());
+  SLUICE_RETURN_IF_ERROR(RowsWanted(c).status());
   const int64_t rows = -1;
   return DequeueShapeWith(c, &rows);
 }
@@ -472,12 +472,12 @@ SLUICE_QUEUE_OP(QueueClose,
 
 SLUICE_QUEUE_OP(QueueIsClosed, .Output("is_closed: bool")
                                    .Shape(ScalarShape)
-                                   .Kernel(Cpu(RunIsClosed))
+                                   .Kernel(Cpu(RunQueueIsClosed))
                                    .Doc("Whether a queue is closed."));
 
 SLUICE_QUEUE_OP(QueueSize, .Output("size: int32")
                                .Shape(ScalarShape)
-                               .Kernel(Cpu(RunSize))
+                               .Kernel(Cpu(RunQueueSize))
                                .Doc("The number of elements in a queue."));
 
 #undef SLUICE_QUEUE

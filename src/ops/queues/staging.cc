@@ -66,7 +66,8 @@ class StagingBase : public Shared {
 
 // InvalidArgument unless the element has the types of the outputs from `first`
 // on.
-Status CheckOutputs(const KernelContext& ctx, const Element& e, int first) {
+Status CheckStagedOutputs(const KernelContext& ctx, const Element& e,
+                          int first) {
   const int n = ctx.num_outputs() - first;
   if (static_cast<int>(e.size()) != n)
     return InvalidArgument("Mismatch stage/unstage: ", e.size(), " vs. ", n);
@@ -80,7 +81,7 @@ Status CheckOutputs(const KernelContext& ctx, const Element& e, int first) {
   return OkStatus();
 }
 
-Result<Element> ValuesFrom(KernelContext& ctx, int first) {
+Result<Element> StagedValues(KernelContext& ctx, int first) {
   Element element;
   for (int i = first; i < ctx.num_inputs(); ++i) {
     SLUICE_ASSIGN_OR_RETURN(Tensor t, ctx.TakeToKeep(i));
@@ -118,7 +119,7 @@ class StagingArea final : public StagingBase {
                       [this, ctx]() -> std::optional<Status> {
                         if (elements_.empty()) return std::nullopt;
                         Element& e = elements_.front();
-                        SLUICE_RETURN_IF_ERROR(CheckOutputs(*ctx, e, 0));
+                        SLUICE_RETURN_IF_ERROR(CheckStagedOutputs(*ctx, e, 0));
                         bytes_ -= BytesOf(e);
                         for (int i = 0; i < ctx->num_outputs(); ++i)
                           ctx->set_output(i,
@@ -135,7 +136,7 @@ class StagingArea final : public StagingBase {
                          if (index >= Count()) return std::nullopt;
                          const Element& e =
                              elements_[static_cast<size_t>(index)];
-                         SLUICE_RETURN_IF_ERROR(CheckOutputs(*ctx, e, 0));
+                         SLUICE_RETURN_IF_ERROR(CheckStagedOutputs(*ctx, e, 0));
                          for (int i = 0; i < ctx->num_outputs(); ++i)
                            ctx->set_output(i, e[static_cast<size_t>(i)]);
                          return OkStatus();
@@ -280,7 +281,7 @@ class StagingMap final : public StagingBase {
         return InvalidArgument("Tensor at index '", i, "' for key '", at->first,
                                "' has already been removed.");
     }
-    SLUICE_RETURN_IF_ERROR(CheckOutputs(*ctx, picked, first));
+    SLUICE_RETURN_IF_ERROR(CheckStagedOutputs(*ctx, picked, first));
     if (first > 0) ctx->set_output(0, Tensor::Scalar<int64_t>(at->first));
     if (take) {
       bytes_ -= BytesOf(picked);
@@ -322,7 +323,7 @@ struct StageKernel : AreaKernel<StagingArea> {
   using AreaKernel::AreaKernel;
   Status Start(KernelContext& ctx, const DoneFn& done) const {
     SLUICE_ASSIGN_OR_RETURN(const auto area, Find(ctx));
-    SLUICE_ASSIGN_OR_RETURN(Element e, ValuesFrom(ctx, 0));
+    SLUICE_ASSIGN_OR_RETURN(Element e, StagedValues(ctx, 0));
     return area->Put(std::move(e), ctx.step().cancellation, done);
   }
 };
@@ -346,7 +347,7 @@ struct StagePeekKernel : AreaKernel<StagingArea> {
   }
 };
 
-Result<std::vector<int64_t>> IndicesOf(const Tensor& t) {
+Result<std::vector<int64_t>> StagedIndices(const Tensor& t) {
   if (t.rank() != 1)
     return InvalidArgument("indices: expected a vector, got shape ",
                            t.shape().ToString());
@@ -361,8 +362,8 @@ struct MapStageKernel : AreaKernel<StagingMap<ordered>> {
     SLUICE_ASSIGN_OR_RETURN(const int64_t key,
                             array::IntScalar(ctx.input(0), "key"));
     SLUICE_ASSIGN_OR_RETURN(const std::vector<int64_t> indices,
-                            IndicesOf(ctx.input(1)));
-    SLUICE_ASSIGN_OR_RETURN(Element e, ValuesFrom(ctx, 2));
+                            StagedIndices(ctx.input(1)));
+    SLUICE_ASSIGN_OR_RETURN(Element e, StagedValues(ctx, 2));
     return area->Put(key, indices, std::move(e), ctx.step().cancellation, done);
   }
 };
@@ -374,7 +375,7 @@ struct MapGetKernel : AreaKernel<StagingMap<ordered>> {
     SLUICE_ASSIGN_OR_RETURN(const int64_t key,
                             array::IntScalar(ctx.input(0), "key"));
     SLUICE_ASSIGN_OR_RETURN(const std::vector<int64_t> indices,
-                            IndicesOf(ctx.input(1)));
+                            StagedIndices(ctx.input(1)));
     return area->Get(&key, take, indices, &ctx, 0, done);
   }
 };
@@ -384,7 +385,7 @@ struct MapTakeAnyKernel : AreaKernel<StagingMap<ordered>> {
   Status Start(KernelContext& ctx, const DoneFn& done) const {
     SLUICE_ASSIGN_OR_RETURN(const auto area, this->Find(ctx));
     SLUICE_ASSIGN_OR_RETURN(const std::vector<int64_t> indices,
-                            IndicesOf(ctx.input(0)));
+                            StagedIndices(ctx.input(0)));
     return area->Get(nullptr, true, indices, &ctx, 1, done);
   }
 };
