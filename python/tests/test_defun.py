@@ -199,7 +199,7 @@ def test_graph_defs_carry_functions():
     function, = graph_def.library.function
     assert function == plus.definition
     signature = function.signature
-    assert (signature.name, signature.description) == ("Plus", "One more.")
+    assert (signature.name, signature.description) == ("Plus", "Adds one.")
     assert [a.name for a in signature.input_arg] == ["x"]
     assert [a.name for a in signature.output_arg] == ["sum"]
     assert function.attr["_noinline"] and not signature.is_stateful

@@ -42,6 +42,10 @@ def _value(words):
     return dtype, made.reshape(shape)
 
 
+def _shape(text):
+    return [None if d == "-1" else int(d) for d in text.split(",") if d]
+
+
 def _attr(text):
     kind, rest = text[0], text[1:]
     items = [item for item in rest.split(",") if item]
@@ -49,7 +53,9 @@ def _attr(text):
         "b": lambda: rest == "1", "i": lambda: int(rest),
         "f": lambda: float(rest), "s": lambda: rest,
         "x": lambda: bytes.fromhex(rest), "t": lambda: tf.as_dtype(rest),
-        "p": lambda: [None if d == "-1" else int(d) for d in items],
+        "p": lambda: _shape(rest),
+        "P": lambda: [_shape(shape) for shape in rest.split(";")],
+        "S": lambda: [bytes.fromhex(v) for v in rest.split(";") if rest],
         "y": lambda: [tf.as_dtype(d) for d in items],
         "F": lambda: [float(v) for v in items],
         "l": lambda: [int(v) for v in items]}[kind]()
@@ -93,15 +99,17 @@ def _arguments(op, tensors, attrs):
     single = sum(kind == "tensor" for _, kind, *_ in parameters)
     rest, made = list(tensors), {}
     in_lists = len(tensors) - single
-    # All lists have the same length unless the case gives the lengths.
+    # All lists have the same length unless the case gives the lengths: one for
+    # all lists, or Nsparse for sparse_keys.
     each = attrs.get("N", in_lists // max(len(lists), 1))
     for name, kind, *_ in parameters:
         if kind == "tensor":
             made[name] = rest.pop(0)
         elif kind == "tensors":
-            n = each if name != lists[-1] else in_lists - each * (
-                len(lists) - 1)
+            n = in_lists if name == lists[-1] else attrs.get(
+                "N" + name.split("_")[0], each)
             made[name], rest = rest[:n], rest[n:]
+            in_lists -= n
         elif name in attrs:
             made[name] = attrs[name]
     return made

@@ -134,7 +134,7 @@ Result<Feasibility::Requested> Feasibility::Parse(const Node& n) {
   return asked;
 }
 
-DeviceSets::Id Feasibility::Kernels(const Node& n, std::string* why) {
+DeviceSets::Id Feasibility::Kernels(const Node& n, Status* why) {
   // Nodes that move tokens run on the host; values are copied as needed.
   if (!IsKernelOp(n)) return DeviceSets::kAll;
   const OpDef* op = &n.op();
@@ -157,8 +157,11 @@ DeviceSets::Id Feasibility::Kernels(const Node& n, std::string* why) {
       kernel.types[t] = 1;
       grown = true;
     } else if (why != nullptr) {
-      absl::StrAppend(why, why->empty() ? "" : "; ", device.name.type, ": ",
-                      s.message());
+      // An error of the attributes says more than that there is no kernel.
+      const bool first = why->ok() || why->code() == StatusCode::kUnimplemented;
+      *why = Status(first ? s.code() : why->code(),
+                    absl::StrCat(why->message(), why->ok() ? "" : "; ",
+                                 device.name.type, ": ", s.message()));
     }
   }
   if (grown)
@@ -186,8 +189,12 @@ Result<Feasibility::Choice> Feasibility::Of(const Node& n) {
     choice.softened = true;
     return choice;
   }
-  std::string why;
-  Kernels(n, &why);
+  Status refusal;
+  Kernels(n, &refusal);
+  const std::string why(refusal.message());
+  if (kernels == DeviceSets::kNone &&
+      refusal.code() != StatusCode::kUnimplemented)
+    return Status(refusal.code(), absl::StrCat(why, "; ", DescribeAsked(n)));
   if (kernels == DeviceSets::kNone)
     return Unimplemented("device: expected a kernel for ", n.op_name(),
                          " on some device, got none (", why, "); ",

@@ -78,7 +78,7 @@ class Feasibility {
   Result<Requested> Parse(const Node& n);
   // The devices on which the node has kernels. `why` gets the reasons for the
   // others; may be null.
-  Id Kernels(const Node& n, std::string* why);
+  Id Kernels(const Node& n, Status* why);
 
   const PlacementOptions& options_;
   DeviceSets& sets_;

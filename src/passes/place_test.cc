@@ -174,6 +174,15 @@ TEST_F(PlaceTest, MissingKernelErrorNamesOpAndDevicesThatHaveIt) {
   const Status s = PlaceAll();
   EXPECT_EQ(s.code(), StatusCode::kUnimplemented);
   EXPECT_THAT(std::string(s.message()), HasSubstr("nowhere"));
+  // A kernel that does not take the node's attributes.
+  for (PlaceableDevice& d : options_.devices)
+    d.has_kernel = [&d](const Node&) {
+      return d.name.type == "CPU" ? InvalidArgument("an odd size")
+                                  : Unimplemented("nowhere");
+    };
+  const Status odd = PlaceAll();
+  EXPECT_EQ(odd.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(odd.message()), HasSubstr("an odd size"));
 }
 
 TEST_F(PlaceTest, SoftPlacementFallsBackWithinTheTask) {

@@ -87,7 +87,7 @@ Result<Tensor> ConvertTo(DType dtype, const Tensor& t) {
 }
 
 // Places the graph on `devices`: "/cpu:1" is the second of them, and nodes
-// without a device are placed at random. Nodes that share a variable or a
+// without a device are placed at random. Nodes that share a resource or a
 // colocation group stay together; half of the others are left to placement.
 Status Spread(const std::vector<std::string>& devices, uint64_t seed,
               Graph* graph) {
@@ -104,7 +104,12 @@ Status Spread(const std::vector<std::string>& devices, uint64_t seed,
     together[static_cast<size_t>(group(b))] = true;
     up[static_cast<size_t>(group(a))] = group(b);
   };
+  std::map<std::string, const Node*> by_name;  // Of a resource.
   for (const auto& n : graph->nodes()) {
+    if (const std::string name = n->AttrOr<std::string>("shared_name", "");
+        !name.empty())
+      if (const auto [it, fresh] = by_name.try_emplace(name, n.get()); !fresh)
+        join(n.get(), it->second);
     for (int i = 0; i < n->num_inputs(); ++i)
       if (n->input(i).dtype() == DType::kResource || IsRef(n->input_type(i)))
         join(n.get(), n->input(i).node);
