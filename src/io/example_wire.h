@@ -104,6 +104,7 @@ struct Unbounded {
   std::vector<T>* out;
   void Push(T v) { out->push_back(v); }
   void Floats(const char* from, size_t n) {
+    if (n == 0) return;  // memcpy takes no null pointer.
     const size_t before = out->size();
     out->resize(before + n);
     std::memcpy(out->data() + before, from, n * sizeof(float));
