@@ -32,11 +32,40 @@ if(SLUICE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 
 # sluice_unity(<target>): enables a unity build of the target if requested, so
-# that shared headers are parsed once. (Names in anonymous namespaces must then
-# be unique within a folder.)
+# that shared headers are parsed once. The files of each folder are a group, and
+# folders of a few files share one, so that a new file changes its own group
+# only. (Names in anonymous namespaces must then be unique within a layer.)
 function(sluice_unity target)
+  if(NOT SLUICE_UNITY)
+    return()
+  endif()
+  get_target_property(sources ${target} SOURCES)
+  list(FILTER sources INCLUDE REGEX "\\.cc$")
+  set(groups)
+  foreach(source ${sources})
+    cmake_path(GET source PARENT_PATH dir)
+    file(RELATIVE_PATH group ${CMAKE_SOURCE_DIR} ${dir})
+    string(MAKE_C_IDENTIFIER "${group}" group)
+    list(APPEND groups ${group})
+    list(APPEND sources_of_${group} ${source})
+  endforeach()
+  list(REMOVE_DUPLICATES groups)
+  foreach(group ${groups})
+    list(LENGTH sources_of_${group} size)
+    set(name ${group})
+    if(size LESS 6)
+      set(name small_folders)
+    endif()
+    set(index 0)
+    foreach(source ${sources_of_${group}})
+      math(EXPR part "${index} / 32")
+      set_source_files_properties(${source} PROPERTIES
+        UNITY_GROUP ${name}_${part})
+      math(EXPR index "${index} + 1")
+    endforeach()
+  endforeach()
   set_target_properties(${target} PROPERTIES
-    UNITY_BUILD ${SLUICE_UNITY} UNITY_BUILD_BATCH_SIZE 32)
+    UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
 endfunction()
 
 # sluice_flags: include roots, warnings, sanitizers; linked by all our targets.
