@@ -32,9 +32,10 @@ LAYERS = {
     "session": ["base", "tensor", "graph", "passes", "exec", "kernels", "io",
                 "ops", "client"],
 }
+LAYERS["data"] = LAYERS["session"] + ["session"]
 LAYERS["deploy"] = LAYERS["session"] + ["session"]
 LAYERS["cluster"] = LAYERS["session"] + ["session"]
-LAYERS["capi"] = LAYERS["cluster"] + ["cluster", "deploy"]
+LAYERS["capi"] = LAYERS["cluster"] + ["cluster", "data", "deploy"]
 
 # What a folder within one of these may include of the same one; "" is the
 # files directly in it. (Families of ops may include each other's headers, but
@@ -57,7 +58,7 @@ ROOMS = {
 }
 
 # The generated builders exist only after everything up to ops is built.
-USES_BUILDERS = ["client", "session", "deploy", "cluster", "capi"]
+USES_BUILDERS = ["client", "session", "data", "deploy", "cluster", "capi"]
 
 # Third-party headers (prefixes of the included path) and the files that may
 # include them (prefixes of their paths).

@@ -41,6 +41,10 @@
 #include "client/nn/sampled_softmax.h"     // SampledSoftmaxLoss
 #include "client/operators.h"              // x + y, x < y
 #include "client/variables.h"              // Var, GetVariable, Placeholder
+#include "data/coordinator.h"              // Coordinator
+#include "data/dataset.h"                  // Dataset
+#include "data/dataset_iterator.h"         // DatasetIterator
+#include "data/queue.h"                    // Queue
 #include "deploy/quantize.h"               // Freeze, Quantize
 #include "exec/core/cancellation.h"        // Cancellation
 #include "exec/core/device.h"              // CpuDevices
@@ -52,6 +56,7 @@
 #include "graph/graph.h"                   // Graph, Node, Output
 #include "graph/graphdef.h"                // ImportGraphDef, ExportGraphDef
 #include "io/npy.h"                        // ReadNpy, WriteNpy, WriteNpz, ...
+#include "io/records.h"                    // RecordReader, RecordWriter
 #include "session/session.h"               // Session
 #include "sluice/ops.h"                    // ops::MatMul and all others
 #include "tensor/dtype.h"                  // DType

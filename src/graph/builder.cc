@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <unordered_set>
+#include <utility>
 
 #include "graph/control_flow.h"
 #include "graph/device_name.h"
@@ -112,6 +113,14 @@ WithGraph::~WithGraph() {
 }
 
 NameScope::NameScope(const std::string& name) : saved_(Current().prefix) {
+  Enter(name);
+}
+NameScope::NameScope(const std::string& name, const std::string& within)
+    : saved_(std::exchange(Current().prefix,
+                           within.empty() ? within : within + "/")) {
+  Enter(name);
+}
+void NameScope::Enter(const std::string& name) {
   Scopes& s = Current();
   std::lock_guard<std::recursive_mutex> lock(s.graph->mutex());
   prefix_ = s.graph->UniqueScope(s.prefix + name);

@@ -39,11 +39,15 @@ class WithGraph {  // Starts with fresh scopes.
 class NameScope {  // Names become "outer/name/..."; made unique.
  public:
   explicit NameScope(const std::string& name);
+  // "within/name/...", whatever scope this is in. `within` is a prefix() or "".
+  NameScope(const std::string& name, const std::string& within);
   ~NameScope();
   NameScope(const NameScope&) = delete;
   const std::string& prefix() const { return prefix_; }
 
  private:
+  void Enter(const std::string& name);
+
   std::string saved_, prefix_;
 };
 // What the names of new nodes begin with: "outer/inner/", or "".

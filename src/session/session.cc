@@ -449,6 +449,12 @@ Session::~Session() {
 }
 
 Graph& Session::graph() const { return state_->graph; }
+SessionOptions Session::options() const {
+  SessionOptions o = state_->options;
+  o.resources = state_->backend == nullptr ? state_->resources : nullptr;
+  o.devices = state_->devices;
+  return o;
+}
 ResourceManager& Session::resources() const { return *state_->resources; }
 
 Result<std::vector<Tensor>> Session::Run(const Feeds& feeds,

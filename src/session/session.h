@@ -201,6 +201,10 @@ class Session {
   Result<std::vector<std::string>> ListDevices();
 
   Graph& graph() const;
+  // The options, with what they stood for: another session with these shares
+  // the state of this one, if it is held in this process (else `resources` is
+  // null).
+  SessionOptions options() const;
   // The state held in this process; empty if steps run elsewhere.
   ResourceManager& resources() const;
 

@@ -116,6 +116,10 @@ class Shared : public Resource, public std::enable_shared_from_this<Shared> {
   }
   // Ends all that waits in a lane. REQUIRES: mu_ is held.
   void EndAll(size_t lane, const Status& status, Ended* ended);
+  // How many attempts wait in a lane. REQUIRES: mu_ is held.
+  int64_t waiting(size_t lane) const {
+    return static_cast<int64_t>(lanes_[lane].waiting.size());
+  }
 
   mutable std::mutex mu_;  // Guards the state of the resource too.
 

@@ -249,9 +249,10 @@ struct BarrierTakeKernel {
     barrier->Dequeue(
         count, small, ctx.step().cancellation,
         [ctx = &ctx, done, barrier](Result<std::vector<Element>> taken) {
-          done(taken.ok()
-                   ? queues::SetBatchOutputs(ctx, *taken, barrier->options())
-                   : taken.status());
+          done(taken.ok() ? queues::SetBatchOutputs(ctx, 0, *taken, false,
+                                                    barrier->options().types,
+                                                    barrier->options().shapes)
+                          : taken.status());
         });
     return OkStatus();
   }

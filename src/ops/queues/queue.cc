@@ -72,13 +72,20 @@ class Queue::EnqueueAttempt final : public Attempt {
  private:
   bool Try() override {
     if (queue_->closed_) {
-      End(Cancelled(queue_->options_.kind, " '", queue_->options_.name,
-                    "' is closed."));
+      End(!queue_->failure_.ok()
+              ? queue_->failure_
+              : Cancelled(queue_->options_.kind, " '", queue_->options_.name,
+                          "' is closed."));
+      return false;
+    }
+    if (queue_->skipping_) {
+      End(OkStatus());
       return false;
     }
     const size_t before = next_;
     while (next_ < elements_.size() && queue_->HasRoom())
       queue_->store_->Push(std::move(elements_[next_++]));
+    queue_->entered_ += static_cast<int64_t>(next_ - before);
     if (next_ == elements_.size()) End(OkStatus());
     return next_ > before;
   }
@@ -121,19 +128,24 @@ class Queue::DequeueAttempt final : public Attempt {
     ElementStore& store = *queue_->store_;
     bool moved = false;
     // (Enqueues do not wait in a closed queue.)
-    if (queue_->closed_ &&
-        store.size() + (up_to_ ? 0 : queue_->to_come()) < wanted()) {
+    const bool ended = queue_->ended();
+    if (ended && store.size() + (up_to_ ? 0 : queue_->to_come()) < wanted()) {
       moved = GiveBack();
       if (!up_to_ || store.size() == 0) {
-        End(queue_->Insufficient(count_));
-        return moved;
+        End(queue_->failure_.ok() ? queue_->Insufficient(count_)
+                                  : queue_->failure_);
+        // (An epoch ends for one dequeue.)
+        return std::exchange(queue_->epoch_ended_, false) || moved;
       }
       count_ = store.size();
     }
-    for (int64_t n = store.available(queue_->closed_); n > 0 && wanted() > 0;
+    for (int64_t n = store.available(ended); n > 0 && wanted() > 0;
          --n, moved = true)
       taken_.push_back(store.Pop());
-    if (wanted() == 0) End(OkStatus());
+    if (wanted() == 0) {
+      queue_->left_ += count_;
+      End(OkStatus());
+    }
     return moved;
   }
   Status Withdraw() override {
@@ -199,6 +211,75 @@ void Queue::Close(bool cancel_pending, Cancellation* cancellation, Done done) {
   done(OkStatus());
 }
 
+void Queue::Fail(const Status& error) {
+  Update([&](Ended* ended) {
+    closed_ = true;
+    if (failure_.ok()) failure_ = error;
+    EndAll(kEnqueues, failure_, ended);
+  });
+}
+
+// ---- Epochs -----------------------------------------------------------------
+
+class Queue::EndEpochAttempt final : public Attempt {
+ public:
+  EndEpochAttempt(Queue* queue, Cancellation* cancellation, Done done)
+      : Attempt(cancellation), queue_(queue), done_(std::move(done)) {}
+
+ private:
+  // It is first in its lane, so all earlier enqueues have entered; it stays
+  // there, and keeps later ones back, until a dequeue has seen the end.
+  bool Try() override {
+    if (std::exchange(queue_->skipping_, false)) {
+      End(OkStatus());
+      return false;
+    }
+    if (!marked_ && !queue_->closed_)
+      return marked_ = queue_->epoch_ended_ = true;
+    if (!queue_->epoch_ended_ || queue_->closed_) End(OkStatus());
+    return false;
+  }
+  Status Withdraw() override {
+    if (marked_) queue_->epoch_ended_ = false;
+    return Cancelled("Enqueue operation was cancelled");
+  }
+  void Complete(Status status) override { done_(std::move(status)); }
+
+  Queue* const queue_;
+  bool marked_ = false;
+  const Done done_;
+};
+
+void Queue::EndEpoch(Cancellation* cancellation, Done done) {
+  Begin(kEnqueues,
+        std::make_shared<EndEpochAttempt>(this, cancellation, std::move(done)));
+}
+
+void Queue::Clear() {
+  while (store_->size() > 0) store_->Pop();
+}
+
+void Queue::SkipEpoch() {
+  Update([this](Ended*) {
+    Clear();
+    skipping_ = !std::exchange(epoch_ended_, false) && !closed_;
+  });
+}
+
+bool Queue::wanted() const {
+  std::lock_guard<std::mutex> lock(mu_);
+  return !skipping_;
+}
+
+void Queue::Reopen() {
+  Update([this](Ended* ended) {
+    EndAll(kEnqueues, Cancelled("Enqueue operation was cancelled"), ended);
+    Clear();
+    closed_ = epoch_ended_ = skipping_ = false;
+    failure_ = OkStatus();
+  });
+}
+
 Status Queue::Insufficient(int64_t requested) const {
   return OutOfRange(options_.kind, " '", options_.name,
                     "' is closed and has insufficient elements (requested ",
@@ -215,6 +296,12 @@ int64_t Queue::size() const {
 bool Queue::closed() const {
   std::lock_guard<std::mutex> lock(mu_);
   return closed_;
+}
+
+Queue::Stats Queue::stats() const {
+  std::lock_guard<std::mutex> lock(mu_);
+  return {store_->size(), options_.capacity,  entered_,
+          left_,          waiting(kEnqueues), waiting(kDequeues)};
 }
 
 }  // namespace sluice::queues

@@ -92,8 +92,34 @@ class Queue : public Shared {
   // then); with it these end with Cancelled now, and so do closes that wait.
   void Close(bool cancel_pending, Cancellation* cancellation, Done done);
 
+  // Ends the queue with an error: as Close with `cancel_pending`, but what
+  // waits or comes later fails with `error` once the elements have left. Later
+  // errors are dropped. REQUIRES: !error.ok(), and not OutOfRange.
+  void Fail(const Status& error);
+  // Ends an epoch of a queue with one reader: once the elements before it have
+  // left, one dequeue fails with OutOfRange, as of a closed queue. Later
+  // enqueues wait until that has happened, and so does this: it then calls
+  // `done`.
+  void EndEpoch(Cancellation* cancellation, Done done);
+  // For the reader, which has not seen the end of the epoch and does not want
+  // the rest of it: drops the elements that are here, and those that come
+  // before the epoch ends, which then needs no dequeue.
+  void SkipEpoch();
+  // False after SkipEpoch, until the epoch ends.
+  bool wanted() const;
+  // Removes all elements, errors and ends, and what waits to enter (Cancelled):
+  // the queue is as new, except for the state of its random numbers.
+  void Reopen();
+
   int64_t size() const;
   bool closed() const;
+  // What has happened in a queue so far, and what waits.
+  struct Stats {
+    int64_t size, capacity;  // capacity < 0: no limit.
+    int64_t entered, left;   // Elements. Those given back have not left.
+    int64_t waiting_enqueues, waiting_dequeues;  // Operations.
+  };
+  Stats stats() const;
 
  protected:
   // For these, mu_ is held.
@@ -111,14 +137,22 @@ class Queue : public Shared {
   class EnqueueAttempt;
   class DequeueAttempt;
   class CloseAttempt;
+  class EndEpochAttempt;
 
   Status CheckTypes(const Element& components) const;
+  void Clear();  // mu_ is held.
+  // Whether no element comes any more, in this epoch at least.
+  bool ended() const { return closed_ || epoch_ended_; }
   bool HasRoom() const {
     return options_.capacity < 0 || store_->size() < options_.capacity;
   }
 
   const QueueOptions options_;
   const std::unique_ptr<ElementStore> store_;  // GUARDED_BY(mu_)
+  bool epoch_ended_ = false;                   // GUARDED_BY(mu_)
+  bool skipping_ = false;                      // GUARDED_BY(mu_)
+  Status failure_;                             // GUARDED_BY(mu_)
+  int64_t entered_ = 0, left_ = 0;             // GUARDED_BY(mu_)
 };
 
 // Elements leave in the order in which they came.

@@ -3,6 +3,7 @@
 #define SLUICE_OPS_QUEUES_QUEUE_KERNELS_H_
 
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -11,12 +12,27 @@
 
 namespace sluice::queues {
 
+// Why ops on queues have no gradient.
+inline constexpr const char* kNoGradient =
+    "a queue holds values; gradients do not flow through it";
+
 // InvalidArgument unless timeout_ms is -1 or not declared.
 Status CheckTimeout(const Node& n);
 
-// Sets each output to the elements' component, along a new first dimension.
-Status SetBatchOutputs(KernelContext* ctx, const std::vector<Element>& elements,
-                       const QueueOptions& options);
+// "[float,int32]".
+std::string TypesText(const std::vector<DType>& types);
+
+// The attribute component_types of a node. InvalidArgument unless they are the
+// types of the queue.
+Status CheckComponentTypes(const std::vector<DType>& types, const Queue& queue);
+
+// Sets the outputs from `first` on to the elements' components, each along a
+// new first dimension. Elements of different shapes are an error unless
+// `padded`.
+Status SetBatchOutputs(KernelContext* ctx, int first,
+                       const std::vector<Element>& elements, bool padded,
+                       const std::vector<DType>& types,
+                       const std::vector<PartialShape>& shapes);
 
 // K is a class as CpuState describes it, but with `Status Start(KernelContext&,
 // const DoneFn& done)`: `done` is called once if it returns OK, and not

@@ -20,6 +20,8 @@ using queues::QueueOptions;
 
 enum class QueueKind { kFifo, kPadding, kShuffle, kPriority };
 
+constexpr std::string_view kPaddingKind = "PaddingFIFOQueue";
+
 constexpr const char* QueueKindName(QueueKind kind) {
   switch (kind) {
     case QueueKind::kFifo:
@@ -34,14 +36,6 @@ constexpr const char* QueueKindName(QueueKind kind) {
   return "";
 }
 
-std::string TypesText(const std::vector<DType>& types) {
-  return absl::StrCat("[",
-                      absl::StrJoin(types, ",",
-                                    [](std::string* out, DType t) {
-                                      out->append(DTypeName(t));
-                                    }),
-                      "]");
-}
 std::string ShapesText(const std::vector<PartialShape>& shapes) {
   return absl::StrCat(
       "[",
@@ -153,8 +147,8 @@ class MakeQueueKernel {
     if (o.capacity != options_.capacity)
       return error("capacity", o.capacity, options_.capacity);
     if (o.types != options_.types)
-      return error("component types", TypesText(o.types),
-                   TypesText(options_.types));
+      return error("component types", queues::TypesText(o.types),
+                   queues::TypesText(options_.types));
     if (o.shapes != options_.shapes)
       return error("component shapes", ShapesText(o.shapes),
                    ShapesText(options_.shapes));
@@ -224,10 +218,7 @@ class DequeueKernel {
     SLUICE_ASSIGN_OR_RETURN(const std::shared_ptr<Queue> queue,
                             QueueInput(ctx));
     const QueueOptions& o = queue->options();
-    if (types_ != o.types)
-      return InvalidArgument("component_types: expected ", TypesText(o.types),
-                             " of ", o.kind, " '", o.name, "', got ",
-                             TypesText(types_));
+    SLUICE_RETURN_IF_ERROR(queues::CheckComponentTypes(types_, *queue));
     int64_t count = 1;
     if constexpr (many) {
       SLUICE_ASSIGN_OR_RETURN(count, array::IntScalar(ctx.input(1), "n"));
@@ -244,7 +235,9 @@ class DequeueKernel {
         [ctx = &ctx, done, queue](Result<std::vector<Element>> taken) {
           if (!taken.ok()) return done(taken.status());
           if constexpr (many)
-            return done(queues::SetBatchOutputs(ctx, *taken, queue->options()));
+            return done(queues::SetBatchOutputs(
+                ctx, 0, *taken, queue->options().kind == kPaddingKind,
+                queue->options().types, queue->options().shapes));
           for (int i = 0; i < ctx->num_outputs(); ++i)
             ctx->set_output(i, std::move((*taken)[0][static_cast<size_t>(i)]));
           done(OkStatus());
@@ -338,9 +331,6 @@ Status DequeueUpToShape(ShapeContext& c) {
 
 // ---- Declarations -----------------------------------------------------------
 
-constexpr const char* kHolds =
-    "a queue holds values; gradients do not flow through it";
-
 // Both spellings of an op, which differ in the handle.
 #define SLUICE_QUEUE(Name, declaration)                                      \
   SLUICE_OP(Name)                                                            \
@@ -350,26 +340,26 @@ constexpr const char* kHolds =
       .Stateful(kOwnsState)                                                  \
       .HostOnly()                                                            \
       .Family("queues")                                                      \
-      .NoGradient(kHolds);                                                   \
+      .NoGradient(queues::kNoGradient);                                      \
   SLUICE_OP(Name##V2)                                                        \
       .Output("handle: resource") declaration.Attr("container: string = ''") \
       .Attr("shared_name: string = ''")                                      \
       .Stateful(kOwnsState)                                                  \
       .HostOnly()                                                            \
       .Family("queues")                                                      \
-      .NoGradient(kHolds)
+      .NoGradient(queues::kNoGradient)
 #define SLUICE_QUEUE_OP(Name, declaration)                                 \
   SLUICE_OP(Name)                                                          \
       .Input("handle: Ref(string)") declaration.AllowsUninitializedInput() \
       .Stateful()                                                          \
       .HostOnly()                                                          \
       .Family("queues")                                                    \
-      .NoGradient(kHolds);                                                 \
+      .NoGradient(queues::kNoGradient);                                    \
   SLUICE_OP(Name##V2)                                                      \
       .Input("handle: resource") declaration.Stateful()                    \
       .HostOnly()                                                          \
       .Family("queues")                                                    \
-      .NoGradient(kHolds)
+      .NoGradient(queues::kNoGradient)
 
 SLUICE_QUEUE(FIFOQueue,
              .Attr("component_types: list(type) >= 1")

@@ -1,0 +1,922 @@
+#include "data/dataset.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "client/control/control_flow.h"
+#include "client/operators.h"
+#include "data/pipeline_builder.h"
+#include "sluice/ops.h"
+
+namespace sluice {
+namespace internal {
+
+std::vector<Output> Arguments(const std::vector<Output>& element, size_t count,
+                              SourceLoc loc) {
+  if (element.size() == count) return element;
+  return std::vector<Output>(
+      count,
+      BuildError(InvalidArgument("function of an element: expected to take ",
+                                 element.size(),
+                                 " tensors, got one that takes ", count),
+                 loc));
+}
+
+std::vector<Output> AsOutputs(const std::vector<Operand>& operands) {
+  std::vector<Output> outputs;
+  for (const Operand& o : operands) outputs.push_back(o.Get());
+  return outputs;
+}
+
+namespace {
+
+using NodePtr = std::shared_ptr<const DatasetNode>;
+
+// Takes the state of a node off the flow.
+Output Pop(Flow* flow) {
+  Output last = flow->slots.back();
+  flow->slots.pop_back();
+  return last;
+}
+
+// The flow as one list, for the branches of a conditional.
+std::vector<Output> Flatten(const Flow& flow) {
+  std::vector<Output> all = flow.slots;
+  if (flow.more.valid()) all.push_back(flow.more);
+  return all;
+}
+Flow Unflatten(std::vector<Output> all, bool has_more) {
+  Flow flow;
+  if (has_more && !all.empty()) {
+    flow.more = all.back();
+    all.pop_back();
+  }
+  flow.slots = std::move(all);
+  return flow;
+}
+
+// `step` for the element if the condition holds.
+Flow StepIf(const Output& condition, const Flow& flow, const Element& x,
+            const Step& step, SourceLoc loc) {
+  return Unflatten(Cond(
+                       condition, [&] { return Flatten(step(flow, x)); },
+                       [&] { return Flatten(flow); }, "if_wanted", loc),
+                   flow.more.valid());
+}
+
+Output Row(const Output& tensor, const Output& i, SourceLoc loc) {
+  return ops::GatherV2(tensor, i, 0, {}, loc);
+}
+
+// ---- Sources ----------------------------------------------------------------
+
+// Calls element(i) for 0 <= i < limit.
+class Indexed final : public DatasetNode {
+ public:
+  Indexed(Operand limit, std::function<Element(Output)> element, SourceLoc loc)
+      : DatasetNode(loc),
+        limit_(std::move(limit)),
+        element_(std::move(element)) {}
+  Flow Fold(PipelineBuilder& p, Flow flow, const Step& step) const override {
+    const Output limit = limit_.Get(DType::kInt64);
+    return p
+        .Loop(
+            {{Constant(int64_t{0})}, std::move(flow)}, p.parallel,
+            [&](const std::vector<Output>& vars) { return vars[0] < limit; },
+            [&](PipelineBuilder::LoopState s) {
+              const Element x = element_(s.vars[0]);
+              return PipelineBuilder::LoopState{{s.vars[0] + 1},
+                                                step(std::move(s.flow), x)};
+            },
+            loc_)
+        .flow;
+  }
+
+ private:
+  const Operand limit_;
+  const std::function<Element(Output)> element_;
+};
+
+class Files final : public DatasetNode {
+ public:
+  Files(Operand patterns, SourceLoc loc)
+      : DatasetNode(loc), patterns_(std::move(patterns)) {}
+  Flow Fold(PipelineBuilder& p, Flow flow, const Step& step) const override {
+    const Output patterns = patterns_.Get(DType::kString);
+    const Output names = ops::MatchingFiles(patterns, {}, loc_);
+    const Output count = ops::Size(names, {.out_type = DType::kInt64}, loc_);
+    const Node* found = ops::Assert(
+        count > 0,
+        {Constant(Tensor::Scalar<std::string>(
+             "FromFiles: expected a pattern of existing files, got ")),
+         patterns},
+        {}, loc_);
+    const ControlDependencies after({const_cast<Node*>(found)});
+    return Indexed(
+               ops::Identity(count),
+               [&](Output i) { return Element{Row(names, i, loc_)}; }, loc_)
+        .Fold(p, std::move(flow), step);
+  }
+
+ private:
+  const Operand patterns_;
+};
+
+class Records final : public DatasetNode {
+ public:
+  Records(Operand file, RecordFileOptions options, SourceLoc loc)
+      : DatasetNode(loc),
+        file_(std::move(file)),
+        options_(std::move(options)) {}
+  Flow Fold(PipelineBuilder& p, Flow flow, const Step& step) const override {
+    using LoopState = PipelineBuilder::LoopState;
+    const Output file = file_.Get(DType::kString);
+    // One block is read ahead of that whose records are processed.
+    return p
+        .Loop(
+            {{Constant(int64_t{0})}, std::move(flow)}, 2,
+            [](const std::vector<Output>& vars) { return vars[0] >= 0; },
+            [&](LoopState s) {
+              const auto block =
+                  ops::ReadRecords(file, s.vars[0],
+                                   {.compression_type = options_.compression,
+                                    .ignore_errors = options_.ignore_errors},
+                                   loc_);
+              const Output count =
+                  ops::Size(block.records, {.out_type = DType::kInt64}, loc_);
+              return LoopState{
+                  {block.next_offset},
+                  Indexed(
+                      count,
+                      [&](Output i) {
+                        return Element{Row(block.records, i, loc_)};
+                      },
+                      loc_)
+                      .Fold(p, std::move(s.flow), step)};
+            },
+            loc_)
+        .flow;
+  }
+
+ private:
+  const Operand file_;
+  const RecordFileOptions options_;
+};
+
+class External final : public DatasetNode {
+ public:
+  External(Queue queue, SourceLoc loc)
+      : DatasetNode(loc), queue_(std::move(queue)) {}
+  Flow Fold(PipelineBuilder& p, Flow flow, const Step& step) const override {
+    return p.FoldQueue(queue_, std::move(flow), step, loc_);
+  }
+
+ private:
+  const Queue queue_;
+};
+
+// ---- Elements ---------------------------------------------------------------
+
+// Whose elements are made of those of another dataset.
+class Derived : public DatasetNode {
+ public:
+  Derived(NodePtr upstream, SourceLoc loc)
+      : DatasetNode(loc), upstream_(std::move(upstream)) {}
+
+ protected:
+  const NodePtr upstream_;
+};
+
+class ByElement : public Derived {
+ public:
+  using Derived::Derived;
+  const DatasetNode* upstream_by_element() const override {
+    return upstream_.get();
+  }
+  Flow Fold(PipelineBuilder& p, Flow flow, const Step& step) const override {
+    return upstream_->Fold(p, std::move(flow), [&](Flow f, const Element& x) {
+      return Process(std::move(f), x, step);
+    });
+  }
+};
+
+class MapNode final : public ByElement {
+ public:
+  MapNode(NodePtr upstream, ElementFn fn, const MapOptions& options,
+          SourceLoc loc)
+      : ByElement(std::move(upstream), loc),
+        fn_(std::move(fn)),
+        parallel_(options.parallel) {}
+  Flow Fold(PipelineBuilder& p, Flow flow, const Step& step) const override {
+    p.parallel = std::max(p.parallel, parallel_);
+    return ByElement::Fold(p, std::move(flow), step);
+  }
+  Flow Process(Flow flow, const Element& x, const Step& step) const override {
+    return step(std::move(flow), fn_(x));
+  }
+
+ private:
+  const ElementFn fn_;
+  const int parallel_;
+};
+
+class FilterNode final : public ByElement {
+ public:
+  FilterNode(NodePtr upstream, ElementFn fn, SourceLoc loc)
+      : ByElement(std::move(upstream), loc), fn_(std::move(fn)) {}
+  Flow Process(Flow flow, const Element& x, const Step& step) const override {
+    const std::vector<Output> keep = fn_(x);
+    if (keep.size() != 1) {
+      BuildError(InvalidArgument("Filter: expected a function that returns one "
+                                 "boolean scalar, got ",
+                                 keep.size(), " values"),
+                 loc_);
+      return flow;
+    }
+    return StepIf(keep[0], flow, x, step, loc_);
+  }
+
+ private:
+  const ElementFn fn_;
+};
+
+class ScanNode final : public Derived {
+ public:
+  ScanNode(NodePtr upstream, std::vector<Operand> initial, ScanFn fn,
+           SourceLoc loc)
+      : Derived(std::move(upstream), loc),
+        initial_(std::move(initial)),
+        fn_(std::move(fn)) {}
+  Flow Fold(PipelineBuilder& p, Flow flow, const Step& step) const override {
+    const size_t n = initial_.size();
+    for (const Output& o : AsOutputs(initial_)) flow.slots.push_back(o);
+    flow = upstream_->Fold(p, std::move(flow), [&](Flow f, const Element& x) {
+      Element state(n);
+      for (size_t i = n; i-- > 0;) state[i] = Pop(&f);
+      auto [next, y] = fn_(state, x);
+      if (next.size() != n)
+        next.assign(
+            n, BuildError(InvalidArgument("Scan: expected a function whose ",
+                                          "state has ", n, " tensors, got ",
+                                          next.size()),
+                          loc_));
+      f = step(std::move(f), y);
+      f.slots.insert(f.slots.end(), next.begin(), next.end());
+      return f;
+    });
+    for (size_t i = 0; i < n; ++i) Pop(&flow);
+    return flow;
+  }
+
+ private:
+  const std::vector<Operand> initial_;
+  const ScanFn fn_;
+};
+
+class FlatMapNode final : public Derived {
+ public:
+  // cycle > 0: interleaves.
+  FlatMapNode(NodePtr upstream, std::function<Dataset(const Element&)> fn,
+              int cycle, SourceLoc loc)
+      : Derived(std::move(upstream), loc), fn_(std::move(fn)), cycle_(cycle) {}
+  Flow Fold(PipelineBuilder& p, Flow flow, const Step& step) const override {
+    if (cycle_ <= 0)
+      return upstream_->Fold(p, std::move(flow), [&](Flow f, const Element& x) {
+        return Inner(p, std::move(f), x, step);
+      });
+    const Queue queue = p.Boundary(
+        "interleave", {.capacity = 64},
+        [&](const Flow& start, const Step& enqueue) {
+          p.parallel = cycle_;
+          // Each inner dataset enqueues its elements in order; only the end
+          // waits for all.
+          return upstream_->Fold(p, start, [&](Flow f, const Element& x) {
+            const Flow inner = Inner(p, {Output(), {Constant(0)}}, x, enqueue);
+            const Output& done = inner.slots.back();
+            f.slots.back() =
+                done.valid() ? After(f.slots.back(), done.node) : done;
+            return f;
+          });
+        },
+        loc_);
+    return p.FoldQueue(queue, std::move(flow), step, loc_);
+  }
+
+ private:
+  Flow Inner(PipelineBuilder& p, Flow flow, const Element& x,
+             const Step& step) const {
+    const bool outer = std::exchange(p.in_function, true);
+    const Dataset dataset = fn_(x);
+    if (dataset.node() != nullptr)
+      flow = dataset.node()->Fold(p, std::move(flow), [&](Flow f, Element y) {
+        p.in_function = outer;
+        f = step(std::move(f), y);
+        p.in_function = true;
+        return f;
+      });
+    p.in_function = outer;
+    return flow;
+  }
+
+  const std::function<Dataset(const Element&)> fn_;
+  const int cycle_;
+};
+
+class IgnoreErrorsNode final : public Derived {
+ public:
+  using Derived::Derived;
+  Flow Fold(PipelineBuilder& p, Flow flow, const Step& step) const override {
+    return p.FoldQueue(BuildLast(p), std::move(flow), step, loc_);
+  }
+  Queue BuildLast(PipelineBuilder& p) const override {
+    std::vector<const DatasetNode*> functions;  // The last first.
+    const DatasetNode* source = upstream_.get();
+    while (source->upstream_by_element() != nullptr) {
+      functions.push_back(source);
+      source = source->upstream_by_element();
+    }
+    const Queue in = source->BuildLast(p);
+    return p.PerElementBoundary(
+        "ignore_errors", in,
+        [&](Flow f, const Element& x, const Step& enqueue) {
+          Step step = enqueue;
+          for (const DatasetNode* fn : functions)
+            step = [fn, step](Flow g, const Element& y) {
+              return fn->Process(std::move(g), y, step);
+            };
+          return step(std::move(f), x);
+        },
+        loc_);
+  }
+};
+
+// ---- Sequences --------------------------------------------------------------
+
+class RepeatNode final : public Derived {
+ public:
+  RepeatNode(NodePtr upstream, int64_t count, SourceLoc loc)
+      : Derived(std::move(upstream), loc), count_(count) {}
+  Flow Fold(PipelineBuilder& p, Flow flow, const Step& step) const override {
+    const int64_t outer = p.epochs;
+    // (After the last epoch nothing starts again.)
+    const bool outer_restarts =
+        std::exchange(p.restarts_early, p.restarts_early && outer != 1);
+    int64_t all = 0;
+    p.epochs =
+        outer < 0 || count_ < 0 || __builtin_mul_overflow(outer, count_, &all)
+            ? -1
+            : all;
+    const int64_t limit =
+        count_ < 0 ? std::numeric_limits<int64_t>::max() : count_;
+    // The flow carries whether the last epoch had any element: an empty dataset
+    // is not repeated for ever.
+    flow.slots.push_back(Constant(true));
+    PipelineBuilder::LoopState end = p.Loop(
+        {{Constant(int64_t{0}), Constant(true)}, std::move(flow)}, 1,
+        [&](const std::vector<Output>& vars) {
+          return ops::LogicalAnd(vars[0] < limit, vars[1]);
+        },
+        [&](PipelineBuilder::LoopState s) {
+          Pop(&s.flow);
+          s.flow.slots.push_back(Constant(false));
+          s.flow = upstream_->Fold(p, std::move(s.flow),
+                                   [&](Flow f, const Element& x) {
+                                     Pop(&f);
+                                     f = step(std::move(f), x);
+                                     f.slots.push_back(Constant(true));
+                                     return f;
+                                   });
+          return PipelineBuilder::LoopState{
+              {s.vars[0] + 1, s.flow.slots.back()}, s.flow};
+        },
+        loc_);
+    Pop(&end.flow);
+    p.epochs = outer;
+    p.restarts_early = outer_restarts;
+    return end.flow;
+  }
+
+ private:
+  const int64_t count_;
+};
+
+class TakeNode final : public Derived {
+ public:
+  TakeNode(NodePtr upstream, int64_t count, SourceLoc loc)
+      : Derived(std::move(upstream), loc), count_(count) {}
+  Flow Fold(PipelineBuilder& p, Flow flow, const Step& step) const override {
+    // What comes after may want less; the flow carries that too.
+    const bool had_more = flow.more.valid();
+    const Output any = Constant(count_ > 0);
+    if (had_more) {
+      flow.slots.push_back(flow.more);
+      flow.more = ops::LogicalAnd(flow.more, any);
+    } else {
+      flow.more = any;
+    }
+    flow.slots.push_back(Constant(int64_t{1}));
+    const bool restarts = std::exchange(p.restarts_early, true);
+    flow = upstream_->Fold(p, std::move(flow), [&](Flow f, const Element& x) {
+      const Output taken = Pop(&f);
+      f.more = had_more ? Pop(&f) : Output();
+      f = step(std::move(f), x);
+      const Output wanted = taken < count_;
+      if (had_more) {
+        f.slots.push_back(f.more);
+        f.more = ops::LogicalAnd(f.more, wanted);
+      } else {
+        f.more = wanted;
+      }
+      f.slots.push_back(taken + 1);
+      return f;
+    });
+    p.restarts_early = restarts;
+    Pop(&flow);
+    flow.more = had_more ? Pop(&flow) : Output();
+    return flow;
+  }
+
+ private:
+  const int64_t count_;
+};
+
+class SkipNode final : public Derived {
+ public:
+  SkipNode(NodePtr upstream, int64_t count, SourceLoc loc)
+      : Derived(std::move(upstream), loc), count_(count) {}
+  Flow Fold(PipelineBuilder& p, Flow flow, const Step& step) const override {
+    flow.slots.push_back(Constant(int64_t{0}));
+    flow = upstream_->Fold(p, std::move(flow), [&](Flow f, const Element& x) {
+      const Output seen = Pop(&f);
+      f = StepIf(seen >= count_, f, x, step, loc_);
+      f.slots.push_back(seen + 1);
+      return f;
+    });
+    Pop(&flow);
+    return flow;
+  }
+
+ private:
+  const int64_t count_;
+};
+
+class ConcatenateNode final : public Derived {
+ public:
+  ConcatenateNode(NodePtr upstream, NodePtr next, SourceLoc loc)
+      : Derived(std::move(upstream), loc), next_(std::move(next)) {}
+  Flow Fold(PipelineBuilder& p, Flow flow, const Step& step) const override {
+    return next_->Fold(p, upstream_->Fold(p, std::move(flow), step), step);
+  }
+
+ private:
+  const NodePtr next_;
+};
+
+class ZipNode final : public Derived {
+ public:
+  ZipNode(NodePtr a, NodePtr b, SourceLoc loc)
+      : Derived(std::move(a), loc), b_(std::move(b)) {}
+  Flow Fold(PipelineBuilder& p, Flow flow, const Step& step) const override {
+    const bool restarts = std::exchange(p.restarts_early, true);
+    const Queue other = b_->BuildLast(p);
+    p.Reads(other);
+    const bool had_more = flow.more.valid();
+    if (!had_more) flow.more = Constant(true);
+    // Whether `other` may have more, which also orders what reads it.
+    flow.slots.push_back(Constant(true));
+    flow = upstream_->Fold(p, std::move(flow), [&](Flow f, const Element& x) {
+      const Output before = Pop(&f);
+      Queue::Maybe y;
+      if (before.valid()) {
+        const ControlDependencies after({before.node});
+        y = other.Next(loc_);
+      }
+      Element both = x;
+      both.insert(both.end(), y.element.begin(), y.element.end());
+      if (!had_more) f.more = Output();
+      f = StepIf(y.has_value, f, both, step, loc_);
+      f.more = had_more ? ops::LogicalAnd(f.more, y.has_value) : y.has_value;
+      f.slots.push_back(y.has_value);
+      return f;
+    });
+    const Output unfinished = Pop(&flow);
+    flow = p.SkipRest(other, unfinished, std::move(flow), loc_);
+    if (!had_more) flow.more = Output();
+    p.restarts_early = restarts;
+    return flow;
+  }
+
+ private:
+  const NodePtr b_;
+};
+
+// A stage boundary.
+class BufferNode final : public Derived {
+ public:
+  BufferNode(NodePtr upstream, const char* name, const BoundaryOptions& options,
+             SourceLoc loc)
+      : Derived(std::move(upstream), loc), name_(name), options_(options) {}
+  Flow Fold(PipelineBuilder& p, Flow flow, const Step& step) const override {
+    return p.FoldQueue(BuildLast(p), std::move(flow), step, loc_);
+  }
+  Queue BuildLast(PipelineBuilder& p) const override {
+    return p.Boundary(
+        name_, options_,
+        [&](Flow f, const Step& step) {
+          return upstream_->Fold(p, std::move(f), step);
+        },
+        loc_);
+  }
+
+ private:
+  const char* const name_;
+  const BoundaryOptions options_;
+};
+
+class BatchNode final : public Derived {
+ public:
+  BatchNode(NodePtr upstream, int64_t size, const BatchOptions& options,
+            SourceLoc loc)
+      : Derived(std::move(upstream), loc), size_(size), options_(options) {}
+  Flow Fold(PipelineBuilder& p, Flow flow, const Step& step) const override {
+    const Queue in = p.Boundary(
+        "batch", {.capacity = 2 * size_},
+        [&](Flow f, const Step& s) {
+          return upstream_->Fold(p, std::move(f), s);
+        },
+        loc_);
+    if (!in.handle().valid()) {
+      flow.slots.back() = in.handle();
+      return flow;
+    }
+    p.Reads(in);
+    const auto size = static_cast<int32_t>(size_);
+    const auto next = [&] {
+      std::vector<DType> types;
+      std::vector<PartialShape> shapes;
+      for (const Component& c : in.components()) {
+        types.push_back(c.dtype);
+        shapes.push_back(c.shape);
+      }
+      const auto batch = ops::QueueNextBatch(in.handle(), size, types, shapes,
+                                             {.padded = options_.padded}, loc_);
+      std::vector<Output> vars = {batch.count};
+      vars.insert(vars.end(), batch.components.begin(), batch.components.end());
+      return vars;
+    };
+    const PipelineBuilder::LoopState end = p.Loop(
+        {next(), std::move(flow)}, p.parallel,
+        [&](const std::vector<Output>& vars) {
+          return vars[0] >= (options_.drop_remainder ? size : 1);
+        },
+        [&](PipelineBuilder::LoopState s) {
+          Element x(s.vars.begin() + 1, s.vars.end());
+          if (options_.drop_remainder)
+            for (Output& o : x) o = WithRows(o);
+          std::vector<Output> following = next();
+          return PipelineBuilder::LoopState{std::move(following),
+                                            step(std::move(s.flow), x)};
+        },
+        loc_);
+    return p.SkipRest(in, end.vars[0] >= 1, end.flow, loc_);
+  }
+
+ private:
+  Output WithRows(const Output& o) const {
+    PartialShape shape = o.shape();
+    if (!shape.rank_known() || shape.rank() == 0) return o;
+    shape.set_dim(0, size_);
+    return ops::EnsureShape(o, shape, {}, loc_);
+  }
+
+  const int64_t size_;
+  const BatchOptions options_;
+};
+
+class BucketNode final : public Derived {
+ public:
+  BucketNode(NodePtr upstream, ElementFn length,
+             std::vector<int64_t> boundaries, std::vector<int64_t> batch_sizes,
+             bool drop_remainder, SourceLoc loc)
+      : Derived(std::move(upstream), loc),
+        length_(std::move(length)),
+        boundaries_(std::move(boundaries)),
+        sizes_(std::move(batch_sizes)),
+        drop_remainder_(drop_remainder) {}
+
+  // The elements wait in a queue for each bucket. The element that fills one
+  // takes the batch out.
+  Flow Fold(PipelineBuilder& p, Flow flow, const Step& step) const override {
+    std::vector<Queue> buckets(sizes_.size());
+    flow.slots.push_back(Constant(0));  // The order of the queues' operations.
+    flow = upstream_->Fold(p, std::move(flow), [&](Flow f, const Element& x) {
+      for (size_t i = 0; i < buckets.size(); ++i)
+        if (!buckets[i].handle().valid())
+          buckets[i] = p.OwnQueue(x, {.capacity = sizes_[i]}, loc_);
+      const Output order = Pop(&f);
+      const Output bucket = BucketOf(length_(x));
+      const auto add = [&](size_t i) {
+        const Queue& q = buckets[i];
+        Node* const put = [&] {
+          const ControlDependencies after({order.node});
+          return q.Enqueue(x, loc_);
+        }();
+        const ControlDependencies after({put});
+        const Output full = q.Size(loc_) >= static_cast<int32_t>(sizes_[i]);
+        return Cond(
+            full, [&] { return Batch(q, static_cast<int32_t>(sizes_[i])); },
+            [&] { return NoBatch(q); }, "if_full", loc_);
+      };
+      f = StepWith(ForBucket(bucket, add, 0), std::move(f), step);
+      return f;
+    });
+    if (buckets[0].handle().valid() && !drop_remainder_) {
+      const auto count = static_cast<int32_t>(sizes_.size());
+      flow =
+          p.Loop(
+               {{Constant(0)}, std::move(flow)}, 1,
+               [&](const std::vector<Output>& vars) { return vars[0] < count; },
+               [&](PipelineBuilder::LoopState s) {
+                 const Output order = Pop(&s.flow);
+                 const auto rest = [&](size_t i) {
+                   const Queue& q = buckets[i];
+                   const ControlDependencies after({order.node});
+                   const Output size = q.Size(loc_);
+                   return Cond(
+                       size > 0, [&] { return Batch(q, size); },
+                       [&] { return NoBatch(q); }, "if_any", loc_);
+                 };
+                 return PipelineBuilder::LoopState{
+                     {s.vars[0] + 1},
+                     StepWith(ForBucket(s.vars[0], rest, 0), std::move(s.flow),
+                              step)};
+               },
+               loc_)
+              .flow;
+    }
+    Pop(&flow);
+    return flow;
+  }
+
+ private:
+  using Branch = std::function<std::vector<Output>(size_t)>;
+
+  // The number of boundaries that are not above the length.
+  Output BucketOf(const std::vector<Output>& length) const {
+    if (length.size() != 1)
+      return BuildError(
+          InvalidArgument("BucketByLength: expected a function that returns "
+                          "one integer scalar, got ",
+                          length.size(), " values"),
+          loc_);
+    Output bucket = Constant(0);
+    const Output l = ops::Cast(length[0], DType::kInt64, {}, loc_);
+    for (const int64_t b : boundaries_)
+      bucket = bucket + ops::Cast(l >= b, DType::kInt32, {}, loc_);
+    return bucket;
+  }
+  // branch(bucket), by comparisons from i on.
+  std::vector<Output> ForBucket(const Output& bucket, const Branch& branch,
+                                size_t i) const {
+    if (i + 1 == sizes_.size()) return branch(i);
+    return Cond(
+        ops::Equal(bucket, static_cast<int32_t>(i)), [&] { return branch(i); },
+        [&] { return ForBucket(bucket, branch, i + 1); }, "bucket", loc_);
+  }
+  // Whether there is a batch, and its components.
+  std::vector<Output> Batch(const Queue& q, const Operand& size) const {
+    std::vector<DType> types;
+    std::vector<PartialShape> shapes;
+    for (const Component& c : q.components()) {
+      types.push_back(c.dtype);
+      shapes.push_back(c.shape);
+    }
+    const auto batch = ops::QueueNextBatch(q.handle(), size, types, shapes,
+                                           {.padded = true}, loc_);
+    std::vector<Output> all = {batch.count > 0};
+    all.insert(all.end(), batch.components.begin(), batch.components.end());
+    return all;
+  }
+  std::vector<Output> NoBatch(const Queue& q) const {
+    std::vector<Output> all = {Constant(false)};
+    for (const Component& c : q.components()) {
+      std::vector<int64_t> dims = {0};
+      for (int d = 0; c.shape.rank_known() && d < c.shape.rank(); ++d)
+        dims.push_back(std::max<int64_t>(0, c.shape.dim(d)));
+      all.push_back(Constant(Tensor::Zeros(c.dtype, Shape(dims)).value()));
+    }
+    return all;
+  }
+  // Passes the batch on, if there is one, and puts the order of operations back
+  // into the flow.
+  Flow StepWith(const std::vector<Output>& batch, Flow flow,
+                const Step& step) const {
+    flow = StepIf(batch[0], flow, Element(batch.begin() + 1, batch.end()), step,
+                  loc_);
+    flow.slots.push_back(batch[0].valid() ? After(Constant(0), batch[0].node)
+                                          : batch[0]);
+    return flow;
+  }
+
+  const ElementFn length_;
+  const std::vector<int64_t> boundaries_, sizes_;
+  const bool drop_remainder_;
+};
+
+Dataset Of(NodePtr node) { return Dataset(std::move(node)); }
+
+// Records an error about an argument; the value that is used instead.
+int64_t AtLeast(int64_t least, int64_t value, const char* what, SourceLoc loc) {
+  if (value >= least) return value;
+  BuildError(
+      InvalidArgument(what, ": expected at least ", least, ", got ", value),
+      loc);
+  return least;
+}
+
+}  // namespace
+}  // namespace internal
+
+using internal::AtLeast;
+using internal::Of;
+
+// ---- Sources ----------------------------------------------------------------
+
+Dataset Dataset::Range(const Operand& limit, SourceLoc loc) {
+  return Of(std::make_shared<internal::Indexed>(
+      limit, [](Output i) { return Element{i}; }, loc));
+}
+
+Dataset Dataset::FromTensors(const Operands& tensors, SourceLoc loc) {
+  const Element all = internal::AsOutputs(tensors.items());
+  if (all.empty())
+    return Range(BuildError(InvalidArgument("FromTensors: expected at least "
+                                            "one tensor, got none"),
+                            loc),
+                 loc);
+  const Output shape = ops::Shape(all[0], {.out_type = DType::kInt64}, loc);
+  Output rows = internal::Row(shape, Constant(0), loc);
+  std::vector<Node*> checks;
+  for (size_t i = 1; i < all.size(); ++i) {
+    const Output other = internal::Row(
+        ops::Shape(all[i], {.out_type = DType::kInt64}, loc), Constant(0), loc);
+    if (Node* const check = ops::Assert(
+            ops::Equal(rows, other),
+            {Constant(Tensor::Scalar<std::string>(
+                 "FromTensors: expected tensors with the same first dimension, "
+                 "got ")),
+             rows, other},
+            {}, loc);
+        check != nullptr)
+      checks.push_back(check);
+  }
+  if (!checks.empty()) {
+    const ControlDependencies after(checks);
+    rows = ops::Identity(rows);
+  }
+  return Of(std::make_shared<internal::Indexed>(
+      rows,
+      [all, loc](Output i) {
+        Element x;
+        for (const Output& t : all) x.push_back(internal::Row(t, i, loc));
+        return x;
+      },
+      loc));
+}
+
+Dataset Dataset::FromFiles(const Operand& patterns, SourceLoc loc) {
+  return Of(std::make_shared<internal::Files>(patterns, loc));
+}
+
+Dataset Dataset::TfRecords(const Operand& file,
+                           const RecordFileOptions& options, SourceLoc loc) {
+  return Of(std::make_shared<internal::Records>(file, options, loc));
+}
+
+Dataset Dataset::FromQueue(const Queue& queue, SourceLoc loc) {
+  return Of(std::make_shared<internal::External>(queue, loc));
+}
+
+// ---- Elements ---------------------------------------------------------------
+
+Dataset Dataset::MapWith(internal::ElementFn fn, const MapOptions& options,
+                         SourceLoc loc) const {
+  MapOptions checked = options;
+  checked.parallel =
+      static_cast<int>(AtLeast(1, options.parallel, "Map: parallel", loc));
+  return Of(
+      std::make_shared<internal::MapNode>(node_, std::move(fn), checked, loc));
+}
+
+Dataset Dataset::FilterWith(internal::ElementFn fn, SourceLoc loc) const {
+  return Of(std::make_shared<internal::FilterNode>(node_, std::move(fn), loc));
+}
+
+Dataset Dataset::Scan(const Operands& initial, const internal::ScanFn& fn,
+                      SourceLoc loc) const {
+  return Of(
+      std::make_shared<internal::ScanNode>(node_, initial.items(), fn, loc));
+}
+
+Dataset Dataset::FlatMapWith(std::function<Dataset(const Element&)> fn,
+                             int cycle, SourceLoc loc) const {
+  return Of(std::make_shared<internal::FlatMapNode>(node_, std::move(fn), cycle,
+                                                    loc));
+}
+
+Dataset Dataset::Enumerate(SourceLoc loc) const {
+  return Scan(
+      {Constant(int64_t{0})},
+      [](const Element& number, const Element& x) {
+        Element y = {number[0]};
+        y.insert(y.end(), x.begin(), x.end());
+        return std::pair{Element{number[0] + 1}, y};
+      },
+      loc);
+}
+
+Dataset Dataset::IgnoreErrors(SourceLoc loc) const {
+  return Of(std::make_shared<internal::IgnoreErrorsNode>(node_, loc));
+}
+
+// ---- Sequences --------------------------------------------------------------
+
+Dataset Dataset::Repeat(int64_t count, SourceLoc loc) const {
+  return Of(std::make_shared<internal::RepeatNode>(node_, count, loc));
+}
+
+Dataset Dataset::Take(int64_t count, SourceLoc loc) const {
+  return Of(std::make_shared<internal::TakeNode>(node_, count, loc));
+}
+
+Dataset Dataset::Skip(int64_t count, SourceLoc loc) const {
+  return Of(std::make_shared<internal::SkipNode>(node_, count, loc));
+}
+
+Dataset Dataset::Concatenate(const Dataset& next, SourceLoc loc) const {
+  return Of(
+      std::make_shared<internal::ConcatenateNode>(node_, next.node_, loc));
+}
+
+Dataset Dataset::Zip(const Dataset& a, const Dataset& b, SourceLoc loc) {
+  return Of(std::make_shared<internal::ZipNode>(a.node_, b.node_, loc));
+}
+
+Dataset Dataset::Shuffle(int64_t buffer, int64_t seed, SourceLoc loc) const {
+  buffer = AtLeast(1, buffer, "Shuffle: buffer", loc);
+  // Some room beyond the buffer, so that the stages on both sides need not take
+  // turns for each element.
+  internal::BoundaryOptions options{.capacity = buffer + buffer / 8 + 16,
+                                    .shuffle = true,
+                                    .min_after_dequeue = buffer - 1,
+                                    .seed = seed};
+  return Of(
+      std::make_shared<internal::BufferNode>(node_, "shuffle", options, loc));
+}
+
+Dataset Dataset::Batch(int64_t size, const BatchOptions& options,
+                       SourceLoc loc) const {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  size = std::min(AtLeast(1, size, "Batch: size", loc), kMost);
+  return Of(std::make_shared<internal::BatchNode>(node_, size, options, loc));
+}
+
+Dataset Dataset::BucketWith(internal::ElementFn length,
+                            std::vector<int64_t> boundaries,
+                            std::vector<int64_t> batch_sizes,
+                            bool drop_remainder, SourceLoc loc) const {
+  if (batch_sizes.size() != boundaries.size() + 1) {
+    BuildError(
+        InvalidArgument("BucketByLength: expected ", boundaries.size() + 1,
+                        " batch sizes for ", boundaries.size(),
+                        " boundaries, got ", batch_sizes.size()),
+        loc);
+    batch_sizes.resize(boundaries.size() + 1, 1);
+  }
+  for (int64_t& size : batch_sizes)
+    size = AtLeast(1, size, "BucketByLength: batch_sizes", loc);
+  return Of(std::make_shared<internal::BucketNode>(
+      node_, std::move(length), std::move(boundaries), std::move(batch_sizes),
+      drop_remainder, loc));
+}
+
+Dataset Dataset::Prefetch(int64_t count, SourceLoc loc) const {
+  return Of(std::make_shared<internal::BufferNode>(
+      node_, "prefetch",
+      internal::BoundaryOptions{.capacity =
+                                    AtLeast(1, count, "Prefetch: count", loc)},
+      loc));
+}
+
+DatasetIterator Dataset::MakeIterator(const std::string& name,
+                                      SourceLoc loc) const {
+  const NameScope scope(name);
+  const AtLine at(loc);
+  internal::PipelineBuilder builder(scope.prefix());
+  node_->BuildLast(builder);
+  return DatasetIterator(CurrentGraph(), std::move(builder.stages));
+}
+
+}  // namespace sluice

@@ -1,0 +1,226 @@
+#include "data/dataset_iterator.h"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "data/coordinator.h"
+
+namespace sluice {
+
+// Runs the stages. Shared by the copies of an iterator.
+class DatasetIterator::Runner {
+ public:
+  Runner(Graph& graph, std::vector<PipelineStage> stages)
+      : graph_(graph), stages_(std::move(stages)) {}
+  ~Runner() { Stop(); }
+  Runner(const Runner&) = delete;
+
+  Graph& graph() const { return graph_; }
+  const std::vector<PipelineStage>& stages() const { return stages_; }
+  int64_t ignored_errors() const { return ignored_; }
+
+  Status Start(Session& session, const Feeds& feeds, int threads) {
+    const std::lock_guard<std::mutex> lock(mu_);
+    StopLocked();
+    coordinator_ = std::make_unique<Coordinator>();
+    own_session_.reset();
+    SessionOptions options = session.options();
+    if (options.resources != nullptr) {
+      options.inter_op_threads =
+          threads > 0 ? threads
+                      : static_cast<int>(
+                            std::max(1U, std::thread::hardware_concurrency()));
+      options.intra_op_threads = 1;
+      own_session_ = std::make_unique<Session>(graph_, std::move(options));
+    }
+    ignored_ = 0;
+    {
+      const std::lock_guard<std::mutex> clear(error_mu_);
+      error_ = OkStatus();
+    }
+    Session& runs = own_session_ != nullptr ? *own_session_ : session;
+    // (The queues are emptied before any stage runs.)
+    std::vector<Node*> reopen;
+    for (const PipelineStage& s : stages_) reopen.push_back(s.reopen);
+    SLUICE_RETURN_IF_ERROR(runs.RunTargets(reopen));
+    for (const PipelineStage& s : stages_)
+      SLUICE_RETURN_IF_ERROR(coordinator_->Start(
+          [this, &s, &runs, feeds] { return RunStage(s, runs, feeds); }));
+    return OkStatus();
+  }
+  void Stop() {
+    const std::lock_guard<std::mutex> lock(mu_);
+    StopLocked();
+  }
+  Status Join() {
+    Coordinator* running;
+    {
+      const std::lock_guard<std::mutex> lock(mu_);
+      running = coordinator_.get();
+    }
+    if (running != nullptr) (void)running->Join();
+    const std::lock_guard<std::mutex> lock(error_mu_);
+    return error_;
+  }
+
+ private:
+  void StopLocked() {
+    if (coordinator_ == nullptr) return;
+    coordinator_->RequestStop();
+    (void)coordinator_->Join();
+    own_session_.reset();
+  }
+
+  // Errors do not stop the other stages: they follow the elements before them
+  // through the queues.
+  Status RunStage(const PipelineStage& s, Session& session,
+                  const Feeds& feeds) {
+    const Status status = s.had_value.valid()
+                              ? RunElements(s, session, feeds)
+                              : RunOnce(s, session, feeds).status();
+    // Both sides hear of it, whether or not the pipeline is being stopped.
+    if (status.ok()) {
+      (void)session.RunTargets({s.close});
+    } else {
+      const Status error = Passed(status);
+      (void)session.Run(
+          {{s.error_code, Tensor::Scalar(static_cast<int32_t>(error.code()))},
+           {s.error_message, Tensor::Scalar(std::string(error.message()))}},
+          {}, {s.fail});
+    }
+    (void)session.RunTargets({s.close_inputs});
+    return OkStatus();
+  }
+  Result<std::vector<Tensor>> RunOnce(const PipelineStage& s, Session& session,
+                                      const Feeds& feeds,
+                                      const std::vector<Output>& fetches = {}) {
+    RunOptions options;
+    options.cancellation = coordinator_->cancellation();
+    return session.Run(feeds, fetches, {s.run}, options);
+  }
+  Status RunElements(const PipelineStage& s, Session& session,
+                     const Feeds& feeds) {
+    while (!coordinator_->ShouldStop()) {
+      const auto got = RunOnce(s, session, feeds, {s.had_value, s.ended});
+      if (!got.ok()) {
+        // An error of the stages before it would come again and again.
+        if (HasError() || got.status().code() == StatusCode::kCancelled)
+          return got.status();
+        ++ignored_;
+        continue;
+      }
+      if ((*got)[0].scalar<bool>()) continue;
+      if ((*got)[1].scalar<bool>()) return OkStatus();
+      SLUICE_RETURN_IF_ERROR(session.RunTargets({s.end_epoch}));
+    }
+    return Cancelled("the pipeline was stopped");
+  }
+
+  bool HasError() {
+    const std::lock_guard<std::mutex> lock(error_mu_);
+    return !error_.ok();
+  }
+  // What the next stage gets to see of an error: the first, as it was where it
+  // happened. (It comes back from each later stage.)
+  Status Passed(const Status& status) {
+    if (status.code() == StatusCode::kCancelled) return status;
+    const std::lock_guard<std::mutex> lock(error_mu_);
+    if (error_.ok())
+      // The end of a queue is no error; this one is.
+      error_ = status.code() == StatusCode::kOutOfRange
+                   ? InvalidArgument(status.message())
+                   : status;
+    return error_;
+  }
+
+  Graph& graph_;
+  const std::vector<PipelineStage> stages_;
+  std::atomic<int64_t> ignored_{0};
+  std::mutex mu_;  // Held while the pipeline is started and stopped.
+  std::unique_ptr<Session> own_session_;      // GUARDED_BY(mu_)
+  std::unique_ptr<Coordinator> coordinator_;  // GUARDED_BY(mu_)
+  std::mutex error_mu_;
+  Status error_;  // GUARDED_BY(error_mu_)
+};
+
+DatasetIterator::DatasetIterator(Graph& graph,
+                                 std::vector<PipelineStage> stages)
+    : runner_(std::make_shared<Runner>(graph, std::move(stages))) {}
+
+namespace {
+
+Status NoPipeline() {
+  return FailedPrecondition(
+      "DatasetIterator: expected one that Dataset::MakeIterator has made, got "
+      "an empty one");
+}
+
+}  // namespace
+
+Queue DatasetIterator::Last(SourceLoc loc) const {
+  if (runner_ == nullptr) return Queue::Failed(BuildError(NoPipeline(), loc));
+  return runner_->stages().back().out;
+}
+
+std::vector<Output> DatasetIterator::Next(SourceLoc loc) const {
+  const Queue last = Last(loc);
+  if (!last.handle().valid()) return {last.handle()};
+  return last.Dequeue(loc);
+}
+
+Queue::Maybe DatasetIterator::TryNext(SourceLoc loc) const {
+  const Queue last = Last(loc);
+  if (!last.handle().valid()) return {last.handle(), {last.handle()}};
+  return last.Next(loc);
+}
+
+Status DatasetIterator::Start(Session& session, const Feeds& feeds,
+                              int threads) {
+  return runner_ == nullptr ? NoPipeline()
+                            : runner_->Start(session, feeds, threads);
+}
+
+void DatasetIterator::Stop() {
+  if (runner_ != nullptr) runner_->Stop();
+}
+
+Status DatasetIterator::Join() {
+  return runner_ == nullptr ? NoPipeline() : runner_->Join();
+}
+
+Result<std::vector<StageStatus>> DatasetIterator::Stages(
+    Session& session) const {
+  if (runner_ == nullptr) return NoPipeline();
+  std::vector<Output> fetches;
+  for (const PipelineStage& s : runner_->stages()) fetches.push_back(s.stats);
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<Tensor> stats,
+                          session.Run(fetches));
+  std::vector<StageStatus> all;
+  for (size_t i = 0; i < stats.size(); ++i) {
+    const auto v = stats[i].data<int64_t>();
+    all.push_back(
+        {runner_->stages()[i].name, v[2], v[0], v[1], v[4] > 0, v[5] > 0});
+  }
+  return all;
+}
+
+std::string DatasetIterator::StatusLine(Session& session) const {
+  const Result<std::vector<StageStatus>> all = Stages(session);
+  if (!all.ok()) return all.status().ToString();
+  return absl::StrJoin(*all, " > ", [](std::string* out, const StageStatus& s) {
+    absl::StrAppend(out, s.name, " ", s.elements, " (", s.ready, "/",
+                    s.capacity, s.full ? " full" : "",
+                    s.starving ? " starving" : "", ")");
+  });
+}
+
+int64_t DatasetIterator::ignored_errors() const {
+  return runner_ == nullptr ? 0 : runner_->ignored_errors();
+}
+
+}  // namespace sluice

@@ -1,0 +1,95 @@
+// The elements of a Dataset in a graph, and what makes them.
+#ifndef SLUICE_DATA_DATASET_ITERATOR_H_
+#define SLUICE_DATA_DATASET_ITERATOR_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/queue.h"
+#include "session/session.h"
+
+namespace sluice {
+
+// A loop of a pipeline, which fills a queue.
+struct PipelineStage {
+  std::string name;
+  Queue out;
+  std::vector<Queue> in;  // What it takes its elements from.
+  // The loop: it ends when there are no more elements. For a stage that drops
+  // elements with errors: one element.
+  Node* run = nullptr;
+  // For a stage of one element per run: whether there was one, and whether it
+  // was the last.
+  Output had_value, ended;
+  Node* end_epoch = nullptr;
+  // Ends `out`, normally or with an error.
+  Node* close = nullptr;
+  Node* fail = nullptr;
+  Output error_code, error_message;  // Fed to `fail`.
+  // Tells the stages before it that no more elements are wanted.
+  Node* close_inputs = nullptr;
+  Node* reopen = nullptr;  // Makes `out` as new.
+  Output stats;            // Of `out`: see the op QueueStats.
+};
+
+// What a stage has done, and what holds it up: if `full`, those after it are
+// slower; if `starving`, those before it.
+struct StageStatus {
+  std::string name;
+  int64_t elements = 0;   // Made since the pipeline was first started.
+  int64_t ready = 0;      // Made and not yet taken.
+  int64_t capacity = 0;   // The maximum of `ready`.
+  bool full = false;      // It waits for room.
+  bool starving = false;  // Those after it wait for elements.
+};
+
+// Made by Dataset::MakeIterator. A value; copies are the same iterator. The
+// last copy stops the pipeline when it is destroyed, which must happen before
+// the session is. Thread-safe.
+class DatasetIterator {
+ public:
+  DatasetIterator() = default;  // Null.
+
+  // Waits for the next element, and takes it: each step that uses these outputs
+  // takes one. OutOfRange at the end; or the first error of the pipeline, once
+  // the elements that were ready have been taken.
+  std::vector<Output> Next(SourceLoc loc = CallerLoc()) const;
+  // Likewise, but the end is an output: for loops over all elements.
+  Queue::Maybe TryNext(SourceLoc loc = CallerLoc()) const;
+
+  // Runs the pipeline on threads of its own, from its beginning, until it ends
+  // or Stop is called: a step for each stage. A pipeline that runs is stopped
+  // first, and elements that were not taken are dropped. `feeds` are those that
+  // the functions of the dataset need. In a session of this process, kernels of
+  // the pipeline that take long run on `threads` threads; 0: one for each core.
+  // (In a cluster, tasks use their own.)
+  Status Start(Session& session, const Feeds& feeds = {}, int threads = 0);
+  // Cancels what runs, and waits for its end. Steps that wait for an element
+  // end with Cancelled.
+  void Stop();
+  // Waits until the pipeline has ended, and returns its first error.
+  Status Join();
+
+  // The stages from the first to the last, as they are now.
+  Result<std::vector<StageStatus>> Stages(Session& session) const;
+  // "map 1204 (64/64 full) > batch 18 (2/2 full)". Of a pipeline that cannot be
+  // asked: why.
+  std::string StatusLine(Session& session) const;
+  // How many elements IgnoreErrors has dropped.
+  int64_t ignored_errors() const;
+
+  // For Dataset: stages from the first to the last.
+  DatasetIterator(Graph& graph, std::vector<PipelineStage> stages);
+
+ private:
+  class Runner;
+  Queue Last(SourceLoc loc) const;
+
+  std::shared_ptr<Runner> runner_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_DATA_DATASET_ITERATOR_H_

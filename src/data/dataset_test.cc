@@ -1,0 +1,477 @@
+// Datasets: what elements a pipeline gives, in which order, and how it ends.
+#include "data/dataset.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "client/control/control_flow.h"
+#include "client/operators.h"
+#include "data/coordinator.h"
+#include "io/file.h"
+#include "io/records.h"
+#include "session/session.h"
+#include "sluice/ops.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using Ints = std::vector<int64_t>;
+
+class DatasetTest : public ::testing::Test {
+ protected:
+  DatasetTest() : use_(graph_) {}
+
+  // The first components of all elements, flattened, and the status at the end.
+  Ints All(const Dataset& dataset, Status* end = nullptr,
+           const Feeds& feeds = {}) {
+    DatasetIterator it = dataset.MakeIterator();
+    return AllOfIterator(it, end, feeds);
+  }
+  Ints AllOfIterator(DatasetIterator& it, Status* end = nullptr,
+                     const Feeds& feeds = {}) {
+    const std::vector<Output> next = it.Next();
+    Session session(graph_);
+    const Status started = it.Start(session, feeds);
+    Ints all;
+    Status status = started;
+    while (status.ok() && all.size() < 100'000) {
+      Result<std::vector<Tensor>> x = session.Run(next);
+      status = x.status();
+      if (x.ok()) {
+        const std::vector<int64_t> v = (*x)[0].ToVector<int64_t>();
+        all.insert(all.end(), v.begin(), v.end());
+        sizes_.push_back(v.size());
+      }
+    }
+    if (end != nullptr)
+      *end = status;
+    else
+      EXPECT_EQ(status.code(), StatusCode::kOutOfRange) << status;
+    it.Stop();
+    return all;
+  }
+
+  Graph graph_;
+  const WithGraph use_;
+  std::vector<size_t> sizes_;  // Of the elements.
+};
+
+Ints Upto(int64_t n) {
+  Ints all(static_cast<size_t>(n));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+TEST_F(DatasetTest, RangeCounts) {
+  EXPECT_THAT(All(Dataset::Range(5)), ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_THAT(All(Dataset::Range(0)), IsEmpty());
+}
+
+TEST_F(DatasetTest, RowsOfTensors) {
+  const Dataset rows =
+      Dataset::FromTensors({Tensor::Of<int64_t>({3, 2}, {1, 2, 3, 4, 5, 6}),
+                            Tensor::Vector<int64_t>({10, 20, 30})});
+  EXPECT_THAT(All(rows), ElementsAre(1, 2, 3, 4, 5, 6));
+  EXPECT_THAT(
+      All(rows.Map([](Output a, Output b) { return ops::Sum(a, {0}) * b; })),
+      ElementsAre(30, 140, 330));
+}
+
+TEST_F(DatasetTest, TensorsOfDifferentSizesAreAnError) {
+  Status end;
+  All(Dataset::FromTensors({Tensor::Vector<int64_t>({1, 2}),
+                            Tensor::Vector<int64_t>({1, 2, 3})}),
+      &end);
+  EXPECT_THAT(end.message(), HasSubstr("the same first dimension"));
+}
+
+TEST_F(DatasetTest, MapsInOrderHoweverManyAtOnce) {
+  for (const int parallel : {1, 3, 64})
+    EXPECT_THAT(All(Dataset::Range(300).Map([](Output x) { return x * x; },
+                                            {.parallel = parallel})),
+                ElementsAreArray([] {
+                  Ints all = Upto(300);
+                  for (int64_t& x : all) x *= x;
+                  return all;
+                }()));
+}
+
+TEST_F(DatasetTest, FiltersAndMapsAgain) {
+  EXPECT_THAT(
+      All(Dataset::Range(10)
+              .Filter([](Output x) { return ops::Equal(x % 3, int64_t{1}); })
+              .Map([](Output x) { return x + 100; })),
+      ElementsAre(101, 104, 107));
+}
+
+TEST_F(DatasetTest, TakesAndSkips) {
+  EXPECT_THAT(All(Dataset::Range(10).Take(3)), ElementsAre(0, 1, 2));
+  EXPECT_THAT(All(Dataset::Range(10).Take(0)), IsEmpty());
+  EXPECT_THAT(All(Dataset::Range(10).Skip(7)), ElementsAre(7, 8, 9));
+  EXPECT_THAT(All(Dataset::Range(10).Skip(20)), IsEmpty());
+  EXPECT_THAT(All(Dataset::Range(10).Skip(2).Take(3).Skip(1)),
+              ElementsAre(3, 4));
+  EXPECT_THAT(All(Dataset::Range(10).Take(5).Take(2)), ElementsAre(0, 1));
+  EXPECT_THAT(All(Dataset::Range(10).Take(2).Take(5)), ElementsAre(0, 1));
+  EXPECT_THAT(
+      All(Dataset::Range(100)
+              .Filter([](Output x) { return ops::Equal(x % 10, int64_t{0}); })
+              .Take(3)),
+      ElementsAre(0, 10, 20));
+}
+
+TEST_F(DatasetTest, TakesOfAnEndlessOne) {
+  EXPECT_THAT(All(Dataset::Range(3).Repeat().Take(7)),
+              ElementsAre(0, 1, 2, 0, 1, 2, 0));
+  EXPECT_THAT(All(Dataset::Range(3).Prefetch(2).Repeat().Prefetch(1).Take(7)),
+              ElementsAre(0, 1, 2, 0, 1, 2, 0));
+}
+
+TEST_F(DatasetTest, RepeatsWithStagesBeforeIt) {
+  EXPECT_THAT(All(Dataset::Range(3).Repeat(2)), ElementsAre(0, 1, 2, 0, 1, 2));
+  EXPECT_THAT(All(Dataset::Range(3).Repeat(0)), IsEmpty());
+  EXPECT_THAT(All(Dataset::Range(0).Repeat()), IsEmpty());
+  EXPECT_THAT(
+      All(Dataset::Range(2).Prefetch(1).Repeat(2).Prefetch(3).Repeat(2)),
+      ElementsAre(0, 1, 0, 1, 0, 1, 0, 1));
+  // The last batch of an epoch is smaller.
+  sizes_.clear();
+  EXPECT_THAT(All(Dataset::Range(3).Batch(2).Repeat(2)),
+              ElementsAre(0, 1, 2, 0, 1, 2));
+  EXPECT_THAT(sizes_, ElementsAre(2, 1, 2, 1));
+}
+
+TEST_F(DatasetTest, RepeatsWhatEndsEarly) {
+  EXPECT_THAT(All(Dataset::Range(5).Prefetch(2).Take(2).Repeat(3)),
+              ElementsAre(0, 1, 0, 1, 0, 1));
+  EXPECT_THAT(All(Dataset::Range(50).Prefetch(2).Prefetch(2).Take(2).Repeat(3)),
+              ElementsAre(0, 1, 0, 1, 0, 1));
+  EXPECT_THAT(All(Dataset::Range(3).Repeat().Prefetch(2).Take(4).Repeat(2)),
+              ElementsAre(0, 1, 2, 0, 0, 1, 2, 0));
+  EXPECT_THAT(
+      All(Dataset::Range(9).Batch(2).Take(2).Repeat(2).Take(3).Repeat(2)),
+      ElementsAre(0, 1, 2, 3, 0, 1, 0, 1, 2, 3, 0, 1));
+}
+
+TEST_F(DatasetTest, BatchesAndTheirRemainder) {
+  EXPECT_THAT(All(Dataset::Range(5).Batch(2)), ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_THAT(sizes_, ElementsAre(2, 2, 1));
+  const Dataset full = Dataset::Range(5).Batch(2, {.drop_remainder = true});
+  EXPECT_THAT(All(full), ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(full.MakeIterator().Next()[0].shape().ToString(), "[2]");
+  EXPECT_THAT(All(Dataset::Range(8).Batch(2).Batch(2)),
+              ElementsAreArray(Upto(8)));
+}
+
+TEST_F(DatasetTest, PadsElementsOfDifferentShapes) {
+  const Dataset ragged = Dataset::Range(4).Map(
+      [](Output x) { return ops::Fill(ops::Reshape(x, {1}), x); });
+  EXPECT_THAT(All(ragged.Batch(2, {.padded = true})),
+              ElementsAre(0, 1, 2, 2, 0, 3, 3, 3));
+  Status end;
+  All(ragged.Batch(2), &end);
+  EXPECT_THAT(end.message(),
+              HasSubstr("expected elements of shape [0], got [1]"));
+}
+
+TEST_F(DatasetTest, ShufflesEachEpochInAnotherOrder) {
+  const Ints got = All(Dataset::Range(100).Shuffle(20, 7).Repeat(2));
+  ASSERT_EQ(got.size(), 200);
+  Ints first(got.begin(), got.begin() + 100),
+      second(got.begin() + 100, got.end());
+  EXPECT_NE(first, second);
+  EXPECT_NE(first, Upto(100));
+  std::sort(first.begin(), first.end());
+  std::sort(second.begin(), second.end());
+  EXPECT_EQ(first, Upto(100));
+  EXPECT_EQ(second, Upto(100));
+}
+
+TEST_F(DatasetTest, ConcatenatesZipsAndEnumerates) {
+  const Dataset a = Dataset::Range(3), b = Dataset::Range(5).Skip(3);
+  EXPECT_THAT(All(a.Concatenate(b)), ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_THAT(All(a.Concatenate(b).Take(4)), ElementsAre(0, 1, 2, 3));
+  const auto both = [](Output x, Output y) { return x * int64_t{10} + y; };
+  EXPECT_THAT(All(Dataset::Zip(a, b).Map(both)), ElementsAre(3, 14));
+  EXPECT_THAT(All(Dataset::Zip(b, a).Map(both)), ElementsAre(30, 41));
+  EXPECT_THAT(All(Dataset::Zip(b, a).Repeat(2).Map(both)),
+              ElementsAre(30, 41, 30, 41));
+  EXPECT_THAT(All(b.Enumerate().Map(both)), ElementsAre(3, 14));
+}
+
+TEST_F(DatasetTest, ScansWithAState) {
+  EXPECT_THAT(All(Dataset::Range(5).Scan(
+                  {Constant(int64_t{0})},
+                  [](const Dataset::Element& sum, const Dataset::Element& x) {
+                    const Output s = sum[0] + x[0];
+                    return std::pair{Dataset::Element{s}, Dataset::Element{s}};
+                  })),
+              ElementsAre(0, 1, 3, 6, 10));
+}
+
+TEST_F(DatasetTest, FlattensDatasetsOfElements) {
+  const auto upto = [](Output x) { return Dataset::Range(x); };
+  EXPECT_THAT(All(Dataset::Range(4).FlatMap(upto)),
+              ElementsAre(0, 0, 1, 0, 1, 2));
+  EXPECT_THAT(All(Dataset::Range(4).FlatMap(upto).Take(4)),
+              ElementsAre(0, 0, 1, 0));
+  Status end;
+  All(Dataset::Range(4).FlatMap(
+          [](Output x) { return Dataset::Range(x).Batch(2); }),
+      &end);
+  EXPECT_THAT(end.message(), HasSubstr("no stages with queues of their own"));
+}
+
+TEST_F(DatasetTest, InterleavesInAnyOrderButEachInItsOwn) {
+  for (const int cycle : {1, 3}) {
+    const Ints got = All(Dataset::Range(6)
+                             .Interleave(
+                                 [](Output x) {
+                                   return Dataset::Range(50).Map([x](Output y) {
+                                     return x * int64_t{100} + y;
+                                   });
+                                 },
+                                 cycle)
+                             .Repeat(2));
+    std::vector<Ints> of(6);
+    for (const int64_t v : got)
+      of[static_cast<size_t>(v / 100)].push_back(v % 100);
+    for (const Ints& one : of) {
+      Ints twice = Upto(50);
+      twice.insert(twice.end(), twice.begin(), twice.end());
+      ASSERT_EQ(one.size(), 100);
+      EXPECT_TRUE(std::is_sorted(one.begin(), one.begin() + 50));
+      EXPECT_TRUE(std::is_sorted(one.begin() + 50, one.end()));
+    }
+  }
+}
+
+TEST_F(DatasetTest, BucketsByLength) {
+  // Lengths 0 to 5, in rows of as many equal values.
+  const Dataset ragged =
+      Dataset::FromTensors({Tensor::Vector<int64_t>({1, 4, 2, 5, 1, 3})})
+          .Map([](Output x) { return ops::Fill(ops::Reshape(x, {1}), x); });
+  const auto length = [](Output x) { return ops::Size(x); };
+  EXPECT_THAT(All(ragged.BucketByLength(length, {3}, {2, 2})),
+              ElementsAre(1, 0, 2, 2,                    // 1 and 2
+                          4, 4, 4, 4, 0, 5, 5, 5, 5, 5,  // 4 and 5
+                          1, 3, 3, 3));
+  EXPECT_THAT(All(ragged.BucketByLength(length, {3}, {2, 2}, true)),
+              ElementsAre(1, 0, 2, 2, 4, 4, 4, 4, 0, 5, 5, 5, 5, 5));
+}
+
+// ---- Errors and ends --------------------------------------------------------
+
+Output FailsAt(Output x, int64_t at) {
+  Node* check = ops::Assert(ops::NotEqual(x, at),
+                            {Constant(Tensor::Scalar<std::string>("bad one"))});
+  const ControlDependencies after({check});
+  return ops::Identity(x);
+}
+
+bool BeginsWith(const Ints& all, const Ints& first) {
+  return first.size() <= all.size() &&
+         std::equal(first.begin(), first.end(), all.begin());
+}
+
+TEST_F(DatasetTest, AnErrorComesAfterElementsBeforeIt) {
+  Status end;
+  const Dataset fails =
+      Dataset::Range(100).Map([](Output x) { return FailsAt(x, 50); });
+  EXPECT_PRED2(BeginsWith, Upto(50), All(fails, &end));
+  EXPECT_EQ(end.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(end.message(),
+              AllOf(HasSubstr("bad one"), HasSubstr("dataset_test.cc")));
+  // Also through further stages.
+  EXPECT_PRED2(BeginsWith, Upto(50),
+               All(fails.Prefetch(3).Batch(5).Prefetch(2), &end));
+  EXPECT_THAT(end.message(), HasSubstr("bad one"));
+}
+
+TEST_F(DatasetTest, AnOutOfRangeOfAFunctionIsNotTheEnd) {
+  Queue closed = Queue::Fifo({{DType::kInt64, {}}});
+  Status end;
+  All(Dataset::Range(3).Map([&](Output x) {
+    const ControlDependencies after({closed.Close()});
+    return closed.Dequeue()[0] + x;
+  }),
+      &end);
+  EXPECT_EQ(end.code(), StatusCode::kInvalidArgument) << end;
+}
+
+TEST_F(DatasetTest, IgnoresElementsWithErrors) {
+  DatasetIterator it = Dataset::Range(6)
+                           .Map([](Output x) { return FailsAt(x, 2); })
+                           .Map([](Output x) { return FailsAt(x, 4) + 1; })
+                           .IgnoreErrors()
+                           .Repeat(2)
+                           .MakeIterator();
+  EXPECT_THAT(AllOfIterator(it), ElementsAre(1, 2, 4, 6, 1, 2, 4, 6));
+  EXPECT_EQ(it.ignored_errors(), 4);
+}
+
+TEST_F(DatasetTest, ErrorsBeforeTheIgnoredOnesAreReported) {
+  Status end;
+  EXPECT_PRED2(BeginsWith, Upto(3),
+               All(Dataset::Range(6)
+                       .Map([](Output x) { return FailsAt(x, 3); })
+                       .Prefetch(1)
+                       .Map([](Output x) { return x; })
+                       .IgnoreErrors(),
+                   &end));
+  EXPECT_THAT(end.message(), HasSubstr("bad one"));
+}
+
+TEST_F(DatasetTest, StopsWhileItsConsumerWaits) {
+  Queue never = Queue::Fifo({{DType::kInt64, {}}});
+  DatasetIterator it = Dataset::FromQueue(never).Batch(2).MakeIterator();
+  const Output next = it.Next()[0];
+  Session session(graph_);
+  ASSERT_TRUE(it.Start(session).ok());
+  Coordinator coordinator;
+  ASSERT_TRUE(
+      coordinator.Start([&] { return session.Run(next).status(); }).ok());
+  it.Stop();
+  EXPECT_EQ(coordinator.Join().code(), StatusCode::kCancelled);
+}
+
+TEST_F(DatasetTest, StartsAgainFromItsBeginningWithOtherFeeds) {
+  const Output limit = ops::Placeholder(DType::kInt64, {.shape = Shape()});
+  DatasetIterator it =
+      Dataset::Range(limit).Batch(2).Prefetch(4).MakeIterator();
+  const Output next = it.Next()[0];
+  Session session(graph_);
+  for (const int64_t n : {3, 5}) {
+    ASSERT_TRUE(it.Start(session, {{limit, Tensor::Scalar(n)}}).ok());
+    EXPECT_EQ(session.Run(next)->ToVector<int64_t>(), (Ints{0, 1}));
+  }
+  EXPECT_EQ(session.Run(next)->ToVector<int64_t>(), (Ints{2, 3}));
+  EXPECT_EQ(session.Run(next)->ToVector<int64_t>(), (Ints{4}));
+  EXPECT_EQ(session.Run(next).status().code(), StatusCode::kOutOfRange);
+  EXPECT_TRUE(it.Join().ok());
+}
+
+TEST_F(DatasetTest, FeedsALoopOfTheGraph) {
+  DatasetIterator it = Dataset::Range(1000).MakeIterator();
+  const Queue::Maybe first = it.TryNext();
+  const auto sum = While(
+      std::tuple{first.has_value, first.element[0], Constant(int64_t{0})},
+      [](Output more, Output, Output) { return more; },
+      [&](Output, Output x, Output sum) {
+        const Queue::Maybe next = it.TryNext();
+        return std::tuple{next.has_value, next.element[0], sum + x};
+      });
+  Session session(graph_);
+  ASSERT_TRUE(it.Start(session).ok());
+  const auto got = session.Run(std::get<2>(sum));
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_EQ(got->scalar<int64_t>(), 999 * 1000 / 2);
+}
+
+TEST_F(DatasetTest, StagesSayWhatHoldsThemUp) {
+  DatasetIterator it =
+      Dataset::Range(1000).Prefetch(4).Batch(2).Prefetch(3).MakeIterator();
+  Session session(graph_);
+  const Output next = it.Next()[0];
+  ASSERT_TRUE(it.Start(session).ok());
+  ASSERT_TRUE(session.Run(next).ok());
+  std::vector<StageStatus> stages;
+  do stages = *it.Stages(session);
+  while (!(stages[0].full && stages[1].full && stages[2].full));
+  EXPECT_EQ(stages[2].elements, 4);
+  EXPECT_EQ(stages[2].ready, 3);
+  EXPECT_THAT(it.StatusLine(session), HasSubstr(" > prefetch 4 (3/3 full)"));
+}
+
+// ---- Files ------------------------------------------------------------------
+
+class DatasetFilesTest : public DatasetTest {
+ protected:
+  DatasetFilesTest()
+      : folder_(
+            ::testing::TempDir() + "/dataset_files_" +
+            ::testing::UnitTest::GetInstance()->current_test_info()->name()) {
+    std::filesystem::create_directories(folder_);
+  }
+  ~DatasetFilesTest() override { std::filesystem::remove_all(folder_); }
+  void Write(const std::string& name, int64_t begin, int64_t end,
+             RecordCompression compression = RecordCompression::kNone) {
+    RecordOptions options;
+    options.compression = compression;
+    auto writer = *RecordWriter::Open(folder_ + "/" + name, options);
+    for (int64_t i = begin; i < end; ++i)
+      ASSERT_TRUE(writer->Write(std::to_string(i)).ok());
+    ASSERT_TRUE(writer->Close().ok());
+  }
+  static Output Number(Output text) {
+    return ops::StringToNumber(text, {.out_type = DType::kInt64});
+  }
+
+  const std::string folder_;
+};
+
+TEST_F(DatasetFilesTest, ReadsRecordsOfSeveralFiles) {
+  for (const bool zlib : {false, true}) {
+    const auto c = zlib ? RecordCompression::kZlib : RecordCompression::kNone;
+    Write("a", 0, 100, c);
+    Write("b", 100, 100, c);
+    Write("c", 100, 164, c);  // One block exactly.
+    const auto records = [&](Output file) {
+      return Dataset::TfRecords(file, {.compression = zlib ? "ZLIB" : ""});
+    };
+    const Dataset files = Dataset::FromFiles((folder_ + "/*").c_str());
+    EXPECT_EQ(All(files.FlatMap(records).Map(Number)), Upto(164));
+    Ints any = All(files.Interleave(records).Map(Number));
+    std::sort(any.begin(), any.end());
+    EXPECT_EQ(any, Upto(164));
+    EXPECT_EQ(All(files.FlatMap(records).Map(Number).Take(70)), Upto(70));
+  }
+}
+
+TEST_F(DatasetFilesTest, NamesMissingFilesAndPatternsWithoutFiles) {
+  Status end;
+  All(Dataset::TfRecords((folder_ + "/none").c_str()).Map(Number), &end);
+  EXPECT_EQ(end.code(), StatusCode::kNotFound) << end;
+  EXPECT_THAT(end.message(), HasSubstr(folder_ + "/none"));
+  All(Dataset::FromFiles((folder_ + "/none*").c_str()).Map(Number), &end);
+  EXPECT_THAT(end.message(), HasSubstr("none*"));
+}
+
+TEST_F(DatasetFilesTest, ACorruptRecordFailsOrEndsItsFile) {
+  Write("a", 0, 100);
+  Write("b", 100, 200);
+  std::string bytes = *ReadFile(folder_ + "/a");
+  bytes[bytes.size() / 2] ^= 1;
+  ASSERT_TRUE(WriteFile(folder_ + "/a", bytes).ok());
+  const auto read = [&](bool ignore) {
+    return Dataset::FromFiles((folder_ + "/*").c_str())
+        .FlatMap([ignore](Output file) {
+          return Dataset::TfRecords(file, {.ignore_errors = ignore});
+        })
+        .Map(Number);
+  };
+  Status end;
+  All(read(false), &end);
+  EXPECT_EQ(end.code(), StatusCode::kDataLoss) << end;
+  EXPECT_THAT(end.message(), HasSubstr(folder_ + "/a"));
+  const Ints got = All(read(true));
+  EXPECT_GT(got.size(), 140);
+  EXPECT_EQ(got.back(), 199);
+  EXPECT_EQ(
+      std::count_if(got.begin(), got.end(), [](int64_t x) { return x >= 100; }),
+      100);
+}
+
+}  // namespace
+}  // namespace sluice

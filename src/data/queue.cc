@@ -1,0 +1,145 @@
+#include "data/queue.h"
+
+#include <utility>
+
+#include "sluice/ops.h"
+
+namespace sluice {
+
+std::vector<DType> Queue::types() const {
+  std::vector<DType> types;
+  for (const Component& c : components_) types.push_back(c.dtype);
+  return types;
+}
+
+std::vector<PartialShape> Queue::shapes() const {
+  std::vector<PartialShape> shapes;
+  for (const Component& c : components_) shapes.push_back(c.shape);
+  return shapes;
+}
+
+// ---- Making queues ----------------------------------------------------------
+
+Queue Queue::Make(const char* op, std::vector<Component> components,
+                  AttrMap attrs, const QueueOptions& options, SourceLoc loc) {
+  Queue q;
+  q.components_ = std::move(components);
+  attrs.try_emplace("component_types", q.types());
+  attrs.try_emplace("shapes", q.shapes());
+  attrs.try_emplace("capacity", options.capacity);
+  attrs.try_emplace("shared_name", options.shared_name);
+  q.handle_ = Build(op, {}, std::move(attrs), options.name, loc);
+  return q;
+}
+
+Queue Queue::Failed(const Output& error) {
+  Queue q;
+  q.handle_ = error;
+  return q;
+}
+
+Queue Queue::Fifo(const std::vector<Component>& components,
+                  const QueueOptions& options, SourceLoc loc) {
+  AttrMap attrs;
+  // (A queue knows the shapes of all components or of none.)
+  for (const Component& c : components)
+    if (!c.shape.fully_known())
+      attrs.insert_or_assign("shapes", AttrValue::Shapes());
+  return Make("FIFOQueueV2", components, std::move(attrs), options, loc);
+}
+
+Queue Queue::Padding(const std::vector<Component>& components,
+                     const QueueOptions& options, SourceLoc loc) {
+  return Make("PaddingFIFOQueueV2", components, {}, options, loc);
+}
+
+Queue Queue::Shuffling(const std::vector<Component>& components,
+                       const QueueOptions& options, SourceLoc loc) {
+  AttrMap attrs = {{"min_after_dequeue", options.min_after_dequeue},
+                   {"seed", options.seed},
+                   {"seed2", options.seed}};
+  for (const Component& c : components)
+    if (!c.shape.fully_known())
+      attrs.insert_or_assign("shapes", AttrValue::Shapes());
+  return Make("RandomShuffleQueueV2", components, std::move(attrs), options,
+              loc);
+}
+
+Queue Queue::Priority(const std::vector<Component>& components,
+                      const QueueOptions& options, SourceLoc loc) {
+  AttrValue::Types types;
+  AttrValue::Shapes shapes;
+  for (const Component& c : components) {
+    types.push_back(c.dtype);
+    shapes.push_back(c.shape);
+  }
+  std::vector<Component> all = components;
+  all.insert(all.begin(), {DType::kInt64, PartialShape::Scalar()});
+  return Make("PriorityQueueV2", std::move(all),
+              {{"component_types", types}, {"shapes", shapes}}, options, loc);
+}
+
+// ---- Operations -------------------------------------------------------------
+
+Node* Queue::EnqueueWith(const char* op, const Operands& values,
+                         SourceLoc loc) const {
+  if (values.items().size() != components_.size()) {
+    BuildError(InvalidArgument(op, ": expected ", components_.size(),
+                               " components, got ", values.items().size()),
+               loc);
+    return nullptr;
+  }
+  std::vector<Output> inputs = {handle_};
+  for (size_t i = 0; i < components_.size(); ++i)
+    inputs.push_back(values.items()[i].Get(components_[i].dtype));
+  for (size_t i = 0; i < components_.size(); ++i) {
+    const Output& x = inputs[i + 1];
+    if (!x.valid() || RemoveRef(x.dtype()) == components_[i].dtype) continue;
+    BuildError(InvalidArgument(op, ": expected component ", i, " of type ",
+                               DTypeName(components_[i].dtype), ", got ",
+                               DTypeName(x.dtype())),
+               loc);
+    return nullptr;
+  }
+  return BuildNode(op, std::move(inputs), {{"Tcomponents", types()}}, "", loc);
+}
+
+Node* Queue::Enqueue(const Operands& element, SourceLoc loc) const {
+  return EnqueueWith("QueueEnqueueV2", element, loc);
+}
+
+Node* Queue::EnqueueMany(const Operands& rows, SourceLoc loc) const {
+  return EnqueueWith("QueueEnqueueManyV2", rows, loc);
+}
+
+std::vector<Output> Queue::Dequeue(SourceLoc loc) const {
+  return ops::QueueDequeueV2(handle_, types(), {}, loc);
+}
+
+std::vector<Output> Queue::DequeueMany(const Operand& n, SourceLoc loc) const {
+  return ops::QueueDequeueManyV2(handle_, n, types(), {}, loc);
+}
+
+std::vector<Output> Queue::DequeueUpTo(const Operand& n, SourceLoc loc) const {
+  return ops::QueueDequeueUpToV2(handle_, n, types(), {}, loc);
+}
+
+Queue::Maybe Queue::Next(SourceLoc loc) const {
+  const auto next = ops::QueueNext(handle_, types(), shapes(), {}, loc);
+  return {next.has_value, next.components};
+}
+
+Node* Queue::Close(bool cancel_pending, SourceLoc loc) const {
+  return ops::QueueCloseV2(handle_, {.cancel_pending_enqueues = cancel_pending},
+                           loc);
+}
+
+Output Queue::IsClosed(SourceLoc loc) const {
+  return ops::QueueIsClosedV2(handle_, {}, loc);
+}
+
+Output Queue::Size(SourceLoc loc) const {
+  return ops::QueueSizeV2(handle_, {}, loc);
+}
+
+}  // namespace sluice
