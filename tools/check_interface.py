@@ -32,6 +32,7 @@ INTERNAL = {
     "exec/core/stream_allocator.h": "likewise",
     "exec/devices/emulated_clock.h": "time for the tests of devices",
     "exec/devices/emulated_stream.h": "between emulated devices and kernels",
+    "client/op_builder.h": "what the generated builders are made of",
     "exec/core/resources.h": "what the kernels of variables and tables share",
     "exec/core/trace.h": "filled by the executor",
     "graph/control_flow.h": "what Cond and While build with",
@@ -70,6 +71,8 @@ TRUSTING = {
     "Graph::control_flow": "likewise",
     "AdagradOptimizer::": "what an optimizer overrides, called by Minimize",
     "GradientDescentOptimizer::": "likewise",
+    "Dataset::Dataset": "for Dataset's own functions",
+    "DatasetIterator::DatasetIterator": "likewise",
 }
 
 TABLES = ["tests/*_test.cc", "src/cluster/**/*_test.cc"]

@@ -64,7 +64,8 @@ USES_BUILDERS = ["client", "session", "data", "deploy", "cluster", "capi"]
 # include them (prefixes of their paths).
 THIRD_PARTY = {
     "google/protobuf": ["src/graph/graphdef", "src/graph/tensor_proto",
-                        "src/ops/string/json.cc", "src/cluster/"],
+                        "src/io/make_example.cc", "src/ops/string/json.cc",
+                        "src/cluster/"],
     "oneapi/": ["src/kernels/dnn/"],
     "dnnl": ["src/kernels/dnn/"],
     "hwy/": ["src/kernels/"],

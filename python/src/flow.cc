@@ -3,7 +3,8 @@
 //
 // What such a function raises is what the whole call raises: the error stays
 // set while the library winds up with an error of its own.
-#include "absl/cleanup/cleanup.h"
+#include "flow.h"
+
 #include "client/autodiff/gradients.h"
 #include "client/control/control_flow.h"
 #include "client/nn/optimizers.h"
@@ -133,18 +134,12 @@ void RegisterPythonGradient(const std::string& name, const py::object& fn) {
 
 // ---- Conditionals and loops -------------------------------------------------
 
-// Calls a function of Python's that gives a list of tensors, within the scopes
-// that the library is in; whatever it did to these is undone.
 template <typename... Args>
 std::vector<Operand> CallBranch(const py::function& fn, SourceLoc loc,
                                 const Args&... args) {
   std::vector<Operand> values;
-  FromLibrary([&] {
-    const ScopeState scopes;
-    const absl::Cleanup back = [&scopes] { scopes.Restore(); };
-    for (const Output& o : py::cast<std::vector<Output>>(fn(args...)))
-      values.emplace_back(InGraphOf(TargetGraph(), o), loc.file, loc.line);
-  });
+  for (const Output& o : CallForOutputs(fn, args...))
+    values.emplace_back(o, loc.file, loc.line);
   return values;
 }
 

@@ -8,6 +8,7 @@
 
 namespace sluice::python {
 
+void AddDatasets(py::module_& m);
 void AddDefun(py::module_& m);
 void AddFlow(py::module_& m);
 void AddFunctions(py::module_& m);
@@ -25,6 +26,7 @@ PYBIND11_MODULE(_core, m) {
   python::AddObjects(m);
   python::AddScopes(m);
   python::AddOps(m);
+  python::AddDatasets(m);
   python::AddDefun(m);
   python::AddFlow(m);
   python::AddFunctions(m);

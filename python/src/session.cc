@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 
+#include "data/dataset_iterator.h"
 #include "deploy/quantize.h"
 #include "exec/devices/emulated_device.h"
 #include "graph/graphdef.h"
@@ -308,7 +309,10 @@ class PySession {
           [&] { return std::make_unique<Session>(target, g, options); });
   }
   ~PySession() {
-    WithoutLock([this] { session_.reset(); });
+    WithoutLock([this] {
+      StopPipelines();
+      session_.reset();
+    });
   }
 
   py::object Run(const py::object& fetch,
@@ -333,6 +337,20 @@ class PySession {
       for (const auto& [key, value] : *feed_dict)
         AddFeed(key, value, share, &feeds);
     return feeds;
+  }
+
+  // Runs the pipeline until it ends, or the session is closed.
+  void StartPipeline(DatasetIterator pipeline,
+                     const std::optional<py::dict>& feed_dict, int threads) {
+    const Feeds feeds = MakeFeeds(feed_dict, /*share=*/false);
+    CheckRun(
+        WithoutLock([&] { return pipeline.Start(*session_, feeds, threads); }),
+        graph);
+    pipelines_.push_back(std::move(pipeline));
+  }
+
+  std::string PipelineStatus(const DatasetIterator& pipeline) {
+    return WithoutLock([&] { return pipeline.StatusLine(*session_); });
   }
 
   std::unique_ptr<Callable> MakeCallable(const py::object& fetch,
@@ -379,7 +397,10 @@ class PySession {
 
   void Close() {
     closed_ = true;
-    WithoutLock([this] { (void)session_->Close(); });
+    WithoutLock([this] {
+      StopPipelines();
+      (void)session_->Close();
+    });
   }
   bool closed() const { return closed_; }
 
@@ -417,7 +438,13 @@ class PySession {
     feeds->emplace_back(o, FeedValue(o, value, share));
   }
 
+  void StopPipelines() {
+    for (DatasetIterator& p : pipelines_) p.Stop();
+    pipelines_.clear();
+  }
+
   std::unique_ptr<Session> session_;
+  std::vector<DatasetIterator> pipelines_;  // Those that were started.
   bool closed_ = false;  // GUARDED_BY(the interpreter's lock)
 };
 
@@ -617,6 +644,11 @@ void AddSessions(py::module_& m) {
               double percentile, std::vector<std::string> keep_float) {
              return s.Quantize(feeds, fetches, steps,
                                {percentile, std::move(keep_float)});
+           })
+      .def("_start_pipeline", &PySession::StartPipeline)
+      .def("_pipeline_status",
+           [](PySession& s, DatasetIterator& pipeline) {
+             return s.PipelineStatus(pipeline);
            })
       .def("_close", &PySession::Close)
       .def("_reset", &PySession::Reset)

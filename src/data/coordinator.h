@@ -2,16 +2,14 @@
 // of any of them is reported.
 //
 //   Coordinator coordinator;
-//   coordinator.Start([&] {
-//     while (!coordinator.ShouldStop()) {
-//       const Status s = session.RunTargets({put});
-//       if (!s.ok()) return s;
-//     }
+//   Status status = coordinator.Start([&]() -> Status {
+//     while (!coordinator.ShouldStop())
+//       SLUICE_RETURN_IF_ERROR(session.RunTargets({enqueue}));
 //     return OkStatus();
 //   });
-//   ...
+//   if (status.ok()) status = session.Run(dequeue).status();
 //   coordinator.RequestStop();
-//   Status first = coordinator.Join();
+//   const Status first_error = coordinator.Join();
 #ifndef SLUICE_DATA_COORDINATOR_H_
 #define SLUICE_DATA_COORDINATOR_H_
 

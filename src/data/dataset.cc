@@ -66,6 +66,17 @@ Flow StepIf(const Output& condition, const Flow& flow, const Element& x,
                    flow.more.valid());
 }
 
+// What a function says of an element.
+Output Predicate(const ElementFn& fn, const Element& x, SourceLoc loc) {
+  const std::vector<Output> values = fn(x);
+  if (values.size() == 1) return values[0];
+  return BuildError(InvalidArgument("predicate of an element: expected a "
+                                    "function that returns one boolean scalar, "
+                                    "got ",
+                                    values.size(), " values"),
+                    loc);
+}
+
 Output Row(const Output& tensor, const Output& i, SourceLoc loc) {
   return ops::GatherV2(tensor, i, 0, {}, loc);
 }
@@ -170,7 +181,7 @@ class External final : public DatasetNode {
   External(Queue queue, SourceLoc loc)
       : DatasetNode(loc), queue_(std::move(queue)) {}
   Flow Fold(PipelineBuilder& p, Flow flow, const Step& step) const override {
-    return p.FoldQueue(queue_, std::move(flow), step, loc_);
+    return p.FoldQueue(queue_, /*own=*/false, std::move(flow), step, loc_);
   }
 
  private:
@@ -204,7 +215,7 @@ class ByElement : public Derived {
 
 class MapNode final : public ByElement {
  public:
-  MapNode(NodePtr upstream, ElementFn fn, const MapOptions& options,
+  MapNode(NodePtr upstream, ElementFn fn, const DatasetMapOptions& options,
           SourceLoc loc)
       : ByElement(std::move(upstream), loc),
         fn_(std::move(fn)),
@@ -227,15 +238,7 @@ class FilterNode final : public ByElement {
   FilterNode(NodePtr upstream, ElementFn fn, SourceLoc loc)
       : ByElement(std::move(upstream), loc), fn_(std::move(fn)) {}
   Flow Process(Flow flow, const Element& x, const Step& step) const override {
-    const std::vector<Output> keep = fn_(x);
-    if (keep.size() != 1) {
-      BuildError(InvalidArgument("Filter: expected a function that returns one "
-                                 "boolean scalar, got ",
-                                 keep.size(), " values"),
-                 loc_);
-      return flow;
-    }
-    return StepIf(keep[0], flow, x, step, loc_);
+    return StepIf(Predicate(fn_, x, loc_), flow, x, step, loc_);
   }
 
  private:
@@ -301,7 +304,7 @@ class FlatMapNode final : public Derived {
           });
         },
         loc_);
-    return p.FoldQueue(queue, std::move(flow), step, loc_);
+    return p.FoldQueue(queue, /*own=*/true, std::move(flow), step, loc_);
   }
 
  private:
@@ -328,7 +331,7 @@ class IgnoreErrorsNode final : public Derived {
  public:
   using Derived::Derived;
   Flow Fold(PipelineBuilder& p, Flow flow, const Step& step) const override {
-    return p.FoldQueue(BuildLast(p), std::move(flow), step, loc_);
+    return p.FoldQueue(BuildLast(p), /*own=*/true, std::move(flow), step, loc_);
   }
   Queue BuildLast(PipelineBuilder& p) const override {
     std::vector<const DatasetNode*> functions;  // The last first.
@@ -402,44 +405,76 @@ class RepeatNode final : public Derived {
   const int64_t count_;
 };
 
-class TakeNode final : public Derived {
+// Whose elements may end before those of `upstream` do.
+class Shortened : public Derived {
+ public:
+  using Derived::Derived;
+
+ protected:
+  // Folds over `upstream` as long as `wanted` and what comes after want more.
+  // `wanted` is a slot of the flow. step(flow, wanted, x) processes an element
+  // and returns, beside the flow, whether more are wanted.
+  using ShortStep =
+      std::function<std::pair<Flow, Output>(Flow, const Element&)>;
+  Flow FoldWhile(PipelineBuilder& p, Flow flow, const Output& wanted,
+                 const ShortStep& step) const {
+    const bool restarts = std::exchange(p.restarts_early, true);
+    // The flow also carries whether what comes after wants more.
+    const bool had_more = flow.more.valid();
+    if (had_more) flow.slots.push_back(flow.more);
+    flow.more = had_more ? ops::LogicalAnd(flow.more, wanted) : wanted;
+    flow = upstream_->Fold(p, std::move(flow), [&](Flow f, const Element& x) {
+      f.more = had_more ? Pop(&f) : Output();
+      auto [next, more] = step(std::move(f), x);
+      if (had_more) {
+        next.slots.push_back(next.more);
+        more = ops::LogicalAnd(next.more, more);
+      }
+      next.more = more;
+      return next;
+    });
+    flow.more = had_more ? Pop(&flow) : Output();
+    p.restarts_early = restarts;
+    return flow;
+  }
+};
+
+class TakeNode final : public Shortened {
  public:
   TakeNode(NodePtr upstream, int64_t count, SourceLoc loc)
-      : Derived(std::move(upstream), loc), count_(count) {}
+      : Shortened(std::move(upstream), loc), count_(count) {}
   Flow Fold(PipelineBuilder& p, Flow flow, const Step& step) const override {
-    // What comes after may want less; the flow carries that too.
-    const bool had_more = flow.more.valid();
-    const Output any = Constant(count_ > 0);
-    if (had_more) {
-      flow.slots.push_back(flow.more);
-      flow.more = ops::LogicalAnd(flow.more, any);
-    } else {
-      flow.more = any;
-    }
-    flow.slots.push_back(Constant(int64_t{1}));
-    const bool restarts = std::exchange(p.restarts_early, true);
-    flow = upstream_->Fold(p, std::move(flow), [&](Flow f, const Element& x) {
-      const Output taken = Pop(&f);
-      f.more = had_more ? Pop(&f) : Output();
-      f = step(std::move(f), x);
-      const Output wanted = taken < count_;
-      if (had_more) {
-        f.slots.push_back(f.more);
-        f.more = ops::LogicalAnd(f.more, wanted);
-      } else {
-        f.more = wanted;
-      }
-      f.slots.push_back(taken + 1);
-      return f;
-    });
-    p.restarts_early = restarts;
+    flow.slots.push_back(Constant(int64_t{1}));  // With the element to come.
+    flow = FoldWhile(p, std::move(flow), Constant(count_ > 0),
+                     [&](Flow f, const Element& x) {
+                       const Output taken = Pop(&f);
+                       f = step(std::move(f), x);
+                       f.slots.push_back(taken + 1);
+                       return std::pair{f, taken < count_};
+                     });
     Pop(&flow);
-    flow.more = had_more ? Pop(&flow) : Output();
     return flow;
   }
 
  private:
   const int64_t count_;
+};
+
+class TakeWhileNode final : public Shortened {
+ public:
+  TakeWhileNode(NodePtr upstream, ElementFn fn, SourceLoc loc)
+      : Shortened(std::move(upstream), loc), fn_(std::move(fn)) {}
+  Flow Fold(PipelineBuilder& p, Flow flow, const Step& step) const override {
+    return FoldWhile(p, std::move(flow), Constant(true),
+                     [&](Flow f, const Element& x) {
+                       const Output wanted = Predicate(fn_, x, loc_);
+                       f = StepIf(wanted, f, x, step, loc_);
+                       return std::pair{f, wanted};
+                     });
+  }
+
+ private:
+  const ElementFn fn_;
 };
 
 class SkipNode final : public Derived {
@@ -519,7 +554,7 @@ class BufferNode final : public Derived {
              SourceLoc loc)
       : Derived(std::move(upstream), loc), name_(name), options_(options) {}
   Flow Fold(PipelineBuilder& p, Flow flow, const Step& step) const override {
-    return p.FoldQueue(BuildLast(p), std::move(flow), step, loc_);
+    return p.FoldQueue(BuildLast(p), /*own=*/true, std::move(flow), step, loc_);
   }
   Queue BuildLast(PipelineBuilder& p) const override {
     return p.Boundary(
@@ -801,9 +836,10 @@ Dataset Dataset::FromQueue(const Queue& queue, SourceLoc loc) {
 
 // ---- Elements ---------------------------------------------------------------
 
-Dataset Dataset::MapWith(internal::ElementFn fn, const MapOptions& options,
+Dataset Dataset::MapWith(internal::ElementFn fn,
+                         const DatasetMapOptions& options,
                          SourceLoc loc) const {
-  MapOptions checked = options;
+  DatasetMapOptions checked = options;
   checked.parallel =
       static_cast<int>(AtLeast(1, options.parallel, "Map: parallel", loc));
   return Of(
@@ -849,6 +885,11 @@ Dataset Dataset::Repeat(int64_t count, SourceLoc loc) const {
 
 Dataset Dataset::Take(int64_t count, SourceLoc loc) const {
   return Of(std::make_shared<internal::TakeNode>(node_, count, loc));
+}
+
+Dataset Dataset::TakeWhileWith(internal::ElementFn fn, SourceLoc loc) const {
+  return Of(
+      std::make_shared<internal::TakeWhileNode>(node_, std::move(fn), loc));
 }
 
 Dataset Dataset::Skip(int64_t count, SourceLoc loc) const {

@@ -3,18 +3,16 @@
 //   DatasetIterator images =
 //       Dataset::FromFiles("train-*.tfrecord")
 //           .Interleave([](Output file) { return Dataset::TfRecords(file); })
-//           .Map([](Output record) { return Decode(record); })
+//           .Map(Decode)
 //           .Shuffle(10'000)
 //           .Repeat()
 //           .Batch(64)
 //           .Prefetch(2)
 //           .MakeIterator();
-//   std::vector<Output> batch = images.Next();
-//   ...
-//   Status status = images.Start(session);
+//   const std::vector<Output> batch = images.Next();
 //
 // A dataset is a description. MakeIterator compiles it to loops and queues of
-// the ambient graph (docs/design/033-pipelines.md): what lies between two
+// the ambient graph (docs/design/034-pipelines.md): what lies between two
 // queues is one loop, which runs as a step of its own, beside the steps that
 // train. So pipelines are traced, placed and distributed as everything else is.
 //
@@ -87,7 +85,7 @@ ElementFn ElementFunction(Fn fn, SourceLoc loc) {
 
 }  // namespace internal
 
-struct MapOptions {
+struct DatasetMapOptions {
   // How many elements may be in the function at once. They leave in their
   // order.
   int parallel = 16;
@@ -130,13 +128,13 @@ class Dataset {
   static Dataset TfRecords(const Operand& file,
                            const RecordFileOptions& options = {},
                            SourceLoc loc = CallerLoc());
-  // What others enqueue, until the queue is closed.
+  // What others enqueue, until they close the queue.
   static Dataset FromQueue(const Queue& queue, SourceLoc loc = CallerLoc());
 
   // ---- Elements
 
   template <typename Fn>
-  Dataset Map(Fn fn, const MapOptions& options = {},
+  Dataset Map(Fn fn, const DatasetMapOptions& options = {},
               SourceLoc loc = CallerLoc()) const {
     return MapWith(internal::ElementFunction(std::move(fn), loc), options, loc);
   }
@@ -184,6 +182,11 @@ class Dataset {
   // again: a Shuffle gives another order.
   Dataset Repeat(int64_t count = -1, SourceLoc loc = CallerLoc()) const;
   Dataset Take(int64_t count, SourceLoc loc = CallerLoc()) const;
+  // The elements before the first for which `fn` is false: a boolean scalar.
+  template <typename Fn>
+  Dataset TakeWhile(Fn fn, SourceLoc loc = CallerLoc()) const {
+    return TakeWhileWith(internal::ElementFunction(std::move(fn), loc), loc);
+  }
   Dataset Skip(int64_t count, SourceLoc loc = CallerLoc()) const;
   // The elements of this, then those of `next`, of the same types.
   Dataset Concatenate(const Dataset& next, SourceLoc loc = CallerLoc()) const;
@@ -224,9 +227,10 @@ class Dataset {
   const internal::DatasetNode* node() const { return node_.get(); }
 
  private:
-  Dataset MapWith(internal::ElementFn fn, const MapOptions& options,
+  Dataset MapWith(internal::ElementFn fn, const DatasetMapOptions& options,
                   SourceLoc loc) const;
   Dataset FilterWith(internal::ElementFn fn, SourceLoc loc) const;
+  Dataset TakeWhileWith(internal::ElementFn fn, SourceLoc loc) const;
   Dataset FlatMapWith(std::function<Dataset(const Element&)> fn, int cycle,
                       SourceLoc loc) const;
   Dataset BucketWith(internal::ElementFn length,

@@ -1,4 +1,15 @@
 // The elements of a Dataset in a graph, and what makes them.
+//
+//   DatasetIterator input = Dataset::Range(100).Batch(10).MakeIterator();
+//   const Output sum = ops::Sum(input.Next()[0], 0);
+//   Session session;
+//   Status status = input.Start(session);
+//   while (status.ok()) {
+//     const Result<Tensor> value = session.Run(sum);
+//     status = value.status();
+//     if (value.ok()) total += value->scalar<int64_t>();
+//   }
+//   if (status.code() == StatusCode::kOutOfRange) status = input.Join();
 #ifndef SLUICE_DATA_DATASET_ITERATOR_H_
 #define SLUICE_DATA_DATASET_ITERATOR_H_
 

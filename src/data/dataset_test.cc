@@ -131,6 +131,20 @@ TEST_F(DatasetTest, TakesAndSkips) {
       ElementsAre(0, 10, 20));
 }
 
+TEST_F(DatasetTest, TakesWhileAPredicateHolds) {
+  const auto below = [](int64_t n) {
+    return [n](Output x) { return x % int64_t{10} < n; };
+  };
+  EXPECT_THAT(All(Dataset::Range(20).TakeWhile(below(4))),
+              ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(All(Dataset::Range(3).TakeWhile(below(5))), ElementsAre(0, 1, 2));
+  EXPECT_THAT(All(Dataset::Range(20).TakeWhile(below(0))), IsEmpty());
+  EXPECT_THAT(All(Dataset::Range(20).TakeWhile(below(4)).Take(2).Repeat(2)),
+              ElementsAre(0, 1, 0, 1));
+  EXPECT_THAT(All(Dataset::Range(20).Prefetch(2).TakeWhile(below(2)).Repeat(2)),
+              ElementsAre(0, 1, 0, 1));
+}
+
 TEST_F(DatasetTest, TakesOfAnEndlessOne) {
   EXPECT_THAT(All(Dataset::Range(3).Repeat().Take(7)),
               ElementsAre(0, 1, 2, 0, 1, 2, 0));

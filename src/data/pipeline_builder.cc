@@ -90,13 +90,13 @@ PipelineBuilder::LoopState PipelineBuilder::Loop(
   return unflatten(end);
 }
 
-Flow PipelineBuilder::FoldQueue(const Queue& queue, Flow flow, const Step& step,
-                                SourceLoc loc) {
+Flow PipelineBuilder::FoldQueue(const Queue& queue, bool own, Flow flow,
+                                const Step& step, SourceLoc loc) {
   if (!queue.handle().valid()) {
     flow.slots.back() = queue.handle();
     return flow;
   }
-  Reads(queue);
+  if (own) Reads(queue);
   // The next element is taken when an iteration begins, whatever the element
   // before it still goes through.
   const auto next = [&] {
@@ -114,7 +114,7 @@ Flow PipelineBuilder::FoldQueue(const Queue& queue, Flow flow, const Step& step,
         return LoopState{std::move(following), step(std::move(s.flow), x)};
       },
       loc);
-  return SkipRest(queue, end.vars[0], end.flow, loc);
+  return own ? SkipRest(queue, end.vars[0], end.flow, loc) : end.flow;
 }
 
 Flow PipelineBuilder::SkipRest(const Queue& queue, const Output& unfinished,

@@ -74,8 +74,9 @@ class PipelineBuilder {
                  const std::function<Output(const std::vector<Output>&)>& holds,
                  const std::function<LoopState(LoopState)>& body,
                  SourceLoc loc);
-  // Calls `step` for each element of a queue.
-  Flow FoldQueue(const Queue& queue, Flow flow, const Step& step,
+  // Calls `step` for each element of a queue. `own`: of the pipeline, which
+  // closes it and drops the rest of an epoch.
+  Flow FoldQueue(const Queue& queue, bool own, Flow flow, const Step& step,
                  SourceLoc loc);
 
   // Builds a stage: `fold` calls its argument for each element, which is

@@ -1,5 +1,5 @@
 // What the stages of pipelines do with the queues between them
-// (docs/design/033-pipelines.md): take elements until there are none, which is
+// (docs/design/034-pipelines.md): take elements until there are none, which is
 // an output and not an error, end epochs, and pass errors on.
 #include <algorithm>
 #include <string>

@@ -1,0 +1,299 @@
+// Hostile calls of queues, datasets, coordinators and files of records.
+#include <cstdlib>
+#include <filesystem>
+
+#include "tests/hostile_calls_test_util.h"
+
+namespace sluice {
+namespace {
+
+HOSTILE(Queues,
+        "Queue::Fifo Queue::Padding Queue::Shuffling Queue::Priority "
+        "Queue::Failed Queue::Enqueue Queue::EnqueueMany Queue::Dequeue "
+        "Queue::DequeueMany Queue::DequeueUpTo Queue::Next Queue::Close "
+        "Queue::IsClosed Queue::Size Queue::handle Queue::components") {
+  ExpectRecorded("expected", [] { Queue::Fifo({}); });
+  ExpectRecorded("expected", [] {
+    Queue::Fifo({{DType::kInvalid, PartialShape()}});
+  });
+  const auto one = [](const PartialShape& shape) {
+    return std::vector<Component>{{DType::kFloat, shape}};
+  };
+  // What a queue refuses is known when a step makes it.
+  const auto size_of = [](const std::function<Queue()>& make) {
+    Graph g;
+    const WithGraph use(g);
+    const Queue q = make();
+    Session session(g);
+    return session.Run(q.Size()).status();
+  };
+  ExpectRefused(size_of([&] { return Queue::Padding(one(PartialShape())); }),
+                "shapes: expected");
+  ExpectRefused(size_of([&] { return Queue::Priority(one(PartialShape())); }),
+                "shapes: expected");
+  ExpectRefused(size_of([&] {
+                  return Queue::Shuffling(one({}), {.min_after_dequeue = -1});
+                }),
+                "min_after_dequeue");
+  ExpectRefused(size_of([&] {
+                  return Queue::Shuffling(
+                      one({}), {.capacity = 2, .min_after_dequeue = 2});
+                }),
+                "min_after_dequeue");
+  EXPECT_TRUE(
+      size_of([&] { return Queue::Fifo(one({}), {.capacity = -kHuge}); }).ok());
+
+  for (const bool failed : {false, true}) {
+    const auto none = [&] {
+      return failed ? Queue::Failed(BuildError(InvalidArgument("no queue")))
+                    : Queue();
+    };
+    const std::string message = failed ? "no queue" : "expected";
+    EXPECT_TRUE(none().components().empty());
+    EXPECT_NULL(none().handle());
+    ExpectRecorded(message, [&] { EXPECT_NULL(none().Enqueue({})); });
+    ExpectRecorded(message, [&] { EXPECT_NULL(none().EnqueueMany({})); });
+    ExpectRecorded(message, [&] { none().Dequeue(); });
+    ExpectRecorded(message, [&] { none().DequeueMany(1); });
+    ExpectRecorded(message, [&] { none().DequeueUpTo(1); });
+    ExpectRecorded(message, [&] { EXPECT_NULL(none().Next().has_value); });
+    ExpectRecorded(message, [&] { EXPECT_NULL(none().Close()); });
+    ExpectRecorded(message, [&] { EXPECT_NULL(none().IsClosed()); });
+    ExpectRecorded(message, [&] { EXPECT_NULL(none().Size()); });
+  }
+
+  const auto queue = [&] {
+    return Queue::Fifo({{DType::kFloat, {2}}, {DType::kInt32, {}}});
+  };
+  const Tensor row = Tensor::Vector<float>({1, 2});
+  ExpectRecorded("expected 2 components, got 1",
+                 [&] { queue().Enqueue({row}); });
+  ExpectRecorded("component 0 of type float, got string", [&] {
+    queue().Enqueue({"text", 1});
+  });
+  ExpectRecorded("expected", [&] { queue().Enqueue({row, 1.5}); });
+  ExpectRecorded("expected", [&] { queue().Enqueue({Output(), 1}); });
+  ExpectRecorded("another graph", [&] { queue().Enqueue({Elsewhere(), 1}); });
+  ExpectRecorded("expected", [&] { queue().DequeueMany("many"); });
+  ExpectRecorded("expected", [&] { queue().DequeueMany(-1); });
+  Graph g;
+  const WithGraph use(g);
+  const Queue q = queue();
+  Session session(g);
+  ExpectRefused(session.RunTargets({q.Enqueue({Tensor::Scalar(1.0f), 1})}),
+                "Shape mismatch");
+  ExpectRefused(session.RunTargets({q.EnqueueMany({1.0f, 1})}), "dimension");
+  EXPECT_TRUE(session.RunTargets({q.Close()}).ok());
+  ExpectRefused(session.Run(q.Dequeue()), "closed");
+}
+
+HOSTILE(Coordinators,
+        "Coordinator::Start Coordinator::RequestStop Coordinator::ShouldStop "
+        "Coordinator::WaitForStop Coordinator::Join "
+        "Coordinator::cancellation") {
+  Coordinator c;
+  ExpectRefused(c.Start(nullptr), "expected a function");
+  EXPECT_FALSE(c.ShouldStop());
+  EXPECT_FALSE(c.WaitForStop(-kHuge));
+  c.RequestStop(InvalidArgument("first"));
+  c.RequestStop(InvalidArgument("second"));
+  EXPECT_TRUE(c.WaitForStop(kHuge));
+  EXPECT_TRUE(c.cancellation()->cancelled());
+  ExpectRefused(c.Join(), "first");
+  ExpectRefused(c.Join(), "first");
+  ExpectRefused(c.Start([] { return OkStatus(); }), "joined");
+}
+
+HOSTILE(
+    Datasets,
+    "Dataset::Range Dataset::FromTensors Dataset::FromFiles Dataset::TfRecords "
+    "Dataset::FromQueue Dataset::Map Dataset::Filter Dataset::Scan "
+    "Dataset::FlatMap Dataset::Interleave Dataset::Enumerate "
+    "Dataset::IgnoreErrors Dataset::Repeat Dataset::Take Dataset::Skip "
+    "Dataset::TakeWhile "
+    "Dataset::Concatenate Dataset::Zip Dataset::Shuffle Dataset::Batch "
+    "Dataset::BucketByLength Dataset::Prefetch Dataset::MakeIterator "
+    "Dataset::node DatasetIterator::Next DatasetIterator::TryNext "
+    "DatasetIterator::Start DatasetIterator::Stop DatasetIterator::Join "
+    "DatasetIterator::Stages DatasetIterator::StatusLine "
+    "DatasetIterator::ignored_errors Session::options") {
+  using Element = Dataset::Element;
+  const auto same = [](Output x) { return x; };
+  const auto is_built = [](const std::function<Dataset()>& make) {
+    return [make] { make().MakeIterator().Next(); };
+  };
+  const auto range = [] { return Dataset::Range(3); };
+  const std::pair<const char*, std::function<Dataset()>> builds[] = {
+      {"expected", [] { return Dataset::Range(1.5); }},
+      {"expected", [] { return Dataset::Range(Output()); }},
+      {"another graph", [] { return Dataset::Range(Elsewhere()); }},
+      {"at least one tensor", [] { return Dataset::FromTensors({}); }},
+      {"rank", [] { return Dataset::FromTensors({1.0f}); }},
+      {"expected", [] { return Dataset::FromFiles(3); }},
+      {"expected", [] { return Dataset::TfRecords(Output()); }},
+      {"expected", [] { return Dataset::FromQueue(Queue()); }},
+      {"parallel: expected at least 1, got 0",
+       [&] { return range().Map(same, {.parallel = 0}); }},
+      {"expected to take 1 tensors, got one that takes 2",
+       [&] { return range().Map([](Output x, Output) { return x; }); }},
+      {"expected",
+       [&] { return range().Map([](Output) { return Output(); }); }},
+      {"expected",
+       [&] { return range().Map([](Output) { return Element{}; }); }},
+      {"expected a function",
+       [&] { return range().Map(std::function<Output(Output)>()); }},
+      {"one boolean scalar",
+       [&] { return range().Filter([](Output) { return Element{}; }); }},
+      {"bool", [&] { return range().TakeWhile(same); }},
+      {"bool", [&] { return range().Filter(same); }},
+      {"state has 1 tensors, got 0",
+       [&] {
+         return range().Scan({1}, [](const Element&, const Element& x) {
+           return std::pair{Element{}, x};
+         });
+       }},
+      {"expected a function", [&] { return range().Scan({1}, nullptr); }},
+      {"no stages with queues",
+       [&] {
+         return range().FlatMap(
+             [](Output x) { return Dataset::Range(x).Prefetch(1); });
+       }},
+      {"no stages with queues",
+       [&] {
+         return range().Interleave(
+             [](Output x) { return Dataset::Range(x).Shuffle(3).Batch(2); });
+       }},
+      {"buffer: expected at least 1", [&] { return range().Shuffle(-1); }},
+      {"size: expected at least 1", [&] { return range().Batch(0); }},
+      {"count: expected at least 1", [&] { return range().Prefetch(0); }},
+      {"expected 1 batch sizes",
+       [&] { return range().BucketByLength(same, {}, {}); }},
+      {"batch_sizes: expected at least 1",
+       [&] {
+         return range().BucketByLength(same, {1}, {0, 1});
+       }},
+      {"one integer scalar",
+       [&] {
+         return range().BucketByLength([](Output) { return Element{}; }, {1},
+                                       {1, 1});
+       }},
+      {"expected",
+       [&] { return Dataset::Zip(Dataset::FromQueue(Queue()), range()); }}};
+  for (const auto& [message, make] : builds) {
+    SCOPED_TRACE(message);
+    ExpectRecorded(message, is_built(make));
+  }
+  // The two have other types.
+  ExpectRecorded("of type", is_built([&] {
+                   return range().Concatenate(
+                       Dataset::FromTensors({Tensor::Vector<float>({1})}));
+                 }));
+
+  // These are defined: nothing, or everything.
+  Graph g;
+  const WithGraph use(g);
+  const auto count = [&](const Dataset& d) {
+    DatasetIterator it = d.MakeIterator();
+    const Element next = it.Next();
+    Session session(g);
+    EXPECT_TRUE(it.Start(session).ok());
+    int n = 0;
+    while (session.Run(next).ok()) ++n;
+    return n;
+  };
+  EXPECT_EQ(count(Dataset::Range(-3)), 0);
+  EXPECT_EQ(count(range().Take(-1)), 0);
+  EXPECT_EQ(count(range().Take(kHuge)), 3);
+  EXPECT_EQ(count(range().Skip(-kHuge)), 3);
+  EXPECT_EQ(count(range().Skip(kHuge)), 0);
+  EXPECT_EQ(count(range().Repeat(0)), 0);
+  EXPECT_EQ(count(range().Batch(kHuge)), 1);
+  EXPECT_EQ(count(range().Prefetch(kHuge)), 3);
+  EXPECT_EQ(count(range().IgnoreErrors()), 3);
+  EXPECT_EQ(count(range().Enumerate()), 3);
+  EXPECT_NE(range().node(), nullptr);
+
+  // An iterator of nothing.
+  DatasetIterator none;
+  Session session(g);
+  EXPECT_NE(session.options().resources, nullptr);
+  ExpectRefused(none.Start(session), "MakeIterator");
+  ExpectRefused(none.Join(), "MakeIterator");
+  ExpectRefused(none.Stages(session), "MakeIterator");
+  EXPECT_THAT(none.StatusLine(session), testing::HasSubstr("MakeIterator"));
+  EXPECT_EQ(none.ignored_errors(), 0);
+  none.Stop();
+  ExpectRecorded("MakeIterator", [&] { EXPECT_NULL(none.Next()[0]); });
+  ExpectRecorded("MakeIterator",
+                 [&] { EXPECT_NULL(none.TryNext().has_value); });
+  // A session of another graph, and one that is closed.
+  DatasetIterator it = range().MakeIterator();
+  Graph other;
+  Session elsewhere(other);
+  EXPECT_FALSE(it.Start(elsewhere).ok());
+  EXPECT_TRUE(session.Close().ok());
+  EXPECT_FALSE(it.Start(session).ok());
+  EXPECT_FALSE(it.Stages(session).ok());
+  it.Stop();
+  it.Stop();
+}
+
+HOSTILE(FilesOfRecords,
+        "ParseRecordCompression OpenFileSource MakeMemorySource "
+        "MakeInflatingSource ByteSource::Read RecordReader::Open "
+        "RecordReader::FromSource RecordReader::Read RecordReader::offset "
+        "MakeExample "
+        "RecordReader::SkipTo RecordWriter::Open RecordWriter::Write "
+        "RecordWriter::Flush RecordWriter::Close") {
+  for (const char* name : {"zlib", "ZIP", "\n"})
+    ExpectRefused(ParseRecordCompression(name), "expected");
+  const Tensor text = Tensor::Scalar<std::string>("x");
+  ExpectRefused(MakeExample({{"a", Tensor()}}), "feature 'a'");
+  ExpectRefused(MakeExample({{"a", text}, {"a", text}}), "got several");
+  ExpectRefused(MakeExample({{"a", *Tensor::Zeros(DType::kComplex64, {2})}}),
+                "complex64");
+  EXPECT_TRUE(MakeExample({}).ok());
+  const std::string missing = testing::TempDir() + "/no/such/file";
+  ExpectRefused(OpenFileSource(missing), missing);
+  ExpectRefused(RecordReader::Open(missing), missing);
+  ExpectRefused(RecordWriter::Open(missing), missing);
+  EXPECT_FALSE(OpenFileSource("").ok());
+  char byte = 0;
+  EXPECT_EQ(*MakeMemorySource("")->Read(&byte, 1), 0);
+  for (const auto compression :
+       {RecordCompression::kZlib, RecordCompression::kGzip}) {
+    auto inflating =
+        MakeInflatingSource(MakeMemorySource("garbage"), compression, "f");
+    ASSERT_TRUE(inflating.ok());
+    ExpectRefused((*inflating)->Read(&byte, 1), "f");
+  }
+  const auto read = [](const std::string& bytes) {
+    auto reader = *RecordReader::FromSource(MakeMemorySource(bytes), "f");
+    std::string_view record;
+    const Status s = reader->Read(&record);
+    EXPECT_EQ(reader->Read(&record), s);
+    EXPECT_GE(reader->offset(), 0);
+    return s;
+  };
+  EXPECT_EQ(read("").code(), StatusCode::kOutOfRange);
+  for (const std::string& bytes :
+       {std::string(1, 'x'), std::string(12, '\0'), std::string(16, '\xff'),
+        std::string(100, 'a')})
+    EXPECT_EQ(read(bytes).code(), StatusCode::kDataLoss);
+  auto empty = *RecordReader::FromSource(MakeMemorySource(""), "f");
+  ExpectRefused(empty->SkipTo(-1), "");
+  EXPECT_EQ(empty->SkipTo(kHuge).code(), StatusCode::kOutOfRange);
+
+  const std::string path = testing::TempDir() + "/hostile_records";
+  auto writer = *RecordWriter::Open(path);
+  EXPECT_TRUE(writer->Write("").ok());
+  EXPECT_TRUE(writer->Flush().ok());
+  EXPECT_TRUE(writer->Close().ok());
+  EXPECT_EQ(writer->Write("x").code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(writer->Flush().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(writer->Close().code(), StatusCode::kFailedPrecondition);
+  std::filesystem::remove(path);
+}
+
+}  // namespace
+}  // namespace sluice
