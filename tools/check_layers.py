@@ -85,7 +85,7 @@ THIRD_PARTY = {
 }
 
 # Ops in files that include one of these must declare it (OpDef::host_reach).
-REACHES_HOST = ("io/file.h", "io/glob.h", "io/records.h",
+REACHES_HOST = ("io/byte_source.h", "io/file.h", "io/glob.h", "io/records.h",
                 "exec/core/host_functions.h", "fstream", "filesystem",
                 "dlfcn.h")
 

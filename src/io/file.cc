@@ -13,7 +13,9 @@ struct Close {
 };
 using File = std::unique_ptr<std::FILE, Close>;
 
-Status SystemError(const std::string& what, const std::string& path) {
+}  // namespace
+
+Status FileError(const char* what, const std::string& path) {
   const int code = errno;
   const std::string message =
       absl::StrCat(what, " '", path, "': ", std::strerror(code));
@@ -23,11 +25,9 @@ Status SystemError(const std::string& what, const std::string& path) {
   return FailedPrecondition(message);
 }
 
-}  // namespace
-
 Result<std::string> ReadFile(const std::string& path, int64_t max_bytes) {
   const File file(std::fopen(path.c_str(), "rb"));
-  if (file == nullptr) return SystemError("reading", path);
+  if (file == nullptr) return FileError("reading", path);
   std::string bytes;
   char chunk[1 << 16];
   while (const size_t n = std::fread(chunk, 1, sizeof(chunk), file.get())) {
@@ -36,16 +36,16 @@ Result<std::string> ReadFile(const std::string& path, int64_t max_bytes) {
       return ResourceExhausted("reading '", path, "': expected at most ",
                                max_bytes, " bytes, got more");
   }
-  if (std::ferror(file.get())) return SystemError("reading", path);
+  if (std::ferror(file.get())) return FileError("reading", path);
   return bytes;
 }
 
 Status WriteFile(const std::string& path, std::string_view bytes) {
   File file(std::fopen(path.c_str(), "wb"));
-  if (file == nullptr) return SystemError("writing", path);
+  if (file == nullptr) return FileError("writing", path);
   if (std::fwrite(bytes.data(), 1, bytes.size(), file.get()) != bytes.size())
-    return SystemError("writing", path);
-  if (std::fclose(file.release()) != 0) return SystemError("writing", path);
+    return FileError("writing", path);
+  if (std::fclose(file.release()) != 0) return FileError("writing", path);
   return OkStatus();
 }
 

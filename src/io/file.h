@@ -17,6 +17,10 @@ Result<std::string> ReadFile(const std::string& path,
 // Replaces or creates the file, but does not create its folder.
 Status WriteFile(const std::string& path, std::string_view bytes);
 
+// The error of a system call that failed with errno: "reading 'x': No such file
+// or directory".
+Status FileError(const char* what, const std::string& path);
+
 }  // namespace sluice
 
 #endif  // SLUICE_IO_FILE_H_

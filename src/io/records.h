@@ -20,13 +20,9 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "io/byte_source.h"
 
 namespace sluice {
-
-enum class RecordCompression : uint8_t { kNone, kZlib, kGzip };
-
-// From TensorFlow's names: "", "ZLIB", "GZIP". InvalidArgument for others.
-Result<RecordCompression> ParseRecordCompression(std::string_view name);
 
 struct RecordOptions {
   RecordCompression compression = RecordCompression::kNone;
@@ -34,23 +30,6 @@ struct RecordOptions {
   // file costs nothing.
   int64_t max_record_bytes = int64_t{1} << 30;
 };
-
-// Bytes, from a file or another source. Not thread-safe.
-class ByteSource {
- public:
-  virtual ~ByteSource() = default;
-  // Reads up to n bytes, at least one; 0 at the end.
-  virtual Result<size_t> Read(char* to, size_t n) = 0;
-};
-
-// NotFound if the file does not exist.
-Result<std::unique_ptr<ByteSource>> OpenFileSource(const std::string& path);
-std::unique_ptr<ByteSource> MakeMemorySource(std::string bytes);
-// What the bytes of `from`, which `name` names in messages, decompress to: all
-// members of a gzip file. DataLoss if they are malformed or end early.
-Result<std::unique_ptr<ByteSource>> MakeInflatingSource(
-    std::unique_ptr<ByteSource> from, RecordCompression compression,
-    std::string name);
 
 // Reads records one after the other. Checks their checksums. Not thread-safe.
 class RecordReader {

@@ -165,6 +165,31 @@ TEST_F(RecordsTest, EveryFlippedBitIsFound) {
   }
 }
 
+// Longer than a block of the buffer, and with pieces of a long record.
+TEST_F(RecordsTest, FlippedBitsOfLongRecordsAreFound) {
+  std::mt19937 rng(3);
+  std::vector<std::string> records = {std::string(400'000, '\0'), "short",
+                                      std::string(131'072, '\0')};
+  for (std::string& r : records)
+    for (char& c : r) c = static_cast<char>(rng());
+  WriteAll(records);
+  const std::string all = Bytes();
+  Status end;
+  EXPECT_EQ(ReadBytes(all, &end), records) << end;
+  for (int i = 0; i < 40; ++i) {
+    std::string bytes = all;
+    const size_t at = rng() % all.size();
+    bytes[at] = static_cast<char>(bytes[at] ^ (1 << i % 8));
+    ReadBytes(bytes, &end);
+    EXPECT_EQ(end.code(), StatusCode::kDataLoss) << at << ": " << end;
+    ReadBytes(all.substr(0, at), &end);
+    EXPECT_EQ(end.code(), at == 0 || at == 400'016 || at == 400'037
+                              ? StatusCode::kOutOfRange
+                              : StatusCode::kDataLoss)
+        << at << ": " << end;
+  }
+}
+
 TEST_F(RecordsTest, ALengthAloneCostsNoMemory) {
   std::string header(12, '\0');
   header[4] = 1;  // 4 GiB.
