@@ -7,8 +7,11 @@ The folders it writes are kept in the repository, so that running them does not
 need TensorFlow: sluice replay tests/cases
 """
 
+import gzip
 import os
 import sys
+import tempfile
+import zlib
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from recorder import Recorder, np, save, tf
@@ -1034,6 +1037,167 @@ def gradient_accumulators(c):
                error="InvalidArgumentError")
         c.step(list(take))
         c.step([r.AccumulatorNumAccumulated(handle=a)])
+
+
+def all_of_a_reader(c, suffix, reader, files, reads, many=False):
+    """Steps with a reader of either spelling: of files, or of strings."""
+    r = tf.raw_ops
+
+    def op(name, **inputs):
+        return getattr(r, name + suffix)(reader_handle=reader, **inputs)
+
+    queue = getattr(r, "FIFOQueue" + suffix)(component_types=[tf.string],
+                                             shapes=[[]])
+    for f in files:
+        c.step([getattr(r, "QueueEnqueue" + suffix)(handle=queue,
+                                                    components=[f])])
+    if many:
+        got = op("ReaderReadUpTo", queue_handle=queue,
+                 num_records=np.int64(many))
+        key, value = got.keys, got.values
+    else:
+        key, value = op("ReaderRead", queue_handle=queue)
+    # (Without the folder.)
+    key = r.RegexReplace(input=key, pattern="^.*/", rewrite="")
+    counts = [op("ReaderNumRecordsProduced"),
+              op("ReaderNumWorkUnitsCompleted")]
+    c.step(counts)
+    for _ in range(reads):
+        c.step([key, value])
+        c.step(counts)
+    c.step([getattr(r, "QueueClose" + suffix)(handle=queue)])
+    c.step([key, value], error="OutOfRangeError")
+    c.step(counts)
+    c.step([op("ReaderReset")])
+    c.step(counts)
+
+
+def records_of(records, compression=""):
+    """The bytes of a TFRecord file."""
+    with tempfile.NamedTemporaryFile() as f:
+        with tf.io.TFRecordWriter(f.name, compression) as w:
+            for record in records:
+                w.write(record)
+        return f.read()
+
+
+def allow_old_ops():
+    """Makes the default graph one of an old producer, as stored graphs are."""
+    old = tf.GraphDef()
+    old.versions.producer = 25
+    old.node.add(name="old", op="NoOp")
+    tf.import_graph_def(old, name="")
+
+
+@case("reader queue")
+def readers(c):
+    r = tf.raw_ops
+    allow_old_ops()
+    contents = {
+        "text": b"one\r\ntwo\rx\n\n\rthree\nfour", "empty": b"",
+        "line": b"only\n\r", "header": b"HHaabbccddFFF",
+        "left": b"HHaabbccdFFF", "records": records_of([b"first", b"", b"x"]),
+        "zlib": zlib.compress(b"HHaabbFFF"), "gzip": gzip.compress(b"HHaabbFFF", mtime=0),
+        "records_zlib": records_of([b"first", b"last"], "ZLIB"),
+        "records_gzip": records_of([b"first", b"last"], "GZIP"),
+    }
+    files = {name: c.tmp(name) for name in contents}
+    for name, value in contents.items():
+        c.step([r.WriteFile(filename=files[name], contents=value)])
+    texts = [files[name] for name in ("text", "empty", "line")]
+    for suffix in ("V2", ""):
+        def reader(kind, **attrs):
+            return getattr(r, kind + suffix)(**attrs)
+
+        def fixed(**attrs):
+            return reader("FixedLengthRecordReader", **attrs)
+
+        ends = dict(header_bytes=2, footer_bytes=3)
+        all_of_a_reader(c, suffix, reader("TextLineReader"), texts, 6)
+        all_of_a_reader(c, suffix, reader("TextLineReader"), texts, 3, many=4)
+        all_of_a_reader(c, suffix, reader("TextLineReader",
+                                          skip_header_lines=2), texts, 3)
+        all_of_a_reader(c, suffix, reader("WholeFileReader"), texts, 3)
+        all_of_a_reader(c, suffix, reader("WholeFileReader"), texts, 3, many=2)
+        all_of_a_reader(c, suffix, reader("IdentityReader"), ["a", "b"], 2)
+        all_of_a_reader(c, suffix, reader("TFRecordReader"),
+                        [files["records"]], 3)
+        for compression in ("ZLIB", "GZIP"):
+            all_of_a_reader(c, suffix, reader(
+                "TFRecordReader", compression_type=compression),
+                            [files["records_" + compression.lower()]], 1,
+                            many=9)
+        if not suffix:
+            continue  # (TensorFlow's kernel fails without "encoding".)
+        lefts = [files["header"], files["left"]]
+        all_of_a_reader(c, suffix, fixed(record_bytes=2, **ends), lefts, 7)
+        for hop in (1, 4, 7, 100):
+            all_of_a_reader(c, suffix, fixed(record_bytes=3, hop_bytes=hop,
+                                             **ends), lefts, 2, many=99)
+    for encoding in ("ZLIB", "GZIP"):
+        all_of_a_reader(c, "V2", r.FixedLengthRecordReaderV2(
+            record_bytes=2, encoding=encoding, **ends),
+                        [files[encoding.lower()]], 2)
+
+
+@case("reader queue")
+def reader_states(c):
+    r = tf.raw_ops
+    allow_old_ops()
+    state = c.input("state", np.array(b"\x08\x01\x10\x02\x18\x07\"\x01z"))
+    missing, bad = c.tmp("missing"), c.tmp("bad")
+    corrupt = bytearray(records_of([b"first", b"second"]))
+    corrupt[-5] ^= 1
+    c.step([r.WriteFile(filename=bad, contents=bytes(corrupt))])
+    for suffix in ("V2", ""):
+        def op(name, **inputs):
+            return getattr(r, name + suffix)(**inputs)
+
+        def queue_of(*items):
+            queue = op("FIFOQueue", component_types=[tf.string], shapes=[[]])
+            for item in items:
+                c.step([op("QueueEnqueue", handle=queue, components=[item])])
+            return queue
+
+        reader = op("IdentityReader")
+        queue = queue_of("u", "vw", "x")
+        save = op("ReaderSerializeState", reader_handle=reader)
+        restore = op("ReaderRestoreState", reader_handle=reader, state=state)
+        read = op("ReaderRead", reader_handle=reader, queue_handle=queue)
+        counts = [op("ReaderNumRecordsProduced", reader_handle=reader),
+                  op("ReaderNumWorkUnitsCompleted", reader_handle=reader)]
+        c.step([save])
+        c.step([*read])
+        c.step([*read])
+        c.step([save])
+        c.step([restore])
+        c.step([save, *counts])
+        c.step([*read])
+        c.step([save, *counts])
+        for broken in (b"\xff", b"\x08\x02\x10\x01", b"\"\x05z",
+                       b"\x08" + b"\xff" * 9 + b"\x01"):
+            c.step([restore])
+            c.step([restore], {state: np.array(broken)},
+                   error="InvalidArgumentError")
+            c.step([save, *counts])
+        c.step([restore], {state: np.array(b"\x08\x01\x10\x01(\x05")})
+        c.step([save])
+        # A file that does not exist is passed over.
+        lines = op("TextLineReader")
+        read = op("ReaderRead", reader_handle=lines,
+                  queue_handle=queue_of(missing, bad))
+        c.step([*read], error="NotFoundError")
+        records = op("TFRecordReader")
+        read = op("ReaderReadUpTo", reader_handle=records,
+                  queue_handle=queue_of(bad), num_records=np.int64(1))
+        c.step([read.values])
+        c.step([read.values], error="DataLossError")
+        # A queue of something else.
+        other = op("FIFOQueue", component_types=[tf.string, tf.string],
+                   shapes=[[], []])
+        c.step([op("QueueEnqueue", handle=other, components=["a", "b"])])
+        c.step([op("ReaderRead", reader_handle=reader,
+                   queue_handle=other).key], error="InvalidArgumentError")
 
 
 def main(names):

@@ -73,6 +73,10 @@ class Arrays:
         return dict(self.known[identity])
 
 
+class TmpPath(str):
+    """The name of a file in a folder that each run of the case makes."""
+
+
 class Recorder:
     """The interface of a builder: inputs, random values, steps."""
 
@@ -96,6 +100,12 @@ class Recorder:
                               list(value.shape) if shape is None else shape,
                               name=name)
         self.always[node.name] = value
+        return node
+
+    def tmp(self, name):
+        """A placeholder of the path of a file that the case itself writes."""
+        node = tf.placeholder(tf.string, [], name=name)
+        self.always[node.name] = TmpPath(name)
         return node
 
     def make(self, fetches, feeds=None, error=None, default=True):
@@ -136,7 +146,8 @@ def _run(call):
 
 def _describe(step, result, feeds, expected):
     out = {"run": step["run"],
-           "feeds": {k: feeds.add(v) for k, v in step["feeds"].items()}}
+           "feeds": {k: {"$tmp": v} if isinstance(v, TmpPath) else feeds.add(v)
+                     for k, v in step["feeds"].items()}}
     if isinstance(result, Exception):
         if type(result).__name__ != step["error"]:
             raise result
@@ -170,7 +181,11 @@ def save(recorder, graph, folder):
     again = tf.Graph()
     with again.as_default():
         tf.import_graph_def(graph_def, name="")
-    with tf.Session(graph=again, config=config) as session:
+    with tempfile.TemporaryDirectory() as files, \
+            tf.Session(graph=again, config=config) as session:
+        def fed(step):
+            return {k: os.path.join(files, v) if isinstance(v, TmpPath) else v
+                    for k, v in step["feeds"].items()}
         for step in recorder.steps:
             subs = step[1]
             if step[0] == "partial":
@@ -178,13 +193,13 @@ def save(recorder, graph, folder):
                 handle = session.partial_run_setup(setup["fetches"],
                                                    setup["feeds"])
                 results = [_run(lambda s=s: session.partial_run(
-                    handle, s["run"], s["feeds"])) for s in subs]
+                    handle, s["run"], fed(s))) for s in subs]
                 steps.append({"partial": [
                     _describe(s, r, feeds, expected)
                     for s, r in zip(subs, results)], "setup": setup})
             else:
                 result = _run(lambda: session.run(subs[0]["run"],
-                                                  subs[0]["feeds"]))
+                                                  fed(subs[0])))
                 steps.append(_describe(subs[0], result, feeds, expected))
     os.makedirs(os.path.dirname(folder), exist_ok=True)
     scratch = tempfile.mkdtemp(dir=os.path.dirname(folder))

@@ -114,6 +114,11 @@ class Shared : public Resource, public std::enable_shared_from_this<Shared> {
     }
     Complete(ended);
   }
+  // The parts of Update, for changes that take several turns of the lock: with
+  // it, serves what waits and adds the attempts that end; without it, completes
+  // these.
+  void Serve(Ended* ended);
+  static void Complete(const Ended& ended);
   // Ends all that waits in a lane. REQUIRES: mu_ is held.
   void EndAll(size_t lane, const Status& status, Ended* ended);
   // How many attempts wait in a lane. REQUIRES: mu_ is held.
@@ -132,10 +137,7 @@ class Shared : public Resource, public std::enable_shared_from_this<Shared> {
   void Cancel(const AttemptPtr& attempt);
   // For these, mu_ is held. Attempts that end are added to `ended`.
   void Remove(const AttemptPtr& attempt, Ended* ended);
-  void Serve(Ended* ended);
   static bool ServeLane(Lane* lane, Ended* ended);
-  // Without the lock.
-  static void Complete(const Ended& ended);
 
   std::vector<Lane> lanes_;  // GUARDED_BY(mu_)
 };

@@ -267,6 +267,8 @@ const std::vector<Unrecorded>& UnrecordedOps() {
         "InitializeTableFromTextFileV2", "MatchingFiles", "ReadFile",
         "RecordInput", "Skipgram", "WriteFile"},
        "it uses files"},
+      {{"FixedLengthRecordReader"},
+       "TensorFlow's kernel demands an attribute that only V2 has"},
       {{"EagerPyFunc", "PyFunc", "PyFuncStateless"},
        "it calls a function of the process"},
       {{"Abort", "Timestamp"}, "it gives nothing that stays the same"},
