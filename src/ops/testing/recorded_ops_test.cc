@@ -265,7 +265,7 @@ const std::vector<Unrecorded>& UnrecordedOps() {
        "a handle is a name that each session chooses"},
       {{"ImmutableConst", "InitializeTableFromTextFile",
         "InitializeTableFromTextFileV2", "MatchingFiles", "ReadFile",
-        "RecordInput", "Skipgram", "WriteFile"},
+        "RecordInput", "Skipgram"},
        "it uses files"},
       {{"FixedLengthRecordReader"},
        "TensorFlow's kernel demands an attribute that only V2 has"},
