@@ -207,6 +207,13 @@ __attribute__((target("sse4.2"))) uint32_t InstructionCrc(const char* p,
   if (n >= 3 * kShortBlock) crc = CrcOfThrees<kShortBlock>(&p, &n, crc);
   for (; n >= 8; p += 8, n -= 8) crc = _mm_crc32_u64(crc, Load(p));
   auto last = static_cast<uint32_t>(crc);
+  if (n >= 4) {
+    uint32_t word = 0;
+    std::memcpy(&word, p, 4);
+    last = _mm_crc32_u32(last, word);
+    p += 4;
+    n -= 4;
+  }
   for (; n > 0; ++p, --n) last = _mm_crc32_u8(last, static_cast<uint8_t>(*p));
   return last;
 }

@@ -210,6 +210,8 @@ EXAMPLES = {
         b=field(1, STRINGS))),
 }
 
+LINES = b"one\r\ntwo\n\n\rthree\r\nfour\n\r"
+
 # "a", "" and "bcd" as TensorFlow writes them.
 RECORDS = bytes.fromhex(
     "01000000000000000175de4161786ee428000000000000000029039807d8ea82a203000000"
@@ -262,6 +264,10 @@ def main():
             ("plain", RECORDS), ("zlib", zlib.compress(RECORDS)),
             ("gzip", gzip_of(RECORDS)))):
         (out / name).write_bytes(bytes([kind]) + data)
+    for kind, (name, data) in enumerate((
+            ("lines", LINES), ("lines_zlib", zlib.compress(LINES)),
+            ("lines_gzip", gzip_of(LINES)))):
+        (out / name).write_bytes(bytes([3 + kind]) + data)
     draw = random.Random(1)
     for fuzzer in ("random_graph_fuzz", "control_fuzz"):
         out = HERE / fuzzer
