@@ -14,7 +14,7 @@ import tempfile
 import zlib
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from recorder import Recorder, np, save, tf
+from recorder import Recorder, TmpPath, np, save, tf
 from tensorflow.python.framework.function import Defun
 
 CASES = {}
@@ -1039,6 +1039,11 @@ def gradient_accumulators(c):
         c.step([r.AccumulatorNumAccumulated(handle=a)])
 
 
+def paths(*files):
+    """The feeds of files that a case writes (Recorder.tmp)."""
+    return {f: TmpPath(f.op.name) for f in files if isinstance(f, tf.Tensor)}
+
+
 def all_of_a_reader(c, suffix, reader, files, reads, many=False):
     """Steps with a reader of either spelling: of files, or of strings."""
     r = tf.raw_ops
@@ -1050,7 +1055,8 @@ def all_of_a_reader(c, suffix, reader, files, reads, many=False):
                                              shapes=[[]])
     for f in files:
         c.step([getattr(r, "QueueEnqueue" + suffix)(handle=queue,
-                                                    components=[f])])
+                                                    components=[f])],
+               paths(f))
     if many:
         got = op("ReaderReadUpTo", queue_handle=queue,
                  num_records=np.int64(many))
@@ -1103,7 +1109,8 @@ def readers(c):
     }
     files = {name: c.tmp(name) for name in contents}
     for name, value in contents.items():
-        c.step([r.WriteFile(filename=files[name], contents=value)])
+        c.step([r.WriteFile(filename=files[name], contents=value)],
+               paths(files[name]))
     texts = [files[name] for name in ("text", "empty", "line")]
     for suffix in ("V2", ""):
         def reader(kind, **attrs):
@@ -1148,7 +1155,7 @@ def reader_states(c):
     missing, bad = c.tmp("missing"), c.tmp("bad")
     corrupt = bytearray(records_of([b"first", b"second"]))
     corrupt[-5] ^= 1
-    c.step([r.WriteFile(filename=bad, contents=bytes(corrupt))])
+    c.step([r.WriteFile(filename=bad, contents=bytes(corrupt))], paths(bad))
     for suffix in ("V2", ""):
         def op(name, **inputs):
             return getattr(r, name + suffix)(**inputs)
@@ -1156,7 +1163,8 @@ def reader_states(c):
         def queue_of(*items):
             queue = op("FIFOQueue", component_types=[tf.string], shapes=[[]])
             for item in items:
-                c.step([op("QueueEnqueue", handle=queue, components=[item])])
+                c.step([op("QueueEnqueue", handle=queue, components=[item])],
+                       paths(item))
             return queue
 
         reader = op("IdentityReader")

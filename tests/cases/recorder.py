@@ -103,10 +103,11 @@ class Recorder:
         return node
 
     def tmp(self, name):
-        """A placeholder of the path of a file that the case itself writes."""
-        node = tf.placeholder(tf.string, [], name=name)
-        self.always[node.name] = TmpPath(name)
-        return node
+        """A placeholder of the path of a file that the case itself writes.
+
+        Steps that need it feed it: {file: TmpPath(name)}.
+        """
+        return tf.placeholder(tf.string, [], name=name)
 
     def make(self, fetches, feeds=None, error=None, default=True):
         if not isinstance(fetches, (list, tuple)):
