@@ -1,0 +1,110 @@
+// Queues: what an element costs, and what a batch of rows does.
+#include <cstring>
+#include <vector>
+
+#include "bench.h"
+#include "sluice/sluice.h"
+#include "timing.h"
+
+namespace sluice::bench {
+namespace {
+
+// Steps that enqueue a scalar and dequeue one, from several threads.
+Result<double> PairsPerS(int threads) {
+  constexpr int kSteps = 40'000;
+  Graph g;
+  WithGraph use(g);
+  const Queue queue =
+      Queue::Fifo({{DType::kFloat, PartialShape::Scalar()}}, {.capacity = 64});
+  const Output x = Placeholder<float>(PartialShape::Scalar());
+  Node* const put = queue.Enqueue({x});
+  Output y;
+  {
+    const ControlDependencies after({put});
+    y = queue.Dequeue()[0];
+  }
+  Session session(g);
+  SLUICE_ASSIGN_OR_RETURN(const Session::Callable step,
+                          session.MakeCallable({x}, {y}));
+  const auto run = [&] {
+    for (int i = 0; i < kSteps / threads; ++i)
+      SLUICE_RETURN_IF_ERROR(step.Run({Tensor::Scalar(1.f)}).status());
+    return OkStatus();
+  };
+  SLUICE_ASSIGN_OR_RETURN(const double s, Best(5, [&] {
+                            Coordinator clients;
+                            for (int i = 1; i < threads; ++i)
+                              (void)clients.Start(run);
+                            clients.RequestStop(run());
+                            return clients.Join();
+                          }));
+  return kSteps / s;
+}
+
+SLUICE_BENCH("queue.pairs_t1.per_s") { return PairsPerS(1); }
+SLUICE_BENCH("queue.pairs_t4.per_s") { return PairsPerS(4); }
+
+constexpr int64_t kRows = 64, kRowBytes = 3072, kBatches = 1000;
+constexpr double kGb = 1e-9 * kRows * kRowBytes * kBatches;
+
+// Batches of rows out of a queue that another thread keeps full.
+SLUICE_BENCH("queue.dequeue_many.gb_per_s") {
+  Graph g;
+  WithGraph use(g);
+  const Queue queue =
+      Queue::Fifo({{DType::kUint8, {kRowBytes}}}, {.capacity = 4 * kRows});
+  const Output rows = Placeholder<uint8_t>({kRows, kRowBytes});
+  Node* const put = queue.EnqueueMany({rows});
+  const Output batch = queue.DequeueMany(static_cast<int32_t>(kRows))[0];
+  Session session(g);
+  SLUICE_ASSIGN_OR_RETURN(const Session::Callable fill,
+                          session.MakeCallable({rows}, {}, {put}));
+  SLUICE_ASSIGN_OR_RETURN(const Session::Callable take,
+                          session.MakeCallable({}, {batch}));
+  Tensor values(DType::kUint8, Shape({kRows, kRowBytes}));
+  std::memset(values.raw(), 7, kRows * kRowBytes);
+  Coordinator producer;
+  SLUICE_RETURN_IF_ERROR(producer.Start([&] {
+    RunOptions options;
+    options.cancellation = producer.cancellation();
+    while (!producer.ShouldStop())
+      if (Status s = fill.Run({&values, 1}, options).status(); !s.ok())
+        return producer.ShouldStop() ? OkStatus() : s;
+    return OkStatus();
+  }));
+  const Result<double> s = Best(5, [&] {
+    for (int64_t i = 0; i < kBatches; ++i)
+      SLUICE_RETURN_IF_ERROR(take.Run().status());
+    return OkStatus();
+  });
+  producer.RequestStop();
+  SLUICE_RETURN_IF_ERROR(producer.Join());
+  SLUICE_RETURN_IF_ERROR(s.status());
+  return kGb / *s;
+}
+
+// What a thread that only copies as many rows, each from a place of its own,
+// into batches reaches.
+SLUICE_BENCH("queue.dequeue_many.copy_gb_per_s") {
+  std::vector<Tensor> rows;
+  for (int64_t i = 0; i < 4 * kRows; ++i) {
+    rows.emplace_back(DType::kUint8, Shape({kRowBytes}));
+    std::memset(rows.back().raw(), 7, kRowBytes);
+  }
+  SLUICE_ASSIGN_OR_RETURN(
+      const double s, Best(5, [&] {
+        size_t next = 0;
+        for (int64_t i = 0; i < kBatches; ++i) {
+          Tensor batch(DType::kUint8, Shape({kRows, kRowBytes}));
+          for (int64_t r = 0; r < kRows; ++r, ++next)
+            std::memcpy(batch.raw<uint8_t>() + r * kRowBytes,
+                        rows[next % rows.size()].raw(), kRowBytes);
+          asm volatile("" : : "r"(batch.raw()) : "memory");
+        }
+        return OkStatus();
+      }));
+  return kGb / s;
+}
+
+}  // namespace
+}  // namespace sluice::bench
