@@ -218,7 +218,7 @@ struct BarrierInsertKernel {
                              values.shape().ToString());
     SLUICE_ASSIGN_OR_RETURN(Tensor kept, ctx.TakeToKeep(2));
     SLUICE_ASSIGN_OR_RETURN(std::vector<Element> elements,
-                            queues::SplitBatch({std::move(kept)}));
+                            queues::SplitBatch({std::move(kept)}, false));
     return barrier->Insert(keys, static_cast<int>(component),
                            std::move(elements));
   }

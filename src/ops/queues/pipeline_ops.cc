@@ -9,6 +9,7 @@
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "ops/common/elements.h"
+#include "ops/queues/batch.h"
 #include "ops/queues/queue_kernels.h"
 
 namespace sluice {
@@ -70,6 +71,7 @@ class NextKernel {
         return InvalidArgument(
             "component ", c, ": expected an element of shape ",
             components_.shapes[c].ToString(), ", got ", t.shape().ToString());
+      SLUICE_RETURN_IF_ERROR(queues::DetachRow(&t));
       ctx->set_output(static_cast<int>(c) + 1, std::move(t));
     }
     return OkStatus();
@@ -110,9 +112,12 @@ class NextBatchKernel {
       return InvalidArgument("n: expected at least 1 element, got ", count);
     queue->Dequeue(count, /*up_to=*/true, ctx.step().cancellation,
                    [this, ctx = &ctx, done](Result<std::vector<Element>> x) {
-                     done(x.ok()              ? Set(ctx, *x)
-                          : IsEnd(x.status()) ? Set(ctx, {})
-                                              : x.status());
+                     Status s = x.ok()              ? Set(ctx, *x)
+                                : IsEnd(x.status()) ? Set(ctx, {})
+                                                    : x.status();
+                     // (So that the step may own what it has got.)
+                     if (x.ok()) x->clear();
+                     done(std::move(s));
                    });
     return OkStatus();
   }

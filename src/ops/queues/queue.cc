@@ -1,5 +1,6 @@
 #include "ops/queues/queue.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace sluice::queues {
@@ -83,7 +84,8 @@ class Queue::EnqueueAttempt final : public Attempt {
       return false;
     }
     const size_t before = next_;
-    while (next_ < elements_.size() && queue_->HasRoom())
+    for (int64_t room = queue_->Room(); next_ < elements_.size() && room > 0;
+         --room)
       queue_->store_->Push(std::move(elements_[next_++]));
     queue_->entered_ += static_cast<int64_t>(next_ - before);
     if (next_ == elements_.size()) End(OkStatus());
@@ -139,9 +141,13 @@ class Queue::DequeueAttempt final : public Attempt {
       }
       count_ = store.size();
     }
-    for (int64_t n = store.available(ended); n > 0 && wanted() > 0;
-         --n, moved = true)
-      taken_.push_back(store.Pop());
+    if (const int64_t n = std::min(store.available(ended), wanted()); n > 0) {
+      const size_t need = taken_.size() + static_cast<size_t>(n);
+      if (taken_.capacity() < need)
+        taken_.reserve(std::max(need, 2 * taken_.size()));
+      store.PopTo(n, &taken_);
+      moved = true;
+    }
     if (wanted() == 0) {
       queue_->left_ += count_;
       End(OkStatus());

@@ -33,6 +33,12 @@ class ElementStore {
   virtual void Push(Element element) = 0;
   // REQUIRES: size() > 0.
   virtual Element Pop() = 0;
+  // Appends that many to `to`. REQUIRES: size() >= count.
+  virtual void PopTo(int64_t count, std::vector<Element>* to) {
+    for (; count > 0; --count) to->push_back(Pop());
+  }
+  // Whether elements leave in the order in which they came.
+  virtual bool in_order() const { return false; }
   // Returns elements that were popped and not delivered, in the order in which
   // they left, such that they leave before all others if the store has an
   // order.
@@ -111,6 +117,7 @@ class Queue : public Shared {
   // the queue is as new, except for the state of its random numbers.
   void Reopen();
 
+  bool in_order() const { return store_->in_order(); }
   int64_t size() const;
   bool closed() const;
   // What has happened in a queue so far, and what waits.
@@ -143,8 +150,10 @@ class Queue : public Shared {
   void Clear();  // mu_ is held.
   // Whether no element comes any more, in this epoch at least.
   bool ended() const { return closed_ || epoch_ended_; }
-  bool HasRoom() const {
-    return options_.capacity < 0 || store_->size() < options_.capacity;
+  // How many elements fit.
+  int64_t Room() const {
+    return options_.capacity < 0 ? INT64_MAX
+                                 : options_.capacity - store_->size();
   }
 
   const QueueOptions options_;

@@ -195,7 +195,8 @@ struct EnqueueKernel {
     std::vector<Element> elements;
     if constexpr (many) {
       SLUICE_RETURN_IF_ERROR(queue->CheckBatch(components));
-      SLUICE_ASSIGN_OR_RETURN(elements, queues::SplitBatch(components));
+      SLUICE_ASSIGN_OR_RETURN(
+          elements, queues::SplitBatch(components, queue->in_order()));
     } else {
       SLUICE_RETURN_IF_ERROR(queue->Check(components));
       elements.push_back(std::move(components));
@@ -234,12 +235,18 @@ class DequeueKernel {
         count, up_to, ctx.step().cancellation,
         [ctx = &ctx, done, queue](Result<std::vector<Element>> taken) {
           if (!taken.ok()) return done(taken.status());
-          if constexpr (many)
-            return done(queues::SetBatchOutputs(
+          if constexpr (many) {
+            Status s = queues::SetBatchOutputs(
                 ctx, 0, *taken, queue->options().kind == kPaddingKind,
-                queue->options().types, queue->options().shapes));
-          for (int i = 0; i < ctx->num_outputs(); ++i)
-            ctx->set_output(i, std::move((*taken)[0][static_cast<size_t>(i)]));
+                queue->options().types, queue->options().shapes);
+            taken->clear();  // So that the step may own what it has got.
+            return done(std::move(s));
+          }
+          for (int i = 0; i < ctx->num_outputs(); ++i) {
+            Tensor& t = (*taken)[0][static_cast<size_t>(i)];
+            if (Status s = queues::DetachRow(&t); !s.ok()) return done(s);
+            ctx->set_output(i, std::move(t));
+          }
           done(OkStatus());
         });
     return OkStatus();

@@ -13,6 +13,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "ops/queues/batch.h"
 
 namespace sluice::queues {
 namespace {
@@ -263,6 +264,54 @@ TEST(QueueTest, ElementsMustHaveTheComponentsTypesAndShapes) {
   EXPECT_EQ(batch({Tensor::Of<int64_t>({2, 1}, {1, 2})}),
             "Shape mismatch in tuple component 0. Expected [2], got [2,1]");
   EXPECT_TRUE(q->CheckBatch({Tensor::Vector<int64_t>({})}).ok());
+}
+
+// ---- Batches ----------------------------------------------------------------
+
+// 64 rows of 512 bytes: row i has i.
+Tensor Rows64() {
+  Tensor t(DType::kInt64, Shape({64, 64}));
+  for (int64_t i = 0; i < t.num_elements(); ++i) t.data<int64_t>()[i] = i / 64;
+  return t;
+}
+
+Tensor Joined(const std::vector<Element>& rows) {
+  return JoinComponent(rows, 0, DType::kInt64, PartialShape({64}), false,
+                       Allocator::Cpu())
+      .value();
+}
+
+TEST(QueueBatchTest, RowsThatLeaveInOrderAreJoinedWithoutACopy) {
+  const Tensor batch = Rows64();
+  const std::vector<Element> rows = SplitBatch({batch}, true).value();
+  const Tensor all = Joined(rows);
+  EXPECT_TRUE(all.SharesBufferWith(batch));
+  EXPECT_TRUE(all.Identical(batch));
+  // Not if the result would keep much more memory alive, or has another order.
+  const Tensor few = Joined({rows.begin() + 8, rows.begin() + 24});
+  EXPECT_FALSE(few.SharesBufferWith(batch));
+  EXPECT_TRUE(few.Identical(batch.Rows(8, 24)));
+  std::vector<Element> swapped = rows;
+  std::swap(swapped[62], swapped[63]);
+  const Tensor other = Joined(swapped);
+  EXPECT_FALSE(other.SharesBufferWith(batch));
+  EXPECT_EQ(other.data<int64_t>()[62 * 64], 63);
+}
+
+TEST(QueueBatchTest, ARowAloneDoesNotKeepItsBatch) {
+  const Tensor batch = Rows64();
+  Tensor row = SplitBatch({batch}, true).value()[5][0];
+  EXPECT_TRUE(row.SharesBufferWith(batch));
+  ASSERT_TRUE(DetachRow(&row).ok());
+  EXPECT_FALSE(row.SharesBufferWith(batch));
+  EXPECT_TRUE(row.Identical(*batch.Rows(5, 6).Reshaped(Shape({64}))));
+  // Those that may stay long, and those of a part of a larger tensor, are
+  // copies from the start.
+  EXPECT_FALSE(
+      SplitBatch({batch}, false).value()[5][0].SharesBufferWith(batch));
+  EXPECT_FALSE(SplitBatch({batch.Rows(0, 8)}, true)
+                   .value()[5][0]
+                   .SharesBufferWith(batch));
 }
 
 // ---- Orders -----------------------------------------------------------------

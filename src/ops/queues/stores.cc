@@ -23,6 +23,13 @@ class FifoStore final : public ElementStore {
     elements_.pop_front();
     return first;
   }
+  void PopTo(int64_t count, std::vector<Element>* to) override {
+    const auto end = elements_.begin() + count;
+    to->insert(to->end(), std::make_move_iterator(elements_.begin()),
+               std::make_move_iterator(end));
+    elements_.erase(elements_.begin(), end);
+  }
+  bool in_order() const override { return true; }
   void PutBack(std::vector<Element> elements) override {
     elements_.insert(elements_.begin(),
                      std::make_move_iterator(elements.begin()),
