@@ -2,19 +2,8 @@
 
 # Names that are not implemented yet, by the feature they need.
 _ABSENT = {
-    "queues": "FIFOQueue PaddingFIFOQueue PriorityQueue QueueBase "
-              "RandomShuffleQueue ConditionalAccumulator "
-              "SparseConditionalAccumulator train.QueueRunner "
-              "train.add_queue_runner train.start_queue_runners train.batch "
-              "train.batch_join train.shuffle_batch train.shuffle_batch_join "
-              "train.input_producer train.limit_epochs "
-              "train.range_input_producer train.slice_input_producer "
-              "train.string_input_producer contrib.training.batch "
-              "contrib.training.bucket contrib.training.stratified_sample",
     "readers of files": "FixedLengthRecordReader IdentityReader TFRecordReader "
-                        "TextLineReader WholeFileReader read_file "
-                        "write_file matching_files io.read_file "
-                        "io.write_file io.tf_record_iterator",
+                        "TextLineReader WholeFileReader io.tf_record_iterator",
     "ops that parse Example messages": "parse_example parse_single_example "
                                        "io.parse_example "
                                        "io.parse_single_example",
@@ -39,7 +28,6 @@ NEEDS = {name: what for what, names in _ABSENT.items()
          for name in names.split()}
 # Namespaces that are mostly not implemented yet, by the feature they need.
 _ABSENT_MODULES = {
-    "queues": "queue train.queue_runner",
     "readers of files": "python_io",
     "savers": "saved_model.loader saved_model.builder",
     "summaries": "summary contrib.summary",

@@ -317,6 +317,17 @@ _OPS = {
             uniform_unit_scaling_initializer="UniformUnitScaling"),
 }
 
+_QUEUES = _from("ops.queues", "FIFOQueue", "PaddingFIFOQueue", "PriorityQueue",
+                "QueueBase", "RandomShuffleQueue")
+_ACCUMULATORS = _from("ops.accumulators", "ConditionalAccumulator",
+                      "ConditionalAccumulatorBase",
+                      "SparseConditionalAccumulator")
+_FILES = _from("ops.files", "matching_files", "read_file", "write_file")
+_OPS.update({**_QUEUES, **_ACCUMULATORS, **_FILES})
+_IO.update({**_FILES, **_from("training.input", "match_filenames_once")})
+_SPARSE["SparseConditionalAccumulator"] = _ACCUMULATORS[
+    "SparseConditionalAccumulator"]
+
 _ERRORS = _from("framework.errors", "OpError")
 
 # Namespaces that are modules.
@@ -368,6 +379,8 @@ _METRICS.update(_from(
     "contrib.metrics.metrics_at_k", "average_precision_at_k", "precision_at_k",
     "precision_at_top_k", "recall_at_k", "recall_at_top_k",
     "sparse_average_precision_at_k", "sparse_precision_at_k"))
+_QUEUE_RUNNERS = _from("training.queue_runner", "QueueRunner",
+                       "add_queue_runner", "start_queue_runners")
 _TRAIN = _from("training.optimizer", "Optimizer", "GradientDescentOptimizer",
                "AdagradOptimizer", "MomentumOptimizer", "RMSPropOptimizer",
                "AdamOptimizer")
@@ -386,7 +399,14 @@ _TRAIN.update({
             "natural_exp_decay", "piecewise_constant", "polynomial_decay",
             piecewise_constant_decay="piecewise_constant"),
     **_from("training.moving_averages", "ExponentialMovingAverage"),
-    **_from("compat.training.coordinator", "Coordinator", "LooperThread"),
+    **_from("training.coordinator", "Coordinator", "LooperThread"),
+    **_QUEUE_RUNNERS,
+    **_from("training.input", "batch", "batch_join", "input_producer",
+            "limit_epochs", "match_filenames_once", "maybe_batch",
+            "maybe_batch_join", "maybe_shuffle_batch",
+            "maybe_shuffle_batch_join", "range_input_producer", "shuffle_batch",
+            "shuffle_batch_join", "slice_input_producer",
+            "string_input_producer"),
     **_from("client.cluster", "ClusterSpec", "Server",
             "replica_device_setter"),
     **_from("ops.confusion_matrix", "confusion_matrix")})
@@ -653,6 +673,7 @@ _CONTRIB_METRICS = {
 _GROUPS = {
     "bitwise": _BITWISE, "contrib": {}, "contrib.testing": {},
     "contrib.layers": _CONTRIB_LAYERS,
+    "contrib.staging": _from("ops.staging", "StagingArea"),
     "contrib.eager": {
         **_from("functions.traced", defun="function"),
         **_from("compat.internals.context", "executing_eagerly",
@@ -705,7 +726,8 @@ _GROUPS = {
     "contrib.training": {
         **_from("contrib.evaluation", "StopAfterNEvalsHook", "evaluate_once",
                 "get_or_create_eval_step"),
-        **_from("contrib.hparams", "HParams", "parse_values")},
+        **_from("contrib.hparams", "HParams", "parse_values"),
+        **_from("contrib.bucketing", "bucket", "bucket_by_sequence_length")},
     "debugging": _DEBUGGING, "distribute": {
         **_from("client.cluster", "Server"),
         **_from("compat.distribute", "get_replica_context", "get_strategy",
@@ -736,7 +758,7 @@ _GROUPS = {
     "nn.rnn_cell": _CELLS, "quantization": {
         **_QUANTIZED, **_from("client.inference", "quantize_graph",
                               "QuantizedGraph")},
-    "random": _RANDOM,
+    "queue": _QUEUES, "random": _RANDOM,
     "saved_model": _SAVED_MODEL,
     "saved_model.constants": _SAVED_MODEL_CONSTANTS,
     "saved_model.signature_constants": _SIGNATURE_CONSTANTS,
@@ -744,7 +766,8 @@ _GROUPS = {
     "saved_model.tag_constants": _TAG_CONSTANTS,
     "saved_model.utils": _SAVED_MODEL_UTILS, "sets": _SETS, "signal": _SIGNAL,
     "sparse": _SPARSE, "spectral": _SIGNAL,
-    "strings": _STRINGS, "summary": _SUMMARIES, "train": _TRAIN}
+    "strings": _STRINGS, "summary": _SUMMARIES, "train": _TRAIN,
+    "train.queue_runner": _QUEUE_RUNNERS}
 # Programs may import these empty namespaces.
 for _name in MODULE_NEEDS:
     _GROUPS.setdefault(_name, {})

@@ -117,7 +117,7 @@ assert example_pb2.Example is tf.train.Example
 assert summary_pb2.Summary is tf.Summary is summary.Summary
 assert saver.latest_checkpoint is checkpoint_management.latest_checkpoint
 assert signature_constants.PREDICT_INPUTS == "inputs"
-for module, name in ((data, "Dataset"), (layers, "Dense"), (tf, "FIFOQueue"),
+for module, name in ((data, "Dataset"), (layers, "Dense"), (tf.train, "Saver"),
                      (summary, "scalar"), (tf.python_io, "TFRecordWriter")):
     try:
         getattr(module, name)

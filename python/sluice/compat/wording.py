@@ -193,6 +193,16 @@ def _list_element(found):
             f"{found['n']} elements.")
 
 
+def _cancelled(found):
+    """Returns words for an operation that waited when the session was closed."""
+    op = _op(found)
+    for part, what in (("Dequeue", "Dequeue"), ("Enqueue", "Enqueue"),
+                       ("TakeGradient", "TakeGrad"), ("TakeMany", "Dequeue")):
+        if part in op:
+            return f"{what} operation was cancelled"
+    return "Step was cancelled"
+
+
 def _vector(found):
     what, op, shape = found["what"], _op(found), found["shape"]
     if op == "Reshape":
@@ -685,6 +695,12 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
     (r"values: expected equal shapes, got \[(?P<a>[\d,]*)\] and "
      r"\[(?P<b>[\d,]*)\]",
      lambda m: f"Shapes of all inputs must match: [{m['a']}] != [{m['b']}]"),
+    # What waits.
+    (r"step: expected to end before its deadline",
+     lambda m: "Timed out waiting for notification"),
+    (r"step: expected an open session", _cancelled),
+    (r"sparse_handles: expected handles that were added and not yet taken, "
+     + _GOT, lambda m: f"Unable to find SparseTensor: {m['got']}"),
     # Lists of tensors.
     (r"sum: expected lists of one length",
      lambda m: "Trying to add two lists of tensors with different lengths"),

@@ -1,6 +1,11 @@
 """Converters between items of collections and messages."""
 
+import importlib
+
 _conversions = {}  # (message type, to_proto, from_proto) by collection.
+# The modules that register a collection's conversion when they are loaded. They
+# are above this one, and loaded when a graph with the collection is read.
+_REGISTERED_BY = {"queue_runners": "sluice.training.queue_runner"}
 
 
 def register_proto_function(collection_name, proto_type=None, to_proto=None,
@@ -8,6 +13,8 @@ def register_proto_function(collection_name, proto_type=None, to_proto=None,
     """Registers how a collection's items are converted to messages and back.
 
     Args:
+      collection_name: the collection.
+      proto_type: the type of the messages, or a function that makes one.
       to_proto: a function of (value, export_scope) that returns a message or
         None.
       from_proto: a function of (message, import_scope) that returns a value.
@@ -22,6 +29,9 @@ def register_proto_function(collection_name, proto_type=None, to_proto=None,
 
 
 def _conversion(collection_name):
+    if collection_name not in _conversions and (
+            collection_name in _REGISTERED_BY):
+        importlib.import_module(_REGISTERED_BY[collection_name])
     return _conversions.get(collection_name, (None, None, None))
 
 

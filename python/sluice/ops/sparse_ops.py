@@ -447,6 +447,65 @@ def deserialize_sparse(serialized_sparse, dtype, rank=None, name=None):
     return SparseTensor(indices, values, shape)
 
 
+# ---- Sparse tensors within queues --------------------------------------------
+
+
+def _store_in_map(kind, sp_input, container, shared_name, name):
+    if shared_name is None:  # The map is named after the operation.
+        shared_name = ""
+    return _op(kind)(*_parts(sp_input), container=container or "",
+                     shared_name=shared_name, name=name)
+
+
+def _add_sparse_to_tensors_map(sp_input, container=None, shared_name=None,
+                               name=None):
+    """Stores a sparse tensor in a map; returns its key, an int64 scalar.
+
+    `_take_many_sparse_from_tensors_map` takes it out again.
+    """
+    return _store_in_map("AddSparseToTensorsMap", sp_input, container,
+                         shared_name, name)
+
+
+def _add_many_sparse_to_tensors_map(sp_input, container=None, shared_name=None,
+                                    name=None):
+    """Stores each row of a sparse tensor in a map; returns their keys."""
+    return _store_in_map("AddManySparseToTensorsMap", sp_input, container,
+                         shared_name, name)
+
+
+def _take_many_sparse_from_tensors_map(sparse_map_op, sparse_handles, rank=None,
+                                       name=None):
+    """Takes sparse tensors out of a map and stacks them into one.
+
+    Args:
+      sparse_map_op: the operation that stored them.
+      sparse_handles: their keys, a vector.
+      rank: the rank of the result, if it is known.
+      name: the name of the operation.
+
+    Raises:
+      TypeError: if `sparse_map_op` is another kind of operation.
+    """
+    if not isinstance(sparse_map_op, _core.Operation):
+        raise TypeError("sparse_map_op be an Operation")
+    if sparse_map_op.type not in ("AddSparseToTensorsMap",
+                                  "AddManySparseToTensorsMap"):
+        raise TypeError(
+            "sparse_map_op must be one of AddSparseToTensorsMap or "
+            f"AddManySparseToTensorsMap. Instead, found `{sparse_map_op.type}`.")
+    with graphs.colocate_with(sparse_map_op):
+        shared_name = sparse_map_op.get_attr("shared_name") or (
+            sparse_map_op.name.encode())
+        indices, values, shape = _op("TakeManySparseFromTensorsMap")(
+            sparse_handles, dtype=sparse_map_op.inputs[1].dtype,
+            shared_name=shared_name,
+            container=sparse_map_op.get_attr("container"), name=name)
+    indices.set_shape([None, rank])
+    shape.set_shape([rank])
+    return SparseTensor(indices, values, shape)
+
+
 # ---- Set operations on the last dimension ------------------------------------
 
 

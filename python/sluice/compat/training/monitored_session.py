@@ -5,11 +5,16 @@ import inspect
 from sluice import compat
 from sluice.client.session import Session
 from sluice.compat import logging
-from sluice.compat.training.coordinator import Coordinator
 from sluice.compat.training.session_hooks import (
     SessionRunArgs, SessionRunContext, SessionRunValues)
 from sluice.framework import errors, graph as graphs, protos
 from sluice.ops import control_flow, variables
+from sluice.training.coordinator import Coordinator
+from sluice.training.queue_runner import start_queue_runners
+
+
+# What a step fails with if a task of the cluster was lost.
+_LOST = (errors.AbortedError, errors.UnavailableError)
 
 
 def _no_savers(what, **given):
@@ -384,8 +389,12 @@ class _Monitored:
 
     def _create(self):
         self._stopped = False
-        self._coordinator = Coordinator()
+        # A thread that meets the end of its data must not end the program
+        # without an error, unless it is a queue runner, which closes its queue.
+        self._coordinator = Coordinator(clean_stop_exception_types=())
         self._session = self._creator.create_session()
+        if self._session.graph.get_collection(graphs.GraphKeys.QUEUE_RUNNERS):
+            start_queue_runners(self._session, self._coordinator)
         for hook in self._hooks:
             hook.after_create_session(self._session, self._coordinator)
 
@@ -406,12 +415,15 @@ class _Monitored:
         while True:
             try:
                 return self._step(fetches, feed_dict, options, run_metadata)
-            except (errors.AbortedError, errors.UnavailableError) as e:
+            except _LOST as e:
                 # A task was lost, with the state that it held.
                 if not self._recovers:
                     raise
                 logging.warning("The session ended and is recreated: %s", e)
-                self._end_session()
+                try:
+                    self._end_session()
+                except _LOST as e:  # A thread met the same loss.
+                    logging.info("A thread of the session ended: %s", e)
                 self._create()
 
     def _step(self, fetches, feed_dict, options, run_metadata):
@@ -439,8 +451,15 @@ class _Monitored:
         _without_conflict(feeds, feed_dict or {}, "a SessionRunHook and user")
         feeds.update(feed_dict or {})
         metadata = run_metadata or protos.RunMetadata()
-        results, of_hooks = self._session.run(
-            [fetches, [wanted[i] for i in wanted]], feeds, options, metadata)
+        try:
+            results, of_hooks = self._session.run(
+                [fetches, [wanted[i] for i in wanted]], feeds, options,
+                metadata)
+        except errors.OpError:
+            # A queue that was closed by the failure of a thread is reported by
+            # that failure.
+            self._coordinator.raise_requested_exception()
+            raise
         of_hooks = dict(zip(wanted, of_hooks))
         for i, hook in enumerate(self._hooks):
             hook.after_run(context, SessionRunValues(

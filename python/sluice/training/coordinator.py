@@ -20,25 +20,46 @@ class Coordinator:
     """
 
     def __init__(self, clean_stop_exception_types=None):
-        self._clean = tuple(clean_stop_exception_types or (
-            errors.OutOfRangeError,))
+        if clean_stop_exception_types is None:
+            clean_stop_exception_types = (errors.OutOfRangeError,)
+        self._clean = tuple(clean_stop_exception_types)
         self._lock = threading.Lock()
         self._stop = threading.Event()
-        self._raised = None
-        self._threads = set()
+        self._raised = None  # The error of a thread, with its traceback.
+        self._registered_threads = set()
         self._joined = False
 
     def request_stop(self, ex=None):
-        """Requests all threads to stop; `ex` is an error or sys.exc_info()."""
+        """Requests all threads to stop.
+
+        Only the first error is kept. After `join` it is raised at once, since
+        nothing would report it.
+
+        Args:
+          ex: the error that is the reason, or sys.exc_info(); None if there is
+            none. Only an error that is being handled has a traceback.
+        """
+        error = ex
+        if isinstance(ex, tuple):
+            error = ex[1] if len(ex) == 3 and isinstance(
+                ex[1], BaseException) else ValueError(
+                    f"ex must be a tuple or sys.exc_info must return the "
+                    f"current exception: {ex}")
+            if len(ex) == 3 and ex[2] is not None:
+                error = error.with_traceback(ex[2])
+        elif ex is not None and not isinstance(ex, BaseException):
+            error = sys.exc_info()[1] or ValueError(
+                f"ex must be a tuple or sys.exc_info must return the current "
+                f"exception: {ex}")
+        if isinstance(error, self._clean):
+            error = None
         with self._lock:
             if self._joined:
-                if ex is not None:
-                    raise ex[1] if isinstance(ex, tuple) else ex
+                if error is not None:
+                    raise error
                 return
-            error = ex[1] if isinstance(ex, tuple) else ex
             if not self._stop.is_set():
-                if error is not None and not isinstance(error, self._clean):
-                    self._raised = error
+                self._raised = error
                 self._stop.set()
 
     def clear_stop(self):
@@ -70,7 +91,7 @@ class Coordinator:
     def register_thread(self, thread):
         """Adds a thread that `join` waits for."""
         with self._lock:
-            self._threads.add(thread)
+            self._registered_threads.add(thread)
 
     def join(self, threads=None, stop_grace_period_secs=120,
              ignore_live_threads=False):
@@ -80,7 +101,7 @@ class Coordinator:
           RuntimeError: if threads still run after the grace period.
         """
         with self._lock:
-            threads = self._threads | set(threads or ())
+            threads = self._registered_threads | set(threads or ())
         while any(t.is_alive() for t in threads) and not self.wait_for_stop(
                 0.05):
             pass
@@ -90,7 +111,7 @@ class Coordinator:
         still = [t.name for t in threads if t.is_alive()]
         with self._lock:
             self._joined = True
-            self._threads = set()
+            self._registered_threads = set()
             if self._raised is not None:
                 raise self._raised
         if still and not ignore_live_threads:
