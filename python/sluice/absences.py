@@ -4,9 +4,6 @@
 _ABSENT = {
     "readers of files": "FixedLengthRecordReader IdentityReader TFRecordReader "
                         "TextLineReader WholeFileReader io.tf_record_iterator",
-    "ops that parse Example messages": "parse_example parse_single_example "
-                                       "io.parse_example "
-                                       "io.parse_single_example",
     "savers": "train.Saver train.Checkpoint train.init_from_checkpoint "
               "train.Supervisor train.CheckpointSaverHook "
               "saved_model.Builder saved_model.load saved_model.main_op "
@@ -22,7 +19,6 @@ _ABSENT = {
         "image.resize_area image.crop_and_resize image.rgb_to_hsv "
         "image.hsv_to_rgb image.adjust_hue image.adjust_saturation",
     "ragged tensors": "RaggedTensorSpec strings.ngrams",
-    "lookup tables": "tables_initializer",
     "eager tensors": "enable_eager_execution"}
 NEEDS = {name: what for what, names in _ABSENT.items()
          for name in names.split()}
@@ -36,7 +32,6 @@ _ABSENT_MODULES = {
     "Keras's layers": "keras keras.backend keras.callbacks keras.layers "
                       "keras.losses keras.models keras.optimizers keras.utils "
                       "contrib.keras",
-    "ragged tensors": "ragged",
-    "lookup tables": "lookup contrib.lookup"}
+    "ragged tensors": "ragged"}
 MODULE_NEEDS = {name: what for what, names in _ABSENT_MODULES.items()
                 for name in names.split()}

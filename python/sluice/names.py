@@ -148,8 +148,11 @@ _STRINGS = {
             to_hash_bucket_fast="string_to_hash_bucket_fast",
             to_hash_bucket_strong="string_to_hash_bucket_strong",
             to_number="string_to_number")}
-_IO = _from("ops.string_ops", "decode_base64", "decode_csv",
-            "decode_json_example", "decode_raw", "encode_base64")
+_IO = _from("ops.string_ops", "decode_base64", "encode_base64")
+_PARSING = _from("ops.parsing", "decode_csv", "decode_json_example",
+                 "decode_raw", "parse_example", "parse_single_example",
+                 "parse_single_sequence_example")
+_IO.update({**_PARSING, **_from("ops.parsing", "parse_sequence_example")})
 _IO.update({
     **_from("framework.graph_io", "write_graph"),
     **_from("ops.sparse_ops", "serialize_sparse",
@@ -249,8 +252,8 @@ _OPS = {
             "sparse_tensor_dense_matmul", "sparse_to_indicator",
             "sparse_transpose",
             sparse_tensor_to_dense="sparse_to_dense"),
+    **_PARSING,
     **_from("ops.string_ops", "as_string", "decode_base64",
-            "decode_csv", "decode_json_example", "decode_raw",
             "encode_base64", "reduce_join", "regex_replace", "string_join",
             "string_split", "string_strip", "string_to_hash_bucket",
             "string_to_hash_bucket_fast", "string_to_hash_bucket_strong",
@@ -322,6 +325,27 @@ _QUEUES = _from("ops.queues", "FIFOQueue", "PaddingFIFOQueue", "PriorityQueue",
 _ACCUMULATORS = _from("ops.accumulators", "ConditionalAccumulator",
                       "ConditionalAccumulatorBase",
                       "SparseConditionalAccumulator")
+_TABLE_INITIALIZERS = _from("ops.tables", "KeyValueTensorInitializer",
+                            "TextFileIndex", "TextFileInitializer")
+_LOOKUP = {
+    **_TABLE_INITIALIZERS, **_from("ops.tables", "StaticHashTable"),
+    **_from("ops.vocabularies", "StaticVocabularyTable")}
+_CONTRIB_LOOKUP = {
+    **_TABLE_INITIALIZERS, **_from(
+        "ops.tables", "InitializableLookupTableBase",
+        "InitializableLookupTableBaseV1", "LookupInterface",
+        "TableInitializerBase", "TextFileIdTableInitializer",
+        "TextFileStringTableInitializer",
+        MutableDenseHashTable="DenseHashTable"), **_from(
+        "ops.vocabularies", "FastHashSpec", "HasherSpec",
+        "IdTableWithHashBuckets", "StrongHashSpec", "index_table_from_file",
+        "index_to_string_table_from_file"), **_from(
+        "contrib.lookup", "HashTable", "MutableHashTable",
+        "index_table_from_tensor", "index_to_string",
+        "index_to_string_table_from_tensor", "string_to_index",
+        "string_to_index_table_from_file",
+        "string_to_index_table_from_tensor")}
+_OPS.update(_from("ops.tables", "initialize_all_tables", "tables_initializer"))
 _FILES = _from("ops.files", "matching_files", "read_file", "write_file")
 _OPS.update({**_QUEUES, **_ACCUMULATORS, **_FILES})
 _IO.update({**_FILES, **_from("training.input", "match_filenames_once")})
@@ -518,6 +542,7 @@ _INITIALIZERS.update({
         ("variables", "variables_initializer"),
         ("global_variables", "global_variables_initializer"),
         ("local_variables", "local_variables_initializer"))})
+_INITIALIZERS.update(_from("ops.tables", "tables_initializer"))
 _RANDOM = _from(
     "ops.random_ops", uniform="random_uniform", normal="random_normal",
     truncated_normal="truncated_normal", shuffle="random_shuffle",
@@ -695,6 +720,7 @@ _GROUPS = {
                 "create_global_step", "get_global_step",
                 "get_or_create_global_step")}},
     "contrib.legacy_seq2seq": _LEGACY_SEQ2SEQ,
+    "contrib.lookup": _CONTRIB_LOOKUP,
     "contrib.losses": _from(
         "contrib.losses", "absolute_difference", "add_loss",
         "compute_weighted_loss", "cosine_distance", "get_losses",
@@ -753,6 +779,8 @@ _GROUPS = {
     "examples": {}, "examples.tutorials": {}, "examples.tutorials.mnist": {},
     "graph_util": _GRAPH_UTIL, "image": _IMAGE, "initializers": _INITIALIZERS,
     "io": _IO, "layers": _LAYERS, "linalg": _LINALG, "losses": _LOSSES,
+    "lookup": _LOOKUP,
+    "lookup.experimental": _from("ops.tables", "DenseHashTable"),
     "manip": _MANIP, "math": _MATH_NAMESPACE, "math.special": _SPECIAL,
     "metrics": _METRICS, "nn": _NN,
     "nn.rnn_cell": _CELLS, "quantization": {

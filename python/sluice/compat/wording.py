@@ -193,6 +193,17 @@ def _list_element(found):
             f"{found['n']} elements.")
 
 
+def _where(found):
+    """Returns the name of an Example, as messages begin with it."""
+    return f"Name: {found['name']}, " if found["name"] else ""
+
+
+def _stride(found):
+    kind = "bytes" if found["type"] == "string" else found["type"]
+    return (f"{_where(found)}Key: {found['key']}, Index: {found['i'] or 0}.  "
+            f"Number of {kind} values is not a multiple of stride length.")
+
+
 def _cancelled(found):
     """Returns words for an operation that waited when the session was closed."""
     op = _op(found)
@@ -329,6 +340,7 @@ def _unfed(found):
 
 
 _SHAPES = r"\[(?P<a>[\d,?]*)\] and \[(?P<b>[\d,?]*)\]"
+_EXAMPLE = r"serialized(?:\[(?P<i>\d+)\])?(?: \(name '(?P<name>.*?)'\))?: "
 _GOT = r"got (?P<got>-?\d+)"
 _WORDS = [(re.compile(pattern), words) for pattern, words in (
     (r"variable '(?P<name>.*?)': expected a value, got an uninit",
@@ -695,6 +707,59 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
     (r"values: expected equal shapes, got \[(?P<a>[\d,]*)\] and "
      r"\[(?P<b>[\d,]*)\]",
      lambda m: f"Shapes of all inputs must match: [{m['a']}] != [{m['b']}]"),
+    # Parsing.
+    (_EXAMPLE + r"feature '(?P<key>.*?)': expected \d+ (?P<type>\w+) values, "
+     r"got none \(it is required",
+     lambda m: f"{_where(m)}Feature: {m['key']} (data type: {m['type']}) is "
+               f"required but could not be found."),
+    (_EXAMPLE + r"feature '(?P<key>.*?)': expected \d+ (?P<type>\w+) values "
+     r"for shape (?P<shape>\[[\d,]*\]), " + _GOT,
+     lambda m: f"{_where(m)}Key: {m['key']}, Index: {m['i'] or 0}.  Number of "
+               f"{m['type']} values != expected.  Values size: {m['got']} but "
+               f"output shape: {m['shape']}"),
+    (_EXAMPLE + r"feature '(?P<key>.*?)': expected a multiple of \d+ "
+     r"(?P<type>\w+) values", _stride),
+    (_EXAMPLE + r"feature list '(?P<key>.*?)': frame (?P<at>\d+): expected "
+     r"type (?P<a>\w+), got (?P<b>\w+)",
+     lambda m: f"{_where(m)}Feature list: {m['key']}, Index: {m['at']}.  Data "
+               f"types don't match. Expected type: {m['a']}  Feature is: "
+               f"{m['b']}_list"),
+    (_EXAMPLE + r"feature list '(?P<key>.*?)': frame (?P<at>\d+): expected "
+     r"\d+ (?P<type>\w+) values for shape (?P<shape>\[[\d,]*\]), " + _GOT,
+     lambda m: f"{_where(m)}Key: {m['key']}, Index: {m['at']}.  Number of "
+               f"{m['type']} values != expected.  values size: {m['got']} but "
+               f"output shape: {m['shape']}"),
+    (_EXAMPLE + r"feature list '(?P<key>.*?)': expected a list, got none",
+     lambda m: f"{_where(m)}Feature list '{m['key']}' is required but could "
+               f"not be found.  Did you mean to include it in "
+               f"feature_list_dense_missing_assumed_empty or "
+               f"feature_list_dense_defaults?"),
+    (r"json_examples: expected an Example as JSON",
+     lambda m: "Error while parsing JSON"),
+    (r"serialized: expected a tensor of (?P<a>\w+), got one of (?P<b>\w+)",
+     lambda m: f"Type mismatch between parsed tensor ({m['b']}) and dtype "
+               f"({m['a']})"),
+    # Tables.
+    (r"table '.*?': expected an initialised table",
+     lambda m: "Table not initialized"),
+    (r"vocab_size: expected (?P<n>-?\d+) lines in file '(?P<file>.*?)', "
+     + _GOT, lambda m: f"Invalid vocab_size in {m['file']}: expected {m['n']} "
+     f"but got {m['got']}"),
+    (r"file '(?P<file>.*?)' line (?P<line>\d+): expected at least "
+     r"(?P<n>\d+) columns, " + _GOT,
+     lambda m: f"Invalid number of columns in {m['file']} line {m['line']}: "
+               f"expected {m['n']} got {m['got']}"),
+    (r"file '(?P<file>.*?)' line (?P<line>\d+): expected a valid "
+     r"(?P<type>\w+), got '(?P<text>.*?)'",
+     lambda m: f"Field {m['text']} in line {m['line']} is not a valid "
+               f"{m['type']}."),
+    (r"deleted_key: expected another key than empty_key",
+     lambda m: "Empty and deleted keys cannot be equal"),
+    (r"value_shape: expected a vector's, got",
+     lambda m: "Default value must be a vector"),
+    (r"values: expected shape \[(?P<a>[\d,]*)\], one value for each key, got "
+     r"\[(?P<b>[\d,]*)\]",
+     lambda m: f"Expected shape [{m['a']}] for value, got [{m['b']}]"),
     # What waits.
     (r"step: expected to end before its deadline",
      lambda m: "Timed out waiting for notification"),

@@ -1,4 +1,4 @@
-"""String operations, formatting and parsing."""
+"""String operations and formatting."""
 
 from sluice import _core
 from sluice.framework import dtypes, graph as graphs
@@ -17,7 +17,6 @@ string_lower = _op("StringLower")
 string_upper = _op("StringUpper")
 encode_base64 = _op("EncodeBase64")
 decode_base64 = _op("DecodeBase64")
-decode_json_example = _op("DecodeJSONExample")
 unsorted_segment_join = _op("UnsortedSegmentJoin")
 _substr = _op("Substr")
 _HOLE = "\1"  # A placeholder for a value, which does not occur in text.
@@ -166,29 +165,3 @@ def tf_print(*inputs, **kwargs):
         else:
             text = string_format(sep.join(pieces), tensors, _HOLE, summarize)
         return _op("PrintV2")(text, output_stream=where, end=end, name=scope)
-
-
-# ---- Records -----------------------------------------------------------------
-
-
-def decode_csv(records, record_defaults, field_delim=",", use_quote_delim=True,
-               name=None, na_value="", select_cols=None):
-    """Parses lines of comma-separated values into a list of columns."""
-    if select_cols is not None and len(select_cols) != len(record_defaults):
-        raise ValueError(f"Length of select_cols and record_defaults do not "
-                         f"match: {len(select_cols)}, {len(record_defaults)}")
-    if select_cols and select_cols[0] < 0:
-        raise ValueError("select_cols contains negative values.")
-    if any(a >= b for a, b in zip(select_cols or [], (select_cols or [])[1:])):
-        raise ValueError("select_cols is not strictly increasing.")
-    return list(_op("DecodeCSV")(
-        records, record_defaults, field_delim=field_delim,
-        use_quote_delim=use_quote_delim, na_value=na_value,
-        select_cols=list(select_cols or []), name=name))
-
-
-def decode_raw(input_bytes=None, out_type=None, little_endian=True, name=None,
-               bytes=None):
-    """Reinterprets the bytes of strings as numbers."""
-    return _op("DecodeRaw")(bytes if input_bytes is None else input_bytes,
-                            out_type, little_endian=little_endian, name=name)

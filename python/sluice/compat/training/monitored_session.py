@@ -8,7 +8,7 @@ from sluice.compat import logging
 from sluice.compat.training.session_hooks import (
     SessionRunArgs, SessionRunContext, SessionRunValues)
 from sluice.framework import errors, graph as graphs, protos
-from sluice.ops import control_flow, variables
+from sluice.ops import control_flow, tables, variables
 from sluice.training.coordinator import Coordinator
 from sluice.training.queue_runner import start_queue_runners
 
@@ -75,7 +75,8 @@ class Scaffold:
                  lambda: variables.report_uninitialized_variables(
                      variables.global_variables())),
                 ("local_init_op", lambda: control_flow.group(
-                    variables.local_variables_initializer()))):
+                    variables.local_variables_initializer(),
+                    tables.tables_initializer()))):
             if getattr(self, name) is None:
                 setattr(self, name, self.get_or_default(
                     name, getattr(graphs.GraphKeys, name.upper()), make))
