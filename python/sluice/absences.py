@@ -12,12 +12,8 @@ _ABSENT = {
     "strategies": "distribute.Strategy distribute.MirroredStrategy "
                   "distribute.OneDeviceStrategy "
                   "distribute.experimental",
-    "image codecs and resizing ops": "image.decode_png image.decode_jpeg "
-        "image.decode_gif image.encode_png image.encode_jpeg "
-        "image.resize image.resize_images image.resize_bilinear "
-        "image.resize_nearest_neighbor image.resize_bicubic "
-        "image.resize_area image.crop_and_resize image.rgb_to_hsv "
-        "image.hsv_to_rgb image.adjust_hue image.adjust_saturation",
+    "ops that select boxes by their overlaps":
+        "image.combined_non_max_suppression image.non_max_suppression_overlaps",
     "ragged tensors": "RaggedTensorSpec strings.ngrams",
     "eager tensors": "enable_eager_execution"}
 NEEDS = {name: what for what, names in _ABSENT.items()

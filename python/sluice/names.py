@@ -159,16 +159,36 @@ _IO.update({
             "serialize_many_sparse", "deserialize_many_sparse"),
     **_raw(decode_compressed="DecodeCompressed",
            serialize_tensor="SerializeTensor", parse_tensor="ParseTensor")})
-_IMAGE = _from(
-    "ops.image_ops", "ResizeMethod", "adjust_brightness",
-    "adjust_contrast", "adjust_gamma", "central_crop", "convert_image_dtype",
-    "crop_to_bounding_box", "flip_left_right", "flip_up_down",
-    "grayscale_to_rgb", "pad_to_bounding_box", "per_image_standardization",
-    "random_brightness", "random_contrast", "random_crop",
-    "random_flip_left_right", "random_flip_up_down",
-    "resize_image_with_crop_or_pad", "rgb_to_grayscale", "rot90",
-    "transpose_image", resize_with_crop_or_pad="resize_image_with_crop_or_pad",
-    transpose="transpose_image")
+_IMAGE_CODECS = _from(
+    "ops.image_codecs", "decode_and_crop_jpeg", "decode_bmp", "decode_gif",
+    "decode_image", "decode_jpeg", "decode_png", "encode_jpeg", "encode_png",
+    "extract_jpeg_shape", "is_jpeg")
+_IO.update(_IMAGE_CODECS)
+_IMAGE = {
+    **_IMAGE_CODECS,
+    **_from("ops.image_codecs", "adjust_jpeg_quality", "random_jpeg_quality"),
+    **_from("ops.image_ops", "central_crop", "crop_to_bounding_box",
+            "flip_left_right", "flip_up_down", "pad_to_bounding_box",
+            "random_crop", "random_flip_left_right", "random_flip_up_down",
+            "resize_image_with_crop_or_pad", "rot90", "transpose_image",
+            resize_with_crop_or_pad="resize_image_with_crop_or_pad",
+            transpose="transpose_image"),
+    **_from("ops.image_colors", "adjust_brightness", "adjust_contrast",
+            "adjust_gamma", "adjust_hue", "adjust_saturation",
+            "convert_image_dtype", "grayscale_to_rgb", "hsv_to_rgb",
+            "per_image_standardization", "random_brightness",
+            "random_contrast", "random_hue", "random_saturation",
+            "rgb_to_grayscale", "rgb_to_hsv", "rgb_to_yiq", "rgb_to_yuv",
+            "yiq_to_rgb", "yuv_to_rgb"),
+    **_from("ops.image_resizing", "ResizeMethod", "crop_and_resize",
+            "extract_glimpse", "resize_area", "resize_bicubic",
+            "resize_bilinear", "resize_image_with_pad", "resize_images",
+            "resize_nearest_neighbor", resize="resize_images"),
+    **_from("ops.image_boxes", "draw_bounding_boxes", "non_max_suppression",
+            "non_max_suppression_padded", "non_max_suppression_with_scores",
+            "sample_distorted_bounding_box"),
+    **_from("ops.image_quality", "image_gradients", "psnr", "sobel_edges",
+            "ssim", "ssim_multiscale", "total_variation")}
 _IMAGE["extract_image_patches"] = ("sluice.ops.array_ops",
                                    "extract_image_patches")
 _QUANTIZED = _raw(

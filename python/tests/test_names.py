@@ -27,7 +27,6 @@ def test_every_listed_name_exists():
     (lambda: tf.ragged, "constant", "ragged tensors"),
     (lambda: tf.train, "Saver", "savers"),
     (lambda: tf.summary, "scalar", "summaries"),
-    (lambda: tf.image, "decode_png", "image codecs"),
     (lambda: tf.keras, "Model", "Keras")])
 def test_unsupported_names_report_requirements(where, name, needs):
     with pytest.raises(AttributeError, match=f"'{name}': it needs {needs}"):

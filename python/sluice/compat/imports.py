@@ -108,12 +108,16 @@ _PUBLIC = {"errors_impl": "errors", "tf_logging": "logging", "test": "test",
 _GROUPS = {"convolutional": "layers", "core": "layers", "pooling": "layers",
            "normalization": "layers", "losses": "losses",
            "losses_impl": "losses", "metrics": "metrics",
-           "metrics_impl": "metrics", "rnn_cell_impl": "nn.rnn_cell"}
+           "metrics_impl": "metrics", "rnn_cell_impl": "nn.rnn_cell",
+           "image_ops": "image", "image_ops_impl": "image"}
 # The modules of this package with the other names of an internal module.
 _OURS = {"ops": "graph conversion registries scopes gradients",
          "constant_op": "conversion", "sparse_tensor": "conversion",
          "tensor_util": "tensor_proto conversion",
          "lookup_ops": "tables vocabularies", "tensor_spec": "specs", "io_ops": "io_ops files",
+         **dict.fromkeys(("image_ops", "image_ops_impl"),
+                         "image_ops image_colors image_resizing image_codecs "
+                         "image_boxes image_quality"),
          "queue_runner_impl": "queue_runner", "bucket_ops": "bucketing",
          "data_flow_ops": "queues barriers accumulators staging tensor_array",
          "script_ops": "script_ops eager_function",

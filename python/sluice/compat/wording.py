@@ -707,6 +707,12 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
     (r"values: expected equal shapes, got \[(?P<a>[\d,]*)\] and "
      r"\[(?P<b>[\d,]*)\]",
      lambda m: f"Shapes of all inputs must match: [{m['a']}] != [{m['b']}]"),
+    # Images.
+    (r"contents: expected one frame .*?, got a GIF of (?P<n>\d+)",
+     lambda m: f"Got {m['n']} frames, but animated gifs can only be decoded by "
+               f"tf.image.decode_gif or tf.image.decode_image"),
+    (r"JPEG: expected a window within",
+     lambda m: "Invalid JPEG data or crop window"),
     # Parsing.
     (_EXAMPLE + r"feature '(?P<key>.*?)': expected \d+ (?P<type>\w+) values, "
      r"got none \(it is required",

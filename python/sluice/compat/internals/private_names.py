@@ -15,8 +15,8 @@ from sluice.framework.conversion import (
     IndexedSlices, SparseTensor, convert_to_tensor)
 from sluice.framework.devices import DeviceSpec
 from sluice.ops import (
-    array_ops, ctc, embedding, gradients, init_ops, math_ops, nn, partitioned,
-    string_ops)
+    array_ops, ctc, embedding, gradients, image_resizing, init_ops, math_ops,
+    nn, parsing, partitioned, string_ops)
 from sluice.ops.variable_scope import variable_scope
 from sluice.ops.variables import Variable
 
@@ -317,3 +317,5 @@ def string_split_v2(source, sep=None, maxsplit=-1):
 
 
 print_v2 = string_ops.tf_print
+resize_image_with_pad_v1 = image_resizing.resize_image_with_pad
+decode_raw_v1 = parsing.decode_raw
