@@ -2,8 +2,13 @@
 
 # Names that are not implemented yet, by the feature they need.
 _ABSENT = {
-    "readers of files": "FixedLengthRecordReader IdentityReader TFRecordReader "
-                        "TextLineReader WholeFileReader io.tf_record_iterator",
+    "writers and iterators of record files":
+        "python_io.TFRecordWriter python_io.tf_record_iterator "
+        "io.TFRecordWriter io.tf_record_iterator",
+    "readers of LMDB files": "LMDBReader",
+    "samplers of input pipelines":
+        "contrib.training.rejection_sample contrib.training.resample_at_rate "
+        "contrib.training.stratified_sample contrib.training.weighted_resample",
     "savers": "train.Saver train.Checkpoint train.init_from_checkpoint "
               "train.Supervisor train.CheckpointSaverHook "
               "saved_model.Builder saved_model.load saved_model.main_op "
@@ -20,7 +25,6 @@ NEEDS = {name: what for what, names in _ABSENT.items()
          for name in names.split()}
 # Namespaces that are mostly not implemented yet, by the feature they need.
 _ABSENT_MODULES = {
-    "readers of files": "python_io",
     "savers": "saved_model.loader saved_model.builder",
     "summaries": "summary contrib.summary",
     "data sets": "data contrib.data",

@@ -125,6 +125,7 @@ _SPARSE = {
     **_from("ops.sparse_ops", "from_dense", mask="sparse_mask",
             placeholder="sparse_placeholder", to_dense="sparse_to_dense",
             matmul="sparse_tensor_dense_matmul",
+            sparse_dense_matmul="sparse_tensor_dense_matmul",
             merge="sparse_merge", **{n: "sparse_" + n for n in (
                 "add", "concat", "cross", "cross_hashed", "expand_dims", "eye",
                 "fill_empty_rows", "maximum", "minimum", "reduce_max",
@@ -189,8 +190,8 @@ _IMAGE = {
             "sample_distorted_bounding_box"),
     **_from("ops.image_quality", "image_gradients", "psnr", "sobel_edges",
             "ssim", "ssim_multiscale", "total_variation")}
-_IMAGE["extract_image_patches"] = ("sluice.ops.array_ops",
-                                   "extract_image_patches")
+_IMAGE.update(_from("ops.array_ops", "extract_image_patches",
+                    "extract_patches"))
 _QUANTIZED = _raw(
     dequantize="Dequantize", quantize_v2="QuantizeV2",
     quantized_concat="QuantizedConcat",
@@ -284,7 +285,6 @@ _OPS = {
     **_from("ops.image_ops", "random_crop"),
     **_from("functions.custom_gradient", "custom_gradient", "make_template",
             "Template"),
-    **_from("compat.internals.io_ops", "ReaderBase"),
     **_from("ops.random_ops", "random_uniform", "random_normal",
             "truncated_normal", "random_shuffle", "multinomial",
             "random_gamma", "random_poisson"),
@@ -367,8 +367,15 @@ _CONTRIB_LOOKUP = {
         "string_to_index_table_from_tensor")}
 _OPS.update(_from("ops.tables", "initialize_all_tables", "tables_initializer"))
 _FILES = _from("ops.files", "matching_files", "read_file", "write_file")
-_OPS.update({**_QUEUES, **_ACCUMULATORS, **_FILES})
+_RECORDS = _from("framework.record_options", "TFRecordCompressionType",
+                 "TFRecordOptions")
+_IO.update(_RECORDS)
+_OPS.update({**_QUEUES, **_ACCUMULATORS, **_FILES, **_from(
+    "ops.readers", "FixedLengthRecordReader", "IdentityReader", "ReaderBase",
+    "TFRecordReader", "TextLineReader", "WholeFileReader")})
 _IO.update({**_FILES, **_from("training.input", "match_filenames_once")})
+_IO.update({name: where for name, where in _QUEUES.items()
+            if name != "FIFOQueue"})
 _SPARSE["SparseConditionalAccumulator"] = _ACCUMULATORS[
     "SparseConditionalAccumulator"]
 
@@ -470,8 +477,9 @@ _TRAIN.update({
             "generate_checkpoint_state_proto", "get_checkpoint_mtimes",
             "get_checkpoint_state", "latest_checkpoint", "remove_checkpoint",
             "update_checkpoint_state"),
-    **_from("framework.protos", "BytesList", "Example", "Feature", "FeatureList", "FeatureLists", "Features", "FloatList",
-            "Int64List", "SequenceExample"),
+    **_from("framework.protos", "BytesList", "Example", "Feature",
+            "FeatureList", "FeatureLists", "Features", "FloatList", "Int64List",
+            "SequenceExample"),
     **_from("framework.protos", "ClusterDef", "JobDef", "SaverDef",
             "ServerDef")})
 _SIGNATURE_CONSTANTS = _from(
@@ -717,6 +725,11 @@ _CONTRIB_METRICS = {
     **_from("ops.confusion_matrix", "confusion_matrix")}
 _GROUPS = {
     "bitwise": _BITWISE, "contrib": {}, "contrib.testing": {},
+    "contrib.image": _from(
+        "contrib.image", "angles_to_projective_transforms",
+        "compose_transforms", "flat_transforms_to_matrices",
+        "matrices_to_flat_transforms", "rotate", "transform", "translate",
+        "translations_to_projective_transforms"),
     "contrib.layers": _CONTRIB_LAYERS,
     "contrib.staging": _from("ops.staging", "StagingArea"),
     "contrib.eager": {
@@ -806,7 +819,7 @@ _GROUPS = {
     "nn.rnn_cell": _CELLS, "quantization": {
         **_QUANTIZED, **_from("client.inference", "quantize_graph",
                               "QuantizedGraph")},
-    "queue": _QUEUES, "random": _RANDOM,
+    "python_io": _RECORDS, "queue": _QUEUES, "random": _RANDOM,
     "saved_model": _SAVED_MODEL,
     "saved_model.constants": _SAVED_MODEL_CONSTANTS,
     "saved_model.signature_constants": _SIGNATURE_CONSTANTS,

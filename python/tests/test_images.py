@@ -367,3 +367,45 @@ def test_edges_are_found(run):
     got = run(edges)[0, 1:4]
     assert (got[..., 0, 0] == 8).all() and (got[..., 1, 0] == -8).all()
     assert (got[..., 1] == 0).all()
+
+
+# ---- Projective transforms ---------------------------------------------------
+
+
+def test_images_are_rotated_and_moved(run):
+    image = np.arange(9, dtype=np.float32).reshape(3, 3)
+    module = tf.contrib.image
+    turned = module.rotate(image, np.pi / 2)
+    assert turned.shape.as_list() == [3, 3]
+    np.testing.assert_array_equal(run(turned), np.rot90(image))
+    both = np.stack([image, image])[..., None]
+    turned = run(module.rotate(both, [0.0, np.pi]))[..., 0]
+    np.testing.assert_array_equal(turned, [image, np.rot90(image, 2)])
+    moved = run(module.translate(image, [1, 0]))
+    assert moved.tolist() == [[0, 0, 1], [0, 3, 4], [0, 6, 7]]
+    half = run(module.translate(image, [0.5, 0], "bilinear"))
+    assert half[1].tolist() == [1.5, 3.5, 4.5]
+
+
+def test_transforms_are_composed(run):
+    module = tf.contrib.image
+    moves = module.translations_to_projective_transforms([[1.0, 2.0]])
+    back = module.translations_to_projective_transforms([-1.0, -2.0])
+    assert run(moves).tolist() == [[1, 0, -1, 0, 1, -2, 0, 0]]
+    assert run(module.compose_transforms(moves, back)).tolist() == [
+        [1, 0, 0, 0, 1, 0, 0, 0]]
+    twice = [2.0, 0, 0, 0, 2.0, 0, 0, 0]
+    image = np.arange(16, dtype=np.float32).reshape(4, 4)
+    small = module.transform(image, twice, output_shape=[2, 2])
+    assert run(small).tolist() == [[0, 2], [8, 10]]
+    for call, error in (
+            (lambda: module.transform([["a"]], twice), TypeError),
+            (lambda: module.transform([1.0], twice), TypeError),
+            (lambda: module.transform(image, [[twice]]), TypeError),
+            (lambda: module.transform(image, twice, output_shape=[2]),
+             ValueError),
+            (lambda: module.rotate(image, [[0.0]]), TypeError),
+            (lambda: module.flat_transforms_to_matrices(1.0), ValueError),
+            (lambda: module.matrices_to_flat_transforms([1.0]), ValueError)):
+        with pytest.raises(error):
+            call()

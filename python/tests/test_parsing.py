@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import sluice.compat.v1 as tf
+from sluice.ops import files
 
 
 def feature(values):
@@ -192,3 +193,32 @@ def test_whole_files_are_read_and_written(run, tmp_path):
         str(tmp_path / "*.txt")))] == names
     assert run(tf.read_file(names[1])) == b"text 1"
     assert run(tf.io.read_file(names[0])) == b"text 0"
+
+
+# A file with the records "one", "two!" and "", as TensorFlow writes it.
+RECORDS = (b"\3\0\0\0\0\0\0\0\xb0\x99I\x0eone\1@U\x08"
+           b"\4\0\0\0\0\0\0\0BER\4two!\x9dN]#"
+           b"\0\0\0\0\0\0\0\0)\3\x98\7\xd8\xea\x82\xa2")
+
+
+@pytest.mark.parametrize("batches", [None, 2])
+def test_records_are_drawn_from_many_files(run, tmp_path, batches):
+    for i in range(3):
+        (tmp_path / f"{i}.rec").write_bytes(RECORDS)
+    drawn = files.RecordInput(str(tmp_path / "*.rec"), batch_size=9,
+                              buffer_size=20, seed=1, batches=batches)
+    got = run(drawn.get_yield_op())
+    assert len(got) == (batches or 9)
+    batch = np.ravel(got)
+    assert len(batch) == 9 * (batches or 1)
+    assert sorted(batch) == sorted([b"one", b"two!", b""] * 3 * (batches or 1))
+
+
+def test_compressions_have_names():
+    kinds = tf.python_io.TFRecordCompressionType
+    name = tf.python_io.TFRecordOptions.get_compression_type_string
+    assert [name(k) for k in (None, kinds.NONE, kinds.ZLIB, kinds.GZIP, "GZIP",
+                              tf.python_io.TFRecordOptions(kinds.GZIP))] == [
+        "", "", "ZLIB", "GZIP", "GZIP", "GZIP"]
+    with pytest.raises(ValueError, match='Not a valid compression_type: "ZIP"'):
+        tf.python_io.TFRecordOptions("ZIP")

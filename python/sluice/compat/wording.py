@@ -205,7 +205,7 @@ def _stride(found):
 
 
 def _cancelled(found):
-    """Returns words for an operation that waited when the session was closed."""
+    """Returns words for an operation that waited in a session that ended."""
     op = _op(found)
     for part, what in (("Dequeue", "Dequeue"), ("Enqueue", "Enqueue"),
                        ("TakeGradient", "TakeGrad"), ("TakeMany", "Dequeue")):

@@ -765,4 +765,18 @@ def extract_image_patches(images, ksizes=None, strides=None, rates=None,
         strides=list(strides), rates=list(rates), padding=padding, name=name)
 
 
+def extract_patches(images, sizes, strides, rates, padding, name=None):
+    """Calls `extract_image_patches`.
+
+    Args:
+      images: a batch of images.
+      sizes: the sizes of patches, [1, height, width, 1].
+      strides: the distances of their starts, [1, rows, columns, 1].
+      rates: the distances of their pixels, [1, rows, columns, 1].
+      padding: "VALID" or "SAME".
+      name: the name of the operation.
+    """
+    return extract_image_patches(images, sizes, strides, rates, padding, name)
+
+
 newaxis = None

@@ -43,19 +43,19 @@ def matching_files(pattern, name=None):
 class RecordInput:
     """A source of records of files, in random order.
 
-    The operation of `get_yield_op` reads the files in parallel, again and again.
+    The operation of `get_yield_op` reads the files in parallel, over and over.
 
     Args:
       file_pattern: a glob pattern of TFRecord files.
       batch_size: the number of records that a step gets.
       buffer_size: the number of records from which a random one is chosen.
       parallelism: the number of files that are read at once.
-      shift_ratio: by which part of the files the order is shifted in each epoch.
+      shift_ratio: by which part of the files each epoch shifts their order.
       seed: the seed of the order.
       name: the name of the operation.
       batches: the number of batches that a step gets; None for one, as a
         vector.
-      compression_type: a TFRecordCompressionType, or its name; defaults to none.
+      compression_type: a TFRecordCompressionType or its name; none by default.
     """
 
     def __init__(self, file_pattern, batch_size=1, buffer_size=1, parallelism=1,

@@ -48,7 +48,8 @@ def size_of(x):
 
 def is_tensor(value):
     """Returns whether a number is known only in a step."""
-    return isinstance(value, _core.Tensor) or hasattr(value, "_as_graph_element")
+    return isinstance(value, _core.Tensor) or hasattr(value,
+                                                      "_as_graph_element")
 
 
 def required(*conditions):

@@ -492,8 +492,9 @@ def _take_many_sparse_from_tensors_map(sparse_map_op, sparse_handles, rank=None,
     if sparse_map_op.type not in ("AddSparseToTensorsMap",
                                   "AddManySparseToTensorsMap"):
         raise TypeError(
-            "sparse_map_op must be one of AddSparseToTensorsMap or "
-            f"AddManySparseToTensorsMap. Instead, found `{sparse_map_op.type}`.")
+            f"sparse_map_op must be one of AddSparseToTensorsMap or "
+            f"AddManySparseToTensorsMap. Instead, found "
+            f"`{sparse_map_op.type}`.")
     with graphs.colocate_with(sparse_map_op):
         shared_name = sparse_map_op.get_attr("shared_name") or (
             sparse_map_op.name.encode())

@@ -536,8 +536,8 @@ class DenseHashTable(_MutableTable):
     def export(self, name=None):
         """Returns the keys and values of all places: (keys, values).
 
-        The keys of free places are `empty_key` and `deleted_key`. Scalars become
-        vectors of one element.
+        The keys of free places are `empty_key` and `deleted_key`. Scalars
+        become vectors of one element.
         """
         with self._scoped(name, "Export") as scope:
             return self._call("LookupTableExportV2", Tkeys=self._key_dtype,

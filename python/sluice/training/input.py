@@ -40,8 +40,8 @@ def match_filenames_once(pattern, name=None):
 def limit_epochs(tensor, num_epochs=None, name=None):
     """Returns a tensor that can be read `num_epochs` times.
 
-    Later reads fail with OutOfRangeError. The local variable that counts must be
-    initialized (`tf.local_variables_initializer`).
+    Later reads fail with OutOfRangeError. The local variable that counts must
+    be initialized (`tf.local_variables_initializer`).
 
     Args:
       tensor: the tensor.
@@ -247,8 +247,8 @@ def as_keep_input(keep_input, enqueue_many):
     return keep
 
 
-# Where a sparse component is kept while its keys are in the queue: the operation
-# that stored it, and the rank of an element.
+# Where a sparse component is kept while its keys are in the queue: the
+# operation that stored it, and the rank of an element.
 _Stored = collections.namedtuple("_Stored", "map_op rank")
 
 

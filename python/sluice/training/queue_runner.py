@@ -273,5 +273,5 @@ def start_queue_runners(sess=None, coord=None, daemon=True, start=True,
 
 registries.register_proto_function(
     graphs.GraphKeys.QUEUE_RUNNERS,
-    proto_type=lambda: protos.QueueRunnerDef(),  # Loads protobuf only if needed.
+    proto_type=lambda: protos.QueueRunnerDef(),  # (Loads protobuf when used.)
     to_proto=QueueRunner.to_proto, from_proto=QueueRunner.from_proto)
