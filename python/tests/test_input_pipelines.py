@@ -1,5 +1,7 @@
 """Coordinators, queue runners, producers and batches."""
 
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -119,6 +121,21 @@ def test_wrong_runners_are_errors():
         tf.train.start_queue_runners()
     with pytest.raises(TypeError, match="must be a `tf.Session`"):
         tf.train.start_queue_runners("session")
+
+
+UNSTOPPED = """
+import sluice.compat.v1 as tf
+batch = tf.train.batch([tf.random_uniform([4])], 2, num_threads=40)
+with tf.Session() as session:
+    tf.train.start_queue_runners(session)
+    print(session.run(batch).shape)
+"""
+
+
+def test_programs_may_end_without_stopping_their_runners():
+    done = subprocess.run([sys.executable, "-c", UNSTOPPED], check=True,
+                          capture_output=True, text=True, timeout=60)
+    assert done.stdout == "(2, 4)\n"
 
 
 def test_monitored_sessions_run_the_runners(fresh_graph):

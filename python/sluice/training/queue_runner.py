@@ -1,5 +1,6 @@
 """Queue runners: threads that fill queues."""
 
+import atexit
 import logging
 import threading
 import weakref
@@ -9,6 +10,40 @@ from sluice.framework import (
     default_session, errors, graph as graphs, protos, registries, scopes)
 
 _log = logging.getLogger("sluice")
+
+
+class _RunnerThread(threading.Thread):
+    """A thread of a queue runner, for a session."""
+
+    def __init__(self, session, target, args, name):
+        super().__init__(target=target, args=(session, *args), name=name)
+        self._session = session
+        _threads.add(self)
+
+    def run(self):
+        try:
+            super().run()
+        finally:
+            self._session = None
+
+    def ends_soon(self):
+        """Returns whether the session was closed, which ends what waits."""
+        return getattr(self._session, "_closed", False)
+
+
+_threads = weakref.WeakSet()  # Those that were made.
+
+
+@atexit.register
+def _let_threads_end():
+    """Waits for threads that are about to end.
+
+    The interpreter ends daemon threads by unwinding their stacks, which is
+    fatal for one that is about to raise the error of its last step.
+    """
+    for thread in list(_threads):
+        if thread.is_alive() and thread.ends_soon():
+            thread.join(5)
 
 
 class QueueRunner:
@@ -183,8 +218,7 @@ class QueueRunner:
             self._running[sess] = len(self._enqueue_ops)
             self._exceptions_raised = []
         prefix = f"QueueRunnerThread-{self.name}-"
-        threads = [threading.Thread(target=self._run, args=(sess, op, coord),
-                                    name=prefix + op.name)
+        threads = [_RunnerThread(sess, self._run, (op, coord), prefix + op.name)
                    for op in self._enqueue_ops]
         if coord:
             threads.append(threading.Thread(
