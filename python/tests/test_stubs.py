@@ -72,6 +72,14 @@ kind: int = total.op.node_def.attr["T"].type
 copied: tf.GraphDef = tf.GraphDef.FromString(
     x.graph.as_graph_def().SerializeToString())
 copied.node.add(name="a").attr["b"].list.i.extend([1, 2])
+queue = tf.FIFOQueue(10, [tf.string], [()], shared_name="q")
+put: tf.Operation = queue.enqueue(["a"])
+key, record = tf.TextLineReader().read(queue)
+row: tf.Tensor = tf.image.decode_png(record, channels=3)
+ids = tf.lookup.StaticVocabularyTable(None, 3).size() + queue.size()
+coordinator = tf.train.Coordinator()
+while not coordinator.should_stop():
+    coordinator.request_stop()
 for gradient, of in tf.train.AdamOptimizer().compute_gradients(loss):
     print(of.name, sl.TensorShape([2]).ndims, gradient)
 
@@ -112,6 +120,8 @@ def test_mypy_accepts_valid_and_rejects_invalid_programs(tmp_path):
             ("o: tf.Operation = tf.reduce_sum(x)", "Incompatible types in ass"),
             ("tf.cast(x, object())", 'Argument 2 to "cast"'),
             ("tf.reduce_sum(x, name=3)", 'Argument "name" to "reduce_sum"'),
+            ("size: int = queue.size()", "Incompatible types in assignment"),
+            ("queue.enqeue(1)", 'has no attribute "enqeue"'),
             ("x.shpae", 'has no attribute "shpae"; maybe "shape"'),
             ("tf.Session(grpah=1)", 'Unexpected keyword argument "grpah"'),
             ("n: int = x.shape.ndims", "Incompatible types in assignment"),

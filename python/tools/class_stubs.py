@@ -104,6 +104,29 @@ _MEMBERS = {
     "RNNCell": {"__call__": "tuple[Tensor, Any]"},
     "OpError": {"op": "Operation | None", "message": "Str",
                 "error_code": "Int"},
+    "QueueBase": {
+        "queue_ref": "Tensor", "name": "Str", "dtypes": "list[DType]",
+        "shapes": "list[TensorShape]", "names": "list[Str] | None",
+        "dequeue": "Any", "dequeue_many": "Any", "dequeue_up_to": "Any",
+        "is_closed": "Tensor", "size": "Tensor", "from_list": "QueueBase",
+        **dict.fromkeys("enqueue enqueue_many close".split(), "Operation")},
+    "QueueRunner": {
+        "queue": "Any", "name": "Str", "enqueue_ops": "list[Operation]",
+        "close_op": "Operation", "cancel_op": "Operation",
+        "exceptions_raised": "list[Exception]", "create_threads": "list[Any]"},
+    "Coordinator": {
+        "should_stop": "Bool", "wait_for_stop": "Bool", "joined": "Bool",
+        **dict.fromkeys("request_stop clear_stop register_thread join "
+                        "raise_requested_exception".split(), "None")},
+    "ReaderBase": {
+        "reader_ref": "Tensor", "supports_serialize": "Bool",
+        **dict.fromkeys("read read_up_to".split(), "tuple[Tensor, Tensor]"),
+        **dict.fromkeys("num_records_produced num_work_units_completed "
+                        "serialize_state".split(), "Tensor"),
+        **dict.fromkeys("restore_state reset".split(), "Operation")},
+    "LookupInterface": {
+        "key_dtype": "DType", "value_dtype": "DType", "name": "Str | None",
+        "resource_handle": "Tensor", "size": "Tensor", "lookup": "Any"},
     "VariableScope": {"name": "Str", "original_name_scope": "Str",
                       "reuse_variables": "None"},
 }
