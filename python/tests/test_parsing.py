@@ -218,7 +218,8 @@ def test_compressions_have_names():
     kinds = tf.python_io.TFRecordCompressionType
     name = tf.python_io.TFRecordOptions.get_compression_type_string
     assert [name(k) for k in (None, kinds.NONE, kinds.ZLIB, kinds.GZIP, "GZIP",
-                              tf.python_io.TFRecordOptions(kinds.GZIP))] == [
-        "", "", "ZLIB", "GZIP", "GZIP", "GZIP"]
+                              tf.python_io.TFRecordOptions(
+                                  tf.python_io.TFRecordOptions(kinds.GZIP)))
+            ] == ["", "", "ZLIB", "GZIP", "GZIP", "GZIP"]
     with pytest.raises(ValueError, match='Not a valid compression_type: "ZIP"'):
         tf.python_io.TFRecordOptions("ZIP")

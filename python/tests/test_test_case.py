@@ -173,3 +173,15 @@ def test_failure_messages_match_tensorflow():
             ("mismatched keys", case.assertAllClose, {"a": 1}, {"b": 1})):
         with pytest.raises(AssertionError, match=words):
             check(a, b)
+
+
+def test_tests_have_folders_of_their_own():
+    class Two(tf.test.TestCase):
+        def one(self):
+            """Does nothing."""
+
+        other = one
+
+    one, other = Two("one").get_temp_dir(), Two("other")
+    assert other.get_temp_dir() == other.get_temp_dir() != one
+    assert one.startswith(tf.test.get_temp_dir())

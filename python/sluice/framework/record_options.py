@@ -65,7 +65,7 @@ def compression_name(options):
 
     See `TFRecordOptions.get_compression_type_string`.
     """
-    if isinstance(options, TFRecordOptions):
+    while isinstance(options, TFRecordOptions):
         options = options.compression_type
     if isinstance(options, str) and options in _NAMES.values():
         return options

@@ -96,8 +96,10 @@ class TestCase(assertions.TestCase):
         super().tearDown()
 
     def get_temp_dir(self):
-        """Returns a folder for the test's files."""
-        return get_temp_dir()
+        """Returns a folder for the files of this test, of no other one."""
+        if not hasattr(self, "_folder"):
+            self._folder = tempfile.mkdtemp(dir=get_temp_dir())
+        return self._folder
 
     @contextlib.contextmanager
     def session(self, graph=None, config=None, use_gpu=True, force_gpu=False):
