@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -192,6 +193,39 @@ SLUICE_OP(OwnOpsTestCallFunction)
       ctx.set_output(0, ctx.input(0));
       return OkStatus();
     }));
+
+// Where OwnOpsTestLong ran.
+struct LongRuns {
+  std::mutex mu;
+  std::vector<std::thread::id> threads;  // GUARDED_BY(mu)
+};
+LongRuns& AllLongRuns() {
+  static auto* const runs = new LongRuns;
+  return *runs;
+}
+
+// Takes longer than a thread switch before it completes.
+SLUICE_OP(OwnOpsTestLong)
+    .Input("x: float")
+    .Output("y: float")
+    .Stateful()
+    .Waits()
+    .Shape(UnchangedShape)
+    .Kernel([](const Node&, Kernel* k) {
+      k->expensive = true;
+      k->run_async = [](KernelContext& ctx, DoneFn done) {
+        const auto end =
+            std::chrono::steady_clock::now() + std::chrono::milliseconds(1);
+        while (std::chrono::steady_clock::now() < end) continue;
+        {
+          std::lock_guard<std::mutex> lock(AllLongRuns().mu);
+          AllLongRuns().threads.push_back(std::this_thread::get_id());
+        }
+        ctx.set_output(0, ctx.input(0));
+        done(OkStatus());
+      };
+      return OkStatus();
+    });
 
 Tensor WaitingValue(float v) { return Tensor::Scalar<float>(v); }
 
@@ -593,6 +627,56 @@ TEST_P(ManyWaitingOpsTest, AreReleasedInTurn) {
   TheGate().Release();
   TheGate().AwaitWaiting(0);
   EXPECT_EQ(Only(runs.back()->Run({}, {b})), -1);
+}
+
+// As a synchronous kernel that takes long does. (In the first step it is
+// measured.)
+TEST(LongAsyncOpsTest, RunOnThreadsOfTheSessionWhileOthersAreReady) {
+  Graph graph;
+  WithGraph use(graph);
+  const Output x = Placeholder<float>({}, "x");
+  std::vector<Output> parts;
+  for (int i = 0; i < 4; ++i) parts.push_back(Build("OwnOpsTestLong", {x}));
+  const Output sum = Build("AddN", parts);
+  for (const int threads : {0, 2}) {
+    SessionOptions options;
+    options.inter_op_threads = threads;
+    Session session(graph, options);
+    for (int step = 0; step < 3; ++step) {
+      AllLongRuns().threads.clear();
+      const auto got = session.Run({{x, WaitingValue(2)}}, sum);
+      ASSERT_TRUE(got.ok()) << got.status();
+      EXPECT_EQ(got->scalar<float>(), 8);
+      ASSERT_EQ(AllLongRuns().threads.size(), 4u);
+      int elsewhere = 0;
+      for (const std::thread::id id : AllLongRuns().threads)
+        elsewhere += id != std::this_thread::get_id();
+      EXPECT_EQ(elsewhere > 0, threads > 0 && step > 0) << step;
+    }
+  }
+}
+
+// In a stage, it completes before the stage is over.
+TEST(LongAsyncOpsTest, CompleteWithinTheirStage) {
+  Graph graph;
+  WithGraph use(graph);
+  const Output x = Placeholder<float>({}, "x"), z = Placeholder<float>({}, "z");
+  std::vector<Output> parts;
+  for (int i = 0; i < 4; ++i) parts.push_back(Build("OwnOpsTestLong", {x}));
+  const Output sum = Build("AddN", parts) + z, other = -x;
+  SessionOptions options;
+  options.inter_op_threads = 2;
+  Session session(graph, options);
+  for (int step = 0; step < 3; ++step) {
+    auto run = session.StartPartialRun({x, z}, {other, sum});
+    ASSERT_TRUE(run.ok()) << run.status();
+    AllLongRuns().threads.clear();
+    ASSERT_TRUE((*run)->Run({{x, WaitingValue(2)}}, {other}).ok());
+    EXPECT_EQ(AllLongRuns().threads.size(), 4u);
+    const auto got = (*run)->Run({{z, WaitingValue(1)}}, {sum});
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_EQ((*got)[0].scalar<float>(), 9);
+  }
 }
 
 }  // namespace

@@ -332,15 +332,19 @@ Status Execution::InvokeMeasured(Ready r, KernelContext& ctx) {
   ScopedIntraOpThreads threads(NoneRuns() ? options_.intra_op_threads : 1);
   const int64_t start = NowNs();
   Status s = Invoke(r, ctx);
+  AddCost(*r.node, NowNs() - start);
+  return s;
+}
+
+void Execution::AddCost(const PlanNode& n, int64_t ns) {
   const auto took =
-      static_cast<uint32_t>(std::min<int64_t>(NowNs() - start, UINT32_MAX / 2));
+      static_cast<uint32_t>(std::min<int64_t>(ns, UINT32_MAX / 2));
   // After a long kernel the driver checks the clock at once.
   if (took > kLongNs) ticks_ = kClockTicks - 1;
-  std::atomic<uint32_t>& cost = CostOf(*r.node);
+  std::atomic<uint32_t>& cost = CostOf(n);
   const uint32_t old = cost.load(std::memory_order_relaxed);
   cost.store(old == 0 ? took : old - old / 4 + took / 4,
              std::memory_order_relaxed);
-  return s;
 }
 
 SLUICE_HOT bool Execution::Done(Ready r, const Status& s) {
@@ -354,7 +358,9 @@ SLUICE_HOT bool Execution::RunKernel(Ready r) {
   const PlanNode& n = *r.node;
   if ((n.flags & (PlanNode::kAsync | PlanNode::kExpensive)) == 0) [[likely]]
     return Done(r, InvokeInline(r));
-  if ((n.flags & PlanNode::kAsync) != 0) return StartAsync(r);
+  if ((n.flags & PlanNode::kAsync) != 0)
+    return (n.flags & PlanNode::kExpensive) == 0 ? StartAsync(r)
+                                                 : StartLongAsync(r);
   if (options_.outbox != nullptr) options_.outbox->Flush();
   if (options_.pool != nullptr && CostOf(n) > kOffloadNs) {
     if (!tokens_.ready().empty() || OthersWait()) return Offload(r);
@@ -555,10 +561,15 @@ bool Execution::Offload(Ready r) {
 }
 
 bool Execution::StartAsync(Ready r) {
-  Async* const async = BeginAsync(r);
-  if (async == nullptr) return true;
-  if (options_.trace != nullptr) async->start_ns = NowNs();
-  r.node->run_async(async->ctx, [async](Status s) {
+  if (Async* const async = BeginAsync(r)) Launch(async);
+  return true;
+}
+
+// Any thread may call this; the kernel may have completed, and the step ended,
+// when it returns.
+void Execution::Launch(Async* async) {
+  if (async->execution->options_.trace != nullptr) async->start_ns = NowNs();
+  async->ready.node->run_async(async->ctx, [async](Status s) {
     Execution& execution = *async->execution;
     async->locals.clear();
     // From its start to its end, including waits; its allocations, on any
@@ -568,6 +579,24 @@ bool Execution::StartAsync(Ready r) {
       execution.AddEvent(async->ready, async->start_ns, 0, {});
     execution.Post(async, std::move(s));
   });
+}
+
+// An async kernel that may take long before it returns or waits. (Not in
+// stages: a stage must know whether it completes at once.)
+bool Execution::StartLongAsync(Ready r) {
+  if (options_.outbox != nullptr) options_.outbox->Flush();
+  if (options_.pool == nullptr || staged_) return StartAsync(r);
+  if (CostOf(*r.node) > kOffloadNs &&
+      (!tokens_.ready().empty() || OthersWait() || !running_.empty() ||
+       rendezvous_.waiting() > 0)) {
+    Async* const async = BeginAsync(r);
+    if (async == nullptr) return true;
+    options_.pool->Schedule([async] { Launch(async); });
+    return true;
+  }
+  const int64_t start = NowNs();
+  StartAsync(r);
+  AddCost(*r.node, NowNs() - start);
   return true;
 }
 

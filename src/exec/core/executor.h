@@ -155,6 +155,8 @@ class Execution {
   bool RunKernel(Ready r);
   bool Offload(Ready r);
   bool StartAsync(Ready r);
+  bool StartLongAsync(Ready r);
+  static void Launch(Async* async);
   bool RunUnattended(Ready r);
   bool Done(Ready r, const Status& s);
   bool Fail(const Ready* r, Status s);
@@ -180,6 +182,7 @@ class Execution {
   void AddTransfer(TraceEvent::Kind kind, Ready r, uint32_t edge,
                    const Tensor& value);
   Status InvokeMeasured(Ready r, KernelContext& ctx);
+  void AddCost(const PlanNode& n, int64_t ns);  // By the driver.
   Status InvokeInline(Ready r);
   Async* BeginAsync(Ready r);
   void EndAsync(Async* async);
@@ -221,9 +224,10 @@ class Execution {
   std::vector<TokenMessage> inbox_;  // GUARDED_BY(mu_)
   std::vector<Async*> completed_;    // The driver's: mail being handled.
   std::vector<TokenMessage> arrived_;
-  bool driving_ = false;    // GUARDED_BY(mu_): some thread drives.
-  bool quiet_ = true;       // GUARDED_BY(mu_)
-  bool staged_ = false;     // GUARDED_BY(mu_): the step runs in stages.
+  bool driving_ = false;  // GUARDED_BY(mu_): some thread drives.
+  bool quiet_ = true;     // GUARDED_BY(mu_)
+  // Written under mu_, read by drivers: the step runs in stages.
+  bool staged_ = false;
   Stage* stage_ = nullptr;  // GUARDED_BY(mu_): the one in progress.
   std::function<void(Status)> on_quiet_;  // GUARDED_BY(mu_)
   bool started_ = false;                  // GUARDED_BY(mu_): until Finish.

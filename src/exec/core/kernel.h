@@ -75,7 +75,8 @@ struct Kernel {
       0;  // Bit i: it takes input i as a tensor of any shape.
   uint8_t scalar_inputs = 3;  // Inputs from this one on are not read.
   // May take long (more than ~20 us for some shapes): the executor measures it
-  // and runs it in parallel with other ready kernels.
+  // and runs it in parallel with other ready kernels. Of run_async: the call
+  // itself, which then may also be on a thread of the session's.
   bool expensive = false;
 };
 

@@ -36,10 +36,11 @@ Status SetBatchOutputs(KernelContext* ctx, int first,
 
 // K is a class as CpuState describes it, but with `Status Start(KernelContext&,
 // const DoneFn& done)`: `done` is called once if it returns OK, and not
-// otherwise.
+// otherwise. `expensive`: of Start.
 template <typename K>
-KernelMaker WaitingKernel() {
-  return [](const Node& n, Kernel* k) {
+KernelMaker WaitingKernel(bool expensive = false) {
+  return [expensive](const Node& n, Kernel* k) {
+    k->expensive = expensive;
     if constexpr (requires { K::Make(n); }) {
       SLUICE_ASSIGN_OR_RETURN(std::shared_ptr<K> made, K::Make(n));
       k->state = std::move(made);

@@ -110,7 +110,6 @@ Result<bool> Reader::ReadSome(ReadAttempt* attempt) {
     for (size_t n = 1; outcome == FileFormat::Outcome::kRecord; ++n) {
       if (attempt->wanted() == 0) break;
       if (n % kRecordsBetweenLooks == 0 && attempt->cancelled()) {
-        records = Records();
         format_->Close();
         open_ = false;
         state_.position = before;

@@ -304,7 +304,8 @@ SLUICE_READ_OP(ReaderRead,
                .Output("key: string")
                    .Output("value: string")
                    .Shape(ReadShape)
-                   .Kernel(queues::WaitingKernel<ReaderReadKernel<false>>())
+                   .Kernel(queues::WaitingKernel<ReaderReadKernel<false>>(
+                       /*expensive=*/true))
                    .Doc("Takes the next record of a reader, which takes the "
                         "next work item of the queue when it needs one; waits "
                         "until there is one."));
@@ -314,7 +315,8 @@ SLUICE_READ_OP(ReaderReadUpTo,
                    .Output("keys: string")
                    .Output("values: string")
                    .Shape(ReadUpToShape)
-                   .Kernel(queues::WaitingKernel<ReaderReadKernel<true>>())
+                   .Kernel(queues::WaitingKernel<ReaderReadKernel<true>>(
+                       /*expensive=*/true))
                    .Doc("Takes up to num_records records of a reader, fewer at "
                         "the end of a work item."));
 

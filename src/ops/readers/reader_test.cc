@@ -53,16 +53,19 @@ class CountingFormat final : public FileFormat {
 
 std::shared_ptr<Reader> MakeReader(
     std::function<void(int64_t)> before = nullptr) {
+  ReaderOptions options;
+  options.name = "r";
+  options.kind = "TestReader";
   return std::make_shared<Reader>(
-      ReaderOptions{.name = "r", .kind = "TestReader"},
-      std::make_unique<CountingFormat>(std::move(before)));
+      std::move(options), std::make_unique<CountingFormat>(std::move(before)));
 }
 
 std::shared_ptr<Queue> MakeQueue() {
-  return std::make_shared<Queue>(
-      queues::QueueOptions{
-          .name = "q", .kind = "FIFOQueue", .types = {DType::kString}},
-      queues::MakeFifoStore());
+  queues::QueueOptions options;
+  options.name = "q";
+  options.kind = "FIFOQueue";
+  options.types = {DType::kString};
+  return std::make_shared<Queue>(std::move(options), queues::MakeFifoStore());
 }
 
 void PutWork(Queue* queue, const std::vector<std::string>& items) {
