@@ -2,9 +2,6 @@
 
 # Names that are not implemented yet, by the feature they need.
 _ABSENT = {
-    "writers and iterators of record files":
-        "python_io.TFRecordWriter python_io.tf_record_iterator "
-        "io.TFRecordWriter io.tf_record_iterator",
     "readers of LMDB files": "LMDBReader",
     "samplers of input pipelines":
         "contrib.training.rejection_sample contrib.training.resample_at_rate "

@@ -367,8 +367,10 @@ _CONTRIB_LOOKUP = {
         "string_to_index_table_from_tensor")}
 _OPS.update(_from("ops.tables", "initialize_all_tables", "tables_initializer"))
 _FILES = _from("ops.files", "matching_files", "read_file", "write_file")
-_RECORDS = _from("framework.record_options", "TFRecordCompressionType",
-                 "TFRecordOptions")
+_RECORDS = {
+    **_from("client.records", "TFRecordWriter", "tf_record_iterator"),
+    **_from("framework.record_options", "TFRecordCompressionType",
+            "TFRecordOptions")}
 _IO.update(_RECORDS)
 _OPS.update({**_QUEUES, **_ACCUMULATORS, **_FILES, **_from(
     "ops.readers", "FixedLengthRecordReader", "IdentityReader", "ReaderBase",

@@ -12,6 +12,7 @@ void AddDatasets(py::module_& m);
 void AddDefun(py::module_& m);
 void AddFlow(py::module_& m);
 void AddFunctions(py::module_& m);
+void AddRecords(py::module_& m);
 void AddServers(py::module_& m);
 void AddSessions(py::module_& m);
 void AddShow(py::module_& m);
@@ -31,6 +32,7 @@ PYBIND11_MODULE(_core, m) {
   python::AddFlow(m);
   python::AddFunctions(m);
   python::AddInterrupts(m);
+  python::AddRecords(m);
   python::AddServers(m);
   python::AddSessions(m);
   python::AddShow(m);

@@ -118,7 +118,7 @@ assert summary_pb2.Summary is tf.Summary is summary.Summary
 assert saver.latest_checkpoint is checkpoint_management.latest_checkpoint
 assert signature_constants.PREDICT_INPUTS == "inputs"
 for module, name in ((data, "Dataset"), (layers, "Dense"), (tf.train, "Saver"),
-                     (summary, "scalar"), (tf.python_io, "TFRecordWriter")):
+                     (summary, "scalar"), (tf.keras, "Model")):
     try:
         getattr(module, name)
     except AttributeError as e:

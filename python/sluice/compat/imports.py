@@ -115,7 +115,7 @@ _OURS = {"ops": "graph conversion registries scopes gradients",
          "constant_op": "conversion", "sparse_tensor": "conversion",
          "tensor_util": "tensor_proto conversion",
          "lookup_ops": "tables vocabularies", "tensor_spec": "specs",
-         "io_ops": "readers files", "tf_record": "record_options",
+         "io_ops": "readers files", "tf_record": "record_options records",
          **dict.fromkeys(("image_ops", "image_ops_impl"),
                          "image_ops image_colors image_resizing image_codecs "
                          "image_boxes image_quality"),

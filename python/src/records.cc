@@ -1,0 +1,111 @@
+// Files of records, which programs read and write without a graph
+// (sluice/client/records.py).
+#include "io/records.h"
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "py.h"
+
+namespace sluice::python {
+namespace {
+
+// (The Python side has checked the name.)
+RecordOptions OptionsOf(std::string_view compression) {
+  RecordOptions options;
+  if (compression == "ZLIB") options.compression = RecordCompression::kZlib;
+  if (compression == "GZIP") options.compression = RecordCompression::kGzip;
+  return options;
+}
+
+// What Open gives. (Other Python threads run meanwhile.)
+template <typename File>
+std::unique_ptr<File> Opened(const std::string& path,
+                             const std::string& compression) {
+  const RecordOptions options = OptionsOf(compression);
+  auto file = [&] {
+    const OthersRun others_run;
+    return File::Open(path, options);
+  }();
+  CheckRun(file.status(), py::none());
+  return *std::move(file);
+}
+
+// Of any thread: calls take turns.
+class PyRecordWriter {
+ public:
+  PyRecordWriter(const std::string& path, const std::string& compression)
+      : file_(Opened<RecordWriter>(path, compression)) {}
+
+  void Write(const py::bytes& record) {
+    // (The bytes are the caller's, who holds them during the call.)
+    const std::string_view bytes(record);
+    Do([&] { return file_->Write(bytes); });
+  }
+  void Flush() {
+    Do([&] { return file_->Flush(); });
+  }
+  void Close() {
+    Do([&] { return file_->Close(); });
+  }
+
+ private:
+  template <typename Fn>
+  void Do(const Fn& fn) {
+    const Status status = [&] {
+      const OthersRun others_run;
+      const std::lock_guard<std::mutex> lock(mutex_);
+      return fn();
+    }();
+    CheckRun(status, py::none());
+  }
+
+  std::mutex mutex_;
+  const std::unique_ptr<RecordWriter> file_;
+};
+
+// Of any thread: calls take turns.
+class PyRecordReader {
+ public:
+  PyRecordReader(const std::string& path, const std::string& compression)
+      : file_(Opened<RecordReader>(path, compression)) {}
+
+  // The next record; None at the end.
+  py::object Read() {
+    std::string record;
+    const Status status = [&]() -> Status {
+      const OthersRun others_run;
+      const std::lock_guard<std::mutex> lock(mutex_);
+      std::string_view next;
+      SLUICE_RETURN_IF_ERROR(file_->Read(&next));
+      record.assign(next);  // (It is valid until the next call.)
+      return Status();
+    }();
+    if (status.code() == StatusCode::kOutOfRange) return py::none();
+    CheckRun(status, py::none());
+    return py::bytes(record);
+  }
+
+ private:
+  std::mutex mutex_;
+  const std::unique_ptr<RecordReader> file_;
+};
+
+}  // namespace
+
+void AddRecords(py::module_& m) {
+  py::class_<PyRecordWriter>(m, "RecordWriter")
+      .def(py::init<std::string, std::string>(), py::arg("path"),
+           py::arg("compression"))
+      .def("write", &PyRecordWriter::Write)
+      .def("flush", &PyRecordWriter::Flush)
+      .def("close", &PyRecordWriter::Close);
+  py::class_<PyRecordReader>(m, "RecordReader")
+      .def(py::init<std::string, std::string>(), py::arg("path"),
+           py::arg("compression"))
+      .def("read", &PyRecordReader::Read);
+}
+
+}  // namespace sluice::python

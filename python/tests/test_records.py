@@ -1,0 +1,90 @@
+"""Files of records, without graphs."""
+
+import threading
+
+import pytest
+import sluice.compat.v1 as tf
+
+KINDS = tf.python_io.TFRecordCompressionType
+RECORDS = [b"one", b"", b"\0\xff" * 1000, "zwölf".encode()]
+
+
+@pytest.mark.parametrize("options", [
+    None, "GZIP", KINDS.ZLIB, tf.python_io.TFRecordOptions(KINDS.GZIP)])
+def test_records_round_trip(tmp_path, options):
+    path = str(tmp_path / "r")
+    with tf.python_io.TFRecordWriter(path, options) as writer:
+        for record in RECORDS[:3]:
+            writer.write(record)
+        writer.write("zwölf")
+    assert list(tf.python_io.tf_record_iterator(path, options)) == RECORDS
+
+
+def test_files_are_tensorflows(tmp_path):
+    path = tmp_path / "r"
+    with tf.io.TFRecordWriter(path) as writer:
+        writer.write(b"one")
+    assert path.read_bytes() == b"\3\0\0\0\0\0\0\0\xb0\x99I\x0eone\1@U\x08"
+
+
+def test_flushed_records_can_be_read(tmp_path):
+    path = str(tmp_path / "r")
+    writer = tf.python_io.TFRecordWriter(path)
+    writer.write(b"a")
+    writer.flush()
+    assert list(tf.python_io.tf_record_iterator(path)) == [b"a"]
+    writer.close()
+    writer.close()
+    for call in (writer.flush, lambda: writer.write(b"b")):
+        with pytest.raises(tf.errors.FailedPreconditionError):
+            call()
+
+
+def test_bad_files_are_errors(tmp_path):
+    path = tmp_path / "r"
+    with pytest.raises(tf.errors.NotFoundError):
+        next(tf.python_io.tf_record_iterator(str(path)))
+    with pytest.raises(tf.errors.NotFoundError):
+        tf.python_io.TFRecordWriter(str(tmp_path / "none" / "r"))
+    with tf.python_io.TFRecordWriter(str(path)) as writer:
+        writer.write(b"first")
+        writer.write(b"second")
+    data = path.read_bytes()
+    for bad in (data[:-1], data[:-6] + b"?" + data[-5:]):
+        path.write_bytes(bad)
+        records = tf.python_io.tf_record_iterator(str(path))
+        assert next(records) == b"first"
+        with pytest.raises(tf.errors.DataLossError):
+            next(records)
+    with pytest.raises(ValueError, match="Not a valid compression_type"):
+        tf.python_io.TFRecordWriter(str(path), "ZIP")
+    with pytest.raises(TypeError):
+        with tf.python_io.TFRecordWriter(str(path)) as writer:
+            writer.write(3)
+
+
+def test_threads_may_share_a_writer(tmp_path):
+    path = str(tmp_path / "r")
+    with tf.python_io.TFRecordWriter(path) as writer:
+        threads = [threading.Thread(target=lambda i=i: [
+            writer.write(bytes([i]) * 100) for _ in range(200)])
+            for i in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+    assert sorted(tf.python_io.tf_record_iterator(path)) == [
+        bytes([i]) * 100 for i in range(4) for _ in range(200)]
+
+
+def test_examples_are_written_and_parsed(tmp_path):
+    path = str(tmp_path / "r")
+    with tf.python_io.TFRecordWriter(path) as writer:
+        for i in range(3):
+            writer.write(tf.train.Example(features=tf.train.Features(feature={
+                "x": tf.train.Feature(int64_list=tf.train.Int64List(
+                    value=[i]))})).SerializeToString())
+    parsed = tf.parse_example(list(tf.python_io.tf_record_iterator(path)),
+                              {"x": tf.FixedLenFeature([], tf.int64)})
+    with tf.Session() as session:
+        assert session.run(parsed)["x"].tolist() == [0, 1, 2]
