@@ -107,6 +107,7 @@ HOSTILE(Coordinators,
 HOSTILE(
     Datasets,
     "Dataset::Range Dataset::FromTensors Dataset::FromFiles Dataset::TfRecords "
+    "Dataset::TextLines Dataset::FixedLengthRecords "
     "Dataset::FromQueue Dataset::Map Dataset::Filter Dataset::Scan "
     "Dataset::FlatMap Dataset::Interleave Dataset::Enumerate "
     "Dataset::IgnoreErrors Dataset::Repeat Dataset::Take Dataset::Skip "
@@ -131,6 +132,8 @@ HOSTILE(
       {"rank", [] { return Dataset::FromTensors({1.0f}); }},
       {"expected", [] { return Dataset::FromFiles(3); }},
       {"expected", [] { return Dataset::TfRecords(Output()); }},
+      {"expected", [] { return Dataset::TextLines(Output()); }},
+      {"expected", [] { return Dataset::FixedLengthRecords(1, 1); }},
       {"expected", [] { return Dataset::FromQueue(Queue()); }},
       {"parallel: expected at least 1, got 0",
        [&] { return range().Map(same, {.parallel = 0}); }},
@@ -240,7 +243,8 @@ HOSTILE(
 
 HOSTILE(FilesOfRecords,
         "ParseRecordCompression OpenFileSource MakeMemorySource "
-        "MakeInflatingSource ByteSource::Read RecordReader::Open "
+        "MakeInflatingSource ByteSource::Read ByteSource::Skip "
+        "RecordReader::Open "
         "RecordReader::FromSource RecordReader::Read RecordReader::offset "
         "MakeExample "
         "RecordReader::SkipTo RecordWriter::Open RecordWriter::Write "
@@ -260,6 +264,8 @@ HOSTILE(FilesOfRecords,
   EXPECT_FALSE(OpenFileSource("").ok());
   char byte = 0;
   EXPECT_EQ(*MakeMemorySource("")->Read(&byte, 1), 0);
+  EXPECT_EQ(*MakeMemorySource("abc")->Skip(kHuge), 3);
+  EXPECT_EQ(*MakeMemorySource("abc")->Skip(0), 0);
   for (const auto compression :
        {RecordCompression::kZlib, RecordCompression::kGzip}) {
     auto inflating =

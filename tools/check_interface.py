@@ -71,6 +71,7 @@ TRUSTING = {
     "Graph::control_flow": "likewise",
     "AdagradOptimizer::": "what an optimizer overrides, called by Minimize",
     "GradientDescentOptimizer::": "likewise",
+    "BufferedBytes::": "views of its buffer, for readers of formats",
     "Dataset::Dataset": "for Dataset's own functions",
     "DatasetIterator::DatasetIterator": "likewise",
 }

@@ -96,8 +96,15 @@ void Check(const Status& s) {
 void CheckRun(const Status& s, py::handle graph) {
   if (s.ok()) return;
   if (PyErr_Occurred()) throw py::error_already_set();
-  const py::object error = GetHooks().run_error(static_cast<int>(s.code()),
-                                                Text(s.message()), graph);
+  py::object error;
+  try {
+    error = GetHooks().run_error(static_cast<int>(s.code()), Text(s.message()),
+                                 graph);
+  } catch (const abi::__forced_unwind&) {
+    // The interpreter ended while this was Python code of another thread (see
+    // OthersRun).
+    for (;;) pause();
+  }
   PyErr_SetObject(py::type::handle_of(error).ptr(), error.ptr());
   throw py::error_already_set();
 }

@@ -137,10 +137,8 @@ class Files final : public DatasetNode {
 
 class Records final : public DatasetNode {
  public:
-  Records(Operand file, RecordFileOptions options, SourceLoc loc)
-      : DatasetNode(loc),
-        file_(std::move(file)),
-        options_(std::move(options)) {}
+  Records(Operand file, ops::ReadRecordsAttrs format, SourceLoc loc)
+      : DatasetNode(loc), file_(std::move(file)), format_(std::move(format)) {}
   Flow Fold(PipelineBuilder& p, Flow flow, const Step& step) const override {
     using LoopState = PipelineBuilder::LoopState;
     const Output file = file_.Get(DType::kString);
@@ -151,10 +149,7 @@ class Records final : public DatasetNode {
             [](const std::vector<Output>& vars) { return vars[0] >= 0; },
             [&](LoopState s) {
               const auto block =
-                  ops::ReadRecords(file, s.vars[0],
-                                   {.compression_type = options_.compression,
-                                    .ignore_errors = options_.ignore_errors},
-                                   loc_);
+                  ops::ReadRecords(file, s.vars[0], format_, loc_);
               const Output count =
                   ops::Size(block.records, {.out_type = DType::kInt64}, loc_);
               return LoopState{
@@ -173,7 +168,7 @@ class Records final : public DatasetNode {
 
  private:
   const Operand file_;
-  const RecordFileOptions options_;
+  const ops::ReadRecordsAttrs format_;
 };
 
 class External final : public DatasetNode {
@@ -827,7 +822,30 @@ Dataset Dataset::FromFiles(const Operand& patterns, SourceLoc loc) {
 
 Dataset Dataset::TfRecords(const Operand& file,
                            const RecordFileOptions& options, SourceLoc loc) {
-  return Of(std::make_shared<internal::Records>(file, options, loc));
+  ops::ReadRecordsAttrs format;
+  format.compression_type = options.compression;
+  format.ignore_errors = options.ignore_errors;
+  return Of(std::make_shared<internal::Records>(file, format, loc));
+}
+
+Dataset Dataset::TextLines(const Operand& file, int64_t skip_header_lines,
+                           SourceLoc loc) {
+  ops::ReadRecordsAttrs format;
+  format.format = "text";
+  format.skip_header_lines = skip_header_lines;
+  return Of(std::make_shared<internal::Records>(file, format, loc));
+}
+
+Dataset Dataset::FixedLengthRecords(const Operand& file, int64_t record_bytes,
+                                    const FixedLengthOptions& options,
+                                    SourceLoc loc) {
+  ops::ReadRecordsAttrs format;
+  format.format = "fixed";
+  format.record_bytes = record_bytes;
+  format.header_bytes = options.header_bytes;
+  format.footer_bytes = options.footer_bytes;
+  format.compression_type = options.compression;
+  return Of(std::make_shared<internal::Records>(file, format, loc));
 }
 
 Dataset Dataset::FromQueue(const Queue& queue, SourceLoc loc) {

@@ -97,6 +97,11 @@ struct RecordFileOptions {
   bool ignore_errors = false;
 };
 
+struct FixedLengthOptions {
+  int64_t header_bytes = 0, footer_bytes = 0;
+  std::string compression = "";  // "", "ZLIB" or "GZIP".
+};
+
 struct BatchOptions {
   // Drops the elements that are left at the end, if fewer than a batch. Batches
   // then have a static size.
@@ -128,6 +133,14 @@ class Dataset {
   static Dataset TfRecords(const Operand& file,
                            const RecordFileOptions& options = {},
                            SourceLoc loc = CallerLoc());
+  // The lines of a file, without their ends: strings.
+  static Dataset TextLines(const Operand& file, int64_t skip_header_lines = 0,
+                           SourceLoc loc = CallerLoc());
+  // The records of a file of records of the same size, after a header and up to
+  // a footer: strings.
+  static Dataset FixedLengthRecords(const Operand& file, int64_t record_bytes,
+                                    const FixedLengthOptions& options = {},
+                                    SourceLoc loc = CallerLoc());
   // What others enqueue, until they close the queue.
   static Dataset FromQueue(const Queue& queue, SourceLoc loc = CallerLoc());
 

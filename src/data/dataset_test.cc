@@ -453,6 +453,26 @@ TEST_F(DatasetFilesTest, ReadsRecordsOfSeveralFiles) {
   }
 }
 
+TEST_F(DatasetFilesTest, ReadsLinesAndRecordsOfFixedLength) {
+  std::string lines = "a header\n";
+  for (int i = 0; i < 200; ++i) lines += std::to_string(i) + "\n";
+  ASSERT_TRUE(WriteFile(folder_ + "/lines", lines).ok());
+  EXPECT_EQ(
+      All(Dataset::TextLines((folder_ + "/lines").c_str(), 1).Map(Number)),
+      Upto(200));
+  std::string records = "head";
+  for (int i = 0; i < 200; ++i) records += std::to_string(1000 + i);
+  ASSERT_TRUE(WriteFile(folder_ + "/records", records + "end").ok());
+  EXPECT_EQ(
+      All(Dataset::FixedLengthRecords((folder_ + "/records").c_str(), 4,
+                                      {.header_bytes = 4, .footer_bytes = 3})
+              .Map([](Output x) { return Number(x) - int64_t{1000}; })),
+      Upto(200));
+  Status end;
+  All(Dataset::FixedLengthRecords("x", 0).Map(Number), &end);
+  EXPECT_THAT(end.message(), HasSubstr("record_bytes: expected at least 1"));
+}
+
 TEST_F(DatasetFilesTest, NamesMissingFilesAndPatternsWithoutFiles) {
   Status end;
   All(Dataset::TfRecords((folder_ + "/none").c_str()).Map(Number), &end);

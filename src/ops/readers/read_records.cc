@@ -1,6 +1,5 @@
 // ReadRecords: a block of records of a file, from an offset on. Loops read
 // files with it: what they have read is a number that they carry.
-#include <algorithm>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -11,11 +10,13 @@
 #include "exec/core/kernel.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
-#include "io/records.h"
 #include "ops/common/elements.h"
+#include "ops/readers/formats.h"
 
 namespace sluice {
 namespace {
+
+using readers::FileFormat;
 
 // Keeps the files open whose next block is likely to be asked for. Thread-safe;
 // different blocks are read concurrently.
@@ -26,14 +27,39 @@ class ReadRecordsKernel {
     if (k->max_records_ < 1)
       return InvalidArgument("max_records: expected at least 1, got ",
                              k->max_records_);
+    readers::ReaderOptions& o = k->options_;
+    const struct {
+      const char* name;
+      int64_t value, least;
+    } sizes[] = {
+        {"skip_header_lines", o.skip_header_lines, 0},
+        {"header_bytes", o.header_bytes, 0},
+        {"record_bytes", o.record_bytes, k->format_ == "fixed" ? 1 : 0},
+        {"footer_bytes", o.footer_bytes, 0}};
+    for (const auto& s : sizes)
+      if (s.value < s.least)
+        return InvalidArgument(s.name, ": expected at least ", s.least,
+                               ", got ", s.value);
     SLUICE_ASSIGN_OR_RETURN(
-        k->options_.compression,
+        o.compression,
         ParseRecordCompression(n.AttrOr<std::string>("compression_type", "")));
+    if (k->format_ == "text" && o.compression != RecordCompression::kNone)
+      return InvalidArgument("compression_type: expected '' for lines, got '",
+                             n.AttrOr<std::string>("compression_type", ""),
+                             "'");
     return k;
   }
   explicit ReadRecordsKernel(const Node& n)
-      : max_records_(n.IntAttr("max_records")),
-        ignore_errors_(n.BoolAttr("ignore_errors")) {}
+      : format_(n.AttrOr<std::string>("format", "")),
+        max_records_(n.IntAttr("max_records")),
+        ignore_errors_(n.BoolAttr("ignore_errors")) {
+    options_.name = n.name();
+    options_.kind = "ReadRecords";
+    options_.skip_header_lines = n.IntAttr("skip_header_lines");
+    options_.header_bytes = n.IntAttr("header_bytes");
+    options_.record_bytes = n.IntAttr("record_bytes");
+    options_.footer_bytes = n.IntAttr("footer_bytes");
+  }
 
   Status Run(KernelContext& ctx) {
     if (ctx.input(0).rank() != 0)
@@ -67,46 +93,57 @@ class ReadRecordsKernel {
                        std::vector<std::string>* records) {
     if (offset < 0)
       return InvalidArgument("offset: expected >= 0, got ", offset);
-    std::unique_ptr<RecordReader> reader = Take({name, offset});
-    if (reader == nullptr) {
-      SLUICE_ASSIGN_OR_RETURN(reader, RecordReader::Open(name, options_));
-      SLUICE_RETURN_IF_ERROR(reader->SkipTo(offset));
+    std::unique_ptr<FileFormat> file = Take({name, offset});
+    if (file == nullptr) {
+      file = MakeFormat();
+      // (Nobody sees the numbers of records. Later lines are no headers.)
+      SLUICE_RETURN_IF_ERROR(file->Open(
+          name,
+          {.offset = offset, .number = offset > 0 ? int64_t{1} << 62 : 0}));
     }
     int64_t bytes = 0;
     constexpr int64_t kBytes = int64_t{4} << 20;
+    std::string key;
     while (static_cast<int64_t>(records->size()) < max_records_ &&
            bytes < kBytes) {
-      std::string_view record;
-      const Status s = reader->Read(&record);
-      if (s.code() == StatusCode::kOutOfRange) return kEnd;
-      SLUICE_RETURN_IF_ERROR(s);
-      records->emplace_back(record);
+      std::string record;
+      SLUICE_ASSIGN_OR_RETURN(const FileFormat::Outcome outcome,
+                              file->Next(&key, &record));
+      if (outcome == FileFormat::Outcome::kEnd) return kEnd;
       bytes += static_cast<int64_t>(record.size());
+      records->push_back(std::move(record));
+      if (outcome == FileFormat::Outcome::kLastRecord) return kEnd;
     }
-    const int64_t next = reader->offset();
-    Keep({name, next}, std::move(reader));
+    const int64_t next = file->position().offset;
+    Keep({name, next}, std::move(file));
     return next;
   }
-  std::unique_ptr<RecordReader> Take(const Place& place) {
+  std::unique_ptr<FileFormat> MakeFormat() const {
+    if (format_ == "text") return readers::MakeTextLineFormat(options_);
+    if (format_ == "fixed") return readers::MakeFixedLengthFormat(options_);
+    return readers::MakeTFRecordFormat(options_);
+  }
+  std::unique_ptr<FileFormat> Take(const Place& place) {
     const std::lock_guard<std::mutex> lock(mu_);
     const auto it = open_.find(place);
     if (it == open_.end()) return nullptr;
-    std::unique_ptr<RecordReader> reader = std::move(it->second);
+    std::unique_ptr<FileFormat> file = std::move(it->second);
     open_.erase(it);
-    return reader;
+    return file;
   }
-  void Keep(Place place, std::unique_ptr<RecordReader> reader) {
+  void Keep(Place place, std::unique_ptr<FileFormat> file) {
     constexpr size_t kMaxOpen = 64;
     const std::lock_guard<std::mutex> lock(mu_);
     if (open_.size() >= kMaxOpen) open_.erase(open_.begin());
-    open_.insert_or_assign(std::move(place), std::move(reader));
+    open_.insert_or_assign(std::move(place), std::move(file));
   }
 
+  const std::string format_;
   const int64_t max_records_;
   const bool ignore_errors_;
-  RecordOptions options_;
+  readers::ReaderOptions options_;
   std::mutex mu_;
-  std::map<Place, std::unique_ptr<RecordReader>> open_;  // GUARDED_BY(mu_)
+  std::map<Place, std::unique_ptr<FileFormat>> open_;  // GUARDED_BY(mu_)
 };
 
 Status ReadRecordsShape(ShapeContext& c) {
@@ -122,8 +159,13 @@ SLUICE_OP(ReadRecords)
     .Input("offset: int64")
     .Output("records: string")
     .Output("next_offset: int64")
+    .Attr("format: {'tfrecord','text','fixed'} = 'tfrecord'")
     .Attr("max_records: int = 64")
     .Attr("compression_type: string = ''")
+    .Attr("skip_header_lines: int = 0")
+    .Attr("header_bytes: int = 0")
+    .Attr("record_bytes: int = 0")
+    .Attr("footer_bytes: int = 0")
     .Attr("ignore_errors: bool = false")
     .Stateful()
     .Family("io")
@@ -132,10 +174,11 @@ SLUICE_OP(ReadRecords)
     .Kernel(CpuState<ReadRecordsKernel>(/*expensive=*/true))
     .NoGradient("strings have no derivative")
     .Doc(
-        "Returns up to max_records records of a TFRecord file, from an offset "
-        "(in the decompressed bytes; 0: the first) on, and the offset of the "
-        "next record: -1 if there is none. If ignore_errors, a file ends at "
-        "its first corrupt record.");
+        "Returns up to max_records records of a file from an offset (in the "
+        "decompressed bytes; 0: the first) on, and the offset of the next "
+        "record: -1 if there is none. The file has TFRecords, lines or records "
+        "of record_bytes. If ignore_errors, it ends at its first corrupt "
+        "record.");
 
 }  // namespace
 }  // namespace sluice
