@@ -11,13 +11,14 @@ HOSTILE(Queues,
         "Queue::Fifo Queue::Padding Queue::Shuffling Queue::Priority "
         "Queue::Failed Queue::Enqueue Queue::EnqueueMany Queue::Dequeue "
         "Queue::DequeueMany Queue::DequeueUpTo Queue::Next Queue::Close "
-        "Queue::IsClosed Queue::Size Queue::handle Queue::components") {
+        "Queue::IsClosed Queue::Size Queue::handle Queue::components "
+        "Component::Component") {
   ExpectRecorded("expected", [] { Queue::Fifo({}); });
   ExpectRecorded("expected", [] {
     Queue::Fifo({{DType::kInvalid, PartialShape()}});
   });
   const auto one = [](const PartialShape& shape) {
-    return std::vector<Component>{{DType::kFloat, shape}};
+    return std::vector<Component>{Component(DType::kFloat, shape)};
   };
   // What a queue refuses is known when a step makes it.
   const auto size_of = [](const std::function<Queue()>& make) {
@@ -32,16 +33,20 @@ HOSTILE(Queues,
   ExpectRefused(size_of([&] { return Queue::Priority(one(PartialShape())); }),
                 "shapes: expected");
   ExpectRefused(size_of([&] {
-                  return Queue::Shuffling(one({}), {.min_after_dequeue = -1});
+                  return Queue::Shuffling(one(PartialShape::Scalar()),
+                                          {.min_after_dequeue = -1});
                 }),
                 "min_after_dequeue");
   ExpectRefused(size_of([&] {
                   return Queue::Shuffling(
-                      one({}), {.capacity = 2, .min_after_dequeue = 2});
+                      one(PartialShape::Scalar()),
+                      {.capacity = 2, .min_after_dequeue = 2});
                 }),
                 "min_after_dequeue");
-  EXPECT_TRUE(
-      size_of([&] { return Queue::Fifo(one({}), {.capacity = -kHuge}); }).ok());
+  EXPECT_TRUE(size_of([&] {
+                return Queue::Fifo(one(PartialShape::Scalar()),
+                                   {.capacity = -kHuge});
+              }).ok());
 
   for (const bool failed : {false, true}) {
     const auto none = [&] {

@@ -74,7 +74,7 @@ Queue Queue::Priority(const std::vector<Component>& components,
     shapes.push_back(c.shape);
   }
   std::vector<Component> all = components;
-  all.insert(all.begin(), {DType::kInt64, PartialShape::Scalar()});
+  all.insert(all.begin(), Component(DType::kInt64, {}));
   return Make("PriorityQueueV2", std::move(all),
               {{"component_types", types}, {"shapes", shapes}}, options, loc);
 }

@@ -15,7 +15,9 @@
 #define SLUICE_DATA_QUEUE_H_
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "client/op_builder.h"
@@ -23,10 +25,15 @@
 
 namespace sluice {
 
-// The type and the shape of one tensor of an element.
+// The type and the shape of one tensor of an element: {DType::kFloat, {}} is a
+// scalar, {DType::kFloat} of any shape.
 struct Component {
-  DType dtype = DType::kFloat;
-  PartialShape shape = PartialShape();
+  Component(DType type, PartialShape s = PartialShape())  // NOLINT
+      : dtype(type), shape(std::move(s)) {}
+  Component(DType type, std::initializer_list<int64_t> dims)
+      : dtype(type), shape(dims) {}
+  DType dtype;
+  PartialShape shape;
 };
 
 struct QueueOptions {

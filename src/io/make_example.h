@@ -1,10 +1,8 @@
 // Writing Examples, the records that ParseExample reads.
 //
-//   SLUICE_ASSIGN_OR_RETURN(std::string record,
-//                           MakeExample({{"image", Tensor::Scalar(png)},
-//                                        {"label",
-//                                        Tensor::Scalar<int64_t>(3)}}));
-//   Status written = writer->Write(record);
+//   const Result<std::string> record =
+//       MakeExample({{"image", Tensor::Scalar(png)},
+//                    {"label", Tensor::Scalar<int64_t>(3)}});
 #ifndef SLUICE_IO_MAKE_EXAMPLE_H_
 #define SLUICE_IO_MAKE_EXAMPLE_H_
 
