@@ -119,7 +119,7 @@ SLUICE_BENCH("pipeline.png28.images_per_s") {
       [](Output file) {
         return Augmented(ops::DecodePng(file, {.channels = 1}), 24);
       },
-      1000, 8 * kPngImages);
+      1000, 4 * kPngImages);
 }
 
 SLUICE_BENCH("pipeline.jpeg224.images_per_s") {

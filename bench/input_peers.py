@@ -96,7 +96,7 @@ class TensorFlow:
                     c.join()
             return steps * threads / best_s(run)
 
-    def dequeue_many(self):
+    def dequeue_many(self, threads):
         tf, rows, size, batches = self.tf, 64, 3072, 1000
         queue = self.v1.FIFOQueue(4 * rows, [tf.uint8], [[size]])
         put = queue.enqueue_many(self.constant([[7] * size] * rows, tf.uint8))
@@ -114,7 +114,11 @@ class TensorFlow:
 
             def run():
                 for _ in range(batches):
+                    if threads == 1:
+                        fill()
                     take()
+            if threads == 1:
+                return rows * size * batches / best_s(run) * 1e-9
             producer = threading.Thread(target=produce)
             producer.start()
             seconds = best_s(run)
@@ -169,7 +173,7 @@ class TensorFlow:
         return self.images(
             folder + "/png28-*.tfrecord",
             lambda x: self.augmented(self.tf.io.decode_png(x, channels=1), 24),
-            1000, 8 * 4096)
+            1000, 4 * 4096)
 
     def jpeg(self, folder):
         return self.images(
@@ -218,7 +222,8 @@ class TensorFlow:
 FIGURES = {
     "queue.pairs_t1.per_s": lambda tf, folder: tf.pairs(1),
     "queue.pairs_t4.per_s": lambda tf, folder: tf.pairs(4),
-    "queue.dequeue_many.gb_per_s": lambda tf, folder: tf.dequeue_many(),
+    "queue.dequeue_many.gb_per_s": lambda tf, folder: tf.dequeue_many(2),
+    "queue.dequeue_many.t1.gb_per_s": lambda tf, folder: tf.dequeue_many(1),
     "records.read.gb_per_s": lambda tf, folder: tf.records(folder),
     "pipeline.png28.images_per_s": lambda tf, folder: tf.png(folder),
     "pipeline.jpeg224.images_per_s": lambda tf, folder: tf.jpeg(folder),
@@ -233,16 +238,22 @@ def tensorflow(peer, name, folder):
         return FIGURES[name](peer, folder)
 
 
+COPIES = {  # The copy rate beside a figure.
+    "queue.dequeue_many.gb_per_s": "queue.dequeue_many.copy_gb_per_s",
+    "queue.dequeue_many.t1.gb_per_s": "queue.dequeue_many.copy_gb_per_s",
+    "records.read.gb_per_s": "records.read.copy_gb_per_s",
+}
+
+
 def sluice(program, name):
     """The value of the figure, and its share of the copy rate or nan."""
-    stem = name.removesuffix(".gb_per_s")
-    pattern = "^sluice\\." + re.escape(stem) + (
-        "\\.(copy_)?gb_per_s$" if stem != name else "$")
+    names = [name] + ([COPIES[name]] if name in COPIES else [])
+    pattern = "^sluice\\.(" + "|".join(map(re.escape, names)) + ")$"
     lines = subprocess.run([program, "bench", "--json", "--filter", pattern],
                            capture_output=True, text=True, check=True).stdout
     values = {v["name"]: v["value"] for v in map(json.loads, lines.splitlines())}
-    value = values["sluice." + name]
-    return value, value / values.get("sluice." + stem + ".copy_gb_per_s", math.nan)
+    ours, *copy = [values["sluice." + n] for n in names]
+    return ours, ours / copy[0] if copy else math.nan
 
 
 def main():

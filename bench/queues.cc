@@ -47,40 +47,71 @@ SLUICE_BENCH("queue.pairs_t4.per_s") { return PairsPerS(4); }
 constexpr int64_t kRows = 64, kRowBytes = 3072, kBatches = 1000;
 constexpr double kGb = 1e-9 * kRows * kRowBytes * kBatches;
 
-// Batches of rows out of a queue that another thread keeps full.
+// A queue of rows, and steps that fill it and take batches out of it.
+struct RowQueue {
+  RowQueue() {
+    const WithGraph use(graph);
+    const Queue queue =
+        Queue::Fifo({{DType::kUint8, {kRowBytes}}}, {.capacity = 4 * kRows});
+    rows = Placeholder<uint8_t>({kRows, kRowBytes});
+    put = queue.EnqueueMany({rows});
+    batch = queue.DequeueMany(static_cast<int32_t>(kRows))[0];
+    std::memset(values.raw(), 7, kRows * kRowBytes);
+  }
+  Status MakeSteps() {
+    SLUICE_ASSIGN_OR_RETURN(fill, session.MakeCallable({rows}, {}, {put}));
+    SLUICE_ASSIGN_OR_RETURN(take, session.MakeCallable({}, {batch}));
+    return OkStatus();
+  }
+  Status Fill(const RunOptions& options = {}) {
+    return fill.Run({&values, 1}, options).status();
+  }
+  Status Take() { return take.Run().status(); }
+
+  Graph graph;
+  Output rows, batch;
+  Node* put;
+  Tensor values{DType::kUint8, Shape({kRows, kRowBytes})};
+  Session session{graph};
+  Session::Callable fill, take;
+};
+
+// Out of a queue that another thread keeps full.
 SLUICE_BENCH("queue.dequeue_many.gb_per_s") {
-  Graph g;
-  WithGraph use(g);
-  const Queue queue =
-      Queue::Fifo({{DType::kUint8, {kRowBytes}}}, {.capacity = 4 * kRows});
-  const Output rows = Placeholder<uint8_t>({kRows, kRowBytes});
-  Node* const put = queue.EnqueueMany({rows});
-  const Output batch = queue.DequeueMany(static_cast<int32_t>(kRows))[0];
-  Session session(g);
-  SLUICE_ASSIGN_OR_RETURN(const Session::Callable fill,
-                          session.MakeCallable({rows}, {}, {put}));
-  SLUICE_ASSIGN_OR_RETURN(const Session::Callable take,
-                          session.MakeCallable({}, {batch}));
-  Tensor values(DType::kUint8, Shape({kRows, kRowBytes}));
-  std::memset(values.raw(), 7, kRows * kRowBytes);
+  RowQueue queue;
+  SLUICE_RETURN_IF_ERROR(queue.MakeSteps());
   Coordinator producer;
   SLUICE_RETURN_IF_ERROR(producer.Start([&] {
     RunOptions options;
     options.cancellation = producer.cancellation();
     while (!producer.ShouldStop())
-      if (Status s = fill.Run({&values, 1}, options).status(); !s.ok())
+      if (Status s = queue.Fill(options); !s.ok())
         return producer.ShouldStop() ? OkStatus() : s;
     return OkStatus();
   }));
   const Result<double> s = Best(5, [&] {
-    for (int64_t i = 0; i < kBatches; ++i)
-      SLUICE_RETURN_IF_ERROR(take.Run().status());
+    for (int64_t i = 0; i < kBatches; ++i) SLUICE_RETURN_IF_ERROR(queue.Take());
     return OkStatus();
   });
   producer.RequestStop();
   SLUICE_RETURN_IF_ERROR(producer.Join());
   SLUICE_RETURN_IF_ERROR(s.status());
   return kGb / *s;
+}
+
+// By one thread, which fills the queue and takes batches in turn: what batches
+// cost where no thread is woken.
+SLUICE_BENCH("queue.dequeue_many.t1.gb_per_s") {
+  RowQueue queue;
+  SLUICE_RETURN_IF_ERROR(queue.MakeSteps());
+  SLUICE_ASSIGN_OR_RETURN(const double s, Best(5, [&] {
+                            for (int64_t i = 0; i < kBatches; ++i) {
+                              SLUICE_RETURN_IF_ERROR(queue.Fill());
+                              SLUICE_RETURN_IF_ERROR(queue.Take());
+                            }
+                            return OkStatus();
+                          }));
+  return kGb / s;
 }
 
 // What a thread that only copies as many rows, each from a place of its own,

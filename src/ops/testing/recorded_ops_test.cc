@@ -265,8 +265,12 @@ const std::vector<Unrecorded>& UnrecordedOps() {
        "a handle is a name that each session chooses"},
       {{"ImmutableConst", "InitializeTableFromTextFile",
         "InitializeTableFromTextFileV2", "MatchingFiles", "ReadFile",
-        "RecordInput", "Skipgram"},
+        "ReadRecords", "RecordInput", "Skipgram"},
        "it uses files"},
+      {{"QueueEndEpoch", "QueueFail", "QueueNext", "QueueNextBatch",
+        "QueueReopen", "QueueSkipEpoch", "QueueStats", "QueueWanted"},
+       "TensorFlow has no such op: what pipelines do with queues "
+       "(data/dataset_test.cc)"},
       {{"FixedLengthRecordReader"},
        "TensorFlow's kernel demands an attribute that only V2 has"},
       {{"EagerPyFunc", "PyFunc", "PyFuncStateless"},
