@@ -78,7 +78,7 @@ HOSTILE(Queues,
   });
   ExpectRecorded("expected", [&] { queue().Enqueue({row, 1.5}); });
   ExpectRecorded("expected", [&] { queue().Enqueue({Output(), 1}); });
-  ExpectRecorded("another graph", [&] { queue().Enqueue({Elsewhere(), 1}); });
+  ExpectRecorded("of another", [&] { queue().Enqueue({Elsewhere(), 1}); });
   ExpectRecorded("expected", [&] { queue().DequeueMany("many"); });
   ExpectRecorded("expected", [&] { queue().DequeueMany(-1); });
   Graph g;
@@ -132,7 +132,7 @@ HOSTILE(
   const std::pair<const char*, std::function<Dataset()>> builds[] = {
       {"expected", [] { return Dataset::Range(1.5); }},
       {"expected", [] { return Dataset::Range(Output()); }},
-      {"another graph", [] { return Dataset::Range(Elsewhere()); }},
+      {"of another", [] { return Dataset::Range(Elsewhere()); }},
       {"at least one tensor", [] { return Dataset::FromTensors({}); }},
       {"rank", [] { return Dataset::FromTensors({1.0f}); }},
       {"expected", [] { return Dataset::FromFiles(3); }},

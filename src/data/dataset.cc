@@ -870,6 +870,11 @@ Dataset Dataset::FilterWith(internal::ElementFn fn, SourceLoc loc) const {
 
 Dataset Dataset::Scan(const Operands& initial, const internal::ScanFn& fn,
                       SourceLoc loc) const {
+  if (!fn) {
+    const Output failed = BuildError(
+        InvalidArgument("Scan: expected a function, got an empty one"), loc);
+    return Map([failed](const Element&) { return failed; });
+  }
   return Of(
       std::make_shared<internal::ScanNode>(node_, initial.items(), fn, loc));
 }

@@ -24,6 +24,13 @@ Queue Queue::Make(const char* op, std::vector<Component> components,
                   AttrMap attrs, const QueueOptions& options, SourceLoc loc) {
   Queue q;
   q.components_ = std::move(components);
+  for (const Component& c : q.components_)
+    if (c.dtype == DType::kInvalid) {
+      q.handle_ = BuildError(
+          InvalidArgument(op, ": expected components with a type, got none"),
+          loc);
+      return q;
+    }
   attrs.try_emplace("component_types", q.types());
   attrs.try_emplace("shapes", q.shapes());
   attrs.try_emplace("capacity", options.capacity);

@@ -51,6 +51,7 @@ NOT_RUN = {
     "sluice worker --plain-beyond-loopback --cluster 'kubernetes":
         "needs Kubernetes; src/cluster/membership/cluster_environment_test.cc has its variables",
     "GOMP_SPINCOUNT=1000 ./my_program": "is a program of the reader's",
+    "bench/input_peers.py": "needs TensorFlow",
     "bench/net_peers.py": "needs PyTorch and TensorFlow",
     "bench/op_peers.py": "needs PyTorch and TensorFlow",
     "valgrind": "takes minutes",
