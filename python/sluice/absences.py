@@ -24,7 +24,7 @@ NEEDS = {name: what for what, names in _ABSENT.items()
 _ABSENT_MODULES = {
     "savers": "saved_model.loader saved_model.builder",
     "summaries": "summary contrib.summary",
-    "data sets": "data contrib.data",
+    "data sets of that kind": "data contrib.data data.experimental",
     "estimators": "estimator feature_column contrib.learn contrib.estimator",
     "Keras's layers": "keras keras.backend keras.callbacks keras.layers "
                       "keras.losses keras.models keras.optimizers keras.utils "

@@ -831,6 +831,24 @@ _GROUPS = {
     "sparse": _SPARSE, "spectral": _SIGNAL,
     "strings": _STRINGS, "summary": _SUMMARIES, "train": _TRAIN,
     "train.queue_runner": _QUEUE_RUNNERS}
+_DATASETS = {
+    **_from("data.dataset", "Dataset"),
+    **_from("data.iterator", "Iterator", "make_one_shot_iterator",
+            "make_initializable_iterator", "get_output_classes",
+            "get_output_shapes", "get_output_types"),
+    **_from("data.options", "Options"),
+    **_from("data.readers", "TFRecordDataset", "TextLineDataset",
+            "FixedLengthRecordDataset")}
+_DATASET_FUNCTIONS = _from(
+    "data.transformations", "bucket_by_sequence_length", "enumerate_dataset",
+    "ignore_errors", "map_and_batch", "parallel_interleave", "scan",
+    "shuffle_and_repeat", "take_while", "unbatch")
+_GROUPS.update({
+    "data": _DATASETS,
+    "data.experimental": {**_DATASET_FUNCTIONS,
+                          **_from("data.dataset", "AUTOTUNE")},
+    "contrib.data": {**_DATASET_FUNCTIONS, **_from("data.dataset", "AUTOTUNE")}
+})
 # Programs may import these empty namespaces.
 for _name in MODULE_NEEDS:
     _GROUPS.setdefault(_name, {})

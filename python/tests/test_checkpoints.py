@@ -117,7 +117,8 @@ assert example_pb2.Example is tf.train.Example
 assert summary_pb2.Summary is tf.Summary is summary.Summary
 assert saver.latest_checkpoint is checkpoint_management.latest_checkpoint
 assert signature_constants.PREDICT_INPUTS == "inputs"
-for module, name in ((data, "Dataset"), (layers, "Dense"), (tf.train, "Saver"),
+assert data.Dataset is tf.data.Dataset
+for module, name in ((layers, "Dense"), (tf.train, "Saver"),
                      (summary, "scalar"), (tf.keras, "Model")):
     try:
         getattr(module, name)

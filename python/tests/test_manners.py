@@ -529,8 +529,8 @@ def test_missing_modules_report_requirements():
         assert LSTMCell is cells.LSTMCell
         for line in ("from tensorflow.contrib import tpu",
                      "import tensorflow.contrib.tpu",
-                     "import tensorflow.data.experimental",
-                     "from tensorflow.data import Dataset"):
+                     "import tensorflow.keras.layers.experimental",
+                     "from tensorflow.keras.layers import Dense"):
             try:
                 exec(line)
             except ImportError as e:
@@ -541,7 +541,7 @@ def test_missing_modules_report_requirements():
         capture_output=True, text=True).stdout.splitlines()
     assert len(out) == 4
     assert all("'tensorflow.contrib.tpu'" in line for line in out[:2])
-    assert all("needs data sets" in line for line in out[2:])
+    assert all("needs Keras's layers" in line for line in out[2:])
 
 
 def test_wrong_keyword_error_suggests_nearest():

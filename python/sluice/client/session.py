@@ -5,7 +5,7 @@ import threading
 import warnings
 
 from sluice import _core
-from sluice.client import session_ops
+from sluice.client import pipelines, session_ops
 from sluice.framework import (
     config as configs, conversion, default_session, devices, errors,
     graph as graphs, members, nest, protos)
@@ -101,6 +101,7 @@ class BaseSession(_core.Session):
         self._closed = False
         self._attributes = {}  # DeviceAttributes by device name.
         self._dead_handles = []  # Handles of tensors to be deleted.
+        self._pipelines = pipelines.Pipelines(_expand_fetch)
 
     @property
     def graph(self):
@@ -133,15 +134,30 @@ class BaseSession(_core.Session):
           RuntimeError: if the session is closed.
           TypeError, ValueError: if fetches or feeds are invalid.
           errors.OpError: if an operation of the step fails.
+          errors.OutOfRangeError: if an iterator of the step is at its end.
+          errors.FailedPreconditionError: if one was not initialized.
           KeyboardInterrupt: if Ctrl-C interrupts a step of the main thread.
         """
         self._check_open()
         if not self._graph.version:
             raise RuntimeError("The Session graph is empty. Add operations to "
                                "the graph before calling run().")
+        if self._graph._iterators is not None:
+            return self._run_with_pipelines(fetches, _as_dict(feed_dict),
+                                            options, run_metadata)
         if feed_dict is None and options is None and run_metadata is None:
             return self._run(fetches)
         return self._run(fetches, _as_dict(feed_dict), options, run_metadata)
+
+    def _run_with_pipelines(self, fetches, feed_dict, options, run_metadata):
+        """Runs a step of a graph that has iterators of datasets."""
+        kind = self._pipelines.kind_of(self._graph, fetches, feed_dict or ())
+        if kind is None:
+            return self._run(fetches, feed_dict, options, run_metadata)
+        self._pipelines.before(self, kind)
+        values = self._run(fetches, feed_dict, options, run_metadata)
+        self._pipelines.after(kind, feed_dict)
+        return values
 
     def _check_options(self, options, run_metadata):
         """Checks the options of a step; _core calls it. Both may be None."""
@@ -188,9 +204,14 @@ class BaseSession(_core.Session):
         for feed in feeds or []:
             convert = _registered(feed, 2)
             tensors += (conversion.parts if convert is None else convert)(feed)
-        return self._start_partial_run(fetches, [
-            self._graph.as_graph_element(t, allow_operation=False)
-            for t in tensors])
+        tensors = [self._graph.as_graph_element(t, allow_operation=False)
+                   for t in tensors]
+        if self._graph._iterators is not None:
+            kind = self._pipelines.kind_of(self._graph, fetches, tensors)
+            if kind is not None:
+                self._pipelines.before(self, kind)
+                self._pipelines.after(kind, None)
+        return self._start_partial_run(fetches, tensors)
 
     def partial_run(self, handle, fetches, feed_dict=None):
         """Runs a stage of a step and returns the values of `fetches`.
@@ -233,7 +254,21 @@ class BaseSession(_core.Session):
                                 run_metadata)
 
             return run_with
-        return self._make_callable(fetches, feeds)
+        step = self._make_callable(fetches, feeds)
+        if self._graph._iterators is None:
+            return step
+        kind = self._pipelines.kind_of(self._graph, fetches, feeds)
+        if kind is None:
+            return step
+
+        def run(*values, options=None, run_metadata=None):
+            self._check_open()
+            self._pipelines.before(self, kind)
+            made = step(*values, options=options, run_metadata=run_metadata)
+            self._pipelines.after(kind, dict(zip(feeds, values)))
+            return made
+
+        return run
 
     def _make_callable_from_options(self, callable_options):
         """Returns a function that runs the step of a CallableOptions.

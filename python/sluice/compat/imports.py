@@ -96,6 +96,7 @@ class _Internal(types.ModuleType):
 # The folders in which modules are searched, in order.
 _FOLDERS = (
     "framework.", "ops.", "client.", "functions.", "layers.", "training.",
+    "data.",
     "contrib.", "contrib.layers.", "contrib.metrics.", "contrib.seq2seq.",
     "compat.", "compat.internals.", "compat.testing.", "compat.training.", "")
 # Internal modules that are public under another name.
@@ -112,6 +113,8 @@ _GROUPS = {"convolutional": "layers", "core": "layers", "pooling": "layers",
            "image_ops": "image", "image_ops_impl": "image"}
 # The modules of this package with the other names of an internal module.
 _OURS = {"ops": "graph conversion registries scopes gradients",
+         "dataset_ops": "dataset iterator options readers",
+         "iterator_ops": "iterator", "batching": "transformations",
          "constant_op": "conversion", "sparse_tensor": "conversion",
          "tensor_util": "tensor_proto conversion",
          "lookup_ops": "tables vocabularies", "tensor_spec": "specs",

@@ -97,6 +97,9 @@ class Graph(_core.Graph):
         self._functions = []  # Called by ops (ops/script_ops.py).
         self._custom_gradients = []  # By number (functions/custom_gradient.py).
         self._defined = {}  # The functions of Defun (functions/function.py).
+        # {operation: (iterator, whether it takes an element)}, if there are any
+        # (client/pipelines.py).
+        self._iterators = None
         self._lock = threading.RLock()
         self._container = ""
 

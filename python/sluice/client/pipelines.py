@@ -1,0 +1,149 @@
+"""The pipelines of datasets, as a session runs them beside its steps.
+
+An iterator (data/iterator.py) has operations in the graph: its `initializer`,
+which a step runs without any effect of its own, and those that take elements.
+`Graph._iterators` says which they are. A session with such a graph looks, once
+for each kind of step, which of them the step reaches. An initializer notes the
+feeds; the pipeline starts before the first step that takes an element, since
+what its functions read, such as tables, may be initialized in between.
+"""
+
+import threading
+
+from sluice import _core
+from sluice.framework import errors, nest
+
+_MOST_KINDS = 1000  # Of steps whose analysis is kept.
+
+
+class _Kind:
+    """The iterators that the steps of one kind reach."""
+
+    __slots__ = ("initialized", "needed")
+
+    def __init__(self, initialized, needed):
+        self.initialized = initialized
+        self.needed = needed  # [(iterator, operation that takes an element)].
+
+
+class Pipelines:
+    """Starts the pipelines of one session. Thread-safe.
+
+    Args:
+      expand_fetch: what `session._expand_fetch` is.
+    """
+
+    def __init__(self, expand_fetch):
+        self._expand_fetch = expand_fetch
+        self._kinds = {}  # By the names of fetched operations and of feeds.
+        self._lock = threading.Lock()  # Held while a pipeline starts.
+        self._feeds = {}  # Of initialized iterators that are to start.
+        self._runs = {}  # The number of each started iterator's run.
+
+    def kind_of(self, graph, fetches, feeds):
+        """Returns the kind of a step: None if it reaches no iterator.
+
+        Args:
+          graph: the graph, which has iterators.
+          fetches: a structure of fetches.
+          feeds: the keys of the feeds.
+        """
+        fetched = {op.name: op for op in self._operations(fetches, graph)}
+        fed = frozenset(t.name for t in _fed(feeds, graph))
+        key = (frozenset(fetched), fed)
+        if key not in self._kinds:
+            if len(self._kinds) >= _MOST_KINDS:
+                self._kinds.clear()
+            self._kinds[key] = _reached(graph, fetched.values(), fed)
+        return self._kinds[key]
+
+    def _operations(self, fetch, graph):
+        if isinstance(fetch, _core.Tensor):
+            return [fetch.op]
+        if isinstance(fetch, _core.Operation):
+            return [fetch]
+        if isinstance(fetch, dict):
+            fetch = fetch.values()
+        elif not isinstance(fetch, (list, tuple)):
+            fetch = self._expand_fetch(fetch, graph)[0]
+        return [op for part in fetch for op in self._operations(part, graph)]
+
+    def before(self, session, kind):
+        """Starts the pipelines that a step needs and that do not run yet.
+
+        Raises:
+          errors.FailedPreconditionError: if an iterator was not initialized.
+        """
+        for iterator, op in kind.needed:
+            if self._runs.get(iterator) != iterator._run:
+                self._start(session, iterator, op)
+
+    def after(self, kind, feed_dict):
+        """Notes the feeds of iterators that a successful step initialized."""
+        for iterator in kind.initialized:
+            with self._lock:
+                # (The program may reuse its arrays before the pipeline starts.)
+                self._feeds[iterator] = {
+                    key: value.copy() if hasattr(value, "copy") else value
+                    for key, value in (feed_dict or {}).items()}
+                self._runs.pop(iterator, None)
+
+    def _start(self, session, iterator, op):
+        with self._lock:
+            if self._runs.get(iterator) == iterator._run:
+                return  # Another thread has started it.
+            if iterator in self._feeds:
+                feeds = self._feeds[iterator]
+            elif iterator in self._runs:
+                raise errors.FailedPreconditionError(
+                    None, op, f"{op.name}: expected an iterator that runs in "
+                    "this session, got one that was started in another; hint: "
+                    "make an iterator for each session")
+            elif iterator._one_shot:
+                feeds = None
+            elif op._get_control_flow_context() is not None:
+                return  # A branch that may not be taken: it checks by itself.
+            else:
+                raise errors.FailedPreconditionError(
+                    None, op, f"{op.name}: GetNext() failed because the "
+                    "iterator has not been initialized. Ensure that you have "
+                    "run the initializer operation for this iterator before "
+                    "getting the next element.")
+            iterator._start(session, feeds)
+            self._feeds.pop(iterator, None)
+            self._runs[iterator] = iterator._run
+
+
+def _fed(keys, graph):
+    """Returns the tensors that feeds stand for; other keys are skipped."""
+    tensors = []
+    for key in keys:
+        for part in nest.flatten(key, expand_composites=True):
+            try:
+                tensors.append(graph.as_graph_element(part,
+                                                      allow_operation=False))
+            except (KeyError, TypeError, ValueError):
+                pass  # The step will raise what is to be raised.
+    return tensors
+
+
+def _reached(graph, operations, fed):
+    """Returns the _Kind of steps that run operations; None if it is empty."""
+    iterators = graph._iterators
+    seen, initialized, needed = set(), [], []
+    todo = list(operations)
+    while todo:
+        op = todo.pop()
+        name = op.name
+        if name in seen:
+            continue
+        seen.add(name)
+        if name in iterators:
+            iterator, takes = iterators[name]
+            if takes:
+                needed.append((iterator, op))
+            else:
+                initialized.append(iterator)
+        todo += op.control_inputs
+        todo += [t.op for t in op.inputs if t.name not in fed]
+    return _Kind(initialized, needed) if initialized or needed else None

@@ -1,0 +1,1 @@
+"""Datasets: input pipelines that are part of the graph."""

@@ -1,0 +1,173 @@
+"""Iterators: the elements of a dataset, as tensors of the graph."""
+
+from sluice.data import elements
+from sluice.data.lowering import Build, Shapes, missing
+from sluice.framework import graph as graphs
+from sluice.ops import control_flow, variables
+
+
+class Iterator:
+    """The elements of a dataset. Each step that needs them takes the next.
+
+        iterator = dataset.make_initializable_iterator()
+        x, y = iterator.get_next()
+        with tf.Session() as session:
+            session.run(iterator.initializer, {files: ["a", "b"]})
+            while True:
+                session.run(train)  # OutOfRangeError at the end.
+
+    The pipeline runs beside the steps, on threads of the session, from the
+    first step that needs an element until its end, its next initialization or
+    the end of the session. It runs in one session at a time.
+
+    Made by `make_one_shot_iterator` and `make_initializable_iterator`.
+    """
+
+    def __init__(self, dataset, one_shot):
+        graph = graphs.get_default_graph()
+        self._graph, self._one_shot = graph, one_shot
+        self._run = 0  # The number of the latest start, in any session.
+        self._started, self._start_op = None, None
+        build = Build()
+        with graphs.init_scope(), graphs.name_scope(
+                "OneShotIterator" if one_shot else "Iterator"):
+            pipeline, self._like = dataset._lower(build)
+            self._shapes = Shapes()
+            self._pipeline = pipeline.map(self._shapes.seen, 1).make_iterator(
+                "pipeline")
+            # (No step runs it: it tells what elements are like.)
+            self._spec = elements.spec_of(self._like.pack(
+                self._shapes.restored(self._pipeline.next())))
+            self._initializer = None if one_shot else control_flow.group(
+                *build.sources, name="initializer")
+        if graph._iterators is None:
+            graph._iterators = {}
+        if not one_shot:
+            graph._iterators[self._initializer.name] = (self, False)
+
+    def get_next(self, name=None):
+        """Returns a structure of tensors that are the next element.
+
+        In each step all of them are of the same element. Other calls give other
+        elements. A step that needs them raises
+
+        - errors.OutOfRangeError: at the end;
+        - errors.FailedPreconditionError: if the iterator was not initialized;
+        - the pipeline's error, once the elements before it were taken.
+        """
+        if graphs.get_default_graph() is not self._graph:
+            raise ValueError("get_next: expected to be called in the graph of "
+                             "the iterator")
+        with graphs.name_scope(name, "IteratorGetNext"):
+            waits = []
+            if not self._one_shot and (
+                    self._graph._get_control_flow_context() is not None):
+                waits = [self._check_started()]
+            with graphs.control_dependencies(waits):
+                tensors = self._pipeline.next()
+        self._graph._iterators[tensors[0].op.name] = (self, True)
+        return self._like.pack(self._shapes.restored(tensors))
+
+    def _check_started(self):
+        """Returns an operation that fails unless the iterator was started.
+
+        Whether a branch takes an element is known in a step only. So there an
+        uninitialized variable is what fails.
+        """
+        if self._started is None:
+            with graphs.init_scope():
+                self._started = variables.Variable(
+                    False, trainable=False, collections=[], name="started")
+                self._start_op = self._started.initializer
+        return self._started.read_value().op
+
+    def _start(self, session, feed_dict):
+        """Starts the pipeline in a session."""
+        session._start_pipeline(self._pipeline, feed_dict, 0)
+        if self._start_op is not None:
+            session._run(self._start_op)
+        self._run += 1
+
+    @property
+    def initializer(self):
+        """The operation that lets the iterator start, or start again.
+
+        What is fed to the step that runs it is fed to the pipeline. The
+        pipeline starts with the next step that takes an element. ValueError for
+        a one-shot iterator.
+        """
+        if self._initializer is None:
+            raise ValueError("Iterator does not have an initializer.")
+        return self._initializer
+
+    def make_initializer(self, dataset, name=None):
+        """Is not implemented: raises UnimplementedError."""
+        raise missing("Iterator.make_initializer", "make an iterator for each "
+                      "dataset, and choose with tf.cond")
+
+    def string_handle(self, name=None):
+        """Is not implemented: raises UnimplementedError."""
+        raise missing("Iterator.string_handle", "make an iterator for each "
+                      "dataset, and choose with tf.cond")
+
+    @staticmethod
+    def from_structure(output_types, output_shapes=None, shared_name=None,
+                       output_classes=None):
+        """Is not implemented: raises UnimplementedError."""
+        raise missing("Iterator.from_structure", "make an iterator for each "
+                      "dataset, and choose with tf.cond")
+
+    @staticmethod
+    def from_string_handle(string_handle, output_types, output_shapes=None,
+                           output_classes=None):
+        """Is not implemented: raises UnimplementedError."""
+        raise missing("Iterator.from_string_handle", "make an iterator for "
+                      "each dataset, and choose with tf.cond")
+
+    @property
+    def element_spec(self):
+        """A structure of the TensorSpecs of an element."""
+        return self._spec
+
+    @property
+    def output_types(self):
+        """The structure of the dtypes of an element."""
+        return elements.map_structure(lambda s: s.dtype, self._spec)
+
+    @property
+    def output_shapes(self):
+        """The structure of the static shapes of an element."""
+        return elements.map_structure(lambda s: s.shape, self._spec)
+
+    @property
+    def output_classes(self):
+        """The structure of Tensor and SparseTensor of an element."""
+        return elements.map_structure(lambda s: s.value_type, self._spec)
+
+
+def make_one_shot_iterator(dataset):
+    """Returns an Iterator that starts by itself in each session."""
+    return dataset.make_one_shot_iterator()
+
+
+def make_initializable_iterator(dataset, shared_name=None):
+    """Returns an Iterator that starts when its `initializer` is run."""
+    return dataset.make_initializable_iterator(shared_name)
+
+
+def get_output_types(dataset_or_iterator):
+    """Returns the structure of the dtypes of a dataset's or iterator's
+    elements."""
+    return dataset_or_iterator.output_types
+
+
+def get_output_shapes(dataset_or_iterator):
+    """Returns the structure of the static shapes of a dataset's or iterator's
+    elements."""
+    return dataset_or_iterator.output_shapes
+
+
+def get_output_classes(dataset_or_iterator):
+    """Returns the structure of the classes of a dataset's or iterator's
+    elements."""
+    return dataset_or_iterator.output_classes
