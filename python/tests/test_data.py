@@ -259,7 +259,7 @@ def test_padded_batches(values):
     assert values(padded) == [([[1, -1, -1, -1], [2, 2, -1, -1]],
                                [[b"1", b"?"], [b"2", b"2"]])]
     assert padded.output_shapes[0].as_list() == [2, 4]
-    with pytest.raises(tf.errors.InvalidArgumentError, match="pad to a smaller"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="to a smaller"):
         values(d.padded_batch(3, ([2], [None])))
     with pytest.raises(ValueError, match="not compatible"):
         values(d.padded_batch(3, ([2, 2], [None])))
@@ -314,8 +314,8 @@ def test_functions_for_apply(values):
     assert values(d.apply(e.map_and_batch(lambda x: x + 1, 4, 2))) == [
         [1, 2, 3, 4], [5, 6]]
     assert values(d.apply(e.enumerate_dataset(1)).take(1)) == [(1, 0)]
-    assert sorted(values(d.apply(e.shuffle_and_repeat(3, 2, seed=1)))) == sorted(
-        2 * list(range(6)))
+    assert sorted(values(d.apply(e.shuffle_and_repeat(
+        3, 2, seed=1)))) == sorted(2 * list(range(6)))
     assert values(d.apply(e.scan((np.int64(0), 1.0), lambda s, x: (
         (s[0] + x, s[1]), {"sum": s[0] + x})))) == [
             {"sum": n} for n in (0, 1, 3, 6, 10, 15)]

@@ -49,6 +49,17 @@ def test_a_loop_of_primitives(example):
         "gcd(1071, 462) = 21\n")
 
 
+def test_buckets_need_less_padding(example):
+    shuffled, bucketed = numbers(example("bucketing"), "words,")
+    assert bucketed < shuffled / 3
+
+
+def test_windows_slide_over_a_stream(example):
+    out = example("streaming")
+    assert "values   0 to  99: mean  0.455, maximum  0.836" in out
+    assert out.count("values") == 8
+
+
 def test_layers_on_separate_devices_run_in_parallel(example):
     out = example("model_parallel_lstm", 61)
     losses = numbers(out, "loss")

@@ -135,8 +135,8 @@ class Padding:
         for leaf, value in zip(leaves, values):
             if isinstance(value, _core.Tensor):
                 if value.dtype.base_dtype != leaf.dtype.base_dtype:
-                    raise TypeError(f"Mismatching padding value for a component "
-                                    f"of type {leaf.dtype.name}, got "
+                    raise TypeError(f"Mismatching padding value for a "
+                                    f"component of type {leaf.dtype.name}, got "
                                     f"{value!r}")
                 value = constant_value(value)
                 if value is None:

@@ -477,8 +477,8 @@ class _Range(Dataset):
         self._start, self._limit, self._step = (
             (None, start, None) if limit is None else (start, limit, step))
         if step is not None and constant_value(step) == 0:
-            raise errors.InvalidArgumentError(None, None,
-                                              "step must be a non-zero integer.")
+            raise errors.InvalidArgumentError(
+                None, None, "step must be a non-zero integer.")
 
     def _lower(self, build):
         limit, like = build.source(self._limit), Elements(Tensor)

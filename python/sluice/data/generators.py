@@ -58,9 +58,9 @@ class Source:
         try:
             leaves = elements.flatten_up_to(self._types, value)
         except (TypeError, ValueError):
-            raise TypeError(f"`generator` yielded an element that did not match "
-                            f"the expected structure. The expected structure "
-                            f"was {self._types}, but the yielded element was "
+            raise TypeError(f"`generator` yielded an element that did not "
+                            f"match the expected structure. The expected "
+                            f"structure was {self._types}, but the yielded element was "
                             f"{value}.") from None
         return [np.int64(number), np.bool_(True)] + [
             _array(leaf, t, s) for leaf, t, s in zip(
