@@ -49,6 +49,11 @@ def test_a_loop_of_primitives(example):
         "gcd(1071, 462) = 21\n")
 
 
+def test_a_pipeline_feeds_training(example):
+    losses = numbers(example("input_pipeline", 240), "loss")
+    assert len(losses) == 6 and losses[-1] < losses[0]
+
+
 def test_buckets_need_less_padding(example):
     shuffled, bucketed = numbers(example("bucketing"), "words,")
     assert bucketed < shuffled / 3

@@ -60,8 +60,8 @@ class Source:
         except (TypeError, ValueError):
             raise TypeError(f"`generator` yielded an element that did not "
                             f"match the expected structure. The expected "
-                            f"structure was {self._types}, but the yielded element was "
-                            f"{value}.") from None
+                            f"structure was {self._types}, but the yielded "
+                            f"element was {value}.") from None
         return [np.int64(number), np.bool_(True)] + [
             _array(leaf, t, s) for leaf, t, s in zip(
                 leaves, self._flat_types, self._flat_shapes)]
