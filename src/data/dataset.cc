@@ -217,7 +217,32 @@ class MapNode final : public ByElement {
         parallel_(options.parallel) {}
   Flow Fold(PipelineBuilder& p, Flow flow, const Step& step) const override {
     p.parallel = std::max(p.parallel, parallel_);
-    return ByElement::Fold(p, std::move(flow), step);
+    if (parallel_ > 1) return ByElement::Fold(p, std::move(flow), step);
+    // One call after the other, whatever runs at once in the same loop.
+    flow.slots.push_back(Constant(0));
+    flow = upstream_->Fold(p, std::move(flow), [&](Flow f, const Element& x) {
+      const Output order = Pop(&f);
+      Element y;
+      if (order.valid()) {
+        const ControlDependencies after({order.node});
+        // (What only reads outer values waits, too: its inputs do.)
+        Element here;
+        for (const Output& o : x) here.push_back(ops::Identity(o, {}, loc_));
+        y = fn_(here);
+      }
+      std::vector<Node*> ends;
+      for (const Output& o : y)
+        if (o.valid()) ends.push_back(o.node);
+      const Output next = [&] {
+        const ControlDependencies done(ends);
+        return ops::Identity(order, {}, loc_);
+      }();
+      f = step(std::move(f), y);
+      f.slots.push_back(next);
+      return f;
+    });
+    Pop(&flow);
+    return flow;
   }
   Flow Process(Flow flow, const Element& x, const Step& step) const override {
     return step(std::move(flow), fn_(x));
@@ -930,6 +955,7 @@ Dataset Dataset::Zip(const Dataset& a, const Dataset& b, SourceLoc loc) {
 
 Dataset Dataset::Shuffle(int64_t buffer, int64_t seed, SourceLoc loc) const {
   buffer = AtLeast(1, buffer, "Shuffle: buffer", loc);
+  if (buffer == 1) return Prefetch(1, loc);
   // Some room beyond the buffer, so that the stages on both sides need not take
   // turns for each element.
   internal::BoundaryOptions options{.capacity = buffer + buffer / 8 + 16,

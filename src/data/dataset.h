@@ -86,8 +86,9 @@ ElementFn ElementFunction(Fn fn, SourceLoc loc) {
 }  // namespace internal
 
 struct DatasetMapOptions {
-  // How many elements may be in the function at once. They leave in their
-  // order.
+  // How many elements may be in the function at once (or more, up to the number
+  // for another Map of the same stage). They leave in their order. 1: the
+  // function runs for one after the other.
   int parallel = 16;
 };
 
@@ -206,8 +207,9 @@ class Dataset {
   // Elements made of one of each; as many as the shorter one has.
   static Dataset Zip(const Dataset& a, const Dataset& b,
                      SourceLoc loc = CallerLoc());
-  // Draws each element from the next `buffer` ones. `seed` 0: another order
-  // every time.
+  // Draws each element from at least the next `buffer` ones (an eighth and 16
+  // more may be there; with 1, the order stays). `seed` 0: another order every
+  // time.
   Dataset Shuffle(int64_t buffer, int64_t seed = 0,
                   SourceLoc loc = CallerLoc()) const;
   // Stacks `size` elements along a new first dimension.

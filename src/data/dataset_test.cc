@@ -12,6 +12,7 @@
 
 #include "client/control/control_flow.h"
 #include "client/operators.h"
+#include "client/variables.h"
 #include "data/coordinator.h"
 #include "io/file.h"
 #include "io/records.h"
@@ -105,6 +106,41 @@ TEST_F(DatasetTest, MapsInOrderHoweverManyAtOnce) {
                   for (int64_t& x : all) x *= x;
                   return all;
                 }()));
+}
+
+TEST_F(DatasetTest, CallsAMapOfOneInTurn) {
+  // Counts in a variable, without a lock.
+  Var count(int64_t{0}, "count");
+  const Dataset counted =
+      Dataset::Range(200)
+          .Map([](Output x) { return x + int64_t{1}; }, {.parallel = 32})
+          .Map(
+              [&](Output) {
+                const Output before = ops::Identity(count.Read());
+                const ControlDependencies read({before.node});
+                const ControlDependencies written(
+                    {count.Assign(before + int64_t{1})});
+                return count.Read();
+              },
+              {.parallel = 1});
+  DatasetIterator it = counted.MakeIterator();
+  const Output next = it.Next()[0];
+  Session session(graph_);
+  ASSERT_TRUE(session.RunTargets({GlobalVariablesInitializer()}).ok());
+  ASSERT_TRUE(it.Start(session).ok());
+  for (int64_t i = 1; i <= 200; ++i)
+    ASSERT_EQ(session.Run(next)->scalar<int64_t>(), i);
+}
+
+TEST_F(DatasetTest, KeepsPartlyKnownShapes) {
+  const Dataset rows =
+      Dataset::FromTensors({Tensor::Of<int64_t>({3, 2}, {1, 2, 3, 4, 5, 6})});
+  EXPECT_EQ(rows.Batch(2).MakeIterator().Next()[0].shape().ToString(), "[?,2]");
+  EXPECT_THAT(All(rows.Batch(2)), ElementsAre(1, 2, 3, 4, 5, 6));
+}
+
+TEST_F(DatasetTest, AShuffleOfOneKeepsTheOrder) {
+  EXPECT_EQ(All(Dataset::Range(50).Shuffle(1)), Upto(50));
 }
 
 TEST_F(DatasetTest, FiltersAndMapsAgain) {

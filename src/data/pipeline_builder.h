@@ -1,4 +1,4 @@
-// Compiles datasets into loops and queues (docs/design/033-pipelines.md).
+// Compiles datasets into loops and queues (docs/design/034-pipelines.md).
 #ifndef SLUICE_DATA_PIPELINE_BUILDER_H_
 #define SLUICE_DATA_PIPELINE_BUILDER_H_
 

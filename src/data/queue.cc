@@ -120,7 +120,13 @@ Node* Queue::EnqueueMany(const Operands& rows, SourceLoc loc) const {
 }
 
 std::vector<Output> Queue::Dequeue(SourceLoc loc) const {
-  return ops::QueueDequeueV2(handle_, types(), {}, loc);
+  std::vector<Output> element = ops::QueueDequeueV2(handle_, types(), {}, loc);
+  // A queue that does not know all dimensions of all shapes knows none.
+  for (size_t i = 0; i < element.size(); ++i)
+    if (element[i].valid() && !components_[i].shape.fully_known() &&
+        components_[i].shape.rank_known())
+      element[i] = ops::EnsureShape(element[i], components_[i].shape, {}, loc);
+  return element;
 }
 
 std::vector<Output> Queue::DequeueMany(const Operand& n, SourceLoc loc) const {
