@@ -44,10 +44,11 @@ class DatasetIterator::Runner {
       error_ = OkStatus();
     }
     Session& runs = own_session_ != nullptr ? *own_session_ : session;
-    // (The queues are emptied before any stage runs.)
+    // (The queues are emptied before any stage runs. By the caller's session,
+    // which refuses if it is closed or of another graph.)
     std::vector<Node*> reopen;
     for (const PipelineStage& s : stages_) reopen.push_back(s.reopen);
-    SLUICE_RETURN_IF_ERROR(runs.RunTargets(reopen));
+    SLUICE_RETURN_IF_ERROR(session.RunTargets(reopen));
     for (const PipelineStage& s : stages_)
       SLUICE_RETURN_IF_ERROR(coordinator_->Start(
           [this, &s, &runs, feeds] { return RunStage(s, runs, feeds); }));
