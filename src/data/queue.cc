@@ -108,6 +108,7 @@ Node* Queue::EnqueueWith(const char* op, const Operands& values,
                loc);
     return nullptr;
   }
+  const ColocateWith queue(handle_.node);
   return BuildNode(op, std::move(inputs), {{"Tcomponents", types()}}, "", loc);
 }
 
@@ -120,6 +121,7 @@ Node* Queue::EnqueueMany(const Operands& rows, SourceLoc loc) const {
 }
 
 std::vector<Output> Queue::Dequeue(SourceLoc loc) const {
+  const ColocateWith queue(handle_.node);
   std::vector<Output> element = ops::QueueDequeueV2(handle_, types(), {}, loc);
   // A queue that does not know all dimensions of all shapes knows none.
   for (size_t i = 0; i < element.size(); ++i)
@@ -130,28 +132,34 @@ std::vector<Output> Queue::Dequeue(SourceLoc loc) const {
 }
 
 std::vector<Output> Queue::DequeueMany(const Operand& n, SourceLoc loc) const {
+  const ColocateWith queue(handle_.node);
   return ops::QueueDequeueManyV2(handle_, n, types(), {}, loc);
 }
 
 std::vector<Output> Queue::DequeueUpTo(const Operand& n, SourceLoc loc) const {
+  const ColocateWith queue(handle_.node);
   return ops::QueueDequeueUpToV2(handle_, n, types(), {}, loc);
 }
 
 Queue::Maybe Queue::Next(SourceLoc loc) const {
+  const ColocateWith queue(handle_.node);
   const auto next = ops::QueueNext(handle_, types(), shapes(), {}, loc);
   return {next.has_value, next.components};
 }
 
 Node* Queue::Close(bool cancel_pending, SourceLoc loc) const {
+  const ColocateWith queue(handle_.node);
   return ops::QueueCloseV2(handle_, {.cancel_pending_enqueues = cancel_pending},
                            loc);
 }
 
 Output Queue::IsClosed(SourceLoc loc) const {
+  const ColocateWith queue(handle_.node);
   return ops::QueueIsClosedV2(handle_, {}, loc);
 }
 
 Output Queue::Size(SourceLoc loc) const {
+  const ColocateWith queue(handle_.node);
   return ops::QueueSizeV2(handle_, {}, loc);
 }
 

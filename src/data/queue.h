@@ -50,8 +50,9 @@ struct QueueOptions {
   std::string name = "queue";
 };
 
-// Adds nodes to the ambient graph that use one queue. Errors are recorded in
-// the graph. A value: copies use the same queue.
+// Adds nodes to the ambient graph that use one queue, on its device, whatever
+// the device scope. Errors are recorded in the graph. A value: copies use the
+// same queue.
 class Queue {
  public:
   Queue() = default;  // Null.
