@@ -131,9 +131,9 @@ def _reached(graph, operations, fed):
     """Returns the _Kind of steps that run operations; None if it is empty."""
     iterators = graph._iterators
     seen, initialized, needed = set(), [], []
-    todo = list(operations)
-    while todo:
-        op = todo.pop()
+    pending = list(operations)
+    while pending:
+        op = pending.pop()
         name = op.name
         if name in seen:
             continue
@@ -144,6 +144,6 @@ def _reached(graph, operations, fed):
                 needed.append((iterator, op))
             else:
                 initialized.append(iterator)
-        todo += op.control_inputs
-        todo += [t.op for t in op.inputs if t.name not in fed]
+        pending += op.control_inputs
+        pending += [t.op for t in op.inputs if t.name not in fed]
     return _Kind(initialized, needed) if initialized or needed else None

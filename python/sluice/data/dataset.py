@@ -286,8 +286,8 @@ class Dataset:
         Args:
           buffer_size: at least 1.
           seed: together with the graph's seed determines the order.
-          reshuffle_each_iteration: False is not implemented: each repetition
-            has an order of its own.
+          reshuffle_each_iteration: None or True; False raises
+            UnimplementedError, since each repetition has an order of its own.
         """
         if reshuffle_each_iteration is not None and (
                 not reshuffle_each_iteration):
@@ -362,16 +362,16 @@ class Dataset:
         return Options()
 
     def cache(self, filename=""):
-        """Is not implemented: raises UnimplementedError."""
+        """Raises UnimplementedError: elements are not kept between epochs."""
         raise missing("Dataset.cache")
 
     def reduce(self, initial_state, reduce_func):
-        """Is not implemented: raises UnimplementedError."""
+        """Raises UnimplementedError: `scan` gives the intermediate states."""
         raise missing("Dataset.reduce", "take what tf.data.experimental.scan "
                       "gives for the last element")
 
     def window(self, size, shift=None, stride=1, drop_remainder=False):
-        """Is not implemented: raises UnimplementedError."""
+        """Raises UnimplementedError: there are no datasets of datasets."""
         raise missing("Dataset.window", "use batch, if windows do not overlap, "
                       "or tf.data.experimental.scan")
 

@@ -101,26 +101,26 @@ class Iterator:
         return self._initializer
 
     def make_initializer(self, dataset, name=None):
-        """Is not implemented: raises UnimplementedError."""
+        """Raises UnimplementedError: an iterator has one dataset."""
         raise missing("Iterator.make_initializer", "make an iterator for each "
                       "dataset, and choose with tf.cond")
 
     def string_handle(self, name=None):
-        """Is not implemented: raises UnimplementedError."""
+        """Raises UnimplementedError: an iterator has one dataset."""
         raise missing("Iterator.string_handle", "make an iterator for each "
                       "dataset, and choose with tf.cond")
 
     @staticmethod
     def from_structure(output_types, output_shapes=None, shared_name=None,
                        output_classes=None):
-        """Is not implemented: raises UnimplementedError."""
+        """Raises UnimplementedError: an iterator has one dataset."""
         raise missing("Iterator.from_structure", "make an iterator for each "
                       "dataset, and choose with tf.cond")
 
     @staticmethod
     def from_string_handle(string_handle, output_types, output_shapes=None,
                            output_classes=None):
-        """Is not implemented: raises UnimplementedError."""
+        """Raises UnimplementedError: an iterator has one dataset."""
         raise missing("Iterator.from_string_handle", "make an iterator for "
                       "each dataset, and choose with tf.cond")
 

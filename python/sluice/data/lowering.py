@@ -10,7 +10,7 @@ AUTOTUNE = -1  # Lets the library choose.
 
 
 def missing(what, hint=""):
-    """Returns the error for a feature that is not implemented."""
+    """Returns the error for a feature of TensorFlow that is missing here."""
     return errors.UnimplementedError(
         None, None, f"{what}: not implemented yet{hint and '; hint: '}{hint}")
 

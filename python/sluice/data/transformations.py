@@ -129,7 +129,7 @@ def bucket_by_sequence_length(element_length_func, bucket_boundaries,
         are boundaries.
       padded_shapes: as for `Dataset.padded_batch`.
       padding_values: likewise.
-      pad_to_bucket_boundary: True is not implemented.
+      pad_to_bucket_boundary: False; True raises UnimplementedError.
       no_padding: whether all elements of a batch have equal shapes anyway.
       drop_remainder: whether to drop the elements left at the end.
     """
