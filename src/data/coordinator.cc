@@ -1,5 +1,6 @@
 #include "data/coordinator.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -40,9 +41,12 @@ bool Coordinator::ShouldStop() const {
 }
 
 bool Coordinator::WaitForStop(int64_t timeout_ms) const {
+  // (A longer timeout would overflow the clock.)
+  constexpr int64_t kMax = int64_t{1} << 40;
+  const std::chrono::milliseconds timeout(
+      std::clamp<int64_t>(timeout_ms, 0, kMax));
   std::unique_lock<std::mutex> lock(mu_);
-  return stopped_cv_.wait_for(lock, std::chrono::milliseconds(timeout_ms),
-                              [this] { return stopped_; });
+  return stopped_cv_.wait_for(lock, timeout, [this] { return stopped_; });
 }
 
 Status Coordinator::Join() {

@@ -40,7 +40,8 @@ class Coordinator {
   // An error is what Join returns, unless one was reported before.
   void RequestStop(const Status& error = OkStatus());
   bool ShouldStop() const;
-  // Waits until a stop is requested, or for that time. Returns ShouldStop().
+  // Waits until a stop is requested, or for that time (in milliseconds; does
+  // not wait if it is negative). Returns ShouldStop().
   bool WaitForStop(int64_t timeout_ms) const;
   // Waits until all threads have ended, and returns the first error. The
   // threads end by themselves or after a RequestStop.
