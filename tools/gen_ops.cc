@@ -108,8 +108,12 @@ struct Initializer {
       items.push_back((*this)(static_cast<T>(item)));
     return "{" + absl::StrJoin(items, ", ") + "}";
   }
+  // (graph/op_def.cc reads no default but vectors of uint8.)
+  std::string operator()(const Tensor& v) const {
+    return "Tensor::Vector<uint8_t>({" +
+           absl::StrJoin(v.flat<uint8_t>(), ", ") + "})";
+  }
   // Attributes of these kinds have only empty defaults.
-  std::string operator()(const Tensor&) const { return "{}"; }
   std::string operator()(std::monostate) const { return "{}"; }
   std::string operator()(AttrValue::EmptyList) const { return "{}"; }
   std::string operator()(const AttrValue::Placeholder&) const { return "{}"; }

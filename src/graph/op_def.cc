@@ -150,6 +150,19 @@ Result<AttrValue> ParseScalar(AttrKind kind, string_view s, string_view spec) {
     }
     case AttrKind::kFunction:
       return AttrValue(FunctionRef{Unquote(s), nullptr});
+    case AttrKind::kTensor: {  // "uint8 [255, 0]"; no op needs more.
+      if (!ConsumePrefix(&s, "uint8 "))
+        return BadSpec(spec, "expected a vector of uint8");
+      std::vector<uint8_t> values;
+      for (string_view item : Items(s)) {
+        int32_t v;
+        if (!absl::SimpleAtoi(item, &v) || v < 0 || v > 255)
+          return BadSpec(spec, "bad uint8");
+        values.push_back(static_cast<uint8_t>(v));
+      }
+      SLUICE_ASSIGN_OR_RETURN(Tensor t, Tensor::MakeVector<uint8_t>(values));
+      return AttrValue(std::move(t));
+    }
     default:
       return BadSpec(spec, "this kind has no default");
   }
