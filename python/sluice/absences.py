@@ -10,7 +10,6 @@ _ABSENT = {
               "train.Supervisor train.CheckpointSaverHook "
               "saved_model.Builder saved_model.load saved_model.main_op "
               "saved_model.simple_save",
-    "summaries": "train.summary_iterator train.SummarySaverHook",
     "strategies": "distribute.Strategy distribute.MirroredStrategy "
                   "distribute.OneDeviceStrategy "
                   "distribute.experimental",
@@ -23,7 +22,7 @@ NEEDS = {name: what for what, names in _ABSENT.items()
 # Namespaces that are mostly not implemented yet, by the feature they need.
 _ABSENT_MODULES = {
     "savers": "saved_model.loader saved_model.builder",
-    "summaries": "summary contrib.summary",
+    "summaries of eager programs": "contrib.summary",
     "data sets of that kind": "data contrib.data data.experimental",
     "estimators": "estimator feature_column contrib.learn contrib.estimator",
     "Keras's layers": "keras keras.backend keras.callbacks keras.layers "

@@ -469,7 +469,9 @@ _TRAIN.update({
             "LoggingTensorHook",
             "NanLossDuringTrainingError", "NanTensorHook", "SecondOrStepTimer",
             "SessionRunArgs", "SessionRunContext", "SessionRunHook",
-            "SessionRunValues", "StepCounterHook", "StopAtStepHook"),
+            "SessionRunValues", "StepCounterHook", "StopAtStepHook",
+            "SummarySaverHook"),
+    **_from("summary.writer", "summary_iterator"),
     **_from("compat.training.monitored_session", "ChiefSessionCreator",
             "MonitoredSession", "MonitoredTrainingSession", "Scaffold",
             "SessionCreator", "SessionManager", "SingularMonitoredSession",
@@ -512,8 +514,13 @@ _FEATURES = _from(
     "framework.features", "FixedLenFeature",
     "FixedLenSequenceFeature", "SparseFeature", "VarLenFeature")
 _IO.update(_FEATURES)
-_SUMMARIES = _from("framework.protos", "Event", "SessionLog",
-                   "Summary", "SummaryDescription", "TaggedRunMetadata")
+_SUMMARIES = {
+    **_from("framework.protos", "Event", "SessionLog", "Summary",
+            "SummaryDescription", "TaggedRunMetadata"),
+    **_from("summary.summary_ops", "audio", "get_summary_description",
+            "histogram", "image", "merge", "merge_all", "scalar",
+            "tensor_summary", "text"),
+    **_from("summary.writer", "FileWriter", "FileWriterCache")}
 _MODEL_VARIABLES = _from(
     "contrib.layers.model_variables", "VariableDeviceChooser",
     "add_model_variable", "assign_from_values", "assign_from_values_fn",

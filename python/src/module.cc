@@ -10,6 +10,7 @@ namespace sluice::python {
 
 void AddDatasets(py::module_& m);
 void AddDefun(py::module_& m);
+void AddEvents(py::module_& m);
 void AddFlow(py::module_& m);
 void AddFunctions(py::module_& m);
 void AddRecords(py::module_& m);
@@ -29,6 +30,7 @@ PYBIND11_MODULE(_core, m) {
   python::AddOps(m);
   python::AddDatasets(m);
   python::AddDefun(m);
+  python::AddEvents(m);
   python::AddFlow(m);
   python::AddFunctions(m);
   python::AddInterrupts(m);

@@ -12,6 +12,8 @@
 #include <random>
 #include <thread>
 
+#include "io/event_reader.h"
+#include "io/file.h"
 #include "io/histogram.h"
 #include "io/proto/summary.pb.h"
 #include "io/records.h"
@@ -23,10 +25,9 @@ using ::testing::HasSubstr;
 
 std::vector<proto::Event> ReadEvents(const std::string& path) {
   std::vector<proto::Event> events;
-  auto file = RecordReader::Open(path);
-  EXPECT_TRUE(file.ok()) << file.status();
+  EventReader file(path);
   std::string_view record;
-  while ((*file)->Read(&record).ok())
+  while (file.Read(&record).ok())
     EXPECT_TRUE(events.emplace_back().ParseFromArray(
         record.data(), static_cast<int>(record.size())));
   return events;
@@ -133,6 +134,45 @@ TEST_F(EventWriterTest, FlushesInTime) {
 TEST_F(EventWriterTest, OpensTwoFilesInOneSecond) {
   const auto a = Open(), b = Open();
   EXPECT_NE(a->path(), b->path());
+}
+
+TEST(EventReaderTest, GoesOnWhereTheFileEndedWhenItGrows) {
+  const std::string path = (std::filesystem::temp_directory_path() /
+                            ("sluice_growing_" + std::to_string(getpid())))
+                               .string();
+  std::string whole;
+  {
+    auto file = RecordWriter::Open(path);
+    ASSERT_TRUE(file.ok());
+    for (const char* record : {"one", "two", "three"})
+      EXPECT_TRUE((*file)->Write(record).ok());
+    EXPECT_TRUE((*file)->Close().ok());
+    whole = *ReadFile(path);
+  }
+  std::vector<std::string> got;
+  std::string_view record;
+  EventReader reader(path);
+  for (size_t size = 0; size <= whole.size(); ++size) {
+    ASSERT_TRUE(WriteFile(path, whole.substr(0, size)).ok());
+    Status s;
+    while ((s = reader.Read(&record)).ok()) got.emplace_back(record);
+    EXPECT_EQ(s.code(), StatusCode::kOutOfRange) << s;
+  }
+  EXPECT_THAT(got, ::testing::ElementsAre("one", "two", "three"));
+  std::filesystem::remove(path);
+}
+
+TEST(EventReaderTest, ACorruptRecordEndsTheFile) {
+  const std::string path = (std::filesystem::temp_directory_path() /
+                            ("sluice_corrupt_" + std::to_string(getpid())))
+                               .string();
+  ASSERT_TRUE(WriteFile(path, std::string(64, 'x')).ok());
+  EventReader reader(path);
+  std::string_view record;
+  EXPECT_EQ(reader.Read(&record).code(), StatusCode::kDataLoss);
+  EXPECT_EQ(reader.Read(&record).code(), StatusCode::kDataLoss);
+  std::filesystem::remove(path);
+  EXPECT_EQ(EventReader(path).Read(&record).code(), StatusCode::kNotFound);
 }
 
 // Files of this process cannot grow beyond a size, as on a full disk.

@@ -39,6 +39,7 @@ class RecordReader::Impl {
     return failed_;
   }
   int64_t offset() const { return bytes_.offset(); }
+  bool ended_early() const { return ended_early_; }
 
   Status SkipTo(int64_t offset) {
     SLUICE_RETURN_IF_ERROR(failed_);
@@ -91,7 +92,8 @@ class RecordReader::Impl {
     return OkStatus();
   }
 
-  Status Truncated(size_t want, const char* what) const {
+  Status Truncated(size_t want, const char* what) {
+    ended_early_ = true;
     return DataLoss("file '", name_, "' at byte ", offset(), ": expected ",
                     what, " of ", want, " bytes, got ", bytes_.ahead().size(),
                     " (truncated record)");
@@ -106,6 +108,7 @@ class RecordReader::Impl {
   const std::string name_;
   const int64_t max_record_bytes_;
   Status failed_;  // Of the last Read; final.
+  bool ended_early_ = false;
 };
 
 RecordReader::RecordReader(std::unique_ptr<Impl> impl)
@@ -135,6 +138,7 @@ Status RecordReader::Read(std::string_view* record) {
   return impl_->Read(record);
 }
 int64_t RecordReader::offset() const { return impl_->offset(); }
+bool RecordReader::ended_early() const { return impl_->ended_early(); }
 Status RecordReader::SkipTo(int64_t offset) { return impl_->SkipTo(offset); }
 
 // ---- Writer -----------------------------------------------------------------

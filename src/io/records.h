@@ -48,6 +48,9 @@ class RecordReader {
   Status Read(std::string_view* record);
   // Where the next record begins.
   int64_t offset() const;
+  // True if Read failed because the file ended within a record, which may
+  // still be being written.
+  bool ended_early() const;
   // Skips bytes until the next record begins at `offset`. OutOfRange if the
   // file ends before, InvalidArgument if that is before offset().
   Status SkipTo(int64_t offset);

@@ -96,7 +96,7 @@ class _Internal(types.ModuleType):
 # The folders in which modules are searched, in order.
 _FOLDERS = (
     "framework.", "ops.", "client.", "functions.", "layers.", "training.",
-    "data.",
+    "data.", "summary.",
     "contrib.", "contrib.layers.", "contrib.metrics.", "contrib.seq2seq.",
     "compat.", "compat.internals.", "compat.testing.", "compat.training.", "")
 # Internal modules that are public under another name.
@@ -110,7 +110,8 @@ _GROUPS = {"convolutional": "layers", "core": "layers", "pooling": "layers",
            "normalization": "layers", "losses": "losses",
            "losses_impl": "losses", "metrics": "metrics",
            "metrics_impl": "metrics", "rnn_cell_impl": "nn.rnn_cell",
-           "image_ops": "image", "image_ops_impl": "image"}
+           "image_ops": "image", "image_ops_impl": "image",
+         "summary": "summary"}
 # The modules of this package with the other names of an internal module.
 _OURS = {"ops": "graph conversion registries scopes gradients",
          "dataset_ops": "dataset iterator options readers",
@@ -137,6 +138,9 @@ _OURS = {"ops": "graph conversion registries scopes gradients",
                           "signature_constants", "signature_def_utils",
                           "signature_def_utils_impl", "tag_constants",
                           "utils_impl"), "saved_model"),
+         "summary": "summary_ops writer", "summary_iterator": "writer",
+         "writer_cache": "writer", "basic_session_run_hooks": "session_hooks",
+         "session_run_hook": "session_hooks",
          "sets": "sparse_ops", "loss_ops": "contrib.losses",
          "metric_ops": "contrib_metrics",
          "common_shapes": "tensor_shape", "confusion_matrix": "weights",

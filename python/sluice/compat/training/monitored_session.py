@@ -6,9 +6,11 @@ from sluice import compat
 from sluice.client.session import Session
 from sluice.compat import logging
 from sluice.compat.training.session_hooks import (
-    SessionRunArgs, SessionRunContext, SessionRunValues)
+    SessionRunArgs, SessionRunContext, SessionRunValues, StepCounterHook,
+    SummarySaverHook)
 from sluice.framework import errors, graph as graphs, protos
 from sluice.ops import control_flow, tables, variables
+from sluice.summary import summary_ops
 from sluice.training.coordinator import Coordinator
 from sluice.training.queue_runner import start_queue_runners
 
@@ -37,6 +39,7 @@ class Scaffold:
       ready_for_local_init_op: returns the names of uninitialized variables that
         local_init_op needs.
       local_init_op: initializes the local variables.
+      summary_op: makes the summaries; defaults to all of them.
     """
 
     def __init__(self, init_op=None, init_feed_dict=None, init_fn=None,
@@ -44,10 +47,6 @@ class Scaffold:
                  local_init_op=None, summary_op=None, saver=None,
                  copy_from_scaffold=None, local_init_feed_dict=None):
         _no_savers("Scaffold", saver=saver)
-        if summary_op is not None:
-            raise NotImplementedError(f"Scaffold: expected no summary_op, got "
-                                      f"{summary_op!r}: there are no summaries "
-                                      f"yet")
         base = copy_from_scaffold
         first = lambda own, name: own if own is not None or (  # noqa: E731
             base is None) else getattr(base, name)
@@ -60,7 +59,8 @@ class Scaffold:
         self.local_init_op = first(local_init_op, "local_init_op")
         self.local_init_feed_dict = first(local_init_feed_dict,
                                           "local_init_feed_dict")
-        self.summary_op = self.saver = None
+        self.summary_op = first(summary_op, "summary_op")
+        self.saver = None
 
     def finalize(self):
         """Creates missing operations and finalizes the graph.
@@ -76,7 +76,8 @@ class Scaffold:
                      variables.global_variables())),
                 ("local_init_op", lambda: control_flow.group(
                     variables.local_variables_initializer(),
-                    tables.tables_initializer()))):
+                    tables.tables_initializer())),
+                ("summary_op", summary_ops.merge_all)):
             if getattr(self, name) is None:
                 setattr(self, name, self.get_or_default(
                     name, getattr(graphs.GraphKeys, name.upper()), make))
@@ -95,7 +96,8 @@ class Scaffold:
                                f"'{collection_key}' for {arg_name}: {there}")
         if not there:
             there = [default_constructor()]
-            graphs.add_to_collection(collection_key, there[0])
+            if there[0] is not None:
+                graphs.add_to_collection(collection_key, there[0])
         return there[0]
 
 
@@ -582,17 +584,30 @@ def MonitoredTrainingSession(
       is_chief: whether this is the chief.
       scaffold: the operations that initialize the graph.
       hooks, chief_only_hooks: hooks that are called around steps.
+      save_summaries_steps, save_summaries_secs: how often the chief writes
+        summaries; every 100 steps by default.
+      log_step_count_steps: how often the chief writes the steps per second.
+      summary_dir: the folder of the summaries; without it, none are written.
       reinitialize_lost_state: whether the chief restarts from initial values,
         with a warning, if variables are lost with a task. If false, it raises
         DataLossError.
     """
-    _no_savers("MonitoredTrainingSession", checkpoint_dir=checkpoint_dir,
-               summary_dir=summary_dir)
+    _no_savers("MonitoredTrainingSession", checkpoint_dir=checkpoint_dir)
     hooks = list(hooks or [])
     if not is_chief:
         return MonitoredSession(
             WorkerSessionCreator(scaffold, master, config, max_wait_secs),
             hooks, stop_grace_period_secs)
+    if save_summaries_steps is None and save_summaries_secs is None:
+        save_summaries_steps = 100
+    scaffold = scaffold or Scaffold()
+    if summary_dir:
+        if log_step_count_steps and log_step_count_steps > 0:
+            hooks.append(StepCounterHook(every_n_steps=log_step_count_steps,
+                                         output_dir=summary_dir))
+        hooks.append(SummarySaverHook(
+            save_summaries_steps, save_summaries_secs, summary_dir,
+            scaffold=scaffold))
     return MonitoredSession(
         ChiefSessionCreator(
             scaffold, master, config,

@@ -4,7 +4,8 @@ import collections
 import time
 
 from sluice.compat import logging
-from sluice.framework import graph as graphs
+from sluice.framework import graph as graphs, protos
+from sluice.summary import writer
 from sluice.training.global_step import get_global_step
 
 
@@ -203,19 +204,25 @@ class LoggingTensorHook(SessionRunHook):
 
 
 class StepCounterHook(SessionRunHook):
-    """Logs the steps per second."""
+    """Logs the steps per second, and writes them as a summary.
+
+    Args:
+      every_n_steps, every_n_secs: how often.
+      output_dir: the folder of the summaries, or None.
+      summary_writer: the writer of the summaries, instead of `output_dir`.
+    """
 
     def __init__(self, every_n_steps=100, every_n_secs=None, output_dir=None,
                  summary_writer=None):
-        if output_dir is not None or summary_writer is not None:
-            raise NotImplementedError("StepCounterHook: expected no output_dir "
-                                      "and no summary_writer: there are no "
-                                      "summaries yet")
         self._timer = SecondOrStepTimer(
             every_n_secs, None if every_n_secs is not None else every_n_steps)
+        self._output_dir, self._writer = output_dir, summary_writer
 
     def begin(self):
         self._step = _step_tensor(self)
+        if self._writer is None and self._output_dir:
+            self._writer = writer.FileWriterCache.get(self._output_dir)
+        self._tag = f"{self._step.op.name}/sec"
 
     def before_run(self, run_context):
         return SessionRunArgs(self._step)
@@ -225,7 +232,81 @@ class StepCounterHook(SessionRunHook):
         if self._timer.should_trigger_for_step(step):
             seconds, steps = self._timer.update_last_triggered_step(step)
             if seconds:
-                logging.info("global_step/sec: %g", steps / seconds)
+                self._log_and_record(seconds, steps, step)
+
+    def _log_and_record(self, elapsed_time, elapsed_steps, global_step):
+        rate = elapsed_steps / elapsed_time
+        if self._writer is not None:
+            self._writer.add_summary(protos.Summary(value=[
+                protos.Summary.Value(tag=self._tag, simple_value=rate)]),
+                global_step)
+        logging.info("%s: %g", self._tag, rate)
+
+
+class SummarySaverHook(SessionRunHook):
+    """Writes summaries, with those of the first step.
+
+    Args:
+      save_steps, save_secs: how often; exactly one of them.
+      output_dir: the folder of the event file.
+      summary_writer: the writer, instead of `output_dir`.
+      scaffold: the Scaffold whose summary_op is run.
+      summary_op: the operation to run, or a list of them, instead of
+        `scaffold`.
+    """
+
+    def __init__(self, save_steps=None, save_secs=None, output_dir=None,
+                 summary_writer=None, scaffold=None, summary_op=None):
+        if (scaffold is None) == (summary_op is None):
+            raise ValueError("Exactly one of scaffold or summary_op must be "
+                             "provided.")
+        self._timer = SecondOrStepTimer(save_secs, save_steps)
+        self._output_dir, self._writer = output_dir, summary_writer
+        self._scaffold, self._summary_op = scaffold, summary_op
+
+    def begin(self):
+        if self._writer is None and self._output_dir:
+            self._writer = writer.FileWriterCache.get(self._output_dir)
+        self._step = _step_tensor(self)
+        self._next_step = None
+        self._timer.reset()
+
+    def _summaries(self):
+        found = self._summary_op
+        if found is None:
+            found = self._scaffold.summary_op
+        if found is None:
+            return None
+        return list(found) if isinstance(found, (list, tuple)) else [found]
+
+    def before_run(self, run_context):
+        self._due = self._next_step is None or (
+            self._timer.should_trigger_for_step(self._next_step))
+        fetches = {"global_step": self._step}
+        summaries = self._summaries() if self._due else None
+        if summaries is not None:
+            fetches["summary"] = summaries
+        return SessionRunArgs(fetches)
+
+    def after_run(self, run_context, run_values):
+        if self._writer is None:
+            return
+        # The step was read before or after its increment.
+        step = int(run_values.results["global_step"]) + 1
+        if self._next_step is None or self._due:
+            step = int(run_context.session.run(self._step))
+        if self._next_step is None:
+            self._writer.add_session_log(
+                protos.SessionLog(status=protos.SessionLog.START), step)
+        if self._due:
+            self._timer.update_last_triggered_step(step)
+            for summary in run_values.results.get("summary", ()):
+                self._writer.add_summary(summary, step)
+        self._next_step = step + 1
+
+    def end(self, session=None):
+        if self._writer is not None:
+            self._writer.flush()
 
 
 class NanLossDuringTrainingError(RuntimeError):
