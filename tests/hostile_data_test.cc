@@ -252,7 +252,8 @@ HOSTILE(FilesOfRecords,
         "RecordReader::Open "
         "RecordReader::FromSource RecordReader::Read RecordReader::offset "
         "MakeExample "
-        "RecordReader::SkipTo RecordWriter::Open RecordWriter::Write "
+        "RecordReader::SkipTo RecordReader::ended_early RecordWriter::Open "
+        "RecordWriter::Write "
         "RecordWriter::Flush RecordWriter::Close") {
   for (const char* name : {"zlib", "ZIP", "\n"})
     ExpectRefused(ParseRecordCompression(name), "expected");
@@ -304,6 +305,48 @@ HOSTILE(FilesOfRecords,
   EXPECT_EQ(writer->Flush().code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(writer->Close().code(), StatusCode::kFailedPrecondition);
   std::filesystem::remove(path);
+}
+
+HOSTILE(EventFiles,
+        "EventWriter::Open EventWriter::AddSummary EventWriter::AddScalar "
+        "EventWriter::AddHistogram EventWriter::AddImages "
+        "EventWriter::AddAudio EventWriter::AddText EventWriter::AddGraph "
+        "EventWriter::AddMetaGraph EventWriter::AddRunMetadata "
+        "EventWriter::AddSession EventWriter::AddEvent EventWriter::Flush "
+        "EventWriter::Close EventWriter::path") {
+  ExpectRefused(EventWriter::Open("").status(), "folder ''");
+  ExpectRefused(EventWriter::Open("/dev/null/x").status(), "/dev/null/x");
+  const std::string folder = testing::TempDir() + "/hostile_events";
+  const auto opened = EventWriter::Open(
+      folder, {.flush_ms = -kHuge, .max_pending_bytes = -kHuge});
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  EventWriter& log = **opened;
+  EXPECT_TRUE(std::filesystem::exists(log.path()));
+  ExpectRefused(log.AddSummary("x", 0), "summary: expected");
+  ExpectRefused(log.AddEvent("x"), "event: expected");
+  EXPECT_TRUE(log.AddScalar("", std::nan(""), -kHuge).ok());
+  ExpectRefused(log.AddHistogram("h", Tensor(), 0), "values: expected");
+  ExpectRefused(log.AddHistogram("h", Tensor::Scalar<std::string>("x"), 0),
+                "values: expected");
+  ExpectRefused(log.AddImages("i", Tensor(), 0), "tensor: expected");
+  ExpectRefused(log.AddImages("i", Tensor::Scalar(1.0f), 0, -kHuge),
+                "tensor: expected");
+  EXPECT_TRUE(
+      log.AddImages("i", Tensor(DType::kFloat, {0, 1, 1, 1}), 0, -kHuge).ok());
+  ExpectRefused(log.AddAudio("a", Tensor(), 8000, 0), "tensor: expected");
+  ExpectRefused(log.AddAudio("a", Tensor(DType::kFloat, {1, 1}), -1, 0),
+                "sample_rate: expected");
+  ExpectRefused(log.AddText("t", Tensor(), 0), "tensor: expected");
+  EXPECT_TRUE(log.AddGraph("").ok());
+  EXPECT_TRUE(log.AddMetaGraph("not a message").ok());
+  EXPECT_TRUE(log.AddRunMetadata("", "", -kHuge).ok());
+  EXPECT_TRUE(log.AddSession(SessionEvent::kStop, "", kHuge).ok());
+  EXPECT_TRUE(log.Flush().ok());
+  EXPECT_TRUE(log.Close().ok());
+  ExpectRefused(log.Close(), "closed");
+  ExpectRefused(log.Flush(), "closed");
+  ExpectRefused(log.AddScalar("x", 1, 1), "closed");
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

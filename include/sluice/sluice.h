@@ -55,6 +55,7 @@
 #include "graph/device_scope.h"            // DeviceFunctionScope, NoDeviceScope
 #include "graph/graph.h"                   // Graph, Node, Output
 #include "graph/graphdef.h"                // ImportGraphDef, ExportGraphDef
+#include "io/event_writer.h"               // EventWriter
 #include "io/make_example.h"               // MakeExample
 #include "io/npy.h"                        // ReadNpy, WriteNpy, WriteNpz, ...
 #include "io/records.h"                    // RecordReader, RecordWriter

@@ -1,5 +1,6 @@
 #include "io/event_writer.h"
 
+#include <google/protobuf/io/coded_stream.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -52,14 +53,18 @@ std::string NewPath(const std::string& folder, const std::string& suffix) {
       .string();
 }
 
+Status NoMessage(std::string_view bytes, const char* what) {
+  return InvalidArgument(what, ": expected a serialised message, got ",
+                         bytes.size(), " bytes that are none");
+}
+
 // Parses what a caller gave, or says what was wanted.
 template <typename Message>
 Status Parse(std::string_view bytes, const char* what, Message* message) {
   if (bytes.size() <= std::numeric_limits<int>::max() &&
       message->ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
     return OkStatus();
-  return InvalidArgument(what, ": expected a serialised message, got ",
-                         bytes.size(), " bytes that are none");
+  return NoMessage(bytes, what);
 }
 
 }  // namespace
@@ -77,39 +82,47 @@ class EventWriter::Impl {
         thread_([this] { Write(); }) {}
   ~Impl() { (void)Close(); }
 
-  Status Add(proto::Event event) {
+  Status Add(const proto::Event& event) {
     std::string bytes;
     if (!event.SerializeToString(&bytes))
       return ResourceExhausted("event: expected at most 2 GiB, got ",
                                event.ByteSizeLong(), " bytes");
-    return AddBytes(std::move(bytes));
+    return AddBytes(bytes);
   }
 
-  Status AddBytes(std::string bytes) {
+  Status AddBytes(std::string_view event) {
     std::unique_lock<std::mutex> lock(mu_);
-    room_.wait(lock, [this] {
-      return pending_bytes_ <= max_pending_bytes_ || !error_.ok() || closed_;
-    });
-    SLUICE_RETURN_IF_ERROR(CheckOpen());
-    pending_bytes_ += static_cast<int64_t>(bytes.size());
-    pending_.push_back(std::move(bytes));
-    if (pending_bytes_ >= kWakeBytes) wake_.notify_one();
+    SLUICE_RETURN_IF_ERROR(WaitForRoom(&lock));
+    pending_.bytes.append(event);
+    EndEvent();
     return OkStatus();
   }
 
-  Status AddSummary(proto::Summary summary, int64_t step) {
+  // Metadata are written once. A summary without any is copied as it is.
+  Status AddSummary(std::string_view summary, int64_t step) {
+    bool described = false;
+    if (!ForEachSummaryValue(summary, [&](const SummaryValueView& value) {
+          described |= value.has_metadata;
+        }))
+      return NoMessage(summary, "summary");
+    if (described) return AddDescribed(summary, step);
     proto::Event event;
     event.set_wall_time(Now());
     event.set_step(step);
-    *event.mutable_summary() = std::move(summary);
-    {
-      const std::lock_guard<std::mutex> lock(mu_);
-      for (proto::Summary::Value& value :
-           *event.mutable_summary()->mutable_value())
-        if (value.has_metadata() && !described_.insert(value.tag()).second)
-          value.clear_metadata();
-    }
-    return Add(std::move(event));
+    std::unique_lock<std::mutex> lock(mu_);
+    SLUICE_RETURN_IF_ERROR(WaitForRoom(&lock));
+    std::string& bytes = pending_.bytes;
+    if (!event.AppendToString(&bytes)) return Internal("event: not serialised");
+    using google::protobuf::io::CodedOutputStream;
+    uint8_t head[1 + 10] = {proto::Event::kSummaryFieldNumber << 3 |
+                            static_cast<int>(WireType::kBytes)};
+    const uint8_t* const end =
+        CodedOutputStream::WriteVarint64ToArray(summary.size(), head + 1);
+    bytes.append(reinterpret_cast<const char*>(head),
+                 static_cast<size_t>(end - head));
+    bytes.append(summary);
+    EndEvent();
+    return OkStatus();
   }
 
   Status Flush() {
@@ -146,20 +159,58 @@ class EventWriter::Impl {
                               "': expected an open writer, got a closed one");
   }
 
+  // REQUIRES: mu_ is held by `lock`.
+  Status WaitForRoom(std::unique_lock<std::mutex>* lock) {
+    room_.wait(*lock, [this] {
+      return pending_.size() <= max_pending_bytes_ || !error_.ok() || closed_;
+    });
+    return CheckOpen();
+  }
+
+  // REQUIRES: mu_ is held.
+  void EndEvent() {
+    pending_.ends.push_back(pending_.bytes.size());
+    if (pending_.size() >= kWakeBytes) wake_.notify_one();
+  }
+
+  Status AddDescribed(std::string_view summary, int64_t step) {
+    proto::Event event;
+    SLUICE_RETURN_IF_ERROR(Parse(summary, "summary", event.mutable_summary()));
+    event.set_wall_time(Now());
+    event.set_step(step);
+    {
+      const std::lock_guard<std::mutex> lock(mu_);
+      for (proto::Summary::Value& value :
+           *event.mutable_summary()->mutable_value())
+        if (value.has_metadata() && !described_.insert(value.tag()).second)
+          value.clear_metadata();
+    }
+    return Add(event);
+  }
+
+  // Events one after the other, and where each ends.
+  struct Events {
+    std::string bytes;
+    std::vector<size_t> ends;
+    int64_t size() const { return static_cast<int64_t>(bytes.size()); }
+  };
+
   // The thread: writes what is pending, and flushes in time or on demand.
   void Write() {
     using Clock = std::chrono::steady_clock;
     const std::chrono::milliseconds interval(flush_ms_);
     auto flushed = Clock::now();
+    Events events;
     std::unique_lock<std::mutex> lock(mu_);
     for (;;) {
       wake_.wait_until(lock, flushed + interval, [this] {
         return closed_ || flushes_wanted_ > flushes_done_ ||
-               pending_bytes_ >= kWakeBytes;
+               pending_.size() >= kWakeBytes;
       });
-      std::vector<std::string> events;
-      events.swap(pending_);
-      pending_bytes_ = 0;
+      // (The buffers are used by turns.)
+      events.bytes.clear();
+      events.ends.clear();
+      std::swap(events, pending_);
       const int64_t wanted = flushes_wanted_;
       const bool flush = closed_ || wanted > flushes_done_ ||
                          Clock::now() >= flushed + interval;
@@ -167,8 +218,13 @@ class EventWriter::Impl {
       const bool failed = !error_.ok();
       lock.unlock();
       Status s;
-      for (size_t i = 0; i < events.size() && s.ok() && !failed; ++i)
-        s = file_->Write(events[i]);
+      size_t begin = 0;
+      for (const size_t end : events.ends) {
+        if (!s.ok() || failed) break;
+        s = file_->Write(
+            std::string_view(events.bytes).substr(begin, end - begin));
+        begin = end;
+      }
       if (flush && s.ok() && !failed) s = file_->Flush();
       if (flush) flushed = Clock::now();
       lock.lock();
@@ -186,8 +242,7 @@ class EventWriter::Impl {
   std::mutex mu_;
   std::condition_variable wake_;  // The thread's.
   std::condition_variable room_;  // Of callers that wait.
-  std::vector<std::string> pending_;
-  int64_t pending_bytes_ = 0;
+  Events pending_;
   int64_t flushes_wanted_ = 0, flushes_done_ = 0;
   bool closed_ = false;
   Status error_;                     // The first one.
@@ -212,30 +267,28 @@ Result<std::unique_ptr<EventWriter>> EventWriter::Open(
   proto::Event first;
   first.set_wall_time(Now());
   first.set_file_version(kVersion);
-  SLUICE_RETURN_IF_ERROR(writer->impl_->Add(std::move(first)));
+  SLUICE_RETURN_IF_ERROR(writer->impl_->Add(first));
   // Readers find a file of this kind at once.
   SLUICE_RETURN_IF_ERROR(writer->Flush());
   return writer;
 }
 
 Status EventWriter::AddSummary(std::string_view summary, int64_t step) {
-  proto::Summary parsed;
-  SLUICE_RETURN_IF_ERROR(Parse(summary, "summary", &parsed));
-  return impl_->AddSummary(std::move(parsed), step);
+  return impl_->AddSummary(summary, step);
 }
 
 Status EventWriter::AddScalar(const std::string& tag, double value,
                               int64_t step) {
   proto::Summary summary;
   AddScalarSummary(tag, static_cast<float>(value), &summary);
-  return impl_->AddSummary(std::move(summary), step);
+  return impl_->AddSummary(summary.SerializeAsString(), step);
 }
 
 Status EventWriter::AddHistogram(const std::string& tag, const Tensor& values,
                                  int64_t step) {
   proto::Summary summary;
   SLUICE_RETURN_IF_ERROR(AddHistogramSummary(tag, values, &summary));
-  return impl_->AddSummary(std::move(summary), step);
+  return impl_->AddSummary(summary.SerializeAsString(), step);
 }
 
 Status EventWriter::AddImages(const std::string& tag, const Tensor& images,
@@ -243,7 +296,7 @@ Status EventWriter::AddImages(const std::string& tag, const Tensor& images,
   proto::Summary summary;
   SLUICE_RETURN_IF_ERROR(
       AddImageSummary(tag, images, {.max_images = max_images}, &summary));
-  return impl_->AddSummary(std::move(summary), step);
+  return impl_->AddSummary(summary.SerializeAsString(), step);
 }
 
 Status EventWriter::AddAudio(const std::string& tag, const Tensor& sound,
@@ -252,28 +305,28 @@ Status EventWriter::AddAudio(const std::string& tag, const Tensor& sound,
   proto::Summary summary;
   SLUICE_RETURN_IF_ERROR(
       AddAudioSummary(tag, sound, sample_rate, max_outputs, &summary));
-  return impl_->AddSummary(std::move(summary), step);
+  return impl_->AddSummary(summary.SerializeAsString(), step);
 }
 
 Status EventWriter::AddText(const std::string& tag, const Tensor& text,
                             int64_t step) {
   proto::Summary summary;
   SLUICE_RETURN_IF_ERROR(AddTextSummary(tag, text, &summary));
-  return impl_->AddSummary(std::move(summary), step);
+  return impl_->AddSummary(summary.SerializeAsString(), step);
 }
 
 Status EventWriter::AddGraph(std::string_view graph_def) {
   proto::Event event;
   event.set_wall_time(Now());
   event.set_graph_def(std::string(graph_def));
-  return impl_->Add(std::move(event));
+  return impl_->Add(event);
 }
 
 Status EventWriter::AddMetaGraph(std::string_view meta_graph_def) {
   proto::Event event;
   event.set_wall_time(Now());
   event.set_meta_graph_def(std::string(meta_graph_def));
-  return impl_->Add(std::move(event));
+  return impl_->Add(event);
 }
 
 Status EventWriter::AddRunMetadata(const std::string& tag,
@@ -285,7 +338,7 @@ Status EventWriter::AddRunMetadata(const std::string& tag,
   event.mutable_tagged_run_metadata()->set_tag(tag);
   event.mutable_tagged_run_metadata()->set_run_metadata(
       std::string(run_metadata));
-  return impl_->Add(std::move(event));
+  return impl_->Add(event);
 }
 
 Status EventWriter::AddSession(SessionEvent session,
@@ -306,13 +359,13 @@ Status EventWriter::AddSession(SessionEvent session,
       break;
   }
   log->set_checkpoint_path(checkpoint);
-  return impl_->Add(std::move(event));
+  return impl_->Add(event);
 }
 
 Status EventWriter::AddEvent(std::string_view event) {
   proto::Event parsed;
   SLUICE_RETURN_IF_ERROR(Parse(event, "event", &parsed));
-  return impl_->AddBytes(std::string(event));
+  return impl_->AddBytes(event);
 }
 
 Status EventWriter::Flush() { return impl_->Flush(); }

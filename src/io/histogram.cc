@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -15,27 +16,35 @@ constexpr double kLimitsEnd = 1e20;
 constexpr double kGrowth = 1.1;
 constexpr double kLastLimit = std::numeric_limits<double>::max();
 
-// For each binary exponent, the first positive limit that is not below 2^e: a
-// search for a value starts there and takes at most eight steps, because 1.1^8
-// is more than 2.
-class OctaveStarts {
+// The bits of a positive value that choose where its search starts: the
+// exponent and three bits of the mantissa.
+constexpr int kClearedBits = 52 - 3;
+constexpr uint64_t KeptBits(double value) {
+  return std::bit_cast<uint64_t>(value) >> kClearedBits;
+}
+
+// Where a search for the bucket of a positive value starts: at the first limit
+// that is not below the value with its other bits cleared.
+// The search then takes at most two steps, because 1.1^2 is more than 9/8.
+class SearchStarts {
  public:
-  explicit OctaveStarts(const std::vector<double>& limits) {
-    for (int e = kLowest; e <= kHighest; ++e)
-      starts_[static_cast<size_t>(e - kLowest)] = static_cast<size_t>(
-          std::lower_bound(limits.begin(), limits.end(), std::ldexp(1.0, e)) -
+  explicit SearchStarts(const std::vector<double>& limits) {
+    for (uint64_t i = 0; i < starts_.size(); ++i)
+      starts_[i] = static_cast<uint16_t>(
+          std::lower_bound(
+              limits.begin(), limits.end(),
+              std::bit_cast<double>((kLowest + i) << kClearedBits)) -
           limits.begin());
   }
-  // Of a positive value: a bucket that is not above the value's.
   size_t Of(double value) const {
-    const int e = std::clamp(std::ilogb(value), kLowest, kHighest);
-    // (The lowest octave holds all smaller values too.)
-    return starts_[static_cast<size_t>(e - kLowest)];
+    // (Smaller and larger values are in the first and in the last bucket.)
+    return starts_[std::clamp(KeptBits(value), kLowest, kHighest) - kLowest];
   }
 
  private:
-  static constexpr int kLowest = -40, kHighest = 67;  // 2^-40 < 1e-12.
-  std::array<size_t, kHighest - kLowest + 1> starts_;
+  static constexpr uint64_t kLowest = KeptBits(0x1p-40);  // Below 1e-12.
+  static constexpr uint64_t kHighest = KeptBits(0x1p67);  // Above 1e20.
+  std::array<uint16_t, kHighest - kLowest + 1> starts_;
 };
 
 std::vector<double> PositiveLimits() {
@@ -49,9 +58,10 @@ std::vector<double> PositiveLimits() {
 // The index of the first positive limit above a positive value.
 size_t PositiveBucket(double value) {
   static const std::vector<double> limits = PositiveLimits();
-  static const OctaveStarts starts(limits);
+  static const SearchStarts starts(limits);
+  const size_t last = limits.size() - 1;
   size_t i = starts.Of(value);
-  while (i + 1 < limits.size() && limits[i] <= value) ++i;
+  while (i < last && limits[i] <= value) ++i;
   return i;
 }
 

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "io/wire.h"
 #include "tensor/tensor.h"
 
 namespace sluice {
@@ -17,6 +18,38 @@ namespace sluice {
 namespace proto {
 class Summary;
 }  // namespace proto
+
+// A value of a serialised Summary.
+struct SummaryValueView {
+  std::string_view tag;
+  bool has_metadata = false;
+};
+// Calls fn(SummaryValueView) for each value, which copies nothing. Returns
+// false if the bytes are malformed, down to the fields of the values.
+template <typename Fn>
+bool ForEachSummaryValue(std::string_view summary, const Fn& fn) {
+  WireReader values(summary);
+  WireTag tag;
+  while (values.ReadTag(&tag)) {
+    std::string_view bytes;
+    if (!tag.Is(1, WireType::kBytes)) {
+      if (!values.Skip(tag)) return false;
+      continue;
+    }
+    if (!values.ReadBytes(&bytes)) return false;
+    SummaryValueView value;
+    WireReader fields(bytes);
+    while (fields.ReadTag(&tag)) {
+      value.has_metadata |= tag.Is(9, WireType::kBytes);
+      if (!(tag.Is(1, WireType::kBytes) ? fields.ReadBytes(&value.tag)
+                                        : fields.Skip(tag)))
+        return false;
+    }
+    if (!fields.done()) return false;
+    fn(value);
+  }
+  return values.done();
+}
 
 // Each function adds values to the message, or nothing if it fails.
 

@@ -49,6 +49,15 @@ TEST_F(SnippetTest, DatasetIterators) {
   EXPECT_EQ(total, 99 * 100 / 2);
 }
 
+#include "snippets/src/io/event_writer.h/1.inc"
+
+TEST_F(SnippetTest, EventFiles) {
+  const InScratchFolder folder;
+  const Status logged = Log("logs");
+  EXPECT_TRUE(logged.ok()) << logged;
+  EXPECT_FALSE(std::filesystem::is_empty("logs"));
+}
+
 #include "snippets/src/io/records.h/1.inc"
 
 TEST_F(SnippetTest, FilesOfRecords) {

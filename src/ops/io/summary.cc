@@ -4,8 +4,9 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
-#include <unordered_set>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -151,26 +152,32 @@ Status RunTensorSummaryV2(KernelContext& ctx) {
   return SetSummary(ctx, summary);
 }
 
+// (A message whose values are those of several is their bytes, one after the
+// other.)
 Status RunMergeSummary(KernelContext& ctx) {
-  proto::Summary merged;
-  std::unordered_set<std::string> tags;
+  std::string merged;
+  std::set<std::string_view> tags;
   for (int i = 0; i < ctx.num_inputs(); ++i) {
     for (const std::string& bytes : ctx.input(i).raw_flat<std::string>()) {
-      proto::Summary one;
-      if (!one.ParseFromString(bytes))
+      Status twice;
+      const bool whole =
+          ForEachSummaryValue(bytes, [&](const SummaryValueView& value) {
+            // (Values of TensorSummary have no tag.)
+            if (!value.tag.empty() && !tags.insert(value.tag).second)
+              twice = InvalidArgument(
+                  "inputs: expected different tags, got '",
+                  std::string(value.tag), "' twice (Duplicate tag ",
+                  std::string(value.tag), " found in summary inputs)");
+          });
+      if (!whole)
         return InvalidArgument("input ", i, ": expected a serialised Summary, ",
                                "got ", bytes.size(), " bytes that are none");
-      for (proto::Summary::Value& value : *one.mutable_value()) {
-        // (Values of TensorSummary have no tag.)
-        if (!value.tag().empty() && !tags.insert(value.tag()).second)
-          return InvalidArgument("inputs: expected different tags, got '",
-                                 value.tag(), "' twice (Duplicate tag ",
-                                 value.tag(), " found in summary inputs)");
-        merged.add_value()->Swap(&value);
-      }
+      SLUICE_RETURN_IF_ERROR(twice);
+      merged += bytes;
     }
   }
-  return SetSummary(ctx, merged);
+  ctx.set_output(0, Tensor::Scalar(std::move(merged)));
+  return OkStatus();
 }
 
 // ---- Declarations -----------------------------------------------------------
