@@ -300,8 +300,6 @@ def test_scaffold_initializes_the_graph():
                    lambda: T.Scaffold(saver=object())):
         with pytest.raises(NotImplementedError, match="no savers yet"):
             savers()
-    with pytest.raises(NotImplementedError, match="no summaries yet"):
-        T.Scaffold(summary_op=nothing)
 
 
 def test_threads_end_with_the_session():

@@ -228,7 +228,10 @@ class StepCounterHook(SessionRunHook):
         return SessionRunArgs(self._step)
 
     def after_run(self, run_context, run_values):
-        step = int(run_values.results) + 1
+        if not self._timer.should_trigger_for_step(int(run_values.results) + 1):
+            return
+        # The step was read before or after its increment.
+        step = int(run_context.session.run(self._step))
         if self._timer.should_trigger_for_step(step):
             seconds, steps = self._timer.update_last_triggered_step(step)
             if seconds:
