@@ -22,10 +22,10 @@
 namespace sluice::bench {
 namespace {
 
-constexpr int kTensors = 100;
-constexpr int64_t kElements = 2'500'000;  // Of 4 bytes.
-constexpr double kBytes = 4.0 * kTensors * kElements;
-constexpr int kTimes = 5;
+constexpr int kSavedTensors = 100;
+constexpr int64_t kTensorElements = 2'500'000;  // Of 4 bytes.
+constexpr double kSavedBytes = 4.0 * kSavedTensors * kTensorElements;
+constexpr int kSaveTimes = 5;
 
 // A folder for the checkpoints, removed at exit.
 Result<std::string> CheckpointFolder() {
@@ -49,14 +49,14 @@ Result<std::string> CheckpointFolder() {
   return folder.path;
 }
 
-std::string TensorName(int i) { return absl::StrCat("tensor_", i); }
+std::string SavedTensorName(int i) { return absl::StrCat("tensor_", i); }
 
-const std::vector<Tensor>& Values() {
+const std::vector<Tensor>& SavedValues() {
   static const auto* const values = [] {
     auto* made = new std::vector<Tensor>;
-    for (int i = 0; i < kTensors; ++i) {
-      Tensor t(DType::kFloat, Shape({kElements}));
-      for (int64_t k = 0; k < kElements; ++k)
+    for (int i = 0; i < kSavedTensors; ++i) {
+      Tensor t(DType::kFloat, Shape({kTensorElements}));
+      for (int64_t k = 0; k < kTensorElements; ++k)
         t.data<float>()[k] = static_cast<float>(i + k);
       made->push_back(std::move(t));
     }
@@ -65,12 +65,12 @@ const std::vector<Tensor>& Values() {
   return *values;
 }
 
-Status SaveAll(const std::string& prefix, bool sync) {
+Status SaveAllTensors(const std::string& prefix, bool sync) {
   SLUICE_ASSIGN_OR_RETURN(const auto writer,
                           BundleWriter::Open(prefix, {.sync = sync}));
-  for (int i = 0; i < kTensors; ++i)
+  for (int i = 0; i < kSavedTensors; ++i)
     SLUICE_RETURN_IF_ERROR(
-        writer->Add(TensorName(i), Values()[static_cast<size_t>(i)]));
+        writer->Add(SavedTensorName(i), SavedValues()[static_cast<size_t>(i)]));
   return writer->Finish();
 }
 
@@ -78,17 +78,17 @@ Status SaveAll(const std::string& prefix, bool sync) {
 // checkpoint of a training run.
 Result<double> SavedGbPerS(bool sync) {
   SLUICE_ASSIGN_OR_RETURN(const std::string folder, CheckpointFolder());
-  Values();
+  SavedValues();
   int run = 0;
-  SLUICE_ASSIGN_OR_RETURN(const double s, Best(kTimes, [&] {
+  SLUICE_ASSIGN_OR_RETURN(const double s, Best(kSaveTimes, [&] {
                             const std::string prefix =
                                 absl::StrCat(folder, "/save-", run++);
-                            return SaveAll(prefix, sync);
+                            return SaveAllTensors(prefix, sync);
                           }));
   for (int i = 0; i < run; ++i)
     for (const auto& file : *CheckpointFiles(absl::StrCat(folder, "/save-", i)))
       std::filesystem::remove(file);
-  return kBytes / s * 1e-9;
+  return kSavedBytes / s * 1e-9;
 }
 
 SLUICE_BENCH("checkpoint.save.gb_per_s") { return SavedGbPerS(false); }
@@ -100,7 +100,7 @@ Status WriteTensors(const std::string& path) {
       open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (file < 0) return Internal("bench: cannot write ", path);
   bool good = true;
-  for (const Tensor& t : Values()) {
+  for (const Tensor& t : SavedValues()) {
     size_t done = 0;
     while (good && done < t.bytes()) {
       const ssize_t n = write(file, t.raw<char>() + done, t.bytes() - done);
@@ -114,48 +114,50 @@ Status WriteTensors(const std::string& path) {
 
 SLUICE_BENCH("checkpoint.save.copy_gb_per_s") {
   SLUICE_ASSIGN_OR_RETURN(const std::string folder, CheckpointFolder());
-  Values();
+  SavedValues();
   int run = 0;
   SLUICE_ASSIGN_OR_RETURN(
-      const double s, Best(kTimes, [&] {
+      const double s, Best(kSaveTimes, [&] {
         return WriteTensors(absl::StrCat(folder, "/copy-", run++));
       }));
   for (int i = 0; i < run; ++i)
     std::filesystem::remove(absl::StrCat(folder, "/copy-", i));
-  return kBytes / s * 1e-9;
+  return kSavedBytes / s * 1e-9;
 }
 
 Result<std::string> SavedCheckpoint() {
   SLUICE_ASSIGN_OR_RETURN(const std::string folder, CheckpointFolder());
   const std::string prefix = folder + "/load";
-  if (!CheckpointExists(prefix)) SLUICE_RETURN_IF_ERROR(SaveAll(prefix, false));
+  if (!CheckpointExists(prefix))
+    SLUICE_RETURN_IF_ERROR(SaveAllTensors(prefix, false));
   return prefix;
 }
 
 SLUICE_BENCH("checkpoint.load.gb_per_s") {
   SLUICE_ASSIGN_OR_RETURN(const std::string prefix, SavedCheckpoint());
   std::vector<CheckpointReader::Request> all;
-  for (int i = 0; i < kTensors; ++i) all.push_back({.name = TensorName(i)});
-  SLUICE_ASSIGN_OR_RETURN(const double s, Best(kTimes, [&]() -> Status {
+  for (int i = 0; i < kSavedTensors; ++i)
+    all.push_back({.name = SavedTensorName(i)});
+  SLUICE_ASSIGN_OR_RETURN(const double s, Best(kSaveTimes, [&]() -> Status {
                             SLUICE_ASSIGN_OR_RETURN(
                                 const CheckpointReader reader,
                                 CheckpointReader::Open(prefix));
                             return reader.ReadMany(all).status();
                           }));
-  return kBytes / s * 1e-9;
+  return kSavedBytes / s * 1e-9;
 }
 
 SLUICE_BENCH("checkpoint.load.copy_gb_per_s") {
   SLUICE_ASSIGN_OR_RETURN(const std::string prefix, SavedCheckpoint());
   const std::string path = BundleDataName(prefix, 0, 1);
   SLUICE_ASSIGN_OR_RETURN(
-      const double s, Best(kTimes, [&]() -> Status {
+      const double s, Best(kSaveTimes, [&]() -> Status {
         const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
         if (file < 0) return Internal("bench: cannot read ", path);
         bool good = true;
         std::vector<Tensor> read;
-        for (int i = 0; i < kTensors && good; ++i) {
-          Tensor t(DType::kFloat, Shape({kElements}));
+        for (int i = 0; i < kSavedTensors && good; ++i) {
+          Tensor t(DType::kFloat, Shape({kTensorElements}));
           size_t done = 0;
           while (good && done < t.bytes()) {
             const ssize_t n =
@@ -168,7 +170,7 @@ SLUICE_BENCH("checkpoint.load.copy_gb_per_s") {
         close(file);
         return good ? OkStatus() : Internal("bench: cannot read ", path);
       }));
-  return kBytes / s * 1e-9;
+  return kSavedBytes / s * 1e-9;
 }
 
 }  // namespace

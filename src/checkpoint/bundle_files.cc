@@ -12,6 +12,7 @@
 #include "checkpoint/bundle_writer.h"
 #include "checkpoint/proto/checkpoint.pb.h"
 #include "checkpoint/saved_parts.h"
+#include "checkpoint/stored_slice.h"
 #include "checkpoint/table.h"
 #include "graph/tensor_proto.h"
 #include "io/crc32c.h"
@@ -175,7 +176,7 @@ Status BundleFiles::Open(SavedParts* found) {
         return OkStatus();
       }
       for (const auto& p : entry.slices()) {
-        SLUICE_ASSIGN_OR_RETURN(TensorSlice slice, TensorSlice::FromProto(p));
+        SLUICE_ASSIGN_OR_RETURN(TensorSlice slice, SliceFromProto(p));
         const auto it = entries.find(SliceKey(name, slice));
         if (it == entries.end())
           return DataLoss("expected an entry of slice '", slice.ToString(),

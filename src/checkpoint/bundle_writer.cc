@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "base/failpoint.h"
 #include "checkpoint/proto/checkpoint.pb.h"
+#include "checkpoint/stored_slice.h"
 #include "checkpoint/table.h"
 #include "graph/tensor_proto.h"
 #include "io/crc32c.h"
@@ -301,7 +302,7 @@ Status BundleWriter::AddSlice(const std::string& key, const Shape& shape,
           "': expected the type and shape of the other slices, ",
           DTypeName(static_cast<DType>(whole->dtype())), known.ToString(),
           ", got ", DTypeName(part.dtype()), shape.ToString());
-    slice.ToProto(whole->add_slices());
+    SliceToProto(slice, whole->add_slices());
     return OkStatus();
   }));
   return Add(SliceKey(key, slice), part);

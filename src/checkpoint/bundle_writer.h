@@ -2,7 +2,7 @@
 // "<prefix>.index", a sorted table that says where each tensor is, and
 // "<prefix>.data-00000-of-00001", the elements.
 //
-//   SLUICE_ASSIGN_OR_RETURN(auto writer, BundleWriter::Open("/tmp/model-10"));
+//   SLUICE_ASSIGN_OR_RETURN(auto writer, BundleWriter::Open("model/ckpt-10"));
 //   SLUICE_RETURN_IF_ERROR(writer->Add("weights", weights));
 //   SLUICE_RETURN_IF_ERROR(writer->Finish());
 #ifndef SLUICE_CHECKPOINT_BUNDLE_WRITER_H_

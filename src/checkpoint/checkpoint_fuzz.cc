@@ -1,12 +1,12 @@
-// For any bytes as a table, and for any entries and data as a checkpoint, opening
-// and reading ends with the contents or an error, and asks for no more memory
-// than the files' sizes allow.
+// For any bytes as a table, and for any entries and data as a checkpoint,
+// opening and reading ends with the contents or an error, and asks for no more
+// memory than the files' sizes allow.
 //
 // The first byte chooses: a table as it is, or a checkpoint. A checkpoint is a
 // list of entries (the lengths of key and value, a byte and two; the key; the
 // value), of which a length of key 255 ends the list, and then the data file.
-// The table's checksums are made here, or nothing would get past them. Seeds are
-// in tests/fuzz/checkpoint_fuzz.
+// The table's checksums are made here, or nothing would get past them. Seeds
+// are in tests/fuzz/checkpoint_fuzz.
 #include <unistd.h>
 
 #include <cstdint>
@@ -63,7 +63,7 @@ void ReadFuzzedCheckpoint(std::string_view input) {
     const auto key = static_cast<uint8_t>(input[0]);
     const size_t value =
         static_cast<uint8_t>(input[1]) + 256 * static_cast<uint8_t>(input[2]);
-    input.remove_prefix(key == 255 ? 1 : 3);
+    input.remove_prefix(3);
     if (key == 255 || key + value > input.size()) break;
     entries[std::string(input.substr(0, key))] =
         std::string(input.substr(key, value));

@@ -12,6 +12,7 @@
 #include "base/parallel.h"
 #include "checkpoint/bundle_writer.h"
 #include "checkpoint/saved_parts.h"
+#include "checkpoint/stored_slice.h"
 #include "graph/op_def.h"
 #include "io/crc32c.h"
 #include "io/glob.h"

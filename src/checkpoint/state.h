@@ -1,7 +1,7 @@
 // The file "checkpoint" of a folder, in TensorFlow's text format: which
 // checkpoint is the latest, and which others there are.
 //
-//   Result<std::string> latest = LatestCheckpoint("/tmp/model");
+//   Result<std::string> latest = LatestCheckpoint("model");
 //   if (!latest.ok()) return latest.status();  // NotFound: there is none yet.
 //   Result<CheckpointReader> reader = CheckpointReader::Open(*latest);
 #ifndef SLUICE_CHECKPOINT_STATE_H_
@@ -16,10 +16,10 @@ namespace sluice {
 
 // Paths are prefixes of checkpoints.
 struct CheckpointFolderState {
-  std::string latest;            // "": none.
-  std::vector<std::string> all;  // Oldest first.
-  std::vector<double> times;     // Of `all`, in seconds since 1970; or empty.
-  double last_preserved = 0;     // When one was last kept for good.
+  std::string latest = {};            // "": none.
+  std::vector<std::string> all = {};  // Oldest first.
+  std::vector<double> times = {};  // Of `all`, in seconds since 1970; or empty.
+  double last_preserved = 0;       // When one was last kept for good.
 };
 
 // Paths that are relative in the file are taken as relative to the folder.

@@ -7,20 +7,16 @@
 #ifndef SLUICE_CHECKPOINT_TENSOR_SLICE_H_
 #define SLUICE_CHECKPOINT_TENSOR_SLICE_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "base/status.h"
 #include "tensor/shape.h"
 
 namespace sluice {
-
-namespace proto {
-class TensorSliceProto;
-}  // namespace proto
 
 // A range in each dimension. A value type.
 class TensorSlice {
@@ -33,15 +29,14 @@ class TensorSlice {
   };
 
   // All of a tensor of that rank.
+  // (A rank that no tensor has gives a slice that fits none.)
   explicit TensorSlice(int rank = 0)
-      : extents_(static_cast<size_t>(rank > 0 ? rank : 0)) {}
+      : extents_(static_cast<size_t>(std::clamp(rank, 0, kMaxRank + 1))) {}
   explicit TensorSlice(std::vector<Extent> extents)
       : extents_(std::move(extents)) {}
   // TensorFlow's text form: "0,4:-" is [0, 4) of the first dimension and all of
   // the second. InvalidArgument if it is malformed.
   static Result<TensorSlice> Parse(std::string_view text);
-  static Result<TensorSlice> FromProto(const proto::TensorSliceProto& p);
-  void ToProto(proto::TensorSliceProto* p) const;
   std::string ToString() const;  // What Parse reads.
 
   int rank() const { return static_cast<int>(extents_.size()); }
@@ -67,26 +62,6 @@ struct ShapeAndSlice {
 // TensorFlow's text for a part of a variable, as saving ops take it: the
 // dimensions of the whole and the slice, separated by blanks.
 Result<ShapeAndSlice> ParseShapeAndSlice(std::string_view text);
-
-// Elements that follow each other both in a tensor and in another of which it
-// holds a part.
-struct SliceRun {
-  int64_t from = 0, to = 0;  // Numbers of the first element in each.
-  int64_t count = 0;
-};
-// Calls fn for the elements that the slices `from` and `to` of a tensor share,
-// as runs in the order of `from`; fn returns false to stop.
-// REQUIRES: both fit `shape`.
-void ForEachSharedRun(const Shape& shape, const TensorSlice& from,
-                      const TensorSlice& to,
-                      absl::FunctionRef<bool(const SliceRun&)> fn);
-// How many elements they share.
-int64_t SharedElements(const Shape& shape, const TensorSlice& from,
-                       const TensorSlice& to);
-
-// The key of a stored slice in both versions of checkpoints: sorted by name,
-// then by position.
-std::string SliceKey(const std::string& name, const TensorSlice& slice);
 
 }  // namespace sluice
 

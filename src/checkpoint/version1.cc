@@ -6,6 +6,7 @@
 #include "checkpoint/pending_file.h"
 #include "checkpoint/proto/checkpoint.pb.h"
 #include "checkpoint/saved_parts.h"
+#include "checkpoint/stored_slice.h"
 #include "checkpoint/table.h"
 #include "graph/tensor_proto.h"
 
@@ -164,7 +165,7 @@ Status Version1Files::Open(const std::vector<std::string>& paths,
               "expected the same type and shape in all files, got "
               "others");
         for (const auto& p : meta.slice()) {
-          SLUICE_ASSIGN_OR_RETURN(TensorSlice slice, TensorSlice::FromProto(p));
+          SLUICE_ASSIGN_OR_RETURN(TensorSlice slice, SliceFromProto(p));
           SavedPart part;
           SLUICE_ASSIGN_OR_RETURN(part.shape,
                                   slice.ShapeOf(whole.tensor.shape));
@@ -246,10 +247,10 @@ Status WriteVersion1(const std::string& path,
       return InvalidArgument("tensor '", t.name,
                              "': expected slices of one "
                              "type and shape, got others");
-    t.slice.ToProto(of->add_slice());
+    SliceToProto(t.slice, of->add_slice());
     proto::SavedTensorSlices data;
     data.mutable_data()->set_name(t.name);
-    t.slice.ToProto(data.mutable_data()->mutable_slice());
+    SliceToProto(t.slice, data.mutable_data()->mutable_slice());
     SLUICE_RETURN_IF_ERROR(FillValues(t, data.mutable_data()->mutable_data()));
     if (static_cast<int64_t>(data.ByteSizeLong()) > kMaxMessageBytes)
       return InvalidArgument("Tensor slice is too large to serialize: tensor '",

@@ -1,6 +1,6 @@
 // Detects two runs in one folder.
 //
-//   Result<RunLock> lock = RunLock::Take("/tmp/model");
+//   Result<RunLock> lock = RunLock::Take("model");
 //   if (!lock.ok()) return lock.status();  // Another run is in the folder.
 #ifndef SLUICE_TRAIN_RUN_LOCK_H_
 #define SLUICE_TRAIN_RUN_LOCK_H_

@@ -4,9 +4,9 @@
 //   Saver saver;  // Of all variables so far.
 //   Session session;
 //   Status status = session.RunTargets({GlobalVariablesInitializer()});
-//   Result<std::string> path = saver.Save(session, "/tmp/model/ckpt", 100);
+//   Result<std::string> path = saver.Save(session, "model/ckpt", 100);
 //   // Later, or in another program that builds the same variables:
-//   Result<std::string> latest = LatestCheckpoint("/tmp/model");
+//   Result<std::string> latest = LatestCheckpoint("model");
 //   if (latest.ok()) status = saver.Restore(session, *latest);
 #ifndef SLUICE_TRAIN_SAVER_H_
 #define SLUICE_TRAIN_SAVER_H_

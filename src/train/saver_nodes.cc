@@ -66,9 +66,9 @@ std::vector<Node*> AddRestore(const Output& path,
     const Var& v = variables[i].variable;
     Output value(restore, static_cast<int>(i));
     const ColocateWith same_device(v.handle().node);
-    if (reshape && v.shape().fully_known()) {
-      const std::vector<int64_t> dims(v.shape().dims().begin(),
-                                      v.shape().dims().end());
+    const PartialShape shape = v.shape();
+    if (reshape && shape.fully_known()) {
+      const std::vector<int64_t> dims(shape.dims().begin(), shape.dims().end());
       value = Build(
           "Reshape",
           {value, Constant(Tensor::Vector<int64_t>(dims), "Reshape/shape")}, {},
@@ -76,7 +76,7 @@ std::vector<Node*> AddRestore(const Output& path,
     }
     if (v.is_reference()) {
       assigns.push_back(BuildNode("Assign", {v.handle(), value},
-                                  {{"validate_shape", v.shape().fully_known()}},
+                                  {{"validate_shape", shape.fully_known()}},
                                   "Assign"));
     } else {
       value = Build("Identity", {value}, {}, "Identity");

@@ -143,19 +143,16 @@ TEST_F(SaverTest, ACheckpointOfAnotherModelIsDescribed) {
                               "nearest: 'dense/weights'"));
   EXPECT_THAT(text, HasSubstr("'dense/kernel': expected float[2], got "
                               "double[2]"));
-  EXPECT_THAT(text,
-              HasSubstr("'dense/weights' is only in the checkpoint"));
+  EXPECT_THAT(text, HasSubstr("'dense/weights' is only in the checkpoint"));
   // Nothing was assigned.
   EXPECT_EQ(session.Run(c)->data<float>()[0], 4);
-  EXPECT_EQ(saver.Restore(session, Path("none")).code(),
-            StatusCode::kNotFound);
+  EXPECT_EQ(saver.Restore(session, Path("none")).code(), StatusCode::kNotFound);
 }
 
 TEST_F(SaverTest, RenamedAndReshapedSubsetsAreRestored) {
   {
     auto writer = *BundleWriter::Open(Path("m"));
-    ASSERT_TRUE(
-        writer->Add("old", Tensor::Vector<float>({1, 2, 3, 4})).ok());
+    ASSERT_TRUE(writer->Add("old", Tensor::Vector<float>({1, 2, 3, 4})).ok());
     ASSERT_TRUE(writer->Add("more", Tensor::Scalar(1.f)).ok());
     ASSERT_TRUE(writer->Finish().ok());
   }
@@ -197,32 +194,30 @@ TEST_F(SaverTest, PartsOfAVariableAreSavedAsOne) {
 TEST_F(SaverTest, OldCheckpointsAreDeletedAndSomeAreKept) {
   double now = 1000;
   const Var a(Floats({1}), "a");
-  Saver saver({.max_to_keep = 2,
-               .keep_every_n_hours = 1,
-               .keep_best = 1,
-               .clock = [&] { return now; }});
+  Saver saver(
+      {.max_to_keep = 2, .keep_every_n_hours = 1, .keep_best = 1, .clock = [&] {
+         return now;
+       }});
   Session session(g_);
   ASSERT_TRUE(session.RunTargets({GlobalVariablesInitializer()}).ok());
   const double metrics[] = {5, 1, 3, 4, 2, 6};
   for (int i = 0; i < 6; ++i) {
     now += 1500;
-    const auto path = saver.Save(
-        session, Path("m"), SaveOptions{.step = i, .metric = metrics[i]});
+    const auto path = saver.Save(session, Path("m"),
+                                 SaveOptions{.step = i, .metric = metrics[i]});
     ASSERT_TRUE(path.ok()) << path.status();
   }
   // 4 and 5 are the latest, 1 the best, 2 was the first after an hour.
-  EXPECT_THAT(Indices(), ElementsAre("m-1.index", "m-2.index", "m-4.index",
-                                     "m-5.index"));
-  EXPECT_THAT(saver.last_checkpoints(),
-              ElementsAre(Path("m-4"), Path("m-5")));
+  EXPECT_THAT(Indices(),
+              ElementsAre("m-1.index", "m-2.index", "m-4.index", "m-5.index"));
+  EXPECT_THAT(saver.last_checkpoints(), ElementsAre(Path("m-4"), Path("m-5")));
   // A saver of a later run goes on with these.
   Saver next({.max_to_keep = 2, .keep_best = 1, .clock = [&] { return now; }});
   ASSERT_TRUE(next.RecoverLastCheckpoints(folder_.string()).ok());
-  ASSERT_TRUE(next.Save(session, Path("m"),
-                        SaveOptions{.step = 6, .metric = 0.5})
-                  .ok());
-  EXPECT_THAT(Indices(),
-              ElementsAre("m-2.index", "m-5.index", "m-6.index"));
+  ASSERT_TRUE(
+      next.Save(session, Path("m"), SaveOptions{.step = 6, .metric = 0.5})
+          .ok());
+  EXPECT_THAT(Indices(), ElementsAre("m-2.index", "m-5.index", "m-6.index"));
 }
 
 TEST_F(SaverTest, TheStateFileIsTensorFlows) {
@@ -281,7 +276,8 @@ TEST_F(SaverTest, MisuseIsAnError) {
 
 TEST_F(SaverTest, ASnapshotIsOfTheTimeWhenItWasTaken) {
   const Var a(Constant(Tensor(DType::kFloat, Shape({1000}))), "a");
-  Node* const fill = a.Assign(Constant(*Tensor::Zeros(DType::kFloat, Shape({1000}))));
+  Node* const fill =
+      a.Assign(Constant(*Tensor::Zeros(DType::kFloat, Shape({1000}))));
   Node* const add = a.AssignAdd(ops::Fill({1000}, 1.f));
   std::atomic<int> reported{0};
   Saver saver({.on_saved = [&](const Result<std::string>& path) {
@@ -350,10 +346,9 @@ TEST_F(SaverTest, AFailedSaveHurtsNeitherTrainingNorTheCheckpointBefore) {
          {"checkpoint.write", "checkpoint.flush", "checkpoint.rename"}) {
       ASSERT_TRUE(
           EnableFailpoints(absl::StrCat(point, "=error(no room)*1")).ok());
-      EXPECT_THAT(std::string(saver.Save(session, Path("m"), 2)
-                                  .status()
-                                  .message()),
-                  HasSubstr("no room"));
+      EXPECT_THAT(
+          std::string(saver.Save(session, Path("m"), 2).status().message()),
+          HasSubstr("no room"));
       ASSERT_TRUE(
           EnableFailpoints(absl::StrCat(point, "=error(no room)*1")).ok());
       ASSERT_TRUE(saver.SaveAsync(session, Path("m"), 2).ok());
@@ -427,8 +422,7 @@ TEST_F(SaverTest, TheLatestCheckpointIsWholeAfterAnyKill) {
       const Status s = latest.ok() ? saver.Restore(session, *latest)
                                    : session.RunTargets({init});
       if (!s.ok()) _exit(3);
-      if (latest.ok() &&
-          !saver.RecoverLastCheckpoints(folder_.string()).ok())
+      if (latest.ok() && !saver.RecoverLastCheckpoints(folder_.string()).ok())
         _exit(4);
       for (;;) {
         if (!session.RunTargets({add_a, add_b}).ok()) _exit(5);

@@ -82,23 +82,20 @@ TEST_F(CheckpointOpsTest, WhatAnyOpSavesAnyOpRestores) {
                             {Floats({1, 2, 3}), words});
     ASSERT_TRUE(s.ok()) << s;
     Session session(g_);
-    EXPECT_THAT(
-        session.Run(RestoreV2(Path(op), "a", "", DType::kFloat))
-            ->ToVector<float>(),
-        ElementsAre(1, 2, 3));
+    EXPECT_THAT(session.Run(RestoreV2(Path(op), "a", "", DType::kFloat))
+                    ->ToVector<float>(),
+                ElementsAre(1, 2, 3));
     EXPECT_THAT(session.Run(RestoreV2(Path(op), "a", "3 1,2", DType::kFloat))
                     ->ToVector<float>(),
                 ElementsAre(2, 3));
-    EXPECT_THAT(
-        session
-            .Run(Build("Restore", {String(Path(op)), String("words")},
-                       {{"dt", DType::kString}}))
-            ->ToVector<std::string>(),
-        ElementsAre("one", ""));
+    EXPECT_THAT(session
+                    .Run(Build("Restore", {String(Path(op)), String("words")},
+                               {{"dt", DType::kString}}))
+                    ->ToVector<std::string>(),
+                ElementsAre("one", ""));
     EXPECT_THAT(session
                     .Run(Build("RestoreSlice",
-                               {String(Path(op)), String("a"),
-                                String("3 0,1")},
+                               {String(Path(op)), String("a"), String("3 0,1")},
                                {{"dt", DType::kFloat}}))
                     ->ToVector<float>(),
                 ElementsAre(1));
@@ -123,8 +120,7 @@ TEST_F(CheckpointOpsTest, SlicesAreSavedAndShapesInferred) {
 
 // The words of TensorFlow 2.21.
 TEST_F(CheckpointOpsTest, ErrorsNameTheTensor) {
-  ASSERT_TRUE(
-      SaveAs("SaveV2", Path("m"), {"a"}, {""}, {Floats({1, 2})}).ok());
+  ASSERT_TRUE(SaveAs("SaveV2", Path("m"), {"a"}, {""}, {Floats({1, 2})}).ok());
   EXPECT_THAT(MessageOf(RestoreV2(Path("m"), "b", "", DType::kFloat)),
               HasSubstr("Key b not found in checkpoint"));
   EXPECT_THAT(MessageOf(RestoreV2(Path("m"), "a", "", DType::kInt32)),
@@ -139,9 +135,9 @@ TEST_F(CheckpointOpsTest, ErrorsNameTheTensor) {
   EXPECT_THAT(MessageOf(RestoreV2(Path("none"), "a", "", DType::kFloat)),
               HasSubstr(Path("none")));
   EXPECT_THAT(
-      std::string(SaveAs("SaveV2", Path("m"), {"a"}, {"4 0,3"},
-                         {Floats({1, 2})})
-                      .message()),
+      std::string(
+          SaveAs("SaveV2", Path("m"), {"a"}, {"4 0,3"}, {Floats({1, 2})})
+              .message()),
       HasSubstr("Slice in shape_and_slice specification does not match the "
                 "shape of the tensor to save: 4 0,3, tensor: [2]"));
   EXPECT_THAT(std::string(SaveAs("SaveV2", Path("m"), {"a", "a"}, {"", ""},
@@ -159,9 +155,9 @@ TEST_F(CheckpointOpsTest, PartsAreMergedAndTheirFolderRemoved) {
   for (const char* const part : {"t/p0", "t/p1"})
     ASSERT_TRUE(
         SaveAs("SaveV2", Path(part), {part}, {""}, {Floats({1, 2})}).ok());
-  Node* const merge = BuildNode("MergeV2Checkpoints",
-                                {Strings({Path("t/p0"), Path("t/p1")}),
-                                 String(Path("m"))});
+  Node* const merge =
+      BuildNode("MergeV2Checkpoints",
+                {Strings({Path("t/p0"), Path("t/p1")}), String(Path("m"))});
   ASSERT_TRUE(Run(merge).ok());
   EXPECT_EQ(CheckpointReader::Open(Path("m"))->tensors().size(), 2u);
   EXPECT_TRUE(std::filesystem::exists(Path("m.data-00001-of-00002")));
@@ -209,15 +205,15 @@ TEST_F(CheckpointOpsTest, MatricesAreRemapped) {
     EXPECT_EQ(permuted.shape(), PartialShape({2, 4}));
     EXPECT_THAT(Session(g_).Run(permuted)->ToVector<float>(),
                 ElementsAre(16, 17, 18, 19, 0, 1, 2, 3));
-    EXPECT_THAT(Session(g_)
-                    .Run(remap(path, {1, -1, 3}, {2, -1, 0},
-                               {41, 42, 43, 44, 45}, 3))
-                    ->ToVector<float>(),
-                ElementsAre(6, 41, 4, 42, 43, 44, 14, 45, 12));
     EXPECT_THAT(
-        Session(g_).Run(remap(path, {-1}, {}, {1, 2, 3, 4}, 4))
+        Session(g_)
+            .Run(remap(path, {1, -1, 3}, {2, -1, 0}, {41, 42, 43, 44, 45}, 3))
             ->ToVector<float>(),
-        ElementsAre(1, 2, 3, 4));
+        ElementsAre(6, 41, 4, 42, 43, 44, 14, 45, 12));
+    EXPECT_THAT(Session(g_)
+                    .Run(remap(path, {-1}, {}, {1, 2, 3, 4}, 4))
+                    ->ToVector<float>(),
+                ElementsAre(1, 2, 3, 4));
   }
   EXPECT_THAT(MessageOf(remap("whole", {0, 0}, {}, {}, 4)),
               HasSubstr("Old ID 0 is mapped to both new ID 0 and 1"));
