@@ -9,6 +9,8 @@ find_package(PNG REQUIRED)
 find_package(JPEG REQUIRED)
 find_package(GIF REQUIRED)
 find_package(ICU REQUIRED COMPONENTS uc)
+find_package(leveldb REQUIRED)
+find_package(Snappy REQUIRED)
 # (Debian 12 has no CMake configuration for these.)
 find_library(SLUICE_RE2_LIBRARY re2 REQUIRED)
 find_library(SLUICE_FARMHASH_LIBRARY farmhash REQUIRED)
@@ -32,6 +34,7 @@ set(SLUICE_PUBLIC_LIBS
   absl::fixed_array absl::algorithm_container Threads::Threads)
 set(SLUICE_PRIVATE_LIBS protobuf::libprotobuf hwy::hwy
   nlohmann_json::nlohmann_json ZLIB::ZLIB PNG::PNG JPEG::JPEG GIF::GIF ICU::uc
+  $<LINK_ONLY:leveldb::leveldb> Snappy::snappy
   ${SLUICE_RE2_LIBRARY} ${SLUICE_FARMHASH_LIBRARY}
   $<BUILD_INTERFACE:sluice_dnnl>)
 

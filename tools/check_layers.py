@@ -26,16 +26,18 @@ LAYERS = {
     "exec": ["base", "tensor", "graph", "passes"],
     "kernels": ["base", "tensor"],
     "io": ["base", "tensor"],
-    "ops": ["base", "tensor", "graph", "exec", "kernels", "io"],
+    "checkpoint": ["base", "tensor", "graph", "io"],
+    "ops": ["base", "tensor", "graph", "exec", "kernels", "io", "checkpoint"],
     "client": ["base", "tensor", "graph", "passes"],
     "inspect": ["base", "tensor", "graph", "passes", "client"],
     "session": ["base", "tensor", "graph", "passes", "exec", "kernels", "io",
-                "ops", "client"],
+                "checkpoint", "ops", "client"],
 }
 LAYERS["data"] = LAYERS["session"] + ["session"]
+LAYERS["train"] = LAYERS["session"] + ["session", "data"]
 LAYERS["deploy"] = LAYERS["session"] + ["session"]
 LAYERS["cluster"] = LAYERS["session"] + ["session"]
-LAYERS["capi"] = LAYERS["cluster"] + ["cluster", "data", "deploy"]
+LAYERS["capi"] = LAYERS["cluster"] + ["cluster", "data", "train", "deploy"]
 
 # What a folder within one of these may include of the same one; "" is the
 # files directly in it. (Families of ops may include each other's headers, but
@@ -58,18 +60,22 @@ ROOMS = {
 }
 
 # The generated builders exist only after everything up to ops is built.
-USES_BUILDERS = ["client", "session", "data", "deploy", "cluster", "capi"]
+USES_BUILDERS = ["client", "session", "data", "train", "deploy", "cluster",
+                "capi"]
 
 # Third-party headers (prefixes of the included path) and the files that may
 # include them (prefixes of their paths).
 THIRD_PARTY = {
     "google/protobuf": ["src/graph/graphdef", "src/graph/tensor_proto",
-                        "src/io/make_example.cc", "src/ops/string/json.cc",
+                        "src/io/make_example.cc", "src/checkpoint/",
+                        "src/ops/string/json.cc",
                         "src/cluster/"],
     "oneapi/": ["src/kernels/dnn/"],
     "dnnl": ["src/kernels/dnn/"],
     "hwy/": ["src/kernels/"],
     "omp.h": ["src/base/parallel.cc", "src/kernels/dnn/threads.h"],
+    "leveldb/": ["src/checkpoint/table.cc"],
+    "snappy.h": ["src/checkpoint/table.cc"],
     "zlib.h": ["src/io/", "tools/sluice/"],
     "png.h": ["src/io/image_png.cc"],
     "jpeglib.h": ["src/io/image_jpeg.cc"],
@@ -88,7 +94,8 @@ THIRD_PARTY = {
 # file of src/ops that includes one and declares no op has its header here too.
 REACHES_HOST = ("io/byte_source.h", "io/file.h", "io/glob.h", "io/records.h",
                 "ops/readers/formats.h", "ops/readers/reader.h",
-                "exec/core/host_functions.h", "fstream", "filesystem",
+                "checkpoint/bundle_writer.h", "checkpoint/checkpoint_reader.h",
+                "checkpoint/version1.h", "exec/core/host_functions.h", "fstream", "filesystem",
                 "dlfcn.h")
 
 # Where ops may be recognised by name: their own declarations, and the formats

@@ -26,14 +26,17 @@
 #ifndef SLUICE_SLUICE_H_
 #define SLUICE_SLUICE_H_
 
-#include "base/status.h"                  // Status, Result
-#include "client/autodiff/gradients.h"    // Grad, Gradients, RegisterGradient
-#include "client/control/control_flow.h"  // Cond, Case, While
-#include "client/control/functions.h"     // DefineFunction
-#include "client/control/higher_order.h"  // MapFn, FoldL, FoldR, Scan
-#include "client/control/loops.h"         // OpenMerge, CloseMerge
-#include "client/control/structure.h"     // Types of loop variables
-#include "client/control/tensor_array.h"  // TensorArray
+#include "base/status.h"                   // Status, Result
+#include "checkpoint/checkpoint_reader.h"  // CheckpointReader
+#include "checkpoint/state.h"              // LatestCheckpoint
+#include "checkpoint/tensor_slice.h"       // TensorSlice
+#include "client/autodiff/gradients.h"     // Grad, Gradients, RegisterGradient
+#include "client/control/control_flow.h"   // Cond, Case, While
+#include "client/control/functions.h"      // DefineFunction
+#include "client/control/higher_order.h"   // MapFn, FoldL, FoldR, Scan
+#include "client/control/loops.h"          // OpenMerge, CloseMerge
+#include "client/control/structure.h"      // Types of loop variables
+#include "client/control/tensor_array.h"   // TensorArray
 #include "client/initializers.h"   // Zeros, RandomUniform, GlorotUniform, ...
 #include "client/nn/optimizers.h"  // GradientDescentOptimizer, ...
 #include "client/nn/rnn.h"         // DynamicRnn, StaticRnn, ...
@@ -64,5 +67,7 @@
 #include "tensor/dtype.h"                  // DType
 #include "tensor/shape.h"                  // Shape, PartialShape
 #include "tensor/tensor.h"                 // Tensor
+#include "train/run_lock.h"                // RunLock
+#include "train/saver.h"                   // Saver
 
 #endif  // SLUICE_SLUICE_H_

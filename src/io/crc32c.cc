@@ -222,6 +222,29 @@ __attribute__((target("sse4.2"))) uint32_t InstructionCrc(const char* p,
 
 }  // namespace
 
+// The product of two polynomials modulo the checksum's, reflected: the highest
+// bit is the coefficient of 1.
+static uint32_t MultiplyModulo(uint32_t a, uint32_t b) {
+  uint32_t product = 0;
+  for (uint32_t bit = uint32_t{1} << 31; bit != 0; bit >>= 1) {
+    if ((a & bit) != 0) product ^= b;
+    b = (b >> 1) ^ ((b & 1) != 0 ? kCastagnoli : 0);
+  }
+  return product;
+}
+
+// As in zlib's crc32_combine: `first` moves on by 8 * count bits, by
+// multiplication with x to that power, made of squares.
+uint32_t JoinCrc32c(uint32_t first, uint32_t second, uint64_t count) {
+  uint32_t power = uint32_t{1} << 31;   // 1
+  uint32_t square = uint32_t{1} << 23;  // x^8
+  for (; count != 0; count >>= 1) {
+    if ((count & 1) != 0) power = MultiplyModulo(power, square);
+    square = MultiplyModulo(square, square);
+  }
+  return MultiplyModulo(power, first) ^ second;
+}
+
 uint32_t PortableCrc32c(std::string_view bytes, uint32_t before) {
   return ~SlicedCrc(bytes.data(), bytes.size(), ~before);
 }

@@ -14,6 +14,10 @@ uint32_t Crc32c(std::string_view bytes, uint32_t before = 0);
 // The same without special instructions, for tests.
 uint32_t PortableCrc32c(std::string_view bytes, uint32_t before = 0);
 
+// The checksum of bytes with checksum `first` followed by `count` bytes with
+// checksum `second`: parts can be checked on several threads.
+uint32_t JoinCrc32c(uint32_t first, uint32_t second, uint64_t count);
+
 // Checksums that are stored are masked: the checksum of bytes that contain
 // their own checksum would be of little use.
 constexpr uint32_t MaskCrc(uint32_t crc) {

@@ -223,6 +223,30 @@ def gzip_of(data):
     return packed.compress(data) + packed.flush()
 
 
+def entries_of(table):
+    """The entries of a table's first block, which is all of a small one."""
+    def varint(data, at):
+        value = shift = 0
+        while True:
+            value |= (data[at] & 127) << shift
+            at, shift = at + 1, shift + 7
+            if data[at - 1] < 128:
+                return value, at
+
+    meta, _ = varint(table, len(table) - 48)  # Where the next block begins.
+    block = table[:meta - 5]
+    restarts, = struct.unpack("<I", block[-4:])
+    end, at, key, out = len(block) - 4 - 4 * restarts, 0, b"", []
+    while at < end:
+        shared, at = varint(block, at)
+        added, at = varint(block, at)
+        length, at = varint(block, at)
+        key = key[:shared] + block[at:at + added]
+        out.append((key, block[at + added:at + added + length]))
+        at += added + length
+    return out
+
+
 def main():
     out = HERE / "graphdef_fuzz"
     out.mkdir(exist_ok=True)
@@ -268,6 +292,19 @@ def main():
             ("lines", LINES), ("lines_zlib", zlib.compress(LINES)),
             ("lines_gzip", gzip_of(LINES)))):
         (out / name).write_bytes(bytes([3 + kind]) + data)
+    out = HERE / "checkpoint_fuzz"
+    out.mkdir(exist_ok=True)
+    checkpoints = HERE.parent / "checkpoints"
+    for name in ("types.index", "parts.index", "old_types", "old_parts"):
+        (out / f"table_{name}").write_bytes(
+            b"\0" + (checkpoints / name).read_bytes())
+    for name in ("types", "parts"):
+        entries = b""
+        for key, value in entries_of((checkpoints / f"{name}.index").read_bytes()):
+            entries += struct.pack("<BH", len(key), len(value)) + key + value
+        (out / name).write_bytes(
+            b"\1" + entries + b"\xff" + b"\0\0" +
+            (checkpoints / f"{name}.data-00000-of-00001").read_bytes())
     draw = random.Random(1)
     for fuzzer in ("random_graph_fuzz", "control_fuzz"):
         out = HERE / fuzzer

@@ -1,0 +1,51 @@
+// Which checkpoints of a folder are kept.
+#ifndef SLUICE_TRAIN_CHECKPOINT_KEEPER_H_
+#define SLUICE_TRAIN_CHECKPOINT_KEEPER_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "train/saver.h"
+
+namespace sluice {
+
+// The checkpoints of a saver: the latest, those with the best metrics, and, no
+// longer in its lists, those kept for good. Not thread-safe.
+class CheckpointKeeper {
+ public:
+  explicit CheckpointKeeper(const SaverOptions& options);
+
+  // Lists a checkpoint that was saved, replaces the state file, and then
+  // deletes those that are no longer to be kept.
+  Status Saved(const std::string& path, std::optional<double> metric);
+  // Takes over the folder's state file and its list of the best.
+  Status Recover(const std::string& folder);
+  std::vector<std::string> paths() const;
+  void set_paths(const std::vector<std::string>& paths);
+
+ private:
+  struct Kept {
+    std::string path;
+    double time = 0;
+  };
+  struct Best {
+    std::string path;
+    double metric = 0;
+  };
+  double Now() const;
+  bool Better(double a, double b) const;
+  bool Listed(const std::string& path) const;
+  std::string BestFile(const std::string& folder) const;
+  Status ReadBest(const std::string& folder);
+  Status WriteBest(const std::string& folder) const;
+
+  const SaverOptions& options_;
+  std::vector<Kept> latest_;  // Oldest first.
+  std::vector<Best> best_;    // Best first.
+  double last_preserved_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_TRAIN_CHECKPOINT_KEEPER_H_

@@ -1,0 +1,473 @@
+// Savers: what is saved is restored, what differs is named, what is old is
+// deleted, and whatever goes wrong leaves the checkpoint before.
+#include "train/saver.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <random>
+#include <thread>
+
+#include "base/failpoint.h"
+#include "checkpoint/bundle_writer.h"
+#include "checkpoint/state.h"
+#include "io/file.h"
+#include "sluice/ops.h"
+#include "train/run_lock.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class SaverTest : public ::testing::Test {
+ protected:
+  SaverTest()
+      : folder_(std::filesystem::temp_directory_path() /
+                ("sluice_saver_" + std::to_string(getpid()))),
+        use_(g_) {
+    std::filesystem::create_directories(folder_);
+  }
+  ~SaverTest() override {
+    DisableFailpoints();
+    std::filesystem::remove_all(folder_);
+  }
+  std::string Path(const std::string& name) const {
+    return (folder_ / name).string();
+  }
+  // Names in the folder, without the lock's.
+  std::vector<std::string> Files() const {
+    std::vector<std::string> out;
+    for (const auto& e : std::filesystem::directory_iterator(folder_))
+      if (e.path().filename() != ".run.lock")
+        out.push_back(e.path().filename().string());
+    std::sort(out.begin(), out.end());
+    return out;
+  }
+  std::vector<std::string> Indices() const {
+    std::vector<std::string> out;
+    for (const std::string& f : Files())
+      if (f.ends_with(".index")) out.push_back(f);
+    return out;
+  }
+
+  const std::filesystem::path folder_;
+  Graph g_;
+  WithGraph use_;
+};
+
+Output Floats(const std::vector<float>& values) {
+  return Constant(Tensor::Vector<float>(values));
+}
+
+TEST_F(SaverTest, WhatIsSavedIsRestored) {
+  for (const bool reference : {false, true})
+    for (const bool sharded : {false, true}) {
+      SCOPED_TRACE(absl::StrCat(reference, sharded));
+      Graph g;
+      const WithGraph use(g);
+      const Var a(Floats({1, 2}), "a", {.reference = reference});
+      const Var b(Constant(Tensor::Scalar<int64_t>(7)), "scope/b",
+                  {.reference = reference});
+      Saver saver({.sharded = sharded});
+      ASSERT_TRUE(saver.status().ok()) << saver.status();
+      Node* const change = a.Assign(Floats({5, 6}));
+      Node* const init = GlobalVariablesInitializer();
+      Session session(g);
+      ASSERT_TRUE(session.RunTargets({init}).ok());
+      const auto path = saver.Save(session, Path("m"), 3);
+      ASSERT_TRUE(path.ok()) << path.status();
+      EXPECT_EQ(*path, Path("m-3"));
+      EXPECT_EQ(*LatestCheckpoint(folder_.string()), Path("m-3"));
+      ASSERT_TRUE(session.RunTargets({change}).ok());
+      const Status s = saver.Restore(session, *path);
+      ASSERT_TRUE(s.ok()) << s;
+      EXPECT_THAT(session.Run(a)->ToVector<float>(), ElementsAre(1, 2));
+      // Without having been initialised.
+      Session other(g);
+      ASSERT_TRUE(saver.Restore(other, *path).ok());
+      EXPECT_EQ(other.Run(b)->scalar<int64_t>(), 7);
+    }
+}
+
+TEST_F(SaverTest, TheNodesHaveTensorFlowsNames) {
+  const Var a(Floats({1}), "a", {.reference = true});
+  const Var b(Floats({1}), "b", {.reference = true});
+  const Saver saver;
+  EXPECT_EQ(saver.filename().name(), "save/Const:0");
+  EXPECT_EQ(saver.save_tensor().name(), "save/control_dependency:0");
+  EXPECT_EQ(saver.restore_op()->name(), "save/restore_all");
+  for (const char* const name :
+       {"save/filename/input", "save/filename", "save/SaveV2",
+        "save/SaveV2/tensor_names", "save/SaveV2/shape_and_slices",
+        "save/RestoreV2", "save/RestoreV2/tensor_names",
+        "save/RestoreV2/shape_and_slices", "save/Assign", "save/Assign_1"})
+    EXPECT_NE(g_.FindNode(name), nullptr) << name;
+  const Saver second({.sharded = true});
+  for (const char* const name :
+       {"save_1/StringJoin", "save_1/num_shards", "save_1/ShardedFilename",
+        "save_1/SaveV2", "save_1/control_dependency",
+        "save_1/MergeV2Checkpoints/checkpoint_prefixes",
+        "save_1/MergeV2Checkpoints", "save_1/Identity", "save_1/restore_shard",
+        "save_1/restore_all"})
+    EXPECT_NE(g_.FindNode(name), nullptr) << name;
+}
+
+TEST_F(SaverTest, ACheckpointOfAnotherModelIsDescribed) {
+  {
+    auto writer = *BundleWriter::Open(Path("m"));
+    ASSERT_TRUE(
+        writer->Add("dense/kernel", Tensor(DType::kDouble, Shape({2}))).ok());
+    ASSERT_TRUE(
+        writer->Add("dense/weights", Tensor(DType::kFloat, Shape({3}))).ok());
+    ASSERT_TRUE(writer->Add("same", Tensor(DType::kFloat, Shape({1}))).ok());
+    ASSERT_TRUE(writer->Finish().ok());
+  }
+  const Var a(Floats({1, 2}), "dense/kernel");
+  const Var b(Floats({1, 2}), "dense/weight");
+  const Var c(Floats({4}), "same");
+  Saver saver;
+  Session session(g_);
+  ASSERT_TRUE(session.RunTargets({GlobalVariablesInitializer()}).ok());
+  const Status s = saver.Restore(session, Path("m"));
+  EXPECT_EQ(s.code(), StatusCode::kInvalidArgument);
+  const std::string text(s.message());
+  EXPECT_THAT(text, HasSubstr("'dense/weight' is not in the checkpoint; "
+                              "nearest: 'dense/weights'"));
+  EXPECT_THAT(text, HasSubstr("'dense/kernel': expected float[2], got "
+                              "double[2]"));
+  EXPECT_THAT(text, HasSubstr("'dense/weights' is only in the checkpoint"));
+  // Nothing was assigned.
+  EXPECT_EQ(session.Run(c)->data<float>()[0], 4);
+  EXPECT_EQ(saver.Restore(session, Path("none")).code(), StatusCode::kNotFound);
+}
+
+TEST_F(SaverTest, RenamedAndReshapedSubsetsAreRestored) {
+  {
+    auto writer = *BundleWriter::Open(Path("m"));
+    ASSERT_TRUE(writer->Add("old", Tensor::Vector<float>({1, 2, 3, 4})).ok());
+    ASSERT_TRUE(writer->Add("more", Tensor::Scalar(1.f)).ok());
+    ASSERT_TRUE(writer->Finish().ok());
+  }
+  const Var a(Constant(Tensor(DType::kFloat, Shape({2, 2}))), "fresh");
+  const Var b(Floats({9}), "untouched");
+  Session session(g_);
+  ASSERT_TRUE(session.RunTargets({GlobalVariablesInitializer()}).ok());
+  Saver strict({.variables = {{"old", a}}});
+  EXPECT_THAT(std::string(strict.Restore(session, Path("m")).message()),
+              HasSubstr("'old': expected float[2,2], got float[4]"));
+  Saver saver({.variables = {{"old", a}}, .reshape = true});
+  const Status s = saver.Restore(session, Path("m"));
+  ASSERT_TRUE(s.ok()) << s;
+  EXPECT_THAT(session.Run(a)->ToVector<float>(), ElementsAre(1, 2, 3, 4));
+  EXPECT_EQ(session.Run(b)->data<float>()[0], 9);
+}
+
+TEST_F(SaverTest, PartsOfAVariableAreSavedAsOne) {
+  const Var top(Floats({1, 2, 3}), "w/part_0");
+  const Var bottom(Floats({4, 5}), "w/part_1");
+  Saver saver({.variables = {{"w", top, "5 0,3"}, {"w", bottom, "5 3,2"}}});
+  Session session(g_);
+  ASSERT_TRUE(session.RunTargets({GlobalVariablesInitializer()}).ok());
+  ASSERT_TRUE(saver.Save(session, Path("m")).ok());
+  EXPECT_THAT(CheckpointReader::Open(Path("m"))->Read("w")->ToVector<float>(),
+              ElementsAre(1, 2, 3, 4, 5));
+  // Divided otherwise.
+  Graph g;
+  const WithGraph use(g);
+  const Var first(Floats({0}), "first");
+  const Var rest(Floats({0, 0, 0, 0}), "rest");
+  Saver other({.variables = {{"w", first, "5 0,1"}, {"w", rest, "5 1,4"}}});
+  Session session2(g);
+  const Status s = other.Restore(session2, Path("m"));
+  ASSERT_TRUE(s.ok()) << s;
+  EXPECT_THAT(session2.Run(rest)->ToVector<float>(), ElementsAre(2, 3, 4, 5));
+}
+
+TEST_F(SaverTest, OldCheckpointsAreDeletedAndSomeAreKept) {
+  double now = 1000;
+  const Var a(Floats({1}), "a");
+  Saver saver(
+      {.max_to_keep = 2, .keep_every_n_hours = 1, .keep_best = 1, .clock = [&] {
+         return now;
+       }});
+  Session session(g_);
+  ASSERT_TRUE(session.RunTargets({GlobalVariablesInitializer()}).ok());
+  const double metrics[] = {5, 1, 3, 4, 2, 6};
+  for (int i = 0; i < 6; ++i) {
+    now += 1500;
+    const auto path = saver.Save(session, Path("m"),
+                                 SaveOptions{.step = i, .metric = metrics[i]});
+    ASSERT_TRUE(path.ok()) << path.status();
+  }
+  // 4 and 5 are the latest, 1 the best, 2 was the first after an hour.
+  EXPECT_THAT(Indices(),
+              ElementsAre("m-1.index", "m-2.index", "m-4.index", "m-5.index"));
+  EXPECT_THAT(saver.last_checkpoints(), ElementsAre(Path("m-4"), Path("m-5")));
+  // A saver of a later run goes on with these.
+  Saver next({.max_to_keep = 2, .keep_best = 1, .clock = [&] { return now; }});
+  ASSERT_TRUE(next.RecoverLastCheckpoints(folder_.string()).ok());
+  ASSERT_TRUE(
+      next.Save(session, Path("m"), SaveOptions{.step = 6, .metric = 0.5})
+          .ok());
+  EXPECT_THAT(Indices(), ElementsAre("m-2.index", "m-5.index", "m-6.index"));
+}
+
+TEST_F(SaverTest, TheStateFileIsTensorFlows) {
+  const Var a(Floats({1}), "a");
+  Saver saver({.relative_paths = true, .clock = [] { return 1.5; }});
+  Session session(g_);
+  ASSERT_TRUE(session.RunTargets({GlobalVariablesInitializer()}).ok());
+  ASSERT_TRUE(saver.Save(session, Path("m"), 1).ok());
+  ASSERT_TRUE(saver.Save(session, Path("m"), 2).ok());
+  EXPECT_EQ(*ReadFile(Path("checkpoint")),
+            "model_checkpoint_path: \"m-2\"\n"
+            "all_model_checkpoint_paths: \"m-1\"\n"
+            "all_model_checkpoint_paths: \"m-2\"\n"
+            "all_model_checkpoint_timestamps: 1.5\n"
+            "all_model_checkpoint_timestamps: 1.5\n"
+            "last_preserved_timestamp: 1.5\n");
+  ASSERT_TRUE(WriteFile(Path("checkpoint"), "model_checkpoint_path: 3").ok());
+  EXPECT_EQ(LatestCheckpoint(folder_.string()).status().code(),
+            StatusCode::kDataLoss);
+  ASSERT_TRUE(
+      WriteFile(Path("checkpoint"), "model_checkpoint_path: \"gone\"").ok());
+  EXPECT_EQ(LatestCheckpoint(folder_.string()).status().code(),
+            StatusCode::kNotFound);
+}
+
+TEST_F(SaverTest, MisuseIsAnError) {
+  EXPECT_EQ(Saver().status().code(), StatusCode::kInvalidArgument);
+  const Var a(Floats({1}), "a");
+  EXPECT_FALSE(Saver({.variables = {{"x", Var()}}}).status().ok());
+  EXPECT_FALSE(Saver({.variables = {{"", a}}}).status().ok());
+  EXPECT_FALSE(Saver({.variables = {{"x", a}, {"x", a}}}).status().ok());
+  EXPECT_FALSE(Saver({.variables = {{"x", a, "what"}}}).status().ok());
+  EXPECT_FALSE(Saver({.max_to_keep = -1}).status().ok());
+  EXPECT_FALSE(Saver({.keep_every_n_hours = 0}).status().ok());
+  Saver saver;
+  Session session(g_);
+  ASSERT_TRUE(session.RunTargets({GlobalVariablesInitializer()}).ok());
+  for (const char* const path : {"", "/", "a/..", "."})
+    EXPECT_EQ(saver.Save(session, path).status().code(),
+              StatusCode::kInvalidArgument)
+        << path;
+  EXPECT_EQ(saver.Save(session, Path("m"), -1).status().code(),
+            StatusCode::kInvalidArgument);
+  EXPECT_EQ(saver.Save(session, Path("checkpoint")).status().code(),
+            StatusCode::kInvalidArgument);
+  EXPECT_EQ(saver.WaitForSaves().status().code(),
+            StatusCode::kFailedPrecondition);
+  Session fresh(g_);
+  EXPECT_THAT(std::string(saver.Save(fresh, Path("m")).status().message()),
+              HasSubstr("'a'"));
+  EXPECT_FALSE(saver.SaveAsync(fresh, Path("m")).ok());
+  EXPECT_THAT(Files(), ElementsAre());
+}
+
+// ---- Beside training --------------------------------------------------------
+
+TEST_F(SaverTest, ASnapshotIsOfTheTimeWhenItWasTaken) {
+  const Var a(Constant(Tensor(DType::kFloat, Shape({1000}))), "a");
+  Node* const fill =
+      a.Assign(Constant(*Tensor::Zeros(DType::kFloat, Shape({1000}))));
+  Node* const add = a.AssignAdd(ops::Fill({1000}, 1.f));
+  std::atomic<int> reported{0};
+  Saver saver({.on_saved = [&](const Result<std::string>& path) {
+    reported += path.ok() ? 1 : 100;
+  }});
+  Session session(g_);
+  ASSERT_TRUE(session.RunTargets({fill}).ok());
+  // (Each save is slow: training goes on meanwhile.)
+  ASSERT_TRUE(EnableFailpoints("checkpoint.flush=delay(30)").ok());
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(saver.SaveAsync(session, Path("m"), i).ok());
+    for (int k = 0; k < 10; ++k) ASSERT_TRUE(session.RunTargets({add}).ok());
+  }
+  const auto latest = saver.WaitForSaves();
+  ASSERT_TRUE(latest.ok()) << latest.status();
+  EXPECT_EQ(*latest, Path("m-2"));
+  EXPECT_EQ(reported, 3);
+  for (int i = 0; i < 3; ++i) {
+    const auto read =
+        CheckpointReader::Open(Path(absl::StrCat("m-", i)))->Read("a");
+    for (const float x : read->flat<float>()) ASSERT_EQ(x, 10 * i);
+  }
+}
+
+TEST_F(SaverTest, SnapshotsBetweenUpdatesAreConsistent) {
+  const Var a(Floats({0}), "a");
+  const Var b(Floats({0}), "b");
+  Node* const add_a = a.AssignAdd(Floats({1}));
+  Node* add_b = nullptr;
+  {
+    const ControlDependencies after({add_a});
+    add_b = b.AssignAdd(Floats({1}));
+  }
+  std::shared_mutex updates;
+  Saver saver({.updates = &updates});
+  Session session(g_);
+  ASSERT_TRUE(session.RunTargets({GlobalVariablesInitializer()}).ok());
+  std::atomic<bool> stop{false};
+  std::thread trainer([&] {
+    while (!stop) {
+      const std::shared_lock<std::shared_mutex> lock(updates);
+      EXPECT_TRUE(session.RunTargets({add_b}).ok());
+    }
+  });
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_TRUE(saver.SaveAsync(session, Path("m")).ok());
+    ASSERT_TRUE(saver.WaitForSaves().ok());
+    const auto reader = CheckpointReader::Open(Path("m"));
+    EXPECT_EQ(reader->Read("a")->data<float>()[0],
+              reader->Read("b")->data<float>()[0]);
+  }
+  stop = true;
+  trainer.join();
+}
+
+TEST_F(SaverTest, AFailedSaveHurtsNeitherTrainingNorTheCheckpointBefore) {
+  const Var a(Floats({1}), "a");
+  Node* const add = a.AssignAdd(Floats({1}));
+  for (const bool sharded : {false, true}) {
+    Saver saver({.sharded = sharded});
+    Session session(g_);
+    ASSERT_TRUE(session.RunTargets({GlobalVariablesInitializer()}).ok());
+    ASSERT_TRUE(saver.Save(session, Path("m"), 1).ok());
+    const auto before = Files();
+    for (const char* const point :
+         {"checkpoint.write", "checkpoint.flush", "checkpoint.rename"}) {
+      ASSERT_TRUE(
+          EnableFailpoints(absl::StrCat(point, "=error(no room)*1")).ok());
+      EXPECT_THAT(
+          std::string(saver.Save(session, Path("m"), 2).status().message()),
+          HasSubstr("no room"));
+      ASSERT_TRUE(
+          EnableFailpoints(absl::StrCat(point, "=error(no room)*1")).ok());
+      ASSERT_TRUE(saver.SaveAsync(session, Path("m"), 2).ok());
+      ASSERT_TRUE(session.RunTargets({add}).ok());
+      EXPECT_THAT(std::string(saver.WaitForSaves().status().message()),
+                  HasSubstr("no room"));
+      DisableFailpoints();
+      EXPECT_EQ(Files(), before) << point;
+      EXPECT_EQ(*LatestCheckpoint(folder_.string()), Path("m-1"));
+    }
+    ASSERT_TRUE(saver.SaveAsync(session, Path("m"), 1).ok());
+    EXPECT_TRUE(saver.WaitForSaves().ok());
+  }
+}
+
+// ---- Other processes --------------------------------------------------------
+
+TEST_F(SaverTest, TwoRunsInAFolderAreDetected) {
+  int ready[2], end[2];
+  ASSERT_EQ(pipe(ready), 0);
+  ASSERT_EQ(pipe(end), 0);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const auto lock = RunLock::Take(folder_.string());
+    char c = lock.ok() ? 'y' : 'n';
+    (void)!write(ready[1], &c, 1);
+    (void)!read(end[0], &c, 1);  // Until it is killed.
+    _exit(0);
+  }
+  char c = 0;
+  ASSERT_EQ(read(ready[0], &c, 1), 1);
+  ASSERT_EQ(c, 'y');
+  const Var a(Floats({1}), "a");
+  Saver saver;
+  Session session(g_);
+  ASSERT_TRUE(session.RunTargets({GlobalVariablesInitializer()}).ok());
+  const Status s = saver.Save(session, Path("m")).status();
+  EXPECT_EQ(s.code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(s.message()),
+              HasSubstr(absl::StrCat("process ", child, " on ")));
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  EXPECT_TRUE(saver.Save(session, Path("m")).ok());
+}
+
+// Kills a process that saves, at 40 seeded instants: the checkpoint that the
+// state file names is always whole, and what the dead process left is removed.
+TEST_F(SaverTest, TheLatestCheckpointIsWholeAfterAnyKill) {
+  constexpr uint64_t kSeed = 20;
+  std::mt19937_64 random(kSeed);
+  int found = 0;
+  for (int round = 0; round < 40; ++round) {
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      // (Steps of one thread: the child has no others.)
+      Graph g;
+      const WithGraph use(g);
+      const Var a(ops::Fill({30'000}, 0.f), "a");
+      const Var b(ops::Fill({30'000}, 0.f), "b");
+      Node* const add_a = a.AssignAdd(ops::Fill({30'000}, 1.f));
+      Node* const add_b = b.AssignAdd(ops::Fill({30'000}, 1.f));
+      Saver saver({.sharded = round % 2 == 1, .max_to_keep = 2});
+      SessionOptions one_thread;
+      one_thread.inter_op_threads = 0;
+      one_thread.intra_op_threads = 1;
+      Session session(g, one_thread);
+      Node* const init = GlobalVariablesInitializer();
+      const auto latest = LatestCheckpoint(folder_.string());
+      const Status s = latest.ok() ? saver.Restore(session, *latest)
+                                   : session.RunTargets({init});
+      if (!s.ok()) _exit(3);
+      if (latest.ok() && !saver.RecoverLastCheckpoints(folder_.string()).ok())
+        _exit(4);
+      for (;;) {
+        if (!session.RunTargets({add_a, add_b}).ok()) _exit(5);
+        const auto step = session.Run(a);
+        // The same two paths again and again, and new ones.
+        const auto n = static_cast<int64_t>(step->data<float>()[0]);
+        if (!saver.Save(session, Path("m"), round % 3 == 0 ? n % 2 : n).ok())
+          _exit(6);
+      }
+    }
+    usleep(static_cast<useconds_t>(5'000 + random() % 60'000));
+    kill(child, SIGKILL);
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status))
+        << "exit " << WEXITSTATUS(status) << ", seed " << kSeed << ", round "
+        << round;
+    const auto latest = LatestCheckpoint(folder_.string());
+    if (!latest.ok()) {
+      EXPECT_EQ(latest.status().code(), StatusCode::kNotFound)
+          << latest.status();
+      continue;
+    }
+    ++found;
+    const auto reader = CheckpointReader::Open(*latest);
+    ASSERT_TRUE(reader.ok()) << reader.status();
+    const auto read = reader->ReadMany({{.name = "a"}, {.name = "b"}});
+    ASSERT_TRUE(read.ok()) << read.status() << ", seed " << kSeed << ", round "
+                           << round;
+    const float value = (*read)[0].data<float>()[0];
+    for (const Tensor& t : *read)
+      for (const float x : t.flat<float>()) ASSERT_EQ(x, value);
+  }
+  EXPECT_GT(found, 20);
+  // A run that ends well leaves none of the dead ones' files.
+  const Var a(Floats({1}), "a");
+  Saver saver;
+  Session session(g_);
+  ASSERT_TRUE(session.RunTargets({GlobalVariablesInitializer()}).ok());
+  ASSERT_TRUE(saver.Save(session, Path("m"), 1'000'000).ok());
+  for (const std::string& f : Files()) {
+    EXPECT_THAT(f, Not(HasSubstr("tempstate")));
+    EXPECT_THAT(f, Not(HasSubstr("_temp_")));
+  }
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,53 @@
+// The examples in the headers for checkpoints and savers.
+#include "tests/snippets/snippets_test_util.h"
+
+namespace sluice {
+namespace {
+
+TEST_F(SnippetTest, Slices) {
+#include "snippets/src/checkpoint/tensor_slice.h/1.inc"
+  ASSERT_TRUE(part.ok()) << part.status();
+  EXPECT_EQ(part->shape, Shape({10, 20}));
+  EXPECT_EQ(part->slice_shape, Shape({4, 20}));
+}
+
+TEST_F(SnippetTest, CheckpointsAreRead) {
+  const std::string prefix = "tests/checkpoints/types";
+  const auto read = [&]() -> Status {
+#include "snippets/src/checkpoint/checkpoint_reader.h/1.inc"
+    // (The checkpoint has other tensors.)
+    EXPECT_EQ(bias.status().code(), StatusCode::kNotFound);
+    return OkStatus();
+  };
+  EXPECT_TRUE(read().ok());
+}
+
+TEST_F(SnippetTest, LatestCheckpoints) {
+  const InScratchFolder folder;
+  const auto read = [&]() -> Status {
+#include "snippets/src/checkpoint/state.h/1.inc"
+    return reader.status();
+  };
+  EXPECT_EQ(read().code(), StatusCode::kNotFound);
+}
+
+TEST_F(SnippetTest, RunsInFolders) {
+  const InScratchFolder folder;
+  const auto take = [&]() -> Status {
+#include "snippets/src/train/run_lock.h/1.inc"
+    return OkStatus();
+  };
+  EXPECT_TRUE(take().ok());
+}
+
+TEST_F(SnippetTest, Savers) {
+  const InScratchFolder folder;
+#include "snippets/src/train/saver.h/1.inc"
+  ASSERT_TRUE(path.ok()) << path.status();
+  EXPECT_EQ(*path, "model/ckpt-100");
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(*latest, *path);
+}
+
+}  // namespace
+}  // namespace sluice

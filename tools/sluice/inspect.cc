@@ -1,0 +1,261 @@
+// sluice inspect: what is in a checkpoint, and what differs between two.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "sluice/sluice.h"
+#include "tools/sluice/cli.h"
+
+namespace sluice::cli {
+namespace {
+
+// Of the elements of a tensor that are finite, and how many are not.
+struct Statistics {
+  double least = INFINITY, most = -INFINITY, sum = 0, squares = 0;
+  int64_t finite = 0, nans = 0, infinities = 0;
+
+  void Add(double x) {
+    if (std::isnan(x)) {
+      ++nans;
+    } else if (std::isinf(x)) {
+      ++infinities;
+    } else {
+      ++finite;
+      least = std::min(least, x);
+      most = std::max(most, x);
+      sum += x;
+      squares += x * x;
+    }
+  }
+  double mean() const { return sum / static_cast<double>(finite); }
+  double deviation() const {
+    const double m = mean();
+    return std::sqrt(
+        std::max(0.0, squares / static_cast<double>(finite) - m * m));
+  }
+};
+
+template <typename T>
+double AsNumber(const T& x) {
+  if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>)
+    return static_cast<double>(static_cast<float>(x));
+  else
+    return static_cast<double>(x);
+}
+
+// Calls fn(x) for each element; of complex numbers, for both parts. False for
+// types that are no numbers.
+template <typename Fn>
+bool ForEachNumber(DType dtype, std::string_view bytes, const Fn& fn) {
+  const auto each = [&]<typename T>(T) {
+    for (; bytes.size() >= sizeof(T); bytes.remove_prefix(sizeof(T))) {
+      T x;
+      std::memcpy(static_cast<void*>(&x), bytes.data(), sizeof(T));
+      fn(AsNumber(x));
+    }
+    return true;
+  };
+  switch (dtype) {
+    case DType::kFloat:
+    case DType::kComplex64:
+      return each(float{});
+    case DType::kDouble:
+    case DType::kComplex128:
+      return each(double{});
+    case DType::kHalf:
+      return each(half{});
+    case DType::kBfloat16:
+      return each(bfloat16{});
+    case DType::kInt8:
+    case DType::kQint8:
+      return each(int8_t{});
+    case DType::kUint8:
+    case DType::kQuint8:
+    case DType::kBool:
+      return each(uint8_t{});
+    case DType::kInt16:
+    case DType::kQint16:
+      return each(int16_t{});
+    case DType::kUint16:
+    case DType::kQuint16:
+      return each(uint16_t{});
+    case DType::kInt32:
+    case DType::kQint32:
+      return each(int32_t{});
+    case DType::kUint32:
+      return each(uint32_t{});
+    case DType::kInt64:
+      return each(int64_t{});
+    case DType::kUint64:
+      return each(uint64_t{});
+    default:
+      return false;
+  }
+}
+
+std::string TypeAndShape(const SavedTensor& t) {
+  return DTypeName(t.dtype) + t.shape.ToString();
+}
+
+// The line of a tensor. Reads all of it, a piece at a time.
+Result<std::string> Described(const CheckpointReader& reader,
+                              const std::string& name,
+                              const SavedTensor& tensor) {
+  std::string out;
+  if (tensor.slices.size() > 1)
+    out = absl::StrCat(
+        Counted(static_cast<int64_t>(tensor.slices.size()), "part"), "  ");
+  if (tensor.dtype == DType::kString) {
+    SLUICE_ASSIGN_OR_RETURN(const Tensor t, reader.Read(name));
+    int64_t bytes = 0;
+    for (const std::string& s : t.flat<std::string>())
+      bytes += static_cast<int64_t>(s.size());
+    return absl::StrCat(out, Counted(bytes, "byte"), " of strings");
+  }
+  Statistics all;
+  SLUICE_RETURN_IF_ERROR(reader.ForEachPiece(name, [&](std::string_view bytes) {
+    ForEachNumber(tensor.dtype, bytes, [&](double x) { all.Add(x); });
+    return OkStatus();
+  }));
+  if (all.finite > 0)
+    absl::StrAppendFormat(&out, "min %g  max %g  mean %g  dev %g", all.least,
+                          all.most, all.mean(), all.deviation());
+  if (all.nans > 0) absl::StrAppendFormat(&out, "  NaN %d", all.nans);
+  if (all.infinities > 0)
+    absl::StrAppendFormat(&out, "  infinite %d", all.infinities);
+  return out;
+}
+
+int Inspect(const std::string& path) {
+  const Result<CheckpointReader> reader = CheckpointReader::Open(path);
+  if (!reader.ok()) return Fail(kRunFailed, reader.status());
+  size_t width = 4, type_width = 4;
+  int64_t elements = 0;
+  for (const auto& [name, tensor] : reader->tensors()) {
+    width = std::max(width, name.size());
+    type_width = std::max(type_width, TypeAndShape(tensor).size());
+    elements += tensor.shape.num_elements();
+  }
+  int code = 0;
+  for (const auto& [name, tensor] : reader->tensors()) {
+    const Result<std::string> text = Described(*reader, name, tensor);
+    std::printf("%-*s  %-*s  %s\n", static_cast<int>(width), name.c_str(),
+                static_cast<int>(type_width), TypeAndShape(tensor).c_str(),
+                text.ok() ? text->c_str() : "");
+    // (The others may be whole.)
+    if (!text.ok()) code = Fail(kRunFailed, text.status());
+  }
+  std::printf(
+      "%s, %s, version %d\n",
+      Counted(static_cast<int64_t>(reader->tensors().size()), "tensor").c_str(),
+      Counted(elements, "element").c_str(), reader->version());
+  return code;
+}
+
+// What differs in the elements of a tensor of the same type and shape; "" if
+// nothing does.
+Result<std::string> Differing(const CheckpointReader& a,
+                              const CheckpointReader& b,
+                              const std::string& name) {
+  SLUICE_ASSIGN_OR_RETURN(const Tensor x, a.Read(name));
+  SLUICE_ASSIGN_OR_RETURN(const Tensor y, b.Read(name));
+  if (x.Identical(y)) return std::string();
+  int64_t differ = 0;
+  double largest = 0;
+  if (x.dtype() == DType::kString) {
+    for (int64_t i = 0; i < x.num_elements(); ++i)
+      differ += x.data<std::string>()[i] != y.data<std::string>()[i] ? 1 : 0;
+    return Counted(differ, "string") + " differ";
+  }
+  std::vector<double> numbers;
+  ForEachNumber(x.dtype(), {x.raw<char>(), x.bytes()},
+                [&](double v) { numbers.push_back(v); });
+  size_t i = 0;
+  ForEachNumber(y.dtype(), {y.raw<char>(), y.bytes()}, [&](double v) {
+    const double other = numbers[i++];
+    if (v == other || (std::isnan(v) && std::isnan(other))) return;
+    ++differ;
+    if (std::isfinite(v - other))
+      largest = std::max(largest, std::abs(v - other));
+  });
+  return absl::StrFormat("%s of %d differ, by up to %g", absl::StrCat(differ),
+                         numbers.size(), largest);
+}
+
+int Compare(const std::string& first, const std::string& second) {
+  const Result<CheckpointReader> a = CheckpointReader::Open(first);
+  if (!a.ok()) return Fail(kRunFailed, a.status());
+  const Result<CheckpointReader> b = CheckpointReader::Open(second);
+  if (!b.ok()) return Fail(kRunFailed, b.status());
+  int64_t same = 0, other = 0;
+  for (const auto& [name, tensor] : a->tensors()) {
+    const auto it = b->tensors().find(name);
+    std::string line;
+    if (it == b->tensors().end()) {
+      line = "only in " + first;
+    } else if (it->second.dtype != tensor.dtype ||
+               !(it->second.shape == tensor.shape)) {
+      line = TypeAndShape(tensor) + " and " + TypeAndShape(it->second);
+    } else {
+      const Result<std::string> text = Differing(*a, *b, name);
+      if (!text.ok()) return Fail(kRunFailed, text.status());
+      line = *text;
+    }
+    ++(line.empty() ? same : other);
+    if (!line.empty()) std::printf("%s: %s\n", name.c_str(), line.c_str());
+  }
+  for (const auto& [name, tensor] : b->tensors())
+    if (!a->Has(name)) {
+      std::printf("%s: only in %s\n", name.c_str(), second.c_str());
+      ++other;
+    }
+  std::printf("%s the same, %lld not\n", Counted(same, "tensor").c_str(),
+              static_cast<long long>(other));
+  return 0;
+}
+
+// A folder stands for its latest checkpoint.
+Result<std::string> CheckpointAt(const std::string& path) {
+  const Result<std::string> latest = LatestCheckpoint(path);
+  if (latest.ok()) return latest;
+  // "model.index" and its data files stand for "model".
+  for (const char* const ending : {".index", ".data-"}) {
+    const size_t at = path.rfind(ending);
+    if (at != path.npos && CheckpointExists(path.substr(0, at)))
+      return path.substr(0, at);
+  }
+  return path;
+}
+
+}  // namespace
+
+void AddInspect(CLI::App& app, std::function<int()>* run) {
+  struct Options {
+    std::string first, second;
+  };
+  auto o = std::make_shared<Options>();
+  CLI::App* sub = app.add_subcommand(
+      "inspect", "List the tensors of a checkpoint, or compare two");
+  sub->add_option("CHECKPOINT", o->first,
+                  "Path of a checkpoint, or a folder (its latest one)")
+      ->required();
+  sub->add_option("OTHER", o->second, "List what differs from this one");
+  sub->callback([o, run] {
+    *run = [o] {
+      const Result<std::string> first = CheckpointAt(o->first);
+      if (!first.ok()) return Fail(kRunFailed, first.status());
+      if (o->second.empty()) return Inspect(*first);
+      const Result<std::string> second = CheckpointAt(o->second);
+      if (!second.ok()) return Fail(kRunFailed, second.status());
+      return Compare(*first, *second);
+    };
+  });
+}
+
+}  // namespace sluice::cli
