@@ -6,6 +6,7 @@
 #include "exec/core/kernel.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
+#include "ops/state/lookup.h"
 
 namespace sluice {
 namespace {
@@ -160,7 +161,7 @@ Status RunStackClose(KernelContext& ctx) {
 
 Status MakeStackShape(ShapeContext& c) {
   if (c.num_inputs() > 0) SLUICE_RETURN_IF_ERROR(c.RequireScalar(0));
-  return ScalarShape(c);
+  return state::HandleShape(c);
 }
 
 Status PushShape(ShapeContext& c) {
