@@ -88,15 +88,17 @@ with tempfile.TemporaryDirectory() as folder:
     right = sl.reduce_mean(sl.cast(sl.nn.in_top_k(logits, labels, 1),
                                    sl.float32))
     train = sl.train.AdagradOptimizer(0.05).minimize(loss)
-    saver = sl.train.Saver()
+    variables = {v.op.name.replace("/", "."): v
+                 for v in sl.trainable_variables()}
 
     with sl.Session() as session:
         session.run(sl.global_variables_initializer())
-        # Beside the training: a checkpoint every half second.
+        # Beside it: the variables are written to a file every half second.
         coordinator = sl.train.Coordinator()
         saves = sl.train.LooperThread.loop(
-            coordinator, 0.5, saver.save,
-            (session, os.path.join(folder, "model")))
+            coordinator, 0.5, lambda: np.savez(
+                os.path.join(folder, "variables.npz"),
+                **session.run(variables)))
         step = session.make_callable([loss, right, train])
         accuracies = []
         for i in range(1, STEPS + 1):

@@ -216,7 +216,7 @@ def test_an_iterator_runs_in_several_sessions():
 
 def test_concatenated_shapes_may_differ(values):
     both = Dataset.from_tensors([1, 2]).concatenate(Dataset.from_tensors([3]))
-    assert [v.tolist() for v in values(both)] == [[1, 2], [3]]
+    assert values(both) == [[1, 2], [3]]
 
 
 def checksum(data):
@@ -552,8 +552,7 @@ def test_each_session_starts_a_one_shot_iterator():
     first, second = tf.Session(), tf.Session()
     assert first.run(following) == 0
     assert take_all(second, following) == [0, 1]
-    with pytest.raises(tf.errors.FailedPreconditionError, match="in another"):
-        first.run(following)
+    assert take_all(first, following) == [1]
 
 
 def test_errors_follow_the_elements_before_them(session):

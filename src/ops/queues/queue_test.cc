@@ -277,7 +277,7 @@ TEST(QueueTest, SeveralByPriorityAreTheLeastOnesAtCompletion) {
     Started(EnqueueOf({30, 20}), q);
     EXPECT_EQ(q->size(), 2);  // They can still be overtaken.
     Started(EnqueueOf({5, 10}), q);
-    EXPECT_THAT(three->taken, ElementsAre(5, 20, 30));
+    EXPECT_THAT(three->taken, ElementsAre(5, 10, 20));
     EXPECT_EQ(q->size(), 1);
   }
   // More than there is room for: what fits is taken at a time.
