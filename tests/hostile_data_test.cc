@@ -210,7 +210,7 @@ HOSTILE(
     "DatasetIterator::Start DatasetIterator::Stop DatasetIterator::Join "
     "DatasetIterator::Stages DatasetIterator::StatusLine "
     "DatasetIterator::ignored_errors DatasetIterator::Running "
-    "DatasetIterator::operator== Session::options") {
+    "Session::options") {
   using Element = Dataset::Element;
   const auto same = [](Output x) { return x; };
   const auto is_built = [](const std::function<Dataset()>& make) {
