@@ -1,4 +1,8 @@
-// Queues: what an element costs, and what a batch of rows does.
+// Queues: what an element costs, what a batch of rows does, and whether memory
+// stays flat.
+#include <sys/resource.h>
+
+#include <cstdio>
 #include <cstring>
 #include <vector>
 
@@ -135,6 +139,92 @@ SLUICE_BENCH("queue.dequeue_many.copy_gb_per_s") {
         return OkStatus();
       }));
   return kGb / s;
+}
+
+// ---- Memory -----------------------------------------------------------------
+
+constexpr int64_t kTenMillion = 10'000'000;
+
+// The most memory that the process has had, in MiB.
+double MaxRssMb() {
+  rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024;
+}
+
+// How much MaxRssMb grows over ten million elements after the first hundred
+// thousand. use(n) passes n elements on.
+template <typename Use>
+Result<double> Growth(const Use& use) {
+  SLUICE_RETURN_IF_ERROR(use(100'000));
+  const double before = MaxRssMb();
+  SLUICE_RETURN_IF_ERROR(use(kTenMillion));
+  const double after = MaxRssMb();
+  std::fprintf(stderr, "max RSS: %.1f MiB before, %.1f MiB after\n", before,
+               after);
+  return after - before;
+}
+
+// Single elements from one thread to another, through a queue of 64.
+SLUICE_BENCH("queue.ten_million.rss_growth_mb") {
+  Graph g;
+  const WithGraph use(g);
+  const Queue queue =
+      Queue::Fifo({{DType::kInt64, PartialShape::Scalar()}}, {.capacity = 64});
+  const Output x = Placeholder<int64_t>(PartialShape::Scalar());
+  Node* const put_node = queue.Enqueue({x});
+  const Output taken = queue.Dequeue()[0];
+  Session session(g);
+  SLUICE_ASSIGN_OR_RETURN(const Session::Callable put,
+                          session.MakeCallable({x}, {}, {put_node}));
+  SLUICE_ASSIGN_OR_RETURN(const Session::Callable take,
+                          session.MakeCallable({}, {taken}));
+  return Growth([&](int64_t n) -> Status {
+    Coordinator producer;
+    SLUICE_RETURN_IF_ERROR(producer.Start([&]() -> Status {
+      for (int64_t i = 0; i < n; ++i)
+        SLUICE_RETURN_IF_ERROR(put.Run({Tensor::Scalar(i)}).status());
+      return OkStatus();
+    }));
+    for (int64_t i = 0; i < n; ++i) {
+      SLUICE_ASSIGN_OR_RETURN(const std::vector<Tensor> y, take.Run());
+      if (y[0].scalar<int64_t>() != i)
+        return Internal("bench: expected element ", i, ", got ",
+                        y[0].scalar<int64_t>());
+    }
+    return producer.Join();
+  });
+}
+
+// A pipeline that maps, shuffles and batches.
+SLUICE_BENCH("pipeline.ten_million.rss_growth_mb") {
+  Graph g;
+  const WithGraph use(g);
+  const Output limit = Placeholder<int64_t>(PartialShape::Scalar());
+  DatasetIterator numbers = Dataset::Range(limit)
+                                .Map([](Output i) { return i * int64_t{3}; })
+                                .Shuffle(1000)
+                                .Batch(100)
+                                .Prefetch(2)
+                                .MakeIterator();
+  const Output sum_node = ops::Sum(numbers.Next()[0], 0);
+  Session session(g);
+  SLUICE_ASSIGN_OR_RETURN(const Session::Callable next,
+                          session.MakeCallable({}, {sum_node}));
+  return Growth([&](int64_t n) -> Status {
+    SLUICE_RETURN_IF_ERROR(
+        numbers.Start(session, {{limit, Tensor::Scalar(n)}}));
+    int64_t sum = 0;
+    for (;;) {
+      const auto y = next.Run();
+      if (y.status().code() == StatusCode::kOutOfRange) break;
+      SLUICE_RETURN_IF_ERROR(y.status());
+      sum += (*y)[0].scalar<int64_t>();
+    }
+    if (sum != 3 * (n * (n - 1) / 2))
+      return Internal("bench: expected each element once, got the sum ", sum);
+    return numbers.Join();
+  });
 }
 
 }  // namespace

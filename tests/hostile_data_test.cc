@@ -9,8 +9,9 @@ namespace {
 
 HOSTILE(Queues,
         "Queue::Fifo Queue::Padding Queue::Shuffling Queue::Priority "
-        "Queue::Failed Queue::Enqueue Queue::EnqueueMany Queue::Dequeue "
-        "Queue::DequeueMany Queue::DequeueUpTo Queue::Next Queue::Close "
+        "Queue::Failed Queue::Of Queue::Enqueue Queue::EnqueueMany "
+        "Queue::Dequeue Queue::DequeueMany Queue::DequeueUpTo Queue::Next "
+        "Queue::NextBatch Queue::Widen Queue::Close "
         "Queue::IsClosed Queue::Size Queue::handle Queue::components "
         "Component::Component") {
   ExpectRecorded("expected", [] { Queue::Fifo({}); });
@@ -62,6 +63,10 @@ HOSTILE(Queues,
     ExpectRecorded(message, [&] { none().DequeueMany(1); });
     ExpectRecorded(message, [&] { none().DequeueUpTo(1); });
     ExpectRecorded(message, [&] { EXPECT_NULL(none().Next().has_value); });
+    ExpectRecorded(message, [&] { EXPECT_NULL(none().NextBatch(1).count); });
+    Queue widened = none();
+    widened.Widen({Component(DType::kFloat)});
+    EXPECT_TRUE(widened.components().empty());
     ExpectRecorded(message, [&] { EXPECT_NULL(none().Close()); });
     ExpectRecorded(message, [&] { EXPECT_NULL(none().IsClosed()); });
     ExpectRecorded(message, [&] { EXPECT_NULL(none().Size()); });
@@ -81,6 +86,8 @@ HOSTILE(Queues,
   ExpectRecorded("of another", [&] { queue().Enqueue({Elsewhere(), 1}); });
   ExpectRecorded("expected", [&] { queue().DequeueMany("many"); });
   ExpectRecorded("expected", [&] { queue().DequeueMany(-1); });
+  ExpectRecorded("expected", [&] { queue().NextBatch("many"); });
+  ExpectRecorded("expected", [] { Queue::Of(Output(), {}).Dequeue(); });
   Graph g;
   const WithGraph use(g);
   const Queue q = queue();
@@ -90,6 +97,86 @@ HOSTILE(Queues,
   ExpectRefused(session.RunTargets({q.EnqueueMany({1.0f, 1})}), "dimension");
   EXPECT_TRUE(session.RunTargets({q.Close()}).ok());
   ExpectRefused(session.Run(q.Dequeue()), "closed");
+}
+
+HOSTILE(Barriers,
+        "Barrier::Make Barrier::Insert Barrier::Take Barrier::Close "
+        "Barrier::ReadySize Barrier::IncompleteSize Barrier::handle "
+        "Barrier::components") {
+  ExpectRecorded("expected", [] { Barrier::Make({}); });
+  ExpectRecorded("with a type", [] {
+    Barrier::Make({{DType::kInvalid, PartialShape()}});
+  });
+  const Barrier none;
+  EXPECT_NULL(none.handle());
+  ExpectRecorded("expected", [&] { EXPECT_NULL(none.Insert("a", 0, 1)); });
+  ExpectRecorded("expected", [&] { EXPECT_NULL(none.Take(1).keys); });
+  ExpectRecorded("expected", [&] { EXPECT_NULL(none.Close()); });
+  ExpectRecorded("expected", [&] { EXPECT_NULL(none.ReadySize()); });
+  ExpectRecorded("expected", [&] { EXPECT_NULL(none.IncompleteSize()); });
+
+  Graph g;
+  const WithGraph use(g);
+  const Barrier barrier = Barrier::Make({{DType::kFloat, {2}}});
+  EXPECT_EQ(barrier.components().size(), 1U);
+  const Tensor key = Tensor::Vector<std::string>({"a"});
+  for (const int c : {-1, 1})
+    ExpectRecorded("component from 0 to 0",
+                   [&] { EXPECT_NULL(barrier.Insert(key, c, {1.0f})); });
+  Node* const short_row = barrier.Insert(key, 0, Tensor::Vector<float>({1}));
+  const Barrier unknown = Barrier::Make({{DType::kFloat, PartialShape()}});
+  const Barrier bounded =
+      Barrier::Make({{DType::kFloat, {2}}}, {.capacity = 3});
+  Session session(g);
+  ExpectRefused(session.Run(unknown.ReadySize()), "fully");
+  ExpectRefused(session.Run(bounded.ReadySize()), "capacity");
+  ExpectRefused(session.RunTargets({short_row}), "Shape mismatch");
+}
+
+HOSTILE(HashTables,
+        "LookupTable::Lookup LookupTable::Size LookupTable::Export "
+        "LookupTable::handle LookupTable::key_type LookupTable::value_type "
+        "HashTable::FromTensors HashTable::FromTextFile HashTable::initializer "
+        "MutableHashTable::Make MutableHashTable::Insert "
+        "MutableHashTable::Remove MutableHashTable::Import") {
+  const HashTable none;
+  EXPECT_NULL(none.handle());
+  EXPECT_NULL(none.initializer());
+  EXPECT_EQ(none.key_type(), DType::kInvalid);
+  EXPECT_EQ(none.value_type(), DType::kInvalid);
+  ExpectRecorded("expected", [&] { EXPECT_NULL(none.Lookup("a", 1)); });
+  ExpectRecorded("expected", [&] { EXPECT_NULL(none.Size()); });
+  ExpectRecorded("expected", [&] { EXPECT_NULL(none.Export().keys); });
+  const MutableHashTable empty;
+  ExpectRecorded("expected", [&] { EXPECT_NULL(empty.Insert("a", 1)); });
+  ExpectRecorded("expected", [&] { EXPECT_NULL(empty.Remove("a")); });
+  ExpectRecorded("expected", [&] { EXPECT_NULL(empty.Import("a", 1)); });
+  ExpectRecorded("with a type", [] {
+    MutableHashTable::Make(DType::kInvalid, DType::kInt64);
+  });
+  ExpectRecorded("expected", [] { HashTable::FromTensors(Output(), {1}); });
+  ExpectRecorded("of another",
+                 [] { HashTable::FromTensors(Elsewhere(), {1}); });
+
+  Graph g;
+  const WithGraph use(g);
+  Session session(g);
+  const auto filled = [&](const HashTable& t) {
+    return session.RunTargets({t.initializer()});
+  };
+  const Tensor keys = Tensor::Vector<int64_t>({1, 1});
+  ExpectRefused(filled(HashTable::FromTensors(keys, {1, 2})), "one value");
+  const Tensor nothing = *Tensor::Zeros(DType::kInt64, {0});
+  ExpectRefused(filled(HashTable::FromTensors(nothing, nothing)),
+                "at least one key");
+  ExpectRefused(filled(HashTable::FromTextFile("no/such/file")),
+                "no/such/file");
+  ExpectRefused(filled(HashTable::FromTextFile("x", {.delimiter = "ab"})),
+                "delimiter");
+  ExpectRecorded("key_index",
+                 [] { HashTable::FromTextFile("x", {.key_column = -3}); });
+  const HashTable unset = HashTable::FromTensors(keys, {1, 1});
+  ExpectRefused(session.Run(unset.Lookup({int64_t{1}}, 0)), "initialised");
 }
 
 HOSTILE(Coordinators,
@@ -122,7 +209,8 @@ HOSTILE(
     "Dataset::node DatasetIterator::Next DatasetIterator::TryNext "
     "DatasetIterator::Start DatasetIterator::Stop DatasetIterator::Join "
     "DatasetIterator::Stages DatasetIterator::StatusLine "
-    "DatasetIterator::ignored_errors Session::options") {
+    "DatasetIterator::ignored_errors DatasetIterator::Running "
+    "Session::options") {
   using Element = Dataset::Element;
   const auto same = [](Output x) { return x; };
   const auto is_built = [](const std::function<Dataset()>& make) {
@@ -231,6 +319,9 @@ HOSTILE(
   EXPECT_THAT(none.StatusLine(session), testing::HasSubstr("MakeIterator"));
   EXPECT_EQ(none.ignored_errors(), 0);
   none.Stop();
+  none.Stop(session);
+  EXPECT_FALSE(none.Running(session));
+  EXPECT_TRUE(none == DatasetIterator());
   ExpectRecorded("MakeIterator", [&] { EXPECT_NULL(none.Next()[0]); });
   ExpectRecorded("MakeIterator",
                  [&] { EXPECT_NULL(none.TryNext().has_value); });
@@ -244,6 +335,9 @@ HOSTILE(
   EXPECT_FALSE(it.Stages(session).ok());
   it.Stop();
   it.Stop();
+  it.Stop(session);
+  EXPECT_FALSE(it.Running(session));
+  EXPECT_FALSE(it == none);
 }
 
 HOSTILE(FilesOfRecords,

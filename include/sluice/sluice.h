@@ -44,9 +44,11 @@
 #include "client/nn/sampled_softmax.h"     // SampledSoftmaxLoss
 #include "client/operators.h"              // x + y, x < y
 #include "client/variables.h"              // Var, GetVariable, Placeholder
+#include "data/barrier.h"                  // Barrier
 #include "data/coordinator.h"              // Coordinator
 #include "data/dataset.h"                  // Dataset
 #include "data/dataset_iterator.h"         // DatasetIterator
+#include "data/hash_table.h"               // HashTable, MutableHashTable
 #include "data/queue.h"                    // Queue
 #include "deploy/quantize.h"               // Freeze, Quantize
 #include "exec/core/cancellation.h"        // Cancellation

@@ -13,8 +13,6 @@ _ABSENT = {
     "strategies": "distribute.Strategy distribute.MirroredStrategy "
                   "distribute.OneDeviceStrategy "
                   "distribute.experimental",
-    "ops that select boxes by their overlaps":
-        "image.combined_non_max_suppression image.non_max_suppression_overlaps",
     "ragged tensors": "RaggedTensorSpec strings.ngrams",
     "eager tensors": "enable_eager_execution"}
 NEEDS = {name: what for what, names in _ABSENT.items()

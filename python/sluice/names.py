@@ -185,8 +185,10 @@ _IMAGE = {
             "extract_glimpse", "resize_area", "resize_bicubic",
             "resize_bilinear", "resize_image_with_pad", "resize_images",
             "resize_nearest_neighbor", resize="resize_images"),
-    **_from("ops.image_boxes", "draw_bounding_boxes", "non_max_suppression",
-            "non_max_suppression_padded", "non_max_suppression_with_scores",
+    **_from("ops.image_boxes", "combined_non_max_suppression",
+            "draw_bounding_boxes", "non_max_suppression",
+            "non_max_suppression_overlaps", "non_max_suppression_padded",
+            "non_max_suppression_with_scores",
             "sample_distorted_bounding_box"),
     **_from("ops.image_quality", "image_gradients", "psnr", "sobel_edges",
             "ssim", "ssim_multiscale", "total_variation")}

@@ -85,6 +85,29 @@ void AddDatasets(py::module_& m) {
                                               {compression, ignore_errors},
                                               loc);
                   })
+      .def_static("lines",
+                  [](const Output& file) {
+                    const SourceLoc loc = UserLine();
+                    return Dataset::TextLines(AsOperand(file, loc), 0, loc);
+                  })
+      .def_static("fixed_length_records",
+                  [](const Output& file, int64_t record_bytes, int64_t header,
+                     int64_t footer, const std::string& compression) {
+                    const SourceLoc loc = UserLine();
+                    return Dataset::FixedLengthRecords(
+                        AsOperand(file, loc), record_bytes,
+                        {header, footer, compression}, loc);
+                  })
+      // `parts`: the type and shape of each component.
+      .def_static("from_queue",
+                  [](const Output& handle,
+                     const std::vector<std::pair<DType, PartialShape>>& parts) {
+                    std::vector<Component> components;
+                    for (const auto& [type, shape] : parts)
+                      components.emplace_back(type, shape);
+                    return Dataset::FromQueue(
+                        Queue::Of(handle, std::move(components)), UserLine());
+                  })
       .def_static("zip",
                   [](const Dataset& a, const Dataset& b) {
                     return Dataset::Zip(a, b, UserLine());

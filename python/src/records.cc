@@ -23,8 +23,9 @@ RecordOptions OptionsOf(std::string_view compression) {
 // What Open gives. (Other Python threads run meanwhile.)
 template <typename File>
 std::unique_ptr<File> Opened(const std::string& path,
-                             const std::string& compression) {
-  const RecordOptions options = OptionsOf(compression);
+                             const std::string& compression, int level = -1) {
+  RecordOptions options = OptionsOf(compression);
+  options.compression_level = level;
   auto file = [&] {
     const OthersRun others_run;
     return File::Open(path, options);
@@ -36,8 +37,9 @@ std::unique_ptr<File> Opened(const std::string& path,
 // Of any thread: calls take turns.
 class PyRecordWriter {
  public:
-  PyRecordWriter(const std::string& path, const std::string& compression)
-      : file_(Opened<RecordWriter>(path, compression)) {}
+  PyRecordWriter(const std::string& path, const std::string& compression,
+                 int level)
+      : file_(Opened<RecordWriter>(path, compression, level)) {}
 
   void Write(const py::bytes& record) {
     // (The bytes are the caller's, who holds them during the call.)
@@ -97,8 +99,8 @@ class PyRecordReader {
 
 void AddRecords(py::module_& m) {
   py::class_<PyRecordWriter>(m, "RecordWriter")
-      .def(py::init<std::string, std::string>(), py::arg("path"),
-           py::arg("compression"))
+      .def(py::init<std::string, std::string, int>(), py::arg("path"),
+           py::arg("compression"), py::arg("level"))
       .def("write", &PyRecordWriter::Write)
       .def("flush", &PyRecordWriter::Flush)
       .def("close", &PyRecordWriter::Close);

@@ -346,7 +346,19 @@ class PySession {
     CheckRun(
         WithoutLock([&] { return pipeline.Start(*session_, feeds, threads); }),
         graph);
+    // Those that have ended release what they hold.
+    std::vector<DatasetIterator> ended;
+    std::erase_if(pipelines_, [&](const DatasetIterator& p) {
+      if (p == pipeline) return true;
+      if (p.Running(*session_)) return false;
+      ended.push_back(p);
+      return true;
+    });
     pipelines_.push_back(std::move(pipeline));
+    WithoutLock([&] {
+      for (DatasetIterator& p : ended) p.Stop(*session_);
+      ended.clear();
+    });
   }
 
   std::string PipelineStatus(const DatasetIterator& pipeline) {
@@ -439,7 +451,7 @@ class PySession {
   }
 
   void StopPipelines() {
-    for (DatasetIterator& p : pipelines_) p.Stop();
+    for (DatasetIterator& p : pipelines_) p.Stop(*session_);
     pipelines_.clear();
   }
 

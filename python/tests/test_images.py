@@ -221,9 +221,10 @@ def test_boxes_are_drawn(run):
     drawn = run(tf.image.draw_bounding_boxes(
         tf.zeros([1, 5, 5, 3]), [[[0.0, 0.0, 0.99, 0.99]]]))[0]
     assert drawn[0, :4].any(-1).all() and not drawn[2, 2].any()
-    with pytest.raises(NotImplementedError, match="colors"):
-        tf.image.draw_bounding_boxes(tf.zeros([1, 5, 5, 3]), [[[0.0] * 4]],
-                                     colors=[[1.0, 0.0, 0.0]])
+    green = run(tf.image.draw_bounding_boxes(
+        tf.zeros([1, 5, 5, 3]), [[[0.0, 0.0, 0.99, 0.99]]],
+        colors=[[0.0, 1.0, 0.0]]))[0]
+    assert green[0, 0].tolist() == [0, 1, 0]
 
 
 BOXES = [[0, 0, 1, 1], [0, 0.1, 1, 1.1], [0, -0.1, 1, 0.9],
@@ -243,9 +244,12 @@ def test_boxes_that_overlap_are_suppressed(run):
         BOXES, SCORES, 6, 0.5))
     assert which.tolist() == [3, 0, 5]
     np.testing.assert_allclose(scores, [0.95, 0.9, 0.3])
-    with pytest.raises(NotImplementedError, match="soft_nms_sigma"):
-        tf.image.non_max_suppression_with_scores(BOXES, SCORES, 6,
-                                                 soft_nms_sigma=0.5)
+    # (TensorFlow's own test of soft suppression.)
+    which, scores = run(tf.image.non_max_suppression_with_scores(
+        BOXES, SCORES, 6, 0.5, 0.0, soft_nms_sigma=0.5))
+    assert which.tolist() == [3, 0, 1, 5, 4, 2]
+    np.testing.assert_allclose(
+        scores, [0.95, 0.9, 0.384, 0.3, 0.256, 0.197], atol=1e-3)
 
 
 def test_selected_boxes_may_be_padded(run):
@@ -255,6 +259,22 @@ def test_selected_boxes_may_be_padded(run):
     assert run(which).tolist() == [3, 0, 5, 0, 0] and run(count) == 3
     which, count = tf.image.non_max_suppression_padded(BOXES, SCORES, 5)
     assert run(which).tolist() == [3, 0, 5] and run(count) == 3
+
+
+def test_boxes_are_selected_by_given_overlaps(run):
+    overlaps = [[1.0, 0.6, 0.1], [0.6, 1.0, 0.2], [0.1, 0.2, 1.0]]
+    assert run(tf.image.non_max_suppression_overlaps(
+        overlaps, [0.5, 0.9, 0.7], 3, 0.5)).tolist() == [1, 2]
+
+
+def test_boxes_of_several_classes_are_combined(run):
+    boxes = np.array(BOXES, np.float32)[None, :, None]
+    scores = np.array(SCORES, np.float32)[None, :, None] * [1.0, 0.5]
+    got = run(tf.image.combined_non_max_suppression(
+        boxes, scores.astype(np.float32), 2, 3, clip_boxes=False))
+    assert got[0].shape == (1, 3, 4) and got[3].tolist() == [3]
+    np.testing.assert_allclose(got[1], [[0.95, 0.9, 0.475]])
+    assert got[2].tolist() == [[0, 0, 1]]
 
 
 def test_random_boxes_cover_objects(run):

@@ -1,5 +1,6 @@
 """Files of records, without graphs."""
 
+import os
 import threading
 
 import pytest
@@ -88,3 +89,20 @@ def test_examples_are_written_and_parsed(tmp_path):
                               {"x": tf.FixedLenFeature([], tf.int64)})
     with tf.Session() as session:
         assert session.run(parsed)["x"].tolist() == [0, 1, 2]
+
+
+def test_levels_of_compression(tmp_path):
+    sizes = []
+    for level in (0, 1, 9, None):
+        path = str(tmp_path / str(level))
+        options = tf.python_io.TFRecordOptions("ZLIB", compression_level=level)
+        with tf.python_io.TFRecordWriter(path, options) as writer:
+            for i in range(300):
+                writer.write(b"%d and more text, " % (i * i) * 4)
+        assert len(list(tf.python_io.tf_record_iterator(path, options))) == 300
+        sizes.append(os.path.getsize(path))
+    assert sizes[0] > 2 * sizes[1] > 2 * sizes[2]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="-1 to 9"):
+        tf.python_io.TFRecordWriter(
+            str(tmp_path / "r"),
+            tf.python_io.TFRecordOptions("GZIP", compression_level=11))

@@ -89,6 +89,12 @@ std::vector<Output> OpCall::Inputs() const {
 Node* OpCall::Run() {
   if (done_) return node_;
   done_ = true;
+  // (AddNode sees one list of inputs, and can tell the length of at most one
+  // argument from it.)
+  for (size_t i = 0; op_ != nullptr && i < op_->inputs.size(); ++i)
+    if (const std::string& n = op_->inputs[i].number_attr;
+        !n.empty() && i < args_.size())
+      attrs_.try_emplace(n, static_cast<int64_t>(args_[i].size()));
   node_ = BuildNode(op_name_, Inputs(), attrs_, name_, loc_);
   failure_ = CurrentGraph().Failure();
   return node_;

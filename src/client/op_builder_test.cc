@@ -98,6 +98,21 @@ TEST_F(OpBuilderTest, TakesAndReturnsLists) {
   EXPECT_THAT(Values<float>(ops::Pack({1, 2.5})), ElementsAre(1, 2.5f));
 }
 
+TEST_F(OpBuilderTest, SeveralListsHaveTheLengthsGiven) {
+  const Output serialized = Constant(Tensor::Vector<std::string>({""}));
+  const auto key = [](const char* k) { return Tensor::Scalar<std::string>(k); };
+  const Tensor none = *Tensor::Zeros(DType::kString, {0});
+  const auto parsed =
+      ops::ParseExample(serialized, none, {key("a"), key("b")}, {key("c")},
+                        {Tensor::Vector<float>({5})},
+                        {DType::kInt64, DType::kString}, {PartialShape({1})});
+  ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+  EXPECT_EQ(parsed.sparse_values.size(), 2U);
+  EXPECT_EQ(parsed.sparse_values[1].dtype(), DType::kString);
+  ASSERT_EQ(parsed.dense_values.size(), 1U);
+  EXPECT_THAT(Values<float>(parsed.dense_values[0]), ElementsAre(5));
+}
+
 TEST_F(OpBuilderTest, FailedCallReturnsListsOfTheirLength) {
   const std::vector<Output> parts =
       ops::Split(0, Constant(Tensor::Scalar<float>(1)), 3);

@@ -34,11 +34,16 @@ namespace {
 
 using NodePtr = std::shared_ptr<const DatasetNode>;
 
-// Takes the state of a node off the flow.
-Output Pop(Flow* flow) {
-  Output last = flow->slots.back();
-  flow->slots.pop_back();
-  return last;
+// Takes the state of a node, of `n` slots, off the flow.
+Element PopState(Flow* flow, size_t n) {
+  const auto from = flow->slots.end() - static_cast<std::ptrdiff_t>(n);
+  Element state(from, flow->slots.end());
+  flow->slots.erase(from, flow->slots.end());
+  return state;
+}
+Output Pop(Flow* flow) { return PopState(flow, 1)[0]; }
+void Push(Flow* flow, const Element& state) {
+  flow->slots.insert(flow->slots.end(), state.begin(), state.end());
 }
 
 // The flow as one list, for the branches of a conditional.
@@ -192,6 +197,25 @@ class Derived : public DatasetNode {
       : DatasetNode(loc), upstream_(std::move(upstream)) {}
 
  protected:
+  // The flow, and the state of one node, which is not among its slots.
+  using WithState = std::pair<Flow, Element>;
+  // Folds over `upstream` with a state: `step` gets the one before the element
+  // and returns the one after it.
+  WithState FoldState(
+      PipelineBuilder& p, Flow flow, const Element& initial,
+      const std::function<WithState(Flow, const Element& state,
+                                    const Element&)>& step) const {
+    Push(&flow, initial);
+    flow = upstream_->Fold(p, std::move(flow), [&](Flow f, const Element& x) {
+      const Element state = PopState(&f, initial.size());
+      auto [next, after] = step(std::move(f), state, x);
+      Push(&next, after);
+      return next;
+    });
+    Element state = PopState(&flow, initial.size());
+    return {std::move(flow), std::move(state)};
+  }
+
   const NodePtr upstream_;
 };
 
@@ -219,9 +243,9 @@ class MapNode final : public ByElement {
     p.parallel = std::max(p.parallel, parallel_);
     if (parallel_ > 1) return ByElement::Fold(p, std::move(flow), step);
     // One call after the other, whatever runs at once in the same loop.
-    flow.slots.push_back(Constant(0));
-    flow = upstream_->Fold(p, std::move(flow), [&](Flow f, const Element& x) {
-      const Output order = Pop(&f);
+    const auto one_by_one = [&](Flow f, const Element& state,
+                                const Element& x) {
+      const Output order = state[0];
       Element y;
       if (order.valid()) {
         const ControlDependencies after({order.node});
@@ -237,12 +261,9 @@ class MapNode final : public ByElement {
         const ControlDependencies done(ends);
         return ops::Identity(order, {}, loc_);
       }();
-      f = step(std::move(f), y);
-      f.slots.push_back(next);
-      return f;
-    });
-    Pop(&flow);
-    return flow;
+      return WithState(step(std::move(f), y), {next});
+    };
+    return FoldState(p, std::move(flow), {Constant(0)}, one_by_one).first;
   }
   Flow Process(Flow flow, const Element& x, const Step& step) const override {
     return step(std::move(flow), fn_(x));
@@ -274,10 +295,7 @@ class ScanNode final : public Derived {
         fn_(std::move(fn)) {}
   Flow Fold(PipelineBuilder& p, Flow flow, const Step& step) const override {
     const size_t n = initial_.size();
-    for (const Output& o : AsOutputs(initial_)) flow.slots.push_back(o);
-    flow = upstream_->Fold(p, std::move(flow), [&](Flow f, const Element& x) {
-      Element state(n);
-      for (size_t i = n; i-- > 0;) state[i] = Pop(&f);
+    const auto scan = [&](Flow f, const Element& state, const Element& x) {
       auto [next, y] = fn_(state, x);
       if (next.size() != n)
         next.assign(
@@ -285,12 +303,9 @@ class ScanNode final : public Derived {
                                           "state has ", n, " tensors, got ",
                                           next.size()),
                           loc_));
-      f = step(std::move(f), y);
-      f.slots.insert(f.slots.end(), next.begin(), next.end());
-      return f;
-    });
-    for (size_t i = 0; i < n; ++i) Pop(&flow);
-    return flow;
+      return WithState(step(std::move(f), y), next);
+    };
+    return FoldState(p, std::move(flow), AsOutputs(initial_), scan).first;
   }
 
  private:
@@ -431,31 +446,43 @@ class Shortened : public Derived {
   using Derived::Derived;
 
  protected:
-  // Folds over `upstream` as long as `wanted` and what comes after want more.
-  // `wanted` is a slot of the flow. step(flow, wanted, x) processes an element
-  // and returns, beside the flow, whether more are wanted.
-  using ShortStep =
-      std::function<std::pair<Flow, Output>(Flow, const Element&)>;
-  Flow FoldWhile(PipelineBuilder& p, Flow flow, const Output& wanted,
-                 const ShortStep& step) const {
+  // What an element leaves: the flow, the state, and whether more are wanted.
+  struct Left {
+    Flow flow;
+    Element state;
+    Output wanted;
+  };
+  // Folds over `upstream` with a state, as long as `wanted` and what comes
+  // after want more.
+  Flow FoldWhile(PipelineBuilder& p, Flow flow, Element state,
+                 const Output& wanted,
+                 const std::function<Left(Flow, Element state, const Element&)>&
+                     step) const {
     const bool restarts = std::exchange(p.restarts_early, true);
-    // The flow also carries whether what comes after wants more.
+    // The state also has whether what comes after wants more.
     const bool had_more = flow.more.valid();
-    if (had_more) flow.slots.push_back(flow.more);
+    if (had_more) state.push_back(flow.more);
     flow.more = had_more ? ops::LogicalAnd(flow.more, wanted) : wanted;
-    flow = upstream_->Fold(p, std::move(flow), [&](Flow f, const Element& x) {
-      f.more = had_more ? Pop(&f) : Output();
-      auto [next, more] = step(std::move(f), x);
-      if (had_more) {
-        next.slots.push_back(next.more);
-        more = ops::LogicalAnd(next.more, more);
-      }
-      next.more = more;
-      return next;
-    });
-    flow.more = had_more ? Pop(&flow) : Output();
+    auto [end, last] = FoldState(
+        p, std::move(flow), state,
+        [&](Flow f, Element before, const Element& x) {
+          f.more = Output();
+          if (had_more) {
+            f.more = before.back();
+            before.pop_back();
+          }
+          Left left = step(std::move(f), std::move(before), x);
+          Output more = left.wanted;
+          if (had_more) {
+            left.state.push_back(left.flow.more);
+            more = ops::LogicalAnd(left.flow.more, more);
+          }
+          left.flow.more = more;
+          return WithState(std::move(left.flow), std::move(left.state));
+        });
+    end.more = had_more ? last.back() : Output();
     p.restarts_early = restarts;
-    return flow;
+    return std::move(end);
   }
 };
 
@@ -464,16 +491,12 @@ class TakeNode final : public Shortened {
   TakeNode(NodePtr upstream, int64_t count, SourceLoc loc)
       : Shortened(std::move(upstream), loc), count_(count) {}
   Flow Fold(PipelineBuilder& p, Flow flow, const Step& step) const override {
-    flow.slots.push_back(Constant(int64_t{1}));  // With the element to come.
-    flow = FoldWhile(p, std::move(flow), Constant(count_ > 0),
-                     [&](Flow f, const Element& x) {
-                       const Output taken = Pop(&f);
-                       f = step(std::move(f), x);
-                       f.slots.push_back(taken + 1);
-                       return std::pair{f, taken < count_};
-                     });
-    Pop(&flow);
-    return flow;
+    // (The state: how many are taken with the element to come.)
+    return FoldWhile(
+        p, std::move(flow), {Constant(int64_t{1})}, Constant(count_ > 0),
+        [&](Flow f, const Element& taken, const Element& x) {
+          return Left{step(std::move(f), x), {taken[0] + 1}, taken[0] < count_};
+        });
   }
 
  private:
@@ -485,12 +508,12 @@ class TakeWhileNode final : public Shortened {
   TakeWhileNode(NodePtr upstream, ElementFn fn, SourceLoc loc)
       : Shortened(std::move(upstream), loc), fn_(std::move(fn)) {}
   Flow Fold(PipelineBuilder& p, Flow flow, const Step& step) const override {
-    return FoldWhile(p, std::move(flow), Constant(true),
-                     [&](Flow f, const Element& x) {
-                       const Output wanted = Predicate(fn_, x, loc_);
-                       f = StepIf(wanted, f, x, step, loc_);
-                       return std::pair{f, wanted};
-                     });
+    return FoldWhile(
+        p, std::move(flow), {}, Constant(true),
+        [&](const Flow& f, const Element&, const Element& x) {
+          const Output wanted = Predicate(fn_, x, loc_);
+          return Left{StepIf(wanted, f, x, step, loc_), {}, wanted};
+        });
   }
 
  private:
@@ -502,15 +525,12 @@ class SkipNode final : public Derived {
   SkipNode(NodePtr upstream, int64_t count, SourceLoc loc)
       : Derived(std::move(upstream), loc), count_(count) {}
   Flow Fold(PipelineBuilder& p, Flow flow, const Step& step) const override {
-    flow.slots.push_back(Constant(int64_t{0}));
-    flow = upstream_->Fold(p, std::move(flow), [&](Flow f, const Element& x) {
-      const Output seen = Pop(&f);
-      f = StepIf(seen >= count_, f, x, step, loc_);
-      f.slots.push_back(seen + 1);
-      return f;
-    });
-    Pop(&flow);
-    return flow;
+    const auto skip = [&](const Flow& f, const Element& seen,
+                          const Element& x) {
+      return WithState(StepIf(seen[0] >= count_, f, x, step, loc_),
+                       {seen[0] + 1});
+    };
+    return FoldState(p, std::move(flow), {Constant(int64_t{0})}, skip).first;
   }
 
  private:
@@ -539,13 +559,12 @@ class ZipNode final : public Derived {
     p.Reads(other);
     const bool had_more = flow.more.valid();
     if (!had_more) flow.more = Constant(true);
-    // Whether `other` may have more, which also orders what reads it.
-    flow.slots.push_back(Constant(true));
-    flow = upstream_->Fold(p, std::move(flow), [&](Flow f, const Element& x) {
-      const Output before = Pop(&f);
+    // The state: whether `other` may have more, which also orders what reads
+    // it.
+    const auto zip = [&](Flow f, const Element& before, const Element& x) {
       Queue::Maybe y;
-      if (before.valid()) {
-        const ControlDependencies after({before.node});
+      if (before[0].valid()) {
+        const ControlDependencies after({before[0].node});
         y = other.Next(loc_);
       }
       Element both = x;
@@ -553,14 +572,14 @@ class ZipNode final : public Derived {
       if (!had_more) f.more = Output();
       f = StepIf(y.has_value, f, both, step, loc_);
       f.more = had_more ? ops::LogicalAnd(f.more, y.has_value) : y.has_value;
-      f.slots.push_back(y.has_value);
-      return f;
-    });
-    const Output unfinished = Pop(&flow);
-    flow = p.SkipRest(other, unfinished, std::move(flow), loc_);
-    if (!had_more) flow.more = Output();
+      return WithState(std::move(f), {y.has_value});
+    };
+    auto [end, unfinished] =
+        FoldState(p, std::move(flow), {Constant(true)}, zip);
+    end = p.SkipRest(other, unfinished[0], std::move(end), loc_);
+    if (!had_more) end.more = Output();
     p.restarts_early = restarts;
-    return flow;
+    return std::move(end);
   }
 
  private:
@@ -609,16 +628,9 @@ class BatchNode final : public Derived {
     p.Reads(in);
     const auto size = static_cast<int32_t>(size_);
     const auto next = [&] {
-      std::vector<DType> types;
-      std::vector<PartialShape> shapes;
-      for (const Component& c : in.components()) {
-        types.push_back(c.dtype);
-        shapes.push_back(c.shape);
-      }
-      const auto batch = ops::QueueNextBatch(in.handle(), size, types, shapes,
-                                             {.padded = options_.padded}, loc_);
+      const auto batch = in.NextBatch(size, options_.padded, loc_);
       std::vector<Output> vars = {batch.count};
-      vars.insert(vars.end(), batch.components.begin(), batch.components.end());
+      vars.insert(vars.end(), batch.element.begin(), batch.element.end());
       return vars;
     };
     const PipelineBuilder::LoopState end = p.Loop(
@@ -670,6 +682,8 @@ class BucketNode final : public Derived {
       for (size_t i = 0; i < buckets.size(); ++i)
         if (!buckets[i].handle().valid())
           buckets[i] = p.OwnQueue(x, {.capacity = sizes_[i]}, loc_);
+        else
+          buckets[i].Widen(ComponentsOf(x));
       const Output order = Pop(&f);
       const Output bucket = BucketOf(length_(x));
       const auto add = [&](size_t i) {
@@ -687,7 +701,7 @@ class BucketNode final : public Derived {
       f = StepWith(ForBucket(bucket, add, 0), std::move(f), step);
       return f;
     });
-    if (buckets[0].handle().valid() && !drop_remainder_) {
+    if (buckets[0].handle().valid()) {
       const auto count = static_cast<int32_t>(sizes_.size());
       flow =
           p.Loop(
@@ -703,10 +717,11 @@ class BucketNode final : public Derived {
                        size > 0, [&] { return Batch(q, size); },
                        [&] { return NoBatch(q); }, "if_any", loc_);
                  };
+                 const Step drop = [](Flow f, const Element&) { return f; };
                  return PipelineBuilder::LoopState{
                      {s.vars[0] + 1},
                      StepWith(ForBucket(s.vars[0], rest, 0), std::move(s.flow),
-                              step)};
+                              drop_remainder_ ? drop : step)};
                },
                loc_)
               .flow;
@@ -742,16 +757,9 @@ class BucketNode final : public Derived {
   }
   // Whether there is a batch, and its components.
   std::vector<Output> Batch(const Queue& q, const Operand& size) const {
-    std::vector<DType> types;
-    std::vector<PartialShape> shapes;
-    for (const Component& c : q.components()) {
-      types.push_back(c.dtype);
-      shapes.push_back(c.shape);
-    }
-    const auto batch = ops::QueueNextBatch(q.handle(), size, types, shapes,
-                                           {.padded = true}, loc_);
+    const auto batch = q.NextBatch(size, /*padded=*/true, loc_);
     std::vector<Output> all = {batch.count > 0};
-    all.insert(all.end(), batch.components.begin(), batch.components.end());
+    all.insert(all.end(), batch.element.begin(), batch.element.end());
     return all;
   }
   std::vector<Output> NoBatch(const Queue& q) const {

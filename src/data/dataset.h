@@ -138,7 +138,7 @@ class Dataset {
   static Dataset TextLines(const Operand& file, int64_t skip_header_lines = 0,
                            SourceLoc loc = CallerLoc());
   // The records of a file of records of the same size, after a header and up to
-  // a footer: strings.
+  // a footer: strings. InvalidArgument if it has no whole number of them.
   static Dataset FixedLengthRecords(const Operand& file, int64_t record_bytes,
                                     const FixedLengthOptions& options = {},
                                     SourceLoc loc = CallerLoc());

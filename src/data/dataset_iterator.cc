@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -12,23 +13,18 @@
 
 namespace sluice {
 
-// Runs the stages. Shared by the copies of an iterator.
-class DatasetIterator::Runner {
+// The pipeline while it runs in one state, and what it has come to.
+class DatasetIterator::Run {
  public:
-  Runner(Graph& graph, std::vector<PipelineStage> stages)
-      : graph_(graph), stages_(std::move(stages)) {}
-  ~Runner() { Stop(); }
-  Runner(const Runner&) = delete;
+  Run(Graph& graph, const std::vector<PipelineStage>& stages)
+      : graph_(graph), stages_(stages) {}
+  ~Run() { Stop(); }
+  Run(const Run&) = delete;
 
-  Graph& graph() const { return graph_; }
-  const std::vector<PipelineStage>& stages() const { return stages_; }
+  bool ended() const { return running_ == 0; }
   int64_t ignored_errors() const { return ignored_; }
 
   Status Start(Session& session, const Feeds& feeds, int threads) {
-    const std::lock_guard<std::mutex> lock(mu_);
-    StopLocked();
-    coordinator_ = std::make_unique<Coordinator>();
-    own_session_.reset();
     SessionOptions options = session.options();
     if (options.resources != nullptr) {
       options.inter_op_threads =
@@ -38,45 +34,36 @@ class DatasetIterator::Runner {
       options.intra_op_threads = 1;
       own_session_ = std::make_unique<Session>(graph_, std::move(options));
     }
-    ignored_ = 0;
-    {
-      const std::lock_guard<std::mutex> clear(error_mu_);
-      error_ = OkStatus();
-    }
     Session& runs = own_session_ != nullptr ? *own_session_ : session;
     // (The queues are emptied before any stage runs. By the caller's session,
     // which refuses if it is closed or of another graph.)
     std::vector<Node*> reopen;
     for (const PipelineStage& s : stages_) reopen.push_back(s.reopen);
     SLUICE_RETURN_IF_ERROR(session.RunTargets(reopen));
-    for (const PipelineStage& s : stages_)
-      SLUICE_RETURN_IF_ERROR(coordinator_->Start(
-          [this, &s, &runs, feeds] { return RunStage(s, runs, feeds); }));
+    for (const PipelineStage& s : stages_) {
+      ++running_;
+      SLUICE_RETURN_IF_ERROR(coordinator_.Start([this, &s, &runs, feeds] {
+        Status status = RunStage(s, runs, feeds);
+        --running_;
+        return status;
+      }));
+    }
     return OkStatus();
   }
+  // Cancels what runs, and waits for its end.
   void Stop() {
+    coordinator_.RequestStop();
+    (void)Join();
     const std::lock_guard<std::mutex> lock(mu_);
-    StopLocked();
+    own_session_.reset();
   }
   Status Join() {
-    Coordinator* running;
-    {
-      const std::lock_guard<std::mutex> lock(mu_);
-      running = coordinator_.get();
-    }
-    if (running != nullptr) (void)running->Join();
-    const std::lock_guard<std::mutex> lock(error_mu_);
+    (void)coordinator_.Join();
+    const std::lock_guard<std::mutex> lock(mu_);
     return error_;
   }
 
  private:
-  void StopLocked() {
-    if (coordinator_ == nullptr) return;
-    coordinator_->RequestStop();
-    (void)coordinator_->Join();
-    own_session_.reset();
-  }
-
   // Errors do not stop the other stages: they follow the elements before them
   // through the queues.
   Status RunStage(const PipelineStage& s, Session& session,
@@ -101,12 +88,12 @@ class DatasetIterator::Runner {
                                       const Feeds& feeds,
                                       const std::vector<Output>& fetches = {}) {
     RunOptions options;
-    options.cancellation = coordinator_->cancellation();
+    options.cancellation = coordinator_.cancellation();
     return session.Run(feeds, fetches, {s.run}, options);
   }
   Status RunElements(const PipelineStage& s, Session& session,
                      const Feeds& feeds) {
-    while (!coordinator_->ShouldStop()) {
+    while (!coordinator_.ShouldStop()) {
       const auto got = RunOnce(s, session, feeds, {s.had_value, s.ended});
       if (!got.ok()) {
         // An error of the stages before it would come again and again.
@@ -123,14 +110,14 @@ class DatasetIterator::Runner {
   }
 
   bool HasError() {
-    const std::lock_guard<std::mutex> lock(error_mu_);
+    const std::lock_guard<std::mutex> lock(mu_);
     return !error_.ok();
   }
   // What the next stage gets to see of an error: the first, as it was where it
   // happened. (It comes back from each later stage.)
   Status Passed(const Status& status) {
     if (status.code() == StatusCode::kCancelled) return status;
-    const std::lock_guard<std::mutex> lock(error_mu_);
+    const std::lock_guard<std::mutex> lock(mu_);
     if (error_.ok())
       // The end of a queue is no error; this one is.
       error_ = status.code() == StatusCode::kOutOfRange
@@ -140,13 +127,76 @@ class DatasetIterator::Runner {
   }
 
   Graph& graph_;
-  const std::vector<PipelineStage> stages_;
+  const std::vector<PipelineStage>& stages_;
   std::atomic<int64_t> ignored_{0};
-  std::mutex mu_;  // Held while the pipeline is started and stopped.
-  std::unique_ptr<Session> own_session_;      // GUARDED_BY(mu_)
-  std::unique_ptr<Coordinator> coordinator_;  // GUARDED_BY(mu_)
-  std::mutex error_mu_;
-  Status error_;  // GUARDED_BY(error_mu_)
+  std::atomic<size_t> running_{0};  // Stages.
+  std::mutex mu_;
+  std::unique_ptr<Session> own_session_;  // GUARDED_BY(mu_) once started.
+  Status error_;                          // GUARDED_BY(mu_)
+  Coordinator coordinator_;
+};
+
+// The stages, and where they run. Shared by the copies of an iterator.
+class DatasetIterator::Runner {
+ public:
+  Runner(Graph& graph, std::vector<PipelineStage> stages)
+      : graph_(graph), stages_(std::move(stages)) {}
+  Runner(const Runner&) = delete;
+
+  const std::vector<PipelineStage>& stages() const { return stages_; }
+
+  Status Start(Session& session, const Feeds& feeds, int threads) {
+    const std::lock_guard<std::mutex> starting(start_mu_);
+    for (const auto& run : Runs(&session)) run->Stop();
+    auto run = std::make_shared<Run>(graph_, stages_);
+    {
+      const std::lock_guard<std::mutex> lock(mu_);
+      std::erase_if(runs_, [](const auto& r) { return r.second->ended(); });
+      runs_[StateOf(session)] = run;
+    }
+    return run->Start(session, feeds, threads);
+  }
+  // In all sessions, or in one.
+  void Stop(const Session* session = nullptr) {
+    const std::lock_guard<std::mutex> not_starting(start_mu_);
+    for (const auto& run : Runs(session)) run->Stop();
+  }
+  Status Join() {
+    Status first;
+    for (const auto& run : Runs())
+      if (Status s = run->Join(); first.ok()) first = std::move(s);
+    return first;
+  }
+  bool running(const Session& session) const {
+    const auto runs = Runs(&session);
+    return !runs.empty() && !runs[0]->ended();
+  }
+  int64_t ignored_errors() const {
+    int64_t sum = 0;
+    for (const auto& run : Runs()) sum += run->ignored_errors();
+    return sum;
+  }
+
+ private:
+  // What the queues belong to; null: to the tasks of a cluster.
+  static const ResourceManager* StateOf(const Session& session) {
+    return session.options().resources.get();
+  }
+  std::vector<std::shared_ptr<Run>> Runs(
+      const Session* session = nullptr) const {
+    const std::lock_guard<std::mutex> lock(mu_);
+    std::vector<std::shared_ptr<Run>> runs;
+    for (const auto& [state, run] : runs_)
+      if (session == nullptr || state == StateOf(*session)) runs.push_back(run);
+    return runs;
+  }
+
+  Graph& graph_;
+  const std::vector<PipelineStage> stages_;
+  std::mutex start_mu_;  // Held while the pipeline is started and stopped.
+  mutable std::mutex mu_;
+  std::map<const ResourceManager*, std::shared_ptr<Run>>
+      runs_;  // GUARDED_BY(mu_)
 };
 
 DatasetIterator::DatasetIterator(Graph& graph,
@@ -188,6 +238,14 @@ Status DatasetIterator::Start(Session& session, const Feeds& feeds,
 
 void DatasetIterator::Stop() {
   if (runner_ != nullptr) runner_->Stop();
+}
+
+void DatasetIterator::Stop(Session& session) {
+  if (runner_ != nullptr) runner_->Stop(&session);
+}
+
+bool DatasetIterator::Running(Session& session) const {
+  return runner_ != nullptr && runner_->running(session);
 }
 
 Status DatasetIterator::Join() {

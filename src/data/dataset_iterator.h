@@ -57,8 +57,8 @@ struct StageStatus {
 };
 
 // Made by Dataset::MakeIterator. A value; copies are the same iterator. The
-// last copy stops the pipeline when it is destroyed, which must happen before
-// the session is. Thread-safe.
+// last copy stops the pipeline when it is destroyed. That, or Stop, must happen
+// before a session is destroyed in which it runs. Thread-safe.
 class DatasetIterator {
  public:
   DatasetIterator() = default;  // Null.
@@ -71,16 +71,23 @@ class DatasetIterator {
   Queue::Maybe TryNext(SourceLoc loc = CallerLoc()) const;
 
   // Runs the pipeline on threads of its own, from its beginning, until it ends
-  // or Stop is called: a step for each stage. A pipeline that runs is stopped
-  // first, and elements that were not taken are dropped. `feeds` are those that
-  // the functions of the dataset need. In a session of this process, kernels of
-  // the pipeline that take long run on `threads` threads; 0: one for each core.
-  // (In a cluster, tasks use their own.)
+  // or Stop is called: a step for each stage. Where it runs already in a
+  // session with the same state, it is stopped first, and elements that were
+  // not taken are dropped; sessions with states of their own have elements of
+  // their own. (The sessions of clusters count as having one state.) `feeds`
+  // are those that the functions of the dataset need. In a session of this
+  // process, kernels of the pipeline that take long run on `threads` threads;
+  // 0: one for each core. (In a cluster, tasks use their own.)
   Status Start(Session& session, const Feeds& feeds = {}, int threads = 0);
-  // Cancels what runs, and waits for its end. Steps that wait for an element
-  // end with Cancelled.
+  // Cancels what runs, in all sessions or in those with the state of one, and
+  // waits for its end. Steps that wait for an element end with Cancelled.
   void Stop();
-  // Waits until the pipeline has ended, and returns its first error.
+  void Stop(Session& session);
+  // Whether the pipeline was started there and has not ended.
+  bool Running(Session& session) const;
+  // Waits until the pipeline has ended wherever it runs, and returns its first
+  // error there. (A start forgets what has ended before, in other sessions
+  // too.)
   Status Join();
 
   // The stages from the first to the last, as they are now.
@@ -90,11 +97,14 @@ class DatasetIterator {
   std::string StatusLine(Session& session) const;
   // How many elements IgnoreErrors has dropped.
   int64_t ignored_errors() const;
+  // Whether both are copies of one iterator.
+  bool operator==(const DatasetIterator&) const = default;
 
   // For Dataset: stages from the first to the last.
   DatasetIterator(Graph& graph, std::vector<PipelineStage> stages);
 
  private:
+  class Run;
   class Runner;
   Queue Last(SourceLoc loc) const;
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -67,6 +68,10 @@ class DatasetTest : public ::testing::Test {
   const WithGraph use_;
   std::vector<size_t> sizes_;  // Of the elements.
 };
+
+StatusCode CodeOf(Session& session, const Output& next) {
+  return session.Run(next).status().code();
+}
 
 Ints Upto(int64_t n) {
   Ints all(static_cast<size_t>(n));
@@ -260,6 +265,26 @@ TEST_F(DatasetTest, ConcatenatesZipsAndEnumerates) {
   EXPECT_THAT(All(b.Enumerate().Map(both)), ElementsAre(3, 14));
 }
 
+TEST_F(DatasetTest, ConcatenatesElementsOfOtherShapes) {
+  const auto rows = [](int64_t n) {
+    return Dataset::Range(2).Map([n](Output x) {
+      return ops::Fill(Tensor::Vector<int32_t>({static_cast<int32_t>(n)}), x);
+    });
+  };
+  DatasetIterator both = rows(1).Concatenate(rows(3)).MakeIterator();
+  EXPECT_EQ(both.Next()[0].shape(), PartialShape({-1}));
+  EXPECT_THAT(AllOfIterator(both), ElementsAre(0, 1, 0, 0, 0, 1, 1, 1));
+  const Dataset scalar = Dataset::Range(1).Concatenate(rows(2));
+  EXPECT_FALSE(scalar.MakeIterator().Next()[0].shape().rank_known());
+  EXPECT_THAT(All(rows(2).Concatenate(rows(1)).Batch(3, {.padded = true})),
+              ElementsAre(0, 0, 1, 1, 0, 0, 1));
+  EXPECT_THAT(All(rows(2).Concatenate(rows(1)).Shuffle(1)),
+              ElementsAre(0, 0, 1, 1, 0, 1));
+  const auto length = [](Output x) { return ops::Size(x); };
+  EXPECT_THAT(All(rows(1).Concatenate(rows(3)).BucketByLength(length, {}, {3})),
+              ElementsAre(0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 1, 1));
+}
+
 TEST_F(DatasetTest, ScansWithAState) {
   EXPECT_THAT(All(Dataset::Range(5).Scan(
                   {Constant(int64_t{0})},
@@ -317,6 +342,9 @@ TEST_F(DatasetTest, BucketsByLength) {
               ElementsAre(1, 0, 2, 2,                    // 1 and 2
                           4, 4, 4, 4, 0, 5, 5, 5, 5, 5,  // 4 and 5
                           1, 3, 3, 3));
+  EXPECT_THAT(
+      All(ragged.Take(3).BucketByLength(length, {3}, {2, 2}, true).Repeat(2)),
+      ElementsAre(1, 0, 2, 2, 1, 0, 2, 2));
   EXPECT_THAT(All(ragged.BucketByLength(length, {3}, {2, 2}, true)),
               ElementsAre(1, 0, 2, 2, 4, 4, 4, 4, 0, 5, 5, 5, 5, 5));
 }
@@ -412,6 +440,39 @@ TEST_F(DatasetTest, StartsAgainFromItsBeginningWithOtherFeeds) {
   EXPECT_TRUE(it.Join().ok());
 }
 
+TEST_F(DatasetTest, RunsInSeveralSessionsWithElementsForEach) {
+  DatasetIterator it = Dataset::Range(1000).Prefetch(2).MakeIterator();
+  const Output next = it.Next()[0];
+  auto first = std::make_unique<Session>(graph_);
+  Session second(graph_);
+  const auto take = [&](Session& session) {
+    return session.Run(next)->scalar<int64_t>();
+  };
+  ASSERT_TRUE(it.Start(*first).ok());
+  EXPECT_EQ(take(*first), 0);
+  ASSERT_TRUE(it.Start(second).ok());
+  EXPECT_EQ(take(second), 0);
+  EXPECT_EQ(take(*first), 1);
+  // A session with the same state starts it again there.
+  Session same(graph_, first->options());
+  ASSERT_TRUE(it.Start(same).ok());
+  EXPECT_EQ(take(*first), 0);
+  EXPECT_EQ(take(same), 1);
+  EXPECT_EQ(take(second), 1);
+  EXPECT_TRUE(it.Running(*first));
+  it.Stop(*first);
+  EXPECT_FALSE(it.Running(same));
+  EXPECT_TRUE(it.Running(second));
+  StatusCode end = StatusCode::kOk;  // (After those that are ready.)
+  while (end == StatusCode::kOk) end = CodeOf(*first, next);
+  EXPECT_EQ(end, StatusCode::kCancelled);
+  first.reset();
+  for (int64_t i = 2; i < 1000; ++i) ASSERT_EQ(take(second), i);
+  EXPECT_EQ(CodeOf(second, next), StatusCode::kOutOfRange);
+  EXPECT_TRUE(it.Join().ok());
+  EXPECT_FALSE(it.Running(second));
+}
+
 TEST_F(DatasetTest, FeedsALoopOfTheGraph) {
   DatasetIterator it = Dataset::Range(1000).MakeIterator();
   const Queue::Maybe first = it.TryNext();
@@ -442,6 +503,37 @@ TEST_F(DatasetTest, StagesSayWhatHoldsThemUp) {
   EXPECT_EQ(stages[2].elements, 4);
   EXPECT_EQ(stages[2].ready, 3);
   EXPECT_THAT(it.StatusLine(session), HasSubstr(" > prefetch 4 (3/3 full)"));
+}
+
+// (The benchmarks queue.ten_million and pipeline.ten_million count the memory
+// of the process, over more elements.)
+TEST_F(DatasetTest, MemoryStaysFlatHoweverManyElements) {
+  const Output limit = ops::Placeholder(DType::kInt64, {.shape = Shape()});
+  DatasetIterator it = Dataset::Range(limit)
+                           .Map([](Output x) { return x * int64_t{2}; })
+                           .Shuffle(50, /*seed=*/3)
+                           .Batch(10)
+                           .MakeIterator();
+  const Output next = it.Next()[0];
+  const Queue queue = Queue::Fifo({{DType::kInt64, {-1}}}, {.capacity = 4});
+  const Output x = ops::Placeholder(DType::kInt64);
+  Node* const put = queue.Enqueue({x});
+  const Output took = queue.Dequeue()[0];
+  Session session(graph_);
+  const auto live_after = [&](int64_t elements) {
+    EXPECT_TRUE(it.Start(session, {{limit, Tensor::Scalar(elements)}}).ok());
+    for (int64_t i = 0; i < elements / 10; ++i) {
+      const auto batch = session.Run(next);
+      EXPECT_TRUE(batch.ok()) << batch.status();
+      EXPECT_TRUE(session.RunTargets({put}, {{x, *batch}}).ok());
+      EXPECT_EQ(session.Run(took)->num_elements(), 10);
+    }
+    EXPECT_EQ(CodeOf(session, next), StatusCode::kOutOfRange);
+    EXPECT_TRUE(it.Join().ok());
+    return Allocator::Cpu()->stats().live_bytes;
+  };
+  const int64_t before = live_after(1000);
+  EXPECT_EQ(live_after(20'000), before);
 }
 
 // ---- Files ------------------------------------------------------------------
@@ -507,6 +599,13 @@ TEST_F(DatasetFilesTest, ReadsLinesAndRecordsOfFixedLength) {
   Status end;
   All(Dataset::FixedLengthRecords("x", 0).Map(Number), &end);
   EXPECT_THAT(end.message(), HasSubstr("record_bytes: expected at least 1"));
+  ASSERT_TRUE(WriteFile(folder_ + "/records", records + "12end").ok());
+  All(Dataset::FixedLengthRecords((folder_ + "/records").c_str(), 4,
+                                  {.header_bytes = 4, .footer_bytes = 3})
+          .Map(Number),
+      &end);
+  EXPECT_THAT(end.message(),
+              HasSubstr("expected a multiple of 4 bytes, got 802"));
 }
 
 TEST_F(DatasetFilesTest, NamesMissingFilesAndPatternsWithoutFiles) {

@@ -148,7 +148,11 @@ Queue PipelineBuilder::OwnQueue(const Element& like,
 Step PipelineBuilder::EnqueueInto(Queue* out, const BoundaryOptions& options,
                                   SourceLoc loc) {
   return [this, out, options, loc](Flow f, const Element& x) {
-    if (!out->handle().valid()) *out = OwnQueue(x, options, loc);
+    if (!out->handle().valid()) {
+      *out = OwnQueue(x, options, loc);
+    } else {
+      out->Widen(ComponentsOf(x));  // Of another loop, as of Concatenate.
+    }
     Output& order = f.slots.back();
     if (!order.valid()) return f;
     const ControlDependencies after({order.node});

@@ -32,11 +32,34 @@ Queue Queue::Make(const char* op, std::vector<Component> components,
       return q;
     }
   attrs.try_emplace("component_types", q.types());
-  attrs.try_emplace("shapes", q.shapes());
+  attrs.try_emplace("shapes", q.ShapesOrNone());
   attrs.try_emplace("capacity", options.capacity);
   attrs.try_emplace("shared_name", options.shared_name);
   q.handle_ = Build(op, {}, std::move(attrs), options.name, loc);
   return q;
+}
+
+// A queue knows all dimensions of the shapes of all components, or nothing.
+AttrValue Queue::ShapesOrNone() const {
+  for (const Component& c : components_)
+    if (!c.shape.fully_known()) return AttrValue::Shapes();
+  return shapes();
+}
+
+void Queue::Widen(const std::vector<Component>& components) {
+  for (size_t i = 0; i < components_.size() && i < components.size(); ++i) {
+    PartialShape& mine = components_[i].shape;
+    const PartialShape& other = components[i].shape;
+    if (!mine.rank_known()) continue;
+    if (!other.rank_known() || other.rank() != mine.rank()) {
+      mine = PartialShape();
+      continue;
+    }
+    for (int d = 0; d < mine.rank(); ++d)
+      if (mine.dim(d) != other.dim(d)) mine.set_dim(d, -1);
+  }
+  if (handle_.valid())
+    CurrentGraph().SetAttr(handle_.node, "shapes", ShapesOrNone());
 }
 
 Queue Queue::Failed(const Output& error) {
@@ -47,29 +70,24 @@ Queue Queue::Failed(const Output& error) {
 
 Queue Queue::Fifo(const std::vector<Component>& components,
                   const QueueOptions& options, SourceLoc loc) {
-  AttrMap attrs;
-  // (A queue knows the shapes of all components or of none.)
-  for (const Component& c : components)
-    if (!c.shape.fully_known())
-      attrs.insert_or_assign("shapes", AttrValue::Shapes());
-  return Make("FIFOQueueV2", components, std::move(attrs), options, loc);
+  return Make("FIFOQueueV2", components, {}, options, loc);
 }
 
 Queue Queue::Padding(const std::vector<Component>& components,
                      const QueueOptions& options, SourceLoc loc) {
-  return Make("PaddingFIFOQueueV2", components, {}, options, loc);
+  std::vector<PartialShape> shapes;
+  for (const Component& c : components) shapes.push_back(c.shape);
+  return Make("PaddingFIFOQueueV2", components, {{"shapes", shapes}}, options,
+              loc);
 }
 
 Queue Queue::Shuffling(const std::vector<Component>& components,
                        const QueueOptions& options, SourceLoc loc) {
-  AttrMap attrs = {{"min_after_dequeue", options.min_after_dequeue},
-                   {"seed", options.seed},
-                   {"seed2", options.seed}};
-  for (const Component& c : components)
-    if (!c.shape.fully_known())
-      attrs.insert_or_assign("shapes", AttrValue::Shapes());
-  return Make("RandomShuffleQueueV2", components, std::move(attrs), options,
-              loc);
+  return Make("RandomShuffleQueueV2", components,
+              {{"min_after_dequeue", options.min_after_dequeue},
+               {"seed", options.seed},
+               {"seed2", options.seed}},
+              options, loc);
 }
 
 Queue Queue::Priority(const std::vector<Component>& components,
@@ -145,6 +163,14 @@ Queue::Maybe Queue::Next(SourceLoc loc) const {
   const ColocateWith queue(handle_.node);
   const auto next = ops::QueueNext(handle_, types(), shapes(), {}, loc);
   return {next.has_value, next.components};
+}
+
+Queue::MaybeBatch Queue::NextBatch(const Operand& n, bool padded,
+                                   SourceLoc loc) const {
+  const ColocateWith queue(handle_.node);
+  const auto next = ops::QueueNextBatch(handle_, n, types(), shapes(),
+                                        {.padded = padded}, loc);
+  return {next.count, next.components};
 }
 
 Node* Queue::Close(bool cancel_pending, SourceLoc loc) const {

@@ -56,6 +56,13 @@ struct QueueOptions {
 class Queue {
  public:
   Queue() = default;  // Null.
+  // The queue of a handle (a resource) that was made otherwise.
+  static Queue Of(const Output& handle, std::vector<Component> components) {
+    Queue queue;
+    queue.handle_ = handle;
+    queue.components_ = std::move(components);
+    return queue;
+  }
   // A null queue, from the null output of a builder that failed.
   static Queue Failed(const Output& error);
   // Elements leave in the order in which they came. Shapes may be unknown, but
@@ -102,6 +109,16 @@ class Queue {
   };
   Maybe Next(SourceLoc loc = CallerLoc()) const;
 
+  // Likewise for up to n elements (int32) along a new first dimension: fewer
+  // only at the end of the queue. `padded`: shorter ones are filled with zeros,
+  // where elements of different shapes are otherwise an error.
+  struct MaybeBatch {
+    Output count;                 // int32; 0 at the end.
+    std::vector<Output> element;  // At the end: values that mean nothing.
+  };
+  MaybeBatch NextBatch(const Operand& n, bool padded = false,
+                       SourceLoc loc = CallerLoc()) const;
+
   // Closes the queue once the enqueues that wait have entered; or, if
   // cancel_pending, at once: these end with Cancelled.
   Node* Close(bool cancel_pending = false, SourceLoc loc = CallerLoc()) const;
@@ -111,8 +128,12 @@ class Queue {
   const Output& handle() const { return handle_; }
   // With the priority, if any.
   const std::vector<Component>& components() const { return components_; }
+  // For Dataset: lets elements of these shapes enter a queue of Fifo or
+  // Shuffling, too. To be called before what is dequeued is used.
+  void Widen(const std::vector<Component>& components);
 
  private:
+  AttrValue ShapesOrNone() const;
   static Queue Make(const char* op, std::vector<Component> components,
                     AttrMap attrs, const QueueOptions& options, SourceLoc loc);
   std::vector<DType> types() const;

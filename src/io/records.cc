@@ -145,16 +145,16 @@ Status RecordReader::SkipTo(int64_t offset) { return impl_->SkipTo(offset); }
 
 class RecordWriter::Impl {
  public:
-  Impl(int file, std::string path, RecordCompression compression)
-      : file_(file), path_(std::move(path)), compression_(compression) {}
+  Impl(int file, std::string path, const RecordOptions& options)
+      : file_(file), path_(std::move(path)), options_(options) {}
   ~Impl() {
     if (file_ >= 0) (void)Close();
   }
 
   Status Begin() {
-    if (compression_ == RecordCompression::kNone) return OkStatus();
-    const bool gzip = compression_ == RecordCompression::kGzip;
-    if (deflateInit2(&z_, Z_DEFAULT_COMPRESSION, Z_DEFLATED,
+    if (options_.compression == RecordCompression::kNone) return OkStatus();
+    const bool gzip = options_.compression == RecordCompression::kGzip;
+    if (deflateInit2(&z_, options_.compression_level, Z_DEFLATED,
                      MAX_WBITS + (gzip ? 16 : 0), 8,
                      Z_DEFAULT_STRATEGY) != Z_OK)
       return ResourceExhausted("writing '", path_, "': no memory");
@@ -245,7 +245,7 @@ class RecordWriter::Impl {
 
   int file_;  // -1: closed.
   const std::string path_;
-  const RecordCompression compression_;
+  const RecordOptions options_;
   std::string buffer_;
   z_stream z_ = {};
   bool deflating_ = false;
@@ -257,10 +257,13 @@ RecordWriter::~RecordWriter() = default;
 
 Result<std::unique_ptr<RecordWriter>> RecordWriter::Open(
     const std::string& path, const RecordOptions& options) {
+  if (options.compression_level < -1 || options.compression_level > 9)
+    return InvalidArgument("compression_level: expected -1 to 9, got ",
+                           options.compression_level);
   const int file =
       open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (file < 0) return FileError("writing", path);
-  auto impl = std::make_unique<Impl>(file, path, options.compression);
+  auto impl = std::make_unique<Impl>(file, path, options);
   SLUICE_RETURN_IF_ERROR(impl->Begin());
   return std::unique_ptr<RecordWriter>(new RecordWriter(std::move(impl)));
 }

@@ -29,6 +29,9 @@ struct RecordOptions {
   // A longer record is refused: its length may be corrupt, and in a compressed
   // file costs nothing.
   int64_t max_record_bytes = int64_t{1} << 30;
+  // Of a compressed file that is written: zlib's, from 0 (none) to 9 (best);
+  // -1: zlib's default.
+  int compression_level = -1;
 };
 
 // Reads records one after the other. Checks their checksums. Not thread-safe.
@@ -65,6 +68,7 @@ class RecordReader {
 class RecordWriter {
  public:
   // Replaces or creates the file, but does not create its folder.
+  // InvalidArgument for a compression_level out of range.
   static Result<std::unique_ptr<RecordWriter>> Open(
       const std::string& path, const RecordOptions& options = {});
   // Closes the file, if Close was not called; errors are lost.

@@ -186,5 +186,79 @@ TEST_F(MeetingPointsTest, AnAccumulatorWaitsForEnoughGradients) {
   EXPECT_EQ(Count(session.Run(count)), 1);
 }
 
+// What TensorFlow takes and refuses, and how it words that.
+TEST_F(MeetingPointsTest, ASparseAccumulatorComparesTheShapesItKnows) {
+  const Output indices = ops::Placeholder(DType::kInt64);
+  const Output values = ops::Placeholder(DType::kFloat);
+  const Output shape = ops::Placeholder(DType::kInt64);
+  struct Made {
+    Node* add;
+    std::vector<Output> take;
+  };
+  const auto make = [&](const PartialShape& declared, bool known) {
+    const Output a = Build("SparseConditionalAccumulator", {},
+                           {{"dtype", DType::kFloat}, {"shape", declared}});
+    Node* const take = BuildNode("SparseAccumulatorTakeGradient",
+                                 {a, Constant(1)}, {{"dtype", DType::kFloat}});
+    return Made{
+        BuildNode("SparseAccumulatorApplyGradient",
+                  {a, Constant(int64_t{0}), indices, values, shape},
+                  {{"dtype", DType::kFloat}, {"has_known_shape", known}}),
+        {Output(take, 0), Output(take, 1), Output(take, 2)}};
+  };
+  const Made any = make(PartialShape(), true);
+  const Made scalar = make(PartialShape::Scalar(), true);
+  const Made rows = make(PartialShape({3}), false);
+  const Made some = make(PartialShape({-1, 2}), true);
+  const Made all = make(PartialShape({3, 2}), true);
+  const Made unsaid = make(PartialShape({3, 2}), false);
+  Session session(graph_);
+  const auto apply = [&](const Made& m, std::vector<int64_t> at,
+                         const Shape& of, std::vector<int64_t> said) {
+    return session
+        .RunTargets({m.add}, {{indices, Tensor::Vector<int64_t>(at)},
+                              {values, *Tensor::Zeros(DType::kFloat, of)},
+                              {shape, Tensor::Vector<int64_t>(said)}})
+        .ToString();
+  };
+  const auto taken = [&](const Made& m) {
+    const auto got = session.Run(m.take);
+    EXPECT_TRUE(got.ok()) << got.status();
+    return got.ok() ? (*got)[2].ToVector<int64_t>() : std::vector<int64_t>();
+  };
+  for (const Made& m : {any, scalar}) {
+    EXPECT_EQ(apply(m, {0, 1}, {2, 2}, {}), "OK");
+    EXPECT_EQ(apply(m, {7, 8}, {2, 2}, {1}), "OK");
+    EXPECT_THAT(apply(m, {0}, {1, 3}, {}),
+                HasSubstr("expected values dim 1 to be 2, got 3"));
+    EXPECT_THAT(apply(m, {0}, {1, 2, 1}, {}),
+                HasSubstr("expected values rank 2, got 3"));
+    EXPECT_THAT(taken(m), ElementsAre(-1, 2));
+    EXPECT_EQ(apply(m, {0, 1}, {2}, {3}), "OK");
+    EXPECT_THAT(taken(m), ElementsAre(-1));
+  }
+  EXPECT_EQ(apply(rows, {0, 2}, {2, 5}, {}), "OK");
+  EXPECT_THAT(apply(rows, {3}, {1, 5}, {}),
+              HasSubstr("index of slice 0 exceeded limits of shape; index is "
+                        "3 exceeded 3"));
+  EXPECT_THAT(taken(rows), ElementsAre(3, 5));
+  EXPECT_EQ(apply(some, {9}, {1, 2}, {10, 2}), "OK");
+  EXPECT_THAT(apply(some, {0}, {1}, {3}),
+              HasSubstr("expected shape rank at least 2, got 1"));
+  EXPECT_THAT(apply(some, {0}, {1, 3}, {3, 3}),
+              HasSubstr("expected shape dim 1 to be 2, got 3"));
+  EXPECT_THAT(apply(all, {0}, {1, 2}, {4, 2}),
+              HasSubstr("expected shape dim 0 to be 3, got 4"));
+  EXPECT_EQ(apply(all, {0}, {1, 2, 4}, {3, 2, 4}), "OK");
+  EXPECT_THAT(taken(all), ElementsAre(3, 2, 4));
+  EXPECT_THAT(apply(unsaid, {0}, {1}, {}),
+              HasSubstr("expected values rank at least 2, got 1"));
+  EXPECT_THAT(apply(unsaid, {0}, {1, 3}, {}),
+              HasSubstr("expected values dim 1 to be 2, got 3"));
+  EXPECT_THAT(apply(unsaid, {0, 1}, {1, 2}, {}),
+              HasSubstr("Expected 2 non-empty input values, got 1"));
+  EXPECT_THAT(apply(unsaid, {-1}, {1, 2}, {}), HasSubstr("expected >= 0"));
+}
+
 }  // namespace
 }  // namespace sluice

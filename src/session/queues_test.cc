@@ -327,6 +327,30 @@ TEST_P(QueueStepsTest, ClosingEndsTheStepsThatWait) {
 
 // ---- Steps that wait --------------------------------------------------------
 
+// A step may read a handle that is a reference: its container and name.
+TEST(QueueHandlesTest, AReferenceIsReadAsContainerAndName) {
+  Graph graph;
+  const WithGraph use(graph);
+  const QueueNodes q = QueueNodes::Floats(3, "", "shared");
+  const Output table = Build("HashTable", {},
+                             {{"key_dtype", DType::kString},
+                              {"value_dtype", DType::kInt64},
+                              {"container", "box"}},
+                             "words");
+  const Output reader = Build("WholeFileReader", {}, {}, "reader");
+  const Output rank = ops::Shape(ops::Identity(q.handle));
+  EXPECT_EQ(q.handle.shape(), PartialShape({2}));
+  Session session(graph);
+  const auto got = session.Run({q.handle, table, reader, rank});
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_THAT((*got)[0].ToVector<std::string>(),
+              ElementsAre("localhost", "shared"));
+  EXPECT_THAT((*got)[1].ToVector<std::string>(), ElementsAre("box", "words"));
+  EXPECT_THAT((*got)[2].ToVector<std::string>(),
+              ElementsAre("localhost", "reader"));
+  EXPECT_THAT((*got)[3].ToVector<int32_t>(), ElementsAre(2));
+}
+
 class QueueWaitsTest : public ::testing::Test {
  protected:
   QueueWaitsTest() : use_(graph_) {}

@@ -232,6 +232,94 @@ for boxes, scores, most, overlap in [
           ("iou_threshold", np.array(overlap, F)),
           ("score_threshold", np.array(0, F))])
 
+for dtype in types("NonMaxSuppressionV2"):
+    for most, overlap in [(3, .5), (30, .5), (8, 0), (8, 1), (0, .5)]:
+        case("NonMaxSuppressionV2",
+             [("boxes", CORNERS.astype(dtype)),
+              ("scores", (SCORES - F(.5)).astype(dtype)),
+              ("max_output_size", np.array(most, np.int32)),
+              ("iou_threshold", np.array(overlap, dtype))])
+for dtype, pad in itertools.product(types("NonMaxSuppressionV4"),
+                                    (False, True)):
+    for most, overlap, least in [(3, .5, 0), (12, .5, .55), (0, .5, 0)]:
+        case("NonMaxSuppressionV4",
+             [("boxes", CORNERS.astype(dtype)), ("scores", SCORES.astype(dtype)),
+              ("max_output_size", np.array(most, np.int32)),
+              ("iou_threshold", np.array(overlap, dtype)),
+              ("score_threshold", np.array(least, dtype))],
+             pad_to_max_output_size=pad)
+for dtype, pad in itertools.product(types("NonMaxSuppressionV5"),
+                                    (False, True)):
+    for most, overlap, least, sigma in [
+            (3, .5, 0, 0), (12, .5, .2, .5), (12, 1, .35, .1), (6, .3, -1, 2),
+            (5, .5, 0, -1)]:
+        case("NonMaxSuppressionV5",
+             [("boxes", CORNERS.astype(dtype)), ("scores", SCORES.astype(dtype)),
+              ("max_output_size", np.array(most, np.int32)),
+              ("iou_threshold", np.array(overlap, dtype)),
+              ("score_threshold", np.array(least, dtype)),
+              ("soft_nms_sigma", np.array(sigma, dtype))],
+             pad_to_max_output_size=pad)
+
+OVERLAPS = np.abs(np.subtract.outer(np.arange(8), np.arange(8)) * F(.3) - F(1))
+for overlaps, scores, most, overlap, least in [
+        (OVERLAPS, SCORES, 3, .5, 0), (OVERLAPS, SCORES, 30, .8, .4),
+        (OVERLAPS, SCORES, 8, 2, -1), (OVERLAPS, SCORES, 8, -1, 0),
+        (OVERLAPS[:0, :0], SCORES[:0], 3, .5, 0),
+        (OVERLAPS[:7], SCORES, 3, .5, 0), (OVERLAPS, SCORES[:7], 3, .5, 0),
+        (OVERLAPS, SCORES, -1, .5, 0)]:
+    case("NonMaxSuppressionWithOverlaps",
+         [("overlaps", overlaps), ("scores", scores),
+          ("max_output_size", np.array(most, np.int32)),
+          ("overlap_threshold", np.array(overlap, F)),
+          ("score_threshold", np.array(least, F))])
+
+# (TensorFlow's order of equal scores is that of an unstable sort.)
+SCORES = SCORES + np.arange(8, dtype=F) / F(1000)
+CLASS_SCORES = np.stack([SCORES, SCORES[::-1] * F(.9) + F(.02),
+                         SCORES * F(.7) + F(.01)], 1)
+for boxes, scores in [
+        (CORNERS[None, :, None] / F(4), CLASS_SCORES[None]),
+        (np.stack([CORNERS / F(4), CORNERS[::-1] / F(5), CORNERS / F(9)],
+                  1)[None], CLASS_SCORES[None]),
+        (np.stack([CORNERS, CORNERS + F(.1)])[:, :, None],
+         np.stack([CLASS_SCORES, F(1) - CLASS_SCORES])),
+        (CORNERS[None, :, None], CLASS_SCORES[None, :, :1])]:
+    for most, total, least in [(3, 5, 0), (20, 30, .3), (1, 2, .97), (2, 9, 0)]:
+        for per_class, clip in itertools.product((False, True), (False, True)):
+            case("CombinedNonMaxSuppression",
+                 [("boxes", boxes), ("scores", scores),
+                  ("max_output_size_per_class", np.array(most, np.int32)),
+                  ("max_total_size", np.array(total, np.int32)),
+                  ("iou_threshold", np.array(.5, F)),
+                  ("score_threshold", np.array(least, F))],
+                 pad_per_class=per_class, clip_boxes=clip)
+for boxes, scores, most, total, overlap in [
+        (CORNERS[None, :, None], CLASS_SCORES[None], 0, 5, .5),
+        (CORNERS[None, :, None], CLASS_SCORES[None], 5, 0, .5),
+        (CORNERS[None, :, None], CLASS_SCORES[None], 5, 5, 1.5),
+        (np.stack([CORNERS] * 2, 1)[None], CLASS_SCORES[None], 5, 5, .5),
+        (CORNERS[None, :, None], CLASS_SCORES[None, :7], 5, 5, .5),
+        (CORNERS[None], CLASS_SCORES[None], 5, 5, .5)]:
+    case("CombinedNonMaxSuppression",
+         [("boxes", boxes), ("scores", scores),
+          ("max_output_size_per_class", np.array(most, np.int32)),
+          ("max_total_size", np.array(total, np.int32)),
+          ("iou_threshold", np.array(overlap, F)),
+          ("score_threshold", np.array(0, F))],
+         pad_per_class=False, clip_boxes=True)
+
+COLOURS = np.array([[.9, .1, .2, .3], [.4, .5, .6, .7], [.25, .75, 0, 1]], F)
+for dtype, depth in itertools.product(types("DrawBoundingBoxesV2"), (1, 3, 4)):
+    for colours in (COLOURS, COLOURS[:0]):
+        case("DrawBoundingBoxesV2",
+             [("images", u(2, 9, 11, depth, dtype=dtype)), ("boxes", DRAWN),
+              ("colors", colours)])
+case("DrawBoundingBoxesV2",
+     [("images", u(2, 5, 6, 3)), ("boxes", DRAWN), ("colors", COLOURS[:, :2])])
+case("DrawBoundingBoxesV2",
+     [("images", u(2, 5, 6, 3)), ("boxes", DRAWN), ("colors", COLOURS[0])])
+
 OBJECTS = np.array([[[.1, .2, .6, .7], [.3, 0, .9, .5]]], F)
 for seed, dtype in itertools.product(range(1, 13),
                                      types("SampleDistortedBoundingBoxV2")):

@@ -119,6 +119,28 @@ def sequences(serialized, context_sparse=(), context_dense=(), sparse=(),
          feature_list_dense_shapes=[tf.TensorShape(s) for _, _, s in dense])
 
 
+def one_sequence(serialized, context_sparse=(), context_dense=(), sparse=(),
+                 dense=(), missing=(), name=""):
+    """dense: (key, type, shape)."""
+    case("ParseSingleSequenceExample",
+         [("serialized", serialized),
+          ("feature_list_dense_missing_assumed_empty", strings(*missing)),
+          ("context_sparse_keys", [one(k) for k, _ in context_sparse]),
+          ("context_dense_keys", [one(k) for k, _, _ in context_dense]),
+          ("feature_list_sparse_keys", [one(k) for k, _ in sparse]),
+          ("feature_list_dense_keys", [one(k) for k, _, _ in dense]),
+          ("context_dense_defaults", [d for _, d, _ in context_dense]),
+          ("debug_name", one(name))],
+         Ncontext_sparse=len(context_sparse), Ncontext_dense=len(context_dense),
+         Nfeature_list_sparse=len(sparse), Nfeature_list_dense=len(dense),
+         context_sparse_types=tuple(t for _, t in context_sparse),
+         Tcontext_dense=tuple(d.dtype for _, d, _ in context_dense),
+         context_dense_shapes=[tf.TensorShape(s) for _, _, s in context_dense],
+         feature_list_sparse_types=tuple(t for _, t in sparse),
+         feature_list_dense_types=tuple(t for _, t, _ in dense),
+         feature_list_dense_shapes=[tf.TensorShape(s) for _, _, s in dense])
+
+
 A = example(x=("f", [1, 2]), s=("i", [3, -4, 5 << 40]), b=("b", [b"q", b""]))
 B = example(x=("f", [5, 6]), s=("i", []))
 EMPTY = example()
@@ -224,3 +246,20 @@ sequences(strings(sequence(w=[("", []), ("i", [1])])), dense=[("w", I, [1])])
 sequences(strings(sequence(w=[("b", [b"a"]), ("b", [b"bb"])]), sequence(w=[])),
           dense=[("w", S, [])])
 sequences(strings(ONE + TWO), dense=[("v", F, [2])], context_sparse=[("d", F)])
+
+# ---- One sequence
+for serialized in (one(ONE), one(TWO)):
+    one_sequence(serialized, context_sparse=[("c", I)],
+                 context_dense=[("d", values(F), [1])],
+                 sparse=[("w", I), ("none", S)], dense=[("v", F, [2])])
+    one_sequence(serialized, dense=[("v", F, [2]), ("z", S, [])],
+                 missing=["z"])
+    one_sequence(serialized, context_dense=[("c", values(I, 5, 6), [2])])
+    one_sequence(serialized, context_dense=[("c", values(I), [2])], name="n")
+    one_sequence(serialized, dense=[("w", I, [1])])
+one_sequence(strings(ONE), sparse=[("w", I)])
+one_sequence(one(ONE), dense=[("w", F, [1])])
+one_sequence(one(ONE), sparse=[("w", F)])
+one_sequence(one(b"\xff"), sparse=[("w", I)])
+one_sequence(one(sequence(w=[("b", [b"a"]), ("b", [b"bb"])])),
+             dense=[("w", S, [])])

@@ -15,6 +15,23 @@ TEST_F(SnippetTest, Queues) {
   EXPECT_EQ((*got)[0].shape(), Shape({32, 784}));
 }
 
+TEST_F(SnippetTest, HashTables) {
+#include "snippets/src/data/hash_table.h/1.inc"
+  ASSERT_TRUE(filled.ok()) << filled;
+  ASSERT_TRUE(eight.ok()) << eight.status();
+  EXPECT_EQ(eight->scalar<int32_t>(), 8);
+}
+
+TEST_F(SnippetTest, Barriers) {
+#include "snippets/src/data/barrier.h/1.inc"
+  Session session(graph);
+  ASSERT_TRUE(session.RunTargets({image}).ok());
+  ASSERT_TRUE(session.RunTargets({label}).ok());
+  const auto got = session.Run(first.values);
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_EQ((*got)[0].shape(), Shape({1, 2}));
+}
+
 TEST_F(SnippetTest, Coordinators) {
   const Queue queue = Queue::Fifo({{DType::kFloat, {}}});
   Node* const enqueue = queue.Enqueue({1.0f});

@@ -38,7 +38,7 @@ class Pipelines:
         self._kinds = {}  # By the names of fetched operations and of feeds.
         self._lock = threading.Lock()  # Held while a pipeline starts.
         self._feeds = {}  # Of initialized iterators that are to start.
-        self._runs = {}  # The number of each started iterator's run.
+        self._started = set()  # The iterators that were started here.
 
     def kind_of(self, graph, fetches, feeds):
         """Returns the kind of a step: None if it reaches no iterator.
@@ -75,7 +75,7 @@ class Pipelines:
           errors.FailedPreconditionError: if an iterator was not initialized.
         """
         for iterator, op in kind.needed:
-            if self._runs.get(iterator) != iterator._run:
+            if iterator not in self._started:
                 self._start(session, iterator, op)
 
     def after(self, kind, feed_dict):
@@ -86,19 +86,14 @@ class Pipelines:
                 self._feeds[iterator] = {
                     key: value.copy() if hasattr(value, "copy") else value
                     for key, value in (feed_dict or {}).items()}
-                self._runs.pop(iterator, None)
+                self._started.discard(iterator)
 
     def _start(self, session, iterator, op):
         with self._lock:
-            if self._runs.get(iterator) == iterator._run:
+            if iterator in self._started:
                 return  # Another thread has started it.
             if iterator in self._feeds:
                 feeds = self._feeds[iterator]
-            elif iterator in self._runs:
-                raise errors.FailedPreconditionError(
-                    None, op, f"{op.name}: expected an iterator that runs in "
-                    "this session, got one that was started in another; hint: "
-                    "make an iterator for each session")
             elif iterator._one_shot:
                 feeds = None
             elif op._get_control_flow_context() is not None:
@@ -111,7 +106,7 @@ class Pipelines:
                     "getting the next element.")
             iterator._start(session, feeds)
             self._feeds.pop(iterator, None)
-            self._runs[iterator] = iterator._run
+            self._started.add(iterator)
 
 
 def _fed(keys, graph):

@@ -1,7 +1,8 @@
 """Files of records, read and written by the program itself."""
 
 from sluice import _core
-from sluice.framework.record_options import compression_name
+from sluice.framework.record_options import (
+    compression_level, compression_name)
 
 
 def _as_path(path):
@@ -24,11 +25,13 @@ class TFRecordWriter:
     Raises:
       ValueError: if there is no such compression.
       errors.OpError: if the file cannot be written.
+      errors.InvalidArgumentError: if there is no such compression level.
     """
 
     def __init__(self, path, options=None):
         self._file = _core.RecordWriter(_as_path(path),
-                                        compression_name(options))
+                                        compression_name(options),
+                                        compression_level(options))
         self._closed = False
 
     def write(self, record):

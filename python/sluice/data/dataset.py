@@ -86,6 +86,22 @@ class Dataset:
         return _Slices(tensors)
 
     @staticmethod
+    def from_queue(queue):
+        """Returns a dataset of what others enqueue, until the queue is closed.
+
+        tf.data has no such method. The pipeline takes elements ahead of the
+        steps that need them.
+
+        Args:
+          queue: a queue, such as a FIFOQueue. Its elements are tensors, tuples
+            of its components, or with names dicts.
+        """
+        ref = getattr(queue, "queue_ref", None)
+        if not isinstance(ref, _core.Tensor) or ref.dtype != dtypes.resource:
+            raise TypeError(f"from_queue: expected a queue, got {queue!r}")
+        return _FromQueue(queue)
+
+    @staticmethod
     def from_generator(generator, output_types, output_shapes=None, args=None):
         """Returns a dataset of what a Python generator yields.
 
@@ -271,8 +287,8 @@ class Dataset:
     def concatenate(self, dataset):
         """Returns the elements of this dataset, then those of another.
 
-        They must have the same types and shapes; other ones are an error when
-        the iterator is made.
+        They must have the same structure and types, or making the iterator
+        raises an error. Where static shapes differ, they are unknown.
         """
         if not isinstance(dataset, Dataset):
             raise TypeError(f"concatenate: expected a dataset, got {dataset!r}")
@@ -516,6 +532,26 @@ class _Slices(Dataset):
         like = Elements()
         return _core.Dataset.rows([
             build.source(t) for t in like.unpack(self._tensors)]), like
+
+
+class _FromQueue(Dataset):
+
+    def __init__(self, queue):
+        self._queue = queue
+
+    def _lower(self, build):
+        queue, like = self._queue, Elements()
+
+        def structured(tensors):
+            if queue.names:
+                return like.unpack(dict(zip(queue.names, tensors)))
+            return like.unpack(
+                tuple(tensors) if len(tensors) > 1 else tensors[0])
+
+        pipeline = _core.Dataset.from_queue(
+            build.source(queue.queue_ref),
+            [(t.base_dtype, s) for t, s in zip(queue.dtypes, queue.shapes)])
+        return pipeline.map(structured, 1), like
 
 
 class _Zip(Dataset):

@@ -18,7 +18,9 @@ class Iterator:
 
     The pipeline runs beside the steps, on threads of the session, from the
     first step that needs an element until its end, its next initialization or
-    the end of the session. It runs in one session at a time.
+    the end of the session. In several sessions it runs independently, with
+    elements for each; but sessions of one cluster share its elements, and it
+    starts again for all of them.
 
     Made by `make_one_shot_iterator` and `make_initializable_iterator`.
     """
@@ -26,7 +28,6 @@ class Iterator:
     def __init__(self, dataset, one_shot):
         graph = graphs.get_default_graph()
         self._graph, self._one_shot = graph, one_shot
-        self._run = 0  # The number of the latest start, in any session.
         self._started, self._start_op = None, None
         build = Build()
         with graphs.init_scope(), graphs.name_scope(
@@ -86,7 +87,6 @@ class Iterator:
         session._start_pipeline(self._pipeline, feed_dict, 0)
         if self._start_op is not None:
             session._run(self._start_op)
-        self._run += 1
 
     @property
     def initializer(self):

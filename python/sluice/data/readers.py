@@ -1,28 +1,28 @@
 """Datasets of the contents of files."""
 
-import functools
-
 from sluice import _core
 from sluice.data.dataset import Dataset
 from sluice.data.elements import Elements
 from sluice.data.lowering import missing
-from sluice.framework import dtypes, errors, graph as graphs
+from sluice.framework import dtypes, errors
 from sluice.framework.conversion import constant_value, convert_to_tensor
 from sluice.framework.elements import Tensor
-from sluice.ops import array_ops, control_flow, math_ops, string_ops
-
-_op = functools.lru_cache(None)(_core.op)
+from sluice.ops import array_ops
 
 
-class _Records(Dataset):
-    """The records of one TFRecord file."""
+class _File(Dataset):
+    """The strings that a source of the library gives for one file.
 
-    def __init__(self, file, compression):
-        self._file, self._compression = file, compression
+    Args:
+      file: its name.
+      source: a function of the name that returns a _core.Dataset.
+    """
+
+    def __init__(self, file, source):
+        self._file, self._source = file, source
 
     def _lower(self, build):
-        return _core.Dataset.records(build.source(self._file),
-                                     self._compression, False), Elements(Tensor)
+        return self._source(build.source(self._file)), Elements(Tensor)
 
 
 class _FilesDataset(Dataset):
@@ -30,15 +30,20 @@ class _FilesDataset(Dataset):
 
     Args:
       filenames: names (a scalar or a vector), or a Dataset of names.
-      contents: a function of a name that returns a Dataset.
-      parallel: how many files are read at a time.
+      source: a function of a name that returns a _core.Dataset of strings.
+      parallel: how many files are read at a time; None: one; -1: four.
     """
 
-    def __init__(self, filenames, contents, parallel=1):
+    def __init__(self, filenames, source, parallel):
         if not isinstance(filenames, Dataset):
             names = convert_to_tensor(filenames, dtypes.string)
             filenames = Dataset.from_tensor_slices(
                 array_ops.reshape(names, [-1]))
+        parallel = 4 if parallel == -1 else parallel or 1
+
+        def contents(file):
+            return _File(file, source)
+
         self._contents = (
             filenames.flat_map(contents) if parallel == 1
             else filenames.interleave(contents, parallel))
@@ -76,15 +81,16 @@ class TFRecordDataset(_FilesDataset):
     def __init__(self, filenames, compression_type=None, buffer_size=None,
                  num_parallel_reads=None):
         compression = _compression(compression_type, ("", "ZLIB", "GZIP"))
-        super().__init__(filenames, lambda file: _Records(file, compression),
-                         4 if num_parallel_reads == -1
-                         else num_parallel_reads or 1)
+        super().__init__(
+            filenames,
+            lambda file: _core.Dataset.records(file, compression, False),
+            num_parallel_reads)
 
 
 class TextLineDataset(_FilesDataset):
     r"""The lines of text files, without "\n" or "\r\n": string scalars.
 
-    A file is read as a whole. Compressed files are not implemented.
+    Compressed files are not implemented.
 
     Args:
       filenames: names (a scalar or a vector of strings), or a Dataset of names.
@@ -96,25 +102,11 @@ class TextLineDataset(_FilesDataset):
     def __init__(self, filenames, compression_type=None, buffer_size=None,
                  num_parallel_reads=None):
         _compression(compression_type, ("",))
-        super().__init__(filenames, _lines,
-                         4 if num_parallel_reads == -1
-                         else num_parallel_reads or 1)
-
-
-def _lines(file):
-    text = _op("ReadFile")(file)
-    lines = string_ops.string_split([text], "\n", skip_empty=False).values
-    # (What follows the last line break is a line unless it is empty.)
-    empty = math_ops.cast(math_ops.equal(lines[-1:], ""), dtypes.int32)
-    lines = lines[:array_ops.size(lines) - math_ops.reduce_sum(empty)]
-    return Dataset.from_tensor_slices(
-        string_ops.regex_replace(lines, "\r$", ""))
+        super().__init__(filenames, _core.Dataset.lines, num_parallel_reads)
 
 
 class FixedLengthRecordDataset(_FilesDataset):
     """The records of files of records of one length: string scalars.
-
-    A file is read as a whole. Compressed files are not implemented.
 
     Args:
       filenames: names (a scalar or a vector of strings), or a Dataset of names.
@@ -122,7 +114,7 @@ class FixedLengthRecordDataset(_FilesDataset):
       header_bytes: the size of what precedes the records of a file.
       footer_bytes: the size of what follows them.
       buffer_size: ignored.
-      compression_type: None or "".
+      compression_type: None or "", "ZLIB" or "GZIP".
       num_parallel_reads: as for TFRecordDataset.
 
     Steps raise InvalidArgumentError if a file has no whole number of records.
@@ -131,28 +123,16 @@ class FixedLengthRecordDataset(_FilesDataset):
     def __init__(self, filenames, record_bytes, header_bytes=None,
                  footer_bytes=None, buffer_size=None, compression_type=None,
                  num_parallel_reads=None):
-        _compression(compression_type, ("",))
+        compression = _compression(compression_type, ("", "ZLIB", "GZIP"))
         size, header, footer = (
             int(n or 0) for n in (record_bytes, header_bytes, footer_bytes))
-        if size < 1:
+        if size < 1 or header < 0 or footer < 0:
             raise errors.InvalidArgumentError(
-                None, None, f"record_bytes: expected at least 1, got {size}")
-
-        def records(file):
-            text = _op("ReadFile")(file)
-            body = string_ops.string_length(text) - (header + footer)
-            whole = control_flow.Assert(
-                math_ops.logical_and(body >= 0,
-                                     math_ops.equal(body % size, 0)),
-                [f"FixedLengthRecordDataset: Excluding the header ({header} "
-                 f"bytes) and the footer ({footer} bytes), input file ", file,
-                 " has ", body, " bytes, which is not a multiple of the record "
-                 f"length ({size} bytes)."])
-            with graphs.control_dependencies([whole]):
-                count = math_ops.cast(body // size, dtypes.int64)
-            return Dataset.range(count).map(lambda i: string_ops.substr(
-                text, header + math_ops.cast(i, dtypes.int32) * size, size))
-
-        super().__init__(filenames, records,
-                         4 if num_parallel_reads == -1
-                         else num_parallel_reads or 1)
+                None, None, "FixedLengthRecordDataset: expected record_bytes "
+                "of at least 1 and header_bytes and footer_bytes of at least "
+                f"0, got {size}, {header} and {footer}")
+        super().__init__(
+            filenames,
+            lambda file: _core.Dataset.fixed_length_records(
+                file, size, header, footer, compression),
+            num_parallel_reads)

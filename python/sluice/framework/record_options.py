@@ -20,7 +20,8 @@ class TFRecordOptions:
         "GZIP"), or None.
       flush_mode, input_buffer_size, output_buffer_size, window_bits: zlib's
         parameters; ignored, since any reader accepts any of them.
-      compression_level: zlib's level from 0 to 9, or None.
+      compression_level: zlib's level for writing, from 0 (none) to 9 (best);
+        None or -1: its default.
       compression_method, mem_level, compression_strategy: ignored.
 
     Raises:
@@ -72,3 +73,12 @@ def compression_name(options):
     if isinstance(options, (int, type(None))) and options in _NAMES:
         return _NAMES[options]
     raise ValueError(f'Not a valid compression_type: "{options}"')
+
+
+def compression_level(options):
+    """Returns the level of compression of options; -1: zlib's default."""
+    level = None
+    while isinstance(options, TFRecordOptions):
+        level = options.compression_level if level is None else level
+        options = options.compression_type
+    return -1 if level is None else level

@@ -2,8 +2,7 @@
 
 from sluice import _core
 from sluice.framework import dtypes, graph as graphs
-from sluice.framework.conversion import constant_value, convert_to_tensor
-from sluice.ops import array_ops, math_ops
+from sluice.framework.conversion import convert_to_tensor
 
 _op = _core.op
 
@@ -18,16 +17,11 @@ def draw_bounding_boxes(images, boxes, name=None, colors=None):
       boxes: the boxes of each image, [batch, boxes, 4], as parts of height and
         width.
       name: the name of the operation.
-      colors: must be None: the colours of boxes need an op that is missing.
-
-    Raises:
-      NotImplementedError: if there are colours.
+      colors: the colours of boxes by turns, [n, channels]; None: ten colours.
     """
-    if colors is not None:
-        raise NotImplementedError(
-            f"draw_bounding_boxes: expected no colors, got {colors!r}: it "
-            f"needs the op DrawBoundingBoxesV2, which is not implemented yet")
-    return _draw(images, boxes, name=name)
+    if colors is None:
+        return _draw(images, boxes, name=name)
+    return _op("DrawBoundingBoxesV2")(images, boxes, colors, name=name)
 
 
 def sample_distorted_bounding_box(
@@ -69,6 +63,13 @@ def sample_distorted_bounding_box(
 # ---- Selection of boxes ------------------------------------------------------
 
 
+def _limits(iou_threshold, score_threshold):
+    return (convert_to_tensor(iou_threshold, dtypes.float32,
+                              name="iou_threshold"),
+            convert_to_tensor(score_threshold, dtypes.float32,
+                              name="score_threshold"))
+
+
 def non_max_suppression(boxes, scores, max_output_size, iou_threshold=0.5,
                         score_threshold=float("-inf"), name=None):
     """Selects boxes of high scores that overlap little.
@@ -87,12 +88,9 @@ def non_max_suppression(boxes, scores, max_output_size, iou_threshold=0.5,
     """
     with graphs.name_scope(name, "non_max_suppression"):
         boxes = convert_to_tensor(boxes, name="boxes")
-        iou_threshold = convert_to_tensor(iou_threshold, dtypes.float32,
-                                          name="iou_threshold")
-        score_threshold = convert_to_tensor(score_threshold, dtypes.float32,
-                                            name="score_threshold")
-        return _op("NonMaxSuppressionV3")(boxes, scores, max_output_size,
-                                          iou_threshold, score_threshold)
+        return _op("NonMaxSuppressionV3")(
+            boxes, scores, max_output_size,
+            *_limits(iou_threshold, score_threshold))
 
 
 def non_max_suppression_with_scores(
@@ -103,25 +101,21 @@ def non_max_suppression_with_scores(
     Args:
       boxes, scores, max_output_size, iou_threshold, score_threshold: see
         `non_max_suppression`.
-      soft_nms_sigma: must be 0: scores that are reduced by overlaps need an op
-        that is missing.
+      soft_nms_sigma: above 0, boxes that overlap a selected one get lower
+        scores (by a Gaussian of this width) instead of being left out.
       name: the name of the scope.
 
     Returns:
       (the numbers of the selected boxes, their scores).
-
-    Raises:
-      NotImplementedError: if `soft_nms_sigma` is not 0.
     """
-    if constant_value(convert_to_tensor(soft_nms_sigma)) != 0:
-        raise NotImplementedError(
-            f"non_max_suppression_with_scores: expected soft_nms_sigma 0, got "
-            f"{soft_nms_sigma}: it needs the op NonMaxSuppressionV5, which is "
-            f"not implemented yet")
     with graphs.name_scope(name, "non_max_suppression_with_scores"):
-        selected = non_max_suppression(boxes, scores, max_output_size,
-                                       iou_threshold, score_threshold)
-        return selected, array_ops.gather(scores, selected)
+        selected, selected_scores, _ = _op("NonMaxSuppressionV5")(
+            boxes, scores, max_output_size,
+            *_limits(iou_threshold, score_threshold),
+            convert_to_tensor(soft_nms_sigma, dtypes.float32,
+                              name="soft_nms_sigma"),
+            pad_to_max_output_size=False)
+        return selected, selected_scores
 
 
 def non_max_suppression_padded(
@@ -139,12 +133,60 @@ def non_max_suppression_padded(
       (the numbers of the selected boxes, how many of them are valid).
     """
     with graphs.name_scope(name, "non_max_suppression_padded"):
-        selected = non_max_suppression(boxes, scores, max_output_size,
-                                       iou_threshold, score_threshold)
-        count = array_ops.size(selected)
-        if pad_to_max_output_size:
-            limit = convert_to_tensor(max_output_size, dtypes.int32)
-            selected = array_ops.pad(
-                selected, [[0, math_ops.maximum(limit - count, 0)]])
-            selected.set_shape([constant_value(limit)])
-        return selected, count
+        return _op("NonMaxSuppressionV4")(
+            boxes, scores, max_output_size,
+            *_limits(iou_threshold, score_threshold),
+            pad_to_max_output_size=pad_to_max_output_size)
+
+
+def non_max_suppression_overlaps(
+        overlaps, scores, max_output_size, overlap_threshold=0.5,
+        score_threshold=float("-inf"), name=None):
+    """Selects boxes of high scores, given how much they overlap.
+
+    Args:
+      overlaps: how much each two boxes overlap, [n, n] floats.
+      scores: their scores, a vector.
+      max_output_size: the largest number of boxes, a scalar int32.
+      overlap_threshold: the largest overlap with a selected box.
+      score_threshold: the score that a selected box exceeds.
+      name: the name of the scope.
+
+    Returns:
+      The numbers of the selected boxes by falling score, an int32 vector.
+    """
+    with graphs.name_scope(name, "non_max_suppression_overlaps"):
+        return _op("NonMaxSuppressionWithOverlaps")(
+            overlaps, scores, max_output_size,
+            *_limits(overlap_threshold, score_threshold))
+
+
+def combined_non_max_suppression(
+        boxes, scores, max_output_size_per_class, max_total_size,
+        iou_threshold=0.5, score_threshold=float("-inf"), pad_per_class=False,
+        clip_boxes=True, name=None):
+    """Selects boxes for each class of each image, and of these the best.
+
+    Args:
+      boxes: the boxes, [batch, n, 1, 4], or [batch, n, classes, 4] with boxes
+        for each class.
+      scores: the scores, [batch, n, classes].
+      max_output_size_per_class: the largest number of boxes of a class.
+      max_total_size: the largest number of boxes of an image.
+      iou_threshold, score_threshold: see `non_max_suppression`.
+      pad_per_class: whether the results have no more boxes than
+        `max_output_size_per_class` times the number of classes.
+      clip_boxes: whether boxes are limited to [0, 1].
+      name: the name of the scope.
+
+    Returns:
+      (boxes, [batch, m, 4]; their scores and their classes, [batch, m]; how
+      many of each image are valid, [batch]); the rest are zeros.
+    """
+    with graphs.name_scope(name, "combined_non_max_suppression"):
+        return _op("CombinedNonMaxSuppression")(
+            boxes, scores,
+            convert_to_tensor(max_output_size_per_class, dtypes.int32),
+            convert_to_tensor(max_total_size, dtypes.int32),
+            *_limits(iou_threshold, score_threshold),
+            pad_per_class=pad_per_class, clip_boxes=clip_boxes)

@@ -8,10 +8,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <fstream>
 #include <map>
 #include <numeric>
+#include <random>
 #include <sstream>
 #include <thread>
 
@@ -44,6 +46,46 @@ Output EndlessLoop() {
       });
 }
 
+// A queue of the ps with room for four numbers, which clients share.
+struct SharedNumbers {
+  SharedNumbers() {
+    const DeviceScope ps("/job:ps/task:0");
+    queue = Queue::Fifo({{DType::kInt64, {}}},
+                        {.capacity = 4, .shared_name = "numbers"});
+    values = Placeholder<int64_t>({-1});
+    put = queue.EnqueueMany({values});
+    take = queue.Dequeue()[0];
+    take_ten = queue.DequeueMany(10)[0];
+    size = queue.Size();
+  }
+  Queue queue;
+  Output values, take, take_ten, size;
+  Node* put;
+};
+
+// A client that waits in a step, or takes numbers one by one and writes those
+// that it has got into a file.
+void UseNumbers(const std::string& role) {
+  Graph graph;
+  const WithGraph use(graph);
+  const SharedNumbers numbers;
+  Session session(std::getenv("SLUICE_TEST_TARGET"), graph);
+  if (role == "puts_ten") {
+    std::vector<int64_t> ten(10);
+    std::iota(ten.begin(), ten.end(), 0);
+    (void)session.RunTargets({numbers.put},
+                             {{numbers.values, Tensor::Vector<int64_t>(ten)}});
+  } else if (role == "takes_ten") {
+    (void)session.Run(numbers.take_ten);
+  }
+  std::ofstream got(std::getenv("SLUICE_TEST_FILE"));
+  for (;;) {
+    const Result<Tensor> x = session.Run(numbers.take);
+    if (!x.ok()) _exit(0);
+    got << x->scalar<int64_t>() << std::endl;
+  }
+}
+
 // Runs this program as a task or a client of one, if the environment says so.
 // (Before main, so that the test framework is not involved.)
 const bool is_child = [] {
@@ -62,6 +104,8 @@ const bool is_child = [] {
     const auto run = session.StartPartialRun({x}, {y});
     for (;;) pause();
   }
+  for (const char* uses : {"puts_ten", "takes_ten", "takes"})
+    if (std::string(role) == uses) UseNumbers(role);
   if (std::string(role) == "client") {
     Graph graph;
     WithGraph use(graph);
@@ -325,6 +369,148 @@ TEST_F(ProcessTest, IdleTaskUsesNoCpu) {
       Signal(role, SIGKILL);
     }
   }
+}
+
+TEST_F(ProcessTest, KilledClientsLeaveNoNumberHalfTakenOrHalfPut) {
+  const auto ps = StartHere("ps"), worker = StartHere("worker");
+  ASSERT_TRUE(ps && worker);
+  const SharedNumbers numbers;
+  Session session(target(), graph_);
+  const auto size = [&] {
+    const auto n = session.Run(numbers.size);
+    return n.ok() ? n->scalar<int32_t>() : -1;
+  };
+  const auto put = [&](std::vector<int64_t> v) {
+    return session.RunTargets({numbers.put},
+                              {{numbers.values, Tensor::Vector<int64_t>(v)}});
+  };
+  const auto take = [&] {
+    RunOptions soon;
+    soon.timeout_ms = 30000;
+    const auto x = session.Run({}, {numbers.take}, {}, soon);
+    EXPECT_TRUE(x.ok()) << x.status();
+    return x.ok() ? (*x)[0].scalar<int64_t>() : -1;
+  };
+  const auto kill_client = [&](const char* role) {
+    Signal(role, SIGKILL);
+    return Soon([&] {
+      return ps->worker().steps().num_running() == 0 &&
+             worker->master().steps().num_running() == 0;
+    });
+  };
+  // Killed with four of its ten in the queue: these stay, the others never
+  // come.
+  Spawn("puts_ten");
+  ASSERT_TRUE(Soon([&] { return size() == 4; }));
+  ASSERT_TRUE(kill_client("puts_ten"));
+  for (int64_t i = 0; i < 4; ++i) EXPECT_EQ(take(), i);
+  EXPECT_EQ(size(), 0);
+
+  // Killed while it holds six of ten, which go back to the front.
+  Spawn("takes_ten");
+  ASSERT_TRUE(Soon([&] { return ps->worker().steps().num_running() > 0; }));
+  ASSERT_TRUE(put({0, 1, 2, 3, 4, 5}).ok());
+  EXPECT_EQ(size(), 0);
+  ASSERT_TRUE(kill_client("takes_ten"));
+  for (int64_t i = 0; i < 6; ++i) EXPECT_EQ(take(), i);
+  EXPECT_EQ(size(), 0);
+}
+
+// A number that was taken is gone with the client that has not got it yet; all
+// others are taken once.
+TEST_F(ProcessTest, ClientsThatAreKilledAnyTimeTakeNoNumberTwice) {
+  Spawn("ps");
+  Spawn("worker");
+  const SharedNumbers numbers;
+  Session session(target(), graph_);
+  constexpr unsigned kSeed = 7;
+  SCOPED_TRACE(absl::StrCat("seed ", kSeed));
+  std::mt19937 random(kSeed);
+  const std::string file =
+      ::testing::TempDir() + "taken" + std::to_string(getpid());
+  constexpr int kClients = 4;
+  constexpr int64_t kNumbers = 2000;
+  std::atomic<bool> all_put = false;
+  std::thread putter([&] {
+    for (int64_t i = 0; i < kNumbers; i += 10) {
+      std::vector<int64_t> ten(10);
+      std::iota(ten.begin(), ten.end(), i);
+      const Status s = session.RunTargets(
+          {numbers.put}, {{numbers.values, Tensor::Vector<int64_t>(ten)}});
+      EXPECT_TRUE(s.ok()) << s;
+    }
+    all_put = true;
+  });
+  std::vector<int64_t> got;
+  for (int c = 0; c < kClients; ++c) {
+    cluster_.Spawn("takes", target(), {"SLUICE_TEST_FILE=" + file});
+    const auto lines = [&] {
+      std::ifstream in(file);
+      return std::count(std::istreambuf_iterator<char>(in), {}, '\n');
+    };
+    const int64_t wanted = 1 + static_cast<int64_t>(random() % 200);
+    EXPECT_TRUE(Soon([&] { return lines() >= wanted; }));
+    Signal("takes", SIGKILL);
+    std::ifstream in(file);
+    for (std::string line; std::getline(in, line) && !in.eof();)
+      got.push_back(std::stoll(line));
+    unlink(file.c_str());
+  }
+  const size_t by_clients = got.size();
+  for (;;) {
+    RunOptions options;
+    options.timeout_ms = all_put ? 5000 : 30000;
+    const auto x = session.Run({}, {numbers.take}, {}, options);
+    if (!x.ok()) {
+      EXPECT_EQ(x.status().code(), StatusCode::kDeadlineExceeded) << x.status();
+      break;
+    }
+    got.push_back((*x)[0].scalar<int64_t>());
+    if (got.back() == kNumbers - 1) break;
+  }
+  putter.join();
+  EXPECT_GE(by_clients, size_t{kClients});
+  // In order, with at most one number lost for each client, which had taken it.
+  EXPECT_TRUE(std::is_sorted(got.begin(), got.end()));
+  EXPECT_EQ(std::adjacent_find(got.begin(), got.end()), got.end());
+  EXPECT_GE(got.size(), static_cast<size_t>(kNumbers - kClients));
+}
+
+TEST_F(ProcessTest, AKilledTaskEndsTheStepsThatWaitForItsQueue) {
+  Spawn("ps");
+  Spawn("worker");
+  const SharedNumbers numbers;
+  Session session(target(), graph_);
+  const std::vector<int64_t> six = {1, 2, 3, 4, 5, 6};
+  const Feeds feeds = {{numbers.values, Tensor::Vector<int64_t>(six)}};
+  std::atomic<bool> waits = true;
+  Status put;
+  std::thread putter([&] {
+    put = session.RunTargets({numbers.put}, feeds);
+    waits = false;
+  });
+  ASSERT_TRUE(Soon([&] {
+    const auto n = session.Run(numbers.size);
+    return n.ok() && n->scalar<int32_t>() == 4;
+  }));
+  EXPECT_TRUE(waits);
+  Signal("ps", SIGKILL);
+  putter.join();
+  EXPECT_THAT(put.code(), AnyOf(StatusCode::kUnavailable, StatusCode::kAborted))
+      << put;
+  EXPECT_THAT(std::string(put.message()), HasSubstr(kPs0));
+  const Status take = session.Run(numbers.take).status();
+  EXPECT_THAT(take.code(),
+              AnyOf(StatusCode::kUnavailable, StatusCode::kAborted))
+      << take;
+  EXPECT_THAT(std::string(take.message()), HasSubstr(kPs0));
+  // The queue of a new one is a new one.
+  Spawn("ps");
+  Session again(target(), graph_);
+  ASSERT_TRUE(Soon([&] {
+    const auto n = again.Run(numbers.size);
+    return n.ok() && n->scalar<int32_t>() == 0;
+  }));
 }
 
 TEST_F(ProcessTest, KilledTaskFailsStepAndMayRestart) {

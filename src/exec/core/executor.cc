@@ -241,9 +241,17 @@ Status Execution::FillReads(Ready r, Tensor* locals) {
                              : nullptr;
     Variable* const variable =
         handle == nullptr ? nullptr : AsVariable(handle->resource.get());
-    if (variable == nullptr)
-      return Internal("reference: expected a variable, got ", t.ToString());
-    SLUICE_ASSIGN_OR_RETURN(locals[i], variable->Read());
+    if (variable != nullptr) {
+      SLUICE_ASSIGN_OR_RETURN(locals[i], variable->Read());
+      continue;
+    }
+    if (handle == nullptr)
+      return Internal("reference: expected a handle, got ", t.ToString());
+    // Of a queue, a reader or a table: its container and name, as in
+    // TensorFlow.
+    locals[i] = Tensor::Vector<std::string>(
+        {handle->container.empty() ? "localhost" : handle->container,
+         handle->name});
   }
   return OkStatus();
 }

@@ -1,6 +1,8 @@
 // Boxes drawn on images.
 #include <algorithm>
+#include <array>
 #include <utility>
+#include <vector>
 
 #include "exec/core/kernel.h"
 #include "graph/op_def.h"
@@ -35,18 +37,37 @@ struct DrawBoxes {
       return InvalidArgument("boxes: expected [", images.dim(0),
                              ", boxes, 4], got shape ",
                              boxes.shape().ToString());
+    std::vector<std::array<T, 4>> colours;
+    for (const auto& c : kBoxColours)  // On grey images all boxes are white.
+      colours.push_back(
+          {depth == 1 ? T(1.0f) : T(c[0]), T(c[1]), T(c[2]), T(c[3])});
+    if (ctx.num_inputs() > 2)
+      SLUICE_RETURN_IF_ERROR(ReadColours(ctx.input(2), depth, &colours));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DTypeOf<T>(), images.shape()));
     T* const out = ctx.output(0).template raw<T>();
     std::copy_n(images.raw<T>(), images.num_elements(), out);
     if (images.num_elements() == 0) return OkStatus();
     for (int64_t b = 0; b < images.dim(0); ++b)
-      for (int64_t i = 0; i < boxes.dim(1); ++i) {
-        T colour[4];
-        for (int c = 0; c < 4; ++c) colour[c] = T(kBoxColours[i % 10][c]);
-        if (depth == 1) colour[0] = T(1.0f);
+      for (int64_t i = 0; i < boxes.dim(1); ++i)
         Draw(boxes.raw<float>() + (b * boxes.dim(1) + i) * 4, height, width,
-             depth, colour, out + b * height * width * depth);
-      }
+             depth, colours[static_cast<size_t>(i) % colours.size()].data(),
+             out + b * height * width * depth);
+    return OkStatus();
+  }
+
+  // Replaces the colours by the rows of `t`, if it has any.
+  static Status ReadColours(const Tensor& t, int64_t depth,
+                            std::vector<std::array<T, 4>>* colours) {
+    if (t.rank() != 2 || t.dim(1) < depth)
+      return InvalidArgument("colors: expected [colors, ", depth,
+                             " or more], got shape ", t.shape().ToString());
+    if (t.dim(0) > 0) colours->clear();
+    for (int64_t i = 0; i < t.dim(0); ++i) {
+      std::array<T, 4> c = {};
+      for (int64_t d = 0; d < depth; ++d)
+        c[static_cast<size_t>(d)] = T(t.raw<float>()[i * t.dim(1) + d]);
+      colours->push_back(c);
+    }
     return OkStatus();
   }
 
@@ -86,6 +107,7 @@ Status DrawShape(ShapeContext& c) {
   SLUICE_ASSIGN_OR_RETURN(const int64_t batch,
                           MergeDim(images.dim(0), boxes.dim(0)));
   SLUICE_RETURN_IF_ERROR(MergeDim(boxes.dim(2), 4).status());
+  if (c.num_inputs() > 2) SLUICE_RETURN_IF_ERROR(c.WithRank(2, 2).status());
   images.set_dim(0, batch);
   c.set_output(0, std::move(images));
   return OkStatus();
@@ -104,6 +126,24 @@ SLUICE_OP(DrawBoundingBoxes)
              {.shape = {2, 1, 4},
               .values = {0.1, 0.2, 0.8, 0.7, -0.5, 0.3, 0.6, 1.5}}})
     .Doc("Draws the outlines of boxes on images, in ten colours by turns.");
+
+SLUICE_OP(DrawBoundingBoxesV2)
+    .Input("images: T")
+    .Input("boxes: float")
+    .Input("colors: float")
+    .Output("output: T")
+    .Attr("T: {float, half} = DT_FLOAT")
+    .Family("image")
+    .Shape(DrawShape)
+    .Kernel(CpuFor<DrawBoxes, float, half>("T", /*expensive=*/true))
+    .NoGradient("TensorFlow gives none for drawn boxes")
+    .Sample({{.shape = {2, 5, 6, 3}},
+             {.shape = {2, 1, 4},
+              .values = {0.1, 0.2, 0.8, 0.7, -0.5, 0.3, 0.6, 1.5}},
+             {.shape = {2, 3}}})
+    .Doc(
+        "Draws the outlines of boxes on images, in the colours given by turns; "
+        "without any, in those of DrawBoundingBoxes.");
 
 }  // namespace
 }  // namespace sluice

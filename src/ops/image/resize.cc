@@ -38,6 +38,11 @@ Result<Alignment> Alignment::Read(const Node& n) {
   return a;
 }
 
+AttrMap AlignmentOf(const Node& n) {
+  return {{"align_corners", n.BoolAttr("align_corners")},
+          {"half_pixel_centers", n.BoolAttr("half_pixel_centers")}};
+}
+
 float Alignment::Scale(int64_t in, int64_t out) const {
   return corners && out > 1
              ? static_cast<float>(in - 1) / static_cast<float>(out - 1)

@@ -3,6 +3,7 @@
 #define SLUICE_OPS_IMAGE_RESIZE_H_
 
 #include <cstdint>
+#include <memory>
 
 #include "absl/functional/function_ref.h"
 #include "exec/core/kernel.h"
@@ -24,6 +25,26 @@ struct Alignment {
   static Result<Alignment> Read(const Node& n);
   // Input pixels per output pixel.
   float Scale(int64_t in, int64_t out) const;
+};
+#define SLUICE_ALIGNMENT_ATTRS \
+  .Attr("align_corners: bool = false").Attr("half_pixel_centers: bool = false")
+// The same attributes, for the op's gradient.
+AttrMap AlignmentOf(const Node& n);
+
+// What the state of a kernel, K, gets from its node.
+template <typename K>
+class Aligned {
+ public:
+  static Result<std::shared_ptr<K>> Make(const Node& n) {
+    auto k = std::make_shared<K>();
+    SLUICE_ASSIGN_OR_RETURN(k->alignment_, Alignment::Read(n));
+    k->type_ = n.TypeAttr("T");
+    return k;
+  }
+
+ protected:
+  Alignment alignment_;
+  DType type_ = DType::kInvalid;
 };
 
 // Images and what they become.

@@ -12,13 +12,8 @@ using resize::Alignment;
 using resize::Sizes;
 
 // Immutable.
-class ResizeBicubic {
+class ResizeBicubic : public resize::Aligned<ResizeBicubic> {
  public:
-  static Result<std::shared_ptr<ResizeBicubic>> Make(const Node& n) {
-    auto k = std::make_shared<ResizeBicubic>();
-    SLUICE_ASSIGN_OR_RETURN(k->alignment_, Alignment::Read(n));
-    return k;
-  }
   Status Run(KernelContext& ctx) const {
     SLUICE_ASSIGN_OR_RETURN(const Sizes s, resize::ReadSizes(ctx));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DType::kFloat, s.output()));
@@ -33,35 +28,21 @@ class ResizeBicubic {
                     ctx.output(0).raw<float>());
     return OkStatus();
   }
-
- private:
-  Alignment alignment_;
 };
 
 // Immutable.
-class ResizeBicubicGrad {
+class ResizeBicubicGrad : public resize::Aligned<ResizeBicubicGrad> {
  public:
-  static Result<std::shared_ptr<ResizeBicubicGrad>> Make(const Node& n) {
-    auto k = std::make_shared<ResizeBicubicGrad>();
-    SLUICE_ASSIGN_OR_RETURN(k->alignment_, Alignment::Read(n));
-    k->type_ = n.TypeAttr("T");
-    return k;
-  }
   Status Run(KernelContext& ctx) const {
     return resize::RunGradient(ctx, type_, [&](int, int64_t out, int64_t in) {
       return image::BicubicTaps(out, in, alignment_.Scale(in, out),
                                 alignment_.half_pixel_centers);
     });
   }
-
- private:
-  Alignment alignment_;
-  DType type_ = DType::kInvalid;
 };
 
 AttrMap BicubicAttrs(const GradContext& c) {
-  return {{"align_corners", c.op->BoolAttr("align_corners")},
-          {"half_pixel_centers", c.op->BoolAttr("half_pixel_centers")}};
+  return resize::AlignmentOf(*c.op);
 }
 
 Status ResizeBicubicGradient(GradContext& c) {
@@ -86,10 +67,7 @@ SLUICE_OP(ResizeBicubic)
     .Input("images: T")
     .Input("size: int32")
     .Output("resized_images: float")
-    .Attr(resize::kImageTypes)
-    .Attr("align_corners: bool = false")
-    .Attr("half_pixel_centers: bool = false")
-    .Family("image")
+    .Attr(resize::kImageTypes) SLUICE_ALIGNMENT_ATTRS.Family("image")
     .HostInput("size")
     .Shape(resize::ResizeShape)
     .Kernel(CpuState<ResizeBicubic>(/*expensive=*/true))
@@ -107,10 +85,7 @@ SLUICE_OP(ResizeBicubicGrad)
     .Input("grads: float")
     .Input("original_image: T")
     .Output("output: T")
-    .Attr("T: {float, double}")
-    .Attr("align_corners: bool = false")
-    .Attr("half_pixel_centers: bool = false")
-    .Family("image")
+    .Attr("T: {float, double}") SLUICE_ALIGNMENT_ATTRS.Family("image")
     .Shape(resize::ResizeGradShape)
     .Kernel(CpuState<ResizeBicubicGrad>(/*expensive=*/true))
     .Grad(ResizeBicubicGradGradient)

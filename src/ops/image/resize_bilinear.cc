@@ -13,13 +13,8 @@ using resize::Alignment;
 using resize::Sizes;
 
 // Immutable.
-class ResizeBilinear {
+class ResizeBilinear : public resize::Aligned<ResizeBilinear> {
  public:
-  static Result<std::shared_ptr<ResizeBilinear>> Make(const Node& n) {
-    auto k = std::make_shared<ResizeBilinear>();
-    SLUICE_ASSIGN_OR_RETURN(k->alignment_, Alignment::Read(n));
-    return k;
-  }
   Status Run(KernelContext& ctx) const {
     SLUICE_ASSIGN_OR_RETURN(const Sizes s, resize::ReadSizes(ctx));
     SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DType::kFloat, s.output()));
@@ -40,39 +35,24 @@ class ResizeBilinear {
         ctx.output(0).raw<float>());
     return OkStatus();
   }
-
- private:
-  Alignment alignment_;
 };
 
 // Immutable.
-class ResizeBilinearGrad {
+class ResizeBilinearGrad : public resize::Aligned<ResizeBilinearGrad> {
  public:
-  static Result<std::shared_ptr<ResizeBilinearGrad>> Make(const Node& n) {
-    auto k = std::make_shared<ResizeBilinearGrad>();
-    SLUICE_ASSIGN_OR_RETURN(k->alignment_, Alignment::Read(n));
-    k->type_ = n.TypeAttr("T");
-    return k;
-  }
   Status Run(KernelContext& ctx) const {
     return resize::RunGradient(ctx, type_, [&](int, int64_t out, int64_t in) {
       return image::BilinearTaps(out, in, alignment_.Scale(in, out),
                                  alignment_.half_pixel_centers);
     });
   }
-
- private:
-  Alignment alignment_;
-  DType type_ = DType::kInvalid;
 };
 
 Status ResizeBilinearGradient(GradContext& c) {
   // (Images of integers have no gradient.)
   if (IsFloating(grad::TypeOf(c.input(0))))
-    c.grads[0] =
-        Build("ResizeBilinearGrad", {c.dy[0], c.input(0)},
-              {{"align_corners", c.op->BoolAttr("align_corners")},
-               {"half_pixel_centers", c.op->BoolAttr("half_pixel_centers")}});
+    c.grads[0] = Build("ResizeBilinearGrad", {c.dy[0], c.input(0)},
+                       resize::AlignmentOf(*c.op));
   return OkStatus();
 }
 
@@ -80,10 +60,7 @@ SLUICE_OP(ResizeBilinear)
     .Input("images: T")
     .Input("size: int32")
     .Output("resized_images: float")
-    .Attr(resize::kImageTypes)
-    .Attr("align_corners: bool = false")
-    .Attr("half_pixel_centers: bool = false")
-    .Family("image")
+    .Attr(resize::kImageTypes) SLUICE_ALIGNMENT_ATTRS.Family("image")
     .HostInput("size")
     .Shape(resize::ResizeShape)
     .Kernel(CpuState<ResizeBilinear>(/*expensive=*/true))
@@ -101,9 +78,7 @@ SLUICE_OP(ResizeBilinearGrad)
     .Input("grads: float")
     .Input("original_image: T")
     .Output("output: T")
-    .Attr("T: {float, bfloat16, half, double}")
-    .Attr("align_corners: bool = false")
-    .Attr("half_pixel_centers: bool = false")
+    .Attr("T: {float, bfloat16, half, double}") SLUICE_ALIGNMENT_ATTRS
     .Family("image")
     .Shape(resize::ResizeGradShape)
     .Kernel(CpuState<ResizeBilinearGrad>(/*expensive=*/true))

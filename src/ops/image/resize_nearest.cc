@@ -34,13 +34,8 @@ std::vector<int64_t> NearestPixels(const Alignment& a, int64_t out,
 }
 
 // For all types: pixels are copied. Immutable.
-class ResizeNearest {
+class ResizeNearest : public resize::Aligned<ResizeNearest> {
  public:
-  static Result<std::shared_ptr<ResizeNearest>> Make(const Node& n) {
-    auto k = std::make_shared<ResizeNearest>();
-    SLUICE_ASSIGN_OR_RETURN(k->alignment_, Alignment::Read(n));
-    return k;
-  }
   Status Run(KernelContext& ctx) const {
     SLUICE_ASSIGN_OR_RETURN(const Sizes s, resize::ReadSizes(ctx));
     const Tensor& images = ctx.input(0);
@@ -76,20 +71,12 @@ class ResizeNearest {
     });
     return OkStatus();
   }
-
- private:
-  Alignment alignment_;
 };
 
 // Immutable.
 template <typename T>
-class ResizeNearestGrad {
+class ResizeNearestGrad : public resize::Aligned<ResizeNearestGrad<T>> {
  public:
-  static Result<std::shared_ptr<ResizeNearestGrad>> Make(const Node& n) {
-    auto k = std::make_shared<ResizeNearestGrad>();
-    SLUICE_ASSIGN_OR_RETURN(k->alignment_, Alignment::Read(n));
-    return k;
-  }
   Status Run(KernelContext& ctx) const {
     const Tensor& grads = ctx.input(0);
     if (grads.rank() != 4)
@@ -107,8 +94,8 @@ class ResizeNearestGrad {
       std::fill_n(out, shape.num_elements(), T{});
       return OkStatus();
     }
-    const auto rows = NearestPixels(alignment_, grads.dim(1), height);
-    const auto columns = NearestPixels(alignment_, grads.dim(2), width);
+    const auto rows = NearestPixels(this->alignment_, grads.dim(1), height);
+    const auto columns = NearestPixels(this->alignment_, grads.dim(2), width);
     // 16-bit floats are summed in float.
     using S = ComputeType<T>;
     const T* const in = grads.raw<T>();
@@ -146,13 +133,10 @@ class ResizeNearestGrad {
       *sum += static_cast<S>(v);
     }
   }
-
-  Alignment alignment_;
 };
 
 AttrMap NearestAttrs(const GradContext& c) {
-  return {{"align_corners", c.op->BoolAttr("align_corners")},
-          {"half_pixel_centers", c.op->BoolAttr("half_pixel_centers")}};
+  return resize::AlignmentOf(*c.op);
 }
 
 // Height and width of x.
@@ -178,10 +162,7 @@ SLUICE_OP(ResizeNearestNeighbor)
     .Input("images: T")
     .Input("size: int32")
     .Output("resized_images: T")
-    .Attr(resize::kImageTypes)
-    .Attr("align_corners: bool = false")
-    .Attr("half_pixel_centers: bool = false")
-    .Family("image")
+    .Attr(resize::kImageTypes) SLUICE_ALIGNMENT_ATTRS.Family("image")
     .HostInput("size")
     .Shape(resize::ResizeShape)
     .Kernel(CpuState<ResizeNearest>(/*expensive=*/true))
@@ -198,9 +179,7 @@ SLUICE_OP(ResizeNearestNeighborGrad)
     .Input("size: int32")
     .Output("output: T")
     .Attr("T: {uint8, int8, int32, half, float, double, bfloat16}")
-    .Attr("align_corners: bool = false")
-    .Attr("half_pixel_centers: bool = false")
-    .Family("image")
+        SLUICE_ALIGNMENT_ATTRS.Family("image")
     .HostInput("size")
     .Shape(resize::ResizeShape)
     .Kernel(CpuStateFor<ResizeNearestGrad, uint8_t, int8_t, int32_t, half,

@@ -22,7 +22,9 @@ struct ParseAttrs {
         split_types(n.AttrOr<AttrValue::Types>("ragged_split_types", {})) {}
 
   // InvalidArgument unless the lists fit to each other.
-  Status Check(const Node& n, const char* num_sparse) const {
+  Status Check(const Node& n) const {
+    const char* const num_sparse =
+        n.FindAttr("Nsparse") != nullptr ? "Nsparse" : "num_sparse";
     if (static_cast<int64_t>(sparse_types.size()) != n.IntAttr(num_sparse))
       return InvalidArgument("sparse_types: expected ", n.IntAttr(num_sparse),
                              " types (", num_sparse, "), got ",
@@ -75,16 +77,25 @@ void SetColumns(KernelContext& ctx, ExampleColumns columns) {
     for (Tensor& t : *list) ctx.set_output(i++, std::move(t));
 }
 
-// ParseExample: each key is an input of its own.
-class ParseExampleKernel {
+// A kernel K whose keys are inputs.
+template <typename K>
+class KeysAreInputs {
  public:
-  static Result<std::shared_ptr<ParseExampleKernel>> Make(const Node& n) {
-    auto k = std::make_shared<ParseExampleKernel>(n);
-    SLUICE_RETURN_IF_ERROR(k->attrs_.Check(n, "Nsparse"));
+  static Result<std::shared_ptr<K>> Make(const Node& n) {
+    auto k = std::make_shared<K>(n);
+    SLUICE_RETURN_IF_ERROR(k->attrs_.Check(n));
     return k;
   }
-  explicit ParseExampleKernel(const Node& n) : attrs_(n) {}
+  explicit KeysAreInputs(const Node& n) : attrs_(n) {}
 
+ protected:
+  const ParseAttrs attrs_;
+};
+
+// ParseExample: each key is an input of its own.
+class ParseExampleKernel : public KeysAreInputs<ParseExampleKernel> {
+ public:
+  using KeysAreInputs::KeysAreInputs;
   Status Run(KernelContext& ctx) const {
     if (ctx.input(0).rank() != 1)
       return InvalidArgument("serialized: expected a vector, got shape ",
@@ -110,20 +121,12 @@ class ParseExampleKernel {
     *key = t.raw_scalar<std::string>();
     return OkStatus();
   }
-
-  const ParseAttrs attrs_;
 };
 
 // ParseExampleV2: the keys of a kind are one vector.
-class ParseExampleV2Kernel {
+class ParseExampleV2Kernel : public KeysAreInputs<ParseExampleV2Kernel> {
  public:
-  static Result<std::shared_ptr<ParseExampleV2Kernel>> Make(const Node& n) {
-    auto k = std::make_shared<ParseExampleV2Kernel>(n);
-    SLUICE_RETURN_IF_ERROR(k->attrs_.Check(n, "num_sparse"));
-    return k;
-  }
-  explicit ParseExampleV2Kernel(const Node& n) : attrs_(n) {}
-
+  using KeysAreInputs::KeysAreInputs;
   Status Run(KernelContext& ctx) const {
     ExampleSpec spec = attrs_.Spec();
     SLUICE_RETURN_IF_ERROR(Keys(ctx.input(2), "sparse_keys", &spec.sparse));
@@ -147,8 +150,6 @@ class ParseExampleV2Kernel {
     for (auto& f : *features) f.key = *key++;
     return OkStatus();
   }
-
-  const ParseAttrs attrs_;
 };
 
 // ParseSingleExample: the keys are attributes.
@@ -157,7 +158,7 @@ class ParseSingleExampleKernel {
   static Result<std::shared_ptr<ParseSingleExampleKernel>> Make(const Node& n) {
     auto k = std::make_shared<ParseSingleExampleKernel>();
     const ParseAttrs attrs(n);
-    SLUICE_RETURN_IF_ERROR(attrs.Check(n, "num_sparse"));
+    SLUICE_RETURN_IF_ERROR(attrs.Check(n));
     k->spec_ = attrs.Spec();
     SLUICE_RETURN_IF_ERROR(Keys(n, "sparse_keys", &k->spec_.sparse));
     SLUICE_RETURN_IF_ERROR(Keys(n, "dense_keys", &k->spec_.dense));
@@ -229,14 +230,14 @@ Status SetColumnShapes(ShapeContext& c, const PartialShape& batch) {
 }
 
 Status ParseExampleShape(ShapeContext& c) {
-  SLUICE_RETURN_IF_ERROR(ParseAttrs(c.node()).Check(c.node(), "Nsparse"));
+  SLUICE_RETURN_IF_ERROR(ParseAttrs(c.node()).Check(c.node()));
   SLUICE_ASSIGN_OR_RETURN(const PartialShape batch, c.WithRank(0, 1));
   SLUICE_RETURN_IF_ERROR(c.WithRank(1, 1).status());
   return SetColumnShapes(c, batch);
 }
 
 Status ParseExampleV2Shape(ShapeContext& c) {
-  SLUICE_RETURN_IF_ERROR(ParseAttrs(c.node()).Check(c.node(), "num_sparse"));
+  SLUICE_RETURN_IF_ERROR(ParseAttrs(c.node()).Check(c.node()));
   SLUICE_ASSIGN_OR_RETURN(const PartialShape batch, c.WithRankAtMost(0, 1));
   SLUICE_RETURN_IF_ERROR(c.WithRankAtMost(1, 1).status());
   for (const int i : {2, 3, 4})
@@ -245,7 +246,7 @@ Status ParseExampleV2Shape(ShapeContext& c) {
 }
 
 Status ParseSingleExampleShape(ShapeContext& c) {
-  SLUICE_RETURN_IF_ERROR(ParseAttrs(c.node()).Check(c.node(), "num_sparse"));
+  SLUICE_RETURN_IF_ERROR(ParseAttrs(c.node()).Check(c.node()));
   SLUICE_RETURN_IF_ERROR(c.RequireScalar(0));
   return SetColumnShapes(c, PartialShape::Scalar());
 }

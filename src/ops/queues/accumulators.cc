@@ -179,17 +179,16 @@ class SparseAccumulator final : public Accumulator {
 
   Status Add(int64_t step, const Tensor& indices, const Tensor& values,
              const Tensor& shape, bool has_known_shape) {
-    SLUICE_RETURN_IF_ERROR(Check(indices, values, shape, has_known_shape));
+    SLUICE_RETURN_IF_ERROR(CheckRows(indices, values));
+    if (has_known_shape) SLUICE_RETURN_IF_ERROR(CheckShape(shape));
     return Apply(step, [&] { return Merge(indices, values); });
   }
 
  private:
-  Status Check(const Tensor& indices, const Tensor& values, const Tensor& shape,
-               bool has_known_shape) const {
+  static Status CheckRows(const Tensor& indices, const Tensor& values) {
     if (indices.rank() != 1)
       return InvalidArgument(
-          "Input indices should be vector but received "
-          "shape: ",
+          "Input indices should be vector but received shape: ",
           indices.shape().ToString());
     if (values.rank() == 0)
       return InvalidArgument("Values cannot be 0-dimensional.");
@@ -197,52 +196,58 @@ class SparseAccumulator final : public Accumulator {
     if (values.dim(0) != rows)
       return InvalidArgument("Expected ", rows, " non-empty input values, got ",
                              values.dim(0));
-    const PartialShape& mine = options_.shape;
-    if (has_known_shape) {
-      if (shape.rank() != 1)
-        return InvalidArgument(
-            "Input shape should be vector but received "
-            "shape: ",
-            shape.shape().ToString());
-      if (shape.dim(0) != values.rank())
-        return InvalidArgument("Shape mismatch: expected shape rank ",
-                               values.rank(), ", got ", shape.dim(0));
-      for (int d = 0; mine.rank_known() && d < mine.rank() && d < shape.dim(0);
-           ++d) {
-        const int64_t got = shape.raw<int64_t>()[d];
-        if (mine.dim(d) >= 0 && got != mine.dim(d))
-          return InvalidArgument("Shape mismatch: expected shape dim ", d,
-                                 " to be ", mine.dim(d), ", got ", got);
-      }
-    }
-    if (mine.rank_known()) {
-      if (mine.rank() != values.rank())
-        return InvalidArgument("Shape mismatch: expected values rank ",
-                               mine.rank(), ", got ", values.rank());
-      for (int d = 1; d < mine.rank(); ++d)
-        if (mine.dim(d) >= 0 && values.dim(d) != mine.dim(d))
-          return InvalidArgument("Shape mismatch: expected values dim ", d,
-                                 " to be ", mine.dim(d), ", got ",
-                                 values.dim(d));
-    }
-    const bool bounded =
-        mine.rank_known() && mine.rank() > 0 && mine.dim(0) >= 0;
-    for (int64_t i = 0; i < rows; ++i) {
-      const int64_t index = indices.raw<int64_t>()[i];
-      if (index < 0)
+    for (int64_t i = 0; i < rows; ++i)
+      if (indices.raw<int64_t>()[i] < 0)
         return InvalidArgument("Index of slice ", i, ": expected >= 0, got ",
-                               index);
-      if (bounded && index >= mine.dim(0))
+                               indices.raw<int64_t>()[i]);
+    return OkStatus();
+  }
+
+  // The shape of a gradient may have more dimensions than the accumulator
+  // declares; those that it declares are compared, as far as they are known.
+  Status CheckShape(const Tensor& shape) const {
+    const PartialShape& mine = options_.shape;
+    if (!mine.rank_known()) return OkStatus();
+    if (shape.num_elements() < mine.rank())
+      return InvalidArgument("Shape mismatch: expected shape rank at least ",
+                             mine.rank(), ", got ", shape.num_elements());
+    for (int d = 0; d < mine.rank(); ++d)
+      if (const int64_t got = shape.raw<int64_t>()[d];
+          mine.dim(d) >= 0 && got != mine.dim(d))
+        return InvalidArgument("Shape mismatch: expected shape dim ", d,
+                               " to be ", mine.dim(d), ", got ", got);
+    return OkStatus();
+  }
+
+  // With mu_ held. What the rows have to fit: the accumulated ones, or if there
+  // are none, the declared shape, by its first dimensions.
+  Status CheckFits(const Tensor& indices, const Tensor& values) const {
+    const PartialShape& mine = options_.shape;
+    const int64_t limit =
+        mine.rank_known() && mine.rank() > 0 ? mine.dim(0) : -1;
+    for (int64_t i = 0; limit >= 0 && i < indices.dim(0); ++i)
+      if (const int64_t index = indices.raw<int64_t>()[i]; index >= limit)
         return InvalidArgument("Shape mismatch: index of slice ", i,
                                " exceeded limits of shape; index is ", index,
-                               " exceeded ", mine.dim(0));
-    }
+                               " exceeded ", limit);
+    const bool any = count_ == 0;
+    const PartialShape want = any ? mine : PartialShape(values_.shape());
+    if (!want.rank_known()) return OkStatus();
+    if (any ? values.rank() < want.rank() : values.rank() != want.rank())
+      return InvalidArgument("Shape mismatch: expected values rank ",
+                             any ? "at least " : "", want.rank(), ", got ",
+                             values.rank());
+    for (int d = 1; d < want.rank(); ++d)
+      if (want.dim(d) >= 0 && values.dim(d) != want.dim(d))
+        return InvalidArgument("Shape mismatch: expected values dim ", d,
+                               " to be ", want.dim(d), ", got ", values.dim(d));
     return OkStatus();
   }
 
   // With mu_ held. Both lists of rows are read in their order, as TensorFlow
   // does, which decides what becomes of indices that do not ascend.
   Status Merge(const Tensor& indices, const Tensor& values) {
+    SLUICE_RETURN_IF_ERROR(CheckFits(indices, values));
     const int64_t rows = indices.dim(0);
     const int64_t* const at = indices.raw<int64_t>();
     if (count_ == 0) {
@@ -250,14 +255,6 @@ class SparseAccumulator final : public Accumulator {
       counts_.clear();
       SLUICE_ASSIGN_OR_RETURN(values_,
                               Tensor::Make(options_.type, values.shape()));
-    } else {
-      for (int d = 1; d < std::max(values.rank(), values_.rank()); ++d)
-        if (values.rank() != values_.rank() || values.dim(d) != values_.dim(d))
-          return InvalidArgument("Shape mismatch: expected values dim ", d,
-                                 " to be ", values_.dim(d), ", got ",
-                                 values.dim(d));
-    }
-    if (count_ == 0) {
       indices_.assign(at, at + rows);
       counts_.assign(static_cast<size_t>(rows), 1);
       array::CopyRun(options_.type, values.raw(), values_.raw(),
@@ -349,31 +346,24 @@ class MakeAccumulatorKernel {
           {DType::kFloat, DType::kDouble, DType::kHalf, DType::kBfloat16});
     return std::make_shared<MakeAccumulatorKernel>(n);
   }
-  explicit MakeAccumulatorKernel(const Node& n) : name_(n), options_(n) {}
+  explicit MakeAccumulatorKernel(const Node& n) : handle_(n), options_(n) {}
   Status Run(KernelContext& ctx) {
     SLUICE_ASSIGN_OR_RETURN(
         ctx.output(0),
         handle_.Get(
-            ctx, name_,
-            [this](ResourceManager* m) -> Result<std::shared_ptr<Resource>> {
-              SLUICE_ASSIGN_OR_RETURN(
-                  std::shared_ptr<A> a,
-                  m->LookupOrCreate<A>(name_.container, name_.name, [this] {
-                    return std::make_shared<A>(options_);
-                  }));
-              if (!(a->options() == options_))
-                return InvalidArgument(
-                    "Shared conditional accumulator '", name_.name,
-                    "' has another type, shape or reduction than requested");
-              return a;
+            ctx, [this] { return std::make_shared<A>(options_); },
+            [this](const A& a) {
+              if (a.options() == options_) return OkStatus();
+              return InvalidArgument(
+                  "Shared conditional accumulator '", handle_.name(),
+                  "' has another type, shape or reduction than requested");
             }));
     return OkStatus();
   }
 
  private:
-  const state::ResourceName name_;
+  state::SharedHandle<A> handle_;
   const AccumulatorOptions options_;
-  state::CachedHandle handle_;
 };
 
 Status CheckGradientType(const Accumulator& a, DType got) {
@@ -469,7 +459,7 @@ constexpr const char* kAccumulates =
       .HostOnly()                                        \
       .Family("queues")                                  \
       .NoGradient(kAccumulates)                          \
-      .Shape(ScalarShape)                                \
+      .Shape(state::HandleShape)                         \
       .Kernel(CpuState<MakeAccumulatorKernel<Kind>>())   \
       .Doc(doc)
 

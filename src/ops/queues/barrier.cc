@@ -148,8 +148,8 @@ class MakeBarrierKernel {
           "through a queue to enforce a limited capacity.");
     return k;
   }
-  explicit MakeBarrierKernel(const Node& n) : name_(n) {
-    options_.name = name_.name;
+  explicit MakeBarrierKernel(const Node& n) : handle_(n) {
+    options_.name = handle_.name();
     options_.kind = "Barrier";
     options_.types = n.AttrOr<AttrValue::Types>("component_types", {});
     options_.shapes = n.AttrOr<AttrValue::Shapes>("shapes", {});
@@ -162,27 +162,21 @@ class MakeBarrierKernel {
     SLUICE_ASSIGN_OR_RETURN(
         ctx.output(0),
         handle_.Get(
-            ctx, name_,
-            [this](ResourceManager* m) -> Result<std::shared_ptr<Resource>> {
-              SLUICE_ASSIGN_OR_RETURN(
-                  std::shared_ptr<Barrier> barrier,
-                  m->LookupOrCreate<Barrier>(
-                      name_.container, name_.name,
-                      [this] { return std::make_shared<Barrier>(options_); }));
-              const QueueOptions& o = barrier->options();
-              if (o.types != options_.types || o.shapes != options_.shapes)
-                return InvalidArgument("Shared barrier '", options_.name,
-                                       "' has other component types or shapes "
-                                       "than requested");
-              return barrier;
+            ctx, [this] { return std::make_shared<Barrier>(options_); },
+            [this](const Barrier& b) {
+              if (b.options().types == options_.types &&
+                  b.options().shapes == options_.shapes)
+                return OkStatus();
+              return InvalidArgument("Shared barrier '", options_.name,
+                                     "' has other component types or shapes "
+                                     "than requested");
             }));
     return OkStatus();
   }
 
  private:
-  const state::ResourceName name_;
+  state::SharedHandle<Barrier> handle_;
   QueueOptions options_;
-  state::CachedHandle handle_;
 };
 
 Result<std::shared_ptr<Barrier>> BarrierInput(const KernelContext& ctx) {
@@ -307,7 +301,7 @@ SLUICE_OP(Barrier)
     .Stateful(kOwnsState)
     .HostOnly()
     .Family("queues")
-    .Shape(ScalarShape)
+    .Shape(state::HandleShape)
     .Kernel(CpuState<MakeBarrierKernel>())
     .NoGradient(kBarrierHolds)
     .Doc(

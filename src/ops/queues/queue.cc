@@ -141,7 +141,11 @@ class Queue::DequeueAttempt final : public Attempt {
       }
       count_ = store.size();
     }
-    if (const int64_t n = std::min(store.available(ended), wanted()); n > 0) {
+    int64_t n = std::min(store.available(ended), wanted());
+    const int64_t capacity = queue_->options_.capacity;
+    if (store.by_priority() && n < wanted() && (capacity < 0 || n < capacity))
+      n = 0;  // Better ones may come.
+    if (n > 0) {
       const size_t need = taken_.size() + static_cast<size_t>(n);
       if (taken_.capacity() < need)
         taken_.reserve(std::max(need, 2 * taken_.size()));

@@ -39,6 +39,9 @@ class ElementStore {
   }
   // Whether elements leave in the order in which they came.
   virtual bool in_order() const { return false; }
+  // Whether an element may leave before those that came earlier, so that what
+  // the first n are is not known before they are taken.
+  virtual bool by_priority() const { return false; }
   // Returns elements that were popped and not delivered, in the order in which
   // they left, such that they leave before all others if the store has an
   // order.
@@ -61,7 +64,8 @@ struct QueueOptions {
 //
 // The attempts of each side are served in the order in which they came. One
 // that waits for several elements takes them as they come (so it may ask for
-// more than the capacity), and no later one is served before it. If it ends
+// more than the capacity), or by priority: as many at once as it asks for and
+// the queue holds. No later one is served before it. If it ends
 // without all of them, they go back to the front: no element is lost, doubled,
 // or seen out of order. An enqueue of several elements may have entered some of
 // them when it is cancelled or the queue is closed; they stay.

@@ -69,9 +69,9 @@ class MakeQueueKernel {
     SLUICE_RETURN_IF_ERROR(CheckOptions(k->options_));
     return k;
   }
-  explicit MakeQueueKernel(const Node& n) : name_(n) {
+  explicit MakeQueueKernel(const Node& n) : handle_(n) {
     constexpr bool kHasPriority = kind == QueueKind::kPriority;
-    options_.name = name_.name;
+    options_.name = handle_.name();
     options_.kind = QueueKindName(kind);
     options_.types = ComponentTypes(n, kHasPriority);
     options_.shapes = ComponentShapes(n, kHasPriority);
@@ -84,16 +84,9 @@ class MakeQueueKernel {
     SLUICE_ASSIGN_OR_RETURN(
         ctx.output(0),
         handle_.Get(
-            ctx, name_,
-            [this](ResourceManager* m) -> Result<std::shared_ptr<Resource>> {
-              SLUICE_ASSIGN_OR_RETURN(
-                  std::shared_ptr<Queue> queue,
-                  m->LookupOrCreate<Queue>(name_.container, name_.name, [this] {
-                    return std::make_shared<Queue>(options_, MakeStore());
-                  }));
-              SLUICE_RETURN_IF_ERROR(CheckSame(queue->options()));
-              return queue;
-            }));
+            ctx,
+            [this] { return std::make_shared<Queue>(options_, MakeStore()); },
+            [this](const Queue& q) { return CheckSame(q.options()); }));
     return OkStatus();
   }
 
@@ -162,9 +155,8 @@ class MakeQueueKernel {
     return OkStatus();
   }
 
-  const state::ResourceName name_;
+  state::SharedHandle<Queue> handle_;
   QueueOptions options_;
-  state::CachedHandle handle_;
 };
 
 // ---- Operations -------------------------------------------------------------
@@ -372,7 +364,7 @@ SLUICE_QUEUE(FIFOQueue,
              .Attr("component_types: list(type) >= 1")
                  .Attr("shapes: list(shape) >= 0 = []")
                  .Attr("capacity: int = -1")
-                 .Shape(ScalarShape)
+                 .Shape(state::HandleShape)
                  .Kernel(CpuState<MakeQueueKernel<QueueKind::kFifo>>())
                  .Doc("Returns a queue whose elements leave in the order in "
                       "which they came."));
@@ -381,7 +373,7 @@ SLUICE_QUEUE(PaddingFIFOQueue,
              .Attr("component_types: list(type) >= 1")
                  .Attr("shapes: list(shape) >= 0 = []")
                  .Attr("capacity: int = -1")
-                 .Shape(ScalarShape)
+                 .Shape(state::HandleShape)
                  .Kernel(CpuState<MakeQueueKernel<QueueKind::kPadding>>())
                  .Doc("Returns a FIFO queue that pads elements of different "
                       "shapes when several are dequeued together."));
@@ -393,7 +385,7 @@ SLUICE_QUEUE(RandomShuffleQueue,
                  .Attr("min_after_dequeue: int = 0")
                  .Attr("seed: int = 0")
                  .Attr("seed2: int = 0")
-                 .Shape(ScalarShape)
+                 .Shape(state::HandleShape)
                  .Kernel(CpuState<MakeQueueKernel<QueueKind::kShuffle>>())
                  .Doc("Returns a queue whose elements leave in a random "
                       "order."));
@@ -402,7 +394,7 @@ SLUICE_QUEUE(PriorityQueue,
              .Attr("component_types: list(type) >= 0 = []")
                  .Attr("shapes: list(shape) >= 0")
                  .Attr("capacity: int = -1")
-                 .Shape(ScalarShape)
+                 .Shape(state::HandleShape)
                  .Kernel(CpuState<MakeQueueKernel<QueueKind::kPriority>>())
                  .Doc("Returns a queue whose elements leave in the order of "
                       "their first component, an int64."));

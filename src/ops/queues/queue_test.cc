@@ -266,6 +266,33 @@ TEST(QueueTest, ElementsMustHaveTheComponentsTypesAndShapes) {
   EXPECT_TRUE(q->CheckBatch({Tensor::Vector<int64_t>({})}).ok());
 }
 
+TEST(QueueTest, SeveralByPriorityAreTheLeastOnesAtCompletion) {
+  const auto make = [](int64_t capacity) {
+    return std::make_shared<Queue>(NumbersOptions(capacity),
+                                   MakePriorityStore());
+  };
+  for (const bool up_to : {false, true}) {
+    const auto q = make(10);
+    const auto three = Started(DequeueOf(3, up_to), q);
+    Started(EnqueueOf({30, 20}), q);
+    EXPECT_EQ(q->size(), 2);  // They can still be overtaken.
+    Started(EnqueueOf({5, 10}), q);
+    EXPECT_THAT(three->taken, ElementsAre(5, 10, 20));
+    EXPECT_EQ(q->size(), 1);
+  }
+  // More than there is room for: what fits is taken at a time.
+  const auto small = make(2);
+  const auto five = Started(DequeueOf(5), small);
+  Started(EnqueueOf({4, 3, 2, 1, 0, 9}), small);
+  EXPECT_THAT(five->taken, ElementsAre(3, 4, 1, 2, 0));
+  // At the end the rest will do.
+  const auto closed = make(-1);
+  const auto rest = Started(DequeueOf(3, true), closed);
+  Started(EnqueueOf({2, 1}), closed);
+  Started(CloseOf(), closed);
+  EXPECT_THAT(rest->taken, ElementsAre(1, 2));
+}
+
 // ---- Batches ----------------------------------------------------------------
 
 // 64 rows of 512 bytes: row i has i.

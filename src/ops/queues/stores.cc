@@ -80,6 +80,7 @@ class ShuffleStore final : public ElementStore {
 
 class PriorityStore final : public ElementStore {
  public:
+  bool by_priority() const override { return true; }
   int64_t size() const override { return static_cast<int64_t>(heap_.size()); }
   void Push(Element element) override {
     Insert(std::move(element), next_number_++);

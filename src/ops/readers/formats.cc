@@ -102,6 +102,7 @@ class FixedLengthFormat final : public FileFormat {
         record_(o.record_bytes),
         footer_(o.footer_bytes),
         hop_(o.hop_bytes > 0 ? o.hop_bytes : o.record_bytes),
+        exact_(o.exact),
         compression_(o.compression) {}
   Status Open(const std::string& file, const FilePosition& at) override {
     SLUICE_ASSIGN_OR_RETURN(auto source, OpenFileSource(file));
@@ -120,7 +121,14 @@ class FixedLengthFormat final : public FileFormat {
     if (bytes_->offset() < next_.offset) return Outcome::kEnd;
     const auto all = static_cast<size_t>(record_ + footer_);
     SLUICE_RETURN_IF_ERROR(bytes_->Fill(all));
-    if (bytes_->ahead().size() < all) return Outcome::kEnd;
+    if (const size_t rest = bytes_->ahead().size(); rest < all) {
+      if (!exact_ || rest == static_cast<size_t>(footer_)) return Outcome::kEnd;
+      return InvalidArgument(
+          "file '", file_, "': excluding the header (", header_,
+          " bytes) and the footer (", footer_, " bytes), expected a multiple ",
+          "of ", record_, " bytes, got ",
+          next_.offset - header_ + static_cast<int64_t>(rest) - footer_);
+    }
     *key = absl::StrCat(file_, ":", next_.number);
     value->assign(bytes_->ahead().substr(0, static_cast<size_t>(record_)));
     ++next_.number;
@@ -133,6 +141,7 @@ class FixedLengthFormat final : public FileFormat {
 
  private:
   const int64_t header_, record_, footer_, hop_;
+  const bool exact_;
   const RecordCompression compression_;
   std::string file_;
   std::optional<BufferedBytes> bytes_;

@@ -20,6 +20,7 @@ struct ReaderOptions {
   int64_t skip_header_lines = 0;
   int64_t header_bytes = 0, record_bytes = 0, footer_bytes = 0, hop_bytes = 0;
   RecordCompression compression = RecordCompression::kNone;
+  bool exact = false;  // A rest shorter than a record is an error.
 };
 
 // Reads the records of one file after the other. Not synchronised; owned by a

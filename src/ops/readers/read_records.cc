@@ -55,6 +55,7 @@ class ReadRecordsKernel {
         ignore_errors_(n.BoolAttr("ignore_errors")) {
     options_.name = n.name();
     options_.kind = "ReadRecords";
+    options_.exact = true;
     options_.skip_header_lines = n.IntAttr("skip_header_lines");
     options_.header_bytes = n.IntAttr("header_bytes");
     options_.record_bytes = n.IntAttr("record_bytes");

@@ -69,25 +69,19 @@ class MakeReaderKernel {
       }
     return k;
   }
-  explicit MakeReaderKernel(const Node& n) : name_(n) {
-    options_.name = name_.name;
+  explicit MakeReaderKernel(const Node& n) : handle_(n) {
+    options_.name = handle_.name();
     options_.kind = kind.name;
   }
   Status Run(KernelContext& ctx) {
     SLUICE_ASSIGN_OR_RETURN(
         ctx.output(0),
         handle_.Get(
-            ctx, name_,
-            [this](ResourceManager* m) -> Result<std::shared_ptr<Resource>> {
-              SLUICE_ASSIGN_OR_RETURN(std::shared_ptr<Reader> reader,
-                                      m->LookupOrCreate<Reader>(
-                                          name_.container, name_.name, [this] {
-                                            return std::make_shared<Reader>(
-                                                options_, kind.make(options_));
-                                          }));
-              SLUICE_RETURN_IF_ERROR(CheckSame(reader->options()));
-              return reader;
-            }));
+            ctx,
+            [this] {
+              return std::make_shared<Reader>(options_, kind.make(options_));
+            },
+            [this](const Reader& r) { return CheckSame(r.options()); }));
     return OkStatus();
   }
 
@@ -116,9 +110,8 @@ class MakeReaderKernel {
     return OkStatus();
   }
 
-  const state::ResourceName name_;
+  state::SharedHandle<Reader> handle_;
   ReaderOptions options_;
-  state::CachedHandle handle_;
 };
 
 // ---- Operations -------------------------------------------------------------
@@ -222,22 +215,22 @@ constexpr const char* kReads = "strings have no derivative";
 std::string ReadsFiles(const Node&) { return "reads files"; }
 
 // Both spellings of an op, which differ in the handles.
-#define SLUICE_READER(Name, kind, attrs, more, doc)                    \
-  SLUICE_OP(Name)                                                      \
-      .Output("reader_handle: Ref(string)") attrs.Shape(ScalarShape)   \
-      .Kernel(CpuState<MakeReaderKernel<kind>>())                      \
-      .Stateful(kOwnsState)                                            \
-      .HostOnly()                                                      \
-      .Family("io")                                                    \
-      .NoGradient(kReads)                                              \
-      .Doc(doc);                                                       \
-  SLUICE_OP(Name##V2)                                                  \
-      .Output("reader_handle: resource") attrs more.Shape(ScalarShape) \
-      .Kernel(CpuState<MakeReaderKernel<kind>>())                      \
-      .Stateful(kOwnsState)                                            \
-      .HostOnly()                                                      \
-      .Family("io")                                                    \
-      .NoGradient(kReads)                                              \
+#define SLUICE_READER(Name, kind, attrs, more, doc)                           \
+  SLUICE_OP(Name)                                                             \
+      .Output("reader_handle: Ref(string)") attrs.Shape(state::HandleShape)   \
+      .Kernel(CpuState<MakeReaderKernel<kind>>())                             \
+      .Stateful(kOwnsState)                                                   \
+      .HostOnly()                                                             \
+      .Family("io")                                                           \
+      .NoGradient(kReads)                                                     \
+      .Doc(doc);                                                              \
+  SLUICE_OP(Name##V2)                                                         \
+      .Output("reader_handle: resource") attrs more.Shape(state::HandleShape) \
+      .Kernel(CpuState<MakeReaderKernel<kind>>())                             \
+      .Stateful(kOwnsState)                                                   \
+      .HostOnly()                                                             \
+      .Family("io")                                                           \
+      .NoGradient(kReads)                                                     \
       .Doc(doc)
 #define SLUICE_READER_OP(Name, declaration)                    \
   SLUICE_OP(Name)                                              \

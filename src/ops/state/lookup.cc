@@ -16,6 +16,18 @@ Tensor MakeHandle(const ResourceName& name,
       {name.container, name.name, std::move(resource)});
 }
 
+Status HandleShape(ShapeContext& c) {
+  if (!IsRef(c.node().output_type(0))) return ScalarShape(c);
+  c.set_output(0, {2});
+  return OkStatus();
+}
+
+Status RequireHandle(ShapeContext& c, int i) {
+  if (!IsRef(c.node().input(i).dtype())) return c.RequireScalar(i);
+  SLUICE_ASSIGN_OR_RETURN(const PartialShape handle, c.WithRank(i, 1));
+  return MergeDim(handle.dim(0), 2).status();
+}
+
 Result<Variable*> VariableInput(const KernelContext& ctx, int i) {
   SLUICE_ASSIGN_OR_RETURN(const ResourceHandle* h, ctx.handle(i));
   Variable* const v = AsVariable(h->resource.get());

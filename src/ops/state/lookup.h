@@ -60,6 +60,40 @@ class CachedHandle {
   Tensor handle_;            // GUARDED_BY(mu_)
 };
 
+// The handle that a node gives out to a resource R that nodes of one name
+// share: the first of them that runs makes it. Owned by a kernel's state.
+template <typename R>
+class SharedHandle {
+ public:
+  explicit SharedHandle(const Node& n) : name_(n) {}
+  const std::string& name() const { return name_.name; }
+
+  // make() -> std::shared_ptr<R>; check(const R&) -> Status: InvalidArgument if
+  // it is not what this node declares.
+  template <typename Make, typename Check>
+  Result<Tensor> Get(const KernelContext& ctx, Make&& make, Check&& check) {
+    return handle_.Get(
+        ctx, name_,
+        [&](ResourceManager* m) -> Result<std::shared_ptr<Resource>> {
+          SLUICE_ASSIGN_OR_RETURN(
+              std::shared_ptr<R> r,
+              m->LookupOrCreate<R>(name_.container, name_.name, make));
+          SLUICE_RETURN_IF_ERROR(check(*r));
+          return r;
+        });
+  }
+
+ private:
+  const ResourceName name_;
+  CachedHandle handle_;
+};
+
+// The shape of a handle that is output 0: of a reference what reading it gives,
+// the container and the name; else a scalar.
+Status HandleShape(ShapeContext& c);
+// InvalidArgument unless input i may have the shape of a handle.
+Status RequireHandle(ShapeContext& c, int i);
+
 // The variable behind a resource or reference input; lives at least as long as
 // the context. With a type: InvalidArgument if the variable has a different
 // type.

@@ -9,8 +9,7 @@
 namespace sluice {
 namespace {
 
-using state::CachedHandle;
-using state::ResourceName;
+using state::SharedHandle;
 
 // Held by one MutexLock at a time; the others wait in FIFO order. Thread-safe;
 // makes no calls while holding its own lock.
@@ -76,23 +75,17 @@ class Lock : public Variant::Value {
 
 class MutexKernel {
  public:
-  explicit MutexKernel(const Node& n) : name_(n) {}
+  explicit MutexKernel(const Node& n) : handle_(n) {}
   Status Run(KernelContext& ctx) {
-    SLUICE_ASSIGN_OR_RETURN(
-        ctx.output(0),
-        handle_.Get(
-            ctx, name_,
-            [this](ResourceManager* m) -> Result<std::shared_ptr<Resource>> {
-              return m->LookupOrCreate<Mutex>(name_.container, name_.name, [] {
-                return std::make_shared<Mutex>();
-              });
-            }));
+    SLUICE_ASSIGN_OR_RETURN(ctx.output(0),
+                            handle_.Get(
+                                ctx, [] { return std::make_shared<Mutex>(); },
+                                [](const Mutex&) { return OkStatus(); }));
     return OkStatus();
   }
 
  private:
-  const ResourceName name_;
-  CachedHandle handle_;
+  SharedHandle<Mutex> handle_;
 };
 
 // A waiting MutexLock. It is either granted the mutex or cancelled, whichever

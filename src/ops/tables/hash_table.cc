@@ -171,6 +171,10 @@ class StaticTable : public Table {
     if (keys.num_elements() != values.num_elements())
       return InvalidArgument("values: expected ", keys.num_elements(),
                              ", one for each key, got ", values.num_elements());
+    if (keys.num_elements() == 0)
+      return InvalidArgument("table '", options().name,
+                             "': expected at least one key, got none (keys and "
+                             "values cannot be empty tensors.)");
     const std::lock_guard<std::mutex> lock(mu_);
     if (owned_ != nullptr) {
       // As in TensorFlow: initialising it again with as many entries is not an
@@ -328,55 +332,35 @@ constexpr char kTensorsKind[] = "MutableHashTableOfTensors";
 
 // ---- Declarations -----------------------------------------------------------
 
-constexpr const char* kTableHandle = "a table has no derivative";
+// Both versions of an op: `Name` with a reference, `Name`V2 with a resource;
+// `more`: further attributes.
+#define SLUICE_TABLE(Name, handle, Kind, Class, more, doc) \
+  SLUICE_OP(Name)                                          \
+      .Output("table_handle: " handle)                     \
+      .Attr("container: string = ''")                      \
+      .Attr("shared_name: string = ''")                    \
+      .Attr("use_node_name_sharing: bool = false")         \
+      .Attr("key_dtype: type")                             \
+      .Attr("value_dtype: type") more.Stateful(kOwnsState) \
+      .Family("data_flow")                                 \
+      .Shape(state::HandleShape)                           \
+      .Kernel(CpuState<HashTableKernel<Class, Kind>>())    \
+      .NoGradient("a table has no derivative")             \
+      .Doc(doc)
+#define SLUICE_TABLE_OP(Name, Kind, Class, more, doc)        \
+  SLUICE_TABLE(Name, "Ref(string)", Kind, Class, more, doc); \
+  SLUICE_TABLE(Name##V2, "resource", Kind, Class, more, doc)
 
-// Both versions of an op: `Name` with a reference, `Name`V2 with a resource.
-#define SLUICE_TABLE_OP(Name, Kind, Class, more)             \
-  SLUICE_OP(Name).Output("table_handle: Ref(string)")        \
-      more.Kernel(CpuState<HashTableKernel<Class, Kind>>()); \
-  SLUICE_OP(Name##V2).Output("table_handle: resource")       \
-      more.Kernel(CpuState<HashTableKernel<Class, Kind>>())
-
-SLUICE_TABLE_OP(HashTable, kStaticKind, StaticTable,
-                .Attr("container: string = ''")
-                    .Attr("shared_name: string = ''")
-                    .Attr("use_node_name_sharing: bool = false")
-                    .Attr("key_dtype: type")
-                    .Attr("value_dtype: type")
-                    .Stateful(kOwnsState)
-                    .Family("data_flow")
-                    .Shape(ScalarShape)
-                    .NoGradient(kTableHandle)
-                    .Doc("Returns a handle to a table that is initialised once "
-                         "and does not change any more."));
-
-SLUICE_TABLE_OP(MutableHashTable, kMutableKind, MutableTable,
-                .Attr("container: string = ''")
-                    .Attr("shared_name: string = ''")
-                    .Attr("use_node_name_sharing: bool = false")
-                    .Attr("key_dtype: type")
-                    .Attr("value_dtype: type")
-                    .Stateful(kOwnsState)
-                    .Family("data_flow")
-                    .Shape(ScalarShape)
-                    .NoGradient(kTableHandle)
-                    .Doc("Returns a handle to an empty table from scalars to "
-                         "scalars."));
-
+SLUICE_TABLE_OP(HashTable, kStaticKind, StaticTable, ,
+                "Returns a handle to a table that is initialised once and does "
+                "not change any more.");
+SLUICE_TABLE_OP(MutableHashTable, kMutableKind, MutableTable, ,
+                "Returns a handle to an empty table from scalars to scalars.");
 SLUICE_TABLE_OP(MutableHashTableOfTensors, kTensorsKind, MutableTable,
-                .Attr("container: string = ''")
-                    .Attr("shared_name: string = ''")
-                    .Attr("use_node_name_sharing: bool = false")
-                    .Attr("key_dtype: type")
-                    .Attr("value_dtype: type")
-                    .Attr("value_shape: shape = {}")
-                    .Stateful(kOwnsState)
-                    .Family("data_flow")
-                    .Shape(ScalarShape)
-                    .NoGradient(kTableHandle)
-                    .Doc("Returns a handle to an empty table from scalars to "
-                         "vectors."));
+                .Attr("value_shape: shape = {}"),
+                "Returns a handle to an empty table from scalars to vectors.");
 
+#undef SLUICE_TABLE
 #undef SLUICE_TABLE_OP
 
 }  // namespace

@@ -129,31 +129,23 @@ class TableHandle {
  public:
   // `kind`: the TypeName of the node's tables.
   TableHandle(const Node& n, std::string kind)
-      : name_(n), kind_(std::move(kind)), options_(OptionsOf(n)) {}
+      : handle_(n), kind_(std::move(kind)), options_(OptionsOf(n)) {}
   const TableOptions& options() const { return options_; }
 
   // make() -> std::shared_ptr<Table>. InvalidArgument if another node made a
   // table of this name that is of another kind or type.
   template <typename Make>
   Result<Tensor> Get(const KernelContext& ctx, Make&& make) {
-    return handle_.Get(
-        ctx, name_,
-        [&](ResourceManager* m) -> Result<std::shared_ptr<Resource>> {
-          SLUICE_ASSIGN_OR_RETURN(
-              std::shared_ptr<Table> table,
-              m->LookupOrCreate<Table>(name_.container, name_.name, make));
-          SLUICE_RETURN_IF_ERROR(CheckShared(*table));
-          return table;
-        });
+    return handle_.Get(ctx, make,
+                       [this](const Table& t) { return CheckShared(t); });
   }
 
  private:
   Status CheckShared(const Table& found) const;
 
-  const state::ResourceName name_;
+  state::SharedHandle<Table> handle_;
   const std::string kind_;
   const TableOptions options_;
-  state::CachedHandle handle_;
 };
 
 }  // namespace sluice::tables

@@ -94,7 +94,7 @@ std::optional<EntryShapes> EntryShapesOf(const ShapeContext& c) {
 }
 
 Status FindShape(ShapeContext& c) {
-  SLUICE_RETURN_IF_ERROR(c.RequireScalar(0));
+  SLUICE_RETURN_IF_ERROR(state::RequireHandle(c, 0));
   const std::optional<EntryShapes> entry = EntryShapesOf(c);
   const PartialShape& keys = c.input(1);
   if (!entry.has_value() || !keys.rank_known() || !entry->key.rank_known() ||
@@ -114,7 +114,7 @@ Status FindShape(ShapeContext& c) {
 }
 
 Status ExportShape(ShapeContext& c) {
-  SLUICE_RETURN_IF_ERROR(c.RequireScalar(0));
+  SLUICE_RETURN_IF_ERROR(state::RequireHandle(c, 0));
   const std::optional<EntryShapes> entry = EntryShapesOf(c);
   if (!entry.has_value()) return OkStatus();
   if (entry->dense) {
@@ -130,17 +130,17 @@ Status ExportShape(ShapeContext& c) {
   return OkStatus();
 }
 
-Status ChangeShape(ShapeContext& c) { return c.RequireScalar(0); }
+Status ChangeShape(ShapeContext& c) { return state::RequireHandle(c, 0); }
 
 Status InitializeShape(ShapeContext& c) {
-  SLUICE_RETURN_IF_ERROR(c.RequireScalar(0));
+  SLUICE_RETURN_IF_ERROR(state::RequireHandle(c, 0));
   SLUICE_ASSIGN_OR_RETURN(const PartialShape keys, c.WithRank(1, 1));
   return MergeDim(keys.dim(0), c.input(2).rank() == 1 ? c.input(2).dim(0) : -1)
       .status();
 }
 
 Status TableSizeShape(ShapeContext& c) {
-  SLUICE_RETURN_IF_ERROR(c.RequireScalar(0));
+  SLUICE_RETURN_IF_ERROR(state::RequireHandle(c, 0));
   c.set_output(0, PartialShape::Scalar());
   return OkStatus();
 }

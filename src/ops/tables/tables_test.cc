@@ -115,6 +115,23 @@ TEST_F(TablesTest, ErrorsSayWhatWasExpected) {
               HasSubstr("expected a table, got Variable"));
 }
 
+TEST_F(TablesTest, ATableOfNoKeysIsNotInitialised) {
+  const Output table = MakeTable("HashTableV2", DType::kString, DType::kInt64);
+  const Output found = Find(table, Words({"a"}), Tensor::Scalar<int64_t>(-1));
+  Session session(g_);
+  for (const char* op : {"InitializeTableV2", "LookupTableImportV2"})
+    EXPECT_THAT(session.RunTargets({Fill(op, table, Words({}), Numbers({}))})
+                    .ToString(),
+                HasSubstr("keys and values cannot be empty tensors"));
+  EXPECT_EQ(session.Run(found).status().code(),
+            StatusCode::kFailedPrecondition);
+  ASSERT_TRUE(session
+                  .RunTargets({Fill("InitializeTableV2", table, Words({"a"}),
+                                    Numbers({5}))})
+                  .ok());
+  EXPECT_THAT(session.Run(found)->ToVector<int64_t>(), ElementsAre(5));
+}
+
 TEST_F(TablesTest, ANameIsSharedByNodesOfOneKindAndType) {
   const AttrMap shared = {{"shared_name", "words"}};
   const Output a =

@@ -141,7 +141,7 @@ class TextFileKernel {
 };
 
 Status TextFileShape(ShapeContext& c) {
-  SLUICE_RETURN_IF_ERROR(c.RequireScalar(0));
+  SLUICE_RETURN_IF_ERROR(state::RequireHandle(c, 0));
   return c.RequireScalar(1);
 }
 

@@ -160,7 +160,10 @@ Status RunStackClose(KernelContext& ctx) {
 
 Status MakeStackShape(ShapeContext& c) {
   if (c.num_inputs() > 0) SLUICE_RETURN_IF_ERROR(c.RequireScalar(0));
-  return ScalarShape(c);
+  // (Reading a reference gives its container and name.)
+  if (!IsRef(c.node().output_type(0))) return ScalarShape(c);
+  c.set_output(0, {2});
+  return OkStatus();
 }
 
 Status PushShape(ShapeContext& c) {
