@@ -69,6 +69,7 @@
 #include "tensor/dtype.h"                  // DType
 #include "tensor/shape.h"                  // Shape, PartialShape
 #include "tensor/tensor.h"                 // Tensor
+#include "train/checkpoint_difference.h"   // CompareCheckpoint
 #include "train/run_lock.h"                // RunLock
 #include "train/saver.h"                   // Saver
 

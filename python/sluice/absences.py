@@ -6,9 +6,9 @@ _ABSENT = {
     "samplers of input pipelines":
         "contrib.training.rejection_sample contrib.training.resample_at_rate "
         "contrib.training.stratified_sample contrib.training.weighted_resample",
-    "savers": "train.Saver train.Checkpoint train.init_from_checkpoint "
-              "train.Supervisor train.CheckpointSaverHook "
-              "saved_model.Builder saved_model.load saved_model.main_op "
+    "supervisors": "train.Supervisor",
+    "checkpoints of objects": "train.Checkpoint train.CheckpointManager",
+    "SavedModels": "saved_model.Builder saved_model.load saved_model.main_op "
               "saved_model.simple_save",
     "strategies": "distribute.Strategy distribute.MirroredStrategy "
                   "distribute.OneDeviceStrategy "
@@ -19,7 +19,7 @@ NEEDS = {name: what for what, names in _ABSENT.items()
          for name in names.split()}
 # Namespaces that are mostly not implemented yet, by the feature they need.
 _ABSENT_MODULES = {
-    "savers": "saved_model.loader saved_model.builder",
+    "SavedModels": "saved_model.loader saved_model.builder",
     "summaries of eager programs": "contrib.summary",
     "data sets of that kind": "data contrib.data data.experimental",
     "estimators": "estimator feature_column contrib.learn contrib.estimator",

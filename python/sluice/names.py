@@ -443,8 +443,11 @@ _TRAIN.update({
     **_from("training.global_step", "assert_global_step", "get_global_step",
             "create_global_step", "get_or_create_global_step", "global_step"),
     **_from("framework.graph_io", "write_graph"),
-    **_from("framework.meta_graph", "export_meta_graph",
-            "import_meta_graph"),
+    **_from("framework.meta_graph", "export_meta_graph"),
+    **_from("training.saver", "Saver", "import_meta_graph"),
+    **_from("training.checkpoint_readers", "NewCheckpointReader",
+            "checkpoints_iterator", "init_from_checkpoint", "list_variables",
+            "load_checkpoint", "load_variable"),
     **_from("training.optimizers", "AdadeltaOptimizer", "AdagradDAOptimizer",
             "FtrlOptimizer", "ProximalGradientDescentOptimizer",
             "ProximalAdagradOptimizer"),
@@ -467,7 +470,8 @@ _TRAIN.update({
     **_from("ops.confusion_matrix", "confusion_matrix")})
 _TRAIN.update({
     **_from("compat.training.session_hooks", "FeedFnHook", "FinalOpsHook",
-            "CheckpointSaverListener", "GlobalStepWaiterHook",
+            "CheckpointSaverHook", "CheckpointSaverListener",
+            "GlobalStepWaiterHook",
             "LoggingTensorHook",
             "NanLossDuringTrainingError", "NanTensorHook", "SecondOrStepTimer",
             "SessionRunArgs", "SessionRunContext", "SessionRunHook",
@@ -479,7 +483,7 @@ _TRAIN.update({
             "SessionCreator", "SessionManager", "SingularMonitoredSession",
             "WorkerSessionCreator")})
 _TRAIN.update({
-    **_from("compat.training.checkpoints", "checkpoint_exists",
+    **_from("training.checkpoints", "checkpoint_exists",
             "generate_checkpoint_state_proto", "get_checkpoint_mtimes",
             "get_checkpoint_state", "latest_checkpoint", "remove_checkpoint",
             "update_checkpoint_state"),

@@ -8,6 +8,7 @@
 
 namespace sluice::python {
 
+void AddCheckpoints(py::module_& m);
 void AddDatasets(py::module_& m);
 void AddDefun(py::module_& m);
 void AddEvents(py::module_& m);
@@ -28,6 +29,7 @@ PYBIND11_MODULE(_core, m) {
   python::AddObjects(m);
   python::AddScopes(m);
   python::AddOps(m);
+  python::AddCheckpoints(m);
   python::AddDatasets(m);
   python::AddDefun(m);
   python::AddEvents(m);

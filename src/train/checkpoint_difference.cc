@@ -1,6 +1,9 @@
+#include "train/checkpoint_difference.h"
+
+#include <set>
+
 #include "absl/strings/str_join.h"
 #include "graph/op_def.h"
-#include "train/saver.h"
 
 namespace sluice {
 
@@ -20,6 +23,35 @@ std::string CheckpointDifference::ToString() const {
                     o.saved_shape.ToString(), "\n");
   for (const std::string& name : surplus)
     absl::StrAppend(&out, "  '", name, "' is only in the checkpoint\n");
+  return out;
+}
+
+CheckpointDifference CompareCheckpoint(const CheckpointReader& reader,
+                                       const std::vector<WantedTensor>& wanted,
+                                       bool reshape) {
+  CheckpointDifference out;
+  std::set<std::string> wanted_names;
+  std::vector<std::string> saved_names;
+  for (const auto& [name, tensor] : reader.tensors())
+    saved_names.push_back(name);
+  for (const WantedTensor& want : wanted) {
+    if (!wanted_names.insert(want.name).second) continue;
+    const auto it = reader.tensors().find(want.name);
+    if (it == reader.tensors().end()) {
+      out.missing.push_back({want.name, NearestNames(want.name, saved_names)});
+      continue;
+    }
+    const SavedTensor& saved = it->second;
+    const bool fits =
+        reshape && want.shape.fully_known()
+            ? want.shape.num_elements() == saved.shape.num_elements()
+            : want.shape.CompatibleWith(saved.shape);
+    if (saved.dtype != want.dtype || !fits)
+      out.other.push_back(
+          {want.name, want.dtype, saved.dtype, want.shape, saved.shape});
+  }
+  for (const std::string& name : saved_names)
+    if (wanted_names.count(name) == 0) out.surplus.push_back(name);
   return out;
 }
 

@@ -40,9 +40,11 @@ std::vector<std::string> CheckpointKeeper::paths() const {
   return out;
 }
 
-void CheckpointKeeper::set_paths(const std::vector<std::string>& paths) {
+void CheckpointKeeper::set_paths(const std::vector<std::string>& paths,
+                                 const std::vector<double>& times) {
   latest_.clear();
-  for (const std::string& p : paths) latest_.push_back({p, Now()});
+  for (size_t i = 0; i < paths.size(); ++i)
+    latest_.push_back({paths[i], i < times.size() ? times[i] : Now()});
 }
 
 Status CheckpointKeeper::Saved(const std::string& path,

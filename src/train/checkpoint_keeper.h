@@ -22,7 +22,9 @@ class CheckpointKeeper {
   // Takes over the folder's state file and its list of the best.
   Status Recover(const std::string& folder);
   std::vector<std::string> paths() const;
-  void set_paths(const std::vector<std::string>& paths);
+  // `times`: when each was saved, in seconds since 1970; empty: now.
+  void set_paths(const std::vector<std::string>& paths,
+                 const std::vector<double>& times = {});
 
  private:
   struct Kept {

@@ -267,35 +267,17 @@ Result<std::string> Saver::Impl::WaitForSaves() {
 Result<CheckpointDifference> Saver::Impl::Compare(
     const CheckpointReader& reader) const {
   SLUICE_RETURN_IF_ERROR(status_);
-  CheckpointDifference out;
-  std::set<std::string> wanted;
-  std::vector<std::string> saved_names;
-  for (const auto& [name, tensor] : reader.tensors())
-    saved_names.push_back(name);
+  std::vector<WantedTensor> wanted;
   for (const SavedVariable& v : variables_) {
-    wanted.insert(v.name);
-    const auto it = reader.tensors().find(v.name);
-    if (it == reader.tensors().end()) {
-      out.missing.push_back({v.name, NearestNames(v.name, saved_names)});
-      continue;
-    }
-    const SavedTensor& saved = it->second;
     PartialShape shape = v.variable.shape();
     if (!v.shape_and_slice.empty()) {
       SLUICE_ASSIGN_OR_RETURN(const ShapeAndSlice part,
                               ParseShapeAndSlice(v.shape_and_slice));
       shape = part.shape;
     }
-    const bool fits = options_.reshape && shape.fully_known()
-                          ? shape.num_elements() == saved.shape.num_elements()
-                          : shape.CompatibleWith(saved.shape);
-    if (saved.dtype != v.variable.dtype() || !fits)
-      out.other.push_back(
-          {v.name, v.variable.dtype(), saved.dtype, shape, saved.shape});
+    wanted.push_back({v.name, v.variable.dtype(), shape});
   }
-  for (const std::string& name : saved_names)
-    if (wanted.count(name) == 0) out.surplus.push_back(name);
-  return out;
+  return CompareCheckpoint(reader, wanted, options_.reshape);
 }
 
 Status Saver::Impl::Restore(Session& session, const std::string& path) {

@@ -23,6 +23,7 @@
 #include "checkpoint/checkpoint_reader.h"
 #include "client/variables.h"
 #include "session/session.h"
+#include "train/checkpoint_difference.h"
 
 namespace sluice {
 
@@ -74,26 +75,6 @@ struct SaveOptions {
   std::optional<double> metric = std::nullopt;
   // Whether the state file is written and old checkpoints are deleted.
   bool write_state = true;
-};
-
-// How a checkpoint differs from what is to be restored from it.
-struct CheckpointDifference {
-  struct Missing {
-    std::string name;
-    std::vector<std::string> nearest;  // In the checkpoint.
-  };
-  struct Other {  // Of another type or shape.
-    std::string name;
-    DType wanted_dtype = DType::kInvalid, saved_dtype = DType::kInvalid;
-    PartialShape wanted_shape;
-    Shape saved_shape;
-  };
-  std::vector<Missing> missing;      // Not in the checkpoint.
-  std::vector<Other> other;          // Cannot be restored.
-  std::vector<std::string> surplus;  // Only in the checkpoint; no obstacle.
-  bool restorable() const { return missing.empty() && other.empty(); }
-  // A line for each.
-  std::string ToString() const;
 };
 
 // Adds the nodes that save and restore variables to the ambient graph when it

@@ -149,11 +149,6 @@ def export_scoped_meta_graph(
     Returns:
       (MetaGraphDef, {name: variable}).
     """
-    for given, what in ((saver_def, "saver_def"),
-                        (clear_extraneous_savers, "clear_extraneous_savers")):
-        if given:
-            raise NotImplementedError(f"export_meta_graph: expected no {what}, "
-                                      f"got {given!r}")
     graph = graph or graphs.get_default_graph()
     made, unbound = protos.MetaGraphDef(), []
     if meta_info_def is not None:
@@ -181,6 +176,10 @@ def export_scoped_meta_graph(
             key, graph.get_collection(key), export_scope)
         if collection is not None and isinstance(key, str):
             made.collection_def[key].CopyFrom(collection)
+    if saver_def is not None:
+        made.saver_def.MergeFromString(saver_def.SerializeToString())
+    if clear_extraneous_savers:
+        _clear_savers(made, saver_def)
     if unbound_inputs_col_name and unbound:
         made.collection_def[unbound_inputs_col_name].bytes_list.value.extend(
             name.encode() for name in unbound)
@@ -192,6 +191,27 @@ def export_scoped_meta_graph(
             f.write(str(made).encode() if as_text else
                     made.SerializeToString())
     return made, found
+
+
+def _clear_savers(made, kept):
+    """Removes the nodes and the definitions of other savers than `kept`."""
+    savers = made.collection_def[graphs.GraphKeys.SAVERS].bytes_list.value
+    found = [protos.SaverDef.FromString(value) for value in savers]
+    stay = [s for s in found if kept is not None and
+            s.SerializeToString() == kept.SerializeToString()]
+    scope_of = lambda s: s.save_tensor_name.rpartition("/")[0]  # noqa: E731
+    gone = {scope_of(s) + "/" for s in found if s not in stay} - {
+        scope_of(s) + "/" for s in ([kept] if kept is not None else [])} - {"/"}
+    if stay:
+        savers[:] = [s.SerializeToString() for s in stay]
+    else:
+        del made.collection_def[graphs.GraphKeys.SAVERS]
+    nodes = [n for n in made.graph_def.node
+             if not n.name.startswith(tuple(gone))]
+    if gone and len(nodes) < len(made.graph_def.node):
+        nodes = [type(n).FromString(n.SerializeToString()) for n in nodes]
+        del made.graph_def.node[:]
+        made.graph_def.node.extend(nodes)
 
 
 def export_meta_graph(filename=None, meta_info_def=None, graph_def=None,
@@ -301,23 +321,6 @@ def _import(graph, made, clear_devices, scope, input_map, wanted):
             graph.add_to_collection(key, value)
     return {v.name[len(prefix):]: v for v in graph.get_collection(
         graphs.GraphKeys.GLOBAL_VARIABLES) if v.name.startswith(prefix)}
-
-
-def import_meta_graph(meta_graph_or_file, clear_devices=False,
-                      import_scope=None, input_map=None):
-    """Adds a MetaGraphDef to the default graph.
-
-    Args:
-      meta_graph_or_file: a MetaGraphDef or a file name.
-      clear_devices: whether to remove the devices of nodes.
-      import_scope: a prefix for the names.
-      input_map: {name: tensor}, which replaces tensors of the MetaGraphDef.
-
-    Returns:
-      None, because there is no saver.
-    """
-    import_scoped_meta_graph(meta_graph_or_file, clear_devices,
-                             import_scope=import_scope, input_map=input_map)
 
 
 def _made_of_bytes(graph, key, value, prefix):

@@ -684,6 +684,12 @@ def global_variables(scope=None):
 all_variables = global_variables
 
 
+def _all_saveable_objects(scope=None):
+    """Returns the variables and SaveableObjects that savers save by default."""
+    return (graphs.get_collection(GraphKeys.GLOBAL_VARIABLES, scope) +
+            graphs.get_collection(GraphKeys.SAVEABLE_OBJECTS, scope))
+
+
 def local_variables(scope=None):
     """Returns the local variables of the default graph."""
     return graphs.get_collection(GraphKeys.LOCAL_VARIABLES, scope)

@@ -7,14 +7,15 @@
 """
 
 import contextlib
+import logging
 import re
 
 from sluice import _core
-from sluice.compat import logging
 from sluice.framework import dtypes, graph as graphs, protos
 from sluice.framework.conversion import convert_to_tensor
 from sluice.framework.graph import GraphKeys
 
+_log = logging.getLogger("sluice")
 _op = _core.op
 
 
@@ -24,7 +25,7 @@ def _clean(name):
         return None
     cleaned = re.sub(r"[^-/\w\.]", "_", name).lstrip("/")
     if cleaned != name:
-        logging.info("Summary name %s is illegal; using %s instead.", name,
+        _log.info("Summary name %s is illegal; using %s instead.", name,
                      cleaned)
     return cleaned
 

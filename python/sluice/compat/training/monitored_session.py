@@ -1,29 +1,25 @@
 """Sessions that initialize their graph, call hooks and stop their threads."""
 
 import inspect
+import time
 
 from sluice import compat
 from sluice.client.session import Session
 from sluice.compat import logging
 from sluice.compat.training.session_hooks import (
-    SessionRunArgs, SessionRunContext, SessionRunValues, StepCounterHook,
-    SummarySaverHook)
-from sluice.framework import errors, graph as graphs, protos
+    CheckpointSaverHook, SessionRunArgs, SessionRunContext, SessionRunValues,
+    StepCounterHook, SummarySaverHook)
+from sluice.framework import errors, graph as graphs
 from sluice.ops import control_flow, tables, variables
 from sluice.summary import summary_ops
+from sluice.training import checkpoints
 from sluice.training.coordinator import Coordinator
 from sluice.training.queue_runner import start_queue_runners
+from sluice.training.saver import Saver
 
 
 # What a step fails with if a task of the cluster was lost.
 _LOST = (errors.AbortedError, errors.UnavailableError)
-
-
-def _no_savers(what, **given):
-    for name, value in given.items():
-        if value is not None:
-            raise NotImplementedError(f"{what}: expected no {name}, got "
-                                      f"{value!r}: there are no savers yet")
 
 
 class Scaffold:
@@ -40,13 +36,13 @@ class Scaffold:
         local_init_op needs.
       local_init_op: initializes the local variables.
       summary_op: makes the summaries; defaults to all of them.
+      saver: the Saver; defaults to one for all variables.
     """
 
     def __init__(self, init_op=None, init_feed_dict=None, init_fn=None,
                  ready_op=None, ready_for_local_init_op=None,
                  local_init_op=None, summary_op=None, saver=None,
                  copy_from_scaffold=None, local_init_feed_dict=None):
-        _no_savers("Scaffold", saver=saver)
         base = copy_from_scaffold
         first = lambda own, name: own if own is not None or (  # noqa: E731
             base is None) else getattr(base, name)
@@ -60,7 +56,7 @@ class Scaffold:
         self.local_init_feed_dict = first(local_init_feed_dict,
                                           "local_init_feed_dict")
         self.summary_op = first(summary_op, "summary_op")
-        self.saver = None
+        self.saver = first(saver, "saver")
 
     def finalize(self):
         """Creates missing operations and finalizes the graph.
@@ -81,6 +77,11 @@ class Scaffold:
             if getattr(self, name) is None:
                 setattr(self, name, self.get_or_default(
                     name, getattr(graphs.GraphKeys, name.upper()), make))
+        if self.saver is None:
+            self.saver = self.get_or_default(
+                "saver", graphs.GraphKeys.SAVERS,
+                lambda: Saver(sharded=True, allow_empty=True))
+        self.saver.build()
         graphs.get_default_graph().finalize()
         return self
 
@@ -124,18 +125,24 @@ class SessionManager:
                         checkpoint_dir=None, checkpoint_filename_with_path=None,
                         wait_for_checkpoint=False, max_wait_secs=7200,
                         config=None, init_feed_dict=None, init_fn=None):
-        """Makes a session and runs the init operations.
+        """Makes a session, and restores a checkpoint or runs the init operations.
+
+        Args:
+          saver, checkpoint_dir, checkpoint_filename_with_path,
+            wait_for_checkpoint, max_wait_secs: see `recover_session`.
 
         Raises:
           RuntimeError: if a variable is uninitialized afterwards.
         """
-        _no_savers("prepare_session", saver=saver,
-                   checkpoint_dir=checkpoint_dir,
-                   checkpoint_filename_with_path=checkpoint_filename_with_path)
-        if init_op is None and not init_fn and self._local_init_op is None:
+        session, restored = self._restored(
+            master, saver, checkpoint_dir, checkpoint_filename_with_path,
+            wait_for_checkpoint, max_wait_secs, config)
+        if restored:
+            init_op = init_fn = None
+        elif init_op is None and not init_fn and self._local_init_op is None:
+            session.close()
             raise RuntimeError("Model is not initialized and no init_op or "
                                "init_fn or local_init_op was given")
-        session = Session(master, graph=self._graph, config=config)
         if master and (init_op is not None or init_fn):
             _, kept = self._values(session)
             if kept:
@@ -164,22 +171,69 @@ class SessionManager:
                         checkpoint_filename_with_path=None,
                         wait_for_checkpoint=False, max_wait_secs=7200,
                         config=None):
-        """Makes a session and runs the local init operations.
+        """Makes a session, and restores the variables of a checkpoint.
 
-        Returns (session, False), where False means that nothing was restored
-        from a checkpoint.
+        Args:
+          saver: the Saver; without it, nothing is restored.
+          checkpoint_dir: the folder whose latest checkpoint is restored.
+          checkpoint_filename_with_path: the checkpoint, instead.
+          wait_for_checkpoint: whether to wait until the folder has one.
+          max_wait_secs: how long to wait.
+
+        Returns:
+          (session, whether everything is initialized by the checkpoint).
         """
-        _no_savers("recover_session", saver=saver,
-                   checkpoint_dir=checkpoint_dir,
-                   checkpoint_filename_with_path=checkpoint_filename_with_path)
+        session, restored = self._restored(
+            master, saver, checkpoint_dir, checkpoint_filename_with_path,
+            wait_for_checkpoint, max_wait_secs, config)
+        missing = self._local_init(session)
+        if not restored:
+            return session, False
+        what = checkpoint_dir or checkpoint_filename_with_path
+        if missing:
+            logging.info("Restoring model from %s did not make model ready for "
+                         "local init: %s", what, missing)
+            return session, False
+        missing = self._missing(session, self._ready_op)
+        if missing:
+            logging.info("Restoring model from %s did not make model ready: %s",
+                         what, missing)
+            return session, False
+        logging.info("Restored model from %s", what)
+        return session, True
+
+    def _restored(self, master, saver, folder, path, wait, max_wait_secs,
+                  config):
+        """Returns a session, and whether a checkpoint was restored in it."""
+        if folder and path:
+            raise ValueError("Can not provide both checkpoint_dir and "
+                             "checkpoint_filename_with_path.")
         session = Session(master, graph=self._graph, config=config)
-        self._local_init(session)
-        return session, False
+        if not saver or not (folder or path):
+            return session, False
+        try:
+            if path:
+                saver.restore(session, path)
+                return session, True
+            state = checkpoints.get_checkpoint_state(folder)
+            until = time.monotonic() + max_wait_secs
+            while state is None and wait and time.monotonic() < until:
+                logging.info("Waiting for checkpoint to be available.")
+                time.sleep(self._wait_secs)
+                state = checkpoints.get_checkpoint_state(folder)
+            if state is None:
+                return session, False
+            saver.restore(session, state.model_checkpoint_path)
+            saver.recover_last_checkpoints(
+                list(state.all_model_checkpoint_paths))
+        except BaseException:
+            session.close()
+            raise
+        return session, True
 
     def wait_for_session(self, master="", config=None,
                          max_wait_secs=float("Inf")):
         """Makes a session once another session has initialized the graph."""
-        import time
         until = time.monotonic() + max_wait_secs
         while True:
             session = Session(master, graph=self._graph, config=config)
@@ -307,22 +361,25 @@ class _Creator(SessionCreator):
 
 
 class ChiefSessionCreator(_Creator):
-    """Makes sessions that initialize the graph.
+    """Makes sessions that initialize the graph, or restore a checkpoint.
 
     After the loss of a task, another session is made. If no variable was lost,
     it continues with the values that the cluster holds. Otherwise it
-    initializes all variables again and logs a warning.
+    restores the latest checkpoint. Without one, it initializes all variables
+    again and logs a warning.
 
     Args:
+      checkpoint_dir: the folder of the checkpoints, or None.
+      checkpoint_filename_with_path: a checkpoint, instead of the folder.
       reinitialize_lost_state: if false, raise DataLossError instead.
     """
 
     def __init__(self, scaffold=None, master="", config=None,
                  checkpoint_dir=None, checkpoint_filename_with_path=None, *,
                  reinitialize_lost_state=True):
-        _no_savers("ChiefSessionCreator", checkpoint_dir=checkpoint_dir,
-                   checkpoint_filename_with_path=checkpoint_filename_with_path)
         super().__init__(scaffold, master, config)
+        self._checkpoint_dir = checkpoint_dir
+        self._checkpoint = checkpoint_filename_with_path
         self._reinitialize = bool(reinitialize_lost_state)
         self._initialized = False  # Whether an earlier session did it.
 
@@ -333,20 +390,32 @@ class ChiefSessionCreator(_Creator):
                                                       self._config)
             if session is not None:
                 return session
-            what = (f"The values of variables are lost: {lost}. There is no "
-                    f"checkpoint to restore them from")
-            if not self._reinitialize:
-                raise errors.DataLossError(
-                    None, None, f"{what}, and reinitialize_lost_state is "
-                    f"False: training ends here.")
-            logging.warning("%s: training starts again from the initial values "
-                            "of all variables.", what)
+            self._tell(lost)
         session = manager.prepare_session(
-            self._master, s.init_op, config=self._config,
+            self._master, s.init_op, s.saver, self._checkpoint_dir,
+            self._checkpoint, config=self._config,
             init_feed_dict=s.init_feed_dict,
             init_fn=s.init_fn and (lambda session: s.init_fn(s, session)))
         self._initialized = True
         return session
+
+
+    def _tell(self, lost):
+        """Says what happens to lost variables."""
+        there = self._checkpoint or self._checkpoint_dir and (
+            checkpoints.latest_checkpoint(self._checkpoint_dir))
+        if there:
+            logging.warning("The values of variables are lost: %s. Training "
+                            "goes on from the checkpoint %s.", lost, there)
+            return
+        what = (f"The values of variables are lost: {lost}. There is no "
+                f"checkpoint to restore them from")
+        if not self._reinitialize:
+            raise errors.DataLossError(
+                None, None, f"{what}, and reinitialize_lost_state is False: "
+                f"training ends here.")
+        logging.warning("%s: training starts again from the initial values of "
+                        "all variables.", what)
 
 
 class WorkerSessionCreator(_Creator):
@@ -568,48 +637,64 @@ class SingularMonitoredSession(_Monitored):
         return self._session
 
 
+_DEFAULT = object()
+
+
 def MonitoredTrainingSession(
         master="", is_chief=True, checkpoint_dir=None, scaffold=None,
-        hooks=None, chief_only_hooks=None, save_checkpoint_secs=None,
-        save_summaries_steps=None, save_summaries_secs=None, config=None,
-        stop_grace_period_secs=120, log_step_count_steps=100,
-        max_wait_secs=7200, save_checkpoint_steps=None, summary_dir=None,
+        hooks=None, chief_only_hooks=None, save_checkpoint_secs=_DEFAULT,
+        save_summaries_steps=_DEFAULT, save_summaries_secs=_DEFAULT,
+        config=None, stop_grace_period_secs=120, log_step_count_steps=100,
+        max_wait_secs=7200, save_checkpoint_steps=_DEFAULT, summary_dir=None,
         save_graph_def=True, *, reinitialize_lost_state=True):
     """Makes a MonitoredSession for training.
 
-    The session of the chief initializes the graph, and the others wait for it.
+    The session of the chief restores the latest checkpoint or initializes the
+    graph, and saves checkpoints and summaries; the others wait for it.
 
     Args:
       master: the target of the server, or "" for this process.
       is_chief: whether this is the chief.
+      checkpoint_dir: the folder of the checkpoints; without it, none are saved.
       scaffold: the operations that initialize the graph.
       hooks, chief_only_hooks: hooks that are called around steps.
-      save_summaries_steps, save_summaries_secs: how often the chief writes
-        summaries; every 100 steps by default.
-      log_step_count_steps: how often the chief writes the steps per second.
-      summary_dir: the folder of the summaries; without it, none are written.
+      save_checkpoint_secs, save_checkpoint_steps: how often checkpoints are
+        saved; every 600 seconds by default, never if None or 0.
+      save_summaries_steps, save_summaries_secs: how often summaries are
+        written; every 100 steps by default, never if None or 0.
+      log_step_count_steps: how often the steps per second are written.
+      summary_dir: the folder of the summaries, instead of `checkpoint_dir`.
+      save_graph_def: whether the graph is written to both.
       reinitialize_lost_state: whether the chief restarts from initial values,
-        with a warning, if variables are lost with a task. If false, it raises
-        DataLossError.
+        with a warning, if variables are lost with a task and there is no
+        checkpoint. If false, it raises DataLossError.
     """
-    _no_savers("MonitoredTrainingSession", checkpoint_dir=checkpoint_dir)
-    hooks = list(hooks or [])
+    if save_summaries_steps is _DEFAULT and save_summaries_secs is _DEFAULT:
+        save_summaries_steps, save_summaries_secs = 100, None
+    if save_checkpoint_secs is _DEFAULT and save_checkpoint_steps is _DEFAULT:
+        save_checkpoint_secs, save_checkpoint_steps = 600, None
+    given = lambda value: None if value is _DEFAULT else value  # noqa: E731
+    hooks, scaffold = list(hooks or []), scaffold or Scaffold()
     if not is_chief:
         return MonitoredSession(
             WorkerSessionCreator(scaffold, master, config, max_wait_secs),
             hooks, stop_grace_period_secs)
-    if save_summaries_steps is None and save_summaries_secs is None:
-        save_summaries_steps = 100
-    scaffold = scaffold or Scaffold()
-    if summary_dir:
-        if log_step_count_steps and log_step_count_steps > 0:
-            hooks.append(StepCounterHook(every_n_steps=log_step_count_steps,
-                                         output_dir=summary_dir))
-        hooks.append(SummarySaverHook(
-            save_summaries_steps, save_summaries_secs, summary_dir,
-            scaffold=scaffold))
+    ours = list(chief_only_hooks or [])
+    summary_dir = summary_dir or checkpoint_dir
+    steps, seconds = given(save_summaries_steps), given(save_summaries_secs)
+    if summary_dir and (log_step_count_steps or 0) > 0:
+        ours.append(StepCounterHook(every_n_steps=log_step_count_steps,
+                                    output_dir=summary_dir))
+    if summary_dir and (steps or seconds):
+        ours.append(SummarySaverHook(steps, seconds, summary_dir,
+                                     scaffold=scaffold))
+    steps, seconds = given(save_checkpoint_steps), given(save_checkpoint_secs)
+    if checkpoint_dir and (steps or seconds):
+        ours.append(CheckpointSaverHook(
+            checkpoint_dir, seconds, steps, scaffold=scaffold,
+            save_graph_def=save_graph_def))
     return MonitoredSession(
         ChiefSessionCreator(
-            scaffold, master, config,
+            scaffold, master, config, checkpoint_dir,
             reinitialize_lost_state=reinitialize_lost_state),
-        hooks + list(chief_only_hooks or []), stop_grace_period_secs)
+        ours + hooks, stop_grace_period_secs)

@@ -1,10 +1,11 @@
 """Hooks, which run around the steps of a monitored session."""
 
 import collections
+import os
 import time
 
 from sluice.compat import logging
-from sluice.framework import graph as graphs, protos
+from sluice.framework import graph as graphs, graph_io, meta_graph, protos
 from sluice.summary import writer
 from sluice.training.global_step import get_global_step
 
@@ -66,6 +67,108 @@ class CheckpointSaverListener:
 
     def end(self, session, global_step_value):
         """Called after the last step."""
+
+
+class CheckpointSaverHook(SessionRunHook):
+    """Saves checkpoints: at the start, every N seconds or steps, at the end.
+
+    Args:
+      checkpoint_dir: the folder.
+      save_secs, save_steps: how often; exactly one of them.
+      saver: the Saver.
+      checkpoint_basename: the start of the names of the checkpoints.
+      scaffold: the Scaffold whose saver is used, instead of `saver`.
+      listeners: CheckpointSaverListeners.
+      save_graph_def: whether the graph is written to the folder.
+    """
+
+    def __init__(self, checkpoint_dir, save_secs=None, save_steps=None,
+                 saver=None, checkpoint_basename="model.ckpt", scaffold=None,
+                 listeners=None, save_graph_def=True):
+        logging.info("Create CheckpointSaverHook.")
+        if saver is not None and scaffold is not None:
+            raise ValueError("You cannot provide both saver and scaffold.")
+        self._dir = os.fspath(checkpoint_dir)
+        self._path = os.path.join(self._dir, checkpoint_basename)
+        self._saver, self._scaffold = saver, scaffold
+        self._timer = SecondOrStepTimer(save_secs, save_steps)
+        self._listeners = list(listeners or [])
+        self._save_graph_def = save_graph_def
+
+    def begin(self):
+        self._writer = writer.FileWriterCache.get(self._dir)
+        self._step = _step_tensor(self)
+        for listener in self._listeners:
+            listener.begin()
+
+    def after_create_session(self, session, coord):
+        step = session.run(self._step)
+        if self._save_graph_def:
+            graph = graphs.get_default_graph()
+            definition = graph.as_graph_def(add_shapes=True)
+            os.makedirs(self._dir, exist_ok=True)
+            graph_io.write_graph(definition, self._dir, "graph.pbtxt")
+            saver = self._get_saver()
+            self._writer.add_graph(graph)
+            self._writer.add_meta_graph(meta_graph.create_meta_graph_def(
+                graph_def=definition,
+                saver_def=saver.saver_def if saver else None))
+        self._save(session, step)
+        self._timer.update_last_triggered_step(step)
+
+    def before_run(self, run_context):
+        return SessionRunArgs(self._step)
+
+    def after_run(self, run_context, run_values):
+        if not self._timer.should_trigger_for_step(int(run_values.results) + 1):
+            return
+        # The step was read before or after its increment.
+        step = run_context.session.run(self._step)
+        if self._timer.should_trigger_for_step(step):
+            self._timer.update_last_triggered_step(step)
+            if self._save(run_context.session, step):
+                run_context.request_stop()
+
+    def end(self, session):
+        step = session.run(self._step)
+        if step != self._timer.last_triggered_step():
+            self._save(session, step)
+        for listener in self._listeners:
+            listener.end(session, step)
+
+    def _save(self, session, step):
+        """Returns whether a listener asks to stop."""
+        logging.info("Saving checkpoints for %d into %s.", step, self._path)
+        for listener in self._listeners:
+            listener.before_save(session, step)
+        self._get_saver().save(session, self._path, global_step=step,
+                               write_meta_graph=self._save_graph_def)
+        self._writer.add_session_log(
+            protos.SessionLog(status=protos.SessionLog.CHECKPOINT,
+                              checkpoint_path=self._path), step)
+        stops = [listener.after_save(session, step)
+                 for listener in self._listeners]
+        if any(stops):
+            logging.info("A CheckpointSaverListener requested that training be "
+                         "stopped.")
+        return any(stops)
+
+    def _get_saver(self):
+        if self._saver is None and self._scaffold is not None:
+            return self._scaffold.saver
+        if self._saver is None:
+            key = graphs.GraphKeys.SAVERS
+            savers = graphs.get_collection(key)
+            if not savers:
+                raise RuntimeError(f"No items in collection {key}. Please add "
+                                   f"a saver to the collection or provide a "
+                                   f"saver or scaffold.")
+            if len(savers) > 1:
+                raise RuntimeError(f"More than one item in collection {key}. "
+                                   f"Please indicate which one to use by "
+                                   f"passing it to the constructor.")
+            self._saver = savers[0]
+        return self._saver
 
 
 class SecondOrStepTimer:

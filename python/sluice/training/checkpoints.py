@@ -3,13 +3,15 @@
 Savers read and write the checkpoints themselves.
 """
 
+import glob
+import logging
 import os
 import re
 import uuid
 
-from sluice.compat import gfile, logging
-from sluice.framework import errors, protos
+from sluice.framework import protos
 
+_log = logging.getLogger("sluice")
 _V2 = 2  # The value of SaverDef.V2.
 
 
@@ -30,7 +32,7 @@ def generate_checkpoint_state_proto(
     """
     paths = list(all_model_checkpoint_paths or [])
     if not paths or paths[-1] != model_checkpoint_path:
-        logging.info("%s is not in all_model_checkpoint_paths. Manually adding "
+        _log.info("%s is not in all_model_checkpoint_paths. Manually adding "
                      "it.", model_checkpoint_path)
         paths.append(model_checkpoint_path)
     times = all_model_checkpoint_timestamps
@@ -73,9 +75,9 @@ def update_checkpoint_state(
                            f"a different save path.")
     # Renaming makes the update atomic for readers.
     written = f"{path}.tmp{uuid.uuid4().hex}"
-    with gfile.GFile(written, "w") as f:
+    with open(written, "w", encoding="utf-8") as f:
         f.write(str(state))
-    gfile.Rename(written, path, overwrite=True)
+    os.replace(written, path)
 
 
 def get_checkpoint_state(checkpoint_dir, latest_filename=None):
@@ -85,16 +87,16 @@ def get_checkpoint_state(checkpoint_dir, latest_filename=None):
     """
     folder = os.fspath(checkpoint_dir)
     path = _state_file(folder, latest_filename)
-    if not gfile.Exists(path):
+    if not os.path.exists(path):
         return None
     state = protos.CheckpointState()
     from google.protobuf import text_format
     try:
-        with gfile.GFile(path) as f:
+        with open(path, encoding="utf-8") as f:
             text_format.Merge(f.read(), state)
-    except (errors.OpError, text_format.ParseError) as e:
-        logging.warning("%s: %s", type(e).__name__, e)
-        logging.warning("%s: Checkpoint ignored", path)
+    except (OSError, text_format.ParseError) as e:
+        _log.warning("%s: %s", type(e).__name__, e)
+        _log.warning("%s: Checkpoint ignored", path)
         return None
     if not state.model_checkpoint_path:
         raise ValueError(f"Invalid checkpoint state loaded from {folder}")
@@ -111,8 +113,8 @@ def _files_of(checkpoint_prefix):
 
     These are the index (format 2) or the data (format 1).
     """
-    return (gfile.Glob(checkpoint_prefix + ".index") or
-            gfile.Glob(checkpoint_prefix))
+    return (glob.glob(checkpoint_prefix + ".index") or
+            glob.glob(checkpoint_prefix))
 
 
 def checkpoint_exists(checkpoint_prefix):
@@ -127,7 +129,7 @@ def latest_checkpoint(checkpoint_dir, latest_filename=None):
         return None
     if checkpoint_exists(state.model_checkpoint_path):
         return state.model_checkpoint_path
-    logging.error("Couldn't match files for checkpoint %s",
+    _log.error("Couldn't match files for checkpoint %s",
                   state.model_checkpoint_path)
     return None
 
@@ -135,7 +137,7 @@ def latest_checkpoint(checkpoint_dir, latest_filename=None):
 def get_checkpoint_mtimes(checkpoint_prefixes):
     """Returns the modification times in seconds of existing checkpoints."""
     found = [_files_of(prefix) for prefix in checkpoint_prefixes]
-    return [gfile.Stat(files[0]).mtime_nsec / 1e9 for files in found if files]
+    return [os.stat(files[0]).st_mtime for files in found if files]
 
 
 def meta_graph_filename(checkpoint_filename, meta_graph_suffix="meta"):
@@ -153,5 +155,5 @@ def remove_checkpoint(checkpoint_prefix, checkpoint_format_version=_V2,
                 [checkpoint_prefix])
     for pattern in (meta_graph_filename(checkpoint_prefix, meta_graph_suffix),
                     *patterns):
-        for path in gfile.Glob(pattern):
-            gfile.Remove(path)
+        for path in glob.glob(pattern):
+            os.remove(path)

@@ -1,0 +1,498 @@
+"""Savers: checkpoints of variables, which TensorFlow reads and writes too."""
+
+import logging
+import os
+import uuid
+
+import numpy as np
+
+from sluice import _core
+from sluice.client.session import BaseSession
+from sluice.framework import (
+    conversion, dtypes, errors, graph as graphs, meta_graph, protos, registries,
+    scopes)
+from sluice.framework.graph import GraphKeys
+from sluice.ops import array_ops, control_flow, variables
+from sluice.training import global_step as steps
+from sluice.training.checkpoints import (
+    checkpoint_exists, get_checkpoint_mtimes, meta_graph_filename)
+from sluice.training.saveables import (
+    SaveableObject, SaveSpec, saveables_of, shapes_of)
+
+_log = logging.getLogger("sluice")
+_op = _core.op
+
+
+class BaseSaverBuilder:
+    """Adds the operations of a saver to the graph."""
+
+    SaveSpec, SaveableObject = SaveSpec, SaveableObject
+
+    def __init__(self, write_version=2):
+        self._write_version = write_version
+
+    def save_op(self, filename_tensor, saveables):
+        """Makes the operation that saves to one file."""
+        names, slices, tensors = [], [], []
+        for saveable in saveables:
+            for spec in saveable.specs:
+                names.append(spec.name)
+                slices.append(spec.slice_spec)
+                tensors.append(spec.tensor)
+        if self._write_version == protos.SaverDef.V1:
+            return _op("SaveSlices")(filename_tensor, names, slices, tensors,
+                                     name="save")
+        return _op("SaveV2")(filename_tensor, names, slices, tensors,
+                             name="SaveV2")
+
+    def bulk_restore(self, filename_tensor, saveables, preferred_shard,
+                     restore_sequentially):
+        """Makes the tensors that are read from a checkpoint."""
+        del preferred_shard, restore_sequentially
+        specs = [spec for saveable in saveables for spec in saveable.specs]
+        with graphs.device("cpu:0"):
+            return _op("RestoreV2")(
+                filename_tensor, [s.name for s in specs],
+                [s.slice_spec for s in specs], [s.dtype for s in specs],
+                name="RestoreV2")
+
+    def sharded_filename(self, filename_tensor, shard, num_shards):
+        """Makes the name of a shard."""
+        return _op("ShardedFilename")(filename_tensor, shard, num_shards)
+
+    def _save(self, filename_tensor, saveables):
+        saved = self.save_op(filename_tensor, saveables)
+        return control_flow.with_dependencies([saved], filename_tensor)
+
+    def _save_shards(self, prefix, per_device):
+        suffix = os.path.join(f"_temp_{uuid.uuid4().hex}", "part")
+        temporary = _op("StringJoin")([prefix, suffix])
+        count = conversion.constant(len(per_device), name="num_shards")
+        names, saved, last = [], [], None
+        for shard, (device, saveables) in enumerate(per_device):
+            last = device
+            with graphs.device(_on_cpu(device)):
+                names.append(self.sharded_filename(temporary, shard, count))
+                saved.append(self._save(names[-1], saveables))
+        with graphs.control_dependencies([s.op for s in saved]), (
+                graphs.device(_on_cpu(last))):
+            merged = _op("MergeV2Checkpoints")(names, prefix,
+                                               delete_old_dirs=True)
+            with graphs.control_dependencies([merged]):
+                return array_ops.identity(prefix)
+
+    def _restore(self, filename_tensor, saveables, sequentially, reshape,
+                 shard=-1, name="restore_all"):
+        tensors = list(self.bulk_restore(filename_tensor, saveables, shard,
+                                         sequentially))
+        made = []
+        for saveable in saveables:
+            count = len(saveable.specs)
+            made.append(saveable.restore(
+                tensors[:count], shapes_of(saveable) if reshape else None))
+            del tensors[:count]
+        return control_flow.group(*made, name=name)
+
+    def build(self, names_to_saveables, reshape=False, sharded=False,
+              max_to_keep=5, keep_checkpoint_every_n_hours=10000.0, name=None,
+              restore_sequentially=False, filename="model"):
+        """Adds the operations, and returns the SaverDef that names them."""
+        saveables = saveables_of(names_to_saveables)
+        if max_to_keep is None:
+            max_to_keep = 0
+        with graphs.name_scope(name, "save"):
+            prefix = array_ops.placeholder_with_default(
+                filename or "model", shape=(), name="filename")
+            prefix = array_ops.placeholder_with_default(prefix, shape=(),
+                                                        name="Const")
+            if sharded:
+                per_device = {}
+                for saveable in saveables:
+                    per_device.setdefault(str(saveable.device or ""),
+                                          []).append(saveable)
+                per_device = sorted(per_device.items())
+                saved = self._save_shards(prefix, per_device)
+                made = []
+                for shard, (device, found) in enumerate(per_device):
+                    with graphs.device(device):
+                        made.append(self._restore(
+                            prefix, found, restore_sequentially, reshape,
+                            shard, "restore_shard"))
+                restored = control_flow.group(*made, name="restore_all")
+            else:
+                saved = self._save(prefix, saveables)
+                restored = self._restore(prefix, saveables,
+                                         restore_sequentially, reshape)
+        return protos.SaverDef(
+            filename_tensor_name=prefix.name, save_tensor_name=saved.name,
+            restore_op_name=restored.name, max_to_keep=max_to_keep,
+            sharded=sharded, version=self._write_version,
+            keep_checkpoint_every_n_hours=keep_checkpoint_every_n_hours)
+
+
+BulkSaverBuilder = BaseSaverBuilder
+
+
+def _on_cpu(device):
+    """Returns the first CPU of a device's task."""
+    if not device:
+        return ""
+    task = device.partition("/device:")[0]
+    return ("" if ":" not in task else task) + "/device:CPU:0"
+
+
+class Saver:
+    """Saves and restores variables.
+
+        saver = tf.train.Saver()
+        with tf.Session() as session:
+            ...
+            path = saver.save(session, "model/ckpt", global_step=100)
+            saver.restore(session, path)
+
+    A checkpoint is complete, and on disk, before the file `checkpoint` names
+    it; a process that is killed at any moment leaves the one before whole.
+
+    Args:
+      var_list: a list of variables or SaveableObjects, or a dict from names in
+        checkpoints to them; defaults to all variables that can be saved.
+      reshape: whether a saved tensor may have another shape than its variable.
+      sharded: whether each device writes a file of its own.
+      max_to_keep: how many checkpoints are kept; None or 0: all.
+      keep_checkpoint_every_n_hours: beside them, one is kept for good each
+        time so many hours have passed.
+      name: the name scope of the operations, instead of "save".
+      restore_sequentially: has no effect: variables are read in parallel, in
+        bounded memory.
+      saver_def: a SaverDef, whose operations are in the graph already.
+      builder: a BaseSaverBuilder that makes the operations.
+      defer_build: whether the operations are made by `build`, or by `save`.
+      allow_empty: whether there may be no variables.
+      write_version: the format, `SaverDef.V2` or the old `SaverDef.V1`.
+      pad_step_number: whether steps in names have at least eight digits.
+      save_relative_paths: whether the file `checkpoint` has relative paths.
+      filename: the default name, for sessions that feed none.
+
+    Raises:
+      TypeError: if something in `var_list` is not a variable.
+      ValueError: if there is nothing to save, or if two have the same name.
+    """
+
+    def __init__(self, var_list=None, reshape=False, sharded=False,
+                 max_to_keep=5, keep_checkpoint_every_n_hours=10000.0,
+                 name=None, restore_sequentially=False, saver_def=None,
+                 builder=None, defer_build=False, allow_empty=False,
+                 write_version=2, pad_step_number=False,
+                 save_relative_paths=False, filename=None):
+        if defer_build and var_list:
+            raise ValueError("If `var_list` is provided then build cannot be "
+                             "deferred. Either set defer_build=False or "
+                             "var_list=None.")
+        self._var_list = var_list
+        self._reshape, self._sharded = reshape, sharded
+        self._max_to_keep = max_to_keep
+        self._every_n_hours = keep_checkpoint_every_n_hours
+        self._name, self._sequentially = name, restore_sequentially
+        self.saver_def, self._builder = saver_def, builder
+        self._allow_empty, self._version = allow_empty, write_version
+        self._pad, self._relative = pad_step_number, save_relative_paths
+        self._filename = filename
+        self._is_built = self._is_empty = False
+        self._locks = {}  # By folder: so long no other process may save there.
+        if not defer_build:
+            self.build()
+        if self.saver_def is not None:
+            self._check()
+            self._version = self.saver_def.version
+        self._keeper = None
+
+    def build(self):
+        """Adds the operations, unless they are there."""
+        if self._is_built:
+            return
+        self._is_built = True
+        if self.saver_def is None:
+            if self._builder is None:
+                self._builder = BulkSaverBuilder(self._version)
+            if self._var_list is None:
+                self._var_list = variables._all_saveable_objects()
+            if not self._var_list:
+                if not self._allow_empty:
+                    raise ValueError("No variables to save")
+                self._is_empty = True
+                return
+            self.saver_def = self._builder.build(
+                self._var_list, reshape=self._reshape, sharded=self._sharded,
+                max_to_keep=self._max_to_keep, name=self._name,
+                keep_checkpoint_every_n_hours=self._every_n_hours,
+                restore_sequentially=self._sequentially,
+                filename=self._filename)
+        elif self._name:
+            self.saver_def = _within(self.saver_def, self._name)
+        self._check()
+
+    def _check(self):
+        if not isinstance(self.saver_def, protos.SaverDef):
+            if not protos.is_message(self.saver_def, "SaverDef"):
+                raise ValueError(f"saver_def must be a saver_pb2.SaverDef: "
+                                 f"{self.saver_def}")
+            self.saver_def = protos.own(self.saver_def)
+        if not self.saver_def.save_tensor_name:
+            raise ValueError(f"saver_def must specify the save_tensor_name: "
+                             f"{self.saver_def}")
+        if not self.saver_def.restore_op_name:
+            raise ValueError(f"saver_def must specify the restore_op_name: "
+                             f"{self.saver_def}")
+
+    def as_saver_def(self):
+        """Returns the SaverDef."""
+        return self.saver_def
+
+    def to_proto(self, export_scope=None):
+        """Returns the SaverDef, without a scope; None if it is outside."""
+        if export_scope is None:
+            return self.saver_def
+        if not (self.saver_def.filename_tensor_name.startswith(export_scope) and
+                self.saver_def.save_tensor_name.startswith(export_scope) and
+                self.saver_def.restore_op_name.startswith(export_scope)):
+            return None
+        made = protos.SaverDef()
+        made.CopyFrom(self.saver_def)
+        for field in ("filename_tensor_name", "save_tensor_name",
+                      "restore_op_name"):
+            setattr(made, field, scopes.strip_name_scope(
+                getattr(made, field), export_scope))
+        return made
+
+    @staticmethod
+    def from_proto(saver_def, import_scope=None):
+        """Makes a Saver of operations that are in the graph."""
+        return Saver(saver_def=saver_def, name=import_scope)
+
+    # ---- The checkpoints that are kept
+
+    def _kept(self):
+        if self._keeper is None:
+            definition = self.saver_def or protos.SaverDef(max_to_keep=5)
+            self._keeper = _core.CheckpointKeeper(
+                definition.max_to_keep,
+                definition.keep_checkpoint_every_n_hours, self._relative)
+        return self._keeper
+
+    @property
+    def last_checkpoints(self):
+        """The checkpoints that are kept, oldest first."""
+        return self._kept().paths
+
+    def set_last_checkpoints(self, last_checkpoints):
+        """Sets the checkpoints that are kept, oldest first."""
+        if not isinstance(last_checkpoints, list):
+            raise TypeError(f"expected a list of checkpoints, got "
+                            f"{last_checkpoints!r}")
+        self._kept().set(last_checkpoints)
+
+    def set_last_checkpoints_with_time(self, last_checkpoints_with_time):
+        """Sets the checkpoints that are kept: pairs of a path and a time."""
+        if not isinstance(last_checkpoints_with_time, list):
+            raise TypeError(f"expected a list of pairs, got "
+                            f"{last_checkpoints_with_time!r}")
+        self._kept().set([path for path, _ in last_checkpoints_with_time],
+                         [time for _, time in last_checkpoints_with_time])
+
+    def recover_last_checkpoints(self, checkpoint_paths):
+        """Sets the checkpoints that are kept to those of them that exist."""
+        there = [p for p in checkpoint_paths if checkpoint_exists(p)]
+        self._kept().set(there, get_checkpoint_mtimes(there))
+
+    # ---- Saving and restoring
+
+    def save(self, sess, save_path, global_step=None, latest_filename=None,
+             meta_graph_suffix="meta", write_meta_graph=True, write_state=True,
+             strip_default_attrs=False, save_debug_info=False):
+        """Saves the variables.
+
+        Args:
+          sess: the session, in which they are initialized.
+          save_path: the start of the names of the files.
+          global_step: a number, tensor or variable: the end of the names.
+          latest_filename: the file that lists the checkpoints, "checkpoint".
+          meta_graph_suffix: the end of the name of the graph's file.
+          write_meta_graph: whether the graph is written beside it.
+          write_state: whether the list is written and old ones are deleted.
+
+        Returns:
+          The path of the checkpoint; None if there is nothing to save.
+
+        Raises:
+          TypeError: if `sess` is not a session.
+          ValueError: if the names are in conflict.
+          RuntimeError: if the saver was not built, or if another process saves
+            to the folder.
+          errors.OpError: if it cannot be written; the checkpoints before stay.
+        """
+        del save_debug_info
+        if not self._is_built and self.saver_def is None:
+            raise RuntimeError("`build()` should be called before save if "
+                               "defer_build==True")
+        latest_filename = latest_filename or "checkpoint"
+        if self._version != protos.SaverDef.V2:
+            _log.warning("TensorFlow's V1 checkpoint format has been "
+                            "deprecated. Consider switching to the more "
+                            "efficient V2 format: now on by default.")
+        if os.path.split(latest_filename)[0]:
+            raise ValueError("'latest_filename' must not contain path "
+                             "components")
+        if not isinstance(sess, BaseSession):
+            raise TypeError(f"'sess' must be a Session; {sess}")
+        save_path = os.fspath(save_path)
+        path = save_path
+        if global_step is not None:
+            if not isinstance(global_step, (int, np.integer)):
+                global_step = steps.global_step(sess, global_step)
+            path += f"-{global_step:08d}" if self._pad else f"-{global_step}"
+        elif os.path.basename(save_path) == latest_filename and (
+                not self._sharded):
+            raise ValueError(f"'latest_filename' collides with 'save_path': "
+                             f"'{latest_filename}' and '{save_path}'")
+        folder = os.path.dirname(save_path)
+        if not self._is_empty:
+            if folder not in self._locks:
+                self._locks[folder] = _core.RunLock(folder or ".")
+            path = sess.run(self.saver_def.save_tensor_name,
+                            {self.saver_def.filename_tensor_name: path})
+            path = path.decode() if isinstance(path, bytes) else str(path)
+        if write_meta_graph:
+            with sess.graph.as_default():
+                self.export_meta_graph(
+                    meta_graph_filename(path, meta_graph_suffix),
+                    strip_default_attrs=strip_default_attrs)
+        if self._is_empty:
+            return None
+        if write_state:
+            self._kept().saved(path, latest_filename)
+        return path
+
+    def restore(self, sess, save_path):
+        """Assigns the saved values to the variables.
+
+        Raises:
+          ValueError: if there is no such checkpoint.
+          errors.NotFoundError: if variables are missing in it; the message
+            names each, with the nearest names in it.
+          errors.InvalidArgumentError: if types or shapes differ; the message
+            names each.
+        """
+        if self._is_empty:
+            return
+        if save_path is None:
+            raise ValueError("Can't load save_path when it is None.")
+        save_path = os.fspath(save_path)
+        if not checkpoint_exists(save_path):
+            raise ValueError(f"The passed save_path is not a valid checkpoint: "
+                             f"{save_path}")
+        _log.info("Restoring parameters from %s", save_path)
+        try:
+            sess.run(self.saver_def.restore_op_name,
+                     {self.saver_def.filename_tensor_name: save_path})
+        except errors.NotFoundError as e:
+            raise self._explained(
+                e, sess, save_path,
+                "a Variable name or other graph key that is missing") from None
+        except errors.InvalidArgumentError as e:
+            raise self._explained(
+                e, sess, save_path,
+                "a mismatch between the current graph and the graph") from None
+
+    def _explained(self, error, sess, path, what):
+        """Returns the error, with all differences from the checkpoint."""
+        wanted = []
+        for saveable in self._saveables(sess.graph):
+            for spec in saveable.specs:
+                op = saveable.op
+                shape = getattr(op, "shape", None)
+                known = (not spec.slice_spec and not self._reshape and
+                         shape is not None and shape.is_fully_defined())
+                wanted.append((spec.name, dtypes.as_dtype(
+                    spec.dtype).as_datatype_enum,
+                    shape.as_list() if known else None))
+        try:
+            differences = _core.checkpoint_differences(path, wanted)
+        except errors.OpError:
+            differences = ""
+        return type(error)(
+            error.node_def, error.op,
+            f"Restoring from checkpoint failed. This is most likely due to "
+            f"{what} from the checkpoint. Please ensure that you have not "
+            f"altered the graph expected based on the checkpoint. "
+            f"{differences}Original error:\n\n{error.message}")
+
+    def _saveables(self, graph):
+        if self._var_list is None:
+            return []
+        with graph.as_default():
+            return saveables_of(self._var_list)
+
+    def export_meta_graph(self, filename=None, collection_list=None,
+                          as_text=False, export_scope=None, clear_devices=False,
+                          clear_extraneous_savers=False,
+                          strip_default_attrs=False, save_debug_info=False):
+        """Returns the graph and this saver as a MetaGraphDef.
+
+        See `tf.train.export_meta_graph`.
+        """
+        del save_debug_info
+        return meta_graph.export_scoped_meta_graph(
+            filename=filename,
+            graph=graphs.get_default_graph(), saver_def=self.saver_def,
+            collection_list=collection_list, as_text=as_text,
+            export_scope=export_scope, clear_devices=clear_devices,
+            clear_extraneous_savers=clear_extraneous_savers,
+            strip_default_attrs=strip_default_attrs)[0]
+
+
+def _within(saver_def, scope):
+    """Returns a SaverDef whose names have a prefix."""
+    made = protos.SaverDef()
+    made.CopyFrom(saver_def)
+    for field in ("filename_tensor_name", "save_tensor_name",
+                  "restore_op_name"):
+        setattr(made, field, f"{scope}/{getattr(saver_def, field)}")
+    return made
+
+
+registries.register_proto_function(
+    GraphKeys.SAVERS, proto_type=lambda: protos.SaverDef,
+    to_proto=Saver.to_proto, from_proto=Saver.from_proto)
+
+
+def import_meta_graph(meta_graph_or_file, clear_devices=False,
+                      import_scope=None, **kwargs):
+    """Adds a MetaGraphDef to the default graph.
+
+    Args:
+      meta_graph_or_file: a MetaGraphDef or a file name.
+      clear_devices: whether to remove the devices of nodes.
+      import_scope: a prefix for the names.
+      input_map, return_elements: as of `tf.import_graph_def`.
+
+    Returns:
+      A Saver, or None if there is nothing to save.
+    """
+    found = meta_graph_or_file
+    if not protos.is_message(found, "MetaGraphDef"):
+        found = meta_graph.read_meta_graph_file(found)
+    if found.HasField("saver_def"):
+        made = meta_graph.import_scoped_meta_graph(
+            found, clear_devices, import_scope=import_scope, **kwargs)
+        scope = import_scope
+        for short, variable in made.items():
+            # The scope may have been made unique.
+            if variable.name != short and variable.name.endswith("/" + short):
+                scope = variable.name[:-len(short) - 1]
+                break
+        return Saver(saver_def=found.saver_def, name=scope)
+    meta_graph.import_scoped_meta_graph(
+        found, clear_devices, import_scope=import_scope, **kwargs)
+    if variables._all_saveable_objects(scope=import_scope):
+        return Saver()
+    return None

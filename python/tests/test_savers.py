@@ -1,0 +1,401 @@
+"""Savers, readers of checkpoints, and training that goes on from one."""
+
+import glob
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import sluice.compat.v1 as tf
+
+T = tf.train
+
+
+def fresh(build):
+    """Runs `build` in a new graph."""
+    with tf.Graph().as_default():
+        return build()
+
+
+@pytest.fixture(params=[False, True], ids=["references", "resources"])
+def use_resource(request):
+    return request.param
+
+
+def saved(path, values, step=None, use_resource=False, **options):
+    """Saves variables; returns the checkpoint's path."""
+    def build():
+        for name, value in values.items():
+            tf.get_variable(name, initializer=tf.constant(value),
+                            use_resource=use_resource)
+        saver = T.Saver(**options)
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            return saver.save(session, str(path), global_step=step)
+    return fresh(build)
+
+
+def test_variables_round_trip(tmp_path, use_resource):
+    values = {"a": np.arange(6.0).reshape(2, 3), "b/c": np.int64(7),
+              "s": np.array([b"x", b""], object), "flag": np.array([True])}
+    path = saved(tmp_path / "m" / "ckpt", values, 5, use_resource)
+    assert path == str(tmp_path / "m" / "ckpt-5")
+    assert T.latest_checkpoint(tmp_path / "m") == path
+    assert os.path.exists(path + ".meta")
+    made = {name: tf.get_variable(
+        name, initializer=tf.zeros_like(tf.constant(value)),
+        use_resource=use_resource) for name, value in values.items()}
+    with tf.Session() as session:
+        T.Saver().restore(session, path)
+        for name, value in values.items():
+            assert np.array_equal(session.run(made[name]), value)
+
+
+def test_nodes_have_the_names_that_meta_graphs_expect():
+    tf.get_variable("v", [2], use_resource=False)
+    definition = T.Saver().as_saver_def()
+    assert definition.filename_tensor_name == "save/Const:0"
+    assert definition.save_tensor_name == "save/control_dependency:0"
+    assert definition.restore_op_name == "save/restore_all"
+    names = {n.name for n in tf.get_default_graph().as_graph_def().node}
+    assert {"save/filename/input", "save/filename", "save/SaveV2/tensor_names",
+            "save/SaveV2/shape_and_slices", "save/SaveV2",
+            "save/RestoreV2/tensor_names", "save/RestoreV2",
+            "save/Assign"} <= names
+
+
+def test_sharded_savers_write_a_file_for_each_device(tmp_path):
+    with tf.device("/cpu:0"):
+        tf.get_variable("a", initializer=1.0)
+    with tf.device("/cpu:1"):
+        tf.get_variable("b", initializer=2.0)
+    saver = T.Saver(sharded=True)
+    config = tf.ConfigProto(device_count={"CPU": 2})
+    with tf.Session(config=config) as session:
+        session.run(tf.global_variables_initializer())
+        path = saver.save(session, str(tmp_path / "m"))
+        assert len(glob.glob(path + ".data-*-of-00002")) == 2
+        assert not glob.glob(str(tmp_path / "*_temp*"))
+        saver.restore(session, path)
+    reader = T.NewCheckpointReader(path)
+    assert reader.get_tensor("a") == 1 and reader.get_tensor("b") == 2
+
+
+def test_parts_are_saved_as_one_tensor(tmp_path):
+    whole = np.arange(10.0, dtype=np.float32).reshape(5, 2)
+    parts = tf.get_variable(
+        "p", initializer=tf.constant(whole),
+        partitioner=tf.fixed_size_partitioner(2))
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        path = T.Saver().save(session, str(tmp_path / "m"))
+    assert T.list_variables(path) == [("p", [5, 2])]
+    assert np.array_equal(T.load_variable(path, "p"), whole)
+
+    def build():
+        p = tf.get_variable("p", [5, 2], partitioner=(
+            tf.fixed_size_partitioner(3)))
+        with tf.Session() as session:
+            T.Saver().restore(session, path)
+            return session.run(tf.convert_to_tensor(p))
+    assert np.array_equal(fresh(build), whole)
+    assert len(list(parts)) == 2
+
+
+def test_variables_are_renamed_and_selected(tmp_path):
+    path = saved(tmp_path / "m", {"old": 3.0, "other": 4.0})
+    new = tf.get_variable("new", initializer=0.0)
+    kept = tf.get_variable("kept", initializer=5.0)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        T.Saver({"old": new}).restore(session, path)
+        assert session.run([new, kept]) == [3, 5]
+
+
+def test_a_tensor_takes_another_shape_if_asked(tmp_path, use_resource):
+    path = saved(tmp_path / "m", {"v": np.arange(6.0)})
+    v = tf.get_variable("v", [2, 3], tf.float64, use_resource=use_resource)
+    with tf.Session() as session:
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            T.Saver().restore(session, path)
+        T.Saver(reshape=True).restore(session, path)
+        assert np.array_equal(session.run(v), np.arange(6.0).reshape(2, 3))
+
+
+def test_a_checkpoint_of_another_model_says_how_it_differs(tmp_path):
+    path = saved(tmp_path / "m", {"dense/kernel": np.zeros([2, 3]),
+                                  "dense/bias": np.zeros(3)})
+    tf.get_variable("dense/kernell", [2, 3])
+    tf.get_variable("dense/bias", [4], tf.float64)
+    with tf.Session() as session, pytest.raises(
+            tf.errors.NotFoundError) as caught:
+        T.Saver().restore(session, path)
+    text = str(caught.value)
+    assert "'dense/kernell' is not in the checkpoint; nearest: 'dense/kernel'" \
+        in text
+    assert "'dense/bias': expected double[4], got double[3]" in text
+
+
+def test_old_checkpoints_are_deleted(tmp_path):
+    tf.get_variable("v", initializer=1.0)
+    saver = T.Saver(max_to_keep=2)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        paths = [saver.save(session, str(tmp_path / "m"), n) for n in range(4)]
+    assert saver.last_checkpoints == paths[2:]
+    assert [T.checkpoint_exists(p) for p in paths] == [0, 0, 1, 1]
+    assert not os.path.exists(paths[0] + ".meta")
+    state = T.get_checkpoint_state(tmp_path)
+    assert list(state.all_model_checkpoint_paths) == paths[2:]
+    again = T.Saver(max_to_keep=2)
+    again.recover_last_checkpoints(state.all_model_checkpoint_paths)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        again.save(session, str(tmp_path / "m"), 9)
+    assert [T.checkpoint_exists(p) for p in paths] == [0, 0, 0, 1]
+
+
+def test_wrong_calls_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="No variables to save"):
+        T.Saver()
+    assert T.Saver(allow_empty=True).saver_def is None
+    v = tf.get_variable("v", initializer=1.0)
+    with pytest.raises(TypeError, match="not a Variable"):
+        T.Saver([tf.constant(1.0)])
+    with pytest.raises(ValueError, match="build cannot be deferred"):
+        T.Saver([v], defer_build=True)
+    saver = T.Saver()
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        with pytest.raises(ValueError, match="path components"):
+            saver.save(session, str(tmp_path / "m"), latest_filename="a/b")
+        with pytest.raises(ValueError, match="collides"):
+            saver.save(session, str(tmp_path / "checkpoint"))
+        with pytest.raises(TypeError, match="must be a Session"):
+            saver.save("session", str(tmp_path / "m"))
+        with pytest.raises(ValueError, match="not a valid checkpoint"):
+            saver.restore(session, str(tmp_path / "none"))
+        with pytest.raises(ValueError, match="when it is None"):
+            saver.restore(session, None)
+        (tmp_path / "file").write_text("")
+        with pytest.raises(tf.errors.OpError, match="file"):
+            saver.save(session, str(tmp_path / "file" / "m"))
+    with pytest.raises(RuntimeError, match="build"), tf.Session() as session:
+        T.Saver(defer_build=True).save(session, str(tmp_path / "m"))
+
+
+def test_two_runs_in_one_folder_are_found(tmp_path):
+    tf.get_variable("v", initializer=1.0)
+    saver = T.Saver()
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        saver.save(session, str(tmp_path / "m"))
+        other = subprocess.run(
+            [sys.executable, "-c", f"""
+import sluice.compat.v1 as tf
+tf.get_variable("v", initializer=1.0)
+saver = tf.train.Saver()
+with tf.Session() as session:
+    session.run(tf.global_variables_initializer())
+    try:
+        saver.save(session, {str(tmp_path / "m")!r})
+    except tf.errors.FailedPreconditionError as e:
+        print(e.message)
+"""], capture_output=True, text=True, check=True)
+    assert str(tmp_path) in other.stdout
+
+
+def test_a_meta_graph_brings_its_saver(tmp_path):
+    def build():
+        v = tf.get_variable("v", initializer=2.0)
+        tf.multiply(v, 3.0, name="y")
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            return T.Saver().save(session, str(tmp_path / "m"))
+    path = fresh(build)
+    for scope in (None, "in"):
+        def use(scope=scope):
+            saver = T.import_meta_graph(path + ".meta", import_scope=scope)
+            with tf.Session() as session:
+                saver.restore(session, path)
+                return session.run(f"{scope}/y:0" if scope else "y:0")
+        assert fresh(use) == 6
+
+
+def test_own_objects_are_saved(tmp_path):
+    from sluice.training.saveables import SaveableObject, SaveSpec
+
+    class Half(SaveableObject):
+        """Saves twice a variable, and restores half of what was saved."""
+
+        def __init__(self, variable):
+            self._variable = variable
+            super().__init__(variable, [SaveSpec(variable * 2.0, "", "twice")],
+                             "twice")
+
+        def restore(self, restored_tensors, restored_shapes):
+            return tf.assign(self._variable, restored_tensors[0] / 2.0)
+
+    v = tf.get_variable("v", initializer=3.0)
+    saver = T.Saver([Half(v)])
+    with tf.Session() as session:
+        session.run(v.initializer)
+        path = saver.save(session, str(tmp_path / "m"))
+        session.run(v.assign(0.0))
+        saver.restore(session, path)
+        assert session.run(v) == 3
+    assert T.load_variable(path, "twice") == 6
+
+
+def test_readers_describe_and_read(tmp_path):
+    path = saved(tmp_path / "m", {"a": np.zeros([2, 3], np.float32),
+                                  "b": np.int64(4)})
+    reader = T.load_checkpoint(tmp_path)
+    assert reader.get_variable_to_shape_map() == {"a": [2, 3], "b": []}
+    assert reader.get_variable_to_dtype_map() == {"a": tf.float32,
+                                                  "b": tf.int64}
+    assert reader.has_tensor("a") and not reader.has_tensor("c")
+    assert b"a (float32) [2, 3]" in reader.debug_string()
+    assert T.load_variable(path, "b:0") == 4
+    with pytest.raises(tf.errors.NotFoundError, match="aa"):
+        reader.get_tensor("aa")
+    with pytest.raises(tf.errors.NotFoundError):
+        T.NewCheckpointReader(str(tmp_path / "none"))
+    with pytest.raises(ValueError, match="Couldn't find"):
+        os.mkdir(tmp_path / "empty")
+        T.load_checkpoint(tmp_path / "empty")
+
+
+def test_a_flipped_byte_is_found(tmp_path):
+    path = saved(tmp_path / "m", {"a": np.arange(100.0)})
+    [data] = glob.glob(path + ".data*")
+    with open(data, "r+b") as f:
+        f.seek(40)
+        byte = f.read(1)
+        f.seek(40)
+        f.write(bytes([byte[0] ^ 1]))
+    with pytest.raises(tf.errors.DataLossError, match="a"):
+        T.load_variable(path, "a")
+
+
+def test_variables_start_from_a_checkpoint(tmp_path, use_resource):
+    path = saved(tmp_path / "m", {"x/a": 1.0, "x/b": 2.0, "c": 3.0})
+    with tf.variable_scope("y", use_resource=use_resource):
+        a, b = (tf.get_variable(n, [], initializer=tf.zeros_initializer())
+                for n in "ab")
+    c = tf.get_variable("c", initializer=0.0, use_resource=use_resource)
+    T.init_from_checkpoint(path, {"x/": "y/", "c": c})
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert session.run([a, b, c]) == [1, 2, 3]
+    with pytest.raises(ValueError, match=r"not found.*nearest: x/a"):
+        T.init_from_checkpoint(path, {"x/aa": a})
+    with pytest.raises(ValueError, match="Shape of variable"):
+        T.init_from_checkpoint(path, {"c": tf.get_variable("d", [2])})
+
+
+def test_new_checkpoints_are_iterated(tmp_path):
+    seen = []
+    first = saved(tmp_path / "m", {"a": 1.0}, 1)
+    for path in T.checkpoints_iterator(str(tmp_path), timeout=0,
+                                       timeout_fn=lambda: True):
+        seen.append(path)
+        if len(seen) == 1:
+            second = saved(tmp_path / "m", {"a": 1.0}, 2)
+    assert seen == [first, second]
+
+
+def counting(folder, until, **options):
+    """Counts in a monitored session; returns the steps at its start and end."""
+    def build():
+        step = T.get_or_create_global_step()
+        add = tf.assign_add(step, 1)
+        with T.MonitoredTrainingSession(
+                checkpoint_dir=str(folder), hooks=[T.StopAtStepHook(
+                    last_step=until)], **options) as session:
+            start = session.run_step_fn(
+                lambda context: context.session.run(step))
+            while not session.should_stop():
+                last = session.run(add)
+        return start, last
+    return fresh(build)
+
+
+def test_a_monitored_session_goes_on_from_its_checkpoint(tmp_path):
+    assert counting(tmp_path, 3) == (0, 3)
+    tf.summary.FileWriterCache.clear()
+    assert T.latest_checkpoint(tmp_path).endswith("model.ckpt-3")
+    assert os.path.exists(tmp_path / "graph.pbtxt")
+    assert counting(tmp_path, 7, save_checkpoint_steps=2) == (3, 7)
+    tf.summary.FileWriterCache.clear()
+    assert T.latest_checkpoint(tmp_path).endswith("model.ckpt-7")
+
+
+def test_no_checkpoints_are_saved_unless_asked(tmp_path):
+    assert counting(tmp_path, 3, save_checkpoint_secs=None,
+                    save_checkpoint_steps=None) == (0, 3)
+    tf.summary.FileWriterCache.clear()
+    assert T.latest_checkpoint(tmp_path) is None
+
+
+def test_listeners_are_told_and_stop(tmp_path):
+    calls = []
+
+    class Listener(T.CheckpointSaverListener):
+        def begin(self):
+            calls.append("begin")
+
+        def before_save(self, session, step):
+            calls.append(("before", int(step)))
+
+        def after_save(self, session, step):
+            calls.append(("after", int(step)))
+            return step >= 2
+
+        def end(self, session, step):
+            calls.append(("end", int(step)))
+
+    add = tf.assign_add(T.get_or_create_global_step(), 1)
+    hook = T.CheckpointSaverHook(str(tmp_path), save_steps=1,
+                                 scaffold=None, saver=T.Saver(),
+                                 listeners=[Listener()])
+    with T.MonitoredSession(hooks=[hook]) as session:
+        while not session.should_stop():
+            session.run(add)
+    assert calls == ["begin", ("before", 0), ("after", 0), ("before", 1),
+                     ("after", 1), ("before", 2), ("after", 2), ("end", 2)]
+    tf.summary.FileWriterCache.clear()
+
+
+def test_a_killed_program_goes_on_where_it_was(tmp_path):
+    program = f"""
+import os
+import sluice.compat.v1 as tf
+step = tf.train.get_or_create_global_step()
+w = tf.get_variable("w", initializer=1.0)
+with tf.control_dependencies([tf.assign(w, w * 0.5 + 1.0)]):
+    add = tf.assign_add(step, 1)
+with tf.train.MonitoredTrainingSession(
+        checkpoint_dir={str(tmp_path)!r}, save_checkpoint_steps=1,
+        save_summaries_steps=None, save_summaries_secs=None,
+        log_step_count_steps=None,
+        hooks=[tf.train.StopAtStepHook(last_step=9)]) as session:
+    while not session.should_stop():
+        n, value = session.run([add, w])
+        if n == int(os.environ["DIES_AT"]):
+            os.kill(os.getpid(), 9)
+print(n, repr(float(value)))
+"""
+    def run(dies_at):
+        return subprocess.run([sys.executable, "-c", program], text=True,
+                              env={**os.environ, "DIES_AT": str(dies_at)},
+                              capture_output=True, check=False)
+    for dies_at in (3, 5, 6):
+        assert run(dies_at).returncode == -9
+    finished = run(-1)
+    assert finished.returncode == 0, finished.stderr
+    value = 1.0
+    for _ in range(9):
+        value = value * 0.5 + 1.0
+    assert np.allclose(T.load_variable(str(tmp_path), "w"), value)
