@@ -13,6 +13,7 @@ import argparse
 import json
 import math
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -68,7 +69,7 @@ class TensorFlow:
 
 
 def sluice(binary, name, env):
-    out = subprocess.run([binary, "bench", "--json", "--filter", "^" + name.replace(".", r"\.")],
+    out = subprocess.run([binary, "bench", "--json", "--filter", r"^sluice\." + re.escape(name) + r"\."],
                          check=True, capture_output=True, text=True, env=env).stdout
     values = [json.loads(line) for line in out.splitlines()]
     return {v["name"].removeprefix("sluice."): v["value"] for v in values}
