@@ -13,6 +13,7 @@ import argparse
 import json
 import math
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -31,7 +32,7 @@ class TensorFlow:
     def __init__(self, folder):
         import tensorflow as tf
         tf.compat.v1.disable_eager_execution()
-        self.folder, self.run = folder, 0
+        self.folder = folder
         names = ["tensor_%d" % i for i in range(TENSORS)]
         values = [tf.compat.v1.get_variable(n, initializer=tf.range(float(ELEMENTS)) + float(i),
                                             use_resource=True) for i, n in enumerate(names)]
@@ -45,30 +46,30 @@ class TensorFlow:
         self.session = tf.compat.v1.Session()
         self.session.run(tf.compat.v1.global_variables_initializer())
 
-    def best(self, fn):
-        fn(0)
+    def best(self, fn, after=lambda: None):
         best = math.inf
-        for i in range(TIMES):
+        for i in range(TIMES + 1):
             start = time.perf_counter()
-            fn(i + 1)
-            best = min(best, time.perf_counter() - start)
+            fn()
+            if i > 0:
+                best = min(best, time.perf_counter() - start)
+            after()
         return GB / best
 
     def saving(self):
-        folder = tempfile.mkdtemp(dir=self.folder)
-        rate = self.best(lambda i: self.session.run(
-            self.save, {self.prefix: "%s/save-%d" % (folder, i)}))
-        shutil.rmtree(folder)
-        return rate
+        folder = self.folder + "/saves"
+        return self.best(
+            lambda: self.session.run(self.save, {self.prefix: folder + "/m"}),
+            lambda: shutil.rmtree(folder))  # Before the system writes it to disk.
 
     def loading(self):
         prefix = self.folder + "/load"
         self.session.run(self.save, {self.prefix: prefix})
-        return self.best(lambda i: self.session.run(self.load, {self.prefix: prefix}))
+        return self.best(lambda: self.session.run(self.load, {self.prefix: prefix}))
 
 
 def sluice(binary, name, env):
-    out = subprocess.run([binary, "bench", "--json", "--filter", "^" + name.replace(".", r"\.")],
+    out = subprocess.run([binary, "bench", "--json", "--filter", r"^sluice\." + re.escape(name) + r"\."],
                          check=True, capture_output=True, text=True, env=env).stdout
     values = [json.loads(line) for line in out.splitlines()]
     return {v["name"].removeprefix("sluice."): v["value"] for v in values}

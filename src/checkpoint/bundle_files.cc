@@ -159,7 +159,9 @@ Status BundleFiles::Open(SavedParts* found) {
     return DataLoss("file '", index,
                     "': expected a header, got none "
                     "(corrupted checkpoint)");
-  for (const auto& [name, entry] : entries) {
+  for (const auto& pair : entries) {
+    const std::string& name = pair.first;
+    const proto::BundleEntryProto& entry = pair.second;
     // The keys of slices begin with a zero; names of tensors do not.
     if (name[0] == '\0') continue;
     const std::string at =

@@ -10,6 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "base/failpoint.h"
+#include "base/parallel.h"
 #include "checkpoint/proto/checkpoint.pb.h"
 #include "checkpoint/stored_slice.h"
 #include "checkpoint/table.h"
@@ -24,6 +25,8 @@ namespace {
 // A chunk's checksum is computed right before it is copied, while it is in the
 // processor's cache.
 constexpr size_t kCopiedBytes = 256 << 10;
+// From here on a second thread is worth its while.
+constexpr size_t kSharedBytes = 4 << 20;
 // TensorFlow's number of the format.
 constexpr int kBundleVersion = 1;
 
@@ -245,6 +248,21 @@ Status BundleWriter::AppendBytes(std::string_view bytes) {
       return InvalidArgument("tensor '", begun_->key, "': expected ",
                              begun_->left, " more bytes, got ", bytes.size());
     begun_->left -= static_cast<int64_t>(bytes.size());
+    const int threads =
+        options_.threads > 0 ? options_.threads : IntraOpThreads();
+    if (threads > 1 && bytes.size() >= kSharedBytes) {
+      Status written;
+      const ScopedIntraOpThreads use(2);
+      ParallelFor(2, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t task = begin; task < end; ++task) {
+          if (task == 0)
+            written = data_->Append(bytes);
+          else
+            begun_->crc = Crc32c(bytes, begun_->crc);
+        }
+      });
+      return written;
+    }
     while (!bytes.empty()) {
       const std::string_view chunk = bytes.substr(0, kCopiedBytes);
       begun_->crc = Crc32c(chunk, begun_->crc);

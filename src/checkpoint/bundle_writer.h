@@ -30,6 +30,10 @@ struct BundleWriterOptions {
   // Wait until the disk has everything before a name is given, so that a loss
   // of power cannot leave a checkpoint without its contents.
   bool sync = true;
+  // With more than one, a second thread computes the checksum of a large tensor
+  // while it is being written. 0: IntraOpThreads(), which is 1 outside of
+  // kernels.
+  int threads = 0;
 };
 
 // Writes one bundle. Nothing is at `prefix` until Finish has written, flushed

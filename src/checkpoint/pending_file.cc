@@ -15,6 +15,7 @@ namespace sluice {
 namespace {
 
 constexpr size_t kBufferBytes = 256 << 10;
+constexpr size_t kWrittenBytes = 8 << 20;  // At most, by one call.
 // The disk begins with the first bytes while the last are being copied, so that
 // a flush has less to wait for.
 constexpr int64_t kAnnouncedBytes = 16 << 20;
@@ -52,13 +53,13 @@ PendingFile::~PendingFile() {
 Status PendingFile::WriteOut(std::string_view bytes) {
   SLUICE_RETURN_IF_ERROR(SLUICE_FAILPOINT("checkpoint.write").error);
   while (!bytes.empty()) {
-    const ssize_t n = write(file_, bytes.data(), bytes.size());
+    const ssize_t n =
+        write(file_, bytes.data(), std::min(bytes.size(), kWrittenBytes));
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return FileError("writing", path_);
     bytes.remove_prefix(static_cast<size_t>(n));
     written_ += n;
-  }
-  if (sync_ && written_ - announced_ >= kAnnouncedBytes) {
+    if (!sync_ || written_ - announced_ < kAnnouncedBytes) continue;
     // (Only a hint: Flush reports what goes wrong.)
     (void)sync_file_range(file_, announced_, written_ - announced_,
                           SYNC_FILE_RANGE_WRITE);

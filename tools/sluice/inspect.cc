@@ -145,9 +145,12 @@ int Inspect(const std::string& path) {
   int code = 0;
   for (const auto& [name, tensor] : reader->tensors()) {
     const Result<std::string> text = Described(*reader, name, tensor);
-    std::printf("%-*s  %-*s  %s\n", static_cast<int>(width), name.c_str(),
-                static_cast<int>(type_width), TypeAndShape(tensor).c_str(),
-                text.ok() ? text->c_str() : "");
+    std::string line =
+        absl::StrFormat("%-*s  %-*s  %s", static_cast<int>(width), name,
+                        static_cast<int>(type_width), TypeAndShape(tensor),
+                        text.ok() ? *text : std::string());
+    line.resize(line.find_last_not_of(' ') + 1);
+    std::printf("%s\n", line.c_str());
     // (The others may be whole.)
     if (!text.ok()) code = Fail(kRunFailed, text.status());
   }

@@ -1,0 +1,118 @@
+// `sluice inspect` on checkpoints of TensorFlow and of ours.
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "checkpoint/bundle_writer.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "io/file.h"
+#include "tools/sluice/cli.h"
+
+namespace sluice::cli {
+namespace {
+
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+
+struct Inspected {
+  int code;
+  std::string out, err;
+};
+
+Inspected Inspect(std::vector<std::string> args) {
+  args.insert(args.begin(), {"sluice", "inspect"});
+  std::vector<char*> argv;
+  for (std::string& a : args) argv.push_back(a.data());
+  argv.push_back(nullptr);
+  ::testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStderr();
+  const int code = Main(static_cast<int>(args.size()), argv.data());
+  std::fflush(stdout);
+  std::string out = ::testing::internal::GetCapturedStdout();
+  return {code, out, ::testing::internal::GetCapturedStderr()};
+}
+
+class InspectCommand : public ::testing::Test {
+ protected:
+  InspectCommand()
+      : folder_(std::filesystem::temp_directory_path() /
+                ("sluice_inspect_" + std::to_string(getpid()))) {
+    std::filesystem::create_directories(folder_);
+  }
+  ~InspectCommand() override { std::filesystem::remove_all(folder_); }
+  std::string Save(const std::string& name,
+                   const std::vector<std::pair<std::string, Tensor>>& tensors) {
+    const std::string path = (folder_ / name).string();
+    auto writer = *BundleWriter::Open(path);
+    for (const auto& [n, t] : tensors) EXPECT_TRUE(writer->Add(n, t).ok());
+    EXPECT_TRUE(writer->Finish().ok());
+    return path;
+  }
+  const std::filesystem::path folder_;
+};
+
+TEST_F(InspectCommand, ListsTypesShapesAndStatistics) {
+  const std::string path =
+      Save("m", {{"good", Tensor::Vector<float>({1, 2, 6})},
+                 {"bad", Tensor::Vector<float>({1, NAN, INFINITY, NAN})},
+                 {"words", Tensor::Vector<std::string>({"one", "three"})}});
+  for (const std::string& name :
+       {path, path + ".index", path + ".data-00000-of-00001"}) {
+    const Inspected o = Inspect({name});
+    EXPECT_EQ(o.code, 0) << o.err;
+    EXPECT_THAT(o.out,
+                ContainsRegex("good +float\\[3\\] +min 1  max 6  mean 3"));
+    EXPECT_THAT(o.out, ContainsRegex("bad +float\\[4\\].*NaN 2  infinite 1"));
+    EXPECT_THAT(o.out, ContainsRegex("words +string\\[2\\] +8 bytes"));
+    EXPECT_THAT(o.out, HasSubstr("3 tensors, 9 elements, version 2"));
+  }
+}
+
+TEST_F(InspectCommand, ReadsTensorFlowsOfBothVersions) {
+  const Inspected types = Inspect({"tests/checkpoints/types"});
+  EXPECT_EQ(types.code, 0) << types.err;
+  EXPECT_THAT(types.out, ContainsRegex("bfloat16 +bfloat16\\[2,3\\] +min 1"));
+  EXPECT_THAT(types.out, HasSubstr("20 tensors"));
+  const Inspected parts = Inspect({"tests/checkpoints/old_parts"});
+  EXPECT_EQ(parts.code, 0) << parts.err;
+  EXPECT_THAT(parts.out, ContainsRegex("matrix +float\\[5,4\\] +4 parts"));
+  EXPECT_THAT(parts.out, HasSubstr("version 1"));
+}
+
+TEST_F(InspectCommand, ComparesTwo) {
+  const std::string a = Save("a", {{"same", Tensor::Scalar(1.f)},
+                                   {"moved", Tensor::Vector<float>({1, 2, 3})},
+                                   {"shape", Tensor::Vector<float>({1})},
+                                   {"gone", Tensor::Scalar(1.f)}});
+  const std::string b =
+      Save("b", {{"same", Tensor::Scalar(1.f)},
+                 {"moved", Tensor::Vector<float>({1, 2.5, 3})},
+                 {"shape", Tensor::Vector<double>({1, 2})},
+                 {"fresh", Tensor::Scalar(1.f)}});
+  const Inspected o = Inspect({a, b});
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.out, HasSubstr("moved: 1 of 3 differ, by up to 0.5\n"));
+  EXPECT_THAT(o.out, HasSubstr("shape: float[1] and double[2]\n"));
+  EXPECT_THAT(o.out, HasSubstr("gone: only in " + a));
+  EXPECT_THAT(o.out, HasSubstr("fresh: only in " + b));
+  EXPECT_THAT(o.out, HasSubstr("1 tensor the same, 4 not\n"));
+}
+
+TEST_F(InspectCommand, DamagedTensorsAreNamedAndTheOthersListed) {
+  const std::string path = Save("m", {{"first", Tensor::Vector<float>({1, 2})},
+                                      {"second", Tensor::Scalar<int64_t>(4)}});
+  std::string data = *ReadFile(path + ".data-00000-of-00001");
+  data[0] ^= 1;
+  ASSERT_TRUE(WriteFile(path + ".data-00000-of-00001", data).ok());
+  const Inspected o = Inspect({path});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, HasSubstr("'first'"));
+  EXPECT_THAT(o.out, ContainsRegex("second +int64\\[\\] +min 4"));
+  EXPECT_EQ(Inspect({(folder_ / "none").string()}).code, 1);
+  EXPECT_EQ(Inspect({}).code, 2);
+}
+
+}  // namespace
+}  // namespace sluice::cli
