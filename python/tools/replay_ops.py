@@ -107,7 +107,8 @@ def _arguments(op, tensors, attrs):
             made[name] = rest.pop(0)
         elif kind == "tensors":
             n = in_lists if name == lists[-1] else attrs.get(
-                "N" + name.split("_")[0], each)
+                "N" + name.removesuffix("_keys"),
+                attrs.get("N" + name.split("_")[0], each))
             made[name], rest = rest[:n], rest[n:]
             in_lists -= n
         elif name in attrs:

@@ -202,7 +202,7 @@ TEST_F(MeetingPointsTest, ASparseAccumulatorComparesTheShapesItKnows) {
                                  {a, Constant(1)}, {{"dtype", DType::kFloat}});
     return Made{
         BuildNode("SparseAccumulatorApplyGradient",
-                  {a, Constant(int64_t{0}), indices, values, shape},
+                  {a, Constant(int64_t{9}), indices, values, shape},
                   {{"dtype", DType::kFloat}, {"has_known_shape", known}}),
         {Output(take, 0), Output(take, 1), Output(take, 2)}};
   };

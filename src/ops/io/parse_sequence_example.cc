@@ -303,8 +303,11 @@ SLUICE_OP(ParseSingleSequenceExample)
              {.shape = {}, .values = {1}, .dtype = DType::kString},
              {.shape = {}, .values = {3}, .dtype = DType::kString}},
             {{"Ncontext_sparse", 1},
+             {"Ncontext_dense", 0},
+             {"Nfeature_list_sparse", 0},
              {"Nfeature_list_dense", 1},
              {"context_sparse_types", AttrValue::Types{DType::kFloat}},
+             {"Tcontext_dense", AttrValue::Types{}},
              {"feature_list_dense_types", AttrValue::Types{DType::kString}},
              {"feature_list_dense_shapes",
               AttrValue::Shapes{PartialShape({2})}}})
