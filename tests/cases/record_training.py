@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Records 20 steps of TensorFlow's optimizers, with dense and sparse gradients,
-its learning rates, clipping, moving averages and dynamic loss scale.
+its learning rates, clipping, moving averages, losses and dynamic loss scale.
 
   record_training.py > training.tsv  (needs TensorFlow; seeded)
 
@@ -279,38 +279,80 @@ averages("num_updates", True, False)
 averages("zero_debias", False, True)
 
 
+# ---- Losses ---------------------------------------------------------------------------
+
+LABELS = (R.uniform(size=(4, 3)) > 0.5).astype(float)
+PARTS = R.dirichlet(np.ones(3), 4).round(3)  # Rows of probabilities.
+LOGITS = (3 * R.normal(size=(4, 3))).round(3)
+CHANCES = R.uniform(0.01, 0.99, size=(4, 3)).round(3)
+CLASSES = R.randint(0, 3, 4)
+WEIGHTS = np.array([0.5, 0, 2, 1])
+
+
+def losses():
+    l = v1.losses
+    line("loss", "labels", LABELS)
+    line("loss", "parts", PARTS)
+    line("loss", "logits", LOGITS)
+    line("loss", "chances", CHANCES)
+    line("loss", "classes", CLASSES)
+    line("loss", "weights", WEIGHTS)
+    labels, parts, logits, chances = (
+        tf.constant(a, tf.float32) for a in (LABELS, PARTS, LOGITS, CHANCES))
+    classes = tf.constant(CLASSES, tf.int64)
+    kinds = {
+        "absolute": lambda **k: l.absolute_difference(labels, logits, **k),
+        "squared": lambda **k: l.mean_squared_error(labels, logits, **k),
+        "huber": lambda **k: l.huber_loss(labels, logits, delta=1.5, **k),
+        "log": lambda **k: l.log_loss(labels, chances, epsilon=1e-3, **k),
+        "hinge": lambda **k: l.hinge_loss(labels, logits, **k),
+        "cosine": lambda **k: l.cosine_distance(parts, chances, 1, **k),
+        "sigmoid": lambda **k: l.sigmoid_cross_entropy(labels, logits, **k),
+        "sigmoid_smooth": lambda **k: l.sigmoid_cross_entropy(
+            labels, logits, label_smoothing=0.2, **k),
+        "softmax": lambda **k: l.softmax_cross_entropy(parts, logits, **k),
+        "softmax_smooth": lambda **k: l.softmax_cross_entropy(
+            parts, logits, label_smoothing=0.2, **k),
+        "sparse_softmax": lambda **k: l.sparse_softmax_cross_entropy(
+            classes, logits, **k),
+    }
+    rows = tf.constant(WEIGHTS, tf.float32)
+    reductions = v1.losses.Reduction
+    with v1.Session() as session:
+        for name, make in kinds.items():
+            flat = "softmax" in name
+            weights = rows if flat else rows[:, None]
+            for kind in ("NONE", "SUM", "SUM_OVER_BATCH_SIZE", "MEAN",
+                         "SUM_BY_NONZERO_WEIGHTS"):
+                for key, w in (("rows", weights), ("number", 0.5), ("none", 0.)):
+                    line("loss." + name, f"{kind}.{key}", session.run(
+                        make(weights=w, reduction=getattr(reductions, kind))))
+
+
+with tf.Graph().as_default():
+    losses()
+
+
 # ---- Loss scale -----------------------------------------------------------------------
 
+FINITE = [1, 1, 1, 0, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 1, 1, 1, 1, 0]
+
+
 def loss_scale():
-    finite = [1, 1, 1, 0, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 1, 1, 1, 1, 0]
-    scales, scale, good = [], 8.0, 0
-    try:
-        keras_rule = tf.keras.mixed_precision.LossScaleOptimizer(
-            tf.keras.optimizers.SGD(0.1), initial_scale=8.0,
-            dynamic_growth_steps=3)
-        v = tf.Variable(1.0)
-        keras_rule.build([v])
-        for f in finite:
-            keras_rule.apply_gradients(
-                [(tf.constant(1.0 if f else np.inf), v)])
-            scales.append(float(keras_rule.dynamic_scale))
-        line("loss_scale.keras", "scales", scales)
-    except AttributeError:
-        pass
-    # TensorFlow 1's DynamicLossScale, which TensorFlow 2.21 has no more: twice
-    # the scale after each three good steps in a row, half of it, but at least
-    # 1, after a bad one.
-    scales = []
-    for f in finite:
-        if f:
-            good += 1
-            if good == 3:
-                scale, good = scale * 2, 0
-        else:
-            scale, good = max(scale / 2, 1.0), 0
-        scales.append(scale)
-    line("loss_scale", "finite", np.array(finite))
+    scaled = tf.keras.mixed_precision.LossScaleOptimizer(
+        tf.keras.optimizers.SGD(0.5), initial_scale=8.0,
+        dynamic_growth_steps=3)
+    w, scales, values = tf.Variable(1.0), [], []
+    scaled.build([w])
+    for finite in FINITE:
+        # The gradient of the scaled loss is the scale times 0.25.
+        grad = float(scaled.dynamic_scale) * (0.25 if finite else np.inf)
+        scaled.apply_gradients([(tf.constant(grad), w)])
+        scales.append(float(scaled.dynamic_scale))
+        values.append(float(w))
+    line("loss_scale", "finite", np.array(FINITE))
     line("loss_scale", "scales", scales)
+    line("loss_scale", "values", values)
 
 
 loss_scale()

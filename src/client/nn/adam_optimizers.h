@@ -7,9 +7,12 @@
 // Formulas: w is the variable, g the gradient, t the number of the step from 1
 // on, everything elementwise; m = beta1 m + (1 - beta1) g and
 // v = beta2 v + (1 - beta2) g^2 are the slots "m" and "v", and
-//   rate = learning_rate sqrt(1 - beta2^t) / (1 - beta1^t)
+// rate = learning_rate sqrt(1 - beta2^t) / (1 - beta1^t)
 // corrects both for their initial zeros. The powers of the betas are the
-// variables "beta1_power" and "beta2_power", which all variables share.
+// variables "beta1_power" and "beta2_power", which all variables share. All of
+// it is computed from values in the variable's type, as in TensorFlow: in
+// bfloat16 a beta2 of 0.999 is 1, and nothing moves. Train variables of type
+// float, and cast them.
 #ifndef SLUICE_CLIENT_NN_ADAM_OPTIMIZERS_H_
 #define SLUICE_CLIENT_NN_ADAM_OPTIMIZERS_H_
 

@@ -34,9 +34,14 @@ Output DebiasedDelta(const Var& variable, const Output& value,
   hidden.reference = variable.is_reference();
   Var biased, steps;
   {
-    const NameScope beside(variable.name(), "");
-    biased = Var(Zeros(*known, t, {}), "biased", hidden, {});
-    steps = Var(Zeros({}, t, {}), "local_step", hidden, {});
+    // Named after the variable, and initialized before anything runs.
+    const NoControlDependencies initialisers_run_alone;
+    const WithGraph no_scopes(CurrentGraph());
+    const ColocateWith same_device(variable.handle().node);
+    biased = Var(Zeros(*known, t, {}), absl::StrCat(variable.name(), "/biased"),
+                 hidden, {});
+    steps = Var(Zeros({}, t, {}), absl::StrCat(variable.name(), "/local_step"),
+                hidden, {});
   }
   const Output moved = biased - (biased - value) * rest;
   const Output count = steps + 1;

@@ -479,7 +479,8 @@ Output Optimizer::GatherRows(const Var& var, const Output& indices) {
   if (!var.is_reference())
     return Build("ResourceGather", {var.handle(), indices},
                  {{"dtype", var.dtype()}}, "", {});
-  return Build("GatherV2", {var.handle(), indices, IntVector({0})}, {}, "", {});
+  return Build("GatherV2", {var.handle(), indices, Constant(int32_t{0}, {})},
+               {}, "", {});
 }
 
 }  // namespace sluice

@@ -114,9 +114,9 @@ struct AdagradDaOptions {
 // Adagrad with dual averaging (Duchi, Hazan and Singer, 2011), for sparse
 // linear models: w is computed anew from the sums of all gradients (slot
 // "gradient_accumulator", G) and of their squares (slot
-// "gradient_squared_accumulator", S), in the step t = global_step + 1:
-//   w = -learning_rate * sign(G) max(|G| - l1 t, 0) /
-//       (l2 t learning_rate + sqrt(S)).
+// "gradient_squared_accumulator", S), in the step t = global_step + 1. With
+// P = sign(G) max(|G| - l1 t, 0):
+// w = -learning_rate P / (l2 t learning_rate + sqrt(S)).
 class AdagradDaOptimizer : public OneOpOptimizer {
  public:
   AdagradDaOptimizer(const Operand& learning_rate, const Var& global_step,
@@ -176,8 +176,8 @@ struct FtrlOptions {
 
 // FTRL-Proximal (McMahan et al., "Ad Click Prediction", 2013), with p the
 // learning_rate_power:
-//   n' = n + g^2; z += g - (n'^-p - n^-p) / learning_rate * w;
-//   w = |z| > l1 ? (sign(z) l1 - z) / (n'^-p / learning_rate + 2 l2) : 0.
+// n' = n + g^2; z += g - (n'^-p - n^-p) / learning_rate * w;
+// w = |z| > l1 ? (sign(z) l1 - z) / (n'^-p / learning_rate + 2 l2) : 0.
 // Slots "accum": n, "linear": z.
 class FtrlOptimizer : public OneOpOptimizer {
  public:
@@ -186,8 +186,8 @@ class FtrlOptimizer : public OneOpOptimizer {
 };
 
 // Gradient descent followed by shrinkage (FOBOS: Duchi and Singer, 2009):
-//   v = w - learning_rate g;
-//   w = sign(v) max(|v| - learning_rate l1, 0) / (1 + learning_rate l2).
+// v = w - learning_rate g;
+// w = sign(v) max(|v| - learning_rate l1, 0) / (1 + learning_rate l2).
 class ProximalGradientDescentOptimizer : public OneOpOptimizer {
  public:
   explicit ProximalGradientDescentOptimizer(

@@ -128,13 +128,15 @@ struct AdamDecayRule {
     m = hn::Mul(hn::Set(d, beta1), m);
     v = hn::Mul(hn::Set(d, beta2), v);
     const V root = hn::Add(hn::Sqrt(v), hn::Set(d, epsilon));
-    w = hn::Sub(w, hn::Div(hn::Mul(hn::Set(d, lr), m), root));
+    const V step = hn::Div(hn::Mul(hn::Set(d, lr), m), root);
+    // (Where epsilon is zero, as 1e-8 is as a half, 0 / 0 is to be zero.)
+    w = hn::Sub(w, hn::IfThenZeroElse(hn::Eq(m, hn::Zero(d)), step));
   }
-  // Whether nothing changes. (0 / (0 + epsilon) is not zero if epsilon is.)
+  // Whether nothing changes.
   template <class D, class V>
   HWY_INLINE bool Skips(D d, V m, V v) const {
-    return epsilon != T(0) && hn::AllTrue(d, hn::And(hn::Eq(m, hn::Zero(d)),
-                                                     hn::Eq(v, hn::Zero(d))));
+    return hn::AllTrue(d,
+                       hn::And(hn::Eq(m, hn::Zero(d)), hn::Eq(v, hn::Zero(d))));
   }
 };
 
