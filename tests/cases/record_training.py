@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Records 20 steps of TensorFlow's optimizers, with dense and sparse gradients,
-its learning rates, clipping, moving averages, losses and dynamic loss scale.
+its learning rates, clipping, moving averages, losses, metrics
+and dynamic loss scale.
 
   record_training.py > training.tsv  (needs TensorFlow; seeded)
 
@@ -331,6 +332,51 @@ def losses():
 
 with tf.Graph().as_default():
     losses()
+
+
+# ---- Metrics --------------------------------------------------------------------------
+
+M = np.random.RandomState(7)
+METRIC = {"chances": M.uniform(size=(3, 8)).round(3),
+          "flags": M.randint(0, 2, (3, 8)), "classes": M.randint(0, 4, (3, 8)),
+          "guesses": M.randint(0, 4, (3, 8)),
+          "weights": M.randint(0, 4, (3, 8)) / 2}
+
+
+def metrics(weighted):
+    m, suffix = v1.metrics, "_weighted" if weighted else ""
+    fed = {k: v1.placeholder(tf.float32 if v.dtype.kind == "f" else tf.int32, [8])
+           for k, v in METRIC.items()}
+    k = {"weights": fed["weights"] if weighted else None}
+    sure = fed["chances"] > 0.5
+    kinds = {
+        "mean": lambda n: m.mean(fed["chances"], name=n, **k),
+        "accuracy": lambda n: m.accuracy(fed["classes"], fed["guesses"], name=n,
+                                         **k),
+        "precision": lambda n: m.precision(fed["flags"], sure, name=n, **k),
+        "recall": lambda n: m.recall(fed["flags"], sure, name=n, **k),
+        "auc": lambda n: m.auc(fed["flags"], fed["chances"], name=n, **k),
+        "mean_iou": lambda n: m.mean_iou(fed["classes"], fed["guesses"], 4, name=n,
+                                         **k),
+    }
+    made = {n + suffix: make(n + suffix) for n, make in kinds.items()}
+    with v1.Session() as session:
+        session.run(v1.local_variables_initializer())
+        for i in range(3):
+            session.run([update for _, update in made.values()],
+                        {p: METRIC[n][i] for n, p in fed.items()})
+            for name, (value, _) in made.items():
+                line("metric." + name, f"batch{i}", session.run(value))
+        for v in v1.local_variables():
+            line("metric." + v.op.name.split("/")[0], f"var:{v.op.name}",
+                 session.run(v))
+
+
+for key, value in METRIC.items():
+    line("metric", key, value)
+for weighted in (False, True):
+    with tf.Graph().as_default():
+        metrics(weighted)
 
 
 # ---- Loss scale -----------------------------------------------------------------------

@@ -258,6 +258,16 @@ TEST_F(SnippetTest, Losses) {
   EXPECT_FLOAT_EQ(Number(robust), (0.5f + 8) / 2);
 }
 
+TEST_F(SnippetTest, Metrics) {
+  Output labels = Constant(Tensor::Vector<int64_t>({1, 0}));
+  Output logits = Constant(Tensor::Of<float>({2, 2}, {0, 1, 0, 1}));
+#include "snippets/src/client/nn/metrics.h/1.inc"
+  Session session(graph);
+  ASSERT_TRUE(session.RunTargets({reset}).ok());
+  ASSERT_TRUE(session.RunTargets({update}).ok());
+  EXPECT_EQ(session.Run(figure)->scalar<float>(), 0.5f);
+}
+
 TEST_F(SnippetTest, LbfgsFits) {
   Output x = Constant(Tensor::Of<float>({1, 10}, std::vector<float>(10, 1)));
   Output y = Constant(Tensor::Of<float>({1, 1}, {5}));

@@ -172,7 +172,8 @@ AccumulatedStep MinimizeInMicroBatches(
           return next;
         },
         how, loc);
-    const Output count = ops::Cast(n, DType::kFloat);
+    // (No micro-batch: the gradients are zero, not NaN.)
+    const Output count = ops::Cast(ops::Maximum(n, 1), DType::kFloat);
     mean_loss = end[1] / count;
     for (size_t i = 0; i < vars.size(); ++i) {
       GradAndVar mean;

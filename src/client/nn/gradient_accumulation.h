@@ -56,9 +56,9 @@ struct AccumulatedStep {
 };
 
 // Accumulates within a step: a loop builds and differentiates
-// `loss(i)`, a scalar, for i = 0, ..., micro_batches - 1 (an int32 scalar, of
-// which there must be at least one), one after the other, and the optimizer
-// applies the mean of the gradients. Null on error.
+// `loss(i)`, a scalar, for i = 0, ..., micro_batches - 1 (an int32 scalar), one
+// after the other, and the optimizer applies the mean of the gradients, which
+// is zero if there are no micro-batches. Null on error.
 AccumulatedStep MinimizeInMicroBatches(
     Optimizer& optimizer, const Operand& micro_batches,
     const std::function<Output(Output i)>& loss,

@@ -3,6 +3,7 @@
 #include <numbers>
 
 #include "client/operators.h"
+#include "client/types_and_shapes.h"
 #include "sluice/ops.h"
 
 namespace sluice {
@@ -16,11 +17,7 @@ struct Progress {
         step(Of(now)),
         steps(Of(period)) {}
 
-  Output Of(const Operand& x) const {
-    const Output v = x.Get(dtype);
-    if (!v.valid() || RemoveRef(v.dtype()) == dtype) return v;
-    return ops::Cast(v, dtype);
-  }
+  Output Of(const Operand& x) const { return InType(x, dtype); }
   // The number of periods.
   Output Passed(bool whole = false) const {
     const Output p = step / steps;

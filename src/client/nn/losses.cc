@@ -1,16 +1,13 @@
 #include "client/nn/losses.h"
 
 #include "client/operators.h"
+#include "client/types_and_shapes.h"
 #include "sluice/ops.h"
 
 namespace sluice {
 namespace {
 
-Output AsFloat(const Operand& x) {
-  const Output v = x.Get(DType::kFloat);
-  if (!v.valid() || RemoveRef(v.dtype()) == DType::kFloat) return v;
-  return ops::Cast(v, DType::kFloat);
-}
+Output AsFloat(const Operand& x) { return InType(x, DType::kFloat); }
 
 Output AllOf(const Output& x) { return ops::Range(0, ops::Rank(x), 1); }
 
@@ -33,8 +30,7 @@ struct Pair {
 // Labels in the type of the logits.
 Output Like(const Output& logits, const Operand& labels) {
   const DType t = logits.valid() ? RemoveRef(logits.dtype()) : DType::kFloat;
-  const Output l = labels.Get(t);
-  return !l.valid() || RemoveRef(l.dtype()) == t ? l : ops::Cast(l, t);
+  return InType(labels, t);
 }
 
 Output FloatByDefault(const Operand& x) {

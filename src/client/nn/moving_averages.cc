@@ -6,16 +6,11 @@
 #include "absl/strings/str_cat.h"
 #include "client/control/control_flow.h"
 #include "client/operators.h"
+#include "client/types_and_shapes.h"
 #include "sluice/ops.h"
 
 namespace sluice {
 namespace {
-
-Output InType(const Operand& x, DType t) {
-  const Output v = x.Get(t);
-  if (!v.valid() || RemoveRef(v.dtype()) == t) return v;
-  return ops::Cast(v, t);
-}
 
 // What to subtract from a variable that has the average without its bias.
 Output DebiasedDelta(const Var& variable, const Output& value,

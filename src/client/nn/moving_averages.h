@@ -3,8 +3,11 @@
 //
 //   ExponentialMovingAverage averages(0.999);
 //   Node* train = AdamOptimizer(1e-3).Minimize(loss);
-//   const ControlDependencies after({train});
-//   Node* step = averages.Apply();
+//   Node* step = nullptr;
+//   {
+//     const ControlDependencies after({train});
+//     step = averages.Apply();
+//   }
 //
 // Names are TensorFlow's, so that checkpoints fit: the average of "w" is
 // "w/ExponentialMovingAverage".

@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "client/op_builder.h"
+#include "client/types_and_shapes.h"
 #include "graph/control_flow.h"
 #include "graph/exact_line.h"
 #include "graph/none_output.h"
@@ -452,8 +453,7 @@ Output Optimizer::Hyperparameter(const Operand& value, const char* name) {
 }
 
 Output Optimizer::As(const Output& value, DType dtype) {
-  if (!value.valid() || RemoveRef(value.dtype()) == dtype) return value;
-  return Build("Cast", {value}, {{"DstT", dtype}}, "", {});
+  return value.valid() ? InType(value, dtype) : value;
 }
 
 Node* Optimizer::UpdateOp(const char* op, const Var& var,
