@@ -1,5 +1,6 @@
 // Hostile calls of the functions for writing models: variables, gradients,
-// optimizers, control flow, functions, arrays, recurrent networks.
+// control flow, functions, arrays, recurrent networks. (Optimizers:
+// hostile_training_test.cc.)
 #include <limits>
 #include <tuple>
 
@@ -178,7 +179,7 @@ HOSTILE(OperatorsOnNothing,
   ExpectRecorded("", [] { EXPECT_NULL(-Operand("text")); });
 }
 
-// ---- Gradients and optimizers -----------------------------------------------
+// ---- Gradients --------------------------------------------------------------
 
 HOSTILE(GradientsOfNothing,
         "Gradients Grad GradTarget::GradTarget Densify SumGradients "
@@ -244,54 +245,6 @@ HOSTILE(GradientsOfNothing,
     }
     EXPECT_FALSE(Gradients({out}, {in}).ok()) << kind;
   }
-}
-
-HOSTILE(OptimizersOfNothing,
-        "Optimizer::Optimizer Optimizer::Minimize Optimizer::ComputeGradients "
-        "Optimizer::ApplyGradients Optimizer::GetSlot Optimizer::SlotNames "
-        "Optimizer::name GradientDescentOptimizer::GradientDescentOptimizer "
-        "AdagradOptimizer::AdagradOptimizer AdagradOptimizer::SlotNames") {
-  const auto with = [](const std::function<void(Optimizer&)>& use) {
-    const std::vector<std::function<std::unique_ptr<Optimizer>()>> makers = {
-        [] { return std::make_unique<GradientDescentOptimizer>(0.1); },
-        [] { return std::make_unique<GradientDescentOptimizer>(Output()); },
-        [] { return std::make_unique<GradientDescentOptimizer>(Tensor()); },
-        [] { return std::make_unique<GradientDescentOptimizer>("text", ""); },
-        [] { return std::make_unique<AdagradOptimizer>(kNan, kNan); },
-        [] { return std::make_unique<AdagradOptimizer>(Elsewhere(), -1.0); },
-        [] { return std::make_unique<AdagradOptimizer>(0.1, 0.1, "a b"); }};
-    for (const auto& make : makers) (void)RecordedBy([&] { use(*make()); });
-  };
-  with([](Optimizer& o) {
-    EXPECT_EQ(o.Minimize(Output()), nullptr);
-    EXPECT_FALSE(o.ComputeGradients(Output()).ok());
-    EXPECT_FALSE(o.ComputeGradients(Constant(1.0f)).ok());
-    EXPECT_FALSE(o.ComputeGradients(Constant(int32_t{1})).ok());
-    EXPECT_FALSE(o.ComputeGradients(Output(Constant(1.0f).node, 8)).ok());
-    EXPECT_FALSE(o.ApplyGradients({}).ok());
-    EXPECT_FALSE(o.ApplyGradients({{Gradient(), Var()}}).ok());
-    EXPECT_FALSE(o.ApplyGradients({{Constant(1.0f), Var()}}).ok());
-    EXPECT_NULL(o.GetSlot(Var(), ""));
-    EXPECT_LE(o.SlotNames().size(), 1u);
-    (void)o.name();
-  });
-  with([](Optimizer& o) {
-    const Var v(Tensor::Vector<float>({1, 2}), "v");
-    EXPECT_NULL(o.GetSlot(v, "no_such"));
-    EXPECT_EQ(o.Minimize(v.Read(), {.variables = {Var()}}), nullptr);
-    (void)o.Minimize(ops::Sum(v, 0), {.name = "\n"});
-    (void)o.Minimize(ops::Sum(v, 0), {.grad_loss = Elsewhere()});
-    (void)o.Minimize(ops::Sum(v, 0), {.global_step = Var("text", "step")});
-  });
-  with([](Optimizer& o) {
-    const Var v(Tensor::Vector<float>({1, 2}), "v");
-    const Output one = Constant(1.0f);
-    (void)o.ApplyGradients({{Gradient::Slices(Output(), one, Output()), v}})
-        .status();
-    (void)o.ApplyGradients({{Elsewhere(), v}}).status();
-    (void)o.ApplyGradients({{Output(one.node, 9), v}}).status();
-    (void)o.ApplyGradients({{one, v}, {one, v}}).status();
-  });
 }
 
 // ---- Structures, loops and branches -----------------------------------------

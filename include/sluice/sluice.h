@@ -37,40 +37,50 @@
 #include "client/control/loops.h"          // OpenMerge, CloseMerge
 #include "client/control/structure.h"      // Types of loop variables
 #include "client/control/tensor_array.h"   // TensorArray
-#include "client/initializers.h"   // Zeros, RandomUniform, GlorotUniform, ...
-#include "client/nn/optimizers.h"  // GradientDescentOptimizer, ...
-#include "client/nn/rnn.h"         // DynamicRnn, StaticRnn, ...
-#include "client/nn/rnn_cells.h"   // LstmCell, GruCell, RnnCell, ...
-#include "client/nn/sampled_softmax.h"     // SampledSoftmaxLoss
-#include "client/operators.h"              // x + y, x < y
-#include "client/variables.h"              // Var, GetVariable, Placeholder
-#include "data/barrier.h"                  // Barrier
-#include "data/coordinator.h"              // Coordinator
-#include "data/dataset.h"                  // Dataset
-#include "data/dataset_iterator.h"         // DatasetIterator
-#include "data/hash_table.h"               // HashTable, MutableHashTable
-#include "data/queue.h"                    // Queue
-#include "deploy/quantize.h"               // Freeze, Quantize
-#include "exec/core/cancellation.h"        // Cancellation
-#include "exec/core/device.h"              // CpuDevices
-#include "exec/core/trace.h"               // TraceEvent, ChromeTrace
-#include "exec/devices/emulated_device.h"  // EmulatedDevices
-#include "graph/attr.h"                    // AttrValue, AttrMap
-#include "graph/builder.h"                 // Scopes, Constant
-#include "graph/device_scope.h"            // DeviceFunctionScope, NoDeviceScope
-#include "graph/graph.h"                   // Graph, Node, Output
-#include "graph/graphdef.h"                // ImportGraphDef, ExportGraphDef
-#include "io/event_writer.h"               // EventWriter
-#include "io/make_example.h"               // MakeExample
-#include "io/npy.h"                        // ReadNpy, WriteNpy, WriteNpz, ...
-#include "io/records.h"                    // RecordReader, RecordWriter
-#include "session/session.h"               // Session
-#include "sluice/ops.h"                    // ops::MatMul and all others
-#include "tensor/dtype.h"                  // DType
-#include "tensor/shape.h"                  // Shape, PartialShape
-#include "tensor/tensor.h"                 // Tensor
-#include "train/checkpoint_difference.h"   // CompareCheckpoint
-#include "train/run_lock.h"                // RunLock
-#include "train/saver.h"                   // Saver
+#include "client/initializers.h"  // Zeros, RandomUniform, GlorotUniform, ...
+#include "client/nn/adam_optimizers.h"        // AdamOptimizer, ...
+#include "client/nn/clip_gradients.h"         // ClipByGlobalNorm, ...
+#include "client/nn/gradient_accumulation.h"  // GradientAccumulator, ...
+#include "client/nn/lbfgs.h"                  // Lbfgs
+#include "client/nn/learning_rates.h"         // CosineDecay, WarmUp, ...
+#include "client/nn/loss_scaling.h"           // LossScaling
+#include "client/nn/losses.h"                 // HuberLoss, ...
+#include "client/nn/metrics.h"                // Accuracy, Auc, ...
+#include "client/nn/moving_averages.h"        // ExponentialMovingAverage
+#include "client/nn/optimizer.h"              // Optimizer
+#include "client/nn/optimizers.h"             // GradientDescentOptimizer, ...
+#include "client/nn/rnn.h"                    // DynamicRnn, StaticRnn, ...
+#include "client/nn/rnn_cells.h"              // LstmCell, GruCell, RnnCell, ...
+#include "client/nn/sampled_softmax.h"        // SampledSoftmaxLoss
+#include "client/operators.h"                 // x + y, x < y
+#include "client/variables.h"                 // Var, GetVariable, Placeholder
+#include "data/barrier.h"                     // Barrier
+#include "data/coordinator.h"                 // Coordinator
+#include "data/dataset.h"                     // Dataset
+#include "data/dataset_iterator.h"            // DatasetIterator
+#include "data/hash_table.h"                  // HashTable, MutableHashTable
+#include "data/queue.h"                       // Queue
+#include "deploy/quantize.h"                  // Freeze, Quantize
+#include "exec/core/cancellation.h"           // Cancellation
+#include "exec/core/device.h"                 // CpuDevices
+#include "exec/core/trace.h"                  // TraceEvent, ChromeTrace
+#include "exec/devices/emulated_device.h"     // EmulatedDevices
+#include "graph/attr.h"                       // AttrValue, AttrMap
+#include "graph/builder.h"                    // Scopes, Constant
+#include "graph/device_scope.h"           // DeviceFunctionScope, NoDeviceScope
+#include "graph/graph.h"                  // Graph, Node, Output
+#include "graph/graphdef.h"               // ImportGraphDef, ExportGraphDef
+#include "io/event_writer.h"              // EventWriter
+#include "io/make_example.h"              // MakeExample
+#include "io/npy.h"                       // ReadNpy, WriteNpy, WriteNpz, ...
+#include "io/records.h"                   // RecordReader, RecordWriter
+#include "session/session.h"              // Session
+#include "sluice/ops.h"                   // ops::MatMul and all others
+#include "tensor/dtype.h"                 // DType
+#include "tensor/shape.h"                 // Shape, PartialShape
+#include "tensor/tensor.h"                // Tensor
+#include "train/checkpoint_difference.h"  // CompareCheckpoint
+#include "train/run_lock.h"               // RunLock
+#include "train/saver.h"                  // Saver
 
 #endif  // SLUICE_SLUICE_H_

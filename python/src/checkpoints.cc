@@ -110,10 +110,9 @@ std::string Differences(const std::string& prefix,
       Unlocked([&] { return CheckpointReader::Open(prefix); });
   std::vector<WantedTensor> tensors;
   for (const auto& [name, dtype, shape] : wanted)
-    tensors.push_back(
-        {name, static_cast<DType>(dtype),
-         shape ? PartialShape(Dims(shape->begin(), shape->end()))
-               : PartialShape::Unknown()});
+    tensors.push_back({name, static_cast<DType>(dtype),
+                       shape ? PartialShape(Dims(shape->begin(), shape->end()))
+                             : PartialShape::Unknown()});
   CheckpointDifference difference = CompareCheckpoint(reader, tensors);
   difference.surplus.clear();
   return difference.ToString();

@@ -185,6 +185,93 @@ InitializerFn TruncatedNormal(double mean, double stddev,
     return sluice::TruncatedNormal(shape, mean, stddev, {dtype, seed});
   };
 }
+InitializerFn GlorotNormal(std::optional<int64_t> seed) {
+  return VarianceScaling(1, Fan::kAverage, Distribution::kTruncatedNormal,
+                         seed);
+}
+InitializerFn HeUniform(std::optional<int64_t> seed) {
+  return VarianceScaling(2, Fan::kIn, Distribution::kUniform, seed);
+}
+InitializerFn HeNormal(std::optional<int64_t> seed) {
+  return VarianceScaling(2, Fan::kIn, Distribution::kTruncatedNormal, seed);
+}
+InitializerFn LecunUniform(std::optional<int64_t> seed) {
+  return VarianceScaling(1, Fan::kIn, Distribution::kUniform, seed);
+}
+InitializerFn LecunNormal(std::optional<int64_t> seed) {
+  return VarianceScaling(1, Fan::kIn, Distribution::kTruncatedNormal, seed);
+}
+
+InitializerFn VarianceScaling(double scale, Fan fan, Distribution distribution,
+                              std::optional<int64_t> seed) {
+  return [=](const Shape& shape, DType dtype) {
+    if (!(scale > 0) || !std::isfinite(scale))
+      return BuildError(InvalidArgument(
+          "VarianceScaling: expected a positive scale, got ", scale));
+    const auto [in, out] = Fans(shape);
+    const double size = fan == Fan::kIn    ? in
+                        : fan == Fan::kOut ? out
+                                           : (in + out) / 2;
+    const double variance = scale / std::max(1.0, size);
+    // The standard deviation of a normal that is truncated at two of its own.
+    constexpr double kTruncated = .87962566103423978;
+    switch (distribution) {
+      case Distribution::kTruncatedNormal:
+        return sluice::TruncatedNormal(
+            shape, 0, std::sqrt(variance) / kTruncated, {dtype, seed});
+      case Distribution::kNormal:
+        return sluice::RandomNormal(shape, 0, std::sqrt(variance),
+                                    {dtype, seed});
+      case Distribution::kUniform:
+        break;
+    }
+    const double limit = std::sqrt(3 * variance);
+    return sluice::RandomUniform(shape, -limit, limit, {dtype, seed});
+  };
+}
+
+InitializerFn Orthogonal(double gain, std::optional<int64_t> seed) {
+  return [=](const Shape& shape, DType dtype) -> Output {
+    if (!shape.valid() || shape.rank() < 2)
+      return BuildError(InvalidArgument(
+          "Orthogonal: expected a shape of rank 2 or more, got ",
+          shape.ToString()));
+    const int64_t columns = shape.dim(shape.rank() - 1);
+    const int64_t rows = columns == 0 ? 0 : shape.num_elements() / columns;
+    if (rows == 0) return sluice::Zeros(shape, dtype);
+    const bool wide = rows < columns;
+    const Output drawn =
+        sluice::RandomNormal({std::max(rows, columns), std::min(rows, columns)},
+                             0, 1, {dtype, seed});
+    Node* const qr = BuildNode("Qr", {drawn}, {{"full_matrices", false}});
+    const Output q(qr, 0), r(qr, 1);
+    if (qr == nullptr) return OrFailure(qr);
+    // A uniform distribution needs the signs of r's diagonal.
+    const Output signs =
+        Build("Sign", {Build("MatrixDiagPart", {r}, {}, "", {})}, {}, "", {});
+    Output unit = Build("Mul", {q, signs}, {}, "", {});
+    if (wide) unit = Build("Transpose", {unit, IntVector({1, 0})}, {}, "", {});
+    return Build("Mul",
+                 {ScalarOf(dtype, gain),
+                  Build("Reshape", {unit, ShapeConstant(shape, "shape", {})},
+                        {}, "", {})},
+                 {}, "", {});
+  };
+}
+
+InitializerFn Identity(double gain) {
+  return [=](const Shape& shape, DType dtype) -> Output {
+    if (!shape.valid() || shape.rank() != 2)
+      return BuildError(InvalidArgument(
+          "Identity: expected a shape of rank 2, got ", shape.ToString()));
+    const int64_t size = std::min(shape.dim(0), shape.dim(1));
+    return Build(
+        "MatrixSetDiag",
+        {sluice::Zeros(shape, dtype), Filled({size}, ScalarOf(dtype, gain))},
+        {}, "", {});
+  };
+}
+
 InitializerFn GlorotUniform(std::optional<int64_t> seed) {
   return [=](const Shape& shape, DType dtype) {
     const auto [in, out] = Fans(shape);

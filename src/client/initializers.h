@@ -57,6 +57,33 @@ InitializerFn TruncatedNormal(double mean = 0, double stddev = 0.05,
 // Uniform in +-sqrt(6 / (fan_in + fan_out)), after Glorot and Bengio (2010).
 // Filters [h, w, in, out] have fans h * w * in and h * w * out.
 InitializerFn GlorotUniform(std::optional<int64_t> seed = {});
+// A truncated normal with the same variance.
+InitializerFn GlorotNormal(std::optional<int64_t> seed = {});
+// Variance 2 / fan_in, for layers with a ReLU (He et al., 2015).
+InitializerFn HeUniform(std::optional<int64_t> seed = {});
+InitializerFn HeNormal(std::optional<int64_t> seed = {});
+// Variance 1 / fan_in (LeCun et al., 1998).
+InitializerFn LecunUniform(std::optional<int64_t> seed = {});
+InitializerFn LecunNormal(std::optional<int64_t> seed = {});
+
+enum class Fan : uint8_t { kIn, kOut, kAverage };
+enum class Distribution : uint8_t {
+  kTruncatedNormal,  // With the variance that is asked for after truncation.
+  kNormal,
+  kUniform,
+};
+// Mean 0 and variance scale / fan, of which the above are cases. The numbers of
+// a seed are TensorFlow's. InvalidArgument unless scale is positive.
+InitializerFn VarianceScaling(
+    double scale = 1, Fan fan = Fan::kIn,
+    Distribution distribution = Distribution::kTruncatedNormal,
+    std::optional<int64_t> seed = {});
+// A matrix with orthonormal rows or columns, whichever are fewer, times gain;
+// dimensions before the last count as one (Saxe, McClelland and Ganguli, 2014).
+// InvalidArgument for shapes of rank below 2.
+InitializerFn Orthogonal(double gain = 1, std::optional<int64_t> seed = {});
+// gain on the diagonal of a matrix. InvalidArgument for other ranks.
+InitializerFn Identity(double gain = 1);
 }  // namespace init
 
 // Sets the seed of the ambient graph. A random op without a seed of its own

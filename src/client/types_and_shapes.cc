@@ -11,6 +11,22 @@ DType NaturalType(const Operand& x) {
   return x.weak && t == DType::kDouble ? DType::kFloat : t;
 }
 
+Output InType(const Operand& x, DType t) {
+  const Output v = x.Get(t);
+  if (!v.valid() || RemoveRef(v.dtype()) == t) return v;
+  switch (RemoveRef(v.dtype())) {
+    case DType::kString:
+    case DType::kResource:
+    case DType::kVariant:
+      return BuildError(
+          InvalidArgument("expected a tensor of numbers, got ",
+                          DTypeName(v.dtype()), " '", v.name(), "'"),
+          x.loc);
+    default:
+      return Build("Cast", {v}, {{"DstT", t}}, "", x.loc);
+  }
+}
+
 Output Shaped(Output o, const PartialShape& shape, SourceLoc loc) {
   if (!o.valid() || !shape.rank_known()) return o;
   const Status s = o.graph()->SetShape(o, shape);

@@ -10,6 +10,11 @@ namespace sluice {
 // is float, as in Python clients. kInvalid if it is null.
 DType NaturalType(const Operand& x);
 
+// The operand in a type: a bare number is made in it, everything else is cast
+// to it if it has another one. Null, with the error recorded, for strings,
+// handles and variants.
+Output InType(const Operand& x, DType t);
+
 // Returns `o` after recording in the graph what the client knows about its
 // shape beyond what the op infers; null, with the error recorded, if the two
 // contradict each other.

@@ -30,6 +30,54 @@ TEST_F(VarTest, StartsWithInitialValueAndIsUpdated) {
   }
 }
 
+TEST_F(InitializersTest, VariancesAreThoseOfTheirFans) {
+  constexpr int64_t kSeed = 5;
+  SCOPED_TRACE(kSeed);
+  const Shape shape({3, 50, 80});  // Fans 150 and 240.
+  const auto variance = [&](const InitializerFn& initializer) {
+    double sum = 0, squares = 0;
+    const std::vector<float> values =
+        Values<float>(initializer(shape, DType::kFloat));
+    for (float v : values) {
+      sum += v;
+      squares += static_cast<double>(v) * v;
+    }
+    const auto n = static_cast<double>(values.size());
+    EXPECT_NEAR(sum / n, 0, 0.01);
+    return squares / n;
+  };
+  EXPECT_NEAR(variance(init::GlorotUniform(kSeed)) * 195, 1, 0.05);
+  EXPECT_NEAR(variance(init::GlorotNormal(kSeed)) * 195, 1, 0.05);
+  EXPECT_NEAR(variance(init::HeUniform(kSeed)) * 75, 1, 0.05);
+  EXPECT_NEAR(variance(init::HeNormal(kSeed)) * 75, 1, 0.05);
+  EXPECT_NEAR(variance(init::LecunUniform(kSeed)) * 150, 1, 0.05);
+  EXPECT_NEAR(variance(init::LecunNormal(kSeed)) * 150, 1, 0.05);
+  EXPECT_NEAR(variance(init::VarianceScaling(
+                  3, init::Fan::kOut, init::Distribution::kNormal, kSeed)) *
+                  80,
+              1, 0.05);
+  EXPECT_FALSE(init::VarianceScaling(0)(shape, DType::kFloat).valid());
+}
+
+TEST_F(InitializersTest, OrthogonalMatricesAre) {
+  for (const Shape& shape : {Shape({4, 6}), Shape({6, 4}), Shape({2, 3, 4})}) {
+    SCOPED_TRACE(shape.ToString());
+    const Output q =
+        ops::Reshape(init::Orthogonal(2, 3)(shape, DType::kDouble),
+                     {-1, static_cast<int>(shape.dim(shape.rank() - 1))});
+    const bool wide = shape == Shape({4, 6});
+    const Tensor product =
+        Eval(ops::MatMul(q, q, {.transpose_a = !wide, .transpose_b = wide}));
+    for (int64_t i = 0; i < 4; ++i)
+      for (int64_t j = 0; j < 4; ++j)
+        EXPECT_NEAR(product.data<double>()[4 * i + j], i == j ? 4 : 0, 1e-12);
+  }
+  EXPECT_THAT(Values<float>(init::Identity(3)(Shape({2, 3}), DType::kFloat)),
+              ElementsAre(3, 0, 0, 0, 3, 0));
+  EXPECT_FALSE(init::Orthogonal()(Shape({3}), DType::kFloat).valid());
+  EXPECT_FALSE(init::Identity()(Shape({3}), DType::kFloat).valid());
+}
+
 TEST_F(VarTest, ReadBeforeInitializationNamesTheVariable) {
   const Var v(0.0, "lonely");
   const Status s = session_.Run(v).status();

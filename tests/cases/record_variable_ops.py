@@ -24,6 +24,7 @@ OPTIMISERS = {
     "RMSProp": (3, "lr rho momentum epsilon grad"),
     "CenteredRMSProp": (4, "lr rho momentum epsilon grad"),
     "Adam": (3, "beta1_power beta2_power lr beta1 beta2 epsilon grad"),
+    "AdamWithAmsgrad": (4, "beta1_power beta2_power lr beta1 beta2 epsilon grad"),
     "AdaMax": (3, "beta1_power lr beta1 beta2 epsilon grad"),
     "Ftrl": (3, "grad lr l1 l2 lr_power"),
     "FtrlV2": (3, "grad lr l1 l2 l2_shrinkage lr_power"),

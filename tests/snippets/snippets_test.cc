@@ -167,6 +167,123 @@ TEST_F(SnippetTest, Optimizers) {
   EXPECT_LT(session.Run(w)->scalar<float>(), 2);
 }
 
+#include "snippets/src/client/nn/optimizer.h/1.inc"
+
+TEST_F(SnippetTest, OwnOptimizers) {
+  const Var w(Tensor::Vector<float>({1, 1, 1}), "w");
+  const Output rows = Constant(Tensor::Vector<int32_t>({2}));
+  Node* train =
+      SignDescent(0.25f).Minimize(ops::Sum(ops::GatherV2(w, rows, 0) * 3, 0));
+  Session session(graph);
+  ASSERT_TRUE(session.Run(GlobalVariablesInitializer()).ok());
+  ASSERT_TRUE(session.Run(train).ok());
+  EXPECT_THAT(session.Run(w)->ToVector<float>(), ElementsAre(1, 1, 0.75f));
+}
+
+TEST_F(SnippetTest, AdamOptimizers) {
+  Var w(2.0f, "w");
+  Output loss = w * w;
+#include "snippets/src/client/nn/adam_optimizers.h/1.inc"
+  Session session(graph);
+  ASSERT_TRUE(session.Run(GlobalVariablesInitializer()).ok());
+  ASSERT_TRUE(session.Run(train).ok());
+  EXPECT_NEAR(session.Run(w)->scalar<float>(), 2 - 1e-3f, 1e-6f);
+  ASSERT_TRUE(session.Run(decayed).ok());
+  EXPECT_LT(session.Run(w)->scalar<float>(), 2 - 2e-3f);
+}
+
+TEST_F(SnippetTest, LearningRates) {
+  Var w(2.0f, "w");
+  Output loss = w * w;
+#include "snippets/src/client/nn/learning_rates.h/1.inc"
+  Session session(graph);
+  ASSERT_TRUE(session.Run(GlobalVariablesInitializer()).ok());
+  EXPECT_EQ(session.Run(rate)->scalar<float>(), 0);
+  ASSERT_TRUE(session.Run(train).ok());
+  EXPECT_GT(session.Run(rate)->scalar<float>(), 0);
+}
+
+TEST_F(SnippetTest, Clipping) {
+  Var w(200.0f, "w");
+  Output loss = w * w;
+#include "snippets/src/client/nn/clip_gradients.h/1.inc"
+  ASSERT_TRUE(train.ok()) << train.status();
+  Session session(graph);
+  ASSERT_TRUE(session.Run(GlobalVariablesInitializer()).ok());
+  ASSERT_TRUE(session.Run(*train).ok());
+  EXPECT_FLOAT_EQ(session.Run(adam.GetSlot(w, "m"))->scalar<float>(), 0.5f);
+}
+
+TEST_F(SnippetTest, MovingAverages) {
+  Var w(2.0f, "w");
+  Output loss = w * w;
+#include "snippets/src/client/nn/moving_averages.h/1.inc"
+  Session session(graph);
+  ASSERT_TRUE(session.Run(GlobalVariablesInitializer()).ok());
+  ASSERT_TRUE(session.Run(step).ok());
+  EXPECT_NEAR(session.Run(averages.Average(w))->scalar<float>(), 2 - 1e-6f,
+              1e-6f);
+}
+
+TEST_F(SnippetTest, Accumulation) {
+  Var w(2.0f, "w");
+  Output loss = w * w;
+#include "snippets/src/client/nn/gradient_accumulation.h/1.inc"
+  Session session(graph);
+  ASSERT_TRUE(session.Run(GlobalVariablesInitializer()).ok());
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(session.Run(w)->scalar<float>(), 2);
+    ASSERT_TRUE(session.Run(step).ok());
+  }
+  EXPECT_LT(session.Run(w)->scalar<float>(), 2);
+}
+
+TEST_F(SnippetTest, ScaledLosses) {
+  Var w(2.0f, "w");
+  Output loss = w * w;
+#include "snippets/src/client/nn/loss_scaling.h/1.inc"
+  Session session(graph);
+  ASSERT_TRUE(session.Run(GlobalVariablesInitializer()).ok());
+  ASSERT_TRUE(session.Run(train).ok());
+  EXPECT_LT(session.Run(w)->scalar<float>(), 2);
+}
+
+TEST_F(SnippetTest, Losses) {
+  Output labels = Constant(Tensor::Vector<int32_t>({1}));
+  Output logits = Constant(Tensor::Of<float>({1, 2}, {0, 0}));
+  Output targets = Constant(Tensor::Vector<float>({0, 0}));
+  Output predictions = Constant(Tensor::Vector<float>({1, 5}));
+#include "snippets/src/client/nn/losses.h/1.inc"
+  EXPECT_NEAR(Number(loss), std::log(2.0f), 1e-6f);
+  EXPECT_FLOAT_EQ(Number(robust), (0.5f + 8) / 2);
+}
+
+TEST_F(SnippetTest, Metrics) {
+  Output labels = Constant(Tensor::Vector<int64_t>({1, 0}));
+  Output logits = Constant(Tensor::Of<float>({2, 2}, {0, 1, 0, 1}));
+#include "snippets/src/client/nn/metrics.h/1.inc"
+  Session session(graph);
+  ASSERT_TRUE(session.RunTargets({reset}).ok());
+  ASSERT_TRUE(session.RunTargets({update}).ok());
+  EXPECT_EQ(session.Run(figure)->scalar<float>(), 0.5f);
+}
+
+TEST_F(SnippetTest, LbfgsFits) {
+  Output x = Constant(Tensor::Of<float>({1, 10}, std::vector<float>(10, 1)));
+  Output y = Constant(Tensor::Of<float>({1, 1}, {5}));
+  Session session(graph);
+  {
+#include "snippets/src/client/nn/lbfgs.h/1.inc"
+    // (The variables are not initialized yet.)
+    EXPECT_FALSE(done.ok());
+    ASSERT_TRUE(session.Run(GlobalVariablesInitializer()).ok());
+    const auto again = session.Run({}, {fit.loss}, {fit.train});
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_NEAR((*again)[0].scalar<float>(), 0, 1e-6f);
+    EXPECT_NEAR(session.Run(w)->ToVector<float>()[3], 0.5f, 1e-4f);
+  }
+}
+
 TEST_F(SnippetTest, SampledSoftmax) {
   Var w(RandomUniform({5000, 8}), "w"), b(Zeros({5000}), "b");
   Output words = Constant(Tensor::Vector<int64_t>({7, 4000}));

@@ -1,410 +1,164 @@
 #include "client/nn/optimizers.h"
 
-#include <algorithm>
-#include <mutex>
-#include <optional>
-#include <unordered_map>
-#include <unordered_set>
-
-#include "client/op_builder.h"
-#include "graph/control_flow.h"
-#include "graph/exact_line.h"
-#include "graph/none_output.h"
+#include "absl/strings/str_cat.h"
+#include "client/operators.h"
 
 namespace sluice {
-namespace {
-
-Output Hyperparameter(const Operand& value, const char* name) {
-  if (value.output.valid()) return value.output;
-  const NameScope scope(name);
-  return value.Get(value.weak ? DType::kFloat : DType::kInvalid);
-}
-
-// The same slices with distinct indices: repeated ones are added up.
-Gradient WithDistinctIndices(const Gradient& g) {
-  Node* unique = BuildNode("Unique", {g.indices}, {}, "Unique");
-  if (unique == nullptr) return Gradient();
-  const Output distinct(unique, 0);
-  const Output count = Build("StridedSlice",
-                             {Build("Shape", {distinct}, {}, "", {}),
-                              IntVector({0}), IntVector({1}), IntVector({1})},
-                             {{"shrink_axis_mask", 1}}, "", {});
-  const Output sums = Build("UnsortedSegmentSum",
-                            {g.values, Output(unique, 1), count}, {}, "", {});
-  return Gradient::Slices(distinct, sums, g.dense_shape);
-}
-
-// All gradients become available only when all of them are ready.
-void GateAll(std::vector<GradAndVar>* grads) {
-  std::vector<Node*> all;
-  for (const GradAndVar& g : *grads)
-    if (g.gradient)
-      all.push_back(g.gradient.is_sparse() ? g.gradient.values.node
-                                           : g.gradient.dense.node);
-  const NameScope scope("tuple");
-  const ControlDependencies after(all);
-  for (GradAndVar& g : *grads) {
-    if (!g.gradient) continue;
-    Output& value =
-        g.gradient.is_sparse() ? g.gradient.values : g.gradient.dense;
-    value = Build("Identity", {value}, {}, "", {});
-  }
-}
-
-bool IsControlFlow(const Node& n) {
-  switch (n.op().role) {
-    case OpRole::kSwitch:
-    case OpRole::kMerge:
-    case OpRole::kEnter:
-    case OpRole::kExit:
-    case OpRole::kNextIteration:
-    case OpRole::kLoopCond:
-      return true;
-    default:
-      return false;
-  }
-}
-
-// The nodes that use the values of variables on the paths to some outputs, so
-// that updates can wait for them. Linear in the size of that part of the graph.
-class ValueUsers {
- public:
-  explicit ValueUsers(const std::vector<Output>& ends) {
-    for (const Output& o : ends)
-      if (o.valid()) Visit(o.node);
-  }
-
-  static bool IsRead(const Node& n) {
-    return n.op().role == OpRole::kIdentity ||
-           n.kind() == OpKind::kReadVariable;
-  }
-  // The reads of a variable that are not in `others`.
-  std::vector<Node*> ReadsBeside(const ValueUsers& others,
-                                 const Var& var) const {
-    std::vector<Node*> reads;
-    for (Node* n : Find(users_of_, var.handle()))
-      if (IsRead(*n) && others.seen_.count(n) == 0) reads.push_back(n);
-    return reads;
-  }
-
-  // The readers of one variable, except nodes after control flow: they may be
-  // dead in some steps, or in a loop, where no node outside can wait for them.
-  std::vector<Node*> Of(const Var& var) const {
-    std::vector<Node*> users;
-    for (Node* n : Find(users_of_, var.handle())) {
-      const std::vector<Node*>& of_read = Find(users_of_, Output(n));
-      if (IsRead(*n) && !of_read.empty())
-        users.insert(users.end(), of_read.begin(), of_read.end());
-      else
-        users.push_back(n);
-    }
-    std::sort(users.begin(), users.end(),
-              [](const Node* a, const Node* b) { return a->id() < b->id(); });
-    users.erase(std::unique(users.begin(), users.end()), users.end());
-    return users;
-  }
-
- private:
-  using Map = OutputMap<std::vector<Node*>>;
-
-  static const std::vector<Node*>& Find(const Map& map, const Output& o) {
-    static const auto* const kNone = new std::vector<Node*>();
-    const auto it = map.find(o);
-    return it == map.end() ? *kNone : it->second;
-  }
-
-  // Visits depth first, inputs before their consumers.
-  void Visit(Node* end) {
-    struct Step {
-      Node* node;
-      bool inputs_done;
-    };
-    std::vector<Step> open = {{end, false}};
-    while (!open.empty()) {
-      const auto [n, inputs_done] = open.back();
-      open.pop_back();
-      if (inputs_done) {
-        Record(n);
-        continue;
-      }
-      if (!seen_.insert(n).second) continue;
-      open.push_back({n, true});
-      // (The Merges of a loop under construction around this have no second
-      // input yet.)
-      for (const Output& in : n->inputs())
-        if (in.valid()) open.push_back({in.node, false});
-      for (Node* c : n->control_inputs()) open.push_back({c, false});
-    }
-  }
-
-  void Record(Node* n) {
-    bool after_control_flow = IsControlFlow(*n);
-    for (const Output& in : n->inputs())
-      after_control_flow |= after_control_flow_.count(in.node) != 0;
-    for (const Node* c : n->control_inputs())
-      after_control_flow |= after_control_flow_.count(c) != 0;
-    if (after_control_flow) {
-      after_control_flow_.insert(n);
-      return;
-    }
-    for (const Output& in : n->inputs()) users_of_[in].push_back(n);
-  }
-
-  std::unordered_set<const Node*> seen_, after_control_flow_;
-  Map users_of_;
-};
-
-// Makes `update` run after `user`. An update within a loop that does not
-// contain the user runs after the loop's captures.
-Status WaitFor(Node* user, Node* update) {
-  SLUICE_ASSIGN_OR_RETURN(Node* const there,
-                          CaptureControl(ContextOf(update), user));
-  return update->graph()->AddControlEdge(there, update);
-}
-
-Status BuilderError() {
-  const Graph& g = CurrentGraph();
-  const Status* const s = g.ErrorOf(g.Failure());
-  return s == nullptr ? Internal("optimizer: a builder failed") : *s;
-}
-
-// Switches to the graph of `o`, if that is not the current one.
-std::optional<WithGraph> InGraphOf(const Output& o) {
-  if (!o.valid() || o.graph() == &CurrentGraph()) return std::nullopt;
-  return std::optional<WithGraph>(std::in_place, *o.graph());
-}
-
-}  // namespace
-
-Node* Optimizer::Minimize(Output loss, const MinimizeOptions& options,
-                          SourceLoc loc) {
-  const std::optional<WithGraph> there = InGraphOf(loss);
-  const Result<std::vector<GradAndVar>> grads = Compute(loss, options, loc);
-  if (!grads.ok()) {
-    BuildError(grads.status(), loc);
-    return nullptr;
-  }
-  const Result<Node*> train = Apply(*grads, options, loc);
-  if (train.ok()) return *train;
-  BuildError(train.status(), loc);
-  return nullptr;
-}
-
-Result<std::vector<GradAndVar>> Optimizer::ComputeGradients(
-    Output loss, const MinimizeOptions& options, SourceLoc loc) {
-  Result<std::vector<GradAndVar>> grads = Compute(loss, options, loc);
-  if (!grads.ok()) return WithLine(grads.status(), loc);
-  return grads;
-}
-
-Result<std::vector<GradAndVar>> Optimizer::Compute(
-    Output loss, const MinimizeOptions& options, SourceLoc loc) {
-  if (!loss.valid()) {
-    CurrentGraph().PropagateFailure(
-        loss,
-        InvalidArgument("optimizer ", name_, ": expected a loss, got none"));
-    return BuilderError();
-  }
-  const std::optional<WithGraph> there = InGraphOf(loss);
-  if (!IsFloating(RemoveRef(loss.dtype())))
-    return InvalidArgument(
-        "optimizer ", name_, ": expected a loss of a floating type, got ",
-        DTypeName(loss.dtype()), "; ", loss.node->Describe());
-  const std::vector<Var> vars =
-      options.variables.empty() ? TrainableVariables() : options.variables;
-  if (vars.empty())
-    return InvalidArgument("optimizer ", name_,
-                           ": expected variables to train, got none");
-  GradientOptions how;
-  if (options.grad_loss.valid()) how.grad_ys = {options.grad_loss};
-  how.colocate = options.colocate;
-  how.gate_ops = options.gate == GradientGate::kOp;
-  const std::vector<GradTarget> xs(vars.begin(), vars.end());
-  SLUICE_ASSIGN_OR_RETURN(const std::vector<Gradient> grads,
-                          Gradients({loss}, xs, how, {}));
-  loss_ = loss;
-  std::vector<GradAndVar> result;
-  for (size_t i = 0; i < vars.size(); ++i)
-    result.push_back({grads[i], vars[i]});
-  if (options.gate == GradientGate::kGraph) {
-    const AtLine at(loc);
-    GateAll(&result);
-  }
-  return result;
-}
-
-Result<Node*> Optimizer::ApplyGradients(const std::vector<GradAndVar>& grads,
-                                        const MinimizeOptions& options,
-                                        SourceLoc loc) {
-  const Result<Node*> train = Apply(grads, options, loc);
-  if (!train.ok()) return WithLine(train.status(), loc);
-  return train;
-}
-
-Result<Node*> Optimizer::Apply(const std::vector<GradAndVar>& grads,
-                               const MinimizeOptions& options, SourceLoc loc) {
-  std::vector<GradAndVar> some;
-  std::string names;
-  for (const GradAndVar& g : grads) {
-    if (!g.var.valid())
-      return InvalidArgument("optimizer ", name_,
-                             ": expected a variable, got none");
-    const Gradient& d = g.gradient;
-    for (const Output& part : {d.dense, d.indices, d.values, d.dense_shape})
-      if (part.valid() && (part.graph() != g.var.handle().graph() ||
-                           part.dtype() == DType::kInvalid))
-        return InvalidArgument("optimizer ", name_,
-                               ": expected a gradient in the graph of '",
-                               g.var.name(), "', got '", part.name(), "'");
-    if (d.is_sparse() && !d.indices.valid())
-      return InvalidArgument("optimizer ", name_,
-                             ": expected indices of the slices, got none");
-    absl::StrAppend(&names, names.empty() ? "" : ", ", g.var.name());
-    if (g.gradient) some.push_back(g);
-  }
-  if (some.empty())
-    return InvalidArgument(
-        "optimizer ", name_,
-        ": expected a gradient for some variable, got none "
-        "for ",
-        names.empty() ? "no variable" : names,
-        grads.empty() ? "" : WhyNone(grads[0].gradient.dense));
-  const std::optional<WithGraph> there = InGraphOf(some[0].var.handle());
-  const AtLine at(loc);
-  Graph& g = CurrentGraph();
-  std::lock_guard<std::recursive_mutex> lock(g.mutex());
-  {
-    // Slots are named after their variables, independent of the caller's
-    // scopes.
-    const WithGraph no_scopes(g);
-    for (const GradAndVar& gv : some) {
-      const ColocateWith same_device(gv.var.handle().node);
-      CreateSlots(gv.var);
-    }
-  }
-  const std::string name = options.name.empty() ? name_ : options.name;
-  std::string whole_name;  // The training node's: the name of its scope.
-  std::vector<Node*> updates;
-  {
-    std::vector<Output> ends;
-    if (options.gate == GradientGate::kReads) {
-      for (const GradAndVar& gv : some) {
-        if (!gv.gradient.is_sparse()) {
-          ends.push_back(gv.gradient.dense);
-        } else {
-          ends.push_back(gv.gradient.values);
-          ends.push_back(gv.gradient.indices);
-        }
-      }
-    }
-    const ValueUsers users(ends);
-    // Nodes that only the loss needs do not have to run for the update, but if
-    // they do, their reads must not see a new value.
-    const bool with_loss = options.gate == GradientGate::kReads &&
-                           loss_.valid() && loss_.graph() == &g;
-    const ValueUsers of_loss(with_loss ? std::vector<Output>{loss_}
-                                       : std::vector<Output>());
-    const NameScope scope(name);
-    whole_name = scope.prefix() + "/";
-    Prepare();
-    for (const GradAndVar& gv : some) {
-      const NameScope update("update_" + gv.var.name());
-      const ColocateWith same_device(gv.var.handle().node);
-      updates.push_back(Update(gv.gradient, gv.var));
-      if (updates.back() == nullptr) return BuilderError();
-      for (Node* user : users.Of(gv.var))
-        SLUICE_RETURN_IF_ERROR(WaitFor(user, updates.back()));
-      for (Node* read : of_loss.ReadsBeside(users, gv.var))
-        SLUICE_RETURN_IF_ERROR(WaitFor(read, updates.back()));
-    }
-  }
-  Node* train = nullptr;
-  if (options.global_step.valid()) {
-    const ControlDependencies after(updates);
-    train = options.global_step.AssignAdd(1);
-  } else {
-    train = Group(updates, whole_name, {});
-  }
-  if (train == nullptr) return BuilderError();
-  return train;
-}
-
-Node* Optimizer::Update(const Gradient& grad, const Var& var) {
-  if (!grad.is_sparse()) return ApplyDense(grad.dense, var);
-  const Gradient g =
-      AcceptsRepeatedIndices() ? grad : WithDistinctIndices(grad);
-  return g ? ApplySparse(g, var) : nullptr;
-}
-
-Var Optimizer::GetSlot(const Var& var, const std::string& slot) const {
-  const auto it = slots_.find({var.name(), slot});
-  return it == slots_.end() ? Var() : it->second;
-}
-
-void Optimizer::MakeSlot(const Var& var, const std::string& slot,
-                         double initial) {
-  Var& v = slots_[{var.name(), slot}];
-  if (v.valid()) return;
-  VarOptions options;
-  options.trainable = false;
-  options.reference = var.is_reference();
-  const std::string name = var.name() + "/" + name_;
-  const PartialShape shape = var.shape();
-  const Result<Shape> known =
-      shape.fully_known() ? shape.ToShape()
-                          : Result<Shape>(InvalidArgument("unknown shape"));
-  const Output value = ScalarOf(var.dtype(), initial, {});
-  if (known.ok()) {
-    v = Var(Filled(*known, value, {}), name, options, {});
-    return;
-  }
-  // The size of the variable's initial value.
-  const Output dims = Build("Shape", {var.initial_value()}, {}, "", {});
-  v = Var(Build("Fill", {dims, value}, {}, "", {}), name, options, {});
-}
-
-Output Optimizer::As(const Output& value, DType dtype) {
-  if (!value.valid() || RemoveRef(value.dtype()) == dtype) return value;
-  return Build("Cast", {value}, {{"DstT", dtype}}, "", {});
-}
 
 void GradientDescentOptimizer::Prepare() {
   rate_ = Hyperparameter(learning_rate_, "learning_rate");
 }
 
 Node* GradientDescentOptimizer::ApplyDense(Output grad, const Var& var) {
-  return BuildNode(var.is_reference() ? "ApplyGradientDescent"
-                                      : "ResourceApplyGradientDescent",
-                   {var.handle(), As(rate_, var.dtype()), grad});
+  return UpdateOp("ApplyGradientDescent", var,
+                  {var.handle(), As(rate_, var.dtype()), grad});
 }
 
 Node* GradientDescentOptimizer::ApplySparse(const Gradient& grad,
                                             const Var& var) {
   const Output delta =
       Build("Mul", {grad.values, As(rate_, var.dtype())}, {}, "", {});
-  return BuildNode(var.is_reference() ? "ScatterSub" : "ResourceScatterSub",
-                   {var.handle(), grad.indices, delta});
+  return UpdateOp("ScatterSub", var, {var.handle(), grad.indices, delta});
 }
 
-void AdagradOptimizer::CreateSlots(const Var& var) {
-  MakeSlot(var, "accumulator", initial_accumulator_);
+std::vector<std::string> OneOpOptimizer::SlotNames() const {
+  std::vector<std::string> names;
+  for (const Slot& s : slots_) names.push_back(s.name);
+  return names;
 }
 
-void AdagradOptimizer::Prepare() {
-  rate_ = Hyperparameter(learning_rate_, "learning_rate");
+void OneOpOptimizer::CreateSlots(const Var& var) {
+  for (const Slot& s : slots_) MakeSlot(var, s.name, s.initial, s.suffix);
 }
 
-Node* AdagradOptimizer::ApplyDense(Output grad, const Var& var) {
-  return BuildNode(var.is_reference() ? "ApplyAdagrad" : "ResourceApplyAdagrad",
-                   {var.handle(), GetSlot(var, "accumulator").handle(),
-                    As(rate_, var.dtype()), grad});
+void OneOpOptimizer::Prepare() {
+  values_.clear();
+  for (const auto& [name, value] : numbers_)
+    values_.push_back(Hyperparameter(value, name));
+  last_ = LastInput();
 }
 
-Node* AdagradOptimizer::ApplySparse(const Gradient& grad, const Var& var) {
-  return BuildNode(
-      var.is_reference() ? "SparseApplyAdagrad" : "ResourceSparseApplyAdagrad",
-      {var.handle(), GetSlot(var, "accumulator").handle(),
-       As(rate_, var.dtype()), grad.values, grad.indices});
+Node* OneOpOptimizer::ApplyDense(Output grad, const Var& var) {
+  return ApplyOne("Apply", var, {grad});
 }
+
+Node* OneOpOptimizer::ApplySparse(const Gradient& grad, const Var& var) {
+  return ApplyOne("SparseApply", var, {grad.values, grad.indices});
+}
+
+Node* OneOpOptimizer::ApplyOne(const std::string& prefix, const Var& var,
+                               const std::vector<Output>& gradient) {
+  std::vector<Output> inputs = {var.handle()};
+  for (const std::string& slot : InputSlots())
+    inputs.push_back(GetSlot(var, slot).handle());
+  const size_t before = order_ == Order::kGradientFirst ? 0
+                        : order_ == Order::kMomentum    ? 1
+                                                        : values_.size();
+  for (size_t i = 0; i < before; ++i)
+    inputs.push_back(As(values_[i], var.dtype()));
+  inputs.insert(inputs.end(), gradient.begin(), gradient.end());
+  for (size_t i = before; i < values_.size(); ++i)
+    inputs.push_back(As(values_[i], var.dtype()));
+  if (last_.valid()) inputs.push_back(last_);
+  return UpdateOp((prefix + kind_).c_str(), var, inputs, attrs_);
+}
+
+MomentumOptimizer::MomentumOptimizer(const Operand& learning_rate,
+                                     const Operand& momentum, bool nesterov,
+                                     std::string name)
+    : OneOpOptimizer(std::move(name), "Momentum", {{"momentum"}},
+                     {{"learning_rate", learning_rate}, {"momentum", momentum}},
+                     Order::kMomentum, {{"use_nesterov", nesterov}}) {}
+
+AdagradOptimizer::AdagradOptimizer(const Operand& learning_rate,
+                                   double initial_accumulator, std::string name)
+    : OneOpOptimizer(std::move(name), "Adagrad",
+                     {{"accumulator", initial_accumulator}},
+                     {{"learning_rate", learning_rate}}, Order::kNumbersFirst) {
+}
+
+AdagradDaOptimizer::AdagradDaOptimizer(const Operand& learning_rate,
+                                       const Var& global_step,
+                                       const AdagradDaOptions& options)
+    : OneOpOptimizer(options.name, "AdagradDA",
+                     {{"gradient_accumulator"},
+                      {"gradient_squared_accumulator",
+                       options.initial_squared_accumulator}},
+                     {{"learning_rate", learning_rate},
+                      {"l1", options.l1},
+                      {"l2", options.l2}},
+                     Order::kGradientFirst),
+      global_step_(global_step) {}
+
+void AdagradDaOptimizer::Prepare() {
+  step_ = As(global_step_.Read({}), DType::kInt64) + 1;
+  OneOpOptimizer::Prepare();
+}
+
+AdadeltaOptimizer::AdadeltaOptimizer(const Operand& learning_rate, double rho,
+                                     double epsilon, std::string name)
+    : OneOpOptimizer(
+          std::move(name), "Adadelta", {{"accum"}, {"accum_update"}},
+          {{"lr", learning_rate}, {"rho", rho}, {"epsilon", epsilon}},
+          Order::kNumbersFirst) {}
+
+RmsPropOptimizer::RmsPropOptimizer(const Operand& learning_rate,
+                                   const RmsPropOptions& options)
+    : OneOpOptimizer(
+          options.name, options.centered ? "CenteredRMSProp" : "RMSProp",
+          options.centered ? std::vector<Slot>{{"rms", 1}, {"mg"}, {"momentum"}}
+                           : std::vector<Slot>{{"rms", 1}, {"momentum"}},
+          {{"learning_rate", learning_rate},
+           {"decay", options.decay},
+           {"momentum", options.momentum},
+           {"epsilon", options.epsilon}},
+          Order::kNumbersFirst) {}
+
+std::vector<std::string> RmsPropOptimizer::InputSlots() const {
+  std::vector<std::string> names = SlotNames();
+  if (names.size() == 3) std::swap(names[0], names[1]);  // The mean first.
+  return names;
+}
+
+namespace {
+
+std::vector<std::pair<const char*, Operand>> FtrlNumbers(
+    const Operand& learning_rate, const FtrlOptions& options) {
+  std::vector<std::pair<const char*, Operand>> numbers = {
+      {"learning_rate", learning_rate},
+      {"l1_regularization_strength", options.l1},
+      {"l2_regularization_strength", options.l2}};
+  if (options.l2_shrinkage > 0)
+    numbers.emplace_back("l2_shrinkage_regularization_strength",
+                         options.l2_shrinkage);
+  numbers.emplace_back("learning_rate_power", options.learning_rate_power);
+  return numbers;
+}
+
+}  // namespace
+
+FtrlOptimizer::FtrlOptimizer(const Operand& learning_rate,
+                             const FtrlOptions& options)
+    : OneOpOptimizer(options.name, options.l2_shrinkage > 0 ? "FtrlV2" : "Ftrl",
+                     {{"accum", options.initial_accumulator}, {"linear"}},
+                     FtrlNumbers(learning_rate, options),
+                     Order::kGradientFirst) {}
+
+ProximalGradientDescentOptimizer::ProximalGradientDescentOptimizer(
+    const Operand& learning_rate, double l1, double l2, std::string name)
+    : OneOpOptimizer(std::move(name), "ProximalGradientDescent", {},
+                     {{"learning_rate", learning_rate},
+                      {"l1_regularization_strength", l1},
+                      {"l2_regularization_strength", l2}},
+                     Order::kNumbersFirst) {}
+
+ProximalAdagradOptimizer::ProximalAdagradOptimizer(
+    const Operand& learning_rate, const ProximalAdagradOptions& options)
+    : OneOpOptimizer(options.name, "ProximalAdagrad",
+                     {{"accumulator", options.initial_accumulator}},
+                     {{"learning_rate", learning_rate},
+                      {"l1_regularization_strength", options.l1},
+                      {"l2_regularization_strength", options.l2}},
+                     Order::kNumbersFirst) {}
 
 }  // namespace sluice

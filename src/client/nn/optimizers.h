@@ -1,105 +1,25 @@
-// Optimizers: user-level code on gradients, variables and the update ops.
+// The optimizers whose update of a variable is one op. (Adam and its family:
+// adam_optimizers.h; L-BFGS: lbfgs.h; what they share: optimizer.h.)
 //
-//   Node* train = AdagradOptimizer(0.01).Minimize(loss);
+//   Node* train = MomentumOptimizer(0.01, 0.9).Minimize(loss);
+//
+// Formulas: w is the variable, g the gradient, everything elementwise. A sparse
+// gradient (of rows of w) updates only these rows of w and of the slots; rows
+// that occur repeatedly are added up first. Hyperparameters that may change
+// from step to step are numbers or scalar outputs, such as the schedules of
+// learning_rates.h.
 #ifndef SLUICE_CLIENT_NN_OPTIMIZERS_H_
 #define SLUICE_CLIENT_NN_OPTIMIZERS_H_
 
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "client/autodiff/gradients.h"
-#include "client/variables.h"
+#include "client/nn/optimizer.h"
 
 namespace sluice {
 
-struct GradAndVar {
-  Gradient gradient;  // May be missing.
-  Var var;
-};
-
-// What the update of a variable waits for, besides its gradient.
-enum class GradientGate : uint8_t {
-  // All uses of the variable's value in the loss and the gradients: the step
-  // computes with the values at its start, and updates are in place.
-  kReads,
-  kNone,
-  kOp,     // The gradients of each op are ready together.
-  kGraph,  // All gradients are ready before any is used.
-};
-
-struct MinimizeOptions {
-  Var global_step = {};             // Incremented by each step.
-  std::vector<Var> variables = {};  // Empty: all trainable ones.
-  Output grad_loss = {};            // The gradient of the loss; null: one.
-  GradientGate gate = GradientGate::kReads;
-  bool colocate = false;  // Gradients on the devices of their ops.
-  std::string name = "";  // The name of the training node.
-};
-
-// An optimizer belongs to the graph in which it is first used. Each kind of
-// optimizer is a derived class that defines its slots (additional variables per
-// variable) and how it applies a gradient.
-class Optimizer {
- public:
-  explicit Optimizer(std::string name) : name_(std::move(name)) {}
-  virtual ~Optimizer() = default;
-  Optimizer(const Optimizer&) = delete;
-
-  // A node that runs one training step. As in builders: null on error, which is
-  // recorded in the graph.
-  Node* Minimize(Output loss, const MinimizeOptions& options = {},
-                 SourceLoc loc = CallerLoc());
-
-  // The two halves of Minimize, for inspecting or changing gradients in
-  // between.
-  Result<std::vector<GradAndVar>> ComputeGradients(
-      Output loss, const MinimizeOptions& options = {},
-      SourceLoc loc = CallerLoc());
-  // InvalidArgument if no variable has a gradient.
-  Result<Node*> ApplyGradients(const std::vector<GradAndVar>& grads,
-                               const MinimizeOptions& options = {},
-                               SourceLoc loc = CallerLoc());
-
-  // The slot of a variable; null if it does not exist (yet).
-  Var GetSlot(const Var& var, const std::string& slot) const;
-  virtual std::vector<std::string> SlotNames() const { return {}; }
-  const std::string& name() const { return name_; }
-
- protected:
-  // Creates the slots of one variable (with MakeSlot); called once per
-  // variable.
-  virtual void CreateSlots(const Var& var) { (void)var; }
-  // Builds what all variables share: the hyperparameters as outputs.
-  virtual void Prepare() {}
-  virtual Node* ApplyDense(Output grad, const Var& var) = 0;
-  // The indices are distinct, unless AcceptsRepeatedIndices.
-  virtual Node* ApplySparse(const Gradient& grad, const Var& var) = 0;
-  virtual bool AcceptsRepeatedIndices() const { return false; }
-
-  // Creates a variable "<var>/<name>" for `var`, of the same shape, with every
-  // element set to `initial`; not trainable.
-  void MakeSlot(const Var& var, const std::string& slot, double initial);
-  // A hyperparameter as an output of the variable's type.
-  static Output As(const Output& value, DType dtype);
-
- private:
-  // The two halves; their errors do not name a line.
-  Result<std::vector<GradAndVar>> Compute(Output loss,
-                                          const MinimizeOptions& options,
-                                          SourceLoc loc);
-  Result<Node*> Apply(const std::vector<GradAndVar>& grads,
-                      const MinimizeOptions& options, SourceLoc loc);
-  Node* Update(const Gradient& grad, const Var& var);
-
-  const std::string name_;
-  Output loss_;  // The loss of the last ComputeGradients.
-  // By the names of the variable and the slot.
-  std::map<std::pair<std::string, std::string>, Var> slots_;
-};
-
-// var -= learning_rate * gradient.
+// w -= learning_rate * g.
 class GradientDescentOptimizer : public Optimizer {
  public:
   explicit GradientDescentOptimizer(const Operand& learning_rate,
@@ -117,30 +37,175 @@ class GradientDescentOptimizer : public Optimizer {
   Output rate_;
 };
 
-// Duchi, Hazan and Singer (2011): slot "accumulator" sums squared gradients;
-// var -= learning_rate * gradient / sqrt(accumulator).
-class AdagradOptimizer : public Optimizer {
+// An optimizer whose update is one op with the variable, its slots, scalars and
+// the gradient as inputs: "Apply<kind>" and "SparseApply<kind>", and the same
+// for resources. Derived classes say which.
+class OneOpOptimizer : public Optimizer {
  public:
-  explicit AdagradOptimizer(const Operand& learning_rate,
-                            double initial_accumulator = 0.1,
-                            std::string name = "Adagrad")
-      : Optimizer(std::move(name)),
-        learning_rate_(learning_rate),
-        initial_accumulator_(initial_accumulator) {}
-  std::vector<std::string> SlotNames() const override {
-    return {"accumulator"};
-  }
+  std::vector<std::string> SlotNames() const override;
 
  protected:
+  struct Slot {
+    std::string name;
+    double initial = 0;
+    std::string suffix = "";  // Instead of the optimizer's name.
+  };
+  // TensorFlow's name of the hyperparameter, and its value.
+  using Numbers = std::vector<std::pair<const char*, Operand>>;
+  // Which of the numbers precede the gradient in the op's inputs.
+  enum class Order : uint8_t { kNumbersFirst, kGradientFirst, kMomentum };
+
+  OneOpOptimizer(std::string name, std::string kind, std::vector<Slot> slots,
+                 Numbers numbers, Order order, AttrMap attrs = {})
+      : Optimizer(std::move(name)),
+        kind_(std::move(kind)),
+        slots_(std::move(slots)),
+        numbers_(std::move(numbers)),
+        order_(order),
+        attrs_(std::move(attrs)) {}
+
+  // The order of the op's inputs is that of `InputSlots`, if the slots are made
+  // in another one.
+  virtual std::vector<std::string> InputSlots() const { return SlotNames(); }
+  // An input behind the numbers, of its own type; null: none.
+  virtual Output LastInput() { return {}; }
   void CreateSlots(const Var& var) override;
   void Prepare() override;
   Node* ApplyDense(Output grad, const Var& var) override;
   Node* ApplySparse(const Gradient& grad, const Var& var) override;
 
  private:
-  const Operand learning_rate_;
-  const double initial_accumulator_;
-  Output rate_;
+  Node* ApplyOne(const std::string& prefix, const Var& var,
+                 const std::vector<Output>& gradient);
+
+  const std::string kind_;
+  const std::vector<Slot> slots_;
+  const Numbers numbers_;
+  const Order order_;
+  const AttrMap attrs_;
+  std::vector<Output> values_;  // Of the numbers.
+  Output last_;
+};
+
+// a = momentum * a + g, then w -= learning_rate * a; with nesterov
+// w -= learning_rate * (g + momentum * a) (Sutskever, Martens, Dahl and Hinton,
+// 2013). Slot "momentum": a.
+class MomentumOptimizer : public OneOpOptimizer {
+ public:
+  MomentumOptimizer(const Operand& learning_rate, const Operand& momentum,
+                    bool nesterov = false, std::string name = "Momentum");
+};
+
+// a += g^2; w -= learning_rate * g / sqrt(a) (Duchi, Hazan and Singer, 2011).
+// Slot "accumulator": a, which starts at `initial_accumulator` > 0.
+class AdagradOptimizer : public OneOpOptimizer {
+ public:
+  explicit AdagradOptimizer(const Operand& learning_rate,
+                            double initial_accumulator = 0.1,
+                            std::string name = "Adagrad");
+};
+
+struct AdagradDaOptions {
+  double initial_squared_accumulator = 0.1;
+  double l1 = 0, l2 = 0;
+  std::string name = "AdagradDA";
+};
+
+// Adagrad with dual averaging (Duchi, Hazan and Singer, 2011), for sparse
+// linear models: w is computed anew from the sums of all gradients (slot
+// "gradient_accumulator", G) and of their squares (slot
+// "gradient_squared_accumulator", S), in the step t = global_step + 1. With
+// P = sign(G) max(|G| - l1 t, 0):
+// w = -learning_rate P / (l2 t learning_rate + sqrt(S)).
+class AdagradDaOptimizer : public OneOpOptimizer {
+ public:
+  AdagradDaOptimizer(const Operand& learning_rate, const Var& global_step,
+                     const AdagradDaOptions& options = {});
+
+ protected:
+  void Prepare() override;
+  Output LastInput() override { return step_; }
+
+ private:
+  const Var global_step_;
+  Output step_;
+};
+
+// a = rho a + (1 - rho) g^2; d = g sqrt(u + epsilon) / sqrt(a + epsilon);
+// w -= learning_rate * d; u = rho u + (1 - rho) d^2 (Zeiler, 2012). Slots
+// "accum": a, "accum_update": u.
+class AdadeltaOptimizer : public OneOpOptimizer {
+ public:
+  explicit AdadeltaOptimizer(const Operand& learning_rate = 0.001,
+                             double rho = 0.95, double epsilon = 1e-8,
+                             std::string name = "Adadelta");
+};
+
+struct RmsPropOptions {
+  double decay = 0.9;
+  Operand momentum = 0.0;
+  double epsilon = 1e-10;
+  // Divides by the standard deviation of the gradients instead of their root
+  // mean square.
+  bool centered = false;
+  std::string name = "RMSProp";
+};
+
+// s = decay s + (1 - decay) g^2; p = momentum p + learning_rate g /
+// sqrt(s + epsilon); w -= p (Tieleman and Hinton, 2012). If centered, with
+// m = decay m + (1 - decay) g, s - m^2 takes the place of s (Graves, 2013).
+// Slots "rms": s, which starts at 1, "momentum": p, and "mg": m.
+class RmsPropOptimizer : public OneOpOptimizer {
+ public:
+  explicit RmsPropOptimizer(const Operand& learning_rate,
+                            const RmsPropOptions& options = {});
+
+ protected:
+  std::vector<std::string> InputSlots() const override;
+};
+
+struct FtrlOptions {
+  double learning_rate_power = -0.5;  // At most 0.
+  double initial_accumulator = 0.1;
+  double l1 = 0, l2 = 0;
+  // Added to the gradient as 2 l2_shrinkage w, which, unlike l2, shrinks w only
+  // in steps that have a gradient.
+  double l2_shrinkage = 0;
+  std::string name = "Ftrl";
+};
+
+// FTRL-Proximal (McMahan et al., "Ad Click Prediction", 2013), with p the
+// learning_rate_power:
+// n' = n + g^2; z += g - (n'^-p - n^-p) / learning_rate * w;
+// w = |z| > l1 ? (sign(z) l1 - z) / (n'^-p / learning_rate + 2 l2) : 0.
+// Slots "accum": n, "linear": z.
+class FtrlOptimizer : public OneOpOptimizer {
+ public:
+  explicit FtrlOptimizer(const Operand& learning_rate,
+                         const FtrlOptions& options = {});
+};
+
+// Gradient descent followed by shrinkage (FOBOS: Duchi and Singer, 2009):
+// v = w - learning_rate g;
+// w = sign(v) max(|v| - learning_rate l1, 0) / (1 + learning_rate l2).
+class ProximalGradientDescentOptimizer : public OneOpOptimizer {
+ public:
+  explicit ProximalGradientDescentOptimizer(
+      const Operand& learning_rate, double l1 = 0, double l2 = 0,
+      std::string name = "ProximalGradientDescent");
+};
+
+struct ProximalAdagradOptions {
+  double initial_accumulator = 0.1;
+  double l1 = 0, l2 = 0;
+  std::string name = "ProximalAdagrad";
+};
+
+// The same with Adagrad's rate, learning_rate / sqrt(a). Slot "accumulator": a.
+class ProximalAdagradOptimizer : public OneOpOptimizer {
+ public:
+  explicit ProximalAdagradOptimizer(const Operand& learning_rate,
+                                    const ProximalAdagradOptions& options = {});
 };
 
 }  // namespace sluice

@@ -30,7 +30,7 @@ struct UpdateArgs {
   void* s2 = nullptr;  // Second slot.
   void* w = nullptr;
 };
-enum class UpdateKind { kAxpy, kAdagrad, kMomentum, kAdam };
+enum class UpdateKind { kAxpy, kAdagrad, kMomentum, kAdam, kAdamDecay };
 }  // namespace
 }  // namespace sluice::simd
 #endif
@@ -113,11 +113,40 @@ struct AdamRule {
   }
 };
 
+// Has no gradient: Step passes another array in its place.
+template <class T>
+struct AdamDecayRule {
+  static constexpr int kSlots = 2;
+  explicit AdamDecayRule(const UpdateArgs& u)
+      : lr(static_cast<T>(u.flag ? u.lr * u.a : u.lr)),
+        beta1(static_cast<T>(u.a)),
+        beta2(static_cast<T>(u.b)),
+        epsilon(static_cast<T>(u.epsilon)) {}
+  T lr, beta1, beta2, epsilon;
+  template <class D, class V>
+  HWY_INLINE void operator()(D d, V, V& m, V& v, V& w) const {
+    m = hn::Mul(hn::Set(d, beta1), m);
+    v = hn::Mul(hn::Set(d, beta2), v);
+    const V root = hn::Add(hn::Sqrt(v), hn::Set(d, epsilon));
+    const V step = hn::Div(hn::Mul(hn::Set(d, lr), m), root);
+    // (Where epsilon is zero, as 1e-8 is as a half, 0 / 0 is to be zero.)
+    w = hn::Sub(w, hn::IfThenZeroElse(hn::Eq(m, hn::Zero(d)), step));
+  }
+  // Whether nothing changes.
+  template <class D, class V>
+  HWY_INLINE bool Skips(D d, V m, V v) const {
+    return hn::AllTrue(d,
+                       hn::And(hn::Eq(m, hn::Zero(d)), hn::Eq(v, hn::Zero(d))));
+  }
+};
+
 template <class Rule, class T, class D>
 HWY_INLINE void Step(const Rule& rule, D d, const T* g, T* s1, T* s2, T* w) {
   using V = hn::Vec<D>;
   V vs1 = Rule::kSlots > 0 ? hn::LoadU(d, s1) : hn::Zero(d);
   V vs2 = Rule::kSlots > 1 ? hn::LoadU(d, s2) : hn::Zero(d);
+  if constexpr (requires { rule.Skips(d, vs1, vs2); })
+    if (rule.Skips(d, vs1, vs2)) return;
   V vw = hn::LoadU(d, w);
   rule(d, hn::LoadU(d, g), vs1, vs2, vw);
   if (Rule::kSlots > 0) hn::StoreU(vs1, d, s1);
@@ -187,6 +216,8 @@ UpdateFn PickUpdate(UpdateKind kind, DType t) {
       return PickType<MomentumRule>(t);
     case UpdateKind::kAdam:
       return PickType<AdamRule>(t);
+    case UpdateKind::kAdamDecay:
+      return PickType<AdamDecayRule>(t);
   }
   return nullptr;
 }
@@ -246,6 +277,21 @@ bool AdamUpdate(DType t, double lr, double beta1, double beta2, double epsilon,
                     .epsilon = epsilon,
                     .flag = nesterov,
                     .g = g,
+                    .s1 = m,
+                    .s2 = v,
+                    .w = w},
+                   n);
+}
+
+bool AdamDecay(DType t, double lr, double beta1, double beta2, double epsilon,
+               bool nesterov, void* m, void* v, void* w, int64_t n) {
+  return RunUpdate(UpdateKind::kAdamDecay, t,
+                   {.lr = lr,
+                    .a = beta1,
+                    .b = beta2,
+                    .epsilon = epsilon,
+                    .flag = nesterov,
+                    .g = w,
                     .s1 = m,
                     .s2 = v,
                     .w = w},

@@ -36,6 +36,11 @@ bool AdamUpdate(DType t, double lr, double beta1, double beta2, double epsilon,
                 bool nesterov, const void* g, void* m, void* v, void* w,
                 int64_t n);
 
+// AdamUpdate with a gradient of zero: the moments decay, and w moves on by
+// them. What both moments are zero of stays as it is, and is not written.
+bool AdamDecay(DType t, double lr, double beta1, double beta2, double epsilon,
+               bool nesterov, void* m, void* v, void* w, int64_t n);
+
 }  // namespace sluice::simd
 
 #endif  // SLUICE_KERNELS_SIMD_UPDATE_H_

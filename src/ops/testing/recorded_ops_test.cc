@@ -252,6 +252,9 @@ const std::vector<Unrecorded>& UnrecordedOps() {
   static const auto* ops = new std::vector<Unrecorded>{
       {{"LstmGates", "LstmGatesGrad", "MatMulAdd", "MatMulBothWays"},
        "TensorFlow has no such op: gradients and cells here build it"},
+      {{"ResourceSparseApplyAdam", "SparseApplyAdam"},
+       "TensorFlow has no such op: AdamOptimizer builds it for gradients of "
+       "some rows (training_test.cc, client/nn/optimizer_numbers_test.cc)"},
       {{"QuantizedReluX", "TileGrad", "TopK"},
        "TensorFlow has no kernel for it on CPUs, or one that never fits"},
       {{"QuantizedConv2DWithBiasAndReluAndRequantize",

@@ -42,6 +42,7 @@ Layout::Layout(const Node& n) {
   options.use_nesterov = n.BoolAttr("use_nesterov");
   options.update_slots = n.AttrOr<bool>("update_slots", true);
   options.multiply_linear_by_lr = n.BoolAttr("multiply_linear_by_lr");
+  options.lazy = n.BoolAttr("lazy");
 }
 
 Status UpdateTogether(KernelContext& ctx, int count, DType dtype,
@@ -185,7 +186,7 @@ OpDefBuilder Build(const Declaration& d, bool resource) {
 
 bool Declare(const std::vector<Declaration>& ops) {
   for (const Declaration& d : ops) {
-    (void)OpRegistrar(Build(d, /*resource=*/false));
+    if (!d.resource_only) (void)OpRegistrar(Build(d, /*resource=*/false));
     (void)OpRegistrar(Build(d, /*resource=*/true));
   }
   return true;

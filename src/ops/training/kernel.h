@@ -132,12 +132,17 @@ struct Training {
         Update(rule, x, 0, g, shape.num_elements());
         return OkStatus();
       }
-      // In the order of the indices: a row named twice is updated twice.
+      // In the order of the indices: a row named twice is updated twice, unless
+      // the rule itself knows what to do with all rows.
       SLUICE_ASSIGN_OR_RETURN(
           const std::vector<int64_t> rows,
           RowIndices(ctx.input(layout.indices), shape.dim(0)));
       if (shape.num_elements() == 0) return OkStatus();
       const int64_t n = shape.num_elements() / shape.dim(0);
+      if constexpr (requires { rule.UpdateRows(x, int64_t{0}, n, rows, g); }) {
+        rule.UpdateRows(x, shape.dim(0), n, rows, g);
+        return OkStatus();
+      }
       for (size_t i = 0; i < rows.size(); ++i)
         Update(rule, x, rows[i] * n, g + static_cast<int64_t>(i) * n, n);
       return OkStatus();
@@ -172,6 +177,7 @@ struct Declaration {
   const char* options;    // "use_nesterov": false; "update_slots": true.
   KernelMaker kernel;
   const char* doc;
+  bool resource_only = false;  // There is no form with references.
 };
 bool Declare(const std::vector<Declaration>& ops);
 

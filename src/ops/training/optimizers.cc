@@ -41,6 +41,11 @@ namespace {
      "grad^2; var -= lr * sqrt(1 - beta2_power) / (1 - beta1_power) * m / "
      "(sqrt(v) + epsilon), with beta1 * m + (1 - beta1) * grad in place of m "
      "if use_nesterov."},
+    {"ApplyAdamWithAmsgrad", "var m v vhat",
+     "beta1_power beta2_power lr beta1 beta2 epsilon grad", "",
+     RealTraining<AmsGrad>(),
+     "ApplyAdam with the largest v so far, vhat = max(vhat, v), in place of v.",
+     /*resource_only=*/true},
     {"ApplyAdadelta", "var accum accum_update", "lr rho epsilon grad", "",
      ComplexTraining<Adadelta>(),
      "accum = rho * accum + (1 - rho) * grad^2; update = sqrt(accum_update + "

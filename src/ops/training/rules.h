@@ -22,6 +22,7 @@ struct Options {
   bool use_nesterov = false;
   bool update_slots = true;
   bool multiply_linear_by_lr = false;
+  bool lazy = false;
 };
 
 // The scalar inputs, in the variable's type, and the step that one op counts.
@@ -174,6 +175,24 @@ struct Adam {
   }
   T alpha, beta1, beta2, epsilon;
   bool nesterov;
+};
+
+// Variables: var, m, v, and the largest v so far.
+template <typename T>
+struct AmsGrad {
+  static constexpr int kVariables = 4, kScalars = 6;
+  AmsGrad(const Scalars<T>& s, const Options&)
+      : alpha(s[2] * Adam<T>::Root(T(1) - s[1]) / (T(1) - s[0])),
+        beta1(s[3]),
+        beta2(s[4]),
+        epsilon(s[5]) {}
+  void operator()(T* x, T g) const {
+    x[1] += (g - x[1]) * (T(1) - beta1);
+    x[2] += (g * g - x[2]) * (T(1) - beta2);
+    x[3] = x[3] < x[2] ? x[2] : x[3];
+    x[0] -= x[1] * alpha / (std::sqrt(x[3]) + epsilon);
+  }
+  T alpha, beta1, beta2, epsilon;
 };
 
 template <typename T>

@@ -1,0 +1,115 @@
+#include "client/nn/losses.h"
+
+#include <functional>
+
+#include "client/nn/optimizers.h"
+#include "client/nn/training_record_test_util.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::HasSubstr;
+
+using LossTest = ClientTest;
+
+TEST_F(LossTest, NumbersAreTensorFlows) {
+  const auto recorded = [](const char* key, const Shape& shape,
+                           DType dtype = DType::kFloat) {
+    return Constant(TensorOf(dtype, shape, Recorded("loss", key)));
+  };
+  const Output labels = recorded("labels", {4, 3}),
+               parts = recorded("parts", {4, 3}),
+               logits = recorded("logits", {4, 3}),
+               chances = recorded("chances", {4, 3}),
+               classes = recorded("classes", {4}, DType::kInt32),
+               rows = recorded("weights", {4});
+  using Make = std::function<Output(LossOptions)>;
+  const std::map<std::string, Make> losses = {
+      {"absolute",
+       [&](LossOptions o) { return AbsoluteDifference(labels, logits, o); }},
+      {"squared",
+       [&](LossOptions o) { return MeanSquaredError(labels, logits, o); }},
+      {"huber",
+       [&](LossOptions o) {
+         o.delta = 1.5;
+         return HuberLoss(labels, logits, o);
+       }},
+      {"log",
+       [&](LossOptions o) {
+         o.epsilon = 1e-3;
+         return LogLoss(labels, chances, o);
+       }},
+      {"hinge", [&](LossOptions o) { return HingeLoss(labels, logits, o); }},
+      {"cosine",
+       [&](LossOptions o) { return CosineDistance(parts, chances, 1, o); }},
+      {"sigmoid",
+       [&](LossOptions o) { return SigmoidCrossEntropy(labels, logits, o); }},
+      {"sigmoid_smooth",
+       [&](LossOptions o) {
+         o.label_smoothing = 0.2;
+         return SigmoidCrossEntropy(labels, logits, o);
+       }},
+      {"softmax",
+       [&](LossOptions o) { return SoftmaxCrossEntropy(parts, logits, o); }},
+      {"softmax_smooth",
+       [&](LossOptions o) {
+         o.label_smoothing = 0.2;
+         return SoftmaxCrossEntropy(parts, logits, o);
+       }},
+      {"sparse_softmax", [&](LossOptions o) {
+         return SparseSoftmaxCrossEntropy(classes, logits, o);
+       }}};
+  const std::map<std::string, LossReduction> reductions = {
+      {"NONE", LossReduction::kNone},
+      {"SUM", LossReduction::kSum},
+      {"SUM_OVER_BATCH_SIZE", LossReduction::kSumOverBatchSize},
+      {"MEAN", LossReduction::kMean},
+      {"SUM_BY_NONZERO_WEIGHTS", LossReduction::kSumByNonzeroWeights}};
+  for (const auto& [name, make] : losses)
+    for (const auto& [reduction_name, reduction] : reductions)
+      for (const std::string weights : {"rows", "number", "none"}) {
+        const std::string key = reduction_name + "." + weights;
+        SCOPED_TRACE(name + " " + key);
+        LossOptions options;
+        options.reduction = reduction;
+        if (weights == "number") options.weights = 0.5;
+        if (weights == "none") options.weights = 0.0;
+        if (weights == "rows")
+          options.weights = name.find("softmax") != std::string::npos
+                                ? rows
+                                : ops::ExpandDims(rows, 1);
+        ExpectNear(NumbersOf(Eval(make(options))),
+                   Recorded("loss." + name, key), 3e-6);
+      }
+}
+
+TEST_F(LossTest, LossesOfHalfLogitsAreHalves) {
+  const Output logits =
+      ops::Cast(Constant(Tensor::Of<float>({1, 2}, {0, 0})), DType::kHalf);
+  const Output loss =
+      SparseSoftmaxCrossEntropy(Constant(Tensor::Vector<int32_t>({1})), logits);
+  EXPECT_EQ(loss.dtype(), DType::kHalf);
+  EXPECT_NEAR(Eval(ops::Cast(loss, DType::kFloat)).scalar<float>(),
+              std::log(2.0), 1e-3);
+}
+
+TEST_F(LossTest, LossesAreTrained) {
+  const Var w(Zeros({2}), "w");
+  Node* train = GradientDescentOptimizer(0.25).Minimize(
+      MeanSquaredError(Constant(Tensor::Vector<float>({1, 2})), w,
+                       {.reduction = LossReduction::kSum}));
+  ASSERT_NE(train, nullptr) << graph_.status();
+  Initialize();
+  RunNode(train);
+  EXPECT_THAT(Values<float>(w), ::testing::ElementsAre(0.5f, 1.0f));
+}
+
+TEST_F(LossTest, ShapesMustBeEqual) {
+  EXPECT_FALSE(MeanSquaredError(Zeros({2, 1}), Zeros({2})).valid());
+  EXPECT_THAT(std::string(graph_.status().message()),
+              HasSubstr("expected labels and predictions of one shape, got "
+                        "[2,1] and [2]"));
+}
+
+}  // namespace
+}  // namespace sluice

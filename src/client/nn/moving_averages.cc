@@ -1,0 +1,196 @@
+#include "client/nn/moving_averages.h"
+
+#include <algorithm>
+#include <mutex>
+
+#include "absl/strings/str_cat.h"
+#include "client/control/control_flow.h"
+#include "client/operators.h"
+#include "client/types_and_shapes.h"
+#include "sluice/ops.h"
+
+namespace sluice {
+namespace {
+
+// What to subtract from a variable that has the average without its bias.
+Output DebiasedDelta(const Var& variable, const Output& value,
+                     const Output& rest) {
+  const PartialShape shape = variable.shape();
+  const Result<Shape> known =
+      shape.fully_known()
+          ? shape.ToShape()
+          : Result<Shape>(InvalidArgument(
+                "moving average: expected a variable of known shape, got ",
+                shape.ToString(), "; variable '", variable.name(), "'"));
+  if (!known.ok()) return BuildError(known.status());
+  const DType t = variable.dtype();
+  VarOptions hidden;
+  hidden.trainable = false;
+  hidden.reference = variable.is_reference();
+  Var biased, steps;
+  {
+    // Named after the variable, and initialized before anything runs.
+    const NoControlDependencies initialisers_run_alone;
+    const WithGraph no_scopes(CurrentGraph());
+    const ColocateWith same_device(variable.handle().node);
+    biased = Var(Zeros(*known, t, {}), absl::StrCat(variable.name(), "/biased"),
+                 hidden, {});
+    steps = Var(Zeros({}, t, {}), absl::StrCat(variable.name(), "/local_step"),
+                hidden, {});
+  }
+  const Output moved = biased - (biased - value) * rest;
+  const Output count = steps + 1;
+  const ControlDependencies kept(
+      {biased.Assign(moved, {}), steps.Assign(count, {})});
+  return variable - moved / (1 - ops::Pow(1 - rest, count));
+}
+
+}  // namespace
+
+Node* AssignMovingAverage(const Var& variable, const Operand& value,
+                          const Operand& decay, bool zero_debias,
+                          SourceLoc loc) {
+  const AtLine at(loc);
+  const NameScope scope("AssignMovingAvg");
+  if (!variable.valid()) return variable.AssignSub(value, loc);  // The error.
+  const ColocateWith same_device(variable.handle().node);
+  const DType t = variable.dtype();
+  const Output rest = InType(1 - InType(decay, DType::kFloat), t);
+  const Output x = InType(value, t);
+  return variable.AssignSub(
+      zero_debias ? DebiasedDelta(variable, x, rest) : (variable - x) * rest,
+      loc);
+}
+
+ExponentialMovingAverage::ExponentialMovingAverage(
+    const Operand& decay, const MovingAverageOptions& options)
+    : decay_(decay), options_(options) {}
+
+Node* ExponentialMovingAverage::Apply(SourceLoc loc) {
+  return Apply(TrainableVariables(), {}, loc);
+}
+
+Node* ExponentialMovingAverage::Apply(const std::vector<Var>& variables,
+                                      const std::vector<Output>& tensors,
+                                      SourceLoc loc) {
+  Graph& g = CurrentGraph();
+  std::lock_guard<std::recursive_mutex> lock(g.mutex());
+  const AtLine at(loc);
+  struct Item {
+    Var average;
+    Operand value;
+    bool debias;
+  };
+  const auto refused = [&](const std::string& name, DType t) {
+    BuildError(InvalidArgument("moving average: expected a floating type, got ",
+                               DTypeName(t), "; '", name, "'"),
+               loc);
+    return nullptr;
+  };
+  std::vector<Item> items;
+  for (const Var& v : variables) {
+    if (!v.valid()) return v.Assign(0, loc);  // The error.
+    if (!IsFloating(v.dtype())) return refused(v.name(), v.dtype());
+    Var& average = averages_[v.name()];
+    if (!average.valid()) {
+      const NoControlDependencies initialisers_run_alone;
+      const WithGraph no_scopes(g);
+      const ColocateWith same_device(v.handle().node);
+      VarOptions hidden;
+      hidden.trainable = false;
+      hidden.reference = v.is_reference();
+      // The value that the variable has or is about to get.
+      const Output start = Cond(
+          v.IsInitialized({}), [&] { return v.Read({}); },
+          [&] { return ops::Identity(v.initial_value()); });
+      average =
+          Var(start, absl::StrCat(v.name(), "/", options_.name), hidden, loc);
+      if (!average.valid()) return nullptr;
+      std::vector<Output>& with_average =
+          g.collections()[kMovingAverageVariables];
+      if (std::none_of(with_average.begin(), with_average.end(),
+                       [&](const Output& o) { return o.SameAs(v.handle()); }))
+        with_average.push_back(v.handle());
+    }
+    items.push_back({average, v.Read({}), false});
+  }
+  for (const Output& x : tensors) {
+    if (!x.valid()) {
+      (void)ops::Identity(x);
+      return nullptr;
+    }
+    const DType t = RemoveRef(x.dtype());
+    if (!IsFloating(t)) return refused(x.name(), t);
+    Var& average = averages_[x.name()];
+    if (!average.valid()) {
+      const NoControlDependencies initialisers_run_alone;
+      const WithGraph no_scopes(g);
+      const PartialShape shape = x.shape();
+      const Result<Shape> known =
+          shape.fully_known() ? shape.ToShape()
+                              : Result<Shape>(InvalidArgument("unknown shape"));
+      VarOptions hidden;
+      hidden.trainable = false;
+      average =
+          Var(known.ok() ? Zeros(*known, t, {}) : ops::ZerosLike(x),
+              absl::StrCat(x.node->name(), "/", options_.name), hidden, loc);
+      if (!average.valid()) return nullptr;
+    }
+    items.push_back({average, x, options_.zero_debias});
+  }
+  const NameScope scope(options_.name);
+  Output decay = decay_.Get(decay_.weak ? DType::kFloat : DType::kInvalid);
+  if (options_.num_updates.valid()) {
+    const Output n = InType(options_.num_updates, DType::kFloat);
+    decay = ops::Minimum(InType(decay, DType::kFloat), (1 + n) / (10 + n));
+  }
+  std::vector<Node*> updates;
+  for (const Item& i : items) {
+    updates.push_back(
+        AssignMovingAverage(i.average, i.value, decay, i.debias, loc));
+    if (updates.back() == nullptr) return nullptr;
+  }
+  return Group(updates, scope.prefix() + "/", loc);
+}
+
+Var ExponentialMovingAverage::Average(const Var& variable) const {
+  const auto it = averages_.find(variable.name());
+  return it == averages_.end() ? Var() : it->second;
+}
+
+Var ExponentialMovingAverage::Average(const Output& tensor) const {
+  if (!tensor.valid()) return {};
+  const auto it = averages_.find(tensor.name());
+  return it == averages_.end() ? Var() : it->second;
+}
+
+std::string ExponentialMovingAverage::AverageName(const Var& variable) const {
+  const Var known = Average(variable);
+  return known.valid() ? known.name()
+                       : absl::StrCat(variable.name(), "/", options_.name);
+}
+
+std::map<std::string, Var> ExponentialMovingAverage::VariablesToRestore()
+    const {
+  std::vector<Var> averaged = TrainableVariables();
+  for (const Var& v : VariablesIn(kMovingAverageVariables))
+    averaged.push_back(v);
+  return VariablesToRestore(averaged);
+}
+
+std::map<std::string, Var> ExponentialMovingAverage::VariablesToRestore(
+    const std::vector<Var>& averaged) const {
+  std::map<std::string, Var> restored;
+  std::vector<std::string> names;  // Of the variables so far.
+  for (const Var& v : averaged) {
+    if (!v.valid()) continue;
+    restored.emplace(AverageName(v), v);
+    names.push_back(v.name());
+  }
+  for (const Var& v : GlobalVariables())
+    if (std::find(names.begin(), names.end(), v.name()) == names.end())
+      restored.emplace(v.name(), v);
+  return restored;
+}
+
+}  // namespace sluice

@@ -1,0 +1,486 @@
+#include "client/nn/optimizer.h"
+
+#include <algorithm>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "client/op_builder.h"
+#include "client/types_and_shapes.h"
+#include "graph/control_flow.h"
+#include "graph/exact_line.h"
+#include "graph/none_output.h"
+
+namespace sluice {
+namespace {
+
+// The same slices with distinct indices: repeated ones are added up.
+Gradient WithDistinctIndices(const Gradient& g) {
+  Node* unique = BuildNode("Unique", {g.indices}, {}, "Unique");
+  if (unique == nullptr) return Gradient();
+  const Output distinct(unique, 0);
+  const Output count = Build("StridedSlice",
+                             {Build("Shape", {distinct}, {}, "", {}),
+                              IntVector({0}), IntVector({1}), IntVector({1})},
+                             {{"shrink_axis_mask", 1}}, "", {});
+  const Output sums = Build("UnsortedSegmentSum",
+                            {g.values, Output(unique, 1), count}, {}, "", {});
+  return Gradient::Slices(distinct, sums, g.dense_shape);
+}
+
+// All gradients become available only when all of them are ready.
+void GateAll(std::vector<GradAndVar>* grads) {
+  std::vector<Node*> all;
+  for (const GradAndVar& g : *grads)
+    if (g.gradient)
+      all.push_back(g.gradient.is_sparse() ? g.gradient.values.node
+                                           : g.gradient.dense.node);
+  const NameScope scope("tuple");
+  const ControlDependencies after(all);
+  for (GradAndVar& g : *grads) {
+    if (!g.gradient) continue;
+    Output& value =
+        g.gradient.is_sparse() ? g.gradient.values : g.gradient.dense;
+    value = Build("Identity", {value}, {}, "", {});
+  }
+}
+
+bool IsControlFlow(const Node& n) {
+  switch (n.op().role) {
+    case OpRole::kSwitch:
+    case OpRole::kMerge:
+    case OpRole::kEnter:
+    case OpRole::kExit:
+    case OpRole::kNextIteration:
+    case OpRole::kLoopCond:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// The nodes that use the values of variables on the paths to some outputs, so
+// that updates can wait for them. Linear in the size of that part of the graph.
+class ValueUsers {
+ public:
+  explicit ValueUsers(const std::vector<Output>& ends) {
+    for (const Output& o : ends)
+      if (o.valid()) Visit(o.node);
+  }
+
+  static bool IsRead(const Node& n) {
+    return n.op().role == OpRole::kIdentity ||
+           n.kind() == OpKind::kReadVariable;
+  }
+  // The reads of a variable that are not in `others`.
+  std::vector<Node*> ReadsBeside(const ValueUsers& others,
+                                 const Var& var) const {
+    std::vector<Node*> reads;
+    for (Node* n : Find(users_of_, var.handle()))
+      if (IsRead(*n) && others.seen_.count(n) == 0) reads.push_back(n);
+    return reads;
+  }
+
+  // The readers of one variable, except nodes after control flow: they may be
+  // dead in some steps, or in a loop, where no node outside can wait for them.
+  std::vector<Node*> Of(const Var& var) const {
+    std::vector<Node*> users;
+    for (Node* n : Find(users_of_, var.handle())) {
+      const std::vector<Node*>& of_read = Find(users_of_, Output(n));
+      if (IsRead(*n) && !of_read.empty())
+        users.insert(users.end(), of_read.begin(), of_read.end());
+      else
+        users.push_back(n);
+    }
+    std::sort(users.begin(), users.end(),
+              [](const Node* a, const Node* b) { return a->id() < b->id(); });
+    users.erase(std::unique(users.begin(), users.end()), users.end());
+    return users;
+  }
+
+ private:
+  using Map = OutputMap<std::vector<Node*>>;
+
+  static const std::vector<Node*>& Find(const Map& map, const Output& o) {
+    static const auto* const kNone = new std::vector<Node*>();
+    const auto it = map.find(o);
+    return it == map.end() ? *kNone : it->second;
+  }
+
+  // Visits depth first, inputs before their consumers.
+  void Visit(Node* end) {
+    struct Step {
+      Node* node;
+      bool inputs_done;
+    };
+    std::vector<Step> open = {{end, false}};
+    while (!open.empty()) {
+      const auto [n, inputs_done] = open.back();
+      open.pop_back();
+      if (inputs_done) {
+        Record(n);
+        continue;
+      }
+      if (!seen_.insert(n).second) continue;
+      open.push_back({n, true});
+      // (The Merges of a loop under construction around this have no second
+      // input yet.)
+      for (const Output& in : n->inputs())
+        if (in.valid()) open.push_back({in.node, false});
+      for (Node* c : n->control_inputs()) open.push_back({c, false});
+    }
+  }
+
+  void Record(Node* n) {
+    bool after_control_flow = IsControlFlow(*n);
+    for (const Output& in : n->inputs())
+      after_control_flow |= after_control_flow_.count(in.node) != 0;
+    for (const Node* c : n->control_inputs())
+      after_control_flow |= after_control_flow_.count(c) != 0;
+    if (after_control_flow) {
+      after_control_flow_.insert(n);
+      return;
+    }
+    for (const Output& in : n->inputs()) users_of_[in].push_back(n);
+  }
+
+  std::unordered_set<const Node*> seen_, after_control_flow_;
+  Map users_of_;
+};
+
+// The variable behind an input of an update, within a loop or branch.
+Output WrittenBy(Output input) {
+  while (input.valid() &&
+         (input.node->op().role == OpRole::kEnter ||
+          input.node->op().role == OpRole::kSwitch) &&
+         input.node->num_inputs() > 0)
+    input = input.node->input(0);
+  return input;
+}
+
+// Those of the nodes from number `first` on that write the variable: an update
+// may have several, and the one that stands for it may be their group.
+std::vector<Node*> WritersOf(const Var& var, int first, Node* whole) {
+  std::vector<Node*> writers = {whole};
+  const auto& nodes = CurrentGraph().nodes();
+  for (size_t i = static_cast<size_t>(first); i < nodes.size(); ++i) {
+    Node* n = nodes[i].get();
+    if (n == whole || n->num_inputs() == 0 || ValueUsers::IsRead(*n) ||
+        IsControlFlow(*n) || n->kind() == OpKind::kReadVariable)
+      continue;
+    const DType t = n->input(0).valid() ? n->input(0).dtype() : DType::kInvalid;
+    if ((t == DType::kResource || IsRef(t)) &&
+        n->op().inputs[0].type_attr.empty() &&
+        WrittenBy(n->input(0)).SameAs(var.handle()))
+      writers.push_back(n);
+  }
+  return writers;
+}
+
+// Makes `update` run after `user`. An update within a loop that does not
+// contain the user runs after the loop's captures.
+Status WaitFor(Node* user, Node* update) {
+  SLUICE_ASSIGN_OR_RETURN(Node* const there,
+                          CaptureControl(ContextOf(update), user));
+  return update->graph()->AddControlEdge(there, update);
+}
+
+Status BuilderError() {
+  const Graph& g = CurrentGraph();
+  const Status* const s = g.ErrorOf(g.Failure());
+  return s == nullptr ? Internal("optimizer: a builder failed") : *s;
+}
+
+// Switches to the graph of `o`, if that is not the current one.
+std::optional<WithGraph> InGraphOf(const Output& o) {
+  if (!o.valid() || o.graph() == &CurrentGraph()) return std::nullopt;
+  return std::optional<WithGraph>(std::in_place, *o.graph());
+}
+
+}  // namespace
+
+Node* Optimizer::Minimize(Output loss, const MinimizeOptions& options,
+                          SourceLoc loc) {
+  const std::optional<WithGraph> there = InGraphOf(loss);
+  const Result<std::vector<GradAndVar>> grads = Compute(loss, options, loc);
+  if (!grads.ok()) {
+    BuildError(grads.status(), loc);
+    return nullptr;
+  }
+  const Result<Node*> train = Apply(*grads, options, loc);
+  if (train.ok()) return *train;
+  BuildError(train.status(), loc);
+  return nullptr;
+}
+
+Result<std::vector<GradAndVar>> Optimizer::ComputeGradients(
+    Output loss, const MinimizeOptions& options, SourceLoc loc) {
+  Result<std::vector<GradAndVar>> grads = Compute(loss, options, loc);
+  if (!grads.ok()) return WithLine(grads.status(), loc);
+  return grads;
+}
+
+Result<std::vector<GradAndVar>> Optimizer::Compute(
+    Output loss, const MinimizeOptions& options, SourceLoc loc) {
+  if (!loss.valid()) {
+    CurrentGraph().PropagateFailure(
+        loss,
+        InvalidArgument("optimizer ", name_, ": expected a loss, got none"));
+    return BuilderError();
+  }
+  const std::optional<WithGraph> there = InGraphOf(loss);
+  if (!IsFloating(RemoveRef(loss.dtype())))
+    return InvalidArgument(
+        "optimizer ", name_, ": expected a loss of a floating type, got ",
+        DTypeName(loss.dtype()), "; ", loss.node->Describe());
+  const std::vector<Var> vars =
+      options.variables.empty() ? TrainableVariables() : options.variables;
+  if (vars.empty())
+    return InvalidArgument("optimizer ", name_,
+                           ": expected variables to train, got none");
+  GradientOptions how;
+  if (options.grad_loss.valid()) how.grad_ys = {options.grad_loss};
+  how.colocate = options.colocate;
+  how.gate_ops = options.gate == GradientGate::kOp;
+  const std::vector<GradTarget> xs(vars.begin(), vars.end());
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<Gradient> grads,
+                          Gradients({loss}, xs, how, {}));
+  loss_ = loss;
+  std::vector<GradAndVar> result;
+  for (size_t i = 0; i < vars.size(); ++i)
+    result.push_back({grads[i], vars[i]});
+  if (options.gate == GradientGate::kGraph) {
+    const AtLine at(loc);
+    GateAll(&result);
+  }
+  return result;
+}
+
+Result<Node*> Optimizer::ApplyGradients(const std::vector<GradAndVar>& grads,
+                                        const MinimizeOptions& options,
+                                        SourceLoc loc) {
+  const Result<Node*> train = Apply(grads, options, loc);
+  if (!train.ok()) return WithLine(train.status(), loc);
+  return train;
+}
+
+Result<Node*> Optimizer::Apply(const std::vector<GradAndVar>& grads,
+                               const MinimizeOptions& options, SourceLoc loc) {
+  std::vector<GradAndVar> some;
+  std::string names;
+  for (const GradAndVar& g : grads) {
+    if (!g.var.valid())
+      return InvalidArgument("optimizer ", name_,
+                             ": expected a variable, got none");
+    const Gradient& d = g.gradient;
+    for (const Output& part : {d.dense, d.indices, d.values, d.dense_shape})
+      if (part.valid() && (part.graph() != g.var.handle().graph() ||
+                           part.dtype() == DType::kInvalid))
+        return InvalidArgument("optimizer ", name_,
+                               ": expected a gradient in the graph of '",
+                               g.var.name(), "', got '", part.name(), "'");
+    if (d.is_sparse() && !d.indices.valid())
+      return InvalidArgument("optimizer ", name_,
+                             ": expected indices of the slices, got none");
+    absl::StrAppend(&names, names.empty() ? "" : ", ", g.var.name());
+    if (g.gradient) some.push_back(g);
+  }
+  if (some.empty())
+    return InvalidArgument(
+        "optimizer ", name_,
+        ": expected a gradient for some variable, got none "
+        "for ",
+        names.empty() ? "no variable" : names,
+        grads.empty() ? "" : WhyNone(grads[0].gradient.dense));
+  const std::optional<WithGraph> there = InGraphOf(some[0].var.handle());
+  const AtLine at(loc);
+  Graph& g = CurrentGraph();
+  std::lock_guard<std::recursive_mutex> lock(g.mutex());
+  {
+    // (The same order of gradients in every process: the same first one.)
+    const auto first = std::min_element(
+        some.begin(), some.end(), [](const GradAndVar& a, const GradAndVar& b) {
+          return a.var.name() < b.var.name();
+        });
+    const NoControlDependencies made_alone;
+    CreateNonSlots(first->var);
+  }
+  {
+    // Slots are named after their variables, independent of the caller's
+    // scopes.
+    const WithGraph no_scopes(g);
+    for (const GradAndVar& gv : some) {
+      const ColocateWith same_device(gv.var.handle().node);
+      CreateSlots(gv.var);
+    }
+  }
+  const std::string name = options.name.empty() ? name_ : options.name;
+  std::string whole_name;  // The training node's: the name of its scope.
+  std::vector<Node*> updates;
+  {
+    std::vector<Output> ends;
+    if (options.gate == GradientGate::kReads) {
+      for (const GradAndVar& gv : some) {
+        if (!gv.gradient.is_sparse()) {
+          ends.push_back(gv.gradient.dense);
+        } else {
+          ends.push_back(gv.gradient.values);
+          ends.push_back(gv.gradient.indices);
+        }
+      }
+    }
+    const ValueUsers users(ends);
+    // Nodes that only the loss needs do not have to run for the update, but if
+    // they do, their reads must not see a new value.
+    const bool with_loss = options.gate == GradientGate::kReads &&
+                           loss_.valid() && loss_.graph() == &g;
+    const ValueUsers of_loss(with_loss ? std::vector<Output>{loss_}
+                                       : std::vector<Output>());
+    const NameScope scope(name);
+    whole_name = scope.prefix() + "/";
+    Prepare();
+    for (const GradAndVar& gv : some) {
+      const NameScope update("update_" + gv.var.name());
+      const ColocateWith same_device(gv.var.handle().node);
+      const int first = g.num_nodes();
+      updates.push_back(Update(gv.gradient, gv.var));
+      if (updates.back() == nullptr) return BuilderError();
+      const std::vector<Node*> writers =
+          WritersOf(gv.var, first, updates.back());
+      for (Node* user : users.Of(gv.var))
+        for (Node* w : writers) SLUICE_RETURN_IF_ERROR(WaitFor(user, w));
+      for (Node* read : of_loss.ReadsBeside(users, gv.var))
+        for (Node* w : writers) SLUICE_RETURN_IF_ERROR(WaitFor(read, w));
+    }
+  }
+  const Var& step = options.global_step;
+  {
+    const NameScope scope(whole_name, "");
+    const ControlDependencies after(updates);
+    for (Node* n : Finish()) updates.push_back(n);
+  }
+  Node* train = nullptr;
+  if (step.valid()) {
+    Node* updated = Group(updates, whole_name + "update/", {});
+    const ControlDependencies after({updated});
+    const ColocateWith same_device(step.handle().node);
+    const Operand one = 1;
+    train = step.is_reference()
+                ? BuildNode("AssignAdd", {step.handle(), one.Get(step.dtype())},
+                            {}, whole_name)
+                : BuildNode("AssignAddVariableOp",
+                            {step.handle(), one.Get(step.dtype())},
+                            {{"dtype", step.dtype()}}, whole_name);
+  } else {
+    train = Group(updates, whole_name, {});
+  }
+  if (train == nullptr) return BuilderError();
+  return train;
+}
+
+Node* Optimizer::Update(const Gradient& grad, const Var& var) {
+  if (!grad.is_sparse()) return ApplyDense(grad.dense, var);
+  const Gradient g =
+      AcceptsRepeatedIndices() ? grad : WithDistinctIndices(grad);
+  return g ? ApplySparse(g, var) : nullptr;
+}
+
+Var Optimizer::GetSlot(const Var& var, const std::string& slot) const {
+  const auto it = slots_.find({var.name(), slot});
+  return it == slots_.end() ? Var() : it->second;
+}
+
+Var Optimizer::GetNonSlot(const std::string& name) const {
+  const auto it = non_slots_.find(name);
+  return it == non_slots_.end() ? Var() : it->second;
+}
+
+std::vector<Var> Optimizer::Variables() const {
+  std::vector<Var> vars;
+  for (const auto& [key, v] : slots_) vars.push_back(v);
+  for (const auto& [key, v] : non_slots_) vars.push_back(v);
+  std::sort(vars.begin(), vars.end(),
+            [](const Var& a, const Var& b) { return a.name() < b.name(); });
+  return vars;
+}
+
+void Optimizer::MakeSlot(const Var& var, const std::string& slot,
+                         double initial, const std::string& suffix) {
+  Var& v = slots_[{var.name(), slot}];
+  if (v.valid()) return;
+  VarOptions options;
+  options.trainable = false;
+  options.reference = var.is_reference();
+  const std::string name =
+      absl::StrCat(var.name(), "/", suffix.empty() ? name_ : suffix);
+  const PartialShape shape = var.shape();
+  const Result<Shape> known =
+      shape.fully_known() ? shape.ToShape()
+                          : Result<Shape>(InvalidArgument("unknown shape"));
+  const Output value = ScalarOf(var.dtype(), initial, {});
+  if (known.ok()) {
+    v = Var(Filled(*known, value, {}), name, options, {});
+    return;
+  }
+  // The size of the variable's initial value.
+  const Output dims = Build("Shape", {var.initial_value()}, {}, "", {});
+  v = Var(Build("Fill", {dims, value}, {}, "", {}), name, options, {});
+}
+
+void Optimizer::MakeNonSlot(const std::string& name, const Operand& initial,
+                            const Var& near) {
+  Var& v = non_slots_[name];
+  if (v.valid()) return;
+  VarOptions options;
+  options.trainable = false;
+  options.reference = near.is_reference();
+  const ColocateWith same_device(near.handle().node);
+  v = Var(initial, name, options, {});
+}
+
+Output Optimizer::Hyperparameter(const Operand& value, const char* name) {
+  // A number gets the name that TensorFlow gives it.
+  const Tensor& t = value.literal;
+  if (!value.output.valid() && value.weak && t.valid() && t.rank() == 0) {
+    if (t.dtype() == DType::kFloat) return Constant(t, name, {});
+    if (t.dtype() == DType::kDouble)
+      return Constant(Tensor::Scalar(static_cast<float>(t.scalar<double>())),
+                      name, {});
+  }
+  const NameScope scope(name);
+  return value.Get(value.weak ? DType::kFloat : DType::kInvalid);
+}
+
+Output Optimizer::As(const Output& value, DType dtype) {
+  return value.valid() ? InType(value, dtype) : value;
+}
+
+Node* Optimizer::UpdateOp(const char* op, const Var& var,
+                          const std::vector<Output>& inputs,
+                          const AttrMap& attrs) {
+  return BuildNode(var.is_reference() ? op : absl::StrCat("Resource", op),
+                   inputs, attrs);
+}
+
+Node* Optimizer::ScatterAdd(const Var& var, const Output& indices,
+                            const Operand& rows) {
+  return UpdateOp("ScatterAdd", var,
+                  {var.handle(), indices, rows.Get(var.dtype())});
+}
+
+Node* Optimizer::ScatterUpdate(const Var& var, const Output& indices,
+                               const Operand& rows) {
+  return UpdateOp("ScatterUpdate", var,
+                  {var.handle(), indices, rows.Get(var.dtype())});
+}
+
+Output Optimizer::GatherRows(const Var& var, const Output& indices) {
+  if (!var.is_reference())
+    return Build("ResourceGather", {var.handle(), indices},
+                 {{"dtype", var.dtype()}}, "", {});
+  return Build("GatherV2", {var.handle(), indices, Constant(int32_t{0}, {})},
+               {}, "", {});
+}
+
+}  // namespace sluice

@@ -1,0 +1,490 @@
+// Hostile calls of what trains: optimizers, learning rates, clipping, averages.
+#include <limits>
+#include <memory>
+
+#include "tests/hostile_calls_test_util.h"
+
+namespace sluice {
+namespace {
+
+constexpr double kNanRate = std::numeric_limits<double>::quiet_NaN();
+
+using MakeHostileOptimizer = std::function<std::unique_ptr<Optimizer>()>;
+
+template <typename T, typename... Args>
+std::unique_ptr<Optimizer> New(Args&&... args) {
+  return std::make_unique<T>(std::forward<Args>(args)...);
+}
+
+std::vector<MakeHostileOptimizer> HostileOptimizers() {
+  return {
+      [] { return New<GradientDescentOptimizer>(0.1); },
+      [] { return New<GradientDescentOptimizer>(Output()); },
+      [] { return New<GradientDescentOptimizer>(Tensor()); },
+      [] { return New<GradientDescentOptimizer>("text", ""); },
+      [] { return New<AdagradOptimizer>(kNanRate, kNanRate); },
+      [] { return New<AdagradOptimizer>(Elsewhere(), -1.0); },
+      [] { return New<AdagradOptimizer>(0.1, 0.1, "a b"); },
+      [] {
+        return New<MomentumOptimizer>(Tensor::Vector<float>({1, 2}), true);
+      },
+      [] { return New<MomentumOptimizer>("text", Output(), true, "\n"); },
+      [] { return New<AdagradDaOptimizer>(0.1, Var()); },
+      [] {
+        return New<AdagradDaOptimizer>(
+            0.1, Var("text", "text", {.trainable = false}),
+            AdagradDaOptions{.initial_squared_accumulator = -1});
+      },
+      [] { return New<AdadeltaOptimizer>(Elsewhere(), -1.0, -1.0); },
+      [] {
+        return New<RmsPropOptimizer>(
+            -1, RmsPropOptions{.momentum = Tensor(), .centered = true});
+      },
+      [] {
+        return New<FtrlOptimizer>(0.1, FtrlOptions{.learning_rate_power = 3,
+                                                   .initial_accumulator = -1});
+      },
+      [] { return New<FtrlOptimizer>(0, FtrlOptions{.l2_shrinkage = 1e300}); },
+      [] {
+        return New<ProximalGradientDescentOptimizer>(0.1, kNanRate, 1e300);
+      },
+      [] { return New<ProximalAdagradOptimizer>(Output()); },
+      [] { return New<AdamOptimizer>(Output()); },
+      [] {
+        return New<AdamOptimizer>(
+            "text", AdamOptions{.beta1 = Tensor(), .beta2 = Elsewhere()});
+      },
+      [] {
+        return New<AdamOptimizer>(
+            0.1, AdamOptions{.beta1 = 1.0, .epsilon = kNanRate, .name = ""});
+      },
+      [] {
+        return New<AmsGradOptimizer>(Tensor::Vector<float>({1, 2}));
+      },
+      [] {
+        return New<AdaMaxOptimizer>(
+            0.1, AdamOptions{.beta1 = Tensor::Vector<float>({1, 2})});
+      },
+      [] {
+        return New<AdamWOptimizer>(0.1, AdamWOptions{.weight_decay = "text"});
+      },
+      [] { return New<AdamWOptimizer>(0.1, AdamWOptions{.decayed = {Var()}}); },
+  };
+}
+
+HOSTILE(OptimizersOfNothing,
+        "Optimizer::Optimizer Optimizer::Minimize Optimizer::ComputeGradients "
+        "Optimizer::ApplyGradients Optimizer::GetSlot Optimizer::SlotNames "
+        "Optimizer::name Optimizer::GetNonSlot Optimizer::Variables "
+        "GradientDescentOptimizer::GradientDescentOptimizer "
+        "OneOpOptimizer::SlotNames AdagradOptimizer::AdagradOptimizer "
+        "MomentumOptimizer::MomentumOptimizer "
+        "AdagradDaOptimizer::AdagradDaOptimizer "
+        "AdadeltaOptimizer::AdadeltaOptimizer "
+        "RmsPropOptimizer::RmsPropOptimizer FtrlOptimizer::FtrlOptimizer "
+        "ProximalGradientDescentOptimizer::ProximalGradientDescentOptimizer "
+        "ProximalAdagradOptimizer::ProximalAdagradOptimizer "
+        "AdamOptimizer::AdamOptimizer AdamOptimizer::SlotNames "
+        "AmsGradOptimizer::AmsGradOptimizer AmsGradOptimizer::SlotNames "
+        "AdaMaxOptimizer::AdaMaxOptimizer AdamWOptimizer::AdamWOptimizer") {
+  const auto with = [](const std::function<void(Optimizer&)>& use) {
+    for (const auto& make : HostileOptimizers())
+      (void)RecordedBy([&] { use(*make()); });
+  };
+  with([](Optimizer& o) {
+    EXPECT_EQ(o.Minimize(Output()), nullptr);
+    EXPECT_FALSE(o.ComputeGradients(Output()).ok());
+    EXPECT_FALSE(o.ComputeGradients(Constant(1.0f)).ok());
+    EXPECT_FALSE(o.ComputeGradients(Constant(int32_t{1})).ok());
+    EXPECT_FALSE(o.ComputeGradients(Output(Constant(1.0f).node, 8)).ok());
+    EXPECT_FALSE(o.ApplyGradients({}).ok());
+    EXPECT_FALSE(o.ApplyGradients({{Gradient(), Var()}}).ok());
+    EXPECT_FALSE(o.ApplyGradients({{Constant(1.0f), Var()}}).ok());
+    EXPECT_NULL(o.GetSlot(Var(), ""));
+    EXPECT_LE(o.SlotNames().size(), 3u);
+    EXPECT_NULL(o.GetNonSlot(""));
+    EXPECT_NULL(o.GetNonSlot("no_such"));
+    EXPECT_TRUE(o.Variables().empty());
+    (void)o.name();
+  });
+  with([](Optimizer& o) {
+    const Var v(Tensor::Vector<float>({1, 2}), "v");
+    EXPECT_NULL(o.GetSlot(v, "no_such"));
+    EXPECT_EQ(o.Minimize(v.Read(), {.variables = {Var()}}), nullptr);
+    (void)o.Minimize(ops::Sum(v, 0), {.name = "\n"});
+    (void)o.Minimize(ops::Sum(v, 0), {.grad_loss = Elsewhere()});
+    (void)o.Minimize(ops::Sum(v, 0), {.global_step = Var("text", "step")});
+  });
+  with([](Optimizer& o) {
+    const Var v(Tensor::Vector<float>({1, 2}), "v");
+    const Output one = Constant(1.0f);
+    (void)o.ApplyGradients({{Gradient::Slices(Output(), one, Output()), v}})
+        .status();
+    (void)o.ApplyGradients({{Elsewhere(), v}}).status();
+    (void)o.ApplyGradients({{Output(one.node, 9), v}}).status();
+    (void)o.ApplyGradients({{one, v}, {one, v}}).status();
+  });
+}
+
+// Rows that are wrong, in each way that an update of rows may use them.
+HOSTILE(SlicesOfNoVariable, "Optimizer::ApplyGradients") {
+  for (const auto& make : HostileOptimizers())
+    (void)RecordedBy([&] {
+      const Var v(Tensor::Of<float>({2, 1}, {1, 2}), "v");
+      const Output ids = Constant(Tensor::Vector<int32_t>({0, 1}));
+      const auto optimizer = make();
+      for (const Output& rows :
+           {Constant(Tensor::Of<float>({2, 1}, {1, 1})), Constant(1.0f),
+            Constant(Tensor::Vector<int32_t>({1, 1})), Elsewhere(), Output()})
+        (void)optimizer
+            ->ApplyGradients(
+                {{Gradient::Slices(ids, rows, IntVector({2, 1})), v},
+                 {Gradient::Slices(rows, rows, Output()), v}})
+            .status();
+    });
+}
+
+// ---- Learning rates ---------------------------------------------------------
+
+HOSTILE(RatesOfNothing,
+        "ExponentialDecay NaturalExpDecay InverseTimeDecay PolynomialDecay "
+        "CosineDecay CosineDecayRestarts LinearCosineDecay PiecewiseConstant "
+        "WarmUp") {
+  using Rate =
+      std::function<Output(const Operand&, const Operand&, const Operand&)>;
+  const std::vector<Rate> rates = {
+      [](const auto& r, const auto& s, const auto& n) {
+        return ExponentialDecay(r, s, n, n, {.staircase = true});
+      },
+      [](const auto& r, const auto& s, const auto& n) {
+        return NaturalExpDecay(r, s, n, n);
+      },
+      [](const auto& r, const auto& s, const auto& n) {
+        return InverseTimeDecay(r, s, n, n);
+      },
+      [](const auto& r, const auto& s, const auto& n) {
+        return PolynomialDecay(r, s, n, {.power = kNanRate});
+      },
+      [](const auto& r, const auto& s, const auto& n) {
+        return PolynomialDecay(r, s, n, {.end = 1e300, .cycle = true});
+      },
+      [](const auto& r, const auto& s, const auto& n) {
+        return CosineDecay(r, s, n, kNanRate);
+      },
+      [](const auto& r, const auto& s, const auto& n) {
+        return CosineDecayRestarts(r, s, n, {.period_factor = -1});
+      },
+      [](const auto& r, const auto& s, const auto& n) {
+        return LinearCosineDecay(r, s, n, {.periods = kNanRate});
+      },
+      [](const auto& r, const auto& s, const auto& n) {
+        return WarmUp(r, s, n, -1e300);
+      }};
+  for (const Rate& rate : rates) {
+    (void)RecordedBy([&] { EXPECT_NULL(rate(Output(), 1, 2)); });
+    (void)RecordedBy([&] { EXPECT_NULL(rate(0.1, Output(), 2)); });
+    (void)RecordedBy([&] { EXPECT_NULL(rate(0.1, 1, Output())); });
+    ExpectRecorded("", [&] { EXPECT_NULL(rate(Tensor(), 1, 2)); });
+    ExpectRecorded("", [&] { EXPECT_NULL(rate("text", 1, 2)); });
+    ExpectRecorded("", [&] { EXPECT_NULL(rate(0.1, "text", 2)); });
+    ExpectRecorded("", [&] { EXPECT_NULL(rate(Elsewhere(), 1, 2)); });
+    (void)RecordedBy([&] {
+      Session session(CurrentGraph());
+      const Output odd = rate(0.1, -7, 0);
+      if (odd.valid()) (void)session.Run(odd).status();
+    });
+  }
+  ExpectRecorded("one value more",
+                 [] { EXPECT_NULL(PiecewiseConstant(1, {}, {})); });
+  ExpectRecorded("", [] { EXPECT_NULL(PiecewiseConstant("a", {1}, {1, 2})); });
+  ExpectRecorded("", [] {
+    EXPECT_NULL(PiecewiseConstant(Constant(1.0f), {Tensor()}, {"b", 2}));
+  });
+  (void)RecordedBy([] {
+    EXPECT_NULL(PiecewiseConstant(Output(), {1}, {0.1, 0.2}));
+    (void)PiecewiseConstant(1, {1.5}, {0.1, Output()});
+  });
+}
+
+// ---- Losses -----------------------------------------------------------------
+
+HOSTILE(LossesOfNothing,
+        "WeightedLoss AbsoluteDifference MeanSquaredError HuberLoss LogLoss "
+        "HingeLoss CosineDistance SigmoidCrossEntropy SoftmaxCrossEntropy "
+        "SparseSoftmaxCrossEntropy init::GlorotNormal init::HeUniform "
+        "init::HeNormal init::LecunUniform init::LecunNormal "
+        "init::VarianceScaling init::Orthogonal init::Identity") {
+  using Loss =
+      std::function<Output(const Operand&, const Operand&, const LossOptions&)>;
+  const std::vector<Loss> losses = {
+      [](const auto& l, const auto& p, const auto& o) {
+        return AbsoluteDifference(l, p, o);
+      },
+      [](const auto& l, const auto& p, const auto& o) {
+        return MeanSquaredError(l, p, o);
+      },
+      [](const auto& l, const auto& p, const auto& o) {
+        return HuberLoss(l, p, o);
+      },
+      [](const auto& l, const auto& p, const auto& o) {
+        return LogLoss(l, p, o);
+      },
+      [](const auto& l, const auto& p, const auto& o) {
+        return HingeLoss(l, p, o);
+      },
+      [](const auto& l, const auto& p, const auto& o) {
+        return CosineDistance(l, p, INT_MIN, o);
+      },
+      [](const auto& l, const auto& p, const auto& o) {
+        return SigmoidCrossEntropy(l, p, o);
+      },
+      [](const auto& l, const auto& p, const auto& o) {
+        return SoftmaxCrossEntropy(l, p, o);
+      },
+      [](const auto& l, const auto& p, const auto& o) {
+        return SparseSoftmaxCrossEntropy(l, p, o);
+      },
+      [](const auto& l, const auto&, const auto& o) {
+        return WeightedLoss(l, o);
+      }};
+  const LossOptions odd = {
+      .delta = kNanRate, .epsilon = -1e300, .label_smoothing = kNanRate};
+  for (const Loss& loss : losses) {
+    (void)RecordedBy([&] { EXPECT_NULL(loss(Output(), Output(), {})); });
+    ExpectRecorded("", [&] { EXPECT_NULL(loss("a", "b", {})); });
+    ExpectRecorded("", [&] { EXPECT_NULL(loss(Tensor(), Tensor(), odd)); });
+    (void)RecordedBy([&] {
+      (void)loss(Elsewhere(), 1.0, odd);
+      (void)loss(1.0, Tensor::Vector<float>({1, 2}), odd);
+      const Output x = Constant(Tensor::Of<float>({1, 2}, {1, 2}));
+      EXPECT_NULL(loss(x, x, {.weights = "text"}));
+      (void)loss(x, x, {.weights = Tensor::Vector<float>({1, 2, 3})});
+    });
+  }
+  for (const InitializerFn& made :
+       {init::GlorotNormal(), init::HeUniform(), init::HeNormal(),
+        init::LecunUniform(), init::LecunNormal(),
+        init::VarianceScaling(kNanRate), init::VarianceScaling(-1),
+        init::Orthogonal(kNanRate), init::Identity(kNanRate)})
+    for (const Shape& shape : {Shape(), Shape({0, 0}), Shape({-3, 2}),
+                               Shape({2, 2}), Shape({kHuge, kHuge})})
+      for (const DType t : {DType::kInvalid, DType::kString, DType::kBool})
+        (void)RecordedBy([&] { (void)made(shape, t); });
+}
+
+HOSTILE(MetricsOfNothing,
+        "StreamingMean Accuracy Precision Recall Auc MeanIou "
+        "MetricsInitializer") {
+  using Measure = std::function<Metric(const Operand&, const Operand&,
+                                       const MetricOptions&)>;
+  const std::vector<Measure> metrics = {
+      [](const auto& l, const auto&, const auto& o) {
+        return StreamingMean(l, o);
+      },
+      [](const auto& l, const auto& p, const auto& o) {
+        return Accuracy(l, p, o);
+      },
+      [](const auto& l, const auto& p, const auto& o) {
+        return Precision(l, p, o);
+      },
+      [](const auto& l, const auto& p, const auto& o) {
+        return Recall(l, p, o);
+      },
+      [](const auto& l, const auto& p, const auto& o) {
+        return Auc(l, p, 3, o);
+      },
+      [](const auto& l, const auto& p, const auto& o) {
+        return MeanIou(l, p, 3, o);
+      }};
+  for (const Measure& measure : metrics) {
+    (void)RecordedBy([&] {
+      EXPECT_EQ(measure(Output(), Output(), {}).update, nullptr);
+      EXPECT_EQ(measure(Tensor(), Tensor(), {.name = "\n"}).update, nullptr);
+      EXPECT_EQ(measure(Elsewhere(), Elsewhere(), {}).update, nullptr);
+      (void)measure("a", "b", {});
+      (void)measure(1, 2.5, {.weights = "text"});
+      (void)measure(Tensor::Vector<float>({1, 2}), Tensor::Vector<float>({1}),
+                    {.weights = Tensor::Vector<float>({1, 2, 3})});
+      (void)MetricsInitializer();
+    });
+  }
+  for (const int64_t n : {INT64_MIN, int64_t{0}, INT64_MAX})
+    ExpectRecorded("expected", [&] {
+      const Output x = Constant(int32_t{0});
+      EXPECT_EQ(Auc(x, x, n).update, nullptr);
+      EXPECT_EQ(MeanIou(x, x, n).update, nullptr);
+    });
+}
+
+// ---- Clipping ---------------------------------------------------------------
+
+HOSTILE(ClippedNothing,
+        "ClipByValue ClipByNorm ClipByAverageNorm GlobalNorm "
+        "ClipByGlobalNorm") {
+  (void)RecordedBy([] {
+    EXPECT_NULL(ClipByValue(Output(), 0, 1));
+    EXPECT_NULL(ClipByNorm(Output(), 1));
+    EXPECT_NULL(ClipByAverageNorm(Output(), 1));
+    EXPECT_NULL(ClipByValue(Gradient(), 0, 1));
+    EXPECT_NULL(ClipByNorm(Gradient(), 1));
+    EXPECT_NULL(ClipByAverageNorm(Gradient(), 1));
+    EXPECT_NULL(GlobalNorm({}));
+    EXPECT_NULL(GlobalNorm({Gradient()}));
+    EXPECT_TRUE(ClipByGlobalNorm(std::vector<Gradient>(), 1).empty());
+    EXPECT_NULL(ClipByGlobalNorm(std::vector<Gradient>{Gradient()}, 1)[0]);
+    EXPECT_NULL(
+        ClipByGlobalNorm(std::vector<GradAndVar>{GradAndVar()}, 1)[0].gradient);
+  });
+  ExpectRecorded("", [] {
+    EXPECT_NULL(ClipByNorm(Constant(Tensor::Vector<float>({1, 2})), 1, {7}));
+  });
+  for (const Operand& limit :
+       {Operand(Tensor()), Operand("text"), Operand(Elsewhere())})
+    ExpectRecorded("", [&] {
+      const Output x = Constant(Tensor::Vector<float>({1, 2}));
+      EXPECT_NULL(ClipByValue(x, limit, 1));
+      EXPECT_NULL(ClipByNorm(x, limit));
+      EXPECT_NULL(ClipByAverageNorm(x, limit));
+      EXPECT_NULL(
+          ClipByGlobalNorm(std::vector<Gradient>{Gradient(x)}, limit)[0]);
+    });
+  ExpectRecorded("", [] {
+    EXPECT_NULL(GlobalNorm({Gradient(Constant(Tensor::Scalar<bool>(true)))}));
+  });
+  (void)RecordedBy([] {
+    const Output x = Constant(Tensor::Vector<float>({1, 2}));
+    (void)ClipByGlobalNorm(std::vector<Gradient>{Gradient(x)}, 0.0);
+    (void)ClipByGlobalNorm(std::vector<Gradient>{Gradient(x)}, kNanRate,
+                           Elsewhere());
+    (void)ClipByNorm(Gradient::Slices(Output(), x, Output()), -1.0);
+  });
+}
+
+// ---- Moving averages, accumulation, loss scaling, L-BFGS --------------------
+
+HOSTILE(AveragesOfNothing,
+        "ExponentialMovingAverage::ExponentialMovingAverage "
+        "ExponentialMovingAverage::Apply ExponentialMovingAverage::Average "
+        "ExponentialMovingAverage::AverageName "
+        "ExponentialMovingAverage::VariablesToRestore AssignMovingAverage") {
+  for (const Operand& decay :
+       {Operand(0.5), Operand(kNanRate), Operand(Tensor()), Operand("text"),
+        Operand(Elsewhere()), Operand(Output())})
+    (void)RecordedBy([&] {
+      ExponentialMovingAverage averages(
+          decay, {.num_updates = Elsewhere(), .zero_debias = true, .name = ""});
+      (void)averages.Apply();
+      EXPECT_EQ(averages.Apply({Var()}), nullptr);
+      EXPECT_EQ(averages.Apply({}, {Output()}), nullptr);
+      EXPECT_EQ(averages.Apply({Var("text", "text")}), nullptr);
+      (void)averages.Apply({Var(1.0, "v")},
+                           {Elsewhere(), Placeholder<float>()});
+      EXPECT_NULL(averages.Average(Var()));
+      EXPECT_NULL(averages.Average(Output()));
+      (void)averages.AverageName(Var());
+      (void)averages.VariablesToRestore();
+      EXPECT_LE(averages.VariablesToRestore({Var()}).size(), 9u);
+    });
+  (void)RecordedBy([] {
+    EXPECT_EQ(AssignMovingAverage(Var(), 1.0, 0.5), nullptr);
+    const Var v(1.0, "v");
+    EXPECT_EQ(AssignMovingAverage(v, "text", 0.5), nullptr);
+    EXPECT_EQ(AssignMovingAverage(v, Output(), 0.5, true), nullptr);
+    EXPECT_EQ(AssignMovingAverage(v, 1.0, "text"), nullptr);
+  });
+}
+
+HOSTILE(AccumulatedNothing,
+        "GradientAccumulator::GradientAccumulator "
+        "GradientAccumulator::Minimize GradientAccumulator::ApplyGradients "
+        "GradientAccumulator::Sum GradientAccumulator::count "
+        "MinimizeInMicroBatches") {
+  for (const int64_t every : {INT64_MIN, int64_t{0}, int64_t{2}, INT64_MAX})
+    (void)RecordedBy([&] {
+      AdamOptimizer adam(0.1);
+      GradientAccumulator accumulator(adam, every);
+      EXPECT_NULL(accumulator.Sum(Var()));
+      EXPECT_NULL(accumulator.count());
+      EXPECT_EQ(accumulator.Minimize(Output()), nullptr);
+      EXPECT_EQ(accumulator.Minimize(Constant(1.0f)), nullptr);
+      EXPECT_EQ(accumulator.ApplyGradients({}), nullptr);
+      EXPECT_EQ(accumulator.ApplyGradients({{Gradient(), Var()}}), nullptr);
+      EXPECT_EQ(accumulator.ApplyGradients({{Constant(1.0f), Var()}}), nullptr);
+      const Var v(1.0, "v");
+      EXPECT_EQ(accumulator.ApplyGradients({{Elsewhere(), v}}), nullptr);
+      EXPECT_EQ(accumulator.ApplyGradients({{Gradient(), v}}), nullptr);
+    });
+  (void)RecordedBy([] {
+    AdamOptimizer adam(0.1);
+    EXPECT_EQ(MinimizeInMicroBatches(adam, 2, nullptr).train, nullptr);
+    EXPECT_EQ(
+        MinimizeInMicroBatches(adam, 2, [](Output) { return Output(); }).train,
+        nullptr);
+    const Var v(1.0, "v");
+    const auto loss = [&](Output) { return v * v; };
+    EXPECT_EQ(MinimizeInMicroBatches(adam, "text", loss).train, nullptr);
+    EXPECT_EQ(
+        MinimizeInMicroBatches(adam, 2, loss, {.variables = {Var()}}).train,
+        nullptr);
+    EXPECT_EQ(MinimizeInMicroBatches(adam, 2, [](Output i) { return i; }).train,
+              nullptr);
+  });
+}
+
+HOSTILE(ScaledNothing,
+        "LossScaling::LossScaling LossScaling::Minimize "
+        "LossScaling::ComputeGradients LossScaling::ApplyGradients "
+        "LossScaling::scale LossScaling::good_steps") {
+  for (const LossScalingOptions& options :
+       {LossScalingOptions{}, LossScalingOptions{.initial = kNanRate},
+        LossScalingOptions{.growth_steps = INT64_MIN},
+        LossScalingOptions{.factor = kNanRate}})
+    (void)RecordedBy([&] {
+      AdamOptimizer adam(0.1);
+      LossScaling scaling(options);
+      EXPECT_NULL(scaling.scale());
+      EXPECT_NULL(scaling.good_steps());
+      EXPECT_EQ(scaling.Minimize(adam, Output()), nullptr);
+      EXPECT_EQ(scaling.Minimize(adam, Constant(int32_t{1})), nullptr);
+      EXPECT_FALSE(scaling.ComputeGradients(adam, Elsewhere()).ok());
+      EXPECT_EQ(scaling.ApplyGradients(adam, {}), nullptr);
+      EXPECT_EQ(scaling.ApplyGradients(adam, {{Constant(1.0f), Var()}}),
+                nullptr);
+      const Var v(1.0, "v");
+      EXPECT_EQ(scaling.ApplyGradients(adam, {{Elsewhere(), v}}), nullptr);
+      (void)scaling.Minimize(adam, v * v, {.grad_loss = Elsewhere()});
+    });
+}
+
+HOSTILE(LbfgsOfNothing, "Lbfgs") {
+  const auto first = [](const std::vector<Output>& at) { return at[0]; };
+  ExpectRecorded("expected variables, got none",
+                 [&] { EXPECT_EQ(Lbfgs({}, first).train, nullptr); });
+  ExpectRecorded("expected a variable, got none",
+                 [&] { EXPECT_EQ(Lbfgs({Var()}, first).train, nullptr); });
+  ExpectRecorded("expected a function", [] {
+    EXPECT_EQ(Lbfgs({Var(1.0, "v")}, nullptr).train, nullptr);
+  });
+  for (const int n : {INT_MIN, 0, INT_MAX})
+    ExpectRecorded("in [1, 100000]", [&] {
+      EXPECT_EQ(Lbfgs({Var(1.0, "v")}, first, {.max_search = n}).train,
+                nullptr);
+    });
+  (void)RecordedBy([] {
+    EXPECT_EQ(
+        Lbfgs({Var(1.0, "v")}, [](const auto&) { return Output(); }).train,
+        nullptr);
+    EXPECT_EQ(
+        Lbfgs({Var(1.0, "v")}, [](const auto&) { return Elsewhere(); }).train,
+        nullptr);
+  });
+  ExpectRecorded("expected a scalar loss", [] {
+    EXPECT_EQ(
+        Lbfgs({Var(1.0, "v")}, [](const auto&) { return Constant(int32_t{1}); })
+            .train,
+        nullptr);
+  });
+}
+
+}  // namespace
+}  // namespace sluice
