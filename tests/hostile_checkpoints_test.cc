@@ -137,7 +137,7 @@ HOSTILE(Savers,
         "Saver::last_checkpoints Saver::set_last_checkpoints "
         "Saver::RecoverLastCheckpoints Saver::filename Saver::save_tensor "
         "Saver::restore_op CheckpointDifference::ToString "
-        "CheckpointDifference::restorable") {
+        "CheckpointDifference::restorable CompareCheckpoint") {
   const CheckpointScratch folder;
   ExpectRecorded("expected variables, got none", [] { Saver saver; });
   ExpectRecorded("of another", [] {
@@ -151,6 +151,14 @@ HOSTILE(Savers,
   });
   EXPECT_TRUE(CheckpointDifference().restorable());
   EXPECT_TRUE(CheckpointDifference().ToString().empty());
+  const CheckpointReader types =
+      *CheckpointReader::Open("tests/checkpoints/types");
+  EXPECT_TRUE(CompareCheckpoint(types, {}).restorable());
+  const CheckpointDifference odd = CompareCheckpoint(
+      types, {{""}, {""}, {"int32", DType::kInvalid}, {"int32", DType::kInt32}},
+      true);
+  EXPECT_EQ(odd.missing.size(), 1u);
+  EXPECT_EQ(odd.other.size(), 1u);
   Graph g;
   const WithGraph use(g);
   {

@@ -31,6 +31,16 @@ TEST_F(SnippetTest, LatestCheckpoints) {
   EXPECT_EQ(read().code(), StatusCode::kNotFound);
 }
 
+TEST_F(SnippetTest, Differences) {
+  const std::string prefix = "tests/checkpoints/types";
+  const auto compare = [&]() -> Status {
+#include "snippets/src/train/checkpoint_difference.h/1.inc"
+    EXPECT_EQ(difference.missing.size(), 1u);
+    return OkStatus();
+  };
+  EXPECT_TRUE(compare().ok());
+}
+
 TEST_F(SnippetTest, RunsInFolders) {
   const InScratchFolder folder;
   const auto take = [&]() -> Status {
