@@ -47,12 +47,16 @@ if task == "write":
     raw.Save(filename=folder + "/old", tensor_names=old,
              data=[values[list(want).index(n)] for n in old])
 else:
-    for name in ("m", "old"):
-        reader = tf.train.load_checkpoint(folder + "/" + name)
-        for n in reader.get_variable_to_shape_map():
-            got = reader.get_tensor(n)
-            assert got.dtype == want[n].dtype or got.dtype == object, (name, n, got.dtype)
-            np.testing.assert_array_equal(got, want[n], err_msg=name + " " + n)
+    reader = tf.train.load_checkpoint(folder + "/m")
+    old = tf.train.load_checkpoint(folder + "/old").get_variable_to_dtype_map()
+    assert len(old) == len(want) - 4
+    for n, value in want.items():
+        got = reader.get_tensor(n)
+        assert got.dtype == value.dtype or got.dtype == object, (n, got.dtype)
+        np.testing.assert_array_equal(got, value, err_msg=n)
+        if n in old:  # (Its reader of version 1 lacks some types, the op has them.)
+            got = raw.Restore(file_pattern=folder + "/old", tensor_name=n, dt=old[n])
+            np.testing.assert_array_equal(got, value, err_msg="old " + n)
     assert len(tf.train.load_checkpoint(folder + "/m").get_variable_to_shape_map()) == len(want)
     np.testing.assert_array_equal(tf.train.load_checkpoint(folder + "/p").get_tensor("w"), whole)
     part = raw.RestoreV2(prefix=folder + "/p", tensor_names=["w"],
