@@ -270,6 +270,9 @@ const std::vector<Unrecorded>& UnrecordedOps() {
         "InitializeTableFromTextFileV2", "MatchingFiles", "ReadFile",
         "ReadRecords", "RecordInput", "Skipgram"},
        "it uses files"},
+      {{"GenerateVocabRemapping", "LoadAndRemapMatrix", "MergeV2Checkpoints",
+        "Restore", "RestoreSlice", "RestoreV2", "Save", "SaveSlices", "SaveV2"},
+       "it uses files (checkpoint/recorded_test.cc has TensorFlow's)"},
       {{"QueueEndEpoch", "QueueFail", "QueueNext", "QueueNextBatch",
         "QueueReopen", "QueueSkipEpoch", "QueueStats", "QueueWanted"},
        "TensorFlow has no such op: what pipelines do with queues "
