@@ -101,10 +101,11 @@ class PyRunLock {
   const RunLock lock_;
 };
 
-// The differences, a line for each. A shape is None if it does not matter.
+// Lines for what is missing, and for what has another type or shape. A shape is
+// None if it does not matter.
 using Wanted =
     std::tuple<std::string, int, std::optional<std::vector<int64_t>>>;
-std::string Differences(const std::string& prefix,
+std::pair<std::string, std::string> Differences(const std::string& prefix,
                         const std::vector<Wanted>& wanted) {
   const CheckpointReader reader =
       Unlocked([&] { return CheckpointReader::Open(prefix); });
@@ -113,9 +114,11 @@ std::string Differences(const std::string& prefix,
     tensors.push_back({name, static_cast<DType>(dtype),
                        shape ? PartialShape(Dims(shape->begin(), shape->end()))
                              : PartialShape::Unknown()});
-  CheckpointDifference difference = CompareCheckpoint(reader, tensors);
-  difference.surplus.clear();
-  return difference.ToString();
+  const CheckpointDifference difference = CompareCheckpoint(reader, tensors);
+  CheckpointDifference missing, other;
+  missing.missing = difference.missing;
+  other.other = difference.other;
+  return {missing.ToString(), other.ToString()};
 }
 
 }  // namespace

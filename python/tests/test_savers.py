@@ -315,7 +315,7 @@ def counting(folder, until, **options):
                 checkpoint_dir=str(folder), hooks=[T.StopAtStepHook(
                     last_step=until)], **options) as session:
             start = session.run_step_fn(
-                lambda context: context.session.run(step))
+                lambda step_context: step_context.session.run(step))
             while not session.should_stop():
                 last = session.run(add)
         return start, last

@@ -166,7 +166,7 @@ def _starts_from(variable, path, name):
 
 def _in_store(name):
     store = variable_scope._store()
-    return store._vars.get(name) or store._partitioned_vars.get(name)
+    return store._vars.get(name, store._partitioned_vars.get(name))
 
 
 def init_from_checkpoint(ckpt_dir_or_file, assignment_map):

@@ -64,7 +64,11 @@ class SaveableObject:
         raise ValueError("Calling an abstract method.")
 
 
-class ReferenceVariableSaveable(SaveableObject):
+class VariableSaveable(SaveableObject):
+    """A variable, whose value is saved as it is."""
+
+
+class ReferenceVariableSaveable(VariableSaveable):
     """A variable that is a reference."""
 
     def __init__(self, var, slice_spec, name):
@@ -80,11 +84,10 @@ class ReferenceVariableSaveable(SaveableObject):
                 self.op.shape.is_fully_defined()))
 
 
-class ResourceVariableSaveable(SaveableObject):
+class ResourceVariableSaveable(VariableSaveable):
     """A variable that is a resource."""
 
     def __init__(self, var, slice_spec, name):
-        self._var = var
         self.handle_op = var.handle
 
         def read():
@@ -100,9 +103,9 @@ class ResourceVariableSaveable(SaveableObject):
         value = restored_tensors[0]
         if restored_shapes is not None:
             value = array_ops.reshape(value, restored_shapes[0])
-        with graphs.device(self._var.device):
+        with graphs.device(self.op.device):
             value = _op("Identity")(value)
-        value.set_shape(value.shape.merge_with(self._var.shape))
+        value.set_shape(value.shape.merge_with(self.op.shape))
         return _op("AssignVariableOp")(self.handle_op, value)
 
 

@@ -17,7 +17,7 @@ from sluice.training import global_step as steps
 from sluice.training.checkpoints import (
     checkpoint_exists, get_checkpoint_mtimes, meta_graph_filename)
 from sluice.training.saveables import (
-    SaveableObject, SaveSpec, saveables_of, shapes_of)
+    SaveableObject, SaveSpec, VariableSaveable, saveables_of, shapes_of)
 
 _log = logging.getLogger("sluice")
 _op = _core.op
@@ -391,40 +391,37 @@ class Saver:
             raise ValueError(f"The passed save_path is not a valid checkpoint: "
                              f"{save_path}")
         _log.info("Restoring parameters from %s", save_path)
-        try:
-            sess.run(self.saver_def.restore_op_name,
-                     {self.saver_def.filename_tensor_name: save_path})
-        except errors.NotFoundError as e:
-            raise self._explained(
-                e, sess, save_path,
-                "a Variable name or other graph key that is missing") from None
-        except errors.InvalidArgumentError as e:
-            raise self._explained(
-                e, sess, save_path,
-                "a mismatch between the current graph and the graph") from None
+        self._compare(sess.graph, save_path)
+        sess.run(self.saver_def.restore_op_name,
+                 {self.saver_def.filename_tensor_name: save_path})
 
-    def _explained(self, error, sess, path, what):
-        """Returns the error, with all differences from the checkpoint."""
+    def _compare(self, graph, path):
+        """Raises an error that names all differences from a checkpoint."""
         wanted = []
-        for saveable in self._saveables(sess.graph):
+        for saveable in self._saveables(graph):
             for spec in saveable.specs:
-                op = saveable.op
-                shape = getattr(op, "shape", None)
-                known = (not spec.slice_spec and not self._reshape and
-                         shape is not None and shape.is_fully_defined())
-                wanted.append((spec.name, dtypes.as_dtype(
-                    spec.dtype).as_datatype_enum,
-                    shape.as_list() if known else None))
-        try:
-            differences = _core.checkpoint_differences(path, wanted)
-        except errors.OpError:
-            differences = ""
-        return type(error)(
-            error.node_def, error.op,
+                shape = None
+                if isinstance(saveable, VariableSaveable) and not (
+                        spec.slice_spec or self._reshape):
+                    shape = saveable.op.shape
+                wanted.append((
+                    spec.name, dtypes.as_dtype(spec.dtype).as_datatype_enum,
+                    shape.as_list() if shape is not None and
+                    shape.is_fully_defined() else None))
+        missing, other = _core.checkpoint_differences(path, wanted)
+        if not missing and not other:
+            return
+        kind, what = (
+            (errors.NotFoundError,
+             "a Variable name or other graph key that is missing")
+            if missing else
+            (errors.InvalidArgumentError,
+             "a mismatch between the current graph and the graph"))
+        raise kind(None, None, (
             f"Restoring from checkpoint failed. This is most likely due to "
             f"{what} from the checkpoint. Please ensure that you have not "
-            f"altered the graph expected based on the checkpoint. "
-            f"{differences}Original error:\n\n{error.message}")
+            f"altered the graph expected based on the checkpoint {path}. "
+            f"Differences:\n{missing}{other}"))
 
     def _saveables(self, graph):
         if self._var_list is None:

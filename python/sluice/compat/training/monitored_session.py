@@ -9,7 +9,7 @@ from sluice.compat import logging
 from sluice.compat.training.session_hooks import (
     CheckpointSaverHook, SessionRunArgs, SessionRunContext, SessionRunValues,
     StepCounterHook, SummarySaverHook)
-from sluice.framework import errors, graph as graphs
+from sluice.framework import errors, graph as graphs, protos
 from sluice.ops import control_flow, tables, variables
 from sluice.summary import summary_ops
 from sluice.training import checkpoints
