@@ -3,11 +3,14 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <regex>
+#include <thread>
 
+#include "io/event_writer.h"
 #include "io/file.h"
 #include "io/image.h"
 #include "tools/board/event_log.h"
@@ -59,12 +62,12 @@ class PageTest : public ::testing::Test {
   // What the browser prints, once the page has been at it for some seconds of
   // the browser's own time.
   std::string Browse(const std::string& how, const std::string& hash,
-                     const Server& server = *server_) {
+                     const Server& server = *server_, int ms = 5000) {
     const std::string command =
         browser_ + " --headless --no-sandbox --disable-gpu --hide-scrollbars" +
         " --user-data-dir=" + *folder_ + "/profile --window-size=1400,900" +
-        " --virtual-time-budget=5000 " + how + " '" + server.url() + "#" +
-        hash + "' 2>/dev/null";
+        " --virtual-time-budget=" + std::to_string(ms) + " " + how + " '" +
+        server.url() + "#" + hash + "' 2>/dev/null";
     FILE* out = popen(command.c_str(), "r");
     if (out == nullptr) return "";
     std::string text;
@@ -75,8 +78,9 @@ class PageTest : public ::testing::Test {
     return text;
   }
   // The page's elements at the end; no error happened.
-  std::string Dom(const std::string& hash, const Server& server = *server_) {
-    std::string dom = Browse("--dump-dom", hash, server);
+  std::string Dom(const std::string& hash, const Server& server = *server_,
+                  int ms = 5000) {
+    std::string dom = Browse("--dump-dom", hash, server, ms);
     EXPECT_THAT(dom, HasSubstr("data-errors=\"0\"")) << hash;
     return dom;
   }
@@ -197,6 +201,25 @@ TEST_F(PageTest, DrawsTheTimelineOfAStep) {
   EXPECT_GE(Most(dom, "data-rows"), 1);
   EXPECT_THAT(dom, HasSubstr("Time by op"));
   EXPECT_THAT(dom, HasSubstr("MatMul"));
+}
+
+TEST_F(PageTest, GoesOnWhileTheLogGrows) {
+  const std::string folder = *folder_ + "/live";
+  const auto writer = EventWriter::Open(folder + "/run", {.flush_ms = 5});
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  ASSERT_TRUE((*writer)->AddScalar("loss", 1, 0).ok());
+  const auto server = Server::Start(folder, {.refresh_ms = 1});
+  ASSERT_TRUE(server.ok()) << server.status();
+  const std::jthread growing([&](const std::stop_token& done) {
+    for (int64_t step = 1; !done.stop_requested(); ++step) {
+      (void)(*writer)->AddScalar("loss", 1, step);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  });
+  // A minute of the browser's time, in which the page asks thirty times.
+  const std::string dom = Dom("tab=scalars", **server, 60'000);
+  EXPECT_GT(Most(dom, "data-updates"), 2);
+  EXPECT_EQ(Most(dom, "data-curves"), 1);
 }
 
 TEST_F(PageTest, SaysWhatIsMissing) {

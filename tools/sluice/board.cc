@@ -1,12 +1,12 @@
 // sluice board: shows event files in the browser while they grow.
+#include <dlfcn.h>
+
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <memory>
 
+#include "absl/strings/str_cat.h"
+#include "tools/board/serve.h"
 #include "tools/sluice/cli.h"
-#ifdef SLUICE_HAVE_BOARD
-#include "tools/board/server.h"
-#endif
 
 namespace sluice::cli {
 namespace {
@@ -16,25 +16,22 @@ struct BoardOptions {
   int port = 6006;
 };
 
-#ifdef SLUICE_HAVE_BOARD
 int ServeBoard(const BoardOptions& o) {
-  const auto server =
-      board::Server::Start(o.folder, {.host = o.host, .port = o.port});
-  if (!server.ok())
-    return Fail(kRunFailed, absl::StrCat("--", server.status().message()));
-  std::printf("Board of %s at %s (Ctrl-C ends)\n", o.folder.c_str(),
-              (*server)->url().c_str());
-  std::fflush(stdout);
-  (*server)->Wait();
-  return 0;
+  // (Found through this program's RUNPATH, which leads to libsluice's folder.)
+  void* const library = dlopen("libsluice_board.so", RTLD_NOW);
+  void* const serve =
+      library == nullptr ? nullptr : dlsym(library, "sluice_serve_board");
+  if (serve == nullptr)
+    return Fail(kRunFailed,
+                absl::StrCat("board: expected libsluice_board.so, which is "
+                             "built where Debian's libcpp-httplib-dev is "
+                             "installed (scripts/setup), got ",
+                             dlerror()));
+  std::string error;
+  reinterpret_cast<decltype(&sluice_serve_board)>(serve)(&o.folder, &o.host,
+                                                         o.port, &error);
+  return Fail(kRunFailed, "--" + error);  // ("--port: expected ...".)
 }
-#else
-int ServeBoard(const BoardOptions&) {
-  return Fail(kRunFailed,
-              "board: expected a build with Debian's libcpp-httplib-dev, got "
-              "one without (scripts/setup installs it)");
-}
-#endif
 
 }  // namespace
 

@@ -143,6 +143,7 @@ async function poll() {
     if (!state.runs) return;  // Nothing is new.
     const was_empty = log.state.runs.length === 0;
     log.state = state;
+    document.body.dataset.updates = Number(document.body.dataset.updates ?? 0) + 1;
     chooseRuns();
     showRuns();
     countTabs();
