@@ -124,17 +124,16 @@ class Server::Impl {
     Route();
     if (options_.port == 0) {
       port_ = http_.bind_to_any_port(options_.host);
-      if (port_ < 0)
-        return InvalidArgument(
-            "host: expected an address of this machine, got '", options_.host,
-            "'");
     } else if (http_.bind_to_port(options_.host, options_.port)) {
       port_ = options_.port;
-    } else {
+    } else if (httplib::Server().bind_to_any_port(options_.host) >= 0) {
       return FailedPrecondition("port: expected a free port of ", options_.host,
                                 ", got ", options_.port,
                                 " (port 0 is any free one)");
     }
+    if (port_ < 0)
+      return InvalidArgument("host: expected an address of this machine, got '",
+                             options_.host, "'");
     serving_ = std::thread([this] { http_.listen_after_bind(); });
     // (A stop before it listens would be lost.)
     while (!http_.is_running()) std::this_thread::yield();
@@ -307,7 +306,7 @@ class Server::Impl {
   const ServerOptions options_;
   EventLog log_;
   httplib::Server http_;
-  int port_ = 0;
+  int port_ = -1;
   std::thread serving_, reading_;
 
   std::mutex mu_;

@@ -303,10 +303,14 @@ TEST_F(ServerTest, NamesAPortOrHostThatItCannotHave) {
   ASSERT_FALSE(taken.ok());
   EXPECT_THAT(std::string(taken.status().message()),
               HasSubstr(std::to_string(server_->port())));
-  const auto elsewhere = Server::Start(*folder_, {.host = "192.0.2.1"});
-  ASSERT_FALSE(elsewhere.ok());
-  EXPECT_THAT(std::string(elsewhere.status().message()),
-              HasSubstr("192.0.2.1"));
+  for (const int port : {0, server_->port()}) {
+    const auto elsewhere =
+        Server::Start(*folder_, {.host = "192.0.2.1", .port = port});
+    ASSERT_FALSE(elsewhere.ok());
+    EXPECT_THAT(std::string(elsewhere.status().message()),
+                HasSubstr("host: expected an address of this machine, got "
+                          "'192.0.2.1'"));
+  }
 }
 
 }  // namespace
