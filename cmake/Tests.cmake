@@ -148,6 +148,19 @@ if(tool_tests AND TARGET sluice_tool)
     OMP_WAIT_POLICY=passive)
 endif()
 
+# The board; its page in a browser, if there is one.
+if(TARGET sluice_board)
+  file(GLOB board_tests CONFIGURE_DEPENDS
+       ${CMAKE_SOURCE_DIR}/tools/board/*_test.cc
+       ${CMAKE_SOURCE_DIR}/tools/board/testing/*.cc)
+  sluice_test(board_test ${board_tests})
+  target_link_libraries(board_test PRIVATE
+    $<TARGET_OBJECTS:sluice_board> sluice_httplib)
+  if(TARGET sluice_ops_header)
+    add_dependencies(board_test sluice_ops_header)
+  endif()
+endif()
+
 # Compiles and runs the examples of the headers and pages. (They repeat parts of
 # the tests above, so sanitizers would find nothing new.)
 find_package(Python3 COMPONENTS Interpreter)

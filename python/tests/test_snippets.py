@@ -43,8 +43,21 @@ def server(text, tmp_path):
     assert joined == [2]
 
 
+def logging(text, tmp_path):
+    """Runs a program that logs, into another folder."""
+    assert "/tmp/logs/" in text
+    with tf.Graph().as_default():
+        exec(text.replace("/tmp/logs", str(tmp_path)), {})
+    (file,) = (tmp_path / "run1").iterdir()
+    events = list(tf.train.summary_iterator(str(file)))
+    assert [e.summary.value[0].tag for e in events
+            if e.HasField("summary")] == ["loss"] * 100
+    assert any(e.HasField("graph_def") for e in events)
+    assert any(e.HasField("tagged_run_metadata") for e in events)
+
+
 # The function that runs a block, by the name of the block.
-RUN = {"docs/clusters.md/5": server}
+RUN = {"docs/board.md/3": logging, "docs/clusters.md/5": server}
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda b: b.name)

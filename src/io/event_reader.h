@@ -23,6 +23,8 @@ class EventReader {
   // fail too. NotFound if there is no such file.
   Status Read(std::string_view* event);
   const std::string& path() const { return path_; }
+  // Where the next event begins: RecordReader::SkipTo(offset()) leads to it.
+  int64_t offset() const { return offset_; }
 
  private:
   const std::string path_;

@@ -1,4 +1,8 @@
-// The examples in the headers for input pipelines and their files.
+// The examples in the headers for input pipelines and their files, and of logs.
+#include <filesystem>
+
+#include "io/event_writer.h"
+#include "session/step_stats.h"
 #include "tests/snippets/snippets_test_util.h"
 
 namespace sluice {
@@ -91,6 +95,23 @@ TEST_F(SnippetTest, FilesOfRecords) {
   std::string_view bytes;
   ASSERT_TRUE(reader->Read(&bytes).ok());
   EXPECT_EQ(bytes, *record);
+}
+
+#include "snippets/docs/board.md/2.inc"
+
+TEST_F(SnippetTest, Logs) {
+  const InScratchFolder folder;
+  const Var x({1.0f, 2.0f}, "x");
+  const Output loss = ops::Mean(x * x, {0});
+  Node* const train = GradientDescentOptimizer(0.1).Minimize(loss);
+  Session session(graph);
+  ASSERT_TRUE(session.RunTargets({GlobalVariablesInitializer()}).ok());
+  const Status logged = Train(session, graph, loss, train, "logs/run1");
+  ASSERT_TRUE(logged.ok()) << logged;
+  int64_t bytes = 0;
+  for (const auto& file : std::filesystem::directory_iterator("logs/run1"))
+    bytes += static_cast<int64_t>(file.file_size());
+  EXPECT_GT(bytes, 100 * 30);
 }
 
 }  // namespace

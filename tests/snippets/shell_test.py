@@ -3,8 +3,8 @@
 
 Every command of every `sh` block (tools/doc_blocks.py) is run in a folder that
 has the files it names, unless NOT_RUN gives a reason not to. `sluice bench`
-only lists its benchmarks; `sluice worker` and `sluice top` are stopped after
-their first output.
+only lists its benchmarks; `sluice worker`, `sluice top` and `sluice board` are
+stopped after their first output.
 
   tests/snippets/shell_test.py SLUICE      (the program)
 """
@@ -23,6 +23,7 @@ import sys
 import tempfile
 import threading
 import unittest
+import urllib.request
 import zlib
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -173,20 +174,23 @@ def write_files(folder):
 
 
 @contextlib.contextmanager
-def worker(folder, arguments):
-    """Starts a `sluice worker`; returns its target once it serves."""
+def serving(folder, arguments, where):
+    """Starts a server; returns where it listens, once it does.
+
+    `where` is a pattern of the line that it prints, with a group for that.
+    """
     with subprocess.Popen([SLUICE, *arguments], cwd=folder,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           text=True) as process:
-        # (Kills a worker that neither serves nor ends, which ends the read.)
+        # (Kills a server that neither serves nor ends, which ends the read.)
         timer = threading.Timer(SECONDS, process.kill)
         timer.start()
         try:
             line = process.stdout.readline()
-            found = re.search(r" at (grpc://\S+)", line)
+            found = re.search(where, line)
             if found is None:
                 raise AssertionError(
-                    f"expected where the task listens, got "
+                    f"expected where the server listens, got "
                     f"{line + process.stdout.read()!r}")
             yield found[1]
             process.send_signal(signal.SIGTERM)
@@ -194,6 +198,19 @@ def worker(folder, arguments):
         finally:
             timer.cancel()
             process.kill()
+
+
+def worker(folder, arguments):
+    return serving(folder, arguments, r" at (grpc://\S+)")
+
+
+def board(folder, arguments):
+    """Starts a `sluice board` at a free port, and looks at its page."""
+    with serving(folder, [*arguments, "--port", "0"],
+                 r" at (http://\S+)") as address:
+        with urllib.request.urlopen(address, timeout=SECONDS) as page:
+            if b"Sluice board" not in page.read():
+                raise AssertionError("expected the board's page")
 
 
 def run(folder, arguments):
@@ -220,6 +237,12 @@ def run_documented(folder, command):
                          for a in arguments]
             run(folder, arguments + ["--once"])
             return
+    if arguments[0] == "board":
+        port = arguments.index("--port") if "--port" in arguments else None
+        if port is not None:
+            del arguments[port:port + 2]
+        board(folder, arguments)
+        return
     if arguments[0] == "bench":
         arguments.append("--list")
     arguments = [str(ROOT / "tests/cases/many_ops") if a == "DIR..." else a

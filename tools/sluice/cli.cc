@@ -141,6 +141,7 @@ int Main(int argc, char** argv) {
   AddBench(app, &run);
   AddWorker(app, &run);
   AddTop(app, &run);
+  AddBoard(app, &run);
   AddClusterDemo(app, &run);
 #ifdef SLUICE_HAS_DEMO
   // It parses its own options.

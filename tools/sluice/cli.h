@@ -37,6 +37,7 @@ void AddShow(CLI::App& app, std::function<int()>* run);
 void AddBench(CLI::App& app, std::function<int()>* run);
 void AddWorker(CLI::App& app, std::function<int()>* run);
 void AddTop(CLI::App& app, std::function<int()>* run);
+void AddBoard(CLI::App& app, std::function<int()>* run);
 void AddClusterDemo(CLI::App& app, std::function<int()>* run);
 
 // "1 node", "2 nodes"; for nouns whose plural ends in an s.

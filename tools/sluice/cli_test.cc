@@ -546,5 +546,16 @@ TEST(ReplayTolerance, ShapesAndTypesMustBeEqual) {
               HasSubstr("dtype double, want float"));
 }
 
+TEST_F(Command, BoardNamesWhatItCannotServe) {
+  ExpectMistake({"board"}, "LOGDIR");
+  ExpectMistake({"board", dir_, "--port", "65536"}, "--port");
+  const Outcome o = Sluice({"board", dir_, "--host", "192.0.2.1"});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_EQ(o.out, "");
+  // (Built without the HTTP library, it says that.)
+  EXPECT_THAT(o.err, ::testing::AnyOf(HasSubstr("--host: expected an address"),
+                                      HasSubstr("libcpp-httplib-dev")));
+}
+
 }  // namespace
 }  // namespace sluice::cli
