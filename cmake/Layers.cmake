@@ -31,7 +31,7 @@ function(sluice_layer folder)
   endif()
   # Under sanitizers compiling these takes longer than running them. (All except
   # the code of a step; graph/ is where a fuzzer spends its minute.)
-  if(SLUICE_SANITIZE AND (folder MATCHES "^(passes|io|checkpoint|ops|client|inspect|session|train|deploy|capi|cluster)$"
+  if(SLUICE_SANITIZE AND (folder MATCHES "^(passes|io|checkpoint|summary|ops|client|inspect|session|train|deploy|capi|cluster)$"
      OR (folder STREQUAL "graph" AND NOT SLUICE_FUZZ)))
     target_compile_options(sluice_${folder} PRIVATE -O0)
   endif()

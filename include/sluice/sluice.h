@@ -70,12 +70,12 @@
 #include "graph/device_scope.h"           // DeviceFunctionScope, NoDeviceScope
 #include "graph/graph.h"                  // Graph, Node, Output
 #include "graph/graphdef.h"               // ImportGraphDef, ExportGraphDef
-#include "io/event_writer.h"              // EventWriter
 #include "io/make_example.h"              // MakeExample
 #include "io/npy.h"                       // ReadNpy, WriteNpy, WriteNpz, ...
 #include "io/records.h"                   // RecordReader, RecordWriter
 #include "session/session.h"              // Session
 #include "sluice/ops.h"                   // ops::MatMul and all others
+#include "summary/event_writer.h"         // EventWriter
 #include "tensor/dtype.h"                 // DType
 #include "tensor/shape.h"                 // Shape, PartialShape
 #include "tensor/tensor.h"                // Tensor

@@ -105,8 +105,8 @@ class PyRunLock {
 // None if it does not matter.
 using Wanted =
     std::tuple<std::string, int, std::optional<std::vector<int64_t>>>;
-std::pair<std::string, std::string> Differences(const std::string& prefix,
-                        const std::vector<Wanted>& wanted) {
+std::pair<std::string, std::string> Differences(
+    const std::string& prefix, const std::vector<Wanted>& wanted) {
   const CheckpointReader reader =
       Unlocked([&] { return CheckpointReader::Open(prefix); });
   std::vector<WantedTensor> tensors;

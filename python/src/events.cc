@@ -4,9 +4,9 @@
 #include <string>
 #include <string_view>
 
-#include "io/event_reader.h"
-#include "io/event_writer.h"
 #include "py.h"
+#include "summary/event_reader.h"
+#include "summary/event_writer.h"
 
 namespace sluice::python {
 namespace {

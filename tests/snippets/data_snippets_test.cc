@@ -1,8 +1,8 @@
 // The examples in the headers for input pipelines and their files, and of logs.
 #include <filesystem>
 
-#include "io/event_writer.h"
 #include "session/step_stats.h"
+#include "summary/event_writer.h"
 #include "tests/snippets/snippets_test_util.h"
 
 namespace sluice {
@@ -70,7 +70,7 @@ TEST_F(SnippetTest, DatasetIterators) {
   EXPECT_EQ(total, 99 * 100 / 2);
 }
 
-#include "snippets/src/io/event_writer.h/1.inc"
+#include "snippets/src/summary/event_writer.h/1.inc"
 
 TEST_F(SnippetTest, EventFiles) {
   const InScratchFolder folder;

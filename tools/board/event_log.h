@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "base/status.h"
-#include "io/event_reader.h"
-#include "io/proto/summary.pb.h"
+#include "summary/event_reader.h"
+#include "summary/proto/summary.pb.h"
 #include "tools/board/thinned.h"
 
 namespace sluice::board {

@@ -9,8 +9,8 @@
 #include <fstream>
 #include <thread>
 
-#include "io/event_writer.h"
 #include "io/proto/step_stats.pb.h"
+#include "summary/event_writer.h"
 #include "tools/board/answers.h"
 #include "tools/board/projection.h"
 #include "tools/board/timeline.h"

@@ -10,9 +10,9 @@
 #include <regex>
 #include <thread>
 
-#include "io/event_writer.h"
 #include "io/file.h"
 #include "io/image.h"
+#include "summary/event_writer.h"
 #include "tools/board/event_log.h"
 #include "tools/board/server.h"
 #include "tools/board/testing/sample_log.h"

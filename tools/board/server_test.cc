@@ -9,7 +9,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "io/event_writer.h"
+#include "summary/event_writer.h"
 #include "tools/board/event_log.h"
 #include "tools/board/testing/sample_log.h"
 

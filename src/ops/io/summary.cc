@@ -1,5 +1,5 @@
 // Ops that make summaries, which io/event_writer.h writes to files.
-#include "io/summary.h"
+#include "summary/summary.h"
 
 #include <cstdint>
 #include <memory>
@@ -13,8 +13,8 @@
 #include "exec/core/kernel.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
-#include "io/proto/summary.pb.h"
 #include "ops/common/elements.h"
+#include "summary/proto/summary.pb.h"
 
 namespace sluice {
 namespace {

@@ -3,8 +3,8 @@
 
 #include "graph/tensor_proto.h"
 #include "io/image_png.h"
-#include "io/proto/summary.pb.h"
 #include "ops/array/test_util.h"
+#include "summary/proto/summary.pb.h"
 
 namespace sluice {
 namespace {

@@ -5,11 +5,11 @@
 
 #include "client/control/functions.h"
 #include "graph/tensor_proto.h"
-#include "io/event_writer.h"
-#include "io/proto/summary.pb.h"
-#include "io/summary.h"
 #include "session/step_stats.h"
 #include "sluice/sluice.h"
+#include "summary/event_writer.h"
+#include "summary/proto/summary.pb.h"
+#include "summary/summary.h"
 
 namespace sluice::board {
 namespace {

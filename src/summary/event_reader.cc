@@ -1,4 +1,4 @@
-#include "io/event_reader.h"
+#include "summary/event_reader.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "io/histogram.h"
+#include "summary/histogram.h"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "io/proto/summary.pb.h"
+#include "summary/proto/summary.pb.h"
 
 namespace sluice {
 namespace {

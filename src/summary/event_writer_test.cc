@@ -1,4 +1,4 @@
-#include "io/event_writer.h"
+#include "summary/event_writer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,11 +12,11 @@
 #include <random>
 #include <thread>
 
-#include "io/event_reader.h"
 #include "io/file.h"
-#include "io/histogram.h"
-#include "io/proto/summary.pb.h"
 #include "io/records.h"
+#include "summary/event_reader.h"
+#include "summary/histogram.h"
+#include "summary/proto/summary.pb.h"
 
 namespace sluice {
 namespace {

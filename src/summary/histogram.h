@@ -1,6 +1,6 @@
 // Histograms of summaries, with TensorFlow's buckets.
-#ifndef SLUICE_IO_HISTOGRAM_H_
-#define SLUICE_IO_HISTOGRAM_H_
+#ifndef SLUICE_SUMMARY_HISTOGRAM_H_
+#define SLUICE_SUMMARY_HISTOGRAM_H_
 
 #include <span>
 #include <vector>
@@ -44,4 +44,4 @@ class Histogram {
 
 }  // namespace sluice
 
-#endif  // SLUICE_IO_HISTOGRAM_H_
+#endif  // SLUICE_SUMMARY_HISTOGRAM_H_

@@ -1,6 +1,6 @@
 // Reads event files, also those that another process is writing.
-#ifndef SLUICE_IO_EVENT_READER_H_
-#define SLUICE_IO_EVENT_READER_H_
+#ifndef SLUICE_SUMMARY_EVENT_READER_H_
+#define SLUICE_SUMMARY_EVENT_READER_H_
 
 #include <cstdint>
 #include <memory>
@@ -17,10 +17,10 @@ class EventReader {
  public:
   explicit EventReader(std::string path) : path_(std::move(path)) {}
 
-  // The next serialised Event (io/proto/summary.proto); valid until the next
-  // call. OutOfRange at the end of what has been written: a later call finds
-  // what was added meanwhile. DataLoss for a corrupt record; all later calls
-  // fail too. NotFound if there is no such file.
+  // The next serialised Event (summary/proto/summary.proto); valid until the
+  // next call. OutOfRange at the end of what has been written: a later call
+  // finds what was added meanwhile. DataLoss for a corrupt record; all later
+  // calls fail too. NotFound if there is no such file.
   Status Read(std::string_view* event);
   const std::string& path() const { return path_; }
   // Where the next event begins: RecordReader::SkipTo(offset()) leads to it.
@@ -35,4 +35,4 @@ class EventReader {
 
 }  // namespace sluice
 
-#endif  // SLUICE_IO_EVENT_READER_H_
+#endif  // SLUICE_SUMMARY_EVENT_READER_H_

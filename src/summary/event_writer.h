@@ -6,8 +6,8 @@
 //       SLUICE_RETURN_IF_ERROR(log->AddScalar("loss", 1.0 / (step + 1), step));
 //     return log->Close();
 //   }
-#ifndef SLUICE_IO_EVENT_WRITER_H_
-#define SLUICE_IO_EVENT_WRITER_H_
+#ifndef SLUICE_SUMMARY_EVENT_WRITER_H_
+#define SLUICE_SUMMARY_EVENT_WRITER_H_
 
 #include <cstdint>
 #include <memory>
@@ -94,4 +94,4 @@ class EventWriter {
 
 }  // namespace sluice
 
-#endif  // SLUICE_IO_EVENT_WRITER_H_
+#endif  // SLUICE_SUMMARY_EVENT_WRITER_H_

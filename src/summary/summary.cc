@@ -1,4 +1,4 @@
-#include "io/summary.h"
+#include "summary/summary.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,9 +10,9 @@
 
 #include "graph/proto/tensor.pb.h"
 #include "graph/tensor_proto.h"
-#include "io/histogram.h"
 #include "io/image_png.h"
-#include "io/proto/summary.pb.h"
+#include "summary/histogram.h"
+#include "summary/proto/summary.pb.h"
 #include "tensor/compute_type.h"
 
 namespace sluice {

@@ -1,4 +1,4 @@
-#include "io/event_writer.h"
+#include "summary/event_writer.h"
 
 #include <google/protobuf/io/coded_stream.h>
 #include <unistd.h>
@@ -17,9 +17,9 @@
 #include <utility>
 #include <vector>
 
-#include "io/proto/summary.pb.h"
 #include "io/records.h"
-#include "io/summary.h"
+#include "summary/proto/summary.pb.h"
+#include "summary/summary.h"
 
 namespace sluice {
 namespace {

@@ -1,7 +1,7 @@
 // Summaries: the named values that a program logs for TensorBoard, as values of
-// TensorFlow's Summary message. io/event_writer.h writes them to files.
-#ifndef SLUICE_IO_SUMMARY_H_
-#define SLUICE_IO_SUMMARY_H_
+// TensorFlow's Summary message. event_writer.h writes them to files.
+#ifndef SLUICE_SUMMARY_SUMMARY_H_
+#define SLUICE_SUMMARY_SUMMARY_H_
 
 #include <cstdint>
 #include <optional>
@@ -99,4 +99,4 @@ Status AddTextSummary(const std::string& tag, const Tensor& text,
 
 }  // namespace sluice
 
-#endif  // SLUICE_IO_SUMMARY_H_
+#endif  // SLUICE_SUMMARY_SUMMARY_H_
