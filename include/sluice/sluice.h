@@ -74,6 +74,7 @@
 #include "io/npy.h"                       // ReadNpy, WriteNpy, WriteNpz, ...
 #include "io/records.h"                   // RecordReader, RecordWriter
 #include "session/session.h"              // Session
+#include "session/step_stats.h"           // SerializeRunMetadata
 #include "sluice/ops.h"                   // ops::MatMul and all others
 #include "summary/event_writer.h"         // EventWriter
 #include "tensor/dtype.h"                 // DType

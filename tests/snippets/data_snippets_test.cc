@@ -1,8 +1,6 @@
 // The examples in the headers for input pipelines and their files, and of logs.
 #include <filesystem>
 
-#include "session/step_stats.h"
-#include "summary/event_writer.h"
 #include "tests/snippets/snippets_test_util.h"
 
 namespace sluice {
@@ -77,6 +75,20 @@ TEST_F(SnippetTest, EventFiles) {
   const Status logged = Log("logs");
   EXPECT_TRUE(logged.ok()) << logged;
   EXPECT_FALSE(std::filesystem::is_empty("logs"));
+}
+
+TEST_F(SnippetTest, ProfiledSteps) {
+  const InScratchFolder folder;
+  const auto log = *EventWriter::Open("logs");
+  const Output loss = Constant(1.0f) + 2.0f;
+  Session session(graph);
+  const auto profile = [&]() -> Status {
+#include "snippets/src/session/step_stats.h/1.inc"
+    EXPECT_EQ(out[0].scalar<float>(), 3.0f);
+    return OkStatus();
+  };
+  const Status profiled = profile();
+  EXPECT_TRUE(profiled.ok()) << profiled;
 }
 
 #include "snippets/src/io/records.h/1.inc"
