@@ -15,6 +15,7 @@ import os
 import pathlib
 import re
 import shlex
+import shutil
 import signal
 import socket
 import struct
@@ -52,7 +53,9 @@ NOT_RUN = {
     "sluice worker --plain-beyond-loopback --cluster 'kubernetes":
         "needs Kubernetes; src/cluster/membership/cluster_environment_test.cc has its variables",
     "GOMP_SPINCOUNT=1000 ./my_program": "is a program of the reader's",
+    "bench/checkpoint_peers.py": "needs TensorFlow",
     "bench/input_peers.py": "needs TensorFlow",
+    "bench/training_peers.py": "needs TensorFlow",
     "bench/net_peers.py": "needs PyTorch and TensorFlow",
     "bench/op_peers.py": "needs PyTorch and TensorFlow",
     "valgrind": "takes minutes",
@@ -160,6 +163,9 @@ def write_files(folder):
     (folder / "cat.png").write_bytes(png(2, 2, bytes(range(12))))
     (folder / "x.npy").write_bytes(npy((1, 4), [1, 2, 3, 4]))
     (folder / "examples.npy").write_bytes(npy((8, 4), range(32)))
+    (folder / "model").mkdir()
+    for path in (ROOT / "tests/checkpoints").glob("types.*"):
+        shutil.copy(path, folder / "model" / f"ckpt-100{path.suffix}")
     sockets = [socket.socket() for _ in range(4)]
     for s in sockets:
         s.bind(("127.0.0.1", 0))
