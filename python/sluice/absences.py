@@ -7,9 +7,13 @@ _ABSENT = {
         "contrib.training.rejection_sample contrib.training.resample_at_rate "
         "contrib.training.stratified_sample contrib.training.weighted_resample",
     "supervisors": "train.Supervisor",
+    "warm starts by settings": "train.warm_start train.VocabInfo",
+    "profilers of sessions": "train.ProfilerHook",
+    "synchronous replicas": "train.SyncReplicasOptimizer",
+    "training loops": "train.basic_train_loop",
     "checkpoints of objects": "train.Checkpoint train.CheckpointManager",
     "SavedModels": "saved_model.Builder saved_model.load saved_model.main_op "
-              "saved_model.simple_save",
+                   "saved_model.simple_save",
     "strategies": "distribute.Strategy distribute.MirroredStrategy "
                   "distribute.OneDeviceStrategy "
                   "distribute.experimental",

@@ -59,7 +59,7 @@ def test_collections_round_trip(tmp_path):
     names = [v.name for v in tf.global_variables()]
     trainable = [v.name for v in tf.trainable_variables()]
     with tf.Graph().as_default() as graph:
-        assert tf.train.import_meta_graph(path) is None
+        assert isinstance(tf.train.import_meta_graph(path), tf.train.Saver)
         assert [v.name for v in tf.global_variables()] == names
         assert [v.name for v in tf.trainable_variables()] == trainable
         w = tf.global_variables()[0]
@@ -93,13 +93,13 @@ def test_scopes_and_devices():
                                    import_scope="inner")
         names = [v.name for v in tf.global_variables()]
         assert [n.split("/")[-1] for n in names] == ["w:0", "b:0", "r:0"]
-        assert not any(op.device for op in graph.get_operations())
+        # (The saver that it makes reads on the CPU.)
+        assert not any(op.device for op in graph.get_operations()
+                       if not op.name.startswith("save/"))
         assert tf.get_collection("outputs")[0].name.endswith("/y:0")
 
 
 def test_unsupported_options_and_bad_files_are_errors(tmp_path):
-    with pytest.raises(NotImplementedError, match="clear_extraneous_savers"):
-        tf.train.export_meta_graph(clear_extraneous_savers=True)
     with pytest.raises(message.DecodeError):
         tf.MetaGraphDef.FromString(b"\x0a\xff\x01abc")
     path = tmp_path / "model.meta"

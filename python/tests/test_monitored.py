@@ -296,10 +296,6 @@ def test_scaffold_initializes_the_graph():
         assert session.run(w) == 0
     with pytest.raises(tf.errors.DeadlineExceededError):
         manager.wait_for_session(max_wait_secs=0)
-    for savers in (lambda: T.MonitoredTrainingSession(checkpoint_dir="/x"),
-                   lambda: T.Scaffold(saver=object())):
-        with pytest.raises(NotImplementedError, match="no savers yet"):
-            savers()
 
 
 def test_threads_end_with_the_session():

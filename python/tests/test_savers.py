@@ -181,8 +181,11 @@ def test_wrong_calls_are_refused(tmp_path):
         (tmp_path / "file").write_text("")
         with pytest.raises(tf.errors.OpError, match="file"):
             saver.save(session, str(tmp_path / "file" / "m"))
-    with pytest.raises(RuntimeError, match="build"), tf.Session() as session:
-        T.Saver(defer_build=True).save(session, str(tmp_path / "m"))
+    with tf.Session() as session:
+        for name in ("save", "restore"):
+            with pytest.raises(RuntimeError, match=f"build.*{name}"):
+                getattr(T.Saver(defer_build=True), name)(
+                    session, str(tmp_path / "m"))
 
 
 def test_two_runs_in_one_folder_are_found(tmp_path):
@@ -198,12 +201,10 @@ tf.get_variable("v", initializer=1.0)
 saver = tf.train.Saver()
 with tf.Session() as session:
     session.run(tf.global_variables_initializer())
-    try:
-        saver.save(session, {str(tmp_path / "m")!r})
-    except tf.errors.FailedPreconditionError as e:
-        print(e.message)
+    saver.save(session, {str(tmp_path / "other")!r})
 """], capture_output=True, text=True, check=True)
-    assert str(tmp_path) in other.stdout
+    assert "Two programs save to one folder" in other.stderr
+    assert str(tmp_path) in other.stderr
 
 
 def test_a_meta_graph_brings_its_saver(tmp_path):
@@ -395,7 +396,66 @@ print(n, repr(float(value)))
         assert run(dies_at).returncode == -9
     finished = run(-1)
     assert finished.returncode == 0, finished.stderr
+    assert not [name for name in os.listdir(tmp_path) if "temp" in name]
     value = 1.0
     for _ in range(9):
         value = value * 0.5 + 1.0
     assert np.allclose(T.load_variable(str(tmp_path), "w"), value)
+
+
+def test_the_old_format_is_written_and_read(tmp_path):
+    for sharded in (False, True):
+        path = saved(tmp_path / f"m{sharded}", {"a": 1.0, "b": 2.0},
+                     write_version=tf.train.SaverDef.V1, sharded=sharded)
+        assert T.checkpoint_exists(path)
+        assert not glob.glob(path + ".index")
+
+        def restored(path=path):
+            a = tf.get_variable("a", initializer=0.0)
+            with tf.Session() as session:
+                T.Saver().restore(session, path)
+                return session.run(a)
+        assert fresh(restored) == 1
+
+
+def test_other_savers_are_left_out_of_a_meta_graph():
+    tf.get_variable("v", initializer=1.0)
+    kept = T.Saver(name="kept")
+    for saver in (kept, T.Saver(name="gone")):
+        tf.add_to_collection(tf.GraphKeys.SAVERS, saver)
+    made = kept.export_meta_graph(clear_extraneous_savers=True)
+    names = [n.name for n in made.graph_def.node]
+    assert any(n.startswith("kept/") for n in names)
+    assert not any(n.startswith("gone/") for n in names)
+    assert len(made.collection_def["savers"].bytes_list.value) == 1
+
+
+def test_the_graph_of_an_old_checkpoint_is_deleted_by_its_suffix(tmp_path):
+    tf.get_variable("v", initializer=1.0)
+    saver = T.Saver(max_to_keep=1)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for n in range(2):
+            saver.save(session, str(tmp_path / "m"), n, meta_graph_suffix="gr")
+    assert os.path.exists(tmp_path / "m-1.gr")
+    assert not os.path.exists(tmp_path / "m-0.gr")
+
+
+def test_folders_may_have_names_that_are_patterns(tmp_path):
+    path = saved(tmp_path / "run[1]" / "m", {"a": 1.0})
+    assert T.latest_checkpoint(tmp_path / "run[1]") == path
+    assert counting(tmp_path / "run[2]", 1) == (0, 1)
+    assert counting(tmp_path / "run[2]", 2) == (1, 2)
+    tf.summary.FileWriterCache.clear()
+    T.remove_checkpoint(path)
+    assert not T.checkpoint_exists(path)
+
+
+def test_a_checkpoint_is_evaluated(tmp_path):
+    path = saved(tmp_path / "m", {"a": 3.0})
+    a = tf.get_variable("a", initializer=0.0)
+    a2 = a * 2.0
+    scaffold = T.Scaffold(saver=T.Saver([a]))
+    with T.MonitoredSession(T.ChiefSessionCreator(
+            scaffold, checkpoint_filename_with_path=path)) as session:
+        assert session.run(a2) == 6

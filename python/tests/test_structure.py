@@ -13,8 +13,8 @@ _ROOT = pathlib.Path(sluice.__file__).resolve().parent
 
 # The folders of the client. Each imports only the previous ones. The imitations
 # of TensorFlow's environment come after all of them.
-_CLIENT = ("framework", "ops", "client", "layers", "training", "functions",
-           "data")
+_CLIENT = ("framework", "ops", "client", "summary", "layers", "training",
+           "functions", "data")
 _SURROUNDINGS = ("compat", "contrib")
 # The command `python -m sluice.run`, whose code is in compat.
 _COMMAND = "sluice.run"

@@ -196,7 +196,7 @@ def test_a_hook_takes_one_source_of_summaries():
 
 
 # The Python that has TensorBoard: this one, or that of an environment.
-TENSORBOARD = os.environ.get("TENSORBOARD_PYTHON", sys.executable)
+TENSORBOARD = os.environ.get("SLUICE_PEERS_PYTHON", sys.executable)
 READS = """
 import json, sys
 from tensorboard.backend.event_processing import event_accumulator
@@ -210,7 +210,7 @@ print(json.dumps([read.Tags(), [s.value for s in read.Scalars("x_1")]]))
     subprocess.run([TENSORBOARD, "-c", "import tensorboard"],
                    stderr=subprocess.DEVNULL, check=False).returncode != 0,
     reason="needs TensorBoard: pip install tensorboard, in the environment "
-           "whose Python TENSORBOARD_PYTHON names")
+           "whose Python SLUICE_PEERS_PYTHON names")
 def test_tensorboard_reads_every_kind(tmp_path):
     x = tf.placeholder(tf.float32, [], name="x")
     tf.summary.scalar("x", x)

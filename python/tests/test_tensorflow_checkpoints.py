@@ -67,10 +67,8 @@ else:
 
 @functools.lru_cache(None)
 def peer_python():
-    """A Python that has TensorFlow: SLUICE_PEERS_PYTHON, this one, or the one
-    that bench/*_peers.py are run with."""
-    for python in (os.environ.get("SLUICE_PEERS_PYTHON"), sys.executable,
-                   os.path.expanduser("~/.cache/sluice-peers/bin/python")):
+    """A Python that has TensorFlow: SLUICE_PEERS_PYTHON, or this one."""
+    for python in (os.environ.get("SLUICE_PEERS_PYTHON"), sys.executable):
         if python and os.path.exists(python) and subprocess.run(
                 [python, "-c", "import importlib.util, sys;"
                  "sys.exit(importlib.util.find_spec('tensorflow') is None)"],
@@ -81,7 +79,8 @@ def peer_python():
 
 def run_peer(task, folder):
     if peer_python() is None:
-        pytest.skip("no Python with TensorFlow is installed")
+        pytest.skip("needs TensorFlow, in the environment whose Python "
+                    "SLUICE_PEERS_PYTHON names")
     done = subprocess.run([peer_python(), "-c", PEER, task, str(folder)], text=True,
                           capture_output=True, check=False,
                           env=dict(os.environ, PYTHONPATH=""))

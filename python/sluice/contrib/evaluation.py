@@ -56,7 +56,7 @@ def evaluate_once(checkpoint_path, master="", scaffold=None, eval_ops=None,
     """Runs `eval_ops` until a hook stops, then returns `final_ops` values.
 
     Args:
-      checkpoint_path: must be None, because savers are not implemented yet.
+      checkpoint_path: the checkpoint to restore, or None.
       eval_ops: operations or tensors to run in each step: one, or a list or
         dict of them.
     """

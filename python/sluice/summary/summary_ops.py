@@ -125,7 +125,7 @@ def tensor_summary(name, tensor, summary_description=None, collections=None,
     """
     metadata = protos.SummaryMetadata()
     if summary_metadata is not None:
-        metadata.CopyFrom(summary_metadata)
+        metadata.MergeFromString(summary_metadata.SerializeToString())
     if summary_description is not None:
         metadata.summary_description = summary_description
     if display_name is not None:

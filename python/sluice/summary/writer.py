@@ -1,5 +1,6 @@
 """Event files: writers of summaries, graphs and logs, and a reader."""
 
+import os
 import threading
 import time
 import warnings
@@ -42,7 +43,7 @@ class FileWriter:
     def __init__(self, logdir, graph=None, max_queue=10, flush_secs=120,
                  graph_def=None, filename_suffix=None, session=None):
         del max_queue, session
-        self._logdir = str(logdir)
+        self._logdir = os.fspath(logdir)
         self._flush_secs = flush_secs
         self._suffix = filename_suffix or ""
         self._closed = False
@@ -168,6 +169,7 @@ class FileWriterCache:
     @staticmethod
     def get(logdir):
         """Returns the writer of a folder."""
+        logdir = os.fspath(logdir)
         with FileWriterCache._lock:
             if logdir not in FileWriterCache._writers:
                 FileWriterCache._writers[logdir] = FileWriter(
@@ -200,4 +202,4 @@ def summary_iterator(path):
     Raises:
       errors.DataLossError: if the file is corrupt.
     """
-    return _EventIterator(str(path))
+    return _EventIterator(os.fspath(path))

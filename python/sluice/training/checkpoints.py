@@ -108,13 +108,24 @@ def get_checkpoint_state(checkpoint_dir, latest_filename=None):
     return state
 
 
+def _escaped(prefix):
+    """Returns a pattern for a path whose shards are a pattern themselves."""
+    shards = re.search(r"-\?{5}-of-\d{5}$", prefix)
+    return glob.escape(prefix) if shards is None else (
+        glob.escape(prefix[:shards.start()]) + shards[0])
+
+
 def _files_of(checkpoint_prefix):
     """Returns the files that prove that a checkpoint exists.
 
     These are the index (format 2) or the data (format 1).
     """
-    return (glob.glob(checkpoint_prefix + ".index") or
-            glob.glob(checkpoint_prefix))
+    index = checkpoint_prefix + ".index"
+    if os.path.exists(index):
+        return [index]
+    # (The path of shards of format 1 is a pattern.)
+    return [checkpoint_prefix] if os.path.isfile(checkpoint_prefix) else (
+        sorted(glob.glob(_escaped(checkpoint_prefix))))
 
 
 def checkpoint_exists(checkpoint_prefix):
@@ -149,11 +160,12 @@ def meta_graph_filename(checkpoint_filename, meta_graph_suffix="meta"):
 def remove_checkpoint(checkpoint_prefix, checkpoint_format_version=_V2,
                       meta_graph_suffix="meta"):
     """Deletes the files of a checkpoint."""
-    patterns = ([checkpoint_prefix + ".index",
-                 checkpoint_prefix + ".data-?????-of-?????"]
+    prefix = glob.escape(checkpoint_prefix)
+    patterns = ([prefix + ".index", prefix + ".data-?????-of-?????"]
                 if checkpoint_format_version == _V2 else
-                [checkpoint_prefix])
-    for pattern in (meta_graph_filename(checkpoint_prefix, meta_graph_suffix),
+                [_escaped(checkpoint_prefix)])
+    for pattern in (glob.escape(meta_graph_filename(checkpoint_prefix,
+                                                    meta_graph_suffix)),
                     *patterns):
         for path in glob.glob(pattern):
             os.remove(path)

@@ -17,7 +17,8 @@ from sluice.training import global_step as steps
 from sluice.training.checkpoints import (
     checkpoint_exists, get_checkpoint_mtimes, meta_graph_filename)
 from sluice.training.saveables import (
-    SaveableObject, SaveSpec, VariableSaveable, saveables_of, shapes_of)
+    ReferenceVariableSaveable, ResourceVariableSaveable, SaveableObject,
+    SaveSpec, VariableSaveable, op_list_to_dict, saveables_of, shapes_of)
 
 _log = logging.getLogger("sluice")
 _op = _core.op
@@ -27,6 +28,9 @@ class BaseSaverBuilder:
     """Adds the operations of a saver to the graph."""
 
     SaveSpec, SaveableObject = SaveSpec, SaveableObject
+    VariableSaveable = ReferenceVariableSaveable
+    ResourceVariableSaveable = ResourceVariableSaveable
+    OpListToDict = staticmethod(op_list_to_dict)
 
     def __init__(self, write_version=2):
         self._write_version = write_version
@@ -64,7 +68,19 @@ class BaseSaverBuilder:
         saved = self.save_op(filename_tensor, saveables)
         return control_flow.with_dependencies([saved], filename_tensor)
 
+    def _save_old_shards(self, prefix, per_device):
+        count = conversion.constant(len(per_device), name="num_shards")
+        saved = []
+        for shard, (device, saveables) in enumerate(per_device):
+            with graphs.device(_on_cpu(device)):
+                saved.append(self._save(
+                    self.sharded_filename(prefix, shard, count), saveables))
+        with graphs.control_dependencies([s.op for s in saved]):
+            return _op("ShardedFilespec")(prefix, count)
+
     def _save_shards(self, prefix, per_device):
+        if self._write_version == protos.SaverDef.V1:
+            return self._save_old_shards(prefix, per_device)
         suffix = os.path.join(f"_temp_{uuid.uuid4().hex}", "part")
         temporary = _op("StringJoin")([prefix, suffix])
         count = conversion.constant(len(per_device), name="num_shards")
@@ -166,7 +182,7 @@ class Saver:
         bounded memory.
       saver_def: a SaverDef, whose operations are in the graph already.
       builder: a BaseSaverBuilder that makes the operations.
-      defer_build: whether the operations are made by `build`, or by `save`.
+      defer_build: whether the operations are made by `build`, later.
       allow_empty: whether there may be no variables.
       write_version: the format, `SaverDef.V2` or the old `SaverDef.V1`.
       pad_step_number: whether steps in names have at least eight digits.
@@ -228,6 +244,7 @@ class Saver:
                 restore_sequentially=self._sequentially,
                 filename=self._filename)
         elif self._name:
+            self._check()
             self.saver_def = _within(self.saver_def, self._name)
         self._check()
 
@@ -306,6 +323,34 @@ class Saver:
 
     # ---- Saving and restoring
 
+    def _list(self, path, state_file, meta_graph_suffix):
+        """Lists a checkpoint, and deletes those that are no longer kept."""
+        kept = self._kept()
+        before = kept.paths
+        try:
+            kept.saved(path, state_file)
+            kept.delete_old()
+        finally:
+            for old in set(before) - set(kept.paths):
+                meta = meta_graph_filename(old, meta_graph_suffix)
+                if not checkpoint_exists(old) and os.path.exists(meta):
+                    os.remove(meta)
+
+    @staticmethod
+    def _lock(folder):
+        """Returns the lock of a folder, or None if another process has it."""
+        try:
+            return _core.RunLock(folder or ".")
+        except errors.FailedPreconditionError as e:
+            _log.warning("Two programs save to one folder: each lists only its "
+                         "own checkpoints in it. %s", e.message)
+            return None
+
+    def _check_built(self, what):
+        if not self._is_built and self.saver_def is None:
+            raise RuntimeError(f"`build()` should be called before {what} if "
+                               f"defer_build==True")
+
     def save(self, sess, save_path, global_step=None, latest_filename=None,
              meta_graph_suffix="meta", write_meta_graph=True, write_state=True,
              strip_default_attrs=False, save_debug_info=False):
@@ -326,14 +371,11 @@ class Saver:
         Raises:
           TypeError: if `sess` is not a session.
           ValueError: if the names are in conflict.
-          RuntimeError: if the saver was not built, or if another process saves
-            to the folder.
+          RuntimeError: if the saver was not built.
           errors.OpError: if it cannot be written; the checkpoints before stay.
         """
         del save_debug_info
-        if not self._is_built and self.saver_def is None:
-            raise RuntimeError("`build()` should be called before save if "
-                               "defer_build==True")
+        self._check_built("save")
         latest_filename = latest_filename or "checkpoint"
         if self._version != protos.SaverDef.V2:
             _log.warning("TensorFlow's V1 checkpoint format has been "
@@ -357,7 +399,7 @@ class Saver:
         folder = os.path.dirname(save_path)
         if not self._is_empty:
             if folder not in self._locks:
-                self._locks[folder] = _core.RunLock(folder or ".")
+                self._locks[folder] = self._lock(folder)
             path = sess.run(self.saver_def.save_tensor_name,
                             {self.saver_def.filename_tensor_name: path})
             path = path.decode() if isinstance(path, bytes) else str(path)
@@ -369,7 +411,7 @@ class Saver:
         if self._is_empty:
             return None
         if write_state:
-            self._kept().saved(path, latest_filename)
+            self._list(path, latest_filename, meta_graph_suffix)
         return path
 
     def restore(self, sess, save_path):
@@ -382,6 +424,7 @@ class Saver:
           errors.InvalidArgumentError: if types or shapes differ; the message
             names each.
         """
+        self._check_built("restore")
         if self._is_empty:
             return
         if save_path is None:

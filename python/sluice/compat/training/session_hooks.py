@@ -338,9 +338,9 @@ class StepCounterHook(SessionRunHook):
         if self._timer.should_trigger_for_step(step):
             seconds, steps = self._timer.update_last_triggered_step(step)
             if seconds:
-                self._log_and_record(seconds, steps, step)
+                self._log_and_record(steps, seconds, step)
 
-    def _log_and_record(self, elapsed_time, elapsed_steps, global_step):
+    def _log_and_record(self, elapsed_steps, elapsed_time, global_step):
         rate = elapsed_steps / elapsed_time
         if self._writer is not None:
             self._writer.add_summary(protos.Summary(value=[
