@@ -9,9 +9,11 @@
 #include <vector>
 
 #include "checkpoint/checkpoint_reader.h"
+#include "checkpoint/pending_file.h"
 #include "py.h"
 #include "train/checkpoint_difference.h"
 #include "train/checkpoint_keeper.h"
+#include "train/leftovers.h"
 #include "train/run_lock.h"
 #include "values.h"
 
@@ -73,6 +75,13 @@ class PyCheckpointKeeper {
     }();
     CheckRun(status, py::none());
   }
+  // Returns the error, or "".
+  std::string DeleteOld() {
+    const OthersRun others_run;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const Status status = keeper_->DeleteOld();
+    return status.ok() ? "" : std::string(status.message());
+  }
   std::vector<std::string> Paths() {
     const OthersRun others_run;
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -91,11 +100,15 @@ class PyCheckpointKeeper {
   std::unique_ptr<CheckpointKeeper> keeper_;
 };
 
-// A RunLock, which is held as long as the object lives.
+// A RunLock, which is held as long as the object lives. If this process did not
+// hold the folder before, what killed saves to `prefix` left in it is removed.
 class PyRunLock {
  public:
-  explicit PyRunLock(const std::string& folder)
-      : lock_(Unlocked([&] { return RunLock::Take(folder); })) {}
+  PyRunLock(const std::string& prefix, const std::string& state_file)
+      : lock_(Unlocked([&] {
+          return RunLock::Take(FolderOf(prefix),
+                               [&] { RemoveLeftovers(prefix, state_file); });
+        })) {}
 
  private:
   const RunLock lock_;
@@ -133,11 +146,13 @@ void AddCheckpoints(py::module_& m) {
            py::arg("every_n_hours"), py::arg("relative_paths"))
       .def("saved", &PyCheckpointKeeper::Saved, py::arg("path"),
            py::arg("state_file"))
+      .def("delete_old", &PyCheckpointKeeper::DeleteOld)
       .def("set", &PyCheckpointKeeper::Set, py::arg("paths"),
            py::arg("times") = std::vector<double>())
       .def_property_readonly("paths", &PyCheckpointKeeper::Paths);
   py::class_<PyRunLock>(m, "RunLock")
-      .def(py::init<std::string>(), py::arg("folder"));
+      .def(py::init<std::string, std::string>(), py::arg("prefix"),
+           py::arg("state_file"));
   m.def("checkpoint_differences", &Differences, py::arg("prefix"),
         py::arg("wanted"));
 }

@@ -21,7 +21,6 @@
 namespace sluice {
 namespace {
 
-constexpr int kMaxShards = 1 << 16;
 constexpr int kKnownVersion = 1;
 
 Result<DType> KnownType(int value) {
@@ -56,6 +55,8 @@ class BundleFiles final : public SavedFiles {
   bool HasBytes(DType dtype) const override {
     return IsPlain(dtype) && !swapped_;
   }
+  Status CheckPart(const std::string& name,
+                   const SavedPart& part) const override;
   Status ReadBytes(const std::string& name, const SavedPart& part,
                    int64_t begin, size_t n, char* to) const override;
   Result<Tensor> ReadPart(const std::string& name, DType dtype,
@@ -91,7 +92,7 @@ class BundleFiles final : public SavedFiles {
 Status BundleFiles::ReadHeader(std::string_view value) {
   proto::BundleHeaderProto header;
   if (!header.ParseFromArray(value.data(), static_cast<int>(value.size())) ||
-      header.num_shards() < 1 || header.num_shards() > kMaxShards)
+      header.num_shards() < 1 || header.num_shards() > kMaxBundleShards)
     return DataLoss(
         "expected a header with a number of data files, got "
         "something else (corrupted checkpoint)");
@@ -210,14 +211,16 @@ Status BundleFiles::OpenFiles(const SavedParts& found) {
     File& f = files_[static_cast<size_t>(i)];
     if (!needed[static_cast<size_t>(i)]) continue;
     const std::string path = BundleDataName(prefix_, i, shards_);
-    f.file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    // (Opening a FIFO would wait for a writer.)
+    f.file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (f.file < 0) {
       f.failed = FileError("reading", path);
       continue;
     }
     struct stat info = {};
-    if (fstat(f.file, &info) != 0) f.failed = FileError("reading", path);
-    if (!S_ISREG(info.st_mode))
+    if (fstat(f.file, &info) != 0)
+      f.failed = FileError("reading", path);
+    else if (!S_ISREG(info.st_mode))
       f.failed = FailedPrecondition("reading '", path,
                                     "': expected a file, "
                                     "got something else");
@@ -226,8 +229,8 @@ Status BundleFiles::OpenFiles(const SavedParts& found) {
   return OkStatus();
 }
 
-Status BundleFiles::ReadBytes(const std::string& name, const SavedPart& part,
-                              int64_t begin, size_t n, char* to) const {
+Status BundleFiles::CheckPart(const std::string& name,
+                              const SavedPart& part) const {
   const File& f = files_[static_cast<size_t>(part.file)];
   if (!f.failed.ok())
     return Annotate(f.failed, absl::StrCat("tensor '", name, "'"));
@@ -235,6 +238,13 @@ Status BundleFiles::ReadBytes(const std::string& name, const SavedPart& part,
     return Corrupt(
         name, part,
         absl::StrCat(part.size, " bytes, got a file that ends at ", f.size));
+  return OkStatus();
+}
+
+Status BundleFiles::ReadBytes(const std::string& name, const SavedPart& part,
+                              int64_t begin, size_t n, char* to) const {
+  SLUICE_RETURN_IF_ERROR(CheckPart(name, part));
+  const File& f = files_[static_cast<size_t>(part.file)];
   off_t at = part.offset + begin;
   while (n > 0) {
     const ssize_t got = pread(f.file, to, n, at);
@@ -253,11 +263,7 @@ Status BundleFiles::ReadBytes(const std::string& name, const SavedPart& part,
 
 Status BundleFiles::ReadStrings(const std::string& name, const SavedPart& part,
                                 Tensor* to) const {
-  // (Open found that there are at least as many bytes as strings; whether the
-  // file has these is found before they are allocated.)
-  if (files_[static_cast<size_t>(part.file)].failed.ok() &&
-      part.offset + part.size > files_[static_cast<size_t>(part.file)].size)
-    return ReadBytes(name, part, 0, 0, nullptr);
+  SLUICE_RETURN_IF_ERROR(CheckPart(name, part));
   std::string bytes(static_cast<size_t>(part.size), '\0');
   SLUICE_RETURN_IF_ERROR(ReadBytes(name, part, 0, bytes.size(), bytes.data()));
   std::string_view left = bytes;
@@ -321,7 +327,7 @@ Result<Tensor> BundleFiles::ReadPart(const std::string& name, DType dtype,
                          "': expected a type whose elements have a meaning "
                          "outside of the process that wrote them, got ",
                          DTypeName(dtype));
-  SLUICE_RETURN_IF_ERROR(ReadBytes(name, part, 0, 0, nullptr));
+  SLUICE_RETURN_IF_ERROR(CheckPart(name, part));
   SLUICE_ASSIGN_OR_RETURN(out, Tensor::Make(dtype, part.shape));
   SLUICE_RETURN_IF_ERROR(
       ReadBytes(name, part, 0, out.bytes(), out.raw<char>()));

@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_format.h"
 #include "base/failpoint.h"
 #include "base/parallel.h"
 #include "checkpoint/proto/checkpoint.pb.h"
@@ -61,22 +62,40 @@ Result<std::vector<std::string>> DataFiles(const std::string& prefix) {
       absl::StrCat(Escaped(prefix), ".data-\?\?\?\?\?-of-\?\?\?\?\?"));
 }
 
-// How many data files the bundle at `prefix` has; 0 if there is none.
-int LiveShards(const std::string& prefix) {
+// What the names of the data files end in, if the bundle has so many.
+std::string EndingOf(int shards) { return absl::StrFormat("-of-%05d", shards); }
+
+// How many data files the bundle at `prefix` has; 0 if there is no index.
+// DataLoss if the index is corrupt.
+Result<int> LiveShards(const std::string& prefix) {
   const auto table = Table::Open(BundleIndexName(prefix));
-  if (!table.ok()) return 0;
-  const auto value = (*table)->Lookup("");
+  if (table.status().code() == StatusCode::kNotFound) return 0;
+  SLUICE_RETURN_IF_ERROR(table.status());
+  SLUICE_ASSIGN_OR_RETURN(const auto value, (*table)->Lookup(""));
   proto::BundleHeaderProto header;
-  if (!value.ok() || !value->has_value() || !header.ParseFromString(**value))
-    return 0;
+  if (!value.has_value() || !header.ParseFromString(*value) ||
+      header.num_shards() < 1 || header.num_shards() > kMaxBundleShards)
+    return DataLoss("file '", BundleIndexName(prefix),
+                    "': expected a header, got something else");
   return header.num_shards();
 }
 
 // At least so many data files, and not as many as the bundle has that is to be
 // replaced: then none of them has the name of one of its files. (Those that are
-// not needed are empty.)
-int FreeShards(const std::string& prefix, int at_least) {
-  return LiveShards(prefix) == at_least ? at_least + 1 : at_least;
+// not needed are empty.) An error means that this cannot be known, and that
+// nothing may be renamed.
+Result<int> FreeShards(const std::string& prefix, int at_least) {
+  const Result<int> live = LiveShards(prefix);
+  if (live.ok()) return *live == at_least ? at_least + 1 : at_least;
+  if (live.status().code() != StatusCode::kDataLoss) return live.status();
+  // Nobody knows which files a corrupt index refers to: all are left alone.
+  SLUICE_ASSIGN_OR_RETURN(const auto files, DataFiles(prefix));
+  int shards = at_least;
+  while (std::any_of(files.begin(), files.end(), [&](const std::string& path) {
+    return absl::EndsWith(path, EndingOf(shards));
+  }))
+    ++shards;
+  return shards;
 }
 
 // Gives the bundle its index, after its data files are complete under their
@@ -92,15 +111,20 @@ Status CommitIndex(const std::string& prefix, int used, int shards,
   if (sync) SLUICE_RETURN_IF_ERROR(SyncFolderOf(prefix));
   SLUICE_RETURN_IF_ERROR(ReplaceFile(BundleIndexName(prefix), table, sync));
   SLUICE_ASSIGN_OR_RETURN(const auto files, DataFiles(prefix));
-  const std::string ending = BundleDataName("", 0, shards).substr(11);
   for (const std::string& path : files)
-    if (!absl::EndsWith(path, ending)) unlink(path.c_str());
+    if (!absl::EndsWith(path, EndingOf(shards))) unlink(path.c_str());
   return OkStatus();
 }
 
-// After an error: removes the data files of an index that was not written.
-void RemoveUnlessLive(const std::string& prefix, int shards) {
-  if (LiveShards(prefix) == shards) return;
+// After an error: whether it is certain that the index with so many data files
+// was not written.
+bool NotLive(const std::string& prefix, int shards) {
+  const Result<int> live = LiveShards(prefix);
+  return live.ok() && *live != shards;
+}
+
+// Removes the data files of an index that was not written.
+void RemoveDataFiles(const std::string& prefix, int shards) {
   for (int i = 0; i < shards; ++i)
     unlink(BundleDataName(prefix, i, shards).c_str());
 }
@@ -145,13 +169,18 @@ BundleWriter::BundleWriter(std::string prefix,
     : prefix_(std::move(prefix)), options_(options), data_(std::move(data)) {}
 BundleWriter::~BundleWriter() = default;
 
-Status BundleWriter::CheckKey(const std::string& key) const {
+Status BundleWriter::CheckOpen() const {
   if (finished_)
     return FailedPrecondition("writing '", prefix_,
                               "': expected an open writer, got a finished one");
   if (begun_ != nullptr)
     return FailedPrecondition("writing '", prefix_, "': expected the end of '",
-                              begun_->key, "', got another tensor");
+                              begun_->key, "', got something else");
+  return OkStatus();
+}
+
+Status BundleWriter::CheckKey(const std::string& key) const {
+  SLUICE_RETURN_IF_ERROR(CheckOpen());
   if (key.empty())
     return InvalidArgument("key: expected the name of a tensor, got \"\"");
   if (entries_.count(key) != 0 || divided_.count(key) != 0)
@@ -328,16 +357,16 @@ Status BundleWriter::AddSlice(const std::string& key, const Shape& shape,
 
 Status BundleWriter::Finish() {
   return Keep([&]() -> Status {
-    SLUICE_RETURN_IF_ERROR(CheckKey("any"));
+    SLUICE_RETURN_IF_ERROR(CheckOpen());
     finished_ = true;
     for (const auto& [key, entry] : divided_)
       entries_[key] = entry->SerializeAsString();
     SLUICE_RETURN_IF_ERROR(data_->Flush());
-    const int shards = FreeShards(prefix_, 1);
+    SLUICE_ASSIGN_OR_RETURN(const int shards, FreeShards(prefix_, 1));
     SLUICE_RETURN_IF_ERROR(data_->CommitTo(BundleDataName(prefix_, 0, shards)));
     const Status s =
         CommitIndex(prefix_, 1, shards, std::move(entries_), options_.sync);
-    if (!s.ok()) RemoveUnlessLive(prefix_, shards);
+    if (!s.ok() && NotLive(prefix_, shards)) RemoveDataFiles(prefix_, shards);
     return s;
   });
 }
@@ -370,7 +399,8 @@ Status MergeBundles(const std::vector<std::string>& prefixes,
             proto::BundleHeaderProto header;
             if (!header.ParseFromArray(value.data(),
                                        static_cast<int>(value.size())) ||
-                header.num_shards() < 1 || header.num_shards() > (1 << 20))
+                header.num_shards() < 1 ||
+                header.num_shards() > kMaxBundleShards)
               return DataLoss(at, ": expected a header, got something else");
             shards = header.num_shards();
             return OkStatus();
@@ -404,22 +434,49 @@ Status MergeBundles(const std::vector<std::string>& prefixes,
         }));
     for (int i = 0; i < shards; ++i)
       moves.push_back({BundleDataName(prefix, i, shards), first + i});
+    // (One more may be needed, see FreeShards.)
+    if (moves.size() >= kMaxBundleShards)
+      return InvalidArgument("checkpoint '", merged, "': expected less than ",
+                             kMaxBundleShards, " data files to merge, got ",
+                             moves.size());
   }
-  if (indices.empty() && !prefixes.empty() && !allow_missing)
-    return NotFound("checkpoint: expected parts to merge, got none");
+  if (indices.empty())
+    return InvalidArgument(
+        "At least one prefix checkpoint file must exist, but none existed, "
+        "when merging into '",
+        merged, "'");
   const auto used = static_cast<int>(moves.size());
-  const int shards = FreeShards(merged, std::max(used, 1));
-  for (const Move& move : moves) {
-    SLUICE_RETURN_IF_ERROR(SLUICE_FAILPOINT("checkpoint.rename").error);
-    const std::string to = BundleDataName(merged, move.to, shards);
-    if (rename(move.from.c_str(), to.c_str()) != 0)
-      return FileError("renaming to the parts of a checkpoint", move.from);
+  SLUICE_ASSIGN_OR_RETURN(const int shards,
+                          FreeShards(merged, std::max(used, 1)));
+  const auto name_of = [&](const Move& move) {
+    return BundleDataName(merged, move.to, shards);
+  };
+  size_t moved = 0;
+  const Status s = [&]() -> Status {
+    for (; moved < moves.size(); ++moved) {
+      SLUICE_RETURN_IF_ERROR(SLUICE_FAILPOINT("checkpoint.rename").error);
+      const std::string& from = moves[moved].from;
+      if (rename(from.c_str(), name_of(moves[moved]).c_str()) != 0)
+        return FileError("renaming to the parts of a checkpoint", from);
+    }
+    std::map<std::string, std::string> serialized;
+    for (const auto& [key, entry] : entries)
+      serialized[key] = entry.SerializeAsString();
+    return CommitIndex(merged, used, shards, std::move(serialized),
+                       options.sync);
+  }();
+  if (!s.ok()) {
+    // The parts get their files back, so that merging can be tried again.
+    if (moved < moves.size() || NotLive(merged, shards)) {
+      while (moved > 0) {
+        const Move& move = moves[--moved];
+        (void)rename(name_of(move).c_str(), move.from.c_str());
+      }
+      for (int i = used; i < shards; ++i)
+        unlink(BundleDataName(merged, i, shards).c_str());
+    }
+    return s;
   }
-  std::map<std::string, std::string> serialized;
-  for (const auto& [key, entry] : entries)
-    serialized[key] = entry.SerializeAsString();
-  SLUICE_RETURN_IF_ERROR(
-      CommitIndex(merged, used, shards, std::move(serialized), options.sync));
   for (const std::string& index : indices)
     if (index != BundleIndexName(merged)) unlink(index.c_str());
   return OkStatus();

@@ -26,6 +26,10 @@ namespace proto {
 class BundleEntryProto;
 }  // namespace proto
 
+// How many data files a bundle can have; TensorFlow gives their numbers five
+// digits.
+inline constexpr int kMaxBundleShards = 1 << 16;
+
 struct BundleWriterOptions {
   // Wait until the disk has everything before a name is given, so that a loss
   // of power cannot leave a checkpoint without its contents.
@@ -71,6 +75,8 @@ class BundleWriter {
  private:
   BundleWriter(std::string prefix, const BundleWriterOptions& options,
                std::unique_ptr<PendingFile> data);
+  Status CheckOpen() const;
+  // Also that the key is new.
   Status CheckKey(const std::string& key) const;
   Status WriteStrings(const Tensor& tensor, uint32_t* crc);
   void AddEntry(const std::string& key, DType dtype, const Shape& shape,
@@ -103,7 +109,8 @@ class BundleWriter {
 // Makes one bundle of several, whose data files are renamed, not copied; the
 // indices of the parts are removed. A tensor may have parts in each of them.
 // The bundle appears, or replaces another, at one instant, as with
-// BundleWriter. InvalidArgument if two parts have the same tensor;
+// BundleWriter; after an error before that the parts are as they were.
+// InvalidArgument if two parts have the same tensor, or there is no part;
 // `allow_missing`: prefixes without a bundle are skipped.
 Status MergeBundles(const std::vector<std::string>& prefixes,
                     const std::string& merged, bool allow_missing = false,

@@ -188,8 +188,7 @@ Status CheckpointReader::Impl::Plan(const Request& request, Tensor* to,
         SharedElements(tensor->shape, tensor->slices[i], wanted);
     covered += shared;
     // (Of a file that is too short nothing is allocated.)
-    if (bytes && shared > 0)
-      SLUICE_RETURN_IF_ERROR(files_->ReadBytes(name, parts[i], 0, 0, nullptr));
+    if (shared > 0) SLUICE_RETURN_IF_ERROR(files_->CheckPart(name, parts[i]));
   }
   if (covered != shape->num_elements())
     return InvalidArgument(
@@ -443,10 +442,12 @@ Status CheckpointReader::Verify() const {
 
 bool CheckpointExists(const std::string& prefix) {
   std::error_code ignored;
-  if (std::filesystem::exists(BundleIndexName(prefix), ignored)) return true;
-  if (std::filesystem::exists(prefix, ignored)) return true;
+  const auto is_file = [&](const std::string& path) {
+    return std::filesystem::is_regular_file(path, ignored);
+  };
+  if (is_file(BundleIndexName(prefix)) || is_file(prefix)) return true;
   const auto found = MatchingFiles(prefix);
-  return found.ok() && !found->empty();
+  return found.ok() && std::any_of(found->begin(), found->end(), is_file);
 }
 
 }  // namespace sluice

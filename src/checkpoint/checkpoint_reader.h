@@ -55,8 +55,8 @@ class CheckpointReader {
   // Valid as long as the reader or a copy of it.
   Result<const SavedTensor*> Find(const std::string& name) const;
 
-  // The whole tensor; its parts are put together. DataLoss if some elements are
-  // in none of them.
+  // The whole tensor; its parts are put together. InvalidArgument, as in
+  // TensorFlow, if some elements are in none of them.
   Result<Tensor> Read(const std::string& name) const;
   // A part of it, however it is stored. InvalidArgument if the slice does not
   // fit the tensor.
@@ -85,7 +85,8 @@ class CheckpointReader {
   std::shared_ptr<const Impl> impl_;
 };
 
-// Whether there is a checkpoint of either version at `prefix`.
+// Whether there is a checkpoint of either version at `prefix`. (A folder of
+// that name is none.)
 bool CheckpointExists(const std::string& prefix);
 
 }  // namespace sluice

@@ -39,6 +39,10 @@ class SavedFiles {
   virtual ~SavedFiles() = default;
   // Whether bytes of parts can be read one by one: plain elements of version 2.
   virtual bool HasBytes(DType dtype) const = 0;
+  // An error if the part's file cannot be read or is too short for the elements
+  // that the index says it has: then nothing is to be allocated for them.
+  virtual Status CheckPart(const std::string& name,
+                           const SavedPart& part) const = 0;
   // Reads `n` bytes of a part from byte `begin` on; does not check them.
   // REQUIRES: HasBytes, and that the part has them.
   virtual Status ReadBytes(const std::string& name, const SavedPart& part,

@@ -99,7 +99,8 @@ Status Table::Corrupt(const std::string& what) const {
 
 Result<std::unique_ptr<Table>> Table::Open(const std::string& path) {
   std::unique_ptr<Table> table(new Table(path));
-  table->file_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  // (Opening a FIFO would wait for a writer.)
+  table->file_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (table->file_ < 0) return FileError("reading", path);
   struct stat info = {};
   if (fstat(table->file_, &info) != 0) return FileError("reading", path);
@@ -169,9 +170,8 @@ Result<std::string> Table::ReadBlock(Handle handle) const {
     return Corrupt(absl::StrCat("a block of unknown compression ",
                                 static_cast<int>(type)));
   size_t length = 0;
-  // (Three bytes of snappy's stand for 64 at most.)
   if (!snappy::GetUncompressedLength(block.data(), block.size(), &length) ||
-      length / 32 > block.size())
+      length / kMaxExpansion > block.size())
     return Corrupt("a block of malformed snappy data");
   std::string plain(length, '\0');
   if (!snappy::RawUncompress(block.data(), block.size(), plain.data()))

@@ -45,6 +45,9 @@ class Table {
   Status ForEach(EntryFn fn) const;
   // The value of a key, if there is one.
   Result<std::optional<std::string>> Lookup(std::string_view key) const;
+  // How many bytes of entries a byte of the file stands for at most. (Three
+  // bytes of snappy's stand for 64.)
+  static constexpr size_t kMaxExpansion = 32;
   const std::string& name() const { return name_; }
   int64_t size() const { return size_; }
 

@@ -17,6 +17,11 @@ namespace {
 constexpr int kVersion1Producer = 1;
 constexpr int64_t kMaxMessageBytes = (int64_t{1} << 31) - (1 << 20);
 
+Status TooLarge(const std::string& name) {
+  return InvalidArgument("Tensor slice is too large to serialize: tensor '",
+                         name, "' (SaveV2 has no such limit)");
+}
+
 // TensorFlow reads the elements of these files from the lists of values, not
 // from tensor_content.
 template <typename T, typename List>
@@ -42,6 +47,9 @@ void FillComplex(const Tensor& t, List* list) {
 
 Status FillValues(const Version1Tensor& from, proto::TensorProto* to) {
   const Tensor& t = from.value;
+  // Each number takes a byte at least, and a list counts them in an int.
+  if (t.num_elements() > kMaxMessageBytes / (IsComplex(t.dtype()) ? 2 : 1))
+    return TooLarge(from.name);
   switch (t.dtype()) {
     case DType::kFloat:
       FillList<float>(t, to->mutable_float_val());
@@ -109,6 +117,8 @@ class Version1Files final : public SavedFiles {
   Status Open(const std::vector<std::string>& paths, SavedParts* found);
 
   bool HasBytes(DType) const override { return false; }
+  Status CheckPart(const std::string& name,
+                   const SavedPart& part) const override;
   Status ReadBytes(const std::string& name, const SavedPart&, int64_t, size_t,
                    char*) const override {
     return Internal("tensor '", name, "': version 1 is read in whole parts");
@@ -187,6 +197,18 @@ Status Version1Files::Open(const std::vector<std::string>& paths,
   return OkStatus();
 }
 
+// An element takes a byte of the table's entries at least, or one of those that
+// TensorFromProto may add.
+Status Version1Files::CheckPart(const std::string& name,
+                                const SavedPart& part) const {
+  const int64_t size = tables_[static_cast<size_t>(part.file)]->size();
+  const int64_t most = size * static_cast<int64_t>(Table::kMaxExpansion + 1);
+  if (part.shape.num_elements() <= most) return OkStatus();
+  return Corrupt(name, part,
+                 absl::StrCat(part.shape.num_elements(),
+                              " elements, got a file of ", size, " bytes"));
+}
+
 Result<Tensor> Version1Files::ReadPart(const std::string& name, DType dtype,
                                        const SavedPart& part) const {
   const Table& table = *tables_[static_cast<size_t>(part.file)];
@@ -253,8 +275,7 @@ Status WriteVersion1(const std::string& path,
     SliceToProto(t.slice, data.mutable_data()->mutable_slice());
     SLUICE_RETURN_IF_ERROR(FillValues(t, data.mutable_data()->mutable_data()));
     if (static_cast<int64_t>(data.ByteSizeLong()) > kMaxMessageBytes)
-      return InvalidArgument("Tensor slice is too large to serialize: tensor '",
-                             t.name, "' (SaveV2 has no such limit)");
+      return TooLarge(t.name);
     if (!entries.emplace(SliceKey(t.name, t.slice), data.SerializeAsString())
              .second)
       return InvalidArgument("Adding duplicate key: ", t.name);

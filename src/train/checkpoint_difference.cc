@@ -1,5 +1,6 @@
 #include "train/checkpoint_difference.h"
 
+#include <algorithm>
 #include <set>
 
 #include "absl/strings/str_join.h"
@@ -7,22 +8,49 @@
 
 namespace sluice {
 
+namespace {
+
+// Appends line(each) of the first ones, and how many more there are.
+template <typename T, typename Line>
+void AppendLines(const std::vector<T>& from, const char* what, const Line& line,
+                 std::string* to) {
+  const size_t listed = std::min(from.size(), CheckpointDifference::kListed);
+  for (size_t i = 0; i < listed; ++i)
+    absl::StrAppend(to, "  ", line(from[i]), "\n");
+  if (listed < from.size())
+    absl::StrAppend(to, "  and ", from.size() - listed, " more ", what, "\n");
+}
+
+}  // namespace
+
 std::string CheckpointDifference::ToString() const {
   std::string out;
-  for (const Missing& m : missing) {
-    absl::StrAppend(&out, "  '", m.name, "' is not in the checkpoint");
-    if (!m.nearest.empty())
-      absl::StrAppend(&out, "; nearest: '", absl::StrJoin(m.nearest, "', '"),
-                      "'");
-    out += '\n';
-  }
-  for (const Other& o : other)
-    absl::StrAppend(&out, "  '", o.name, "': expected ",
-                    DTypeName(o.wanted_dtype), o.wanted_shape.ToString(),
-                    ", got ", DTypeName(o.saved_dtype),
-                    o.saved_shape.ToString(), "\n");
-  for (const std::string& name : surplus)
-    absl::StrAppend(&out, "  '", name, "' is only in the checkpoint\n");
+  AppendLines(
+      missing, "that are not in the checkpoint",
+      [](const Missing& m) {
+        std::string line =
+            absl::StrCat("'", m.name, "' is not in the checkpoint");
+        if (!m.nearest.empty())
+          absl::StrAppend(&line, "; nearest: '",
+                          absl::StrJoin(m.nearest, "', '"), "'");
+        return line;
+      },
+      &out);
+  AppendLines(
+      other, "of another type or shape",
+      [](const Other& o) {
+        return absl::StrCat("'", o.name, "': expected ",
+                            DTypeName(o.wanted_dtype),
+                            o.wanted_shape.ToString(), ", got ",
+                            DTypeName(o.saved_dtype), o.saved_shape.ToString());
+      },
+      &out);
+  AppendLines(
+      surplus, "that are only in the checkpoint",
+      [](const std::string& name) {
+        return absl::StrCat("'", name, "' is only in the checkpoint");
+      },
+      &out);
   return out;
 }
 
@@ -38,7 +66,9 @@ CheckpointDifference CompareCheckpoint(const CheckpointReader& reader,
     if (!wanted_names.insert(want.name).second) continue;
     const auto it = reader.tensors().find(want.name);
     if (it == reader.tensors().end()) {
-      out.missing.push_back({want.name, NearestNames(want.name, saved_names)});
+      out.missing.push_back({want.name, {}});
+      if (out.missing.size() <= CheckpointDifference::kListed)
+        out.missing.back().nearest = NearestNames(want.name, saved_names);
       continue;
     }
     const SavedTensor& saved = it->second;

@@ -21,7 +21,8 @@ namespace sluice {
 struct CheckpointDifference {
   struct Missing {
     std::string name;
-    std::vector<std::string> nearest;  // In the checkpoint.
+    // In the checkpoint; of the first kListed only, since it takes long.
+    std::vector<std::string> nearest;
   };
   struct Other {  // Of another type or shape.
     std::string name;
@@ -33,8 +34,9 @@ struct CheckpointDifference {
   std::vector<Other> other;          // Cannot be restored.
   std::vector<std::string> surplus;  // Only in the checkpoint; no obstacle.
   bool restorable() const { return missing.empty() && other.empty(); }
-  // A line for each.
+  // A line for each, of the first kListed of each list.
   std::string ToString() const;
+  static constexpr size_t kListed = 20;
 };
 
 // What is to be restored under a name of a checkpoint.

@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "checkpoint/bundle_writer.h"
 #include "checkpoint/pending_file.h"
@@ -54,7 +55,17 @@ Status CheckpointKeeper::Saved(const std::string& path,
                 latest_.end());
   best_.erase(std::remove_if(best_.begin(), best_.end(), same), best_.end());
   latest_.push_back({path, Now()});
-  std::vector<std::string> out_of_list;
+  while (options_.max_to_keep > 0 &&
+         latest_.size() > static_cast<size_t>(options_.max_to_keep)) {
+    const Kept oldest = latest_.front();
+    latest_.erase(latest_.begin());
+    if (oldest.time > last_preserved_ + options_.keep_every_n_hours * 3600) {
+      last_preserved_ += options_.keep_every_n_hours * 3600;
+      for (Best& b : best_) b.preserved = b.preserved || b.path == oldest.path;
+    } else {
+      to_delete_.push_back(oldest.path);
+    }
+  }
   // (A metric that is not a number is not the best of any.)
   if (options_.keep_best > 0 && metric.has_value() && !std::isnan(*metric)) {
     const auto at =
@@ -62,19 +73,12 @@ Status CheckpointKeeper::Saved(const std::string& path,
                      [&](const Best& b) { return Better(*metric, b.metric); });
     best_.insert(at, {path, *metric});
     if (best_.size() > static_cast<size_t>(options_.keep_best)) {
-      out_of_list.push_back(best_.back().path);
+      if (!best_.back().preserved) to_delete_.push_back(best_.back().path);
       best_.pop_back();
     }
   }
-  while (options_.max_to_keep > 0 &&
-         latest_.size() > static_cast<size_t>(options_.max_to_keep)) {
-    const Kept oldest = latest_.front();
-    latest_.erase(latest_.begin());
-    if (oldest.time > last_preserved_ + options_.keep_every_n_hours * 3600)
-      last_preserved_ += options_.keep_every_n_hours * 3600;
-    else
-      out_of_list.push_back(oldest.path);
-  }
+  // (What is still in a list is added again when it leaves that.)
+  std::erase_if(to_delete_, [&](const auto& old) { return Listed(old); });
   const std::string folder = FolderOf(path);
   CheckpointFolderState state;
   state.latest = path;
@@ -85,10 +89,17 @@ Status CheckpointKeeper::Saved(const std::string& path,
   state.last_preserved = last_preserved_;
   SLUICE_RETURN_IF_ERROR(WriteCheckpointState(
       folder, state, options_.relative_paths, options_.state_file));
-  if (options_.keep_best > 0) SLUICE_RETURN_IF_ERROR(WriteBest(folder));
-  for (const std::string& old : out_of_list)
-    if (!Listed(old)) SLUICE_RETURN_IF_ERROR(DeleteCheckpoint(old));
-  return OkStatus();
+  return options_.keep_best > 0 ? WriteBest(folder) : OkStatus();
+}
+
+Status CheckpointKeeper::DeleteOld() {
+  Status first_error;
+  std::erase_if(to_delete_, [&](const std::string& old) {
+    const Status s = DeleteCheckpoint(old);
+    if (first_error.ok()) first_error = s;
+    return s.ok();
+  });
+  return first_error;
 }
 
 std::string CheckpointKeeper::BestFile(const std::string& folder) const {
@@ -96,12 +107,13 @@ std::string CheckpointKeeper::BestFile(const std::string& folder) const {
       .string();
 }
 
-// A line for each: its metric and its path.
+// A line for each: its metric, with a star if it is kept for good, and its
+// path.
 Status CheckpointKeeper::WriteBest(const std::string& folder) const {
   std::string text;
   for (const Best& b : best_)
-    absl::StrAppend(&text, absl::StrFormat("%.17g", b.metric), " ", b.path,
-                    "\n");
+    absl::StrAppend(&text, absl::StrFormat("%.17g", b.metric),
+                    b.preserved ? "* " : " ", b.path, "\n");
   return ReplaceFile(BestFile(folder), text);
 }
 
@@ -112,9 +124,10 @@ Status CheckpointKeeper::ReadBest(const std::string& folder) {
   best_.clear();
   for (const absl::string_view line : absl::StrSplit(*text, '\n')) {
     if (line.empty()) continue;
-    const std::pair<absl::string_view, absl::string_view> parts =
+    std::pair<absl::string_view, absl::string_view> parts =
         absl::StrSplit(line, absl::MaxSplits(' ', 1));
     Best b;
+    b.preserved = absl::ConsumeSuffix(&parts.first, "*");
     b.path = std::string(parts.second);
     if (!absl::SimpleAtod(parts.first, &b.metric) || b.path.empty())
       return DataLoss("file '", BestFile(folder),

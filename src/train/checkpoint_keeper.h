@@ -16,9 +16,11 @@ class CheckpointKeeper {
  public:
   explicit CheckpointKeeper(const SaverOptions& options);
 
-  // Lists a checkpoint that was saved, replaces the state file, and then
-  // deletes those that are no longer to be kept.
+  // Lists a checkpoint that was saved, and replaces the state file.
   Status Saved(const std::string& path, std::optional<double> metric);
+  // Deletes the checkpoints that are no longer to be kept. What fails is tried
+  // again the next time; the first error is returned.
+  Status DeleteOld();
   // Takes over the folder's state file and its list of the best.
   Status Recover(const std::string& folder);
   std::vector<std::string> paths() const;
@@ -34,6 +36,7 @@ class CheckpointKeeper {
   struct Best {
     std::string path;
     double metric = 0;
+    bool preserved = false;  // Kept for good, also when others are better.
   };
   double Now() const;
   bool Better(double a, double b) const;
@@ -45,6 +48,7 @@ class CheckpointKeeper {
   const SaverOptions& options_;
   std::vector<Kept> latest_;  // Oldest first.
   std::vector<Best> best_;    // Best first.
+  std::vector<std::string> to_delete_;
   double last_preserved_;
 };
 

@@ -24,7 +24,8 @@ class RunLock::Held {
   const int file_;
 };
 
-Result<RunLock> RunLock::Take(const std::string& folder) {
+Result<RunLock> RunLock::Take(const std::string& folder,
+                              const std::function<void()>& newly_taken) {
   static std::mutex mu;
   static auto* const all = new std::map<std::string, std::weak_ptr<Held>>();
   std::error_code failed;
@@ -35,10 +36,14 @@ Result<RunLock> RunLock::Take(const std::string& folder) {
   const std::lock_guard<std::mutex> lock(mu);
   if (std::shared_ptr<Held> held = (*all)[key].lock())
     return RunLock(std::move(held));
-  const int file = open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  int file = open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  // (The file may be another user's, who may lock it but not change it.)
+  if (file < 0 && errno == EACCES)
+    file = open(name.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return FileError("opening", name);
   auto held = std::make_shared<Held>(file);
-  if (flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+  const bool locked = flock(file, LOCK_EX | LOCK_NB) == 0;
+  if (!locked && errno == EWOULDBLOCK) {
     char owner[256] = {};
     const ssize_t n = pread(file, owner, sizeof(owner) - 1, 0);
     std::string text(owner, n > 0 ? static_cast<size_t>(n) : 0);
@@ -59,6 +64,7 @@ Result<RunLock> RunLock::Take(const std::string& folder) {
       absl::StrCat("process ", getpid(), " on ", host, " since ", when, "\n");
   // (For messages only.)
   if (ftruncate(file, 0) == 0) (void)!pwrite(file, line.data(), line.size(), 0);
+  if (locked && newly_taken) newly_taken();
   (*all)[key] = held;
   return RunLock(std::move(held));
 }

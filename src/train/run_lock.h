@@ -5,6 +5,7 @@
 #ifndef SLUICE_TRAIN_RUN_LOCK_H_
 #define SLUICE_TRAIN_RUN_LOCK_H_
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -22,7 +23,12 @@ class RunLock {
   // Creates the folder, if it does not exist. FailedPrecondition, with the
   // owner, if another process has it. On a file system without such locks
   // nothing is detected.
-  static Result<RunLock> Take(const std::string& folder);
+  //
+  // `newly_taken` is called if this process did not hold the folder: what was
+  // left in it is of processes that have ended. No other thread has the lock
+  // before it returns.
+  static Result<RunLock> Take(const std::string& folder,
+                              const std::function<void()>& newly_taken = {});
 
  private:
   class Held;

@@ -1,18 +1,20 @@
 #include "train/saver.h"
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <map>
 #include <mutex>
 #include <set>
+#include <string_view>
 #include <thread>
 
-#include "absl/strings/match.h"
 #include "checkpoint/bundle_writer.h"
 #include "checkpoint/pending_file.h"
 #include "checkpoint/state.h"
 #include "graph/op_def.h"
 #include "train/checkpoint_keeper.h"
+#include "train/leftovers.h"
 #include "train/run_lock.h"
 #include "train/saver_nodes.h"
 
@@ -66,33 +68,6 @@ bool IsLocal(const Session& session) {
   return session.options().resources != nullptr;
 }
 
-// Removes what saves of an earlier process, which was killed, left behind.
-// REQUIRES: no other process saves to the folder.
-void RemoveLeftovers(const std::string& prefix, const std::string& state_file) {
-  std::error_code ignored;
-  const std::filesystem::path path(prefix);
-  const std::string base = path.filename().string();
-  const std::string folder = FolderOf(prefix).empty() ? "." : FolderOf(prefix);
-  std::vector<std::filesystem::path> found;
-  for (const auto& e : std::filesystem::directory_iterator(folder, ignored)) {
-    const std::string name = e.path().filename().string();
-    if (!absl::StartsWith(name, base) && !absl::StartsWith(name, state_file))
-      continue;
-    const auto ends_in = [&](const char* mark, const char* characters,
-                             size_t at_least) {
-      const size_t at = name.rfind(mark);
-      if (at == name.npos) return false;
-      const std::string rest = name.substr(at + std::strlen(mark));
-      return rest.size() >= at_least &&
-             rest.find_first_not_of(characters) == rest.npos;
-    };
-    if (ends_in(".tempstate", "0123456789", 1) ||
-        ends_in("_temp_", "0123456789abcdef", 32))
-      found.push_back(e.path());
-  }
-  for (const auto& p : found) std::filesystem::remove_all(p, ignored);
-}
-
 }  // namespace
 
 class Saver::Impl {
@@ -140,6 +115,12 @@ class Saver::Impl {
   Status TakeFolder(const std::string& prefix);
   Status WriteSnapshot(const std::string& path,
                        const std::vector<Tensor>& values) const;
+  // Not on the writer's thread, which cannot wait for itself.
+  Status CheckCaller(const char* function) const {
+    if (reporting_ != std::this_thread::get_id()) return OkStatus();
+    return FailedPrecondition("saver: expected no ", function,
+                              " in on_saved, got one");
+  }
   void Join();
 
   const SaverOptions options_;
@@ -152,6 +133,7 @@ class Saver::Impl {
   std::mutex writer_mu_;
   std::thread writer_;                               // GUARDED_BY(writer_mu_)
   std::optional<Result<std::string>> last_written_;  // As writer_.
+  std::atomic<std::thread::id> reporting_{};  // The thread that is in on_saved.
 };
 
 Result<std::string> Saver::Impl::PathOf(const std::string& prefix,
@@ -178,9 +160,10 @@ Status Saver::Impl::TakeFolder(const std::string& prefix) {
   const std::string folder = FolderOf(prefix);
   if (!options_.detect_other_runs || locks_.count(folder) != 0)
     return OkStatus();
-  SLUICE_ASSIGN_OR_RETURN(RunLock lock, RunLock::Take(folder));
+  SLUICE_ASSIGN_OR_RETURN(RunLock lock, RunLock::Take(folder, [&] {
+                            RemoveLeftovers(prefix, options_.state_file);
+                          }));
   locks_.emplace(folder, std::move(lock));
-  RemoveLeftovers(prefix, options_.state_file);
   return OkStatus();
 }
 
@@ -201,6 +184,7 @@ Result<std::string> Saver::Impl::Save(Session& session,
   }
   if (options.write_state)
     SLUICE_RETURN_IF_ERROR(keeper_.Saved(path, options.metric));
+  SLUICE_RETURN_IF_ERROR(keeper_.DeleteOld());
   return path;
 }
 
@@ -228,6 +212,7 @@ void Saver::Impl::Join() {
 
 Status Saver::Impl::SaveAsync(Session& session, const std::string& prefix,
                               const SaveOptions& options) {
+  SLUICE_RETURN_IF_ERROR(CheckCaller("SaveAsync"));
   SLUICE_ASSIGN_OR_RETURN(const std::string path, PathOf(prefix, options));
   const std::lock_guard<std::mutex> lock(writer_mu_);
   if (writer_.joinable()) writer_.join();
@@ -246,10 +231,15 @@ Status Saver::Impl::SaveAsync(Session& session, const std::string& prefix,
       SLUICE_RETURN_IF_ERROR(WriteSnapshot(path, values));
       if (options.write_state)
         SLUICE_RETURN_IF_ERROR(keeper_.Saved(path, options.metric));
+      SLUICE_RETURN_IF_ERROR(keeper_.DeleteOld());
       return path;
     }();
     values.clear();  // Variables are updated in place again.
-    if (options_.on_saved) options_.on_saved(result);
+    if (options_.on_saved) {
+      reporting_ = std::this_thread::get_id();
+      options_.on_saved(result);
+      reporting_ = std::thread::id();
+    }
     last_written_ = std::move(result);
   };
   writer_ = std::thread(std::move(write));
@@ -257,6 +247,7 @@ Status Saver::Impl::SaveAsync(Session& session, const std::string& prefix,
 }
 
 Result<std::string> Saver::Impl::WaitForSaves() {
+  SLUICE_RETURN_IF_ERROR(CheckCaller("WaitForSaves"));
   const std::lock_guard<std::mutex> lock(writer_mu_);
   if (writer_.joinable()) writer_.join();
   if (!last_written_.has_value())

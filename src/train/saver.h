@@ -60,6 +60,9 @@ struct SaverOptions {
   // (RunLock).
   bool detect_other_runs = true;
   // Called after each SaveAsync, on its thread, with the path or the error.
+  // There SaveAsync and WaitForSaves fail with FailedPrecondition: they would
+  // wait for the thread that calls them. For the same reason the saver is not
+  // to be destroyed there.
   std::function<void(const Result<std::string>&)> on_saved = nullptr;
   // What the threads that train hold while they run a step (std::shared_lock).
   // SaveAsync takes its snapshot while none of them does. Null: see SaveAsync.

@@ -220,6 +220,96 @@ TEST_F(SaverTest, OldCheckpointsAreDeletedAndSomeAreKept) {
   EXPECT_THAT(Indices(), ElementsAre("m-2.index", "m-5.index", "m-6.index"));
 }
 
+TEST_F(SaverTest, WhatIsKeptForGoodStaysWhenOthersAreBetter) {
+  const Var a(Floats({1}), "a");
+  Session session(g_);
+  ASSERT_TRUE(session.RunTargets({GlobalVariablesInitializer()}).ok());
+  double now = 0;
+  const auto options = [&] {
+    return SaverOptions{.max_to_keep = 1,
+                        .keep_every_n_hours = 1,
+                        .keep_best = 1,
+                        .clock = [&] { return now; }};
+  };
+  const auto save = [&](Saver& saver, const std::string& name, int step,
+                        double time, double metric) {
+    now = time;
+    const auto path = saver.Save(session, Path(name),
+                                 SaveOptions{.step = step, .metric = metric});
+    EXPECT_TRUE(path.ok()) << path.status();
+  };
+  // It leaves the latest, and then, also in a later run, the best.
+  for (const bool later_run : {false, true}) {
+    const std::string folder = later_run ? "later/" : "same/";
+    now = 0;
+    Saver first(options());
+    save(first, folder + "m", 0, 3960, 1);
+    save(first, folder + "m", 1, 7200, 5);
+    Saver second(options());
+    if (later_run) {
+      ASSERT_TRUE(second.RecoverLastCheckpoints(Path(folder)).ok());
+    }
+    save(later_run ? second : first, folder + "m", 2, 7300, 0.5);
+    for (int i = 0; i < 3; ++i)
+      EXPECT_EQ(CheckpointExists(Path(absl::StrCat(folder, "m-", i))), i != 1)
+          << folder << i;
+  }
+  // It leaves both at once.
+  now = 0;
+  Saver saver(options());
+  save(saver, "m", 0, 3960, 1);
+  save(saver, "m", 1, 7200, 0.5);
+  EXPECT_THAT(Indices(), ElementsAre("m-0.index", "m-1.index"));
+}
+
+TEST_F(SaverTest, WhatCouldNotBeDeletedIsDeletedLater) {
+  const Var a(Floats({1}), "a");
+  Saver saver({.max_to_keep = 1});
+  Session session(g_);
+  ASSERT_TRUE(session.RunTargets({GlobalVariablesInitializer()}).ok());
+  ASSERT_TRUE(saver.Save(session, Path("m"), 0).ok());
+  // (After those of the data and of the index the state file is renamed.)
+  ASSERT_TRUE(EnableFailpoints("checkpoint.rename=error(full)@2*1").ok());
+  EXPECT_FALSE(saver.Save(session, Path("m"), 1).ok());
+  DisableFailpoints();
+  EXPECT_THAT(Indices(), ElementsAre("m-0.index", "m-1.index"));
+  ASSERT_TRUE(saver.Save(session, Path("m"), 2).ok());
+  EXPECT_THAT(Indices(), ElementsAre("m-2.index"));
+  // A folder that is not empty cannot be removed as a file.
+  std::filesystem::create_directories(Path("m-2.meta/more"));
+  EXPECT_FALSE(saver.Save(session, Path("m"), 3).ok());
+  EXPECT_TRUE(std::filesystem::exists(Path("m-2.meta")));
+  std::filesystem::remove(Path("m-2.meta/more"));
+  ASSERT_TRUE(saver.Save(session, Path("m"), 4).ok());
+  EXPECT_FALSE(std::filesystem::exists(Path("m-2.meta")));
+  EXPECT_THAT(Indices(), ElementsAre("m-4.index"));
+}
+
+TEST_F(SaverTest, LongDifferencesAreCutOff) {
+  {
+    auto writer = *BundleWriter::Open(Path("m"));
+    for (int i = 0; i < 25; ++i)
+      ASSERT_TRUE(
+          writer->Add(absl::StrCat("saved_name_", i), Tensor::Scalar(1.f))
+              .ok());
+    ASSERT_TRUE(writer->Finish().ok());
+  }
+  std::vector<WantedTensor> wanted;
+  for (int i = 0; i < 22; ++i)
+    wanted.push_back({absl::StrCat("saved_nam_", i), DType::kFloat});
+  const CheckpointDifference difference =
+      CompareCheckpoint(*CheckpointReader::Open(Path("m")), wanted);
+  ASSERT_EQ(difference.missing.size(), 22u);
+  EXPECT_EQ(difference.surplus.size(), 25u);
+  EXPECT_FALSE(difference.missing[19].nearest.empty());
+  EXPECT_TRUE(difference.missing[20].nearest.empty());
+  const std::string text = difference.ToString();
+  EXPECT_THAT(text, HasSubstr("'saved_nam_19' is not"));
+  EXPECT_THAT(text, Not(HasSubstr("'saved_nam_20' is not")));
+  EXPECT_THAT(text, HasSubstr("and 2 more that are not in the checkpoint\n"));
+  EXPECT_THAT(text, HasSubstr("and 5 more that are only in the checkpoint\n"));
+}
+
 TEST_F(SaverTest, TheStateFileIsTensorFlows) {
   const Var a(Floats({1}), "a");
   Saver saver({.relative_paths = true, .clock = [] { return 1.5; }});
@@ -300,6 +390,26 @@ TEST_F(SaverTest, ASnapshotIsOfTheTimeWhenItWasTaken) {
         CheckpointReader::Open(Path(absl::StrCat("m-", i)))->Read("a");
     for (const float x : read->flat<float>()) ASSERT_EQ(x, 10 * i);
   }
+}
+
+TEST_F(SaverTest, TheThreadThatReportsASaveCannotWaitForIt) {
+  const Var a(Floats({1}), "a");
+  Session session(g_);
+  ASSERT_TRUE(session.RunTargets({GlobalVariablesInitializer()}).ok());
+  std::vector<Status> got;
+  Saver* self = nullptr;
+  Saver saver({.on_saved = [&](const Result<std::string>&) {
+    got.push_back(self->WaitForSaves().status());
+    got.push_back(self->SaveAsync(session, Path("m"), 2));
+  }});
+  self = &saver;
+  ASSERT_TRUE(saver.SaveAsync(session, Path("m"), 1).ok());
+  const auto latest = saver.WaitForSaves();
+  ASSERT_TRUE(latest.ok()) << latest.status();
+  EXPECT_EQ(*latest, Path("m-1"));
+  ASSERT_EQ(got.size(), 2u);
+  for (const Status& s : got)
+    EXPECT_EQ(s.code(), StatusCode::kFailedPrecondition) << s;
 }
 
 TEST_F(SaverTest, SnapshotsBetweenUpdatesAreConsistent) {
@@ -395,16 +505,56 @@ TEST_F(SaverTest, TwoRunsInAFolderAreDetected) {
   EXPECT_TRUE(saver.Save(session, Path("m")).ok());
 }
 
-// Kills a process that saves, at 40 seeded instants: the checkpoint that the
-// state file names is always whole, and what the dead process left is removed.
+// What a dead run left is removed, but no file of another name, and none once
+// this process saves to the folder.
+TEST_F(SaverTest, OnlyLeftoversOfDeadRunsAreRemoved) {
+  const std::string hex(32, 'a');
+  const std::vector<std::string> own = {
+      "m.index.tempstate1",    "m-7.data-00000-of-00001.tempstate23",
+      "m-7_temp_" + hex,       "m_temp_" + hex,
+      "checkpoint.tempstate1", "checkpoint.best.tempstate1"};
+  const std::vector<std::string> others = {"m_b-1.index.tempstate1",
+                                           "m-b.index.tempstate1",
+                                           "m2.index.tempstate1",
+                                           "m-7.index.tempstate",
+                                           "m_temp_ab",
+                                           "m.tempstate1.txt",
+                                           "checkpoint2.tempstate1"};
+  const auto create = [&](const std::vector<std::string>& names) {
+    for (const std::string& name : names)
+      ASSERT_TRUE(WriteFile(Path(name), "x").ok());
+  };
+  create(own);
+  create(others);
+  const Var a(Floats({1}), "a");
+  Session session(g_);
+  ASSERT_TRUE(session.RunTargets({GlobalVariablesInitializer()}).ok());
+  Saver first, second;
+  ASSERT_TRUE(first.Save(session, Path("m")).ok());
+  for (const std::string& name : own)
+    EXPECT_FALSE(std::filesystem::exists(Path(name))) << name;
+  for (const std::string& name : others)
+    EXPECT_TRUE(std::filesystem::exists(Path(name))) << name;
+  // Now they may be of the first saver.
+  create(own);
+  ASSERT_TRUE(second.Save(session, Path("m")).ok());
+  for (const std::string& name : own)
+    EXPECT_TRUE(std::filesystem::exists(Path(name))) << name;
+}
+
+// Kills a process that saves, at 40 seeded instants after its first save: the
+// checkpoint that the state file names is always whole, and what the dead
+// process left is removed.
 TEST_F(SaverTest, TheLatestCheckpointIsWholeAfterAnyKill) {
   constexpr uint64_t kSeed = 20;
   std::mt19937_64 random(kSeed);
-  int found = 0;
   for (int round = 0; round < 40; ++round) {
+    int saved[2];
+    ASSERT_EQ(pipe(saved), 0);
     const pid_t child = fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
+      close(saved[0]);
       // (Steps of one thread: the child has no others.)
       Graph g;
       const WithGraph use(g);
@@ -424,29 +574,32 @@ TEST_F(SaverTest, TheLatestCheckpointIsWholeAfterAnyKill) {
       if (!s.ok()) _exit(3);
       if (latest.ok() && !saver.RecoverLastCheckpoints(folder_.string()).ok())
         _exit(4);
-      for (;;) {
+      for (bool first = true;; first = false) {
         if (!session.RunTargets({add_a, add_b}).ok()) _exit(5);
         const auto step = session.Run(a);
         // The same two paths again and again, and new ones.
         const auto n = static_cast<int64_t>(step->data<float>()[0]);
         if (!saver.Save(session, Path("m"), round % 3 == 0 ? n % 2 : n).ok())
           _exit(6);
+        if (first && write(saved[1], "s", 1) != 1) _exit(7);
       }
     }
-    usleep(static_cast<useconds_t>(5'000 + random() % 60'000));
+    // (Read ends too if the child does.)
+    close(saved[1]);
+    char byte = 0;
+    const ssize_t got = read(saved[0], &byte, 1);
+    close(saved[0]);
+    usleep(static_cast<useconds_t>(random() % 60'000));
     kill(child, SIGKILL);
     int status = 0;
     ASSERT_EQ(waitpid(child, &status, 0), child);
     ASSERT_TRUE(WIFSIGNALED(status))
         << "exit " << WEXITSTATUS(status) << ", seed " << kSeed << ", round "
         << round;
+    ASSERT_EQ(got, 1);
     const auto latest = LatestCheckpoint(folder_.string());
-    if (!latest.ok()) {
-      EXPECT_EQ(latest.status().code(), StatusCode::kNotFound)
-          << latest.status();
-      continue;
-    }
-    ++found;
+    ASSERT_TRUE(latest.ok())
+        << latest.status() << ", seed " << kSeed << ", round " << round;
     const auto reader = CheckpointReader::Open(*latest);
     ASSERT_TRUE(reader.ok()) << reader.status();
     const auto read = reader->ReadMany({{.name = "a"}, {.name = "b"}});
@@ -456,7 +609,6 @@ TEST_F(SaverTest, TheLatestCheckpointIsWholeAfterAnyKill) {
     for (const Tensor& t : *read)
       for (const float x : t.flat<float>()) ASSERT_EQ(x, value);
   }
-  EXPECT_GT(found, 20);
   // A run that ends well leaves none of the dead ones' files.
   const Var a(Floats({1}), "a");
   Saver saver;

@@ -329,7 +329,9 @@ class Saver:
         before = kept.paths
         try:
             kept.saved(path, state_file)
-            kept.delete_old()
+            failed = kept.delete_old()
+            if failed:
+                _log.warning("An old checkpoint stays for now: %s", failed)
         finally:
             for old in set(before) - set(kept.paths):
                 meta = meta_graph_filename(old, meta_graph_suffix)
@@ -337,10 +339,10 @@ class Saver:
                     os.remove(meta)
 
     @staticmethod
-    def _lock(folder):
+    def _lock(path, state_file):
         """Returns the lock of a folder, or None if another process has it."""
         try:
-            return _core.RunLock(folder or ".")
+            return _core.RunLock(path, state_file)
         except errors.FailedPreconditionError as e:
             _log.warning("Two programs save to one folder: each lists only its "
                          "own checkpoints in it. %s", e.message)
@@ -399,7 +401,7 @@ class Saver:
         folder = os.path.dirname(save_path)
         if not self._is_empty:
             if folder not in self._locks:
-                self._locks[folder] = self._lock(folder)
+                self._locks[folder] = self._lock(save_path, latest_filename)
             path = sess.run(self.saver_def.save_tensor_name,
                             {self.saver_def.filename_tensor_name: path})
             path = path.decode() if isinstance(path, bytes) else str(path)

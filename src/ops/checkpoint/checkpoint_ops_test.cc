@@ -163,10 +163,18 @@ TEST_F(CheckpointOpsTest, PartsAreMergedAndTheirFolderRemoved) {
   EXPECT_TRUE(std::filesystem::exists(Path("m.data-00001-of-00002")));
   EXPECT_FALSE(std::filesystem::exists(Path("t")));
   EXPECT_EQ(Run(merge).code(), StatusCode::kNotFound);
+  // Without a single part the checkpoint that is there stays.
   Node* const lenient = BuildNode("MergeV2Checkpoints",
-                                  {Strings({Path("t/p0")}), String(Path("n"))},
+                                  {Strings({Path("t/p0")}), String(Path("m"))},
                                   {{"allow_missing_files", true}});
-  EXPECT_TRUE(Run(lenient).ok());
+  const Status none = Run(lenient);
+  EXPECT_EQ(none.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(none.message()),
+              HasSubstr("At least one prefix checkpoint file must exist, but "
+                        "none existed"));
+  const auto reader = CheckpointReader::Open(Path("m"));
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_THAT(reader->Read("t/p1")->ToVector<float>(), ElementsAre(1, 2));
 }
 
 // As in TensorFlow's load_and_remap_matrix_op test.
