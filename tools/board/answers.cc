@@ -19,16 +19,22 @@ constexpr int kBuckets = 60;        // Of a drawn histogram.
 constexpr size_t kMostCells = 400;  // Of a text.
 constexpr size_t kMostCellBytes = 100'000;
 
+// Of all tensors of an answer, beyond the bytes of their records: a few bytes
+// may describe a large tensor of one repeated value.
+constexpr TensorProtoLimits kTensorLimits{.expansion_bytes = int64_t{64} << 20};
+
 struct Bucket {
   double low, high, count;
 };
 
 // The buckets of a histogram, empty ones at its ends left out. The first and
 // the last bucket of a HistogramProto reach far beyond its values.
-Result<std::vector<Bucket>> BucketsOf(const proto::Summary::Value& v) {
+Result<std::vector<Bucket>> BucketsOf(const proto::Summary::Value& v,
+                                      TensorProtoLimits* limits) {
   std::vector<Bucket> buckets;
   if (v.has_tensor()) {  // [buckets, 3]: low, high, count.
-    SLUICE_ASSIGN_OR_RETURN(const Tensor t, TensorFromProto(v.tensor()));
+    SLUICE_ASSIGN_OR_RETURN(const Tensor t,
+                            TensorFromProto(v.tensor(), limits));
     if (t.shape().rank() != 2 || t.shape().dim(1) != 3 ||
         (t.dtype() != DType::kDouble && t.dtype() != DType::kFloat))
       return InvalidArgument("tag '", v.tag(),
@@ -68,22 +74,28 @@ Result<std::vector<Bucket>> BucketsOf(const proto::Summary::Value& v) {
 std::vector<double> Spread(const std::vector<Bucket>& buckets, double low,
                            double high) {
   std::vector<double> counts(kBuckets, 0);
-  const double width = (high - low) / kBuckets;
-  const auto index = [&](double v) {
-    return std::clamp(static_cast<int>((v - low) / width), 0, kBuckets - 1);
+  // How many widths a value is above `low`. (The difference of two numbers may
+  // overflow, that of their halves cannot. If the width underflows, the
+  // quotient is infinite or NaN.)
+  const double half_width = (high / 2 - low / 2) / kBuckets;
+  const auto position = [&](double v) {
+    const double p = (v / 2 - low / 2) / half_width;
+    return p > 0 ? std::min<double>(p, kBuckets) : 0.0;
+  };
+  const auto index = [](double p) {
+    return std::min(static_cast<int>(p), kBuckets - 1);
   };
   for (const Bucket& b : buckets) {
-    const int first = index(b.low), last = index(b.high);
-    if (first == last || !(b.high > b.low)) {
+    const double from = position(b.low), to = position(b.high);
+    const int first = index(from), last = index(to);
+    if (first == last) {
       counts[static_cast<size_t>(first)] += b.count;
       continue;
     }
     for (int i = first; i <= last; ++i) {
-      const double from = std::max(b.low, low + i * width);
-      const double to =
-          i == last ? b.high : std::min(b.high, low + (i + 1) * width);
-      counts[static_cast<size_t>(i)] +=
-          b.count * std::max(0.0, to - from) / (b.high - b.low);
+      const double begin = std::max<double>(from, i);
+      const double end = i == last ? to : i + 1;
+      counts[static_cast<size_t>(i)] += b.count * ((end - begin) / (to - from));
     }
   }
   return counts;
@@ -103,14 +115,16 @@ std::string TypeOf(std::string_view bytes) {
 }
 
 // The encoded images or sounds of a value.
-Result<std::vector<std::string>> FilesOf(const proto::Summary::Value& v) {
+Result<std::vector<std::string>> FilesOf(const proto::Summary::Value& v,
+                                         TensorProtoLimits* limits) {
   std::vector<std::string> files;
   if (v.has_image()) {
     files.push_back(v.image().encoded_image_string());
   } else if (v.has_audio()) {
     files.push_back(v.audio().encoded_audio_string());
   } else {
-    SLUICE_ASSIGN_OR_RETURN(const Tensor t, TensorFromProto(v.tensor()));
+    SLUICE_ASSIGN_OR_RETURN(const Tensor t,
+                            TensorFromProto(v.tensor(), limits));
     if (t.dtype() != DType::kString)
       return InvalidArgument("tag '", v.tag(), "': expected strings, got ",
                              DTypeName(t.dtype()));
@@ -143,11 +157,12 @@ json StepJson(const StoredValue& v) {
 
 Result<Tensor> TensorOf(const StoredValue& at, const std::string& tag) {
   Tensor tensor;
+  TensorProtoLimits limits = kTensorLimits;
   SLUICE_RETURN_IF_ERROR(ReadEvents(
       {at}, [&](const StoredValue&, const proto::Event& e) -> Status {
         SLUICE_ASSIGN_OR_RETURN(const proto::Summary::Value* v,
                                 FindValue(e, tag));
-        SLUICE_ASSIGN_OR_RETURN(tensor, TensorFromProto(v->tensor()));
+        SLUICE_ASSIGN_OR_RETURN(tensor, TensorFromProto(v->tensor(), &limits));
         return OkStatus();
       }));
   return tensor;
@@ -232,11 +247,12 @@ Result<json> HistogramsJson(const EventLog& log, const std::string& run,
                           log.Values(TagKind::kHistograms, run, tag));
   std::vector<std::vector<Bucket>> all;
   double low = std::numeric_limits<double>::infinity(), high = -low;
+  TensorProtoLimits limits = kTensorLimits;
   SLUICE_RETURN_IF_ERROR(ReadEvents(
       values, [&](const StoredValue&, const proto::Event& e) -> Status {
         SLUICE_ASSIGN_OR_RETURN(const proto::Summary::Value* v,
                                 FindValue(e, tag));
-        SLUICE_ASSIGN_OR_RETURN(all.emplace_back(), BucketsOf(*v));
+        SLUICE_ASSIGN_OR_RETURN(all.emplace_back(), BucketsOf(*v, &limits));
         for (const Bucket& b : all.back()) {
           low = std::min(low, b.low);
           high = std::max(high, b.high);
@@ -266,6 +282,7 @@ Result<json> ValuesJson(const EventLog& log, TagKind kind,
                           log.Values(kind, run, tag));
   const bool files = kind == TagKind::kImages || kind == TagKind::kAudio;
   json list = json::array();
+  TensorProtoLimits limits = kTensorLimits;
   if (!files) {
     for (const StoredValue& v : values) list.push_back(StepJson(v));
     return json{{"values", std::move(list)}};
@@ -275,7 +292,7 @@ Result<json> ValuesJson(const EventLog& log, TagKind kind,
         SLUICE_ASSIGN_OR_RETURN(const proto::Summary::Value* v,
                                 FindValue(e, tag));
         SLUICE_ASSIGN_OR_RETURN(const std::vector<std::string> parts,
-                                FilesOf(*v));
+                                FilesOf(*v, &limits));
         json value = StepJson(at);
         value["parts"] = parts.size();
         if (v->has_image()) {
@@ -300,11 +317,13 @@ Result<Blob> BlobOf(const EventLog& log, TagKind kind, const std::string& run,
   SLUICE_ASSIGN_OR_RETURN(const StoredValue at,
                           ValueAt(log, kind, run, tag, index));
   Blob blob;
+  TensorProtoLimits limits = kTensorLimits;
   SLUICE_RETURN_IF_ERROR(ReadEvents(
       {at}, [&](const StoredValue&, const proto::Event& e) -> Status {
         SLUICE_ASSIGN_OR_RETURN(const proto::Summary::Value* v,
                                 FindValue(e, tag));
-        SLUICE_ASSIGN_OR_RETURN(std::vector<std::string> parts, FilesOf(*v));
+        SLUICE_ASSIGN_OR_RETURN(std::vector<std::string> parts,
+                                FilesOf(*v, &limits));
         if (part >= parts.size())
           return InvalidArgument("part: expected less than ", parts.size(),
                                  ", got ", part);
@@ -320,11 +339,13 @@ Result<json> TextJson(const EventLog& log, const std::string& run,
   SLUICE_ASSIGN_OR_RETURN(const std::vector<StoredValue> values,
                           log.Values(TagKind::kText, run, tag));
   json list = json::array();
+  TensorProtoLimits limits = kTensorLimits;
   SLUICE_RETURN_IF_ERROR(ReadEvents(
       values, [&](const StoredValue& at, const proto::Event& e) -> Status {
         SLUICE_ASSIGN_OR_RETURN(const proto::Summary::Value* v,
                                 FindValue(e, tag));
-        SLUICE_ASSIGN_OR_RETURN(const Tensor t, TensorFromProto(v->tensor()));
+        SLUICE_ASSIGN_OR_RETURN(const Tensor t,
+                                TensorFromProto(v->tensor(), &limits));
         if (t.dtype() != DType::kString)
           return InvalidArgument("tag '", tag, "': expected strings, got ",
                                  DTypeName(t.dtype()));

@@ -37,7 +37,9 @@ TagKind KindOfPlugin(const std::string& plugin) {
 
 // The only element of a numeric tensor; NaN if there is none.
 double ScalarOf(const proto::TensorProto& p) {
-  const Result<Tensor> t = TensorFromProto(p);
+  // (The log is locked meanwhile: a few bytes must not become a large tensor.)
+  TensorProtoLimits limits{.expansion_bytes = 64};
+  const Result<Tensor> t = TensorFromProto(p, &limits);
   if (!t.ok() || t->num_elements() != 1) return std::nan("");
   switch (t->dtype()) {
     case DType::kFloat:
@@ -155,25 +157,39 @@ void EventLog::Scan() {
   std::map<std::string, std::set<std::string>> found;  // Paths by run.
   std::error_code error;
   std::string problem;
+  bool complete = true;  // All that is there was found.
   if (const fs::file_status status = fs::status(folder_, error);
       !fs::exists(status))
     problem = absl::StrCat("'", folder_, "': expected a folder, found nothing");
   else if (!fs::is_directory(status))
     problem = absl::StrCat("'", folder_, "': expected a folder, found a file");
   if (problem.empty()) {
-    auto it = fs::recursive_directory_iterator(
-        folder_, fs::directory_options::skip_permission_denied, error);
-    for (; !error && it != fs::recursive_directory_iterator() && !stopped_;
-         it.increment(error)) {
-      std::error_code ignored;
-      if (it->path().filename().string().find("tfevents") ==
-              std::string::npos ||
-          !it->is_regular_file(ignored))
+    std::vector<fs::path> left = {folder_};
+    while (!left.empty() && !stopped_) {
+      const fs::path folder = std::move(left.back());
+      left.pop_back();
+      auto it = fs::directory_iterator(
+          folder, fs::directory_options::skip_permission_denied, error);
+      for (; !error && it != fs::directory_iterator() && !stopped_;
+           it.increment(error)) {
+        std::error_code ignored;
+        if (it->is_directory(ignored) && !it->is_symlink(ignored))
+          left.push_back(it->path());
+        if (it->path().filename().string().find("tfevents") ==
+                std::string::npos ||
+            !it->is_regular_file(ignored))
+          continue;
+        found[folder.lexically_relative(folder_).string()].insert(
+            it->path().string());
+      }
+      // (Programs that save checkpoints remove temporary folders at any time.)
+      if (!error || (error == std::errc::no_such_file_or_directory &&
+                     folder != fs::path(folder_)))
         continue;
-      const fs::path run = it->path().parent_path().lexically_relative(folder_);
-      found[run.string()].insert(it->path().string());
+      problem = absl::StrCat("'", folder.string(), "': ", error.message());
+      complete = false;
     }
-    if (error) problem = absl::StrCat("'", folder_, "': ", error.message());
+    if (stopped_) complete = false;
   }
 
   std::lock_guard<std::mutex> lock(mu_);
@@ -181,7 +197,7 @@ void EventLog::Scan() {
     problem_ = problem;
     ++version_;
   }
-  for (auto it = runs_.begin(); it != runs_.end();) {
+  for (auto it = runs_.begin(); complete && it != runs_.end();) {
     const auto now = found.find(it->first);
     const bool whole = now != found.end() &&
                        std::all_of(it->second->files.begin(),

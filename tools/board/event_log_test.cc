@@ -7,6 +7,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <thread>
 
 #include "io/proto/step_stats.pb.h"
@@ -230,6 +231,41 @@ TEST_F(EventLogTest, ForgetsRunsWhoseFilesAreRemoved) {
   EXPECT_TRUE(log().State().runs.empty());
 }
 
+TEST_F(EventLogTest, KeepsRunsThatAStoppedRefreshDoesNotSee) {
+  const auto writer = Open("r");
+  ASSERT_TRUE(writer->AddScalar("loss", 1, 1).ok());
+  ASSERT_TRUE(writer->Close().ok());
+  log().Refresh();
+  log().Stop();
+  log().Refresh();
+  EXPECT_THAT(Steps("r", "loss"), ElementsAre(1));
+}
+
+TEST_F(EventLogTest, KeepsRunsWhileOtherFoldersComeAndGo) {
+  for (const char* run : {"a", "b/c", "d"}) {
+    const auto writer = Open(run);
+    ASSERT_TRUE(writer->AddScalar("loss", 1, 1).ok());
+    ASSERT_TRUE(writer->Close().ok());
+  }
+  log().Refresh();
+  const uint64_t before = log().version();
+  const std::jthread saver([this](const std::stop_token& done) {
+    while (!done.stop_requested())
+      for (const bool there : {true, false})
+        for (int i = 0; i < 300; ++i) {
+          const std::string part = folder_ + "/b/part" + std::to_string(i);
+          if (there)
+            std::filesystem::create_directory(part);
+          else
+            std::filesystem::remove(part);
+        }
+  });
+  for (int i = 0; i < 300; ++i) {
+    log().Refresh();
+    ASSERT_EQ(log().version(), before) << log().State().problem;
+  }
+}
+
 TEST_F(EventLogTest, SaysWhyThereIsNothing) {
   EventLog none(folder_ + "/none");
   none.Refresh();
@@ -305,6 +341,78 @@ TEST_F(EventLogTest, SpreadsHistogramsOverTheSameBuckets) {
   }
 }
 
+// Writes a histogram of two values and returns the board's.
+nlohmann::json HistogramOf(EventWriter* writer, EventLog* log, double low,
+                           double high) {
+  proto::Summary summary;
+  proto::Summary::Value* v = summary.add_value();
+  v->set_tag("h");
+  proto::HistogramProto* h = v->mutable_histo();
+  h->set_min(low);
+  h->set_max(high);
+  for (const double limit : {low, high}) {
+    h->add_bucket_limit(limit);
+    h->add_bucket(1);
+  }
+  EXPECT_TRUE(writer->AddSummary(summary.SerializeAsString(), 1).ok());
+  EXPECT_TRUE(writer->Close().ok());
+  log->Refresh();
+  const auto got = HistogramsJson(*log, "r", "h");
+  EXPECT_TRUE(got.ok()) << got.status();
+  return got.ok() ? *got : nlohmann::json();
+}
+
+TEST_F(EventLogTest, SpreadsHistogramsWhoseRangeOverflows) {
+  const nlohmann::json h =
+      HistogramOf(Open("r").get(), &log(), -1.5e308, 1.5e308);
+  const auto& counts = h["rows"][0]["counts"];
+  ASSERT_EQ(counts.size(), 60u);
+  EXPECT_NEAR(counts[0].get<double>(), 1 + 1.0 / 60, 1e-9);
+  for (size_t i = 1; i < 60; ++i)
+    EXPECT_NEAR(counts[i].get<double>(), 1.0 / 60, 1e-9) << i;
+}
+
+TEST_F(EventLogTest, SpreadsHistogramsWhoseWidthUnderflows) {
+  const nlohmann::json h = HistogramOf(Open("r").get(), &log(), 0, 5e-324);
+  double sum = 0;
+  for (const auto& c : h["rows"][0]["counts"]) sum += c.get<double>();
+  EXPECT_NEAR(sum, 2, 1e-9);
+}
+
+TEST_F(EventLogTest, RejectsTensorsThatAreFarLargerThanTheirRecords) {
+  const auto writer = Open("r");
+  const auto add = [&](const char* tag, const char* plugin,
+                       proto::DataType type, std::vector<int64_t> dims) {
+    proto::Summary summary;
+    proto::Summary::Value* v = summary.add_value();
+    v->set_tag(tag);
+    v->mutable_metadata()->mutable_plugin_data()->set_plugin_name(plugin);
+    v->mutable_tensor()->set_dtype(type);
+    for (const int64_t dim : dims)
+      v->mutable_tensor()->mutable_tensor_shape()->add_dim()->set_size(dim);
+    ASSERT_TRUE(writer->AddSummary(summary.SerializeAsString(), 1).ok());
+  };
+  add("s", "scalars", proto::DT_FLOAT, {1 << 26});
+  add("h", "histograms", proto::DT_DOUBLE, {1 << 22, 3});
+  add("i", "images", proto::DT_STRING, {1 << 22});
+  add("t", "text", proto::DT_STRING, {1 << 22});
+  add("p", "projector", proto::DT_FLOAT, {1 << 23, 3});
+  ASSERT_TRUE(writer->Close().ok());
+  Allocator::Cpu()->ResetPeak();
+  const int64_t before = Allocator::Cpu()->stats().peak_bytes;
+  log().Refresh();
+  EXPECT_TRUE(std::isnan(log().Scalars("r", "s")->at(0).value));
+  for (const auto& answer :
+       {HistogramsJson(log(), "r", "h"), TextJson(log(), "r", "t"),
+        ValuesJson(log(), TagKind::kImages, "r", "i"),
+        ProjectionJson(log(), "r", "p", 0)})
+    EXPECT_EQ(answer.status().code(), StatusCode::kResourceExhausted)
+        << answer.status();
+  EXPECT_EQ(BlobOf(log(), TagKind::kImages, "r", "i", 0, 0).status().code(),
+            StatusCode::kResourceExhausted);
+  EXPECT_LT(Allocator::Cpu()->stats().peak_bytes - before, 1 << 20);
+}
+
 TEST_F(EventLogTest, GivesNumbersThatJsonLacksAsStrings) {
   const auto writer = Open("r");
   const double inf = HUGE_VAL;
@@ -331,6 +439,8 @@ TEST(Thinned, GoesOnAfterPointsWereDropped) {
   t.DropFrom(0);
   EXPECT_TRUE(t.Points().empty());
   EXPECT_EQ(t.last(), nullptr);
+  for (int64_t i = 0; i < 5; ++i) t.Add({i, 0, 0});
+  EXPECT_EQ(t.Points().size(), 5u);  // As if it were new.
 }
 
 // ---- Projections ------------------------------------------------------------
@@ -412,6 +522,33 @@ TEST(Timeline, HasARowForEachThreadAndForWhatOverlaps) {
   EXPECT_EQ(t->rows[1].thread, "thread 1");
   EXPECT_EQ(t->rows[2].bars[0].node, "other");
   EXPECT_EQ(TimelineOf(RunMetadataOf(stats), 3)->left_out, 1);
+}
+
+TEST(Timeline, TakesTimesAndSizesNearTheLimitsOf64Bits) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  proto::StepStats stats;
+  auto* device = stats.add_dev_stats();
+  const auto add = [&](int64_t start, int64_t us) {
+    auto* n = device->add_node_stats();
+    n->set_all_start_micros(start);
+    n->set_all_end_rel_micros(us);
+    for (int i = 0; i < 2; ++i)
+      n->add_output()
+          ->mutable_tensor_description()
+          ->mutable_allocation_description()
+          ->set_requested_bytes(kMost - 1);
+  };
+  add(-kMost, kMost);
+  add(kMost, kMost);
+  const auto t = TimelineOf(RunMetadataOf(stats));
+  ASSERT_TRUE(t.ok()) << t.status();
+  EXPECT_DOUBLE_EQ(t->us, 3 * std::ldexp(1, 63));
+  ASSERT_EQ(t->rows.size(), 1u);
+  ASSERT_EQ(t->rows[0].bars.size(), 2u);
+  EXPECT_EQ(t->rows[0].bars[0].start_us, 0);
+  EXPECT_DOUBLE_EQ(t->rows[0].bars[0].us, std::ldexp(1, 63));
+  EXPECT_DOUBLE_EQ(t->rows[0].bars[1].start_us, std::ldexp(1, 64));
+  EXPECT_EQ(t->rows[0].bars[1].output_bytes, kMost);
 }
 
 TEST(Timeline, RejectsWhatHasNoTimes) {

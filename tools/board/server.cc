@@ -1,5 +1,6 @@
 #include "tools/board/server.h"
 
+#include <arpa/inet.h>
 #include <httplib.h>
 
 #include <chrono>
@@ -84,8 +85,12 @@ Result<TagKind> ReadKind(const Request& request) {
   return ParseTagKind(kind);
 }
 
+// (A name such as "127.example" may resolve to any address.)
 bool IsLoopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
+  in_addr v4;
+  if (inet_pton(AF_INET, host.c_str(), &v4) == 1)
+    return ntohl(v4.s_addr) >> 24 == 127;
+  return host == "localhost" || host == "::1";
 }
 
 // "host" of "host:port" and of "[host]:port".

@@ -254,11 +254,17 @@ TEST_F(ServerTest, AnswersOnlyGet) {
 
 TEST_F(ServerTest, RefusesOtherHostsOnALoopbackAddress) {
   const std::string port = std::to_string(server_->port());
-  EXPECT_EQ(
-      Get("/api/state", *server_, {{"Host", "evil.example:" + port}}).status,
-      403);
-  EXPECT_EQ(Get("/api/state", *server_, {{"Host", "localhost:" + port}}).status,
-            200);
+  for (const char* host : {"evil.example", "127.evil.example", "127.0.0.1.evil",
+                           "localhost.evil", "128.0.0.1", "[::2]"})
+    EXPECT_EQ(
+        Get("/api/state", *server_, {{"Host", host + (":" + port)}}).status,
+        403)
+        << host;
+  for (const char* host : {"localhost", "127.0.0.1", "127.8.9.10", "[::1]"})
+    EXPECT_EQ(
+        Get("/api/state", *server_, {{"Host", host + (":" + port)}}).status,
+        200)
+        << host;
 }
 
 TEST_F(ServerTest, ShowsThatThereIsNothing) {

@@ -37,6 +37,7 @@ class Thinned {
     if (seen_ > 0 && !last_is_kept_ && last_.step < step)
       kept_.push_back(last_);
     std::erase_if(kept_, [&](const Point& p) { return p.step >= step; });
+    if (kept_.empty()) stride_ = 1;
     seen_ = static_cast<int64_t>(kept_.size()) * stride_;
     last_is_kept_ = true;
     if (!kept_.empty()) last_ = kept_.back();

@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 
+#include "absl/numeric/int128.h"
 #include "absl/strings/str_cat.h"
 #include "io/proto/step_stats.pb.h"
 #include "io/wire.h"
@@ -20,14 +21,17 @@ std::string OpOf(const proto::NodeExecStats& n) {
   return label.substr(begin, label.find_first_of("(:", begin) - begin);
 }
 
-int64_t StartNs(const proto::NodeExecStats& n) {
-  return n.all_start_nanos() != 0 ? n.all_start_nanos()
-                                  : n.all_start_micros() * 1000;
+// (The times of a file may be any 64-bit numbers, in microseconds too. Their
+// sums and differences fit in 128 bits.)
+absl::int128 StartNs(const proto::NodeExecStats& n) {
+  return n.all_start_nanos() != 0 ? absl::int128(n.all_start_nanos())
+                                  : absl::int128(n.all_start_micros()) * 1000;
 }
-int64_t LastsNs(const proto::NodeExecStats& n) {
-  const int64_t ns = n.all_end_rel_nanos() != 0 ? n.all_end_rel_nanos()
-                                                : n.all_end_rel_micros() * 1000;
-  return std::max<int64_t>(ns, 0);
+absl::int128 LastsNs(const proto::NodeExecStats& n) {
+  const absl::int128 ns = n.all_end_rel_nanos() != 0
+                              ? absl::int128(n.all_end_rel_nanos())
+                              : absl::int128(n.all_end_rel_micros()) * 1000;
+  return std::max<absl::int128>(ns, 0);
 }
 
 }  // namespace
@@ -49,7 +53,8 @@ Result<Timeline> TimelineOf(std::string_view run_metadata, int64_t most_bars) {
   if (!fields.done())
     return InvalidArgument("profile: expected a RunMetadata, got ",
                            run_metadata.size(), " other bytes");
-  int64_t first = std::numeric_limits<int64_t>::max(), last = 0, bars = 0;
+  absl::int128 first = absl::Int128Max(), last = 0;
+  int64_t bars = 0;
   for (const auto& d : stats.dev_stats())
     for (const auto& n : d.node_stats()) {
       first = std::min(first, StartNs(n));
@@ -80,8 +85,12 @@ Result<Timeline> TimelineOf(std::string_view run_metadata, int64_t most_bars) {
           .node = n.node_name(),
           .op = OpOf(n)};
       for (const auto& o : n.output())
-        bar.output_bytes +=
-            o.tensor_description().allocation_description().requested_bytes();
+        if (__builtin_add_overflow(bar.output_bytes,
+                                   o.tensor_description()
+                                       .allocation_description()
+                                       .requested_bytes(),
+                                   &bar.output_bytes))
+          bar.output_bytes = std::numeric_limits<int64_t>::max();
       by_thread[{d.device(), n.thread_id()}].push_back(std::move(bar));
     }
   }

@@ -4,8 +4,11 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
+#include <type_traits>
 #include <vector>
 
 #include "absl/strings/str_format.h"
@@ -17,9 +20,13 @@ namespace {
 
 // Of the elements of a tensor that are finite, and how many are not.
 struct Statistics {
-  double least = INFINITY, most = -INFINITY, sum = 0, squares = 0;
+  double least = INFINITY, most = -INFINITY, mean = 0;
+  double squares = 0;  // The sum of the squared differences from the mean.
   int64_t finite = 0, nans = 0, infinities = 0;
 
+  // Welford's method ("Note on a method for calculating corrected sums of
+  // squares and products", 1962), which is exact enough for a mean that is
+  // large compared to the deviation.
   void Add(double x) {
     if (std::isnan(x)) {
       ++nans;
@@ -29,15 +36,13 @@ struct Statistics {
       ++finite;
       least = std::min(least, x);
       most = std::max(most, x);
-      sum += x;
-      squares += x * x;
+      const double before = x - mean;
+      mean += before / static_cast<double>(finite);
+      squares += before * (x - mean);
     }
   }
-  double mean() const { return sum / static_cast<double>(finite); }
   double deviation() const {
-    const double m = mean();
-    return std::sqrt(
-        std::max(0.0, squares / static_cast<double>(finite) - m * m));
+    return std::sqrt(squares / static_cast<double>(finite));
   }
 };
 
@@ -49,18 +54,28 @@ double AsNumber(const T& x) {
     return static_cast<double>(x);
 }
 
-// Calls fn(x) for each element; of complex numbers, for both parts. False for
-// types that are no numbers.
+// How far apart two numbers are: of integers exactly, though the numbers might
+// not fit in a double.
+template <typename T>
+double ElementDistance(const T& a, const T& b) {
+  if constexpr (std::is_integral_v<T>)
+    return static_cast<double>(static_cast<uint64_t>(std::max(a, b)) -
+                               static_cast<uint64_t>(std::min(a, b)));
+  else
+    return std::abs(AsNumber(a) - AsNumber(b));
+}
+
+template <typename T>
+T Load(const char* bytes) {
+  T x;
+  std::memcpy(static_cast<void*>(&x), bytes, sizeof(T));
+  return x;
+}
+
+// Calls each(x) with some number x of the type of the elements; of complex
+// numbers, of their parts. Does nothing for types that are no numbers.
 template <typename Fn>
-bool ForEachNumber(DType dtype, std::string_view bytes, const Fn& fn) {
-  const auto each = [&]<typename T>(T) {
-    for (; bytes.size() >= sizeof(T); bytes.remove_prefix(sizeof(T))) {
-      T x;
-      std::memcpy(static_cast<void*>(&x), bytes.data(), sizeof(T));
-      fn(AsNumber(x));
-    }
-    return true;
-  };
+void WithNumberType(DType dtype, const Fn& each) {
   switch (dtype) {
     case DType::kFloat:
     case DType::kComplex64:
@@ -95,7 +110,7 @@ bool ForEachNumber(DType dtype, std::string_view bytes, const Fn& fn) {
     case DType::kUint64:
       return each(uint64_t{});
     default:
-      return false;
+      return;
   }
 }
 
@@ -120,12 +135,15 @@ Result<std::string> Described(const CheckpointReader& reader,
   }
   Statistics all;
   SLUICE_RETURN_IF_ERROR(reader.ForEachPiece(name, [&](std::string_view bytes) {
-    ForEachNumber(tensor.dtype, bytes, [&](double x) { all.Add(x); });
+    WithNumberType(tensor.dtype, [&]<typename T>(T) {
+      for (; bytes.size() >= sizeof(T); bytes.remove_prefix(sizeof(T)))
+        all.Add(AsNumber(Load<T>(bytes.data())));
+    });
     return OkStatus();
   }));
   if (all.finite > 0)
     absl::StrAppendFormat(&out, "min %g  max %g  mean %g  dev %g", all.least,
-                          all.most, all.mean(), all.deviation());
+                          all.most, all.mean, all.deviation());
   if (all.nans > 0) absl::StrAppendFormat(&out, "  NaN %d", all.nans);
   if (all.infinities > 0)
     absl::StrAppendFormat(&out, "  infinite %d", all.infinities);
@@ -176,19 +194,20 @@ Result<std::string> Differing(const CheckpointReader& a,
       differ += x.data<std::string>()[i] != y.data<std::string>()[i] ? 1 : 0;
     return Counted(differ, "string") + " differ";
   }
-  std::vector<double> numbers;
-  ForEachNumber(x.dtype(), {x.raw<char>(), x.bytes()},
-                [&](double v) { numbers.push_back(v); });
-  size_t i = 0;
-  ForEachNumber(y.dtype(), {y.raw<char>(), y.bytes()}, [&](double v) {
-    const double other = numbers[i++];
-    if (v == other || (std::isnan(v) && std::isnan(other))) return;
-    ++differ;
-    if (std::isfinite(v - other))
-      largest = std::max(largest, std::abs(v - other));
+  const size_t size = DTypeSize(x.dtype());
+  WithNumberType(x.dtype(), [&]<typename T>(T) {
+    const char *p = x.raw<char>(), *q = y.raw<char>();
+    for (int64_t i = 0; i < x.num_elements(); ++i, p += size, q += size) {
+      if (std::memcmp(p, q, size) == 0) continue;
+      ++differ;
+      for (size_t part = 0; part < size; part += sizeof(T)) {
+        const double d = ElementDistance(Load<T>(p + part), Load<T>(q + part));
+        if (std::isfinite(d)) largest = std::max(largest, d);
+      }
+    }
   });
-  return absl::StrFormat("%s of %d differ, by up to %g", absl::StrCat(differ),
-                         numbers.size(), largest);
+  return absl::StrFormat("%d of %d differ, by up to %g", differ,
+                         x.num_elements(), largest);
 }
 
 int Compare(const std::string& first, const std::string& second) {
@@ -223,10 +242,14 @@ int Compare(const std::string& first, const std::string& second) {
   return 0;
 }
 
-// A folder stands for its latest checkpoint.
+// A folder stands for its latest checkpoint, unless a checkpoint has the same
+// path.
 Result<std::string> CheckpointAt(const std::string& path) {
   const Result<std::string> latest = LatestCheckpoint(path);
-  if (latest.ok()) return latest;
+  std::error_code ignored;
+  if (latest.ok() ||
+      (std::filesystem::is_directory(path, ignored) && !CheckpointExists(path)))
+    return latest;
   // "model.index" and its data files stand for "model".
   for (const char* const ending : {".index", ".data-"}) {
     const size_t at = path.rfind(ending);

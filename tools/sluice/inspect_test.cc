@@ -70,6 +70,17 @@ TEST_F(InspectCommand, ListsTypesShapesAndStatistics) {
   }
 }
 
+TEST_F(InspectCommand, GivesTheDeviationOfNumbersFarFromZero) {
+  const std::string path =
+      Save("m", {{"far", Tensor::Vector<double>({1e8 - 1, 1e8 + 1})},
+                 {"farther", Tensor::Vector<double>({1e15, 1e15 + 4})}});
+  const Inspected o = Inspect({path});
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.out,
+              ContainsRegex("far +double\\[2\\].* mean 1e\\+08  dev 1\n"));
+  EXPECT_THAT(o.out, ContainsRegex("farther .* mean 1e\\+15  dev 2\n"));
+}
+
 TEST_F(InspectCommand, ReadsTensorFlowsOfBothVersions) {
   const Inspected types = Inspect({"tests/checkpoints/types"});
   EXPECT_EQ(types.code, 0) << types.err;
@@ -98,6 +109,46 @@ TEST_F(InspectCommand, ComparesTwo) {
   EXPECT_THAT(o.out, HasSubstr("gone: only in " + a));
   EXPECT_THAT(o.out, HasSubstr("fresh: only in " + b));
   EXPECT_THAT(o.out, HasSubstr("1 tensor the same, 4 not\n"));
+}
+
+TEST_F(InspectCommand, FindsDifferencesThatDoublesLack) {
+  const int64_t big = int64_t{1} << 53;
+  const std::string a = Save(
+      "a", {{"integers", Tensor::Vector<int64_t>({big, -big, 1, INT64_MIN})},
+            {"unsigned", Tensor::Vector<uint64_t>({UINT64_MAX, 5})},
+            {"complex", Tensor::Vector<complex64>({{1, 2}, {3, 4}})},
+            {"zeros", Tensor::Vector<float>({0.f, NAN})}});
+  const std::string b = Save(
+      "b",
+      {{"integers", Tensor::Vector<int64_t>({big + 1, -big, 1, INT64_MIN})},
+       {"unsigned", Tensor::Vector<uint64_t>({UINT64_MAX - 2, 5})},
+       {"complex", Tensor::Vector<complex64>({{1.5, 4}, {3, 4}})},
+       {"zeros", Tensor::Vector<float>({-0.f, NAN})}});
+  const Inspected o = Inspect({a, b});
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.out, HasSubstr("integers: 1 of 4 differ, by up to 1\n"));
+  EXPECT_THAT(o.out, HasSubstr("unsigned: 1 of 2 differ, by up to 2\n"));
+  EXPECT_THAT(o.out, HasSubstr("complex: 1 of 2 differ, by up to 2\n"));
+  EXPECT_THAT(o.out, HasSubstr("zeros: 1 of 2 differ, by up to 0\n"));
+}
+
+TEST_F(InspectCommand, SaysWhyAFolderHasNoLatestCheckpoint) {
+  const std::string state = (folder_ / "checkpoint").string();
+  ASSERT_TRUE(WriteFile(state, "not a state").ok());
+  const Inspected corrupt = Inspect({folder_.string()});
+  EXPECT_EQ(corrupt.code, 1);
+  EXPECT_THAT(corrupt.err, HasSubstr("'" + state + "': expected the state"));
+  ASSERT_TRUE(WriteFile(state, "model_checkpoint_path: \"gone\"").ok());
+  const std::string good = Save("good", {{"x", Tensor::Scalar(1.f)}});
+  for (const auto& args : std::vector<std::vector<std::string>>{
+           {folder_.string()}, {good, folder_.string()}}) {
+    const Inspected missing = Inspect(args);
+    EXPECT_EQ(missing.code, 1);
+    EXPECT_THAT(missing.err, HasSubstr("gone', of which there are no files"));
+  }
+  // The path of a checkpoint may be that of a folder too.
+  std::filesystem::create_directories(good);
+  EXPECT_EQ(Inspect({good}).code, 0);
 }
 
 TEST_F(InspectCommand, DamagedTensorsAreNamedAndTheOthersListed) {

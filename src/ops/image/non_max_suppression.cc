@@ -139,24 +139,26 @@ Chosen<T> Choose(const T* scores, int64_t count, const SuppressionOptions& o,
   return chosen;
 }
 
+// Sets output i to the values, with zeros up to `size` elements.
+template <typename T>
+Status SetPadded(KernelContext& ctx, int i, const std::vector<T>& values,
+                 int64_t size) {
+  SLUICE_RETURN_IF_ERROR(ctx.Allocate(i, DTypeOf<T>(), Shape({size})));
+  std::fill_n(
+      std::copy(values.begin(), values.end(), ctx.output(i).template raw<T>()),
+      size - static_cast<int64_t>(values.size()), T(0));
+  return OkStatus();
+}
+
 // Sets the outputs that the op has: indices, scores, and how many are valid.
 template <typename T>
-Status SetChosen(KernelContext& ctx, Chosen<T> chosen,
+Status SetChosen(KernelContext& ctx, const Chosen<T>& chosen,
                  const SuppressionOptions& o) {
   const auto valid = static_cast<int32_t>(chosen.boxes.size());
-  if (o.padded) {
-    chosen.boxes.resize(static_cast<size_t>(o.most));
-    chosen.scores.resize(static_cast<size_t>(o.most));
-  }
-  const Shape shape({static_cast<int64_t>(chosen.boxes.size())});
-  SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DType::kInt32, shape));
-  std::copy(chosen.boxes.begin(), chosen.boxes.end(),
-            ctx.output(0).raw<int32_t>());
-  if (ctx.num_outputs() == 3) {
-    SLUICE_RETURN_IF_ERROR(ctx.Allocate(1, DTypeOf<T>(), shape));
-    std::copy(chosen.scores.begin(), chosen.scores.end(),
-              ctx.output(1).template raw<T>());
-  }
+  const int64_t size = o.padded ? o.most : valid;
+  SLUICE_RETURN_IF_ERROR(SetPadded(ctx, 0, chosen.boxes, size));
+  if (ctx.num_outputs() == 3)
+    SLUICE_RETURN_IF_ERROR(SetPadded(ctx, 1, chosen.scores, size));
   if (ctx.num_outputs() > 1)
     ctx.set_output(ctx.num_outputs() - 1, Tensor::Scalar(valid));
   return OkStatus();
@@ -232,6 +234,14 @@ Status RunWithOverlaps(KernelContext& ctx) {
 
 // ---- Batches of boxes with several classes ----------------------------------
 
+// How many boxes are chosen of an image at most. (There may be any number of
+// classes if there are no boxes.)
+int64_t MostOfAll(int64_t total, int64_t most_per_class, int64_t classes) {
+  int64_t most;
+  if (__builtin_mul_overflow(most_per_class, classes, &most)) return total;
+  return std::min(total, most);
+}
+
 // Chooses for each class of each image, and then the best of an image.
 class CombinedNonMaxSuppression {
  public:
@@ -259,7 +269,7 @@ class CombinedNonMaxSuppression {
                             ReadCount(ctx, 3, "max_total_size", 1));
     SLUICE_ASSIGN_OR_RETURN(o.overlap, ReadOverlap(ctx, 4, "iou_threshold"));
     SLUICE_ASSIGN_OR_RETURN(o.least, ReadNumber(ctx, 5, "score_threshold"));
-    if (per_class_) total = std::min(total, o.most * classes);
+    if (per_class_) total = MostOfAll(total, o.most, classes);
     SLUICE_RETURN_IF_ERROR(
         ctx.Allocate(0, DType::kFloat, Shape({batch, total, 4})));
     for (const int i : {1, 2})
@@ -300,6 +310,7 @@ class CombinedNonMaxSuppression {
     const int64_t count = scores.dim(1), classes = scores.dim(2);
     const int64_t kinds = boxes.dim(2);  // Boxes of all classes, or of each.
     std::vector<Detection> found;
+    if (count == 0) return found;
     std::vector<float> of_class(static_cast<size_t>(count));
     for (int64_t k = 0; k < classes; ++k) {
       const auto box = [&](int64_t i) {
@@ -378,7 +389,7 @@ Status CombinedShape(ShapeContext& c) {
     const int64_t most = c.ConstantInt(2).value_or(-1);
     total = total < 0 || most < 0 || scores.dim(2) < 0
                 ? -1
-                : std::min(total, most * scores.dim(2));
+                : MostOfAll(total, most, scores.dim(2));
   }
   total = std::max<int64_t>(total, -1);
   c.set_output(0, {batch, total, 4});

@@ -1,4 +1,4 @@
-// Ops that make summaries, which io/event_writer.h writes to files.
+// Ops that make summaries, which summary/event_writer.h writes to files.
 #include "summary/summary.h"
 
 #include <cstdint>
