@@ -126,6 +126,51 @@ HOSTILE(OptimizersOfNothing,
   });
 }
 
+// Numbers with which training would compute NaN, or which TensorFlow refuses.
+HOSTILE(HyperparametersThatAreRefused,
+        "AdagradOptimizer::AdagradOptimizer "
+        "AdagradDaOptimizer::AdagradDaOptimizer FtrlOptimizer::FtrlOptimizer "
+        "ProximalAdagradOptimizer::ProximalAdagradOptimizer") {
+  const auto ftrl = [](const FtrlOptions& options) {
+    return [options] { return New<FtrlOptimizer>(0.1, options); };
+  };
+  const std::vector<std::pair<std::string, MakeHostileOptimizer>> refused = {
+      {"an initial accumulator above 0, got 0",
+       [] { return New<AdagradOptimizer>(0.1, 0.0); }},
+      {"an initial accumulator above 0, got -1",
+       [] { return New<AdagradOptimizer>(0.1, -1.0); }},
+      {"an initial accumulator above 0, got nan",
+       [] { return New<AdagradOptimizer>(0.1, kNanRate); }},
+      {"an initial squared accumulator above 0, got 0",
+       [] {
+         return New<AdagradDaOptimizer>(
+             0.1, Var(0, "step", {.trainable = false}),
+             AdagradDaOptions{.initial_squared_accumulator = 0});
+       }},
+      {"an initial accumulator above 0, got 0",
+       [] {
+         return New<ProximalAdagradOptimizer>(
+             0.1, ProximalAdagradOptions{.initial_accumulator = 0});
+       }},
+      {"a learning_rate_power of at most 0, got 0.5",
+       ftrl({.learning_rate_power = 0.5})},
+      {"an initial accumulator of at least 0, got -1",
+       ftrl({.initial_accumulator = -1})},
+      {"an l1 of at least 0, got -1", ftrl({.l1 = -1})},
+      {"an l2 of at least 0, got -1", ftrl({.l2 = -1})},
+      {"an l2_shrinkage of at least 0, got -1", ftrl({.l2_shrinkage = -1})}};
+  for (const auto& [message, make] : refused) {
+    ExpectRecorded("expected " + message, [&, make = make] {
+      const Var v(Tensor::Vector<float>({1, 2}), "v");
+      const auto optimizer = make();
+      EXPECT_EQ(optimizer->Minimize(ops::Sum(v, 0)), nullptr);
+      ExpectRefused(optimizer->ApplyGradients({{ops::OnesLike(v), v}}),
+                    "optimizer " + optimizer->name() + ": expected ");
+      EXPECT_TRUE(optimizer->Variables().empty());
+    });
+  }
+}
+
 // Rows that are wrong, in each way that an update of rows may use them.
 HOSTILE(SlicesOfNoVariable, "Optimizer::ApplyGradients") {
   for (const auto& make : HostileOptimizers())
@@ -256,10 +301,15 @@ HOSTILE(LossesOfNothing,
     (void)RecordedBy([&] {
       (void)loss(Elsewhere(), 1.0, odd);
       (void)loss(1.0, Tensor::Vector<float>({1, 2}), odd);
-      const Output x = Constant(Tensor::Of<float>({1, 2}, {1, 2}));
-      EXPECT_NULL(loss(x, x, {.weights = "text"}));
-      (void)loss(x, x, {.weights = Tensor::Vector<float>({1, 2, 3})});
     });
+    for (const Operand& weights :
+         {Operand("text"), Operand(Tensor()), Operand(Elsewhere()),
+          Operand(Tensor::Vector<float>({1, 2, 3})),
+          Operand(Tensor::Of<float>({1, 1, 1}, {1}))})
+      ExpectRecorded("", [&] {
+        const Output x = Constant(Tensor::Of<float>({1, 2}, {1, 2}));
+        EXPECT_NULL(loss(x, x, {.weights = weights}));
+      });
   }
   for (const InitializerFn& made :
        {init::GlorotNormal(), init::HeUniform(), init::HeNormal(),
@@ -302,11 +352,14 @@ HOSTILE(MetricsOfNothing,
       EXPECT_EQ(measure(Tensor(), Tensor(), {.name = "\n"}).update, nullptr);
       EXPECT_EQ(measure(Elsewhere(), Elsewhere(), {}).update, nullptr);
       (void)measure("a", "b", {});
-      (void)measure(1, 2.5, {.weights = "text"});
-      (void)measure(Tensor::Vector<float>({1, 2}), Tensor::Vector<float>({1}),
-                    {.weights = Tensor::Vector<float>({1, 2, 3})});
       (void)MetricsInitializer();
     });
+    for (const Operand& weights : {Operand("text"), Operand(Elsewhere()),
+                                   Operand(Tensor::Vector<float>({1, 2, 3}))})
+      ExpectRecorded("", [&] {
+        const Output x = Constant(Tensor::Vector<int32_t>({1, 2}));
+        EXPECT_EQ(measure(x, x, {.weights = weights}).update, nullptr);
+      });
   }
   for (const int64_t n : {INT64_MIN, int64_t{0}, INT64_MAX})
     ExpectRecorded("expected", [&] {

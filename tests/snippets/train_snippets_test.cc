@@ -26,9 +26,20 @@ TEST_F(SnippetTest, LatestCheckpoints) {
   const InScratchFolder folder;
   const auto read = [&]() -> Status {
 #include "snippets/src/checkpoint/state.h/1.inc"
+    if (reader.ok()) {
+      EXPECT_TRUE(reader->Has("w"));
+    }
     return reader.status();
   };
   EXPECT_EQ(read().code(), StatusCode::kNotFound);
+  const Var w(1.0, "w");
+  Session session(graph);
+  ASSERT_TRUE(session.RunTargets({GlobalVariablesInitializer()}).ok());
+  Saver saver;
+  const Result<std::string> saved = saver.Save(session, "model/ckpt", 1);
+  ASSERT_TRUE(saved.ok()) << saved.status();
+  const Status found = read();
+  EXPECT_TRUE(found.ok()) << found;
 }
 
 TEST_F(SnippetTest, Differences) {

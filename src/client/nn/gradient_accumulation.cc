@@ -1,29 +1,38 @@
 #include "client/nn/gradient_accumulation.h"
 
 #include <mutex>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "client/control/control_flow.h"
+#include "client/nn/in_graph_of.h"
 #include "client/operators.h"
 #include "sluice/ops.h"
 
 namespace sluice {
 namespace {
 
-// Zeros of the shape and type of a variable.
-Output ZerosOf(const Var& v) {
+// Zeros of the shape and type of a variable: that of `value`, one of its
+// values, if the shape is not known.
+Output ZerosOf(const Var& v, const std::function<Output()>& value) {
   const PartialShape shape = v.shape();
   if (shape.fully_known()) {
     const Result<Shape> known = shape.ToShape();
     if (known.ok()) return Zeros(*known, v.dtype(), {});
   }
-  return ops::ZerosLike(v.initial_value());
+  return ops::ZerosLike(value());
+}
+
+// For a step, in which the variable has a value.
+Output ZerosNow(const Var& v) {
+  return ZerosOf(v, [&] { return v.Read({}); });
 }
 
 }  // namespace
 
 Node* GradientAccumulator::Minimize(Output loss, const MinimizeOptions& options,
                                     SourceLoc loc) {
+  const std::optional<WithGraph> there = InGraphOf(loss);
   const Result<std::vector<GradAndVar>> grads =
       optimizer_.ComputeGradients(loss, options, loc);
   if (!grads.ok()) {
@@ -36,6 +45,8 @@ Node* GradientAccumulator::Minimize(Output loss, const MinimizeOptions& options,
 Node* GradientAccumulator::ApplyGradients(const std::vector<GradAndVar>& grads,
                                           const MinimizeOptions& options,
                                           SourceLoc loc) {
+  const std::optional<WithGraph> there =
+      InGraphOf(grads.empty() ? Output() : grads[0].var.handle());
   Graph& g = CurrentGraph();
   std::lock_guard<std::recursive_mutex> lock(g.mutex());
   const AtLine at(loc);
@@ -67,7 +78,7 @@ Node* GradientAccumulator::ApplyGradients(const std::vector<GradAndVar>& grads,
       Var& sum = sums_[one.var.name()];
       if (sum.valid()) continue;
       const ColocateWith same_device(one.var.handle().node);
-      sum = Var(ZerosOf(one.var),
+      sum = Var(ZerosOf(one.var, [&] { return one.var.initial_value(); }),
                 absl::StrCat(one.var.name(), "/GradientAccumulator"), hidden,
                 loc);
     }
@@ -107,7 +118,7 @@ Node* GradientAccumulator::ApplyGradients(const std::vector<GradAndVar>& grads,
         std::vector<Node*> emptied = {count_.Assign(0, loc)};
         for (const GradAndVar& mean : means)
           emptied.push_back(
-              sums_[mean.var.name()].Assign(ZerosOf(mean.var), loc));
+              sums_[mean.var.name()].Assign(ZerosNow(mean.var), loc));
         return Group(emptied, "emptied", loc);
       },
       [&]() -> Node* { return count_.Assign(count, loc); }, "cond", loc);
@@ -143,7 +154,7 @@ AccumulatedStep MinimizeInMicroBatches(
     // Which variables have a gradient is known once the body is built.
     std::vector<bool> connected(vars.size(), false);
     std::vector<Operand> start = {Constant(int32_t{0}), Constant(0.0f)};
-    for (const Var& v : vars) start.emplace_back(ZerosOf(v));
+    for (const Var& v : vars) start.emplace_back(ZerosNow(v));
     WhileOptions how;
     how.parallel_iterations = 1;
     how.back_prop = false;

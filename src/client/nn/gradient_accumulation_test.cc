@@ -120,6 +120,48 @@ TEST_F(AccumulationTest, MicroBatchesInOneStepAreOneLargeBatch) {
   EXPECT_FLOAT_EQ(Values<float>(unused)[0], 1);
 }
 
+// Steps do not compute the initial values of variables again.
+TEST_F(AccumulationTest, VariablesOfUnknownShapeAreInitializedOnce) {
+  const Output start = Placeholder<float>();
+  const Var w(start, "w");
+  const auto loss = [&](const Output&) {
+    return ops::Reshape(
+        ops::Sum(w * w, 0),
+        Constant(Tensor::Vector<int32_t>(std::vector<int32_t>())));
+  };
+  GradientDescentOptimizer sgd(0.25), other(0.25);
+  GradientAccumulator accumulator(sgd, 2);
+  Node* run = accumulator.Minimize(loss({}));
+  ASSERT_NE(run, nullptr) << graph_.status();
+  Node* in_one_step = MinimizeInMicroBatches(other, 2, loss).train;
+  ASSERT_NE(in_one_step, nullptr) << graph_.status();
+  RunNode(GlobalVariablesInitializer(),
+          {{start, Tensor::Vector<float>({8, 4})}});
+  RunNode(run);
+  RunNode(run);
+  EXPECT_THAT(Values<float>(w), ElementsAre(4, 2));
+  RunNode(in_one_step);
+  EXPECT_THAT(Values<float>(w), ElementsAre(2, 1));
+}
+
+TEST_F(AccumulationTest, BuildsInTheGraphOfTheLoss) {
+  const Var w(1.0, "w");
+  const Output loss = w * w;
+  GradientDescentOptimizer sgd(0.25);
+  GradientAccumulator accumulator(sgd, 1);
+  Graph other;
+  Node* run = nullptr;
+  {
+    const WithGraph use(other);
+    run = accumulator.Minimize(loss);
+  }
+  EXPECT_EQ(other.num_nodes(), 0);
+  ASSERT_NE(run, nullptr) << graph_.status();
+  Initialize();
+  RunNode(run);
+  EXPECT_FLOAT_EQ(Values<float>(w)[0], 0.5f);
+}
+
 TEST_F(AccumulationTest, NonsenseIsRefused) {
   const Var w(1.0, "w");
   GradientDescentOptimizer sgd(1.0);

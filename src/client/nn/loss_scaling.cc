@@ -2,8 +2,10 @@
 
 #include <cmath>
 #include <mutex>
+#include <optional>
 
 #include "client/control/control_flow.h"
+#include "client/nn/in_graph_of.h"
 #include "client/operators.h"
 #include "graph/exact_line.h"
 #include "sluice/ops.h"
@@ -48,6 +50,7 @@ Status LossScaling::MakeVariables(SourceLoc loc) {
 
 Node* LossScaling::Minimize(Optimizer& optimizer, Output loss,
                             const MinimizeOptions& options, SourceLoc loc) {
+  const std::optional<WithGraph> there = InGraphOf(loss);
   const Result<std::vector<GradAndVar>> grads =
       ComputeGradients(optimizer, loss, options, loc);
   if (!grads.ok()) {
@@ -60,6 +63,7 @@ Node* LossScaling::Minimize(Optimizer& optimizer, Output loss,
 Result<std::vector<GradAndVar>> LossScaling::ComputeGradients(
     Optimizer& optimizer, Output loss, const MinimizeOptions& options,
     SourceLoc loc) {
+  const std::optional<WithGraph> there = InGraphOf(loss);
   const Status made = MakeVariables(loc);
   if (!made.ok()) return WithLine(made, loc);
   const AtLine at(loc);
@@ -87,6 +91,8 @@ Node* LossScaling::ApplyGradients(Optimizer& optimizer,
                                   const std::vector<GradAndVar>& grads,
                                   const MinimizeOptions& options,
                                   SourceLoc loc) {
+  const std::optional<WithGraph> there =
+      InGraphOf(grads.empty() ? Output() : grads[0].var.handle());
   Graph& g = CurrentGraph();
   std::lock_guard<std::recursive_mutex> lock(g.mutex());
   const AtLine at(loc);

@@ -101,6 +101,24 @@ TEST_F(LossScalingTest, SparseGradientsStaySparse) {
   EXPECT_THAT(Values<float>(w), ::testing::ElementsAre(0, 0, 0, 0, -1, -1));
 }
 
+TEST_F(LossScalingTest, BuildsInTheGraphOfTheLoss) {
+  const Var w(1.0, "w");
+  const Output loss = w * w;
+  GradientDescentOptimizer sgd(0.25);
+  LossScaling scaling;
+  Graph other;
+  Node* train = nullptr;
+  {
+    const WithGraph use(other);
+    train = scaling.Minimize(sgd, loss);
+  }
+  EXPECT_EQ(other.num_nodes(), 0);
+  ASSERT_NE(train, nullptr) << graph_.status();
+  Initialize();
+  RunNode(train);
+  EXPECT_FLOAT_EQ(Values<float>(w)[0], 0.5f);
+}
+
 TEST_F(LossScalingTest, NonsenseIsRefused) {
   const Var w(1.0, "w");
   GradientDescentOptimizer sgd(1.0);

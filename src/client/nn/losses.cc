@@ -1,5 +1,6 @@
 #include "client/nn/losses.h"
 
+#include "client/nn/fitting_shapes.h"
 #include "client/operators.h"
 #include "client/types_and_shapes.h"
 #include "sluice/ops.h"
@@ -45,7 +46,8 @@ Output WeightedLoss(const Operand& losses, const LossOptions& options,
   const NameScope scope("weighted_loss");
   const Output given = FloatByDefault(losses);
   if (!given.valid()) return ops::Identity(given);
-  const Output loss = AsFloat(given), weights = AsFloat(options.weights);
+  const Output loss = AsFloat(given);
+  const Output weights = FittingWeights(AsFloat(options.weights), loss);
   const Output weighted = loss * weights;
   Output result = weighted;
   if (options.reduction != LossReduction::kNone) {
@@ -142,8 +144,12 @@ Output SigmoidCrossEntropy(const Operand& labels, const Operand& logits,
   Output z = p.labels;
   const double smoothing = options.label_smoothing;
   if (smoothing > 0) z = z * (1 - smoothing) + 0.5 * smoothing;
-  // max(x, 0) - x z + log(1 + exp(-|x|)), which does not overflow.
-  return WeightedLoss(ops::Relu(x) - x * z + ops::Log1p(ops::Exp(-ops::Abs(x))),
+  // max(x, 0) - x z + log(1 + exp(-|x|)), which does not overflow. (Selections,
+  // because the gradients of Relu and Abs are both 0 at 0.)
+  const Output zeros = ops::ZerosLike(x);
+  const Output positive = x >= zeros;
+  return WeightedLoss(ops::SelectV2(positive, x, zeros) - x * z +
+                          ops::Log1p(ops::Exp(ops::SelectV2(positive, -x, x))),
                       options, loc);
 }
 

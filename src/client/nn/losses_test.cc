@@ -104,6 +104,43 @@ TEST_F(LossTest, LossesAreTrained) {
   EXPECT_THAT(Values<float>(w), ::testing::ElementsAre(0.5f, 1.0f));
 }
 
+TEST_F(LossTest, SigmoidCrossEntropyHasItsGradientAtZero) {
+  const Output x = Constant(Tensor::Vector<float>({0, 2, -2}));
+  const Output z = Constant(Tensor::Vector<float>({0.25f, 1, 0.5f}));
+  const Output loss =
+      SigmoidCrossEntropy(z, x, {.reduction = LossReduction::kSum});
+  // sigmoid(x) - z.
+  ExpectNear(
+      NumbersOf(Eval(Grad(loss, x))),
+      {0.25, 1 / (1 + std::exp(-2.0)) - 1, 1 / (1 + std::exp(2.0)) - 0.5},
+      1e-6);
+}
+
+TEST_F(LossTest, WeightsMustFitTheLosses) {
+  const Output loss = Constant(Tensor::Vector<float>({1, 2}));
+  const Tensor column = Tensor::Of<float>({2, 1}, {1, 3});
+  {
+    Graph graph;
+    const WithGraph use(graph);
+    const Output there = Constant(Tensor::Vector<float>({1, 2}));
+    EXPECT_FALSE(WeightedLoss(there, {.weights = column}).valid());
+    EXPECT_THAT(std::string(graph.status().message()),
+                HasSubstr("sizes that are 1 or equal to theirs, got [2,1] for "
+                          "values [2]"));
+  }
+  // Shapes that only a step knows.
+  const Output weights = Placeholder<float>();
+  const Output weighted = WeightedLoss(
+      loss, {.weights = weights, .reduction = LossReduction::kSum});
+  EXPECT_FLOAT_EQ(Eval(weighted, {{weights, Tensor::Vector<float>({1, 3})}})
+                      .scalar<float>(),
+                  7);
+  EXPECT_FLOAT_EQ(
+      Eval(weighted, {{weights, Tensor::Scalar(2.0f)}}).scalar<float>(), 6);
+  EXPECT_EQ(session_.Run({{weights, column}}, weighted).status().code(),
+            StatusCode::kInvalidArgument);
+}
+
 TEST_F(LossTest, ShapesMustBeEqual) {
   EXPECT_FALSE(MeanSquaredError(Zeros({2, 1}), Zeros({2})).valid());
   EXPECT_THAT(std::string(graph_.status().message()),

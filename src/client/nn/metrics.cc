@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "client/nn/fitting_shapes.h"
 #include "client/operators.h"
 #include "client/types_and_shapes.h"
 #include "sluice/ops.h"
@@ -39,9 +40,49 @@ Metric Made(const Output& value, const std::vector<Node*>& updates,
   return m;
 }
 
+// x without its last dimension, if that is 1 and x has one dimension more than
+// `other`.
+Output WithoutExtraDimension(const Output& x, const Output& other) {
+  if (!x.valid() || !other.valid()) return x;
+  const PartialShape shape = x.shape(), fewer = other.shape();
+  const bool extra = shape.rank_known() && fewer.rank_known() &&
+                     shape.rank() == fewer.rank() + 1 &&
+                     shape.dim(shape.rank() - 1) == 1;
+  return extra ? ops::Squeeze(x, {.squeeze_dims = {-1}}) : x;
+}
+
+// Labels and predictions of one shape; an error unless they have one.
+struct LabelsAndPredictions {
+  LabelsAndPredictions(const Output& l, const Output& p)
+      : labels(WithoutExtraDimension(l, p)),
+        predictions(WithoutExtraDimension(p, l)) {
+    if (!labels.valid() || !predictions.valid()) return;
+    const PartialShape a = labels.shape(), b = predictions.shape();
+    if (!a.MergeWith(b).ok())
+      labels = BuildError(InvalidArgument(
+          "metric: expected labels and predictions of one shape, got ",
+          a.ToString(), " and ", b.ToString()));
+    else if (!a.fully_known() || !b.fully_known())
+      // (Fails in a step with another number of labels.)
+      labels = ops::Reshape(labels, ops::Shape(predictions));
+  }
+  Output labels, predictions;
+};
+
+// Weights of values, in a type. As for labels, their last dimension may be 1,
+// or missing if that of the values is 1.
+Output WeightsOf(const Output& values, const Operand& weights, DType t) {
+  Output w = WithoutExtraDimension(InType(weights, t), values);
+  if (w.valid() && values.valid() && w.shape().rank() > 0 &&
+      w.shape().rank() + 1 == values.shape().rank())
+    w = ops::ExpandDims(w, -1);
+  return FittingWeights(w, values);
+}
+
 Metric MeanOf(const Output& values, const Operand& weights, SourceLoc loc) {
   const Var total = Sums("total", {}), count = Sums("count", {});
-  const Output w = ops::OnesLike(values) * InType(weights, DType::kFloat);
+  const Output w =
+      ops::OnesLike(values) * WeightsOf(values, weights, DType::kFloat);
   return Made(
       ops::DivNoNan(total, count),
       {total.AssignAdd(Total(values * w), loc), count.AssignAdd(Total(w), loc)},
@@ -52,7 +93,7 @@ Metric MeanOf(const Output& values, const Operand& weights, SourceLoc loc) {
 Metric PartOf(const Output& hit, const Output& miss, const char* other,
               const Operand& weights, SourceLoc loc) {
   const Var tp = Sums("true_positives/count", {}), rest = Sums(other, {});
-  const Output w = InType(weights, DType::kFloat);
+  const Output w = WeightsOf(hit, weights, DType::kFloat);
   const auto sum = [&](const Output& x) {
     return Total(ops::Cast(x, DType::kFloat) * w);
   };
@@ -80,15 +121,18 @@ Metric Accuracy(const Operand& labels, const Operand& predictions,
     l = InType(l, DType::kInt64);
     p = InType(p, DType::kInt64);
   }
-  return MeanOf(ops::Cast(l == p, DType::kFloat), options.weights, loc);
+  const LabelsAndPredictions pair(l, p);
+  return MeanOf(ops::Cast(pair.labels == pair.predictions, DType::kFloat),
+                options.weights, loc);
 }
 
 Metric Precision(const Operand& labels, const Operand& predictions,
                  const MetricOptions& options, SourceLoc loc) {
   const AtLine at(loc);
   const NameScope scope(NameOf(options, "precision"));
-  const Output l = InType(labels, DType::kBool),
-               p = InType(predictions, DType::kBool);
+  const LabelsAndPredictions pair(InType(labels, DType::kBool),
+                                  InType(predictions, DType::kBool));
+  const Output &l = pair.labels, &p = pair.predictions;
   return PartOf(l && p, !l && p, "false_positives/count", options.weights, loc);
 }
 
@@ -96,8 +140,9 @@ Metric Recall(const Operand& labels, const Operand& predictions,
               const MetricOptions& options, SourceLoc loc) {
   const AtLine at(loc);
   const NameScope scope(NameOf(options, "recall"));
-  const Output l = InType(labels, DType::kBool),
-               p = InType(predictions, DType::kBool);
+  const LabelsAndPredictions pair(InType(labels, DType::kBool),
+                                  InType(predictions, DType::kBool));
+  const Output &l = pair.labels, &p = pair.predictions;
   return PartOf(l && p, l && !p, "false_negatives/count", options.weights, loc);
 }
 
@@ -121,10 +166,12 @@ Metric Auc(const Operand& labels, const Operand& predictions,
   points.back() = static_cast<float>(1 + kBeyond);
   const Output bounds =
       ops::ExpandDims(Constant(Tensor::Vector<float>(points)), 1);
-  const Output l = ops::Reshape(InType(labels, DType::kBool), {1, -1});
-  const Output p = InType(predictions, DType::kFloat);
+  const LabelsAndPredictions pair(InType(labels, DType::kBool),
+                                  InType(predictions, DType::kFloat));
+  const Output l = ops::Reshape(pair.labels, {1, -1});
+  const Output& p = pair.predictions;
   const Output w = ops::Reshape(
-      ops::OnesLike(p) * InType(options.weights, DType::kFloat), {1, -1});
+      ops::OnesLike(p) * WeightsOf(p, options.weights, DType::kFloat), {1, -1});
   const Output positive = ops::Reshape(p, {1, -1}) > bounds;
   const Shape shape({thresholds});
   const Var tp = Sums("true_positives", shape),
@@ -162,10 +209,11 @@ Metric MeanIou(const Operand& labels, const Operand& predictions,
   }
   const Shape shape({classes, classes});
   const Var counts = Sums("total_confusion_matrix", shape, DType::kDouble);
-  const Output p = InType(predictions, DType::kInt64);
-  const Output l = InType(labels, DType::kInt64);
+  const LabelsAndPredictions pair(InType(labels, DType::kInt64),
+                                  InType(predictions, DType::kInt64));
+  const Output &l = pair.labels, &p = pair.predictions;
   const Output w = ops::Cast(ops::OnesLike(p), DType::kDouble) *
-                   InType(options.weights, DType::kDouble);
+                   WeightsOf(p, options.weights, DType::kDouble);
   const Output pairs =
       ops::Pack({ops::Reshape(l, {-1}), ops::Reshape(p, {-1})}, {.axis = 1});
   const Output batch =

@@ -9,7 +9,8 @@
 // "local_variables" and "metric_variables", with TensorFlow's names below the
 // metric's name. Numbers are those of tf.compat.v1.metrics. A step may update
 // and read a metric; to read the value after the update, read it in a later
-// step or after a control dependency.
+// step or after a control dependency. Labels and predictions have one shape,
+// except for a last dimension of 1 that only one of them has.
 #ifndef SLUICE_CLIENT_NN_METRICS_H_
 #define SLUICE_CLIENT_NN_METRICS_H_
 
@@ -29,7 +30,8 @@ struct Metric {
 };
 
 struct MetricOptions {
-  // Of the elements: a number, or a tensor that broadcasts to their shape.
+  // Of the elements: a number, or a tensor of their rank with sizes that are 1
+  // or equal to theirs; a last dimension of 1 may be missing or added.
   Operand weights = 1.0;
   std::string name = "";  // By default "mean", "accuracy", ...
 };

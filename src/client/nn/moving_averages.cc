@@ -45,6 +45,16 @@ Output DebiasedDelta(const Var& variable, const Output& value,
   return variable - moved / (1 - ops::Pow(1 - rest, count));
 }
 
+// 1 - decay, a float. A bare number is subtracted as a double and then rounded,
+// as in TensorFlow: 1 - 0.999 loses the last digits as floats.
+Output Rest(const Operand& decay) {
+  const Tensor& t = decay.literal;
+  if (!decay.output.valid() && decay.weak && t.valid() && t.rank() == 0 &&
+      t.dtype() == DType::kDouble)
+    return Constant(Tensor::Scalar(static_cast<float>(1 - t.scalar<double>())));
+  return 1 - InType(decay, DType::kFloat);
+}
+
 }  // namespace
 
 Node* AssignMovingAverage(const Var& variable, const Operand& value,
@@ -55,7 +65,7 @@ Node* AssignMovingAverage(const Var& variable, const Operand& value,
   if (!variable.valid()) return variable.AssignSub(value, loc);  // The error.
   const ColocateWith same_device(variable.handle().node);
   const DType t = variable.dtype();
-  const Output rest = InType(1 - InType(decay, DType::kFloat), t);
+  const Output rest = InType(Rest(decay), t);
   const Output x = InType(value, t);
   return variable.AssignSub(
       zero_debias ? DebiasedDelta(variable, x, rest) : (variable - x) * rest,

@@ -88,6 +88,16 @@ TEST_F(MovingAverageTest, AveragesMadeLaterStartAtTheVariablesValue) {
   }
 }
 
+TEST_F(MovingAverageTest, LiteralDecaysAreSubtractedAsDoubles) {
+  const Var w(0.0, "w");
+  Node* moved = AssignMovingAverage(w, 1.0, 0.999);
+  ASSERT_NE(moved, nullptr) << graph_.status();
+  Initialize();
+  RunNode(moved);
+  EXPECT_EQ(Values<float>(w)[0], static_cast<float>(1 - 0.999));
+  EXPECT_NE(Values<float>(w)[0], 1 - 0.999f);
+}
+
 TEST_F(MovingAverageTest, IntegersHaveNoAverage) {
   ExponentialMovingAverage averages(0.5);
   EXPECT_EQ(averages.Apply({Var(1, "counter")}), nullptr);

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "client/nn/in_graph_of.h"
 #include "client/op_builder.h"
 #include "client/types_and_shapes.h"
 #include "graph/control_flow.h"
@@ -192,12 +193,6 @@ Status BuilderError() {
   return s == nullptr ? Internal("optimizer: a builder failed") : *s;
 }
 
-// Switches to the graph of `o`, if that is not the current one.
-std::optional<WithGraph> InGraphOf(const Output& o) {
-  if (!o.valid() || o.graph() == &CurrentGraph()) return std::nullopt;
-  return std::optional<WithGraph>(std::in_place, *o.graph());
-}
-
 }  // namespace
 
 Node* Optimizer::Minimize(Output loss, const MinimizeOptions& options,
@@ -246,7 +241,9 @@ Result<std::vector<GradAndVar>> Optimizer::Compute(
   const std::vector<GradTarget> xs(vars.begin(), vars.end());
   SLUICE_ASSIGN_OR_RETURN(const std::vector<Gradient> grads,
                           Gradients({loss}, xs, how, {}));
-  loss_ = loss;
+  if (losses_applied_) losses_.clear();
+  losses_applied_ = false;
+  losses_.push_back(loss);
   std::vector<GradAndVar> result;
   for (size_t i = 0; i < vars.size(); ++i)
     result.push_back({grads[i], vars[i]});
@@ -267,6 +264,7 @@ Result<Node*> Optimizer::ApplyGradients(const std::vector<GradAndVar>& grads,
 
 Result<Node*> Optimizer::Apply(const std::vector<GradAndVar>& grads,
                                const MinimizeOptions& options, SourceLoc loc) {
+  SLUICE_RETURN_IF_ERROR(refused_);
   std::vector<GradAndVar> some;
   std::string names;
   for (const GradAndVar& g : grads) {
@@ -333,10 +331,12 @@ Result<Node*> Optimizer::Apply(const std::vector<GradAndVar>& grads,
     const ValueUsers users(ends);
     // Nodes that only the loss needs do not have to run for the update, but if
     // they do, their reads must not see a new value.
-    const bool with_loss = options.gate == GradientGate::kReads &&
-                           loss_.valid() && loss_.graph() == &g;
-    const ValueUsers of_loss(with_loss ? std::vector<Output>{loss_}
-                                       : std::vector<Output>());
+    std::vector<Output> losses;
+    if (options.gate == GradientGate::kReads)
+      for (const Output& loss : losses_)
+        if (loss.graph() == &g) losses.push_back(loss);
+    losses_applied_ = true;
+    const ValueUsers of_loss(losses);
     const NameScope scope(name);
     whole_name = scope.prefix() + "/";
     Prepare();
@@ -403,6 +403,12 @@ std::vector<Var> Optimizer::Variables() const {
   std::sort(vars.begin(), vars.end(),
             [](const Var& a, const Var& b) { return a.name() < b.name(); });
   return vars;
+}
+
+void Optimizer::Require(bool holds, const char* rule, double got) {
+  if (holds || !refused_.ok()) return;
+  refused_ =
+      InvalidArgument("optimizer ", name_, ": expected ", rule, ", got ", got);
 }
 
 void Optimizer::MakeSlot(const Var& var, const std::string& slot,

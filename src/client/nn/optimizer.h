@@ -80,7 +80,8 @@ class Optimizer {
   Result<std::vector<GradAndVar>> ComputeGradients(
       Output loss, const MinimizeOptions& options = {},
       SourceLoc loc = CallerLoc());
-  // InvalidArgument if no variable has a gradient.
+  // InvalidArgument if no variable has a gradient, or if the optimizer was made
+  // with hyperparameters that it cannot have.
   Result<Node*> ApplyGradients(const std::vector<GradAndVar>& grads,
                                const MinimizeOptions& options = {},
                                SourceLoc loc = CallerLoc());
@@ -96,6 +97,9 @@ class Optimizer {
   const std::string& name() const { return name_; }
 
  protected:
+  // For constructors: unless `holds`, ApplyGradients fails with
+  // InvalidArgument. `rule` says what is expected: "an l1 of at least 0".
+  void Require(bool holds, const char* rule, double got);
   // Creates the variables that all updates share (with MakeNonSlot), in the
   // caller's scopes. `first` is the variable of the lowest name.
   virtual void CreateNonSlots(const Var& first) { (void)first; }
@@ -144,7 +148,11 @@ class Optimizer {
   Node* Update(const Gradient& grad, const Var& var);
 
   const std::string name_;
-  Output loss_;  // The loss of the last ComputeGradients.
+  // The losses of the ComputeGradients since the last ApplyGradients, or before
+  // it: those whose gradients the next one may apply.
+  std::vector<Output> losses_;
+  bool losses_applied_ = false;
+  Status refused_;  // By Require.
   // By the names of the variable and the slot.
   std::map<std::pair<std::string, std::string>, Var> slots_;
   std::map<std::string, Var> non_slots_;

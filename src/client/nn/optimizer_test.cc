@@ -160,6 +160,33 @@ TEST_F(OptimizerTest, StepsUseTheValuesAtTheirStart) {
   }
 }
 
+// Also if the gradients of several losses are applied together.
+TEST_F(OptimizerTest, AllLossesAreThoseBeforeTheUpdate) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(seed);
+    Graph graph;
+    const WithGraph use(graph);
+    SessionOptions options;
+    options.scheduler_seed = seed;
+    Session session(graph, options);
+    const Var w(2.0, "w");
+    const Output first = w * 3, second = w * 5;
+    GradientDescentOptimizer sgd(0.25);
+    const auto of_first = sgd.ComputeGradients(first);
+    const auto of_second = sgd.ComputeGradients(second);
+    ASSERT_TRUE(of_first.ok() && of_second.ok()) << graph.status();
+    const auto train = sgd.ApplyGradients(
+        {{(*of_first)[0].gradient.dense + (*of_second)[0].gradient.dense, w}});
+    ASSERT_TRUE(train.ok()) << train.status();
+    ASSERT_TRUE(session.RunTargets({GlobalVariablesInitializer()}).ok());
+    const auto got = session.Run({}, {first, second}, {*train});
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_FLOAT_EQ((*got)[0].scalar<float>(), 6);
+    EXPECT_FLOAT_EQ((*got)[1].scalar<float>(), 10);
+    EXPECT_FLOAT_EQ((*session.Run(w)).scalar<float>(), 0);
+  }
+}
+
 TEST_F(OptimizerTest, SlotNamesIgnoreNameScopes) {
   const Var v(1.0, "v");
   AdagradOptimizer optimizer(0.1);

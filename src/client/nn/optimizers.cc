@@ -75,6 +75,8 @@ AdagradOptimizer::AdagradOptimizer(const Operand& learning_rate,
     : OneOpOptimizer(std::move(name), "Adagrad",
                      {{"accumulator", initial_accumulator}},
                      {{"learning_rate", learning_rate}}, Order::kNumbersFirst) {
+  Require(initial_accumulator > 0, "an initial accumulator above 0",
+          initial_accumulator);
 }
 
 AdagradDaOptimizer::AdagradDaOptimizer(const Operand& learning_rate,
@@ -88,7 +90,11 @@ AdagradDaOptimizer::AdagradDaOptimizer(const Operand& learning_rate,
                       {"l1", options.l1},
                       {"l2", options.l2}},
                      Order::kGradientFirst),
-      global_step_(global_step) {}
+      global_step_(global_step) {
+  Require(options.initial_squared_accumulator > 0,
+          "an initial squared accumulator above 0",
+          options.initial_squared_accumulator);
+}
 
 void AdagradDaOptimizer::Prepare() {
   step_ = As(global_step_.Read({}), DType::kInt64) + 1;
@@ -142,7 +148,16 @@ FtrlOptimizer::FtrlOptimizer(const Operand& learning_rate,
     : OneOpOptimizer(options.name, options.l2_shrinkage > 0 ? "FtrlV2" : "Ftrl",
                      {{"accum", options.initial_accumulator}, {"linear"}},
                      FtrlNumbers(learning_rate, options),
-                     Order::kGradientFirst) {}
+                     Order::kGradientFirst) {
+  Require(options.learning_rate_power <= 0,
+          "a learning_rate_power of at most 0", options.learning_rate_power);
+  Require(options.initial_accumulator >= 0,
+          "an initial accumulator of at least 0", options.initial_accumulator);
+  Require(options.l1 >= 0, "an l1 of at least 0", options.l1);
+  Require(options.l2 >= 0, "an l2 of at least 0", options.l2);
+  Require(options.l2_shrinkage >= 0, "an l2_shrinkage of at least 0",
+          options.l2_shrinkage);
+}
 
 ProximalGradientDescentOptimizer::ProximalGradientDescentOptimizer(
     const Operand& learning_rate, double l1, double l2, std::string name)
@@ -159,6 +174,9 @@ ProximalAdagradOptimizer::ProximalAdagradOptimizer(
                      {{"learning_rate", learning_rate},
                       {"l1_regularization_strength", options.l1},
                       {"l2_regularization_strength", options.l2}},
-                     Order::kNumbersFirst) {}
+                     Order::kNumbersFirst) {
+  Require(options.initial_accumulator > 0, "an initial accumulator above 0",
+          options.initial_accumulator);
+}
 
 }  // namespace sluice
