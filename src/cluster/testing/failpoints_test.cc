@@ -218,7 +218,12 @@ TEST(FailpointsTest, EveryFailpointHasTestedActions) {
   std::vector<std::string> named;
   for (const auto& [name, actions] : Actions())
     if (HaveUcx() || !name.starts_with("ucx.")) named.push_back(name);
-  EXPECT_EQ(FailpointNames(), named);
+  std::vector<std::string> here = FailpointNames();
+  // (src/checkpoint and src/train have tests of their own.)
+  std::erase_if(here, [](const std::string& name) {
+    return name.starts_with("checkpoint.");
+  });
+  EXPECT_EQ(here, named);
 }
 
 class EachFailpoint : public ::testing::TestWithParam<std::string> {
