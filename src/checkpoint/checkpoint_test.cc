@@ -12,6 +12,7 @@
 #include <random>
 
 #include "base/failpoint.h"
+#include "base/sanitizers.h"
 #include "checkpoint/bundle_writer.h"
 #include "checkpoint/checkpoint_reader.h"
 #include "checkpoint/ordered_code.h"
@@ -117,8 +118,11 @@ TEST_F(CheckpointTest, EveryFlippedBitIsFound) {
       {"m.index", "m"}, {"m.data-00000-of-00001", "m"}, {"old", "old"}};
   for (const auto& [file, prefix] : files) {
     const std::string good = *ReadFile(Path(file));
+    // (One bit of each byte where everything takes ten times as long.)
+    const int step = kSanitized ? 8 : 1;
     for (size_t i = 0; i < good.size(); ++i)
-      for (int bit = 0; bit < 8; ++bit) {
+      for (int bit = kSanitized ? static_cast<int>(i % 8) : 0; bit < 8;
+           bit += step) {
         std::string bad = good;
         bad[i] = static_cast<char>(bad[i] ^ (1 << bit));
         ASSERT_TRUE(WriteFile(Path(file), bad).ok());
