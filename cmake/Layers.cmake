@@ -29,9 +29,11 @@ function(sluice_layer folder)
   if(NOT folder STREQUAL "kernels")
     sluice_unity(sluice_${folder})
   endif()
-  # Under sanitizers compiling these takes longer than running them. (All except
-  # the code of a step; graph/ is where a fuzzer spends its minute.)
-  if(SLUICE_SANITIZE AND (folder MATCHES "^(passes|io|checkpoint|summary|ops|client|inspect|session|train|deploy|capi|cluster)$"
+  # In debug builds, with sanitizers or without, compiling these takes longer than
+  # running them. (All except the code of a step; graph/ is where a fuzzer spends
+  # its minute.)
+  if(CMAKE_BUILD_TYPE STREQUAL "Debug" AND
+     (folder MATCHES "^(passes|io|checkpoint|summary|ops|client|inspect|session|train|deploy|capi|cluster)$"
      OR (folder STREQUAL "graph" AND NOT SLUICE_FUZZ)))
     target_compile_options(sluice_${folder} PRIVATE -O0)
   endif()

@@ -38,7 +38,7 @@ function(sluice_test name)
   set_target_properties(${name} PROPERTIES SLUICE_IS_TEST ON)
   # The tested code is optimized; the tests themselves are compiled without
   # optimization, to compile fast.
-  if(SLUICE_SANITIZE OR CMAKE_BUILD_TYPE STREQUAL "Release")
+  if(CMAKE_BUILD_TYPE MATCHES "^(Debug|Release)$")
     target_compile_options(${name} PRIVATE -O0)
   endif()
   add_test(NAME ${name} COMMAND ${name} --gtest_brief=1
