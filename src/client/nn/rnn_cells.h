@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/nn/activation.h"
 #include "client/variables.h"
 #include "graph/builder.h"
 
@@ -111,8 +112,6 @@ class RnnCell::Kind {
 };
 
 // ---- Cells ------------------------------------------------------------------
-
-using Activation = std::function<Output(Output)>;
 
 struct RnnCellOptions {
   Activation activation = nullptr;  // Null: tanh.
