@@ -175,9 +175,10 @@ TEST_F(VariableScopeTest, FunctionsAndLoopsShareTheScopeAround) {
     return x + GetVariable("w", {}, init::Ones());
   };
   const Output outside = add(Constant(1.0f));
-  const auto f =
-      DefineFunction("f", [&](Output x) { return add(x); }, {DType::kFloat});
-  const Output called = f(Constant(2.0f));
+  const Function f = DefineFunction(
+      "f", {DType::kFloat},
+      [&](const std::vector<Output>& args) { return add(args[0]); });
+  const Output called = f({Constant(2.0f)})[0];
   const Output looped = std::get<0>(While(
       std::tuple{0.0f}, [](Output x) { return x < 3; },
       [&](Output x) { return std::tuple{add(x)}; }));

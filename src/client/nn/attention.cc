@@ -136,11 +136,11 @@ Output MultiHeadAttention(const Operand& query, int64_t heads, int64_t key_size,
     return CurrentGraph().Failure();
   Output scores = ops::BatchMatMulV2(
       qs * (1 / std::sqrt(static_cast<double>(key_size))), ks, {.adj_y = true});
-  if (mask.valid()) {
-    // As Keras: so little that its exponential is zero beside any other.
-    const double least = t == DType::kHalf ? -3e4 : -1e9;
-    scores = scores + ops::Cast(ops::LogicalNot(mask), t) * least;
-  }
+  // As in Keras: hidden scores are so little that their exponential is zero
+  // beside any other.
+  if (mask.valid())
+    scores = ops::SelectV2(mask, scores,
+                           ScalarOf(t, t == DType::kHalf ? -3e4 : -1e9));
   Output weights = ops::Softmax(scores);
   weights = Dropout(weights, o.dropout, o.training, {.seed = o.dropout_seed});
   const Output seen =

@@ -135,6 +135,7 @@ TEST_F(LayerNumbersTest, AreTensorFlows) {
         const VariableScope scope("", {.reuse = Reuse::kAuto});
         y = make(x, trains);
       }
+      const std::vector<Node*> updates = UpdateOps();  // Not those of `tested`.
       {
         const VariableScope scope("", {.reuse = Reuse::kAlways});
         tested = make(x, tests);
@@ -164,7 +165,7 @@ TEST_F(LayerNumbersTest, AreTensorFlows) {
 
       Node* train = nullptr;
       if (!TrainableVariables().empty()) {
-        const ControlDependencies updated(UpdateOps());
+        const ControlDependencies updated(updates);
         train = GradientDescentOptimizer(0.02).Minimize(loss);
         ASSERT_NE(train, nullptr) << g.status();
       }

@@ -1,0 +1,110 @@
+// A residual network with batch normalisation (He et al., 2016) learns images
+// of clothes. A Saver writes a checkpoint every 50 steps: killed at any moment
+// and started again, the program goes on from the latest.
+//
+// The images are Fashion-MNIST's (Debian's package dataset-fashion-mnist) or,
+// if it is not installed, synthetic.
+//
+//   example_residual_network [STEPS FOLDER]  # The folder of the checkpoints.
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "sluice/sluice.h"
+
+using namespace sluice;
+
+constexpr int64_t kPixels = 28 * 28;
+
+Dataset Images() {
+  const std::string path = "/usr/share/datasets/fashion-mnist/train-";
+  const auto records = [&](const char* file, int64_t bytes, int64_t header) {
+    return Dataset::FixedLengthRecords(
+        (path + file).c_str(), bytes,
+        {.header_bytes = header, .compression = "GZIP"});
+  };
+  if (std::filesystem::exists(path + "images-idx3-ubyte.gz"))
+    return Dataset::Zip(records("images-idx3-ubyte.gz", kPixels, 16),
+                        records("labels-idx1-ubyte.gz", 1, 8))
+        .Map([](Output pixels, Output label) {
+          return std::array{ops::DecodeRaw(pixels, DType::kUint8),
+                            ops::DecodeRaw(label, DType::kUint8)};
+        });
+  std::printf("(no Fashion-MNIST: synthetic images)\n");
+  return Dataset::Range(int64_t{5000}).Map([](Output i) {
+    const Output label = ops::Cast(ops::Reshape(i % 10, {1}), DType::kUint8);
+    const Output row = ops::Cast(ops::Range(0, 784, 1) / 79, DType::kUint8);
+    const Output noise = ops::RandomUniformInt({784}, 0, 128);
+    return std::array{ops::Cast(noise, DType::kUint8) +
+                          ops::Cast(row == label, DType::kUint8) * 80,
+                      label};
+  });
+}
+
+// Two convolutions, whose result is added to what they are given.
+Output Block(Output x, int64_t filters, int64_t stride, bool training) {
+  ConvOptions conv = {.strides = stride, .padding = Padding::kSame};
+  conv.use_bias = false;
+  const BatchNormOptions norm = {.momentum = 0.9};
+  Output h = BatchNorm(Conv2D(x, filters, 3, conv), training, norm);
+  if (stride > 1) x = Conv2D(x, filters, 1, conv);
+  conv.strides = 1;
+  h = BatchNorm(Conv2D(ops::Relu(h), filters, 3, conv), training, norm);
+  return ops::Relu(h + x);
+}
+
+Output Network(Output images, bool training) {
+  const VariableScope scope("network", {.reuse = Reuse::kAuto});
+  Output h = Conv2D(images, 8, 3, {.strides = 2, .activation = ops::Relu});
+  h = Block(h, 8, 1, training);
+  h = Block(h, 16, 2, training);
+  return Dense(GlobalAveragePooling(Block(h, 32, 2, training)), 10);
+}
+
+Status Train(int64_t steps, const std::string& folder) {
+  SetRandomSeed(1);
+  DatasetIterator input =
+      Images().Repeat().Shuffle(2000, 1).Batch(64).Prefetch(4).MakeIterator();
+  const std::vector<Output> batch = input.Next();
+  const Output x = ops::Reshape(ops::Cast(batch[0], DType::kFloat) / 255.0f,
+                                {-1, 28, 28, 1});
+  const Output y = ops::Cast(ops::Reshape(batch[1], {-1}), DType::kInt64);
+  const Output loss = SparseSoftmaxCrossEntropy(y, Network(x, true));
+  const Output found = ops::ArgMax(Network(x, false), 1);
+  const Output right = ops::Mean(ops::Cast(found == y, DType::kFloat), 0);
+  Var step(Constant(int64_t{0}), "global_step", {.trainable = false});
+  const ControlDependencies updated(UpdateOps());
+  Node* train = AdamOptimizer(3e-3).Minimize(loss, {.global_step = step});
+
+  Saver saver;
+  Session session;
+  SLUICE_RETURN_IF_ERROR(session.RunTargets({GlobalVariablesInitializer()}));
+  if (const Result<std::string> latest = LatestCheckpoint(folder); latest.ok())
+    SLUICE_RETURN_IF_ERROR(saver.Restore(session, *latest));
+  SLUICE_RETURN_IF_ERROR(input.Start(session));
+  SLUICE_ASSIGN_OR_RETURN(const Tensor first, session.Run(step));
+  float accuracy = 0;
+  for (int64_t i = first.scalar<int64_t>() + 1; i <= steps; ++i) {
+    SLUICE_RETURN_IF_ERROR(session.RunTargets({train}));
+    if (i % 50 != 0) continue;
+    SLUICE_RETURN_IF_ERROR(saver.Save(session, folder + "/model", i).status());
+    SLUICE_ASSIGN_OR_RETURN(const std::vector<Tensor> out,
+                            session.Run({loss, right}));
+    accuracy = out[1].scalar<float>();
+    std::printf("step %3d: loss %.3f, accuracy %.2f\n", static_cast<int>(i),
+                out[0].scalar<float>(), accuracy);
+  }
+  input.Stop();
+  SLUICE_RETURN_IF_ERROR(input.Join());
+  return accuracy > 0.6f ? OkStatus() : Internal("expected 0.6 or more");
+}
+
+int main(int argc, char** argv) {
+  const std::string folder = argc > 2 ? argv[2] : "residual_network.ckpt";
+  if (argc <= 2) std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  const Status status = Train(argc > 1 ? std::atoi(argv[1]) : 250, folder);
+  if (!status.ok()) std::fprintf(stderr, "%s\n", status.ToString().c_str());
+  return status.ok() ? 0 : 1;
+}
