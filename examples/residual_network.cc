@@ -66,8 +66,8 @@ Status Train(int steps, const std::string& folder) {
   const Output found = ops::ArgMax(Network(x, false), 1) == y;
   const Output right = ops::Mean(ops::Cast(found, DType::kFloat), 0);
   Var step(Constant(int64_t{0}), "global_step", {.trainable = false});
-  const ControlDependencies updated(UpdateOps());
-  Node* train = AdamOptimizer(3e-3).Minimize(loss, {.global_step = step});
+  Node* update = AdamOptimizer(3e-3).Minimize(loss, {.global_step = step});
+  Node* train = Group({update, Group(UpdateOps())});
   Saver saver;
   Session session;
   SLUICE_RETURN_IF_ERROR(session.RunTargets({GlobalVariablesInitializer()}));

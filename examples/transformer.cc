@@ -93,7 +93,7 @@ Status Train(int steps) {
 }
 
 int main(int argc, char** argv) {
-  const Status status = Train(argc > 1 ? std::atoi(argv[1]) : 600);
+  const Status status = Train(argc > 1 ? std::atoi(argv[1]) : 400);
   if (!status.ok()) std::fprintf(stderr, "%s\n", status.ToString().c_str());
   return status.ok() ? 0 : 1;
 }

@@ -15,8 +15,8 @@ thread_local const VariableScope* innermost_variable_scope = nullptr;
 
 // The ambient graph, or if it is a function's body, the graph that holds its
 // variables.
-const Graph* GraphOfVariables() {
-  const Graph* graph = &CurrentGraph();
+Graph* GraphOfVariables() {
+  Graph* graph = &CurrentGraph();
   for (const BodyInProgress* b = CurrentBody(); b != nullptr; b = b->outer)
     if (b->body == graph) graph = b->owner;
   return graph;
@@ -38,7 +38,7 @@ VariableScope::VariableScope(const std::string& name,
       outer_(CurrentVariableScope()),
       options_(std::move(options)),
       saved_prefix_(CurrentNamePrefix()) {
-  Graph& g = CurrentGraph();
+  Graph& g = *graph_;
   std::lock_guard<std::recursive_mutex> lock(g.mutex());
   std::string local = name;
   if (outer_ == nullptr) {
@@ -49,7 +49,7 @@ VariableScope::VariableScope(const std::string& name,
     if (options_.unique) local = free;
     const bool reserved = local == free && !local.empty();
     if (reserved) g.UniqueScope(local);
-    if (reserved && saved_prefix_.empty())
+    if (reserved && saved_prefix_.empty() && &g == &CurrentGraph())
       SetNamePrefix(local + "/");
     else if (!name.empty())
       names_.emplace(name);

@@ -94,7 +94,7 @@ class VariableScope {
           const std::function<Var(const VariableRequest&)>& make) const;
 
  private:
-  const Graph* const graph_;           // Not a function's body.
+  Graph* const graph_;                 // Not a function's body.
   const VariableScope* const before_;  // Of this thread, of any graph.
   const VariableScope* const outer_;   // Of the same graph; null: none.
   VariableScopeOptions options_;       // With what it inherits.
@@ -116,8 +116,8 @@ std::vector<Output> RegularizationLosses();
 Output RegularizationLoss(SourceLoc loc = CallerLoc());
 
 // The nodes of kUpdateOps in the ambient graph. A training step that runs them:
-//   const ControlDependencies updated(UpdateOps());
-//   Node* train = AdamOptimizer(1e-3).Minimize(loss);
+//   AdamOptimizer adam(1e-3);
+//   Node* train = Group({adam.Minimize(loss), Group(UpdateOps())});
 std::vector<Node*> UpdateOps();
 
 }  // namespace sluice

@@ -190,6 +190,17 @@ TEST_F(VariableScopeTest, FunctionsAndLoopsShareTheScopeAround) {
   EXPECT_EQ(Eval(looped).scalar<float>(), 3);
 }
 
+TEST_F(VariableScopeTest, UniqueNamesOfFunctionsAreThoseOfTheGraphAround) {
+  for (const char* name : {"f", "g"})
+    (void)DefineFunction(name, {DType::kFloat},
+                         [](const std::vector<Output>& args) {
+                           return Dense(ops::Reshape(args[0], {1, 1}), 1);
+                         });
+  ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+  EXPECT_THAT(Names(), ElementsAre("dense/kernel", "dense/bias",
+                                   "dense_1/kernel", "dense_1/bias"));
+}
+
 TEST_F(VariableScopeTest, ScopesOfAnotherGraphDoNotApply) {
   const VariableScope scope("m");
   Graph other;

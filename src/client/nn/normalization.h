@@ -4,8 +4,8 @@
 //   h = LayerNorm(Flatten(h));
 //   // The moving averages follow when a step runs the nodes of kUpdateOps:
 //   Output loss = MeanSquaredError(targets, h);
-//   const ControlDependencies updated(UpdateOps());
-//   Node* train = AdamOptimizer(1e-3).Minimize(loss);
+//   AdamOptimizer adam(1e-3);
+//   Node* train = Group({adam.Minimize(loss), Group(UpdateOps())});
 //
 // As in client/nn/layers.h, variables have TensorFlow's names and shapes; for
 // inputs of 16 bits they are floats.
