@@ -185,6 +185,13 @@ def test_transformer_learns_to_sort(example):
     assert numbers(out, "right:")[0] > 0.05
 
 
+def test_generator_finds_the_circle(example):
+    out = example("gan")
+    assert numbers(out, "distance")[-1] < 0.3
+    quadrants = out.strip().splitlines()[-1].split("quadrants")[1].split()
+    assert len(quadrants) == 4 and min(map(float, quadrants)) > 0.05
+
+
 def test_workers_train_concurrently(example):
     out = example("cluster_async_sgd", 100)
     for worker in range(3):
