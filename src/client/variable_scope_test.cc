@@ -3,6 +3,7 @@
 #include "client/control/control_flow.h"
 #include "client/control/functions.h"
 #include "client/nn/layers.h"
+#include "client/nn/rnn_cells.h"
 #include "client/testing/client_test_util.h"
 
 namespace sluice {
@@ -199,6 +200,25 @@ TEST_F(VariableScopeTest, UniqueNamesOfFunctionsAreThoseOfTheGraphAround) {
   ASSERT_TRUE(graph_.status().ok()) << graph_.status();
   EXPECT_THAT(Names(), ElementsAre("dense/kernel", "dense/bias",
                                    "dense_1/kernel", "dense_1/bias"));
+}
+
+TEST_F(VariableScopeTest, CellsOfAScopeHaveScopesOfTheirOwn) {
+  const auto model = [](Output x) {
+    const VariableScope scope("model", {.reuse = Reuse::kAuto});
+    const RnnCell a = GruCell(2), b = GruCell(2);
+    return b(a(x, {Zeros({1, 2})}).output, {Zeros({1, 2})}).output;
+  };
+  (void)model(Ones({1, 3}));
+  (void)model(Ones({1, 3}));
+  ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+  EXPECT_THAT(Names(), ElementsAre("model/gru_cell/gates/kernel",
+                                   "model/gru_cell/gates/bias",
+                                   "model/gru_cell/candidate/kernel",
+                                   "model/gru_cell/candidate/bias",
+                                   "model/gru_cell_1/gates/kernel",
+                                   "model/gru_cell_1/gates/bias",
+                                   "model/gru_cell_1/candidate/kernel",
+                                   "model/gru_cell_1/candidate/bias"));
 }
 
 TEST_F(VariableScopeTest, ScopesOfAnotherGraphDoNotApply) {

@@ -45,8 +45,8 @@ struct RnnStepper {
 
 // A light handle: copies refer to the same cell with the same weights. The
 // weights are created when the cell is first used, in the ambient graph and
-// name scope of that use. Null by default. Belongs to the thread that builds
-// the graph.
+// variable scope (else name scope) of that use. Null by default. Belongs to the
+// thread that builds the graph.
 class RnnCell {
  public:
   class Kind;
