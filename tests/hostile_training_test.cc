@@ -1,4 +1,5 @@
 // Hostile calls of what trains: optimizers, learning rates, clipping, averages.
+#include <climits>
 #include <limits>
 #include <memory>
 
@@ -367,6 +368,164 @@ HOSTILE(MetricsOfNothing,
       EXPECT_EQ(Auc(x, x, n).update, nullptr);
       EXPECT_EQ(MeanIou(x, x, n).update, nullptr);
     });
+}
+
+// ---- Variable scopes and layers ---------------------------------------------
+
+HOSTILE(VariableScopesOfNothing,
+        "VariableScope::VariableScope VariableScope::name VariableScope::reuse "
+        "VariableScope::partitioner VariableScope::FillIn VariableScope::Get "
+        "CurrentVariableScope RegularizationLosses RegularizationLoss "
+        "UpdateOps L1Regularizer L2Regularizer L1L2Regularizer") {
+  for (const std::string name : {"", "/", "a b", "\n", "a//b", "../x"})
+    for (const bool unique : {false, true})
+      (void)RecordedBy([&] {
+        const VariableScope scope(
+            name, {.reuse = static_cast<Reuse>(99), .unique = unique});
+        const VariableScope inner(name, {.unique = unique});
+        (void)scope.name();
+        (void)scope.reuse();
+        EXPECT_EQ(scope.partitioner(), nullptr);
+        (void)GetVariable(name, {2});
+        (void)GetVariable(name, {2});
+        (void)GetVariable("w", Shape({kHuge, kHuge}));
+        EXPECT_NE(CurrentVariableScope(), nullptr);
+      });
+  ExpectRecorded("", [] {
+    const VariableScope scope("s", {.dtype = static_cast<DType>(200)});
+    EXPECT_NULL(GetVariable("w", {2}));
+  });
+  // Getters that return nothing, or ask for it.
+  (void)RecordedBy([] {
+    const VariableScope scope(
+        "s",
+        {.getter = [](const VariableRequest&, const auto&) { return Var(); }});
+    EXPECT_NULL(GetVariable("w", {2}));
+    EXPECT_NULL(Dense(Ones({2, 3}), 4));
+  });
+  (void)RecordedBy([] {
+    const VariableScope scope(
+        "s", {.getter = [](const VariableRequest&, const auto& next) {
+          return next(VariableRequest());
+        }});
+    (void)GetVariable("w", {2});
+    VariableRequest nothing;
+    scope.FillIn(&nothing);
+    (void)scope.Get(nothing, [](const VariableRequest&) { return Var(); });
+  });
+  for (const Regularizer& odd :
+       {L1Regularizer(-1), L2Regularizer(kNanRate),
+        L1L2Regularizer(1, std::numeric_limits<double>::infinity()),
+        Regularizer([](Output) { return Output(); }),
+        Regularizer([](Output w) { return ops::MatMul(w, w); })})
+    (void)RecordedBy([&] {
+      VarOptions options;
+      options.regularizer = odd;
+      (void)GetVariable("w", {2}, nullptr, DType::kInvalid, options);
+      (void)RegularizationLosses();
+      (void)RegularizationLoss();
+      EXPECT_TRUE(UpdateOps().empty());
+    });
+  ExpectRecorded("finite scale of 0 or more",
+                 [] { EXPECT_NULL(L1Regularizer(-1)(Constant(1.0f))); });
+}
+
+HOSTILE(LayersOfNothing,
+        "Dense Dropout Embedding Flatten Conv1D Conv2D Conv3D Conv2DTranspose "
+        "Conv3DTranspose Extents::Extents MaxPooling AveragePooling "
+        "GlobalMaxPooling GlobalAveragePooling BatchNorm LayerNorm "
+        "MultiHeadAttention Gelu Activation::Activation Activation::OrIdentity "
+        "Activation::operator()") {
+  using Layer = std::function<Output(const Operand& x, int64_t n)>;
+  const InitializerFn nothing = [](const Shape&, DType) { return Output(); };
+  const Activation null_function = [](Output) { return Output(); };
+  EXPECT_NULL(Activation().OrIdentity(Output()));
+  EXPECT_NULL(null_function(Output()));
+  const std::vector<Layer> layers = {
+      [](const Operand& x, int64_t n) { return Dense(x, n); },
+      [&](const Operand& x, int64_t n) {
+        return Dense(x, n, {.activation = null_function, .name = "a b"});
+      },
+      [&](const Operand& x, int64_t n) {
+        return Dense(x, n, {.kernel_initializer = nothing});
+      },
+      [](const Operand& x, int64_t n) {
+        return Dropout(x, static_cast<double>(n), true);
+      },
+      [](const Operand& x, int64_t) { return Dropout(x, kNanRate, "text"); },
+      [](const Operand& x, int64_t n) {
+        return Dropout(x, 0.5, Elsewhere(), {.noise_shape = {n, n}});
+      },
+      [](const Operand& x, int64_t n) { return Embedding(x, n, n); },
+      [](const Operand& x, int64_t n) {
+        return Embedding(x, 2, 2, {.dtype = static_cast<DType>(n)});
+      },
+      [](const Operand& x, int64_t n) {
+        return Flatten(x, static_cast<DataFormat>(n));
+      },
+      [](const Operand& x, int64_t n) { return Conv1D(x, n, n); },
+      [](const Operand& x, int64_t n) {
+        return Conv2D(x, 2, 2, {.strides = n, .dilations = {n, n}});
+      },
+      [](const Operand& x, int64_t n) {
+        return Conv2D(x, n, {}, {.padding = static_cast<Padding>(n)});
+      },
+      [](const Operand& x, int64_t n) {
+        return Conv3D(x, n, {n, n});
+      },
+      [](const Operand& x, int64_t n) {
+        return Conv2DTranspose(x, 2, n, {.strides = n});
+      },
+      [](const Operand& x, int64_t n) {
+        return Conv3DTranspose(x, n, {n, 1, n}, {.dilations = n});
+      },
+      [](const Operand& x, int64_t n) {
+        return MaxPooling(x, n, {.strides = {n, 1, n, 1}});
+      },
+      [](const Operand& x, int64_t n) {
+        return AveragePooling(x, std::vector<int64_t>{}, {.strides = n});
+      },
+      [](const Operand& x, int64_t n) {
+        return GlobalMaxPooling(x, static_cast<DataFormat>(n));
+      },
+      [](const Operand& x, int64_t) { return GlobalAveragePooling(x); },
+      [](const Operand& x, int64_t n) {
+        return BatchNorm(x, Tensor(),
+                         {.axis = static_cast<int>(n), .momentum = kNanRate});
+      },
+      [](const Operand& x, int64_t) {
+        return BatchNorm(x, true, {.axis = INT_MIN, .epsilon = -1});
+      },
+      [](const Operand& x, int64_t) {
+        return LayerNorm(x, {.first_axis = INT_MAX, .epsilon = kNanRate});
+      },
+      [](const Operand& x, int64_t n) { return MultiHeadAttention(x, n, n); },
+      [](const Operand& x, int64_t n) {
+        return MultiHeadAttention(x, 2, 2,
+                                  {.value = Elsewhere(),
+                                   .mask = Elsewhere(),
+                                   .value_size = n,
+                                   .output_size = n,
+                                   .dropout = kNanRate,
+                                   .training = "text"});
+      },
+      [](const Operand& x, int64_t) { return Gelu(x); }};
+  for (size_t i = 0; i < layers.size(); ++i) {
+    SCOPED_TRACE(i);
+    (void)RecordedBy([&] { EXPECT_NULL(layers[i](Output(), 2)); });
+    ExpectRecorded("", [&] { EXPECT_NULL(layers[i](Tensor(), 2)); });
+    (void)RecordedBy([&] { (void)layers[i]("text", 2); });
+    (void)RecordedBy([&] { (void)layers[i](Elsewhere(), 2); });
+    for (const int64_t n :
+         {INT64_MIN, int64_t{-1}, int64_t{0}, int64_t{3}, kHuge, INT64_MAX})
+      for (const Shape& shape :
+           {Shape(), Shape({0}), Shape({2, 3}), Shape({2, 0, 3}),
+            Shape({0, 2, 2, 1}), Shape({1, 2, 2, 2, 0}), Shape({kHuge, 1})})
+        for (const DType t : {DType::kFloat, DType::kInt32, DType::kString})
+          (void)RecordedBy(
+              [&] { (void)layers[i](Placeholder(t, PartialShape(shape)), n); });
+    (void)RecordedBy([&] { (void)layers[i](Placeholder<float>(), 2); });
+  }
 }
 
 // ---- Clipping ---------------------------------------------------------------

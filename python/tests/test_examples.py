@@ -140,6 +140,58 @@ def test_classifier_generalizes_to_test_images(example):
     assert len(numbers(example("mnist_classifier", 3), r"step +\d+:")) == 3
 
 
+def test_residual_network_goes_on_from_its_checkpoint(example, tmp_path):
+    first = numbers(example("residual_network", 100, tmp_path), "loss")
+    out = example("residual_network", 200, tmp_path)
+    assert "goes on from model-100" in out and "step 100" not in out
+    assert numbers(out, "loss")[-1] < first[0]
+    assert numbers(out, "right:")[0] > 0.6
+
+
+def test_residual_network_reads_the_checkpoint_of_its_twin(example, tmp_path):
+    """The variables of layers have the same names in C++ and Python."""
+    program = os.path.join(os.path.dirname(sluice._core.__file__), os.pardir,
+                           os.pardir, "bin", "example_residual_network")
+    done = subprocess.run([program, "100", str(tmp_path)], capture_output=True,
+                          text=True, timeout=120)
+    losses = numbers(done.stdout, "loss")
+    out = example("residual_network", 150, tmp_path)
+    assert "goes on from model-100" in out
+    assert numbers(out, "loss")[-1] < losses[0]
+
+
+def test_a_killed_residual_network_goes_on(tmp_path):
+    program = os.path.join(EXAMPLES, "residual_network.py")
+
+    def start(steps):
+        return subprocess.Popen(
+            [sys.executable, program, str(steps), str(tmp_path)], text=True,
+            stdout=subprocess.PIPE, env={**os.environ, "PYTHONUNBUFFERED": "1"})
+
+    with start(100000) as killed:
+        for line in killed.stdout:
+            if line.startswith("step"):
+                break
+        killed.kill()
+    with start(100) as resumed:
+        out = resumed.communicate(timeout=120)[0]
+    assert resumed.returncode == 0 and "goes on from model-" in out
+
+
+def test_transformer_learns_to_sort(example):
+    out = example("transformer", 300)
+    losses = numbers(out, "loss")
+    assert len(losses) == 3 and losses[-1] < 0.3 * losses[0]
+    assert numbers(out, "right:")[0] > 0.05
+
+
+def test_generator_finds_the_circle(example):
+    out = example("gan")
+    assert numbers(out, "distance")[-1] < 0.3
+    quadrants = out.strip().splitlines()[-1].split("quadrants")[1].split()
+    assert len(quadrants) == 4 and min(map(float, quadrants)) > 0.05
+
+
 def test_workers_train_concurrently(example):
     out = example("cluster_async_sgd", 100)
     for worker in range(3):

@@ -7,10 +7,12 @@
 #include "client/body_in_progress.h"
 #include "client/op_builder.h"
 #include "client/types_and_shapes.h"
+#include "client/variable_scope.h"
 #include "graph/control_flow.h"
 #include "graph/device_scope.h"
 #include "graph/exact_line.h"
 #include "graph/function.h"
+#include "graph/scope_state.h"
 
 namespace sluice {
 namespace {
@@ -59,19 +61,21 @@ Output BuildRead(Output handle, const std::string& name, SourceLoc loc) {
                name, loc);
 }
 
+// What a variable of a function's body is called in the graph around it.
+std::string NameOutside(const BodyInProgress& body, const std::string& name) {
+  return absl::StrCat(*body.function, "/", CurrentNamePrefix(), name);
+}
+
 // A variable of a function's body is one of the graph around it, which every
-// call reads: there it is called "<function>/<its name in the body>". It gets
-// the device of the scopes in the body, within those around the definition.
-Var MadeOutside(const BodyInProgress& body, const std::string& name,
-                const std::function<Var(const std::string& name)>& make) {
-  const std::string outside =
-      absl::StrCat(*body.function, "/", CurrentNamePrefix(), name);
+// call reads. It gets the device of the scopes in the body, within those around
+// the definition.
+Var MadeOutside(const BodyInProgress& body, const std::function<Var()>& make) {
   const ScopeState inside;
   Status failed;
   {
     const WithGraph use(*body.owner);
     const NestedDeviceScopes devices(*body.around, inside);
-    Var var = make(outside);
+    Var var = make();
     if (var.valid()) return var;
     failed = *body.owner->ErrorOf(body.owner->Failure());
   }
@@ -112,10 +116,10 @@ Var::Var(const Operand& initial, const std::string& name,
       handle_ = value_ = g.Failure();
       return;
     }
-    *this = MadeOutside(*body, name.empty() ? "Variable" : name,
-                        [&](const std::string& outside) {
-                          return Var(initial, outside, options, loc);
-                        });
+    const std::string outside =
+        NameOutside(*body, name.empty() ? "Variable" : name);
+    *this =
+        MadeOutside(*body, [&] { return Var(initial, outside, options, loc); });
     return;
   }
   if (initial.output.valid() && ContextOf(initial.output) != nullptr) {
@@ -179,6 +183,13 @@ Var::Var(const Operand& initial, const std::string& name,
   if (keys.empty()) keys.push_back(kGlobalVariables);
   if (options.trainable) keys.push_back(kTrainableVariables);
   for (const std::string& key : keys) g.collections()[key].push_back(handle);
+  if (options.regularizer != nullptr) {
+    const NoControlDependencies only_the_value;
+    const NameScope scope(local + "/Regularizer");
+    const AtLine at(loc);
+    const Output loss = options.regularizer(value_);
+    if (loss.valid()) g.collections()[kRegularizationLosses].push_back(loss);
+  }
 }
 
 Var Var::FromHandle(Output handle) {
@@ -255,55 +266,116 @@ Output Var::IsInitialized(SourceLoc loc) const {
                {handle_}, {}, "", loc);
 }
 
-Var GetVariable(const std::string& name, const Shape& shape,
-                const InitializerFn& initializer, DType dtype,
-                const VarOptions& options, SourceLoc loc) {
-  const auto fail = [&](const Status& s) {
-    BuildError(Annotate(s, absl::StrCat("variable '", name, "'")), loc);
-    return Var();
-  };
-  if (!shape.valid()) return fail(shape.status());
-  if (initializer == nullptr)
-    return fail(InvalidArgument("expected an initializer, got none"));
+namespace {
+
+// The defaults of what was left open.
+void Complete(VariableRequest* r) {
+  if (r->dtype == DType::kInvalid) r->dtype = DType::kFloat;
+  if (r->initializer == nullptr)
+    r->initializer =
+        IsFloating(r->dtype) ? init::GlorotUniform() : init::Zeros();
+}
+
+// The variable of a name under the current prefix, made if it does not exist.
+// In the body of a function, `name` is complete if `complete` is set.
+Var FindOrMake(const VariableRequest& r, Reuse reuse, bool complete,
+               SourceLoc loc) {
   Graph& g = CurrentGraph();
-  std::lock_guard<std::recursive_mutex> lock(g.mutex());
-  if (const BodyInProgress* const body = CurrentBody(); body != nullptr)
-    return MadeOutside(*body, name, [&](const std::string& outside) {
-      return GetVariable(outside, shape, initializer, dtype, options, loc);
-    });
-  Node* existing = g.FindNode(CurrentNamePrefix() + name);
-  if (existing != nullptr && MakesVariable(*existing)) {
-    Var v = Var::FromHandle(Output(existing));
-    if (v.dtype() == dtype && v.shape() == PartialShape(shape)) return v;
-    BuildError(InvalidArgument("variable '", v.name(), "': expected ",
-                               DTypeName(v.dtype()), v.shape().ToString(),
-                               " as it was made, got ", DTypeName(dtype),
-                               shape.ToString()),
-               loc);
+  if (!r.shape.valid()) {
+    BuildError(
+        Annotate(r.shape.status(), absl::StrCat("variable '", r.name, "'")),
+        loc);
     return Var::FromHandle(g.Failure());
   }
+  if (const BodyInProgress* const body = CurrentBody(); body != nullptr) {
+    VariableRequest outside = r;
+    if (!complete) outside.name = NameOutside(*body, r.name);
+    return MadeOutside(
+        *body, [&] { return FindOrMake(outside, reuse, complete, loc); });
+  }
+  const auto fail = [&](const Status& s) {
+    BuildError(s, loc);
+    return Var::FromHandle(g.Failure());
+  };
+  Node* existing = g.FindNode(CurrentNamePrefix() + r.name);
+  if (existing != nullptr && MakesVariable(*existing)) {
+    Var v = Var::FromHandle(Output(existing));
+    if (reuse == Reuse::kNever)
+      return fail(InvalidArgument(
+          "variable '", v.name(), "': expected a new one in its scope, got ",
+          "that of ", existing->loc().ToString(),
+          "; hint: a VariableScope with Reuse::kAuto shares variables"));
+    if (v.dtype() == r.dtype && v.shape() == PartialShape(r.shape)) return v;
+    return fail(InvalidArgument("variable '", v.name(), "': expected ",
+                                DTypeName(v.dtype()), v.shape().ToString(),
+                                " as it was made, got ", DTypeName(r.dtype),
+                                r.shape.ToString()));
+  }
+  if (reuse == Reuse::kAlways)
+    return fail(InvalidArgument(
+        "variable '", CurrentNamePrefix(), r.name,
+        "': expected one that exists, got none; hint: a VariableScope with "
+        "Reuse::kAuto makes what is missing"));
   Output initial;
   {
     const std::optional<ContextScope> outermost = Outermost();
     const AtLine at(loc);
-    initial = initializer(shape, dtype);
+    initial = r.initializer(r.shape, r.dtype);
   }
-  return Var(Operand(initial), name, options, loc);
+  return Var(Operand(initial), r.name, r.options, loc);
 }
 
-std::vector<Var> VariablesIn(const std::string& collection) {
+// Names of this thread's new nodes begin with the prefix, whatever scope it is
+// in.
+class ExactPrefix {
+ public:
+  explicit ExactPrefix(const std::string& prefix)
+      : saved_(CurrentNamePrefix()) {
+    SetNamePrefix(prefix);
+  }
+  ~ExactPrefix() { SetNamePrefix(saved_); }
+  ExactPrefix(const ExactPrefix&) = delete;
+
+ private:
+  const std::string saved_;
+};
+
+}  // namespace
+
+Var GetVariable(const std::string& name, const Shape& shape,
+                const InitializerFn& initializer, DType dtype,
+                const VarOptions& options, SourceLoc loc) {
+  Graph& g = CurrentGraph();
+  const VariableScope* const scope = CurrentVariableScope();
+  VariableRequest r = {name, shape, initializer, dtype, options};
+  if (scope != nullptr) scope->FillIn(&r);
+  Complete(&r);
+  std::lock_guard<std::recursive_mutex> lock(g.mutex());
+  if (scope == nullptr) return FindOrMake(r, Reuse::kAuto, false, loc);
+  return scope->Get(r, [&](VariableRequest asked) {
+    Complete(&asked);
+    const ExactPrefix complete_name("");
+    return FindOrMake(asked, scope->reuse(), true, loc);
+  });
+}
+
+std::vector<Var> VariablesIn(const std::string& collection,
+                             const std::string& scope) {
   Graph& g = CurrentGraph();
   std::lock_guard<std::recursive_mutex> lock(g.mutex());
   std::vector<Var> vars;
   const auto it = g.collections().find(collection);
   if (it == g.collections().end()) return vars;
   for (const Output& handle : it->second)
-    vars.push_back(Var::FromHandle(handle));
+    if (scope.empty() || handle.node->name().starts_with(scope + "/"))
+      vars.push_back(Var::FromHandle(handle));
   return vars;
 }
-std::vector<Var> GlobalVariables() { return VariablesIn(kGlobalVariables); }
-std::vector<Var> TrainableVariables() {
-  return VariablesIn(kTrainableVariables);
+std::vector<Var> GlobalVariables(const std::string& scope) {
+  return VariablesIn(kGlobalVariables, scope);
+}
+std::vector<Var> TrainableVariables(const std::string& scope) {
+  return VariablesIn(kTrainableVariables, scope);
 }
 
 Node* Group(const std::vector<Node*>& nodes, const std::string& name,

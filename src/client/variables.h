@@ -7,6 +7,7 @@
 #ifndef SLUICE_CLIENT_VARIABLES_H_
 #define SLUICE_CLIENT_VARIABLES_H_
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,14 @@ namespace sluice {
 inline constexpr const char* kGlobalVariables = "variables";
 inline constexpr const char* kTrainableVariables = "trainable_variables";
 inline constexpr const char* kLocalVariables = "local_variables";
+inline constexpr const char* kRegularizationLosses = "regularization_losses";
+// Nodes that a training step has to run beside its optimizer, such as those
+// that move the averages of a batch normalisation.
+inline constexpr const char* kUpdateOps = "update_ops";
+
+// Builds a scalar, which is added to the loss, of the value of a variable.
+// (client/nn/regularizers.h has some.) Null: none.
+using Regularizer = std::function<Output(Output value)>;
 
 struct VarOptions {
   // Also added to kTrainableVariables: optimizers update it by default.
@@ -27,6 +36,8 @@ struct VarOptions {
   bool reference = false;
   // Collections instead of kGlobalVariables.
   std::vector<std::string> collections = {};
+  // Its loss of the new variable is added to kRegularizationLosses.
+  Regularizer regularizer = nullptr;
 };
 
 // A light handle: copies refer to the same variable, which its graph owns. Null
@@ -84,18 +95,24 @@ class Var {
   Node* initializer_ = nullptr;
 };
 
-// The variable `name` of the current name scope; created if it does not exist.
-// InvalidArgument if the existing variable has another shape or type. The nodes
-// of the initializer belong to no loop, conditional or function body.
+// The variable `name` of the current variable scope (client/variable_scope.h),
+// which says whether it may exist already; without such a scope, that of the
+// current name scope, created if it does not exist. A null initializer is the
+// scope's, or Glorot's for floating and zeros for other types; kInvalid is the
+// scope's type, or float. InvalidArgument if the existing variable has another
+// shape or type. The nodes of the initializer belong to no loop, conditional or
+// function body.
 Var GetVariable(const std::string& name, const Shape& shape,
-                const InitializerFn& initializer = init::GlorotUniform(),
-                DType dtype = DType::kFloat, const VarOptions& options = {},
+                const InitializerFn& initializer = nullptr,
+                DType dtype = DType::kInvalid, const VarOptions& options = {},
                 SourceLoc loc = CallerLoc());
 
-// The variables of the ambient graph, in the order of their creation.
-std::vector<Var> GlobalVariables();
-std::vector<Var> TrainableVariables();
-std::vector<Var> VariablesIn(const std::string& collection);
+// The variables of the ambient graph, in the order of their creation; with a
+// scope, only those that are named "<scope>/...".
+std::vector<Var> GlobalVariables(const std::string& scope = "");
+std::vector<Var> TrainableVariables(const std::string& scope = "");
+std::vector<Var> VariablesIn(const std::string& collection,
+                             const std::string& scope = "");
 
 // Initialises all variables that exist so far (or the given ones). Run it in a
 // session before any read.

@@ -258,6 +258,70 @@ TEST_F(SnippetTest, Losses) {
   EXPECT_FLOAT_EQ(Number(robust), (0.5f + 8) / 2);
 }
 
+TEST_F(SnippetTest, VariableScopes) {
+  Output examples = Constant(Tensor(DType::kFloat, {2, 4}));
+  Output tests = Constant(Tensor(DType::kFloat, {3, 4}));
+#include "snippets/src/client/variable_scope.h/1.inc"
+  EXPECT_EQ(GlobalVariables().size(), 1u);
+  EXPECT_EQ(Value(evaluation).shape(), Shape({3, 2}));
+  EXPECT_EQ(Value(training).shape(), Shape({2, 2}));
+}
+
+TEST_F(SnippetTest, UpdateOps) {
+  Output loss = Dense(BatchNorm(Ones({2, 3}), true), 1);
+#include "snippets/src/client/variable_scope.h/2.inc"
+  Session session(graph);
+  ASSERT_TRUE(session.Run(GlobalVariablesInitializer()).ok());
+  ASSERT_TRUE(session.Run(train).ok());
+}
+
+TEST_F(SnippetTest, Activations) {
+  Output x = Ones({2, 3});
+#include "snippets/src/client/nn/activation.h/1.inc"
+  EXPECT_EQ(Value(g).shape(), Shape({2, 10}));
+}
+
+TEST_F(SnippetTest, Regularizers) {
+  Output x = Ones({2, 3}), y = Ones({2, 100});
+#include "snippets/src/client/nn/regularizers.h/1.inc"
+  EXPECT_EQ(RegularizationLosses().size(), 1u);
+  EXPECT_GT(Number(loss), 0);
+}
+
+TEST_F(SnippetTest, Layers) {
+  Output x = Ones({2, 3});
+#include "snippets/src/client/nn/layers.h/1.inc"
+  EXPECT_EQ(TrainableVariables("logits").size(), 2u);
+  EXPECT_EQ(Value(logits).shape(), Shape({2, 10}));
+}
+
+TEST_F(SnippetTest, Convolutions) {
+  Output images = Ones({2, 8, 8, 3});
+#include "snippets/src/client/nn/convolutions.h/1.inc"
+  EXPECT_EQ(up.shape(), PartialShape({2, 8, 6, 32}));
+}
+
+TEST_F(SnippetTest, Pooling) {
+  Output images = Ones({2, 8, 8, 3});
+#include "snippets/src/client/nn/pooling.h/1.inc"
+  EXPECT_EQ(Value(features).shape(), Shape({2, 3}));
+}
+
+TEST_F(SnippetTest, Normalization) {
+  Output images = Ones({2, 8, 8, 3}), targets = Zeros({2, 6 * 6 * 32});
+#include "snippets/src/client/nn/normalization.h/1.inc"
+  EXPECT_EQ(UpdateOps().size(), 2u);
+  Session session(graph);
+  ASSERT_TRUE(session.Run(GlobalVariablesInitializer()).ok());
+  ASSERT_TRUE(session.Run(train).ok());
+}
+
+TEST_F(SnippetTest, Attention) {
+  Output x = Ones({2, 5, 8}), memory = Ones({2, 7, 6});
+#include "snippets/src/client/nn/attention.h/1.inc"
+  EXPECT_EQ(Value(h).shape(), Shape({2, 5, 8}));
+}
+
 TEST_F(SnippetTest, Metrics) {
   Output labels = Constant(Tensor::Vector<int64_t>({1, 0}));
   Output logits = Constant(Tensor::Of<float>({2, 2}, {0, 1, 0, 1}));

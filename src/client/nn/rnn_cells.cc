@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "client/operators.h"
+#include "client/variable_scope.h"
 #include "sluice/ops.h"
 
 namespace sluice {
@@ -207,12 +208,21 @@ Output RnnCell::Kind::Weight(const std::string& name, const Shape& shape,
         loc);
   }
   Var var;
-  if (prefix_.empty()) {
+  // The scope of the first weight determines the names of the others.
+  const bool first = prefix_.empty();
+  if (const VariableScope* around = CurrentVariableScope(); around != nullptr) {
+    std::string local = first ? name_ : prefix_.substr(0, prefix_.size() - 1);
+    if (!first && !around->name().empty() &&
+        local.starts_with(around->name() + "/"))
+      local.erase(0, around->name().size() + 1);
+    const VariableScope scope(local, {.unique = first});
+    prefix_ = scope.name() + "/";
+    var = GetVariable(name, shape, initializer, dtype, {}, loc);
+  } else if (first) {
     const NameScope scope(name_);
     prefix_ = CurrentNamePrefix();
     var = GetVariable(name, shape, initializer, dtype, {}, loc);
   } else {
-    // The scope of the first weight determines the names of the others.
     const std::string& outer = CurrentNamePrefix();
     const bool inside = prefix_.rfind(outer, 0) == 0;
     var = GetVariable((inside ? prefix_.substr(outer.size()) : prefix_) + name,

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/nn/activation.h"
 #include "client/variables.h"
 #include "graph/builder.h"
 
@@ -44,8 +45,8 @@ struct RnnStepper {
 
 // A light handle: copies refer to the same cell with the same weights. The
 // weights are created when the cell is first used, in the ambient graph and
-// name scope of that use. Null by default. Belongs to the thread that builds
-// the graph.
+// variable scope (else name scope) of that use. Null by default. Belongs to the
+// thread that builds the graph.
 class RnnCell {
  public:
   class Kind;
@@ -111,8 +112,6 @@ class RnnCell::Kind {
 };
 
 // ---- Cells ------------------------------------------------------------------
-
-using Activation = std::function<Output(Output)>;
 
 struct RnnCellOptions {
   Activation activation = nullptr;  // Null: tanh.

@@ -1,5 +1,5 @@
-// What TensorFlow computed: tests/cases/training.tsv, made by
-// record_training.py there.
+// What TensorFlow computed: tests/cases/training.tsv and layers.tsv, made by
+// record_training.py and record_layers.py there.
 #ifndef SLUICE_CLIENT_NN_TRAINING_RECORD_TEST_UTIL_H_
 #define SLUICE_CLIENT_NN_TRAINING_RECORD_TEST_UTIL_H_
 
@@ -23,16 +23,19 @@ using Record = std::vector<std::pair<std::string, Numbers>>;
 inline const std::map<std::string, Record>& TrainingRecords() {
   static const auto* const records = [] {
     auto* all = new std::map<std::string, Record>();
-    std::ifstream file("tests/cases/training.tsv");
-    for (std::string line; std::getline(file, line);) {
-      std::istringstream fields(line);
-      std::string name, key, number;
-      std::getline(fields, name, '\t');
-      std::getline(fields, key, '\t');
-      Numbers numbers;
-      while (std::getline(fields, number, '\t'))
-        numbers.push_back(std::strtod(number.c_str(), nullptr));
-      (*all)[name].emplace_back(key, std::move(numbers));
+    for (const char* path :
+         {"tests/cases/training.tsv", "tests/cases/layers.tsv"}) {
+      std::ifstream file(path);
+      for (std::string line; std::getline(file, line);) {
+        std::istringstream fields(line);
+        std::string name, key, number;
+        std::getline(fields, name, '\t');
+        std::getline(fields, key, '\t');
+        Numbers numbers;
+        while (std::getline(fields, number, '\t'))
+          numbers.push_back(std::strtod(number.c_str(), nullptr));
+        (*all)[name].emplace_back(key, std::move(numbers));
+      }
     }
     return all;
   }();
@@ -45,7 +48,7 @@ inline Numbers Recorded(const std::string& name, const std::string& key) {
   if (found != TrainingRecords().end())
     for (const auto& [k, numbers] : found->second)
       if (k == key) return numbers;
-  ADD_FAILURE() << "tests/cases/training.tsv: expected " << name << " " << key
+  ADD_FAILURE() << "tests/cases/*.tsv: expected " << name << " " << key
                 << ", got no such line (tests run in the repository's root)";
   return {};
 }

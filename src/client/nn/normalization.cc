@@ -1,0 +1,222 @@
+#include "client/nn/normalization.h"
+
+#include <tuple>
+
+#include "client/control/control_flow.h"
+#include "client/nn/layer_scope.h"
+#include "client/nn/moving_averages.h"
+#include "client/operators.h"
+#include "client/types_and_shapes.h"
+#include "sluice/ops.h"
+
+namespace sluice {
+namespace {
+
+// Sums over a batch lose too much precision in 16 bits.
+DType StatisticsType(DType t) {
+  return t == DType::kHalf || t == DType::kBfloat16 ? DType::kFloat : t;
+}
+
+bool IsProbability(const char* layer, const char* what, double v) {
+  if (v >= 0 && v <= 1) return true;
+  BuildError(
+      InvalidArgument(layer, ": expected a ", what, " in [0, 1], got ", v));
+  return false;
+}
+bool IsEpsilon(const char* layer, double v) {
+  if (v >= 0 && v < 1e30) return true;
+  BuildError(InvalidArgument(
+      layer, ": expected an epsilon that is finite and not negative, got ", v));
+  return false;
+}
+
+struct Moments {
+  Output mean, variance;
+};
+
+// Over some dimensions, which are kept with size 1.
+Moments MomentsOf(const Output& x, const Output& axes) {
+  Moments m;
+  m.mean = ops::Mean(x, axes, {.keep_dims = true});
+  m.variance = ops::Mean(ops::SquaredDifference(x, ops::StopGradient(m.mean)),
+                         axes, {.keep_dims = true});
+  return m;
+}
+
+// gamma (x - mean) / sqrt(variance + epsilon) + beta; gamma and beta may be
+// null.
+Output Normalized(const Output& x, const Moments& m, const Output& gamma,
+                  const Output& beta, double epsilon) {
+  Output by = ops::Rsqrt(m.variance + epsilon);
+  if (gamma.valid()) by = by * gamma;
+  Output plus = -m.mean * by;
+  if (beta.valid()) plus = plus + beta;
+  return x * by + plus;
+}
+
+// The variables of a batch normalisation.
+struct BatchNormVariables {
+  Var gamma, beta, mean, variance;  // The first two may be null.
+};
+
+void MoveAverages(const BatchNormVariables& v, const Moments& batch,
+                  const Training& training, double momentum) {
+  Operand decay = momentum;
+  if (!training.known.has_value())
+    decay = ops::SelectV2(training.decided, static_cast<float>(momentum), 1.0f);
+  std::vector<Output>& updates = CurrentGraph().collections()[kUpdateOps];
+  for (const auto& [average, value] :
+       {std::pair(v.mean, batch.mean), std::pair(v.variance, batch.variance)}) {
+    Node* const update =
+        AssignMovingAverage(average, ops::StopGradient(value), decay);
+    if (update != nullptr) updates.push_back(update);
+  }
+}
+
+Output FusedBatchNorm(const Output& x, const BatchNormVariables& v,
+                      const Training& training, const BatchNormOptions& o,
+                      int axis) {
+  const int64_t size = KnownDim(x, axis);
+  const auto read = [&](const Var& var, double otherwise) {
+    return var.valid() ? var.Read({}) : Filled({size}, otherwise);
+  };
+  const Output gamma = read(v.gamma, 1), beta = read(v.beta, 0);
+  ops::FusedBatchNormV3Attrs attrs;
+  attrs.epsilon = static_cast<float>(o.epsilon);
+  attrs.data_format = axis == 1 ? "NCHW" : "NHWC";
+  const auto run = [&](bool trains) {
+    attrs.is_training = trains;
+    const Output none = Constant(Tensor(DType::kFloat, {0}));
+    const auto made =
+        ops::FusedBatchNormV3(x, gamma, beta, trains ? none : v.mean.Read({}),
+                              trains ? none : v.variance.Read({}), attrs);
+    return std::tuple{made.y, made.batch_mean, made.batch_variance};
+  };
+  const auto [y, mean, variance] =
+      training.known.has_value()
+          ? run(*training.known)
+          : Cond(
+                training.decided, [&] { return run(true); },
+                [&] { return run(false); });
+  if (training.known != false)
+    MoveAverages(v, {mean, variance}, training, o.momentum);
+  return y;
+}
+
+}  // namespace
+
+Output BatchNorm(const Operand& input, const Operand& training,
+                 const BatchNormOptions& o, SourceLoc loc) {
+  const AtLine at(loc);
+  const char* const layer = "BatchNorm";
+  const Output x = LayerInput(layer, input, 2, kMaxRank);
+  if (!x.valid()) return x;
+  const int rank = x.shape().rank();
+  if (o.axis < -rank || o.axis >= rank)
+    return BuildError(InvalidArgument(layer, ": expected an axis from ", -rank,
+                                      " to ", rank - 1, ", got ", o.axis));
+  const int axis = o.axis < 0 ? o.axis + rank : o.axis;
+  const int64_t size = KnownSize(layer, x, axis);
+  const Training mode = ReadTraining(layer, training);
+  if (size < 0 || !mode.valid || !IsEpsilon(layer, o.epsilon) ||
+      !IsProbability(layer, "momentum", o.momentum))
+    return CurrentGraph().Failure();
+  const LayerScope scope(o.name, "batch_normalization", loc);
+  const DType t = RemoveRef(x.dtype()), s = StatisticsType(t);
+  BatchNormVariables v;
+  if (o.scale)
+    v.gamma = Weight("gamma", {size}, s,
+                     {o.gamma_initializer, o.gamma_regularizer, o.trainable});
+  if (o.center)
+    v.beta = Weight("beta", {size}, s,
+                    {o.beta_initializer, o.beta_regularizer, o.trainable});
+  // (A regularizer of the scope is for what is trained.)
+  const Regularizer none = [](Output) { return Output(); };
+  v.mean = Weight("moving_mean", {size}, s, {init::Zeros(), none, false});
+  v.variance =
+      Weight("moving_variance", {size}, s, {init::Ones(), none, false});
+  if ((o.scale && !v.gamma.valid()) || (o.center && !v.beta.valid()) ||
+      !v.mean.valid() || !v.variance.valid())
+    return CurrentGraph().Failure();
+  if (rank == 4 && (axis == 1 || axis == 3) && s == DType::kFloat)
+    return FusedBatchNorm(x, v, mode, o, axis);
+
+  const Output wide_x = InType(x, s);
+  // A vector of features, or a null one, that broadcasts to x.
+  std::vector<int64_t> wide_shape(static_cast<size_t>(rank), 1);
+  wide_shape[static_cast<size_t>(axis)] = size;
+  const auto wide = [&](const Output& features) {
+    return axis == rank - 1 || !features.valid()
+               ? features
+               : ops::Reshape(features, Constant(Tensor::Vector(wide_shape)));
+  };
+  const auto read = [&](const Var& var) {
+    return var.valid() ? wide(var.Read({})) : Output();
+  };
+  std::vector<int32_t> others;
+  for (int i = 0; i < rank; ++i)
+    if (i != axis) others.push_back(i);
+  Moments used;
+  if (mode.known != false) {
+    Moments batch = MomentsOf(wide_x, IntVector(others));
+    const Output vector = Constant(Tensor::Vector<int64_t>({size}));
+    MoveAverages(v,
+                 {ops::Reshape(batch.mean, vector),
+                  ops::Reshape(batch.variance, vector)},
+                 mode, o.momentum);
+    used = batch;
+    if (!mode.known.has_value()) {
+      // (Moving averages that broadcast like the moments.)
+      const Output kept = Constant(Tensor::Vector(wide_shape));
+      used.mean = ops::SelectV2(mode.decided, batch.mean,
+                                ops::Reshape(v.mean.Read({}), kept));
+      used.variance = ops::SelectV2(mode.decided, batch.variance,
+                                    ops::Reshape(v.variance.Read({}), kept));
+    }
+  } else {
+    used = {read(v.mean), read(v.variance)};
+  }
+  return InType(
+      Normalized(wide_x, used, read(v.gamma), read(v.beta), o.epsilon), t);
+}
+
+Output LayerNorm(const Operand& input, const LayerNormOptions& o,
+                 SourceLoc loc) {
+  const AtLine at(loc);
+  const char* const layer = "LayerNorm";
+  const Output x = LayerInput(layer, input, 1, kMaxRank);
+  if (!x.valid()) return x;
+  const int rank = x.shape().rank();
+  if (o.first_axis < -rank || o.first_axis >= rank)
+    return BuildError(InvalidArgument(layer, ": expected a first axis from ",
+                                      -rank, " to ", rank - 1, ", got ",
+                                      o.first_axis));
+  if (!IsEpsilon(layer, o.epsilon)) return CurrentGraph().Failure();
+  std::vector<int64_t> sizes;
+  std::vector<int32_t> axes;
+  for (int i = (o.first_axis + rank) % rank; i < rank; ++i) {
+    sizes.push_back(KnownSize(layer, x, i));
+    if (sizes.back() < 0) return CurrentGraph().Failure();
+    axes.push_back(i);
+  }
+  const LayerScope scope(o.name, "layer_normalization", loc);
+  const DType t = RemoveRef(x.dtype()), s = StatisticsType(t);
+  Var gamma, beta;
+  if (o.scale)
+    gamma = Weight("gamma", Shape(sizes), s,
+                   {o.gamma_initializer, o.gamma_regularizer, o.trainable});
+  if (o.center)
+    beta = Weight("beta", Shape(sizes), s,
+                  {o.beta_initializer, o.beta_regularizer, o.trainable});
+  if ((o.scale && !gamma.valid()) || (o.center && !beta.valid()))
+    return CurrentGraph().Failure();
+  const auto read = [](const Var& v) {
+    return v.valid() ? v.Read({}) : Output();
+  };
+  const Output wide_x = InType(x, s);
+  return InType(Normalized(wide_x, MomentsOf(wide_x, IntVector(axes)),
+                           read(gamma), read(beta), o.epsilon),
+                t);
+}
+
+}  // namespace sluice
