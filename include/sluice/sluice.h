@@ -68,6 +68,7 @@
 #include "data/dataset_iterator.h"            // DatasetIterator
 #include "data/hash_table.h"                  // HashTable, MutableHashTable
 #include "data/queue.h"                       // Queue
+#include "data/queue_runner.h"                // QueueRunner
 #include "deploy/quantize.h"                  // Freeze, Quantize
 #include "exec/core/cancellation.h"           // Cancellation
 #include "exec/core/device.h"                 // CpuDevices
@@ -91,5 +92,9 @@
 #include "train/checkpoint_difference.h"  // CompareCheckpoint
 #include "train/run_lock.h"               // RunLock
 #include "train/saver.h"                  // Saver
+#include "train/signal_stop.h"            // SignalStop
+#include "train/training_hook.h"          // TrainingHook
+#include "train/training_hooks.h"         // NanHook, EarlyStoppingHook, ...
+#include "train/training_session.h"       // TrainingSession
 
 #endif  // SLUICE_SLUICE_H_

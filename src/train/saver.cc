@@ -98,6 +98,10 @@ class Saver::Impl {
   Status SaveAsync(Session& session, const std::string& prefix,
                    const SaveOptions& options);
   Result<std::string> WaitForSaves();
+  std::optional<Result<std::string>> FinishedSave() {
+    const std::lock_guard<std::mutex> lock(finished_mu_);
+    return std::exchange(finished_, std::nullopt);
+  }
   Status Restore(Session& session, const std::string& path);
   Result<CheckpointDifference> Compare(const CheckpointReader& reader) const;
 
@@ -134,6 +138,8 @@ class Saver::Impl {
   std::thread writer_;                               // GUARDED_BY(writer_mu_)
   std::optional<Result<std::string>> last_written_;  // As writer_.
   std::atomic<std::thread::id> reporting_{};  // The thread that is in on_saved.
+  std::mutex finished_mu_;
+  std::optional<Result<std::string>> finished_;  // GUARDED_BY(finished_mu_)
 };
 
 Result<std::string> Saver::Impl::PathOf(const std::string& prefix,
@@ -240,6 +246,10 @@ Status Saver::Impl::SaveAsync(Session& session, const std::string& prefix,
       options_.on_saved(result);
       reporting_ = std::thread::id();
     }
+    {
+      const std::lock_guard<std::mutex> finished(finished_mu_);
+      finished_ = result;
+    }
     last_written_ = std::move(result);
   };
   writer_ = std::thread(std::move(write));
@@ -303,6 +313,9 @@ Status Saver::SaveAsync(Session& session, const std::string& prefix,
   return impl_->SaveAsync(session, prefix, options);
 }
 Result<std::string> Saver::WaitForSaves() { return impl_->WaitForSaves(); }
+std::optional<Result<std::string>> Saver::FinishedSave() {
+  return impl_->FinishedSave();
+}
 Status Saver::Restore(Session& session, const std::string& path) {
   return impl_->Restore(session, path);
 }

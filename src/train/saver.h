@@ -131,6 +131,10 @@ class Saver {
   // Waits until nothing is being written, and returns the path of the latest
   // SaveAsync, or its error. FailedPrecondition if there was none.
   Result<std::string> WaitForSaves();
+  // Does not wait: the path of a SaveAsync that has been written, or its error.
+  // Each result is returned once; nullopt if there is none yet. (Only the
+  // latest is kept.)
+  std::optional<Result<std::string>> FinishedSave();
 
   // Assigns the saved values to the variables. InvalidArgument, before anything
   // is assigned, if the checkpoint is that of another model: the message lists
