@@ -112,6 +112,30 @@ Result<Tensor> GatherRows(const Tensor& params, const Tensor& indices,
   return out;
 }
 
+Status NamingId(const Node& node, const Tensor& indices, int64_t rows,
+                Status otherwise) {
+  const AttrValue* const table = node.FindAttr("_table");
+  if (table == nullptr || table->get<std::string>() == nullptr ||
+      (indices.dtype() != DType::kInt32 && indices.dtype() != DType::kInt64))
+    return otherwise;
+  for (int64_t i = 0; i < indices.num_elements(); ++i) {
+    const int64_t row = indices.dtype() == DType::kInt64
+                            ? indices.raw<int64_t>()[i]
+                            : indices.raw<int32_t>()[i];
+    if (row >= 0 && row < rows) continue;
+    // (Wraps around like the id that was divided.)
+    const auto id = static_cast<int64_t>(
+        static_cast<uint64_t>(row) *
+            static_cast<uint64_t>(node.IntAttr("_id_scale")) +
+        static_cast<uint64_t>(node.IntAttr("_id_offset")));
+    const int64_t all = node.IntAttr("_table_rows");
+    return InvalidArgument("ids: expected ids of table '",
+                           *table->get<std::string>(), "' in [0, ",
+                           all < 0 ? rows : all, "), got ", id);
+  }
+  return otherwise;
+}
+
 Result<PartialShape> GatherShape(const PartialShape& params,
                                  const PartialShape& indices,
                                  std::optional<int64_t> axis,
@@ -291,10 +315,12 @@ struct GatherV2Kernel {
   Status Run(KernelContext& ctx) {
     SLUICE_ASSIGN_OR_RETURN(const int64_t axis,
                             IntScalar(ctx.input(2), "axis"));
-    SLUICE_ASSIGN_OR_RETURN(
-        Tensor out, GatherRows(ctx.input(0), ctx.input(1), axis, batch_dims,
-                               ctx.step().allocator));
-    ctx.set_output(0, std::move(out));
+    Result<Tensor> out = GatherRows(ctx.input(0), ctx.input(1), axis,
+                                    batch_dims, ctx.step().allocator);
+    if (!out.ok())
+      return NamingId(ctx.node(), ctx.input(1), ctx.input(0).dim(0),
+                      out.status());
+    ctx.set_output(0, *std::move(out));
     return OkStatus();
   }
   const int64_t batch_dims;
