@@ -9,6 +9,7 @@
 #include "ops/common/elements.h"
 #include "ops/common/grad_nodes.h"
 #include "ops/common/nd_index.h"
+#include "ops/common/prefetch.h"
 
 namespace sluice {
 namespace array {
@@ -49,12 +50,25 @@ struct GatherLoop {
                     if (inner == 1) {
                       for (; r < last; ++r) to[r] = from[ix[r]];
                     } else {
-                      for (; r < last; ++r)
-                        CopyRun(type, from + ix[r] * inner, to + r * inner,
-                                inner);
+                      CopyRows(from, ix, r, last, to);
+                      r = last;
                     }
                   }
                 });
+  }
+
+  // to[r] = from[ix[r]] for the rows [r, last).
+  template <typename T, typename I>
+  void CopyRows(const T* from, const I* ix, int64_t r, int64_t last,
+                T* to) const {
+    const size_t bytes = static_cast<size_t>(inner) * sizeof(T);
+    constexpr auto kAhead = static_cast<int64_t>(kRowsAhead);
+    for (int64_t i = r; i < std::min(last, r + kAhead); ++i)
+      PrefetchRow(from + ix[i] * inner, bytes);
+    for (; r < last; ++r) {
+      if (r + kAhead < last) PrefetchRow(from + ix[r + kAhead] * inner, bytes);
+      CopyRun(type, from + ix[r] * inner, to + r * inner, inner);
+    }
   }
 };
 
