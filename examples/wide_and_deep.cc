@@ -70,8 +70,8 @@ int main() {
   std::vector<Var> others = TrainableVariables();
   std::erase_if(others, [&](const Var& v) { return v.SameAs(weights); });
   Node* train =
-      Group({FtrlOptimizer(0.5).Minimize(loss, {.variables = {weights}}),
-             AdagradOptimizer(0.05).Minimize(loss, {.variables = others})});
+      Group({FtrlOptimizer(1.0).Minimize(loss, {.variables = {weights}}),
+             AdagradOptimizer(0.2).Minimize(loss, {.variables = others})});
   Output guess = ops::Cast(score > 0, DType::kFloat);
   Output wrong = ops::Mean(ops::Abs(guess - clicked), 0);
 

@@ -56,8 +56,8 @@ score = tf.reshape(wide + deep, [BATCH])
 loss = tf.losses.sigmoid_cross_entropy(clicked, score)
 others = [v for v in tf.trainable_variables() if v is not weights]
 train = tf.group(
-    tf.train.FtrlOptimizer(0.5).minimize(loss, var_list=[weights]),
-    tf.train.AdagradOptimizer(0.05).minimize(loss, var_list=others))
+    tf.train.FtrlOptimizer(1.0).minimize(loss, var_list=[weights]),
+    tf.train.AdagradOptimizer(0.2).minimize(loss, var_list=others))
 wrong = tf.reduce_mean(tf.abs(tf.cast(score > 0, tf.float32) - clicked))
 
 with tf.Session() as sess:
