@@ -1,110 +1,99 @@
-// A character language model: an LSTM learns a text file, then generates text
-// in a loop inside the graph that samples each character from the model's
-// distribution and feeds it back.
+// A word language model (OSDI'16, section 6.4): an LSTM learns a text file,
+// with a softmax over all words or over a sample of them, then writes in a loop
+// inside the graph, which draws each word and feeds it back. The tables of
+// words are in two parts each (Figure 4).
 //
-//   example_language_model [FILE [STEPS]]
-#include <cmath>
+//   example_language_model [FILE [STEPS [SAMPLED]]]  # 0 sampled words: all.
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
-#include <iterator>
+#include <functional>
+#include <map>
 #include <random>
-#include <string>
 
 #include "sluice/sluice.h"
-
 using namespace sluice;
 
-namespace {
-
-constexpr int kBatch = 32, kLength = 40, kUnits = 128, kSymbols = 128;
-
-// Random pieces of kLength + 1 characters of the text.
-Tensor Pieces(const std::string& text, std::mt19937* random) {
-  Tensor t(DType::kInt32, {kBatch, kLength + 1});
-  for (int i = 0; i < kBatch; ++i) {
-    const size_t from = (*random)() % (text.size() - kLength);
-    for (int k = 0; k <= kLength; ++k)
-      t.data<int32_t>()[i * (kLength + 1) + k] =
-          text[from + static_cast<size_t>(k)] & (kSymbols - 1);
-  }
-  return t;
-}
-
-}  // namespace
+constexpr int kBatch = 16, kLength = 20, kUnits = 128;
 
 int main(int argc, char** argv) {
-  const std::string path =
-      argc > 1 ? argv[1] : "/usr/share/common-licenses/GPL-3";
-  const int steps = argc > 2 ? std::atoi(argv[2]) : 400;
+  const char* path = argc > 1 ? argv[1] : "/usr/share/common-licenses/GPL-3";
+  const int steps = argc > 2 ? std::atoi(argv[2]) : 300;
+  const int sampled = argc > 3 ? std::atoi(argv[3]) : 0;
+  // The text as numbers of words: the most frequent word is 0, as samples by
+  // the log-uniform distribution expect.
   std::ifstream file(path);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (text.size() <= kLength) {
-    std::fprintf(stderr, "%s: expected a text of more than %d characters\n",
-                 path.c_str(), kLength);
-    return 1;
-  }
+  std::map<std::string, int> count, number;
+  std::vector<std::string> text, words;
+  for (std::string word; file >> word; text.push_back(word))
+    if (++count[word] == 1) words.push_back(word);
+  std::ranges::stable_sort(words, std::greater(),
+                           [&](const auto& w) { return count[w]; });
+  for (const std::string& word : words)
+    number.emplace(word, static_cast<int>(number.size()));
+  const auto vocabulary = static_cast<int64_t>(words.size());
+  if (text.size() <= kLength) return 1;
 
-  // The model: from a character's vector to scores of the next character.
   SetRandomSeed(1);
-  Var embedding = GetVariable("embedding", {kSymbols, 64});
-  Var w = GetVariable("w", {kUnits, kSymbols});
-  Var b = GetVariable("b", {kSymbols}, init::Zeros());
+  const auto table = [&](const char* name, const Shape& shape) {
+    return GetPartitionedVariable(name, shape, FixedSizePartitioner(2));
+  };
+  const PartitionedVar embedding = table("embedding", {vocabulary, 64});
+  const PartitionedVar w = table("w", {vocabulary, kUnits});
+  const PartitionedVar b = table("b", {vocabulary});
   RnnCell cell = LstmCell(kUnits);
-  auto scores = [&](Output h) { return ops::MatMul(h, w) + b; };
 
-  // Training: [batch, time] characters predict those that follow them.
+  // Training: [batch, time] words predict those that follow them.
   Output pieces = Placeholder<int32_t>({kBatch, kLength + 1});
   Output from = ops::Slice(pieces, {0, 0}, {kBatch, kLength});
-  Output to = ops::Slice(pieces, {0, 1}, {kBatch, kLength});
-  RnnResult rnn = DynamicRnn(cell, ops::GatherV2(embedding, from, 0));
-  Output flat = ops::Reshape(rnn.outputs, {kBatch * kLength, kUnits});
-  Output loss = ops::Mean(ops::SparseSoftmaxCrossEntropyWithLogits(
-                              scores(flat), ops::Reshape(to, {-1}))
-                              .loss,
-                          0);
-  Node* train = AdagradOptimizer(0.1, 1e-5).Minimize(loss);
+  Output to = ops::Reshape(ops::Slice(pieces, {0, 1}, {kBatch, kLength}), {-1});
+  Output outputs = DynamicRnn(cell, EmbeddingLookup(embedding, from)).outputs;
+  Output h = ops::Reshape(outputs, {kBatch * kLength, kUnits});
+  Output losses = sampled == 0 ? FullSoftmaxLoss(w, b, to, h)
+                               : SampledSoftmaxLoss(w, b, to, h, sampled);
+  Output loss = ops::Mean(losses, 0);
+  Node* train = AdamOptimizer(0.005).Minimize(loss);
 
-  // Generation: the requested number of characters, one per iteration.
-  Output first = Placeholder<int32_t>(PartialShape::Scalar());
-  Output count = Placeholder<int32_t>(PartialShape::Scalar());
+  // Writing: the requested number of words, one per iteration.
+  Output first = Placeholder<int32_t>({1}), length = Placeholder<int32_t>({});
+  Output all_w = w, all_b = b;  // Joined once, before the loop.
   auto [n, last, state, written] = While(
-      std::tuple{0, ops::Reshape(first, {1}), cell.ZeroState(1),
-                 TensorArray(DType::kInt32, count)},
-      [&](Output n, auto...) { return n < count; },
-      [&](Output n, Output c, RnnState state, TensorArray so_far) {
-        RnnStep step = cell(ops::GatherV2(embedding, c, 0), state);
-        // (Sharpens the model's distribution slightly.)
-        Output next =
-            ops::Reshape(ops::Multinomial(scores(step.output) / 0.7f, 1,
-                                          {.output_dtype = DType::kInt32}),
-                         {1});
+      std::tuple{0, first, cell.ZeroState(1),
+                 TensorArray(DType::kInt32, length)},
+      [&](Output n, auto...) { return n < length; },
+      [&](Output n, Output word, RnnState state, TensorArray so_far) {
+        RnnStep step = cell(EmbeddingLookup(embedding, word), state);
+        Output scores =
+            ops::MatMul(step.output, all_w, {.transpose_b = true}) + all_b;
+        Output next = ops::Reshape(
+            ops::Multinomial(scores / 0.7f, 1, {.output_dtype = DType::kInt32}),
+            {1});
         return std::tuple{n + 1, next, step.state, so_far.Write(n, next)};
       },
       {.back_prop = false, .name = "write"});
-  Output characters = ops::Reshape(written.Stack(), {-1});
+  Output line = ops::Reshape(written.Stack(), {-1});
 
   Session session;
   Status status = session.RunTargets({GlobalVariablesInitializer()});
   std::mt19937 random(1);
   for (int step = 0; step <= steps && status.ok(); ++step) {
-    const auto out =
-        session.Run({{pieces, Pieces(text, &random)}}, {loss}, {train});
+    Tensor batch(DType::kInt32, {kBatch, kLength + 1});
+    int32_t* at = batch.data<int32_t>();
+    for (int i = 0; i < kBatch; ++i) {
+      size_t from_word = random() % (text.size() - kLength);
+      for (int k = 0; k <= kLength; ++k) *at++ = number[text[from_word++]];
+    }
+    const auto out = session.Run({{pieces, batch}}, {loss}, {train});
     status = out.status();
     if (status.ok() && step % 50 == 0)
-      std::printf("step %4d: %.3f bits per character\n", step,
-                  (*out)[0].scalar<float>() / std::log(2.0f));
+      std::printf("step %4d: loss %.3f\n", step, (*out)[0].scalar<float>());
   }
-  const auto out = session.Run({{first, Tensor::Scalar<int32_t>('\n')},
-                                {count, Tensor::Scalar<int32_t>(400)}},
-                               characters);
-  if (!status.ok() || !out.ok()) {
-    std::fprintf(stderr, "%s\n%s\n", status.ToString().c_str(),
-                 out.status().ToString().c_str());
-    return 1;
-  }
-  std::printf("It writes:\n");
-  for (const int32_t c : out->flat<int32_t>())
-    std::putchar(c >= ' ' || c == '\n' ? c : '?');
-  std::printf("\n");
-  return 0;
+  const Feeds feeds = {{first, Tensor::Vector<int32_t>({0})},
+                       {length, Tensor::Scalar<int32_t>(60)}};
+  const Result<Tensor> out = session.Run(feeds, line);
+  if (status.ok()) status = out.status();
+  std::printf("%s\n", status.ok() ? "It writes:" : status.ToString().c_str());
+  for (int i = 0; status.ok() && i < 60; ++i)
+    std::printf("%s ", words[size_t(out->data<int32_t>()[i])].c_str());
+  return status.ok() ? 0 : 1;
 }

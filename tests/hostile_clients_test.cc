@@ -697,20 +697,6 @@ HOSTILE(NetworksOfNothing,
   });
 }
 
-HOSTILE(SampledSoftmaxOfNothing, "SampledSoftmaxLoss") {
-  (void)RecordedBy([] {
-    EXPECT_NULL(SampledSoftmaxLoss(Var(), Var(), Output(), Output(), 3));
-  });
-  for (const int64_t n : {INT64_MIN, int64_t{-1}, int64_t{0}, INT64_MAX})
-    (void)RecordedBy([&] {
-      const Var w(Tensor::Of<float>({2, 1}, {1, 2}), "w");
-      const Var b(Tensor::Vector<float>({1, 2}), "b");
-      (void)SampledSoftmaxLoss(w, b, Tensor::Vector<int64_t>({5}),
-                               Tensor::Of<float>({1, 1}, {1}), n);
-      (void)SampledSoftmaxLoss(w, b, Tensor(), "text", n);
-    });
-}
-
 // ---- Devices ----------------------------------------------------------------
 
 HOSTILE(PlacementsOfNothing,

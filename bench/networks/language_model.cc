@@ -1,6 +1,6 @@
 #include "bench/networks/language_model.h"
 
-#include "client/nn/sampled_softmax.h"
+#include "client/nn/large_softmax.h"
 
 namespace sluice::bench {
 
@@ -33,10 +33,8 @@ LanguageModelNetwork LanguageModel(const LanguageModelOptions& o) {
       ops::Mean(ops::SparseSoftmaxCrossEntropyWithLogits(scores, to).loss, 0);
   net.objective = net.loss;
   if (o.sampled > 0) {
-    net.objective = ops::Mean(
-        SampledSoftmaxLoss(weights, bias, ops::Cast(to, DType::kInt64), h,
-                           o.sampled),
-        0);
+    net.objective =
+        ops::Mean(SampledSoftmaxLoss(weights, bias, to, h, o.sampled), 0);
   }
   return net;
 }

@@ -109,13 +109,24 @@ def test_a_step_is_traced(example, tmp_path):
     assert (tmp_path / "t.json").stat().st_size > 100
 
 
-def test_character_model_generates_text(example, tmp_path):
-    (tmp_path / "text").write_text("abcd" * 100)
-    out = example("language_model", tmp_path / "text", 50)
-    bits = numbers(out, r"step +\d+:")
-    assert bits[-1] < 1 < bits[0]
-    written = out.split("It writes:\n")[1]
-    assert len(written) == 401 and "abcdabcd" in written
+@pytest.mark.parametrize("sampled", [0, 4])
+def test_language_model_writes_what_it_read(example, tmp_path, sampled):
+    (tmp_path / "text").write_text("one two three four five six " * 40)
+    out = example("language_model", tmp_path / "text", 100, sampled)
+    losses = numbers(out, "loss")
+    assert losses[-1] < 0.2 * losses[0]
+    written = out.split("It writes:\n")[1].split()
+    assert len(written) == 60 and "one two three four" in " ".join(written)
+
+
+def test_words_of_a_topic_are_neighbours(example):
+    assert numbers(example("word2vec", 1200), "topic:")[0] > 90
+
+
+def test_wide_and_deep_model_predicts_clicks(example):
+    out = example("wide_and_deep", 600)
+    wrong = [float(n) for n in re.findall(r"(\d+)% wrong", out)]
+    assert len(wrong) == 4 and wrong[-1] < 17
 
 
 def test_training_within_the_graph(example):

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "client/initial_part.h"
 #include "client/op_builder.h"
 
 namespace sluice {
@@ -52,8 +53,11 @@ Output Normal(const char* op, const char* scope_name, const Shape& shape,
   return Rescaled(Random(op, dims, options, loc), scale, offset, loc);
 }
 
-// The fan-in and fan-out of a layer with weights of this shape.
-std::pair<double, double> Fans(const Shape& shape) {
+// The fan-in and fan-out of a layer with weights of this shape, or with weights
+// of which they are a part.
+std::pair<double, double> Fans(const Shape& own) {
+  const InitialPart* const part = InitialPart::Current();
+  const Shape& shape = part == nullptr ? own : part->whole();
   if (shape.rank() == 0) return {1, 1};
   if (shape.rank() == 1)
     return {static_cast<double>(shape.dim(0)),
@@ -264,6 +268,23 @@ InitializerFn Identity(double gain) {
     if (!shape.valid() || shape.rank() != 2)
       return BuildError(InvalidArgument(
           "Identity: expected a shape of rank 2, got ", shape.ToString()));
+    if (const InitialPart* const part = InitialPart::Current();
+        part != nullptr) {
+      // Its rows of the whole's diagonal, which may lie beside its columns.
+      const auto first =
+          static_cast<int32_t>(part->offset(0) - part->offset(1));
+      const Output diagonal =
+          Build("Range",
+                {sluice::Constant(first),
+                 sluice::Constant(first + static_cast<int32_t>(shape.dim(0))),
+                 sluice::Constant(1)},
+                {}, "", {});
+      return Build(
+          "OneHot",
+          {diagonal, sluice::Constant(static_cast<int32_t>(shape.dim(1))),
+           ScalarOf(dtype, gain), ScalarOf(dtype, 0)},
+          {}, "", {});
+    }
     const int64_t size = std::min(shape.dim(0), shape.dim(1));
     return Build(
         "MatrixSetDiag",

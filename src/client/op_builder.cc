@@ -95,7 +95,19 @@ Node* OpCall::Run() {
     if (const std::string& n = op_->inputs[i].number_attr;
         !n.empty() && i < args_.size())
       attrs_.try_emplace(n, static_cast<int64_t>(args_[i].size()));
-  node_ = BuildNode(op_name_, Inputs(), attrs_, name_, loc_);
+  std::vector<Output> inputs = Inputs();
+  size_t at = 0;
+  for (size_t i = 0; op_ != nullptr && i < op_->inputs.size(); ++i) {
+    if (i >= args_.size()) break;
+    const size_t end = at + args_[i].size();
+    AttrValue::Types types;
+    for (; at < end; ++at)
+      if (inputs[at].valid()) types.push_back(RemoveRef(inputs[at].dtype()));
+    if (const std::string& list = op_->inputs[i].type_list_attr;
+        !list.empty() && types.size() == args_[i].size())
+      attrs_.try_emplace(list, std::move(types));
+  }
+  node_ = BuildNode(op_name_, std::move(inputs), attrs_, name_, loc_);
   failure_ = CurrentGraph().Failure();
   return node_;
 }

@@ -113,6 +113,19 @@ TEST_F(OpBuilderTest, SeveralListsHaveTheLengthsGiven) {
   EXPECT_THAT(Values<float>(parsed.dense_values[0]), ElementsAre(5));
 }
 
+TEST_F(OpBuilderTest, SeveralListsHaveTheTypesGiven) {
+  const Output at = Constant(Tensor::Of<int64_t>({1, 2}, {0, 0}));
+  const Output size = Constant(Tensor::Vector<int64_t>({1, 1}));
+  const auto crossed = ops::SparseCross(
+      {at, at},
+      {Constant(Tensor::Vector<int64_t>({3})),
+       Constant(Tensor::Vector<std::string>({"a"}))},
+      {size, size}, {}, /*hashed_output=*/false, /*num_buckets=*/0,
+      /*hash_key=*/1, DType::kString, DType::kString);
+  ASSERT_TRUE(crossed.output_values.valid()) << graph_.status();
+  EXPECT_THAT(Values<std::string>(crossed.output_values), ElementsAre("3_X_a"));
+}
+
 TEST_F(OpBuilderTest, FailedCallReturnsListsOfTheirLength) {
   const std::vector<Output> parts =
       ops::Split(0, Constant(Tensor::Scalar<float>(1)), 3);

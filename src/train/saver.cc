@@ -12,6 +12,7 @@
 #include "checkpoint/bundle_writer.h"
 #include "checkpoint/pending_file.h"
 #include "checkpoint/state.h"
+#include "client/partitioned_variables.h"
 #include "graph/op_def.h"
 #include "train/checkpoint_keeper.h"
 #include "train/leftovers.h"
@@ -76,8 +77,13 @@ class Saver::Impl {
       : options_(std::move(options)), keeper_(options_) {
     variables_ = options_.variables;
     if (variables_.empty())
-      for (const Var& v : GlobalVariables())
-        variables_.push_back({v.name(), v});
+      for (const Var& v : GlobalVariables()) {
+        const std::optional<VariablePart> part = PartOf(v);
+        if (part.has_value())
+          variables_.push_back({part->name, v, part->ShapeAndSlice()});
+        else
+          variables_.push_back({v.name(), v});
+      }
     status_ = CheckVariables(variables_, options_);
     if (!status_.ok()) {
       BuildError(status_, loc);

@@ -38,7 +38,8 @@ struct SavedVariable {
 };
 
 struct SaverOptions {
-  // None: all global variables of the ambient graph, under their names.
+  // None: all global variables of the ambient graph, under their names; parts
+  // of a partitioned variable (PartOf) as slices of one tensor.
   std::vector<SavedVariable> variables = {};
   std::string name = "save";  // Of the nodes.
   // Each device writes a data file of its own.

@@ -16,6 +16,10 @@
 #include "base/failpoint.h"
 #include "checkpoint/bundle_writer.h"
 #include "checkpoint/state.h"
+#include "client/nn/embedding.h"
+#include "client/nn/optimizers.h"
+#include "client/operators.h"
+#include "client/partitioned_variables.h"
 #include "io/file.h"
 #include "sluice/ops.h"
 #include "train/run_lock.h"
@@ -95,6 +99,81 @@ TEST_F(SaverTest, WhatIsSavedIsRestored) {
       ASSERT_TRUE(saver.Restore(other, *path).ok());
       EXPECT_EQ(other.Run(b)->scalar<int64_t>(), 7);
     }
+}
+
+TEST_F(SaverTest, PartsOfAVariableAreSlicesOfOneTensor) {
+  // A model whose table is in `parts` parts, and its optimizer's slots.
+  struct Model {
+    explicit Model(int64_t parts) {
+      const WithGraph use(g);
+      table =
+          GetPartitionedVariable("table", {7, 2}, FixedSizePartitioner(parts),
+                                 init::RandomUniform(-1, 1, /*seed=*/1));
+      const Output loss =
+          ops::Sum(ops::Square(EmbeddingLookup(
+                       table, Constant(Tensor::Vector<int32_t>({0, 3, 6, 3})))),
+                   {0, 1});
+      train = adagrad.Minimize(loss);
+      init = GlobalVariablesInitializer();
+      std::vector<Var> slots;
+      for (const Var& v : table.parts())
+        slots.push_back(adagrad.GetSlot(v, "accumulator"));
+      accumulator = PartitionedVar(slots);
+      values = ops::Pack({table, accumulator});
+      saver = std::make_unique<Saver>();
+    }
+    Graph g;
+    AdagradOptimizer adagrad{0.5};
+    PartitionedVar table, accumulator;
+    Node *train = nullptr, *init = nullptr;
+    Output values;
+    std::unique_ptr<Saver> saver;
+  };
+  Model three(3);
+  ASSERT_TRUE(three.saver->status().ok()) << three.saver->status();
+  Session session(three.g);
+  ASSERT_TRUE(session.RunTargets({three.init}).ok());
+  ASSERT_TRUE(session.RunTargets({three.train}).ok());
+  const auto path = three.saver->Save(session, Path("m"), 1);
+  ASSERT_TRUE(path.ok()) << path.status();
+  const Result<Tensor> want = session.Run(three.values);
+  ASSERT_TRUE(want.ok()) << want.status();
+  // The files hold whole tensors, under the names of the wholes.
+  const auto reader = CheckpointReader::Open(*path);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_TRUE(reader->Has("table"));
+  EXPECT_TRUE(reader->Has("table/Adagrad"));
+  EXPECT_FALSE(reader->Has("table/part_0"));
+  for (const int64_t parts : {1, 2, 7}) {
+    Model other(parts);
+    Session elsewhere(other.g);
+    const Status restored = other.saver->Restore(elsewhere, *path);
+    ASSERT_TRUE(restored.ok()) << restored;
+    EXPECT_EQ(elsewhere.Run(other.values)->ToVector<float>(),
+              want->ToVector<float>());
+  }
+  // A model without parts, and one with parts that restores what it saved.
+  Graph g;
+  const WithGraph use(g);
+  const Var whole(Zeros({7, 2}), "table");
+  Saver saver;
+  Session plain(g);
+  ASSERT_TRUE(saver.Restore(plain, *path).ok());
+  const auto again = saver.Save(plain, Path("n"), 1);
+  ASSERT_TRUE(again.ok()) << again.status();
+  Model two(2);
+  Session split(two.g);
+  {
+    const WithGraph in_two(two.g);
+    std::vector<SavedVariable> some;
+    for (const Var& v : two.table.parts())
+      some.push_back({"table", v, PartOf(v)->ShapeAndSlice()});
+    Saver only({.variables = some});
+    const Status s = only.Restore(split, *again);
+    ASSERT_TRUE(s.ok()) << s;
+    EXPECT_EQ(split.Run(Output(ops::Identity(two.table)))->ToVector<float>(),
+              plain.Run(whole)->ToVector<float>());
+  }
 }
 
 TEST_F(SaverTest, TheNodesHaveTensorFlowsNames) {

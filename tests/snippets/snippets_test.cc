@@ -348,12 +348,40 @@ TEST_F(SnippetTest, LbfgsFits) {
   }
 }
 
-TEST_F(SnippetTest, SampledSoftmax) {
+TEST_F(SnippetTest, LargeSoftmax) {
   Var w(RandomUniform({5000, 8}), "w"), b(Zeros({5000}), "b");
   Output words = Constant(Tensor::Vector<int64_t>({7, 4000}));
   Output h = RandomUniform({2, 8});
-#include "snippets/src/client/nn/sampled_softmax.h/1.inc"
+#include "snippets/src/client/nn/large_softmax.h/1.inc"
   EXPECT_GT(Number(loss), 0);
+  EXPECT_GT(Number(exact), 0);
+}
+
+TEST_F(SnippetTest, CandidateSamplers) {
+  Var w(RandomUniform({300, 8}), "w"), b(Zeros({300}), "b");
+  Output words = Constant(Tensor::Vector<int64_t>({7, 299}));
+  Output h = RandomUniform({2, 8});
+  const std::vector<float> counts(300, 2.0f);
+#include "snippets/src/client/nn/candidate_samplers.h/1.inc"
+  EXPECT_GT(Number(loss), 0);
+}
+
+TEST_F(SnippetTest, PartitionedVariables) {
+  Output ids = Constant(Tensor::Vector<int64_t>({7, 999999}));
+#include "snippets/src/client/partitioned_variables.h/1.inc"
+  EXPECT_EQ(rows.shape(), PartialShape({2, 64}));
+  EXPECT_EQ(first.shape(), PartialShape({250000, 64}));
+  EXPECT_EQ(table.parts()[3].handle().node->device(), "/job:ps/task:1");
+}
+
+TEST_F(SnippetTest, Embeddings) {
+  Output words = Constant(Tensor::Vector<int64_t>({7, 49999}));
+  Output indices = Constant(Tensor::Of<int64_t>({3, 2}, {0, 0, 0, 1, 1, 0}));
+  Output tags = Constant(Tensor::Vector<int64_t>({1, 2, 40000}));
+  Output sizes = Constant(Tensor::Vector<int64_t>({2, 2}));
+#include "snippets/src/client/nn/embedding.h/1.inc"
+  EXPECT_EQ(Value(rows).shape(), Shape({2, 64}));
+  EXPECT_EQ(Value(means).shape(), Shape({2, 64}));
 }
 
 // ---- Control flow -----------------------------------------------------------

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/control/control_flow.h"
 #include "client/operators.h"
+#include "client/partitioned_variables.h"
 #include "client/types_and_shapes.h"
 #include "sluice/ops.h"
 
@@ -116,6 +117,10 @@ Node* ExponentialMovingAverage::Apply(const std::vector<Var>& variables,
       average =
           Var(start, absl::StrCat(v.name(), "/", options_.name), hidden, loc);
       if (!average.valid()) return nullptr;
+      if (const Status s = SetPartLike(average, v); !s.ok()) {
+        BuildError(s, loc);
+        return nullptr;
+      }
       std::vector<Output>& with_average =
           g.collections()[kMovingAverageVariables];
       if (std::none_of(with_average.begin(), with_average.end(),

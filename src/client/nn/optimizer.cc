@@ -8,6 +8,7 @@
 
 #include "client/nn/in_graph_of.h"
 #include "client/op_builder.h"
+#include "client/partitioned_variables.h"
 #include "client/types_and_shapes.h"
 #include "graph/control_flow.h"
 #include "graph/exact_line.h"
@@ -427,6 +428,8 @@ void Optimizer::MakeSlot(const Var& var, const std::string& slot,
   const Output value = ScalarOf(var.dtype(), initial, {});
   if (known.ok()) {
     v = Var(Filled(*known, value, {}), name, options, {});
+    if (!v.valid()) return;
+    if (const Status s = SetPartLike(v, var); !s.ok()) BuildError(s);
     return;
   }
   // The size of the variable's initial value.

@@ -9,6 +9,7 @@
 #include "ops/common/elements.h"
 #include "ops/common/grad_nodes.h"
 #include "ops/common/nd_index.h"
+#include "ops/common/prefetch.h"
 
 namespace sluice {
 namespace array {
@@ -49,12 +50,25 @@ struct GatherLoop {
                     if (inner == 1) {
                       for (; r < last; ++r) to[r] = from[ix[r]];
                     } else {
-                      for (; r < last; ++r)
-                        CopyRun(type, from + ix[r] * inner, to + r * inner,
-                                inner);
+                      CopyRows(from, ix, r, last, to);
+                      r = last;
                     }
                   }
                 });
+  }
+
+  // to[r] = from[ix[r]] for the rows [r, last).
+  template <typename T, typename I>
+  void CopyRows(const T* from, const I* ix, int64_t r, int64_t last,
+                T* to) const {
+    const size_t bytes = static_cast<size_t>(inner) * sizeof(T);
+    constexpr auto kAhead = static_cast<int64_t>(kRowsAhead);
+    for (int64_t i = r; i < std::min(last, r + kAhead); ++i)
+      PrefetchRow(from + ix[i] * inner, bytes);
+    for (; r < last; ++r) {
+      if (r + kAhead < last) PrefetchRow(from + ix[r + kAhead] * inner, bytes);
+      CopyRun(type, from + ix[r] * inner, to + r * inner, inner);
+    }
   }
 };
 
@@ -110,6 +124,30 @@ Result<Tensor> GatherRows(const Tensor& params, const Tensor& indices,
       loop.Run<T, int32_t>(params.raw(), indices.raw(), out.raw());
   });
   return out;
+}
+
+Status NamingId(const Node& node, const Tensor& indices, int64_t rows,
+                Status otherwise) {
+  const AttrValue* const table = node.FindAttr("_table");
+  if (table == nullptr || table->get<std::string>() == nullptr ||
+      (indices.dtype() != DType::kInt32 && indices.dtype() != DType::kInt64))
+    return otherwise;
+  for (int64_t i = 0; i < indices.num_elements(); ++i) {
+    const int64_t row = indices.dtype() == DType::kInt64
+                            ? indices.raw<int64_t>()[i]
+                            : indices.raw<int32_t>()[i];
+    if (row >= 0 && row < rows) continue;
+    // (Wraps around like the id that was divided.)
+    const auto id = static_cast<int64_t>(
+        static_cast<uint64_t>(row) *
+            static_cast<uint64_t>(node.IntAttr("_id_scale")) +
+        static_cast<uint64_t>(node.IntAttr("_id_offset")));
+    const int64_t all = node.IntAttr("_table_rows");
+    return InvalidArgument("ids: expected ids of table '",
+                           *table->get<std::string>(), "' in [0, ",
+                           all < 0 ? rows : all, "), got ", id);
+  }
+  return otherwise;
 }
 
 Result<PartialShape> GatherShape(const PartialShape& params,
@@ -291,10 +329,12 @@ struct GatherV2Kernel {
   Status Run(KernelContext& ctx) {
     SLUICE_ASSIGN_OR_RETURN(const int64_t axis,
                             IntScalar(ctx.input(2), "axis"));
-    SLUICE_ASSIGN_OR_RETURN(
-        Tensor out, GatherRows(ctx.input(0), ctx.input(1), axis, batch_dims,
-                               ctx.step().allocator));
-    ctx.set_output(0, std::move(out));
+    Result<Tensor> out = GatherRows(ctx.input(0), ctx.input(1), axis,
+                                    batch_dims, ctx.step().allocator);
+    if (!out.ok())
+      return NamingId(ctx.node(), ctx.input(1), ctx.input(0).dim(0),
+                      out.status());
+    ctx.set_output(0, *std::move(out));
     return OkStatus();
   }
   const int64_t batch_dims;

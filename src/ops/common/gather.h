@@ -21,6 +21,13 @@ Result<Tensor> GatherRows(const Tensor& params, const Tensor& indices,
                           int64_t axis, int64_t batch_dims,
                           Allocator* allocator);
 
+// For a gather that looks up ids in a table or a part of one, which the client
+// says in attributes (client/nn/embedding.cc): the error of the first index
+// that is not in [0, rows), naming the id and the table. `otherwise` if the
+// node has no such attributes.
+Status NamingId(const Node& node, const Tensor& indices, int64_t rows,
+                Status otherwise);
+
 // The shape of the result, as far as it is known. `axis` is nullopt if unknown.
 Result<PartialShape> GatherShape(const PartialShape& params,
                                  const PartialShape& indices,

@@ -23,10 +23,13 @@ Status RunResourceGather(KernelContext& ctx) {
                           VariableInput(ctx, 0, ctx.node().output_type(0)));
   const int64_t batch_dims = ctx.state<int64_t>();
   return v->View([&](const Tensor& params) -> Status {
-    SLUICE_ASSIGN_OR_RETURN(
-        ctx.output(0), array::GatherRows(params, ctx.input(1),
-                                         std::max<int64_t>(batch_dims, 0),
-                                         batch_dims, ctx.step().allocator));
+    Result<Tensor> rows = array::GatherRows(params, ctx.input(1),
+                                            std::max<int64_t>(batch_dims, 0),
+                                            batch_dims, ctx.step().allocator);
+    if (!rows.ok())
+      return array::NamingId(ctx.node(), ctx.input(1), params.dim(0),
+                             rows.status());
+    ctx.set_output(0, *std::move(rows));
     return OkStatus();
   });
 }

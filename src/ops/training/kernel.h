@@ -9,6 +9,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "base/parallel.h"
+#include "ops/common/prefetch.h"
 #include "ops/state/lookup.h"
 #include "ops/training/rules.h"
 #include "tensor/compute_type.h"
@@ -143,8 +144,17 @@ struct Training {
         rule.UpdateRows(x, shape.dim(0), n, rows, g);
         return OkStatus();
       }
-      for (size_t i = 0; i < rows.size(); ++i)
+      const size_t bytes = static_cast<size_t>(n) * sizeof(T);
+      const auto request = [&](size_t i) {
+        if (i >= rows.size()) return;
+        for (int k = 0; k < R::kVariables; ++k)
+          PrefetchRow(x[static_cast<size_t>(k)] + rows[i] * n, bytes);
+      };
+      for (size_t i = 0; i < kRowsAhead; ++i) request(i);
+      for (size_t i = 0; i < rows.size(); ++i) {
+        request(i + kRowsAhead);
         Update(rule, x, rows[i] * n, g + static_cast<int64_t>(i) * n, n);
+      }
       return OkStatus();
     }
   };
