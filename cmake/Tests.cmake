@@ -233,13 +233,15 @@ if(NOT SLUICE_SANITIZE)
     set_property(TEST cluster_examples_test APPEND PROPERTY ENVIRONMENT
       OMP_WAIT_POLICY=passive)
   endif()
+  set(arguments_of_transfer_learning
+    ${CMAKE_SOURCE_DIR}/examples/checkpoints/shapes)
   file(GLOB examples CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/examples/*.cc)
   foreach(source ${examples})
     cmake_path(GET source STEM name)
     if(NOT TARGET example_${name} OR name IN_LIST cluster_examples)
       continue()
     endif()
-    add_test(NAME example_${name} COMMAND example_${name}
+    add_test(NAME example_${name} COMMAND example_${name} ${arguments_of_${name}}
              WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
     # (Spinning threads would take cores from tests that run in parallel.)
     set_tests_properties(example_${name} PROPERTIES LABELS fast TIMEOUT 300

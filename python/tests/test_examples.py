@@ -119,6 +119,18 @@ def test_language_model_writes_what_it_read(example, tmp_path, sampled):
     assert len(written) == 60 and "one two three four" in " ".join(written)
 
 
+def test_clusters_are_found(example):
+    assert numbers(example("k_means"), "distance is")[0] < 2.5
+
+
+def test_features_of_a_tensorflow_checkpoint_help(example):
+    of_random, of_checkpoint = numbers(
+        example("transfer_learning", os.path.join(
+            EXAMPLES, os.pardir, os.pardir, "examples", "checkpoints",
+            "shapes")), "accuracy")
+    assert of_checkpoint > of_random + 0.1
+
+
 def test_words_of_a_topic_are_neighbours(example):
     assert numbers(example("word2vec", 1200), "topic:")[0] > 90
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "client/initial_part.h"
+#include "client/variable_scope.h"
 #include "graph/device_scope.h"
 #include "graph/exact_line.h"
 
@@ -392,7 +393,14 @@ PartitionedVar GetPartitionedVariable(
     const Status error = Annotate(s, absl::StrCat("variable '", name, "'"));
     return PartitionedVar({Var::FromHandle(BuildError(error, loc))});
   };
-  const Result<Cut> cut = CutOf(shape, dtype, partitioner);
+  // The type matters here only for the size in bytes.
+  const VariableScope* scope = CurrentVariableScope();
+  VariableRequest request = {name, shape, initializer, dtype, {}};
+  if (scope != nullptr) scope->FillIn(&request);
+  const Result<Cut> cut = CutOf(
+      shape, request.dtype == DType::kInvalid ? DType::kFloat : request.dtype,
+      partitioner == nullptr && scope != nullptr ? scope->partitioner()
+                                                 : partitioner);
   if (!cut.ok()) return fail(cut.status());
   Graph& g = CurrentGraph();
   std::lock_guard<std::recursive_mutex> lock(g.mutex());

@@ -117,19 +117,20 @@ struct PartitionOptions {
   std::vector<std::string> devices = {};
 };
 
-// The variable `name` of the current name scope in parts "<name>/part_0", ...,
-// which are created if they do not exist. If the partitioner's number does not
-// divide the dimension, the first parts are longer by one. The initializer
-// makes each part; fans (GlorotUniform) are those of the whole. The nodes of
-// the initializer belong to no loop, conditional or function body.
+// The variable `name` in parts "<name>/part_0", ..., which GetVariable finds or
+// makes: the current variable scope has its say, and a null partitioner is the
+// scope's. If the number of parts does not divide the dimension, the first
+// parts are longer by one. The initializer makes each part; fans
+// (GlorotUniform) are those of the whole. The nodes of the initializer belong
+// to no loop, conditional or function body.
 //
-// InvalidArgument, recorded in the graph, if the shape is not valid, if the
-// partitioner returns what it must not, or if existing parts differ.
+// InvalidArgument, recorded in the graph, if the shape is not valid, if there
+// is no partitioner or it returns what it must not, or if existing parts
+// differ.
 PartitionedVar GetPartitionedVariable(
     const std::string& name, const Shape& shape, const Partitioner& partitioner,
-    const InitializerFn& initializer = init::GlorotUniform(),
-    DType dtype = DType::kFloat, const PartitionOptions& options = {},
-    SourceLoc loc = CallerLoc());
+    const InitializerFn& initializer = nullptr, DType dtype = DType::kInvalid,
+    const PartitionOptions& options = {}, SourceLoc loc = CallerLoc());
 
 }  // namespace sluice
 

@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "client/partitioned_variables.h"
 #include "client/variables.h"
 
 namespace sluice {
@@ -46,11 +47,6 @@ using VariableGetter =
     std::function<Var(const VariableRequest& request,
                       const std::function<Var(const VariableRequest&)>& next)>;
 
-// Returns into how many parts each dimension of a large variable is divided;
-// only one of them may be more than 1.
-using Partitioner =
-    std::function<std::vector<int64_t>(const Shape& shape, DType dtype)>;
-
 // Null, kInherit and kInvalid: as in the scope around.
 struct VariableScopeOptions {
   Reuse reuse = Reuse::kInherit;
@@ -60,7 +56,7 @@ struct VariableScopeOptions {
   Regularizer regularizer = nullptr;
   // Those of the scopes around are called by its `next`.
   VariableGetter getter = nullptr;
-  // Of variables that are made in parts; GetVariable makes whole ones.
+  // The default of GetPartitionedVariable. (GetVariable makes whole variables.)
   Partitioner partitioner = nullptr;
   // If another scope of this name was opened in the scope around, this is
   // "name_1", "name_2" and so on. (The count starts again whenever the scope

@@ -221,6 +221,21 @@ TEST_F(VariableScopeTest, CellsOfAScopeHaveScopesOfTheirOwn) {
                                    "model/gru_cell_1/candidate/bias"));
 }
 
+TEST_F(VariableScopeTest, PartitionerIsThatOfThePartsWithoutOne) {
+  const VariableScope scope("m", {.initializer = init::Ones(),
+                                  .partitioner = FixedSizePartitioner(2)});
+  const VariableScope inner("part");
+  const PartitionedVar two = GetPartitionedVariable("w", {4}, nullptr);
+  const PartitionedVar four =
+      GetPartitionedVariable("v", {4}, FixedSizePartitioner(4));
+  EXPECT_EQ(two.name(), "m/part/w");
+  EXPECT_EQ(two.parts().size(), 2u);
+  EXPECT_EQ(four.parts().size(), 4u);
+  EXPECT_EQ(GetVariable("u", {4}).shape(), PartialShape({4}));
+  Initialize();
+  EXPECT_THAT(Values<float>(two.Read()), ElementsAre(1, 1, 1, 1));
+}
+
 TEST_F(VariableScopeTest, ScopesOfAnotherGraphDoNotApply) {
   const VariableScope scope("m");
   Graph other;

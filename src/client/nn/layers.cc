@@ -92,7 +92,7 @@ Output Dropout(const Operand& x, double rate, const Operand& training,
 }
 
 Output Embedding(const Operand& ids, int64_t rows, int64_t units,
-                 const EmbeddingOptions& options, SourceLoc loc) {
+                 const EmbeddingLayerOptions& options, SourceLoc loc) {
   const AtLine at(loc);
   const Output i = ids.Get(ids.weak ? DType::kInt32 : DType::kInvalid);
   if (!i.valid()) return ops::Identity(i);

@@ -61,7 +61,7 @@ Output Dropout(const Operand& x, double rate, const Operand& training,
                const DropoutLayerOptions& options = {},
                SourceLoc loc = CallerLoc());
 
-struct EmbeddingOptions {
+struct EmbeddingLayerOptions {
   InitializerFn initializer = init::RandomUniform(-0.05, 0.05);
   Regularizer regularizer = nullptr;
   DType dtype = DType::kFloat;
@@ -73,7 +73,7 @@ struct EmbeddingOptions {
 // [...]. An id out of range fails the step. The gradient is sparse. Variable:
 // "embeddings" [rows, units].
 Output Embedding(const Operand& ids, int64_t rows, int64_t units,
-                 const EmbeddingOptions& options = {},
+                 const EmbeddingLayerOptions& options = {},
                  SourceLoc loc = CallerLoc());
 
 // Where the channels of images are: [batch, ..., channels] or [batch, channels,
