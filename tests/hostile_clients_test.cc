@@ -12,6 +12,10 @@ namespace {
 
 const double kNan = std::numeric_limits<double>::quiet_NaN();
 
+InitializerFn InitializerOfNothing() {
+  return [](const Shape&, DType) { return Output(); };
+}
+
 // ---- Values and variables ---------------------------------------------------
 
 HOSTILE(ShapesOfInitializers,
@@ -58,6 +62,9 @@ HOSTILE(ShapesOfInitializers,
     Session session(g);
     EXPECT_FALSE(session.Run(make({kHuge / 4}, DType::kFloat)).ok());
   }
+  ExpectRecorded("expected an initial value, got none", [] {
+    EXPECT_NULL(GetVariable("w", {2}, InitializerOfNothing()));
+  });
   (void)RecordedBy([] {
     (void)RandomUniform({2}, kNan, kNan);
     (void)RandomUniform({2}, 5, -5, {DType::kInt32, INT64_MIN});
@@ -611,9 +618,9 @@ HOSTILE(NetworksOfNothing,
       [&] {
         return FunctionCell(2, {2, 2}, step_of(3));
       },
-      [] { return LstmCell(2, {.initializer = nullptr}); },
+      [] { return LstmCell(2, {.initializer = InitializerOfNothing()}); },
       [] { return LstmCell(2, {.projection = INT64_MAX}); },
-      [] { return BasicRnnCell(2, {.initializer = nullptr}); },
+      [] { return BasicRnnCell(2, {.initializer = InitializerOfNothing()}); },
       [] { return GruCell(2, {.name = "a b"}); },
       [] {
         return BasicRnnCell(2, {.activation = [](Output) { return Output(); }});
