@@ -70,7 +70,7 @@ Status Train(int steps) {
 }
 
 int main(int argc, char** argv) {
-  const Status status = Train(argc > 1 ? std::atoi(argv[1]) : 2000);
+  const Status status = Train(argc > 1 ? std::atoi(argv[1]) : 1500);
   if (!status.ok()) std::fprintf(stderr, "%s\n", status.ToString().c_str());
   return status.ok() ? 0 : 1;
 }

@@ -12,7 +12,7 @@ import sys
 import sluice as sl
 
 BATCH = 256
-STEPS = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
+STEPS = int(sys.argv[1]) if len(sys.argv) > 1 else 1500
 
 
 def layers(scope, x, outputs):
