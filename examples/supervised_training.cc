@@ -69,8 +69,6 @@ int main(int argc, char** argv) {
   options.summary =
       ops::ScalarSummary(Constant(Tensor::Scalar<std::string>("loss")), loss);
   options.stop_on_signals = true;
-  options.hooks = {
-      EarlyStoppingHook(loss, {.every = {.steps = 100}, .patience = 10})};
   auto training = TrainingSession::Start(options);
   Status status = training.status();
   if (status.ok())
