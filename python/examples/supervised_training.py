@@ -59,4 +59,5 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    with tf.Graph().as_default():
+        main()
