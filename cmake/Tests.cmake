@@ -94,7 +94,7 @@ foreach(folder ${tested_layers})
     endif()
     # They include protobuf's headers (see src/CMakeLists.txt).
     if(SLUICE_SANITIZE MATCHES "thread" AND
-       folder MATCHES "^(checkpoint|summary|cluster)$")
+       folder MATCHES "^(checkpoint|summary|train|cluster)$")
       target_compile_options(${folder}_test PRIVATE ${SLUICE_UNSEEN_TSAN})
     endif()
   endif()

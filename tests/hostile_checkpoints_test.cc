@@ -133,7 +133,7 @@ HOSTILE(CheckpointStates,
 
 HOSTILE(Savers,
         "Saver::Saver Saver::status Saver::Save Saver::SaveAsync "
-        "Saver::WaitForSaves Saver::Restore Saver::Compare "
+        "Saver::WaitForSaves Saver::FinishedSave Saver::Restore Saver::Compare "
         "Saver::last_checkpoints Saver::set_last_checkpoints "
         "Saver::RecoverLastCheckpoints Saver::filename Saver::save_tensor "
         "Saver::restore_op CheckpointDifference::ToString "
@@ -183,6 +183,7 @@ HOSTILE(Savers,
   ASSERT_TRUE(saver.status().ok()) << saver.status();
   Session session(good);
   ExpectRefused(saver.WaitForSaves(), "SaveAsync");
+  EXPECT_FALSE(saver.FinishedSave().has_value());
   ExpectRefused(saver.Save(session, ""), "path");
   ExpectRefused(saver.Save(session, folder / "m", INT64_MIN), "step");
   ExpectRefused(saver.SaveAsync(session, "/"), "path");

@@ -36,7 +36,7 @@ LAYERS = {
                 "checkpoint", "ops", "client"],
 }
 LAYERS["data"] = LAYERS["session"] + ["session"]
-LAYERS["train"] = LAYERS["session"] + ["session", "data"]
+LAYERS["train"] = LAYERS["session"] + ["session", "data", "summary"]
 LAYERS["deploy"] = LAYERS["session"] + ["session"]
 LAYERS["cluster"] = LAYERS["session"] + ["session"]
 LAYERS["capi"] = LAYERS["cluster"] + ["cluster", "data", "train", "deploy"]

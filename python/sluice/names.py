@@ -481,7 +481,8 @@ _TRAIN.update({
     **_from("compat.training.monitored_session", "ChiefSessionCreator",
             "MonitoredSession", "MonitoredTrainingSession", "Scaffold",
             "SessionCreator", "SessionManager", "SingularMonitoredSession",
-            "WorkerSessionCreator")})
+            "WorkerSessionCreator"),
+    **_from("compat.training.supervisor", "Supervisor")})
 _TRAIN.update({
     **_from("training.checkpoints", "checkpoint_exists",
             "generate_checkpoint_state_proto", "get_checkpoint_mtimes",

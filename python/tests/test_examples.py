@@ -147,6 +147,13 @@ def test_training_within_the_graph(example):
     assert [round(n) for n in numbers(out, "=")] == [0, 1, 1, 0]
 
 
+def test_a_supervised_run_goes_on(example, tmp_path):
+    out = example("supervised_training", tmp_path / "run", 200)
+    assert "begins at step 0" in out and "stopped at step 200" in out
+    out = example("supervised_training", tmp_path / "run", 300)
+    assert "begins at step 200" in out and "stopped at step 300" in out
+
+
 def test_agent_trains_within_the_graph(example):
     out = example("reinforcement_learning", 80)
     assert len(numbers(out, "took")) == 4 and "times as fast" in out

@@ -125,7 +125,7 @@ struct ProgressHookOptions {
 };
 // Shows how far the run is, and the time that is left: on a terminal a bar,
 // elsewhere a line now and then.
-//   [=======>            ] 4000/10000, 215.3 steps/s, 0:27 left
+// "[=======>            ] 4000/10000, 215.3 steps/s, 0:27 left"
 HookPtr ProgressHook(int64_t last_step,
                      const ProgressHookOptions& options = {});
 

@@ -1,4 +1,6 @@
 // The examples in the headers for checkpoints and savers.
+#include <signal.h>
+
 #include "tests/snippets/snippets_test_util.h"
 
 namespace sluice {
@@ -59,6 +61,62 @@ TEST_F(SnippetTest, RunsInFolders) {
     return OkStatus();
   };
   EXPECT_TRUE(take().ok());
+}
+
+TEST_F(SnippetTest, QueueRunners) {
+  Session session;
+#include "snippets/src/data/queue_runner.h/1.inc"
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_TRUE(first_error.ok()) << first_error;
+}
+
+TEST_F(SnippetTest, Signals) {
+  const auto wait = [&]() -> Status {
+    const auto Work = [] { raise(SIGTERM); };
+#include "snippets/src/train/signal_stop.h/1.inc"
+    EXPECT_EQ((*asked)->name(), "SIGTERM");
+    return OkStatus();
+  };
+  EXPECT_TRUE(wait().ok());
+}
+
+TEST_F(SnippetTest, TrainingSessions) {
+  const InScratchFolder folder;
+  const Var w(1.0, "w");
+  const Output loss = w * w;
+  GradientDescentOptimizer optimizer(0.1f);
+  Node* const train = optimizer.Minimize(loss);
+  const auto run = [&]() -> Status {
+#include "snippets/src/train/training_session.h/1.inc"
+  };
+  const Status status = run();
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(*LatestCheckpoint("model"), "model/model.ckpt-200");
+}
+
+TEST_F(SnippetTest, TrainingHooks) {
+  const InScratchFolder folder;
+  const Var w(1.0, "w");
+  const Output loss = w * w;
+#include "snippets/src/train/training_hooks.h/1.inc"
+  const auto run = TrainingSession::Start(options);
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_TRUE((*run)->Train({}).ok());
+  EXPECT_EQ((*run)->step(), 50);
+}
+
+namespace own_hook {
+#include "snippets/src/train/training_hook.h/1.inc"
+}  // namespace own_hook
+
+TEST_F(SnippetTest, OwnHooks) {
+  const Var w(1.0, "w");
+  TrainingOptions options;
+  options.hooks = {std::make_shared<own_hook::LossPrinter>(w * 0.001f)};
+  const auto run = TrainingSession::Start(options);
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_TRUE((*run)->Train({}).ok());
+  EXPECT_EQ((*run)->stop_reason(), "the loss is small");
 }
 
 TEST_F(SnippetTest, Savers) {

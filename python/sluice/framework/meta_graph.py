@@ -126,8 +126,12 @@ def create_meta_graph_def(meta_info_def=None, graph_def=None, saver_def=None,
                           strip_default_attrs=False):
     """Returns a graph and its collections as a MetaGraphDef.
 
-    See `export_meta_graph`.
+    A graph that is not given as a GraphDef is added with its shapes. See
+    `export_meta_graph`.
     """
+    if graph_def is None and not export_scope:
+        graph_def = (graph or graphs.get_default_graph()).as_graph_def(
+            add_shapes=True)
     return export_scoped_meta_graph(
         graph_def=graph_def, graph=graph, export_scope=export_scope,
         saver_def=saver_def, strip_default_attrs=strip_default_attrs,
