@@ -30,10 +30,13 @@ NETS = {  # Figure: network, batch, image size, channels, classes.
     "nets.googlenet.B16": ("googlenet", 16, 224, 3, 1000),
     "nets.inception_v3.B8": ("inception_v3", 8, 299, 3, 1000),
     "nets.resnet50.B8": ("resnet50", 8, 224, 3, 1000),
-    "nets.lstm_512.full_softmax.B32": ("lm", 32, 0, 0, 0),
-    "nets.lstm_512.sampled_softmax.B32": ("lm", 32, 512, 0, 0),
+    # "lm", batch, sampled classes, units.
+    "nets.lstm_512.full_softmax.B32": ("lm", 32, 0, 512),
+    "nets.lstm_512.sampled_softmax.B32": ("lm", 32, 512, 512),
+    "lm.full_softmax": ("lm", 32, 0, 256),
+    "lm.sampled_softmax": ("lm", 32, 512, 256),
 }
-WORDS, UNITS, LENGTH = 40000, 512, 20
+WORDS, LENGTH = 40000, 20
 
 
 # ---- The networks, by layers of either library -------------------------------------
@@ -230,22 +233,22 @@ def torch_image_step(name, mode, channels_last):
 def torch_language_step(name):
     import torch
     F = torch.nn.functional
-    _, batch, sampled, *_ = NETS[name]
+    _, batch, sampled, units = NETS[name]
     words = torch.randint(0, WORDS, (LENGTH + 1, batch))
-    embedding = torch.nn.Embedding(WORDS, UNITS, sparse=True)
-    lstm = torch.nn.LSTM(UNITS, UNITS)
+    embedding = torch.nn.Embedding(WORDS, units, sparse=True)
+    lstm = torch.nn.LSTM(units, units)
     if sampled:
-        out = torch.nn.Embedding(WORDS, UNITS, sparse=True)
+        out = torch.nn.Embedding(WORDS, units, sparse=True)
         bias = torch.nn.Embedding(WORDS, 1, sparse=True)
     else:
-        out = torch.nn.Linear(UNITS, WORDS)
+        out = torch.nn.Linear(units, WORDS)
         bias = torch.nn.Identity()
     modules = [embedding, lstm, out, bias]
     optimizer = torch.optim.Adagrad([p for m in modules for p in m.parameters()], 0.2)
 
     def step():
         optimizer.zero_grad()
-        h = lstm(embedding(words[:-1]))[0].reshape(-1, UNITS)
+        h = lstm(embedding(words[:-1]))[0].reshape(-1, units)
         to = words[1:].reshape(-1)
         if sampled:
             others = (torch.exp(torch.rand(sampled) * math.log(WORDS)).long() - 1)
@@ -366,10 +369,10 @@ def tensorflow_image_step(name, mode):
 
 def tensorflow_language_step(name):
     import tensorflow as tf
-    _, batch, sampled, *_ = NETS[name]
+    _, batch, sampled, units = NETS[name]
     words = tf.random.uniform([LENGTH + 1, batch], 0, WORDS, tf.int32)
-    shapes = [[WORDS, UNITS], [WORDS, UNITS], [WORDS], [2 * UNITS, 4 * UNITS],
-              [4 * UNITS]]
+    shapes = [[WORDS, units], [WORDS, units], [WORDS], [2 * units, 4 * units],
+              [4 * units]]
     weights = [tf.Variable(tf.random.uniform(s, -0.05, 0.05)) for s in shapes]
     sums = [tf.Variable(tf.fill(s, 0.1)) for s in shapes]
     embedding, out, bias, kernel, kernel_bias = weights
@@ -378,7 +381,7 @@ def tensorflow_language_step(name):
     def step():
         with tf.GradientTape() as tape:
             x = tf.nn.embedding_lookup(embedding, words[:-1])
-            c = h = tf.zeros([batch, UNITS])
+            c = h = tf.zeros([batch, units])
             hs = []
             for t in range(LENGTH):
                 gates = tf.matmul(tf.concat([x[t], h], 1), kernel) + kernel_bias

@@ -50,11 +50,12 @@ Result<double> NetworkMs(BuildNetwork build, int64_t batch, bool train) {
   return best * 1e3;
 }
 
-Result<double> LanguageModelMs(int64_t sampled) {
+Result<double> LanguageModelMs(int64_t sampled, int64_t units = 512) {
   Graph g;
   WithGraph use(g);
   SetRandomSeed(1);
-  const LanguageModelOptions options = {.sampled = sampled};
+  const LanguageModelOptions options = {
+      .embedding = units, .units = units, .sampled = sampled};
   const LanguageModelNetwork net = LanguageModel(options);
   Node* step_node = net.Train(0.2);
   SLUICE_RETURN_IF_ERROR(g.status());
@@ -114,6 +115,9 @@ SLUICE_BENCH("nets.lstm_512.full_softmax.B32.step_ms") {
 SLUICE_BENCH("nets.lstm_512.sampled_softmax.B32.step_ms") {
   return LanguageModelMs(512);
 }
+// Half as wide: more of a step is the softmax, less the LSTM.
+SLUICE_BENCH("lm.full_softmax.step_ms") { return LanguageModelMs(0, 256); }
+SLUICE_BENCH("lm.sampled_softmax.step_ms") { return LanguageModelMs(512, 256); }
 
 }  // namespace
 }  // namespace sluice::bench

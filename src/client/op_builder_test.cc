@@ -118,12 +118,12 @@ TEST_F(OpBuilderTest, SeveralListsHaveTheTypesGiven) {
   const Output size = Constant(Tensor::Vector<int64_t>({1, 1}));
   const auto crossed = ops::SparseCross(
       {at, at},
-      {Constant(Tensor::Vector<int64_t>({3})),
-       Constant(Tensor::Vector<std::string>({"a"}))},
+      {Constant(Tensor::Vector<std::string>({"a"})),
+       Constant(Tensor::Vector<std::string>({"b"}))},
       {size, size}, {}, /*hashed_output=*/false, /*num_buckets=*/0,
       /*hash_key=*/1, DType::kString, DType::kString);
   ASSERT_TRUE(crossed.output_values.valid()) << graph_.status();
-  EXPECT_THAT(Values<std::string>(crossed.output_values), ElementsAre("3_X_a"));
+  EXPECT_THAT(Values<std::string>(crossed.output_values), ElementsAre("a_X_b"));
 }
 
 TEST_F(OpBuilderTest, FailedCallReturnsListsOfTheirLength) {

@@ -106,21 +106,21 @@ Output Lookup(const EmbeddingTable& table, const Output& ids,
     if (!rows.valid()) return rows;
     return Clipped(rows, ids.shape().rank(), max_norm);
   }
-  if (ids.shape().rank() == 1 && parts.size() > 1)
-    return Clipped(GatherFromParts(table, ids, strategy), 1, max_norm);
-  const Output flat = ops::Reshape(ids, {-1});
-  const Output found =
+  // Several parts give the rows of a vector of ids.
+  const bool vector = ids.shape().rank() == 1;
+  const Output flat = vector ? ids : ops::Reshape(ids, {-1});
+  Output found =
       Clipped(parts.size() == 1 ? GatherPart(parts[0], flat, table, {}, "")
                                 : GatherFromParts(table, flat, strategy),
               1, max_norm);
-  if (!found.valid()) return found;
-  const Output shaped = ops::Reshape(
-      found, ops::ConcatV2({ops::Shape(ids), RowShape(parts[0])}, 0));
-  if (!ids.shape().rank_known() || !shaped.valid()) return shaped;
+  if (!vector)
+    found = ops::Reshape(
+        found, ops::ConcatV2({ops::Shape(ids), RowShape(parts[0])}, 0));
+  if (!ids.shape().rank_known() || !found.valid()) return found;
   PartialShape shape = ids.shape();
   for (int i = 1; i < parts[0].shape().rank(); ++i)
     shape.add_dim(parts[0].shape().dim(i));
-  return Shaped(shaped, shape, {});
+  return Shaped(found, shape, {});
 }
 
 // Weights as a matrix or tensor that scales rows.

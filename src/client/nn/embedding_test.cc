@@ -76,6 +76,11 @@ TEST_F(EmbeddingTest, RowsOfAllIdsWhateverTheParts) {
               {.strategy = strategy});
           ASSERT_TRUE(rows.valid()) << graph_.status();
           EXPECT_EQ(rows.shape(), PartialShape({2, 3, kWidth}));
+          EXPECT_EQ(EmbeddingLookup(Parts(count, strategy, reference),
+                                    Tensor::Vector<int32_t>({1, 2}),
+                                    {.strategy = strategy})
+                        .shape(),
+                    PartialShape({2, kWidth}));
           const Tensor got = Run(rows);
           for (int64_t i = 0; i < 6; ++i)
             for (int64_t c = 0; c < kWidth; ++c)
