@@ -388,7 +388,7 @@ Node* PartitionedVar::initializer(SourceLoc loc) const {
 PartitionedVar GetPartitionedVariable(
     const std::string& name, const Shape& shape, const Partitioner& partitioner,
     const InitializerFn& initializer, DType dtype,
-    const PartitionOptions& options, SourceLoc loc) {
+    const PartitionedVarOptions& options, SourceLoc loc) {
   const auto fail = [&](const Status& s) {
     const Status error = Annotate(s, absl::StrCat("variable '", name, "'"));
     return PartitionedVar({Var::FromHandle(BuildError(error, loc))});

@@ -109,7 +109,7 @@ class PartitionedVar {
   std::vector<Var> parts_;
 };
 
-struct PartitionOptions {
+struct PartitionedVarOptions {
   VarOptions variable = {};  // Of each part.
   // Part i is on devices[i % devices.size()]. Empty: the scopes and device
   // functions decide (ReplicaDeviceSetter spreads the parts as it does
@@ -130,7 +130,7 @@ struct PartitionOptions {
 PartitionedVar GetPartitionedVariable(
     const std::string& name, const Shape& shape, const Partitioner& partitioner,
     const InitializerFn& initializer = nullptr, DType dtype = DType::kInvalid,
-    const PartitionOptions& options = {}, SourceLoc loc = CallerLoc());
+    const PartitionedVarOptions& options = {}, SourceLoc loc = CallerLoc());
 
 }  // namespace sluice
 

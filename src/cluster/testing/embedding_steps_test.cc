@@ -36,7 +36,7 @@ class EmbeddingStepsTest : public ::testing::Test {
     return BytesSent() - before;
   }
 
-  const PartitionOptions over_ps_ = {
+  const PartitionedVarOptions over_ps_ = {
       .devices = {"/job:ps/task:0", "/job:ps/task:1"}};
   Graph graph_;
   const WithGraph use_;

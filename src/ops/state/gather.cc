@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "graph/builder.h"
+#include "graph/device_scope.h"
 #include "graph/op_def.h"
 #include "ops/array/strided_slice.h"
 #include "ops/common/elements.h"
@@ -54,8 +55,11 @@ Status ResourceGatherShape(ShapeContext& c) {
   return OkStatus();
 }
 
-// The shape of the variable behind input 0, as a vector of `type`.
+// The shape of the variable behind input 0, as a vector of `type`. (It shares
+// the variable's device, whatever the scopes of the gradients say.)
 Output ShapeOfVariable(GradContext& g, DType type) {
+  const NoDeviceScope none;
+  const DeviceScope same_device(g.op->device());
   return Build("VariableShape", {g.input(0)}, {{"out_type", type}});
 }
 
