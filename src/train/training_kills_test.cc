@@ -144,13 +144,11 @@ class TrainingKillsTest : public TrainingTest {
     ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
   }
   static int64_t SavedStep(const std::string& folder) {
-    const auto latest = LatestCheckpoint(folder);
-    if (!latest.ok()) return 0;
-    const auto reader = CheckpointReader::Open(*latest);
-    EXPECT_TRUE(reader.ok()) << reader.status();
-    const auto step = reader->Read("global_step");
-    EXPECT_TRUE(step.ok()) << step.status();
-    return step->scalar<int64_t>();
+    // (By its name: the process may run, and delete what is read.)
+    const auto state = ReadCheckpointState(folder);
+    if (!state.ok()) return 0;
+    return std::atoll(
+        state->latest.substr(state->latest.rfind('-') + 1).c_str());
   }
 };
 
@@ -165,10 +163,15 @@ TEST_F(TrainingKillsTest, ARunKilledAtAnyInstantEndsWithTheSameWeights) {
     int started = -1;
     const pid_t child = StartProcess(killed, int64_t{1} << 40, &started);
     ASSERT_GT(child, 0);
-    // Most in the midst of steps and saves; some as it starts.
+    // Most in the midst of steps and saves; some as it starts; some not before
+    // there is a new checkpoint.
     char byte = 0;
     if (kill_number % 5 != 4) {
       ASSERT_EQ(read(started, &byte, 1), 1);
+    }
+    for (int i = 0; kill_number % 5 == 0 && i < 2000; ++i) {
+      if (SavedStep(killed) > before) break;
+      usleep(10'000);
     }
     usleep(static_cast<useconds_t>(random() % 80'000));
     kill(child, SIGKILL);
@@ -180,7 +183,7 @@ TEST_F(TrainingKillsTest, ARunKilledAtAnyInstantEndsWithTheSameWeights) {
         << kill_number;
     lives_that_saved += SavedStep(killed) > before ? 1 : 0;
   }
-  EXPECT_GE(lives_that_saved, kKills / 10) << "seed " << kSeed;
+  EXPECT_GE(lives_that_saved, kKills / 5) << "seed " << kSeed;
   const int64_t last = SavedStep(killed) + 50;
   TrainTo(killed, last);
   TrainTo(whole, last);
