@@ -60,7 +60,11 @@
 #include "data/dataset_iterator.h"            // DatasetIterator
 #include "data/hash_table.h"                  // HashTable, MutableHashTable
 #include "data/queue.h"                       // Queue
+#include "deploy/meta_graph.h"                // ExportMetaGraph, ...
 #include "deploy/quantize.h"                  // Freeze, Quantize
+#include "deploy/saved_model.h"               // SavedModel
+#include "deploy/saved_model_builder.h"       // SavedModelBuilder
+#include "deploy/signature.h"                 // PredictSignature, ...
 #include "exec/core/cancellation.h"           // Cancellation
 #include "exec/core/device.h"                 // CpuDevices
 #include "exec/core/trace.h"                  // TraceEvent, ChromeTrace
