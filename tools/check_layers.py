@@ -37,7 +37,7 @@ LAYERS = {
 }
 LAYERS["data"] = LAYERS["session"] + ["session"]
 LAYERS["train"] = LAYERS["session"] + ["session", "data", "summary"]
-LAYERS["deploy"] = LAYERS["session"] + ["session"]
+LAYERS["deploy"] = LAYERS["train"] + ["train"]
 LAYERS["cluster"] = LAYERS["session"] + ["session"]
 LAYERS["capi"] = LAYERS["cluster"] + ["cluster", "data", "train", "deploy"]
 
@@ -72,6 +72,7 @@ THIRD_PARTY = {
                         "src/io/make_example.cc", "src/checkpoint/",
                         "src/summary/", "src/ops/io/summary",
                         "src/ops/string/json.cc", "src/session/step_stats.cc",
+                        "src/deploy/meta_graph", "src/deploy/saved_model",
                         "src/cluster/", "tools/board/"],
     "oneapi/": ["src/kernels/dnn/"],
     "dnnl": ["src/kernels/dnn/"],

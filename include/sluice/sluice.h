@@ -72,7 +72,11 @@
 #include "data/hash_table.h"                  // HashTable, MutableHashTable
 #include "data/queue.h"                       // Queue
 #include "data/queue_runner.h"                // QueueRunner
+#include "deploy/meta_graph.h"                // ExportMetaGraph, ...
 #include "deploy/quantize.h"                  // Freeze, Quantize
+#include "deploy/saved_model.h"               // SavedModel
+#include "deploy/saved_model_builder.h"       // SavedModelBuilder
+#include "deploy/signature.h"                 // PredictSignature, ...
 #include "exec/core/cancellation.h"           // Cancellation
 #include "exec/core/device.h"                 // CpuDevices
 #include "exec/core/trace.h"                  // TraceEvent, ChromeTrace

@@ -11,8 +11,6 @@ _ABSENT = {
     "synchronous replicas": "train.SyncReplicasOptimizer",
     "training loops": "train.basic_train_loop",
     "checkpoints of objects": "train.Checkpoint train.CheckpointManager",
-    "SavedModels": "saved_model.Builder saved_model.load saved_model.main_op "
-                   "saved_model.simple_save",
     "strategies": "distribute.Strategy distribute.MirroredStrategy "
                   "distribute.OneDeviceStrategy "
                   "distribute.experimental",
@@ -22,7 +20,6 @@ NEEDS = {name: what for what, names in _ABSENT.items()
          for name in names.split()}
 # Namespaces that are mostly not implemented yet, by the feature they need.
 _ABSENT_MODULES = {
-    "SavedModels": "saved_model.loader saved_model.builder",
     "summaries of eager programs": "contrib.summary",
     "data sets of that kind": "data contrib.data data.experimental",
     "estimators": "estimator feature_column contrib.learn contrib.estimator",

@@ -503,16 +503,27 @@ _TAG_CONSTANTS = _from("compat.training.saved_model", "EVAL", "GPU", "SERVING",
                        "TPU", "TRAINING")
 _SAVED_MODEL_CONSTANTS = _from(
     "compat.training.saved_model", "ASSETS_DIRECTORY", "ASSETS_KEY",
-    "LEGACY_INIT_OP_KEY", "MAIN_OP_KEY", "SAVED_MODEL_FILENAME_PB",
+    "INIT_OP_SIGNATURE_KEY", "LEGACY_INIT_OP_KEY", "MAIN_OP_KEY", "SAVED_MODEL_FILENAME_PB",
     "SAVED_MODEL_FILENAME_PBTXT", "SAVED_MODEL_SCHEMA_VERSION",
-    "VARIABLES_DIRECTORY", "VARIABLES_FILENAME")
+    "TRAIN_OP_KEY", "TRAIN_OP_SIGNATURE_KEY", "VARIABLES_DIRECTORY", "VARIABLES_FILENAME")
 _SIGNATURE_DEFS = _from(
     "compat.training.saved_model", "build_signature_def",
     "classification_signature_def", "is_valid_signature",
     "predict_signature_def", "regression_signature_def")
 _SAVED_MODEL_UTILS = _from("compat.training.saved_model", "build_tensor_info",
                            "get_tensor_from_tensor_info")
+_SAVED_MODEL_BUILDER = _from("compat.training.saved_model_builder",
+                             "SavedModelBuilder")
+_SAVED_MODEL_LOADER = {
+    **_from("compat.training.saved_model_loader", "load"),
+    **_from("compat.training.saved_model",
+            maybe_saved_model_directory="contains_saved_model")}
+_SAVED_MODEL_MAIN_OP = _from("compat.training.saved_model_builder", "main_op",
+                             "main_op_with_restore")
 _SAVED_MODEL = {
+    **_from("compat.training.saved_model_builder", "simple_save",
+            "main_op_with_restore", Builder="SavedModelBuilder"),
+    **_from("compat.training.saved_model_loader", "load"),
     **_SIGNATURE_CONSTANTS, **_TAG_CONSTANTS, **_SAVED_MODEL_CONSTANTS,
     **_SIGNATURE_DEFS, **_SAVED_MODEL_UTILS,
     **_from("compat.training.saved_model", "contains_saved_model",
@@ -837,6 +848,9 @@ _GROUPS = {
                               "QuantizedGraph")},
     "python_io": _RECORDS, "queue": _QUEUES, "random": _RANDOM,
     "saved_model": _SAVED_MODEL,
+    "saved_model.builder": _SAVED_MODEL_BUILDER,
+    "saved_model.loader": _SAVED_MODEL_LOADER,
+    "saved_model.main_op": _SAVED_MODEL_MAIN_OP,
     "saved_model.constants": _SAVED_MODEL_CONSTANTS,
     "saved_model.signature_constants": _SIGNATURE_CONSTANTS,
     "saved_model.signature_def_utils": _SIGNATURE_DEFS,

@@ -30,8 +30,9 @@ class FirstError : public pb::io::ErrorCollector {
   std::string message_;
 };
 
-template <typename Message>
-Status ParseBinary(std::string_view bytes, const char* what, Message* m) {
+}  // namespace
+
+Status ParseMessage(std::string_view bytes, const char* what, pb::Message* m) {
   pb::LogSilencer quiet;  // The error is returned instead.
   if (bytes.size() > INT32_MAX)
     return InvalidArgument(what, ": expected at most 2 GiB, got ", bytes.size(),
@@ -47,8 +48,6 @@ Status ParseBinary(std::string_view bytes, const char* what, Message* m) {
   return OkStatus();
 }
 
-}  // namespace
-
 bool IsInternalOp(std::string_view op, FunctionLibrary& functions) {
   return op.starts_with("_") && !op.starts_with("_Fused") &&
          (OpRegistry::Global()->Find(op) != nullptr ||
@@ -56,7 +55,7 @@ bool IsInternalOp(std::string_view op, FunctionLibrary& functions) {
 }
 
 Status ParseGraphDef(std::string_view bytes, proto::GraphDef* def) {
-  return ParseBinary(bytes, "GraphDef", def);
+  return ParseMessage(bytes, "GraphDef", def);
 }
 
 Result<std::string> SerializeProto(const pb::Message& message) {
@@ -100,35 +99,45 @@ Result<InputName> ParseInputName(std::string_view s) {
   return in;
 }
 
-Result<std::string> ParseTextGraphDef(std::string_view text) {
-  proto::GraphDef def;
+Status ParseTextMessage(std::string_view text, const char* what,
+                        pb::Message* m) {
   FirstError error;
   pb::TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
   parser.SetRecursionLimit(kMaxProtoDepth);
   if (text.size() > INT32_MAX)
-    return InvalidArgument("GraphDef text: expected at most 2 GiB, got ",
+    return InvalidArgument(what, " text: expected at most 2 GiB, got ",
                            text.size(), " bytes");
   pb::io::ArrayInputStream in(text.data(), static_cast<int>(text.size()));
-  if (!parser.Parse(&in, &def))
-    return InvalidArgument("GraphDef text: ", error.message().empty()
-                                                  ? "malformed"
-                                                  : error.message());
+  if (!parser.Parse(&in, m))
+    return InvalidArgument(
+        what,
+        " text: ", error.message().empty() ? "malformed" : error.message());
+  return OkStatus();
+}
+
+Result<std::string> PrintTextMessage(const pb::Message& message) {
+  std::string text;
+  if (!pb::TextFormat::PrintToString(message, &text))
+    return Internal(message.GetTypeName(), ": printing it as text failed");
+  return text;
+}
+
+Result<std::string> ParseTextGraphDef(std::string_view text) {
+  proto::GraphDef def;
+  SLUICE_RETURN_IF_ERROR(ParseTextMessage(text, "GraphDef", &def));
   return SerializeProto(def);
 }
 
 Result<std::string> PrintTextGraphDef(std::string_view bytes) {
   proto::GraphDef def;
   SLUICE_RETURN_IF_ERROR(ParseGraphDef(bytes, &def));
-  std::string text;
-  if (!pb::TextFormat::PrintToString(def, &text))
-    return Internal("GraphDef: printing it as text failed");
-  return text;
+  return PrintTextMessage(def);
 }
 
 Result<std::string> FunctionDefName(std::string_view bytes) {
   proto::FunctionDef def;
-  SLUICE_RETURN_IF_ERROR(ParseBinary(bytes, "FunctionDef", &def));
+  SLUICE_RETURN_IF_ERROR(ParseMessage(bytes, "FunctionDef", &def));
   if (def.signature().name().empty())
     return InvalidArgument("FunctionDef: expected a name, got none");
   return def.signature().name();

@@ -1,6 +1,6 @@
 // Conversions between single messages of a GraphDef and what they stand for,
-// shared by the files of import and export. Only graphdef*.cc may include it,
-// since it includes the generated messages.
+// shared by the files of import and export. It includes the generated messages,
+// so only files that may use protobuf include it (tools/check_layers.py).
 #ifndef SLUICE_GRAPH_GRAPHDEF_MESSAGES_H_
 #define SLUICE_GRAPH_GRAPHDEF_MESSAGES_H_
 
@@ -29,6 +29,13 @@ Status AttrToProto(const AttrValue& v, proto::AttrValue* p);
 bool IsInternalOp(std::string_view op, FunctionLibrary& functions);
 
 Status ParseGraphDef(std::string_view bytes, proto::GraphDef* def);
+// Any message; `what` names its type in the error.
+Status ParseMessage(std::string_view bytes, const char* what,
+                    google::protobuf::Message* message);
+// A text message. InvalidArgument gives the position of a mistake.
+Status ParseTextMessage(std::string_view text, const char* what,
+                        google::protobuf::Message* message);
+Result<std::string> PrintTextMessage(const google::protobuf::Message& message);
 
 // Deterministic serialisation (maps are ordered by key).
 Result<std::string> SerializeProto(const google::protobuf::Message& message);

@@ -305,6 +305,10 @@ def main():
         (out / name).write_bytes(
             b"\1" + entries + b"\xff" + b"\0\0" +
             (checkpoints / f"{name}.data-00000-of-00001").read_bytes())
+    out = HERE / "saved_model_fuzz"
+    out.mkdir(exist_ok=True)
+    (out / "loops").write_bytes(
+        (HERE.parent / "saved_models/loops.meta").read_bytes())
     draw = random.Random(1)
     for fuzzer in ("random_graph_fuzz", "control_fuzz"):
         out = HERE / fuzzer

@@ -128,5 +128,42 @@ TEST_F(SnippetTest, Savers) {
   EXPECT_EQ(*latest, *path);
 }
 
+TEST_F(SnippetTest, Signatures) {
+  const Var w(Zeros({784, 10}), "w");
+#include "snippets/src/deploy/signature.h/1.inc"
+  ASSERT_TRUE(predict.ok()) << predict.status();
+  EXPECT_EQ(predict->inputs.at("images").name, "x:0");
+}
+
+TEST_F(SnippetTest, MetaGraphs) {
+  const Var w(1.0, "w");
+  const Output loss = w * 2.0;
+#include "snippets/src/deploy/meta_graph.h/1.inc"
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(copy.collections().at("losses").size(), 1u);
+}
+
+TEST_F(SnippetTest, SavedModels) {
+  const InScratchFolder folder;
+  const Output x = Placeholder<float>({-1}, "x");
+  const Var w(3.0, "w");
+  const Output y = x * w;
+  Session session(graph);
+  ASSERT_TRUE(session.RunTargets({GlobalVariablesInitializer()}).ok());
+  {
+#include "snippets/src/deploy/saved_model_builder.h/1.inc"
+    ASSERT_TRUE(status.ok()) << status;
+  }
+  const Tensor images = Tensor::Vector<float>({2});
+  const auto run = [&]() -> Status {
+#include "snippets/src/deploy/saved_model.h/1.inc"
+    // (Its input has another name.)
+    EXPECT_EQ(out.status().code(), StatusCode::kInvalidArgument);
+    return OkStatus();
+  };
+  const Status status = run();
+  EXPECT_TRUE(status.ok()) << status;
+}
+
 }  // namespace
 }  // namespace sluice

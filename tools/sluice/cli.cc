@@ -134,6 +134,7 @@ int Main(int argc, char** argv) {
   std::function<int()> run;
   AddRun(app, &run);
   AddOps(app, &run);
+  AddFreeze(app, &run);
   AddInspect(app, &run);
   AddQuantize(app, &run);
   AddReplay(app, &run);

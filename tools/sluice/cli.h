@@ -29,6 +29,7 @@ int Main(int argc, char** argv);
 
 // Each adds its subcommand. If it is chosen, `run` is set to its function.
 void AddRun(CLI::App& app, std::function<int()>* run);
+void AddFreeze(CLI::App& app, std::function<int()>* run);
 void AddInspect(CLI::App& app, std::function<int()>* run);
 void AddOps(CLI::App& app, std::function<int()>* run);
 void AddQuantize(CLI::App& app, std::function<int()>* run);

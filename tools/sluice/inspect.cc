@@ -1,4 +1,7 @@
-// sluice inspect: what is in a checkpoint, and what differs between two.
+// sluice inspect: what is in a checkpoint, a saved model or an event file, and
+// what differs between two; here for checkpoints.
+#include "tools/sluice/inspect.h"
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
@@ -150,7 +153,9 @@ Result<std::string> Described(const CheckpointReader& reader,
   return out;
 }
 
-int Inspect(const std::string& path) {
+}  // namespace
+
+int InspectCheckpoint(const std::string& path) {
   const Result<CheckpointReader> reader = CheckpointReader::Open(path);
   if (!reader.ok()) return Fail(kRunFailed, reader.status());
   size_t width = 4, type_width = 4;
@@ -178,6 +183,8 @@ int Inspect(const std::string& path) {
       Counted(elements, "element").c_str(), reader->version());
   return code;
 }
+
+namespace {
 
 // What differs in the elements of a tensor of the same type and shape; "" if
 // nothing does.
@@ -210,7 +217,9 @@ Result<std::string> Differing(const CheckpointReader& a,
                          x.num_elements(), largest);
 }
 
-int Compare(const std::string& first, const std::string& second) {
+}  // namespace
+
+int CompareCheckpoints(const std::string& first, const std::string& second) {
   const Result<CheckpointReader> a = CheckpointReader::Open(first);
   if (!a.ok()) return Fail(kRunFailed, a.status());
   const Result<CheckpointReader> b = CheckpointReader::Open(second);
@@ -242,6 +251,8 @@ int Compare(const std::string& first, const std::string& second) {
   return 0;
 }
 
+namespace {
+
 // A folder stands for its latest checkpoint, unless a checkpoint has the same
 // path.
 Result<std::string> CheckpointAt(const std::string& path) {
@@ -267,19 +278,36 @@ void AddInspect(CLI::App& app, std::function<int()>* run) {
   };
   auto o = std::make_shared<Options>();
   CLI::App* sub = app.add_subcommand(
-      "inspect", "List the tensors of a checkpoint, or compare two");
-  sub->add_option("CHECKPOINT", o->first,
-                  "Path of a checkpoint, or a folder (its latest one)")
+      "inspect",
+      "List what is in a checkpoint, a saved model or event files; or compare "
+      "two checkpoints or saved models");
+  sub->add_option("PATH", o->first,
+                  "Path of a checkpoint, a saved model, an event file, or a "
+                  "folder (its latest checkpoint, or its event files)")
       ->required();
   sub->add_option("OTHER", o->second, "List what differs from this one");
   sub->callback([o, run] {
     *run = [o] {
+      const bool model = IsSavedModel(o->first);
+      if (!o->second.empty() && model != IsSavedModel(o->second))
+        return Fail(kUsage,
+                    absl::StrCat("inspect: expected two checkpoints or two "
+                                 "saved models, got one of each"));
+      if (model)
+        return o->second.empty() ? InspectSavedModel(o->first)
+                                 : CompareSavedModels(o->first, o->second);
       const Result<std::string> first = CheckpointAt(o->first);
+      if (HasEvents(o->first) && (!first.ok() || !CheckpointExists(*first)))
+        return o->second.empty()
+                   ? InspectEvents(o->first)
+                   : Fail(kUsage,
+                          "inspect: expected two checkpoints or two saved "
+                          "models, got event files");
       if (!first.ok()) return Fail(kRunFailed, first.status());
-      if (o->second.empty()) return Inspect(*first);
+      if (o->second.empty()) return InspectCheckpoint(*first);
       const Result<std::string> second = CheckpointAt(o->second);
       if (!second.ok()) return Fail(kRunFailed, second.status());
-      return Compare(*first, *second);
+      return CompareCheckpoints(*first, *second);
     };
   });
 }

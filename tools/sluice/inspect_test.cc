@@ -8,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "io/file.h"
+#include "summary/event_writer.h"
 #include "tools/sluice/cli.h"
 
 namespace sluice::cli {
@@ -163,6 +164,87 @@ TEST_F(InspectCommand, DamagedTensorsAreNamedAndTheOthersListed) {
   EXPECT_THAT(o.out, ContainsRegex("second +int64\\[\\] +min 4"));
   EXPECT_EQ(Inspect({(folder_ / "none").string()}).code, 1);
   EXPECT_EQ(Inspect({}).code, 2);
+}
+
+TEST_F(InspectCommand, ListsWhatASavedModelHas) {
+  const Inspected o = Inspect({"tests/saved_models/v1"});
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.out, HasSubstr("tags serve\n"));
+  EXPECT_THAT(o.out, HasSubstr("tags eval, gpu\n"));
+  EXPECT_THAT(o.out, HasSubstr("input  x  float[?,2] x:0\n"));
+  EXPECT_THAT(o.out, HasSubstr("output ids  int64[?] ids:0\n"));
+  EXPECT_THAT(o.out, HasSubstr("asset words.txt  words:0\n"));
+  EXPECT_THAT(o.out, ContainsRegex("w +float\\[2,3\\] +min 1  max 6"));
+  EXPECT_THAT(o.out, HasSubstr("2 tensors, 9 elements"));
+}
+
+TEST_F(InspectCommand, ComparesSavedModels) {
+  const Inspected same =
+      Inspect({"tests/saved_models/v1", "tests/saved_models/v1_text"});
+  EXPECT_EQ(same.code, 0) << same.err;
+  EXPECT_THAT(same.out, HasSubstr("are the same\n"));
+  EXPECT_THAT(same.out, HasSubstr("2 tensors the same, 0 not\n"));
+  const Inspected other =
+      Inspect({"tests/saved_models/v1", "tests/saved_models/v2"});
+  EXPECT_EQ(other.code, 0) << other.err;
+  EXPECT_THAT(other.out,
+              HasSubstr("tags eval, gpu: only in tests/saved_models/v1\n"));
+  EXPECT_THAT(other.out, HasSubstr("signature ids output ids: int64[?] ids:0 "
+                                   "and int64[?] StatefulPartitionedCall:0"));
+  EXPECT_EQ(Inspect({"tests/saved_models/v1", Save("m", {})}).code, kUsage);
+}
+
+TEST_F(InspectCommand, SummarisesEvents) {
+  std::string path;
+  {
+    auto writer = *EventWriter::Open(folder_.string());
+    for (int step = 1; step <= 4; ++step)
+      EXPECT_TRUE(
+          writer->AddScalar("loss", step == 3 ? NAN : 1.0f / step, step).ok());
+    EXPECT_TRUE(
+        writer->AddHistogram("w", Tensor::Vector<float>({1, 2}), 7).ok());
+    EXPECT_TRUE(writer->Close().ok());
+    path = writer->path();
+  }
+  for (const std::string& name : {path, folder_.string()}) {
+    const Inspected o = Inspect({name});
+    EXPECT_EQ(o.code, 0) << o.err;
+    EXPECT_THAT(o.out, ContainsRegex("loss +scalar +4  steps 1 to 4  min 0.25  "
+                                     "max 1  last 0.25  NaN 1\n"));
+    EXPECT_THAT(o.out, ContainsRegex("w +histogram +1  steps 7 to 7\n"));
+    EXPECT_THAT(o.out, ContainsRegex("6 events, .* UTC"));
+  }
+  std::string bytes = *ReadFile(path);
+  bytes[bytes.size() / 2] ^= 1;
+  ASSERT_TRUE(WriteFile(path, bytes).ok());
+  const Inspected damaged = Inspect({path});
+  EXPECT_EQ(damaged.code, kRunFailed);
+  EXPECT_THAT(damaged.err, ContainsRegex("at byte [0-9]+: expected"));
+  ASSERT_TRUE(WriteFile(path, bytes.substr(0, 20)).ok());
+  const Inspected cut = Inspect({path});
+  EXPECT_EQ(cut.code, 0) << cut.err;
+  EXPECT_THAT(cut.out, HasSubstr("ends within a record at byte 0\n"));
+}
+
+TEST_F(InspectCommand, FreezesSavedModelsIntoGraphsThatRun) {
+  const std::string out = (folder_ / "frozen.pb").string();
+  std::vector<std::string> args = {"sluice", "freeze", "tests/saved_models/v1",
+                                   out};
+  std::vector<char*> argv;
+  for (std::string& a : args) argv.push_back(a.data());
+  argv.push_back(nullptr);
+  ::testing::internal::CaptureStdout();
+  EXPECT_EQ(Main(static_cast<int>(args.size()), argv.data()), 0);
+  std::fflush(stdout);
+  EXPECT_THAT(::testing::internal::GetCapturedStdout(),
+              HasSubstr("feed   x:0  float[?,2]"));
+  Graph g;
+  ASSERT_TRUE(ImportGraphDefFile(out, g).ok());
+  Session session(g);
+  const auto y = session.RunByName(
+      {{"x", *Tensor::Vector<float>({1, 2}).Reshaped(Shape({1, 2}))}}, {"y"});
+  ASSERT_TRUE(y.ok()) << y.status();
+  EXPECT_EQ((*y)[0].data<float>()[2], 45);
 }
 
 }  // namespace

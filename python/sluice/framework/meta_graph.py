@@ -1,5 +1,6 @@
 """Export and import of graphs with their collections: `MetaGraphDef`."""
 
+from sluice import _core
 from sluice.framework import (
     graph as graphs, node_def, protos, registries, scopes)
 from sluice.version import GIT_VERSION, VERSION
@@ -22,6 +23,10 @@ def _collection_def(key, values, scope):
         data = [to_proto(v, export_scope=scope) for v in values]
         made.bytes_list.value.extend(
             d.SerializeToString() for d in data if d is not None)
+    elif key not in _VARIABLE_KEYS and hasattr(first, "initializer") and (
+            hasattr(first, "initial_value")):
+        # TensorFlow keeps variables of such keys as tensors.
+        made.node_list.value.extend(strip(v.name, scope) for v in values)
     elif hasattr(first, "to_proto"):
         made.bytes_list.value.extend(
             v.to_proto(scope).SerializeToString() for v in values)
@@ -32,6 +37,10 @@ def _collection_def(key, values, scope):
         made.int64_list.value.extend(values)
     elif isinstance(first, float):
         made.float_list.value.extend(values)
+    elif getattr(getattr(type(first), "DESCRIPTOR", None), "full_name",
+                 None) == "google.protobuf.Any":
+        for v in values:
+            made.any_list.value.add().MergeFromString(v.SerializeToString())
     elif all(isinstance(v, (graphs.Tensor, graphs.Operation)) for v in values):
         made.node_list.value.extend(strip(v.name, scope) for v in values)
     else:
@@ -157,6 +166,7 @@ def export_scoped_meta_graph(
     made, unbound = protos.MetaGraphDef(), []
     if meta_info_def is not None:
         made.meta_info_def.MergeFromString(meta_info_def.SerializeToString())
+    contexts = graph_def is None and _core.recover_contexts(graph)
     definition = (graph.as_graph_def(debug_info=True) if graph_def is None
                   else protos.own(graph_def))
     if clear_devices:
@@ -176,10 +186,18 @@ def export_scoped_meta_graph(
         strip_graph_default_valued_attrs(made)
     for key in (graph.get_all_collection_keys() if collection_list is None
                 else collection_list):
+        if key in _CONTEXT_KEYS:
+            continue
         collection = _collection_def(
             key, graph.get_collection(key), export_scope)
         if collection is not None and isinstance(key, str):
             made.collection_def[key].CopyFrom(collection)
+    if contexts:
+        made = protos.MetaGraphDef.FromString(_core.add_contexts(
+            graph, export_scope or "", made.SerializeToString()))
+        if collection_list is not None:
+            for key in _CONTEXT_KEYS - set(collection_list):
+                made.collection_def.pop(key, None)
     if saver_def is not None:
         made.saver_def.MergeFromString(saver_def.SerializeToString())
     if clear_extraneous_savers:
@@ -313,9 +331,14 @@ def _import(graph, made, clear_devices, scope, input_map, wanted):
     graph._import(definition.SerializeToString(), prefix,
                   dict(input_map or {}), [])
     prefix += "/" if prefix else ""
+    if any(key in made.collection_def for key in _CONTEXT_KEYS):
+        contexts = protos.MetaGraphDef()
+        for key in _CONTEXT_KEYS & set(made.collection_def):
+            contexts.collection_def[key].CopyFrom(made.collection_def[key])
+        _core.take_contexts(graph, prefix, contexts.SerializeToString())
     for key, collection in made.collection_def.items():
         kind = collection.WhichOneof("kind")
-        if not wanted(key):
+        if key in _CONTEXT_KEYS or not wanted(key):
             continue
         for value in getattr(collection, kind).value if kind else ():
             if kind == "node_list":
@@ -344,6 +367,8 @@ def _made_of_bytes(graph, key, value, prefix):
     return known[name]
 
 
+# The loops and conditionals, which the library knows.
+_CONTEXT_KEYS = {graphs.GraphKeys.COND_CONTEXT, graphs.GraphKeys.WHILE_CONTEXT}
 _VARIABLE_KEYS = {
     getattr(graphs.GraphKeys, name)
     for name in ("GLOBAL_VARIABLES", "TRAINABLE_VARIABLES", "LOCAL_VARIABLES",

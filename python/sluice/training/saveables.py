@@ -127,6 +127,33 @@ def _variable(given):
     return None
 
 
+VARIABLE_VALUE_KEY = "VARIABLE_VALUE"
+
+
+class Trackable:
+    """The base class of objects that stand for what a Saver saves of them."""
+
+    def _gather_saveables_for_checkpoint(self):
+        """Returns {VARIABLE_VALUE_KEY: a variable}.
+
+        Instead of the variable there may be a function from a name to a
+        SaveableObject.
+        """
+        return {}
+
+
+def _behind(value, *name):
+    """Returns what an object stands for, under a name; others themselves."""
+    if not isinstance(value, Trackable):
+        return value
+    found = value._gather_saveables_for_checkpoint()
+    if VARIABLE_VALUE_KEY not in found:
+        raise TypeError(f"Variable to save is not a Variable: {value}")
+    found = found[VARIABLE_VALUE_KEY]
+    return found(*name) if callable(found) and not hasattr(
+        found, "initializer") else found
+
+
 def op_list_to_dict(op_list):
     """Returns {name: what is saved under it} for a list of variables.
 
@@ -138,7 +165,7 @@ def op_list_to_dict(op_list):
         raise TypeError(f"Variables to save should be passed in a dict or a "
                         f"list: {op_list}")
     named, known = {}, {}
-    for given in sorted(op_list, key=lambda v: v.name):
+    for given in map(_behind, sorted(op_list, key=lambda v: v.name)):
         if isinstance(given, SaveableObject):
             name, value = given.name, given
         elif isinstance(given, PartitionedVariable):
@@ -189,6 +216,7 @@ def saveables_of(names_to_values):
             raise TypeError(f"names_to_saveables must be a dict mapping string "
                             f"names to checkpointable operations. Name is not "
                             f"a string: {name}")
+        value = _behind(value, name)
         if isinstance(value, SaveableObject):
             found = [value]
         elif isinstance(value, (list, tuple, PartitionedVariable)):

@@ -4,7 +4,7 @@ import os
 
 from sluice import _core
 from sluice.compat import gfile
-from sluice.framework import dtypes, protos
+from sluice.framework import dtypes, errors, protos
 from sluice.framework.conversion import SparseTensor
 from sluice.framework.graph import get_default_graph
 
@@ -15,10 +15,15 @@ SAVED_MODEL_FILENAME_PB = "saved_model.pb"
 SAVED_MODEL_FILENAME_PBTXT = "saved_model.pbtxt"
 SAVED_MODEL_SCHEMA_VERSION = 1
 MAIN_OP_KEY, LEGACY_INIT_OP_KEY = "saved_model_main_op", "legacy_init_op"
+TRAIN_OP_KEY = "saved_model_train_op"
+INIT_OP_SIGNATURE_KEY = "__saved_model_init_op"
+TRAIN_OP_SIGNATURE_KEY = "__saved_model_train_op"
 DEFAULT_SERVING_SIGNATURE_DEF_KEY = "serving_default"
 PREDICT_METHOD_NAME = "tensorflow/serving/predict"
 CLASSIFY_METHOD_NAME = "tensorflow/serving/classify"
 REGRESS_METHOD_NAME = "tensorflow/serving/regress"
+SUPERVISED_TRAIN_METHOD_NAME = "tensorflow/supervised/training"
+SUPERVISED_EVAL_METHOD_NAME = "tensorflow/supervised/eval"
 PREDICT_INPUTS, PREDICT_OUTPUTS = "inputs", "outputs"
 REGRESS_INPUTS, REGRESS_OUTPUTS = "inputs", "outputs"
 CLASSIFY_INPUTS = "inputs"
@@ -59,6 +64,20 @@ def get_tensor_from_tensor_info(tensor_info, graph=None, import_scope=None):
                             named(parts.values_tensor_name),
                             named(parts.dense_shape_tensor_name))
     raise ValueError(f"Invalid TensorInfo.encoding: {encoding}")
+
+
+def build_tensor_info_from_op(op):
+    """Makes a TensorInfo with only the name of an operation (or a tensor)."""
+    info = protos.TensorInfo(name=op.name)
+    info.tensor_shape.unknown_rank = True
+    return info
+
+
+def get_element_from_tensor_info(tensor_info, graph=None, import_scope=None):
+    """Returns the operation or tensor that a TensorInfo names in a graph."""
+    name = tensor_info.name
+    return (graph or get_default_graph()).as_graph_element(
+        f"{import_scope}/{name}" if import_scope else name)
 
 
 def build_signature_def(inputs=None, outputs=None, method_name=None):
@@ -115,6 +134,48 @@ def classification_signature_def(examples, classes, scores):
         {CLASSIFY_INPUTS: _info("Classification inputs", examples,
                                 dtypes.string)}, outputs,
         CLASSIFY_METHOD_NAME)
+
+
+def _supervised(method, inputs, *outputs):
+    if not inputs:
+        raise ValueError(f"{method} inputs cannot be None or empty.")
+    return build_signature_def(
+        {key: build_tensor_info(t) for key, t in inputs.items()},
+        {key: build_tensor_info(t) for values in outputs
+         for key, t in (values or {}).items()}, method)
+
+
+def supervised_train_signature_def(inputs, loss, predictions=None,
+                                   metrics=None):
+    """Makes a signature for training from {name: tensor}."""
+    return _supervised(SUPERVISED_TRAIN_METHOD_NAME, inputs, loss, predictions,
+                       metrics)
+
+
+def supervised_eval_signature_def(inputs, loss, predictions=None,
+                                  metrics=None):
+    """Makes a signature for evaluation from {name: tensor}."""
+    return _supervised(SUPERVISED_EVAL_METHOD_NAME, inputs, loss, predictions,
+                       metrics)
+
+
+def op_signature_def(op, key):
+    """Makes a signature whose output `key` names an operation."""
+    return build_signature_def(outputs={key: build_tensor_info_from_op(op)})
+
+
+def load_op_from_signature_def(signature_def, key, import_scope=None):
+    """Returns the operation that `op_signature_def` named, in a loaded graph.
+
+    Raises:
+      errors.NotFoundError: if the graph does not have it.
+    """
+    try:
+        return get_element_from_tensor_info(signature_def.outputs[key],
+                                            import_scope=import_scope)
+    except KeyError:
+        raise errors.NotFoundError(
+            None, None, f"The {key} could not be found in the graph.") from None
 
 
 def is_valid_signature(signature_def):
