@@ -273,7 +273,8 @@ void TakeCollections(const proto::MetaGraphDef& def, const std::string& prefix,
       items.push_back(ItemOf(*g, prefix + name));
     for (const std::string& bytes : collection.bytes_list().value()) {
       proto::VariableDef variable;
-      if (!variable.ParseFromString(bytes) || variable.variable_name().empty())
+      if (!ParseMessage(bytes, "VariableDef", &variable).ok() ||
+          variable.variable_name().empty())
         break;
       const Output handle = ItemOf(*g, prefix + variable.variable_name());
       if (!IsVariable(handle)) break;
@@ -349,7 +350,7 @@ Result<MetaGraph> MetaGraphFromProto(const proto::MetaGraphDef& def,
   if (m.assets.empty() && it != def.collection_def().end())
     for (const auto& any : it->second.any_list().value()) {
       proto::AssetFileDef a;
-      if (!a.ParseFromString(any.value()))
+      if (!ParseMessage(any.value(), "AssetFileDef", &a).ok())
         return InvalidArgument(
             "assets: expected AssetFileDefs, got malformed bytes");
       add_asset(a);

@@ -372,7 +372,8 @@ void ApplyCollection(const proto::MetaGraphDef& def, const char* key,
   if (it == def.collection_def().end()) return;
   for (const std::string& bytes : it->second.bytes_list().value()) {
     Def context;
-    if (context.ParseFromString(bytes)) reader->Apply(context);
+    if (ParseMessage(bytes, "ContextDef", &context).ok())
+      reader->Apply(context);
   }
 }
 

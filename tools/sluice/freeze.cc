@@ -30,11 +30,11 @@ int Write(const FreezeFlags& o, Session& session,
                             ExportGraphDef(*frozen.graph, IsTextFile(o.out)));
     SLUICE_RETURN_IF_ERROR(WriteFile(o.out, bytes));
     for (const Output& f : frozen.feeds)
-      std::printf("feed   %s  %s%s\n", f.name().c_str(), DTypeName(f.dtype()),
-                  f.shape().ToString().c_str());
+      std::printf("feed   %s  %s%s\n", f.name().c_str(),
+                  DTypeName(f.dtype()).c_str(), f.shape().ToString().c_str());
     for (const Output& f : frozen.fetches)
-      std::printf("fetch  %s  %s%s\n", f.name().c_str(), DTypeName(f.dtype()),
-                  f.shape().ToString().c_str());
+      std::printf("fetch  %s  %s%s\n", f.name().c_str(),
+                  DTypeName(f.dtype()).c_str(), f.shape().ToString().c_str());
     std::printf("bytes  %lld of constants\n",
                 static_cast<long long>(frozen.constant_bytes()));
     return OkStatus();
