@@ -5,7 +5,7 @@
 
 #include "bench/networks/language_model.h"
 #include "bench/networks/networks.h"
-#include "client/nn/sampled_softmax.h"
+#include "client/nn/large_softmax.h"
 #include "gtest/gtest.h"
 
 namespace sluice::bench {
