@@ -133,6 +133,41 @@ def test_sparse_updates_match_dense_updates(run, name, resource):
 
 
 @pytest.mark.parametrize("resource", [False, True])
+def test_adam_updates_rows_as_one_op_that_moves_all_rows(run, resource):
+    start = np.array([[1.0, -2.0], [0.5, 0.5], [3.0, 0.1]], np.float32)
+    w = tf.Variable(start, use_resource=resource)
+    dense = tf.Variable(start, use_resource=resource)
+    rows = tf.placeholder(tf.int32, [3])
+    values = tf.constant([[0.3, 0.1], [-0.2, 0.4], [0.5, 0.5]])
+    # (Their gradients are the same, the first of them as rows.)
+    loss = tf.reduce_sum(tf.gather(w, rows) * values) + tf.reduce_sum(
+        tf.matmul(tf.one_hot(rows, 3), dense) * values)
+    train = tf.train.AdamOptimizer(0.1).minimize(loss)
+    of_rows = [op for op in tf.get_default_graph().get_operations()
+               if "SparseApplyAdam" in op.type]
+    assert len(of_rows) == 1
+    run(tf.global_variables_initializer())
+    for chosen in ([2, 0, 2], [1, 1, 1], [0, 2, 0]):  # Repeated ones add up.
+        run(train, {rows: chosen})
+        near(run(w), run(dense))
+
+
+def test_adam_subclasses_get_distinct_rows(run):
+    seen = []
+
+    class Recording(tf.train.AdamOptimizer):
+        def _apply_sparse(self, grad, var):
+            seen.append(grad.indices)
+            return super()._apply_sparse(grad, var)
+
+    w = tf.Variable([1.0, 2.0, 3.0], use_resource=False)
+    train = Recording(0.1).minimize(tf.reduce_sum(tf.gather(w, [2, 2, 0])))
+    run(tf.global_variables_initializer())
+    run(train)
+    assert sorted(run(seen[0])) == [0, 2]
+
+
+@pytest.mark.parametrize("resource", [False, True])
 @pytest.mark.parametrize("counted", [False, True])
 @pytest.mark.parametrize("name", ["train", None])
 def test_named_train_op_runs_the_whole_step(run, name, counted,
