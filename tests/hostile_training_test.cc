@@ -215,13 +215,17 @@ HOSTILE(RatesOfNothing,
         return PolynomialDecay(r, s, n, {.end = 1e300, .cycle = true});
       },
       [](const auto& r, const auto& s, const auto& n) {
-        return CosineDecay(r, s, n, kNanRate);
+        return CosineDecay(r, s, n, {.alpha = kNanRate});
       },
       [](const auto& r, const auto& s, const auto& n) {
         return CosineDecayRestarts(r, s, n, {.period_factor = -1});
       },
       [](const auto& r, const auto& s, const auto& n) {
         return LinearCosineDecay(r, s, n, {.periods = kNanRate});
+      },
+      [](const auto& r, const auto& s, const auto& n) {
+        return LinearCosineDecay(
+            r, s, n, {.noisy = true, .sample = [](DType) { return Output(); }});
       },
       [](const auto& r, const auto& s, const auto& n) {
         return WarmUp(r, s, n, -1e300);

@@ -14,11 +14,9 @@
 #include "values.h"
 
 namespace sluice::python {
-namespace {
 
 // ---- Gradients --------------------------------------------------------------
 
-// None, a Tensor, or (values, indices, dense_shape).
 py::object FromGradient(const Gradient& g) {
   if (!g) return py::none();
   if (!g.is_sparse()) return py::cast(g.dense);
@@ -31,15 +29,15 @@ py::list FromGradients(const std::vector<Gradient>& grads) {
   return list;
 }
 
-Gradient ToGradient(py::handle o) {
+Gradient ToGradient(PyGraph& g, py::handle o) {
   if (o.is_none()) return Gradient();
   if (const TensorHandle* const tensor = AsTensor(o))
-    return Gradient(tensor->output);
+    return Gradient(InGraphOf(g, tensor->output));
   // IndexedSlices.
-  const auto part = [o](const char* name) {
+  const auto part = [&g, o](const char* name) {
     const py::object value = py::getattr(o, name, py::none());
     const TensorHandle* const tensor = AsTensor(value);
-    return tensor == nullptr ? Output() : tensor->output;
+    return tensor == nullptr ? Output() : InGraphOf(g, tensor->output);
   };
   const Output values = part("values"), indices = part("indices");
   if (!values.valid() || !indices.valid())
@@ -48,6 +46,8 @@ Gradient ToGradient(py::handle o) {
               Got(o));
   return Gradient::Slices(indices, values, part("dense_shape"));
 }
+
+namespace {
 
 std::vector<Output> AllInGraphOf(PyGraph& g, std::vector<Output> outputs) {
   for (Output& o : outputs) o = InGraphOf(g, o);
@@ -69,11 +69,7 @@ py::list MakeGradients(const py::list& ys, const py::list& xs,
   const auto x = AllInGraphOf(g, py::cast<std::vector<Output>>(xs));
   GradientOptions options;
   for (const py::handle grad : grad_ys)
-    options.grad_ys.push_back(ToGradient(grad));
-  for (Gradient& grad : options.grad_ys)
-    for (Output* part :
-         {&grad.dense, &grad.indices, &grad.values, &grad.dense_shape})
-      if ((*part).valid()) *part = InGraphOf(g, *part);
+    options.grad_ys.push_back(ToGradient(g, grad));
   options.stop_gradients = AllInGraphOf(g, stop_gradients);
   options.unconnected =
       unconnected_zero ? Unconnected::kZero : Unconnected::kNone;
@@ -102,7 +98,8 @@ void CallGradient(const py::object& fn, GradContext& c) {
   py::object result = fn(*args);
   if (!py::isinstance<py::list>(result) && !py::isinstance<py::tuple>(result))
     result = py::make_tuple(result);
-  for (const py::handle grad : result) c.grads.push_back(ToGradient(grad));
+  for (const py::handle grad : result)
+    c.grads.push_back(ToGradient(TargetGraph(), grad));
   if (c.grads.size() != static_cast<size_t>(c.op->num_inputs()))
     Raise(PyExc_ValueError,
           absl::StrCat("Num gradients ", c.grads.size(), " generated for op ",
@@ -229,10 +226,11 @@ class PythonOptimizer : public Optimizer {
               const std::vector<std::pair<py::object, Output>>& pairs,
               const Output& global_step) {
     if (pairs.empty()) Raise(PyExc_ValueError, "No variables provided.");
+    PyGraph& g = GraphOf(pairs.back().second.node);
     std::vector<GradAndVar> grads;
     for (const auto& [grad, handle] : pairs) {
       GradAndVar one;
-      one.gradient = ToGradient(grad);
+      one.gradient = ToGradient(g, grad);
       one.var = Var::FromHandle(handle);
       grads.push_back(one);
     }
@@ -240,7 +238,6 @@ class PythonOptimizer : public Optimizer {
     options.name = node_name;
     options.gate = gate_;
     if (global_step.valid()) options.global_step = Var::FromHandle(global_step);
-    PyGraph& g = GraphOf(pairs.back().second.node);
     const Building here(g);
     self_ = self;
     const Result<Node*> train = ApplyGradients(grads, options, UserLine());

@@ -1,10 +1,12 @@
-// Calls of Python's functions by libraries that build a part of a graph.
+// Calls of Python's functions by libraries that build a part of a graph, and
+// gradients.
 #ifndef SLUICE_PYTHON_FLOW_H_
 #define SLUICE_PYTHON_FLOW_H_
 
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
+#include "graph/grad.h"
 #include "ops.h"
 #include "scopes.h"
 #include "values.h"
@@ -25,6 +27,12 @@ std::vector<Output> CallForOutputs(const py::object& fn, const Args&... args) {
   });
   return values;
 }
+
+// None, a Tensor, or (values, indices, dense_shape).
+py::object FromGradient(const Gradient& g);
+py::list FromGradients(const std::vector<Gradient>& grads);
+// None, a Tensor or IndexedSlices, as a gradient in a graph.
+Gradient ToGradient(PyGraph& g, py::handle o);
 
 }  // namespace sluice::python
 

@@ -19,6 +19,7 @@ void AddSavedModels(py::module_& m);
 void AddServers(py::module_& m);
 void AddSessions(py::module_& m);
 void AddShow(py::module_& m);
+void AddTraining(py::module_& m);
 
 }  // namespace sluice::python
 
@@ -42,4 +43,5 @@ PYBIND11_MODULE(_core, m) {
   python::AddServers(m);
   python::AddSessions(m);
   python::AddShow(m);
+  python::AddTraining(m);
 }

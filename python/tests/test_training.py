@@ -133,6 +133,41 @@ def test_sparse_updates_match_dense_updates(run, name, resource):
 
 
 @pytest.mark.parametrize("resource", [False, True])
+def test_adam_updates_rows_as_one_op_that_moves_all_rows(run, resource):
+    start = np.array([[1.0, -2.0], [0.5, 0.5], [3.0, 0.1]], np.float32)
+    w = tf.Variable(start, use_resource=resource)
+    dense = tf.Variable(start, use_resource=resource)
+    rows = tf.placeholder(tf.int32, [3])
+    values = tf.constant([[0.3, 0.1], [-0.2, 0.4], [0.5, 0.5]])
+    # (Their gradients are the same, the first of them as rows.)
+    loss = tf.reduce_sum(tf.gather(w, rows) * values) + tf.reduce_sum(
+        tf.matmul(tf.one_hot(rows, 3), dense) * values)
+    train = tf.train.AdamOptimizer(0.1).minimize(loss)
+    of_rows = [op for op in tf.get_default_graph().get_operations()
+               if "SparseApplyAdam" in op.type]
+    assert len(of_rows) == 1
+    run(tf.global_variables_initializer())
+    for chosen in ([2, 0, 2], [1, 1, 1], [0, 2, 0]):  # Repeated ones add up.
+        run(train, {rows: chosen})
+        near(run(w), run(dense))
+
+
+def test_adam_subclasses_get_distinct_rows(run):
+    seen = []
+
+    class Recording(tf.train.AdamOptimizer):
+        def _apply_sparse(self, grad, var):
+            seen.append(grad.indices)
+            return super()._apply_sparse(grad, var)
+
+    w = tf.Variable([1.0, 2.0, 3.0], use_resource=False)
+    train = Recording(0.1).minimize(tf.reduce_sum(tf.gather(w, [2, 2, 0])))
+    run(tf.global_variables_initializer())
+    run(train)
+    assert sorted(run(seen[0])) == [0, 2]
+
+
+@pytest.mark.parametrize("resource", [False, True])
 @pytest.mark.parametrize("counted", [False, True])
 @pytest.mark.parametrize("name", ["train", None])
 def test_named_train_op_runs_the_whole_step(run, name, counted,
@@ -255,6 +290,54 @@ def test_learning_rates(run):
             near(run(rate, {step: s}), expected(s), 1e-4, 1e-5)
     with pytest.raises(ValueError, match="global_step is required"):
         T.polynomial_decay(1.0, None, 10)
+
+
+@pytest.mark.parametrize("make, name", [
+    (lambda step: tf.train.exponential_decay(0.1, step, 10, 0.5),
+     "ExponentialDecay"),
+    (lambda step: tf.train.natural_exp_decay(0.1, step, 10, 0.5, name="rate"),
+     "rate"),
+    (lambda step: tf.train.inverse_time_decay(0.1, step, 10, 0.5),
+     "InverseTimeDecay"),
+    (lambda step: tf.train.polynomial_decay(0.1, step, 10), "PolynomialDecay"),
+    (lambda step: tf.train.cosine_decay(0.1, step, 10), "CosineDecay/mul_3"),
+    (lambda step: tf.train.cosine_decay_restarts(0.1, step, 10), "SGDRDecay"),
+    (lambda step: tf.train.linear_cosine_decay(0.1, step, 10),
+     "LinearCosineDecay"),
+    (lambda step: tf.train.noisy_linear_cosine_decay(0.1, step, 10),
+     "NoisyLinearCosineDecay")])
+def test_learning_rates_have_tensorflows_names(make, name):
+    step = tf.placeholder(tf.int64, [])
+    with tf.name_scope("outer"):
+        rate, again = make(step), make(step)
+    assert rate.op.name == "outer/" + name
+    scope, _, last = name.partition("/")
+    assert again.op.name == "outer/" + scope + "_1" + (last and "/" + last)
+    names = [op.name for op in tf.get_default_graph().get_operations()]
+    assert names.count("outer/" + scope + "/learning_rate") == 1
+
+
+def test_learning_rates_take_tensors_for_numbers(run):
+    step, half, two = tf.constant(5), tf.constant(0.5), tf.constant(2.0)
+    T = tf.train
+    for of_tensors, of_numbers in [
+            (T.exponential_decay(1.0, step, 10, half),
+             T.exponential_decay(1.0, step, 10, 0.5)),
+            (T.polynomial_decay(1.0, step, 10, half, two),
+             T.polynomial_decay(1.0, step, 10, 0.5, 2)),
+            (T.cosine_decay(1.0, step, 10, half),
+             T.cosine_decay(1.0, step, 10, 0.5)),
+            (T.cosine_decay_restarts(1.0, step, 3, two, half, half),
+             T.cosine_decay_restarts(1.0, step, 3, 2, 0.5, 0.5)),
+            (T.linear_cosine_decay(1.0, step, 10, two, half, half),
+             T.linear_cosine_decay(1.0, step, 10, 2, 0.5, 0.5))]:
+        near(*run([of_tensors, of_numbers]))
+
+
+def test_rates_of_doubles_decay_as_tensorflows(run):
+    # TensorFlow converts 0.9 to a float, and that to a double.
+    rate = tf.train.exponential_decay(tf.constant(1.0, tf.float64), 2, 1, 0.9)
+    near(run(rate), float(np.float32(0.9)) ** 2, rtol=1e-15, atol=0)
 
 
 # ---- Moving averages ---------------------------------------------------------
@@ -657,6 +740,25 @@ def test_global_norm_of_nothing_is_zero(run):
     clipped, _ = tf.clip_by_global_norm([tf.constant([3.0, 4.0])], 1.0)
     assert clipped[0].op.name == (
         "clip_by_global_norm_1/clip_by_global_norm_1/_0")
+
+
+def test_clipped_slices_keep_their_indices_and_shape(run):
+    indices, shape = tf.constant([0, 3]), (4,)
+    slices = tf.IndexedSlices(tf.constant([3.0, 4.0]), indices, shape)
+    (of_all,), norm = tf.clip_by_global_norm([slices], 1.0)
+    for clipped in (of_all, tf.clip_by_norm(slices, 1.0),
+                    tf.clip_by_value(slices, 0.0, 1.0)):
+        assert clipped.indices is indices and clipped.dense_shape == shape
+    near(run(of_all.values), [0.6, 0.8])
+    assert run(norm) == 5.0
+
+
+@pytest.mark.parametrize("clip", [
+    lambda: tf.clip_by_value(tf.constant(1.0), [0.0, 0.0], 2.0),
+    lambda: tf.clip_by_norm(tf.constant(1.0), [1.0, 2.0])])
+def test_limits_that_enlarge_a_tensor_are_refused(clip):
+    with pytest.raises(ValueError, match="broadcast to the shape"):
+        clip()
 
 
 def test_the_name_of_an_average_is_within_the_scope():

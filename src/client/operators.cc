@@ -1,13 +1,48 @@
 #include "client/operators.h"
 
+#include <optional>
+#include <string_view>
+
 #include "client/op_builder.h"
+#include "client/tensorflow_names.h"
 
 namespace sluice {
 namespace {
 
+thread_local bool tensorflow_names = false;
+
+// What TensorFlow's Python client calls the nodes of an operator.
+std::string TensorFlowName(std::string_view op) {
+  if (op == "AddV2" || op == "Add") return "add";
+  if (op == "Sub") return "sub";
+  if (op == "Mul") return "mul";
+  if (op == "RealDiv") return "truediv";
+  return std::string(op);
+}
+
+// A bare number as a constant of the given name and the type of the tensor
+// beside it. Other operands, and numbers that the type cannot hold, are left
+// to the op.
+Operand NamedNumber(const Operand& x, const Operand& beside, const char* name) {
+  if (!x.weak || !x.literal.valid() || x.literal.rank() != 0 ||
+      !beside.output.valid())
+    return x;
+  std::optional<double> value;
+  if (x.literal.dtype() == DType::kDouble) value = x.literal.scalar<double>();
+  if (x.literal.dtype() == DType::kInt32) value = x.literal.scalar<int32_t>();
+  if (!value) return x;
+  const Result<Tensor> t =
+      ScalarTensor(RemoveRef(beside.output.dtype()), *value);
+  return t.ok() ? Operand(Constant(*t, name, x.loc), x.loc.file, x.loc.line)
+                : x;
+}
+
 Output Binary(const char* op, const Operand& a, const Operand& b) {
-  OpCall call(op, "", a.loc.known() ? a.loc : b.loc);
-  return call.In(a).In(b).Out();
+  const SourceLoc loc = a.loc.known() ? a.loc : b.loc;
+  if (!tensorflow_names) return OpCall(op, "", loc).In(a).In(b).Out();
+  const NameScope scope(TensorFlowName(op));
+  const Operand x = NamedNumber(a, b, "x"), y = NamedNumber(b, a, "y");
+  return OpCall(op, scope.prefix() + "/", loc).In(x).In(y).Out();
 }
 
 DType TypeOf(const Operand& a) {
@@ -22,6 +57,11 @@ DType CommonType(const Operand& a, const Operand& b) {
 }
 
 }  // namespace
+
+TensorFlowNames::TensorFlowNames() : saved_(tensorflow_names) {
+  tensorflow_names = true;
+}
+TensorFlowNames::~TensorFlowNames() { tensorflow_names = saved_; }
 
 Output operator+(const Operand& a, const Operand& b) {
   return Binary(CommonType(a, b) == DType::kString ? "Add" : "AddV2", a, b);

@@ -123,7 +123,9 @@ NameScope::NameScope(const std::string& name, const std::string& within)
 void NameScope::Enter(const std::string& name) {
   Scopes& s = Current();
   std::lock_guard<std::recursive_mutex> lock(s.graph->mutex());
-  prefix_ = s.graph->UniqueScope(s.prefix + name);
+  prefix_ = name.size() > 1 && name.ends_with('/')
+                ? name.substr(0, name.size() - 1)
+                : s.graph->UniqueScope(s.prefix + name);
   s.prefix = prefix_ + "/";
 }
 NameScope::~NameScope() { Current().prefix = saved_; }

@@ -36,7 +36,7 @@ class WithGraph {  // Starts with fresh scopes.
  private:
   void* saved_;
 };
-class NameScope {  // Names become "outer/name/..."; made unique.
+class NameScope {  // "outer/name/...", made unique; "a/b/": that, once more.
  public:
   explicit NameScope(const std::string& name);
   // "within/name/...", whatever scope this is in. `within` is a prefix() or "".

@@ -50,5 +50,20 @@ TEST(ScopeStateTest, NameWithTrailingSlashIsTheFullNodeName) {
   EXPECT_EQ(Named("c")->name(), "again/c");
 }
 
+TEST(ScopeStateTest, NameScopeWithTrailingSlashIsEnteredAgain) {
+  Graph g;
+  const WithGraph use(g);
+  const NameScope outer("outer");
+  { const NameScope first("a"); }
+  {
+    const NameScope again("outer/a/");
+    EXPECT_EQ(again.prefix(), "outer/a");
+    EXPECT_EQ(Named("x")->name(), "outer/a/x");
+  }
+  EXPECT_EQ(Named("x")->name(), "outer/x");
+  const NameScope other("a");
+  EXPECT_EQ(other.prefix(), "outer/a_1");
+}
+
 }  // namespace
 }  // namespace sluice

@@ -21,13 +21,8 @@ def _rows(variable, values, indices):
 class NadamOptimizer(AdamOptimizer):
     """Adam with Nesterov momentum (Dozat, 2016)."""
 
-    def _apply(self, op, var, grad):
-        m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
-        return _op(op)(
-            var._ref(), m._ref(), v._ref(),
-            *(self._rate(p.value(), var) for p in self._powers(var)),
-            *self._rates(var), grad, use_locking=self._use_locking,
-            use_nesterov=True)
+    def _apply(self, op, var, *grad):
+        return super()._apply(op, var, *grad, use_nesterov=True)
 
     def _apply_rows(self, grad, var, indices):
         power1, power2 = (self._rate(p.value(), var)
@@ -58,18 +53,7 @@ class LazyAdamOptimizer(AdamOptimizer):
     """
 
     def _apply_rows(self, grad, var, indices):
-        power1, power2 = (self._rate(p.value(), var)
-                          for p in self._powers(var))
-        rate, beta1, beta2, epsilon = self._rates(var)
-        rate = rate * math_ops.sqrt(1 - power2) / (1 - power1)
-        m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
-        new_m = beta1 * array_ops.gather(m, indices) + (1 - beta1) * grad
-        new_v = beta2 * array_ops.gather(v, indices) + (
-            1 - beta2) * math_ops.square(grad)
-        step = var.scatter_sub(IndexedSlices(
-            rate * new_m / (math_ops.sqrt(new_v) + epsilon), indices))
-        return control_flow.group(step, _rows(m, new_m, indices),
-                                  _rows(v, new_v, indices))
+        return super()._apply_rows(grad, var, indices, lazy=True)
 
 
 class AdaMaxOptimizer(AdamOptimizer):

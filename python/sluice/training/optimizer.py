@@ -579,12 +579,13 @@ class AdamOptimizer(Optimizer):
         return [self._get_non_slot_variable(n, var.graph)
                 for n in ("beta1_power", "beta2_power")]
 
-    def _apply(self, op, var, grad):
+    def _apply(self, op, var, *grad, **attributes):
         m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
         return _op(op)(
             var._ref(), m._ref(), v._ref(),
             *(self._rate(p.value(), var) for p in self._powers(var)),
-            *self._rates(var), grad, use_locking=self._use_locking)
+            *self._rates(var), *grad, use_locking=self._use_locking,
+            **attributes)
 
     def _apply_dense(self, grad, var):
         return self._apply("ApplyAdam", var, grad)
@@ -592,28 +593,24 @@ class AdamOptimizer(Optimizer):
     def _resource_apply_dense(self, grad, var):
         return self._apply("ResourceApplyAdam", var, grad)
 
-    def _apply_rows(self, grad, var, indices):
-        power1, power2 = (self._rate(p.value(), var)
-                          for p in self._powers(var))
-        rate, beta1, beta2, epsilon = self._rates(var)
-        rate = rate * math_ops.sqrt(1 - power2) / (1 - power1)
-        updated = []
-        for name, beta, rows in (("m", beta1, grad * (1 - beta1)),
-                                 ("v", beta2, grad * grad * (1 - beta2))):
-            slot = self.get_slot(var, name)
-            kept = slot.assign(slot.value() * beta, self._use_locking)
-            with graphs.control_dependencies([kept]):
-                updated.append(slot.scatter_add(IndexedSlices(rows, indices)))
-        m, v = updated
-        step = var.assign_sub(rate * m / (math_ops.sqrt(v) + epsilon),
-                              self._use_locking)
-        return control_flow.group(step, m, v)
+    def _apply_rows(self, grad, var, indices, **attributes):
+        # (TensorFlow lacks the op; its several ops are much slower.)
+        return self._apply(
+            "ResourceSparseApplyAdam" if var._resource else "SparseApplyAdam",
+            var, grad, indices, **attributes)
 
     def _apply_sparse(self, grad, var):
         return self._apply_rows(grad.values, var, grad.indices)
 
     def _resource_apply_sparse(self, grad, var, indices):
         return self._apply_rows(grad, var, indices)
+
+    @property
+    def _accepts_repeated_indices(self):
+        # The op does; what a subclass does with rows may not.
+        return all(getattr(type(self), name) is getattr(AdamOptimizer, name)
+                   for name in ("_apply", "_apply_rows", "_apply_sparse",
+                                "_resource_apply_sparse"))
 
     def _finish(self, update_ops, name_scope):
         graph = update_ops[0].graph

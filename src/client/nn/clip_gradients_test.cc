@@ -45,6 +45,29 @@ TEST_F(ClipTest, NumbersAreTensorFlows) {
   }
 }
 
+TEST_F(ClipTest, NodesHaveTensorFlowsNames) {
+  EXPECT_EQ(ClipByValue(x_, 0, 1).node->name(), "clip_by_value");
+  EXPECT_EQ(ClipByNorm(x_, 1, {1}, "clipped").node->name(), "clipped");
+  EXPECT_EQ(ClipByAverageNorm(x_, 1).node->name(), "clip_by_average_norm");
+  const std::vector<Gradient> got =
+      ClipByGlobalNorm(std::vector<Gradient>{Gradient(), Gradient(x_)}, 1);
+  EXPECT_EQ(got[1].dense.node->name(),
+            "clip_by_global_norm/clip_by_global_norm/_1");
+  EXPECT_EQ(GlobalNorm({Gradient(x_)}).node->name(),
+            "global_norm_1/global_norm");
+}
+
+TEST_F(ClipTest, LimitsMustNotEnlargeTheTensor) {
+  const Output one = Constant(1.0f);
+  const Operand limits({1.0f, 2.0f});
+  EXPECT_FALSE(ClipByValue(one, 0.0, limits).valid());
+  EXPECT_FALSE(ClipByValue(one, limits, 3.0).valid());
+  EXPECT_FALSE(ClipByNorm(one, limits).valid());
+  EXPECT_FALSE(ClipByAverageNorm(one, limits).valid());
+  EXPECT_THAT(std::string(graph_.status().message()),
+              ::testing::HasSubstr("expected limits that broadcast"));
+}
+
 TEST_F(ClipTest, SparseGradientsStaySparse) {
   const Output ids = Constant(Tensor::Vector<int32_t>({0, 2, 2, 5}));
   const Gradient rows = Gradient::Slices(ids, x_, IntVector({7, 3}));

@@ -8,12 +8,16 @@
 //
 // Each function takes the rate at the start (a number is a float) and the step
 // (an integer or floating scalar), and returns a scalar of the rate's type.
-// Numbers are those of tf.compat.v1.train. Periods (`steps`) must be positive:
-// the values are not checked, since they may be computed; zero gives an
-// infinite rate or a NaN. May be used from any thread that builds the graph.
+// Numbers and names are those of tf.compat.v1.train: the option `name` is that
+// of the scope, by default "ExponentialDecay" and so on. Periods (`steps`) must
+// be positive: the values are not checked, since they may be computed; zero
+// gives an infinite rate or a NaN. May be used from any thread that builds the
+// graph.
 #ifndef SLUICE_CLIENT_NN_LEARNING_RATES_H_
 #define SLUICE_CLIENT_NN_LEARNING_RATES_H_
 
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "graph/builder.h"
@@ -22,6 +26,7 @@ namespace sluice {
 
 struct DecayOptions {
   bool staircase = false;  // Only whole periods count.
+  std::string name = {};
 };
 
 // rate * decay ^ (step / steps).
@@ -41,11 +46,12 @@ Output InverseTimeDecay(const Operand& rate, const Operand& step,
                         SourceLoc loc = CallerLoc());
 
 struct PolynomialDecayOptions {
-  double end = 0.0001;
-  double power = 1;
+  Operand end = 0.0001;
+  Operand power = 1.0;
   // After `steps`, falls again from (1 - step / period) ^ power of the rate,
   // with the smallest multiple of `steps` that is not yet over as the period.
   bool cycle = false;
+  std::string name = {};
 };
 // (rate - end) * (1 - step / steps) ^ power + end; `end` after `steps`.
 Output PolynomialDecay(const Operand& rate, const Operand& step,
@@ -53,16 +59,21 @@ Output PolynomialDecay(const Operand& rate, const Operand& step,
                        const PolynomialDecayOptions& options = {},
                        SourceLoc loc = CallerLoc());
 
+struct CosineDecayOptions {
+  Operand alpha = 0.0;
+  std::string name = {};
+};
 // Half a cosine from `rate` to alpha * rate at `steps`, which then stays
 // (Loshchilov and Hutter, 2017).
 Output CosineDecay(const Operand& rate, const Operand& step,
-                   const Operand& steps, double alpha = 0,
+                   const Operand& steps, const CosineDecayOptions& options = {},
                    SourceLoc loc = CallerLoc());
 
 struct CosineRestartOptions {
-  double period_factor = 2;  // Each period is so much longer than the last,
-  double height_factor = 1;  // and so much higher.
-  double alpha = 0;          // As in CosineDecay.
+  Operand period_factor = 2.0;  // Each period is so much longer than the last,
+  Operand height_factor = 1.0;  // and so much higher.
+  Operand alpha = 0.0;          // As in CosineDecay.
+  std::string name = {};        // By default "SGDRDecay".
 };
 // Half cosines that follow each other, the first of `steps` (SGDR: Loshchilov
 // and Hutter, 2017).
@@ -72,11 +83,19 @@ Output CosineDecayRestarts(const Operand& rate, const Operand& step,
                            SourceLoc loc = CallerLoc());
 
 struct LinearCosineOptions {
-  double periods = 0.5;
-  double alpha = 0;
-  double beta = 0.001;
+  Operand periods = 0.5;
+  Operand alpha = 0.0;
+  Operand beta = 0.001;
+  // Of a normal distribution with variance
+  // initial_variance / (1 + min(step, steps)) ^ variance_decay.
+  bool noisy = false;
+  Operand initial_variance = 1.0, variance_decay = 0.55;
+  // Makes a sample of the standard normal distribution, of a type; null: one
+  // with a random seed.
+  std::function<Output(DType)> sample = {};
+  std::string name = {};  // By default "LinearCosineDecay", or with "Noisy".
 };
-// rate * ((alpha + 1 - s) * (1 + cos(2 pi periods s)) / 2 + beta), with
+// rate * ((alpha + 1 - s + noise) * (1 + cos(2 pi periods s)) / 2 + beta), with
 // s = min(step / steps, 1) (Bello et al., 2017).
 Output LinearCosineDecay(const Operand& rate, const Operand& step,
                          const Operand& steps,
@@ -89,6 +108,7 @@ Output LinearCosineDecay(const Operand& rate, const Operand& step,
 Output PiecewiseConstant(const Operand& step,
                          const std::vector<Operand>& boundaries,
                          const std::vector<Operand>& values,
+                         const std::string& name = {},
                          SourceLoc loc = CallerLoc());
 
 // rate * (start + (1 - start) * min(step / steps, 1)): the rate, which may be

@@ -1,5 +1,6 @@
 #include "client/nn/learning_rates.h"
 
+#include <algorithm>
 #include <functional>
 
 #include "client/nn/optimizers.h"
@@ -27,7 +28,7 @@ TEST_F(LearningRateTest, RatesAreTensorFlows) {
       {"polynomial", PolynomialDecay(0.5, s, 25, {.end = 0.01, .power = 1.5})},
       {"polynomial_cycle",
        PolynomialDecay(0.5, s, 9, {.end = 0.01, .power = 2, .cycle = true})},
-      {"cosine", CosineDecay(0.5, s, 25, 0.1)},
+      {"cosine", CosineDecay(0.5, s, 25, {.alpha = 0.1})},
       {"cosine_restarts",
        CosineDecayRestarts(0.5, s, 5, {.height_factor = 0.7, .alpha = 0.1})},
       {"cosine_restarts_equal",
@@ -50,6 +51,67 @@ TEST_F(LearningRateTest, RatesAreTensorFlows) {
     for (int64_t i = 0; i <= 40; ++i)
       got.push_back(Eval(rate, {{s, Tensor::Scalar(i)}}).scalar<float>());
     ExpectNear(got, Recorded("rate." + name, "steps0to40"), 2e-6, 0.1);
+  }
+}
+
+TEST_F(LearningRateTest, NodesHaveTensorFlowsNames) {
+  const Output s = Placeholder<int64_t>({});
+  const Output rate = ExponentialDecay(0.5, s, 7, 0.9, {.name = "rate"});
+  ASSERT_TRUE(rate.valid()) << graph_.status();
+  EXPECT_EQ(rate.node->name(), "rate");
+  const Node* const power = rate.node->input(1).node;
+  EXPECT_EQ(power->name(), "rate/Pow");
+  EXPECT_EQ(power->input(1).node->name(), "rate/truediv");
+  EXPECT_EQ(PolynomialDecay(0.5, s, 7).node->name(), "PolynomialDecay");
+  EXPECT_EQ(CosineDecayRestarts(0.5, s, 7).node->name(), "SGDRDecay");
+  // (TensorFlow's has no name of its own either.)
+  const Output cosine = CosineDecay(0.5, s, 7);
+  EXPECT_EQ(cosine.node->name(), "CosineDecay/mul_3");
+  EXPECT_EQ(cosine.node->input(1).node->input(1).node->name(),
+            "CosineDecay/add_1/y");
+}
+
+TEST_F(LearningRateTest, NumbersMayBeComputed) {
+  const Output s = Placeholder<int64_t>({});
+  const Output half = Constant(0.5f), two = Constant(2.0f);
+  const std::vector<std::pair<Output, Output>> same = {
+      {PolynomialDecay(0.5, s, 9, {.end = half, .power = two}),
+       PolynomialDecay(0.5, s, 9, {.end = 0.5, .power = 2.0})},
+      {CosineDecay(0.5, s, 9, {.alpha = half}),
+       CosineDecay(0.5, s, 9, {.alpha = 0.5})},
+      {CosineDecayRestarts(0.5, s, 3, {.period_factor = two}),
+       CosineDecayRestarts(0.5, s, 3, {.period_factor = 2.0})},
+      {LinearCosineDecay(0.5, s, 9, {.periods = two, .alpha = half}),
+       LinearCosineDecay(0.5, s, 9, {.periods = 2.0, .alpha = 0.5})}};
+  for (const auto& [computed, given] : same)
+    for (int64_t i = 0; i < 12; ++i)
+      EXPECT_NEAR(Eval(computed, {{s, Tensor::Scalar(i)}}).scalar<float>(),
+                  Eval(given, {{s, Tensor::Scalar(i)}}).scalar<float>(), 1e-6)
+          << given.node->name() << ", step " << i;
+}
+
+TEST_F(LearningRateTest, NoiseIsAddedToTheLinearPart) {
+  const Output s = Placeholder<int64_t>({});
+  const Output none = LinearCosineDecay(
+      0.5, s, 9,
+      {.noisy = true, .sample = [](DType t) { return ScalarOf(t, 0); }});
+  const Output plain = LinearCosineDecay(0.5, s, 9);
+  const Output one =
+      LinearCosineDecay(0.5, s, 9,
+                        {.noisy = true,
+                         .initial_variance = 4.0,
+                         .variance_decay = 2.0,
+                         .sample = [](DType t) { return ScalarOf(t, 1); }});
+  for (int64_t i = 0; i < 12; ++i) {
+    const double step = std::min<double>(static_cast<double>(i), 9);
+    const double wave = (1 + std::cos(3.14159265358979 * step / 9)) / 2;
+    const float expected =
+        Eval(plain, {{s, Tensor::Scalar(i)}}).scalar<float>();
+    EXPECT_NEAR(Eval(none, {{s, Tensor::Scalar(i)}}).scalar<float>(), expected,
+                1e-7);
+    EXPECT_NEAR(Eval(one, {{s, Tensor::Scalar(i)}}).scalar<float>(),
+                expected + 0.5 * wave * 2 / (1 + step), 1e-6)
+        << "step " << i;
   }
 }
 
