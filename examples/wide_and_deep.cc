@@ -1,8 +1,8 @@
 // Which advertisement is clicked, by a wide and a deep model trained together
 // (Cheng et al., 2016), on made data. Some pairs of an interest of the user and
-// an advertisement are clicked more often, which the wide part remembers by a
-// weight for each pair; so are some advertisements, whoever sees them, which
-// the deep part learns from embeddings.
+// an advertisement are clicked more often: the wide part has a weight for each
+// pair. Some advertisements are clicked more often by all users: the deep part
+// learns this from embeddings.
 #include <cmath>
 #include <cstdio>
 #include <random>

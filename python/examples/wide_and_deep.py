@@ -1,9 +1,9 @@
 """Which advertisement is clicked, by a wide and a deep model trained together.
 
 After Cheng et al. (2016), on made data. Some pairs of an interest of the user
-and an advertisement are clicked more often, which the wide part remembers by a
-weight for each pair; so are some advertisements, whoever sees them, which the
-deep part learns from embeddings.
+and an advertisement are clicked more often: the wide part has a weight for each
+pair. Some advertisements are clicked more often by all users: the deep part
+learns this from embeddings.
 
   python3 wide_and_deep.py [STEPS]
 """
