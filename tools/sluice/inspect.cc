@@ -297,7 +297,12 @@ void AddInspect(CLI::App& app, std::function<int()>* run) {
         return o->second.empty() ? InspectSavedModel(o->first)
                                  : CompareSavedModels(o->first, o->second);
       const Result<std::string> first = CheckpointAt(o->first);
-      if (HasEvents(o->first) && (!first.ok() || !CheckpointExists(*first)))
+      // (A file is one of events by its name, even if it holds too little to
+      // tell.)
+      std::error_code ignored;
+      if (HasEvents(o->first) &&
+          (!first.ok() || !CheckpointExists(*first) ||
+           std::filesystem::is_regular_file(o->first, ignored)))
         return o->second.empty()
                    ? InspectEvents(o->first)
                    : Fail(kUsage,
