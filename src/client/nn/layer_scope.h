@@ -36,7 +36,7 @@ class WeightScope {
     else
       names_.emplace(name);
     prefix_ = CurrentNamePrefix();
-    prefix_.pop_back();  // The slash.
+    if (prefix_.ends_with("/")) prefix_.pop_back();
   }
 
   // "outer/name", with which the names of nodes begin.
