@@ -428,6 +428,7 @@ HOSTILE(VariableScopesOfNothing,
       (void)GetVariable("w", {2}, nullptr, DType::kInvalid, options);
       (void)RegularizationLosses();
       (void)RegularizationLoss();
+      (void)RegularizationLoss(DType::kString);
       EXPECT_TRUE(UpdateOps().empty());
     });
   ExpectRecorded("finite scale of 0 or more",
@@ -439,7 +440,7 @@ HOSTILE(LayersOfNothing,
         "Conv3DTranspose Extents::Extents MaxPooling AveragePooling "
         "GlobalMaxPooling GlobalAveragePooling BatchNorm LayerNorm "
         "MultiHeadAttention Gelu Activation::Activation Activation::OrIdentity "
-        "Activation::operator()") {
+        "Activation::operator() Activation::is_op") {
   using Layer = std::function<Output(const Operand& x, int64_t n)>;
   const InitializerFn nothing = [](const Shape&, DType) { return Output(); };
   const Activation null_function = [](Output) { return Output(); };

@@ -56,7 +56,7 @@ Output Normal(const char* op, const char* scope_name, const Shape& shape,
 // The fan-in and fan-out of a layer with weights of this shape, or with weights
 // of which they are a part.
 std::pair<double, double> Fans(const Shape& own) {
-  const InitialPart* const part = InitialPart::Current();
+  const InitialPart* const part = InitialPart::CurrentOf(own);
   const Shape& shape = part == nullptr ? own : part->whole();
   if (shape.rank() == 0) return {1, 1};
   if (shape.rank() == 1)
@@ -78,6 +78,15 @@ void SetRandomSeed(int64_t seed) {
 }
 
 std::pair<int64_t, int64_t> SeedsFor(std::optional<int64_t> op_seed) {
+  // The parts of a variable, which have one seed, are not to be alike. (The
+  // first one draws the numbers of the seed itself.)
+  if (const InitialPart* const part = InitialPart::Current();
+      part != nullptr && op_seed.has_value()) {
+    auto mixed = static_cast<uint64_t>(*op_seed);
+    for (const int64_t at : part->offset())
+      mixed += static_cast<uint64_t>(at) * 0x9e3779b97f4a7c15u;
+    op_seed = static_cast<int64_t>(mixed);
+  }
   // TensorFlow's constants and reductions, so that equal seeds give equal
   // numbers.
   constexpr int64_t kDefaultGraphSeed = 87654321;
@@ -268,7 +277,7 @@ InitializerFn Identity(double gain) {
     if (!shape.valid() || shape.rank() != 2)
       return BuildError(InvalidArgument(
           "Identity: expected a shape of rank 2, got ", shape.ToString()));
-    if (const InitialPart* const part = InitialPart::Current();
+    if (const InitialPart* const part = InitialPart::CurrentOf(shape);
         part != nullptr) {
       // Its rows of the whole's diagonal, which may lie beside its columns.
       const auto first =

@@ -129,6 +129,12 @@ InitialPart::InitialPart(Shape whole, std::vector<int64_t> offset)
       outer_(std::exchange(current_part, this)) {}
 InitialPart::~InitialPart() { current_part = outer_; }
 const InitialPart* InitialPart::Current() { return current_part; }
+const InitialPart* InitialPart::CurrentOf(const Shape& own) {
+  const InitialPart* const part = current_part;
+  if (part == nullptr || !own.valid()) return nullptr;
+  return CheckPart({"", part->whole_, part->offset_, own}).ok() ? part
+                                                                : nullptr;
+}
 
 Partitioner FixedSizePartitioner(int64_t parts, int axis) {
   return [=](const Shape& shape, DType) { return Along(shape, axis, parts); };
@@ -419,8 +425,15 @@ PartitionedVar GetPartitionedVariable(
       if (!options.devices.empty())
         device.emplace(
             options.devices[static_cast<size_t>(i) % options.devices.size()]);
-      const InitialPart initial(shape, offset);
-      var = GetVariable(PartName(name, i), own, initializer, dtype,
+      // (Only the initializer makes the part: a getter of the scope may make
+      // other variables.)
+      const InitializerFn of_part = [shape, offset,
+                                     whole = request.initializer](
+                                        const Shape& s, DType t) {
+        const InitialPart initial(shape, offset);
+        return (whole == nullptr ? DefaultInitializer(t) : whole)(s, t);
+      };
+      var = GetVariable(PartName(name, i), own, of_part, dtype,
                         options.variable, loc);
     }
     if (!var.valid()) return PartitionedVar({var}, loc);  // Recorded.

@@ -38,7 +38,8 @@ Partitioner FixedSizePartitioner(int64_t parts, int axis = 0);
 Partitioner VariableAxisSizePartitioner(int64_t max_bytes, int axis = 0,
                                         int64_t bytes_per_string = 16,
                                         int64_t max_parts = 0);
-// As many parts as have at least `min_bytes` each, but at most `max_parts`.
+// Parts of about `min_bytes` each: the size divided by it, rounded up, but at
+// most `max_parts`.
 Partitioner MinMaxVariablePartitioner(int64_t max_parts = 1, int axis = 0,
                                       int64_t min_bytes = 256 << 10,
                                       int64_t bytes_per_string = 16);
@@ -121,7 +122,8 @@ struct PartitionedVarOptions {
 // makes: the current variable scope has its say, and a null partitioner is the
 // scope's. If the number of parts does not divide the dimension, the first
 // parts are longer by one. The initializer makes each part; fans
-// (GlorotUniform) are those of the whole. The nodes of the initializer belong
+// (GlorotUniform) are those of the whole, and each part draws random numbers of
+// its own. The nodes of the initializer belong
 // to no loop, conditional or function body.
 //
 // InvalidArgument, recorded in the graph, if the shape is not valid, if there

@@ -1,5 +1,6 @@
 #include "client/partitioned_variables.h"
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "sluice/sluice.h"
@@ -243,6 +244,36 @@ TEST_F(PartitionedVarTest, PartsMustBeThoseOfOneVariable) {
   EXPECT_FALSE(SetPartOf(c, {"d", Shape({6}), {-1}, Shape({4})}).ok());
   EXPECT_FALSE(SetPartOf(c, {"d", Shape({6}), {0}, Shape({3})}).ok());
   EXPECT_TRUE(SetPartOf(c, {"d", Shape({6}), {2}, Shape({4})}).ok());
+}
+
+TEST_F(PartitionedVarTest, PartsOfOneSeedDiffer) {
+  const PartitionedVar v =
+      GetPartitionedVariable("v", {4, 3}, FixedSizePartitioner(2),
+                             init::RandomNormal(0, 1, /*seed=*/5));
+  const Var whole = GetVariable("w", {2, 3}, init::RandomNormal(0, 1, 5));
+  Initialize();
+  EXPECT_NE(Run(v.parts()[0]), Run(v.parts()[1]));
+  EXPECT_EQ(Run(v.parts()[0]), Run(whole));
+}
+
+TEST_F(PartitionedVarTest, VariablesThatAGetterMakesAreNoParts) {
+  std::vector<Var> made;
+  const VariableScope scope(
+      "m", {.getter = [&](const VariableRequest& r, const auto& next) {
+        VariableRequest own = r;
+        own.name = absl::StrCat("own_", made.size());
+        own.shape = Shape({2, 2});
+        own.initializer = init::Identity();
+        made.push_back(next(own));
+        return next(r);
+      }});
+  const PartitionedVar v = GetPartitionedVariable(
+      "v", {4, 2}, FixedSizePartitioner(2), init::Identity());
+  ASSERT_TRUE(v.valid()) << graph_.status();
+  Initialize();
+  ASSERT_EQ(made.size(), 2u);
+  EXPECT_THAT(Run(made[1]), ElementsAre(1, 0, 0, 1));
+  EXPECT_THAT(Run(v), ElementsAre(1, 0, 0, 1, 0, 0, 0, 0));
 }
 
 }  // namespace

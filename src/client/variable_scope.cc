@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/body_in_progress.h"
+#include "client/types_and_shapes.h"
 #include "graph/scope_state.h"
 #include "sluice/ops.h"
 
@@ -87,15 +88,22 @@ void VariableScope::FillIn(VariableRequest* r) const {
     r->options.regularizer = options_.regularizer;
 }
 
-Var VariableScope::Get(
-    const VariableRequest& request,
-    const std::function<Var(const VariableRequest&)>& make) const {
+Var VariableScope::Get(const VariableRequest& request,
+                       const std::function<Var(const VariableRequest&)>& make,
+                       SourceLoc loc) const {
   const std::function<Var(const VariableRequest&)> next =
       outer_ == nullptr ? make : [&](const VariableRequest& r) {
-        return outer_->Get(r, make);
+        return outer_->Get(r, make, loc);
       };
-  return options_.getter == nullptr ? next(request)
-                                    : options_.getter(request, next);
+  if (options_.getter == nullptr) return next(request);
+  Var got = options_.getter(request, next);
+  if (got.valid() || CurrentGraph().ErrorOf(got.handle()) != nullptr)
+    return got;
+  return Var::FromHandle(
+      BuildError(InvalidArgument("getter of variable scope '", name_,
+                                 "': expected a variable, got none; variable '",
+                                 request.name, "'"),
+                 loc));
 }
 
 std::vector<Output> RegularizationLosses() {
@@ -105,10 +113,17 @@ std::vector<Output> RegularizationLosses() {
   return it == g.collections().end() ? std::vector<Output>() : it->second;
 }
 
-Output RegularizationLoss(SourceLoc loc) {
+Output RegularizationLoss(DType dtype, SourceLoc loc) {
   const AtLine at(loc);
-  const std::vector<Output> losses = RegularizationLosses();
-  if (losses.empty()) return Constant(0.0f);
+  if (dtype != DType::kInvalid && !IsFloating(dtype))
+    return BuildError(
+        InvalidArgument("RegularizationLoss: expected a floating type, got ",
+                        DTypeName(dtype)));
+  std::vector<Output> losses = RegularizationLosses();
+  if (dtype == DType::kInvalid)
+    dtype = losses.empty() ? DType::kFloat : RemoveRef(losses[0].dtype());
+  if (losses.empty()) return ScalarOf(dtype, 0);
+  for (Output& loss : losses) loss = InType(loss, dtype);
   return losses.size() == 1 ? losses[0] : ops::AddN(losses);
 }
 

@@ -7,8 +7,10 @@
 //   };
 //   Output training = model(examples), evaluation = model(tests);
 //
-// Names are those of TensorFlow's variable scopes, so that checkpoints fit.
-// Name scopes have no effect on the names of a variable scope's variables.
+// Names are those of TensorFlow's variable scopes, so that checkpoints fit:
+// layers (client/nn/layers.h), recurrent networks and cells (client/nn/rnn.h)
+// open scopes of their own within one. Name scopes have no effect on the names
+// of a variable scope's variables.
 #ifndef SLUICE_CLIENT_VARIABLE_SCOPE_H_
 #define SLUICE_CLIENT_VARIABLE_SCOPE_H_
 
@@ -84,10 +86,12 @@ class VariableScope {
   const Partitioner& partitioner() const { return options_.partitioner; }
 
   // For GetVariable: completes the name and what the request leaves open; calls
-  // the getters, the innermost first, around `make`.
+  // the getters, the innermost first, around `make`. A getter that returns a
+  // null variable without an error is one, InvalidArgument.
   void FillIn(VariableRequest* request) const;
   Var Get(const VariableRequest& request,
-          const std::function<Var(const VariableRequest&)>& make) const;
+          const std::function<Var(const VariableRequest&)>& make,
+          SourceLoc loc = CallerLoc()) const;
 
  private:
   Graph* const graph_;                 // Not a function's body.
@@ -108,8 +112,11 @@ const VariableScope* CurrentVariableScope();
 
 // The losses of all regularized variables of the ambient graph.
 std::vector<Output> RegularizationLosses();
-// Their sum; 0 if there are none.
-Output RegularizationLoss(SourceLoc loc = CallerLoc());
+// Their sum, 0 if there are none, of the given floating type; kInvalid: that of
+// the first loss, or float. In a function's body it is 0: the losses belong to
+// the graph around.
+Output RegularizationLoss(DType dtype = DType::kInvalid,
+                          SourceLoc loc = CallerLoc());
 
 // The nodes of kUpdateOps in the ambient graph. A training step that runs them:
 //   AdamOptimizer adam(1e-3);

@@ -244,5 +244,65 @@ TEST_F(VariableScopeTest, ScopesOfAnotherGraphDoNotApply) {
   EXPECT_EQ(GetVariable("w", {2}).name(), "w");
 }
 
+TEST_F(VariableScopeTest, VariablesAreSharedWhoseNameANodeHas) {
+  const auto model = [] {
+    const VariableScope scope("bn", {.reuse = Reuse::kAuto});
+    (void)ops::Mean(Ones({2}),
+                    0);  // "bn/Mean": names differ in more than case.
+    return std::pair(GetVariable("mean", {2}), GetVariable("mean_1", {2}));
+  };
+  const auto [mean, other] = model();
+  const auto [again, other_again] = model();
+  ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+  EXPECT_NE(mean.name(), "bn/mean");
+  EXPECT_TRUE(mean.SameAs(again));
+  EXPECT_FALSE(mean.SameAs(other));
+  EXPECT_TRUE(other.SameAs(other_again));
+  {
+    const VariableScope scope("bn", {.reuse = Reuse::kAlways});
+    EXPECT_TRUE(GetVariable("mean", {2}).SameAs(mean));
+  }
+  const VariableScope scope("bn");
+  EXPECT_FALSE(GetVariable("mean", {2}).valid());
+  EXPECT_THAT(Error(), HasSubstr("expected a new one in its scope"));
+}
+
+TEST_F(VariableScopeTest, InitializersDoNotWaitForWhatIsAround) {
+  const Var count(Constant(0), "count");
+  Node* const update = count.AssignAdd(1);
+  {
+    const ControlDependencies after({update});
+    (void)Dense(Ones({2, 3}), 4);
+    (void)Var(1.5f, "v");
+  }
+  Initialize();
+  EXPECT_EQ(Eval(count).scalar<int32_t>(), 0);
+}
+
+TEST_F(VariableScopeTest, GettersThatReturnNothingAreNamed) {
+  const VariableScope outer(
+      "outer",
+      {.getter = [](const VariableRequest&, const auto&) { return Var(); }});
+  const VariableScope inner("inner");
+  const int line = __LINE__ + 1;
+  EXPECT_FALSE(GetVariable("w", {2}).valid());
+  EXPECT_THAT(Error(), HasSubstr("getter of variable scope 'outer': expected a "
+                                 "variable, got none"));
+  EXPECT_THAT(graph_.status().ToString(), HasSubstr(Here(line, __FILE__)));
+}
+
+TEST_F(VariableScopeTest, LossesOfSeveralTypesAreAddedInOne) {
+  EXPECT_EQ(RegularizationLoss(DType::kDouble).dtype(), DType::kDouble);
+  const VariableScope scope(
+      "m", {.initializer = init::Ones(), .regularizer = L2Regularizer(1)});
+  (void)GetVariable("a", {2}, nullptr, DType::kDouble);
+  (void)GetVariable("b", {3});
+  Initialize();
+  EXPECT_EQ(Eval(RegularizationLoss()).scalar<double>(), 5);
+  EXPECT_EQ(Eval(RegularizationLoss(DType::kFloat)).scalar<float>(), 5);
+  (void)RegularizationLoss(DType::kInt32);
+  EXPECT_THAT(Error(), HasSubstr("expected a floating type, got int32"));
+}
+
 }  // namespace
 }  // namespace sluice

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "client/body_in_progress.h"
+#include "client/initial_part.h"
 #include "client/op_builder.h"
 #include "client/types_and_shapes.h"
 #include "client/variable_scope.h"
@@ -19,6 +20,25 @@ namespace {
 
 bool MakesVariable(const Node& n) {
   return n.kind() == OpKind::kVarHandle || n.kind() == OpKind::kRefVariable;
+}
+
+// The name that GetVariable was asked for, on a node that has another one
+// because something else in the graph had it.
+constexpr const char* kVariableName = "_variable_name";
+
+// The node of the variable that GetVariable calls `name`; null: none.
+Node* FindVariable(Graph& g, const std::string& name) {
+  const auto is_called = [&](const Node& n) {
+    return MakesVariable(n) &&
+           n.AttrOr<std::string>(kVariableName, n.name()) == name;
+  };
+  Node* const exact = g.FindNode(name);
+  if (exact != nullptr && is_called(*exact)) return exact;
+  // Only if the name is in use can the variable have got another one.
+  if (exact == nullptr && g.UniqueName(name) == name) return nullptr;
+  for (const std::unique_ptr<Node>& n : g.nodes())
+    if (is_called(*n)) return n.get();
+  return nullptr;
 }
 
 // The node that made a handle or reference, traced through nodes that forward
@@ -135,6 +155,8 @@ Var::Var(const Operand& initial, const std::string& name,
     return;
   }
   const std::optional<ContextScope> outermost = Outermost();
+  // (What the user's code waits for is not to run with the initializers.)
+  const NoControlDependencies initializers_run_alone;
   initial_ = initial.Get(initial.weak ? NaturalType(initial) : DType::kInvalid);
   if (!initial_.valid()) {
     g.PropagateFailure(initial_,
@@ -163,7 +185,6 @@ Var::Var(const Operand& initial, const std::string& name,
   const std::string local = LocalName(*made);
   const Output handle(made);
   {
-    const NoControlDependencies initialisers_run_alone;
     const ColocateWith same_device(made);
     initializer_ = options.reference
                        ? BuildNode("Assign", {handle, initial_},
@@ -184,7 +205,6 @@ Var::Var(const Operand& initial, const std::string& name,
   if (options.trainable) keys.push_back(kTrainableVariables);
   for (const std::string& key : keys) g.collections()[key].push_back(handle);
   if (options.regularizer != nullptr) {
-    const NoControlDependencies only_the_value;
     const NameScope scope(local + "/Regularizer");
     const AtLine at(loc);
     const Output loss = options.regularizer(value_);
@@ -266,14 +286,16 @@ Output Var::IsInitialized(SourceLoc loc) const {
                {handle_}, {}, "", loc);
 }
 
+InitializerFn DefaultInitializer(DType dtype) {
+  return IsFloating(dtype) ? init::GlorotUniform() : init::Zeros();
+}
+
 namespace {
 
 // The defaults of what was left open.
 void Complete(VariableRequest* r) {
   if (r->dtype == DType::kInvalid) r->dtype = DType::kFloat;
-  if (r->initializer == nullptr)
-    r->initializer =
-        IsFloating(r->dtype) ? init::GlorotUniform() : init::Zeros();
+  if (r->initializer == nullptr) r->initializer = DefaultInitializer(r->dtype);
 }
 
 // The variable of a name under the current prefix, made if it does not exist.
@@ -297,8 +319,8 @@ Var FindOrMake(const VariableRequest& r, Reuse reuse, bool complete,
     BuildError(s, loc);
     return Var::FromHandle(g.Failure());
   };
-  Node* existing = g.FindNode(CurrentNamePrefix() + r.name);
-  if (existing != nullptr && MakesVariable(*existing)) {
+  const std::string full_name = CurrentNamePrefix() + r.name;
+  if (Node* const existing = FindVariable(g, full_name); existing != nullptr) {
     Var v = Var::FromHandle(Output(existing));
     if (reuse == Reuse::kNever)
       return fail(InvalidArgument(
@@ -313,16 +335,20 @@ Var FindOrMake(const VariableRequest& r, Reuse reuse, bool complete,
   }
   if (reuse == Reuse::kAlways)
     return fail(InvalidArgument(
-        "variable '", CurrentNamePrefix(), r.name,
+        "variable '", full_name,
         "': expected one that exists, got none; hint: a VariableScope with "
         "Reuse::kAuto makes what is missing"));
   Output initial;
   {
     const std::optional<ContextScope> outermost = Outermost();
+    const NoControlDependencies initializers_run_alone;
     const AtLine at(loc);
     initial = r.initializer(r.shape, r.dtype);
   }
-  return Var(Operand(initial), r.name, r.options, loc);
+  Var made(Operand(initial), r.name, r.options, loc);
+  if (made.valid() && made.name() != full_name)
+    g.SetAttr(made.handle().node, kVariableName, full_name);
+  return made;
 }
 
 // Names of this thread's new nodes begin with the prefix, whatever scope it is
@@ -352,11 +378,14 @@ Var GetVariable(const std::string& name, const Shape& shape,
   Complete(&r);
   std::lock_guard<std::recursive_mutex> lock(g.mutex());
   if (scope == nullptr) return FindOrMake(r, Reuse::kAuto, false, loc);
-  return scope->Get(r, [&](VariableRequest asked) {
-    Complete(&asked);
-    const ExactPrefix complete_name("");
-    return FindOrMake(asked, scope->reuse(), true, loc);
-  });
+  return scope->Get(
+      r,
+      [&](VariableRequest asked) {
+        Complete(&asked);
+        const ExactPrefix complete_name("");
+        return FindOrMake(asked, scope->reuse(), true, loc);
+      },
+      loc);
 }
 
 std::vector<Var> VariablesIn(const std::string& collection,

@@ -101,7 +101,9 @@ class Var {
 // scope's, or Glorot's for floating and zeros for other types; kInvalid is the
 // scope's type, or float. InvalidArgument if the existing variable has another
 // shape or type. The nodes of the initializer belong to no loop, conditional or
-// function body.
+// function body, and have no control dependencies of the scopes around. If
+// something else in the graph has the name, the variable's node gets another
+// one ("name_1"), and GetVariable still finds it by `name`.
 Var GetVariable(const std::string& name, const Shape& shape,
                 const InitializerFn& initializer = nullptr,
                 DType dtype = DType::kInvalid, const VarOptions& options = {},

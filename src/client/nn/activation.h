@@ -16,6 +16,9 @@ namespace sluice {
 
 // A function of one output, or null, which stands for the identity or the
 // default of a cell. An op with one input is one, with its default attributes.
+// A function gets the output as the layer returns it. An op may get it with its
+// first dimensions in another arrangement ([rows, units] of a Dense layer), in
+// which it is fused with what comes before.
 class Activation {
  public:
   Activation() = default;
@@ -26,11 +29,14 @@ class Activation {
       : function_(std::move(function)) {}
   template <typename Attrs>
   Activation(Output (*op)(const Operand&, const Attrs&, SourceLoc))  // NOLINT
-      : function_([op](Output x) { return op(x, Attrs(), SourceLoc()); }) {}
+      : function_([op](Output x) { return op(x, Attrs(), SourceLoc()); }),
+        is_op_(true) {}
   Activation(Output (*builder)(const Operand&, SourceLoc))  // NOLINT
-      : function_([builder](Output x) { return builder(x, SourceLoc()); }) {}
+      : function_([builder](Output x) { return builder(x, SourceLoc()); }),
+        is_op_(true) {}
 
   explicit operator bool() const { return function_ != nullptr; }
+  bool is_op() const { return is_op_; }
   // REQUIRES: not null.
   Output operator()(Output x) const { return function_(x); }
   // x itself if it is null.
@@ -38,6 +44,7 @@ class Activation {
 
  private:
   std::function<Output(Output)> function_;
+  bool is_op_ = false;
 };
 
 // x Phi(x), where Phi is the normal distribution's function (Hendrycks and

@@ -58,7 +58,7 @@ Output NoLater(const Output& query, const Output& value) {
 // The mask with the rank of the scores; null if everything is seen, or after an
 // error, which *valid tells.
 Output MaskOf(const MultiHeadAttentionOptions& o, const Output& query,
-              const Output& value, bool* valid) {
+              const Output& value, int64_t heads, bool* valid) {
   Output mask;
   *valid = true;
   if (o.mask.valid()) {
@@ -69,7 +69,21 @@ Output MaskOf(const MultiHeadAttentionOptions& o, const Output& query,
       return BuildError(InvalidArgument(
           kAttention, ": expected a mask of type bool and rank 2 to 4, got ",
           DTypeName(RemoveRef(o.mask.dtype())), shape.ToString()));
-    mask = shape.rank() == 3 ? ops::ExpandDims(o.mask, 1) : o.mask;
+    const int rank = shape.rank();
+    const std::vector<int64_t> of_scores = {
+        KnownDim(query, 0), heads, KnownDim(query, 1), KnownDim(value, 1)};
+    for (int i = 0; i < rank; ++i) {
+      // (A mask of rank 3 is that of all heads.)
+      const int at = rank == 3 && i == 0 ? 0 : 4 - rank + i;
+      const int64_t want = of_scores[static_cast<size_t>(at)];
+      const int64_t got = shape.dim(i);
+      if (got < 0 || got == 1 || want < 0 || got == want) continue;
+      *valid = false;
+      return BuildError(InvalidArgument(
+          kAttention, ": expected a mask that broadcasts to the scores, ",
+          PartialShape(of_scores).ToString(), ", got ", shape.ToString()));
+    }
+    mask = rank == 3 ? ops::ExpandDims(o.mask, 1) : o.mask;
   } else if (o.mask.error() >= 0) {  // Of its builder.
     *valid = false;
     return ops::Identity(o.mask);
@@ -101,6 +115,17 @@ Output MultiHeadAttention(const Operand& query, int64_t heads, int64_t key_size,
       return BuildError(InvalidArgument(
           kAttention, ": expected query, key and value of one type, got ",
           DTypeName(t), " and ", DTypeName(RemoveRef(other.dtype()))));
+  const auto same = [](const Output& a, const Output& b, int axis) {
+    const int64_t m = KnownDim(a, axis), n = KnownDim(b, axis);
+    return m < 0 || n < 0 || m == n;
+  };
+  if (!same(q, k, 0) || !same(q, v, 0) || !same(k, v, 0) || !same(k, v, 1))
+    return BuildError(InvalidArgument(
+        kAttention,
+        ": expected query, key and value of one batch, and as many positions "
+        "of key and value, got ",
+        q.shape().ToString(), ", ", k.shape().ToString(), " and ",
+        v.shape().ToString()));
   const int64_t value_size = o.value_size == 0 ? key_size : o.value_size;
   const int64_t q_size = KnownSize(kAttention, q, 2),
                 k_size = KnownSize(kAttention, k, 2),
@@ -122,7 +147,7 @@ Output MultiHeadAttention(const Operand& query, int64_t heads, int64_t key_size,
           ",", heads, ",", a, "]"));
   bool valid = true;
   const LayerScope scope(o.name, "multi_head_attention", loc);
-  const Output mask = MaskOf(o, q, v, &valid);
+  const Output mask = MaskOf(o, q, v, heads, &valid);
   if (!valid) return CurrentGraph().Failure();
   const auto project = [&](const char* name, const Output& x, int64_t from,
                            int64_t size) {
@@ -136,8 +161,9 @@ Output MultiHeadAttention(const Operand& query, int64_t heads, int64_t key_size,
     return CurrentGraph().Failure();
   Output scores = ops::BatchMatMulV2(
       qs * (1 / std::sqrt(static_cast<double>(key_size))), ks, {.adj_y = true});
-  // As in Keras: hidden scores are so little that their exponential is zero
-  // beside any other.
+  // Hidden scores become so low that their exponential is zero beside any
+  // other. (Keras adds this number, so that they differ a little where a
+  // position sees nothing; here all weights are then alike.)
   if (mask.valid())
     scores = ops::SelectV2(mask, scores,
                            ScalarOf(t, t == DType::kHalf ? -3e4 : -1e9));
@@ -149,7 +175,11 @@ Output MultiHeadAttention(const Operand& query, int64_t heads, int64_t key_size,
       Linear("attention_output", seen, {heads, value_size, output_size},
              {output_size}, o);
   if (!result.valid()) return result;
-  return ops::Reshape(result, ShapeFrom(q, {-1, -1, output_size}));
+  // (No size is inferred: what broadcast to another batch than the query's
+  // fails here.)
+  return Shaped(ops::Reshape(result, ShapeFrom(q, {-1, -1, output_size},
+                                               /*for_reshape=*/false)),
+                {KnownDim(q, 0), KnownDim(q, 1), output_size}, {});
 }
 
 }  // namespace sluice

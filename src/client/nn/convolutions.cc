@@ -86,8 +86,8 @@ struct Convolution {
     return kernel.valid() ? kernel.Read({}) : CurrentGraph().Failure();
   }
 
-  // Bias and activation.
-  Output Finish(Output y) const {
+  // Bias, and the activation if it takes an output of another rank: an op.
+  Output Finish(Output y, bool same_rank = true) const {
     if (options.use_bias) {
       const Var bias = Weight("bias", {filters}, RemoveRef(x.dtype()),
                               {options.bias_initializer,
@@ -100,7 +100,9 @@ struct Convolution {
       else
         y = ops::BiasAdd(y, bias, {.data_format = first ? "NCHW" : "NHWC"});
     }
-    return options.activation.OrIdentity(y);
+    return same_rank || options.activation.is_op()
+               ? options.activation.OrIdentity(y)
+               : y;
   }
 
   std::vector<int64_t> Wide(const std::vector<int64_t>& spatial) const {
@@ -111,10 +113,11 @@ struct Convolution {
 Output Convolve2D(const Convolution& c, const Output& x, const Output& kernel,
                   const std::vector<int64_t>& strides,
                   const std::vector<int64_t>& dilations) {
-  return c.Finish(ops::Conv2D(x, kernel, c.Wide(strides),
-                              PaddingName(c.options.padding),
-                              {.data_format = FormatName(c.options.format, 2),
-                               .dilations = c.Wide(dilations)}));
+  return c.Finish(
+      ops::Conv2D(x, kernel, c.Wide(strides), PaddingName(c.options.padding),
+                  {.data_format = FormatName(c.options.format, 2),
+                   .dilations = c.Wide(dilations)}),
+      /*same_rank=*/c.n == 2);
 }
 
 // The sizes of the result of a transposed convolution, for its input's.
@@ -177,10 +180,11 @@ Output Conv1D(const Operand& x, int64_t filters, const Extents& window,
   if (!kernel.valid()) return kernel;
   // An image with one row.
   const int row = FirstSpatialAxis(options.format);
-  return ops::Squeeze(
+  const Output y = ops::Squeeze(
       Convolve2D(c, ops::ExpandDims(c.x, row), ops::ExpandDims(kernel, 0),
                  {1, c.strides[0]}, {1, c.dilations[0]}),
       {.squeeze_dims = {row}});
+  return options.activation.is_op() ? y : options.activation.OrIdentity(y);
 }
 
 Output Conv2D(const Operand& x, int64_t filters, const Extents& window,

@@ -219,15 +219,25 @@ Status CheckTable(const EmbeddingTable& table) {
   return OkStatus();
 }
 
+Status CheckIds(const Output& ids, const char* what) {
+  const DType t = RemoveRef(ids.dtype());
+  if (t == DType::kInt32 || t == DType::kInt64) return OkStatus();
+  return InvalidArgument(what, ": expected type int32 or int64, got ",
+                         DTypeName(t));
+}
+
+Output IdsForRows(const Output& ids, int64_t rows) {
+  return rows > std::numeric_limits<int32_t>::max() ? InType(ids, DType::kInt64)
+                                                    : ids;
+}
+
 int64_t FirstOfPart(int64_t part, int64_t parts, int64_t rows) {
   return part * (rows / parts) + std::min(part, rows % parts);
 }
 
 PlacesInParts FindInParts(const Output& given, int64_t parts, int64_t rows,
                           PartitionStrategy strategy) {
-  const Output ids = rows > std::numeric_limits<int32_t>::max()
-                         ? InType(given, DType::kInt64)
-                         : given;
+  const Output ids = IdsForRows(given, rows);
   const auto n = static_cast<long long>(parts);
   if (strategy == PartitionStrategy::kMod)
     return {ops::Cast(ops::FloorMod(ids, n), DType::kInt32),
@@ -254,6 +264,8 @@ Output EmbeddingLookup(const EmbeddingTable& table, const Operand& ids,
   if (const Status s = CheckTable(table); !s.ok()) return Fail(table, s, loc);
   const Output which = ids.Get(DType::kInt32);
   if (!which.valid()) return which;
+  if (const Status s = CheckIds(which, "ids"); !s.ok())
+    return Fail(table, s, loc);
   if (table.parts().size() == 1 && !options.max_norm.has_value())
     return Lookup(table, which, options.strategy, {}, options.name);
   const NameScope scope(options.name);
@@ -269,6 +281,8 @@ Output EmbeddingLookupSparse(const EmbeddingTable& table,
   if (const Status s = CheckTable(table); !s.ok()) return Fail(table, s, loc);
   if (const Status s = CheckSparse(ids, "ids"); !s.ok())
     return FailSparse(ids, s, loc);
+  if (const Status s = CheckIds(ids.values, "ids"); !s.ok())
+    return Fail(table, s, loc);
   const NameScope scope(options.name);
   const Output rows_of = ops::Squeeze(ops::Slice(ids.indices, {0, 0}, {-1, 1}),
                                       {.squeeze_dims = {1}});

@@ -372,5 +372,13 @@ TEST_F(EmbeddingTest, PartsThatDoNotFitAreRefused) {
   EXPECT_FALSE(EmbeddingLookup(columns, ids).valid());
 }
 
+TEST_F(EmbeddingTest, IdsOfAnotherTypeAreRefused) {
+  const Var table = GetVariable("rows", {4, 2});
+  const Output ids = Constant(Tensor::Vector<float>({0.5f}));
+  EXPECT_FALSE(EmbeddingLookup(table, ids).valid());
+  EXPECT_THAT(graph_.status().ToString(),
+              HasSubstr("ids: expected type int32 or int64, got float"));
+}
+
 }  // namespace
 }  // namespace sluice

@@ -51,6 +51,8 @@ Output Refuse(const EmbeddingTable& weights, const EmbeddingTable& biases,
 
 // The scores of one part's classes, on its device.
 Output PartScores(const Var& w, const Var& b, const Output& h) {
+  const NoDeviceScope none;
+  const DeviceScope same_device(w.handle().node->device());
   return ops::BiasAdd(ops::MatMul(h, w.Read({}), {.transpose_b = true}),
                       b.Read({}));
 }
@@ -107,6 +109,7 @@ Output CombinedLoss(const EmbeddingTable& weights, const EmbeddingTable& biases,
   std::vector<Output> sums, own;
   for (size_t p = 0; p < weights.parts().size(); ++p) {
     const Var& w = weights.parts()[p];
+    if (w.shape().dim(0) == 0) continue;  // There is no greatest score.
     const Output mine = ops::Equal(at.part, static_cast<int>(p));
     const Output place = ops::SelectV2(mine, row, 0);
     const NoDeviceScope none;
@@ -151,12 +154,14 @@ SampledScores ScoresOfSample(const EmbeddingTable& weights,
     return out;
   };
   if (const Status s = CheckWeights(weights, biases); !s.ok()) return refuse(s);
-  Output own = InType(labels, DType::kInt64);
+  Output own = labels.Get(DType::kInt64);
   const Output h = inputs.Get(weights.parts()[0].dtype());
   if (!own.valid() || !h.valid()) {
     out.failed = own.valid() ? h : own;
     return out;
   }
+  if (const Status s = CheckIds(own, "labels"); !s.ok()) return refuse(s);
+  own = InType(own, DType::kInt64);
   if (own.shape().rank() == 1) own = ops::ExpandDims(own, 1);
   out.num_true = KnownDim(own, 1);
   if (own.shape().rank() != 2 || out.num_true < 1)
@@ -251,9 +256,17 @@ Output FullSoftmaxLoss(const EmbeddingTable& weights,
   if (const Status s = CheckWeights(weights, biases); !s.ok())
     return Refuse(weights, biases, s, loc);
   const NameScope scope(options.name);
-  const Output own = labels.Get(DType::kInt64);
+  Output own = labels.Get(DType::kInt64);
   const Output h = inputs.Get(weights.parts()[0].dtype());
   if (!own.valid() || !h.valid()) return own.valid() ? h : own;
+  if (const Status s = CheckIds(own, "labels"); !s.ok())
+    return Refuse(weights, biases, s, loc);
+  if (own.shape().rank_known() && own.shape().rank() != 1)
+    return Refuse(weights, biases,
+                  InvalidArgument("labels: expected shape [batch], got ",
+                                  own.shape().ToString()),
+                  loc);
+  own = IdsForRows(own, weights.rows());
   return OnOneDevice(weights)
              ? JoinedLoss(weights, biases, own, h, options.strategy)
              : CombinedLoss(weights, biases, own, h, options.strategy);

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <random>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "sluice/sluice.h"
@@ -439,6 +440,61 @@ TEST_F(LargeSoftmaxTest, WeightsThatDoNotFitAreRefused) {
   EXPECT_FALSE(
       NceLoss(one.weights, one.biases, Placeholder<int64_t>(), Inputs(), 3)
           .valid());
+}
+
+TEST_F(LargeSoftmaxTest, LabelsAreVectorsOfIntegers) {
+  for (const bool apart : {false, true}) {
+    const Tables t = apart ? InParts(2, PartitionStrategy::kDiv,
+                                     {"/device:CPU:0", "/device:CPU:1"})
+                           : InParts(2, PartitionStrategy::kDiv);
+    const auto expect = [&](const Output& loss, const std::string& rule) {
+      EXPECT_FALSE(loss.valid());
+      EXPECT_THAT(graph_.ErrorOf(loss)->ToString(), testing::HasSubstr(rule));
+    };
+    const Output halves = Constant(Tensor::Vector<float>({0.5f, 1, 2, 3}));
+    const std::string type = "labels: expected type int32 or int64, got float";
+    expect(FullSoftmaxLoss(t.weights, t.biases, halves, Inputs()), type);
+    expect(SampledSoftmaxLoss(t.weights, t.biases, halves, Inputs(), 3), type);
+    expect(NceLoss(t.weights, t.biases, halves, Inputs(), 3), type);
+    expect(FullSoftmaxLoss(t.weights, t.biases,
+                           Constant(Tensor(DType::kInt64, {4, 1})), Inputs()),
+           "labels: expected shape [batch], got [4,1]");
+  }
+}
+
+TEST_F(LargeSoftmaxTest, PartsWithoutClassesAddNothing) {
+  const auto loss = [&](int64_t parts) {
+    const VariableScope scope(absl::StrCat("of_", parts),
+                              {.initializer = init::Ones()});
+    std::vector<Var> weights, biases;
+    for (int64_t p = 0; p < parts; ++p) {
+      const DeviceScope device(absl::StrCat("/device:CPU:", p));
+      const int64_t rows = p < 2 ? 1 : 0;
+      weights.push_back(GetVariable(absl::StrCat("w", p), {rows, kDepth}));
+      biases.push_back(GetVariable(absl::StrCat("b", p), {rows}));
+    }
+    return FullSoftmaxLoss(weights, biases,
+                           Constant(Tensor::Vector<int32_t>({0, 1, 0, 1})),
+                           Inputs());
+  };
+  const std::vector<float> want(4, std::log(2.0f));
+  ExpectNear(loss(2), want, 3);
+  ExpectNear(loss(3), want, 3);
+}
+
+TEST_F(LargeSoftmaxTest, ScoresAreOnTheDeviceOfTheirWeights) {
+  const Tables t =
+      InParts(2, PartitionStrategy::kDiv, {"/device:CPU:1", "/device:CPU:1"});
+  (void)FullSoftmaxLoss(t.weights, t.biases,
+                        Constant(Tensor::Vector<int64_t>({0, 1, 2, 3})),
+                        Inputs());
+  int products = 0;
+  for (const auto& n : graph_.nodes())
+    if (n->op_name() == "MatMul") {
+      ++products;
+      EXPECT_EQ(n->device(), "/device:CPU:1") << n->name();
+    }
+  EXPECT_EQ(products, 2);
 }
 
 }  // namespace

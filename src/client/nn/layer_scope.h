@@ -25,6 +25,29 @@ class LayerScope {
   const VariableScope scope_;
 };
 
+// RAII scope of what names its weights after name scopes: within a variable
+// scope, whose variables do not see name scopes, it is a variable scope, too.
+class WeightScope {
+ public:
+  // `unique`: see VariableScopeOptions. (Name scopes always are.)
+  WeightScope(const std::string& name, bool unique) {
+    if (CurrentVariableScope() != nullptr)
+      variables_.emplace(name, VariableScopeOptions{.unique = unique});
+    else
+      names_.emplace(name);
+    prefix_ = CurrentNamePrefix();
+    if (prefix_.ends_with("/")) prefix_.pop_back();
+  }
+
+  // "outer/name", with which the names of nodes begin.
+  const std::string& prefix() const { return prefix_; }
+
+ private:
+  std::optional<VariableScope> variables_;
+  std::optional<NameScope> names_;
+  std::string prefix_;
+};
+
 struct WeightOptions {
   InitializerFn initializer = nullptr;
   Regularizer regularizer = nullptr;

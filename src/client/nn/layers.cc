@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "client/control/control_flow.h"
+#include "client/nn/embedding.h"
 #include "client/nn/layer_scope.h"
 #include "client/operators.h"
 #include "client/types_and_shapes.h"
@@ -35,7 +36,7 @@ Output Dense(const Operand& x, int64_t units, const DenseOptions& options,
                             {options.kernel_initializer,
                              options.kernel_regularizer, options.trainable});
   if (!kernel.valid()) return CurrentGraph().Failure();
-  // (Bias and activation are applied to the matrix, with which they are fused.)
+  // (The bias and an op are applied to the matrix, with which they are fused.)
   Output rows = in;
   if (rank > 2) rows = ops::Reshape(in, {int64_t{-1}, size});
   Output y = ops::MatMul(rows, kernel);
@@ -46,11 +47,12 @@ Output Dense(const Operand& x, int64_t units, const DenseOptions& options,
     if (!bias.valid()) return CurrentGraph().Failure();
     y = ops::BiasAdd(y, bias);
   }
-  y = options.activation.OrIdentity(y);
-  if (rank == 2) return y;
+  if (rank == 2) return options.activation.OrIdentity(y);
+  if (options.activation.is_op()) y = options.activation(y);
   std::vector<int64_t> dims(static_cast<size_t>(rank), -1);
   dims.back() = units;
-  return ops::Reshape(y, ShapeFrom(in, dims));
+  y = ops::Reshape(y, ShapeFrom(in, dims));
+  return options.activation.is_op() ? y : options.activation.OrIdentity(y);
 }
 
 Output Dropout(const Operand& x, double rate, const Operand& training,
@@ -115,7 +117,7 @@ Output Embedding(const Operand& ids, int64_t rows, int64_t units,
       Weight("embeddings", {rows, units}, options.dtype,
              {options.initializer, options.regularizer, options.trainable});
   if (!table.valid()) return CurrentGraph().Failure();
-  return ops::GatherV2(table, i, 0);
+  return EmbeddingLookup(table, i, {}, loc);
 }
 
 Output Flatten(const Operand& x, DataFormat format, SourceLoc loc) {

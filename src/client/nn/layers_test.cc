@@ -3,11 +3,13 @@
 #include <cmath>
 
 #include "client/control/control_flow.h"
+#include "client/control/functions.h"
 #include "client/nn/attention.h"
 #include "client/nn/convolutions.h"
 #include "client/nn/normalization.h"
 #include "client/nn/pooling.h"
 #include "client/testing/gradient_test_util.h"
+#include "client/types_and_shapes.h"
 #include "client/variable_scope.h"
 
 namespace sluice {
@@ -408,6 +410,115 @@ TEST_F(LayersTest, IdsOutOfRangeFailTheStep) {
       session_.Run(Feeds{{ids, Tensor::Vector<int32_t>({3, 10})}}, y).status();
   EXPECT_THAT(s.ToString(), HasSubstr("10"));
   EXPECT_FALSE(s.ok());
+}
+
+TEST_F(LayersTest, AveragesStayFiniteInAStepThatDoesNotTrain) {
+  const Output training = Placeholder<bool>({});
+  const float nan = std::nanf("");
+  (void)BatchNorm(Constant(Tensor::Of<float>({2, 1}, {nan, 1})), training,
+                  {.name = "plain"});
+  (void)BatchNorm(Filled({1, 2, 2, 1}, nan), training, {.name = "fused"});
+  Initialize();
+  ASSERT_EQ(UpdateOps().size(), 4u);
+  RunNode(Group(UpdateOps()), {{training, Tensor::Scalar<bool>(false)}});
+  for (const char* name : {"plain/moving_mean", "fused/moving_mean"})
+    EXPECT_THAT(Values<float>(Var::FromHandle(graph_.FindNode(name))),
+                ElementsAre(0))
+        << name;
+}
+
+TEST_F(LayersTest, AveragesOfBodiesBranchesAndLoopsMoveWithTheResult) {
+  const Output x = Constant(Tensor::Of<float>({2, 1}, {4, 6}));
+  const auto layer = [](const Output& in, const char* name) {
+    return BatchNorm(in, true, {.momentum = 0.5, .name = name});
+  };
+  const auto mean = [&](const std::string& name) {
+    return Values<float>(
+        Var::FromHandle(graph_.FindNode(name + "/moving_mean")));
+  };
+  const Output taken = Placeholder<bool>({});
+  const Output branch = Cond(
+      taken, [&] { return layer(x, "branch"); }, [&] { return x * 1; });
+  const Function f = DefineFunction(
+      "f", {DType::kFloat}, [&](const std::vector<Output>& args) {
+        return layer(Shaped(args[0], {2, 1}, {}), "body");
+      });
+  const Output called = f({x})[0];
+  const VariableScope scope("m", {.reuse = Reuse::kAuto});
+  const auto [i, h] = While(
+      std::tuple{0, x}, [](Output n, Output) { return n < 2; },
+      [&](Output n, Output) {
+        return std::tuple{n + 1, layer(x, "loop")};
+      });
+  ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+  EXPECT_TRUE(UpdateOps().empty());
+  Initialize();
+  (void)Eval(branch, {{taken, Tensor::Scalar<bool>(false)}});
+  EXPECT_THAT(mean("branch"), ElementsAre(0));
+  (void)Eval(branch, {{taken, Tensor::Scalar<bool>(true)}});
+  EXPECT_THAT(mean("branch"), ElementsAre(2.5f));
+  (void)Eval(called);
+  std::string body;
+  for (const Var& v : GlobalVariables())
+    if (v.name().ends_with("body/moving_mean")) body = v.name();
+  EXPECT_THAT(Values<float>(Var::FromHandle(graph_.FindNode(body))),
+              ElementsAre(2.5f));
+  (void)Eval(h);
+  EXPECT_THAT(mean("m/loop"), ElementsAre(3.75f));
+}
+
+TEST_F(LayersTest, FunctionsAsActivationsGetTheRankOfTheResult) {
+  std::vector<PartialShape> seen;
+  const Activation note = [&](const Output& y) {
+    seen.push_back(y.shape());
+    return y * 2;
+  };
+  (void)Dense(Ones({2, 3, 4}), 5, {.activation = note});
+  (void)Conv1D(Ones({2, 6, 4}), 5, 3, {.activation = note});
+  ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+  EXPECT_THAT(seen,
+              ElementsAre(PartialShape({2, 3, 5}), PartialShape({2, 4, 5})));
+}
+
+TEST_F(LayersTest, EmbeddingReadsOnlyTheRowsOfItsIds) {
+  const Output y = Embedding(Constant(Tensor::Vector<int32_t>({3, 1})), 10, 4);
+  ASSERT_TRUE(y.valid()) << graph_.status();
+  EXPECT_EQ(y.node->op_name(), "ResourceGather");
+}
+
+TEST_F(LayersTest, AttentionTakesOneBatchOnly) {
+  const Output other = Ones({5, 3, 4});
+  const auto expect = [&](const MultiHeadAttentionOptions& o,
+                          const std::string& rule) {
+    Graph g;
+    const WithGraph use(g);
+    const Output query = Ones({2, 3, 4});
+    MultiHeadAttentionOptions own = o;
+    if (o.value.valid()) own.value = Ones({5, 3, 4});
+    if (o.mask.valid()) own.mask = Filled(*o.mask.shape().ToShape(), true);
+    EXPECT_FALSE(MultiHeadAttention(query, 2, 4, own).valid());
+    EXPECT_THAT(g.status().ToString(), HasSubstr(rule));
+  };
+  expect({.value = other}, "query, key and value of one batch");
+  expect({.mask = Filled({5, 3, 3}, true)},
+         "a mask that broadcasts to the scores, [2,2,3,3], got [5,3,3]");
+  expect({.mask = Filled({2, 3, 3, 3}, true)}, "got [2,3,3,3]");
+  // A batch that is known in the step only.
+  const Output x = Placeholder<float>({-1, 3, 4});
+  const Output mask = Placeholder<bool>({-1, 3, 3});
+  const Output y = MultiHeadAttention(x, 2, 4, {.mask = mask});
+  ASSERT_TRUE(y.valid()) << graph_.status();
+  EXPECT_EQ(y.shape(), PartialShape({-1, 3, 4}));
+  Initialize();
+  const auto run = [&](int64_t batch) {
+    return session_
+        .Run(Feeds{{x, Tensor(DType::kFloat, {1, 3, 4})},
+                   {mask, Tensor(DType::kBool, {batch, 3, 3})}},
+             y)
+        .status();
+  };
+  EXPECT_TRUE(run(1).ok()) << run(1);
+  EXPECT_FALSE(run(2).ok());
 }
 
 }  // namespace

@@ -64,7 +64,10 @@ Node* AssignMovingAverage(const Var& variable, const Operand& value,
   const AtLine at(loc);
   const NameScope scope("AssignMovingAvg");
   if (!variable.valid()) return variable.AssignSub(value, loc);  // The error.
-  const ColocateWith same_device(variable.handle().node);
+  // (In the body of a function the variable is an argument.)
+  std::optional<ColocateWith> same_device;
+  if (variable.handle().graph() == &CurrentGraph())
+    same_device.emplace(variable.handle().node);
   const DType t = variable.dtype();
   const Output rest = InType(Rest(decay), t);
   const Output x = InType(value, t);

@@ -2,6 +2,7 @@
 
 #include <tuple>
 
+#include "client/body_in_progress.h"
 #include "client/control/control_flow.h"
 #include "client/nn/layer_scope.h"
 #include "client/nn/moving_averages.h"
@@ -59,18 +60,30 @@ struct BatchNormVariables {
   Var gamma, beta, mean, variance;  // The first two may be null.
 };
 
-void MoveAverages(const BatchNormVariables& v, const Moments& batch,
-                  const Training& training, double momentum) {
-  Operand decay = momentum;
-  if (!training.known.has_value())
-    decay = ops::SelectV2(training.decided, static_cast<float>(momentum), 1.0f);
-  std::vector<Output>& updates = CurrentGraph().collections()[kUpdateOps];
+// Moves the averages towards the moments, which are the averages themselves
+// where a step does not train. (A decay of 1 would not do: moments that are not
+// finite would make the averages so, too.) Returns y, or what has its value and
+// moves the averages.
+Output MoveAverages(const BatchNormVariables& v, const Moments& moments,
+                    double momentum, const Output& y) {
+  std::vector<Node*> updates;
   for (const auto& [average, value] :
-       {std::pair(v.mean, batch.mean), std::pair(v.variance, batch.variance)}) {
+       {std::pair(v.mean, moments.mean),
+        std::pair(v.variance, moments.variance)}) {
     Node* const update =
-        AssignMovingAverage(average, ops::StopGradient(value), decay);
-    if (update != nullptr) updates.push_back(update);
+        AssignMovingAverage(average, ops::StopGradient(value), momentum);
+    if (update == nullptr) return CurrentGraph().Failure();
+    updates.push_back(update);
   }
+  if (CurrentBody() == nullptr && CurrentContext() == nullptr) {
+    std::vector<Output>& all = CurrentGraph().collections()[kUpdateOps];
+    all.insert(all.end(), updates.begin(), updates.end());
+    return y;
+  }
+  // No step can run nodes of a function's body, a branch or a loop by
+  // themselves.
+  const ControlDependencies after(updates);
+  return ops::Identity(y);
 }
 
 Output FusedBatchNorm(const Output& x, const BatchNormVariables& v,
@@ -87,10 +100,15 @@ Output FusedBatchNorm(const Output& x, const BatchNormVariables& v,
   const auto run = [&](bool trains) {
     attrs.is_training = trains;
     const Output none = Constant(Tensor(DType::kFloat, {0}));
-    const auto made =
-        ops::FusedBatchNormV3(x, gamma, beta, trains ? none : v.mean.Read({}),
-                              trains ? none : v.variance.Read({}), attrs);
-    return std::tuple{made.y, made.batch_mean, made.batch_variance};
+    if (trains) {
+      const auto made =
+          ops::FusedBatchNormV3(x, gamma, beta, none, none, attrs);
+      return std::tuple{made.y, made.batch_mean, made.batch_variance};
+    }
+    const Output mean = v.mean.Read({}), variance = v.variance.Read({});
+    return std::tuple{
+        ops::FusedBatchNormV3(x, gamma, beta, mean, variance, attrs).y, mean,
+        variance};
   };
   const auto [y, mean, variance] =
       training.known.has_value()
@@ -98,9 +116,8 @@ Output FusedBatchNorm(const Output& x, const BatchNormVariables& v,
           : Cond(
                 training.decided, [&] { return run(true); },
                 [&] { return run(false); });
-  if (training.known != false)
-    MoveAverages(v, {mean, variance}, training, o.momentum);
-  return y;
+  if (training.known == false) return y;
+  return MoveAverages(v, {mean, variance}, o.momentum, y);
 }
 
 }  // namespace
@@ -156,28 +173,24 @@ Output BatchNorm(const Operand& input, const Operand& training,
   std::vector<int32_t> others;
   for (int i = 0; i < rank; ++i)
     if (i != axis) others.push_back(i);
-  Moments used;
-  if (mode.known != false) {
-    Moments batch = MomentsOf(wide_x, IntVector(others));
-    const Output vector = Constant(Tensor::Vector<int64_t>({size}));
-    MoveAverages(v,
-                 {ops::Reshape(batch.mean, vector),
-                  ops::Reshape(batch.variance, vector)},
-                 mode, o.momentum);
-    used = batch;
-    if (!mode.known.has_value()) {
-      // (Moving averages that broadcast like the moments.)
-      const Output kept = Constant(Tensor::Vector(wide_shape));
-      used.mean = ops::SelectV2(mode.decided, batch.mean,
-                                ops::Reshape(v.mean.Read({}), kept));
-      used.variance = ops::SelectV2(mode.decided, batch.variance,
-                                    ops::Reshape(v.variance.Read({}), kept));
-    }
-  } else {
-    used = {read(v.mean), read(v.variance)};
+  const auto result = [&](const Moments& used) {
+    return InType(
+        Normalized(wide_x, used, read(v.gamma), read(v.beta), o.epsilon), t);
+  };
+  if (mode.known == false) return result({read(v.mean), read(v.variance)});
+  Moments used = MomentsOf(wide_x, IntVector(others));
+  if (!mode.known.has_value()) {
+    // (Moving averages that broadcast like the moments.)
+    const Output kept = Constant(Tensor::Vector(wide_shape));
+    used.mean = ops::SelectV2(mode.decided, used.mean,
+                              ops::Reshape(v.mean.Read({}), kept));
+    used.variance = ops::SelectV2(mode.decided, used.variance,
+                                  ops::Reshape(v.variance.Read({}), kept));
   }
-  return InType(
-      Normalized(wide_x, used, read(v.gamma), read(v.beta), o.epsilon), t);
+  const Output vector = Constant(Tensor::Vector<int64_t>({size}));
+  return MoveAverages(
+      v, {ops::Reshape(used.mean, vector), ops::Reshape(used.variance, vector)},
+      o.momentum, result(used));
 }
 
 Output LayerNorm(const Operand& input, const LayerNormOptions& o,

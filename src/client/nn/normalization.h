@@ -36,8 +36,10 @@ struct BatchNormOptions {
 // gamma (x - mean) / sqrt(variance + epsilon) + beta, for each feature, of x of
 // rank 2 or more (Ioffe and Szegedy, 2015). In training, mean and variance are
 // those of all other dimensions of x, and nodes of kUpdateOps move the averages
-// towards them; otherwise they are the averages. `training`: true, false, or a
-// bool scalar. Images (rank 4, with features in dimension 1 or 3, not of
+// towards them; otherwise they are the averages. In a function's body, a branch
+// or a loop, whose nodes no step can run by themselves, the averages move
+// whenever the result is computed, in each iteration. `training`: true, false,
+// or a bool scalar. Images (rank 4, with features in dimension 1 or 3, not of
 // doubles) take one op, whose estimate of the variance for the averages is
 // unbiased. Variables: "gamma", "beta", "moving_mean", "moving_variance"
 // [features].

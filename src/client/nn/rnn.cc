@@ -5,6 +5,7 @@
 
 #include "client/control/control_flow.h"
 #include "client/control/tensor_array.h"
+#include "client/nn/layer_scope.h"
 #include "client/operators.h"
 #include "client/types_and_shapes.h"
 #include "graph/exact_line.h"
@@ -37,7 +38,8 @@ class Network {
         options_(options),
         loc_(loc),
         at_(loc),
-        scope_(options.scope.empty() ? "rnn" : options.scope),
+        scope_(options.scope.empty() ? "rnn" : options.scope,
+               /*unique=*/options.scope.empty()),
         what_(absl::StrCat("RNN '", scope_.prefix(), "'")) {}
 
  protected:
@@ -141,7 +143,7 @@ class Network {
   const RnnOptions& options_;
   const SourceLoc loc_;
   const AtLine at_;
-  const NameScope scope_;
+  const WeightScope scope_;
   const std::string what_;
   DType dtype_ = DType::kFloat;  // The type of states and outputs.
   int64_t batch_known_ = -1;
@@ -316,8 +318,9 @@ BidirectionalRnnResult BidirectionalDynamicRnn(
     const BidirectionalRnnOptions& options, SourceLoc loc) {
   const Lock lock(CurrentGraph().mutex());
   const AtLine at(loc);
-  const NameScope scope(options.scope.empty() ? "bidirectional_rnn"
-                                              : options.scope);
+  const WeightScope scope(
+      options.scope.empty() ? "bidirectional_rnn" : options.scope,
+      /*unique=*/options.scope.empty());
   BidirectionalRnnResult result;
   const Output x = inputs.Get(DType::kFloat);
   std::optional<Operand> lengths;

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "client/testing/client_test_util.h"
+#include "client/variable_scope.h"
 
 namespace sluice {
 namespace {
@@ -550,6 +551,25 @@ TEST_F(RnnTest, InvalidUsesReportTheUsersLine) {
                 AllOf(HasSubstr(w.says), HasSubstr(Here(line, __FILE__))));
     graph_.ClearErrors();
   }
+}
+
+TEST_F(RnnTest, WeightNamesInAVariableScopeMatchTensorFlow) {
+  const VariableScope scope("model");
+  const Output x = Zeros({2, 3, 4});
+  (void)DynamicRnn(LstmCell(2), x, {});
+  (void)DynamicRnn(MultiRnnCell({LstmCell(2), LstmCell(2)}), x,
+                   {.scope = "stack"});
+  (void)BidirectionalDynamicRnn(LstmCell(2), LstmCell(2), x, {});
+  ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+  std::vector<std::string> kernels;
+  for (const Var& v : GlobalVariables())
+    if (v.name().ends_with("/kernel")) kernels.push_back(v.name());
+  EXPECT_THAT(kernels, ::testing::ElementsAre(
+                           "model/rnn/lstm_cell/kernel",
+                           "model/stack/multi_rnn_cell/cell_0/lstm_cell/kernel",
+                           "model/stack/multi_rnn_cell/cell_1/lstm_cell/kernel",
+                           "model/bidirectional_rnn/fw/lstm_cell/kernel",
+                           "model/bidirectional_rnn/bw/lstm_cell/kernel"));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // Cells made of other cells, or of a function.
+#include "client/nn/layer_scope.h"
 #include "client/nn/rnn_cells.h"
 #include "client/operators.h"
 #include "graph/device_scope.h"
@@ -48,11 +49,11 @@ class MultiKind final : public RnnCell::Kind {
     }
     std::vector<RnnStepper> steppers;
     const bool first_use = prefix_.empty();
-    std::optional<NameScope> scope;
-    if (first_use) prefix_ = scope.emplace(name()).prefix();
+    std::optional<WeightScope> scope;
+    if (first_use) prefix_ = scope.emplace(name(), /*unique=*/true).prefix();
     for (size_t i = 0; i < cells_.size(); ++i) {
-      std::optional<NameScope> layer;
-      if (first_use) layer.emplace(absl::StrCat("cell_", i));
+      std::optional<WeightScope> layer;
+      if (first_use) layer.emplace(absl::StrCat("cell_", i), /*unique=*/false);
       std::optional<RnnStepper> s =
           cells_[i].Open(depth, dtype, project && i == 0, loc);
       if (!s.has_value()) return std::nullopt;

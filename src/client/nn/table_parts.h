@@ -10,6 +10,11 @@ namespace sluice {
 // strategy does.
 Status CheckTable(const EmbeddingTable& table);
 
+// InvalidArgument, of `what`, unless they are int32 or int64.
+Status CheckIds(const Output& ids, const char* what);
+// The ids in a type that can tell all rows apart: int64 if there are many.
+Output IdsForRows(const Output& ids, int64_t rows);
+
 // The number of rows in the parts before `part`.
 int64_t FirstOfPart(int64_t part, int64_t parts, int64_t rows);
 
