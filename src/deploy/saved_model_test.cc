@@ -281,7 +281,7 @@ TEST_F(SavedModels, OnlyNodesOfUnknownOpsAreLeftOut) {
   EXPECT_NE(model->graph().FindNode("apart"), nullptr);
   EXPECT_TRUE(model->Run({{"x", Row(1, 2)}}).ok());
   SaveDouble(In("needed"));
-  Edit(In("needed/saved_model.pbtxt"), {{"op: \"AddV2\"", "op: \"NoSuchOp\""}});
+  Edit(In("needed/saved_model.pbtxt"), {{"op: \"Add\"", "op: \"NoSuchOp\""}});
   const Status s = SavedModel::Load(In("needed")).status();
   EXPECT_EQ(s.code(), StatusCode::kNotFound);
   EXPECT_THAT(s.message(), HasSubstr("NoSuchOp"));
