@@ -73,7 +73,7 @@ Output Clipped(const Output& rows, int rank, std::optional<double> max_norm) {
   // (The rows of a vector are numbers, of which each is its own norm.)
   const Output clip = ScalarOf(rows.dtype(), *max_norm, {});
   if (axes.empty()) return ops::Maximum(-clip, ops::Minimum(rows, clip));
-  return ClipByNorm(rows, clip, axes, {});
+  return ClipByNorm(rows, clip, IntVector(axes), "", {});
 }
 
 // The shape of one row, as an int32 vector.
