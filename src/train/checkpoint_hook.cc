@@ -24,7 +24,9 @@ class Checkpoints : public TrainingHook {
     return CheckEvery("checkpoint", timer_.every());
   }
   Status AfterCreateSession(TrainingContext& context) override {
-    last_metric_.reset();  // (Of a step whose state may be lost.)
+    // (They are of steps whose results are lost.)
+    last_metric_.reset();
+    runs_ = 0;
     if (!begun_ && context.restored_from().empty())
       SLUICE_RETURN_IF_ERROR(SaveNow(context));
     else if (!begun_)
