@@ -106,6 +106,9 @@ class HostileHook : public TrainingHook {
     EXPECT_NULL(context.global_step());
     EXPECT_EQ(&context.graph(), &CurrentGraph());
     EXPECT_GE(context.Now(), 0);
+    EXPECT_FALSE(context.saves_refused());
+    context.RefuseSaves();
+    EXPECT_TRUE(context.saves_refused());
     context.Log("");
     SLUICE_RETURN_IF_ERROR(TrainingHook::Begin(context));
     return OkStatus();
@@ -138,6 +141,7 @@ HOSTILE(TrainingRuns,
         "TrainingContext::global_step TrainingContext::feeds "
         "TrainingContext::folder TrainingContext::events "
         "TrainingContext::restored_from TrainingContext::RequestStop "
+        "TrainingContext::RefuseSaves TrainingContext::saves_refused "
         "TrainingContext::Log TrainingContext::Now TrainingHook::name "
         "TrainingHook::Begin TrainingHook::AfterCreateSession "
         "TrainingHook::BeforeRun TrainingHook::AfterRun TrainingHook::End") {

@@ -236,3 +236,13 @@ def test_user_defined_collections_round_trip():
     with tf.Graph().as_default():
         tf.train.import_meta_graph(made, import_scope="again")
         assert [m.name for m in tf.get_collection("our modules")] == ["again/a"]
+
+
+def test_a_graph_with_shapes_keeps_its_loops():
+    exported = meta_graph
+    tf.while_loop(lambda i: i < 3, lambda i: i + 1, [tf.constant(0)])
+    made = exported.create_meta_graph_def()
+    assert len(made.collection_def["while_context"].bytes_list.value) == 1
+    assert "_output_shapes" in made.graph_def.node[0].attr
+    other = exported.create_meta_graph_def(collection_list=["losses"])
+    assert "while_context" not in other.collection_def

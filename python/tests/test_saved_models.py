@@ -293,3 +293,22 @@ def test_a_simple_save_is_for_serving(tmp_path):
         y = session.run(signature.outputs["y"].name,
                         {signature.inputs["x"].name: [2.0]})
     assert y.tolist() == [6.0]
+
+
+@pytest.mark.parametrize("name", ["../words", "/etc/passwd", "a/../../b", ""])
+def test_assets_outside_of_the_model_are_refused(tmp_path, name):
+    from sluice.compat.training import saved_model_loader
+    made = tf.MetaGraphDef()
+    made.asset_file_def.add(filename=name).tensor_info.name = "f:0"
+    with pytest.raises(ValueError, match="in the model's folder"):
+        saved_model_loader.get_asset_tensors(str(tmp_path), made)
+
+
+def test_a_file_that_cannot_be_replaced_leaves_nothing_aside(tmp_path):
+    from sluice.compat.internals import file_io
+    path = tmp_path / "file"
+    file_io.atomic_write_string_to_file(str(path), "one")
+    with pytest.raises(tf.errors.AlreadyExistsError):
+        file_io.atomic_write_string_to_file(str(path), "two", overwrite=False)
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+    assert path.read_text() == "one"

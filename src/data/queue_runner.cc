@@ -28,8 +28,9 @@ Status StartQueueRunner(const QueueRunner& runner, Session& session,
       const bool last = running->fetch_sub(1) == 1;
       if (coordinator->ShouldStop()) return OkStatus();
       if (status.code() != StatusCode::kOutOfRange) return status;
-      return last && close != nullptr ? session.RunTargets({close})
-                                      : OkStatus();
+      // (Another runner may have closed the queue already.)
+      if (last && close != nullptr) (void)session.RunTargets({close});
+      return OkStatus();
     };
     SLUICE_RETURN_IF_ERROR(coordinator->Start(work));
   }

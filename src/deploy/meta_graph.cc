@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <mutex>
 #include <set>
+#include <span>
 
+#include "client/partitioned_variables.h"
 #include "deploy/meta_graph_messages.h"
 #include "graph/builder.h"
 #include "graph/control_flow_recovery.h"
@@ -23,7 +25,9 @@ Result<TensorInfo> InfoFromProto(const proto::TensorInfo& p) {
   if (p.dtype() != 0) {
     SLUICE_ASSIGN_OR_RETURN(info.dtype, DTypeFromProto(p.dtype()));
   }
-  SLUICE_ASSIGN_OR_RETURN(info.shape, ShapeFromProto(p.tensor_shape()));
+  if (p.has_tensor_shape()) {
+    SLUICE_ASSIGN_OR_RETURN(info.shape, ShapeFromProto(p.tensor_shape()));
+  }
   if (p.has_coo_sparse()) {
     const auto& parts = p.coo_sparse();
     info.sparse = TensorInfo::Sparse{parts.values_tensor_name(),
@@ -112,6 +116,13 @@ void VariableToProto(const Var& v, bool trainable, proto::VariableDef* p) {
   if (v.initial_value().valid())
     p->set_initial_value_name(v.initial_value().name());
   p->set_trainable(trainable);
+  if (const std::optional<VariablePart> part = PartOf(v)) {
+    proto::SaveSliceInfoDef* const slice = p->mutable_save_slice_info_def();
+    slice->set_full_name(part->name);
+    for (const int64_t d : part->whole.dims()) slice->add_full_shape(d);
+    for (const int64_t at : part->offset) slice->add_var_offset(at);
+    for (const int64_t d : part->shape.dims()) slice->add_var_shape(d);
+  }
 }
 
 bool IsVariable(const Output& o) {
@@ -228,6 +239,10 @@ Status CheckOutput(const Graph& g, const std::string& what,
 
 Status CheckInfo(const Graph& g, const std::string& what,
                  const TensorInfo& info) {
+  // (TensorFlow 2 names its initialiser, a node without outputs, as a value.)
+  if (const Node* const n = g.FindNode(info.name);
+      n != nullptr && n->num_outputs() == 0)
+    return OkStatus();
   if (!info.sparse) return CheckOutput(g, what, info.name);
   for (const std::string& part :
        {info.sparse->values, info.sparse->indices, info.sparse->dense_shape})
@@ -264,9 +279,27 @@ Output ItemOf(const Graph& g, const std::string& name) {
   return Output(g.FindNode(name));
 }
 
+Shape ShapeOf(const google::protobuf::RepeatedField<int64_t>& dims) {
+  return Shape(
+      std::span<const int64_t>(dims.data(), static_cast<size_t>(dims.size())));
+}
+
+// Which part of a larger variable it is, for savers.
+Status TakePart(const proto::VariableDef& def, const std::string& prefix,
+                const Output& handle) {
+  if (!def.has_save_slice_info_def()) return OkStatus();
+  const proto::SaveSliceInfoDef& slice = def.save_slice_info_def();
+  VariablePart part;
+  part.name = prefix + slice.full_name();
+  part.whole = ShapeOf(slice.full_shape());
+  part.offset = {slice.var_offset().begin(), slice.var_offset().end()};
+  part.shape = ShapeOf(slice.var_shape());
+  return SetPartOf(Var::FromHandle(handle), part);
+}
+
 // Variables and nodes, as the graph keeps them.
-void TakeCollections(const proto::MetaGraphDef& def, const std::string& prefix,
-                     Graph* g) {
+Status TakeCollections(const proto::MetaGraphDef& def,
+                       const std::string& prefix, Graph* g) {
   for (const auto& [key, collection] : def.collection_def()) {
     std::vector<Output> items;
     for (const std::string& name : collection.node_list().value())
@@ -275,14 +308,17 @@ void TakeCollections(const proto::MetaGraphDef& def, const std::string& prefix,
       proto::VariableDef variable;
       if (!ParseMessage(bytes, "VariableDef", &variable).ok() ||
           variable.variable_name().empty())
-        break;
+        continue;
       const Output handle = ItemOf(*g, prefix + variable.variable_name());
-      if (!IsVariable(handle)) break;
+      // (It may be of an op that this program lacks.)
+      if (!IsVariable(handle)) continue;
+      SLUICE_RETURN_IF_ERROR(TakePart(variable, prefix, handle));
       items.push_back(handle);
     }
     for (const Output& item : items)
       if (item.valid()) g->collections()[key].push_back(item);
   }
+  return OkStatus();
 }
 
 }  // namespace
@@ -424,7 +460,7 @@ Result<MetaGraph> ImportMetaGraph(proto::MetaGraphDef* def, Graph& g,
   SLUICE_RETURN_IF_ERROR(ImportParsed(def->graph_def(), g, import, &results));
   def->clear_graph_def();
   const std::string prefix = options.prefix.empty() ? "" : options.prefix + "/";
-  TakeCollections(*def, prefix, &g);
+  SLUICE_RETURN_IF_ERROR(TakeCollections(*def, prefix, &g));
   ApplyContexts(*def, prefix, &g);
   return about;
 }

@@ -82,14 +82,15 @@ struct ImportMetaGraphOptions {
 // ("variables", "trainable_variables", ...) and other values; and the contexts
 // of its loops and conditionals, with which TensorFlow can build gradients
 // through them. `about.collections` replaces those of the graph of the same
-// names. InvalidArgument if a signature, a saver or an asset names nothing in
-// the graph.
+// names. NotFound if a signature, a saver or an asset names nothing in the
+// graph; InvalidArgument if a collection has items of several kinds.
 Result<std::string> ExportMetaGraph(Graph& g, const MetaGraph& about = {},
                                     const ExportMetaGraphOptions& options = {});
 
 // Adds the nodes to a graph, its collections of variables and nodes to those of
 // the graph, and restores what the contexts say about loops. Returns the rest.
-// Errors are those of ImportGraphDef.
+// Errors are those of ImportGraphDef, and InvalidArgument for a variable that
+// is said to be a part of another which does not fit.
 Result<MetaGraph> ImportMetaGraph(std::string_view bytes, Graph& g,
                                   const ImportMetaGraphOptions& options = {});
 // Without the nodes.

@@ -96,13 +96,39 @@ std::string InitialiserOf(const MetaGraph& m) {
   return "";
 }
 
+// Whether it is, or calls, one of these ops and functions.
+bool Uses(const proto::NodeDef& n, const std::set<std::string>& ops) {
+  if (ops.count(n.op()) > 0) return true;
+  for (const auto& [name, value] : n.attr()) {
+    if (value.has_func() && ops.count(value.func().name()) > 0) return true;
+    for (const auto& f : value.list().func())
+      if (ops.count(f.name()) > 0) return true;
+  }
+  return false;
+}
+
 std::string NodeOf(std::string name) {
   if (name.starts_with("^")) name.erase(0, 1);
   return name.substr(0, name.find(':'));
 }
 
-// Drops the nodes of ops that this program lacks, and what needs them, unless
-// that is all or part of what loading and the signatures need.
+// The names of ops and functions that cannot run here: `unknown`, and the
+// functions that use them.
+std::set<std::string> Unusable(const proto::FunctionDefLibrary& library,
+                               std::set<std::string> unknown) {
+  const auto uses = [&](const proto::NodeDef& n) { return Uses(n, unknown); };
+  bool grown = true;
+  while (grown) {
+    grown = false;
+    for (const proto::FunctionDef& f : library.function())
+      if (std::any_of(f.node_def().begin(), f.node_def().end(), uses))
+        grown |= unknown.insert(f.signature().name()).second;
+  }
+  return unknown;
+}
+
+// Drops the nodes of ops that this program lacks, and what depends on them. An
+// error if loading or a signature needs one of these ops.
 Status DropUnknown(const MetaGraph& m, proto::MetaGraphDef* def) {
   if (m.unknown_ops.empty()) return OkStatus();
   std::map<std::string, const proto::NodeDef*> nodes;
@@ -114,7 +140,8 @@ Status DropUnknown(const MetaGraph& m, proto::MetaGraphDef* def) {
     if (nodes.count(node) > 0 && needed.insert(node).second)
       left.push_back(node);
   };
-  for (const auto& [name, s] : m.signatures)
+  for (const auto& [name, s] : m.signatures) {
+    if (name == kTrainOp) continue;  // Loading for serving does not run it.
     for (const auto* const values : {&s.inputs, &s.outputs})
       for (const auto& [key, info] : *values) {
         visit(info.name);
@@ -124,6 +151,7 @@ Status DropUnknown(const MetaGraph& m, proto::MetaGraphDef* def) {
                 info.sparse->dense_shape})
             visit(part);
       }
+  }
   if (m.saver) {
     visit(m.saver->restore_op);
     visit(m.saver->filename_tensor);
@@ -137,19 +165,44 @@ Status DropUnknown(const MetaGraph& m, proto::MetaGraphDef* def) {
   }
   const std::set<std::string> unknown(m.unknown_ops.begin(),
                                       m.unknown_ops.end());
-  std::set<std::string> missing;
-  proto::GraphDef kept = def->graph_def();
-  kept.clear_node();
+  const std::set<std::string> unusable =
+      Unusable(def->graph_def().library(), unknown);
+  std::set<std::string> missing, dropped;
+  std::map<std::string, std::vector<std::string>> users;
   for (const proto::NodeDef& n : def->graph_def().node()) {
-    if (needed.count(n.name()) == 0) continue;
-    if (unknown.count(n.op()) > 0) missing.insert(n.op());
-    *kept.add_node() = n;
+    for (const std::string& in : n.input())
+      users[NodeOf(in)].push_back(n.name());
+    // (A function that is called may never come to its unknown op.)
+    if (needed.count(n.name()) > 0) {
+      if (unknown.count(n.op()) > 0) missing.insert(n.op());
+    } else if (Uses(n, unusable) && dropped.insert(n.name()).second) {
+      left.push_back(n.name());
+    }
   }
   if (!missing.empty())
     return NotFound("expected ops that this program has, got ",
                     absl::StrJoin(missing, ", "));
-  *def->mutable_graph_def() = std::move(kept);
+  while (!left.empty()) {
+    const std::string name = left.back();
+    left.pop_back();
+    for (const std::string& user : users[name])
+      if (dropped.insert(user).second) left.push_back(user);
+  }
+  auto* const all = def->mutable_graph_def()->mutable_node();
+  all->erase(std::remove_if(all->begin(), all->end(),
+                            [&](const proto::NodeDef& n) {
+                              return dropped.count(n.name()) > 0;
+                            }),
+             all->end());
   return OkStatus();
+}
+
+bool HasVariables(const Graph& g, const std::string& prefix) {
+  return std::any_of(g.nodes().begin(), g.nodes().end(), [&](const auto& n) {
+    return (n->kind() == OpKind::kVarHandle ||
+            n->kind() == OpKind::kRefVariable) &&
+           n->name().starts_with(prefix);
+  });
 }
 
 // Without the prefix of a graph's nodes, that of the messages' names.
@@ -172,8 +225,10 @@ Status Restore(Session& session, const std::string& folder,
                             g.FindOutput(prefix + a.tensor));
     assets.emplace_back(tensor, Tensor::Scalar(path));
   }
-  if (m.saver && !m.saver->restore_op.empty()) {
-    const std::string variables = SavedVariablesPath(folder);
+  const std::string variables = SavedVariablesPath(folder);
+  // (A model without variables may have a saver all the same, and no files.)
+  if (m.saver && !m.saver->restore_op.empty() &&
+      (CheckpointExists(variables) || HasVariables(g, prefix))) {
     if (!CheckpointExists(variables))
       return NotFound("variables: expected a checkpoint '", variables,
                       "', got none");
@@ -199,7 +254,10 @@ Status AddSlot(const Graph& g, const std::string& key, const std::string& name,
                std::vector<Slot>* slots) {
   const Result<Output> o = g.FindOutput(name);
   if (!o.ok()) return Annotate(o.status(), absl::StrCat("'", key, "'"));
-  slots->push_back({key, *o, dtype, shape});
+  // (A model may leave the type to the graph.)
+  slots->push_back({key, *o,
+                    dtype == DType::kInvalid ? RemoveRef(o->dtype()) : dtype,
+                    shape});
   return OkStatus();
 }
 

@@ -52,8 +52,9 @@ struct LoadSavedModelOptions {
 // TensorFlow 2 saved (tf.Module, Keras) are loaded by their signatures as well.
 // Returns what the meta graph says; names in it are without the prefix. Errors:
 // as FindMetaGraph; NotFound for variables or assets that are missing, or with
-// the names of ops that the model needs and this program lacks (nodes that need
-// them are dropped if no signature uses them); DataLoss for a corrupt file.
+// the names of ops that this program lacks, if loading or a signature needs
+// them; DataLoss for a corrupt file. Other nodes of ops that this program lacks
+// are left out, with what depends on them.
 Result<MetaGraph> LoadSavedModel(Session& session, const std::string& folder,
                                  const std::vector<std::string>& tags,
                                  const LoadSavedModelOptions& options = {});

@@ -1,5 +1,8 @@
 #include "deploy/saved_model_builder.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -35,6 +38,15 @@ Status CheckFree(const std::string& folder) {
   return AlreadyExists("saved model: expected a folder '", folder,
                        "' that does not exist or is empty, got one that "
                        "already exists, and isn't empty");
+}
+
+// Whether no other folder can take its name: a link or a mount point.
+bool CannotBeReplaced(const std::string& folder) {
+  struct statx s = {};
+  return statx(AT_FDCWD, folder.c_str(), AT_SYMLINK_NOFOLLOW, STATX_TYPE, &s) ==
+             0 &&
+         (S_ISLNK(s.stx_mode) ||
+          (s.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0);
 }
 
 // False if one of them cannot be read.
@@ -80,12 +92,20 @@ class SavedModelBuilder::Impl {
       : folder_(WithoutSlashes(std::move(folder))) {
     status_ = CheckFree(folder_);
     std::random_device random;
-    aside_ = absl::StrCat(folder_, ".tempstate",
-                          (uint64_t{random()} << 32) | random());
+    in_place_ = status_.ok() && CannotBeReplaced(folder_);
+    aside_ = in_place_ ? folder_
+                       : absl::StrCat(folder_, ".tempstate",
+                                      (uint64_t{random()} << 32) | random());
   }
   ~Impl() {
     std::error_code ignored;
-    if (!saved_) fs::remove_all(aside_, ignored);
+    if (saved_ || !status_.ok()) return;
+    if (!in_place_) {
+      fs::remove_all(aside_, ignored);
+      return;
+    }
+    for (const char* const part : {"assets", "variables"})
+      fs::remove_all(fs::path(folder_) / part, ignored);
   }
 
   Status Add(Session* session, Graph& graph, const SavedMetaGraph& what);
@@ -129,10 +149,10 @@ class SavedModelBuilder::Impl {
   }
 
   const std::string folder_;
+  bool in_place_ = false;  // Files are written where they stay.
   std::string aside_;
   Status status_;
   proto::SavedModel model_;
-  bool has_variables_ = false;
   bool saved_ = false;
   std::map<std::string, std::string> assets_;  // Names by path.
   std::set<std::string> names_;                // Of assets.
@@ -164,7 +184,7 @@ Result<std::string> SavedModelBuilder::Impl::AddAsset(const std::string& path) {
 Status SavedModelBuilder::Impl::Add(Session* session, Graph& graph,
                                     const SavedMetaGraph& what) {
   SLUICE_RETURN_IF_ERROR(status_);
-  if (session != nullptr && (has_variables_ || model_.meta_graphs_size() > 0))
+  if (session != nullptr && model_.meta_graphs_size() > 0)
     return FailedPrecondition(
         "saved model: expected AddMetaGraphAndVariables once and first, got it "
         "after another meta graph");
@@ -205,16 +225,16 @@ Status SavedModelBuilder::Impl::Add(Session* session, Graph& graph,
   if (saver != nullptr) {
     SLUICE_RETURN_IF_ERROR(saver->status());
     about.saver = SaverInfo::Of(*saver);
-    if (session != nullptr) {
-      SLUICE_ASSIGN_OR_RETURN(const std::string path, VariablesPath());
-      SLUICE_RETURN_IF_ERROR(
-          saver->Save(*session, path, SaveOptions{.write_state = false})
-              .status());
-      has_variables_ = true;
-    }
   }
+  // (It checks names, before variables are written.)
   proto::MetaGraphDef def;
   SLUICE_RETURN_IF_ERROR(ExportMetaGraph(graph, about, what.options, &def));
+  if (saver != nullptr && session != nullptr) {
+    SLUICE_ASSIGN_OR_RETURN(const std::string path, VariablesPath());
+    SLUICE_RETURN_IF_ERROR(
+        saver->Save(*session, path, SaveOptions{.write_state = false})
+            .status());
+  }
   return Append(std::move(def));
 }
 
@@ -230,7 +250,9 @@ Result<std::string> SavedModelBuilder::Impl::Save(bool text) {
       text ? PrintTextMessage(model_) : SerializeProto(model_));
   SLUICE_RETURN_IF_ERROR(
       ReplaceFile((fs::path(folder) / name).string(), bytes));
-  if (!saved_) {
+  if (in_place_) {
+    saved_ = true;
+  } else if (!saved_) {
     SLUICE_RETURN_IF_ERROR(CheckFree(folder_));
     // (Fails if there is something in the folder by now.)
     if (std::rename(aside_.c_str(), folder_.c_str()) != 0)

@@ -36,7 +36,9 @@ struct SavedMetaGraph {
 };
 
 // One folder of a saved model. It is written aside, flushed to disk, and gets
-// its name in Save: whatever happens before, there is nothing at that path. Not
+// its name in Save: whatever happens before, there is nothing at that path. An
+// empty folder that is a link or a mount point stays, and is written into, the
+// file with the meta graphs last: before that there is no model in it. Not
 // thread-safe.
 class SavedModelBuilder {
  public:
@@ -49,7 +51,7 @@ class SavedModelBuilder {
 
   // Adds the session's graph, and saves its variables. To be called first, and
   // once: FailedPrecondition otherwise. NotFound for an asset that does not
-  // exist; InvalidArgument as ExportMetaGraph.
+  // exist; errors of ExportMetaGraph. After an error it can be called again.
   Status AddMetaGraphAndVariables(Session& session, const SavedMetaGraph& what);
   // Adds another graph, or the same for other tags, which shares the variables.
   // AlreadyExists if there is one with the same tags.

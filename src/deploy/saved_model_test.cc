@@ -10,7 +10,9 @@
 
 #include "client/autodiff/gradients.h"
 #include "client/control/control_flow.h"
+#include "client/initializers.h"
 #include "client/operators.h"
+#include "client/partitioned_variables.h"
 #include "data/hash_table.h"
 #include "deploy/quantize.h"
 #include "deploy/saved_model_builder.h"
@@ -201,6 +203,90 @@ TEST_F(SavedModels, MissingFilesAreNamed) {
   EXPECT_THAT(variables.message(), HasSubstr("expected a checkpoint"));
 }
 
+// As text, so that a test can take away what a model need not have.
+void Edit(const std::string& file,
+          const std::vector<std::pair<std::string, std::string>>& changes) {
+  std::string text = *ReadFile(file);
+  for (const auto& [from, to] : changes) {
+    const size_t at = text.find(from);
+    ASSERT_NE(at, std::string::npos) << from;
+    text.replace(at, from.size(), to);
+  }
+  ASSERT_TRUE(WriteFile(file, text).ok());
+}
+
+// x + x, with nodes beside it that the signature does not need.
+void SaveDouble(const std::string& to) {
+  Graph g;
+  const WithGraph use(g);
+  const Output x = Placeholder<float>({-1, 2}, "x");
+  const Output y = ops::Add(x, x, {.name = "y"});
+  const Output other = ops::Square(x, {.name = "other"});
+  const Output after = ops::Neg(other, {.name = "after"});
+  ops::Exp(x, {.name = "apart"});
+  SavedModelBuilder builder(to);
+  Session session(g);
+  ASSERT_TRUE(
+      builder
+          .AddMetaGraphAndVariables(
+              session,
+              {.tags = {kServeTag},
+               .signatures = {{kDefaultSignature,
+                               *PredictSignature({{"x", x}}, {{"y", y}})},
+                              {"__saved_model_train_op",
+                               *PredictSignature({{"x", x}},
+                                                 {{"after", after}})}}})
+          .ok());
+  ASSERT_TRUE(builder.Save(/*text=*/true).ok());
+}
+
+TEST_F(SavedModels, MayLeaveShapesTypesAndFilesOfNoVariablesOut) {
+  SaveDouble(In("m"));
+  const std::string file = In("m/saved_model.pbtxt");
+  std::string text = *ReadFile(file);
+  // The signature has nothing but names.
+  const size_t at = text.find("key: \"serving_default\"");
+  ASSERT_NE(at, std::string::npos);
+  for (const std::string start : {"dtype: ", "tensor_shape {"})
+    for (size_t from = text.find(start, at); from != text.npos;
+         from = text.find(start, at)) {
+      size_t end = text.find('\n', from);
+      if (start.ends_with("{")) {
+        int open = 1;
+        for (end = from + start.size(); open > 0; ++end)
+          open += text[end] == '{' ? 1 : text[end] == '}' ? -1 : 0;
+      }
+      text.erase(from, end - from);
+    }
+  // A saver, but no variables and no files of them.
+  text.replace(text.find("meta_graphs {"), 13,
+               "meta_graphs {\nsaver_def { filename_tensor_name: \"x:0\" "
+               "save_tensor_name: \"x:0\" restore_op_name: \"y\" }\n");
+  ASSERT_TRUE(WriteFile(file, text).ok());
+  const Result<SavedModel> model = SavedModel::Load(In("m"));
+  ASSERT_TRUE(model.ok()) << model.status();
+  const auto y = model->Run({{"x", Row(1, 2)}});
+  ASSERT_TRUE(y.ok()) << y.status();
+  EXPECT_THAT(Floats(y->at("y")), ElementsAre(2, 4));
+}
+
+TEST_F(SavedModels, OnlyNodesOfUnknownOpsAreLeftOut) {
+  SaveDouble(In("m"));
+  Edit(In("m/saved_model.pbtxt"), {{"op: \"Square\"", "op: \"NoSuchOp\""}});
+  const Result<SavedModel> model = SavedModel::Load(In("m"));
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_THAT(model->about().unknown_ops, ElementsAre("NoSuchOp"));
+  EXPECT_EQ(model->graph().FindNode("other"), nullptr);
+  EXPECT_EQ(model->graph().FindNode("after"), nullptr);
+  EXPECT_NE(model->graph().FindNode("apart"), nullptr);
+  EXPECT_TRUE(model->Run({{"x", Row(1, 2)}}).ok());
+  SaveDouble(In("needed"));
+  Edit(In("needed/saved_model.pbtxt"), {{"op: \"Add\"", "op: \"NoSuchOp\""}});
+  const Status s = SavedModel::Load(In("needed")).status();
+  EXPECT_EQ(s.code(), StatusCode::kNotFound);
+  EXPECT_THAT(s.message(), HasSubstr("NoSuchOp"));
+}
+
 TEST_F(SavedModels, DamagedFilesAreErrorsOrModels) {
   Graph g;
   ASSERT_TRUE(Build(&g, In("m"), In("words.txt")).ok());
@@ -239,6 +325,50 @@ TEST_F(SavedModels, AreFrozen) {
       session.Run({{frozen->feeds[0], Row(1, 2)}}, frozen->fetches[0]);
   ASSERT_TRUE(y.ok()) << y.status();
   EXPECT_THAT(Floats(*y), ElementsAre(19, 32, 45));
+}
+
+TEST_F(SavedModels, AreWrittenThroughALinkToAnEmptyFolder) {
+  fs::create_directories(In("target"));
+  fs::create_directory_symlink(In("target"), In("link"));
+  { SavedModelBuilder unsaved(In("link")); }
+  {
+    SavedModelBuilder unsaved(In("link"));
+    ASSERT_TRUE(WriteFile(In("words.txt"), "x").ok());
+    EXPECT_TRUE(unsaved.AddAsset(In("words.txt")).ok());
+  }
+  EXPECT_TRUE(fs::is_empty(In("target")));
+  Graph g;
+  const Status s = Build(&g, In("link"), In("words.txt"));
+  ASSERT_TRUE(s.ok()) << s;
+  EXPECT_TRUE(fs::is_symlink(In("link")));
+  EXPECT_TRUE(SavedModel::Load(In("target")).ok());
+}
+
+TEST_F(SavedModels, CanBeAddedAfterAnErrorOfTheirNames) {
+  Graph g;
+  const WithGraph use(g);
+  const Var w(Constant(2.0f), "w");
+  Session session(g);
+  ASSERT_TRUE(session.RunTargets({GlobalVariablesInitializer()}).ok());
+  SavedModelBuilder builder(In("m"));
+  Signature wrong;
+  wrong.outputs["y"].name = "nothing:0";
+  EXPECT_EQ(
+      builder.AddMetaGraphAndVariables(session, {.signatures = {{"f", wrong}}})
+          .code(),
+      StatusCode::kNotFound);
+  const Status s =
+      builder.AddMetaGraphAndVariables(session, {.tags = {kServeTag}});
+  EXPECT_TRUE(s.ok()) << s;
+  EXPECT_TRUE(builder.Save().ok());
+}
+
+TEST_F(SavedModels, OfTensorFlow2CanBeExportedAgain) {
+  const Result<SavedModel> model =
+      SavedModel::Load(std::string(kRecorded) + "v2");
+  ASSERT_TRUE(model.ok()) << model.status();
+  const auto again = ExportMetaGraph(model->graph(), model->about());
+  EXPECT_TRUE(again.ok()) << again.status();
 }
 
 TEST_F(SavedModels, HaveEachSetOfTagsOnce) {
@@ -327,6 +457,50 @@ TEST(MetaGraphs, KeepCollectionsSaverAndSignatures) {
   Session session(copy);
   ASSERT_TRUE(session.RunTargets({GlobalVariablesInitializer()}).ok());
   EXPECT_EQ(session.Run(GlobalVariables()[0].value())->scalar<float>(), 2);
+}
+
+TEST(MetaGraphs, KeepPartsOfVariables) {
+  Graph g;
+  std::string bytes;
+  {
+    const WithGraph use(g);
+    GetPartitionedVariable("table", {4, 2}, FixedSizePartitioner(2),
+                           init::Zeros(), DType::kFloat);
+    bytes = *ExportMetaGraph(g);
+  }
+  Graph copy;
+  const auto read = ImportMetaGraph(bytes, copy, {.prefix = "again"});
+  ASSERT_TRUE(read.ok()) << read.status();
+  const WithGraph use(copy);
+  ASSERT_EQ(GlobalVariables().size(), 2u);
+  const auto part = PartOf(GlobalVariables()[1]);
+  ASSERT_TRUE(part.has_value());
+  EXPECT_EQ(part->name, "again/table");
+  EXPECT_EQ(part->ShapeAndSlice(), "4 2 2,2:0,2");
+}
+
+TEST(MetaGraphs, KeepVariablesThatFollowAnUnknownOne) {
+  Graph g;
+  std::string text;
+  {
+    const WithGraph use(g);
+    const Var a(Constant(1.0f), "a"), b(Constant(2.0f), "b");
+    MetaGraph about;
+    const auto bytes = ExportMetaGraph(g);
+    // The first names nothing: a variable of an op that was left out.
+    about.collections["variables"].bytes =
+        ReadMetaGraph(*bytes)->collections.at("variables").bytes;
+    std::string& first = about.collections["variables"].bytes.at(0);
+    const size_t at = first.find("a");
+    ASSERT_NE(at, std::string::npos);
+    first[at] = 'z';
+    text = *ExportMetaGraph(g, about);
+  }
+  Graph copy;
+  ASSERT_TRUE(ImportMetaGraph(text, copy).ok());
+  const WithGraph use(copy);
+  ASSERT_EQ(GlobalVariables().size(), 1u);
+  EXPECT_EQ(GlobalVariables()[0].name(), "b");
 }
 
 TEST(MetaGraphs, RefuseNamesThatTheGraphDoesNotHave) {

@@ -1,4 +1,5 @@
 // The hook that saves.
+#include "train/event_errors.h"
 #include "train/patience.h"
 #include "train/step_timer.h"
 #include "train/training_hooks.h"
@@ -23,19 +24,29 @@ class Checkpoints : public TrainingHook {
     return CheckEvery("checkpoint", timer_.every());
   }
   Status AfterCreateSession(TrainingContext& context) override {
-    const bool first = !timer_.last().has_value();
+    // (They are of steps whose results are lost.)
+    last_metric_.reset();
+    runs_ = 0;
+    if (!begun_ && context.restored_from().empty())
+      SLUICE_RETURN_IF_ERROR(SaveNow(context));
+    else if (!begun_)
+      saved_ = context.step();
+    begun_ = true;
     timer_.Done(context.step(), context.Now());
-    if (!context.restored_from().empty() && first) saved_ = context.step();
-    return first && context.restored_from().empty() ? SaveNow(context)
-                                                    : OkStatus();
+    return OkStatus();
   }
   Status BeforeRun(TrainingContext& context, StepRequest* request) override {
     LookAtFinished(context);
-    asked_ = metric_.valid() && timer_.Due(context.step() + 1, context.Now());
+    asked_ =
+        metric_.valid() && (timer_.Due(context.step() + 1, context.Now()) ||
+                            DueWithoutCount(context, runs_ + 1));
     if (asked_) request->fetches = {metric_};
     return OkStatus();
   }
   Status AfterRun(TrainingContext& context, const StepResult& result) override {
+    ++runs_;
+    WarnOfNoCount(context, /*at_least=*/100);
+    last_metric_.reset();  // (What the step left has another one.)
     if (asked_) {
       SLUICE_ASSIGN_OR_RETURN(const double value,
                               RealScalar("metric", result.values[0]));
@@ -43,8 +54,9 @@ class Checkpoints : public TrainingHook {
     }
     // One at a time: training does not wait for the disk. (By time, it may
     // have become due in the step; then the next one has the metric.)
-    if (writing_ || !timer_.Due(context.step(), context.Now()) ||
-        (metric_.valid() && !asked_))
+    if (writing_ || context.saves_refused() || (metric_.valid() && !asked_) ||
+        !(timer_.Due(context.step(), context.Now()) ||
+          DueWithoutCount(context, runs_)))
       return OkStatus();
     timer_.Done(context.step(), context.Now());
     return SaveNow(context);
@@ -54,7 +66,9 @@ class Checkpoints : public TrainingHook {
       (void)saver_->WaitForSaves();
       LookAtFinished(context);
     }
-    if (saved_ == context.step()) return OkStatus();
+    WarnOfNoCount(context, /*at_least=*/1);
+    if (context.saves_refused()) return OkStatus();
+    if (saved_ == context.step() && runs_ == 0) return OkStatus();
     SLUICE_ASSIGN_OR_RETURN(Session* const session, context.session());
     return Save(context, *session);
   }
@@ -63,18 +77,40 @@ class Checkpoints : public TrainingHook {
   SaveOptions OptionsOf(const TrainingContext& context) const {
     return {.step = context.step(), .metric = last_metric_};
   }
+  // As the timer, for steps that do not raise the global step: they change
+  // variables too.
+  bool DueWithoutCount(const TrainingContext& context, int64_t runs) const {
+    const Every& every = timer_.every();
+    const auto& last = timer_.last();
+    return last.has_value() && context.step() == last->step && runs > 0 &&
+           ((every.steps > 0 && runs >= every.steps) ||
+            (every.seconds > 0 && context.Now() - last->time >= every.seconds));
+  }
+  void WarnOfNoCount(const TrainingContext& context, int64_t at_least) {
+    if (warned_of_no_count_ || runs_ < at_least ||
+        !context.global_step().valid() || !timer_.last().has_value() ||
+        context.step() != timer_.last()->step)
+      return;
+    warned_of_no_count_ = true;
+    context.Log(absl::StrCat(
+        "WARNING: checkpoint: expected steps that raise the global step, got ",
+        runs_, " that left '", context.global_step().name(), "' at ",
+        context.step(), " (MinimizeOptions::global_step names it)"));
+  }
   Status Save(TrainingContext& context, Session& session) {
     SLUICE_ASSIGN_OR_RETURN(const std::string path,
                             saver_->Save(session, prefix_, OptionsOf(context)));
     saved_ = context.step();
-    return Saved(context, path);
+    runs_ = 0;
+    Saved(context, path);
+    return OkStatus();
   }
-  static Status Saved(TrainingContext& context, const std::string& path) {
+  void Saved(TrainingContext& context, const std::string& path) {
     context.Log(absl::StrCat("saved ", path));
-    return context.events() == nullptr
-               ? OkStatus()
-               : context.events()->AddSession(SessionEvent::kCheckpoint, path,
-                                              context.step());
+    if (context.events() != nullptr)
+      event_errors_.Note(
+          context, context.events()->AddSession(SessionEvent::kCheckpoint, path,
+                                                context.step()));
   }
   // Its errors are logged only, but for the loss of a task.
   Status SaveNow(TrainingContext& context) {
@@ -87,6 +123,7 @@ class Checkpoints : public TrainingHook {
       s = saver_->SaveAsync(*session, prefix_, OptionsOf(context));
       writing_ = s.ok();
       writing_step_ = context.step();
+      if (s.ok()) runs_ = 0;
     }
     if (s.code() == StatusCode::kAborted ||
         s.code() == StatusCode::kUnavailable)
@@ -101,11 +138,13 @@ class Checkpoints : public TrainingHook {
     writing_ = false;
     if (!done->ok()) return Warn(context, done->status());
     saved_ = writing_step_;
-    if (const Status s = Saved(context, **done); !s.ok()) Warn(context, s);
+    Saved(context, **done);
   }
-  static void Warn(const TrainingContext& context, const Status& s) {
+  void Warn(const TrainingContext& context, const Status& s) {
+    saved_.reset();
     context.Log(absl::StrCat(
-        "WARNING: checkpoint: not saved, training goes on: ", s.ToString()));
+        "WARNING: checkpoint: an error of saving, training goes on: ",
+        s.ToString()));
   }
 
   Saver* const saver_;
@@ -113,11 +152,15 @@ class Checkpoints : public TrainingHook {
   const Output metric_;
   const bool wait_;
   StepTimer timer_;
+  EventErrors event_errors_;
+  bool begun_ = false;  // Whether a session has begun, with its first save.
+  bool warned_of_no_count_ = false;
+  int64_t runs_ = 0;      // Steps since the latest save began.
   bool asked_ = false;    // Whether the step computes the metric.
   bool writing_ = false;  // Beside training, as far as is known.
   int64_t writing_step_ = 0;
-  std::optional<int64_t> saved_;  // The step of the latest checkpoint.
-  std::optional<double> last_metric_;
+  std::optional<int64_t> saved_;       // The step of the latest checkpoint.
+  std::optional<double> last_metric_;  // Of the latest step; none if not asked.
 };
 
 }  // namespace

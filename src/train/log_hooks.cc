@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "train/event_errors.h"
 #include "train/step_timer.h"
 #include "train/training_hooks.h"
 
@@ -41,7 +42,8 @@ class LogTensors : public TrainingHook {
       absl::StrAppend(&line, i == 0 ? ": " : ", ", tensors_[i].first, " = ",
                       result.values[i].Summarize(10));
     const double now = context.Now();
-    if (const auto& last = timer_.last(); last.has_value() && now > last->time)
+    if (const auto& last = timer_.last();
+        last.has_value() && now > last->time && context.step() > last->step)
       absl::StrAppendFormat(&line, " (%.1f steps/s)",
                             static_cast<double>(context.step() - last->step) /
                                 (now - last->time));
@@ -62,8 +64,7 @@ class StepCounter : public TrainingHook {
   std::string name() const override { return "step counter"; }
 
   Status Begin(TrainingContext& context) override {
-    if (context.events() == nullptr)
-      return InvalidArgument("expected a run with a folder, got none");
+    SLUICE_RETURN_IF_ERROR(CheckHasEvents(context));
     return CheckEvery("step counter", timer_.every());
   }
   Status AfterCreateSession(TrainingContext& context) override {
@@ -75,17 +76,20 @@ class StepCounter : public TrainingHook {
     if (!timer_.Due(context.step(), now)) return OkStatus();
     const StepTimer::Last last = *timer_.last();
     timer_.Done(context.step(), now);
-    if (now <= last.time) return OkStatus();
+    // (Not after a loss, when the step is below the last one.)
+    if (now <= last.time || context.step() < last.step) return OkStatus();
     const std::string counter = context.global_step().valid()
                                     ? context.global_step().name()
                                     : "global_step";
-    return context.events()->AddScalar(
-        counter + "/sec",
-        static_cast<double>(context.step() - last.step) / (now - last.time),
-        context.step());
+    const double rate =
+        static_cast<double>(context.step() - last.step) / (now - last.time);
+    errors_.Note(context, context.events()->AddScalar(counter + "/sec", rate,
+                                                      context.step()));
+    return OkStatus();
   }
 
  private:
+  EventErrors errors_;
   StepTimer timer_;
 };
 

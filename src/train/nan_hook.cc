@@ -1,9 +1,11 @@
 // The hook that stops a run whose loss is not finite, and says where that
 // began.
 #include <cmath>
+#include <mutex>
 #include <utility>
 
 #include "graph/control_flow.h"
+#include "graph/control_flow_recovery.h"
 #include "graph/device_scope.h"
 #include "sluice/ops.h"
 #include "train/patience.h"
@@ -63,12 +65,13 @@ class NanGuard : public TrainingHook {
         options_.in_step ? InStep(result.values[1]) : Afterwards(context));
     if (options_.fail) return InvalidArgument(text);
     context.Log("WARNING: " + text);
+    context.RefuseSaves();
     context.RequestStop("the loss is not finite");
     return OkStatus();
   }
 
  private:
-  Status FindTensors(const Graph& graph);
+  Status FindTensors(Graph& graph);
   Status AddChecks();
   std::string InStep(const Tensor& finite) const;
   std::string Afterwards(TrainingContext& context) const;
@@ -98,7 +101,11 @@ bool RunsAlike(const Node& n) {
   }
 }
 
-Status NanGuard::FindTensors(const Graph& graph) {
+Status NanGuard::FindTensors(Graph& graph) {
+  const std::lock_guard<std::recursive_mutex> lock(graph.mutex());
+  // Imported nodes know nothing of their loops. (In an unusual graph, where
+  // this fails, tensors within loops may be named too.)
+  (void)RecoverControlFlow(&graph);
   SLUICE_ASSIGN_OR_RETURN(const std::vector<Node*> order,
                           TopologicalOrder(graph));
   std::vector<uint8_t> needed(static_cast<size_t>(graph.num_nodes()));

@@ -134,6 +134,13 @@ class Saver::Impl {
   Result<std::string> PathOf(const std::string& prefix,
                              const SaveOptions& options) const;
   Status TakeFolder(const std::string& prefix);
+  // REQUIRES: saving_ is held.
+  Status DeleteOld(const std::string& path) {
+    return Annotate(keeper_.DeleteOld(),
+                    absl::StrCat("'", path,
+                                 "' is saved, but an old checkpoint "
+                                 "could not be deleted"));
+  }
   Status WriteSnapshot(const std::string& path,
                        const std::vector<Tensor>& values) const;
   // Not on the writer's thread, which cannot wait for itself.
@@ -207,7 +214,7 @@ Result<std::string> Saver::Impl::Save(Session& session,
   }
   if (options.write_state)
     SLUICE_RETURN_IF_ERROR(keeper_.Saved(path, options.metric));
-  SLUICE_RETURN_IF_ERROR(keeper_.DeleteOld());
+  SLUICE_RETURN_IF_ERROR(DeleteOld(path));
   return path;
 }
 
@@ -255,7 +262,7 @@ Status Saver::Impl::SaveAsync(Session& session, const std::string& prefix,
       SLUICE_RETURN_IF_ERROR(WriteSnapshot(path, values));
       if (options.write_state)
         SLUICE_RETURN_IF_ERROR(keeper_.Saved(path, options.metric));
-      SLUICE_RETURN_IF_ERROR(keeper_.DeleteOld());
+      SLUICE_RETURN_IF_ERROR(DeleteOld(path));
       return path;
     }();
     values.clear();  // Variables are updated in place again.
@@ -270,6 +277,11 @@ Status Saver::Impl::SaveAsync(Session& session, const std::string& prefix,
     }
     last_written_ = std::move(result);
   };
+  {
+    // What FinishedSave returns from now on is of this save.
+    const std::lock_guard<std::mutex> finished(finished_mu_);
+    finished_.reset();
+  }
   writer_ = std::thread(std::move(write));
   return OkStatus();
 }

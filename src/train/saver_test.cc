@@ -700,5 +700,25 @@ TEST_F(SaverTest, TheLatestCheckpointIsWholeAfterAnyKill) {
   }
 }
 
+TEST_F(SaverTest, AFinishedSaveIsNotTakenForTheNextOne) {
+  const Var v(Constant(1.f), "v");
+  std::atomic<bool> go = true;
+  SaverOptions options;
+  options.on_saved = [&](const Result<std::string>&) {
+    while (!go) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  Saver saver(options);
+  Session session(g_);
+  ASSERT_TRUE(session.RunTargets({GlobalVariablesInitializer()}).ok());
+  ASSERT_TRUE(saver.SaveAsync(session, Path("m"), 1).ok());
+  ASSERT_TRUE(saver.WaitForSaves().ok());
+  go = false;
+  ASSERT_TRUE(saver.SaveAsync(session, Path("m"), 2).ok());
+  EXPECT_FALSE(saver.FinishedSave().has_value());
+  go = true;
+  EXPECT_EQ(*saver.WaitForSaves(), Path("m-2"));
+  EXPECT_EQ(**saver.FinishedSave(), Path("m-2"));
+}
+
 }  // namespace
 }  // namespace sluice

@@ -29,6 +29,8 @@ class StepTimer {
     if (!enabled()) return false;
     if (!last_.has_value()) return true;
     if (step == last_->step) return false;
+    // After a loss, the steps since a checkpoint are run again.
+    if (step < last_->step) return true;
     return (every_.steps > 0 && step - last_->step >= every_.steps) ||
            (every_.seconds > 0 && now - last_->time >= every_.seconds);
   }

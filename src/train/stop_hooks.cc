@@ -1,6 +1,7 @@
 // Hooks that end a run.
 #include <utility>
 
+#include "train/event_errors.h"
 #include "train/patience.h"
 #include "train/training_hooks.h"
 
@@ -112,8 +113,8 @@ class Evaluation : public TrainingHook {
     context.Log(
         absl::StrCat(options_.name, " at step ", context.step(), ": ", value));
     if (context.events() != nullptr)
-      SLUICE_RETURN_IF_ERROR(
-          context.events()->AddScalar(options_.name, value, context.step()));
+      event_errors_.Note(context, context.events()->AddScalar(
+                                      options_.name, value, context.step()));
     if (options_.stop.has_value() && patience_.Exhausted(value))
       context.RequestStop(patience_.Reason(options_.name));
     return OkStatus();
@@ -123,6 +124,7 @@ class Evaluation : public TrainingHook {
   const EvaluationHookOptions options_;
   StepTimer timer_;
   Patience patience_;
+  EventErrors event_errors_;
   std::optional<int64_t> evaluated_;  // The step.
 };
 

@@ -1,8 +1,9 @@
 // Hooks that write what is looked at later.
 #include <filesystem>
 
-#include "io/file.h"
+#include "checkpoint/pending_file.h"
 #include "session/step_stats.h"
+#include "train/event_errors.h"
 #include "train/step_timer.h"
 #include "train/training_hooks.h"
 
@@ -20,14 +21,14 @@ class Summaries : public TrainingHook {
       return InvalidArgument(
           "expected a string as summary, got ",
           summary_.valid() ? summary_.name() : "a null output");
-    if (context.events() == nullptr)
-      return InvalidArgument("expected a run with a folder, got none");
+    SLUICE_RETURN_IF_ERROR(CheckHasEvents(context));
     return CheckEvery("summary", timer_.every());
   }
   // Tells readers to drop what a run that was killed wrote after this step.
   Status AfterCreateSession(TrainingContext& context) override {
-    return context.events()->AddSession(SessionEvent::kStart, "",
-                                        context.step());
+    errors_.Note(context, context.events()->AddSession(SessionEvent::kStart, "",
+                                                       context.step()));
+    return OkStatus();
   }
   Status BeforeRun(TrainingContext& context, StepRequest* request) override {
     due_ = timer_.Due(context.step() + 1, context.Now());
@@ -37,16 +38,21 @@ class Summaries : public TrainingHook {
   Status AfterRun(TrainingContext& context, const StepResult& result) override {
     if (!due_) return OkStatus();
     timer_.Done(context.step(), context.Now());
-    for (const std::string& bytes : result.values[0].flat<std::string>())
-      SLUICE_RETURN_IF_ERROR(
-          context.events()->AddSummary(bytes, context.step()));
+    for (const std::string& bytes : result.values[0].flat<std::string>()) {
+      const Status s = context.events()->AddSummary(bytes, context.step());
+      // (Malformed bytes are the program's error.)
+      if (s.code() == StatusCode::kInvalidArgument) return s;
+      errors_.Note(context, s);
+    }
     return OkStatus();
   }
   Status End(TrainingContext& context) override {
-    return context.events()->Flush();
+    errors_.Note(context, context.events()->Flush());
+    return OkStatus();
   }
 
  private:
+  EventErrors errors_;
   const Output summary_;
   StepTimer timer_;
   bool due_ = false;
@@ -78,14 +84,18 @@ class Profile : public TrainingHook {
     const std::string path = (std::filesystem::path(context.folder()) /
                               absl::StrCat("trace-", context.step(), ".json"))
                                  .string();
-    SLUICE_RETURN_IF_ERROR(WriteFile(path, result.metadata->ChromeTrace()));
-    if (context.events() == nullptr) return OkStatus();
-    return context.events()->AddRunMetadata(
-        absl::StrCat("step ", context.step()),
-        SerializeRunMetadata(*result.metadata), context.step());
+    errors_.Note(context, ReplaceFile(path, result.metadata->ChromeTrace(),
+                                      /*sync=*/false));
+    if (context.events() != nullptr)
+      errors_.Note(context,
+                   context.events()->AddRunMetadata(
+                       absl::StrCat("step ", context.step()),
+                       SerializeRunMetadata(*result.metadata), context.step()));
+    return OkStatus();
   }
 
  private:
+  EventErrors errors_;
   const ProfileHookOptions options_;
   int64_t run_ = 0;
   bool traced_ = false;

@@ -83,6 +83,9 @@ class TrainingContext {
 
   // Ends the run after this step. The first reason counts.
   void RequestStop(const std::string& reason);
+  // No checkpoint is to be saved from now on, since variables may be spoilt.
+  void RefuseSaves() { saves_refused_ = true; }
+  bool saves_refused() const { return saves_refused_; }
   // A line for the user (TrainingOptions::log).
   void Log(const std::string& line) const;
   // Seconds of a clock that only goes forward.
@@ -101,16 +104,19 @@ class TrainingContext {
   std::unique_ptr<EventWriter> events_;
   std::string restored_from_;
   bool stop_ = false;
+  bool saves_refused_ = false;
   std::string stop_reason_;
   std::function<void(const std::string&)> log_;
   std::function<double()> clock_;
 };
 
 // Functions are called by the thread that calls the TrainingSession, for one
-// hook after the other in the order of TrainingOptions::hooks; after these, for
-// those that the session adds itself, which saves a checkpoint last. An error
-// ends the run: it is returned with the hook's name, and later hooks are not
-// called for that step, so that nothing is saved after a hook has refused it.
+// hook after the other: for the NanHook and the StopAtStepHook of the options,
+// for TrainingOptions::hooks in their order, for the others that the session
+// adds itself, and for the one that saves checkpoints last. An error ends the
+// run: it is returned with the hook's name, and later hooks are not called for
+// that step, so that nothing is saved after a hook has refused it. Errors of
+// event files are logged by the library's hooks, and end nothing.
 class TrainingHook {
  public:
   TrainingHook() = default;

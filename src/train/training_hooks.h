@@ -41,7 +41,9 @@ struct CheckpointHookOptions {
 // checkpoint; every so often; and at the end, where an error is returned. In a
 // session of this process saves run beside training (Saver::SaveAsync); while
 // one is being written, no other begins. Their errors, such as a full disk, are
-// logged, and training goes on. `saver`: of the run's graph; outlives the run.
+// logged, and training goes on. Steps that do not raise the global step are
+// saved too, under the same name, with a warning. `saver`: of the run's graph;
+// outlives the run.
 HookPtr CheckpointHook(Saver* saver, const std::string& prefix,
                        const CheckpointHookOptions& options = {});
 
@@ -59,7 +61,7 @@ struct NanHookOptions {
   // Whether each step also computes, for every tensor that the loss depends on,
   // whether it is finite. See NanHook.
   bool in_step = false;
-  bool fail = true;  // Else the run stops without error.
+  bool fail = true;  // Else the run stops without error or last checkpoint.
 };
 // Ends the run when the loss is not finite, with InvalidArgument: the step, the
 // loss, and the first tensor that was not finite. Tensors are those of floating

@@ -4,14 +4,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "checkpoint/state.h"
+#include "client/control/control_flow.h"
 #include "client/operators.h"
+#include "graph/graphdef.h"
 #include "io/file.h"
 #include "sluice/ops.h"
 #include "summary/event_reader.h"
 #include "summary/proto/summary.pb.h"
+#include "train/step_timer.h"
 #include "train/testing/training_test_util.h"
 
 namespace sluice {
@@ -84,6 +88,75 @@ TEST_F(TrainingHooksTest, TheBestCheckpointsByMetricAreKept) {
   // (The value is read before or after the step adds to it.)
   EXPECT_TRUE(CheckpointExists(Path("model.ckpt-3")) ||
               CheckpointExists(Path("model.ckpt-2")));
+}
+
+TEST_F(TrainingHooksTest, TheLastCheckpointHasNoMetricOfAnEarlierStep) {
+  TrainingOptions options = {.last_step = 5};
+  options.saver_options = {.keep_best = 9};
+  options.save = {.steps = 2};
+  options.wait_for_saves = true;
+  options.metric = ops::Identity(model_.value);
+  auto run = Start(options, {});
+  EXPECT_TRUE(run->Train({model_.add}).ok());
+  EXPECT_THAT(*ReadFile(Path("checkpoint.best")),
+              AllOf(HasSubstr("model.ckpt-4"), Not(HasSubstr("model.ckpt-5"))));
+}
+
+TEST_F(TrainingHooksTest, StepsThatDoNotCountAreSavedWithAWarning) {
+  double now = 0;
+  Node* const add = model_.value.AssignAdd(Constant(1.f));
+  TrainingOptions options;
+  options.save = {.seconds = 10};
+  options.wait_for_saves = true;
+  options.clock = [&] { return now; };
+  auto run = Start(options, {StopAfterStepsHook(3)});
+  ASSERT_TRUE(run->RunStep({add}).ok());
+  now = 11;
+  ASSERT_TRUE(run->RunStep({add}).ok());
+  EXPECT_EQ(Saved(Path("model.ckpt-0"), "value"), 2);
+  EXPECT_TRUE(run->Train({add}).ok());
+  EXPECT_EQ(Saved(Path("model.ckpt-0"), "value"), 3);
+  EXPECT_EQ(std::count_if(lines_.begin(), lines_.end(),
+                          [](const std::string& line) {
+                            return line.find("raise the global step") !=
+                                   std::string::npos;
+                          }),
+            1);
+}
+
+// Closes the run's event file after the first step: then no write succeeds.
+class EventsEnd : public TrainingHook {
+ public:
+  std::string name() const override { return "events end"; }
+  Status AfterRun(TrainingContext& context, const StepResult&) override {
+    return context.step() == 1 ? context.events()->Close() : OkStatus();
+  }
+};
+
+TEST_F(TrainingHooksTest, ErrorsOfEventFilesEndNothing) {
+  TrainingOptions options = {.last_step = 5};
+  options.summary = ops::ScalarSummary(
+      Constant(Tensor::Scalar<std::string>("five")), Constant(5.f));
+  options.summary_every = {.steps = 1};
+  options.log_every = {.steps = 1};
+  options.wait_for_saves = true;
+  auto run =
+      Start(options, {std::make_shared<EventsEnd>(),
+                      EvaluationHook([](Session&, int64_t) { return 1.0; },
+                                     {.every = {.steps = 1}})});
+  const Status s = run->Train({model_.add});
+  EXPECT_EQ(run->step(), 5);
+  EXPECT_EQ(Saved(Path("model.ckpt-5"), "value"), 5);
+  EXPECT_THAT(lines_, Contains(HasSubstr("WARNING: events: not written")));
+  // It is reported when the run has ended.
+  EXPECT_FALSE(s.ok());
+}
+
+TEST(StepTimerTest, IsDueWhenStepsAreRunAgain) {
+  StepTimer timer({.steps = 100});
+  timer.Done(150, 0);
+  EXPECT_FALSE(timer.Due(151, 1));
+  EXPECT_TRUE(timer.Due(101, 1));
 }
 
 TEST_F(TrainingHooksTest, EarlyStoppingWaitsForItsPatience) {
@@ -331,6 +404,34 @@ TEST_F(TrainingHooksTest, ANanLossCanStopWithoutError) {
   EXPECT_TRUE(run->ShouldStop());
   EXPECT_THAT(lines_, Contains(HasSubstr("WARNING: loss 'loss:0'")));
   EXPECT_TRUE(run->Close().ok());
+  // What the step left is not saved at the end either.
+  EXPECT_EQ(*LatestCheckpoint(folder_.string()), Path("model.ckpt-0"));
+}
+
+TEST_F(TrainingHooksTest, TensorsInImportedLoopsAreNotLookedAt) {
+  std::string bytes;
+  {
+    Graph g;
+    const WithGraph use(g);
+    const Output x = Placeholder<float>({}, "x");
+    ops::Identity(Cond(
+                      x > 0.f, [&]() -> Output { return ops::Log(x); },
+                      [&]() -> Output { return ops::Square(x); }),
+                  {.name = "loss"});
+    bytes = *ExportGraphDef(g);
+  }
+  ASSERT_TRUE(ImportGraphDef(bytes, g_).ok());
+  const Output loss = *g_.FindOutput("loss:0"), x = *g_.FindOutput("x:0");
+  TrainingOptions options = {};
+  options.loss = loss;
+  options.nan.in_step = true;
+  auto run = Start(options, {});
+  ASSERT_NE(run, nullptr);
+  // Each branch runs: the tensors of the other one have no values.
+  for (const float at : {2.f, -2.f}) {
+    const Status s = run->RunStep({model_.add}, {{x, Tensor::Scalar(at)}});
+    EXPECT_TRUE(s.ok()) << s;
+  }
 }
 
 }  // namespace

@@ -125,9 +125,21 @@ class TrainingSession::Impl {
   // Ends threads and the session; an error of the threads, but for those that
   // come from ending them.
   Status EndSession();
+  // Before another try; a signal ends it.
   void Pause() const {
-    std::this_thread::sleep_for(
-        std::chrono::duration<double>(options_.retry_seconds));
+    double left = options_.retry_seconds;
+    do {
+      const double slice = std::min(left, 0.1);
+      std::this_thread::sleep_for(std::chrono::duration<double>(slice));
+      left -= slice;
+    } while (left > 0 && (signals_ == nullptr || signals_->received() == 0));
+  }
+  // Cancelled if a signal has asked for the end while there is no session.
+  Status CheckSignals() {
+    (void)ShouldStop();
+    if (stop_signal_ == 0) return OkStatus();
+    return Cancelled("training: expected to wait for a session, got ",
+                     signals_->name());
   }
   void Log(const std::string& line) const { context_.Log(line); }
   std::string Prefix() const {
@@ -269,6 +281,7 @@ Status TrainingSession::Impl::NewSession(bool again) {
     Log(absl::StrCat("training: no session yet: ", s.message()));
     (void)EndSession();
     Pause();
+    SLUICE_RETURN_IF_ERROR(CheckSignals());
   }
 }
 
@@ -433,6 +446,7 @@ Status TrainingSession::Impl::AwaitChief() {
           options_.max_wait_seconds, " seconds, got no value of ",
           Listed(missing));
     Pause();
+    SLUICE_RETURN_IF_ERROR(CheckSignals());
   }
 }
 

@@ -109,7 +109,8 @@ struct TrainingOptions {
 //   ShouldStop is true, and Close returns the error, without a last checkpoint.
 // - With stop_on_signals, a signal lets the step that runs end (it does not
 //   interrupt one that waits); then ShouldStop is true, and Close saves a
-//   checkpoint as always.
+//   checkpoint as always. While a run waits for the chief or for the cluster,
+//   a signal ends the wait with Cancelled.
 class TrainingSession {
  public:
   static Result<std::unique_ptr<TrainingSession>> Start(

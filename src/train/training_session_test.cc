@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <thread>
 
@@ -365,7 +366,8 @@ TEST_F(TrainingSessionTest, AFullDiskDoesNotEndTraining) {
   ASSERT_TRUE(EnableFailpoints("checkpoint.write=error(no space left)").ok());
   const auto warned = [&] {
     return std::any_of(lines_.begin(), lines_.end(), [](const auto& line) {
-      return line.find("WARNING: checkpoint: not saved, training goes on") ==
+      return line.find(
+                 "WARNING: checkpoint: an error of saving, training goes on") ==
                  0 &&
              line.find("no space left") != std::string::npos;
     });
@@ -429,6 +431,25 @@ TEST_F(TrainingSessionTest, AnErrorOfAQueueRunnerIsTheCause) {
   EXPECT_THAT(std::string(s.message()),
               AllOf(HasSubstr("queue runner"), HasSubstr("nothing to read")));
   EXPECT_EQ((*training)->Close(), s);
+}
+
+TEST_F(TrainingSessionTest, AQueueRunnersErrorOfClosingIsIgnored) {
+  Counter model;
+  const Queue queue = Queue::Fifo({{DType::kFloat, {}}});
+  const DatasetIterator input = Dataset::Range(2).MakeIterator();
+  const Output bad =
+      ops::CheckNumerics(ops::Log(model.value - 1.f), "cannot close");
+  TrainingOptions options = Options({});
+  options.inputs = {input};
+  options.queue_runners = {
+      {.enqueue = {queue.Enqueue({ops::Cast(input.Next()[0], DType::kFloat)})},
+       .close = bad.node}};
+  const Output from_queue = queue.Dequeue()[0];
+  auto training = TrainingSession::Start(options);
+  ASSERT_TRUE(training.ok()) << training.status();
+  for (int i = 0; i < 2; ++i)
+    EXPECT_TRUE((*training)->Run({}, {from_queue}, {model.add}).ok());
+  EXPECT_TRUE((*training)->Close().ok());
 }
 
 TEST_F(TrainingSessionTest, MisuseIsAnError) {
@@ -504,6 +525,42 @@ TEST_F(TrainingSessionTest, ASignalEndsTheRunWithACheckpoint) {
     EXPECT_EQ(*LatestCheckpoint(options.folder),
               options.folder + "/model.ckpt-3");
   }
+}
+
+TEST_F(TrainingSessionTest, ASignalEndsTheWaitForTheChief) {
+  Counter model;
+  TrainingOptions options = Options({});
+  options.is_chief = false;
+  options.stop_on_signals = true;
+  options.retry_seconds = 3600;
+  std::atomic<bool> waits = true;
+  // Until it is seen: the handler is installed in Start.
+  struct sigaction ignored = {}, before = {};
+  ignored.sa_handler = SIG_IGN;
+  ASSERT_EQ(sigaction(SIGTERM, &ignored, &before), 0);
+  std::thread sender([&] {
+    while (waits) {
+      kill(getpid(), SIGTERM);
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  });
+  const Status s = TrainingSession::Start(options).status();
+  waits = false;
+  sender.join();
+  sigaction(SIGTERM, &before, nullptr);
+  EXPECT_EQ(s.code(), StatusCode::kCancelled) << s;
+  EXPECT_THAT(std::string(s.message()), HasSubstr("SIGTERM"));
+}
+
+TEST_F(TrainingSessionTest, AFirstSaveThatIsAbortedIsTriedAgain) {
+  Counter model;
+  TrainingOptions options = Options({});
+  options.wait_for_saves = true;
+  // (Unavailable: as if a task was lost.)
+  ASSERT_TRUE(EnableFailpoints("checkpoint.write=error(lost)*1").ok());
+  auto training = TrainingSession::Start(options);
+  ASSERT_TRUE(training.ok()) << training.status();
+  EXPECT_TRUE(CheckpointExists(Path("model.ckpt-0")));
 }
 
 TEST_F(TrainingSessionTest, FormerHandlersOfSignalsComeBack) {

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/pending_file.h"
 #include "deploy/quantize.h"
 #include "deploy/saved_model.h"
 #include "graph/graphdef.h"
-#include "io/file.h"
 #include "tools/sluice/cli.h"
 
 namespace sluice::cli {
@@ -28,7 +28,7 @@ int Write(const FreezeFlags& o, Session& session,
                             Freeze(session, feeds, fetches));
     SLUICE_ASSIGN_OR_RETURN(const std::string bytes,
                             ExportGraphDef(*frozen.graph, IsTextFile(o.out)));
-    SLUICE_RETURN_IF_ERROR(WriteFile(o.out, bytes));
+    SLUICE_RETURN_IF_ERROR(ReplaceFile(o.out, bytes));
     for (const Output& f : frozen.feeds)
       std::printf("feed   %s  %s%s\n", f.name().c_str(),
                   DTypeName(f.dtype()).c_str(), f.shape().ToString().c_str());

@@ -289,10 +289,19 @@ void AddInspect(CLI::App& app, std::function<int()>* run) {
   sub->callback([o, run] {
     *run = [o] {
       const bool model = IsSavedModel(o->first);
-      if (!o->second.empty() && model != IsSavedModel(o->second))
+      if (!o->second.empty() && model != IsSavedModel(o->second)) {
+        const std::string& other = model ? o->second : o->first;
+        const Result<std::string> at = CheckpointAt(other);
+        if (!at.ok()) return Fail(kRunFailed, at.status());
+        if (!CheckpointExists(*at))
+          return Fail(kRunFailed,
+                      NotFound("inspect: expected a saved model or a "
+                               "checkpoint at '",
+                               other, "', got neither"));
         return Fail(kUsage,
                     absl::StrCat("inspect: expected two checkpoints or two "
                                  "saved models, got one of each"));
+      }
       if (model)
         return o->second.empty() ? InspectSavedModel(o->first)
                                  : CompareSavedModels(o->first, o->second);

@@ -7,6 +7,7 @@
 #include <system_error>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_format.h"
 #include "summary/event_digest.h"
 #include "tools/sluice/cli.h"
@@ -32,6 +33,13 @@ std::string TimeText(double seconds) {
   return text;
 }
 
+// A tag as a terminal may show it: files may hold anything.
+constexpr size_t kColumn = 80, kLongestTag = 1000;
+std::string Shown(const std::string& tag) {
+  return absl::Utf8SafeCEscape(tag.substr(0, kLongestTag)) +
+         (tag.size() > kLongestTag ? "..." : "");
+}
+
 std::string Described(const TagDigest& t) {
   std::string out = absl::StrFormat("%-9s  %7d  steps %d to %d", t.kind,
                                     t.count, t.first_step, t.last_step);
@@ -49,9 +57,10 @@ int InspectFile(const std::string& path) {
   const Result<EventDigest> digest = DigestEvents(path);
   if (!digest.ok()) return Fail(kRunFailed, digest.status());
   size_t width = 3;
-  for (const auto& [tag, t] : digest->tags) width = std::max(width, tag.size());
   for (const auto& [tag, t] : digest->tags)
-    std::printf("%-*s  %s\n", static_cast<int>(width), tag.c_str(),
+    width = std::max(width, std::min(Shown(tag).size(), kColumn));
+  for (const auto& [tag, t] : digest->tags)
+    std::printf("%-*s  %s\n", static_cast<int>(width), Shown(tag).c_str(),
                 Described(t).c_str());
   std::string line = absl::StrCat(Counted(digest->events, "event"), ", ");
   const std::pair<int64_t, const char*> others[] = {

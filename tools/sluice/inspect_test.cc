@@ -247,5 +247,27 @@ TEST_F(InspectCommand, FreezesSavedModelsIntoGraphsThatRun) {
   EXPECT_EQ((*y)[0].data<float>()[2], 45);
 }
 
+TEST_F(InspectCommand, ShowsTagsWithoutControlCharactersAndWideColumns) {
+  std::string path;
+  {
+    auto events = *EventWriter::Open(folder_.string());
+    path = events->path();
+    ASSERT_TRUE(events->AddScalar("a\x1b[2Jb", 1, 1).ok());
+    ASSERT_TRUE(events->AddScalar(std::string(100'000, 'x'), 1, 1).ok());
+    ASSERT_TRUE(events->Close().ok());
+  }
+  const Inspected o = Inspect({path});
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.out, HasSubstr("a\\033[2Jb"));
+  EXPECT_EQ(o.out.find('\x1b'), std::string::npos);
+  EXPECT_LT(o.out.size(), 2000u);
+}
+
+TEST_F(InspectCommand, APathOfNothingIsToldFromAnotherKind) {
+  const Inspected o = Inspect({"tests/saved_models/v1", "/nonexistent/model"});
+  EXPECT_NE(o.code, 0);
+  EXPECT_THAT(o.err, HasSubstr("at '/nonexistent/model', got neither"));
+}
+
 }  // namespace
 }  // namespace sluice::cli

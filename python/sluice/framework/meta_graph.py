@@ -130,6 +130,20 @@ def strip_graph_default_valued_attrs(meta_graph_def):
     meta_graph_def.meta_info_def.stripped_default_attrs = True
 
 
+def _with_contexts(made, graph, scope, collection_list):
+    """Returns a MetaGraphDef with the contexts of the graph's loops.
+
+    They are those of `_core.recover_contexts`, which was called before the
+    nodes were exported.
+    """
+    made = protos.MetaGraphDef.FromString(_core.add_contexts(
+        graph, scope, made.SerializeToString()))
+    if collection_list is not None:
+        for key in _CONTEXT_KEYS - set(collection_list):
+            made.collection_def.pop(key, None)
+    return made
+
+
 def create_meta_graph_def(meta_info_def=None, graph_def=None, saver_def=None,
                           collection_list=None, graph=None, export_scope=None,
                           strip_default_attrs=False):
@@ -138,13 +152,17 @@ def create_meta_graph_def(meta_info_def=None, graph_def=None, saver_def=None,
     A graph that is not given as a GraphDef is added with its shapes. See
     `export_meta_graph`.
     """
+    graph = graph or graphs.get_default_graph()
+    contexts = False
     if graph_def is None and not export_scope:
-        graph_def = (graph or graphs.get_default_graph()).as_graph_def(
-            add_shapes=True)
-    return export_scoped_meta_graph(
+        contexts = _core.recover_contexts(graph)
+        graph_def = graph.as_graph_def(add_shapes=True)
+    made = export_scoped_meta_graph(
         graph_def=graph_def, graph=graph, export_scope=export_scope,
         saver_def=saver_def, strip_default_attrs=strip_default_attrs,
         meta_info_def=meta_info_def, collection_list=collection_list)[0]
+    return (_with_contexts(made, graph, "", collection_list) if contexts
+            else made)
 
 
 def export_scoped_meta_graph(
@@ -193,11 +211,8 @@ def export_scoped_meta_graph(
         if collection is not None and isinstance(key, str):
             made.collection_def[key].CopyFrom(collection)
     if contexts:
-        made = protos.MetaGraphDef.FromString(_core.add_contexts(
-            graph, export_scope or "", made.SerializeToString()))
-        if collection_list is not None:
-            for key in _CONTEXT_KEYS - set(collection_list):
-                made.collection_def.pop(key, None)
+        made = _with_contexts(made, graph, export_scope or "",
+                              collection_list)
     if saver_def is not None:
         made.saver_def.MergeFromString(saver_def.SerializeToString())
     if clear_extraneous_savers:

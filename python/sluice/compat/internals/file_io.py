@@ -1,5 +1,7 @@
 """Files under the names of TensorFlow's internal module file_io."""
 
+import uuid
+
 from sluice.compat import gfile
 
 file_exists, is_directory, stat = gfile.Exists, gfile.IsDirectory, gfile.Stat
@@ -25,6 +27,11 @@ def write_string_to_file(filename, file_content):
 
 def atomic_write_string_to_file(filename, contents, overwrite=True):
     """Writes a file aside, and gives it its name."""
-    aside = f"{gfile._path(filename)}.tempstate"
-    write_string_to_file(aside, contents)
-    gfile.Rename(aside, filename, overwrite)
+    aside = f"{gfile._path(filename)}.tempstate{uuid.uuid4().hex}"
+    try:
+        write_string_to_file(aside, contents)
+        gfile.Rename(aside, filename, overwrite)
+    except BaseException:
+        if gfile.Exists(aside):
+            gfile.Remove(aside)
+        raise

@@ -72,13 +72,23 @@ maybe_saved_model_directory = names.contains_saved_model
 
 
 def get_asset_tensors(export_dir, meta_graph_def_to_load, import_scope=None):
-    """Returns {name of a tensor: path of its file} of a MetaGraphDef."""
+    """Returns {name of a tensor: path of its file} of a MetaGraphDef.
+
+    Raises:
+      ValueError: if a name leads out of the folder of assets.
+    """
     assets = list(meta_graph_def_to_load.asset_file_def)
     if not assets:
         collection = meta_graph_def_to_load.collection_def
         if names.ASSETS_KEY in collection:
             assets = [protos.AssetFileDef.FromString(any_.value) for any_ in
                       collection[names.ASSETS_KEY].any_list.value]
+    for asset in assets:
+        # A model reads no files outside of its folder.
+        if (os.path.isabs(asset.filename) or
+                not asset.filename or ".." in asset.filename.split("/")):
+            raise ValueError(f"Expected an asset in the model's folder, got "
+                             f"{asset.filename!r}.")
     folder = os.path.join(_text(export_dir), names.ASSETS_DIRECTORY)
     return {_within(asset.tensor_info.name, import_scope):
             os.path.join(folder, asset.filename) for asset in assets}
