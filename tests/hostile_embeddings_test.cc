@@ -27,7 +27,7 @@ HOSTILE(PartitionersOfNothing,
         "FixedSizePartitioner VariableAxisSizePartitioner "
         "MinMaxVariablePartitioner GetPartitionedVariable") {
   constexpr int64_t kNumbers[] = {INT64_MIN, -1, 0, 1, INT64_MAX};
-  std::vector<Partitioner> partitioners = {
+  std::vector<VariablePartitioner> partitioners = {
       nullptr, [](const Shape&, DType) { return std::vector<int64_t>(); },
       [](const Shape&, DType) { return std::vector<int64_t>(9, kHuge); }};
   for (const int64_t a : kNumbers)
@@ -40,7 +40,7 @@ HOSTILE(PartitionersOfNothing,
     }
   const Shape shapes[] = {Shape(), Shape({0}), Shape({3, 0}), Shape({2, 3}),
                           Shape({-1, 2})};
-  for (const Partitioner& partitioner : partitioners)
+  for (const VariablePartitioner& partitioner : partitioners)
     for (const Shape& shape : shapes)
       for (const DType t : {DType::kFloat, DType::kString, DType::kInvalid}) {
         if (partitioner != nullptr) {

@@ -116,12 +116,12 @@ class HostileHook : public TrainingHook {
   Status AfterCreateSession(TrainingContext& context) override {
     return TrainingHook::AfterCreateSession(context);
   }
-  Status BeforeRun(TrainingContext& context, StepRequest* request) override {
+  Status BeforeRun(TrainingContext& context, HookRequest* request) override {
     request->fetches = {Elsewhere(), Output()};
     request->feeds = {{Output(), Tensor()}};
     return TrainingHook::BeforeRun(context, request);
   }
-  Status AfterRun(TrainingContext& context, const StepResult& r) override {
+  Status AfterRun(TrainingContext& context, const HookResult& r) override {
     return TrainingHook::AfterRun(context, r);
   }
   Status End(TrainingContext& context) override {

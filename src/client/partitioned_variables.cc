@@ -89,7 +89,7 @@ struct Cut {
 };
 
 Result<Cut> CutOf(const Shape& shape, DType dtype,
-                  const Partitioner& partitioner) {
+                  const VariablePartitioner& partitioner) {
   SLUICE_RETURN_IF_ERROR(shape.status());
   if (partitioner == nullptr)
     return InvalidArgument("expected a partitioner, got none");
@@ -136,13 +136,13 @@ const InitialPart* InitialPart::CurrentOf(const Shape& own) {
                                                                 : nullptr;
 }
 
-Partitioner FixedSizePartitioner(int64_t parts, int axis) {
+VariablePartitioner FixedSizePartitioner(int64_t parts, int axis) {
   return [=](const Shape& shape, DType) { return Along(shape, axis, parts); };
 }
 
-Partitioner VariableAxisSizePartitioner(int64_t max_bytes, int axis,
-                                        int64_t bytes_per_string,
-                                        int64_t max_parts) {
+VariablePartitioner VariableAxisSizePartitioner(int64_t max_bytes, int axis,
+                                                int64_t bytes_per_string,
+                                                int64_t max_parts) {
   return [=](const Shape& shape, DType dtype) -> std::vector<int64_t> {
     const int64_t length = shape.dim(axis);
     if (max_bytes < 1 || bytes_per_string < 1 || max_parts < 0 || length < 0)
@@ -159,9 +159,9 @@ Partitioner VariableAxisSizePartitioner(int64_t max_bytes, int axis,
   };
 }
 
-Partitioner MinMaxVariablePartitioner(int64_t max_parts, int axis,
-                                      int64_t min_bytes,
-                                      int64_t bytes_per_string) {
+VariablePartitioner MinMaxVariablePartitioner(int64_t max_parts, int axis,
+                                              int64_t min_bytes,
+                                              int64_t bytes_per_string) {
   return [=](const Shape& shape, DType dtype) -> std::vector<int64_t> {
     if (max_parts < 1 || min_bytes < 1 || bytes_per_string < 1) return {};
     const double total = static_cast<double>(shape.num_elements()) *
@@ -392,9 +392,9 @@ Node* PartitionedVar::initializer(SourceLoc loc) const {
 }
 
 PartitionedVar GetPartitionedVariable(
-    const std::string& name, const Shape& shape, const Partitioner& partitioner,
-    const InitializerFn& initializer, DType dtype,
-    const PartitionedVarOptions& options, SourceLoc loc) {
+    const std::string& name, const Shape& shape,
+    const VariablePartitioner& partitioner, const InitializerFn& initializer,
+    DType dtype, const PartitionedVarOptions& options, SourceLoc loc) {
   const auto fail = [&](const Status& s) {
     const Status error = Annotate(s, absl::StrCat("variable '", name, "'"));
     return PartitionedVar({Var::FromHandle(BuildError(error, loc))});

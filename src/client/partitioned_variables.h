@@ -27,22 +27,23 @@ namespace sluice {
 
 // Into how many parts a variable is cut along each dimension: one number per
 // dimension, at most one of them above 1.
-using Partitioner =
+using VariablePartitioner =
     std::function<std::vector<int64_t>(const Shape& shape, DType dtype)>;
 
 // `parts` along a dimension, or as many as it has elements if it has fewer.
-Partitioner FixedSizePartitioner(int64_t parts, int axis = 0);
+VariablePartitioner FixedSizePartitioner(int64_t parts, int axis = 0);
 // As few parts as keep each of them within `max_bytes` (or one element along
 // the dimension, if that is larger), but at most `max_parts`; 0: any number. A
 // string counts as `bytes_per_string`.
-Partitioner VariableAxisSizePartitioner(int64_t max_bytes, int axis = 0,
-                                        int64_t bytes_per_string = 16,
-                                        int64_t max_parts = 0);
+VariablePartitioner VariableAxisSizePartitioner(int64_t max_bytes, int axis = 0,
+                                                int64_t bytes_per_string = 16,
+                                                int64_t max_parts = 0);
 // Parts of about `min_bytes` each: the size divided by it, rounded up, but at
 // most `max_parts`.
-Partitioner MinMaxVariablePartitioner(int64_t max_parts = 1, int axis = 0,
-                                      int64_t min_bytes = 256 << 10,
-                                      int64_t bytes_per_string = 16);
+VariablePartitioner MinMaxVariablePartitioner(int64_t max_parts = 1,
+                                              int axis = 0,
+                                              int64_t min_bytes = 256 << 10,
+                                              int64_t bytes_per_string = 16);
 
 // Which part of which larger variable a variable is.
 struct VariablePart {
@@ -130,7 +131,8 @@ struct PartitionedVarOptions {
 // is no partitioner or it returns what it must not, or if existing parts
 // differ.
 PartitionedVar GetPartitionedVariable(
-    const std::string& name, const Shape& shape, const Partitioner& partitioner,
+    const std::string& name, const Shape& shape,
+    const VariablePartitioner& partitioner,
     const InitializerFn& initializer = nullptr, DType dtype = DType::kInvalid,
     const PartitionedVarOptions& options = {}, SourceLoc loc = CallerLoc());
 

@@ -59,7 +59,7 @@ struct VariableScopeOptions {
   // Those of the scopes around are called by its `next`.
   VariableGetter getter = nullptr;
   // The default of GetPartitionedVariable. (GetVariable makes whole variables.)
-  Partitioner partitioner = nullptr;
+  VariablePartitioner partitioner = nullptr;
   // If another scope of this name was opened in the scope around, this is
   // "name_1", "name_2" and so on. (The count starts again whenever the scope
   // around is opened, so that a model built twice names its layers alike.)
@@ -83,7 +83,9 @@ class VariableScope {
   const std::string& name() const { return name_; }
   // Not kInherit.
   Reuse reuse() const { return options_.reuse; }
-  const Partitioner& partitioner() const { return options_.partitioner; }
+  const VariablePartitioner& partitioner() const {
+    return options_.partitioner;
+  }
 
   // For GetVariable: completes the name and what the request leaves open; calls
   // the getters, the innermost first, around `make`. A getter that returns a

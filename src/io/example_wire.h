@@ -24,7 +24,7 @@ struct FeatureView {
 };
 
 inline bool ReadFeature(std::string_view bytes, FeatureView* out) {
-  WireReader r(bytes);
+  FieldReader r(bytes);
   WireTag tag;
   while (r.ReadTag(&tag)) {
     if (tag.type != WireType::kBytes || tag.field > 3) {
@@ -43,7 +43,7 @@ inline bool ReadFeature(std::string_view bytes, FeatureView* out) {
 // message: the map is field 1 of the message there. False if it is malformed.
 template <typename F>
 bool ForEachEntry(std::string_view message, uint32_t field, F&& f) {
-  WireReader outer(message);
+  FieldReader outer(message);
   WireTag tag;
   while (outer.ReadTag(&tag)) {
     if (!tag.Is(field, WireType::kBytes)) {
@@ -52,7 +52,7 @@ bool ForEachEntry(std::string_view message, uint32_t field, F&& f) {
     }
     std::string_view map;
     if (!outer.ReadBytes(&map)) return false;
-    WireReader entries(map);
+    FieldReader entries(map);
     while (entries.ReadTag(&tag)) {
       if (!tag.Is(1, WireType::kBytes)) {
         if (!entries.Skip(tag)) return false;
@@ -60,7 +60,7 @@ bool ForEachEntry(std::string_view message, uint32_t field, F&& f) {
       }
       std::string_view entry, key, value;
       if (!entries.ReadBytes(&entry)) return false;
-      WireReader parts(entry);
+      FieldReader parts(entry);
       while (parts.ReadTag(&tag)) {
         const bool known = tag.type == WireType::kBytes && tag.field <= 2;
         if (!(known ? parts.ReadBytes(tag.field == 1 ? &key : &value)
@@ -115,7 +115,7 @@ struct Unbounded {
 // False if it is malformed.
 template <typename T, typename Sink>
 bool ReadValues(std::string_view list, Sink& sink) {
-  WireReader r(list);
+  FieldReader r(list);
   WireTag tag;
   while (r.ReadTag(&tag)) {
     std::string_view bytes;
@@ -143,7 +143,7 @@ bool ReadValues(std::string_view list, Sink& sink) {
         continue;
       }
       if (tag.type != WireType::kBytes || !r.ReadBytes(&bytes)) return false;
-      WireReader packed(bytes);
+      FieldReader packed(bytes);
       while (packed.ReadVarint(&v)) sink.Push(static_cast<int64_t>(v));
       if (!packed.done()) return false;
     }

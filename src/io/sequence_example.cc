@@ -88,7 +88,7 @@ class SequenceParser {
 
   Status ReadList(int64_t i, size_t f, std::string_view bytes) {
     int64_t length = 0;
-    WireReader r(bytes);
+    FieldReader r(bytes);
     WireTag tag;
     while (r.ReadTag(&tag)) {
       if (!tag.Is(1, WireType::kBytes)) {

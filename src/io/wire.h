@@ -1,7 +1,7 @@
 // A walk over protobuf's wire format that copies nothing, for messages whose
 // fields are read in bulk.
 //
-//   WireReader r(bytes);
+//   FieldReader r(bytes);
 //   WireTag tag;
 //   while (r.ReadTag(&tag))
 //     if (!(tag.Is(1, WireType::kBytes) ? r.ReadBytes(&name) : r.Skip(tag)))
@@ -32,9 +32,9 @@ struct WireTag {
 // Reads fields from a view, which must outlive it. Every function returns false
 // if the bytes are no such field, and never reads beyond them. Groups, which
 // proto3 does not have, count as malformed.
-class WireReader {
+class FieldReader {
  public:
-  explicit WireReader(std::string_view bytes)
+  explicit FieldReader(std::string_view bytes)
       : at_(bytes.data()), end_(bytes.data() + bytes.size()) {}
 
   bool done() const { return at_ == end_; }

@@ -28,7 +28,7 @@ struct SummaryValueView {
 // false if the bytes are malformed, down to the fields of the values.
 template <typename Fn>
 bool ForEachSummaryValue(std::string_view summary, const Fn& fn) {
-  WireReader values(summary);
+  FieldReader values(summary);
   WireTag tag;
   while (values.ReadTag(&tag)) {
     std::string_view bytes;
@@ -38,7 +38,7 @@ bool ForEachSummaryValue(std::string_view summary, const Fn& fn) {
     }
     if (!values.ReadBytes(&bytes)) return false;
     SummaryValueView value;
-    WireReader fields(bytes);
+    FieldReader fields(bytes);
     while (fields.ReadTag(&tag)) {
       value.has_metadata |= tag.Is(9, WireType::kBytes);
       if (!(tag.Is(1, WireType::kBytes) ? fields.ReadBytes(&value.tag)

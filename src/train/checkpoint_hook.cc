@@ -35,7 +35,7 @@ class Checkpoints : public TrainingHook {
     timer_.Done(context.step(), context.Now());
     return OkStatus();
   }
-  Status BeforeRun(TrainingContext& context, StepRequest* request) override {
+  Status BeforeRun(TrainingContext& context, HookRequest* request) override {
     LookAtFinished(context);
     asked_ =
         metric_.valid() && (timer_.Due(context.step() + 1, context.Now()) ||
@@ -43,7 +43,7 @@ class Checkpoints : public TrainingHook {
     if (asked_) request->fetches = {metric_};
     return OkStatus();
   }
-  Status AfterRun(TrainingContext& context, const StepResult& result) override {
+  Status AfterRun(TrainingContext& context, const HookResult& result) override {
     ++runs_;
     WarnOfNoCount(context, /*at_least=*/100);
     last_metric_.reset();  // (What the step left has another one.)

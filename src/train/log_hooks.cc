@@ -28,14 +28,14 @@ class LogTensors : public TrainingHook {
                                "', got a null output");
     return CheckEvery("log", timer_.every());
   }
-  Status BeforeRun(TrainingContext& context, StepRequest* request) override {
+  Status BeforeRun(TrainingContext& context, HookRequest* request) override {
     due_ = timer_.Due(context.step() + 1, context.Now());
     if (due_)
       for (const auto& [label, tensor] : tensors_)
         request->fetches.push_back(tensor);
     return OkStatus();
   }
-  Status AfterRun(TrainingContext& context, const StepResult& result) override {
+  Status AfterRun(TrainingContext& context, const HookResult& result) override {
     if (!due_) return OkStatus();
     std::string line = absl::StrCat("step ", context.step());
     for (size_t i = 0; i < tensors_.size(); ++i)
@@ -71,7 +71,7 @@ class StepCounter : public TrainingHook {
     timer_.Done(context.step(), context.Now());
     return OkStatus();
   }
-  Status AfterRun(TrainingContext& context, const StepResult&) override {
+  Status AfterRun(TrainingContext& context, const HookResult&) override {
     const double now = context.Now();
     if (!timer_.Due(context.step(), now)) return OkStatus();
     const StepTimer::Last last = *timer_.last();
@@ -121,7 +121,7 @@ class Progress : public TrainingHook {
     timer_.Done(context.step(), context.Now());
     return OkStatus();
   }
-  Status AfterRun(TrainingContext& context, const StepResult&) override {
+  Status AfterRun(TrainingContext& context, const HookResult&) override {
     const double now = context.Now();
     if (!timer_.Due(context.step(), now)) return OkStatus();
     timer_.Done(context.step(), now);

@@ -52,12 +52,12 @@ class NanGuard : public TrainingHook {
     SLUICE_RETURN_IF_ERROR(FindTensors(context.graph()));
     return options_.in_step ? AddChecks() : OkStatus();
   }
-  Status BeforeRun(TrainingContext&, StepRequest* request) override {
+  Status BeforeRun(TrainingContext&, HookRequest* request) override {
     request->fetches = {loss_};
     if (options_.in_step) request->fetches.push_back(finite_);
     return OkStatus();
   }
-  Status AfterRun(TrainingContext& context, const StepResult& result) override {
+  Status AfterRun(TrainingContext& context, const HookResult& result) override {
     if (IsAllFinite(result.values[0])) return OkStatus();
     const std::string text = absl::StrCat(
         "loss '", loss_.name(), "': expected finite values, got ",

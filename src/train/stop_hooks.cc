@@ -23,7 +23,7 @@ class StopAtStep : public TrainingHook {
     Look(context);
     return OkStatus();
   }
-  Status AfterRun(TrainingContext& context, const StepResult&) override {
+  Status AfterRun(TrainingContext& context, const HookResult&) override {
     Look(context);
     return OkStatus();
   }
@@ -50,12 +50,12 @@ class EarlyStopping : public TrainingHook {
       return InvalidArgument("expected a metric, got a null output");
     return patience_.Check();
   }
-  Status BeforeRun(TrainingContext& context, StepRequest* request) override {
+  Status BeforeRun(TrainingContext& context, HookRequest* request) override {
     due_ = timer_.Due(context.step() + 1, context.Now());
     if (due_) request->fetches = {metric_};
     return OkStatus();
   }
-  Status AfterRun(TrainingContext& context, const StepResult& result) override {
+  Status AfterRun(TrainingContext& context, const HookResult& result) override {
     if (!due_) return OkStatus();
     timer_.Done(context.step(), context.Now());
     SLUICE_ASSIGN_OR_RETURN(const double value,
@@ -93,7 +93,7 @@ class Evaluation : public TrainingHook {
     timer_.Done(context.step(), context.Now());
     return OkStatus();
   }
-  Status AfterRun(TrainingContext& context, const StepResult&) override {
+  Status AfterRun(TrainingContext& context, const HookResult&) override {
     return timer_.Due(context.step(), context.Now()) ? Evaluate(context)
                                                      : OkStatus();
   }

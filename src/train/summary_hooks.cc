@@ -30,12 +30,12 @@ class Summaries : public TrainingHook {
                                                        context.step()));
     return OkStatus();
   }
-  Status BeforeRun(TrainingContext& context, StepRequest* request) override {
+  Status BeforeRun(TrainingContext& context, HookRequest* request) override {
     due_ = timer_.Due(context.step() + 1, context.Now());
     if (due_) request->fetches = {summary_};
     return OkStatus();
   }
-  Status AfterRun(TrainingContext& context, const StepResult& result) override {
+  Status AfterRun(TrainingContext& context, const HookResult& result) override {
     if (!due_) return OkStatus();
     timer_.Done(context.step(), context.Now());
     for (const std::string& bytes : result.values[0].flat<std::string>()) {
@@ -72,14 +72,14 @@ class Profile : public TrainingHook {
       return InvalidArgument("expected a run with a folder, got none");
     return OkStatus();
   }
-  Status BeforeRun(TrainingContext&, StepRequest* request) override {
+  Status BeforeRun(TrainingContext&, HookRequest* request) override {
     int64_t at = run_++ - options_.first;
     if (at >= 0 && options_.every > 0) at %= options_.every;
     traced_ = at >= 0 && at < options_.steps;
     request->trace = traced_;
     return OkStatus();
   }
-  Status AfterRun(TrainingContext& context, const StepResult& result) override {
+  Status AfterRun(TrainingContext& context, const HookResult& result) override {
     if (!traced_) return OkStatus();
     const std::string path = (std::filesystem::path(context.folder()) /
                               absl::StrCat("trace-", context.step(), ".json"))

@@ -30,10 +30,10 @@ double TrainingContext::Now() const {
 
 Status TrainingHook::Begin(TrainingContext&) { return OkStatus(); }
 Status TrainingHook::AfterCreateSession(TrainingContext&) { return OkStatus(); }
-Status TrainingHook::BeforeRun(TrainingContext&, StepRequest*) {
+Status TrainingHook::BeforeRun(TrainingContext&, HookRequest*) {
   return OkStatus();
 }
-Status TrainingHook::AfterRun(TrainingContext&, const StepResult&) {
+Status TrainingHook::AfterRun(TrainingContext&, const HookResult&) {
   return OkStatus();
 }
 Status TrainingHook::End(TrainingContext&) { return OkStatus(); }

@@ -5,12 +5,12 @@
 //    public:
 //     explicit LossPrinter(const Output& loss) : loss_(loss) {}
 //     std::string name() const override { return "loss printer"; }
-//     Status BeforeRun(TrainingContext&, StepRequest* request) override {
+//     Status BeforeRun(TrainingContext&, HookRequest* request) override {
 //       request->fetches = {loss_};
 //       return OkStatus();
 //     }
 //     Status AfterRun(TrainingContext& context,
-//                     const StepResult& result) override {
+//                     const HookResult& result) override {
 //       const float loss = result.values[0].scalar<float>();
 //       context.Log(absl::StrCat("step ", context.step(), ": ", loss));
 //       if (loss < 0.01f) context.RequestStop("the loss is small");
@@ -44,15 +44,15 @@ struct Every {
 };
 
 // What a hook adds to a step.
-struct StepRequest {
+struct HookRequest {
   std::vector<Output> fetches = {};
   // FailedPrecondition if the program or another hook feeds one of these too.
   Feeds feeds = {};
-  bool trace = false;  // StepResult::metadata has events.
+  bool trace = false;  // HookResult::metadata has events.
 };
 
 // What came of it.
-struct StepResult {
+struct HookResult {
   std::vector<Tensor> values;  // Of the hook's fetches, in their order.
   const RunMetadata* metadata = nullptr;  // Empty unless a hook asked for it.
 };
@@ -132,9 +132,9 @@ class TrainingHook {
   // the place of one whose step was aborted.
   virtual Status AfterCreateSession(TrainingContext& context);
   // `request` is empty.
-  virtual Status BeforeRun(TrainingContext& context, StepRequest* request);
+  virtual Status BeforeRun(TrainingContext& context, HookRequest* request);
   // Not called for a step that failed.
-  virtual Status AfterRun(TrainingContext& context, const StepResult& result);
+  virtual Status AfterRun(TrainingContext& context, const HookResult& result);
   // After the last step, unless an error ended the run.
   virtual Status End(TrainingContext& context);
 };

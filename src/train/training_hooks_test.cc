@@ -128,7 +128,7 @@ TEST_F(TrainingHooksTest, StepsThatDoNotCountAreSavedWithAWarning) {
 class EventsEnd : public TrainingHook {
  public:
   std::string name() const override { return "events end"; }
-  Status AfterRun(TrainingContext& context, const StepResult&) override {
+  Status AfterRun(TrainingContext& context, const HookResult&) override {
     return context.step() == 1 ? context.events()->Close() : OkStatus();
   }
 };

@@ -54,7 +54,7 @@ class TellsFirstStep : public TrainingHook {
  public:
   explicit TellsFirstStep(int file) : file_(file) {}
   std::string name() const override { return "first step"; }
-  Status AfterRun(TrainingContext&, const StepResult&) override {
+  Status AfterRun(TrainingContext&, const HookResult&) override {
     if (!told_ && write(file_, "s", 1) != 1) return Internal("pipe");
     told_ = true;
     return OkStatus();

@@ -502,7 +502,7 @@ Result<std::vector<Tensor>> TrainingSession::Impl::Step(
   std::vector<size_t> first(hooks_.size());
   RunOptions options;
   for (size_t i = 0; i < hooks_.size(); ++i) {
-    StepRequest request;
+    HookRequest request;
     const std::string who = absl::StrCat("hook '", hooks_[i]->name(), "'");
     SLUICE_RETURN_IF_ERROR(
         Annotate(hooks_[i]->BeforeRun(context_, &request), who));
@@ -530,7 +530,7 @@ Result<std::vector<Tensor>> TrainingSession::Impl::Step(
   else
     ++context_.step_;
   for (size_t i = 0; i < hooks_.size(); ++i) {
-    StepResult result;
+    HookResult result;
     const size_t end = i + 1 < hooks_.size() ? first[i + 1] : all.size();
     result.values.assign(out->begin() + static_cast<ptrdiff_t>(first[i]),
                          out->begin() + static_cast<ptrdiff_t>(end));

@@ -190,12 +190,12 @@ class Recorder : public TrainingHook {
     EXPECT_TRUE(context.session().ok());
     return Note("session");
   }
-  Status BeforeRun(TrainingContext&, StepRequest* request) override {
+  Status BeforeRun(TrainingContext&, HookRequest* request) override {
     request->fetches = fetches;
     request->feeds = feeds;
     return Note("before");
   }
-  Status AfterRun(TrainingContext&, const StepResult& result) override {
+  Status AfterRun(TrainingContext&, const HookResult& result) override {
     EXPECT_EQ(result.values.size(), fetches.size());
     values = result.values;
     return Note("after");

@@ -454,7 +454,7 @@ Result<std::string> EventLog::Graph(const std::string& run) const {
           graph = event.graph_def();
           return OkStatus();
         }
-        WireReader meta(event.meta_graph_def());
+        FieldReader meta(event.meta_graph_def());
         WireTag tag;
         std::string_view bytes;  // MetaGraphDef.graph_def is field 2.
         while (meta.ReadTag(&tag)) {

@@ -39,7 +39,7 @@ absl::int128 LastsNs(const proto::NodeExecStats& n) {
 Result<Timeline> TimelineOf(std::string_view run_metadata, int64_t most_bars) {
   // RunMetadata.step_stats is field 1.
   proto::StepStats stats;
-  WireReader fields(run_metadata);
+  FieldReader fields(run_metadata);
   WireTag tag;
   while (fields.ReadTag(&tag)) {
     std::string_view bytes;

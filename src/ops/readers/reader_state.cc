@@ -50,7 +50,7 @@ std::string ReaderState::Serialize() const {
 
 std::optional<ReaderState> ReaderState::Parse(std::string_view bytes) {
   ReaderState state;
-  WireReader r(bytes);
+  FieldReader r(bytes);
   WireTag tag;
   while (r.ReadTag(&tag)) {
     uint64_t number = 0;
