@@ -3,6 +3,7 @@
 
 Checks which folder may include which (docs/design/001-house.md), where
 third-party headers may appear, that no folders include each other in a cycle,
+that no two headers define a type of the same name in the same namespace,
 which ops must declare that they access the host, that ops are recognised by
 what they declare and not by their names (docs/design/003-one-op-one-place.md),
 and the names of header guards.
@@ -221,6 +222,37 @@ def check_cycles(texts):
                + "; ".join(examples[step] for step in steps))
 
 
+def check_types(texts):
+    """Yields a message for each type that two headers of src/ define.
+
+    The linker takes the inline functions of two classes of one name for the
+    same, without an error. texts: by path. Headers of tests, which are in a
+    program of their own, are not looked at.
+    """
+    defined = {}
+    for path, text in texts.items():
+        if (not path.startswith("src/") or not path.endswith(".h") or
+                TEST.search(path)):
+            continue
+        spaces = []
+        for line in text.splitlines():
+            opened = re.match(r"(?:inline )?namespace ?([\w:]*) ?\{", line)
+            if opened:
+                spaces.append(opened.group(1))
+            elif line.startswith("}  // namespace") and spaces:
+                spaces.pop()
+            # (A specialization has "<" after its name.)
+            found = re.match(r"(?:class|struct|enum class) (\w+)(?: final)?"
+                             r"(?: :.*)?\s*\{|using (\w+) =", line)
+            if found:
+                name = "::".join(spaces + [found.group(1) or found.group(2)])
+                defined.setdefault(name, set()).add(path)
+    for name, paths in defined.items():
+        if len(paths) > 1:
+            yield (f"type: expected one definition of {name}, got those of "
+                   + " and ".join(sorted(paths)))
+
+
 def guard_of(path):
     name = re.sub(r"^(src|include/sluice|include)/", "", path)
     return "SLUICE_" + re.sub(r"[^A-Za-z0-9]", "_", name).upper() + "_"
@@ -298,7 +330,8 @@ def check_tree(root):
             breaches += [f"{path}:{number}: {message}"
                          for number, message in check_file(path, text)]
             texts[path] = text
-    return breaches + [f"src:1: {message}" for message in check_cycles(texts)]
+    return breaches + [f"src:1: {message}" for check in
+                       (check_cycles, check_types) for message in check(texts)]
 
 
 def main():

@@ -81,6 +81,30 @@ class Cycles(unittest.TestCase):
              "src/ops/e/e.h includes ops/b/b.h"])
 
 
+class Types(unittest.TestCase):
+
+    def test_a_name_is_of_one_type_in_a_namespace(self):
+        texts = {
+            "src/a/a.h": "namespace sluice {\nstruct A {\n};\nclass B;\n"
+                         "}  // namespace sluice\n",
+            "src/a/b.h": "namespace sluice {\nclass B : public A {\n};\n"
+                         "namespace b {\nclass A {\n};\n}  // namespace b\n"
+                         "template <>\nstruct A<int> {\n};\n"
+                         "}  // namespace sluice\n",
+            "src/a/a_test_util.h": "namespace sluice {\nstruct A {\n};\n"
+                                   "}  // namespace sluice\n",
+        }
+        self.assertEqual(list(check_layers.check_types(texts)), [])
+        texts["src/c/c.h"] = ("namespace sluice {\nenum class A {\n};\n"
+                              "using B = int;\n}  // namespace sluice\n")
+        self.assertEqual(
+            list(check_layers.check_types(texts)),
+            ["type: expected one definition of sluice::A, got those of "
+             "src/a/a.h and src/c/c.h",
+             "type: expected one definition of sluice::B, got those of "
+             "src/a/b.h and src/c/c.h"])
+
+
 class Hosts(unittest.TestCase):
 
     def test_op_that_includes_files_declares_host_reach(self):
