@@ -5,7 +5,8 @@ import os
 import time
 
 from sluice import _core
-from sluice.framework import dtypes, graph as graphs, tensor_shape
+from sluice.framework import (
+    dtypes, graph as graphs, protos, tensor_shape)
 from sluice.ops import variable_scope
 from sluice.ops.partitioned import PartitionedVariable
 from sluice.ops.variables import Variable
@@ -60,8 +61,13 @@ class CheckpointReader:
     def debug_string(self):
         """Returns a line for each tensor, as bytes."""
         return "".join(
-            f"{name} ({dtypes.as_dtype(dtype).name}) {shape}\n"
+            f"{name} ({_type_name(dtype)}) [{','.join(map(str, shape))}]\n"
             for name, (dtype, shape) in self._tensors.items()).encode()
+
+
+def _type_name(dtype):
+    """Returns the name of a type in protocol buffers."""
+    return protos.DataType.Name(dtypes.as_dtype(dtype).as_datatype_enum)
 
 
 def NewCheckpointReader(filepattern):  # noqa: N802 (TensorFlow's name)

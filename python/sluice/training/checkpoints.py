@@ -110,7 +110,7 @@ def get_checkpoint_state(checkpoint_dir, latest_filename=None):
 
 def _escaped(prefix):
     """Returns a pattern for a path whose shards are a pattern themselves."""
-    shards = re.search(r"-\?{5}-of-\d{5}$", prefix)
+    shards = re.search(r"-\?{5}-of-(\d{5}|\?{5})$", prefix)
     return glob.escape(prefix) if shards is None else (
         glob.escape(prefix[:shards.start()]) + shards[0])
 
@@ -153,7 +153,7 @@ def get_checkpoint_mtimes(checkpoint_prefixes):
 
 def meta_graph_filename(checkpoint_filename, meta_graph_suffix="meta"):
     """Returns the graph's file of a checkpoint; shards share it."""
-    return (re.sub(r"-[\d\?]+-of-\d+$", "", checkpoint_filename) + "." +
+    return (re.sub(r"-[\d\?]+-of-[\d\?]+$", "", checkpoint_filename) + "." +
             meta_graph_suffix)
 
 
