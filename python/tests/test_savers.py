@@ -494,6 +494,19 @@ def test_the_graph_of_an_old_checkpoint_is_deleted_by_its_suffix(tmp_path):
     assert not os.path.exists(tmp_path / "m-0.gr")
 
 
+def test_paths_may_be_uris(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    uri = f"file://{tmp_path}"
+    assert saved(f"{uri}/m", {"v": 3.0}) == str(tmp_path / "m")
+    assert not os.path.exists("file:")
+    assert T.latest_checkpoint(uri) == str(tmp_path / "m")
+    assert T.load_variable(f"{uri}/m", "v") == T.load_variable(uri, "v") == 3
+    v = tf.get_variable("v", initializer=0.0)
+    with tf.Session() as session:
+        T.Saver().restore(session, f"{uri}/m")
+        assert session.run(v) == 3
+
+
 def test_folders_may_have_names_that_are_patterns(tmp_path):
     path = saved(tmp_path / "run[1]" / "m", {"a": 1.0})
     assert T.latest_checkpoint(tmp_path / "run[1]") == path

@@ -11,7 +11,7 @@ from sluice.ops import variable_scope
 from sluice.ops.partitioned import PartitionedVariable
 from sluice.ops.variables import Variable
 from sluice.training.checkpoints import (
-    checkpoint_exists, latest_checkpoint)
+    checkpoint_exists, latest_checkpoint, local_path)
 from sluice.training.saveables import saveables_of
 
 _log = logging.getLogger("sluice")
@@ -30,8 +30,8 @@ class CheckpointReader:
     """
 
     def __init__(self, filepattern):
-        path = filepattern.decode() if isinstance(filepattern, bytes) else (
-            os.fspath(filepattern))
+        path = local_path(filepattern.decode() if isinstance(
+            filepattern, bytes) else filepattern)
         self._reader = _core.CheckpointReader(path)
         self._tensors = self._reader.tensors()
 
@@ -76,7 +76,7 @@ def NewCheckpointReader(filepattern):  # noqa: N802 (TensorFlow's name)
 
 
 def _path_of(ckpt_dir_or_file):
-    path = os.fspath(ckpt_dir_or_file)
+    path = local_path(ckpt_dir_or_file)
     if os.path.isdir(path):
         found = latest_checkpoint(path)
         if found is None:

@@ -85,7 +85,7 @@ def get_checkpoint_state(checkpoint_dir, latest_filename=None):
 
     Returns None if it is missing or cannot be parsed.
     """
-    folder = os.fspath(checkpoint_dir)
+    folder = local_path(checkpoint_dir)
     path = _state_file(folder, latest_filename)
     if not os.path.exists(path):
         return None
@@ -106,6 +106,12 @@ def get_checkpoint_state(checkpoint_dir, latest_filename=None):
     state.all_model_checkpoint_paths[:] = [
         os.path.join(folder, p) for p in state.all_model_checkpoint_paths]
     return state
+
+
+def local_path(path):
+    """Returns a path as a string, without the "file://" of a URI."""
+    path = os.fspath(path)
+    return path.removeprefix("file://") if isinstance(path, str) else path
 
 
 def _escaped(prefix):
@@ -130,7 +136,7 @@ def _files_of(checkpoint_prefix):
 
 def checkpoint_exists(checkpoint_prefix):
     """Returns whether a checkpoint of that name exists."""
-    return bool(_files_of(os.fspath(checkpoint_prefix)))
+    return bool(_files_of(local_path(checkpoint_prefix)))
 
 
 def latest_checkpoint(checkpoint_dir, latest_filename=None):

@@ -15,7 +15,7 @@ from sluice.framework.graph import GraphKeys
 from sluice.ops import array_ops, control_flow, variables
 from sluice.training import global_step as steps
 from sluice.training.checkpoints import (
-    checkpoint_exists, get_checkpoint_mtimes, meta_graph_filename)
+    checkpoint_exists, get_checkpoint_mtimes, local_path, meta_graph_filename)
 from sluice.training.saveables import (
     ReferenceVariableSaveable, ResourceVariableSaveable, SaveableObject,
     SaveSpec, VariableSaveable, op_list_to_dict, saveables_of, shapes_of)
@@ -367,7 +367,8 @@ class Saver:
 
         Args:
           sess: the session, in which they are initialized.
-          save_path: the start of the names of the files.
+          save_path: the start of the names of the files; a path or a
+            "file://" URI.
           global_step: a number, tensor or variable: the end of the names.
           latest_filename: the file that lists the checkpoints, "checkpoint".
           meta_graph_suffix: the end of the name of the graph's file.
@@ -396,7 +397,7 @@ class Saver:
                              "components")
         if not isinstance(sess, BaseSession):
             raise TypeError(f"'sess' must be a Session; {sess}")
-        save_path = os.fspath(save_path)
+        save_path = local_path(save_path)
         path = save_path
         if global_step is not None:
             if not isinstance(global_step, (int, np.integer)):
@@ -414,7 +415,7 @@ class Saver:
                 path = sess.run(self.saver_def.save_tensor_name,
                                 {self.saver_def.filename_tensor_name: path})
             except (errors.FailedPreconditionError, errors.NotFoundError) as e:
-                if os.path.isdir(folder.removeprefix("file://") or "."):
+                if os.path.isdir(folder or "."):
                     raise
                 raise ValueError(f"Parent directory of {save_path} doesn't "
                                  f"exist, can't save.") from e
@@ -445,7 +446,7 @@ class Saver:
             return
         if save_path is None:
             raise ValueError("Can't load save_path when it is None.")
-        save_path = os.fspath(save_path)
+        save_path = local_path(save_path)
         if not checkpoint_exists(save_path):
             raise ValueError(f"The passed save_path is not a valid checkpoint: "
                              f"{save_path}")
