@@ -372,6 +372,8 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
      lambda m: f"Attr '{m['name']}' of '{_op(m)}' Op passed string "
                f"'{m['got']}' not in: " + ", ".join(
                    f'"{k}"' for k in m["known"].split(","))),
+    (r"attribute '(?P<name>\w+)': expected a value, got none; node",
+     lambda m: f"NodeDef missing attr '{m['name']}' from Op<name={_op(m)}"),
     (r"input: expected rank (?P<rank>\d) or more, got a scalar",
      lambda m: f"Input must be >= {m['rank']}-D, got shape []"),
     # Imported graphs.

@@ -126,11 +126,25 @@ def stripped_op_list_for_graph(graph_def):
     return made
 
 
+def _default_attrs(graph_def):
+    """Returns {op: {attribute: its default value}} of a graph's ops."""
+    return {op.name: {a.name: a.default_value for a in op.attr
+                      if a.HasField("default_value")}
+            for op in _op_defs(graph_def).values()}
+
+
+def add_default_attrs(graph_def):
+    """Adds the attributes that were removed, with their default values."""
+    defaults = _default_attrs(graph_def)
+    for node in _nodes(graph_def):
+        for name, value in defaults.get(node.op, {}).items():
+            if name not in node.attr:
+                node.attr[name].CopyFrom(value)
+
+
 def strip_graph_default_valued_attrs(meta_graph_def):
     """Removes the attributes that have their default values."""
-    defaults = {op.name: {a.name: a.default_value for a in op.attr
-                          if a.HasField("default_value")}
-                for op in _op_defs(meta_graph_def.graph_def).values()}
+    defaults = _default_attrs(meta_graph_def.graph_def)
     for node in _nodes(meta_graph_def.graph_def):
         for name, value in defaults.get(node.op, {}).items():
             if name in node.attr and node.attr[name] == value:
