@@ -4,6 +4,7 @@ import glob
 import os
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -190,6 +191,18 @@ def test_old_checkpoints_are_deleted(tmp_path):
         session.run(tf.global_variables_initializer())
         again.save(session, str(tmp_path / "m"), 9)
     assert [T.checkpoint_exists(p) for p in paths] == [0, 0, 0, 1]
+
+
+def test_one_is_kept_for_good_each_time_the_hours_have_passed(tmp_path):
+    v = tf.get_variable("v", initializer=1.0)
+    with tf.Session() as session:
+        session.run(v.initializer)
+        saver = T.Saver(max_to_keep=2, keep_checkpoint_every_n_hours=0.2 / 3600)
+        time.sleep(0.3)  # The time counts from when the saver was made.
+        first = saver.save(session, str(tmp_path / "m"), 0)
+        paths = [saver.save(session, str(tmp_path / "m"), n) for n in (1, 2)]
+    assert saver.last_checkpoints == paths
+    assert T.checkpoint_exists(first)
 
 
 def test_wrong_calls_are_refused(tmp_path):

@@ -215,12 +215,13 @@ class Saver:
         self._filename = filename
         self._is_built = self._is_empty = False
         self._locks = {}  # By folder: so long no other process may save there.
+        self._keeper = None  # The hours count from when there is one.
         if not defer_build:
             self.build()
         if self.saver_def is not None:
             self._check()
             self._write_version = self.saver_def.version
-        self._keeper = None
+            self._kept()
 
     def build(self):
         """Adds the operations, unless they are there."""
@@ -247,6 +248,7 @@ class Saver:
             self._check()
             self.saver_def = _within(self.saver_def, self._name)
         self._check()
+        self._kept()
 
     def _check(self):
         if not isinstance(self.saver_def, protos.SaverDef):
