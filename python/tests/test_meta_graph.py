@@ -129,8 +129,11 @@ def test_default_attributes_are_stripped_on_request():
     full = tf.train.export_meta_graph()
     assert not full.meta_info_def.stripped_default_attrs
     # Functions are not ops, but the ops of called functions are included.
-    assert [op.name for op in meta_graph.stripped_op_list_for_graph(
-        full.graph_def).op] == ["Complex", "Const"]
+    ops = meta_graph.stripped_op_list_for_graph(full.graph_def).op
+    assert [op.name for op in ops] == ["Complex", "Const"]
+    # Their documentation is not.
+    assert not any(op.summary or op.description or op.attr[0].description
+                   for op in ops)
 
 
 def test_exported_scope_lists_unbound_inputs(tmp_path, run):
@@ -246,3 +249,37 @@ def test_a_graph_with_shapes_keeps_its_loops():
     assert "_output_shapes" in made.graph_def.node[0].attr
     other = exported.create_meta_graph_def(collection_list=["losses"])
     assert "while_context" not in other.collection_def
+
+
+def test_scopes_are_copied():
+    with tf.name_scope("a"):
+        x = tf.constant(2.0)
+        tf.multiply(x, tf.Variable(3.0, name="v"), name="y")
+    with pytest.raises(ValueError, match="need to be different"):
+        meta_graph.copy_scoped_meta_graph("a", "a")
+    assert list(meta_graph.copy_scoped_meta_graph("a", "b")) == ["v:0"]
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert session.run("b/y:0") == 6
+    source, other = tf.get_default_graph(), tf.Graph()
+    copied = meta_graph.copy_scoped_meta_graph("a", "a", to_graph=other)
+    assert copied["v:0"].graph is other
+    assert "y" in [node.name for node in meta_graph.export_scoped_meta_graph(
+        graph_def=source.as_graph_def(), export_scope="b")[0].graph_def.node]
+
+
+def test_elements_of_an_imported_dataset_are_fed():
+    iterator = tf.data.Dataset.range(3).make_one_shot_iterator()
+    element = iterator.get_next()
+    tf.add(element, 1, name="y")
+    made = tf.train.export_meta_graph()
+    for scope in (None, "in"):
+        prefix = f"{scope}/" if scope else ""
+        with tf.Graph().as_default(), tf.Session() as session:
+            tf.train.import_meta_graph(made, import_scope=scope)
+            # (The step would wait forever.)
+            with pytest.raises(tf.errors.FailedPreconditionError,
+                               match="whose dataset is not part of the file"):
+                session.run(f"{prefix}y:0")
+            assert session.run(f"{prefix}y:0",
+                               {prefix + element.name: 5}) == 6

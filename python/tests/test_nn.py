@@ -528,3 +528,24 @@ def test_broadcast_errors_use_expected_wording(run):
     with pytest.raises(tf.errors.InvalidArgumentError,
                        match=r"Incompatible shapes: \[2,3,5\] vs. \[3,2\]"):
         run(tf.broadcast_dynamic_shape(a, b), {a: [2, 3, 5], b: [3, 2]})
+
+
+@pytest.mark.parametrize("combiner", ["sum", "mean", "sqrtn"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rows_of_halves_are_combined_to_halves(run, combiner, weighted):
+    table = tf.constant(np.arange(8).reshape(4, 2), tf.float16)
+    ids = tf.SparseTensor([[0, 0], [0, 1], [1, 0]],
+                          np.array([1, 2, 3], np.int64), [2, 2])
+    weights = tf.SparseTensor(ids.indices, np.ones(3, np.float32),
+                              ids.dense_shape) if weighted else None
+    rows = tf.nn.embedding_lookup_sparse(table, ids, weights,
+                                         combiner=combiner, name="rows")
+    assert rows.dtype == tf.float16 and rows.name == "rows:0"
+    by = {"sum": 1, "mean": 2, "sqrtn": 2 ** .5}[combiner]
+    assert np.allclose(run(rows), [[6 / by, 8 / by], [6, 7]], atol=0.01)
+
+
+def test_the_largest_norm_of_rows_that_are_numbers(run):
+    rows = tf.nn.embedding_lookup(tf.constant([3.0, -4.0, 0.5]), [0, 1, 2],
+                                  max_norm=1.0)
+    assert np.allclose(run(rows), [1, -1, 0.5])

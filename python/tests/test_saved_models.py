@@ -279,6 +279,21 @@ def test_nothing_is_at_the_path_before_save(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["model"]
 
 
+def test_a_loaded_graph_has_its_default_attributes(tmp_path):
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.complex(1.0, 2.0, name="z")
+        builder = tf.saved_model.builder.SavedModelBuilder(str(tmp_path / "m"))
+        builder.add_meta_graph_and_variables(session, ["stripped"],
+                                             strip_default_attrs=True)
+        builder.save()
+    with tf.Session() as session:
+        model = tf.saved_model.loader.load(session, ["stripped"],
+                                           str(tmp_path / "m"))
+    node, = (n for n in model.graph_def.node if n.name == "z")
+    assert node.attr["T"].type == tf.float32
+    assert node.attr["Tout"].type == tf.complex64
+
+
 def test_a_simple_save_is_for_serving(tmp_path):
     with tf.Graph().as_default(), tf.Session() as session:
         x = tf.placeholder(tf.float32, [None], name="x")

@@ -4,6 +4,7 @@ import glob
 import os
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -135,6 +136,42 @@ def test_a_checkpoint_of_another_model_says_how_it_differs(tmp_path):
     assert "'dense/kernell' is not in the checkpoint; nearest: 'dense/kernel'" \
         in text
     assert "'dense/bias': expected double[4], got double[3]" in text
+    assert "Key dense/kernell not found in checkpoint" in text
+
+
+@pytest.mark.parametrize("dtype, words", [
+    (tf.float32, "lhs shape= [4] rhs shape= [3]"),
+    (tf.int32, "expected dtype int32 does not equal original dtype float")])
+def test_differences_have_the_words_of_tensorflow(tmp_path, dtype, words):
+    path = saved(tmp_path / "m", {"v": np.zeros(3, np.float32)})
+    tf.get_variable("v", [4], dtype)
+    with tf.Session() as session, pytest.raises(
+            tf.errors.InvalidArgumentError) as caught:
+        T.Saver().restore(session, path)
+    assert words in str(caught.value)
+
+
+def test_resources_are_copied_to_the_cpu_of_their_task():
+    with tf.device("/job:ps/device:GPU:0"):
+        tf.get_variable("v", [2], use_resource=True)
+    T.Saver()
+    save, = (op for op in tf.get_default_graph().get_operations()
+             if op.type == "SaveV2")
+    assert save.inputs[3].device == "/job:ps/device:CPU:0"
+
+
+def test_savers_that_keep_all_checkpoints_list_none(tmp_path):
+    tf.get_variable("v", initializer=1.0)
+    for keep in (None, 0):
+        saver = T.Saver(max_to_keep=keep)
+        folder = tmp_path / str(keep)
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            paths = [saver.save(session, str(folder / "m"), n)
+                     for n in range(7)]
+        assert saver.last_checkpoints == []
+        assert all(map(T.checkpoint_exists, paths))
+        assert T.latest_checkpoint(folder) == paths[-1]
 
 
 def test_old_checkpoints_are_deleted(tmp_path):
@@ -154,6 +191,18 @@ def test_old_checkpoints_are_deleted(tmp_path):
         session.run(tf.global_variables_initializer())
         again.save(session, str(tmp_path / "m"), 9)
     assert [T.checkpoint_exists(p) for p in paths] == [0, 0, 0, 1]
+
+
+def test_one_is_kept_for_good_each_time_the_hours_have_passed(tmp_path):
+    v = tf.get_variable("v", initializer=1.0)
+    with tf.Session() as session:
+        session.run(v.initializer)
+        saver = T.Saver(max_to_keep=2, keep_checkpoint_every_n_hours=0.2 / 3600)
+        time.sleep(0.3)  # The time counts from when the saver was made.
+        first = saver.save(session, str(tmp_path / "m"), 0)
+        paths = [saver.save(session, str(tmp_path / "m"), n) for n in (1, 2)]
+    assert saver.last_checkpoints == paths
+    assert T.checkpoint_exists(first)
 
 
 def test_wrong_calls_are_refused(tmp_path):
@@ -179,7 +228,8 @@ def test_wrong_calls_are_refused(tmp_path):
         with pytest.raises(ValueError, match="when it is None"):
             saver.restore(session, None)
         (tmp_path / "file").write_text("")
-        with pytest.raises(tf.errors.OpError, match="file"):
+        with pytest.raises(ValueError, match="Parent directory of .*file/m "
+                                             "doesn't exist, can't save"):
             saver.save(session, str(tmp_path / "file" / "m"))
     with tf.Session() as session:
         for name in ("save", "restore"):
@@ -224,6 +274,19 @@ def test_a_meta_graph_brings_its_saver(tmp_path):
         assert fresh(use) == 6
 
 
+def test_savers_of_a_collection_come_back():
+    v = tf.get_variable("v", initializer=1.0)
+    tf.get_variable("w", initializer=2.0)
+    for saver in (T.Saver([v], name="one"), T.Saver(name="both")):
+        tf.add_to_collection(tf.GraphKeys.SAVERS, saver)
+    made = T.export_meta_graph()
+    with tf.Graph().as_default():
+        T.import_meta_graph(made)
+        one, both = tf.get_collection(tf.GraphKeys.SAVERS)
+        assert one.saver_def.restore_op_name == "one/restore_all"
+        assert both.saver_def.restore_op_name == "both/restore_all"
+
+
 def test_own_objects_are_saved(tmp_path):
     from sluice.training.saveables import SaveableObject, SaveSpec
 
@@ -257,7 +320,10 @@ def test_readers_describe_and_read(tmp_path):
     assert reader.get_variable_to_dtype_map() == {"a": tf.float32,
                                                   "b": tf.int64}
     assert reader.has_tensor("a") and not reader.has_tensor("c")
-    assert b"a (float32) [2, 3]" in reader.debug_string()
+    assert b"a (DT_FLOAT) [2,3]\n" in reader.debug_string()
+    with pytest.raises(tf.errors.NotFoundError,
+                       match="Unsuccessful TensorSliceReader"):
+        T.load_checkpoint(tmp_path / "none")
     assert T.load_variable(path, "b:0") == 4
     with pytest.raises(tf.errors.NotFoundError, match="aa"):
         reader.get_tensor("aa")
@@ -439,6 +505,19 @@ def test_the_graph_of_an_old_checkpoint_is_deleted_by_its_suffix(tmp_path):
             saver.save(session, str(tmp_path / "m"), n, meta_graph_suffix="gr")
     assert os.path.exists(tmp_path / "m-1.gr")
     assert not os.path.exists(tmp_path / "m-0.gr")
+
+
+def test_paths_may_be_uris(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    uri = f"file://{tmp_path}"
+    assert saved(f"{uri}/m", {"v": 3.0}) == str(tmp_path / "m")
+    assert not os.path.exists("file:")
+    assert T.latest_checkpoint(uri) == str(tmp_path / "m")
+    assert T.load_variable(f"{uri}/m", "v") == T.load_variable(uri, "v") == 3
+    v = tf.get_variable("v", initializer=0.0)
+    with tf.Session() as session:
+        T.Saver().restore(session, f"{uri}/m")
+        assert session.run(v) == 3
 
 
 def test_folders_may_have_names_that_are_patterns(tmp_path):

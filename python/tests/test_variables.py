@@ -789,3 +789,14 @@ def test_partitioned_variables_are_assigned_per_partition(session):
     assert session.run(tf.convert_to_tensor(v)).tolist() == [12, 14]
     with pytest.raises(ValueError, match="expected a list of 2, one a part"):
         v.assign([tf.constant([7.0])])
+
+
+def test_parts_are_read_without_control_dependencies():
+    v = tf.get_variable("v", [4], partitioner=tf.fixed_size_partitioner(2))
+    graph = tf.get_default_graph()
+    with tf.control_dependencies([tf.no_op(name="before")]):
+        for read, waits in ((v.as_tensor, False), (v._concat, True)):
+            known = len(graph.get_operations())
+            read()
+            made = graph.get_operations()[known:]
+            assert made and any(op.control_inputs for op in made) == waits

@@ -11,7 +11,7 @@ what its functions read, such as tables, may be initialized in between.
 import threading
 
 from sluice import _core
-from sluice.framework import errors, nest
+from sluice.framework import nest
 
 _MOST_KINDS = 1000  # Of steps whose analysis is kept.
 
@@ -99,11 +99,7 @@ class Pipelines:
             elif op._get_control_flow_context() is not None:
                 return  # A branch that may not be taken: it checks by itself.
             else:
-                raise errors.FailedPreconditionError(
-                    None, op, f"{op.name}: GetNext() failed because the "
-                    "iterator has not been initialized. Ensure that you have "
-                    "run the initializer operation for this iterator before "
-                    "getting the next element.")
+                raise iterator._uninitialized(op)
             iterator._start(session, feeds)
             self._feeds.pop(iterator, None)
             self._started.add(iterator)

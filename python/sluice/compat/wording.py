@@ -332,6 +332,16 @@ def _unparsed(found):
             f"valid {found['type']}: {found['text']}")
 
 
+def _unlike_saved(found):
+    """Returns words for a variable that is not as in its checkpoint."""
+    if found["type"] != found["saved"]:
+        return (f"tensor_name = {found['name']}; expected dtype "
+                f"{found['type']} does not equal original dtype "
+                f"{found['saved']}")
+    return (f"Assign requires shapes of both tensors to match. lhs shape= "
+            f"{found['a']} rhs shape= {found['b']}")
+
+
 def _unfed(found):
     """Returns words for a wrong number of inputs."""
     types = re.findall(r": (?:Ref\()?(\w+)", found["inputs"])
@@ -339,6 +349,8 @@ def _unfed(found):
             f"{found['got']} inputs specified")
 
 
+_UNRESTORED = (r"(?s:Restoring from checkpoint failed.*?Differences:\n  ')"
+               r"(?P<name>[^']*)")
 _SHAPES = r"\[(?P<a>[\d,?]*)\] and \[(?P<b>[\d,?]*)\]"
 _EXAMPLE = r"serialized(?:\[(?P<i>\d+)\])?(?: \(name '(?P<name>.*?)'\))?: "
 _GOT = r"got (?P<got>-?\d+)"
@@ -360,6 +372,8 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
      lambda m: f"Attr '{m['name']}' of '{_op(m)}' Op passed string "
                f"'{m['got']}' not in: " + ", ".join(
                    f'"{k}"' for k in m["known"].split(","))),
+    (r"attribute '(?P<name>\w+)': expected a value, got none; node",
+     lambda m: f"NodeDef missing attr '{m['name']}' from Op<name={_op(m)}"),
     (r"input: expected rank (?P<rank>\d) or more, got a scalar",
      lambda m: f"Input must be >= {m['rank']}-D, got shape []"),
     # Imported graphs.
@@ -569,6 +583,14 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
      lambda m: "Tensor must be at least a vector, but saw shape: []"),
     (r"lengths: expected values >= 0, " + _GOT,
      lambda m: f"Invalid value in lengths: {m['got']}"),
+    # Checkpoints.
+    (r"checkpoint '(?P<name>.*?)': expected a file '",
+     lambda m: f"Unsuccessful TensorSliceReader constructor: Failed to find "
+               f"any matching files for {m['name']}"),
+    (_UNRESTORED + r"' is not in the checkpoint",
+     lambda m: f"Key {m['name']} not found in checkpoint"),
+    (_UNRESTORED + r"': expected (?P<type>\w+)(?P<a>\S*), got "
+     r"(?P<saved>\w+)(?P<b>\S*)", _unlike_saved),
     # Records and bytes.
     (r"records: expected (?P<type>\w+) in field (?P<field>\d+) of record "
      r"(?P<record>\d+), got '(?P<text>.*?)'", _unparsed),

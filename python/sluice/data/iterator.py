@@ -2,7 +2,7 @@
 
 from sluice.data import elements
 from sluice.data.lowering import Build, Shapes, missing
-from sluice.framework import graph as graphs
+from sluice.framework import errors, graph as graphs
 from sluice.ops import control_flow, variables
 
 
@@ -87,6 +87,13 @@ class Iterator:
         session._start_pipeline(self._pipeline, feed_dict, 0)
         if self._start_op is not None:
             session._run(self._start_op)
+
+    def _uninitialized(self, op):
+        """Returns the error of a step that takes an element."""
+        return errors.FailedPreconditionError(
+            None, op, f"{op.name}: GetNext() failed because the iterator has "
+            f"not been initialized. Ensure that you have run the initializer "
+            f"operation for this iterator before getting the next element.")
 
     @property
     def initializer(self):

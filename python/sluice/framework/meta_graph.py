@@ -2,7 +2,7 @@
 
 from sluice import _core
 from sluice.framework import (
-    graph as graphs, node_def, protos, registries, scopes)
+    errors, graph as graphs, node_def, protos, registries, scopes)
 from sluice.version import GIT_VERSION, VERSION
 
 
@@ -113,16 +113,38 @@ def _op_defs(graph_def):
 
 
 def stripped_op_list_for_graph(graph_def):
-    """Returns the OpList of the ops that a GraphDef uses, sorted by name."""
+    """Returns the OpList of the ops that a GraphDef uses, sorted by name.
+
+    It has no documentation.
+    """
     found = _op_defs(graph_def)
-    return protos.OpList(op=[found[name] for name in sorted(found)])
+    made = protos.OpList(op=[found[name] for name in sorted(found)])
+    for op in made.op:
+        for described in (op, *op.input_arg, *op.output_arg, *op.attr):
+            described.ClearField("description")
+        op.ClearField("summary")
+    return made
+
+
+def _default_attrs(graph_def):
+    """Returns {op: {attribute: its default value}} of a graph's ops."""
+    return {op.name: {a.name: a.default_value for a in op.attr
+                      if a.HasField("default_value")}
+            for op in _op_defs(graph_def).values()}
+
+
+def add_default_attrs(graph_def):
+    """Adds the attributes that were removed, with their default values."""
+    defaults = _default_attrs(graph_def)
+    for node in _nodes(graph_def):
+        for name, value in defaults.get(node.op, {}).items():
+            if name not in node.attr:
+                node.attr[name].CopyFrom(value)
 
 
 def strip_graph_default_valued_attrs(meta_graph_def):
     """Removes the attributes that have their default values."""
-    defaults = {op.name: {a.name: a.default_value for a in op.attr
-                          if a.HasField("default_value")}
-                for op in _op_defs(meta_graph_def.graph_def).values()}
+    defaults = _default_attrs(meta_graph_def.graph_def)
     for node in _nodes(meta_graph_def.graph_def):
         for name, value in defaults.get(node.op, {}).items():
             if name in node.attr and node.attr[name] == value:
@@ -190,9 +212,6 @@ def export_scoped_meta_graph(
     if clear_devices:
         definition = node_def.without_devices(definition)
     if export_scope:
-        if graph_def is not None:
-            raise ValueError("graph_def cannot be specified when export_scope "
-                             "is")
         definition = _within(definition, export_scope, unbound)
     made.graph_def.CopyFrom(definition)
     info = made.meta_info_def
@@ -210,6 +229,8 @@ def export_scoped_meta_graph(
             key, graph.get_collection(key), export_scope)
         if collection is not None and isinstance(key, str):
             made.collection_def[key].CopyFrom(collection)
+    if graph._iterators:
+        _export_iterators(graph, made, export_scope)
     if contexts:
         made = _with_contexts(made, graph, export_scope or "",
                               collection_list)
@@ -333,6 +354,27 @@ def import_scoped_meta_graph(
                        restore_collections_predicate)
 
 
+def copy_scoped_meta_graph(from_scope, to_scope, from_graph=None,
+                           to_graph=None):
+    """Copies what is in a name scope to another scope or graph.
+
+    Returns:
+      {name without the scope: variable of the copy}.
+
+    Raises:
+      ValueError: if both are the same scope of the same graph.
+    """
+    from_graph = from_graph or graphs.get_default_graph()
+    to_graph = to_graph or graphs.get_default_graph()
+    if from_graph is to_graph and from_scope == to_scope:
+        raise ValueError(f"'from_scope' and 'to_scope' need to be different "
+                         f"when performing copy in the same graph, got "
+                         f"{from_scope!r}")
+    made, _ = export_scoped_meta_graph(graph=from_graph,
+                                       export_scope=from_scope)
+    return import_scoped_meta_graph(made, graph=to_graph, import_scope=to_scope)
+
+
 def _import(graph, made, clear_devices, scope, input_map, wanted):
     definition = made.graph_def
     if clear_devices:
@@ -353,6 +395,9 @@ def _import(graph, made, clear_devices, scope, input_map, wanted):
         _core.take_contexts(graph, prefix, contexts.SerializeToString())
     for key, collection in made.collection_def.items():
         kind = collection.WhichOneof("kind")
+        if key == _ITERATORS:
+            _import_iterators(graph, collection, prefix)
+            continue
         if key in _CONTEXT_KEYS or not wanted(key):
             continue
         for value in getattr(collection, kind).value if kind else ():
@@ -363,6 +408,45 @@ def _import(graph, made, clear_devices, scope, input_map, wanted):
             graph.add_to_collection(key, value)
     return {v.name[len(prefix):]: v for v in graph.get_collection(
         graphs.GraphKeys.GLOBAL_VARIABLES) if v.name.startswith(prefix)}
+
+
+class _Unknown:
+    """The iterator behind imported operations, of which nothing is known."""
+
+    _one_shot = False
+
+    def _start(self, session, feed_dict):
+        raise AssertionError("An unknown iterator has no initializer.")
+
+    def _uninitialized(self, op):
+        """Returns the error of a step that takes an element."""
+        return errors.FailedPreconditionError(
+            None, op, f"{op.name}: expected an iterator of this graph, got one "
+            f"of an imported graph, whose dataset is not part of the file. "
+            f"Feed its elements, or make the dataset in this graph and pass "
+            f"its elements as the input_map of the import.")
+
+
+def _export_iterators(graph, made, scope):
+    """Adds the names of the operations that take elements of datasets.
+
+    A dataset is Python's. Without these names a step of the imported graph
+    would wait for its elements forever.
+    """
+    within = scopes.within(scope) if scope else ""
+    names = sorted(name for name, (_, takes) in graph._iterators.items()
+                   if takes and name.startswith(within))
+    if names:
+        made.collection_def[_ITERATORS].bytes_list.value.extend(
+            name[len(within):].encode() for name in names)
+
+
+def _import_iterators(graph, collection, prefix):
+    unknown = _Unknown()
+    if graph._iterators is None:
+        graph._iterators = {}
+    for name in collection.bytes_list.value:
+        graph._iterators[prefix + name.decode()] = (unknown, True)
 
 
 def _made_of_bytes(graph, key, value, prefix):
@@ -384,6 +468,7 @@ def _made_of_bytes(graph, key, value, prefix):
 
 # The loops and conditionals, which the library knows.
 _CONTEXT_KEYS = {graphs.GraphKeys.COND_CONTEXT, graphs.GraphKeys.WHILE_CONTEXT}
+_ITERATORS = "iterators"
 _VARIABLE_KEYS = {
     getattr(graphs.GraphKeys, name)
     for name in ("GLOBAL_VARIABLES", "TRAINABLE_VARIABLES", "LOCAL_VARIABLES",

@@ -1,7 +1,7 @@
 """Clipping of values and gradients."""
 
 from sluice import _core
-from sluice.framework import graph as graphs
+from sluice.framework import dtypes, graph as graphs
 from sluice.framework.conversion import (
     IndexedSlices, constant, convert_to_tensor,
     convert_to_tensor_or_indexed_slices)
@@ -23,6 +23,8 @@ def clip_by_value(t, clip_value_min, clip_value_max, name=None):
 
 def clip_by_norm(t, clip_norm, axes=None, name=None):
     """Scales a tensor down so that its Euclidean norm is at most a limit."""
+    if isinstance(axes, (list, tuple)) and not axes:
+        axes = constant([], dtypes.int32)  # Each element is its own norm.
     with graphs.name_scope(name, "clip_by_norm", [t]) as scope:
         return _like(t, _core.clip_by_norm(
             scope, convert_to_tensor_or_indexed_slices(t, name="t"), clip_norm,

@@ -94,7 +94,8 @@ def embedding_lookup_sparse(params, sp_ids, sp_weights,
     """Looks up and combines the rows of `params` for each row of sparse ids.
 
     `combiner` is "sum", "mean" or "sqrtn", which divides the sum by the root
-    of the sum of squared weights.
+    of the sum of squared weights. Rows of half and bfloat16 are combined as
+    floats.
     """
     combiner = combiner or "mean"
     if combiner not in ("mean", "sqrtn", "sum"):
@@ -113,25 +114,33 @@ def embedding_lookup_sparse(params, sp_ids, sp_weights,
             ids, at = sp_ids.values, None
         rows = embedding_lookup(params, ids, partition_strategy,
                                 max_norm=max_norm)
-        if rows.dtype in (dtypes.float16, dtypes.bfloat16):
+        kind = rows.dtype
+        if kind in (dtypes.float16, dtypes.bfloat16):
             rows = math_ops.cast(rows, dtypes.float32)
         if sp_weights is None:
             reduce = {"sum": segment_ops.sparse_segment_sum,
                       "mean": segment_ops.sparse_segment_mean,
                       "sqrtn": segment_ops.sparse_segment_sqrt_n}[combiner]
-            return reduce(rows, at, segments, name=scope)
+            return _as_kind(reduce, kind, rows, at, segments, name=scope)
         weights = math_ops.cast(sp_weights.values, rows.dtype)
         wide = array_ops.reshape(weights, array_ops.concat(
             [array_ops.shape(weights),
              array_ops.ones([array_ops.rank(rows) - 1], dtypes.int32)], 0))
         total = math_ops.segment_sum(rows * wide, segments)
         if combiner == "sum":
-            return array_ops.identity(total, name=scope)
+            return _as_kind(array_ops.identity, kind, total, name=scope)
         if combiner == "mean":
             by = math_ops.segment_sum(wide, segments)
         else:
             by = math_ops.sqrt(math_ops.segment_sum(wide * wide, segments))
-        return math_ops.div_no_nan(total, by, name=scope)
+        return _as_kind(math_ops.div_no_nan, kind, total, by, name=scope)
+
+
+def _as_kind(function, kind, first, *rest, name):
+    """Calls a function, whose result gets a type and the name."""
+    if first.dtype == kind:
+        return function(first, *rest, name=name)
+    return math_ops.cast(function(first, *rest), kind, name=name)
 
 
 def safe_embedding_lookup_sparse(embedding_weights, sparse_ids,

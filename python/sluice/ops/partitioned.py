@@ -48,7 +48,12 @@ class PartitionedVariable:
                           doc="The number of parts in each dimension.")
 
     def _concat(self):
-        return self.as_tensor()
+        """Returns the concatenated parts, read where this is called."""
+        with graphs.name_scope(self._name + "/ConcatPartitions/"):
+            whole = self._parts[0].value() if len(self._parts) == 1 else (
+                array_ops.concat(self._parts, self._axis()))
+        with graphs.name_scope(None):
+            return array_ops.identity(whole, name=self._name)
 
     def _get_partitions(self):
         return list(self._partitions)
@@ -61,12 +66,12 @@ class PartitionedVariable:
         return next((i for i, n in enumerate(self._partitions) if n > 1), 0)
 
     def as_tensor(self):
-        """Returns the concatenated parts as a tensor."""
-        with graphs.name_scope(self._name + "/ConcatPartitions/"):
-            whole = self._parts[0].value() if len(self._parts) == 1 else (
-                array_ops.concat(self._parts, self._axis()))
-        with graphs.name_scope(None):
-            return array_ops.identity(whole, name=self._name)
+        """Returns the concatenated parts as a tensor.
+
+        Like the value of a variable, it has no control dependencies.
+        """
+        with graphs.control_dependencies(None):
+            return self._concat()
 
     def _get_variable_list(self):
         return self._parts

@@ -1,6 +1,7 @@
 """Sharing of variables by name: `get_variable` and `variable_scope`."""
 
 import functools
+import inspect
 import threading
 
 from sluice import _core
@@ -384,6 +385,9 @@ def get_local_variable(name, *args, **kwargs):
     kwargs["collections"] = list(kwargs.get("collections") or []) + [
         GraphKeys.LOCAL_VARIABLES]
     return get_variable(name, *args, **kwargs)
+
+
+get_local_variable.__signature__ = inspect.signature(get_variable)
 
 
 class variable_scope:

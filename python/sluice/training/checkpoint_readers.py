@@ -5,12 +5,13 @@ import os
 import time
 
 from sluice import _core
-from sluice.framework import dtypes, graph as graphs, tensor_shape
+from sluice.framework import (
+    dtypes, graph as graphs, protos, tensor_shape)
 from sluice.ops import variable_scope
 from sluice.ops.partitioned import PartitionedVariable
 from sluice.ops.variables import Variable
 from sluice.training.checkpoints import (
-    checkpoint_exists, latest_checkpoint)
+    checkpoint_exists, latest_checkpoint, local_path)
 from sluice.training.saveables import saveables_of
 
 _log = logging.getLogger("sluice")
@@ -29,8 +30,8 @@ class CheckpointReader:
     """
 
     def __init__(self, filepattern):
-        path = filepattern.decode() if isinstance(filepattern, bytes) else (
-            os.fspath(filepattern))
+        path = local_path(filepattern.decode() if isinstance(
+            filepattern, bytes) else filepattern)
         self._reader = _core.CheckpointReader(path)
         self._tensors = self._reader.tensors()
 
@@ -60,8 +61,13 @@ class CheckpointReader:
     def debug_string(self):
         """Returns a line for each tensor, as bytes."""
         return "".join(
-            f"{name} ({dtypes.as_dtype(dtype).name}) {shape}\n"
+            f"{name} ({_type_name(dtype)}) [{','.join(map(str, shape))}]\n"
             for name, (dtype, shape) in self._tensors.items()).encode()
+
+
+def _type_name(dtype):
+    """Returns the name of a type in protocol buffers."""
+    return protos.DataType.Name(dtypes.as_dtype(dtype).as_datatype_enum)
 
 
 def NewCheckpointReader(filepattern):  # noqa: N802 (TensorFlow's name)
@@ -70,7 +76,7 @@ def NewCheckpointReader(filepattern):  # noqa: N802 (TensorFlow's name)
 
 
 def _path_of(ckpt_dir_or_file):
-    path = os.fspath(ckpt_dir_or_file)
+    path = local_path(ckpt_dir_or_file)
     if os.path.isdir(path):
         found = latest_checkpoint(path)
         if found is None:

@@ -85,7 +85,7 @@ def get_checkpoint_state(checkpoint_dir, latest_filename=None):
 
     Returns None if it is missing or cannot be parsed.
     """
-    folder = os.fspath(checkpoint_dir)
+    folder = local_path(checkpoint_dir)
     path = _state_file(folder, latest_filename)
     if not os.path.exists(path):
         return None
@@ -108,9 +108,15 @@ def get_checkpoint_state(checkpoint_dir, latest_filename=None):
     return state
 
 
+def local_path(path):
+    """Returns a path as a string, without the "file://" of a URI."""
+    path = os.fspath(path)
+    return path.removeprefix("file://") if isinstance(path, str) else path
+
+
 def _escaped(prefix):
     """Returns a pattern for a path whose shards are a pattern themselves."""
-    shards = re.search(r"-\?{5}-of-\d{5}$", prefix)
+    shards = re.search(r"-\?{5}-of-(\d{5}|\?{5})$", prefix)
     return glob.escape(prefix) if shards is None else (
         glob.escape(prefix[:shards.start()]) + shards[0])
 
@@ -130,7 +136,7 @@ def _files_of(checkpoint_prefix):
 
 def checkpoint_exists(checkpoint_prefix):
     """Returns whether a checkpoint of that name exists."""
-    return bool(_files_of(os.fspath(checkpoint_prefix)))
+    return bool(_files_of(local_path(checkpoint_prefix)))
 
 
 def latest_checkpoint(checkpoint_dir, latest_filename=None):
@@ -153,7 +159,7 @@ def get_checkpoint_mtimes(checkpoint_prefixes):
 
 def meta_graph_filename(checkpoint_filename, meta_graph_suffix="meta"):
     """Returns the graph's file of a checkpoint; shards share it."""
-    return (re.sub(r"-[\d\?]+-of-\d+$", "", checkpoint_filename) + "." +
+    return (re.sub(r"-[\d\?]+-of-[\d\?]+$", "", checkpoint_filename) + "." +
             meta_graph_suffix)
 
 

@@ -92,8 +92,10 @@ class ResourceVariableSaveable(VariableSaveable):
 
         def read():
             with graphs.device(var.device):
-                return _op("Identity")(
-                    _op("ReadVariableOp")(var.handle, var.dtype.base_dtype))
+                value = _op("ReadVariableOp")(var.handle, var.dtype.base_dtype)
+                # A file is written by the CPU of the variable's task.
+                with graphs.device("/device:CPU:0"):
+                    return _op("Identity")(value)
 
         super().__init__(var, [SaveSpec(read, slice_spec, name,
                                         dtype=var.dtype.base_dtype,

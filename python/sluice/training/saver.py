@@ -15,7 +15,7 @@ from sluice.framework.graph import GraphKeys
 from sluice.ops import array_ops, control_flow, variables
 from sluice.training import global_step as steps
 from sluice.training.checkpoints import (
-    checkpoint_exists, get_checkpoint_mtimes, meta_graph_filename)
+    checkpoint_exists, get_checkpoint_mtimes, local_path, meta_graph_filename)
 from sluice.training.saveables import (
     ReferenceVariableSaveable, ResourceVariableSaveable, SaveableObject,
     SaveSpec, VariableSaveable, op_list_to_dict, saveables_of, shapes_of)
@@ -210,17 +210,18 @@ class Saver:
         self._every_n_hours = keep_checkpoint_every_n_hours
         self._name, self._sequentially = name, restore_sequentially
         self.saver_def, self._builder = saver_def, builder
-        self._allow_empty, self._version = allow_empty, write_version
+        self._allow_empty, self._write_version = allow_empty, write_version
         self._pad, self._relative = pad_step_number, save_relative_paths
         self._filename = filename
         self._is_built = self._is_empty = False
         self._locks = {}  # By folder: so long no other process may save there.
+        self._keeper = None  # The hours count from when there is one.
         if not defer_build:
             self.build()
         if self.saver_def is not None:
             self._check()
-            self._version = self.saver_def.version
-        self._keeper = None
+            self._write_version = self.saver_def.version
+            self._kept()
 
     def build(self):
         """Adds the operations, unless they are there."""
@@ -229,7 +230,7 @@ class Saver:
         self._is_built = True
         if self.saver_def is None:
             if self._builder is None:
-                self._builder = BulkSaverBuilder(self._version)
+                self._builder = BulkSaverBuilder(self._write_version)
             if self._var_list is None:
                 self._var_list = variables._all_saveable_objects()
             if not self._var_list:
@@ -247,6 +248,7 @@ class Saver:
             self._check()
             self.saver_def = _within(self.saver_def, self._name)
         self._check()
+        self._kept()
 
     def _check(self):
         if not isinstance(self.saver_def, protos.SaverDef):
@@ -298,7 +300,13 @@ class Saver:
 
     @property
     def last_checkpoints(self):
-        """The checkpoints that are kept, oldest first."""
+        """The checkpoints that are kept, oldest first.
+
+        As in TensorFlow, a saver that keeps all lists none here; they are in
+        the file `checkpoint`.
+        """
+        if self.saver_def is not None and self.saver_def.max_to_keep <= 0:
+            return []
         return self._kept().paths
 
     def set_last_checkpoints(self, last_checkpoints):
@@ -344,8 +352,9 @@ class Saver:
         try:
             return _core.RunLock(path, state_file)
         except errors.FailedPreconditionError as e:
-            _log.warning("Two programs save to one folder: each lists only its "
-                         "own checkpoints in it. %s", e.message)
+            if os.path.isdir(os.path.dirname(path) or "."):
+                _log.warning("Two programs save to one folder: each lists only "
+                             "its own checkpoints in it. %s", e.message)
             return None
 
     def _check_built(self, what):
@@ -360,7 +369,8 @@ class Saver:
 
         Args:
           sess: the session, in which they are initialized.
-          save_path: the start of the names of the files.
+          save_path: the start of the names of the files; a path or a
+            "file://" URI.
           global_step: a number, tensor or variable: the end of the names.
           latest_filename: the file that lists the checkpoints, "checkpoint".
           meta_graph_suffix: the end of the name of the graph's file.
@@ -372,14 +382,15 @@ class Saver:
 
         Raises:
           TypeError: if `sess` is not a session.
-          ValueError: if the names are in conflict.
+          ValueError: if the names are in conflict, or if the folder is not
+            one.
           RuntimeError: if the saver was not built.
           errors.OpError: if it cannot be written; the checkpoints before stay.
         """
         del save_debug_info
         self._check_built("save")
         latest_filename = latest_filename or "checkpoint"
-        if self._version != protos.SaverDef.V2:
+        if self._write_version != protos.SaverDef.V2:
             _log.warning("TensorFlow's V1 checkpoint format has been "
                             "deprecated. Consider switching to the more "
                             "efficient V2 format: now on by default.")
@@ -388,7 +399,7 @@ class Saver:
                              "components")
         if not isinstance(sess, BaseSession):
             raise TypeError(f"'sess' must be a Session; {sess}")
-        save_path = os.fspath(save_path)
+        save_path = local_path(save_path)
         path = save_path
         if global_step is not None:
             if not isinstance(global_step, (int, np.integer)):
@@ -402,8 +413,14 @@ class Saver:
         if not self._is_empty:
             if folder not in self._locks:
                 self._locks[folder] = self._lock(save_path, latest_filename)
-            path = sess.run(self.saver_def.save_tensor_name,
-                            {self.saver_def.filename_tensor_name: path})
+            try:
+                path = sess.run(self.saver_def.save_tensor_name,
+                                {self.saver_def.filename_tensor_name: path})
+            except (errors.FailedPreconditionError, errors.NotFoundError) as e:
+                if os.path.isdir(folder or "."):
+                    raise
+                raise ValueError(f"Parent directory of {save_path} doesn't "
+                                 f"exist, can't save.") from e
             path = path.decode() if isinstance(path, bytes) else str(path)
         if write_meta_graph:
             with sess.graph.as_default():
@@ -431,7 +448,7 @@ class Saver:
             return
         if save_path is None:
             raise ValueError("Can't load save_path when it is None.")
-        save_path = os.fspath(save_path)
+        save_path = local_path(save_path)
         if not checkpoint_exists(save_path):
             raise ValueError(f"The passed save_path is not a valid checkpoint: "
                              f"{save_path}")
@@ -462,7 +479,7 @@ class Saver:
             if missing else
             (errors.InvalidArgumentError,
              "a mismatch between the current graph and the graph"))
-        raise kind(None, None, (
+        raise kind(None, None, errors._worded(
             f"Restoring from checkpoint failed. This is most likely due to "
             f"{what} from the checkpoint. Please ensure that you have not "
             f"altered the graph expected based on the checkpoint {path}. "
@@ -503,7 +520,7 @@ def _within(saver_def, scope):
 
 
 registries.register_proto_function(
-    GraphKeys.SAVERS, proto_type=lambda: protos.SaverDef,
+    GraphKeys.SAVERS, proto_type=lambda: protos.SaverDef(),
     to_proto=Saver.to_proto, from_proto=Saver.from_proto)
 
 

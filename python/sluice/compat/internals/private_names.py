@@ -68,6 +68,7 @@ constant_v1 = conversion.constant
 
 
 DeviceSpecV1 = DeviceSpec
+variable = Variable
 
 
 def canonical_name(device):

@@ -4,7 +4,7 @@ import os
 
 from sluice import _core
 from sluice.compat.training import saved_model as names
-from sluice.framework import errors, protos
+from sluice.framework import errors, meta_graph, protos
 from sluice.framework import graph as graphs
 from sluice.ops import variables
 from sluice.training.saver import Saver, import_meta_graph
@@ -234,7 +234,7 @@ class SavedModelLoader:
           saver_kwargs: arguments of `tf.train.import_meta_graph`.
 
         Returns:
-          The MetaGraphDef.
+          The MetaGraphDef, with all attributes.
 
         Raises:
           RuntimeError: with the tags that there are, if none has these.
@@ -244,7 +244,10 @@ class SavedModelLoader:
                                    **saver_kwargs)
         self.restore_variables(sess, saver, import_scope)
         self.run_init_ops(sess, tags, import_scope)
-        return self.get_meta_graph_def_from_tags(tags)
+        found = self.get_meta_graph_def_from_tags(tags)
+        if found.meta_info_def.stripped_default_attrs:
+            meta_graph.add_default_attrs(found.graph_def)
+        return found
 
 
 def load(sess, tags, export_dir, import_scope=None, **saver_kwargs):
