@@ -53,7 +53,8 @@ HOSTILE(MetaGraphs,
         "ExportMetaGraph ImportMetaGraph ReadMetaGraph ReadMetaGraphFile "
         "PrintTextMetaGraph SaverInfo::Of") {
   const SavedModelScratch scratch;
-  Graph& g = CurrentGraph();
+  Graph g;
+  const WithGraph use(g);
   Placeholder<float>({-1}, "x");
   const Saver empty;  // There are no variables.
   EXPECT_TRUE(SaverInfo::Of(empty).save_tensor.empty());
@@ -144,7 +145,8 @@ HOSTILE(SavedModelBuilders,
         "SavedModelBuilder::VariablesPath SavedModelBuilder::AddAsset "
         "SavedModelBuilder::AddMetaGraphDef") {
   const SavedModelScratch scratch;
-  Graph& g = CurrentGraph();
+  Graph g;
+  const WithGraph use(g);
   Session session(g);
   const Output x = Placeholder<std::string>({}, "x");
   for (const std::string& taken :

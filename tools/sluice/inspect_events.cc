@@ -35,7 +35,7 @@ std::string TimeText(double seconds) {
 
 // A tag as a terminal may show it: files may hold anything.
 constexpr size_t kColumn = 80, kLongestTag = 1000;
-std::string Shown(const std::string& tag) {
+std::string Printable(const std::string& tag) {
   return absl::Utf8SafeCEscape(tag.substr(0, kLongestTag)) +
          (tag.size() > kLongestTag ? "..." : "");
 }
@@ -58,9 +58,9 @@ int InspectFile(const std::string& path) {
   if (!digest.ok()) return Fail(kRunFailed, digest.status());
   size_t width = 3;
   for (const auto& [tag, t] : digest->tags)
-    width = std::max(width, std::min(Shown(tag).size(), kColumn));
+    width = std::max(width, std::min(Printable(tag).size(), kColumn));
   for (const auto& [tag, t] : digest->tags)
-    std::printf("%-*s  %s\n", static_cast<int>(width), Shown(tag).c_str(),
+    std::printf("%-*s  %s\n", static_cast<int>(width), Printable(tag).c_str(),
                 Described(t).c_str());
   std::string line = absl::StrCat(Counted(digest->events, "event"), ", ");
   const std::pair<int64_t, const char*> others[] = {
