@@ -433,10 +433,10 @@ Result<std::map<std::string, Tensor>> SavedModel::Impl::Run(
                    slot.key, "'");
     feeds.emplace_back(slot.output, value);
   }
-  for (const auto& [key, value] : inputs)
+  for (const auto& input : inputs)
     if (std::none_of(r->inputs.begin(), r->inputs.end(),
-                     [&](const Slot& s) { return s.key == key; }))
-      return wrong("'", key, "'");
+                     [&](const Slot& s) { return s.key == input.first; }))
+      return wrong("'", input.first, "'");
   std::vector<Output> fetches;
   for (const Slot& slot : r->outputs) fetches.push_back(slot.output);
   SLUICE_ASSIGN_OR_RETURN(std::vector<Tensor> values,

@@ -421,8 +421,9 @@ TEST_F(TrainingHooksTest, TensorsInImportedLoopsAreNotLookedAt) {
                   {.name = "loss"});
     bytes = *ExportGraphDef(g);
   }
-  ASSERT_TRUE(ImportGraphDef(bytes, g_).ok());
-  const Output loss = *g_.FindOutput("loss:0"), x = *g_.FindOutput("x:0");
+  const Status imported = ImportGraphDef(bytes, g_, {.prefix = "in"});
+  ASSERT_TRUE(imported.ok()) << imported;
+  const Output loss = *g_.FindOutput("in/loss:0"), x = *g_.FindOutput("in/x:0");
   TrainingOptions options = {};
   options.loss = loss;
   options.nan.in_step = true;
