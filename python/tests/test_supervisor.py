@@ -22,8 +22,11 @@ def _wait_for(condition):
 def test_a_run_is_saved_and_goes_on(tmp_path):
     with tf.Graph().as_default():
         add = _counting()
-        supervisor = tf.train.Supervisor(logdir=tmp_path, save_model_secs=1)
+        supervisor = tf.train.Supervisor(logdir=tmp_path, save_model_secs=600)
         with supervisor.managed_session() as session:
+            # The service's first checkpoint, which could else be the latest.
+            while not tf.train.latest_checkpoint(tmp_path):
+                time.sleep(0.01)
             for _ in range(5):
                 assert not supervisor.should_stop()
                 session.run(add)

@@ -166,6 +166,7 @@ def write_files(folder):
     (folder / "model").mkdir()
     for path in (ROOT / "tests/checkpoints").glob("types.*"):
         shutil.copy(path, folder / "model" / f"ckpt-100{path.suffix}")
+    shutil.copytree(ROOT / "tests/saved_models/v1", folder / "saved_model")
     sockets = [socket.socket() for _ in range(4)]
     for s in sockets:
         s.bind(("127.0.0.1", 0))
