@@ -23,6 +23,7 @@
 #include "io/file.h"
 #include "sluice/ops.h"
 #include "train/run_lock.h"
+#include "train/testing/other_run_test_util.h"
 
 namespace sluice {
 namespace {
@@ -556,21 +557,7 @@ TEST_F(SaverTest, AFailedSaveHurtsNeitherTrainingNorTheCheckpointBefore) {
 // ---- Other processes --------------------------------------------------------
 
 TEST_F(SaverTest, TwoRunsInAFolderAreDetected) {
-  int ready[2], end[2];
-  ASSERT_EQ(pipe(ready), 0);
-  ASSERT_EQ(pipe(end), 0);
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    const auto lock = RunLock::Take(folder_.string());
-    char c = lock.ok() ? 'y' : 'n';
-    (void)!write(ready[1], &c, 1);
-    (void)!read(end[0], &c, 1);  // Until it is killed.
-    _exit(0);
-  }
-  char c = 0;
-  ASSERT_EQ(read(ready[0], &c, 1), 1);
-  ASSERT_EQ(c, 'y');
+  OtherRun other(folder_.string());
   const Var a(Floats({1}), "a");
   Saver saver;
   Session session(g_);
@@ -578,9 +565,8 @@ TEST_F(SaverTest, TwoRunsInAFolderAreDetected) {
   const Status s = saver.Save(session, Path("m")).status();
   EXPECT_EQ(s.code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(s.message()),
-              HasSubstr(absl::StrCat("process ", child, " on ")));
-  kill(child, SIGKILL);
-  waitpid(child, nullptr, 0);
+              HasSubstr(absl::StrCat("process ", other.pid(), " on ")));
+  other.Kill();
   EXPECT_TRUE(saver.Save(session, Path("m")).ok());
 }
 

@@ -20,6 +20,7 @@
 #include "sluice/ops.h"
 #include "train/run_lock.h"
 #include "train/signal_stop.h"
+#include "train/testing/other_run_test_util.h"
 #include "train/testing/training_test_util.h"
 
 namespace sluice {
@@ -477,30 +478,14 @@ TEST_F(TrainingSessionTest, MisuseIsAnError) {
 // ---- Other processes and signals --------------------------------------------
 
 TEST_F(TrainingSessionTest, TwoRunsInAFolderAreDetected) {
-  int ready[2], end[2];
-  ASSERT_EQ(pipe(ready), 0);
-  ASSERT_EQ(pipe(end), 0);
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    const auto lock = RunLock::Take(folder_.string());
-    char c = lock.ok() ? 'y' : 'n';
-    (void)!write(ready[1], &c, 1);
-    (void)!read(end[0], &c, 1);  // Until it is killed.
-    _exit(0);
-  }
-  char c = 0;
-  ASSERT_EQ(read(ready[0], &c, 1), 1);
-  ASSERT_EQ(c, 'y');
+  OtherRun other(folder_.string());
   Counter model;
   const Status s = TrainingSession::Start(Options({})).status();
   EXPECT_EQ(s.code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(s.message()),
-              HasSubstr(absl::StrCat("process ", child, " on ")));
-  kill(child, SIGKILL);
-  waitpid(child, nullptr, 0);
+              HasSubstr(absl::StrCat("process ", other.pid(), " on ")));
+  other.Kill();
   EXPECT_TRUE(TrainingSession::Start(Options({})).ok());
-  for (const int f : {ready[0], ready[1], end[0], end[1]}) close(f);
 }
 
 TEST_F(TrainingSessionTest, ASignalEndsTheRunWithACheckpoint) {
