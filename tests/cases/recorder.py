@@ -39,6 +39,17 @@ TOLERANCES = {
 }
 
 
+CASES = {}  # (build, tags) by name, in the order in which they register.
+
+
+def case(tags):
+    """Registers a function that builds a case with a Recorder."""
+    def register(build):
+        CASES[build.__name__] = (build, tags)
+        return build
+    return register
+
+
 class Arrays:
     """The entries of one .npz file, without duplicates."""
 
