@@ -626,6 +626,7 @@ void AddSessions(py::module_& m) {
       .def_readwrite("regions", &SessionOptions::regions)
       .def_readwrite("soft_placement", &SessionOptions::soft_placement)
       .def_readwrite("isolated", &SessionOptions::isolated)
+      .def_readwrite("device_filters", &SessionOptions::device_filters)
       .def_readwrite("cluster", &SessionOptions::cluster)
       .def_readwrite("cost_model_every", &SessionOptions::cost_model_every)
       .def_readwrite("cost_model_after", &SessionOptions::cost_model_after)

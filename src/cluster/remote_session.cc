@@ -360,6 +360,8 @@ Result<std::unique_ptr<SessionBackend>> OpenRemoteSession(
   request.set_soft_placement(options.soft_placement);
   request.set_max_call_depth(options.max_call_depth);
   request.set_scheduler_seed(options.scheduler_seed);
+  for (const std::string& filter : options.device_filters)
+    request.add_device_filter(filter);
   if (!options.cluster.empty()) {
     SLUICE_ASSIGN_OR_RETURN(const ClusterSpec cluster,
                             ClusterSpec::Parse(options.cluster));

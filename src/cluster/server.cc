@@ -297,6 +297,16 @@ void Server::Stop() {
   transport_.reset();
 }
 
+void Server::Drain() {
+  master_->Drain();
+  worker_->steps().Drain();
+}
+
+bool Server::idle() const {
+  return master_->steps().num_running() == 0 &&
+         worker_->steps().num_running() == 0;
+}
+
 void Server::OnTokens(PeerId from, uint64_t step, uint32_t partition,
                       std::span<TokenMessage> batch) {
   if (partition == kFetchPartition)

@@ -35,10 +35,10 @@ struct ServerTls {
 
 struct ServerOptions {
   ClusterSpec cluster;
-  // For clusters whose membership changes. With `complete`, the tasks for a
-  // session that begins now, for which it may wait; else the tasks that are
-  // present now. May be called concurrently. Null: `cluster`.
-  std::function<Result<ClusterSpec>(bool complete)> members;
+  // For clusters whose membership changes: waits for the expected tasks that
+  // match, and returns all that are there; a null filter waits for none. May be
+  // called concurrently. Null: `cluster`.
+  std::function<Result<ClusterSpec>(const TaskFilter& wait_for)> members;
   std::string job;
   int task = 0;
   int cpu_devices = 1;
@@ -121,6 +121,12 @@ class Server : private TransportHandler {
   // Ends all sessions; running steps return Cancelled, and peers see the task
   // as lost.
   void Stop();
+
+  // From now on, new sessions and steps get Unavailable, while those that run
+  // go on; then idle() says when no step runs any more. For the time before
+  // Stop.
+  void Drain();
+  bool idle() const;
 
   const std::string& target() const { return target_; }
   Worker& worker() { return *worker_; }

@@ -81,6 +81,9 @@ Status CheckFlags(const TaskServerOptions& flags, const ClusterSource& source) {
   if (!flags.address.empty() && !IsHostPort(flags.address))
     return InvalidArgument("--address: expected host:port, got '",
                            flags.address, "'");
+  if (!(flags.drain_seconds >= 0))
+    return InvalidArgument("--drain-seconds: expected at least 0, got ",
+                           flags.drain_seconds);
   if (flags.peer_timeout_ms < 1)
     return InvalidArgument("--peer-timeout-ms: expected 1 or more, got ",
                            flags.peer_timeout_ms);
@@ -122,8 +125,9 @@ Status Prepare(const TaskServerOptions& flags,
     options->cluster = ClusterSpec();
     SLUICE_RETURN_IF_ERROR(
         options->cluster.Add(self.job, self.task, self.address));
-    options->members = [resolver = resolver->get()](bool complete) {
-      return complete ? resolver->Cluster() : resolver->Present();
+    options->members = [resolver =
+                            resolver->get()](const TaskFilter& wait_for) {
+      return wait_for ? resolver->Cluster(wait_for) : resolver->Present();
     };
   } else {
     SLUICE_ASSIGN_OR_RETURN(options->cluster, (*resolver)->Cluster());
@@ -191,6 +195,9 @@ Result<std::unique_ptr<TaskServer>> TaskServer::Start(
 
 std::string TaskServer::task() const { return state_->server->worker().task(); }
 std::string TaskServer::target() const { return state_->server->target(); }
+
+void TaskServer::Drain() { state_->server->Drain(); }
+bool TaskServer::idle() const { return state_->server->idle(); }
 
 void TaskServer::Stop() {
   if (state_->resolver != nullptr) state_->resolver->Leave();

@@ -42,6 +42,8 @@ struct TaskServerOptions {
   // contents of containers (docs/clusters.md).
   bool allow_host_access = false;
   bool allow_reset = false;
+  // For `sluice worker`: how long SIGTERM waits for running steps to end.
+  double drain_seconds = 10;
 };
 
 // Owns the task's master, worker and devices, and its place in the cluster.
@@ -61,6 +63,10 @@ class TaskServer {
 
   std::string task() const;    // "/job:worker/replica:0/task:1"
   std::string target() const;  // For Session: "grpc://host:port".
+  // From now on, new sessions and steps get Unavailable, while those that run
+  // go on. For the time before Stop: idle() says when none runs any more.
+  void Drain();
+  bool idle() const;
   // Gives up the place in the cluster, ends all sessions and cancels their
   // steps. Call it once and not concurrently with other methods.
   void Stop();

@@ -3,15 +3,42 @@
 #include <malloc.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <mutex>
+#include <utility>
 
 #include "cluster/transport/grpc/connection_listener.h"
 
+namespace sluice {
+namespace {
+
+// Waits until no step runs, for the time of the flags, or for another signal.
+void Drain(const WorkerFlags& flags, const sigset_t& signals,
+           TaskServer* task) {
+  constexpr timespec kLookAgain = {0, 20'000'000};
+  task->Drain();
+  const auto end = std::chrono::steady_clock::now() +
+                   std::chrono::duration<double>(flags.drain_seconds);
+  bool told = false;
+  while (!task->idle() && std::chrono::steady_clock::now() < end) {
+    if (!std::exchange(told, true))
+      std::fprintf(stderr,
+                   "sluice worker: SIGTERM: waiting up to %g s for running "
+                   "steps; no new ones start\n",
+                   flags.drain_seconds);
+    if (sigtimedwait(&signals, nullptr, &kLookAgain) > 0) return;
+  }
+}
+
+}  // namespace
+}  // namespace sluice
+
 extern "C" int sluice_worker_main(const sluice::WorkerFlags* flags,
                                   std::string* error) {
-  // These shut the task down cleanly: all threads block them, for sigwait.
+  // These shut the task down cleanly: all threads block them, for sigwait. The
+  // first SIGTERM lets running steps end.
   sigset_t signals, before;
   sigemptyset(&signals);
   sigaddset(&signals, SIGINT);
@@ -49,6 +76,12 @@ extern "C" int sluice_worker_main(const sluice::WorkerFlags* flags,
   std::fflush(stdout);
   int signal = 0;
   sigwait(&signals, &signal);
+  const auto was_evicted = [&mu, &evicted] {
+    std::lock_guard<std::mutex> lock(mu);
+    return !evicted.ok();
+  };
+  if (signal == SIGTERM && !was_evicted())
+    sluice::Drain(*flags, signals, task->get());
   (*task)->Stop();
   std::lock_guard<std::mutex> lock(mu);
   *error = std::string(evicted.message());

@@ -83,6 +83,11 @@ void AddWorker(CLI::App& app, std::function<int()>* run) {
                 "or call its functions");
   sub->add_flag("--allow-reset", f->allow_reset,
                 "Let every client clear the default container, or all");
+  sub->add_option("--drain-seconds", f->drain_seconds,
+                  "How long SIGTERM waits for running steps to end; a second "
+                  "signal ends them at once")
+      ->check(CLI::Range(0.0, 86400.0))
+      ->capture_default_str();
   sub->callback([f, run] { *run = [f] { return RunWorker(*f); }; });
 }
 

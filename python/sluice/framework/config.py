@@ -47,6 +47,7 @@ def session_options(config):
         options.log_placement()
     options.soft_placement = config.allow_soft_placement
     options.isolated = config.isolate_session_state
+    options.device_filters = list(config.device_filters)
     options.cost_model_every = config.graph_options.build_cost_model
     options.cost_model_after = config.graph_options.build_cost_model_after
     if config.cluster_def.job:

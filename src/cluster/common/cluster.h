@@ -8,6 +8,7 @@
 #ifndef SLUICE_CLUSTER_COMMON_CLUSTER_H_
 #define SLUICE_CLUSTER_COMMON_CLUSTER_H_
 
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -23,6 +24,10 @@ struct ClusterTask {
   std::string address;       // "host:port".
   std::string name() const;  // "/job:ps/replica:0/task:1".
 };
+
+// Some tasks of a cluster.
+using TaskFilter = std::function<bool(const std::string& job, int task)>;
+inline bool AllTasks(const std::string& /*job*/, int /*task*/) { return true; }
 
 // Whether it is "host:port". The host may be an IPv6 address in brackets.
 bool IsHostPort(const std::string& address, int least_port = 1);

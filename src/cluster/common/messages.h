@@ -31,6 +31,13 @@ inline constexpr uint32_t kFetchPartition = 0xfffffffe;
 // In place of a peer: this task itself.
 inline constexpr uint32_t kThisTask = 0xffffffff;
 
+// What a task that is about to end answers to new work.
+inline Status Draining(const std::string& task) {
+  return Unavailable("task ", task,
+                     ": expected to keep running, got SIGTERM: it finishes its "
+                     "steps and begins no others");
+}
+
 inline void StatusToProto(const Status& s, proto::StatusProto* p) {
   p->set_code(static_cast<int>(s.code()));
   p->set_message(std::string(s.message()));

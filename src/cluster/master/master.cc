@@ -15,6 +15,14 @@ Master::Master(MasterContext context)
 
 Master::~Master() { CloseAll(); }
 
+void Master::Drain() {
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    draining_ = true;
+  }
+  steps_.Drain();
+}
+
 void Master::CloseAll() {
   std::vector<uint64_t> ids;
   {
@@ -36,6 +44,7 @@ Status Master::Admit(const std::string& host) {
                              ", got more (", option,
                              " of `sluice worker` sets the limit)");
   };
+  if (draining_) return Draining(context_.worker->task());
   if (admitted_ >= context_.max_sessions)
     return refuse(context_.max_sessions,
                   absl::StrCat("of task ", context_.worker->task()),
@@ -293,7 +302,7 @@ Status Master::ListDevices(const proto::ListDevicesRequest& request,
 
 Status Master::ListTasks(const proto::ListTasksRequest& request,
                          proto::ListTasksResponse* response) {
-  const Result<ClusterSpec> members = context_.Members(/*complete=*/false);
+  const Result<ClusterSpec> members = context_.Members(/*wait_for=*/nullptr);
   SLUICE_RETURN_IF_ERROR(members.status());
   response->set_master(context_.worker->task());
   for (const ClusterTask& t : members->tasks()) {

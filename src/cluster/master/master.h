@@ -50,6 +50,8 @@ class Master {
   Status Reset(const proto::ResetRequest& request);
   Status CloseSession(const proto::CloseSessionRequest& request);
   void CloseAll();
+  // From now on, new sessions and steps get Unavailable.
+  void Drain();
 
   // From the transport.
   void OnFetches(PeerId from, uint64_t run, std::span<TokenMessage> batch) {
@@ -94,6 +96,7 @@ class Master {
   const MasterContext context_;
   MasterSteps steps_;
   std::mutex mu_;
+  bool draining_ = false;                  // GUARDED_BY(mu_)
   size_t admitted_ = 0;                    // GUARDED_BY(mu_)
   std::map<std::string, size_t> of_host_;  // GUARDED_BY(mu_): admitted, by
                                            // host.

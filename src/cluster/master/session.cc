@@ -68,10 +68,12 @@ MasterSession::MasterSession(const MasterContext* context, uint64_t id,
 MasterSession::~MasterSession() = default;
 
 Status MasterSession::Open() {
+  SLUICE_ASSIGN_OR_RETURN(const TaskFilter uses, UsedTasks());
   SLUICE_ASSIGN_OR_RETURN(
       const ClusterSpec cluster,
-      own_cluster() ? ClusterOf(options_) : context_->Members(true));
+      own_cluster() ? ClusterOf(options_) : context_->Members(uses));
   for (const ClusterTask& t : cluster.tasks()) {
+    if (!uses(t.job, t.task)) continue;
     Task task;
     task.where = t;
     if (!own_cluster() && t.name() == context_->worker->task()) {
@@ -142,6 +144,30 @@ Status MasterSession::Open() {
   });
 }
 
+Result<TaskFilter> MasterSession::UsedTasks() const {
+  if (options_.device_filter().empty()) return TaskFilter(AllTasks);
+  std::vector<DeviceName> filters;
+  for (const std::string& text : options_.device_filter()) {
+    Result<DeviceName> filter = DeviceName::Parse(text);
+    if (!filter.ok()) return Annotate(filter.status(), "device filter");
+    filters.push_back(filter->Task());
+  }
+  // (A session's own names: which of them is this task's is not known yet.)
+  if (!own_cluster()) {
+    SLUICE_ASSIGN_OR_RETURN(const DeviceName here,
+                            DeviceName::Parse(context_->worker->task()));
+    filters.push_back(here.Task());
+  }
+  return TaskFilter([filters](const std::string& job, int task) {
+    DeviceName name;
+    name.job = job;
+    name.replica = 0;
+    name.task = task;
+    return std::any_of(filters.begin(), filters.end(),
+                       [&](const DeviceName& f) { return f.Matches(name); });
+  });
+}
+
 bool MasterSession::IsHere(const Task& task) const {
   return task.status.incarnation() == context_->worker->incarnation();
 }
@@ -193,7 +219,7 @@ Status MasterSession::QueryStatus(Task* task) {
                          " ms, got none; at last: ", s.message());
     // A dead task is listed until its lease expires; then another may take its
     // place.
-    const Result<ClusterSpec> members = context_->Members(/*complete=*/false);
+    const Result<ClusterSpec> members = context_->Members(nullptr);
     if (!members.ok()) continue;
     const auto there = members->Find(task->where.job, task->where.task);
     if (!there.ok() || there->address == task->where.address) continue;

@@ -25,9 +25,9 @@ namespace sluice {
 struct MasterContext {
   ClusterSpec cluster;
   // See ServerOptions::members; may be null.
-  std::function<Result<ClusterSpec>(bool complete)> members;
-  Result<ClusterSpec> Members(bool complete) const {
-    return members ? members(complete) : Result<ClusterSpec>(cluster);
+  std::function<Result<ClusterSpec>(const TaskFilter& wait_for)> members;
+  Result<ClusterSpec> Members(const TaskFilter& wait_for) const {
+    return members ? members(wait_for) : Result<ClusterSpec>(cluster);
   }
   Worker* worker = nullptr;  // This task's.
   Transport* transport = nullptr;
@@ -98,6 +98,8 @@ class MasterSession {
   };
   // Whether the client has specified the cluster.
   bool own_cluster() const { return options_.task_size() > 0; }
+  // The tasks that the client's filters leave.
+  Result<TaskFilter> UsedTasks() const;
   bool IsHere(const Task& task) const;
   // Called after all tasks have answered. Checks that each is a separate server
   // and finds which one is ours.

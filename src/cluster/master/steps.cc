@@ -354,6 +354,7 @@ Status MasterSteps::Add(const std::shared_ptr<Running>& r) {
                                    p.task, "; make a new session"));
   }
   if (down_) return Unavailable("task ", worker_->task(), " shuts down");
+  if (draining_) return Draining(worker_->task());
   for (const uint64_t request : {uint64_t{0}, r->request.request})
     if (auto it = cancelled_.find({r->step->session, request});
         it != cancelled_.end())
@@ -629,6 +630,11 @@ void MasterSteps::OnTransportDown() {
     for (const size_t part : r->Pending())
       if (r->step->parts[part].peer != kThisTask)
         PartDone(r, part, why, nullptr);
+}
+
+void MasterSteps::Drain() {
+  std::lock_guard<std::mutex> lock(mu_);
+  draining_ = true;
 }
 
 size_t MasterSteps::num_running() {

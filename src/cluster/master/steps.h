@@ -116,6 +116,8 @@ class MasterSteps {
   void OnTransportDown();
 
   size_t num_running();
+  // No step starts from now on: Unavailable. Those that run go on.
+  void Drain();
   size_t num_staged();  // Partial runs that have not ended.
 
  private:
@@ -154,8 +156,9 @@ class MasterSteps {
   absl::flat_hash_map<std::pair<uint64_t, uint64_t>, Status>
       cancelled_;  // GUARDED_BY(mu_)
   std::deque<std::pair<uint64_t, uint64_t>>
-      cancelled_order_;  // GUARDED_BY(mu_)
-  bool down_ = false;    // GUARDED_BY(mu_)
+      cancelled_order_;    // GUARDED_BY(mu_)
+  bool down_ = false;      // GUARDED_BY(mu_)
+  bool draining_ = false;  // GUARDED_BY(mu_)
   std::condition_variable concluded_;
   size_t unconcluded_ = 0;  // GUARDED_BY(mu_)
   TaskThreads threads_;     // Last: joined before the rest is destroyed.

@@ -36,7 +36,7 @@ class FixedResolver final : public ClusterResolver {
       : cluster_(std::move(cluster)),
         self_(std::move(self)),
         bind_(std::move(bind)) {}
-  Result<ClusterSpec> Cluster() override { return cluster_; }
+  Result<ClusterSpec> Cluster(const TaskFilter&) override { return cluster_; }
   Result<ClusterTask> Self() override { return self_; }
   std::string Bind() override { return bind_; }
 
@@ -57,8 +57,8 @@ class EtcdResolver final : public ClusterResolver {
   EtcdResolver(std::unique_ptr<EtcdMembership> membership,
                ResolverOptions options)
       : membership_(std::move(membership)), options_(std::move(options)) {}
-  Result<ClusterSpec> Cluster() override {
-    return membership_->Members(options_.patience);
+  Result<ClusterSpec> Cluster(const TaskFilter& wait_for) override {
+    return membership_->Members(options_.patience, wait_for);
   }
   Result<ClusterSpec> Present() override { return membership_->Present(); }
   Result<ClusterTask> Self() override {

@@ -57,8 +57,9 @@ class ClusterResolver {
  public:
   virtual ~ClusterResolver() = default;
   // The tasks of the cluster. If the membership changes, each call queries it
-  // again and may wait.
-  virtual Result<ClusterSpec> Cluster() = 0;
+  // again, and waits for the expected tasks that match.
+  virtual Result<ClusterSpec> Cluster(const TaskFilter& wait_for) = 0;
+  Result<ClusterSpec> Cluster() { return Cluster(AllTasks); }
   // The tasks that are present now, without waiting.
   virtual Result<ClusterSpec> Present() { return Cluster(); }
   // This process's task. FailedPrecondition if the process is not a task.

@@ -142,11 +142,12 @@ void EtcdMembership::OnLost(Lost lost) {
   lost_ = std::move(lost);
 }
 
-std::string EtcdMembership::Missing() const {
+std::string EtcdMembership::Missing(const TaskFilter& wait_for) const {
   std::vector<std::string> missing;
   for (const auto& [job, count] : options_.expected)
     for (int i = 0; i < count; ++i)
-      if (!members_.contains({job, i})) missing.push_back(TaskName({job, i}));
+      if (wait_for(job, i) && !members_.contains({job, i}))
+        missing.push_back(TaskName({job, i}));
   if (options_.expected.empty() && members_.empty()) return "any task";
   if (missing.size() > 10) {
     const size_t more = missing.size() - 10;
@@ -156,13 +157,14 @@ std::string EtcdMembership::Missing() const {
   return absl::StrJoin(missing, ", ");
 }
 
-Result<ClusterSpec> EtcdMembership::Members(
-    std::chrono::milliseconds patience) {
+Result<ClusterSpec> EtcdMembership::Members(std::chrono::milliseconds patience,
+                                            const TaskFilter& wait_for) {
   std::unique_lock<std::mutex> lock(mu_);
-  changed_.wait_for(lock, patience,
-                    [this] { return stop_ || Missing().empty(); });
+  changed_.wait_for(lock, patience, [this, &wait_for] {
+    return stop_ || Missing(wait_for).empty();
+  });
   if (stop_) return Cancelled("cluster '", options_.name, "': left");
-  if (const std::string missing = Missing(); !missing.empty()) {
+  if (const std::string missing = Missing(wait_for); !missing.empty()) {
     std::vector<std::string> there;
     for (const auto& [key, member] : members_) there.push_back(TaskName(key));
     return Unavailable("cluster '", options_.name, "' in ", client_.Describe(),

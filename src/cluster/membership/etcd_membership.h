@@ -61,10 +61,11 @@ class EtcdMembership {
   // Calls `lost` from now on when a task leaves or returns as a new
   // incarnation.
   void OnLost(Lost lost);
-  // Waits until all expected tasks are present (if none are expected: until any
-  // is) and returns the tasks. After `patience`, Unavailable names the missing
-  // ones.
-  Result<ClusterSpec> Members(std::chrono::milliseconds patience);
+  // Waits until all expected tasks that match are present (if none are
+  // expected: until any task is) and returns all that are. After `patience`,
+  // Unavailable names the missing ones.
+  Result<ClusterSpec> Members(std::chrono::milliseconds patience,
+                              const TaskFilter& wait_for = AllTasks);
   // The tasks present now, or, while etcd is unreachable, the last known ones.
   Result<ClusterSpec> Present();
   // Gives up the registration and joins both threads. No callback runs after
@@ -89,7 +90,8 @@ class EtcdMembership {
   // Registers under a new lease. Returns OK and the current owner in `*owner`,
   // "" if it is now us.
   Status Take(std::string* owner);
-  std::string Missing() const;  // REQUIRES: mu_ held.
+  // The expected tasks that match and are not present. REQUIRES: mu_ held.
+  std::string Missing(const TaskFilter& wait_for) const;
   Result<ClusterSpec> Spec(const MemberMap& members) const;
   bool Stopped();
 

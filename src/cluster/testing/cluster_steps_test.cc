@@ -738,5 +738,78 @@ TEST_F(ClusterTest, MasterLogsTaskRestart) {
   EXPECT_THAT(run(), Not(HasSubstr(kAgain)));  // (Once.)
 }
 
+TEST(DeviceFiltersTest, TasksThatAreNotUsedMayBeDown) {
+  TestCluster cluster({{"ps", 1}, {"worker", 2}});
+  Graph graph;
+  const WithGraph use(graph);
+  Output x;
+  {
+    const DeviceScope on("/job:ps/task:0");
+    x = Constant(1.0f) + Constant(2.0f);
+  }
+  const auto with = [](std::vector<std::string> filters) {
+    SessionOptions options;
+    options.device_filters = std::move(filters);
+    return options;
+  };
+  const SessionOptions mine = with({"/job:ps", "/job:worker/task:0"});
+  Session before(cluster.target("worker", 0), graph, mine);
+  ASSERT_TRUE(before.Run(x).ok());
+  cluster.StopTask("worker", 1);
+  EXPECT_TRUE(before.Run(x).ok());
+  Session after(cluster.target("worker", 0), graph, mine);
+  EXPECT_TRUE(after.Run(x).ok());
+  Session all(cluster.target("worker", 0), graph);
+  EXPECT_THAT(std::string(all.Run(x).status().message()),
+              HasSubstr("/job:worker/replica:0/task:1"));
+  // The target is always used.
+  Session target_only(cluster.target("worker", 0), graph, with({"/job:none"}));
+  EXPECT_TRUE(target_only.Run(Constant(1)).ok());
+  EXPECT_THAT(std::string(target_only.Run(x).status().message()),
+              HasSubstr("/job:ps/task:0"));
+  Session wrong(cluster.target("worker", 0), graph, with({"/job:ps/task:x"}));
+  EXPECT_THAT(std::string(wrong.Run(x).status().message()),
+              HasSubstr("device filter"));
+}
+
+TEST(DrainTest, RunningStepsEndAndNoneBegin) {
+  TestCluster cluster({{"ps", 1}, {"worker", 1}});
+  Graph graph;
+  const WithGraph use(graph);
+  Queue queue;
+  Output taken;
+  {
+    const DeviceScope on("/job:ps/task:0");
+    queue = Queue::Fifo({{DType::kFloat, {}}}, {.shared_name = "numbers"});
+    taken = queue.Dequeue()[0];
+  }
+  Node* const put = queue.Enqueue({1.0f});
+  Session session(cluster.target("worker", 0), graph);
+  ASSERT_TRUE(session.Run(queue.Size()).ok());
+  Result<Tensor> result = NotFound("");
+  std::thread step([&] { result = session.Run(taken); });
+  Server& ps = cluster.server("ps", 0);
+  Server& worker = cluster.server("worker", 0);
+  while (ps.worker().steps().num_running() == 0) std::this_thread::yield();
+  Session at_ps(cluster.target("ps", 0), graph);
+  ASSERT_TRUE(at_ps.Run(queue.Size()).ok());
+  // The one that coordinates refuses steps as a whole.
+  worker.Drain();
+  EXPECT_FALSE(worker.idle());
+  const Status refused = session.Run(queue.Size()).status();
+  EXPECT_EQ(refused.code(), StatusCode::kUnavailable) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("begins no others"));
+  Session late(cluster.target("worker", 0), graph);
+  EXPECT_EQ(late.Run(queue.Size()).status().code(), StatusCode::kUnavailable);
+  ASSERT_TRUE(at_ps.RunTargets({put}).ok());
+  step.join();
+  EXPECT_TRUE(result.ok()) << result.status();
+  while (!worker.idle()) std::this_thread::yield();
+  // As does a task whose part it is.
+  ps.Drain();
+  while (!ps.idle()) std::this_thread::yield();
+  EXPECT_EQ(at_ps.Run(queue.Size()).status().code(), StatusCode::kUnavailable);
+}
+
 }  // namespace
 }  // namespace sluice

@@ -173,7 +173,7 @@ TEST_F(ConnectTest, TaskThatMovesDuringConnectIsFound) {
   options.job = "worker";
   options.connect_timeout = milliseconds(20'000);
   std::atomic<int> asked{0};
-  options.members = [&](bool) -> Result<ClusterSpec> {
+  options.members = [&](const TaskFilter&) -> Result<ClusterSpec> {
     return ++asked < 3 ? before : cluster_;
   };
   auto worker = Server::Start(options);

@@ -197,6 +197,11 @@ void WorkerSteps::Stop() {
                           " to keep running, got its shutdown"));
 }
 
+void WorkerSteps::Drain() {
+  std::lock_guard<std::mutex> lock(mu_);
+  draining_ = true;
+}
+
 void WorkerSteps::Start(StepRequest request) {
   const uint64_t run = request.run;
   if (const FailpointHit hit = SLUICE_FAILPOINT("worker.start_step");
@@ -243,6 +248,7 @@ void WorkerSteps::Start(StepRequest request) {
     if (refused.ok() && running_.size() >= limits_.running)
       refused = ResourceExhausted("steps: expected at most ", limits_.running,
                                   " running in task ", task_, ", got more");
+    if (refused.ok() && draining_) refused = Draining(task_);
     if (stopped_)
       refused = Cancelled("step: expected task ", task_, " to keep running");
     if (refused.ok() && !running_.emplace(run, step).second)

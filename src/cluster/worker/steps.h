@@ -104,6 +104,8 @@ class WorkerSteps {
 
   // Cancels all steps; no step starts afterwards.
   void Stop();
+  // No step starts from now on: Unavailable. Those that run go on.
+  void Drain();
   void Start(StepRequest request);
   void Deliver(uint64_t run, uint32_t partition, std::span<TokenMessage> batch);
   // Takes the feeds that have arrived for a step that is about to start.
@@ -155,6 +157,7 @@ class WorkerSteps {
   std::condition_variable concluded_;
   size_t unconcluded_ = 0;  // GUARDED_BY(mu_)
   bool stopped_ = false;    // GUARDED_BY(mu_)
+  bool draining_ = false;   // GUARDED_BY(mu_)
   absl::flat_hash_map<uint64_t, std::shared_ptr<Step>>
       running_;                                 // GUARDED_BY(mu_)
   absl::flat_hash_map<uint64_t, Early> early_;  // GUARDED_BY(mu_)
