@@ -197,5 +197,57 @@ HOSTILE(TrainingRuns,
                 "");
 }
 
+HOSTILE(Replicas,
+        "SyncReplicas::Minimize SyncReplicas::ApplyGradients "
+        "SyncReplicas::Hook SyncReplicas::PutTokens SyncReplicas::update "
+        "SyncReplicas::update_runner SyncReplicas::chief_init "
+        "SyncReplicas::local_init SyncReplicas::ready "
+        "SyncReplicas::local_step") {
+  GradientDescentOptimizer sgd(0.1);
+  const auto refused = [&](SyncReplicasOptions options, const char* message,
+                           bool with_step = true) {
+    ExpectRefused(RecordedBy([&] {
+                    const Var w(1.0f, "w");
+                    const Var step(Constant(Tensor::Scalar<int64_t>(0)), "s");
+                    SyncReplicas replicas(sgd, options);
+                    MinimizeOptions how;
+                    if (with_step) how.global_step = step;
+                    EXPECT_NULL(replicas.ApplyGradients({{w, w}}, how));
+                    EXPECT_NULL(replicas.update());
+                    EXPECT_NULL(replicas.chief_init());
+                    EXPECT_NULL(replicas.local_init());
+                  }),
+                  message);
+  };
+  refused({.replicas = 0}, "replica");
+  refused({.replicas = kHuge}, "at most");
+  refused({.to_aggregate = -kHuge}, "aggregate");
+  refused({.name = ""}, "name");
+  refused({}, "global_step", false);
+  ExpectRefused(RecordedBy([] {
+                  SyncReplicas replicas(SyncReplicas::ApplyFn(), {});
+                  EXPECT_NULL(replicas.Minimize(Output(), {}));
+                }),
+                "optimizer");
+  ExpectRefused(RecordedBy([&] {
+                  SyncReplicas replicas(sgd, {});
+                  EXPECT_NULL(replicas.Minimize(Output(), {}));
+                }),
+                "loss");
+  ExpectRefused(RecordedBy([&] {
+                  SyncReplicas replicas(sgd, {});
+                  EXPECT_NULL(replicas.ready());
+                  EXPECT_NULL(replicas.local_step());
+                  EXPECT_NULL(replicas.update_runner().enqueue[0]);
+                  EXPECT_NULL(replicas.PutTokens(1));
+                }),
+                "before tokens");
+  Graph g;
+  const WithGraph use(g);
+  SyncReplicas replicas(sgd, {});
+  ExpectRefused(StartWith(replicas.Hook(true)), "gradients to be applied");
+  ExpectRefused(StartWith(replicas.Hook(false, NAN)), "max_wait_seconds");
+}
+
 }  // namespace
 }  // namespace sluice

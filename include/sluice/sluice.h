@@ -100,6 +100,7 @@
 #include "train/run_lock.h"               // RunLock
 #include "train/saver.h"                  // Saver
 #include "train/signal_stop.h"            // SignalStop
+#include "train/sync_replicas.h"          // SyncReplicas
 #include "train/training_hook.h"          // TrainingHook
 #include "train/training_hooks.h"         // NanHook, EarlyStoppingHook, ...
 #include "train/training_session.h"       // TrainingSession

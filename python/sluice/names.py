@@ -482,7 +482,8 @@ _TRAIN.update({
             "MonitoredSession", "MonitoredTrainingSession", "Scaffold",
             "SessionCreator", "SessionManager", "SingularMonitoredSession",
             "WorkerSessionCreator"),
-    **_from("compat.training.supervisor", "Supervisor")})
+    **_from("compat.training.supervisor", "Supervisor"),
+    **_from("compat.training.sync_replicas", "SyncReplicasOptimizer")})
 _TRAIN.update({
     **_from("training.checkpoints", "checkpoint_exists",
             "generate_checkpoint_state_proto", "get_checkpoint_mtimes",

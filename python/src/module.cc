@@ -15,6 +15,7 @@ void AddEvents(py::module_& m);
 void AddFlow(py::module_& m);
 void AddFunctions(py::module_& m);
 void AddRecords(py::module_& m);
+void AddReplicas(py::module_& m);
 void AddSavedModels(py::module_& m);
 void AddServers(py::module_& m);
 void AddSessions(py::module_& m);
@@ -39,6 +40,7 @@ PYBIND11_MODULE(_core, m) {
   python::AddFunctions(m);
   python::AddInterrupts(m);
   python::AddRecords(m);
+  python::AddReplicas(m);
   python::AddSavedModels(m);
   python::AddServers(m);
   python::AddSessions(m);

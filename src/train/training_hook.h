@@ -31,6 +31,7 @@
 
 #include "base/status.h"
 #include "client/variables.h"
+#include "data/coordinator.h"
 #include "session/session.h"
 #include "summary/event_writer.h"
 
@@ -68,6 +69,10 @@ class TrainingContext {
   // there is none.
   Result<Session*> session() const;
   Graph& graph() const { return *graph_; }
+  // Owns the session's threads: a hook may start some in AfterCreateSession.
+  // Their errors end steps, and the loss of a task in one of them has the step
+  // run again in a new session. Null without session.
+  Coordinator* coordinator() const { return coordinator_; }
   // The global step: in BeforeRun before the step, in AfterRun after it.
   int64_t step() const { return step_; }
   // The variable that counts; null if the run counts for itself.
@@ -97,6 +102,7 @@ class TrainingContext {
 
   Graph* graph_ = nullptr;
   Session* session_ = nullptr;
+  Coordinator* coordinator_ = nullptr;
   int64_t step_ = 0;
   Var global_step_;
   Feeds feeds_;

@@ -293,6 +293,7 @@ Status TrainingSession::Impl::TryNewSession(bool again) {
                                              options_.session_options);
   context_.session_ = session_.get();
   coordinator_ = std::make_unique<Coordinator>();
+  context_.coordinator_ = coordinator_.get();
   SLUICE_RETURN_IF_ERROR(options_.is_chief ? Initialise(again) : AwaitChief());
   if (step_value_.valid()) {
     SLUICE_ASSIGN_OR_RETURN(read_step_,
@@ -469,6 +470,7 @@ Status TrainingSession::Impl::EndSession() {
     for (DatasetIterator& input : options_.inputs) input.Stop(*session_);
     (void)session_->Close();
   }
+  context_.coordinator_ = nullptr;
   coordinator_.reset();
   read_step_ = {};
   context_.session_ = nullptr;

@@ -94,6 +94,20 @@ TEST_F(SnippetTest, TrainingSessions) {
   EXPECT_EQ(*LatestCheckpoint("model"), "model/model.ckpt-200");
 }
 
+TEST_F(SnippetTest, SyncReplicas) {
+  const Var w(1.0f, "w");
+  VarOptions counter;
+  counter.trainable = false;
+  const Var step(Constant(Tensor::Scalar<int64_t>(0)), "global_step", counter);
+  const Output loss = w * w;
+  const int worker = 0;
+#include "snippets/src/train/sync_replicas.h/1.inc"
+  EXPECT_NE(train, nullptr);
+  EXPECT_TRUE(options.is_chief);
+  const auto run = TrainingSession::Start(options);
+  EXPECT_TRUE(run.ok()) << run.status();
+}
+
 TEST_F(SnippetTest, TrainingHooks) {
   const InScratchFolder folder;
   const Var w(1.0, "w");

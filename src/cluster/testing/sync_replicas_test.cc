@@ -1,0 +1,319 @@
+// Synchronous replicas: their updates equal those of one large batch, and go on
+// when workers, the chief or a task with variables are lost.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <filesystem>
+#include <mutex>
+#include <thread>
+
+#include "client/device_placement.h"
+#include "cluster/testing/child_process_test_util.h"
+#include "cluster/testing/cluster_test_util.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int64_t kRows = 12, kDepth = 3, kBatch = 4;
+
+// A worker's ids and targets of a step: functions of both numbers.
+struct Examples {
+  Tensor ids{DType::kInt32, {kBatch}};
+  Tensor targets{DType::kFloat, {kBatch}};
+};
+Examples ExamplesOf(int64_t worker, int64_t step) {
+  Examples e;
+  for (int64_t i = 0; i < kBatch; ++i) {
+    const int64_t k = worker * 131 + step * 17 + i * 7;
+    e.ids.flat<int32_t>()[i] = static_cast<int32_t>(k * k % kRows);
+    e.targets.flat<float>()[i] = static_cast<float>(k % 5) - 2;
+  }
+  return e;
+}
+
+// A model with a sparse and two dense gradients. In a worker's graph on several
+// tasks, with variables on those of "ps".
+struct Model {
+  explicit Model(int64_t batch) {
+    ids = Placeholder<int32_t>({batch}, "ids");
+    targets = Placeholder<float>({batch}, "targets");
+    Tensor rows(DType::kFloat, {kRows, kDepth});
+    for (int64_t i = 0; i < rows.num_elements(); ++i)
+      rows.flat<float>()[i] = static_cast<float>(i % 7) / 7 - 0.4f;
+    table = Var(Constant(rows), "table");
+    w = Var(Constant(Tensor::Vector<float>({0.5f, -0.25f, 1})), "w");
+    b = Var(Constant(0.125f), "b");
+    VarOptions counter;
+    counter.trainable = false;
+    step = Var(Constant(Tensor::Scalar<int64_t>(0)), "global_step", counter);
+    const auto read = [&] {
+      const ColocateWith there(table.handle().node);
+      return ops::ResourceGather(table.handle(), ids, DType::kFloat);
+    };
+    const Output guess = ops::Sum(read() * w, {1}) + b;
+    loss = ops::Mean(ops::Square(guess - targets), {0});
+  }
+  Feeds FeedsOf(const Examples& e) const {
+    return {{ids, e.ids}, {targets, e.targets}};
+  }
+  std::vector<Output> Values() const { return {table, w, b, step}; }
+
+  Output ids, targets, loss;
+  Var table, w, b, step;
+};
+
+class SyncReplicasTest : public ::testing::Test {
+ protected:
+  SyncReplicasTest() {
+    folder_ = ::testing::TempDir() + "sync_replicas" +
+              std::to_string(getpid()) + "_" + std::to_string(folders_++);
+  }
+  ~SyncReplicasTest() override { std::filesystem::remove_all(folder_); }
+
+  struct How {
+    SyncReplicasOptions sync;
+    int64_t last_step = 10;
+    bool checkpoints = false;
+    // Called before each step; an error ends the worker as if it were killed.
+    std::function<Status(int worker, int64_t step)> before = nullptr;
+  };
+  static constexpr int kWorkers = 3;
+
+  // Trains with all workers; those that return Aborted are started again,
+  // except for gone_.
+  void Train(const How& how) {
+    std::vector<Status> status(kWorkers);
+    std::vector<std::thread> workers;
+    for (int i = 0; i < kWorkers; ++i)
+      workers.emplace_back([&, i] {
+        Status& s = status[static_cast<size_t>(i)];
+        do s = Work(how, i);
+        while (s.code() == StatusCode::kAborted && gone_ != i);
+        if (gone_ == i) s = OkStatus();
+      });
+    for (std::thread& t : workers) t.join();
+    for (const Status& s : status) EXPECT_TRUE(s.ok()) << s << "\n" << log_;
+  }
+
+  // Trains as one worker, by a TrainingSession.
+  Status Work(const How& how, int worker) {
+    Graph graph;
+    const WithGraph use(graph);
+    const std::string me = absl::StrCat("/job:worker/task:", worker);
+    const DeviceFunctionScope devices(
+        ReplicaDeviceSetter({.ps_tasks = 2, .worker_device = me}));
+    const Model model(kBatch);
+    GradientDescentOptimizer sgd(0.1);
+    SyncReplicas replicas(sgd, how.sync);
+    Node* const train =
+        replicas.Minimize(model.loss, {.global_step = model.step});
+    if (train == nullptr) return graph.status();
+    TrainingOptions options;
+    options.target = cluster_.target("worker", worker);
+    options.session_options.device_filters = {"/job:ps", me};
+    options.is_chief = worker == 0;
+    options.last_step = how.last_step;
+    options.hooks = {replicas.Hook(options.is_chief)};
+    options.max_wait_seconds = 60;
+    options.retry_seconds = 0.05;
+    options.max_retries = 1000;
+    if (how.checkpoints) {
+      options.folder = folder_;
+      options.save = {.steps = 2};
+    }
+    options.log = [this, worker](const std::string& line) {
+      std::lock_guard<std::mutex> lock(mu_);
+      log_ += absl::StrCat("worker ", worker, ": ", line, "\n");
+    };
+    auto session = TrainingSession::Start(options, graph);
+    SLUICE_RETURN_IF_ERROR(session.status());
+    while (!(*session)->ShouldStop()) {
+      const int64_t step = (*session)->step();
+      if (how.before) SLUICE_RETURN_IF_ERROR(how.before(worker, step));
+      Examples examples = ExamplesOf(worker, step);
+      if (std::pair<int, int64_t>(worker, step) == poison_)
+        examples.targets.flat<float>()[0] = 1e20f;
+      if (!(*session)->RunStep({train}, model.FeedsOf(examples)).ok()) break;
+    }
+    if (worker == 0) {
+      SLUICE_ASSIGN_OR_RETURN(Session* const s, (*session)->session());
+      SLUICE_ASSIGN_OR_RETURN(values_, s->Run(model.Values()));
+    }
+    return (*session)->Close();
+  }
+
+  // The values after training by one process, whose batch is that of all
+  // workers.
+  static std::vector<Tensor> Alone(int64_t workers, int64_t steps) {
+    Graph graph;
+    const WithGraph use(graph);
+    const Model model(kBatch * workers);
+    GradientDescentOptimizer sgd(0.1);
+    Node* const train = sgd.Minimize(model.loss, {.global_step = model.step});
+    Session session(graph);
+    EXPECT_TRUE(session.RunTargets({GlobalVariablesInitializer()}).ok());
+    for (int64_t step = 0; step < steps; ++step) {
+      Examples all;
+      all.ids = Tensor(DType::kInt32, {kBatch * workers});
+      all.targets = Tensor(DType::kFloat, {kBatch * workers});
+      for (int64_t i = 0; i < workers; ++i) {
+        const Examples e = ExamplesOf(i, step);
+        for (int64_t k = 0; k < kBatch; ++k) {
+          all.ids.flat<int32_t>()[i * kBatch + k] = e.ids.flat<int32_t>()[k];
+          all.targets.flat<float>()[i * kBatch + k] =
+              e.targets.flat<float>()[k];
+        }
+      }
+      const Status s = session.RunTargets({train}, model.FeedsOf(all));
+      EXPECT_TRUE(s.ok()) << s;
+    }
+    auto values = session.Run(model.Values());
+    EXPECT_TRUE(values.ok()) << values.status();
+    return *std::move(values);
+  }
+
+  void ExpectNear(const std::vector<Tensor>& got,
+                  const std::vector<Tensor>& want) {
+    ASSERT_EQ(got.size(), want.size());
+    for (size_t i = 0; i + 1 < got.size(); ++i)
+      for (int64_t k = 0; k < got[i].num_elements(); ++k)
+        EXPECT_NEAR(got[i].flat<float>()[k], want[i].flat<float>()[k], 1e-5)
+            << "variable " << i << ", element " << k;
+    EXPECT_EQ(got.back().scalar<int64_t>(), want.back().scalar<int64_t>());
+  }
+
+  TestCluster cluster_{{{"ps", 2}, {"worker", kWorkers}}};
+  std::atomic<int> gone_{-1};  // A worker that is not started again.
+  // The worker and the step that have an example with a huge gradient.
+  std::pair<int, int64_t> poison_ = {-1, -1};
+  static inline int folders_ = 0;
+  std::string folder_;
+  std::mutex mu_;
+  std::string log_;             // GUARDED_BY(mu_)
+  std::vector<Tensor> values_;  // Of the chief, after training.
+};
+
+TEST_F(SyncReplicasTest, UpdatesEqualThoseOfOneLargeBatch) {
+  Train({.sync = {.replicas = kWorkers}, .last_step = 12});
+  ExpectNear(values_, Alone(kWorkers, 12));
+}
+
+TEST_F(SyncReplicasTest, EachWorkerContributesSeveralGradientsIfAsked) {
+  Train({.sync = {.replicas = kWorkers, .to_aggregate = 2 * kWorkers}});
+  EXPECT_EQ(values_.back().scalar<int64_t>(), 10);
+}
+
+TEST_F(SyncReplicasTest, GradientsOfASlowBackupWorkerAreDropped) {
+  std::atomic<bool> late{false};
+  poison_ = {2, 0};
+  Train({.sync = {.replicas = kWorkers, .to_aggregate = 2},
+         .before = [&](int worker, int64_t step) {
+           if (worker == 0 && step >= 5) late = true;
+           if (worker == 2 && step == 0) {
+             EXPECT_TRUE(BecomesTrue([&] { return late.load(); }));
+           }
+           return OkStatus();
+         }});
+  EXPECT_EQ(values_.back().scalar<int64_t>(), 10);
+  for (const float x : values_[1].flat<float>()) EXPECT_LT(std::abs(x), 100);
+}
+
+TEST_F(SyncReplicasTest, ALostBackupWorkerStopsNothing) {
+  Train({.sync = {.replicas = kWorkers, .to_aggregate = 2},
+         .before = [&](int worker, int64_t step) {
+           if (worker != 2 || step < 4) return OkStatus();
+           cluster_.StopTask("worker", 2);
+           gone_ = 2;
+           return Aborted("killed");
+         }});
+  EXPECT_EQ(values_.back().scalar<int64_t>(), 10);
+}
+
+TEST_F(SyncReplicasTest, AWorkerThatIsStartedAgainTakesPartAgain) {
+  std::atomic<bool> killed{false};
+  Train(
+      {.sync = {.replicas = kWorkers}, .before = [&](int worker, int64_t step) {
+         if (worker != 2 || step < 4 || killed.exchange(true))
+           return OkStatus();
+         cluster_.StopTask("worker", 2);
+         cluster_.StartTask("worker", 2);
+         return Aborted("killed");
+       }});
+  EXPECT_EQ(values_.back().scalar<int64_t>(), 10);
+}
+
+TEST_F(SyncReplicasTest, AChiefThatIsStartedAgainFreesTheOthers) {
+  std::atomic<bool> killed{false};
+  Train({.sync = {.replicas = kWorkers},
+         .checkpoints = true,
+         .before = [&](int worker, int64_t step) {
+           if (worker != 0 || step < 5 || killed.exchange(true))
+             return OkStatus();
+           return Aborted("killed");
+         }});
+  EXPECT_EQ(values_.back().scalar<int64_t>(), 10);
+  EXPECT_THAT(log_, HasSubstr("training: restored"));
+}
+
+// The loss of the task with the global step and the tokens, and of another.
+class LostServerTest : public SyncReplicasTest,
+                       public ::testing::WithParamInterface<int> {};
+
+TEST_P(LostServerTest, IsRestoredFromTheCheckpoint) {
+  std::atomic<bool> killed{false};
+  Train({.sync = {.replicas = kWorkers},
+         .checkpoints = true,
+         .before = [&](int worker, int64_t step) {
+           if (worker != 1 || step < 5 || killed.exchange(true))
+             return OkStatus();
+           cluster_.StopTask("ps", GetParam());
+           cluster_.StartTask("ps", GetParam());
+           return OkStatus();
+         }});
+  EXPECT_EQ(values_.back().scalar<int64_t>(), 10);
+  EXPECT_THAT(log_, HasSubstr("training: restored"));
+}
+INSTANTIATE_TEST_SUITE_P(Each, LostServerTest, ::testing::Values(0, 1));
+
+TEST_F(SyncReplicasTest, WhatIsNotPossibleIsAnError) {
+  Graph graph;
+  const WithGraph use(graph);
+  const auto error = [](SyncReplicasOptions options, bool with_step) {
+    Graph g;
+    const WithGraph its(g);
+    const Model model(kBatch);
+    GradientDescentOptimizer sgd(0.1);
+    SyncReplicas replicas(sgd, std::move(options));
+    MinimizeOptions how;
+    if (with_step) how.global_step = model.step;
+    EXPECT_EQ(replicas.Minimize(model.loss, how), nullptr);
+    return std::string(g.status().message());
+  };
+  EXPECT_THAT(error({.replicas = 0}, true),
+              HasSubstr("expected at least one replica, got 0; at "));
+  EXPECT_THAT(error({.to_aggregate = -1}, true),
+              HasSubstr("expected at least one gradient to aggregate"));
+  EXPECT_THAT(error({.name = ""}, true), HasSubstr("expected a name"));
+  EXPECT_THAT(error({}, false), HasSubstr("MinimizeOptions::global_step"));
+  const Model model(kBatch);
+  GradientDescentOptimizer sgd(0.1);
+  SyncReplicas replicas(sgd, {});
+  TrainingOptions options;
+  options.hooks = {replicas.Hook(true)};
+  EXPECT_THAT(
+      std::string(TrainingSession::Start(options, graph).status().message()),
+      HasSubstr("expected gradients to be applied in the run's graph"));
+  ASSERT_NE(replicas.Minimize(model.loss, {.global_step = model.step}),
+            nullptr);
+  EXPECT_EQ(replicas.Minimize(model.loss, {.global_step = model.step}),
+            nullptr);
+  EXPECT_THAT(std::string(graph.status().message()),
+              HasSubstr("expected gradients to be applied once"));
+}
+
+}  // namespace
+}  // namespace sluice
