@@ -1,6 +1,6 @@
 // sluice demo-cluster: trains the classifier of Figure 1 (OSDI'16) with its
-// parameters on ps tasks and asynchronous steps by all workers, as a client of
-// a running cluster (scripts/demo-cluster starts one).
+// parameters on ps tasks and steps by all workers, asynchronous or synchronous,
+// as a client of a running cluster (scripts/demo-cluster starts one).
 #include <CLI/CLI.hpp>
 #include <atomic>
 #include <chrono>
@@ -29,20 +29,27 @@ struct Args {
   std::vector<std::string> workers;
   int ps = 2, steps = 1000;
   std::string data = demo::kFashionMnistDir, trace = "demo-cluster-trace.json";
+  bool sync = false;
+  int backups = 1;     // With sync.
+  std::string folder;  // With sync: of the checkpoints.
 };
 
 // One worker's graph. The variables are placed on the ps tasks in round-robin
 // order, and so have the same names and places in all workers' graphs.
 struct Network {
   Output images, labels, loss, accuracy;
-  Node* train = nullptr;
+  Node* train = nullptr;  // Null: the caller trains.
   Node* initialize = nullptr;
 };
 
-Network Build(int worker, int ps) {
-  const DeviceFunctionScope devices(ReplicaDeviceSetter(
+DeviceFunction DevicesOf(int worker, int ps) {
+  return ReplicaDeviceSetter(
       {.ps_tasks = ps,
-       .worker_device = absl::StrCat("/job:worker/task:", worker)}));
+       .worker_device = absl::StrCat("/job:worker/task:", worker)});
+}
+
+Network Build(int worker, int ps, bool trains = true) {
+  const DeviceFunctionScope devices(DevicesOf(worker, ps));
   Network n;
   n.images = Placeholder<float>({-1, kPixels}, "images");
   n.labels = Placeholder<int32_t>({-1}, "labels");
@@ -58,8 +65,10 @@ Network Build(int worker, int ps) {
   const Output guess = ops::ArgMax(logits, 1, {.output_type = DType::kInt32});
   n.accuracy =
       ops::Mean(ops::Cast(ops::Equal(guess, n.labels), DType::kFloat), 0);
-  n.train = GradientDescentOptimizer(0.1).Minimize(n.loss);
-  n.initialize = GlobalVariablesInitializer();
+  if (trains) {
+    n.train = GradientDescentOptimizer(0.1).Minimize(n.loss);
+    n.initialize = GlobalVariablesInitializer();
+  }
   return n;
 }
 
@@ -99,6 +108,78 @@ Result<double> Train(const Args& a, const demo::ImageData& data, int worker) {
   return a.steps / took.count();
 }
 
+// Runs one worker of a synchronous run to the end, through losses of tasks.
+// `accuracy`: for the chief.
+Status TrainInSync(const Args& a, const demo::ImageData& data, int worker,
+                   double* accuracy) {
+  Graph graph;
+  const WithGraph use(graph);
+  const Network n = Build(worker, a.ps, /*trains=*/false);
+  const DeviceFunctionScope devices(DevicesOf(worker, a.ps));
+  VarOptions counter;
+  counter.trainable = false;
+  const Var step(Constant(Tensor::Scalar<int64_t>(0)), "global_step", counter);
+  GradientDescentOptimizer sgd(0.1);
+  const int workers = static_cast<int>(a.workers.size());
+  SyncReplicas replicas(
+      sgd, {.replicas = workers,
+            .to_aggregate = std::max(1, workers - a.backups)});
+  Node* const train = replicas.Minimize(n.loss, {.global_step = step});
+
+  TrainingOptions options;
+  options.target = a.workers[static_cast<size_t>(worker)];
+  options.session_options.device_filters = {
+      "/job:ps", absl::StrCat("/job:worker/task:", worker)};
+  options.is_chief = worker == 0;
+  options.last_step = a.steps;
+  options.max_retries = 1000;
+  options.hooks = {replicas.Hook(options.is_chief)};
+  options.log = [worker](const std::string& line) {
+    std::printf("worker %d: %s\n", worker, line.c_str());
+    std::fflush(stdout);
+  };
+  if (options.is_chief) {
+    options.folder = a.folder;
+    options.save = {.steps = std::max(1, a.steps / 20)};
+    options.log_tensors = {{"loss", n.loss}};
+    options.log_every = {.steps = std::max(1, a.steps / 10)};
+  }
+  SLUICE_ASSIGN_OR_RETURN(auto training,
+                          TrainingSession::Start(options, graph));
+  std::mt19937 random(static_cast<unsigned>(worker + 1));
+  while (!training->ShouldStop())
+    if (!training->RunStep({train}, Batch(n, data.train, &random, kBatch)).ok())
+      break;
+  if (options.is_chief && training->step() >= a.steps) {
+    SLUICE_ASSIGN_OR_RETURN(Session* const session, training->session());
+    const int64_t tested = std::min<int64_t>(data.test.count(), 2000);
+    SLUICE_ASSIGN_OR_RETURN(
+        const Tensor right,
+        session->Run(Batch(n, data.test, &random, tested), n.accuracy));
+    *accuracy = static_cast<double>(right.scalar<float>());
+  }
+  return training->Close();
+}
+
+int RunInSync(const Args& a, const demo::ImageData& data) {
+  std::vector<Status> status(a.workers.size());
+  double accuracy = 0;
+  std::vector<std::thread> clients;
+  const auto start = std::chrono::steady_clock::now();
+  for (size_t w = 0; w < a.workers.size(); ++w)
+    clients.emplace_back([&, w] {
+      status[w] = TrainInSync(a, data, static_cast<int>(w), &accuracy);
+    });
+  for (std::thread& t : clients) t.join();
+  const std::chrono::duration<double> took =
+      std::chrono::steady_clock::now() - start;
+  for (const Status& s : status)
+    if (!s.ok()) return Fail(kRunFailed, s);
+  std::printf("%d updates in %.1f s; accuracy on %s's test images: %.3f\n",
+              a.steps, took.count(), data.name.c_str(), accuracy);
+  return 0;
+}
+
 // Traces one step in which all workers train at once, so that all tasks take
 // part.
 Status Trace(const Args& a, const demo::ImageData& data) {
@@ -132,6 +213,7 @@ int RunDemo(const Args& a) {
                 std::string(data.status().message()).c_str());
     data = demo::MakeImages(1);
   }
+  if (a.sync) return RunInSync(a, *data);
   Graph graph;
   const WithGraph use(graph);
   const Network n = Build(0, a.ps);
@@ -180,6 +262,14 @@ void AddClusterDemo(CLI::App& app, std::function<int()>* run) {
       ->capture_default_str();
   sub->add_option("--trace", a->trace, "File for the trace of a step")
       ->capture_default_str();
+  sub->add_flag("--sync", a->sync,
+                "Synchronous updates, through losses of tasks, instead of "
+                "asynchronous ones");
+  sub->add_option("--backups", a->backups,
+                  "With --sync: the number of workers that no update waits for")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  sub->add_option("--folder", a->folder, "With --sync: where checkpoints go");
   sub->callback([a, run] { *run = [a] { return RunDemo(*a); }; });
 }
 
