@@ -16,7 +16,9 @@ namespace sluice::bench {
 namespace {
 
 struct StepTimes {
-  std::vector<double> usual, saving;  // Seconds.
+  // Seconds. Of steps without a save, of those beside one, of the first of
+  // these, and of whole saves.
+  std::vector<double> usual, saving, first, saves;
 };
 
 Result<StepTimes> TimesOfSteps() {
@@ -71,6 +73,8 @@ Result<StepTimes> TimesOfSteps() {
     }
     SLUICE_RETURN_IF_ERROR(done->status());
     times.saving[first] += snapshot;
+    times.first.push_back(times.saving[first]);
+    times.saves.push_back(static_cast<double>(NowNs() - start) * 1e-9);
   }
   return times;
 }
@@ -86,22 +90,61 @@ const Result<StepTimes>& Times() {
   return *times;
 }
 
-// All steps from the snapshot until the files are on disk.
+// A quantile of the steps beside a save, all from the snapshot until the files
+// are on disk, against the same quantile of the usual ones.
+Result<double> QuantileRatio(double q) {
+  if (!Times().ok()) return Times().status();
+  const auto quantile = [q](std::vector<double> values) {
+    const auto at =
+        values.begin() +
+        static_cast<ptrdiff_t>(q * static_cast<double>(values.size() - 1));
+    std::nth_element(values.begin(), at, values.end());
+    return *at;
+  };
+  return quantile(Times()->saving) / quantile(Times()->usual);
+}
+
 SLUICE_BENCH("checkpoint.step_while_saving.ratio") {
   if (!Times().ok()) return Times().status();
   return MeanOf(Times()->saving) / MeanOf(Times()->usual);
 }
 
-// The slowest of them.
+SLUICE_BENCH("checkpoint.step_while_saving.p50_ratio") {
+  return QuantileRatio(0.5);
+}
+SLUICE_BENCH("checkpoint.step_while_saving.p99_ratio") {
+  return QuantileRatio(0.99);
+}
+
+// The slowest step beside a save against the mean of the usual ones, and for
+// comparison the slowest of these.
 SLUICE_BENCH("checkpoint.step_while_saving.worst_ratio") {
   if (!Times().ok()) return Times().status();
   return *std::max_element(Times()->saving.begin(), Times()->saving.end()) /
          MeanOf(Times()->usual);
 }
+SLUICE_BENCH("checkpoint.step_while_saving.usual_worst_ratio") {
+  if (!Times().ok()) return Times().status();
+  return *std::max_element(Times()->usual.begin(), Times()->usual.end()) /
+         MeanOf(Times()->usual);
+}
+
+// The mean of the first step after each snapshot, which finds all variables
+// shared; its time includes that of taking the snapshot.
+SLUICE_BENCH("checkpoint.step_while_saving.first_ratio") {
+  if (!Times().ok()) return Times().status();
+  return MeanOf(Times()->first) / MeanOf(Times()->usual);
+}
 
 SLUICE_BENCH("checkpoint.step_while_saving.usual_ms") {
   if (!Times().ok()) return Times().status();
   return MeanOf(Times()->usual) * 1e3;
+}
+
+// From the snapshot until the files are on disk.
+SLUICE_BENCH("checkpoint.step_while_saving.save_ms") {
+  if (!Times().ok()) return Times().status();
+  return MeanOf(Times()->saves) * 1e3;
 }
 
 }  // namespace

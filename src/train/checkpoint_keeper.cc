@@ -80,6 +80,10 @@ Status CheckpointKeeper::Saved(const std::string& path,
   // (What is still in a list is added again when it leaves that.)
   std::erase_if(to_delete_, [&](const auto& old) { return Listed(old); });
   const std::string folder = FolderOf(path);
+  // (Before the state file: if the process ends between the two, what the old
+  // one names is not deleted. An error only means that a kill leaves files.)
+  folder_ = folder;
+  (void)WriteObsolete(folder);
   CheckpointFolderState state;
   state.latest = path;
   for (const Kept& k : latest_) {
@@ -99,7 +103,51 @@ Status CheckpointKeeper::DeleteOld() {
     if (first_error.ok()) first_error = s;
     return s.ok();
   });
-  return first_error;
+  const Status s = WriteObsolete(folder_);
+  return first_error.ok() ? s : first_error;
+}
+
+std::string CheckpointKeeper::ObsoleteFile(const std::string& folder) const {
+  return (std::filesystem::path(folder) / (options_.state_file + ".obsolete"))
+      .string();
+}
+
+// A line for each, relative to the folder if it is there. There is no file if
+// there is nothing to delete. It is not flushed to the disk: what a power
+// failure leaves of it is whole lines, which are right, and part of one, which
+// is ignored.
+Status CheckpointKeeper::WriteObsolete(const std::string& folder) const {
+  std::string text;
+  for (const std::string& path : to_delete_) {
+    if (path.find('\n') != std::string::npos) continue;
+    const bool inside = FolderOf(path) == folder;
+    absl::StrAppend(
+        &text,
+        inside
+            ? std::filesystem::path(path).filename().string()
+            : std::filesystem::absolute(std::filesystem::path(path)).string(),
+        "\n");
+  }
+  const std::string file = ObsoleteFile(folder);
+  if (!text.empty()) return ReplaceFile(file, text, /*sync=*/false);
+  std::error_code failed;
+  std::filesystem::remove(file, failed);
+  if (failed)
+    return FailedPrecondition("deleting '", file, "': ", failed.message());
+  return OkStatus();
+}
+
+Status CheckpointKeeper::ReadObsolete(const std::string& folder) {
+  const Result<std::string> text = ReadFile(ObsoleteFile(folder));
+  if (text.status().code() == StatusCode::kNotFound) return OkStatus();
+  SLUICE_RETURN_IF_ERROR(text.status());
+  std::vector<std::string> lines = absl::StrSplit(*text, '\n');
+  lines.pop_back();  // What has no end is not whole.
+  for (const std::string& line : lines) {
+    const std::string path = (std::filesystem::path(folder) / line).string();
+    if (!line.empty() && !Listed(path)) to_delete_.push_back(path);
+  }
+  return OkStatus();
 }
 
 std::string CheckpointKeeper::BestFile(const std::string& folder) const {
@@ -147,7 +195,9 @@ Status CheckpointKeeper::Recover(const std::string& folder) {
       latest_.push_back(
           {state.all[i], state.times.empty() ? Now() : state.times[i]});
   if (state.last_preserved != 0) last_preserved_ = state.last_preserved;
-  return ReadBest(folder);
+  SLUICE_RETURN_IF_ERROR(ReadBest(folder));
+  to_delete_.clear();
+  return ReadObsolete(folder);
 }
 
 // The index first: what is left after a kill is no checkpoint.

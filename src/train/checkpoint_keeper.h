@@ -19,9 +19,11 @@ class CheckpointKeeper {
   // Lists a checkpoint that was saved, and replaces the state file.
   Status Saved(const std::string& path, std::optional<double> metric);
   // Deletes the checkpoints that are no longer to be kept. What fails is tried
-  // again the next time; the first error is returned.
+  // again the next time, in this process or in the next one that recovers; the
+  // first error is returned.
   Status DeleteOld();
-  // Takes over the folder's state file and its list of the best.
+  // Takes over the folder's state file, its list of the best, and what another
+  // process was to delete.
   Status Recover(const std::string& folder);
   std::vector<std::string> paths() const;
   // `times`: when each was saved, in seconds since 1970; empty: now.
@@ -44,11 +46,16 @@ class CheckpointKeeper {
   std::string BestFile(const std::string& folder) const;
   Status ReadBest(const std::string& folder);
   Status WriteBest(const std::string& folder) const;
+  // The list of what is to be deleted, which a killed process leaves.
+  std::string ObsoleteFile(const std::string& folder) const;
+  Status ReadObsolete(const std::string& folder);
+  Status WriteObsolete(const std::string& folder) const;
 
   const SaverOptions& options_;
   std::vector<Kept> latest_;  // Oldest first.
   std::vector<Best> best_;    // Best first.
   std::vector<std::string> to_delete_;
+  std::string folder_;  // Of the latest checkpoint; its file lists to_delete_.
   double last_preserved_;
 };
 

@@ -36,7 +36,7 @@ bool IsLeftover(std::string_view name, const std::string& base,
   };
   std::string_view rest = name;
   if (TakePrefix(&rest, state_file)) {
-    TakePrefix(&rest, ".best");
+    (void)(TakePrefix(&rest, ".best") || TakePrefix(&rest, ".obsolete"));
     if (is_temporary(rest)) return true;
   }
   rest = name;

@@ -141,8 +141,9 @@ class Saver::Impl {
                                  "' is saved, but an old checkpoint "
                                  "could not be deleted"));
   }
+  // Gives each value back once it is written.
   Status WriteSnapshot(const std::string& path,
-                       const std::vector<Tensor>& values) const;
+                       std::vector<Tensor> values) const;
   // Not on the writer's thread, which cannot wait for itself.
   Status CheckCaller(const char* function) const {
     if (reporting_ != std::this_thread::get_id()) return OkStatus();
@@ -219,18 +220,20 @@ Result<std::string> Saver::Impl::Save(Session& session,
 }
 
 Status Saver::Impl::WriteSnapshot(const std::string& path,
-                                  const std::vector<Tensor>& values) const {
+                                  std::vector<Tensor> values) const {
   SLUICE_ASSIGN_OR_RETURN(const auto writer, BundleWriter::Open(path));
   for (size_t i = 0; i < values.size(); ++i) {
     const SavedVariable& v = variables_[i];
+    // (From then on the variable is updated in place again.)
+    const Tensor value = std::move(values[i]);
     if (v.shape_and_slice.empty()) {
-      SLUICE_RETURN_IF_ERROR(writer->Add(v.name, values[i]));
+      SLUICE_RETURN_IF_ERROR(writer->Add(v.name, value));
       continue;
     }
     SLUICE_ASSIGN_OR_RETURN(const ShapeAndSlice part,
                             ParseShapeAndSlice(v.shape_and_slice));
     SLUICE_RETURN_IF_ERROR(
-        writer->AddSlice(v.name, part.shape, part.slice, values[i]));
+        writer->AddSlice(v.name, part.shape, part.slice, value));
   }
   return writer->Finish();
 }
@@ -259,13 +262,13 @@ Status Saver::Impl::SaveAsync(Session& session, const std::string& prefix,
     Result<std::string> result = [&]() -> Result<std::string> {
       const std::lock_guard<std::mutex> saving(saving_);
       SLUICE_RETURN_IF_ERROR(TakeFolder(prefix));
-      SLUICE_RETURN_IF_ERROR(WriteSnapshot(path, values));
+      SLUICE_RETURN_IF_ERROR(WriteSnapshot(path, std::move(values)));
       if (options.write_state)
         SLUICE_RETURN_IF_ERROR(keeper_.Saved(path, options.metric));
       SLUICE_RETURN_IF_ERROR(DeleteOld(path));
       return path;
     }();
-    values.clear();  // Variables are updated in place again.
+    values.clear();  // (Still there after an error before the first.)
     if (options_.on_saved) {
       reporting_ = std::this_thread::get_id();
       options_.on_saved(result);

@@ -121,9 +121,11 @@ class Saver {
   // may be from the midst of asynchronous updates, some before and some after
   // one, as when parameter servers are saved while workers train.
   //
-  // What it costs: nothing is copied at once; the first update of a variable
-  // while its snapshot is being written copies it. Up to twice the memory of
-  // the variables is in use until then.
+  // What it costs: nothing is copied at once. The first update of a variable
+  // while its snapshot is being written writes its result to other memory; one
+  // that changes only some rows copies the variable before. Up to twice the
+  // memory of the variables is in use until the snapshot is written; a gigabyte
+  // of it is kept by the allocator, so that the next one finds it.
   Status SaveAsync(Session& session, const std::string& prefix,
                    const SaveOptions& options = {});
   Status SaveAsync(Session& session, const std::string& prefix, int64_t step) {

@@ -348,8 +348,9 @@ TEST_F(SaverTest, WhatCouldNotBeDeletedIsDeletedLater) {
   Session session(g_);
   ASSERT_TRUE(session.RunTargets({GlobalVariablesInitializer()}).ok());
   ASSERT_TRUE(saver.Save(session, Path("m"), 0).ok());
-  // (After those of the data and of the index the state file is renamed.)
-  ASSERT_TRUE(EnableFailpoints("checkpoint.rename=error(full)@2*1").ok());
+  // (After those of the data, the index and the list of what is to be deleted
+  // the state file is renamed.)
+  ASSERT_TRUE(EnableFailpoints("checkpoint.rename=error(full)@3*1").ok());
   EXPECT_FALSE(saver.Save(session, Path("m"), 1).ok());
   DisableFailpoints();
   EXPECT_THAT(Indices(), ElementsAre("m-0.index", "m-1.index"));
@@ -363,6 +364,36 @@ TEST_F(SaverTest, WhatCouldNotBeDeletedIsDeletedLater) {
   ASSERT_TRUE(saver.Save(session, Path("m"), 4).ok());
   EXPECT_FALSE(std::filesystem::exists(Path("m-2.meta")));
   EXPECT_THAT(Indices(), ElementsAre("m-4.index"));
+}
+
+// Also by another process, which recovers: but never what a list names again,
+// and nothing for a list that is cut off.
+TEST_F(SaverTest, WhatCouldNotBeDeletedIsDeletedByTheNextRun) {
+  const Var a(Floats({1}), "a");
+  Session session(g_);
+  ASSERT_TRUE(session.RunTargets({GlobalVariablesInitializer()}).ok());
+  const std::string list = Path("checkpoint.obsolete");
+  {
+    Saver saver({.max_to_keep = 1});
+    ASSERT_TRUE(saver.Save(session, Path("m"), 0).ok());
+    EXPECT_FALSE(std::filesystem::exists(list));
+    // A folder that is not empty cannot be removed as a file.
+    std::filesystem::create_directories(Path("m-0.meta/more"));
+    EXPECT_FALSE(saver.Save(session, Path("m"), 1).ok());
+    EXPECT_EQ(*ReadFile(list), "m-0\n");
+  }
+  std::filesystem::remove(Path("m-0.meta/more"));
+  // (As if the process had been killed between the index and the data.)
+  ASSERT_TRUE(WriteFile(Path("m-0.data-00000-of-00001"), "x").ok());
+  ASSERT_TRUE(WriteFile(list, "m-0\nm-1\n" + Path("m-1") + "\nm-7").ok());
+  ASSERT_TRUE(WriteFile(Path("m-7.index"), "x").ok());
+  Saver saver({.max_to_keep = 2});
+  ASSERT_TRUE(saver.RecoverLastCheckpoints(folder_.string()).ok());
+  ASSERT_TRUE(saver.Save(session, Path("m"), 2).ok());
+  EXPECT_FALSE(std::filesystem::exists(Path("m-0.meta")));
+  EXPECT_FALSE(std::filesystem::exists(Path("m-0.data-00000-of-00001")));
+  EXPECT_FALSE(std::filesystem::exists(list));
+  EXPECT_THAT(Indices(), ElementsAre("m-1.index", "m-2.index", "m-7.index"));
 }
 
 TEST_F(SaverTest, LongDifferencesAreCutOff) {
@@ -574,10 +605,13 @@ TEST_F(SaverTest, TwoRunsInAFolderAreDetected) {
 // this process saves to the folder.
 TEST_F(SaverTest, OnlyLeftoversOfDeadRunsAreRemoved) {
   const std::string hex(32, 'a');
-  const std::vector<std::string> own = {
-      "m.index.tempstate1",    "m-7.data-00000-of-00001.tempstate23",
-      "m-7_temp_" + hex,       "m_temp_" + hex,
-      "checkpoint.tempstate1", "checkpoint.best.tempstate1"};
+  const std::vector<std::string> own = {"m.index.tempstate1",
+                                        "m-7.data-00000-of-00001.tempstate23",
+                                        "m-7_temp_" + hex,
+                                        "m_temp_" + hex,
+                                        "checkpoint.tempstate1",
+                                        "checkpoint.best.tempstate1",
+                                        "checkpoint.obsolete.tempstate1"};
   const std::vector<std::string> others = {"m_b-1.index.tempstate1",
                                            "m-b.index.tempstate1",
                                            "m2.index.tempstate1",

@@ -16,6 +16,8 @@
 namespace sluice {
 namespace {
 
+using FeedsOfStep = std::function<Result<Feeds>(int64_t step)>;
+
 // What a step fails with if a task was lost, with the state that it held.
 bool IsLoss(const Status& s) {
   return s.code() == StatusCode::kAborted ||
@@ -83,15 +85,11 @@ class TrainingSession::Impl {
 
   Status Start(SourceLoc loc);
   bool ShouldStop();
-  Result<std::vector<Tensor>> Run(const Feeds& feeds,
+  // Asks for the feeds before each try, by the step's number then.
+  Result<std::vector<Tensor>> Run(const FeedsOfStep& feeds,
                                   const std::vector<Output>& fetches,
                                   const std::vector<Node*>& targets);
   Status Close();
-  // An error of the program around the steps, such as of what it feeds.
-  Status Fail(const Status& s) {
-    if (failure_.ok()) failure_ = s;
-    return s;
-  }
 
   TrainingContext& context() { return context_; }
   const TrainingContext& context() const { return context_; }
@@ -99,6 +97,11 @@ class TrainingSession::Impl {
   const std::string& stop_reason() const { return context_.stop_reason_; }
 
  private:
+  // An error that ends the run.
+  Status Fail(const Status& s) {
+    if (failure_.ok()) failure_ = s;
+    return s;
+  }
   Status FindGlobalStep();
   Status TakeFolder();
   // Adds the nodes and hooks that the options ask for.
@@ -546,7 +549,7 @@ Result<std::vector<Tensor>> TrainingSession::Impl::Step(
 }
 
 Result<std::vector<Tensor>> TrainingSession::Impl::Run(
-    const Feeds& feeds, const std::vector<Output>& fetches,
+    const FeedsOfStep& feeds, const std::vector<Output>& fetches,
     const std::vector<Node*>& targets) {
   if (!failure_.ok()) return failure_;
   if (ShouldStop())
@@ -554,7 +557,14 @@ Result<std::vector<Tensor>> TrainingSession::Impl::Run(
         "training: expected no step after the stop, got one (",
         closed_ ? "the run is closed" : context_.stop_reason_, ")");
   while (true) {
-    Result<std::vector<Tensor>> out = Step(feeds, fetches, targets);
+    // (Another try may be of an earlier step, whose feeds are others.)
+    const Result<Feeds> of_step = feeds(context_.step());
+    if (of_step.status().code() == StatusCode::kOutOfRange)
+      context_.RequestStop("the data has ended");
+    else if (!of_step.ok())
+      (void)Fail(of_step.status());
+    SLUICE_RETURN_IF_ERROR(of_step.status());
+    Result<std::vector<Tensor>> out = Step(*of_step, fetches, targets);
     if (out.ok()) {
       retries_ = 0;
       return out;
@@ -619,32 +629,19 @@ bool TrainingSession::ShouldStop() { return impl_->ShouldStop(); }
 Result<std::vector<Tensor>> TrainingSession::Run(
     const Feeds& feeds, const std::vector<Output>& fetches,
     const std::vector<Node*>& targets) {
-  return impl_->Run(feeds, fetches, targets);
+  return impl_->Run([&](int64_t) { return feeds; }, fetches, targets);
 }
 Status TrainingSession::RunStep(const std::vector<Node*>& targets,
                                 const Feeds& feeds) {
-  return impl_->Run(feeds, {}, targets).status();
+  return Run(feeds, {}, targets).status();
 }
 
 Status TrainingSession::Train(
     const std::vector<Node*>& targets,
     const std::function<Result<Feeds>(int64_t step)>& feeds) {
-  while (!ShouldStop()) {
-    Feeds of_step;
-    if (feeds) {
-      Result<Feeds> made = feeds(step());
-      if (made.status().code() == StatusCode::kOutOfRange) {
-        RequestStop("the data has ended");
-        break;
-      }
-      if (!made.ok()) {
-        (void)impl_->Fail(made.status());
-        break;
-      }
-      of_step = *std::move(made);
-    }
-    if (!RunStep(targets, of_step).ok()) break;
-  }
+  const FeedsOfStep none = [](int64_t) { return Feeds(); };
+  while (!ShouldStop())
+    if (!impl_->Run(feeds ? feeds : none, {}, targets).ok()) break;
   return Close();
 }
 

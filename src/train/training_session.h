@@ -122,7 +122,8 @@ class TrainingSession {
 
   bool ShouldStop();
   // A step with the hooks, as Session::Run. FailedPrecondition if the run
-  // should stop.
+  // should stop. (One that is run again gets the same feeds, although it may be
+  // of an earlier number then: feeds that depend on it are for Train.)
   Result<std::vector<Tensor>> Run(const Feeds& feeds,
                                   const std::vector<Output>& fetches,
                                   const std::vector<Node*>& targets = {});

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cmath>
 #include <filesystem>
 #include <thread>
 
@@ -317,6 +318,38 @@ TEST_F(TrainingSessionTest, AnAbortedStepIsRunAgainFromTheLastCheckpoint) {
   EXPECT_EQ(std::count(calls.begin(), calls.end(), "shaky session"), 3);
   EXPECT_TRUE((*training)->Train({model.add}).ok());
   EXPECT_EQ(Saved(Path("model.ckpt-10"), "value"), 10);
+}
+
+TEST_F(TrainingSessionTest, AStepThatIsRunAgainGetsTheFeedsOfItsNewNumber) {
+  Counter model;
+  const Output fed = Placeholder<float>({});
+  Node* train = nullptr;
+  {
+    const ControlDependencies before({model.value.AssignAdd(fed)});
+    train = model.step.AssignAdd(Constant(Tensor::Scalar<int64_t>(1)));
+  }
+  std::vector<std::string> calls;
+  const auto hook = std::make_shared<Recorder>("shaky", &calls);
+  hook->fails_at = "after";
+  hook->error = Aborted("a task was lost");
+  hook->times = 0;
+  TrainingOptions options = Options({.last_step = 8});
+  options.save = {.steps = 3};
+  options.wait_for_saves = true;
+  options.hooks = {hook};
+  auto training = TrainingSession::Start(options);
+  ASSERT_TRUE(training.ok()) << training.status();
+  std::vector<int64_t> asked;
+  const Status s = (*training)->Train({train}, [&](int64_t step) {
+    asked.push_back(step);
+    if (asked.size() == 6) hook->times = 1;  // The sixth step.
+    return Feeds{
+        {fed, Tensor::Scalar<float>(std::exp2f(static_cast<float>(step)))}};
+  });
+  ASSERT_TRUE(s.ok()) << s;
+  EXPECT_THAT(asked, ElementsAre(0, 1, 2, 3, 4, 5, 3, 4, 5, 6, 7));
+  // Each number was added once.
+  EXPECT_EQ(Saved(Path("model.ckpt-8"), "value"), 255);
 }
 
 TEST_F(TrainingSessionTest, AStepThatIsAbortedAgainAndAgainEndsTheRun) {

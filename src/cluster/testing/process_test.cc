@@ -124,6 +124,7 @@ const bool is_child = [] {
   flags.peer_timeout_ms = timeout == nullptr ? 1000 : std::atoi(timeout);
   if (const char* transport = std::getenv("SLUICE_TEST_TRANSPORT"))
     flags.transport = transport;
+  flags.allow_host_access = std::getenv("SLUICE_TEST_HOST_ACCESS") != nullptr;
   if (const char* devices = std::getenv("SLUICE_TEST_DEVICES"))
     flags.devices = devices;
   if (const char* dir = std::getenv("SLUICE_TEST_TLS")) {

@@ -72,6 +72,12 @@ Status Variable::PrepareUpdate() {
   return OkStatus();
 }
 
+Status Variable::PrepareRewrite(Tensor* next) {
+  if (value_.unique() || !IsPlain(value_.dtype())) return PrepareUpdate();
+  SLUICE_ASSIGN_OR_RETURN(*next, Tensor::Make(value_.dtype(), value_.shape()));
+  return OkStatus();
+}
+
 Status Variable::Uninitialized() const {
   return FailedPrecondition("variable '", name_,
                             "': expected a value, got an uninitialized "

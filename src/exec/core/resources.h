@@ -84,7 +84,7 @@ class ResourceManager {
 
 // A tensor that steps read and update. A reader takes a snapshot (shares the
 // buffer), so it sees the old or the new whole tensor; an update writes in
-// place only if the buffer is not shared, and otherwise into a copy.
+// place only if the buffer is not shared, and otherwise into another one.
 // Thread-safe.
 class Variable : public Resource {
  public:
@@ -122,6 +122,21 @@ class Variable : public Resource {
     SLUICE_RETURN_IF_ERROR(PrepareUpdate());
     return fn(value_);
   }
+  // As Update, for an fn that writes all elements: calls fn(const Tensor& from,
+  // Tensor& to). They are one tensor if nothing shares the buffer. Otherwise
+  // `to` is a new one with the type and shape of `from` whose elements are
+  // undefined, and becomes the value if fn succeeds: a snapshot then costs fn
+  // other memory to write to, but no copy.
+  template <typename Fn>
+  Status Rewrite(Fn&& fn) {
+    std::lock_guard<std::mutex> lock(mu_);
+    Tensor next;
+    SLUICE_RETURN_IF_ERROR(PrepareRewrite(&next));
+    if (!next.valid()) return fn(std::as_const(value_), value_);
+    SLUICE_RETURN_IF_ERROR(fn(std::as_const(value_), next));
+    value_ = std::move(next);
+    return OkStatus();
+  }
   // Calls fn(const Tensor&) on the value under the lock. For reads that are
   // short compared to copying the value, which a snapshot may force on an
   // update.
@@ -137,7 +152,9 @@ class Variable : public Resource {
   std::mutex& update_mutex() { return update_mu_; }
 
  private:
-  Status PrepareUpdate();  // REQUIRES: mu_ held.
+  // REQUIRES: mu_ held.
+  Status PrepareUpdate();
+  Status PrepareRewrite(Tensor* next);  // Leaves it invalid if none is needed.
   Status Uninitialized() const;
 
   const std::string name_;

@@ -61,14 +61,15 @@ Status RunAssignUpdate(KernelContext& ctx) {
   const Tensor& value = ctx.input(1);
   SLUICE_ASSIGN_OR_RETURN(Variable * v, VariableInput(ctx, 0, value.dtype()));
   const auto& update = ctx.state<simd::BinaryKernel>();
-  SLUICE_RETURN_IF_ERROR(v->Update([&](Tensor& t) -> Status {
-    if (!(t.shape() == value.shape()))
-      return InvalidArgument("update of variable '", v->name(),
-                             "': expected shape ", t.shape().ToString(),
-                             ", got ", value.shape().ToString());
-    update(t.raw(), value.raw(), t.raw(), t.num_elements());
-    return OkStatus();
-  }));
+  SLUICE_RETURN_IF_ERROR(
+      v->Rewrite([&](const Tensor& from, Tensor& to) -> Status {
+        if (!(from.shape() == value.shape()))
+          return InvalidArgument("update of variable '", v->name(),
+                                 "': expected shape ", from.shape().ToString(),
+                                 ", got ", value.shape().ToString());
+        update(from.raw(), value.raw(), to.raw(), from.num_elements());
+        return OkStatus();
+      }));
   ForwardReference(ctx);
   return OkStatus();
 }

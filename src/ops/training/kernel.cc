@@ -14,12 +14,17 @@ namespace {
 
 // Locks variables[k..] and then runs fn.
 Status Hold(const std::vector<std::pair<Variable*, int>>& variables, size_t k,
-            Values* values, absl::FunctionRef<Status(const Values&)> fn) {
+            Writes writes, Values* values,
+            absl::FunctionRef<Status(const Values&)> fn) {
   if (k == variables.size()) return fn(*values);
-  return variables[k].first->Update([&](Tensor& t) {
-    (*values)[static_cast<size_t>(variables[k].second)] = &t;
-    return Hold(variables, k + 1, values, fn);
-  });
+  const auto go_on = [&](const Tensor& from, Tensor& to) {
+    const auto i = static_cast<size_t>(variables[k].second);
+    values->from[i] = &from;
+    values->to[i] = &to;
+    return Hold(variables, k + 1, writes, values, fn);
+  };
+  if (writes == Writes::kAll) return variables[k].first->Rewrite(go_on);
+  return variables[k].first->Update([&](Tensor& t) { return go_on(t, t); });
 }
 
 }  // namespace
@@ -45,7 +50,7 @@ Layout::Layout(const Node& n) {
   options.lazy = n.BoolAttr("lazy");
 }
 
-Status UpdateTogether(KernelContext& ctx, int count, DType dtype,
+Status UpdateTogether(KernelContext& ctx, int count, DType dtype, Writes writes,
                       absl::FunctionRef<Status(const Values&)> fn) {
   std::vector<std::pair<Variable*, int>> variables;
   for (int i = 0; i < count; ++i) {
@@ -61,14 +66,15 @@ Status UpdateTogether(KernelContext& ctx, int count, DType dtype,
                              variables[i].first->name(), "' twice");
   Values values{};
   SLUICE_RETURN_IF_ERROR(
-      Hold(variables, 0, &values, [&](const Values& held) -> Status {
+      Hold(variables, 0, writes, &values, [&](const Values& held) -> Status {
+        const Shape& first = held.from[0]->shape();
         for (int i = 1; i < count; ++i) {
-          const Shape& slot = held[static_cast<size_t>(i)]->shape();
-          if (!(slot == held[0]->shape()))
+          const Shape& slot = held.from[static_cast<size_t>(i)]->shape();
+          if (!(slot == first))
             return InvalidArgument(
                 ctx.node().op().inputs[static_cast<size_t>(i)].name,
-                ": expected the shape of the variable, ",
-                held[0]->shape().ToString(), ", got ", slot.ToString());
+                ": expected the shape of the variable, ", first.ToString(),
+                ", got ", slot.ToString());
         }
         return fn(held);
       }));

@@ -3,6 +3,7 @@
 #ifndef SLUICE_OPS_TRAINING_KERNEL_H_
 #define SLUICE_OPS_TRAINING_KERNEL_H_
 
+#include <algorithm>
 #include <array>
 #include <type_traits>
 #include <vector>
@@ -30,13 +31,22 @@ struct Layout {
   Options options;
 };
 
-// The values of the variables of one update, locked together.
-using Values = std::array<Tensor*, kMaxVariables>;
+// The values of the variables of one update, locked together: what they are,
+// and where the new ones go. For each variable this is one tensor if nothing
+// else reads it (Variable::Rewrite).
+struct Values {
+  std::array<const Tensor*, kMaxVariables> from{};
+  std::array<Tensor*, kMaxVariables> to{};
+};
 
-// Calls fn while inputs [0, count), which are variables, are locked and each
-// has a buffer of its own; checks that they have the shape of the first. Then
-// forwards the reference.
-Status UpdateTogether(KernelContext& ctx, int count, DType dtype,
+// How much of its variables an update writes.
+enum class Writes { kSome, kAll };
+
+// Calls fn while inputs [0, count), which are variables, are locked; checks
+// that they have the shape of the first. If the update writes only some
+// elements, the others are where the new values go. Then forwards the
+// reference.
+Status UpdateTogether(KernelContext& ctx, int count, DType dtype, Writes writes,
                       absl::FunctionRef<Status(const Values&)> fn);
 
 // InvalidArgument unless the gradient fits the variable: same shape if dense;
@@ -85,6 +95,27 @@ void Update(const R& rule, const std::array<T*, kMaxVariables>& x, int64_t at,
   });
 }
 
+// Elements that are copied, and then updated, at a time: they are in the first
+// level of the cache in between, with those of the gradient and of the slots.
+inline constexpr int64_t kRewriteBlock = 1024;
+
+// Updates n elements of variables whose old values are in `from`, which others
+// read (a checkpoint that is being written), and whose new ones go to `to`; the
+// two may be the same for some of them. The memory is traversed once.
+template <typename T, typename R>
+void Rewrite(const R& rule, const std::array<const T*, kMaxVariables>& from,
+             const std::array<T*, kMaxVariables>& to, const T* g, int64_t n) {
+  ParallelFor(n, kGrain, [&](int64_t begin, int64_t end) {
+    const ScopedIntraOpThreads this_one(1);
+    for (int64_t i = begin; i < end; i += kRewriteBlock) {
+      const int64_t m = std::min(kRewriteBlock, end - i);
+      for (size_t k = 0; k < R::kVariables; ++k)
+        if (to[k] != from[k]) std::copy_n(from[k] + i, m, to[k] + i);
+      Update(rule, to, i, g + i, m);
+    }
+  });
+}
+
 template <template <typename> class Rule>
 struct Training {
   template <typename T>
@@ -113,6 +144,7 @@ struct Training {
       const R rule(Scalars<C>{scalars, step}, layout.options);
       const Tensor& grad = ctx.input(layout.grad);
       return UpdateTogether(ctx, R::kVariables, DTypeOf<T>(),
+                            layout.indices < 0 ? Writes::kAll : Writes::kSome,
                             [&](const Values& values) {
                               return Apply(ctx, layout, rule, values, grad);
                             });
@@ -122,15 +154,20 @@ struct Training {
     static Status Apply(const KernelContext& ctx, const Layout& layout,
                         const R& rule, const Values& values,
                         const Tensor& grad) {
-      const Shape& shape = values[0]->shape();
+      const Shape& shape = values.from[0]->shape();
       SLUICE_RETURN_IF_ERROR(CheckGradient(ctx, layout, shape));
+      std::array<const T*, kMaxVariables> from{};
       std::array<T*, kMaxVariables> x{};
-      for (int k = 0; k < R::kVariables; ++k)
-        x[static_cast<size_t>(k)] =
-            values[static_cast<size_t>(k)]->template raw<T>();
+      for (size_t k = 0; k < R::kVariables; ++k) {
+        from[k] = values.from[k]->template raw<T>();
+        x[k] = values.to[k]->template raw<T>();
+      }
       const T* g = grad.raw<T>();
       if (layout.indices < 0) {
-        Update(rule, x, 0, g, shape.num_elements());
+        if (std::equal(x.begin(), x.end(), from.begin()))
+          Update(rule, x, 0, g, shape.num_elements());
+        else
+          Rewrite(rule, from, x, g, shape.num_elements());
         return OkStatus();
       }
       // In the order of the indices: a row named twice is updated twice, unless

@@ -3,11 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "graph/builder.h"
+#include "graph/op_def.h"
 #include "session/session.h"
 
 namespace sluice {
@@ -41,6 +44,66 @@ Status UpdateWith(const std::string& op, const std::vector<Tensor>& variables,
       *first, session.Run(Build("ReadVariableOp", {inputs[0]},
                                 {{"dtype", variables[0].dtype()}})));
   return OkStatus();
+}
+
+Tensor CastTo(const Tensor& t, DType dtype) {
+  Graph g;
+  const WithGraph use(g);
+  const Output out = Build("Cast", {Constant(t)}, {{"DstT", dtype}});
+  Session session(g);
+  const Result<Tensor> value = session.Run(out);
+  EXPECT_TRUE(value.ok()) << value.status();
+  return value.ok() ? *value : Tensor();
+}
+
+// The variables after one update, while those in `shared` (a bit for each) have
+// snapshots, which are checked to stay as they are.
+std::vector<Tensor> UpdateBeside(const std::string& op,
+                                 const std::vector<Tensor>& variables,
+                                 const std::vector<Tensor>& rest,
+                                 unsigned shared) {
+  Graph g;
+  const WithGraph use(g);
+  std::vector<Output> inputs, values, reads;
+  std::vector<Node*> starts;
+  for (const Tensor& t : variables) {
+    const AttrMap attrs = {{"dtype", t.dtype()},
+                           {"shape", PartialShape(t.shape())}};
+    inputs.push_back(Build("VarHandleOp", {}, attrs));
+    values.push_back(Build("Placeholder", {}, attrs));
+    starts.push_back(
+        BuildNode("AssignVariableOp", {inputs.back(), values.back()}));
+    reads.push_back(
+        Build("ReadVariableOp", {inputs.back()}, {{"dtype", t.dtype()}}));
+  }
+  std::vector<Output> all = inputs;
+  for (const Tensor& t : rest) all.push_back(Constant(t));
+  Node* const update = BuildNode(op, all);
+  EXPECT_TRUE(g.status().ok()) << g.status();
+  if (!g.status().ok()) return {};
+  Session session(g);
+  for (size_t k = 0; k < variables.size(); ++k) {
+    // (A value of its own, which only the variable refers to.)
+    Result<Tensor> own = variables[k].Clone();
+    EXPECT_TRUE(own.ok()) << own.status();
+    const Status s =
+        session.RunTargets({starts[k]}, {{values[k], *std::move(own)}});
+    EXPECT_TRUE(s.ok()) << s;
+  }
+  std::vector<std::pair<size_t, Tensor>> snapshots;
+  for (size_t k = 0; k < variables.size(); ++k) {
+    if ((shared >> k & 1) == 0) continue;
+    const Result<Tensor> value = session.Run(reads[k]);
+    EXPECT_TRUE(value.ok()) << value.status();
+    if (value.ok()) snapshots.emplace_back(k, *value);
+  }
+  const Status s = session.RunTargets({update});
+  EXPECT_TRUE(s.ok()) << s;
+  for (const auto& [k, snapshot] : snapshots)
+    EXPECT_TRUE(snapshot.Identical(variables[k])) << "snapshot of " << k;
+  const Result<std::vector<Tensor>> now = session.Run(reads);
+  EXPECT_TRUE(now.ok()) << now.status();
+  return now.ok() ? *now : std::vector<Tensor>();
 }
 
 TEST(Training, MismatchedShapesAreErrors) {
@@ -108,6 +171,103 @@ TEST(Training, ConcurrentUpdatesAreNotLost) {
     });
   for (std::thread& t : threads) t.join();
   EXPECT_EQ(session.Run(read)->scalar<float>(), 1 - 200);
+}
+
+// An update that finds its variables shared, with a checkpoint that is being
+// written for instance, leaves what the others see, and its result is that of
+// an update in place, bit for bit, however many of them are shared.
+TEST(Training, UpdatesBesideSnapshotsAreThoseInPlace) {
+  constexpr unsigned kSeed = 11;
+  SCOPED_TRACE(absl::StrCat("seed ", kSeed));
+  std::mt19937 random(kSeed);
+  std::uniform_real_distribution<float> values(.1f, .9f);
+  // (More than two threads' grains and no multiple of any block.)
+  constexpr int64_t kElements = 3 * 16384 + 1027;
+  int tried = 0;
+  for (const OpDef* const def : OpRegistry::Global()->All()) {
+    const std::string op = def->name;
+    if (!op.starts_with("ResourceApply")) continue;
+    for (const DType dtype : {DType::kFloat, DType::kDouble, DType::kHalf}) {
+      SCOPED_TRACE(absl::StrCat(op, " of ", DTypeName(dtype)));
+      const auto make = [&](const Shape& shape) {
+        std::vector<float> v(static_cast<size_t>(shape.num_elements()));
+        for (float& x : v) x = values(random);
+        return CastTo(Tensor::Of<float>(shape, v), dtype);
+      };
+      std::vector<Tensor> variables, rest;
+      for (const ArgDef& a : def->inputs) {
+        if (a.type == DType::kResource)
+          variables.push_back(make(Shape({kElements})));
+        else if (a.name == "global_step")
+          rest.push_back(Tensor::Scalar<int64_t>(3));
+        else
+          rest.push_back(a.name == "grad" || a.name == "delta"
+                             ? make(Shape({kElements}))
+                             : make(Shape({})));
+      }
+      const auto shared_with = [&](unsigned mask) {
+        return UpdateBeside(op, variables, rest, mask);
+      };
+      const std::vector<Tensor> in_place = shared_with(0);
+      ASSERT_EQ(in_place.size(), variables.size());
+      const unsigned all = (1u << variables.size()) - 1;
+      for (unsigned mask = 1; mask <= all; ++mask) {
+        const std::vector<Tensor> beside = shared_with(mask);
+        ASSERT_EQ(beside.size(), variables.size());
+        for (size_t k = 0; k < variables.size(); ++k)
+          EXPECT_TRUE(beside[k].Identical(in_place[k]))
+              << "variable " << k << ", shared " << mask;
+      }
+      ++tried;
+    }
+  }
+  EXPECT_GE(tried, 3 * 16);
+}
+
+// The same of updates of some rows, and of sums, which need what they do not
+// write.
+TEST(Training, UpdatesOfRowsBesideSnapshotsKeepTheOtherRows) {
+  const Tensor v = Tensor::Of<float>(Shape({3, 2}), {1, 2, 3, 4, 5, 6});
+  const Tensor accum = Tensor::Of<float>(Shape({3, 2}), {1, 1, 1, 1, 1, 1});
+  const std::vector<Tensor> rest = {Tensor::Scalar<float>(.1f),
+                                    Tensor::Of<float>(Shape({1, 2}), {1, 1}),
+                                    Tensor::Vector<int32_t>({1})};
+  const auto in_place =
+      UpdateBeside("ResourceSparseApplyAdagrad", {v, accum}, rest, 0);
+  const auto beside =
+      UpdateBeside("ResourceSparseApplyAdagrad", {v, accum}, rest, 3);
+  ASSERT_EQ(in_place.size(), 2u);
+  ASSERT_EQ(beside.size(), 2u);
+  for (size_t k = 0; k < 2; ++k)
+    EXPECT_TRUE(beside[k].Identical(in_place[k])) << beside[k].ToString();
+  EXPECT_EQ(beside[0].flat<float>()[0], 1);
+  EXPECT_EQ(beside[0].flat<float>()[5], 6);
+}
+
+// Neither the variable nor what shares it is changed by one that fails.
+TEST(Training, AnUpdateThatFailsBesideASnapshotChangesNothing) {
+  Graph g;
+  const WithGraph use(g);
+  const Tensor two = Tensor::Vector<float>({1, 2});
+  const Output v =
+      Build("VarHandleOp", {},
+            {{"dtype", DType::kFloat}, {"shape", PartialShape::Unknown()}});
+  Node* const start = BuildNode("AssignVariableOp", {v, Constant(two)});
+  const Output delta = Build("PlaceholderWithDefault",
+                             {Constant(Tensor::Vector<float>({1, 2, 3}))},
+                             {{"shape", PartialShape::Unknown()}});
+  Node* const update =
+      BuildNode("ResourceApplyGradientDescent", {v, Constant(1.f), delta});
+  const Output read = Build("ReadVariableOp", {v}, {{"dtype", DType::kFloat}});
+  Session session(g);
+  ASSERT_TRUE(session.RunTargets({start}).ok());
+  const Result<Tensor> snapshot = session.Run(read);
+  ASSERT_TRUE(snapshot.ok()) << snapshot.status();
+  EXPECT_EQ(session.RunTargets({update}).code(), StatusCode::kInvalidArgument);
+  EXPECT_TRUE(snapshot->Identical(two));
+  const Result<Tensor> now = session.Run(read);
+  ASSERT_TRUE(now.ok()) << now.status();
+  EXPECT_TRUE(now->Identical(two)) << now->ToString();
 }
 
 }  // namespace
