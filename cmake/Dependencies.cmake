@@ -88,3 +88,21 @@ if(SLUICE_UCX_INCLUDE AND SLUICE_UCP_LIBRARY AND SLUICE_UCS_LIBRARY)
 elseif(SLUICE_GRPC)
   message(STATUS "No UCX (libucx-dev): tokens between tasks travel by gRPC")
 endif()
+
+# HTTP, for `sluice board` and the metrics of tasks: Debian's libcpp-httplib-dev,
+# whose library was compiled with the definitions below.
+find_path(SLUICE_HTTPLIB_INCLUDE httplib.h)
+find_library(SLUICE_HTTPLIB_LIBRARY cpp-httplib)
+find_path(SLUICE_OPENSSL_INCLUDE openssl/ssl.h)
+if(SLUICE_HTTPLIB_INCLUDE AND SLUICE_HTTPLIB_LIBRARY AND SLUICE_OPENSSL_INCLUDE)
+  add_library(sluice_httplib INTERFACE)
+  target_include_directories(sluice_httplib SYSTEM INTERFACE
+    ${SLUICE_HTTPLIB_INCLUDE})
+  target_compile_definitions(sluice_httplib INTERFACE
+    CPPHTTPLIB_OPENSSL_SUPPORT CPPHTTPLIB_ZLIB_SUPPORT
+    CPPHTTPLIB_BROTLI_SUPPORT)
+  target_link_libraries(sluice_httplib INTERFACE ${SLUICE_HTTPLIB_LIBRARY})
+else()
+  message(STATUS "No httplib.h (libcpp-httplib-dev): `sluice board` and "
+    "`sluice worker --metrics` are not built")
+endif()

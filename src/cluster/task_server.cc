@@ -12,6 +12,8 @@
 #include "absl/strings/str_split.h"
 #include "cluster/membership/cluster_resolver.h"
 #include "cluster/server.h"
+#include "cluster/services/metrics_server.h"
+#include "cluster/transport/grpc/credentials.h"
 #include "exec/devices/device_list.h"
 #include "exec/devices/emulated_device.h"
 
@@ -157,6 +159,7 @@ Status Prepare(const TaskServerOptions& flags,
 struct TaskServer::State {
   std::unique_ptr<ClusterResolver> resolver;  // Outlives the server.
   std::unique_ptr<Server> server;
+  std::unique_ptr<MetricsServer> metrics;  // Ends before the server.
 };
 
 TaskServer::TaskServer(std::unique_ptr<State> state)
@@ -181,6 +184,20 @@ Result<std::unique_ptr<TaskServer>> TaskServer::Start(
              attempt == 9)
       return server.status();
   }
+  if (!options.metrics.empty()) {
+    SLUICE_RETURN_IF_ERROR(CheckListenAddress(options.metrics, TlsFiles(),
+                                              options.plain_beyond_loopback));
+    SLUICE_ASSIGN_OR_RETURN(state->metrics,
+                            MetricsServer::Start(options.metrics, [state] {
+                              Server& server = *state->server;
+                              TaskMetrics m;
+                              proto::GetStatusRequest ask;
+                              ask.set_counters(true);
+                              server.worker().GetStatus(ask, &m.status);
+                              m.draining = server.master().draining();
+                              return m;
+                            }));
+  }
   state->resolver->OnLost([state](const std::string& lost, uint64_t incarnation,
                                   const Status& why) {
     state->server->master().LoseTask(lost, incarnation, why);
@@ -196,11 +213,15 @@ Result<std::unique_ptr<TaskServer>> TaskServer::Start(
 std::string TaskServer::task() const { return state_->server->worker().task(); }
 std::string TaskServer::target() const { return state_->server->target(); }
 
+std::string TaskServer::metrics() const {
+  return state_->metrics == nullptr ? "" : state_->metrics->address();
+}
 void TaskServer::Drain() { state_->server->Drain(); }
 bool TaskServer::idle() const { return state_->server->idle(); }
 
 void TaskServer::Stop() {
   if (state_->resolver != nullptr) state_->resolver->Leave();
+  state_->metrics.reset();
   if (state_->server != nullptr) state_->server->Stop();
 }
 

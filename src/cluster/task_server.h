@@ -42,6 +42,9 @@ struct TaskServerOptions {
   // contents of containers (docs/clusters.md).
   bool allow_host_access = false;
   bool allow_reset = false;
+  // "host:port" for Prometheus and health checks over HTTP (docs/clusters.md);
+  // "": none.
+  std::string metrics = {};
   // For `sluice worker`: how long SIGTERM waits for running steps to end.
   double drain_seconds = 10;
 };
@@ -61,8 +64,9 @@ class TaskServer {
   TaskServer(const TaskServer&) = delete;
   TaskServer& operator=(const TaskServer&) = delete;
 
-  std::string task() const;    // "/job:worker/replica:0/task:1"
-  std::string target() const;  // For Session: "grpc://host:port".
+  std::string task() const;     // "/job:worker/replica:0/task:1"
+  std::string target() const;   // For Session: "grpc://host:port".
+  std::string metrics() const;  // Where it serves them: "host:port", or "".
   // From now on, new sessions and steps get Unavailable, while those that run
   // go on. For the time before Stop: idle() says when none runs any more.
   void Drain();

@@ -122,8 +122,8 @@ Status TrainInSync(const Args& a, const demo::ImageData& data, int worker,
   GradientDescentOptimizer sgd(0.1);
   const int workers = static_cast<int>(a.workers.size());
   SyncReplicas replicas(
-      sgd, {.replicas = workers,
-            .to_aggregate = std::max(1, workers - a.backups)});
+      sgd,
+      {.replicas = workers, .to_aggregate = std::max(1, workers - a.backups)});
   Node* const train = replicas.Minimize(n.loss, {.global_step = step});
 
   TrainingOptions options;

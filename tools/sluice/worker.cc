@@ -83,6 +83,9 @@ void AddWorker(CLI::App& app, std::function<int()>* run) {
                 "or call its functions");
   sub->add_flag("--allow-reset", f->allow_reset,
                 "Let every client clear the default container, or all");
+  sub->add_option("--metrics", f->metrics,
+                  "host:port that serves /metrics for Prometheus and /healthz")
+      ->type_name("ADDRESS");
   sub->add_option("--drain-seconds", f->drain_seconds,
                   "How long SIGTERM waits for running steps to end; a second "
                   "signal ends them at once")

@@ -23,6 +23,11 @@ void Master::Drain() {
   steps_.Drain();
 }
 
+bool Master::draining() {
+  std::lock_guard<std::mutex> lock(mu_);
+  return draining_;
+}
+
 void Master::CloseAll() {
   std::vector<uint64_t> ids;
   {

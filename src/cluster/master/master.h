@@ -52,6 +52,7 @@ class Master {
   void CloseAll();
   // From now on, new sessions and steps get Unavailable.
   void Drain();
+  bool draining();
 
   // From the transport.
   void OnFetches(PeerId from, uint64_t run, std::span<TokenMessage> batch) {

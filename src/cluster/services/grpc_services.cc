@@ -336,9 +336,30 @@ ControlServices::ControlServices(Master* master, Worker* worker,
   Add<ResetRequest, ResetResponse>(
       "WorkerService/Reset",
       [worker](const auto& q, auto*) { return worker->Reset(q); });
+  AddHealth();
 }
 
 ControlServices::~ControlServices() = default;
+
+void ControlServices::AddHealth() {
+  methods_["/grpc.health.v1.Health/Check"] =
+      [this](const std::string&, grpc::ByteBuffer* in,
+             grpc::ByteBuffer* out) -> Status {
+    proto::HealthCheckRequest request;
+    SLUICE_RETURN_IF_ERROR(Parse(in, &request));
+    const std::string& service = request.service();
+    if (!service.empty() && service != "sluice.proto.MasterService" &&
+        service != "sluice.proto.WorkerService")
+      return NotFound("health: expected a service of this task, got '", service,
+                      "'");
+    proto::HealthCheckResponse response;
+    response.set_status(master_->draining()
+                            ? proto::HealthCheckResponse::NOT_SERVING
+                            : proto::HealthCheckResponse::SERVING);
+    *out = BytesOf(response);
+    return OkStatus();
+  };
+}
 
 // ---- Sessions without a client ----------------------------------------------
 

@@ -57,6 +57,9 @@ class ControlServices {
   };
   template <typename Request, typename Response, typename Fn>
   void Add(const std::string& name, Fn fn);
+  // gRPC's health protocol. (Its own service would poll on other threads, which
+  // would slow down steps: see GrpcPort.)
+  void AddHealth();
   void Await(uint64_t session, const std::string& peer);
   void Attended(uint64_t session);
   void Open(const std::shared_ptr<OpenCall>& call);

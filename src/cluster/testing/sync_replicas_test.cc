@@ -18,18 +18,18 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr int64_t kRows = 12, kDepth = 3, kBatch = 4;
+constexpr int64_t kTableRows = 12, kTableDepth = 3, kWorkerBatch = 4;
 
 // A worker's ids and targets of a step: functions of both numbers.
 struct Examples {
-  Tensor ids{DType::kInt32, {kBatch}};
-  Tensor targets{DType::kFloat, {kBatch}};
+  Tensor ids{DType::kInt32, {kWorkerBatch}};
+  Tensor targets{DType::kFloat, {kWorkerBatch}};
 };
 Examples ExamplesOf(int64_t worker, int64_t step) {
   Examples e;
-  for (int64_t i = 0; i < kBatch; ++i) {
+  for (int64_t i = 0; i < kWorkerBatch; ++i) {
     const int64_t k = worker * 131 + step * 17 + i * 7;
-    e.ids.flat<int32_t>()[i] = static_cast<int32_t>(k * k % kRows);
+    e.ids.flat<int32_t>()[i] = static_cast<int32_t>(k * k % kTableRows);
     e.targets.flat<float>()[i] = static_cast<float>(k % 5) - 2;
   }
   return e;
@@ -41,7 +41,7 @@ struct Model {
   explicit Model(int64_t batch) {
     ids = Placeholder<int32_t>({batch}, "ids");
     targets = Placeholder<float>({batch}, "targets");
-    Tensor rows(DType::kFloat, {kRows, kDepth});
+    Tensor rows(DType::kFloat, {kTableRows, kTableDepth});
     for (int64_t i = 0; i < rows.num_elements(); ++i)
       rows.flat<float>()[i] = static_cast<float>(i % 7) / 7 - 0.4f;
     table = Var(Constant(rows), "table");
@@ -81,14 +81,14 @@ class SyncReplicasTest : public ::testing::Test {
     // Called before each step; an error ends the worker as if it were killed.
     std::function<Status(int worker, int64_t step)> before = nullptr;
   };
-  static constexpr int kWorkers = 3;
+  static constexpr int kReplicaWorkers = 3;
 
   // Trains with all workers; those that return Aborted are started again,
   // except for gone_.
   void Train(const How& how) {
-    std::vector<Status> status(kWorkers);
+    std::vector<Status> status(kReplicaWorkers);
     std::vector<std::thread> workers;
-    for (int i = 0; i < kWorkers; ++i)
+    for (int i = 0; i < kReplicaWorkers; ++i)
       workers.emplace_back([&, i] {
         Status& s = status[static_cast<size_t>(i)];
         do s = Work(how, i);
@@ -106,7 +106,7 @@ class SyncReplicasTest : public ::testing::Test {
     const std::string me = absl::StrCat("/job:worker/task:", worker);
     const DeviceFunctionScope devices(
         ReplicaDeviceSetter({.ps_tasks = 2, .worker_device = me}));
-    const Model model(kBatch);
+    const Model model(kWorkerBatch);
     GradientDescentOptimizer sgd(0.1);
     SyncReplicas replicas(sgd, how.sync);
     Node* const train =
@@ -151,20 +151,21 @@ class SyncReplicasTest : public ::testing::Test {
   static std::vector<Tensor> Alone(int64_t workers, int64_t steps) {
     Graph graph;
     const WithGraph use(graph);
-    const Model model(kBatch * workers);
+    const Model model(kWorkerBatch * workers);
     GradientDescentOptimizer sgd(0.1);
     Node* const train = sgd.Minimize(model.loss, {.global_step = model.step});
     Session session(graph);
     EXPECT_TRUE(session.RunTargets({GlobalVariablesInitializer()}).ok());
     for (int64_t step = 0; step < steps; ++step) {
       Examples all;
-      all.ids = Tensor(DType::kInt32, {kBatch * workers});
-      all.targets = Tensor(DType::kFloat, {kBatch * workers});
+      all.ids = Tensor(DType::kInt32, {kWorkerBatch * workers});
+      all.targets = Tensor(DType::kFloat, {kWorkerBatch * workers});
       for (int64_t i = 0; i < workers; ++i) {
         const Examples e = ExamplesOf(i, step);
-        for (int64_t k = 0; k < kBatch; ++k) {
-          all.ids.flat<int32_t>()[i * kBatch + k] = e.ids.flat<int32_t>()[k];
-          all.targets.flat<float>()[i * kBatch + k] =
+        for (int64_t k = 0; k < kWorkerBatch; ++k) {
+          all.ids.flat<int32_t>()[i * kWorkerBatch + k] =
+              e.ids.flat<int32_t>()[k];
+          all.targets.flat<float>()[i * kWorkerBatch + k] =
               e.targets.flat<float>()[k];
         }
       }
@@ -186,7 +187,7 @@ class SyncReplicasTest : public ::testing::Test {
     EXPECT_EQ(got.back().scalar<int64_t>(), want.back().scalar<int64_t>());
   }
 
-  TestCluster cluster_{{{"ps", 2}, {"worker", kWorkers}}};
+  TestCluster cluster_{{{"ps", 2}, {"worker", kReplicaWorkers}}};
   std::atomic<int> gone_{-1};  // A worker that is not started again.
   // The worker and the step that have an example with a huge gradient.
   std::pair<int, int64_t> poison_ = {-1, -1};
@@ -198,19 +199,20 @@ class SyncReplicasTest : public ::testing::Test {
 };
 
 TEST_F(SyncReplicasTest, UpdatesEqualThoseOfOneLargeBatch) {
-  Train({.sync = {.replicas = kWorkers}, .last_step = 12});
-  ExpectNear(values_, Alone(kWorkers, 12));
+  Train({.sync = {.replicas = kReplicaWorkers}, .last_step = 12});
+  ExpectNear(values_, Alone(kReplicaWorkers, 12));
 }
 
 TEST_F(SyncReplicasTest, EachWorkerContributesSeveralGradientsIfAsked) {
-  Train({.sync = {.replicas = kWorkers, .to_aggregate = 2 * kWorkers}});
+  Train({.sync = {.replicas = kReplicaWorkers,
+                  .to_aggregate = 2 * kReplicaWorkers}});
   EXPECT_EQ(values_.back().scalar<int64_t>(), 10);
 }
 
 TEST_F(SyncReplicasTest, GradientsOfASlowBackupWorkerAreDropped) {
   std::atomic<bool> late{false};
   poison_ = {2, 0};
-  Train({.sync = {.replicas = kWorkers, .to_aggregate = 2},
+  Train({.sync = {.replicas = kReplicaWorkers, .to_aggregate = 2},
          .before = [&](int worker, int64_t step) {
            if (worker == 0 && step >= 5) late = true;
            if (worker == 2 && step == 0) {
@@ -223,7 +225,7 @@ TEST_F(SyncReplicasTest, GradientsOfASlowBackupWorkerAreDropped) {
 }
 
 TEST_F(SyncReplicasTest, ALostBackupWorkerStopsNothing) {
-  Train({.sync = {.replicas = kWorkers, .to_aggregate = 2},
+  Train({.sync = {.replicas = kReplicaWorkers, .to_aggregate = 2},
          .before = [&](int worker, int64_t step) {
            if (worker != 2 || step < 4) return OkStatus();
            cluster_.StopTask("worker", 2);
@@ -235,20 +237,20 @@ TEST_F(SyncReplicasTest, ALostBackupWorkerStopsNothing) {
 
 TEST_F(SyncReplicasTest, AWorkerThatIsStartedAgainTakesPartAgain) {
   std::atomic<bool> killed{false};
-  Train(
-      {.sync = {.replicas = kWorkers}, .before = [&](int worker, int64_t step) {
-         if (worker != 2 || step < 4 || killed.exchange(true))
-           return OkStatus();
-         cluster_.StopTask("worker", 2);
-         cluster_.StartTask("worker", 2);
-         return Aborted("killed");
-       }});
+  Train({.sync = {.replicas = kReplicaWorkers},
+         .before = [&](int worker, int64_t step) {
+           if (worker != 2 || step < 4 || killed.exchange(true))
+             return OkStatus();
+           cluster_.StopTask("worker", 2);
+           cluster_.StartTask("worker", 2);
+           return Aborted("killed");
+         }});
   EXPECT_EQ(values_.back().scalar<int64_t>(), 10);
 }
 
 TEST_F(SyncReplicasTest, AChiefThatIsStartedAgainFreesTheOthers) {
   std::atomic<bool> killed{false};
-  Train({.sync = {.replicas = kWorkers},
+  Train({.sync = {.replicas = kReplicaWorkers},
          .checkpoints = true,
          .before = [&](int worker, int64_t step) {
            if (worker != 0 || step < 5 || killed.exchange(true))
@@ -265,7 +267,7 @@ class LostServerTest : public SyncReplicasTest,
 
 TEST_P(LostServerTest, IsRestoredFromTheCheckpoint) {
   std::atomic<bool> killed{false};
-  Train({.sync = {.replicas = kWorkers},
+  Train({.sync = {.replicas = kReplicaWorkers},
          .checkpoints = true,
          .before = [&](int worker, int64_t step) {
            if (worker != 1 || step < 5 || killed.exchange(true))
@@ -285,7 +287,7 @@ TEST_F(SyncReplicasTest, WhatIsNotPossibleIsAnError) {
   const auto error = [](SyncReplicasOptions options, bool with_step) {
     Graph g;
     const WithGraph its(g);
-    const Model model(kBatch);
+    const Model model(kWorkerBatch);
     GradientDescentOptimizer sgd(0.1);
     SyncReplicas replicas(sgd, std::move(options));
     MinimizeOptions how;
@@ -299,7 +301,7 @@ TEST_F(SyncReplicasTest, WhatIsNotPossibleIsAnError) {
               HasSubstr("expected at least one gradient to aggregate"));
   EXPECT_THAT(error({.name = ""}, true), HasSubstr("expected a name"));
   EXPECT_THAT(error({}, false), HasSubstr("MinimizeOptions::global_step"));
-  const Model model(kBatch);
+  const Model model(kWorkerBatch);
   GradientDescentOptimizer sgd(0.1);
   SyncReplicas replicas(sgd, {});
   TrainingOptions options;

@@ -28,14 +28,14 @@ using std::chrono::milliseconds;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 
-constexpr int64_t kRows = 16, kFeatures = 8, kUnits = 32;
+constexpr int64_t kBatchRows = 16, kInputs = 8, kHidden = 32;
 
 // The batch of a step, from its number alone.
 std::pair<Tensor, Tensor> BatchOfStep(int64_t step) {
   std::mt19937_64 random(static_cast<uint64_t>(step));
   std::uniform_real_distribution<float> values(-1, 1);
-  Tensor x(DType::kFloat, Shape({kRows, kFeatures}));
-  Tensor y(DType::kFloat, Shape({kRows, 1}));
+  Tensor x(DType::kFloat, Shape({kBatchRows, kInputs}));
+  Tensor y(DType::kFloat, Shape({kBatchRows, 1}));
   for (float& v : x.flat<float>()) v = values(random);
   for (float& v : y.flat<float>()) v = values(random);
   return {x, y};
@@ -66,12 +66,12 @@ class TrainingLossesTest : public ::testing::Test {
       const DeviceScope on("/job:ps/task:0");
       step = Var(Constant(Tensor::Scalar<int64_t>(0)), "global_step",
                  {.trainable = false});
-      w1 = Var(RandomNormal({kFeatures, kUnits}), "w1");
-      w2 = Var(RandomNormal({kUnits, 1}), "w2");
+      w1 = Var(RandomNormal({kInputs, kHidden}), "w1");
+      w2 = Var(RandomNormal({kHidden, 1}), "w2");
     }
     const DeviceScope on("/job:worker/task:0");
-    const Output x = Placeholder<float>({kRows, kFeatures});
-    const Output y = Placeholder<float>({kRows, 1});
+    const Output x = Placeholder<float>({kBatchRows, kInputs});
+    const Output y = Placeholder<float>({kBatchRows, 1});
     const Output error = ops::MatMul(ops::Tanh(ops::MatMul(x, w1)), w2) - y;
     AdamOptimizer optimizer(0.01f);
     Node* const train = optimizer.Minimize(ops::Mean(error * error, {0, 1}),

@@ -1,0 +1,179 @@
+#include "cluster/services/metrics_server.h"
+
+#include <thread>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "cluster/common/cluster.h"
+#include "graph/device_name.h"
+
+#ifdef SLUICE_HAVE_HTTPLIB
+#include <httplib.h>
+#include <sys/socket.h>
+#endif
+
+namespace sluice {
+namespace {
+
+double Seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
+
+// Writes families of metrics, each with its help and type.
+class MetricsWriter {
+ public:
+  explicit MetricsWriter(const std::string& task) {
+    const Result<DeviceName> name = DeviceName::Parse(task);
+    labels_ = name.ok() ? absl::StrCat("job=\"", name->job, "\",task=\"",
+                                       name->task, "\"")
+                        : absl::StrCat("task=\"", task, "\"");
+  }
+  void Family(const char* name, const char* type, const char* help) {
+    absl::StrAppend(&text_, "# HELP ", name, " ", help, "\n# TYPE ", name, " ",
+                    type, "\n");
+  }
+  template <typename T>
+  void Sample(const char* name, T value, const char* label = nullptr) {
+    absl::StrAppend(&text_, name, "{", labels_, label == nullptr ? "" : ",",
+                    label == nullptr ? "" : label, "} ", value, "\n");
+  }
+  template <typename T>
+  void One(const char* name, const char* type, const char* help, T value) {
+    Family(name, type, help);
+    Sample(name, value);
+  }
+  std::string Take() { return std::move(text_); }
+
+ private:
+  std::string labels_, text_;
+};
+
+}  // namespace
+
+std::string MetricsText(const TaskMetrics& metrics) {
+  const proto::TaskCounters& c = metrics.status.counters();
+  MetricsWriter out(metrics.status.task());
+  out.Family("sluice_steps_total", "counter",
+             "Parts of steps that this task has run.");
+  out.Sample("sluice_steps_total", c.steps(), "outcome=\"succeeded\"");
+  out.Sample("sluice_steps_total", c.failed_steps(), "outcome=\"failed\"");
+  out.One("sluice_steps_running", "gauge", "Parts of steps that run now.",
+          c.running_steps());
+  out.One("sluice_sessions", "gauge", "Sessions that use this task.",
+          c.sessions());
+  out.Family("sluice_recent_step_seconds", "gauge",
+             "Durations of this task's parts of its latest steps (at most "
+             "256).");
+  out.Sample("sluice_recent_step_seconds", Seconds(c.step_p50_ns()),
+             "quantile=\"0.5\"");
+  out.Sample("sluice_recent_step_seconds", Seconds(c.step_p95_ns()),
+             "quantile=\"0.95\"");
+  out.One("sluice_sent_bytes_total", "counter",
+          "Bytes of values sent to other tasks.", c.bytes_sent());
+  out.One("sluice_received_bytes_total", "counter",
+          "Bytes of values received from other tasks.", c.bytes_received());
+  out.One("sluice_sent_values_total", "counter", "Values sent to other tasks.",
+          c.tokens_sent());
+  out.One("sluice_received_values_total", "counter",
+          "Values received from other tasks.", c.tokens_received());
+  out.One("sluice_peers_lost_total", "counter",
+          "How often another task was lost.", c.peers_lost());
+  out.One("sluice_memory_bytes", "gauge",
+          "Bytes of live tensors on all devices.", c.live_bytes());
+  out.One("sluice_memory_peak_bytes", "gauge",
+          "The most bytes of live tensors so far.", c.peak_bytes());
+  out.One("sluice_cpu_seconds_total", "counter",
+          "CPU time of the process, of all threads.", Seconds(c.cpu_ns()));
+  out.One("sluice_uptime_seconds", "gauge", "Time since the task started.",
+          Seconds(metrics.status.clock_ns() - c.started_ns()));
+  out.One("sluice_draining", "gauge",
+          "1 while the task finishes its steps and begins no others.",
+          metrics.draining ? 1 : 0);
+  return out.Take();
+}
+
+#ifdef SLUICE_HAVE_HTTPLIB
+
+class MetricsServer::Impl {
+ public:
+  explicit Impl(std::function<TaskMetrics()> read) : read_(std::move(read)) {}
+  ~Impl() {
+    http_.stop();
+    if (serving_.joinable()) serving_.join();
+  }
+
+  // Returns the port.
+  Result<int> Listen(const std::string& host, int port) {
+    // (By default two servers could listen at the same port.)
+    http_.set_socket_options([](socket_t s) {
+      const int yes = 1;
+      setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+    });
+    // (Few connections are expected, and idle ones are closed soon.)
+    http_.new_task_queue = [] { return new httplib::ThreadPool(2); };
+    http_.set_keep_alive_timeout(2);
+    http_.set_read_timeout(2);
+    http_.Get("/metrics",
+              [this](const httplib::Request&, httplib::Response& r) {
+                r.set_content(MetricsText(read_()),
+                              "text/plain; version=0.0.4; charset=utf-8");
+              });
+    http_.Get("/healthz",
+              [this](const httplib::Request&, httplib::Response& r) {
+                const bool draining = read_().draining;
+                r.status = draining ? 503 : 200;
+                r.set_content(draining ? "draining\n" : "ok\n", "text/plain");
+              });
+    if (port == 0)
+      port = http_.bind_to_any_port(host);
+    else if (!http_.bind_to_port(host, port))
+      port = -1;
+    if (port < 0)
+      return Unavailable("expected a free port of this machine, got none");
+    serving_ = std::thread([this] { http_.listen_after_bind(); });
+    // (A stop before it listens would be lost.)
+    while (!http_.is_running()) std::this_thread::yield();
+    return port;
+  }
+
+ private:
+  const std::function<TaskMetrics()> read_;
+  httplib::Server http_;
+  std::thread serving_;
+};
+
+#else
+
+class MetricsServer::Impl {
+ public:
+  explicit Impl(std::function<TaskMetrics()>) {}
+  Result<int> Listen(const std::string&, int) {
+    return Unimplemented(
+        "expected a build with cpp-httplib, got one without it");
+  }
+};
+
+#endif  // SLUICE_HAVE_HTTPLIB
+
+MetricsServer::MetricsServer() = default;
+MetricsServer::~MetricsServer() = default;
+
+Result<std::unique_ptr<MetricsServer>> MetricsServer::Start(
+    const std::string& address, std::function<TaskMetrics()> read) {
+  const size_t colon = address.rfind(':');
+  int port = 0;
+  if (!IsHostPort(address, 0) ||
+      !absl::SimpleAtoi(address.substr(colon + 1), &port))
+    return InvalidArgument("metrics: expected an address host:port, got '",
+                           address, "'");
+  std::string host = address.substr(0, colon);
+  if (host.starts_with('[')) host = host.substr(1, host.size() - 2);
+  std::unique_ptr<MetricsServer> server(new MetricsServer);
+  server->impl_ = std::make_unique<Impl>(std::move(read));
+  Result<int> bound = server->impl_->Listen(host, port);
+  if (!bound.ok())
+    return Annotate(bound.status(), absl::StrCat("metrics at ", address));
+  server->address_ = absl::StrCat(address.substr(0, colon), ":", *bound);
+  return server;
+}
+
+}  // namespace sluice

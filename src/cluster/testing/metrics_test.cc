@@ -1,0 +1,172 @@
+// What monitoring systems see of a task: metrics and health.
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "absl/strings/str_split.h"
+#include "cluster/services/metrics_server.h"
+#include "cluster/task_server.h"
+#include "cluster/testing/process_test_util.h"
+#include "sluice/sluice.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::HasSubstr;
+
+// The answer to GET `path`, with its head; "" if nothing listens.
+std::string Get(const std::string& address, const std::string& path) {
+  const int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in a{};
+  a.sin_family = AF_INET;
+  a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  a.sin_port = htons(
+      static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
+  std::string answer;
+  if (connect(s, reinterpret_cast<sockaddr*>(&a), sizeof(a)) == 0) {
+    const std::string ask =
+        "GET " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    EXPECT_EQ(write(s, ask.data(), ask.size()),
+              static_cast<ssize_t>(ask.size()));
+    char buffer[4096];
+    for (ssize_t n; (n = read(s, buffer, sizeof(buffer))) > 0;)
+      answer.append(buffer, static_cast<size_t>(n));
+  }
+  close(s);
+  return answer;
+}
+
+// A call of gRPC's health protocol; the status of the service, -1 for an error.
+int Health(const std::string& target, const std::string& service) {
+  grpc::GenericStub stub(
+      grpc::CreateChannel(target.substr(std::string("grpc://").size()),
+                          grpc::InsecureChannelCredentials()));
+  proto::HealthCheckRequest request;
+  request.set_service(service);
+  const std::string bytes = request.SerializeAsString();
+  const grpc::Slice slice(bytes.data(), bytes.size());
+  const grpc::ByteBuffer in(&slice, 1);
+  grpc::ByteBuffer out;
+  grpc::ClientContext context;
+  grpc::CompletionQueue queue;
+  grpc::Status status;
+  const auto call = stub.PrepareUnaryCall(
+      &context, "/grpc.health.v1.Health/Check", in, &queue);
+  call->StartCall();
+  call->Finish(&out, &status, nullptr);
+  void* tag = nullptr;
+  bool ok = false;
+  EXPECT_TRUE(queue.Next(&tag, &ok));
+  if (!status.ok()) {
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
+    return -1;
+  }
+  std::vector<grpc::Slice> slices;
+  EXPECT_TRUE(out.Dump(&slices).ok());
+  std::string all;
+  for (const grpc::Slice& part : slices)
+    all.append(reinterpret_cast<const char*>(part.begin()), part.size());
+  proto::HealthCheckResponse response;
+  EXPECT_TRUE(response.ParseFromString(all));
+  return response.status();
+}
+
+TEST(MetricsTest, TextHasHelpTypeAndLabelsOfEachFamily) {
+  TaskMetrics m;
+  m.status.set_task("/job:ps/replica:0/task:3");
+  m.status.set_clock_ns(5'000'000'000);
+  m.status.mutable_counters()->set_steps(7);
+  m.status.mutable_counters()->set_failed_steps(1);
+  m.status.mutable_counters()->set_started_ns(2'000'000'000);
+  const std::string text = MetricsText(m);
+  EXPECT_THAT(text, HasSubstr("# TYPE sluice_steps_total counter\n"
+                              "sluice_steps_total{job=\"ps\",task=\"3\","
+                              "outcome=\"succeeded\"} 7\n"
+                              "sluice_steps_total{job=\"ps\",task=\"3\","
+                              "outcome=\"failed\"} 1\n"));
+  EXPECT_THAT(text,
+              HasSubstr("sluice_uptime_seconds{job=\"ps\",task=\"3\"} 3\n"));
+  // Each sample belongs to the family that was described last.
+  std::string family;
+  for (const auto line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
+    const std::vector<std::string> words = absl::StrSplit(line, ' ');
+    if (words[0] == "#") {
+      family = words[2];
+    } else {
+      EXPECT_EQ(words[0].substr(0, words[0].find('{')), family);
+      EXPECT_EQ(words.size(), 2u) << line;
+    }
+  }
+}
+
+class TaskMonitoringTest : public ::testing::Test {
+ protected:
+  TaskMonitoringTest() {
+    TaskServerOptions options;
+    options.cluster =
+        absl::StrCat("{\"worker\": [\"127.0.0.1:", FreePorts(1)[0], "\"]}");
+    options.job = "worker";
+    options.metrics = "127.0.0.1:0";
+    auto task = TaskServer::Start(options);
+    EXPECT_TRUE(task.ok()) << task.status();
+    if (task.ok()) task_ = *std::move(task);
+  }
+  std::unique_ptr<TaskServer> task_;
+};
+
+TEST_F(TaskMonitoringTest, ServesMetricsAndHealthOverHttp) {
+  ASSERT_NE(task_, nullptr);
+  Graph graph;
+  const WithGraph use(graph);
+  const Output x = Constant(1.0f) + Constant(2.0f);
+  Session session(task_->target(), graph);
+  ASSERT_TRUE(session.Run(x).ok());
+  const std::string metrics = Get(task_->metrics(), "/metrics");
+  EXPECT_THAT(metrics, HasSubstr("200 OK"));
+  EXPECT_THAT(metrics, HasSubstr("text/plain; version=0.0.4"));
+  EXPECT_THAT(metrics, HasSubstr("sluice_steps_total{job=\"worker\",task=\"0\","
+                                 "outcome=\"succeeded\"} 1\n"));
+  EXPECT_THAT(Get(task_->metrics(), "/healthz"), HasSubstr("200 OK"));
+  EXPECT_THAT(Get(task_->metrics(), "/other"), HasSubstr("404"));
+  task_->Drain();
+  EXPECT_THAT(Get(task_->metrics(), "/healthz"), HasSubstr("503"));
+  EXPECT_THAT(Get(task_->metrics(), "/metrics"),
+              HasSubstr("sluice_draining{job=\"worker\",task=\"0\"} 1\n"));
+  const std::string address = task_->metrics();
+  task_->Stop();
+  EXPECT_EQ(Get(address, "/metrics"), "");
+}
+
+TEST_F(TaskMonitoringTest, AnswersGrpcHealthChecks) {
+  ASSERT_NE(task_, nullptr);
+  EXPECT_EQ(Health(task_->target(), ""), proto::HealthCheckResponse::SERVING);
+  EXPECT_EQ(Health(task_->target(), "sluice.proto.MasterService"),
+            proto::HealthCheckResponse::SERVING);
+  EXPECT_EQ(Health(task_->target(), "other"), -1);
+  task_->Drain();
+  EXPECT_EQ(Health(task_->target(), ""),
+            proto::HealthCheckResponse::NOT_SERVING);
+}
+
+TEST_F(TaskMonitoringTest, AddressesThatAreNotPossibleAreErrors) {
+  ASSERT_NE(task_, nullptr);
+  const auto error = [](const std::string& address) {
+    TaskServerOptions options;
+    options.cluster =
+        absl::StrCat("{\"worker\": [\"127.0.0.1:", FreePorts(1)[0], "\"]}");
+    options.job = "worker";
+    options.metrics = address;
+    return std::string(TaskServer::Start(options).status().message());
+  };
+  EXPECT_THAT(error("nonsense"), HasSubstr("'nonsense'"));
+  EXPECT_THAT(error("0.0.0.0:0"), HasSubstr("beyond this machine"));
+  EXPECT_THAT(error(task_->metrics()), HasSubstr("free port"));
+}
+
+}  // namespace
+}  // namespace sluice
