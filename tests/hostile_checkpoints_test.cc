@@ -64,6 +64,7 @@ HOSTILE(CheckpointReaders,
         "CheckpointReader::CheckpointReader CheckpointReader::Open "
         "CheckpointReader::prefix CheckpointReader::version "
         "CheckpointReader::tensors CheckpointReader::Has "
+        "CheckpointReader::FullNames "
         "CheckpointReader::Find CheckpointReader::Read "
         "CheckpointReader::ReadSlice CheckpointReader::ReadMany "
         "CheckpointReader::ForEachPiece CheckpointReader::Verify "
@@ -90,6 +91,7 @@ HOSTILE(CheckpointReaders,
   EXPECT_EQ(reader.prefix(), "tests/checkpoints/types");
   EXPECT_FALSE(reader.tensors().empty());
   EXPECT_FALSE(reader.Has(""));
+  EXPECT_TRUE(reader.FullNames()->empty());
   ExpectRefused(reader.Find(""), "not found");
   ExpectRefused(reader.Read(std::string(100'000, 'x')), "not found");
   ExpectRefused(reader.ReadSlice("int32", TensorSlice(7)), "int32");

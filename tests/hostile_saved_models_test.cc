@@ -28,7 +28,7 @@ class SavedModelScratch {
 
 HOSTILE(Signatures,
         "PredictSignature ClassifySignature RegressSignature CheckSignature "
-        "TensorInfo::Of TensorInfo::ToString") {
+        "TensorInfo::Of TensorInfo::ToString TensorInfo::Parts") {
   const Output x = Placeholder<float>({-1}, "x");
   const Output none, wrong(x.node, 7), before(x.node, -3);
   for (const Output& bad : {none, wrong, before}) {
@@ -40,6 +40,17 @@ HOSTILE(Signatures,
   }
   ExpectRefused(PredictSignature({}, {}), "signature");
   ExpectRefused(ClassifySignature(x, x, x), "signature");
+  TensorInfo info;
+  EXPECT_EQ(info.Parts().size(), 1u);
+  info.composite = TensorInfo::Composite{"\xff", {TensorInfo::Part{}}};
+  EXPECT_EQ(info.Parts().size(), 1u);
+  EXPECT_FALSE(info.ToString().empty());
+  {
+    // A type that is no message is not written, a tensor of no name refused.
+    MetaGraph about;
+    about.signatures["s"].inputs["x"] = info;
+    ExpectRefused(ExportMetaGraph(CurrentGraph(), about), "signature 's'");
+  }
   Signature odd;
   EXPECT_FALSE(CheckSignature(odd).ok());
   odd.method = "";

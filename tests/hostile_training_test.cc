@@ -435,8 +435,44 @@ HOSTILE(VariableScopesOfNothing,
                  [] { EXPECT_NULL(L1Regularizer(-1)(Constant(1.0f))); });
 }
 
+HOSTILE(Constraints,
+        "MaxNorm UnitNorm MinMaxNorm NonNegative SetConstraint HasConstraint "
+        "ApplyConstraint") {
+  const double inf = std::numeric_limits<double>::infinity();
+  for (const Constraint& odd :
+       {MaxNorm(-1), MaxNorm(kNanRate), MaxNorm(inf), UnitNorm({2}),
+        UnitNorm({INT_MIN}), MinMaxNorm(2, 1), MinMaxNorm(0, 1, 2),
+        MinMaxNorm(kNanRate, 1), MaxNorm(1, {-2}),
+        Constraint([](Output) { return Output(); }),
+        Constraint([](Output w) { return ops::MatMul(w, w); }),
+        Constraint([](Output w) { return ops::Cast(w, DType::kInt32); }),
+        Constraint([](Output w) {
+          return ops::Concat(0, {w, w});
+        })})
+    (void)RecordedBy([&] {
+      const Var v = GetVariable("w", {2});
+      ExpectRefused(SetConstraint(v, odd), "");
+      EXPECT_FALSE(HasConstraint(v));
+    });
+  (void)RecordedBy([&] {
+    const Var v = GetVariable("w", {2});
+    const Output outside = Constant(Tensor::Vector<float>({1, 2}));
+    ExpectRefused(SetConstraint(v, [&](Output w) { return w + outside; }),
+                  "uses only its argument");
+    ExpectRefused(SetConstraint(Var(), NonNegative()), "no variable");
+    ExpectRefused(SetConstraint(v, nullptr), "no constraint");
+    EXPECT_FALSE(HasConstraint(Var()));
+    EXPECT_EQ(ApplyConstraint(Var()), nullptr);
+    EXPECT_EQ(ApplyConstraint(v), nullptr);
+    Graph other;
+    const WithGraph use(other);
+    ExpectRefused(SetConstraint(v, NonNegative()), "of another");
+  });
+}
+
 HOSTILE(LayersOfNothing,
         "Dense Dropout Embedding Flatten Conv1D Conv2D Conv3D Conv2DTranspose "
+        "DepthwiseConv1D DepthwiseConv2D SeparableConv1D SeparableConv2D "
         "Conv3DTranspose Extents::Extents MaxPooling AveragePooling "
         "GlobalMaxPooling GlobalAveragePooling BatchNorm LayerNorm "
         "MultiHeadAttention Gelu Activation::Activation Activation::OrIdentity "
@@ -483,6 +519,24 @@ HOSTILE(LayersOfNothing,
       },
       [](const Operand& x, int64_t n) {
         return Conv3DTranspose(x, n, {n, 1, n}, {.dilations = n});
+      },
+      [](const Operand& x, int64_t n) {
+        return DepthwiseConv1D(x, n, {.depth_multiplier = n});
+      },
+      [](const Operand& x, int64_t n) {
+        return DepthwiseConv2D(x, {n, 1}, {.strides = {1, 2}});
+      },
+      [](const Operand& x, int64_t n) {
+        return SeparableConv1D(x, n, n, {.depth_multiplier = n});
+      },
+      [](const Operand& x, int64_t n) {
+        return SeparableConv2D(x, n, 1, {.depth_multiplier = kHuge});
+      },
+      [](const Operand& x, int64_t n) {
+        return BatchNorm(
+            x, true,
+            {.renorm = RenormOptions{.momentum = static_cast<double>(n),
+                                     .min_r = kNanRate}});
       },
       [](const Operand& x, int64_t n) {
         return MaxPooling(x, n, {.strides = {n, 1, n, 1}});

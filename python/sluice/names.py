@@ -773,6 +773,11 @@ _GROUPS = {
         **_ARG_SCOPES, **_MODEL_VARIABLES,
         **_from("framework.graph", "get_name_scope"),
         **_from("framework.specs", "BoundedTensorSpec", "TensorSpec"),
+        **_from("contrib.checkpoint_ops", "load_and_remap_matrix",
+                "load_and_remap_matrix_initializer",
+                "load_embedding_initializer",
+                "load_linear_multiclass_bias_initializer",
+                "load_variable_slot_initializer"),
         **_from("contrib.critical_section", "CriticalSection"),
         "is_tensor": _FRAMEWORK["is_tensor"], **_from(
             "ops.control_flow", "smart_case", "smart_cond",

@@ -114,11 +114,12 @@ class PyRunLock {
   const RunLock lock_;
 };
 
-// Lines for what is missing, and for what has another type or shape. A shape is
-// None if it does not matter.
+// Lines for what is missing, and for what has another type or shape; how many
+// are found by the full names of a checkpoint's objects. A shape is None if it
+// does not matter.
 using Wanted =
     std::tuple<std::string, int, std::optional<std::vector<int64_t>>>;
-std::pair<std::string, std::string> Differences(
+std::tuple<std::string, std::string, size_t> Differences(
     const std::string& prefix, const std::vector<Wanted>& wanted) {
   const CheckpointReader reader =
       Unlocked([&] { return CheckpointReader::Open(prefix); });
@@ -131,7 +132,7 @@ std::pair<std::string, std::string> Differences(
   CheckpointDifference missing, other;
   missing.missing = difference.missing;
   other.other = difference.other;
-  return {missing.ToString(), other.ToString()};
+  return {missing.ToString(), other.ToString(), difference.renamed.size()};
 }
 
 }  // namespace

@@ -488,3 +488,42 @@ def test_orthogonal_kernels_keep_norms(run, kernel, rank):
                                    1e-4)
         with pytest.raises(ValueError, match="greater than out_filters"):
             getattr(init_ops, name)()([*kernel, 5, 3])
+
+
+def test_losses_and_updates_are_found_by_inputs():
+    class Counts(tf.layers.Layer):
+        def build(self, input_shape):
+            self.a = self.add_weight("a", (), trainable=False)
+            self.add_update(tf.assign_add(self.a, 1.0))
+            self.add_loss(self.a)
+            self.built = True
+
+        def call(self, inputs):
+            self.add_update(tf.assign_add(self.a, inputs), inputs=True)
+            self.add_loss(inputs * 2.0, inputs=True)
+            return inputs + 1.0
+
+    layer = Counts()
+    first, second = (tf.placeholder(tf.float32, ()) for _ in range(2))
+    y = layer(first * 2.0)
+    layer(second)
+    for found, all_of_them in ((layer.get_updates_for, layer.updates),
+                               (layer.get_losses_for, layer.losses)):
+        assert len(all_of_them) == 3
+        assert found(None) == all_of_them[:1]
+        assert found([first]) == all_of_them[1:2]
+        assert found([first, second]) == all_of_them[1:]
+        assert found([y]) == []
+
+
+def test_weights_of_unsynchronized_copies_are_not_trained():
+    layer = tf.layers.Layer()
+    mode = tf.VariableSynchronization.ON_READ
+    w = layer.add_weight("w", [2], synchronization=mode)
+    assert layer.non_trainable_weights == [w]
+    with pytest.raises(ValueError, match="only for non-trainable"):
+        layer.add_weight("v", [2], synchronization=mode, trainable=True)
+    separable = tf.layers.SeparableConv2D(
+        2, 3, depthwise_constraint=abs, pointwise_constraint=max)
+    assert separable.depthwise_constraint is abs
+    assert separable.pointwise_constraint is max

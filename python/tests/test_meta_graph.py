@@ -283,3 +283,30 @@ def test_elements_of_an_imported_dataset_are_fed():
                 session.run(f"{prefix}y:0")
             assert session.run(f"{prefix}y:0",
                                {prefix + element.name: 5}) == 6
+
+
+def test_ops_of_called_functions_are_listed():
+    definition = tf.GraphDef()
+    outer, inner = (definition.library.function.add() for _ in range(2))
+    outer.signature.name, inner.signature.name = "outer", "inner"
+    call = outer.node_def.add(op="StatefulPartitionedCall")
+    call.attr["f"].func.name = "inner"
+    branches = inner.node_def.add(op="Case")
+    branches.attr["branches"].list.func.add(name="last")
+    last = definition.library.function.add()
+    last.signature.name = "last"
+    last.node_def.add(op="Const")
+    definition.node.add(op="PartitionedCall").attr["f"].func.name = "outer"
+    assert [op.name for op in meta_graph.stripped_op_list_for_graph(
+        definition).op] == ["Case", "Const", "PartitionedCall",
+                            "StatefulPartitionedCall"]
+
+
+def test_initial_values_of_parts_belong_to_their_scope():
+    with tf.variable_scope("model"):
+        tf.get_variable("w", initializer=tf.ones([4, 2]),
+                        partitioner=tf.fixed_size_partitioner(2))
+    made, _ = meta_graph.export_scoped_meta_graph(export_scope="model")
+    assert "unbound_inputs" not in made.collection_def
+    assert "w/part_1/PartitionedInitializer/Slice" in {
+        n.name for n in made.graph_def.node}

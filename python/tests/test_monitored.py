@@ -386,3 +386,102 @@ def test_step_function_argument_name_is_checked():
         for wrong in (lambda: 1, lambda context: 1):
             with pytest.raises(ValueError, match="step_context"):
                 s.run_step_fn(wrong)
+
+
+def test_step_function_is_called_again_when_a_task_is_lost():
+    counter = tf.get_variable("counter", initializer=0.0, use_resource=False)
+    count = counter.assign_add(1.0)
+    calls = []
+
+    def step(step_context):
+        calls.append(step_context.session)
+        value = step_context.run_with_hooks(count)
+        if len(calls) == 1:
+            raise tf.errors.AbortedError(None, None, "lost")
+        return value
+
+    with T.MonitoredSession() as session:
+        assert session.run_step_fn(step) == 1  # Of a new session.
+    assert len(calls) == 2 and calls[0] is not calls[1]
+
+
+def test_session_is_made_again_when_a_task_is_lost_meanwhile():
+    tf.get_variable("v", initializer=1.0)
+    failed = []
+
+    def init(scaffold, session):
+        if not failed:
+            failed.append(session)
+            raise tf.errors.UnavailableError(None, None, "lost")
+
+    with T.MonitoredSession(T.ChiefSessionCreator(T.Scaffold(init_fn=init))):
+        assert failed
+    failed.clear()
+    with pytest.raises(tf.errors.UnavailableError):
+        T.SingularMonitoredSession(scaffold=T.Scaffold(init_fn=init))
+
+
+def test_closing_twice_is_an_error():
+    tf.constant(1.0)
+    with pytest.raises(RuntimeError, match="already closed"):
+        with T.MonitoredSession() as session:
+            session.close()
+    with pytest.raises(ValueError, match="mine"):  # Not hidden by another.
+        with T.MonitoredSession() as session:
+            session.close()
+            raise ValueError("mine")
+
+
+def test_options_of_hooks_are_merged():
+    class Asks(T.SessionRunHook):
+        def __init__(self, **options):
+            self.options = tf.RunOptions(**options)
+
+        def before_run(self, run_context):
+            return T.SessionRunArgs(None, options=self.options)
+
+        def after_run(self, run_context, run_values):
+            self.options = run_values.options
+
+    hooks = [Asks(timeout_in_ms=30000, output_partition_graphs=True),
+             Asks(timeout_in_ms=60000,
+                  report_tensor_allocations_upon_oom=True)]
+    one = tf.constant(1)
+    with T.MonitoredSession(hooks=hooks) as session:
+        assert session.run(one) == 1
+    merged = hooks[0].options
+    assert merged.timeout_in_ms == 60000
+    assert merged.output_partition_graphs
+    assert merged.report_tensor_allocations_upon_oom
+    with pytest.raises(TypeError, match="not a Scaffold instance"):
+        T.Scaffold(copy_from_scaffold=1)
+
+
+def test_summaries_are_written_each_so_many_steps(tmp_path):
+    step = T.get_or_create_global_step()
+    train = tf.assign_add(step, 1)
+    summary = tf.summary.scalar("s", tf.constant(1.0))
+    hook = T.SummarySaverHook(save_steps=8, output_dir=str(tmp_path),
+                              summary_op=summary)
+    with T.MonitoredSession(hooks=[hook]) as session:
+        for _ in range(30):
+            session.run(train)
+    tf.summary.FileWriterCache.clear()
+    [file] = tmp_path.iterdir()
+    assert [e.step for e in T.summary_iterator(str(file))
+            if e.HasField("summary")] == [1, 9, 17, 25]
+
+
+def test_step_that_stays_the_same_is_reported(monkeypatch):
+    from sluice.compat.training import session_hooks
+    warned = []
+    monkeypatch.setattr(session_hooks.logging, "log_first_n",
+                        lambda level, text, n, *args: warned.append(text % args))
+    T.get_or_create_global_step()
+    one = tf.constant(1)
+    with T.MonitoredSession(hooks=[T.StepCounterHook()]) as session:
+        for _ in range(20):
+            session.run(one)
+        assert not warned
+        session.run(one)
+    assert "has not been increased" in warned[0]

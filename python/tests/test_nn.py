@@ -549,3 +549,10 @@ def test_the_largest_norm_of_rows_that_are_numbers(run):
     rows = tf.nn.embedding_lookup(tf.constant([3.0, -4.0, 0.5]), [0, 1, 2],
                                   max_norm=1.0)
     assert np.allclose(run(rows), [1, -1, 0.5])
+
+
+def test_complex_vectors_are_normalized():
+    x = np.array([[3 + 4j, 0], [0, 0]], np.complex64)
+    with tf.Session() as session:
+        got = session.run(nn.l2_normalize(tf.constant(x), 1))
+    np.testing.assert_allclose(got, [[0.6 + 0.8j, 0], [0, 0]], rtol=1e-6)

@@ -1,6 +1,7 @@
 """Savers, readers of checkpoints, and training that goes on from one."""
 
 import glob
+import logging
 import os
 import subprocess
 import sys
@@ -538,3 +539,85 @@ def test_a_checkpoint_is_evaluated(tmp_path):
     with T.MonitoredSession(T.ChiefSessionCreator(
             scaffold, checkpoint_filename_with_path=path)) as session:
         assert session.run(a2) == 6
+
+
+def test_checkpoints_of_objects_are_restored_by_full_names(
+        monkeypatch):
+    # Written by tf.train.Checkpoint (tests/checkpoints/record.py).
+    objects = os.path.join(os.path.dirname(__file__), "..", "..", "tests",
+                           "checkpoints", "objects")
+    warned = []
+    monkeypatch.setattr(
+        logging.getLogger("sluice"), "warning",
+        lambda text, *args: warned.append(text % args))
+    kernel = tf.get_variable("dense/kernel", [2, 3], use_resource=False)
+    step = tf.train.get_or_create_global_step()
+    with tf.Session() as session:
+        T.Saver([kernel, step]).restore(session, objects)
+        assert session.run(kernel).tolist() == [[1, 2, 3], [4, 5, 6]]
+        assert session.run(step) == 7
+        assert "restoring 2 of 2 variables by their full names" in warned[0]
+        twin = tf.get_variable("twin", [])  # The name of two of its variables.
+        with pytest.raises(tf.errors.NotFoundError, match="twin"):
+            T.Saver([twin]).restore(session, objects)
+    reader = T.NewCheckpointReader(objects)
+    assert reader.has_tensor("model/kernel/.ATTRIBUTES/VARIABLE_VALUE")
+
+
+def test_file_urls_are_paths(tmp_path):
+    path = saved(f"file://{tmp_path}/m", {"a": 3.0}, 1)
+    assert T.load_variable(f"file://{tmp_path}/m-1", "a") == 3
+    assert os.path.exists(tmp_path / "m-1.index"), path
+    name = f"file://{tmp_path}/text"
+    with tf.Session() as session:
+        session.run(tf.io.write_file(name, "words"))
+        assert session.run(tf.io.read_file(name)) == b"words"
+        assert session.run(tf.io.matching_files(
+            f"file://{tmp_path}/te*")).tolist() == [name.encode()]
+
+
+def test_variables_that_start_from_a_checkpoint_know_their_initial_value(
+        tmp_path, use_resource):
+    path = saved(tmp_path / "m", {"a": 3.0})
+    v = tf.get_variable("v", initializer=0.0, use_resource=use_resource)
+    T.init_from_checkpoint(path, {"a": v})
+    doubled = v.initialized_value() * 2.0
+    with tf.Session() as session:
+        assert session.run(doubled) == 6
+    with pytest.raises(tf.errors.NotFoundError, match="none is not a valid"):
+        T.init_from_checkpoint(str(tmp_path / "none"), {"a": v})
+
+
+def test_matrices_are_loaded_with_new_vocabularies(tmp_path):
+    frame = tf.contrib.framework
+    path = saved(tmp_path / "m", {
+        "w": np.arange(6, dtype=np.float32).reshape(3, 2)})
+    for name, words in (("old", "a b c"), ("new", "c x a"), ("old_class", "p q"),
+                        ("new_class", "q r")):
+        (tmp_path / name).write_text("\n".join(words.split()) + "\n")
+    words = dict(old_vocab_file=str(tmp_path / "old"),
+                 new_vocab_file=str(tmp_path / "new"))
+    ones = tf.ones_initializer()
+    table = tf.get_variable(
+        "table", [4, 2], partitioner=tf.fixed_size_partitioner(2),
+        initializer=frame.load_embedding_initializer(
+            path, "w", 3, 2, num_oov_buckets=1, initializer=ones, **words))
+    both = frame.load_and_remap_matrix(
+        path, "w", 0, 3, 2, ones, old_row_vocab_file=str(tmp_path / "old"),
+        new_row_vocab_file=str(tmp_path / "new"),
+        old_col_vocab_file=str(tmp_path / "old_class"),
+        new_col_vocab_file=str(tmp_path / "new_class"), num_col_oov_buckets=1)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert session.run(tf.convert_to_tensor(table)).tolist() == [
+            [4, 5], [1, 1], [0, 1], [1, 1]]
+        assert session.run(both).tolist() == [[5, 1, 1], [1, 1, 1], [1, 1, 1]]
+    with pytest.raises(ValueError, match="both be specified"):
+        frame.load_and_remap_matrix(path, "w", 0, 3, 2, ones,
+                                    new_row_vocab_file="new")
+    with pytest.raises(ValueError, match="Must provide either"):
+        frame.load_and_remap_matrix(path, "w", 0, 3, 2, ones)
+    with pytest.raises(ValueError, match="expected a variable of shape"):
+        tf.get_variable("other", [5, 2],
+                        initializer=frame.load_embedding_initializer(
+                            path, "w", 3, 2, **words))

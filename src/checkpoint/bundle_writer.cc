@@ -138,11 +138,12 @@ std::string BundleDataName(const std::string& prefix, int shard, int shards) {
   return ShardedFilename(prefix + ".data", shard, shards);
 }
 
-Result<std::vector<std::string>> CheckpointFiles(const std::string& prefix) {
+Result<std::vector<std::string>> CheckpointFiles(const std::string& path) {
+  const std::string prefix = LocalPath(path);
   SLUICE_ASSIGN_OR_RETURN(std::vector<std::string> files, DataFiles(prefix));
   std::error_code ignored;
-  for (const std::string& path : {BundleIndexName(prefix), prefix})
-    if (std::filesystem::is_regular_file(path, ignored)) files.push_back(path);
+  for (const std::string& file : {BundleIndexName(prefix), prefix})
+    if (std::filesystem::is_regular_file(file, ignored)) files.push_back(file);
   // Parts of version 1.
   SLUICE_ASSIGN_OR_RETURN(const auto parts,
                           MatchingFiles(absl::StrCat(
@@ -153,7 +154,8 @@ Result<std::vector<std::string>> CheckpointFiles(const std::string& prefix) {
 }
 
 Result<std::unique_ptr<BundleWriter>> BundleWriter::Open(
-    const std::string& prefix, const BundleWriterOptions& options) {
+    const std::string& path, const BundleWriterOptions& options) {
+  const std::string prefix = LocalPath(path);
   if (prefix.empty())
     return InvalidArgument("checkpoint: expected a path, got \"\"");
   SLUICE_ASSIGN_OR_RETURN(
@@ -371,9 +373,10 @@ Status BundleWriter::Finish() {
   });
 }
 
-Status MergeBundles(const std::vector<std::string>& prefixes,
-                    const std::string& merged, bool allow_missing,
+Status MergeBundles(const std::vector<std::string>& parts,
+                    const std::string& destination, bool allow_missing,
                     const BundleWriterOptions& options) {
+  const std::string merged = LocalPath(destination);
   if (merged.empty())
     return InvalidArgument("checkpoint: expected a path, got \"\"");
   std::map<std::string, proto::BundleEntryProto> entries;
@@ -383,7 +386,8 @@ Status MergeBundles(const std::vector<std::string>& prefixes,
   };
   std::vector<Move> moves;
   std::vector<std::string> indices;
-  for (const std::string& prefix : prefixes) {
+  for (const std::string& part : parts) {
+    const std::string prefix = LocalPath(part);
     auto opened = Table::Open(BundleIndexName(prefix));
     if (allow_missing && opened.status().code() == StatusCode::kNotFound)
       continue;

@@ -79,6 +79,7 @@ void ReadFuzzedCheckpoint(std::string_view input) {
   RequireExternal(reader.status());
   if (!reader.ok()) return;
   RequireExternal(reader->Verify());
+  RequireExternal(reader->FullNames().status());
   for (const auto& [name, tensor] : reader->tensors()) {
     const auto read = reader->ReadMany({{.name = name}}, 1);
     RequireExternal(read.status());

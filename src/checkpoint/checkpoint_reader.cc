@@ -9,12 +9,15 @@
 #include <optional>
 #include <thread>
 
+#include "absl/strings/str_join.h"
 #include "base/parallel.h"
 #include "checkpoint/bundle_writer.h"
+#include "checkpoint/object_graph.h"
 #include "checkpoint/saved_parts.h"
 #include "checkpoint/stored_slice.h"
 #include "graph/op_def.h"
 #include "io/crc32c.h"
+#include "io/file.h"
 #include "io/glob.h"
 
 namespace sluice {
@@ -82,7 +85,16 @@ class CheckpointReader::Impl {
   const std::map<std::string, SavedTensor>& tensors() const {
     return found_.tensors;
   }
-  Result<const SavedTensor*> Find(const std::string& name) const;
+  // A tensor and its key.
+  using Entry = std::map<std::string, SavedTensor>::value_type;
+  Result<const Entry*> Find(const std::string& name) const;
+  bool Has(const std::string& name) const {
+    if (found_.tensors.count(name) != 0) return true;
+    if (!Objects().ok()) return false;
+    const auto named = Objects()->find(name);
+    return named != Objects()->end() && named->second.size() == 1;
+  }
+  Result<std::map<std::string, std::string>> FullNames() const;
   Result<std::vector<Tensor>> ReadMany(const std::vector<Request>& requests,
                                        int threads) const;
   Status ForEachPiece(const std::string& name,
@@ -118,10 +130,16 @@ class CheckpointReader::Impl {
   Status CheckCrc(const std::string& name, const SavedPart& part,
                   uint32_t crc) const;
 
+  using KeysByName = std::map<std::string, std::vector<std::string>>;
+  // Reads the objects when they are asked for first; none: empty.
+  const Result<KeysByName>& Objects() const;
+
   const std::string prefix_;
   int version_ = 2;
   SavedParts found_;
   std::unique_ptr<SavedFiles> files_;
+  mutable std::once_flag objects_read_;
+  mutable Result<KeysByName> objects_ = KeysByName();  // By objects_read_.
 };
 
 Status CheckpointReader::Impl::Open() {
@@ -147,13 +165,63 @@ Status CheckpointReader::Impl::Open() {
   return OkStatus();
 }
 
-Result<const SavedTensor*> CheckpointReader::Impl::Find(
+const Result<CheckpointReader::Impl::KeysByName>&
+CheckpointReader::Impl::Objects() const {
+  std::call_once(objects_read_, [&] {
+    const auto it = found_.tensors.find(kObjectGraphKey);
+    if (it == found_.tensors.end()) return;
+    objects_ = [&]() -> Result<KeysByName> {
+      if (it->second.dtype != DType::kString || it->second.shape.rank() != 0)
+        return DataLoss(
+            "tensor '", kObjectGraphKey, "': expected a scalar string, got ",
+            DTypeName(it->second.dtype), it->second.shape.ToString());
+      SLUICE_ASSIGN_OR_RETURN(const std::vector<Tensor> bytes,
+                              ReadMany({{.name = kObjectGraphKey}}, 1));
+      SLUICE_ASSIGN_OR_RETURN(
+          KeysByName keys, KeysByFullName(bytes[0].raw_scalar<std::string>()));
+      // (An object that was not saved has a name but no tensor.)
+      for (auto& [name, of] : keys)
+        std::erase_if(of, [&](const std::string& key) {
+          return found_.tensors.count(key) == 0;
+        });
+      std::erase_if(keys,
+                    [](const auto& named) { return named.second.empty(); });
+      return keys;
+    }();
+    if (!objects_.ok())
+      objects_ = Annotate(objects_.status(),
+                          absl::StrCat("checkpoint '", prefix_, "'"));
+  });
+  return objects_;
+}
+
+Result<std::map<std::string, std::string>> CheckpointReader::Impl::FullNames()
+    const {
+  SLUICE_RETURN_IF_ERROR(Objects().status());
+  std::map<std::string, std::string> names;
+  for (const auto& [name, keys] : *Objects())
+    if (keys.size() == 1) names[name] = keys[0];
+  return names;
+}
+
+Result<const CheckpointReader::Impl::Entry*> CheckpointReader::Impl::Find(
     const std::string& name) const {
   const auto it = found_.tensors.find(name);
-  if (it != found_.tensors.end()) return &it->second;
+  if (it != found_.tensors.end()) return &*it;
+  SLUICE_RETURN_IF_ERROR(Objects().status());
+  const auto named = Objects()->find(name);
+  if (named != Objects()->end()) {
+    const std::vector<std::string>& keys = named->second;
+    if (keys.size() == 1) return &*found_.tensors.find(keys[0]);
+    return InvalidArgument("checkpoint '", prefix_,
+                           "': expected a name that one variable has, ",
+                           "got '", name, "', which ", keys.size(), " have: '",
+                           absl::StrJoin(keys, "', '"), "'");
+  }
   std::vector<std::string> names;
   names.reserve(found_.tensors.size());
   for (const auto& [known, tensor] : found_.tensors) names.push_back(known);
+  for (const auto& [known, keys] : *Objects()) names.push_back(known);
   std::string nearest;
   for (const std::string& n : NearestNames(name, names))
     absl::StrAppend(&nearest, nearest.empty() ? "; nearest: '" : ", '", n, "'");
@@ -174,8 +242,9 @@ Status CheckpointReader::Impl::CheckCrc(const std::string& name,
 Status CheckpointReader::Impl::Plan(const Request& request, Tensor* to,
                                     std::vector<Job>* jobs,
                                     std::vector<Unit>* units) const {
-  SLUICE_ASSIGN_OR_RETURN(const SavedTensor* tensor, Find(request.name));
-  const auto& [name, parts] = *found_.parts.find(request.name);
+  SLUICE_ASSIGN_OR_RETURN(const Entry* entry, Find(request.name));
+  const auto& [name, parts] = *found_.parts.find(entry->first);
+  const SavedTensor* const tensor = &entry->second;
   const TensorSlice wanted =
       request.whole ? TensorSlice(tensor->shape.rank()) : request.slice;
   const Result<Shape> shape = wanted.ShapeOf(tensor->shape);
@@ -366,11 +435,12 @@ Result<std::vector<Tensor>> CheckpointReader::Impl::ReadMany(
 Status CheckpointReader::Impl::ForEachPiece(
     const std::string& name,
     absl::FunctionRef<Status(std::string_view)> fn) const {
-  SLUICE_ASSIGN_OR_RETURN(const SavedTensor* tensor, Find(name));
+  SLUICE_ASSIGN_OR_RETURN(const Entry* entry, Find(name));
+  const SavedTensor* const tensor = &entry->second;
   if (!IsPlain(tensor->dtype))
     return InvalidArgument("tensor '", name, "': expected plain elements, got ",
                            DTypeName(tensor->dtype));
-  for (const SavedPart& part : found_.parts.find(name)->second) {
+  for (const SavedPart& part : found_.parts.find(entry->first)->second) {
     if (files_->HasBytes(tensor->dtype)) {
       SLUICE_RETURN_IF_ERROR(ForEachChunk(name, part, part.size, fn));
       continue;
@@ -392,7 +462,7 @@ CheckpointReader::~CheckpointReader() = default;
 Result<CheckpointReader> CheckpointReader::Open(const std::string& prefix) {
   if (prefix.empty())
     return InvalidArgument("checkpoint: expected a path, got \"\"");
-  auto impl = std::make_shared<Impl>(prefix);
+  auto impl = std::make_shared<Impl>(LocalPath(prefix));
   SLUICE_RETURN_IF_ERROR(impl->Open());
   return CheckpointReader(std::move(impl));
 }
@@ -403,11 +473,15 @@ const std::map<std::string, SavedTensor>& CheckpointReader::tensors() const {
   return impl_->tensors();
 }
 bool CheckpointReader::Has(const std::string& name) const {
-  return tensors().count(name) != 0;
+  return impl_->Has(name);
+}
+Result<std::map<std::string, std::string>> CheckpointReader::FullNames() const {
+  return impl_->FullNames();
 }
 Result<const SavedTensor*> CheckpointReader::Find(
     const std::string& name) const {
-  return impl_->Find(name);
+  SLUICE_ASSIGN_OR_RETURN(const Impl::Entry* entry, impl_->Find(name));
+  return &entry->second;
 }
 Result<std::vector<Tensor>> CheckpointReader::ReadMany(
     const std::vector<Request>& requests, int threads) const {
@@ -440,10 +514,11 @@ Status CheckpointReader::Verify() const {
   return OkStatus();
 }
 
-bool CheckpointExists(const std::string& prefix) {
+bool CheckpointExists(const std::string& path) {
+  const std::string prefix = LocalPath(path);
   std::error_code ignored;
-  const auto is_file = [&](const std::string& path) {
-    return std::filesystem::is_regular_file(path, ignored);
+  const auto is_file = [&](const std::string& file) {
+    return std::filesystem::is_regular_file(file, ignored);
   };
   if (is_file(BundleIndexName(prefix)) || is_file(prefix)) return true;
   const auto found = MatchingFiles(prefix);

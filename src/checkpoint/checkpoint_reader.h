@@ -7,6 +7,12 @@
 //     std::cout << name << " " << DTypeName(tensor.dtype)
 //               << tensor.shape.ToString() << "\n";
 //   Result<Tensor> bias = reader->Read("dense/bias");
+//
+// In checkpoints of objects (TensorFlow 2's tf.train.Checkpoint) the keys are
+// paths through objects, such as "model/layer/.ATTRIBUTES/VARIABLE_VALUE".
+// Their variables are found by their full names as well, by which TensorFlow
+// 1's savers know them: a name that is no key stands for the variable of that
+// name.
 #ifndef SLUICE_CHECKPOINT_CHECKPOINT_READER_H_
 #define SLUICE_CHECKPOINT_CHECKPOINT_READER_H_
 
@@ -52,7 +58,12 @@ class CheckpointReader {
   int version() const;  // 1 or 2
   const std::map<std::string, SavedTensor>& tensors() const;
   bool Has(const std::string& name) const;
-  // Valid as long as the reader or a copy of it.
+  // The keys of tensors() by the full names of the variables; empty if the
+  // checkpoint is not one of objects. (Names that several variables have are
+  // left out.) DataLoss if its objects cannot be read.
+  Result<std::map<std::string, std::string>> FullNames() const;
+  // Valid as long as the reader or a copy of it. InvalidArgument for a full
+  // name that several variables have.
   Result<const SavedTensor*> Find(const std::string& name) const;
 
   // The whole tensor; its parts are put together. InvalidArgument, as in

@@ -27,7 +27,8 @@ std::string FolderOf(const std::string& path) {
 }
 
 Result<std::unique_ptr<PendingFile>> PendingFile::Create(
-    const std::string& path, bool sync) {
+    const std::string& given, bool sync) {
+  const std::string path = LocalPath(given);
   const std::string folder = FolderOf(path);
   // (If it cannot be made, opening the file fails and says so.)
   std::error_code ignored;
@@ -93,7 +94,8 @@ Status PendingFile::Flush() {
   return closed == 0 ? OkStatus() : FileError("writing", path_);
 }
 
-Status PendingFile::CommitTo(const std::string& path) {
+Status PendingFile::CommitTo(const std::string& given) {
+  const std::string path = LocalPath(given);
   SLUICE_RETURN_IF_ERROR(SLUICE_FAILPOINT("checkpoint.rename").error);
   if (rename(temporary_.c_str(), path.c_str()) != 0)
     return FileError("renaming a new file to", path);
@@ -103,7 +105,7 @@ Status PendingFile::CommitTo(const std::string& path) {
 
 Status SyncFolderOf(const std::string& path) {
   SLUICE_RETURN_IF_ERROR(SLUICE_FAILPOINT("checkpoint.flush_folder").error);
-  std::string folder = FolderOf(path);
+  std::string folder = FolderOf(LocalPath(path));
   if (folder.empty()) folder = ".";
   const int file = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (file < 0) return FileError("flushing folder", folder);

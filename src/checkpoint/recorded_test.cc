@@ -17,6 +17,7 @@ namespace sluice {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::Pair;
 
 std::string Recorded(const std::string& name) {
@@ -164,6 +165,59 @@ TEST_F(RecordedCheckpoints, PartsOfTensorFlowArePutTogether) {
 
 TEST_F(RecordedCheckpoints, TypesOfVersion1AreRead) {
   ExpectContents(Recorded("old_types"), Both(OldNumbers(), Common()), 1);
+}
+
+TEST_F(RecordedCheckpoints, VariablesOfObjectsAreFoundByTheirFullNames) {
+  const auto reader = CheckpointReader::Open(Recorded("objects"));
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_TRUE(reader->Verify().ok());
+  const std::string kernel = "model/kernel/.ATTRIBUTES/VARIABLE_VALUE";
+  const auto names = reader->FullNames();
+  ASSERT_TRUE(names.ok()) << names.status();
+  EXPECT_EQ(names->size(), 3u);
+  EXPECT_EQ(names->at("dense/kernel"), kernel);
+  const Tensor want = Counted<float>(Shape({2, 3}));
+  for (const std::string& name : {kernel, std::string("dense/kernel")}) {
+    EXPECT_TRUE(reader->Has(name)) << name;
+    const Result<Tensor> got = reader->Read(name);
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_TRUE(got->Identical(want)) << got->ToString();
+    int64_t bytes = 0;
+    EXPECT_TRUE(reader
+                    ->ForEachPiece(name,
+                                   [&](std::string_view piece) {
+                                     bytes +=
+                                         static_cast<int64_t>(piece.size());
+                                     return OkStatus();
+                                   })
+                    .ok());
+    EXPECT_EQ(bytes, 24);
+  }
+  EXPECT_EQ(reader->Read("global_step")->scalar<int64_t>(), 7);
+  EXPECT_FALSE(reader->Has("twin"));
+  const Status twin = reader->Read("twin").status();
+  EXPECT_EQ(twin.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(twin.message(), HasSubstr("'twin', which 2 have"));
+  EXPECT_FALSE(reader->Has("dense/kerne"));
+  EXPECT_THAT(reader->Read("dense/kerne").status().message(),
+              HasSubstr("nearest: 'dense/kernel'"));
+}
+
+TEST_F(RecordedCheckpoints, ObjectsThatCannotBeReadAreDataLoss) {
+  for (const Tensor& objects :
+       {Tensor::Scalar<std::string>("\x0a\xff"), Tensor::Scalar(1.0f),
+        Tensor::Vector<std::string>({""})}) {
+    auto writer = *BundleWriter::Open(Path("bad"));
+    ASSERT_TRUE(writer->Add("_CHECKPOINTABLE_OBJECT_GRAPH", objects).ok());
+    ASSERT_TRUE(writer->Add("a", Tensor::Scalar(1.0f)).ok());
+    ASSERT_TRUE(writer->Finish().ok());
+    const auto reader = CheckpointReader::Open(Path("bad"));
+    ASSERT_TRUE(reader.ok()) << reader.status();
+    EXPECT_TRUE(reader->Read("a").ok());  // It needs no objects.
+    EXPECT_FALSE(reader->Has("b"));
+    EXPECT_EQ(reader->Read("b").status().code(), StatusCode::kDataLoss);
+    EXPECT_EQ(reader->FullNames().status().code(), StatusCode::kDataLoss);
+  }
 }
 
 TEST_F(RecordedCheckpoints, PartsOfVersion1ArePutTogether) {

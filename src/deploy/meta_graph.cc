@@ -20,6 +20,34 @@ namespace {
 
 // ---- Signatures
 
+Result<TensorInfo::Composite> CompositeFromProto(
+    const proto::TensorInfo::CompositeTensor& p) {
+  TensorInfo::Composite made;
+  made.type_spec = p.type_spec().SerializeAsString();
+  const bool ragged = p.type_spec().type_spec_class() ==
+                      proto::TypeSpecProto::RAGGED_TENSOR_SPEC;
+  for (const proto::TensorInfo& c : p.components()) {
+    if (c.has_coo_sparse() || c.has_composite_tensor())
+      return InvalidArgument(
+          "signature: expected components that are tensors, got one that "
+          "consists of several");
+    const size_t i = made.parts.size();
+    TensorInfo::Part part;
+    part.suffix = !ragged  ? absl::StrCat("/", i)
+                  : i == 0 ? "/values"
+                           : absl::StrCat("/row_splits_", i - 1);
+    part.name = c.name();
+    if (c.dtype() != 0) {
+      SLUICE_ASSIGN_OR_RETURN(part.dtype, DTypeFromProto(c.dtype()));
+    }
+    if (c.has_tensor_shape()) {
+      SLUICE_ASSIGN_OR_RETURN(part.shape, ShapeFromProto(c.tensor_shape()));
+    }
+    made.parts.push_back(std::move(part));
+  }
+  return made;
+}
+
 Result<TensorInfo> InfoFromProto(const proto::TensorInfo& p) {
   TensorInfo info;
   if (p.dtype() != 0) {
@@ -33,6 +61,9 @@ Result<TensorInfo> InfoFromProto(const proto::TensorInfo& p) {
     info.sparse = TensorInfo::Sparse{parts.values_tensor_name(),
                                      parts.indices_tensor_name(),
                                      parts.dense_shape_tensor_name()};
+  } else if (p.has_composite_tensor()) {
+    SLUICE_ASSIGN_OR_RETURN(info.composite,
+                            CompositeFromProto(p.composite_tensor()));
   } else {
     info.name = p.name();
   }
@@ -40,6 +71,19 @@ Result<TensorInfo> InfoFromProto(const proto::TensorInfo& p) {
 }
 
 void InfoToProto(const TensorInfo& info, proto::TensorInfo* p) {
+  if (info.composite) {
+    // (As in TensorFlow, the value itself has no type or shape.)
+    auto* const composite = p->mutable_composite_tensor();
+    (void)composite->mutable_type_spec()->ParseFromString(
+        info.composite->type_spec);
+    for (const TensorInfo::Part& part : info.composite->parts) {
+      proto::TensorInfo* const c = composite->add_components();
+      c->set_name(part.name);
+      c->set_dtype(static_cast<proto::DataType>(part.dtype));
+      ShapeToProto(part.shape, c->mutable_tensor_shape());
+    }
+    return;
+  }
   p->set_dtype(static_cast<proto::DataType>(info.dtype));
   ShapeToProto(info.shape, p->mutable_tensor_shape());
   if (info.sparse) {
@@ -243,10 +287,8 @@ Status CheckInfo(const Graph& g, const std::string& what,
   if (const Node* const n = g.FindNode(info.name);
       n != nullptr && n->num_outputs() == 0)
     return OkStatus();
-  if (!info.sparse) return CheckOutput(g, what, info.name);
-  for (const std::string& part :
-       {info.sparse->values, info.sparse->indices, info.sparse->dense_shape})
-    SLUICE_RETURN_IF_ERROR(CheckOutput(g, what, part));
+  for (const TensorInfo::Part& part : info.Parts())
+    SLUICE_RETURN_IF_ERROR(CheckOutput(g, what, part.name));
   return OkStatus();
 }
 

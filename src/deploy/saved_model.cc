@@ -30,7 +30,7 @@ constexpr char kInitOp[] = "__saved_model_init_op";
 constexpr char kTrainOp[] = "__saved_model_train_op";
 
 std::string InFolder(const std::string& folder, const std::string& name) {
-  return (std::filesystem::path(folder) / name).string();
+  return (std::filesystem::path(LocalPath(folder)) / name).string();
 }
 
 bool Exists(const std::string& path) {
@@ -143,14 +143,8 @@ Status DropUnknown(const MetaGraph& m, proto::MetaGraphDef* def) {
   for (const auto& [name, s] : m.signatures) {
     if (name == kTrainOp) continue;  // Loading for serving does not run it.
     for (const auto* const values : {&s.inputs, &s.outputs})
-      for (const auto& [key, info] : *values) {
-        visit(info.name);
-        if (info.sparse)
-          for (const std::string& part :
-               {info.sparse->values, info.sparse->indices,
-                info.sparse->dense_shape})
-            visit(part);
-      }
+      for (const auto& [key, info] : *values)
+        for (const TensorInfo::Part& part : info.Parts()) visit(part.name);
   }
   if (m.saver) {
     visit(m.saver->restore_op);
@@ -265,19 +259,9 @@ Result<std::vector<Slot>> SlotsOf(
     const Graph& g, const std::map<std::string, TensorInfo>& values) {
   std::vector<Slot> slots;
   for (const auto& [key, info] : values) {
-    if (!info.sparse) {
-      SLUICE_RETURN_IF_ERROR(
-          AddSlot(g, key, info.name, info.dtype, info.shape, &slots));
-      continue;
-    }
-    SLUICE_RETURN_IF_ERROR(AddSlot(g, key + "/values", info.sparse->values,
-                                   info.dtype, PartialShape({-1}), &slots));
-    SLUICE_RETURN_IF_ERROR(AddSlot(g, key + "/indices", info.sparse->indices,
-                                   DType::kInt64, PartialShape({-1, -1}),
-                                   &slots));
-    SLUICE_RETURN_IF_ERROR(AddSlot(g, key + "/dense_shape",
-                                   info.sparse->dense_shape, DType::kInt64,
-                                   PartialShape({-1}), &slots));
+    for (const TensorInfo::Part& part : info.Parts())
+      SLUICE_RETURN_IF_ERROR(AddSlot(g, key + part.suffix, part.name,
+                                     part.dtype, part.shape, &slots));
   }
   return slots;
 }

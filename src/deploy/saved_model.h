@@ -77,7 +77,9 @@ class SavedModel {
   Session& session() const;
 
   // Computes the outputs of a signature from its inputs. A sparse value "x" is
-  // given and returned as three: "x/values", "x/indices" and "x/dense_shape".
+  // given and returned as three: "x/values", "x/indices" and "x/dense_shape"; a
+  // ragged one as "x/values", "x/row_splits_0" (the outermost) and so on
+  // (TensorInfo::Parts).
   // NotFound, with the names that there are, for an unknown signature.
   // InvalidArgument for an input that is missing, unknown, or of another type
   // or shape.

@@ -89,7 +89,7 @@ Status CopyFile(const std::string& from, const std::string& to) {
 class SavedModelBuilder::Impl {
  public:
   explicit Impl(std::string folder)
-      : folder_(WithoutSlashes(std::move(folder))) {
+      : folder_(WithoutSlashes(LocalPath(folder))) {
     status_ = CheckFree(folder_);
     std::random_device random;
     in_place_ = status_.ok() && CannotBeReplaced(folder_);
@@ -158,7 +158,9 @@ class SavedModelBuilder::Impl {
   std::set<std::string> names_;                // Of assets.
 };
 
-Result<std::string> SavedModelBuilder::Impl::AddAsset(const std::string& path) {
+Result<std::string> SavedModelBuilder::Impl::AddAsset(
+    const std::string& given) {
+  const std::string path = LocalPath(given);
   SLUICE_ASSIGN_OR_RETURN(const std::string folder, Folder());
   const auto known = assets_.find(path);
   if (known != assets_.end()) return known->second;

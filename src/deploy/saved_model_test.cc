@@ -127,6 +127,98 @@ TEST_F(SavedModels, OfTensorFlow2AreRunByTheirSignatures) {
   EXPECT_THAT(Ints(ids->at("ids")), ElementsAre(2, -1));
 }
 
+TEST_F(SavedModels, SparseValuesAreGivenAndReturnedByTheirTensors) {
+  const Result<SavedModel> model =
+      SavedModel::Load(std::string(kRecorded) + "sparse");
+  ASSERT_TRUE(model.ok()) << model.status();
+  // [0 1 0 2] and [3 0 0 0].
+  const Tensor indices = Tensor::Of<int64_t>(Shape({3, 2}), {0, 1, 0, 3, 1, 0});
+  const Tensor shape = Tensor::Vector<int64_t>({2, 4});
+  const auto out = model->Run({{"x/values", Tensor::Vector<float>({1, 2, 3})},
+                               {"x/indices", indices},
+                               {"x/dense_shape", shape}});
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_EQ(out->size(), 4u);
+  EXPECT_THAT(Floats(out->at("twice/values")), ElementsAre(2, 4, 6));
+  EXPECT_TRUE(out->at("twice/indices").Identical(indices));
+  EXPECT_TRUE(out->at("twice/dense_shape").Identical(shape));
+  EXPECT_THAT(Floats(out->at("total")), ElementsAre(3, 3));
+  EXPECT_THAT(
+      model->Run({{"x/values", Tensor::Vector<float>({1, 2, 3})}})
+          .status()
+          .message(),
+      HasSubstr("'x/indices' int64[?,?], 'x/dense_shape' int64[?], got none "
+                "for 'x/indices'"));
+  // Through another file, as any model.
+  const auto bytes =
+      FindMetaGraph(std::string(kRecorded) + "sparse", {"serve"});
+  ASSERT_TRUE(bytes.ok());
+  Graph g;
+  const auto about = ImportMetaGraph(*bytes, g);
+  ASSERT_TRUE(about.ok()) << about.status();
+  const auto again = ExportMetaGraph(g, *about);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_TRUE(ReadMetaGraph(*again)
+                  ->signatures.at("serving_default")
+                  .inputs.at("x")
+                  .sparse.has_value());
+}
+
+TEST_F(SavedModels, RaggedValuesAreReturnedByTheirTensors) {
+  const std::string folder = std::string(kRecorded) + "composites";
+  const Result<SavedModel> model = SavedModel::Load(folder);
+  ASSERT_TRUE(model.ok()) << model.status();
+  // TensorFlow 2 lists the tensors of such inputs one by one.
+  const Tensor outer = Tensor::Vector<int64_t>({0, 1, 2}),
+               inner = Tensor::Vector<int64_t>({0, 2, 3}),
+               indices = Tensor::Of<int64_t>(Shape({1, 2}), {0, 1}),
+               shape = Tensor::Vector<int64_t>({2, 4});
+  const auto out = model->Run({{"r", Tensor::Vector<float>({1, 2, 3})},
+                               {"r_1", outer},
+                               {"r_2", inner},
+                               {"s", indices},
+                               {"s_1", Tensor::Vector<float>({5})},
+                               {"s_2", shape}});
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_EQ(out->size(), 6u);
+  EXPECT_THAT(Floats(out->at("ragged/values")), ElementsAre(2, 4, 6));
+  EXPECT_TRUE(out->at("ragged/row_splits_0").Identical(outer));
+  EXPECT_TRUE(out->at("ragged/row_splits_1").Identical(inner));
+  EXPECT_THAT(Floats(out->at("sparse/values")), ElementsAre(15));
+  EXPECT_TRUE(out->at("sparse/indices").Identical(indices));
+  const TensorInfo& ragged =
+      model->signatures().at("serving_default").outputs.at("ragged");
+  EXPECT_THAT(ragged.ToString(), HasSubstr("row_splits_1 int64[?] "));
+  // The meta graph keeps what kind of value it is.
+  Graph g;
+  const auto bytes = FindMetaGraph(folder, {"serve"});
+  ASSERT_TRUE(bytes.ok());
+  const auto about = ImportMetaGraph(*bytes, g);
+  ASSERT_TRUE(about.ok()) << about.status();
+  const auto again = ExportMetaGraph(g, *about);
+  ASSERT_TRUE(again.ok()) << again.status();
+  const auto read = ReadMetaGraph(*again);
+  ASSERT_TRUE(read.ok()) << read.status();
+  const TensorInfo& kept =
+      read->signatures.at("serving_default").outputs.at("ragged");
+  EXPECT_EQ(kept.ToString(), ragged.ToString());
+  EXPECT_EQ(kept.composite->type_spec, ragged.composite->type_spec);
+  EXPECT_FALSE(kept.composite->type_spec.empty());
+}
+
+TEST_F(SavedModels, AreFoundByFileUrls) {
+  const std::string url =
+      "file://" + fs::absolute(std::string(kRecorded) + "v1").string();
+  EXPECT_TRUE(IsSavedModel(url));
+  const Result<SavedModel> model = SavedModel::Load(url);
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_TRUE(model->Run({{"x", Row(1, 2)}}).ok());
+  Graph g;
+  const Status built = Build(&g, "file://" + In("m"), "file://" + In("words"));
+  ASSERT_TRUE(built.ok()) << built;
+  EXPECT_TRUE(SavedModel::Load(In("m")).ok());
+}
+
 TEST_F(SavedModels, GoThroughAFolderAndKeepNothingOfTheFilesOutside) {
   for (const bool text : {false, true}) {
     const std::string to = In(text ? "text" : "binary");
@@ -554,6 +646,30 @@ TEST(MetaGraphs, OfOurLoopsDivideSwitchesAmongBranchesAndComputeTheSame) {
     EXPECT_EQ((*got)[0].scalar<float>(), value);
     EXPECT_EQ((*got)[1].scalar<float>(), gradient);
   }
+}
+
+TEST(MetaGraphs, OfImportedConditionalsAreExportedWithoutNewNodes) {
+  Graph g;
+  std::string bytes;
+  {
+    const WithGraph use(g);
+    const Output x = Placeholder<float>({}, "x");
+    ops::Identity(Cond(
+        x > 1.0f, [&]() -> Output { return x * 3.0f; },
+        [&]() -> Output { return x * x; }));
+    bytes = *ExportMetaGraph(g);
+  }
+  Graph first, second;
+  ASSERT_TRUE(ImportMetaGraph(bytes, first).ok());
+  const auto again = ExportMetaGraph(first);
+  ASSERT_TRUE(again.ok()) << again.status();
+  const auto about = ImportMetaGraph(*again, second);
+  ASSERT_TRUE(about.ok()) << about.status();
+  std::vector<std::string> before, after;
+  for (const auto& n : first.nodes()) before.push_back(n->name());
+  for (const auto& n : second.nodes()) after.push_back(n->name());
+  EXPECT_EQ(after, before);
+  EXPECT_EQ(about->collections.at("cond_context").bytes.size(), 2u);
 }
 
 // ---- Signatures

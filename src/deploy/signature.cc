@@ -1,5 +1,8 @@
 #include "deploy/signature.h"
 
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+
 namespace sluice {
 namespace {
 
@@ -57,7 +60,22 @@ TensorInfo TensorInfo::Of(const Output& o) {
   return info;
 }
 
+std::vector<TensorInfo::Part> TensorInfo::Parts() const {
+  if (composite) return composite->parts;
+  if (!sparse) return {{"", name, dtype, shape}};
+  return {
+      {"/values", sparse->values, dtype, PartialShape({-1})},
+      {"/indices", sparse->indices, DType::kInt64, PartialShape({-1, -1})},
+      {"/dense_shape", sparse->dense_shape, DType::kInt64, PartialShape({-1})}};
+}
+
 std::string TensorInfo::ToString() const {
+  if (composite)
+    return absl::StrJoin(
+        composite->parts, ", ", [](std::string* out, const Part& p) {
+          absl::StrAppend(out, absl::StripPrefix(p.suffix, "/"), " ",
+                          DTypeName(p.dtype), p.shape.ToString(), " ", p.name);
+        });
   return absl::StrCat(DTypeName(dtype), shape.ToString(), " ",
                       sparse
                           ? absl::StrCat(sparse->values, " ", sparse->indices,

@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "graph/graph.h"
 #include "tensor/tensor.h"
@@ -25,7 +26,7 @@ inline constexpr char kDefaultSignature[] = "serving_default";
 
 // A value of a graph, by its name.
 struct TensorInfo {
-  std::string name;  // "x:0"; "" if it is sparse.
+  std::string name;  // "x:0"; "" if it consists of several tensors.
   DType dtype = DType::kInvalid;
   PartialShape shape = PartialShape::Unknown();
   // A sparse tensor consists of three.
@@ -33,6 +34,24 @@ struct TensorInfo {
     std::string values, indices, dense_shape;
   };
   std::optional<Sparse> sparse = std::nullopt;
+  // One of the tensors of a value: what callers add to its name ("/values", ""
+  // if it is the whole value), and the tensor.
+  struct Part {
+    std::string suffix;
+    std::string name;
+    DType dtype = DType::kInvalid;
+    PartialShape shape = PartialShape::Unknown();
+  };
+  // Another value that consists of several, as programs of TensorFlow 2 have
+  // them: a ragged tensor of "/values", "/row_splits_0" (the outermost) and so
+  // on; others of "/0", "/1" and so on.
+  struct Composite {
+    std::string type_spec;  // A serialised TypeSpecProto.
+    std::vector<Part> parts;
+  };
+  std::optional<Composite> composite = std::nullopt;
+  // The tensors of this value: three of a sparse one.
+  std::vector<Part> Parts() const;
   static TensorInfo Of(const Output& o);  // Empty for a null output.
   std::string ToString() const;           // "float[?,784] x:0"
 };

@@ -97,8 +97,11 @@ class ContextWriter {
             in.index < 2 && in.index >= 0)
           used_[in.node] |= 1 << in.index;
   }
+  // Whether it is the Switch of the predicate itself, whose outputs begin the
+  // branches. Of an imported conditional c.pred() may be what an Identity of
+  // the predicate reads.
   bool IsPivotSwitch(const Conditional& c, const Node* n) const {
-    return n->input(0).SameAs(c.pred());
+    return n->input(0).SameAs(c.pred()) || n->input(0).SameAs(n->input(1));
   }
 
   void DivideSwitches() {

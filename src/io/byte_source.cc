@@ -149,7 +149,7 @@ Result<int64_t> ByteSource::Skip(int64_t n) {
 }
 
 Result<std::unique_ptr<ByteSource>> OpenFileSource(const std::string& path) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int file = open(LocalPath(path).c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return FileError("reading", path);
   return std::unique_ptr<ByteSource>(std::make_unique<FileSource>(file, path));
 }

@@ -15,6 +15,12 @@ using File = std::unique_ptr<std::FILE, Close>;
 
 }  // namespace
 
+std::string LocalPath(const std::string& path) {
+  for (const std::string_view start : {"file:///", "file://localhost/"})
+    if (path.starts_with(start)) return path.substr(start.size() - 1);
+  return path;
+}
+
 Status FileError(const char* what, const std::string& path) {
   const int code = errno;
   const std::string message =
@@ -26,7 +32,7 @@ Status FileError(const char* what, const std::string& path) {
 }
 
 Result<std::string> ReadFile(const std::string& path, int64_t max_bytes) {
-  const File file(std::fopen(path.c_str(), "rb"));
+  const File file(std::fopen(LocalPath(path).c_str(), "rb"));
   if (file == nullptr) return FileError("reading", path);
   std::string bytes;
   char chunk[1 << 16];
@@ -41,7 +47,7 @@ Result<std::string> ReadFile(const std::string& path, int64_t max_bytes) {
 }
 
 Status WriteFile(const std::string& path, std::string_view bytes) {
-  File file(std::fopen(path.c_str(), "wb"));
+  File file(std::fopen(LocalPath(path).c_str(), "wb"));
   if (file == nullptr) return FileError("writing", path);
   if (std::fwrite(bytes.data(), 1, bytes.size(), file.get()) != bytes.size())
     return FileError("writing", path);

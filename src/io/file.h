@@ -9,6 +9,12 @@
 
 namespace sluice {
 
+// What a path means on this machine: "/a/b" of "file:///a/b" or
+// "file://localhost/a/b", as TensorFlow's programs may write it; other paths
+// are returned as they are. Whatever opens files of a user's paths calls this
+// first; messages name the result.
+std::string LocalPath(const std::string& path);
+
 // NotFound if the file does not exist; also fails for a folder, an unreadable
 // file and a file of more than `max_bytes`.
 Result<std::string> ReadFile(const std::string& path,

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_format.h"
+#include "io/file.h"
 
 namespace sluice {
 namespace {
@@ -35,6 +36,13 @@ bool Exists(const std::string& path) {
 
 Result<std::vector<std::string>> MatchingFiles(const std::string& pattern,
                                                size_t max_paths) {
+  if (const std::string local = LocalPath(pattern); local != pattern) {
+    SLUICE_ASSIGN_OR_RETURN(std::vector<std::string> found,
+                            MatchingFiles(local, max_paths));
+    const std::string host = pattern.substr(0, pattern.size() - local.size());
+    for (std::string& path : found) path.insert(0, host);
+    return found;
+  }
   if (!HasWildcard(pattern)) {
     if (pattern.empty() || !Exists(pattern)) return std::vector<std::string>();
     return std::vector<std::string>{pattern};

@@ -13,8 +13,8 @@ namespace sluice {
 // and [...] match within one part of a path, also at its beginning and in the
 // names of folders; a backslash makes the next character plain. Paths that
 // match a relative pattern whose first part has such a character begin with
-// "./", as in TensorFlow. Empty if nothing matches. ResourceExhausted for more
-// than `max_paths`.
+// "./", as in TensorFlow; those that match a "file://" URL are URLs. Empty if
+// nothing matches. ResourceExhausted for more than `max_paths`.
 Result<std::vector<std::string>> MatchingFiles(const std::string& pattern,
                                                size_t max_paths = 1 << 24);
 

@@ -260,8 +260,8 @@ Result<std::unique_ptr<RecordWriter>> RecordWriter::Open(
   if (options.compression_level < -1 || options.compression_level > 9)
     return InvalidArgument("compression_level: expected -1 to 9, got ",
                            options.compression_level);
-  const int file =
-      open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  const int file = open(LocalPath(path).c_str(),
+                        O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (file < 0) return FileError("writing", path);
   auto impl = std::make_unique<Impl>(file, path, options);
   SLUICE_RETURN_IF_ERROR(impl->Begin());

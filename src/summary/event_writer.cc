@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "io/file.h"
 #include "io/records.h"
 #include "summary/proto/summary.pb.h"
 #include "summary/summary.h"
@@ -254,7 +255,8 @@ EventWriter::EventWriter(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 EventWriter::~EventWriter() = default;
 
 Result<std::unique_ptr<EventWriter>> EventWriter::Open(
-    const std::string& folder, const EventWriterOptions& options) {
+    const std::string& given, const EventWriterOptions& options) {
+  const std::string folder = LocalPath(given);
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
   if (failed)

@@ -1,9 +1,11 @@
 #include "train/checkpoint_difference.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "absl/strings/str_join.h"
+#include "checkpoint/object_graph.h"
 #include "graph/op_def.h"
 
 namespace sluice {
@@ -58,19 +60,32 @@ CheckpointDifference CompareCheckpoint(const CheckpointReader& reader,
                                        const std::vector<WantedTensor>& wanted,
                                        bool reshape) {
   CheckpointDifference out;
-  std::set<std::string> wanted_names;
+  std::set<std::string> wanted_names, wanted_keys;
   std::vector<std::string> saved_names;
   for (const auto& [name, tensor] : reader.tensors())
     saved_names.push_back(name);
+  // (If the objects cannot be read, what is sought among them is missing.)
+  const Result<std::map<std::string, std::string>> objects = reader.FullNames();
+  const auto full_names =
+      objects.ok() ? *objects : std::map<std::string, std::string>();
+  std::vector<std::string> known_names = saved_names;
+  for (const auto& [name, key] : full_names) known_names.push_back(name);
   for (const WantedTensor& want : wanted) {
     if (!wanted_names.insert(want.name).second) continue;
-    const auto it = reader.tensors().find(want.name);
+    auto it = reader.tensors().find(want.name);
+    if (it == reader.tensors().end())
+      if (const auto named = full_names.find(want.name);
+          named != full_names.end()) {
+        it = reader.tensors().find(named->second);
+        out.renamed.push_back({want.name, named->second});
+      }
     if (it == reader.tensors().end()) {
       out.missing.push_back({want.name, {}});
       if (out.missing.size() <= CheckpointDifference::kListed)
-        out.missing.back().nearest = NearestNames(want.name, saved_names);
+        out.missing.back().nearest = NearestNames(want.name, known_names);
       continue;
     }
+    wanted_keys.insert(it->first);
     const SavedTensor& saved = it->second;
     const bool fits =
         reshape && want.shape.fully_known()
@@ -81,7 +96,8 @@ CheckpointDifference CompareCheckpoint(const CheckpointReader& reader,
           {want.name, want.dtype, saved.dtype, want.shape, saved.shape});
   }
   for (const std::string& name : saved_names)
-    if (wanted_names.count(name) == 0) out.surplus.push_back(name);
+    if (wanted_keys.count(name) == 0 && name != kObjectGraphKey)
+      out.surplus.push_back(name);
   return out;
 }
 

@@ -30,11 +30,16 @@ struct CheckpointDifference {
     PartialShape wanted_shape;
     Shape saved_shape;
   };
+  // In a checkpoint of objects, found by the full name of a variable.
+  struct Renamed {
+    std::string name, key;
+  };
   std::vector<Missing> missing;      // Not in the checkpoint.
   std::vector<Other> other;          // Cannot be restored.
+  std::vector<Renamed> renamed;      // Under another name; no obstacle.
   std::vector<std::string> surplus;  // Only in the checkpoint; no obstacle.
   bool restorable() const { return missing.empty() && other.empty(); }
-  // A line for each, of the first kListed of each list.
+  // A line for each, of the first kListed of each list but `renamed`.
   std::string ToString() const;
   static constexpr size_t kListed = 20;
 };

@@ -24,8 +24,9 @@ class RunLock::Held {
   const int file_;
 };
 
-Result<RunLock> RunLock::Take(const std::string& folder,
+Result<RunLock> RunLock::Take(const std::string& given,
                               const std::function<void()>& newly_taken) {
+  const std::string folder = LocalPath(given);
   static std::mutex mu;
   static auto* const all = new std::map<std::string, std::weak_ptr<Held>>();
   std::error_code failed;

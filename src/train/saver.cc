@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <mutex>
@@ -17,6 +18,7 @@
 #include "checkpoint/state.h"
 #include "client/partitioned_variables.h"
 #include "graph/op_def.h"
+#include "io/file.h"
 #include "train/checkpoint_keeper.h"
 #include "train/leftovers.h"
 #include "train/run_lock.h"
@@ -151,6 +153,12 @@ class Saver::Impl {
                               " in on_saved, got one");
   }
   void Join();
+  void Log(const std::string& line) const {
+    if (options_.log != nullptr)
+      options_.log(line);
+    else
+      std::fprintf(stderr, "%s\n", line.c_str());
+  }
 
   const SaverOptions options_;
   std::vector<SavedVariable> variables_;
@@ -167,9 +175,10 @@ class Saver::Impl {
   std::optional<Result<std::string>> finished_;  // GUARDED_BY(finished_mu_)
 };
 
-Result<std::string> Saver::Impl::PathOf(const std::string& prefix,
+Result<std::string> Saver::Impl::PathOf(const std::string& given,
                                         const SaveOptions& options) const {
   SLUICE_RETURN_IF_ERROR(status_);
+  const std::string prefix = LocalPath(given);
   const std::string base = std::filesystem::path(prefix).filename().string();
   if (base.empty() || base == "." || base == "..")
     return InvalidArgument("save: expected the path of a file, got '", prefix,
@@ -187,7 +196,8 @@ Result<std::string> Saver::Impl::PathOf(const std::string& prefix,
 }
 
 // REQUIRES: saving_ is held.
-Status Saver::Impl::TakeFolder(const std::string& prefix) {
+Status Saver::Impl::TakeFolder(const std::string& given) {
+  const std::string prefix = LocalPath(given);
   const std::string folder = FolderOf(prefix);
   if (!options_.detect_other_runs || locks_.count(folder) != 0)
     return OkStatus();
@@ -327,6 +337,13 @@ Status Saver::Impl::Restore(Session& session, const std::string& path) {
           "restoring '", path,
           "': expected a checkpoint of this model, got one that differs:\n",
           difference.ToString());
+    if (!difference.renamed.empty())
+      Log(absl::StrCat("saver: '", path,
+                       "' is a checkpoint of objects: restoring ",
+                       difference.renamed.size(), " of ", variables_.size(),
+                       " variables by their full names, such as '",
+                       difference.renamed[0].name, "' from '",
+                       difference.renamed[0].key, "'"));
   }
   return session.RunTargets({nodes_.restore},
                             {{nodes_.filename, Tensor::Scalar(path)}});

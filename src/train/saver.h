@@ -69,6 +69,8 @@ struct SaverOptions {
   // SaveAsync takes its snapshot while none of them does. Null: see SaveAsync.
   // Outlives the saver.
   std::shared_mutex* updates = nullptr;
+  // Lines for the user; null: to standard error.
+  std::function<void(const std::string&)> log = nullptr;
   // Seconds since 1970, for tests; null: the system's clock.
   std::function<double()> clock = nullptr;
 };
@@ -139,10 +141,12 @@ class Saver {
   // latest is kept.)
   std::optional<Result<std::string>> FinishedSave();
 
-  // Assigns the saved values to the variables. InvalidArgument, before anything
-  // is assigned, if the checkpoint is that of another model: the message lists
-  // the variables that are missing, with the nearest names, and those of
-  // another type or shape. Surplus tensors do not matter.
+  // Assigns the saved values to the variables. From a checkpoint of objects
+  // (tf.train.Checkpoint) too, by the full names of its variables
+  // (checkpoint_reader.h); the log then says so. InvalidArgument, before
+  // anything is assigned, if the checkpoint is that of another model: the
+  // message lists the variables that are missing, with the nearest names, and
+  // those of another type or shape. Surplus tensors do not matter.
   Status Restore(Session& session, const std::string& path);
   Result<CheckpointDifference> Compare(const CheckpointReader& reader) const;
 

@@ -102,6 +102,58 @@ TEST_F(SaverTest, WhatIsSavedIsRestored) {
     }
 }
 
+TEST_F(SaverTest, CheckpointsOfObjectsAreRestoredByFullNamesAndLogged) {
+  const std::string objects = "tests/checkpoints/objects";  // TensorFlow 2's.
+  const Var kernel(Constant(Tensor(DType::kFloat, Shape({2, 3}))),
+                   "dense/kernel");
+  const Var bias(Floats({0, 0, 0}), "dense/bias", {.reference = true});
+  const Var step(Constant(Tensor::Scalar<int64_t>(0)), "global_step");
+  std::vector<std::string> log;
+  Saver saver({.log = [&](const std::string& line) { log.push_back(line); }});
+  Session session(g_);
+  const Status s = saver.Restore(session, objects);
+  ASSERT_TRUE(s.ok()) << s;
+  EXPECT_THAT(session.Run(kernel)->ToVector<float>(),
+              ElementsAre(1, 2, 3, 4, 5, 6));
+  EXPECT_THAT(session.Run(bias)->ToVector<float>(), ElementsAre(1, 2, 3));
+  EXPECT_EQ(session.Run(step)->scalar<int64_t>(), 7);
+  ASSERT_EQ(log.size(), 1u);
+  EXPECT_THAT(log[0], HasSubstr("restoring 3 of 3 variables by their full"));
+
+  // A missing one is named with the nearest full name; nothing is assigned.
+  const Var other(Floats({0, 0, 0}), "dense/biases");
+  Saver more({.name = "more"});
+  Session fresh(g_);
+  const Status missing = more.Restore(fresh, objects);
+  EXPECT_THAT(missing.message(),
+              HasSubstr("'dense/biases' is not in the "
+                        "checkpoint; nearest: 'dense/bias'"));
+  EXPECT_FALSE(fresh.Run(kernel).ok());
+}
+
+TEST_F(SaverTest, FileUrlsArePaths) {
+  const Var a(Floats({1, 2}), "a");
+  for (const bool sharded : {false, true}) {
+    Saver saver({.name = "of", .sharded = sharded});
+    Session session(g_);
+    ASSERT_TRUE(session.RunTargets({a.initializer()}).ok());
+    const std::string url = "file://" + Path(sharded ? "sharded" : "whole");
+    const auto saved = saver.Save(session, url + "/m", 1);
+    ASSERT_TRUE(saved.ok()) << saved.status();
+    EXPECT_EQ(*saved, Path(sharded ? "sharded/m-1" : "whole/m-1"));
+    EXPECT_TRUE(CheckpointExists(url + "/m-1"));
+    EXPECT_EQ(*LatestCheckpoint(url), *saved);
+    Session other(g_);
+    EXPECT_TRUE(saver.Restore(other, url + "/m-1").ok());
+    EXPECT_THAT(other.Run(a)->ToVector<float>(), ElementsAre(1, 2));
+    ASSERT_TRUE(saver.SaveAsync(session, url + "/n", 2).ok());
+    EXPECT_TRUE(saver.WaitForSaves().ok());
+    EXPECT_TRUE(DeleteCheckpoint(url + "/m-1").ok());
+    EXPECT_FALSE(CheckpointExists(*saved));
+  }
+  EXPECT_EQ(Files(), (std::vector<std::string>{"sharded", "whole"}));
+}
+
 TEST_F(SaverTest, PartsOfAVariableAreSlicesOfOneTensor) {
   // A model whose table is in `parts` parts, and its optimizer's slots.
   struct Model {

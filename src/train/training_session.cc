@@ -8,6 +8,7 @@
 #include "checkpoint/bundle_writer.h"
 #include "checkpoint/state.h"
 #include "data/coordinator.h"
+#include "io/file.h"
 #include "sluice/ops.h"
 #include "train/leftovers.h"
 #include "train/run_lock.h"
@@ -76,6 +77,7 @@ Status CheckGlobalStep(const Var& v) {
 class TrainingSession::Impl {
  public:
   Impl(TrainingOptions options, Graph& graph) : options_(std::move(options)) {
+    options_.folder = LocalPath(options_.folder);
     context_.graph_ = &graph;
     context_.folder_ = options_.folder;
     context_.log_ = options_.log;
@@ -233,6 +235,8 @@ Status TrainingSession::Impl::Build(SourceLoc loc) {
   if (!options_.folder.empty() && global_variables_ > 0) {
     saver_ = options_.saver;
     if (saver_ == nullptr) {
+      if (options_.saver_options.log == nullptr)
+        options_.saver_options.log = options_.log;
       own_saver_ = std::make_unique<Saver>(options_.saver_options, loc);
       saver_ = own_saver_.get();
     }

@@ -65,6 +65,67 @@ class Fused(tf.Module):
         return y
 
 
+class Renorm(tf.Module):
+    """Batch renormalisation over all but the last dimension, as TensorFlow 1's
+    layer builds it, with limits of the correction."""
+
+    def __init__(self, name, momentum, epsilon, renorm_momentum, rmin=None,
+                 rmax=None, dmax=None):
+        super().__init__()
+        self.given, self.momentum, self.epsilon = name, momentum, epsilon
+        self.renorm_momentum = renorm_momentum
+        self.limits = rmin, rmax, dmax
+
+    def build(self, n):
+        def made(name, value, shape, trainable=True):
+            v = tf.Variable(np.full(shape, value, "float32"),
+                            trainable=trainable)
+            v.path = self.given + "/" + name
+            return v
+        self.gamma, self.beta = made("gamma", 1, [n]), made("beta", 0, [n])
+        self.mean = made("moving_mean", 0, [n], False)
+        self.variance = made("moving_variance", 1, [n], False)
+        self.renorm = [made("renorm_" + name, 0, shape, False)
+                       for name, shape in (("mean", [n]), ("mean_weight", []),
+                                           ("stddev", [n]),
+                                           ("stddev_weight", []))]
+        self.weights = [self.gamma, self.beta, self.mean, self.variance,
+                        *self.renorm]
+        self.unset = self.renorm
+
+    def __call__(self, x, training):
+        if not hasattr(self, "weights"):
+            self.build(x.shape[-1])
+        if not training:
+            return tf.nn.batch_normalization(x, self.mean, self.variance,
+                                             self.beta, self.gamma,
+                                             self.epsilon)
+        mean, variance = tf.nn.moments(x, list(range(len(x.shape) - 1)))
+        fixed = tf.stop_gradient(mean)
+        deviation = tf.sqrt(tf.stop_gradient(variance) + self.epsilon)
+        m, m_weight, s, s_weight = self.renorm
+        mixed = s + (1 - s_weight) * deviation
+        r = deviation / mixed
+        d = (fixed - (m + (1 - m_weight) * fixed)) / mixed
+        rmin, rmax, dmax = self.limits
+        r = r if rmin is None else tf.maximum(r, rmin)
+        r = r if rmax is None else tf.minimum(r, rmax)
+        d = d if dmax is None else tf.clip_by_value(d, -dmax, dmax)
+
+        def follow(v, value, momentum):
+            v.assign_sub((v - value) * (1 - momentum))
+            return v
+
+        unbiased = [follow(v, value, self.renorm_momentum) /
+                    follow(weight, 1.0, self.renorm_momentum)
+                    for v, weight, value in ((m, m_weight, fixed),
+                                             (s, s_weight, deviation))]
+        follow(self.mean, unbiased[0], self.momentum)
+        follow(self.variance, unbiased[1] ** 2 - self.epsilon, self.momentum)
+        x = (x - mean) / tf.sqrt(variance + self.epsilon)
+        return (x * r + d) * self.gamma + self.beta
+
+
 def record(case, layer, x, call=None):
     """`call(layer, x, training)` applies the layer."""
     name = "layer." + case
@@ -80,8 +141,11 @@ def record(case, layer, x, call=None):
     xs = tf.constant(x)
     call(layer, xs, False)  # Makes the variables.
     weights = list(getattr(layer, "weights", []))
+    unset = [id(w) for w in getattr(layer, "unset", [])]
     for i, w in enumerate(weights):
-        if w.path.endswith("moving_variance"):
+        if id(w) in unset:  # As they are at first.
+            pass
+        elif w.path.endswith("moving_variance"):
             w.assign(np.abs(numbers(40 + i, *w.shape)) + 0.5)
         else:
             w.assign(numbers(40 + i, *w.shape) * 0.5)
@@ -103,6 +167,9 @@ def record(case, layer, x, call=None):
                 line(name, "dx", gradients[0].numpy())
         for w, g in zip(trained, gradients[0 if ids else 1:]):
             w.assign_sub(RATE * tf.convert_to_tensor(g))
+            constraint = getattr(w, "constraint", None)
+            if constraint is not None:
+                w.assign(constraint(tf.convert_to_tensor(w)))
     for w in weights:
         line(name, "after:" + w.path, w.numpy())
     line(name, "tested", call(layer, xs, False).numpy())
@@ -135,6 +202,46 @@ for padding in ("same", "valid"):
     record("conv3d_transpose_" + padding, L.Conv3DTranspose(
         2, (2, 3, 1), strides=(1, 2, 2), padding=padding,
         name="conv3d_transpose"), volumes)
+def with_name(layer, x, old, new):
+    """Gives a variable the name that it had before Keras 3."""
+    layer(tf.constant(x))
+    for w in layer.weights:
+        w._path = w.path.replace(old, new)
+    return layer
+
+
+C = tf.keras.constraints
+record("depthwise_conv1d", with_name(L.DepthwiseConv1D(
+    3, depth_multiplier=2, padding="same", dilation_rate=2, activation="tanh",
+    name="depthwise_conv1d"), sequence, "/kernel", "/depthwise_kernel"),
+    sequence)
+record("depthwise_conv2d", with_name(L.DepthwiseConv2D(
+    (2, 3), depth_multiplier=2, strides=2, name="depthwise_conv2d"), images,
+    "/kernel", "/depthwise_kernel"), images)
+record("separable_conv1d", L.SeparableConv1D(
+    3, 3, strides=2, padding="same", depth_multiplier=2, activation="relu",
+    name="separable_conv1d"), sequence)
+record("separable_conv2d", L.SeparableConv2D(
+    4, (3, 2), padding="same", dilation_rate=(1, 2), activation="tanh",
+    name="separable_conv2d"), images)
+record("separable_conv2d_strided", L.SeparableConv2D(
+    2, 2, strides=2, depth_multiplier=3, use_bias=False,
+    name="separable_conv2d"), images)
+record("dense_max_norm", L.Dense(
+    4, kernel_constraint=C.MaxNorm(0.7), bias_constraint=C.NonNeg(),
+    name="dense"), matrix)
+record("conv2d_unit_norm", L.Conv2D(
+    4, 3, kernel_constraint=C.UnitNorm(axis=[0, 1, 2]), name="conv2d"), images)
+record("dense_min_max_norm", L.Dense(
+    4, kernel_constraint=C.MinMaxNorm(0.9, 1.1, 0.4, axis=1), use_bias=False,
+    name="dense"), matrix)
+record("separable_conv2d_constrained", L.SeparableConv2D(
+    4, 2, depthwise_constraint=C.NonNeg(), pointwise_constraint=C.MaxNorm(
+        0.5, axis=[0, 1, 2]), name="separable_conv2d"), images)
+record("batch_renormalization", Renorm(
+    "batch_normalization", 0.9, 0.001, 0.8), matrix)
+record("batch_renormalization_limited", Renorm(
+    "batch_normalization", 0.9, 0.001, 0.7, 0.95, 1.02, 0.01), images)
 for kind in ("Max", "Average"):
     for n, x in ((1, sequence), (2, images), (3, volumes)):
         layer = getattr(L, f"{kind}Pooling{n}D")

@@ -57,6 +57,24 @@ def parts():
             ("whole", "2 3 0,2:-", count("float64", [2, 3]))]
 
 
+class Objects(tf.Module):
+    """Two of its variables have one name."""
+
+    def __init__(self):
+        super().__init__()
+        self.kernel = tf.Variable(count("float32", [2, 3]), name="dense/kernel")
+        self.bias = tf.Variable(count("float32", [3]), name="dense/bias")
+        self.first = tf.Variable(1.0, name="twin")
+        self.second = tf.Variable(2.0, name="twin")
+
+
+def objects():
+    """Of tf.train.Checkpoint."""
+    model, step = Objects(), tf.Variable(7, name="global_step", dtype=tf.int64)
+    tf.train.Checkpoint(model=model, step=step).write(
+        os.path.join(FOLDER, "objects"))
+
+
 def save(name, tensors):
     raw.SaveV2(prefix=os.path.join(FOLDER, name), tensor_names=[t[0] for t in tensors],
                shape_and_slices=[t[1] for t in tensors],
@@ -74,6 +92,7 @@ def main():
     raw.MergeV2Checkpoints(checkpoint_prefixes=temporary,
                            destination_prefix=os.path.join(FOLDER, "merged"),
                            delete_old_dirs=False)
+    objects()
     old = [(d, count(d, [2, 3])) for d in OLD_NUMBERS] + common()
     raw.Save(filename=os.path.join(FOLDER, "old_types"), tensor_names=[t[0] for t in old],
              data=[t[1] for t in old])

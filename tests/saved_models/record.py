@@ -89,6 +89,38 @@ def new(name):
     os.remove(os.path.join(FOLDER, name, "fingerprint.pb"))
 
 
+def sparse(name):
+    """Of TensorFlow 1: a sparse input, a sparse and a dense output."""
+    with tf.Graph().as_default(), v1.Session() as session:
+        x = v1.sparse_placeholder(tf.float32, [None, 4], name="x")
+        twice = tf.SparseTensor(x.indices, x.values * 2.0, x.dense_shape)
+        total = v1.sparse_reduce_sum(x, 1)
+        info = v1.saved_model.utils.build_tensor_info
+        builder = v1.saved_model.builder.SavedModelBuilder(fresh(name))
+        builder.add_meta_graph_and_variables(session, ["serve"], {
+            "serving_default": v1.saved_model.signature_def_utils.build_signature_def(
+                {"x": info(x)}, {"twice": info(twice), "total": info(total)},
+                v1.saved_model.signature_constants.PREDICT_METHOD_NAME)})
+        builder.save()
+
+
+class Composites(tf.Module):
+    """Ragged and sparse values in and out."""
+
+    @tf.function(input_signature=[
+        tf.RaggedTensorSpec([None, None, None], tf.float32, ragged_rank=2),
+        tf.SparseTensorSpec([None, 4], tf.float32)])
+    def twice(self, r, s):
+        return {"ragged": r * 2.0,
+                "sparse": tf.SparseTensor(s.indices, s.values * 3.0, s.dense_shape)}
+
+
+def composites(name):
+    module = Composites()
+    tf.saved_model.save(module, fresh(name), {"serving_default": module.twice})
+    os.remove(os.path.join(FOLDER, name, "fingerprint.pb"))
+
+
 def model():
     """Loops and conditionals in each other: x and z."""
     x = v1.placeholder(tf.float32, [], name="x")
@@ -124,8 +156,10 @@ def meta_graph():
 
 if __name__ == "__main__":
     new("v2")
+    composites("composites")
     v1.disable_eager_execution()
     v1.disable_control_flow_v2()
     old("v1", False)
     old("v1_text", True)
+    sparse("sparse")
     meta_graph()

@@ -281,6 +281,17 @@ TEST_F(SnippetTest, Activations) {
   EXPECT_EQ(Value(g).shape(), Shape({2, 10}));
 }
 
+TEST_F(SnippetTest, Constraints) {
+  Output x = Ones({2, 3});
+  Var weights = GetVariable("weights", {100}, init::Ones());
+  Output loss = ops::Sum(weights * 2.0f, {0});
+#include "snippets/src/client/nn/constraints.h/1.inc"
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_TRUE(HasConstraint(scale));
+  EXPECT_NE(train, nullptr);
+  EXPECT_EQ(h.shape(), PartialShape({2, 100}));
+}
+
 TEST_F(SnippetTest, Regularizers) {
   Output x = Ones({2, 3}), y = Ones({2, 100});
 #include "snippets/src/client/nn/regularizers.h/1.inc"

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -158,10 +159,19 @@ Result<std::string> Described(const CheckpointReader& reader,
 int InspectCheckpoint(const std::string& path) {
   const Result<CheckpointReader> reader = CheckpointReader::Open(path);
   if (!reader.ok()) return Fail(kRunFailed, reader.status());
+  // Variables of a checkpoint of objects have names beside their keys.
+  const auto full_names = reader->FullNames();
+  if (!full_names.ok()) return Fail(kRunFailed, full_names.status());
+  std::map<std::string, std::string> name_of;
+  for (const auto& [name, key] : *full_names) name_of[key] = name;
+  const auto shown = [&](const std::string& key) -> const std::string& {
+    const auto it = name_of.find(key);
+    return it == name_of.end() ? key : it->second;
+  };
   size_t width = 4, type_width = 4;
   int64_t elements = 0;
   for (const auto& [name, tensor] : reader->tensors()) {
-    width = std::max(width, name.size());
+    width = std::max(width, shown(name).size());
     type_width = std::max(type_width, TypeAndShape(tensor).size());
     elements += tensor.shape.num_elements();
   }
@@ -169,9 +179,10 @@ int InspectCheckpoint(const std::string& path) {
   for (const auto& [name, tensor] : reader->tensors()) {
     const Result<std::string> text = Described(*reader, name, tensor);
     std::string line =
-        absl::StrFormat("%-*s  %-*s  %s", static_cast<int>(width), name,
+        absl::StrFormat("%-*s  %-*s  %s", static_cast<int>(width), shown(name),
                         static_cast<int>(type_width), TypeAndShape(tensor),
                         text.ok() ? *text : std::string());
+    if (&shown(name) != &name) absl::StrAppend(&line, "  at ", name);
     line.resize(line.find_last_not_of(' ') + 1);
     std::printf("%s\n", line.c_str());
     // (The others may be whole.)

@@ -93,6 +93,17 @@ TEST_F(InspectCommand, ReadsTensorFlowsOfBothVersions) {
   EXPECT_THAT(parts.out, HasSubstr("version 1"));
 }
 
+TEST_F(InspectCommand, NamesTheVariablesOfObjects) {
+  const Inspected o = Inspect({"tests/checkpoints/objects"});
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.out,
+              ContainsRegex("\ndense/kernel +float\\[2,3\\] +min 1.* at "
+                            "model/kernel/.ATTRIBUTES/VARIABLE_VALUE\n"));
+  // Two variables have this name.
+  EXPECT_THAT(o.out,
+              ContainsRegex("\nmodel/first/.ATTRIBUTES/VARIABLE_VALUE +float"));
+}
+
 TEST_F(InspectCommand, ComparesTwo) {
   const std::string a = Save("a", {{"same", Tensor::Scalar(1.f)},
                                    {"moved", Tensor::Vector<float>({1, 2, 3})},

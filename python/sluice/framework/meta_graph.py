@@ -96,14 +96,22 @@ def _op_defs(graph_def):
     """
     functions = {f.signature.name: f for f in graph_def.library.function}
     found, seen = {}, set()
-    waiting = [node.op for node in graph_def.node]
+    def named_by(node):
+        yield node.op
+        for attr in node.attr.values():
+            if attr.HasField("func"):
+                yield attr.func.name
+            yield from (f.name for f in attr.list.func)
+
+    waiting = [name for node in graph_def.node for name in named_by(node)]
     while waiting:
         op = waiting.pop()
         if op in seen:
             continue
         seen.add(op)
         if op in functions:
-            waiting.extend(node.op for node in functions[op].node_def)
+            waiting.extend(name for node in functions[op].node_def
+                           for name in named_by(node))
             continue
         try:
             found[op] = graphs.get_default_graph().op_def_for_type(op)
@@ -343,7 +351,8 @@ def import_scoped_meta_graph(
         made = protos.own(made)
     else:
         made = read_meta_graph_file(made)
-    if unbound_inputs_col_name in made.collection_def and not input_map:
+    if unbound_inputs_col_name and not input_map and (
+            unbound_inputs_col_name in made.collection_def):
         missing = made.collection_def[unbound_inputs_col_name].bytes_list.value
         raise ValueError(f"Graph contains unbound inputs: "
                          f"{[m.decode() for m in missing]}. Must provide these "

@@ -11,6 +11,7 @@ from sluice.framework.conversion import SparseTensor, convert_to_tensor
 from sluice.framework.graph import GraphKeys
 from sluice.ops import array_ops, math_ops, variable_scope as scopes
 from sluice.ops.partitioned import parts_of
+from sluice.ops.variable_copies import VariableSynchronization
 from sluice.ops.variables import trainable_variables
 
 
@@ -84,6 +85,21 @@ def _add_once(key, values):
             collection.append(value)
 
 
+def _depends(value, sources):
+    """Returns whether a tensor or an operation is computed from a source."""
+    sources = set(sources)
+    seen, waiting = set(), [value]
+    while waiting:
+        x = waiting.pop()
+        if x in sources:
+            return True
+        op = getattr(x, "op", x)
+        if op not in seen:
+            seen.add(op)
+            waiting += [*op.inputs, *op.control_inputs]
+    return False
+
+
 class Layer:
     """A function with variables, which are created in its first call.
 
@@ -113,6 +129,7 @@ class Layer:
             dtype).base_dtype
         self._trainable_weights, self._non_trainable_weights = [], []
         self._losses, self._updates = [], []
+        self._call_inputs = []
         if isinstance(name, scopes.VariableScope):
             name = name.name
         self._base_name = name or _snake(type(self).__name__)
@@ -228,6 +245,7 @@ class Layer:
         made._current_scope = None
         made._trainable_weights, made._non_trainable_weights = [], []
         made._losses, made._updates = [], []
+        made._call_inputs = []
         return made
 
     def add_weight(self, name, shape, dtype=None, initializer=None,
@@ -236,6 +254,14 @@ class Layer:
                    partitioner=None):
         """Creates a variable in the layer's scope, or reuses it."""
         self._set_scope()
+        if synchronization == VariableSynchronization.ON_READ:
+            if trainable:
+                raise ValueError(
+                    "Synchronization value can be set to "
+                    "VariableSynchronization.ON_READ only for non-trainable "
+                    "variables. You have specified trainable=True and "
+                    "synchronization=VariableSynchronization.ON_READ.")
+            trainable = False
         trainable = (trainable is None or bool(trainable)) and self.trainable
         before = graphs.get_collection(GraphKeys.GLOBAL_VARIABLES)
         with self._entered(self.built or self._reuse):
@@ -276,12 +302,24 @@ class Layer:
                           if u is not None]
 
     def get_losses_for(self, inputs):
-        """Returns the losses that the layer added."""
-        return self.losses
+        """Returns the losses that depend on some of `inputs`.
+
+        If `inputs` is None, these are the ones that depend on no inputs.
+        """
+        return self._for(self._losses, inputs)
 
     def get_updates_for(self, inputs):
-        """Returns the operations to be run in each step."""
-        return self.updates
+        """Returns the updates that depend on some of `inputs`.
+
+        If `inputs` is None, these are the ones that depend on no inputs.
+        """
+        return self._for(self._updates, inputs)
+
+    def _for(self, added, inputs):
+        of_calls = [x for x in added if _depends(x, self._call_inputs)]
+        if inputs is None:
+            return [x for x in added if not any(x is y for y in of_calls)]
+        return [x for x in of_calls if _depends(x, nest.flatten(inputs))]
 
     # ---- Calls.
 
@@ -318,6 +356,7 @@ class Layer:
             inputs = nest.map_structure(_input_of, inputs)
             tensors = nest.flatten(inputs)
             self._check_inputs(tensors)
+            self._call_inputs += tensors
             if not self.built:
                 if self._dtype is None and tensors:
                     self._dtype = tensors[0].dtype.base_dtype

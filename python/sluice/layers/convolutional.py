@@ -159,6 +159,12 @@ class _Separable(_Conv):
             bias_constraint=bias_constraint, trainable=trainable, name=name,
             **kwargs)
         self.depth_multiplier = depth_multiplier
+        self.depthwise_initializer = depthwise_initializer
+        self.pointwise_initializer = pointwise_initializer
+        self.depthwise_regularizer = depthwise_regularizer
+        self.pointwise_regularizer = pointwise_regularizer
+        self.depthwise_constraint = depthwise_constraint
+        self.pointwise_constraint = pointwise_constraint
         self._of_kernels = {
             "depthwise_kernel": (depthwise_initializer, depthwise_regularizer,
                                  depthwise_constraint),

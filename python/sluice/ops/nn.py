@@ -433,6 +433,11 @@ def l2_normalize(x, axis=None, epsilon=1e-12, name=None, dim=None):
     axis = dim if axis is None else axis
     with graphs.name_scope(name, "l2_normalize", [x]) as scope:
         x = convert_to_tensor(x, name="x")
+        if x.dtype.is_complex:
+            total = math_ops.reduce_sum(math_ops.real(
+                x * math_ops.conj(x)), axis, True)
+            by = math_ops.rsqrt(math_ops.maximum(total, epsilon))
+            return math_ops.multiply(x, math_ops.cast(by, x.dtype), name=scope)
         total = math_ops.reduce_sum(math_ops.square(x), axis, True)
         return math_ops.multiply(
             x, math_ops.rsqrt(math_ops.maximum(total, epsilon)), name=scope)

@@ -237,7 +237,8 @@ def make(name, shape, dtype, partitioner, initializer, get):
         size = dims[axis] // count + (i < dims[axis] % count)
         part = dims[:axis] + [size] + dims[axis + 1:]
         at = [offset if j == axis else 0 for j in range(len(dims))]
-        first = _slice(initializer, dims, part, at)
+        with graphs.name_scope(f"{name}/part_{i}/PartitionedInitializer/"):
+            first = _slice(initializer, dims, part, at)
         made = get(f"{name}/part_{i}", part if callable(first) else None, first)
         made._set_save_slice_info(SaveSliceInfo(name, dims, at, part))
         parts.append(made)

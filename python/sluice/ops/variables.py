@@ -432,8 +432,10 @@ class Variable(scatters.Scattered, _Operators, metaclass=_Creation):
 
     def initialized_value(self):
         """Returns the value, or the initial value if it is uninitialized."""
+        # (That of a variable which starts from a checkpoint is a tensor.)
+        assign = getattr(self._initializer, "op", self._initializer)
         made = control_flow.cond(is_variable_initialized(self), self.read_value,
-                                 lambda: self._initializer.inputs[1])
+                                 lambda: assign.inputs[1])
         made.op._is_initialized_value = True  # Read by `initial_values`.
         return made
 

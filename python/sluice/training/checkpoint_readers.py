@@ -6,7 +6,7 @@ import time
 
 from sluice import _core
 from sluice.framework import (
-    dtypes, graph as graphs, protos, tensor_shape)
+    dtypes, errors, graph as graphs, protos, tensor_shape)
 from sluice.ops import variable_scope
 from sluice.ops.partitioned import PartitionedVariable
 from sluice.ops.variables import Variable
@@ -188,12 +188,14 @@ def init_from_checkpoint(ckpt_dir_or_file, assignment_map):
         of a scope, from "scope/" to "scope/".
 
     Raises:
+      errors.NotFoundError: if there is no such checkpoint.
       ValueError: if a variable is missing in the checkpoint, or has another
         shape.
     """
     path = _path_of(ckpt_dir_or_file)
     if not checkpoint_exists(path):
-        raise ValueError(f"{path} is not a valid checkpoint")
+        raise errors.NotFoundError(None, None,
+                                   f"{path} is not a valid checkpoint")
     saved = CheckpointReader(path).get_variable_to_shape_map()
 
     def start(variable, name, target):

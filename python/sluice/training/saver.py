@@ -470,8 +470,12 @@ class Saver:
                     spec.name, dtypes.as_dtype(spec.dtype).as_datatype_enum,
                     shape.as_list() if shape is not None and
                     shape.is_fully_defined() else None))
-        missing, other = _core.checkpoint_differences(path, wanted)
+        missing, other, renamed = _core.checkpoint_differences(path, wanted)
         if not missing and not other:
+            if renamed:
+                _log.warning("%s is a checkpoint of objects: restoring %d of "
+                             "%d variables by their full names.", path, renamed,
+                             len(wanted))
             return
         kind, what = (
             (errors.NotFoundError,

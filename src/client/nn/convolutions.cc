@@ -80,18 +80,20 @@ struct Convolution {
     shape.push_back(last);
     Result<Shape> made = Shape::Make(shape);
     if (!made.ok()) return BuildError(Annotate(made.status(), layer));
-    const Var kernel = Weight("kernel", *made, RemoveRef(x.dtype()),
-                              {options.kernel_initializer,
-                               options.kernel_regularizer, options.trainable});
+    const Var kernel =
+        Weight("kernel", *made, RemoveRef(x.dtype()),
+               {options.kernel_initializer, options.kernel_regularizer,
+                options.trainable, options.kernel_constraint});
     return kernel.valid() ? kernel.Read({}) : CurrentGraph().Failure();
   }
 
   // Bias, and the activation if it takes an output of another rank: an op.
   Output Finish(Output y, bool same_rank = true) const {
     if (options.use_bias) {
-      const Var bias = Weight("bias", {filters}, RemoveRef(x.dtype()),
-                              {options.bias_initializer,
-                               options.bias_regularizer, options.trainable});
+      const Var bias =
+          Weight("bias", {filters}, RemoveRef(x.dtype()),
+                 {options.bias_initializer, options.bias_regularizer,
+                  options.trainable, options.bias_constraint});
       if (!bias.valid()) return CurrentGraph().Failure();
       const bool first = options.format == DataFormat::kChannelsFirst;
       if (first && n == 3)
@@ -167,6 +169,117 @@ Output Transposed(int n, const Operand& x, int64_t filters,
   return c.Finish(y);
 }
 
+// What depthwise convolutions share with plain ones.
+template <typename Options>
+ConvOptions PlainOptions(const Options& o) {
+  return {.strides = o.strides,
+          .padding = o.padding,
+          .dilations = o.dilations,
+          .format = o.format,
+          .activation = o.activation,
+          .use_bias = o.use_bias,
+          .bias_initializer = o.bias_initializer,
+          .bias_regularizer = o.bias_regularizer,
+          .bias_constraint = o.bias_constraint,
+          .trainable = o.trainable};
+}
+
+// The kernel of one step, as a variable of rank n + 2; with a dimension of 1 in
+// front for n = 1, where the input is an image with one row.
+Output KernelOf(const Convolution& c, const char* name,
+                const std::vector<int64_t>& spatial, int64_t in, int64_t out,
+                const WeightOptions& options) {
+  std::vector<int64_t> dims = spatial;
+  dims.push_back(in);
+  dims.push_back(out);
+  Result<Shape> shape = Shape::Make(dims);
+  if (!shape.ok()) return BuildError(Annotate(shape.status(), c.layer));
+  const Var kernel = Weight(name, *shape, RemoveRef(c.x.dtype()), options);
+  if (!kernel.valid()) return CurrentGraph().Failure();
+  const Output value = kernel.Read({});
+  return c.n == 1 ? ops::ExpandDims(value, 0) : value;
+}
+
+// A depthwise convolution, a pointwise one if it has `pointwise_options`, bias
+// and activation.
+template <typename Options>
+Output Depthwise(Convolution c, const Operand& x, const Extents& window,
+                 const Options& o, const WeightOptions* pointwise_options,
+                 const char* preset, SourceLoc loc) {
+  if (!c.Check(x, window) ||
+      !PositiveSize(c.layer, "depth_multiplier", o.depth_multiplier))
+    return CurrentGraph().Failure();
+  for (const int64_t s : c.strides)
+    if (s != c.strides[0])
+      return BuildError(InvalidArgument(c.layer,
+                                        ": expected strides that are the same, "
+                                        "got ",
+                                        c.strides[0], " and ", s));
+  const int64_t deep = MultiplyOrNegative(c.channels, o.depth_multiplier);
+  if (!PositiveSize(c.layer, "channels * depth_multiplier", deep))
+    return CurrentGraph().Failure();
+  const LayerScope scope(o.name, preset, loc);
+  const Output depthwise =
+      KernelOf(c, "depthwise_kernel", c.window, c.channels, o.depth_multiplier,
+               {o.depthwise_initializer, o.depthwise_regularizer, o.trainable,
+                o.depthwise_constraint});
+  if (!depthwise.valid()) return depthwise;
+  Output pointwise;
+  if (pointwise_options != nullptr) {
+    const std::vector<int64_t> one(static_cast<size_t>(c.n), 1);
+    pointwise = KernelOf(c, "pointwise_kernel", one, deep, c.filters,
+                         *pointwise_options);
+    if (!pointwise.valid()) return pointwise;
+  } else {
+    c.filters = deep;
+  }
+  const int row = FirstSpatialAxis(o.format);
+  std::vector<int64_t> strides = c.strides, dilations = c.dilations;
+  Output y = c.x;
+  if (c.n == 1) {
+    y = ops::ExpandDims(y, row);
+    strides.push_back(strides[0]);
+    dilations.insert(dilations.begin(), 1);
+  }
+  const std::string format = FormatName(o.format, 2);
+  y = ops::DepthwiseConv2dNative(
+      y, depthwise, c.Wide(strides), PaddingName(o.padding),
+      {.data_format = format, .dilations = c.Wide(dilations)});
+  if (pointwise.valid())
+    y = ops::Conv2D(y, pointwise, {1, 1, 1, 1}, "VALID",
+                    {.data_format = format});
+  y = c.Finish(y, /*same_rank=*/c.n == 2);
+  if (c.n == 2) return y;
+  y = ops::Squeeze(y, {.squeeze_dims = {row}});
+  return o.activation.is_op() ? y : o.activation.OrIdentity(y);
+}
+
+Output Separable(int n, const Operand& x, int64_t filters,
+                 const Extents& window, const SeparableConvOptions& o,
+                 SourceLoc loc) {
+  const AtLine at(loc);
+  const WeightOptions pointwise = {o.pointwise_initializer,
+                                   o.pointwise_regularizer, o.trainable,
+                                   o.pointwise_constraint};
+  return Depthwise({.layer = n == 1 ? "SeparableConv1D" : "SeparableConv2D",
+                    .n = n,
+                    .filters = filters,
+                    .options = PlainOptions(o)},
+                   x, window, o, &pointwise,
+                   n == 1 ? "separable_conv1d" : "separable_conv2d", loc);
+}
+
+Output DepthwiseAlone(int n, const Operand& x, const Extents& window,
+                      const DepthwiseConvOptions& o, SourceLoc loc) {
+  const AtLine at(loc);
+  return Depthwise({.layer = n == 1 ? "DepthwiseConv1D" : "DepthwiseConv2D",
+                    .n = n,
+                    .filters = 1,  // Until the channels are known.
+                    .options = PlainOptions(o)},
+                   x, window, o, nullptr,
+                   n == 1 ? "depthwise_conv1d" : "depthwise_conv2d", loc);
+}
+
 }  // namespace
 
 Output Conv1D(const Operand& x, int64_t filters, const Extents& window,
@@ -222,6 +335,26 @@ Output Conv2DTranspose(const Operand& x, int64_t filters, const Extents& window,
 Output Conv3DTranspose(const Operand& x, int64_t filters, const Extents& window,
                        const ConvOptions& options, SourceLoc loc) {
   return Transposed(3, x, filters, window, options, loc);
+}
+
+Output DepthwiseConv1D(const Operand& x, const Extents& window,
+                       const DepthwiseConvOptions& options, SourceLoc loc) {
+  return DepthwiseAlone(1, x, window, options, loc);
+}
+
+Output DepthwiseConv2D(const Operand& x, const Extents& window,
+                       const DepthwiseConvOptions& options, SourceLoc loc) {
+  return DepthwiseAlone(2, x, window, options, loc);
+}
+
+Output SeparableConv1D(const Operand& x, int64_t filters, const Extents& window,
+                       const SeparableConvOptions& options, SourceLoc loc) {
+  return Separable(1, x, filters, window, options, loc);
+}
+
+Output SeparableConv2D(const Operand& x, int64_t filters, const Extents& window,
+                       const SeparableConvOptions& options, SourceLoc loc) {
+  return Separable(2, x, filters, window, options, loc);
 }
 
 }  // namespace sluice

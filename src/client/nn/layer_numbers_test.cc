@@ -91,6 +91,63 @@ std::map<std::string, MakeLayer> RecordedLayers() {
         {.axis = 1, .momentum = 0.8, .epsilon = 0.01, .scale = false});
   };
   layers["batch_normalization_images"] = layers["batch_normalization"];
+  add("depthwise_conv1d", [](Output x) {
+    return DepthwiseConv1D(x, 3,
+                           {.padding = kSame,
+                            .dilations = 2,
+                            .depth_multiplier = 2,
+                            .activation = ops::Tanh});
+  });
+  add("depthwise_conv2d", [](Output x) {
+    return DepthwiseConv2D(x, {2, 3}, {.strides = 2, .depth_multiplier = 2});
+  });
+  add("separable_conv1d", [](Output x) {
+    return SeparableConv1D(x, 3, 3,
+                           {.strides = 2,
+                            .padding = kSame,
+                            .depth_multiplier = 2,
+                            .activation = ops::Relu});
+  });
+  add("separable_conv2d", [](Output x) {
+    return SeparableConv2D(
+        x, 4, {3, 2},
+        {.padding = kSame, .dilations = {1, 2}, .activation = ops::Tanh});
+  });
+  add("separable_conv2d_strided", [](Output x) {
+    return SeparableConv2D(
+        x, 2, 2, {.strides = 2, .depth_multiplier = 3, .use_bias = false});
+  });
+  add("dense_max_norm", [](Output x) {
+    return Dense(
+        x, 4,
+        {.kernel_constraint = MaxNorm(0.7), .bias_constraint = NonNegative()});
+  });
+  add("conv2d_unit_norm", [](Output x) {
+    return Conv2D(x, 4, 3, {.kernel_constraint = UnitNorm({0, 1, 2})});
+  });
+  add("dense_min_max_norm", [](Output x) {
+    return Dense(x, 4,
+                 {.use_bias = false,
+                  .kernel_constraint = MinMaxNorm(0.9, 1.1, 0.4, {1})});
+  });
+  add("separable_conv2d_constrained", [](Output x) {
+    return SeparableConv2D(x, 4, 2,
+                           {.depthwise_constraint = NonNegative(),
+                            .pointwise_constraint = MaxNorm(0.5, {0, 1, 2})});
+  });
+  layers["batch_renormalization"] = [](Output x, const Operand& training) {
+    return BatchNorm(
+        x, training,
+        {.momentum = 0.9, .renorm = RenormOptions{.momentum = 0.8}});
+  };
+  layers["batch_renormalization_limited"] = [](Output x,
+                                               const Operand& training) {
+    return BatchNorm(
+        x, training,
+        {.momentum = 0.9,
+         .renorm = RenormOptions{
+             .momentum = 0.7, .min_r = 0.95, .max_r = 1.02, .max_d = 0.01}});
+  };
   add("layer_normalization", [](Output x) { return LayerNorm(x); });
   add("layer_normalization_axes", [](Output x) {
     return LayerNorm(x, {.first_axis = 2, .epsilon = 1e-5});

@@ -10,7 +10,14 @@ Var Weight(const std::string& name, const Shape& shape, DType dtype,
   VarOptions o;
   o.trainable = options.trainable;
   o.regularizer = options.regularizer;
-  return GetVariable(name, shape, options.initializer, dtype, o);
+  const int before = CurrentGraph().num_nodes();
+  const Var made = GetVariable(name, shape, options.initializer, dtype, o);
+  if (options.constraint == nullptr || !made.valid()) return made;
+  if (made.handle().graph() == &CurrentGraph() &&
+      made.handle().node->id() < before)
+    return made;
+  const Status s = SetConstraint(made, options.constraint);
+  return s.ok() ? made : Var::FromHandle(BuildError(s));
 }
 
 Output LayerInput(const char* layer, const Operand& x, int min_rank,

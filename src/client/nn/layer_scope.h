@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "client/nn/constraints.h"
 #include "client/variable_scope.h"
 #include "graph/builder.h"
 
@@ -52,6 +53,8 @@ struct WeightOptions {
   InitializerFn initializer = nullptr;
   Regularizer regularizer = nullptr;
   bool trainable = true;
+  // Of a new variable: one that another layer made keeps its own, or none.
+  Constraint constraint = nullptr;
 };
 // A variable of the layer; null after an error.
 Var Weight(const std::string& name, const Shape& shape, DType dtype,

@@ -32,9 +32,10 @@ Output Dense(const Operand& x, int64_t units, const DenseOptions& options,
     return CurrentGraph().Failure();
   const LayerScope scope(options.name, "dense", loc);
   const DType t = RemoveRef(in.dtype());
-  const Var kernel = Weight("kernel", {size, units}, t,
-                            {options.kernel_initializer,
-                             options.kernel_regularizer, options.trainable});
+  const Var kernel =
+      Weight("kernel", {size, units}, t,
+             {options.kernel_initializer, options.kernel_regularizer,
+              options.trainable, options.kernel_constraint});
   if (!kernel.valid()) return CurrentGraph().Failure();
   // (The bias and an op are applied to the matrix, with which they are fused.)
   Output rows = in;
@@ -43,7 +44,7 @@ Output Dense(const Operand& x, int64_t units, const DenseOptions& options,
   if (options.use_bias) {
     const Var bias = Weight("bias", {units}, t,
                             {options.bias_initializer, options.bias_regularizer,
-                             options.trainable});
+                             options.trainable, options.bias_constraint});
     if (!bias.valid()) return CurrentGraph().Failure();
     y = ops::BiasAdd(y, bias);
   }

@@ -25,6 +25,7 @@
 
 #include "client/initializers.h"
 #include "client/nn/activation.h"
+#include "client/nn/constraints.h"
 #include "client/nn/regularizers.h"
 #include "client/variables.h"
 
@@ -37,6 +38,8 @@ struct DenseOptions {
   InitializerFn bias_initializer = init::Zeros();
   Regularizer kernel_regularizer = nullptr;
   Regularizer bias_regularizer = nullptr;
+  Constraint kernel_constraint = nullptr;  // After each update.
+  Constraint bias_constraint = nullptr;
   bool trainable = true;  // Optimizers update it by default.
   std::string name = "";  // "": "dense".
 };

@@ -388,6 +388,23 @@ TEST_F(LayersTest, ErrorsNameTheLayerTheRuleAndTheLine) {
        [&] {
          return MultiHeadAttention(Zeros({2, 3, 4}), 2, 3, {.mask = x});
        }},
+      {"DepthwiseConv2D: expected strides that are the same, got 1 and 2",
+       [&] {
+         return DepthwiseConv2D(image, 2, {.strides = {1, 2}});
+       }},
+      {"SeparableConv2D: expected depth_multiplier from 1 to 2147483647, got 0",
+       [&] { return SeparableConv2D(image, 2, 2, {.depth_multiplier = 0}); }},
+      {"BatchNorm: expected limits of renorm with min_r <= max_r, got 2 and 1",
+       [&] {
+         return BatchNorm(
+             x, true, {.renorm = RenormOptions{.min_r = 2.0, .max_r = 1.0}});
+       }},
+      {"expected one that uses only its argument, got one that uses",
+       [&] {
+         return Dense(x, 3, {.kernel_constraint = [&](Output w) {
+                        return w * ops::Sum(x, {0, 1});
+                      }});
+       }},
       {"Flatten: expected an input of known rank from 1 on, got []",
        [] { return Flatten(Constant(1.0f)); }},
   };

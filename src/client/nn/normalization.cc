@@ -58,6 +58,8 @@ Output Normalized(const Output& x, const Moments& m, const Output& gamma,
 // The variables of a batch normalisation.
 struct BatchNormVariables {
   Var gamma, beta, mean, variance;  // The first two may be null.
+  // Of renormalisation; null without.
+  Var renorm_mean, renorm_mean_weight, renorm_stddev, renorm_stddev_weight;
 };
 
 // Moves the averages towards the moments, which are the averages themselves
@@ -120,6 +122,93 @@ Output FusedBatchNorm(const Output& x, const BatchNormVariables& v,
   return MoveAverages(v, {mean, variance}, o.momentum, y);
 }
 
+// `value` in steps that train, else `otherwise`. REQUIRES: the layer trains, or
+// a step decides it.
+Output InTraining(const Training& mode, const Output& value,
+                  const Output& otherwise) {
+  return mode.known.has_value() ? value
+                                : ops::SelectV2(mode.decided, value, otherwise);
+}
+
+// An average of renormalisation, and its weight: how much of it is from batches
+// rather than from its initial 0.
+struct RenormAverage {
+  Var average, weight;
+
+  // Where the average lacks weight, the batch's value.
+  Output Mixed(const Output& value) const {
+    return average.Read({}) + (1 - weight.Read({})) * value;
+  }
+  // Moves both in training, and returns the average without its bias towards
+  // the initial 0. Null after an error.
+  Output Move(const Output& value, double momentum,
+              const Training& mode) const {
+    const Output before = weight.Read({});
+    const std::vector<Node*> updates = {
+        AssignMovingAverage(average, InTraining(mode, value, average.Read({})),
+                            momentum),
+        AssignMovingAverage(
+            weight, InTraining(mode, ops::OnesLike(before), before), momentum)};
+    if (updates[0] == nullptr || updates[1] == nullptr)
+      return CurrentGraph().Failure();
+    const ControlDependencies after(updates);
+    return average.Read({}) / weight.Read({});
+  }
+};
+
+// What renormalisation makes of a batch: the correction x r + d, and the
+// moments that the moving averages follow.
+struct Renormed {
+  Output r, d;
+  Moments follows;
+};
+// `moments`: vectors of features.
+Renormed Renorm(const BatchNormVariables& v, const Moments& moments,
+                const RenormOptions& o, double epsilon, const Training& mode) {
+  const RenormAverage means = {v.renorm_mean, v.renorm_mean_weight};
+  const RenormAverage deviations = {v.renorm_stddev, v.renorm_stddev_weight};
+  const Output mean = ops::StopGradient(moments.mean);
+  const Output deviation =
+      ops::Sqrt(ops::StopGradient(moments.variance) + epsilon);
+  const Output mixed = deviations.Mixed(deviation);
+  Renormed out;
+  out.r = deviation / mixed;
+  out.d = (mean - means.Mixed(mean)) / mixed;
+  {
+    // They are computed of the averages before this batch.
+    const ControlDependencies read({out.r.node, out.d.node});
+    const Output moved = deviations.Move(deviation, o.momentum, mode);
+    out.follows.mean =
+        InTraining(mode, means.Move(mean, o.momentum, mode), v.mean.Read({}));
+    out.follows.variance =
+        InTraining(mode, ops::Square(moved) - epsilon, v.variance.Read({}));
+  }
+  if (o.min_r) out.r = ops::Maximum(out.r, *o.min_r);
+  if (o.max_r) out.r = ops::Minimum(out.r, *o.max_r);
+  if (o.max_d) out.d = ops::Maximum(ops::Minimum(out.d, *o.max_d), -*o.max_d);
+  out.r = InTraining(mode, out.r, ops::OnesLike(out.r));
+  out.d = InTraining(mode, out.d, ops::ZerosLike(out.d));
+  return out;
+}
+
+bool CheckRenorm(const char* layer, const RenormOptions& o) {
+  if (!IsProbability(layer, "momentum of renorm", o.momentum)) return false;
+  for (const auto& [what, limit] :
+       {std::pair("min_r", o.min_r), {"max_r", o.max_r}, {"max_d", o.max_d}})
+    if (limit && !(*limit >= 0 && *limit < 1e30)) {
+      BuildError(InvalidArgument(layer, ": expected a ", what,
+                                 " of renorm that is finite and not negative, "
+                                 "got ",
+                                 *limit));
+      return false;
+    }
+  if (!o.min_r || !o.max_r || *o.min_r <= *o.max_r) return true;
+  BuildError(InvalidArgument(
+      layer, ": expected limits of renorm with min_r <= max_r, got ", *o.min_r,
+      " and ", *o.max_r));
+  return false;
+}
+
 }  // namespace
 
 Output BatchNorm(const Operand& input, const Operand& training,
@@ -136,17 +225,20 @@ Output BatchNorm(const Operand& input, const Operand& training,
   const int64_t size = KnownSize(layer, x, axis);
   const Training mode = ReadTraining(layer, training);
   if (size < 0 || !mode.valid || !IsEpsilon(layer, o.epsilon) ||
-      !IsProbability(layer, "momentum", o.momentum))
+      !IsProbability(layer, "momentum", o.momentum) ||
+      (o.renorm && !CheckRenorm(layer, *o.renorm)))
     return CurrentGraph().Failure();
   const LayerScope scope(o.name, "batch_normalization", loc);
   const DType t = RemoveRef(x.dtype()), s = StatisticsType(t);
   BatchNormVariables v;
   if (o.scale)
     v.gamma = Weight("gamma", {size}, s,
-                     {o.gamma_initializer, o.gamma_regularizer, o.trainable});
+                     {o.gamma_initializer, o.gamma_regularizer, o.trainable,
+                      o.gamma_constraint});
   if (o.center)
     v.beta = Weight("beta", {size}, s,
-                    {o.beta_initializer, o.beta_regularizer, o.trainable});
+                    {o.beta_initializer, o.beta_regularizer, o.trainable,
+                     o.beta_constraint});
   // (A regularizer of the scope is for what is trained.)
   const Regularizer none = [](Output) { return Output(); };
   v.mean = Weight("moving_mean", {size}, s, {init::Zeros(), none, false});
@@ -155,7 +247,19 @@ Output BatchNorm(const Operand& input, const Operand& training,
   if ((o.scale && !v.gamma.valid()) || (o.center && !v.beta.valid()) ||
       !v.mean.valid() || !v.variance.valid())
     return CurrentGraph().Failure();
-  if (rank == 4 && (axis == 1 || axis == 3) && s == DType::kFloat)
+  if (o.renorm) {
+    const auto average = [&](const char* name, const Shape& shape) {
+      return Weight(name, shape, s, {init::Zeros(), none, false});
+    };
+    v.renorm_mean = average("renorm_mean", {size});
+    v.renorm_mean_weight = average("renorm_mean_weight", {});
+    v.renorm_stddev = average("renorm_stddev", {size});
+    v.renorm_stddev_weight = average("renorm_stddev_weight", {});
+    for (const Var& made : {v.renorm_mean, v.renorm_mean_weight,
+                            v.renorm_stddev, v.renorm_stddev_weight})
+      if (!made.valid()) return CurrentGraph().Failure();
+  }
+  if (rank == 4 && (axis == 1 || axis == 3) && s == DType::kFloat && !o.renorm)
     return FusedBatchNorm(x, v, mode, o, axis);
 
   const Output wide_x = InType(x, s);
@@ -179,6 +283,13 @@ Output BatchNorm(const Operand& input, const Operand& training,
   };
   if (mode.known == false) return result({read(v.mean), read(v.variance)});
   Moments used = MomentsOf(wide_x, IntVector(others));
+  const Output vector = Constant(Tensor::Vector<int64_t>({size}));
+  std::optional<Renormed> renormed;
+  if (o.renorm)
+    renormed = Renorm(
+        v,
+        {ops::Reshape(used.mean, vector), ops::Reshape(used.variance, vector)},
+        *o.renorm, o.epsilon, mode);
   if (!mode.known.has_value()) {
     // (Moving averages that broadcast like the moments.)
     const Output kept = Constant(Tensor::Vector(wide_shape));
@@ -187,7 +298,19 @@ Output BatchNorm(const Operand& input, const Operand& training,
     used.variance = ops::SelectV2(mode.decided, used.variance,
                                   ops::Reshape(v.variance.Read({}), kept));
   }
-  const Output vector = Constant(Tensor::Vector<int64_t>({size}));
+  if (renormed) {
+    // gamma (x r + d) + beta.
+    const Output gamma = read(v.gamma), beta = read(v.beta);
+    Output by = wide(renormed->r), plus = wide(renormed->d);
+    if (gamma.valid()) {
+      by = by * gamma;
+      plus = plus * gamma;
+    }
+    if (beta.valid()) plus = plus + beta;
+    return MoveAverages(
+        v, renormed->follows, o.momentum,
+        InType(Normalized(wide_x, used, by, plus, o.epsilon), t));
+  }
   return MoveAverages(
       v, {ops::Reshape(used.mean, vector), ops::Reshape(used.variance, vector)},
       o.momentum, result(used));

@@ -19,6 +19,19 @@
 
 namespace sluice {
 
+// Batch renormalisation (Ioffe, 2017): what training computes with a batch's
+// mean and standard deviation is corrected towards what inference computes, so
+// that small batches train as large ones do. The correction x r + d is a
+// constant for gradients: r is the batch's deviation divided by the average
+// one, d the difference of the means divided by that. Averages are TensorFlow
+// 1's: those of early batches are mixed with the batch by how much they lack.
+struct RenormOptions {
+  double momentum = 0.99;  // The decay of the averages that correct.
+  // The limits of r, and of the size of d; none: not limited. (In the paper
+  // they begin at 1, 1 and 0, which is batch normalisation, and are relaxed.)
+  std::optional<double> min_r = {}, max_r = {}, max_d = {};
+};
+
 struct BatchNormOptions {
   // The dimension of the features; from the end if negative.
   int axis = -1;
@@ -29,6 +42,9 @@ struct BatchNormOptions {
   InitializerFn gamma_initializer = init::Ones();
   Regularizer beta_regularizer = nullptr;
   Regularizer gamma_regularizer = nullptr;
+  Constraint beta_constraint = nullptr;  // After each update.
+  Constraint gamma_constraint = nullptr;
+  std::optional<RenormOptions> renorm = {};
   bool trainable = true;
   std::string name = "";  // "": "batch_normalization".
 };
@@ -42,7 +58,8 @@ struct BatchNormOptions {
 // or a bool scalar. Images (rank 4, with features in dimension 1 or 3, not of
 // doubles) take one op, whose estimate of the variance for the averages is
 // unbiased. Variables: "gamma", "beta", "moving_mean", "moving_variance"
-// [features].
+// [features]; for renormalisation also "renorm_mean", "renorm_stddev"
+// [features], "renorm_mean_weight" and "renorm_stddev_weight" [].
 Output BatchNorm(const Operand& x, const Operand& training,
                  const BatchNormOptions& options = {},
                  SourceLoc loc = CallerLoc());

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "client/nn/constraints.h"
 #include "client/nn/in_graph_of.h"
 #include "client/op_builder.h"
 #include "client/partitioned_variables.h"
@@ -292,6 +293,11 @@ Result<Node*> Optimizer::Apply(const std::vector<GradAndVar>& grads,
         "for ",
         names.empty() ? "no variable" : names,
         grads.empty() ? "" : WhyNone(grads[0].gradient.dense));
+  for (const GradAndVar& gv : some)
+    if (gv.gradient.is_sparse() && HasConstraint(gv.var))
+      return InvalidArgument(
+          "optimizer ", name_, ": expected a dense gradient of variable '",
+          gv.var.name(), "', which has a constraint, got a sparse one");
   const std::optional<WithGraph> there = InGraphOf(some[0].var.handle());
   const AtLine at(loc);
   Graph& g = CurrentGraph();
@@ -353,6 +359,11 @@ Result<Node*> Optimizer::Apply(const std::vector<GradAndVar>& grads,
         for (Node* w : writers) SLUICE_RETURN_IF_ERROR(WaitFor(user, w));
       for (Node* read : of_loss.ReadsBeside(users, gv.var))
         for (Node* w : writers) SLUICE_RETURN_IF_ERROR(WaitFor(read, w));
+      if (HasConstraint(gv.var)) {
+        const ControlDependencies updated({updates.back()});
+        updates.back() = ApplyConstraint(gv.var);
+        if (updates.back() == nullptr) return BuilderError();
+      }
     }
   }
   const Var& step = options.global_step;

@@ -242,7 +242,7 @@ class GenerateVocabRemappingKernel {
 // ---- Shapes -----------------------------------------------------------------
 
 Status LoadAndRemapMatrixShape(ShapeContext& c) {
-  SLUICE_RETURN_IF_ERROR(c.RequireScalar(0));
+  // (As in TensorFlow, the path may be in a vector.)
   SLUICE_RETURN_IF_ERROR(c.RequireScalar(1));
   SLUICE_RETURN_IF_ERROR(c.WithRank(2, 1).status());
   SLUICE_RETURN_IF_ERROR(c.WithRank(3, 1).status());

@@ -9,6 +9,7 @@
 #include "exec/core/kernel.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
+#include "io/file.h"
 #include "ops/checkpoint/inputs.h"
 
 namespace sluice {
@@ -114,10 +115,11 @@ class MergeCheckpointsKernel {
                                         merged, allow_missing_files_));
     if (!delete_old_dirs_) return OkStatus();
     for (const std::string& prefix : prefixes.raw_flat<std::string>()) {
-      const std::string folder = FolderOf(prefix);
+      const std::string folder = FolderOf(LocalPath(prefix));
       // (As in TensorFlow, a folder that is not empty stays.)
       std::error_code ignored;
-      if (folder != FolderOf(merged)) std::filesystem::remove(folder, ignored);
+      if (folder != FolderOf(LocalPath(merged)))
+        std::filesystem::remove(folder, ignored);
     }
     return OkStatus();
   }

@@ -40,7 +40,7 @@ Status RunWriteFile(KernelContext& ctx) {
   // As in TensorFlow, the folder is made too. (If it cannot be, writing fails
   // and says so.)
   const std::filesystem::path folder =
-      std::filesystem::path(name).parent_path();
+      std::filesystem::path(LocalPath(name)).parent_path();
   std::error_code ignored;
   if (!folder.empty()) std::filesystem::create_directories(folder, ignored);
   return WriteFile(name, ctx.input(1).raw_scalar<std::string>());

@@ -20,6 +20,8 @@ from sluice.training.saver import Saver
 
 # What a step fails with if a task of the cluster was lost.
 _LOST = (errors.AbortedError, errors.UnavailableError)
+# Seconds before the next try to make a session.
+_PAUSE = 0.1
 
 
 class Scaffold:
@@ -44,6 +46,9 @@ class Scaffold:
                  local_init_op=None, summary_op=None, saver=None,
                  copy_from_scaffold=None, local_init_feed_dict=None):
         base = copy_from_scaffold
+        if base is not None and not isinstance(base, Scaffold):
+            raise TypeError(f"copy_from_scaffold is not a Scaffold instance. "
+                            f"Got {base!r}")
         first = lambda own, name: own if own is not None or (  # noqa: E731
             base is None) else getattr(base, name)
         self.init_op = first(init_op, "init_op")
@@ -460,6 +465,19 @@ class _Monitored:
         self._create()
 
     def _create(self):
+        """Makes a session; again, if a task is lost meanwhile."""
+        while True:
+            try:
+                return self._create_once()
+            except _LOST as e:
+                if not self._recovers:
+                    raise
+                logging.warning("A session could not be made and is made "
+                                "again: %s", e)
+                self._end_lost_session()
+                time.sleep(_PAUSE)
+
+    def _create_once(self):
         self._stopped = False
         # A thread that meets the end of its data must not end the program
         # without an error, unless it is a queue runner, which closes its queue.
@@ -484,21 +502,32 @@ class _Monitored:
 
     def run(self, fetches, feed_dict=None, options=None, run_metadata=None):
         """Runs a step with the hooks; returns the values of `fetches`."""
+        return self._recovering(lambda: self._step(
+            fetches, feed_dict, options, run_metadata))
+
+    def _recovering(self, step):
+        """Calls `step`; again in a new session if a task was lost."""
         while True:
             try:
-                return self._step(fetches, feed_dict, options, run_metadata)
+                return step()
             except _LOST as e:
                 # A task was lost, with the state that it held.
                 if not self._recovers:
                     raise
                 logging.warning("The session ended and is recreated: %s", e)
-                try:
-                    self._end_session()
-                except _LOST as e:  # A thread met the same loss.
-                    logging.info("A thread of the session ended: %s", e)
+                self._end_lost_session()
                 self._create()
 
-    def _step(self, fetches, feed_dict, options, run_metadata):
+    def _end_lost_session(self):
+        if self._session is None:
+            return
+        try:
+            self._end_session()
+        except _LOST as e:  # A thread met the same loss.
+            logging.info("A thread of the session ended: %s", e)
+
+    def _step(self, fetches, feed_dict=None, options=None,
+              run_metadata=None):
         if self._session is None:
             raise RuntimeError("Attempted to use a closed Session.")
         if self.should_stop():
@@ -520,6 +549,13 @@ class _Monitored:
                                           added.options.trace_level)
                 options.timeout_in_ms = max(options.timeout_in_ms,
                                             added.options.timeout_in_ms)
+                options.output_partition_graphs |= (
+                    added.options.output_partition_graphs)
+                options.report_tensor_allocations_upon_oom |= (
+                    added.options.report_tensor_allocations_upon_oom)
+                if added.options.HasField("debug_options"):
+                    options.debug_options.MergeFrom(
+                        added.options.debug_options)
         _without_conflict(feeds, feed_dict or {}, "a SessionRunHook and user")
         feeds.update(feed_dict or {})
         metadata = run_metadata or protos.RunMetadata()
@@ -551,7 +587,7 @@ class _Monitored:
                              f"argument, or `self` and `step_context` "
                              f"arguments if it's an instance method. Got "
                              f"{tuple(names)} instead.")
-        return step_fn(StepContext(self))
+        return self._recovering(lambda: step_fn(StepContext(self)))
 
     def _end_session(self):
         self._coordinator.request_stop()
@@ -563,11 +599,18 @@ class _Monitored:
             session.close()
 
     def close(self):
-        """Calls the hooks' `end` and ends the session and its threads."""
+        """Calls the hooks' `end` and ends the session and its threads.
+
+        Raises:
+          RuntimeError: if the session is closed already.
+        """
         self._close(None)
 
     def _close(self, error):
         if self._session is None:
+            if error is None:
+                raise RuntimeError("Session is already closed. Note that "
+                                   "leaving a with-block closes it.")
             return
         try:
             if error is None:
@@ -601,7 +644,7 @@ class StepContext:
 
     def run_with_hooks(self, *args, **kwargs):
         """Runs a step that calls the hooks."""
-        return self._monitored.run(*args, **kwargs)
+        return self._monitored._step(*args, **kwargs)
 
     def request_stop(self):
         """Leaves the with-block."""

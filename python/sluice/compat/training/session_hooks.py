@@ -306,6 +306,10 @@ class LoggingTensorHook(SessionRunHook):
                      else f"{text} ({seconds:.3f} sec)")
 
 
+# After so many runs without a new step, StepCounterHook warns.
+_RUNS_OF_ONE_STEP = 20
+
+
 class StepCounterHook(SessionRunHook):
     """Logs the steps per second, and writes them as a summary.
 
@@ -326,11 +330,31 @@ class StepCounterHook(SessionRunHook):
         if self._writer is None and self._output_dir:
             self._writer = writer.FileWriterCache.get(self._output_dir)
         self._tag = f"{self._step.op.name}/sec"
+        self._last, self._unchanged = None, 0
 
     def before_run(self, run_context):
         return SessionRunArgs(self._step)
 
+    def _check(self, step):
+        """Warns if the step stays the same in many runs.
+
+        (It may stay in some, such as those that only accumulate gradients.)
+        """
+        self._unchanged = self._unchanged + 1 if step == self._last else 0
+        if self._unchanged == _RUNS_OF_ONE_STEP:
+            self._unchanged = 0
+            logging.log_first_n(
+                logging.WARN,
+                "It seems that global step (tf.train.get_global_step) has not "
+                "been increased. Current value (could be stable): %s vs "
+                "previous value: %s. You could increase the global step by "
+                "passing tf.train.get_global_step() to "
+                "Optimizer.apply_gradients or Optimizer.minimize.", 5, step,
+                self._last)
+        self._last = step
+
     def after_run(self, run_context, run_values):
+        self._check(int(run_values.results))
         if not self._timer.should_trigger_for_step(int(run_values.results) + 1):
             return
         # The step was read before or after its increment.
@@ -397,8 +421,11 @@ class SummarySaverHook(SessionRunHook):
     def after_run(self, run_context, run_values):
         if self._writer is None:
             return
-        # The step was read before or after its increment.
-        step = int(run_values.results["global_step"]) + 1
+        # The step was read before its increment or, if it is what is expected
+        # afterwards, after it.
+        step = int(run_values.results["global_step"])
+        if step != self._next_step:
+            step += 1
         if self._next_step is None or self._due:
             step = int(run_context.session.run(self._step))
         if self._next_step is None:
