@@ -79,6 +79,7 @@ class MakeQueueKernel {
     options_.min_after_dequeue = n.AttrOr<int64_t>("min_after_dequeue", 0);
     options_.seed = n.AttrOr<int64_t>("seed", 0);
     options_.seed2 = n.AttrOr<int64_t>("seed2", 0);
+    options_.pipeline = n.AttrOr<std::string>("_pipeline", "");
   }
   Status Run(KernelContext& ctx) {
     SLUICE_ASSIGN_OR_RETURN(
