@@ -474,7 +474,8 @@ def _spec_of(dataset):
         with scratch.as_default():
             pipeline, like = dataset._lower(Build(scratch))
             shapes = Shapes()
-            tensors = pipeline.map(shapes.seen, 1).make_iterator("spec").next()
+            tensors = pipeline.map(shapes.seen, 1).make_iterator(
+                "spec", False).next()
             return elements.spec_of(like.pack(shapes.restored(tensors)))
     except ValueError as e:
         if "graph" not in str(e):
