@@ -169,8 +169,10 @@ void RefuseRandomState(const Graph& graph, int first, SourceLoc loc) {
   for (int i = first; i < graph.num_nodes(); ++i) {
     const Node& n = *graph.nodes()[static_cast<size_t>(i)];
     const OpDef& def = n.op();
-    if (!def.stateful || def.family == "queues" ||
-        n.AttrOr<int64_t>("seed2", -1) == -1)
+    // (A queue that shuffles has seeds too, but gives a handle.)
+    if (!def.stateful || n.FindAttr("seed2") == nullptr ||
+        n.num_outputs() == 0 || n.output_type(0) == DType::kResource ||
+        IsRef(n.output_type(0)))
       continue;
     BuildError(
         InvalidArgument("pipeline whose position is saved: expected functions "
