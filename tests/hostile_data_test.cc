@@ -210,6 +210,7 @@ HOSTILE(
     "DatasetIterator::Start DatasetIterator::Stop DatasetIterator::Join "
     "DatasetIterator::Stages DatasetIterator::StatusLine "
     "DatasetIterator::ignored_errors DatasetIterator::Running "
+    "DatasetIterator::Rewind DatasetIterator::position "
     "Session::options") {
   using Element = Dataset::Element;
   const auto same = [](Output x) { return x; };
@@ -321,6 +322,10 @@ HOSTILE(
   none.Stop();
   none.Stop(session);
   EXPECT_FALSE(none.Running(session));
+  ExpectRefused(none.Rewind(session), "MakeIterator");
+  ExpectRefused(range().MakeIterator().Rewind(session), "position is saved");
+  EXPECT_EQ(none.position().rewind, nullptr);
+  EXPECT_FALSE(range().MakeIterator().position().taken.valid());
   EXPECT_TRUE(none == DatasetIterator());
   ExpectRecorded("MakeIterator", [&] { EXPECT_NULL(none.Next()[0]); });
   ExpectRecorded("MakeIterator",

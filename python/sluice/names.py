@@ -880,7 +880,9 @@ _DATASET_FUNCTIONS = _from(
 _GROUPS.update({
     "data": _DATASETS,
     "data.experimental": {**_DATASET_FUNCTIONS,
-                          **_from("data.dataset", "AUTOTUNE")},
+                          **_from("data.dataset", "AUTOTUNE"),
+                          **_from("data.iterator",
+                                  "make_saveable_from_iterator")},
     "contrib.data": {**_DATASET_FUNCTIONS, **_from("data.dataset", "AUTOTUNE")}
 })
 # Programs may import these empty namespaces.

@@ -40,10 +40,12 @@ Operand AsOperand(const Output& o, SourceLoc loc) {
   return Operand(o, loc.file, loc.line);
 }
 
-DatasetIterator MakeIterator(const Dataset& dataset, const std::string& name) {
+DatasetIterator MakeIterator(const Dataset& dataset, const std::string& name,
+                             bool saved) {
   PyGraph& g = TargetGraph();
   const Building here(g);
-  DatasetIterator made = dataset.MakeIterator(name, UserLine());
+  DatasetIterator made =
+      dataset.MakeIterator(name, {.saved = saved}, UserLine());
   CheckBuilt(g);
   return made;
 }
@@ -54,6 +56,30 @@ std::vector<Output> Next(const DatasetIterator& iterator) {
   std::vector<Output> next = iterator.Next(UserLine());
   CheckBuilt(g);
   return next;
+}
+
+// What a checkpoint holds of an iterator whose position is saved.
+std::vector<Output> Position(const DatasetIterator& iterator) {
+  PyGraph& g = TargetGraph();
+  const Building here(g);
+  const SavedPosition position = iterator.position();
+  std::vector<Output> values = {position.taken.Read(UserLine()),
+                                position.epoch_elements.Read(UserLine())};
+  CheckBuilt(g);
+  return values;
+}
+
+Node* RestorePosition(const DatasetIterator& iterator,
+                      const std::vector<Output>& values) {
+  PyGraph& g = TargetGraph();
+  const Building here(g);
+  const SavedPosition position = iterator.position();
+  Node* const restored =
+      Group({position.taken.Assign(values.at(0), UserLine()),
+             position.epoch_elements.Assign(values.at(1), UserLine())},
+            "restore", UserLine());
+  CheckBuilt(g);
+  return restored;
 }
 
 }  // namespace
@@ -191,6 +217,11 @@ void AddDatasets(py::module_& m) {
       .def("make_iterator", &MakeIterator);
   py::class_<DatasetIterator>(m, "DatasetIterator")
       .def("next", &Next)
+      .def("position", &Position)
+      .def("restore_position", &RestorePosition)
+      .def_property_readonly(
+          "rewind",
+          [](const DatasetIterator& it) { return it.position().rewind; })
       .def("stop",
            [](DatasetIterator& it) {
              const OthersRun others_run;

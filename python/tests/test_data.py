@@ -627,3 +627,88 @@ def test_a_scaffold_initializes_an_iterator():
         while not session.should_stop():
             seen.append(session.run(following))
     assert seen == [0, 1]
+
+
+# ---- Positions ---------------------------------------------------------------
+
+
+def _of_epochs():
+    return Dataset.range(11).shuffle(4, seed=3).repeat(5).map(
+        lambda x: 2 * x).batch(3)
+
+
+def _build_saved(make):
+    graph = tf.Graph()
+    with graph.as_default():
+        iterator = make().make_initializable_iterator(saved=True)
+        following = iterator.get_next()
+        return graph, iterator, following, tf.train.Saver()
+
+
+def _rest(session, following):
+    return [v.tolist() for v in take_all(session, following)]
+
+
+@pytest.mark.parametrize("taken", [0, 1, 4, 11])
+def test_a_saver_saves_the_position_of_an_iterator(tmp_path, taken):
+    graph, iterator, following, saver = _build_saved(_of_epochs)
+    with tf.Session(graph=graph) as session:
+        session.run(iterator.initializer)
+        whole = _rest(session, following)
+        session.run(iterator.initializer)
+        first = [session.run(following).tolist() for _ in range(taken)]
+        path = saver.save(session, str(tmp_path / "model"),
+                          write_meta_graph=False)
+        # While it runs, and has gone on.
+        if taken:
+            session.run(following)
+        saver.restore(session, path)
+        assert first + _rest(session, following) == whole
+    graph, iterator, following, saver = _build_saved(_of_epochs)
+    for initialized in (False, True):
+        with tf.Session(graph=graph) as session:
+            if initialized:
+                session.run(iterator.initializer)
+            saver.restore(session, path)
+            assert first + _rest(session, following) == whole
+
+
+def test_the_saveable_of_an_iterator_is_saved_once(tmp_path):
+    graph, iterator, following, _ = _build_saved(_of_epochs)
+    with graph.as_default():
+        saveable = tf.data.experimental.make_saveable_from_iterator(iterator)
+        tf.add_to_collection(tf.GraphKeys.SAVEABLE_OBJECTS, saveable)
+        saver = tf.train.Saver()
+    with tf.Session(graph=graph) as session:
+        session.run(iterator.initializer)
+        first = session.run(following).tolist()
+        path = saver.save(session, str(tmp_path / "model"),
+                          write_meta_graph=False)
+        second = session.run(following).tolist()
+        saver.restore(session, path)
+        assert session.run(following).tolist() == second != first
+
+
+def test_positions_that_cannot_be_saved():
+    plain = Dataset.range(3).make_initializable_iterator()
+    with pytest.raises(ValueError, match="saved=True"):
+        tf.data.experimental.make_saveable_from_iterator(plain)
+    for dataset, message in [
+            (Dataset.range(3).shuffle(2), "Shuffle: expected a seed"),
+            (Dataset.range(3).map(lambda x: tf.random.uniform([], seed=1)),
+             "same for the same element, got RandomUniform")]:
+        with pytest.raises(ValueError, match=message):
+            dataset.make_initializable_iterator(saved=True)
+
+
+def test_an_imported_iterator_is_an_error_and_not_a_wait():
+    with tf.Graph().as_default() as graph:
+        following = Dataset.range(3).make_one_shot_iterator().get_next()
+        exported = graph.as_graph_def()
+    with tf.Graph().as_default():
+        again, = tf.import_graph_def(exported, return_elements=[following.name],
+                                     name="")
+        with tf.Session() as session:
+            with pytest.raises(tf.errors.FailedPreconditionError,
+                               match="expected it to be started"):
+                session.run(again)

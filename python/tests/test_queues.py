@@ -297,3 +297,17 @@ def test_sparse_gradients_are_combined_by_row(run):
     assert mean.indices.tolist() == [0, 2]
     assert mean.values.tolist() == [[1, 1], [3, 4]]
     assert q.name == "sparse_conditional_accumulator"
+
+
+def test_a_shared_queue_without_seeds_takes_those_of_the_queue():
+    def queue(seed):
+        return tf.RandomShuffleQueue(9, 0, tf.int32, shapes=[()], seed=seed,
+                                     shared_name="shared_seeds")
+
+    with tf.Graph().as_default():
+        seeded, unseeded, other = queue(3), queue(None), queue(4)
+        with tf.Session() as session:
+            session.run(seeded.enqueue([1]))
+            assert session.run(unseeded.dequeue()) == 1
+            with pytest.raises(tf.errors.InvalidArgumentError, match="seeds"):
+                session.run(other.size())

@@ -8,6 +8,7 @@
 #include "client/control/control_flow.h"
 #include "client/operators.h"
 #include "data/pipeline_builder.h"
+#include "data/pipeline_position.h"
 #include "sluice/ops.h"
 
 namespace sluice {
@@ -31,45 +32,6 @@ std::vector<Output> AsOutputs(const std::vector<Operand>& operands) {
 }
 
 namespace {
-
-using NodePtr = std::shared_ptr<const DatasetNode>;
-
-// Takes the state of a node, of `n` slots, off the flow.
-Element PopState(Flow* flow, size_t n) {
-  const auto from = flow->slots.end() - static_cast<std::ptrdiff_t>(n);
-  Element state(from, flow->slots.end());
-  flow->slots.erase(from, flow->slots.end());
-  return state;
-}
-Output Pop(Flow* flow) { return PopState(flow, 1)[0]; }
-void Push(Flow* flow, const Element& state) {
-  flow->slots.insert(flow->slots.end(), state.begin(), state.end());
-}
-
-// The flow as one list, for the branches of a conditional.
-std::vector<Output> Flatten(const Flow& flow) {
-  std::vector<Output> all = flow.slots;
-  if (flow.more.valid()) all.push_back(flow.more);
-  return all;
-}
-Flow Unflatten(std::vector<Output> all, bool has_more) {
-  Flow flow;
-  if (has_more && !all.empty()) {
-    flow.more = all.back();
-    all.pop_back();
-  }
-  flow.slots = std::move(all);
-  return flow;
-}
-
-// `step` for the element if the condition holds.
-Flow StepIf(const Output& condition, const Flow& flow, const Element& x,
-            const Step& step, SourceLoc loc) {
-  return Unflatten(Cond(
-                       condition, [&] { return Flatten(step(flow, x)); },
-                       [&] { return Flatten(flow); }, "if_wanted", loc),
-                   flow.more.valid());
-}
 
 // What a function says of an element.
 Output Predicate(const ElementFn& fn, const Element& x, SourceLoc loc) {
@@ -181,6 +143,12 @@ class External final : public DatasetNode {
   External(Queue queue, SourceLoc loc)
       : DatasetNode(loc), queue_(std::move(queue)) {}
   Flow Fold(PipelineBuilder& p, Flow flow, const Step& step) const override {
+    if (p.position != nullptr)
+      BuildError(
+          InvalidArgument("FromQueue: expected a pipeline whose position "
+                          "is not saved, got one whose position is; it "
+                          "cannot have the same elements again"),
+          loc_);
     return p.FoldQueue(queue_, /*own=*/false, std::move(flow), step, loc_);
   }
 
@@ -189,35 +157,6 @@ class External final : public DatasetNode {
 };
 
 // ---- Elements ---------------------------------------------------------------
-
-// Whose elements are made of those of another dataset.
-class Derived : public DatasetNode {
- public:
-  Derived(NodePtr upstream, SourceLoc loc)
-      : DatasetNode(loc), upstream_(std::move(upstream)) {}
-
- protected:
-  // The flow, and the state of one node, which is not among its slots.
-  using WithState = std::pair<Flow, Element>;
-  // Folds over `upstream` with a state: `step` gets the one before the element
-  // and returns the one after it.
-  WithState FoldState(
-      PipelineBuilder& p, Flow flow, const Element& initial,
-      const std::function<WithState(Flow, const Element& state,
-                                    const Element&)>& step) const {
-    Push(&flow, initial);
-    flow = upstream_->Fold(p, std::move(flow), [&](Flow f, const Element& x) {
-      const Element state = PopState(&f, initial.size());
-      auto [next, after] = step(std::move(f), state, x);
-      Push(&next, after);
-      return next;
-    });
-    Element state = PopState(&flow, initial.size());
-    return {std::move(flow), std::move(state)};
-  }
-
-  const NodePtr upstream_;
-};
 
 class ByElement : public Derived {
  public:
@@ -267,6 +206,13 @@ class MapNode final : public ByElement {
   }
   Flow Process(Flow flow, const Element& x, const Step& step) const override {
     return step(std::move(flow), fn_(x));
+  }
+  std::optional<Grouping> grouping() const override {
+    return Grouping{1, upstream_, [this](NodePtr upstream) {
+                      return std::make_shared<MapNode>(
+                          std::move(upstream), fn_,
+                          DatasetMapOptions{parallel_}, loc_);
+                    }};
   }
 
  private:
@@ -324,6 +270,8 @@ class FlatMapNode final : public Derived {
       return upstream_->Fold(p, std::move(flow), [&](Flow f, const Element& x) {
         return Inner(p, std::move(f), x, step);
       });
+    if (p.position != nullptr)
+      return p.FoldQueue(InTurn(p), /*own=*/true, std::move(flow), step, loc_);
     const Queue queue = p.Boundary(
         "interleave", {.capacity = 64},
         [&](const Flow& start, const Step& enqueue) {
@@ -343,6 +291,91 @@ class FlatMapNode final : public Derived {
   }
 
  private:
+  // A stage for every cycle'th inner dataset, which makes their elements one
+  // after the other.
+  Queue Lane(PipelineBuilder& p, int64_t lane) const {
+    return p.Boundary(
+        "lane", {.capacity = 16},
+        [&](Flow start, const Step& enqueue) {
+          Push(&start, {Constant(int64_t{0})});  // The dataset's number.
+          Flow end = upstream_->Fold(
+              p, std::move(start), [&](Flow f, const Element& x) {
+                const Output number = Pop(&f);
+                f = StepIf(
+                    ops::Equal(ops::FloorMod(number, int64_t{cycle_}), lane), f,
+                    x,
+                    [&](Flow g, const Element& y) {
+                      return Inner(p, std::move(g), y, enqueue);
+                    },
+                    loc_);
+                Push(&f, {number + 1});
+                return f;
+              });
+          Pop(&end);
+          return end;
+        },
+        loc_);
+  }
+  // A stage that takes one element of each lane in turn.
+  Queue InTurn(PipelineBuilder& p) const {
+    std::vector<Queue> lanes;
+    for (int i = 0; i < cycle_; ++i) {
+      lanes.push_back(Lane(p, i));
+      if (!lanes.back().handle().valid()) return lanes.back();
+    }
+    return p.Boundary(
+        "interleave", {.capacity = 64},
+        [&](Flow start, const Step& enqueue) {
+          for (const Queue& lane : lanes) p.Reads(lane);
+          const bool has_more = start.more.valid();
+          // The variables: whether each lane may have more.
+          const auto any = [](const std::vector<Output>& vars) {
+            Output one = vars[0];
+            for (size_t i = 1; i < vars.size(); ++i)
+              one = ops::LogicalOr(one, vars[i]);
+            return one;
+          };
+          PipelineBuilder::LoopState end = p.Loop(
+              {std::vector<Output>(lanes.size(), Constant(true)),
+               std::move(start)},
+              1, any,
+              [&](PipelineBuilder::LoopState s) {
+                for (size_t i = 0; i < lanes.size(); ++i)
+                  OneOf(lanes[i], &s.vars[i], &s.flow, has_more, enqueue);
+                return s;
+              },
+              loc_);
+          for (size_t i = 0; i < lanes.size(); ++i)
+            end.flow = p.SkipRest(lanes[i], end.vars[i], end.flow, loc_);
+          return std::move(end.flow);
+        },
+        loc_);
+  }
+  // Takes an element of the lane if it may have one (`*more`) and elements are
+  // wanted.
+  void OneOf(const Queue& lane, Output* more, Flow* flow, bool has_more,
+             const Step& step) const {
+    const Output taken =
+        has_more ? ops::LogicalAnd(*more, flow->more, {}, loc_) : *more;
+    std::vector<Output> all = Cond(
+        taken,
+        [&] {
+          const Queue::Maybe x = lane.Next(loc_);
+          std::vector<Output> after =
+              Flatten(StepIf(x.has_value, *flow, x.element, step, loc_));
+          after.push_back(x.has_value);
+          return after;
+        },
+        [&] {
+          std::vector<Output> same = Flatten(*flow);
+          same.push_back(*more);
+          return same;
+        },
+        "if_more", loc_);
+    *more = all.back();
+    all.pop_back();
+    *flow = Unflatten(std::move(all), has_more);
+  }
   Flow Inner(PipelineBuilder& p, Flow flow, const Element& x,
              const Step& step) const {
     const bool outer = std::exchange(p.in_function, true);
@@ -401,11 +434,15 @@ class RepeatNode final : public Derived {
     // (After the last epoch nothing starts again.)
     const bool outer_restarts =
         std::exchange(p.restarts_early, p.restarts_early && outer != 1);
+    const int64_t outer_runs = p.runs_per_epoch;
     int64_t all = 0;
     p.epochs =
         outer < 0 || count_ < 0 || __builtin_mul_overflow(outer, count_, &all)
             ? -1
             : all;
+    // (No epoch of the position is the second, if this one has no end.)
+    if (count_ < 0 || __builtin_mul_overflow(outer_runs, count_, &all)) all = 0;
+    p.runs_per_epoch = all;
     const int64_t limit =
         count_ < 0 ? std::numeric_limits<int64_t>::max() : count_;
     // The flow carries whether the last epoch had any element: an empty dataset
@@ -432,8 +469,13 @@ class RepeatNode final : public Derived {
         loc_);
     Pop(&end.flow);
     p.epochs = outer;
+    p.runs_per_epoch = outer_runs;
     p.restarts_early = outer_restarts;
     return end.flow;
+  }
+  std::optional<Epochs> repeats() const override {
+    if (count_ == 0 || count_ == 1) return std::nullopt;
+    return Epochs{count_, upstream_};
   }
 
  private:
@@ -596,12 +638,24 @@ class BufferNode final : public Derived {
     return p.FoldQueue(BuildLast(p), /*own=*/true, std::move(flow), step, loc_);
   }
   Queue BuildLast(PipelineBuilder& p) const override {
+    if (p.position != nullptr && options_.shuffle && options_.seed == 0)
+      BuildError(InvalidArgument("Shuffle: expected a seed in a pipeline whose "
+                                 "position is saved, got 0; it could not have "
+                                 "the same order again"),
+                 loc_);
     return p.Boundary(
         name_, options_,
         [&](Flow f, const Step& step) {
           return upstream_->Fold(p, std::move(f), step);
         },
         loc_);
+  }
+  std::optional<Grouping> grouping() const override {
+    if (options_.shuffle) return std::nullopt;
+    return Grouping{1, upstream_, [this](NodePtr upstream) {
+                      return std::make_shared<BufferNode>(
+                          std::move(upstream), name_, options_, loc_);
+                    }};
   }
 
  private:
@@ -648,6 +702,12 @@ class BatchNode final : public Derived {
         },
         loc_);
     return p.SkipRest(in, end.vars[0] >= 1, end.flow, loc_);
+  }
+  std::optional<Grouping> grouping() const override {
+    return Grouping{size_, upstream_, [this](NodePtr upstream) {
+                      return std::make_shared<BatchNode>(std::move(upstream),
+                                                         size_, options_, loc_);
+                    }};
   }
 
  private:
@@ -964,14 +1024,18 @@ Dataset Dataset::Zip(const Dataset& a, const Dataset& b, SourceLoc loc) {
 Dataset Dataset::Shuffle(int64_t buffer, int64_t seed, SourceLoc loc) const {
   buffer = AtLeast(1, buffer, "Shuffle: buffer", loc);
   if (buffer == 1) return Prefetch(1, loc);
-  // Some room beyond the buffer, so that the stages on both sides need not take
-  // turns for each element.
-  internal::BoundaryOptions options{.capacity = buffer + buffer / 8 + 16,
-                                    .shuffle = true,
-                                    .min_after_dequeue = buffer - 1,
-                                    .seed = seed};
-  return Of(
-      std::make_shared<internal::BufferNode>(node_, "shuffle", options, loc));
+  // Some room, so that the stages on both sides need not take turns for each
+  // element. With a seed it is in front, since what is drawn must not depend on
+  // how many elements are there.
+  const int64_t room = buffer / 8 + 16;
+  const internal::BoundaryOptions options{
+      .capacity = seed == 0 ? buffer + room : buffer,
+      .shuffle = true,
+      .min_after_dequeue = buffer - 1,
+      .seed = seed};
+  const Dataset before = seed == 0 ? *this : Prefetch(room, loc);
+  return Of(std::make_shared<internal::BufferNode>(before.node_, "shuffle",
+                                                   options, loc));
 }
 
 Dataset Dataset::Batch(int64_t size, const BatchOptions& options,
@@ -1009,12 +1073,22 @@ Dataset Dataset::Prefetch(int64_t count, SourceLoc loc) const {
 }
 
 DatasetIterator Dataset::MakeIterator(const std::string& name,
+                                      const IteratorOptions& options,
                                       SourceLoc loc) const {
   const NameScope scope(name);
   const AtLine at(loc);
   internal::PipelineBuilder builder(scope.prefix());
-  node_->BuildLast(builder);
-  return DatasetIterator(CurrentGraph(), std::move(builder.stages));
+  if (!options.saved) {
+    node_->BuildLast(builder);
+    return DatasetIterator(CurrentGraph(), std::move(builder.stages));
+  }
+  internal::PipelinePosition position(loc);
+  builder.position = &position;
+  const int first_node = CurrentGraph().num_nodes();
+  position.From(node_)->BuildLast(builder);
+  internal::RefuseRandomState(CurrentGraph(), first_node, loc);
+  return DatasetIterator(CurrentGraph(), std::move(builder.stages),
+                         position.Saved());
 }
 
 }  // namespace sluice

@@ -113,6 +113,25 @@ struct BatchOptions {
   bool padded = false;
 };
 
+struct IteratorOptions {
+  // The position is a variable of the graph, "<name>/position", beside
+  // "<name>/epoch_elements", which savers save and initialisers set to the
+  // beginning. A pipeline that starts goes on from there, with the elements
+  // that follow, exactly: so a training run that goes on from a checkpoint sees
+  // the data of one that was never stopped.
+  //
+  // What was taken before is not kept, but made again and dropped, except for
+  // whole epochs of a Repeat that is followed by nothing but Map, Batch and
+  // Prefetch: Repeat last, not before a Shuffle, if there are many epochs.
+  //
+  // Elements must be the same in each run. So each Shuffle needs a seed;
+  // functions depend on their element alone, and do not draw random numbers
+  // from a state (Stateless operations, with a number of Enumerate, do not);
+  // FromQueue is not possible; and Interleave takes elements in turn. Files
+  // must be as they were.
+  bool saved = false;
+};
+
 // Immutable; cheap to copy.
 class Dataset {
  public:
@@ -174,7 +193,9 @@ class Dataset {
         0, loc);
   }
   // As FlatMap, but takes elements of `cycle` such datasets at a time, in the
-  // order in which they are ready: for reading files in parallel.
+  // order in which they are ready: for reading files in parallel. If the
+  // position is saved, in turn: of datasets 0 to cycle - 1, and of each
+  // cycle'th after each of these.
   template <typename Fn>
   Dataset Interleave(Fn fn, int cycle = 4, SourceLoc loc = CallerLoc()) const {
     return FlatMapWith(
@@ -207,9 +228,10 @@ class Dataset {
   // Elements made of one of each; as many as the shorter one has.
   static Dataset Zip(const Dataset& a, const Dataset& b,
                      SourceLoc loc = CallerLoc());
-  // Draws each element from at least the next `buffer` ones (an eighth and 16
-  // more may be there; with 1, the order stays). `seed` 0: another order every
-  // time.
+  // Draws each element from the next `buffer` ones (with 1, the order stays).
+  // `seed` 0: another order every time, and an eighth and 16 more elements may
+  // be there to draw from. Else each start gives the same order, which is
+  // another one in each epoch.
   Dataset Shuffle(int64_t buffer, int64_t seed = 0,
                   SourceLoc loc = CallerLoc()) const;
   // Stacks `size` elements along a new first dimension.
@@ -235,6 +257,7 @@ class Dataset {
   // Compiles the pipeline into the ambient graph. Errors are recorded in the
   // graph.
   DatasetIterator MakeIterator(const std::string& name = "pipeline",
+                               const IteratorOptions& options = {},
                                SourceLoc loc = CallerLoc()) const;
 
   explicit Dataset(std::shared_ptr<const internal::DatasetNode> node)

@@ -9,7 +9,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/operators.h"
 #include "data/coordinator.h"
+#include "sluice/ops.h"
 
 namespace sluice {
 
@@ -139,15 +141,22 @@ class DatasetIterator::Run {
 // The stages, and where they run. Shared by the copies of an iterator.
 class DatasetIterator::Runner {
  public:
-  Runner(Graph& graph, std::vector<PipelineStage> stages)
-      : graph_(graph), stages_(std::move(stages)) {}
+  Runner(Graph& graph, std::vector<PipelineStage> stages,
+         SavedPosition position)
+      : graph_(graph),
+        stages_(std::move(stages)),
+        position_(std::move(position)) {}
   Runner(const Runner&) = delete;
 
   const std::vector<PipelineStage>& stages() const { return stages_; }
+  const SavedPosition& position() const { return position_; }
 
   Status Start(Session& session, const Feeds& feeds, int threads) {
     const std::lock_guard<std::mutex> starting(start_mu_);
     for (const auto& run : Runs(&session)) run->Stop();
+    // (Before any stage reads where it begins, and any step takes an element.)
+    if (position_.begin != nullptr)
+      SLUICE_RETURN_IF_ERROR(session.RunTargets({position_.begin}));
     auto run = std::make_shared<Run>(graph_, stages_);
     {
       const std::lock_guard<std::mutex> lock(mu_);
@@ -193,6 +202,7 @@ class DatasetIterator::Runner {
 
   Graph& graph_;
   const std::vector<PipelineStage> stages_;
+  const SavedPosition position_;
   std::mutex start_mu_;  // Held while the pipeline is started and stopped.
   mutable std::mutex mu_;
   std::map<const ResourceManager*, std::shared_ptr<Run>>
@@ -200,8 +210,10 @@ class DatasetIterator::Runner {
 };
 
 DatasetIterator::DatasetIterator(Graph& graph,
-                                 std::vector<PipelineStage> stages)
-    : runner_(std::make_shared<Runner>(graph, std::move(stages))) {}
+                                 std::vector<PipelineStage> stages,
+                                 SavedPosition position)
+    : runner_(std::make_shared<Runner>(graph, std::move(stages),
+                                       std::move(position))) {}
 
 namespace {
 
@@ -218,16 +230,55 @@ Queue DatasetIterator::Last(SourceLoc loc) const {
   return runner_->stages().back().out;
 }
 
+// What was dequeued, once it has been counted; so a step that uses it leaves
+// the position behind it.
+std::vector<Output> DatasetIterator::Counted(std::vector<Output> taken,
+                                             const Operand& elements,
+                                             SourceLoc loc) const {
+  const Var& position = runner_->position().taken;
+  if (!position.valid() || !taken[0].valid()) return taken;
+  Node* const add = [&] {
+    const ControlDependencies after({taken[0].node});
+    return position.AssignAdd(elements, loc);
+  }();
+  const ControlDependencies counted({add});
+  for (Output& o : taken) o = ops::Identity(o, {}, loc);
+  return taken;
+}
+
 std::vector<Output> DatasetIterator::Next(SourceLoc loc) const {
   const Queue last = Last(loc);
   if (!last.handle().valid()) return {last.handle()};
-  return last.Dequeue(loc);
+  return Counted(last.Dequeue(loc), runner_->position().elements, loc);
 }
 
 Queue::Maybe DatasetIterator::TryNext(SourceLoc loc) const {
   const Queue last = Last(loc);
   if (!last.handle().valid()) return {last.handle(), {last.handle()}};
-  return last.Next(loc);
+  Queue::Maybe next = last.Next(loc);
+  if (!runner_->position().taken.valid() || !next.has_value.valid())
+    return next;
+  const Output elements = ops::Cast(next.has_value, DType::kInt64, {}, loc) *
+                          runner_->position().elements;
+  std::vector<Output> all = next.element;
+  all.insert(all.begin(), next.has_value);
+  all = Counted(std::move(all), elements, loc);
+  return {all[0], std::vector<Output>(all.begin() + 1, all.end())};
+}
+
+Status DatasetIterator::Rewind(Session& session) {
+  if (runner_ == nullptr) return NoPipeline();
+  Node* const rewind = runner_->position().rewind;
+  if (rewind == nullptr)
+    return FailedPrecondition(
+        "Rewind: expected an iterator whose position is saved "
+        "(IteratorOptions::saved), got another");
+  runner_->Stop(&session);
+  return session.RunTargets({rewind});
+}
+
+SavedPosition DatasetIterator::position() const {
+  return runner_ == nullptr ? SavedPosition() : runner_->position();
 }
 
 Status DatasetIterator::Start(Session& session, const Feeds& feeds,

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "client/variables.h"
 #include "data/queue.h"
 #include "session/session.h"
 
@@ -41,8 +42,23 @@ struct PipelineStage {
   Output error_code, error_message;  // Fed to `fail`.
   // Tells the stages before it that no more elements are wanted.
   Node* close_inputs = nullptr;
-  Node* reopen = nullptr;  // Makes `out` as new.
+  Node* reopen = nullptr;  // Makes `out`, and what else it has, as new.
   Output stats;            // Of `out`: see the op QueueStats.
+};
+
+// The position of a pipeline (IteratorOptions::saved), in its graph.
+struct SavedPosition {
+  // How many elements were taken: an int64 scalar. What the last Batch has
+  // stacked counts as so many elements as its size.
+  Var taken;
+  // How many elements an epoch has (an int64 scalar; 0: not known yet, -1: they
+  // differ), where whole epochs need not be made again.
+  Var epoch_elements;
+  Node* rewind = nullptr;  // Sets both to the beginning.
+  // For DatasetIterator: what runs before each start, and by how much an
+  // element increases `taken`.
+  Node* begin = nullptr;
+  int64_t elements = 1;
 };
 
 // What a stage has done, and what holds it up: if `full`, those after it are
@@ -65,13 +81,15 @@ class DatasetIterator {
 
   // Waits for the next element, and takes it: each step that uses these outputs
   // takes one. OutOfRange at the end; or the first error of the pipeline, once
-  // the elements that were ready have been taken.
+  // the elements that were ready have been taken. FailedPrecondition if the
+  // pipeline was never started there.
   std::vector<Output> Next(SourceLoc loc = CallerLoc()) const;
   // Likewise, but the end is an output: for loops over all elements.
   Queue::Maybe TryNext(SourceLoc loc = CallerLoc()) const;
 
-  // Runs the pipeline on threads of its own, from its beginning, until it ends
-  // or Stop is called: a step for each stage. Where it runs already in a
+  // Runs the pipeline on threads of its own, from its beginning (or from its
+  // position, if that is saved), until it ends or Stop is called: a step for
+  // each stage. Where it runs already in a
   // session with the same state, it is stopped first, and elements that were
   // not taken are dropped; sessions with states of their own have elements of
   // their own. (The sessions of clusters count as having one state.) `feeds`
@@ -90,6 +108,12 @@ class DatasetIterator {
   // too.)
   Status Join();
 
+  // Stops a pipeline whose position is saved in that session, if it runs there,
+  // and sets the position to the beginning. FailedPrecondition for others.
+  Status Rewind(Session& session);
+  // Null variables and nodes if the position is not saved.
+  SavedPosition position() const;
+
   // The stages from the first to the last, as they are now.
   Result<std::vector<StageStatus>> Stages(Session& session) const;
   // "map 1204 (64/64 full) > batch 18 (2/2 full)". Of a pipeline that cannot be
@@ -101,12 +125,15 @@ class DatasetIterator {
   bool operator==(const DatasetIterator&) const = default;
 
   // For Dataset: stages from the first to the last.
-  DatasetIterator(Graph& graph, std::vector<PipelineStage> stages);
+  DatasetIterator(Graph& graph, std::vector<PipelineStage> stages,
+                  SavedPosition position = {});
 
  private:
   class Run;
   class Runner;
   Queue Last(SourceLoc loc) const;
+  std::vector<Output> Counted(std::vector<Output> taken,
+                              const Operand& elements, SourceLoc loc) const;
 
   std::shared_ptr<Runner> runner_;
 };

@@ -4,6 +4,7 @@
 
 #include "client/control/control_flow.h"
 #include "client/operators.h"
+#include "data/pipeline_position.h"
 #include "sluice/ops.h"
 
 namespace sluice::internal {
@@ -38,6 +39,39 @@ std::vector<Component> ComponentsOf(const Element& x) {
   return components;
 }
 
+Element PopState(Flow* flow, size_t n) {
+  const auto from = flow->slots.end() - static_cast<std::ptrdiff_t>(n);
+  Element state(from, flow->slots.end());
+  flow->slots.erase(from, flow->slots.end());
+  return state;
+}
+void Push(Flow* flow, const Element& state) {
+  flow->slots.insert(flow->slots.end(), state.begin(), state.end());
+}
+
+std::vector<Output> Flatten(const Flow& flow) {
+  std::vector<Output> all = flow.slots;
+  if (flow.more.valid()) all.push_back(flow.more);
+  return all;
+}
+Flow Unflatten(std::vector<Output> all, bool has_more) {
+  Flow flow;
+  if (has_more && !all.empty()) {
+    flow.more = all.back();
+    all.pop_back();
+  }
+  flow.slots = std::move(all);
+  return flow;
+}
+
+Flow StepIf(const Output& condition, const Flow& flow, const Element& x,
+            const Step& step, SourceLoc loc) {
+  return Unflatten(Cond(
+                       condition, [&] { return Flatten(step(flow, x)); },
+                       [&] { return Flatten(flow); }, "if_wanted", loc),
+                   flow.more.valid());
+}
+
 Queue DatasetNode::BuildLast(PipelineBuilder& p) const {
   return p.Boundary(
       "prefetch", {.capacity = 2},
@@ -47,6 +81,21 @@ Queue DatasetNode::BuildLast(PipelineBuilder& p) const {
 
 Flow DatasetNode::Process(Flow flow, const Element&, const Step&) const {
   return flow;
+}
+
+Derived::WithState Derived::FoldState(
+    PipelineBuilder& p, Flow flow, const Element& initial,
+    const std::function<WithState(Flow, const Element& state, const Element&)>&
+        step) const {
+  Push(&flow, initial);
+  flow = upstream_->Fold(p, std::move(flow), [&](Flow f, const Element& x) {
+    const Element state = PopState(&f, initial.size());
+    auto [next, after] = step(std::move(f), state, x);
+    Push(&next, after);
+    return next;
+  });
+  Element state = PopState(&flow, initial.size());
+  return {std::move(flow), std::move(state)};
 }
 
 // ---- Loops ------------------------------------------------------------------
@@ -140,8 +189,16 @@ Queue PipelineBuilder::OwnQueue(const Element& like,
   q.capacity = options.capacity;
   q.min_after_dequeue = options.min_after_dequeue;
   q.seed = options.seed;
-  return options.shuffle ? Queue::Shuffling(ComponentsOf(like), q, loc)
+  const Queue made = options.shuffle
+                         ? Queue::Shuffling(ComponentsOf(like), q, loc)
                          : Queue::Fifo(ComponentsOf(like), q, loc);
+  if (made.handle().valid()) {
+    CurrentGraph().SetAttr(
+        made.handle().node, "_pipeline",
+        prefix_.substr(0, prefix_.find_last_not_of('/') + 1));
+    own_queues_.push_back(made);
+  }
+  return made;
 }
 
 // The last slot of the flow is the order of the enqueues.
@@ -170,7 +227,11 @@ void PipelineBuilder::Finish(PipelineStage stage, SourceLoc loc) {
   const Queue& out = stage.out;
   stage.in = inputs_;
   stage.close = out.Close(false, loc);
-  stage.reopen = ops::QueueReopen(out.handle(), {}, loc);
+  std::vector<Node*> reopens;
+  for (const Queue& q : own_queues_)
+    if (Node* r = ops::QueueReopen(q.handle(), {}, loc); r != nullptr)
+      reopens.push_back(r);
+  stage.reopen = sluice::Group(reopens, "reopen", loc);
   stage.stats = ops::QueueStats(out.handle(), {}, loc);
   stage.error_code = ops::Placeholder(DType::kInt32, {.shape = Shape()}, loc);
   stage.error_message =
@@ -198,6 +259,7 @@ Queue PipelineBuilder::Boundary(const std::string& name,
   const AtTopLevel outside;
   const NameScope scope(name, prefix_);
   const std::vector<Queue> outer_inputs = std::exchange(inputs_, {});
+  const std::vector<Queue> outer_queues = std::exchange(own_queues_, {});
   const int outer_parallel = std::exchange(parallel, 1);
   PipelineStage stage;
   stage.name = name;
@@ -209,22 +271,46 @@ Queue PipelineBuilder::Boundary(const std::string& name,
     end = fold(start, enqueue);
   } else {
     const int64_t count = epochs;
+    const auto epoch = [&](Flow f) {
+      if (restarts_early) f.more = Constant(true);
+      f = fold(std::move(f), enqueue);
+      f.more = Output();
+      Output& order = f.slots.back();
+      if (order.valid()) {
+        const ControlDependencies after({order.node});
+        order = After(order, ops::QueueEndEpoch(out.handle(), {}, loc));
+      }
+      return f;
+    };
+    // An epoch that nobody reads.
+    const auto none = [&](const Flow& f) {
+      Output order = ops::Identity(f.slots.back(), {}, loc);
+      if (!out.handle().valid()) return Flow{Output(), {order}};
+      for (const char* const op : {"QueueSkipEpoch", "QueueEndEpoch"}) {
+        const ControlDependencies after({order.node});
+        order = After(order, BuildNode(op, {out.handle()}, {}, "", loc));
+      }
+      return Flow{Output(), {order}};
+    };
+    Output first;
+    if (position != nullptr && runs_per_epoch > 0)
+      first = position->first_epoch() * runs_per_epoch;
     end = Loop(
               {{Constant(int64_t{0})}, start}, 1,
               [count](const std::vector<Output>& vars) {
                 return vars[0] < (count < 0 ? INT64_MAX : count);
               },
               [&](LoopState s) {
-                if (restarts_early) s.flow.more = Constant(true);
-                s.flow = fold(std::move(s.flow), enqueue);
-                s.flow.more = Output();
-                Output& order = s.flow.slots.back();
-                if (order.valid()) {
-                  const ControlDependencies after({order.node});
-                  order =
-                      After(order, ops::QueueEndEpoch(out.handle(), {}, loc));
-                }
-                return LoopState{{s.vars[0] + 1}, std::move(s.flow)};
+                Flow after =
+                    first.valid()
+                        ? Unflatten(Cond(
+                                        s.vars[0] >= first,
+                                        [&] { return Flatten(epoch(s.flow)); },
+                                        [&] { return Flatten(none(s.flow)); },
+                                        "epoch", loc),
+                                    /*has_more=*/false)
+                        : epoch(std::move(s.flow));
+                return LoopState{{s.vars[0] + 1}, std::move(after)};
               },
               loc)
               .flow;
@@ -233,6 +319,7 @@ Queue PipelineBuilder::Boundary(const std::string& name,
   const Queue made = out;
   Finish(std::move(stage), loc);
   inputs_ = outer_inputs;
+  own_queues_ = outer_queues;
   parallel = outer_parallel;
   return made;
 }
@@ -244,6 +331,7 @@ Queue PipelineBuilder::PerElementBoundary(
   const AtTopLevel outside;
   const NameScope scope(name, prefix_);
   const std::vector<Queue> outer_inputs = std::exchange(inputs_, {in});
+  const std::vector<Queue> outer_queues = std::exchange(own_queues_, {});
   PipelineStage stage;
   stage.name = name;
   const Step enqueue = EnqueueInto(&stage.out, {.capacity = 16}, loc);
@@ -265,6 +353,7 @@ Queue PipelineBuilder::PerElementBoundary(
   const Queue made = stage.out;
   Finish(std::move(stage), loc);
   inputs_ = outer_inputs;
+  own_queues_ = outer_queues;
   return made;
 }
 

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,7 +30,21 @@ struct Flow {
 // Processes an element, inside a loop.
 using Step = std::function<Flow(Flow, const Element&)>;
 
+// Takes the state of a node, of `n` slots, off the flow.
+Element PopState(Flow* flow, size_t n);
+inline Output Pop(Flow* flow) { return PopState(flow, 1)[0]; }
+void Push(Flow* flow, const Element& state);
+// The flow as one list, for the branches of a conditional.
+std::vector<Output> Flatten(const Flow& flow);
+Flow Unflatten(std::vector<Output> all, bool has_more);
+// `step` for the element if the condition holds.
+Flow StepIf(const Output& condition, const Flow& flow, const Element& x,
+            const Step& step, SourceLoc loc);
+
+class DatasetNode;
 class PipelineBuilder;
+class PipelinePosition;
+using NodePtr = std::shared_ptr<const DatasetNode>;
 
 // A dataset, as a fold over its elements.
 class DatasetNode {
@@ -47,8 +63,44 @@ class DatasetNode {
   // For such a dataset: passes what it makes of `x` to `step`.
   virtual Flow Process(Flow flow, const Element& x, const Step& step) const;
 
+  // The rest is for pipelines whose position is saved.
+  // For a dataset that makes each element of the next `elements` ones of
+  // another (at its end, of fewer) and keeps nothing else: those, and how to
+  // make the same dataset of other ones.
+  struct Grouping {
+    int64_t elements;
+    NodePtr upstream;
+    std::function<NodePtr(NodePtr upstream)> make;
+  };
+  virtual std::optional<Grouping> grouping() const { return std::nullopt; }
+  // For a dataset that is another one several times (< 0: for ever).
+  struct Epochs {
+    int64_t count;
+    NodePtr upstream;
+  };
+  virtual std::optional<Epochs> repeats() const { return std::nullopt; }
+
  protected:
   const SourceLoc loc_;
+};
+
+// Whose elements are made of those of another dataset.
+class Derived : public DatasetNode {
+ public:
+  Derived(NodePtr upstream, SourceLoc loc)
+      : DatasetNode(loc), upstream_(std::move(upstream)) {}
+
+ protected:
+  // The flow, and the state of one node, which is not among its slots.
+  using WithState = std::pair<Flow, Element>;
+  // Folds over `upstream` with a state: `step` gets the one before the element
+  // and returns the one after it.
+  WithState FoldState(
+      PipelineBuilder& p, Flow flow, const Element& initial,
+      const std::function<WithState(Flow, const Element& state,
+                                    const Element&)>& step) const;
+
+  const NodePtr upstream_;
 };
 
 // What a queue between two stages is.
@@ -96,7 +148,7 @@ class PipelineBuilder {
                 SourceLoc loc);
   // For stages that read `queue` other than by FoldQueue.
   void Reads(const Queue& queue) { inputs_.push_back(queue); }
-  // A queue of the stage itself.
+  // A queue of the stage itself, which is as new at each start.
   Queue OwnQueue(const Element& like, const BoundaryOptions& options,
                  SourceLoc loc);
 
@@ -108,6 +160,12 @@ class PipelineBuilder {
   bool restarts_early = false;
   // Whether this is inside the function of a FlatMap.
   bool in_function = false;
+  // Of a pipeline whose position is saved, so that elements and their order
+  // must be the same each time; else null.
+  const PipelinePosition* position = nullptr;
+  // For stages within the epochs of the position (PipelinePosition): how often
+  // they run in each. 0: for others.
+  int64_t runs_per_epoch = 0;
 
   std::vector<PipelineStage> stages;
 
@@ -116,7 +174,8 @@ class PipelineBuilder {
   void Finish(PipelineStage stage, SourceLoc loc);
 
   const std::string prefix_;
-  std::vector<Queue> inputs_;  // Of the stage that is being built.
+  // Of the stage that is being built.
+  std::vector<Queue> inputs_, own_queues_;
 };
 
 // `state` after `node` has run: the order of effects in a loop.

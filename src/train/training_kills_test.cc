@@ -17,6 +17,7 @@
 #include "checkpoint/state.h"
 #include "client/nn/adam_optimizers.h"
 #include "client/operators.h"
+#include "data/dataset.h"
 #include "sluice/ops.h"
 #include "train/testing/training_test_util.h"
 
@@ -49,6 +50,29 @@ Feeds BatchOf(int64_t step, const Output& x, const Output& y) {
   return {{x, features}, {y, labels}};
 }
 
+// The same examples from a pipeline, in an order of its own.
+DatasetIterator BatchesOfPipeline() {
+  return Dataset::Range(kExamples)
+      .Shuffle(40, /*seed=*/5)
+      .Repeat()
+      .Map([](Output example) {
+        const Output features = ops::Range(
+            Constant(int64_t{0}), Constant(kFeatures), Constant(int64_t{1}));
+        const Output x = ops::Cast(ops::FloorMod(example * int64_t{31} +
+                                                     features * int64_t{17},
+                                                 int64_t{23}),
+                                   DType::kFloat) /
+                         23.f;
+        const Output weights =
+            ops::Cast(ops::FloorMod(features, int64_t{3}), DType::kFloat);
+        return std::vector<Output>{
+            x, ops::Sum(x * weights, 0, {.keep_dims = true})};
+      })
+      .Batch(kBatch)
+      .Prefetch(4)
+      .MakeIterator("input", {.saved = true});
+}
+
 // Tells the process that kills it that steps run.
 class TellsFirstStep : public TrainingHook {
  public:
@@ -66,7 +90,8 @@ class TellsFirstStep : public TrainingHook {
 };
 
 // The program of the processes below, which run it with arguments in their
-// environment: "<folder> <last step> <pipe>".
+// environment: where to train, how long, whom to tell, and whether the data
+// comes from a pipeline.
 TEST(TrainingProgram, DISABLED_Trains) {
   const char* const folder = std::getenv("SLUICE_TRAINED_FOLDER");
   const char* const last_step = std::getenv("SLUICE_TRAINED_STEPS");
@@ -77,8 +102,15 @@ TEST(TrainingProgram, DISABLED_Trains) {
   SetRandomSeed(7);
   const Var step(Constant(Tensor::Scalar<int64_t>(0)), "global_step",
                  {.trainable = false});
-  const Output x = Placeholder<float>({-1, kFeatures});
-  const Output y = Placeholder<float>({-1, 1});
+  Output x = Placeholder<float>({-1, kFeatures});
+  Output y = Placeholder<float>({-1, 1});
+  TrainingOptions options;
+  if (std::getenv("SLUICE_TRAINED_BY_PIPELINE") != nullptr) {
+    options.inputs = {BatchesOfPipeline()};
+    const std::vector<Output> batch = options.inputs[0].Next();
+    x = ops::Reshape(batch[0], {kBatch, kFeatures});
+    y = ops::Reshape(batch[1], {kBatch, int64_t{1}});
+  }
   const Var w1(RandomNormal({kFeatures, 32}), "w1"), b1(Zeros({32}), "b1");
   const Var w2(RandomNormal({32, 1}), "w2"), b2(Zeros({1}), "b2");
   Output hidden = ops::Tanh(ops::MatMul(x, w1) + b1);
@@ -91,7 +123,6 @@ TEST(TrainingProgram, DISABLED_Trains) {
   const Output loss = ops::Mean(error * error, {0, 1});
   AdamOptimizer optimizer(0.01f);
   Node* const train = optimizer.Minimize(loss, {.global_step = step});
-  TrainingOptions options;
   options.folder = folder;
   options.last_step = std::atoll(last_step);
   options.save = {.steps = 5};
@@ -101,12 +132,15 @@ TEST(TrainingProgram, DISABLED_Trains) {
   options.hooks = {std::make_shared<TellsFirstStep>(std::atoi(tell))};
   auto training = TrainingSession::Start(options);
   ASSERT_TRUE(training.ok()) << training.status();
+  const bool fed = options.inputs.empty();
   const Status status = (*training)->Train(
-      {train}, [&](int64_t at) { return BatchOf(at, x, y); });
+      {train}, [&](int64_t at) { return fed ? BatchOf(at, x, y) : Feeds{}; });
   ASSERT_TRUE(status.ok()) << status;
 }
 
-class TrainingKillsTest : public TrainingTest {
+// The parameter: whether the data comes from a pipeline.
+class TrainingKillsTest : public TrainingTest,
+                          public ::testing::WithParamInterface<bool> {
  protected:
   // A process that trains in the folder; `started` reads a byte when it has run
   // a step, and ends when it does.
@@ -122,6 +156,8 @@ class TrainingKillsTest : public TrainingTest {
     for (char** e = environ; *e != nullptr; ++e) environment.push_back(*e);
     for (const std::string& e : own)
       environment.push_back(const_cast<char*>(e.c_str()));
+    char pipeline[] = "SLUICE_TRAINED_BY_PIPELINE=1";
+    if (GetParam()) environment.push_back(pipeline);
     environment.push_back(nullptr);
     const char* const arguments[] = {
         "train_test", "--gtest_filter=TrainingProgram.DISABLED_Trains",
@@ -152,13 +188,13 @@ class TrainingKillsTest : public TrainingTest {
   }
 };
 
-TEST_F(TrainingKillsTest, ARunKilledAtAnyInstantEndsWithTheSameWeights) {
+TEST_P(TrainingKillsTest, ARunKilledAtAnyInstantEndsWithTheSameWeights) {
   constexpr uint64_t kSeed = 22;
-  constexpr int kKills = kSanitized ? 10 : 50;
+  const int kills = (kSanitized ? 10 : 50) / (GetParam() ? 2 : 1);
   std::mt19937_64 random(kSeed);
   const std::string killed = Path("killed"), whole = Path("whole");
   int lives_that_saved = 0;
-  for (int kill_number = 0; kill_number < kKills; ++kill_number) {
+  for (int kill_number = 0; kill_number < kills; ++kill_number) {
     const int64_t before = SavedStep(killed);
     int started = -1;
     const pid_t child = StartProcess(killed, int64_t{1} << 40, &started);
@@ -183,7 +219,7 @@ TEST_F(TrainingKillsTest, ARunKilledAtAnyInstantEndsWithTheSameWeights) {
         << kill_number;
     lives_that_saved += SavedStep(killed) > before ? 1 : 0;
   }
-  EXPECT_GE(lives_that_saved, kKills / 5) << "seed " << kSeed;
+  EXPECT_GE(lives_that_saved, kills / 5) << "seed " << kSeed;
   const int64_t last = SavedStep(killed) + 50;
   TrainTo(killed, last);
   TrainTo(whole, last);
@@ -201,6 +237,11 @@ TEST_F(TrainingKillsTest, ARunKilledAtAnyInstantEndsWithTheSameWeights) {
         << name << ", seed " << kSeed << ", step " << last;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Data, TrainingKillsTest, ::testing::Bool(),
+                         [](const auto& p) {
+                           return p.param ? "OfAPipeline" : "OfTheClient";
+                         });
 
 }  // namespace
 }  // namespace sluice

@@ -1,11 +1,14 @@
 """The pipelines of datasets, as a session runs them beside its steps.
 
 An iterator (data/iterator.py) has operations in the graph: its `initializer`,
-which a step runs without any effect of its own, and those that take elements.
+which a step runs without any effect of its own (but that a saved position is
+set to the beginning), and those that take elements; and savers have operations
+that restore its position.
 `Graph._iterators` says which they are. A session with such a graph looks, once
 for each kind of step, which of them the step reaches. An initializer notes the
 feeds; the pipeline starts before the first step that takes an element, since
-what its functions read, such as tables, may be initialized in between.
+what its functions read, such as tables, may be initialized in between. So does
+one whose position was restored, with the feeds that it had.
 """
 
 import threading
@@ -19,10 +22,10 @@ _MOST_KINDS = 1000  # Of steps whose analysis is kept.
 class _Kind:
     """The iterators that the steps of one kind reach."""
 
-    __slots__ = ("initialized", "needed")
+    __slots__ = ("initialized", "restored", "needed")
 
-    def __init__(self, initialized, needed):
-        self.initialized = initialized
+    def __init__(self, initialized, restored, needed):
+        self.initialized, self.restored = initialized, restored
         self.needed = needed  # [(iterator, operation that takes an element)].
 
 
@@ -38,6 +41,7 @@ class Pipelines:
         self._kinds = {}  # By the names of fetched operations and of feeds.
         self._lock = threading.Lock()  # Held while a pipeline starts.
         self._feeds = {}  # Of initialized iterators that are to start.
+        self._latest_feeds = {}  # Of those that have started.
         self._started = set()  # The iterators that were started here.
 
     def kind_of(self, graph, fetches, feeds):
@@ -87,6 +91,11 @@ class Pipelines:
                     key: value.copy() if hasattr(value, "copy") else value
                     for key, value in (feed_dict or {}).items()}
                 self._started.discard(iterator)
+        for iterator in kind.restored:
+            with self._lock:
+                self._feeds.setdefault(iterator,
+                                       self._latest_feeds.get(iterator))
+                self._started.discard(iterator)
 
     def _start(self, session, iterator, op):
         with self._lock:
@@ -102,6 +111,8 @@ class Pipelines:
                 raise iterator._uninitialized(op)
             iterator._start(session, feeds)
             self._feeds.pop(iterator, None)
+            if iterator._saveable is not None:
+                self._latest_feeds[iterator] = feeds
             self._started.add(iterator)
 
 
@@ -121,7 +132,7 @@ def _fed(keys, graph):
 def _reached(graph, operations, fed):
     """Returns the _Kind of steps that run operations; None if it is empty."""
     iterators = graph._iterators
-    seen, initialized, needed = set(), [], []
+    seen, initialized, restored, needed = set(), [], [], []
     pending = list(operations)
     while pending:
         op = pending.pop()
@@ -130,11 +141,14 @@ def _reached(graph, operations, fed):
             continue
         seen.add(name)
         if name in iterators:
-            iterator, takes = iterators[name]
-            if takes:
+            iterator, does = iterators[name]
+            if does == "takes":
                 needed.append((iterator, op))
             else:
-                initialized.append(iterator)
+                (restored if does == "restores" else initialized).append(
+                    iterator)
         pending += op.control_inputs
         pending += [t.op for t in op.inputs if t.name not in fed]
-    return _Kind(initialized, needed) if initialized or needed else None
+    if not (initialized or restored or needed):
+        return None
+    return _Kind(initialized, restored, needed)

@@ -395,13 +395,21 @@ class Dataset:
         """Returns an Iterator that starts by itself in each session."""
         return iterator.Iterator(self, one_shot=True)
 
-    def make_initializable_iterator(self, shared_name=None):
+    def make_initializable_iterator(self, shared_name=None, saved=False):
         """Returns an Iterator that starts when its `initializer` is run.
 
         Args:
           shared_name: ignored.
+          saved: whether savers save its position (of SAVEABLE_OBJECTS). Its
+            initializer sets it to the beginning; once a saver has restored it,
+            the pipeline starts with exactly the elements that followed, whether
+            or not the initializer was run before. What was taken is made again
+            and dropped, except for whole epochs of a `repeat` that only `map`,
+            `batch` and `prefetch` follow. `shuffle` needs a seed, and functions
+            must not draw random numbers from a state (tf.random.stateless_*
+            do not); an iterator of another dataset is an error.
         """
-        return iterator.Iterator(self, one_shot=False)
+        return iterator.Iterator(self, one_shot=False, saved=saved)
 
     _make_one_shot_iterator = make_one_shot_iterator
     _make_initializable_iterator = make_initializable_iterator
@@ -466,7 +474,8 @@ def _spec_of(dataset):
         with scratch.as_default():
             pipeline, like = dataset._lower(Build(scratch))
             shapes = Shapes()
-            tensors = pipeline.map(shapes.seen, 1).make_iterator("spec").next()
+            tensors = pipeline.map(shapes.seen, 1).make_iterator(
+                "spec", False).next()
             return elements.spec_of(like.pack(shapes.restored(tensors)))
     except ValueError as e:
         if "graph" not in str(e):

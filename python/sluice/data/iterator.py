@@ -4,6 +4,7 @@ from sluice.data import elements
 from sluice.data.lowering import Build, Shapes, missing
 from sluice.framework import errors, graph as graphs
 from sluice.ops import control_flow, variables
+from sluice.training.saveables import SaveableObject, SaveSpec
 
 
 class Iterator:
@@ -22,10 +23,13 @@ class Iterator:
     elements for each; but sessions of one cluster share its elements, and it
     starts again for all of them.
 
-    Made by `make_one_shot_iterator` and `make_initializable_iterator`.
+    Made by `make_one_shot_iterator` and `make_initializable_iterator`. With
+    `saved` the latter makes one whose position is part of checkpoints: a
+    pipeline that starts after a saver has restored them goes on with exactly
+    the elements that followed. See `make_initializable_iterator`.
     """
 
-    def __init__(self, dataset, one_shot):
+    def __init__(self, dataset, one_shot, saved=False):
         graph = graphs.get_default_graph()
         self._graph, self._one_shot = graph, one_shot
         self._started, self._start_op = None, None
@@ -35,16 +39,22 @@ class Iterator:
             pipeline, self._like = dataset._lower(build)
             self._shapes = Shapes()
             self._pipeline = pipeline.map(self._shapes.seen, 1).make_iterator(
-                "pipeline")
+                "pipeline", saved)
             # (No step runs it: it tells what elements are like.)
             self._spec = elements.spec_of(self._like.pack(
                 self._shapes.restored(self._pipeline.next())))
+            starts = [self._pipeline.rewind] if saved else []
             self._initializer = None if one_shot else control_flow.group(
-                *build.sources, name="initializer")
+                *build.sources, *starts, name="initializer")
+            self._saveable = (_PositionSaveable(self, self._initializer)
+                              if saved else None)
         if graph._iterators is None:
             graph._iterators = {}
         if not one_shot:
-            graph._iterators[self._initializer.name] = (self, False)
+            graph._iterators[self._initializer.name] = (self, "initializes")
+        if saved:
+            graphs.add_to_collection(graphs.GraphKeys.SAVEABLE_OBJECTS,
+                                     self._saveable)
 
     def get_next(self, name=None):
         """Returns a structure of tensors that are the next element.
@@ -66,7 +76,7 @@ class Iterator:
                 waits = [self._check_started()]
             with graphs.control_dependencies(waits):
                 tensors = self._pipeline.next()
-        self._graph._iterators[tensors[0].op.name] = (self, True)
+        self._graph._iterators[tensors[0].op.name] = (self, "takes")
         return self._like.pack(self._shapes.restored(tensors))
 
     def _check_started(self):
@@ -152,14 +162,51 @@ class Iterator:
         return elements.map_structure(lambda s: s.value_type, self._spec)
 
 
+class _PositionSaveable(SaveableObject):
+    """The position of an iterator: two numbers."""
+
+    def __init__(self, iterator, initializer):
+        self._iterator = iterator
+        name = initializer.name.rpartition("/")[0] + "/position"
+        taken, epoch_elements = iterator._pipeline.position()
+        super().__init__(initializer, [
+            SaveSpec(taken, "", name),
+            SaveSpec(epoch_elements, "", name + "_epoch_elements")], name)
+
+    def restore(self, restored_tensors, restored_shapes):
+        """Sets the position, from which the pipeline starts again."""
+        del restored_shapes
+        iterator = self._iterator
+        op = iterator._pipeline.restore_position(list(restored_tensors))
+        iterator._graph._iterators[op.name] = (iterator, "restores")
+        return op
+
+
+def make_saveable_from_iterator(iterator):
+    """Returns what a saver saves of an iterator: its position.
+
+    Savers save it by default.
+
+    Args:
+      iterator: one that `make_initializable_iterator(saved=True)` has made;
+        ValueError for others.
+    """
+    if iterator._saveable is None:
+        raise ValueError(
+            "make_saveable_from_iterator: expected an iterator whose position "
+            "is saved, got another; hint: "
+            "dataset.make_initializable_iterator(saved=True)")
+    return iterator._saveable
+
+
 def make_one_shot_iterator(dataset):
     """Returns an Iterator that starts by itself in each session."""
     return dataset.make_one_shot_iterator()
 
 
-def make_initializable_iterator(dataset, shared_name=None):
+def make_initializable_iterator(dataset, shared_name=None, saved=False):
     """Returns an Iterator that starts when its `initializer` is run."""
-    return dataset.make_initializable_iterator(shared_name)
+    return dataset.make_initializable_iterator(shared_name, saved)
 
 
 def get_output_types(dataset_or_iterator):

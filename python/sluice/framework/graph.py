@@ -97,7 +97,8 @@ class Graph(_core.Graph):
         self._functions = []  # Called by ops (ops/script_ops.py).
         self._custom_gradients = []  # By number (functions/custom_gradient.py).
         self._defined = {}  # The functions of Defun (functions/function.py).
-        # {operation: (iterator, whether it takes an element)}, if there are any
+        # {operation: (iterator, what it does with it)}, if there are any:
+        # "takes" an element, "initializes" it, or "restores" its position
         # (client/pipelines.py).
         self._iterators = None
         self._lock = threading.RLock()

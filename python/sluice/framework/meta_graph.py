@@ -443,8 +443,8 @@ def _export_iterators(graph, made, scope):
     would wait for its elements forever.
     """
     within = scopes.within(scope) if scope else ""
-    names = sorted(name for name, (_, takes) in graph._iterators.items()
-                   if takes and name.startswith(within))
+    names = sorted(name for name, (_, does) in graph._iterators.items()
+                   if does == "takes" and name.startswith(within))
     if names:
         made.collection_def[_ITERATORS].bytes_list.value.extend(
             name[len(within):].encode() for name in names)
@@ -455,7 +455,7 @@ def _import_iterators(graph, collection, prefix):
     if graph._iterators is None:
         graph._iterators = {}
     for name in collection.bytes_list.value:
-        graph._iterators[prefix + name.decode()] = (unknown, True)
+        graph._iterators[prefix + name.decode()] = (unknown, "takes")
 
 
 def _made_of_bytes(graph, key, value, prefix):

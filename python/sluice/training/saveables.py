@@ -188,7 +188,7 @@ def op_list_to_dict(op_list):
                 parts.append(value)
                 continue
             name = value.op.name
-        if name in named:
+        if name in named and named[name] is not value:
             raise ValueError(f"At least two variables have the same name: "
                              f"{name}")
         named[name] = value

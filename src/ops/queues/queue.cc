@@ -127,6 +127,15 @@ class Queue::DequeueAttempt final : public Attempt {
     return count_ - static_cast<int64_t>(taken_.size());
   }
   bool Try() override {
+    if (!queue_->options_.pipeline.empty() && !queue_->opened_) {
+      // (Nobody would ever end the wait, if the graph comes from a file.)
+      End(FailedPrecondition(
+          "pipeline '", queue_->options_.pipeline,
+          "': expected it to be started (DatasetIterator::Start) before an "
+          "element is taken, got none that runs here; hint: a graph that was "
+          "loaded has no iterator that starts it: feed its elements"));
+      return false;
+    }
     ElementStore& store = *queue_->store_;
     bool moved = false;
     // (Enqueues do not wait in a closed queue.)
@@ -241,11 +250,14 @@ class Queue::EndEpochAttempt final : public Attempt {
   // there, and keeps later ones back, until a dequeue has seen the end.
   bool Try() override {
     if (std::exchange(queue_->skipping_, false)) {
+      queue_->BeginEpoch(queue_->epoch_ + 1);
       End(OkStatus());
       return false;
     }
     if (!marked_ && !queue_->closed_)
       return marked_ = queue_->epoch_ended_ = true;
+    if (!queue_->epoch_ended_ && !queue_->closed_)
+      queue_->BeginEpoch(queue_->epoch_ + 1);
     if (!queue_->epoch_ended_ || queue_->closed_) End(OkStatus());
     return false;
   }
@@ -269,6 +281,11 @@ void Queue::Clear() {
   while (store_->size() > 0) store_->Pop();
 }
 
+void Queue::BeginEpoch(int64_t number) {
+  epoch_ = number;
+  if (store_->size() == 0) store_->BeginEpoch(number);
+}
+
 void Queue::SkipEpoch() {
   Update([this](Ended*) {
     Clear();
@@ -286,7 +303,9 @@ void Queue::Reopen() {
     EndAll(kEnqueues, Cancelled("Enqueue operation was cancelled"), ended);
     Clear();
     closed_ = epoch_ended_ = skipping_ = false;
+    opened_ = true;
     failure_ = OkStatus();
+    BeginEpoch(0);
   });
 }
 

@@ -46,6 +46,10 @@ class ElementStore {
   // they left, such that they leave before all others if the store has an
   // order.
   virtual void PutBack(std::vector<Element> elements) = 0;
+  // Begins the order of epoch `number`, which depends on nothing that has
+  // happened before, unless the store is seeded at random. A new store is in
+  // epoch 0. REQUIRES: size() == 0.
+  virtual void BeginEpoch(int64_t number) { (void)number; }
 };
 
 // What the node of a queue declares.
@@ -57,6 +61,9 @@ struct QueueOptions {
   int64_t capacity = -1;  // Maximum number of elements; < 0: no limit.
   // Of a queue that shuffles: MakeShuffleStore.
   int64_t min_after_dequeue = 0, seed = 0, seed2 = 0;
+  // The pipeline that it is part of ("": none). Nothing is dequeued before the
+  // pipeline starts, which opens it (Reopen).
+  std::string pipeline;
 };
 
 // A bounded queue. Operations that cannot complete wait without a thread until
@@ -118,7 +125,7 @@ class Queue : public Shared {
   // False after SkipEpoch, until the epoch ends.
   bool wanted() const;
   // Removes all elements, errors and ends, and what waits to enter (Cancelled):
-  // the queue is as new, except for the state of its random numbers.
+  // the queue is as new. A pipeline has started.
   void Reopen();
 
   bool in_order() const { return store_->in_order(); }
@@ -151,7 +158,9 @@ class Queue : public Shared {
   class EndEpochAttempt;
 
   Status CheckTypes(const Element& components) const;
-  void Clear();  // mu_ is held.
+  // For these, mu_ is held.
+  void Clear();
+  void BeginEpoch(int64_t number);
   // Whether no element comes any more, in this epoch at least.
   bool ended() const { return closed_ || epoch_ended_; }
   // How many elements fit.
@@ -164,6 +173,8 @@ class Queue : public Shared {
   const std::unique_ptr<ElementStore> store_;  // GUARDED_BY(mu_)
   bool epoch_ended_ = false;                   // GUARDED_BY(mu_)
   bool skipping_ = false;                      // GUARDED_BY(mu_)
+  int64_t epoch_ = 0;                          // GUARDED_BY(mu_)
+  bool opened_ = false;                        // GUARDED_BY(mu_)
   Status failure_;                             // GUARDED_BY(mu_)
   int64_t entered_ = 0, left_ = 0;             // GUARDED_BY(mu_)
 };

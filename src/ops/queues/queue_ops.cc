@@ -79,6 +79,7 @@ class MakeQueueKernel {
     options_.min_after_dequeue = n.AttrOr<int64_t>("min_after_dequeue", 0);
     options_.seed = n.AttrOr<int64_t>("seed", 0);
     options_.seed2 = n.AttrOr<int64_t>("seed2", 0);
+    options_.pipeline = n.AttrOr<std::string>("_pipeline", "");
   }
   Status Run(KernelContext& ctx) {
     SLUICE_ASSIGN_OR_RETURN(
@@ -148,7 +149,9 @@ class MakeQueueKernel {
     if (o.min_after_dequeue != options_.min_after_dequeue)
       return error("min_after_dequeue", o.min_after_dequeue,
                    options_.min_after_dequeue);
-    if (o.seed != options_.seed || o.seed2 != options_.seed2)
+    // (One that asks for no seeds takes those that the queue has.)
+    const bool seeded = options_.seed != 0 || options_.seed2 != 0;
+    if (seeded && (o.seed != options_.seed || o.seed2 != options_.seed2))
       return error("random seeds",
                    absl::StrCat("(", o.seed, ", ", o.seed2, ")"),
                    absl::StrCat("(", options_.seed, ", ", options_.seed2, ")"));

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <deque>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "kernels/random/philox.h"
@@ -47,6 +48,8 @@ class ShuffleStore final : public ElementStore {
  public:
   ShuffleStore(int64_t min_after_dequeue, int64_t seed, int64_t seed2)
       : min_after_dequeue_(min_after_dequeue),
+        seed_(seed),
+        seed2_(seed2),
         generator_(random::GuardedPhilox(seed, seed2).ReserveBlocks(0)) {}
 
   int64_t size() const override {
@@ -59,7 +62,7 @@ class ShuffleStore final : public ElementStore {
     elements_.push_back(std::move(element));
   }
   Element Pop() override {
-    const size_t i = words_() % elements_.size();
+    const size_t i = (*words_)() % elements_.size();
     Element drawn = std::move(elements_[i]);
     if (i + 1 < elements_.size()) elements_[i] = std::move(elements_.back());
     elements_.pop_back();
@@ -70,11 +73,24 @@ class ShuffleStore final : public ElementStore {
     std::move(elements.rbegin(), elements.rend(),
               std::back_inserter(elements_));
   }
+  void BeginEpoch(int64_t number) override {
+    if (seed_ == 0 && seed2_ == 0) return;
+    // (The golden ratio's bits: epochs of neighbouring seeds differ. The key of
+    // epoch 0 is TensorFlow's.)
+    const uint64_t key = static_cast<uint64_t>(seed2_) +
+                         static_cast<uint64_t>(number) * 0x9e3779b97f4a7c15;
+    // (Both 0 would be seeded at random.)
+    generator_ =
+        random::GuardedPhilox(
+            seed_, static_cast<int64_t>(seed_ == 0 && key == 0 ? 1 : key))
+            .ReserveBlocks(0);
+    words_.emplace(&generator_);
+  }
 
  private:
-  const int64_t min_after_dequeue_;
+  const int64_t min_after_dequeue_, seed_, seed2_;
   random::Philox generator_;
-  random::SingleSamples words_{&generator_};
+  std::optional<random::SingleSamples> words_{&generator_};
   std::vector<Element> elements_;
 };
 

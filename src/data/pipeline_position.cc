@@ -1,0 +1,189 @@
+#include "data/pipeline_position.h"
+
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "client/control/control_flow.h"
+#include "client/operators.h"
+#include "sluice/ops.h"
+
+namespace sluice::internal {
+
+namespace {
+
+Var Counter(const char* name, const char* collection, SourceLoc loc) {
+  return Var(Constant(int64_t{0}), name,
+             {.trainable = false, .collections = {collection}}, loc);
+}
+
+}  // namespace
+
+// The elements of a dataset after those that were taken.
+class PipelinePosition::FromTaken final : public Derived {
+ public:
+  FromTaken(NodePtr upstream, Var left_out, SourceLoc loc)
+      : Derived(std::move(upstream), loc), left_out_(std::move(left_out)) {}
+  Flow Fold(PipelineBuilder& p, Flow flow, const Step& step) const override {
+    const Output left_out = left_out_.Read(loc_);
+    const auto pass = [&](const Flow& f, const Element& seen,
+                          const Element& x) {
+      return WithState(StepIf(seen[0] >= left_out, f, x, step, loc_),
+                       {seen[0] + 1});
+    };
+    return FoldState(p, std::move(flow), {Constant(int64_t{0})}, pass).first;
+  }
+
+ private:
+  const Var left_out_;
+};
+
+// Likewise for a dataset that is another one several times.
+class PipelinePosition::FromEpoch final : public Derived {
+ public:
+  FromEpoch(const Epochs& epochs, const PipelinePosition& position)
+      : Derived(epochs.upstream, position.loc_),
+        count_(epochs.count),
+        first_epoch_(position.first_epoch_),
+        left_out_(position.left_out_),
+        epoch_elements_(position.epoch_elements_) {}
+  Flow Fold(PipelineBuilder& p, Flow flow, const Step& step) const override {
+    const int64_t outer_epochs = std::exchange(p.epochs, count_);
+    const int64_t outer_runs = std::exchange(p.runs_per_epoch, 1);
+    const Output left_out = left_out_.Read(loc_);
+    const int64_t limit =
+        count_ < 0 ? std::numeric_limits<int64_t>::max() : count_;
+    // How many elements have been seen, those that are left out too.
+    Push(&flow, {Constant(int64_t{0})});
+    enum { kEpoch, kGoesOn, kBegin, kElements };
+    const Output at_begin = flow.slots.back();
+    PipelineBuilder::LoopState end = p.Loop(
+        {{first_epoch_.Read(loc_), Constant(true), at_begin,
+          epoch_elements_.Read(loc_)},
+         std::move(flow)},
+        1,
+        [&](const std::vector<Output>& vars) {
+          return ops::LogicalAnd(vars[kEpoch] < limit, vars[kGoesOn]);
+        },
+        [&](PipelineBuilder::LoopState s) {
+          const Output begin = s.vars[kBegin], elements = s.vars[kElements];
+          s.flow = upstream_->Fold(
+              p, std::move(s.flow), [&](Flow f, const Element& x) {
+                const Output seen = Counted(Pop(&f), begin, elements);
+                f = StepIf(seen >= left_out, f, x, step, loc_);
+                Push(&f, {seen + 1});
+                return f;
+              });
+          Output seen = Pop(&s.flow);
+          const Output now = seen - begin;
+          // (Before an element of the next epoch leaves.)
+          const Output known =
+              ops::SelectV2(ops::LogicalOr(ops::Equal(elements, int64_t{0}),
+                                           ops::Equal(elements, now)),
+                            now, int64_t{-1}, {}, loc_);
+          seen = After(seen, epoch_elements_.Assign(known, loc_));
+          Push(&s.flow, {seen});
+          // (An empty dataset is not repeated for ever.)
+          return PipelineBuilder::LoopState{
+              {s.vars[kEpoch] + 1, now > int64_t{0}, seen, known},
+              std::move(s.flow)};
+        },
+        loc_);
+    Pop(&end.flow);
+    p.epochs = outer_epochs;
+    p.runs_per_epoch = outer_runs;
+    return end.flow;
+  }
+
+ private:
+  // `seen`; if the epoch turns out to be longer than others were, after that
+  // has been noted.
+  Output Counted(const Output& seen, const Output& begin,
+                 const Output& elements) const {
+    const Output longer = ops::LogicalAnd(elements > int64_t{0},
+                                          seen - begin >= elements, {}, loc_);
+    return Cond(
+        longer,
+        [&] {
+          return After(seen,
+                       epoch_elements_.Assign(Constant(int64_t{-1}), loc_));
+        },
+        [&] { return ops::Identity(seen, {}, loc_); }, "if_longer", loc_);
+  }
+
+  const int64_t count_;
+  const Var first_epoch_, left_out_, epoch_elements_;
+};
+
+PipelinePosition::PipelinePosition(SourceLoc loc)
+    : loc_(loc),
+      taken_(Counter("position", kGlobalVariables, loc)),
+      epoch_elements_(Counter("epoch_elements", kGlobalVariables, loc)),
+      first_epoch_(Counter("first_epoch", kLocalVariables, loc)),
+      left_out_(Counter("left_out", kLocalVariables, loc)) {}
+
+NodePtr PipelinePosition::From(const NodePtr& last) { return From(last, 1); }
+
+NodePtr PipelinePosition::From(const NodePtr& node, int64_t elements) {
+  if (const auto grouping = node->grouping()) {
+    int64_t before = 0;
+    if (!__builtin_mul_overflow(elements, grouping->elements, &before))
+      return grouping->make(From(grouping->upstream, before));
+  }
+  elements_ = elements;
+  if (const auto epochs = node->repeats()) {
+    has_epochs_ = true;
+    return std::make_shared<FromEpoch>(*epochs, *this);
+  }
+  return std::make_shared<FromTaken>(node, left_out_, loc_);
+}
+
+SavedPosition PipelinePosition::Saved() const {
+  SavedPosition saved;
+  saved.taken = taken_;
+  saved.epoch_elements = epoch_elements_;
+  saved.elements = elements_;
+  // (A checkpoint may hold anything.)
+  const Output taken = ops::Maximum(taken_.Read(loc_), int64_t{0}, {}, loc_);
+  Output epoch = Constant(int64_t{0}), left_out = taken;
+  if (has_epochs_) {
+    const Output elements = epoch_elements_.Read(loc_);
+    epoch = ops::SelectV2(
+        elements > int64_t{0},
+        ops::FloorDiv(taken, ops::Maximum(elements, int64_t{1}, {}, loc_), {},
+                      loc_),
+        int64_t{0}, {}, loc_);
+    left_out = taken - epoch * elements;
+  }
+  saved.begin = sluice::Group(
+      {first_epoch_.Assign(epoch, loc_), left_out_.Assign(left_out, loc_)},
+      "begin", loc_);
+  const Operand none(Constant(int64_t{0}));
+  saved.rewind =
+      Group({taken_.Assign(none, loc_), epoch_elements_.Assign(none, loc_)},
+            "rewind", loc_);
+  return saved;
+}
+
+void RefuseRandomState(const Graph& graph, int first, SourceLoc loc) {
+  for (int i = first; i < graph.num_nodes(); ++i) {
+    const Node& n = *graph.nodes()[static_cast<size_t>(i)];
+    const OpDef& def = n.op();
+    // (A queue that shuffles has seeds too, but gives a handle.)
+    if (!def.stateful || n.FindAttr("seed2") == nullptr ||
+        n.num_outputs() == 0 || n.output_type(0) == DType::kResource ||
+        IsRef(n.output_type(0)))
+      continue;
+    BuildError(
+        InvalidArgument("pipeline whose position is saved: expected functions "
+                        "that give the same for the same element, got ",
+                        def.name, " '", n.name(),
+                        "', whose numbers depend on what was drawn before; "
+                        "hint: a Stateless operation, whose seed is the number "
+                        "that Enumerate gives the element"),
+        loc);
+    return;
+  }
+}
+
+}  // namespace sluice::internal
