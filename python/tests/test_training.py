@@ -218,17 +218,20 @@ def test_overridden_steps_use_the_others_of_the_library(run, resource):
     near(run(optimizer.get_slot(w, "momentum")), [2, 2])
 
 
-def test_an_optimizer_does_not_keep_graphs():
+def test_an_optimizer_keeps_only_its_last_graph():
     import gc
     import weakref
     optimizer = tf.train.AdamOptimizer(0.1)
-    with tf.Graph().as_default() as graph:
-        optimizer.minimize(tf.Variable(1.0) * 2.0)
-    gone = weakref.ref(graph)
+    seen = []
+    for _ in range(3):
+        with tf.Graph().as_default() as graph:
+            optimizer.minimize(tf.Variable(1.0, name="v") * 2.0)
+            assert len(optimizer.variables()) == 4
+        seen.append(weakref.ref(graph))
     del graph
     gc.collect()
-    assert gone() is None
-    assert optimizer.get_slot_names() == []
+    assert [g() is None for g in seen] == [True, True, False]
+    assert optimizer.get_slot_names() == ["m", "v"]
 
 
 def test_adam_subclasses_get_distinct_rows(run):

@@ -166,8 +166,7 @@ class Optimizer:
 
     def get_slot_names(self):
         """Returns the names of the slots."""
-        return sorted({name for built in self._built.values()
-                       for name in built.slot_names()})
+        return sorted(self._slots)
 
     def variables(self):
         """Returns the optimizer's variables in the default graph by name."""
@@ -210,6 +209,18 @@ class Optimizer:
     def _tensors(self):
         """Returns the tensors of the hyperparameters."""
         return [getattr(self, tensor) for _, tensor in self._hyperparameters]
+
+    @property
+    def _slots(self):
+        """The slots by their names and TensorFlow's keys of variables."""
+        slots = {}
+        for graph, built in self._built.items():
+            for name in built.slot_names():
+                slots.setdefault(name, {}).update(
+                    {(graph, v.op.name): self.get_slot(v, name) for v in
+                     list(graph.__dict__["_variables_by_handle"].values())
+                     if self.get_slot(v, name) is not None})
+        return slots
 
     def _call_if_callable(self, param):
         return param() if callable(param) else param

@@ -2,6 +2,7 @@
 // an update touches, and the order of its parts.
 #include "client/nn/adam_optimizers.h"
 
+#include <algorithm>
 #include <set>
 
 #include "client/testing/client_test_util.h"
@@ -159,8 +160,11 @@ TEST_F(AdamTest, MomentsThatSomethingElseReadsKeepTheirNodes) {
   int fetched = 0;
   for (size_t i = 0; i < graph_.nodes().size(); ++i) {
     Node* const n = graph_.nodes()[i].get();
-    if (n->kind() != OpKind::kReadVariable || n->control_inputs().empty() ||
-        n->control_inputs()[0]->kind() != OpKind::kScatterAdd)
+    const auto& before = n->control_inputs();
+    if (n->kind() != OpKind::kReadVariable ||
+        std::none_of(before.begin(), before.end(), [](const Node* c) {
+          return c->kind() == OpKind::kScatterAdd;
+        }))
       continue;
     ++fetched;
     EXPECT_EQ(OpsOf(graph_, train, {Output(n)}).count("ResourceScatterAdd"),
