@@ -10,6 +10,7 @@
 
 #include "client/nn/adam_optimizers.h"
 #include "client/nn/moving_averages.h"
+#include "client/tensorflow_names.h"
 #include "flow.h"
 #include "ops.h"
 #include "scopes.h"
@@ -194,6 +195,7 @@ Node* PythonOptimizer::ApplyOwn(const py::object& grad, const Output& handle,
                                 const py::list& numbers) {
   PyGraph& g = GraphOf(handle.node);
   const Building here(g);
+  const TensorFlowNames names;
   TakeNumbers(g, numbers);
   Node* const made = ApplyBuilt(ToGradient(g, grad), Var::FromHandle(handle));
   CheckBuilt(g);
@@ -205,6 +207,7 @@ Node* PythonOptimizer::FinishOwn(const std::vector<Node*>& updates,
                                  const py::list& numbers) {
   PyGraph& g = updates.empty() ? TargetGraph() : GraphOf(updates[0]);
   const Building here(g);
+  const TensorFlowNames names;
   TakeNumbers(g, numbers);
   Node* const made = FinishBuilt(updates, name);
   CheckBuilt(g);
@@ -215,6 +218,7 @@ Node* PythonOptimizer::Decay(const Output& handle, const Output& part,
                              const Output& indices) {
   PyGraph& g = GraphOf(handle.node);
   const Building here(g);
+  const TensorFlowNames names;
   Node* const made = DecayBuilt(Var::FromHandle(handle), part, indices);
   CheckBuilt(g);
   return made;
@@ -457,6 +461,7 @@ Node* AssignAverage(const std::string& scope, const Output& handle,
                     const py::object& make) {
   PyGraph& g = GraphOfArguments({py::cast(handle), value, decay});
   const Building here(g);
+  const TensorFlowNames names;
   const SourceLoc loc = UserLine();
   const Var variable = Var::FromHandle(InGraphOf(g, handle));
   MovingAverageUpdate update;
@@ -509,6 +514,7 @@ Node* MoveAverages(const py::object& self, const py::object& decay,
                    const Handles& tensors) {
   PyGraph& g = GraphOfArguments({py::cast(handles), py::cast(tensors)});
   const Building here(g);
+  const TensorFlowNames names;
   const SourceLoc loc = UserLine();
   MovingAverageOptions options;
   if (!num_updates.is_none())

@@ -173,8 +173,9 @@ std::vector<Node*> WritersOf(const Var& var, int first, Node* whole) {
         IsControlFlow(*n) || n->kind() == OpKind::kReadVariable)
       continue;
     const DType t = n->input(0).valid() ? n->input(0).dtype() : DType::kInvalid;
-    if ((t == DType::kResource || IsRef(t)) &&
-        n->op().inputs[0].type_attr.empty() &&
+    const ArgDef& written = n->op().inputs[0];
+    if ((written.is_ref ||
+         (t == DType::kResource && written.type_attr.empty())) &&
         WrittenBy(n->input(0)).SameAs(var.handle()))
       writers.push_back(n);
   }
