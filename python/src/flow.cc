@@ -1,4 +1,4 @@
-// Gradients, conditionals, loops and optimizers: the C++ libraries, which call
+// Gradients, conditionals and loops: the C++ libraries, which call
 // Python's functions back while they build.
 //
 // What such a function raises is what the whole call raises: the error stays
@@ -7,7 +7,6 @@
 
 #include "client/autodiff/gradients.h"
 #include "client/control/control_flow.h"
-#include "client/nn/optimizers.h"
 #include "graph/exact_line.h"
 #include "ops.h"
 #include "scopes.h"
@@ -187,95 +186,6 @@ std::vector<Output> MakeWhile(
   return made;
 }
 
-// ---- Optimizers -------------------------------------------------------------
-
-// An optimizer whose updates are methods of a Python object: _prepare(),
-// _dense(gradient, handle), _sparse((values, indices, dense_shape), handle);
-// the library decides what they wait for. (Python makes its slots before.)
-class PythonOptimizer : public Optimizer {
- public:
-  PythonOptimizer(std::string name, bool accepts_repeated_indices)
-      : Optimizer(std::move(name)), repeated_(accepts_repeated_indices) {}
-
-  // Gates: 0 none, 1 op, 2 graph, as TensorFlow counts; for 1 the library's own
-  // does, which is stricter.
-  py::list Compute(const Output& loss, const std::vector<Output>& handles,
-                   const Output& grad_loss, int gate, bool colocate) {
-    gate_ = gate == 0   ? GradientGate::kNone
-            : gate == 2 ? GradientGate::kGraph
-                        : GradientGate::kReads;
-    MinimizeOptions options;
-    for (const Output& o : handles)
-      options.variables.push_back(Var::FromHandle(o));
-    options.grad_loss = grad_loss;
-    options.gate = gate_;
-    options.colocate = colocate;
-    PyGraph& g = GraphOf(loss.node);
-    const Building here(g);
-    const Result<std::vector<GradAndVar>> grads =
-        ComputeGradients(loss, options, UserLine());
-    CheckBuilt(g, grads.status());
-    py::list list;
-    for (const GradAndVar& one : *grads)
-      list.append(FromGradient(one.gradient));
-    return list;
-  }
-
-  // `self` is the object whose methods are called.
-  Node* Apply(const py::object& self, const std::string& node_name,
-              const std::vector<std::pair<py::object, Output>>& pairs,
-              const Output& global_step) {
-    if (pairs.empty()) Raise(PyExc_ValueError, "No variables provided.");
-    PyGraph& g = GraphOf(pairs.back().second.node);
-    std::vector<GradAndVar> grads;
-    for (const auto& [grad, handle] : pairs) {
-      GradAndVar one;
-      one.gradient = ToGradient(g, grad);
-      one.var = Var::FromHandle(handle);
-      grads.push_back(one);
-    }
-    MinimizeOptions options;
-    options.name = node_name;
-    options.gate = gate_;
-    if (global_step.valid()) options.global_step = Var::FromHandle(global_step);
-    const Building here(g);
-    self_ = self;
-    const Result<Node*> train = ApplyGradients(grads, options, UserLine());
-    self_ = py::object();
-    CheckBuilt(g, train.status());
-    return *train;
-  }
-
- protected:
-  void Prepare() override {
-    FromLibrary([&] { self_.attr("_prepare")(); });
-  }
-  Node* ApplyDense(Output grad, const Var& var) override {
-    return Update("_dense", py::cast(grad), var);
-  }
-  Node* ApplySparse(const Gradient& g, const Var& var) override {
-    return Update("_sparse", FromGradient(g), var);
-  }
-  bool AcceptsRepeatedIndices() const override { return repeated_; }
-
- private:
-  Node* Update(const char* method, const py::object& grad, const Var& var) {
-    return FromLibrary([&] {
-      const py::object made = self_.attr(method)(grad, var.handle());
-      py::detail::make_caster<Node> node;
-      if (!node.load(made, false))
-        Raise(PyExc_TypeError,
-              absl::StrCat(method, ": expected an Operation or a Tensor, ",
-                           Got(made)));
-      return node.node;
-    });
-  }
-
-  const bool repeated_;
-  GradientGate gate_ = GradientGate::kReads;
-  py::object self_;  // While Apply runs.
-};
-
 }  // namespace
 
 void AddFlow(py::module_& m) {
@@ -283,10 +193,6 @@ void AddFlow(py::module_& m) {
   m.def("register_gradient", RegisterPythonGradient);
   m.def("cond", MakeCond);
   m.def("while_loop", MakeWhile);
-  py::class_<PythonOptimizer>(m, "Optimizer")
-      .def(py::init<std::string, bool>())
-      .def("compute", &PythonOptimizer::Compute)
-      .def("apply", &PythonOptimizer::Apply);
 }
 
 }  // namespace sluice::python

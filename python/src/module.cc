@@ -14,6 +14,7 @@ void AddDefun(py::module_& m);
 void AddEvents(py::module_& m);
 void AddFlow(py::module_& m);
 void AddFunctions(py::module_& m);
+void AddOptimizers(py::module_& m);
 void AddRecords(py::module_& m);
 void AddReplicas(py::module_& m);
 void AddSavedModels(py::module_& m);
@@ -39,6 +40,7 @@ PYBIND11_MODULE(_core, m) {
   python::AddFlow(m);
   python::AddFunctions(m);
   python::AddInterrupts(m);
+  python::AddOptimizers(m);
   python::AddRecords(m);
   python::AddReplicas(m);
   python::AddSavedModels(m);

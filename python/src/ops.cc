@@ -693,6 +693,14 @@ Output ToOutput(PyGraph& graph, py::handle value, DType want, bool as_ref,
   return InGraphOf(graph, tensor->output);
 }
 
+Operand ToOperand(PyGraph& g, py::handle o, SourceLoc loc) {
+  if (PyFloat_Check(o.ptr()) ||
+      (PyLong_Check(o.ptr()) && !PyBool_Check(o.ptr())))
+    return Operand(py::cast<double>(o), loc.file, loc.line);
+  return Operand(ToOutput(g, o, DType::kInvalid, false, "Const", loc), loc.file,
+                 loc.line);
+}
+
 PyGraph& GraphOfArguments(const std::vector<py::handle>& arguments) {
   PyGraph& target = TargetGraph();
   if (target.is_function) return target;

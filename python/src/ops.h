@@ -26,6 +26,10 @@ Output InGraphOf(PyGraph& graph, const Output& o);
 Output ToOutput(PyGraph& graph, py::handle value, DType want, bool as_ref,
                 const std::string& name, SourceLoc loc);
 
+// An argument of a library function: Python's own numbers, which take the type
+// of what they meet, or what becomes a tensor.
+Operand ToOperand(PyGraph& graph, py::handle value, SourceLoc loc);
+
 // The graph of the first tensor (or variable) among the arguments, in lists
 // too, or the default one; ValueError if they are of several. A function's body
 // takes them all.

@@ -11,16 +11,6 @@
 namespace sluice::python {
 namespace {
 
-// An argument of a library function: Python's own numbers, which take the type
-// of what they meet, or what becomes a tensor.
-Operand ToOperand(PyGraph& g, py::handle o, SourceLoc loc) {
-  if (PyFloat_Check(o.ptr()) ||
-      (PyLong_Check(o.ptr()) && !PyBool_Check(o.ptr())))
-    return Operand(py::cast<double>(o), loc.file, loc.line);
-  return Operand(ToOutput(g, o, DType::kInvalid, false, "Const", loc), loc.file,
-                 loc.line);
-}
-
 // Calls `make(operand)`, which builds an Output, in the graph of the arguments;
 // `operand(o)` is an argument as an Operand.
 template <typename Make>

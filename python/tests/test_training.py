@@ -133,7 +133,7 @@ def test_sparse_updates_match_dense_updates(run, name, resource):
 
 
 @pytest.mark.parametrize("resource", [False, True])
-def test_adam_updates_rows_as_one_op_that_moves_all_rows(run, resource):
+def test_adam_for_rows_moves_all_rows(run, resource):
     start = np.array([[1.0, -2.0], [0.5, 0.5], [3.0, 0.1]], np.float32)
     w = tf.Variable(start, use_resource=resource)
     dense = tf.Variable(start, use_resource=resource)
@@ -143,13 +143,95 @@ def test_adam_updates_rows_as_one_op_that_moves_all_rows(run, resource):
     loss = tf.reduce_sum(tf.gather(w, rows) * values) + tf.reduce_sum(
         tf.matmul(tf.one_hot(rows, 3), dense) * values)
     train = tf.train.AdamOptimizer(0.1).minimize(loss)
-    of_rows = [op for op in tf.get_default_graph().get_operations()
-               if "SparseApplyAdam" in op.type]
-    assert len(of_rows) == 1
     run(tf.global_variables_initializer())
     for chosen in ([2, 0, 2], [1, 1, 1], [0, 2, 0]):  # Repeated ones add up.
         run(train, {rows: chosen})
         near(run(w), run(dense))
+
+
+@pytest.mark.parametrize("resource", [False, True])
+def test_rows_are_updated_by_tensorflows_ops_that_run_as_one(session,
+                                                             resource):
+    w = tf.Variable([[1.0], [2.0], [3.0]], use_resource=resource)
+    train = tf.train.AdamOptimizer(0.1).minimize(
+        tf.reduce_sum(tf.gather(w, [2, 0, 2])))
+    ours = {"SparseApplyAdam", "ResourceSparseApplyAdam"}
+    assert not ours & {op.type for op in w.graph.get_operations()}
+    session.run(tf.global_variables_initializer())
+    metadata = tf.RunMetadata()
+    session.run(train, options=tf.RunOptions(output_partition_graphs=True),
+                run_metadata=metadata)
+    run = [node.op for graph in metadata.partition_graphs
+           for node in graph.node]
+    assert len(ours & set(run)) == 1
+    assert not {"ScatterAdd", "ResourceScatterAdd", "Unique"} & set(run)
+
+
+def test_a_slot_of_a_part_is_a_part_of_the_slot():
+    w = tf.get_variable("w", [5, 2],
+                        partitioner=tf.fixed_size_partitioner(2))
+    tf.train.MomentumOptimizer(0.1, 0.9).minimize(
+        tf.reduce_sum(tf.nn.embedding_lookup(w, [1, 2])))
+    slots = [v for v in tf.global_variables() if "Momentum" in v.op.name]
+    assert [(v._save_slice_info.full_name, v._save_slice_info.spec)
+            for v in slots] == [("w/Momentum", "5 2 0,3:0,2"),
+                                ("w/Momentum", "5 2 3,2:0,2")]
+
+
+@pytest.mark.parametrize("resource", [False, True])
+def test_overridden_steps_use_the_others_of_the_library(run, resource):
+    calls = []
+
+    class Own(tf.train.MomentumOptimizer):
+        def _create_slots(self, var_list):
+            super()._create_slots(var_list)
+            for v in var_list:
+                self._zeros_slot(v, "count", "Count")
+
+        def _resource_apply_dense(self, grad, var):
+            calls.append("resource")
+            counted = self.get_slot(var, "count").assign_add(tf.ones([2]))
+            with tf.control_dependencies([counted]):
+                return super()._resource_apply_dense(grad * 2.0, var)
+
+        def _apply_dense(self, grad, var):
+            calls.append("reference")
+            counted = self.get_slot(var, "count").assign_add(tf.ones([2]))
+            with tf.control_dependencies([counted]):
+                return super()._apply_dense(grad * 2.0, var)
+
+        def _finish(self, update_ops, name_scope):
+            calls.append(name_scope)
+            return super()._finish(update_ops, name_scope)
+
+    w = tf.Variable([1.0, 2.0], name="w", use_resource=resource)
+    optimizer = Own(0.5, 0.9)
+    train = optimizer.minimize(tf.reduce_sum(w))
+    assert calls == ["resource" if resource else "reference", "Momentum/"]
+    assert optimizer.get_slot_names() == ["count", "momentum"]
+    assert [v.op.name for v in optimizer.variables()] == ["w/Count",
+                                                          "w/Momentum"]
+    run(tf.global_variables_initializer())
+    run(train)
+    near(run(w), [0, 1])
+    near(run(optimizer.get_slot(w, "count")), [1, 1])
+    near(run(optimizer.get_slot(w, "momentum")), [2, 2])
+
+
+def test_an_optimizer_keeps_only_its_last_graph():
+    import gc
+    import weakref
+    optimizer = tf.train.AdamOptimizer(0.1)
+    seen = []
+    for _ in range(3):
+        with tf.Graph().as_default() as graph:
+            optimizer.minimize(tf.Variable(1.0, name="v") * 2.0)
+            assert len(optimizer.variables()) == 4
+        seen.append(weakref.ref(graph))
+    del graph
+    gc.collect()
+    assert [g() is None for g in seen] == [True, True, False]
+    assert optimizer.get_slot_names() == ["m", "v"]
 
 
 def test_adam_subclasses_get_distinct_rows(run):

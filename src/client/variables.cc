@@ -218,7 +218,15 @@ Var Var::FromHandle(Output handle) {
     v.handle_ = v.value_ = handle;
     return v;
   }
-  if (!MakesVariable(*handle.node)) return v;
+  if (!MakesVariable(*handle.node)) {
+    // An argument of a function that is known to be a variable.
+    if (handle.node->op().role != OpRole::kArg ||
+        VariableType(handle) == DType::kInvalid)
+      return v;
+    v.handle_ = handle;
+    v.value_ = BuildRead(handle, "", {});
+    return v;
+  }
   const Graph& g = *handle.graph();
   const std::string& name = handle.node->name();
   v.handle_ = handle;

@@ -62,6 +62,9 @@ enum class OpKind : uint8_t {
   kReadVariable,   // ReadVariableOp.
   kVariableShape,  // VariableShape.
   kIsInitialized,  // IsVariableInitialized, VarIsInitializedOp.
+  kAssign,         // Assign, AssignVariableOp.
+  kAssignSub,      // AssignSub, AssignSubVariableOp.
+  kScatterAdd,     // ScatterAdd, ResourceScatterAdd.
   // Shapes. ReadsOnlyShapes names these four.
   kShape,
   kShapeN,
@@ -106,6 +109,8 @@ enum class OpKind : uint8_t {
   kAddN,
   kSub,
   kMul,
+  kDiv,  // RealDiv, Div. (They differ for integers.)
+  kSqrt,
   kNeg,
   kFloorDiv,
   kFloorMod,
@@ -131,6 +136,8 @@ enum class OpKind : uint8_t {
   kZerosLike,
   kOnesLike,
   kSparseConcat,
+  kUnique,  // Unique, without counts.
+  kUnsortedSegmentSum,
   // Functional nodes. (All with role kFunctional; one of kind kOther calls the
   // function of its own name.)
   kIf,

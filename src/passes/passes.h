@@ -84,6 +84,16 @@ Status AccumulateProducts(Graph* graph);
 // take single elementwise nodes.
 Status FuseProducts(Graph* graph, const std::vector<Node*>& keep);
 
+// Adam's update for a gradient of some rows, which TensorFlow's optimizers
+// build from some twenty nodes (client/nn/adam_optimizers.h), becomes one node
+// (SparseApplyAdam), if the moments between have no other readers and the step
+// needs none of the nodes in `keep` by name. The sums of repeated rows before
+// it are left out. The replaced nodes are left without readers.
+// Needs: connected, lowered. Runs before OrderReads, whose control edges would
+// be in the way, and FoldConstants. Takes time linear in the graph for each
+// update.
+Status FuseSparseAdam(Graph* graph, const std::vector<Node*>& keep);
+
 // Makes ops that join the elements of a gradient array wait for the end of the
 // loop that wrote them: then only the array refers to the elements, and rows of
 // one buffer are joined without a copy.

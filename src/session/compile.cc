@@ -23,6 +23,10 @@ Result<OptimizedStep> OptimizeStep(const Graph& graph, const StepSignature& s,
   step.targets.insert(step.targets.end(), effects.begin(), effects.end());
   constexpr StepProperties kStep = kConnected | kLowered;
   SLUICE_RETURN_IF_ERROR(CheckAfter("LowerFunctional", *g, kStep));
+  if (common_subexpressions) {
+    SLUICE_RETURN_IF_ERROR(FuseSparseAdam(g, step.targets));
+    SLUICE_RETURN_IF_ERROR(CheckAfter("FuseSparseAdam", *g, kStep));
+  }
   SLUICE_RETURN_IF_ERROR(OrderReads(g));
   SLUICE_RETURN_IF_ERROR(CheckAfter("OrderReads", *g, kStep));
   if (constant_folding)

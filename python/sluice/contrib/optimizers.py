@@ -4,46 +4,22 @@ from sluice import _core
 from sluice.framework.default_session import get_default_session
 from sluice.compat import logging
 from sluice.framework import graph as graphs
-from sluice.framework.conversion import IndexedSlices, convert_to_tensor
-from sluice.ops import array_ops, control_flow, math_ops
+from sluice.framework.conversion import convert_to_tensor
+from sluice.ops import array_ops
 from sluice.ops.gradients import _list, gradients
 from sluice.ops.variables import Variable, trainable_variables
 from sluice.training.optimizer import AdamOptimizer, MomentumOptimizer
 
-_op = _core.op
-
-
-def _rows(variable, values, indices):
-    """Assigns rows of a variable."""
-    return variable.scatter_update(IndexedSlices(values, indices))
-
 
 class NadamOptimizer(AdamOptimizer):
-    """Adam with Nesterov momentum (Dozat, 2016)."""
+    """Adam with Nesterov momentum (Dozat, 2016).
 
-    def _apply(self, op, var, *grad):
-        return super()._apply(op, var, *grad, use_nesterov=True)
+    A gradient of rows lets the moments of all rows decay, but moves only its
+    own.
+    """
 
-    def _apply_rows(self, grad, var, indices):
-        power1, power2 = (self._rate(p.value(), var)
-                          for p in self._powers(var))
-        rate, beta1, beta2, epsilon = self._rates(var)
-        rate = rate * math_ops.sqrt(1 - power2) / (1 - power1)
-        m, v = (self._decayed(var, *slot, indices) for slot in (
-            ("m", beta1, grad * (1 - beta1)),
-            ("v", beta2, grad * grad * (1 - beta2))))
-        ahead = (1 - beta1) * grad + beta1 * array_ops.gather(m, indices)
-        step = var.scatter_sub(IndexedSlices(
-            rate * ahead / (math_ops.sqrt(array_ops.gather(v, indices)) +
-                            epsilon), indices))
-        return control_flow.group(step, m, v)
-
-    def _decayed(self, var, slot, beta, rows, indices):
-        """Decays a slot and adds to some of its rows."""
-        slot = self.get_slot(var, slot)
-        kept = slot.assign(slot.value() * beta, self._use_locking)
-        with graphs.control_dependencies([kept]):
-            return slot.scatter_add(IndexedSlices(rows, indices))
+    def _build(self):
+        return _core.Optimizer.adam(self._name, True, "moments")
 
 
 class LazyAdamOptimizer(AdamOptimizer):
@@ -52,25 +28,22 @@ class LazyAdamOptimizer(AdamOptimizer):
     The moments of the other rows do not decay.
     """
 
-    def _apply_rows(self, grad, var, indices):
-        return super()._apply_rows(grad, var, indices, lazy=True)
+    def _build(self):
+        return _core.Optimizer.adam(self._name, False, "lazy")
 
 
 class AdaMaxOptimizer(AdamOptimizer):
     """Adam with the infinity norm (Kingma and Ba, 2014, section 7)."""
+
+    _initial_values = {"beta1": "_beta1"}
 
     def __init__(self, learning_rate=0.001, beta1=0.9, beta2=0.999,
                  epsilon=1e-8, use_locking=False, name="AdaMax"):
         super().__init__(learning_rate, beta1, beta2, epsilon, use_locking,
                          name)
 
-    def _create_slots(self, var_list):
-        self._create_non_slot_variable(
-            self._call_if_callable(self._beta1), "beta1_power",
-            min(var_list, key=lambda v: v.name))
-        for v in var_list:
-            self._zeros_slot(v, "m", self._name)
-            self._zeros_slot(v, "v", self._name)
+    def _build(self):
+        return _core.Optimizer.ada_max(self._name)
 
     def _get_beta_accumulators(self):
         """Returns the variable of the power of beta1."""
@@ -78,38 +51,6 @@ class AdaMaxOptimizer(AdamOptimizer):
                                            graphs.get_default_graph())
 
     _beta1_power = property(_get_beta_accumulators)
-
-    def _power(self, var):
-        return self._rate(self._get_non_slot_variable(
-            "beta1_power", var.graph).value(), var)
-
-    def _apply(self, op, var, grad):
-        m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
-        return _op(op.replace("Adam", "AdaMax"))(
-            var._ref(), m._ref(), v._ref(), self._power(var),
-            *self._rates(var), grad, use_locking=self._use_locking)
-
-    def _apply_rows(self, grad, var, indices):
-        rate, beta1, beta2, epsilon = self._rates(var)
-        m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
-        new_m = beta1 * array_ops.gather(m, indices) + (1 - beta1) * grad
-        new_v = math_ops.maximum(beta2 * array_ops.gather(v, indices),
-                                 math_ops.abs(grad))
-        step = var.scatter_sub(IndexedSlices(
-            rate / (1 - self._power(var)) * new_m / (new_v + epsilon),
-            indices))
-        return control_flow.group(step, _rows(m, new_m, indices),
-                                  _rows(v, new_v, indices))
-
-    def _finish(self, update_ops, name_scope):
-        power = self._get_non_slot_variable("beta1_power",
-                                            update_ops[0].graph)
-        with graphs.control_dependencies(update_ops), graphs.colocate_with(
-                power.op):
-            update = power.assign(
-                power.read_value() * self._rate(self._beta1_t, power),
-                self._use_locking)
-        return control_flow.group(*update_ops, update, name=name_scope)
 
 
 class DecoupledWeightDecayExtension:
@@ -158,42 +99,32 @@ class DecoupledWeightDecayExtension:
         return self._decay_var_list is None or any(
             var._ref() is v for v in self._decay_var_list)
 
-    def _after_decay(self, var, apply):
-        """Applies an update after the variable has decayed."""
+    def _after_decay(self, var, indices, apply):
+        """Applies an update after the variable, or its rows, have decayed."""
         if not self._decays(var):
             return apply()
-        lost = self._rate(self._weight_decay_tensor, var) * var.value()
-        with graphs.control_dependencies(
-                [var.assign_sub(lost, self._use_locking)]):
-            return apply()
-
-    def _after_decay_of_rows(self, var, indices, apply):
-        """Applies an update after the updated rows have decayed."""
-        if not self._decays(var):
-            return apply()
-        lost = self._rate(self._weight_decay_tensor, var) * array_ops.gather(
-            var, indices)
-        with graphs.control_dependencies(
-                [var.scatter_sub(IndexedSlices(lost, indices))]):
+        lost = self._in(var.graph).decay(
+            var._ref(), self._weight_decay_tensor, indices)
+        with graphs.control_dependencies([lost]):
             return apply()
 
     def _apply_dense(self, grad, var):
         return self._after_decay(
-            var, lambda: super(DecoupledWeightDecayExtension,
-                               self)._apply_dense(grad, var))
+            var, None, lambda: super(DecoupledWeightDecayExtension,
+                                     self)._apply_dense(grad, var))
 
     def _resource_apply_dense(self, grad, var):
         return self._after_decay(
-            var, lambda: super(DecoupledWeightDecayExtension,
-                               self)._resource_apply_dense(grad, var))
+            var, None, lambda: super(DecoupledWeightDecayExtension,
+                                     self)._resource_apply_dense(grad, var))
 
     def _apply_sparse(self, grad, var):
-        return self._after_decay_of_rows(
+        return self._after_decay(
             var, grad.indices, lambda: super(
                 DecoupledWeightDecayExtension, self)._apply_sparse(grad, var))
 
     def _resource_apply_sparse(self, grad, var, indices):
-        return self._after_decay_of_rows(
+        return self._after_decay(
             var, indices, lambda: super(
                 DecoupledWeightDecayExtension,
                 self)._resource_apply_sparse(grad, var, indices))

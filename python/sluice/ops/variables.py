@@ -671,6 +671,14 @@ def _variable_of_handle(handle):
     return known[handle.name]
 
 
+def _remember_by_handle(variable):
+    """Makes a variable that of its handle, which is returned."""
+    handle = variable._ref()
+    handle.graph.__dict__.setdefault("_variables_by_handle", {})[
+        handle.name] = variable
+    return handle
+
+
 graphs._variable_of_handle = _variable_of_handle
 graphs._variable_from_def = Variable._from_def
 

@@ -1,15 +1,15 @@
 """Moving averages of variables and tensors."""
 
 import contextlib
+import functools
 import itertools
 
+from sluice import _core
 from sluice.framework import dtypes, graph as graphs
-from sluice.framework.conversion import convert_to_tensor
 from sluice.framework.graph import GraphKeys
 from sluice.framework.node_def import VARIABLE_OPS
 from sluice.ops import (
-    array_ops, control_flow, init_ops, math_ops, variable_scope as scopes,
-    variables)
+    array_ops, init_ops, math_ops, variable_scope as scopes, variables)
 from sluice.ops.variables import Variable
 from sluice.training import slot_creator
 
@@ -22,16 +22,13 @@ def assign_moving_average(variable, value, decay, zero_debias=True, name=None):
     """
     with graphs.name_scope(name, "AssignMovingAvg",
                            [variable, value, decay]) as scope:
-        with graphs.colocate_with(variable.op):
-            dtype = variable.dtype.base_dtype
-            rest = math_ops.cast(
-                convert_to_tensor(1.0 - decay, name="decay"), dtype)
-            value = math_ops.cast(value, dtype)
-            if zero_debias:
-                delta = _debiased(variable, value, rest)
-            else:
-                delta = (variable.value() - value) * rest
-            return variables.assign_sub(variable, delta, name=scope)
+        done = _core.assign_moving_average(
+            scope, variable._ref(), value, decay,
+            functools.partial(_beside, variable) if zero_debias else None)
+        if not variable._resource:
+            return done.outputs[0]
+        with graphs.control_dependencies([done]):
+            return variable.read_value()
 
 
 def _another(name):
@@ -47,18 +44,14 @@ def _another(name):
     return next(n for n in names if f"{scope.name}/{n}" not in taken)
 
 
-def _debiased(variable, value, rest):
-    """Returns the amount to subtract from a debiased average."""
-    with scopes.variable_scope(variable.op.name, values=[variable, value]):
-        dtype = variable.dtype.base_dtype
-        biased = scopes.get_variable(
-            _another("biased"), variable.shape, dtype, init_ops.Zeros(),
-            trainable=False)
-        steps = scopes.get_variable(_another("local_step"), [], dtype,
-                                    init_ops.Zeros(), trainable=False)
-        moved = variables.assign_sub(biased, (biased.value() - value) * rest)
-        count = variables.assign_add(steps, 1)
-        return variable.value() - moved / (1 - math_ops.pow(1.0 - rest, count))
+def _beside(variable, handle, name, shape):
+    """Makes a variable of zeros beside an average; returns its handle."""
+    del handle
+    with scopes.variable_scope(variable.op.name), graphs.colocate_with(
+            variable.op):
+        return scopes.get_variable(
+            _another(name), shape, variable.dtype.base_dtype, init_ops.Zeros(),
+            trainable=False)._ref()
 
 
 def weighted_moving_average(value, decay, weight, truediv=True,
@@ -122,28 +115,32 @@ class ExponentialMovingAverage:
         """
         if var_list is None:
             var_list = variables.trainable_variables()
-        of_tensors = []
         for x in var_list:
             base = x.dtype.base_dtype
             if base not in (dtypes.float16, dtypes.bfloat16, dtypes.float32,
                             dtypes.float64):
                 raise TypeError(f"The variables must be half, float, or "
                                 f"double: {x.name}")
-            if x.name not in self._averages:
-                self._averages[x.name] = self._make(x)
-            if not isinstance(x, Variable):
-                of_tensors.append(x.name)
-        with graphs.name_scope(self._name) as scope:
-            decay = convert_to_tensor(self._decay, name="decay")
-            if self._num_updates is not None:
-                n = math_ops.cast(self._num_updates, dtypes.float32)
-                decay = math_ops.minimum(decay, (1.0 + n) / (10.0 + n))
-            updates = [assign_moving_average(
-                self._averages[x.name],
-                x.value() if isinstance(x, Variable) else x, decay,
-                self._zero_debias and x.name in of_tensors)
-                       for x in var_list]
-            return control_flow.group(*updates, name=scope)
+        of = [x for x in var_list if isinstance(x, Variable)]
+        for v in of:
+            variables._remember_by_handle(v)
+        return _core.move_averages(
+            self, self._decay, self._num_updates, self._zero_debias,
+            self._name, [v._ref() for v in of],
+            [x for x in var_list if not isinstance(x, Variable)])
+
+    # ---- Called by _core; they return handles.
+
+    def _average_of(self, x, is_variable):
+        if is_variable:
+            x = variables._variable_of_handle(x)
+        if x.name not in self._averages:
+            self._averages[x.name] = self._make(x)
+        return self._averages[x.name]._ref()
+
+    def _of_debiased(self, handle, name, shape):
+        return _beside(variables._variable_of_handle(handle), handle, name,
+                       shape)
 
     def _make(self, x):
         of_variable = isinstance(x, Variable)
@@ -160,6 +157,7 @@ class ExponentialMovingAverage:
             average = Variable(first, trainable=False,
                                name=slot_creator.full_name(x, self._name),
                                use_resource=of_variable and x._resource)
+        variables._remember_by_handle(average)
         if of_variable:
             graphs.add_to_collection(GraphKeys.MOVING_AVERAGE_VARIABLES, x)
         return average

@@ -1,17 +1,22 @@
-"""The base class of optimizers, and the most common ones."""
+"""The base class of optimizers, and the most common ones.
+
+The library's optimizers (src/client/nn) compute gradients, make slots, and
+build and order the updates. The classes here are TensorFlow's: their arguments,
+and the methods that programs override.
+"""
+
+import weakref
 
 from sluice import _core
 from sluice.framework import graph as graphs
 from sluice.framework.conversion import (
-    IndexedSlices, constant, convert_to_tensor,
-    convert_to_tensor_or_indexed_slices)
+    IndexedSlices, convert_to_tensor, convert_to_tensor_or_indexed_slices)
 from sluice.framework.graph import GraphKeys
 from sluice.ops import array_ops, control_flow, math_ops
 from sluice.ops.gradients import _list, gradients
-from sluice.ops.variables import Variable, _variable_of_handle
+from sluice.ops.variables import (
+    Variable, _remember_by_handle, _variable_of_handle)
 from sluice.training import slot_creator
-
-_op = _core.op
 
 
 class Optimizer:
@@ -26,17 +31,31 @@ class Optimizer:
     """
 
     GATE_NONE, GATE_OP, GATE_GRAPH = 0, 1, 2
-    # Whether _apply_sparse accepts repeated indices.
-    _accepts_repeated_indices = False
+    # Of the hyperparameters that may change from step to step, in the library's
+    # order: the names of the attributes with the value (a number, a tensor or a
+    # function; None: _prepare is overridden) and with its tensor.
+    _hyperparameters = ()
+    # Of those that variables are initialized with, by the library's names.
+    _initial_values = {}
 
     def __init__(self, use_locking, name):
         if not name:
             raise ValueError("Must specify the optimizer name")
         self._use_locking = bool(use_locking)
         self._name = name
-        self._slots = {}
-        self._non_slots = {}
-        self._core = _core.Optimizer(name, self._accepts_repeated_indices)
+        # The library's optimizers by graph; they own the slots.
+        self._built = weakref.WeakKeyDictionary()
+
+    def _build(self):
+        """Returns the library's optimizer for one graph."""
+        return _core.Optimizer.own(self._name)
+
+    def _in(self, graph):
+        built = self._built.get(graph)
+        if built is None:
+            built = self._built[graph] = self._build()
+            built.use_locks(self._use_locking)
+        return built
 
     def get_name(self):
         """Returns the name, which is the prefix of scopes and slots."""
@@ -98,7 +117,7 @@ class Optimizer:
             if gate_gradients == self.GATE_GRAPH:
                 grads = control_flow.tuple(grads)
             return list(zip(grads, var_list))
-        grads = self._core.compute(
+        grads = self._in(loss.graph).compute(
             loss, [v._ref() for v in var_list], grad_loss, gate_gradients,
             bool(colocate_gradients_with_ops))
         return [(IndexedSlices(*g) if type(g) is tuple else g, v)
@@ -126,51 +145,24 @@ class Optimizer:
             if v.constraint is not None and isinstance(g, IndexedSlices):
                 raise RuntimeError("Cannot use a constraint function on a "
                                    "sparse variable.")
-        constrained = [v for g, v in pairs
-                       if g is not None and v.constraint is not None]
-        finishes = bool(constrained) or (
-            type(self)._finish is not Optimizer._finish)
-        refs = [(g, v._ref()) for g, v in pairs]
-        with pairs[0][1].graph.as_default():
-            with graphs.init_scope():
-                self._create_slots([v for g, v in pairs if g is not None])
-            if finishes or global_step is not None:
-                train = self._apply_and_finish(refs, constrained, finishes,
-                                               global_step, name)
-            else:
-                train = self._core.apply(self, name or self._name, refs, None)
+        for _, v in pairs:
+            _remember_by_handle(v)
+        graph = pairs[0][1].graph
+        with graph.as_default():
+            train = self._in(graph).apply(
+                self, name or self._name, [(g, v._ref()) for g, v in pairs],
+                None if global_step is None else global_step._ref(),
+                all(getattr(type(self), m) is getattr(Optimizer, m)
+                    for m in ("_apply_sparse", "_resource_apply_sparse")))
         collection = graphs.get_collection_ref(GraphKeys.TRAIN_OP)
         if train not in collection:
             collection.append(train)
         return train
 
-    def _apply_and_finish(self, refs, constrained, finishes, global_step, name):
-        """Applies gradients, runs the finishing operations and counts the step.
-
-        The last operation gets the name of the scope.
-        """
-        with graphs.name_scope(name, self._name) as scope:
-            train = self._core.apply(_Updates(self, scope), "update", refs,
-                                     None)
-            if finishes:
-                updates = [train]
-                with graphs.control_dependencies([train]):
-                    # Cached reads of variables could precede the updates.
-                    for v in constrained:
-                        updates.append(v.assign(v.constraint(v.read_value()),
-                                                self._use_locking))
-                train = self._finish(
-                    updates, scope if global_step is None else "update")
-            if global_step is None:
-                return train
-            with graphs.control_dependencies([train]), graphs.colocate_with(
-                    global_step.op):
-                return graphs._operation_of(global_step.assign_add(
-                    1, name=scope, read_value=False))
-
     def get_slot(self, var, name):
         """Returns the slot of a variable, or None."""
-        return self._slots.get(name, {}).get(_key(var))
+        built = self._built.get(var.graph)
+        return built and _variable(built.slot(var._ref(), name))
 
     def get_slot_names(self):
         """Returns the names of the slots."""
@@ -178,48 +170,68 @@ class Optimizer:
 
     def variables(self):
         """Returns the optimizer's variables in the default graph by name."""
-        graph = graphs.get_default_graph()
-        return sorted(
-            (v for kept in (self._non_slots, *self._slots.values())
-             for v in kept.values() if v.graph is graph),
-            key=lambda v: v.name)
+        built = self._built.get(graphs.get_default_graph())
+        return [_variable(h) for h in built.variables()] if built else []
 
-    # ---- For subclasses.
+    # ---- For subclasses. Built-in optimizers are built by the library.
 
     def _prepare(self):
         """Builds the tensors that all updates share."""
+        names = self._in(graphs.get_default_graph()).numbers()
+        for name, (value, tensor) in zip(names, self._hyperparameters):
+            if value is not None:
+                setattr(self, tensor, convert_to_tensor(self._call_if_callable(
+                    getattr(self, value)), name=name))
 
     def _create_slots(self, var_list):
         """Creates the slots of variables."""
+        for graph in {v.graph: None for v in var_list}:
+            self._in(graph).create(
+                self, [v._ref() for v in var_list if v.graph is graph],
+                {name: self._call_if_callable(getattr(self, value))
+                 for name, value in self._initial_values.items()})
 
     def _finish(self, update_ops, name_scope):
         """Returns the operation that follows the updates."""
-        return control_flow.group(*update_ops, name=name_scope)
+        return self._in(update_ops[0].graph).finish(
+            [graphs._operation_of(op) for op in update_ops], name_scope,
+            self._tensors())
 
     def _apply_dense(self, grad, var):
-        raise NotImplementedError()
+        return self._in(var.graph).update(grad, var._ref(), self._tensors())
 
-    def _apply_sparse(self, grad, var):
-        raise NotImplementedError()
-
-    def _resource_apply_dense(self, grad, handle):
-        raise NotImplementedError()
+    _apply_sparse = _resource_apply_dense = _apply_dense
 
     def _resource_apply_sparse(self, grad, handle, indices):
-        raise NotImplementedError()
+        return self._in(handle.graph).update(
+            IndexedSlices(grad, indices), handle._ref(), self._tensors())
+
+    def _tensors(self):
+        """Returns the tensors of the hyperparameters."""
+        return [getattr(self, tensor) for _, tensor in self._hyperparameters]
+
+    @property
+    def _slots(self):
+        """The slots by their names and TensorFlow's keys of variables."""
+        slots = {}
+        for graph, built in self._built.items():
+            for name in built.slot_names():
+                slots.setdefault(name, {}).update(
+                    {(graph, v.op.name): self.get_slot(v, name) for v in
+                     list(graph.__dict__["_variables_by_handle"].values())
+                     if self.get_slot(v, name) is not None})
+        return slots
 
     def _call_if_callable(self, param):
         return param() if callable(param) else param
 
-    def _slot_dict(self, slot_name):
-        return self._slots.setdefault(slot_name, {})
-
     def _get_or_make_slot(self, var, val, slot_name, op_name):
         """Returns a slot, which is created with a value if it is missing."""
-        slots, key = self._slot_dict(slot_name), _key(var)
-        if key not in slots:
-            slots[key] = slot_creator.create_slot(var, val, op_name)
-        return slots[key]
+        if self.get_slot(var, slot_name) is None:
+            made = slot_creator.create_slot(var, val, op_name)
+            self._in(var.graph).add_slot(var._ref(), slot_name,
+                                         _remember_by_handle(made))
+        return self.get_slot(var, slot_name)
 
     def _get_or_make_slot_with_initializer(self, var, initializer, shape, dtype,
                                            slot_name, op_name):
@@ -228,32 +240,57 @@ class Optimizer:
 
     def _zeros_slot(self, var, slot_name, op_name):
         """Returns a slot that is initialized with zeros."""
-        return self._get_or_make_slot(var, lambda: _like(var, 0.0), slot_name,
-                                      op_name)
+        shape = var.shape
+        return self._get_or_make_slot(
+            var, lambda: array_ops.zeros(
+                shape if shape.is_fully_defined()
+                else array_ops.shape(var.initial_value), var.dtype.base_dtype),
+            slot_name, op_name)
 
     def _create_non_slot_variable(self, initial_value, name, colocate_with):
-        key = (name, id(colocate_with.graph))
-        if key not in self._non_slots:
+        built = self._in(colocate_with.graph)
+        if built.non_slot(name) is None:
             with graphs.colocate_with(colocate_with.op):
-                self._non_slots[key] = Variable(
-                    initial_value, trainable=False, name=name,
-                    use_resource=colocate_with._resource)
-        return self._non_slots[key]
+                made = self._new_non_slot(initial_value, name,
+                                          colocate_with._ref())
+            built.add_non_slot(name, made)
+        return _variable(built.non_slot(name))
 
     def _get_non_slot_variable(self, name, graph=None):
-        return self._non_slots.get((name, id(graph)))
+        built = self._built.get(graph)
+        return built and _variable(built.non_slot(name))
 
     def _rate(self, value, var):
         """Casts a hyperparameter to the dtype of a variable."""
         return math_ops.cast(value, var.dtype.base_dtype)
 
-    # ---- Called by _core.
+    # ---- Called by _core, with the handles of variables.
+
+    def _create_all(self, handles):
+        with graphs.init_scope():
+            self._create_slots([_variable_of_handle(h) for h in handles])
+
+    def _new_slot(self, handle, suffix, initial):
+        made = slot_creator.create_slot(_variable_of_handle(handle), initial,
+                                        suffix)
+        return _remember_by_handle(made)
+
+    def _new_non_slot(self, initial, name, handle):
+        made = Variable(initial, trainable=False, name=name,
+                        use_resource=_variable_of_handle(handle)._resource)
+        return _remember_by_handle(made)
 
     def _dense(self, grad, handle):
         var = _variable_of_handle(handle)
-        if var._resource:
-            return self._resource_apply_dense(grad, var)
-        return self._apply_dense(grad, var)
+        apply = (self._resource_apply_dense if var._resource
+                 else self._apply_dense)
+        updated = apply(grad, var)
+        if var.constraint is None:
+            return updated
+        with graphs.control_dependencies([updated]):
+            # A cached read of the variable could precede the update.
+            return var.assign(var.constraint(var.read_value()),
+                              self._use_locking)
 
     def _sparse(self, grad, handle):
         var = _variable_of_handle(handle)
@@ -262,30 +299,8 @@ class Optimizer:
         return self._apply_sparse(IndexedSlices(*grad), var)
 
 
-class _Updates:
-    """Calls the functions of an optimizer for _core, in name scopes.
-
-    The updates are in a nested scope, because the name of the outer scope
-    belongs to their group.
-    """
-
-    def __init__(self, optimizer, scope):
-        self._optimizer, self._scope = optimizer, scope
-
-    def _prepare(self):
-        with graphs.name_scope(self._scope):
-            self._optimizer._prepare()
-
-    def _update_scope(self, handle):
-        return graphs.name_scope(f"{self._scope}update_{handle.op.name}/")
-
-    def _dense(self, grad, handle):
-        with self._update_scope(handle):
-            return self._optimizer._dense(grad, handle)
-
-    def _sparse(self, grad, handle):
-        with self._update_scope(handle):
-            return self._optimizer._sparse(grad, handle)
+def _variable(handle):
+    return None if handle is None else _variable_of_handle(handle)
 
 
 def _gradient(value):
@@ -299,74 +314,6 @@ def _gradient(value):
                         f"IndexedSlices, or None: {value}") from None
 
 
-def _key(var):
-    """Returns the key of a variable, which is unique across graphs."""
-    return var.graph, var.name
-
-
-def _like(var, value):
-    """Returns a tensor with a variable's shape, filled with a value."""
-    shape, dtype = var.shape, var.dtype.base_dtype
-    if shape.is_fully_defined():
-        return constant(value, dtype, shape)
-    return _op("Fill")(_op("Shape")(var.initial_value), constant(value, dtype))
-
-
-class _OneOp:
-    """The base class of optimizers whose update of a variable is one op.
-
-    Others are in training/optimizers.py. A subclass defines the op (`_kind`),
-    its hyperparameters (`_numbers`), the names of its slots (`_slot_names`) and
-    whether the hyperparameters precede the gradient (`_numbers_first`).
-    """
-
-    _kind = None
-    _numbers_first = True
-    _slot_names = ()
-
-    def _numbers(self):
-        """Returns (name, value) of the hyperparameters."""
-        raise NotImplementedError
-
-    def _prepare(self):
-        self._tensors = [convert_to_tensor(self._call_if_callable(v), name=n)
-                         for n, v in self._numbers()]
-
-    def _update(self, prefix, var, *grad):
-        slots = [self.get_slot(var, n)._ref() for n in self._slot_names]
-        numbers = self._arguments(var)
-        before, after = (numbers, []) if self._numbers_first else ([], numbers)
-        return _op(prefix + self._kind)(
-            var._ref(), *slots, *before, *grad, *after,
-            use_locking=self._use_locking)
-
-    def _arguments(self, var):
-        return [self._rate(t, var) for t in self._tensors]
-
-    def _apply_dense(self, grad, var):
-        return self._update("Apply", var, grad)
-
-    def _resource_apply_dense(self, grad, var):
-        return self._update("ResourceApply", var, grad)
-
-    def _apply_sparse(self, grad, var):
-        return self._update("SparseApply", var, grad.values, grad.indices)
-
-    def _resource_apply_sparse(self, grad, var, indices):
-        return self._update("ResourceSparseApply", var, grad, indices)
-
-
-def one_op(cls):
-    """Adds the members of `_OneOp` to a class.
-
-    The class can then have Optimizer as its only base.
-    """
-    for name, value in vars(_OneOp).items():
-        if not name.startswith("__") and name not in vars(cls):
-            setattr(cls, name, value)
-    return cls
-
-
 class GradientDescentOptimizer(Optimizer):
     """Updates var -= learning_rate * gradient.
 
@@ -378,40 +325,17 @@ class GradientDescentOptimizer(Optimizer):
       name: the name of the operations.
     """
 
-    _accepts_repeated_indices = True
+    _hyperparameters = (("_learning_rate", "_learning_rate_tensor"),)
 
     def __init__(self, learning_rate, use_locking=False,
                  name="GradientDescent"):
         super().__init__(use_locking, name)
         self._learning_rate = learning_rate
 
-    def _prepare(self):
-        self._learning_rate_tensor = convert_to_tensor(
-            self._call_if_callable(self._learning_rate), name="learning_rate")
-
-    def _apply_dense(self, grad, var):
-        return _op("ApplyGradientDescent")(
-            var._ref(), self._rate(self._learning_rate_tensor, var), grad,
-            use_locking=self._use_locking)
-
-    def _resource_apply_dense(self, grad, var):
-        return _op("ResourceApplyGradientDescent")(
-            var._ref(), self._rate(self._learning_rate_tensor, var), grad,
-            use_locking=self._use_locking)
-
-    def _apply_sparse(self, grad, var):
-        return _op("ScatterSub")(
-            var._ref(), grad.indices,
-            grad.values * self._rate(self._learning_rate_tensor, var),
-            use_locking=self._use_locking)
-
-    def _resource_apply_sparse(self, grad, var, indices):
-        return _op("ResourceScatterSub")(
-            var._ref(), indices,
-            grad * self._rate(self._learning_rate_tensor, var))
+    def _build(self):
+        return _core.Optimizer.gradient_descent(self._name)
 
 
-@one_op
 class AdagradOptimizer(Optimizer):
     """Updates var -= learning_rate * gradient / sqrt(accumulator).
 
@@ -424,7 +348,7 @@ class AdagradOptimizer(Optimizer):
       name: the name of the operations and the slot.
     """
 
-    _kind, _slot_names = "Adagrad", ("accumulator",)
+    _hyperparameters = (("_learning_rate", "_learning_rate_tensor"),)
 
     def __init__(self, learning_rate, initial_accumulator_value=0.1,
                  use_locking=False, name="Adagrad"):
@@ -433,16 +357,11 @@ class AdagradOptimizer(Optimizer):
                              f"{initial_accumulator_value}")
         super().__init__(use_locking, name)
         self._learning_rate = learning_rate
-        self._initial = initial_accumulator_value
+        self._initial_accumulator_value = initial_accumulator_value
 
-    def _numbers(self):
-        return (("learning_rate", self._learning_rate),)
-
-    def _create_slots(self, var_list):
-        for v in var_list:
-            self._get_or_make_slot(
-                v, lambda v=v: _like(v, self._initial), "accumulator",
-                self._name)
+    def _build(self):
+        return _core.Optimizer.adagrad(self._name,
+                                       self._initial_accumulator_value)
 
 
 class MomentumOptimizer(Optimizer):
@@ -459,67 +378,37 @@ class MomentumOptimizer(Optimizer):
       use_nesterov: whether to use Nesterov momentum (Sutskever et al., 2013).
     """
 
+    _hyperparameters = (("_learning_rate", "_learning_rate_tensor"),
+                        ("_momentum", "_momentum_tensor"))
+
     def __init__(self, learning_rate, momentum, use_locking=False,
                  name="Momentum", use_nesterov=False):
         super().__init__(use_locking, name)
         self._learning_rate, self._momentum = learning_rate, momentum
         self._use_nesterov = bool(use_nesterov)
 
-    def _create_slots(self, var_list):
-        for v in var_list:
-            self._zeros_slot(v, "momentum", self._name)
-
-    def _prepare(self):
-        self._learning_rate_tensor = convert_to_tensor(
-            self._call_if_callable(self._learning_rate), name="learning_rate")
-        self._momentum_tensor = convert_to_tensor(
-            self._call_if_callable(self._momentum), name="momentum")
-
-    def _apply(self, op, var, *grad):
-        return _op(op)(
-            var._ref(), self.get_slot(var, "momentum")._ref(),
-            self._rate(self._learning_rate_tensor, var), *grad,
-            self._rate(self._momentum_tensor, var),
-            use_locking=self._use_locking, use_nesterov=self._use_nesterov)
-
-    def _apply_dense(self, grad, var):
-        return self._apply("ApplyMomentum", var, grad)
-
-    def _resource_apply_dense(self, grad, var):
-        return self._apply("ResourceApplyMomentum", var, grad)
-
-    def _apply_sparse(self, grad, var):
-        return self._apply("SparseApplyMomentum", var, grad.values,
-                           grad.indices)
-
-    def _resource_apply_sparse(self, grad, var, indices):
-        return self._apply("ResourceSparseApplyMomentum", var, grad, indices)
+    def _build(self):
+        return _core.Optimizer.momentum(self._name, self._use_nesterov)
 
 
-@one_op
 class RMSPropOptimizer(Optimizer):
     """Divides gradients by their root mean square; supports momentum."""
+
+    _hyperparameters = (("_learning_rate", "_learning_rate_tensor"),
+                        ("_decay", "_decay_tensor"),
+                        ("_momentum", "_momentum_tensor"),
+                        ("_epsilon", "_epsilon_tensor"))
 
     def __init__(self, learning_rate, decay=0.9, momentum=0.0, epsilon=1e-10,
                  use_locking=False, centered=False, name="RMSProp"):
         super().__init__(use_locking, name)
         # `centered` uses the variance of the gradients, not the mean square.
-        self._kind = "CenteredRMSProp" if centered else "RMSProp"
-        self._slot_names = ["mg"] * bool(centered) + ["rms", "momentum"]
+        self._centered = bool(centered)
         self._learning_rate, self._decay = learning_rate, decay
         self._momentum, self._epsilon = momentum, epsilon
 
-    def _create_slots(self, var_list):
-        for v in var_list:
-            self._get_or_make_slot(v, lambda v=v: _like(v, 1.0), "rms",
-                                   self._name)
-            for name in self._slot_names:
-                self._zeros_slot(v, name, self._name)
-
-    def _numbers(self):
-        return (("learning_rate", self._learning_rate),
-                ("decay", self._decay), ("momentum", self._momentum),
-                ("epsilon", self._epsilon))
+    def _build(self):
+        return _core.Optimizer.rms_prop(self._name, self._centered)
 
 
 class AdamOptimizer(Optimizer):
@@ -538,33 +427,18 @@ class AdamOptimizer(Optimizer):
       name: the name of the operations and the slots.
     """
 
+    _hyperparameters = (("_lr", "_lr_t"), ("_beta1", "_beta1_t"),
+                        ("_beta2", "_beta2_t"), ("_epsilon", "_epsilon_t"))
+    _initial_values = {"beta1": "_beta1", "beta2": "_beta2"}
+
     def __init__(self, learning_rate=0.001, beta1=0.9, beta2=0.999,
                  epsilon=1e-8, use_locking=False, name="Adam"):
         super().__init__(use_locking, name)
         self._lr, self._beta1, self._beta2 = learning_rate, beta1, beta2
         self._epsilon = epsilon
 
-    def _create_slots(self, var_list):
-        first = min(var_list, key=lambda v: v.name)
-        for beta, name in ((self._beta1, "beta1_power"),
-                           (self._beta2, "beta2_power")):
-            self._create_non_slot_variable(self._call_if_callable(beta), name,
-                                           first)
-        for v in var_list:
-            self._zeros_slot(v, "m", self._name)
-            self._zeros_slot(v, "v", self._name)
-
-    def _prepare(self):
-        # Subclasses in programs use these names of TensorFlow.
-        self._lr_t, self._beta1_t, self._beta2_t, self._epsilon_t = (
-            convert_to_tensor(self._call_if_callable(v), name=n)
-            for v, n in ((self._lr, "learning_rate"), (self._beta1, "beta1"),
-                         (self._beta2, "beta2"), (self._epsilon, "epsilon")))
-
-    def _rates(self, var):
-        """Returns learning rate, betas and epsilon in a variable's dtype."""
-        return [self._rate(t, var) for t in (
-            self._lr_t, self._beta1_t, self._beta2_t, self._epsilon_t)]
+    def _build(self):
+        return _core.Optimizer.adam(self._name, False, "all")
 
     def _get_beta_accumulators(self):
         """Returns the variables of the powers of the betas."""
@@ -574,52 +448,3 @@ class AdamOptimizer(Optimizer):
 
     _beta1_power = property(lambda self: self._get_beta_accumulators()[0])
     _beta2_power = property(lambda self: self._get_beta_accumulators()[1])
-
-    def _powers(self, var):
-        return [self._get_non_slot_variable(n, var.graph)
-                for n in ("beta1_power", "beta2_power")]
-
-    def _apply(self, op, var, *grad, **attributes):
-        m, v = self.get_slot(var, "m"), self.get_slot(var, "v")
-        return _op(op)(
-            var._ref(), m._ref(), v._ref(),
-            *(self._rate(p.value(), var) for p in self._powers(var)),
-            *self._rates(var), *grad, use_locking=self._use_locking,
-            **attributes)
-
-    def _apply_dense(self, grad, var):
-        return self._apply("ApplyAdam", var, grad)
-
-    def _resource_apply_dense(self, grad, var):
-        return self._apply("ResourceApplyAdam", var, grad)
-
-    def _apply_rows(self, grad, var, indices, **attributes):
-        # (TensorFlow lacks the op; its several ops are much slower.)
-        return self._apply(
-            "ResourceSparseApplyAdam" if var._resource else "SparseApplyAdam",
-            var, grad, indices, **attributes)
-
-    def _apply_sparse(self, grad, var):
-        return self._apply_rows(grad.values, var, grad.indices)
-
-    def _resource_apply_sparse(self, grad, var, indices):
-        return self._apply_rows(grad, var, indices)
-
-    @property
-    def _accepts_repeated_indices(self):
-        # The op does; what a subclass does with rows may not.
-        return all(getattr(type(self), name) is getattr(AdamOptimizer, name)
-                   for name in ("_apply", "_apply_rows", "_apply_sparse",
-                                "_resource_apply_sparse"))
-
-    def _finish(self, update_ops, name_scope):
-        graph = update_ops[0].graph
-        with graphs.control_dependencies(update_ops):
-            updates = []
-            for name, beta in zip(("beta1_power", "beta2_power"),
-                                  (self._beta1_t, self._beta2_t)):
-                power = self._get_non_slot_variable(name, graph)
-                with graphs.colocate_with(power.op):
-                    updates.append(power.assign(power.read_value() * self._rate(
-                        beta, power), self._use_locking))
-        return control_flow.group(*update_ops, *updates, name=name_scope)

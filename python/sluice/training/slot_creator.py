@@ -27,10 +27,18 @@ def create_slot(primary, val, name, colocate_with_primary=True):
         if not callable(val):
             val = convert_to_tensor(val)
         shape = primary.shape if callable(val) else val.shape
-        return variables.Variable(
+        slot = variables.Variable(
             val, trainable=False, name=full_name(primary, name),
             use_resource=getattr(primary, "_resource", False),
             validate_shape=shape.is_fully_defined())
+    part = getattr(primary, "_save_slice_info", None)
+    if part is not None and slot.shape == primary.shape:
+        # A slot of a part is a part of the whole's slot.
+        whole = part.full_name + slot.op.name[
+            slot.op.name.rindex(primary.op.name) + len(primary.op.name):]
+        slot._set_save_slice_info(variables.SaveSliceInfo(
+            whole, part.full_shape, part.var_offset, part.var_shape))
+    return slot
 
 
 def create_slot_with_initializer(primary, initializer, shape, dtype, name,

@@ -6,22 +6,21 @@
 #include "sluice/ops.h"
 
 namespace sluice {
+namespace {
+
+// The order of Adam's numbers.
+enum AdamNumber : uint8_t { kRate, kBeta1, kBeta2, kEpsilon };
+
+}  // namespace
 
 void AdamOptimizer::CreateNonSlots(const Var& first) {
-  MakeNonSlot("beta1_power", options_.beta1, first);
-  MakeNonSlot("beta2_power", options_.beta2, first);
+  MakeNonSlot("beta1_power", numbers()[kBeta1].second, first);
+  MakeNonSlot("beta2_power", numbers()[kBeta2].second, first);
 }
 
 void AdamOptimizer::CreateSlots(const Var& var) {
   MakeSlot(var, "m", 0);
   MakeSlot(var, "v", 0);
-}
-
-void AdamOptimizer::Prepare() {
-  rate_ = Hyperparameter(learning_rate_, "learning_rate");
-  beta1_ = Hyperparameter(options_.beta1, "beta1");
-  beta2_ = Hyperparameter(options_.beta2, "beta2");
-  epsilon_ = Hyperparameter(options_.epsilon, "epsilon");
 }
 
 Output AdamOptimizer::Values::CorrectedRate() const {
@@ -32,14 +31,15 @@ AdamOptimizer::Values AdamOptimizer::ValuesFor(const Var& var) const {
   const DType t = var.dtype();
   const auto power = [&](const char* name) {
     const Var p = GetNonSlot(name);
-    return p.valid() ? As(p.Read({}), t) : Output();
+    if (!p.valid()) return Output();
+    return As(p.is_reference() ? p.value() : p.Read({}), t);
   };
-  return {power("beta1_power"), power("beta2_power"), As(rate_, t),
-          As(beta1_, t),        As(beta2_, t),        As(epsilon_, t)};
+  return {power("beta1_power"), power("beta2_power"), Number(kRate, t),
+          Number(kBeta1, t),    Number(kBeta2, t),    Number(kEpsilon, t)};
 }
 
 bool AdamOptimizer::AcceptsRepeatedIndices() const {
-  return options_.rows != AdamRows::kAllByTensorFlowOps;
+  return rows_ == AdamRows::kAll || rows_ == AdamRows::kLazy;
 }
 
 Node* AdamOptimizer::ApplyDense(Output grad, const Var& var) {
@@ -48,7 +48,7 @@ Node* AdamOptimizer::ApplyDense(Output grad, const Var& var) {
       "ApplyAdam", var,
       {var.handle(), GetSlot(var, "m").handle(), GetSlot(var, "v").handle(),
        a.power1, a.power2, a.learning_rate, a.beta1, a.beta2, a.epsilon, grad},
-      {{"use_nesterov", options_.nesterov}});
+      {{"use_nesterov", nesterov_}});
 }
 
 std::pair<Output, Node*> AdamOptimizer::DecayedAndAdded(const Var& slot,
@@ -67,21 +67,48 @@ std::pair<Output, Node*> AdamOptimizer::DecayedAndAdded(const Var& slot,
 Node* AdamOptimizer::ApplySparse(const Gradient& grad, const Var& var) {
   const Values a = ValuesFor(var);
   const Var m_slot = GetSlot(var, "m"), v_slot = GetSlot(var, "v");
-  if (options_.rows != AdamRows::kAllByTensorFlowOps)
-    return UpdateOp("SparseApplyAdam", var,
-                    {var.handle(), m_slot.handle(), v_slot.handle(), a.power1,
-                     a.power2, a.learning_rate, a.beta1, a.beta2, a.epsilon,
-                     grad.values, grad.indices},
-                    {{"use_nesterov", options_.nesterov},
-                     {"lazy", options_.rows == AdamRows::kLazy}});
+  if (AdamOptimizer::AcceptsRepeatedIndices())
+    return UpdateOp(
+        "SparseApplyAdam", var,
+        {var.handle(), m_slot.handle(), v_slot.handle(), a.power1, a.power2,
+         a.learning_rate, a.beta1, a.beta2, a.epsilon, grad.values,
+         grad.indices},
+        {{"use_nesterov", nesterov_}, {"lazy", rows_ == AdamRows::kLazy}});
   const Output g = grad.values;
+  if (rows_ == AdamRows::kLazyByTensorFlowOps) {
+    const Output m =
+        a.beta1 * GatherRows(m_slot, grad.indices) + (1 - a.beta1) * g;
+    const Output v =
+        a.beta2 * GatherRows(v_slot, grad.indices) + (1 - a.beta2) * (g * g);
+    const Output ahead = nesterov_ ? a.beta1 * m + (1 - a.beta1) * g : m;
+    const std::vector<Node*> updates = {
+        ScatterSub(var, grad.indices,
+                   a.CorrectedRate() * ahead / (ops::Sqrt(v) + a.epsilon)),
+        ScatterUpdate(m_slot, grad.indices, m),
+        ScatterUpdate(v_slot, grad.indices, v)};
+    if (std::count(updates.begin(), updates.end(), nullptr) > 0) return nullptr;
+    return Group(updates, "group", {});
+  }
   const auto [m, m_added] =
       DecayedAndAdded(m_slot, a.beta1, g * (1 - a.beta1), grad.indices);
   const auto [v, v_added] =
       DecayedAndAdded(v_slot, a.beta2, g * g * (1 - a.beta2), grad.indices);
+  if (rows_ == AdamRows::kMomentsOfAll) {
+    const auto rows_of = [&](const Output& moment) {
+      return ops::GatherV2(moment, grad.indices, 0);
+    };
+    const Output ahead =
+        nesterov_ ? (1 - a.beta1) * g + a.beta1 * rows_of(m) : rows_of(m);
+    Node* const moved = ScatterSub(
+        var, grad.indices,
+        a.CorrectedRate() * ahead / (ops::Sqrt(rows_of(v)) + a.epsilon));
+    if (moved == nullptr || m_added == nullptr || v_added == nullptr)
+      return nullptr;
+    return Group({moved, m_added, v_added}, "group", {});
+  }
   const Output root = ops::Sqrt(v) + a.epsilon;
   Node* step = nullptr;
-  if (!options_.nesterov) {
+  if (!nesterov_) {
     step = var.AssignSub(a.CorrectedRate() * m / root, {});
   } else {
     // Rows without a gradient look ahead too.
@@ -97,11 +124,11 @@ Node* AdamOptimizer::ApplySparse(const Gradient& grad, const Var& var) {
 std::vector<Node*> AdamOptimizer::Finish() {
   std::vector<Node*> updates;
   for (const auto& [name, beta] :
-       {std::pair("beta1_power", beta1_), std::pair("beta2_power", beta2_)}) {
+       {std::pair("beta1_power", kBeta1), std::pair("beta2_power", kBeta2)}) {
     const Var power = GetNonSlot(name);
     if (!power.valid()) continue;
     const ColocateWith same_device(power.handle().node);
-    updates.push_back(power.Assign(power * As(beta, power.dtype()), {}));
+    updates.push_back(power.Assign(power * Number(beta, power.dtype()), {}));
   }
   return updates;
 }
@@ -157,7 +184,7 @@ Node* AmsGradOptimizer::ApplySparse(const Gradient& grad, const Var& var) {
 // ---- AdaMax -----------------------------------------------------------------
 
 void AdaMaxOptimizer::CreateNonSlots(const Var& first) {
-  MakeNonSlot("beta1_power", options().beta1, first);
+  MakeNonSlot("beta1_power", numbers()[kBeta1].second, first);
 }
 
 Node* AdaMaxOptimizer::ApplyDense(Output grad, const Var& var) {
@@ -176,7 +203,7 @@ Node* AdaMaxOptimizer::ApplySparse(const Gradient& grad, const Var& var) {
   const Output v = ops::Maximum(a.beta2 * GatherRows(v_slot, grad.indices),
                                 ops::Abs(grad.values));
   const Output step = a.learning_rate / (1 - a.power1) * (m / (v + a.epsilon));
-  const std::vector<Node*> updates = {ScatterAdd(var, grad.indices, -step),
+  const std::vector<Node*> updates = {ScatterSub(var, grad.indices, step),
                                       ScatterUpdate(m_slot, grad.indices, m),
                                       ScatterUpdate(v_slot, grad.indices, v)};
   if (std::count(updates.begin(), updates.end(), nullptr) > 0) return nullptr;
@@ -186,7 +213,7 @@ Node* AdaMaxOptimizer::ApplySparse(const Gradient& grad, const Var& var) {
 // ---- AdamW ------------------------------------------------------------------
 
 void AdamWOptimizer::Prepare() {
-  decay_ = Hyperparameter(weight_decay_, "weight_decay");
+  part_ = Hyperparameter(weight_decay_, "weight_decay");
   AdamOptimizer::Prepare();
 }
 
@@ -198,7 +225,7 @@ bool AdamWOptimizer::Decays(const Var& var) const {
 
 Node* AdamWOptimizer::ApplyDense(Output grad, const Var& var) {
   if (!Decays(var)) return AdamOptimizer::ApplyDense(grad, var);
-  Node* lost = var.AssignSub(As(decay_, var.dtype()) * var, {});
+  Node* lost = Decay(var, part_, {});
   if (lost == nullptr) return nullptr;
   const ControlDependencies decayed({lost});
   return AdamOptimizer::ApplyDense(grad, var);
@@ -206,9 +233,7 @@ Node* AdamWOptimizer::ApplyDense(Output grad, const Var& var) {
 
 Node* AdamWOptimizer::ApplySparse(const Gradient& grad, const Var& var) {
   if (!Decays(var)) return AdamOptimizer::ApplySparse(grad, var);
-  Node* lost =
-      ScatterAdd(var, grad.indices,
-                 -(As(decay_, var.dtype()) * GatherRows(var, grad.indices)));
+  Node* lost = Decay(var, part_, grad.indices);
   if (lost == nullptr) return nullptr;
   const ControlDependencies decayed({lost});
   return AdamOptimizer::ApplySparse(grad, var);

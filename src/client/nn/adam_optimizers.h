@@ -31,11 +31,17 @@ enum class AdamRows : uint8_t {
   // lacks; rows that never had a gradient cost a look at their moments.
   kAll,
   // The same from TensorFlow's ops, for graphs that TensorFlow will import.
-  // Ten times as slow or more on a large embedding.
+  // Sessions run them as that one op (passes.h, FuseSparseAdam), unless
+  // something else reads the moments between, or nesterov is set.
   kAllByTensorFlowOps,
   // Only rows with a gradient change ("lazy" Adam): the cost does not depend on
   // the number of rows, the numbers differ.
   kLazy,
+  // The same from TensorFlow's ops.
+  kLazyByTensorFlowOps,
+  // The moments of all rows decay, but only rows with a gradient move, which is
+  // what TensorFlow's NAdam does.
+  kMomentsOfAll,
 };
 
 struct AdamOptions {
@@ -52,21 +58,22 @@ class AdamOptimizer : public Optimizer {
  public:
   explicit AdamOptimizer(const Operand& learning_rate = 0.001,
                          const AdamOptions& options = {})
-      : Optimizer(options.name),
-        learning_rate_(learning_rate),
-        options_(options) {}
+      : Optimizer(options.name, {{"learning_rate", learning_rate},
+                                 {"beta1", options.beta1},
+                                 {"beta2", options.beta2},
+                                 {"epsilon", options.epsilon}}),
+        nesterov_(options.nesterov),
+        rows_(options.rows) {}
   std::vector<std::string> SlotNames() const override { return {"m", "v"}; }
 
  protected:
   void CreateNonSlots(const Var& first) override;
   void CreateSlots(const Var& var) override;
-  void Prepare() override;
   Node* ApplyDense(Output grad, const Var& var) override;
   Node* ApplySparse(const Gradient& grad, const Var& var) override;
   bool AcceptsRepeatedIndices() const override;
   std::vector<Node*> Finish() override;
 
-  const AdamOptions& options() const { return options_; }
   // What an update of `var` uses, in its type.
   struct Values {
     Output power1, power2;  // Null for optimizers without such a variable.
@@ -80,9 +87,8 @@ class AdamOptimizer : public Optimizer {
                                            Output rows, Output indices) const;
 
  private:
-  const Operand learning_rate_;
-  const AdamOptions options_;
-  Output rate_, beta1_, beta2_, epsilon_;
+  const bool nesterov_;
+  const AdamRows rows_;
 };
 
 // Adam with the largest v so far (slot "vhat") in place of v, so that the rate
@@ -155,7 +161,7 @@ class AdamWOptimizer : public AdamOptimizer {
 
   const Operand weight_decay_;
   const std::vector<Var> decayed_;
-  Output decay_;
+  Output part_;  // The weight decay, once prepared.
 };
 
 }  // namespace sluice

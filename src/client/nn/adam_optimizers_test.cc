@@ -2,7 +2,11 @@
 // an update touches, and the order of its parts.
 #include "client/nn/adam_optimizers.h"
 
+#include <algorithm>
+#include <set>
+
 #include "client/testing/client_test_util.h"
+#include "session/compile.h"
 
 namespace sluice {
 namespace {
@@ -74,6 +78,115 @@ TEST_F(AdamTest, BothFormsOfAllRowsAgreeOnLargeTables) {
     for (size_t i = 0; i < x.size(); ++i)
       ASSERT_NEAR(x[i], y[i], 2e-6f) << i << " nesterov " << nesterov;
   }
+}
+
+// The same step, whose passes leave the nodes as they are.
+TEST_F(AdamTest, RowsMoveByTensorFlowsNodesAsByOneOp) {
+  SetRandomSeed(5);
+  for (const bool reference : {false, true}) {
+    const Output start = RandomNormal({300, 7}, 0, 1, {.seed = 5});
+    const Var w(start, reference ? "ref" : "w", {.reference = reference});
+    const Output ids = Placeholder<int32_t>({4}), rows = Ones({4, 7});
+    AdamOptimizer adam(0.1, {.rows = AdamRows::kAllByTensorFlowOps});
+    const auto train = adam.ApplyGradients(
+        {{Gradient::Slices(ids, rows, IntVector({300, 7})), w}});
+    ASSERT_TRUE(train.ok()) << train.status();
+    std::vector<std::vector<float>> results;
+    for (const bool passes : {false, true}) {
+      SessionOptions options;
+      options.common_subexpressions = passes;
+      Session session(graph_, options);
+      ASSERT_TRUE(session.RunTargets({GlobalVariablesInitializer()}).ok());
+      for (const int32_t first : {0, 299, 7}) {
+        const Status ran = session.RunTargets(
+            {*train}, {{ids, Tensor::Vector<int32_t>({first, 7, 7, 30})}});
+        ASSERT_TRUE(ran.ok()) << ran;
+      }
+      results.push_back(session.Run(w)->ToVector<float>());
+    }
+    for (size_t i = 0; i < results[0].size(); ++i)
+      ASSERT_NEAR(results[0][i], results[1][i], 2e-6f) << i;
+  }
+}
+
+// The ops of a step after the passes, as TensorFlow names them.
+std::multiset<std::string> OpsOf(const Graph& graph, Node* train,
+                                 std::vector<Output> fetches = {}) {
+  const Result<OptimizedStep> step =
+      OptimizeStep(graph, {{}, std::move(fetches), {train}}, true, true);
+  EXPECT_TRUE(step.ok()) << step.status();
+  std::multiset<std::string> ops;
+  if (!step.ok()) return ops;
+  for (const auto& n : step->graph->nodes()) ops.insert(n->op_name());
+  return ops;
+}
+
+TEST_F(AdamTest, TensorFlowsNodesForRowsBecomeOneOp) {
+  for (const bool reference : {false, true}) {
+    const Var w(Ones({6, 2}), "w", {.reference = reference});
+    const Output ids = Placeholder<int32_t>({2});
+    AdamOptimizer adam(0.1, {.rows = AdamRows::kAllByTensorFlowOps});
+    Node* const train = adam.Minimize(LossOfRows(w, ids), {.variables = {w}});
+    ASSERT_NE(train, nullptr) << graph_.status();
+    // (`ids` are not fed: what they give does not matter here.)
+    const auto ops = OpsOf(graph_, train);
+    const std::string prefix = reference ? "" : "Resource";
+    EXPECT_EQ(ops.count(prefix + "SparseApplyAdam"), 1u);
+    EXPECT_EQ(ops.count(prefix + "ScatterAdd"), 0u);
+    EXPECT_EQ(ops.count("Unique") + ops.count("UnsortedSegmentSum"), 0u);
+    // A moment that is asked for before the update is read before it.
+    const Var m = adam.GetSlot(w, "m");
+    EXPECT_EQ(
+        OpsOf(graph_, train, {m.value()}).count(prefix + "SparseApplyAdam"),
+        1u);
+    Initialize();
+    const Feeds feeds = {{ids, Tensor::Vector<int32_t>({0, 1})}};
+    const Result<Tensor> before = session_.Run(feeds, m.value(), {train});
+    ASSERT_TRUE(before.ok()) << before.status();
+    // (A reference is read when the step ends.)
+    if (!reference) {
+      EXPECT_EQ(before->ToVector<float>()[0], 0);
+    }
+    EXPECT_NEAR(Values<float>(m.Read())[0], 0.2f, 1e-6f);
+  }
+}
+
+TEST_F(AdamTest, MomentsThatSomethingElseReadsKeepTheirNodes) {
+  const Var w(Ones({6, 2}), "w");
+  const Output ids = Placeholder<int32_t>({2});
+  AdamOptimizer adam(0.1, {.rows = AdamRows::kAllByTensorFlowOps});
+  Node* const train = adam.Minimize(LossOfRows(w, ids));
+  ASSERT_NE(train, nullptr) << graph_.status();
+  int fetched = 0;
+  for (size_t i = 0; i < graph_.nodes().size(); ++i) {
+    Node* const n = graph_.nodes()[i].get();
+    const auto& before = n->control_inputs();
+    if (n->kind() != OpKind::kReadVariable ||
+        std::none_of(before.begin(), before.end(), [](const Node* c) {
+          return c->kind() == OpKind::kScatterAdd;
+        }))
+      continue;
+    ++fetched;
+    EXPECT_EQ(OpsOf(graph_, train, {Output(n)}).count("ResourceScatterAdd"),
+              2u);
+  }
+  EXPECT_EQ(fetched, 2);
+}
+
+// The update waits for what reads the variable in the step.
+TEST_F(AdamTest, OneOpForRowsRunsAfterTheReadsOfTheStep) {
+  const Var w(Ones({6, 2}), "w");
+  const Output ids = Placeholder<int32_t>({2});
+  const Output loss = LossOfRows(w, ids);
+  AdamOptimizer adam(0.5, {.rows = AdamRows::kAllByTensorFlowOps});
+  Node* const train = adam.Minimize(loss);
+  ASSERT_NE(train, nullptr) << graph_.status();
+  Initialize();
+  const Feeds feeds = {{ids, Tensor::Vector<int32_t>({0, 1})}};
+  const Result<Tensor> got = session_.Run(feeds, loss, {train});
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_EQ(got->scalar<float>(), 4);
+  EXPECT_NEAR(Values<float>(w)[0], 0.5f, 1e-5f);
 }
 
 TEST_F(AdamTest, HalvesAndEmptyTablesAreUpdated) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "client/control/control_flow.h"
@@ -13,9 +14,23 @@
 namespace sluice {
 namespace {
 
+// A variable of zeros that belongs to an average.
+Var ZerosBeside(const Var& variable, const std::string& name,
+                const Shape& shape) {
+  // Named after the variable, and initialized before anything runs.
+  const NoControlDependencies initialisers_run_alone;
+  const WithGraph no_scopes(CurrentGraph());
+  const ColocateWith same_device(variable.handle().node);
+  VarOptions hidden;
+  hidden.trainable = false;
+  hidden.reference = variable.is_reference();
+  return Var(Zeros(shape, variable.dtype(), {}),
+             absl::StrCat(variable.name(), "/", name), hidden, {});
+}
+
 // What to subtract from a variable that has the average without its bias.
 Output DebiasedDelta(const Var& variable, const Output& value,
-                     const Output& rest) {
+                     const Output& rest, const MovingAverageUpdate& update) {
   const PartialShape shape = variable.shape();
   const Result<Shape> known =
       shape.fully_known()
@@ -24,21 +39,12 @@ Output DebiasedDelta(const Var& variable, const Output& value,
                 "moving average: expected a variable of known shape, got ",
                 shape.ToString(), "; variable '", variable.name(), "'"));
   if (!known.ok()) return BuildError(known.status());
-  const DType t = variable.dtype();
-  VarOptions hidden;
-  hidden.trainable = false;
-  hidden.reference = variable.is_reference();
-  Var biased, steps;
-  {
-    // Named after the variable, and initialized before anything runs.
-    const NoControlDependencies initialisers_run_alone;
-    const WithGraph no_scopes(CurrentGraph());
-    const ColocateWith same_device(variable.handle().node);
-    biased = Var(Zeros(*known, t, {}), absl::StrCat(variable.name(), "/biased"),
-                 hidden, {});
-    steps = Var(Zeros({}, t, {}), absl::StrCat(variable.name(), "/local_step"),
-                hidden, {});
-  }
+  const auto make = [&](const std::string& name, const Shape& of) {
+    return update.make ? update.make(name, of)
+                       : ZerosBeside(variable, name, of);
+  };
+  const Var biased = make("biased", *known), steps = make("local_step", {});
+  if (!biased.valid() || !steps.valid()) return CurrentGraph().Failure();
   const Output moved = biased - (biased - value) * rest;
   const Output count = steps + 1;
   const ControlDependencies kept(
@@ -46,14 +52,15 @@ Output DebiasedDelta(const Var& variable, const Output& value,
   return variable - moved / (1 - ops::Pow(1 - rest, count));
 }
 
-// 1 - decay, a float. A bare number is subtracted as a double and then rounded,
-// as in TensorFlow: 1 - 0.999 loses the last digits as floats.
+// 1 - decay. A bare number is subtracted as a double and then rounded, as in
+// TensorFlow: 1 - 0.999 loses the last digits as floats.
 Output Rest(const Operand& decay) {
   const Tensor& t = decay.literal;
   if (!decay.output.valid() && decay.weak && t.valid() && t.rank() == 0 &&
       t.dtype() == DType::kDouble)
-    return Constant(Tensor::Scalar(static_cast<float>(1 - t.scalar<double>())));
-  return 1 - InType(decay, DType::kFloat);
+    return Constant(Tensor::Scalar(static_cast<float>(1 - t.scalar<double>())),
+                    "decay", {});
+  return 1 - (decay.weak ? InType(decay, DType::kFloat) : decay.Get());
 }
 
 }  // namespace
@@ -61,8 +68,16 @@ Output Rest(const Operand& decay) {
 Node* AssignMovingAverage(const Var& variable, const Operand& value,
                           const Operand& decay, bool zero_debias,
                           SourceLoc loc) {
+  MovingAverageUpdate update;
+  update.zero_debias = zero_debias;
+  return AssignMovingAverage(variable, value, decay, update, loc);
+}
+
+Node* AssignMovingAverage(const Var& variable, const Operand& value,
+                          const Operand& decay,
+                          const MovingAverageUpdate& update, SourceLoc loc) {
   const AtLine at(loc);
-  const NameScope scope("AssignMovingAvg");
+  const NameScope scope(update.name);
   if (!variable.valid()) return variable.AssignSub(value, loc);  // The error.
   // (In the body of a function the variable is an argument.)
   std::optional<ColocateWith> same_device;
@@ -71,9 +86,14 @@ Node* AssignMovingAverage(const Var& variable, const Operand& value,
   const DType t = variable.dtype();
   const Output rest = InType(Rest(decay), t);
   const Output x = InType(value, t);
-  return variable.AssignSub(
-      zero_debias ? DebiasedDelta(variable, x, rest) : (variable - x) * rest,
-      loc);
+  const Output delta = update.zero_debias
+                           ? DebiasedDelta(variable, x, rest, update)
+                           : (variable - x) * rest;
+  const std::string name = scope.prefix() + "/";
+  if (variable.is_reference())
+    return BuildNode("AssignSub", {variable.handle(), delta}, {}, name, loc);
+  return BuildNode("AssignSubVariableOp", {variable.handle(), delta},
+                   {{"dtype", t}}, name, loc);
 }
 
 ExponentialMovingAverage::ExponentialMovingAverage(
@@ -107,23 +127,8 @@ Node* ExponentialMovingAverage::Apply(const std::vector<Var>& variables,
     if (!IsFloating(v.dtype())) return refused(v.name(), v.dtype());
     Var& average = averages_[v.name()];
     if (!average.valid()) {
-      const NoControlDependencies initialisers_run_alone;
-      const WithGraph no_scopes(g);
-      const ColocateWith same_device(v.handle().node);
-      VarOptions hidden;
-      hidden.trainable = false;
-      hidden.reference = v.is_reference();
-      // The value that the variable has or is about to get.
-      const Output start = Cond(
-          v.IsInitialized({}), [&] { return v.Read({}); },
-          [&] { return ops::Identity(v.initial_value()); });
-      average =
-          Var(start, absl::StrCat(v.name(), "/", options_.name), hidden, loc);
+      average = NewAverage(v, loc);
       if (!average.valid()) return nullptr;
-      if (const Status s = SetPartLike(average, v); !s.ok()) {
-        BuildError(s, loc);
-        return nullptr;
-      }
       std::vector<Output>& with_average =
           g.collections()[kMovingAverageVariables];
       if (std::none_of(with_average.begin(), with_average.end(),
@@ -141,34 +146,77 @@ Node* ExponentialMovingAverage::Apply(const std::vector<Var>& variables,
     if (!IsFloating(t)) return refused(x.name(), t);
     Var& average = averages_[x.name()];
     if (!average.valid()) {
-      const NoControlDependencies initialisers_run_alone;
-      const WithGraph no_scopes(g);
-      const PartialShape shape = x.shape();
-      const Result<Shape> known =
-          shape.fully_known() ? shape.ToShape()
-                              : Result<Shape>(InvalidArgument("unknown shape"));
-      VarOptions hidden;
-      hidden.trainable = false;
-      average =
-          Var(known.ok() ? Zeros(*known, t, {}) : ops::ZerosLike(x),
-              absl::StrCat(x.node->name(), "/", options_.name), hidden, loc);
+      average = NewAverage(x, loc);
       if (!average.valid()) return nullptr;
     }
     items.push_back({average, x, options_.zero_debias});
   }
   const NameScope scope(options_.name);
-  Output decay = decay_.Get(decay_.weak ? DType::kFloat : DType::kInvalid);
+  const Tensor& number = decay_.literal;
+  Output decay =
+      decay_.weak && number.valid() && number.dtype() == DType::kDouble &&
+              number.rank() == 0
+          ? Constant(
+                Tensor::Scalar(static_cast<float>(number.scalar<double>())),
+                "decay", {})
+          : decay_.Get(decay_.weak ? DType::kFloat : DType::kInvalid);
   if (options_.num_updates.valid()) {
     const Output n = InType(options_.num_updates, DType::kFloat);
     decay = ops::Minimum(InType(decay, DType::kFloat), (1 + n) / (10 + n));
   }
   std::vector<Node*> updates;
   for (const Item& i : items) {
+    MovingAverageUpdate update;
+    update.zero_debias = i.debias;
+    update.make = [&](const std::string& name, const Shape& shape) {
+      return NewOfDebiased(i.average, name, shape);
+    };
     updates.push_back(
-        AssignMovingAverage(i.average, i.value, decay, i.debias, loc));
+        AssignMovingAverage(i.average, i.value, decay, update, loc));
     if (updates.back() == nullptr) return nullptr;
   }
   return Group(updates, scope.prefix() + "/", loc);
+}
+
+Var ExponentialMovingAverage::NewAverage(const Var& of, SourceLoc loc) {
+  const NoControlDependencies initialisers_run_alone;
+  const WithGraph no_scopes(CurrentGraph());
+  const ColocateWith same_device(of.handle().node);
+  VarOptions hidden;
+  hidden.trainable = false;
+  hidden.reference = of.is_reference();
+  // The value that the variable has or is about to get.
+  const Output start = Cond(
+      of.IsInitialized({}), [&] { return of.Read({}); },
+      [&] { return ops::Identity(of.initial_value()); });
+  const Var average(start, absl::StrCat(of.name(), "/", options_.name), hidden,
+                    loc);
+  if (average.valid())
+    if (const Status s = SetPartLike(average, of); !s.ok()) {
+      BuildError(s, loc);
+      return {};
+    }
+  return average;
+}
+
+Var ExponentialMovingAverage::NewAverage(const Output& of, SourceLoc loc) {
+  const NoControlDependencies initialisers_run_alone;
+  const WithGraph no_scopes(CurrentGraph());
+  const PartialShape shape = of.shape();
+  const Result<Shape> known = shape.fully_known()
+                                  ? shape.ToShape()
+                                  : Result<Shape>(InvalidArgument("unknown"));
+  VarOptions hidden;
+  hidden.trainable = false;
+  return Var(known.ok() ? Zeros(*known, RemoveRef(of.dtype()), {})
+                        : ops::ZerosLike(of),
+             absl::StrCat(of.node->name(), "/", options_.name), hidden, loc);
+}
+
+Var ExponentialMovingAverage::NewOfDebiased(const Var& average,
+                                            const std::string& name,
+                                            const Shape& shape) {
+  return ZerosBeside(average, name, shape);
 }
 
 Var ExponentialMovingAverage::Average(const Var& variable) const {

@@ -14,8 +14,8 @@
 #ifndef SLUICE_CLIENT_NN_MOVING_AVERAGES_H_
 #define SLUICE_CLIENT_NN_MOVING_AVERAGES_H_
 
+#include <functional>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +35,18 @@ inline constexpr const char* kMovingAverageVariables =
 Node* AssignMovingAverage(const Var& variable, const Operand& value,
                           const Operand& decay, bool zero_debias = false,
                           SourceLoc loc = CallerLoc());
+// The same under another name. `make` makes the two variables of zero_debias,
+// called "biased" and "local_step" here; null: as above. (Clients whose
+// variables are more than the library's have another one.)
+struct MovingAverageUpdate {
+  bool zero_debias = false;
+  std::string name = "AssignMovingAvg";
+  std::function<Var(const std::string& name, const Shape& shape)> make = {};
+};
+Node* AssignMovingAverage(const Var& variable, const Operand& value,
+                          const Operand& decay,
+                          const MovingAverageUpdate& update,
+                          SourceLoc loc = CallerLoc());
 
 struct MovingAverageOptions {
   // The number of updates so far, n: a null output, or the decay is at most
@@ -52,6 +64,8 @@ class ExponentialMovingAverage {
  public:
   explicit ExponentialMovingAverage(const Operand& decay,
                                     const MovingAverageOptions& options = {});
+  virtual ~ExponentialMovingAverage() = default;
+  ExponentialMovingAverage(const ExponentialMovingAverage&) = delete;
 
   // A node that moves the averages of the variables (default: all trainable
   // ones) and of the tensors, each of a floating type; makes the averages that
@@ -73,6 +87,15 @@ class ExponentialMovingAverage {
   std::map<std::string, Var> VariablesToRestore() const;
   std::map<std::string, Var> VariablesToRestore(
       const std::vector<Var>& averaged) const;
+
+ protected:
+  // Make the variable of an average, which starts at the variable's initial
+  // value, or at zero. Overridden where variables are more than the library's.
+  virtual Var NewAverage(const Var& of, SourceLoc loc);
+  virtual Var NewAverage(const Output& of, SourceLoc loc);
+  // As MovingAverageUpdate::make, for the average of a tensor.
+  virtual Var NewOfDebiased(const Var& average, const std::string& name,
+                            const Shape& shape);
 
  private:
   const Operand decay_;

@@ -9,6 +9,7 @@
 #include "client/nn/constraints.h"
 #include "client/nn/in_graph_of.h"
 #include "client/op_builder.h"
+#include "client/operators.h"
 #include "client/partitioned_variables.h"
 #include "client/types_and_shapes.h"
 #include "graph/control_flow.h"
@@ -173,8 +174,9 @@ std::vector<Node*> WritersOf(const Var& var, int first, Node* whole) {
         IsControlFlow(*n) || n->kind() == OpKind::kReadVariable)
       continue;
     const DType t = n->input(0).valid() ? n->input(0).dtype() : DType::kInvalid;
-    if ((t == DType::kResource || IsRef(t)) &&
-        n->op().inputs[0].type_attr.empty() &&
+    const ArgDef& written = n->op().inputs[0];
+    if ((written.is_ref ||
+         (t == DType::kResource && written.type_attr.empty())) &&
         WrittenBy(n->input(0)).SameAs(var.handle()))
       writers.push_back(n);
   }
@@ -303,22 +305,9 @@ Result<Node*> Optimizer::Apply(const std::vector<GradAndVar>& grads,
   Graph& g = CurrentGraph();
   std::lock_guard<std::recursive_mutex> lock(g.mutex());
   {
-    // (The same order of gradients in every process: the same first one.)
-    const auto first = std::min_element(
-        some.begin(), some.end(), [](const GradAndVar& a, const GradAndVar& b) {
-          return a.var.name() < b.var.name();
-        });
-    const NoControlDependencies made_alone;
-    CreateNonSlots(first->var);
-  }
-  {
-    // Slots are named after their variables, independent of the caller's
-    // scopes.
-    const WithGraph no_scopes(g);
-    for (const GradAndVar& gv : some) {
-      const ColocateWith same_device(gv.var.handle().node);
-      CreateSlots(gv.var);
-    }
+    std::vector<Var> vars;
+    for (const GradAndVar& gv : some) vars.push_back(gv.var);
+    CreateVariables(vars);
   }
   const std::string name = options.name.empty() ? name_ : options.name;
   std::string whole_name;  // The training node's: the name of its scope.
@@ -367,28 +356,62 @@ Result<Node*> Optimizer::Apply(const std::vector<GradAndVar>& grads,
     }
   }
   const Var& step = options.global_step;
-  {
-    const NameScope scope(whole_name, "");
-    const ControlDependencies after(updates);
-    for (Node* n : Finish()) updates.push_back(n);
-  }
-  Node* train = nullptr;
-  if (step.valid()) {
-    Node* updated = Group(updates, whole_name + "update/", {});
-    const ControlDependencies after({updated});
+  const NameScope scope(whole_name, "");
+  Node* train = Finished(updates, step.valid() ? "update" : whole_name);
+  if (train != nullptr && step.valid()) {
+    const ControlDependencies after({train});
     const ColocateWith same_device(step.handle().node);
-    const Operand one = 1;
+    SLUICE_ASSIGN_OR_RETURN(Tensor number, ScalarTensor(step.dtype(), 1));
+    const Output one = Constant(std::move(number), "value", {});
     train = step.is_reference()
-                ? BuildNode("AssignAdd", {step.handle(), one.Get(step.dtype())},
-                            {}, whole_name)
-                : BuildNode("AssignAddVariableOp",
-                            {step.handle(), one.Get(step.dtype())},
+                ? BuildNode("AssignAdd", {step.handle(), one}, {}, whole_name)
+                : BuildNode("AssignAddVariableOp", {step.handle(), one},
                             {{"dtype", step.dtype()}}, whole_name);
-  } else {
-    train = Group(updates, whole_name, {});
   }
   if (train == nullptr) return BuilderError();
   return train;
+}
+
+void Optimizer::CreateVariables(const std::vector<Var>& vars) {
+  if (vars.empty()) return;
+  {
+    // (The same order of gradients in every process: the same first one.)
+    const auto first = std::min_element(
+        vars.begin(), vars.end(),
+        [](const Var& a, const Var& b) { return a.name() < b.name(); });
+    const NoControlDependencies made_alone;
+    CreateNonSlots(*first);
+  }
+  // Slots are named after their variables, independent of the caller's scopes.
+  const WithGraph no_scopes(CurrentGraph());
+  for (const Var& v : vars) {
+    const ColocateWith same_device(v.handle().node);
+    CreateSlots(v);
+  }
+}
+
+void Optimizer::Prepare() {
+  for (size_t i = 0; i < numbers_.size(); ++i)
+    values_[i] = Hyperparameter(numbers_[i].second, numbers_[i].first);
+}
+
+Node* Optimizer::Finished(std::vector<Node*> updates, const std::string& name) {
+  {
+    const ControlDependencies after(updates);
+    for (Node* n : Finish()) updates.push_back(n);
+  }
+  return Group(updates, name, {});
+}
+
+Output Optimizer::Number(size_t i, DType dtype) const {
+  return i < values_.size() ? As(values_[i], dtype) : Output();
+}
+
+void Optimizer::SetNumbers(const std::vector<Operand>& values) {
+  for (size_t i = 0; i < values.size() && i < numbers_.size(); ++i) {
+    numbers_[i].second = values[i];
+    values_[i] = values[i].output;
+  }
 }
 
 Node* Optimizer::Update(const Gradient& grad, const Var& var) {
@@ -425,38 +448,47 @@ void Optimizer::Require(bool holds, const char* rule, double got) {
 
 void Optimizer::MakeSlot(const Var& var, const std::string& slot,
                          double initial, const std::string& suffix) {
-  Var& v = slots_[{var.name(), slot}];
-  if (v.valid()) return;
+  if (GetSlot(var, slot).valid()) return;
+  const auto value = [&] {
+    const PartialShape shape = var.shape();
+    const Output element = ScalarOf(var.dtype(), initial, {});
+    if (shape.fully_known())
+      if (const Result<Shape> known = shape.ToShape(); known.ok())
+        return Filled(*known, element, {});
+    // The size of the variable's initial value.
+    return Build("Fill",
+                 {Build("Shape", {var.initial_value()}, {}, "", {}), element},
+                 {}, "", {});
+  };
+  const Var made = NewSlot(var, suffix.empty() ? name_ : suffix, value);
+  if (made.valid()) AddSlot(var, slot, made);
+}
+
+Var Optimizer::NewSlot(const Var& var, const std::string& suffix,
+                       const std::function<Output()>& initial) {
   VarOptions options;
   options.trainable = false;
   options.reference = var.is_reference();
-  const std::string name =
-      absl::StrCat(var.name(), "/", suffix.empty() ? name_ : suffix);
-  const PartialShape shape = var.shape();
-  const Result<Shape> known =
-      shape.fully_known() ? shape.ToShape()
-                          : Result<Shape>(InvalidArgument("unknown shape"));
-  const Output value = ScalarOf(var.dtype(), initial, {});
-  if (known.ok()) {
-    v = Var(Filled(*known, value, {}), name, options, {});
-    if (!v.valid()) return;
-    if (const Status s = SetPartLike(v, var); !s.ok()) BuildError(s);
-    return;
-  }
-  // The size of the variable's initial value.
-  const Output dims = Build("Shape", {var.initial_value()}, {}, "", {});
-  v = Var(Build("Fill", {dims, value}, {}, "", {}), name, options, {});
+  const Var made(initial(), absl::StrCat(var.name(), "/", suffix), options, {});
+  if (made.valid() && made.shape().fully_known())
+    if (const Status s = SetPartLike(made, var); !s.ok()) BuildError(s);
+  return made;
 }
 
 void Optimizer::MakeNonSlot(const std::string& name, const Operand& initial,
                             const Var& near) {
-  Var& v = non_slots_[name];
-  if (v.valid()) return;
+  if (GetNonSlot(name).valid()) return;
+  const ColocateWith same_device(near.handle().node);
+  const Var made = NewNonSlot(name, initial, near);
+  if (made.valid()) AddNonSlot(name, made);
+}
+
+Var Optimizer::NewNonSlot(const std::string& name, const Operand& initial,
+                          const Var& near) {
   VarOptions options;
   options.trainable = false;
   options.reference = near.is_reference();
-  const ColocateWith same_device(near.handle().node);
-  v = Var(initial, name, options, {});
+  return Var(initial, name, options, {});
 }
 
 Output Optimizer::Hyperparameter(const Operand& value, const char* name) {
@@ -478,21 +510,40 @@ Output Optimizer::As(const Output& value, DType dtype) {
 
 Node* Optimizer::UpdateOp(const char* op, const Var& var,
                           const std::vector<Output>& inputs,
-                          const AttrMap& attrs) {
-  return BuildNode(var.is_reference() ? op : absl::StrCat("Resource", op),
-                   inputs, attrs);
+                          const AttrMap& attrs) const {
+  const std::string name =
+      var.is_reference() ? op : absl::StrCat("Resource", op);
+  AttrMap all = attrs;
+  const OpDef* const def = OpRegistry::Global()->Find(name);
+  if (use_locking_ && def != nullptr && def->FindAttr("use_locking") != nullptr)
+    all["use_locking"] = true;
+  return BuildNode(name, inputs, all);
 }
 
 Node* Optimizer::ScatterAdd(const Var& var, const Output& indices,
-                            const Operand& rows) {
+                            const Operand& rows) const {
   return UpdateOp("ScatterAdd", var,
                   {var.handle(), indices, rows.Get(var.dtype())});
 }
 
+Node* Optimizer::ScatterSub(const Var& var, const Output& indices,
+                            const Operand& rows) const {
+  return UpdateOp("ScatterSub", var,
+                  {var.handle(), indices, rows.Get(var.dtype())});
+}
+
 Node* Optimizer::ScatterUpdate(const Var& var, const Output& indices,
-                               const Operand& rows) {
+                               const Operand& rows) const {
   return UpdateOp("ScatterUpdate", var,
                   {var.handle(), indices, rows.Get(var.dtype())});
+}
+
+Node* Optimizer::Decay(const Var& var, const Output& part,
+                       const Output& indices) const {
+  const Output rate = As(part, var.dtype());
+  return indices.valid()
+             ? ScatterSub(var, indices, rate * GatherRows(var, indices))
+             : var.AssignSub(rate * var, {});
 }
 
 Output Optimizer::GatherRows(const Var& var, const Output& indices) {

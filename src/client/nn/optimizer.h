@@ -22,6 +22,7 @@
 #ifndef SLUICE_CLIENT_NN_OPTIMIZER_H_
 #define SLUICE_CLIENT_NN_OPTIMIZER_H_
 
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -66,7 +67,16 @@ struct MinimizeOptions {
 // (GradientGate), so that a step computes with the values at its start.
 class Optimizer {
  public:
-  explicit Optimizer(std::string name) : name_(std::move(name)) {}
+  // Hyperparameters that may change from step to step: TensorFlow's name of
+  // each, and its value.
+  using Numbers = std::vector<std::pair<const char*, Operand>>;
+  // By the names of the variable and the slot.
+  using Slots = std::map<std::pair<std::string, std::string>, Var>;
+
+  explicit Optimizer(std::string name, Numbers numbers = {})
+      : name_(std::move(name)),
+        numbers_(std::move(numbers)),
+        values_(numbers_.size()) {}
   virtual ~Optimizer() = default;
   Optimizer(const Optimizer&) = delete;
 
@@ -100,14 +110,19 @@ class Optimizer {
   // For constructors: unless `holds`, ApplyGradients fails with
   // InvalidArgument. `rule` says what is expected: "an l1 of at least 0".
   void Require(bool holds, const char* rule, double got);
+  // ---- The steps of ApplyGradients, in this order. They run under the scopes
+  // that they need; variables and gradients are valid.
+
+  // Creates what the optimizer keeps for these variables, unless it exists.
+  virtual void CreateVariables(const std::vector<Var>& vars);
   // Creates the variables that all updates share (with MakeNonSlot), in the
   // caller's scopes. `first` is the variable of the lowest name.
   virtual void CreateNonSlots(const Var& first) { (void)first; }
   // Creates the slots of one variable (with MakeSlot); called once per
   // variable.
   virtual void CreateSlots(const Var& var) { (void)var; }
-  // Builds what all variables share: the hyperparameters as outputs.
-  virtual void Prepare() {}
+  // Builds what all updates share: the numbers as outputs.
+  virtual void Prepare();
   virtual Node* ApplyDense(Output grad, const Var& var) = 0;
   // The indices are distinct, unless AcceptsRepeatedIndices.
   virtual Node* ApplySparse(const Gradient& grad, const Var& var) = 0;
@@ -115,6 +130,20 @@ class Optimizer {
   // Builds what runs after the updates, such as a change of a non-slot
   // variable. New nodes already depend on all updates.
   virtual std::vector<Node*> Finish() { return {}; }
+  // The node `name` that runs the updates and then what Finish builds.
+  virtual Node* Finished(std::vector<Node*> updates, const std::string& name);
+
+  // ---- For these steps.
+
+  // Number i as an output of a type; between Prepare and the end of
+  // ApplyGradients.
+  Output Number(size_t i, DType dtype) const;
+  // Other values for the numbers, from the next Prepare on. What is an output
+  // counts at once.
+  void SetNumbers(const std::vector<Operand>& values);
+  const Numbers& numbers() const { return numbers_; }
+  // Whether ops that update references take the variable's lock.
+  void UseLocking(bool use) { use_locking_ = use; }
 
   // Creates a variable "<var>/<name>" for `var`, of the same shape, with every
   // element set to `initial`; not trainable. `suffix` replaces <name>.
@@ -123,20 +152,40 @@ class Optimizer {
   // Creates a scalar float variable on the device of `near`.
   void MakeNonSlot(const std::string& name, const Operand& initial,
                    const Var& near);
+  // What these two call for a new variable. Overridden where variables are more
+  // than the library's, such as objects of another language. `initial` builds
+  // the initial value.
+  virtual Var NewSlot(const Var& var, const std::string& suffix,
+                      const std::function<Output()>& initial);
+  virtual Var NewNonSlot(const std::string& name, const Operand& initial,
+                         const Var& near);
+  const Slots& slots() const { return slots_; }
+  // Makes known as a slot, or as a variable that all updates share, what a
+  // derived class made in its own way.
+  void AddSlot(const Var& var, const std::string& slot, const Var& made) {
+    slots_[{var.name(), slot}] = made;
+  }
+  void AddNonSlot(const std::string& name, const Var& made) {
+    non_slots_[name] = made;
+  }
   // The output of a hyperparameter: a constant `name` if it is a number.
   static Output Hyperparameter(const Operand& value, const char* name);
   // A hyperparameter as an output of the variable's type.
   static Output As(const Output& value, DType dtype);
   // A node of `op`, with the prefix "Resource" if the variable is one.
-  static Node* UpdateOp(const char* op, const Var& var,
-                        const std::vector<Output>& inputs,
-                        const AttrMap& attrs = {});
+  Node* UpdateOp(const char* op, const Var& var,
+                 const std::vector<Output>& inputs,
+                 const AttrMap& attrs = {}) const;
   // Updates of rows of a variable, and their values.
-  static Node* ScatterAdd(const Var& var, const Output& indices,
-                          const Operand& rows);
-  static Node* ScatterUpdate(const Var& var, const Output& indices,
-                             const Operand& rows);
+  Node* ScatterAdd(const Var& var, const Output& indices,
+                   const Operand& rows) const;
+  Node* ScatterSub(const Var& var, const Output& indices,
+                   const Operand& rows) const;
+  Node* ScatterUpdate(const Var& var, const Output& indices,
+                      const Operand& rows) const;
   static Output GatherRows(const Var& var, const Output& indices);
+  // var -= part * var; of rows, if the indices are not null.
+  Node* Decay(const Var& var, const Output& part, const Output& indices) const;
 
  private:
   // The two halves; their errors do not name a line.
@@ -148,13 +197,15 @@ class Optimizer {
   Node* Update(const Gradient& grad, const Var& var);
 
   const std::string name_;
+  Numbers numbers_;
+  std::vector<Output> values_;  // Of the numbers, once prepared.
+  bool use_locking_ = false;
   // The losses of the ComputeGradients since the last ApplyGradients, or before
   // it: those whose gradients the next one may apply.
   std::vector<Output> losses_;
   bool losses_applied_ = false;
   Status refused_;  // By Require.
-  // By the names of the variable and the slot.
-  std::map<std::pair<std::string, std::string>, Var> slots_;
+  Slots slots_;
   std::map<std::string, Var> non_slots_;
 };
 

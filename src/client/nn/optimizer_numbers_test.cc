@@ -86,7 +86,9 @@ std::vector<RecordedOptimizer> AllOptimizers() {
       {"nadam", Makes<AdamOptimizer>(0.05, RecordedNadam(AdamRows::kAll))},
       {"nadam", Makes<AdamOptimizer>(
                     0.05, RecordedNadam(AdamRows::kAllByTensorFlowOps))},
-      {"lazy_adam", Makes<AdamOptimizer>(0.05, RecordedAdam(AdamRows::kLazy))}};
+      {"lazy_adam", Makes<AdamOptimizer>(0.05, RecordedAdam(AdamRows::kLazy))},
+      {"lazy_adam", Makes<AdamOptimizer>(
+                        0.05, RecordedAdam(AdamRows::kLazyByTensorFlowOps))}};
 }
 
 // Runs 20 steps and compares the values that the record has; returns their

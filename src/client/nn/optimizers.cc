@@ -5,20 +5,14 @@
 
 namespace sluice {
 
-void GradientDescentOptimizer::Prepare() {
-  rate_ = Hyperparameter(learning_rate_, "learning_rate");
-}
-
 Node* GradientDescentOptimizer::ApplyDense(Output grad, const Var& var) {
   return UpdateOp("ApplyGradientDescent", var,
-                  {var.handle(), As(rate_, var.dtype()), grad});
+                  {var.handle(), Number(0, var.dtype()), grad});
 }
 
 Node* GradientDescentOptimizer::ApplySparse(const Gradient& grad,
                                             const Var& var) {
-  const Output delta =
-      Build("Mul", {grad.values, As(rate_, var.dtype())}, {}, "", {});
-  return UpdateOp("ScatterSub", var, {var.handle(), grad.indices, delta});
+  return ScatterSub(var, grad.indices, grad.values * Number(0, var.dtype()));
 }
 
 std::vector<std::string> OneOpOptimizer::SlotNames() const {
@@ -29,13 +23,6 @@ std::vector<std::string> OneOpOptimizer::SlotNames() const {
 
 void OneOpOptimizer::CreateSlots(const Var& var) {
   for (const Slot& s : slots_) MakeSlot(var, s.name, s.initial, s.suffix);
-}
-
-void OneOpOptimizer::Prepare() {
-  values_.clear();
-  for (const auto& [name, value] : numbers_)
-    values_.push_back(Hyperparameter(value, name));
-  last_ = LastInput();
 }
 
 Node* OneOpOptimizer::ApplyDense(Output grad, const Var& var) {
@@ -51,15 +38,15 @@ Node* OneOpOptimizer::ApplyOne(const std::string& prefix, const Var& var,
   std::vector<Output> inputs = {var.handle()};
   for (const std::string& slot : InputSlots())
     inputs.push_back(GetSlot(var, slot).handle());
+  const size_t count = numbers().size();
   const size_t before = order_ == Order::kGradientFirst ? 0
                         : order_ == Order::kMomentum    ? 1
-                                                        : values_.size();
+                                                        : count;
   for (size_t i = 0; i < before; ++i)
-    inputs.push_back(As(values_[i], var.dtype()));
+    inputs.push_back(Number(i, TypeOfNumber(i, var)));
   inputs.insert(inputs.end(), gradient.begin(), gradient.end());
-  for (size_t i = before; i < values_.size(); ++i)
-    inputs.push_back(As(values_[i], var.dtype()));
-  if (last_.valid()) inputs.push_back(last_);
+  for (size_t i = before; i < count; ++i)
+    inputs.push_back(Number(i, TypeOfNumber(i, var)));
   return UpdateOp((prefix + kind_).c_str(), var, inputs, attrs_);
 }
 
@@ -87,8 +74,9 @@ AdagradDaOptimizer::AdagradDaOptimizer(const Operand& learning_rate,
                       {"gradient_squared_accumulator",
                        options.initial_squared_accumulator}},
                      {{"learning_rate", learning_rate},
-                      {"l1", options.l1},
-                      {"l2", options.l2}},
+                      {"l1_regularization_strength", options.l1},
+                      {"l2_regularization_strength", options.l2},
+                      {"global_step", Output()}},
                      Order::kGradientFirst),
       global_step_(global_step) {
   Require(options.initial_squared_accumulator > 0,
@@ -97,7 +85,10 @@ AdagradDaOptimizer::AdagradDaOptimizer(const Operand& learning_rate,
 }
 
 void AdagradDaOptimizer::Prepare() {
-  step_ = As(global_step_.Read({}), DType::kInt64) + 1;
+  std::vector<Operand> values;
+  for (const auto& [name, value] : numbers()) values.push_back(value);
+  values.back() = As(global_step_.Read({}), DType::kInt64) + 1;
+  SetNumbers(values);
   OneOpOptimizer::Prepare();
 }
 
@@ -145,10 +136,11 @@ std::vector<std::pair<const char*, Operand>> FtrlNumbers(
 
 FtrlOptimizer::FtrlOptimizer(const Operand& learning_rate,
                              const FtrlOptions& options)
-    : OneOpOptimizer(options.name, options.l2_shrinkage > 0 ? "FtrlV2" : "Ftrl",
-                     {{"accum", options.initial_accumulator}, {"linear"}},
-                     FtrlNumbers(learning_rate, options),
-                     Order::kGradientFirst) {
+    : OneOpOptimizer(
+          options.name, options.l2_shrinkage > 0 ? "FtrlV2" : "Ftrl",
+          {{"accum", options.initial_accumulator, options.accum_name},
+           {"linear", 0, options.linear_name}},
+          FtrlNumbers(learning_rate, options), Order::kGradientFirst) {
   Require(options.learning_rate_power <= 0,
           "a learning_rate_power of at most 0", options.learning_rate_power);
   Require(options.initial_accumulator >= 0,

@@ -24,17 +24,12 @@ class GradientDescentOptimizer : public Optimizer {
  public:
   explicit GradientDescentOptimizer(const Operand& learning_rate,
                                     std::string name = "GradientDescent")
-      : Optimizer(std::move(name)), learning_rate_(learning_rate) {}
+      : Optimizer(std::move(name), {{"learning_rate", learning_rate}}) {}
 
  protected:
-  void Prepare() override;
   Node* ApplyDense(Output grad, const Var& var) override;
   Node* ApplySparse(const Gradient& grad, const Var& var) override;
   bool AcceptsRepeatedIndices() const override { return true; }
-
- private:
-  const Operand learning_rate_;
-  Output rate_;
 };
 
 // An optimizer whose update is one op with the variable, its slots, scalars and
@@ -50,27 +45,26 @@ class OneOpOptimizer : public Optimizer {
     double initial = 0;
     std::string suffix = "";  // Instead of the optimizer's name.
   };
-  // TensorFlow's name of the hyperparameter, and its value.
-  using Numbers = std::vector<std::pair<const char*, Operand>>;
   // Which of the numbers precede the gradient in the op's inputs.
   enum class Order : uint8_t { kNumbersFirst, kGradientFirst, kMomentum };
 
   OneOpOptimizer(std::string name, std::string kind, std::vector<Slot> slots,
                  Numbers numbers, Order order, AttrMap attrs = {})
-      : Optimizer(std::move(name)),
+      : Optimizer(std::move(name), std::move(numbers)),
         kind_(std::move(kind)),
         slots_(std::move(slots)),
-        numbers_(std::move(numbers)),
         order_(order),
         attrs_(std::move(attrs)) {}
 
   // The order of the op's inputs is that of `InputSlots`, if the slots are made
   // in another one.
   virtual std::vector<std::string> InputSlots() const { return SlotNames(); }
-  // An input behind the numbers, of its own type; null: none.
-  virtual Output LastInput() { return {}; }
+  // The type of number i as an input.
+  virtual DType TypeOfNumber(size_t i, const Var& var) const {
+    (void)i;
+    return var.dtype();
+  }
   void CreateSlots(const Var& var) override;
-  void Prepare() override;
   Node* ApplyDense(Output grad, const Var& var) override;
   Node* ApplySparse(const Gradient& grad, const Var& var) override;
 
@@ -80,11 +74,8 @@ class OneOpOptimizer : public Optimizer {
 
   const std::string kind_;
   const std::vector<Slot> slots_;
-  const Numbers numbers_;
   const Order order_;
   const AttrMap attrs_;
-  std::vector<Output> values_;  // Of the numbers.
-  Output last_;
 };
 
 // a = momentum * a + g, then w -= learning_rate * a; with nesterov
@@ -124,11 +115,13 @@ class AdagradDaOptimizer : public OneOpOptimizer {
 
  protected:
   void Prepare() override;
-  Output LastInput() override { return step_; }
+  // The last number is t.
+  DType TypeOfNumber(size_t i, const Var& var) const override {
+    return i == 3 ? DType::kInt64 : var.dtype();
+  }
 
  private:
   const Var global_step_;
-  Output step_;
 };
 
 // a = rho a + (1 - rho) g^2; d = g sqrt(u + epsilon) / sqrt(a + epsilon);
@@ -172,6 +165,8 @@ struct FtrlOptions {
   // in steps that have a gradient.
   double l2_shrinkage = 0;
   std::string name = "Ftrl";
+  // Of the slots' variables, after "<var>/"; empty: the optimizer's name.
+  std::string accum_name = "", linear_name = "";
 };
 
 // FTRL-Proximal (McMahan et al., "Ad Click Prediction", 2013), with p the

@@ -363,6 +363,7 @@ Status UnravelIndexShape(ShapeContext& c) {
 // ---- Declarations -----------------------------------------------------------
 
 SLUICE_OP(Unique)
+    .Kind(OpKind::kUnique)
     .Input("x: T")
     .Output("y: T")
     .Output("idx: out_idx")

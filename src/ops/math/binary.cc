@@ -264,9 +264,11 @@ const OpRegistrar kProducts[] = {
 
 const OpRegistrar kQuotients[] = {
     Binary("Div", kAllTypes, BinaryOp::kDiv, 0.5, 3)
+        .Kind(OpKind::kDiv)
         .Grad(DivideGrad<kDivOp>)
         .Doc("x / y with broadcasting; integer division rounds towards zero."),
     Binary("RealDiv", kAllTypes, BinaryOp::kDiv, 0.5, 3)
+        .Kind(OpKind::kDiv)
         .Kernel(MakeRealDiv)
         .Grad(DivideGrad<kRealDivOp>)
         .Doc("x / y for real or complex numbers, with broadcasting."),

@@ -429,7 +429,8 @@ const OpRegistrar kUnsorted[] = {
         "UnsortedSegmentSum", kNumberTypes, "Tindices: {int16, int32, int64}",
         MakeUnsorted<SegmentOp::kSum, SLUICE_NUMBER_TYPES>(), SegmentSumGrad,
         "The sum of the rows of each segment; rows with negative ids are "
-        "ignored."),
+        "ignored.")
+        .Kind(OpKind::kUnsortedSegmentSum),
     Unsorted("UnsortedSegmentProd", kNumberTypes, kIds,
              MakeUnsorted<SegmentOp::kProd, SLUICE_NUMBER_TYPES>(),
              SegmentProdGrad,

@@ -96,6 +96,7 @@ const OpRegistrar kPowers[] = {
         .Grad(SquareGrad)
         .Doc("x * x, elementwise."),
     Unary("Sqrt", kFloatOrComplexTypes, "y: T", UnaryOp::kSqrt, 0.2, 4)
+        .Kind(OpKind::kSqrt)
         .Grad(SqrtGradient)
         .Doc("The square root of x, elementwise."),
     Unary("Rsqrt", kFloatOrComplexTypes, "y: T", UnaryOp::kRsqrt, 0.2, 4)

@@ -127,6 +127,7 @@ Status CountUpToShape(ShapeContext& c) {
 // ---- Declarations -----------------------------------------------------------
 
 SLUICE_OP(Assign)
+    .Kind(OpKind::kAssign)
     .Input("ref: Ref(T)")
     .Input("value: T")
     .Output("output_ref: Ref(T)")
@@ -153,6 +154,7 @@ SLUICE_OP(AssignAdd)
     .Doc("Adds a value to a variable, and returns its reference.");
 
 SLUICE_OP(AssignSub)
+    .Kind(OpKind::kAssignSub)
     .Input("ref: Ref(T)")
     .Input("value: T")
     .Output("output_ref: Ref(T)")
@@ -165,6 +167,7 @@ SLUICE_OP(AssignSub)
     .Doc("Subtracts a value from a variable, and returns its reference.");
 
 SLUICE_OP(AssignVariableOp)
+    .Kind(OpKind::kAssign)
     .Input("resource: resource")
     .Input("value: dtype")
     .Attr("dtype: type")
@@ -188,6 +191,7 @@ SLUICE_OP(AssignAddVariableOp)
     .Doc("Adds a value to a variable.");
 
 SLUICE_OP(AssignSubVariableOp)
+    .Kind(OpKind::kAssignSub)
     .Input("resource: resource")
     .Input("value: dtype")
     .Attr("dtype: type")

@@ -118,7 +118,8 @@ SLUICE_SCATTER(ScatterUpdate, "type", "true", MakeScatterUpdate,
                "Replaces rows of a variable");
 SLUICE_SCATTER(ScatterAdd, "numbertype", "false",
                MakeScatterOp<simd::BinaryOp::kAdd>,
-               "Adds to rows of a variable");
+               "Adds to rows of a variable")
+    .Kind(OpKind::kScatterAdd);
 SLUICE_SCATTER(ScatterSub, "numbertype", "false",
                MakeScatterOp<simd::BinaryOp::kSub>,
                "Subtracts from rows of a variable");
@@ -139,7 +140,8 @@ SLUICE_RESOURCE_SCATTER(ResourceScatterUpdate, "type", MakeScatterUpdate,
                         "Replaces rows of a variable");
 SLUICE_RESOURCE_SCATTER(ResourceScatterAdd, "numbertype",
                         MakeScatterOp<simd::BinaryOp::kAdd>,
-                        "Adds to rows of a variable");
+                        "Adds to rows of a variable")
+    .Kind(OpKind::kScatterAdd);
 SLUICE_RESOURCE_SCATTER(ResourceScatterSub, "numbertype",
                         MakeScatterOp<simd::BinaryOp::kSub>,
                         "Subtracts from rows of a variable");
