@@ -456,6 +456,7 @@ _TRAIN.update({
             "noisy_linear_cosine_decay",
             "natural_exp_decay", "piecewise_constant", "polynomial_decay",
             piecewise_constant_decay="piecewise_constant"),
+    **_from("training.lbfgs", "LbfgsResult", "minimize_lbfgs"),
     **_from("training.moving_averages", "ExponentialMovingAverage"),
     **_from("training.coordinator", "Coordinator", "LooperThread"),
     **_QUEUE_RUNNERS,

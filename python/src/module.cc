@@ -14,6 +14,7 @@ void AddDefun(py::module_& m);
 void AddEvents(py::module_& m);
 void AddFlow(py::module_& m);
 void AddFunctions(py::module_& m);
+void AddLbfgs(py::module_& m);
 void AddRecords(py::module_& m);
 void AddSavedModels(py::module_& m);
 void AddServers(py::module_& m);
@@ -38,6 +39,7 @@ PYBIND11_MODULE(_core, m) {
   python::AddFlow(m);
   python::AddFunctions(m);
   python::AddInterrupts(m);
+  python::AddLbfgs(m);
   python::AddRecords(m);
   python::AddSavedModels(m);
   python::AddServers(m);
