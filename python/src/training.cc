@@ -4,35 +4,10 @@
 #include "client/nn/clip_gradients.h"
 #include "client/nn/learning_rates.h"
 #include "flow.h"
-#include "ops.h"
-#include "scopes.h"
-#include "values.h"
+#include "library_calls.h"
 
 namespace sluice::python {
 namespace {
-
-// An argument of a library function: Python's own numbers, which take the type
-// of what they meet, or what becomes a tensor.
-Operand ToOperand(PyGraph& g, py::handle o, SourceLoc loc) {
-  if (PyFloat_Check(o.ptr()) ||
-      (PyLong_Check(o.ptr()) && !PyBool_Check(o.ptr())))
-    return Operand(py::cast<double>(o), loc.file, loc.line);
-  return Operand(ToOutput(g, o, DType::kInvalid, false, "Const", loc), loc.file,
-                 loc.line);
-}
-
-// Calls `make(operand)`, which builds an Output, in the graph of the arguments;
-// `operand(o)` is an argument as an Operand.
-template <typename Make>
-auto Made(const std::vector<py::handle>& arguments, const Make& make) {
-  PyGraph& g = GraphOfArguments(arguments);
-  const Building here(g);
-  const SourceLoc loc = UserLine();
-  auto made =
-      make([&g, loc](py::handle o) { return ToOperand(g, o, loc); }, loc);
-  CheckBuilt(g);
-  return made;
-}
 
 // ---- Learning rates ---------------------------------------------------------
 
