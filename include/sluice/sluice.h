@@ -103,5 +103,6 @@
 #include "train/training_hook.h"          // TrainingHook
 #include "train/training_hooks.h"         // NanHook, EarlyStoppingHook, ...
 #include "train/training_session.h"       // TrainingSession
+#include "train/warm_start.h"             // WarmStart
 
 #endif  // SLUICE_SLUICE_H_

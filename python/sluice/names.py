@@ -448,6 +448,7 @@ _TRAIN.update({
     **_from("training.checkpoint_readers", "NewCheckpointReader",
             "checkpoints_iterator", "init_from_checkpoint", "list_variables",
             "load_checkpoint", "load_variable"),
+    **_from("training.warm_start", "VocabInfo", "warm_start"),
     **_from("training.optimizers", "AdadeltaOptimizer", "AdagradDAOptimizer",
             "FtrlOptimizer", "ProximalGradientDescentOptimizer",
             "ProximalAdagradOptimizer"),

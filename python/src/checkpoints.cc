@@ -20,6 +20,7 @@
 #include "train/leftovers.h"
 #include "train/run_lock.h"
 #include "train/saver_nodes.h"
+#include "train/warm_start.h"
 #include "values.h"
 
 namespace sluice::python {
@@ -197,6 +198,39 @@ std::tuple<Output, Output, py::object> SaverNodesOf(
           HandleOf({nodes.restore, kOperation})};
 }
 
+// A vocabulary is (new file, new size, other rows, old file, old size, axis,
+// function of a shape and a DType, or None).
+using PyVocabulary = std::tuple<std::string, int64_t, int64_t, std::string,
+                                int64_t, int, py::object>;
+Output ValueInCheckpoint(const std::string& path, const Output& handle,
+                         const std::string& name, const std::string& slice,
+                         const std::optional<PyVocabulary>& vocabulary) {
+  PyGraph& g = GraphOf(handle.node);
+  const Building here(g);
+  std::optional<VocabularyChange> change;
+  if (vocabulary.has_value()) {
+    const auto& [file, size, others, old_file, old_size, axis, fn] =
+        *vocabulary;
+    change = {.new_vocabulary = file,
+              .new_size = size,
+              .oov_rows = others,
+              .old_vocabulary = old_file,
+              .old_size = old_size,
+              .axis = axis};
+    if (!fn.is_none())
+      change->other_values = [&make = fn](const Shape& shape, DType dtype) {
+        return Built([&] {
+          return py::cast<Output>(
+              make(FromShape(PartialShape(shape)), FromDType(dtype)));
+        });
+      };
+  }
+  const Output value = SavedValue(path, Var::FromHandle(handle), name, slice,
+                                  change, UserLine());
+  CheckBuilt(g);
+  return value;
+}
+
 }  // namespace
 
 void AddCheckpoints(py::module_& m) {
@@ -217,6 +251,7 @@ void AddCheckpoints(py::module_& m) {
       .def(py::init<std::string, std::string>(), py::arg("prefix"),
            py::arg("state_file"));
   m.def("saver_nodes", SaverNodesOf);
+  m.def("saved_value", ValueInCheckpoint);
   m.def("checkpoint_differences", &Differences, py::arg("prefix"),
         py::arg("wanted"));
 }
