@@ -15,6 +15,7 @@ void AddEvents(py::module_& m);
 void AddFlow(py::module_& m);
 void AddFunctions(py::module_& m);
 void AddLbfgs(py::module_& m);
+void AddLossesAndMetrics(py::module_& m);
 void AddRecords(py::module_& m);
 void AddSavedModels(py::module_& m);
 void AddServers(py::module_& m);
@@ -40,6 +41,7 @@ PYBIND11_MODULE(_core, m) {
   python::AddFunctions(m);
   python::AddInterrupts(m);
   python::AddLbfgs(m);
+  python::AddLossesAndMetrics(m);
   python::AddRecords(m);
   python::AddSavedModels(m);
   python::AddServers(m);

@@ -426,6 +426,15 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
          *(m[k].replace(" ", ",") for k in "ab"))),
     (r"matrices: expected inner dimensions that agree, got " + _SHAPES,
      _incompatible),
+    (r"\w+: expected labels and predictions of one shape, got " + _SHAPES,
+     lambda m: f"Shapes ({m['a'].replace(',', ', ')}) and "
+               f"({m['b'].replace(',', ', ')}) are incompatible"),
+    (r"weights: expected a number, or a tensor with the rank of the values and "
+     r"sizes that are 1 or equal to theirs, got \[(?P<a>[\d,?]*)\] for values "
+     r"\[(?P<b>[\d,?]*)\]",
+     lambda m: f"weights can not be broadcast to values. values.rank="
+               f"{len(_dims(m['b']))}. weights.rank={len(_dims(m['a']))}. "
+               f"values.shape=({m['b']}). weights.shape=({m['a']})."),
     (r"shapes " + _SHAPES + " are not compatible", _different),
     (r"(?P<what>\w+): expected a vector, got shape (?P<shape>\[[\d,?]*\])",
      _vector),
