@@ -40,11 +40,8 @@ class LossScope {
 struct Pair {
   Pair(const Output& l, const Output& p) : labels(l), predictions(p) {
     if (!labels.valid() || !predictions.valid()) return;
-    const Status same = labels.shape().MergeWith(predictions.shape()).status();
-    if (!same.ok())
-      labels = BuildError(InvalidArgument(
-          "loss: expected labels and predictions of one shape, got ",
-          labels.shape().ToString(), " and ", predictions.shape().ToString()));
+    if (!labels.shape().MergeWith(predictions.shape()).ok())
+      labels = UnequalShapes("loss", labels, predictions);
   }
   // In floats. (The predictions come first, which decides the nodes' names.)
   static Pair Floats(const Operand& l, const Operand& p) {

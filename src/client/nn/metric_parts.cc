@@ -76,9 +76,7 @@ LabelsAndPredictions::LabelsAndPredictions(const Output& l, const Output& p)
   if (!labels.valid() || !predictions.valid()) return;
   const PartialShape a = labels.shape(), b = predictions.shape();
   if (!a.MergeWith(b).ok())
-    labels = BuildError(InvalidArgument(
-        "metric: expected labels and predictions of one shape, got ",
-        a.ToString(), " and ", b.ToString()));
+    labels = UnequalShapes("metric", labels, predictions);
   else if (!a.fully_known() || !b.fully_known())
     // (Fails in a step with another number of labels.)
     labels = ops::Reshape(labels, ops::Shape(predictions));
