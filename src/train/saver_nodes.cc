@@ -17,12 +17,12 @@ Output Strings(const std::vector<std::string>& values,
   return Constant(Tensor::Vector<std::string>(values), name);
 }
 
+// In the scope of the op that takes them.
 struct NamesAndSlices {
   Output names, slices;
 };
-// `op` is the node's name; SaveSlices calls them otherwise.
-NamesAndSlices NamesOf(const Items& items, const std::string& op,
-                       const char* slices_name = "/shape_and_slices") {
+NamesAndSlices NamesOf(const Items& items,
+                       const char* slices_name = "shape_and_slices") {
   std::vector<std::string> names, slices;
   for (const ItemToSave* item : items) {
     for (const TensorToSave& t : item->tensors) {
@@ -30,8 +30,7 @@ NamesAndSlices NamesOf(const Items& items, const std::string& op,
       slices.push_back(t.shape_and_slice);
     }
   }
-  return {Strings(names, op + "/tensor_names"),
-          Strings(slices, op + slices_name)};
+  return {Strings(names, "tensor_names"), Strings(slices, slices_name)};
 }
 
 // Returns the path, once the items are saved there.
@@ -44,14 +43,18 @@ Output AddSave(const Output& path, const Items& items, bool old_format) {
       dtypes.push_back(t.dtype);
     }
   }
-  const NamesAndSlices of = old_format
-                                ? NamesOf(items, "save", "/shapes_and_slices")
-                                : NamesOf(items, "SaveV2");
-  std::vector<Output> inputs = {path, of.names, of.slices};
-  inputs.insert(inputs.end(), values.begin(), values.end());
-  Node* const save =
-      old_format ? BuildNode("SaveSlices", inputs, {{"T", dtypes}}, "save")
-                 : BuildNode("SaveV2", inputs, {{"dtypes", dtypes}}, "SaveV2");
+  Node* save = nullptr;
+  {
+    const NameScope scope(old_format ? "save" : "SaveV2");
+    const NamesAndSlices of =
+        old_format ? NamesOf(items, "shapes_and_slices") : NamesOf(items);
+    std::vector<Output> inputs = {path, of.names, of.slices};
+    inputs.insert(inputs.end(), values.begin(), values.end());
+    const std::string whole = scope.prefix() + "/";
+    save = old_format
+               ? BuildNode("SaveSlices", inputs, {{"T", dtypes}}, whole)
+               : BuildNode("SaveV2", inputs, {{"dtypes", dtypes}}, whole);
+  }
   if (save == nullptr) return CurrentGraph().Failure();
   const ColocateWith beside_path(path.node);
   const ControlDependencies after({save});
@@ -75,9 +78,10 @@ std::vector<Node*> AddRestore(const Output& path, const Items& items) {
   Node* restore = nullptr;
   {
     const DeviceScope on_cpu("/device:CPU:0");
-    const NamesAndSlices of = NamesOf(items, "RestoreV2");
+    const NameScope scope("RestoreV2");
+    const NamesAndSlices of = NamesOf(items);
     restore = BuildNode("RestoreV2", {path, of.names, of.slices},
-                        {{"dtypes", dtypes}}, "RestoreV2");
+                        {{"dtypes", dtypes}}, scope.prefix() + "/");
   }
   if (restore == nullptr) return {nullptr};
   std::vector<Node*> restored;
@@ -143,11 +147,13 @@ void AddSharded(const Items& items, const SaverNodeOptions& options,
   for (const auto& [device, group] : by_device) {
     last_device = CpuBeside(device);
     const DeviceScope on(last_device);
-    parts.push_back(Build(
-        "ShardedFilename",
-        {prefix, Constant(Tensor::Scalar(shard++), "ShardedFilename/shard"),
-         count},
-        {}, "ShardedFilename"));
+    {
+      const NameScope scope("ShardedFilename");
+      parts.push_back(
+          Build("ShardedFilename",
+                {prefix, Constant(Tensor::Scalar(shard++), "shard"), count}, {},
+                scope.prefix() + "/"));
+    }
     const Output saved = AddSave(parts.back(), group, options.old_format);
     saves.push_back(saved.node);
   }
