@@ -133,6 +133,41 @@ HOSTILE(CheckpointStates,
   EXPECT_TRUE(DeleteCheckpoint(folder / "none").ok());
 }
 
+HOSTILE(WarmStarts, "WarmStart SavedValue") {
+  const auto refused = [](const char* message, const VocabularyChange& change,
+                          const Shape& shape = Shape({3, 2})) {
+    ExpectRecorded(message, [&] {
+      const Var v(Zeros(shape), "v");
+      EXPECT_EQ(WarmStart("", {{v, "\n", change}}), nullptr);
+    });
+  };
+  refused("axis 0 or 1", {.new_size = 3, .axis = INT_MIN});
+  refused("new_size", {.new_size = INT64_MIN});
+  refused("old_size", {.new_size = 3, .old_size = INT64_MIN});
+  refused("oov_rows", {.new_size = 3, .oov_rows = -1});
+  refused("rows for a vocabulary of", {.new_size = INT64_MAX});
+  refused("rows for a vocabulary of", {.new_size = 1, .oov_rows = INT64_MAX});
+  refused("float matrix", {.new_size = 3}, Shape({3}));
+  refused("", {.new_size = 3,
+               .other_values = [](const Shape&, DType) { return Output(); }});
+  ExpectRecorded("expected a variable", [] {
+    EXPECT_EQ(WarmStart("x", {{Var()}}), nullptr);
+    EXPECT_NULL(SavedValue("x", Var(), "x"));
+  });
+  ExpectRecorded("", [] {
+    const Var v(Zeros({3, 2}), "v");
+    EXPECT_NULL(
+        SavedValue("x", v, "v", "nonsense", VocabularyChange{.new_size = 3}));
+  });
+  Graph g;
+  const WithGraph use(g);
+  const Var v(Zeros({2}), "v");
+  Node* const start = WarmStart("none", {{v}});
+  ASSERT_NE(start, nullptr) << g.status();
+  Session session(g);
+  ExpectRefused(session.RunTargets({start}), "none");
+}
+
 HOSTILE(Savers,
         "Saver::Saver Saver::status Saver::Save Saver::SaveAsync "
         "Saver::WaitForSaves Saver::FinishedSave Saver::Restore Saver::Compare "

@@ -261,7 +261,8 @@ HOSTILE(RatesOfNothing,
 HOSTILE(LossesOfNothing,
         "WeightedLoss AbsoluteDifference MeanSquaredError HuberLoss LogLoss "
         "HingeLoss CosineDistance SigmoidCrossEntropy SoftmaxCrossEntropy "
-        "SparseSoftmaxCrossEntropy init::GlorotNormal init::HeUniform "
+        "SparseSoftmaxCrossEntropy MeanPairwiseSquaredError Losses TotalLoss "
+        "init::GlorotNormal init::HeUniform "
         "init::HeNormal init::LecunUniform init::LecunNormal "
         "init::VarianceScaling init::Orthogonal init::Identity") {
   using Loss =
@@ -294,9 +295,15 @@ HOSTILE(LossesOfNothing,
       [](const auto& l, const auto& p, const auto& o) {
         return SparseSoftmaxCrossEntropy(l, p, o);
       },
+      [](const auto& l, const auto& p, const auto& o) {
+        return MeanPairwiseSquaredError(l, p, o);
+      },
       [](const auto& l, const auto&, const auto& o) {
         return WeightedLoss(l, o);
       }};
+  ExpectRecorded("expected losses, got none",
+                 [] { EXPECT_NULL(TotalLoss(true, "\n")); });
+  EXPECT_TRUE(Losses("/", "\n").empty());
   const LossOptions odd = {
       .delta = kNanRate, .epsilon = -1e300, .label_smoothing = kNanRate};
   for (const Loss& loss : losses) {
@@ -328,7 +335,15 @@ HOSTILE(LossesOfNothing,
 }
 
 HOSTILE(MetricsOfNothing,
-        "StreamingMean Accuracy Precision Recall Auc MeanIou "
+        "StreamingMean StreamingMeanTensor PercentageBelow "
+        "StreamingMeanAbsoluteError StreamingMeanSquaredError "
+        "StreamingRootMeanSquaredError StreamingMeanRelativeError "
+        "StreamingMeanCosineDistance Accuracy CountOf Precision Recall "
+        "CountAtThresholds PrecisionAtThresholds RecallAtThresholds Auc "
+        "SensitivityAtSpecificity SpecificityAtSensitivity MeanIou "
+        "MeanPerClassAccuracy PrecisionAtK RecallAtK AveragePrecisionAtK "
+        "PrecisionAtTopK RecallAtTopK AveragePrecisionAtTopK "
+        "ClassLabels::ClassLabels "
         "MetricsInitializer") {
   using Measure = std::function<Metric(const Operand&, const Operand&,
                                        const MetricOptions&)>;
@@ -347,6 +362,48 @@ HOSTILE(MetricsOfNothing,
       },
       [](const auto& l, const auto& p, const auto& o) {
         return Auc(l, p, 3, o);
+      },
+      [](const auto& l, const auto& p, const auto& o) {
+        return StreamingMeanAbsoluteError(l, p, o);
+      },
+      [](const auto& l, const auto& p, const auto& o) {
+        return StreamingMeanSquaredError(l, p, o);
+      },
+      [](const auto& l, const auto& p, const auto& o) {
+        return StreamingRootMeanSquaredError(l, p, o);
+      },
+      [](const auto& l, const auto& p, const auto& o) {
+        return StreamingMeanRelativeError(l, p, p, o);
+      },
+      [](const auto& l, const auto& p, const auto& o) {
+        return StreamingMeanCosineDistance(l, p, INT_MIN, o);
+      },
+      [](const auto& l, const auto& p, const auto& o) {
+        return PercentageBelow(l, p, o);
+      },
+      [](const auto& l, const auto& p, const auto& o) {
+        return CountOf(Outcome::kFalseNegative, l, p, o);
+      },
+      [](const auto& l, const auto& p, const auto& o) {
+        return CountAtThresholds(Outcome::kTrueNegative, l, p, {kNanRate}, o);
+      },
+      [](const auto& l, const auto& p, const auto& o) {
+        return PrecisionAtThresholds(l, p, {-1, 2}, o);
+      },
+      [](const auto& l, const auto& p, const auto& o) {
+        return RecallAtThresholds(l, p, {0.5}, o);
+      },
+      [](const auto& l, const auto& p, const auto& o) {
+        return SensitivityAtSpecificity(l, p, 0.5, 3, o);
+      },
+      [](const auto& l, const auto& p, const auto& o) {
+        return SpecificityAtSensitivity(l, p, 0.5, 3, o);
+      },
+      [](const auto& l, const auto& p, const auto& o) {
+        return MeanPerClassAccuracy(l, p, 3, o);
+      },
+      [](const auto& l, const auto&, const auto& o) {
+        return StreamingMeanTensor(l, o);
       },
       [](const auto& l, const auto& p, const auto& o) {
         return MeanIou(l, p, 3, o);
@@ -371,7 +428,43 @@ HOSTILE(MetricsOfNothing,
       const Output x = Constant(int32_t{0});
       EXPECT_EQ(Auc(x, x, n).update, nullptr);
       EXPECT_EQ(MeanIou(x, x, n).update, nullptr);
+      EXPECT_EQ(MeanPerClassAccuracy(x, x, n).update, nullptr);
+      EXPECT_EQ(PrecisionAtK(x, x, n).update, nullptr);
+      EXPECT_EQ(RecallAtK(x, x, n).update, nullptr);
+      EXPECT_EQ(AveragePrecisionAtK(x, x, n).update, nullptr);
     });
+  ExpectRecorded("expected", [] {
+    const Output x = Constant(int32_t{0});
+    const auto no_outcome = static_cast<Outcome>(99);
+    EXPECT_EQ(CountOf(no_outcome, x, x).update, nullptr);
+    EXPECT_EQ(CountAtThresholds(no_outcome, x, x, {0.5}).update, nullptr);
+    EXPECT_EQ(PrecisionAtThresholds(x, x, {}).update, nullptr);
+    EXPECT_EQ(RecallAtThresholds(x, x, {}).update, nullptr);
+    for (const double target : {-1.0, 2.0, kNanRate}) {
+      EXPECT_EQ(SensitivityAtSpecificity(x, x, target).update, nullptr);
+      EXPECT_EQ(SpecificityAtSensitivity(x, x, target).update, nullptr);
+    }
+    EXPECT_EQ(
+        Auc(x, x, {.summation = AucSummation::kCarefulInterpolation}).update,
+        nullptr);
+    EXPECT_EQ(StreamingMeanTensor(Placeholder<float>()).update, nullptr);
+  });
+  const std::vector<ClassLabels> labels = {
+      ClassLabels(Output()), ClassLabels(Tensor()), ClassLabels("text"),
+      ClassLabels(SparseOutput{}),
+      ClassLabels(SparseOutput{Constant(1.0f), Elsewhere(), Constant(2)})};
+  for (const ClassLabels& l : labels)
+    for (const Output& scores :
+         {Output(), Elsewhere(), Constant(Tensor::Vector<float>({1, 2, 3}))})
+      (void)RecordedBy([&] {
+        const AtKOptions at = {.class_id = INT64_MIN};
+        EXPECT_EQ(PrecisionAtK(l, scores, 2, at).update, nullptr);
+        EXPECT_EQ(RecallAtK(l, scores, 2).update, nullptr);
+        EXPECT_EQ(AveragePrecisionAtK(l, scores, 2).update, nullptr);
+        EXPECT_EQ(PrecisionAtTopK(l, scores, INT64_MIN).update, nullptr);
+        EXPECT_EQ(RecallAtTopK(l, scores, 0, at).update, nullptr);
+        EXPECT_EQ(AveragePrecisionAtTopK(l, scores).update, nullptr);
+      });
 }
 
 // ---- Variable scopes and layers ---------------------------------------------

@@ -1,5 +1,6 @@
-// Checkpoints: reading them, and the list of those that a saver keeps
-// (sluice/training/saver.py, sluice/training/checkpoint_reader.py).
+// Checkpoints: the nodes of savers, the list of those that a saver keeps, and
+// reading them (sluice/training/saver.py,
+// sluice/training/checkpoint_readers.py).
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -8,13 +9,18 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "checkpoint/checkpoint_reader.h"
 #include "checkpoint/pending_file.h"
+#include "library_calls.h"
+#include "objects.h"
 #include "py.h"
 #include "train/checkpoint_difference.h"
 #include "train/checkpoint_keeper.h"
 #include "train/leftovers.h"
 #include "train/run_lock.h"
+#include "train/saver_nodes.h"
+#include "train/warm_start.h"
 #include "values.h"
 
 namespace sluice::python {
@@ -135,6 +141,97 @@ std::tuple<std::string, std::string, size_t> Differences(
   return {missing.ToString(), other.ToString(), difference.renamed.size()};
 }
 
+// What `call` builds within the scopes that the library is in; whatever it did
+// to these is undone. Null if Python raised.
+template <typename Call>
+auto Built(const Call& call) {
+  return FromLibrary([&] {
+    const ScopeState scopes;
+    const absl::Cleanup back = [&scopes] { scopes.Restore(); };
+    return call();
+  });
+}
+
+// Returns the tensor to feed with the path, the tensor with the path after
+// saving, and the operation that restores. A saveable is ([(name, slice, DType,
+// function that gives the tensor)], device, function of the list of tensors
+// that were saved, which gives an operation).
+using PySpec = std::tuple<std::string, std::string, DType, py::object>;
+using PySaveable = std::tuple<std::vector<PySpec>, std::string, py::object>;
+std::tuple<Output, Output, py::object> SaverNodesOf(
+    const std::string& scope, const std::vector<PySaveable>& saveables,
+    const std::string& filename, bool sharded, bool old_format) {
+  PyGraph& g = TargetGraph();
+  const Building here(g);
+  std::vector<ItemToSave> items;
+  for (const auto& [specs, device, restore] : saveables) {
+    ItemToSave item;
+    item.device = device;
+    for (const auto& [name, slice, dtype, tensor] : specs)
+      item.tensors.push_back({name, slice, dtype, [&fn = tensor] {
+                                return Built([&] {
+                                  return ToOutput(TargetGraph(), fn(),
+                                                  DType::kInvalid, true,
+                                                  "Const", UserLine());
+                                });
+                              }});
+    item.restore = [&fn = restore](const std::vector<Output>& saved) {
+      return Built([&] {
+        const py::object made = fn(saved);
+        py::detail::make_caster<Node> node;
+        if (!node.load(made, false))
+          Raise(PyExc_TypeError,
+                absl::StrCat("restore: expected an Operation or a Tensor, ",
+                             Got(made)));
+        return node.node;
+      });
+    };
+    items.push_back(std::move(item));
+  }
+  const SaverNodes nodes = AddSaverNodes(items,
+                                         {.name = scope,
+                                          .filename = filename,
+                                          .sharded = sharded,
+                                          .old_format = old_format},
+                                         UserLine());
+  CheckBuilt(g);
+  return {nodes.filename, nodes.save_tensor,
+          HandleOf({nodes.restore, kOperation})};
+}
+
+// A vocabulary is (new file, new size, other rows, old file, old size, axis,
+// function of a shape and a DType, or None).
+using PyVocabulary = std::tuple<std::string, int64_t, int64_t, std::string,
+                                int64_t, int, py::object>;
+Output ValueInCheckpoint(const std::string& path, const Output& handle,
+                         const std::string& name, const std::string& slice,
+                         const std::optional<PyVocabulary>& vocabulary) {
+  PyGraph& g = GraphOf(handle.node);
+  const Building here(g);
+  std::optional<VocabularyChange> change;
+  if (vocabulary.has_value()) {
+    const auto& [file, size, others, old_file, old_size, axis, fn] =
+        *vocabulary;
+    change = {.new_vocabulary = file,
+              .new_size = size,
+              .oov_rows = others,
+              .old_vocabulary = old_file,
+              .old_size = old_size,
+              .axis = axis};
+    if (!fn.is_none())
+      change->other_values = [&make = fn](const Shape& shape, DType dtype) {
+        return Built([&] {
+          return py::cast<Output>(
+              make(FromShape(PartialShape(shape)), FromDType(dtype)));
+        });
+      };
+  }
+  const Output value = SavedValue(path, Var::FromHandle(handle), name, slice,
+                                  change, UserLine());
+  CheckBuilt(g);
+  return value;
+}
+
 }  // namespace
 
 void AddCheckpoints(py::module_& m) {
@@ -154,6 +251,8 @@ void AddCheckpoints(py::module_& m) {
   py::class_<PyRunLock>(m, "RunLock")
       .def(py::init<std::string, std::string>(), py::arg("prefix"),
            py::arg("state_file"));
+  m.def("saver_nodes", SaverNodesOf);
+  m.def("saved_value", ValueInCheckpoint);
   m.def("checkpoint_differences", &Differences, py::arg("prefix"),
         py::arg("wanted"));
 }

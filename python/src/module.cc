@@ -15,6 +15,8 @@ void AddEvents(py::module_& m);
 void AddFlow(py::module_& m);
 void AddFunctions(py::module_& m);
 void AddOptimizers(py::module_& m);
+void AddLbfgs(py::module_& m);
+void AddLossesAndMetrics(py::module_& m);
 void AddRecords(py::module_& m);
 void AddReplicas(py::module_& m);
 void AddSavedModels(py::module_& m);
@@ -41,6 +43,8 @@ PYBIND11_MODULE(_core, m) {
   python::AddFunctions(m);
   python::AddInterrupts(m);
   python::AddOptimizers(m);
+  python::AddLbfgs(m);
+  python::AddLossesAndMetrics(m);
   python::AddRecords(m);
   python::AddReplicas(m);
   python::AddSavedModels(m);

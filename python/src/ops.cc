@@ -693,11 +693,12 @@ Output ToOutput(PyGraph& graph, py::handle value, DType want, bool as_ref,
   return InGraphOf(graph, tensor->output);
 }
 
-Operand ToOperand(PyGraph& g, py::handle o, SourceLoc loc) {
+Operand ToOperand(PyGraph& g, py::handle o, SourceLoc loc,
+                  const std::string& name) {
   if (PyFloat_Check(o.ptr()) ||
       (PyLong_Check(o.ptr()) && !PyBool_Check(o.ptr())))
     return Operand(py::cast<double>(o), loc.file, loc.line);
-  return Operand(ToOutput(g, o, DType::kInvalid, false, "Const", loc), loc.file,
+  return Operand(ToOutput(g, o, DType::kInvalid, false, name, loc), loc.file,
                  loc.line);
 }
 

@@ -28,7 +28,8 @@ Output ToOutput(PyGraph& graph, py::handle value, DType want, bool as_ref,
 
 // An argument of a library function: Python's own numbers, which take the type
 // of what they meet, or what becomes a tensor.
-Operand ToOperand(PyGraph& graph, py::handle value, SourceLoc loc);
+Operand ToOperand(PyGraph& graph, py::handle value, SourceLoc loc,
+                  const std::string& name = "Const");
 
 // The graph of the first tensor (or variable) among the arguments, in lists
 // too, or the default one; ValueError if they are of several. A function's body

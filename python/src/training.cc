@@ -4,25 +4,10 @@
 #include "client/nn/clip_gradients.h"
 #include "client/nn/learning_rates.h"
 #include "flow.h"
-#include "ops.h"
-#include "scopes.h"
-#include "values.h"
+#include "library_calls.h"
 
 namespace sluice::python {
 namespace {
-
-// Calls `make(operand)`, which builds an Output, in the graph of the arguments;
-// `operand(o)` is an argument as an Operand.
-template <typename Make>
-auto Made(const std::vector<py::handle>& arguments, const Make& make) {
-  PyGraph& g = GraphOfArguments(arguments);
-  const Building here(g);
-  const SourceLoc loc = UserLine();
-  auto made =
-      make([&g, loc](py::handle o) { return ToOperand(g, o, loc); }, loc);
-  CheckBuilt(g);
-  return made;
-}
 
 // ---- Learning rates ---------------------------------------------------------
 

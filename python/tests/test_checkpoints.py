@@ -118,7 +118,7 @@ assert summary_pb2.Summary is tf.Summary is summary.Summary
 assert saver.latest_checkpoint is checkpoint_management.latest_checkpoint
 assert signature_constants.PREDICT_INPUTS == "inputs"
 assert data.Dataset is tf.data.Dataset
-for module, name in ((layers, "Dense"), (tf.train, "ProfilerHook"),
+for module, name in ((layers, "Dense"), (tf.train, "Checkpoint"),
                      (tf.contrib.summary, "scalar"), (tf.keras, "Model")):
     try:
         getattr(module, name)

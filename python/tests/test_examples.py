@@ -123,6 +123,11 @@ def test_clusters_are_found(example):
     assert numbers(example("k_means"), "distance is")[0] < 2.5
 
 
+def test_lbfgs_reaches_the_minimum_of_a_logistic_loss(example):
+    descended, fitted = numbers(example("logistic_regression"), "loss")
+    assert fitted < 0.8 * descended
+
+
 def test_features_of_a_tensorflow_checkpoint_help(example):
     of_random, of_checkpoint = numbers(
         example("transfer_learning", os.path.join(

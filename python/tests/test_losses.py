@@ -61,6 +61,21 @@ def test_losses_of_elements(run, data, name):
         function(labels[:2], predictions)
 
 
+def test_nodes_have_tensorflows_names(fresh_graph):
+    x, y = (tf.placeholder(tf.float32, [4, 3]) for _ in range(2))
+    assert L.mean_squared_error(x, y).op.name == "mean_squared_error/value"
+    assert L.huber_loss(x, y, scope="mine").op.name == "mine/value"
+    assert L.hinge_loss(x, y, reduction="none").op.name == "hinge_loss/Mul_2"
+    L.softmax_cross_entropy(x, y)
+    L.sigmoid_cross_entropy(x, y)
+    for name in ("mean_squared_error/SquaredDifference",
+                 "mean_squared_error/num_present",
+                 "softmax_cross_entropy_loss/labels_stop_gradient",
+                 "softmax_cross_entropy_loss/xentropy",
+                 "sigmoid_cross_entropy_loss/xentropy/Log1p"):
+        assert fresh_graph.get_operation_by_name(name)
+
+
 def test_huber_loss_is_linear_beyond_delta(run):
     x = np.array([0.0, 0.4, 3.0], np.float32)
     np.testing.assert_allclose(

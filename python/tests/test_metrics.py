@@ -61,6 +61,30 @@ def test_names_and_collections(session):
                                                          "acc/count"]
 
 
+def test_results_have_tensorflows_names():
+    y, p = tf.placeholder(tf.int64, [8]), tf.placeholder(tf.float32, [8])
+    scores = tf.placeholder(tf.float32, [2, 4])
+    for metric, value, update in (
+            (M.auc(y, p), "auc/value", "auc/update_op"),
+            (M.auc(y, p, name="mine"), "mine/value", "mine/update_op"),
+            (M.recall_at_thresholds(y, p, [0.5]),
+             "recall_at_thresholds/recall_value",
+             "recall_at_thresholds/recall_update_op"),
+            (M.mean_cosine_distance(scores, scores, 1), "Sub", "Sub_1"),
+            (M.true_positives(y, y), "true_positives/Identity",
+             "true_positives/AssignAdd"),
+            (M.average_precision_at_k(tf.reshape(y, [2, 4]), scores, 2),
+             "average_precision_at_2/mean", "average_precision_at_2"),
+            (M.precision_at_k(tf.reshape(y, [2, 4]), scores, 2, class_id=1),
+             "precision_at_2_class1", "precision_at_2_class1/update"),
+            (M.mean_per_class_accuracy(y, y, 3), "mean_accuracy/mean_accuracy",
+             "mean_accuracy/update_op")):
+        assert [t.op.name for t in metric] == [value, update]
+    assert {"precision_at_2_class1/true_positive_at_2_class1",
+            "precision_at_2_class1/false_positive_at_2_class1"} <= {
+        v.op.name for v in tf.local_variables()}
+
+
 def test_accuracy_of_classes(session, rng):
     y, p = (tf.placeholder(tf.int64, [None]) for _ in range(2))
     feeds = [{y: rng.randint(0, 3, 7), p: rng.randint(0, 3, 7)}

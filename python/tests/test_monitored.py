@@ -1,6 +1,7 @@
 """Monitored sessions and their hooks."""
 
 import gc
+import json
 import socket
 import threading
 
@@ -252,6 +253,25 @@ def test_tensors_are_logged(logged):
     assert len(logged) == 2 and "global_step/sec: " in logged[0]
     with pytest.raises(ValueError, match="exactly one"):
         T.LoggingTensorHook([x])
+
+
+def test_profiler_hook_traces_steps(tmp_path):
+    step, add = counting()
+    product = tf.matmul(*[tf.random_uniform([8, 8])] * 2, name="product")
+    hook = T.ProfilerHook(save_steps=3, output_dir=str(tmp_path))
+    with T.MonitoredSession(hooks=[hook]) as session:
+        for _ in range(8):
+            session.run([add, product])
+    traces = sorted(tmp_path.glob("timeline-*.json"))
+    assert [p.name for p in traces] == ["timeline-3.json", "timeline-6.json"]
+    events = json.loads(traces[0].read_text())["traceEvents"]
+    assert any("product" in json.dumps(e) for e in events)
+    [events] = tmp_path.glob("events.*")
+    tags = [e.tagged_run_metadata.tag for e in T.summary_iterator(str(events))
+            if e.HasField("tagged_run_metadata")]
+    assert tags == ["step_3", "step_6"]
+    with pytest.raises(ValueError, match="(?i)exactly one"):
+        T.ProfilerHook()
 
 
 def test_nan_losses_stop_training():

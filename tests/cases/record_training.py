@@ -317,6 +317,7 @@ def losses():
         "sparse_softmax": lambda **k: l.sparse_softmax_cross_entropy(
             classes, logits, **k),
     }
+    pairwise = l.mean_pairwise_squared_error
     rows = tf.constant(WEIGHTS, tf.float32)
     reductions = v1.losses.Reduction
     with v1.Session() as session:
@@ -328,6 +329,9 @@ def losses():
                 for key, w in (("rows", weights), ("number", 0.5), ("none", 0.)):
                     line("loss." + name, f"{kind}.{key}", session.run(
                         make(weights=w, reduction=getattr(reductions, kind))))
+        for key, w in (("rows", rows[:, None]), ("number", 0.5), ("none", 0.),
+                       ("elements", tf.constant(PARTS, tf.float32))):
+            line("loss.pairwise", key, session.run(pairwise(labels, logits, w)))
 
 
 with tf.Graph().as_default():
@@ -343,13 +347,61 @@ METRIC = {"chances": M.uniform(size=(3, 8)).round(3),
           "weights": M.randint(0, 4, (3, 8)) / 2}
 
 
+COUNTS = ("true_positives", "true_negatives", "false_positives",
+          "false_negatives")
+
+
 def metrics(weighted):
     m, suffix = v1.metrics, "_weighted" if weighted else ""
     fed = {k: v1.placeholder(tf.float32 if v.dtype.kind == "f" else tf.int32, [8])
            for k, v in METRIC.items()}
     k = {"weights": fed["weights"] if weighted else None}
     sure = fed["chances"] > 0.5
+    flags, chances, classes = (fed[n] for n in ("flags", "chances", "classes"))
+    other = 1 - chances
+    at = [0.25, 0.5, 0.75]
+    scores, several = (tf.reshape(t, [2, 4]) for t in (chances, classes))
+    rows = {"weights": fed["weights"][:2] + 0.5 if weighted else None}
+    column = {"weights": rows["weights"][:, None] if weighted else None}
     kinds = {
+        "mean_tensor": lambda n: m.mean_tensor(chances, name=n, **k),
+        "below": lambda n: m.percentage_below(chances, 0.4, name=n, **k),
+        "absolute": lambda n: m.mean_absolute_error(chances, other, name=n, **k),
+        "squared": lambda n: m.mean_squared_error(chances, other, name=n, **k),
+        "root": lambda n: m.root_mean_squared_error(chances, other, name=n, **k),
+        "relative": lambda n: m.mean_relative_error(
+            chances, other, chances, name=n, **k),
+        "cosine": lambda n: m.mean_cosine_distance(
+            scores, 1 - scores, 1, name=n, **column),
+        **{n: lambda n, of=getattr(m, n): of(flags, sure, name=n, **k)
+           for n in COUNTS},
+        **{n + "_at": lambda n, of=getattr(m, n + "_at_thresholds"): of(
+            flags, chances, at, name=n, **k)
+           for n in (*COUNTS, "precision", "recall")},
+        **{"auc_" + how: lambda n, how=how: m.auc(
+            flags, chances, name=n, summation_method=how, **k)
+           for how in ("minoring", "majoring")},
+        **{"auc_pr_" + how: lambda n, how=how: m.auc(
+            flags, chances, name=n, curve="PR", num_thresholds=20,
+            summation_method=how, **k)
+           for how in ("trapezoidal", "careful_interpolation")},
+        "auc_at": lambda n: m.auc(flags, chances, name=n, thresholds=at, **k),
+        "sensitivity": lambda n: m.sensitivity_at_specificity(
+            flags, chances, 0.6, name=n, **k),
+        "specificity": lambda n: m.specificity_at_sensitivity(
+            flags, chances, 0.6, name=n, **k),
+        "per_class": lambda n: m.mean_per_class_accuracy(
+            classes, fed["guesses"], 4, name=n, **k),
+        "precision_at_k": lambda n: m.precision_at_k(
+            tf.cast(several, tf.int64), scores, 2, name=n, **rows),
+        "precision_of_class": lambda n: m.precision_at_k(
+            tf.cast(several, tf.int64), scores, 3, class_id=1, name=n, **rows),
+        "recall_at_k": lambda n: m.recall_at_k(
+            tf.cast(several, tf.int64), scores, 2, name=n, **rows),
+        "average_precision_at_k": lambda n: m.average_precision_at_k(
+            tf.cast(several, tf.int64), scores, 3, name=n, **rows),
+        "one_label_at_k": lambda n: m.average_precision_at_k(
+            tf.cast(several[:, 0], tf.int64), scores, 3, name=n, **rows),
         "mean": lambda n: m.mean(fed["chances"], name=n, **k),
         "accuracy": lambda n: m.accuracy(fed["classes"], fed["guesses"], name=n,
                                          **k),
@@ -363,10 +415,12 @@ def metrics(weighted):
     with v1.Session() as session:
         session.run(v1.local_variables_initializer())
         for i in range(3):
-            session.run([update for _, update in made.values()],
-                        {p: METRIC[n][i] for n, p in fed.items()})
+            updated = session.run(
+                {n: update for n, (_, update) in made.items()},
+                {p: METRIC[n][i] for n, p in fed.items()})
             for name, (value, _) in made.items():
                 line("metric." + name, f"batch{i}", session.run(value))
+                line("metric." + name, f"update{i}", updated[name])
         for v in v1.local_variables():
             line("metric." + v.op.name.split("/")[0], f"var:{v.op.name}",
                  session.run(v))

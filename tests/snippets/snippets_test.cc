@@ -256,6 +256,12 @@ TEST_F(SnippetTest, Losses) {
 #include "snippets/src/client/nn/losses.h/1.inc"
   EXPECT_NEAR(Number(loss), std::log(2.0f), 1e-6f);
   EXPECT_FLOAT_EQ(Number(robust), (0.5f + 8) / 2);
+  const Var w(1.0f, "w");
+  MeanSquaredError(Constant(Tensor::Scalar(3.0f)), w);
+  {
+#include "snippets/src/client/nn/losses.h/2.inc"
+    EXPECT_NE(train, nullptr) << graph.status();
+  }
 }
 
 TEST_F(SnippetTest, VariableScopes) {
@@ -341,6 +347,28 @@ TEST_F(SnippetTest, Metrics) {
   ASSERT_TRUE(session.RunTargets({reset}).ok());
   ASSERT_TRUE(session.RunTargets({update}).ok());
   EXPECT_EQ(session.Run(figure)->scalar<float>(), 0.5f);
+}
+
+TEST_F(SnippetTest, MetricsAtThresholds) {
+  Output labels = Constant(Tensor::Vector<int32_t>({1, 0, 1}));
+  Output probabilities = Constant(Tensor::Vector<float>({0.7f, 0.6f, 0.95f}));
+#include "snippets/src/client/nn/threshold_metrics.h/1.inc"
+  Session session(graph);
+  ASSERT_TRUE(session.RunTargets({MetricsInitializer()}).ok());
+  EXPECT_NEAR(session.Run(area.updated)->scalar<float>(), 1, 1e-3f);
+  EXPECT_NEAR(session.Run(precision.updated)->ToVector<float>()[0], 2.0f / 3,
+              1e-6f);
+}
+
+TEST_F(SnippetTest, MetricsAtK) {
+  Output labels = Constant(Tensor::Of<int64_t>({1, 2}, {7, 1}));
+  Output scores =
+      Constant(Tensor::Of<float>({1, 8}, {0, 0.9f, 0.8f, 0, 0, 0.7f, 0, 0.1f}));
+#include "snippets/src/client/nn/metrics_at_k.h/1.inc"
+  Session session(graph);
+  ASSERT_TRUE(session.RunTargets({MetricsInitializer()}).ok());
+  EXPECT_NEAR(session.Run(precision.updated)->scalar<double>(), 1.0 / 3, 1e-9);
+  EXPECT_EQ(session.Run(of_cats.updated)->scalar<double>(), 0);
 }
 
 TEST_F(SnippetTest, LbfgsFits) {

@@ -54,6 +54,24 @@ TEST_F(SnippetTest, Differences) {
   EXPECT_TRUE(compare().ok());
 }
 
+TEST_F(SnippetTest, WarmStarts) {
+  const InScratchFolder folder;
+  {
+    Graph old;
+    const WithGraph use(old);
+    const Var old_w(2.0, "old/w"), old_b(3.0, "b");
+    Session session(old);
+    ASSERT_TRUE(session.RunTargets({GlobalVariablesInitializer()}).ok());
+    ASSERT_TRUE(Saver().Save(session, "model/ckpt", 100).ok());
+  }
+  const Var w(0.0, "w"), b(0.0, "b");
+  Session session(graph);
+#include "snippets/src/train/warm_start.h/1.inc"
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(session.Run(w)->scalar<float>(), 2);
+  EXPECT_EQ(session.Run(b)->scalar<float>(), 3);
+}
+
 TEST_F(SnippetTest, RunsInFolders) {
   const InScratchFolder folder;
   const auto take = [&]() -> Status {

@@ -21,6 +21,11 @@ def _dims(shape):
     return shape.split(",") if shape else []
 
 
+def _tuple(shape):
+    dims = _dims(shape)
+    return f"({', '.join(dims)}{',' if len(dims) == 1 else ''})"
+
+
 def _rank(found, least=""):
     node = _NODE.search(found.string)
     where = f" for '{node[1]}' (op: '{node[2]}')" if node else ""
@@ -263,8 +268,7 @@ def _uninitialized(found):
 
 def _grown(found):
     def shape(text):
-        dims = _dims(text.strip("[]"))
-        return f"({', '.join(dims)}{',' if len(dims) == 1 else ''})"
+        return _tuple(text.strip("[]"))
 
     merge = f"Merge_{found['i']}" if int(found["i"]) else "Merge"
     return (f"The shape for {found['loop']}/{merge}:0 is not an invariant for "
@@ -426,6 +430,15 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
          *(m[k].replace(" ", ",") for k in "ab"))),
     (r"matrices: expected inner dimensions that agree, got " + _SHAPES,
      _incompatible),
+    (r"\w+: expected labels and predictions of one shape, got " + _SHAPES,
+     lambda m: f"Shapes {_tuple(m['b'])} and {_tuple(m['a'])} are "
+               f"incompatible"),
+    (r"weights: expected a number, or a tensor with the rank of the values and "
+     r"sizes that are 1 or equal to theirs, got \[(?P<a>[\d,?]*)\] for values "
+     r"\[(?P<b>[\d,?]*)\]",
+     lambda m: f"weights can not be broadcast to values. values.rank="
+               f"{len(_dims(m['b']))}. weights.rank={len(_dims(m['a']))}. "
+               f"values.shape={_tuple(m['b'])}. weights.shape={_tuple(m['a'])}."),
     (r"shapes " + _SHAPES + " are not compatible", _different),
     (r"(?P<what>\w+): expected a vector, got shape (?P<shape>\[[\d,?]*\])",
      _vector),

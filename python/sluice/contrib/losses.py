@@ -4,16 +4,19 @@ Their weights may lack trailing dimensions.
 """
 
 from sluice.contrib.layers.arg_scope import add_arg_scope
-from sluice.framework import graph as graphs
+from sluice.framework import dtypes, graph as graphs
 from sluice.framework.conversion import convert_to_tensor
 from sluice.framework.elements import require_same_shape
 from sluice.ops import array_ops, math_ops
-from sluice.ops.weights import float32 as _float32
 from sluice.training import losses as _losses
 from sluice.training.losses import (  # noqa: F401 (Names of this module.)
     get_losses, get_regularization_losses)
 
 add_loss = add_arg_scope(_losses.add_loss)
+
+
+def _float32(x):
+    return math_ops.cast(x, dtypes.float32)
 
 
 def get_total_loss(add_regularization_losses=True, name="total_loss"):

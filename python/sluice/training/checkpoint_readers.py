@@ -15,7 +15,6 @@ from sluice.training.checkpoints import (
 from sluice.training.saveables import saveables_of
 
 _log = logging.getLogger("sluice")
-_op = _core.op
 
 
 class CheckpointReader:
@@ -155,16 +154,19 @@ def checkpoints_iterator(checkpoint_dir, min_interval_secs=0, timeout=None,
 # ---- Variables that start from a checkpoint
 
 
-def _starts_from(variable, path, name):
-    """Makes a checkpoint's tensor the initial value of a variable."""
+def _starts_from(variable, path, name, vocabulary=None):
+    """Makes a checkpoint's tensor the initial value of a variable.
+
+    `vocabulary` is what `_core.saved_value` takes as such.
+    """
     for part in (variable if isinstance(
             variable, (list, tuple, PartitionedVariable)) else [variable]):
         info = part._save_slice_info
         [saveable] = saveables_of({name: part})
         with graphs.device(part.device), graphs.device("/cpu:0"):
-            value = _op("RestoreV2")(
-                path, [name], [info.spec if info is not None else ""],
-                [part.dtype.base_dtype], name="checkpoint_initializer")[0]
+            value = _core.saved_value(
+                path, part._handle, name,
+                info.spec if info is not None else "", vocabulary)
         part._initializer = saveable.restore([value], None)
         value.set_shape(part.shape)
         part._initial_value = value

@@ -2,17 +2,16 @@
 
 import logging
 import os
-import uuid
 
 import numpy as np
 
 from sluice import _core
 from sluice.client.session import BaseSession
 from sluice.framework import (
-    conversion, dtypes, errors, graph as graphs, meta_graph, protos, registries,
+    dtypes, errors, graph as graphs, meta_graph, protos, registries,
     scopes)
 from sluice.framework.graph import GraphKeys
-from sluice.ops import array_ops, control_flow, variables
+from sluice.ops import variables
 from sluice.training import global_step as steps
 from sluice.training.checkpoints import (
     checkpoint_exists, get_checkpoint_mtimes, local_path, meta_graph_filename)
@@ -21,7 +20,6 @@ from sluice.training.saveables import (
     SaveSpec, VariableSaveable, op_list_to_dict, saveables_of, shapes_of)
 
 _log = logging.getLogger("sluice")
-_op = _core.op
 
 
 class BaseSaverBuilder:
@@ -35,126 +33,31 @@ class BaseSaverBuilder:
     def __init__(self, write_version=2):
         self._write_version = write_version
 
-    def save_op(self, filename_tensor, saveables):
-        """Makes the operation that saves to one file."""
-        names, slices, tensors = [], [], []
-        for saveable in saveables:
-            for spec in saveable.specs:
-                names.append(spec.name)
-                slices.append(spec.slice_spec)
-                tensors.append(spec.tensor)
-        if self._write_version == protos.SaverDef.V1:
-            return _op("SaveSlices")(filename_tensor, names, slices, tensors,
-                                     name="save")
-        return _op("SaveV2")(filename_tensor, names, slices, tensors,
-                             name="SaveV2")
-
-    def bulk_restore(self, filename_tensor, saveables, preferred_shard,
-                     restore_sequentially):
-        """Makes the tensors that are read from a checkpoint."""
-        del preferred_shard, restore_sequentially
-        specs = [spec for saveable in saveables for spec in saveable.specs]
-        with graphs.device("cpu:0"):
-            return _op("RestoreV2")(
-                filename_tensor, [s.name for s in specs],
-                [s.slice_spec for s in specs], [s.dtype for s in specs],
-                name="RestoreV2")
-
-    def sharded_filename(self, filename_tensor, shard, num_shards):
-        """Makes the name of a shard."""
-        return _op("ShardedFilename")(filename_tensor, shard, num_shards)
-
-    def _save(self, filename_tensor, saveables):
-        saved = self.save_op(filename_tensor, saveables)
-        return control_flow.with_dependencies([saved], filename_tensor)
-
-    def _save_old_shards(self, prefix, per_device):
-        count = conversion.constant(len(per_device), name="num_shards")
-        saved = []
-        for shard, (device, saveables) in enumerate(per_device):
-            with graphs.device(_on_cpu(device)):
-                saved.append(self._save(
-                    self.sharded_filename(prefix, shard, count), saveables))
-        with graphs.control_dependencies([s.op for s in saved]):
-            return _op("ShardedFilespec")(prefix, count)
-
-    def _save_shards(self, prefix, per_device):
-        if self._write_version == protos.SaverDef.V1:
-            return self._save_old_shards(prefix, per_device)
-        suffix = os.path.join(f"_temp_{uuid.uuid4().hex}", "part")
-        temporary = _op("StringJoin")([prefix, suffix])
-        count = conversion.constant(len(per_device), name="num_shards")
-        names, saved, last = [], [], None
-        for shard, (device, saveables) in enumerate(per_device):
-            last = device
-            with graphs.device(_on_cpu(device)):
-                names.append(self.sharded_filename(temporary, shard, count))
-                saved.append(self._save(names[-1], saveables))
-        with graphs.control_dependencies([s.op for s in saved]), (
-                graphs.device(_on_cpu(last))):
-            merged = _op("MergeV2Checkpoints")(names, prefix,
-                                               delete_old_dirs=True)
-            with graphs.control_dependencies([merged]):
-                return array_ops.identity(prefix)
-
-    def _restore(self, filename_tensor, saveables, sequentially, reshape,
-                 shard=-1, name="restore_all"):
-        tensors = list(self.bulk_restore(filename_tensor, saveables, shard,
-                                         sequentially))
-        made = []
-        for saveable in saveables:
-            count = len(saveable.specs)
-            made.append(saveable.restore(
-                tensors[:count], shapes_of(saveable) if reshape else None))
-            del tensors[:count]
-        return control_flow.group(*made, name=name)
-
     def build(self, names_to_saveables, reshape=False, sharded=False,
               max_to_keep=5, keep_checkpoint_every_n_hours=10000.0, name=None,
               restore_sequentially=False, filename="model"):
         """Adds the operations, and returns the SaverDef that names them."""
+        del restore_sequentially
+
+        def described(saveable):
+            return ([(s.name, s.slice_spec, s.dtype, lambda s=s: s.tensor)
+                     for s in saveable.specs], str(saveable.device or ""),
+                    lambda saved: saveable.restore(
+                        saved, shapes_of(saveable) if reshape else None))
+
         saveables = saveables_of(names_to_saveables)
-        if max_to_keep is None:
-            max_to_keep = 0
-        with graphs.name_scope(name, "save"):
-            prefix = array_ops.placeholder_with_default(
-                filename or "model", shape=(), name="filename")
-            prefix = array_ops.placeholder_with_default(prefix, shape=(),
-                                                        name="Const")
-            if sharded:
-                per_device = {}
-                for saveable in saveables:
-                    per_device.setdefault(str(saveable.device or ""),
-                                          []).append(saveable)
-                per_device = sorted(per_device.items())
-                saved = self._save_shards(prefix, per_device)
-                made = []
-                for shard, (device, found) in enumerate(per_device):
-                    with graphs.device(device):
-                        made.append(self._restore(
-                            prefix, found, restore_sequentially, reshape,
-                            shard, "restore_shard"))
-                restored = control_flow.group(*made, name="restore_all")
-            else:
-                saved = self._save(prefix, saveables)
-                restored = self._restore(prefix, saveables,
-                                         restore_sequentially, reshape)
+        with graphs.name_scope(name, "save") as scope:
+            prefix, saved, restored = _core.saver_nodes(
+                scope, [described(s) for s in saveables], filename or "model",
+                sharded, self._write_version == protos.SaverDef.V1)
         return protos.SaverDef(
             filename_tensor_name=prefix.name, save_tensor_name=saved.name,
-            restore_op_name=restored.name, max_to_keep=max_to_keep,
+            restore_op_name=restored.name, max_to_keep=max_to_keep or 0,
             sharded=sharded, version=self._write_version,
             keep_checkpoint_every_n_hours=keep_checkpoint_every_n_hours)
 
 
 BulkSaverBuilder = BaseSaverBuilder
-
-
-def _on_cpu(device):
-    """Returns the first CPU of a device's task."""
-    if not device:
-        return ""
-    task = device.partition("/device:")[0]
-    return ("" if ":" not in task else task) + "/device:CPU:0"
 
 
 class Saver:

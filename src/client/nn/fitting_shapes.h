@@ -1,4 +1,5 @@
-// Of losses and metrics: weights that fit what they weight. Internal.
+// Of losses and metrics: labels that fit predictions, and weights that fit what
+// they weight. Internal.
 #ifndef SLUICE_CLIENT_NN_FITTING_SHAPES_H_
 #define SLUICE_CLIENT_NN_FITTING_SHAPES_H_
 
@@ -7,6 +8,17 @@
 #include "sluice/ops.h"
 
 namespace sluice {
+
+// The error of labels and predictions that cannot have one shape, with the
+// lines where both were made; recorded.
+inline Output UnequalShapes(const char* what, const Output& labels,
+                            const Output& predictions) {
+  return BuildError(InvalidArgument(
+      what, ": expected labels and predictions of one shape, got ",
+      labels.shape().ToString(), " and ", predictions.shape().ToString(),
+      "; labels: ", labels.node->Describe(),
+      "; predictions: ", predictions.node->Describe()));
+}
 
 // `weights`, which are a number or have the rank of `values` and sizes that are
 // 1 or equal to theirs, so that a product with them has the shape of `values`.

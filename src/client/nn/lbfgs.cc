@@ -4,7 +4,6 @@
 #include <array>
 #include <limits>
 #include <mutex>
-#include <tuple>
 
 #include "client/autodiff/gradients.h"
 #include "client/control/control_flow.h"
@@ -108,12 +107,13 @@ struct History {
 };
 
 struct Found {
-  Output evaluations, t, f, g, ok;
+  Output evaluations, t, f, g;
+  Output last_f;  // After the last step that was tried.
 };
 
-// A step t along d after which the loss has fallen enough and is less steep; if
-// there is none within the allowed evaluations, `ok` is false and the last step
-// is returned.
+// The step t along d after which the loss has fallen enough and is less steep;
+// if there is none within the allowed evaluations, the one after which the loss
+// is lowest, or 0 if it is never lower.
 Found Search(const Flat& flat, const LossOf& loss, const Output& x,
              const Output& f, const Output& g, const Output& d,
              const Output& start, int max_search, SourceLoc loc) {
@@ -124,30 +124,43 @@ Found Search(const Flat& flat, const LossOf& loss, const Output& x,
   how.parallel_iterations = 1;
   how.back_prop = false;
   how.name = "line_search";
-  const auto end = While(
-      std::tuple{Output(Constant(int32_t{0})), start, ScalarOf(t_type, 0),
-                 ScalarOf(t_type, infinite), start, f, g,
-                 Output(Constant(Tensor::Scalar(false)))},
-      [&](const Output& n, const Output&, const Output&, const Output&,
-          const Output&, const Output&, const Output&,
-          const Output& ok) { return n < max_search && !ok; },
-      [&](const Output& n, const Output& t, const Output& low,
-          const Output& high, const Output&, const Output&, const Output&,
-          const Output&) {
+  enum Part : size_t { kN, kNext, kLow, kHigh, kT, kF, kG, kLastF, kOk };
+  using State = std::vector<Output>;
+  const std::vector<Operand> begin = {Constant(int32_t{0}),
+                                      start,
+                                      ScalarOf(t_type, 0),
+                                      ScalarOf(t_type, infinite),
+                                      ScalarOf(t_type, 0),
+                                      f,
+                                      g,
+                                      f,
+                                      Constant(Tensor::Scalar(false))};
+  const State end = While(
+      begin, [&](const State& s) { return s[kN] < max_search && !s[kOk]; },
+      [&](const State& s) {
+        const Output& t = s[kNext];
         const auto [ft, gt] = flat.Evaluate(loss, x + t * d);
         // (Both are false for a NaN, which shortens the step.)
         const Output fell = ft <= f + kEnoughDecrease * t * slope;
         const Output flatter = Dot(gt, d) >= kEnoughCurvature * slope;
-        const Output new_high = ops::SelectV2(fell, high, t);
-        const Output new_low = ops::SelectV2(fell, t, low);
-        const Output next = ops::SelectV2(
-            ops::IsFinite(new_high), 0.5 * (new_low + new_high), 2 * new_low);
-        return std::tuple{n + 1, next, new_low, new_high,
-                          t,     ft,   gt,      fell && flatter};
+        const Output ok = fell && flatter;
+        const Output take = ok || ft < s[kF];
+        State next(s.size());
+        next[kN] = s[kN] + 1;
+        next[kHigh] = ops::SelectV2(fell, s[kHigh], t);
+        next[kLow] = ops::SelectV2(fell, t, s[kLow]);
+        next[kNext] =
+            ops::SelectV2(ops::IsFinite(next[kHigh]),
+                          0.5 * (next[kLow] + next[kHigh]), 2 * next[kLow]);
+        next[kT] = ops::SelectV2(take, t, s[kT]);
+        next[kF] = ops::SelectV2(take, ft, s[kF]);
+        next[kG] = ops::SelectV2(take, gt, s[kG]);
+        next[kLastF] = ft;
+        next[kOk] = ok;
+        return next;
       },
       how, loc);
-  return {std::get<0>(end), std::get<4>(end), std::get<5>(end),
-          std::get<6>(end), std::get<7>(end)};
+  return {end[kN], end[kT], end[kF], end[kG], end[kLastF]};
 }
 
 Status CheckVariables(const std::vector<Var>& variables, const LossOf& loss,
@@ -265,9 +278,10 @@ LbfgsResult Lbfgs(const std::vector<Var>& variables, const LossOf& loss,
         const Output lower = found.f < s[kF];
         const Output step = found.t * d;
         const History longer = history.With(step, found.g - s[kG]);
-        const Output fell = s[kF] - found.f;
+        const Output now = ops::SelectV2(lower, found.f, found.last_f);
+        const Output fell = s[kF] - now;
         const Output size =
-            ops::Maximum(ops::Maximum(ops::Abs(s[kF]), ops::Abs(found.f)), one);
+            ops::Maximum(ops::Maximum(ops::Abs(s[kF]), ops::Abs(now)), one);
         const Output converged =
             (lower && Largest(found.g) <= options.gradient_tolerance) ||
             ops::Abs(fell) <= options.loss_tolerance * size;

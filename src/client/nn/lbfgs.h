@@ -46,10 +46,10 @@ struct LbfgsResult {
 // Two-loop recursion on all variables as one vector (Nocedal and Wright,
 // "Numerical Optimization", 2006, algorithms 7.4 and 7.5), and a line search by
 // doubling and bisection for the weak Wolfe conditions with 1e-4 and 0.9 (Lewis
-// and Overton, 2013). If no step of the line search meets both conditions, its
-// last one is taken, provided that the loss is lower there; otherwise the
-// minimisation ends, converged only if that loss differs by less than the
-// tolerance.
+// and Overton, 2013). If no step of the line search meets both conditions, the
+// one with the lowest loss is taken, provided that it is lower than before;
+// otherwise the minimisation ends, converged only if the loss after the last
+// step differs by less than the tolerance.
 LbfgsResult Lbfgs(
     const std::vector<Var>& variables,
     const std::function<Output(const std::vector<Output>& values)>& loss,

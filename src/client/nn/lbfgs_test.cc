@@ -116,6 +116,28 @@ TEST_F(LbfgsTest, NonFiniteLossesShortenTheStep) {
   EXPECT_NEAR(Values<double>(x)[0], 0.01, 1e-4);
 }
 
+TEST_F(LbfgsTest, AFailedLineSearchGivesItsBestStep) {
+  // Falls evenly until 1.2, and then meets a wall: after the step to 1 the
+  // slope is as before, and the step to 2, the last one, is much worse.
+  const Var x(Constant(0.0), "x");
+  const LbfgsResult fit = Lbfgs({x},
+                                [](const std::vector<Output>& at) {
+                                  const Output beyond =
+                                      ops::Maximum(at[0] - 1.2, 0.0);
+                                  return 100 * ops::Square(beyond) - at[0];
+                                },
+                                {.max_iterations = 1, .max_search = 2});
+  ASSERT_NE(fit.train, nullptr) << graph_.status();
+  Initialize();
+  const auto got =
+      session_.Run({}, {fit.loss, fit.evaluations, fit.converged}, {fit.train});
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_EQ((*got)[0].scalar<double>(), -1);
+  EXPECT_EQ((*got)[1].scalar<int32_t>(), 3);
+  EXPECT_FALSE((*got)[2].scalar<bool>());
+  EXPECT_EQ(Values<double>(x)[0], 1);
+}
+
 TEST_F(LbfgsTest, NonsenseIsRefused) {
   const auto loss = [](const std::vector<Output>& at) { return at[0]; };
   const auto message = [&](const std::vector<Var>& vars,

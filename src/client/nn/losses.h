@@ -3,17 +3,26 @@
 //   Output loss = SparseSoftmaxCrossEntropy(labels, logits);
 //   Output robust = HuberLoss(targets, predictions, {.delta = 2});
 //
-// Numbers are those of tf.compat.v1.losses: weights are a number, or a tensor
-// of the rank of the losses with sizes that are 1 or equal to theirs. The
-// result has the type of the losses: that of the logits, else float.
+// Numbers and names are those of tf.compat.v1.losses: weights are a number, or
+// a tensor of the rank of the losses with sizes that are 1 or equal to theirs.
+// The result has the type of the losses: that of the logits, else float. It is
+// added to a collection, of which TotalLoss is the sum:
+//
+//   Node* train = AdamOptimizer(1e-3).Minimize(TotalLoss());
+//
+// May be used from any thread that builds the graph.
 #ifndef SLUICE_CLIENT_NN_LOSSES_H_
 #define SLUICE_CLIENT_NN_LOSSES_H_
 
 #include <string>
+#include <vector>
 
-#include "graph/builder.h"
+#include "client/variables.h"
 
 namespace sluice {
+
+// The collection of losses.
+inline constexpr const char* kLosses = "losses";
 
 // How the losses of all elements become one number.
 enum class LossReduction : uint8_t {
@@ -30,6 +39,8 @@ struct LossOptions {
   double delta = 1;            // Of HuberLoss.
   double epsilon = 1e-7;       // Of LogLoss.
   double label_smoothing = 0;  // Of cross-entropies.
+  std::string name = {};  // Of the scope; by default "huber_loss" and so on.
+  std::string collection = kLosses;  // "": none.
 };
 
 // losses * weights, reduced. Zero, not NaN, if the divisor is zero.
@@ -62,15 +73,33 @@ Output CosineDistance(const Operand& labels, const Operand& predictions,
 Output SigmoidCrossEntropy(const Operand& labels, const Operand& logits,
                            const LossOptions& options = {},
                            SourceLoc loc = CallerLoc());
-// The cross-entropy of softmax(logits) [batch, classes] and the probabilities
+// The cross-entropy of softmax(logits) [..., classes] and the probabilities
 // `labels`, through which no gradient flows; one loss per row.
 Output SoftmaxCrossEntropy(const Operand& labels, const Operand& logits,
                            const LossOptions& options = {},
                            SourceLoc loc = CallerLoc());
-// The same with the numbers of classes, int32 or int64 [batch].
+// The same with the numbers of classes, int32 or int64 [...]. A last dimension
+// of 1 that they have beyond that is dropped, also of the weights.
 Output SparseSoftmaxCrossEntropy(const Operand& labels, const Operand& logits,
                                  const LossOptions& options = {},
                                  SourceLoc loc = CallerLoc());
+// The mean of ((p_i - p_j) - (l_i - l_j))^2 over all pairs of elements i, j of
+// an example, summed over the examples: the first dimension. Elements without
+// weight are in no pair. The weights fit the labels; `reduction` is not used.
+Output MeanPairwiseSquaredError(const Operand& labels,
+                                const Operand& predictions,
+                                const LossOptions& options = {},
+                                SourceLoc loc = CallerLoc());
+
+// The losses of the ambient graph, in the order of their creation; with a
+// scope, only those whose names begin with it, followed by "/".
+std::vector<Output> Losses(const std::string& scope = {},
+                           const std::string& collection = kLosses);
+// Their sum, named `name`, with RegularizationLosses() unless that is not
+// wanted. InvalidArgument if there are none.
+Output TotalLoss(bool with_regularization = true,
+                 const std::string& name = "total_loss",
+                 SourceLoc loc = CallerLoc());
 
 }  // namespace sluice
 

@@ -83,6 +83,90 @@ TEST_F(LossTest, NumbersAreTensorFlows) {
       }
 }
 
+TEST_F(LossTest, PairwiseNumbersAreTensorFlows) {
+  const auto recorded = [](const char* key, const Shape& shape) {
+    return Constant(TensorOf(DType::kFloat, shape, Recorded("loss", key)));
+  };
+  const std::map<std::string, Operand> weights = {
+      {"rows", recorded("weights", {4, 1})},
+      {"number", 0.5},
+      {"none", 0.0},
+      {"elements", recorded("parts", {4, 3})}};
+  for (const auto& [key, w] : weights)
+    ExpectNear(NumbersOf(Eval(MeanPairwiseSquaredError(
+                   recorded("labels", {4, 3}), recorded("logits", {4, 3}),
+                   {.weights = w}))),
+               Recorded("loss.pairwise", key), 2e-4);
+  // Weights of rows whose shape only a step knows are not repeated.
+  const Output later = Placeholder<float>();
+  const Output loss =
+      MeanPairwiseSquaredError(recorded("labels", {4, 3}),
+                               recorded("logits", {4, 3}), {.weights = later});
+  ExpectNear(
+      NumbersOf(Eval(loss, {{later, TensorOf(DType::kFloat, {4, 1},
+                                             Recorded("loss", "weights"))}})),
+      Recorded("loss.pairwise", "rows"), 2e-4);
+}
+
+TEST_F(LossTest, NodesHaveTensorFlowsNames) {
+  const Output x = Placeholder<float>({4, 3}), y = Placeholder<float>({4, 3});
+  const Output classes = Placeholder(DType::kInt32, {4});
+  EXPECT_EQ(MeanSquaredError(y, x).node->name(), "mean_squared_error/value");
+  EXPECT_EQ(MeanSquaredError(y, x).node->name(), "mean_squared_error_1/value");
+  EXPECT_EQ(HuberLoss(y, x, {.name = "mine"}).node->name(), "mine/value");
+  EXPECT_EQ(WeightedLoss(x, {.reduction = LossReduction::kNone}).node->name(),
+            "weighted_loss/Mul");
+  EXPECT_EQ(SoftmaxCrossEntropy(y, x).node->name(),
+            "softmax_cross_entropy_loss/value");
+  EXPECT_EQ(SparseSoftmaxCrossEntropy(classes, x).node->name(),
+            "sparse_softmax_cross_entropy_loss/value");
+  for (const char* name : {"mean_squared_error/SquaredDifference",
+                           "mean_squared_error/num_present",
+                           "softmax_cross_entropy_loss/labels_stop_gradient",
+                           "softmax_cross_entropy_loss/xentropy",
+                           "sparse_softmax_cross_entropy_loss/xentropy"})
+    EXPECT_NE(graph_.FindNode(name), nullptr) << name;
+}
+
+TEST_F(LossTest, TotalLossIsTheSumOfWhatWasCollected) {
+  EXPECT_FALSE(TotalLoss().valid());
+  Graph graph;
+  const WithGraph use(graph);
+  const auto one = [] { return Constant(Tensor::Vector<float>({1, 2})); };
+  AbsoluteDifference(one(), Zeros({2}));
+  const Output inner = MeanSquaredError(one(), Zeros({2}), {.name = "inner/b"});
+  HuberLoss(one(), Zeros({2}), {.collection = ""});
+  VarOptions options;
+  options.regularizer = [](const Output& v) { return 10 * v; };
+  const Var w(Constant(2.0f), "w", options);
+  EXPECT_EQ(Losses().size(), 2u);
+  ASSERT_EQ(Losses("inner").size(), 1u);
+  EXPECT_TRUE(Losses("inner")[0].SameAs(inner));
+  const Output total = TotalLoss(), without = TotalLoss(false, "without");
+  EXPECT_EQ(total.node->name(), "total_loss");
+  Session session(graph);
+  ASSERT_TRUE(session.RunTargets({GlobalVariablesInitializer()}).ok());
+  EXPECT_FLOAT_EQ(session.Run(total)->scalar<float>(), 1.5f + 2.5f + 20);
+  EXPECT_FLOAT_EQ(session.Run(without)->scalar<float>(), 1.5f + 2.5f);
+}
+
+// [..., classes], also of a rank that only a step knows.
+TEST_F(LossTest, LogitsMayHaveFurtherDimensions) {
+  const Tensor x = Tensor::Of<float>({2, 1, 2}, {0, 0, 1, 1});
+  const Tensor y = Tensor::Of<float>({2, 1, 2}, {1, 0, 0.5f, 0.5f});
+  const Tensor classes = Tensor::Of<int32_t>({2, 1}, {1, 0});
+  const LossOptions each = {.reduction = LossReduction::kNone};
+  const std::vector<double> expected = {std::log(2.0), std::log(2.0)};
+  const Output known = SoftmaxCrossEntropy(y, x, each);
+  EXPECT_EQ(known.shape().ToString(), "[2,1]");
+  ExpectNear(NumbersOf(Eval(known)), expected, 1e-6);
+  ExpectNear(NumbersOf(Eval(SparseSoftmaxCrossEntropy(classes, x, each))),
+             expected, 1e-6);
+  const Output later = Placeholder<float>();
+  const Output loss = SoftmaxCrossEntropy(y, later, each);
+  ExpectNear(NumbersOf(Eval(loss, {{later, x}})), expected, 1e-6);
+}
+
 TEST_F(LossTest, LossesOfHalfLogitsAreHalves) {
   const Output logits =
       ops::Cast(Constant(Tensor::Of<float>({1, 2}, {0, 0})), DType::kHalf);

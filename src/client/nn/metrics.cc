@@ -1,8 +1,6 @@
 #include "client/nn/metrics.h"
 
-#include <vector>
-
-#include "client/nn/fitting_shapes.h"
+#include "client/nn/metric_parts.h"
 #include "client/operators.h"
 #include "client/types_and_shapes.h"
 #include "sluice/ops.h"
@@ -11,220 +9,280 @@ namespace sluice {
 namespace {
 
 // More would be megabytes of sums per step.
-constexpr int64_t kMostThresholds = 1000000, kMostClasses = 10000;
+constexpr int64_t kMostClasses = 10000;
 
-Var Sums(const std::string& name, const Shape& shape, DType t = DType::kFloat) {
-  VarOptions options;
-  options.trainable = false;
-  options.collections = {kLocalVariables, kMetricVariables};
-  const NoControlDependencies initialisers_run_alone;
-  return Var(Zeros(shape, t, {}), name, options, {});
-}
+Output Floats(const Operand& x) { return InType(x, DType::kFloat); }
 
-Output Total(const Output& x) {
-  return ops::Sum(x, ops::Range(0, ops::Rank(x), 1));
-}
-
-std::string NameOf(const MetricOptions& options, const char* usual) {
-  return options.name.empty() ? usual : options.name;
-}
-
-// Of `update` nodes; none if one of them failed.
-Metric Made(const Output& value, const std::vector<Node*>& updates,
-            SourceLoc loc) {
-  Metric m;
-  m.value = value;
-  for (Node* n : updates)
-    if (n == nullptr) return {};
-  m.update = Group(updates, "update_op", loc);
-  return m;
-}
-
-// x without its last dimension, if that is 1 and x has one dimension more than
-// `other`.
-Output WithoutExtraDimension(const Output& x, const Output& other) {
-  if (!x.valid() || !other.valid()) return x;
-  const PartialShape shape = x.shape(), fewer = other.shape();
-  const bool extra = shape.rank_known() && fewer.rank_known() &&
-                     shape.rank() == fewer.rank() + 1 &&
-                     shape.dim(shape.rank() - 1) == 1;
-  return extra ? ops::Squeeze(x, {.squeeze_dims = {-1}}) : x;
-}
-
-// Labels and predictions of one shape; an error unless they have one.
-struct LabelsAndPredictions {
-  LabelsAndPredictions(const Output& l, const Output& p)
-      : labels(WithoutExtraDimension(l, p)),
-        predictions(WithoutExtraDimension(p, l)) {
-    if (!labels.valid() || !predictions.valid()) return;
-    const PartialShape a = labels.shape(), b = predictions.shape();
-    if (!a.MergeWith(b).ok())
-      labels = BuildError(InvalidArgument(
-          "metric: expected labels and predictions of one shape, got ",
-          a.ToString(), " and ", b.ToString()));
-    else if (!a.fully_known() || !b.fully_known())
-      // (Fails in a step with another number of labels.)
-      labels = ops::Reshape(labels, ops::Shape(predictions));
+// Adds values and their weights, elementwise unless `summed`.
+Metric MeanOf(const Output& given, bool summed, const Shape& shape,
+              const MetricOptions& options, SourceLoc loc) {
+  const std::string suffix = summed ? "" : "_tensor";
+  const Var total = SumsOf(options, "total" + suffix, shape),
+            count = SumsOf(options, "count" + suffix, shape);
+  if (!given.valid() || !total.valid() || !count.valid()) return {};
+  Output values = given, n;
+  if (CountOnce(options)) {
+    n = summed ? ops::Cast(ops::Size(values), DType::kFloat)
+               : ops::OnesLike(values);
+  } else {
+    const Output w = BroadcastWeights(values, options.weights, DType::kFloat);
+    values = ops::Mul(values, w, {.name = "Mul"});
+    n = summed ? TotalOf(w) : w;
   }
-  Output labels, predictions;
-};
-
-// Weights of values, in a type. As for labels, their last dimension may be 1,
-// or missing if that of the values is 1.
-Output WeightsOf(const Output& values, const Operand& weights, DType t) {
-  Output w = WithoutExtraDimension(InType(weights, t), values);
-  if (w.valid() && values.valid() && w.shape().rank() > 0 &&
-      w.shape().rank() + 1 == values.shape().rank())
-    w = ops::ExpandDims(w, -1);
-  return FittingWeights(w, values);
+  if (!values.valid() || !n.valid()) return {};
+  const Output more = AddedTo(total, summed ? TotalOf(values) : values, loc);
+  Output counted;
+  {
+    const ControlDependencies after({values.node});
+    counted = AddedTo(count, n, loc);
+  }
+  return MetricOf(RatioOf(total, count, "value"),
+                  RatioOf(more, counted, "update_op"));
 }
 
-Metric MeanOf(const Output& values, const Operand& weights, SourceLoc loc) {
-  const Var total = Sums("total", {}), count = Sums("count", {});
-  const Output w =
-      ops::OnesLike(values) * WeightsOf(values, weights, DType::kFloat);
-  return Made(
-      ops::DivNoNan(total, count),
-      {total.AssignAdd(Total(values * w), loc), count.AssignAdd(Total(w), loc)},
-      loc);
+// In the scope of a metric.
+Metric ScopedMeanOf(const Output& values, const MetricOptions& options,
+                    const char* usual, SourceLoc loc) {
+  const MetricScope scope(options, usual, loc);
+  return MeanOf(Floats(values), true, {}, options, loc);
 }
 
-// tp / (tp + other), where both are sums of weights.
-Metric PartOf(const Output& hit, const Output& miss, const char* other,
-              const Operand& weights, SourceLoc loc) {
-  const Var tp = Sums("true_positives/count", {}), rest = Sums(other, {});
-  const Output w = WeightsOf(hit, weights, DType::kFloat);
-  const auto sum = [&](const Output& x) {
-    return Total(ops::Cast(x, DType::kFloat) * w);
-  };
-  return Made(ops::DivNoNan(tp, tp + rest),
-              {tp.AssignAdd(sum(hit), loc), rest.AssignAdd(sum(miss), loc)},
-              loc);
+// Labels and predictions without a type of their own are floats.
+LabelsAndPredictions PairOf(const Operand& labels, const Operand& predictions) {
+  const Output p = FloatUnlessTyped(predictions);
+  return {FloatUnlessTyped(labels), p};
+}
+
+// Counts, in a scope "true_positives" and so on.
+Metric CountIn(Outcome outcome, const LabelsAndPredictions& pair,
+               const std::string& name, const MetricOptions& options,
+               SourceLoc loc) {
+  const MetricScope scope(name, loc);
+  const Output holds = WhichAre(outcome, pair.labels, pair.predictions);
+  const Var count = SumsOf(options, "count", {});
+  if (!holds.valid() || !count.valid()) return {};
+  Output n = ops::Cast(holds, DType::kFloat);
+  if (!CountOnce(options))
+    n = ops::Mul(n, WeightsOf(n, options.weights, DType::kFloat),
+                 {.name = "Mul"});
+  const Output value = ops::Identity(count.value());
+  return MetricOf(value, AddedTo(count, TotalOf(n), loc));
+}
+
+LabelsAndPredictions Booleans(const Operand& labels,
+                              const Operand& predictions) {
+  const Output p = InType(predictions, DType::kBool);
+  return {InType(labels, DType::kBool), p};
+}
+
+// tp / (tp + other).
+Metric PartOf(const Operand& labels, const Operand& predictions, Outcome other,
+              const MetricOptions& options, SourceLoc loc) {
+  const LabelsAndPredictions pair = Booleans(labels, predictions);
+  const Metric hit = CountIn(Outcome::kTruePositive, pair,
+                             NameOfCount(Outcome::kTruePositive), options, loc);
+  const Metric miss = CountIn(other, pair, NameOfCount(other), options, loc);
+  if (hit.update == nullptr || miss.update == nullptr) return {};
+  const Output value =
+      ops::DivNoNan(hit.value, hit.value + miss.value, {.name = "value"});
+  return MetricOf(value, ops::DivNoNan(hit.updated, hit.updated + miss.updated,
+                                       {.name = "update_op"}));
+}
+
+bool ClassesAreFew(const char* metric, int64_t classes, SourceLoc loc) {
+  if (classes >= 1 && classes <= kMostClasses) return true;
+  BuildError(InvalidArgument(metric, ": expected classes in [1, ", kMostClasses,
+                             "], got ", classes),
+             loc);
+  return false;
 }
 
 }  // namespace
 
 Metric StreamingMean(const Operand& values, const MetricOptions& options,
                      SourceLoc loc) {
+  const MetricScope scope(options, "mean", loc);
+  return MeanOf(Floats(values), true, {}, options, loc);
+}
+
+Metric StreamingMeanTensor(const Operand& values, const MetricOptions& options,
+                           SourceLoc loc) {
+  const MetricScope scope(options, "mean", loc);
+  const Output x = Floats(values);
+  if (!x.valid()) return {};
+  const Result<Shape> shape = x.shape().ToShape();
+  if (!shape.ok()) {
+    BuildError(InvalidArgument("metric: expected values of a known shape, got ",
+                               x.shape().ToString()),
+               loc);
+    return {};
+  }
+  return MeanOf(x, false, *shape, options, loc);
+}
+
+Metric PercentageBelow(const Operand& values, const Operand& threshold,
+                       const MetricOptions& options, SourceLoc loc) {
   const AtLine at(loc);
-  const NameScope scope(NameOf(options, "mean"));
-  return MeanOf(InType(values, DType::kFloat), options.weights, loc);
+  const Output below = ops::Less(FloatUnlessTyped(values), threshold);
+  return ScopedMeanOf(ops::Cast(below, DType::kFloat), options,
+                      "percentage_below_threshold", loc);
+}
+
+Metric StreamingMeanAbsoluteError(const Operand& labels,
+                                  const Operand& predictions,
+                                  const MetricOptions& options, SourceLoc loc) {
+  const AtLine at(loc);
+  const LabelsAndPredictions pair = PairOf(labels, predictions);
+  return ScopedMeanOf(ops::Abs(pair.predictions - pair.labels), options,
+                      "mean_absolute_error", loc);
+}
+
+Metric StreamingMeanSquaredError(const Operand& labels,
+                                 const Operand& predictions,
+                                 const MetricOptions& options, SourceLoc loc) {
+  const AtLine at(loc);
+  const LabelsAndPredictions pair = PairOf(labels, predictions);
+  return ScopedMeanOf(ops::SquaredDifference(pair.predictions, pair.labels),
+                      options, "mean_squared_error", loc);
+}
+
+Metric StreamingRootMeanSquaredError(const Operand& labels,
+                                     const Operand& predictions,
+                                     const MetricOptions& options,
+                                     SourceLoc loc) {
+  const AtLine at(loc);
+  MetricOptions how = options;
+  if (how.name.empty()) how.name = "root_mean_squared_error";
+  const Metric squares =
+      StreamingMeanSquaredError(labels, predictions, how, loc);
+  if (squares.update == nullptr) return {};
+  const Output value = ops::Sqrt(squares.value);
+  return MetricOf(value, ops::Sqrt(squares.updated));
+}
+
+Metric StreamingMeanRelativeError(const Operand& labels,
+                                  const Operand& predictions,
+                                  const Operand& normalizer,
+                                  const MetricOptions& options, SourceLoc loc) {
+  const AtLine at(loc);
+  const LabelsAndPredictions pair = PairOf(labels, predictions);
+  const LabelsAndPredictions by(FloatUnlessTyped(normalizer), pair.predictions);
+  return ScopedMeanOf(
+      ops::DivNoNan(ops::Abs(pair.labels - pair.predictions), by.labels),
+      options, "mean_relative_error", loc);
+}
+
+Metric StreamingMeanCosineDistance(const Operand& labels,
+                                   const Operand& predictions, int axis,
+                                   const MetricOptions& options,
+                                   SourceLoc loc) {
+  const AtLine at(loc);
+  const LabelsAndPredictions pair = PairOf(labels, predictions);
+  const Output products = ops::Mul(pair.predictions, pair.labels);
+  const Metric mean =
+      ScopedMeanOf(ops::Sum(products, {axis}, {.keep_dims = true}), options,
+                   "mean_cosine_distance", loc);
+  if (mean.update == nullptr) return {};
+  const Output value = ops::Sub(1.0, mean.value, {.name = "Sub"});
+  return MetricOf(value, ops::Sub(1.0, mean.updated, {.name = "Sub"}));
 }
 
 Metric Accuracy(const Operand& labels, const Operand& predictions,
                 const MetricOptions& options, SourceLoc loc) {
   const AtLine at(loc);
-  const NameScope scope(NameOf(options, "accuracy"));
   Output l = labels.Get(), p = predictions.Get();
-  if (l.valid() && p.valid() && RemoveRef(l.dtype()) != RemoveRef(p.dtype()) &&
-      IsInteger(RemoveRef(l.dtype())) && IsInteger(RemoveRef(p.dtype()))) {
-    l = InType(l, DType::kInt64);
-    p = InType(p, DType::kInt64);
+  if (l.valid() && p.valid() && RemoveRef(l.dtype()) != RemoveRef(p.dtype())) {
+    if (IsInteger(RemoveRef(l.dtype())) && IsInteger(RemoveRef(p.dtype()))) {
+      l = InType(l, DType::kInt64);
+      p = InType(p, DType::kInt64);
+    } else {
+      p = InType(p, RemoveRef(l.dtype()));
+    }
   }
   const LabelsAndPredictions pair(l, p);
-  return MeanOf(ops::Cast(pair.labels == pair.predictions, DType::kFloat),
-                options.weights, loc);
+  return ScopedMeanOf(ops::Cast(pair.predictions == pair.labels, DType::kFloat),
+                      options, "accuracy", loc);
+}
+
+Metric CountOf(Outcome outcome, const Operand& labels,
+               const Operand& predictions, const MetricOptions& options,
+               SourceLoc loc) {
+  const AtLine at(loc);
+  if (!IsOutcome(outcome, loc)) return {};
+  const LabelsAndPredictions pair = Booleans(labels, predictions);
+  return CountIn(outcome, pair,
+                 options.name.empty() ? NameOfCount(outcome) : options.name,
+                 options, loc);
 }
 
 Metric Precision(const Operand& labels, const Operand& predictions,
                  const MetricOptions& options, SourceLoc loc) {
-  const AtLine at(loc);
-  const NameScope scope(NameOf(options, "precision"));
-  const LabelsAndPredictions pair(InType(labels, DType::kBool),
-                                  InType(predictions, DType::kBool));
-  const Output &l = pair.labels, &p = pair.predictions;
-  return PartOf(l && p, !l && p, "false_positives/count", options.weights, loc);
+  const MetricScope scope(options, "precision", loc);
+  return PartOf(labels, predictions, Outcome::kFalsePositive, options, loc);
 }
 
 Metric Recall(const Operand& labels, const Operand& predictions,
               const MetricOptions& options, SourceLoc loc) {
-  const AtLine at(loc);
-  const NameScope scope(NameOf(options, "recall"));
-  const LabelsAndPredictions pair(InType(labels, DType::kBool),
-                                  InType(predictions, DType::kBool));
-  const Output &l = pair.labels, &p = pair.predictions;
-  return PartOf(l && p, l && !p, "false_negatives/count", options.weights, loc);
-}
-
-Metric Auc(const Operand& labels, const Operand& predictions,
-           int64_t thresholds, const MetricOptions& options, SourceLoc loc) {
-  const AtLine at(loc);
-  const NameScope scope(NameOf(options, "auc"));
-  if (thresholds < 2 || thresholds > kMostThresholds) {
-    BuildError(InvalidArgument("Auc: expected thresholds in [2, ",
-                               kMostThresholds, "], got ", thresholds),
-               loc);
-    return {};
-  }
-  // A little beyond 0 and 1, so that all predictions are between them.
-  constexpr double kBeyond = 1e-7, kEpsilon = 1e-6;
-  std::vector<float> points(static_cast<size_t>(thresholds));
-  for (size_t i = 0; i < points.size(); ++i)
-    points[i] = static_cast<float>(static_cast<double>(i) /
-                                   static_cast<double>(thresholds - 1));
-  points.front() = static_cast<float>(-kBeyond);
-  points.back() = static_cast<float>(1 + kBeyond);
-  const Output bounds =
-      ops::ExpandDims(Constant(Tensor::Vector<float>(points)), 1);
-  const LabelsAndPredictions pair(InType(labels, DType::kBool),
-                                  InType(predictions, DType::kFloat));
-  const Output l = ops::Reshape(pair.labels, {1, -1});
-  const Output& p = pair.predictions;
-  const Output w = ops::Reshape(
-      ops::OnesLike(p) * WeightsOf(p, options.weights, DType::kFloat), {1, -1});
-  const Output positive = ops::Reshape(p, {1, -1}) > bounds;
-  const Shape shape({thresholds});
-  const Var tp = Sums("true_positives", shape),
-            fn = Sums("false_negatives", shape),
-            tn = Sums("true_negatives", shape),
-            fp = Sums("false_positives", shape);
-  const auto add = [&](const Var& sum, const Output& which) {
-    return sum.AssignAdd(ops::Sum(ops::Cast(which, DType::kFloat) * w, 1), loc);
-  };
-  const Output x = fp / (fp + tn + kEpsilon);
-  const Output y = (tp + kEpsilon) / (tp + fn + kEpsilon);
-  const auto but_last = [&](const Output& v) {
-    return ops::StridedSlice(v, {0}, {-1}, {1}, {.begin_mask = 1});
-  };
-  const auto but_first = [](const Output& v) {
-    return ops::StridedSlice(v, {1}, {0}, {1}, {.end_mask = 1});
-  };
-  const Output area = ops::Sum(
-      (but_last(x) - but_first(x)) * ((but_last(y) + but_first(y)) / 2), 0);
-  return Made(area,
-              {add(tp, l && positive), add(fn, l && !positive),
-               add(tn, !l && !positive), add(fp, !l && positive)},
-              loc);
+  const MetricScope scope(options, "recall", loc);
+  return PartOf(labels, predictions, Outcome::kFalseNegative, options, loc);
 }
 
 Metric MeanIou(const Operand& labels, const Operand& predictions,
                int64_t classes, const MetricOptions& options, SourceLoc loc) {
-  const AtLine at(loc);
-  const NameScope scope(NameOf(options, "mean_iou"));
-  if (classes < 1 || classes > kMostClasses) {
-    BuildError(InvalidArgument("MeanIou: expected classes in [1, ",
-                               kMostClasses, "], got ", classes),
-               loc);
-    return {};
-  }
+  const MetricScope scope(options, "mean_iou", loc);
+  if (!ClassesAreFew("MeanIou", classes, loc)) return {};
   const Shape shape({classes, classes});
-  const Var counts = Sums("total_confusion_matrix", shape, DType::kDouble);
-  const LabelsAndPredictions pair(InType(labels, DType::kInt64),
-                                  InType(predictions, DType::kInt64));
-  const Output &l = pair.labels, &p = pair.predictions;
-  const Output w = ops::Cast(ops::OnesLike(p), DType::kDouble) *
-                   WeightsOf(p, options.weights, DType::kDouble);
-  const Output pairs =
-      ops::Pack({ops::Reshape(l, {-1}), ops::Reshape(p, {-1})}, {.axis = 1});
+  const Var counts =
+      SumsOf(options, "total_confusion_matrix", shape, DType::kDouble);
+  const Output p = InType(predictions, DType::kInt64);
+  const LabelsAndPredictions pair(InType(labels, DType::kInt64), p);
+  if (!counts.valid() || !pair.labels.valid() || !pair.predictions.valid())
+    return {};
+  const Output w =
+      BroadcastWeights(pair.predictions, options.weights, DType::kDouble);
+  const Output pairs = ops::Pack(
+      {ops::Reshape(pair.labels, {-1}), ops::Reshape(pair.predictions, {-1})},
+      {.axis = 1});
   const Output batch =
       ops::ScatterNd(pairs, ops::Reshape(w, {-1}),
                      Constant(Tensor::Vector<int64_t>({classes, classes})));
-  const Output seen = ops::Cast(counts, DType::kFloat);
-  const Output both = ops::MatrixDiagPart(seen);
-  const Output either = ops::Sum(seen, 0) + ops::Sum(seen, 1) - both;
-  const Output occur = ops::Sum(ops::Cast(either != 0, DType::kFloat), 0);
-  return Made(ops::DivNoNan(ops::Sum(ops::DivNoNan(both, either), 0), occur),
-              {counts.AssignAdd(batch, loc)}, loc);
+  const Output updated = AddedTo(counts, batch, loc);
+  const Output seen = counts;
+  const auto sums = [&](int axis) {
+    return ops::Cast(ops::Sum(seen, {axis}), DType::kFloat);
+  };
+  const Output both = ops::Cast(ops::MatrixDiagPart(seen), DType::kFloat);
+  const Output either = sums(0) + sums(1) - both;
+  const Output occur = ops::Sum(ops::Cast(either != 0, DType::kFloat), {0});
+  const Output each = ops::DivNoNan(both, either, {.name = "div_no_nan"});
+  return MetricOf(ops::DivNoNan(ops::Sum(each, {0}, {.name = "mean_iou"}),
+                                occur, {.name = "div_no_nan"}),
+                  updated);
+}
+
+Metric MeanPerClassAccuracy(const Operand& labels, const Operand& predictions,
+                            int64_t classes, const MetricOptions& options,
+                            SourceLoc loc) {
+  const MetricScope scope(options, "mean_accuracy", loc);
+  if (!ClassesAreFew("MeanPerClassAccuracy", classes, loc)) return {};
+  const LabelsAndPredictions pair(InType(labels, DType::kInt64),
+                                  InType(predictions, DType::kInt64));
+  const Var total = SumsOf(options, "total", Shape({classes})),
+            count = SumsOf(options, "count", Shape({classes}));
+  const Output& l = pair.labels;
+  if (!l.valid() || !total.valid() || !count.valid()) return {};
+  Output n = ops::Cast(ops::OnesLike(l), DType::kFloat),
+         right = ops::Cast(l == pair.predictions, DType::kFloat);
+  if (!CountOnce(options)) {
+    n = BroadcastWeights(l, options.weights, DType::kFloat);
+    right = right * n;
+  }
+  const Output rows = ops::Reshape(l, {-1});
+  const Output counted = AddedToRows(count, rows, ops::Reshape(n, {-1}), loc);
+  const Output more = AddedToRows(total, rows, ops::Reshape(right, {-1}), loc);
+  const Output parts = RatioOf(total, count, "value");
+  return MetricOf(ops::Mean(parts, {0}, {.name = "mean_accuracy"}),
+                  RatioOf(more, counted, "update_op"));
 }
 
 Node* MetricsInitializer(SourceLoc loc) {

@@ -442,6 +442,60 @@ class SummarySaverHook(SessionRunHook):
             self._writer.flush()
 
 
+class ProfilerHook(SessionRunHook):
+    """Traces steps: for chrome://tracing, ui.perfetto.dev, and TensorBoard.
+
+    The trace of a step is the file timeline-<global step>.json, and a
+    RunMetadata "step_<global step>" in the event file. Traced steps are slower:
+    each operation runs by itself.
+
+    Args:
+      save_steps, save_secs: how often; exactly one of them.
+      output_dir: the folder of the files.
+      show_dataflow, show_memory: have no effect: a trace has the edges that the
+        library measures.
+    """
+
+    def __init__(self, save_steps=None, save_secs=None, output_dir="",
+                 show_dataflow=True, show_memory=False):
+        del show_dataflow, show_memory
+        self._timer = SecondOrStepTimer(save_secs, save_steps)
+        self._output_dir = output_dir
+
+    def begin(self):
+        self._writer = writer.FileWriterCache.get(self._output_dir or ".")
+        self._step = _step_tensor(self)
+        self._next_step = None
+        self._timer.reset()
+
+    def before_run(self, run_context):
+        self._due = self._next_step is not None and (
+            self._timer.should_trigger_for_step(self._next_step))
+        options = protos.RunOptions(
+            trace_level=protos.RunOptions.FULL_TRACE) if self._due else None
+        return SessionRunArgs({"global_step": self._step}, options=options)
+
+    def after_run(self, run_context, run_values):
+        # The step was read before or after its increment.
+        step = int(run_values.results["global_step"]) + 1
+        if self._next_step is None or (
+                self._due or self._timer.should_trigger_for_step(step + 1)):
+            step = int(run_context.session.run(self._step))
+        if self._next_step is None:
+            self._timer.update_last_triggered_step(step - 1)
+        if self._due:
+            self._timer.update_last_triggered_step(step)
+            metadata = run_values.run_metadata
+            path = os.path.join(self._output_dir, f"timeline-{step}.json")
+            with open(path, "w") as f:
+                f.write(metadata.chrome_trace)
+            self._writer.add_run_metadata(metadata, f"step_{step}", step)
+        self._next_step = step + 1
+
+    def end(self, session):
+        self._writer.flush()
+
+
 class NanLossDuringTrainingError(RuntimeError):
     """Raised if the loss becomes NaN."""
 
