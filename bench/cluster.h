@@ -46,7 +46,7 @@ class Cluster {
   static Result<std::unique_ptr<Cluster>> Start(
       const std::vector<std::pair<std::string, int>>& jobs,
       const std::string& transport) {
-    std::unique_ptr<Cluster> c(new Cluster);
+    std::unique_ptr<Cluster> c(new Cluster(transport));
     char path[] = "/tmp/sluice-bench-XXXXXX";
     const int fd = mkstemp(path);
     if (fd < 0)
@@ -66,40 +66,53 @@ class Cluster {
       }
     }
     std::ofstream(c->file_) << spec << "]}\n";
-    for (const auto& [where, target] : c->targets_) {
-      const std::string task = std::to_string(where.second);
-      const pid_t pid = fork();
-      if (pid < 0) return Unavailable("bench: fork failed");
-      if (pid == 0) {
-        const int null = open("/dev/null", O_WRONLY);
-        dup2(null, 1);
-        dup2(null, 2);
-        execl("/proc/self/exe", "sluice", "worker", "--cluster",
-              c->file_.c_str(), "--job", where.first.c_str(), "--task",
-              task.c_str(), "--transport", transport.c_str(),
-              // (With far more processes than cores, one may wait long to be
-              // scheduled.)
-              "--peer-timeout-ms", "60000", nullptr);
-        _exit(127);
-      }
-      c->pids_.push_back(pid);
-    }
+    for (const auto& [where, target] : c->targets_)
+      SLUICE_RETURN_IF_ERROR(c->Spawn(where.first, where.second));
     return c;
   }
   ~Cluster() {
-    for (const pid_t p : pids_) kill(p, SIGKILL);
-    for (const pid_t p : pids_) waitpid(p, nullptr, 0);
+    for (const auto& [where, p] : pids_) kill(p, SIGKILL);
+    for (const auto& [where, p] : pids_) waitpid(p, nullptr, 0);
     unlink(file_.c_str());
+  }
+  // Kills a task and starts it again.
+  Status Restart(const std::string& job, int task) {
+    const pid_t p = pids_.at({job, task});
+    kill(p, SIGKILL);
+    waitpid(p, nullptr, 0);
+    return Spawn(job, task);
   }
   const std::string& target(const std::string& job, int task) const {
     return targets_.at({job, task});
   }
 
  private:
-  Cluster() = default;
+  explicit Cluster(std::string transport) : transport_(std::move(transport)) {}
+
+  Status Spawn(const std::string& job, int task) {
+    const std::string number = std::to_string(task);
+    const pid_t pid = fork();
+    if (pid < 0) return Unavailable("bench: fork failed");
+    if (pid == 0) {
+      const int null = open("/dev/null", O_WRONLY);
+      dup2(null, 1);
+      dup2(null, 2);
+      execl("/proc/self/exe", "sluice", "worker", "--cluster", file_.c_str(),
+            "--job", job.c_str(), "--task", number.c_str(), "--transport",
+            transport_.c_str(),
+            // (With far more processes than cores, one may wait long to be
+            // scheduled.)
+            "--peer-timeout-ms", "60000", "--allow-host-access", nullptr);
+      _exit(127);
+    }
+    pids_[{job, task}] = pid;
+    return OkStatus();
+  }
+
+  const std::string transport_;
   std::string file_;
   std::map<std::pair<std::string, int>, std::string> targets_;
-  std::vector<pid_t> pids_;
+  std::map<std::pair<std::string, int>, pid_t> pids_;
 };
 
 }  // namespace sluice::bench
