@@ -249,5 +249,29 @@ HOSTILE(Replicas,
   ExpectRefused(StartWith(replicas.Hook(false, NAN)), "max_wait_seconds");
 }
 
+HOSTILE(Averaging,
+        "PeriodicAveraging::Hook PeriodicAveraging::averages "
+        "PeriodicAveraging::rounds") {
+  ExpectRefused(RecordedBy([] { PeriodicAveraging({}, {}, 1); }), "variables");
+  ExpectRefused(RecordedBy([] {
+                  const Var w(1.0f, "w");
+                  PeriodicAveraging averaging({w}, {}, 0);
+                  EXPECT_TRUE(averaging.averages().empty());
+                  EXPECT_NULL(averaging.rounds());
+                }),
+                "every 0 steps");
+  ExpectRefused(RecordedBy([] { PeriodicAveraging({Var()}, {}, 1); }), "");
+  ExpectRefused(RecordedBy([] {
+                  const Var w(1.0f, "w");
+                  PeriodicAveraging({w}, {.replicas = -kHuge}, 1);
+                }),
+                "replica");
+  Graph g;
+  const WithGraph use(g);
+  const Var w(1.0f, "w");
+  PeriodicAveraging averaging({w}, {}, 1);
+  ExpectRefused(StartWith(averaging.Hook(false, -1)), "max_wait_seconds");
+}
+
 }  // namespace
 }  // namespace sluice

@@ -100,6 +100,7 @@
 #include "tensor/shape.h"                 // Shape, PartialShape
 #include "tensor/tensor.h"                // Tensor
 #include "train/checkpoint_difference.h"  // CompareCheckpoint
+#include "train/periodic_averaging.h"     // PeriodicAveraging
 #include "train/run_lock.h"               // RunLock
 #include "train/saver.h"                  // Saver
 #include "train/signal_stop.h"            // SignalStop

@@ -544,9 +544,10 @@ Result<std::vector<Tensor>> TrainingSession::Impl::Step(
     result.values.assign(out->begin() + static_cast<ptrdiff_t>(first[i]),
                          out->begin() + static_cast<ptrdiff_t>(end));
     result.metadata = &metadata;
-    SLUICE_RETURN_IF_ERROR(
-        Annotate(hooks_[i]->AfterRun(context_, result),
-                 absl::StrCat("hook '", hooks_[i]->name(), "'")));
+    // (A hook may run steps that end with the session's threads.)
+    if (const Status s = hooks_[i]->AfterRun(context_, result); !s.ok())
+      return CauseOf(
+          Annotate(s, absl::StrCat("hook '", hooks_[i]->name(), "'")));
   }
   out->resize(fetches.size());
   return out;

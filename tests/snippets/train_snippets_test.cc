@@ -112,6 +112,13 @@ TEST_F(SnippetTest, TrainingSessions) {
   EXPECT_EQ(*LatestCheckpoint("model"), "model/model.ckpt-200");
 }
 
+TEST_F(SnippetTest, PeriodicAveraging) {
+  const Var w(1.0f, "w");
+  const std::vector<Var> mine = {w};
+#include "snippets/src/train/periodic_averaging.h/1.inc"
+  EXPECT_EQ(averaging.averages().size(), 1u);
+}
+
 TEST_F(SnippetTest, SyncReplicas) {
   const Var w(1.0f, "w");
   VarOptions counter;

@@ -281,6 +281,58 @@ TEST_P(LostServerTest, IsRestoredFromTheCheckpoint) {
 }
 INSTANTIATE_TEST_SUITE_P(Each, LostServerTest, ::testing::Values(0, 1));
 
+// Each worker adds its number, from 1, to a variable of its own.
+TEST(PeriodicAveragingTest, WorkersGoOnWithTheMeanOfTheirValues) {
+  TestCluster cluster({{"ps", 2}, {"worker", 3}});
+  std::vector<Status> status(3);
+  std::vector<float> mine(3), average(3);
+  std::vector<std::thread> workers;
+  const auto work = [&](size_t worker) -> Status {
+    Graph graph;
+    const WithGraph use(graph);
+    const std::string me = absl::StrCat("/job:worker/task:", worker);
+    const DeviceFunctionScope devices(
+        ReplicaDeviceSetter({.ps_tasks = 2, .worker_device = me}));
+    const auto local = [&] {
+      const DeviceScope on(me);
+      VarOptions options;
+      options.collections = {kLocalVariables};
+      return Var(Constant(0.0f), "w", options);
+    };
+    const Var w = local();
+    Node* const train = w.AssignAdd(static_cast<float>(worker + 1));
+    PeriodicAveraging averaging({w}, {.replicas = 3}, /*every=*/4);
+    TrainingOptions options;
+    options.target = cluster.target("worker", static_cast<int>(worker));
+    options.session_options.device_filters = {"/job:ps", me};
+    options.is_chief = worker == 0;
+    options.retry_seconds = 0.05;
+    options.log = [](const std::string&) {};
+    options.hooks = {averaging.Hook(options.is_chief), StopAfterStepsHook(10)};
+    SLUICE_ASSIGN_OR_RETURN(auto training,
+                            TrainingSession::Start(options, graph));
+    while (!training->ShouldStop())
+      SLUICE_RETURN_IF_ERROR(training->RunStep({train}));
+    SLUICE_ASSIGN_OR_RETURN(Session* const session, training->session());
+    SLUICE_ASSIGN_OR_RETURN(
+        const std::vector<Tensor> out,
+        session->Run({}, {w, averaging.averages()[0], averaging.rounds()}));
+    mine[worker] = out[0].scalar<float>();
+    average[worker] = out[1].scalar<float>();
+    EXPECT_EQ(out[2].scalar<int64_t>(), 2);
+    return training->Close();
+  };
+  for (size_t i = 0; i < 3; ++i)
+    workers.emplace_back([&, i] { status[i] = work(i); });
+  for (std::thread& t : workers) t.join();
+  for (const Status& s : status) EXPECT_TRUE(s.ok()) << s;
+  // (1 + 2 + 3) / 3 a step until step 8; two more steps alone.
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(average[i], 16);
+    EXPECT_EQ(mine[i], 16 + 2 * static_cast<float>(i + 1));
+  }
+}
+
 TEST_F(SyncReplicasTest, WhatIsNotPossibleIsAnError) {
   Graph graph;
   const WithGraph use(graph);
