@@ -14,8 +14,8 @@
 namespace sluice::bench {
 namespace {
 
-constexpr int64_t kBatch = 32;
-constexpr int kWarmUp = 20, kSteps = 200;
+constexpr int64_t kReplicaBatch = 32;
+constexpr int kWarmUpSteps = 20, kTimedSteps = 200;
 
 struct Replica {
   Replica(int worker, int workers, bool sync) {
@@ -24,11 +24,11 @@ struct Replica {
     const DeviceFunctionScope devices(ReplicaDeviceSetter(
         {.ps_tasks = 1,
          .worker_device = absl::StrCat("/job:worker/task:", worker)}));
-    Tensor images(DType::kFloat, {kBatch, 784}),
-        labels(DType::kInt32, {kBatch});
+    Tensor images(DType::kFloat, {kReplicaBatch, 784}),
+        labels(DType::kInt32, {kReplicaBatch});
     for (int64_t i = 0; i < images.num_elements(); ++i)
       images.flat<float>()[i] = static_cast<float>(i * 37 % 256) / 256.0f;
-    for (int64_t i = 0; i < kBatch; ++i)
+    for (int64_t i = 0; i < kReplicaBatch; ++i)
       labels.flat<int32_t>()[i] = static_cast<int32_t>(i % 10);
     const Output hidden =
         Dense(Constant(images), 100, {.activation = ops::Relu});
@@ -74,12 +74,12 @@ Result<double> UpdatesPerS(int workers, bool sync) {
     SLUICE_ASSIGN_OR_RETURN(Session* const session, training->session());
     SLUICE_ASSIGN_OR_RETURN(Session::Callable step,
                             session->MakeCallable({}, {}, {r.train}));
-    for (int i = 0; i < kWarmUp; ++i)
+    for (int i = 0; i < kWarmUpSteps; ++i)
       SLUICE_RETURN_IF_ERROR(step.Run().status());
     ++warm;
     while (warm < workers && !sync) std::this_thread::yield();
     const auto begin = std::chrono::steady_clock::now();
-    for (int i = 0; i < kSteps; ++i)
+    for (int i = 0; i < kTimedSteps; ++i)
       SLUICE_RETURN_IF_ERROR(step.Run().status());
     const std::chrono::duration<double> took =
         std::chrono::steady_clock::now() - begin;
@@ -92,7 +92,7 @@ Result<double> UpdatesPerS(int workers, bool sync) {
   for (std::thread& t : threads) t.join();
   for (const Status& s : status) SLUICE_RETURN_IF_ERROR(s);
   const double longest = *std::max_element(seconds.begin(), seconds.end());
-  return (sync ? 1 : workers) * kSteps / longest;
+  return (sync ? 1 : workers) * kTimedSteps / longest;
 }
 
 #define SLUICE_REPLICAS_BENCHES(n)                   \

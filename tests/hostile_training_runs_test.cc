@@ -206,18 +206,19 @@ HOSTILE(Replicas,
   GradientDescentOptimizer sgd(0.1);
   const auto refused = [&](SyncReplicasOptions options, const char* message,
                            bool with_step = true) {
-    ExpectRefused(RecordedBy([&] {
-                    const Var w(1.0f, "w");
-                    const Var step(Constant(Tensor::Scalar<int64_t>(0)), "s");
-                    SyncReplicas replicas(sgd, options);
-                    MinimizeOptions how;
-                    if (with_step) how.global_step = step;
-                    EXPECT_NULL(replicas.ApplyGradients({{w, w}}, how));
-                    EXPECT_NULL(replicas.update());
-                    EXPECT_NULL(replicas.chief_init());
-                    EXPECT_NULL(replicas.local_init());
-                  }),
-                  message);
+    ExpectRefused(
+        RecordedBy([&] {
+          const Var w(1.0f, "w");
+          const Var step(Constant(Tensor::Scalar<int64_t>(0)), "s");
+          SyncReplicas replicas(sgd, options);
+          MinimizeOptions how;
+          if (with_step) how.global_step = step;
+          EXPECT_NULL(replicas.ApplyGradients({{Gradient(w.value()), w}}, how));
+          EXPECT_NULL(replicas.update());
+          EXPECT_NULL(replicas.chief_init());
+          EXPECT_NULL(replicas.local_init());
+        }),
+        message);
   };
   refused({.replicas = 0}, "replica");
   refused({.replicas = kHuge}, "at most");

@@ -32,7 +32,11 @@ std::shared_ptr<Replicas> MakeReplicas(const py::list& gradients,
     return FromLibrary([&]() -> Node* {
       const ScopeState scopes;
       const absl::Cleanup back = [&scopes] { scopes.Restore(); };
-      return py::cast<Node*>(fn());
+      const py::object made = fn();
+      py::detail::make_caster<Node*> node;
+      if (!node.load(made, /*convert=*/true))
+        Raise(PyExc_TypeError, "expected an Operation, " + Got(made));
+      return py::detail::cast_op<Node*>(node);
     });
   };
   SyncReplicasOptions options;

@@ -51,7 +51,7 @@ def run_together(workers):
 
 
 def test_two_workers_apply_the_mean_and_begin_with_old_tokens():
-    cluster, _ = tf.test.create_local_cluster(num_workers=2, num_ps=2)
+    cluster, servers = tf.test.create_local_cluster(num_workers=2, num_ps=2)
     workers = [make_worker(cluster, i, 2, 2, num_tokens=2) for i in (0, 1)]
     session, names = workers[1]
 
@@ -76,7 +76,7 @@ def test_two_workers_apply_the_mean_and_begin_with_old_tokens():
 
 
 def test_an_update_takes_the_first_gradients_of_more_workers():
-    cluster, _ = tf.test.create_local_cluster(num_workers=3, num_ps=2)
+    cluster, servers = tf.test.create_local_cluster(num_workers=3, num_ps=2)
     workers = [make_worker(cluster, i, 3, 2, num_tokens=3) for i in range(3)]
     session, names = workers[1]
     for i in (0, 2):
@@ -90,14 +90,25 @@ def test_an_update_takes_the_first_gradients_of_more_workers():
 
 
 def test_averages_follow_each_update():
-    cluster, _ = tf.test.create_local_cluster(num_workers=1, num_ps=2)
+    cluster, servers = tf.test.create_local_cluster(num_workers=1, num_ps=2)
     session, names = make_worker(cluster, 0, 1, 1, num_tokens=0, averages=True)
-    for _ in range(3):
+    for i in range(3):
         session.run(names["train"])
+    assert len(servers) == 2
     mean = 0.0
     for i in (1, 2, 3):
         mean = mean * 0.5 + -0.2 * i * 0.5
     np.testing.assert_allclose(session.run(names["averaged"]), mean, rtol=1e-5)
+
+
+def test_a_session_that_is_made_again_has_the_same_graph():
+    cluster, servers = tf.test.create_local_cluster(num_workers=1, num_ps=2)
+    session, names = make_worker(cluster, 0, 1, 1, num_tokens=0)
+    session.run(names["train"])
+    with tf.Graph().as_default():
+        session._end_lost_session()
+        session._create()
+        assert session.run(names["step"]) >= 1
 
 
 def test_mistakes_are_errors():

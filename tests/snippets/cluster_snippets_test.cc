@@ -82,6 +82,18 @@ TEST_F(SnippetTest, PageClient) {
   EXPECT_EQ(value->shape(), Shape({784, 100}));
 }
 
+TEST_F(SnippetTest, PageReplicas) {
+  const int worker = 0;
+  const Var w(1.0f, "w");
+  VarOptions counter;
+  counter.trainable = false;
+  const Var step(Constant(Tensor::Scalar<int64_t>(0)), "global_step", counter);
+  const Output loss = w * w;
+#include "snippets/docs/clusters.md/10.inc"
+  EXPECT_NE(train, nullptr);
+  EXPECT_EQ(options.hooks.size(), 1u);
+}
+
 TEST_F(SnippetTest, PageTaskServer) {
   const InScratchFolder folder;
   WriteClusterFile();

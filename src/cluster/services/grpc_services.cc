@@ -99,7 +99,9 @@ class ControlServices::UnaryCall final
     grpc::ByteBuffer answer;
     const Status s = (*method_)(peer_, &request_, &answer);
     if (!s.ok())
-      return Close(grpc::Status(grpc::StatusCode::INVALID_ARGUMENT,
+      return Close(grpc::Status(s.code() == StatusCode::kNotFound
+                                    ? grpc::StatusCode::NOT_FOUND
+                                    : grpc::StatusCode::INVALID_ARGUMENT,
                                 std::string(s.message())));
     End([&answer](GrpcCall& call, void* tag) {
       call.io.WriteAndFinish(answer, grpc::WriteOptions(), grpc::Status::OK,

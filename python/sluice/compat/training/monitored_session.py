@@ -482,11 +482,14 @@ class _Monitored:
         # A thread that meets the end of its data must not end the program
         # without an error, unless it is a queue runner, which closes its queue.
         self._coordinator = Coordinator(clean_stop_exception_types=())
-        self._session = self._creator.create_session()
-        if self._session.graph.get_collection(graphs.GraphKeys.QUEUE_RUNNERS):
-            start_queue_runners(self._session, self._coordinator)
-        for hook in self._hooks:
-            hook.after_create_session(self._session, self._coordinator)
+        # (After a loss, another graph may be the default.)
+        with self._built.as_default():
+            self._session = self._creator.create_session()
+            if self._session.graph.get_collection(
+                    graphs.GraphKeys.QUEUE_RUNNERS):
+                start_queue_runners(self._session, self._coordinator)
+            for hook in self._hooks:
+                hook.after_create_session(self._session, self._coordinator)
 
     @property
     def graph(self):
