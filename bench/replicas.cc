@@ -57,6 +57,7 @@ Result<double> UpdatesPerS(int workers, bool sync) {
       auto cluster, Cluster::Start({{"ps", 1}, {"worker", workers}}, "grpc"));
   std::vector<Status> status(static_cast<size_t>(workers));
   std::atomic<int> warm{0};
+  std::atomic<bool> failed{false};
   std::vector<double> seconds(static_cast<size_t>(workers));
   const auto work = [&](int worker) -> Status {
     Replica r(worker, workers, sync);
@@ -77,7 +78,8 @@ Result<double> UpdatesPerS(int workers, bool sync) {
     for (int i = 0; i < kWarmUpSteps; ++i)
       SLUICE_RETURN_IF_ERROR(step.Run().status());
     ++warm;
-    while (warm < workers && !sync) std::this_thread::yield();
+    // (Synchronous ones wait for each other anyway.)
+    while (warm < workers && !sync && !failed) std::this_thread::yield();
     const auto begin = std::chrono::steady_clock::now();
     for (int i = 0; i < kTimedSteps; ++i)
       SLUICE_RETURN_IF_ERROR(step.Run().status());
@@ -88,7 +90,11 @@ Result<double> UpdatesPerS(int workers, bool sync) {
   };
   std::vector<std::thread> threads;
   for (int i = 0; i < workers; ++i)
-    threads.emplace_back([&, i] { status[static_cast<size_t>(i)] = work(i); });
+    threads.emplace_back([&, i] {
+      Status& s = status[static_cast<size_t>(i)];
+      s = work(i);
+      if (!s.ok()) failed = true;
+    });
   for (std::thread& t : threads) t.join();
   for (const Status& s : status) SLUICE_RETURN_IF_ERROR(s);
   const double longest = *std::max_element(seconds.begin(), seconds.end());

@@ -64,6 +64,8 @@ def tensorflow_task(spec, job, task, sync):
         run = raw.make_callable(train)
         for _ in range(WARM_UP):
             run()
+        print("warm", flush=True)
+        sys.stdin.readline()
         begin = time.perf_counter()
         for _ in range(STEPS):
             run()
@@ -92,6 +94,12 @@ def run_tensorflow(workers, sync):
         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL, text=True) for job, i in tasks]
     try:
+        # (All have run their first steps before any is timed.)
+        for p in processes[1:]:
+            assert p.stdout.readline() == "warm\n", "a worker failed"
+        for p in processes[1:]:
+            p.stdin.write("go\n")
+            p.stdin.flush()
         seconds = [float(p.stdout.readline()) for p in processes[1:]]
     finally:
         for p in processes:

@@ -142,6 +142,7 @@ HOSTILE(TrainingRuns,
         "TrainingContext::folder TrainingContext::events "
         "TrainingContext::restored_from TrainingContext::RequestStop "
         "TrainingContext::RefuseSaves TrainingContext::saves_refused "
+        "TrainingContext::coordinator "
         "TrainingContext::Log TrainingContext::Now TrainingHook::name "
         "TrainingHook::Begin TrainingHook::AfterCreateSession "
         "TrainingHook::BeforeRun TrainingHook::AfterRun TrainingHook::End") {
@@ -198,7 +199,8 @@ HOSTILE(TrainingRuns,
 }
 
 HOSTILE(Replicas,
-        "SyncReplicas::Minimize SyncReplicas::ApplyGradients "
+        "SyncReplicas::SyncReplicas SyncReplicas::Minimize "
+        "SyncReplicas::ApplyGradients "
         "SyncReplicas::Hook SyncReplicas::PutTokens SyncReplicas::update "
         "SyncReplicas::update_runner SyncReplicas::chief_init "
         "SyncReplicas::local_init SyncReplicas::ready "
@@ -251,7 +253,8 @@ HOSTILE(Replicas,
 }
 
 HOSTILE(Averaging,
-        "PeriodicAveraging::Hook PeriodicAveraging::averages "
+        "PeriodicAveraging::PeriodicAveraging PeriodicAveraging::Hook "
+        "PeriodicAveraging::averages "
         "PeriodicAveraging::rounds") {
   ExpectRefused(RecordedBy([] { PeriodicAveraging({}, {}, 1); }), "variables");
   ExpectRefused(RecordedBy([] {

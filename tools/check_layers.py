@@ -89,7 +89,7 @@ THIRD_PARTY = {
     "unicode/": ["src/ops/string/text.cc"],
     "farmhash.h": ["src/ops/common/fingerprint.cc"],
     "Eigen/": ["src/kernels/linalg/", "tools/board/projection.cc"],
-    "httplib.h": ["tools/board/server"],
+    "httplib.h": ["tools/board/server", "src/cluster/monitoring/"],
     "unsupported/Eigen": ["src/kernels/linalg/"],
     "CLI/": ["tools/", "bench/"],
     "grpc": ["src/cluster/"],

@@ -1,6 +1,6 @@
 // Checkpoints: the nodes of savers, the list of those that a saver keeps, and
 // reading them (sluice/training/saver.py,
-// sluice/training/checkpoint_readers.py).
+// sluice/training/checkpoint_readers.py); and what the paths of all files mean.
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -12,6 +12,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "checkpoint/checkpoint_reader.h"
 #include "checkpoint/pending_file.h"
+#include "io/file.h"
 #include "library_calls.h"
 #include "objects.h"
 #include "py.h"
@@ -232,6 +233,14 @@ Output ValueInCheckpoint(const std::string& path, const Output& handle,
   return value;
 }
 
+// What a path means on this machine, as a str; see LocalPath. It may be an
+// os.PathLike.
+std::string LocalPathOf(const py::object& given) {
+  const auto path = py::reinterpret_steal<py::object>(PyOS_FSPath(given.ptr()));
+  if (!path) throw py::error_already_set();
+  return LocalPath(py::cast<std::string>(path));
+}
+
 }  // namespace
 
 void AddCheckpoints(py::module_& m) {
@@ -251,6 +260,7 @@ void AddCheckpoints(py::module_& m) {
   py::class_<PyRunLock>(m, "RunLock")
       .def(py::init<std::string, std::string>(), py::arg("prefix"),
            py::arg("state_file"));
+  m.def("local_path", &LocalPathOf);
   m.def("saver_nodes", SaverNodesOf);
   m.def("saved_value", ValueInCheckpoint);
   m.def("checkpoint_differences", &Differences, py::arg("prefix"),

@@ -69,6 +69,15 @@ std::vector<Output> Position(const DatasetIterator& iterator) {
   return values;
 }
 
+// Whether it has a value: a bool.
+Output HasPosition(const DatasetIterator& iterator) {
+  PyGraph& g = TargetGraph();
+  const Building here(g);
+  const Output has = iterator.position().taken.IsInitialized(UserLine());
+  CheckBuilt(g);
+  return has;
+}
+
 Node* RestorePosition(const DatasetIterator& iterator,
                       const std::vector<Output>& values) {
   PyGraph& g = TargetGraph();
@@ -218,10 +227,8 @@ void AddDatasets(py::module_& m) {
   py::class_<DatasetIterator>(m, "DatasetIterator")
       .def("next", &Next)
       .def("position", &Position)
+      .def("has_position", &HasPosition)
       .def("restore_position", &RestorePosition)
-      .def_property_readonly(
-          "rewind",
-          [](const DatasetIterator& it) { return it.position().rewind; })
       .def("stop",
            [](DatasetIterator& it) {
              const OthersRun others_run;

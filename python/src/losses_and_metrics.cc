@@ -35,19 +35,32 @@ LossOptions OptionsOf(const std::string& scope, const std::string& reduction) {
   return options;
 }
 
+// What becomes an option: a number, or a tensor where the option may be one.
+template <typename In>
+void Set(double* option, const py::object& value, const In&) {
+  *option = py::float_(value);
+}
+template <typename In>
+void Set(Operand* option, const py::object& value, const In& in) {
+  // (Not an array's or a NumPy number's own type, but that of the losses.)
+  py::detail::make_caster<double> number;
+  *option = number.load(value, true) ? Operand(static_cast<double>(number))
+                                     : in(value);
+}
+
 // The loss of predictions (or logits) and labels; `kSetting` is the option that
 // `setting` is, if there is one.
 template <auto kLoss, auto... kSetting>
 Output Loss(const std::string& scope, const py::object& labels,
             const py::object& predictions, const py::object& weights,
-            const std::string& reduction, double setting) {
-  return Made({predictions, labels, weights},
+            const std::string& reduction, const py::object& setting) {
+  return Made({predictions, labels, weights, setting},
               [&](const auto& in, SourceLoc loc) {
                 LossOptions options = OptionsOf(scope, reduction);
-                ((options.*kSetting = setting), ...);
                 // (In TensorFlow's order, which decides the names of nodes.)
                 const Operand p = in(predictions), l = in(labels);
                 options.weights = in(weights);
+                (Set(&(options.*kSetting), setting, in), ...);
                 return kLoss(l, p, options, loc);
               });
 }

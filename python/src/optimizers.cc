@@ -103,8 +103,15 @@ class PythonOptimizer {
 
   void TakeNumbers(PyGraph& g, const py::list& numbers) {
     std::vector<Operand> values;
-    for (const py::handle n : numbers)
-      values.push_back(ToOperand(g, n, UserLine()));
+    for (const py::handle n : numbers) {
+      const Operand value = ToOperand(g, n, UserLine());
+      // (A program's _prepare may set numbers where the library's sets
+      // tensors.)
+      values.push_back(
+          value.output.valid()
+              ? value
+              : value.Get(value.weak ? DType::kFloat : DType::kInvalid));
+    }
     SetValues(values);
   }
 

@@ -673,6 +673,66 @@ def test_a_saver_saves_the_position_of_an_iterator(tmp_path, taken):
             assert first + _rest(session, following) == whole
 
 
+@pytest.mark.parametrize("where", ["local_init_op", "table initializers"])
+def test_a_resumed_run_goes_on_with_its_data(tmp_path, where):
+    # A MonitoredSession initializes after it has restored.
+    def run(steps):
+        with tf.Graph().as_default():
+            iterator = _of_epochs().make_initializable_iterator(saved=True)
+            following = iterator.get_next()
+            step = tf.train.get_or_create_global_step().assign_add(1)
+            scaffold = None
+            if where == "local_init_op":
+                scaffold = tf.train.Scaffold(local_init_op=tf.group(
+                    tf.local_variables_initializer(), iterator.initializer))
+            else:
+                tf.add_to_collection(tf.GraphKeys.TABLE_INITIALIZERS,
+                                     iterator.initializer)
+            seen = []
+            with tf.train.MonitoredTrainingSession(
+                    checkpoint_dir=str(tmp_path), scaffold=scaffold,
+                    save_checkpoint_steps=1000) as session:
+                while not session.should_stop() and len(seen) < steps:
+                    seen.append(session.run([following, step])[0].tolist())
+            return seen
+
+    graph, iterator, following, _ = _build_saved(_of_epochs)
+    with tf.Session(graph=graph) as session:
+        session.run(iterator.initializer)
+        whole = _rest(session, following)
+    assert run(2) + run(3) + run(1000) == whole
+
+
+def test_an_initializer_begins_anew_unless_that_is_to_come(tmp_path):
+    graph, iterator, following, saver = _build_saved(
+        lambda: Dataset.range(3))
+    with tf.Session(graph=graph) as session:
+        session.run(iterator.initializer)
+        assert session.run(following) == 0
+        path = saver.save(session, str(tmp_path / "model"),
+                          write_meta_graph=False)
+    with tf.Session(graph=graph) as session:
+        saver.restore(session, path)
+        for _ in range(2):
+            session.run(iterator.initializer)
+        assert _rest(session, following) == [1, 2]
+        # Once it has started, as for each epoch.
+        for _ in range(2):
+            session.run(iterator.initializer)
+            assert _rest(session, following) == [0, 1, 2]
+        # (No other initializer has to do with it.)
+        session.run(iterator.initializer)
+        assert session.run(following) == 0
+        with graph.as_default():
+            session.run(tf.local_variables_initializer())
+        session.run(iterator.initializer)
+        assert _rest(session, following) == [0, 1, 2]
+        # Restored again.
+        saver.restore(session, path)
+        session.run(iterator.initializer)
+        assert _rest(session, following) == [1, 2]
+
+
 def test_the_saveable_of_an_iterator_is_saved_once(tmp_path):
     graph, iterator, following, _ = _build_saved(_of_epochs)
     with graph.as_default():

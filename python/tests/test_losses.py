@@ -172,3 +172,45 @@ def test_losses_of_unknown_rank(run):
         assert loss(p, p).shape.as_list() == []
     weighted = tf.losses.mean_squared_error(p, p + 1, [[2.0], [1.0]])
     assert run(weighted, {p: [[1, 2], [3, 4]]}) == 1.5
+
+
+def test_labels_of_classes_have_the_shape_of_the_rows(run):
+    loss = L.sparse_softmax_cross_entropy
+    logits = np.zeros([2, 3, 4], np.float32)
+    with pytest.raises(ValueError, match=r"got \[3,2\] and \[2,3,4\]"):
+        loss(np.zeros([3, 2], int), logits)
+    x = tf.placeholder(tf.float32, [None, None, 4])
+    for shape in (None, [None, None]):
+        labels = tf.placeholder(tf.int32, shape)
+        got = loss(labels, x)
+        near = pytest.approx(np.log(4), 1e-5)
+        assert run(got, {labels: np.zeros([2, 3]), x: logits}) == near
+        with pytest.raises(tf.errors.InvalidArgumentError, match="labels"):
+            run(got, {labels: np.zeros([3, 2]), x: logits})
+    y = tf.placeholder(tf.float32, [None, None, 4])
+    got = L.softmax_cross_entropy(y, x)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="labels"):
+        run(got, {y: np.zeros([3, 2, 4]), x: logits})
+
+
+def test_weights_of_unknown_rank_have_that_of_the_losses(run):
+    w = tf.placeholder(tf.float32)
+    loss = L.mean_squared_error(np.zeros([2, 2], np.float32),
+                                [[1.0, 1.0], [3.0, 3.0]], w)
+    assert run(loss, {w: [[1.0], [0.0]]}) == 1
+    with pytest.raises(tf.errors.InvalidArgumentError, match="broadcast"):
+        run(loss, {w: [1.0, 0.0]})
+
+
+def test_settings_may_be_tensors(run):
+    y, p = np.zeros(2, np.float32), np.array([1, 4], np.float32)
+    for delta in (2, 2.0, np.float64(2), np.float32(2), np.array(2.0),
+                  tf.constant(2.0), tf.Variable(2.0)):
+        loss = L.huber_loss(y, p, delta=delta)
+        run(tf.global_variables_initializer())
+        assert run(loss) == (0.5 + 2 * 3) / 2
+    for epsilon in (1, 1.0, np.float64(1), tf.constant(1.0)):
+        loss = L.log_loss(y, y, epsilon=epsilon)
+        np.testing.assert_allclose(run(loss), -np.log(2), 1e-6)
+    with pytest.raises(TypeError):
+        L.softmax_cross_entropy([[1.0]], [[1.0]], label_smoothing=[0.1])

@@ -382,3 +382,24 @@ def test_weights_broadcast_to_values_of_unknown_shape(run):
     fed = {x: [[1, 0, 1, 0]] * 2, y: [[0, 1, 1, 0], [1, 0, 0, 1]]}
     assert run([update, more], fed) == pytest.approx([0.7, 0.5])
     assert run([value, mean]) == pytest.approx([0.7, 0.5])
+
+
+@pytest.mark.parametrize("shape", [None, [None, None]])
+def test_labels_are_paired_by_their_places(session, shape):
+    y, p = (tf.placeholder(tf.float32, shape) for _ in range(2))
+    for metric in (M.accuracy(y, p), M.mean_squared_error(y, p),
+                   M.mean_absolute_error(y, p), M.recall(y, p)):
+        session.run(tf.local_variables_initializer())
+        session.run(metric[1], {y: np.ones([2, 3]), p: np.ones([2, 3])})
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            session.run(metric[1], {y: np.ones([2, 3]), p: np.ones([3, 2])})
+        if shape is None:
+            session.run(metric[1], {y: np.ones([3, 1]), p: np.ones([3])})
+            session.run(metric[1], {y: np.ones([3]), p: np.ones([3, 1])})
+
+
+def test_thresholds_may_be_an_array(session):
+    y, p = np.array([0, 1, 1]), np.array([0.1, 0.8, 0.4], np.float32)
+    at = [0.25, 0.5]
+    assert over_steps(session, M.auc(y, p, thresholds=np.array(at)), [{}]) == (
+        over_steps(session, M.auc(y, p, thresholds=at), [{}]))

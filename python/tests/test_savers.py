@@ -521,6 +521,48 @@ def test_paths_may_be_uris(tmp_path, monkeypatch):
         assert session.run(v) == 3
 
 
+@pytest.mark.parametrize("host", ["", "localhost"])
+def test_every_file_may_be_a_uri(tmp_path, monkeypatch, host):
+    monkeypatch.chdir(tmp_path)
+    uri = f"file://{host}{tmp_path}"
+    path = saved(f"{uri}/m", {"v": 3.0}, 1)
+    assert path == str(tmp_path / "m-1")
+    assert T.latest_checkpoint(uri) == path
+    assert T.checkpoint_exists(f"{uri}/m-1")
+    assert len(T.get_checkpoint_mtimes([f"{uri}/m-1"])) == 1
+    T.update_checkpoint_state(uri, f"{uri}/m-1")
+    assert T.latest_checkpoint(uri) == path
+    assert T.write_graph(tf.Graph(), f"{uri}/new", "graph.pbtxt") == (
+        f"{uri}/new/graph.pbtxt")
+    assert os.path.exists(tmp_path / "new" / "graph.pbtxt")
+    with tf.Graph().as_default(), tf.Session() as session:
+        saver = T.import_meta_graph(f"{uri}/m-1.meta")
+        saver.restore(session, f"{uri}/m-1")
+        assert session.run("v:0") == 3
+        saver.export_meta_graph(f"{uri}/again.meta")
+    assert os.path.exists(tmp_path / "again.meta")
+    T.remove_checkpoint(f"{uri}/m-1")
+    assert not T.checkpoint_exists(path)
+    # Nothing lies where the URI would be a relative path.
+    assert not {"file:", "localhost"} & set(os.listdir())
+
+
+def test_the_hooks_of_a_run_write_to_uris(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    uri = f"file://localhost{tmp_path}/run"
+    step = T.get_or_create_global_step().assign_add(1)
+    with T.MonitoredTrainingSession(
+            checkpoint_dir=uri,
+            hooks=[T.ProfilerHook(save_steps=1, output_dir=uri)]) as session:
+        for _ in range(3):
+            session.run(step)
+    tf.summary.FileWriterCache.clear()
+    names = os.listdir(tmp_path / "run")
+    assert any(n.startswith("timeline-") for n in names)
+    assert {"checkpoint", "graph.pbtxt", "model.ckpt-3.index"} <= set(names)
+    assert os.listdir() == ["run"]
+
+
 def test_folders_may_have_names_that_are_patterns(tmp_path):
     path = saved(tmp_path / "run[1]" / "m", {"a": 1.0})
     assert T.latest_checkpoint(tmp_path / "run[1]") == path

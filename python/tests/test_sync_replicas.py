@@ -1,6 +1,7 @@
 """Synchronous replicas, with TensorFlow's rules for tokens."""
 
-import threading
+import time
+from concurrent import futures
 
 import numpy as np
 import pytest
@@ -42,12 +43,16 @@ def make_worker(cluster, worker, workers, aggregate, num_tokens,
 
 
 def run_together(workers):
-    threads = [threading.Thread(target=s.run, args=(n["train"],))
-               for s, n in workers]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
+    with futures.ThreadPoolExecutor(len(workers)) as pool:
+        steps = [pool.submit(s.run, n["train"]) for s, n in workers]
+        for step in steps:
+            step.result(timeout=60)
+
+
+def wait_for_step(session, names, step):
+    end = time.monotonic() + 60
+    while session.run(names["step"]) != step:
+        assert time.monotonic() < end, "no update"
 
 
 def test_two_workers_apply_the_mean_and_begin_with_old_tokens():
@@ -60,8 +65,7 @@ def test_two_workers_apply_the_mean_and_begin_with_old_tokens():
 
     for s, n in workers:
         s.run(n["train"])
-    while value("step") != 1:
-        pass
+    wait_for_step(session, names, 1)
     np.testing.assert_allclose(value("dense"), -0.4, rtol=1e-6)
     np.testing.assert_allclose(value("rows"), [[3], [3.6]], rtol=1e-6)
     # The first tokens are of step 0: the next gradients are dropped.
@@ -81,8 +85,7 @@ def test_an_update_takes_the_first_gradients_of_more_workers():
     session, names = workers[1]
     for i in (0, 2):
         workers[i][0].run(workers[i][1]["train"])
-    while session.run(names["step"]) != 1:
-        pass
+    wait_for_step(session, names, 1)
     np.testing.assert_allclose(session.run(names["dense"]), -0.6, rtol=1e-6)
     session.run(names["train"])
     assert session.run(names["step"]) == 1

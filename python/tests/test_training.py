@@ -864,3 +864,51 @@ def test_adam_subclasses_see_hyperparameters_as_tensors(session):
     session.run(tf.global_variables_initializer())
     session.run(train)
     near(session.run(v), 0.95)
+
+
+def test_hyperparameters_may_be_numbers(session):
+    class Rate(tf.train.GradientDescentOptimizer):
+        def _prepare(self):
+            self._learning_rate_tensor = 0.5
+
+    class Epsilon(tf.train.AdamOptimizer):
+        def _prepare(self):
+            super()._prepare()
+            self._epsilon_t = 1e-3
+
+    class Betas(tf.train.AdamOptimizer):
+        def _prepare(self):
+            super()._prepare()
+            self._beta1_t, self._lr_t = 0.9, 1
+
+    steps = {}
+    for make in (Rate, Epsilon, Betas):
+        for resource in (False, True):
+            v = tf.Variable(1.0, use_resource=resource)
+            steps[v] = make(0.1).minimize(3 * v)
+    session.run(tf.global_variables_initializer())
+    session.run(list(steps.values()))
+    root = 3 * 0.001 ** 0.5  # Of the slot "v".
+    near(session.run(list(steps)),
+         [-0.5] * 2 + [1 - 0.1 * root / (root + 1e-3)] * 2 + [0.0] * 2,
+         1e-4, 1e-4)
+
+
+def test_slot_dicts_are_those_of_the_optimizer(session):
+    class Counting(tf.train.GradientDescentOptimizer):
+        def _create_slots(self, var_list):
+            for v in var_list:
+                slots, key = self._slot_dict("count"), (v.graph, v.op.name)
+                if key not in slots:
+                    slots[key] = tf.Variable(7.0, trainable=False)
+
+    v = tf.Variable(1.0)
+    optimizer = Counting(0.1)
+    optimizer.minimize(v)
+    optimizer.minimize(v)
+    slot = optimizer.get_slot(v, "count")
+    session.run(tf.global_variables_initializer())
+    assert session.run(slot) == 7
+    assert optimizer.get_slot_names() == ["count"]
+    assert list(optimizer._slot_dict("count").values()) == [slot]
+    assert optimizer.variables() == [slot]

@@ -303,8 +303,9 @@ void Server::Drain() {
 }
 
 bool Server::idle() const {
-  return master_->steps().num_running() == 0 &&
-         worker_->steps().num_running() == 0;
+  return master_->steps().idle() && worker_->steps().idle() &&
+         !transport_->HasUnsent() &&
+         (listener_ == nullptr || !listener_->HasUnsent());
 }
 
 void Server::OnTokens(PeerId from, uint64_t step, uint32_t partition,

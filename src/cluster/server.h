@@ -94,6 +94,8 @@ class ServerListener {
   virtual Status Start(Master* master, Worker* worker) = 0;
   // Waits for running calls, which end soon.
   virtual void Stop() = 0;
+  // Answers to clients wait to be sent.
+  virtual bool HasUnsent() const = 0;
   // For Session: "grpc://host:port". Valid after Start.
   virtual std::string target() const = 0;
 };
@@ -123,8 +125,8 @@ class Server : private TransportHandler {
   void Stop();
 
   // From now on, new sessions and steps get Unavailable, while those that run
-  // go on; then idle() says when no step runs any more. For the time before
-  // Stop.
+  // go on; then idle() says when no step runs any more and their results are
+  // on their way. For the time before Stop.
   void Drain();
   bool idle() const;
 

@@ -17,7 +17,7 @@ namespace {
 // Waits until no step runs, for the time of the flags, or for another signal.
 void Drain(const WorkerFlags& flags, const sigset_t& signals,
            TaskServer* task) {
-  constexpr timespec kLookAgain = {0, 20'000'000};
+  constexpr timespec kLookAgain = {0, 20'000'000}, kLinger = {0, 200'000'000};
   task->Drain();
   const auto end = std::chrono::steady_clock::now() +
                    std::chrono::duration<double>(flags.drain_seconds);
@@ -30,6 +30,8 @@ void Drain(const WorkerFlags& flags, const sigset_t& signals,
                    flags.drain_seconds);
     if (sigtimedwait(&signals, nullptr, &kLookAgain) > 0) return;
   }
+  // (What was written is on its way through gRPC and the system.)
+  (void)sigtimedwait(&signals, nullptr, &kLinger);
 }
 
 }  // namespace

@@ -18,8 +18,9 @@ namespace sluice {
 // The pipeline while it runs in one state, and what it has come to.
 class DatasetIterator::Run {
  public:
-  Run(Graph& graph, const std::vector<PipelineStage>& stages)
-      : graph_(graph), stages_(stages) {}
+  // `begin`: sets where the stages begin. Null: at the beginning.
+  Run(Graph& graph, const std::vector<PipelineStage>& stages, Node* begin)
+      : graph_(graph), stages_(stages), begin_(begin) {}
   ~Run() { Stop(); }
   Run(const Run&) = delete;
 
@@ -42,6 +43,14 @@ class DatasetIterator::Run {
     std::vector<Node*> reopen;
     for (const PipelineStage& s : stages_) reopen.push_back(s.reopen);
     SLUICE_RETURN_IF_ERROR(session.RunTargets(reopen));
+    // Where to begin is read once no element of an earlier run can be taken.
+    if (begin_ != nullptr) {
+      if (const Status begun = session.RunTargets({begin_}); !begun.ok()) {
+        // (Steps must not wait for stages that do not run.)
+        for (const PipelineStage& s : stages_) Fail(s, session, begun);
+        return begun;
+      }
+    }
     for (const PipelineStage& s : stages_) {
       ++running_;
       SLUICE_RETURN_IF_ERROR(coordinator_.Start([this, &s, &runs, feeds] {
@@ -77,14 +86,18 @@ class DatasetIterator::Run {
     if (status.ok()) {
       (void)session.RunTargets({s.close});
     } else {
-      const Status error = Passed(status);
-      (void)session.Run(
-          {{s.error_code, Tensor::Scalar(static_cast<int32_t>(error.code()))},
-           {s.error_message, Tensor::Scalar(std::string(error.message()))}},
-          {}, {s.fail});
+      Fail(s, session, Passed(status));
     }
     (void)session.RunTargets({s.close_inputs});
     return OkStatus();
+  }
+  // Ends a stage's queue with an error.
+  static void Fail(const PipelineStage& s, Session& session,
+                   const Status& error) {
+    (void)session.Run(
+        {{s.error_code, Tensor::Scalar(static_cast<int32_t>(error.code()))},
+         {s.error_message, Tensor::Scalar(std::string(error.message()))}},
+        {}, {s.fail});
   }
   Result<std::vector<Tensor>> RunOnce(const PipelineStage& s, Session& session,
                                       const Feeds& feeds,
@@ -130,6 +143,7 @@ class DatasetIterator::Run {
 
   Graph& graph_;
   const std::vector<PipelineStage>& stages_;
+  Node* const begin_;
   std::atomic<int64_t> ignored_{0};
   std::atomic<size_t> running_{0};  // Stages.
   std::mutex mu_;
@@ -154,10 +168,7 @@ class DatasetIterator::Runner {
   Status Start(Session& session, const Feeds& feeds, int threads) {
     const std::lock_guard<std::mutex> starting(start_mu_);
     for (const auto& run : Runs(&session)) run->Stop();
-    // (Before any stage reads where it begins, and any step takes an element.)
-    if (position_.begin != nullptr)
-      SLUICE_RETURN_IF_ERROR(session.RunTargets({position_.begin}));
-    auto run = std::make_shared<Run>(graph_, stages_);
+    auto run = std::make_shared<Run>(graph_, stages_, position_.begin);
     {
       const std::lock_guard<std::mutex> lock(mu_);
       std::erase_if(runs_, [](const auto& r) { return r.second->ended(); });

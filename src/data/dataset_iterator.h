@@ -92,7 +92,9 @@ class DatasetIterator {
   // each stage. Where it runs already in a
   // session with the same state, it is stopped first, and elements that were
   // not taken are dropped; sessions with states of their own have elements of
-  // their own. (The sessions of clusters count as having one state.) `feeds`
+  // their own. (The sessions of clusters count as having one state.) No step
+  // that takes an element may run meanwhile: what it takes could belong to
+  // either run, and a saved position would not say which. `feeds`
   // are those that the functions of the dataset need. In a session of this
   // process, kernels of the pipeline that take long run on `threads` threads;
   // 0: one for each core. (In a cluster, tasks use their own.)
@@ -109,7 +111,9 @@ class DatasetIterator {
   Status Join();
 
   // Stops a pipeline whose position is saved in that session, if it runs there,
-  // and sets the position to the beginning. FailedPrecondition for others.
+  // and sets the position to the beginning. FailedPrecondition for others. No
+  // step may take an element before the next start: elements that were ready
+  // stay so until then.
   Status Rewind(Session& session);
   // Null variables and nodes if the position is not saved.
   SavedPosition position() const;

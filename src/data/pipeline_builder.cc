@@ -294,7 +294,7 @@ Queue PipelineBuilder::Boundary(const std::string& name,
     };
     Output first;
     if (position != nullptr && runs_per_epoch > 0)
-      first = position->first_epoch() * runs_per_epoch;
+      first = position->FirstRun(runs_per_epoch);
     end = Loop(
               {{Constant(int64_t{0})}, start}, 1,
               [count](const std::vector<Output>& vars) {

@@ -162,7 +162,7 @@ class PipelineBuilder {
   bool in_function = false;
   // Of a pipeline whose position is saved, so that elements and their order
   // must be the same each time; else null.
-  const PipelinePosition* position = nullptr;
+  PipelinePosition* position = nullptr;
   // For stages within the epochs of the position (PipelinePosition): how often
   // they run in each. 0: for others.
   int64_t runs_per_epoch = 0;

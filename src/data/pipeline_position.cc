@@ -1,9 +1,13 @@
 #include "data/pipeline_position.h"
 
+#include <algorithm>
 #include <limits>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "client/control/control_flow.h"
 #include "client/operators.h"
 #include "sluice/ops.h"
@@ -11,6 +15,12 @@
 namespace sluice::internal {
 
 namespace {
+
+// What a start goes through at most: runs of a stage that give nothing (which
+// take a few minutes), and elements that are made again and dropped. A position
+// with more is of a damaged checkpoint, or as good as never there.
+constexpr int64_t kMostRuns = 100'000'000;
+constexpr int64_t kMostElements = int64_t{1} << 40;
 
 Var Counter(const char* name, const char* collection, SourceLoc loc) {
   return Var(Constant(int64_t{0}), name,
@@ -138,6 +148,26 @@ NodePtr PipelinePosition::From(const NodePtr& node, int64_t elements) {
   return std::make_shared<FromTaken>(node, left_out_, loc_);
 }
 
+Output PipelinePosition::FirstRun(int64_t runs_per_epoch) {
+  most_runs_per_epoch_ = std::max(most_runs_per_epoch_, runs_per_epoch);
+  // (Saved() sees to it that this does not overflow.)
+  return first_epoch_.Read(loc_) * runs_per_epoch;
+}
+
+// An operation that fails if `value` is more than `most`.
+Node* PipelinePosition::AtMost(const Output& value, int64_t most,
+                               const char* of_what) const {
+  const auto text = [&](const std::string& s) {
+    return Constant(Tensor::Scalar(s));
+  };
+  return ops::Assert(
+      value <= most,
+      {text(absl::StrCat("position of a pipeline: expected at most ", most, " ",
+                         of_what, ", got")),
+       value, text("after elements:"), taken_.Read(loc_)},
+      {}, loc_);
+}
+
 SavedPosition PipelinePosition::Saved() const {
   SavedPosition saved;
   saved.taken = taken_;
@@ -155,9 +185,17 @@ SavedPosition PipelinePosition::Saved() const {
         int64_t{0}, {}, loc_);
     left_out = taken - epoch * elements;
   }
-  saved.begin = sluice::Group(
-      {first_epoch_.Assign(epoch, loc_), left_out_.Assign(left_out, loc_)},
-      "begin", loc_);
+  std::vector<Node*> checks = {
+      AtMost(left_out, kMostElements, "elements to make again")};
+  if (most_runs_per_epoch_ > 0)
+    checks.push_back(
+        AtMost(epoch, kMostRuns / most_runs_per_epoch_, "epochs to leave out"));
+  {
+    const ControlDependencies plausible(checks);
+    saved.begin = sluice::Group(
+        {first_epoch_.Assign(epoch, loc_), left_out_.Assign(left_out, loc_)},
+        "begin", loc_);
+  }
   const Operand none(Constant(int64_t{0}));
   saved.rewind =
       Group({taken_.Assign(none, loc_), epoch_elements_.Assign(none, loc_)},

@@ -25,16 +25,20 @@ class PipelinePosition {
   // A dataset that has the elements of `last` from the position on. To be
   // called once.
   NodePtr From(const NodePtr& last);
-  // The first of the counted dataset's epochs that is made again, in a run of
-  // the pipeline. (A node outside of loops.)
-  Output first_epoch() const { return first_epoch_.Read(loc_); }
-  // What the iterator needs. To be called after From.
+  // For a stage that runs so often in each of the counted dataset's epochs: how
+  // many of its runs come before the first epoch that is made again, in a run
+  // of the pipeline. (A node outside of loops.) The stage goes through them one
+  // by one, which takes microseconds each; so a start at a position with more
+  // than 10^8 of them is an error. REQUIRES: runs_per_epoch > 0.
+  Output FirstRun(int64_t runs_per_epoch);
+  // What the iterator needs. To be called once all stages have been built.
   SavedPosition Saved() const;
 
  private:
   class FromTaken;
   class FromEpoch;
   NodePtr From(const NodePtr& node, int64_t elements);
+  Node* AtMost(const Output& value, int64_t most, const char* of_what) const;
 
   const SourceLoc loc_;
   // Saved: elements taken, and elements of an epoch (0: not known yet, -1: they
@@ -45,6 +49,8 @@ class PipelinePosition {
   Var first_epoch_, left_out_;
   int64_t elements_ = 1;  // Counted ones for each element of the iterator.
   bool has_epochs_ = false;
+  // Of all stages that go through epochs; 0: there is none.
+  int64_t most_runs_per_epoch_ = 0;
 };
 
 // Records an error if a node of the graph from number `first` on draws random

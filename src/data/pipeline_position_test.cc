@@ -278,6 +278,69 @@ TEST_F(SavedPipelineTest, StartsAtTheBeginningFromSenselessPositions) {
   it_.Stop();
 }
 
+TEST_F(SavedPipelineTest, RefusesPositionsThatNoStartWouldReach) {
+  Build(Dataset::Range(3).Shuffle(3, 1).Repeat());
+  Session session(graph_);
+  const auto start_at = [&](int64_t taken, int64_t elements) {
+    Restore(session, {Tensor::Scalar<int64_t>(taken),
+                      Tensor::Scalar<int64_t>(elements)});
+    return it_.Start(session);
+  };
+  // The shuffling stage would go through the epochs before.
+  for (const int64_t taken : {INT64_MAX - 1, int64_t{300'000'003}}) {
+    const Status status = start_at(taken, 3);
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(status.message(),
+                AllOf(HasSubstr("expected at most 100000000 epochs"),
+                      HasSubstr(std::to_string(taken))));
+    // No step waits for what does not run.
+    EXPECT_THAT(session.Run(next_).status().message(),
+                HasSubstr("epochs to leave out"));
+  }
+  // All elements before would be made again.
+  EXPECT_THAT(start_at(INT64_MAX - 1, 0).message(),
+              HasSubstr("elements to make again"));
+  // (It is as good as new.)
+  ASSERT_TRUE(start_at(3000, 3).ok());
+  EXPECT_EQ(Take(session, 4).size(), 8u);
+  it_.Stop();
+}
+
+TEST_F(SavedPipelineTest, RefusesPositionsForInnerStagesThatRunOftener) {
+  Build(Dataset::Range(3).Shuffle(3, 1).Repeat(1000).Shuffle(2, 1).Repeat());
+  Session session(graph_);
+  Restore(session, {Tensor::Scalar<int64_t>(INT64_MAX - 1),
+                    Tensor::Scalar<int64_t>(3000)});
+  EXPECT_THAT(it_.Start(session).message(),
+              HasSubstr("expected at most 100000 epochs"));
+  it_.Stop();
+}
+
+TEST_F(SavedPipelineTest, WhereToBeginIsReadOnceNoOldElementCanBeTaken) {
+  Build(Dataset::Range(30).Prefetch(4));
+  // What is ready when `begin` runs.
+  Var ready(Constant(Tensor::Vector<int64_t>({-1, -1, -1, -1, -1, -1})),
+            "ready", {.trainable = false});
+  Node* const init = GlobalVariablesInitializer();
+  for (int i = 0; i < graph_.num_nodes(); ++i) {
+    Node& n = *graph_.nodes()[static_cast<size_t>(i)];
+    if (n.op().name != "QueueStats") continue;
+    Node* const note = ready.Assign(Output{&n, 0});
+    ASSERT_TRUE(graph_.AddControlEdge(note, it_.position().begin).ok());
+    break;
+  }
+  Session session(graph_);
+  ASSERT_TRUE(session.RunTargets({init}).ok());
+  ASSERT_TRUE(it_.Start(session).ok());
+  Take(session, 3);
+  it_.Stop(session);
+  // (More were ready.)
+  ASSERT_TRUE(it_.Start(session).ok());
+  EXPECT_EQ(session.Run(ready.Read())->data<int64_t>()[0], 0);
+  EXPECT_THAT(Take(session, 2), ElementsAre(3, -1, 4, -1));
+  it_.Stop();
+}
+
 TEST_F(SavedPipelineTest, RefusesWhatWouldNotBeTheSameAgain) {
   const std::pair<const char*, std::function<Dataset()>> refused[] = {
       {"Shuffle: expected a seed",

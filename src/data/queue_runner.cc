@@ -18,6 +18,7 @@ Status StartQueueRunner(const QueueRunner& runner, Session& session,
   const auto running =
       std::make_shared<std::atomic<size_t>>(runner.enqueue.size());
   Node* const close = runner.close;
+  const bool endless = runner.endless;
   for (Node* const enqueue : runner.enqueue) {
     const auto work = [=, &session]() -> Status {
       RunOptions options;
@@ -28,6 +29,9 @@ Status StartQueueRunner(const QueueRunner& runner, Session& session,
       const bool last = running->fetch_sub(1) == 1;
       if (coordinator->ShouldStop()) return OkStatus();
       if (status.code() != StatusCode::kOutOfRange) return status;
+      // (OutOfRange would end a training run in order.)
+      if (endless)
+        return FailedPrecondition("expected no end, got: ", status.message());
       // (Another runner may have closed the queue already.)
       if (last && close != nullptr) (void)session.RunTargets({close});
       return OkStatus();

@@ -25,12 +25,14 @@ struct QueueRunner {
   // Run when the last of them has come to the end of its data (OutOfRange), so
   // that readers of the queue see the end too. Null: nothing is run.
   Node* close = nullptr;
+  // There is no end of data: OutOfRange is an error like others.
+  bool endless = false;
 };
 
 // Starts the threads, which the coordinator owns: they end when it is asked to
 // stop, which cancels what they wait for. Any error of them but OutOfRange
-// stops the coordinator. The session outlives them. InvalidArgument if there is
-// nothing to run.
+// (unless the runner is endless) stops the coordinator. The session outlives
+// them. InvalidArgument if there is nothing to run.
 Status StartQueueRunner(const QueueRunner& runner, Session& session,
                         Coordinator* coordinator);
 

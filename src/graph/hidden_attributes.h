@@ -36,6 +36,12 @@ inline constexpr const char* kLoopDoneAttr = "_loop_done";
 // bool, on reads and writes of saved values: they may be kept in host memory.
 inline constexpr const char* kSwapMemoryAttr = "_swap_memory";
 
+// bool, on a conditional accumulator: as synchronous replicas need it
+// (train/sync_replicas.h). It takes only gradients of its own step, not those
+// of a later one; and the mean of rows is over all gradients, also over those
+// that do not have the row.
+inline constexpr const char* kReplicasAccumulatorAttr = "_for_replicas";
+
 // Those of the above that name another node of the same graph or function, or
 // one of its outputs ("node:1"). Code that renames nodes renames these too.
 inline constexpr const char* kNamingAttrs[] = {kLoopFamilyAttr, kLastWriteAttr,

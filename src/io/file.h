@@ -12,7 +12,8 @@ namespace sluice {
 // What a path means on this machine: "/a/b" of "file:///a/b" or
 // "file://localhost/a/b", as TensorFlow's programs may write it; other paths
 // are returned as they are. Whatever opens files of a user's paths calls this
-// first; messages name the result.
+// first, or gives them to what does. Messages of the functions below, and of
+// what reads and writes records, name the path as it was given.
 std::string LocalPath(const std::string& path);
 
 // NotFound if the file does not exist; also fails for a folder, an unreadable

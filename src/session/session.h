@@ -72,9 +72,10 @@ struct SessionOptions {
   std::string cluster;
   // For a session with a target: the tasks that it uses, by partial device
   // names such as "/job:ps" and "/job:worker/task:1"; the target is always one
-  // of them. Empty: all. The others may be down, and their loss is not noticed:
-  // a replica that names the tasks with its variables, and no other replica,
-  // does not depend on the others.
+  // of them (and must match if `cluster` names the tasks). Empty: all. The
+  // others may be down, and their loss is not noticed: a replica that names the
+  // tasks with its variables, and no other replica, does not depend on the
+  // others.
   std::vector<std::string> device_filters = {};
   // Every this many runs of a step (with the same feeds, fetches and targets),
   // counted after the first cost_model_after runs, fill

@@ -103,6 +103,7 @@ Status CheckpointKeeper::DeleteOld() {
     if (first_error.ok()) first_error = s;
     return s.ok();
   });
+  if (folder_.empty()) return first_error;
   const Status s = WriteObsolete(folder_);
   return first_error.ok() ? s : first_error;
 }
@@ -197,6 +198,7 @@ Status CheckpointKeeper::Recover(const std::string& folder) {
   if (state.last_preserved != 0) last_preserved_ = state.last_preserved;
   SLUICE_RETURN_IF_ERROR(ReadBest(folder));
   to_delete_.clear();
+  folder_ = folder;
   return ReadObsolete(folder);
 }
 

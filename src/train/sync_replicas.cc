@@ -9,6 +9,7 @@
 #include "client/nn/in_graph_of.h"
 #include "client/operators.h"
 #include "graph/device_scope.h"
+#include "graph/hidden_attributes.h"
 #include "sluice/ops.h"
 
 namespace sluice {
@@ -127,12 +128,12 @@ Node* SyncReplicas::ApplyGradients(const std::vector<GradAndVar>& grads,
 Output SyncReplicas::Accumulator(const Summed& s) const {
   const std::string shared =
       absl::StrCat(options_.name, "/", s.var.name(), "/grad_accum");
-  if (s.sparse)
-    return ops::SparseConditionalAccumulator(
-        s.var.dtype(), s.var.shape(),
-        {.shared_name = shared, .reduction_type = "SUM"});
-  return ops::ConditionalAccumulator(s.var.dtype(), s.var.shape(),
-                                     {.shared_name = shared});
+  return sluice::Build(
+      s.sparse ? "SparseConditionalAccumulator" : "ConditionalAccumulator", {},
+      {{"dtype", s.var.dtype()},
+       {"shape", s.var.shape()},
+       {"shared_name", shared},
+       {kReplicasAccumulatorAttr, true}});
 }
 
 Node* SyncReplicas::Add(const Summed& s, const Gradient& gradient,
@@ -154,10 +155,9 @@ Gradient SyncReplicas::Mean(const Summed& s) const {
   const Output count = Constant(static_cast<int32_t>(required));
   if (!s.sparse)
     return ops::AccumulatorTakeGradient(Accumulator(s), count, s.var.dtype());
-  const auto sums =
+  const auto mean =
       ops::SparseAccumulatorTakeGradient(Accumulator(s), count, s.var.dtype());
-  return Gradient::Slices(
-      sums.indices, sums.values / static_cast<double>(required), Output());
+  return Gradient::Slices(mean.indices, mean.values, Output());
 }
 
 Node* SyncReplicas::Restart(const Summed& s, const Output& step) const {
@@ -336,10 +336,10 @@ class SyncReplicas::SyncHook : public TrainingHook {
     const SyncReplicasOptions& o = replicas_->options_;
     SLUICE_ASSIGN_OR_RETURN(Session* const session, context.session());
     SLUICE_ASSIGN_OR_RETURN(const bool again, IsReady(*session));
-    // Workers that still wait for the previous chief need tokens. Otherwise
-    // each begins without one.
+    // Each worker begins without a token, but those that still wait for the
+    // previous chief need one.
     const int64_t tokens =
-        again ? std::max(o.replicas, o.to_aggregate)
+        again ? std::max(o.replicas, o.to_aggregate) - 1
               : std::max<int64_t>(0, o.to_aggregate - o.replicas);
     SLUICE_RETURN_IF_ERROR(session->RunTargets({replicas_->chief_init()}));
     SLUICE_RETURN_IF_ERROR(session->RunTargets(

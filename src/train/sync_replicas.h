@@ -52,18 +52,21 @@ struct SyncReplicasOptions {
 // it. Used by the thread that builds the graph; the nodes may be run by any.
 //
 // What holds at run time:
-// - An update contains no gradient that was computed from variables older than
-//   the previous update. With to_aggregate == replicas and workers that are not
-//   restarted, each update has exactly one gradient of each worker.
+// - An update contains no gradient that was labelled with an earlier step. With
+//   to_aggregate == replicas, and as long as no task is lost, each update has
+//   exactly one gradient of each worker. After a loss, the first update may
+//   have two of one worker and none of another.
 // - Accumulators of different variables are independent: with backup workers, a
 //   gradient that comes just in time may be in the mean of one variable and too
 //   late for another.
-// - Rows of a sparse gradient are summed and divided by `to_aggregate`, so that
-//   a row which few workers have gets the same update as in one large batch.
+// - The mean of rows is over all gradients of the update, so that a row which
+//   few workers have gets the same update as in one large batch.
 // - A worker that is lost is replaced by starting it again; meanwhile, updates
 //   go on if enough others are left, and wait if not.
 // - A chief that is started again restores the latest checkpoint. It discards
 //   gradients from before, and workers that wait go on with the restored step.
+//   A gradient that a worker computed meanwhile is dropped by its label, unless
+//   that is the restored step.
 class SyncReplicas {
  public:
   // Applies means of gradients, as Optimizer::ApplyGradients.
@@ -94,7 +97,9 @@ class SyncReplicas {
   // One update: waits for gradients and ends when the workers may go on.
   Node* update() const { return update_; }
   // Runs update() on a thread (StartQueueRunner).
-  QueueRunner update_runner() const { return {.enqueue = {update_}}; }
+  QueueRunner update_runner() const {
+    return {.enqueue = {update_}, .endless = true};
+  }
   // For the chief, when variables have their values and before the first
   // update: discards earlier gradients.
   Node* chief_init() const { return chief_init_; }

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <climits>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <random>
 #include <thread>
@@ -169,12 +170,13 @@ int RunInSync(const Args& a, const demo::ImageData& data) {
   for (size_t w = 0; w < a.workers.size(); ++w)
     clients.emplace_back([&, w] {
       status[w] = TrainInSync(a, data, static_cast<int>(w), &accuracy);
+      if (status[w].ok()) return;
+      // (The others would wait for this one.)
+      std::_Exit(Fail(kRunFailed, status[w]));
     });
   for (std::thread& t : clients) t.join();
   const std::chrono::duration<double> took =
       std::chrono::steady_clock::now() - start;
-  for (const Status& s : status)
-    if (!s.ok()) return Fail(kRunFailed, s);
   std::printf("%d updates in %.1f s; accuracy on %s's test images: %.3f\n",
               a.steps, took.count(), data.name.c_str(), accuracy);
   return 0;

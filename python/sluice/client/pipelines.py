@@ -2,8 +2,9 @@
 
 An iterator (data/iterator.py) has operations in the graph: its `initializer`,
 which a step runs without any effect of its own (but that a saved position is
-set to the beginning), and those that take elements; and savers have operations
-that restore its position.
+set to the beginning, unless it was restored and the pipeline has not started
+since), and those that take elements; and savers have operations that restore
+its position.
 `Graph._iterators` says which they are. A session with such a graph looks, once
 for each kind of step, which of them the step reaches. An initializer notes the
 feeds; the pipeline starts before the first step that takes an element, since

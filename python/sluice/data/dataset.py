@@ -297,7 +297,8 @@ class Dataset:
     def shuffle(self, buffer_size, seed=None, reshuffle_each_iteration=None):
         """Draws each element from the next `buffer_size` ones.
 
-        The order for a seed is not TensorFlow's.
+        The order for a seed is not TensorFlow's. Without any seed, there may
+        be an eighth of `buffer_size` and 16 elements more to draw from.
 
         Args:
           buffer_size: at least 1.
@@ -313,7 +314,6 @@ class Dataset:
             raise errors.InvalidArgumentError(
                 None, None, f"buffer_size must be greater than zero, got "
                 f"{size}")
-        # (The library's queue has some room beyond the buffer.)
         return self if size == 1 else _Same(self, "shuffle", size, _seed(seed))
 
     def batch(self, batch_size, drop_remainder=False):

@@ -2,8 +2,9 @@
 
 from sluice.data import elements
 from sluice.data.lowering import Build, Shapes, missing
-from sluice.framework import errors, graph as graphs
-from sluice.ops import control_flow, variables
+from sluice.framework import dtypes, errors, graph as graphs
+from sluice.framework.conversion import constant
+from sluice.ops import control_flow, math_ops, variables
 from sluice.training.saveables import SaveableObject, SaveSpec
 
 
@@ -43,7 +44,7 @@ class Iterator:
             # (No step runs it: it tells what elements are like.)
             self._spec = elements.spec_of(self._like.pack(
                 self._shapes.restored(self._pipeline.next())))
-            starts = [self._pipeline.rewind] if saved else []
+            starts = [self._rewound()] if saved else []
             self._initializer = None if one_shot else control_flow.group(
                 *build.sources, *starts, name="initializer")
             self._saveable = (_PositionSaveable(self, self._initializer)
@@ -55,6 +56,37 @@ class Iterator:
         if saved:
             graphs.add_to_collection(graphs.GraphKeys.SAVEABLE_OBJECTS,
                                      self._saveable)
+
+    def _rewound(self):
+        """Returns an operation that begins anew, unless that is to come yet.
+
+        The position stays if it was restored, or set to the beginning, and the
+        pipeline has not started since: a program's initializers may run after
+        a restore, as those of a MonitoredSession do.
+        """
+        # Whether it has started since. (Of no collection, so that no other
+        # initializer sets it. Without a value it is false.)
+        self._begun = variables.Variable(False, trainable=False,
+                                         collections=[], name="begun")
+        self._note_begun = self._begun.assign(True).op
+        begun = control_flow.cond(
+            variables.is_variable_initialized(self._begun),
+            self._begun.read_value, lambda: constant(False))
+        stays = math_ops.logical_and(self._pipeline.has_position(),
+                                     math_ops.logical_not(begun))
+
+        def rewind():
+            none = constant(0, dtypes.int64)
+            with graphs.control_dependencies([self._set([none, none])]):
+                return constant(True)
+
+        return control_flow.cond(stays, lambda: constant(False),
+                                 rewind, name="rewind").op
+
+    def _set(self, position):
+        """Returns an operation that sets the position."""
+        return control_flow.group(self._pipeline.restore_position(position),
+                                  self._begun.assign(False).op)
 
     def get_next(self, name=None):
         """Returns a structure of tensors that are the next element.
@@ -95,6 +127,8 @@ class Iterator:
     def _start(self, session, feed_dict):
         """Starts the pipeline in a session."""
         session._start_pipeline(self._pipeline, feed_dict, 0)
+        if self._saveable is not None:
+            session._run(self._note_begun)
         if self._start_op is not None:
             session._run(self._start_op)
 
@@ -110,8 +144,12 @@ class Iterator:
         """The operation that lets the iterator start, or start again.
 
         What is fed to the step that runs it is fed to the pipeline. The
-        pipeline starts with the next step that takes an element. ValueError for
-        a one-shot iterator.
+        pipeline starts with the next step that takes an element: at the
+        beginning, but if the iterator's position was restored in the session
+        and the pipeline has not started there since, at that position. So it
+        does not matter whether a program restores a checkpoint before or after
+        it runs its initializers, and running this once more, as for another
+        epoch, begins anew. ValueError for a one-shot iterator.
         """
         if self._initializer is None:
             raise ValueError("Iterator does not have an initializer.")
@@ -177,7 +215,7 @@ class _PositionSaveable(SaveableObject):
         """Sets the position, from which the pipeline starts again."""
         del restored_shapes
         iterator = self._iterator
-        op = iterator._pipeline.restore_position(list(restored_tensors))
+        op = iterator._set(list(restored_tensors))
         iterator._graph._iterators[op.name] = (iterator, "restores")
         return op
 

@@ -253,7 +253,7 @@ def export_scoped_meta_graph(
              for v in graph.get_collection(graphs.GraphKeys.GLOBAL_VARIABLES,
                                            export_scope)}
     if filename:
-        with open(filename, "wb") as f:
+        with open(_core.local_path(filename), "wb") as f:
             f.write(str(made).encode() if as_text else
                     made.SerializeToString())
     return made, found
@@ -313,7 +313,7 @@ def export_meta_graph(filename=None, meta_info_def=None, graph_def=None,
 def read_meta_graph_file(filename):
     """Reads a MetaGraphDef from a binary or text file."""
     try:
-        with open(filename, "rb") as f:
+        with open(_core.local_path(filename), "rb") as f:
             data = f.read()
     except FileNotFoundError:
         raise OSError(f"File {filename} does not exist.") from None

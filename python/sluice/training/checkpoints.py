@@ -9,6 +9,7 @@ import os
 import re
 import uuid
 
+from sluice._core import local_path
 from sluice.framework import protos
 
 _log = logging.getLogger("sluice")
@@ -20,7 +21,8 @@ def generate_checkpoint_state_proto(
         all_model_checkpoint_timestamps=None, last_preserved_timestamp=None):
     """Makes a CheckpointState.
 
-    If `save_dir` is relative, paths become relative to it.
+    If `save_dir` is relative, paths become relative to it. (Those of "file://"
+    URIs become paths.)
 
     Args:
       save_dir: the folder of the checkpoints.
@@ -30,7 +32,9 @@ def generate_checkpoint_state_proto(
       all_model_checkpoint_timestamps: the time of each checkpoint.
       last_preserved_timestamp: the time of the last preserved checkpoint.
     """
-    paths = list(all_model_checkpoint_paths or [])
+    save_dir = local_path(save_dir)
+    model_checkpoint_path = local_path(model_checkpoint_path)
+    paths = [local_path(path) for path in all_model_checkpoint_paths or []]
     if not paths or paths[-1] != model_checkpoint_path:
         _log.info("%s is not in all_model_checkpoint_paths. Manually adding "
                      "it.", model_checkpoint_path)
@@ -68,7 +72,7 @@ def update_checkpoint_state(
     state = generate_checkpoint_state_proto(
         save_dir, model_checkpoint_path, all_model_checkpoint_paths,
         all_model_checkpoint_timestamps, last_preserved_timestamp)
-    path = _state_file(save_dir, latest_filename)
+    path = _state_file(local_path(save_dir), latest_filename)
     if path == state.model_checkpoint_path:
         raise RuntimeError(f"Save path '{model_checkpoint_path}' conflicts "
                            f"with path used for checkpoint state.  Please use "
@@ -101,17 +105,12 @@ def get_checkpoint_state(checkpoint_dir, latest_filename=None):
     if not state.model_checkpoint_path:
         raise ValueError(f"Invalid checkpoint state loaded from {folder}")
     # os.path.join keeps absolute paths.
-    state.model_checkpoint_path = os.path.join(folder,
-                                               state.model_checkpoint_path)
+    state.model_checkpoint_path = os.path.join(
+        folder, local_path(state.model_checkpoint_path))
     state.all_model_checkpoint_paths[:] = [
-        os.path.join(folder, p) for p in state.all_model_checkpoint_paths]
+        os.path.join(folder, local_path(p))
+        for p in state.all_model_checkpoint_paths]
     return state
-
-
-def local_path(path):
-    """Returns a path as a string, without the "file://" of a URI."""
-    path = os.fspath(path)
-    return path.removeprefix("file://") if isinstance(path, str) else path
 
 
 def _escaped(prefix):
@@ -126,6 +125,7 @@ def _files_of(checkpoint_prefix):
 
     These are the index (format 2) or the data (format 1).
     """
+    checkpoint_prefix = local_path(checkpoint_prefix)
     index = checkpoint_prefix + ".index"
     if os.path.exists(index):
         return [index]
@@ -136,7 +136,7 @@ def _files_of(checkpoint_prefix):
 
 def checkpoint_exists(checkpoint_prefix):
     """Returns whether a checkpoint of that name exists."""
-    return bool(_files_of(local_path(checkpoint_prefix)))
+    return bool(_files_of(checkpoint_prefix))
 
 
 def latest_checkpoint(checkpoint_dir, latest_filename=None):
@@ -166,6 +166,7 @@ def meta_graph_filename(checkpoint_filename, meta_graph_suffix="meta"):
 def remove_checkpoint(checkpoint_prefix, checkpoint_format_version=_V2,
                       meta_graph_suffix="meta"):
     """Deletes the files of a checkpoint."""
+    checkpoint_prefix = local_path(checkpoint_prefix)
     prefix = glob.escape(checkpoint_prefix)
     patterns = ([prefix + ".index", prefix + ".data-?????-of-?????"]
                 if checkpoint_format_version == _V2 else

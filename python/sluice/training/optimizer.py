@@ -5,6 +5,7 @@ build and order the updates. The classes here are TensorFlow's: their arguments,
 and the methods that programs override.
 """
 
+import collections
 import weakref
 
 from sluice import _core
@@ -222,6 +223,13 @@ class Optimizer:
                      if self.get_slot(v, name) is not None})
         return slots
 
+    def _slot_dict(self, slot_name):
+        """Returns the slots of a name by TensorFlow's keys of variables.
+
+        A slot that is set there is the optimizer's.
+        """
+        return _SlotsOfName(self, slot_name)
+
     def _call_if_callable(self, param):
         return param() if callable(param) else param
 
@@ -297,6 +305,22 @@ class Optimizer:
         if var._resource:
             return self._resource_apply_sparse(grad[0], var, grad[1])
         return self._apply_sparse(IndexedSlices(*grad), var)
+
+
+class _SlotsOfName(collections.UserDict):
+    """Slots by (graph, name of the variable's operation)."""
+
+    def __init__(self, optimizer, slot_name):
+        super().__init__()
+        self.data = optimizer._slots.get(slot_name, {})
+        self._optimizer, self._name = optimizer, slot_name
+
+    def __setitem__(self, key, slot):
+        graph, of = key
+        handle = graph.get_operation_by_name(of).outputs[0]
+        self._optimizer._in(graph).add_slot(handle, self._name,
+                                            _remember_by_handle(slot))
+        super().__setitem__(key, slot)
 
 
 def _variable(handle):

@@ -106,25 +106,37 @@ Status SetConstraint(const Var& variable, const Constraint& constraint,
     name = absl::StrCat(base, "_", i);
   const DType t = variable.dtype();
   PartialShape shape;
-  const Function made = DefineFunction(
-      name, {t},
-      [&](const std::vector<Output>& args) -> FunctionResults {
-        const Output value = constraint(args[0]);
-        if (value.valid()) shape = value.shape();
-        return value;
-      },
-      {.arg_shapes = {variable.shape()}}, loc);
+  // In a graph of its own, from which the functions are taken once all is well:
+  // one that is refused leaves nothing. What is around it is of another graph
+  // there, which is an error.
+  Graph apart;
+  FunctionLibrary& library = apart.function_library();
+  for (const auto& [known, bytes] : g.functions())
+    SLUICE_RETURN_IF_ERROR(library.Define(known, bytes));
+  {
+    const WithGraph use(apart);
+    DefineFunction(
+        name, {t},
+        [&](const std::vector<Output>& args) -> FunctionResults {
+          const Output value = constraint(args[0]);
+          if (value.valid()) shape = value.shape();
+          return value;
+        },
+        {.arg_shapes = {variable.shape()}}, loc);
+  }
+  if (!apart.status().ok())
+    return Annotate(apart.status(), absl::StrCat("constraint of variable '",
+                                                 variable.name(), "'"));
   std::vector<DType> takes, gives;
   SLUICE_RETURN_IF_ERROR(
-      g.function_library().Signature(made.ref(), &takes, &gives));
-  if (!made.captures().empty())
-    return wrong("one that uses only its argument, got one that uses '",
-                 made.captures()[0].name(), "'");
+      library.Signature(FunctionRef{name, nullptr}, &takes, &gives));
   if (gives != std::vector<DType>{t} || !shape.CompatibleWith(variable.shape()))
     return wrong("a value of type and shape ", DTypeName(t),
                  variable.shape().ToString(), ", got ",
                  gives.empty() ? "none" : DTypeName(gives[0]),
                  shape.ToString());
+  for (const auto& [defined, bytes] : library.defs())
+    SLUICE_RETURN_IF_ERROR(g.function_library().Define(defined, bytes));
   g.SetAttr(variable.handle().node, kConstraintAttr, name);
   return OkStatus();
 }

@@ -40,7 +40,8 @@ Constraint NonNegative();
 // constraint in place of one that it has. All optimizers that update the
 // variable apply it, those that are used afterwards. It is kept as a function
 // of the graph, also in exported graphs, and may use no values from around it
-// (InvalidArgument). Optimizers refuse sparse gradients of such variables.
+// (InvalidArgument). One that is refused, or that fails, leaves the graph as it
+// was, without an error. Optimizers refuse sparse gradients of such variables.
 Status SetConstraint(const Var& variable, const Constraint& constraint,
                      SourceLoc loc = CallerLoc());
 // Whether a variable has one.

@@ -114,6 +114,30 @@ TEST_F(ConstraintsTest, LayersShareTheConstraintOfTheirVariable) {
   EXPECT_THAT(Run(session, kernel), ElementsAre(4, 4, 0, 0));
 }
 
+TEST_F(ConstraintsTest, WhatIsRefusedLeavesNothing) {
+  const Var v(Constant(Tensor::Vector<float>({1, 1})), "v");
+  const Output outside = Constant(2.0f);
+  const auto refused = [&](const Constraint& constraint, const char* message) {
+    const Status s = SetConstraint(v, constraint);
+    EXPECT_EQ(s.code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(s.message()),
+                ::testing::AllOf(HasSubstr("constraint of variable 'v'"),
+                                 HasSubstr(message)));
+    EXPECT_TRUE(graph_.status().ok()) << graph_.status();
+    EXPECT_TRUE(graph_.functions().empty());
+    EXPECT_FALSE(HasConstraint(v));
+  };
+  refused(MaxNorm(-1), "expected a finite norm of 0 or more, got -1");
+  refused(MaxNorm(1, {3}), "expected axes from -1 to 0, got 3");
+  refused([&](const Output& w) { return w * outside; }, "another graph");
+  refused([](const Output& w) { return ops::Sum(w, {0}); },
+          "expected a value of type and shape float[2], got float[]");
+  refused([](const Output&) { return Output(); }, "got none");
+  EXPECT_TRUE(SetConstraint(v, NonNegative()).ok());
+  EXPECT_EQ(graph_.functions().size(), 1u);
+  EXPECT_TRUE(SetConstraint(v, UnitNorm()).ok());
+}
+
 TEST_F(ConstraintsTest, SparseGradientsAreRefused) {
   const Var table(Ones({4, 2}), "table");
   ASSERT_TRUE(SetConstraint(table, UnitNorm()).ok());

@@ -181,7 +181,7 @@ Output LogLoss(const Operand& labels, const Operand& predictions,
                const LossOptions& options, SourceLoc loc) {
   const LossScope scope(options, "log_loss", loc);
   const Pair p = Pair::Floats(labels, predictions);
-  const double e = options.epsilon;
+  const Operand& e = options.epsilon;
   const Output of_true = -p.labels * ops::Log(p.predictions + e);
   const Output others = 1 - p.labels;
   const Output of_false = others * ops::Log(1 - p.predictions + e);
@@ -244,6 +244,10 @@ Output SoftmaxCrossEntropy(const Operand& labels, const Operand& logits,
     z = z * (1 - smoothing) + smoothing / classes;
   }
   z = ops::StopGradient(z, {.name = "labels_stop_gradient"});
+  const bool in_rows = x.valid() && x.shape().rank() == 2;
+  if (!in_rows && x.valid() && z.valid() &&
+      !(x.shape().fully_known() && z.shape().fully_known()))
+    z = FittingLabels(x, z, /*any_rank=*/false);
   const auto of_rows = [&](const Output& rows, const std::string& name) {
     const Output parts = rows.SameAs(x) ? z : ops::Reshape(z, ops::Shape(rows));
     return ops::SoftmaxCrossEntropyWithLogits(rows, parts, {.name = name}).loss;
@@ -260,13 +264,25 @@ Output SparseSoftmaxCrossEntropy(const Operand& labels, const Operand& logits,
   if (classes.valid() && x.valid()) {
     const PartialShape l = classes.shape(), whole = x.shape();
     const bool known = l.rank_known() && whole.rank_known();
-    if (known && l.rank() == whole.rank() && l.rank() > 0) {
+    if (known && l.rank() == whole.rank() && l.rank() > 0)
       classes = ops::Squeeze(classes, {.squeeze_dims = {-1}});
-    } else if (known && l.rank() + 1 != whole.rank()) {
-      return BuildError(InvalidArgument(
-          "loss: expected labels of a rank one less than that of the logits, "
-          "got ",
-          l.ToString(), " and ", whole.ToString()));
+    PartialShape rows;
+    if (whole.rank() > 0) {
+      const auto dims = whole.dims();
+      rows = PartialShape(Dims(dims.begin(), dims.end() - 1));
+    }
+    if (classes.valid() && whole.rank() != 0) {
+      const PartialShape c = classes.shape();
+      if (!c.MergeWith(rows).ok())
+        return BuildError(InvalidArgument(
+            "loss: expected labels of the shape of the logits without their "
+            "last dimension, got ",
+            l.ToString(), " and ", whole.ToString(), "; labels: ",
+            classes.node->Describe(), "; logits: ", x.node->Describe()));
+      // (Of rows in one dimension, the op counts the labels.)
+      if (whole.rank() == 2 ? !c.rank_known()
+                            : !c.fully_known() || !rows.fully_known())
+        classes = FittingLabels(x, classes, /*any_rank=*/!known, /*rows=*/true);
     }
     const Output weights = options.weights.Get(DType::kFloat);
     if (weights.valid() && classes.valid()) {

@@ -36,8 +36,8 @@ enum class LossReduction : uint8_t {
 struct LossOptions {
   Operand weights = 1.0;
   LossReduction reduction = LossReduction::kSumByNonzeroWeights;
-  double delta = 1;            // Of HuberLoss.
-  double epsilon = 1e-7;       // Of LogLoss.
+  Operand delta = 1.0;         // Of HuberLoss.
+  Operand epsilon = 1e-7;      // Of LogLoss.
   double label_smoothing = 0;  // Of cross-entropies.
   std::string name = {};  // Of the scope; by default "huber_loss" and so on.
   std::string collection = kLosses;  // "": none.
@@ -79,13 +79,17 @@ Output SoftmaxCrossEntropy(const Operand& labels, const Operand& logits,
                            const LossOptions& options = {},
                            SourceLoc loc = CallerLoc());
 // The same with the numbers of classes, int32 or int64 [...]. A last dimension
-// of 1 that they have beyond that is dropped, also of the weights.
+// of 1 that they have beyond that is dropped, also of the weights. What is not
+// known of the shapes is checked by a step, here and above.
 Output SparseSoftmaxCrossEntropy(const Operand& labels, const Operand& logits,
                                  const LossOptions& options = {},
                                  SourceLoc loc = CallerLoc());
 // The mean of ((p_i - p_j) - (l_i - l_j))^2 over all pairs of elements i, j of
-// an example, summed over the examples: the first dimension. Elements without
-// weight are in no pair. The weights fit the labels; `reduction` is not used.
+// an example, summed over the examples: the first dimension. As in TensorFlow,
+// weights are of examples, of which those without weight do not count: weights
+// of single elements, which fit the labels too, change the number of pairs to
+// that of elements with weight, and multiply the whole example's mean, so that
+// also elements without weight have an influence. `reduction` is not used.
 Output MeanPairwiseSquaredError(const Operand& labels,
                                 const Operand& predictions,
                                 const LossOptions& options = {},

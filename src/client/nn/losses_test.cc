@@ -225,6 +225,91 @@ TEST_F(LossTest, WeightsMustFitTheLosses) {
             StatusCode::kInvalidArgument);
 }
 
+TEST_F(LossTest, WeightsOfUnknownRankHaveThatOfTheLosses) {
+  const Output weights = Placeholder<float>();
+  const Output loss =
+      WeightedLoss(Constant(Tensor::Of<float>({2, 2}, {1, 1, 9, 9})),
+                   {.weights = weights, .reduction = LossReduction::kSum});
+  const auto fed = [&](const Tensor& w) {
+    return session_.Run({{weights, w}}, loss);
+  };
+  EXPECT_FLOAT_EQ(fed(Tensor::Of<float>({2, 1}, {1, 0}))->scalar<float>(), 2);
+  EXPECT_FLOAT_EQ(fed(Tensor::Scalar(2.0f))->scalar<float>(), 40);
+  // Not one weight for each column.
+  const Status refused = fed(Tensor::Vector<float>({1, 0})).status();
+  EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("weights can not be broadcast to values"));
+}
+
+TEST_F(LossTest, LabelsOfRowsHaveTheShapeOfTheLogits) {
+  const Tensor x = Tensor::Of<float>({2, 3, 2}, {0, 9, 0, 9, 0, 9,  //
+                                                 9, 0, 9, 0, 9, 0});
+  const Tensor classes = Tensor::Of<int32_t>({2, 3}, {1, 1, 1, 0, 0, 0}),
+               turned = Tensor::Of<int32_t>({3, 2}, {1, 1, 1, 0, 0, 0});
+  {
+    Graph graph;
+    const WithGraph use(graph);
+    EXPECT_FALSE(SparseSoftmaxCrossEntropy(turned, x).valid());
+    EXPECT_THAT(std::string(graph.status().message()),
+                HasSubstr("without their last dimension, got [3,2] and "
+                          "[2,3,2]"));
+  }
+  // What only a step knows: the sizes, or also the rank of either.
+  const PartialShape unknown, two(Dims{-1, -1}), three(Dims{-1, -1, 2});
+  for (const PartialShape& of_labels : {unknown, two})
+    for (const PartialShape& of_logits : {unknown, three}) {
+      const Output labels = Placeholder(DType::kInt32, of_labels),
+                   logits = Placeholder(DType::kFloat, of_logits);
+      const Output loss = SparseSoftmaxCrossEntropy(labels, logits);
+      EXPECT_NEAR(Eval(loss, {{labels, classes}, {logits, x}}).scalar<float>(),
+                  0, 1e-3);
+      EXPECT_EQ(
+          session_.Run({{labels, turned}, {logits, x}}, loss).status().code(),
+          StatusCode::kInvalidArgument);
+      if (of_labels.rank_known()) continue;
+      const Tensor column = Tensor::Of<int32_t>({2, 3, 1}, {1, 1, 1, 0, 0, 0});
+      EXPECT_NEAR(Eval(loss, {{labels, column}, {logits, x}}).scalar<float>(),
+                  0, 1e-3);
+    }
+  const Output parts = Placeholder(DType::kFloat, three),
+               logits = Placeholder(DType::kFloat, three);
+  const Output loss = SoftmaxCrossEntropy(parts, logits);
+  const Tensor same = Tensor::Of<float>({2, 3, 2}, {0, 1, 0, 1, 0, 1,  //
+                                                    1, 0, 1, 0, 1, 0}),
+               other = Tensor::Of<float>({3, 2, 2}, {0, 1, 0, 1, 0, 1,  //
+                                                     1, 0, 1, 0, 1, 0});
+  EXPECT_NEAR(Eval(loss, {{parts, same}, {logits, x}}).scalar<float>(), 0,
+              1e-3);
+  EXPECT_EQ(session_.Run({{parts, other}, {logits, x}}, loss).status().code(),
+            StatusCode::kInvalidArgument);
+}
+
+TEST_F(LossTest, PairsAreOfAnExamplesElements) {
+  // Weights of elements are not of pairs: the formula is TensorFlow's.
+  const auto with = [&](float x) {
+    return Eval(MeanPairwiseSquaredError(
+                    Zeros({1, 3}),
+                    Constant(Tensor::Of<float>({1, 3}, {1, 2, x})),
+                    {.weights = Tensor::Of<float>({1, 3}, {1, 1, 0})}))
+        .scalar<float>();
+  };
+  // 2 (sum e^2 / 1 - (sum e)^2 / 2), once for each of the two weights.
+  EXPECT_FLOAT_EQ(with(0), 2 * 2 * (5 - 4.5));
+  EXPECT_FLOAT_EQ(with(3), 2 * 2 * (14 - 18));
+}
+
+TEST_F(LossTest, OptionsMayBeTensors) {
+  const Output y = Zeros({2}), p = Constant(Tensor::Vector<float>({1, 4}));
+  const Output delta = Placeholder<float>({});
+  const Output loss =
+      HuberLoss(y, p, {.reduction = LossReduction::kSum, .delta = delta});
+  EXPECT_FLOAT_EQ(Eval(loss, {{delta, Tensor::Scalar(2.0f)}}).scalar<float>(),
+                  0.5f + 2 * (4 - 1));
+  const Output log = LogLoss(y, Zeros({2}), {.epsilon = Constant(1.0f)});
+  EXPECT_FLOAT_EQ(Eval(log).scalar<float>(), -std::log(2.0f));
+}
+
 TEST_F(LossTest, ShapesMustBeEqual) {
   EXPECT_FALSE(MeanSquaredError(Zeros({2, 1}), Zeros({2})).valid());
   EXPECT_THAT(std::string(graph_.status().message()),

@@ -78,8 +78,8 @@ LabelsAndPredictions::LabelsAndPredictions(const Output& l, const Output& p)
   if (!a.MergeWith(b).ok())
     labels = UnequalShapes("metric", labels, predictions);
   else if (!a.fully_known() || !b.fully_known())
-    // (Fails in a step with another number of labels.)
-    labels = ops::Reshape(labels, ops::Shape(predictions));
+    labels =
+        FittingLabels(predictions, labels, !a.rank_known() || !b.rank_known());
 }
 
 bool IsOutcome(Outcome outcome, SourceLoc loc) {
@@ -126,29 +126,13 @@ bool CountOnce(const MetricOptions& options) {
          w.literal.scalar<double>() == 1;
 }
 
-namespace {
-
-// Weights of an unknown rank, with a last dimension of 1 more or less where a
-// step finds that the values have it.
-Output InRankOf(const Output& values, const Output& weights) {
-  const Output shape = ops::Shape(weights);
-  const Output have = ops::Rank(weights), want = ops::Rank(values);
-  const Output near = ops::Abs(have - want) <= 1 && have > 0;
-  const Output size = ops::SelectV2(near, want, have);
-  const Output longer =
-      ops::ConcatV2({shape, Constant(Tensor::Vector<int32_t>({1}))}, 0);
-  return ops::Reshape(weights, ops::Slice(longer, {0}, ops::Pack({size})));
-}
-
-}  // namespace
-
 Output WeightsOf(const Output& values, const Operand& weights, DType t) {
   Output w = InType(weights, t);
   if (!w.valid() || !values.valid()) return FittingWeights(w, values);
   const PartialShape have = w.shape(), want = values.shape();
   if (have.rank() == 0) return w;
   if (!have.rank_known() || !want.rank_known())
-    return FittingWeights(InRankOf(values, w), values);
+    return FittingWeights(InRank(w, ops::Rank(values)), values);
   w = WithoutExtraDimension(w, values);
   if (w.valid() && have.rank() + 1 == want.rank()) w = ops::ExpandDims(w, -1);
   return FittingWeights(w, values);

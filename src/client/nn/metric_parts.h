@@ -48,7 +48,8 @@ Output RatioOf(const Output& total, const Output& count,
 // x without its last dimension, if it has one dimension more than `other`.
 Output WithoutExtraDimension(const Output& x, const Output& other);
 
-// Labels and predictions of one shape; an error unless they have one.
+// Labels and predictions of one shape, but for a last dimension of 1; an error
+// unless they have one. A step checks what is not known before it.
 struct LabelsAndPredictions {
   LabelsAndPredictions(const Output& labels, const Output& predictions);
   Output labels, predictions;

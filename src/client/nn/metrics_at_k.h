@@ -5,8 +5,9 @@
 //   Metric of_cats = RecallAtK(labels, scores, 3, {.class_id = 7});
 //
 // Labels are classes: integers [..., number of labels], dense or sparse, or
-// [...], one for each row. What occurs twice in a row counts once; labels that
-// are not a class count, too. Weights are of the rows. Sums are doubles.
+// [...], one for each row. What occurs twice in a row counts once, but for
+// dense labels of AveragePrecisionAtK; labels that are not a class count, too.
+// Weights are of the rows. Sums are doubles.
 #ifndef SLUICE_CLIENT_NN_METRICS_AT_K_H_
 #define SLUICE_CLIENT_NN_METRICS_AT_K_H_
 
@@ -50,7 +51,10 @@ Metric RecallAtK(const ClassLabels& labels, const Operand& scores, int64_t k,
                  const AtKOptions& at = {}, const MetricOptions& options = {},
                  SourceLoc loc = CallerLoc());
 // The mean over the rows of the mean, over its labels, of the precision at the
-// place of the label among the best k; 0 for labels beyond.
+// place of the label among the best k; 0 for labels beyond. The labels of a row
+// are as many as it has, at most k; a dense one that occurs twice is two, of
+// which one is not found. As in TensorFlow, a row without any (a sparse one)
+// has no mean: it makes the metric NaN until MetricsInitializer runs.
 Metric AveragePrecisionAtK(const ClassLabels& labels, const Operand& scores,
                            int64_t k, const MetricOptions& options = {},
                            SourceLoc loc = CallerLoc());

@@ -159,7 +159,7 @@ TEST_F(MetricTest, NumbersAndNamesAreTensorFlows) {
 }
 
 // Sparse labels are those of the dense ones; a class that occurs twice counts
-// once.
+// once, but dense for the average precision.
 TEST_F(MetricTest, SparseLabelsAreSetsOfClasses) {
   const Output scores = Constant(
       Tensor::Of<float>({2, 4}, {0.1f, 0.4f, 0.3f, 0.2f, 0.9f, 0, 0.5f, 0.7f}));
@@ -168,6 +168,10 @@ TEST_F(MetricTest, SparseLabelsAreSetsOfClasses) {
       Constant(Tensor::Vector<int64_t>({1, 3, 2})),
       Constant(Tensor::Vector<int64_t>({2, 2}))};
   const Output twice = Constant(Tensor::Of<int64_t>({2, 2}, {1, 1, 2, 2}));
+  const SparseOutput sparse_twice = {
+      Constant(Tensor::Of<int64_t>({4, 2}, {0, 0, 0, 1, 1, 0, 1, 1})),
+      Constant(Tensor::Vector<int64_t>({1, 1, 2, 2})),
+      Constant(Tensor::Vector<int64_t>({2, 2}))};
   const Output best = ops::TopKV2(scores, 2).indices;  // 1 2 and 0 3.
   const std::vector<std::pair<Metric, double>> metrics = {
       {PrecisionAtK(labels, scores, 2), 1.0 / 4},
@@ -176,7 +180,9 @@ TEST_F(MetricTest, SparseLabelsAreSetsOfClasses) {
       {PrecisionAtTopK(twice, best), 1.0 / 4},
       {RecallAtK(twice, scores, 3), 1},
       {AveragePrecisionAtK(labels, scores, 3), (5.0 / 6 + 1.0 / 3) / 2},
-      {AveragePrecisionAtTopK(labels, best), (0.5 + 0) / 2}};
+      {AveragePrecisionAtTopK(labels, best), (0.5 + 0) / 2},
+      {AveragePrecisionAtTopK(twice, best), (0.5 + 0) / 2},
+      {AveragePrecisionAtTopK(sparse_twice, best), (1.0 + 0) / 2}};
   ASSERT_TRUE(graph_.status().ok()) << graph_.status();
   RunNode(MetricsInitializer());
   for (const auto& [metric, expected] : metrics) {
@@ -283,6 +289,38 @@ TEST_F(MetricTest, ShapesThatDoNotFitAreErrors) {
     EXPECT_EQ(session_.RunTargets({late.update}, {{any, one}}).code(),
               StatusCode::kInvalidArgument);
   }
+}
+
+// Elements are paired by their places, not by their numbers.
+TEST_F(MetricTest, ShapesAreEqualInAStep) {
+  const Tensor wide = Tensor::Of<float>({2, 3}, {1, 0, 1, 1, 0, 0}),
+               tall = Tensor::Of<float>({3, 2}, {1, 0, 1, 1, 0, 0}),
+               flat = Tensor::Vector<float>({1, 0, 1, 1, 0, 0}),
+               column = Tensor::Of<float>({6, 1}, {1, 0, 1, 1, 0, 0});
+  const PartialShape unknown, two(Dims{-1, -1});
+  for (const PartialShape& of_labels : {unknown, two})
+    for (const PartialShape& of_predictions : {unknown, two}) {
+      const Output labels = Placeholder(DType::kFloat, of_labels),
+                   predictions = Placeholder(DType::kFloat, of_predictions);
+      const bool any_rank = !of_labels.rank_known();
+      for (const Metric& m :
+           {Accuracy(labels, predictions),
+            StreamingMeanSquaredError(labels, predictions),
+            Precision(labels, predictions), Auc(labels, predictions)}) {
+        RunNode(MetricsInitializer());
+        const auto run = [&](const Tensor& l, const Tensor& p) {
+          return session_
+              .RunTargets({m.update}, {{labels, l}, {predictions, p}})
+              .code();
+        };
+        EXPECT_EQ(run(wide, wide), StatusCode::kOk);
+        EXPECT_EQ(run(wide, tall), StatusCode::kInvalidArgument);
+        EXPECT_EQ(run(column, wide), StatusCode::kInvalidArgument);
+        if (!any_rank) continue;
+        EXPECT_EQ(run(flat, column), StatusCode::kOk);
+        EXPECT_EQ(run(flat, wide), StatusCode::kInvalidArgument);
+      }
+    }
 }
 
 TEST_F(MetricTest, ClassesOutOfRangeAreErrors) {

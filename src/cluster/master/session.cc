@@ -193,7 +193,8 @@ Status MasterSession::FindThisTask() {
                       t.where.address);
   return InvalidArgument(
       "cluster: expected the server that the session connects to among its "
-      "tasks, got ",
+      "tasks",
+      options_.device_filter().empty() ? "" : " and device filters", ", got ",
       names);
 }
 

@@ -637,6 +637,11 @@ void MasterSteps::Drain() {
   draining_ = true;
 }
 
+bool MasterSteps::idle() {
+  std::lock_guard<std::mutex> lock(mu_);
+  return unconcluded_ == 0;
+}
+
 size_t MasterSteps::num_running() {
   std::lock_guard<std::mutex> lock(mu_);
   return running_.size();

@@ -116,6 +116,8 @@ class MasterSteps {
   void OnTransportDown();
 
   size_t num_running();
+  // No step runs, and all have been answered.
+  bool idle();
   // No step starts from now on: Unavailable. Those that run go on.
   void Drain();
   size_t num_staged();  // Partial runs that have not ended.

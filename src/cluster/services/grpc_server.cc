@@ -56,6 +56,9 @@ class GrpcListener final : public ServerListener {
     port_->Stop();
     services_.reset();  // Waits for its threads, which may use the master.
   }
+  bool HasUnsent() const override {
+    return services_ != nullptr && services_->HasUnsent();
+  }
   std::string target() const override { return kScheme + address_; }
 
  private:

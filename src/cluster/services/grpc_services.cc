@@ -3,6 +3,7 @@
 
 #include <grpcpp/impl/codegen/proto_utils.h>
 
+#include <algorithm>
 #include <deque>
 #include <type_traits>
 #include <utility>
@@ -49,6 +50,7 @@ class ControlServices::OpenCall {
   virtual ~OpenCall() = default;
   // Completes the call with `why`, unless it was answered. Thread-safe.
   virtual void Close(const grpc::Status& why) = 0;
+  virtual bool HasUnsent() { return false; }
 };
 
 void ControlServices::Open(const std::shared_ptr<OpenCall>& call) {
@@ -152,6 +154,10 @@ class ControlServices::StepsCall final
                        GrpcOneEvent::Of([self = shared_from_this()](bool) {}));
     }
     owner_->Forget(shared_from_this());
+  }
+  bool HasUnsent() override {
+    std::lock_guard<std::mutex> lock(mu_);
+    return !closed_ && (writing_ || !out_.empty());
   }
 
  private:
@@ -416,6 +422,12 @@ void ControlServices::Register(GrpcPort* port) {
                [this](std::unique_ptr<GrpcCall> call) {
                  std::make_shared<StepsCall>(this, std::move(call))->Begin();
                });
+}
+
+bool ControlServices::HasUnsent() {
+  std::lock_guard<std::mutex> lock(mu_);
+  return std::any_of(calls_.begin(), calls_.end(),
+                     [](const auto& call) { return call->HasUnsent(); });
 }
 
 void ControlServices::Stop() {

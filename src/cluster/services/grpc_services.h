@@ -42,6 +42,8 @@ class ControlServices {
   // Ends all calls; the ones that still run here have been answered. Called
   // before the port stops.
   void Stop();
+  // Answers to clients' steps wait to be sent.
+  bool HasUnsent();
 
  private:
   class OpenCall;

@@ -34,7 +34,8 @@ HOSTILE(ClustersOfNothing, "LocalCluster::Start LocalCluster::target") {
 
 HOSTILE(TasksOfNothing,
         "TaskServer::Start TaskServer::task TaskServer::target "
-        "TaskServer::Stop") {
+        "TaskServer::Stop TaskServer::Drain TaskServer::idle "
+        "TaskServer::metrics") {
   const auto refused = [](const std::function<void(TaskServerOptions*)>& set) {
     TaskServerOptions options;
     options.cluster = "localhost:0";
@@ -55,6 +56,18 @@ HOSTILE(TasksOfNothing,
   EXPECT_TRUE(refused([](O* o) { o->peer_timeout_ms = -1; }));
   EXPECT_TRUE(refused([](O* o) { o->max_message_mb = INT64_MIN; }));
   EXPECT_TRUE(refused([](O* o) { o->tls_key = "/no/such/file"; }));
+  EXPECT_TRUE(refused([](O* o) { o->metrics = "nowhere"; }));
+  EXPECT_TRUE(refused([](O* o) { o->drain_seconds = NAN; }));
+  TaskServerOptions possible;
+  possible.cluster =
+      absl::StrCat("{\"worker\": [\"127.0.0.1:", FreePorts(1)[0], "\"]}");
+  possible.job = "worker";
+  const auto task = TaskServer::Start(possible);
+  ASSERT_TRUE(task.ok()) << task.status();
+  EXPECT_EQ((*task)->metrics(), "");
+  (*task)->Drain();
+  (*task)->Drain();
+  EXPECT_TRUE((*task)->idle());
 }
 
 }  // namespace

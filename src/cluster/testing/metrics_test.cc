@@ -8,8 +8,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <thread>
+
 #include "absl/strings/str_split.h"
-#include "cluster/services/metrics_server.h"
+#include "cluster/monitoring/metrics_server.h"
 #include "cluster/task_server.h"
 #include "cluster/testing/process_test_util.h"
 #include "sluice/sluice.h"
@@ -19,26 +22,35 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The answer to GET `path`, with its head; "" if nothing listens.
-std::string Get(const std::string& address, const std::string& path) {
+// A connection; -1 if nothing listens.
+int Connect(const std::string& address) {
   const int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in a{};
   a.sin_family = AF_INET;
   a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   a.sin_port = htons(
       static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
+  if (connect(s, reinterpret_cast<sockaddr*>(&a), sizeof(a)) == 0) return s;
+  close(s);
+  return -1;
+}
+
+// The answer to a request, with its head; "" if nothing listens. (The server
+// may close the connection before it has read all.)
+std::string Ask(const std::string& address, const std::string& request) {
+  const int s = Connect(address);
+  if (s < 0) return "";
+  (void)send(s, request.data(), request.size(), MSG_NOSIGNAL);
   std::string answer;
-  if (connect(s, reinterpret_cast<sockaddr*>(&a), sizeof(a)) == 0) {
-    const std::string ask =
-        "GET " + path + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
-    EXPECT_EQ(write(s, ask.data(), ask.size()),
-              static_cast<ssize_t>(ask.size()));
-    char buffer[4096];
-    for (ssize_t n; (n = read(s, buffer, sizeof(buffer))) > 0;)
-      answer.append(buffer, static_cast<size_t>(n));
-  }
+  char buffer[4096];
+  for (ssize_t n; (n = recv(s, buffer, sizeof(buffer), 0)) > 0;)
+    answer.append(buffer, static_cast<size_t>(n));
   close(s);
   return answer;
+}
+std::string Get(const std::string& address, const std::string& path) {
+  return Ask(address, "GET " + path +
+                          " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
 }
 
 // A call of gRPC's health protocol; the status of the service, -1 for an error.
@@ -83,6 +95,7 @@ TEST(MetricsTest, TextHasHelpTypeAndLabelsOfEachFamily) {
   m.status.mutable_counters()->set_steps(7);
   m.status.mutable_counters()->set_failed_steps(1);
   m.status.mutable_counters()->set_started_ns(2'000'000'000);
+  m.status.mutable_counters()->set_cpu_ns(1'234'567'890'000'000);
   const std::string text = MetricsText(m);
   EXPECT_THAT(text, HasSubstr("# TYPE sluice_steps_total counter\n"
                               "sluice_steps_total{job=\"ps\",task=\"3\","
@@ -91,6 +104,8 @@ TEST(MetricsTest, TextHasHelpTypeAndLabelsOfEachFamily) {
                               "outcome=\"failed\"} 1\n"));
   EXPECT_THAT(text,
               HasSubstr("sluice_uptime_seconds{job=\"ps\",task=\"3\"} 3\n"));
+  EXPECT_THAT(text, HasSubstr("sluice_cpu_seconds_total{job=\"ps\",task=\"3\"} "
+                              "1234567.89"));
   // Each sample belongs to the family that was described last.
   std::string family;
   for (const auto line : absl::StrSplit(text, '\n', absl::SkipEmpty())) {
@@ -140,6 +155,31 @@ TEST_F(TaskMonitoringTest, ServesMetricsAndHealthOverHttp) {
   const std::string address = task_->metrics();
   task_->Stop();
   EXPECT_EQ(Get(address, "/metrics"), "");
+}
+
+TEST_F(TaskMonitoringTest, SlowAndLargeRequestsDoNotHoldTheTask) {
+  ASSERT_NE(task_, nullptr);
+  const std::string large(1 << 20, 'x');
+  EXPECT_THAT(Ask(task_->metrics(),
+                  "POST /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
+                  "Content-Length: 1048576\r\n\r\n" +
+                      large),
+              HasSubstr(" 413 "));
+  const int slow = Connect(task_->metrics());
+  ASSERT_GE(slow, 0);
+  std::atomic<bool> stopped{false};
+  std::thread drips([&] {
+    ASSERT_EQ(send(slow, "GET /m", 6, MSG_NOSIGNAL), 6);
+    while (!stopped) {
+      (void)send(slow, "x", 1, MSG_NOSIGNAL);
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  task_->Stop();
+  stopped = true;
+  drips.join();
+  close(slow);
 }
 
 TEST_F(TaskMonitoringTest, AnswersGrpcHealthChecks) {

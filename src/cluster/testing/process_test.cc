@@ -684,5 +684,37 @@ TEST_F(ProcessTest, AddressInUseIsAnError) {
   EXPECT_FALSE(open.ok());
 }
 
+// A step that runs when its task is asked to end returns what it fetches, also
+// if that takes a while to send.
+TEST_F(ProcessTest, SigtermLetsAStepAndItsResultsEnd) {
+  Spawn("ps");
+  Spawn("worker");
+  Output result;
+  {
+    DeviceScope on("/job:ps/task:0");
+    const auto [i, x] = While(
+        std::tuple(Output(Constant(int32_t{0})),
+                   Output(ops::Fill({256, 256}, 0.01f))),
+        [](Output n, Output) { return n < 600; },
+        [](Output n, Output y) {
+          return std::tuple(Output(n + 1),
+                            Output(ops::Tanh(ops::MatMul(y, y))));
+        });
+    result = ops::Fill(Constant(Tensor::Vector<int32_t>({10'000'000})),
+                       ops::Sum(x, {0, 1}));
+  }
+  Session session(target(), graph_);
+  ASSERT_TRUE(session.Run(BothTasks(Constant(1.0f))).ok());
+  Result<Tensor> fetched = NotFound("");
+  std::thread step([&] { fetched = session.Run(result); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  Signal("ps", SIGTERM);
+  step.join();
+  ASSERT_TRUE(fetched.ok()) << fetched.status();
+  EXPECT_EQ(fetched->num_elements(), 10'000'000);
+  EXPECT_TRUE(
+      Soon([&] { return !session.Run(BothTasks(Constant(1.0f))).ok(); }));
+}
+
 }  // namespace
 }  // namespace sluice

@@ -281,6 +281,73 @@ TEST_P(LostServerTest, IsRestoredFromTheCheckpoint) {
 }
 INSTANTIATE_TEST_SUITE_P(Each, LostServerTest, ::testing::Values(0, 1));
 
+// One process adds gradients of several workers, one after the other.
+class GradientsOfReplicasTest : public ::testing::Test {
+ protected:
+  GradientsOfReplicasTest() : use_(graph_) {
+    gradient_ = Placeholder<float>({});
+    VarOptions counter;
+    counter.trainable = false;
+    step_ = Var(Constant(Tensor::Scalar<int64_t>(0)), "step", counter);
+    dense_ = Var(Constant(0.0f), "dense");
+    rows_ = Var(Zeros({3, 1}), "rows");
+    train_ = replicas_.ApplyGradients(
+        {{Gradient(gradient_), dense_},
+         {Gradient::Slices(Constant(Tensor::Vector<int32_t>({1})),
+                           ops::Reshape(gradient_, {1, 1}), Output()),
+          rows_}},
+        {.global_step = step_});
+    put_ = replicas_.PutTokens(10);
+    session_ = std::make_unique<Session>(graph_);
+    Run(GlobalVariablesInitializer());
+    Run(VariablesInitializer(VariablesIn(kLocalVariables)));
+    Run(replicas_.chief_init());
+  }
+  void Run(Node* node, float gradient = 0) {
+    const Status s =
+        session_->RunTargets({node}, {{gradient_, Tensor::Scalar(gradient)}});
+    ASSERT_TRUE(s.ok()) << s;
+  }
+  void ExpectValues(float dense, float row) {
+    const auto out = session_->Run({}, {dense_, rows_});
+    ASSERT_TRUE(out.ok()) << out.status();
+    EXPECT_EQ((*out)[0].scalar<float>(), dense);
+    EXPECT_EQ((*out)[1].flat<float>()[1], row);
+    EXPECT_EQ((*out)[1].flat<float>()[0], 0);
+  }
+
+  Graph graph_;
+  const WithGraph use_;
+  GradientDescentOptimizer sgd_{1};
+  SyncReplicas replicas_{sgd_, {.replicas = 3, .to_aggregate = 2}};
+  Output gradient_;
+  Var step_, dense_, rows_;
+  Node *train_ = nullptr, *put_ = nullptr;
+  std::unique_ptr<Session> session_;
+};
+
+TEST_F(GradientsOfReplicasTest, MeansAreOverAllThatHaveCome) {
+  Run(put_);
+  for (const float g : {1.0f, 2.0f, 3.0f}) Run(train_, g);
+  Run(replicas_.update());
+  ExpectValues(-2, -2);
+}
+
+TEST_F(GradientsOfReplicasTest, LabelsOfOtherStepsAreDropped) {
+  Run(put_);
+  for (const float g : {1.0f, 1.0f}) Run(train_, g);
+  Run(replicas_.update());  // Step 1.
+  Run(put_);
+  Run(replicas_.local_step().Assign(0));
+  Run(train_, 1000);  // Of the step before. Then the local step is 1.
+  // As if the variables had been restored after the label was taken.
+  Run(replicas_.local_step().Assign(5));
+  Run(train_, 1000);
+  for (const float g : {1.0f, 1.0f}) Run(train_, g);
+  Run(replicas_.update());
+  ExpectValues(-2, -2);
+}
+
 // Each worker adds its number, from 1, to a variable of its own.
 TEST(PeriodicAveragingTest, WorkersGoOnWithTheMeanOfTheirValues) {
   TestCluster cluster({{"ps", 2}, {"worker", 3}});

@@ -121,6 +121,9 @@ class Transport {
   // True if a handler may run for long, because another thread then takes over.
   virtual bool HandlersMayTakeLong() const { return false; }
 
+  // Messages that were accepted wait to be sent.
+  virtual bool HasUnsent() const { return false; }
+
   virtual TransportStats stats() const = 0;
 };
 

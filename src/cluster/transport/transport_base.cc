@@ -475,6 +475,12 @@ Status TransportBase::SendControl(PeerId to, uint8_t kind,
   return link->SendControl(kind, bytes);
 }
 
+bool TransportBase::HasUnsent() const {
+  const std::vector<std::shared_ptr<Link>> links = LiveLinks();
+  return std::any_of(links.begin(), links.end(),
+                     [](const auto& link) { return link->HasUnsent(); });
+}
+
 TransportStats TransportBase::stats() const {
   const auto get = [](const std::atomic<int64_t>& v) {
     return v.load(std::memory_order_relaxed);

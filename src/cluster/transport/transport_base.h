@@ -46,6 +46,8 @@ class Link : public std::enable_shared_from_this<Link> {
   // Flushes queued messages to the network; called before a live link is
   // closed.
   virtual void SendAll() {}
+  // Messages wait to be sent.
+  virtual bool HasUnsent() { return false; }
   // Closes the connection; a live peer notices at once. Called once, on any
   // thread; nothing is delivered afterwards.
   virtual void Close() = 0;
@@ -86,6 +88,7 @@ class TransportBase : public Transport {
   Status SendTokens(PeerId to, uint64_t step, uint32_t partition,
                     std::span<TokenMessage> batch) final;
   Status SendControl(PeerId to, uint8_t kind, std::string_view bytes) final;
+  bool HasUnsent() const final;
   TransportStats stats() const final;
 
   // ---- For links.

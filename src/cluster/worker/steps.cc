@@ -533,6 +533,11 @@ void WorkerSteps::OnPeerLost(PeerId peer, const Status& why) {
   for (const uint64_t run : runs) Cancel(run, why);
 }
 
+bool WorkerSteps::idle() {
+  std::lock_guard<std::mutex> lock(mu_);
+  return unconcluded_ == 0;
+}
+
 size_t WorkerSteps::num_running() {
   std::lock_guard<std::mutex> lock(mu_);
   return running_.size();

@@ -119,6 +119,8 @@ class WorkerSteps {
   void Forget(uint64_t run);
 
   size_t num_running();
+  // No step runs, and the outcomes of all have been reported.
+  bool idle();
   size_t early_bytes();
   StepCounters counters();
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/hidden_attributes.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "ops/common/elements.h"
@@ -23,13 +24,16 @@ struct AccumulatorOptions {
   explicit AccumulatorOptions(const Node& n)
       : type(n.TypeAttr("dtype")),
         shape(n.AttrOr<PartialShape>("shape", PartialShape())),
-        mean(n.AttrOr<std::string>("reduction_type", "MEAN") == "MEAN") {}
+        mean(n.AttrOr<std::string>("reduction_type", "MEAN") == "MEAN"),
+        for_replicas(n.BoolAttr(kReplicasAccumulatorAttr)) {}
   bool operator==(const AccumulatorOptions& o) const {
-    return type == o.type && shape == o.shape && mean == o.mean;
+    return type == o.type && shape == o.shape && mean == o.mean &&
+           for_replicas == o.for_replicas;
   }
   DType type;
   PartialShape shape;
   bool mean;  // Else the sum.
+  bool for_replicas;
 };
 
 // Calls f(array::Tag<T>()) with the type of gradients; false for types without
@@ -110,12 +114,13 @@ class Accumulator : public Shared {
   }
 
  protected:
-  // Calls add() unless the gradient is of an earlier step.
+  // Calls add() unless the gradient is of an earlier step (for replicas, of
+  // another one: a later one is from before the variables were restored).
   template <typename Add>
   Status Apply(int64_t step, Add&& add) {
     Status status;
     Update([&](Ended*) {
-      if (step < step_) return;
+      if (step < step_ || (options_.for_replicas && step > step_)) return;
       status = add();
       if (status.ok()) ++count_;
     });
@@ -321,7 +326,7 @@ class SparseAccumulator final : public Accumulator {
       DivideGradient(options_.type,
                      array::At(options_.type, values_.raw(),
                                static_cast<int64_t>(r) * row),
-                     row, counts_[r]);
+                     row, options_.for_replicas ? count_ : counts_[r]);
     ctx->set_output(0, std::move(indices));
     ctx->set_output(1, std::exchange(values_, Tensor()));
     ctx->set_output(2, std::move(shape));

@@ -4,6 +4,7 @@ import collections
 import os
 import time
 
+from sluice import _core
 from sluice.compat import logging
 from sluice.framework import graph as graphs, graph_io, meta_graph, protos
 from sluice.summary import writer
@@ -106,7 +107,7 @@ class CheckpointSaverHook(SessionRunHook):
         if self._save_graph_def:
             graph = graphs.get_default_graph()
             definition = graph.as_graph_def(add_shapes=True)
-            os.makedirs(self._dir, exist_ok=True)
+            os.makedirs(_core.local_path(self._dir), exist_ok=True)
             graph_io.write_graph(definition, self._dir, "graph.pbtxt")
             saver = self._get_saver()
             self._writer.add_graph(graph)
@@ -487,7 +488,7 @@ class ProfilerHook(SessionRunHook):
             self._timer.update_last_triggered_step(step)
             metadata = run_values.run_metadata
             path = os.path.join(self._output_dir, f"timeline-{step}.json")
-            with open(path, "w") as f:
+            with open(_core.local_path(path), "w") as f:
                 f.write(metadata.chrome_trace)
             self._writer.add_run_metadata(metadata, f"step_{step}", step)
         self._next_step = step + 1

@@ -218,7 +218,8 @@ def auc(labels, predictions, weights=None, num_thresholds=200,
     return _build(_core.metric_auc, "auc", [labels, predictions], weights,
                   metrics_collections, updates_collections, name,
                   curve == "ROC", _SUMMATIONS.index(summation_method),
-                  num_thresholds, list(thresholds or []))
+                  num_thresholds,
+                  [] if thresholds is None else list(thresholds))
 
 
 def sensitivity_at_specificity(labels, predictions, specificity, weights=None,

@@ -494,6 +494,13 @@ void GrpcLink::OnWritten(GrpcStream* stream) {
   Flush();
 }
 
+bool GrpcLink::HasUnsent() {
+  std::lock_guard<std::mutex> lock(mu_);
+  if (closed_) return false;
+  return (writing_ && out_ != nullptr) || !writer_.empty() ||
+         !frames_.empty() || !bodies_.empty();
+}
+
 void GrpcLink::Flush() {
   if (writer_.bytes() > kFrameBytes) frames_.push_back(writer_.Take());
   if (writing_ || closed_ || out_ == nullptr) return;

@@ -104,6 +104,7 @@ class GrpcLink final : public Link {
                     std::span<TokenMessage> batch) override;
   Status SendControl(uint8_t kind, std::string_view bytes) override;
   void SendHeartbeat() override;
+  bool HasUnsent() override;
   void Close() override;
 
   // Attaches a call from the peer. False if the link has one already.

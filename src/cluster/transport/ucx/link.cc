@@ -111,6 +111,16 @@ void UcxLink::SendHeartbeat() {
   transport_->SendQueued(std::static_pointer_cast<UcxLink>(shared_from_this()));
 }
 
+bool UcxLink::HasUnsent() {
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    if (closed_) return false;
+    if (!writer_.empty() || !frames_.empty()) return true;
+  }
+  std::lock_guard<std::mutex> lock(transport_->worker_mu_);
+  return under_way_ > 0;
+}
+
 void UcxLink::SendAll() {
   std::lock_guard<std::mutex> lock(transport_->worker_mu_);
   transport_->FlushLink(this, SIZE_MAX);

@@ -56,6 +56,7 @@ class UcxLink final : public Link {
   Status SendControl(uint8_t kind, std::string_view bytes) override;
   void SendHeartbeat() override;
   void SendAll() override;
+  bool HasUnsent() override;
   void Close() override;
 
  private:

@@ -1,10 +1,14 @@
-#include "cluster/services/metrics_server.h"
+#include "cluster/monitoring/metrics_server.h"
 
+#include <memory>
+#include <mutex>
 #include <thread>
+#include <type_traits>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "cluster/common/cluster.h"
 #include "graph/device_name.h"
 
@@ -34,7 +38,11 @@ class MetricsWriter {
   template <typename T>
   void Sample(const char* name, T value, const char* label = nullptr) {
     absl::StrAppend(&text_, name, "{", labels_, label == nullptr ? "" : ",",
-                    label == nullptr ? "" : label, "} ", value, "\n");
+                    label == nullptr ? "" : label, "} ");
+    if constexpr (std::is_floating_point_v<T>)
+      absl::StrAppendFormat(&text_, "%.17g\n", value);
+    else
+      absl::StrAppend(&text_, value, "\n");
   }
   template <typename T>
   void One(const char* name, const char* type, const char* help, T value) {
@@ -93,12 +101,20 @@ std::string MetricsText(const TaskMetrics& metrics) {
 
 #ifdef SLUICE_HAVE_HTTPLIB
 
-class MetricsServer::Impl {
+// The server's threads end when their clients do, which may be late: a slow one
+// must not hold up the end of the task.
+class MetricsServer::Impl : public std::enable_shared_from_this<Impl> {
  public:
   explicit Impl(std::function<TaskMetrics()> read) : read_(std::move(read)) {}
-  ~Impl() {
+
+  // `read` is not called any more, and nobody is accepted.
+  void Stop() {
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      read_ = nullptr;
+    }
     http_.stop();
-    if (serving_.joinable()) serving_.join();
+    if (serving_.joinable()) serving_.detach();
   }
 
   // Returns the port.
@@ -109,17 +125,18 @@ class MetricsServer::Impl {
       setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
     });
     // (Few connections are expected, and idle ones are closed soon.)
-    http_.new_task_queue = [] { return new httplib::ThreadPool(2); };
+    http_.new_task_queue = [] { return new httplib::ThreadPool(8); };
     http_.set_keep_alive_timeout(2);
     http_.set_read_timeout(2);
+    http_.set_payload_max_length(1024);
     http_.Get("/metrics",
               [this](const httplib::Request&, httplib::Response& r) {
-                r.set_content(MetricsText(read_()),
+                r.set_content(MetricsText(Read()),
                               "text/plain; version=0.0.4; charset=utf-8");
               });
     http_.Get("/healthz",
               [this](const httplib::Request&, httplib::Response& r) {
-                const bool draining = read_().draining;
+                const bool draining = Read().draining;
                 r.status = draining ? 503 : 200;
                 r.set_content(draining ? "draining\n" : "ok\n", "text/plain");
               });
@@ -129,14 +146,21 @@ class MetricsServer::Impl {
       port = -1;
     if (port < 0)
       return Unavailable("expected a free port of this machine, got none");
-    serving_ = std::thread([this] { http_.listen_after_bind(); });
+    serving_ = std::thread(
+        [self = shared_from_this()] { self->http_.listen_after_bind(); });
     // (A stop before it listens would be lost.)
     while (!http_.is_running()) std::this_thread::yield();
     return port;
   }
 
  private:
-  const std::function<TaskMetrics()> read_;
+  TaskMetrics Read() {
+    std::lock_guard<std::mutex> lock(mu_);
+    return read_ == nullptr ? TaskMetrics{{}, true} : read_();
+  }
+
+  std::mutex mu_;
+  std::function<TaskMetrics()> read_;  // GUARDED_BY(mu_); null once stopped.
   httplib::Server http_;
   std::thread serving_;
 };
@@ -146,6 +170,7 @@ class MetricsServer::Impl {
 class MetricsServer::Impl {
  public:
   explicit Impl(std::function<TaskMetrics()>) {}
+  void Stop() {}
   Result<int> Listen(const std::string&, int) {
     return Unimplemented(
         "expected a build with cpp-httplib, got one without it");
@@ -155,7 +180,9 @@ class MetricsServer::Impl {
 #endif  // SLUICE_HAVE_HTTPLIB
 
 MetricsServer::MetricsServer() = default;
-MetricsServer::~MetricsServer() = default;
+MetricsServer::~MetricsServer() {
+  if (impl_ != nullptr) impl_->Stop();
+}
 
 Result<std::unique_ptr<MetricsServer>> MetricsServer::Start(
     const std::string& address, std::function<TaskMetrics()> read) {
@@ -168,7 +195,7 @@ Result<std::unique_ptr<MetricsServer>> MetricsServer::Start(
   std::string host = address.substr(0, colon);
   if (host.starts_with('[')) host = host.substr(1, host.size() - 2);
   std::unique_ptr<MetricsServer> server(new MetricsServer);
-  server->impl_ = std::make_unique<Impl>(std::move(read));
+  server->impl_ = std::make_shared<Impl>(std::move(read));
   Result<int> bound = server->impl_->Listen(host, port);
   if (!bound.ok())
     return Annotate(bound.status(), absl::StrCat("metrics at ", address));

@@ -1,6 +1,6 @@
 // MetricsServer: a task's counters over HTTP, for monitoring systems.
-#ifndef SLUICE_CLUSTER_SERVICES_METRICS_SERVER_H_
-#define SLUICE_CLUSTER_SERVICES_METRICS_SERVER_H_
+#ifndef SLUICE_CLUSTER_MONITORING_METRICS_SERVER_H_
+#define SLUICE_CLUSTER_MONITORING_METRICS_SERVER_H_
 
 #include <functional>
 #include <memory>
@@ -38,10 +38,10 @@ class MetricsServer {
  private:
   class Impl;
   MetricsServer();
-  std::unique_ptr<Impl> impl_;
+  std::shared_ptr<Impl> impl_;
   std::string address_;
 };
 
 }  // namespace sluice
 
-#endif  // SLUICE_CLUSTER_SERVICES_METRICS_SERVER_H_
+#endif  // SLUICE_CLUSTER_MONITORING_METRICS_SERVER_H_
