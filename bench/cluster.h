@@ -45,8 +45,8 @@ class Cluster {
  public:
   static Result<std::unique_ptr<Cluster>> Start(
       const std::vector<std::pair<std::string, int>>& jobs,
-      const std::string& transport) {
-    std::unique_ptr<Cluster> c(new Cluster(transport));
+      const std::string& transport, int peer_timeout_ms = 60'000) {
+    std::unique_ptr<Cluster> c(new Cluster(transport, peer_timeout_ms));
     char path[] = "/tmp/sluice-bench-XXXXXX";
     const int fd = mkstemp(path);
     if (fd < 0)
@@ -87,7 +87,11 @@ class Cluster {
   }
 
  private:
-  explicit Cluster(std::string transport) : transport_(std::move(transport)) {}
+  // (With far more processes than cores, one may wait long to be scheduled:
+  // hence the long timeout by default.)
+  Cluster(std::string transport, int peer_timeout_ms)
+      : transport_(std::move(transport)),
+        peer_timeout_ms_(std::to_string(peer_timeout_ms)) {}
 
   Status Spawn(const std::string& job, int task) {
     const std::string number = std::to_string(task);
@@ -99,17 +103,15 @@ class Cluster {
       dup2(null, 2);
       execl("/proc/self/exe", "sluice", "worker", "--cluster", file_.c_str(),
             "--job", job.c_str(), "--task", number.c_str(), "--transport",
-            transport_.c_str(),
-            // (With far more processes than cores, one may wait long to be
-            // scheduled.)
-            "--peer-timeout-ms", "60000", "--allow-host-access", nullptr);
+            transport_.c_str(), "--peer-timeout-ms", peer_timeout_ms_.c_str(),
+            "--allow-host-access", nullptr);
       _exit(127);
     }
     pids_[{job, task}] = pid;
     return OkStatus();
   }
 
-  const std::string transport_;
+  const std::string transport_, peer_timeout_ms_;
   std::string file_;
   std::map<std::pair<std::string, int>, std::string> targets_;
   std::map<std::pair<std::string, int>, pid_t> pids_;

@@ -73,7 +73,8 @@ Status TrainOn(const Cluster& cluster, const std::string& folder,
 
 Result<Standstills> Measure() {
   SLUICE_ASSIGN_OR_RETURN(auto cluster,
-                          Cluster::Start({{"ps", 2}, {"worker", 1}}, "grpc"));
+                          Cluster::Start({{"ps", 2}, {"worker", 1}}, "grpc",
+                                         /*peer_timeout_ms=*/5000));
   const std::string folder = (std::filesystem::temp_directory_path() /
                               absl::StrCat("sluice-recovery-", getpid()))
                                  .string();
@@ -84,6 +85,12 @@ Result<Standstills> Measure() {
   const absl::Cleanup leave = [&trains] {
     if (trains.joinable()) trains.detach();
   };
+  const auto trained = [] {
+    std::lock_guard<std::mutex> lock(progress.mu);
+    return progress.steps > 0;
+  };
+  for (int i = 0; i < 3000 && !trained(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   Standstills result;
   const auto ms = [](Clock::duration d) {
     return std::chrono::duration<double, std::milli>(d).count();

@@ -551,7 +551,7 @@ HOSTILE(Constraints,
     const Var v = GetVariable("w", {2});
     const Output outside = Constant(Tensor::Vector<float>({1, 2}));
     ExpectRefused(SetConstraint(v, [&](Output w) { return w + outside; }),
-                  "uses only its argument");
+                  "got one of another graph");
     ExpectRefused(SetConstraint(Var(), NonNegative()), "no variable");
     ExpectRefused(SetConstraint(v, nullptr), "no constraint");
     EXPECT_FALSE(HasConstraint(Var()));

@@ -5,6 +5,7 @@ import glob
 import os
 import shutil
 
+from sluice import _core
 from sluice.framework import errors
 from sluice.compat import as_bytes, as_str_any
 
@@ -32,7 +33,8 @@ class _translated:
 
 
 def _path(name):
-    return os.fspath(name) if hasattr(name, "__fspath__") else as_str_any(name)
+    name = os.fspath(name) if hasattr(name, "__fspath__") else as_str_any(name)
+    return _core.local_path(name) if isinstance(name, str) else name
 
 
 class GFile:

@@ -399,7 +399,7 @@ TEST_F(LayersTest, ErrorsNameTheLayerTheRuleAndTheLine) {
          return BatchNorm(
              x, true, {.renorm = RenormOptions{.min_r = 2.0, .max_r = 1.0}});
        }},
-      {"expected one that uses only its argument, got one that uses",
+      {"constraint of variable 'dense/kernel'",
        [&] {
          return Dense(x, 3, {.kernel_constraint = [&](Output w) {
                         return w * ops::Sum(x, {0, 1});

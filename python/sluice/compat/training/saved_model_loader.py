@@ -7,12 +7,13 @@ from sluice.compat.training import saved_model as names
 from sluice.framework import errors, meta_graph, protos
 from sluice.framework import graph as graphs
 from sluice.ops import variables
+from sluice.training.checkpoints import local_path
 from sluice.training.saver import Saver, import_meta_graph
 
 
 def _text(path):
     path = os.fspath(path)
-    return path.decode() if isinstance(path, bytes) else path
+    return local_path(path.decode() if isinstance(path, bytes) else path)
 
 
 def parse_saved_model(export_dir):

@@ -12,6 +12,7 @@ from sluice.framework import (
 from sluice.ops import control_flow, tables, variables
 from sluice.summary import summary_ops, writer
 from sluice.training import global_step as global_steps
+from sluice.training.checkpoints import local_path
 from sluice.training.coordinator import Coordinator, LooperThread
 from sluice.training.saver import Saver
 
@@ -181,7 +182,7 @@ class Supervisor:
 
     def _write_graph(self):
         if self._logdir:
-            os.makedirs(self._logdir, exist_ok=True)
+            os.makedirs(local_path(self._logdir), exist_ok=True)
             graph_io.write_graph(self._graph.as_graph_def(add_shapes=True),
                                  self._logdir, "graph.pbtxt")
         if self.summary_writer is not None and not self._graph_written:
