@@ -55,6 +55,7 @@ NOT_RUN = {
     "GOMP_SPINCOUNT=1000 ./my_program": "is a program of the reader's",
     "bench/checkpoint_peers.py": "needs TensorFlow",
     "bench/input_peers.py": "needs TensorFlow",
+    "bench/replicas_peers.py": "needs TensorFlow",
     "bench/training_peers.py": "needs TensorFlow",
     "bench/net_peers.py": "needs PyTorch and TensorFlow",
     "bench/op_peers.py": "needs PyTorch and TensorFlow",
