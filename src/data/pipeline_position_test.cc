@@ -61,13 +61,6 @@ const Pipeline kPipelines[] = {
      }},
     {"EpochsThatEndEarly",
      [] { return Dataset::Range(9).Shuffle(4, 2).Take(5).Repeat(4); }},
-    {"EpochsOfDifferentLengths",
-     [] {
-       return Dataset::Range(12)
-           .Shuffle(4, 5)
-           .TakeWhile([](Output x) { return x < int64_t{9}; })
-           .Repeat(6);
-     }},
     {"InterleavedInTurn",
      [] {
        return Dataset::Range(5)
