@@ -5,6 +5,7 @@
 #include "client/control/control_flow.h"
 #include "client/operators.h"
 #include "data/pipeline_position.h"
+#include "graph/hidden_attributes.h"
 #include "sluice/ops.h"
 
 namespace sluice::internal {
@@ -194,7 +195,7 @@ Queue PipelineBuilder::OwnQueue(const Element& like,
                          : Queue::Fifo(ComponentsOf(like), q, loc);
   if (made.handle().valid()) {
     CurrentGraph().SetAttr(
-        made.handle().node, "_pipeline",
+        made.handle().node, kPipelineAttr,
         prefix_.substr(0, prefix_.find_last_not_of('/') + 1));
     own_queues_.push_back(made);
   }

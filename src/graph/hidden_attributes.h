@@ -42,6 +42,10 @@ inline constexpr const char* kSwapMemoryAttr = "_swap_memory";
 // that do not have the row.
 inline constexpr const char* kReplicasAccumulatorAttr = "_for_replicas";
 
+// string, on a queue: the pipeline whose start fills it. Taking from it before
+// that is an error.
+inline constexpr const char* kPipelineAttr = "_pipeline";
+
 // Those of the above that name another node of the same graph or function, or
 // one of its outputs ("node:1"). Code that renames nodes renames these too.
 inline constexpr const char* kNamingAttrs[] = {kLoopFamilyAttr, kLastWriteAttr,

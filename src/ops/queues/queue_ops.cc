@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_join.h"
+#include "graph/hidden_attributes.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "ops/common/elements.h"
@@ -79,7 +80,7 @@ class MakeQueueKernel {
     options_.min_after_dequeue = n.AttrOr<int64_t>("min_after_dequeue", 0);
     options_.seed = n.AttrOr<int64_t>("seed", 0);
     options_.seed2 = n.AttrOr<int64_t>("seed2", 0);
-    options_.pipeline = n.AttrOr<std::string>("_pipeline", "");
+    options_.pipeline = n.AttrOr<std::string>(kPipelineAttr, "");
   }
   Status Run(KernelContext& ctx) {
     SLUICE_ASSIGN_OR_RETURN(
