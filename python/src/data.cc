@@ -64,7 +64,7 @@ std::vector<Output> Position(const DatasetIterator& iterator) {
   const Building here(g);
   const SavedPosition position = iterator.position();
   std::vector<Output> values = {position.taken.Read(UserLine()),
-                                position.epoch_elements.Read(UserLine())};
+                                position.epochs.Read(UserLine())};
   CheckBuilt(g);
   return values;
 }
@@ -85,7 +85,7 @@ Node* RestorePosition(const DatasetIterator& iterator,
   const SavedPosition position = iterator.position();
   Node* const restored =
       Group({position.taken.Assign(values.at(0), UserLine()),
-             position.epoch_elements.Assign(values.at(1), UserLine())},
+             position.epochs.Assign(values.at(1), UserLine())},
             "restore", UserLine());
   CheckBuilt(g);
   return restored;

@@ -115,7 +115,7 @@ struct BatchOptions {
 
 struct IteratorOptions {
   // The position is a variable of the graph, "<name>/position", beside
-  // "<name>/epoch_elements", which savers save and initialisers set to the
+  // "<name>/epochs", which savers save and initialisers set to the
   // beginning. A pipeline that starts goes on from there, with the elements
   // that follow, exactly: so a training run that goes on from a checkpoint sees
   // the data of one that was never stopped.

@@ -51,9 +51,10 @@ struct SavedPosition {
   // How many elements were taken: an int64 scalar. What the last Batch has
   // stacked counts as so many elements as its size.
   Var taken;
-  // How many elements an epoch has (an int64 scalar; 0: not known yet, -1: they
-  // differ), where whole epochs need not be made again.
-  Var epoch_elements;
+  // Where whole epochs need not be made again: an int64 vector of how many
+  // elements an epoch has (0: not known yet, -1: they differ), and of how many
+  // epochs have ended.
+  Var epochs;
   Node* rewind = nullptr;  // Sets both to the beginning.
   // For DatasetIterator: what runs before each start, and by how much an
   // element increases `taken`.

@@ -27,6 +27,11 @@ Var Counter(const char* name, const char* collection, SourceLoc loc) {
              {.trainable = false, .collections = {collection}}, loc);
 }
 
+// The value of PipelinePosition::epochs_.
+Output EpochsValue(const Output& elements, const Output& ended, SourceLoc loc) {
+  return ops::Pack({elements, ended}, {}, loc);
+}
+
 }  // namespace
 
 // The elements of a dataset after those that were taken.
@@ -56,7 +61,7 @@ class PipelinePosition::FromEpoch final : public Derived {
         count_(epochs.count),
         first_epoch_(position.first_epoch_),
         left_out_(position.left_out_),
-        epoch_elements_(position.epoch_elements_) {}
+        epochs_(position.epochs_) {}
   Flow Fold(PipelineBuilder& p, Flow flow, const Step& step) const override {
     const int64_t outer_epochs = std::exchange(p.epochs, count_);
     const int64_t outer_runs = std::exchange(p.runs_per_epoch, 1);
@@ -69,7 +74,7 @@ class PipelinePosition::FromEpoch final : public Derived {
     const Output at_begin = flow.slots.back();
     PipelineBuilder::LoopState end = p.Loop(
         {{first_epoch_.Read(loc_), Constant(true), at_begin,
-          epoch_elements_.Read(loc_)},
+          ops::Unpack(epochs_.Read(loc_), 2, {}, loc_)[0]},
          std::move(flow)},
         1,
         [&](const std::vector<Output>& vars) {
@@ -91,12 +96,13 @@ class PipelinePosition::FromEpoch final : public Derived {
               ops::SelectV2(ops::LogicalOr(ops::Equal(elements, int64_t{0}),
                                            ops::Equal(elements, now)),
                             now, int64_t{-1}, {}, loc_);
-          seen = After(seen, epoch_elements_.Assign(known, loc_));
+          const Output ended = s.vars[kEpoch] + 1;
+          seen = After(seen,
+                       epochs_.Assign(EpochsValue(known, ended, loc_), loc_));
           Push(&s.flow, {seen});
           // (An empty dataset is not repeated for ever.)
           return PipelineBuilder::LoopState{
-              {s.vars[kEpoch] + 1, now > int64_t{0}, seen, known},
-              std::move(s.flow)};
+              {ended, now > int64_t{0}, seen, known}, std::move(s.flow)};
         },
         loc_);
     Pop(&end.flow);
@@ -115,20 +121,22 @@ class PipelinePosition::FromEpoch final : public Derived {
     return Cond(
         longer,
         [&] {
-          return After(seen,
-                       epoch_elements_.Assign(Constant(int64_t{-1}), loc_));
+          const Output differ =
+              EpochsValue(Constant(int64_t{-1}), Constant(int64_t{0}), loc_);
+          return After(seen, epochs_.Assign(differ, loc_));
         },
         [&] { return ops::Identity(seen, {}, loc_); }, "if_longer", loc_);
   }
 
   const int64_t count_;
-  const Var first_epoch_, left_out_, epoch_elements_;
+  const Var first_epoch_, left_out_, epochs_;
 };
 
 PipelinePosition::PipelinePosition(SourceLoc loc)
     : loc_(loc),
       taken_(Counter("position", kGlobalVariables, loc)),
-      epoch_elements_(Counter("epoch_elements", kGlobalVariables, loc)),
+      epochs_(Constant(Tensor::Vector<int64_t>({0, 0})), "epochs",
+              {.trainable = false, .collections = {kGlobalVariables}}, loc),
       first_epoch_(Counter("first_epoch", kLocalVariables, loc)),
       left_out_(Counter("left_out", kLocalVariables, loc)) {}
 
@@ -171,19 +179,26 @@ Node* PipelinePosition::AtMost(const Output& value, int64_t most,
 SavedPosition PipelinePosition::Saved() const {
   SavedPosition saved;
   saved.taken = taken_;
-  saved.epoch_elements = epoch_elements_;
+  saved.epochs = epochs_;
   saved.elements = elements_;
   // (A checkpoint may hold anything.)
   const Output taken = ops::Maximum(taken_.Read(loc_), int64_t{0}, {}, loc_);
   Output epoch = Constant(int64_t{0}), left_out = taken;
   if (has_epochs_) {
-    const Output elements = epoch_elements_.Read(loc_);
-    epoch = ops::SelectV2(
-        elements > int64_t{0},
-        ops::FloorDiv(taken, ops::Maximum(elements, int64_t{1}, {}, loc_), {},
-                      loc_),
-        int64_t{0}, {}, loc_);
-    left_out = taken - epoch * elements;
+    const std::vector<Output> epochs =
+        ops::Unpack(epochs_.Read(loc_), 2, {}, loc_);
+    const Output per_epoch = ops::Maximum(epochs[0], int64_t{1}, {}, loc_);
+    const Output whole = ops::FloorDiv(taken, per_epoch, {}, loc_);
+    // (The last epoch that was taken from may have more elements than those
+    // before it, unless its end was seen.)
+    const Output may_go_on =
+        ops::LogicalAnd(ops::Equal(whole * per_epoch, taken, {}, loc_),
+                        epochs[1] < whole, {}, loc_);
+    const Output last = ops::SelectV2(may_go_on, whole - 1, whole, {}, loc_);
+    epoch = ops::SelectV2(epochs[0] > int64_t{0},
+                          ops::Maximum(last, int64_t{0}, {}, loc_), int64_t{0},
+                          {}, loc_);
+    left_out = taken - epoch * per_epoch;
   }
   std::vector<Node*> checks = {
       AtMost(left_out, kMostElements, "elements to make again")};
@@ -198,7 +213,8 @@ SavedPosition PipelinePosition::Saved() const {
   }
   const Operand none(Constant(int64_t{0}));
   saved.rewind =
-      Group({taken_.Assign(none, loc_), epoch_elements_.Assign(none, loc_)},
+      Group({taken_.Assign(none, loc_),
+             epochs_.Assign(Constant(Tensor::Vector<int64_t>({0, 0})), loc_)},
             "rewind", loc_);
   return saved;
 }

@@ -17,7 +17,9 @@ namespace sluice::internal {
 // one, from which the rest is made by grouping. If that dataset repeats
 // another, whole epochs are not made again; for this the number of elements of
 // an epoch is saved too, once it is known: the epochs have the same, or else
-// everything is made again. Lives on the stack of MakeIterator.
+// everything is made again. Where all of an epoch's elements were taken, it is
+// made again too unless its end was seen: it may have more than those before.
+// Lives on the stack of MakeIterator.
 class PipelinePosition {
  public:
   explicit PipelinePosition(SourceLoc loc);
@@ -41,9 +43,10 @@ class PipelinePosition {
   Node* AtMost(const Output& value, int64_t most, const char* of_what) const;
 
   const SourceLoc loc_;
-  // Saved: elements taken, and elements of an epoch (0: not known yet, -1: they
-  // differ).
-  Var taken_, epoch_elements_;
+  // Saved: elements taken; and a vector of the elements of an epoch (0: not
+  // known yet, -1: they differ) and how many epochs have ended. These two are
+  // one variable, so that a snapshot has them of one moment.
+  Var taken_, epochs_;
   // Of a run, set before it begins: where it begins, and how many elements are
   // left out from there.
   Var first_epoch_, left_out_;

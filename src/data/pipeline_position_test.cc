@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "client/operators.h"
@@ -61,6 +62,13 @@ const Pipeline kPipelines[] = {
      }},
     {"EpochsThatEndEarly",
      [] { return Dataset::Range(9).Shuffle(4, 2).Take(5).Repeat(4); }},
+    {"EpochsOfDifferentLengths",
+     [] {
+       return Dataset::Range(12)
+           .Shuffle(4, 5)
+           .TakeWhile([](Output x) { return x < int64_t{9}; })
+           .Repeat(6);
+     }},
     {"InterleavedInTurn",
      [] {
        return Dataset::Range(5)
@@ -113,7 +121,7 @@ class PipelinePositionTest : public ::testing::TestWithParam<Pipeline> {
     init_ = GlobalVariablesInitializer();
     for (const Var& v : GlobalVariables()) {
       reads_.push_back(v.Read());
-      values_.push_back(Placeholder(DType::kInt64, PartialShape({})));
+      values_.push_back(Placeholder(DType::kInt64, reads_.back().shape()));
       restores_.push_back(v.Assign(values_.back()));
     }
   }
@@ -217,6 +225,26 @@ TEST_F(SavedPipelineTest, DoesNotMakeWholeEpochsAgain) {
   it_.Stop();
 }
 
+// The fifth epoch has eight elements, and those before it seven.
+TEST_F(SavedPipelineTest, LeavesOutNoEpochWhoseEndWasNotSeen) {
+  Build(Dataset::Range(12)
+            .Shuffle(4, 5)
+            .TakeWhile([](Output x) { return x < int64_t{9}; })
+            .Repeat(6));
+  Session session(graph_);
+  const auto rest = [&](int64_t taken, int64_t ended) {
+    Restore(session, {Tensor::Scalar<int64_t>(taken),
+                      Tensor::Vector<int64_t>({7, ended})});
+    EXPECT_TRUE(it_.Start(session).ok());
+    const Ints got = Take(session, 1000);
+    return std::count(got.begin(), got.end(), -1);
+  };
+  EXPECT_EQ(rest(28, 4), 15);
+  EXPECT_EQ(rest(28, 3), 15);
+  EXPECT_EQ(rest(35, 4), 8);
+  it_.Stop();
+}
+
 TEST_F(SavedPipelineTest, RewindsToTheBeginning) {
   Build(Dataset::Range(4));
   Session session(graph_);
@@ -257,15 +285,18 @@ TEST_F(SavedPipelineTest, NeedsAValueOfItsPosition) {
 TEST_F(SavedPipelineTest, StartsAtTheBeginningFromSenselessPositions) {
   Build(Dataset::Range(3).Repeat(2));
   Session session(graph_);
-  for (const auto& [taken, elements] :
-       {std::pair<int64_t, int64_t>{-5, 3}, {-1, -7}, {0, INT64_MIN}}) {
+  for (const auto& [taken, elements, ended] :
+       {std::tuple<int64_t, int64_t, int64_t>{-5, 3, 0},
+        {-1, -7, INT64_MAX},
+        {0, INT64_MIN, INT64_MIN},
+        {0, 3, -1}}) {
     Restore(session, {Tensor::Scalar<int64_t>(taken),
-                      Tensor::Scalar<int64_t>(elements)});
+                      Tensor::Vector<int64_t>({elements, ended})});
     ASSERT_TRUE(it_.Start(session).ok());
     EXPECT_THAT(Take(session, 2), ElementsAre(0, -1, 1, -1));
   }
-  Restore(session,
-          {Tensor::Scalar<int64_t>(INT64_MAX), Tensor::Scalar<int64_t>(3)});
+  Restore(session, {Tensor::Scalar<int64_t>(INT64_MAX),
+                    Tensor::Vector<int64_t>({3, 2})});
   ASSERT_TRUE(it_.Start(session).ok());
   EXPECT_THAT(Take(session, 2), ElementsAre());
   it_.Stop();
@@ -276,7 +307,7 @@ TEST_F(SavedPipelineTest, RefusesPositionsThatNoStartWouldReach) {
   Session session(graph_);
   const auto start_at = [&](int64_t taken, int64_t elements) {
     Restore(session, {Tensor::Scalar<int64_t>(taken),
-                      Tensor::Scalar<int64_t>(elements)});
+                      Tensor::Vector<int64_t>({elements, INT64_MAX})});
     return it_.Start(session);
   };
   // The shuffling stage would go through the epochs before.
@@ -303,7 +334,7 @@ TEST_F(SavedPipelineTest, RefusesPositionsForInnerStagesThatRunOftener) {
   Build(Dataset::Range(3).Shuffle(3, 1).Repeat(1000).Shuffle(2, 1).Repeat());
   Session session(graph_);
   Restore(session, {Tensor::Scalar<int64_t>(INT64_MAX - 1),
-                    Tensor::Scalar<int64_t>(3000)});
+                    Tensor::Vector<int64_t>({3000, INT64_MAX})});
   EXPECT_THAT(it_.Start(session).message(),
               HasSubstr("expected at most 100000 epochs"));
   it_.Stop();

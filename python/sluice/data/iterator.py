@@ -201,15 +201,15 @@ class Iterator:
 
 
 class _PositionSaveable(SaveableObject):
-    """The position of an iterator: two numbers."""
+    """The position of an iterator: a number and a vector of two."""
 
     def __init__(self, iterator, initializer):
         self._iterator = iterator
         name = initializer.name.rpartition("/")[0] + "/position"
-        taken, epoch_elements = iterator._pipeline.position()
+        taken, epochs = iterator._pipeline.position()
         super().__init__(initializer, [
             SaveSpec(taken, "", name),
-            SaveSpec(epoch_elements, "", name + "_epoch_elements")], name)
+            SaveSpec(epochs, "", name + "_epochs")], name)
 
     def restore(self, restored_tensors, restored_shapes):
         """Sets the position, from which the pipeline starts again."""
