@@ -7,7 +7,7 @@ from sluice.framework import dtypes, graph as graphs, tensor_shape
 from sluice.framework.conversion import SparseTensor, convert_to_tensor
 from sluice.framework.graph import GraphKeys
 from sluice.ops import control_flow, queues
-from sluice.training.saveables import (
+from sluice.ops.saveable_objects import (
     VARIABLE_VALUE_KEY, SaveableObject, SaveSpec, Trackable)
 
 _op = _core.op
