@@ -23,9 +23,7 @@ RecordOptions OptionsOf(std::string_view compression) {
 // What Open gives. (Other Python threads run meanwhile.)
 template <typename File>
 std::unique_ptr<File> Opened(const std::string& path,
-                             const std::string& compression, int level = -1) {
-  RecordOptions options = OptionsOf(compression);
-  options.compression_level = level;
+                             const RecordOptions& options) {
   auto file = [&] {
     const OthersRun others_run;
     return File::Open(path, options);
@@ -38,8 +36,18 @@ std::unique_ptr<File> Opened(const std::string& path,
 class PyRecordWriter {
  public:
   PyRecordWriter(const std::string& path, const std::string& compression,
-                 int level)
-      : file_(Opened<RecordWriter>(path, compression, level)) {}
+                 int level, int window_bits, int mem_level, int strategy,
+                 int flush_mode, int64_t buffer_bytes)
+      : file_(Opened<RecordWriter>(path, [&] {
+          RecordOptions options = OptionsOf(compression);
+          options.compression_level = level;
+          options.window_bits = window_bits;
+          options.mem_level = mem_level;
+          options.strategy = strategy;
+          options.flush_mode = flush_mode;
+          options.buffer_bytes = buffer_bytes;
+          return options;
+        }())) {}
 
   void Write(const py::bytes& record) {
     // (The bytes are the caller's, who holds them during the call.)
@@ -72,7 +80,7 @@ class PyRecordWriter {
 class PyRecordReader {
  public:
   PyRecordReader(const std::string& path, const std::string& compression)
-      : file_(Opened<RecordReader>(path, compression)) {}
+      : file_(Opened<RecordReader>(path, OptionsOf(compression))) {}
 
   // The next record; None at the end.
   py::object Read() {
@@ -99,8 +107,11 @@ class PyRecordReader {
 
 void AddRecords(py::module_& m) {
   py::class_<PyRecordWriter>(m, "RecordWriter")
-      .def(py::init<std::string, std::string, int>(), py::arg("path"),
-           py::arg("compression"), py::arg("level"))
+      .def(py::init<std::string, std::string, int, int, int, int, int,
+                    int64_t>(),
+           py::arg("path"), py::arg("compression"), py::arg("level"),
+           py::arg("window_bits"), py::arg("mem_level"), py::arg("strategy"),
+           py::arg("flush_mode"), py::arg("buffer_bytes"))
       .def("write", &PyRecordWriter::Write)
       .def("flush", &PyRecordWriter::Flush)
       .def("close", &PyRecordWriter::Close);

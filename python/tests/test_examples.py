@@ -54,6 +54,15 @@ def test_a_pipeline_feeds_training(example):
     assert len(losses) == 6 and losses[-1] < losses[0]
 
 
+def test_readers_fill_queues_until_the_files_end(example):
+    out = example("readers")
+    steps, slope, offset = map(float, re.fullmatch(
+        r"(\d+) steps, until the files ended: y = ([\d.]+) x \+ ([\d.]+)\n",
+        out).groups())
+    assert steps == 10 * 3 * 100 / 20
+    assert abs(slope - 2) < 0.1 and abs(offset - 1) < 0.1
+
+
 def test_buckets_need_less_padding(example):
     shuffled, bucketed = numbers(example("bucketing"), "words,")
     assert bucketed < shuffled / 3

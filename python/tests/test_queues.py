@@ -218,6 +218,9 @@ def test_barriers_assemble_components(run):
         run(small[1])
     with pytest.raises(ValueError, match="Empty tensors are not supported"):
         barriers.Barrier([tf.float32], [[0]])
+    unknown = barriers.Barrier([tf.float32])  # (As TensorFlow's.)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="fully defined"):
+        run(unknown.insert_many(0, ["a"], [1.0]))
 
 
 # ---- Staging areas -----------------------------------------------------------

@@ -106,3 +106,48 @@ def test_levels_of_compression(tmp_path):
         tf.python_io.TFRecordWriter(
             str(tmp_path / "r"),
             tf.python_io.TFRecordOptions("GZIP", compression_level=11))
+
+
+@pytest.mark.parametrize("kind", ["ZLIB", "GZIP"])
+def test_flushed_records_of_a_compressed_file_are_read(tmp_path, kind):
+    path = str(tmp_path / "r")
+    with tf.python_io.TFRecordWriter(path, kind) as writer:
+        writer.write(b"first")
+        writer.flush()
+        assert list(tf.python_io.tf_record_iterator(path, kind)) == [b"first"]
+        writer.write(b"second")
+        writer.flush()
+        assert list(tf.python_io.tf_record_iterator(path, kind)) == [
+            b"first", b"second"]
+
+
+def test_zlib_parameters(tmp_path):
+    path = str(tmp_path / "r")
+
+    def size(kind="ZLIB", **parameters):
+        options = tf.python_io.TFRecordOptions(kind, **parameters)
+        with tf.python_io.TFRecordWriter(path, options) as writer:
+            for i in range(300):
+                writer.write(b"%d and more text, " % (i * i) * 40)
+        records = list(tf.python_io.tf_record_iterator(path, options))
+        assert len(records) == 300
+        return os.path.getsize(path)
+
+    for kind, extra in ("ZLIB", 0), ("GZIP", 16):
+        plain = size(kind)
+        assert size(kind, flush_mode=2) > plain + 4 * 300
+        assert size(kind, window_bits=9 + extra) > plain
+        assert size(kind, mem_level=1) != plain
+        assert size(kind, compression_strategy=2) > 2 * plain
+    for wrong in ({"flush_mode": 4}, {"window_bits": 7}, {"mem_level": 10},
+                  {"compression_strategy": 9}, {"output_buffer_size": 0}):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="expected"):
+            size(**wrong)
+    with pytest.raises(ValueError, match="compression_method"):
+        size(compression_method=9)
+    # What is flushed after each record is read while the file is open.
+    options = tf.python_io.TFRecordOptions("GZIP", flush_mode=2,
+                                           output_buffer_size=1)
+    with tf.python_io.TFRecordWriter(path, options) as writer:
+        writer.write(b"first")
+        assert list(tf.python_io.tf_record_iterator(path, "GZIP")) == [b"first"]

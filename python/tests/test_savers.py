@@ -663,3 +663,62 @@ def test_matrices_are_loaded_with_new_vocabularies(tmp_path):
         tf.get_variable("other", [5, 2],
                         initializer=frame.load_embedding_initializer(
                             path, "w", 3, 2, **words))
+
+
+def _tables():
+    return (tf.contrib.lookup.MutableHashTable(tf.string, tf.int64, -1,
+                                               name="words"),
+            tf.contrib.lookup.MutableDenseHashTable(
+                tf.int64, tf.float32, [0.0, 0.0], empty_key=-1, deleted_key=-2,
+                name="vectors"))
+
+
+def test_tables_are_saved_without_variables(tmp_path):
+    path = str(tmp_path / "m")
+    words, vectors = _tables()
+    saver = T.Saver()
+    with tf.Session() as session:
+        session.run([words.insert(["a", "b"], [1, 2]),
+                     vectors.insert([7], [[0.5, 1.5]])])
+        path = saver.save(session, path)
+    reader = tf.train.NewCheckpointReader(path)
+    assert set(reader.get_variable_to_shape_map()) >= {
+        "words-keys", "words-values", "vectors-keys", "vectors-values"}
+    with tf.Graph().as_default(), tf.Session() as session:
+        words, vectors = _tables()
+        session.run(words.insert(["c"], [3]))
+        T.Saver().restore(session, path)
+        assert session.run(words.lookup(tf.constant(["a", "b", "c"]))
+                           ).tolist() == [1, 2, -1]
+        assert session.run(vectors.lookup(tf.constant([7, 8], tf.int64))
+                           ).tolist() == [[0.5, 1.5], [0, 0]]
+
+
+def test_tables_are_given_as_variables(tmp_path):
+    table = tf.contrib.lookup.MutableHashTable(tf.string, tf.int64, -1,
+                                               name="t", checkpoint=False)
+    with pytest.raises(ValueError, match="No variables to save"):
+        T.Saver()
+    v = tf.get_variable("v", initializer=1.0)
+    listed, named = T.Saver([v, table]), T.Saver({"other": table})
+    empty = table.remove(["a"])
+    with tf.Session() as session:
+        session.run([v.initializer, table.insert(["a"], [1])])
+        paths = [listed.save(session, str(tmp_path / "l")),
+                 named.save(session, str(tmp_path / "n"))]
+        for saver, path, keys in zip((listed, named), paths,
+                                     ("t-keys", "other_table-keys")):
+            assert tf.train.NewCheckpointReader(path).has_tensor(keys)
+            session.run(empty)
+            saver.restore(session, path)
+            assert session.run(table.lookup(tf.constant("a"))) == 1
+
+
+def test_tables_of_one_name_are_all_saved(tmp_path):
+    tables = [tf.contrib.lookup.MutableHashTable(tf.int64, tf.int64, -1)
+              for _ in range(2)]
+    with tf.Session() as session:
+        session.run([t.insert([1], [i]) for i, t in enumerate(tables)])
+        path = T.Saver().save(session, str(tmp_path / "m"))
+    names = tf.train.NewCheckpointReader(path).get_variable_to_shape_map()
+    assert {"MutableHashTable-keys", "MutableHashTable_1-keys"} <= set(names)

@@ -198,6 +198,11 @@ def test_records(run):
     data = np.array([1, 2, 3], np.int16)
     np.testing.assert_array_equal(
         run(tf.decode_raw(data.tobytes(), tf.int16)), data)
+    assert run(tf.decode_raw([b"a", b"bcdef"], tf.uint8,
+                             fixed_length=3)).tolist() == [
+        [97, 0, 0], [98, 99, 100]]
+    assert run(tf.decode_raw([b"\1"], tf.int16, little_endian=False,
+                             fixed_length=4)).tolist() == [[256, 0]]
 
 
 def test_printing(run, capfd):

@@ -93,6 +93,16 @@ class Watch final : public ClusterWatch {
     t.cpu_ns = c.cpu_ns();
     t.live_bytes = c.live_bytes();
     t.peak_bytes = c.peak_bytes();
+    for (const proto::PipelineStageCounters& s : c.stage())
+      t.stages.push_back({.pipeline = s.pipeline(),
+                          .stage = s.stage(),
+                          .number = s.number(),
+                          .inputs = {s.input().begin(), s.input().end()},
+                          .elements = s.elements(),
+                          .ready = s.ready(),
+                          .capacity = s.capacity(),
+                          .full_ns = s.full_ns(),
+                          .starving_ns = s.starving_ns()});
     return t;
   }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "exec/core/pipeline_stages.h"
 
 namespace sluice {
 
@@ -25,6 +26,7 @@ struct TaskState {
   int64_t step_p50_ns = 0, step_p95_ns = 0;
   int64_t cpu_ns = 0;
   int64_t live_bytes = 0, peak_bytes = 0;
+  std::vector<StageCounters> stages;  // Of the pipelines in its process.
 };
 
 // Asks one task, whose master asks the others. If that task does not answer,

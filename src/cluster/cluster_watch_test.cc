@@ -5,12 +5,15 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 
 #include "base/sanitizers.h"
+#include "cluster/local_cluster.h"
 #include "cluster/testing/child_process_test_util.h"
 #include "cluster/testing/process_test_util.h"
+#include "sluice/sluice.h"
 
 namespace sluice {
 namespace {
@@ -116,6 +119,63 @@ TEST_F(ClusterWatchTest, AsksAnyTaskOfAClusterFile) {
     EXPECT_TRUE(Becomes("ps up, worker up")) << Errors();
   }
   unlink(file.c_str());
+}
+
+// In the state of a task, in a session of its own state there, and in a
+// session of the process without a cluster.
+TEST(ClusterWatch, ReportsThePipelinesOfTasksAndOfTheirProcess) {
+  Graph graph;
+  const WithGraph use(graph);
+  const auto cluster = LocalCluster::Start({{"worker", 2}});
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  DatasetIterator there, here;
+  {
+    const DeviceScope on("/job:worker/task:1");
+    there =
+        Dataset::Range(1000).Prefetch(4).Batch(2).Prefetch(3).MakeIterator();
+  }
+  {
+    const NameScope scope("local");
+    here = Dataset::Range(1000).Prefetch(5).MakeIterator();
+  }
+  Session remote((*cluster)->target("worker", 0), graph), local(graph);
+  ASSERT_TRUE(there.Start(remote).ok());
+  ASSERT_TRUE(here.Start(local).ok());
+  auto watch = WatchCluster((*cluster)->target("worker", 0));
+  ASSERT_TRUE(watch.ok()) << watch.status();
+  std::vector<StageCounters> all, of_task;
+  const auto full = [](const StageCounters& c) {
+    return c.ready == c.capacity && c.full_ns > 0;
+  };
+  EXPECT_TRUE(BecomesTrue([&] {
+    const auto seen = (*watch)->Poll(std::chrono::milliseconds(4000));
+    if (!seen.ok() || seen->size() != 2) return false;
+    of_task = (*seen)[1].stages;
+    all = (*seen)[0].stages;
+    all.insert(all.end(), of_task.begin(), of_task.end());
+    return all.size() == 4 && std::all_of(all.begin(), all.end(), full);
+  }));
+  const auto find = [](const std::vector<StageCounters>& in,
+                       const std::string& stage) {
+    for (const StageCounters& c : in)
+      if (c.stage == stage && c.pipeline.find("local") == std::string::npos)
+        return c;
+    return StageCounters();
+  };
+  const StageCounters batch = find(of_task, "batch"),
+                      last = find(of_task, "prefetch");
+  EXPECT_EQ(batch.number, 1);
+  EXPECT_EQ(batch.inputs, std::vector<int64_t>{0});
+  EXPECT_EQ(last.number, 2);
+  EXPECT_EQ(last.inputs, std::vector<int64_t>{1});
+  EXPECT_EQ(last.capacity, 3);
+  EXPECT_EQ(std::count_if(all.begin(), all.end(),
+                          [](const StageCounters& c) {
+                            return c.pipeline.find("local") == 0;
+                          }),
+            1);
+  there.Stop();
+  here.Stop();
 }
 
 TEST(ClusterWatch, RejectsMissingFileAndUnknownAddress) {

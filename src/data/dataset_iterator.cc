@@ -8,13 +8,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "client/operators.h"
 #include "data/coordinator.h"
+#include "exec/core/pipeline_stages.h"
+#include "exec/core/trace.h"
 #include "sluice/ops.h"
 
 namespace sluice {
-
 // The pipeline while it runs in one state, and what it has come to.
 class DatasetIterator::Run {
  public:
@@ -30,6 +32,7 @@ class DatasetIterator::Run {
   Status Start(Session& session, const Feeds& feeds, int threads) {
     SessionOptions options = session.options();
     if (options.resources != nullptr) {
+      NoteLocalPipelines(options.resources);
       options.inter_op_threads =
           threads > 0 ? threads
                       : static_cast<int>(
@@ -162,6 +165,12 @@ class DatasetIterator::Runner {
         position_(std::move(position)) {}
   Runner(const Runner&) = delete;
 
+  // The stages' counters at some time.
+  struct Sample {
+    int64_t at_ns = 0;
+    std::vector<StageCounters> stages;
+  };
+
   const std::vector<PipelineStage>& stages() const { return stages_; }
   const SavedPosition& position() const { return position_; }
 
@@ -172,6 +181,11 @@ class DatasetIterator::Runner {
     {
       const std::lock_guard<std::mutex> lock(mu_);
       std::erase_if(runs_, [](const auto& r) { return r.second->ended(); });
+      // (The queues' counters are not those of one run.)
+      samples_.erase(StateOf(session));
+      std::erase_if(samples_, [this](const auto& s) {
+        return runs_.find(s.first) == runs_.end();
+      });
       runs_[StateOf(session)] = run;
     }
     return run->Start(session, feeds, threads);
@@ -190,6 +204,11 @@ class DatasetIterator::Runner {
   bool running(const Session& session) const {
     const auto runs = Runs(&session);
     return !runs.empty() && !runs[0]->ended();
+  }
+  // Returns the sample before.
+  Sample Exchange(const Session& session, Sample now) {
+    const std::lock_guard<std::mutex> lock(mu_);
+    return std::exchange(samples_[StateOf(session)], std::move(now));
   }
   int64_t ignored_errors() const {
     int64_t sum = 0;
@@ -218,6 +237,8 @@ class DatasetIterator::Runner {
   mutable std::mutex mu_;
   std::map<const ResourceManager*, std::shared_ptr<Run>>
       runs_;  // GUARDED_BY(mu_)
+  // The counters when they were asked for last, and of what state.
+  std::map<const ResourceManager*, Sample> samples_;  // GUARDED_BY(mu_)
 };
 
 DatasetIterator::DatasetIterator(Graph& graph,
@@ -314,30 +335,70 @@ Status DatasetIterator::Join() {
   return runner_ == nullptr ? NoPipeline() : runner_->Join();
 }
 
-Result<std::vector<StageStatus>> DatasetIterator::Stages(
-    Session& session) const {
+Result<std::vector<StageStatus>> DatasetIterator::Ask(
+    Session& session, PipelineLoad* load) const {
   if (runner_ == nullptr) return NoPipeline();
+  const std::vector<PipelineStage>& stages = runner_->stages();
   std::vector<Output> fetches;
-  for (const PipelineStage& s : runner_->stages()) fetches.push_back(s.stats);
+  for (const PipelineStage& s : stages) fetches.push_back(s.stats);
   SLUICE_ASSIGN_OR_RETURN(const std::vector<Tensor> stats,
                           session.Run(fetches));
+  Runner::Sample now = {NowNs(), {}};
+  for (size_t i = 0; i < stages.size(); ++i) {
+    const int64_t* v = stats[i].data<int64_t>();
+    StageCounters& c = now.stages.emplace_back();
+    c.stage = stages[i].name;
+    c.number = static_cast<int64_t>(i);
+    c.inputs = stages[i].input_stages;
+    c.ready = v[0];
+    c.capacity = v[1];
+    c.elements = v[2];
+    c.full_ns = v[6];
+    c.starving_ns = v[7];
+  }
+  const Runner::Sample before = runner_->Exchange(session, now);
+  *load =
+      PipelineLoads(before.stages, now.stages,
+                    static_cast<double>(now.at_ns - before.at_ns) * 1e-9)[0];
   std::vector<StageStatus> all;
-  for (size_t i = 0; i < stats.size(); ++i) {
-    const auto v = stats[i].data<int64_t>();
-    all.push_back(
-        {runner_->stages()[i].name, v[2], v[0], v[1], v[4] > 0, v[5] > 0});
+  for (size_t i = 0; i < stages.size(); ++i) {
+    const int64_t* v = stats[i].data<int64_t>();
+    const StageLoad& s = load->stages[i];
+    all.push_back({.name = s.now.stage,
+                   .elements = s.now.elements,
+                   .ready = s.now.ready,
+                   .capacity = s.now.capacity,
+                   .full = v[4] > 0,
+                   .starving = v[5] > 0,
+                   .per_second = s.per_second,
+                   .full_share = s.full,
+                   .starving_share = s.starving,
+                   .slowest = load->slowest == static_cast<int>(i)});
   }
   return all;
 }
 
+Result<std::vector<StageStatus>> DatasetIterator::Stages(
+    Session& session) const {
+  PipelineLoad load;
+  return Ask(session, &load);
+}
+
 std::string DatasetIterator::StatusLine(Session& session) const {
-  const Result<std::vector<StageStatus>> all = Stages(session);
+  PipelineLoad load;
+  const Result<std::vector<StageStatus>> all = Ask(session, &load);
   if (!all.ok()) return all.status().ToString();
-  return absl::StrJoin(*all, " > ", [](std::string* out, const StageStatus& s) {
-    absl::StrAppend(out, s.name, " ", s.elements, " (", s.ready, "/",
-                    s.capacity, s.full ? " full" : "",
-                    s.starving ? " starving" : "", ")");
-  });
+  std::string line =
+      absl::StrJoin(*all, " > ", [](std::string* out, const StageStatus& s) {
+        absl::StrAppendFormat(
+            out, "%s %d at %.*f/s (%d/%d%s%s%s)", s.name, s.elements,
+            s.per_second < 99.95 ? 1 : 0, s.per_second, s.ready, s.capacity,
+            s.full ? " full" : "", s.starving ? " starving" : "",
+            s.slowest ? ", slowest" : "");
+      });
+  if (load.slowest == static_cast<int>(all->size()))
+    line += " > slowest: the steps that take elements";
+  return line;
 }
 
 int64_t DatasetIterator::ignored_errors() const {

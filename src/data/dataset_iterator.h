@@ -24,11 +24,14 @@
 
 namespace sluice {
 
+struct PipelineLoad;  // exec/core/pipeline_stages.h
+
 // A loop of a pipeline, which fills a queue.
 struct PipelineStage {
   std::string name;
   Queue out;
-  std::vector<Queue> in;  // What it takes its elements from.
+  std::vector<Queue> in;              // What it takes its elements from.
+  std::vector<int64_t> input_stages;  // Those of them that stages fill.
   // The loop: it ends when there are no more elements. For a stage that drops
   // elements with errors: one element.
   Node* run = nullptr;
@@ -71,6 +74,15 @@ struct StageStatus {
   int64_t capacity = 0;   // The maximum of `ready`.
   bool full = false;      // It waits for room.
   bool starving = false;  // Those after it wait for elements.
+  // Since it was asked before in that state (0 the first time after a start):
+  // elements made, and for which share of the time, 0 to 1, it was full and
+  // starving.
+  double per_second = 0;
+  double full_share = 0, starving_share = 0;
+  // Whether the others wait for this stage: it has elements to take, and those
+  // after it starve. If none is slow, the steps that take elements are, or
+  // nothing moves.
+  bool slowest = false;
 };
 
 // Made by Dataset::MakeIterator. A value; copies are the same iterator. The
@@ -121,8 +133,10 @@ class DatasetIterator {
 
   // The stages from the first to the last, as they are now.
   Result<std::vector<StageStatus>> Stages(Session& session) const;
-  // "map 1204 (64/64 full) > batch 18 (2/2 full)". Of a pipeline that cannot be
-  // asked: why.
+  // "map 1204 at 310/s (64/64 full) > batch 18 at 4.8/s (2/2 full) > slowest:
+  // the steps that take elements"; or ", slowest" behind a stage. Of a pipeline
+  // that cannot be asked: why. The rates are those of Stages, which they share
+  // the time of the last question with.
   std::string StatusLine(Session& session) const;
   // How many elements IgnoreErrors has dropped.
   int64_t ignored_errors() const;
@@ -136,6 +150,9 @@ class DatasetIterator {
  private:
   class Run;
   class Runner;
+  // With the pipeline's load, which says what is slow.
+  Result<std::vector<StageStatus>> Ask(Session& session,
+                                       PipelineLoad* load) const;
   Queue Last(SourceLoc loc) const;
   std::vector<Output> Counted(std::vector<Output> taken,
                               const Operand& elements, SourceLoc loc) const;

@@ -9,8 +9,10 @@
 #include <memory>
 #include <numeric>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "client/control/control_flow.h"
 #include "client/operators.h"
 #include "client/variables.h"
@@ -502,7 +504,53 @@ TEST_F(DatasetTest, StagesSayWhatHoldsThemUp) {
   while (!(stages[0].full && stages[1].full && stages[2].full));
   EXPECT_EQ(stages[2].elements, 4);
   EXPECT_EQ(stages[2].ready, 3);
-  EXPECT_THAT(it.StatusLine(session), HasSubstr(" > prefetch 4 (3/3 full)"));
+  // Nobody takes any: since the question before, all have waited for room.
+  stages = *it.Stages(session);
+  for (const StageStatus& s : stages) {
+    EXPECT_EQ(s.per_second, 0) << s.name;
+    EXPECT_GT(s.full_share, 0) << s.name;
+    EXPECT_EQ(s.starving_share, 0) << s.name;
+    EXPECT_FALSE(s.slowest) << s.name;
+  }
+  // (Where the question itself takes most of the time, nothing is known.)
+  std::string line;
+  do line = it.StatusLine(session);
+  while (!absl::StrContains(line, "slowest"));
+  EXPECT_THAT(line, HasSubstr(" > prefetch 4 at 0.0/s (3/3 full) > slowest: "
+                              "the steps that take elements"));
+  // Elements count per second.
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(session.Run(next).ok());
+  stages = *it.Stages(session);
+  EXPECT_GT(stages[2].per_second, 0);
+}
+
+TEST_F(DatasetTest, AStageThatMakesNothingIsTheSlowest) {
+  const Queue none = Queue::Fifo({{DType::kInt64, {}}});
+  DatasetIterator it = Dataset::FromQueue(none)
+                           .Prefetch(4)
+                           .Map([](Output x) { return x + int64_t{1}; })
+                           .Batch(2)
+                           .Prefetch(3)
+                           .MakeIterator();
+  Session session(graph_);
+  const Output next = it.Next()[0];
+  ASSERT_TRUE(it.Start(session).ok());
+  std::thread taker([&] { EXPECT_FALSE(session.Run(next).ok()); });
+  std::vector<StageStatus> stages;
+  do stages = *it.Stages(session);
+  while (!std::all_of(stages.begin(), stages.end(),
+                      [](const StageStatus& s) { return s.starving; }));
+  do stages = *it.Stages(session);
+  while (!stages[0].slowest);
+  for (size_t i = 1; i < stages.size(); ++i) EXPECT_FALSE(stages[i].slowest);
+  EXPECT_GT(stages[0].starving_share, stages[0].full_share);
+  EXPECT_EQ(stages[0].per_second, 0);
+  std::string line;
+  do line = it.StatusLine(session);
+  while (!absl::StrContains(line, "slowest"));
+  EXPECT_THAT(line, HasSubstr("0/4 starving, slowest) > "));
+  it.Stop();
+  taker.join();
 }
 
 // (The benchmarks queue.ten_million and pipeline.ten_million count the memory

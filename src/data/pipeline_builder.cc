@@ -227,6 +227,17 @@ void PipelineBuilder::Finish(PipelineStage stage, SourceLoc loc) {
   const AtTopLevel outside;
   const Queue& out = stage.out;
   stage.in = inputs_;
+  for (const Queue& in : inputs_)
+    for (size_t i = 0; i < stages.size(); ++i)
+      if (stages[i].out.handle().node == in.handle().node)
+        stage.input_stages.push_back(static_cast<int64_t>(i));
+  if (out.handle().valid()) {
+    AttrValue::Ints number = {static_cast<int64_t>(stages.size())};
+    number.insert(number.end(), stage.input_stages.begin(),
+                  stage.input_stages.end());
+    CurrentGraph().SetAttr(out.handle().node, kPipelineStageAttr,
+                           std::move(number));
+  }
   stage.close = out.Close(false, loc);
   std::vector<Node*> reopens;
   for (const Queue& q : own_queues_)

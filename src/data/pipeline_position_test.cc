@@ -343,7 +343,7 @@ TEST_F(SavedPipelineTest, RefusesPositionsForInnerStagesThatRunOftener) {
 TEST_F(SavedPipelineTest, WhereToBeginIsReadOnceNoOldElementCanBeTaken) {
   Build(Dataset::Range(30).Prefetch(4));
   // What is ready when `begin` runs.
-  Var ready(Constant(Tensor::Vector<int64_t>({-1, -1, -1, -1, -1, -1})),
+  Var ready(Constant(Tensor::Vector<int64_t>(std::vector<int64_t>(8, -1))),
             "ready", {.trainable = false});
   Node* const init = GlobalVariablesInitializer();
   for (int i = 0; i < graph_.num_nodes(); ++i) {

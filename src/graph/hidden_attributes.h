@@ -45,6 +45,9 @@ inline constexpr const char* kReplicasAccumulatorAttr = "_for_replicas";
 // string, on a queue: the pipeline whose start fills it. Taking from it before
 // that is an error.
 inline constexpr const char* kPipelineAttr = "_pipeline";
+// list(int), beside it, on the queue that a stage fills: the number of the
+// stage, and those of the stages that it takes elements from.
+inline constexpr const char* kPipelineStageAttr = "_pipeline_stage";
 
 // Those of the above that name another node of the same graph or function, or
 // one of its outputs ("node:1"). Code that renames nodes renames these too.

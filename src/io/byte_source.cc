@@ -90,13 +90,15 @@ class InflatingSource : public ByteSource {
         SLUICE_ASSIGN_OR_RETURN(const size_t got,
                                 from_->Read(in_.data(), in_.size()));
         if (got == 0) {
-          if (between_members_) return size_t{0};
+          if (between_members_ || AfterFlush()) return size_t{0};
           return DataLoss("inflating '", name_,
                           "': expected the end of the compressed data, got the "
                           "end of the file (truncated)");
         }
         z_.next_in = reinterpret_cast<Bytef*>(in_.data());
         z_.avail_in = static_cast<uInt>(got);
+        tail_.append(in_, got < 4 ? 0 : got - 4, std::min<size_t>(got, 4));
+        if (tail_.size() > 4) tail_.erase(0, tail_.size() - 4);
       }
       // (An empty file holds no records.)
       between_members_ = false;
@@ -115,6 +117,17 @@ class InflatingSource : public ByteSource {
   }
 
  private:
+  // Whether the data ends where its writer was flushed (Z_SYNC_FLUSH): between
+  // two blocks, at a whole byte, after an empty block. A file that was cut off
+  // does not end so.
+  bool AfterFlush() const {
+    constexpr int kBits = 31, kInLastBlock = 64, kBetweenBlocks = 128;
+    constexpr std::string_view kEmptyBlock("\0\0\xff\xff", 4);
+    return (z_.data_type & (kBits | kInLastBlock | kBetweenBlocks)) ==
+               kBetweenBlocks &&
+           tail_ == kEmptyBlock;
+  }
+
   const std::unique_ptr<ByteSource> from_;
   const bool gzip_;
   const std::string name_;
@@ -122,6 +135,7 @@ class InflatingSource : public ByteSource {
   z_stream z_ = {};
   bool begun_ = false;
   bool between_members_ = true;
+  std::string tail_;  // The last bytes that were read, at most 4.
 };
 
 }  // namespace

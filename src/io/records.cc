@@ -15,8 +15,7 @@
 namespace sluice {
 namespace {
 
-constexpr size_t kBufferBytes = 256 << 10;  // Of a writer.
-constexpr size_t kPieceBytes = 128 << 10;   // Of a long record.
+constexpr size_t kPieceBytes = 128 << 10;  // Of a long record.
 // Before a record: its length and the checksum of it. After it: its own.
 constexpr size_t kHeaderBytes = 12;
 constexpr size_t kFooterBytes = 4;
@@ -155,8 +154,8 @@ class RecordWriter::Impl {
     if (options_.compression == RecordCompression::kNone) return OkStatus();
     const bool gzip = options_.compression == RecordCompression::kGzip;
     if (deflateInit2(&z_, options_.compression_level, Z_DEFLATED,
-                     MAX_WBITS + (gzip ? 16 : 0), 8,
-                     Z_DEFAULT_STRATEGY) != Z_OK)
+                     options_.window_bits + (gzip ? 16 : 0), options_.mem_level,
+                     options_.strategy) != Z_OK)
       return ResourceExhausted("writing '", path_, "': no memory");
     deflating_ = true;
     return OkStatus();
@@ -174,7 +173,10 @@ class RecordWriter::Impl {
     std::memcpy(footer, &of_record, 4);
     SLUICE_RETURN_IF_ERROR(Append({header, kHeaderBytes}));
     SLUICE_RETURN_IF_ERROR(Append(record));
-    return Append({footer, kFooterBytes});
+    SLUICE_RETURN_IF_ERROR(Append({footer, kFooterBytes}));
+    if (deflating_ && options_.flush_mode != Z_NO_FLUSH)
+      return Deflate({}, options_.flush_mode);
+    return OkStatus();
   }
 
   Status Flush() {
@@ -204,7 +206,7 @@ class RecordWriter::Impl {
   Status Append(std::string_view bytes) {
     if (deflating_) return Deflate(bytes, Z_NO_FLUSH);
     buffer_.append(bytes);
-    return buffer_.size() < kBufferBytes ? OkStatus() : WriteOut();
+    return Full() ? WriteOut() : OkStatus();
   }
 
   Status Deflate(std::string_view bytes, int flush) {
@@ -226,12 +228,15 @@ class RecordWriter::Impl {
       if (code == Z_STREAM_ERROR)
         return Internal("writing '", path_, "': deflate failed");
       buffer_.append(block, sizeof(block) - z_.avail_out);
-      if (buffer_.size() >= kBufferBytes) SLUICE_RETURN_IF_ERROR(WriteOut());
+      if (Full()) SLUICE_RETURN_IF_ERROR(WriteOut());
       const bool more = left > 0 || z_.avail_in > 0 || z_.avail_out == 0;
       if (flush == Z_FINISH ? code == Z_STREAM_END : !more) return OkStatus();
     }
   }
 
+  bool Full() const {
+    return static_cast<int64_t>(buffer_.size()) >= options_.buffer_bytes;
+  }
   Status WriteOut() {
     for (size_t at = 0; at < buffer_.size();) {
       const ssize_t n = write(file_, buffer_.data() + at, buffer_.size() - at);
@@ -257,9 +262,26 @@ RecordWriter::~RecordWriter() = default;
 
 Result<std::unique_ptr<RecordWriter>> RecordWriter::Open(
     const std::string& path, const RecordOptions& options) {
-  if (options.compression_level < -1 || options.compression_level > 9)
-    return InvalidArgument("compression_level: expected -1 to 9, got ",
-                           options.compression_level);
+  const struct {
+    const char* name;
+    int value, min, max;
+  } limits[] = {
+      {"compression_level", options.compression_level, -1, 9},
+      {"window_bits", options.window_bits, 9, MAX_WBITS},
+      {"mem_level", options.mem_level, 1, MAX_MEM_LEVEL},
+      {"strategy", options.strategy, Z_DEFAULT_STRATEGY, Z_FIXED},
+      {"flush_mode", options.flush_mode, Z_NO_FLUSH, Z_BLOCK},
+  };
+  for (const auto& l : limits)
+    if (l.value < l.min || l.value > l.max)
+      return InvalidArgument(l.name, ": expected ", l.min, " to ", l.max,
+                             ", got ", l.value);
+  if (options.flush_mode == Z_FINISH)
+    return InvalidArgument(
+        "flush_mode: expected one that does not end the file, got Z_FINISH");
+  if (options.buffer_bytes < 1)
+    return InvalidArgument("buffer_bytes: expected at least 1, got ",
+                           options.buffer_bytes);
   const int file = open(LocalPath(path).c_str(),
                         O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (file < 0) return FileError("writing", path);

@@ -32,6 +32,17 @@ struct RecordOptions {
   // Of a compressed file that is written: zlib's, from 0 (none) to 9 (best);
   // -1: zlib's default.
   int compression_level = -1;
+  // Of the same, zlib's: how much memory it takes (mem_level, 1 to 9), the size
+  // of its window (window_bits: 9 to 15, which count for GZIP too), what the
+  // data is like (strategy, 0 to 4), and whether data is flushed after each
+  // record (flush_mode: Z_NO_FLUSH, Z_PARTIAL_FLUSH, Z_SYNC_FLUSH, Z_FULL_FLUSH
+  // or Z_BLOCK; 0 to 3 and 5).
+  int window_bits = 15;
+  int mem_level = 8;
+  int strategy = 0;
+  int flush_mode = 0;
+  // How many bytes a writer collects before they go to the file; at least 1.
+  int64_t buffer_bytes = 256 << 10;
 };
 
 // Reads records one after the other. Checks their checksums. Not thread-safe.
@@ -68,14 +79,15 @@ class RecordReader {
 class RecordWriter {
  public:
   // Replaces or creates the file, but does not create its folder.
-  // InvalidArgument for a compression_level out of range.
+  // InvalidArgument for options out of range.
   static Result<std::unique_ptr<RecordWriter>> Open(
       const std::string& path, const RecordOptions& options = {});
   // Closes the file, if Close was not called; errors are lost.
   ~RecordWriter();
 
   Status Write(std::string_view record);
-  // Hands all records so far to the system, so that a reader sees them.
+  // Hands all records so far to the system, so that a reader sees them: it
+  // comes to the end of the file after them, of a compressed one too.
   Status Flush();
   // FailedPrecondition if it is closed, as all functions then.
   Status Close();

@@ -223,6 +223,74 @@ TEST_F(RecordsTest, BrokenCompressionIsFound) {
   }
 }
 
+TEST_F(RecordsTest, FlushedCompressedRecordsAreReadToTheirEnd) {
+  for (const auto compression :
+       {RecordCompression::kZlib, RecordCompression::kGzip}) {
+    auto writer = *RecordWriter::Open(path_, {.compression = compression});
+    ASSERT_TRUE(writer->Flush().ok());
+    Status end;
+    EXPECT_TRUE(ReadBytes(Bytes(), &end, compression).empty());
+    EXPECT_EQ(end.code(), StatusCode::kOutOfRange) << end;
+    ASSERT_TRUE(writer->Write("first").ok());
+    ASSERT_TRUE(writer->Flush().ok());
+    ASSERT_TRUE(writer->Write(std::string(100'000, 'x')).ok());
+    ASSERT_TRUE(writer->Flush().ok());
+    const std::string flushed = Bytes();
+    EXPECT_EQ(ReadBytes(flushed, &end, compression).size(), 2u);
+    EXPECT_EQ(end.code(), StatusCode::kOutOfRange) << end;
+    // Cut off anywhere else, it is damaged.
+    int whole = 0;
+    for (size_t size = 1; size < flushed.size(); ++size) {
+      (void)ReadBytes(flushed.substr(0, size), &end, compression);
+      if (end.code() == StatusCode::kOutOfRange) {
+        ++whole;
+      } else {
+        EXPECT_EQ(end.code(), StatusCode::kDataLoss) << size;
+      }
+    }
+    EXPECT_EQ(whole, 2);  // After the first and the second flush.
+    ASSERT_TRUE(writer->Close().ok());
+    EXPECT_EQ(ReadBytes(Bytes(), &end, compression).size(), 2u);
+    EXPECT_EQ(end.code(), StatusCode::kOutOfRange) << end;
+  }
+}
+
+TEST_F(RecordsTest, ZlibParametersOfAWriter) {
+  const auto size = [&](const RecordOptions& options) {
+    auto writer = *RecordWriter::Open(path_, options);
+    for (int i = 0; i < 100; ++i)
+      EXPECT_TRUE(writer->Write("record " + std::to_string(i % 7)).ok());
+    const size_t before_close = Bytes().size();
+    EXPECT_TRUE(writer->Close().ok());
+    Status end;
+    EXPECT_EQ(ReadBytes(Bytes(), &end, options.compression).size(), 100u);
+    EXPECT_EQ(end.code(), StatusCode::kOutOfRange) << end;
+    return std::pair{before_close, Bytes().size()};
+  };
+  for (const auto compression :
+       {RecordCompression::kZlib, RecordCompression::kGzip}) {
+    const auto plain = size({.compression = compression});
+    EXPECT_EQ(plain.first, 0u);
+    EXPECT_GT(size({.compression = compression, .flush_mode = 2}).second,
+              plain.second + 400);  // An empty block for each record.
+    EXPECT_GT(size({.compression = compression, .strategy = 2}).second,
+              plain.second);  // Huffman codes only.
+    size({.compression = compression, .window_bits = 9, .mem_level = 1});
+    EXPECT_GT(
+        size({.compression = compression, .flush_mode = 3, .buffer_bytes = 1})
+            .first,
+        0u);
+  }
+  EXPECT_GT(size({.buffer_bytes = 100}).first, 1000u);
+  const RecordOptions refused[] = {
+      {.window_bits = 8}, {.window_bits = 16}, {.mem_level = 0},
+      {.mem_level = 10},  {.strategy = 5},     {.flush_mode = 4},
+      {.flush_mode = 6},  {.flush_mode = -1},  {.buffer_bytes = 0}};
+  for (const RecordOptions& options : refused)
+    EXPECT_EQ(RecordWriter::Open(path_, options).status().code(),
+              StatusCode::kInvalidArgument);
+}
+
 TEST_F(RecordsTest, ReadingGoesOnAtAnOffset) {
   WriteAll({"first", "second", "third"});
   auto reader = *RecordReader::Open(path_);

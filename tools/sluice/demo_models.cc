@@ -24,10 +24,10 @@ Output ConvPool(const Output& x, int64_t in, int64_t out,
   return ops::MaxPool(y, {1, 2, 2, 1}, {1, 2, 2, 1}, "VALID");
 }
 
-Model Inputs() {
+Model On(const ModelInputs& inputs) {
   Model m;
-  m.images = Placeholder<float>({-1, kPixels}, "images");
-  m.labels = Placeholder<int32_t>({-1}, "labels");
+  m.images = inputs.images;
+  m.labels = inputs.labels;
   return m;
 }
 
@@ -45,15 +45,20 @@ void Finish(const Output& logits, double learning_rate, Model* m) {
 
 }  // namespace
 
-Model BuildClassifier() {
-  Model m = Inputs();
+ModelInputs FedInputs() {
+  return {Placeholder<float>({-1, kPixels}, "images"),
+          Placeholder<int32_t>({-1}, "labels")};
+}
+
+Model BuildClassifier(const ModelInputs& inputs) {
+  Model m = On(inputs);
   const Output hidden = ops::Relu(Dense(m.images, kPixels, 100, "layer1"));
   Finish(Dense(hidden, 100, kClasses, "layer2"), 0.1, &m);
   return m;
 }
 
-Model BuildConvNet() {
-  Model m = Inputs();
+Model BuildConvNet(const ModelInputs& inputs) {
+  Model m = On(inputs);
   Output x = ops::Reshape(m.images, {-1, kSide, kSide, 1});
   x = ConvPool(x, 1, 16, "conv1");
   x = ConvPool(x, 16, 32, "conv2");

@@ -6,10 +6,19 @@
 
 namespace sluice::demo {
 
+// What a network computes on: outputs of the ambient graph that may be fed.
+struct ModelInputs {
+  Output images;  // float [batch, 784], from 0 to 1.
+  Output labels;  // int32 [batch].
+};
+
+// Values that each step feeds.
+ModelInputs FedInputs();
+
 // A network in its graph: its feeds, fetches and targets.
 struct Model {
-  Output images;         // float [batch, 784], from 0 to 1.
-  Output labels;         // int32 [batch].
+  Output images;  // As its ModelInputs.
+  Output labels;
   Output loss;           // Mean over the batch.
   Output accuracy;       // The fraction of the batch that is right.
   Output probabilities;  // float [batch, 10].
@@ -19,10 +28,10 @@ struct Model {
 
 // Figure 1 of the OSDI'16 paper: 784-100-10, ReLU, softmax cross-entropy,
 // Adagrad.
-Model BuildClassifier();
+Model BuildClassifier(const ModelInputs& inputs);
 
 // Two convolutions with pooling, then two dense layers.
-Model BuildConvNet();
+Model BuildConvNet(const ModelInputs& inputs);
 
 }  // namespace sluice::demo
 

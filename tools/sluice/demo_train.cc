@@ -21,6 +21,43 @@ std::string Grouped(double v) {
   return s;
 }
 
+// The training images, each epoch in another order. Feed the two to the
+// pipeline: uint8 [count, 784] and [count].
+struct Pipeline {
+  Output pixels, labels;
+  DatasetIterator batches;
+};
+
+// An element is a batch: a row of the order of the epoch says which images it
+// has.
+Pipeline MakePipeline(int64_t count, const TrainOptions& options) {
+  Pipeline p;
+  p.pixels = Placeholder<uint8_t>({count, kPixels}, "all_images");
+  p.labels = Placeholder<uint8_t>({count}, "all_labels");
+  const int64_t steps = count / options.batch;
+  const auto epoch = [&](const Output&) {
+    const Output order = ops::RandomShuffle(
+        ops::Range(0, static_cast<int32_t>(count), 1),
+        {.seed = static_cast<int64_t>(options.seed), .seed2 = 1});
+    const auto used = static_cast<int32_t>(steps * options.batch);
+    return Dataset::FromTensors(
+        {ops::Reshape(ops::Slice(order, {0}, {used}),
+                      {static_cast<int32_t>(steps), options.batch})});
+  };
+  const auto batch = [&p](const Output& rows) {
+    return std::vector<Output>{
+        ops::Cast(ops::GatherV2(p.pixels, rows, 0), DType::kFloat) *
+            (1.0f / 255),
+        ops::Cast(ops::GatherV2(p.labels, rows, 0), DType::kInt32)};
+  };
+  p.batches = Dataset::Range(int64_t{options.epochs})
+                  .FlatMap(epoch)
+                  .Map(batch, {.parallel = 1})
+                  .Prefetch(4)
+                  .MakeIterator("input");
+  return p;
+}
+
 // A batch in the format of the models' inputs.
 struct Batch {
   Tensor images, labels;
@@ -97,10 +134,18 @@ struct Smooth {
 
 class Trainer {
  public:
-  Trainer(Model (*build)(), const ImageData& data, const TrainOptions& options)
+  Trainer(ModelFn* build, const ImageData& data, const TrainOptions& options)
       : data_(data), options_(options), use_(graph_), session_(graph_) {
     SetRandomSeed(static_cast<int64_t>(options.seed));
-    model_ = build();
+    if (options.feed) {
+      model_ = build(FedInputs());
+      return;
+    }
+    pipeline_ = MakePipeline(data.train.count(), options);
+    const std::vector<Output> next = pipeline_.batches.Next();
+    // (Tests feed their images here.)
+    model_ = build({ops::PlaceholderWithDefault(next[0], {-1, kPixels}),
+                    ops::PlaceholderWithDefault(next[1], {-1})});
   }
 
   Result<Training> Run() {
@@ -112,13 +157,17 @@ class Trainer {
     std::printf("%s: %s parameters, %d nodes\n", options_.title.c_str(),
                 Grouped(result_.parameters).c_str(), result_.nodes);
     SLUICE_RETURN_IF_ERROR(session_.RunTargets({model_.initialize}));
+    std::vector<Output> feeds;
+    if (options_.feed) feeds = {model_.images, model_.labels};
     SLUICE_ASSIGN_OR_RETURN(
         const Session::Callable step,
-        session_.MakeCallable({model_.images, model_.labels},
-                              {model_.loss, model_.accuracy}, {model_.train}));
+        session_.MakeCallable(feeds, {model_.loss, model_.accuracy},
+                              {model_.train}));
+    if (!options_.feed) SLUICE_RETURN_IF_ERROR(StartPipeline());
     for (int epoch = 0; epoch < options_.epochs; ++epoch)
       SLUICE_RETURN_IF_ERROR(RunEpoch(epoch, step));
-    SLUICE_RETURN_IF_ERROR(TraceStep(step));
+    pipeline_.batches.Stop();
+    SLUICE_RETURN_IF_ERROR(TraceStep());
     if (options_.int8) {
       SLUICE_ASSIGN_OR_RETURN(result_.int8,
                               MeasureInt8(session_, model_, data_));
@@ -132,6 +181,22 @@ class Trainer {
   }
 
  private:
+  Status StartPipeline() {
+    const auto count = data_.train.count();
+    Tensor pixels(DType::kUint8, Shape({count, kPixels}));
+    Tensor labels(DType::kUint8, Shape({count}));
+    std::copy(data_.train.pixels.begin(), data_.train.pixels.end(),
+              pixels.data<uint8_t>());
+    std::copy(data_.train.labels.begin(), data_.train.labels.end(),
+              labels.data<uint8_t>());
+    return pipeline_.batches.Start(
+        session_, {{pipeline_.pixels, pixels}, {pipeline_.labels, labels}});
+  }
+  // A batch of the training images, in the order `rows`.
+  std::vector<Tensor> Fed(const int64_t* rows) const {
+    const Batch b = MakeBatch(data_.train, rows, options_.batch);
+    return {b.images, b.labels};
+  }
   Status RunEpoch(int epoch, const Session::Callable& step) {
     std::vector<int64_t> order(static_cast<size_t>(data_.train.count()));
     std::iota(order.begin(), order.end(), 0);
@@ -142,11 +207,10 @@ class Trainer {
     for (int64_t i = 0; i < steps; ++i) {
       // Making a batch counts as training: a user pays for it too.
       const int64_t start = NowNs();
-      const Batch b = MakeBatch(data_.train,
-                                &order[static_cast<size_t>(i * options_.batch)],
-                                options_.batch);
-      SLUICE_ASSIGN_OR_RETURN(const std::vector<Tensor> out,
-                              step.Run({b.images, b.labels}));
+      std::vector<Tensor> feeds;
+      if (options_.feed)
+        feeds = Fed(&order[static_cast<size_t>(i * options_.batch)]);
+      SLUICE_ASSIGN_OR_RETURN(const std::vector<Tensor> out, step.Run(feeds));
       result_.seconds += SecondsSince(start);
       ++steps_;
       loss_.Add(out[0].scalar<float>());
@@ -193,15 +257,18 @@ class Trainer {
     return OkStatus();
   }
 
-  Status TraceStep(const Session::Callable& step) {
+  // (The images are fed: the pipeline has ended.)
+  Status TraceStep() {
+    SLUICE_ASSIGN_OR_RETURN(
+        const Session::Callable step,
+        session_.MakeCallable({model_.images, model_.labels},
+                              {model_.loss, model_.accuracy}, {model_.train}));
     std::vector<int64_t> rows(static_cast<size_t>(options_.batch));
     std::iota(rows.begin(), rows.end(), 0);
-    const Batch b = MakeBatch(data_.train, rows.data(), options_.batch);
     RunOptions run;
     run.trace = true;
     RunMetadata metadata;
-    const std::vector<Tensor> feeds = {b.images, b.labels};
-    SLUICE_RETURN_IF_ERROR(step.Run(feeds, run, &metadata).status());
+    SLUICE_RETURN_IF_ERROR(step.Run(Fed(rows.data()), run, &metadata).status());
     result_.trace = metadata.ChromeTrace();
     return OkStatus();
   }
@@ -211,6 +278,7 @@ class Trainer {
   Graph graph_;
   const WithGraph use_;
   Session session_;
+  Pipeline pipeline_;  // Empty if batches are fed.
   Model model_;
   Training result_;
   Smooth loss_, accuracy_;
@@ -219,7 +287,7 @@ class Trainer {
 
 }  // namespace
 
-Result<Training> Train(Model (*build)(), const ImageData& data,
+Result<Training> Train(ModelFn* build, const ImageData& data,
                        const TrainOptions& options) {
   if (data.train.count() < options.batch)
     return InvalidArgument("images: expected at least ", options.batch,

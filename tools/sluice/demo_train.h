@@ -19,6 +19,9 @@ struct TrainOptions {
   uint64_t seed = 1;
   bool terminal = false;  // A progress bar instead of lines.
   bool int8 = false;      // Quantize it after training.
+  // Whether the trainer makes the batches and feeds them, instead of a pipeline
+  // (Dataset) that runs beside the steps.
+  bool feed = false;
 };
 
 struct Point {
@@ -43,9 +46,11 @@ struct Training {
   std::optional<Int8Figures> int8;   // If requested.
 };
 
+using ModelFn = Model(const ModelInputs&);
+
 // Builds the model in a new graph, trains and tests it. Prints progress to
 // standard output.
-Result<Training> Train(Model (*build)(), const ImageData& data,
+Result<Training> Train(ModelFn* build, const ImageData& data,
                        const TrainOptions& options);
 
 }  // namespace sluice::demo

@@ -26,7 +26,7 @@ namespace {
 struct TopOptions {
   std::string target;
   double interval_s = 2;
-  bool once = false, json = false;
+  bool once = false, json = false, pipelines = false;
 };
 
 using Clock = std::chrono::steady_clock;
@@ -64,6 +64,13 @@ std::string Screen(const TopOptions& o, const std::string& error,
          FitScreen(whole, size.ws_col, std::max(size.ws_row - 1, 1)) + "\n";
 }
 
+std::string Tables(const TopOptions& o, const std::vector<TopRow>& rows,
+                   bool color) {
+  const std::string stages = PipelineTable(rows, color);
+  if (o.pipelines) return stages.empty() ? "no pipelines\n" : stages;
+  return TopTable(rows, color) + (stages.empty() ? "" : "\n" + stages);
+}
+
 int Top(const TopOptions& o) {
   const Result<void*> found = DistSymbol("sluice_watch_cluster");
   if (!found.ok()) return Fail(kRunFailed, found.status());
@@ -94,7 +101,7 @@ int Top(const TopOptions& o) {
     MarkStragglers(&rows);
     if (!o.once || !first) {
       const std::string table =
-          o.json ? TopJson(rows) : TopTable(rows, terminal);
+          o.json ? TopJson(rows) : Tables(o, rows, terminal);
       if (!terminal && !error.empty()) Fail(kRunFailed, error);
       std::fputs(terminal ? Screen(o, error, table).c_str() : table.c_str(),
                  stdout);
@@ -129,6 +136,8 @@ void AddTop(CLI::App& app, std::function<int()>* run) {
       })
       ->capture_default_str();
   sub->add_flag("--once", o->once, "Print one table and exit");
+  sub->add_flag("--pipelines", o->pipelines,
+                "Print the pipelines' stages only, without the tasks");
   sub->add_flag("--json", o->json, "Print a line of JSON for each sample");
   sub->callback([o, run] { *run = [o] { return Top(*o); }; });
 }

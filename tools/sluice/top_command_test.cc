@@ -224,6 +224,34 @@ TEST_F(TopCommand, OncePrintsTableWithRates) {
   }
 }
 
+TEST_F(TopCommand, ShowsWhereThePipelineOfATaskIsHeldUp) {
+  Graph graph;
+  const WithGraph use(graph);
+  DatasetIterator input;
+  {
+    const DeviceScope on("/job:worker/task:1");
+    const NameScope scope("digits");
+    input =
+        Dataset::Range(1000).Prefetch(4).Batch(2).Prefetch(3).MakeIterator();
+  }
+  Session session(Target("worker:1"), graph);
+  ASSERT_TRUE(input.Start(session).ok());
+  std::string table;
+  EXPECT_TRUE(BecomesTrue([&] {
+    table = Top({Target("ps:0"), "--once", "--pipelines"});
+    return absl::StrContains(table, "] 3/3");
+  })) << table;
+  EXPECT_THAT(table, testing::StartsWith("PIPELINE "));
+  EXPECT_THAT(table, HasSubstr("digits/pipeline  worker:1  prefetch_1 "));
+  EXPECT_THAT(Top({Target("ps:0"), "--once", "--pipelines"}),
+              HasSubstr("slowest: what takes these\n"));
+  // With the tasks.
+  table = Top({Target("ps:0"), "--once"});
+  EXPECT_THAT(table, testing::StartsWith("TASK "));
+  EXPECT_THAT(table, HasSubstr("\n\nPIPELINE "));
+  input.Stop();
+}
+
 TEST_F(TopCommand, TerminalShowsLostTasksAndUpdatesOthers) {
   Terminal terminal({"top", Target("worker:0"), "--interval", "0.5"});
   const auto state = [](const std::string& screen, const char* task) {

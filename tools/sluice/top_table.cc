@@ -76,6 +76,86 @@ const char* StateName(TopRow::State s) {
   return "";
 }
 
+// Columns of cells as text, each as wide as its widest cell.
+class CellTable {
+ public:
+  struct Column {
+    const char* title;
+    bool left;
+  };
+  explicit CellTable(std::vector<Column> columns)
+      : columns_(std::move(columns)) {
+    for (const Column& c : columns_)
+      widths_.push_back(std::string(c.title).size());
+  }
+  // `cells`: for the first columns. `note`: text behind them. `paint`: an
+  // escape sequence, or "".
+  void Add(std::vector<std::string> cells, const std::string& note,
+           const char* paint) {
+    for (size_t i = 0; i < cells.size(); ++i)
+      widths_[i] = std::max(widths_[i], cells[i].size());
+    lines_.push_back({std::move(cells), note, paint});
+  }
+  bool empty() const { return lines_.empty(); }
+  std::string Text(bool color) const {
+    std::string out = color ? "\x1b[7m" : "";
+    for (size_t i = 0; i < columns_.size(); ++i)
+      Put(&out, i, columns_[i].title);
+    absl::StrAppend(&out, color ? "\x1b[0m" : "", "\n");
+    for (const Line& line : lines_) {
+      const bool painted = color && *line.paint != '\0';
+      if (painted) out += line.paint;
+      for (size_t i = 0; i < line.cells.size(); ++i)
+        Put(&out, i, line.cells[i]);
+      if (!line.note.empty()) absl::StrAppend(&out, "  ", line.note);
+      absl::StrAppend(&out, painted ? "\x1b[0m" : "", "\n");
+    }
+    return out;
+  }
+
+ private:
+  struct Line {
+    std::vector<std::string> cells;
+    std::string note;
+    const char* paint;
+  };
+  void Put(std::string* out, size_t i, const std::string& text) const {
+    const std::string pad(widths_[i] - text.size(), ' ');
+    absl::StrAppend(out, i == 0 ? "" : "  ", columns_[i].left ? text : pad,
+                    columns_[i].left ? pad : text);
+  }
+
+  const std::vector<Column> columns_;
+  std::vector<size_t> widths_;
+  std::vector<Line> lines_;
+};
+
+constexpr char kRed[] = "\x1b[31m", kYellow[] = "\x1b[33m",
+               kCyan[] = "\x1b[36m";
+
+// "[######....] 19/32"
+std::string Fill(const StageCounters& s) {
+  if (s.capacity <= 0) return absl::StrCat(s.ready);
+  constexpr int kWidth = 10;
+  const double share = std::clamp(
+      static_cast<double>(s.ready) / static_cast<double>(s.capacity), 0.0, 1.0);
+  const auto full = static_cast<size_t>(share * kWidth + 0.5);
+  return absl::StrCat("[", std::string(full, '#'),
+                      std::string(kWidth - full, '.'), "] ", s.ready, "/",
+                      s.capacity);
+}
+
+std::string Percent(double share) {
+  return absl::StrFormat("%.0f%%", 100 * share);
+}
+
+// What another program calls something, for a terminal.
+std::string PrintableText(std::string name) {
+  for (char& c : name)
+    if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = '?';
+  return name;
+}
+
 }  // namespace
 
 std::vector<TopRow> TopRows(const std::vector<TaskState>& before,
@@ -94,6 +174,7 @@ std::vector<TopRow> TopRows(const std::vector<TaskState>& before,
       if (was != nullptr) r.seen.incarnation = was->incarnation;
       continue;
     }
+    r.pipelines = PipelineLoads({}, t.stages, 0);
     if (was == nullptr || was->incarnation == 0) continue;
     if (was->incarnation != t.incarnation) {
       r.state = TopRow::kRestarted;
@@ -108,6 +189,7 @@ std::vector<TopRow> TopRows(const std::vector<TaskState>& before,
     r.sent_per_s = rate(was->bytes_sent, t.bytes_sent);
     r.received_per_s = rate(was->bytes_received, t.bytes_received);
     r.cores = rate(was->cpu_ns, t.cpu_ns) / 1e9;
+    r.pipelines = PipelineLoads(was->stages, t.stages, s);
   }
   for (const auto& [task, was] : earlier) {
     TopRow& r = rows.emplace_back();
@@ -160,12 +242,12 @@ void MarkStragglers(std::vector<TopRow>* rows) {
 }
 
 std::string TopTable(const std::vector<TopRow>& rows, bool color) {
-  struct Column {
+  struct Metric {
     const char* title;
     bool left;
     std::function<std::string(const TopRow&)> text;
   };
-  const std::vector<Column> columns = {
+  const std::vector<Metric> metrics = {
       {"TASK", true, [](const TopRow& r) { return ShortName(r.seen.task); }},
       {"STATE", true,
        [](const TopRow& r) { return std::string(StateName(r.state)); }},
@@ -201,40 +283,54 @@ std::string TopTable(const std::vector<TopRow>& rows, bool color) {
   };
   // A lost task has only a name, a state, and a reason.
   constexpr size_t kOfLost = 3;
-  std::vector<std::vector<std::string>> cells;
-  std::vector<size_t> widths;
-  for (const Column& c : columns) widths.push_back(std::string(c.title).size());
+  std::vector<CellTable::Column> columns;
+  for (const Metric& m : metrics) columns.push_back({m.title, m.left});
+  CellTable table(std::move(columns));
   for (const TopRow& r : rows) {
-    std::vector<std::string>& line = cells.emplace_back();
-    for (size_t i = 0; i < columns.size(); ++i) {
+    std::vector<std::string> cells;
+    for (size_t i = 0; i < metrics.size(); ++i) {
       if (r.state == TopRow::kLost && i >= kOfLost) break;
-      line.push_back(columns[i].text(r));
-      widths[i] = std::max(widths[i], line.back().size());
+      cells.push_back(metrics[i].text(r));
+    }
+    table.Add(std::move(cells),
+              r.state == TopRow::kLost ? r.seen.error : r.straggler,
+              r.state == TopRow::kLost        ? kRed
+              : !r.straggler.empty()          ? kYellow
+              : r.state == TopRow::kRestarted ? kCyan
+                                              : "");
+  }
+  return table.Text(color);
+}
+
+std::string PipelineTable(const std::vector<TopRow>& rows, bool color) {
+  CellTable table({{"PIPELINE", true},
+                   {"TASK", true},
+                   {"STAGE", true},
+                   {"ELEMENTS/S", false},
+                   {"QUEUE", true},
+                   {"FULL", false},
+                   {"STARVED", false},
+                   {"ELEMENTS", false}});
+  for (const TopRow& r : rows) {
+    for (const PipelineLoad& p : r.pipelines) {
+      for (size_t i = 0; i < p.stages.size(); ++i) {
+        const StageLoad& s = p.stages[i];
+        const bool slowest = p.slowest == static_cast<int>(i);
+        const bool takers = i + 1 == p.stages.size() &&
+                            p.slowest == static_cast<int>(p.stages.size());
+        table.Add(
+            {i == 0 ? PrintableText(p.name) : "",
+             i == 0 ? ShortName(r.seen.task) : "", PrintableText(s.now.stage),
+             Rate(s.per_second), Fill(s.now), Percent(s.full),
+             Percent(s.starving), absl::StrCat(s.now.elements)},
+            slowest  ? "slowest"
+            : takers ? "slowest: what takes these"
+                     : "",
+            slowest ? kYellow : "");
+      }
     }
   }
-  const auto put = [&](std::string* out, size_t i, const std::string& text) {
-    const std::string pad(widths[i] - text.size(), ' ');
-    absl::StrAppend(out, i == 0 ? "" : "  ", columns[i].left ? text : pad,
-                    columns[i].left ? pad : text);
-  };
-  std::string out = color ? "\x1b[7m" : "";
-  for (size_t i = 0; i < columns.size(); ++i) put(&out, i, columns[i].title);
-  absl::StrAppend(&out, color ? "\x1b[0m" : "", "\n");
-  for (size_t n = 0; n < rows.size(); ++n) {
-    const TopRow& r = rows[n];
-    const char* const paint = r.state == TopRow::kLost        ? "\x1b[31m"
-                              : !r.straggler.empty()          ? "\x1b[33m"
-                              : r.state == TopRow::kRestarted ? "\x1b[36m"
-                                                              : "";
-    const bool painted = color && *paint != '\0';
-    if (painted) out += paint;
-    for (size_t i = 0; i < cells[n].size(); ++i) put(&out, i, cells[n][i]);
-    const std::string& note =
-        r.state == TopRow::kLost ? r.seen.error : r.straggler;
-    if (!note.empty()) absl::StrAppend(&out, "  ", note);
-    absl::StrAppend(&out, painted ? "\x1b[0m" : "", "\n");
-  }
-  return out;
+  return table.empty() ? "" : table.Text(color);
 }
 
 std::string FitScreen(const std::string& text, size_t columns, size_t rows) {
@@ -260,6 +356,39 @@ std::string FitScreen(const std::string& text, size_t columns, size_t rows) {
   }
   return absl::StrJoin(lines, "\n");
 }
+
+namespace {
+
+nlohmann::ordered_json PipelinesJson(const std::vector<PipelineLoad>& loads) {
+  using Json = nlohmann::ordered_json;
+  Json pipelines = Json::array();
+  for (const PipelineLoad& p : loads) {
+    Json stages = Json::array();
+    for (const StageLoad& s : p.stages) {
+      Json j;
+      j["stage"] = s.now.stage;
+      j["elements"] = s.now.elements;
+      j["elements_per_s"] = s.per_second;
+      j["ready"] = s.now.ready;
+      j["capacity"] = s.now.capacity;
+      j["full"] = s.full;
+      j["starved"] = s.starving;
+      stages.push_back(std::move(j));
+    }
+    Json j;
+    j["pipeline"] = p.name;
+    j["stages"] = std::move(stages);
+    const auto n = static_cast<int>(p.stages.size());
+    if (p.slowest >= 0 && p.slowest < n)
+      j["slowest"] = p.stages[static_cast<size_t>(p.slowest)].now.stage;
+    else if (p.slowest == n)
+      j["slowest"] = nullptr;  // What takes the elements.
+    pipelines.push_back(std::move(j));
+  }
+  return pipelines;
+}
+
+}  // namespace
 
 std::string TopJson(const std::vector<TopRow>& rows) {
   using Json = nlohmann::ordered_json;
@@ -292,9 +421,12 @@ std::string TopJson(const std::vector<TopRow>& rows) {
     j["peak_bytes"] = t.peak_bytes;
     j["cores"] = r.cores;
     if (!r.straggler.empty()) j["straggler"] = r.straggler;
+    if (!r.pipelines.empty()) j["pipelines"] = PipelinesJson(r.pipelines);
     tasks.push_back(std::move(j));
   }
-  return Json{{"tasks", std::move(tasks)}}.dump() + "\n";
+  return Json{{"tasks", std::move(tasks)}}.dump(
+             -1, ' ', false, Json::error_handler_t::replace) +
+         "\n";
 }
 
 }  // namespace sluice::cli

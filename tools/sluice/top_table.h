@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cluster/cluster_watch.h"
+#include "exec/core/pipeline_stages.h"
 
 namespace sluice::cli {
 
@@ -17,7 +18,8 @@ struct TopRow {
   State state = kUp;
   // Per second, since the previous sample; 0 without one, and after a restart.
   double steps_per_s = 0, sent_per_s = 0, received_per_s = 0;
-  double cores = 0;  // The number of cores in use.
+  double cores = 0;                     // The number of cores in use.
+  std::vector<PipelineLoad> pipelines;  // As the rates.
   // Why it is a straggler among the tasks of its job; "" if it is not.
   std::string straggler;
 };
@@ -41,11 +43,16 @@ void MarkStragglers(std::vector<TopRow>* rows);
 
 // A table as text; `color`: with ANSI colours.
 std::string TopTable(const std::vector<TopRow>& rows, bool color);
+// A table of the stages of all pipelines: how many elements each makes, how
+// full its queue is, for which share of the time it waits for room (full) and
+// others for it (starved), and which stage the others wait for. "" if there is
+// none.
+std::string PipelineTable(const std::vector<TopRow>& rows, bool color);
 // Cuts lines at the right edge of a screen and replaces those beyond its end by
 // their count. Escape sequences have no width.
 std::string FitScreen(const std::string& text, size_t columns, size_t rows);
-std::string FitScreen(const std::string& text, size_t columns, size_t rows);
-// One line: {"tasks": [...]}, with bytes and seconds.
+// One line: {"tasks": [...]}, with bytes and seconds; a task that has pipelines
+// has "pipelines".
 std::string TopJson(const std::vector<TopRow>& rows);
 
 }  // namespace sluice::cli

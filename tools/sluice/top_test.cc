@@ -140,6 +140,58 @@ TEST(Top, TableHasAColumnForEachMetric) {
       "slow: steps take 150.0 times the others'\n");
 }
 
+TEST(Top, PipelinesShowRatesQueuesAndTheSlowestStage) {
+  const auto stage = [](const char* name, int64_t number, int64_t elements,
+                        int64_t ready, int64_t full_ms, int64_t starving_ms) {
+    return StageCounters{.pipeline = "input",
+                         .stage = name,
+                         .number = number,
+                         .inputs = number == 0
+                                       ? std::vector<int64_t>{}
+                                       : std::vector<int64_t>{number - 1},
+                         .elements = elements,
+                         .ready = ready,
+                         .capacity = 32,
+                         .full_ns = full_ms * 1'000'000,
+                         .starving_ns = starving_ms * 1'000'000};
+  };
+  TaskState before = TopTask("worker", 0), now = before;
+  EXPECT_EQ(PipelineTable(TopRows({before}, {now}), false), "");
+  now.clock_ns += 2'000'000'000;
+  before.stages = {stage("records", 0, 0, 0, 0, 0),
+                   stage("map", 1, 0, 0, 0, 0)};
+  now.stages = {stage("records", 0, 2500, 32, 1900, 0),
+                stage("map\x1b", 1, 2470, 2, 10, 1800)};
+  before.stages[1].stage = now.stages[1].stage;
+  auto rows = TopRows({before}, {now});
+  EXPECT_EQ(
+      PipelineTable(rows, false),
+      "PIPELINE  TASK      STAGE    ELEMENTS/S  QUEUE               FULL  "
+      "STARVED  ELEMENTS\n"
+      "input     worker:0  records        1250  [##########] 32/32   95%  "
+      "     0%      2500\n"
+      "                    map?           1235  [#.........] 2/32     0%  "
+      "    90%      2470  slowest\n");
+  EXPECT_THAT(PipelineTable(rows, true), HasSubstr("\x1b[33m"));
+  const auto json = nlohmann::json::parse(TopJson(rows), nullptr, false);
+  const auto& pipeline = json["tasks"][0]["pipelines"][0];
+  EXPECT_EQ(pipeline["slowest"], "map\x1b");
+  EXPECT_EQ(pipeline["stages"][0]["elements_per_s"], 1250);
+  EXPECT_EQ(pipeline["stages"][0]["capacity"], 32);
+  // Nothing holds up the last stage but what takes its elements.
+  std::swap(now.stages[1].full_ns, now.stages[1].starving_ns);
+  rows = TopRows({before}, {now});
+  EXPECT_THAT(PipelineTable(rows, false),
+              HasSubstr("2470  slowest: what takes these\n"));
+  EXPECT_TRUE(
+      nlohmann::json::parse(TopJson(rows), nullptr,
+                            false)["tasks"][0]["pipelines"][0]["slowest"]
+          .is_null());
+  // Names that are no text.
+  now.stages[0].pipeline = "\xff";
+  EXPECT_THAT(TopJson(TopRows({before}, {now})), HasSubstr("pipelines"));
+}
+
 TEST(Top, OutputIsCutToTheScreenSize) {
   EXPECT_EQ(FitScreen("abc\nabcd\n\n\x1b[31mabcde\x1b[0m\nx\n", 4, 5),
             "abc\nabcd\n\n\x1b[31mabcd\x1b[0m\nx");

@@ -2,7 +2,7 @@
 
 from sluice import _core
 from sluice.framework.record_options import (
-    compression_level, compression_name)
+    compression_name, writer_parameters)
 
 
 def _as_path(path):
@@ -25,13 +25,13 @@ class TFRecordWriter:
     Raises:
       ValueError: if there is no such compression.
       errors.OpError: if the file cannot be written.
-      errors.InvalidArgumentError: if there is no such compression level.
+      errors.InvalidArgumentError: if an option is out of range.
     """
 
     def __init__(self, path, options=None):
         self._file = _core.RecordWriter(_as_path(path),
                                         compression_name(options),
-                                        compression_level(options))
+                                        *writer_parameters(options))
         self._closed = False
 
     def write(self, record):

@@ -18,11 +18,18 @@ class TFRecordOptions:
     Args:
       compression_type: a TFRecordCompressionType, its name ("", "ZLIB" or
         "GZIP"), or None.
-      flush_mode, input_buffer_size, output_buffer_size, window_bits: zlib's
-        parameters; ignored, since any reader accepts any of them.
+      flush_mode: for writing, zlib's: 0 or None, or how to flush after each
+        record (1 to 3, 5), so that what a killed program has written is read.
+      output_buffer_size: how many bytes a writer collects before it writes.
+      window_bits: for writing, the logarithm of the size of zlib's window, 9
+        to 15; None: 15. (16 more, as TensorFlow takes it for GZIP, are the
+        same.)
       compression_level: zlib's level for writing, from 0 (none) to 9 (best);
         None or -1: its default.
-      compression_method, mem_level, compression_strategy: ignored.
+      mem_level: for writing, zlib's, 1 to 9; None: 8.
+      compression_strategy: for writing, zlib's, 0 to 4; None: 0.
+      input_buffer_size: ignored.
+      compression_method: None or 8, zlib's only one.
 
     Raises:
       ValueError: if there is no such compression.
@@ -75,10 +82,26 @@ def compression_name(options):
     raise ValueError(f'Not a valid compression_type: "{options}"')
 
 
-def compression_level(options):
-    """Returns the level of compression of options; -1: zlib's default."""
-    level = None
+def writer_parameters(options):
+    """Returns how to write: level, window, memory, strategy, flush, buffer.
+
+    Raises:
+      ValueError: if options name a method that there is not.
+    """
+    given = {"compression_level": -1, "window_bits": 15, "mem_level": 8,
+             "compression_strategy": 0, "flush_mode": 0,
+             "output_buffer_size": 256 << 10, "compression_method": 8}
+    unset = set(given)
     while isinstance(options, TFRecordOptions):
-        level = options.compression_level if level is None else level
+        for name in list(unset):
+            value = getattr(options, name)
+            if value is not None:
+                given[name] = value
+                unset.remove(name)
         options = options.compression_type
-    return -1 if level is None else level
+    if given.pop("compression_method") != 8:
+        raise ValueError("compression_method: expected 8 (zlib's DEFLATED), "
+                         "got another")
+    if compression_name(options) == "GZIP" and given["window_bits"] > 16:
+        given["window_bits"] -= 16
+    return tuple(given.values())

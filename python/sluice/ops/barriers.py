@@ -16,7 +16,8 @@ class Barrier:
 
     Args:
       types: the types of the components.
-      shapes: their shapes; None for unknown ones.
+      shapes: their shapes, fully known. (Without them the barrier can be
+        declared, but no step can use it, as in TensorFlow.)
       shared_name: the name under which sessions share the barrier.
       name: the name of the operation.
 

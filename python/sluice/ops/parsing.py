@@ -380,15 +380,18 @@ def decode_csv(records, record_defaults, field_delim=",", use_quote_delim=True,
 
 
 def decode_raw(input_bytes=None, out_type=None, little_endian=True, name=None,
-               bytes=None):
+               bytes=None, fixed_length=None):
     """Reinterprets the bytes of strings as numbers.
 
     Args:
-      input_bytes: a tensor of strings of equal length.
+      input_bytes: a tensor of strings of equal length, unless `fixed_length`
+        is given.
       out_type: the type of the numbers.
       little_endian: whether the lowest byte of a number comes first.
       name: the name of the operation.
       bytes: another name of `input_bytes`.
+      fixed_length: how many bytes of each string count, a multiple of a
+        number's size; shorter strings are filled with zero bytes.
 
     Returns:
       A tensor with one more dimension, that of the numbers of a string.
@@ -398,5 +401,9 @@ def decode_raw(input_bytes=None, out_type=None, little_endian=True, name=None,
     """
     if out_type is None:
         raise ValueError("decode_raw: expected out_type, got none")
-    return _op("DecodeRaw")(bytes if input_bytes is None else input_bytes,
-                            out_type, little_endian=little_endian, name=name)
+    given = bytes if input_bytes is None else input_bytes
+    if fixed_length is not None:
+        return _op("DecodePaddedRaw")(given, fixed_length, out_type,
+                                      little_endian=little_endian, name=name)
+    return _op("DecodeRaw")(given, out_type, little_endian=little_endian,
+                            name=name)

@@ -7,6 +7,8 @@ from sluice.framework import dtypes, graph as graphs, tensor_shape
 from sluice.framework.conversion import SparseTensor, convert_to_tensor
 from sluice.framework.graph import GraphKeys
 from sluice.ops import control_flow, queues
+from sluice.ops.saveable_objects import (
+    VARIABLE_VALUE_KEY, SaveableObject, SaveSpec, Trackable)
 
 _op = _core.op
 
@@ -431,8 +433,47 @@ class TextFileIdTableInitializer(TextFileInitializer):
 # ---- Tables that steps change ------------------------------------------------
 
 
-class _MutableTable(_Table):
+class _TableSaveable(SaveableObject):
+    """The keys and the values of a table, under "<name>-keys", "-values"."""
+
+    def __init__(self, table, name):
+        keys, values = table.export()
+        super().__init__(table, [SaveSpec(keys, "", f"{name}-keys"),
+                                 SaveSpec(values, "", f"{name}-values")], name)
+
+    def restore(self, restored_tensors, restored_shapes):
+        """Makes the operation that replaces the contents of the table."""
+        del restored_shapes
+        handle = self.op.resource_handle
+        with graphs.name_scope(f"{self.name}_table_restore"), \
+                graphs.colocate_with(handle):
+            return _op("LookupTableImportV2")(handle, *restored_tensors)
+
+
+class _MutableTable(_Table, Trackable):
     """The base class of tables that steps change."""
+
+    def _save_as(self, name):
+        """Savers save the table by default, under a name.
+
+        If another of the graph has that name: under that of the operation.
+        """
+        taken = {getattr(s, "name", None) for s in
+                 graphs.get_collection(GraphKeys.SAVEABLE_OBJECTS)}
+        self._saveable = _TableSaveable(
+            self, self._resource_handle.op.name if name in taken else name)
+        graphs.add_to_collection(GraphKeys.SAVEABLE_OBJECTS, self._saveable)
+
+    def _gather_saveables_for_checkpoint(self):
+        def saveable(name=None):
+            if name is not None:
+                return _TableSaveable(self, f"{name}_table")
+            if self._saveable is None:
+                self._saveable = _TableSaveable(self, self.name)
+            return self._saveable
+        return {VARIABLE_VALUE_KEY: saveable}
+
+    _saveable = None
 
     def _keys_to_find(self, keys):
         if isinstance(keys, SparseTensor):
@@ -475,8 +516,8 @@ class MutableHashTable(_MutableTable):
       default_value: the value of keys that are not in the table, a scalar or,
         if values are vectors, a vector.
       name: the name of the operation.
-      checkpoint: whether the table is saved, for which all its users must know
-        it by its name.
+      checkpoint: whether savers save the table by default, for which all its
+        users must know it by its name.
       shared_name: the name under which sessions share the table.
     """
 
@@ -494,6 +535,8 @@ class MutableHashTable(_MutableTable):
                 "MutableHashTableOfTensorsV2", shared_name, name,
                 value_shape=self._value_shape, **attributes)
         self._hold(handle)
+        if checkpoint:
+            self._save_as(name)
 
 
 class DenseHashTable(_MutableTable):
@@ -510,8 +553,8 @@ class DenseHashTable(_MutableTable):
       deleted_key: another such key, which marks removed ones.
       initial_num_buckets: the number of places at first, a power of two.
       name: the name of the operation.
-      checkpoint: whether the table is saved, for which all its users must know
-        it by its name.
+      checkpoint: whether savers save the table by default, for which all its
+        users must know it by its name.
       shared_name: the name under which sessions share the table.
     """
 
@@ -532,6 +575,8 @@ class DenseHashTable(_MutableTable):
             deleted_key=deleted_key, value_dtype=self._value_dtype,
             value_shape=self._value_shape,
             use_node_name_sharing=checkpoint and not shared_name, **size))
+        if checkpoint:
+            self._save_as(name)
 
     def export(self, name=None):
         """Returns the keys and values of all places: (keys, values).

@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "cluster/common/cluster.h"
 #include "graph/device_name.h"
 
@@ -55,6 +56,43 @@ class MetricsWriter {
   std::string labels_, text_;
 };
 
+// The value of a label, quoted.
+std::string LabelValue(const std::string& text) {
+  return absl::StrCat(
+      "\"",
+      absl::StrReplaceAll(text,
+                          {{"\\", "\\\\"}, {"\"", "\\\""}, {"\n", "\\n"}}),
+      "\"");
+}
+
+void WriteStages(const proto::TaskCounters& c, MetricsWriter* out) {
+  using Stage = proto::PipelineStageCounters;
+  const auto write = [&](const char* name, const char* type, const char* help,
+                         auto value) {
+    out->Family(name, type, help);
+    for (const Stage& s : c.stage())
+      out->Sample(name, value(s),
+                  absl::StrCat("pipeline=", LabelValue(s.pipeline()),
+                               ",stage=", LabelValue(s.stage()))
+                      .c_str());
+  };
+  write("sluice_pipeline_elements_total", "counter",
+        "Elements that the stage of a pipeline has made.",
+        [](const Stage& s) { return s.elements(); });
+  write("sluice_pipeline_ready", "gauge",
+        "Elements in the queue after the stage.",
+        [](const Stage& s) { return s.ready(); });
+  write("sluice_pipeline_capacity", "gauge",
+        "How many elements that queue holds; negative: no limit.",
+        [](const Stage& s) { return s.capacity(); });
+  write("sluice_pipeline_full_seconds_total", "counter",
+        "Time for which the stage has waited for room in that queue.",
+        [](const Stage& s) { return Seconds(s.full_ns()); });
+  write("sluice_pipeline_starving_seconds_total", "counter",
+        "Time for which others have waited for its elements.",
+        [](const Stage& s) { return Seconds(s.starving_ns()); });
+}
+
 }  // namespace
 
 std::string MetricsText(const TaskMetrics& metrics) {
@@ -96,6 +134,7 @@ std::string MetricsText(const TaskMetrics& metrics) {
   out.One("sluice_draining", "gauge",
           "1 while the task finishes its steps and begins no others.",
           metrics.draining ? 1 : 0);
+  if (c.stage_size() > 0) WriteStages(c, &out);
   return out.Take();
 }
 

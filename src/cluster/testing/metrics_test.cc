@@ -96,7 +96,17 @@ TEST(MetricsTest, TextHasHelpTypeAndLabelsOfEachFamily) {
   m.status.mutable_counters()->set_failed_steps(1);
   m.status.mutable_counters()->set_started_ns(2'000'000'000);
   m.status.mutable_counters()->set_cpu_ns(1'234'567'890'000'000);
+  proto::PipelineStageCounters* const stage =
+      m.status.mutable_counters()->add_stage();
+  stage->set_pipeline("in\\put\n\"");
+  stage->set_stage("map");
+  stage->set_elements(12);
+  stage->set_full_ns(1'500'000'000);
   const std::string text = MetricsText(m);
+  EXPECT_THAT(text, HasSubstr("sluice_pipeline_elements_total{job=\"ps\","
+                              "task=\"3\",pipeline=\"in\\\\put\\n\\\"\","
+                              "stage=\"map\"} 12\n"));
+  EXPECT_THAT(text, HasSubstr("stage=\"map\"} 1.5\n"));
   EXPECT_THAT(text, HasSubstr("# TYPE sluice_steps_total counter\n"
                               "sluice_steps_total{job=\"ps\",task=\"3\","
                               "outcome=\"succeeded\"} 7\n"

@@ -1,11 +1,14 @@
 #include "cluster/worker/worker.h"
 
 #include <algorithm>
+#include <atomic>
 #include <ctime>
 #include <set>
 #include <thread>
+#include <tuple>
 
 #include "base/failpoint.h"
+#include "exec/core/pipeline_stages.h"
 #include "graph/graphdef.h"
 
 namespace sluice {
@@ -14,6 +17,15 @@ namespace {
 // The limit on what one peer can make us keep.
 constexpr size_t kMaxSteps = 65536;
 constexpr size_t kNotToBegin = 256;
+// What an answer may say of pipelines.
+constexpr int kMaxStages = 1000;
+
+// The task of this process that reports the pipelines of local sessions; null
+// until one is asked.
+std::atomic<const Worker*>& TheReporter() {
+  static std::atomic<const Worker*> reporter{nullptr};
+  return reporter;
+}
 
 }  // namespace
 
@@ -41,7 +53,10 @@ Worker::Worker(WorkerOptions options, Transport* transport)
     pool_ = std::make_unique<ThreadPool>(static_cast<int>(cores) - 1);
 }
 
-Worker::~Worker() = default;
+Worker::~Worker() {
+  const Worker* self = this;
+  TheReporter().compare_exchange_strong(self, nullptr);
+}
 
 void Worker::GetStatus(const proto::GetStatusRequest& request,
                        proto::GetStatusResponse* response) {
@@ -87,6 +102,42 @@ void Worker::Count(proto::TaskCounters* counters) {
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
   counters->set_cpu_ns(int64_t{cpu.tv_sec} * 1000000000 + cpu.tv_nsec);
   counters->set_started_ns(started_ns_);
+  CountStages(counters);
+}
+
+void Worker::CountStages(proto::TaskCounters* counters) {
+  std::vector<StageCounters> stages = shared_->PipelineStages();
+  const auto add = [&stages](std::vector<StageCounters> more) {
+    for (StageCounters& c : more) stages.push_back(std::move(c));
+  };
+  std::vector<std::shared_ptr<Session>> sessions;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    for (const auto& [id, session] : sessions_)
+      if (session->resources != shared_) sessions.push_back(session);
+  }
+  for (const auto& session : sessions)
+    add(session->resources->PipelineStages());
+  const Worker* reporter = nullptr;
+  if (TheReporter().compare_exchange_strong(reporter, this) || reporter == this)
+    add(LocalPipelineStages());
+  // States of several sessions may have a pipeline of the same name each.
+  std::map<std::tuple<std::string, int64_t, std::string>, int> seen;
+  for (StageCounters& c : stages) {
+    if (counters->stage_size() >= kMaxStages) break;
+    if (const int n = ++seen[{c.pipeline, c.number, c.stage}]; n > 1)
+      c.pipeline += " #" + std::to_string(n);
+    proto::PipelineStageCounters* s = counters->add_stage();
+    s->set_pipeline(c.pipeline);
+    s->set_stage(c.stage);
+    s->set_number(c.number);
+    for (const int64_t i : c.inputs) s->add_input(i);
+    s->set_elements(c.elements);
+    s->set_ready(c.ready);
+    s->set_capacity(c.capacity);
+    s->set_full_ns(c.full_ns);
+    s->set_starving_ns(c.starving_ns);
+  }
 }
 
 Status Worker::CreateSession(const proto::CreateWorkerSessionRequest& request) {

@@ -75,6 +75,7 @@ class Worker {
   // An error if the node accesses the host and sessions may not.
   Status CheckHostReach(const Node& node) const;
   void Count(proto::TaskCounters* counters);
+  void CountStages(proto::TaskCounters* counters);
 
   const WorkerOptions options_;
   Transport* const transport_;

@@ -14,11 +14,14 @@
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/status.h"
 #include "tensor/tensor.h"
 
 namespace sluice {
+
+struct StageCounters;  // exec/core/pipeline_stages.h
 
 // Maps (container, name) to resources. One per session, or shared by the
 // sessions of a process; another one per step for resources that must not
@@ -64,6 +67,9 @@ class ResourceManager {
   // Removes all resources of one container (Session::Reset), or all.
   void ClearContainer(const std::string& container);
   void Clear();
+
+  // The counters of the pipelines whose queues are here.
+  std::vector<StageCounters> PipelineStages();
 
   // Changes whenever a resource is removed; unique across managers. Code that
   // caches look-ups compares it first.

@@ -57,6 +57,20 @@ void Shared::Serve(Ended* ended) {
     progress = false;
     for (Lane& lane : lanes_) progress = ServeLane(&lane, ended) || progress;
   }
+  NoteWaiting();
+}
+
+// (The clock is read only when a lane begins or ceases to be empty.)
+void Shared::NoteWaiting() {
+  for (Lane& lane : lanes_) {
+    if (lane.waiting.empty() == (lane.since_ns == 0)) continue;
+    const int64_t now = NowNs();
+    if (lane.waiting.empty()) {
+      lane.waited_ns += now - std::exchange(lane.since_ns, 0);
+    } else {
+      lane.since_ns = now;
+    }
+  }
 }
 
 // Returns whether an attempt changed the state.

@@ -16,6 +16,7 @@
 #include "absl/container/inlined_vector.h"
 #include "base/status.h"
 #include "exec/core/cancellation.h"
+#include "exec/core/trace.h"
 #include "tensor/object.h"
 
 namespace sluice::queues {
@@ -97,7 +98,8 @@ class Shared : public Resource, public std::enable_shared_from_this<Shared> {
 
   // `in_order`: for each lane.
   explicit Shared(std::initializer_list<bool> in_order) {
-    for (const bool o : in_order) lanes_.push_back({o, {}});
+    for (const bool o : in_order)
+      lanes_.push_back({.in_order = o, .waiting = {}});
   }
 
   // Starts an operation, which is over when its Complete has run: before Begin
@@ -125,6 +127,11 @@ class Shared : public Resource, public std::enable_shared_from_this<Shared> {
   int64_t waiting(size_t lane) const {
     return static_cast<int64_t>(lanes_[lane].waiting.size());
   }
+  // For how long attempts have waited in a lane so far. REQUIRES: mu_ is held.
+  int64_t waited_ns(size_t lane) const {
+    const Lane& l = lanes_[lane];
+    return l.waited_ns + (l.since_ns == 0 ? 0 : NowNs() - l.since_ns);
+  }
 
   mutable std::mutex mu_;  // Guards the state of the resource too.
 
@@ -132,7 +139,11 @@ class Shared : public Resource, public std::enable_shared_from_this<Shared> {
   struct Lane {
     bool in_order;
     std::list<AttemptPtr> waiting;
+    int64_t waited_ns = 0;  // Until it was empty last.
+    int64_t since_ns = 0;   // Since when it is not empty; 0: it is.
   };
+  // Keeps the time after attempts have come or gone. REQUIRES: mu_ is held.
+  void NoteWaiting();
   // Removes an attempt whose step was cancelled, unless it is over.
   void Cancel(const AttemptPtr& attempt);
   // For these, mu_ is held. Attempts that end are added to `ended`.

@@ -190,7 +190,8 @@ Status RunStats(KernelContext& ctx) {
   const Queue::Stats s = queue->stats();
   ctx.set_output(
       0, Tensor::Vector<int64_t>({s.size, s.capacity, s.entered, s.left,
-                                  s.waiting_enqueues, s.waiting_dequeues}));
+                                  s.waiting_enqueues, s.waiting_dequeues,
+                                  s.full_ns, s.starving_ns}));
   return OkStatus();
 }
 
@@ -214,7 +215,7 @@ Status NextBatchShape(ShapeContext& c) {
   return ComponentsShape(c, PartialShape({-1}));
 }
 Status StatsShape(ShapeContext& c) {
-  c.set_output(0, PartialShape({6}));
+  c.set_output(0, PartialShape({8}));
   return OkStatus();
 }
 
@@ -328,8 +329,9 @@ SLUICE_OP(QueueStats)
     .NoGradient(queues::kNoGradient)
     .Doc(
         "The size and the capacity of a queue (negative: no limit), how many "
-        "elements have entered and left it, and how many enqueues and dequeues "
-        "wait.");
+        "elements have entered and left it, how many enqueues and dequeues "
+        "wait, and for how many nanoseconds any enqueue and any dequeue has "
+        "waited so far.");
 
 }  // namespace
 }  // namespace sluice

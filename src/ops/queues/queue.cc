@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/strip.h"
+
 namespace sluice::queues {
 
 // ---- Checks -----------------------------------------------------------------
@@ -329,8 +331,34 @@ bool Queue::closed() const {
 
 Queue::Stats Queue::stats() const {
   std::lock_guard<std::mutex> lock(mu_);
-  return {store_->size(), options_.capacity,  entered_,
-          left_,          waiting(kEnqueues), waiting(kDequeues)};
+  return {store_->size(),
+          options_.capacity,
+          entered_,
+          left_,
+          waiting(kEnqueues),
+          waiting(kDequeues),
+          waited_ns(kEnqueues),
+          waited_ns(kDequeues)};
+}
+
+bool Queue::Count(StageCounters* counters) const {
+  if (options_.stage.empty()) return false;
+  const Stats s = stats();
+  // The queue of stage "map" of pipeline "input" is "input/map/...queue".
+  absl::string_view stage = options_.name;
+  absl::ConsumePrefix(&stage, options_.pipeline);
+  absl::ConsumePrefix(&stage, "/");
+  stage = stage.substr(0, stage.find('/'));
+  *counters = {.pipeline = options_.pipeline,
+               .stage = std::string(stage),
+               .number = options_.stage[0],
+               .inputs = {options_.stage.begin() + 1, options_.stage.end()},
+               .elements = s.entered,
+               .ready = s.size,
+               .capacity = s.capacity,
+               .full_ns = s.full_ns,
+               .starving_ns = s.starving_ns};
+  return true;
 }
 
 }  // namespace sluice::queues

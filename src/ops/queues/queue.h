@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
+#include "exec/core/pipeline_stages.h"
 #include "ops/queues/attempts.h"
 #include "tensor/tensor.h"
 
@@ -64,6 +65,9 @@ struct QueueOptions {
   // The pipeline that it is part of ("": none). Nothing is dequeued before the
   // pipeline starts, which opens it (Reopen).
   std::string pipeline;
+  // The number of the stage that fills it, and those of the stages that this
+  // takes elements from; empty: it is not between stages.
+  std::vector<int64_t> stage;
 };
 
 // A bounded queue. Operations that cannot complete wait without a thread until
@@ -76,7 +80,7 @@ struct QueueOptions {
 // without all of them, they go back to the front: no element is lost, doubled,
 // or seen out of order. An enqueue of several elements may have entered some of
 // them when it is cancelled or the queue is closed; they stay.
-class Queue : public Shared {
+class Queue : public Shared, public StageQueue {
  public:
   using Done = std::function<void(Status)>;
   using Dequeued = std::function<void(Result<std::vector<Element>>)>;
@@ -136,8 +140,10 @@ class Queue : public Shared {
     int64_t size, capacity;  // capacity < 0: no limit.
     int64_t entered, left;   // Elements. Those given back have not left.
     int64_t waiting_enqueues, waiting_dequeues;  // Operations.
+    int64_t full_ns, starving_ns;  // How long any enqueue, any dequeue waited.
   };
   Stats stats() const;
+  bool Count(StageCounters* counters) const override;
 
  protected:
   // For these, mu_ is held.

@@ -81,6 +81,7 @@ class MakeQueueKernel {
     options_.seed = n.AttrOr<int64_t>("seed", 0);
     options_.seed2 = n.AttrOr<int64_t>("seed2", 0);
     options_.pipeline = n.AttrOr<std::string>(kPipelineAttr, "");
+    options_.stage = n.AttrOr<AttrValue::Ints>(kPipelineStageAttr, {});
   }
   Status Run(KernelContext& ctx) {
     SLUICE_ASSIGN_OR_RETURN(
