@@ -128,7 +128,7 @@ class TaskThreads {
   std::mutex mu_;
   std::deque<std::function<void()>> queue_;  // GUARDED_BY(mu_)
   std::vector<Idle*> idle_;  // GUARDED_BY(mu_); the latest is the last.
-  bool stop_ = false;                        // GUARDED_BY(mu_)
+  bool stop_ = false;        // GUARDED_BY(mu_)
   // Each thread moves its own entry to ended_ when it ends before Join.
   std::list<std::thread> threads_;  // GUARDED_BY(mu_)
   std::list<std::thread> ended_;    // GUARDED_BY(mu_)

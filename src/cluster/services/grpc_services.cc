@@ -429,8 +429,8 @@ TaskThreads& ControlServices::ThreadsOf(const std::string& method) {
 void ControlServices::Register(GrpcPort* port) {
   port_ = port;
   for (const auto& [name, method] : methods_)
-    port->Handle(name, [this, m = &method, t = &ThreadsOf(name)](
-                           std::unique_ptr<GrpcCall> call) {
+    port->Handle(name, [this, m = &method,
+                        t = &ThreadsOf(name)](std::unique_ptr<GrpcCall> call) {
       std::make_shared<UnaryCall>(this, std::move(call), m, t)->Begin();
     });
   port->Handle("/sluice.proto.MasterService/Steps",

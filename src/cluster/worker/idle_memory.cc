@@ -41,9 +41,8 @@ void IdleMemory::SessionEnded(bool last) {
 void IdleMemory::Loop() {
   std::unique_lock<std::mutex> lock(mu_);
   for (;;) {
-    changed_.wait(lock, [this] {
-      return stop_ || due_ != Clock::time_point::max();
-    });
+    changed_.wait(lock,
+                  [this] { return stop_ || due_ != Clock::time_point::max(); });
     while (!stop_ && Clock::now() < due_) {
       const Clock::time_point due = due_;  // (A copy: it may become sooner.)
       changed_.wait_until(lock, due);

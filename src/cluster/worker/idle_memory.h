@@ -15,8 +15,8 @@ class Allocator;
 // Steps keep freed buffers for the next step: allocators up to a limit, and the
 // heap of a worker without one (worker_main.cc). Once sessions end, nothing may
 // use that memory again. A thread, started at the first end of a session, then
-// releases it: soon if no session is left; else seldom, since the others have to
-// fault their own buffers in again. Owned by a Worker; thread-safe.
+// releases it: soon if no session is left; else seldom, since the others have
+// to fault their own buffers in again. Owned by a Worker; thread-safe.
 class IdleMemory {
  public:
   // The allocators outlive it.

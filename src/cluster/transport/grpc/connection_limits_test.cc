@@ -251,7 +251,8 @@ TEST_F(ConnectionLimitsTest, ThreadsOfManyClientsAreBoundedAndGivenBack) {
   for (const auto& [job, threads] : before)
     EXPECT_TRUE(BecomesTrue([&, job = job, threads = threads] {
       return ThreadsOfProcess(cluster.pid(job)) <= threads + 12;
-    })) << job << ": " << ThreadsOfProcess(cluster.pid(job)) << " threads, " << threads
+    })) << job
+        << ": " << ThreadsOfProcess(cluster.pid(job)) << " threads, " << threads
         << " before";
 }
 
