@@ -101,6 +101,8 @@ class HostileHook : public TrainingHook {
     EXPECT_EQ(context.events(), nullptr);
     EXPECT_EQ(context.folder(), "");
     EXPECT_EQ(context.restored_from(), "");
+    EXPECT_TRUE(context.is_chief());
+    EXPECT_FALSE(context.is_candidate());
     EXPECT_EQ(context.step(), 0);
     EXPECT_TRUE(context.feeds().empty());
     EXPECT_NULL(context.global_step());
@@ -142,7 +144,8 @@ HOSTILE(TrainingRuns,
         "TrainingContext::folder TrainingContext::events "
         "TrainingContext::restored_from TrainingContext::RequestStop "
         "TrainingContext::RefuseSaves TrainingContext::saves_refused "
-        "TrainingContext::coordinator "
+        "TrainingContext::coordinator TrainingContext::is_chief "
+        "TrainingContext::is_candidate "
         "TrainingContext::Log TrainingContext::Now TrainingHook::name "
         "TrainingHook::Begin TrainingHook::AfterCreateSession "
         "TrainingHook::BeforeRun TrainingHook::AfterRun TrainingHook::End") {

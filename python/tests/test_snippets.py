@@ -3,6 +3,7 @@
 Code that quotes a program is run by test_examples.py instead.
 """
 
+import os
 import pathlib
 import socket
 import sys
@@ -56,8 +57,26 @@ def logging(text, tmp_path):
     assert any(e.HasField("tagged_run_metadata") for e in events)
 
 
+def actors(text, tmp_path):
+    """Runs a page's cluster in Ray."""
+    ray = pytest.importorskip("ray", reason="Ray is not installed")
+    from sluice.ray_cluster import RayCluster
+    assert text.startswith("ray.init()\n")
+    path = os.pathsep.join(p for p in sys.path if p)
+    ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False,
+             runtime_env={"env_vars": {"PYTHONPATH": path}})
+    try:
+        with tf.Graph().as_default():
+            exec(text.removeprefix("ray.init()\n"), {
+                "RayCluster": RayCluster, "tf": tf, "init": tf.no_op(),
+                "train": lambda task: task.index})
+    finally:
+        ray.shutdown()
+
+
 # The function that runs a block, by the name of the block.
-RUN = {"docs/board.md/3": logging, "docs/clusters.md/5": server}
+RUN = {"docs/board.md/3": logging, "docs/clusters.md/5": server,
+       "docs/clusters.md/15": actors}
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda b: b.name)

@@ -6,9 +6,11 @@
 
 namespace sluice {
 
-// A hook's Begin returns it. InvalidArgument if the run has no event files.
+// A hook's Begin returns it. InvalidArgument if the run has no event files. A
+// candidate for the chief has some while it is elected.
 inline Status CheckHasEvents(const TrainingContext& context) {
   if (context.events() != nullptr) return OkStatus();
+  if (!context.folder().empty() && context.is_candidate()) return OkStatus();
   return context.folder().empty()
              ? InvalidArgument("expected a run with a folder, got none")
              : InvalidArgument(

@@ -73,7 +73,8 @@ class StepCounter : public TrainingHook {
   }
   Status AfterRun(TrainingContext& context, const HookResult&) override {
     const double now = context.Now();
-    if (!timer_.Due(context.step(), now)) return OkStatus();
+    if (context.events() == nullptr || !timer_.Due(context.step(), now))
+      return OkStatus();
     const StepTimer::Last last = *timer_.last();
     timer_.Done(context.step(), now);
     // (Not after a loss, when the step is below the last one.)

@@ -26,12 +26,14 @@ class Summaries : public TrainingHook {
   }
   // Tells readers to drop what a run that was killed wrote after this step.
   Status AfterCreateSession(TrainingContext& context) override {
+    if (context.events() == nullptr) return OkStatus();
     errors_.Note(context, context.events()->AddSession(SessionEvent::kStart, "",
                                                        context.step()));
     return OkStatus();
   }
   Status BeforeRun(TrainingContext& context, HookRequest* request) override {
-    due_ = timer_.Due(context.step() + 1, context.Now());
+    due_ = context.events() != nullptr &&
+           timer_.Due(context.step() + 1, context.Now());
     if (due_) request->fetches = {summary_};
     return OkStatus();
   }
@@ -47,6 +49,7 @@ class Summaries : public TrainingHook {
     return OkStatus();
   }
   Status End(TrainingContext& context) override {
+    if (context.events() == nullptr) return OkStatus();
     errors_.Note(context, context.events()->Flush());
     return OkStatus();
   }

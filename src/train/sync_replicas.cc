@@ -323,7 +323,8 @@ class SyncReplicas::SyncHook : public TrainingHook {
     return context.graph().status();
   }
   Status AfterCreateSession(TrainingContext& context) override {
-    return is_chief_ ? StartUpdates(context) : AwaitChief(context);
+    return is_chief_ || context.is_chief() ? StartUpdates(context)
+                                           : AwaitChief(context);
   }
 
  private:

@@ -91,6 +91,7 @@ class SyncReplicas {
   // For TrainingOptions::hooks of every worker; outlived by this. The chief's
   // prepares the shared state and runs the updates on a thread; those of the
   // others wait until the chief has done so, at most `max_wait_seconds`.
+  // With TrainingOptions::chief_election, `is_chief` is false in all.
   HookPtr Hook(bool is_chief, double max_wait_seconds = 7200);
 
   // ---- For programs with loops of their own; null before ApplyGradients. ----

@@ -81,8 +81,14 @@ class TrainingContext {
   const Feeds& feeds() const { return feeds_; }
   // Of the run; "" if it has none.
   const std::string& folder() const { return folder_; }
-  // Event files in the folder; null if there are none.
+  // Event files in the folder; null if there are none, as in workers that are
+  // not the chief.
   EventWriter* events() const { return events_.get(); }
+  // Whether it initialises, restores and saves. Constant in a session; by an
+  // election (TrainingOptions::chief_election) it may differ between sessions.
+  bool is_chief() const { return is_chief_; }
+  // Whether there is such an election.
+  bool is_candidate() const { return is_candidate_; }
   // Whether the run began with a checkpoint, and which.
   const std::string& restored_from() const { return restored_from_; }
 
@@ -109,6 +115,7 @@ class TrainingContext {
   std::string folder_;
   std::unique_ptr<EventWriter> events_;
   std::string restored_from_;
+  bool is_chief_ = true, is_candidate_ = false;
   bool stop_ = false;
   bool saves_refused_ = false;
   std::string stop_reason_;

@@ -3,8 +3,12 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <mutex>
+#include <set>
 #include <thread>
 
+#include "base/chief_election.h"
+#include "base/cluster_library.h"
 #include "checkpoint/bundle_writer.h"
 #include "checkpoint/state.h"
 #include "data/coordinator.h"
@@ -83,7 +87,10 @@ class TrainingSession::Impl {
     context_.log_ = options_.log;
     context_.clock_ = options_.clock;
   }
-  ~Impl() { (void)EndSession(); }
+  ~Impl() {
+    election_.reset();  // (It may end the session's threads.)
+    (void)EndSession();
+  }
 
   Status Start(SourceLoc loc);
   bool ShouldStop();
@@ -106,6 +113,16 @@ class TrainingSession::Impl {
   }
   Status FindGlobalStep();
   Status TakeFolder();
+  Status JoinElection();
+  // Whether this run has become the chief since the session began, or ceased to
+  // be it.
+  bool ElectionChanged() {
+    return election_ != nullptr && election_->elected() != context_.is_chief_;
+  }
+  // Whether it may become the chief.
+  bool MayBeChief() const {
+    return options_.is_chief || !options_.chief_election.empty();
+  }
   // Adds the nodes and hooks that the options ask for.
   Status Build(SourceLoc loc);
   // Makes a session in which variables have values, with what fills its queues.
@@ -127,6 +144,10 @@ class TrainingSession::Impl {
                                    const std::vector<Output>& fetches,
                                    const std::vector<Node*>& targets);
   Status ForEachHook(Status (TrainingHook::*call)(TrainingContext&));
+  // Whether the hook takes part in the session.
+  bool Takes(const TrainingHook& hook) const {
+    return context_.is_chief_ || !chief_hooks_.contains(&hook);
+  }
   // Ends threads and the session; an error of the threads, but for those that
   // come from ending them.
   Status EndSession();
@@ -164,7 +185,11 @@ class TrainingSession::Impl {
   std::vector<Output> initialised_;  // Of each: bool.
   Output step_value_;
   std::unique_ptr<Session> session_;
-  std::unique_ptr<Coordinator> coordinator_;  // Of the session's threads.
+  // Of the session's threads. The election's thread may stop it.
+  std::mutex coordinator_mu_;  // For changes of the pointer.
+  std::unique_ptr<Coordinator> coordinator_;
+  std::unique_ptr<ChiefElection> election_;
+  std::set<const TrainingHook*> chief_hooks_;  // Called in the chief only.
   Session::Callable read_step_;
   int retries_ = 0;
   int stop_signal_ = 0;
@@ -187,12 +212,41 @@ Status TrainingSession::Impl::FindGlobalStep() {
 }
 
 Status TrainingSession::Impl::TakeFolder() {
-  if (options_.folder.empty() || !options_.is_chief) return OkStatus();
-  SLUICE_ASSIGN_OR_RETURN(lock_, RunLock::Take(options_.folder, [&] {
-                            RemoveLeftovers(Prefix(),
-                                            options_.saver_options.state_file);
-                          }));
+  if (options_.folder.empty() || !context_.is_chief_ ||
+      context_.events_ != nullptr)
+    return OkStatus();
+  Result<RunLock> lock = RunLock::Take(options_.folder, [&] {
+    RemoveLeftovers(Prefix(), options_.saver_options.state_file);
+  });
+  // (A previous chief that is suspended keeps the lock; its office is over.)
+  if (!lock.ok() && election_ == nullptr) return lock.status();
+  if (lock.ok())
+    lock_ = *std::move(lock);
+  else
+    Log(absl::StrCat("WARNING: training: ", lock.status().message()));
   SLUICE_ASSIGN_OR_RETURN(context_.events_, EventWriter::Open(options_.folder));
+  return OkStatus();
+}
+
+Status TrainingSession::Impl::JoinElection() {
+  context_.is_chief_ = options_.is_chief;
+  if (options_.chief_election.empty()) return OkStatus();
+  SLUICE_ASSIGN_OR_RETURN(void* const symbol,
+                          DistSymbol("sluice_join_election"));
+  Status joined;
+  reinterpret_cast<decltype(&sluice_join_election)>(symbol)(
+      &options_.chief_election, &election_, &joined);
+  SLUICE_RETURN_IF_ERROR(Annotate(joined, "training"));
+  context_.is_candidate_ = true;
+  context_.is_chief_ = election_->elected();
+  Log(context_.is_chief_
+          ? "training: elected as the chief"
+          : "training: another is the chief; standing by as a candidate");
+  election_->OnChange([this] {
+    // (The step that runs may wait for what only a chief does.)
+    std::lock_guard<std::mutex> lock(coordinator_mu_);
+    if (coordinator_ != nullptr) coordinator_->RequestStop();
+  });
   return OkStatus();
 }
 
@@ -209,12 +263,15 @@ Status TrainingSession::Impl::Build(SourceLoc loc) {
     logged.insert(logged.begin(), {"loss", options_.loss});
   if (!logged.empty()) hooks_.push_back(LogHook(logged, options_.log_every));
   if (options_.progress) hooks_.push_back(ProgressHook(options_.last_step));
-  const bool writes = options_.is_chief && !options_.folder.empty();
+  const bool writes = MayBeChief() && !options_.folder.empty();
+  const size_t of_all = hooks_.size();
   if (writes) {
     hooks_.push_back(StepCounterHook(options_.log_every));
     if (options_.summary.valid())
       hooks_.push_back(SummaryHook(options_.summary, options_.summary_every));
   }
+  for (size_t i = of_all; i < hooks_.size(); ++i)
+    chief_hooks_.insert(hooks_[i].get());
   // (They may add variables, which the saver and the initialiser are to have.)
   SLUICE_RETURN_IF_ERROR(ForEachHook(&TrainingHook::Begin));
   variables_ = GlobalVariables();
@@ -247,6 +304,7 @@ Status TrainingSession::Impl::Build(SourceLoc loc) {
                                     {.every = options_.save,
                                      .metric = options_.metric,
                                      .wait = options_.wait_for_saves}));
+    chief_hooks_.insert(hooks_.back().get());
     SLUICE_RETURN_IF_ERROR(
         Annotate(hooks_.back()->Begin(context_),
                  absl::StrCat("hook '", hooks_.back()->name(), "'")));
@@ -256,6 +314,7 @@ Status TrainingSession::Impl::Build(SourceLoc loc) {
 
 Status TrainingSession::Impl::Start(SourceLoc loc) {
   SLUICE_RETURN_IF_ERROR(CheckTrainingOptions(options_));
+  SLUICE_RETURN_IF_ERROR(JoinElection());
   SLUICE_RETURN_IF_ERROR(TakeFolder());
   {
     const WithGraph use(*context_.graph_);
@@ -270,8 +329,10 @@ Status TrainingSession::Impl::Start(SourceLoc loc) {
 Status TrainingSession::Impl::ForEachHook(
     Status (TrainingHook::*call)(TrainingContext&)) {
   for (const HookPtr& hook : hooks_)
-    SLUICE_RETURN_IF_ERROR(Annotate((hook.get()->*call)(context_),
-                                    absl::StrCat("hook '", hook->name(), "'")));
+    if (call == &TrainingHook::Begin || Takes(*hook))
+      SLUICE_RETURN_IF_ERROR(
+          Annotate((hook.get()->*call)(context_),
+                   absl::StrCat("hook '", hook->name(), "'")));
   return OkStatus();
 }
 
@@ -281,7 +342,9 @@ Status TrainingSession::Impl::NewSession(bool again) {
   const double start = context_.Now();
   while (true) {
     const Status s = TryNewSession(again);
-    if (!IsLoss(s) || context_.Now() - start >= options_.max_wait_seconds) {
+    const bool again_by_election = !s.ok() && ElectionChanged();
+    if ((!IsLoss(s) && !again_by_election) ||
+        context_.Now() - start >= options_.max_wait_seconds) {
       if (!s.ok()) (void)EndSession();
       return s;
     }
@@ -293,15 +356,28 @@ Status TrainingSession::Impl::NewSession(bool again) {
 }
 
 Status TrainingSession::Impl::TryNewSession(bool again) {
+  if (ElectionChanged()) {
+    context_.is_chief_ = !context_.is_chief_;
+    Log(context_.is_chief_ ? "training: elected as the chief: taking over"
+                           : "WARNING: training: no longer the chief");
+    if (!context_.is_chief_) {
+      context_.events_.reset();
+      lock_.reset();
+    }
+    SLUICE_RETURN_IF_ERROR(TakeFolder());
+  }
   session_ = options_.target.empty()
                  ? std::make_unique<Session>(*context_.graph_,
                                              options_.session_options)
                  : std::make_unique<Session>(options_.target, *context_.graph_,
                                              options_.session_options);
   context_.session_ = session_.get();
-  coordinator_ = std::make_unique<Coordinator>();
+  {
+    std::lock_guard<std::mutex> lock(coordinator_mu_);
+    coordinator_ = std::make_unique<Coordinator>();
+  }
   context_.coordinator_ = coordinator_.get();
-  SLUICE_RETURN_IF_ERROR(options_.is_chief ? Initialise(again) : AwaitChief());
+  SLUICE_RETURN_IF_ERROR(context_.is_chief_ ? Initialise(again) : AwaitChief());
   if (step_value_.valid()) {
     SLUICE_ASSIGN_OR_RETURN(read_step_,
                             session_->MakeCallable({}, {step_value_}));
@@ -455,6 +531,8 @@ Status TrainingSession::Impl::AwaitChief() {
           Listed(missing));
     Pause();
     SLUICE_RETURN_IF_ERROR(CheckSignals());
+    if (ElectionChanged())
+      return Aborted("training: another chief was elected");
   }
 }
 
@@ -478,7 +556,10 @@ Status TrainingSession::Impl::EndSession() {
     (void)session_->Close();
   }
   context_.coordinator_ = nullptr;
-  coordinator_.reset();
+  {
+    std::lock_guard<std::mutex> lock(coordinator_mu_);
+    coordinator_.reset();
+  }
   read_step_ = {};
   context_.session_ = nullptr;
   session_.reset();
@@ -511,6 +592,8 @@ Result<std::vector<Tensor>> TrainingSession::Impl::Step(
   std::vector<size_t> first(hooks_.size());
   RunOptions options;
   for (size_t i = 0; i < hooks_.size(); ++i) {
+    first[i] = all.size();
+    if (!Takes(*hooks_[i])) continue;
     HookRequest request;
     const std::string who = absl::StrCat("hook '", hooks_[i]->name(), "'");
     SLUICE_RETURN_IF_ERROR(
@@ -523,7 +606,6 @@ Result<std::vector<Tensor>> TrainingSession::Impl::Step(
               output.valid() ? output.name() : "", "', which is fed already");
       context_.feeds_.push_back({output, value});
     }
-    first[i] = all.size();
     all.insert(all.end(), request.fetches.begin(), request.fetches.end());
     options.trace = options.trace || request.trace;
   }
@@ -539,6 +621,7 @@ Result<std::vector<Tensor>> TrainingSession::Impl::Step(
   else
     ++context_.step_;
   for (size_t i = 0; i < hooks_.size(); ++i) {
+    if (!Takes(*hooks_[i])) continue;
     HookResult result;
     const size_t end = i + 1 < hooks_.size() ? first[i + 1] : all.size();
     result.values.assign(out->begin() + static_cast<ptrdiff_t>(first[i]),
@@ -569,7 +652,10 @@ Result<std::vector<Tensor>> TrainingSession::Impl::Run(
     else if (!of_step.ok())
       (void)Fail(of_step.status());
     SLUICE_RETURN_IF_ERROR(of_step.status());
-    Result<std::vector<Tensor>> out = Step(*of_step, fetches, targets);
+    const bool changed_before = ElectionChanged();
+    Result<std::vector<Tensor>> out =
+        changed_before ? Aborted("training: another chief was elected")
+                       : Step(*of_step, fetches, targets);
     if (out.ok()) {
       retries_ = 0;
       return out;
@@ -578,8 +664,10 @@ Result<std::vector<Tensor>> TrainingSession::Impl::Run(
       context_.RequestStop("the data has ended");
       return out;
     }
-    if (!IsLoss(out.status())) return Fail(out.status());
-    if (++retries_ > options_.max_retries)
+    // (A change ends the step that runs.)
+    const bool changed = changed_before || ElectionChanged();
+    if (!IsLoss(out.status()) && !changed) return Fail(out.status());
+    if (!changed && ++retries_ > options_.max_retries)
       return Fail(Annotate(
           out.status(),
           absl::StrCat("training: giving up after ", retries_, " tries")));
@@ -614,6 +702,7 @@ Status TrainingSession::Impl::Close() {
   }
   signals_.reset();
   lock_.reset();
+  election_.reset();  // After the last checkpoint.
   return failure_;
 }
 

@@ -81,6 +81,12 @@ struct TrainingOptions {
   // Initialises, restores and saves. Others wait until variables have values,
   // and have no event files.
   bool is_chief = true;
+  // Instead of is_chief: "etcd://host:port,.../NAME?lease=SECONDS". The runs
+  // with this name elect their chief. If it dies or is suspended for longer
+  // than the lease (5 s), another is elected, whose step ends and is run again
+  // when it has restored the latest checkpoint. (Hooks ask
+  // TrainingContext::is_chief.)
+  std::string chief_election = "";
   double max_wait_seconds = 7200;  // For the chief, or for the cluster.
   // How often in a row a step may be aborted.
   int max_retries = 10;

@@ -1,5 +1,6 @@
 // The documentation's examples of clusters, with tasks on this machine.
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "cluster/common/cluster.h"
 #include "cluster/testing/process_test_util.h"
@@ -71,6 +72,15 @@ TEST_F(SnippetTest, PageClusterFile) {
   EXPECT_TRUE(spec->Find("worker", 1).ok());
 }
 
+// (shell_test.py launches it.)
+TEST_F(SnippetTest, PageLaunch) {
+  const auto json = nlohmann::json::parse(
+#include "snippets/docs/clusters.md/10.inc"
+      , nullptr, /*allow_exceptions=*/false);
+  ASSERT_FALSE(json.is_discarded());
+  EXPECT_EQ(json["jobs"]["worker"], 3);
+}
+
 TEST_F(SnippetTest, PageClient) {
   auto cluster = LocalCluster::Start({{"ps", 2}, {"worker", 1}});
   ASSERT_TRUE(cluster.ok()) << cluster.status();
@@ -89,7 +99,7 @@ TEST_F(SnippetTest, PageReplicas) {
   counter.trainable = false;
   const Var step(Constant(Tensor::Scalar<int64_t>(0)), "global_step", counter);
   const Output loss = w * w;
-#include "snippets/docs/clusters.md/10.inc"
+#include "snippets/docs/clusters.md/16.inc"
   EXPECT_NE(train, nullptr);
   EXPECT_EQ(options.hooks.size(), 1u);
 }

@@ -48,6 +48,7 @@ NOT_RUN = {
     "PYTHONPATH=build/release/python": "python/tests/test_examples.py runs it",
     "sluice demo": "trains for minutes; tool_test runs its parts on less data",
     "sluice worker --cluster 'etcd:": "needs etcd; src/cluster/membership/etcd_test.cc has one",
+    "sluice launch hosts": "needs hosts; tool_test runs it with a stand-in for ssh",
     "srun": "needs Slurm; src/cluster/membership/cluster_environment_test.cc has its variables",
     "mpirun": "needs MPI; src/cluster/membership/cluster_environment_test.cc has its variables",
     "sluice worker --plain-beyond-loopback --cluster 'kubernetes":
@@ -176,6 +177,9 @@ def write_files(folder):
         s.close()
     (folder / "cluster.json").write_text(
         json.dumps({"ps": ports[:2], "worker": ports[2:]}))
+    described = [b.text for b in doc_blocks.all_blocks(ROOT)[0]
+                 if b.language == "json" and '"name": "mnist"' in b.text]
+    (folder / "mnist.json").write_text(*described)
 
 
 # ---- Commands ---------------------------------------------------------------

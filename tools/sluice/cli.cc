@@ -141,6 +141,7 @@ int Main(int argc, char** argv) {
   AddShow(app, &run);
   AddBench(app, &run);
   AddWorker(app, &run);
+  AddLaunch(app, &run);
   AddTop(app, &run);
   AddBoard(app, &run);
   AddClusterDemo(app, &run);

@@ -213,8 +213,7 @@ Result<std::unique_ptr<ClusterResolver>> MakeClusterResolver(
       std::move(c.cluster), std::move(self), std::move(c.bind)));
 }
 
-Result<std::unique_ptr<ClusterResolver>> MakeEtcdResolver(
-    const ClusterSource& source, const ResolverOptions& options) {
+Result<EtcdOptions> EtcdOptionsOf(const ClusterSource& source) {
   EtcdOptions etcd;
   const size_t slash = source.rest.find('/');
   if (slash != std::string::npos) etcd.name = source.rest.substr(slash + 1);
@@ -239,6 +238,12 @@ Result<std::unique_ptr<ClusterResolver>> MakeEtcdResolver(
                              "'");
     etcd.lease = std::chrono::seconds(seconds);
   }
+  return etcd;
+}
+
+Result<std::unique_ptr<ClusterResolver>> MakeEtcdResolver(
+    const ClusterSource& source, const ResolverOptions& options) {
+  SLUICE_ASSIGN_OR_RETURN(EtcdOptions etcd, EtcdOptionsOf(source));
   SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<EtcdMembership> membership,
                           EtcdMembership::Open(std::move(etcd)));
   return std::unique_ptr<ClusterResolver>(

@@ -112,6 +112,8 @@ Result<EnvironmentCluster> ClusterFromMpi(const ClusterSource& source,
                                           const EnvironmentReader& environment);
 Result<EnvironmentCluster> ClusterFromKubernetes(
     const ClusterSource& source, const EnvironmentReader& environment);
+struct EtcdOptions;
+Result<EtcdOptions> EtcdOptionsOf(const ClusterSource& source);
 Result<std::unique_ptr<ClusterResolver>> MakeEtcdResolver(
     const ClusterSource& source, const ResolverOptions& options);
 

@@ -74,9 +74,10 @@ class ControlServices::UnaryCall final
       public std::enable_shared_from_this<UnaryCall> {
  public:
   UnaryCall(ControlServices* owner, std::unique_ptr<GrpcCall> call,
-            const Method* method)
+            const Method* method, TaskThreads* threads)
       : owner_(owner),
         method_(method),
+        threads_(threads),
         peer_(call->context.peer()),
         call_(std::move(call)) {}
 
@@ -95,7 +96,7 @@ class ControlServices::UnaryCall final
  private:
   void OnRead(bool ok) {
     if (!ok) return Close(grpc::Status::CANCELLED);
-    owner_->threads_.Schedule([self = shared_from_this()] { self->Answer(); });
+    threads_->Schedule([self = shared_from_this()] { self->Answer(); });
   }
   void Answer() {
     grpc::ByteBuffer answer;
@@ -124,6 +125,7 @@ class ControlServices::UnaryCall final
 
   ControlServices* const owner_;
   const Method* const method_;
+  TaskThreads* const threads_;
   const std::string peer_;
   grpc::ByteBuffer request_;
   std::mutex mu_;
@@ -412,11 +414,24 @@ void ControlServices::WatchUnattended() {
   watching_ = false;
 }
 
+TaskThreads& ControlServices::ThreadsOf(const std::string& method) {
+  const auto is = [&method](const char* what) {
+    return method == std::string("/sluice.proto.MasterService/") + what;
+  };
+  if (is("CreateSession")) return opening_;
+  // (A stage waits for its values; the end of a run or step must get through.)
+  if (is("PartialRun") || is("EndPartialRun") || is("CancelStep"))
+    return threads_;
+  return method.starts_with("/sluice.proto.MasterService/") ? control_
+                                                            : working_;
+}
+
 void ControlServices::Register(GrpcPort* port) {
   port_ = port;
   for (const auto& [name, method] : methods_)
-    port->Handle(name, [this, m = &method](std::unique_ptr<GrpcCall> call) {
-      std::make_shared<UnaryCall>(this, std::move(call), m)->Begin();
+    port->Handle(name, [this, m = &method,
+                        t = &ThreadsOf(name)](std::unique_ptr<GrpcCall> call) {
+      std::make_shared<UnaryCall>(this, std::move(call), m, t)->Begin();
     });
   port->Handle("/sluice.proto.MasterService/Steps",
                [this](std::unique_ptr<GrpcCall> call) {

@@ -64,10 +64,13 @@ class ControlServices {
   void AddHealth();
   void Await(uint64_t session, const std::string& peer);
   void Attended(uint64_t session);
+  TaskThreads& ThreadsOf(const std::string& method);
   void Open(const std::shared_ptr<OpenCall>& call);
   void Forget(const std::shared_ptr<OpenCall>& call);
   // Closes sessions without a client, until none are left.
   void WatchUnattended();
+
+  static constexpr size_t kMaxThreads = 32, kMaxOpeningThreads = 256;
 
   Master* const master_;
   Worker* const worker_;
@@ -82,7 +85,16 @@ class ControlServices {
   std::map<uint64_t, Unattended> unattended_;  // GUARDED_BY(mu_)
   bool watching_ = false;                      // GUARDED_BY(mu_)
   std::condition_variable unattended_changed_;
+  // Of calls that take as long as a step, or end one: one thread each. (The
+  // tasks of the other pools use it, so it is destroyed after them.)
   TaskThreads threads_;
+  // Many clients at once share a bounded number of threads. A call waits only
+  // for calls to other tasks of pools further down: first those that may wait
+  // long for a task that is missing; then those that call other tasks' workers;
+  // then calls to this task's worker, which wait for nobody.
+  TaskThreads opening_{kMaxOpeningThreads};
+  TaskThreads control_{kMaxThreads};
+  TaskThreads working_{kMaxThreads};
 };
 
 // The settings of all control channels: no limit on message size, and keepalive

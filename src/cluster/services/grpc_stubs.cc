@@ -50,41 +50,65 @@ class TaskAtChannel {
 
   // Waits until the task answers, so that the caller can make its call just
   // once: a call without a response may still have been executed. Else returns
-  // the reason: no listener, or a listener that closes each connection, for
-  // example because TLS or an accepted certificate is missing. The latter is
-  // returned without waiting for the timeout.
+  // what was seen: no listener; a listener that accepts connections and is
+  // silent, as that of a stopped process; or one that closes each connection,
+  // for example because TLS or an accepted certificate is missing. Only the
+  // first is retried until the timeout.
   Status Await(const std::string& whom, Milliseconds at_most) {
     proto::GetStatusResponse answer;
     return Ask({}, &answer, whom, std::min(at_most, patience_));
   }
   Status Ask(const proto::GetStatusRequest& q, proto::GetStatusResponse* r,
              const std::string& whom, Milliseconds patience) {
-    const auto end = std::chrono::steady_clock::now() + patience;
-    auto somebody_since = end;
+    const auto begin = std::chrono::steady_clock::now();
+    const auto end = begin + patience;
+    // When the present row of closed or of silent connections began.
+    auto closed_since = end, silent_since = begin;
     std::string last;  // The last connection error.
+    End how = End::kNobody;
     for (;;) {
       grpc::ClientContext context;
       context.set_deadline(std::chrono::system_clock::now() +
                            (end - std::chrono::steady_clock::now()));
       const OnCancel ends = EndWithUs(&context);
+      const auto asked = std::chrono::steady_clock::now();
       const grpc::Status s = asks_->GetStatus(&context, q, r);
       if (s.ok()) return StatusFromProto(r->status());
       const auto now = std::chrono::steady_clock::now();
       if (s.error_code() == grpc::StatusCode::UNAVAILABLE)
         last = s.error_message();
-      if (s.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED || now >= end)
+      if (s.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED || now >= end) {
+        const bool connected =
+            channel_->GetState(false) == GRPC_CHANNEL_READY ||
+            how == End::kSilent;
         return Unavailable(whom, ": expected an answer within ",
                            patience.count(), " ms, got none",
-                           last.empty() ? "" : ": ", last);
+                           connected ? kAccepted : "", last.empty() ? "" : ": ",
+                           last);
+      }
       if (s.error_code() != grpc::StatusCode::UNAVAILABLE)
         return Status(static_cast<StatusCode>(s.error_code()),
                       absl::StrCat(whom, ": ", s.error_message()));
-      const End how = EndOf(s.error_message());
-      if (how == End::kNobody) {
-        somebody_since = end;
+      // (Between attempts gRPC repeats the error of the latest one at once.)
+      if (const End now_how = EndOf(s.error_message());
+          now_how != End::kNoAnswerToTls)
+        how = now_how;
+      else if (now - asked > kAtOnce)
+        how = End::kSilent;
+      else if (how != End::kSilent)
+        how = End::kHangsUp;
+      if (how != End::kSilent) silent_since = now;
+      if (how == End::kSilent && now - silent_since >= kSilence)
+        return Unavailable(
+            whom, ": expected an answer within ",
+            std::chrono::duration_cast<Milliseconds>(now - silent_since)
+                .count(),
+            " ms, got none", kAccepted, ": ", s.error_message());
+      if (how != End::kHangsUp && how != End::kHandshake) {
+        closed_since = end;
       } else {
-        somebody_since = std::min(somebody_since, now);
-        if (how == End::kHandshake || now - somebody_since > kRefusals)
+        closed_since = std::min(closed_since, now);
+        if (how == End::kHandshake || now - closed_since > kRefusals)
           return Unavailable(
               whom, ": expected a task, got one that ends the connection: ",
               s.error_message(),
@@ -102,11 +126,22 @@ class TaskAtChannel {
   // A task that is starting or has just died closes connections for a shorter
   // time than this.
   static constexpr Milliseconds kRefusals{2000};
-  enum class End { kNobody, kHangsUp, kHandshake };
+  // As long as a task is silent by default before it counts as lost. (A
+  // process that starts on a busy machine may listen before it answers.)
+  static constexpr Milliseconds kSilence{4500};
+  static constexpr char kAccepted[] =
+      ", although the connection was accepted (is its process stopped, or "
+      "another program listening there?)";
+  // Longer than a connection takes to be closed.
+  static constexpr Milliseconds kAtOnce{250};
+  enum class End { kNobody, kSilent, kHangsUp, kHandshake, kNoAnswerToTls };
   static End EndOf(const std::string& why) {
     const auto says = [&why](const char* what) {
       return why.find(what) != std::string::npos;
     };
+    if (says("timed out before receiving SETTINGS")) return End::kSilent;
+    // (Of a handshake that timed out, or whose connection was closed.)
+    if (says("Handshake read failed")) return End::kNoAnswerToTls;
     if (says("andshake failed") || says("SSL_ERROR") || says("Peer name") ||
         says("CERTIFICATE"))
       return End::kHandshake;

@@ -2,6 +2,8 @@
 // returned, and that nothing is done twice or left behind.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -23,6 +25,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::string Pem(const std::string& file) { return "tests/tls/" + file; }
 
@@ -137,6 +140,62 @@ TEST_F(ConnectTest, MasterNamesWorkerWhoseHandshakeFails) {
   const Status s = Connect();
   EXPECT_THAT(std::string(s.message()), HasSubstr("/job:ps/replica:0/task:0"));
   EXPECT_THAT(std::string(s.message()), HasSubstr("handshake failed"));
+}
+
+// The system accepts connections for it, also while its process is stopped.
+class SilentListener {
+ public:
+  explicit SilentListener(const std::string& host_port) {
+    sockaddr_in a{};
+    a.sin_family = AF_INET;
+    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    a.sin_port = htons(static_cast<uint16_t>(
+        std::stoi(host_port.substr(host_port.rfind(':') + 1))));
+    fd_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    listens_ = bind(fd_, reinterpret_cast<sockaddr*>(&a), sizeof(a)) == 0 &&
+               listen(fd_, 16) == 0;
+  }
+  ~SilentListener() { close(fd_); }
+  SilentListener(const SilentListener&) = delete;
+  SilentListener& operator=(const SilentListener&) = delete;
+  bool listens() const { return listens_; }
+
+ private:
+  int fd_ = -1;
+  bool listens_ = false;
+};
+
+// Not as a failed handshake, and before the timeout for tasks that are not up.
+TEST_F(ConnectTest, SilentListenerIsReportedAsSilent) {
+  const SilentListener deaf(cluster_.Find("worker", 0)->address);
+  ASSERT_TRUE(deaf.listens());
+  const auto expect_silent = [this](const char* what) {
+    SCOPED_TRACE(what);
+    const auto begin = std::chrono::steady_clock::now();
+    const Status s = Connect();
+    EXPECT_EQ(s.code(), StatusCode::kUnavailable) << s;
+    EXPECT_THAT(std::string(s.message()), HasSubstr(target()));
+    EXPECT_THAT(std::string(s.message()),
+                HasSubstr("although the connection was accepted"));
+    EXPECT_THAT(std::string(s.message()), Not(HasSubstr("TLS")));
+    // (Generous for busy machines; the timeout is 20 s.)
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, milliseconds(15'000));
+  };
+  expect_silent("plain text");
+  UseTls(TaskTls());
+  expect_silent("TLS");
+}
+
+TEST_F(ConnectTest, MasterNamesSilentTask) {
+  const SilentListener deaf(cluster_.Find("ps", 0)->address);
+  ASSERT_TRUE(deaf.listens());
+  auto worker = Start("worker");
+  ASSERT_NE(worker, nullptr);
+  const Status s = Connect();
+  EXPECT_THAT(std::string(s.message()), HasSubstr("/job:ps/replica:0/task:0"));
+  EXPECT_THAT(std::string(s.message()),
+              HasSubstr("although the connection was accepted"));
+  EXPECT_THAT(std::string(s.message()), Not(HasSubstr("TLS")));
 }
 
 TEST_F(ConnectTest, RefusedConnectionIsReported) {

@@ -125,6 +125,7 @@ const bool is_child = [] {
   if (const char* transport = std::getenv("SLUICE_TEST_TRANSPORT"))
     flags.transport = transport;
   flags.allow_host_access = std::getenv("SLUICE_TEST_HOST_ACCESS") != nullptr;
+  flags.no_shared_memory = std::getenv("SLUICE_TEST_NO_MEMORY") != nullptr;
   if (const char* devices = std::getenv("SLUICE_TEST_DEVICES"))
     flags.devices = devices;
   if (const char* dir = std::getenv("SLUICE_TEST_TLS")) {
@@ -309,6 +310,39 @@ TEST_F(ProcessTest, FeedsLargerThanAMessageAreAnError) {
   const auto out = session.Run({{x, large}, {y, large}}, both);
   ASSERT_TRUE(out.ok()) << out.status();
   EXPECT_EQ(out->scalar<float>(), 10);
+}
+
+// Between tasks they are sent in pieces, by either way.
+TEST_F(ProcessTest, TensorsLargerThanAMessageAreSentButNotFetched) {
+  if (!FullTests()) GTEST_SKIP() << "it takes 8 GB; SLUICE_TEST_FULL=1 runs it";
+  constexpr int32_t kCount = 600'000'000;  // 2.4 GB.
+  const Output n = Placeholder<int32_t>({});
+  Output values, last;
+  {
+    DeviceScope on("/job:ps/task:0");
+    values = ops::Range(Constant(0), n, Constant(1)) * 3;
+  }
+  {
+    DeviceScope on("/job:worker/task:0");
+    last = ops::Max(values, Constant(Tensor::Vector<int32_t>({0})));
+  }
+  for (const char* way : {"memory", "grpc"}) {
+    SCOPED_TRACE(way);
+    std::vector<std::string> more = {"SLUICE_TEST_TIMEOUT_MS=30000"};
+    if (std::string(way) == "grpc") more.push_back("SLUICE_TEST_NO_MEMORY=1");
+    for (const char* role : {"ps", "worker"}) cluster_.Spawn(role, "", more);
+    Session session(target(), graph_);
+    const auto out = session.Run({{n, Tensor::Scalar(kCount)}}, last);
+    ASSERT_TRUE(out.ok()) << out.status();
+    EXPECT_EQ(out->scalar<int32_t>(), 3 * (kCount - 1));
+    const Status s =
+        session.Run({{n, Tensor::Scalar(kCount)}}, values).status();
+    EXPECT_EQ(s.code(), StatusCode::kResourceExhausted) << s;
+    EXPECT_THAT(std::string(s.message()), HasSubstr("2400000"));
+    EXPECT_THAT(std::string(s.message()), HasSubstr("2146435071"));
+    EXPECT_TRUE(session.Run({{n, Tensor::Scalar(3)}}, values).ok());
+    for (const char* role : {"ps", "worker"}) Signal(role, SIGKILL);
+  }
 }
 
 TEST_F(ProcessTest, StepRunsOverTwoProcesses) {

@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "cluster/testing/process_test_util.h"
 #include "cluster/testing/test_scale_test_util.h"
@@ -156,6 +157,44 @@ TEST_F(FlatMemory, DoesNotGrowOverStepsWithFailures) {
                   who.c_str(), was.resident_kb, now.resident_kb, was.threads,
                   now.threads, was.files, now.files);
   }
+}
+
+// What a session's steps had, its tasks give back when it has ended, also while
+// another is open.
+TEST(MemoryOfASession, IsReleasedWhenItEnds) {
+  if (kSanitized) GTEST_SKIP() << "sanitizers do not return freed memory";
+  ProcessCluster cluster({"ps", "worker"});
+  for (const char* job : {"ps", "worker"})
+    cluster.Spawn(job, "", {"SLUICE_TEST_TIMEOUT_MS=20000"});
+  Graph graph;
+  const WithGraph use(graph);
+  const Output n = Placeholder<float>({}, "n");
+  Output values;
+  {
+    DeviceScope on("/job:ps/task:0");
+    values = ops::Range(Constant(0.0f), n, Constant(1.0f)) + 1.0f;
+  }
+  Session other(cluster.target("worker"), graph);
+  ASSERT_TRUE(other.Run({{n, Tensor::Scalar(10.0f)}}, values).ok());
+  const auto resident = [&cluster] {
+    return std::max(Look(cluster.pid("ps")).resident_kb,
+                    Look(cluster.pid("worker")).resident_kb);
+  };
+  const int64_t before = resident();
+  constexpr float kCount = 100'000'000;  // 400 MB.
+  {
+    Session session(cluster.target("worker"), graph);
+    const auto out = session.Run({{n, Tensor::Scalar(kCount)}}, values);
+    ASSERT_TRUE(out.ok()) << out.status();
+    ASSERT_EQ(out->num_elements(), static_cast<int64_t>(kCount));
+  }
+  bool released = false;
+  for (int i = 0; i < 6000 && !released; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    released = resident() < before + 150'000;
+  }
+  EXPECT_TRUE(released) << before << " kB before, " << resident() << " after";
+  EXPECT_TRUE(other.Run({{n, Tensor::Scalar(10.0f)}}, values).ok());
 }
 
 }  // namespace

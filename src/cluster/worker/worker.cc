@@ -14,6 +14,14 @@
 namespace sluice {
 namespace {
 
+// The memories of a task's devices.
+std::vector<Allocator*> MemoriesOf(
+    const std::vector<std::unique_ptr<Device>>& devices) {
+  std::set<Allocator*> memories;
+  for (const auto& d : devices) memories.insert(d->allocator());
+  return {memories.begin(), memories.end()};
+}
+
 // The limit on what one peer can make us keep.
 constexpr size_t kMaxSteps = 65536;
 constexpr size_t kNotToBegin = 256;
@@ -47,7 +55,8 @@ Worker::Worker(WorkerOptions options, Transport* transport)
     : options_(std::move(options)),
       transport_(transport),
       shared_(std::make_shared<ResourceManager>()),
-      steps_(options_.task, options_.limits, transport) {
+      steps_(options_.task, options_.limits, transport),
+      idle_memory_(MemoriesOf(options_.devices)) {
   const auto cores = std::thread::hardware_concurrency();
   if (cores > 1)
     pool_ = std::make_unique<ThreadPool>(static_cast<int>(cores) - 1);
@@ -91,9 +100,7 @@ void Worker::Count(proto::TaskCounters* counters) {
   counters->set_tokens_sent(t.tokens_sent);
   counters->set_tokens_received(t.tokens_received);
   counters->set_peers_lost(t.peers_lost);
-  std::set<Allocator*> memories;
-  for (const auto& d : options_.devices) memories.insert(d->allocator());
-  for (const Allocator* m : memories) {
+  for (const Allocator* m : MemoriesOf(options_.devices)) {
     const AllocatorStats s = m->stats();
     counters->set_live_bytes(counters->live_bytes() + s.live_bytes);
     counters->set_peak_bytes(counters->peak_bytes() + s.peak_bytes);
@@ -197,6 +204,8 @@ Status Worker::DeleteSession(const proto::DeleteWorkerSessionRequest& request) {
   steps_.CancelSession(
       session->id,
       Cancelled("step: expected an open session, got one that was closed"));
+  session.reset();
+  idle_memory_.SessionEnded(/*last=*/num_sessions() == 0);
   return OkStatus();
 }
 
@@ -369,6 +378,9 @@ void Worker::OnPeerLost(PeerId peer, const Status& why) {
   }
   for (const auto& session : orphans) steps_.CancelSession(session->id, why);
   steps_.OnPeerLost(peer, why);
+  if (orphans.empty()) return;
+  orphans.clear();
+  idle_memory_.SessionEnded(/*last=*/num_sessions() == 0);
 }
 
 size_t Worker::num_steps() {

@@ -14,6 +14,7 @@
 #include "base/thread_pool.h"
 #include "cluster/common/messages.h"
 #include "cluster/transport/transport.h"
+#include "cluster/worker/idle_memory.h"
 #include "cluster/worker/steps.h"
 #include "exec/core/device.h"
 #include "exec/core/resources.h"
@@ -90,6 +91,7 @@ class Worker {
   // that did not wait for CreateSession may have sent DeleteSession ahead of
   // it.
   std::deque<uint64_t> not_to_begin_;  // GUARDED_BY(mu_)
+  IdleMemory idle_memory_;
 };
 
 }  // namespace sluice

@@ -9,7 +9,9 @@
 #include <sys/resource.h>
 
 #include <atomic>
+#include <fstream>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -185,6 +187,73 @@ TEST_F(ConnectionLimitsTest, SessionUsesOneDescriptor) {
   })) << DescriptorsOf(cluster.pid("worker"))
       << " descriptors, " << worker << " before";
   EXPECT_LE(DescriptorsOf(cluster.pid("ps")), ps + kOthers);
+}
+
+// Nor one that no client ever uses.
+TEST_F(ConnectionLimitsTest, EmptySessionUsesNoDescriptor) {
+  ProcessCluster cluster({"ps", "worker"});
+  for (const std::string job : {"ps", "worker"}) Spawn(&cluster, job, 1024);
+  Session first(cluster.target("worker"), graph_);
+  ASSERT_TRUE(first.Run(three_).ok());
+  constexpr int kSessions = 50;
+  constexpr size_t kOthers = 6;
+  const size_t ps = DescriptorsOf(cluster.pid("ps"));
+  const size_t worker = DescriptorsOf(cluster.pid("worker"));
+  const auto channel = grpc::CreateCustomChannel(
+      cluster.spec().Find("worker", 0)->address, *MakeChannelCredentials({}),
+      ControlChannelArguments({}, milliseconds(5000)));
+  const auto stub = MakeGrpcMasterStub(
+      channel, [channel](const std::string&, milliseconds) { return channel; },
+      cluster.target("worker"), milliseconds(10'000));
+  proto::CreateSessionResponse response;
+  for (int i = 0; i < kSessions; ++i)
+    ASSERT_TRUE(stub->CreateSession({}, &response).ok());
+  EXPECT_LE(DescriptorsOf(cluster.pid("worker")), worker + kOthers);
+  EXPECT_LE(DescriptorsOf(cluster.pid("ps")), ps + kOthers);
+}
+
+int64_t ThreadsOfProcess(pid_t pid) {
+  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.rfind("Threads:", 0) == 0) return std::stoll(line.substr(8));
+  return 0;
+}
+
+TEST_F(ConnectionLimitsTest, ThreadsOfManyClientsAreBoundedAndGivenBack) {
+  ProcessCluster cluster({"ps", "worker"});
+  for (const std::string job : {"ps", "worker"})
+    Spawn(&cluster, job, 4096, {"SLUICE_TEST_TIMEOUT_MS=30000"});
+  const std::string target = cluster.target("worker");
+  ASSERT_TRUE(Connect(target).ok());
+  const std::map<std::string, int64_t> before = {
+      {"ps", ThreadsOfProcess(cluster.pid("ps"))},
+      {"worker", ThreadsOfProcess(cluster.pid("worker"))}};
+  constexpr int kClients = 100;
+  std::atomic<int> good{0};
+  {
+    std::vector<std::thread> clients;
+    for (int i = 0; i < kClients; ++i)
+      clients.emplace_back([&, i] {
+        Graph graph;
+        const WithGraph use(graph);
+        Output x = Constant(static_cast<float>(i));
+        {
+          DeviceScope on("/job:ps/task:0");
+          x = x + 1.0f;
+        }
+        Session session(target, graph);
+        const auto run = session.StartPartialRun({}, {x});
+        good += run.ok() && session.Run(x).ok();
+      });
+    for (std::thread& t : clients) t.join();
+  }
+  EXPECT_EQ(good, kClients);
+  for (const auto& [job, threads] : before)
+    EXPECT_TRUE(BecomesTrue([&, job = job, threads = threads] {
+      return ThreadsOfProcess(cluster.pid(job)) <= threads + 12;
+    })) << job
+        << ": " << ThreadsOfProcess(cluster.pid(job)) << " threads, " << threads
+        << " before";
 }
 
 // The limit of the process, not one caused by clients.
