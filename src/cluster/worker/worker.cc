@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/failpoint.h"
+#include "cluster/worker/collective_network.h"
 #include "graph/graphdef.h"
 
 namespace sluice {
@@ -35,13 +36,22 @@ Worker::Worker(WorkerOptions options, Transport* transport)
     : options_(std::move(options)),
       transport_(transport),
       shared_(std::make_shared<ResourceManager>()),
+      collectives_(std::make_shared<collectives::Hub>(
+          MakeCollectiveNetwork(options_.task, transport))),
       steps_(options_.task, options_.limits, transport) {
+  AddCollectives(shared_.get());
   const auto cores = std::thread::hardware_concurrency();
   if (cores > 1)
     pool_ = std::make_unique<ThreadPool>(static_cast<int>(cores) - 1);
 }
 
 Worker::~Worker() = default;
+
+void Worker::AddCollectives(ResourceManager* resources) const {
+  // (It may be there still.)
+  (void)resources->Create(collectives::Hub::kContainer,
+                          collectives::Hub::kName, collectives_);
+}
 
 void Worker::GetStatus(const proto::GetStatusRequest& request,
                        proto::GetStatusResponse* response) {
@@ -100,6 +110,7 @@ Status Worker::CreateSession(const proto::CreateWorkerSessionRequest& request) {
   session->task = request.name().empty() ? options_.task : request.name();
   session->resources =
       request.isolated() ? std::make_shared<ResourceManager>() : shared_;
+  if (request.isolated()) AddCollectives(session->resources.get());
   auto connect = [&](const proto::TaskAddress& a) -> Result<PeerId> {
     // (Not by name: several tasks of a session may have the same own name.)
     if (a.incarnation() == transport_->incarnation()) return kThisTask;
@@ -111,6 +122,7 @@ Status Worker::CreateSession(const proto::CreateWorkerSessionRequest& request) {
     SLUICE_ASSIGN_OR_RETURN(const PeerId peer, connect(a));
     session->peers.push_back(peer);
   }
+  collectives_->Meet(session->peers);
   std::lock_guard<std::mutex> lock(mu_);
   if (sessions_.size() >= options_.max_sessions)
     return ResourceExhausted("sessions: expected at most ",
@@ -288,7 +300,10 @@ Status Worker::Reset(const proto::ResetRequest& request) {
                                      : "the default one"));
   }
   for (const std::string& c : request.container()) resources->ClearContainer(c);
-  if (request.container().empty()) resources->Clear();
+  if (request.container().empty()) {
+    resources->Clear();
+    AddCollectives(resources.get());
+  }
   return OkStatus();
 }
 
@@ -317,6 +332,7 @@ void Worker::OnPeerLost(PeerId peer, const Status& why) {
     }
   }
   for (const auto& session : orphans) steps_.CancelSession(session->id, why);
+  collectives_->OnPeerLost(peer, why);
   steps_.OnPeerLost(peer, why);
 }
 

@@ -17,6 +17,7 @@
 #include "cluster/worker/steps.h"
 #include "exec/core/device.h"
 #include "exec/core/resources.h"
+#include "ops/collectives/hub.h"
 
 namespace sluice {
 
@@ -59,6 +60,8 @@ class Worker {
   void OnPeerLost(PeerId peer, const Status& why);
 
   WorkerSteps& steps() { return steps_; }
+  // The groups of collective operations that steps of this task are in.
+  collectives::Hub& collectives() { return *collectives_; }
   const std::string& task() const { return options_.task; }
   bool allows_host_access() const { return options_.allow_host_access; }
   uint64_t incarnation() const { return transport_->incarnation(); }
@@ -75,10 +78,13 @@ class Worker {
   // An error if the node accesses the host and sessions may not.
   Status CheckHostReach(const Node& node) const;
   void Count(proto::TaskCounters* counters);
+  // Where kernels find the groups.
+  void AddCollectives(ResourceManager* resources) const;
 
   const WorkerOptions options_;
   Transport* const transport_;
   const std::shared_ptr<ResourceManager> shared_;
+  const std::shared_ptr<collectives::Hub> collectives_;
   const int64_t started_ns_ = NowNs();
   std::unique_ptr<ThreadPool> pool_;  // Null on one core.
   WorkerSteps steps_;
