@@ -18,7 +18,8 @@ constexpr int64_t kInstances = 1 << 24;
 int64_t NextInstance(const Graph& g, int64_t group) {
   int64_t last = 0;
   for (const auto& n : g.nodes())
-    if (n->op().family == "collectives" && n->IntAttr("group_key") == group &&
+    if (n->FindAttr("instance_key") != nullptr &&
+        n->IntAttr("group_key") == group &&
         n->IntAttr("instance_key") < kInstances)
       last = std::max(last, n->IntAttr("instance_key"));
   return last + 1;
@@ -52,6 +53,14 @@ Output BuildCollective(const char* op, const Operand& x,
   AttrMap attrs = GroupAttrs(options);
   if (how != nullptr) AddReduction(*how, &attrs);
   return Build(op, {input}, std::move(attrs), "", loc);
+}
+
+// Why a builder returned null.
+Status FailureOf(const Graph& g) {
+  const Status s = g.status();
+  return s.ok() ? InvalidArgument("gradient: expected one of this graph, got ",
+                                  "one of another")
+                : s;
 }
 
 // Gradients that are reduced as one.
@@ -106,10 +115,13 @@ Result<std::vector<GradAndVar>> AllReduceGradients(
   // which it will compute them.
   std::vector<std::pair<int, size_t>> order;
   for (size_t i = 0; i < grads.size(); ++i) {
+    if (!grads[i].var.valid())
+      return InvalidArgument("AllReduceGradients: expected a variable with ",
+                             "each gradient, got a null one");
     if (!grads[i].gradient) continue;
     Gradient& own = means[i].gradient;
     if (own.is_sparse()) own = Densify(own);
-    if (own.dense.node == nullptr) return g.status();
+    if (own.dense.node == nullptr) return FailureOf(g);
     const DType t = own.dense.dtype();
     if (!IsFloating(t))
       return InvalidArgument("gradient of '", grads[i].var.name(),
@@ -143,7 +155,7 @@ Result<std::vector<GradAndVar>> AllReduceGradients(
     if (b.members.size() == 1) {
       Gradient& only = means[b.members[0]].gradient;
       only = AllReduce(only.dense, Reduction::kMean, call, loc);
-      if (only.dense.node == nullptr) return g.status();
+      if (only.dense.node == nullptr) return FailureOf(g);
       continue;
     }
     std::vector<Output> flat;
@@ -164,7 +176,7 @@ Result<std::vector<GradAndVar>> AllReduceGradients(
       Gradient& part = means[b.members[k]].gradient;
       part = ops::Reshape(ops::Slice(mean, Constant(from), Constant(size)),
                           Constant(shape));
-      if (part.dense.node == nullptr) return g.status();
+      if (part.dense.node == nullptr) return FailureOf(g);
       begin += sizes[k];
     }
   }

@@ -186,6 +186,100 @@ TEST(CollectiveStepsTest, ATaskThatStopsIsNamedAndReplaced) {
   }
 }
 
+// A model with variables of its own; the gradients are in several buckets.
+struct CopiedModel {
+  CopiedModel(int64_t batch, uint64_t seed) {
+    SetRandomSeed(static_cast<int64_t>(seed));
+    x = Placeholder<float>({batch, 5}, "x");
+    y = Placeholder<float>({batch, 1}, "y");
+    Var w1(RandomUniform({5, 7}, -1, 1), "w1"), b1(RandomUniform({7}), "b1");
+    Var w2(RandomUniform({7, 1}, -1, 1), "w2"), b2(RandomUniform({1}), "b2");
+    const Output guess =
+        ops::MatMul(ops::Tanh(ops::MatMul(x, w1) + b1), w2) + b2;
+    loss = ops::Mean(ops::Square(guess - y), {0, 1});
+    values = {w1, b1, w2, b2};
+  }
+  Output x, y, loss;
+  std::vector<Output> values;
+};
+
+Feeds RowsOf(const CopiedModel& m, int64_t step, int64_t begin, int64_t end) {
+  Tensor x(DType::kFloat, {end - begin, 5}), y(DType::kFloat, {end - begin, 1});
+  for (int64_t i = begin; i < end; ++i) {
+    float sum = 0;
+    for (int64_t k = 0; k < 5; ++k) {
+      const auto v = static_cast<float>((step * 131 + i * 17 + k * 7) % 23);
+      x.flat<float>()[static_cast<size_t>((i - begin) * 5 + k)] = v / 23 - 0.5f;
+      sum += v * static_cast<float>(k);
+    }
+    y.flat<float>()[static_cast<size_t>(i - begin)] = sum / 200;
+  }
+  return {{m.x, x}, {m.y, y}};
+}
+
+TEST(CollectiveStepsTest, CopiesTrainLikeOneLargeBatch) {
+  constexpr int kMembers = 3, kRows = 4, kSteps = 12;
+  for (const int64_t bucket : {int64_t{0}, int64_t{64}, int64_t{1} << 20}) {
+    TestCluster cluster({{"worker", kMembers}});
+    std::vector<std::vector<Tensor>> got(kMembers);
+    std::vector<Status> status(kMembers);
+    std::vector<std::thread> threads;
+    for (int m = 0; m < kMembers; ++m)
+      threads.emplace_back([&, m] {
+        const auto train = [&]() -> Status {
+          Graph graph;
+          const WithGraph use(graph);
+          const DeviceScope on(absl::StrCat("/job:worker/task:", m));
+          // Only the first begins with the right values.
+          const CopiedModel model(kRows, m == 0 ? 5 : 100 + m);
+          MomentumOptimizer momentum(0.1, 0.9);
+          AllReduceOptimizer mean(
+              momentum,
+              {.group = {.size = kMembers}, .bucket_bytes = bucket});
+          Node* const step = mean.Minimize(model.loss);
+          Node* const same = mean.BroadcastVariables(m == 0);
+          SLUICE_RETURN_IF_ERROR(graph.status());
+          Session session(cluster.target("worker", m), graph);
+          SLUICE_RETURN_IF_ERROR(
+              session.RunTargets({GlobalVariablesInitializer()}));
+          SLUICE_RETURN_IF_ERROR(session.RunTargets({same}));
+          for (int s = 0; s < kSteps; ++s)
+            SLUICE_RETURN_IF_ERROR(session.RunTargets(
+                {step}, RowsOf(model, s, m * kRows, (m + 1) * kRows)));
+          SLUICE_ASSIGN_OR_RETURN(got[static_cast<size_t>(m)],
+                                  session.Run(model.values));
+          return OkStatus();
+        };
+        status[static_cast<size_t>(m)] = train();
+      });
+    for (std::thread& t : threads) t.join();
+    for (const Status& s : status) ASSERT_TRUE(s.ok()) << s;
+    Graph graph;
+    const WithGraph use(graph);
+    const CopiedModel whole(kMembers * kRows, 5);
+    MomentumOptimizer momentum(0.1, 0.9);
+    Node* const step = momentum.Minimize(whole.loss);
+    Session session(graph);
+    ASSERT_TRUE(session.RunTargets({GlobalVariablesInitializer()}).ok());
+    const auto start = session.Run(whole.values);
+    for (int s = 0; s < kSteps; ++s)
+      ASSERT_TRUE(
+          session.RunTargets({step}, RowsOf(whole, s, 0, kMembers * kRows))
+              .ok());
+    const auto want = session.Run(whole.values);
+    ASSERT_TRUE(start.ok() && want.ok());
+    for (size_t v = 0; v < want->size(); ++v) {
+      EXPECT_FALSE((*start)[v].Identical((*want)[v]));
+      for (size_t m = 0; m < kMembers; ++m) {
+        EXPECT_TRUE(got[m][v].Identical(got[0][v]));
+        for (int64_t i = 0; i < (*want)[v].num_elements(); ++i)
+          EXPECT_NEAR(got[m][v].flat<float>()[static_cast<size_t>(i)],
+                      (*want)[v].flat<float>()[static_cast<size_t>(i)], 2e-5);
+      }
+    }
+  }
+}
+
 // Messages are delayed, reordered, repeated and sent again.
 TEST(CollectiveStepsTest, OverAnyNetwork) {
   for (const uint64_t seed : {1, 2, 3, 4}) {

@@ -176,7 +176,7 @@ int64_t GradientInstance(const Node& node) {
   int64_t instance = node.IntAttr("instance_key");
   const auto taken = [&] {
     for (const auto& n : node.graph()->nodes()) {
-      if (n->op().family == "collectives" &&
+      if (n->FindAttr("instance_key") != nullptr &&
           n->IntAttr("instance_key") == instance &&
           n->IntAttr("group_key") == node.IntAttr("group_key") &&
           n->AttrOr<int64_t>("rank", -1) == node.AttrOr<int64_t>("rank", -1) &&

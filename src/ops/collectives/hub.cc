@@ -163,36 +163,36 @@ void Hub::Start(KernelContext& ctx, std::shared_ptr<Call> call) {
       ctx.step().step_resources->LookupOrCreate<StepUse>(
           kContainer, "step",
           [this] { return std::make_shared<StepUse>(shared_from_this()); });
-  Todo todo;
+  Later later;
   if (!use.ok()) {
-    todo.fail.emplace_back(call, use.status());
-    return Do(std::move(todo));
+    later.fail.emplace_back(call, use.status());
+    return Do(std::move(later));
   }
   (*use)->Watch(ctx.step().cancellation);
   const bool cancelled = (*use)->cancelled_at_once();
   {
     std::lock_guard<std::mutex> lock(mu_);
     if (cancelled || (*use)->cancelled) {
-      todo.fail.emplace_back(
+      later.fail.emplace_back(
           call, Cancelled("collective operation was cancelled"));
     } else {
       auto& calls = (*use)->calls;
       std::erase_if(calls, [](const auto& c) { return c.expired(); });
       calls.push_back(call);
-      Enter({call, *use}, NameOfMember(call->spec()), &todo);
+      Enter({call, *use}, NameOfMember(call->spec()), &later);
     }
   }
-  Do(std::move(todo));
+  Do(std::move(later));
 }
 
-void Hub::Enter(Waiting waiting, const std::string& member, Todo* todo) {
+void Hub::Enter(Waiting waiting, const std::string& member, Later* later) {
   const CallSpec& spec = waiting.call->spec();
   const auto bound = waiting.use->epochs.find(spec.group);
   if (bound != waiting.use->epochs.end()) {
     if (bound->second->dead)
-      todo->fail.emplace_back(waiting.call, bound->second->why);
+      later->fail.emplace_back(waiting.call, bound->second->why);
     else
-      Launch(waiting.call, bound->second, todo);
+      Launch(waiting.call, bound->second, later);
     return;
   }
   Group& group = groups_[spec.group];
@@ -202,19 +202,19 @@ void Hub::Enter(Waiting waiting, const std::string& member, Todo* todo) {
       return m.name == member && m.peer == kHere;
     });
     if (in && static_cast<int64_t>(all.size()) == spec.size)
-      return Bind(waiting, group.live, todo);
+      return Bind(waiting, group.live, later);
     if (!group.live->idle()) {
-      todo->fail.emplace_back(
+      later->fail.emplace_back(
         waiting.call,
         InvalidArgument(GroupName(spec.group), "expected one of its ",
                         all.size(), " members, got '", member,
                         "' with group size ", spec.size));
       return;
     }
-    Kill(group.live, Changed(spec.group, member), true, todo);
+    Kill(group.live, Changed(spec.group, member), true, later);
   }
   group.waiting[member].push_back(waiting);
-  Join(group, spec, member, todo);
+  Join(group, spec, member, later);
 }
 
 Note Hub::JoinNote(int64_t group, const Member& member) const {
@@ -229,7 +229,7 @@ Note Hub::JoinNote(int64_t group, const Member& member) const {
 }
 
 void Hub::Join(Group& group, const CallSpec& spec, const std::string& member,
-               Todo* todo) {
+               Later* later) {
   const auto known = group.joined.find(member);
   if (known != group.joined.end() && known->second.peer == kHere &&
       known->second.size == spec.size)
@@ -240,15 +240,15 @@ void Hub::Join(Group& group, const CallSpec& spec, const std::string& member,
   m.rank = spec.rank;
   m.nonce = random_() | 1;
   group.told[member] = peers_;
-  TellAll(JoinNote(spec.group, m), todo);
-  Add(spec.group, std::move(m), todo);
+  TellAll(JoinNote(spec.group, m), later);
+  Add(spec.group, std::move(m), later);
 }
 
-void Hub::TellAll(const Note& note, Todo* todo) {
-  for (const Peer p : peers_) todo->notes.emplace_back(p, note);
+void Hub::TellAll(const Note& note, Later* later) {
+  for (const Peer p : peers_) later->notes.emplace_back(p, note);
 }
 
-void Hub::Add(int64_t key, Member member, Todo* todo) {
+void Hub::Add(int64_t key, Member member, Later* later) {
   if (over_.contains(member.nonce)) return;
   Group& group = groups_[key];
   if (group.live != nullptr) {
@@ -264,11 +264,11 @@ void Hub::Add(int64_t key, Member member, Todo* todo) {
       no.why = InvalidArgument(GroupName(key), "expected one of its ",
                                all.size(), " members, got '", member.name,
                                "' as another");
-      if (member.peer != kHere) todo->notes.emplace_back(member.peer, no);
+      if (member.peer != kHere) later->notes.emplace_back(member.peer, no);
       return;
     }
     if (old != all.end() && old->nonce == member.nonce) return;
-    Kill(group.live, Changed(key, member.name), true, todo);
+    Kill(group.live, Changed(key, member.name), true, later);
   }
   const auto same = group.joined.find(member.name);
   if (same != group.joined.end()) {
@@ -296,11 +296,11 @@ void Hub::Add(int64_t key, Member member, Todo* todo) {
   }
   std::string name = member.name;
   group.joined.emplace(std::move(name), std::move(member));
-  if (!wrong.ok()) return GiveUp(key, wrong, todo);
-  TryForm(key, todo);
+  if (!wrong.ok()) return GiveUp(key, wrong, later);
+  TryForm(key, later);
 }
 
-void Hub::TryForm(int64_t key, Todo* todo) {
+void Hub::TryForm(int64_t key, Later* later) {
   Group& group = groups_[key];
   if (group.joined.empty() ||
       static_cast<int64_t>(group.joined.size()) <
@@ -329,7 +329,7 @@ void Hub::TryForm(int64_t key, Todo* todo) {
   std::map<std::string, std::vector<Waiting>> waiting;
   waiting.swap(group.waiting);
   for (const auto& [name, calls] : waiting)
-    for (const Waiting& w : calls) Bind(w, epoch, todo);
+    for (const Waiting& w : calls) Bind(w, epoch, later);
   const auto early = early_.find(epoch->id);
   if (early == early_.end()) return;
   Early got = std::move(early->second);
@@ -338,22 +338,22 @@ void Hub::TryForm(int64_t key, Todo* todo) {
   for (const auto& [from, note] : got.notes) {
     const auto rank = static_cast<size_t>(note.rank);
     if (rank < epoch->members.size() && epoch->members[rank].peer == from)
-      Record(epoch, note, todo);
+      Record(epoch, note, later);
   }
   for (auto& [from, message] : got.tokens)
-    Deliver(epoch, from, std::move(message), todo);
+    Deliver(epoch, from, std::move(message), later);
 }
 
 void Hub::Bind(const Waiting& waiting, const std::shared_ptr<Epoch>& epoch,
-               Todo* todo) {
+               Later* later) {
   waiting.use->epochs[epoch->key] = epoch;
-  Launch(waiting.call, epoch, todo);
+  Launch(waiting.call, epoch, later);
 }
 
 void Hub::Launch(const std::shared_ptr<Call>& call,
-                 const std::shared_ptr<Epoch>& epoch, Todo* todo) {
+                 const std::shared_ptr<Epoch>& epoch, Later* later) {
   if (epoch->dead) {
-    todo->fail.emplace_back(call, epoch->why);
+    later->fail.emplace_back(call, epoch->why);
     return;
   }
   const CallSpec& spec = call->spec();
@@ -367,8 +367,8 @@ void Hub::Launch(const std::shared_ptr<Call>& call,
         GroupName(spec.group), "expected member '", name,
         "' to run instance ", spec.instance,
         " once at a time, got it again (in two nodes, or in two steps)");
-    todo->fail.emplace_back(call, why);
-    return Kill(epoch, why, true, todo);
+    later->fail.emplace_back(call, why);
+    return Kill(epoch, why, true, later);
   }
   turn.running = call;
   turn.begun = false;
@@ -387,10 +387,10 @@ void Hub::Launch(const std::shared_ptr<Call>& call,
   if (known == epoch->records.end() || known->second.hash != note.hash ||
       known->second.root != note.root) {
     for (const Member& m : epoch->members)
-      if (m.peer != kHere) todo->notes.emplace_back(m.peer, note);
-    Record(epoch, note, todo);
+      if (m.peer != kHere) later->notes.emplace_back(m.peer, note);
+    Record(epoch, note, later);
   }
-  if (!epoch->dead) TryBegin(epoch, instance, rank, todo);
+  if (!epoch->dead) TryBegin(epoch, instance, rank, later);
 }
 
 Status Hub::Mismatch(const Epoch& epoch, const Call& call, int other) const {
@@ -406,7 +406,7 @@ Status Hub::Mismatch(const Epoch& epoch, const Call& call, int other) const {
 }
 
 void Hub::Record(const std::shared_ptr<Epoch>& epoch, const Note& note,
-                 Todo* todo) {
+                 Later* later) {
   const auto instance = static_cast<uint32_t>(note.instance);
   const int rank = static_cast<int>(note.rank);
   epoch->records[{instance, rank}] = note;
@@ -416,13 +416,13 @@ void Hub::Record(const std::shared_ptr<Epoch>& epoch, const Note& note,
     if (turn == epoch->turns.end() || turn->second.running == nullptr) continue;
     const Call& call = *turn->second.running;
     if (turn->second.next - 1 == note.call && call.hash() != note.hash)
-      return Kill(epoch, Mismatch(*epoch, call, rank), true, todo);
-    if (!turn->second.begun && r != rank) TryBegin(epoch, instance, r, todo);
+      return Kill(epoch, Mismatch(*epoch, call, rank), true, later);
+    if (!turn->second.begun && r != rank) TryBegin(epoch, instance, r, later);
   }
 }
 
 void Hub::TryBegin(const std::shared_ptr<Epoch>& epoch, uint32_t instance,
-                   int rank, Todo* todo) {
+                   int rank, Later* later) {
   Epoch::Turn& turn = epoch->turns[{instance, rank}];
   const std::shared_ptr<Call> call = turn.running;
   const CallSpec& spec = call->spec();
@@ -435,7 +435,7 @@ void Hub::TryBegin(const std::shared_ptr<Epoch>& epoch, uint32_t instance,
     ++records;
     const Note& note = known->second;
     if (note.call == number && note.hash != call->hash())
-      return Kill(epoch, Mismatch(*epoch, *call, r), true, todo);
+      return Kill(epoch, Mismatch(*epoch, *call, r), true, later);
     if (!note.root) continue;
     if (root >= 0)
       return Kill(
@@ -445,7 +445,7 @@ void Hub::TryBegin(const std::shared_ptr<Epoch>& epoch, uint32_t instance,
                           epoch->members[static_cast<size_t>(root)].name,
                           "' and '",
                           epoch->members[static_cast<size_t>(r)].name, "'"),
-          true, todo);
+          true, later);
     root = r;
   }
   if (spec.operation == Operation::kBroadcast && root < 0) {
@@ -453,7 +453,7 @@ void Hub::TryBegin(const std::shared_ptr<Epoch>& epoch, uint32_t instance,
       Kill(epoch,
            InvalidArgument(GroupName(epoch->key), "instance ", instance,
                            ": expected one member that sends, got none"),
-           true, todo);
+           true, later);
     return;  // Until the root is known.
   }
   turn.begun = true;
@@ -461,7 +461,7 @@ void Hub::TryBegin(const std::shared_ptr<Epoch>& epoch, uint32_t instance,
                 [hub = shared_from_this(), epoch](std::vector<Outgoing>* out) {
                   hub->Send(epoch, out);
                 });
-  todo->begin.emplace_back(epoch, call);
+  later->begin.emplace_back(epoch, call);
   const auto early = turn.early.find(number);
   if (early == turn.early.end()) return;
   std::vector<TokenMessage> messages = std::move(early->second);
@@ -473,13 +473,13 @@ void Hub::TryBegin(const std::shared_ptr<Epoch>& epoch, uint32_t instance,
     const DataKey key = DataKey::Of(m.tag);
     if (m.edge != call->hash())
       return Kill(epoch, Mismatch(*epoch, *call, static_cast<int>(key.from)),
-                  true, todo);
-    todo->arrivals.push_back({epoch, call, key, std::move(m.value)});
+                  true, later);
+    later->arrivals.push_back({epoch, call, key, std::move(m.value)});
   }
 }
 
 void Hub::Deliver(const std::shared_ptr<Epoch>& epoch, Peer from,
-                  TokenMessage message, Todo* todo) {
+                  TokenMessage message, Later* later) {
   if (epoch->dead || !message.value.valid()) return;
   const DataKey key = DataKey::Of(message.tag);
   const auto n = static_cast<uint32_t>(epoch->members.size());
@@ -494,8 +494,8 @@ void Hub::Deliver(const std::shared_ptr<Epoch>& epoch, Peer from,
     if (message.edge != turn.running->hash())
       return Kill(epoch,
                   Mismatch(*epoch, *turn.running, static_cast<int>(key.from)),
-                  true, todo);
-    todo->arrivals.push_back(
+                  true, later);
+    later->arrivals.push_back(
         {epoch, turn.running, key, std::move(message.value)});
     return;
   }
@@ -507,7 +507,7 @@ void Hub::Deliver(const std::shared_ptr<Epoch>& epoch, Peer from,
                     GroupName(epoch->key), "expected at most ", kEarlyBytes,
                     " bytes for calls that have not begun in ", Here(),
                     ", got more"),
-                true, todo);
+                true, later);
   early_bytes_ += bytes;
   epoch->early_bytes += bytes;
   turn.early[key.call].push_back(std::move(message));
@@ -522,8 +522,8 @@ void Hub::Void(uint64_t nonce) {
   }
 }
 
-void Hub::Kill(const std::shared_ptr<Epoch>& epoch, const Status& why,
-               bool tell, Todo* todo) {
+void Hub::Kill(const std::shared_ptr<Epoch> epoch, const Status& why,
+               bool tell, Later* later) {
   if (epoch->dead) return;
   epoch->dead = true;
   epoch->why = why;
@@ -542,14 +542,14 @@ void Hub::Kill(const std::shared_ptr<Epoch>& epoch, const Status& why,
   }
   for (auto& [at, turn] : epoch->turns)
     if (turn.running != nullptr)
-      todo->fail.emplace_back(std::move(turn.running), why);
+      later->fail.emplace_back(std::move(turn.running), why);
   epoch->turns.clear();
   early_bytes_ -= epoch->early_bytes;
   epoch->early_bytes = 0;
-  if (tell) TellAll(note, todo);
+  if (tell) TellAll(note, later);
 }
 
-void Hub::GiveUp(int64_t key, const Status& why, Todo* todo) {
+void Hub::GiveUp(int64_t key, const Status& why, Later* later) {
   Group& group = groups_[key];
   Note note;
   note.kind = Note::Kind::kAbort;
@@ -562,13 +562,13 @@ void Hub::GiveUp(int64_t key, const Status& why, Todo* todo) {
   group.joined.clear();
   group.told.clear();
   for (const auto& [name, calls] : group.waiting)
-    for (const Waiting& w : calls) todo->fail.emplace_back(w.call, why);
+    for (const Waiting& w : calls) later->fail.emplace_back(w.call, why);
   group.waiting.clear();
-  TellAll(note, todo);
+  TellAll(note, later);
 }
 
 void Hub::Meet(std::span<const Peer> peers) {
-  Todo todo;
+  Later later;
   {
     std::lock_guard<std::mutex> lock(mu_);
     for (const Peer p : peers) {
@@ -577,14 +577,14 @@ void Hub::Meet(std::span<const Peer> peers) {
         for (auto& [name, told] : group.told)
           if (const auto j = group.joined.find(name);
               j != group.joined.end() && told.insert(p).second)
-            todo.notes.emplace_back(p, JoinNote(key, j->second));
+            later.notes.emplace_back(p, JoinNote(key, j->second));
     }
   }
-  Do(std::move(todo));
+  Do(std::move(later));
 }
 
 void Hub::OnNote(Peer from, const Note& note) {
-  Todo todo;
+  Later later;
   {
     std::lock_guard<std::mutex> lock(mu_);
     peers_.insert(from);
@@ -596,9 +596,9 @@ void Hub::OnNote(Peer from, const Note& note) {
         for (auto& [name, told] : group.told)
           if (const auto j = group.joined.find(name);
               j != group.joined.end() && told.insert(from).second)
-            todo.notes.emplace_back(from, JoinNote(note.group, j->second));
+            later.notes.emplace_back(from, JoinNote(note.group, j->second));
         Add(note.group,
-            {note.member, note.size, note.rank, note.nonce, from}, &todo);
+            {note.member, note.size, note.rank, note.nonce, from}, &later);
         break;
       }
       case Note::Kind::kAbort: {
@@ -608,7 +608,7 @@ void Hub::OnNote(Peer from, const Note& note) {
               epoch != epochs_.end()) {
             const std::shared_ptr<Epoch> e = epoch->second;
             // (Without joins it comes from a task that does not know them.)
-            Kill(e, note.why, note.nonces.empty(), &todo);
+            Kill(e, note.why, note.nonces.empty(), &later);
           }
           Void(note.epoch);
           if (const auto early = early_.find(note.epoch);
@@ -623,7 +623,7 @@ void Hub::OnNote(Peer from, const Note& note) {
               std::any_of(group.live->members.begin(),
                           group.live->members.end(),
                           [&](const Member& m) { return m.nonce == nonce; }))
-            Kill(group.live, note.why, false, &todo);
+            Kill(group.live, note.why, false, &later);
           const auto joined = std::find_if(
               group.joined.begin(), group.joined.end(),
               [&](const auto& j) { return j.second.nonce == nonce; });
@@ -631,7 +631,7 @@ void Hub::OnNote(Peer from, const Note& note) {
           const auto waiting = group.waiting.find(joined->first);
           if (joined->second.peer == kHere && waiting != group.waiting.end()) {
             for (const Waiting& w : waiting->second)
-              todo.fail.emplace_back(w.call, note.why);
+              later.fail.emplace_back(w.call, note.why);
             group.waiting.erase(waiting);
           }
           group.told.erase(joined->first);
@@ -646,7 +646,7 @@ void Hub::OnNote(Peer from, const Note& note) {
           const std::shared_ptr<Epoch> e = epoch->second;
           if (note.rank >= 0 && rank < e->members.size() &&
               e->members[rank].peer == from)
-            Record(e, note, &todo);
+            Record(e, note, &later);
         } else if (!over_.contains(note.epoch) &&
                    early_bytes_ + kMessageBytes <= kEarlyBytes) {
           Early& early = early_[note.epoch];
@@ -658,18 +658,18 @@ void Hub::OnNote(Peer from, const Note& note) {
       }
     }
   }
-  Do(std::move(todo));
+  Do(std::move(later));
 }
 
 void Hub::OnTokens(Peer from, uint64_t id, std::span<TokenMessage> batch) {
-  Todo todo;
+  Later later;
   {
     std::lock_guard<std::mutex> lock(mu_);
     const auto known = epochs_.find(id);
     if (known != epochs_.end()) {
       const std::shared_ptr<Epoch> epoch = known->second;
       for (TokenMessage& m : batch)
-        Deliver(epoch, from, std::move(m), &todo);
+        Deliver(epoch, from, std::move(m), &later);
     } else if (!over_.contains(id)) {
       for (TokenMessage& m : batch) {
         const size_t bytes = BytesOf(m);
@@ -681,7 +681,7 @@ void Hub::OnTokens(Peer from, uint64_t id, std::span<TokenMessage> batch) {
           no.why = ResourceExhausted("group: expected at most ", kEarlyBytes,
                                      " bytes before it is formed in ", Here(),
                                      ", got more");
-          todo.notes.emplace_back(from, no);
+          later.notes.emplace_back(from, no);
           break;
         }
         Early& early = early_[id];
@@ -691,11 +691,11 @@ void Hub::OnTokens(Peer from, uint64_t id, std::span<TokenMessage> batch) {
       }
     }
   }
-  Do(std::move(todo));
+  Do(std::move(later));
 }
 
 void Hub::OnPeerLost(Peer peer, const Status& why) {
-  Todo todo;
+  Later later;
   {
     std::lock_guard<std::mutex> lock(mu_);
     peers_.erase(peer);
@@ -706,7 +706,7 @@ void Hub::OnPeerLost(Peer peer, const Status& why) {
       if (group.live != nullptr &&
           std::any_of(group.live->members.begin(), group.live->members.end(),
                       [&](const Member& m) { return m.peer == peer; }))
-        Kill(group.live, error, true, &todo);
+        Kill(group.live, error, true, &later);
       for (auto j = group.joined.begin(); j != group.joined.end();) {
         if (j->second.peer != peer) {
           ++j;
@@ -716,7 +716,7 @@ void Hub::OnPeerLost(Peer peer, const Status& why) {
         j = group.joined.erase(j);
       }
       // The group may be waiting for just this task.
-      if (!group.waiting.empty()) GiveUp(key, error, &todo);
+      if (!group.waiting.empty()) GiveUp(key, error, &later);
     }
     for (auto e = early_.begin(); e != early_.end();) {
       const auto of_peer = [&](const auto& m) { return m.first == peer; };
@@ -731,25 +731,25 @@ void Hub::OnPeerLost(Peer peer, const Status& why) {
       }
     }
   }
-  Do(std::move(todo));
+  Do(std::move(later));
 }
 
 void Hub::OnStepCancelled(const std::shared_ptr<StepUse>& use) {
-  Todo todo;
+  Later later;
   {
     std::lock_guard<std::mutex> lock(mu_);
     use->cancelled = true;
     const Status cancelled = Cancelled("collective operation was cancelled");
     for (const auto& weak : use->calls)
       if (auto call = weak.lock())
-        todo.fail.emplace_back(std::move(call), cancelled);
+        later.fail.emplace_back(std::move(call), cancelled);
     const auto why = [this](int64_t key) {
       return Aborted(GroupName(key),
                      "expected every member to finish its step, got one of ",
                      Here(), " that failed or was cancelled");
     };
     for (const auto& [key, epoch] : use->epochs)
-      Kill(epoch, why(key), true, &todo);
+      Kill(epoch, why(key), true, &later);
     std::vector<int64_t> waits;
     for (auto& [key, group] : groups_)
       for (auto& [name, calls] : group.waiting)
@@ -758,9 +758,9 @@ void Hub::OnStepCancelled(const std::shared_ptr<StepUse>& use) {
           waits.push_back(key);
           break;
         }
-    for (const int64_t key : waits) GiveUp(key, why(key), &todo);
+    for (const int64_t key : waits) GiveUp(key, why(key), &later);
   }
-  Do(std::move(todo));
+  Do(std::move(later));
 }
 
 size_t Hub::num_waiting() {
@@ -777,7 +777,7 @@ size_t Hub::num_waiting() {
 
 void Hub::Send(const std::shared_ptr<Epoch>& epoch,
                std::vector<Outgoing>* out) {
-  Todo todo;
+  Later later;
   std::map<Peer, std::vector<TokenMessage>> remote;
   {
     std::unique_lock<std::mutex> lock(mu_, std::defer_lock);
@@ -788,7 +788,7 @@ void Hub::Send(const std::shared_ptr<Epoch>& epoch,
         continue;
       }
       if (!lock.owns_lock()) lock.lock();
-      Deliver(epoch, kHere, std::move(o.message), &todo);
+      Deliver(epoch, kHere, std::move(o.message), &later);
     }
   }
   for (auto& [peer, messages] : remote) {
@@ -798,14 +798,14 @@ void Hub::Send(const std::shared_ptr<Epoch>& epoch,
     Kill(epoch,
          Status(sent.code(),
                 absl::StrCat(GroupName(epoch->key), sent.message())),
-         true, &todo);
+         true, &later);
   }
-  Do(std::move(todo));
+  Do(std::move(later));
 }
 
 void Hub::Finish(const std::shared_ptr<Epoch>& epoch,
                  const std::shared_ptr<Call>& call) {
-  Todo todo;
+  Later later;
   {
     std::lock_guard<std::mutex> lock(mu_);
     const auto turn =
@@ -817,25 +817,25 @@ void Hub::Finish(const std::shared_ptr<Epoch>& epoch,
       Kill(epoch,
            Status(call->status().code(), absl::StrCat(GroupName(epoch->key),
                                                       call->status().message())),
-           true, &todo);
+           true, &later);
   }
   call->Complete();
-  Do(std::move(todo));
+  Do(std::move(later));
 }
 
-void Hub::Do(Todo todo) {
+void Hub::Do(Later later) {
   // What this thread has to do, of any hub; not null while it does it: what a
   // call sends to a member in this process is done after it, not within it.
-  static thread_local std::deque<std::pair<std::shared_ptr<Hub>, Todo>>* ours =
+  static thread_local std::deque<std::pair<std::shared_ptr<Hub>, Later>>* ours =
       nullptr;
   if (ours != nullptr) {
-    ours->emplace_back(shared_from_this(), std::move(todo));
+    ours->emplace_back(shared_from_this(), std::move(later));
     return;
   }
   // The executions that calls complete are driven after all that.
   const HeldDriveScope hold;
-  std::deque<std::pair<std::shared_ptr<Hub>, Todo>> queue;
-  queue.emplace_back(shared_from_this(), std::move(todo));
+  std::deque<std::pair<std::shared_ptr<Hub>, Later>> queue;
+  queue.emplace_back(shared_from_this(), std::move(later));
   ours = &queue;
   while (!queue.empty()) {
     auto [hub, now] = std::move(queue.front());
@@ -845,18 +845,18 @@ void Hub::Do(Todo todo) {
   ours = nullptr;
 }
 
-void Hub::Perform(Todo todo) {
-  for (const auto& [peer, note] : todo.notes) network_->SendNote(peer, note);
-  for (const auto& [call, why] : todo.fail)
+void Hub::Perform(Later later) {
+  for (const auto& [peer, note] : later.notes) network_->SendNote(peer, note);
+  for (const auto& [call, why] : later.fail)
     if (call->Fail(why)) call->Complete();
-  for (const auto& [epoch, call] : todo.begin)
+  for (const auto& [epoch, call] : later.begin)
     if (call->Begin()) Finish(epoch, call);
-  for (Todo::Arrival& a : todo.arrivals) {
+  for (Later::Arrival& a : later.arrivals) {
     bool ended = false;
     const Status s = a.call->Arrive(a.key, std::move(a.value), &ended);
     if (ended) Finish(a.epoch, a.call);
     if (s.ok()) continue;
-    Todo more;
+    Later more;
     {
       std::lock_guard<std::mutex> lock(mu_);
       Kill(a.epoch,

@@ -98,7 +98,7 @@ class Hub : public Resource, public std::enable_shared_from_this<Hub> {
     size_t bytes = 0;
   };
   // What is to be done without the lock.
-  struct Todo {
+  struct Later {
     std::vector<std::pair<Peer, Note>> notes;
     std::vector<std::pair<std::shared_ptr<Epoch>, std::shared_ptr<Call>>> begin;
     std::vector<std::pair<std::shared_ptr<Call>, Status>> fail;
@@ -112,38 +112,39 @@ class Hub : public Resource, public std::enable_shared_from_this<Hub> {
   };
 
   // The next REQUIRE that mu_ is held.
-  void Enter(Waiting waiting, const std::string& member, Todo* todo);
+  void Enter(Waiting waiting, const std::string& member, Later* later);
   void Join(Group& group, const CallSpec& spec, const std::string& member,
-            Todo* todo);
+            Later* later);
   Note JoinNote(int64_t group, const Member& member) const;
   // Adds a join, and forms the group if it was the last.
-  void Add(int64_t key, Member member, Todo* todo);
-  void TryForm(int64_t key, Todo* todo);
+  void Add(int64_t key, Member member, Later* later);
+  void TryForm(int64_t key, Later* later);
   void Bind(const Waiting& waiting, const std::shared_ptr<Epoch>& epoch,
-            Todo* todo);
+            Later* later);
   void Launch(const std::shared_ptr<Call>& call,
-              const std::shared_ptr<Epoch>& epoch, Todo* todo);
+              const std::shared_ptr<Epoch>& epoch, Later* later);
   // Begins the member's call of an instance, once its root is known.
   void TryBegin(const std::shared_ptr<Epoch>& epoch, uint32_t instance,
-                int rank, Todo* todo);
+                int rank, Later* later);
   Status Mismatch(const Epoch& epoch, const Call& call, int other) const;
   void Record(const std::shared_ptr<Epoch>& epoch, const Note& note,
-              Todo* todo);
+              Later* later);
   // Ends an epoch. `tell`: the other tasks too.
-  void Kill(const std::shared_ptr<Epoch>& epoch, const Status& why, bool tell,
-            Todo* todo);
+  // (By value: it may be the reference that the group holds.)
+  void Kill(std::shared_ptr<Epoch> epoch, const Status& why, bool tell,
+            Later* later);
   // Ends the attempt to form a group.
-  void GiveUp(int64_t key, const Status& why, Todo* todo);
+  void GiveUp(int64_t key, const Status& why, Later* later);
   void Void(uint64_t nonce);
   void Deliver(const std::shared_ptr<Epoch>& epoch, Peer from,
-               TokenMessage message, Todo* todo);
-  void TellAll(const Note& note, Todo* todo);
+               TokenMessage message, Later* later);
+  void TellAll(const Note& note, Later* later);
   std::string NameOfMember(const CallSpec& spec) const;
   std::string Here() const;
 
   // Does what was noted, then what follows from it.
-  void Do(Todo todo);
-  void Perform(Todo todo);
+  void Do(Later later);
+  void Perform(Later later);
   void Send(const std::shared_ptr<Epoch>& epoch, std::vector<Outgoing>* out);
   // The call has ended.
   void Finish(const std::shared_ptr<Epoch>& epoch,
