@@ -21,10 +21,9 @@ struct ReducingMember {
   ReducingMember(int member, int members, int64_t count, int32_t times) {
     const WithGraph use(graph);
     const DeviceScope on(absl::StrCat("/job:worker/task:", member));
-    const Output x =
-        ops::Fill(Constant(Tensor::Vector<int32_t>(
-                      {static_cast<int32_t>(count)})),
-                  Constant(1.0f));
+    const Output x = ops::Fill(
+        Constant(Tensor::Vector<int32_t>({static_cast<int32_t>(count)})),
+        Constant(1.0f));
     const auto [i, sum] = While(
         std::tuple(Output(Constant(int32_t{0})), x),
         [&](Output n, Output) { return n < times; },
@@ -59,9 +58,8 @@ Result<double> AllReduceSeconds(int members, int64_t count, int32_t times) {
     std::vector<std::thread> threads;
     const auto begin = std::chrono::steady_clock::now();
     for (size_t m = 0; m < sessions.size(); ++m)
-      threads.emplace_back([&, m] {
-        status[m] = sessions[m]->Run(graphs[m]->last).status();
-      });
+      threads.emplace_back(
+          [&, m] { status[m] = sessions[m]->Run(graphs[m]->last).status(); });
     for (std::thread& t : threads) t.join();
     const std::chrono::duration<double> took =
         std::chrono::steady_clock::now() - begin;
@@ -72,16 +70,15 @@ Result<double> AllReduceSeconds(int members, int64_t count, int32_t times) {
   return best;
 }
 
-#define SLUICE_ALL_REDUCE_BENCHES(n)                                 \
-  SLUICE_BENCH("allreduce" #n ".100MB.ms") {                         \
-    SLUICE_ASSIGN_OR_RETURN(const double s,                          \
-                            AllReduceSeconds(n, 25'000'000, 10));    \
-    return s * 1e3;                                                  \
-  }                                                                  \
-  SLUICE_BENCH("allreduce" #n ".1kB.us") {                           \
-    SLUICE_ASSIGN_OR_RETURN(const double s,                          \
-                            AllReduceSeconds(n, 250, 1000));         \
-    return s * 1e6;                                                  \
+#define SLUICE_ALL_REDUCE_BENCHES(n)                                         \
+  SLUICE_BENCH("allreduce" #n ".100MB.ms") {                                 \
+    SLUICE_ASSIGN_OR_RETURN(const double s,                                  \
+                            AllReduceSeconds(n, 25'000'000, 10));            \
+    return s * 1e3;                                                          \
+  }                                                                          \
+  SLUICE_BENCH("allreduce" #n ".1kB.us") {                                   \
+    SLUICE_ASSIGN_OR_RETURN(const double s, AllReduceSeconds(n, 250, 1000)); \
+    return s * 1e6;                                                          \
   }
 SLUICE_ALL_REDUCE_BENCHES(2)
 SLUICE_ALL_REDUCE_BENCHES(4)

@@ -48,9 +48,9 @@ TEST(CollectivesTest, MembersOfOneStepGetTheSum) {
     const WithGraph use(graph);
     std::vector<Output> sums;
     for (int r = 0; r < 5; ++r)
-      sums.push_back(ReduceNode(
-          Constant(Tensor::Vector<float>({1.0f * r, 2.0f * r, -1})),
-          {.rank = r, .size = 5, .hint = hint}));
+      sums.push_back(
+          ReduceNode(Constant(Tensor::Vector<float>({1.0f * r, 2.0f * r, -1})),
+                     {.rank = r, .size = 5, .hint = hint}));
     Session session(graph);
     for (int step = 0; step < 3; ++step) {
       const auto got = session.Run({}, sums);
@@ -66,11 +66,10 @@ TEST(CollectivesTest, OtherOperations) {
   const WithGraph use(graph);
   std::vector<Output> out;
   for (int r = 0; r < 3; ++r) {
-    const Output x = Constant(
-        Tensor::Of<float>({3, 2}, {1.0f * r, 2, 3, 4, 5, 6.0f * r}));
-    out.push_back(
-        Build("CollectiveGather", {x},
-              AttrsOf({.rank = r, .size = 3, .instance = 1}, false)));
+    const Output x =
+        Constant(Tensor::Of<float>({3, 2}, {1.0f * r, 2, 3, 4, 5, 6.0f * r}));
+    out.push_back(Build("CollectiveGather", {x},
+                        AttrsOf({.rank = r, .size = 3, .instance = 1}, false)));
     out.push_back(Build("CollectiveReduceScatter", {x},
                         AttrsOf({.rank = r, .size = 3, .instance = 2})));
     AttrMap cast = AttrsOf({.rank = r, .size = 3, .instance = 3}, false);
@@ -81,10 +80,10 @@ TEST(CollectivesTest, OtherOperations) {
       cast["T"] = DType::kFloat;
       out.push_back(Build("CollectiveBcastRecv", {}, cast));
     }
-    out.push_back(ReduceNode(
-        x, {.rank = r, .size = 3, .instance = 4, .merge = "Max"}));
-    out.push_back(ReduceNode(
-        x, {.rank = r, .size = 3, .instance = 5, .final = "Div"}));
+    out.push_back(
+        ReduceNode(x, {.rank = r, .size = 3, .instance = 4, .merge = "Max"}));
+    out.push_back(
+        ReduceNode(x, {.rank = r, .size = 3, .instance = 5, .final = "Div"}));
   }
   Session session(graph);
   const auto got = session.Run({}, out);
@@ -93,9 +92,8 @@ TEST(CollectivesTest, OtherOperations) {
   for (size_t r = 0; r < 3; ++r) {
     const Tensor* const t = &(*got)[r * 5];
     EXPECT_EQ(t[0].shape(), Shape({9, 2}));
-    EXPECT_EQ(Floats(t[0]),
-              (std::vector<float>{0, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5, 6, 2, 2, 3,
-                                  4, 5, 12}));
+    EXPECT_EQ(Floats(t[0]), (std::vector<float>{0, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5,
+                                                6, 2, 2, 3, 4, 5, 12}));
     EXPECT_EQ(t[1].shape(), Shape({1, 2}));
     EXPECT_EQ(Floats(t[1]), rows[r]);
     EXPECT_EQ(Floats(t[2]), (std::vector<float>{1, 2, 3, 4, 5, 6}));
@@ -178,10 +176,10 @@ TEST(CollectivesTest, MembersThatDoNotAgreeGetAnError) {
        [](int r) { return ReduceNode(OnesOf(3 + r), {.rank = r}); }},
       {"of double[2]",
        [](int r) {
-         return ReduceNode(r == 0 ? OnesOf(2)
-                                  : Output(Constant(
-                                        Tensor::Vector<double>({1, 2}))),
-                           {.rank = r});
+         return ReduceNode(
+             r == 0 ? OnesOf(2)
+                    : Output(Constant(Tensor::Vector<double>({1, 2}))),
+             {.rank = r});
        }},
       {"Min of float[2] by 2",
        [](int r) {
@@ -237,9 +235,8 @@ TEST(CollectivesTest, AMemberDoesOneAtATime) {
 }
 
 TEST(CollectivesTest, ACancelledMemberEndsTheCallsOfAll) {
-  Sessions sessions(3, [](int r) {
-    return ReduceNode(OnesOf(10), {.rank = r, .size = 3});
-  });
+  Sessions sessions(
+      3, [](int r) { return ReduceNode(OnesOf(10), {.rank = r, .size = 3}); });
   for (int round = 0; round < 3; ++round) {
     // Two wait for the third: in the first round to form the group.
     Cancellation stop;
@@ -277,8 +274,7 @@ TEST(CollectivesTest, AFailedStepEndsTheCallsThatFollow) {
     Output x = ReduceNode(OnesOf(4), {.rank = r, .instance = 1});
     if (r == 1) {
       bad = Placeholder<int32_t>({}, "bad");
-      const Output check =
-          ops::GatherV2(OnesOf(1), bad, Constant(int32_t{0}));
+      const Output check = ops::GatherV2(OnesOf(1), bad, Constant(int32_t{0}));
       const ControlDependencies after({x.node});
       x = x + ops::GatherV2(ops::Identity(x), bad, Constant(int32_t{0})) - 2.0f;
       (void)check;
@@ -287,17 +283,15 @@ TEST(CollectivesTest, AFailedStepEndsTheCallsThatFollow) {
     sessions.push_back(std::make_unique<Session>(graphs[r], options));
   }
   for (int round = 0; round < 3; ++round) {
-    auto other = std::async(std::launch::async, [&] {
-      return sessions[0]->Run(fetches[0]);
-    });
+    auto other = std::async(std::launch::async,
+                            [&] { return sessions[0]->Run(fetches[0]); });
     const auto own =
         sessions[1]->Run({{bad, Tensor::Scalar<int32_t>(99)}}, fetches[1]);
     EXPECT_THAT(own.status().message(), HasSubstr("99"));
     const auto got = other.get();
     EXPECT_EQ(got.status().code(), StatusCode::kAborted) << got.status();
-    other = std::async(std::launch::async, [&] {
-      return sessions[0]->Run(fetches[0]);
-    });
+    other = std::async(std::launch::async,
+                       [&] { return sessions[0]->Run(fetches[0]); });
     const auto mine =
         sessions[1]->Run({{bad, Tensor::Scalar<int32_t>(0)}}, fetches[1]);
     ASSERT_TRUE(mine.ok()) << mine.status();
@@ -357,8 +351,7 @@ TEST(CollectivesTest, GradientsAreThoseByDifferences) {
       for (size_t r = 0; r < xs.size(); ++r)
         for (int64_t i = 0; i < 6; ++i) {
           const double h = 1e-4;
-          const double want =
-              (loss_at(r, i, h) - loss_at(r, i, -h)) / (2 * h);
+          const double want = (loss_at(r, i, h) - loss_at(r, i, -h)) / (2 * h);
           EXPECT_NEAR((*got)[r].flat<double>()[static_cast<size_t>(i)], want,
                       1e-6);
         }

@@ -45,8 +45,8 @@ void AddReduction(Reduction how, AttrMap* attrs) {
 }
 
 Output BuildCollective(const char* op, const Operand& x,
-                       const CollectiveOptions& options,
-                       const Reduction* how, SourceLoc loc) {
+                       const CollectiveOptions& options, const Reduction* how,
+                       SourceLoc loc) {
   const Output input = x.Get();
   const std::optional<WithGraph> there = InGraphOf(input);
   std::lock_guard<std::recursive_mutex> lock(CurrentGraph().mutex());
@@ -231,10 +231,9 @@ Node* AllReduceOptimizer::BroadcastVariables(bool root,
                  loc);
       return nullptr;
     }
-    const Output value =
-        Broadcast(v.Read(loc), root,
-                  {.group = options_.group, .algorithm = options_.algorithm},
-                  loc);
+    const Output value = Broadcast(
+        v.Read(loc), root,
+        {.group = options_.group, .algorithm = options_.algorithm}, loc);
     Node* const done = root ? value.node : v.Assign(value, loc);
     if (done == nullptr) return nullptr;
     assigned.push_back(done);

@@ -73,8 +73,8 @@ std::vector<Result<float>> RunAll(
     std::vector<std::unique_ptr<SumMember>>& members, float value) {
   std::vector<std::future<Result<float>>> runs;
   for (auto& m : members)
-    runs.push_back(std::async(std::launch::async,
-                              [&m, value] { return m->Run(value); }));
+    runs.push_back(
+        std::async(std::launch::async, [&m, value] { return m->Run(value); }));
   std::vector<Result<float>> results;
   for (auto& r : runs) results.push_back(r.get());
   return results;
@@ -168,8 +168,8 @@ TEST(CollectiveStepsTest, ATaskThatStopsIsNamedAndReplaced) {
   for (int round = 0; round < 2; ++round) {
     std::vector<std::future<Result<float>>> waiting;
     for (int i = 0; i < 2; ++i)
-      waiting.push_back(std::async(
-          std::launch::async, [&, i] { return members[i]->Run(1); }));
+      waiting.push_back(std::async(std::launch::async,
+                                   [&, i] { return members[i]->Run(1); }));
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     cluster.StopTask("worker", 2);
     for (auto& w : waiting) {
@@ -234,8 +234,7 @@ TEST(CollectiveStepsTest, CopiesTrainLikeOneLargeBatch) {
           const CopiedModel model(kRows, m == 0 ? 5 : 100 + m);
           MomentumOptimizer momentum(0.1, 0.9);
           AllReduceOptimizer mean(
-              momentum,
-              {.group = {.size = kMembers}, .bucket_bytes = bucket});
+              momentum, {.group = {.size = kMembers}, .bucket_bytes = bucket});
           Node* const step = mean.Minimize(model.loss);
           Node* const same = mean.BroadcastVariables(m == 0);
           SLUICE_RETURN_IF_ERROR(graph.status());
@@ -295,8 +294,7 @@ TEST(CollectiveStepsTest, OverAnyNetwork) {
     std::atomic<bool> stop{false};
     std::thread pump([&] {
       while (!stop)
-        if (!network->Step())
-          network->AwaitEvent(std::chrono::milliseconds(1));
+        if (!network->Step()) network->AwaitEvent(std::chrono::milliseconds(1));
     });
     {
       auto members = MembersOf(*cluster, 4, 300'000);

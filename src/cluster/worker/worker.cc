@@ -49,8 +49,8 @@ Worker::~Worker() = default;
 
 void Worker::AddCollectives(ResourceManager* resources) const {
   // (It may be there still.)
-  (void)resources->Create(collectives::Hub::kContainer,
-                          collectives::Hub::kName, collectives_);
+  (void)resources->Create(collectives::Hub::kContainer, collectives::Hub::kName,
+                          collectives_);
 }
 
 void Worker::GetStatus(const proto::GetStatusRequest& request,

@@ -19,12 +19,12 @@ uint32_t HashOf(const std::string& s) {
 // Elements [begin, end) as a vector. Shares the buffer, if there is one.
 Tensor PieceOf(const Tensor& t, int64_t begin, int64_t end, size_t bytes) {
   const Shape shape({end - begin});
-  char* const at =
-      static_cast<char*>(const_cast<void*>(t.raw())) +
-      static_cast<size_t>(begin) * bytes;
+  char* const at = static_cast<char*>(const_cast<void*>(t.raw())) +
+                   static_cast<size_t>(begin) * bytes;
   if (t.has_buffer() && end > begin) {
     t.buffer()->Ref();
-    if (Result<Tensor> view = Tensor::MakeView(t.dtype(), shape, t.buffer(), at);
+    if (Result<Tensor> view =
+            Tensor::MakeView(t.dtype(), shape, t.buffer(), at);
         view.ok())
       return *std::move(view);
   }
@@ -78,8 +78,8 @@ DataKey DataKey::Of(const TokenTag& tag) {
   return k;
 }
 
-Call::Call(CallSpec spec, Tensor input, Tensor output, DType dtype,
-           Shape shape, Done done)
+Call::Call(CallSpec spec, Tensor input, Tensor output, DType dtype, Shape shape,
+           Done done)
     : spec_(std::move(spec)),
       input_(std::move(input)),
       output_(std::move(output)),
@@ -132,8 +132,7 @@ Status Call::Arrive(const DataKey& key, Tensor value, bool* ended) {
   std::unique_lock<std::mutex> lock(mu_);
   if (over_) return OkStatus();
   if (key.lane >= lanes_.size() ||
-      key.from >= static_cast<uint32_t>(members_) ||
-      value.dtype() != dtype_)
+      key.from >= static_cast<uint32_t>(members_) || value.dtype() != dtype_)
     return InvalidArgument("expected a part of ", description_,
                            ", got another from member ", key.from);
   const ParkedKey at(uint64_t{key.lane} << 32 | key.from, key.number);
@@ -167,10 +166,10 @@ void Call::Advance(size_t lane, std::unique_lock<std::mutex>* lock,
       parked_.erase(it);
       if (value.num_elements() != action.end - action.begin) {
         over_ = true;
-        status_ = InvalidArgument(
-            "expected ", action.end - action.begin, " elements of ",
-            description_, " from member ", action.peer, ", got ",
-            value.num_elements());
+        status_ =
+            InvalidArgument("expected ", action.end - action.begin,
+                            " elements of ", description_, " from member ",
+                            action.peer, ", got ", value.num_elements());
         break;
       }
     }

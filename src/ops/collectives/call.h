@@ -115,14 +115,14 @@ class Call : public std::enable_shared_from_this<Call> {
   std::function<void(std::vector<Outgoing>*)> send_;
 
   std::mutex mu_;
-  Done done_;                       // Moved out by Complete.
-  std::vector<LaneState> lanes_;    // GUARDED_BY(mu_)
-  size_t lanes_left_ = 0;           // GUARDED_BY(mu_)
-  bool begun_ = false;              // GUARDED_BY(mu_)
-  int inside_ = 0;                  // GUARDED_BY(mu_): threads.
-  bool over_ = false;               // GUARDED_BY(mu_)
-  bool ended_ = false;              // GUARDED_BY(mu_): somebody was told.
-  Status status_;                   // GUARDED_BY(mu_)
+  Done done_;                     // Moved out by Complete.
+  std::vector<LaneState> lanes_;  // GUARDED_BY(mu_)
+  size_t lanes_left_ = 0;         // GUARDED_BY(mu_)
+  bool begun_ = false;            // GUARDED_BY(mu_)
+  int inside_ = 0;                // GUARDED_BY(mu_): threads.
+  bool over_ = false;             // GUARDED_BY(mu_)
+  bool ended_ = false;            // GUARDED_BY(mu_): somebody was told.
+  Status status_;                 // GUARDED_BY(mu_)
   absl::flat_hash_map<ParkedKey, Tensor> parked_;  // GUARDED_BY(mu_)
 };
 

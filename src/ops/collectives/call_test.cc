@@ -189,8 +189,7 @@ class Group {
           break;
         }
         case Operation::kBroadcast:
-          ASSERT_TRUE(
-              got.Identical(inputs_[static_cast<size_t>(case_.root)]));
+          ASSERT_TRUE(got.Identical(inputs_[static_cast<size_t>(case_.root)]));
           break;
         case Operation::kGather:
           ASSERT_EQ(got.num_elements(), count * case_.members);

@@ -126,9 +126,9 @@ class CollectiveKernel {
       if (!result.ok()) return done(result.status());
       done(Set(*context, call, *std::move(result)));
     };
-    auto call = std::make_shared<Call>(spec_, std::move(input),
-                                       std::move(output), dtype_, shape,
-                                       std::move(finish));
+    auto call =
+        std::make_shared<Call>(spec_, std::move(input), std::move(output),
+                               dtype_, shape, std::move(finish));
     hub->Start(ctx, std::move(call));
     return OkStatus();
   }
@@ -224,10 +224,10 @@ Status ReduceScatterGrad(GradContext& c) {
   if (StringOf(*c.op, "final_op") == "Div") {
     const Output size = Build(
         "Cast",
-        {Build("Const", {},
-               {{"dtype", DType::kInt64},
-                {"value", Tensor::Scalar<int64_t>(
-                              c.op->IntAttr("group_size"))}})},
+        {Build(
+            "Const", {},
+            {{"dtype", DType::kInt64},
+             {"value", Tensor::Scalar<int64_t>(c.op->IntAttr("group_size"))}})},
         {{"DstT", c.op->TypeAttr("T")}});
     dy = Build("RealDiv", {dy, size});
   }
@@ -284,44 +284,39 @@ Status SentShape(ShapeContext& c) {
   const PartialShape shape =
       c.node().AttrOr<PartialShape>("shape", PartialShape());
   if (c.num_inputs() == 1 && !shape.CompatibleWith(c.input(0)))
-    return InvalidArgument("input: expected shape ", shape.ToString(),
-                           ", got ", c.input(0).ToString());
+    return InvalidArgument("input: expected shape ", shape.ToString(), ", got ",
+                           c.input(0).ToString());
   c.set_output(0, shape);
   return OkStatus();
 }
 
-#define SLUICE_COLLECTIVE_GROUP                     \
-      .Attr("group_size: int")                      \
-      .Attr("group_key: int")                       \
-      .Attr("instance_key: int")
+#define SLUICE_COLLECTIVE_GROUP \
+  .Attr("group_size: int").Attr("group_key: int").Attr("instance_key: int")
 
-#define SLUICE_COLLECTIVE_REST                      \
-      .Attr("communication_hint: string = 'auto'")  \
-      .Attr("rank: int = -1")                       \
-      .Stateful()                                   \
-      .Waits()                                      \
-      .HostOnly()                                   \
+#define SLUICE_COLLECTIVE_REST                 \
+  .Attr("communication_hint: string = 'auto'") \
+      .Attr("rank: int = -1")                  \
+      .Stateful()                              \
+      .Waits()                                 \
+      .HostOnly()                              \
       .Family("collectives")
 
 SLUICE_OP(CollectiveReduce)
     .Input("input: T")
     .Output("data: T")
     .Attr("T: {float, half, bfloat16, double, int32, int64}")
-    SLUICE_COLLECTIVE_GROUP
-    .Attr("merge_op: {'Min', 'Max', 'Mul', 'Add'}")
+        SLUICE_COLLECTIVE_GROUP.Attr("merge_op: {'Min', 'Max', 'Mul', 'Add'}")
     .Attr("final_op: {'Id', 'Div'}")
     .Attr("subdiv_offsets: list(int) = []")
-    .Attr("wait_for: list(int) = []")
-    SLUICE_COLLECTIVE_REST
+    .Attr("wait_for: list(int) = []") SLUICE_COLLECTIVE_REST
     .Shape(UnchangedShape)
     .Kernel(CollectiveMaker<Operation::kReduce>())
     .Grad(ReduceGrad)
-    .Sample({{.shape = {2, 3}}},
-            {{"group_size", 1},
-             {"group_key", 1},
-             {"instance_key", 1},
-             {"merge_op", "Add"},
-             {"final_op", "Id"}})
+    .Sample({{.shape = {2, 3}}}, {{"group_size", 1},
+                                  {"group_key", 1},
+                                  {"instance_key", 1},
+                                  {"merge_op", "Add"},
+                                  {"final_op", "Id"}})
     .Doc(
         "Merges the inputs of all members of a group, element by element, for "
         "all of them.");
@@ -330,19 +325,16 @@ SLUICE_OP(CollectiveReduceScatter)
     .Input("input: T")
     .Output("data: T")
     .Attr("T: {float, half, bfloat16, double, int32, int64}")
-    SLUICE_COLLECTIVE_GROUP
-    .Attr("merge_op: {'Min', 'Max', 'Mul', 'Add'}")
-    .Attr("final_op: {'Id', 'Div'}")
-    SLUICE_COLLECTIVE_REST
+        SLUICE_COLLECTIVE_GROUP.Attr("merge_op: {'Min', 'Max', 'Mul', 'Add'}")
+    .Attr("final_op: {'Id', 'Div'}") SLUICE_COLLECTIVE_REST
     .Shape(ScatteredShape)
     .Kernel(CollectiveMaker<Operation::kReduceScatter>())
     .Grad(ReduceScatterGrad)
-    .Sample({{.shape = {2, 3}}},
-            {{"group_size", 1},
-             {"group_key", 1},
-             {"instance_key", 1},
-             {"merge_op", "Add"},
-             {"final_op", "Id"}})
+    .Sample({{.shape = {2, 3}}}, {{"group_size", 1},
+                                  {"group_key", 1},
+                                  {"instance_key", 1},
+                                  {"merge_op", "Add"},
+                                  {"final_op", "Id"}})
     .Doc(
         "Merges the inputs of all members of a group; each gets its share of "
         "the rows.");
@@ -351,9 +343,8 @@ SLUICE_OP(CollectiveGather)
     .Input("input: T")
     .Output("data: T")
     .Attr("T: {float, half, bfloat16, double, int32, int64}")
-    SLUICE_COLLECTIVE_GROUP
-    .Attr("shape: shape = { unknown_rank: true }")
-    SLUICE_COLLECTIVE_REST
+        SLUICE_COLLECTIVE_GROUP
+    .Attr("shape: shape = { unknown_rank: true }") SLUICE_COLLECTIVE_REST
     .Shape(GatheredShape)
     .Kernel(CollectiveMaker<Operation::kGather>())
     .Grad(GatherGrad)
@@ -367,25 +358,20 @@ SLUICE_OP(CollectiveBcastSend)
     .Input("input: T")
     .Output("data: T")
     .Attr("T: {float, half, bfloat16, double, int32, int64}")
-    SLUICE_COLLECTIVE_GROUP
-    .Attr("shape: shape")
-    SLUICE_COLLECTIVE_REST
+        SLUICE_COLLECTIVE_GROUP.Attr("shape: shape") SLUICE_COLLECTIVE_REST
     .Shape(SentShape)
     .Kernel(CollectiveMaker<Operation::kBroadcast>())
     .NoGradient("the other members have no gradient to send back")
-    .Sample({{.shape = {2, 3}}},
-            {{"group_size", 1},
-             {"group_key", 1},
-             {"instance_key", 1},
-             {"shape", PartialShape({2, 3})}})
+    .Sample({{.shape = {2, 3}}}, {{"group_size", 1},
+                                  {"group_key", 1},
+                                  {"instance_key", 1},
+                                  {"shape", PartialShape({2, 3})}})
     .Doc("Sends a value to all other members of a group.");
 
 SLUICE_OP(CollectiveBcastRecv)
     .Output("data: T")
     .Attr("T: {float, half, bfloat16, double, int32, int64}")
-    SLUICE_COLLECTIVE_GROUP
-    .Attr("shape: shape")
-    SLUICE_COLLECTIVE_REST
+        SLUICE_COLLECTIVE_GROUP.Attr("shape: shape") SLUICE_COLLECTIVE_REST
     .Shape(SentShape)
     .Kernel(CollectiveMaker<Operation::kBroadcast>())
     .NoGradient("it has no input")

@@ -173,8 +173,8 @@ void Hub::Start(KernelContext& ctx, std::shared_ptr<Call> call) {
   {
     std::lock_guard<std::mutex> lock(mu_);
     if (cancelled || (*use)->cancelled) {
-      later.fail.emplace_back(
-          call, Cancelled("collective operation was cancelled"));
+      later.fail.emplace_back(call,
+                              Cancelled("collective operation was cancelled"));
     } else {
       auto& calls = (*use)->calls;
       std::erase_if(calls, [](const auto& c) { return c.expired(); });
@@ -205,10 +205,10 @@ void Hub::Enter(Waiting waiting, const std::string& member, Later* later) {
       return Bind(waiting, group.live, later);
     if (!group.live->idle()) {
       later->fail.emplace_back(
-        waiting.call,
-        InvalidArgument(GroupName(spec.group), "expected one of its ",
-                        all.size(), " members, got '", member,
-                        "' with group size ", spec.size));
+          waiting.call,
+          InvalidArgument(GroupName(spec.group), "expected one of its ",
+                          all.size(), " members, got '", member,
+                          "' with group size ", spec.size));
       return;
     }
     Kill(group.live, Changed(spec.group, member), true, later);
@@ -261,9 +261,9 @@ void Hub::Add(int64_t key, Member member, Later* later) {
       no.kind = Note::Kind::kAbort;
       no.group = key;
       no.nonces = {member.nonce};
-      no.why = InvalidArgument(GroupName(key), "expected one of its ",
-                               all.size(), " members, got '", member.name,
-                               "' as another");
+      no.why =
+          InvalidArgument(GroupName(key), "expected one of its ", all.size(),
+                          " members, got '", member.name, "' as another");
       if (member.peer != kHere) later->notes.emplace_back(member.peer, no);
       return;
     }
@@ -284,15 +284,14 @@ void Hub::Add(int64_t key, Member member, Later* later) {
                               other.size, " from '", name, "' and ",
                               member.size, " from '", member.name, "'");
     else if ((other.rank < 0) != (member.rank < 0))
-      wrong = InvalidArgument(
-          GroupName(key), "expected a rank of all members or of none, got ",
-          other.rank, " from '", name, "' and ", member.rank, " from '",
-          member.name, "'");
-    else if (member.rank >= 0 && other.rank == member.rank)
       wrong = InvalidArgument(GroupName(key),
-                              "expected members of distinct ranks, got rank ",
-                              member.rank, " from '", name, "' and from '",
-                              member.name, "'");
+                              "expected a rank of all members or of none, got ",
+                              other.rank, " from '", name, "' and ",
+                              member.rank, " from '", member.name, "'");
+    else if (member.rank >= 0 && other.rank == member.rank)
+      wrong = InvalidArgument(
+          GroupName(key), "expected members of distinct ranks, got rank ",
+          member.rank, " from '", name, "' and from '", member.name, "'");
   }
   std::string name = member.name;
   group.joined.emplace(std::move(name), std::move(member));
@@ -302,9 +301,8 @@ void Hub::Add(int64_t key, Member member, Later* later) {
 
 void Hub::TryForm(int64_t key, Later* later) {
   Group& group = groups_[key];
-  if (group.joined.empty() ||
-      static_cast<int64_t>(group.joined.size()) <
-          group.joined.begin()->second.size)
+  if (group.joined.empty() || static_cast<int64_t>(group.joined.size()) <
+                                  group.joined.begin()->second.size)
     return;
   if (std::none_of(group.joined.begin(), group.joined.end(),
                    [](const auto& j) { return j.second.peer == kHere; }))
@@ -364,8 +362,8 @@ void Hub::Launch(const std::shared_ptr<Call>& call,
   Epoch::Turn& turn = epoch->turns[{instance, rank}];
   if (turn.running != nullptr) {
     const Status why = InvalidArgument(
-        GroupName(spec.group), "expected member '", name,
-        "' to run instance ", spec.instance,
+        GroupName(spec.group), "expected member '", name, "' to run instance ",
+        spec.instance,
         " once at a time, got it again (in two nodes, or in two steps)");
     later->fail.emplace_back(call, why);
     return Kill(epoch, why, true, later);
@@ -394,8 +392,8 @@ void Hub::Launch(const std::shared_ptr<Call>& call,
 }
 
 Status Hub::Mismatch(const Epoch& epoch, const Call& call, int other) const {
-  const auto known = epoch.records.find(
-      {static_cast<uint32_t>(call.spec().instance), other});
+  const auto known =
+      epoch.records.find({static_cast<uint32_t>(call.spec().instance), other});
   return InvalidArgument(
       GroupName(epoch.key), "instance ", call.spec().instance,
       ": expected the same of all members, got ", call.description(), " in '",
@@ -438,14 +436,13 @@ void Hub::TryBegin(const std::shared_ptr<Epoch>& epoch, uint32_t instance,
       return Kill(epoch, Mismatch(*epoch, *call, r), true, later);
     if (!note.root) continue;
     if (root >= 0)
-      return Kill(
-          epoch,
-          InvalidArgument(GroupName(epoch->key), "instance ", instance,
-                          ": expected one member that sends, got '",
-                          epoch->members[static_cast<size_t>(root)].name,
-                          "' and '",
-                          epoch->members[static_cast<size_t>(r)].name, "'"),
-          true, later);
+      return Kill(epoch,
+                  InvalidArgument(
+                      GroupName(epoch->key), "instance ", instance,
+                      ": expected one member that sends, got '",
+                      epoch->members[static_cast<size_t>(root)].name, "' and '",
+                      epoch->members[static_cast<size_t>(r)].name, "'"),
+                  true, later);
     root = r;
   }
   if (spec.operation == Operation::kBroadcast && root < 0) {
@@ -487,8 +484,7 @@ void Hub::Deliver(const std::shared_ptr<Epoch>& epoch, Peer from,
   if (key.to >= n || key.from >= n || epoch->members[key.to].peer != kHere ||
       epoch->members[key.from].peer != from)
     return;
-  Epoch::Turn& turn =
-      epoch->turns[{key.instance, static_cast<int>(key.to)}];
+  Epoch::Turn& turn = epoch->turns[{key.instance, static_cast<int>(key.to)}];
   const bool current = turn.running != nullptr && key.call == turn.next - 1;
   if (current && turn.begun) {
     if (message.edge != turn.running->hash())
@@ -503,10 +499,10 @@ void Hub::Deliver(const std::shared_ptr<Epoch>& epoch, Peer from,
   const size_t bytes = BytesOf(message);
   if (early_bytes_ + bytes > kEarlyBytes)
     return Kill(epoch,
-                ResourceExhausted(
-                    GroupName(epoch->key), "expected at most ", kEarlyBytes,
-                    " bytes for calls that have not begun in ", Here(),
-                    ", got more"),
+                ResourceExhausted(GroupName(epoch->key), "expected at most ",
+                                  kEarlyBytes,
+                                  " bytes for calls that have not begun in ",
+                                  Here(), ", got more"),
                 true, later);
   early_bytes_ += bytes;
   epoch->early_bytes += bytes;
@@ -522,8 +518,8 @@ void Hub::Void(uint64_t nonce) {
   }
 }
 
-void Hub::Kill(const std::shared_ptr<Epoch> epoch, const Status& why,
-               bool tell, Later* later) {
+void Hub::Kill(const std::shared_ptr<Epoch> epoch, const Status& why, bool tell,
+               Later* later) {
   if (epoch->dead) return;
   epoch->dead = true;
   epoch->why = why;
@@ -597,8 +593,8 @@ void Hub::OnNote(Peer from, const Note& note) {
           if (const auto j = group.joined.find(name);
               j != group.joined.end() && told.insert(from).second)
             later.notes.emplace_back(from, JoinNote(note.group, j->second));
-        Add(note.group,
-            {note.member, note.size, note.rank, note.nonce, from}, &later);
+        Add(note.group, {note.member, note.size, note.rank, note.nonce, from},
+            &later);
         break;
       }
       case Note::Kind::kAbort: {
@@ -668,8 +664,7 @@ void Hub::OnTokens(Peer from, uint64_t id, std::span<TokenMessage> batch) {
     const auto known = epochs_.find(id);
     if (known != epochs_.end()) {
       const std::shared_ptr<Epoch> epoch = known->second;
-      for (TokenMessage& m : batch)
-        Deliver(epoch, from, std::move(m), &later);
+      for (TokenMessage& m : batch) Deliver(epoch, from, std::move(m), &later);
     } else if (!over_.contains(id)) {
       for (TokenMessage& m : batch) {
         const size_t bytes = BytesOf(m);
@@ -808,16 +803,16 @@ void Hub::Finish(const std::shared_ptr<Epoch>& epoch,
   Later later;
   {
     std::lock_guard<std::mutex> lock(mu_);
-    const auto turn =
-        epoch->turns.find({static_cast<uint32_t>(call->spec().instance),
-                           call->rank()});
+    const auto turn = epoch->turns.find(
+        {static_cast<uint32_t>(call->spec().instance), call->rank()});
     if (turn != epoch->turns.end() && turn->second.running == call)
       turn->second.running = nullptr;
     if (!call->status().ok())
-      Kill(epoch,
-           Status(call->status().code(), absl::StrCat(GroupName(epoch->key),
-                                                      call->status().message())),
-           true, &later);
+      Kill(
+          epoch,
+          Status(call->status().code(),
+                 absl::StrCat(GroupName(epoch->key), call->status().message())),
+          true, &later);
   }
   call->Complete();
   Do(std::move(later));

@@ -154,15 +154,15 @@ class Hub : public Resource, public std::enable_shared_from_this<Hub> {
   const std::unique_ptr<Network> network_;
 
   std::mutex mu_;
-  std::mt19937_64 random_;                // GUARDED_BY(mu_)
-  std::set<Peer> peers_;                  // GUARDED_BY(mu_)
-  std::map<int64_t, Group> groups_;       // GUARDED_BY(mu_)
+  std::mt19937_64 random_;                             // GUARDED_BY(mu_)
+  std::set<Peer> peers_;                               // GUARDED_BY(mu_)
+  std::map<int64_t, Group> groups_;                    // GUARDED_BY(mu_)
   std::map<uint64_t, std::shared_ptr<Epoch>> epochs_;  // GUARDED_BY(mu_): live.
-  std::map<uint64_t, Early> early_;       // GUARDED_BY(mu_)
-  size_t early_bytes_ = 0;                // GUARDED_BY(mu_)
+  std::map<uint64_t, Early> early_;                    // GUARDED_BY(mu_)
+  size_t early_bytes_ = 0;                             // GUARDED_BY(mu_)
   // The latest joins that are void, and epochs that are over.
-  absl::flat_hash_set<uint64_t> over_;    // GUARDED_BY(mu_)
-  std::deque<uint64_t> over_order_;       // GUARDED_BY(mu_)
+  absl::flat_hash_set<uint64_t> over_;  // GUARDED_BY(mu_)
+  std::deque<uint64_t> over_order_;     // GUARDED_BY(mu_)
 };
 
 }  // namespace sluice::collectives

@@ -33,8 +33,7 @@ class Parts {
             bool from_input = false) const {
     const int c = ((part % r_.members) + r_.members) % r_.members;
     const int64_t end = Begin(c + 1);
-    return {kind, peer, from_input,
-            std::min(end, Begin(c) + lane * piece_),
+    return {kind, peer, from_input, std::min(end, Begin(c) + lane * piece_),
             std::min(end, Begin(c) + (lane + 1) * piece_)};
   }
 
@@ -55,8 +54,8 @@ void Ring(const ScheduleRequest& r, std::vector<Lane>* lanes) {
   const int next = (r.rank + 1) % n, previous = (r.rank + n - 1) % n;
   // The part that a member begins with: such that in the end it owns the part
   // of its rank if that is to be scattered, else the next.
-  const int first = r.operation == Operation::kReduceScatter ? r.rank - 1
-                                                              : r.rank;
+  const int first =
+      r.operation == Operation::kReduceScatter ? r.rank - 1 : r.rank;
   for (int64_t p = 0; p < parts.lanes(); ++p) {
     Lane lane;
     int owned = r.rank;
@@ -114,8 +113,7 @@ void SendDown(const ScheduleRequest& r, const Make& make, bool from_input,
     lane->push_back(Action{Kind::kStore, c, false, 0, 0});
   int low = 1;
   while (v != 0 && (v & low) == 0) low <<= 1;
-  if (v != 0)
-    lane->push_back(Action{Kind::kSend, rank(v - low), false, 0, 0});
+  if (v != 0) lane->push_back(Action{Kind::kSend, rank(v - low), false, 0, 0});
 }
 
 void Tree(const ScheduleRequest& r, std::vector<Lane>* lanes) {
@@ -134,8 +132,7 @@ void Tree(const ScheduleRequest& r, std::vector<Lane>* lanes) {
         lane.push_back(make(Kind::kMerge, r.rank + mask, !merged));
         merged = true;
       }
-      if (r.mean && r.rank == 0)
-        lane.push_back(make(Kind::kDivide, -1, false));
+      if (r.mean && r.rank == 0) lane.push_back(make(Kind::kDivide, -1, false));
       SendDown(r, make, false, false, &lane);
     }
     lanes->push_back(std::move(lane));
@@ -198,8 +195,7 @@ Schedule MakeSchedule(const ScheduleRequest& request) {
   const bool by_rows = r.operation == Operation::kGather ||
                        r.operation == Operation::kReduceScatter;
   if (!by_rows) r.row = 1;
-  if (r.operation == Operation::kGather ||
-      r.operation == Operation::kBroadcast)
+  if (r.operation == Operation::kGather || r.operation == Operation::kBroadcast)
     r.mean = false;
   if (r.operation != Operation::kBroadcast) r.root = 0;
   Algorithm a = r.algorithm;
