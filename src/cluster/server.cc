@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cluster/worker/collective_network.h"
+#include "ops/collectives/hub.h"
 
 namespace sluice {
 namespace {

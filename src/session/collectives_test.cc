@@ -253,6 +253,10 @@ TEST(CollectivesTest, ACancelledMemberEndsTheCallsOfAll) {
     EXPECT_EQ(other.status().code(), StatusCode::kAborted) << other.status();
     EXPECT_THAT(other.status().message(),
                 HasSubstr("one of this process that failed or was cancelled"));
+    // The third hears of it too, if there was a group.
+    if (round > 0) {
+      EXPECT_EQ(sessions.Run(2).status().code(), StatusCode::kAborted);
+    }
     // Formed anew.
     for (int step = 0; step < 2; ++step)
       for (const auto& got : sessions.RunAll())

@@ -154,6 +154,10 @@ TEST(CollectiveStepsTest, AStepPastItsDeadlineEndsThoseOfAll) {
     const Status s = other.get().status();
     EXPECT_EQ(s.code(), StatusCode::kAborted) << s;
     EXPECT_THAT(s.message(), HasSubstr("/job:worker/replica:0/task:1"));
+    // The third hears of it too, if there was a group.
+    if (round > 0) {
+      EXPECT_EQ(members[2]->Run(1).status().code(), StatusCode::kAborted);
+    }
     for (const auto& sum : RunAll(members, 2)) {
       ASSERT_TRUE(sum.ok()) << sum.status();
       EXPECT_EQ(*sum, SumOfMembers(2, 3));

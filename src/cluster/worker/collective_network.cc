@@ -13,6 +13,9 @@ class TransportNetwork final : public collectives::Network {
       : task_(std::move(task)), transport_(transport) {}
 
   std::string task() const override { return task_; }
+  uint64_t IncarnationOf(collectives::Peer peer) const override {
+    return transport_->IncarnationOf(peer);
+  }
   void SendNote(collectives::Peer to, const Note& note) override {
     proto::CollectiveNote p;
     NoteToProto(note, &p);

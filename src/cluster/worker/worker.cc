@@ -8,6 +8,7 @@
 #include "base/failpoint.h"
 #include "cluster/worker/collective_network.h"
 #include "graph/graphdef.h"
+#include "ops/collectives/hub.h"
 
 namespace sluice {
 namespace {

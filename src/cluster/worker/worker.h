@@ -17,9 +17,12 @@
 #include "cluster/worker/steps.h"
 #include "exec/core/device.h"
 #include "exec/core/resources.h"
-#include "ops/collectives/hub.h"
 
 namespace sluice {
+
+namespace collectives {
+class Hub;
+}
 
 struct WorkerOptions {
   std::string task;  // "/job:worker/replica:0/task:1".

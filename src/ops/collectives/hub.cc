@@ -14,6 +14,7 @@ namespace {
 // Joins and epochs that are remembered as over.
 constexpr size_t kOverKept = 65536;
 constexpr size_t kMaxGroups = 65536;
+constexpr int64_t kMaxMembers = 65536;
 // The limit on data for calls that have not begun here, and what is counted for
 // a message beside its value.
 constexpr size_t kEarlyBytes = size_t{1} << 30;
@@ -120,6 +121,7 @@ class StepUse final : public Resource,
 
   bool cancelled = false;
   std::map<int64_t, std::shared_ptr<Hub::Epoch>> epochs;  // By group.
+  std::set<std::pair<int64_t, std::string>> members;      // Group and name.
   std::vector<std::weak_ptr<Call>> calls;
 
  private:
@@ -187,8 +189,10 @@ void Hub::Start(KernelContext& ctx, std::shared_ptr<Call> call) {
 
 void Hub::Enter(Waiting waiting, const std::string& member, Later* later) {
   const CallSpec& spec = waiting.call->spec();
+  waiting.use->members.emplace(spec.group, member);
   const auto bound = waiting.use->epochs.find(spec.group);
   if (bound != waiting.use->epochs.end()) {
+    groups_[spec.group].owed.erase(member);
     if (bound->second->dead)
       later->fail.emplace_back(waiting.call, bound->second->why);
     else
@@ -196,6 +200,11 @@ void Hub::Enter(Waiting waiting, const std::string& member, Later* later) {
     return;
   }
   Group& group = groups_[spec.group];
+  if (const auto owed = group.owed.find(member); owed != group.owed.end()) {
+    later->fail.emplace_back(waiting.call, owed->second);
+    group.owed.erase(owed);
+    return;
+  }
   if (group.live != nullptr) {
     const auto& all = group.live->members;
     const bool in = std::any_of(all.begin(), all.end(), [&](const Member& m) {
@@ -212,6 +221,7 @@ void Hub::Enter(Waiting waiting, const std::string& member, Later* later) {
       return;
     }
     Kill(group.live, Changed(spec.group, member), true, later);
+    group.owed.erase(member);
   }
   group.waiting[member].push_back(waiting);
   Join(group, spec, member, later);
@@ -335,7 +345,8 @@ void Hub::TryForm(int64_t key, Later* later) {
   early_.erase(early);
   for (const auto& [from, note] : got.notes) {
     const auto rank = static_cast<size_t>(note.rank);
-    if (rank < epoch->members.size() && epoch->members[rank].peer == from)
+    if (rank < epoch->members.size() &&
+        epoch->members[rank].incarnation == from)
       Record(epoch, note, later);
   }
   for (auto& [from, message] : got.tokens)
@@ -350,12 +361,13 @@ void Hub::Bind(const Waiting& waiting, const std::shared_ptr<Epoch>& epoch,
 
 void Hub::Launch(const std::shared_ptr<Call>& call,
                  const std::shared_ptr<Epoch>& epoch, Later* later) {
+  const CallSpec& spec = call->spec();
+  const std::string name = NameOfMember(spec);
   if (epoch->dead) {
+    groups_[epoch->key].owed.erase(name);
     later->fail.emplace_back(call, epoch->why);
     return;
   }
-  const CallSpec& spec = call->spec();
-  const std::string name = NameOfMember(spec);
   int rank = 0;
   while (epoch->members[static_cast<size_t>(rank)].name != name) ++rank;
   const auto instance = static_cast<uint32_t>(spec.instance);
@@ -475,14 +487,14 @@ void Hub::TryBegin(const std::shared_ptr<Epoch>& epoch, uint32_t instance,
   }
 }
 
-void Hub::Deliver(const std::shared_ptr<Epoch>& epoch, Peer from,
+void Hub::Deliver(const std::shared_ptr<Epoch>& epoch, uint64_t incarnation,
                   TokenMessage message, Later* later) {
   if (epoch->dead || !message.value.valid()) return;
   const DataKey key = DataKey::Of(message.tag);
   const auto n = static_cast<uint32_t>(epoch->members.size());
   // (What no member sends is ignored.)
   if (key.to >= n || key.from >= n || epoch->members[key.to].peer != kHere ||
-      epoch->members[key.from].peer != from)
+      epoch->members[key.from].incarnation != incarnation)
     return;
   Epoch::Turn& turn = epoch->turns[{key.instance, static_cast<int>(key.to)}];
   const bool current = turn.running != nullptr && key.call == turn.next - 1;
@@ -536,9 +548,13 @@ void Hub::Kill(const std::shared_ptr<Epoch> epoch, const Status& why, bool tell,
     Void(m.nonce);
     note.nonces.push_back(m.nonce);
   }
-  for (auto& [at, turn] : epoch->turns)
-    if (turn.running != nullptr)
-      later->fail.emplace_back(std::move(turn.running), why);
+  for (const Member& m : epoch->members)
+    if (m.peer == kHere) group.owed[m.name] = why;
+  for (auto& [at, turn] : epoch->turns) {
+    if (turn.running == nullptr) continue;
+    group.owed.erase(epoch->members[static_cast<size_t>(at.second)].name);
+    later->fail.emplace_back(std::move(turn.running), why);
+  }
   epoch->turns.clear();
   early_bytes_ -= epoch->early_bytes;
   epoch->early_bytes = 0;
@@ -581,19 +597,25 @@ void Hub::Meet(std::span<const Peer> peers) {
 
 void Hub::OnNote(Peer from, const Note& note) {
   Later later;
+  const uint64_t incarnation = network_->IncarnationOf(from);
   {
     std::lock_guard<std::mutex> lock(mu_);
     peers_.insert(from);
     if (!groups_.contains(note.group) && groups_.size() >= kMaxGroups) return;
     switch (note.kind) {
       case Note::Kind::kJoin: {
-        if (note.size < 2 || note.rank >= note.size || note.nonce == 0) break;
+        if (note.size < 2 || note.size > kMaxMembers ||
+            note.rank >= note.size || note.nonce == 0)
+          break;
         Group& group = groups_[note.group];
+        // (More than a group can have: not from members.)
+        if (static_cast<int64_t>(group.joined.size()) >= kMaxMembers) break;
         for (auto& [name, told] : group.told)
           if (const auto j = group.joined.find(name);
               j != group.joined.end() && told.insert(from).second)
             later.notes.emplace_back(from, JoinNote(note.group, j->second));
-        Add(note.group, {note.member, note.size, note.rank, note.nonce, from},
+        Add(note.group,
+            {note.member, note.size, note.rank, note.nonce, from, incarnation},
             &later);
         break;
       }
@@ -641,12 +663,12 @@ void Hub::OnNote(Peer from, const Note& note) {
           const auto rank = static_cast<size_t>(note.rank);
           const std::shared_ptr<Epoch> e = epoch->second;
           if (note.rank >= 0 && rank < e->members.size() &&
-              e->members[rank].peer == from)
+              e->members[rank].incarnation == incarnation)
             Record(e, note, &later);
         } else if (!over_.contains(note.epoch) &&
                    early_bytes_ + kMessageBytes <= kEarlyBytes) {
           Early& early = early_[note.epoch];
-          early.notes.emplace_back(from, note);
+          early.notes.emplace_back(incarnation, note);
           early.bytes += kMessageBytes;
           early_bytes_ += kMessageBytes;
         }
@@ -659,12 +681,14 @@ void Hub::OnNote(Peer from, const Note& note) {
 
 void Hub::OnTokens(Peer from, uint64_t id, std::span<TokenMessage> batch) {
   Later later;
+  const uint64_t incarnation = network_->IncarnationOf(from);
   {
     std::lock_guard<std::mutex> lock(mu_);
     const auto known = epochs_.find(id);
     if (known != epochs_.end()) {
       const std::shared_ptr<Epoch> epoch = known->second;
-      for (TokenMessage& m : batch) Deliver(epoch, from, std::move(m), &later);
+      for (TokenMessage& m : batch)
+        Deliver(epoch, incarnation, std::move(m), &later);
     } else if (!over_.contains(id)) {
       for (TokenMessage& m : batch) {
         const size_t bytes = BytesOf(m);
@@ -680,7 +704,7 @@ void Hub::OnTokens(Peer from, uint64_t id, std::span<TokenMessage> batch) {
           break;
         }
         Early& early = early_[id];
-        early.tokens.emplace_back(from, std::move(m));
+        early.tokens.emplace_back(incarnation, std::move(m));
         early.bytes += bytes;
         early_bytes_ += bytes;
       }
@@ -691,6 +715,7 @@ void Hub::OnTokens(Peer from, uint64_t id, std::span<TokenMessage> batch) {
 
 void Hub::OnPeerLost(Peer peer, const Status& why) {
   Later later;
+  const uint64_t incarnation = network_->IncarnationOf(peer);
   {
     std::lock_guard<std::mutex> lock(mu_);
     peers_.erase(peer);
@@ -714,7 +739,9 @@ void Hub::OnPeerLost(Peer peer, const Status& why) {
       if (!group.waiting.empty()) GiveUp(key, error, &later);
     }
     for (auto e = early_.begin(); e != early_.end();) {
-      const auto of_peer = [&](const auto& m) { return m.first == peer; };
+      const auto of_peer = [&](const auto& m) {
+        return m.first == incarnation;
+      };
       if (std::any_of(e->second.notes.begin(), e->second.notes.end(),
                       of_peer) ||
           std::any_of(e->second.tokens.begin(), e->second.tokens.end(),
@@ -745,6 +772,8 @@ void Hub::OnStepCancelled(const std::shared_ptr<StepUse>& use) {
     };
     for (const auto& [key, epoch] : use->epochs)
       Kill(epoch, why(key), true, &later);
+    for (const auto& [key, member] : use->members)
+      groups_[key].owed.erase(member);
     std::vector<int64_t> waits;
     for (auto& [key, group] : groups_)
       for (auto& [name, calls] : group.waiting)
@@ -783,7 +812,7 @@ void Hub::Send(const std::shared_ptr<Epoch>& epoch,
         continue;
       }
       if (!lock.owns_lock()) lock.lock();
-      Deliver(epoch, kHere, std::move(o.message), &later);
+      Deliver(epoch, 0, std::move(o.message), &later);
     }
   }
   for (auto& [peer, messages] : remote) {

@@ -38,7 +38,8 @@ class StepUse;
 // How it ends. When a step that takes part fails or is cancelled, a task is
 // lost, or members do not agree, the task that notices ends the epoch: all
 // calls in it fail, all its joins are void, and all others are told (an abort).
-// The first call of a later step forms the group anew. A call of a step that
+// A member that had no call in it then gets the error with its next one. The
+// first call of a later step forms the group anew. A call of a step that
 // has already taken part in an ended epoch fails: it must not meet the calls of
 // steps that begin from the start.
 //
@@ -78,6 +79,7 @@ class Hub : public Resource, public std::enable_shared_from_this<Hub> {
     int64_t size = 0, rank = -1;
     uint64_t nonce = 0;
     Peer peer = kHere;
+    uint64_t incarnation = 0;  // Of its task; 0: this one.
   };
   struct Epoch;
   // A call that waits until its group is formed.
@@ -90,11 +92,15 @@ class Hub : public Resource, public std::enable_shared_from_this<Hub> {
     std::shared_ptr<Epoch> live;
     std::map<std::string, std::vector<Waiting>> waiting;  // By member.
     std::map<std::string, std::set<Peer>> told;  // Whom of a local join.
+    // Members of this task that had no call in an epoch when it ended, and why:
+    // the next one that they begin reports it.
+    std::map<std::string, Status> owed;
   };
   // What an epoch gets before it is formed here.
   struct Early {
-    std::vector<std::pair<Peer, Note>> notes;
-    std::vector<std::pair<Peer, TokenMessage>> tokens;
+    // With the incarnations of the senders.
+    std::vector<std::pair<uint64_t, Note>> notes;
+    std::vector<std::pair<uint64_t, TokenMessage>> tokens;
     size_t bytes = 0;
   };
   // What is to be done without the lock.
@@ -136,7 +142,7 @@ class Hub : public Resource, public std::enable_shared_from_this<Hub> {
   // Ends the attempt to form a group.
   void GiveUp(int64_t key, const Status& why, Later* later);
   void Void(uint64_t nonce);
-  void Deliver(const std::shared_ptr<Epoch>& epoch, Peer from,
+  void Deliver(const std::shared_ptr<Epoch>& epoch, uint64_t incarnation,
                TokenMessage message, Later* later);
   void TellAll(const Note& note, Later* later);
   std::string NameOfMember(const CallSpec& spec) const;

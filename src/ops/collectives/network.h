@@ -53,6 +53,9 @@ class Network {
   virtual ~Network() = default;
   // The name of this task.
   virtual std::string task() const = 0;
+  // The incarnation of the task, the same for all of its connections (two tasks
+  // that connect to each other at once have two). Not 0.
+  virtual uint64_t IncarnationOf(Peer peer) const = 0;
   virtual void SendNote(Peer to, const Note& note) = 0;
   // Moves the values out. An error means that they will not arrive.
   virtual Status SendTokens(Peer to, uint64_t epoch,
