@@ -11,8 +11,9 @@ using Kind = Action::Kind;
 using Lane = std::vector<Action>;
 
 // What is sent at once: large enough to make the cost of a message small, small
-// enough to stay in a cache while it is merged.
-constexpr int64_t kPieceBytes = 1 << 20;
+// enough that three pieces (both inputs and the result of a merge) stay in a
+// core's cache.
+constexpr int64_t kPieceBytes = 512 << 10;
 // Values up to this size go directly to all, in groups up to kDirectMembers.
 constexpr int64_t kDirectBytes = 64 << 10;
 constexpr int kDirectMembers = 8;
