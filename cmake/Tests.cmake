@@ -222,7 +222,7 @@ endif()
 if(NOT SLUICE_SANITIZE)
   set(cluster_examples)
   if(TARGET sluice_cluster_lib)
-    set(cluster_examples cluster_async_sgd cluster_experts
+    set(cluster_examples cluster_all_reduce cluster_async_sgd cluster_experts
       cluster_training_loops model_parallel_lstm)
     sluice_test(cluster_examples_test
       ${CMAKE_SOURCE_DIR}/tests/examples/cluster_examples_test.cc)

@@ -795,6 +795,41 @@ HOSTILE(AccumulatedNothing,
   });
 }
 
+HOSTILE(ReducedNothing,
+        "AllReduce AllGather ReduceScatter Broadcast AllReduceGradients "
+        "AllReduceOptimizer::AllReduceOptimizer AllReduceOptimizer::Minimize "
+        "AllReduceOptimizer::ApplyGradients "
+        "AllReduceOptimizer::BroadcastVariables") {
+  for (const int64_t bad : {INT64_MIN, int64_t{-1}, int64_t{0}, INT64_MAX})
+    (void)RecordedBy([&] {
+      const CollectiveOptions o = {
+          .group = {.size = bad, .key = bad, .rank = bad},
+          .instance = bad,
+          .algorithm = "none"};
+      for (const Operand& x : {Operand(Output()), Operand("text"),
+                               Operand(Elsewhere()), Operand(1.0f)}) {
+        (void)AllReduce(x, static_cast<Reduction>(77), o);
+        (void)AllGather(x, o);
+        (void)ReduceScatter(x, Reduction::kMean, o);
+        (void)Broadcast(x, true, o);
+        (void)Broadcast(x, false, o);
+      }
+      GradientDescentOptimizer sgd(0.1);
+      AllReduceOptimizer mean(sgd, {.group = o.group, .bucket_bytes = bad});
+      EXPECT_EQ(mean.Minimize(Output()), nullptr);
+      EXPECT_EQ(mean.ApplyGradients({}), nullptr);
+      EXPECT_EQ(mean.ApplyGradients({{Gradient(), Var()}}), nullptr);
+      EXPECT_EQ(mean.ApplyGradients({{Constant(1.0f), Var()}}), nullptr);
+      EXPECT_EQ(mean.BroadcastVariables(true, {Var()}), nullptr);
+      const Var v(1.0, "v");
+      EXPECT_EQ(mean.ApplyGradients({{Elsewhere(), v}}), nullptr);
+      EXPECT_EQ(mean.ApplyGradients({{Gradient(), v}}), nullptr);
+      EXPECT_FALSE(AllReduceGradients({{Constant(1.0f), Var()}}, {}).ok());
+      EXPECT_FALSE(
+          AllReduceGradients({{Gradient(Constant(int32_t{1})), v}}, {}).ok());
+    });
+}
+
 HOSTILE(ScaledNothing,
         "LossScaling::LossScaling LossScaling::Minimize "
         "LossScaling::ComputeGradients LossScaling::ApplyGradients "

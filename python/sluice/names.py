@@ -458,6 +458,7 @@ _TRAIN.update({
             "natural_exp_decay", "piecewise_constant", "polynomial_decay",
             piecewise_constant_decay="piecewise_constant"),
     **_from("training.lbfgs", "LbfgsResult", "minimize_lbfgs"),
+    **_from("training.all_reduce", "AllReduceOptimizer"),
     **_from("training.moving_averages", "ExponentialMovingAverage"),
     **_from("training.coordinator", "Coordinator", "LooperThread"),
     **_QUEUE_RUNNERS,
@@ -851,6 +852,8 @@ _GROUPS = {
     "lookup": _LOOKUP,
     "lookup.experimental": _from("ops.tables", "DenseHashTable"),
     "manip": _MANIP, "math": _MATH_NAMESPACE, "math.special": _SPECIAL,
+    "collectives": _from("ops.collectives", "all_gather", "all_reduce",
+                         "broadcast", "reduce_scatter"),
     "metrics": _METRICS, "nn": _NN,
     "nn.rnn_cell": _CELLS, "quantization": {
         **_QUANTIZED, **_from("client.inference", "quantize_graph",

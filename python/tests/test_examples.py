@@ -244,6 +244,14 @@ def test_workers_train_concurrently(example):
         assert last < 0.9 * first
 
 
+def test_workers_with_copies_stay_the_same(example):
+    out = example("cluster_all_reduce", 90)
+    for worker in range(2):
+        losses = numbers(out, f"worker {worker}, step +\\d+: loss")
+        assert losses[-1] < 0.8 * losses[0]
+    assert "the weights are the same" in out
+
+
 def test_experts_run_on_separate_tasks(example):
     out = example("cluster_experts", 400)
     losses = numbers(out, "error")

@@ -7,6 +7,9 @@
 #include <thread>
 #include <utility>
 
+#include "cluster/worker/collective_network.h"
+#include "ops/collectives/hub.h"
+
 namespace sluice {
 namespace {
 
@@ -312,6 +315,8 @@ void Server::OnTokens(PeerId from, uint64_t step, uint32_t partition,
                       std::span<TokenMessage> batch) {
   if (partition == kFetchPartition)
     master_->OnFetches(from, step, batch);
+  else if (partition == kCollectivePartition)
+    worker_->collectives().OnTokens(from, step, batch);
   else
     worker_->steps().Deliver(step, partition, batch);
 }
@@ -340,6 +345,13 @@ void Server::OnControl(PeerId from, uint8_t kind, std::string_view bytes) {
       proto::StepCancel cancel;
       if (cancel.ParseFromArray(bytes.data(), size))
         worker_->steps().Cancel(cancel.run(), StatusFromProto(cancel.why()));
+      return;
+    }
+    case StepMessage::kCollective: {
+      proto::CollectiveNote note;
+      if (!note.ParseFromArray(bytes.data(), size)) return;
+      if (const auto n = NoteFromProto(note); n.ok())
+        worker_->collectives().OnNote(from, *n);
       return;
     }
   }

@@ -81,6 +81,17 @@ TEST_F(ClusterExamples, AsynchronousWorkersAllLearn) {
   }
 }
 
+TEST_F(ClusterExamples, WorkersWithCopiesStayTheSame) {
+  Run(Program("example_cluster_all_reduce"));
+  const auto losses = LossesByWorker();
+  EXPECT_EQ(losses.size(), 2u) << said_;
+  for (const auto& [worker, all] : losses) {
+    EXPECT_EQ(all.size(), 3u) << said_;
+    EXPECT_LT(all.back(), 0.8 * all.front()) << said_;
+  }
+  EXPECT_THAT(said_, HasSubstr("the weights are the same"));
+}
+
 TEST_F(ClusterExamples, EightLayersOnEightDevicesLearnFaster) {
   Run(Program("example_model_parallel_lstm"));
   const std::vector<double> losses = Numbers("step +\\d+: loss ([0-9.]+)\n");

@@ -57,6 +57,7 @@ NOT_RUN = {
     "bench/checkpoint_peers.py": "needs TensorFlow",
     "bench/input_peers.py": "needs TensorFlow",
     "bench/replicas_peers.py": "needs TensorFlow",
+    "bench/all_reduce_peers.py": "needs PyTorch",
     "bench/training_peers.py": "needs TensorFlow",
     "bench/net_peers.py": "needs PyTorch and TensorFlow",
     "bench/op_peers.py": "needs PyTorch and TensorFlow",

@@ -225,6 +225,18 @@ TEST_F(SnippetTest, MovingAverages) {
               1e-6f);
 }
 
+TEST_F(SnippetTest, MeansOfAllMembers) {
+  const int workers = 1, worker = 0;
+  const Var w(2.0f, "w");
+  const Output loss = w * w;
+#include "snippets/src/client/nn/collectives.h/1.inc"
+  (void)same_start;  // (A group of one has nobody to send to.)
+  Session session(graph);
+  ASSERT_TRUE(session.Run(GlobalVariablesInitializer()).ok());
+  ASSERT_TRUE(session.Run(train).ok());
+  EXPECT_FLOAT_EQ(session.Run(w)->scalar<float>(), 1.6f);
+}
+
 TEST_F(SnippetTest, Accumulation) {
   Var w(2.0f, "w");
   Output loss = w * w;

@@ -20,13 +20,17 @@ enum class StepMessage : uint8_t {
   kStart = 1,
   kDone = 2,
   kCancel = 3,
-  kLog = 4
+  kLog = 4,
+  kCollective = 5,
 };
 
 // Pseudo-partitions for the ends of a step: the feeds that a master sends and
 // the fetches that a worker returns.
 inline constexpr uint32_t kFeedPartition = 0xffffffff;
 inline constexpr uint32_t kFetchPartition = 0xfffffffe;
+// For the data of collective operations; the step is the number of the formed
+// group.
+inline constexpr uint32_t kCollectivePartition = 0xfffffffd;
 
 // In place of a peer: this task itself.
 inline constexpr uint32_t kThisTask = 0xffffffff;

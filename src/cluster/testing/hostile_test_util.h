@@ -302,7 +302,7 @@ inline void Victim::ActOnSteps(Draws* draws) {
     Change(&message, draws);
     send(kind, message.SerializeAsString());
   };
-  switch (draws->Below(6)) {
+  switch (draws->Below(7)) {
     case 0: {
       proto::StepStart start;
       start.set_session(session_);
@@ -320,6 +320,20 @@ inline void Victim::ActOnSteps(Draws* draws) {
       return speak(StepMessage::kCancel, proto::StepCancel());
     case 2:
       return speak(StepMessage::kDone, proto::StepDone());
+    case 3: {
+      proto::CollectiveNote note;
+      note.set_kind(draws->Below(4));
+      note.set_group(draws->Below(3));
+      note.set_member(draws->Bytes(draws->Below(3)));
+      note.set_size(draws->Below(5));
+      note.set_rank(static_cast<int64_t>(draws->Below(4)) - 1);
+      note.set_nonce(draws->Below(6));
+      note.set_epoch(draws->Below(3));
+      for (uint64_t i = draws->Below(3); i > 0; --i)
+        note.add_nonces(draws->Below(6));
+      Change(&note, draws);
+      return send(StepMessage::kCollective, note.SerializeAsString());
+    }
     default: {
       TokenMessage m;
       m.edge = static_cast<uint32_t>(draws->Number());
@@ -334,8 +348,9 @@ inline void Victim::ActOnSteps(Draws* draws) {
       if (t != DType::kInvalid)
         m.value =
             *Tensor::Zeros(t, Shape({static_cast<int64_t>(draws->Below(4))}));
-      const uint32_t partition = draws->Below(2) == 0
-                                     ? kFeedPartition
+      const uint32_t partition = draws->Below(2) == 0 ? kFeedPartition
+                                 : draws->Below(4) == 0
+                                     ? kCollectivePartition
                                      : static_cast<uint32_t>(draws->Number());
       (void)hostile_->SendTokens(peer_, run, partition, {&m, 1});
     }

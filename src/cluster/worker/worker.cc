@@ -8,8 +8,10 @@
 #include <tuple>
 
 #include "base/failpoint.h"
+#include "cluster/worker/collective_network.h"
 #include "exec/core/pipeline_stages.h"
 #include "graph/graphdef.h"
+#include "ops/collectives/hub.h"
 
 namespace sluice {
 namespace {
@@ -55,8 +57,11 @@ Worker::Worker(WorkerOptions options, Transport* transport)
     : options_(std::move(options)),
       transport_(transport),
       shared_(std::make_shared<ResourceManager>()),
+      collectives_(std::make_shared<collectives::Hub>(
+          MakeCollectiveNetwork(options_.task, transport))),
       steps_(options_.task, options_.limits, transport),
       idle_memory_(MemoriesOf(options_.devices)) {
+  AddCollectives(shared_.get());
   const auto cores = std::thread::hardware_concurrency();
   if (cores > 1)
     pool_ = std::make_unique<ThreadPool>(static_cast<int>(cores) - 1);
@@ -65,6 +70,12 @@ Worker::Worker(WorkerOptions options, Transport* transport)
 Worker::~Worker() {
   const Worker* self = this;
   TheReporter().compare_exchange_strong(self, nullptr);
+}
+
+void Worker::AddCollectives(ResourceManager* resources) const {
+  // (It may be there still.)
+  (void)resources->Create(collectives::Hub::kContainer, collectives::Hub::kName,
+                          collectives_);
 }
 
 void Worker::GetStatus(const proto::GetStatusRequest& request,
@@ -158,6 +169,7 @@ Status Worker::CreateSession(const proto::CreateWorkerSessionRequest& request) {
   session->task = request.name().empty() ? options_.task : request.name();
   session->resources =
       request.isolated() ? std::make_shared<ResourceManager>() : shared_;
+  if (request.isolated()) AddCollectives(session->resources.get());
   auto connect = [&](const proto::TaskAddress& a) -> Result<PeerId> {
     // (Not by name: several tasks of a session may have the same own name.)
     if (a.incarnation() == transport_->incarnation()) return kThisTask;
@@ -169,6 +181,7 @@ Status Worker::CreateSession(const proto::CreateWorkerSessionRequest& request) {
     SLUICE_ASSIGN_OR_RETURN(const PeerId peer, connect(a));
     session->peers.push_back(peer);
   }
+  collectives_->Meet(session->peers);
   std::lock_guard<std::mutex> lock(mu_);
   if (sessions_.size() >= options_.max_sessions)
     return ResourceExhausted("sessions: expected at most ",
@@ -348,7 +361,10 @@ Status Worker::Reset(const proto::ResetRequest& request) {
                                      : "the default one"));
   }
   for (const std::string& c : request.container()) resources->ClearContainer(c);
-  if (request.container().empty()) resources->Clear();
+  if (request.container().empty()) {
+    resources->Clear();
+    AddCollectives(resources.get());
+  }
   return OkStatus();
 }
 
@@ -377,6 +393,7 @@ void Worker::OnPeerLost(PeerId peer, const Status& why) {
     }
   }
   for (const auto& session : orphans) steps_.CancelSession(session->id, why);
+  collectives_->OnPeerLost(peer, why);
   steps_.OnPeerLost(peer, why);
   if (orphans.empty()) return;
   orphans.clear();

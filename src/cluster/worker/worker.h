@@ -21,6 +21,10 @@
 
 namespace sluice {
 
+namespace collectives {
+class Hub;
+}
+
 struct WorkerOptions {
   std::string task;  // "/job:worker/replica:0/task:1".
   // All devices of this task; at least one.
@@ -60,6 +64,8 @@ class Worker {
   void OnPeerLost(PeerId peer, const Status& why);
 
   WorkerSteps& steps() { return steps_; }
+  // The groups of collective operations that steps of this task are in.
+  collectives::Hub& collectives() { return *collectives_; }
   const std::string& task() const { return options_.task; }
   bool allows_host_access() const { return options_.allow_host_access; }
   uint64_t incarnation() const { return transport_->incarnation(); }
@@ -77,10 +83,13 @@ class Worker {
   Status CheckHostReach(const Node& node) const;
   void Count(proto::TaskCounters* counters);
   void CountStages(proto::TaskCounters* counters);
+  // Where kernels find the groups.
+  void AddCollectives(ResourceManager* resources) const;
 
   const WorkerOptions options_;
   Transport* const transport_;
   const std::shared_ptr<ResourceManager> shared_;
+  const std::shared_ptr<collectives::Hub> collectives_;
   const int64_t started_ns_ = NowNs();
   std::unique_ptr<ThreadPool> pool_;  // Null on one core.
   WorkerSteps steps_;

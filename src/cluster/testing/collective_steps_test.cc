@@ -1,0 +1,376 @@
+// Collective operations between tasks, each with a session and a graph of its
+// own: values, tasks that are killed, and groups that are formed anew.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <atomic>
+#include <future>
+#include <random>
+#include <thread>
+
+#include "cluster/testing/child_process_test_util.h"
+#include "cluster/testing/cluster_test_util.h"
+#include "cluster/testing/process_test_util.h"
+#include "cluster/testing/test_scale_test_util.h"
+#include "cluster/testing/virtual_network.h"
+#include "sluice/sluice.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+
+constexpr char kAnyMismatch[] = "expected the same of all members";
+
+// One member: a graph on its task that sums a vector of `count` elements, all
+// `value` + its number, and the session that runs it.
+class SumMember {
+ public:
+  SumMember(const std::string& device, int number, int members, int64_t count)
+      : number_(number), count_(count) {
+    const WithGraph use(graph_);
+    const DeviceScope on(device);
+    x_ = Placeholder<float>({-1}, "x");
+    sum_ = Build("CollectiveReduce", {x_},
+                 {{"group_size", int64_t{members}},
+                  {"group_key", int64_t{1}},
+                  {"instance_key", int64_t{1}},
+                  {"merge_op", "Add"},
+                  {"final_op", "Id"}});
+    // A member's graph does nothing else; the value is checked in it.
+    first_ = ops::Sum(sum_, {0});
+  }
+  Status Connect(const std::string& target) {
+    session_ = std::make_unique<Session>(target, graph_);
+    return OkStatus();
+  }
+  Result<float> Run(float value, int64_t timeout_ms = 0) {
+    Tensor x(DType::kFloat, Shape({count_}));
+    for (float& v : x.flat<float>()) v = value + static_cast<float>(number_);
+    RunOptions options;
+    options.timeout_ms = timeout_ms;
+    auto got = session_->Run({{x_, x}}, {first_}, {}, options);
+    if (!got.ok()) return got.status();
+    return (*got)[0].scalar<float>() / static_cast<float>(count_);
+  }
+
+ private:
+  const int number_;
+  Graph graph_;
+  const int64_t count_;
+  Output x_, sum_, first_;
+  std::unique_ptr<Session> session_;
+};
+
+// What members 0 ... n - 1 with these values get.
+float SumOfMembers(float value, int n) {
+  return value * static_cast<float>(n) + static_cast<float>(n * (n - 1)) / 2;
+}
+
+std::vector<Result<float>> RunAll(
+    std::vector<std::unique_ptr<SumMember>>& members, float value) {
+  std::vector<std::future<Result<float>>> runs;
+  for (auto& m : members)
+    runs.push_back(
+        std::async(std::launch::async, [&m, value] { return m->Run(value); }));
+  std::vector<Result<float>> results;
+  for (auto& r : runs) results.push_back(r.get());
+  return results;
+}
+
+std::vector<std::unique_ptr<SumMember>> MembersOf(TestCluster& cluster, int n,
+                                                  int64_t count) {
+  std::vector<std::unique_ptr<SumMember>> members;
+  for (int i = 0; i < n; ++i) {
+    members.push_back(std::make_unique<SumMember>(
+        absl::StrCat("/job:worker/task:", i), i, n, count));
+    EXPECT_TRUE(members.back()->Connect(cluster.target("worker", i)).ok());
+  }
+  return members;
+}
+
+TEST(CollectiveStepsTest, TasksGetTheSum) {
+  for (const int n : {2, 3, 4})
+    for (const int64_t count : {1, 1000, 700'001}) {
+      TestCluster cluster({{"worker", n}});
+      auto members = MembersOf(cluster, n, count);
+      for (int step = 0; step < 4; ++step)
+        for (const auto& sum : RunAll(members, static_cast<float>(step))) {
+          ASSERT_TRUE(sum.ok()) << sum.status();
+          EXPECT_EQ(*sum, SumOfMembers(static_cast<float>(step), n));
+        }
+      members.clear();
+      EXPECT_TRUE(cluster.Quiet());
+    }
+}
+
+TEST(CollectiveStepsTest, MembersOfOneSessionOverTasks) {
+  TestCluster cluster({{"worker", 3}});
+  Graph graph;
+  const WithGraph use(graph);
+  std::vector<Output> sums;
+  for (int i = 0; i < 3; ++i) {
+    const DeviceScope on(absl::StrCat("/job:worker/task:", i));
+    sums.push_back(Build("CollectiveReduce", {Constant(1.0f * (i + 1))},
+                         {{"group_size", int64_t{3}},
+                          {"group_key", int64_t{1}},
+                          {"instance_key", int64_t{1}},
+                          {"merge_op", "Mul"},
+                          {"final_op", "Id"}}));
+  }
+  Session session(cluster.target("worker", 1), graph);
+  for (int step = 0; step < 3; ++step) {
+    const auto got = session.Run({}, sums);
+    ASSERT_TRUE(got.ok()) << got.status();
+    for (const Tensor& t : *got) EXPECT_EQ(t.scalar<float>(), 6);
+  }
+}
+
+TEST(CollectiveStepsTest, DisagreementIsAnErrorForAll) {
+  TestCluster cluster({{"worker", 3}});
+  std::vector<std::unique_ptr<SumMember>> members;
+  for (int i = 0; i < 3; ++i) {
+    members.push_back(std::make_unique<SumMember>(
+        absl::StrCat("/job:worker/task:", i), i, 3, i == 1 ? 5 : 4));
+    ASSERT_TRUE(members.back()->Connect(cluster.target("worker", i)).ok());
+  }
+  for (const auto& sum : RunAll(members, 1)) {
+    ASSERT_FALSE(sum.ok());
+    EXPECT_THAT(sum.status().message(), HasSubstr(kAnyMismatch));
+    EXPECT_THAT(sum.status().message(), HasSubstr("float[5]"));
+  }
+}
+
+TEST(CollectiveStepsTest, AStepPastItsDeadlineEndsThoseOfAll) {
+  TestCluster cluster({{"worker", 3}});
+  auto members = MembersOf(cluster, 3, 10);
+  for (int round = 0; round < 2; ++round) {
+    auto other =
+        std::async(std::launch::async, [&] { return members[0]->Run(1); });
+    EXPECT_EQ(members[1]->Run(1, 100).status().code(),
+              StatusCode::kDeadlineExceeded);
+    const Status s = other.get().status();
+    EXPECT_EQ(s.code(), StatusCode::kAborted) << s;
+    EXPECT_THAT(s.message(), HasSubstr("/job:worker/replica:0/task:1"));
+    // The third hears of it too, if there was a group.
+    if (round > 0) {
+      EXPECT_EQ(members[2]->Run(1).status().code(), StatusCode::kAborted);
+    }
+    for (const auto& sum : RunAll(members, 2)) {
+      ASSERT_TRUE(sum.ok()) << sum.status();
+      EXPECT_EQ(*sum, SumOfMembers(2, 3));
+    }
+  }
+}
+
+TEST(CollectiveStepsTest, ATaskThatStopsIsNamedAndReplaced) {
+  TestCluster cluster({{"worker", 3}});
+  auto members = MembersOf(cluster, 3, 10);
+  for (const auto& sum : RunAll(members, 2)) ASSERT_TRUE(sum.ok());
+  for (int round = 0; round < 2; ++round) {
+    std::vector<std::future<Result<float>>> waiting;
+    for (int i = 0; i < 2; ++i)
+      waiting.push_back(std::async(std::launch::async,
+                                   [&, i] { return members[i]->Run(1); }));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    cluster.StopTask("worker", 2);
+    for (auto& w : waiting) {
+      const Status s = w.get().status();
+      EXPECT_THAT(s.message(), HasSubstr("task:2")) << s;
+    }
+    cluster.StartTask("worker", 2);
+    // The other sessions knew the lost task.
+    members = MembersOf(cluster, 3, 10);
+    for (const auto& sum : RunAll(members, 3)) {
+      ASSERT_TRUE(sum.ok()) << sum.status();
+      EXPECT_EQ(*sum, SumOfMembers(3, 3));
+    }
+  }
+}
+
+// A model with variables of its own; the gradients are in several buckets.
+struct CopiedModel {
+  CopiedModel(int64_t batch, uint64_t seed) {
+    SetRandomSeed(static_cast<int64_t>(seed));
+    x = Placeholder<float>({batch, 5}, "x");
+    y = Placeholder<float>({batch, 1}, "y");
+    Var w1(RandomUniform({5, 7}, -1, 1), "w1"), b1(RandomUniform({7}), "b1");
+    Var w2(RandomUniform({7, 1}, -1, 1), "w2"), b2(RandomUniform({1}), "b2");
+    const Output guess =
+        ops::MatMul(ops::Tanh(ops::MatMul(x, w1) + b1), w2) + b2;
+    loss = ops::Mean(ops::Square(guess - y), {0, 1});
+    values = {w1, b1, w2, b2};
+  }
+  Output x, y, loss;
+  std::vector<Output> values;
+};
+
+Feeds RowsOf(const CopiedModel& m, int64_t step, int64_t begin, int64_t end) {
+  Tensor x(DType::kFloat, {end - begin, 5}), y(DType::kFloat, {end - begin, 1});
+  for (int64_t i = begin; i < end; ++i) {
+    float sum = 0;
+    for (int64_t k = 0; k < 5; ++k) {
+      const auto v = static_cast<float>((step * 131 + i * 17 + k * 7) % 23);
+      x.flat<float>()[static_cast<size_t>((i - begin) * 5 + k)] = v / 23 - 0.5f;
+      sum += v * static_cast<float>(k);
+    }
+    y.flat<float>()[static_cast<size_t>(i - begin)] = sum / 200;
+  }
+  return {{m.x, x}, {m.y, y}};
+}
+
+TEST(CollectiveStepsTest, CopiesTrainLikeOneLargeBatch) {
+  constexpr int kMembers = 3, kRows = 4, kSteps = 12;
+  for (const int64_t bucket : {int64_t{0}, int64_t{64}, int64_t{1} << 20}) {
+    TestCluster cluster({{"worker", kMembers}});
+    std::vector<std::vector<Tensor>> got(kMembers);
+    std::vector<Status> status(kMembers);
+    std::vector<std::thread> threads;
+    for (int m = 0; m < kMembers; ++m)
+      threads.emplace_back([&, m] {
+        const auto train = [&]() -> Status {
+          Graph graph;
+          const WithGraph use(graph);
+          const DeviceScope on(absl::StrCat("/job:worker/task:", m));
+          // Only the first begins with the right values.
+          const CopiedModel model(kRows, m == 0 ? 5 : 100 + m);
+          MomentumOptimizer momentum(0.1, 0.9);
+          AllReduceOptimizer mean(
+              momentum, {.group = {.size = kMembers}, .bucket_bytes = bucket});
+          Node* const step = mean.Minimize(model.loss);
+          Node* const same = mean.BroadcastVariables(m == 0);
+          SLUICE_RETURN_IF_ERROR(graph.status());
+          Session session(cluster.target("worker", m), graph);
+          SLUICE_RETURN_IF_ERROR(
+              session.RunTargets({GlobalVariablesInitializer()}));
+          SLUICE_RETURN_IF_ERROR(session.RunTargets({same}));
+          for (int s = 0; s < kSteps; ++s)
+            SLUICE_RETURN_IF_ERROR(session.RunTargets(
+                {step}, RowsOf(model, s, m * kRows, (m + 1) * kRows)));
+          SLUICE_ASSIGN_OR_RETURN(got[static_cast<size_t>(m)],
+                                  session.Run(model.values));
+          return OkStatus();
+        };
+        status[static_cast<size_t>(m)] = train();
+      });
+    for (std::thread& t : threads) t.join();
+    for (const Status& s : status) ASSERT_TRUE(s.ok()) << s;
+    Graph graph;
+    const WithGraph use(graph);
+    const CopiedModel whole(kMembers * kRows, 5);
+    MomentumOptimizer momentum(0.1, 0.9);
+    Node* const step = momentum.Minimize(whole.loss);
+    Session session(graph);
+    ASSERT_TRUE(session.RunTargets({GlobalVariablesInitializer()}).ok());
+    const auto start = session.Run(whole.values);
+    for (int s = 0; s < kSteps; ++s)
+      ASSERT_TRUE(
+          session.RunTargets({step}, RowsOf(whole, s, 0, kMembers * kRows))
+              .ok());
+    const auto want = session.Run(whole.values);
+    ASSERT_TRUE(start.ok() && want.ok());
+    for (size_t v = 0; v < want->size(); ++v) {
+      EXPECT_FALSE((*start)[v].Identical((*want)[v]));
+      for (size_t m = 0; m < kMembers; ++m) {
+        EXPECT_TRUE(got[m][v].Identical(got[0][v]));
+        for (int64_t i = 0; i < (*want)[v].num_elements(); ++i)
+          EXPECT_NEAR(got[m][v].flat<float>()[static_cast<size_t>(i)],
+                      (*want)[v].flat<float>()[static_cast<size_t>(i)], 2e-5);
+      }
+    }
+  }
+}
+
+// Messages are delayed, reordered, repeated and sent again.
+TEST(CollectiveStepsTest, OverAnyNetwork) {
+  for (const uint64_t seed : {1, 2, 3, 4}) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    VirtualNetworkOptions options;
+    options.seed = seed;
+    options.drop = 0.05;
+    options.duplicate = 0.05;
+    auto network = std::make_unique<VirtualNetwork>(options);
+    auto cluster = std::make_unique<TestCluster>(
+        std::vector<std::pair<std::string, int>>{{"worker", 4}},
+        [&](TransportOptions o) { return network->Join(std::move(o)); });
+    std::atomic<bool> stop{false};
+    std::thread pump([&] {
+      while (!stop)
+        if (!network->Step()) network->AwaitEvent(std::chrono::milliseconds(1));
+    });
+    {
+      auto members = MembersOf(*cluster, 4, 300'000);
+      for (int step = 0; step < 3; ++step)
+        for (const auto& sum : RunAll(members, static_cast<float>(step))) {
+          ASSERT_TRUE(sum.ok()) << sum.status();
+          EXPECT_EQ(*sum, SumOfMembers(static_cast<float>(step), 4));
+        }
+    }
+    cluster.reset();
+    stop = true;
+    pump.join();
+  }
+}
+
+// Real processes, over gRPC. Each task has a client in this process.
+class CollectiveProcessTest : public ::testing::Test {
+ protected:
+  static constexpr int kTasks = 3;
+  CollectiveProcessTest() : cluster_({"a", "b", "c"}) {
+    for (const std::string& job : jobs_) cluster_.Spawn(job);
+    Open();
+  }
+  void Open() {
+    members_.clear();
+    for (int i = 0; i < kTasks; ++i) {
+      members_.push_back(std::make_unique<SumMember>(
+          absl::StrCat("/job:", jobs_[static_cast<size_t>(i)], "/task:0"), i,
+          kTasks, count_));
+      EXPECT_TRUE(members_.back()
+                      ->Connect(cluster_.target(jobs_[static_cast<size_t>(i)]))
+                      .ok());
+    }
+  }
+  const std::vector<std::string> jobs_ = {"a", "b", "c"};
+  int64_t count_ = 1'000'000;
+  ProcessCluster cluster_;
+  std::vector<std::unique_ptr<SumMember>> members_;
+};
+
+TEST_F(CollectiveProcessTest, AKilledTaskIsNamedAndTheGroupFormedAnew) {
+  std::mt19937 rng(5);
+  for (int round = 0; round < 3; ++round) {
+    for (int step = 0; step < 3; ++step)
+      for (const auto& sum : RunAll(members_, static_cast<float>(step))) {
+        ASSERT_TRUE(sum.ok()) << sum.status();
+        EXPECT_EQ(*sum, SumOfMembers(static_cast<float>(step), kTasks));
+      }
+    // The others run until one is killed, at any point of their steps.
+    const size_t victim = rng() % kTasks;
+    std::vector<std::future<Status>> runs;
+    for (size_t i = 0; i < kTasks; ++i)
+      runs.push_back(std::async(std::launch::async, [&, i] {
+        for (;;)
+          if (const auto sum = members_[i]->Run(1); !sum.ok())
+            return sum.status();
+      }));
+    std::this_thread::sleep_for(std::chrono::milliseconds(50 + rng() % 100));
+    cluster_.Signal(jobs_[victim], SIGKILL);
+    for (size_t i = 0; i < kTasks; ++i) {
+      const Status s = runs[i].get();
+      if (i != victim) {
+        EXPECT_THAT(s.message(),
+                    AnyOf(HasSubstr("/job:" + jobs_[victim]),
+                          HasSubstr(cluster_.target(jobs_[victim]))))
+            << s;
+      }
+    }
+    cluster_.Spawn(jobs_[victim]);
+    Open();
+  }
+}
+
+}  // namespace
+}  // namespace sluice

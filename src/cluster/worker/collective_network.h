@@ -1,0 +1,26 @@
+// How the members of collective groups in different tasks reach each other:
+// over the task's transport.
+#ifndef SLUICE_CLUSTER_WORKER_COLLECTIVE_NETWORK_H_
+#define SLUICE_CLUSTER_WORKER_COLLECTIVE_NETWORK_H_
+
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+#include "cluster/proto/cluster.pb.h"
+#include "cluster/transport/transport.h"
+#include "ops/collectives/network.h"
+
+namespace sluice {
+
+// `transport` outlives it. Peers are those of the transport.
+std::unique_ptr<collectives::Network> MakeCollectiveNetwork(
+    std::string task, Transport* transport);
+
+void NoteToProto(const collectives::Note& note, proto::CollectiveNote* p);
+// InvalidArgument for a kind that does not exist.
+Result<collectives::Note> NoteFromProto(const proto::CollectiveNote& p);
+
+}  // namespace sluice
+
+#endif  // SLUICE_CLUSTER_WORKER_COLLECTIVE_NETWORK_H_

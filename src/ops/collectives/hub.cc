@@ -1,0 +1,894 @@
+#include "ops/collectives/hub.h"
+
+#include <algorithm>
+#include <cctype>
+#include <deque>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "exec/core/drive_queue.h"
+
+namespace sluice::collectives {
+namespace {
+
+// Joins and epochs that are remembered as over.
+constexpr size_t kOverKept = 65536;
+constexpr size_t kMaxGroups = 65536;
+constexpr int64_t kMaxMembers = 65536;
+// The limit on data for calls that have not begun here, and what is counted for
+// a message beside its value.
+constexpr size_t kEarlyBytes = size_t{1} << 30;
+constexpr size_t kMessageBytes = 128;
+
+// Orders "task:2" before "task:10".
+bool NaturalLess(std::string_view a, std::string_view b) {
+  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+  size_t i = 0, j = 0;
+  while (i < a.size() && j < b.size()) {
+    if (digit(a[i]) && digit(b[j])) {
+      size_t x = i, y = j;
+      while (x < a.size() && digit(a[x])) ++x;
+      while (y < b.size() && digit(b[y])) ++y;
+      if (x - i != y - j) return x - i < y - j;
+      const int c = a.substr(i, x - i).compare(b.substr(j, y - j));
+      if (c != 0) return c < 0;
+      i = x;
+      j = y;
+    } else if (a[i] != b[j]) {
+      return a[i] < b[j];
+    } else {
+      ++i;
+      ++j;
+    }
+  }
+  return a.size() - i < b.size() - j;
+}
+
+uint64_t Hash64(uint64_t h, std::string_view s) {
+  for (const char c : s) h = (h ^ static_cast<uint8_t>(c)) * 1099511628211u;
+  return h;
+}
+
+size_t BytesOf(const TokenMessage& m) {
+  return kMessageBytes + (m.value.valid() ? m.value.bytes() : 0);
+}
+
+std::string GroupName(int64_t key) { return absl::StrCat("group ", key, ": "); }
+
+// Why a formed group is over when a member that is not in it, or no longer,
+// wants to form it.
+Status Changed(int64_t key, const std::string& member) {
+  return Aborted(GroupName(key), "expected its members to stay, got '", member,
+                 "', which has joined anew");
+}
+
+}  // namespace
+
+// A formed group. Guarded by the lock of the hub, but for what is constant.
+struct Hub::Epoch {
+  struct Turn {
+    uint32_t next = 0;  // The number of the next call.
+    std::shared_ptr<Call> running;
+    bool begun = false;  // Of the running one: it is prepared.
+    std::map<uint32_t, std::vector<TokenMessage>> early;  // By number.
+  };
+  // Constant.
+  int64_t key = 0;
+  uint64_t id = 0;
+  std::vector<Member> members;  // By rank.
+
+  bool dead = false;
+  Status why;
+  std::map<std::pair<uint32_t, int>, Turn> turns;    // By instance and rank.
+  std::map<std::pair<uint32_t, int>, Note> records;  // The same.
+  size_t early_bytes = 0;
+
+  // No member of this task does anything in it.
+  bool idle() const {
+    return std::none_of(turns.begin(), turns.end(), [](const auto& t) {
+      return t.second.running != nullptr;
+    });
+  }
+};
+
+// The groups that a step takes part in; lives as long as the step. Its state is
+// guarded by the lock of the hub.
+class StepUse final : public Resource,
+                      public std::enable_shared_from_this<StepUse> {
+ public:
+  explicit StepUse(std::shared_ptr<Hub> hub) : hub_(std::move(hub)) {}
+  ~StepUse() override {
+    if (cancellation_ != nullptr && callback_ >= 0)
+      cancellation_->Deregister(callback_);
+  }
+  std::string TypeName() const override { return "CollectiveStep"; }
+
+  // Watches for the cancellation of the step.
+  void Watch(Cancellation* cancellation) {
+    std::lock_guard<std::mutex> lock(watch_mu_);
+    if (cancellation_ != nullptr || cancellation == nullptr) return;
+    cancellation_ = cancellation;
+    callback_ =
+        cancellation->Register([weak = weak_from_this(), hub = hub_.get()] {
+          if (const auto use = weak.lock()) hub->OnStepCancelled(use);
+        });
+    if (callback_ < 0) cancelled_at_once_ = true;
+  }
+  bool cancelled_at_once() {
+    std::lock_guard<std::mutex> lock(watch_mu_);
+    return cancelled_at_once_;
+  }
+
+  bool cancelled = false;
+  std::map<int64_t, std::shared_ptr<Hub::Epoch>> epochs;  // By group.
+  std::set<std::pair<int64_t, std::string>> members;      // Group and name.
+  std::vector<std::weak_ptr<Call>> calls;
+
+ private:
+  const std::shared_ptr<Hub> hub_;
+  std::mutex watch_mu_;
+  Cancellation* cancellation_ = nullptr;  // GUARDED_BY(watch_mu_)
+  int64_t callback_ = -1;                 // GUARDED_BY(watch_mu_)
+  bool cancelled_at_once_ = false;        // GUARDED_BY(watch_mu_)
+};
+
+Hub::Hub(std::unique_ptr<Network> network)
+    : network_(std::move(network)), random_([] {
+        std::random_device device;
+        return uint64_t{device()} << 32 | device();
+      }()) {}
+
+Result<std::shared_ptr<Hub>> Hub::Of(const KernelContext& ctx) {
+  ResourceManager* const manager = ctx.step().resources;
+  if (manager == nullptr)
+    return FailedPrecondition(
+        "collective: expected a session that keeps resources, got none");
+  return manager->LookupOrCreate<Hub>(
+      kContainer, kName, [] { return std::make_shared<Hub>(nullptr); });
+}
+
+std::string Hub::Here() const {
+  return network_ == nullptr ? "this process"
+                             : absl::StrCat("task '", network_->task(), "'");
+}
+
+std::string Hub::NameOfMember(const CallSpec& spec) const {
+  std::string name =
+      network_ == nullptr ? "" : absl::StrCat(network_->task(), " ");
+  absl::StrAppend(&name, spec.device);
+  if (spec.rank >= 0) absl::StrAppend(&name, " rank ", spec.rank);
+  return name;
+}
+
+void Hub::Start(KernelContext& ctx, std::shared_ptr<Call> call) {
+  const Result<std::shared_ptr<StepUse>> use =
+      ctx.step().step_resources->LookupOrCreate<StepUse>(
+          kContainer, "step",
+          [this] { return std::make_shared<StepUse>(shared_from_this()); });
+  Later later;
+  if (!use.ok()) {
+    later.fail.emplace_back(call, use.status());
+    return Do(std::move(later));
+  }
+  (*use)->Watch(ctx.step().cancellation);
+  const bool cancelled = (*use)->cancelled_at_once();
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    if (cancelled || (*use)->cancelled) {
+      later.fail.emplace_back(call,
+                              Cancelled("collective operation was cancelled"));
+    } else {
+      auto& calls = (*use)->calls;
+      std::erase_if(calls, [](const auto& c) { return c.expired(); });
+      calls.push_back(call);
+      Enter({call, *use}, NameOfMember(call->spec()), &later);
+    }
+  }
+  Do(std::move(later));
+}
+
+void Hub::Enter(Waiting waiting, const std::string& member, Later* later) {
+  const CallSpec& spec = waiting.call->spec();
+  waiting.use->members.emplace(spec.group, member);
+  const auto bound = waiting.use->epochs.find(spec.group);
+  if (bound != waiting.use->epochs.end()) {
+    groups_[spec.group].owed.erase(member);
+    if (bound->second->dead)
+      later->fail.emplace_back(waiting.call, bound->second->why);
+    else
+      Launch(waiting.call, bound->second, later);
+    return;
+  }
+  Group& group = groups_[spec.group];
+  if (const auto owed = group.owed.find(member); owed != group.owed.end()) {
+    later->fail.emplace_back(waiting.call, owed->second);
+    group.owed.erase(owed);
+    return;
+  }
+  if (group.live != nullptr) {
+    const auto& all = group.live->members;
+    const bool in = std::any_of(all.begin(), all.end(), [&](const Member& m) {
+      return m.name == member && m.peer == kHere;
+    });
+    if (in && static_cast<int64_t>(all.size()) == spec.size)
+      return Bind(waiting, group.live, later);
+    if (!group.live->idle()) {
+      later->fail.emplace_back(
+          waiting.call,
+          InvalidArgument(GroupName(spec.group), "expected one of its ",
+                          all.size(), " members, got '", member,
+                          "' with group size ", spec.size));
+      return;
+    }
+    Kill(group.live, Changed(spec.group, member), true, later);
+    group.owed.erase(member);
+  }
+  group.waiting[member].push_back(waiting);
+  Join(group, spec, member, later);
+}
+
+Note Hub::JoinNote(int64_t group, const Member& member) const {
+  Note note;
+  note.kind = Note::Kind::kJoin;
+  note.group = group;
+  note.member = member.name;
+  note.size = member.size;
+  note.rank = member.rank;
+  note.nonce = member.nonce;
+  return note;
+}
+
+void Hub::Join(Group& group, const CallSpec& spec, const std::string& member,
+               Later* later) {
+  const auto known = group.joined.find(member);
+  if (known != group.joined.end() && known->second.peer == kHere &&
+      known->second.size == spec.size)
+    return;
+  Member m;
+  m.name = member;
+  m.size = spec.size;
+  m.rank = spec.rank;
+  m.nonce = random_() | 1;
+  group.told[member] = peers_;
+  TellAll(JoinNote(spec.group, m), later);
+  Add(spec.group, std::move(m), later);
+}
+
+void Hub::TellAll(const Note& note, Later* later) {
+  for (const Peer p : peers_) later->notes.emplace_back(p, note);
+}
+
+void Hub::Add(int64_t key, Member member, Later* later) {
+  if (over_.contains(member.nonce)) return;
+  Group& group = groups_[key];
+  if (group.live != nullptr) {
+    const auto& all = group.live->members;
+    const auto old = std::find_if(all.begin(), all.end(), [&](const Member& m) {
+      return m.name == member.name;
+    });
+    if (old == all.end() && !group.live->idle()) {
+      Note no;
+      no.kind = Note::Kind::kAbort;
+      no.group = key;
+      no.nonces = {member.nonce};
+      no.why =
+          InvalidArgument(GroupName(key), "expected one of its ", all.size(),
+                          " members, got '", member.name, "' as another");
+      if (member.peer != kHere) later->notes.emplace_back(member.peer, no);
+      return;
+    }
+    if (old != all.end() && old->nonce == member.nonce) return;
+    Kill(group.live, Changed(key, member.name), true, later);
+  }
+  const auto same = group.joined.find(member.name);
+  if (same != group.joined.end()) {
+    if (same->second.nonce == member.nonce) return;
+    Void(same->second.nonce);
+    group.joined.erase(same);
+  }
+  Status wrong;
+  for (const auto& [name, other] : group.joined) {
+    if (other.size != member.size)
+      wrong = InvalidArgument(GroupName(key),
+                              "expected members that agree on its size, got ",
+                              other.size, " from '", name, "' and ",
+                              member.size, " from '", member.name, "'");
+    else if ((other.rank < 0) != (member.rank < 0))
+      wrong = InvalidArgument(GroupName(key),
+                              "expected a rank of all members or of none, got ",
+                              other.rank, " from '", name, "' and ",
+                              member.rank, " from '", member.name, "'");
+    else if (member.rank >= 0 && other.rank == member.rank)
+      wrong = InvalidArgument(
+          GroupName(key), "expected members of distinct ranks, got rank ",
+          member.rank, " from '", name, "' and from '", member.name, "'");
+  }
+  std::string name = member.name;
+  group.joined.emplace(std::move(name), std::move(member));
+  if (!wrong.ok()) return GiveUp(key, wrong, later);
+  TryForm(key, later);
+}
+
+void Hub::TryForm(int64_t key, Later* later) {
+  Group& group = groups_[key];
+  if (group.joined.empty() || static_cast<int64_t>(group.joined.size()) <
+                                  group.joined.begin()->second.size)
+    return;
+  if (std::none_of(group.joined.begin(), group.joined.end(),
+                   [](const auto& j) { return j.second.peer == kHere; }))
+    return;  // Somebody else's.
+  auto epoch = std::make_shared<Epoch>();
+  epoch->key = key;
+  for (const auto& [name, member] : group.joined)
+    epoch->members.push_back(member);
+  std::sort(epoch->members.begin(), epoch->members.end(),
+            [](const Member& a, const Member& b) {
+              return a.rank != b.rank ? a.rank < b.rank
+                                      : NaturalLess(a.name, b.name);
+            });
+  uint64_t id = 14695981039346656037u;
+  for (const Member& m : epoch->members)
+    id = Hash64(id, absl::StrCat(m.name, "\n", m.nonce, "\n"));
+  epoch->id = id | 1;
+  group.live = epoch;
+  epochs_[epoch->id] = epoch;
+  group.joined.clear();
+  group.told.clear();
+  std::map<std::string, std::vector<Waiting>> waiting;
+  waiting.swap(group.waiting);
+  for (const auto& [name, calls] : waiting)
+    for (const Waiting& w : calls) Bind(w, epoch, later);
+  const auto early = early_.find(epoch->id);
+  if (early == early_.end()) return;
+  Early got = std::move(early->second);
+  early_bytes_ -= got.bytes;
+  early_.erase(early);
+  for (const auto& [from, note] : got.notes) {
+    const auto rank = static_cast<size_t>(note.rank);
+    if (rank < epoch->members.size() &&
+        epoch->members[rank].incarnation == from)
+      Record(epoch, note, later);
+  }
+  for (auto& [from, message] : got.tokens)
+    Deliver(epoch, from, std::move(message), later);
+}
+
+void Hub::Bind(const Waiting& waiting, const std::shared_ptr<Epoch>& epoch,
+               Later* later) {
+  waiting.use->epochs[epoch->key] = epoch;
+  Launch(waiting.call, epoch, later);
+}
+
+void Hub::Launch(const std::shared_ptr<Call>& call,
+                 const std::shared_ptr<Epoch>& epoch, Later* later) {
+  const CallSpec& spec = call->spec();
+  const std::string name = NameOfMember(spec);
+  if (epoch->dead) {
+    groups_[epoch->key].owed.erase(name);
+    later->fail.emplace_back(call, epoch->why);
+    return;
+  }
+  int rank = 0;
+  while (epoch->members[static_cast<size_t>(rank)].name != name) ++rank;
+  const auto instance = static_cast<uint32_t>(spec.instance);
+  Epoch::Turn& turn = epoch->turns[{instance, rank}];
+  if (turn.running != nullptr) {
+    const Status why = InvalidArgument(
+        GroupName(spec.group), "expected member '", name, "' to run instance ",
+        spec.instance,
+        " once at a time, got it again (in two nodes, or in two steps)");
+    later->fail.emplace_back(call, why);
+    return Kill(epoch, why, true, later);
+  }
+  turn.running = call;
+  turn.begun = false;
+  const uint32_t number = turn.next++;
+  Note note;
+  note.kind = Note::Kind::kCall;
+  note.group = spec.group;
+  note.epoch = epoch->id;
+  note.rank = rank;
+  note.instance = spec.instance;
+  note.call = number;
+  note.hash = call->hash();
+  note.root = spec.root;
+  note.description = call->description();
+  const auto known = epoch->records.find({instance, rank});
+  if (known == epoch->records.end() || known->second.hash != note.hash ||
+      known->second.root != note.root) {
+    for (const Member& m : epoch->members)
+      if (m.peer != kHere) later->notes.emplace_back(m.peer, note);
+    Record(epoch, note, later);
+  }
+  if (!epoch->dead) TryBegin(epoch, instance, rank, later);
+}
+
+Status Hub::Mismatch(const Epoch& epoch, const Call& call, int other) const {
+  const auto known =
+      epoch.records.find({static_cast<uint32_t>(call.spec().instance), other});
+  return InvalidArgument(
+      GroupName(epoch.key), "instance ", call.spec().instance,
+      ": expected the same of all members, got ", call.description(), " in '",
+      NameOfMember(call.spec()), "' and ",
+      known == epoch.records.end() ? "another operation"
+                                   : known->second.description,
+      " in '", epoch.members[static_cast<size_t>(other)].name, "'");
+}
+
+void Hub::Record(const std::shared_ptr<Epoch>& epoch, const Note& note,
+                 Later* later) {
+  const auto instance = static_cast<uint32_t>(note.instance);
+  const int rank = static_cast<int>(note.rank);
+  epoch->records[{instance, rank}] = note;
+  const int n = static_cast<int>(epoch->members.size());
+  for (int r = 0; r < n && !epoch->dead; ++r) {
+    const auto turn = epoch->turns.find({instance, r});
+    if (turn == epoch->turns.end() || turn->second.running == nullptr) continue;
+    const Call& call = *turn->second.running;
+    if (turn->second.next - 1 == note.call && call.hash() != note.hash)
+      return Kill(epoch, Mismatch(*epoch, call, rank), true, later);
+    if (!turn->second.begun && r != rank) TryBegin(epoch, instance, r, later);
+  }
+}
+
+void Hub::TryBegin(const std::shared_ptr<Epoch>& epoch, uint32_t instance,
+                   int rank, Later* later) {
+  Epoch::Turn& turn = epoch->turns[{instance, rank}];
+  const std::shared_ptr<Call> call = turn.running;
+  const CallSpec& spec = call->spec();
+  const uint32_t number = turn.next - 1;
+  const int n = static_cast<int>(epoch->members.size());
+  int root = -1, records = 0;
+  for (int r = 0; r < n; ++r) {
+    const auto known = epoch->records.find({instance, r});
+    if (known == epoch->records.end()) continue;
+    ++records;
+    const Note& note = known->second;
+    if (note.call == number && note.hash != call->hash())
+      return Kill(epoch, Mismatch(*epoch, *call, r), true, later);
+    if (!note.root) continue;
+    if (root >= 0)
+      return Kill(epoch,
+                  InvalidArgument(
+                      GroupName(epoch->key), "instance ", instance,
+                      ": expected one member that sends, got '",
+                      epoch->members[static_cast<size_t>(root)].name, "' and '",
+                      epoch->members[static_cast<size_t>(r)].name, "'"),
+                  true, later);
+    root = r;
+  }
+  if (spec.operation == Operation::kBroadcast && root < 0) {
+    if (records == n)
+      Kill(epoch,
+           InvalidArgument(GroupName(epoch->key), "instance ", instance,
+                           ": expected one member that sends, got none"),
+           true, later);
+    return;  // Until the root is known.
+  }
+  turn.begun = true;
+  call->Prepare(rank, n, std::max(root, 0), number,
+                [hub = shared_from_this(), epoch](std::vector<Outgoing>* out) {
+                  hub->Send(epoch, out);
+                });
+  later->begin.emplace_back(epoch, call);
+  const auto early = turn.early.find(number);
+  if (early == turn.early.end()) return;
+  std::vector<TokenMessage> messages = std::move(early->second);
+  turn.early.erase(early);
+  for (TokenMessage& m : messages) {
+    const size_t bytes = BytesOf(m);
+    epoch->early_bytes -= bytes;
+    early_bytes_ -= bytes;
+    const DataKey key = DataKey::Of(m.tag);
+    if (m.edge != call->hash())
+      return Kill(epoch, Mismatch(*epoch, *call, static_cast<int>(key.from)),
+                  true, later);
+    later->arrivals.push_back({epoch, call, key, std::move(m.value)});
+  }
+}
+
+void Hub::Deliver(const std::shared_ptr<Epoch>& epoch, uint64_t incarnation,
+                  TokenMessage message, Later* later) {
+  if (epoch->dead || !message.value.valid()) return;
+  const DataKey key = DataKey::Of(message.tag);
+  const auto n = static_cast<uint32_t>(epoch->members.size());
+  // (What no member sends is ignored.)
+  if (key.to >= n || key.from >= n || epoch->members[key.to].peer != kHere ||
+      epoch->members[key.from].incarnation != incarnation)
+    return;
+  Epoch::Turn& turn = epoch->turns[{key.instance, static_cast<int>(key.to)}];
+  const bool current = turn.running != nullptr && key.call == turn.next - 1;
+  if (current && turn.begun) {
+    if (message.edge != turn.running->hash())
+      return Kill(epoch,
+                  Mismatch(*epoch, *turn.running, static_cast<int>(key.from)),
+                  true, later);
+    later->arrivals.push_back(
+        {epoch, turn.running, key, std::move(message.value)});
+    return;
+  }
+  if (!current && key.call < turn.next) return;
+  const size_t bytes = BytesOf(message);
+  if (early_bytes_ + bytes > kEarlyBytes)
+    return Kill(epoch,
+                ResourceExhausted(GroupName(epoch->key), "expected at most ",
+                                  kEarlyBytes,
+                                  " bytes for calls that have not begun in ",
+                                  Here(), ", got more"),
+                true, later);
+  early_bytes_ += bytes;
+  epoch->early_bytes += bytes;
+  turn.early[key.call].push_back(std::move(message));
+}
+
+void Hub::Void(uint64_t nonce) {
+  if (nonce == 0 || !over_.insert(nonce).second) return;
+  over_order_.push_back(nonce);
+  if (over_order_.size() > kOverKept) {
+    over_.erase(over_order_.front());
+    over_order_.pop_front();
+  }
+}
+
+void Hub::Kill(const std::shared_ptr<Epoch> epoch, const Status& why, bool tell,
+               Later* later) {
+  if (epoch->dead) return;
+  epoch->dead = true;
+  epoch->why = why;
+  epochs_.erase(epoch->id);
+  Void(epoch->id);
+  Group& group = groups_[epoch->key];
+  if (group.live == epoch) group.live = nullptr;
+  Note note;
+  note.kind = Note::Kind::kAbort;
+  note.group = epoch->key;
+  note.epoch = epoch->id;
+  note.why = why;
+  for (const Member& m : epoch->members) {
+    Void(m.nonce);
+    note.nonces.push_back(m.nonce);
+  }
+  for (const Member& m : epoch->members)
+    if (m.peer == kHere) group.owed[m.name] = why;
+  for (auto& [at, turn] : epoch->turns) {
+    if (turn.running == nullptr) continue;
+    group.owed.erase(epoch->members[static_cast<size_t>(at.second)].name);
+    later->fail.emplace_back(std::move(turn.running), why);
+  }
+  epoch->turns.clear();
+  early_bytes_ -= epoch->early_bytes;
+  epoch->early_bytes = 0;
+  if (tell) TellAll(note, later);
+}
+
+void Hub::GiveUp(int64_t key, const Status& why, Later* later) {
+  Group& group = groups_[key];
+  Note note;
+  note.kind = Note::Kind::kAbort;
+  note.group = key;
+  note.why = why;
+  for (const auto& [name, member] : group.joined) {
+    Void(member.nonce);
+    note.nonces.push_back(member.nonce);
+  }
+  group.joined.clear();
+  group.told.clear();
+  for (const auto& [name, calls] : group.waiting)
+    for (const Waiting& w : calls) later->fail.emplace_back(w.call, why);
+  group.waiting.clear();
+  TellAll(note, later);
+}
+
+void Hub::Meet(std::span<const Peer> peers) {
+  Later later;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    for (const Peer p : peers) {
+      if (p == kHere || !peers_.insert(p).second) continue;
+      for (auto& [key, group] : groups_)
+        for (auto& [name, told] : group.told)
+          if (const auto j = group.joined.find(name);
+              j != group.joined.end() && told.insert(p).second)
+            later.notes.emplace_back(p, JoinNote(key, j->second));
+    }
+  }
+  Do(std::move(later));
+}
+
+void Hub::OnNote(Peer from, const Note& note) {
+  Later later;
+  const uint64_t incarnation = network_->IncarnationOf(from);
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    peers_.insert(from);
+    if (!groups_.contains(note.group) && groups_.size() >= kMaxGroups) return;
+    switch (note.kind) {
+      case Note::Kind::kJoin: {
+        if (note.size < 2 || note.size > kMaxMembers ||
+            note.rank >= note.size || note.nonce == 0)
+          break;
+        Group& group = groups_[note.group];
+        // (More than a group can have: not from members.)
+        if (static_cast<int64_t>(group.joined.size()) >= kMaxMembers) break;
+        for (auto& [name, told] : group.told)
+          if (const auto j = group.joined.find(name);
+              j != group.joined.end() && told.insert(from).second)
+            later.notes.emplace_back(from, JoinNote(note.group, j->second));
+        Add(note.group,
+            {note.member, note.size, note.rank, note.nonce, from, incarnation},
+            &later);
+        break;
+      }
+      case Note::Kind::kAbort: {
+        Group& group = groups_[note.group];
+        if (note.epoch != 0) {
+          if (const auto epoch = epochs_.find(note.epoch);
+              epoch != epochs_.end()) {
+            const std::shared_ptr<Epoch> e = epoch->second;
+            // (Without joins it comes from a task that does not know them.)
+            Kill(e, note.why, note.nonces.empty(), &later);
+          }
+          Void(note.epoch);
+          if (const auto early = early_.find(note.epoch);
+              early != early_.end()) {
+            early_bytes_ -= early->second.bytes;
+            early_.erase(early);
+          }
+        }
+        for (const uint64_t nonce : note.nonces) {
+          Void(nonce);
+          if (group.live != nullptr &&
+              std::any_of(group.live->members.begin(),
+                          group.live->members.end(),
+                          [&](const Member& m) { return m.nonce == nonce; }))
+            Kill(group.live, note.why, false, &later);
+          const auto joined = std::find_if(
+              group.joined.begin(), group.joined.end(),
+              [&](const auto& j) { return j.second.nonce == nonce; });
+          if (joined == group.joined.end()) continue;
+          const auto waiting = group.waiting.find(joined->first);
+          if (joined->second.peer == kHere && waiting != group.waiting.end()) {
+            for (const Waiting& w : waiting->second)
+              later.fail.emplace_back(w.call, note.why);
+            group.waiting.erase(waiting);
+          }
+          group.told.erase(joined->first);
+          group.joined.erase(joined);
+        }
+        break;
+      }
+      case Note::Kind::kCall: {
+        const auto epoch = epochs_.find(note.epoch);
+        if (epoch != epochs_.end()) {
+          const auto rank = static_cast<size_t>(note.rank);
+          const std::shared_ptr<Epoch> e = epoch->second;
+          if (note.rank >= 0 && rank < e->members.size() &&
+              e->members[rank].incarnation == incarnation)
+            Record(e, note, &later);
+        } else if (!over_.contains(note.epoch) &&
+                   early_bytes_ + kMessageBytes <= kEarlyBytes) {
+          Early& early = early_[note.epoch];
+          early.notes.emplace_back(incarnation, note);
+          early.bytes += kMessageBytes;
+          early_bytes_ += kMessageBytes;
+        }
+        break;
+      }
+    }
+  }
+  Do(std::move(later));
+}
+
+void Hub::OnTokens(Peer from, uint64_t id, std::span<TokenMessage> batch) {
+  Later later;
+  const uint64_t incarnation = network_->IncarnationOf(from);
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    const auto known = epochs_.find(id);
+    if (known != epochs_.end()) {
+      const std::shared_ptr<Epoch> epoch = known->second;
+      for (TokenMessage& m : batch)
+        Deliver(epoch, incarnation, std::move(m), &later);
+    } else if (!over_.contains(id)) {
+      for (TokenMessage& m : batch) {
+        const size_t bytes = BytesOf(m);
+        if (early_bytes_ + bytes > kEarlyBytes) {
+          // Its members would wait forever for what is dropped.
+          Note no;
+          no.kind = Note::Kind::kAbort;
+          no.epoch = id;
+          no.why = ResourceExhausted("group: expected at most ", kEarlyBytes,
+                                     " bytes before it is formed in ", Here(),
+                                     ", got more");
+          later.notes.emplace_back(from, no);
+          break;
+        }
+        Early& early = early_[id];
+        early.tokens.emplace_back(incarnation, std::move(m));
+        early.bytes += bytes;
+        early_bytes_ += bytes;
+      }
+    }
+  }
+  Do(std::move(later));
+}
+
+void Hub::OnPeerLost(Peer peer, const Status& why) {
+  Later later;
+  const uint64_t incarnation = network_->IncarnationOf(peer);
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    peers_.erase(peer);
+    for (auto& [key, group] : groups_) {
+      const Status error(
+          StatusCode::kUnavailable,
+          absl::StrCat(GroupName(key), "lost a task: ", why.message()));
+      if (group.live != nullptr &&
+          std::any_of(group.live->members.begin(), group.live->members.end(),
+                      [&](const Member& m) { return m.peer == peer; }))
+        Kill(group.live, error, true, &later);
+      for (auto j = group.joined.begin(); j != group.joined.end();) {
+        if (j->second.peer != peer) {
+          ++j;
+          continue;
+        }
+        Void(j->second.nonce);
+        j = group.joined.erase(j);
+      }
+      // The group may be waiting for just this task.
+      if (!group.waiting.empty()) GiveUp(key, error, &later);
+    }
+    for (auto e = early_.begin(); e != early_.end();) {
+      const auto of_peer = [&](const auto& m) {
+        return m.first == incarnation;
+      };
+      if (std::any_of(e->second.notes.begin(), e->second.notes.end(),
+                      of_peer) ||
+          std::any_of(e->second.tokens.begin(), e->second.tokens.end(),
+                      of_peer)) {
+        early_bytes_ -= e->second.bytes;
+        e = early_.erase(e);
+      } else {
+        ++e;
+      }
+    }
+  }
+  Do(std::move(later));
+}
+
+void Hub::OnStepCancelled(const std::shared_ptr<StepUse>& use) {
+  Later later;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    use->cancelled = true;
+    const Status cancelled = Cancelled("collective operation was cancelled");
+    for (const auto& weak : use->calls)
+      if (auto call = weak.lock())
+        later.fail.emplace_back(std::move(call), cancelled);
+    const auto why = [this](int64_t key) {
+      return Aborted(GroupName(key),
+                     "expected every member to finish its step, got one of ",
+                     Here(), " that failed or was cancelled");
+    };
+    for (const auto& [key, epoch] : use->epochs)
+      Kill(epoch, why(key), true, &later);
+    for (const auto& [key, member] : use->members)
+      groups_[key].owed.erase(member);
+    std::vector<int64_t> waits;
+    for (auto& [key, group] : groups_)
+      for (auto& [name, calls] : group.waiting)
+        if (std::any_of(calls.begin(), calls.end(),
+                        [&](const Waiting& w) { return w.use == use; })) {
+          waits.push_back(key);
+          break;
+        }
+    for (const int64_t key : waits) GiveUp(key, why(key), &later);
+  }
+  Do(std::move(later));
+}
+
+size_t Hub::num_waiting() {
+  std::lock_guard<std::mutex> lock(mu_);
+  size_t n = 0;
+  for (const auto& [key, group] : groups_) {
+    for (const auto& [name, calls] : group.waiting) n += calls.size();
+    if (group.live == nullptr) continue;
+    for (const auto& [at, turn] : group.live->turns)
+      n += turn.running != nullptr ? 1 : 0;
+  }
+  return n;
+}
+
+void Hub::Send(const std::shared_ptr<Epoch>& epoch,
+               std::vector<Outgoing>* out) {
+  Later later;
+  std::map<Peer, std::vector<TokenMessage>> remote;
+  {
+    std::unique_lock<std::mutex> lock(mu_, std::defer_lock);
+    for (Outgoing& o : *out) {
+      const Peer peer = epoch->members[static_cast<size_t>(o.to)].peer;
+      if (peer != kHere) {
+        remote[peer].push_back(std::move(o.message));
+        continue;
+      }
+      if (!lock.owns_lock()) lock.lock();
+      Deliver(epoch, 0, std::move(o.message), &later);
+    }
+  }
+  for (auto& [peer, messages] : remote) {
+    const Status sent = network_->SendTokens(peer, epoch->id, messages);
+    if (sent.ok()) continue;
+    std::lock_guard<std::mutex> lock(mu_);
+    Kill(epoch,
+         Status(sent.code(),
+                absl::StrCat(GroupName(epoch->key), sent.message())),
+         true, &later);
+  }
+  Do(std::move(later));
+}
+
+void Hub::Finish(const std::shared_ptr<Epoch>& epoch,
+                 const std::shared_ptr<Call>& call) {
+  Later later;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    const auto turn = epoch->turns.find(
+        {static_cast<uint32_t>(call->spec().instance), call->rank()});
+    if (turn != epoch->turns.end() && turn->second.running == call)
+      turn->second.running = nullptr;
+    if (!call->status().ok())
+      Kill(
+          epoch,
+          Status(call->status().code(),
+                 absl::StrCat(GroupName(epoch->key), call->status().message())),
+          true, &later);
+  }
+  call->Complete();
+  Do(std::move(later));
+}
+
+void Hub::Do(Later later) {
+  // What this thread has to do, of any hub; not null while it does it: what a
+  // call sends to a member in this process is done after it, not within it.
+  static thread_local std::deque<std::pair<std::shared_ptr<Hub>, Later>>* ours =
+      nullptr;
+  if (ours != nullptr) {
+    ours->emplace_back(shared_from_this(), std::move(later));
+    return;
+  }
+  // The executions that calls complete are driven after all that.
+  const HeldDriveScope hold;
+  std::deque<std::pair<std::shared_ptr<Hub>, Later>> queue;
+  queue.emplace_back(shared_from_this(), std::move(later));
+  ours = &queue;
+  while (!queue.empty()) {
+    auto [hub, now] = std::move(queue.front());
+    queue.pop_front();
+    hub->Perform(std::move(now));
+  }
+  ours = nullptr;
+}
+
+void Hub::Perform(Later later) {
+  for (const auto& [peer, note] : later.notes) network_->SendNote(peer, note);
+  for (const auto& [call, why] : later.fail)
+    if (call->Fail(why)) call->Complete();
+  for (const auto& [epoch, call] : later.begin)
+    if (call->Begin()) Finish(epoch, call);
+  for (Later::Arrival& a : later.arrivals) {
+    bool ended = false;
+    const Status s = a.call->Arrive(a.key, std::move(a.value), &ended);
+    if (ended) Finish(a.epoch, a.call);
+    if (s.ok()) continue;
+    Later more;
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      Kill(a.epoch,
+           Status(s.code(), absl::StrCat(GroupName(a.epoch->key), s.message())),
+           true, &more);
+    }
+    Do(std::move(more));
+  }
+}
+
+}  // namespace sluice::collectives

@@ -1,0 +1,385 @@
+// Collective operations among members in one process: nodes of one step, and
+// steps of several sessions that share resources.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <random>
+#include <thread>
+
+#include "client/autodiff/gradients.h"
+#include "exec/core/cancellation.h"
+#include "sluice/ops.h"
+#include "sluice/sluice.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct Member {
+  int64_t rank = -1, size = 2, group = 1, instance = 1;
+  std::string merge = "Add", final = "Id", hint = "auto";
+};
+
+AttrMap AttrsOf(const Member& m, bool merges = true) {
+  AttrMap attrs = {{"group_size", m.size},
+                   {"group_key", m.group},
+                   {"instance_key", m.instance},
+                   {"rank", m.rank},
+                   {"communication_hint", m.hint}};
+  if (merges) {
+    attrs["merge_op"] = m.merge;
+    attrs["final_op"] = m.final;
+  }
+  return attrs;
+}
+
+Output ReduceNode(Output x, const Member& m) {
+  return Build("CollectiveReduce", {x}, AttrsOf(m));
+}
+
+std::vector<float> Floats(const Tensor& t) { return t.ToVector<float>(); }
+
+TEST(CollectivesTest, MembersOfOneStepGetTheSum) {
+  for (const char* hint : {"auto", "ring", "tree", "direct"}) {
+    Graph graph;
+    const WithGraph use(graph);
+    std::vector<Output> sums;
+    for (int r = 0; r < 5; ++r)
+      sums.push_back(
+          ReduceNode(Constant(Tensor::Vector<float>({1.0f * r, 2.0f * r, -1})),
+                     {.rank = r, .size = 5, .hint = hint}));
+    Session session(graph);
+    for (int step = 0; step < 3; ++step) {
+      const auto got = session.Run({}, sums);
+      ASSERT_TRUE(got.ok()) << hint << ": " << got.status();
+      for (const Tensor& t : *got)
+        EXPECT_EQ(Floats(t), (std::vector<float>{10, 20, -5}));
+    }
+  }
+}
+
+TEST(CollectivesTest, OtherOperations) {
+  Graph graph;
+  const WithGraph use(graph);
+  std::vector<Output> out;
+  for (int r = 0; r < 3; ++r) {
+    const Output x =
+        Constant(Tensor::Of<float>({3, 2}, {1.0f * r, 2, 3, 4, 5, 6.0f * r}));
+    out.push_back(Build("CollectiveGather", {x},
+                        AttrsOf({.rank = r, .size = 3, .instance = 1}, false)));
+    out.push_back(Build("CollectiveReduceScatter", {x},
+                        AttrsOf({.rank = r, .size = 3, .instance = 2})));
+    AttrMap cast = AttrsOf({.rank = r, .size = 3, .instance = 3}, false);
+    cast["shape"] = PartialShape({3, 2});
+    if (r == 1) {
+      out.push_back(Build("CollectiveBcastSend", {x}, cast));
+    } else {
+      cast["T"] = DType::kFloat;
+      out.push_back(Build("CollectiveBcastRecv", {}, cast));
+    }
+    out.push_back(
+        ReduceNode(x, {.rank = r, .size = 3, .instance = 4, .merge = "Max"}));
+    out.push_back(
+        ReduceNode(x, {.rank = r, .size = 3, .instance = 5, .final = "Div"}));
+  }
+  Session session(graph);
+  const auto got = session.Run({}, out);
+  ASSERT_TRUE(got.ok()) << got.status();
+  const std::vector<float> rows[] = {{3, 6}, {9, 12}, {15, 18}};
+  for (size_t r = 0; r < 3; ++r) {
+    const Tensor* const t = &(*got)[r * 5];
+    EXPECT_EQ(t[0].shape(), Shape({9, 2}));
+    EXPECT_EQ(Floats(t[0]), (std::vector<float>{0, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5,
+                                                6, 2, 2, 3, 4, 5, 12}));
+    EXPECT_EQ(t[1].shape(), Shape({1, 2}));
+    EXPECT_EQ(Floats(t[1]), rows[r]);
+    EXPECT_EQ(Floats(t[2]), (std::vector<float>{1, 2, 3, 4, 5, 6}));
+    EXPECT_EQ(Floats(t[3]), (std::vector<float>{2, 2, 3, 4, 5, 12}));
+    EXPECT_EQ(Floats(t[4]), (std::vector<float>{1, 2, 3, 4, 5, 6}));
+  }
+}
+
+TEST(CollectivesTest, AGroupOfOneIsItsInput) {
+  Graph graph;
+  const WithGraph use(graph);
+  const Output y = ReduceNode(Constant(Tensor::Vector<float>({1, 2})),
+                              {.size = 1, .final = "Div"});
+  Session session(graph);
+  const auto got = session.Run(y);
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_EQ(Floats(*got), (std::vector<float>{1, 2}));
+}
+
+// The steps of several sessions in one process.
+class Sessions {
+ public:
+  // `build(rank)` returns what member `rank` fetches.
+  Sessions(int members, const std::function<Output(int)>& build)
+      : graphs_(static_cast<size_t>(members)) {
+    options_.resources = std::make_shared<ResourceManager>();
+    for (int r = 0; r < members; ++r) {
+      Graph& g = graphs_[static_cast<size_t>(r)];
+      const WithGraph use(g);
+      fetches_.push_back(build(r));
+      sessions_.push_back(std::make_unique<Session>(g, options_));
+    }
+  }
+  Result<std::vector<Tensor>> Run(int rank, const RunOptions& options = {}) {
+    const auto r = static_cast<size_t>(rank);
+    return sessions_[r]->Run({}, {fetches_[r]}, {}, options);
+  }
+  // All at once.
+  std::vector<Result<std::vector<Tensor>>> RunAll() {
+    std::vector<std::future<Result<std::vector<Tensor>>>> runs;
+    for (int r = 0; r < static_cast<int>(sessions_.size()); ++r)
+      runs.push_back(
+          std::async(std::launch::async, [this, r] { return Run(r); }));
+    std::vector<Result<std::vector<Tensor>>> results;
+    for (auto& f : runs) results.push_back(f.get());
+    return results;
+  }
+
+ private:
+  SessionOptions options_;
+  std::vector<Graph> graphs_;
+  std::vector<Output> fetches_;
+  std::vector<std::unique_ptr<Session>> sessions_;
+};
+
+Output OnesOf(int64_t n) {
+  return Constant(*Tensor::MakeOf<float>(
+      Shape({n}), std::vector<float>(static_cast<size_t>(n), 1)));
+}
+
+TEST(CollectivesTest, StepsOfSeveralSessionsMeet) {
+  Sessions sessions(4, [](int r) {
+    return ReduceNode(OnesOf(100'000), {.rank = r, .size = 4});
+  });
+  for (int step = 0; step < 20; ++step)
+    for (const auto& got : sessions.RunAll()) {
+      ASSERT_TRUE(got.ok()) << got.status();
+      EXPECT_EQ((*got)[0].scalar<float>(), 4);
+      EXPECT_EQ((*got)[0].num_elements(), 100'000);
+    }
+}
+
+TEST(CollectivesTest, MembersThatDoNotAgreeGetAnError) {
+  struct Bad {
+    const char* expected;
+    std::function<Output(int)> build;
+  };
+  const Bad cases[] = {
+      {"expected the same of all members, got Add of float[",
+       [](int r) { return ReduceNode(OnesOf(3 + r), {.rank = r}); }},
+      {"of double[2]",
+       [](int r) {
+         return ReduceNode(
+             r == 0 ? OnesOf(2)
+                    : Output(Constant(Tensor::Vector<double>({1, 2}))),
+             {.rank = r});
+       }},
+      {"Min of float[2] by 2",
+       [](int r) {
+         return ReduceNode(OnesOf(2),
+                           {.rank = r, .merge = r == 0 ? "Add" : "Min"});
+       }},
+      {"members that agree on its size, got ",
+       [](int r) {
+         return ReduceNode(OnesOf(2), {.rank = r, .size = r == 0 ? 2 : 3});
+       }},
+      {"expected a rank of all members or of none",
+       [](int r) { return ReduceNode(OnesOf(2), {.rank = r - 1}); }},
+      {"expected one member that sends, got none",
+       [](int r) {
+         AttrMap attrs = AttrsOf({.rank = r}, false);
+         attrs["T"] = DType::kFloat;
+         attrs["shape"] = PartialShape({2});
+         return Build("CollectiveBcastRecv", {}, attrs);
+       }},
+      {"expected one member that sends, got '",
+       [](int r) {
+         AttrMap attrs = AttrsOf({.rank = r}, false);
+         attrs["shape"] = PartialShape({2});
+         return Build("CollectiveBcastSend", {OnesOf(2)}, attrs);
+       }},
+  };
+  for (const Bad& bad : cases) {
+    SCOPED_TRACE(bad.expected);
+    Sessions sessions(2, bad.build);
+    for (int step = 0; step < 2; ++step)
+      for (const auto& got : sessions.RunAll()) {
+        ASSERT_FALSE(got.ok());
+        EXPECT_EQ(got.status().code(), StatusCode::kInvalidArgument)
+            << got.status();
+        EXPECT_THAT(std::string(got.status().message()),
+                    HasSubstr(bad.expected));
+      }
+  }
+}
+
+TEST(CollectivesTest, AMemberDoesOneAtATime) {
+  Sessions sessions(2, [](int r) -> Output {
+    const Output a = ReduceNode(OnesOf(2), {.rank = r});
+    return r == 1 ? a : a + ReduceNode(OnesOf(2), {.rank = r});
+  });
+  auto first = std::async(std::launch::async, [&] { return sessions.Run(0); });
+  // (Both of its nodes wait before the group is formed.)
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  for (const Status& s : {sessions.Run(1).status(), first.get().status()}) {
+    EXPECT_EQ(s.code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(s.message()), HasSubstr("once at a time"));
+  }
+}
+
+TEST(CollectivesTest, ACancelledMemberEndsTheCallsOfAll) {
+  Sessions sessions(
+      3, [](int r) { return ReduceNode(OnesOf(10), {.rank = r, .size = 3}); });
+  for (int round = 0; round < 3; ++round) {
+    // Two wait for the third: in the first round to form the group.
+    Cancellation stop;
+    RunOptions options;
+    options.cancellation = &stop;
+    auto first = std::async(std::launch::async,
+                            [&] { return sessions.Run(0, options); });
+    auto second =
+        std::async(std::launch::async, [&] { return sessions.Run(1); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    stop.Cancel();
+    EXPECT_EQ(first.get().status().code(), StatusCode::kCancelled);
+    const auto other = second.get();
+    EXPECT_EQ(other.status().code(), StatusCode::kAborted) << other.status();
+    EXPECT_THAT(other.status().message(),
+                HasSubstr("one of this process that failed or was cancelled"));
+    // The third hears of it too, if there was a group.
+    if (round > 0) {
+      EXPECT_EQ(sessions.Run(2).status().code(), StatusCode::kAborted);
+    }
+    // Formed anew.
+    for (int step = 0; step < 2; ++step)
+      for (const auto& got : sessions.RunAll())
+        EXPECT_TRUE(got.ok()) << got.status();
+  }
+}
+
+TEST(CollectivesTest, AFailedStepEndsTheCallsThatFollow) {
+  // Member 1 fails between its two collectives, once.
+  std::atomic<bool> fails{true};
+  Graph graphs[2];
+  std::vector<Output> fetches;
+  SessionOptions options;
+  options.resources = std::make_shared<ResourceManager>();
+  Output bad;
+  std::vector<std::unique_ptr<Session>> sessions;
+  for (int r = 0; r < 2; ++r) {
+    const WithGraph use(graphs[r]);
+    Output x = ReduceNode(OnesOf(4), {.rank = r, .instance = 1});
+    if (r == 1) {
+      bad = Placeholder<int32_t>({}, "bad");
+      const Output check = ops::GatherV2(OnesOf(1), bad, Constant(int32_t{0}));
+      const ControlDependencies after({x.node});
+      x = x + ops::GatherV2(ops::Identity(x), bad, Constant(int32_t{0})) - 2.0f;
+      (void)check;
+    }
+    fetches.push_back(ReduceNode(x, {.rank = r, .instance = 2}));
+    sessions.push_back(std::make_unique<Session>(graphs[r], options));
+  }
+  for (int round = 0; round < 3; ++round) {
+    auto other = std::async(std::launch::async,
+                            [&] { return sessions[0]->Run(fetches[0]); });
+    const auto own =
+        sessions[1]->Run({{bad, Tensor::Scalar<int32_t>(99)}}, fetches[1]);
+    EXPECT_THAT(own.status().message(), HasSubstr("99"));
+    const auto got = other.get();
+    EXPECT_EQ(got.status().code(), StatusCode::kAborted) << got.status();
+    other = std::async(std::launch::async,
+                       [&] { return sessions[0]->Run(fetches[0]); });
+    const auto mine =
+        sessions[1]->Run({{bad, Tensor::Scalar<int32_t>(0)}}, fetches[1]);
+    ASSERT_TRUE(mine.ok()) << mine.status();
+    ASSERT_TRUE(other.get().ok());
+    EXPECT_EQ(Floats(*mine), (std::vector<float>{4, 4, 4, 4}));
+  }
+}
+
+// The gradients of sum_m f(all outputs of all members), by differences.
+TEST(CollectivesTest, GradientsAreThoseByDifferences) {
+  std::mt19937 rng(17);
+  for (const char* op :
+       {"CollectiveReduce", "CollectiveGather", "CollectiveReduceScatter"})
+    for (const char* final : {"Id", "Div"}) {
+      if (std::string(op) == "CollectiveGather" && std::string(final) == "Div")
+        continue;
+      SCOPED_TRACE(absl::StrCat(op, " ", final));
+      constexpr int kMembers = 3;
+      Graph graph;
+      const WithGraph use(graph);
+      std::vector<Output> xs;
+      Output loss;
+      for (int r = 0; r < kMembers; ++r) {
+        xs.push_back(Placeholder<double>({3, 2}));
+        AttrMap attrs = AttrsOf({.rank = r, .size = kMembers, .final = final},
+                                std::string(op) != "CollectiveGather");
+        const Output y = Build(op, {xs.back()}, attrs);
+        const Output part =
+            ops::Sum(ops::Square(y) * static_cast<double>(r + 1), {0, 1});
+        loss = r == 0 ? part : loss + part;
+      }
+      const std::vector<Output> grads =
+          Grad({loss}, std::vector<GradTarget>(xs.begin(), xs.end()));
+      Session session(graph);
+      std::vector<Tensor> values;
+      for (int r = 0; r < kMembers; ++r) {
+        Tensor t(DType::kDouble, {3, 2});
+        for (double& v : t.flat<double>())
+          v = std::uniform_real_distribution<double>(-1, 1)(rng);
+        values.push_back(t);
+      }
+      const auto feeds = [&] {
+        Feeds f;
+        for (size_t r = 0; r < xs.size(); ++r) f.push_back({xs[r], values[r]});
+        return f;
+      };
+      const auto got = session.Run(feeds(), grads);
+      ASSERT_TRUE(got.ok()) << got.status();
+      const auto loss_at = [&](size_t r, int64_t i, double by) {
+        const Tensor kept = values[r];
+        values[r] = *kept.Clone();
+        values[r].flat<double>()[static_cast<size_t>(i)] += by;
+        const auto l = session.Run(feeds(), loss);
+        values[r] = kept;
+        return l.ok() ? l->scalar<double>() : std::nan("");
+      };
+      for (size_t r = 0; r < xs.size(); ++r)
+        for (int64_t i = 0; i < 6; ++i) {
+          const double h = 1e-4;
+          const double want = (loss_at(r, i, h) - loss_at(r, i, -h)) / (2 * h);
+          EXPECT_NEAR((*got)[r].flat<double>()[static_cast<size_t>(i)], want,
+                      1e-6);
+        }
+    }
+}
+
+TEST(CollectivesTest, BadAttributesAreErrors) {
+  const auto error = [](const Member& m) {
+    Graph graph;
+    const WithGraph use(graph);
+    const Output y = ReduceNode(OnesOf(2), m);
+    Session session(graph);
+    return std::string(session.Run(y).status().message());
+  };
+  EXPECT_THAT(error({.size = 0}), HasSubstr("expected 1 to 65536 members"));
+  EXPECT_THAT(error({.instance = -1}), HasSubstr("instance_key: expected 0"));
+  EXPECT_THAT(error({.rank = 2}), HasSubstr("rank: expected 0 to 1"));
+  Graph graph;
+  const WithGraph use(graph);
+  const Output y = ReduceNode(OnesOf(2), {.merge = "Mul"});
+  EXPECT_EQ(Grad(ops::Sum(y, {0}), y.node->input(0)).node, nullptr);
+  EXPECT_THAT(std::string(graph.status().message()),
+              HasSubstr("expected merge_op Add, got Mul"));
+}
+
+}  // namespace
+}  // namespace sluice
