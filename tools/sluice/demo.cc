@@ -29,7 +29,7 @@ struct DemoOptions {
   std::string data = demo::kFashionMnistDir;
   uint64_t seed = 1;
   bool synthetic = false;
-  bool feed = false;
+  bool pipeline = false;
   std::string text = demo::kText;
   int text_steps = 600;
 };
@@ -114,7 +114,7 @@ Status Run(const DemoOptions& options) {
     how.seed = options.seed;
     how.terminal = isatty(STDOUT_FILENO) != 0;
     how.int8 = goal.int8;
-    how.feed = options.feed;
+    how.pipeline = options.pipeline;
     SLUICE_ASSIGN_OR_RETURN(Training t, demo::Train(goal.build, data, how));
     SLUICE_RETURN_IF_ERROR(Write(out / goal.file, t.trace));
     std::printf(
@@ -183,8 +183,8 @@ int DemoMain(int argc, char** argv) {
       ->capture_default_str();
   app.add_flag("--synthetic", options.synthetic,
                "Use synthetic images instead of Fashion-MNIST");
-  app.add_flag("--feed", options.feed,
-               "Feed each batch, instead of a pipeline in the graph");
+  app.add_flag("--pipeline", options.pipeline,
+               "Take the batches from a pipeline in the graph");
   app.add_option("--text", options.text, "Text file for the language model")
       ->capture_default_str();
   app.add_option("--text-steps", options.text_steps,

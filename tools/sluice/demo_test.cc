@@ -43,13 +43,13 @@ TEST(DemoTest, TrainsClassifierAndWritesPage) {
   EXPECT_EQ(t->test_accuracy.size(), 2u);
   EXPECT_EQ(t->parameters, 784 * 100 + 100 + 100 * 10 + 10);
   EXPECT_THAT(t->trace, HasSubstr("MatMul"));
-  // The same steps on batches that are fed.
-  options.feed = true;
-  const Result<Training> fed = Train(BuildClassifier, data, options);
-  ASSERT_TRUE(fed.ok()) << fed.status();
-  EXPECT_GT(fed->final_accuracy, 0.5);
-  EXPECT_EQ(fed->train_accuracy.size(), t->train_accuracy.size());
-  EXPECT_GT(t->nodes, fed->nodes);
+  // The same steps on batches of a pipeline.
+  options.pipeline = true;
+  const Result<Training> piped = Train(BuildClassifier, data, options);
+  ASSERT_TRUE(piped.ok()) << piped.status();
+  EXPECT_GT(piped->final_accuracy, 0.5);
+  EXPECT_EQ(piped->train_accuracy.size(), t->train_accuracy.size());
+  EXPECT_GT(piped->nodes, t->nodes);
   const std::string page = MakePage(data, {*t});
   EXPECT_THAT(page, HasSubstr("A &lt;classifier>"));
   EXPECT_THAT(page, HasSubstr("data:image/png;base64,"));

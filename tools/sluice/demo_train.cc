@@ -137,7 +137,7 @@ class Trainer {
   Trainer(ModelFn* build, const ImageData& data, const TrainOptions& options)
       : data_(data), options_(options), use_(graph_), session_(graph_) {
     SetRandomSeed(static_cast<int64_t>(options.seed));
-    if (options.feed) {
+    if (!options.pipeline) {
       model_ = build(FedInputs());
       return;
     }
@@ -158,12 +158,12 @@ class Trainer {
                 Grouped(result_.parameters).c_str(), result_.nodes);
     SLUICE_RETURN_IF_ERROR(session_.RunTargets({model_.initialize}));
     std::vector<Output> feeds;
-    if (options_.feed) feeds = {model_.images, model_.labels};
+    if (!options_.pipeline) feeds = {model_.images, model_.labels};
     SLUICE_ASSIGN_OR_RETURN(
         const Session::Callable step,
         session_.MakeCallable(feeds, {model_.loss, model_.accuracy},
                               {model_.train}));
-    if (!options_.feed) SLUICE_RETURN_IF_ERROR(StartPipeline());
+    if (options_.pipeline) SLUICE_RETURN_IF_ERROR(StartPipeline());
     for (int epoch = 0; epoch < options_.epochs; ++epoch)
       SLUICE_RETURN_IF_ERROR(RunEpoch(epoch, step));
     pipeline_.batches.Stop();
@@ -208,7 +208,7 @@ class Trainer {
       // Making a batch counts as training: a user pays for it too.
       const int64_t start = NowNs();
       std::vector<Tensor> feeds;
-      if (options_.feed)
+      if (!options_.pipeline)
         feeds = Fed(&order[static_cast<size_t>(i * options_.batch)]);
       SLUICE_ASSIGN_OR_RETURN(const std::vector<Tensor> out, step.Run(feeds));
       result_.seconds += SecondsSince(start);

@@ -19,9 +19,9 @@ struct TrainOptions {
   uint64_t seed = 1;
   bool terminal = false;  // A progress bar instead of lines.
   bool int8 = false;      // Quantize it after training.
-  // Whether the trainer makes the batches and feeds them, instead of a pipeline
-  // (Dataset) that runs beside the steps.
-  bool feed = false;
+  // Whether a pipeline (Dataset) makes the batches beside the steps, instead of
+  // the trainer, which feeds them.
+  bool pipeline = false;
 };
 
 struct Point {
