@@ -76,8 +76,9 @@ class Iterator:
                                      math_ops.logical_not(begun))
 
         def rewind():
-            none = constant(0, dtypes.int64)
-            with graphs.control_dependencies([self._set([none, none])]):
+            taken = constant(0, dtypes.int64)
+            epochs = constant([0, 0], dtypes.int64)
+            with graphs.control_dependencies([self._set([taken, epochs])]):
                 return constant(True)
 
         return control_flow.cond(stays, lambda: constant(False),
