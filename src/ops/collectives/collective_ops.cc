@@ -76,21 +76,25 @@ class CollectiveKernel {
     return k;
   }
 
+  // In a group of one.
+  Status RunAlone(KernelContext& ctx) const {
+    if (receives())
+      return InvalidArgument(
+          "group_size: expected at least 2 where one receives, got 1");
+    SLUICE_RETURN_IF_ERROR(CheckInput(ctx.input(0).shape()));
+    ctx.set_output(0, ctx.TakeInput(0));
+    return OkStatus();
+  }
   void Start(KernelContext& ctx, DoneFn done) {
+    if (spec_.size == 1) return done(RunAlone(ctx));
     if (Status s = TryStart(ctx, &done); !s.ok()) done(std::move(s));
   }
 
  private:
-  // Calls `done` later or before it returns, unless it fails.
-  Status TryStart(KernelContext& ctx, DoneFn* done) {
-    const bool receives =
-        spec_.operation == Operation::kBroadcast && !spec_.root;
-    Shape shape;
-    if (receives) {
-      SLUICE_ASSIGN_OR_RETURN(shape, shape_.ToShape());
-    } else {
-      shape = ctx.input(0).shape();
-    }
+  bool receives() const {
+    return spec_.operation == Operation::kBroadcast && !spec_.root;
+  }
+  Status CheckInput(const Shape& shape) const {
     if (spec_.root && !shape_.CompatibleWith(PartialShape(shape)))
       return InvalidArgument("input: expected shape ", shape_.ToString(),
                              ", got ", shape.ToString());
@@ -99,13 +103,16 @@ class CollectiveKernel {
     if (by_rows && shape.rank() < 1)
       return InvalidArgument("input: expected at least one dimension, got a ",
                              "scalar");
-    if (spec_.size == 1) {
-      if (receives)
-        return InvalidArgument(
-            "group_size: expected at least 2 where one receives, got 1");
-      ctx.set_output(0, ctx.TakeInput(0));
-      (*done)(OkStatus());
-      return OkStatus();
+    return OkStatus();
+  }
+  // Calls `done` later or before it returns, unless it fails.
+  Status TryStart(KernelContext& ctx, DoneFn* done) {
+    Shape shape;
+    if (receives()) {
+      SLUICE_ASSIGN_OR_RETURN(shape, shape_.ToShape());
+    } else {
+      shape = ctx.input(0).shape();
+      SLUICE_RETURN_IF_ERROR(CheckInput(shape));
     }
     Shape out = shape;
     if (spec_.operation == Operation::kGather) {
@@ -115,7 +122,7 @@ class CollectiveKernel {
       dims[0] *= spec_.size;
       SLUICE_ASSIGN_OR_RETURN(out, Shape::Make(dims));
     }
-    Tensor input = receives ? Tensor() : ctx.input(0);
+    Tensor input = receives() ? Tensor() : ctx.input(0);
     Tensor output;
     if (!spec_.root) {
       SLUICE_ASSIGN_OR_RETURN(output, ctx.AllocateTemp(dtype_, out));
@@ -312,11 +319,6 @@ SLUICE_OP(CollectiveReduce)
     .Shape(UnchangedShape)
     .Kernel(CollectiveMaker<Operation::kReduce>())
     .Grad(ReduceGrad)
-    .Sample({{.shape = {2, 3}}}, {{"group_size", 1},
-                                  {"group_key", 1},
-                                  {"instance_key", 1},
-                                  {"merge_op", "Add"},
-                                  {"final_op", "Id"}})
     .Doc(
         "Merges the inputs of all members of a group, element by element, for "
         "all of them.");
@@ -330,11 +332,6 @@ SLUICE_OP(CollectiveReduceScatter)
     .Shape(ScatteredShape)
     .Kernel(CollectiveMaker<Operation::kReduceScatter>())
     .Grad(ReduceScatterGrad)
-    .Sample({{.shape = {2, 3}}}, {{"group_size", 1},
-                                  {"group_key", 1},
-                                  {"instance_key", 1},
-                                  {"merge_op", "Add"},
-                                  {"final_op", "Id"}})
     .Doc(
         "Merges the inputs of all members of a group; each gets its share of "
         "the rows.");
@@ -348,8 +345,6 @@ SLUICE_OP(CollectiveGather)
     .Shape(GatheredShape)
     .Kernel(CollectiveMaker<Operation::kGather>())
     .Grad(GatherGrad)
-    .Sample({{.shape = {2, 3}}},
-            {{"group_size", 1}, {"group_key", 1}, {"instance_key", 1}})
     .Doc(
         "The inputs of all members of a group, one after the other along the "
         "first dimension.");
@@ -362,10 +357,6 @@ SLUICE_OP(CollectiveBcastSend)
     .Shape(SentShape)
     .Kernel(CollectiveMaker<Operation::kBroadcast>())
     .NoGradient("the other members have no gradient to send back")
-    .Sample({{.shape = {2, 3}}}, {{"group_size", 1},
-                                  {"group_key", 1},
-                                  {"instance_key", 1},
-                                  {"shape", PartialShape({2, 3})}})
     .Doc("Sends a value to all other members of a group.");
 
 SLUICE_OP(CollectiveBcastRecv)
