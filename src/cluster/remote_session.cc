@@ -285,7 +285,9 @@ class RemoteSession final : public SessionBackend {
     request.set_traced(options.trace);
     request.set_log(options.log != nullptr);
     for (const Tensor& t : feeds) {
-      SLUICE_ASSIGN_OR_RETURN(*request.add_feed(), SerializeTensorProto(t));
+      Result<std::string> bytes = SerializeTensorProto(t);
+      SLUICE_RETURN_IF_ERROR(Annotate(bytes.status(), "feeds"));
+      request.add_feed(*std::move(bytes));
     }
     SLUICE_RETURN_IF_ERROR(CheckMessage("feeds", request));
     proto::RunStepResponse response;

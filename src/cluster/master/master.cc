@@ -157,7 +157,7 @@ Status Master::Start(const proto::RunStepRequest& request, bool here,
                  for (size_t i = 0; s.ok() && i < result->fetches.size(); ++i) {
                    Result<std::string> bytes =
                        SerializeTensorProto(result->fetches[i]);
-                   s = bytes.status();
+                   s = Annotate(bytes.status(), "fetches");
                    if (s.ok()) response.add_fetch(*std::move(bytes));
                  }
                  if (s.ok()) s = CheckMessage("fetches", response);
