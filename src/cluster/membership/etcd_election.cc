@@ -80,7 +80,7 @@ Status EtcdElection::Campaign() {
 }
 
 void EtcdElection::Renew() {
-  if (!SLUICE_FAILPOINT("etcd.renew_office").error.ok()) return;
+  if (!SLUICE_FAILPOINT("election.renew").error.ok()) return;
   const auto asked = Clock::now();
   const Result<bool> alive = client_.KeepAlive(lease_);
   std::lock_guard<std::mutex> lock(mu_);

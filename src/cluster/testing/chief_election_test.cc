@@ -205,7 +205,7 @@ TEST_F(ChiefElectionTest, WhoCannotRenewGivesUpBeforeAnotherIsElected) {
     }
   });
   // (Of both, but the second has no office to renew.)
-  ASSERT_TRUE(EnableFailpoints("etcd.renew_office=error").ok());
+  ASSERT_TRUE(EnableFailpoints("election.renew=error").ok());
   EXPECT_TRUE(BecomesTrue([&] { return !first->elected(); }));
   DisableFailpoints();
   EXPECT_TRUE(
