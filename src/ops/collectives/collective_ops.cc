@@ -76,21 +76,25 @@ class CollectiveKernel {
     return k;
   }
 
+  bool alone() const { return spec_.size == 1; }
+  // In a group of one.
+  Status RunAlone(KernelContext& ctx) const {
+    if (receives())
+      return InvalidArgument(
+          "group_size: expected at least 2 where one receives, got 1");
+    SLUICE_RETURN_IF_ERROR(CheckInput(ctx.input(0).shape()));
+    ctx.set_output(0, ctx.TakeInput(0));
+    return OkStatus();
+  }
   void Start(KernelContext& ctx, DoneFn done) {
     if (Status s = TryStart(ctx, &done); !s.ok()) done(std::move(s));
   }
 
  private:
-  // Calls `done` later or before it returns, unless it fails.
-  Status TryStart(KernelContext& ctx, DoneFn* done) {
-    const bool receives =
-        spec_.operation == Operation::kBroadcast && !spec_.root;
-    Shape shape;
-    if (receives) {
-      SLUICE_ASSIGN_OR_RETURN(shape, shape_.ToShape());
-    } else {
-      shape = ctx.input(0).shape();
-    }
+  bool receives() const {
+    return spec_.operation == Operation::kBroadcast && !spec_.root;
+  }
+  Status CheckInput(const Shape& shape) const {
     if (spec_.root && !shape_.CompatibleWith(PartialShape(shape)))
       return InvalidArgument("input: expected shape ", shape_.ToString(),
                              ", got ", shape.ToString());
@@ -99,13 +103,16 @@ class CollectiveKernel {
     if (by_rows && shape.rank() < 1)
       return InvalidArgument("input: expected at least one dimension, got a ",
                              "scalar");
-    if (spec_.size == 1) {
-      if (receives)
-        return InvalidArgument(
-            "group_size: expected at least 2 where one receives, got 1");
-      ctx.set_output(0, ctx.TakeInput(0));
-      (*done)(OkStatus());
-      return OkStatus();
+    return OkStatus();
+  }
+  // Calls `done` later or before it returns, unless it fails.
+  Status TryStart(KernelContext& ctx, DoneFn* done) {
+    Shape shape;
+    if (receives()) {
+      SLUICE_ASSIGN_OR_RETURN(shape, shape_.ToShape());
+    } else {
+      shape = ctx.input(0).shape();
+      SLUICE_RETURN_IF_ERROR(CheckInput(shape));
     }
     Shape out = shape;
     if (spec_.operation == Operation::kGather) {
@@ -115,7 +122,7 @@ class CollectiveKernel {
       dims[0] *= spec_.size;
       SLUICE_ASSIGN_OR_RETURN(out, Shape::Make(dims));
     }
-    Tensor input = receives ? Tensor() : ctx.input(0);
+    Tensor input = receives() ? Tensor() : ctx.input(0);
     Tensor output;
     if (!spec_.root) {
       SLUICE_ASSIGN_OR_RETURN(output, ctx.AllocateTemp(dtype_, out));
@@ -160,7 +167,16 @@ class CollectiveKernel {
 template <Operation kOperation>
 KernelMaker CollectiveMaker() {
   return [](const Node& n, Kernel* k) {
-    SLUICE_ASSIGN_OR_RETURN(k->state, CollectiveKernel::Make(n, kOperation));
+    SLUICE_ASSIGN_OR_RETURN(std::shared_ptr<CollectiveKernel> made,
+                            CollectiveKernel::Make(n, kOperation));
+    const bool alone = made->alone();
+    k->state = std::move(made);
+    if (alone) {
+      k->run = [](KernelContext& ctx) {
+        return ctx.state<CollectiveKernel>().RunAlone(ctx);
+      };
+      return OkStatus();
+    }
     k->run_async = [](KernelContext& ctx, DoneFn done) {
       ctx.state<CollectiveKernel>().Start(ctx, std::move(done));
     };

@@ -277,6 +277,10 @@ const std::vector<Unrecorded>& UnrecordedOps() {
         "QueueReopen", "QueueSkipEpoch", "QueueStats", "QueueWanted"},
        "TensorFlow has no such op: what pipelines do with queues "
        "(data/dataset_test.cc)"},
+      {{"CollectiveBcastRecv", "CollectiveBcastSend", "CollectiveGather",
+        "CollectiveReduce", "CollectiveReduceScatter"},
+       "TensorFlow's need several devices or tasks (session/"
+       "collectives_test.cc, cluster/testing/collective_steps_test.cc)"},
       {{"FixedLengthRecordReader"},
        "TensorFlow's kernel demands an attribute that only V2 has"},
       {{"EagerPyFunc", "PyFunc", "PyFuncStateless"},
