@@ -9,12 +9,17 @@
 #include <thread>
 
 #include "client/autodiff/gradients.h"
+#include "client/nn/collectives.h"
 #include "exec/core/cancellation.h"
+#include "ops/collectives/hub.h"
 #include "sluice/ops.h"
 #include "sluice/sluice.h"
 
 namespace sluice {
 namespace {
+
+// So that what should end fails rather than hangs.
+constexpr int64_t kHangMs = 20'000;
 
 using ::testing::HasSubstr;
 
@@ -38,6 +43,11 @@ AttrMap AttrsOf(const Member& m, bool merges = true) {
 
 Output ReduceNode(Output x, const Member& m) {
   return Build("CollectiveReduce", {x}, AttrsOf(m));
+}
+
+Output OnesOf(int64_t n) {
+  return Constant(*Tensor::MakeOf<float>(
+      Shape({n}), std::vector<float>(static_cast<size_t>(n), 1)));
 }
 
 std::vector<float> Floats(const Tensor& t) { return t.ToVector<float>(); }
@@ -102,6 +112,130 @@ TEST(CollectivesTest, OtherOperations) {
   }
 }
 
+// A step that uses a group once with one size, then with another: what does not
+// fit the group that was formed must not run in it.
+TEST(CollectivesTest, AStepUsesAGroupWithOneSize) {
+  Graph graph;
+  const WithGraph use(graph);
+  std::vector<Output> out;
+  for (int r = 0; r < 3; ++r) {
+    const Output sum = ReduceNode(OnesOf(1'000), {.rank = r, .size = 3});
+    out.push_back(Build("CollectiveGather", {sum},
+                        AttrsOf({.rank = r % 2, .size = 2, .instance = 2 + r},
+                                /*merges=*/false)));
+  }
+  Session session(graph);
+  RunOptions options;
+  options.timeout_ms = kHangMs;
+  for (int step = 0; step < 2; ++step) {
+    const Status s = session.Run({}, out, {}, options).status();
+    EXPECT_EQ(s.code(), StatusCode::kInvalidArgument) << s;
+    EXPECT_THAT(std::string(s.message()),
+                HasSubstr("expected one of its 3 members, got '"));
+  }
+}
+
+TEST(CollectivesTest, AStepUsesAGroupWithItsMembers) {
+  Graph graph;
+  const WithGraph use(graph);
+  std::vector<Output> out;
+  for (int r = 0; r < 2; ++r) {
+    const Output sum = ReduceNode(OnesOf(4), {.rank = r});
+    out.push_back(sum);
+    if (r == 0) out.push_back(ReduceNode(sum, {.rank = -1, .instance = 2}));
+  }
+  Session session(graph);
+  RunOptions options;
+  options.timeout_ms = kHangMs;
+  const Status s = session.Run({}, out, {}, options).status();
+  EXPECT_EQ(s.code(), StatusCode::kInvalidArgument) << s;
+  EXPECT_THAT(std::string(s.message()),
+              HasSubstr("expected one of its 2 members, got '"));
+}
+
+TEST(CollectivesTest, MembersOfOneGraphNeedNoInstances) {
+  Graph graph;
+  const WithGraph use(graph);
+  std::vector<Output> out;
+  for (int r = 0; r < 2; ++r) {
+    const CollectiveOptions member = {.group = {.size = 2, .rank = r}};
+    const Output sum =
+        AllReduce(OnesOf(3) * static_cast<float>(r + 1), Reduction::kSum,
+                  member);
+    out.push_back(AllGather(sum, member));
+  }
+  Session session(graph);
+  RunOptions options;
+  options.timeout_ms = kHangMs;
+  const auto got = session.Run({}, out, {}, options);
+  ASSERT_TRUE(got.ok()) << got.status();
+  for (const Tensor& t : *got)
+    EXPECT_EQ(Floats(t), std::vector<float>(6, 3));
+}
+
+TEST(CollectivesTest, TowersOfOneSessionTrain) {
+  Graph graph;
+  const WithGraph use(graph);
+  GradientDescentOptimizer sgd(1);
+  std::vector<Node*> steps;
+  std::vector<Output> values;
+  for (int r = 0; r < 2; ++r) {
+    Var a(OnesOf(3), absl::StrCat("a", r)), b(OnesOf(2), absl::StrCat("b", r));
+    AllReduceOptimizer mean(sgd, {.group = {.size = 2, .rank = r}});
+    const Output loss = ops::Sum(a, {0}) * (1.0f + static_cast<float>(r)) +
+                        ops::Sum(b, {0}) * 4.0f;
+    steps.push_back(mean.Minimize(loss, {.variables = {a, b}}));
+    values.push_back(a);
+    values.push_back(b);
+  }
+  Session session(graph);
+  ASSERT_TRUE(session.RunTargets({GlobalVariablesInitializer()}).ok());
+  RunOptions options;
+  options.timeout_ms = kHangMs;
+  const auto ran = session.Run({}, {}, steps, options);
+  ASSERT_TRUE(ran.ok()) << ran.status();
+  const auto got = session.Run(values);
+  ASSERT_TRUE(got.ok()) << got.status();
+  for (size_t i = 0; i < 4; i += 2) {
+    EXPECT_EQ(Floats((*got)[i]), std::vector<float>(3, -0.5));
+    EXPECT_EQ(Floats((*got)[i + 1]), std::vector<float>(2, -3));
+  }
+}
+
+TEST(CollectivesTest, ResetKeepsGroups) {
+  Graph graphs[2];
+  SessionOptions options;
+  options.resources = std::make_shared<ResourceManager>();
+  std::vector<Output> sums;
+  std::vector<std::unique_ptr<Session>> sessions;
+  for (int r = 0; r < 2; ++r) {
+    const WithGraph use(graphs[r]);
+    sums.push_back(ReduceNode(OnesOf(2), {.rank = r}));
+    sessions.push_back(std::make_unique<Session>(graphs[r], options));
+  }
+  const std::vector<std::string> cleared[] = {{}, {"_collectives"}};
+  for (const auto& containers : cleared) {
+    // The first waits in the hub while it would be dropped.
+    auto first = std::async(std::launch::async, [&] {
+      RunOptions o;
+      o.timeout_ms = kHangMs;
+      return sessions[0]->Run({}, {sums[0]}, {}, o).status();
+    });
+    const auto hub = [&] {
+      return options.resources->LookupOrCreate<collectives::Hub>(
+          collectives::Hub::kContainer, collectives::Hub::kName,
+          [] { return std::make_shared<collectives::Hub>(nullptr); });
+    };
+    while ((*hub())->num_waiting() == 0) std::this_thread::yield();
+    ASSERT_TRUE(sessions[1]->Reset(containers).ok());
+    RunOptions o;
+    o.timeout_ms = kHangMs;
+    const auto got = sessions[1]->Run({}, {sums[1]}, {}, o);
+    EXPECT_TRUE(got.ok()) << got.status();
+    EXPECT_TRUE(first.get().ok());
+  }
+}
+
 TEST(CollectivesTest, AGroupOfOneIsItsInput) {
   Graph graph;
   const WithGraph use(graph);
@@ -149,11 +283,6 @@ class Sessions {
   std::vector<std::unique_ptr<Session>> sessions_;
 };
 
-Output OnesOf(int64_t n) {
-  return Constant(*Tensor::MakeOf<float>(
-      Shape({n}), std::vector<float>(static_cast<size_t>(n), 1)));
-}
-
 TEST(CollectivesTest, StepsOfSeveralSessionsMeet) {
   Sessions sessions(4, [](int r) {
     return ReduceNode(OnesOf(100'000), {.rank = r, .size = 4});
@@ -161,8 +290,7 @@ TEST(CollectivesTest, StepsOfSeveralSessionsMeet) {
   for (int step = 0; step < 20; ++step)
     for (const auto& got : sessions.RunAll()) {
       ASSERT_TRUE(got.ok()) << got.status();
-      EXPECT_EQ((*got)[0].scalar<float>(), 4);
-      EXPECT_EQ((*got)[0].num_elements(), 100'000);
+      EXPECT_EQ(Floats((*got)[0]), std::vector<float>(100'000, 4));
     }
 }
 
@@ -379,6 +507,13 @@ TEST(CollectivesTest, BadAttributesAreErrors) {
   EXPECT_EQ(Grad(ops::Sum(y, {0}), y.node->input(0)).node, nullptr);
   EXPECT_THAT(std::string(graph.status().message()),
               HasSubstr("expected merge_op Add, got Mul"));
+  Graph uneven;
+  const WithGraph too(uneven);
+  const Output part =
+      Build("CollectiveReduceScatter", {OnesOf(3)}, AttrsOf({}));
+  EXPECT_EQ(Grad(ops::Sum(part, {0}), part.node->input(0)).node, nullptr);
+  EXPECT_THAT(std::string(uneven.status().message()),
+              HasSubstr("expected a multiple of 2 rows, got 3"));
 }
 
 }  // namespace
