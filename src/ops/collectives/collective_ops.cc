@@ -77,7 +77,6 @@ class CollectiveKernel {
     return k;
   }
 
-  bool alone() const { return spec_.size == 1; }
   // In a group of one.
   Status RunAlone(KernelContext& ctx) const {
     if (receives())
@@ -88,6 +87,7 @@ class CollectiveKernel {
     return OkStatus();
   }
   void Start(KernelContext& ctx, DoneFn done) {
+    if (spec_.size == 1) return done(RunAlone(ctx));
     if (Status s = TryStart(ctx, &done); !s.ok()) done(std::move(s));
   }
 
@@ -168,16 +168,7 @@ class CollectiveKernel {
 template <Operation kOperation>
 KernelMaker CollectiveMaker() {
   return [](const Node& n, Kernel* k) {
-    SLUICE_ASSIGN_OR_RETURN(std::shared_ptr<CollectiveKernel> made,
-                            CollectiveKernel::Make(n, kOperation));
-    const bool alone = made->alone();
-    k->state = std::move(made);
-    if (alone) {
-      k->run = [](KernelContext& ctx) {
-        return ctx.state<CollectiveKernel>().RunAlone(ctx);
-      };
-      return OkStatus();
-    }
+    SLUICE_ASSIGN_OR_RETURN(k->state, CollectiveKernel::Make(n, kOperation));
     k->run_async = [](KernelContext& ctx, DoneFn done) {
       ctx.state<CollectiveKernel>().Start(ctx, std::move(done));
     };
@@ -336,11 +327,6 @@ SLUICE_OP(CollectiveReduce)
     .Shape(UnchangedShape)
     .Kernel(CollectiveMaker<Operation::kReduce>())
     .Grad(ReduceGrad)
-    .Sample({{.shape = {2, 3}}}, {{"group_size", 1},
-                                  {"group_key", 1},
-                                  {"instance_key", 1},
-                                  {"merge_op", "Add"},
-                                  {"final_op", "Id"}})
     .Doc(
         "Merges the inputs of all members of a group, element by element, for "
         "all of them.");
@@ -354,11 +340,6 @@ SLUICE_OP(CollectiveReduceScatter)
     .Shape(ScatteredShape)
     .Kernel(CollectiveMaker<Operation::kReduceScatter>())
     .Grad(ReduceScatterGrad)
-    .Sample({{.shape = {2, 3}}}, {{"group_size", 1},
-                                  {"group_key", 1},
-                                  {"instance_key", 1},
-                                  {"merge_op", "Add"},
-                                  {"final_op", "Id"}})
     .Doc(
         "Merges the inputs of all members of a group; each gets its share of "
         "the rows.");
@@ -372,8 +353,6 @@ SLUICE_OP(CollectiveGather)
     .Shape(GatheredShape)
     .Kernel(CollectiveMaker<Operation::kGather>())
     .Grad(GatherGrad)
-    .Sample({{.shape = {2, 3}}},
-            {{"group_size", 1}, {"group_key", 1}, {"instance_key", 1}})
     .Doc(
         "The inputs of all members of a group, one after the other along the "
         "first dimension.");
@@ -386,10 +365,6 @@ SLUICE_OP(CollectiveBcastSend)
     .Shape(SentShape)
     .Kernel(CollectiveMaker<Operation::kBroadcast>())
     .NoGradient("the other members have no gradient to send back")
-    .Sample({{.shape = {2, 3}}}, {{"group_size", 1},
-                                  {"group_key", 1},
-                                  {"instance_key", 1},
-                                  {"shape", PartialShape({2, 3})}})
     .Doc("Sends a value to all other members of a group.");
 
 SLUICE_OP(CollectiveBcastRecv)
