@@ -1,5 +1,7 @@
 // Collective operations among members in one process: nodes of one step, and
 // steps of several sessions that share resources.
+#include "client/nn/collectives.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +11,6 @@
 #include <thread>
 
 #include "client/autodiff/gradients.h"
-#include "client/nn/collectives.h"
 #include "exec/core/cancellation.h"
 #include "ops/collectives/hub.h"
 #include "sluice/ops.h"
@@ -159,9 +160,8 @@ TEST(CollectivesTest, MembersOfOneGraphNeedNoInstances) {
   std::vector<Output> out;
   for (int r = 0; r < 2; ++r) {
     const CollectiveOptions member = {.group = {.size = 2, .rank = r}};
-    const Output sum =
-        AllReduce(OnesOf(3) * static_cast<float>(r + 1), Reduction::kSum,
-                  member);
+    const Output sum = AllReduce(OnesOf(3) * static_cast<float>(r + 1),
+                                 Reduction::kSum, member);
     out.push_back(AllGather(sum, member));
   }
   Session session(graph);
@@ -169,8 +169,7 @@ TEST(CollectivesTest, MembersOfOneGraphNeedNoInstances) {
   options.timeout_ms = kHangMs;
   const auto got = session.Run({}, out, {}, options);
   ASSERT_TRUE(got.ok()) << got.status();
-  for (const Tensor& t : *got)
-    EXPECT_EQ(Floats(t), std::vector<float>(6, 3));
+  for (const Tensor& t : *got) EXPECT_EQ(Floats(t), std::vector<float>(6, 3));
 }
 
 TEST(CollectivesTest, TowersOfOneSessionTrain) {
@@ -488,6 +487,145 @@ TEST(CollectivesTest, GradientsAreThoseByDifferences) {
                       1e-6);
         }
     }
+}
+
+// Other tasks, which the test plays: keeps what they are told.
+class PlayedNetwork final : public collectives::Network {
+ public:
+  std::string task() const override { return "here"; }
+  uint64_t IncarnationOf(collectives::Peer peer) const override {
+    return peer + 100;
+  }
+  bool Lost(collectives::Peer peer) const override { return peer == lost; }
+  void SendNote(collectives::Peer, const collectives::Note& note) override {
+    std::lock_guard<std::mutex> lock(mu_);
+    notes_.push_back(note);
+  }
+  Status SendTokens(collectives::Peer, uint64_t,
+                    std::span<TokenMessage>) override {
+    return OkStatus();
+  }
+  std::vector<collectives::Note> notes() const {
+    std::lock_guard<std::mutex> lock(mu_);
+    return notes_;
+  }
+  int count(collectives::Note::Kind kind) const {
+    int n = 0;
+    for (const auto& note : notes()) n += note.kind == kind ? 1 : 0;
+    return n;
+  }
+
+  std::atomic<collectives::Peer> lost{0};
+
+ private:
+  mutable std::mutex mu_;
+  std::vector<collectives::Note> notes_;  // GUARDED_BY(mu_)
+};
+
+// A member in a task among others; its step waits until it is stopped.
+class MemberAmongOthers {
+ public:
+  explicit MemberAmongOthers(const Member& m)
+      : network_(new PlayedNetwork),
+        hub_(std::make_shared<collectives::Hub>(
+            std::unique_ptr<collectives::Network>(network_))) {
+    const WithGraph use(graph_);
+    sum_ = ReduceNode(OnesOf(4), m);
+    options_.resources = std::make_shared<ResourceManager>();
+    EXPECT_TRUE(options_.resources
+                    ->Create(collectives::Hub::kContainer,
+                             collectives::Hub::kName, hub_)
+                    .ok());
+    session_ = std::make_unique<Session>(graph_, options_);
+  }
+  // Returns when it waits.
+  void Start() {
+    run_ = std::async(std::launch::async, [this] {
+      RunOptions o;
+      o.cancellation = &stop_;
+      o.timeout_ms = kHangMs;
+      return session_->Run({}, {sum_}, {}, o).status();
+    });
+    for (int i = 0; i < kHangMs && hub_->num_waiting() == 0; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  Status Stop() {
+    stop_.Cancel();
+    return run_.get();
+  }
+  void Hear(collectives::Peer from, const std::string& name, int64_t size,
+            int64_t rank, uint64_t nonce) {
+    collectives::Note join;
+    join.group = 1;
+    join.member = name;
+    join.size = size;
+    join.rank = rank;
+    join.nonce = nonce;
+    hub_->OnNote(from, join);
+  }
+  // The name of its member, which it announces. REQUIRES: it has started.
+  std::string Name() {
+    const collectives::Peer peers[] = {1};
+    hub_->Meet(peers);
+    const auto notes = network_->notes();
+    return notes.empty() ? "" : notes.back().member;
+  }
+  PlayedNetwork& network() { return *network_; }
+
+ private:
+  PlayedNetwork* const network_;  // The hub's.
+  const std::shared_ptr<collectives::Hub> hub_;
+  SessionOptions options_;
+  Graph graph_;
+  Output sum_;
+  std::unique_ptr<Session> session_;
+  Cancellation stop_;
+  std::future<Status> run_;
+};
+
+using NoteKind = collectives::Note::Kind;
+
+TEST(CollectivesTest, ATaskOutsideAGroupDoesNotEndIt) {
+  MemberAmongOthers here({.rank = 2, .size = 3});
+  // Formed by others, who may be running it.
+  here.Hear(1, "a", 2, 0, 11);
+  here.Hear(2, "b", 2, 1, 12);
+  here.Start();
+  EXPECT_EQ(here.network().count(NoteKind::kAbort), 0);
+  EXPECT_EQ(here.Stop().code(), StatusCode::kCancelled);
+  for (const auto& note : here.network().notes())
+    for (const uint64_t nonce : note.nonces) EXPECT_GT(nonce, 12u);
+}
+
+TEST(CollectivesTest, MembersThatDisagreeEndOnlyTheirOwnAttempt) {
+  MemberAmongOthers here({.rank = 2, .size = 3});
+  here.Start();
+  here.Hear(1, "a", 2, 0, 11);
+  const Status s = here.Stop();
+  EXPECT_THAT(std::string(s.message()), HasSubstr("agree on its size, got 3"));
+  EXPECT_EQ(here.network().count(NoteKind::kAbort), 1);
+  for (const auto& note : here.network().notes())
+    for (const uint64_t nonce : note.nonces) EXPECT_NE(nonce, 11u);
+}
+
+TEST(CollectivesTest, AJoinOfALostTaskIsDropped) {
+  MemberAmongOthers here({.rank = 0, .size = 2});
+  here.network().lost = 1;
+  here.Hear(1, "a", 2, 1, 11);
+  here.Start();
+  EXPECT_EQ(here.network().count(NoteKind::kCall), 0);
+  here.Hear(2, "a", 2, 1, 12);
+  EXPECT_EQ(here.network().count(NoteKind::kCall), 1);
+  EXPECT_EQ(here.Stop().code(), StatusCode::kCancelled);
+}
+
+TEST(CollectivesTest, APeerCannotBeAMemberOfThisTask) {
+  MemberAmongOthers here({.rank = 0, .size = 2});
+  here.Start();
+  here.Hear(1, here.Name(), 3, 1, 11);
+  here.Hear(2, "a", 2, 1, 12);
+  EXPECT_EQ(here.network().count(NoteKind::kCall), 1);
+  EXPECT_EQ(here.Stop().code(), StatusCode::kCancelled);
 }
 
 TEST(CollectivesTest, BadAttributesAreErrors) {

@@ -17,9 +17,7 @@ constexpr int64_t kInstances = 1 << 24;
 
 // The instance of a new node: the next one of its member.
 int64_t NextInstance(const Node& node) {
-  const auto rank = [](const Node& n) {
-    return n.AttrOr<int64_t>("rank", -1);
-  };
+  const auto rank = [](const Node& n) { return n.AttrOr<int64_t>("rank", -1); };
   int64_t last = 0;
   for (const auto& n : node.graph()->nodes())
     if (n.get() != &node && n->FindAttr("instance_key") != nullptr &&

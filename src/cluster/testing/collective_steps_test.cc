@@ -275,8 +275,8 @@ TEST(CollectiveStepsTest, ResetKeepsTheNetworkOfGroups) {
     ASSERT_TRUE(members[0]->Reset(containers).ok());
     std::vector<std::future<Result<float>>> runs;
     for (auto& m : members)
-      runs.push_back(std::async(std::launch::async,
-                                [&m] { return m->Run(1, 20'000); }));
+      runs.push_back(
+          std::async(std::launch::async, [&m] { return m->Run(1, 20'000); }));
     for (auto& r : runs) {
       const auto sum = r.get();
       ASSERT_TRUE(sum.ok()) << sum.status();

@@ -237,13 +237,12 @@ Status ReduceScatterGrad(GradContext& c) {
   AttrMap attrs = GradientAttrs(*c.op);
   Output dy = c.dy[0];
   if (StringOf(*c.op, "final_op") == "Div") {
-    const Output divisor = Build(
-        "Cast",
-        {Build(
-            "Const", {},
-            {{"dtype", DType::kInt64},
-             {"value", Tensor::Scalar<int64_t>(size)}})},
-        {{"DstT", c.op->TypeAttr("T")}});
+    const Output divisor =
+        Build("Cast",
+              {Build("Const", {},
+                     {{"dtype", DType::kInt64},
+                      {"value", Tensor::Scalar<int64_t>(size)}})},
+              {{"DstT", c.op->TypeAttr("T")}});
     dy = Build("RealDiv", {dy, divisor});
   }
   attrs["shape"] = PartialShape();

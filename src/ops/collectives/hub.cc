@@ -351,9 +351,8 @@ void Hub::TryForm(int64_t key, Later* later) {
     return;
   const int64_t members = group.joined.begin()->second.size;
   // (Without members here it may have heard of some that do not agree.)
-  if (std::any_of(
-          group.joined.begin(), group.joined.end(),
-          [&](const auto& j) { return j.second.size != members; }))
+  if (std::any_of(group.joined.begin(), group.joined.end(),
+                  [&](const auto& j) { return j.second.size != members; }))
     return;
   if (std::none_of(group.joined.begin(), group.joined.end(),
                    [](const auto& j) { return j.second.peer == kHere; })) {
@@ -645,9 +644,9 @@ void Hub::GiveUp(int64_t key, const Status& why, bool all, Later* later) {
   note.why = why;
   // (A task without members has no attempt to end: what it has heard of may be
   // a group that runs.)
-  all = all && std::any_of(
-                   group.joined.begin(), group.joined.end(),
-                   [](const auto& j) { return j.second.peer == kHere; });
+  all =
+      all && std::any_of(group.joined.begin(), group.joined.end(),
+                         [](const auto& j) { return j.second.peer == kHere; });
   for (auto j = group.joined.begin(); j != group.joined.end();) {
     if (!all && j->second.peer != kHere) {
       ++j;
@@ -881,8 +880,7 @@ void Hub::OnStepCancelled(const std::shared_ptr<StepUse>& use) {
           waits.push_back(key);
           break;
         }
-    for (const int64_t key : waits)
-      GiveUp(key, why(key), /*all=*/true, &later);
+    for (const int64_t key : waits) GiveUp(key, why(key), /*all=*/true, &later);
   }
   Do(std::move(later));
 }
