@@ -3,6 +3,7 @@
 // get by all-reduce. No task has a special role. Both run in this program and
 // communicate over loopback.
 //   example_cluster_all_reduce [STEPS]
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <random>
@@ -66,7 +67,7 @@ Result<Tensor> Train(const LocalCluster& cluster, int worker, int steps) {
     SLUICE_ASSIGN_OR_RETURN(
         const std::vector<Tensor> out,
         session.Run({{x, images}, {y, labels}}, {loss}, {train}));
-    if (step % (steps / 3) == 0)
+    if (step % std::max(steps / 3, 1) == 0)
       std::printf("worker %d, step %3d: loss %.3f\n", worker, step,
                   out[0].scalar<float>());
   }

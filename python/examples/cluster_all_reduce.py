@@ -60,7 +60,7 @@ def work(worker, target, weights):
             for step in range(1, STEPS + 1):
                 images, labels = draw(rng)
                 value, _ = sess.run([loss, train], {x: images, y: labels})
-                if step % (STEPS // 3) == 0:
+                if step % max(STEPS // 3, 1) == 0:
                     print("worker %d, step %3d: loss %.3f" % (
                         worker, step, value))
             weights[worker] = sess.run(tf.trainable_variables())

@@ -58,6 +58,19 @@ def test_members_of_one_step():
     np.testing.assert_array_equal(got[7], [b, b])
 
 
+def test_members_of_one_graph_need_no_instances():
+    with tf.Graph().as_default():
+        x = tf.constant([1.0, 2])
+        fetches = []
+        for rank in range(2):
+            sums = tf.collectives.all_reduce(x * (rank + 1), 2, rank=rank)
+            fetches.append(tf.collectives.all_gather(sums, 2, rank=rank))
+        config = tf.ConfigProto(operation_timeout_in_ms=20_000)
+        with tf.Session(config=config) as sess:
+            for got in sess.run(fetches):
+                np.testing.assert_array_equal(got, [3, 6, 3, 6])
+
+
 def test_bad_reduction():
     with pytest.raises(ValueError, match="reduction: expected one of"):
         tf.collectives.all_reduce([1.0], 1, reduction="median")

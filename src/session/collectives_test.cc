@@ -1,5 +1,7 @@
 // Collective operations among members in one process: nodes of one step, and
 // steps of several sessions that share resources.
+#include "client/nn/collectives.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,11 +12,15 @@
 
 #include "client/autodiff/gradients.h"
 #include "exec/core/cancellation.h"
+#include "ops/collectives/hub.h"
 #include "sluice/ops.h"
 #include "sluice/sluice.h"
 
 namespace sluice {
 namespace {
+
+// So that what should end fails rather than hangs.
+constexpr int64_t kHangMs = 20'000;
 
 using ::testing::HasSubstr;
 
@@ -38,6 +44,11 @@ AttrMap AttrsOf(const Member& m, bool merges = true) {
 
 Output ReduceNode(Output x, const Member& m) {
   return Build("CollectiveReduce", {x}, AttrsOf(m));
+}
+
+Output OnesOf(int64_t n) {
+  return Constant(*Tensor::MakeOf<float>(
+      Shape({n}), std::vector<float>(static_cast<size_t>(n), 1)));
 }
 
 std::vector<float> Floats(const Tensor& t) { return t.ToVector<float>(); }
@@ -102,6 +113,128 @@ TEST(CollectivesTest, OtherOperations) {
   }
 }
 
+// A step that uses a group once with one size, then with another: what does not
+// fit the group that was formed must not run in it.
+TEST(CollectivesTest, AStepUsesAGroupWithOneSize) {
+  Graph graph;
+  const WithGraph use(graph);
+  std::vector<Output> out;
+  for (int r = 0; r < 3; ++r) {
+    const Output sum = ReduceNode(OnesOf(1'000), {.rank = r, .size = 3});
+    out.push_back(Build("CollectiveGather", {sum},
+                        AttrsOf({.rank = r % 2, .size = 2, .instance = 2 + r},
+                                /*merges=*/false)));
+  }
+  Session session(graph);
+  RunOptions options;
+  options.timeout_ms = kHangMs;
+  for (int step = 0; step < 2; ++step) {
+    const Status s = session.Run({}, out, {}, options).status();
+    EXPECT_EQ(s.code(), StatusCode::kInvalidArgument) << s;
+    EXPECT_THAT(std::string(s.message()),
+                HasSubstr("expected one of its 3 members, got '"));
+  }
+}
+
+TEST(CollectivesTest, AStepUsesAGroupWithItsMembers) {
+  Graph graph;
+  const WithGraph use(graph);
+  std::vector<Output> out;
+  for (int r = 0; r < 2; ++r) {
+    const Output sum = ReduceNode(OnesOf(4), {.rank = r});
+    out.push_back(sum);
+    if (r == 0) out.push_back(ReduceNode(sum, {.rank = -1, .instance = 2}));
+  }
+  Session session(graph);
+  RunOptions options;
+  options.timeout_ms = kHangMs;
+  const Status s = session.Run({}, out, {}, options).status();
+  EXPECT_EQ(s.code(), StatusCode::kInvalidArgument) << s;
+  EXPECT_THAT(std::string(s.message()),
+              HasSubstr("expected one of its 2 members, got '"));
+}
+
+TEST(CollectivesTest, MembersOfOneGraphNeedNoInstances) {
+  Graph graph;
+  const WithGraph use(graph);
+  std::vector<Output> out;
+  for (int r = 0; r < 2; ++r) {
+    const CollectiveOptions member = {.group = {.size = 2, .rank = r}};
+    const Output sum = AllReduce(OnesOf(3) * static_cast<float>(r + 1),
+                                 Reduction::kSum, member);
+    out.push_back(AllGather(sum, member));
+  }
+  Session session(graph);
+  RunOptions options;
+  options.timeout_ms = kHangMs;
+  const auto got = session.Run({}, out, {}, options);
+  ASSERT_TRUE(got.ok()) << got.status();
+  for (const Tensor& t : *got) EXPECT_EQ(Floats(t), std::vector<float>(6, 3));
+}
+
+TEST(CollectivesTest, TowersOfOneSessionTrain) {
+  Graph graph;
+  const WithGraph use(graph);
+  GradientDescentOptimizer sgd(1);
+  std::vector<Node*> steps;
+  std::vector<Output> values;
+  for (int r = 0; r < 2; ++r) {
+    Var a(OnesOf(3), absl::StrCat("a", r)), b(OnesOf(2), absl::StrCat("b", r));
+    AllReduceOptimizer mean(sgd, {.group = {.size = 2, .rank = r}});
+    const Output loss = ops::Sum(a, {0}) * (1.0f + static_cast<float>(r)) +
+                        ops::Sum(b, {0}) * 4.0f;
+    steps.push_back(mean.Minimize(loss, {.variables = {a, b}}));
+    values.push_back(a);
+    values.push_back(b);
+  }
+  Session session(graph);
+  ASSERT_TRUE(session.RunTargets({GlobalVariablesInitializer()}).ok());
+  RunOptions options;
+  options.timeout_ms = kHangMs;
+  const auto ran = session.Run({}, {}, steps, options);
+  ASSERT_TRUE(ran.ok()) << ran.status();
+  const auto got = session.Run(values);
+  ASSERT_TRUE(got.ok()) << got.status();
+  for (size_t i = 0; i < 4; i += 2) {
+    EXPECT_EQ(Floats((*got)[i]), std::vector<float>(3, -0.5));
+    EXPECT_EQ(Floats((*got)[i + 1]), std::vector<float>(2, -3));
+  }
+}
+
+TEST(CollectivesTest, ResetKeepsGroups) {
+  Graph graphs[2];
+  SessionOptions options;
+  options.resources = std::make_shared<ResourceManager>();
+  std::vector<Output> sums;
+  std::vector<std::unique_ptr<Session>> sessions;
+  for (int r = 0; r < 2; ++r) {
+    const WithGraph use(graphs[r]);
+    sums.push_back(ReduceNode(OnesOf(2), {.rank = r}));
+    sessions.push_back(std::make_unique<Session>(graphs[r], options));
+  }
+  const std::vector<std::string> cleared[] = {{}, {"_collectives"}};
+  for (const auto& containers : cleared) {
+    // The first waits in the hub while it would be dropped.
+    auto first = std::async(std::launch::async, [&] {
+      RunOptions o;
+      o.timeout_ms = kHangMs;
+      return sessions[0]->Run({}, {sums[0]}, {}, o).status();
+    });
+    const auto hub = [&] {
+      return options.resources->LookupOrCreate<collectives::Hub>(
+          collectives::Hub::kContainer, collectives::Hub::kName,
+          [] { return std::make_shared<collectives::Hub>(nullptr); });
+    };
+    while ((*hub())->num_waiting() == 0) std::this_thread::yield();
+    ASSERT_TRUE(sessions[1]->Reset(containers).ok());
+    RunOptions o;
+    o.timeout_ms = kHangMs;
+    const auto got = sessions[1]->Run({}, {sums[1]}, {}, o);
+    EXPECT_TRUE(got.ok()) << got.status();
+    EXPECT_TRUE(first.get().ok());
+  }
+}
+
 TEST(CollectivesTest, AGroupOfOneIsItsInput) {
   Graph graph;
   const WithGraph use(graph);
@@ -149,11 +282,6 @@ class Sessions {
   std::vector<std::unique_ptr<Session>> sessions_;
 };
 
-Output OnesOf(int64_t n) {
-  return Constant(*Tensor::MakeOf<float>(
-      Shape({n}), std::vector<float>(static_cast<size_t>(n), 1)));
-}
-
 TEST(CollectivesTest, StepsOfSeveralSessionsMeet) {
   Sessions sessions(4, [](int r) {
     return ReduceNode(OnesOf(100'000), {.rank = r, .size = 4});
@@ -161,8 +289,7 @@ TEST(CollectivesTest, StepsOfSeveralSessionsMeet) {
   for (int step = 0; step < 20; ++step)
     for (const auto& got : sessions.RunAll()) {
       ASSERT_TRUE(got.ok()) << got.status();
-      EXPECT_EQ((*got)[0].scalar<float>(), 4);
-      EXPECT_EQ((*got)[0].num_elements(), 100'000);
+      EXPECT_EQ(Floats((*got)[0]), std::vector<float>(100'000, 4));
     }
 }
 
@@ -362,6 +489,145 @@ TEST(CollectivesTest, GradientsAreThoseByDifferences) {
     }
 }
 
+// Other tasks, which the test plays: keeps what they are told.
+class PlayedNetwork final : public collectives::Network {
+ public:
+  std::string task() const override { return "here"; }
+  uint64_t IncarnationOf(collectives::Peer peer) const override {
+    return peer + 100;
+  }
+  bool Lost(collectives::Peer peer) const override { return peer == lost; }
+  void SendNote(collectives::Peer, const collectives::Note& note) override {
+    std::lock_guard<std::mutex> lock(mu_);
+    notes_.push_back(note);
+  }
+  Status SendTokens(collectives::Peer, uint64_t,
+                    std::span<TokenMessage>) override {
+    return OkStatus();
+  }
+  std::vector<collectives::Note> notes() const {
+    std::lock_guard<std::mutex> lock(mu_);
+    return notes_;
+  }
+  int count(collectives::Note::Kind kind) const {
+    int n = 0;
+    for (const auto& note : notes()) n += note.kind == kind ? 1 : 0;
+    return n;
+  }
+
+  std::atomic<collectives::Peer> lost{0};
+
+ private:
+  mutable std::mutex mu_;
+  std::vector<collectives::Note> notes_;  // GUARDED_BY(mu_)
+};
+
+// A member in a task among others; its step waits until it is stopped.
+class MemberAmongOthers {
+ public:
+  explicit MemberAmongOthers(const Member& m)
+      : network_(new PlayedNetwork),
+        hub_(std::make_shared<collectives::Hub>(
+            std::unique_ptr<collectives::Network>(network_))) {
+    const WithGraph use(graph_);
+    sum_ = ReduceNode(OnesOf(4), m);
+    options_.resources = std::make_shared<ResourceManager>();
+    EXPECT_TRUE(options_.resources
+                    ->Create(collectives::Hub::kContainer,
+                             collectives::Hub::kName, hub_)
+                    .ok());
+    session_ = std::make_unique<Session>(graph_, options_);
+  }
+  // Returns when it waits.
+  void Start() {
+    run_ = std::async(std::launch::async, [this] {
+      RunOptions o;
+      o.cancellation = &stop_;
+      o.timeout_ms = kHangMs;
+      return session_->Run({}, {sum_}, {}, o).status();
+    });
+    for (int i = 0; i < kHangMs && hub_->num_waiting() == 0; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  Status Stop() {
+    stop_.Cancel();
+    return run_.get();
+  }
+  void Hear(collectives::Peer from, const std::string& name, int64_t size,
+            int64_t rank, uint64_t nonce) {
+    collectives::Note join;
+    join.group = 1;
+    join.member = name;
+    join.size = size;
+    join.rank = rank;
+    join.nonce = nonce;
+    hub_->OnNote(from, join);
+  }
+  // The name of its member, which it announces. REQUIRES: it has started.
+  std::string Name() {
+    const collectives::Peer peers[] = {1};
+    hub_->Meet(peers);
+    const auto notes = network_->notes();
+    return notes.empty() ? "" : notes.back().member;
+  }
+  PlayedNetwork& network() { return *network_; }
+
+ private:
+  PlayedNetwork* const network_;  // The hub's.
+  const std::shared_ptr<collectives::Hub> hub_;
+  SessionOptions options_;
+  Graph graph_;
+  Output sum_;
+  std::unique_ptr<Session> session_;
+  Cancellation stop_;
+  std::future<Status> run_;
+};
+
+using NoteKind = collectives::Note::Kind;
+
+TEST(CollectivesTest, ATaskOutsideAGroupDoesNotEndIt) {
+  MemberAmongOthers here({.rank = 2, .size = 3});
+  // Formed by others, who may be running it.
+  here.Hear(1, "a", 2, 0, 11);
+  here.Hear(2, "b", 2, 1, 12);
+  here.Start();
+  EXPECT_EQ(here.network().count(NoteKind::kAbort), 0);
+  EXPECT_EQ(here.Stop().code(), StatusCode::kCancelled);
+  for (const auto& note : here.network().notes())
+    for (const uint64_t nonce : note.nonces) EXPECT_GT(nonce, 12u);
+}
+
+TEST(CollectivesTest, MembersThatDisagreeEndOnlyTheirOwnAttempt) {
+  MemberAmongOthers here({.rank = 2, .size = 3});
+  here.Start();
+  here.Hear(1, "a", 2, 0, 11);
+  const Status s = here.Stop();
+  EXPECT_THAT(std::string(s.message()), HasSubstr("agree on its size, got 3"));
+  EXPECT_EQ(here.network().count(NoteKind::kAbort), 1);
+  for (const auto& note : here.network().notes())
+    for (const uint64_t nonce : note.nonces) EXPECT_NE(nonce, 11u);
+}
+
+TEST(CollectivesTest, AJoinOfALostTaskIsDropped) {
+  MemberAmongOthers here({.rank = 0, .size = 2});
+  here.network().lost = 1;
+  here.Hear(1, "a", 2, 1, 11);
+  here.Start();
+  EXPECT_EQ(here.network().count(NoteKind::kCall), 0);
+  here.Hear(2, "a", 2, 1, 12);
+  EXPECT_EQ(here.network().count(NoteKind::kCall), 1);
+  EXPECT_EQ(here.Stop().code(), StatusCode::kCancelled);
+}
+
+TEST(CollectivesTest, APeerCannotBeAMemberOfThisTask) {
+  MemberAmongOthers here({.rank = 0, .size = 2});
+  here.Start();
+  here.Hear(1, here.Name(), 3, 1, 11);
+  here.Hear(2, "a", 2, 1, 12);
+  EXPECT_EQ(here.network().count(NoteKind::kCall), 1);
+  EXPECT_EQ(here.Stop().code(), StatusCode::kCancelled);
+}
+
 TEST(CollectivesTest, BadAttributesAreErrors) {
   const auto error = [](const Member& m) {
     Graph graph;
@@ -379,6 +645,13 @@ TEST(CollectivesTest, BadAttributesAreErrors) {
   EXPECT_EQ(Grad(ops::Sum(y, {0}), y.node->input(0)).node, nullptr);
   EXPECT_THAT(std::string(graph.status().message()),
               HasSubstr("expected merge_op Add, got Mul"));
+  Graph uneven;
+  const WithGraph too(uneven);
+  const Output part =
+      Build("CollectiveReduceScatter", {OnesOf(3)}, AttrsOf({}));
+  EXPECT_EQ(Grad(ops::Sum(part, {0}), part.node->input(0)).node, nullptr);
+  EXPECT_THAT(std::string(uneven.status().message()),
+              HasSubstr("expected a multiple of 2 rows, got 3"));
 }
 
 }  // namespace

@@ -6,7 +6,7 @@ formed: docs/design/043-collectives.md.
 """
 
 from sluice import _core
-from sluice.framework import graph as graphs
+from sluice.framework import graph as graphs, protos
 from sluice.framework.conversion import convert_to_tensor
 
 _op = _core.op
@@ -17,19 +17,24 @@ _REDUCTIONS = {"sum": ("Add", "Id"), "mean": ("Add", "Div"),
                "max": ("Max", "Id")}
 
 
-def _next_instance(graph, group_key):
-    used = [op.get_attr("instance_key") for op in graph.get_operations()
-            if op.type.startswith("Collective")
-            and op.get_attr("group_key") == group_key]
-    return 1 + max((i for i in used if i < _INSTANCES), default=0)
+def _member(op):
+    return op.get_attr("group_key"), op.get_attr("rank"), op.device
 
 
-def _group(graph, group_size, group_key, instance_key, rank, algorithm):
+def _build(op, inputs, group_size, group_key, instance_key, rank, algorithm,
+           **attrs):
+    out = _op(op)(*inputs, group_size=group_size, group_key=group_key,
+                  instance_key=instance_key or 0, rank=rank,
+                  communication_hint=algorithm, **attrs)
     if instance_key is None:
-        instance_key = _next_instance(graph, group_key)
-    return {"group_size": group_size, "group_key": group_key,
-            "instance_key": instance_key, "rank": rank,
-            "communication_hint": algorithm}
+        # The member is known now that the scopes have given it a device.
+        used = [other.get_attr("instance_key")
+                for other in out.graph.get_operations()
+                if other.type.startswith("Collective") and other != out.op
+                and _member(other) == _member(out.op)]
+        instance_key = 1 + max((i for i in used if i < _INSTANCES), default=0)
+        out.op._set_attr("instance_key", protos.AttrValue(i=instance_key))
+    return out
 
 
 def _reduction(how):
@@ -50,7 +55,8 @@ def all_reduce(x, group_size, reduction="sum", group_key=1, instance_key=None,
       reduction: "sum", "mean", "product", "min" or "max".
       group_key: names the group.
       instance_key: which operation of the members is the same one; defaults to
-        the number of the group's operations in the graph so far, plus one.
+        the number of this member's operations in the graph so far (those of the
+        group with the same rank and device), plus one.
       rank: this member's place; -1: in the order of the members' devices.
       algorithm: "auto", "ring", "tree" or "direct".
       name: the name of the operation.
@@ -60,31 +66,29 @@ def all_reduce(x, group_size, reduction="sum", group_key=1, instance_key=None,
     """
     how = _reduction(reduction)
     x = convert_to_tensor(x)
-    return _op("CollectiveReduce")(
-        x, subdiv_offsets=[], name=name, **how,
-        **_group(x.graph, group_size, group_key, instance_key, rank, algorithm))
+    return _build("CollectiveReduce", [x], group_size, group_key, instance_key,
+                  rank, algorithm, subdiv_offsets=[], name=name, **how)
 
 
 def reduce_scatter(x, group_size, reduction="sum", group_key=1,
                    instance_key=None, rank=-1, algorithm="auto", name=None):
     """Returns this member's share of the rows of the reduced value.
 
-    The arguments are those of `all_reduce`.
+    The arguments are those of `all_reduce`. It has a gradient if the group's
+    size divides the number of rows.
     """
     how = _reduction(reduction)
     x = convert_to_tensor(x)
-    return _op("CollectiveReduceScatter")(
-        x, name=name, **how,
-        **_group(x.graph, group_size, group_key, instance_key, rank, algorithm))
+    return _build("CollectiveReduceScatter", [x], group_size, group_key,
+                  instance_key, rank, algorithm, name=name, **how)
 
 
 def all_gather(x, group_size, group_key=1, instance_key=None, rank=-1,
                algorithm="auto", name=None):
     """Returns the values of all members along the first dimension."""
     x = convert_to_tensor(x)
-    return _op("CollectiveGather")(
-        x, name=name,
-        **_group(x.graph, group_size, group_key, instance_key, rank, algorithm))
+    return _build("CollectiveGather", [x], group_size, group_key, instance_key,
+                  rank, algorithm, name=name)
 
 
 def broadcast(x, root, group_size, group_key=1, instance_key=None, rank=-1,
@@ -95,9 +99,10 @@ def broadcast(x, root, group_size, group_key=1, instance_key=None, rank=-1,
     not computed.
     """
     x = convert_to_tensor(x)
-    group = _group(x.graph, group_size, group_key, instance_key, rank, "auto")
+    group = (group_size, group_key, instance_key, rank, "auto")
     if root:
-        return _op("CollectiveBcastSend")(x, shape=x.shape, name=name, **group)
+        return _build("CollectiveBcastSend", [x], *group, shape=x.shape,
+                      name=name)
     with graphs.get_default_graph().as_default():
-        return _op("CollectiveBcastRecv")(
-            T=x.dtype.base_dtype, shape=x.shape, name=name, **group)
+        return _build("CollectiveBcastRecv", [], *group, T=x.dtype.base_dtype,
+                      shape=x.shape, name=name)

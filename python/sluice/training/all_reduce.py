@@ -73,18 +73,18 @@ class AllReduceOptimizer(Optimizer):
         return control_flow.group(*done)
 
     def _buckets(self, order):
-        buckets, size = [], 0
+        buckets, size, closed = [], 0, True
         for pair in order:
             shape = pair[1].shape
             known = shape.is_fully_defined()
-            more = (shape.num_elements() * pair[0].dtype.size if known
-                    else self._bucket_bytes)
-            if (not buckets or not known or size + more > self._bucket_bytes or
+            more = shape.num_elements() * pair[0].dtype.size if known else 0
+            if (closed or not known or size + more > self._bucket_bytes or
                     buckets[-1][0][0].dtype != pair[0].dtype):
                 buckets.append([])
                 size = 0
             buckets[-1].append(pair)
             size += more
+            closed = not known
         return buckets
 
     def _reduce(self, bucket):

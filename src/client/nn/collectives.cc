@@ -15,22 +15,32 @@ namespace {
 // Instances beyond this are those of gradients.
 constexpr int64_t kInstances = 1 << 24;
 
-int64_t NextInstance(const Graph& g, int64_t group) {
+// The instance of a new node: the next one of its member.
+int64_t NextInstance(const Node& node) {
+  const auto rank = [](const Node& n) { return n.AttrOr<int64_t>("rank", -1); };
   int64_t last = 0;
-  for (const auto& n : g.nodes())
-    if (n->FindAttr("instance_key") != nullptr &&
-        n->IntAttr("group_key") == group &&
+  for (const auto& n : node.graph()->nodes())
+    if (n.get() != &node && n->FindAttr("instance_key") != nullptr &&
+        n->IntAttr("group_key") == node.IntAttr("group_key") &&
+        rank(*n) == rank(node) && n->device() == node.device() &&
         n->IntAttr("instance_key") < kInstances)
       last = std::max(last, n->IntAttr("instance_key"));
   return last + 1;
 }
 
+// Numbers what was built, unless the user has: the scopes have given it its
+// device only now.
+Output Numbered(Output built, const CollectiveOptions& o) {
+  if (built.node != nullptr && o.instance == 0)
+    CurrentGraph().SetAttr(built.node, "instance_key",
+                           NextInstance(*built.node));
+  return built;
+}
+
 AttrMap GroupAttrs(const CollectiveOptions& o) {
-  Graph& g = CurrentGraph();
   return {{"group_size", o.group.size},
           {"group_key", o.group.key},
-          {"instance_key",
-           o.instance != 0 ? o.instance : NextInstance(g, o.group.key)},
+          {"instance_key", o.instance},
           {"communication_hint", o.algorithm},
           {"rank", o.group.rank}};
 }
@@ -52,7 +62,7 @@ Output BuildCollective(const char* op, const Operand& x,
   std::lock_guard<std::recursive_mutex> lock(CurrentGraph().mutex());
   AttrMap attrs = GroupAttrs(options);
   if (how != nullptr) AddReduction(*how, &attrs);
-  return Build(op, {input}, std::move(attrs), "", loc);
+  return Numbered(Build(op, {input}, std::move(attrs), "", loc), options);
 }
 
 // Why a builder returned null.
@@ -68,6 +78,7 @@ struct Bucket {
   std::vector<size_t> members;
   DType dtype = DType::kInvalid;
   int64_t bytes = 0;
+  bool closed = false;  // Its gradient is of unknown size, and so alone.
 };
 
 }  // namespace
@@ -96,9 +107,12 @@ Output Broadcast(const Operand& x, bool root, const CollectiveOptions& options,
   AttrMap attrs = GroupAttrs(options);
   attrs["shape"] = like.shape();
   if (root)
-    return Build("CollectiveBcastSend", {like}, std::move(attrs), "", loc);
+    return Numbered(
+        Build("CollectiveBcastSend", {like}, std::move(attrs), "", loc),
+        options);
   attrs["T"] = RemoveRef(like.dtype());
-  return Build("CollectiveBcastRecv", {}, std::move(attrs), "", loc);
+  return Numbered(Build("CollectiveBcastRecv", {}, std::move(attrs), "", loc),
+                  options);
 }
 
 Result<std::vector<GradAndVar>> AllReduceGradients(
@@ -141,11 +155,11 @@ Result<std::vector<GradAndVar>> AllReduceGradients(
                     static_cast<int64_t>(DTypeSize(dense.dtype()))
               : options.bucket_bytes;
     const auto fits = [&](const Bucket& b) {
-      return b.dtype == dense.dtype() &&
+      return !b.closed && b.dtype == dense.dtype() &&
              b.bytes + bytes <= options.bucket_bytes;
     };
     if (buckets.empty() || !known || !fits(buckets.back()))
-      buckets.push_back({{}, dense.dtype(), 0});
+      buckets.push_back({{}, dense.dtype(), 0, !known});
     buckets.back().members.push_back(i);
     buckets.back().bytes += bytes;
   }

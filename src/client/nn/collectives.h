@@ -35,9 +35,9 @@ enum class Reduction : uint8_t { kSum, kMean, kProduct, kMin, kMax };
 
 struct CollectiveOptions {
   CollectiveGroup group = {};
-  // Which operation of the members is the same one. 0: the number of the
-  // group's operations in this graph so far, plus one, so that members that
-  // build the same graph agree.
+  // Which operation of the members is the same one. 0: the number of this
+  // member's operations in this graph so far (those of the group with the same
+  // rank and device), plus one, so that members that build the same agree.
   int64_t instance = 0;
   // "auto", "ring", "tree" or "direct" (to all).
   std::string algorithm = "auto";
@@ -53,7 +53,8 @@ Output AllReduce(const Operand& x, Reduction how,
 Output AllGather(const Operand& x, const CollectiveOptions& options,
                  SourceLoc loc = CallerLoc());
 // This member's share of the rows of the reduced value: with d rows and n
-// members, rows [d r / n, d (r + 1) / n) of rank r.
+// members, rows [d r / n, d (r + 1) / n) of rank r. It has a gradient if n
+// divides d.
 Output ReduceScatter(const Operand& x, Reduction how,
                      const CollectiveOptions& options,
                      SourceLoc loc = CallerLoc());

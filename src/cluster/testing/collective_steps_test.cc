@@ -14,6 +14,7 @@
 #include "cluster/testing/process_test_util.h"
 #include "cluster/testing/test_scale_test_util.h"
 #include "cluster/testing/virtual_network.h"
+#include "ops/collectives/hub.h"
 #include "sluice/sluice.h"
 
 namespace sluice {
@@ -24,12 +25,18 @@ using ::testing::HasSubstr;
 
 constexpr char kAnyMismatch[] = "expected the same of all members";
 
-// One member: a graph on its task that sums a vector of `count` elements, all
-// `value` + its number, and the session that runs it.
+// Element i of what a member sums: they differ, so that parts in wrong places
+// show.
+float ElementAt(float value, int number, int64_t i) {
+  return value + static_cast<float>(number) + static_cast<float>(i % 97);
+}
+
+// One member: a graph on its task that sums a vector of `count` elements, and
+// the session that runs it.
 class SumMember {
  public:
   SumMember(const std::string& device, int number, int members, int64_t count)
-      : number_(number), count_(count) {
+      : number_(number), members_(members), count_(count) {
     const WithGraph use(graph_);
     const DeviceScope on(device);
     x_ = Placeholder<float>({-1}, "x");
@@ -39,28 +46,36 @@ class SumMember {
                   {"instance_key", int64_t{1}},
                   {"merge_op", "Add"},
                   {"final_op", "Id"}});
-    // A member's graph does nothing else; the value is checked in it.
-    first_ = ops::Sum(sum_, {0});
   }
   Status Connect(const std::string& target) {
     session_ = std::make_unique<Session>(target, graph_);
     return OkStatus();
   }
+  // Returns the sum's first element; Internal if another does not fit it.
   Result<float> Run(float value, int64_t timeout_ms = 0) {
     Tensor x(DType::kFloat, Shape({count_}));
-    for (float& v : x.flat<float>()) v = value + static_cast<float>(number_);
+    for (int64_t i = 0; i < count_; ++i)
+      x.raw<float>()[i] = ElementAt(value, number_, i);
     RunOptions options;
     options.timeout_ms = timeout_ms;
-    auto got = session_->Run({{x_, x}}, {first_}, {}, options);
+    auto got = session_->Run({{x_, x}}, {sum_}, {}, options);
     if (!got.ok()) return got.status();
-    return (*got)[0].scalar<float>() / static_cast<float>(count_);
+    const Tensor& sum = (*got)[0];
+    for (int64_t i = 0; i < count_; ++i)
+      if (sum.raw<float>()[i] !=
+          sum.raw<float>()[0] + static_cast<float>(members_ * (i % 97)))
+        return Internal("sum: element ", i, " is ", sum.raw<float>()[i]);
+    return sum.raw<float>()[0];
+  }
+  Status Reset(const std::vector<std::string>& containers) {
+    return session_->Reset(containers);
   }
 
  private:
-  const int number_;
+  const int number_, members_;
   Graph graph_;
   const int64_t count_;
-  Output x_, sum_, first_;
+  Output x_, sum_;
   std::unique_ptr<Session> session_;
 };
 
@@ -186,6 +201,86 @@ TEST(CollectiveStepsTest, ATaskThatStopsIsNamedAndReplaced) {
     for (const auto& sum : RunAll(members, 3)) {
       ASSERT_TRUE(sum.ok()) << sum.status();
       EXPECT_EQ(*sum, SumOfMembers(3, 3));
+    }
+  }
+}
+
+// Waits until the network of a task has noticed that another has stopped.
+void AwaitLoss(TestCluster& cluster, int task, int64_t before) {
+  const Transport& t = cluster.server("worker", task).transport();
+  for (int i = 0; i < 20'000 && t.stats().peers_lost == before; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_GT(t.stats().peers_lost, before);
+}
+
+// A task with no member in a group does not break it, nor keep it from being
+// formed again with other members, whichever is first.
+TEST(CollectiveStepsTest, TheSizeOfAGroupMayChange) {
+  for (int first = 0; first < 3; ++first) {
+    SCOPED_TRACE(first);
+    TestCluster cluster({{"worker", 3}});
+    auto members = MembersOf(cluster, 2, 10);
+    for (int step = 0; step < 3; ++step)
+      for (const auto& sum : RunAll(members, 1))
+        ASSERT_TRUE(sum.ok()) << sum.status();
+    members.clear();
+    members = MembersOf(cluster, 3, 10);
+    auto early = std::async(std::launch::async, [&] {
+      return members[static_cast<size_t>(first)]->Run(2, 20'000);
+    });
+    collectives::Hub& hub =
+        cluster.server("worker", first).worker().collectives();
+    while (hub.num_waiting() == 0) std::this_thread::yield();
+    std::vector<std::future<Result<float>>> others;
+    for (int i = 0; i < 3; ++i)
+      if (i != first)
+        others.push_back(std::async(std::launch::async, [&members, i] {
+          return members[static_cast<size_t>(i)]->Run(2, 20'000);
+        }));
+    const auto check = [](const Result<float>& sum) {
+      ASSERT_TRUE(sum.ok()) << sum.status();
+      EXPECT_EQ(*sum, SumOfMembers(2, 3));
+    };
+    for (auto& o : others) check(o.get());
+    check(early.get());
+  }
+}
+
+TEST(CollectiveStepsTest, NewSessionsDoNotGetErrorsOfEarlierOnes) {
+  TestCluster cluster({{"worker", 3}});
+  auto members = MembersOf(cluster, 3, 10);
+  for (const auto& sum : RunAll(members, 2))
+    ASSERT_TRUE(sum.ok()) << sum.status();
+  members.clear();
+  const auto lost = [&](int task) {
+    return cluster.server("worker", task).transport().stats().peers_lost;
+  };
+  const int64_t before[] = {lost(0), lost(1)};
+  cluster.StopTask("worker", 2);
+  AwaitLoss(cluster, 0, before[0]);
+  AwaitLoss(cluster, 1, before[1]);
+  cluster.StartTask("worker", 2);
+  members = MembersOf(cluster, 3, 10);
+  for (const auto& sum : RunAll(members, 3)) {
+    ASSERT_TRUE(sum.ok()) << sum.status();
+    EXPECT_EQ(*sum, SumOfMembers(3, 3));
+  }
+}
+
+TEST(CollectiveStepsTest, ResetKeepsTheNetworkOfGroups) {
+  TestCluster cluster({{"worker", 2}});
+  auto members = MembersOf(cluster, 2, 10);
+  const std::vector<std::string> cleared[] = {{}, {"_collectives"}};
+  for (const auto& containers : cleared) {
+    ASSERT_TRUE(members[0]->Reset(containers).ok());
+    std::vector<std::future<Result<float>>> runs;
+    for (auto& m : members)
+      runs.push_back(
+          std::async(std::launch::async, [&m] { return m->Run(1, 20'000); }));
+    for (auto& r : runs) {
+      const auto sum = r.get();
+      ASSERT_TRUE(sum.ok()) << sum.status();
+      EXPECT_EQ(*sum, SumOfMembers(1, 2));
     }
   }
 }

@@ -16,6 +16,9 @@ class TransportNetwork final : public collectives::Network {
   uint64_t IncarnationOf(collectives::Peer peer) const override {
     return transport_->IncarnationOf(peer);
   }
+  bool Lost(collectives::Peer peer) const override {
+    return !transport_->Lost(peer).ok();
+  }
   void SendNote(collectives::Peer to, const Note& note) override {
     proto::CollectiveNote p;
     NoteToProto(note, &p);
@@ -55,7 +58,8 @@ void NoteToProto(const Note& note, proto::CollectiveNote* p) {
   p->set_call(note.call);
   p->set_hash(note.hash);
   p->set_root(note.root);
-  p->set_description(note.description);
+  p->set_description(note.description.substr(0, collectives::kMaxNoteText));
+  p->set_changed(note.changed);
 }
 
 Result<Note> NoteFromProto(const proto::CollectiveNote& p) {
@@ -63,6 +67,14 @@ Result<Note> NoteFromProto(const proto::CollectiveNote& p) {
   if (p.kind() < static_cast<uint32_t>(Note::Kind::kJoin) ||
       p.kind() > static_cast<uint32_t>(Note::Kind::kCall))
     return InvalidArgument("note: expected kind 1 to 3, got ", p.kind());
+  if (p.member().size() > collectives::kMaxNoteText ||
+      p.description().size() > collectives::kMaxNoteText)
+    return InvalidArgument("note: expected at most ", collectives::kMaxNoteText,
+                           " bytes of text, got ", p.member().size(), " and ",
+                           p.description().size());
+  if (p.nonces_size() > collectives::kMaxMembers)
+    return InvalidArgument("note: expected at most ", collectives::kMaxMembers,
+                           " members, got ", p.nonces_size());
   note.kind = static_cast<Note::Kind>(p.kind());
   note.group = p.group();
   note.member = p.member();
@@ -70,8 +82,11 @@ Result<Note> NoteFromProto(const proto::CollectiveNote& p) {
   note.rank = p.rank();
   note.nonce = p.nonce();
   note.epoch = p.epoch();
-  note.nonces.assign(p.nonces().begin(), p.nonces().end());
-  note.why = StatusFromProto(p.why());
+  if (note.kind == Note::Kind::kAbort) {
+    note.nonces.assign(p.nonces().begin(), p.nonces().end());
+    note.why = StatusFromProto(p.why());
+    note.changed = p.changed();
+  }
   if (note.kind == Note::Kind::kAbort && note.why.ok())
     note.why = Aborted("group: expected a reason, got none");
   note.instance = p.instance();

@@ -18,7 +18,8 @@ std::unique_ptr<collectives::Network> MakeCollectiveNetwork(
     std::string task, Transport* transport);
 
 void NoteToProto(const collectives::Note& note, proto::CollectiveNote* p);
-// InvalidArgument for a kind that does not exist.
+// InvalidArgument for a kind that does not exist, and for more text or members
+// than a note has.
 Result<collectives::Note> NoteFromProto(const proto::CollectiveNote& p);
 
 }  // namespace sluice

@@ -73,7 +73,6 @@ Worker::~Worker() {
 }
 
 void Worker::AddCollectives(ResourceManager* resources) const {
-  // (It may be there still.)
   (void)resources->Create(collectives::Hub::kContainer, collectives::Hub::kName,
                           collectives_);
 }
@@ -361,10 +360,7 @@ Status Worker::Reset(const proto::ResetRequest& request) {
                                      : "the default one"));
   }
   for (const std::string& c : request.container()) resources->ClearContainer(c);
-  if (request.container().empty()) {
-    resources->Clear();
-    AddCollectives(resources.get());
-  }
+  if (request.container().empty()) resources->Clear();
   return OkStatus();
 }
 

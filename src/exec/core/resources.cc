@@ -1,6 +1,15 @@
 #include "exec/core/resources.h"
 
+#include "exec/core/runtime_resource.h"
+
 namespace sluice {
+namespace {
+
+bool IsKept(const std::pair<std::string, std::string>& key) {
+  return key.first == kRuntimeContainer && key.second == kRuntimeResource;
+}
+
+}  // namespace
 
 uint64_t ResourceManager::NextGeneration() {
   static std::atomic<uint64_t> next{1};
@@ -34,14 +43,15 @@ void ResourceManager::ClearContainer(const std::string& container) {
   std::lock_guard<std::mutex> lock(mu_);
   generation_.store(NextGeneration(), std::memory_order_release);
   std::erase_if(resources_, [c = Container(container)](const auto& entry) {
-    return entry.first.first == c;
+    return entry.first.first == c && !IsKept(entry.first);
   });
 }
 
 void ResourceManager::Clear() {
   std::lock_guard<std::mutex> lock(mu_);
   generation_.store(NextGeneration(), std::memory_order_release);
-  resources_.clear();
+  std::erase_if(resources_,
+                [](const auto& entry) { return !IsKept(entry.first); });
 }
 
 Result<Tensor> Variable::Read() const {

@@ -1,5 +1,6 @@
 #include "ops/collectives/call.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -135,6 +136,22 @@ Status Call::Arrive(const DataKey& key, Tensor value, bool* ended) {
       key.from >= static_cast<uint32_t>(members_) || value.dtype() != dtype_)
     return InvalidArgument("expected a part of ", description_,
                            ", got another from member ", key.from);
+  // (Not kept unless it is used, so that a peer fills no memory.)
+  const std::vector<Action>& actions = schedule_.lanes[key.lane];
+  const auto action = std::find_if(
+      actions.begin() + static_cast<ptrdiff_t>(lanes_[key.lane].next),
+      actions.end(), [&](const Action& a) {
+        return a.receives() && a.number == key.number &&
+               static_cast<uint32_t>(a.peer) == key.from;
+      });
+  if (action == actions.end())
+    return InvalidArgument("expected each part of ", description_,
+                           " once, got part ", key.number, " from member ",
+                           key.from);
+  if (value.num_elements() != action->end - action->begin)
+    return InvalidArgument("expected ", action->end - action->begin,
+                           " elements of ", description_, " from member ",
+                           key.from, ", got ", value.num_elements());
   const ParkedKey at(uint64_t{key.lane} << 32 | key.from, key.number);
   if (!parked_.emplace(at, std::move(value)).second)
     return InvalidArgument("expected each part once, got one again from ",
@@ -164,14 +181,6 @@ void Call::Advance(size_t lane, std::unique_lock<std::mutex>* lock,
       if (it == parked_.end()) break;
       value = std::move(it->second);
       parked_.erase(it);
-      if (value.num_elements() != action.end - action.begin) {
-        over_ = true;
-        status_ =
-            InvalidArgument("expected ", action.end - action.begin,
-                            " elements of ", description_, " from member ",
-                            action.peer, ", got ", value.num_elements());
-        break;
-      }
     }
     lock->unlock();
     if (action.kind == Kind::kSend)

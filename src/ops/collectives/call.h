@@ -30,6 +30,8 @@ struct CallSpec {
   int64_t group = 0, instance = 0, size = 1;
   int64_t rank = -1;   // -1: by the order of members' names.
   std::string device;  // Names the member if it has no rank.
+  // Identifies the node in its session: not null for those of kernels.
+  std::shared_ptr<const char> node;
   // What all members have to agree on: "Add of float[2,3]".
   std::string Describe(DType dtype, const Shape& shape) const;
 };
@@ -75,7 +77,8 @@ class Call : public std::enable_shared_from_this<Call> {
   // (exactly one of all Begin, Arrive and Fail returns it): the caller calls
   // Complete.
   [[nodiscard]] bool Begin();
-  // Takes what a member sent. InvalidArgument if it cannot be its.
+  // Takes what a member sent. InvalidArgument if the schedule does not receive
+  // it from there, or not with that size, or has received it.
   Status Arrive(const DataKey& key, Tensor value, bool* ended);
   // Ends it with an error, unless it has ended.
   [[nodiscard]] bool Fail(const Status& why);

@@ -266,12 +266,19 @@ TEST(CollectiveCallTest, RejectsWhatNoMemberSends) {
   EXPECT_EQ(call->Arrive(key, Tensor(DType::kFloat, {4}), &ended).code(),
             StatusCode::kInvalidArgument);
   EXPECT_FALSE(ended);
-  // Of the wrong size: the call fails.
   key.from = 1;
-  EXPECT_TRUE(call->Arrive(key, Tensor(DType::kFloat, {3}), &ended).ok());
+  EXPECT_THAT(call->Arrive(key, Tensor(DType::kFloat, {3}), &ended).message(),
+              HasSubstr("expected 4 elements"));
+  // No schedule receives it.
+  key.number = 1;
+  EXPECT_THAT(call->Arrive(key, Tensor(DType::kFloat, {4}), &ended).message(),
+              HasSubstr("got part 1 from member 1"));
+  EXPECT_FALSE(ended);
+  key.number = 0;
+  EXPECT_TRUE(call->Arrive(key, Tensor(DType::kFloat, {4}), &ended).ok());
   ASSERT_TRUE(ended);
   call->Complete();
-  EXPECT_THAT(result.status().message(), HasSubstr("expected 4 elements"));
+  EXPECT_TRUE(result.ok()) << result.status();
 }
 
 TEST(CollectiveCallTest, MinimumAndMaximumKeepNan) {

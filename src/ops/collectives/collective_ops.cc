@@ -50,6 +50,7 @@ class CollectiveKernel {
     s.instance = n.IntAttr("instance_key");
     s.rank = n.AttrOr<int64_t>("rank", -1);
     s.device = n.device();
+    s.node = std::make_shared<const char>();
     s.algorithm = AlgorithmOf(n);
     if (s.size < 1 || s.size > 65536)
       return InvalidArgument("group_size: expected 1 to 65536 members, got ",
@@ -226,17 +227,23 @@ Status ReduceGrad(GradContext& c) {
 
 Status ReduceScatterGrad(GradContext& c) {
   SLUICE_RETURN_IF_ERROR(CheckSum(*c.op));
+  const PartialShape in = c.op->input(0).shape();
+  const int64_t size = c.op->IntAttr("group_size");
+  // (Of unknown ones, the members of the gather below do not agree.)
+  if (in.rank_known() && in.rank() > 0 && in.dim(0) >= 0 &&
+      in.dim(0) % size != 0)
+    return InvalidArgument("gradient: expected a multiple of ", size,
+                           " rows, got ", in.dim(0));
   AttrMap attrs = GradientAttrs(*c.op);
   Output dy = c.dy[0];
   if (StringOf(*c.op, "final_op") == "Div") {
-    const Output size = Build(
-        "Cast",
-        {Build(
-            "Const", {},
-            {{"dtype", DType::kInt64},
-             {"value", Tensor::Scalar<int64_t>(c.op->IntAttr("group_size"))}})},
-        {{"DstT", c.op->TypeAttr("T")}});
-    dy = Build("RealDiv", {dy, size});
+    const Output divisor =
+        Build("Cast",
+              {Build("Const", {},
+                     {{"dtype", DType::kInt64},
+                      {"value", Tensor::Scalar<int64_t>(size)}})},
+              {{"DstT", c.op->TypeAttr("T")}});
+    dy = Build("RealDiv", {dy, divisor});
   }
   attrs["shape"] = PartialShape();
   c.grads[0] = Build("CollectiveGather", {dy}, std::move(attrs));

@@ -14,7 +14,6 @@ namespace {
 // Joins and epochs that are remembered as over.
 constexpr size_t kOverKept = 65536;
 constexpr size_t kMaxGroups = 65536;
-constexpr int64_t kMaxMembers = 65536;
 // The limit on data for calls that have not begun here, and what is counted for
 // a message beside its value.
 constexpr size_t kEarlyBytes = size_t{1} << 30;
@@ -53,6 +52,10 @@ size_t BytesOf(const TokenMessage& m) {
   return kMessageBytes + (m.value.valid() ? m.value.bytes() : 0);
 }
 
+size_t BytesOf(const Note& n) {
+  return sizeof(Note) + kMessageBytes + n.member.size() + n.description.size();
+}
+
 std::string GroupName(int64_t key) { return absl::StrCat("group ", key, ": "); }
 
 // Why a formed group is over when a member that is not in it, or no longer,
@@ -60,6 +63,12 @@ std::string GroupName(int64_t key) { return absl::StrCat("group ", key, ": "); }
 Status Changed(int64_t key, const std::string& member) {
   return Aborted(GroupName(key), "expected its members to stay, got '", member,
                  "', which has joined anew");
+}
+
+Status TooMuch(const std::string& here) {
+  return ResourceExhausted("group: expected at most ", kEarlyBytes,
+                           " bytes for calls that have not begun in ", here,
+                           ", got more");
 }
 
 }  // namespace
@@ -77,10 +86,16 @@ struct Hub::Epoch {
   uint64_t id = 0;
   std::vector<Member> members;  // By rank.
 
+  bool IsLocal(int64_t rank) const {
+    return members[static_cast<size_t>(rank)].peer == kHere;
+  }
+
   bool dead = false;
   Status why;
   std::map<std::pair<uint32_t, int>, Turn> turns;    // By instance and rank.
   std::map<std::pair<uint32_t, int>, Note> records;  // The same.
+  std::map<int, Nodes> nodes;  // That have run in it, by rank.
+  // Of what peers have sent: records, and data in turns[].early.
   size_t early_bytes = 0;
 
   // No member of this task does anything in it.
@@ -103,6 +118,11 @@ class StepUse final : public Resource,
   }
   std::string TypeName() const override { return "CollectiveStep"; }
 
+  // The callback has been called: the Cancellation may be gone before this.
+  void Unwatch() {
+    std::lock_guard<std::mutex> lock(watch_mu_);
+    cancellation_ = nullptr;
+  }
   // Watches for the cancellation of the step.
   void Watch(Cancellation* cancellation) {
     std::lock_guard<std::mutex> lock(watch_mu_);
@@ -161,9 +181,11 @@ std::string Hub::NameOfMember(const CallSpec& spec) const {
 }
 
 void Hub::Start(KernelContext& ctx, std::shared_ptr<Call> call) {
-  const Result<std::shared_ptr<StepUse>> use =
+  // The step, and with it its Cancellation, may end in Do: before that this
+  // lets go of what refers to it.
+  Result<std::shared_ptr<StepUse>> use =
       ctx.step().step_resources->LookupOrCreate<StepUse>(
-          kContainer, "step",
+          "collectives", "step",
           [this] { return std::make_shared<StepUse>(shared_from_this()); });
   Later later;
   if (!use.ok()) {
@@ -172,17 +194,24 @@ void Hub::Start(KernelContext& ctx, std::shared_ptr<Call> call) {
   }
   (*use)->Watch(ctx.step().cancellation);
   const bool cancelled = (*use)->cancelled_at_once();
+  const std::string member = NameOfMember(call->spec());
   {
     std::lock_guard<std::mutex> lock(mu_);
-    if (cancelled || (*use)->cancelled) {
+    if (member.size() > kMaxNoteText) {
+      later.fail.emplace_back(
+          call, InvalidArgument("collective: expected a device of at most ",
+                                kMaxNoteText, " bytes, got '",
+                                member.substr(0, 64), "...'"));
+    } else if (cancelled || (*use)->cancelled) {
       later.fail.emplace_back(call,
                               Cancelled("collective operation was cancelled"));
     } else {
       auto& calls = (*use)->calls;
       std::erase_if(calls, [](const auto& c) { return c.expired(); });
       calls.push_back(call);
-      Enter({call, *use}, NameOfMember(call->spec()), &later);
+      Enter({call, *use}, member, &later);
     }
+    use = Cancelled("");
   }
   Do(std::move(later));
 }
@@ -201,9 +230,12 @@ void Hub::Enter(Waiting waiting, const std::string& member, Later* later) {
   }
   Group& group = groups_[spec.group];
   if (const auto owed = group.owed.find(member); owed != group.owed.end()) {
-    later->fail.emplace_back(waiting.call, owed->second);
+    const Owed kept = std::move(owed->second);
     group.owed.erase(owed);
-    return;
+    if (kept.nodes.contains(spec.node)) {
+      later->fail.emplace_back(waiting.call, kept.why);
+      return;
+    }
   }
   if (group.live != nullptr) {
     const auto& all = group.live->members;
@@ -220,8 +252,7 @@ void Hub::Enter(Waiting waiting, const std::string& member, Later* later) {
                           "' with group size ", spec.size));
       return;
     }
-    Kill(group.live, Changed(spec.group, member), true, later);
-    group.owed.erase(member);
+    Kill(group.live, Changed(spec.group, member), true, later, true);
   }
   group.waiting[member].push_back(waiting);
   Join(group, spec, member, later);
@@ -278,11 +309,14 @@ void Hub::Add(int64_t key, Member member, Later* later) {
       return;
     }
     if (old != all.end() && old->nonce == member.nonce) return;
-    Kill(group.live, Changed(key, member.name), true, later);
+    // (Not from a member: the name is that of one of this task.)
+    if (old != all.end() && old->peer == kHere && member.peer != kHere) return;
+    Kill(group.live, Changed(key, member.name), true, later, true);
   }
   const auto same = group.joined.find(member.name);
   if (same != group.joined.end()) {
     if (same->second.nonce == member.nonce) return;
+    if (same->second.peer == kHere && member.peer != kHere) return;
     Void(same->second.nonce);
     group.joined.erase(same);
   }
@@ -305,7 +339,8 @@ void Hub::Add(int64_t key, Member member, Later* later) {
   }
   std::string name = member.name;
   group.joined.emplace(std::move(name), std::move(member));
-  if (!wrong.ok()) return GiveUp(key, wrong, later);
+  // (The tasks of the others see it too, and end their own attempts.)
+  if (!wrong.ok()) return GiveUp(key, wrong, /*all=*/false, later);
   TryForm(key, later);
 }
 
@@ -314,9 +349,23 @@ void Hub::TryForm(int64_t key, Later* later) {
   if (group.joined.empty() || static_cast<int64_t>(group.joined.size()) <
                                   group.joined.begin()->second.size)
     return;
+  const int64_t members = group.joined.begin()->second.size;
+  // (Without members here it may have heard of some that do not agree.)
+  if (std::any_of(group.joined.begin(), group.joined.end(),
+                  [&](const auto& j) { return j.second.size != members; }))
+    return;
   if (std::none_of(group.joined.begin(), group.joined.end(),
-                   [](const auto& j) { return j.second.peer == kHere; }))
-    return;  // Somebody else's.
+                   [](const auto& j) { return j.second.peer == kHere; })) {
+    // Formed by others. This task is not told how long it lasts, so that these
+    // joins must not be in the way of later ones.
+    group.joined.clear();
+    return;
+  }
+  if (static_cast<int64_t>(group.joined.size()) > members)
+    return GiveUp(key,
+                  InvalidArgument(GroupName(key), "expected ", members,
+                                  " members, got ", group.joined.size()),
+                  /*all=*/true, later);
   auto epoch = std::make_shared<Epoch>();
   epoch->key = key;
   for (const auto& [name, member] : group.joined)
@@ -368,8 +417,22 @@ void Hub::Launch(const std::shared_ptr<Call>& call,
     later->fail.emplace_back(call, epoch->why);
     return;
   }
-  int rank = 0;
-  while (epoch->members[static_cast<size_t>(rank)].name != name) ++rank;
+  // (A step may use a group once with one member or size, then with another.)
+  const auto& all = epoch->members;
+  const auto me = std::find_if(all.begin(), all.end(), [&](const Member& m) {
+    return m.name == name && m.peer == kHere;
+  });
+  if (me == all.end() || static_cast<int64_t>(all.size()) != spec.size) {
+    const Status why = InvalidArgument(
+        GroupName(spec.group), "expected one of its ", all.size(),
+        " members, got '", name, "' with group size ", spec.size);
+    later->fail.emplace_back(call, why);
+    Kill(epoch, why, true, later);
+    groups_[epoch->key].owed.erase(name);
+    return;
+  }
+  const int rank = static_cast<int>(me - all.begin());
+  epoch->nodes[rank].insert(spec.node);
   const auto instance = static_cast<uint32_t>(spec.instance);
   Epoch::Turn& turn = epoch->turns[{instance, rank}];
   if (turn.running != nullptr) {
@@ -419,7 +482,16 @@ void Hub::Record(const std::shared_ptr<Epoch>& epoch, const Note& note,
                  Later* later) {
   const auto instance = static_cast<uint32_t>(note.instance);
   const int rank = static_cast<int>(note.rank);
-  epoch->records[{instance, rank}] = note;
+  Note& record = epoch->records[{instance, rank}];
+  if (!epoch->IsLocal(rank)) {
+    const size_t before = record.epoch == 0 ? 0 : BytesOf(record);
+    const size_t bytes = BytesOf(note);
+    if (early_bytes_ - before + bytes > kEarlyBytes)
+      return Kill(epoch, TooMuch(Here()), true, later);
+    early_bytes_ += bytes - before;
+    epoch->early_bytes += bytes - before;
+  }
+  record = note;
   const int n = static_cast<int>(epoch->members.size());
   for (int r = 0; r < n && !epoch->dead; ++r) {
     const auto turn = epoch->turns.find({instance, r});
@@ -476,10 +548,11 @@ void Hub::TryBegin(const std::shared_ptr<Epoch>& epoch, uint32_t instance,
   std::vector<TokenMessage> messages = std::move(early->second);
   turn.early.erase(early);
   for (TokenMessage& m : messages) {
-    const size_t bytes = BytesOf(m);
-    epoch->early_bytes -= bytes;
-    early_bytes_ -= bytes;
     const DataKey key = DataKey::Of(m.tag);
+    if (!epoch->IsLocal(key.from)) {
+      epoch->early_bytes -= BytesOf(m);
+      early_bytes_ -= BytesOf(m);
+    }
     if (m.edge != call->hash())
       return Kill(epoch, Mismatch(*epoch, *call, static_cast<int>(key.from)),
                   true, later);
@@ -508,16 +581,13 @@ void Hub::Deliver(const std::shared_ptr<Epoch>& epoch, uint64_t incarnation,
     return;
   }
   if (!current && key.call < turn.next) return;
-  const size_t bytes = BytesOf(message);
-  if (early_bytes_ + bytes > kEarlyBytes)
-    return Kill(epoch,
-                ResourceExhausted(GroupName(epoch->key), "expected at most ",
-                                  kEarlyBytes,
-                                  " bytes for calls that have not begun in ",
-                                  Here(), ", got more"),
-                true, later);
-  early_bytes_ += bytes;
-  epoch->early_bytes += bytes;
+  if (!epoch->IsLocal(key.from)) {
+    const size_t bytes = BytesOf(message);
+    if (early_bytes_ + bytes > kEarlyBytes)
+      return Kill(epoch, TooMuch(Here()), true, later);
+    early_bytes_ += bytes;
+    epoch->early_bytes += bytes;
+  }
   turn.early[key.call].push_back(std::move(message));
 }
 
@@ -531,7 +601,7 @@ void Hub::Void(uint64_t nonce) {
 }
 
 void Hub::Kill(const std::shared_ptr<Epoch> epoch, const Status& why, bool tell,
-               Later* later) {
+               Later* later, bool changed) {
   if (epoch->dead) return;
   epoch->dead = true;
   epoch->why = why;
@@ -544,39 +614,61 @@ void Hub::Kill(const std::shared_ptr<Epoch> epoch, const Status& why, bool tell,
   note.group = epoch->key;
   note.epoch = epoch->id;
   note.why = why;
+  note.changed = changed;
   for (const Member& m : epoch->members) {
     Void(m.nonce);
     note.nonces.push_back(m.nonce);
   }
-  for (const Member& m : epoch->members)
-    if (m.peer == kHere) group.owed[m.name] = why;
+  if (!changed)
+    for (auto& [rank, nodes] : epoch->nodes)
+      group.owed[epoch->members[static_cast<size_t>(rank)].name] = {
+          why, std::move(nodes)};
   for (auto& [at, turn] : epoch->turns) {
     if (turn.running == nullptr) continue;
     group.owed.erase(epoch->members[static_cast<size_t>(at.second)].name);
     later->fail.emplace_back(std::move(turn.running), why);
   }
   epoch->turns.clear();
+  epoch->records.clear();
+  epoch->nodes.clear();
   early_bytes_ -= epoch->early_bytes;
   epoch->early_bytes = 0;
   if (tell) TellAll(note, later);
 }
 
-void Hub::GiveUp(int64_t key, const Status& why, Later* later) {
+void Hub::GiveUp(int64_t key, const Status& why, bool all, Later* later) {
   Group& group = groups_[key];
   Note note;
   note.kind = Note::Kind::kAbort;
   note.group = key;
   note.why = why;
-  for (const auto& [name, member] : group.joined) {
-    Void(member.nonce);
-    note.nonces.push_back(member.nonce);
+  // (A task without members has no attempt to end: what it has heard of may be
+  // a group that runs.)
+  all =
+      all && std::any_of(group.joined.begin(), group.joined.end(),
+                         [](const auto& j) { return j.second.peer == kHere; });
+  for (auto j = group.joined.begin(); j != group.joined.end();) {
+    if (!all && j->second.peer != kHere) {
+      ++j;
+      continue;
+    }
+    Void(j->second.nonce);
+    note.nonces.push_back(j->second.nonce);
+    j = group.joined.erase(j);
   }
-  group.joined.clear();
   group.told.clear();
   for (const auto& [name, calls] : group.waiting)
     for (const Waiting& w : calls) later->fail.emplace_back(w.call, why);
   group.waiting.clear();
-  TellAll(note, later);
+  if (!note.nonces.empty()) TellAll(note, later);
+}
+
+void Hub::Refuse(Peer from, uint64_t epoch, Later* later) const {
+  Note no;
+  no.kind = Note::Kind::kAbort;
+  no.epoch = epoch;
+  no.why = TooMuch(Here());
+  later->notes.emplace_back(from, no);
 }
 
 void Hub::Meet(std::span<const Peer> peers) {
@@ -600,6 +692,8 @@ void Hub::OnNote(Peer from, const Note& note) {
   const uint64_t incarnation = network_->IncarnationOf(from);
   {
     std::lock_guard<std::mutex> lock(mu_);
+    // (OnPeerLost has dropped what it sent, or will.)
+    if (network_->Lost(from)) return;
     peers_.insert(from);
     if (!groups_.contains(note.group) && groups_.size() >= kMaxGroups) return;
     switch (note.kind) {
@@ -626,7 +720,7 @@ void Hub::OnNote(Peer from, const Note& note) {
               epoch != epochs_.end()) {
             const std::shared_ptr<Epoch> e = epoch->second;
             // (Without joins it comes from a task that does not know them.)
-            Kill(e, note.why, note.nonces.empty(), &later);
+            Kill(e, note.why, note.nonces.empty(), &later, note.changed);
           }
           Void(note.epoch);
           if (const auto early = early_.find(note.epoch);
@@ -641,7 +735,9 @@ void Hub::OnNote(Peer from, const Note& note) {
               std::any_of(group.live->members.begin(),
                           group.live->members.end(),
                           [&](const Member& m) { return m.nonce == nonce; }))
-            Kill(group.live, note.why, false, &later);
+            // (Without an epoch it comes from a task that has not formed it,
+            // and so does not tell those that have.)
+            Kill(group.live, note.why, note.epoch == 0, &later, note.changed);
           const auto joined = std::find_if(
               group.joined.begin(), group.joined.end(),
               [&](const auto& j) { return j.second.nonce == nonce; });
@@ -655,6 +751,8 @@ void Hub::OnNote(Peer from, const Note& note) {
           group.told.erase(joined->first);
           group.joined.erase(joined);
         }
+        // (Those that are left may be a group that others have formed.)
+        TryForm(note.group, &later);
         break;
       }
       case Note::Kind::kCall: {
@@ -665,12 +763,16 @@ void Hub::OnNote(Peer from, const Note& note) {
           if (note.rank >= 0 && rank < e->members.size() &&
               e->members[rank].incarnation == incarnation)
             Record(e, note, &later);
-        } else if (!over_.contains(note.epoch) &&
-                   early_bytes_ + kMessageBytes <= kEarlyBytes) {
+        } else if (!over_.contains(note.epoch)) {
+          const size_t bytes = BytesOf(note);
+          if (early_bytes_ + bytes > kEarlyBytes) {
+            Refuse(from, note.epoch, &later);
+            break;
+          }
           Early& early = early_[note.epoch];
           early.notes.emplace_back(incarnation, note);
-          early.bytes += kMessageBytes;
-          early_bytes_ += kMessageBytes;
+          early.bytes += bytes;
+          early_bytes_ += bytes;
         }
         break;
       }
@@ -684,6 +786,7 @@ void Hub::OnTokens(Peer from, uint64_t id, std::span<TokenMessage> batch) {
   const uint64_t incarnation = network_->IncarnationOf(from);
   {
     std::lock_guard<std::mutex> lock(mu_);
+    if (network_->Lost(from)) return;
     const auto known = epochs_.find(id);
     if (known != epochs_.end()) {
       const std::shared_ptr<Epoch> epoch = known->second;
@@ -694,13 +797,7 @@ void Hub::OnTokens(Peer from, uint64_t id, std::span<TokenMessage> batch) {
         const size_t bytes = BytesOf(m);
         if (early_bytes_ + bytes > kEarlyBytes) {
           // Its members would wait forever for what is dropped.
-          Note no;
-          no.kind = Note::Kind::kAbort;
-          no.epoch = id;
-          no.why = ResourceExhausted("group: expected at most ", kEarlyBytes,
-                                     " bytes before it is formed in ", Here(),
-                                     ", got more");
-          later.notes.emplace_back(from, no);
+          Refuse(from, id, &later);
           break;
         }
         Early& early = early_[id];
@@ -736,7 +833,7 @@ void Hub::OnPeerLost(Peer peer, const Status& why) {
         j = group.joined.erase(j);
       }
       // The group may be waiting for just this task.
-      if (!group.waiting.empty()) GiveUp(key, error, &later);
+      if (!group.waiting.empty()) GiveUp(key, error, /*all=*/true, &later);
     }
     for (auto e = early_.begin(); e != early_.end();) {
       const auto of_peer = [&](const auto& m) {
@@ -757,6 +854,7 @@ void Hub::OnPeerLost(Peer peer, const Status& why) {
 }
 
 void Hub::OnStepCancelled(const std::shared_ptr<StepUse>& use) {
+  use->Unwatch();
   Later later;
   {
     std::lock_guard<std::mutex> lock(mu_);
@@ -782,7 +880,7 @@ void Hub::OnStepCancelled(const std::shared_ptr<StepUse>& use) {
           waits.push_back(key);
           break;
         }
-    for (const int64_t key : waits) GiveUp(key, why(key), &later);
+    for (const int64_t key : waits) GiveUp(key, why(key), /*all=*/true, &later);
   }
   Do(std::move(later));
 }

@@ -17,6 +17,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "exec/core/kernel.h"
 #include "exec/core/resources.h"
+#include "exec/core/runtime_resource.h"
 #include "ops/collectives/call.h"
 #include "ops/collectives/network.h"
 
@@ -38,8 +39,10 @@ class StepUse;
 // How it ends. When a step that takes part fails or is cancelled, a task is
 // lost, or members do not agree, the task that notices ends the epoch: all
 // calls in it fail, all its joins are void, and all others are told (an abort).
-// A member that had no call in it then gets the error with its next one. The
-// first call of a later step forms the group anew. A call of a step that
+// A member that had no call in it then gets the error with the next one of a
+// node that ran in the epoch (so not in another session; and not if the epoch
+// ended only since members joined anew). The first call of a later step forms
+// the group anew. A call of a step that
 // has already taken part in an ended epoch fails: it must not meet the calls of
 // steps that begin from the start.
 //
@@ -47,10 +50,9 @@ class StepUse;
 // one at a time.
 class Hub : public Resource, public std::enable_shared_from_this<Hub> {
  public:
-  // The resource's name; it has a container of its own, which is not cleared
-  // with that of variables.
-  static constexpr char kContainer[] = "_collectives";
-  static constexpr char kName[] = "hub";
+  // The resource's name. Clearing containers keeps it.
+  static constexpr const char* kContainer = kRuntimeContainer;
+  static constexpr const char* kName = kRuntimeResource;
 
   // `network` null: all members are in this process.
   explicit Hub(std::unique_ptr<Network> network);
@@ -69,7 +71,7 @@ class Hub : public Resource, public std::enable_shared_from_this<Hub> {
   // `why` names the task.
   void OnPeerLost(Peer peer, const Status& why);
 
-  // Steps that take part in a group, or wait for one to form; for tests.
+  // Calls that run in a group or wait for one to form; for tests.
   size_t num_waiting();
 
  private:
@@ -87,14 +89,20 @@ class Hub : public Resource, public std::enable_shared_from_this<Hub> {
     std::shared_ptr<Call> call;
     std::shared_ptr<StepUse> use;
   };
+  using Nodes = std::set<std::shared_ptr<const char>>;  // CallSpec::node.
+  // Why an epoch ended, for the nodes that ran in it.
+  struct Owed {
+    Status why;
+    Nodes nodes;
+  };
   struct Group {
     std::map<std::string, Member> joined;  // Of no epoch that is over.
     std::shared_ptr<Epoch> live;
     std::map<std::string, std::vector<Waiting>> waiting;  // By member.
     std::map<std::string, std::set<Peer>> told;  // Whom of a local join.
-    // Members of this task that had no call in an epoch when it ended, and why:
-    // the next one that they begin reports it.
-    std::map<std::string, Status> owed;
+    // Members of this task that had no call in an epoch when it ended: their
+    // next one reports it.
+    std::map<std::string, Owed> owed;
   };
   // What an epoch gets before it is formed here.
   struct Early {
@@ -135,12 +143,15 @@ class Hub : public Resource, public std::enable_shared_from_this<Hub> {
   Status Mismatch(const Epoch& epoch, const Call& call, int other) const;
   void Record(const std::shared_ptr<Epoch>& epoch, const Note& note,
               Later* later);
-  // Ends an epoch. `tell`: the other tasks too.
+  // Ends an epoch. `tell`: the other tasks too. `changed`: as in Note.
   // (By value: it may be the reference that the group holds.)
   void Kill(std::shared_ptr<Epoch> epoch, const Status& why, bool tell,
-            Later* later);
-  // Ends the attempt to form a group.
-  void GiveUp(int64_t key, const Status& why, Later* later);
+            Later* later, bool changed = false);
+  // Ends the attempt of this task's members to form a group, and with `all`
+  // those of the members with which they would have formed it.
+  void GiveUp(int64_t key, const Status& why, bool all, Later* later);
+  // Tells a task that what it sends to an epoch is dropped.
+  void Refuse(Peer from, uint64_t epoch, Later* later) const;
   void Void(uint64_t nonce);
   void Deliver(const std::shared_ptr<Epoch>& epoch, uint64_t incarnation,
                TokenMessage message, Later* later);

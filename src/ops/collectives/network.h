@@ -35,9 +35,10 @@ struct Note {
   uint64_t nonce = 0;
   // kAbort, kCall: of the formed group. kAbort: 0 if it was not formed.
   uint64_t epoch = 0;
-  // kAbort.
+  // kAbort. `changed`: since members have joined anew; no step has failed.
   std::vector<uint64_t> nonces;
   Status why;
+  bool changed = false;
   // kCall: `rank` is the member's.
   int64_t instance = 0;
   uint32_t call = 0;
@@ -45,6 +46,11 @@ struct Note {
   bool root = false;
   std::string description;
 };
+
+// Of the names of members and of descriptions: a hub refuses longer names, and
+// longer descriptions are cut.
+inline constexpr size_t kMaxNoteText = 1024;
+inline constexpr int64_t kMaxMembers = 65536;
 
 // Owned by a Hub. Thread-safe. Sending does not block; what is sent to a lost
 // peer is dropped, since the hub is told of the loss.
@@ -56,6 +62,9 @@ class Network {
   // The incarnation of the task, the same for all of its connections (two tasks
   // that connect to each other at once have two). Not 0.
   virtual uint64_t IncarnationOf(Peer peer) const = 0;
+  // True before Hub::OnPeerLost is called, and from then on. Called under the
+  // lock of the hub.
+  virtual bool Lost(Peer peer) const = 0;
   virtual void SendNote(Peer to, const Note& note) = 0;
   // Moves the values out. An error means that they will not arrive.
   virtual Status SendTokens(Peer to, uint64_t epoch,
