@@ -17,11 +17,15 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import threading
-import time
 
 from sluice import _core
 from sluice.client.cluster import ClusterSpec
+
+
+# Seconds for an answer of an actor, and so for what a shutdown waits for.
+_PATIENCE = 30
 
 
 class LaunchJob:
@@ -60,7 +64,12 @@ class LaunchSpec:
                 setattr(self, key, self._words(value, key))
             elif key == "environment" and isinstance(value, dict):
                 for name, text in value.items():
-                    if not isinstance(text, str):
+                    if not isinstance(name, str) or not re.fullmatch(
+                            r"[A-Za-z_][A-Za-z0-9_]*", name):
+                        raise ValueError(f"launch: expected letters, digits "
+                                         f"and '_' in the name of a variable "
+                                         f"of the environment, got {name!r}")
+                    if not isinstance(text, str) or "\0" in text:
                         raise ValueError(f"launch: expected a string as "
                                          f"variable {name!r}, got {text!r}")
                 self.environment = dict(value)
@@ -73,7 +82,8 @@ class LaunchSpec:
 
     @staticmethod
     def _read(text):
-        if re.fullmatch(r"[A-Za-z]\w*=\d+(,[A-Za-z]\w*=\d+)*", text):
+        if re.fullmatch(r"[A-Za-z]\w*=\d+(,[A-Za-z]\w*=\d+)*", text,
+                        re.ASCII):
             jobs = {}
             for part in text.split(","):
                 job, _, count = part.partition("=")
@@ -114,7 +124,8 @@ class LaunchSpec:
             flags = self._words(value.get("flags", []), f"flags of {name!r}")
             command = self._words(value.get("command", []),
                                   f"command of {name!r}")
-        if not re.fullmatch(r"[A-Za-z]\w*", name):
+        if not isinstance(name, str) or not re.fullmatch(
+                r"[A-Za-z]\w*", name, re.ASCII):
             raise ValueError(f"launch: expected letters, digits and '_' in the "
                              f"name of a job, got {name!r}")
         if type(count) is not int or not 1 <= count <= 10000:
@@ -221,7 +232,9 @@ class RayCluster:
       description: see LaunchSpec. Of the flags of `sluice worker`, those of
         tf.train.Server apply. A job's command runs in a process of the actor.
       restarts: how often a task whose actor died is started again, at the same
-        address if its node is still there. A thread looks for such tasks.
+        address if its node is still there, or whose command ended with another
+        code than 0. A thread looks for such tasks and reports them on standard
+        error.
       options: for ray.remote, such as {"num_cpus": 4}, or {job: {...}} with
         one such dict for each job.
 
@@ -257,14 +270,26 @@ class RayCluster:
                 node, address = ray.get(answer)
                 self._nodes[key] = node
                 self._jobs.setdefault(key[0], []).append(address)
+            self._warn_of_plain_ports()
             ray.get([a.start.remote(self._jobs)
                      for a in self._actors.values()])
         except BaseException:
             self.shutdown()
             raise
-        if restarts:
+        if restarts or any(job.command for job in self._spec.jobs):
             self._watcher = threading.Thread(target=self._watch, daemon=True)
             self._watcher.start()
+
+    def _warn_of_plain_ports(self):
+        for job in self._spec.jobs:
+            given = ("--plain-beyond-loopback"
+                     in self._spec.flags + job.flags or job.command)
+            if not given and any(not address.startswith("127.")
+                                 for address in self._jobs[job.name]):
+                print("sluice: tasks accept anyone who reaches their ports; "
+                      "the flag --plain-beyond-loopback says that this is "
+                      "meant", file=sys.stderr)
+                return
 
     def _actor(self, job, index, node=None):
         options = {"num_cpus": 0, **self._options[job]}
@@ -280,32 +305,56 @@ class RayCluster:
             self._spec.environment)
 
     def _watch(self):
+        done = set()  # Of these nothing more is to be expected.
         while not self._closed.wait(0.5):
-            for key in list(self._actors):
-                try:
-                    self._ray.get(self._actors[key].ended.remote(), timeout=30)
-                except self._ray.exceptions.RayActorError:
-                    if not self._closed.is_set():
-                        self._start_again(key)
-                except self._ray.exceptions.RayError:
-                    pass  # (Busy; it is asked again.)
+            for key in [k for k in self._actors if k not in done]:
+                if self._closed.is_set():
+                    return
+                how = self._end_of(key)
+                if how is None or self._closed.is_set():
+                    continue
+                again = how != "exit code 0" and self._left[key] > 0
+                print(f"sluice: task {key[0]}/{key[1]} ended: {how}"
+                      f"{': starting it again' if again else ''}",
+                      file=sys.stderr)
+                if again:
+                    self._left[key] -= 1
+                    self._start_again(key)
+                else:
+                    done.add(key)
+
+    def _end_of(self, key):
+        """Returns how a task has ended, or None while it runs."""
+        try:
+            code = self._ray.get(self._actors[key].ended.remote(),
+                                 timeout=_PATIENCE)
+            return None if code is None else f"exit code {code}"
+        except self._ray.exceptions.RayActorError:
+            return "its actor died"
+        except self._ray.exceptions.RayError:
+            return None  # (Busy; it is asked again.)
 
     def _start_again(self, key):
-        if self._left[key] < 1:
-            return
-        self._left[key] -= 1
         job, index = key
+        # (Of a command that ended, the actor still lives.)
+        self._ray.kill(self._actors[key])
         port = int(self._jobs[job][index].rpartition(":")[2])
         actor = self._actor(job, index, self._nodes[key])
         try:
             for _ in range(50):  # (The old one's port may be in use for a time.)
-                _, address = self._ray.get(actor.reserve.remote(port))
+                if self._closed.is_set():
+                    self._ray.kill(actor)
+                    return
+                _, address = self._ray.get(actor.reserve.remote(port),
+                                           timeout=_PATIENCE)
                 if address == self._jobs[job][index]:
                     break
-                time.sleep(0.1)
-            self._ray.get(actor.start.remote(self._jobs))
+                self._closed.wait(0.1)
+            self._ray.get(actor.start.remote(self._jobs), timeout=_PATIENCE)
         except self._ray.exceptions.RayError as e:
-            print(f"sluice: task {job}/{index} was not started again: {e}")
+            print(f"sluice: task {job}/{index} was not started again: {e}",
+                  file=sys.stderr)
+            self._ray.kill(actor)
             return
         with self._lock:
             self._actors[key] = actor

@@ -33,6 +33,9 @@ def test_a_description_is_read_as_by_sluice_launch(tmp_path):
     ({"jobs": {"a": {"cuont": 1}}}, "'cuont'"),
     ({"jobs": {"a": 1}, "flags": "x"}, "list of strings as flags"),
     ({"jobs": {"a": 1}, "environment": {"B": 1}}, "'B'"),
+    ({"jobs": {"a": 1}, "environment": {"_;x": "1"}}, "'_;x'"),
+    ({"jobs": {"a": 1}, "environment": {"é": "1"}}, "'é'"),
+    ({"jobs": {"a": 1}, "environment": {"B": "\0"}}, "'B'"),
     ({"jobs": {"a b": 1}}, "'a b'"), ({"job": {}}, "'job'"), (3, "got 3")])
 def test_a_wrong_description_is_an_error(given, message):
     with pytest.raises(ValueError, match=message.replace("[", r"\[")):
@@ -124,6 +127,21 @@ def test_a_jobs_command_gets_tf_config_and_environment(ray, tmp_path):
         configs = [json.loads(line) for line in file.read_text().splitlines()]
     assert sorted(c["task"]["index"] for c in configs) == [0, 1]
     assert len(configs[0]["cluster"]["a"]) == 2
+
+
+def test_a_command_that_exits_is_reported_and_started_again(
+        ray, tmp_path, capfd):
+    script = ("import sys, time; f = open(sys.argv[1], 'a+'); f.write('x'); "
+              "f.seek(0); n = len(f.read()); f.close(); "
+              "sys.exit(3) if n < 3 else time.sleep(600)")
+    runs = tmp_path / "runs"
+    with RayCluster({"jobs": {"a": {"count": 1, "command": [
+            sys.executable, "-c", script, str(runs)]}}}, restarts=5):
+        deadline = time.monotonic() + 120
+        while not runs.exists() or len(runs.read_text()) < 3:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+    assert "task a/0 ended: exit code 3" in capfd.readouterr().err
 
 
 def test_flags_that_a_python_task_does_not_have_are_an_error(ray):

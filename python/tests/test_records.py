@@ -146,8 +146,7 @@ def test_zlib_parameters(tmp_path):
     with pytest.raises(ValueError, match="compression_method"):
         size(compression_method=9)
     # What is flushed after each record is read while the file is open.
-    options = tf.python_io.TFRecordOptions("GZIP", flush_mode=2,
-                                           output_buffer_size=1)
+    options = tf.python_io.TFRecordOptions("GZIP", flush_mode=2)
     with tf.python_io.TFRecordWriter(path, options) as writer:
         writer.write(b"first")
         assert list(tf.python_io.tf_record_iterator(path, "GZIP")) == [b"first"]

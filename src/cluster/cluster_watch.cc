@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "absl/algorithm/container.h"
+#include "cluster/common/messages.h"
 #include "cluster/membership/cluster_resolver.h"
 #include "cluster/server.h"
 
@@ -15,6 +16,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
+// As many as a task reports; another program may answer in its place.
+constexpr size_t kMaxStagesOfTask = 1000;
 constexpr char kInProcess[] = "inproc://";
 // The time for an answer beyond the time for which its task waits for others.
 constexpr milliseconds kAnswer{250};
@@ -93,9 +96,10 @@ class Watch final : public ClusterWatch {
     t.cpu_ns = c.cpu_ns();
     t.live_bytes = c.live_bytes();
     t.peak_bytes = c.peak_bytes();
-    for (const proto::PipelineStageCounters& s : c.stage())
-      t.stages.push_back({.pipeline = s.pipeline(),
-                          .stage = s.stage(),
+    for (const proto::PipelineStageCounters& s : c.stage()) {
+      if (t.stages.size() >= kMaxStagesOfTask) break;
+      t.stages.push_back({.pipeline = ValidUtf8(s.pipeline()),
+                          .stage = ValidUtf8(s.stage()),
                           .number = s.number(),
                           .inputs = {s.input().begin(), s.input().end()},
                           .elements = s.elements(),
@@ -103,6 +107,7 @@ class Watch final : public ClusterWatch {
                           .capacity = s.capacity(),
                           .full_ns = s.full_ns(),
                           .starving_ns = s.starving_ns()});
+    }
     return t;
   }
 

@@ -8,11 +8,15 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <map>
+#include <memory>
+#include <set>
 
 #include "base/sanitizers.h"
 #include "cluster/local_cluster.h"
 #include "cluster/testing/child_process_test_util.h"
 #include "cluster/testing/process_test_util.h"
+#include "graph/hidden_attributes.h"
 #include "sluice/sluice.h"
 
 namespace sluice {
@@ -176,6 +180,53 @@ TEST(ClusterWatch, ReportsThePipelinesOfTasksAndOfTheirProcess) {
             1);
   there.Stop();
   here.Stop();
+}
+
+// Of sessions that have a state each; and names that are no text.
+TEST(ClusterWatch, KeepsPipelinesOfSeveralStatesApart) {
+  const auto cluster = LocalCluster::Start({{"worker", 1}});
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  const std::string target = (*cluster)->target("worker", 0);
+  SessionOptions own;
+  own.isolated = true;
+  Graph graphs[3];
+  DatasetIterator inputs[3];
+  std::unique_ptr<Session> sessions[3];
+  for (int i = 0; i < 3; ++i) {
+    const WithGraph use(graphs[i]);
+    Dataset data = Dataset::Range(1000).Prefetch(4);
+    if (i == 1) data = data.Batch(2).Prefetch(3);
+    inputs[i] = data.MakeIterator();
+    if (i == 2)
+      for (const auto& node : graphs[i].nodes())
+        if (node->AttrOr<std::string>(kPipelineAttr, "") != "")
+          graphs[i].SetAttr(node.get(), kPipelineAttr,
+                            std::string(1000, '\xff'));
+    sessions[i] = std::make_unique<Session>(target, graphs[i], own);
+    ASSERT_TRUE(inputs[i].Start(*sessions[i]).ok());
+  }
+  auto watch = WatchCluster(target);
+  ASSERT_TRUE(watch.ok()) << watch.status();
+  std::map<std::string, std::set<std::string>> found;
+  EXPECT_TRUE(BecomesTrue([&] {
+    found.clear();
+    const auto seen = (*watch)->Poll(std::chrono::milliseconds(4000));
+    if (!seen.ok() || seen->size() != 1) return false;
+    for (const StageCounters& c : (*seen)[0].stages)
+      found[c.pipeline].insert(c.stage);
+    return found.size() == 3;
+  })) << ::testing::PrintToString(found);
+  std::string odd;
+  for (int k = 0; k < 66; ++k) odd += "\xef\xbf\xbd";  // At most 200 bytes.
+  EXPECT_EQ(found.count(odd), 1u) << ::testing::PrintToString(found);
+  found.erase(odd);
+  ASSERT_EQ(found.size(), 2u);
+  const auto& [first, short_one] = *found.begin();
+  const auto& [second, long_one] = *found.rbegin();
+  EXPECT_EQ(second, first + " #2");
+  EXPECT_EQ(short_one.size(), 1u) << ::testing::PrintToString(found);
+  EXPECT_EQ(long_one.size(), 3u) << ::testing::PrintToString(found);
+  for (DatasetIterator& input : inputs) input.Stop();
 }
 
 TEST(ClusterWatch, RejectsMissingFileAndUnknownAddress) {

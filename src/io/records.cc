@@ -174,9 +174,9 @@ class RecordWriter::Impl {
     SLUICE_RETURN_IF_ERROR(Append({header, kHeaderBytes}));
     SLUICE_RETURN_IF_ERROR(Append(record));
     SLUICE_RETURN_IF_ERROR(Append({footer, kFooterBytes}));
-    if (deflating_ && options_.flush_mode != Z_NO_FLUSH)
-      return Deflate({}, options_.flush_mode);
-    return OkStatus();
+    if (!deflating_ || options_.flush_mode == Z_NO_FLUSH) return OkStatus();
+    SLUICE_RETURN_IF_ERROR(Deflate({}, options_.flush_mode));
+    return WriteOut();
   }
 
   Status Flush() {

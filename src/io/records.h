@@ -36,7 +36,9 @@ struct RecordOptions {
   // of its window (window_bits: 9 to 15, which count for GZIP too), what the
   // data is like (strategy, 0 to 4), and whether data is flushed after each
   // record (flush_mode: Z_NO_FLUSH, Z_PARTIAL_FLUSH, Z_SYNC_FLUSH, Z_FULL_FLUSH
-  // or Z_BLOCK; 0 to 3 and 5).
+  // or Z_BLOCK; 0 to 3 and 5) and goes to the file. Of what Z_PARTIAL_FLUSH
+  // and Z_BLOCK leave in a file that is not closed, the end is read as
+  // DataLoss.
   int window_bits = 15;
   int mem_level = 8;
   int strategy = 0;

@@ -276,10 +276,23 @@ TEST_F(RecordsTest, ZlibParametersOfAWriter) {
     EXPECT_GT(size({.compression = compression, .strategy = 2}).second,
               plain.second);  // Huffman codes only.
     size({.compression = compression, .window_bits = 9, .mem_level = 1});
-    EXPECT_GT(
-        size({.compression = compression, .flush_mode = 3, .buffer_bytes = 1})
-            .first,
-        0u);
+    // What is flushed is in the file, however much a writer may hold.
+    for (const int flush_mode : {1, 2, 3, 5}) {
+      const RecordOptions options{.compression = compression,
+                                  .flush_mode = flush_mode};
+      EXPECT_GT(size(options).first, 200u) << flush_mode;
+      auto writer = *RecordWriter::Open(path_, options);
+      for (int i = 0; i < 10; ++i)
+        ASSERT_TRUE(writer->Write("record " + std::to_string(i)).ok());
+      Status end;
+      const size_t read = ReadBytes(Bytes(), &end, compression).size();
+      const bool whole = flush_mode == 2 || flush_mode == 3;
+      EXPECT_EQ(end.code(),
+                whole ? StatusCode::kOutOfRange : StatusCode::kDataLoss)
+          << flush_mode << ' ' << end;
+      EXPECT_GE(read, flush_mode == 5 ? 9u : 10u) << flush_mode;
+      ASSERT_TRUE(writer->Close().ok());
+    }
   }
   EXPECT_GT(size({.buffer_bytes = 100}).first, 1000u);
   const RecordOptions refused[] = {

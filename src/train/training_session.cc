@@ -1,6 +1,7 @@
 #include "train/training_session.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <mutex>
@@ -117,7 +118,8 @@ class TrainingSession::Impl {
   // Whether this run has become the chief since the session began, or ceased to
   // be it.
   bool ElectionChanged() {
-    return election_ != nullptr && election_->elected() != context_.is_chief_;
+    return election_ != nullptr && (elections_ != elections_seen_ ||
+                                    election_->elected() != context_.is_chief_);
   }
   // Whether it may become the chief.
   bool MayBeChief() const {
@@ -189,6 +191,11 @@ class TrainingSession::Impl {
   std::mutex coordinator_mu_;  // For changes of the pointer.
   std::unique_ptr<Coordinator> coordinator_;
   std::unique_ptr<ChiefElection> election_;
+  // The changes of the office, of which each has stopped the coordinator, and
+  // those that the session has begun after. (Who lost the office and holds it
+  // again must not go on either.)
+  std::atomic<int64_t> elections_{0};
+  int64_t elections_seen_ = 0;
   std::set<const TrainingHook*> chief_hooks_;  // Called in the chief only.
   Session::Callable read_step_;
   int retries_ = 0;
@@ -245,6 +252,7 @@ Status TrainingSession::Impl::JoinElection() {
   election_->OnChange([this] {
     // (The step that runs may wait for what only a chief does.)
     std::lock_guard<std::mutex> lock(coordinator_mu_);
+    ++elections_;
     if (coordinator_ != nullptr) coordinator_->RequestStop();
   });
   return OkStatus();
@@ -357,9 +365,14 @@ Status TrainingSession::Impl::NewSession(bool again) {
 
 Status TrainingSession::Impl::TryNewSession(bool again) {
   if (ElectionChanged()) {
-    context_.is_chief_ = !context_.is_chief_;
-    Log(context_.is_chief_ ? "training: elected as the chief: taking over"
-                           : "WARNING: training: no longer the chief");
+    elections_seen_ = elections_;  // (First: a change from here on is another.)
+    const bool was = context_.is_chief_;
+    context_.is_chief_ = election_->elected();
+    if (context_.is_chief_)
+      Log(was ? "WARNING: training: was not the chief for a time: taking over"
+              : "training: elected as the chief: taking over");
+    else if (was)
+      Log("WARNING: training: no longer the chief");
     if (!context_.is_chief_) {
       context_.events_.reset();
       lock_.reset();

@@ -27,7 +27,8 @@ struct LaunchOptions {
   int port = 4440;
   Words hosts;
   // hosts
-  std::string ssh = "ssh -o BatchMode=yes";
+  std::string ssh =
+      "ssh -o BatchMode=yes -o ServerAliveInterval=15 -o ServerAliveCountMax=3";
   std::string folder;
   int restarts = 0;
   // slurm

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,6 +21,9 @@ namespace sluice::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+// For a remote process that was killed to end its connection.
+constexpr std::chrono::seconds kConnectionEnds{5};
 
 std::chrono::nanoseconds Seconds(double s) {
   return std::chrono::nanoseconds(static_cast<int64_t>(s * 1e9));
@@ -57,6 +61,11 @@ class Child {
 
   bool Start();
   void Signal(int signal);
+  // Of a remote process: of what brings it signals, which may be stuck.
+  void KillConnection() {
+    kill_connection_at = Clock::time_point::max();
+    if (running()) kill(pid_, SIGKILL);
+  }
   // Takes its end. `status`: of waitpid.
   void Ended(int status);
   // Passes on the output that has come; a line without an end at the end.
@@ -75,6 +84,7 @@ class Child {
 
   int restarts = 0;
   Clock::time_point restart_at = Clock::time_point::max();
+  Clock::time_point kill_connection_at = Clock::time_point::max();
 
  private:
   void CloseAll() {
@@ -116,8 +126,15 @@ bool Child::Start() {
   for (std::string& e : environment) envp.push_back(e.data());
   argv.push_back(nullptr);
   envp.push_back(nullptr);
+  const pid_t launcher = getpid();
   pid_ = fork();
   if (pid_ == 0) {
+    // Who is killed cannot send signals. (The thread that forks is the main
+    // one; what is remote ends with its standard input.)
+    if (!what_.remote) {
+      prctl(PR_SET_PDEATHSIG, SIGTERM);
+      if (getppid() != launcher) _exit(128 + SIGTERM);
+    }
     // Ctrl-C in a terminal comes to us only, which send it on.
     setpgid(0, 0);
     sigset_t none;
@@ -155,11 +172,15 @@ void Child::Signal(int signal) {
   const std::string line = absl::StrCat(SignalName(signal), "\n");
   if (write(in_, line.data(), line.size()) < 0 && errno != EAGAIN)
     kill(pid_, signal);  // (Nobody listens: ssh itself does not answer.)
-  if (signal == SIGKILL) close(std::exchange(in_, -1));
+  if (signal == SIGKILL) {
+    close(std::exchange(in_, -1));
+    kill_connection_at = Clock::now() + kConnectionEnds;
+  }
 }
 
 void Child::Ended(int status) {
   pid_ = 0;
+  kill_connection_at = Clock::time_point::max();
   code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   for (const int which : {0, 1}) PassOn(which, /*all=*/true);
   CloseAll();
@@ -208,6 +229,7 @@ class Launched {
   void Reap();
   void OnEnd(Child* child);
   void End(int code);
+  void KillAll();
   void SignalAll(int signal) {
     for (const auto& c : children_) c->Signal(signal);
   }
@@ -218,6 +240,7 @@ class Launched {
   const LaunchPolicy policy_;
   std::vector<std::unique_ptr<Child>> children_;
   Child* program_ = nullptr;
+  bool asked_ = false;  // By a signal.
   bool ending_ = false, killed_ = false;
   bool ended_by_us_ = false;  // Not by a signal.
   int code_ = 0;              // The result so far.
@@ -244,7 +267,8 @@ int Launched::Run() {
         c->restart_at = Clock::time_point::max();
         if (!ending_ && !c->Start()) OnEnd(c.get());
       }
-      next = std::min(next, c->restart_at);
+      if (c->kill_connection_at <= now) c->KillConnection();
+      next = std::min({next, c->restart_at, c->kill_connection_at});
     }
     if (!any) break;
     if (kill_at_ <= now) {
@@ -252,8 +276,8 @@ int Launched::Run() {
       std::fprintf(stderr,
                    "sluice launch: expected all to end within %g s, got some "
                    "that did not: killing them\n",
-                   policy_.end_seconds);
-      SignalAll(SIGKILL);
+                   ending_ ? policy_.end_seconds : 2 * policy_.end_seconds);
+      KillAll();
     }
     std::vector<pollfd> polled = {{from_signals, POLLIN, 0}};
     std::vector<std::pair<Child*, int>> of;
@@ -281,10 +305,22 @@ int Launched::Run() {
 
 void Launched::OnSignal(int signal) {
   if (signal == SIGHUP) signal = SIGTERM;
-  if (ending_) {
+  if (ending_ || asked_) {
     if (!std::exchange(killed_, true))
       std::fprintf(stderr, "sluice launch: a second signal: killing all\n");
-    SignalAll(SIGKILL);
+    KillAll();
+    return;
+  }
+  asked_ = true;
+  // The program needs the tasks for its last steps, such as a checkpoint. Its
+  // end ends them.
+  if (program_ != nullptr && program_->running()) {
+    std::fprintf(stderr,
+                 "sluice launch: SIG%s: sent on to the program, whose end ends "
+                 "the tasks\n",
+                 SignalName(signal));
+    kill_at_ = Clock::now() + 2 * Seconds(policy_.end_seconds);
+    program_->Signal(signal);
     return;
   }
   std::fprintf(stderr, "sluice launch: SIG%s: sent on to all\n",
@@ -292,6 +328,12 @@ void Launched::OnSignal(int signal) {
   ending_ = true;
   kill_at_ = Clock::now() + Seconds(policy_.end_seconds);
   SignalAll(signal);
+}
+
+void Launched::KillAll() {
+  ending_ = true;
+  for (const auto& c : children_) c->restart_at = Clock::time_point::max();
+  SignalAll(SIGKILL);
 }
 
 void Launched::Reap() {

@@ -34,9 +34,11 @@ struct LaunchPolicy {
 // - A task ends although nobody asked for it: this is reported. It is started
 //   again, if the policy allows; else all others get SIGTERM and the result is
 //   its exit code (128 + the signal; 1 if it was 0 and others still ran).
-// - SIGTERM or SIGINT to this process: sent on to all; a second one kills them.
-//   Returns 0 if all tasks (and the program) ended with 0, else the first other
-//   code; 128 + the signal for the program that was killed by it.
+// - SIGTERM or SIGINT to this process: sent on to the program while it runs,
+//   whose last steps may need the tasks and whose end ends them, within twice
+//   `end_seconds`; else to all tasks: returns 0 if all ended with 0, or else
+//   the first other code. A second signal kills all.
+// - This process is killed: its local children get SIGTERM.
 // Without a program it also returns once all tasks have ended with 0. Called
 // once in a process, by its main thread, as it blocks signals.
 int RunProcesses(const std::vector<LaunchedProcess>& tasks,

@@ -26,6 +26,11 @@ bool IsName(const std::string& s, const char* more) {
          });
 }
 
+// (Values are quoted where a shell reads them; names cannot be.)
+bool IsVariableName(const std::string& s) {
+  return IsName(s, "_") || (s.starts_with('_') && IsName("x" + s, "_"));
+}
+
 std::string ShownJson(const LaunchJson& value) {
   std::string text =
       value.dump(-1, ' ', false, LaunchJson::error_handler_t::replace);
@@ -75,7 +80,9 @@ Status ReadJob(const std::string& name, const LaunchJson& value,
   job.name = name;
   const std::string what = "job '" + name + "'";
   const auto read_count = [&](const LaunchJson& count) {
-    if (!count.is_number_integer() || count.get<double>() > kMaxTasks)
+    // (As a double: it may be beyond any integer type.)
+    if (!count.is_number_integer() || count.get<double>() < 1 ||
+        count.get<double>() > kMaxTasks)
       return InvalidArgument("launch: expected 1 to ", kMaxTasks, " tasks of ",
                              what, ", got ", ShownJson(count));
     job.count = count.get<int>();
@@ -121,10 +128,10 @@ Status ReadJson(const LaunchJson& json, LaunchSpec* spec) {
       SLUICE_RETURN_IF_ERROR(ReadWords(value, "program", &spec->program));
     } else if (key == "environment" && value.is_object()) {
       for (const auto& [name, text] : value.items()) {
-        if (!IsName(name, "_") && !name.starts_with("_"))
+        if (!IsVariableName(name))
           return InvalidArgument(
-              "launch: expected the name of a variable in "
-              "the environment, got '",
+              "launch: expected letters, digits and '_' in the name of a "
+              "variable of the environment, got '",
               name, "'");
         if (!text.is_string() ||
             text.get<std::string>().find('\0') != std::string::npos)

@@ -64,6 +64,16 @@ TEST(LaunchSpecTest, ErrorsSayWhatIsWrong) {
               HasSubstr("got 1"));
   EXPECT_THAT(LaunchError(R"({"jobs": {"a": 1}, "environment": {"a=b": ""}})"),
               HasSubstr("'a=b'"));
+  for (const char* name : {"_;x", "_ x", "_\n- x", "1x", ""})
+    EXPECT_THAT(LaunchError(nlohmann::json{{"jobs", {{"a", 1}}},
+                                           {"environment", {{name, "v"}}}}
+                                .dump()),
+                HasSubstr("name of a variable"));
+  EXPECT_TRUE(
+      LaunchSpec::Read(R"({"jobs": {"a": 1}, "environment": {"_x1": "v"}})")
+          .ok());
+  EXPECT_THAT(LaunchError(R"({"jobs": {"a": -4294967291}})"),
+              HasSubstr("got -4294967291"));
   EXPECT_THAT(LaunchError(R"({"jobs": {"a": 1}, "name": "x/y"})"),
               HasSubstr("'x/y'"));
 }
@@ -260,19 +270,55 @@ TEST_F(LaunchTest, SecondSignalKillsWhatDoesNotEnd) {
   }
 }
 
-TEST_F(LaunchTest, RemoteTasksEndWithTheirLauncher) {
-  Start({"hosts", Shells(kWaits), "--hosts", kHost});
-  ASSERT_TRUE(Says("a/0: ready") && Says("a/1: ready")) << Output();
-  std::vector<pid_t> tasks;
-  for (const auto& line : absl::StrSplit(Output(), '\n')) {
-    const size_t at = line.find("ready ");
-    if (at != std::string_view::npos)
-      tasks.push_back(std::stoi(std::string(line.substr(at + 6))));
+TEST_F(LaunchTest, TasksEndWithTheirLauncher) {
+  for (const std::string host : {kHost, "127.0.0.1"}) {
+    SCOPED_TRACE(host);
+    Start({"hosts", Shells(kWaits), "--hosts", host});
+    ASSERT_TRUE(Says("a/0: ready") && Says("a/1: ready")) << Output();
+    std::vector<pid_t> tasks;
+    for (const auto& line : absl::StrSplit(Output(), '\n')) {
+      const size_t at = line.find("ready ");
+      if (at != std::string_view::npos)
+        tasks.push_back(std::stoi(std::string(line.substr(at + 6))));
+    }
+    ASSERT_EQ(tasks.size(), 2u);
+    launch_.reset();  // SIGKILL.
+    for (const pid_t task : tasks)
+      EXPECT_TRUE(BecomesTrue([task] { return kill(task, 0) != 0; }));
   }
-  ASSERT_EQ(tasks.size(), 2u);
-  launch_.reset();  // SIGKILL.
-  for (const pid_t task : tasks)
-    EXPECT_TRUE(BecomesTrue([task] { return kill(task, 0) != 0; }));
+}
+
+TEST_F(LaunchTest, ConnectionThatIsStuckIsKilled) {
+  Script("ssh", "trap '' TERM\necho ready\nwhile :; do sleep 0.05; done\n");
+  Start({"hosts", "a=1", "--hosts", kHost});
+  ASSERT_TRUE(Says("a/0: ready")) << Output();
+  launch_->Signal(SIGTERM);
+  ASSERT_TRUE(Says("sent on to all"));
+  launch_->Signal(SIGTERM);
+  ASSERT_TRUE(BecomesTrue([this] { return launch_->Ended(); })) << Output();
+  EXPECT_EQ(launch_->Wait(), 128 + 9) << Output();
+}
+
+// As one that saves its state when it is asked to end.
+TEST_F(LaunchTest, ProgramHasItsClusterAfterASignal) {
+  const std::string port = absl::StrCat(UnusedPort());
+  const std::string looks =
+      absl::StrCat(SluicePath(), " top \"$SLUICE_TARGET\" --once > ", folder_,
+                   "/top && ! grep -q lost ", folder_, "/top");
+  const std::string program = absl::StrCat(
+      "saves() { sleep 1; if ", looks, "; then echo saved; exit 6; fi; exit 9;",
+      " }; until ", looks, "; do sleep 0.1; done; trap saves TERM INT; ",
+      "echo up; while :; do sleep 0.05; done");
+  for (const int signal : {SIGTERM, SIGINT}) {
+    SCOPED_TRACE(signal);
+    Start({"hosts", "ps=1,worker=1", "--hosts", "127.0.0.1", "--port", port,
+           "--sluice", SluicePath(), "--", "sh", "-c", program});
+    ASSERT_TRUE(Says("program: up")) << Output();
+    launch_->Signal(signal);
+    ASSERT_TRUE(BecomesTrue([this] { return launch_->Ended(); })) << Output();
+    EXPECT_EQ(launch_->Wait(), 6) << Output();
+    EXPECT_THAT(Output(), HasSubstr("program: saved"));
+  }
 }
 
 TEST_F(LaunchTest, ProgramRunsOnACluster) {
@@ -326,6 +372,20 @@ TEST_F(LaunchTest, SlurmScriptRunsTasksAndProgram) {
   ASSERT_TRUE(BecomesTrue([&] { return job.Ended(); })) << Output();
   EXPECT_EQ(job.Wait(), 5) << Output();
   EXPECT_THAT(Output(), HasSubstr("/job:worker/replica:0/task:1"));
+  // Without a program, what ends in order after SIGTERM has ended well.
+  Script("srun",
+         "trap 'sleep 0.3; exit 0' TERM; echo srun ready\n"
+         "while :; do sleep 0.05; done\n");
+  ASSERT_EQ(Run({"slurm", "ps=1", "-o", folder_ + "/job"}), 0) << Output();
+  unlink((folder_ + "/output").c_str());
+  ChildProcess tasks(
+      "env",
+      {"PATH=" + folder_ + ":" + std::getenv("PATH"), "bash", folder_ + "/job"},
+      {}, folder_ + "/output");
+  ASSERT_TRUE(Says("srun ready")) << Output();
+  tasks.Signal(SIGTERM);
+  ASSERT_TRUE(BecomesTrue([&] { return tasks.Ended(); })) << Output();
+  EXPECT_EQ(tasks.Wait(), 0) << Output();
 }
 
 TEST_F(LaunchTest, MpirunStartsTasks) {
@@ -353,16 +413,21 @@ TEST_F(LaunchTest, KubernetesManifestsAreYaml) {
   const std::string spec =
       R"json({"name": "mnist", "jobs": {"ps": 1, "worker": {"count": 2,
           "flags": ["--metrics", "0.0.0.0:9100"]}, "chief": {"count": 1,
-          "command": ["python3", "train.py", "it's $(HOME)"]}},
+          "command": ["python3", "train.py", "it's $(HOME) $$ $$(A)"]}},
           "flags": ["--drain-seconds", "30.5"],
-          "environment": {"A": "\"x\": # $(B)"},
+          "environment": {"A": "\"x\": # $(B) $$", "NO": "1"},
           "program": ["python3", "-c", "print('a: b')"]})json";
   ASSERT_EQ(Run({"kubernetes", spec, "--image", "me/x:1", "--namespace", "lab",
                  "-o", folder_ + "/k.yaml"}),
             0)
       << Output();
   Script("check", R"check(exec python3 - "$@" << 'END'
-import subprocess, sys, yaml, json
+import re, subprocess, sys, yaml, json
+def expand(text):  # As Kubernetes does.
+    def one(match):
+        assert match[0] == "$$", f"a reference: {match[0]}"
+        return "$"
+    return re.sub(r"\$\$|\$\([^)]*\)", one, text)
 service, *sets, job = list(yaml.safe_load_all(open(sys.argv[1])))
 assert [s["kind"] for s in (service, job)] == ["Service", "Job"]
 assert service["spec"]["clusterIP"] == "None"
@@ -380,7 +445,8 @@ for s in sets:
     assert pod["terminationGracePeriodSeconds"] == 36
     task, = pod["containers"]
     assert task["image"] == "me/x:1"
-    assert task["env"][1] == {"name": "A", "value": '"x": # $$(B)'}
+    assert [(e["name"], expand(e["value"])) for e in task["env"][1:]] == [
+        ("A", '"x": # $(B) $$'), ("NO", "1")]
     probes = {"grpc": {"port": 4440}}
     if s is sets[2]:
         probes = {"tcpSocket": {"port": 4440}}
@@ -397,7 +463,7 @@ assert sets[1]["spec"]["template"]["metadata"]["annotations"] == {
 assert "annotations" not in sets[0]["spec"]["template"]["metadata"]
 # A job's own command is told which task it is.
 chief = sets[2]["spec"]["template"]["spec"]["containers"][0]["command"]
-shell = [w.replace("$$(", "$(") for w in chief]
+shell = [expand(w) for w in chief]
 shell[2] = shell[2].replace("exec ", "exec printf '%s\\n' \"$TF_CONFIG\" ")
 said = subprocess.run(shell, env={"HOSTNAME": "mnist-chief-3"},
                       capture_output=True, text=True, check=True).stdout
@@ -406,7 +472,7 @@ config = json.loads(config)
 assert config["task"] == {"type": "chief", "index": 3}, config
 assert config["cluster"]["worker"] == [
     "mnist-worker-0.mnist:4440", "mnist-worker-1.mnist:4440"]
-assert words == ["python3", "train.py", "it's $(HOME)"], words
+assert words == ["python3", "train.py", "it's $(HOME) $$ $$(A)"], words
 pod = job["spec"]["template"]
 program = pod["spec"]["containers"][0]
 assert program["command"] == ["python3", "-c", "print('a: b')"]
@@ -418,6 +484,32 @@ END
   ChildProcess check(folder_ + "/check", {folder_ + "/k.yaml"}, {},
                      folder_ + "/output");
   EXPECT_EQ(check.Wait(), 0) << Output();
+  // Names that YAML reads as other than strings.
+  ASSERT_EQ(
+      Run({"kubernetes",
+           R"({"name": "no", "jobs": {"on": 1}, "program": ["true"]})",
+           "--image", "i", "--namespace", "null", "-o", folder_ + "/k.yaml"}),
+      0)
+      << Output();
+  Script("strings", R"check(exec python3 - "$@" << 'END'
+import sys, yaml
+def names(value, key=""):
+    if isinstance(value, dict):
+        for k, v in value.items():
+            yield from names(v, k)
+    elif isinstance(value, list):
+        for v in value:
+            yield from names(v, key)
+    elif key in ("name", "namespace", "serviceName") or "kubernetes.io" in key:
+        yield value
+found = list(names(list(yaml.safe_load_all(open(sys.argv[1])))))
+assert all(isinstance(n, str) for n in found), found
+assert {"no", "on", "null", "no-on"} <= set(found), found
+END
+)check");
+  ChildProcess strings(folder_ + "/strings", {folder_ + "/k.yaml"}, {},
+                       folder_ + "/output");
+  EXPECT_EQ(strings.Wait(), 0) << Output();
 }
 
 TEST_F(LaunchTest, MistakesEndWithCode2) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/numbers.h"
@@ -29,9 +30,9 @@ std::string YamlString(const std::string& s) {
   return nlohmann::json(s).dump(-1, ' ', false,
                                 nlohmann::json::error_handler_t::replace);
 }
-// Kubernetes puts the values of variables in for $(NAME).
+// Kubernetes puts the values of variables in for $(NAME), and $ for $$.
 std::string KubernetesString(const std::string& s) {
-  return YamlString(absl::StrReplaceAll(s, {{"$(", "$$("}}));
+  return YamlString(absl::StrReplaceAll(s, {{"$", "$$"}}));
 }
 std::string YamlList(const Words& words) {
   return absl::StrCat("[",
@@ -56,7 +57,7 @@ std::string EnvironmentYaml(
     const std::string& indent) {
   std::string text;
   for (const auto& [name, value] : environment)
-    absl::StrAppend(&text, indent, "- name: ", name, "\n", indent,
+    absl::StrAppend(&text, indent, "- name: ", YamlString(name), "\n", indent,
                     "  value: ", KubernetesString(value), "\n");
   return text;
 }
@@ -100,9 +101,13 @@ bool UsesTls(const LaunchSpec& spec) {
 
 LaunchSpec AllowPlain(LaunchSpec spec) {
   constexpr char kFlag[] = "--plain-beyond-loopback";
-  if (!UsesTls(spec) && std::find(spec.flags.begin(), spec.flags.end(),
-                                  kFlag) == spec.flags.end())
-    spec.flags.push_back(kFlag);
+  if (UsesTls(spec) || std::find(spec.flags.begin(), spec.flags.end(), kFlag) !=
+                           spec.flags.end())
+    return spec;
+  std::fprintf(stderr,
+               "sluice launch: tasks accept anyone who reaches their ports; "
+               "use --tls-authority, --tls-certificate and --tls-key\n");
+  spec.flags.push_back(kFlag);
   return spec;
 }
 
@@ -155,7 +160,9 @@ Result<std::string> SlurmScript(const LaunchSpec& given,
                     "trap 'kill -s TERM \"$tasks\"' TERM INT\n"
                     "wait \"$tasks\"\ncode=$?\n"
                     "# (A trapped signal ends the first wait.)\n"
-                    "wait \"$tasks\" 2>/dev/null || true\nexit \"$code\"\n");
+                    "if kill -0 \"$tasks\" 2>/dev/null; then\n"
+                    "  wait \"$tasks\"\n  code=$?\n"
+                    "fi\nexit \"$code\"\n");
     return text;
   }
   absl::StrAppend(&text,
@@ -249,10 +256,15 @@ Result<std::string> KubernetesManifests(const LaunchSpec& given,
                                     options.port)});
   const std::string cluster = ClusterJson(tasks);
   const std::string space =
-      options.space.empty() ? "" : "  namespace: " + options.space + "\n";
-  const std::string labels = absl::StrCat("app.kubernetes.io/part-of: ", name);
+      options.space.empty()
+          ? ""
+          : "  namespace: " + YamlString(options.space) + "\n";
+  // (YAML reads some names, such as "no", as other than strings.)
+  const std::string quoted = YamlString(name);
+  const std::string labels =
+      absl::StrCat("app.kubernetes.io/part-of: ", quoted);
   std::string text = absl::StrCat(
-      "apiVersion: v1\nkind: Service\nmetadata:\n  name: ", name, "\n", space,
+      "apiVersion: v1\nkind: Service\nmetadata:\n  name: ", quoted, "\n", space,
       "  labels: {", labels,
       "}\nspec:\n  clusterIP: None\n"
       // Tasks find each other before they are ready.
@@ -275,12 +287,13 @@ Result<std::string> KubernetesManifests(const LaunchSpec& given,
                               "\"${HOSTNAME##*-}\"", ShellQuoted(around.second),
                               "; exec ", ShellLine(job.command))};
     }
-    const std::string of_job =
-        absl::StrCat(labels, ", app.kubernetes.io/component: ", job.name);
+    const std::string of_job = absl::StrCat(
+        labels, ", app.kubernetes.io/component: ", YamlString(job.name));
     absl::StrAppend(
         &text, "---\napiVersion: apps/v1\nkind: StatefulSet\nmetadata:\n",
-        "  name: ", name, "-", job.name, "\n", space, "  labels: {", of_job,
-        "}\nspec:\n  serviceName: ", name, "\n  replicas: ", job.count,
+        "  name: ", YamlString(name + "-" + job.name), "\n", space,
+        "  labels: {", of_job, "}\nspec:\n  serviceName: ", quoted,
+        "\n  replicas: ", job.count,
         "\n  podManagementPolicy: Parallel\n  selector:\n    matchLabels: {",
         of_job, "}\n  template:\n    metadata:\n      labels: {", of_job,
         "}\n");
@@ -310,18 +323,18 @@ Result<std::string> KubernetesManifests(const LaunchSpec& given,
   }
   if (spec.program.empty()) return text;
   absl::StrAppend(
-      &text, "---\napiVersion: batch/v1\nkind: Job\nmetadata:\n  name: ", name,
-      "-program\n", space, "  labels: {", labels,
+      &text, "---\napiVersion: batch/v1\nkind: Job\nmetadata:\n  name: ",
+      YamlString(name + "-program"), "\n", space, "  labels: {", labels,
       ", app.kubernetes.io/component: program}\nspec:\n  backoffLimit: 4\n"
       "  template:\n    metadata:\n      labels: {app.kubernetes.io/name: ",
-      name,
-      "-program}\n    spec:\n      restartPolicy: OnFailure\n"
+      YamlString(name + "-program"),
+      "}\n    spec:\n      restartPolicy: OnFailure\n"
       "      containers:\n        - name: program\n          image: ",
       YamlString(options.image),
       "\n          command: ", YamlList(spec.program),
       "\n          env:\n            - name: SLUICE_TARGET\n"
       "              value: ",
-      YamlString(TargetOf(tasks)), "\n",
+      KubernetesString(TargetOf(tasks)), "\n",
       EnvironmentYaml(spec.environment, "            "));
   return text;
 }

@@ -11,7 +11,8 @@
 namespace sluice::cli {
 
 // Whether tasks use TLS, by their flags; without it those that listen beyond
-// loopback need --plain-beyond-loopback (which AllowPlain adds where it lacks).
+// loopback need --plain-beyond-loopback (which AllowPlain adds where it lacks,
+// and says so on standard error).
 bool UsesTls(const LaunchSpec& spec);
 LaunchSpec AllowPlain(LaunchSpec spec);
 

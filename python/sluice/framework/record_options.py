@@ -19,8 +19,12 @@ class TFRecordOptions:
       compression_type: a TFRecordCompressionType, its name ("", "ZLIB" or
         "GZIP"), or None.
       flush_mode: for writing, zlib's: 0 or None, or how to flush after each
-        record (1 to 3, 5), so that what a killed program has written is read.
-      output_buffer_size: how many bytes a writer collects before it writes.
+        record (1 to 3, 5), which goes to the file then. With 2 and 3 what a
+        killed program has written is read to its end; with 1 and 5 such a file
+        is read as truncated: its records, with 5 without some of the last
+        bytes, and then DataLossError.
+      output_buffer_size: how many bytes a writer collects before it writes, if
+        it does not flush.
       window_bits: for writing, the logarithm of the size of zlib's window, 9
         to 15; None: 15. (16 more, as TensorFlow takes it for GZIP, are the
         same.)

@@ -108,6 +108,34 @@ Status CheckMessage(const char* what, const google::protobuf::Message& m) {
                            " bytes to or from a cluster at once, got ", bytes);
 }
 
+std::string ValidUtf8(std::string_view text) {
+  std::string valid;
+  for (size_t i = 0; i < text.size();) {
+    const auto at = [&](size_t k) {
+      return i + k < text.size() ? static_cast<unsigned char>(text[i + k]) : 0;
+    };
+    const int first = at(0), second = at(1);
+    size_t size = 0;
+    if (first < 0x80)
+      size = 1;
+    else if (first >= 0xc2 && first < 0xe0)
+      size = 2;
+    else if (first >= 0xe0 && first < 0xf0)
+      size = 3;
+    else if (first >= 0xf0 && first < 0xf5)
+      size = 4;
+    for (size_t k = 1; k < size; ++k)
+      if ((at(k) & 0xc0) != 0x80) size = 0;
+    // (Too long for their characters, surrogates, beyond U+10FFFF.)
+    if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f) ||
+        (first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f))
+      size = 0;
+    valid += size > 0 ? text.substr(i, size) : "\xef\xbf\xbd";
+    i += std::max<size_t>(size, 1);
+  }
+  return valid;
+}
+
 StepLog BoundedLog(StepLog log) {
   if (!log) return nullptr;
   constexpr int64_t kMax = 8 << 20;

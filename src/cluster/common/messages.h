@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "base/status.h"
 #include "cluster/proto/cluster.pb.h"
@@ -75,6 +76,10 @@ StepLog BoundedLog(StepLog log);
 // 2 GiB; for larger messages gRPC aborts the process or fails silently. `what`
 // names the contents in the error, for example "feeds".
 Status CheckMessage(const char* what, const google::protobuf::Message& m);
+
+// The text with U+FFFD in place of each byte that is not part of a character
+// in UTF-8 (RFC 3629), for names that other programs choose.
+std::string ValidUtf8(std::string_view text);
 
 // A step's timeout; 0: none. (Clamped, so that any value in a message gives a
 // representable deadline.)

@@ -31,6 +31,10 @@ EtcdElection::EtcdElection(EtcdOptions options)
       client_(options_.endpoints, options_.call_patience) {}
 
 Result<std::unique_ptr<EtcdElection>> EtcdElection::Join(EtcdOptions options) {
+  // (A call that waits for longer costs the office.)
+  options.call_patience =
+      std::min(options.call_patience,
+               std::chrono::milliseconds(options.lease) / kSafePart);
   std::unique_ptr<EtcdElection> e(new EtcdElection(std::move(options)));
   SLUICE_RETURN_IF_ERROR(e->Look());
   e->told_ = e->elected();

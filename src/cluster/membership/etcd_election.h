@@ -21,7 +21,8 @@ namespace sluice {
 // See ChiefElection. It has one thread, which makes all calls to etcd.
 class EtcdElection final : public ChiefElection {
  public:
-  // Of the options it uses endpoints, name, lease and call_patience.
+  // Of the options it uses endpoints, name, lease and call_patience, which is
+  // at most a fifth of the lease.
   // Unavailable if no server answers. Once it returns, it is known whether this
   // process is the chief.
   static Result<std::unique_ptr<EtcdElection>> Join(EtcdOptions options);

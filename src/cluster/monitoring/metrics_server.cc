@@ -2,15 +2,18 @@
 
 #include <memory>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "cluster/common/cluster.h"
+#include "cluster/common/messages.h"
 #include "graph/device_name.h"
 
 #ifdef SLUICE_HAVE_HTTPLIB
@@ -56,25 +59,35 @@ class MetricsWriter {
   std::string labels_, text_;
 };
 
-// The value of a label, quoted.
+// The value of a label, quoted. Pages are UTF-8.
 std::string LabelValue(const std::string& text) {
   return absl::StrCat(
       "\"",
-      absl::StrReplaceAll(text,
+      absl::StrReplaceAll(ValidUtf8(text),
                           {{"\\", "\\\\"}, {"\"", "\\\""}, {"\n", "\\n"}}),
       "\"");
 }
 
 void WriteStages(const proto::TaskCounters& c, MetricsWriter* out) {
   using Stage = proto::PipelineStageCounters;
+  std::vector<std::string> labels;
+  std::set<std::string> seen;
+  for (const Stage& s : c.stage()) {
+    std::string label = absl::StrCat("pipeline=", LabelValue(s.pipeline()),
+                                     ",stage=", LabelValue(s.stage()));
+    // (Two samples of the same labels make a page invalid.)
+    for (int64_t n = s.number(); !seen.insert(label).second; ++n)
+      label =
+          absl::StrCat("pipeline=", LabelValue(s.pipeline()),
+                       ",stage=", LabelValue(s.stage()), ",number=\"", n, "\"");
+    labels.push_back(std::move(label));
+  }
   const auto write = [&](const char* name, const char* type, const char* help,
                          auto value) {
     out->Family(name, type, help);
-    for (const Stage& s : c.stage())
-      out->Sample(name, value(s),
-                  absl::StrCat("pipeline=", LabelValue(s.pipeline()),
-                               ",stage=", LabelValue(s.stage()))
-                      .c_str());
+    for (int i = 0; i < c.stage_size(); ++i)
+      out->Sample(name, value(c.stage(i)),
+                  labels[static_cast<size_t>(i)].c_str());
   };
   write("sluice_pipeline_elements_total", "counter",
         "Elements that the stage of a pipeline has made.",

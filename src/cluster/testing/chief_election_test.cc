@@ -243,6 +243,52 @@ TEST_F(ChiefElectionTest, AnotherTakesOverWhenTheChiefIsKilled) {
   ExpectEnded();
 }
 
+TEST_F(ChiefElectionTest, OfficeThatIsLostAndRegainedBetweenStepsBeginsAgain) {
+  StartTasks();
+  Graph graph;
+  const WithGraph use(graph);
+  const ElectionModel model("/job:worker/task:0");
+  GradientDescentOptimizer sgd(kElectionRate);
+  Node* const train =
+      sgd.Minimize(ops::Square(model.w - 3.0f), {.global_step = model.step});
+  TrainingOptions options;
+  options.target = tasks_["worker0"]->target();
+  options.chief_election = "etcd://" + etcd_->endpoint() + "/run?lease=2";
+  options.folder = folder_ + "/run";
+  options.last_step = 20;
+  options.save = {.steps = 5};
+  options.wait_for_saves = true;
+  options.retry_seconds = 0.1;
+  std::string lines;
+  options.log = [&](const std::string& line) { lines += line + "\n"; };
+  auto training = TrainingSession::Start(options);
+  ASSERT_TRUE(training.ok()) << training.status();
+  EtcdClient client({etcd_->endpoint()}, milliseconds(500));
+  const auto held = [&] {
+    int64_t revision = 0;
+    const auto entries = client.List("/sluice-chief/run/", &revision);
+    return entries.ok() && !entries->empty();
+  };
+  bool once = false;
+  const Status s =
+      (*training)->Train({train}, [&](int64_t step) -> Result<Feeds> {
+        if (step < 7 || std::exchange(once, true)) return Feeds();
+        EXPECT_TRUE(held());
+        EXPECT_TRUE(EnableFailpoints("election.renew=error").ok());
+        EXPECT_TRUE(BecomesTrue([&] { return !held(); }));
+        DisableFailpoints();
+        EXPECT_TRUE(BecomesTrue(held));
+        // (It is known in this process a little later than in etcd.)
+        std::this_thread::sleep_for(milliseconds(300));
+        return Feeds();
+      });
+  EXPECT_TRUE(s.ok()) << s << lines;
+  EXPECT_TRUE(once);
+  EXPECT_THAT(lines, HasSubstr("was not the chief for a time"));
+  EXPECT_THAT(lines, HasSubstr("restored " + folder_ + "/run/model.ckpt-5"));
+  EXPECT_EQ((*training)->step(), 20);
+}
+
 TEST_F(ChiefElectionTest, SuspendedChiefGoesOnAsACandidate) {
   StartTasks();
   auto first = Candidate(0);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <set>
 #include <thread>
 
 #include "absl/strings/str_split.h"
@@ -107,6 +108,23 @@ TEST(MetricsTest, TextHasHelpTypeAndLabelsOfEachFamily) {
                               "task=\"3\",pipeline=\"in\\\\put\\n\\\"\","
                               "stage=\"map\"} 12\n"));
   EXPECT_THAT(text, HasSubstr("stage=\"map\"} 1.5\n"));
+  // Names of other programs: pages stay UTF-8, and no sample is there twice.
+  for (const int64_t number : {1, 2, 2}) {
+    proto::PipelineStageCounters* const odd =
+        m.status.mutable_counters()->add_stage();
+    odd->set_pipeline("\xff\xc3\xa9");
+    odd->set_stage(number == 1 ? "\xe0\x80\x80" : "s");
+    odd->set_number(number);
+  }
+  const std::string page = MetricsText(m);
+  EXPECT_THAT(page, HasSubstr("pipeline=\"\xef\xbf\xbd\xc3\xa9\",stage=\""
+                              "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\"} 0\n"));
+  std::set<std::string> samples;
+  for (const auto& line : absl::StrSplit(page, '\n'))
+    if (!line.empty() && line[0] != '#') {
+      EXPECT_TRUE(samples.emplace(line.substr(0, line.rfind(' '))).second)
+          << line;
+    }
   EXPECT_THAT(text, HasSubstr("# TYPE sluice_steps_total counter\n"
                               "sluice_steps_total{job=\"ps\",task=\"3\","
                               "outcome=\"succeeded\"} 7\n"

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <atomic>
 #include <ctime>
+#include <map>
 #include <set>
 #include <thread>
 #include <tuple>
 
 #include "base/failpoint.h"
+#include "cluster/common/messages.h"
 #include "cluster/worker/collective_network.h"
 #include "exec/core/pipeline_stages.h"
 #include "graph/graphdef.h"
@@ -28,13 +30,26 @@ std::vector<Allocator*> MemoriesOf(
 constexpr size_t kMaxSteps = 65536;
 constexpr size_t kNotToBegin = 256;
 // What an answer may say of pipelines.
-constexpr int kMaxStages = 1000;
+constexpr size_t kMaxStages = 1000;
+constexpr size_t kMaxStageName = 200;  // Bytes; clients choose names.
 
 // The task of this process that reports the pipelines of local sessions; null
 // until one is asked.
 std::atomic<const Worker*>& TheReporter() {
   static std::atomic<const Worker*> reporter{nullptr};
   return reporter;
+}
+
+// At most so much of a name, as text.
+std::string Clipped(const std::string& name) {
+  const auto cut = [](std::string s) {
+    size_t end = std::min(s.size(), kMaxStageName);
+    // (Not within a character.)
+    while (end > 0 && end < s.size() && (s[end] & 0xc0) == 0x80) --end;
+    s.resize(end);
+    return s;
+  };
+  return cut(ValidUtf8(cut(name)));
 }
 
 }  // namespace
@@ -123,10 +138,8 @@ void Worker::Count(proto::TaskCounters* counters) {
 }
 
 void Worker::CountStages(proto::TaskCounters* counters) {
-  std::vector<StageCounters> stages = shared_->PipelineStages();
-  const auto add = [&stages](std::vector<StageCounters> more) {
-    for (StageCounters& c : more) stages.push_back(std::move(c));
-  };
+  std::vector<std::vector<StageCounters>> states;  // Of each its stages.
+  states.push_back(shared_->PipelineStages());
   std::vector<std::shared_ptr<Session>> sessions;
   {
     std::lock_guard<std::mutex> lock(mu_);
@@ -134,16 +147,31 @@ void Worker::CountStages(proto::TaskCounters* counters) {
       if (session->resources != shared_) sessions.push_back(session);
   }
   for (const auto& session : sessions)
-    add(session->resources->PipelineStages());
+    states.push_back(session->resources->PipelineStages());
   const Worker* reporter = nullptr;
   if (TheReporter().compare_exchange_strong(reporter, this) || reporter == this)
-    add(LocalPipelineStages());
-  // States of several sessions may have a pipeline of the same name each.
-  std::map<std::tuple<std::string, int64_t, std::string>, int> seen;
-  for (StageCounters& c : stages) {
-    if (counters->stage_size() >= kMaxStages) break;
-    if (const int n = ++seen[{c.pipeline, c.number, c.stage}]; n > 1)
-      c.pipeline += " #" + std::to_string(n);
+    for (std::vector<StageCounters>& stages : LocalPipelineStages())
+      states.push_back(std::move(stages));
+  // Each state may have a pipeline of the same name, containers of one too.
+  std::set<std::string> names;
+  std::vector<StageCounters> all;
+  for (std::vector<StageCounters>& stages : states) {
+    std::map<std::tuple<std::string, int64_t, std::string>, int> copies;
+    std::map<std::pair<std::string, int>, std::string> name_of;
+    for (StageCounters& c : stages) {
+      if (all.size() >= kMaxStages) break;
+      c.pipeline = Clipped(c.pipeline);
+      c.stage = Clipped(c.stage);
+      const int copy = ++copies[{c.pipeline, c.number, c.stage}];
+      const auto [name, first] =
+          name_of.try_emplace({c.pipeline, copy}, c.pipeline);
+      for (int n = 2; first && !names.insert(name->second).second; ++n)
+        name->second = c.pipeline + " #" + std::to_string(n);
+      c.pipeline = name->second;
+      all.push_back(std::move(c));
+    }
+  }
+  for (const StageCounters& c : all) {
     proto::PipelineStageCounters* s = counters->add_stage();
     s->set_pipeline(c.pipeline);
     s->set_stage(c.stage);

@@ -116,7 +116,7 @@ void NoteLocalPipelines(const std::shared_ptr<ResourceManager>& state) {
   all.states.push_back(state);
 }
 
-std::vector<StageCounters> LocalPipelineStages() {
+std::vector<std::vector<StageCounters>> LocalPipelineStages() {
   LocalStates& all = TheLocalStates();
   std::vector<std::shared_ptr<ResourceManager>> states;
   {
@@ -124,9 +124,8 @@ std::vector<StageCounters> LocalPipelineStages() {
     for (const auto& s : all.states)
       if (auto held = s.lock()) states.push_back(std::move(held));
   }
-  std::vector<StageCounters> stages;
-  for (const auto& s : states)
-    for (StageCounters& c : s->PipelineStages()) stages.push_back(std::move(c));
+  std::vector<std::vector<StageCounters>> stages;
+  for (const auto& s : states) stages.push_back(s->PipelineStages());
   return stages;
 }
 

@@ -61,7 +61,8 @@ std::vector<PipelineLoad> PipelineLoads(
 // For pipelines that run in sessions of this process, not in a task of a
 // cluster: their state is known from NoteLocalPipelines until it is destroyed.
 void NoteLocalPipelines(const std::shared_ptr<ResourceManager>& state);
-std::vector<StageCounters> LocalPipelineStages();
+// Of each such state.
+std::vector<std::vector<StageCounters>> LocalPipelineStages();
 
 }  // namespace sluice
 
