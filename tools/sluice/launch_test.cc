@@ -290,10 +290,10 @@ TEST_F(LaunchTest, TasksEndWithTheirLauncher) {
 
 TEST_F(LaunchTest, ConnectionThatIsStuckIsKilled) {
   Script("ssh", "trap '' TERM\necho ready\nwhile :; do sleep 0.05; done\n");
-  Start({"hosts", "a=1", "--hosts", kHost});
+  Start({"hosts", R"({"jobs": {"a": 1}, "flags": ["--drain-seconds", "0"]})",
+         "--hosts", kHost});
   ASSERT_TRUE(Says("a/0: ready")) << Output();
-  launch_->Signal(SIGTERM);
-  ASSERT_TRUE(Says("sent on to all"));
+  // (A second signal would be sent to ssh itself, once nobody reads from it.)
   launch_->Signal(SIGTERM);
   ASSERT_TRUE(BecomesTrue([this] { return launch_->Ended(); })) << Output();
   EXPECT_EQ(launch_->Wait(), 128 + 9) << Output();
