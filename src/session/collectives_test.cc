@@ -553,6 +553,8 @@ class MemberAmongOthers {
     stop_.Cancel();
     return run_.get();
   }
+  // Of a step that ends by itself.
+  Status End() { return run_.get(); }
   void Hear(collectives::Peer from, const std::string& name, int64_t size,
             int64_t rank, uint64_t nonce) {
     collectives::Note join;
@@ -601,7 +603,7 @@ TEST(CollectivesTest, MembersThatDisagreeEndOnlyTheirOwnAttempt) {
   MemberAmongOthers here({.rank = 2, .size = 3});
   here.Start();
   here.Hear(1, "a", 2, 0, 11);
-  const Status s = here.Stop();
+  const Status s = here.End();
   EXPECT_THAT(std::string(s.message()), HasSubstr("agree on its size, got 3"));
   EXPECT_EQ(here.network().count(NoteKind::kAbort), 1);
   for (const auto& note : here.network().notes())

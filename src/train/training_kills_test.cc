@@ -230,6 +230,8 @@ TEST_P(TrainingKillsTest, ARunKilledAtAnyInstantEndsWithTheSameWeights) {
   ASSERT_EQ(a->tensors().size(), b->tensors().size());
   ASSERT_GE(a->tensors().size(), 15u);  // Weights, slots, powers, step.
   for (const auto& [name, unused] : a->tensors()) {
+    // (How many epochs have ended: the pipeline is ahead of the training.)
+    if (name == "input/epochs") continue;
     const auto x = a->Read(name), y = b->Read(name);
     ASSERT_TRUE(x.ok() && y.ok()) << x.status() << y.status();
     ASSERT_EQ(x->bytes(), y->bytes());

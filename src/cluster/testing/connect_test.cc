@@ -193,8 +193,11 @@ TEST_F(ConnectTest, MasterNamesSilentTask) {
   ASSERT_NE(worker, nullptr);
   const Status s = Connect();
   EXPECT_THAT(std::string(s.message()), HasSubstr("/job:ps/replica:0/task:0"));
-  EXPECT_THAT(std::string(s.message()),
-              HasSubstr("although the connection was accepted"));
+  // (Under a sanitizer one attempt to connect takes as long as the wait, so it
+  // is not known how it ends.)
+  if (!kSanitized)
+    EXPECT_THAT(std::string(s.message()),
+                HasSubstr("although the connection was accepted"));
   EXPECT_THAT(std::string(s.message()), Not(HasSubstr("TLS")));
 }
 

@@ -161,7 +161,7 @@ class CutStep {
   Result<std::vector<Tensor>> Run(const std::vector<Tensor>& feeds,
                                   uint64_t scheduler_seed, size_t* untaken,
                                   ResourceManager* resources = nullptr,
-                                  int64_t timeout_ms = 20'000) {
+                                  int64_t timeout_ms = 60'000) {
     ExecuteOptions o;
     o.step.step_id = ++steps_;
     o.step.resources = resources == nullptr ? &resources_ : resources;
