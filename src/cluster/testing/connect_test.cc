@@ -195,9 +195,10 @@ TEST_F(ConnectTest, MasterNamesSilentTask) {
   EXPECT_THAT(std::string(s.message()), HasSubstr("/job:ps/replica:0/task:0"));
   // (Under a sanitizer one attempt to connect takes as long as the wait, so it
   // is not known how it ends.)
-  if (!kSanitized)
+  if (!kSanitized) {
     EXPECT_THAT(std::string(s.message()),
                 HasSubstr("although the connection was accepted"));
+  }
   EXPECT_THAT(std::string(s.message()), Not(HasSubstr("TLS")));
 }
 
