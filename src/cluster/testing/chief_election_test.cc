@@ -289,24 +289,5 @@ TEST_F(ChiefElectionTest, OfficeThatIsLostAndRegainedBetweenStepsBeginsAgain) {
   EXPECT_EQ((*training)->step(), 20);
 }
 
-TEST_F(ChiefElectionTest, SuspendedChiefGoesOnAsACandidate) {
-  StartTasks();
-  auto first = Candidate(0);
-  ASSERT_TRUE(Says(0, "elected as the chief")) << Log(0);
-  auto second = Candidate(1);
-  ASSERT_TRUE(Says(1, "standing by")) << Log(1);
-  ASSERT_TRUE(Says(0, "saved " + folder_ + "/run/model.ckpt-30")) << Log(0);
-  first->Signal(SIGSTOP);
-  ASSERT_TRUE(Says(1, "taking over")) << Log(1);
-  ASSERT_TRUE(Says(1, "restored ")) << Log(1);
-  first->Signal(SIGCONT);
-  EXPECT_TRUE(Says(0, "no longer the chief")) << Log(0);
-  ASSERT_TRUE(BecomesTrue([&] { return second->Ended(); })) << Log(1);
-  EXPECT_EQ(second->Wait(), 0) << Log(1);
-  ASSERT_TRUE(BecomesTrue([&] { return first->Ended(); })) << Log(0);
-  EXPECT_EQ(first->Wait(), 0) << Log(0);
-  ExpectEnded();
-}
-
 }  // namespace
 }  // namespace sluice
