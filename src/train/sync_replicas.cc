@@ -7,6 +7,7 @@
 
 #include "client/control/control_flow.h"
 #include "client/nn/in_graph_of.h"
+#include "client/nn/optimizer_wrapper.h"
 #include "client/operators.h"
 #include "graph/device_scope.h"
 #include "graph/hidden_attributes.h"
@@ -85,13 +86,7 @@ Node* SyncReplicas::Minimize(Output loss, const MinimizeOptions& options,
         loc);
     return nullptr;
   }
-  const Result<std::vector<GradAndVar>> grads =
-      optimizer_->ComputeGradients(loss, options, loc);
-  if (!grads.ok()) {
-    BuildError(grads.status(), loc);
-    return nullptr;
-  }
-  return ApplyGradients(*grads, options, loc);
+  return MinimizeThrough(*this, *optimizer_, loss, options, loc);
 }
 
 Node* SyncReplicas::ApplyGradients(const std::vector<GradAndVar>& grads,

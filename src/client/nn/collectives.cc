@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "client/nn/in_graph_of.h"
+#include "client/nn/optimizer_wrapper.h"
 #include "client/operators.h"
 #include "sluice/ops.h"
 
@@ -199,14 +200,7 @@ Result<std::vector<GradAndVar>> AllReduceGradients(
 
 Node* AllReduceOptimizer::Minimize(Output loss, const MinimizeOptions& options,
                                    SourceLoc loc) {
-  const std::optional<WithGraph> there = InGraphOf(loss);
-  const Result<std::vector<GradAndVar>> grads =
-      optimizer_.ComputeGradients(loss, options, loc);
-  if (!grads.ok()) {
-    BuildError(grads.status(), loc);
-    return nullptr;
-  }
-  return ApplyGradients(*grads, options, loc);
+  return MinimizeThrough(*this, optimizer_, loss, options, loc);
 }
 
 Node* AllReduceOptimizer::ApplyGradients(const std::vector<GradAndVar>& grads,

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/control/control_flow.h"
 #include "client/nn/in_graph_of.h"
+#include "client/nn/optimizer_wrapper.h"
 #include "client/operators.h"
 #include "sluice/ops.h"
 
@@ -32,14 +33,7 @@ Output ZerosNow(const Var& v) {
 
 Node* GradientAccumulator::Minimize(Output loss, const MinimizeOptions& options,
                                     SourceLoc loc) {
-  const std::optional<WithGraph> there = InGraphOf(loss);
-  const Result<std::vector<GradAndVar>> grads =
-      optimizer_.ComputeGradients(loss, options, loc);
-  if (!grads.ok()) {
-    BuildError(grads.status(), loc);
-    return nullptr;
-  }
-  return ApplyGradients(*grads, options, loc);
+  return MinimizeThrough(*this, optimizer_, loss, options, loc);
 }
 
 Node* GradientAccumulator::ApplyGradients(const std::vector<GradAndVar>& grads,
