@@ -160,6 +160,11 @@ class ChiefElectionTest : public ::testing::Test {
     return BecomesTrue(
         [&] { return Log(number).find(text) != std::string::npos; });
   }
+  // (Updates run beside the steps of a replica, which may thus miss the 10th
+  // and save after 11, 21 and 31.)
+  bool SavesAfter30Steps(int number) const {
+    return Says(number, "saved " + folder_ + "/run/model.ckpt-3");
+  }
   // What an undisturbed run ends with.
   void ExpectEnded() {
     Graph graph;
@@ -234,7 +239,7 @@ TEST_F(ChiefElectionTest, AnotherTakesOverWhenTheChiefIsKilled) {
   ASSERT_TRUE(Says(0, "elected as the chief")) << Log(0);
   auto second = Candidate(1);
   ASSERT_TRUE(Says(1, "standing by")) << Log(1);
-  ASSERT_TRUE(Says(0, "saved " + folder_ + "/run/model.ckpt-30")) << Log(0);
+  ASSERT_TRUE(SavesAfter30Steps(0)) << Log(0);
   first->Signal(SIGKILL);
   ASSERT_TRUE(Says(1, "taking over")) << Log(1);
   ASSERT_TRUE(Says(1, "restored " + folder_ + "/run/model.ckpt-")) << Log(1);
@@ -287,6 +292,25 @@ TEST_F(ChiefElectionTest, OfficeThatIsLostAndRegainedBetweenStepsBeginsAgain) {
   EXPECT_THAT(lines, HasSubstr("was not the chief for a time"));
   EXPECT_THAT(lines, HasSubstr("restored " + folder_ + "/run/model.ckpt-5"));
   EXPECT_EQ((*training)->step(), 20);
+}
+
+TEST_F(ChiefElectionTest, SuspendedChiefGoesOnAsACandidate) {
+  StartTasks();
+  auto first = Candidate(0);
+  ASSERT_TRUE(Says(0, "elected as the chief")) << Log(0);
+  auto second = Candidate(1);
+  ASSERT_TRUE(Says(1, "standing by")) << Log(1);
+  ASSERT_TRUE(SavesAfter30Steps(0)) << Log(0);
+  first->Signal(SIGSTOP);
+  ASSERT_TRUE(Says(1, "taking over")) << Log(1);
+  ASSERT_TRUE(Says(1, "restored ")) << Log(1);
+  first->Signal(SIGCONT);
+  EXPECT_TRUE(Says(0, "no longer the chief")) << Log(0);
+  ASSERT_TRUE(BecomesTrue([&] { return second->Ended(); })) << Log(1);
+  EXPECT_EQ(second->Wait(), 0) << Log(1);
+  ASSERT_TRUE(BecomesTrue([&] { return first->Ended(); })) << Log(0);
+  EXPECT_EQ(first->Wait(), 0) << Log(0);
+  ExpectEnded();
 }
 
 }  // namespace
