@@ -146,14 +146,11 @@ TEST_F(ConnectTest, MasterNamesWorkerWhoseHandshakeFails) {
 class SilentListener {
  public:
   explicit SilentListener(const std::string& host_port) {
-    sockaddr_in a{};
-    a.sin_family = AF_INET;
-    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    a.sin_port = htons(static_cast<uint16_t>(
-        std::stoi(host_port.substr(host_port.rfind(':') + 1))));
+    const sockaddr_in a = LoopbackAddress(host_port);
     fd_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    listens_ = bind(fd_, reinterpret_cast<sockaddr*>(&a), sizeof(a)) == 0 &&
-               listen(fd_, 16) == 0;
+    listens_ =
+        bind(fd_, reinterpret_cast<const sockaddr*>(&a), sizeof(a)) == 0 &&
+        listen(fd_, 16) == 0;
   }
   ~SilentListener() { close(fd_); }
   SilentListener(const SilentListener&) = delete;

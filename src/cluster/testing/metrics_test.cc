@@ -26,12 +26,9 @@ using ::testing::HasSubstr;
 // A connection; -1 if nothing listens.
 int Connect(const std::string& address) {
   const int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in a{};
-  a.sin_family = AF_INET;
-  a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  a.sin_port = htons(
-      static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
-  if (connect(s, reinterpret_cast<sockaddr*>(&a), sizeof(a)) == 0) return s;
+  const sockaddr_in a = LoopbackAddress(address);
+  if (connect(s, reinterpret_cast<const sockaddr*>(&a), sizeof(a)) == 0)
+    return s;
   close(s);
   return -1;
 }

@@ -39,6 +39,16 @@ inline std::vector<int> FreePorts(size_t count) {
   return ports;
 }
 
+// Of "host:port", the port of this machine.
+inline sockaddr_in LoopbackAddress(const std::string& host_port) {
+  sockaddr_in a{};
+  a.sin_family = AF_INET;
+  a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  a.sin_port = htons(static_cast<uint16_t>(
+      std::stoi(host_port.substr(host_port.rfind(':') + 1))));
+  return a;
+}
+
 // A cluster of jobs with one task each. The destructor kills its processes.
 class ProcessCluster {
  public:

@@ -36,13 +36,10 @@ using ::testing::HasSubstr;
 class IdleConnection {
  public:
   explicit IdleConnection(const std::string& host_port) {
-    sockaddr_in a{};
-    a.sin_family = AF_INET;
-    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    a.sin_port = htons(static_cast<uint16_t>(
-        std::stoi(host_port.substr(host_port.rfind(':') + 1))));
+    const sockaddr_in a = LoopbackAddress(host_port);
     fd_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    connected_ = connect(fd_, reinterpret_cast<sockaddr*>(&a), sizeof(a)) == 0;
+    connected_ =
+        connect(fd_, reinterpret_cast<const sockaddr*>(&a), sizeof(a)) == 0;
     fcntl(fd_, F_SETFL, O_NONBLOCK);
   }
   ~IdleConnection() { close(fd_); }
@@ -280,7 +277,8 @@ TEST_F(ConnectionLimitsTest, ListenerWaitsForFreeDescriptor) {
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
   const rlimit none = {static_cast<rlim_t>(free), before.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
-  EXPECT_EQ(connect(client, reinterpret_cast<sockaddr*>(&a), sizeof(a)), 0);
+  EXPECT_EQ(connect(client, reinterpret_cast<const sockaddr*>(&a), sizeof(a)),
+            0);
   std::this_thread::sleep_for(milliseconds(200));  // (It retries meanwhile.)
   EXPECT_EQ(accepted, 1);
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
