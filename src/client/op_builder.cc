@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "client/initializers.h"
 #include "client/types_and_shapes.h"
 
 namespace sluice {
@@ -86,6 +87,20 @@ std::vector<Output> OpCall::Inputs() const {
   return inputs;
 }
 
+// A random op without a seed of its own derives one from the graph's.
+void OpCall::SetSeeds() {
+  if (op_ == nullptr || op_->FindAttr("seed") == nullptr ||
+      op_->FindAttr("seed2") == nullptr)
+    return;
+  const AttrValue none = int64_t{0};
+  if (attrs_.try_emplace("seed", none).first->second != none ||
+      attrs_.try_emplace("seed2", none).first->second != none)
+    return;
+  const auto [seed, seed2] = SeedsFor({});
+  attrs_["seed"] = seed;
+  attrs_["seed2"] = seed2;
+}
+
 Node* OpCall::Run() {
   if (done_) return node_;
   done_ = true;
@@ -95,6 +110,7 @@ Node* OpCall::Run() {
     if (const std::string& n = op_->inputs[i].number_attr;
         !n.empty() && i < args_.size())
       attrs_.try_emplace(n, static_cast<int64_t>(args_[i].size()));
+  SetSeeds();
   std::vector<Output> inputs = Inputs();
   size_t at = 0;
   for (size_t i = 0; op_ != nullptr && i < op_->inputs.size(); ++i) {

@@ -51,6 +51,7 @@ class OpCall {
  private:
   DType TypeOf(const std::string& attr) const;
   std::vector<Output> Inputs() const;
+  void SetSeeds();
   size_t ExpectedLength(const ArgDef& arg) const;
 
   const char* op_name_;

@@ -181,6 +181,17 @@ TEST_F(InitializersTest, SeedsMatchTensorFlow) {
   EXPECT_EQ(SeedsFor(0), std::make_pair(int64_t{0}, int64_t{INT32_MAX}));
 }
 
+TEST_F(InitializersTest, BuildersOfRandomOpsTakeTheGraphsSeed) {
+  SetRandomSeed(11);
+  const Output first = ops::RandomUniform({8}, DType::kFloat);
+  const Output second = ops::RandomUniform({8}, DType::kFloat);
+  const Output own =
+      ops::RandomUniform({8}, DType::kFloat, {.seed = 11, .seed2 = 1});
+  const std::vector<float> values = Values<float>(second);
+  EXPECT_NE(values, Values<float>(first));
+  EXPECT_EQ(values, Values<float>(own));
+}
+
 TEST_F(InitializersTest, EqualSeedsGiveEqualNumbers) {
   const Output a = RandomNormal({10}, 0, 1, {.seed = 3});
   const Output b = RandomNormal({10}, 0, 1, {.seed = 3});
