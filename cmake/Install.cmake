@@ -11,8 +11,10 @@ if(TARGET sluice_cluster_lib)
   install(TARGETS sluice_cluster_lib EXPORT SluiceTargets)
 endif()
 if(TARGET sluice_board_lib)
-  set_target_properties(sluice_board_lib PROPERTIES INSTALL_RPATH "$ORIGIN")
-  install(TARGETS sluice_board_lib LIBRARY)
+  # (Loaded by its path: no program links it.)
+  set_target_properties(sluice_board_lib PROPERTIES INSTALL_RPATH "$ORIGIN/..")
+  install(TARGETS sluice_board_lib
+          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/sluice)
 endif()
 if(TARGET sluice)
   set_target_properties(sluice PROPERTIES
@@ -43,3 +45,13 @@ write_basic_package_version_file(${CMAKE_BINARY_DIR}/SluiceConfigVersion.cmake
 install(FILES ${CMAKE_BINARY_DIR}/SluiceConfig.cmake
               ${CMAKE_BINARY_DIR}/SluiceConfigVersion.cmake
         DESTINATION ${SLUICE_CMAKE_DIR})
+
+# For builds without CMake. The headers include each other from two folders.
+string(REGEX REPLACE "[^/]+" ".." up ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+set(requires ${SLUICE_PUBLIC_LIBS})
+list(FILTER requires INCLUDE REGEX "^absl::")
+list(TRANSFORM requires REPLACE "::" "_")
+list(JOIN requires " " requires)
+configure_file(cmake/sluice.pc.in ${CMAKE_BINARY_DIR}/sluice.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/sluice.pc
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -8,31 +8,31 @@ namespace sluice {
 namespace {
 constexpr char kName[] = "libsluice_cluster.so.0";
 
-void* Load() {
-  // Try the directory of this library first: it may be outside of the search
-  // path.
-  Dl_info self;
-  if (dladdr(reinterpret_cast<const void*>(&DistSymbol), &self) != 0 &&
-      self.dli_fname != nullptr) {
-    const std::string path = self.dli_fname;
-    const size_t slash = path.rfind('/');
-    if (slash != path.npos) {
-      const std::string beside = path.substr(0, slash + 1) + kName;
-      if (void* handle = dlopen(beside.c_str(), RTLD_NOW | RTLD_GLOBAL))
-        return handle;
-    }
-  }
-  return dlopen(kName, RTLD_NOW | RTLD_GLOBAL);
-}
-
 const char* LastError() {
   const char* message = dlerror();
   return message != nullptr ? message : "unknown reason";
 }
 }  // namespace
 
+void* OpenOwnLibrary(const char* path) {
+  // Try the directory of this library first: it may be outside of the search
+  // path.
+  Dl_info self;
+  if (dladdr(reinterpret_cast<const void*>(&DistSymbol), &self) != 0 &&
+      self.dli_fname != nullptr) {
+    const std::string own = self.dli_fname;
+    const size_t slash = own.rfind('/');
+    if (slash != own.npos) {
+      const std::string beside = own.substr(0, slash + 1) + path;
+      if (void* handle = dlopen(beside.c_str(), RTLD_NOW | RTLD_GLOBAL))
+        return handle;
+    }
+  }
+  return dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+}
+
 Result<void*> DistSymbol(const char* name) {
-  static void* const library = Load();
+  static void* const library = OpenOwnLibrary(kName);
   if (library == nullptr)
     return Unimplemented("clusters: expected ", kName,
                          " beside libsluice, got ", LastError());

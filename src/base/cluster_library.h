@@ -1,5 +1,6 @@
-// libsluice_cluster holds the cluster runtime (src/cluster). It depends on
-// gRPC, which takes long to load, so it is loaded on first use.
+// Libraries of Sluice that are loaded on first use, because what they depend on
+// takes long to load. libsluice_cluster holds the cluster runtime (src/cluster)
+// and depends on gRPC.
 #ifndef SLUICE_BASE_CLUSTER_LIBRARY_H_
 #define SLUICE_BASE_CLUSTER_LIBRARY_H_
 
@@ -7,9 +8,14 @@
 
 namespace sluice {
 
-// Loads the library, preferably from the directory of this one, and finds an
-// extern "C" function in it. Thread-safe. Unimplemented, with the reason, if
-// either is missing.
+// Loads a library of Sluice by its path relative to libsluice's directory, or
+// from the search path. Null on failure, with the reason in dlerror().
+// Thread-safe.
+void* OpenOwnLibrary(const char* path);
+
+// Loads libsluice_cluster, preferably from the directory of libsluice, and
+// finds an extern "C" function in it. Thread-safe. Unimplemented, with the
+// reason, if either is missing.
 Result<void*> DistSymbol(const char* name);
 
 }  // namespace sluice

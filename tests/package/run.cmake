@@ -28,13 +28,30 @@ run(${CMAKE_COMMAND} -G ${GENERATOR} -S ${SOURCE} -B ${WORK}/build
     -DCMAKE_PREFIX_PATH=${WORK}/moved -DCMAKE_CXX_COMPILER=${CXX}
     "-DCMAKE_CXX_FLAGS=${FLAGS}")
 run(${CMAKE_COMMAND} --build ${WORK}/build)
-execute_process(COMMAND ${WORK}/build/my_program RESULT_VARIABLE result
-                OUTPUT_VARIABLE output ERROR_VARIABLE output)
-set(expected "float[] 17\nfloat[3] 2 4 6\n")
-if(NOT result EQUAL 0 OR NOT output STREQUAL expected)
-  message(FATAL_ERROR "my_program: expected\n${expected}got ${result},\n"
-                      "${output}")
+set(programs ${WORK}/build/my_program)
+
+# The same without CMake.
+find_program(PKG_CONFIG pkg-config)
+if(PKG_CONFIG)
+  set(ENV{PKG_CONFIG_PATH} ${WORK}/moved/lib/pkgconfig)
+  execute_process(COMMAND ${PKG_CONFIG} --cflags --libs sluice
+                  OUTPUT_VARIABLE options OUTPUT_STRIP_TRAILING_WHITESPACE
+                  COMMAND_ERROR_IS_FATAL ANY)
+  separate_arguments(options UNIX_COMMAND "${options} ${FLAGS}")
+  run(${CXX} ${SOURCE}/main.cc -o ${WORK}/by_pkg_config ${options}
+      -Wl,-rpath,${WORK}/moved/lib)
+  list(APPEND programs ${WORK}/by_pkg_config)
 endif()
+
+set(expected "float[] 17\nfloat[3] 2 4 6\n")
+foreach(program ${programs})
+  execute_process(COMMAND ${program} RESULT_VARIABLE result
+                  OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  if(NOT result EQUAL 0 OR NOT output STREQUAL expected)
+    message(FATAL_ERROR "${program}: expected\n${expected}got ${result},\n"
+                        "${output}")
+  endif()
+endforeach()
 if(EXISTS ${WORK}/moved/bin/sluice)
   run(${WORK}/moved/bin/sluice --version)
 endif()

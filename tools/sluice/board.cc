@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "base/cluster_library.h"
 #include "tools/board/serve.h"
 #include "tools/sluice/cli.h"
 
@@ -17,8 +18,7 @@ struct BoardOptions {
 };
 
 int ServeBoard(const BoardOptions& o) {
-  // (Found through this program's RUNPATH, which leads to libsluice's folder.)
-  void* const library = dlopen("libsluice_board.so", RTLD_NOW);
+  void* const library = OpenOwnLibrary("sluice/libsluice_board.so");
   void* const serve =
       library == nullptr ? nullptr : dlsym(library, "sluice_serve_board");
   if (serve == nullptr)
