@@ -12,7 +12,9 @@ and names its language:
   python      run by python/tests/test_snippets.py, unless it is quoted
   sh          run by tests/snippets/shell_test.py, which lists the exceptions
   cmake       quoted
-  text        not code: the output of a program, a grammar
+  text        not code: the output of a program, a grammar. In docs/tutorials:
+              what the blocks before it print, which their tests compare (in
+              C++ as json, a string literal)
 
 Quoted means that the line above is `<!-- from PATH -->` or `<!-- within PATH
 -->` (tools/check_docs.py compares the two) and that PATH is a program that the
@@ -39,6 +41,7 @@ LIST_ITEM = re.compile(r"\s*(?:-|\*|\d+\.) ")
 QUOTATION = re.compile(r"<!-- (?:from|within) (\S+) -->")
 FENCE = re.compile(r"( *)(```+)(\S*)")
 LANGUAGES = ["cpp", "json", "python", "sh", "cmake", "text"]
+TUTORIALS = "docs/tutorials/"
 # Prefixes of the paths of programs that the tests run.
 RUN_BY_TESTS = ["examples/", "python/examples/", "tests/package/", "src/ops/"]
 
@@ -232,10 +235,11 @@ def write(root, blocks, folder):
     calls.parent.mkdir(parents=True, exist_ok=True)
     calls.write_text("".join(op_calls(root)), encoding="utf-8")
     for b in blocks:
-        if b.quoted or b.language not in ("cpp", "json"):
+        output = b.language == "text" and b.path.startswith(TUTORIALS)
+        if b.quoted or not (output or b.language in ("cpp", "json")):
             continue
-        if b.language == "json":
-            text = f'R"json({b.text})json"\n'
+        if output or b.language == "json":
+            text = f'R"{b.language}({b.text}){b.language}"\n'
         else:
             where = root / b.path
             text = f'#line {b.line} "{where if where.exists() else b.path}"\n{b.text}'
