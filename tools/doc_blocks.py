@@ -177,8 +177,10 @@ def check(root, blocks):
                     for p in sorted((root / "tests/snippets").glob("*.cc")))
     in_tests = set(re.findall(r'^#include "snippets/(.+)\.inc"', tests,
                               re.MULTILINE))
-    for b in blocks:
+    for before, b in zip([None] + blocks, blocks):
         at = f"{b.path}:{b.line}"
+        printed = (b.language == "text" and b.path.startswith(TUTORIALS) and
+                   before and before.path == b.path and before.language == "cpp")
         if b.language not in LANGUAGES:
             yield (f"{at}: block: expected one of {', '.join(LANGUAGES)}, got "
                    f"'{b.language}'")
@@ -188,7 +190,8 @@ def check(root, blocks):
                        f"tests run, got {b.quoted}")
         elif b.language == "cmake":
             yield f"{at}: block: expected a quotation, got text of its own"
-        elif b.language in ("cpp", "json") and b.name not in in_tests:
+        elif (printed or b.language in ("cpp", "json")) and \
+                b.name not in in_tests:
             yield (f"{at}: block: expected a test in tests/snippets that includes "
                    f"snippets/{b.name}.inc, got none")
     known = {b.name for b in blocks} | {"docs/ops/calls"}
