@@ -278,6 +278,9 @@ if(Python3_Interpreter_FOUND)
     set_tests_properties(${check} ${check}_test PROPERTIES
       LABELS "fast;house")
   endforeach()
+  add_test(NAME docs_site_test COMMAND ${Python3_EXECUTABLE}
+    ${CMAKE_SOURCE_DIR}/tools/docs_site_test.py)
+  set_tests_properties(docs_site_test PROPERTIES LABELS "fast;house")
   if(TARGET sluice AND TARGET sluice_cluster_lib AND NOT SLUICE_SANITIZE)
     add_test(NAME documented_commands COMMAND ${Python3_EXECUTABLE}
       ${CMAKE_SOURCE_DIR}/tests/snippets/shell_test.py $<TARGET_FILE:sluice>)

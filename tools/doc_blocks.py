@@ -12,7 +12,9 @@ and names its language:
   python      run by python/tests/test_snippets.py, unless it is quoted
   sh          run by tests/snippets/shell_test.py, which lists the exceptions
   cmake       quoted
-  text        not code: the output of a program, a grammar
+  text        not code: the output of a program, a grammar. In docs/tutorials:
+              what the blocks before it print, which their tests compare (in
+              C++ as json, a string literal)
 
 Quoted means that the line above is `<!-- from PATH -->` or `<!-- within PATH
 -->` (tools/check_docs.py compares the two) and that PATH is a program that the
@@ -39,6 +41,7 @@ LIST_ITEM = re.compile(r"\s*(?:-|\*|\d+\.) ")
 QUOTATION = re.compile(r"<!-- (?:from|within) (\S+) -->")
 FENCE = re.compile(r"( *)(```+)(\S*)")
 LANGUAGES = ["cpp", "json", "python", "sh", "cmake", "text"]
+TUTORIALS = "docs/tutorials/"
 # Prefixes of the paths of programs that the tests run.
 RUN_BY_TESTS = ["examples/", "python/examples/", "tests/package/", "src/ops/"]
 
@@ -174,8 +177,10 @@ def check(root, blocks):
                     for p in sorted((root / "tests/snippets").glob("*.cc")))
     in_tests = set(re.findall(r'^#include "snippets/(.+)\.inc"', tests,
                               re.MULTILINE))
-    for b in blocks:
+    for before, b in zip([None] + blocks, blocks):
         at = f"{b.path}:{b.line}"
+        printed = (b.language == "text" and b.path.startswith(TUTORIALS) and
+                   before and before.path == b.path and before.language == "cpp")
         if b.language not in LANGUAGES:
             yield (f"{at}: block: expected one of {', '.join(LANGUAGES)}, got "
                    f"'{b.language}'")
@@ -185,7 +190,8 @@ def check(root, blocks):
                        f"tests run, got {b.quoted}")
         elif b.language == "cmake":
             yield f"{at}: block: expected a quotation, got text of its own"
-        elif b.language in ("cpp", "json") and b.name not in in_tests:
+        elif (printed or b.language in ("cpp", "json")) and \
+                b.name not in in_tests:
             yield (f"{at}: block: expected a test in tests/snippets that includes "
                    f"snippets/{b.name}.inc, got none")
     known = {b.name for b in blocks} | {"docs/ops/calls"}
@@ -232,10 +238,11 @@ def write(root, blocks, folder):
     calls.parent.mkdir(parents=True, exist_ok=True)
     calls.write_text("".join(op_calls(root)), encoding="utf-8")
     for b in blocks:
-        if b.quoted or b.language not in ("cpp", "json"):
+        output = b.language == "text" and b.path.startswith(TUTORIALS)
+        if b.quoted or not (output or b.language in ("cpp", "json")):
             continue
-        if b.language == "json":
-            text = f'R"json({b.text})json"\n'
+        if output or b.language == "json":
+            text = f'R"{b.language}({b.text}){b.language}"\n'
         else:
             where = root / b.path
             text = f'#line {b.line} "{where if where.exists() else b.path}"\n{b.text}'

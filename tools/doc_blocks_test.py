@@ -61,6 +61,20 @@ class Files(unittest.TestCase):
         self.assertEqual([(b.line, b.text) for b in blocks],
                          [(3, "A();\n\n  B();\n"), (12, "C();\n")])
 
+    def test_what_a_tutorial_prints_is_compared(self):
+        self.write("docs/tutorials/a.md", "```cpp\nA();\n```\n\nIt prints\n\n"
+                   "```text\n1 \"2\"\n```\n\n```text\nnot this\n```\n")
+        self.assertEqual([b.split(": ")[0] for b in self.breaches()],
+                         ["docs/tutorials/a.md:2", "docs/tutorials/a.md:8"])
+        self.write("tests/snippets/b_test.cc", "".join(
+            f'#include "snippets/docs/tutorials/a.md/{i}.inc"\n' for i in (1, 2)))
+        self.assertEqual(self.breaches(), [])
+        blocks, _ = doc_blocks.all_blocks(self.root)
+        doc_blocks.write(self.root, blocks, self.root / "out")
+        self.assertEqual(
+            (self.root / "out/docs/tutorials/a.md/2.inc").read_text(),
+            'R"text(1 "2"\n)text"\n')
+
     def test_each_language_has_a_rule(self):
         self.assertEqual(self.page_breaches(
             "```text\nx\n```\n```sh\nls\n```\n```python\nx\n```\n"

@@ -16,8 +16,14 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 import doc_blocks  # noqa: E402
 
-BLOCKS = [b for b in doc_blocks.all_blocks(ROOT)[0]
-          if b.language == "python" and not b.quoted]
+ALL_BLOCKS = doc_blocks.all_blocks(ROOT)[0]
+BLOCKS = [b for b in ALL_BLOCKS if b.language == "python" and not b.quoted and
+          not b.path.startswith(doc_blocks.TUTORIALS)]
+# The blocks of each tutorial that has Python code, in order.
+TUTORIALS = {
+    path: [b for b in ALL_BLOCKS if b.path == path]
+    for path in sorted({b.path for b in ALL_BLOCKS if b.language == "python" and
+                        b.path.startswith(doc_blocks.TUTORIALS)})}
 
 
 def server(text, tmp_path):
@@ -83,3 +89,19 @@ RUN = {"docs/board.md/3": logging, "docs/clusters.md/5": server,
 def test_each_block_runs(block, tmp_path):
     assert block.name in RUN, f"{block.path}:{block.line}: no test runs it"
     RUN[block.name](block.text, tmp_path)
+
+
+@pytest.mark.parametrize("path", TUTORIALS)
+def test_each_tutorial_prints_what_it_shows(path, tmp_path, monkeypatch, capsys):
+    """The Python blocks of a page are one program."""
+    monkeypatch.chdir(tmp_path)
+    names, blocks = {}, TUTORIALS[path]
+    with tf.Graph().as_default():
+        for block, after in zip(blocks, blocks[1:] + [None]):
+            if block.language != "python":
+                continue
+            capsys.readouterr()
+            exec(compile("\n" * (block.line - 1) + block.text, path, "exec"),
+                 names)
+            shown = after.text if after and after.language == "text" else ""
+            assert capsys.readouterr().out == shown, f"{path}:{block.line}"

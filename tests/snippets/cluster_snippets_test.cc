@@ -4,7 +4,7 @@
 
 #include "cluster/common/cluster.h"
 #include "cluster/testing/process_test_util.h"
-#include "sluice/cluster.h"
+#include "snippets/docs/tutorials/clusters.md/1.inc"
 #include "tests/snippets/snippets_test_util.h"
 
 namespace sluice {
@@ -61,6 +61,27 @@ TEST_F(SnippetTest, ReplicaDevices) {
   EXPECT_EQ(w.handle().node->device(), "/job:ps/task:0");
   EXPECT_EQ(b.handle().node->device(), "/job:ps/task:1");
   EXPECT_EQ(y.node->device(), "/job:worker/task:3");
+}
+
+TEST_F(SnippetTest, TutorialClusters) {
+  const auto program = []() -> Status {
+#include "snippets/docs/tutorials/clusters.md/2.inc"
+    ::testing::internal::CaptureStdout();
+#include "snippets/docs/tutorials/clusters.md/3.inc"
+    const std::string shown1 =
+#include "snippets/docs/tutorials/clusters.md/4.inc"
+        ;
+    EXPECT_EQ(::testing::internal::GetCapturedStdout(), shown1);
+    ::testing::internal::CaptureStdout();
+#include "snippets/docs/tutorials/clusters.md/5.inc"
+    const std::string shown2 =
+#include "snippets/docs/tutorials/clusters.md/6.inc"
+        ;
+    EXPECT_EQ(::testing::internal::GetCapturedStdout(), shown2);
+    return OkStatus();
+  };
+  const Status status = program();
+  EXPECT_TRUE(status.ok()) << status;
 }
 
 TEST_F(SnippetTest, PageClusterFile) {
