@@ -10,6 +10,13 @@ if(TARGET sluice_cluster_lib)
   set_target_properties(sluice_cluster_lib PROPERTIES INSTALL_RPATH "$ORIGIN")
   install(TARGETS sluice_cluster_lib EXPORT SluiceTargets)
 endif()
+set_target_properties(sluice_c_lib PROPERTIES INSTALL_RPATH "$ORIGIN")
+install(TARGETS sluice_c_lib EXPORT SluiceTargets)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/compat/tensorflow
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sluice-compat)
+configure_file(cmake/sluice_c.pc.in ${CMAKE_BINARY_DIR}/sluice_c.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/sluice_c.pc
+        DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 if(TARGET sluice_board_lib)
   # (Loaded by its path: no program links it.)
   set_target_properties(sluice_board_lib PROPERTIES INSTALL_RPATH "$ORIGIN/..")

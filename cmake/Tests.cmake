@@ -49,7 +49,7 @@ endfunction()
 
 # Under ThreadSanitizer, tests of folders that start no thread are useless, and
 # the most useful ones of client are those that run programs repeatedly.
-set(tested_layers ${SLUICE_CORE_LAYERS} ${SLUICE_UPPER_LAYERS})
+set(tested_layers ${SLUICE_CORE_LAYERS} ${SLUICE_UPPER_LAYERS} ${SLUICE_C_LAYERS})
 if(TARGET sluice_cluster_lib)
   list(APPEND tested_layers ${SLUICE_CLUSTER_LAYERS})
 endif()
@@ -74,6 +74,15 @@ foreach(folder ${tested_layers})
       set_tests_properties(kernels_test_least PROPERTIES LABELS fast TIMEOUT 600
         ENVIRONMENT SLUICE_LEAST_TARGET=1)
     endif()
+    if(folder STREQUAL "capi")
+      # (One test is C, as its users' programs are.)
+      set_source_files_properties(
+        ${CMAKE_SOURCE_DIR}/src/capi/testing/c11_program.c PROPERTIES
+        COMPILE_OPTIONS "-std=c11;-pedantic")
+      target_sources(capi_test PRIVATE
+        ${CMAKE_SOURCE_DIR}/src/capi/testing/c11_program.c)
+      target_link_libraries(capi_test PRIVATE sluice_c_lib)
+    endif()
     if(folder STREQUAL "cluster")
       target_link_libraries(cluster_test PRIVATE sluice_cluster_lib sluice_grpc)
       # They mostly wait for leases and timeouts, so they run in parallel parts:
@@ -94,7 +103,7 @@ foreach(folder ${tested_layers})
     endif()
     # They include protobuf's headers (see src/CMakeLists.txt).
     if(SLUICE_SANITIZE MATCHES "thread" AND
-       folder MATCHES "^(checkpoint|summary|train|cluster)$")
+       folder MATCHES "^(checkpoint|summary|train|cluster|capi)$")
       target_compile_options(${folder}_test PRIVATE ${SLUICE_UNSEEN_TSAN})
     endif()
   endif()

@@ -74,7 +74,7 @@ THIRD_PARTY = {
                         "src/summary/", "src/ops/io/summary",
                         "src/ops/string/json.cc", "src/session/step_stats.cc",
                         "src/deploy/meta_graph", "src/deploy/saved_model",
-                        "src/cluster/", "tools/board/"],
+                        "src/cluster/", "src/capi/", "tools/board/"],
     "oneapi/": ["src/kernels/dnn/"],
     "dnnl": ["src/kernels/dnn/"],
     "hwy/": ["src/kernels/"],

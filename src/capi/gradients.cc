@@ -1,0 +1,296 @@
+// Gradients and loops, which the client library builds.
+#include "client/autodiff/gradients.h"
+
+#include <cstdlib>
+#include <cstring>
+
+#include "capi/handles.h"
+#include "client/control/control_flow.h"
+#include "graph/builder.h"
+#include "graph/graphdef.h"
+
+using namespace sluice;        // NOLINT
+using namespace sluice::capi;  // NOLINT
+
+namespace {
+
+// The graph that this thread builds into, locked, until this is destroyed.
+class BuildingIn {
+ public:
+  explicit BuildingIn(TF_Graph& g) : lock_(g.mutex()), use_(g), g_(g) {
+    g.ForgetReaders();
+  }
+  // Builders record errors in the graph, where they would fail later steps.
+  ~BuildingIn() { g_.ClearErrors(); }
+  BuildingIn(const BuildingIn&) = delete;
+
+ private:
+  std::lock_guard<std::recursive_mutex> lock_;
+  WithGraph use_;
+  TF_Graph& g_;
+};
+
+Result<std::vector<Output>> OutputsOf(const Graph& g, const TF_Output* list,
+                                      int n, const char* what) {
+  SLUICE_RETURN_IF_ERROR(GivenArray(list, n, what));
+  std::vector<Output> all;
+  for (int i = 0; i < n; ++i) {
+    SLUICE_RETURN_IF_ERROR(
+        CheckOutput(g, list[i], absl::StrCat(what, "[", i, "]").c_str()));
+    all.push_back(capi::FromC(list[i]));
+  }
+  return all;
+}
+
+Status CheckPrefix(const Graph& g, const std::string& prefix) {
+  for (const auto& n : g.nodes())
+    if (n->name() == prefix || n->name().starts_with(prefix + "/"))
+      return InvalidArgument("prefix: expected one that no node has, got '",
+                             prefix, "', which ", n->Describe(), " has");
+  return OkStatus();
+}
+
+// ---- Loops ------------------------------------------------------------------
+
+// Makes the inputs of one of a loop's graphs.
+Status AddVariables(TF_Graph* g, const std::vector<Output>& init,
+                    const char* name, TF_Output* inputs) {
+  for (size_t i = 0; i < init.size(); ++i) {
+    NodeSpec spec;
+    spec.op = "Placeholder";
+    spec.name = absl::StrCat(name, i);
+    spec.attrs = {{"dtype", RemoveRef(init[i].dtype())},
+                  {"shape", init[i].shape()}};
+    SLUICE_ASSIGN_OR_RETURN(Node* const n, g->AddNode(std::move(spec)));
+    inputs[i] = capi::ToC(Output(n));
+  }
+  return OkStatus();
+}
+
+// What TF_NewWhile keeps beside the params that it returns, which point into
+// it: cond_inputs is its first member's data.
+struct Loop {
+  TF_Graph* graph = nullptr;
+  std::vector<Output> init;
+  std::vector<TF_Output> cond_inputs, body_inputs, body_outputs;
+  TF_Graph* cond = nullptr;
+  TF_Graph* body = nullptr;
+  ~Loop() {
+    Unref(cond);
+    Unref(body);
+  }
+};
+
+// The loops that are being built, by their graphs of conditions.
+struct Loops {
+  std::mutex mu;
+  std::map<const TF_Graph*, std::unique_ptr<Loop>> loops;
+  static Loops& All() {
+    static auto* all = new Loops;
+    return *all;
+  }
+  std::unique_ptr<Loop> Take(const TF_WhileParams* params) {
+    std::lock_guard<std::mutex> lock(mu);
+    if (params == nullptr) return nullptr;
+    const auto it = loops.find(params->cond_graph);
+    if (it == loops.end()) return nullptr;
+    std::unique_ptr<Loop> loop = std::move(it->second);
+    loops.erase(it);
+    return loop;
+  }
+};
+
+// Adds the nodes of one of a loop's graphs to the ambient graph and context,
+// for these values of the variables.
+Result<std::vector<Output>> Instantiate(const TF_Graph& from,
+                                        const std::vector<TF_Output>& inputs,
+                                        const std::vector<Output>& values,
+                                        const std::vector<Output>& results) {
+  std::vector<uint8_t> chosen(from.nodes().size(), 1);
+  OutputMap<Output> copies;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Output in = capi::FromC(inputs[i]);
+    copies[in] = values[i];
+    chosen[static_cast<size_t>(in.node->id())] = 0;
+  }
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<Node*> order,
+                          TopologicalOrder(from, &chosen));
+  std::unordered_map<const Node*, Node*> nodes;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    nodes[capi::FromC(inputs[i].oper)] = values[i].node;
+  Graph& g = CurrentGraph();
+  for (const Node* n : order) {
+    std::vector<Output> in;
+    for (const Output& o : n->inputs()) {
+      if (!copies.contains(o))
+        return Unimplemented(
+            "loop: expected no loop of Switch and Merge "
+            "inside, got one; ",
+            n->Describe());
+      in.push_back(copies[o]);
+    }
+    std::vector<Node*> controls;
+    for (Node* c : n->control_inputs()) controls.push_back(nodes.at(c));
+    const ControlDependencies after(controls);
+    Node* const copy =
+        BuildNode(n->op_name(), std::move(in), n->attrs(), n->name(), n->loc());
+    if (copy == nullptr) return g.status();
+    if (!n->device().empty()) g.SetDevice(copy, n->device());
+    nodes[n] = copy;
+    for (int i = 0; i < copy->num_outputs(); ++i)
+      copies[Output(const_cast<Node*>(n), i)] = Output(copy, i);
+  }
+  std::vector<Output> out;
+  for (const Output& r : results) out.push_back(copies.at(r));
+  return out;
+}
+
+Status Finish(const TF_WhileParams& params, const Loop& loop,
+              TF_Output* outputs) {
+  SLUICE_RETURN_IF_ERROR(
+      GivenArray(outputs, params.ninputs, "room for the outputs"));
+  SLUICE_RETURN_IF_ERROR(Given(params.name, "name of the loop"));
+  SLUICE_RETURN_IF_ERROR(
+      CheckOutput(*loop.cond, params.cond_output, "cond_output"));
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<Output> next,
+                          OutputsOf(*loop.body, loop.body_outputs.data(),
+                                    params.ninputs, "body_outputs"));
+  for (size_t i = 0; i < next.size(); ++i)
+    if (RemoveRef(next[i].dtype()) != RemoveRef(loop.init[i].dtype()))
+      return InvalidArgument("body_outputs[", i, "]: expected ",
+                             DTypeName(loop.init[i].dtype()), ", got ",
+                             DTypeName(next[i].dtype()));
+  const BuildingIn here(*loop.graph);
+  Status failed;
+  const auto part = [&failed](const TF_Graph& from,
+                              const std::vector<TF_Output>& inputs,
+                              const std::vector<Output>& results) {
+    return [&](const std::vector<Output>& values) -> std::vector<Operand> {
+      Result<std::vector<Output>> made =
+          Instantiate(from, inputs, values, results);
+      if (!made.ok()) {
+        if (failed.ok()) failed = made.status();
+        return std::vector<Operand>(results.size(), BuildError(made.status()));
+      }
+      return {made->begin(), made->end()};
+    };
+  };
+  const std::vector<Output> condition = {capi::FromC(params.cond_output)};
+  WhileOptions options;
+  options.name = params.name;
+  // (A variable's shape may vary where its next value's does.)
+  for (size_t i = 0; i < next.size(); ++i)
+    options.shape_invariants.push_back(
+        loop.init[i].shape().Union(next[i].shape()));
+  const std::vector<Output> results = sluice::internal::BuildWhile(
+      {loop.init.begin(), loop.init.end()},
+      part(*loop.cond, loop.cond_inputs, condition),
+      part(*loop.body, loop.body_inputs, next), options, SourceLoc());
+  SLUICE_RETURN_IF_ERROR(failed);
+  SLUICE_RETURN_IF_ERROR(loop.graph->status());
+  for (size_t i = 0; i < results.size(); ++i)
+    outputs[i] = capi::ToC(results[i]);
+  return OkStatus();
+}
+
+}  // namespace
+
+extern "C" {
+
+void TF_AddGradientsWithPrefix(TF_Graph* g, const char* prefix, TF_Output* y,
+                               int ny, TF_Output* x, int nx, TF_Output* dx,
+                               TF_Status* status, TF_Output* dy) {
+  Report(status, "gradients", [&]() -> Status {
+    SLUICE_RETURN_IF_ERROR(Given(g, "graph"));
+    SLUICE_RETURN_IF_ERROR(GivenArray(dy, nx, "room for the gradients"));
+    const BuildingIn here(*g);
+    SLUICE_ASSIGN_OR_RETURN(const std::vector<Output> ys,
+                            OutputsOf(*g, y, ny, "y"));
+    SLUICE_ASSIGN_OR_RETURN(const std::vector<Output> xs,
+                            OutputsOf(*g, x, nx, "x"));
+    GradientOptions options;
+    if (prefix != nullptr) {
+      SLUICE_RETURN_IF_ERROR(CheckPrefix(*g, prefix));
+      options.name = prefix;
+    }
+    if (dx != nullptr) {
+      SLUICE_ASSIGN_OR_RETURN(const std::vector<Output> given,
+                              OutputsOf(*g, dx, ny, "dx"));
+      options.grad_ys.assign(given.begin(), given.end());
+    }
+    SLUICE_ASSIGN_OR_RETURN(
+        const std::vector<Gradient> made,
+        Gradients(ys, {xs.begin(), xs.end()}, options, SourceLoc()));
+    std::vector<Output> dense;
+    for (size_t i = 0; i < made.size(); ++i)
+      dense.push_back(Densify(made[i], xs[i]));
+    SLUICE_RETURN_IF_ERROR(g->status());
+    for (size_t i = 0; i < dense.size(); ++i) dy[i] = capi::ToC(dense[i]);
+    return OkStatus();
+  });
+}
+
+void TF_AddGradients(TF_Graph* g, TF_Output* y, int ny, TF_Output* x, int nx,
+                     TF_Output* dx, TF_Status* status, TF_Output* dy) {
+  TF_AddGradientsWithPrefix(g, nullptr, y, ny, x, nx, dx, status, dy);
+}
+
+TF_WhileParams TF_NewWhile(TF_Graph* g, TF_Output* inputs, int ninputs,
+                           TF_Status* status) {
+  auto loop = std::make_unique<Loop>();
+  const bool ok = Report(status, "loop", [&]() -> Status {
+    SLUICE_RETURN_IF_ERROR(Given(g, "graph"));
+    if (ninputs == 0)
+      return InvalidArgument("loop: expected at least one variable, got none");
+    std::lock_guard<std::recursive_mutex> lock(g->mutex());
+    SLUICE_ASSIGN_OR_RETURN(loop->init,
+                            OutputsOf(*g, inputs, ninputs, "inputs"));
+    loop->graph = g;
+    loop->cond = TF_NewGraph();
+    loop->body = TF_NewGraph();
+    // (Both may call the graph's functions.)
+    loop->cond->ShareLibrary(*g);
+    loop->body->ShareLibrary(*g);
+    const auto n = static_cast<size_t>(ninputs);
+    loop->cond_inputs.resize(n);
+    loop->body_inputs.resize(n);
+    loop->body_outputs.assign(n, {nullptr, -1});
+    SLUICE_RETURN_IF_ERROR(AddVariables(loop->cond, loop->init, "cond_input",
+                                        loop->cond_inputs.data()));
+    return AddVariables(loop->body, loop->init, "body_input",
+                        loop->body_inputs.data());
+  });
+  if (!ok)
+    return {0,       nullptr, nullptr, {nullptr, -1},
+            nullptr, nullptr, nullptr, nullptr};
+  const TF_WhileParams params = {ninputs,
+                                 loop->cond,
+                                 loop->cond_inputs.data(),
+                                 {nullptr, -1},
+                                 loop->body,
+                                 loop->body_inputs.data(),
+                                 loop->body_outputs.data(),
+                                 nullptr};
+  Loops& all = Loops::All();
+  std::lock_guard<std::mutex> lock(all.mu);
+  all.loops.emplace(params.cond_graph, std::move(loop));
+  return params;
+}
+
+void TF_FinishWhile(const TF_WhileParams* params, TF_Status* status,
+                    TF_Output* outputs) {
+  const std::unique_ptr<Loop> loop = Loops::All().Take(params);
+  Report(status, "loop", [&]() -> Status {
+    if (loop == nullptr)
+      return InvalidArgument(
+          "loop: expected one of TF_NewWhile, got another, "
+          "or one that was finished");
+    return Finish(*params, *loop, outputs);
+  });
+}
+
+void TF_AbortWhile(const TF_WhileParams* params) {
+  (void)Loops::All().Take(params);
+}
+
+}  // extern "C"

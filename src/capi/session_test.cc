@@ -1,0 +1,221 @@
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "tensorflow/c/c_api.h"
+
+extern "C" int sluice_c11_program(int x);
+
+namespace {
+
+struct CApiTest : testing::Test {
+  TF_Status* status = TF_NewStatus();
+  TF_Graph* graph = TF_NewGraph();
+  ~CApiTest() override {
+    TF_DeleteGraph(graph);
+    TF_DeleteStatus(status);
+  }
+  bool Ok() const {
+    EXPECT_STREQ(TF_Message(status), "");
+    return TF_GetCode(status) == TF_OK;
+  }
+  static TF_Tensor* Scalar(float v) {
+    TF_Tensor* t = TF_AllocateTensor(TF_FLOAT, nullptr, 0, sizeof(v));
+    std::memcpy(TF_TensorData(t), &v, sizeof(v));
+    return t;
+  }
+  TF_Operation* Placeholder(TF_Graph* g, const char* name) {
+    TF_OperationDescription* d = TF_NewOperation(g, "Placeholder", name);
+    TF_SetAttrType(d, "dtype", TF_FLOAT);
+    TF_SetAttrShape(d, "shape", nullptr, 0);
+    return TF_FinishOperation(d, status);
+  }
+  TF_Operation* Constant(TF_Graph* g, const char* name, float v) {
+    TF_Tensor* t = Scalar(v);
+    TF_OperationDescription* d = TF_NewOperation(g, "Const", name);
+    TF_SetAttrTensor(d, "value", t, status);
+    TF_SetAttrType(d, "dtype", TF_FLOAT);
+    TF_DeleteTensor(t);
+    return TF_FinishOperation(d, status);
+  }
+  TF_Operation* Binary(TF_Graph* g, const char* op, const char* name,
+                       TF_Output a, TF_Output b) {
+    TF_OperationDescription* d = TF_NewOperation(g, op, name);
+    TF_AddInput(d, a);
+    TF_AddInput(d, b);
+    return TF_FinishOperation(d, status);
+  }
+  float Run(TF_Output feed, float v, TF_Output fetch) {
+    TF_Session* s = TF_NewSession(graph, nullptr, status);
+    TF_Tensor* in = Scalar(v);
+    TF_Tensor* out = nullptr;
+    TF_SessionRun(s, nullptr, &feed, &in, 1, &fetch, &out, 1, nullptr, 0,
+                  nullptr, status);
+    const float result =
+        Ok() ? *static_cast<float*>(TF_TensorData(out)) : -12345;
+    TF_DeleteTensor(in);
+    TF_DeleteTensor(out);
+    TF_Status* ignored = TF_NewStatus();
+    TF_DeleteSession(s, ignored);
+    TF_DeleteStatus(ignored);
+    return result;
+  }
+};
+
+TEST_F(CApiTest, ProgramInC) { EXPECT_EQ(sluice_c11_program(40), 42); }
+
+TEST_F(CApiTest, DeallocatorRunsWithTheLastUser) {
+  alignas(64) static float data[6] = {1, 2, 3, 4, 5, 6};
+  const int64_t dims[] = {2, 3};
+  int freed = 0;
+  const auto count = [](void*, size_t, void* n) { ++*static_cast<int*>(n); };
+  TF_Tensor* t =
+      TF_NewTensor(TF_FLOAT, dims, 2, data, sizeof(data), count, &freed);
+  ASSERT_NE(t, nullptr);
+  EXPECT_EQ(TF_TensorData(t), data);
+  EXPECT_EQ(TF_TensorByteSize(t), sizeof(data));
+  EXPECT_EQ(freed, 0);
+  TF_DeleteTensor(t);
+  EXPECT_EQ(freed, 1);
+  // Too few bytes: refused, and given back.
+  EXPECT_EQ(TF_NewTensor(TF_FLOAT, dims, 2, data, 20, count, &freed), nullptr);
+  EXPECT_EQ(freed, 2);
+}
+
+TEST_F(CApiTest, StringsOfEverySizeComeBack) {
+  const std::string texts[] = {"", "short", std::string(22, 'a'),
+                               std::string(23, 'b'), std::string(5000, 'c')};
+  const int64_t dims[] = {5};
+  TF_Tensor* t = TF_AllocateTensor(TF_STRING, dims, 1, 5 * sizeof(TF_TString));
+  auto* strings = static_cast<TF_TString*>(TF_TensorData(t));
+  for (int i = 0; i < 5; ++i)
+    TF_StringCopy(&strings[i], texts[i].data(), texts[i].size());
+  TF_OperationDescription* d = TF_NewOperation(graph, "Const", "texts");
+  TF_SetAttrTensor(d, "value", t, status);
+  TF_SetAttrType(d, "dtype", TF_STRING);
+  TF_Operation* c = TF_FinishOperation(d, status);
+  ASSERT_TRUE(Ok());
+  TF_DeleteTensor(t);
+  TF_Tensor* back = nullptr;
+  TF_OperationGetAttrTensor(c, "value", &back, status);
+  ASSERT_TRUE(Ok());
+  strings = static_cast<TF_TString*>(TF_TensorData(back));
+  for (int i = 0; i < 5; ++i)
+    EXPECT_EQ(std::string(TF_StringGetDataPointer(&strings[i]),
+                          TF_StringGetSize(&strings[i])),
+              texts[i]);
+  TF_DeleteTensor(back);
+}
+
+TEST_F(CApiTest, GradientsAndReaders) {
+  TF_Operation* x = Placeholder(graph, "x");
+  TF_Operation* y = Binary(graph, "Mul", "y", {x, 0}, {x, 0});
+  ASSERT_TRUE(Ok());
+  EXPECT_EQ(TF_OperationOutputNumConsumers({x, 0}), 2);
+  TF_Output ys = {y, 0}, xs = {x, 0}, dys = {nullptr, 0};
+  TF_AddGradientsWithPrefix(graph, "g", &ys, 1, &xs, 1, nullptr, status, &dys);
+  ASSERT_TRUE(Ok());
+  EXPECT_EQ(std::string(TF_OperationName(dys.oper)).rfind("g/", 0), 0u);
+  EXPECT_EQ(Run(xs, 3, dys), 6);
+  EXPECT_GT(TF_OperationOutputNumConsumers({x, 0}), 2);
+}
+
+TEST_F(CApiTest, ImportsWhatItExports) {
+  TF_Operation* x = Placeholder(graph, "x");
+  Binary(graph, "AddV2", "y", {x, 0}, {x, 0});
+  TF_Buffer* bytes = TF_NewBuffer();
+  TF_GraphToGraphDef(graph, bytes, status);
+  ASSERT_TRUE(Ok());
+  TF_ImportGraphDefOptions* o = TF_NewImportGraphDefOptions();
+  TF_ImportGraphDefOptionsSetPrefix(o, "copy");
+  TF_ImportGraphDefOptionsAddInputMapping(o, "x", 0, {x, 0});
+  TF_ImportGraphDefOptionsAddInputMapping(o, "gone", 3, {x, 0});
+  TF_ImportGraphDefOptionsAddReturnOutput(o, "y", 0);
+  TF_ImportGraphDefResults* r =
+      TF_GraphImportGraphDefWithResults(graph, bytes, o, status);
+  ASSERT_TRUE(Ok());
+  int n = 0;
+  TF_Output* outputs = nullptr;
+  TF_ImportGraphDefResultsReturnOutputs(r, &n, &outputs);
+  ASSERT_EQ(n, 1);
+  EXPECT_STREQ(TF_OperationName(outputs[0].oper), "copy/y");
+  EXPECT_EQ(Run({x, 0}, 4, outputs[0]), 8);
+  const char** names = nullptr;
+  int* indexes = nullptr;
+  TF_ImportGraphDefResultsMissingUnusedInputMappings(r, &n, &names, &indexes);
+  ASSERT_EQ(n, 1);
+  EXPECT_STREQ(names[0], "gone");
+  EXPECT_EQ(indexes[0], 3);
+  TF_DeleteImportGraphDefResults(r);
+  TF_DeleteImportGraphDefOptions(o);
+  TF_DeleteBuffer(bytes);
+}
+
+TEST_F(CApiTest, LoopRuns) {
+  TF_Operation* x = Placeholder(graph, "x");
+  TF_Output init = {x, 0};
+  TF_WhileParams p = TF_NewWhile(graph, &init, 1, status);
+  ASSERT_TRUE(Ok());
+  TF_Operation* limit = Constant(p.cond_graph, "limit", 100);
+  p.cond_output = {
+      Binary(p.cond_graph, "Less", "less", p.cond_inputs[0], {limit, 0}), 0};
+  p.body_outputs[0] = {Binary(p.body_graph, "AddV2", "twice", p.body_inputs[0],
+                              p.body_inputs[0]),
+                       0};
+  p.name = "loop";
+  TF_Output result = {nullptr, 0};
+  TF_FinishWhile(&p, status, &result);
+  ASSERT_TRUE(Ok());
+  EXPECT_EQ(Run(init, 3, result), 192);
+}
+
+TEST_F(CApiTest, FunctionIsCalled) {
+  TF_Graph* body = TF_NewGraph();
+  TF_Operation* a = Placeholder(body, "a");
+  TF_Operation* b = Binary(body, "Mul", "b", {a, 0}, {a, 0});
+  const TF_Output in = {a, 0}, out = {b, 0};
+  TF_Function* f = TF_GraphToFunction(body, "square", 0, -1, nullptr, 1, &in, 1,
+                                      &out, nullptr, nullptr, "x x", status);
+  ASSERT_TRUE(Ok());
+  EXPECT_STREQ(TF_FunctionName(f), "square");
+  TF_GraphCopyFunction(graph, f, nullptr, status);
+  ASSERT_TRUE(Ok());
+  EXPECT_EQ(TF_GraphNumFunctions(graph), 1);
+  TF_Operation* x = Placeholder(graph, "x");
+  TF_OperationDescription* d = TF_NewOperation(graph, "square", "call");
+  TF_AddInput(d, {x, 0});
+  TF_Operation* call = TF_FinishOperation(d, status);
+  ASSERT_TRUE(Ok());
+  EXPECT_EQ(Run({x, 0}, 5, {call, 0}), 25);
+  TF_DeleteFunction(f);
+  TF_DeleteGraph(body);
+}
+
+TEST_F(CApiTest, HostileArgumentsGiveAStatus) {
+  TF_SessionRun(nullptr, nullptr, nullptr, nullptr, 1, nullptr, nullptr, 1,
+                nullptr, 1, nullptr, status);
+  EXPECT_EQ(TF_GetCode(status), TF_INVALID_ARGUMENT);
+  EXPECT_EQ(TF_NewSession(nullptr, nullptr, status), nullptr);
+  EXPECT_EQ(TF_GetCode(status), TF_INVALID_ARGUMENT);
+  EXPECT_EQ(TF_FinishOperation(nullptr, status), nullptr);
+  EXPECT_EQ(TF_GetCode(status), TF_INVALID_ARGUMENT);
+  TF_OperationDescription* d = TF_NewOperation(graph, "NoSuchOp", "x");
+  EXPECT_EQ(TF_FinishOperation(d, status), nullptr);
+  EXPECT_EQ(TF_GetCode(status), TF_NOT_FOUND);
+  TF_Operation* x = Placeholder(graph, "x");
+  d = TF_NewOperation(graph, "Neg", "n");
+  TF_AddInput(d, {x, 7});
+  EXPECT_EQ(TF_FinishOperation(d, status), nullptr);
+  EXPECT_EQ(TF_GetCode(status), TF_INVALID_ARGUMENT);
+  TF_FinishWhile(nullptr, status, nullptr);
+  EXPECT_EQ(TF_GetCode(status), TF_INVALID_ARGUMENT);
+  int64_t number = 0;
+  TF_OperationGetAttrInt(x, "dtype", &number, status);
+  EXPECT_EQ(TF_GetCode(status), TF_INVALID_ARGUMENT);
+  EXPECT_EQ(Placeholder(graph, "x"), nullptr);  // The name is taken.
+  EXPECT_EQ(TF_GetCode(status), TF_INVALID_ARGUMENT);
+}
+
+}  // namespace
