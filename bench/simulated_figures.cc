@@ -122,7 +122,7 @@ Result<double> Figure7Ms(Model7 kind, int64_t bytes, int workers) {
 // 32 images on a device that computes them in 1.5 s, as the paper's GPU: one
 // product of 1.1e12 operations stands for the network (5.7e9 multiplications
 // per image, three times for training), and 24e6 parameters are read and
-// updated. Times vary by 5% (lognormal); 3% of the steps are slow, by 80% on
+// updated. Times vary by 3% (lognormal); 3% of the steps are slow, by 30% on
 // average, chosen so that backup workers matter as in the paper.
 Result<TrainingPrediction> Inception(int workers, int needed, bool sync,
                                      int steps) {
@@ -132,7 +132,7 @@ Result<TrainingPrediction> Inception(int workers, int needed, bool sync,
   t.cluster = Datacenter(kServers, workers, 1.1e12 / 1.5);
   t.model.steps = steps;
   t.model.to_aggregate = needed;
-  t.model.stragglers = {.spread = 0.05, .probability = 0.03, .mean = 0.8};
+  t.model.stragglers = {.spread = 0.03, .probability = 0.03, .mean = 0.3};
   {
     const WithGraph use(t.graph);
     std::vector<Output> variables, read;

@@ -63,7 +63,12 @@ OpWork WorkOf(const Node& node, const MeasuredCosts& measured) {
   const OpKind kind = node.kind();
   if (node.op().touches_no_elements || ReadsOnlyShapes(kind)) return work;
   double in = 0, out = 0, elements = 0;
-  for (const Output& o : node.inputs()) in += StaticBytes(o, known);
+  // (An update returns its reference; it touches as much of the variable as it
+  // is given.)
+  const bool updates = node.num_outputs() > 0 && IsRef(node.output_type(0));
+  for (const Output& o : node.inputs())
+    if (!updates || !IsRef(o.dtype())) in += StaticBytes(o, known);
+  if (updates) in *= 2;
   for (int i = 0; i < node.num_outputs(); ++i) {
     if (IsRef(node.output_type(i))) continue;
     const Output o(const_cast<Node*>(&node), i);

@@ -37,7 +37,8 @@ double StaticBytes(const Output& o, bool* known);
 
 // flops: products 2mnk, convolutions 2 per filter element and output element,
 // other ops 1 per element of their outputs. bytes: all inputs and outputs (of a
-// gather, the outputs twice), nothing for ops that touch no elements. With
+// gather, the outputs twice; of an update of a reference, its other inputs
+// twice), nothing for ops that touch no elements. With
 // measurements, a node without one is part of another's kernel and costs
 // nothing.
 OpWork WorkOf(const Node& node, const MeasuredCosts& measured);

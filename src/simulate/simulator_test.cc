@@ -221,6 +221,32 @@ TEST(Simulator, UnknownPredicateGetsTheGivenIterations) {
   EXPECT_GT(nodes(20), nodes(10));
 }
 
+TEST(OpWork, CountsOperationsAndBytes) {
+  Graph graph;
+  const WithGraph use(graph);
+  const Output a = Placeholder(DType::kFloat, {10, 20});
+  const Output b = Placeholder(DType::kFloat, {30, 20});
+  OpWork work = WorkOf(*ops::MatMul(a, b, {.transpose_b = true}).node, {});
+  EXPECT_DOUBLE_EQ(work.flops, 2 * 10 * 20 * 30);
+  EXPECT_DOUBLE_EQ(work.bytes, 4 * (10 * 20 + 30 * 20 + 10 * 30));
+  const Output table =
+      Build("VariableV2", {},
+            {{"shape", PartialShape({1000, 20})}, {"dtype", DType::kFloat}});
+  EXPECT_EQ(WorkOf(*table.node, {}).bytes, 0);
+  EXPECT_EQ(WorkOf(*ops::GatherV2(table, IntVector({1, 2}), 0).node, {}).bytes,
+            2 * 4 * 2 * 20);
+  work = WorkOf(*Build("ScatterSub", {table, IntVector({1, 2}),
+                                      ops::Fill(IntVector({2, 20}), 1.0f)})
+                     .node,
+                {});
+  EXPECT_EQ(work.bytes, 2 * (4 * 2 + 4 * 2 * 20));
+  EXPECT_TRUE(work.shapes_known);
+  EXPECT_FALSE(
+      WorkOf(*ops::Neg(Placeholder(DType::kFloat, {-1})).node, {}).shapes_known);
+  const MeasuredCosts measured = {{"known", 5.0}};
+  EXPECT_EQ(WorkOf(*ops::Neg(a).node, measured).measured_ns, 0);
+}
+
 TEST(Simulator, StopsAtTheGivenNumberOfEvents) {
   const PingPongLoop loop(1000);
   const ClusterModel c = FreeCluster(2, 1, true);
