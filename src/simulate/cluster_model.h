@@ -13,7 +13,8 @@
 namespace sluice {
 
 // What the runtime itself costs. Times in nanoseconds of one core. The defaults
-// were measured by `sluice calibrate` on two cores of a server of 2023.
+// are round numbers, assumed and not measured; `sluice calibrate` measures a
+// machine.
 struct RuntimeCosts {
   double node_ns = 60;       // A node that only moves tokens.
   double kernel_ns = 150;    // Calling a kernel, besides its work.
