@@ -36,6 +36,7 @@ LAYERS = {
     "session": ["base", "tensor", "graph", "passes", "exec", "kernels", "io",
                 "checkpoint", "ops", "client"],
 }
+LAYERS["simulate"] = LAYERS["session"] + ["session"]
 LAYERS["data"] = LAYERS["session"] + ["session"]
 LAYERS["train"] = LAYERS["session"] + ["session", "data", "summary"]
 LAYERS["deploy"] = LAYERS["train"] + ["train"]

@@ -142,6 +142,8 @@ int Main(int argc, char** argv) {
   AddBench(app, &run);
   AddWorker(app, &run);
   AddLaunch(app, &run);
+  AddSimulate(app, &run);
+  AddCalibrate(app, &run);
   AddTop(app, &run);
   AddBoard(app, &run);
   AddClusterDemo(app, &run);

@@ -38,6 +38,8 @@ void AddShow(CLI::App& app, std::function<int()>* run);
 void AddBench(CLI::App& app, std::function<int()>* run);
 void AddWorker(CLI::App& app, std::function<int()>* run);
 void AddLaunch(CLI::App& app, std::function<int()>* run);
+void AddSimulate(CLI::App& app, std::function<int()>* run);
+void AddCalibrate(CLI::App& app, std::function<int()>* run);
 void AddTop(CLI::App& app, std::function<int()>* run);
 void AddBoard(CLI::App& app, std::function<int()>* run);
 void AddClusterDemo(CLI::App& app, std::function<int()>* run);
