@@ -14,9 +14,6 @@ set_target_properties(sluice_c_lib PROPERTIES INSTALL_RPATH "$ORIGIN")
 install(TARGETS sluice_c_lib EXPORT SluiceTargets)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/compat/tensorflow
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sluice-compat)
-configure_file(cmake/sluice_c.pc.in ${CMAKE_BINARY_DIR}/sluice_c.pc @ONLY)
-install(FILES ${CMAKE_BINARY_DIR}/sluice_c.pc
-        DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 if(TARGET sluice_board_lib)
   # (Loaded by its path: no program links it.)
   set_target_properties(sluice_board_lib PROPERTIES INSTALL_RPATH "$ORIGIN/..")
@@ -59,6 +56,8 @@ set(requires ${SLUICE_PUBLIC_LIBS})
 list(FILTER requires INCLUDE REGEX "^absl::")
 list(TRANSFORM requires REPLACE "::" "_")
 list(JOIN requires " " requires)
-configure_file(cmake/sluice.pc.in ${CMAKE_BINARY_DIR}/sluice.pc @ONLY)
-install(FILES ${CMAKE_BINARY_DIR}/sluice.pc
+foreach(package sluice sluice_c)
+  configure_file(cmake/${package}.pc.in ${CMAKE_BINARY_DIR}/${package}.pc @ONLY)
+endforeach()
+install(FILES ${CMAKE_BINARY_DIR}/sluice.pc ${CMAKE_BINARY_DIR}/sluice_c.pc
         DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

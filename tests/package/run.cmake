@@ -30,17 +30,26 @@ run(${CMAKE_COMMAND} -G ${GENERATOR} -S ${SOURCE} -B ${WORK}/build
 run(${CMAKE_COMMAND} --build ${WORK}/build)
 set(programs ${WORK}/build/my_program)
 
-# The same without CMake.
+# The same without CMake (nor sanitizers).
 find_program(PKG_CONFIG pkg-config)
-if(PKG_CONFIG)
+if(PKG_CONFIG AND NOT FLAGS)
   set(ENV{PKG_CONFIG_PATH} ${WORK}/moved/lib/pkgconfig)
   execute_process(COMMAND ${PKG_CONFIG} --cflags --libs sluice
                   OUTPUT_VARIABLE options OUTPUT_STRIP_TRAILING_WHITESPACE
                   COMMAND_ERROR_IS_FATAL ANY)
-  separate_arguments(options UNIX_COMMAND "${options} ${FLAGS}")
+  separate_arguments(options UNIX_COMMAND "${options}")
   run(${CXX} ${SOURCE}/main.cc -o ${WORK}/by_pkg_config ${options}
       -Wl,-rpath,${WORK}/moved/lib)
   list(APPEND programs ${WORK}/by_pkg_config)
+
+  find_program(CC cc)
+  execute_process(COMMAND ${PKG_CONFIG} --cflags --libs sluice_c
+                  OUTPUT_VARIABLE options OUTPUT_STRIP_TRAILING_WHITESPACE
+                  COMMAND_ERROR_IS_FATAL ANY)
+  separate_arguments(options UNIX_COMMAND "${options}")
+  run(${CC} -std=c11 ${SOURCE}/../../examples/c_api.c -o ${WORK}/in_c
+      ${options} -Wl,-rpath,${WORK}/moved/lib)
+  run(${WORK}/in_c)
 endif()
 
 set(expected "float[] 17\nfloat[3] 2 4 6\n")
