@@ -139,6 +139,11 @@ class BodyCopier {
   Status Copy(const Node& n) {
     std::vector<Output> inputs;
     for (const Output& in : n.inputs()) {
+      if (!in.valid())
+        return FailedPrecondition(
+            "function: expected nodes with all their inputs, got one of an "
+            "unfinished loop; ",
+            n.Describe());
       if (chosen_[static_cast<size_t>(in.node->id())] != 0 &&
           !copies_.contains(in.node) && !args_.contains(in)) {
         return Unimplemented(

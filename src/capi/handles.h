@@ -125,6 +125,13 @@ inline Status GivenArray(const void* p, int n, const char* what) {
     return InvalidArgument(what, ": expected a number of at least 0, got ", n);
   return n == 0 ? OkStatus() : Given(p, what);
 }
+// InvalidArgument if there is a buffer and it has bytes already.
+inline Status GivenEmpty(const TF_Buffer* buffer, const char* what) {
+  if (buffer != nullptr && buffer->data != nullptr)
+    return InvalidArgument(what, ": expected an empty buffer, got one of ",
+                           buffer->length, " bytes");
+  return OkStatus();
+}
 // InvalidArgument if it is no output of this graph.
 Status CheckOutput(const Graph& g, TF_Output o, const char* what);
 

@@ -1,4 +1,9 @@
 // Import of GraphDefs.
+#include <map>
+#include <set>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "capi/handles.h"
 #include "graph/graphdef_messages.h"
 
@@ -80,8 +85,35 @@ Status Import(TF_Graph* graph, std::string_view bytes,
 namespace sluice::capi {
 
 Status Extend(TF_Graph* graph, std::string_view bytes) {
+  proto::GraphDef def;
+  SLUICE_RETURN_IF_ERROR(ParseGraphDef(bytes, &def));
+  std::set<std::string> own;
+  for (const proto::NodeDef& n : def.node()) own.insert(n.name());
+  std::lock_guard<std::recursive_mutex> lock(graph->mutex());
+  // Inputs from nodes that were there before.
+  TF_ImportGraphDefOptions given;
+  for (const proto::NodeDef& n : def.node())
+    for (const std::string& input : n.input()) {
+      const bool control = input.starts_with("^");
+      const size_t colon = control ? input.npos : input.rfind(':');
+      const std::string name = input.substr(
+          control ? 1 : 0, colon == input.npos ? input.npos : colon);
+      Node* const before = own.contains(name) ? nullptr : graph->FindNode(name);
+      if (before == nullptr) continue;
+      if (control) {
+        given.options.control_input_map[name] = before;
+        continue;
+      }
+      int index = 0;
+      if (colon != input.npos &&
+          !absl::SimpleAtoi(input.substr(colon + 1), &index))
+        continue;  // (The import says what is wrong.)
+      const std::string key = absl::StrCat(name, ":", index);
+      given.options.input_map[key] = Output(before, index);
+      given.mapped[key] = {name, index};
+    }
   TF_ImportGraphDefResults unused;
-  return Import(graph, bytes, {}, &unused);
+  return Import(graph, bytes, given, &unused);
 }
 
 }  // namespace sluice::capi

@@ -246,15 +246,21 @@ Result<std::string> MetadataBytes(const RunMetadata& m) {
   return SerializeProto(p);
 }
 
+// What a failed call leaves.
+void Clear(TF_Tensor** values, int n) {
+  for (int i = 0; values != nullptr && i < n; ++i) values[i] = nullptr;
+}
+
 Status RunStep(TF_Session* s, const TF_Buffer* run_options,
                const StepArguments& step, TF_Tensor* const* input_values,
                TF_Tensor** output_values, TF_Buffer* run_metadata) {
+  Clear(output_values, step.noutputs);
   SLUICE_RETURN_IF_ERROR(Given(s, "session"));
   SLUICE_RETURN_IF_ERROR(step.Check());
   SLUICE_RETURN_IF_ERROR(GivenArray(input_values, step.ninputs, "values"));
   SLUICE_RETURN_IF_ERROR(
       GivenArray(output_values, step.noutputs, "room for the values"));
-  for (int i = 0; i < step.noutputs; ++i) output_values[i] = nullptr;
+  SLUICE_RETURN_IF_ERROR(GivenEmpty(run_metadata, "run metadata"));
   RunOptions options;
   options.timeout_ms = s->timeout_ms;
   SLUICE_RETURN_IF_ERROR(ReadRunOptions(run_options, &options));
@@ -346,13 +352,13 @@ Status Setup(TF_Session* s, const StepArguments& step, const char** handle) {
 
 Status RunStage(TF_Session* s, const char* handle, const StepArguments& step,
                 TF_Tensor* const* input_values, TF_Tensor** output_values) {
+  Clear(output_values, step.noutputs);
   SLUICE_RETURN_IF_ERROR(Given(s, "session"));
   SLUICE_RETURN_IF_ERROR(Given(handle, "handle"));
   SLUICE_RETURN_IF_ERROR(step.Check());
   SLUICE_RETURN_IF_ERROR(GivenArray(input_values, step.ninputs, "values"));
   SLUICE_RETURN_IF_ERROR(
       GivenArray(output_values, step.noutputs, "room for the values"));
-  for (int i = 0; i < step.noutputs; ++i) output_values[i] = nullptr;
   const std::shared_ptr<Staged> staged = StagedSteps::All().Find(handle);
   if (staged == nullptr || staged->session != s)
     return InvalidArgument(
@@ -501,6 +507,7 @@ TF_Session* TF_LoadSessionFromSavedModel(
     SLUICE_RETURN_IF_ERROR(Given(export_dir, "folder"));
     SLUICE_RETURN_IF_ERROR(GivenArray(tags, tags_len, "tags"));
     SLUICE_RETURN_IF_ERROR(Given(graph, "graph"));
+    SLUICE_RETURN_IF_ERROR(GivenEmpty(meta_graph_def, "meta graph"));
     std::vector<std::string> wanted;
     for (int i = 0; i < tags_len; ++i) wanted.emplace_back(View(tags[i]));
     std::string bytes;
@@ -641,14 +648,13 @@ void TF_Run(TF_DeprecatedSession* session, const TF_Buffer* run_options,
             const char** target_oper_names, int ntargets,
             TF_Buffer* run_metadata, TF_Status* status) {
   Report(status, "step", [&]() -> Status {
+    Clear(outputs, noutputs);
     SLUICE_ASSIGN_OR_RETURN(const NamedStep step,
                             Named(session, input_names, ninputs, output_names,
                                   noutputs, target_oper_names, ntargets));
     return RunStep(session->session, run_options, step.Arguments(), inputs,
                    outputs, run_metadata);
   });
-  for (int i = 0; inputs != nullptr && i < ninputs; ++i)
-    TF_DeleteTensor(inputs[i]);
 }
 
 void TF_PRunSetup(TF_DeprecatedSession* session, const char** input_names,
@@ -656,6 +662,7 @@ void TF_PRunSetup(TF_DeprecatedSession* session, const char** input_names,
                   const char** target_oper_names, int ntargets,
                   const char** handle, TF_Status* status) {
   Report(status, "partial run", [&]() -> Status {
+    if (handle != nullptr) *handle = nullptr;
     SLUICE_ASSIGN_OR_RETURN(const NamedStep step,
                             Named(session, input_names, ninputs, output_names,
                                   noutputs, target_oper_names, ntargets));
@@ -668,14 +675,13 @@ void TF_PRun(TF_DeprecatedSession* session, const char* handle,
              const char** output_names, TF_Tensor** outputs, int noutputs,
              const char** target_oper_names, int ntargets, TF_Status* status) {
   Report(status, "partial run", [&]() -> Status {
+    Clear(outputs, noutputs);
     SLUICE_ASSIGN_OR_RETURN(const NamedStep step,
                             Named(session, input_names, ninputs, output_names,
                                   noutputs, target_oper_names, ntargets));
     return RunStage(session->session, handle, step.Arguments(), inputs,
                     outputs);
   });
-  for (int i = 0; inputs != nullptr && i < ninputs; ++i)
-    TF_DeleteTensor(inputs[i]);
 }
 
 // ---- Devices ----------------------------------------------------------------

@@ -92,12 +92,15 @@ TEST_F(CApiTest, StringsOfEverySizeComeBack) {
   auto* strings = static_cast<TF_TString*>(TF_TensorData(t));
   for (int i = 0; i < 5; ++i)
     TF_StringCopy(&strings[i], texts[i].data(), texts[i].size());
+  std::vector<TF_TString> owned(strings, strings + 5);
   TF_OperationDescription* d = TF_NewOperation(graph, "Const", "texts");
   TF_SetAttrTensor(d, "value", t, status);
   TF_SetAttrType(d, "dtype", TF_STRING);
   TF_Operation* c = TF_FinishOperation(d, status);
   ASSERT_TRUE(Ok());
   TF_DeleteTensor(t);
+  // (What was put into an allocated tensor stays the caller's.)
+  for (TF_TString& own : owned) TF_StringDealloc(&own);
   TF_Tensor* back = nullptr;
   TF_OperationGetAttrTensor(c, "value", &back, status);
   ASSERT_TRUE(Ok());

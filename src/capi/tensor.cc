@@ -1,4 +1,5 @@
 // TF_Tensor and TF_TString.
+#include <algorithm>
 #include <climits>
 #include <cstdlib>
 #include <cstring>
@@ -38,14 +39,16 @@ Result<Tensor> ToTensor(const TF_Tensor* t) {
 
 namespace {
 
-// An array of empty strings, freed with what they own; null without memory.
-std::shared_ptr<StringArray> NewStrings(int64_t n) {
-  const auto count = static_cast<size_t>(n);
+// An array of n empty strings in at least `bytes` bytes; null without memory.
+// With it are freed the strings that `owned` says, counted from the first.
+std::shared_ptr<StringArray> NewStrings(int64_t n, size_t bytes,
+                                        int64_t owned) {
+  const size_t size = static_cast<size_t>(n) * sizeof(TF_TString);
   auto* s = static_cast<TF_TString*>(
-      std::calloc(std::max<size_t>(count, 1), sizeof(TF_TString)));
+      std::calloc(std::max({size, bytes, size_t{1}}), 1));
   if (s == nullptr) return nullptr;
-  return std::make_shared<StringArray>(s, [s, count] {
-    for (size_t i = 0; i < count; ++i) TF_StringDealloc(&s[i]);
+  return std::make_shared<StringArray>(s, [s, owned] {
+    for (int64_t i = 0; i < owned; ++i) TF_StringDealloc(&s[i]);
     std::free(s);
   });
 }
@@ -58,7 +61,7 @@ Result<TF_Tensor*> NewTensor(Tensor t) {
   made->dtype = t.dtype();
   made->shape = t.shape();
   if (t.dtype() == DType::kString) {
-    made->strings = NewStrings(t.num_elements());
+    made->strings = NewStrings(t.num_elements(), 0, t.num_elements());
     if (made->strings == nullptr)
       return ResourceExhausted("tensor: expected memory for ", t.num_elements(),
                                " strings, got none");
@@ -182,8 +185,22 @@ TF_Tensor* TF_AllocateTensor(TF_DataType dtype, const int64_t* dims,
     std::unique_ptr<TF_Tensor> t = Described(dtype, dims, num_dims, len);
     if (t == nullptr) return InvalidArgument("tensor: expected a shape");
     if (t->dtype == DType::kString) {
-      t->strings = NewStrings(t->shape.num_elements());
+      t->strings = NewStrings(t->shape.num_elements(), len, 0);
       if (t->strings == nullptr) return ResourceExhausted("strings");
+    } else if (len > TF_TensorByteSize(t.get())) {
+      if (!IsPlain(t->dtype)) return InvalidArgument("tensor: expected bytes");
+      SLUICE_ASSIGN_OR_RETURN(
+          const Tensor bytes,
+          Tensor::Make(DType::kUint8, Shape({static_cast<int64_t>(len), 1})));
+      Buffer* const buffer = bytes.buffer();
+      if (buffer == nullptr) {  // So few bytes are in any tensor.
+        SLUICE_ASSIGN_OR_RETURN(t->tensor, Tensor::Make(t->dtype, t->shape));
+      } else {
+        buffer->Ref();
+        SLUICE_ASSIGN_OR_RETURN(
+            t->tensor, Tensor::MakeView(t->dtype, t->shape, buffer,
+                                        const_cast<void*>(bytes.raw())));
+      }
     } else {
       SLUICE_ASSIGN_OR_RETURN(t->tensor, Tensor::Make(t->dtype, t->shape));
     }
@@ -233,6 +250,10 @@ void TF_TensorBitcastFrom(const TF_Tensor* from, TF_DataType type,
     SLUICE_RETURN_IF_ERROR(Given(from, "bitcast: a tensor"));
     SLUICE_RETURN_IF_ERROR(Given(to, "bitcast: a tensor for the result"));
     SLUICE_ASSIGN_OR_RETURN(const Shape shape, ShapeOf(new_dims, num_new_dims));
+    if (from->strings == nullptr && !from->tensor.valid())
+      return InvalidArgument(
+          "bitcast: expected a tensor with a value, got one that was moved "
+          "from");
     const DType dtype = FromC(type);
     if (!IsPlain(from->dtype) || IsRef(dtype) || !IsPlain(dtype))
       return InvalidArgument("bitcast: expected types of plain elements, got ",

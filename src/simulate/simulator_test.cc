@@ -241,8 +241,8 @@ TEST(OpWork, CountsOperationsAndBytes) {
                 {});
   EXPECT_EQ(work.bytes, 2 * (4 * 2 + 4 * 2 * 20));
   EXPECT_TRUE(work.shapes_known);
-  EXPECT_FALSE(
-      WorkOf(*ops::Neg(Placeholder(DType::kFloat, {-1})).node, {}).shapes_known);
+  EXPECT_FALSE(WorkOf(*ops::Neg(Placeholder(DType::kFloat, {-1})).node, {})
+                   .shapes_known);
   const MeasuredCosts measured = {{"known", 5.0}};
   EXPECT_EQ(WorkOf(*ops::Neg(a).node, measured).measured_ns, 0);
 }

@@ -571,7 +571,7 @@ TF_CAPI_EXPORT void TF_Reset(const TF_SessionOptions* opt,
 TF_CAPI_EXPORT void TF_ExtendGraph(TF_DeprecatedSession* session,
                                    const void* proto, size_t proto_len,
                                    TF_Status* status);
-/* Unlike in TF_SessionRun, the inputs are deleted, whatever the status. */
+/* As TF_SessionRun, also in that the inputs stay the caller's. */
 TF_CAPI_EXPORT void TF_Run(TF_DeprecatedSession* session,
                            const TF_Buffer* run_options,
                            const char** input_names, TF_Tensor** inputs,

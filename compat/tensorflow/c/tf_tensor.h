@@ -30,9 +30,10 @@ TF_CAPI_EXPORT TF_Tensor* TF_NewTensor(
     TF_DataType dtype, const int64_t* dims, int num_dims, void* data,
     size_t len, void (*deallocator)(void* data, size_t len, void* arg),
     void* deallocator_arg);
-/* A tensor with memory of its own, uninitialised; strings are empty, and those
- * that own memory are freed with it. Null as for TF_NewTensor, and if there is
- * not enough memory. */
+/* A tensor with memory of its own, `len` bytes of it, uninitialised. Strings
+ * are empty; what is put into them stays the caller's, to be freed with
+ * TF_StringDealloc after the last use. Null as for TF_NewTensor, and if there
+ * is not enough memory. */
 TF_CAPI_EXPORT TF_Tensor* TF_AllocateTensor(TF_DataType dtype,
                                             const int64_t* dims, int num_dims,
                                             size_t len);

@@ -68,4 +68,53 @@ TF_CAPI_EXPORT void TF_StringDealloc(TF_TString* t);
 
 TF_CAPI_END
 
+/* ---- Functions that TensorFlow 2.6 defines in headers ------------------- */
+
+static inline void TF_TString_Init(TF_TString* str) { TF_StringInit(str); }
+static inline void TF_TString_Dealloc(TF_TString* str) {
+  TF_StringDealloc(str);
+}
+static inline size_t TF_TString_GetSize(const TF_TString* str) {
+  return TF_StringGetSize(str);
+}
+static inline size_t TF_TString_GetCapacity(const TF_TString* str) {
+  return TF_StringGetCapacity(str);
+}
+static inline TF_TString_Type TF_TString_GetType(const TF_TString* str) {
+  return TF_StringGetType(str);
+}
+static inline const char* TF_TString_GetDataPointer(const TF_TString* str) {
+  return TF_StringGetDataPointer(str);
+}
+static inline void TF_TString_Copy(TF_TString* dst, const char* src,
+                                   size_t size) {
+  TF_StringCopy(dst, src, size);
+}
+static inline void TF_TString_AssignView(TF_TString* dst, const char* src,
+                                         size_t size) {
+  TF_StringAssignView(dst, src, size);
+}
+/* Views and offsets give a view, others a copy. */
+static inline void TF_TString_Assign(TF_TString* dst, const TF_TString* src) {
+  const TF_TString_Type type = TF_StringGetType(src);
+  if (dst == src) return;
+  if (type == TF_TSTR_VIEW || type == TF_TSTR_OFFSET)
+    TF_StringAssignView(dst, TF_StringGetDataPointer(src),
+                        TF_StringGetSize(src));
+  else
+    TF_StringCopy(dst, TF_StringGetDataPointer(src), TF_StringGetSize(src));
+}
+/* Leaves `src` empty. (An offset counts from where it is: it becomes a view.)
+ */
+static inline void TF_TString_Move(TF_TString* dst, TF_TString* src) {
+  if (dst == src) return;
+  if (TF_StringGetType(src) == TF_TSTR_OFFSET) {
+    TF_TString_Assign(dst, src);
+  } else {
+    TF_StringDealloc(dst);
+    *dst = *src;
+  }
+  TF_StringInit(src);
+}
+
 #endif /* TENSORFLOW_C_TF_TSTRING_H_ */
