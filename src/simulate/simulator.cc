@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <deque>
 #include <queue>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -107,6 +109,7 @@ class Simulator::Impl {
   }
 
   void StartStep(double at, Start start) {
+    if (options_.critical_path) programs_.insert(start.program);
     auto shared = std::make_shared<Start>(std::move(start));
     At(at, [this, shared](double now) { Begin(now, std::move(*shared)); });
   }
@@ -137,6 +140,8 @@ class Simulator::Impl {
   std::vector<DeviceState> devices_;
   std::vector<double> bytes_sent_;
   std::vector<Piece> pieces_;
+  // Hold the nodes of the pieces.
+  std::unordered_set<std::shared_ptr<const StepProgram>> programs_;
   int last_piece_ = kNoCause;
 
  private:
