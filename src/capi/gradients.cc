@@ -145,16 +145,41 @@ Result<std::vector<Output>> Instantiate(const TF_Graph& from,
   return out;
 }
 
+// InvalidArgument if it is no output of this part of a loop, with TensorFlow's
+// messages.
+Status CheckPart(const TF_Graph& part, TF_Output o, const std::string& field) {
+  if (o.oper == nullptr)
+    return InvalidArgument("TF_WhileParams `", field, "` field isn't set");
+  const Node* n = capi::FromC(o.oper);
+  if (n->graph() != &part)
+    return InvalidArgument("Requested return tensor '", n->name(), ":", o.index,
+                           "' not found in graph def");
+  if (o.index < 0 || o.index >= n->num_outputs())
+    return InvalidArgument("Invalid return output ", o.index, " of node '",
+                           n->name(), "', which has ", n->num_outputs(),
+                           " output(s)");
+  return OkStatus();
+}
+
 Status Finish(const TF_WhileParams& params, const Loop& loop,
               TF_Output* outputs) {
   SLUICE_RETURN_IF_ERROR(
       GivenArray(outputs, params.ninputs, "room for the outputs"));
-  SLUICE_RETURN_IF_ERROR(Given(params.name, "name of the loop"));
+  if (params.name == nullptr)
+    return InvalidArgument("TF_WhileParams `name` field is null");
   SLUICE_RETURN_IF_ERROR(
-      CheckOutput(*loop.cond, params.cond_output, "cond_output"));
-  SLUICE_ASSIGN_OR_RETURN(const std::vector<Output> next,
-                          OutputsOf(*loop.body, loop.body_outputs.data(),
-                                    params.ninputs, "body_outputs"));
+      CheckPart(*loop.cond, params.cond_output, "cond_output"));
+  const DType holds = capi::FromC(params.cond_output).dtype();
+  if (RemoveRef(holds) != DType::kBool)
+    return InvalidArgument(
+        "BuildWhileLoop: 'cond' argument must return a boolean output, got ",
+        DTypeName(holds));
+  std::vector<Output> next;
+  for (size_t i = 0; i < loop.body_outputs.size(); ++i) {
+    SLUICE_RETURN_IF_ERROR(CheckPart(*loop.body, loop.body_outputs[i],
+                                     absl::StrCat("body_outputs[", i, "]")));
+    next.push_back(capi::FromC(loop.body_outputs[i]));
+  }
   for (size_t i = 0; i < next.size(); ++i)
     if (RemoveRef(next[i].dtype()) != RemoveRef(loop.init[i].dtype()))
       return InvalidArgument("body_outputs[", i, "]: expected ",
@@ -225,6 +250,13 @@ void TF_AddGradientsWithPrefix(TF_Graph* g, const char* prefix, TF_Output* y,
     for (size_t i = 0; i < made.size(); ++i)
       dense.push_back(Densify(made[i], xs[i]));
     SLUICE_RETURN_IF_ERROR(g->status());
+    for (size_t i = 0; i < dense.size(); ++i)
+      if (const DType t = RemoveRef(xs[i].dtype());
+          !dense[i].valid() && IsInteger(t))
+        return InvalidArgument("x[", i,
+                               "]: expected a type that has gradients "
+                               "(floating-point or complex), got ",
+                               DTypeName(t), "; ", xs[i].node->Describe());
     for (size_t i = 0; i < dense.size(); ++i) dy[i] = capi::ToC(dense[i]);
     return OkStatus();
   });

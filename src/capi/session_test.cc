@@ -221,4 +221,111 @@ TEST_F(CApiTest, HostileArgumentsGiveAStatus) {
   EXPECT_EQ(TF_GetCode(status), TF_INVALID_ARGUMENT);
 }
 
+// Outputs keep their names; nodes and arguments that collide get suffixes.
+TEST_F(CApiTest, NamesInFunctionsAreUniqueTogether) {
+  TF_Graph* body = TF_NewGraph();
+  TF_Output in = {Placeholder(body, "Feed"), 0};
+  TF_Output sum = {Binary(body, "AddV2", "sum", in, in), 0};
+  TF_Function* f = TF_GraphToFunction(body, "f", 0, -1, nullptr, 1, &in, 1,
+                                      &sum, nullptr, nullptr, nullptr, status);
+  ASSERT_TRUE(Ok());
+  TF_Buffer* bytes = TF_NewBuffer();
+  TF_FunctionToFunctionDef(f, bytes, status);
+  const std::string def(static_cast<const char*>(bytes->data), bytes->length);
+  EXPECT_NE(def.find("sum_0:z:0"), std::string::npos);
+  EXPECT_NE(def.find("feed"), std::string::npos);
+  EXPECT_EQ(def.find("Feed"), std::string::npos);
+  TF_DeleteBuffer(bytes);
+  TF_DeleteFunction(f);
+
+  const TF_Output both[] = {sum, in};
+  const char* same[] = {"a", "a"};
+  EXPECT_EQ(TF_GraphToFunction(body, "f", 0, -1, nullptr, 1, &in, 2, both, same,
+                               nullptr, nullptr, status),
+            nullptr);
+  EXPECT_EQ(TF_GetCode(status), TF_INVALID_ARGUMENT);
+  const TF_Output high = {in.oper, 2};
+  EXPECT_EQ(TF_GraphToFunction(body, "f", 0, -1, nullptr, 1, &high, 1, &sum,
+                               nullptr, nullptr, nullptr, status),
+            nullptr);
+  EXPECT_EQ(TF_GetCode(status), TF_OUT_OF_RANGE);
+  const char* name = "ran";
+  f = TF_GraphToFunctionWithControlOutputs(body, "f", 0, -1, nullptr, 1, &in, 1,
+                                           &sum, nullptr, 1, &sum.oper, &name,
+                                           nullptr, nullptr, status);
+  ASSERT_TRUE(Ok());
+  bytes = TF_NewBuffer();
+  TF_FunctionToFunctionDef(f, bytes, status);
+  EXPECT_NE(std::string(static_cast<const char*>(bytes->data), bytes->length)
+                .find("ran"),
+            std::string::npos);
+  TF_DeleteBuffer(bytes);
+  TF_DeleteFunction(f);
+  TF_DeleteGraph(body);
+}
+
+// A loop of Switch and Merge is part of a function's body, and runs there.
+TEST_F(CApiTest, FunctionsMayContainLoops) {
+  TF_Graph* body = TF_NewGraph();
+  TF_Output in = {Placeholder(body, "x"), 0};
+  TF_WhileParams p = TF_NewWhile(body, &in, 1, status);
+  ASSERT_TRUE(Ok());
+  p.name = "loop";
+  p.cond_output = {Binary(p.cond_graph, "Less", "less", p.cond_inputs[0],
+                          {Constant(p.cond_graph, "ten", 10), 0}),
+                   0};
+  p.body_outputs[0] = {Binary(p.body_graph, "AddV2", "add", p.body_inputs[0],
+                              {Constant(p.body_graph, "three", 3), 0}),
+                       0};
+  TF_Output end;
+  TF_FinishWhile(&p, status, &end);
+  ASSERT_TRUE(Ok());
+  TF_Function* f =
+      TF_GraphToFunction(body, "looping", 0, -1, nullptr, 1, &in, 1, &end,
+                         nullptr, nullptr, nullptr, status);
+  ASSERT_TRUE(Ok());
+  TF_GraphCopyFunction(graph, f, nullptr, status);
+  const TF_Output feed = {Placeholder(graph, "feed"), 0};
+  TF_OperationDescription* d = TF_NewOperation(graph, "looping", "call");
+  TF_AddInput(d, feed);
+  TF_Operation* call = TF_FinishOperation(d, status);
+  ASSERT_TRUE(Ok());
+  EXPECT_EQ(Run(feed, 2, {call, 0}), 11);
+  TF_DeleteFunction(f);
+  TF_DeleteGraph(body);
+}
+
+// Messages are TensorFlow's.
+TEST_F(CApiTest, LoopsThatAreNotCompleteAreRefused) {
+  TF_Output x = {Placeholder(graph, "x"), 0};
+  const auto finish = [&](TF_Output cond, const char* name) {
+    TF_WhileParams p = TF_NewWhile(graph, &x, 1, status);
+    p.name = name;
+    p.cond_output = cond.index < 0 ? p.cond_inputs[0] : cond;
+    TF_Output end;
+    TF_FinishWhile(&p, status, &end);
+    EXPECT_EQ(TF_GetCode(status), TF_INVALID_ARGUMENT);
+    return std::string(TF_Message(status));
+  };
+  EXPECT_EQ(finish(x, nullptr), "TF_WhileParams `name` field is null");
+  EXPECT_EQ(finish({nullptr, 0}, "a"),
+            "TF_WhileParams `cond_output` field isn't set");
+  EXPECT_EQ(finish(x, "a"),
+            "Requested return tensor 'x:0' not found in graph def");
+  EXPECT_EQ(finish({nullptr, -1}, "a"),
+            "BuildWhileLoop: 'cond' argument must return a boolean output, got "
+            "float");
+}
+
+TEST_F(CApiTest, IntegersWithoutGradientAreRefused) {
+  TF_OperationDescription* d = TF_NewOperation(graph, "Placeholder", "i");
+  TF_SetAttrType(d, "dtype", TF_INT32);
+  TF_Output x = {TF_FinishOperation(d, status), 0};
+  TF_Output y = {Binary(graph, "AddV2", "y", x, x), 0};
+  TF_Output dy = {nullptr, -1};
+  TF_AddGradients(graph, &y, 1, &x, 1, nullptr, status, &dy);
+  EXPECT_EQ(TF_GetCode(status), TF_INVALID_ARGUMENT);
+  EXPECT_NE(std::string(TF_Message(status)).find("int32"), std::string::npos);
+}
+
 }  // namespace

@@ -447,7 +447,8 @@ Result<std::string> MakeFunctionDef(const FunctionSpec& spec,
   for (size_t i = 0; i < body.args.size(); ++i) {
     const Node* a = body.args[i];
     taken.erase(a->name());
-    args[a] = ArgName(spec.arg_names, i, "arg", &taken);
+    args[a] = spec.exact_names ? spec.arg_names[i]
+                               : ArgName(spec.arg_names, i, "arg", &taken);
     AddArg(args[a], a->output_type(0),
            def.mutable_signature()->add_input_arg());
     AttrMap told;
@@ -462,7 +463,9 @@ Result<std::string> MakeFunctionDef(const FunctionSpec& spec,
   }
   for (size_t i = 0; i < body.results.size(); ++i) {
     const std::string name =
-        ArgName(spec.result_names, i, "result", &taken_results);
+        spec.exact_names
+            ? spec.result_names[i]
+            : ArgName(spec.result_names, i, "result", &taken_results);
     AddArg(name, RemoveRef(body.results[i].dtype()),
            def.mutable_signature()->add_output_arg());
     (*def.mutable_ret())[name] = NameInBody(body.results[i], args);
@@ -488,9 +491,12 @@ Result<std::string> MakeFunctionDef(const FunctionSpec& spec,
       p->add_input("^" + (arg == args.end() ? c->name() : arg->second));
     }
   }
-  for (const Node* c : body.control_results) {
-    def.mutable_signature()->add_control_output(c->name());
-    (*def.mutable_control_ret())[c->name()] = c->name();
+  for (size_t i = 0; i < body.control_results.size(); ++i) {
+    const std::string& node = body.control_results[i]->name();
+    const std::string& name =
+        i < spec.control_names.size() ? spec.control_names[i] : node;
+    def.mutable_signature()->add_control_output(name);
+    (*def.mutable_control_ret())[name] = node;
   }
   def.mutable_signature()->set_is_stateful(stateful);
   return SerializeProto(def);

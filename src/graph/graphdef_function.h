@@ -28,7 +28,10 @@ Status BuildFunctionBody(std::string_view bytes, FunctionBody* body);
 struct FunctionSpec {
   std::string name;
   std::vector<std::string> arg_names;  // Made valid and unique; may be short.
-  std::vector<std::string> result_names;  // The same.
+  std::vector<std::string> result_names;   // The same.
+  std::vector<std::string> control_names;  // Of control results; else nodes'.
+  // arg_names and result_names are complete, valid and unique: taken as is.
+  bool exact_names = false;
   std::string description;
   AttrMap attrs;  // Further attributes: _noinline.
 };

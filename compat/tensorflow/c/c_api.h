@@ -491,7 +491,8 @@ TF_CAPI_EXPORT void TF_AbortWhile(const TF_WhileParams* params);
 /* Adds the nodes that compute the derivatives of the sum of `y` with respect to
  * `x`, through conditionals, loops and functions. `dx` are the gradients of y,
  * or null for ones; `dy`, room for nx, become the results: a null operation
- * where no y depends on an x. */
+ * where no y depends on an x. An x of integers without a gradient is
+ * TF_INVALID_ARGUMENT. */
 TF_CAPI_EXPORT void TF_AddGradients(TF_Graph* g, TF_Output* y, int ny,
                                     TF_Output* x, int nx, TF_Output* dx,
                                     TF_Status* status, TF_Output* dy);
