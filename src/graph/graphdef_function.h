@@ -28,12 +28,13 @@ Status BuildFunctionBody(std::string_view bytes, FunctionBody* body);
 struct FunctionSpec {
   std::string name;
   std::vector<std::string> arg_names;  // Made valid and unique; may be short.
-  std::vector<std::string> result_names;   // The same.
-  std::vector<std::string> control_names;  // Of control results; else nodes'.
-  // arg_names and result_names are complete, valid and unique: taken as is.
-  bool exact_names = false;
+  std::vector<std::string> result_names;  // The same.
   std::string description;
   AttrMap attrs;  // Further attributes: _noinline.
+  // Of control results; else their nodes'.
+  std::vector<std::string> control_names = {};
+  // arg_names and result_names are complete, valid and unique: taken as is.
+  bool exact_names = false;
 };
 // A FunctionDef of these nodes (all of `body.order`; `body.ref` is ignored),
 // with their source lines.
