@@ -315,6 +315,7 @@ TEST_F(LayersTest, HalfInputsHaveFloatStatistics) {
 
 TEST_F(LayersTest, LayersOfALoopTrain) {
   const Output x = Constant(Tensor::Of<float>({1, 2}, {1, -1}));
+  SetRandomSeed(1);  // Before the initialisers that take it.
   const VariableScope scope("m", {.reuse = Reuse::kAuto});
   const auto [i, h] = While(
       std::tuple{0, x}, [](Output i, Output) { return i < 3; },
@@ -326,7 +327,6 @@ TEST_F(LayersTest, LayersOfALoopTrain) {
   const Output loss = ops::Sum(h * h, {0, 1});
   Node* train = GradientDescentOptimizer(0.5).Minimize(loss);
   ASSERT_NE(train, nullptr) << graph_.status();
-  SetRandomSeed(1);
   Initialize();
   const float before = Eval(loss).scalar<float>();
   for (int k = 0; k < 20; ++k) RunNode(train);
