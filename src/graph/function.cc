@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_join.h"
 #include "graph/control_flow.h"
+#include "graph/gradient_parts.h"
 #include "graph/graphdef_function.h"
 #include "graph/shape_context.h"
 
@@ -65,18 +66,20 @@ Status FunctionOpShape(ShapeContext& c) {
 
 }  // namespace
 
-// The nodes that the results and control results need, inputs first.
-Status FindOrder(FunctionBody* body) {
-  std::vector<uint8_t> needed(body->graph->nodes().size(), 0);
+Result<std::vector<const Node*>> OrderOf(
+    const Graph& graph, const std::vector<Node*>& args,
+    const std::vector<Output>& results,
+    const std::vector<Node*>& control_results) {
+  std::vector<uint8_t> needed(graph.nodes().size(), 0);
   std::vector<const Node*> open;
   const auto need = [&](const Node* n) {
     if (n == nullptr || needed[static_cast<size_t>(n->id())] != 0) return;
     needed[static_cast<size_t>(n->id())] = 1;
     open.push_back(n);
   };
-  for (const Node* a : body->args) need(a);
-  for (const Output& o : body->results) need(o.node);
-  for (const Node* c : body->control_results) need(c);
+  for (const Node* a : args) need(a);
+  for (const Output& o : results) need(o.node);
+  for (const Node* c : control_results) need(c);
   while (!open.empty()) {
     const Node* n = open.back();
     open.pop_back();
@@ -84,9 +87,17 @@ Status FindOrder(FunctionBody* body) {
     for (const Node* c : n->control_inputs()) need(c);
   }
   SLUICE_ASSIGN_OR_RETURN(const std::vector<Node*> all,
-                          TopologicalOrder(*body->graph));
+                          TopologicalOrder(graph));
+  std::vector<const Node*> order;
   for (const Node* n : all)
-    if (needed[static_cast<size_t>(n->id())] != 0) body->order.push_back(n);
+    if (needed[static_cast<size_t>(n->id())] != 0) order.push_back(n);
+  return order;
+}
+
+Status FindOrder(FunctionBody* body) {
+  SLUICE_ASSIGN_OR_RETURN(
+      body->order,
+      OrderOf(*body->graph, body->args, body->results, body->control_results));
   return OkStatus();
 }
 
@@ -142,7 +153,7 @@ void ForEachFunction(const AttrValue& v,
 // Everything that was made, or is being made, from the functions.
 struct FunctionLibrary::Cache {
   using Bodies = std::vector<std::unique_ptr<FunctionBody>>;
-  std::map<std::string, Bodies> bodies, gradients;
+  std::map<std::string, Bodies> bodies, gradients, saving, from_saved;
   std::map<std::string, std::unique_ptr<OpDef>, std::less<>> ops;
   std::vector<std::unique_ptr<OpDef>> old_ops;  // Nodes may still have them.
   std::map<std::string, std::set<std::string>> callees;
@@ -198,6 +209,8 @@ Status FunctionLibrary::Define(const std::string& name, std::string bytes) {
   // The cached bodies of other functions may depend on this one being unknown.
   cache_->bodies.clear();
   cache_->gradients.clear();
+  cache_->saving.clear();
+  cache_->from_saved.clear();
   cache_->shapes.clear();
   cache_->callees.clear();
   cache_->recursive.clear();
@@ -325,6 +338,53 @@ Result<const FunctionBody*> FunctionLibrary::InstantiateGradient(
   SLUICE_RETURN_IF_ERROR(FindOrder(gradient.get()));
   cache_->gradients[ref.name].push_back(std::move(gradient));
   return cache_->gradients[ref.name].back().get();
+}
+
+Result<const FunctionBody*> FunctionLibrary::InstantiatePart(
+    const FunctionRef& ref, FunctionPart part) {
+  if (part == FunctionPart::kBody) return Instantiate(ref);
+  if (part == FunctionPart::kGradient) return InstantiateGradient(ref);
+  const auto& made =
+      part == FunctionPart::kSaving ? cache_->saving : cache_->from_saved;
+  if (Cache::Find(made, ref) == nullptr)
+    SLUICE_RETURN_IF_ERROR(MakeGradientParts(ref));
+  return Cache::Find(made, ref);
+}
+
+Status FunctionLibrary::MakeGradientParts(const FunctionRef& ref) {
+  SLUICE_ASSIGN_OR_RETURN(const FunctionBody* const body, Instantiate(ref));
+  SLUICE_ASSIGN_OR_RETURN(const FunctionBody* const gradient,
+                          InstantiateGradient(ref));
+  FunctionBody parts[2];
+  const auto reset = [&] {
+    for (FunctionBody& part : parts) {
+      part = FunctionBody();
+      part.ref = ref;
+      part.graph = std::make_unique<Graph>();
+      part.graph->UseLibrary(Unowned(this));
+    }
+  };
+  reset();
+  Status s = RecomputesInGradient(ref.name)
+                 ? Unimplemented("by request")
+                 : SplitGradient(*gradient, &parts[0], &parts[1]);
+  if (absl::IsUnimplemented(s)) {
+    reset();
+    s = SaveArguments(*body, *gradient, &parts[0], &parts[1]);
+  }
+  if (!s.ok())
+    return Annotate(s, absl::StrCat("gradient of function '", ref.name, "'"));
+  for (FunctionBody& part : parts) SLUICE_RETURN_IF_ERROR(FindOrder(&part));
+  cache_->saving[ref.name].push_back(
+      std::make_unique<FunctionBody>(std::move(parts[0])));
+  cache_->from_saved[ref.name].push_back(
+      std::make_unique<FunctionBody>(std::move(parts[1])));
+  return OkStatus();
+}
+
+bool FunctionLibrary::RecomputesInGradient(const std::string& name) const {
+  const auto def = defs_.find(name);
+  return def != defs_.end() && HasFunctionFlag(def->second, kRecomputeAttr);
 }
 
 Status FunctionLibrary::Signature(const FunctionRef& ref,

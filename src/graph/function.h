@@ -21,6 +21,20 @@ namespace sluice {
 inline constexpr char kHandleTypes[] = "_handle_dtypes";
 inline constexpr char kHandleShapes[] = "_handle_shapes";
 
+// What a frame or an inlined body computes: a function f(x...) -> y..., or one
+// that is made from it.
+enum class FunctionPart : uint8_t {
+  kBody,      // f.
+  kGradient,  // (x..., dy...) -> dx...
+  // The gradient in two parts (graph/gradient_parts.h), so that calls compute
+  // nothing twice:
+  kSaving,     // (x...) -> y..., saved.
+  kFromSaved,  // (saved, dy...) -> dx...
+};
+
+// A flag among a FunctionDef's attributes.
+inline constexpr char kRecomputeAttr[] = "_recompute_in_gradient";
+
 // A function with its attributes bound. Immutable once made; owned by its
 // library, which outlives all readers.
 struct FunctionBody {
@@ -31,6 +45,10 @@ struct FunctionBody {
   std::vector<Node*> control_results;  // Run whenever the function does.
   // All args and what the results need, in topological order.
   std::vector<const Node*> order;
+  // In the gradient of a function: the function's own results and control
+  // results, which the body computes too.
+  std::vector<Output> forward_results;
+  std::vector<Node*> forward_effects;
 
   std::vector<DType> arg_types() const;
   std::vector<DType> result_types() const;
@@ -48,6 +66,11 @@ PartialShape ToldVariableShape(const Node& arg);
 // FindOrder fills in order.
 void FindEffects(FunctionBody* body);
 Status FindOrder(FunctionBody* body);
+// The nodes that these need, inputs first.
+Result<std::vector<const Node*>> OrderOf(
+    const Graph& graph, const std::vector<Node*>& args,
+    const std::vector<Output>& results,
+    const std::vector<Node*>& control_results);
 
 // Adds control edges to a graph that becomes a function body, so that side
 // effects happen in the order in which nodes were created: each use of a
@@ -90,6 +113,10 @@ class FunctionLibrary {
   // Unimplemented where nothing can build one.
   Result<const FunctionBody*> InstantiateGradient(const FunctionRef& ref);
 
+  // Any part. The errors are those of Instantiate and InstantiateGradient.
+  Result<const FunctionBody*> InstantiatePart(const FunctionRef& ref,
+                                              FunctionPart part);
+
   // Types of arguments and results, without a body. Errors as Instantiate.
   Status Signature(const FunctionRef& ref, std::vector<DType>* args,
                    std::vector<DType>* results);
@@ -109,6 +136,9 @@ class FunctionLibrary {
                                          size_t num_results);
   // A copy of `s` that lives as long as the library.
   const char* Intern(const std::string& s);
+  // True if gradients of calls compute the function again instead of saving
+  // its values (kRecomputeAttr).
+  bool RecomputesInGradient(const std::string& name) const;
   // True if the function may call itself, directly or indirectly.
   bool IsRecursive(const std::string& name);
 
@@ -121,6 +151,7 @@ class FunctionLibrary {
   Result<std::unique_ptr<FunctionBody>> Make(const FunctionRef& ref);
   Result<std::unique_ptr<FunctionBody>> MakeOfOp(const OpDef& op,
                                                  const FunctionRef& ref);
+  Status MakeGradientParts(const FunctionRef& ref);
   const std::set<std::string>& Callees(const std::string& name);
   Result<std::vector<PartialShape>> ArgShapes(const FunctionRef& ref);
 
@@ -150,9 +181,11 @@ void SetGradientBuilder(GradientBuilder builder);
 
 // What a functional node does: which functions, with which arguments.
 enum class CallKind : uint8_t {
-  kNone,      // Not a functional node.
-  kCall,      // PartitionedCall, a function by its own name, RemoteCall.
-  kGradient,  // SymbolicGradient.
+  kNone,           // Not a functional node.
+  kCall,           // PartitionedCall, a function by its own name, RemoteCall.
+  kGradient,       // SymbolicGradient.
+  kSavingCall,     // SavingCall: a call that saves values for its gradient.
+  kSavedGradient,  // SavedGradient: its gradient.
   kIf,
   kCase,
   kWhile,

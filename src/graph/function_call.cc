@@ -102,6 +102,10 @@ CallKind KindOfCall(const Node& n) {
       return CallKind::kFor;
     case OpKind::kSymbolicGradient:
       return CallKind::kGradient;
+    case OpKind::kSavingCall:
+      return CallKind::kSavingCall;
+    case OpKind::kSavedGradient:
+      return CallKind::kSavedGradient;
     default:
       return CallKind::kCall;
   }
@@ -147,6 +151,30 @@ Status CheckCall(const Node& n) {
         return InvalidArgument(
             "SymbolicGradient of '", Ref(n, "f").name, "': expected ",
             args.size(), " outputs, one per argument, got ", outputs.size());
+      return OkStatus();
+    }
+    case CallKind::kSavingCall: {
+      const Types results(outputs.begin(), outputs.end() - 1);
+      return CheckFunction(n, Ref(n, "f"), "f", InputTypes(n, 0), &results);
+    }
+    case CallKind::kSavedGradient: {
+      Types args, results;
+      SLUICE_RETURN_IF_ERROR(n.graph()->function_library().Signature(
+          Ref(n, "f"), &args, &results));
+      const size_t given = n.AttrOr<Types>("Tin", {}).size();
+      Types want = results;
+      if (given > 0) want.insert(want.begin(), args.begin(), args.end());
+      if (want != InputTypes(n, 1))
+        return InvalidArgument(
+            "SavedGradient of '", Ref(n, "f").name,
+            "': expected its arguments or none, and the gradients of its "
+            "results, ",
+            Text(want), ", got ", Text(InputTypes(n, 1)), "; it is ",
+            n.graph()->function_library().Describe(Ref(n, "f")));
+      if (args.size() != outputs.size())
+        return InvalidArgument(
+            "SavedGradient of '", Ref(n, "f").name, "': expected ", args.size(),
+            " outputs, one per argument, got ", outputs.size());
       return OkStatus();
     }
     case CallKind::kIf:
@@ -197,6 +225,17 @@ std::vector<PartialShape> CallShapes(const Node& n,
       for (size_t i = 0; i < count && i < inputs.size(); ++i)
         if (RemoveRef(n.input_type(static_cast<int>(i))) != DType::kResource)
           shapes[i] = inputs[i];
+      break;
+    case CallKind::kSavingCall:
+      shapes = library.ResultShapes(Ref(n, "f"), inputs, count - 1);
+      shapes.push_back(PartialShape::Scalar());
+      break;
+    case CallKind::kSavedGradient:
+      if (n.AttrOr<Types>("Tin", {}).empty()) break;
+      for (size_t i = 0; i < count && i + 1 < inputs.size(); ++i)
+        if (RemoveRef(n.input_type(static_cast<int>(i + 1))) !=
+            DType::kResource)
+          shapes[i] = inputs[i + 1];
       break;
     case CallKind::kIf:
       shapes = library.ResultShapes(Ref(n, "then_branch"), from(1), count);

@@ -418,6 +418,13 @@ bool IsDeclarationOnly(std::string_view bytes) {
   return def.ok() && def->attr().count(kDeclaredAttr) != 0;
 }
 
+bool HasFunctionFlag(std::string_view bytes, const std::string& flag) {
+  const Result<proto::FunctionDef> def = Parse(bytes);
+  if (!def.ok()) return false;
+  const auto it = def->attr().find(flag);
+  return it != def->attr().end() && it->second.b();
+}
+
 std::set<std::string> FunctionMentions(std::string_view bytes) {
   std::set<std::string> names;
   const Result<proto::FunctionDef> def = Parse(bytes);

@@ -18,6 +18,9 @@ Result<OpDef> FunctionSignature(std::string_view bytes);
 // True if the function was only declared and its body is defined later.
 bool IsDeclarationOnly(std::string_view bytes);
 
+// True if the FunctionDef's boolean attribute `flag` is set.
+bool HasFunctionFlag(std::string_view bytes, const std::string& flag);
+
 // The names of ops and functions that the body mentions.
 std::set<std::string> FunctionMentions(std::string_view bytes);
 

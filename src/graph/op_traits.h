@@ -147,6 +147,8 @@ enum class OpKind : uint8_t {
   kPartitionedCall,  // PartitionedCall, StatefulPartitionedCall.
   kRemoteCall,       // Input 0 is the device.
   kSymbolicGradient,
+  kSavingCall,  // SavingCall, StatefulSavingCall.
+  kSavedGradient,
   // Copies that the partitioner adds.
   kCopyFromDevice,
   kCopyFromPeer,

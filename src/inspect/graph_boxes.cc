@@ -345,13 +345,20 @@ Status Boxes::Fill(Part* part) {
 
 // Creates boxes for the bodies of `n`, if it has any and they fit.
 bool Boxes::Open(Part* part, const Node* n, Box* in) {
-  const CallKind kind = KindOfCall(*n);
+  const CallKind actual = KindOfCall(*n);
+  const CallKind kind =
+      actual == CallKind::kSavingCall ? CallKind::kCall : actual;
   std::vector<Use> uses;
   int first_arg = kind == CallKind::kFor ? 3 : 1;
-  switch (kind) {
+  switch (actual) {
     case CallKind::kNone:
     case CallKind::kGradient:
+    case CallKind::kSavedGradient:
       return false;
+    case CallKind::kSavingCall:
+      first_arg = 0;
+      uses.push_back({Named(*n, "f"), "call ", Box::kCall});
+      break;
     case CallKind::kCall:
       uses.push_back({CalledFunction(*n, &first_arg), "call ", Box::kCall});
       break;

@@ -27,10 +27,21 @@ FunctionRef Ref(const Node& n, const char* attr) {
 }
 
 // For messages: "f", "f_grad", "f_grad_grad".
-std::string NameOf(const FunctionRef& ref, bool gradient) {
+std::string NameOf(const FunctionRef& ref, FunctionPart part) {
   const FunctionRef* inner = DifferentiatedBy(ref);
-  return absl::StrCat(inner == nullptr ? ref.name : NameOf(*inner, true),
-                      gradient ? "_grad" : "");
+  const char* const suffix = part == FunctionPart::kBody     ? ""
+                             : part == FunctionPart::kSaving ? "_saving"
+                                                             : "_grad";
+  return absl::StrCat(
+      inner == nullptr ? ref.name : NameOf(*inner, FunctionPart::kGradient),
+      suffix);
+}
+
+// The function that a call, or one of its gradients, is of.
+FunctionRef CalleeOf(const Node& n) {
+  int first = 0;
+  return KindOfCall(n) == CallKind::kCall ? CalledFunction(n, &first)
+                                          : Ref(n, "f");
 }
 
 std::vector<Output> From(const std::vector<Output>& v, size_t first) {
@@ -183,10 +194,10 @@ Result<Node*> Inliner::Done(const Values& v, const std::string& name,
 
 bool Inliner::IsKeptCall(const Node& n) const {
   const CallKind kind = KindOfCall(n);
-  if (kind != CallKind::kCall && kind != CallKind::kGradient) return false;
-  int first = 0;
-  const FunctionRef ref =
-      kind == CallKind::kCall ? CalledFunction(n, &first) : Ref(n, "f");
+  if (kind != CallKind::kCall && kind != CallKind::kGradient &&
+      kind != CallKind::kSavingCall && kind != CallKind::kSavedGradient)
+    return false;
+  const FunctionRef ref = CalleeOf(n);
   // Functions with a custom gradient must exist when gradients are built.
   if (!as_frames_ && (n.FindAttr(kGradientOpTypeAttr) != nullptr ||
                       library().gradients().count(ref.name) != 0))
@@ -238,6 +249,12 @@ Result<Place> Inliner::Start(const Node& n, const std::vector<Output>& inputs,
   return place;
 }
 
+void Inliner::NoteRead(const Output& o) {
+  if (o.node != nullptr && o.node->kind() == OpKind::kSavingCall &&
+      o.index == o.node->num_outputs() - 1)
+    saved_is_read_.insert(o.node);
+}
+
 Result<Values> Inliner::Lower(const Node& n, std::vector<Output> inputs,
                               std::vector<Node*> controls, const Place& at) {
   const auto fail = [&n](const Status& s) {
@@ -284,18 +301,35 @@ Result<Values> Inliner::Dispatch(const Node& n, std::vector<Output> inputs,
     case CallKind::kCall: {
       int first = 0;
       const FunctionRef f = CalledFunction(n, &first);
-      return Function(f, false, true, From(inputs, static_cast<size_t>(first)),
-                      at);
+      return Function(f, FunctionPart::kBody, true,
+                      From(inputs, static_cast<size_t>(first)), at);
     }
     case CallKind::kGradient:
-      return Function(Ref(n, "f"), true, true, inputs, at);
+      return Function(Ref(n, "f"), FunctionPart::kGradient, true, inputs, at);
+    case CallKind::kSavingCall: {
+      const bool saves = saved_is_read_.count(&n) != 0;
+      SLUICE_ASSIGN_OR_RETURN(Values v, Function(Ref(n, "f"),
+                                                 saves ? FunctionPart::kSaving
+                                                       : FunctionPart::kBody,
+                                                 true, inputs, at));
+      // (Nothing reads what stands for the saved values.)
+      if (!saves && !v.outputs.empty()) v.outputs.push_back(v.outputs[0]);
+      return v;
+    }
+    case CallKind::kSavedGradient: {
+      // (The arguments, if there are any, are not needed.)
+      std::vector<Output> args =
+          From(inputs, 1 + n.AttrOr<AttrValue::Types>("Tin", {}).size());
+      args.insert(args.begin(), inputs[0]);
+      return Function(Ref(n, "f"), FunctionPart::kFromSaved, true, args, at);
+    }
     case CallKind::kIf: {
       const auto branch = [&](const char* attr, const char* name) -> Emit {
         const FunctionRef ref = Ref(n, attr);
-        return
-            [this, ref, name](const Place& p, const std::vector<Output>& in) {
-              return Function(ref, false, false, in, p.Below(name));
-            };
+        return [this, ref, name](const Place& p,
+                                 const std::vector<Output>& in) {
+          return Function(ref, FunctionPart::kBody, false, in, p.Below(name));
+        };
       };
       return Cond(inputs[0], From(inputs, 1), at, branch("then_branch", "then"),
                   branch("else_branch", "else"));
@@ -326,7 +360,7 @@ Result<Values> Inliner::Dispatch(const Node& n, std::vector<Output> inputs,
 
 // The results of a function for these arguments: its body is inlined unless it
 // is recursive.
-Result<Values> Inliner::Function(const FunctionRef& ref, bool gradient,
+Result<Values> Inliner::Function(const FunctionRef& ref, FunctionPart part,
                                  bool is_call, const std::vector<Output>& args,
                                  const Place& at) {
   bool stays = false;
@@ -335,8 +369,8 @@ Result<Values> Inliner::Function(const FunctionRef& ref, bool gradient,
       stays = stays || library().IsRecursive(f.name);
     });
   for (const Inlined& outer : stack_)
-    stays = stays || (outer.gradient == gradient && outer.ref == ref);
-  if (stays) return KeepCall(ref, gradient, args, at);
+    stays = stays || (outer.part == part && outer.ref == ref);
+  if (stays) return KeepCall(ref, part, args, at);
   if (static_cast<int>(stack_.size()) >= FunctionLibrary::kMaxNesting)
     return InvalidArgument("functions: expected to be nested at most ",
                            FunctionLibrary::kMaxNesting, " deep, got '",
@@ -346,16 +380,12 @@ Result<Values> Inliner::Function(const FunctionRef& ref, bool gradient,
     return ResourceExhausted("functions: expected at most ", kMaxNodes,
                              " nodes of inlined bodies, got more in '",
                              ref.name, "'");
-  const FunctionBody* body = nullptr;
-  if (gradient) {
-    SLUICE_ASSIGN_OR_RETURN(body, library().InstantiateGradient(ref));
-  } else {
-    SLUICE_ASSIGN_OR_RETURN(body, library().Instantiate(ref));
-  }
+  SLUICE_ASSIGN_OR_RETURN(const FunctionBody* body,
+                          library().InstantiatePart(ref, part));
   if (args.size() != body->args.size())
     return InvalidArgument("function '", ref.name, "': expected ",
                            body->args.size(), " arguments, got ", args.size());
-  stack_.push_back({ref, gradient});
+  stack_.push_back({ref, part});
   Result<Values> v = Body(*body, args, at);
   stack_.pop_back();
   return v;
@@ -377,6 +407,8 @@ Result<Values> Inliner::Body(const FunctionBody& body,
                                              body.control_results.end());
   for (const Node* n : body.order)
     waited_for.insert(n->control_inputs().begin(), n->control_inputs().end());
+  NoteReads(body.order);
+  for (const Output& o : body.results) NoteRead(o);
   std::vector<std::pair<const Node*, Node*>> open;  // Merges with back edges.
   for (const Node* n : body.order) {
     if (n->op().role == OpRole::kArg) {
@@ -430,24 +462,24 @@ Result<Values> Inliner::Body(const FunctionBody& body,
 }
 
 // A call that is not inlined.
-Result<Values> Inliner::KeepCall(const FunctionRef& ref, bool gradient,
+Result<Values> Inliner::KeepCall(const FunctionRef& ref, FunctionPart part,
                                  const std::vector<Output>& args,
                                  const Place& at) {
   std::vector<DType> in, out;
   SLUICE_RETURN_IF_ERROR(library().Signature(ref, &in, &out));
-  if (gradient) {  // (The gradient of a handle has the variable's type.)
+  if (part != FunctionPart::kBody) {
     SLUICE_ASSIGN_OR_RETURN(const FunctionBody* body,
-                            library().InstantiateGradient(ref));
+                            library().InstantiatePart(ref, part));
     in = body->arg_types();
     out = body->result_types();
   }
   AttrMap attrs = {{"Tin", in}, {"Tout", out}};
-  const char* op = gradient ? "SymbolicGradient" : "StatefulPartitionedCall";
+  std::string op = part == FunctionPart::kGradient ? "SymbolicGradient"
+                                                   : "StatefulPartitionedCall";
   if (as_frames_) {
-    auto it = std::find_if(frames_.begin(), frames_.end(),
-                           [&](const FrameFunction& f) {
-                             return f.gradient == gradient && f.ref == ref;
-                           });
+    auto it = std::find_if(
+        frames_.begin(), frames_.end(),
+        [&](const FrameFunction& f) { return f.part == part && f.ref == ref; });
     if (it == frames_.end()) {
       // (A function may call itself with growing attributes.)
       if (frames_.size() >= kMaxFrames)
@@ -455,8 +487,8 @@ Result<Values> Inliner::KeepCall(const FunctionRef& ref, bool gradient,
                                  " recursive functions, counting each choice "
                                  "of attributes, got more; '",
                                  ref.name, "'");
-      const std::string base = NameOf(ref, gradient);
-      FrameFunction f{base, ref, gradient};
+      const std::string base = NameOf(ref, part);
+      FrameFunction f{base, ref, part};
       const auto taken = [&](const std::string& name) {
         return std::any_of(
             frames_.begin(), frames_.end(),
@@ -475,7 +507,9 @@ Result<Values> Inliner::KeepCall(const FunctionRef& ref, bool gradient,
   Values v;
   for (int i = 0; i < call->num_outputs(); ++i) v.outputs.emplace_back(call, i);
   const OpDef* op_def = library().FindOp(ref.name);
-  if (op_def != nullptr && op_def->facts.has_effects && !gradient)
+  const bool runs_body =
+      part == FunctionPart::kBody || part == FunctionPart::kSaving;
+  if (op_def != nullptr && op_def->facts.has_effects && runs_body)
     v.effects = {call};
   return v;
 }
@@ -486,12 +520,8 @@ Status Inliner::AddFrame(const FrameFunction& f) {
   SLUICE_ASSIGN_OR_RETURN(
       Node * start, Add(at, "_Function", "start", {}, {{"function", f.name}}));
   at = at.Under(start);
-  const FunctionBody* body = nullptr;
-  if (f.gradient) {
-    SLUICE_ASSIGN_OR_RETURN(body, library().InstantiateGradient(f.ref));
-  } else {
-    SLUICE_ASSIGN_OR_RETURN(body, library().Instantiate(f.ref));
-  }
+  SLUICE_ASSIGN_OR_RETURN(const FunctionBody* body,
+                          library().InstantiatePart(f.ref, f.part));
   std::vector<Output> args;
   for (size_t i = 0; i < body->args.size(); ++i) {
     SLUICE_ASSIGN_OR_RETURN(
@@ -503,7 +533,7 @@ Status Inliner::AddFrame(const FrameFunction& f) {
     at.anchored->insert(arg);
     args.emplace_back(arg);
   }
-  stack_.push_back({f.ref, f.gradient});
+  stack_.push_back({f.ref, f.part});
   Result<Values> v = Body(*body, args, at);
   stack_.pop_back();
   if (!v.ok())

@@ -42,11 +42,11 @@ struct Values {
   std::vector<Node*> effects;  // Done when all effects of the body are.
 };
 
-// A function that runs as its own frame: body or gradient of `ref`.
+// A function that runs as its own frame.
 struct FrameFunction {
   std::string name;
   FunctionRef ref;
-  bool gradient = false;
+  FunctionPart part = FunctionPart::kBody;
 };
 
 // Inlines functional nodes into a graph. Lives for one pass, on one thread,
@@ -71,6 +71,14 @@ class Inliner {
   const std::vector<FrameFunction>& frames() const { return frames_; }
   // Nodes that must run if they can, even without readers.
   const std::vector<Node*>& effects() const { return effects_; }
+  // Tells it of nodes whose inputs are read: a SavingCall whose saved values
+  // nothing reads is a plain call. `nodes` are all of a graph or body.
+  template <typename Nodes>
+  void NoteReads(const Nodes& nodes) {
+    for (const auto& n : nodes)
+      for (const Output& in : n->inputs()) NoteRead(in);
+  }
+  void NoteRead(const Output& o);
   // True if the node stays a call.
   bool IsKeptCall(const Node& n) const;
 
@@ -103,11 +111,12 @@ class Inliner {
 
   Result<Values> Dispatch(const Node& n, std::vector<Output> inputs,
                           const Place& at);
-  Result<Values> Function(const FunctionRef& ref, bool gradient, bool is_call,
-                          const std::vector<Output>& args, const Place& at);
+  Result<Values> Function(const FunctionRef& ref, FunctionPart part,
+                          bool is_call, const std::vector<Output>& args,
+                          const Place& at);
   Result<Values> Body(const FunctionBody& body, const std::vector<Output>& args,
                       const Place& outside);
-  Result<Values> KeepCall(const FunctionRef& ref, bool gradient,
+  Result<Values> KeepCall(const FunctionRef& ref, FunctionPart part,
                           const std::vector<Output>& args, const Place& at);
   Result<Values> Cond(Output pred, const std::vector<Output>& args,
                       const Place& at, const Emit& on_true,
@@ -136,8 +145,9 @@ class Inliner {
   std::vector<Node*> effects_;
   struct Inlined {
     FunctionRef ref;
-    bool gradient;
+    FunctionPart part;
   };
+  std::unordered_set<const Node*> saved_is_read_;  // SavingCalls.
   std::vector<Inlined> stack_;  // Functions being inlined, outermost first.
 };
 

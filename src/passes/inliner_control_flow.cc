@@ -92,7 +92,7 @@ Result<Values> Inliner::Case(const std::vector<FunctionRef>& branches,
                              const std::vector<Output>& index_and_args,
                              const Place& at) {
   if (end - begin == 1)
-    return Function(branches[begin], false, false,
+    return Function(branches[begin], FunctionPart::kBody, false,
                     {index_and_args.begin() + 1, index_and_args.end()},
                     at.Below(absl::StrCat("branch", begin)));
   const size_t middle = begin + (end - begin) / 2;
@@ -279,10 +279,10 @@ Result<Values> Inliner::While(const Node& n, const std::vector<Output>& inputs,
       inputs, CallShapes(n, shapes), same,
       std::max<int64_t>(1, n.IntAttr("parallel_iterations")), at,
       [&](const Place& p, const std::vector<Output>& in) {
-        return Function(cond, false, false, in, p.Below("cond"));
+        return Function(cond, FunctionPart::kBody, false, in, p.Below("cond"));
       },
       [&](const Place& p, const std::vector<Output>& in) {
-        return Function(body, false, false, in, p.Below("body"));
+        return Function(body, FunctionPart::kBody, false, in, p.Below("body"));
       });
 }
 
@@ -366,8 +366,8 @@ Result<Values> Inliner::For(const Node& n, const std::vector<Output>& inputs,
             std::vector<Output> args(in.begin() + 2, in.end());
             args[0] = in[1];
             SLUICE_ASSIGN_OR_RETURN(
-                Values next,
-                Function(body, false, false, args, p.Below("body")));
+                Values next, Function(body, FunctionPart::kBody, false, args,
+                                      p.Below("body")));
             SLUICE_ASSIGN_OR_RETURN(const Output step,
                                     IntConstant(p, 1, DType::kInt64));
             SLUICE_ASSIGN_OR_RETURN(const Output left,

@@ -17,6 +17,7 @@ Result<std::vector<Node*>> LowerFunctional(Graph* graph, const Graph& whole) {
   SLUICE_ASSIGN_OR_RETURN(const std::vector<Node*> order,
                           TopologicalOrder(*graph));
   Inliner inliner(graph, whole, true);
+  inliner.NoteReads(graph->nodes());
   // The replacements of functional nodes' outputs.
   OutputMap<Output> instead;
   for (Node* n : order) {

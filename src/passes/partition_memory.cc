@@ -35,6 +35,17 @@ bool IsOfShapes(const Node& n) {
          n.kind() == OpKind::kIsInitialized;
 }
 
+// Packs tensors into a variant, or takes them out: such tensors are in host
+// memory, so that each part of the step can read them.
+bool IsOfVariants(const Node& n) {
+  bool variant = false;
+  for (int i = 0; i < n.num_inputs(); ++i)
+    variant |= RemoveRef(n.input_type(i)) == DType::kVariant;
+  for (int i = 0; i < n.num_outputs(); ++i)
+    variant |= n.output_type(i) == DType::kVariant;
+  return variant && !IsContainer(n.kind());
+}
+
 // Sizes, positions or axes, which a device kernel takes from host memory as
 // launch arguments.
 bool IsArgumentOnHost(const Node& n, int i) {
@@ -84,6 +95,7 @@ void Partitioner::FindPlaces() {
         break;
       case OpRole::kCompute:
       case OpRole::kFunctional:
+        if (IsOfVariants(*n)) break;
         there = numbers;
         if (!HasOwnMemory(home(n)) || IsOfShapes(*n)) break;
         for (int i = 0; i < n->num_inputs(); ++i)

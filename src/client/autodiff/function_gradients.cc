@@ -4,8 +4,10 @@
 #include <unordered_set>
 
 #include "client/autodiff/backprop.h"
+#include "graph/control_flow.h"
 #include "graph/control_flow_recovery.h"
 #include "graph/function.h"
+#include "graph/hidden_attributes.h"
 #include "graph/node_names.h"
 #include "passes/lower_functional.h"
 
@@ -62,6 +64,10 @@ Status BuildGradient(const FunctionBody& f, FunctionBody* out) {
         SLUICE_RETURN_IF_ERROR(g.SetBackEdge(
             copy, i, Output(copies.at(n->input(i).node), n->input(i).index)));
   TakeScopes(&g);
+  for (const Output& result : f.results)
+    out->forward_results.emplace_back(copies.at(result.node), result.index);
+  for (const Node* n : f.control_results)
+    out->forward_effects.push_back(copies.at(n));
   std::vector<Output> ys, dys;
   std::vector<GradTarget> xs;
   for (size_t i = 0; i < f.args.size(); ++i) {
@@ -111,53 +117,106 @@ Status BuildGradient(const FunctionBody& f, FunctionBody* out) {
   return true;
 }();
 
-// The function that a node calls, whose arguments are the inputs from `first`
-// on.
-FunctionRef FunctionOf(const Node& n, int* first) {
-  if (KindOfCall(n) != CallKind::kGradient) return CalledFunction(n, first);
-  *first = 0;
-  return FunctionRef{n.op_name(), std::make_shared<AttrMap>(
-                                      AttrMap{{"Tin", *n.FindAttr("Tin")},
-                                              {"Tout", *n.FindAttr("Tout")},
-                                              {"f", *n.FindAttr("f")}})};
+AttrMap FunctionAttrs(const FunctionRef& f, const AttrValue::Types& args,
+                      const AttrValue::Types& results) {
+  return {{"f", f}, {"Tin", args}, {"Tout", results}};
 }
 
-}  // namespace
+AttrValue::Types TypesOf(const std::vector<Output>& outputs) {
+  AttrValue::Types types;
+  for (const Output& o : outputs) types.push_back(RemoveRef(o.dtype()));
+  return types;
+}
 
-Status CallGradient(GradContext& c) {
-  int first = 0;
-  const FunctionRef f = FunctionOf(*c.op, &first);
-  std::vector<Output> inputs(c.op->inputs().begin() + first,
-                             c.op->inputs().end());
-  AttrValue::Types dx_types;
-  for (const Output& in : inputs) {
-    const DType t = RemoveRef(in.dtype());
-    const DType of_variable =
-        t == DType::kResource ? VariableType(in) : DType::kInvalid;
-    dx_types.push_back(of_variable != DType::kInvalid ? of_variable
-                       : t == DType::kResource        ? DType::kFloat
-                                                      : t);
+// A functional node as a call of one function with arguments. For nodes that
+// compute gradients, the function is a gradient, SymbolicGradient of another.
+struct CallParts {
+  FunctionRef f;
+  int first_arg = 0;
+  std::vector<Output> args;
+  int num_results = 0;  // The first outputs.
+};
+
+CallParts PartsOf(const Node& n) {
+  CallParts p;
+  p.num_results = n.num_outputs();
+  const auto gradient_of = [&n](const AttrValue::Types& args) {
+    return FunctionRef{"SymbolicGradient",
+                       std::make_shared<AttrMap>(FunctionAttrs(
+                           *n.FindAttr("f")->get<FunctionRef>(), args,
+                           n.AttrOr<AttrValue::Types>("Tout", {})))};
+  };
+  switch (KindOfCall(n)) {
+    case CallKind::kGradient:
+      p.f = gradient_of(n.AttrOr<AttrValue::Types>("Tin", {}));
+      break;
+    case CallKind::kSavedGradient:
+      p.first_arg = 1;
+      p.f = gradient_of(TypesOf({n.inputs().begin() + 1, n.inputs().end()}));
+      break;
+    case CallKind::kSavingCall:
+      p.f = *n.FindAttr("f")->get<FunctionRef>();
+      --p.num_results;
+      break;
+    default:
+      p.f = CalledFunction(n, &p.first_arg);
   }
-  for (int i = 0; i < c.op->num_outputs(); ++i)
-    inputs.push_back(c.dy[static_cast<size_t>(i)].valid()
-                         ? c.dy[static_cast<size_t>(i)]
-                         : NoGradientLike(c.output(i)));
-  Node* g = BuildNode("SymbolicGradient", std::move(inputs),
-                      {{"f", f}, {"Tout", dx_types}});
-  if (g == nullptr) return OkStatus();  // The graph has the error.
-  for (int i = 0; i < g->num_outputs(); ++i)
-    if (IsDifferentiable(c.op->input_type(first + i)))
-      c.grads[static_cast<size_t>(first + i)] = Output(g, i);
-  return OkStatus();
+  p.args.assign(n.inputs().begin() + p.first_arg, n.inputs().end());
+  return p;
 }
 
-Status LowerForGradients(const std::vector<Output>& ys,
-                         const std::vector<Output>& xs) {
-  Graph& g = CurrentGraph();
-  for (const auto* list : {&ys, &xs})
-    for (const Output& o : *list)  // Invalid outputs are reported elsewhere.
-      if (!o.valid() || o.graph() != &g || o.dtype() == DType::kInvalid)
-        return OkStatus();
+// Marks a SavingCall whose saved values a gradient uses. A second gradient
+// cannot use them: the arrays of a loop are cleared as they are read, and each
+// has one array of gradients.
+constexpr char kUsedAttr[] = "_saved_is_used";
+
+// True for a call whose values may be saved for its gradient: of a recursive
+// function, which has no gradient function of its own.
+bool CanSave(const Node& n) {
+  if (KindOfCall(n) != CallKind::kCall || n.kind() == OpKind::kRemoteCall ||
+      n.FindAttr(kGradientOpTypeAttr) != nullptr)
+    return false;
+  int first = 0;
+  const FunctionRef f = CalledFunction(n, &first);
+  FunctionLibrary& library = n.graph()->function_library();
+  return DifferentiatedBy(f) == nullptr && library.IsRecursive(f.name) &&
+         library.gradients().count(f.name) == 0;
+}
+
+// Makes the call one that saves its values: the node becomes an identity of the
+// results.
+Status SaveInPlace(Graph& g, Node* call) {
+  const CallParts parts = PartsOf(*call);
+  std::vector<Output> results;
+  for (int i = 0; i < call->num_outputs(); ++i) results.emplace_back(call, i);
+  const bool has_effects = call->op().facts.has_effects;
+  NodeSpec spec;
+  spec.op = has_effects ? "StatefulSavingCall" : "SavingCall";
+  spec.name = g.UniqueName(call->name() + "/saving");
+  spec.inputs = call->inputs();
+  spec.control_inputs = call->control_inputs();
+  spec.attrs =
+      FunctionAttrs(parts.f, TypesOf(call->inputs()), TypesOf(results));
+  if (const AttrValue* c = call->FindAttr(kColocationAttr))
+    spec.attrs[kColocationAttr] = *c;
+  spec.device = call->device();
+  spec.loc = call->loc();
+  SLUICE_ASSIGN_OR_RETURN(Node * saving, g.AddNode(std::move(spec)));
+  g.control_flow().SetContext(saving, ContextOf(call));
+  for (size_t i = 0; i < results.size(); ++i) {
+    const Output result(saving, static_cast<int>(i));
+    SLUICE_RETURN_IF_ERROR(g.SetShape(result, results[i].shape()));
+    results[i] = result;
+  }
+  std::vector<Node*> controls;
+  if (has_effects || results.empty()) controls = {saving};
+  return g.TurnIntoIdentity(call, std::move(results), std::move(controls));
+}
+
+// The functional nodes between the xs and the ys.
+std::vector<Node*> FunctionalBetween(const Graph& g,
+                                     const std::vector<Output>& ys,
+                                     const std::vector<Output>& xs) {
   std::vector<uint8_t> needed(static_cast<size_t>(g.num_nodes())),
       reached(needed.size());
   std::vector<std::vector<Node*>> consumers(needed.size());
@@ -178,18 +237,77 @@ Status LowerForGradients(const std::vector<Output>& ys,
         mark(needed, in.node);
       }
   }
-  if (functional.empty()) return OkStatus();
-  // Inlined nodes belong to the context of the node that they replace.
-  SLUICE_RETURN_IF_ERROR(RecoverControlFlow(&g));
+  if (functional.empty()) return functional;
   for (const Output& x : xs) mark(reached, x.node);
   while (!open.empty()) {
     Node* n = open.back();
     open.pop_back();
     for (Node* c : consumers[static_cast<size_t>(n->id())]) mark(reached, c);
   }
+  std::erase_if(functional, [&](const Node* n) {
+    return reached[static_cast<size_t>(n->id())] == 0;
+  });
+  return functional;
+}
+
+}  // namespace
+
+Status CallGradient(GradContext& c) {
+  const CallParts call = PartsOf(*c.op);
+  if (KindOfCall(*c.op) == CallKind::kSavedGradient &&
+      c.op->AttrOr<AttrValue::Types>("Tin", {}).empty())
+    return Unimplemented(
+        "SavedGradient: expected the arguments of the call, got none; "
+        "differentiate the function that contains it");
+  AttrValue::Types dx_types;
+  for (const Output& in : call.args) {
+    const DType t = RemoveRef(in.dtype());
+    const DType of_variable =
+        t == DType::kResource ? VariableType(in) : DType::kInvalid;
+    dx_types.push_back(of_variable != DType::kInvalid ? of_variable
+                       : t == DType::kResource        ? DType::kFloat
+                                                      : t);
+  }
+  std::vector<Output> dys;
+  for (int i = 0; i < call.num_results; ++i)
+    dys.push_back(c.dy[static_cast<size_t>(i)].valid()
+                      ? c.dy[static_cast<size_t>(i)]
+                      : NoGradientLike(c.output(i)));
+  std::vector<Output> inputs = call.args;
+  inputs.insert(inputs.end(), dys.begin(), dys.end());
+  AttrMap attrs = {{"f", call.f}, {"Tout", dx_types}};
+  const bool saved = KindOfCall(*c.op) == CallKind::kSavingCall &&
+                     c.op->FindAttr(kUsedAttr) == nullptr;
+  if (saved) {
+    c.op->graph()->SetAttr(c.op, kUsedAttr, AttrValue(true));
+    inputs.insert(inputs.begin(), c.output(call.num_results));
+    attrs["Tin"] = AttrValue(TypesOf(call.args));
+    attrs["Tdy"] = AttrValue(TypesOf(dys));
+  }
+  Node* g = BuildNode(saved ? "SavedGradient" : "SymbolicGradient",
+                      std::move(inputs), std::move(attrs));
+  if (g == nullptr) return OkStatus();  // The graph has the error.
+  for (int i = 0; i < g->num_outputs(); ++i)
+    if (IsDifferentiable(c.op->input_type(call.first_arg + i)))
+      c.grads[static_cast<size_t>(call.first_arg + i)] = Output(g, i);
+  return OkStatus();
+}
+
+Status LowerForGradients(const std::vector<Output>& ys,
+                         const std::vector<Output>& xs) {
+  Graph& g = CurrentGraph();
+  for (const auto* list : {&ys, &xs})
+    for (const Output& o : *list)  // Invalid outputs are reported elsewhere.
+      if (!o.valid() || o.graph() != &g || o.dtype() == DType::kInvalid)
+        return OkStatus();
+  std::vector<Node*> functional = FunctionalBetween(g, ys, xs);
+  if (functional.empty()) return OkStatus();
+  // Inlined nodes belong to the context of the node that they replace.
+  SLUICE_RETURN_IF_ERROR(RecoverControlFlow(&g));
   for (Node* n : functional)
-    if (reached[static_cast<size_t>(n->id())] != 0 && CanLowerInPlace(*n))
-      SLUICE_RETURN_IF_ERROR(LowerInPlace(g, n));
+    if (CanLowerInPlace(*n)) SLUICE_RETURN_IF_ERROR(LowerInPlace(g, n));
+  for (Node* n : FunctionalBetween(g, ys, xs))  // (In inlined bodies, too.)
+    if (CanSave(*n)) SLUICE_RETURN_IF_ERROR(SaveInPlace(g, n));
   return OkStatus();
 }
 

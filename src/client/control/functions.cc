@@ -280,6 +280,7 @@ class FunctionDefiner {
     SLUICE_RETURN_IF_ERROR(FindOrder(body));
     FunctionSpec spec;
     spec.name = name_;
+    if (options_.recompute_in_gradient) spec.attrs[kRecomputeAttr] = true;
     SLUICE_ASSIGN_OR_RETURN(std::string def, MakeFunctionDef(spec, *body));
     FunctionLibrary& library = owner_.function_library();
     SLUICE_RETURN_IF_ERROR(library.Define(name_, std::move(def)));

@@ -101,6 +101,10 @@ struct FunctionOptions {
   // For DeclareFunction: the body will have effects besides its results (such
   // as an assignment). Without this it is determined from the body.
   bool stateful = false;
+  // For recursive functions: gradients of calls compute the values of a call
+  // again from its arguments, instead of keeping all values of all calls until
+  // then. Needs less memory, and time that grows with the depth of the calls.
+  bool recompute_in_gradient = false;
 };
 
 // Defines a function of the ambient graph. `build` is called once and builds

@@ -128,6 +128,41 @@ OpDefBuilder CallOp(const char* name) {
              "arguments. The inputs are the arguments followed by the "
              "gradients of the results."));
 
+OpDefBuilder SavingCallOp(const char* name) {
+  return Functional(name)
+      .Kind(OpKind::kSavingCall)
+      .Input("args: Tin")
+      .Output("output: Tout")
+      .Output("saved: variant")
+      .Attr("Tin: list(type) >= 0")
+      .Attr("Tout: list(type) >= 0")
+      .Attr("f: func")
+      .Doc(
+          "Calls a function, and returns also the values that SavedGradient "
+          "needs for its gradient.");
+}
+
+[[maybe_unused]] const OpRegistrar saving_call_op(SavingCallOp("SavingCall"));
+[[maybe_unused]] const OpRegistrar stateful_saving_call_op(
+    SavingCallOp("StatefulSavingCall").Stateful());
+
+[[maybe_unused]] const OpRegistrar saved_gradient_op(
+    Functional("SavedGradient")
+        .Kind(OpKind::kSavedGradient)
+        .Input("saved: variant")
+        .Input("args: Tin")
+        .Input("dy: Tdy")
+        .Output("output: Tout")
+        .Attr("Tin: list(type) >= 0")
+        .Attr("Tdy: list(type) >= 1")
+        .Attr("Tout: list(type) >= 1")
+        .Attr("f: func")
+        .Doc("Computes the gradients of a function with respect to its "
+             "arguments, from what a SavingCall of it saved and the gradients "
+             "of the results. The arguments of the call serve only to "
+             "differentiate the node itself; without them it has no "
+             "gradient."));
+
 [[maybe_unused]] const OpRegistrar remote_call_op(
     Functional("RemoteCall")
         .Kind(OpKind::kRemoteCall)

@@ -91,8 +91,17 @@ Status RunGetValue(KernelContext& ctx) {
     if (!want.CompatibleWith(PartialShape(t.shape())))
       return InvalidArgument("optional: expected shape ", want.ToString(),
                              " of value ", i, ", got ", t.ToString());
-    ctx.set_output(i, t);
   }
+  // The only reader moves the values out.
+  const Tensor token = ctx.TakeInput(0);
+  std::vector<Tensor> moved;
+  const bool only_reader =
+      token.unique() && token.raw_scalar<Variant>().unique();
+  // (Every value was created as non-const.)
+  if (only_reader) const_cast<OptionalValue*>(o)->GiveItems(&moved);
+  for (int i = 0; i < ctx.num_outputs(); ++i)
+    ctx.set_output(i, only_reader ? std::move(moved[static_cast<size_t>(i)])
+                                  : o->values()[static_cast<size_t>(i)]);
   return OkStatus();
 }
 

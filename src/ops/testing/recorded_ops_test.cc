@@ -252,6 +252,8 @@ const std::vector<Unrecorded>& UnrecordedOps() {
   static const auto* ops = new std::vector<Unrecorded>{
       {{"LstmGates", "LstmGatesGrad", "MatMulAdd", "MatMulBothWays"},
        "TensorFlow has no such op: gradients and cells here build it"},
+      {{"SavedGradient", "SavingCall", "StatefulSavingCall"},
+       "TensorFlow has no such op: gradients of recursive calls build it"},
       {{"ResourceSparseApplyAdam", "SparseApplyAdam"},
        "TensorFlow has no such op: AdamOptimizer builds it for gradients of "
        "some rows (training_test.cc, client/nn/optimizer_numbers_test.cc)"},

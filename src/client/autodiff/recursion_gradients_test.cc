@@ -1,0 +1,281 @@
+// Gradients of recursive functions: their values against finite differences,
+// and their cost, which is linear in the number of calls.
+#include <functional>
+#include <string>
+
+#include "client/control/functions.h"
+#include "client/testing/gradient_test_util.h"
+#include "client/variables.h"
+#include "graph/graphdef.h"
+
+namespace sluice {
+namespace {
+
+class RecursionGradientTest : public GradientTest {
+ protected:
+  using Args = std::vector<Output>;
+  static constexpr DType kD = DType::kDouble;
+  static constexpr DType kI = DType::kInt32;
+
+  static Output N() {
+    return Placeholder<int32_t>(PartialShape::Scalar(), "n");
+  }
+  static Tensor Int(int32_t n) { return Tensor::Scalar<int32_t>(n); }
+
+  // f(x, n) = n <= 0 ? x : sin(f(x, n - 1)) * x
+  static Function Chain(bool recompute = false) {
+    return DefineFunction(
+        "chain", {kD, kI}, {kD},
+        [](const Function &self, const Args &a) {
+          return Cond(
+              a[1] <= 0, [&] { return a[0]; },
+              [&] {
+                return ops::Sin(self({a[0], a[1] - 1})[0]) * a[0];
+              });
+        },
+        {.arg_shapes = {PartialShape::Scalar(), PartialShape::Scalar()},
+         .result_shapes = {PartialShape::Scalar()},
+         .recompute_in_gradient = recompute});
+  }
+  // f(x, n) = n < 2 ? x : sin(f(x, n - 1)) * f(x, n - 2)
+  static Function Tree() {
+    return DefineFunction("tree", {kD, kI}, {kD},
+                          [](const Function &self, const Args &a) {
+                            return Cond(
+                                a[1] < 2, [&] { return a[0]; },
+                                [&] {
+                                  return ops::Sin(self({a[0], a[1] - 1})[0]) *
+                                         self({a[0], a[1] - 2})[0];
+                                });
+                          },
+                          {.result_shapes = {PartialShape::Scalar()}});
+  }
+  // The number of nodes that a step executes.
+  static int64_t NodesRun(const Graph &graph, const Output &y,
+                          const Feeds &feeds) {
+    Session session(const_cast<Graph &>(graph));
+    RunMetadata metadata;
+    const auto got = session.Run(feeds, std::vector<Output>{y}, {},
+                                 {.trace = true}, &metadata);
+    EXPECT_TRUE(got.ok()) << got.status();
+    return static_cast<int64_t>(metadata.events.size());
+  }
+};
+
+TEST_F(RecursionGradientTest, CostOfChainIsLinearInItsCalls) {
+  const Output x = In(), n = N();
+  const Output dx = Grad(Chain()({x, n})[0], x);
+  ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+  const auto nodes = [&](int k) {
+    return NodesRun(graph_, dx, {{x, Scalar(0.9)}, {n, Int(k)}});
+  };
+  const int64_t base = nodes(10), twice = nodes(20), more = nodes(110);
+  EXPECT_EQ(more - base, 10 * (twice - base));
+}
+
+TEST_F(RecursionGradientTest, ForwardValueIsNotComputedTwice) {
+  const Output x = In(), n = N();
+  const Output y = Chain()({x, n})[0];
+  const Output dx = Grad(y, x);
+  ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+  Session session(graph_);
+  RunMetadata metadata;
+  const auto got =
+      session.Run({{x, Scalar(0.9)}, {n, Int(7)}}, std::vector<Output>{y, dx},
+                  {}, {.trace = true}, &metadata);
+  ASSERT_TRUE(got.ok()) << got.status();
+  int sines = 0;
+  for (const TraceEvent &e : metadata.events)
+    if (e.op == std::string("Sin")) ++sines;
+  EXPECT_EQ(sines, 7);
+}
+
+TEST_F(RecursionGradientTest, StepWithoutGradientSavesNothing) {
+  const Output x = In(), n = N();
+  const Output y = Chain()({x, n})[0];
+  const Feeds feeds = {{x, Scalar(0.9)}, {n, Int(20)}};
+  const int64_t before = NodesRun(graph_, y, feeds);
+  ASSERT_TRUE(Grad(y, x).valid()) << graph_.status();
+  // (The call's own node is an identity now.)
+  EXPECT_EQ(NodesRun(graph_, y, feeds), before + 1);
+}
+
+TEST_F(RecursionGradientTest, RecomputesOnRequest) {
+  const Output x = In(), n = N();
+  const Output y = Chain(true)({x, n})[0];
+  ExpectGradients(y, {{x, Scalar(0.9)}, {n, Int(5)}}, 2);
+  const Output dx = Grad(y, x);
+  const auto nodes = [&](int k) {
+    return NodesRun(graph_, dx, {{x, Scalar(0.9)}, {n, Int(k)}});
+  };
+  EXPECT_GT(nodes(40) - nodes(30), 2 * (nodes(20) - nodes(10)));
+}
+
+TEST_F(RecursionGradientTest, DifferentiatesTreesOfParallelCalls) {
+  const Output x = In(), n = N();
+  const Output y = Tree()({x, n})[0];
+  for (const int k : {0, 1, 2, 7})
+    ExpectGradients(y, {{x, Scalar(0.8)}, {n, Int(k)}}, k < 7 ? 3 : 1);
+}
+
+TEST_F(RecursionGradientTest, SecondGradientOfOneCallIsRight) {
+  const Output x = In(), n = N();
+  const Output y = Tree()({x, n})[0];
+  const Output both = Grad(y, x) + Grad(ops::Sin(y), x);
+  const Feeds feeds = {{x, Scalar(0.8)}, {n, Int(6)}};
+  EXPECT_NEAR(Value(both, feeds), Numeric(y + ops::Sin(y), feeds, 0)[0], 1e-6);
+}
+
+TEST_F(RecursionGradientTest, DifferentiatesMutualRecursion) {
+  const FunctionOptions scalar = {.result_shapes = {PartialShape::Scalar()}};
+  const Function even = DeclareFunction("even", {kD, kI}, {kD}, scalar);
+  const Function odd = DeclareFunction("odd", {kD, kI}, {kD}, scalar);
+  const auto body = [](const Function &next, bool square) {
+    return [=](const Args &a) {
+      return Cond(
+          a[1] <= 0, [&] { return -a[0]; },
+          [&] {
+            return next({square ? a[0] * a[0] : ops::Cos(a[0]), a[1] - 1})[0] *
+                   a[0];
+          });
+    };
+  };
+  DefineBody(even, body(odd, true), scalar);
+  DefineBody(odd, body(even, false), scalar);
+  const Output x = In(), n = N();
+  const Output y = even({x, n})[0];
+  for (const int k : {0, 1, 5})
+    ExpectGradients(y, {{x, Scalar(0.7)}, {n, Int(k)}}, 2);
+}
+
+TEST_F(RecursionGradientTest, DifferentiatesUnequalNestedBranches) {
+  // The branches save different values, and one branch has two of its own.
+  const Function f =
+      DefineFunction("f", {kD, kI}, {kD},
+                     [](const Function &self, const Args &a) {
+                       const Output x = a[0], n = a[1];
+                       return Cond(
+                           n <= 0, [&] { return x; },
+                           [&] {
+                             const Output inner = self({x * 0.9, n - 1})[0];
+                             return Cond(
+                                 ops::Equal(ops::FloorMod(n, 2), 0),
+                                 [&] { return ops::Sin(inner) * ops::Exp(x); },
+                                 [&] {
+                                   return Cond(
+                                       x > 0.5, [&] { return inner * inner; },
+                                       [&] {
+                                         return self({inner, n - 2})[0] + x;
+                                       });
+                                 });
+                           });
+                     },
+                     {.result_shapes = {PartialShape::Scalar()}});
+  const Output x = In(), n = N();
+  const Output y = f({x, n})[0];
+  for (const int k : {0, 1, 2, 3, 6})
+    ExpectGradients(y, {{x, Scalar(0.6)}, {n, Int(k)}}, 2);
+}
+
+TEST_F(RecursionGradientTest, DifferentiatesRecursionInLoops) {
+  const Function f = Chain();
+  const Output x = In(), n = N();
+  const Output y = std::get<1>(While(
+      std::tuple{0, x}, [&](Output i, Output) { return i < 3; },
+      [&](Output i, Output y) {
+        return std::tuple{i + 1, f({y, n + i})[0] * x};
+      }));
+  ExpectGradients(y, {{x, Scalar(0.9)}, {n, Int(2)}}, 2);
+}
+
+TEST_F(RecursionGradientTest, DifferentiatesLoopsOfCallsInRecursion) {
+  // The loop of each call calls the function.
+  const Function f = DefineFunction(
+      "f", {kD, kI}, {kD},
+      [](const Function &self, const Args &a) {
+        return Cond(
+            a[1] <= 0, [&] { return ops::Sin(a[0]); },
+            [&] {
+              return std::get<1>(While(
+                  std::tuple{0, a[0]},
+                  [&](Output i, Output) { return i < a[1]; },
+                  [&](Output i, Output y) {
+                    const Output z = self({y * a[0], a[1] - 1})[0];
+                    return std::tuple{i + 1, z + y * 0.5};
+                  }));
+            });
+      },
+      {.arg_shapes = {PartialShape::Scalar(), PartialShape::Scalar()},
+       .result_shapes = {PartialShape::Scalar()}});
+  const Output x = In(), n = N();
+  ExpectGradients(f({x, n})[0], {{x, Scalar(0.7)}, {n, Int(3)}}, 1);
+}
+
+TEST_F(RecursionGradientTest, DifferentiatesCapturedVariables) {
+  const Var w(Constant(Tensor::Vector<double>({0.5, 1.5, 2.5})), "w");
+  Initialize();
+  // Sparse gradients: each call reads one row.
+  const Function f =
+      DefineFunction("f", {kI}, {kD},
+                     [&](const Function &self, const Args &a) {
+                       return Cond(
+                           a[0] <= 0, [&] { return Constant(1.0); },
+                           [&] {
+                             return ops::Gather(w, ops::FloorMod(a[0], 3)) *
+                                    self({a[0] - 1})[0];
+                           });
+                     },
+                     {.result_shapes = {PartialShape::Scalar()}});
+  const Output n = N();
+  const Output y = f({n})[0];
+  const Output dw = Grad(y, w);
+  ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+  // y = w1 w2 w0 w1 w2.
+  const Result<Tensor> got = session_.Run({{n, Int(5)}}, dw);
+  ASSERT_TRUE(got.ok()) << got.status();
+  const double v0 = 0.5, v1 = 1.5, v2 = 2.5;
+  ExpectClose({v1 * v1 * v2 * v2, 2 * v0 * v1 * v2 * v2, 2 * v0 * v1 * v1 * v2},
+              *got, 1e-9);
+}
+
+TEST_F(RecursionGradientTest, GraphDefsCarryGradientsOfRecursion) {
+  const Output x = In(), n = N();
+  const Output dx = Grad(Tree()({x, n})[0], x);
+  ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+  const Feeds feeds = {{x, Scalar(0.8)}, {n, Int(6)}};
+  const double want = Value(dx, feeds);
+  const Result<std::string> bytes = ExportGraphDef(graph_);
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  Graph read;
+  const Status imported = ImportGraphDef(*bytes, read);
+  ASSERT_TRUE(imported.ok()) << imported;
+  Session session(read);
+  const auto find = [&](const Output &o) { return *read.FindOutput(o.name()); };
+  const Result<Tensor> got =
+      session.Run({{find(x), Scalar(0.8)}, {find(n), Int(6)}}, find(dx));
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_NEAR(got->scalar<double>(), want, 1e-12);
+}
+
+TEST_F(RecursionGradientTest, Depth100000HasGradients) {
+  const Output x = In(), n = N();
+  const Output y = Chain()({x, n})[0];
+  const Output dx = Grad(y, x);
+  ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+  const Result<Tensor> got =
+      session_.Run({{x, Scalar(1.0)}, {n, Int(100'000)}}, dx);
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_TRUE(std::isfinite(got->scalar<double>()));
+  // What was saved is freed without recursion when only it is computed.
+  double want = 0, value = 1;  // x = 1: d = cos(f) * d * x + sin(f).
+  double d = 1;
+  for (int k = 0; k < 100'000; ++k) {
+    d = std::cos(value) * d + std::sin(value);
+    value = std::sin(value);
+  }
+  want = d;
+  EXPECT_NEAR(got->scalar<double>(), want, 1e-6 * std::fabs(want));
+}
+
+}  // namespace
+}  // namespace sluice
