@@ -1,7 +1,7 @@
 """TensorStore: tensors by key, whose reads wait for the write of their key."""
 
 from sluice import _core
-from sluice.framework import dtypes, graph as graphs, tensor_shape
+from sluice.framework import dtypes, tensor_shape
 from sluice.framework.conversion import convert_to_tensor
 from sluice.ops import math_ops
 
@@ -19,7 +19,8 @@ class TensorStore:
     """Tensors of one dtype by key, each written once and read many times.
 
     A read waits for the write of its own key, and for nothing else. A step that
-    reads a key runs all writes of the store that its graph has. A step in which
+    reads a key runs all writes of the store that its graph had when the session
+    first ran a step with these feeds and fetches. A step in which
     only reads are left that nothing can serve fails at once, and names the keys
     and the operations. Gradients flow through a store, of any order.
 
@@ -74,26 +75,22 @@ class TensorStore:
         Returns:
           A zero, which is there when the element has been written.
         """
-        with graphs.name_scope(name, "TensorStoreWrite", [key, value]):
-            value = convert_to_tensor(value, dtype=self._dtype)
-            return _write(self._handle, self._key(key), value)
+        value = convert_to_tensor(value, dtype=self._dtype)
+        return _write(self._handle, self._key(key), value, name=name)
 
     def read(self, key, name=None):
         """Returns the element at `key`, when it has been written."""
-        with graphs.name_scope(name, "TensorStoreRead", [key]):
-            return _read(self._handle, self._key(key), dtype=self._dtype,
-                         element_shape=self._element_shape)
+        return _read(self._handle, self._key(key), dtype=self._dtype,
+                     element_shape=self._element_shape, name=name)
 
     def read_many(self, keys, name=None):
         """Returns the elements at a vector of keys, stacked."""
-        with graphs.name_scope(name, "TensorStoreReadMany", [keys]):
-            return _read_many(self._handle, self._key(keys), dtype=self._dtype,
-                              element_shape=self._element_shape)
+        return _read_many(self._handle, self._key(keys), dtype=self._dtype,
+                          element_shape=self._element_shape, name=name)
 
     def has(self, key, name=None):
         """Returns whether `key` has been written so far."""
-        with graphs.name_scope(name, "TensorStoreHas", [key]):
-            return _has(self._handle, self._key(key))
+        return _has(self._handle, self._key(key), name=name)
 
     def size(self, name=None):
         """Returns how many keys have been written so far, an int64 scalar."""
