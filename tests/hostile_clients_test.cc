@@ -572,6 +572,49 @@ HOSTILE(ArraysOfNothing,
   EXPECT_FALSE(session.Run(TensorArray(DType::kFloat, 2).Read(INT_MAX)).ok());
 }
 
+HOSTILE(StoresOfNothing,
+        "TensorStore::TensorStore TensorStore::FromHandle TensorStore::handle "
+        "TensorStore::dtype TensorStore::Read TensorStore::ReadMany "
+        "TensorStore::Write TensorStore::Has TensorStore::Size "
+        "TensorStore::Keys") {
+  const auto use = [](const TensorStore& s, const Operand& v) {
+    (void)s.handle();
+    (void)s.dtype();
+    (void)s.Write(v, v);
+    (void)s.Read(v);
+    (void)s.ReadMany(v);
+    (void)s.Has(v);
+    (void)s.Size();
+    (void)s.Keys();
+  };
+  for (const Operand& v :
+       {Operand(Output()), Operand(Tensor()), Operand("text"),
+        Operand(Elsewhere()), Operand(Tensor(DType::kInt32, {-1})),
+        Operand(Tensor::Scalar<int64_t>(INT64_MIN))}) {
+    (void)RecordedBy([&] { use(TensorStore(), v); });
+    (void)RecordedBy([&] { use(TensorStore(DType::kFloat), v); });
+    (void)RecordedBy([&] { use(TensorStore(DType::kInvalid), v); });
+    (void)RecordedBy([&] {
+      use(TensorStore(DType::kFloat, {.key_dtype = DType::kFloat}), v);
+      use(TensorStore(DType::kFloat, {.element_shape = PartialShape({-7}),
+                                      .shared_name = "a b",
+                                      .name = "a b"}),
+          v);
+    });
+    (void)RecordedBy([&] {
+      const Output o = Constant(1.0f);
+      use(TensorStore::FromHandle(Output(), DType::kFloat), v);
+      use(TensorStore::FromHandle(o, DType::kFloat), v);
+      use(TensorStore::FromHandle(Output(o.node, 4), DType::kInvalid), v);
+      use(TensorStore::FromHandle(Elsewhere(), DType::kFloat), v);
+    });
+  }
+  Graph g;
+  const WithGraph there(g);
+  Session session(g);
+  EXPECT_FALSE(session.Run(TensorStore(DType::kFloat).Read(INT_MIN)).ok());
+}
+
 HOSTILE(NetworksOfNothing,
         "RnnCell::RnnCell RnnCell::output_size RnnCell::state_sizes "
         "RnnCell::IsMemory RnnCell::variables RnnCell::operator() "

@@ -37,6 +37,7 @@
 #include "client/control/loops.h"          // OpenMerge, CloseMerge
 #include "client/control/structure.h"      // Types of loop variables
 #include "client/control/tensor_array.h"   // TensorArray
+#include "client/control/tensor_store.h"   // TensorStore
 #include "client/initializers.h"   // Zeros, RandomUniform, GlorotUniform, ...
 #include "client/nn/activation.h"  // Activation, Gelu
 #include "client/nn/adam_optimizers.h"        // AdamOptimizer, ...

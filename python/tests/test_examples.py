@@ -178,6 +178,11 @@ def test_a_function_that_calls_itself_learns(example):
     assert len(losses) == 4 and losses[-1] < 0.01 < losses[0]
 
 
+def test_a_network_over_random_graphs_learns(example):
+    losses = numbers(example("graph_lstm"), "loss")
+    assert len(losses) == 6 and losses[-1] < 0.25 < losses[0]
+
+
 def test_classifier_generalizes_to_test_images(example):
     known = numbers(example("mnist_classifier", 200), r"step +\d+:")
     assert len(known) == 4 and known[-1] > 60

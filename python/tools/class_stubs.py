@@ -87,6 +87,10 @@ _MEMBERS = {
         **dict.fromkeys("read stack gather concat size".split(), "Tensor"),
         **dict.fromkeys("write unstack scatter split identity grad".split(),
                         "TensorArray")},
+    "TensorStore": {
+        "dtype": "DType", "handle": "Tensor",
+        **dict.fromkeys("write read read_many has size keys".split(),
+                        "Tensor")},
     "Optimizer": {
         "minimize": "Operation", "apply_gradients": "Operation",
         "compute_gradients": "list[tuple[Any, Variable]]", "get_name": "Str",

@@ -49,6 +49,10 @@ inline constexpr const char* kPipelineAttr = "_pipeline";
 // stage, and those of the stages that it takes elements from.
 inline constexpr const char* kPipelineStageAttr = "_pipeline_stage";
 
+// list(string), on a read of a TensorStore: the gradients that add a part for
+// each run of it. (These names are no names of nodes.)
+inline constexpr const char* kStoreSourcesAttr = "_store_sources";
+
 // Those of the above that name another node of the same graph or function, or
 // one of its outputs ("node:1"). Code that renames nodes renames these too.
 inline constexpr const char* kNamingAttrs[] = {kLoopFamilyAttr, kLastWriteAttr,

@@ -86,6 +86,13 @@ enum class OpKind : uint8_t {
   kStackPush,
   kStackPop,
   kStackClose,
+  // Stores of one step or of many, whose reads wait for the writes.
+  kTensorStore,
+  kTensorStoreGrad,  // The store of another's gradients, by source.
+  kTensorStoreWrite,
+  kTensorStoreRead,  // TensorStoreRead, TensorStoreReadMany.
+  kTensorStoreAdd,   // Adds to an element of a store of gradients.
+  kTensorStoreSum,   // Reads one when all its parts have come.
   // Products, and what follows them in a layer.
   kMatMul,
   kMatMulAdd,

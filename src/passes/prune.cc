@@ -1,6 +1,7 @@
 #include <unordered_map>
 
 #include "graph/hidden_attributes.h"
+#include "graph/tensor_store_info.h"
 #include "passes/passes.h"
 
 namespace sluice {
@@ -17,6 +18,9 @@ class Marks {
       mark = 1;
       stack_.push_back(n);
     }
+  }
+  bool Has(const Node* n) const {
+    return marked_[static_cast<size_t>(n->id())] != 0;
   }
   Node* Pop() {  // Null at the end.
     if (stack_.empty()) return nullptr;
@@ -89,16 +93,27 @@ class Pruner {
     };
     for (const Output& o : signature_.fetches) need_output(o);
     for (Node* n : signature_.targets) need_node(n);
-    while (Node* n = needed_.Pop()) {
-      for (const Output& in : n->inputs()) {
-        if (!in.valid())
-          return InvalidArgument(
-              "input: expected an edge, got an open back edge "
-              "(CloseMerge closes it); ",
-              n->Describe());
-        need_output(in);
+    // No edge leads from a read of a TensorStore to the writes that it waits
+    // for.
+    const StoreWriters writers(graph_);
+    for (bool more = true; more;) {
+      while (Node* n = needed_.Pop()) {
+        for (const Output& in : n->inputs()) {
+          if (!in.valid())
+            return InvalidArgument(
+                "input: expected an edge, got an open back edge "
+                "(CloseMerge closes it); ",
+                n->Describe());
+          need_output(in);
+        }
+        for (Node* c : n->control_inputs()) need_node(c);
       }
-      for (Node* c : n->control_inputs()) need_node(c);
+      more = false;
+      writers.ForEach([this](const Node* n) { return needed_.Has(n); },
+                      [&](Node* n) {
+                        more = more || !needed_.Has(n);
+                        needed_.Add(n);
+                      });
     }
     return OkStatus();
   }

@@ -4,6 +4,7 @@
 
 #include "exec/fusion/chains.h"
 #include "exec/fusion/regions.h"
+#include "graph/tensor_store_info.h"
 #include "passes/lower_functional.h"
 #include "passes/properties.h"
 
@@ -18,6 +19,8 @@ Result<OptimizedStep> OptimizeStep(const Graph& graph, const StepSignature& s,
   SLUICE_RETURN_IF_ERROR(CheckAfter("Prune", *g, kConnected));
   for (const Node* t : s.targets)  // Not found: a fed placeholder.
     if (Node* n = g->FindNode(t->name())) step.targets.push_back(n);
+  for (const auto& n : g->nodes())  // Needed by reads, without edges to them.
+    if (WritesStore(*n)) step.targets.push_back(n.get());
   SLUICE_ASSIGN_OR_RETURN(const std::vector<Node*> effects,
                           LowerFunctional(g, graph));
   step.targets.insert(step.targets.end(), effects.begin(), effects.end());

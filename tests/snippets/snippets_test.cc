@@ -487,6 +487,18 @@ TEST_F(SnippetTest, TensorArrays) {
   EXPECT_THAT(Value(y).ToVector<float>(), ElementsAre(2, 4, 6));
 }
 
+TEST_F(SnippetTest, TensorStores) {
+  // Node i has the nodes after it as predecessors.
+  const auto Predecessors = [](Output i) {
+    return ops::Cast(ops::Range(i + 1, 3, 1), DType::kInt64);
+  };
+  Output n = Constant(3), last = Constant(0);
+  Output w = Constant(Tensor::Vector<float>(std::vector<float>(8, 0.5f)));
+#include "snippets/src/client/control/tensor_store.h/1.inc"
+  const float a = std::tanh(0.5f), b = std::tanh(a + 0.5f);
+  EXPECT_NEAR(Value(y).ToVector<float>()[7], std::tanh(a + b + 0.5f), 1e-6);
+}
+
 TEST_F(SnippetTest, RecurrentNetworks) {
   Output inputs = RandomUniform({2, 5, 3});
   Output lengths = Constant(Tensor::Vector<int32_t>({5, 4}));

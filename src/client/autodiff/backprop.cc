@@ -14,6 +14,7 @@
 #include "graph/gradient_scope.h"
 #include "graph/hidden_attributes.h"
 #include "graph/none_output.h"
+#include "graph/tensor_store_info.h"
 
 namespace sluice {
 namespace {
@@ -77,7 +78,8 @@ std::string NewGradientSource(const Graph& graph, const std::string& name) {
   std::set<std::string> taken;
   for (const auto& n : graph.nodes())
     if (n->kind() == OpKind::kTensorArrayGrad ||
-        n->kind() == OpKind::kTensorArrayGradWithShape)
+        n->kind() == OpKind::kTensorArrayGradWithShape ||
+        n->kind() == OpKind::kTensorStoreGrad)
       taken.insert(n->AttrOr<std::string>("source", ""));
   std::string source = name;
   for (int i = 1; taken.count(source) != 0; ++i)
@@ -157,6 +159,7 @@ Result<Gradient> Backprop::SeedFor(const Output& y, const Gradient& given) {
 
 Status Backprop::Walk(GradientLevel& level) {
   const std::vector<size_t>& units = units_.On(level.loop());
+  stores_.Enter(&level);
   std::deque<size_t> ready;
   for (const size_t unit : units)
     if (units_.NumPending(unit) == 0) ready.push_back(unit);
@@ -169,6 +172,7 @@ Status Backprop::Walk(GradientLevel& level) {
                                : loops_.Of(units_.LoopOf(unit), level));
     units_.Done(unit, &ready);
   }
+  stores_.Leave();
   for (const size_t unit : units) {
     if (units_.NumPending(unit) <= 0) continue;
     const Node* const n = units_.NodeOf(unit);
@@ -181,7 +185,8 @@ Status Backprop::Walk(GradientLevel& level) {
 }
 
 Status Backprop::VisitNode(Node* node, GradientLevel& level) {
-  bool any = false, flows = false;
+  // (What reads an element is known when a step runs.)
+  bool any = WritesStore(*node), flows = false;
   for (int i = 0; i < node->num_outputs(); ++i)
     any = any || sums_.Has(Output(node, i));
   for (const Output& in : paths_.InputsOf(node))
@@ -205,6 +210,8 @@ Status Backprop::VisitNode(Node* node, GradientLevel& level) {
     sums_.Add(saved, dy[0]);
     return OkStatus();
   }
+  if (ReadsStore(*node) || WritesStore(*node))
+    return DifferentiateStore(node, dy, level);
   if (paths_.HasStacks() &&
       paths_.InputsOf(node).size() > node->inputs().size())
     return Unimplemented(
@@ -225,6 +232,27 @@ Status Backprop::VisitNode(Node* node, GradientLevel& level) {
                                         node->Describe());
   }
   return Differentiate(node, dy, level);
+}
+
+Status Backprop::DifferentiateStore(Node* node, const std::vector<Gradient>& dy,
+                                    GradientLevel& level) {
+  const NameScope scope(node->name() + "_grad");
+  const AtLine at(node->loc());
+  if (WritesStore(*node)) {
+    SLUICE_ASSIGN_OR_RETURN(const Output sum, stores_.OfWrite(node, level));
+    std::vector<Gradient> grads(static_cast<size_t>(node->num_inputs()));
+    grads[2] = Gradient(sum);
+    return Distribute(node, std::move(grads));
+  }
+  Output dense;
+  {
+    ControlFlowContext* const place = level.Mirror(ContextOf(node));
+    SLUICE_RETURN_IF_ERROR(errors_.First());
+    const ContextScope there(place);
+    dense = Densify(dy[0], Output(node));
+  }
+  SLUICE_RETURN_IF_ERROR(Built(dense).status());
+  return stores_.OfRead(node, dense, level);
 }
 
 namespace {
@@ -336,6 +364,7 @@ Result<std::vector<Gradient>> Backprop::Collect() {
     ends.push_back(g.values);
     ends.push_back(g.dense_shape);
   }
+  ends.insert(ends.end(), stores_.added().begin(), stores_.added().end());
   LoopFamily::WriteFor(ends);
   SLUICE_RETURN_IF_ERROR(errors_.First());
   return result;

@@ -10,6 +10,7 @@
 //   gradient_sums.h    the gradients found so far, and where they are built
 //   cond_gradient.h    conditionals
 //   while_gradient.h   loops; loop_sums.h and loop_products.h: what they sum up
+//   store_gradient.h   reads and writes of TensorStores
 //   gradient_errors.h  why a gradient is missing
 #ifndef SLUICE_CLIENT_AUTODIFF_BACKPROP_H_
 #define SLUICE_CLIENT_AUTODIFF_BACKPROP_H_
@@ -24,6 +25,7 @@
 #include "client/autodiff/gradient_sums.h"
 #include "client/autodiff/gradient_values.h"
 #include "client/autodiff/gradients.h"
+#include "client/autodiff/store_gradient.h"
 #include "client/autodiff/while_gradient.h"
 
 namespace sluice {
@@ -49,6 +51,8 @@ class Backprop {
   Status VisitNode(Node* node, GradientLevel& level);
   Status Differentiate(Node* node, const std::vector<Gradient>& dy,
                        GradientLevel& level);
+  Status DifferentiateStore(Node* node, const std::vector<Gradient>& dy,
+                            GradientLevel& level);
   Status Distribute(Node* node, std::vector<Gradient> grads);
   Result<std::vector<Gradient>> Collect();
 
@@ -62,6 +66,7 @@ class Backprop {
   GradientSums sums_;
   GradientLevel outermost_{nullptr};
   CondGradient conditionals_{&paths_, &errors_, &sums_};
+  StoreGradient stores_{&paths_, &errors_};
   WhileGradient loops_{&paths_, &units_, &errors_, &sums_,
                        [this](GradientLevel& level) { return Walk(level); }};
 };

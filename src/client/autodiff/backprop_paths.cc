@@ -1,13 +1,17 @@
 #include "client/autodiff/backprop_paths.h"
 
+#include <map>
+
 #include "client/autodiff/gradient_values.h"
 #include "client/autodiff/loop_family.h"
+#include "graph/tensor_store_info.h"
 
 namespace sluice {
 
 Status GradientPaths::Find() {
   SLUICE_RETURN_IF_ERROR(FindBase());
   FindStacks();
+  FindStores();
   FindBetween();
   return OkStatus();
 }
@@ -58,9 +62,25 @@ void GradientPaths::FindStacks() {
       pushed_[MakerOf(n->input(0))].push_back(n->input(1));
 }
 
+void GradientPaths::FindStores() {
+  std::map<StoreIdentity, std::vector<Output>> writes;
+  for (const auto& n : graph_->nodes())
+    if (WritesStore(*n))
+      writes[IdentityOfStore(n->input(0))].push_back(Output(n.get()));
+  if (writes.empty()) return;
+  for (const auto& n : graph_->nodes()) {
+    if (!ReadsStore(*n)) continue;
+    const auto it = writes.find(IdentityOfStore(n->input(0)));
+    if (it != writes.end()) written_[n.get()] = it->second;
+  }
+}
+
 std::vector<Output> GradientPaths::InputsOf(const Node* n) const {
   ++num_visits_;
   std::vector<Output> inputs = n->inputs();
+  if (!written_.empty())
+    if (const auto it = written_.find(n); it != written_.end())
+      inputs.insert(inputs.end(), it->second.begin(), it->second.end());
   if (const Output saved = LoopFamily::SavedValueOf(n); saved.valid())
     inputs.push_back(saved);
   if (!pushed_.empty() && IsPop(n)) {
@@ -109,7 +129,9 @@ bool GradientPaths::StopsAt(const Node* n) const {
     default:
       break;
   }
-  if (LoopFamily::SavedValueOf(n).valid() || IsPop(n)) return false;
+  if (LoopFamily::SavedValueOf(n).valid() || IsPop(n) || ReadsStore(*n) ||
+      WritesStore(*n))
+    return false;
   const Result<UserGradient> fn = FindGradient(*n);
   return fn.ok() && *fn == nullptr;
 }

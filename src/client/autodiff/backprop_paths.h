@@ -57,7 +57,7 @@ class GradientPaths {
 
   // A node's inputs. For a read from an array these include the value of the
   // other loop that was saved there; for a pop from a stack, the values that
-  // are pushed on it.
+  // are pushed on it; for a read of a TensorStore, the outputs of its writes.
   std::vector<Output> InputsOf(const Node* n) const;
   bool HasStacks() const { return !pushed_.empty(); }
 
@@ -74,6 +74,7 @@ class GradientPaths {
  private:
   Status FindBase();
   void FindStacks();
+  void FindStores();
   void FindBetween();
 
   Graph* const graph_;
@@ -84,6 +85,8 @@ class GradientPaths {
   std::vector<char> between_, stop_;  // By node id.
   // The values pushed on a stack, by the node that made the stack.
   std::unordered_map<const Node*, std::vector<Output>> pushed_;
+  // The outputs of the writes of a TensorStore, by node that reads it.
+  std::unordered_map<const Node*, std::vector<Output>> written_;
   mutable int64_t num_visits_ = 0;
 };
 

@@ -1,6 +1,7 @@
 #include "client/autodiff/backprop_units.h"
 
 #include "client/autodiff/gradient_values.h"
+#include "graph/tensor_store_info.h"
 
 namespace sluice {
 
@@ -57,7 +58,9 @@ void GradientUnits::Find() {
       at = LevelAround(at);
     }
     if (paths_.IsLoopMover(n) || paths_.StopsAt(n)) continue;
-    for (const Output& in : paths_.InputsOf(n)) {
+    // (The gradients of reads and writes of stores wait for each other when
+    // they run, in any order of their nodes.)
+    for (const Output& in : ReadsStore(*n) ? n->inputs() : paths_.InputsOf(n)) {
       if (!in.valid() || !paths_.Between(in.node) ||
           !IsDifferentiable(in.dtype()))
         continue;

@@ -44,6 +44,9 @@ class LoopMember {
   // No iteration of the loop ends before `node`, of the same frame, has run (or
   // was skipped because it was dead).
   void WaitFor(Node* node);
+  // An Exit that has a token once everything passed to WaitFor is done. Null on
+  // errors, which are recorded in the graph.
+  Node* Done();
 
  private:
   friend class LoopFamily;
@@ -63,8 +66,6 @@ class LoopMember {
   void Rewrite(NodeSpec* spec);
   // A loop that computes gradients imports the values it needs from the others.
   void SetHooks(bool descending);
-  // An Exit that has a token once everything passed to WaitFor is done.
-  Node* Done();
   void RunAfter(LoopMember* other);
   // `node` is in the frame around the loop or further out.
   void BeginAfter(Node* node);

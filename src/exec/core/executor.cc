@@ -42,6 +42,19 @@ Status PastDeadline() {
   return DeadlineExceeded("step: expected to end before its deadline");
 }
 
+Status StuckOn(const std::vector<std::string>& needs) {
+  constexpr size_t kMost = 16;
+  std::string text;
+  for (size_t i = 0; i < std::min(needs.size(), kMost); ++i)
+    absl::StrAppend(&text, i == 0 ? "" : "; ", needs[i]);
+  if (needs.size() > kMost)
+    absl::StrAppend(&text, "; and ", needs.size() - kMost, " more");
+  return FailedPrecondition(
+      "step: expected that some node provides what the others wait for, got a "
+      "deadlock, no other node runs: ",
+      text);
+}
+
 // A kernel that runs outside of the driver, with its own copies of its state.
 // Reused: from the second time on, starting a kernel allocates nothing here.
 struct Execution::Async {
@@ -481,8 +494,23 @@ bool Execution::DriveThis() {
     if (options_.outbox != nullptr) options_.outbox->Flush();
     std::unique_lock<std::mutex> lock(mu_);
     if (mailbox_.empty() && inbox_.empty() && cancelled_.ok()) {
+      Outbox* const outbox = options_.outbox;
+      if (waiting_ > 0 && outbox == nullptr && status_.ok() && NoneRuns() &&
+          !IsQuiet()) {
+        if (std::vector<std::string> needs; AddNeeds(&needs)) {
+          lock.unlock();
+          Fail(nullptr, StuckOn(needs));
+          continue;
+        }
+      }
       driving_ = false;
-      if (!IsQuiet()) return false;
+      if (!IsQuiet()) {
+        if (outbox != nullptr && NoneRuns() && outbox->BeginCheck()) {
+          lock.unlock();
+          outbox->EndCheck();  // (The step may be over now.)
+        }
+        return false;
+      }
       quiet_ = true;
       if (stage_ != nullptr) {
         stage_->outcome = status_.ok() ? stage_->collect() : status_;
@@ -502,6 +530,25 @@ bool Execution::DriveThis() {
     lock.unlock();
     HandleMail();
   }
+}
+
+bool Execution::AddNeeds(std::vector<std::string>* needs) const {
+  for (const Async* a : running_) {
+    const PlanNode& n = *a->ready.node;
+    if ((n.flags & PlanNode::kNeedsStep) == 0) return false;
+    std::string what = plan_->waiting_kernels[n.aux]->needs(a->ctx);
+    if (what.empty()) return false;
+    const Iteration& it = *a->ready.iteration;
+    needs->push_back(absl::StrCat(n.node->Describe(), Tokens::Where(it),
+                                  " waits for ", what));
+  }
+  return true;
+}
+
+bool Execution::IsIdle(std::vector<std::string>* needs) const {
+  if (quiet_) return true;
+  return !driving_ && mailbox_.empty() && inbox_.empty() && cancelled_.ok() &&
+         status_.ok() && AddNeeds(needs);
 }
 
 // Whether the step, or its current stage, is over, now that nothing is ready
@@ -569,6 +616,14 @@ bool Execution::Offload(Ready r) {
 }
 
 bool Execution::StartAsync(Ready r) {
+  if ((r.node->flags & PlanNode::kTriesFirst) != 0 && r.node->num_reads == 0 &&
+      options_.trace == nullptr) {
+    KernelContext ctx;
+    SetUp(r, nullptr, nullptr, &ctx);
+    Status status;
+    if (plan_->waiting_kernels[r.node->aux]->try_run(ctx, &status))
+      return Done(r, status);
+  }
   if (Async* const async = BeginAsync(r)) Launch(async);
   return true;
 }

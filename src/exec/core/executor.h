@@ -15,6 +15,9 @@
 //   - A kernel that only waits (OpFacts::waits) is in flight, but does not run:
 //     a stage of a partial run is over without it. When it completes, between
 //     the stages, the thread that completes it becomes the driver.
+//   - A step in which nothing is left but kernels that wait for other nodes of
+//     the step itself (Kernel::needs) fails at once. Over several partitions
+//     of one process their StepGroup finds that out.
 //   - Tokens from other partitions of the step also arrive in the mailbox, and
 //     the thread that delivers them to an execution without a driver becomes
 //     its driver. A thread that becomes a driver while it drives another
@@ -50,6 +53,8 @@ namespace sluice {
 
 // The error of every step that exceeds its deadline.
 Status PastDeadline();
+// The error of a step in which nothing can provide what is left needs.
+Status StuckOn(const std::vector<std::string>& needs);
 
 struct ExecuteOptions {
   StepContext step;            // Cancellation and step_resources are filled
@@ -122,6 +127,15 @@ class Execution {
   // or was stopped.
   void Finish();
 
+  // For a StepGroup, which asks whether its step is stuck: while it holds the
+  // locks of all its executions, whether nothing of this one runs and nothing
+  // that has arrived is to be handled. If so, adds what its kernels in flight
+  // need to `needs`; "" for one that something else may provide.
+  std::unique_lock<std::mutex> LockToCheck() {
+    return std::unique_lock<std::mutex>(mu_);
+  }
+  bool IsIdle(std::vector<std::string>* needs) const;
+
   // Makes the running step end soon with this error, if it has none yet.
   void Cancel(const Status& why);
 
@@ -166,6 +180,9 @@ class Execution {
   void Arrived(TokenMessage& m);
   void ArrivedAt(uint32_t edge, TokenMessage& m);
   std::string DescribeWaiting() const;
+  // Adds what each kernel in flight needs (Kernel::needs); false if one of them
+  // may complete without another node of this step.
+  bool AddNeeds(std::vector<std::string>* needs) const;
 
   Status FillReads(Ready r, Tensor* locals);
   void SetUp(Ready r, Tensor* locals, uint32_t* uses, KernelContext* ctx);

@@ -74,6 +74,14 @@ struct Kernel {
   uint8_t scalar_slots =
       0;  // Bit i: it takes input i as a tensor of any shape.
   uint8_t scalar_inputs = 3;  // Inputs from this one on are not read.
+  // Of an op that waits; optional. Completes if it can do so at once, as `run`
+  // would: sets the outputs and `*status` and returns true. Else it has no
+  // effect and returns false, and run_async is called.
+  bool (*try_run)(KernelContext&, Status* status) = nullptr;
+  // Of an op that waits; optional. What a run in progress waits for, if only
+  // other nodes of its own step can provide it; else "". When all that is left
+  // of a step waits like this, it fails at once (exec/core/executor.h).
+  std::string (*needs)(const KernelContext&) = nullptr;
   // May take long (more than ~20 us for some shapes): the executor measures it
   // and runs it in parallel with other ready kernels. Of run_async: the call
   // itself, which then may also be on a thread of the session's.

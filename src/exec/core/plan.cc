@@ -465,6 +465,12 @@ class PlanBuilder {
         p.run_async = k->run_async;
         p.flags |= PlanNode::kAsync;
         if (p.node->op().facts.waits) p.flags |= PlanNode::kWaits;
+        if (k->try_run != nullptr) p.flags |= PlanNode::kTriesFirst;
+        if (k->needs != nullptr) p.flags |= PlanNode::kNeedsStep;
+        if (k->try_run != nullptr || k->needs != nullptr) {
+          p.aux = static_cast<uint32_t>(plan_->waiting_kernels.size());
+          plan_->waiting_kernels.push_back(k.get());
+        }
       } else {
         p.run = k->run;
       }

@@ -53,6 +53,8 @@ struct PlanNode {
     kNeverDead = 8,      // ControlTrigger: fires after dead inputs too.
     kFeedsMerge = 16,    // A Merge is among its consumers.
     kWaits = 32,         // OpFacts::waits.
+    kTriesFirst = 64,    // Kernel::try_run.
+    kNeedsStep = 128,    // Kernel::needs.
   };
 
   union {
@@ -73,7 +75,8 @@ struct PlanNode {
                         // the same for Call. Exit: number among the
                         // frame's. Arg, Retval, Return: index.
                         // Const: slot in Plan::constants. Send: place in
-                        // Plan::sends. Recv: the edge.
+                        // Plan::sends. Recv: the edge. With kTriesFirst
+                        // or kNeedsStep: in Plan::waiting_kernels.
   uint32_t first_read;  // In Plan::reads: reference inputs to be read.
   uint16_t num_reads;
   OpRole role;
@@ -151,6 +154,8 @@ class Plan {
   std::vector<const PlanNode*> args;     // By index; null if unused.
   std::vector<const PlanNode*> retvals;  // By index.
   std::vector<PlanSend> sends;
+  // Kernels of nodes with kTriesFirst or kNeedsStep; owned by kernels_.
+  std::vector<const Kernel*> waiting_kernels;
   uint32_t num_edges_in = 0;  // More than any Recv's number.
   std::vector<std::vector<uint32_t>> dead_groups;  // The edges in of each.
   bool has_control_flow = false;

@@ -36,6 +36,12 @@ class Outbox {
   virtual void Send(uint32_t destination, TokenMessage message) = 0;
   // Called when the driver is idle, or will not send for a while.
   virtual void Flush() = 0;
+  // The driver has nothing to do, and only kernels that wait are in flight.
+  // BeginCheck is called with the lock of the execution held; if it returns
+  // true, EndCheck is called without it, and the step does not end before.
+  // Then the step fails if no other partition can go on either.
+  virtual bool BeginCheck() { return false; }
+  virtual void EndCheck() {}
 };
 
 // Matches arrived tokens with ready Recvs, by edge and tag. Owned by one

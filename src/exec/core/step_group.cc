@@ -40,6 +40,17 @@ class StepGroup::Partition final : public Outbox {
     filled_.clear();
   }
 
+  bool BeginCheck() override {
+    if (!group_->may_be_stuck_ || group_->elsewhere_ != nullptr) return false;
+    const std::lock_guard<std::mutex> lock(group_->mu_);
+    ++group_->running_;  // (The step does not end before EndCheck.)
+    return true;
+  }
+  void EndCheck() override {
+    group_->CheckStuck();
+    group_->EndOne(OkStatus());
+  }
+
   // After a step that failed in the middle.
   void DropUnsent() {
     for (const uint32_t destination : filled_) batches_[destination].clear();
@@ -60,6 +71,9 @@ StepGroup::StepGroup(std::vector<PartitionPlan> partitions) {
     partitions_.push_back(
         p.plan == nullptr ? nullptr : std::make_unique<Partition>(this, p));
     if (p.plan == nullptr) continue;
+    for (const PlanNode& n : p.plan->nodes)
+      may_be_stuck_ |=
+          n.role == OpRole::kCompute && (n.flags & PlanNode::kNeedsStep) != 0;
     const auto& retvals = p.plan->retvals;
     if (by_result_.size() < retvals.size())
       by_result_.resize(retvals.size(), nullptr);
@@ -94,12 +108,17 @@ void StepGroup::Run(std::span<const uint32_t> args,
     // One extra, so that the step does not end while partitions are started.
     running_ = 1;
     for (const auto& p : partitions_) running_ += p != nullptr;
+    all_run_ = false;
     done_ = std::move(done);
   }
   for (const auto& p : partitions_)
     if (p != nullptr)
       p->execution.RunAsync(args, values,
                             [this](const Status& s) { PartitionDone(s); });
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    all_run_ = true;
+  }
   PartitionDone(OkStatus());
 }
 
@@ -129,8 +148,32 @@ Status StepGroup::Run(std::span<const uint32_t> args,
   return waiter.status;
 }
 
+// Fails the step if no partition can go on: tokens between the partitions are
+// delivered by threads that drive one of them. REQUIRES: running_ counts the
+// caller.
+void StepGroup::CheckStuck() {
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    if (!all_run_ || !status_.ok()) return;
+  }
+  std::vector<std::string> needs;
+  {
+    std::vector<std::unique_lock<std::mutex>> locks;
+    for (const auto& p : partitions_)
+      if (p != nullptr) locks.push_back(p->execution.LockToCheck());
+    for (const auto& p : partitions_)
+      if (p != nullptr && !p->execution.IsIdle(&needs)) return;
+  }
+  if (!needs.empty()) Cancel(StuckOn(needs));
+}
+
 // Called once by each partition that has become quiet.
 void StepGroup::PartitionDone(const Status& s) {
+  if (may_be_stuck_ && elsewhere_ == nullptr && s.ok()) CheckStuck();
+  EndOne(s);
+}
+
+void StepGroup::EndOne(const Status& s) {
   bool first_error = false;
   std::function<void(Status)> done;
   Status status;

@@ -75,16 +75,21 @@ class StepGroup final : public TokenSink {
  private:
   class Partition;
   void PartitionDone(const Status& s);
+  void EndOne(const Status& s);
+  void CheckStuck();
   void CancelAll(const Status& why);
 
   std::vector<std::unique_ptr<Partition>> partitions_;  // Null: elsewhere.
   std::vector<Partition*>
       by_result_;  // By index of the fetch; null: elsewhere.
   TokenSink* elsewhere_ = nullptr;
+  // Whether some kernel waits for other nodes of its step (Kernel::needs).
+  bool may_be_stuck_ = false;
   std::optional<std::chrono::steady_clock::time_point> deadline_;
 
   std::mutex mu_;
   size_t running_ = 0;                // GUARDED_BY(mu_)
+  bool all_run_ = false;              // GUARDED_BY(mu_)
   Status status_;                     // GUARDED_BY(mu_): the first root error.
   std::function<void(Status)> done_;  // GUARDED_BY(mu_)
 };

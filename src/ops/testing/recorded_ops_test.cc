@@ -279,6 +279,10 @@ const std::vector<Unrecorded>& UnrecordedOps() {
         "QueueReopen", "QueueSkipEpoch", "QueueStats", "QueueWanted"},
        "TensorFlow has no such op: what pipelines do with queues "
        "(data/dataset_test.cc)"},
+      {{"TensorStore", "TensorStoreAdd", "TensorStoreGrad", "TensorStoreHas",
+        "TensorStoreKeys", "TensorStoreRead", "TensorStoreReadMany",
+        "TensorStoreSize", "TensorStoreSum", "TensorStoreWrite"},
+       "TensorFlow has no such op (client/control/tensor_store_test.cc)"},
       {{"CollectiveBcastRecv", "CollectiveBcastSend", "CollectiveGather",
         "CollectiveReduce", "CollectiveReduceScatter"},
        "TensorFlow's need several devices or tasks (session/"

@@ -1,0 +1,68 @@
+"""TensorStore: reads that wait for the write of their key."""
+
+import numpy as np
+import pytest
+
+import sluice
+import sluice.compat.v1 as tf
+
+
+def test_reads_wait_for_the_write_of_their_key():
+    with tf.Graph().as_default(), tf.Session() as sess:
+        store = sluice.TensorStore(tf.float32)
+        y = store.read(1) + store.read(tf.constant(0))
+        store.write(1, store.read(0) * 2.0)
+        store.write(0, 3.0)
+        assert sess.run(y) == 9.0
+        assert store.dtype == tf.float32 and store.handle.dtype == tf.resource
+
+
+def test_keys_may_be_strings():
+    with tf.Graph().as_default(), tf.Session() as sess:
+        store = sluice.TensorStore(tf.int32, tf.string)
+        many = store.read_many(["b", "a"])
+        written = [store.write("a", 1), store.write("b", 2)]
+        with tf.control_dependencies(written):
+            facts = [store.size(), store.keys(), store.has("a"), store.has("c")]
+        many, (size, keys, has, has_not) = sess.run([many, facts])
+        assert list(many) == [2, 1] and list(keys) == [b"a", b"b"]
+        assert size == 2 and has and not has_not
+
+
+def test_all_iterations_of_a_loop_at_once_with_gradients():
+    with tf.Graph().as_default(), tf.Session() as sess:
+        x = tf.placeholder(tf.float64, [])
+        store = sluice.TensorStore(tf.float64, element_shape=[])
+
+        def body(i):
+            store.write(i, tf.sin(store.read(i + 1)) * x)
+            return i + 1
+
+        tf.while_loop(lambda i: i < 5, body, [0], parallel_iterations=6)
+        store.write(5, x)
+        y = store.read(0)
+        dy = tf.gradients(y, x)[0]
+        at = [sess.run([y, dy], {x: v}) for v in (0.9 - 1e-6, 0.9, 0.9 + 1e-6)]
+        assert np.isclose(at[1][1], (at[2][0] - at[0][0]) / 2e-6)
+
+
+def test_errors_name_keys_and_writers():
+    with tf.Graph().as_default(), tf.Session() as sess:
+        store = sluice.TensorStore(tf.float32)
+        x = store.read(7)
+        with pytest.raises(tf.errors.FailedPreconditionError,
+                           match="deadlock.*key 7"):
+            sess.run(x)
+        store.write(7, 1.0, name="one")
+        store.write(7, 2.0, name="other")
+        y = store.read(7)
+        with pytest.raises(tf.errors.AlreadyExistsError) as e:
+            sess.run(y)
+        assert "one" in str(e.value) and "other" in str(e.value)
+
+
+def test_a_shared_store_outlives_the_step():
+    with tf.Graph().as_default(), tf.Session() as sess:
+        store = sluice.TensorStore(tf.float32, shared_name="kept")
+        sess.run(store.write(1, 4.0))
+        assert sess.run(store.read(1)) == 4.0

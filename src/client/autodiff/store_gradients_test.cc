@@ -1,0 +1,243 @@
+// Gradients through TensorStores, against finite differences.
+#include <random>
+
+#include "client/control/tensor_store.h"
+#include "client/testing/gradient_test_util.h"
+
+namespace sluice {
+namespace {
+
+using ::testing::HasSubstr;
+
+class StoreGradientTest : public GradientTest {};
+
+TEST_F(StoreGradientTest, SumsThePartsOfAllReads) {
+  const Output x = In();
+  const TensorStore s(DType::kDouble);
+  s.Write(3, x * x);
+  const Output y = ops::Sin(s.Read(3)) * s.Read(3) + s.Read(3);
+  ExpectGradients(y, {{x, Scalar(0.7)}}, 3);
+}
+
+TEST_F(StoreGradientTest, ChainsOfKeysInAnyOrderOfNodes) {
+  const Output x = In();
+  const TensorStore s(DType::kDouble, {.key_dtype = DType::kString});
+  const Output y = s.Read("c") * s.Read("a");
+  s.Write("c", ops::Sin(s.Read("b")) * s.Read("a"));
+  s.Write("b", s.Read("a") * s.Read("a"));
+  s.Write("a", x * 2.0);
+  ExpectGradients(y, {{x, Scalar(0.4)}}, 2);
+}
+
+TEST_F(StoreGradientTest, ReadsWithoutAGradientDoNotCount) {
+  const Output x = In();
+  const TensorStore s(DType::kDouble);
+  s.Write(0, x * x);
+  s.Write(1, x * 5.0);  // Never read.
+  const Output stopped = ops::StopGradient(s.Read(0));
+  const Output other = ops::Exp(s.Read(0));  // On no path to y.
+  const Output y = s.Read(0) * stopped;
+  const Output g = Grad(y, x);
+  Session session(graph_);
+  const auto got = session.Run({{x, Scalar(3)}}, {g, other});
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_DOUBLE_EQ((*got)[0].scalar<double>(), 2 * 3.0 * 9.0);
+}
+
+TEST_F(StoreGradientTest, AKeyWithoutReadsGivesZeros) {
+  const Output x = In({2}, "x"), z = In();
+  const TensorStore s(DType::kDouble);
+  s.Write(0, z * 2.0);
+  s.Write(1, SumOf(x * x));
+  const Output k = Placeholder<int64_t>({}, "k");
+  const Output y = s.Read(k) * z;
+  const std::vector<Output> gs = Grad({y}, {x, z});
+  Session session(graph_);
+  const Feeds feeds = {{x, Tensor::Vector<double>({1, 2})},
+                       {z, Scalar(3)},
+                       {k, Tensor::Scalar<int64_t>(0)}};
+  const auto got = session.Run(feeds, gs);
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_THAT((*got)[0].ToVector<double>(), ::testing::ElementsAre(0, 0));
+  EXPECT_DOUBLE_EQ((*got)[1].scalar<double>(), 12);
+}
+
+TEST_F(StoreGradientTest, ReadManyGivesEachKeyItsRow) {
+  const Output x = In({2}, "x");
+  const TensorStore s(DType::kDouble, {.element_shape = {2}});
+  s.Write(5, x * x);
+  s.Write(7, ops::Sin(x));
+  const Output rows = s.ReadMany(Constant(Tensor::Vector<int64_t>({7, 5, 7})));
+  const Output y =
+      SumOf(rows * rows *
+            Constant(Tensor::Of<double>(Shape({3, 2}), {1, 2, 3, 4, 5, 6})));
+  ExpectGradients(y, {{x, Tensor::Vector<double>({0.3, 0.8})}}, 2);
+}
+
+TEST_F(StoreGradientTest, BranchesCountWhatTheyRead) {
+  const Output x = In();
+  const TensorStore s(DType::kDouble);
+  s.Write(0, x * x);
+  const Output y = Cond(
+      x < 1.0, [&] { return ops::Sin(s.Read(0)) * s.Read(0); },
+      [&] { return x * 2.0; });
+  const Output sum = y * x + s.Read(0);
+  for (const double v : {0.5, 1.5}) ExpectGradients(sum, {{x, Scalar(v)}}, 2);
+}
+
+TEST_F(StoreGradientTest, WritesMayBeInBranches) {
+  const Output x = In();
+  const TensorStore s(DType::kDouble);
+  Cond(
+      x < 1.0, [&] { return s.Write(0, x * x); },
+      [&] { return s.Write(0, ops::Sin(x)); });
+  const Output y = s.Read(0) * x;
+  for (const double v : {0.5, 1.5}) ExpectGradients(y, {{x, Scalar(v)}}, 2);
+}
+
+// A loop whose iterations read what others write, in the order of `order`.
+TEST_F(StoreGradientTest, LoopOverAChainInReverse) {
+  const Output x = In(), w = In(PartialShape::Scalar(), "w");
+  const TensorStore s(DType::kDouble,
+                      {.element_shape = PartialShape::Scalar()});
+  s.Write(6, x);
+  While(
+      std::tuple{0}, [&](Output i) { return i < 6; },
+      [&](Output i) {
+        s.Write(i, ops::Sin(s.Read(i + 1) * w));
+        return std::tuple{i + 1};
+      },
+      {.parallel_iterations = 8});
+  const Output y = s.Read(0) * s.Read(3);
+  ExpectGradients(y, {{x, Scalar(0.7)}, {w, Scalar(1.1)}}, 2);
+}
+
+TEST_F(StoreGradientTest, StoresWithinALoop) {
+  const Output x = In();
+  const auto [i, y] = While(
+      std::tuple{0, x}, [&](Output i, Output) { return i < 3; },
+      [&](Output i, Output y) {
+        const TensorStore s(DType::kDouble,
+                            {.element_shape = PartialShape::Scalar()});
+        const Output z = s.Read(1) * s.Read(0);
+        s.Write(1, ops::Sin(s.Read(0)));
+        s.Write(0, y * y);
+        return std::tuple{i + 1, z + y};
+      });
+  ExpectGradients(y, {{x, Scalar(0.6)}}, 2);
+}
+
+TEST_F(StoreGradientTest, ReadsOfOneLoopMayServeAnother) {
+  const Output x = In();
+  const TensorStore s(DType::kDouble,
+                      {.element_shape = PartialShape::Scalar()});
+  const auto [i, y] = While(
+      std::tuple{0, Constant(0.0)}, [&](Output i, Output) { return i < 4; },
+      [&](Output i, Output y) {
+        return std::tuple{i + 1, y + s.Read(i) * s.Read(3 - i)};
+      },
+      {.parallel_iterations = 8});
+  While(
+      std::tuple{0}, [&](Output i) { return i < 4; },
+      [&](Output i) {
+        s.Write(3 - i, ops::Sin(x * ops::Cast(i, DType::kDouble)));
+        return std::tuple{i + 1};
+      });
+  ExpectGradients(y, {{x, Scalar(0.6)}}, 2);
+}
+
+// Random DAGs: node i reads some nodes before it in a hidden topological order,
+// while the loop runs through the nodes in another.
+TEST_F(StoreGradientTest, RandomDagsMatchAPlainEvaluation) {
+  const uint64_t seed = std::random_device()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  for (int round = 0; round < 4; ++round) {
+    constexpr int64_t kNodes = 12;
+    std::vector<int64_t> order(kNodes), topological(kNodes);
+    for (int64_t i = 0; i < kNodes; ++i)
+      order[static_cast<size_t>(i)] = topological[static_cast<size_t>(i)] = i;
+    std::shuffle(order.begin(), order.end(), random);
+    std::shuffle(topological.begin(), topological.end(), random);
+    std::vector<int64_t> left(kNodes), right(kNodes);
+    std::vector<double> value(kNodes);
+    const double v = 0.8, u = 0.9;
+    for (size_t k = 0; k < kNodes; ++k) {
+      const auto n = static_cast<size_t>(topological[k]);
+      // (-1: the input.)
+      const auto pick = [&]() -> int64_t {
+        const auto at = static_cast<int64_t>(random() % (k + 1));
+        return at == 0 ? -1 : topological[static_cast<size_t>(at - 1)];
+      };
+      left[n] = pick();
+      right[n] = pick();
+      const auto of = [&](int64_t m) {
+        return m < 0 ? v : value[static_cast<size_t>(m)];
+      };
+      value[n] = std::sin(of(left[n]) * u) + 0.5 * of(right[n]);
+    }
+    Graph graph;
+    const WithGraph here(graph);
+    const Output x = In(), w = In(PartialShape::Scalar(), "w");
+    const TensorStore s(DType::kDouble,
+                        {.element_shape = PartialShape::Scalar()});
+    const Output in_order = Constant(Tensor::Vector<int64_t>(order)),
+                 lefts = Constant(Tensor::Vector<int64_t>(left)),
+                 rights = Constant(Tensor::Vector<int64_t>(right));
+    While(
+        std::tuple{0}, [&](Output i) { return i < static_cast<int>(kNodes); },
+        [&](Output i) {
+          const Output n = ops::Gather(in_order, i);
+          s.Write(n, ops::Sin(s.Read(ops::Gather(lefts, n)) * w) +
+                         s.Read(ops::Gather(rights, n)) * 0.5);
+          return std::tuple{i + 1};
+        },
+        {.parallel_iterations = static_cast<int>(kNodes) + 1});
+    s.Write(-1, x);
+    const Output root = s.Read(topological.back());
+    const std::vector<Output> first = Grad({root}, {x, w});
+    const std::vector<Output> second =
+        Grad({first[0] * first[0] + first[1]}, {x, w});
+    ASSERT_TRUE(graph.status().ok()) << graph.status();
+    const auto run = [&](double at_x, double at_w, uint64_t scheduler,
+                         const std::vector<Output>& fetches) {
+      Session session(graph, Seeded(scheduler));
+      const Result<std::vector<Tensor>> got =
+          session.Run({{x, Scalar(at_x)}, {w, Scalar(at_w)}}, fetches);
+      EXPECT_TRUE(got.ok()) << got.status();
+      std::vector<double> values;
+      if (got.ok())
+        for (const Tensor& t : *got) values.push_back(t.scalar<double>());
+      values.resize(fetches.size(), NAN);
+      return values;
+    };
+    for (const uint64_t scheduler : {uint64_t{0}, random() | 1}) {
+      const auto y = run(v, u, scheduler, {root, first[0], first[1]});
+      EXPECT_NEAR(y[0], value[static_cast<size_t>(topological.back())], 1e-12);
+      const double h = 1e-5;
+      const auto f = [&](double a, double b) {
+        return run(a, b, scheduler, {root})[0];
+      };
+      EXPECT_NEAR(y[1], (f(v + h, u) - f(v - h, u)) / (2 * h), 1e-6);
+      EXPECT_NEAR(y[2], (f(v, u + h) - f(v, u - h)) / (2 * h), 1e-6);
+      const auto g = run(v, u, scheduler, second);
+      const auto p = [&](double a, double b) {
+        const auto d = run(a, b, scheduler, first);
+        return d[0] * d[0] + d[1];
+      };
+      EXPECT_NEAR(g[0], (p(v + h, u) - p(v - h, u)) / (2 * h), 1e-5);
+      EXPECT_NEAR(g[1], (p(v, u + h) - p(v, u - h)) / (2 * h), 1e-5);
+    }
+  }
+}
+
+TEST_F(StoreGradientTest, SharedStoresAreRefused) {
+  const Output x = In();
+  const TensorStore s(DType::kDouble, {.shared_name = "kept"});
+  s.Write(0, x);
+  Grad({s.Read(0)}, {x});
+  EXPECT_THAT(std::string(graph_.status().message()), HasSubstr("shared_name"));
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,329 @@
+#include "ops/queues/tensor_store.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "ops/common/carrier_type.h"
+
+namespace sluice {
+
+std::string StoreKey::ToString() const {
+  return text == nullptr ? absl::StrCat(number)
+                         : absl::StrCat("\"", *text, "\"");
+}
+
+StoreKey StoreKeys::operator[](size_t i) const {
+  if (keys_.dtype() == DType::kString) return {0, &keys_.raw<std::string>()[i]};
+  return {keys_.raw<int64_t>()[i], nullptr};
+}
+
+uint64_t StoreSource(const std::string& source) {
+  uint64_t h = 14695981039346656037ULL;  // FNV-1a.
+  for (const char c : source)
+    h = (h ^ static_cast<uint8_t>(c)) * 1099511628211ULL;
+  return h;
+}
+
+// ---- Waiting ----------------------------------------------------------------
+
+void StoreWait::Begin(TensorStoreState* store, KernelContext* ctx,
+                      const std::vector<uint64_t>* sources, SetOutputs set,
+                      DoneFn done) {
+  auto wait = std::make_shared<StoreWait>();
+  wait->store_ = store;
+  wait->ctx_ = ctx;
+  wait->sources_ = sources;
+  wait->set_ = set;
+  wait->done_ = std::move(done);
+  wait->keys_ = StoreKeys(ctx->input(1));
+  wait->callback_ = ctx->step().cancellation->Register(
+      [weak = std::weak_ptr<StoreWait>(wait)] {
+        if (const std::shared_ptr<StoreWait> w = weak.lock()) w->Cancel();
+      });
+  if (wait->callback_ < 0) return wait->Cancel();
+  wait->Resume();
+}
+
+void StoreWait::Resume() {
+  // (A cancelled read's store may be gone, but not if this is called by one of
+  // its writes or by Begin.)
+  {
+    std::lock_guard<std::mutex> lock(store_->mu_);
+    if (decided_.load() || !store_->Advance(shared_from_this())) return;
+    if (decided_.exchange(true)) return;
+  }
+  ctx_->step().cancellation->Deregister(callback_);
+  const DoneFn done = std::move(done_);
+  done(set_(*ctx_, std::move(values_)));
+}
+
+void StoreWait::Cancel() {
+  if (decided_.exchange(true)) return;
+  // (Until `done`, the context's input keeps the store.)
+  store_->Forget(this);
+  const DoneFn done = std::move(done_);
+  done(
+      Cancelled("the step was cancelled while it waited for an element of "
+                "TensorStore '",
+                store_->decl().name, "'"));
+}
+
+// ---- The store --------------------------------------------------------------
+
+Status TensorStoreState::Check(const Tensor& keys, DType t) const {
+  if (keys.dtype() != decl_->key_dtype)
+    return InvalidArgument(
+        "TensorStore '", decl_->name, "': expected keys of type ",
+        DTypeName(decl_->key_dtype), ", got ", DTypeName(keys.dtype()));
+  if (keys.rank() > 1)
+    return InvalidArgument("TensorStore '", decl_->name,
+                           "': expected a key or a vector of keys, got shape ",
+                           keys.shape().ToString());
+  if (t != DType::kInvalid && t != decl_->dtype)
+    return InvalidArgument("TensorStore '", decl_->name,
+                           "': expected elements of type ",
+                           DTypeName(decl_->dtype), ", got ", DTypeName(t));
+  return OkStatus();
+}
+
+std::shared_ptr<TensorStoreState> TensorStoreState::Gradient(
+    const std::string& source) {
+  std::lock_guard<std::mutex> lock(mu_);
+  std::weak_ptr<TensorStoreState>& known = gradients_[source];
+  std::shared_ptr<TensorStoreState> g = known.lock();
+  if (g == nullptr) {
+    g = std::make_shared<TensorStoreState>(decl_);
+    g->forward_ = shared_from_this();
+    g->source_ = StoreSource(source);
+    known = g;
+  }
+  return g;
+}
+
+TensorStoreState::Entry& TensorStoreState::At(const StoreKey& key) {
+  return key.text == nullptr ? by_number_[key.number] : by_text_[*key.text];
+}
+
+TensorStoreState::Entry* TensorStoreState::Find(const StoreKey& key) {
+  if (key.text == nullptr) {
+    const auto it = by_number_.find(key.number);
+    return it == by_number_.end() ? nullptr : &it->second;
+  }
+  const auto it = by_text_.find(*key.text);
+  return it == by_text_.end() ? nullptr : &it->second;
+}
+
+void TensorStoreState::Run(const Waits& waits) {
+  for (const std::shared_ptr<StoreWait>& w : waits) w->Resume();
+}
+
+Status TensorStoreState::Write(
+    const StoreKey& key, Tensor value,
+    const std::shared_ptr<const std::string>& writer) {
+  if (is_gradient())
+    return InvalidArgument("TensorStore '", decl_->name,
+                           "': expected no write to a store of gradients");
+  if (!decl_->element_shape.CompatibleWith(PartialShape(value.shape())))
+    return InvalidArgument("TensorStore '", decl_->name, "': key ",
+                           key.ToString(), ": expected a value of shape ",
+                           decl_->element_shape.ToString(), ", got ",
+                           value.shape().ToString());
+  Waits waits;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    Entry& e = At(key);
+    if (e.value.valid())
+      return AlreadyExists("TensorStore '", decl_->name, "': key ",
+                           key.ToString(),
+                           ": expected one write, got a second by ", *writer,
+                           "; the first was by ", *e.writer);
+    e.value = std::move(value);
+    e.writer = writer;
+    ++written_;
+    waits.swap(e.waiting);
+  }
+  Run(waits);
+  return OkStatus();
+}
+
+Status TensorStoreState::Add(const StoreKey& key, Tensor part) {
+  if (!is_gradient())
+    return InvalidArgument("TensorStore '", decl_->name,
+                           "': expected a store of gradients to add to");
+  const DType t = decl_->dtype;
+  const auto add = simd::GetBinary(simd::BinaryOp::kAdd, CarrierType(t));
+  if (!add)
+    return InvalidArgument("TensorStore '", decl_->name,
+                           "': expected a type that has sums, got ",
+                           DTypeName(t));
+  Waits waits;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    Entry& e = At(key);
+    if (!e.value.valid()) {
+      e.value = std::move(part);
+    } else if (!(part.shape() == e.value.shape())) {
+      return InvalidArgument("TensorStore '", decl_->name,
+                             "': gradient of key ", key.ToString(),
+                             ": expected shape ", e.value.shape().ToString(),
+                             ", got ", part.shape().ToString());
+    } else if (const int64_t n = part.num_elements(); n > 0) {
+      if (e.value.unique()) {
+        add(e.value.raw(), std::as_const(part).raw(), e.value.raw(), n);
+      } else if (part.unique()) {
+        add(std::as_const(e.value).raw(), part.raw(), part.raw(), n);
+        e.value = std::move(part);
+      } else {
+        SLUICE_ASSIGN_OR_RETURN(Tensor sum, Tensor::Make(t, part.shape()));
+        add(std::as_const(e.value).raw(), std::as_const(part).raw(), sum.raw(),
+            n);
+        e.value = std::move(sum);
+      }
+    }
+    if (e.parts++ == 0) ++written_;
+    if (!e.waiting.empty() && Available(key, e)) waits.swap(e.waiting);
+  }
+  Run(waits);
+  return OkStatus();
+}
+
+int64_t TensorStoreState::Expected(const StoreKey& key, uint64_t source) {
+  std::lock_guard<std::mutex> lock(mu_);
+  const Entry* const e = Find(key);
+  if (e == nullptr) return 0;
+  for (const auto& [s, count] : e->reads)
+    if (s == source) return count;
+  return 0;
+}
+
+Result<Shape> TensorStoreState::ShapeOf(const StoreKey& key) {
+  if (is_gradient()) return forward_->ShapeOf(key);
+  std::lock_guard<std::mutex> lock(mu_);
+  const Entry* const e = Find(key);
+  if (e == nullptr || !e->value.valid())
+    return Internal("TensorStore '", decl_->name, "': expected key ",
+                    key.ToString(), " to be written before its gradient");
+  return e->value.shape();
+}
+
+bool TensorStoreState::Available(const StoreKey& key, Entry& entry) {
+  if (!is_gradient()) return entry.value.valid();
+  const int64_t expected = forward_->Expected(key, source_);
+  if (entry.parts < expected) return false;
+  if (entry.value.valid()) return true;
+  const Result<Shape> shape = forward_->ShapeOf(key);
+  if (!shape.ok()) return false;
+  Result<Tensor> zeros = Tensor::Zeros(decl_->dtype, *shape);
+  if (!zeros.ok()) return false;
+  entry.value = *std::move(zeros);
+  return true;
+}
+
+bool TensorStoreState::TakeLocked(const StoreKey& key,
+                                  const std::vector<uint64_t>& sources,
+                                  Tensor* value) {
+  Entry* e = Find(key);
+  if (e == nullptr) {
+    if (!is_gradient()) return false;
+    e = &At(key);
+  }
+  if (!Available(key, *e)) return false;
+  *value = e->value;
+  for (const uint64_t s : sources) {
+    const auto it = std::find_if(e->reads.begin(), e->reads.end(),
+                                 [s](const auto& r) { return r.first == s; });
+    if (it == e->reads.end()) {
+      e->reads.emplace_back(s, 1);
+    } else {
+      ++it->second;
+    }
+  }
+  return true;
+}
+
+bool TensorStoreState::Take(const StoreKey& key,
+                            const std::vector<uint64_t>& sources,
+                            Tensor* value) {
+  std::lock_guard<std::mutex> lock(mu_);
+  return TakeLocked(key, sources, value);
+}
+
+bool TensorStoreState::Advance(const std::shared_ptr<StoreWait>& wait) {
+  for (; wait->next_ < wait->keys_.size(); ++wait->next_) {
+    const StoreKey key = wait->keys_[wait->next_];
+    Tensor value;
+    if (!TakeLocked(key, *wait->sources_, &value)) {
+      At(key).waiting.push_back(wait);
+      return false;
+    }
+    wait->values_.push_back(std::move(value));
+  }
+  return true;
+}
+
+void TensorStoreState::Forget(StoreWait* wait) {
+  std::lock_guard<std::mutex> lock(mu_);
+  if (wait->next_ >= wait->keys_.size()) return;
+  Entry* const e = Find(wait->keys_[wait->next_]);
+  if (e == nullptr) return;
+  std::erase_if(e->waiting, [wait](const auto& w) { return w.get() == wait; });
+}
+
+bool TensorStoreState::Has(const StoreKey& key) {
+  std::lock_guard<std::mutex> lock(mu_);
+  const Entry* const e = Find(key);
+  return e != nullptr && e->value.valid();
+}
+
+int64_t TensorStoreState::Size() {
+  std::lock_guard<std::mutex> lock(mu_);
+  return written_;
+}
+
+Result<Tensor> TensorStoreState::Keys() {
+  std::lock_guard<std::mutex> lock(mu_);
+  const auto all = [](const auto& entries, auto* keys) {
+    for (const auto& [key, e] : entries)
+      if (e.value.valid()) keys->push_back(key);
+    std::sort(keys->begin(), keys->end());
+  };
+  if (decl_->key_dtype == DType::kString) {
+    std::vector<std::string> keys;
+    all(by_text_, &keys);
+    SLUICE_ASSIGN_OR_RETURN(
+        Tensor t, Tensor::Make(DType::kString,
+                               Shape({static_cast<int64_t>(keys.size())})));
+    std::move(keys.begin(), keys.end(), t.raw<std::string>());
+    return t;
+  }
+  std::vector<int64_t> keys;
+  all(by_number_, &keys);
+  SLUICE_ASSIGN_OR_RETURN(
+      Tensor t,
+      Tensor::Make(DType::kInt64, Shape({static_cast<int64_t>(keys.size())})));
+  std::copy(keys.begin(), keys.end(), t.raw<int64_t>());
+  return t;
+}
+
+std::string TensorStoreState::Missing(const StoreKeys& keys) {
+  std::lock_guard<std::mutex> lock(mu_);
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const StoreKey key = keys[i];
+    Entry* const e = Find(key);
+    if (!is_gradient()) {
+      if (e == nullptr || !e->value.valid())
+        return absl::StrCat("key ", key.ToString(), " of TensorStore '",
+                            decl_->name, "'");
+      continue;
+    }
+    const int64_t parts = e == nullptr ? 0 : e->parts;
+    const int64_t expected = forward_->Expected(key, source_);
+    if (parts < expected)
+      return absl::StrCat("the gradient of key ", key.ToString(),
+                          " of TensorStore '", decl_->name, "', with ", parts,
+                          " of ", expected, " parts");
+  }
+  return absl::StrCat("TensorStore '", decl_->name, "'");
+}
+
+}  // namespace sluice

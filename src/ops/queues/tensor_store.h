@@ -1,0 +1,178 @@
+// The state behind a TensorStore handle (docs/design/045-tensor-store.md).
+#ifndef SLUICE_OPS_QUEUES_TENSOR_STORE_H_
+#define SLUICE_OPS_QUEUES_TENSOR_STORE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
+#include "base/status.h"
+#include "exec/core/kernel.h"
+#include "exec/core/resources.h"
+#include "kernels/simd/binary.h"
+#include "tensor/shape.h"
+#include "tensor/tensor.h"
+
+namespace sluice {
+
+// The declaration of a TensorStore node.
+struct TensorStoreDecl {
+  std::string name;  // For messages.
+  DType dtype = DType::kInvalid;
+  DType key_dtype = DType::kInt64;
+  PartialShape element_shape;
+  bool shared = false;  // By steps; else it belongs to one.
+};
+
+// A key: a number or a string, which must live as long.
+struct StoreKey {
+  int64_t number = 0;
+  const std::string* text = nullptr;  // Null: the number.
+  std::string ToString() const;
+};
+
+// The keys of a node's input: a scalar, or a vector. Keeps the tensor.
+class StoreKeys {
+ public:
+  StoreKeys() = default;
+  explicit StoreKeys(Tensor t) : keys_(std::move(t)) {}
+  size_t size() const { return static_cast<size_t>(keys_.num_elements()); }
+  StoreKey operator[](size_t i) const;
+  const Tensor& tensor() const { return keys_; }
+
+ private:
+  Tensor keys_;
+};
+
+class TensorStoreState;
+
+// A read that waits for elements of one store. Shared by the store's entries
+// and the callback in the step's cancellation; whichever of them decides first
+// completes it. It uses the kernel's context only after it has decided, which
+// keeps the store alive.
+class StoreWait : public std::enable_shared_from_this<StoreWait> {
+ public:
+  // Waits for keys[0], keys[1], ... in turn; then calls set(ctx, values), which
+  // sets the outputs, and done. `source_reads`: of the node.
+  using SetOutputs = Status (*)(KernelContext& ctx, std::vector<Tensor> values);
+  static void Begin(TensorStoreState* store, KernelContext* ctx,
+                    const std::vector<uint64_t>* sources, SetOutputs set,
+                    DoneFn done);
+
+ private:
+  friend class TensorStoreState;
+  // Goes on after a write. REQUIRES: no lock held.
+  void Resume();
+  void Cancel();
+
+  TensorStoreState* store_ = nullptr;
+  KernelContext* ctx_ = nullptr;
+  const std::vector<uint64_t>* sources_ = nullptr;
+  SetOutputs set_ = nullptr;
+  DoneFn done_;
+  StoreKeys keys_;
+  size_t next_ = 0;             // Guarded by the store's lock.
+  std::vector<Tensor> values_;  // Of keys before next_; by who goes on.
+  std::atomic<bool> decided_{false};
+  int64_t callback_ = -1;
+};
+
+// Tensors of one type by key, each written once and read any number of times,
+// and the stores of gradients that belong to it. Thread-safe: one lock each,
+// which is not held while reads complete; the lock of a store of gradients is
+// taken before that of its forward store.
+//
+// In a forward store an element is available when it has been written. In the
+// store of gradients of a source it is available when as many parts have been
+// added as there were reads in the forward store that add to this source
+// (Take's `sources`); an element without such reads is zero. So it must not be
+// read before all these reads of the forward store have run.
+//
+// Owned by the tokens of its handle, and by a resource manager if shared. A
+// store of gradients keeps its forward store alive.
+class TensorStoreState final
+    : public Resource,
+      public std::enable_shared_from_this<TensorStoreState> {
+ public:
+  explicit TensorStoreState(std::shared_ptr<const TensorStoreDecl> decl)
+      : decl_(std::move(decl)) {}
+
+  std::string TypeName() const override { return "TensorStore"; }
+  const TensorStoreDecl& decl() const { return *decl_; }
+  bool is_gradient() const { return forward_ != nullptr; }
+
+  // InvalidArgument unless keys have the store's type, and values of type `t`
+  // may be its elements.
+  Status Check(const Tensor& keys, DType t) const;
+  // The store of the gradients for a source, made at the first request.
+  std::shared_ptr<TensorStoreState> Gradient(const std::string& source);
+
+  // Writes an element. AlreadyExists names both writers.
+  Status Write(const StoreKey& key, Tensor value,
+               const std::shared_ptr<const std::string>& writer);
+  // In a store of gradients: adds a part.
+  Status Add(const StoreKey& key, Tensor part);
+  // Reads an element if it is available, and counts the read for `sources`.
+  bool Take(const StoreKey& key, const std::vector<uint64_t>& sources,
+            Tensor* value);
+  bool Has(const StoreKey& key);
+  int64_t Size();
+  // In ascending order: a vector of int64 or of strings.
+  Result<Tensor> Keys();
+  // The key that a waiting read of these keys lacks, for messages.
+  std::string Missing(const StoreKeys& keys);
+
+ private:
+  friend class StoreWait;
+  struct Entry {
+    Tensor value;  // Invalid before the write; of gradients: the sum so far.
+    std::shared_ptr<const std::string> writer;
+    int64_t parts = 0;  // Of gradients.
+    // Reads by the sources that they add to.
+    absl::InlinedVector<std::pair<uint64_t, int64_t>, 1> reads;
+    std::vector<std::shared_ptr<StoreWait>> waiting;
+  };
+  using Waits = std::vector<std::shared_ptr<StoreWait>>;
+
+  // For these, mu_ is held.
+  Entry& At(const StoreKey& key);
+  Entry* Find(const StoreKey& key);
+  bool Available(const StoreKey& key, Entry& entry);
+  bool TakeLocked(const StoreKey& key, const std::vector<uint64_t>& sources,
+                  Tensor* value);
+  // Takes the next values of a wait; true if it has all, else it waits on.
+  bool Advance(const std::shared_ptr<StoreWait>& wait);
+
+  void Forget(StoreWait* wait);
+  // How many reads of a key add to a source, and the shape of the element.
+  int64_t Expected(const StoreKey& key, uint64_t source);
+  Result<Shape> ShapeOf(const StoreKey& key);
+  static void Run(const Waits& waits);
+
+  const std::shared_ptr<const TensorStoreDecl> decl_;
+  // Of a store of gradients.
+  std::shared_ptr<TensorStoreState> forward_;
+  uint64_t source_ = 0;
+
+  std::mutex mu_;
+  // By key: one of the two is used. GUARDED_BY(mu_)
+  absl::flat_hash_map<int64_t, Entry> by_number_;
+  absl::flat_hash_map<std::string, Entry> by_text_;
+  int64_t written_ = 0;  // GUARDED_BY(mu_)
+  std::map<std::string, std::weak_ptr<TensorStoreState>>
+      gradients_;  // GUARDED_BY(mu_)
+};
+
+// The number by which reads are counted for a source.
+uint64_t StoreSource(const std::string& source);
+
+}  // namespace sluice
+
+#endif  // SLUICE_OPS_QUEUES_TENSOR_STORE_H_
