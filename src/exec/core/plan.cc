@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "exec/core/ready_stage.h"
 #include "graph/frames.h"
 
 namespace sluice {
@@ -19,8 +20,12 @@ absl::uint128 NameHash(std::string_view name) {
 class PlanBuilder {
  public:
   PlanBuilder(std::shared_ptr<const Graph> graph,
-              const Plan::KernelProvider& kernels)
-      : kernels_(kernels), plan_(new Plan), graph_(*graph) {
+              const Plan::KernelProvider& kernels,
+              std::shared_ptr<ReadyStageMaker> stage)
+      : kernels_(kernels),
+        stage_(std::move(stage)),
+        plan_(new Plan),
+        graph_(*graph) {
     plan_->graph_ = std::move(graph);
   }
 
@@ -469,12 +474,19 @@ class PlanBuilder {
         p.run = k->run;
       }
       if (k->expensive) p.flags |= PlanNode::kExpensive;
+      // (The root's nodes have one instance in a step.)
+      if (stage_ != nullptr && k->run_async == nullptr && p.num_reads == 0 &&
+          !frame_of(p.node).is_root() && stage_->Holds(*p.node, *k)) {
+        p.flags |= PlanNode::kHeld;
+        plan_->stage = stage_;
+      }
       plan_->kernels_.push_back(std::move(k));
     }
     return OkStatus();
   }
 
   const Plan::KernelProvider& kernels_;
+  const std::shared_ptr<ReadyStageMaker> stage_;
   std::unique_ptr<Plan> plan_;
   const Graph& graph_;
   std::vector<Node*> order_;
@@ -484,8 +496,9 @@ class PlanBuilder {
 };
 
 Result<std::shared_ptr<const Plan>> Plan::Build(
-    std::shared_ptr<const Graph> graph, const KernelProvider& kernels) {
-  return PlanBuilder(std::move(graph), kernels).Build();
+    std::shared_ptr<const Graph> graph, const KernelProvider& kernels,
+    std::shared_ptr<ReadyStageMaker> stage) {
+  return PlanBuilder(std::move(graph), kernels, std::move(stage)).Build();
 }
 
 }  // namespace sluice

@@ -53,6 +53,7 @@ struct PlanNode {
     kNeverDead = 8,      // ControlTrigger: fires after dead inputs too.
     kFeedsMerge = 16,    // A Merge is among its consumers.
     kWaits = 32,         // OpFacts::waits.
+    kHeld = 64,          // Passes through the plan's stage.
   };
 
   union {
@@ -124,6 +125,8 @@ struct PlanFrame {
   std::vector<uint32_t> slot_uses;         // Readers of each slot.
 };
 
+class ReadyStageMaker;
+
 // Immutable after Build; shared by any number of steps on any threads.
 class Plan {
  public:
@@ -135,8 +138,10 @@ class Plan {
   // `graph` is the pruned graph, whose feeds and fetches are _Arg and _Retval
   // nodes; the plan keeps it alive. InvalidArgument for malformed control flow:
   // a node with inputs from different frames, an Exit outside a frame, ...
+  // `stage`: see exec/core/ready_stage.h; null for none.
   static Result<std::shared_ptr<const Plan>> Build(
-      std::shared_ptr<const Graph> graph, const KernelProvider& kernels);
+      std::shared_ptr<const Graph> graph, const KernelProvider& kernels,
+      std::shared_ptr<ReadyStageMaker> stage = nullptr);
 
   const PlanNode& node(const PlanFrame& f, uint32_t local) const {
     return nodes[f.first_node + local];
@@ -156,6 +161,7 @@ class Plan {
   bool has_control_flow = false;
   // Measured run time of each expensive node, a moving average in ns.
   std::unique_ptr<std::atomic<uint32_t>[]> cost;
+  std::shared_ptr<const ReadyStageMaker> stage;  // Null if no node is held.
 
  private:
   friend class PlanBuilder;
