@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "exec/batching/batch_stage.h"
 #include "exec/fusion/chains.h"
 #include "exec/fusion/regions.h"
 #include "graph/tensor_store_info.h"
@@ -170,7 +171,9 @@ Result<BuiltPlan> BuildPlan(std::unique_ptr<Graph> graph,
     *k = it->second;
     return OkStatus();
   };
-  SLUICE_ASSIGN_OR_RETURN(built.plan, Plan::Build(std::move(graph), kernel));
+  SLUICE_ASSIGN_OR_RETURN(
+      built.plan, Plan::Build(std::move(graph), kernel,
+                              options.batch_frames ? MakeBatching() : nullptr));
   return built;
 }
 

@@ -81,6 +81,8 @@ struct BuiltPlan {
 struct PlanOptions {
   bool fusion = true;   // Products with what follows them; elementwise chains.
   bool regions = true;  // Cheap nodes.
+  // Instances of a node in several frames run as one. Excludes the others.
+  bool batch_frames = false;
 };
 
 Result<BuiltPlan> BuildPlan(std::unique_ptr<Graph> graph,

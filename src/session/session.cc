@@ -136,8 +136,9 @@ Result<std::shared_ptr<Session::Compiled>> Session::State::Compile(
       OptimizedStep step,
       OptimizeStep(graph, c->signature, options.constant_folding,
                    options.common_subexpressions));
+  const bool batching = options.batch_frames && purpose != Purpose::kStaged;
   const bool regions = options.regions && options.scheduler_seed == 0 &&
-                       purpose == Purpose::kRun;
+                       purpose == Purpose::kRun && !batching;
   std::vector<StepPart> parts;
   if (purpose == Purpose::kStaged) {
     // (Nodes that wait for later feeds would keep the others from becoming
@@ -162,8 +163,9 @@ Result<std::shared_ptr<Session::Compiled>> Session::State::Compile(
     Result<BuiltPlan> built =
         BuildPlan(std::move(part.graph), part.targets,
                   {.fusion = options.fusion && purpose != Purpose::kStaged &&
-                             device.host_memory(),
-                   .regions = regions && device.host_memory()},
+                             !batching && device.host_memory(),
+                   .regions = regions && device.host_memory(),
+                   .batch_frames = batching && device.host_memory()},
                   [&](const Node& n, std::shared_ptr<Kernel>* k) {
                     return kernels.Get(n, make, k);
                   });

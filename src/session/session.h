@@ -42,6 +42,14 @@ struct SessionOptions {
   // chains of elementwise nodes block by block, without storing intermediate
   // results.
   bool fusion = true;
+  // Runs instances of one node, in different iterations of a loop and different
+  // calls of a recursive function, as one kernel when they are ready together
+  // and their shapes are equal: products with the same weights, elementwise
+  // ops and others (docs/design/047-automatic-batching.md). The results are
+  // equal within rounding. Turns regions and fusion off. In partial runs, on
+  // devices with memory of their own and in sessions of clusters it does
+  // nothing.
+  bool batch_frames = false;
   // The depth limit of recursive function calls (each level uses some memory
   // but no thread stack); a deeper call fails with ResourceExhausted.
   int max_call_depth = 200'000;

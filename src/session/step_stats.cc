@@ -41,7 +41,9 @@ std::string SerializeRunMetadata(const RunMetadata& metadata) {
     proto::NodeExecStats* n = device->add_node_stats();
     const int64_t start = e.start_ns + since_1970, ns = e.end_ns - e.start_ns;
     n->set_node_name(e.node);
-    n->set_timeline_label(absl::StrCat(e.node, " = ", e.op, ": ", e.Shapes()));
+    n->set_timeline_label(
+        absl::StrCat(e.node, " = ", e.op, ": ", e.Shapes(),
+                     e.instances == 1 ? "" : absl::StrCat(" x ", e.instances)));
     n->set_thread_id(static_cast<uint32_t>(e.thread));
     n->set_all_start_nanos(start);
     n->set_all_start_micros(start / 1000);

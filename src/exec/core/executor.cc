@@ -75,7 +75,9 @@ struct Execution::Stage {
 };
 
 Execution::Execution(std::shared_ptr<const Plan> plan)
-    : plan_(std::move(plan)), tokens_(*plan_) {
+    : plan_(std::move(plan)),
+      tokens_(*plan_),
+      stage_(plan_->stage == nullptr ? nullptr : plan_->stage->Make(*plan_)) {
   results_.resize(plan_->retvals.size());
   dead_results_.resize(plan_->retvals.size());
 }
@@ -93,6 +95,7 @@ void Execution::Start(const ExecuteOptions& options) {
   if (options.scheduler_seed != 0) random_.seed(options.scheduler_seed);
   picks_ = options.scheduler_seed != 0 || options.oldest_first;
   tokens_.Start(options.max_call_depth);
+  if (stage_ != nullptr) stage_->Start(options.scheduler_seed);
   std::lock_guard<std::mutex> lock(mu_);
   // (A Cancel of an earlier step may still be running.)
   if (cancellation_ == nullptr || cancellation_.use_count() > 1 ||
@@ -161,7 +164,7 @@ Status Execution::RunStage(std::span<const uint32_t> args,
   if (!status_.ok()) return status_;
   options_.deadline = step_.deadline = deadline;
   staged_ = true;
-  stage_ = &stage;
+  run_stage_ = &stage;
   driving_ = true;
   quiet_ = false;
   lock.unlock();
@@ -306,7 +309,8 @@ Status Execution::InvokeTraced(Ready r, KernelContext& ctx) {
 
 // Adds the event of a kernel that has just finished on this thread.
 void Execution::AddEvent(Ready r, int64_t start_ns, int64_t allocated_bytes,
-                         const std::vector<InputMemory>& inputs) {
+                         const std::vector<InputMemory>& inputs,
+                         int64_t instances) {
   const PlanNode& n = *r.node;
   TraceEvent e;
   e.start_ns = start_ns;
@@ -318,6 +322,7 @@ void Execution::AddEvent(Ready r, int64_t start_ns, int64_t allocated_bytes,
   e.thread = TraceThreadId();
   e.frame = r.iteration->frame->plan->name;
   e.iteration = r.iteration->index;
+  e.instances = instances;
   for (uint32_t i = 0; i < n.num_outputs; ++i) {
     const Tensor& t = Tokens::OutputSlots(r)[i];
     TraceOutput& out = e.outputs.emplace_back();
@@ -377,17 +382,46 @@ SLUICE_HOT bool Execution::Done(Ready r, const Status& s) {
 
 SLUICE_HOT bool Execution::RunKernel(Ready r) {
   const PlanNode& n = *r.node;
-  if ((n.flags & (PlanNode::kAsync | PlanNode::kExpensive)) == 0) [[likely]]
+  constexpr int kUnusual =
+      PlanNode::kAsync | PlanNode::kExpensive | PlanNode::kHeld;
+  if ((n.flags & kUnusual) == 0) [[likely]]
     return Done(r, InvokeInline(r));
+  if ((n.flags & PlanNode::kHeld) != 0 && stage_->Hold(r)) return true;
   if ((n.flags & PlanNode::kAsync) != 0)
     return (n.flags & PlanNode::kExpensive) == 0 ? StartAsync(r)
                                                  : StartLongAsync(r);
   if (options_.outbox != nullptr) options_.outbox->Flush();
   if (options_.pool != nullptr && CostOf(n) > kOffloadNs) {
-    if (!tokens_.ready().empty() || OthersWait()) return Offload(r);
+    if (OthersAreReady() || OthersWait()) return Offload(r);
     if (!running_.empty() || rendezvous_.waiting() > 0) return RunUnattended(r);
   }
   return Done(r, InvokeInline(r));
+}
+
+// Nothing else is ready: runs the next group of held nodes. What it makes ready
+// runs, or is held, before the next group.
+void Execution::RunHeld() {
+  if (attention_.load(std::memory_order_acquire)) {
+    HandleMail();
+    return;
+  }
+  if (options_.outbox != nullptr) options_.outbox->Flush();
+  ticks_ = kClockTicks - 1;  // (It may take long.)
+  const std::span<const Ready> group = stage_->Next();
+  if (group.size() > 1) {
+    ScopedIntraOpThreads threads(NoneRuns() ? options_.intra_op_threads : 1);
+    const int64_t bytes = ThreadAllocatedBytes();
+    const int64_t start = options_.trace == nullptr ? 0 : NowNs();
+    if (stage_->RunTogether(&step_).ok()) {
+      if (options_.trace != nullptr)
+        AddEvent(group[0], start, ThreadAllocatedBytes() - bytes, {},
+                 static_cast<int64_t>(group.size()));
+      for (const Ready r : group) tokens_.Complete(r);
+      return;
+    }
+  }
+  for (const Ready r : group)
+    if (status_.ok()) Done(r, InvokeInline(r));
 }
 
 // Runs one node. False if this thread is no longer the driver.
@@ -491,6 +525,10 @@ bool Execution::DriveThis() {
         return false;
       }
     }
+    if (stage_ != nullptr && !stage_->empty()) {
+      RunHeld();
+      continue;
+    }
     if (options_.outbox != nullptr) options_.outbox->Flush();
     std::unique_lock<std::mutex> lock(mu_);
     if (mailbox_.empty() && inbox_.empty() && cancelled_.ok()) {
@@ -512,9 +550,9 @@ bool Execution::DriveThis() {
         return false;
       }
       quiet_ = true;
-      if (stage_ != nullptr) {
-        stage_->outcome = status_.ok() ? stage_->collect() : status_;
-        stage_ = nullptr;
+      if (run_stage_ != nullptr) {
+        run_stage_->outcome = status_.ok() ? run_stage_->collect() : status_;
+        run_stage_ = nullptr;
         options_.deadline = step_.deadline = std::nullopt;
       }
       if (on_quiet_ == nullptr) {
@@ -535,8 +573,9 @@ bool Execution::DriveThis() {
 bool Execution::AddNeeds(std::vector<std::string>* needs) const {
   for (const Async* a : running_) {
     const PlanNode& n = *a->ready.node;
-    if ((n.flags & PlanNode::kNeedsStep) == 0) return false;
-    std::string what = plan_->waiting_kernels[n.aux]->needs(a->ctx);
+    if ((n.flags & PlanNode::kWaitsInStep) == 0) return false;
+    const auto needs_of = plan_->waiting_kernels[n.aux]->needs;
+    std::string what = needs_of == nullptr ? "" : needs_of(a->ctx);
     if (what.empty()) return false;
     const Iteration& it = *a->ready.iteration;
     needs->push_back(absl::StrCat(n.node->Describe(), Tokens::Where(it),
@@ -556,8 +595,8 @@ bool Execution::IsIdle(std::vector<std::string>* needs) const {
 bool Execution::IsQuiet() const {
   if (running_.empty()) return rendezvous_.waiting() == 0 || !status_.ok();
   if (!staged_ || !status_.ok() || !NoneRuns()) return false;
-  return stage_ == nullptr ||
-         std::all_of(stage_->awaited.begin(), stage_->awaited.end(),
+  return run_stage_ == nullptr ||
+         std::all_of(run_stage_->awaited.begin(), run_stage_->awaited.end(),
                      [this](uint32_t i) {
                        return results_[i].valid() || dead_results_[i] != 0;
                      });
@@ -616,13 +655,13 @@ bool Execution::Offload(Ready r) {
 }
 
 bool Execution::StartAsync(Ready r) {
-  if ((r.node->flags & PlanNode::kTriesFirst) != 0 && r.node->num_reads == 0 &&
+  if ((r.node->flags & PlanNode::kWaitsInStep) != 0 && r.node->num_reads == 0 &&
       options_.trace == nullptr) {
+    const auto try_run = plan_->waiting_kernels[r.node->aux]->try_run;
     KernelContext ctx;
     SetUp(r, nullptr, nullptr, &ctx);
     Status status;
-    if (plan_->waiting_kernels[r.node->aux]->try_run(ctx, &status))
-      return Done(r, status);
+    if (try_run != nullptr && try_run(ctx, &status)) return Done(r, status);
   }
   if (Async* const async = BeginAsync(r)) Launch(async);
   return true;
@@ -650,7 +689,7 @@ bool Execution::StartLongAsync(Ready r) {
   if (options_.outbox != nullptr) options_.outbox->Flush();
   if (options_.pool == nullptr || staged_) return StartAsync(r);
   if (CostOf(*r.node) > kOffloadNs &&
-      (!tokens_.ready().empty() || OthersWait() || !running_.empty() ||
+      (OthersAreReady() || OthersWait() || !running_.empty() ||
        rendezvous_.waiting() > 0)) {
     Async* const async = BeginAsync(r);
     if (async == nullptr) return true;
@@ -758,6 +797,7 @@ bool Execution::Fail(const Ready* r, Status s) {
     cancellation_->Cancel();
   }
   tokens_.ready().clear();
+  if (stage_ != nullptr) stage_->Clear();
   heap_size_ = 0;
   return true;
 }

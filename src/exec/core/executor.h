@@ -46,6 +46,7 @@
 #include "exec/core/drive_queue.h"
 #include "exec/core/frame.h"
 #include "exec/core/plan.h"
+#include "exec/core/ready_stage.h"
 #include "exec/core/rendezvous.h"
 #include "exec/core/trace.h"
 
@@ -167,6 +168,11 @@ class Execution {
   // These return whether this thread still is the driver.
   bool Process(Ready r);
   bool RunKernel(Ready r);
+  void RunHeld();
+  // Whether other nodes could run meanwhile.
+  bool OthersAreReady() {
+    return !tokens_.ready().empty() || (stage_ != nullptr && !stage_->empty());
+  }
   bool Offload(Ready r);
   bool StartAsync(Ready r);
   bool StartLongAsync(Ready r);
@@ -195,7 +201,7 @@ class Execution {
     size_t bytes;
   };
   void AddEvent(Ready r, int64_t start_ns, int64_t allocated_bytes,
-                const std::vector<InputMemory>& inputs);
+                const std::vector<InputMemory>& inputs, int64_t instances = 1);
   void AddTransfer(TraceEvent::Kind kind, Ready r, uint32_t edge,
                    const Tensor& value);
   Status InvokeMeasured(Ready r, KernelContext& ctx);
@@ -219,6 +225,7 @@ class Execution {
   ResourceManager step_resources_;
   // The driver's own.
   Tokens tokens_;
+  const std::unique_ptr<ReadyStage> stage_;  // Null if no node is held.
   std::vector<Tensor> results_;
   std::vector<uint8_t> dead_results_;
   std::vector<Tensor> locals_;
@@ -245,7 +252,7 @@ class Execution {
   bool quiet_ = true;     // GUARDED_BY(mu_)
   // Written under mu_, read by drivers: the step runs in stages.
   bool staged_ = false;
-  Stage* stage_ = nullptr;  // GUARDED_BY(mu_): the one in progress.
+  Stage* run_stage_ = nullptr;  // GUARDED_BY(mu_): the one in progress.
   std::function<void(Status)> on_quiet_;  // GUARDED_BY(mu_)
   bool started_ = false;                  // GUARDED_BY(mu_): until Finish.
   Status cancelled_;                      // GUARDED_BY(mu_)

@@ -151,6 +151,14 @@ Status KernelRunner::RunWithin(KernelContext& ctx, const Kernel& kernel,
 Status KernelRunner::RunOn(const KernelContext& ctx, const Kernel& kernel,
                            const Node& node, std::vector<Tensor> inputs,
                            Tensor* output) {
+  return RunFor(ctx.step_, kernel.run, kernel.state.get(), node, inputs,
+                {output, 1});
+}
+
+Status KernelRunner::RunFor(StepContext* step, Status (*run)(KernelContext&),
+                            void* state, const Node& node,
+                            std::span<Tensor> inputs,
+                            std::span<Tensor> outputs) {
   std::vector<InputRef> refs;
   for (uint32_t i = 0; i < inputs.size(); ++i)
     refs.push_back({InputRef::kIteration, i});
@@ -158,14 +166,14 @@ Status KernelRunner::RunOn(const KernelContext& ctx, const Kernel& kernel,
   KernelContext on;
   on.refs_ = refs.data();
   on.tables_[InputRef::kIteration] = inputs.data();
-  on.outputs_ = output;
-  on.state_ = kernel.state.get();
-  on.step_ = ctx.step_;
+  on.outputs_ = outputs.data();
+  on.state_ = state;
+  on.step_ = step;
   on.node_ = &node;
   on.uses_ = ones.data();
   on.num_inputs_ = static_cast<int>(inputs.size());
-  on.num_outputs_ = 1;
-  return kernel.run(on);
+  on.num_outputs_ = static_cast<int>(outputs.size());
+  return run(on);
 }
 
 Status KernelRunner::RunWith(KernelContext& ctx, const Kernel& kernel, int i,

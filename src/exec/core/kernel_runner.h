@@ -2,6 +2,7 @@
 #ifndef SLUICE_EXEC_CORE_KERNEL_RUNNER_H_
 #define SLUICE_EXEC_CORE_KERNEL_RUNNER_H_
 
+#include <span>
 #include <vector>
 
 #include "exec/core/kernel.h"
@@ -25,6 +26,11 @@ class KernelRunner {
   static Status RunOn(const KernelContext& ctx, const Kernel& kernel,
                       const Node& node, std::vector<Tensor> inputs,
                       Tensor* output);
+  // Runs a kernel of a node in a step, on other inputs and outputs than the
+  // node's. It may take over the buffers of `inputs`.
+  static Status RunFor(StepContext* step, Status (*run)(KernelContext&),
+                       void* state, const Node& node, std::span<Tensor> inputs,
+                       std::span<Tensor> outputs);
   // As RunWithin, with `value` as input i. REQUIRES: no input reads a variable.
   static Status RunWith(KernelContext& ctx, const Kernel& kernel, int i,
                         Tensor value);

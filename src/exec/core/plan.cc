@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "exec/core/ready_stage.h"
 #include "graph/frames.h"
 
 namespace sluice {
@@ -19,8 +20,12 @@ absl::uint128 NameHash(std::string_view name) {
 class PlanBuilder {
  public:
   PlanBuilder(std::shared_ptr<const Graph> graph,
-              const Plan::KernelProvider& kernels)
-      : kernels_(kernels), plan_(new Plan), graph_(*graph) {
+              const Plan::KernelProvider& kernels,
+              std::shared_ptr<ReadyStageMaker> stage)
+      : kernels_(kernels),
+        stage_(std::move(stage)),
+        plan_(new Plan),
+        graph_(*graph) {
     plan_->graph_ = std::move(graph);
   }
 
@@ -465,9 +470,8 @@ class PlanBuilder {
         p.run_async = k->run_async;
         p.flags |= PlanNode::kAsync;
         if (p.node->op().facts.waits) p.flags |= PlanNode::kWaits;
-        if (k->try_run != nullptr) p.flags |= PlanNode::kTriesFirst;
-        if (k->needs != nullptr) p.flags |= PlanNode::kNeedsStep;
         if (k->try_run != nullptr || k->needs != nullptr) {
+          p.flags |= PlanNode::kWaitsInStep;
           p.aux = static_cast<uint32_t>(plan_->waiting_kernels.size());
           plan_->waiting_kernels.push_back(k.get());
         }
@@ -475,12 +479,19 @@ class PlanBuilder {
         p.run = k->run;
       }
       if (k->expensive) p.flags |= PlanNode::kExpensive;
+      // (The root's nodes have one instance in a step.)
+      if (stage_ != nullptr && k->run_async == nullptr && p.num_reads == 0 &&
+          !frame_of(p.node).is_root() && stage_->Holds(*p.node, *k)) {
+        p.flags |= PlanNode::kHeld;
+        plan_->stage = stage_;
+      }
       plan_->kernels_.push_back(std::move(k));
     }
     return OkStatus();
   }
 
   const Plan::KernelProvider& kernels_;
+  const std::shared_ptr<ReadyStageMaker> stage_;
   std::unique_ptr<Plan> plan_;
   const Graph& graph_;
   std::vector<Node*> order_;
@@ -490,8 +501,9 @@ class PlanBuilder {
 };
 
 Result<std::shared_ptr<const Plan>> Plan::Build(
-    std::shared_ptr<const Graph> graph, const KernelProvider& kernels) {
-  return PlanBuilder(std::move(graph), kernels).Build();
+    std::shared_ptr<const Graph> graph, const KernelProvider& kernels,
+    std::shared_ptr<ReadyStageMaker> stage) {
+  return PlanBuilder(std::move(graph), kernels, std::move(stage)).Build();
 }
 
 }  // namespace sluice

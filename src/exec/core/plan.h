@@ -53,8 +53,8 @@ struct PlanNode {
     kNeverDead = 8,      // ControlTrigger: fires after dead inputs too.
     kFeedsMerge = 16,    // A Merge is among its consumers.
     kWaits = 32,         // OpFacts::waits.
-    kTriesFirst = 64,    // Kernel::try_run.
-    kNeedsStep = 128,    // Kernel::needs.
+    kWaitsInStep = 64,   // Kernel::try_run or Kernel::needs.
+    kHeld = 128,         // Passes through the plan's stage.
   };
 
   union {
@@ -75,8 +75,8 @@ struct PlanNode {
                         // the same for Call. Exit: number among the
                         // frame's. Arg, Retval, Return: index.
                         // Const: slot in Plan::constants. Send: place in
-                        // Plan::sends. Recv: the edge. With kTriesFirst
-                        // or kNeedsStep: in Plan::waiting_kernels.
+                        // Plan::sends. Recv: the edge. With
+                        // kWaitsInStep: in Plan::waiting_kernels.
   uint32_t first_read;  // In Plan::reads: reference inputs to be read.
   uint16_t num_reads;
   OpRole role;
@@ -127,6 +127,8 @@ struct PlanFrame {
   std::vector<uint32_t> slot_uses;         // Readers of each slot.
 };
 
+class ReadyStageMaker;
+
 // Immutable after Build; shared by any number of steps on any threads.
 class Plan {
  public:
@@ -138,8 +140,10 @@ class Plan {
   // `graph` is the pruned graph, whose feeds and fetches are _Arg and _Retval
   // nodes; the plan keeps it alive. InvalidArgument for malformed control flow:
   // a node with inputs from different frames, an Exit outside a frame, ...
+  // `stage`: see exec/core/ready_stage.h; null for none.
   static Result<std::shared_ptr<const Plan>> Build(
-      std::shared_ptr<const Graph> graph, const KernelProvider& kernels);
+      std::shared_ptr<const Graph> graph, const KernelProvider& kernels,
+      std::shared_ptr<ReadyStageMaker> stage = nullptr);
 
   const PlanNode& node(const PlanFrame& f, uint32_t local) const {
     return nodes[f.first_node + local];
@@ -154,13 +158,14 @@ class Plan {
   std::vector<const PlanNode*> args;     // By index; null if unused.
   std::vector<const PlanNode*> retvals;  // By index.
   std::vector<PlanSend> sends;
-  // Kernels of nodes with kTriesFirst or kNeedsStep; owned by kernels_.
+  // Kernels of nodes with kWaitsInStep; owned by kernels_.
   std::vector<const Kernel*> waiting_kernels;
   uint32_t num_edges_in = 0;  // More than any Recv's number.
   std::vector<std::vector<uint32_t>> dead_groups;  // The edges in of each.
   bool has_control_flow = false;
   // Measured run time of each expensive node, a moving average in ns.
   std::unique_ptr<std::atomic<uint32_t>[]> cost;
+  std::shared_ptr<const ReadyStageMaker> stage;  // Null if no node is held.
 
  private:
   friend class PlanBuilder;

@@ -72,8 +72,9 @@ StepGroup::StepGroup(std::vector<PartitionPlan> partitions) {
         p.plan == nullptr ? nullptr : std::make_unique<Partition>(this, p));
     if (p.plan == nullptr) continue;
     for (const PlanNode& n : p.plan->nodes)
-      may_be_stuck_ |=
-          n.role == OpRole::kCompute && (n.flags & PlanNode::kNeedsStep) != 0;
+      may_be_stuck_ |= n.role == OpRole::kCompute &&
+                       (n.flags & PlanNode::kWaitsInStep) != 0 &&
+                       p.plan->waiting_kernels[n.aux]->needs != nullptr;
     const auto& retvals = p.plan->retvals;
     if (by_result_.size() < retvals.size())
       by_result_.resize(retvals.size(), nullptr);

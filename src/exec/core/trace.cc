@@ -158,6 +158,8 @@ class Writer {
     if (!e.frame.empty())
       absl::StrAppend(&args, ",\"frame\":", Quote(e.frame),
                       ",\"iteration\":", e.iteration);
+    if (e.instances != 1)
+      absl::StrAppend(&args, ",\"instances\":", e.instances);
     if (e.kind == TraceEvent::kKernel) {
       absl::StrAppend(&args, ",\"outputs\":", Quote(e.Shapes()),
                       ",\"allocated_bytes\":", e.allocated_bytes);

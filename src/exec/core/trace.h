@@ -46,6 +46,9 @@ struct TraceEvent {
   int64_t allocated_bytes = 0;  // By the kernel, on its thread.
   int64_t iteration = 0;
   std::string frame;
+  // How many instances of the node the run was for (SessionOptions::
+  // batch_frames); frame, iteration and outputs are those of the first.
+  int64_t instances = 1;
   // For transfers. Both ends have the same number, which is unique in the step
   // (except with probability 2^-64).
   Kind kind = kKernel;

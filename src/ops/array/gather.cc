@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/parallel.h"
+#include "exec/batching/batch_form.h"
 #include "graph/builder.h"
 #include "graph/op_def.h"
 #include "ops/common/elements.h"
@@ -418,6 +419,25 @@ SLUICE_OP(Gather)
              {.shape = {2}, .values = {3, 1}, .dtype = DType::kInt32}})
     .Doc("Gathers rows (slices along the first dimension) by index.")
     .Family("array");
+
+// Rows of one table by the indices of all instances.
+const BatchFormRegistrar gather_batch(
+    "Gather", [](const Node&) -> std::optional<BatchForm> {
+      return BatchForm{.axis = BatchForm::kNew, .shared = 1 << 0};
+    });
+const BatchFormRegistrar gather_v2_batch(
+    "GatherV2", [](const Node& n) -> std::optional<BatchForm> {
+      if (n.IntAttr("batch_dims") != 0) return std::nullopt;
+      return BatchForm{.axis = BatchForm::kNew,
+                       .shared = 1 << 0 | 1 << 2,
+                       .accepts = [](std::span<Tensor> inputs) {
+                         const Tensor& axis = inputs[2];
+                         return axis.num_elements() == 1 &&
+                                (axis.dtype() == DType::kInt32
+                                     ? axis.raw_scalar<int32_t>() == 0
+                                     : axis.raw_scalar<int64_t>() == 0);
+                       }};
+    });
 
 SLUICE_OP(GatherV2)
     .Input("params: Tparams")

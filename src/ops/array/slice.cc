@@ -1,6 +1,7 @@
 // Slices of tensors, and their gradients.
 #include <algorithm>
 
+#include "exec/batching/batch_form.h"
 #include "exec/core/kernel.h"
 #include "graph/builder.h"
 #include "graph/grad.h"
@@ -316,6 +317,31 @@ Status UnchangedOfInput0(ShapeContext& c) {
 }
 
 // ---- Declarations -----------------------------------------------------------
+
+// A slice that takes all rows of an instance takes those of all instances.
+template <typename T>
+bool SliceAllRows(std::span<Tensor> inputs) {
+  const Tensor& value = inputs[0];
+  const Tensor& begin = inputs[1];
+  Tensor& size = inputs[2];
+  if (value.rank() < 2 || begin.num_elements() != value.rank() ||
+      size.num_elements() != value.rank() || begin.raw<T>()[0] != 0 ||
+      (size.raw<T>()[0] != -1 && size.raw<T>()[0] != value.dim(0)))
+    return false;
+  Result<Tensor> to_the_end = size.Clone();
+  if (!to_the_end.ok()) return false;
+  size = *std::move(to_the_end);
+  size.raw<T>()[0] = -1;
+  return true;
+}
+
+const BatchFormRegistrar slice_batch(
+    "Slice", [](const Node& n) -> std::optional<BatchForm> {
+      return BatchForm{.shared = 1 << 1 | 1 << 2,
+                       .accepts = n.input_type(1) == DType::kInt32
+                                      ? SliceAllRows<int32_t>
+                                      : SliceAllRows<int64_t>};
+    });
 
 SLUICE_OP(Slice)
     .Input("input: T")

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "exec/batching/batch_form.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "kernels/simd/cast.h"
@@ -159,6 +160,14 @@ SLUICE_OP(MatMul)
     .Sample({{.shape = {3, 2}}, {.shape = {4, 3}}},
             {{"transpose_a", true}, {"transpose_b", true}})
     .Doc("Multiplies two matrices, each optionally transposed.");
+
+// Rows of different instances times the same matrix. (Products of a transposed
+// `a` add over its rows, which must not be those of others.)
+const BatchFormRegistrar matmul_batch(
+    "MatMul", [](const Node& n) -> std::optional<BatchForm> {
+      if (n.BoolAttr("transpose_a")) return std::nullopt;
+      return BatchForm{.shared = 1 << 1};
+    });
 
 // ---- Fused with an epilogue -------------------------------------------------
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "exec/batching/batch_form.h"
 #include "exec/core/kernel.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
@@ -295,6 +296,18 @@ Status ProdGrad(GradContext& c) {
 }
 
 // ---- Declarations -----------------------------------------------------------
+
+// Along inner dimensions, each row for itself.
+std::optional<BatchForm> ReduceInner(const Node&) {
+  return BatchForm{.shared = 1 << 1, .accepts = [](std::span<Tensor> inputs) {
+                     return LeavesOutFirstAxis(inputs[1], inputs[0].rank());
+                   }};
+}
+
+const BatchFormRegistrar sum_batch("Sum", ReduceInner);
+const BatchFormRegistrar mean_batch("Mean", ReduceInner);
+const BatchFormRegistrar max_batch("Max", ReduceInner);
+const BatchFormRegistrar min_batch("Min", ReduceInner);
 
 OpDefBuilder Declare(const char* name, const char* type, ReduceOp op) {
   const std::string_view t = type;

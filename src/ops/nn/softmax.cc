@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "exec/batching/batch_form.h"
 #include "exec/core/kernel.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
@@ -228,6 +229,28 @@ Status SparseCrossEntropyShape(ShapeContext& c) {
   c.set_output(1, PartialShape({n, f.dim(1)}));
   return OkStatus();
 }
+
+// Each row for itself.
+template <int kMinRank>
+std::optional<BatchForm> RowByRow(const Node&) {
+  return BatchForm{.accepts = [](std::span<Tensor> inputs) {
+    return inputs[0].rank() >= kMinRank;
+  }};
+}
+
+const BatchFormRegistrar softmax_batch("Softmax", RowByRow<2>);
+const BatchFormRegistrar log_softmax_batch("LogSoftmax", RowByRow<2>);
+// (Labels may broadcast their one row: not where the rows are of several.)
+std::optional<BatchForm> CrossEntropyRows(const Node&) {
+  return BatchForm{.accepts = [](std::span<Tensor> inputs) {
+    return inputs[0].rank() == 2 && inputs[1].rank() > 0 &&
+           inputs[0].dim(0) == inputs[1].dim(0);
+  }};
+}
+const BatchFormRegistrar cross_entropy_batch("SoftmaxCrossEntropyWithLogits",
+                                             CrossEntropyRows);
+const BatchFormRegistrar sparse_cross_entropy_batch(
+    "SparseSoftmaxCrossEntropyWithLogits", CrossEntropyRows);
 
 SLUICE_OP(SoftmaxCrossEntropyWithLogits)
     .Input("features: T")

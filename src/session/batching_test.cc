@@ -1,0 +1,463 @@
+// Automatic batching gives the results of instances that run one by one, within
+// rounding, and their errors.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <random>
+
+#include "client/autodiff/gradients.h"
+#include "client/control/control_flow.h"
+#include "client/control/functions.h"
+#include "client/control/loops.h"
+#include "client/control/tensor_array.h"
+#include "client/operators.h"
+#include "exec/batching/batch_stage.h"
+#include "session/session.h"
+#include "sluice/ops.h"
+
+namespace sluice::batching_test {
+namespace {
+
+using namespace ops;  // NOLINT: a program of the graph reads like one.
+
+using ::testing::HasSubstr;
+
+class BatchingTest : public ::testing::Test {
+ protected:
+  static constexpr int kSamples = 5;
+
+  BatchingTest() : use_(graph_) {}
+
+  static SessionOptions Batched(uint64_t seed = 0) {
+    SessionOptions o;
+    o.batch_frames = true;
+    o.scheduler_seed = seed;
+    return o;
+  }
+
+  Tensor Random(std::initializer_list<int64_t> dims) {
+    Tensor t(DType::kFloat, sluice::Shape(dims));
+    std::uniform_real_distribution<float> draw(-1, 1);
+    for (float& f : t.flat<float>()) f = draw(random_);
+    return t;
+  }
+
+  static void ExpectNear(const Tensor& got, const Tensor& want,
+                         const std::string& what) {
+    ASSERT_TRUE(got.shape() == want.shape())
+        << what << ": " << got.ToString() << " for " << want.ToString();
+    for (int64_t i = 0; i < got.num_elements(); ++i)
+      ASSERT_NEAR(
+          got.flat<float>()[static_cast<size_t>(i)],
+          want.flat<float>()[static_cast<size_t>(i)],
+          1e-4 * std::max(1.f,
+                          std::abs(want.flat<float>()[static_cast<size_t>(i)])))
+          << what << ", element " << i;
+  }
+
+  // Runs one by one, batched, and batched in random orders.
+  void Check(const Feeds& feeds, const std::vector<Output>& fetches) {
+    ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+    Session plain(graph_);
+    const auto want = plain.Run(feeds, fetches);
+    ASSERT_TRUE(want.ok()) << want.status();
+    for (uint64_t seed = 0; seed < 6; ++seed) {
+      Session session(graph_, Batched(seed));
+      for (int run = 0; run < 2; ++run) {  // The second on recycled state.
+        const auto got = session.Run(feeds, fetches);
+        ASSERT_TRUE(got.ok()) << got.status();
+        for (size_t i = 0; i < fetches.size(); ++i)
+          ExpectNear((*got)[i], (*want)[i],
+                     absl::StrCat(fetches[i].name(), ", seed ", seed));
+      }
+    }
+  }
+
+  // The sizes of the runs of an op's kernels within frames, by a traced step.
+  std::vector<int64_t> Instances(const Feeds& feeds,
+                                 const std::vector<Output>& fetches,
+                                 const std::string& op) {
+    Session session(graph_, Batched());
+    RunOptions options;
+    options.trace = true;
+    RunMetadata metadata;
+    const auto got = session.Run(feeds, fetches, {}, options, &metadata);
+    EXPECT_TRUE(got.ok()) << got.status();
+    std::vector<int64_t> sizes;
+    for (const TraceEvent& e : metadata.events)
+      if (e.op == op && !e.frame.empty()) sizes.push_back(e.instances);
+    return sizes;
+  }
+
+  // f(row i of each input) for all i, in iterations that do not depend on each
+  // other.
+  using Body = std::function<Output(const std::vector<Output>&)>;
+  static Output Map(const std::vector<Output>& inputs, DType result,
+                    const Body& f) {
+    std::vector<sluice::TensorArray> in;
+    for (const Output& x : inputs)
+      in.push_back(sluice::TensorArray(x.dtype(), kSamples).Unstack(x));
+    const auto [i, out] = While(
+        std::tuple{Constant(0), sluice::TensorArray(result, kSamples)},
+        [](Output i, const sluice::TensorArray&) { return i < kSamples; },
+        [&](Output i, const sluice::TensorArray& out) {
+          std::vector<Output> rows;
+          for (const sluice::TensorArray& a : in) rows.push_back(a.Read(i));
+          return std::tuple{i + 1, out.Write(i, f(rows))};
+        },
+        {.parallel_iterations = kSamples});
+    return out.Stack();
+  }
+
+  // Checks f on five samples of [4, 6], [4, 6] and [6], and that `op` ran for
+  // `instances` of them at once.
+  void CheckOp(const std::string& op, int64_t instances, const Body& f) {
+    SCOPED_TRACE(op);
+    const Output x = Placeholder<float>({kSamples, 4, 6}),
+                 y = Placeholder<float>({kSamples, 4, 6}),
+                 v = Placeholder<float>({kSamples, 6});
+    const Feeds feeds = {{x, Random({kSamples, 4, 6})},
+                         {y, Random({kSamples, 4, 6})},
+                         {v, Random({kSamples, 6})}};
+    const Output z = Map({x, y, v}, DType::kFloat, f);
+    Check(feeds, {z});
+    const std::vector<int64_t> sizes = Instances(feeds, {z}, op);
+    ASSERT_FALSE(sizes.empty());
+    EXPECT_EQ(*std::max_element(sizes.begin(), sizes.end()), instances);
+  }
+
+  // A binary tree network over a forest: for node i, the two children or -1,
+  // and the word of a leaf.
+  struct Forest {
+    Output left, right, word, roots;  // Fed.
+    Output table, w, b, leaf_w;       // Parameters, fed.
+    Output states;                    // By tree.
+    Feeds feeds;
+    int leaves = 0, inner = 0;
+  };
+  static constexpr int kUnits = 8, kWords = 20;
+
+  Forest MakeForest(int most_leaves) {
+    std::vector<int32_t> left, right, word, roots;
+    Forest f;
+    const std::function<int32_t(int)> grow = [&](int n) {
+      const auto at = static_cast<int32_t>(left.size());
+      left.push_back(-1);
+      right.push_back(-1);
+      word.push_back(static_cast<int32_t>(random_() % kWords));
+      (n == 1 ? f.leaves : f.inner) += 1;
+      if (n > 1) {
+        const int first =
+            1 + static_cast<int>(random_() % static_cast<unsigned>(n - 1));
+        const int32_t l = grow(first), r = grow(n - first);
+        left[static_cast<size_t>(at)] = l;
+        right[static_cast<size_t>(at)] = r;
+      }
+      return at;
+    };
+    for (int i = 0; i < kSamples; ++i)
+      roots.push_back(grow(
+          1 +
+          static_cast<int>(random_() % static_cast<unsigned>(most_leaves))));
+    f.left = Placeholder<int32_t>({-1});
+    f.right = Placeholder<int32_t>({-1});
+    f.word = Placeholder<int32_t>({-1});
+    f.roots = Placeholder<int32_t>({kSamples});
+    f.table = Placeholder<float>({kWords, kUnits});
+    f.w = Placeholder<float>({2 * kUnits, 5 * kUnits});
+    f.b = Placeholder<float>({5 * kUnits});
+    f.leaf_w = Placeholder<float>({kUnits, 2 * kUnits});
+    f.feeds = {{f.left, Tensor::Vector<int32_t>(left)},
+               {f.right, Tensor::Vector<int32_t>(right)},
+               {f.word, Tensor::Vector<int32_t>(word)},
+               {f.roots, Tensor::Vector<int32_t>(roots)},
+               {f.table, Random({kWords, kUnits})},
+               {f.w, Random({2 * kUnits, 5 * kUnits})},
+               {f.b, Random({5 * kUnits})},
+               {f.leaf_w, Random({kUnits, 2 * kUnits})}};
+    const DType i32 = DType::kInt32, f32 = DType::kFloat;
+    const Function tree = DefineFunction(
+        "tree", {i32, i32, i32, i32, f32, f32, f32, f32}, {f32, f32},
+        [](const Function& self, const std::vector<Output>& a) {
+          const Output node = a[0], left = a[1], right = a[2], word = a[3],
+                       table = a[4], w = a[5], b = a[6], leaf_w = a[7];
+          const Output child = GatherV2(left, node, 0);
+          const auto [c, h] = Cond(
+              child < 0,
+              [&] {
+                const Output row =
+                    ExpandDims(GatherV2(table, GatherV2(word, node, 0), 0), 0);
+                const auto parts = Split(1, MatMul(row, leaf_w), 2);
+                return std::tuple{parts[0], Tanh(parts[0]) * Sigmoid(parts[1])};
+              },
+              [&] {
+                const auto call = [&](Output child) {
+                  return self({child, left, right, word, table, w, b, leaf_w});
+                };
+                const auto l = call(child), r = call(GatherV2(right, node, 0));
+                const auto gates = Split(
+                    1, BiasAdd(MatMul(ConcatV2({l[1], r[1]}, 1), w), b), 5);
+                const Output c = l[0] * Sigmoid(gates[1]) +
+                                 r[0] * Sigmoid(gates[2]) +
+                                 Sigmoid(gates[0]) * Tanh(gates[4]);
+                return std::tuple{c, Tanh(c) * Sigmoid(gates[3])};
+              });
+          return std::vector<Output>{c, h};
+        });
+    f.states = Map({f.roots}, f32, [&](const std::vector<Output>& root) {
+      return tree(
+          {root[0], f.left, f.right, f.word, f.table, f.w, f.b, f.leaf_w})[1];
+    });
+    return f;
+  }
+
+  Graph graph_;
+  WithGraph use_;
+  std::mt19937 random_{20240817};
+};
+
+TEST_F(BatchingTest, Elementwise) {
+  using Rows = std::vector<Output>;
+  CheckOp("Tanh", 5, [](const Rows& r) { return Tanh(r[0]); });
+  CheckOp("Mul", 5, [](const Rows& r) { return Mul(r[0], r[1]); });
+  CheckOp("AddV2", 5, [](const Rows& r) { return AddV2(r[0], r[2]); });
+  CheckOp("AddV2", 5, [](const Rows& r) { return AddV2(r[2], r[0]); });
+  CheckOp("AddN", 5, [](const Rows& r) { return AddN({r[0], r[1], r[0]}); });
+  CheckOp("TanhGrad", 5, [](const Rows& r) { return TanhGrad(r[0], r[1]); });
+  CheckOp("SigmoidGrad", 5,
+          [](const Rows& r) { return SigmoidGrad(r[0], r[1]); });
+  const Output w = Constant(Random({4, 6})), v = Constant(Random({6}));
+  CheckOp("Sub", 5, [&](const Rows& r) { return Sub(w, r[0]); });
+  CheckOp("Maximum", 5, [&](const Rows& r) { return Maximum(r[0], v); });
+  // An op without broadcasting gets a copy of the constant for each instance.
+  CheckOp("AddN", 5, [&](const Rows& r) { return AddN({r[0], w}); });
+  CheckOp("BiasAdd", 5, [&](const Rows& r) { return BiasAdd(r[0], v); });
+  // One bias each: not the same for all rows.
+  CheckOp("BiasAdd", 1, [](const Rows& r) { return BiasAdd(r[0], r[2]); });
+}
+
+// What is the same for all has as many rows as there are instances, but is not
+// a batch.
+TEST_F(BatchingTest, EqualInstances) {
+  const Output x = Placeholder<float>({kSamples, 4, 6}),
+               same = Placeholder<float>({kSamples, 6});
+  const Output y = Map({x}, DType::kFloat, [&](const std::vector<Output>& r) {
+    return Sum(r[0], 0) + Mul(same, same);
+  });
+  const Feeds feeds = {{x, Random({kSamples, 4, 6})},
+                       {same, Random({kSamples, 6})}};
+  Check(feeds, {y});
+  for (const int64_t n : Instances(feeds, {y}, "Mul")) EXPECT_EQ(n, 1);
+}
+
+// More weights at a time than groups are kept.
+TEST_F(BatchingTest, ManySignatures) {
+  const Output x = Placeholder<float>({kSamples, 4, 6}),
+               w = Placeholder<float>({kSamples, 6, 6});
+  const Output y =
+      Map({x, w}, DType::kFloat, [&](const std::vector<Output>& r) {
+        // Rows 0 to n of x times the weights of the sample, for each n.
+        const auto [n, sum] = While(
+            std::tuple{Constant(1), Zeros({6})},
+            [](Output n, Output) { return n < 5; },
+            [&](Output n, Output sum) {
+              const Output rows =
+                  Slice(r[0], Constant(Tensor::Vector<int32_t>({0, 0})),
+                        Pack({n, Constant(6)}));
+              return std::tuple{n + 1, sum + Sum(MatMul(rows, r[1]), 0)};
+            });
+        return sum;
+      });
+  Check({{x, Random({kSamples, 4, 6})}, {w, Random({kSamples, 6, 6})}}, {y});
+}
+
+TEST_F(BatchingTest, Products) {
+  using Rows = std::vector<Output>;
+  const Output w = Constant(Random({6, 3})), t = Constant(Random({3, 6}));
+  CheckOp("MatMul", 5, [&](const Rows& r) { return MatMul(r[0], w); });
+  const auto transposed = [](bool a, bool b) {
+    MatMulAttrs attrs;
+    attrs.transpose_a = a;
+    attrs.transpose_b = b;
+    return attrs;
+  };
+  CheckOp("MatMul", 5, [&](const Rows& r) {
+    return MatMul(r[0], t, transposed(false, true));
+  });
+  CheckOp("MatMul", 1, [&](const Rows& r) {
+    return MatMul(r[0], r[1], transposed(true, false));
+  });
+  CheckOp("MatMul", 1, [&](const Rows& r) {
+    return MatMul(r[0], r[1], transposed(false, true));
+  });
+}
+
+TEST_F(BatchingTest, PartsAndRows) {
+  using Rows = std::vector<Output>;
+  CheckOp("ConcatV2", 5, [](const Rows& r) {
+    return ConcatV2({r[0], r[1]}, 1);
+  });
+  CheckOp("ConcatV2", 5, [](const Rows& r) {
+    return ConcatV2({r[0], r[1]}, -1);
+  });
+  CheckOp("ConcatV2", 1, [](const Rows& r) {
+    return ConcatV2({r[0], r[1]}, 0);
+  });
+  CheckOp("ConcatV2", 1, [](const Rows& r) {
+    return ConcatV2({r[0], r[1]}, -2);
+  });
+  CheckOp("Split", 5, [](const Rows& r) { return Split(1, r[0], 3)[1]; });
+  CheckOp("Split", 1, [](const Rows& r) { return Split(0, r[0], 2)[1]; });
+  CheckOp("SplitV", 5, [](const Rows& r) {
+    return SplitV(r[0], Constant(Tensor::Vector<int64_t>({1, 5})), 1, 2)[1];
+  });
+  const auto ints = [](std::vector<int32_t> v) {
+    return Constant(Tensor::Vector<int32_t>(v));
+  };
+  CheckOp("Slice", 5, [&](const Rows& r) {
+    return Slice(r[0], ints({0, 2}), ints({4, 3}));
+  });
+  CheckOp("Slice", 5, [&](const Rows& r) {
+    return Slice(r[0], ints({0, 2}), ints({-1, -1}));
+  });
+  CheckOp("Slice", 1, [&](const Rows& r) {
+    return Slice(r[0], ints({1, 2}), ints({-1, -1}));
+  });
+  CheckOp("Slice", 1, [&](const Rows& r) {
+    return Slice(r[0], ints({0, 2}), ints({3, 3}));
+  });
+  const Output table = Constant(Random({7, 3}));
+  const auto index = [](const Rows& r) {
+    return Cast(Abs(r[0]) * 6.9f, DType::kInt32);
+  };
+  CheckOp("GatherV2", 5,
+          [&](const Rows& r) { return GatherV2(table, index(r), 0); });
+  CheckOp("GatherV2", 1, [&](const Rows& r) {
+    return GatherV2(table, Minimum(index(r), 2), 1);
+  });
+  CheckOp("Softmax", 5, [](const Rows& r) { return Softmax(r[0]); });
+  CheckOp("Softmax", 1, [](const Rows& r) { return Softmax(r[2]); });
+  CheckOp("LogSoftmax", 5, [](const Rows& r) { return LogSoftmax(r[0]); });
+  CheckOp("SoftmaxCrossEntropyWithLogits", 5, [](const Rows& r) {
+    return SoftmaxCrossEntropyWithLogits(r[0], Softmax(r[1])).loss;
+  });
+  CheckOp("SparseSoftmaxCrossEntropyWithLogits", 5, [&](const Rows& r) {
+    return SparseSoftmaxCrossEntropyWithLogits(
+               r[0], Constant(Tensor::Vector<int32_t>({1, 0, 5, 2})))
+        .backprop;
+  });
+  CheckOp("Sum", 5, [](const Rows& r) { return Sum(r[0], 1); });
+  CheckOp("Max", 5, [](const Rows& r) { return Max(r[0], -1); });
+  CheckOp("Mean", 1, [](const Rows& r) { return Mean(r[0], 0); });
+  CheckOp("Min", 1, [&](const Rows& r) { return Min(r[0], ints({0, 1})); });
+}
+
+// All instances of a level of all trees in one product, however the trees grow.
+TEST_F(BatchingTest, RecursiveTrees) {
+  const Forest f = MakeForest(12);
+  Check(f.feeds, {f.states});
+  const std::vector<int64_t> sizes = Instances(f.feeds, {f.states}, "MatMul");
+  int64_t sum = 0;
+  for (const int64_t n : sizes) sum += n;
+  EXPECT_EQ(sum, f.leaves + f.inner);
+  // At most one product for each height of a node.
+  EXPECT_LE(sizes.size(), 12u);
+  EXPECT_GE(*std::max_element(sizes.begin(), sizes.end()), f.leaves);
+}
+
+TEST_F(BatchingTest, GradientsOfRecursiveTrees) {
+  const Forest f = MakeForest(6);
+  const Output loss =
+      Sum(f.states * f.states, Constant(Tensor::Vector<int32_t>({0, 1, 2})));
+  std::vector<Output> fetches = {loss};
+  for (const Output& p : {f.table, f.w, f.b, f.leaf_w})
+    fetches.push_back(Grad(loss, p));
+  Check(f.feeds, fetches);
+  const std::vector<int64_t> sizes = Instances(f.feeds, fetches, "SigmoidGrad");
+  ASSERT_FALSE(sizes.empty());
+  EXPECT_GT(*std::max_element(sizes.begin(), sizes.end()), 5);
+}
+
+// Samples that leave their loop after different numbers of iterations, by what
+// they compute, with a conditional on the way.
+TEST_F(BatchingTest, ValueDependentControlFlow) {
+  const Output x = Placeholder<float>({kSamples, 1, 16}),
+               w = Placeholder<float>({16, 16});
+  const Output y = Map({x}, DType::kFloat, [&](const std::vector<Output>& r) {
+    const auto all = Constant(Tensor::Vector<int32_t>({0, 1}));
+    const auto [i, state] = While(
+        std::tuple{Constant(0), r[0]},
+        [&](Output i, Output s) {
+          return LogicalAnd(Less(Sum(Abs(s), all), 12.f), i < 20);
+        },
+        [&](Output i, Output s) {
+          const Output next = Tanh(MatMul(s, w));
+          return std::tuple{
+              i + 1,
+              Cond(
+                  Sum(next, all) < 0.f, [&] { return next - Sigmoid(s); },
+                  [&] { return next * 1.25f + s * 0.5f; })};
+        });
+    return state;
+  });
+  const Feeds feeds = {{x, Random({kSamples, 1, 16})}, {w, Random({16, 16})}};
+  Check(feeds, {y});
+  const std::vector<int64_t> sizes = Instances(feeds, {y}, "MatMul");
+  ASSERT_FALSE(sizes.empty());
+  EXPECT_EQ(*std::max_element(sizes.begin(), sizes.end()), kSamples);
+}
+
+// The instance with the error is named, as without batching.
+TEST_F(BatchingTest, ErrorNamesTheInstance) {
+  const Output index = Placeholder<int32_t>({kSamples, 2}),
+               table = Placeholder<float>({7, 3});
+  const Output y = Map(
+      {index}, DType::kFloat,
+      [&](const std::vector<Output>& r) { return GatherV2(table, r[0], 0); });
+  const Feeds feeds = {
+      {index,
+       Tensor::Of<int32_t>({kSamples, 2}, {0, 1, 2, 3, 4, 5, 6, 7, 0, 0})},
+      {table, Random({7, 3})}};
+  SessionOptions one_by_one;
+  one_by_one.regions = one_by_one.fusion = false;
+  Session plain(graph_, one_by_one), batched(graph_, Batched());
+  const Status want = plain.Run(feeds, {y}).status();
+  const Status got = batched.Run(feeds, {y}).status();
+  EXPECT_EQ(got, want);
+  EXPECT_THAT(std::string(got.message()), HasSubstr("iteration 3"));
+  const Feeds good = {
+      {index, Tensor::Zeros(DType::kInt32, {kSamples, 2}).value()},
+      {table, Random({7, 3})}};
+  EXPECT_TRUE(batched.Run(good, {y}).ok());
+}
+
+// A step that ends in the midst of held nodes leaves nothing behind.
+TEST_F(BatchingTest, DeadlineAmongHeldNodes) {
+  const Output x = Placeholder<float>({kSamples, 32, 32}),
+               n = Placeholder<int32_t>({});
+  const Output y = Map({x}, DType::kFloat, [&](const std::vector<Output>& r) {
+    const auto [i, s] = While(
+        std::tuple{Constant(0), r[0]}, [&](Output i, Output) { return i < n; },
+        [&](Output i, Output s) {
+          return std::tuple{i + 1, Tanh(s)};
+        });
+    return s;
+  });
+  Session session(graph_, Batched());
+  const Tensor values = Random({kSamples, 32, 32});
+  RunOptions options;
+  options.timeout_ms = 50;
+  const Status s = session
+                       .Run({{x, values}, {n, Tensor::Scalar(INT32_MAX)}}, {y},
+                            {}, options, nullptr)
+                       .status();
+  EXPECT_EQ(s.code(), StatusCode::kDeadlineExceeded) << s;
+  Check({{x, values}, {n, Tensor::Scalar(3)}}, {y});
+  EXPECT_TRUE(session.Run({{x, values}, {n, Tensor::Scalar(3)}}, {y}).ok());
+}
+
+}  // namespace
+}  // namespace sluice::batching_test
