@@ -5,6 +5,7 @@
 #include "absl/strings/strip.h"
 #include "base/sanitizers.h"
 #include "graph/builder.h"
+#include "graph/frames.h"
 #include "graph/hidden_attributes.h"
 #include "graph/node_names.h"
 #include "graph/shape_context.h"
@@ -17,9 +18,11 @@ namespace {
 constexpr int kMaxNodes = kSanitized ? 1 << 14 : 1 << 18;
 constexpr size_t kMaxFrames = 256;
 
-bool IsFreeConst(const Output& o) {
-  return o.node->op().role == OpRole::kConst &&
-         o.node->control_inputs().empty();
+bool IsLoopConstant(Output o) {
+  while (o.node->op().role == OpRole::kIdentity &&
+         o.node->control_inputs().empty())
+    o = o.node->input(0);
+  return IsConstantEnter(*o.node);
 }
 
 FunctionRef Ref(const Node& n, const char* attr) {
@@ -185,7 +188,7 @@ Result<Node*> Inliner::Done(const Values& v, const std::string& name,
   std::vector<Node*> controls = v.effects;
   for (const Output& o : v.outputs)
     if (std::find(controls.begin(), controls.end(), o.node) == controls.end() &&
-        !IsFreeConst(o))
+        !IsFloatingConstant(*o.node))
       controls.push_back(o.node);
   return Add(at, "NoOp", name, {}, {}, std::move(controls));
 }
@@ -232,21 +235,28 @@ Result<Place> Inliner::Start(const Node& n, const std::vector<Output>& inputs,
     return place.Under(start);
   }
   // The node may be within control-flow primitives of its body, or of the graph
-  // at the outermost level: its inputs determine its context.
+  // at the outermost level: its inputs determine its context. A loop constant
+  // does not: it is alive once more than the body runs.
   const bool among =
       at.primitives_here || (at.pivot == nullptr && among_primitives_);
   if (!among) return place;
+  std::vector<Output> determine;
+  const Output* constant = nullptr;  // Of the loop: better than none.
   for (const Output& in : inputs) {
-    if (IsFreeConst(in)) continue;
-    SLUICE_ASSIGN_OR_RETURN(Node * start,
-                            Add(at, "Identity", n.name() + "/start", {in}));
-    if (at.among_primitives) RecordContext(start, nullptr);  // (As in Copy.)
-    Place under = place.Under(start);
-    for (const Output& other : inputs)
-      if (!IsFreeConst(other)) under.anchored->insert(other.node);
-    return under;
+    if (IsFloatingConstant(*in.node)) continue;
+    if (!IsLoopConstant(in))
+      determine.push_back(in);
+    else if (constant == nullptr)
+      constant = &in;
   }
-  return place;
+  if (determine.empty() && constant != nullptr) determine.push_back(*constant);
+  if (determine.empty()) return place;
+  SLUICE_ASSIGN_OR_RETURN(Node * start, Add(at, "Identity", n.name() + "/start",
+                                            {determine.front()}));
+  if (at.among_primitives) RecordContext(start, nullptr);  // (As in Copy.)
+  Place under = place.Under(start);
+  for (const Output& in : determine) under.anchored->insert(in.node);
+  return under;
 }
 
 void Inliner::NoteRead(const Output& o) {
@@ -414,7 +424,7 @@ Result<Values> Inliner::Body(const FunctionBody& body,
     if (n->op().role == OpRole::kArg) {
       const Output arg = args[static_cast<size_t>(n->IntAttr("index"))];
       outputs[Output(const_cast<Node*>(n))] = arg;
-      if (!IsFreeConst(arg)) done[n] = {arg.node};
+      if (!IsFloatingConstant(*arg.node)) done[n] = {arg.node};
       continue;
     }
     std::vector<Output> inputs;

@@ -344,6 +344,13 @@ TEST_F(BatchingTest, PartsAndRows) {
   CheckOp("SoftmaxCrossEntropyWithLogits", 5, [](const Rows& r) {
     return SoftmaxCrossEntropyWithLogits(r[0], Softmax(r[1])).loss;
   });
+  // Labels of rank 1 broadcast along the rows, however many there are.
+  CheckOp("SoftmaxCrossEntropyWithLogits", 1, [](const Rows& r) {
+    return SoftmaxCrossEntropyWithLogits(
+               ExpandDims(r[2], 0),
+               Reshape(Sum(r[2], 0), Constant(Tensor::Vector<int32_t>({1}))))
+        .loss;
+  });
   CheckOp("SparseSoftmaxCrossEntropyWithLogits", 5, [&](const Rows& r) {
     return SparseSoftmaxCrossEntropyWithLogits(
                r[0], Constant(Tensor::Vector<int32_t>({1, 0, 5, 2})))

@@ -658,6 +658,36 @@ TEST_F(FunctionsTest, SideEffectsOfRecursiveCallsRun) {
   EXPECT_EQ(Value<float>(v.Read()), 7.f);
 }
 
+// A captured handle is a loop constant, which is alive in one iteration more.
+TEST_F(FunctionsTest, SideEffectsInLoopsRunOncePerIteration) {
+  const Var v(0.f);
+  const Output x = In<float>("x"), n = In<int32_t>("n");
+  const Function constant =
+      DefineFunction("constant", {kF}, [&](const Args& a) {
+        v.AssignAdd(Constant(1.f));
+        return a[0] * 2;
+      });
+  const Function handle_first = DefineFunction(
+      "handle_first", {DType::kResource, kF}, {kF},
+      [](const Function&, const Args& a) {
+        Node* add = BuildNode("AssignAddVariableOp", {a[0], Constant(10.f)});
+        const ControlDependencies after({add});
+        return std::vector<Output>{a[1] * 1};
+      },
+      {.stateful = true});
+  const auto [i, y] = While(
+      std::tuple{0, x}, [&](Output i, Output) { return i < n; },
+      [&](Output i, Output y) {
+        return std::tuple{i + 1,
+                          handle_first({v.handle(), constant({y})[0]})[0]};
+      });
+  Initialize();
+  EXPECT_EQ(Value<float>(y, {Fed(n, 0), Fed(x, 5.f)}), 5.f);
+  EXPECT_EQ(Value<float>(v.Read()), 0.f);
+  EXPECT_EQ(Value<float>(y, {Fed(n, 3), Fed(x, 5.f)}), 40.f);
+  EXPECT_EQ(Value<float>(v.Read()), 33.f);
+}
+
 // ---- Gradients --------------------------------------------------------------
 
 class FunctionGradientTest : public FunctionsTest {

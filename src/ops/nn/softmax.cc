@@ -240,17 +240,18 @@ std::optional<BatchForm> RowByRow(const Node&) {
 
 const BatchFormRegistrar softmax_batch("Softmax", RowByRow<2>);
 const BatchFormRegistrar log_softmax_batch("LogSoftmax", RowByRow<2>);
-// (Labels may broadcast their one row: not where the rows are of several.)
+// (Labels that broadcast have no row for each row of the features.)
+template <int kLabelsRank>
 std::optional<BatchForm> CrossEntropyRows(const Node&) {
   return BatchForm{.accepts = [](std::span<Tensor> inputs) {
-    return inputs[0].rank() == 2 && inputs[1].rank() > 0 &&
+    return inputs[0].rank() == 2 && inputs[1].rank() == kLabelsRank &&
            inputs[0].dim(0) == inputs[1].dim(0);
   }};
 }
 const BatchFormRegistrar cross_entropy_batch("SoftmaxCrossEntropyWithLogits",
-                                             CrossEntropyRows);
+                                             CrossEntropyRows<2>);
 const BatchFormRegistrar sparse_cross_entropy_batch(
-    "SparseSoftmaxCrossEntropyWithLogits", CrossEntropyRows);
+    "SparseSoftmaxCrossEntropyWithLogits", CrossEntropyRows<1>);
 
 SLUICE_OP(SoftmaxCrossEntropyWithLogits)
     .Input("features: T")
