@@ -285,7 +285,9 @@ bool TensorStoreState::Advance(const std::shared_ptr<StoreWait>& wait) {
     const StoreKey key = StoreKey::At(wait->keys_, wait->next_);
     Tensor value;
     if (!TakeLocked(key, *wait->sources_, &value)) {
-      At(key).waiting.push_back(wait);
+      Waits& waiting = At(key).waiting;
+      wait->place_ = waiting.size();
+      waiting.push_back(wait);
       return false;
     }
     wait->values_.push_back(std::move(value));
@@ -297,8 +299,12 @@ void TensorStoreState::Forget(StoreWait* wait) {
   std::lock_guard<std::mutex> lock(mu_);
   if (wait->next_ >= wait->size()) return;
   Entry* const e = Find(StoreKey::At(wait->keys_, wait->next_));
-  if (e == nullptr) return;
-  std::erase_if(e->waiting, [wait](const auto& w) { return w.get() == wait; });
+  if (e == nullptr || wait->place_ >= e->waiting.size() ||
+      e->waiting[wait->place_].get() != wait)
+    return;  // (A write is about to let it go on.)
+  e->waiting.back()->place_ = wait->place_;
+  std::swap(e->waiting[wait->place_], e->waiting.back());
+  e->waiting.pop_back();
 }
 
 bool TensorStoreState::Has(const StoreKey& key) {

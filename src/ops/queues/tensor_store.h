@@ -73,6 +73,7 @@ class StoreWait : public std::enable_shared_from_this<StoreWait> {
   DoneFn done_;
   Tensor keys_;
   size_t next_ = 0;             // Guarded by the store's lock.
+  size_t place_ = 0;            // The same; in Entry::waiting of that key.
   std::vector<Tensor> values_;  // Of keys before next_; by who goes on.
   std::atomic<bool> decided_{false};
   int64_t callback_ = -1;
