@@ -60,7 +60,7 @@ foreach(folder ${tested_layers})
   file(GLOB_RECURSE tests CONFIGURE_DEPENDS
        ${CMAKE_SOURCE_DIR}/src/${folder}/*_test.cc)
   if(SLUICE_SANITIZE MATCHES "thread" AND folder STREQUAL "client")
-    list(FILTER tests INCLUDE REGEX "(random|leak|functions|rnn)_test\\.cc$")
+    list(FILTER tests INCLUDE REGEX "(random|leak|functions|rnn|tensor_store|store_gradients)_test\\.cc$")
   endif()
   if(tests)
     # What tests share beyond headers (src/<folder>/**/testing/*.cc).

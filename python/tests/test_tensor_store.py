@@ -54,11 +54,21 @@ def test_errors_name_keys_and_writers():
                            match="deadlock.*key 7"):
             sess.run(x)
         store.write(7, 1.0, name="one")
+        assert sess.run(x) == 1.0  # (A step has run before the write was built.)
         store.write(7, 2.0, name="other")
-        y = store.read(7)
         with pytest.raises(tf.errors.AlreadyExistsError) as e:
-            sess.run(y)
+            sess.run(x)
         assert "one" in str(e.value) and "other" in str(e.value)
+
+
+def test_its_operations_are_where_the_store_is():
+    with tf.Graph().as_default(), tf.Session() as sess:
+        store = sluice.TensorStore(tf.float32)
+        with tf.device("/job:elsewhere/task:7"):
+            read = store.read(0)
+        assert not read.device
+        store.write(0, 2.0)
+        assert sess.run(read) == 2.0
 
 
 def test_a_shared_store_outlives_the_step():

@@ -347,6 +347,23 @@ void Server::OnControl(PeerId from, uint8_t kind, std::string_view bytes) {
         worker_->steps().Cancel(cancel.run(), StatusFromProto(cancel.why()));
       return;
     }
+    case StepMessage::kStuck: {
+      proto::StepStuck stuck;
+      if (stuck.ParseFromArray(bytes.data(), size))
+        master_->OnStuck(from, stuck.run());
+      return;
+    }
+    case StepMessage::kProbe: {
+      proto::StepProbe probe;
+      if (probe.ParseFromArray(bytes.data(), size)) AnswerProbe(from, probe);
+      return;
+    }
+    case StepMessage::kState: {
+      proto::StepState state;
+      if (state.ParseFromArray(bytes.data(), size))
+        master_->OnState(from, state);
+      return;
+    }
     case StepMessage::kCollective: {
       proto::CollectiveNote note;
       if (!note.ParseFromArray(bytes.data(), size)) return;
@@ -371,6 +388,14 @@ void Server::StartStep(PeerId from, const proto::StepStart& start) {
     request.log = BoundedLog([this, from, run](const std::string& text) {
       SendLog(from, run, text);
     });
+  request.stuck = [this, from, run] {
+    if (stopping_.load()) return;
+    proto::StepStuck stuck;
+    stuck.set_run(run);
+    (void)transport_->SendControl(from,
+                                  static_cast<uint8_t>(StepMessage::kStuck),
+                                  stuck.SerializeAsString());
+  };
   request.done = [this, from, run](StepOutcome o) {
     SendDone(from, run, std::move(o));
   };
@@ -393,6 +418,22 @@ void Server::StartStep(PeerId from, const proto::StepStart& start) {
     return;
   }
   worker_->steps().Start(std::move(request));
+}
+
+void Server::AnswerProbe(PeerId from, const proto::StepProbe& probe) {
+  const GroupState s = worker_->steps().State(from, probe.run());
+  proto::StepState state;
+  state.set_run(probe.run());
+  state.set_round(probe.round());
+  state.set_idle(s.idle);
+  state.set_tokens_sent(s.sent);
+  state.set_tokens_received(s.received);
+  constexpr size_t kMostBytes = 64 << 10;  // Far below kMaxControlBytes.
+  size_t bytes = 0;
+  for (const std::string& need : s.needs)
+    if ((bytes += need.size()) < kMostBytes) state.add_need(need);
+  (void)transport_->SendControl(from, static_cast<uint8_t>(StepMessage::kState),
+                                state.SerializeAsString());
 }
 
 void Server::SendLog(PeerId to, uint64_t run, const std::string& text) {
@@ -420,6 +461,8 @@ void Server::SendDone(PeerId to, uint64_t run, StepOutcome outcome) {
   done.set_run(run);
   StatusToProto(outcome.status, done.mutable_status());
   *done.mutable_stats() = std::move(outcome.stats);
+  done.set_tokens_sent(outcome.tokens_sent);
+  done.set_tokens_received(outcome.tokens_received);
   std::string bytes = done.SerializeAsString();
   if (bytes.size() > kMaxControlBytes) {  // A long trace.
     FitTrace(kMaxControlBytes, 64 << 10, done.mutable_stats());

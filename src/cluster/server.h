@@ -143,6 +143,7 @@ class Server : private TransportHandler {
   void OnPeerLost(PeerId peer, const Status& why) override;
   void StartStep(PeerId from, const proto::StepStart& start);
   // Sends printed text of a run to its master.
+  void AnswerProbe(PeerId from, const proto::StepProbe& probe);
   void SendLog(PeerId to, uint64_t run, const std::string& text);
   void SendDone(PeerId to, uint64_t run, StepOutcome outcome);
 

@@ -7,6 +7,7 @@
 #include "deploy/quantize.h"
 #include "graph/builder.h"
 #include "graph/control_flow_recovery.h"
+#include "graph/tensor_store_info.h"
 #include "passes/lower_functional.h"
 
 namespace sluice {
@@ -74,14 +75,19 @@ std::vector<uint8_t> Needed(const Graph& g, const std::set<const Node*>& fed,
     mark = 1;
   };
   for (const Output& f : fetches) visit(f.node);
-  while (!left.empty()) {
-    const Node* n = left.back();
-    left.pop_back();
-    if (fed.count(n) > 0 || (!with_handles && IsFreeRead(*n))) continue;
-    for (const Output& in : n->inputs())
-      if (in.valid()) visit(in.node);
-    for (const Node* c : n->control_inputs()) visit(c);
-  }
+  const auto follow = [&] {
+    while (!left.empty()) {
+      const Node* n = left.back();
+      left.pop_back();
+      if (fed.count(n) > 0 || (!with_handles && IsFreeRead(*n))) continue;
+      for (const Output& in : n->inputs())
+        if (in.valid()) visit(in.node);
+      for (const Node* c : n->control_inputs()) visit(c);
+    }
+  };
+  StoreWriters(g).Close(
+      [&](const Node* n) { return needed[static_cast<size_t>(n->id())] != 0; },
+      follow, visit);
   return needed;
 }
 

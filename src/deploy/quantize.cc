@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "graph/builder.h"
+#include "graph/tensor_store_info.h"
 
 namespace sluice {
 namespace {
@@ -466,12 +467,20 @@ class Rewriter {
     };
     for (const Output& o : to_->fetches) visit(o.node);
     for (const Output& o : to_->feeds) visit(o.node);
-    while (!left.empty()) {
-      const Node* n = left.back();
-      left.pop_back();
-      for (const Output& in : n->inputs()) visit(in.node);
-      for (const Node* c : n->control_inputs()) visit(c);
-    }
+    const auto follow = [&] {
+      while (!left.empty()) {
+        const Node* n = left.back();
+        left.pop_back();
+        for (const Output& in : n->inputs()) visit(in.node);
+        for (const Node* c : n->control_inputs()) visit(c);
+      }
+    };
+    StoreWriters(*to_->graph)
+        .Close(
+            [&](const Node* n) {
+              return read[static_cast<size_t>(n->id())] != 0;
+            },
+            follow, visit);
     to_->graph->Retain(read);
   }
 

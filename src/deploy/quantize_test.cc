@@ -297,6 +297,25 @@ TEST_F(QuantizeTest, FreezingRejectsUsesOtherThanReads) {
               HasSubstr("expected the only outputs"));
 }
 
+// No edge leads from the reads of a store to its writes.
+TEST_F(QuantizeTest, WritesOfStoresAreFrozenWithTheirReads) {
+  const Var v(3.f, "v");
+  const TensorStore s(DType::kFloat);
+  const Output y = s.Read(1) + images_;
+  s.Write(0, v.Read());
+  s.Write(1, s.Read(0) * 2.0f);
+  Session session(graph_);
+  ASSERT_TRUE(session.RunTargets({GlobalVariablesInitializer()}).ok());
+  const auto frozen = Freeze(session, {images_}, {y});
+  ASSERT_TRUE(frozen.ok()) << frozen.status().ToString();
+  const Tensor zero =
+      *Tensor::Zeros(DType::kFloat, {1, kQuantizeSide, kQuantizeSide, 1});
+  EXPECT_EQ(Scores(*frozen, zero).flat<float>()[0], 6.f);
+  const Result<QuantizedGraph> q = Quantize(*frozen, {{zero}});
+  ASSERT_TRUE(q.ok()) << q.status().ToString();
+  EXPECT_EQ(Scores(*q, zero).flat<float>()[0], 6.f);
+}
+
 TEST_F(QuantizeTest, FunctionsThatCaptureVariablesAreFrozen) {
   const Var v(3.f, "v"), w(5.f, "w");
   // Read by the body, by a loop and a branch in it, and by another function.

@@ -199,6 +199,10 @@ class Recovery {
         (loop->VariableOf(n) >= 0 || !IsInside(place, loop) ||
          role == OpRole::kExit || role == OpRole::kNextIteration))
       place = loop;
+    // It runs whichever branches its inputs are in.
+    if (n->kind() == OpKind::kControlTrigger)
+      while (place != nullptr && place->AsCond() != nullptr)
+        place = place->outer();
     if (role == OpRole::kMerge && (loop == nullptr || loop->VariableOf(n) < 0))
       place = PlaceMerge(n);
     if (role == OpRole::kSwitch && (loop == nullptr || loop->VariableOf(n) < 0))

@@ -10,6 +10,7 @@
 #include "graph/gradient_parts.h"
 #include "graph/graphdef_function.h"
 #include "graph/shape_context.h"
+#include "graph/tensor_store_info.h"
 
 namespace sluice {
 namespace {
@@ -95,9 +96,13 @@ Result<std::vector<const Node*>> OrderOf(
 }
 
 Status FindOrder(FunctionBody* body) {
+  // (Writes of stores run although nothing may depend on them: a loop of writes
+  // may lead to no Exit.)
+  std::vector<Node*> run = body->control_results;
+  for (const auto& n : body->graph->nodes())
+    if (WritesStore(*n)) run.push_back(n.get());
   SLUICE_ASSIGN_OR_RETURN(
-      body->order,
-      OrderOf(*body->graph, body->args, body->results, body->control_results));
+      body->order, OrderOf(*body->graph, body->args, body->results, run));
   return OkStatus();
 }
 

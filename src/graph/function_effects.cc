@@ -5,6 +5,7 @@
 
 #include "graph/control_flow.h"
 #include "graph/function.h"
+#include "graph/tensor_store_info.h"
 
 namespace sluice {
 namespace {
@@ -117,7 +118,10 @@ class EffectOrder {
     std::vector<Node*> nodes;
     for (const auto& n : graph_.nodes()) nodes.push_back(n.get());
     for (Node* const n : nodes) {
-      if (IsContainer(n->kind()) || HandsOn(n)) continue;
+      // (Reads of stores wait for the writes of their keys, in any order.)
+      if (IsContainer(n->kind()) || ReadsStore(*n) || WritesStore(*n) ||
+          HandsOn(n))
+        continue;
       std::set<Resource> used;
       for (const Output& in : n->inputs())
         if (in.valid() && in.dtype() == DType::kResource)

@@ -11,6 +11,7 @@
 #include "graph/hidden_attributes.h"
 #include "graph/node_attrs.h"
 #include "graph/shape_context.h"
+#include "graph/tensor_store_info.h"
 #include "graph/valid_outputs.h"
 
 namespace sluice {
@@ -293,6 +294,8 @@ Result<Node*> Graph::AddNode(NodeSpec spec) {
   node->id_ = num_nodes();
   nodes_.push_back(std::move(node));
   IndexNames();
+  if (WritesStore(*nodes_.back()) || op->role == OpRole::kFunctional)
+    CountStoreWrite();
   return nodes_.back().get();
 }
 

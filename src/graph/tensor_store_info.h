@@ -3,6 +3,7 @@
 #ifndef SLUICE_GRAPH_TENSOR_STORE_INFO_H_
 #define SLUICE_GRAPH_TENSOR_STORE_INFO_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -17,9 +18,25 @@ bool ReadsStore(const Node& n);
 // 1, the value is input 2.
 bool WritesStore(const Node& n);
 
+// Of either: whether it takes a vector of keys, and not one.
+bool TakesManyKeys(const Node& n);
+
+// Whether the functions that a functional node calls have such ops.
+struct StoreUse {
+  bool reads = false, writes = false;
+};
+StoreUse UseOfStores(const Node& n);
+// How many ops that write elements users have added to graphs of this process:
+// a step that reads a store may lack writes that were added after it was
+// compiled. Callable from any thread.
+uint64_t StoreWritesBuilt();
+// For Graph::AddNode.
+void CountStoreWrite();
+
 // The output that made a store's handle (a TensorStore, a TensorStoreGrad, or
 // what a graph does not show, such as a function's argument), behind nodes that
-// forward it, also from one loop of a family to another.
+// forward it, also from one loop of a family to another. Where a conditional or
+// a loop chooses among several, one of them.
 Output StoreMaker(Output handle);
 
 // The store behind a handle: the maker of the forward store, and the names of
@@ -32,12 +49,36 @@ struct StoreIdentity {
   bool local() const;
 };
 StoreIdentity IdentityOfStore(const Output& handle);
+// All stores that the handle may stand for: several, if a conditional or a loop
+// chooses.
+std::vector<StoreIdentity> IdentitiesOfStore(const Output& handle);
 
 // The part of a pruned step that nothing reads and that still runs: the nodes
-// that write local stores which `needed(node)` nodes read.
+// that write local stores which `needed(node)` nodes read. Functional nodes
+// that take a store's handle count as what their functions do.
 class StoreWriters {
  public:
+  // One store, or several among which some handle chooses.
+  struct Store {
+    std::vector<Node*> readers, writers;
+  };
   explicit StoreWriters(const Graph& graph);
+  // Those that some node reads and some node writes.
+  const std::vector<Store>& stores() const { return stores_; }
+  // Until there are no more: calls follow(), which finds all inputs of needed
+  // nodes, and then visit(node) for each writer of a store that one of them
+  // reads; visit makes it needed, once.
+  template <typename Needed, typename Follow, typename Visit>
+  void Close(Needed&& needed, Follow&& follow, Visit&& visit) const {
+    for (bool more = true; more;) {
+      follow();
+      more = false;
+      ForEach(needed, [&](Node* writer) {
+        more = more || !needed(writer);
+        visit(writer);
+      });
+    }
+  }
   // Calls add(node) for each writer of a local store that some needed node
   // reads.
   template <typename Needed, typename Add>
@@ -51,10 +92,6 @@ class StoreWriters {
   }
 
  private:
-  struct Store {
-    std::vector<const Node*> readers;
-    std::vector<Node*> writers;
-  };
   std::vector<Store> stores_;
 };
 

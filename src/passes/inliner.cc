@@ -9,6 +9,7 @@
 #include "graph/hidden_attributes.h"
 #include "graph/node_names.h"
 #include "graph/shape_context.h"
+#include "graph/tensor_store_info.h"
 
 namespace sluice {
 namespace {
@@ -456,6 +457,7 @@ Result<Values> Inliner::Body(const FunctionBody& body,
     for (int i = 0; i < n->num_outputs(); ++i)
       outputs[Output(const_cast<Node*>(n), i)] = Output(copy, i);
     done[n] = {copy};
+    if (WritesStore(*n)) effects_.push_back(copy);
     if (back) open.emplace_back(n, copy);
   }
   for (const auto& [n, copy] : open)

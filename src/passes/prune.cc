@@ -95,27 +95,26 @@ class Pruner {
     for (Node* n : signature_.targets) need_node(n);
     // No edge leads from a read of a TensorStore to the writes that it waits
     // for.
-    const StoreWriters writers(graph_);
-    for (bool more = true; more;) {
+    Status status;
+    const auto follow = [&] {
       while (Node* n = needed_.Pop()) {
         for (const Output& in : n->inputs()) {
-          if (!in.valid())
-            return InvalidArgument(
+          if (in.valid()) {
+            need_output(in);
+          } else if (status.ok()) {
+            status = InvalidArgument(
                 "input: expected an edge, got an open back edge "
                 "(CloseMerge closes it); ",
                 n->Describe());
-          need_output(in);
+          }
         }
         for (Node* c : n->control_inputs()) need_node(c);
       }
-      more = false;
-      writers.ForEach([this](const Node* n) { return needed_.Has(n); },
-                      [&](Node* n) {
-                        more = more || !needed_.Has(n);
-                        needed_.Add(n);
-                      });
-    }
-    return OkStatus();
+    };
+    StoreWriters(graph_).Close(
+        [this](const Node* n) { return needed_.Has(n); }, follow,
+        [this](Node* n) { needed_.Add(n); });
+    return status;
   }
 
   // The colocation groups of the _Arg for an edge of `n`: those of `n`, and its

@@ -21,7 +21,8 @@ Result<OptimizedStep> OptimizeStep(const Graph& graph, const StepSignature& s,
   for (const Node* t : s.targets)  // Not found: a fed placeholder.
     if (Node* n = g->FindNode(t->name())) step.targets.push_back(n);
   for (const auto& n : g->nodes())  // Needed by reads, without edges to them.
-    if (WritesStore(*n)) step.targets.push_back(n.get());
+    if (WritesStore(*n) || UseOfStores(*n).writes)
+      step.targets.push_back(n.get());
   SLUICE_ASSIGN_OR_RETURN(const std::vector<Node*> effects,
                           LowerFunctional(g, graph));
   step.targets.insert(step.targets.end(), effects.begin(), effects.end());

@@ -124,6 +124,7 @@ Result<std::shared_ptr<Session::Compiled>> Session::State::Compile(
   if (purpose == Purpose::kStaged)
     c->feeds_needed = FeedsNeeded(graph, c->signature);
   if (backend != nullptr) {
+    NoteStores(nullptr, c.get());
     SLUICE_ASSIGN_OR_RETURN(
         c->remote,
         backend->Prepare(graph, c->signature,
@@ -136,6 +137,7 @@ Result<std::shared_ptr<Session::Compiled>> Session::State::Compile(
       OptimizedStep step,
       OptimizeStep(graph, c->signature, options.constant_folding,
                    options.common_subexpressions));
+  NoteStores(step.graph.get(), c.get());
   const bool batching = options.batch_frames && purpose != Purpose::kStaged;
   const bool regions = options.regions && options.scheduler_seed == 0 &&
                        purpose == Purpose::kRun && !batching;
@@ -194,6 +196,49 @@ Result<std::vector<std::string>> Session::State::PartitionGraphs(
     SLUICE_ASSIGN_OR_RETURN(graphs.emplace_back(), ExportGraphDef(*part.graph));
   }
   return graphs;
+}
+
+namespace {
+
+// Calls fn(store) for each store of one step whose handle the node takes.
+template <typename Fn>
+void ForEachStoreOf(const Node& n, Fn&& fn) {
+  if (!ReadsStore(n) && !WritesStore(n) &&
+      n.op().role != OpRole::kFunctional)
+    return;
+  for (const Output& in : n.inputs()) {
+    if (!in.valid() || in.dtype() != DType::kResource) continue;
+    for (const StoreIdentity& id : IdentitiesOfStore(in))
+      if (id.root->kind() == OpKind::kTensorStore && id.local()) fn(id);
+  }
+}
+
+}  // namespace
+
+void Session::State::NoteStores(const Graph* step, Compiled* c) {
+  for (const auto& n : graph.nodes())
+    ForEachStoreOf(*n, [&](const StoreIdentity& id) {
+      if (!WritesStore(*n) &&
+          (step == nullptr || step->FindNode(n->name()) != nullptr))
+        c->stores_read.insert(id);
+    });
+  c->nodes_seen = graph.num_nodes();
+  c->writes_seen.store(StoreWritesBuilt(), std::memory_order_relaxed);
+}
+
+bool Session::State::LacksNoWrite(Compiled& c) {
+  std::lock_guard<std::recursive_mutex> graph_lock(graph.mutex());
+  const uint64_t built = StoreWritesBuilt();
+  for (; c.nodes_seen < graph.num_nodes(); ++c.nodes_seen) {
+    const Node& n = *graph.nodes()[static_cast<size_t>(c.nodes_seen)];
+    bool known = false;
+    ForEachStoreOf(n, [&](const StoreIdentity& id) {
+      known = known || (!ReadsStore(n) && c.stores_read.contains(id));
+    });
+    if (known) return false;
+  }
+  c.writes_seen.store(built, std::memory_order_relaxed);
+  return true;
 }
 
 // Checks the feeds, fetches and targets of a step.
@@ -282,13 +327,17 @@ Result<std::shared_ptr<Session::Compiled>> Session::State::Cached(
   }
   for (const Node* n : s.targets) add_node(n);
   if (known)
-    if (std::shared_ptr<Compiled> c = FindPlan(key)) return c;
+    if (std::shared_ptr<Compiled> c = FindPlan(key);
+        c != nullptr && IsCurrent(*c))
+      return c;
   std::lock_guard<std::recursive_mutex> graph_lock(graph.mutex());
   SLUICE_RETURN_IF_ERROR(Check(s, purpose));
-  if (std::shared_ptr<Compiled> c = FindPlan(key)) return c;
+  if (std::shared_ptr<Compiled> c = FindPlan(key);
+      c != nullptr && IsCurrent(*c))
+    return c;
   SLUICE_ASSIGN_OR_RETURN(std::shared_ptr<Compiled> c, Compile(s, purpose));
   std::lock_guard<std::mutex> lock(mu);
-  plans.emplace(std::move(key), c);
+  plans.insert_or_assign(std::move(key), c);
   return c;
 }
 
@@ -573,6 +622,12 @@ Result<std::vector<Tensor>> Session::Callable::Run(
     return FailedPrecondition(
         "callable: expected one made by MakeCallable, got an empty one");
   SLUICE_RETURN_IF_ERROR(state_->CheckReady());
+  if (!state_->IsCurrent(*compiled_)) [[unlikely]] {
+    SLUICE_ASSIGN_OR_RETURN(
+        const std::shared_ptr<Compiled> now,
+        state_->Cached(compiled_->asked, compiled_->purpose));
+    return state_->RunAsAsked(*now, feeds, options, metadata);
+  }
   return state_->RunAsAsked(*compiled_, feeds, options, metadata);
 }
 

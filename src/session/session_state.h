@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "base/thread_pool.h"
 #include "exec/core/device.h"
+#include "graph/tensor_store_info.h"
 #include "session/backend.h"
 #include "session/compile.h"
 #include "session/cost_model.h"
@@ -44,6 +46,13 @@ struct Session::Compiled {
   std::vector<PartialShape> feed_shapes;
   // By fetch; only for a step that is fed in stages.
   std::vector<std::vector<size_t>> feeds_needed;
+  // The stores of one step that it reads, as the client's graph has them.
+  std::set<StoreIdentity> stores_read;
+
+  // For a step that reads stores, how much of the graph has been searched for
+  // writes that it lacks (State::IsCurrent): StoreWritesBuilt(), and the nodes.
+  std::atomic<uint64_t> writes_seen{0};
+  int nodes_seen = 0;  // GUARDED_BY(graph.mutex())
 
   // For a session that builds cost models: the number of runs of the step and,
   // in the traced plan, the costs of its nodes.
@@ -144,6 +153,18 @@ struct Session::State {
   }
   Result<std::shared_ptr<Compiled>> Cached(const StepSignature& s,
                                            Purpose purpose);
+  // Whether the step runs all writes that its graph has now of the stores that
+  // it reads.
+  bool IsCurrent(Compiled& c) {
+    return c.stores_read.empty() ||
+           c.writes_seen.load(std::memory_order_relaxed) ==
+               StoreWritesBuilt() ||
+           LacksNoWrite(c);
+  }
+  bool LacksNoWrite(Compiled& c);
+  // Notes which stores a step reads. `step`: its pruned graph; null if it is
+  // not known here.
+  void NoteStores(const Graph* step, Compiled* c);
   Result<std::shared_ptr<Step>> Begin(Compiled& c, const RunOptions& run,
                                       TraceCollector* trace);
   void End(Compiled& c, std::shared_ptr<Step> e);

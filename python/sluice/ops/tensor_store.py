@@ -3,6 +3,7 @@
 from sluice import _core
 from sluice.framework import dtypes, tensor_shape
 from sluice.framework.conversion import convert_to_tensor
+from sluice.framework.graph import device
 from sluice.ops import math_ops
 
 _op = _core.op
@@ -19,10 +20,10 @@ class TensorStore:
     """Tensors of one dtype by key, each written once and read many times.
 
     A read waits for the write of its own key, and for nothing else. A step that
-    reads a key runs all writes of the store that its graph had when the session
-    first ran a step with these feeds and fetches. A step in which
+    reads a key runs all writes of the store that its graph has. A step in which
     only reads are left that nothing can serve fails at once, and names the keys
-    and the operations. Gradients flow through a store, of any order.
+    and the operations. Gradients flow through a store, of any order. Its
+    operations run where the store is, whatever devices they are built on.
 
     In a `while_loop`, an iteration may read what any other writes, if
     `parallel_iterations` is large enough for both to run at once.
@@ -76,26 +77,36 @@ class TensorStore:
           A zero, which is there when the element has been written.
         """
         value = convert_to_tensor(value, dtype=self._dtype)
-        return _write(self._handle, self._key(key), value, name=name)
+        key = self._key(key)
+        with device(None):
+            return _write(self._handle, key, value, name=name)
 
     def read(self, key, name=None):
         """Returns the element at `key`, when it has been written."""
-        return _read(self._handle, self._key(key), dtype=self._dtype,
-                     element_shape=self._element_shape, name=name)
+        key = self._key(key)
+        with device(None):
+            return _read(self._handle, key, dtype=self._dtype,
+                         element_shape=self._element_shape, name=name)
 
     def read_many(self, keys, name=None):
         """Returns the elements at a vector of keys, stacked."""
-        return _read_many(self._handle, self._key(keys), dtype=self._dtype,
-                          element_shape=self._element_shape, name=name)
+        keys = self._key(keys)
+        with device(None):
+            return _read_many(self._handle, keys, dtype=self._dtype,
+                              element_shape=self._element_shape, name=name)
 
     def has(self, key, name=None):
         """Returns whether `key` has been written so far."""
-        return _has(self._handle, self._key(key), name=name)
+        key = self._key(key)
+        with device(None):
+            return _has(self._handle, key, name=name)
 
     def size(self, name=None):
         """Returns how many keys have been written so far, an int64 scalar."""
-        return _size(self._handle, name=name)
+        with device(None):
+            return _size(self._handle, name=name)
 
     def keys(self, name=None):
         """Returns the keys that have been written so far, in order."""
-        return _keys(self._handle, Tkey=self._key_dtype, name=name)
+        with device(None):
+            return _keys(self._handle, Tkey=self._key_dtype, name=name)

@@ -66,12 +66,16 @@ void GradientPaths::FindStores() {
   std::map<StoreIdentity, std::vector<Output>> writes;
   for (const auto& n : graph_->nodes())
     if (WritesStore(*n))
-      writes[IdentityOfStore(n->input(0))].push_back(Output(n.get()));
+      for (const StoreIdentity& id : IdentitiesOfStore(n->input(0)))
+        writes[id].push_back(Output(n.get()));
   if (writes.empty()) return;
   for (const auto& n : graph_->nodes()) {
     if (!ReadsStore(*n)) continue;
-    const auto it = writes.find(IdentityOfStore(n->input(0)));
-    if (it != writes.end()) written_[n.get()] = it->second;
+    for (const StoreIdentity& id : IdentitiesOfStore(n->input(0)))
+      if (const auto it = writes.find(id); it != writes.end()) {
+        std::vector<Output>& all = written_[n.get()];
+        all.insert(all.end(), it->second.begin(), it->second.end());
+      }
   }
 }
 

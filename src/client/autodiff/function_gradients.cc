@@ -9,6 +9,7 @@
 #include "graph/function.h"
 #include "graph/hidden_attributes.h"
 #include "graph/node_names.h"
+#include "graph/tensor_store_info.h"
 #include "passes/lower_functional.h"
 
 namespace sluice {
@@ -39,6 +40,12 @@ DType VariableTypeOfArg(const FunctionBody& body, size_t i) {
 // g(x..., dy...) -> dx..., for f(x...) -> y...: contains the nodes of f and of
 // its gradients.
 Status BuildGradient(const FunctionBody& f, FunctionBody* out) {
+  for (const Node* n : f.order)
+    if (ReadsStore(*n) || WritesStore(*n))
+      return Unimplemented(
+          "gradients: expected a call that can be inlined, or one of a function "
+          "without TensorStores, got one that uses a store; ",
+          n->Describe());
   Graph& g = *out->graph;
   const WithGraph use(g);
   std::unordered_map<const Node*, Node*> copies;
@@ -213,10 +220,16 @@ Status SaveInPlace(Graph& g, Node* call) {
   return g.TurnIntoIdentity(call, std::move(results), std::move(controls));
 }
 
-// The functional nodes between the xs and the ys.
-std::vector<Node*> FunctionalBetween(const Graph& g,
-                                     const std::vector<Output>& ys,
-                                     const std::vector<Output>& xs) {
+// A functional node between the xs and the ys, or one that writes a TensorStore
+// which the ys depend on. (Such a write is an input of the store's reads.)
+struct CallBetween {
+  Node* node;
+  bool between;
+  bool takes_store;  // And reads or writes it.
+};
+std::vector<CallBetween> FunctionalBetween(const Graph& g,
+                                           const std::vector<Output>& ys,
+                                           const std::vector<Output>& xs) {
   std::vector<uint8_t> needed(static_cast<size_t>(g.num_nodes())),
       reached(needed.size());
   std::vector<std::vector<Node*>> consumers(needed.size());
@@ -226,28 +239,47 @@ std::vector<Node*> FunctionalBetween(const Graph& g,
     if (m == 0) open.push_back(n);
     m = 1;
   };
+  std::unordered_map<const Node*, std::vector<Node*>> writers;  // By reader.
+  std::unordered_set<const Node*> read, write;
+  const StoreWriters in_graph(g);
+  for (const StoreWriters::Store& s : in_graph.stores()) {
+    read.insert(s.readers.begin(), s.readers.end());
+    write.insert(s.writers.begin(), s.writers.end());
+    for (const Node* reader : s.readers) {
+      std::vector<Node*>& of_reader = writers[reader];
+      of_reader.insert(of_reader.end(), s.writers.begin(), s.writers.end());
+    }
+  }
   for (const Output& y : ys) mark(needed, y.node);
   while (!open.empty()) {
     Node* n = open.back();
     open.pop_back();
     if (n->op().role == OpRole::kFunctional) functional.push_back(n);
+    if (const auto it = writers.find(n); it != writers.end())
+      for (Node* w : it->second) {
+        consumers[static_cast<size_t>(w->id())].push_back(n);
+        mark(needed, w);
+      }
     for (const Output& in : n->inputs())
       if (in.node != nullptr) {
         consumers[static_cast<size_t>(in.node->id())].push_back(n);
         mark(needed, in.node);
       }
   }
-  if (functional.empty()) return functional;
+  if (functional.empty()) return {};
   for (const Output& x : xs) mark(reached, x.node);
   while (!open.empty()) {
     Node* n = open.back();
     open.pop_back();
     for (Node* c : consumers[static_cast<size_t>(n->id())]) mark(reached, c);
   }
-  std::erase_if(functional, [&](const Node* n) {
-    return reached[static_cast<size_t>(n->id())] == 0;
-  });
-  return functional;
+  std::vector<CallBetween> calls;
+  for (Node* n : functional) {
+    const bool between = reached[static_cast<size_t>(n->id())] != 0;
+    if (between || write.contains(n))
+      calls.push_back({n, between, read.contains(n) || write.contains(n)});
+  }
+  return calls;
 }
 
 }  // namespace
@@ -300,14 +332,23 @@ Status LowerForGradients(const std::vector<Output>& ys,
     for (const Output& o : *list)  // Invalid outputs are reported elsewhere.
       if (!o.valid() || o.graph() != &g || o.dtype() == DType::kInvalid)
         return OkStatus();
-  std::vector<Node*> functional = FunctionalBetween(g, ys, xs);
-  if (functional.empty()) return OkStatus();
+  const std::vector<CallBetween> calls = FunctionalBetween(g, ys, xs);
+  if (calls.empty()) return OkStatus();
   // Inlined nodes belong to the context of the node that they replace.
   SLUICE_RETURN_IF_ERROR(RecoverControlFlow(&g));
-  for (Node* n : functional)
-    if (CanLowerInPlace(*n)) SLUICE_RETURN_IF_ERROR(LowerInPlace(g, n));
-  for (Node* n : FunctionalBetween(g, ys, xs))  // (In inlined bodies, too.)
-    if (CanSave(*n)) SLUICE_RETURN_IF_ERROR(SaveInPlace(g, n));
+  for (const CallBetween& c : calls)
+    if (CanLowerInPlace(*c.node))
+      SLUICE_RETURN_IF_ERROR(LowerInPlace(g, c.node));
+  // (In inlined bodies, too.)
+  for (const CallBetween& c : FunctionalBetween(g, ys, xs)) {
+    if (!c.between) continue;
+    if (c.takes_store)
+      return Unimplemented(
+          "gradients: expected a TensorStore that no recursive function reads "
+          "or writes, got a call that takes one; ",
+          c.node->Describe());
+    if (CanSave(*c.node)) SLUICE_RETURN_IF_ERROR(SaveInPlace(g, c.node));
+  }
   return OkStatus();
 }
 

@@ -11,7 +11,13 @@
 namespace sluice {
 
 Result<StoreGradient::Dual*> StoreGradient::DualOf(Node* node) {
-  const StoreIdentity id = IdentityOfStore(node->input(0));
+  const std::vector<StoreIdentity> ids = IdentitiesOfStore(node->input(0));
+  if (ids.size() != 1)
+    return Unimplemented(
+        "gradients: expected a handle of one TensorStore, got one that a "
+        "conditional or a loop chooses among ",
+        ids.size(), "; ", node->Describe());
+  const StoreIdentity& id = ids[0];
   if (!id.local())
     return Unimplemented(
         "gradients: expected a TensorStore of one step, got one that steps "
@@ -19,18 +25,6 @@ Result<StoreGradient::Dual*> StoreGradient::DualOf(Node* node) {
         node->Describe());
   const auto it = duals_.find(id);
   if (it != duals_.end()) return &it->second;
-  for (const auto& n : paths_.graph()->nodes()) {
-    if (n->op().role != OpRole::kFunctional) continue;
-    for (const Output& in : n->inputs())
-      if (in.valid() && in.dtype() == DType::kResource) {
-        const StoreIdentity other = IdentityOfStore(in);
-        if (other.root == id.root && other.sources == id.sources)
-          return Unimplemented(
-              "gradients: expected a TensorStore that is used in one graph, "
-              "got one that a call of a function uses; ",
-              n->Describe());
-      }
-  }
   const Output maker = StoreMaker(node->input(0));
   // The level of the loop in which the store is made.
   WhileContext* const loop = InnermostWhile(ContextOf(maker));
@@ -87,7 +81,7 @@ Status StoreGradient::OfRead(Node* node, const Output& dy,
   ControlFlowContext* const place = level.Mirror(ContextOf(node));
   SLUICE_RETURN_IF_ERROR(errors_.First());
   const ContextScope there(place);
-  const bool many = node->input(1).shape().rank() == 1;
+  const bool many = TakesManyKeys(*node);
   const Output added = Build(
       "TensorStoreAdd", {dual->handle, node->input(1), dy}, {{"many", many}});
   SLUICE_RETURN_IF_ERROR(Built(added).status());
@@ -102,7 +96,7 @@ Result<Output> StoreGradient::OfWrite(Node* node, GradientLevel& level) {
   SLUICE_RETURN_IF_ERROR(errors_.First());
   const ContextScope there(place);
   const Output value = node->input(2);
-  const bool many = node->input(1).shape().rank() == 1;
+  const bool many = TakesManyKeys(*node);
   PartialShape element = value.shape();
   if (many && element.rank_known()) {
     element = PartialShape(std::span<const int64_t>(element.dims()).subspan(1));

@@ -1,6 +1,7 @@
 // Gradients through TensorStores, against finite differences.
 #include <random>
 
+#include "client/control/functions.h"
 #include "client/control/tensor_store.h"
 #include "client/testing/gradient_test_util.h"
 
@@ -72,6 +73,25 @@ TEST_F(StoreGradientTest, ReadManyGivesEachKeyItsRow) {
       SumOf(rows * rows *
             Constant(Tensor::Of<double>(Shape({3, 2}), {1, 2, 3, 4, 5, 6})));
   ExpectGradients(y, {{x, Tensor::Vector<double>({0.3, 0.8})}}, 2);
+}
+
+TEST_F(StoreGradientTest, ReadManyOfKeysOfUnknownRank) {
+  const Output x = In();
+  const TensorStore s(DType::kDouble,
+                      {.element_shape = PartialShape::Scalar()});
+  s.Write(5, x * x);
+  s.Write(7, ops::Sin(x));
+  const Output keys = Placeholder<int64_t>(PartialShape(), "keys");
+  const Output rows = s.ReadMany(keys);
+  const Output g = Grad(SumOf(rows * rows), x);
+  ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+  Session session(graph_);
+  const auto got =
+      session.Run({{x, Scalar(0.3)}, {keys, Tensor::Vector<int64_t>({7, 5})}},
+                  std::vector<Output>{g});
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_NEAR((*got)[0].scalar<double>(),
+              4 * 0.3 * 0.3 * 0.3 + 2 * std::sin(0.3) * std::cos(0.3), 1e-12);
 }
 
 TEST_F(StoreGradientTest, BranchesCountWhatTheyRead) {
@@ -229,6 +249,76 @@ TEST_F(StoreGradientTest, RandomDagsMatchAPlainEvaluation) {
       EXPECT_NEAR(g[1], (p(v, u + h) - p(v, u - h)) / (2 * h), 1e-5);
     }
   }
+}
+
+TEST_F(StoreGradientTest, FunctionsThatReadAndWrite) {
+  const Output x = In();
+  const TensorStore s(DType::kDouble,
+                      {.element_shape = PartialShape::Scalar()});
+  const Function next = DefineFunction(
+      "next", {DType::kInt64, DType::kDouble},
+      [&](const std::vector<Output>& a) {
+        const Output before = s.Read(a[0]);
+        s.Write(a[0] + int64_t{1}, ops::Sin(before) * a[1]);
+        return before * a[1];
+      });
+  const auto number = [](int64_t n) { return Constant(n); };
+  next({number(2), x});  // No result of this call is used.
+  next({number(0), x});
+  const Output y = next({number(1), x * x})[0] + s.Read(3);
+  s.Write(0, x * 1.5);
+  ExpectGradients(y, {{x, Scalar(0.7)}}, 2);
+}
+
+// A store that a function makes for itself.
+TEST_F(StoreGradientTest, StoresWithinAFunction) {
+  const Output x = In();
+  const Function f = DefineFunction(
+      "f", {DType::kDouble}, [&](const std::vector<Output>& a) {
+        const TensorStore s(DType::kDouble,
+                            {.element_shape = PartialShape::Scalar()});
+        const Output y = s.Read(1) * s.Read(0);
+        s.Write(1, ops::Sin(s.Read(0)));
+        s.Write(0, a[0] * a[0]);
+        return y;
+      });
+  const Output y = f({x})[0] * f({x + 0.5})[0];
+  ExpectGradients(y, {{x, Scalar(0.7)}}, 2);
+}
+
+TEST_F(StoreGradientTest, RecursiveReadersAreRefused) {
+  const Output x = In();
+  const TensorStore s(DType::kDouble);
+  const Function sum = DefineFunction(
+      "sum", {DType::kInt64}, {DType::kDouble},
+      [&](const Function& self, const std::vector<Output>& a) {
+        return Cond(
+            a[0] < int64_t{1}, [&] { return s.Read(0); },
+            [&] { return s.Read(a[0]) * self({a[0] - int64_t{1}})[0]; });
+      });
+  for (int64_t i = 0; i < 3; ++i) s.Write(i, x * static_cast<double>(i + 1));
+  Grad({sum({Constant(int64_t{2})})[0]}, {x});
+  EXPECT_THAT(std::string(graph_.status().message()),
+              HasSubstr("no recursive function"));
+}
+
+TEST_F(StoreGradientTest, RecursiveWritersAreRefused) {
+  const Output x = In();
+  const TensorStore s(DType::kDouble);
+  const Function fill = DefineFunction(
+      "fill", {DType::kInt64, DType::kDouble}, {DType::kInt64},
+      [&](const Function& self, const std::vector<Output>& a) {
+        return Cond(
+            a[0] < int64_t{1}, [&] { return a[0]; },
+            [&] {
+              s.Write(a[0], a[1]);
+              return self({a[0] - int64_t{1}, a[1]})[0];
+            });
+      });
+  fill({Constant(int64_t{3}), x});
+  Grad({s.Read(2)}, {x});
+  EXPECT_THAT(std::string(graph_.status().message()),
+              HasSubstr("no recursive function"));
 }
 
 TEST_F(StoreGradientTest, SharedStoresAreRefused) {

@@ -6,6 +6,8 @@
 #include "base/sanitizers.h"
 #include "client/testing/client_test_util.h"
 #include "client/testing/random_program_test_util.h"
+#include "exec/devices/emulated_device.h"
+#include "graph/device_scope.h"
 #include "graph/graphdef.h"
 
 namespace sluice {
@@ -27,9 +29,11 @@ class RandomProgram : public ::testing::TestWithParam<int> {
     return {Pair<T>{flat[0], flat[1]}, Pair<T>{flat[2], flat[3]}};
   }
 
-  void Check(uint64_t seed) {
+  // `stores`: the program uses a TensorStore; its statements are on several
+  // devices, where the session has them.
+  void Check(uint64_t seed, bool stores = false) {
     SCOPED_TRACE("program " + std::to_string(seed));
-    const Program program = Maker(seed).Make();
+    const Program program = Maker(seed, stores).Make();
     std::mt19937_64 random(seed);
     std::uniform_real_distribution<double> real(-1.5, 1.5);
     std::array<double, kElements> at, direction;
@@ -39,7 +43,15 @@ class RandomProgram : public ::testing::TestWithParam<int> {
     Graph graph;
     const WithGraph use(graph);
     const Output x0 = Placeholder<double>({2}), x1 = Placeholder<double>({2});
-    const Output y = random_program::GraphBuilder({x0, x1}).Build(program);
+    int assigned = 0;
+    const auto on_a_device = [&assigned](const Output& v) {
+      const DeviceScope on("/device:EMU:" + std::to_string(assigned++ % 2));
+      return v + Constant(Tensor::Vector<double>({0.0, 0.0}));
+    };
+    const Output y =
+        (stores ? random_program::GraphBuilder({x0, x1}, on_a_device)
+                : random_program::GraphBuilder({x0, x1}))
+            .Build(program);
     const Output to_zero =
         Constant(Tensor::Vector<double>({direction[0], direction[1]}));
     const Output to_one =
@@ -57,12 +69,31 @@ class RandomProgram : public ::testing::TestWithParam<int> {
     ASSERT_TRUE(graph.status().ok()) << graph.status();
     SessionOptions options;
     options.scheduler_seed = seed % 4;
+    options.soft_placement = stores;
     Session session(graph, options);
-    const Result<std::vector<Tensor>> got =
-        session.Run({{x0, Tensor::Vector<double>({at[0], at[1]})},
-                     {x1, Tensor::Vector<double>({at[2], at[3]})}},
-                    fetches);
+    const Feeds feeds = {{x0, Tensor::Vector<double>({at[0], at[1]})},
+                         {x1, Tensor::Vector<double>({at[2], at[3]})}};
+    const Result<std::vector<Tensor>> got = session.Run(feeds, fetches);
     ASSERT_TRUE(got.ok()) << got.status();
+    if (stores) {
+      for (const bool cut : {false, true})
+        for (const uint64_t scheduler : {uint64_t{0}, seed + 1, seed + 77}) {
+          SCOPED_TRACE((cut ? "over devices, scheduler " : "scheduler ") +
+                       std::to_string(scheduler));
+          SessionOptions o = options;
+          o.scheduler_seed = scheduler;
+          if (cut) o.devices = EmulatedDevices(2);
+          Session other(graph, o);
+          for (int round = 0; round < 2; ++round) {
+            const Result<std::vector<Tensor>> same = other.Run(feeds, fetches);
+            ASSERT_TRUE(same.ok()) << same.status();
+            for (size_t i = 0; i < fetches.size(); ++i)
+              for (int k = 0; k < (i == 0 ? 1 : 2); ++k)
+                Near((*same)[i], k,
+                     (*got)[i].flat<double>()[static_cast<size_t>(k)]);
+          }
+        }
+    }
 
     // The same gradients in a copy that was exported and imported.
     if (seed % 4 == 0) {
@@ -134,6 +165,13 @@ class RandomProgram : public ::testing::TestWithParam<int> {
 TEST_P(RandomProgram, ValuesAndGradientsMatchPlainCode) {
   for (int i = 0; i < 60; i += kSanitized ? 7 : 1) {
     Check(static_cast<uint64_t>(GetParam() * 60 + i));
+    if (HasFailure()) return;
+  }
+}
+
+TEST_P(RandomProgram, WithStoresValuesAndGradientsMatchPlainCode) {
+  for (int i = 0; i < 20; i += kSanitized ? 7 : 1) {
+    Check(static_cast<uint64_t>(1000 + GetParam() * 20 + i), true);
     if (HasFailure()) return;
   }
 }

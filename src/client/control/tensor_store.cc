@@ -4,6 +4,7 @@
 
 #include "client/op_builder.h"
 #include "client/types_and_shapes.h"
+#include "graph/device_scope.h"
 
 namespace sluice {
 
@@ -49,18 +50,18 @@ Output TensorStore::Write(const Operand& key, const Operand& value,
         InvalidArgument("TensorStore: expected a value of type ",
                         DTypeName(dtype_), ", got ", DTypeName(v.dtype())),
         loc);
-  return OpCall("TensorStoreWrite", "", loc)
-      .In(handle_)
-      .In(Key(key, loc))
-      .In(v)
-      .Out();
+  const Output k = Key(key, loc);
+  const NoDeviceScope at_home;
+  return OpCall("TensorStoreWrite", "", loc).In(handle_).In(k).In(v).Out();
 }
 
 Output TensorStore::Read(const Operand& key, SourceLoc loc) const {
   const std::lock_guard<std::recursive_mutex> lock(CurrentGraph().mutex());
+  const Output k = Key(key, loc);
+  const NoDeviceScope at_home;
   return OpCall("TensorStoreRead", "", loc)
       .In(handle_)
-      .In(Key(key, loc))
+      .In(k)
       .Attr("dtype", dtype_)
       .Attr("element_shape", element_shape_)
       .Out();
@@ -68,9 +69,11 @@ Output TensorStore::Read(const Operand& key, SourceLoc loc) const {
 
 Output TensorStore::ReadMany(const Operand& keys, SourceLoc loc) const {
   const std::lock_guard<std::recursive_mutex> lock(CurrentGraph().mutex());
+  const Output k = Key(keys, loc);
+  const NoDeviceScope at_home;
   return OpCall("TensorStoreReadMany", "", loc)
       .In(handle_)
-      .In(Key(keys, loc))
+      .In(k)
       .Attr("dtype", dtype_)
       .Attr("element_shape", element_shape_)
       .Out();
@@ -78,14 +81,18 @@ Output TensorStore::ReadMany(const Operand& keys, SourceLoc loc) const {
 
 Output TensorStore::Has(const Operand& key, SourceLoc loc) const {
   const std::lock_guard<std::recursive_mutex> lock(CurrentGraph().mutex());
-  return OpCall("TensorStoreHas", "", loc).In(handle_).In(Key(key, loc)).Out();
+  const Output k = Key(key, loc);
+  const NoDeviceScope at_home;
+  return OpCall("TensorStoreHas", "", loc).In(handle_).In(k).Out();
 }
 
 Output TensorStore::Size(SourceLoc loc) const {
+  const NoDeviceScope at_home;
   return OpCall("TensorStoreSize", "", loc).In(handle_).Out();
 }
 
 Output TensorStore::Keys(SourceLoc loc) const {
+  const NoDeviceScope at_home;
   return OpCall("TensorStoreKeys", "", loc)
       .In(handle_)
       .Attr("Tkey", key_dtype_)

@@ -34,17 +34,21 @@ struct TensorStoreOptions {
 // read waits for the element of its own key, without a thread; other reads and
 // writes need not come in any order. A step that reads an element runs all
 // writes of the store that its graph has. A step in which nothing is left but
-// reads that no node can serve fails at once, and names the keys and the nodes
-// (within one process, and not for a store that steps share: its reads wait
-// until the step's deadline).
+// reads that no node can serve fails at once, in a cluster within a fraction of
+// a second, and names the keys and the nodes. (Not for a store that steps
+// share, and not in a partial run over a cluster: there reads wait until the
+// step's deadline.)
+//
+// Its ops run on the host of the device that the store is made on, whatever
+// device scopes they are built in; values go to and from other devices.
 //
 // A loop may read in one iteration what any other writes; parallel_iterations
 // must be at least the distance between the two, plus one.
 //
-// Copies stand for the same store. Gradients flow through it, of any order, but
-// not through calls of functions that take it. Null by default, and if building
-// it failed (the graph has the error). Belongs to the thread that builds the
-// graph.
+// Copies stand for the same store. Gradients flow through it, of any order,
+// also in calls of functions, but not of recursive ones that use it (an error).
+// Null by default, and if building it failed (the graph has the error). Belongs
+// to the thread that builds the graph.
 class TensorStore {
  public:
   TensorStore() = default;

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <map>
 #include <memory>
 #include <random>
 #include <set>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "client/control/control_flow.h"
+#include "client/control/tensor_store.h"
 #include "client/operators.h"
 #include "sluice/ops.h"
 
@@ -65,7 +67,7 @@ struct Statement;
 using Block = std::vector<Statement>;
 
 struct Statement {
-  enum Kind { kAssign, kIf, kFor, kWhile };
+  enum Kind { kAssign, kIf, kFor, kWhile, kChain };
   Kind kind = kAssign;
   int target = 0;  // kAssign: target = sin(expr), kWhile: the tested variable.
   Expr expr;
@@ -73,11 +75,21 @@ struct Statement {
   double bound = 0;  //   whether the sum of expr is below bound, as in kWhile.
   int times = 0;     // kFor: iterations. kWhile: the most iterations.
   Block then, otherwise;  // kIf; loops use `then`.
+  // kAssign: if not negative, the value is written to a store and read from it.
+  // kChain: the target is the element 0 of a sequence in which each is the sine
+  // of expr plus the next; the one after the last is the target's old value. A
+  // loop computes the elements, the first ones first.
+  int key = -1;
+  // kAssign in a loop: expr plus what the statement of this key assigned in the
+  // iteration before; before the first, the variable of this number modulo 3.
+  int before = -1;
+  std::vector<int> keys;  // Loops: those that may be read so.
 };
 
 struct Program {
   static constexpr int kInputs = 2;
   static constexpr int kVariables = 3;  // Initially in 0, in 1, in 0 * in 1.
+  static constexpr int kMaxKeys = 4096;
   Block block;
 };
 
@@ -85,7 +97,9 @@ struct Program {
 
 class Maker {
  public:
-  explicit Maker(uint64_t seed) : random_(seed) {}
+  // `stores`: some values go through a store.
+  explicit Maker(uint64_t seed, bool stores = false)
+      : random_(seed), stores_(stores) {}
 
   Program Make() {
     Program p;
@@ -125,10 +139,15 @@ class Maker {
 
   Statement MakeConstruct(int depth, bool in_loop) {
     Statement s;
-    const int pick = Below(3);
+    const int pick = Below(stores_ ? 4 : 3);
     s.expr = MakeExpr(1);
     s.bound = Number();
-    if (pick == 0) {
+    if (pick == 3) {
+      s.kind = Statement::kChain;
+      s.times = Below(5);
+      s.target = Below(Program::kVariables);
+      s.key = next_key_++;
+    } else if (pick == 0) {
       s.kind = Statement::kIf;
       if (in_loop && Below(2) == 0) s.parity = Below(2);
       s.then = MakeBlock(depth, in_loop);
@@ -138,6 +157,12 @@ class Maker {
       s.times = Below(4);
       s.target = Below(Program::kVariables);
       s.then = MakeBlock(depth, true);
+      for (const Statement& t : s.then)
+        if (t.kind == Statement::kAssign && t.key >= 0) s.keys.push_back(t.key);
+      for (Statement& t : s.then)
+        if (t.kind == Statement::kAssign && t.key >= 0 && Below(2) == 0)
+          t.before = s.keys[static_cast<size_t>(
+              Below(static_cast<int>(s.keys.size())))];
     }
     return s;
   }
@@ -152,6 +177,8 @@ class Maker {
         Statement s;
         s.target = Below(Program::kVariables);
         s.expr = MakeExpr(0);
+        if (stores_ && next_key_ < Program::kMaxKeys / 2 && Below(2) == 0)
+          s.key = next_key_++;
         b.push_back(s);
       }
     }
@@ -159,6 +186,8 @@ class Maker {
   }
 
   std::mt19937_64 random_;
+  const bool stores_;
+  int next_key_ = 0;
 };
 
 // ---- As plain code ----------------------------------------------------------
@@ -209,17 +238,48 @@ class Interpreter {
     }
   }
 
+  static Pair<T> Plus(const Pair<T>& a, const Pair<T>& b) {
+    return {a[0] + b[0], a[1] + b[1]};
+  }
+
   bool Below(const Expr& e, double bound) const {
     const Pair<T> v = Evaluate(e);
     return Real(v[0] + v[1]) < bound;
   }
 
-  void Execute(const Block& block, int counter) {
+  // What statements assigned in the last iterations of a loop, by key.
+  struct Assigned {
+    std::map<int, Pair<T>> before, now;
+  };
+  Assigned Begin(const Statement& loop) const {
+    Assigned a;
+    for (const int key : loop.keys)
+      a.before[key] = vars_[static_cast<size_t>(key % Program::kVariables)];
+    return a;
+  }
+  void Iterate(const Statement& loop, int counter, Assigned* assigned) {
+    Execute(loop.then, counter, assigned);
+    assigned->before.swap(assigned->now);
+  }
+
+  void Execute(const Block& block, int counter, Assigned* assigned = nullptr) {
     for (const Statement& s : block) {
       switch (s.kind) {
         case Statement::kAssign: {
-          const Pair<T> v = Evaluate(s.expr);
-          vars_[static_cast<size_t>(s.target)] = {Sine(v[0]), Sine(v[1])};
+          Pair<T> v = Evaluate(s.expr);
+          if (s.before >= 0) v = Plus(v, assigned->before.at(s.before));
+          v = {Sine(v[0]), Sine(v[1])};
+          vars_[static_cast<size_t>(s.target)] = v;
+          if (s.key >= 0 && assigned != nullptr) assigned->now[s.key] = v;
+          break;
+        }
+        case Statement::kChain: {
+          const Pair<T> term = Evaluate(s.expr);
+          Pair<T>& v = vars_[static_cast<size_t>(s.target)];
+          for (int i = 0; i < s.times; ++i) {
+            v = Plus(term, v);
+            v = {Sine(v[0]), Sine(v[1])};
+          }
           break;
         }
         case Statement::kIf:
@@ -229,15 +289,18 @@ class Interpreter {
                   : s.otherwise,
               counter);
           break;
-        case Statement::kFor:
-          for (int i = 0; i < s.times; ++i) Execute(s.then, i);
+        case Statement::kFor: {
+          Assigned within = Begin(s);
+          for (int i = 0; i < s.times; ++i) Iterate(s, i, &within);
           break;
+        }
         case Statement::kWhile: {
           Expr tested;
           tested.kind = Expr::kVariable;
           tested.index = s.target;
+          Assigned within = Begin(s);
           for (int i = 0; i < s.times && Below(tested, s.bound); ++i)
-            Execute(s.then, i);
+            Iterate(s, i, &within);
           break;
         }
       }
@@ -261,7 +324,9 @@ class GraphBuilder {
   Output Build(const Program& p) {
     std::vector<Output> vars = {inputs_[0], inputs_[1],
                                 inputs_[0] * inputs_[1]};
-    vars = Add(p.block, vars, Output());
+    if (UsesStore(p.block))
+      store_ = TensorStore(DType::kDouble, {.element_shape = {2}});
+    vars = Add(p.block, vars, Output(), {Constant(int64_t{1}), Output()});
     return ops::Sum(vars[0] + vars[1] + vars[2], {0});
   }
 
@@ -297,7 +362,8 @@ class GraphBuilder {
   // The variables that a block may assign to.
   static void FindTargets(const Block& block, std::set<int>* targets) {
     for (const Statement& s : block) {
-      if (s.kind == Statement::kAssign) targets->insert(s.target);
+      if (s.kind == Statement::kAssign || s.kind == Statement::kChain)
+        targets->insert(s.target);
       FindTargets(s.then, targets);
       FindTargets(s.otherwise, targets);
     }
@@ -319,12 +385,63 @@ class GraphBuilder {
     return ops::Sum(v, {0}) < bound;
   }
 
-  Vars Add(const Block& block, Vars vars, const Output& counter) {
+  // Where a statement runs: the loops around it and their iterations.
+  struct Where {
+    // One number for all of them, and that of the previous iteration of the
+    // innermost loop.
+    Output here, before;
+  };
+  static Where Iteration(const Where& around, const Output& i) {
+    const Output before =
+        around.here * int64_t{8} + ops::Cast(i, DType::kInt64);
+    return {before + int64_t{1}, before};
+  }
+  static Output Key(const Output& where, int key) {
+    return where * int64_t{Program::kMaxKeys} + int64_t{key};
+  }
+  static bool UsesStore(const Block& block) {
+    for (const Statement& s : block)
+      if (s.key >= 0 || UsesStore(s.then) || UsesStore(s.otherwise))
+        return true;
+    return false;
+  }
+
+  // A sequence of elements that a loop computes in the opposite order of their
+  // dependences.
+  Output Chain(const Statement& s, const Vars& vars, const Where& where) {
+    const Output term = Evaluate(s.expr, vars);
+    const auto key = [&](const Output& i) {
+      return Key(Iteration(where, i).before, s.key);
+    };
+    While(std::vector<Output>{Constant(0)},
+          [&](std::vector<Output> v) { return v[0] < s.times; },
+          [&](std::vector<Output> v) {
+            store_.Write(key(v[0]),
+                        ops::Sin(term + store_.Read(key(v[0] + 1))));
+            return std::vector<Output>{v[0] + 1};
+          });
+    store_.Write(key(Constant(s.times)), vars[static_cast<size_t>(s.target)]);
+    return store_.Read(key(Constant(0)));
+  }
+
+  Vars Add(const Block& block, Vars vars, const Output& counter,
+           const Where& where) {
     for (const Statement& s : block) {
       if (s.kind == Statement::kAssign) {
-        Output value = ops::Sin(Evaluate(s.expr, vars));
+        Output value = Evaluate(s.expr, vars);
+        if (s.before >= 0)
+          value = value + store_.Read(Key(where.before, s.before));
+        value = ops::Sin(value);
         if (assigned_) value = assigned_(value);
+        if (s.key >= 0) {
+          store_.Write(Key(where.here, s.key), value);
+          value = store_.Read(Key(where.here, s.key));
+        }
         vars[static_cast<size_t>(s.target)] = value;
+        continue;
+      }
+      if (s.kind == Statement::kChain) {
+        vars[static_cast<size_t>(s.target)] = Chain(s, vars, where);
         continue;
       }
       std::set<int> targets;
@@ -339,9 +456,12 @@ class GraphBuilder {
             before, targets,
             Cond(
                 holds,
-                [&] { return Only(Add(s.then, before, counter), targets); },
                 [&] {
-                  return Only(Add(s.otherwise, before, counter), targets);
+                  return Only(Add(s.then, before, counter, where), targets);
+                },
+                [&] {
+                  return Only(Add(s.otherwise, before, counter, where),
+                              targets);
                 }),
             0);
         continue;
@@ -350,6 +470,10 @@ class GraphBuilder {
       std::set<int> carried = targets;
       if (s.kind == Statement::kWhile) carried.insert(s.target);
       const Vars before = vars;
+      for (const int key : s.keys)
+        store_.Write(
+            Key(where.here * int64_t{8}, key),
+            before[static_cast<size_t>(key % Program::kVariables)]);
       std::vector<Output> init = Only(before, carried);
       init.insert(init.begin(), Constant(0));
       const std::vector<Output> end = While(
@@ -366,7 +490,9 @@ class GraphBuilder {
           },
           [&](std::vector<Output> v) {
             std::vector<Output> next =
-                Only(Add(s.then, With(before, carried, v, 1), v[0]), carried);
+                Only(Add(s.then, With(before, carried, v, 1), v[0],
+                         Iteration(where, v[0])),
+                     carried);
             next.insert(next.begin(), v[0] + 1);
             return next;
           });
@@ -377,6 +503,7 @@ class GraphBuilder {
 
   const std::array<Output, Program::kInputs> inputs_;
   const std::function<Output(Output)> assigned_;
+  TensorStore store_;  // Null if the program uses none.
 };
 
 }  // namespace sluice::random_program

@@ -23,6 +23,9 @@ enum class StepMessage : uint8_t {
   kCancel = 3,
   kLog = 4,
   kCollective = 5,
+  kStuck = 6,
+  kProbe = 7,
+  kState = 8,
 };
 
 // Pseudo-partitions for the ends of a step: the feeds that a master sends and

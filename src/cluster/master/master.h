@@ -64,6 +64,10 @@ class Master {
   void OnLog(PeerId from, const proto::StepLog& log) {
     steps_.OnLog(from, log);
   }
+  void OnStuck(PeerId from, uint64_t run) { steps_.OnStuck(from, run); }
+  void OnState(PeerId from, const proto::StepState& state) {
+    steps_.OnState(from, state);
+  }
   void OnPeerLost(PeerId peer, const Status& why) {
     steps_.OnPeerLost(peer, why);
   }

@@ -22,6 +22,10 @@ constexpr size_t kMaxStaged = 256, kMaxStagedOfAll = 2048;
 // (detecting the loss took the rest).
 constexpr int kBriefly = 10;
 
+// How long to wait before a step that may be stuck is looked at: the first
+// time, then twice as long each time up to the second.
+constexpr std::chrono::milliseconds kFirstLook{1}, kLongestLook{100};
+
 // The number of remembered cancellations: more than are ever in flight.
 constexpr size_t kCancelledKept = 4096;
 
@@ -66,6 +70,8 @@ class MasterSteps::Running {
         request(std::move(what)),
         done(std::move(whom)),
         done_(step->parts.size(), 0),
+        states_(step->parts.size()),
+        answered_(step->parts.size(), 0),
         left_(step->parts.size()),
         taken_(request.timeout.count() > 0) {
     for (size_t i = 0; request.log && i < step->parts.size(); ++i)
@@ -77,12 +83,15 @@ class MasterSteps::Running {
     come_.resize(step->num_fetches);
   }
 
-  // The part has ended.
-  void Done(size_t part, const Status& s, const proto::TaskStats* stats) {
+  // The part has ended, in this state.
+  void Done(size_t part, const Status& s, const proto::TaskStats* stats,
+            GroupState state) {
     std::lock_guard<std::mutex> lock(mu_);
     if (done_[part] != 0) return;
     done_[part] = 1;
     --left_;
+    states_[part] = std::move(state);
+    answered_[part] = 1;
     if (stats != nullptr && request.traced) result_.stats.push_back(*stats);
     // Cancelled is usually a consequence of another error.
     Status& kept = s.code() == StatusCode::kCancelled ? other_ : root_;
@@ -94,7 +103,38 @@ class MasterSteps::Running {
       std::lock_guard<std::mutex> lock(mu_);
       lost_a_task_ = true;
     }
-    Done(part, why, nullptr);
+    Done(part, why, nullptr, {});
+  }
+  // True the first time.
+  bool BeginsToWatch() {
+    std::lock_guard<std::mutex> lock(mu_);
+    return !std::exchange(watched_, true);
+  }
+  // Starts a round of questions for the parts' states, and returns its number.
+  uint32_t Ask() {
+    std::lock_guard<std::mutex> lock(mu_);
+    answered_ = done_;
+    return ++round_;
+  }
+  void Answer(size_t part, uint32_t round, GroupState state) {
+    std::lock_guard<std::mutex> lock(mu_);
+    if (round != round_ || done_[part] != 0) return;
+    states_[part] = std::move(state);
+    answered_[part] = 1;
+    changed_.notify_all();
+  }
+  // Waits for the answers of all parts. nullopt if the step is over, or if they
+  // have not come in time.
+  std::optional<std::vector<GroupState>> Answers(
+      std::chrono::milliseconds patience) {
+    std::unique_lock<std::mutex> lock(mu_);
+    const auto all = [this] {
+      return std::all_of(answered_.begin(), answered_.end(),
+                         [](uint8_t a) { return a != 0; });
+    };
+    changed_.wait_for(lock, patience, [&] { return all() || Over(); });
+    if (Over() || !all()) return std::nullopt;
+    return states_;
   }
   // An error from the master or a client, which is not a consequence of
   // another.
@@ -132,8 +172,7 @@ class MasterSteps::Running {
   // Waits until all parts are done or there is an error. False at `until`.
   bool Wait(std::chrono::steady_clock::time_point until) {
     std::unique_lock<std::mutex> lock(mu_);
-    return changed_.wait_until(
-        lock, until, [&] { return left_ == 0 || !root_.ok() || !other_.ok(); });
+    return changed_.wait_until(lock, until, [&] { return Over(); });
   }
   // Waits until all parts are done, but at most for `patience`, or `briefly` if
   // a task was lost, because detecting that already took time.
@@ -243,10 +282,19 @@ class MasterSteps::Running {
     return !last && std::all_of(fetches.begin(), fetches.end(), has_come);
   }
 
+  // All parts are done, or there is an error. REQUIRES: mu_ held.
+  bool Over() const { return left_ == 0 || !root_.ok() || !other_.ok(); }
+
   std::mutex mu_;
   std::condition_variable changed_;
   Status root_, other_;        // GUARDED_BY(mu_)
   std::vector<uint8_t> done_;  // GUARDED_BY(mu_); by part.
+  // By part, all GUARDED_BY(mu_): the latest states, or the last ones of parts
+  // that are done, and whether they belong to this round of questions.
+  std::vector<GroupState> states_;
+  std::vector<uint8_t> answered_;
+  uint32_t round_ = 0;
+  bool watched_ = false;
   size_t left_;                // GUARDED_BY(mu_)
   bool lost_a_task_ = false;   // GUARDED_BY(mu_)
   bool taken_;                 // GUARDED_BY(mu_)
@@ -292,10 +340,12 @@ void MasterSteps::Send(const std::shared_ptr<Running>& r, size_t part) {
     request.fetched = [r, part](std::span<TokenMessage> batch) {
       r->Fetched(part, batch);
     };
+    request.stuck = [this, r] { Watch(r); };
     request.done = [this, r, part](StepOutcome o) {
       for (size_t i = 0; i < o.fetches.size(); ++i)
         r->Fetched(part, o.fetches[i], std::move(o.values[i]));
-      PartDone(r, part, OfTask(o.status, r->step->parts[part].task), &o.stats);
+      PartDone(r, part, OfTask(o.status, r->step->parts[part].task), &o.stats,
+               {true, o.tokens_sent, o.tokens_received, {}});
     };
     worker_->steps().Start(std::move(request));
     return;
@@ -402,8 +452,9 @@ void MasterSteps::Start(std::shared_ptr<const PreparedStep> step,
 }
 
 void MasterSteps::PartDone(const std::shared_ptr<Running>& r, size_t part,
-                           const Status& s, const proto::TaskStats* stats) {
-  r->Done(part, s, stats);
+                           const Status& s, const proto::TaskStats* stats,
+                           GroupState state) {
+  r->Done(part, s, stats, std::move(state));
   Advance(r);
 }
 
@@ -433,6 +484,80 @@ void MasterSteps::WaitFor(const std::shared_ptr<Running>& r) {
   }
   Conclude(r);
 }
+
+// ---- Steps that may be stuck ------------------------------------------------
+
+void MasterSteps::Watch(const std::shared_ptr<Running>& r) {
+  if (r->BeginsToWatch())
+    threads_.Schedule([this, r] { WatchOnItsThread(r); });
+}
+
+void MasterSteps::WatchOnItsThread(const std::shared_ptr<Running>& r) {
+  for (auto pause = kFirstLook;; pause = std::min(2 * pause, kLongestLook)) {
+    if (r->Wait(std::chrono::steady_clock::now() + pause)) return;
+    const auto first = Ask(r);
+    if (!first) continue;
+    uint64_t sent = 0, received = 0;
+    bool idle = true;
+    for (const GroupState& s : *first) {
+      idle = idle && s.idle;
+      sent += s.sent;
+      received += s.received;
+    }
+    if (!idle || sent != received) continue;
+    const auto second = Ask(r);
+    if (!second) continue;
+    std::vector<std::string> needs;
+    for (size_t i = 0; i < second->size(); ++i) {
+      const GroupState &a = (*first)[i], &b = (*second)[i];
+      idle = idle && b.idle && a.sent == b.sent && a.received == b.received;
+      needs.insert(needs.end(), b.needs.begin(), b.needs.end());
+    }
+    if (idle && !needs.empty()) return Fail(r, StuckOn(needs));
+  }
+}
+
+std::optional<std::vector<GroupState>> MasterSteps::Ask(
+    const std::shared_ptr<Running>& r) {
+  proto::StepProbe probe;
+  probe.set_run(r->run);
+  probe.set_round(r->Ask());
+  const std::string bytes = probe.SerializeAsString();
+  for (const size_t i : r->Pending()) {
+    const PeerId peer = r->step->parts[i].peer;
+    if (peer == kThisTask)
+      r->Answer(i, probe.round(), worker_->steps().State(kThisTask, r->run));
+    else if (!transport_
+                  ->SendControl(peer, static_cast<uint8_t>(StepMessage::kProbe),
+                                bytes)
+                  .ok())
+      return std::nullopt;  // (The loss of the task ends the step.)
+  }
+  return r->Answers(patience_);
+}
+
+void MasterSteps::OnStuck(PeerId from, uint64_t run) {
+  const std::shared_ptr<Running> r = Find(run);
+  // (A partial run may wait for its client.)
+  if (r == nullptr || r->step->staged ||
+      r->PartOf(from) == r->step->parts.size())
+    return;
+  Watch(r);
+}
+
+void MasterSteps::OnState(PeerId from, const proto::StepState& state) {
+  const std::shared_ptr<Running> r = Find(state.run());
+  if (r == nullptr) return;
+  const size_t part = r->PartOf(from);
+  if (part == r->step->parts.size()) return;
+  r->Answer(part, state.round(),
+            {state.idle(),
+             state.tokens_sent(),
+             state.tokens_received(),
+             {state.need().begin(), state.need().end()}});
+}
+
+// ---- The end ----------------------------------------------------------------
 
 void MasterSteps::Conclude(const std::shared_ptr<Running>& r) {
   {
@@ -594,7 +719,8 @@ void MasterSteps::OnDone(PeerId from, const proto::StepDone& done) {
            hit.error.ok() ? OfTask(StatusFromProto(done.status()),
                                    r->step->parts[part].task)
                           : hit.error,
-           &done.stats());
+           &done.stats(),
+           {true, done.tokens_sent(), done.tokens_received(), {}});
 }
 
 void MasterSteps::OnLog(PeerId from, const proto::StepLog& log) {

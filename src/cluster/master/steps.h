@@ -111,6 +111,8 @@ class MasterSteps {
   void OnFetches(PeerId from, uint64_t run, std::span<TokenMessage> batch);
   void OnDone(PeerId from, const proto::StepDone& done);
   void OnLog(PeerId from, const proto::StepLog& log);
+  void OnStuck(PeerId from, uint64_t run);
+  void OnState(PeerId from, const proto::StepState& state);
   void OnPeerLost(PeerId peer, const Status& why);
   // The transport will deliver nothing more.
   void OnTransportDown();
@@ -134,11 +136,18 @@ class MasterSteps {
   // A part has ended, or something has failed. Continues with the step if no
   // thread waits for it.
   void PartDone(const std::shared_ptr<Running>& r, size_t part, const Status& s,
-                const proto::TaskStats* stats);
+                const proto::TaskStats* stats, GroupState state = {});
   void Fail(const std::shared_ptr<Running>& r, const Status& s);
   void Advance(const std::shared_ptr<Running>& r);
   // Runs on its own thread.
   void WaitFor(const std::shared_ptr<Running>& r);
+  // Asks the parts for their states, from time to time, until the step ends or
+  // is found to be stuck (GroupState), which fails it.
+  void Watch(const std::shared_ptr<Running>& r);
+  void WatchOnItsThread(const std::shared_ptr<Running>& r);
+  // The sums of the parts' states, idle if all are. nullopt once the step is
+  // over, or if a task does not answer.
+  std::optional<std::vector<GroupState>> Ask(const std::shared_ptr<Running>& r);
   void Conclude(const std::shared_ptr<Running>& r);
   void SendCancels(const std::shared_ptr<Running>& r,
                    const std::vector<size_t>& parts, const Status& why);

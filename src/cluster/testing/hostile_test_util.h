@@ -302,7 +302,7 @@ inline void Victim::ActOnSteps(Draws* draws) {
     Change(&message, draws);
     send(kind, message.SerializeAsString());
   };
-  switch (draws->Below(7)) {
+  switch (draws->Below(10)) {
     case 0: {
       proto::StepStart start;
       start.set_session(session_);
@@ -320,6 +320,12 @@ inline void Victim::ActOnSteps(Draws* draws) {
       return speak(StepMessage::kCancel, proto::StepCancel());
     case 2:
       return speak(StepMessage::kDone, proto::StepDone());
+    case 4:
+      return speak(StepMessage::kStuck, proto::StepStuck());
+    case 5:
+      return speak(StepMessage::kProbe, proto::StepProbe());
+    case 6:
+      return speak(StepMessage::kState, proto::StepState());
     case 3: {
       proto::CollectiveNote note;
       note.set_kind(draws->Below(4));

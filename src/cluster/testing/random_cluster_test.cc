@@ -85,7 +85,7 @@ class RandomCluster : public ::testing::TestWithParam<Net> {
                   const std::vector<Node*>& targets,
                   const std::vector<Tensor>& want, uint64_t seed,
                   Node* before = nullptr, Output after = Output(),
-                  const Tensor& want_after = Tensor()) {
+                  const Tensor& want_after = Tensor(), bool rounded = false) {
     for (int tasks = 2; tasks <= 3; ++tasks) {
       if (!Picks(seed, tasks)) continue;
       SCOPED_TRACE(absl::StrCat("over ", tasks, " tasks, seed ", seed));
@@ -113,7 +113,10 @@ class RandomCluster : public ::testing::TestWithParam<Net> {
         RunOptions run;
         run.timeout_ms = 60'000;  // Instead of hanging.
         const auto got = session.Run(feeds, fetches, targets, run);
-        ExpectIdentical(got, want);
+        if (rounded)
+          ExpectNearlyIdentical(got, want);
+        else
+          ExpectIdentical(got, want);
         if (HasFailure()) return;
         if (before != nullptr) {
           const auto value = session.Run(after);
@@ -143,6 +146,16 @@ TEST_P(RandomCluster, ProgramsAndGradientsMatchLocalRuns) {
     if (!Picks(seed)) continue;
     WholeProgram p(seed);
     ExpectSame(&p.graph, p.feeds, p.fetches, {}, p.want, seed);
+    if (HasFailure()) return;
+  }
+}
+
+TEST_P(RandomCluster, ProgramsWithStoresMatchLocalRuns) {
+  for (uint64_t seed = 5000; seed < 5100; ++seed) {
+    if (!Picks(seed)) continue;
+    WholeProgram p(seed, true);
+    ExpectSame(&p.graph, p.feeds, p.fetches, {}, p.want, seed, nullptr,
+               Output(), Tensor(), true);
     if (HasFailure()) return;
   }
 }

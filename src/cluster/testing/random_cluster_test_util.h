@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <random>
 #include <string>
 #include <vector>
@@ -16,14 +18,15 @@ namespace sluice {
 
 // A program, its gradients, and their results on one device.
 struct WholeProgram {
-  explicit WholeProgram(uint64_t seed) {
+  // `stores`: it uses a TensorStore.
+  explicit WholeProgram(uint64_t seed, bool stores = false) {
     using random_program::GraphBuilder;
     using random_program::Maker;
     std::mt19937_64 random(seed);
     std::uniform_real_distribution<double> real(-1.5, 1.5);
     const WithGraph use(graph);
     const Output x0 = Placeholder<double>({2}), x1 = Placeholder<double>({2});
-    fetches = {GraphBuilder({x0, x1}).Build(Maker(seed).Make())};
+    fetches = {GraphBuilder({x0, x1}).Build(Maker(seed, stores).Make())};
     const std::vector<Output> g =
         Grad({fetches[0]}, std::vector<GradTarget>{x0, x1},
              {.unconnected = Unconnected::kZero});
@@ -61,6 +64,23 @@ inline void ExpectIdentical(const Result<std::vector<Tensor>>& got,
     EXPECT_TRUE((*got)[i].Identical(want[i]))
         << "fetch " << i << ": expected " << want[i].ToString() << ", got "
         << (*got)[i].ToString();
+}
+
+// Within rounding, for vectors and scalars of doubles: parts of gradients in
+// stores are added in the order in which they come.
+inline void ExpectNearlyIdentical(const Result<std::vector<Tensor>>& got,
+                                  const std::vector<Tensor>& want) {
+  ASSERT_TRUE(got.ok()) << got.status();
+  ASSERT_EQ(got->size(), want.size());
+  for (size_t i = 0; i < want.size(); ++i) {
+    ASSERT_TRUE((*got)[i].shape() == want[i].shape());
+    for (size_t k = 0; k < want[i].flat<double>().size(); ++k) {
+      const double w = want[i].flat<double>()[k];
+      EXPECT_NEAR((*got)[i].flat<double>()[k], w,
+                  1e-9 * std::max(1.0, std::abs(w)))
+          << "fetch " << i;
+    }
+  }
 }
 
 }  // namespace sluice

@@ -96,6 +96,10 @@ class WorkerSteps::Step final : public TokenSink {
     if (!sent.ok()) group->Cancel(sent);
   }
 
+  void MayBeStuck() override {
+    if (!request.step->staged && request.stuck) request.stuck();
+  }
+
   // Checks a fetch of this task.
   Status CheckFetch(uint32_t fetch, const Tensor& value) const {
     Status s = CheckGiven(value);
@@ -336,6 +340,11 @@ void WorkerSteps::Conclude(const std::shared_ptr<Step>& step) {
     outcome.values.push_back(std::move(*t));
   }
   Count(NowNs() - step->start_ns, outcome.status.ok());
+  if (outcome.status.ok()) {
+    const GroupState state = group.State();
+    outcome.tokens_sent = state.sent;
+    outcome.tokens_received = state.received;
+  }
   group.Finish();
   r.step->Release(std::move(step->group));
   if (!outcome.status.ok()) {
@@ -502,6 +511,20 @@ void WorkerSteps::Cancel(uint64_t run, const Status& why) {
   }
   step->group->Cancel(why);
   Leave(step);
+}
+
+GroupState WorkerSteps::State(PeerId master, uint64_t run) {
+  std::shared_ptr<Step> step;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    const auto it = running_.find(run);
+    if (it == running_.end() || it->second->request.master != master) return {};
+    step = it->second;
+    ++step->users;
+  }
+  GroupState state = step->group->State();
+  Leave(step);
+  return state;
 }
 
 void WorkerSteps::CancelSession(uint64_t session, const Status& why) {

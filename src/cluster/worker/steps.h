@@ -70,6 +70,8 @@ struct StepOutcome {
   std::vector<uint32_t> fetches;
   std::vector<Tensor> values;  // By fetch.
   proto::TaskStats stats;
+  // If the status is OK: tokens between partitions, as in GroupState.
+  uint64_t tokens_sent = 0, tokens_received = 0;
 };
 
 // A request to run a step.
@@ -89,6 +91,10 @@ struct StepRequest {
   // For a partial run of this task's master: receives the fetches, on any
   // thread.
   std::function<void(std::span<TokenMessage>)> fetched;
+  // Called at most once, on any thread, when the part here may be stuck
+  // (TokenSink::MayBeStuck). Not of a partial run, which may wait for its
+  // client.
+  std::function<void()> stuck;
   // Called once, on any thread, after the step's state is destroyed.
   std::function<void(StepOutcome)> done;
 };
@@ -117,6 +123,8 @@ class WorkerSteps {
   void OnPeerLost(PeerId peer, const Status& why);
   // The step will not start: drops the tokens that arrived for it.
   void Forget(uint64_t run);
+  // The state of a step of this master; not idle if it does not run.
+  GroupState State(PeerId master, uint64_t run);
 
   size_t num_running();
   // No step runs, and the outcomes of all have been reported.

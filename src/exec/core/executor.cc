@@ -104,6 +104,7 @@ void Execution::Start(const ExecuteOptions& options) {
   step_.cancellation = cancellation_.get();
   staged_ = false;
   started_ = true;
+  received_ = 0;
 }
 
 void Execution::Begin(std::span<const uint32_t> args,
@@ -571,9 +572,11 @@ bool Execution::DriveThis() {
 }
 
 bool Execution::AddNeeds(std::vector<std::string>* needs) const {
+  // (First without text: the driver is idle often, and there may be many.)
+  for (const Async* a : running_)
+    if ((a->ready.node->flags & PlanNode::kWaitsInStep) == 0) return false;
   for (const Async* a : running_) {
     const PlanNode& n = *a->ready.node;
-    if ((n.flags & PlanNode::kWaitsInStep) == 0) return false;
     const auto needs_of = plan_->waiting_kernels[n.aux]->needs;
     std::string what = needs_of == nullptr ? "" : needs_of(a->ctx);
     if (what.empty()) return false;
@@ -584,10 +587,10 @@ bool Execution::AddNeeds(std::vector<std::string>* needs) const {
   return true;
 }
 
-bool Execution::IsIdle(std::vector<std::string>* needs) const {
+bool Execution::IsIdle() const {
   if (quiet_) return true;
   return !driving_ && mailbox_.empty() && inbox_.empty() && cancelled_.ok() &&
-         status_.ok() && AddNeeds(needs);
+         status_.ok() && NoneRuns();
 }
 
 // Whether the step, or its current stage, is over, now that nothing is ready

@@ -128,14 +128,19 @@ class Execution {
   // or was stopped.
   void Finish();
 
-  // For a StepGroup, which asks whether its step is stuck: while it holds the
-  // locks of all its executions, whether nothing of this one runs and nothing
-  // that has arrived is to be handled. If so, adds what its kernels in flight
-  // need to `needs`; "" for one that something else may provide.
+  // For a StepGroup, which asks whether its step is stuck, while it holds the
+  // locks of all its executions.
   std::unique_lock<std::mutex> LockToCheck() {
     return std::unique_lock<std::mutex>(mu_);
   }
-  bool IsIdle(std::vector<std::string>* needs) const;
+  // Nothing of this execution runs, nothing that has arrived is to be handled,
+  // and all kernels in flight wait for something.
+  bool IsIdle() const;
+  // Of an idle one: adds what each kernel in flight needs (Kernel::needs);
+  // false if one of them may complete without another node of this step.
+  bool AddNeeds(std::vector<std::string>* needs) const;
+  // The tokens received from other partitions in this step.
+  uint64_t received() const { return received_; }
 
   // Makes the running step end soon with this error, if it has none yet.
   void Cancel(const Status& why);
@@ -186,9 +191,6 @@ class Execution {
   void Arrived(TokenMessage& m);
   void ArrivedAt(uint32_t edge, TokenMessage& m);
   std::string DescribeWaiting() const;
-  // Adds what each kernel in flight needs (Kernel::needs); false if one of them
-  // may complete without another node of this step.
-  bool AddNeeds(std::vector<std::string>* needs) const;
 
   Status FillReads(Ready r, Tensor* locals);
   void SetUp(Ready r, Tensor* locals, uint32_t* uses, KernelContext* ctx);
@@ -246,6 +248,7 @@ class Execution {
   std::condition_variable quiet_cv_;
   std::vector<Async*> mailbox_;      // GUARDED_BY(mu_): completed kernels.
   std::vector<TokenMessage> inbox_;  // GUARDED_BY(mu_)
+  uint64_t received_ = 0;            // GUARDED_BY(mu_)
   std::vector<Async*> completed_;    // The driver's: mail being handled.
   std::vector<TokenMessage> arrived_;
   bool driving_ = false;  // GUARDED_BY(mu_): some thread drives.

@@ -5,6 +5,7 @@
 
 #include "exec/core/ready_stage.h"
 #include "graph/frames.h"
+#include "graph/tensor_store_info.h"
 
 namespace sluice {
 
@@ -368,6 +369,7 @@ class PlanBuilder {
     struct Found {
       uint32_t from;  // Number in Plan::nodes.
       PlanEdge edge;
+      bool reads_store;  // The consumer does.
     };
     std::vector<Found> found;
     found.reserve(plan_->inputs.size());
@@ -390,7 +392,9 @@ class PlanBuilder {
         PlanNode& source = plan_node(from);
         ++source.num_edges;
         if (merge_input != -1) source.flags |= PlanNode::kFeedsMerge;
-        found.push_back({info(from).plan_index, {p.local, port, merge_input}});
+        found.push_back({info(from).plan_index,
+                         {p.local, port, merge_input},
+                         ReadsStore(*p.node)});
         ++incoming_[to];
         if (merge_input < 0) had(from) |= 1u << (port + 1);
       };
@@ -418,7 +422,9 @@ class PlanBuilder {
       }
       for (const Node* c : p.node->control_inputs()) ForEachWait(c, wait);
     }
-    // By source, in the order in which they were found.
+    // By source, in the order in which they were found, but those to reads of
+    // stores first: what becomes ready last runs first, and a read that runs
+    // after the write of its key need not wait.
     std::vector<uint32_t> next(plan_->nodes.size());
     uint32_t edges = 0;
     for (size_t i = 0; i < next.size(); ++i) {
@@ -426,7 +432,9 @@ class PlanBuilder {
       edges += plan_->nodes[i].num_edges;
     }
     plan_->edges.resize(edges);
-    for (const Found& e : found) plan_->edges[next[e.from]++] = e.edge;
+    for (const bool reads : {true, false})
+      for (const Found& e : found)
+        if (e.reads_store == reads) plan_->edges[next[e.from]++] = e.edge;
   }
 
   void CountTokens() {

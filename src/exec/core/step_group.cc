@@ -34,6 +34,7 @@ class StepGroup::Partition final : public Outbox {
   void Flush() override {
     if (filled_.empty()) return;
     for (const uint32_t destination : filled_) {
+      sent += batches_[destination].size();
       group_->Deliver(destination, batches_[destination]);
       batches_[destination].clear();
     }
@@ -41,8 +42,9 @@ class StepGroup::Partition final : public Outbox {
   }
 
   bool BeginCheck() override {
-    if (!group_->may_be_stuck_ || group_->elsewhere_ != nullptr) return false;
+    if (!group_->may_be_stuck_) return false;
     const std::lock_guard<std::mutex> lock(group_->mu_);
+    if (group_->told_) return false;
     ++group_->running_;  // (The step does not end before EndCheck.)
     return true;
   }
@@ -59,6 +61,9 @@ class StepGroup::Partition final : public Outbox {
 
   Device* const device;
   Execution execution;
+  // Tokens sent in this step. The driver's; for others, while they hold the
+  // lock of the execution and nobody drives it.
+  uint64_t sent = 0;
 
  private:
   StepGroup* const group_;
@@ -91,9 +96,11 @@ void StepGroup::Start(const ExecuteOptions& options, TokenSink* elsewhere) {
   {
     std::lock_guard<std::mutex> lock(mu_);
     status_ = OkStatus();
+    all_run_ = told_ = false;
   }
   for (const auto& p : partitions_) {
     if (p == nullptr) continue;
+    p->sent = 0;
     ExecuteOptions o = options;
     o.outbox = p.get();
     SetDevice(*p->device, &o);
@@ -109,7 +116,6 @@ void StepGroup::Run(std::span<const uint32_t> args,
     // One extra, so that the step does not end while partitions are started.
     running_ = 1;
     for (const auto& p : partitions_) running_ += p != nullptr;
-    all_run_ = false;
     done_ = std::move(done);
   }
   for (const auto& p : partitions_)
@@ -149,28 +155,45 @@ Status StepGroup::Run(std::span<const uint32_t> args,
   return waiter.status;
 }
 
-// Fails the step if no partition can go on: tokens between the partitions are
-// delivered by threads that drive one of them. REQUIRES: running_ counts the
-// caller.
-void StepGroup::CheckStuck() {
+GroupState StepGroup::State() {
+  GroupState state;
   {
     std::lock_guard<std::mutex> lock(mu_);
-    if (!all_run_ || !status_.ok()) return;
+    state.idle = all_run_ && status_.ok();
   }
-  std::vector<std::string> needs;
+  std::vector<std::unique_lock<std::mutex>> locks;
+  for (const auto& p : partitions_)
+    if (p != nullptr) locks.push_back(p->execution.LockToCheck());
+  // (Cheap, and often false; then what is needed is of no interest.)
+  for (const auto& p : partitions_)
+    if (p != nullptr && !p->execution.IsIdle()) state.idle = false;
+  if (!state.idle) return state;
+  for (const auto& p : partitions_) {
+    if (p == nullptr) continue;
+    state.sent += p->sent;
+    state.received += p->execution.received();
+    if (!p->execution.AddNeeds(&state.needs)) state.idle = false;
+  }
+  return state;
+}
+
+// Fails the step if no partition can go on: tokens between the partitions are
+// delivered by threads that drive one of them. If some are elsewhere, their
+// sink has to find out. REQUIRES: running_ counts the caller.
+void StepGroup::CheckStuck() {
+  const GroupState state = State();
+  if (!state.idle || state.needs.empty()) return;
+  if (elsewhere_ == nullptr) return Cancel(StuckOn(state.needs));
   {
-    std::vector<std::unique_lock<std::mutex>> locks;
-    for (const auto& p : partitions_)
-      if (p != nullptr) locks.push_back(p->execution.LockToCheck());
-    for (const auto& p : partitions_)
-      if (p != nullptr && !p->execution.IsIdle(&needs)) return;
+    std::lock_guard<std::mutex> lock(mu_);
+    if (std::exchange(told_, true)) return;
   }
-  if (!needs.empty()) Cancel(StuckOn(needs));
+  elsewhere_->MayBeStuck();
 }
 
 // Called once by each partition that has become quiet.
 void StepGroup::PartitionDone(const Status& s) {
-  if (may_be_stuck_ && elsewhere_ == nullptr && s.ok()) CheckStuck();
+  if (may_be_stuck_ && s.ok()) CheckStuck();
   EndOne(s);
 }
 

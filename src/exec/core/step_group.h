@@ -35,6 +35,20 @@ class TokenSink {
  public:
   virtual ~TokenSink() = default;
   virtual void Deliver(uint32_t partition, std::span<TokenMessage> batch) = 0;
+  // Of a sink for partitions elsewhere: those here wait for each other, or for
+  // what runs elsewhere (GroupState). Called at most once in a step.
+  virtual void MayBeStuck() {}
+};
+
+// What a group knows of the end of its step. The step is stuck if all groups
+// are idle, twice in a row and with the same numbers of tokens each, and as
+// many tokens have been received as were sent: between the two looks, none was
+// idle and then was not, for that takes a token; and none was on its way.
+struct GroupState {
+  bool idle = false;      // Every partition is done, or waits.
+  uint64_t sent = 0;      // Tokens for other partitions, here or elsewhere.
+  uint64_t received = 0;  // Tokens from other partitions.
+  std::vector<std::string> needs;  // If idle: what its kernels wait for.
 };
 
 // Reused for later steps of the same plans. Owned by the runner of the step.
@@ -65,6 +79,9 @@ class StepGroup final : public TokenSink {
   Status MissingResult(uint32_t index) const;
   // As Execution::UnconsumedTokens, for all local partitions. REQUIRES: done.
   size_t UnconsumedTokens() const;
+  // Its state now; the counts are exact if it is idle. Callable by any thread
+  // from Start to Finish.
+  GroupState State();
   // Frees everything that belongs to the step. REQUIRES: done.
   void Finish();
 
@@ -90,6 +107,7 @@ class StepGroup final : public TokenSink {
   std::mutex mu_;
   size_t running_ = 0;                // GUARDED_BY(mu_)
   bool all_run_ = false;              // GUARDED_BY(mu_)
+  bool told_ = false;                 // GUARDED_BY(mu_): MayBeStuck.
   Status status_;                     // GUARDED_BY(mu_): the first root error.
   std::function<void(Status)> done_;  // GUARDED_BY(mu_)
 };

@@ -6,15 +6,24 @@
 #include "ops/common/carrier_type.h"
 
 namespace sluice {
+namespace {
+
+// Entries of the first block, and of the largest.
+constexpr size_t kFirstBlock = 8, kLargestBlock = 512;
+
+bool FitsElement(const PartialShape& element, const Shape& shape) {
+  if (!element.rank_known()) return true;
+  if (element.rank() != shape.rank()) return false;
+  for (int i = 0; i < shape.rank(); ++i)
+    if (element.dim(i) >= 0 && element.dim(i) != shape.dim(i)) return false;
+  return true;
+}
+
+}  // namespace
 
 std::string StoreKey::ToString() const {
   return text == nullptr ? absl::StrCat(number)
                          : absl::StrCat("\"", *text, "\"");
-}
-
-StoreKey StoreKeys::operator[](size_t i) const {
-  if (keys_.dtype() == DType::kString) return {0, &keys_.raw<std::string>()[i]};
-  return {keys_.raw<int64_t>()[i], nullptr};
 }
 
 uint64_t StoreSource(const std::string& source) {
@@ -35,7 +44,7 @@ void StoreWait::Begin(TensorStoreState* store, KernelContext* ctx,
   wait->sources_ = sources;
   wait->set_ = set;
   wait->done_ = std::move(done);
-  wait->keys_ = StoreKeys(ctx->input(1));
+  wait->keys_ = ctx->input(1);
   wait->callback_ = ctx->step().cancellation->Register(
       [weak = std::weak_ptr<StoreWait>(wait)] {
         if (const std::shared_ptr<StoreWait> w = weak.lock()) w->Cancel();
@@ -70,7 +79,7 @@ void StoreWait::Cancel() {
 
 // ---- The store --------------------------------------------------------------
 
-Status TensorStoreState::Check(const Tensor& keys, DType t) const {
+Status TensorStoreState::WhyUnfit(const Tensor& keys, DType t) const {
   if (keys.dtype() != decl_->key_dtype)
     return InvalidArgument(
         "TensorStore '", decl_->name, "': expected keys of type ",
@@ -100,17 +109,39 @@ std::shared_ptr<TensorStoreState> TensorStoreState::Gradient(
   return g;
 }
 
+TensorStoreState::Entry* TensorStoreState::NewEntry() {
+  if (blocks_.empty() || blocks_.back().size() == blocks_.back().capacity()) {
+    const size_t size = blocks_.empty() ? kFirstBlock
+                                        : std::min(2 * blocks_.back().size(),
+                                                   kLargestBlock);
+    blocks_.emplace_back().reserve(size);
+  }
+  return &blocks_.back().emplace_back();
+}
+
 TensorStoreState::Entry& TensorStoreState::At(const StoreKey& key) {
-  return key.text == nullptr ? by_number_[key.number] : by_text_[*key.text];
+  Entry*& e =
+      key.text == nullptr ? by_number_[key.number] : by_text_[*key.text];
+  if (e == nullptr) e = NewEntry();
+  return *e;
 }
 
 TensorStoreState::Entry* TensorStoreState::Find(const StoreKey& key) {
   if (key.text == nullptr) {
     const auto it = by_number_.find(key.number);
-    return it == by_number_.end() ? nullptr : &it->second;
+    return it == by_number_.end() ? nullptr : it->second;
   }
   const auto it = by_text_.find(*key.text);
-  return it == by_text_.end() ? nullptr : &it->second;
+  return it == by_text_.end() ? nullptr : it->second;
+}
+
+uint32_t TensorStoreState::Number(
+    const std::shared_ptr<const std::string>& writer) {
+  // (A graph has few writes of one store, but any number may share it.)
+  for (size_t i = 0; i < writers_.size(); ++i)
+    if (writers_[i] == writer) return static_cast<uint32_t>(i);
+  writers_.push_back(writer);
+  return static_cast<uint32_t>(writers_.size() - 1);
 }
 
 void TensorStoreState::Run(const Waits& waits) {
@@ -118,12 +149,12 @@ void TensorStoreState::Run(const Waits& waits) {
 }
 
 Status TensorStoreState::Write(
-    const StoreKey& key, Tensor value,
+    const StoreKey& key, Tensor&& value,
     const std::shared_ptr<const std::string>& writer) {
   if (is_gradient())
     return InvalidArgument("TensorStore '", decl_->name,
                            "': expected no write to a store of gradients");
-  if (!decl_->element_shape.CompatibleWith(PartialShape(value.shape())))
+  if (!FitsElement(decl_->element_shape, value.shape()))
     return InvalidArgument("TensorStore '", decl_->name, "': key ",
                            key.ToString(), ": expected a value of shape ",
                            decl_->element_shape.ToString(), ", got ",
@@ -136,10 +167,11 @@ Status TensorStoreState::Write(
       return AlreadyExists("TensorStore '", decl_->name, "': key ",
                            key.ToString(),
                            ": expected one write, got a second by ", *writer,
-                           "; the first was by ", *e.writer);
+                           "; the first was by ", *writers_[e.writer]);
     e.value = std::move(value);
-    e.writer = writer;
+    e.writer = Number(writer);
     ++written_;
+    if (e.waiting.empty()) return OkStatus();
     waits.swap(e.waiting);
   }
   Run(waits);
@@ -249,11 +281,13 @@ bool TensorStoreState::Take(const StoreKey& key,
 }
 
 bool TensorStoreState::Advance(const std::shared_ptr<StoreWait>& wait) {
-  for (; wait->next_ < wait->keys_.size(); ++wait->next_) {
-    const StoreKey key = wait->keys_[wait->next_];
+  for (; wait->next_ < wait->size(); ++wait->next_) {
+    const StoreKey key = StoreKey::At(wait->keys_, wait->next_);
     Tensor value;
     if (!TakeLocked(key, *wait->sources_, &value)) {
-      At(key).waiting.push_back(wait);
+      Waits& waiting = At(key).waiting;
+      wait->place_ = waiting.size();
+      waiting.push_back(wait);
       return false;
     }
     wait->values_.push_back(std::move(value));
@@ -263,10 +297,14 @@ bool TensorStoreState::Advance(const std::shared_ptr<StoreWait>& wait) {
 
 void TensorStoreState::Forget(StoreWait* wait) {
   std::lock_guard<std::mutex> lock(mu_);
-  if (wait->next_ >= wait->keys_.size()) return;
-  Entry* const e = Find(wait->keys_[wait->next_]);
-  if (e == nullptr) return;
-  std::erase_if(e->waiting, [wait](const auto& w) { return w.get() == wait; });
+  if (wait->next_ >= wait->size()) return;
+  Entry* const e = Find(StoreKey::At(wait->keys_, wait->next_));
+  if (e == nullptr || wait->place_ >= e->waiting.size() ||
+      e->waiting[wait->place_].get() != wait)
+    return;  // (A write is about to let it go on.)
+  e->waiting.back()->place_ = wait->place_;
+  std::swap(e->waiting[wait->place_], e->waiting.back());
+  e->waiting.pop_back();
 }
 
 bool TensorStoreState::Has(const StoreKey& key) {
@@ -284,7 +322,7 @@ Result<Tensor> TensorStoreState::Keys() {
   std::lock_guard<std::mutex> lock(mu_);
   const auto all = [](const auto& entries, auto* keys) {
     for (const auto& [key, e] : entries)
-      if (e.value.valid()) keys->push_back(key);
+      if (e->value.valid()) keys->push_back(key);
     std::sort(keys->begin(), keys->end());
   };
   if (decl_->key_dtype == DType::kString) {
@@ -305,10 +343,10 @@ Result<Tensor> TensorStoreState::Keys() {
   return t;
 }
 
-std::string TensorStoreState::Missing(const StoreKeys& keys) {
+std::string TensorStoreState::Missing(const Tensor& keys) {
   std::lock_guard<std::mutex> lock(mu_);
-  for (size_t i = 0; i < keys.size(); ++i) {
-    const StoreKey key = keys[i];
+  for (int64_t i = 0; i < keys.num_elements(); ++i) {
+    const StoreKey key = StoreKey::At(keys, static_cast<size_t>(i));
     Entry* const e = Find(key);
     if (!is_gradient()) {
       if (e == nullptr || !e->value.valid())
@@ -316,7 +354,7 @@ std::string TensorStoreState::Missing(const StoreKeys& keys) {
                             decl_->name, "'");
       continue;
     }
-    const int64_t parts = e == nullptr ? 0 : e->parts;
+    const uint32_t parts = e == nullptr ? 0 : e->parts;
     const int64_t expected = forward_->Expected(key, source_);
     if (parts < expected)
       return absl::StrCat("the gradient of key ", key.ToString(),

@@ -35,20 +35,13 @@ struct TensorStoreDecl {
 struct StoreKey {
   int64_t number = 0;
   const std::string* text = nullptr;  // Null: the number.
+  // Element i of a tensor of keys, a scalar or a vector, which must live as
+  // long.
+  static StoreKey At(const Tensor& keys, size_t i) {
+    if (keys.dtype() == DType::kString) return {0, &keys.raw<std::string>()[i]};
+    return {keys.raw<int64_t>()[i], nullptr};
+  }
   std::string ToString() const;
-};
-
-// The keys of a node's input: a scalar, or a vector. Keeps the tensor.
-class StoreKeys {
- public:
-  StoreKeys() = default;
-  explicit StoreKeys(Tensor t) : keys_(std::move(t)) {}
-  size_t size() const { return static_cast<size_t>(keys_.num_elements()); }
-  StoreKey operator[](size_t i) const;
-  const Tensor& tensor() const { return keys_; }
-
- private:
-  Tensor keys_;
 };
 
 class TensorStoreState;
@@ -71,14 +64,16 @@ class StoreWait : public std::enable_shared_from_this<StoreWait> {
   // Goes on after a write. REQUIRES: no lock held.
   void Resume();
   void Cancel();
+  size_t size() const { return static_cast<size_t>(keys_.num_elements()); }
 
   TensorStoreState* store_ = nullptr;
   KernelContext* ctx_ = nullptr;
   const std::vector<uint64_t>* sources_ = nullptr;
   SetOutputs set_ = nullptr;
   DoneFn done_;
-  StoreKeys keys_;
+  Tensor keys_;
   size_t next_ = 0;             // Guarded by the store's lock.
+  size_t place_ = 0;            // The same; in Entry::waiting of that key.
   std::vector<Tensor> values_;  // Of keys before next_; by who goes on.
   std::atomic<bool> decided_{false};
   int64_t callback_ = -1;
@@ -110,12 +105,17 @@ class TensorStoreState final
 
   // InvalidArgument unless keys have the store's type, and values of type `t`
   // may be its elements.
-  Status Check(const Tensor& keys, DType t) const;
+  Status Check(const Tensor& keys, DType t) const {
+    if (keys.dtype() == decl_->key_dtype && keys.rank() <= 1 &&
+        (t == decl_->dtype || t == DType::kInvalid)) [[likely]]
+      return OkStatus();
+    return WhyUnfit(keys, t);
+  }
   // The store of the gradients for a source, made at the first request.
   std::shared_ptr<TensorStoreState> Gradient(const std::string& source);
 
   // Writes an element. AlreadyExists names both writers.
-  Status Write(const StoreKey& key, Tensor value,
+  Status Write(const StoreKey& key, Tensor&& value,
                const std::shared_ptr<const std::string>& writer);
   // In a store of gradients: adds a part.
   Status Add(const StoreKey& key, Tensor part);
@@ -127,23 +127,28 @@ class TensorStoreState final
   // In ascending order: a vector of int64 or of strings.
   Result<Tensor> Keys();
   // The key that a waiting read of these keys lacks, for messages.
-  std::string Missing(const StoreKeys& keys);
+  std::string Missing(const Tensor& keys);
 
  private:
   friend class StoreWait;
+  using Waits = std::vector<std::shared_ptr<StoreWait>>;
+  // Two cache lines, so that the table of keys stays small.
   struct Entry {
     Tensor value;  // Invalid before the write; of gradients: the sum so far.
-    std::shared_ptr<const std::string> writer;
-    int64_t parts = 0;  // Of gradients.
+    uint32_t writer = 0;  // In writers_.
+    uint32_t parts = 0;   // Of gradients.
     // Reads by the sources that they add to.
     absl::InlinedVector<std::pair<uint64_t, int64_t>, 1> reads;
-    std::vector<std::shared_ptr<StoreWait>> waiting;
+    Waits waiting;
   };
-  using Waits = std::vector<std::shared_ptr<StoreWait>>;
 
+  Status WhyUnfit(const Tensor& keys, DType t) const;
   // For these, mu_ is held.
   Entry& At(const StoreKey& key);
   Entry* Find(const StoreKey& key);
+  Entry* NewEntry();
+  // The number of a writer, which is the same for all its writes.
+  uint32_t Number(const std::shared_ptr<const std::string>& writer);
   bool Available(const StoreKey& key, Entry& entry);
   bool TakeLocked(const StoreKey& key, const std::vector<uint64_t>& sources,
                   Tensor* value);
@@ -163,9 +168,12 @@ class TensorStoreState final
 
   std::mutex mu_;
   // By key: one of the two is used. GUARDED_BY(mu_)
-  absl::flat_hash_map<int64_t, Entry> by_number_;
-  absl::flat_hash_map<std::string, Entry> by_text_;
-  int64_t written_ = 0;  // GUARDED_BY(mu_)
+  absl::flat_hash_map<int64_t, Entry*> by_number_;
+  absl::flat_hash_map<std::string, Entry*> by_text_;
+  // The entries, in blocks of increasing size. GUARDED_BY(mu_)
+  std::vector<std::vector<Entry>> blocks_;
+  std::vector<std::shared_ptr<const std::string>> writers_;  // GUARDED_BY(mu_)
+  int64_t written_ = 0;                                      // GUARDED_BY(mu_)
   std::map<std::string, std::weak_ptr<TensorStoreState>>
       gradients_;  // GUARDED_BY(mu_)
 };

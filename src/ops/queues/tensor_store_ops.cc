@@ -106,7 +106,7 @@ class StoreWriteKernel {
       : writer_(std::make_shared<const std::string>(n.Describe())) {}
   Status Run(KernelContext& ctx) {
     SLUICE_ASSIGN_OR_RETURN(TensorStoreState * store, StoreInput(ctx));
-    const Tensor key = ctx.input(1);
+    const Tensor& key = ctx.input(1);
     SLUICE_RETURN_IF_ERROR(store->Check(key, ctx.input(2).dtype()));
     SLUICE_RETURN_IF_ERROR(CheckKeyRank(key, false));
     Tensor value;
@@ -116,7 +116,7 @@ class StoreWriteKernel {
       value = ctx.TakeInput(2);
     }
     ctx.output(0).SetScalar(0.0f);
-    return store->Write(StoreKeys(key)[0], std::move(value), writer_);
+    return store->Write(StoreKey::At(key, 0), std::move(value), writer_);
   }
 
  private:
@@ -128,25 +128,25 @@ class StoreAddKernel {
   explicit StoreAddKernel(const Node& n) : many_(n.BoolAttr("many")) {}
   Status Run(KernelContext& ctx) {
     SLUICE_ASSIGN_OR_RETURN(TensorStoreState * store, StoreInput(ctx));
-    const StoreKeys keys(ctx.input(1));
-    SLUICE_RETURN_IF_ERROR(store->Check(keys.tensor(), ctx.input(2).dtype()));
-    SLUICE_RETURN_IF_ERROR(CheckKeyRank(keys.tensor(), many_));
+    const Tensor& keys = ctx.input(1);
+    const auto count = static_cast<size_t>(keys.num_elements());
+    SLUICE_RETURN_IF_ERROR(store->Check(keys, ctx.input(2).dtype()));
+    SLUICE_RETURN_IF_ERROR(CheckKeyRank(keys, many_));
     Tensor value = ctx.TakeInput(2);
     ctx.output(0).SetScalar(0.0f);
-    if (!many_) return store->Add(keys[0], std::move(value));
-    if (value.rank() < 1 ||
-        value.shape().dim(0) != static_cast<int64_t>(keys.size()))
-      return InvalidArgument("value: expected a row for each of ", keys.size(),
+    if (!many_) return store->Add(StoreKey::At(keys, 0), std::move(value));
+    if (value.rank() < 1 || value.shape().dim(0) != keys.num_elements())
+      return InvalidArgument("value: expected a row for each of ", count,
                              " keys, got shape ", value.shape().ToString());
     const Shape row(value.shape().dims().subspan(1));
-    for (size_t i = 0; i < keys.size(); ++i) {
+    for (size_t i = 0; i < count; ++i) {
       SLUICE_ASSIGN_OR_RETURN(Tensor part, Tensor::Make(value.dtype(), row));
       const size_t bytes = part.bytes();
       std::memcpy(
           part.raw(),
           static_cast<const char*>(std::as_const(value).raw()) + i * bytes,
           bytes);
-      SLUICE_RETURN_IF_ERROR(store->Add(keys[i], std::move(part)));
+      SLUICE_RETURN_IF_ERROR(store->Add(StoreKey::At(keys, i), std::move(part)));
     }
     return OkStatus();
   }
@@ -208,11 +208,8 @@ class StoreReadKernel {
     if (self.many_) return false;
     TensorStoreState* store = nullptr;
     if (*status = self.Check(ctx, &store); !status->ok()) return true;
-    Tensor value;
-    if (!store->Take(StoreKeys(ctx.input(1))[0], self.sources_, &value))
-      return false;
-    ctx.set_output(0, std::move(value));
-    return true;
+    return store->Take(StoreKey::At(ctx.input(1), 0), self.sources_,
+                       &ctx.output(0));
   }
   static void RunAsync(KernelContext& ctx, DoneFn done) {
     auto& self = ctx.state<StoreReadKernel>();
@@ -225,7 +222,7 @@ class StoreReadKernel {
   static std::string Needs(const KernelContext& ctx) {
     const Result<TensorStoreState*> store = StoreInput(ctx);
     if (!store.ok() || (*store)->decl().shared) return "";
-    return (*store)->Missing(StoreKeys(ctx.input(1)));
+    return (*store)->Missing(ctx.input(1));
   }
 
  private:
@@ -250,10 +247,10 @@ Status MakeStoreRead(const Node& n, bool many, Kernel* k) {
 
 Status RunStoreHas(KernelContext& ctx) {
   SLUICE_ASSIGN_OR_RETURN(TensorStoreState * store, StoreInput(ctx));
-  const Tensor key = ctx.input(1);
+  const Tensor& key = ctx.input(1);
   SLUICE_RETURN_IF_ERROR(store->Check(key, DType::kInvalid));
   SLUICE_RETURN_IF_ERROR(CheckKeyRank(key, false));
-  ctx.output(0).SetScalar(store->Has(StoreKeys(key)[0]));
+  ctx.output(0).SetScalar(store->Has(StoreKey::At(key, 0)));
   return OkStatus();
 }
 
