@@ -335,6 +335,7 @@ void Execution::AddEvent(Ready r, int64_t start_ns, int64_t allocated_bytes,
     for (const InputMemory& in : inputs)
       if (at >= in.begin && at < in.begin + in.bytes) out.alias = in.input;
   }
+  if ((n.flags & PlanNode::kHeld) != 0) stage_->Describe(r, &e);
   options_.trace->Add(std::move(e));
 }
 
@@ -408,14 +409,16 @@ void Execution::RunHeld() {
   if (options_.outbox != nullptr) options_.outbox->Flush();
   ticks_ = kClockTicks - 1;  // (It may take long.)
   const std::span<const Ready> group = stage_->Next();
-  if (group.size() > 1) {
+  if (stage_->RunsTogether(group.size())) {
     ScopedIntraOpThreads threads(NoneRuns() ? options_.intra_op_threads : 1);
     const int64_t bytes = ThreadAllocatedBytes();
     const int64_t start = options_.trace == nullptr ? 0 : NowNs();
     if (stage_->RunTogether(&step_).ok()) {
-      if (options_.trace != nullptr)
+      if (options_.trace != nullptr && stage_->OfOneNode())
         AddEvent(group[0], start, ThreadAllocatedBytes() - bytes, {},
                  static_cast<int64_t>(group.size()));
+      else if (options_.trace != nullptr)
+        for (const Ready r : group) AddEvent(r, start, 0, {});
       for (const Ready r : group) tokens_.Complete(r);
       return;
     }
