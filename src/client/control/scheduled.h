@@ -1,7 +1,8 @@
 // Bodies that are placed when they run: on one of several devices, by the sizes
 // of their inputs and the load of the devices.
 //
-//   const std::vector<std::string> devices = {"/device:EMU:0", "/device:EMU:1"};
+//   const std::vector<std::string> devices = {"/device:EMU:0",
+//                                             "/device:EMU:1"};
 //   Output y = Scheduled(devices, rows, [&](Output rows) {
 //     return ops::Tanh(ops::MatMul(rows, w));
 //   });

@@ -206,5 +206,437 @@ TEST_F(ScheduledTest, IterationsGoToDifferentDevices) {
   EXPECT_GT(Ran(m, "Tanh").size(), 1u);
 }
 
+TEST_F(ScheduledTest, CallsOfAFunctionGoToDifferentDevices) {
+  const Output x = Placeholder<float>({-1, 3}, "x");
+  const Function cell =
+      DefineFunction("cell", {DType::kFloat}, [](const auto& args) {
+        return Scheduled(
+            Emulated(3), args[0], [](Output r) { return ops::Tanh(r * 2.0f); },
+            {.policy = "least_loaded"});
+      });
+  std::vector<Output> got, want;
+  for (int i = 0; i < 3; ++i) {
+    const Output in = x * static_cast<float>(i + 1);
+    got.push_back(cell({in})[0]);
+    want.push_back(ops::Tanh(in * 2.0f));
+    got.push_back(Grad(got.back() * got.back(), x));
+    want.push_back(Grad(want.back() * want.back(), x));
+  }
+  const Feeds feeds = {{x, Filled(Shape({2, 3}), 7)}};
+  ExpectSame(got, want, feeds, 3);
+  RunMetadata m;
+  ASSERT_TRUE(Over(3)->Run(feeds, got, {}, Traced(), &m).ok());
+  EXPECT_GT(Ran(m, "Tanh").size(), 1u);
+}
+
+// ---- Parts ------------------------------------------------------------------
+
+TEST_F(ScheduledTest, PartsAreInOrder) {
+  const Output x = Placeholder<float>({-1, 3}, "x");
+  const Output w = Placeholder<float>({3, 3}, "w");
+  const auto body = [&w](Output rows) {
+    return std::tuple{ops::Tanh(ops::MatMul(rows, w)), rows * 3.0f};
+  };
+  const auto [a, b] = Scheduled(Emulated(4), x, body,
+                                {.policy = "least_loaded", .rows_per_part = 3});
+  const auto [plain_a, plain_b] = body(x);
+  const auto all = [&](Output a, Output b) {
+    std::vector<Output> out = {a, b};
+    const std::vector<Output> d =
+        Grad(std::vector<Output>{a * a, b}, {x, w});
+    out.insert(out.end(), d.begin(), d.end());
+    out.push_back(Grad(d[0] * d[0], x));
+    out.push_back(Grad(d[1] * d[1], w));
+    return out;
+  };
+  const std::vector<Output> got = all(a, b), want = all(plain_a, plain_b);
+  for (const int64_t rows : {0, 1, 3, 4, 11})
+    ExpectSame(got, want,
+               {{x, Filled(Shape({rows, 3}), 8)},
+                {w, Filled(Shape({3, 3}), 9)}});
+  RunMetadata m;
+  ASSERT_TRUE(Over(4)
+                  ->Run({{x, Filled(Shape({12, 3}), 8)},
+                         {w, Filled(Shape({3, 3}), 9)}},
+                        {a}, {}, Traced(), &m)
+                  .ok());
+  const auto ran = Ran(m, "Tanh");
+  EXPECT_EQ(ran.size(), 4u);
+  int parts = 0;
+  for (const auto& [device, times] : ran) parts += times;
+  EXPECT_EQ(parts, 4);
+}
+
+TEST_F(ScheduledTest, PartsNeedInputsOfAsManyRows) {
+  const Output x = Placeholder<float>({-1, 3}), y = Placeholder<float>({-1, 3});
+  const Output z = Scheduled(
+      Emulated(2), std::tuple{x, y}, [](Output a, Output b) { return a + b; },
+      {.rows_per_part = 2});
+  const Status s = Over(2)
+                       ->Run({{x, Filled(Shape({4, 3}), 1)},
+                              {y, Filled(Shape({1, 3}), 1)}},
+                             z)
+                       .status();
+  EXPECT_EQ(s.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(s.message()),
+              AllOf(HasSubstr("as many rows"), HasSubstr("scheduled_test.cc")));
+}
+
+// ---- Policies and decisions -------------------------------------------------
+
+TEST_F(ScheduledTest, UsersPolicyDecides) {
+  static std::atomic<int> next{0};
+  ASSERT_TRUE(RegisterSchedulePolicy("test_in_turn",
+                                     [](const ScheduleRequest& r) {
+                                       EXPECT_EQ(r.candidates.size(), 3u);
+                                       EXPECT_EQ(r.rows, 7);
+                                       EXPECT_EQ(r.input_bytes, 7 * 3 * 4);
+                                       return next++ % 3;
+                                     })
+                  .ok());
+  const Output x = Placeholder<float>({-1, 3}, "x");
+  const Output y = Scheduled(
+      Emulated(3), x, [](Output rows) { return ops::Tanh(rows); },
+      {.policy = "test_in_turn"});
+  const auto session = Over(3);
+  for (int i = 0; i < 6; ++i) {
+    RunMetadata m;
+    ASSERT_TRUE(session
+                    ->Run({{x, Filled(Shape({7, 3}), 1)}}, {y}, {}, Traced(), &m)
+                    .ok());
+    const auto ran = Ran(m, "Tanh");
+    ASSERT_EQ(ran.size(), 1u);
+    EXPECT_EQ(ran.begin()->first, absl::StrCat("device:EMU:", i % 3));
+  }
+}
+
+TEST_F(ScheduledTest, PolicyThatChoosesNoCandidateFailsTheStep) {
+  ASSERT_TRUE(RegisterSchedulePolicy("test_beyond", [](const ScheduleRequest&) {
+                return 2;
+              }).ok());
+  EXPECT_EQ(RegisterSchedulePolicy("test_beyond", [](const ScheduleRequest&) {
+              return 0;
+            }).code(),
+            StatusCode::kAlreadyExists);
+  const Output x = Placeholder<float>({-1, 3}, "x");
+  const Output y = Scheduled(
+      Emulated(2), x, [](Output rows) { return ops::Tanh(rows); },
+      {.policy = "test_beyond"});
+  const Status s =
+      Over(2)->Run({{x, Filled(Shape({7, 3}), 1)}}, y).status();
+  EXPECT_THAT(std::string(s.message()),
+              AllOf(HasSubstr("'test_beyond'"), HasSubstr("[0, 2), got 2"),
+                    HasSubstr("scheduled_test.cc")));
+}
+
+TEST_F(ScheduledTest, TraceShowsDecisionsMadeTogether) {
+  const Output x = Placeholder<float>({-1, 3}, "x");
+  std::vector<Output> y;
+  for (int i = 1; i <= 3; ++i)
+    y.push_back(Scheduled(
+        Emulated(2), ops::Tile(x, {i, 1}),
+        [](Output rows) { return ops::Tanh(rows); },
+        {.policy = "least_loaded", .ns_per_row = 1e6}));
+  RunMetadata m;
+  ASSERT_TRUE(Over(2)
+                  ->Run({{x, Filled(Shape({2, 3}), 1)}}, y, {}, Traced(), &m)
+                  .ok());
+  // The largest first: 6 rows to device 0, 4 to 1, then 2 to 1.
+  std::map<std::string, std::string> chosen;
+  for (const TraceEvent& e : m.events) {
+    if (e.op != "Schedule") continue;
+    chosen[e.tensor] = e.peer;
+    EXPECT_EQ(e.instances, 3);
+  }
+  ASSERT_EQ(chosen.size(), 3u);
+  const auto expect = [&](const char* reason, const char* device) {
+    const auto it = chosen.find(reason);
+    ASSERT_NE(it, chosen.end()) << reason << " not in " << chosen.begin()->first;
+    EXPECT_THAT(it->second, HasSubstr(device));
+  };
+  expect("least_loaded: 6 rows, work 6000 us, load 0 us, parameters 0 of 0 "
+         "bytes",
+         "EMU:0");
+  expect("least_loaded: 4 rows, work 4000 us, load 0 us, parameters 0 of 0 "
+         "bytes",
+         "EMU:1");
+  expect("least_loaded: 2 rows, work 2000 us, load 4000 us, parameters 0 of 0 "
+         "bytes",
+         "EMU:1");
+}
+
+TEST_F(ScheduledTest, LoadIsTakenOffWhenBodiesEndOrFail) {
+  resources_ = std::make_shared<ResourceManager>();
+  const Output x = Placeholder<float>({-1, 3}, "x");
+  const Output n = Placeholder<int32_t>({}, "n");
+  const Output y = Scheduled(
+      Names{"/device:CPU:0"}, x,
+      [&](Output rows) {
+        return rows * ops::Cast(ops::Div(Constant(6), n), DType::kFloat);
+      },
+      {.ns_per_row = 1000});
+  const auto session = Over(1);
+  const auto load = [&] {
+    return (*Scheduler::Of(resources_.get()))
+        ->LoadNs(ScheduledDeviceNumber("/device:CPU:0"));
+  };
+  for (int i = 0; i < 3; ++i) {
+    const Feeds bad = {{x, Filled(Shape({4, 3}), 1)},
+                       {n, Tensor::Scalar<int32_t>(0)}};
+    EXPECT_FALSE(session->Run(bad, y).ok());
+    EXPECT_EQ(load(), 0);
+    const Feeds good = {{x, Filled(Shape({4, 3}), 1)},
+                        {n, Tensor::Scalar<int32_t>(2)}};
+    ASSERT_TRUE(session->Run(good, y).ok());
+    EXPECT_EQ(load(), 0);
+  }
+}
+
+// ---- Parameters -------------------------------------------------------------
+
+class ScheduledParametersTest : public ScheduledTest {
+ protected:
+  static constexpr int kUnits = 32;  // A parameter has 4 KB.
+  static constexpr int64_t kBytes = int64_t{kUnits} * kUnits * 4;
+
+  ScheduledParametersTest() {
+    resources_ = std::make_shared<ResourceManager>();
+  }
+
+  // `n` bodies with a variable each.
+  std::vector<Output> Experts(int n, int devices, const Output& x,
+                              const std::string& policy) {
+    std::vector<Output> y;
+    for (int e = 0; e < n; ++e)
+      y.push_back(Scheduled(
+          Emulated(devices), x,
+          [e](Output rows) {
+            const NameScope scope("same/");
+            return ops::MatMul(
+                rows, GetVariable(absl::StrCat("w", e), {kUnits, kUnits},
+                                  init::RandomUniform(-1, 1)));
+          },
+          {.policy = policy, .ns_per_row = 1000}));
+    return y;
+  }
+  ParameterCache::Stats Cached(int device) {
+    const auto cache = resources_->Lookup<ParameterCache>(
+        "", ParameterCache::NameFor(absl::StrCat(
+                "/job:localhost/replica:0/task:0/device:EMU:", device)));
+    return cache.ok() ? (*cache)->stats() : ParameterCache::Stats();
+  }
+  static Tensor Rows(int n = 3) { return Filled(Shape({n, kUnits}), 1); }
+};
+
+TEST_F(ScheduledParametersTest, VariablesOfBodiesAreKeptAtHomeOnce) {
+  const Output x = Placeholder<float>({-1, kUnits}, "x");
+  const std::vector<Output> y = Experts(2, 3, x, "least_loaded");
+  ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+  ASSERT_EQ(GlobalVariables().size(), 2u);
+  for (const Var& v : GlobalVariables())
+    EXPECT_EQ(v.handle().node->device(), "/device:CPU:0");
+}
+
+TEST_F(ScheduledParametersTest, AreFetchedOnceUntilAssigned) {
+  const Output x = Placeholder<float>({-1, kUnits}, "x");
+  const Output y = Experts(1, 1, x, "cost")[0];
+  const Var w = GlobalVariables()[0];
+  const auto session = Over(1);
+  ASSERT_TRUE(session->RunTargets({GlobalVariablesInitializer()}).ok());
+  const Output plain = ops::MatMul(x, w);
+  const auto expect_same = [&] {
+    const auto out = session->Run({{x, Rows()}}, {y, plain});
+    ASSERT_TRUE(out.ok()) << out.status();
+    for (size_t i = 0; i < 3 * kUnits; ++i)
+      ASSERT_NEAR((*out)[0].flat<float>()[i], (*out)[1].flat<float>()[i], 1e-4);
+  };
+  for (int i = 0; i < 3; ++i) expect_same();
+  EXPECT_EQ(Cached(0).fetches, 1);
+  EXPECT_EQ(Cached(0).hits, 2);
+  EXPECT_EQ(Cached(0).bytes, kBytes);
+  Node* const more = w.AssignAdd(Constant(1.0f) + ops::ZerosLike(w));
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(session->RunTargets({more}).ok());
+    expect_same();
+  }
+  EXPECT_EQ(Cached(0).fetches, 4);
+  EXPECT_EQ(Cached(0).bytes, kBytes);
+}
+
+TEST_F(ScheduledParametersTest, LeastRecentlyUsedGoFirst) {
+  const Output x = Placeholder<float>({-1, kUnits}, "x");
+  const std::vector<Output> y = Experts(3, 1, x, "cost");
+  EmulatedDeviceOptions device = Quick();
+  device.parameter_bytes = 2 * kBytes;
+  const auto session = Over(1, 0, device);
+  ASSERT_TRUE(session->RunTargets({GlobalVariablesInitializer()}).ok());
+  const auto run = [&](size_t e) {
+    ASSERT_TRUE(session->Run({{x, Rows()}}, y[e]).ok());
+  };
+  run(0), run(1), run(0);
+  EXPECT_EQ(Cached(0).evictions, 0);
+  run(2);  // In place of 1.
+  EXPECT_EQ(Cached(0).evictions, 1);
+  EXPECT_EQ(Cached(0).fetches, 3);
+  run(0);
+  EXPECT_EQ(Cached(0).fetches, 3);
+  run(1);
+  EXPECT_EQ(Cached(0).fetches, 4);
+  EXPECT_EQ(Cached(0).bytes, 2 * kBytes);
+}
+
+// A device with memory for eight parameters and what a body needs.
+TEST_F(ScheduledParametersTest, MoreFitThanTheMemoryHas) {
+  EmulatedDeviceOptions device = Quick();
+  device.memory_bytes = 10 * kBytes;
+  const Output x = Placeholder<float>({-1, kUnits}, "x");
+  const std::vector<Output> y = Experts(20, 1, x, "cost");
+  const auto session = Over(1, 0, device);
+  ASSERT_TRUE(session->RunTargets({GlobalVariablesInitializer()}).ok());
+  for (int times = 0; times < 3; ++times)
+    for (const Output& o : y) {
+      const auto out = session->Run({{x, Rows()}}, o);
+      ASSERT_TRUE(out.ok()) << out.status();
+    }
+  EXPECT_GT(Cached(0).evictions, 20);
+  // Kernels' outputs take memory from parameters too.
+  const Output big = Scheduled(Emulated(1), ops::Tile(x, {100, 1}),
+                               [](Output r) { return ops::Tanh(r) * 2.0f; });
+  const auto out = session->Run({{x, Rows(1)}}, big);
+  ASSERT_TRUE(out.ok()) << out.status();
+  // On the device itself, the variables do not fit.
+  Graph on_device;
+  const WithGraph use(on_device);
+  {
+    const DeviceScope scope("/device:EMU:0");
+    for (int e = 0; e < 20; ++e)
+      GetVariable(absl::StrCat("w", e), {kUnits, kUnits},
+                  init::RandomUniform(-1, 1));
+  }
+  SessionOptions o;
+  o.devices = EmulatedDevices(1, device);
+  EXPECT_EQ(Session(on_device, o)
+                .RunTargets({GlobalVariablesInitializer()})
+                .code(),
+            StatusCode::kResourceExhausted);
+}
+
+TEST_F(ScheduledParametersTest, LocalityStaysWithTheParameters) {
+  const Output x = Placeholder<float>({-1, kUnits}, "x");
+  const std::vector<Output> y = Experts(4, 4, x, "locality");
+  const auto session = Over(4);
+  ASSERT_TRUE(session->RunTargets({GlobalVariablesInitializer()}).ok());
+  for (int i = 0; i < 5; ++i)
+    ASSERT_TRUE(session->Run({{x, Rows()}}, y).ok());
+  int64_t fetches = 0;
+  for (int d = 0; d < 4; ++d) {
+    EXPECT_EQ(Cached(d).fetches, 1);  // Spread by load in the first step.
+    fetches += Cached(d).fetches;
+  }
+  EXPECT_EQ(fetches, 4);
+}
+
+TEST_F(ScheduledParametersTest, TrainingOverDevicesEqualsTrainingOnOne) {
+  std::vector<std::vector<float>> losses;
+  for (const int devices : {0, 1, 3}) {
+    Graph g;
+    const WithGraph use(g);
+    const Output x = Placeholder<float>({-1, kUnits}, "x");
+    Output sum = ops::ZerosLike(x);
+    for (int e = 0; e < 3; ++e) {
+      const auto body = [e](Output rows) {
+        return ops::Tanh(ops::MatMul(
+            rows, GetVariable(absl::StrCat("w", e), {kUnits, kUnits},
+                              init::Constant(0.01 * (e + 1)))));
+      };
+      sum = sum + (devices == 0 ? body(x)
+                                : Scheduled(Emulated(devices), x, body,
+                                            {.policy = "least_loaded"}));
+    }
+    const Output loss = ops::Mean(ops::Square(sum - 0.5f), {0, 1});
+    Node* const train = GradientDescentOptimizer(0.5).Minimize(loss);
+    ASSERT_TRUE(g.status().ok()) << g.status();
+    SessionOptions o;
+    o.devices = EmulatedDevices(std::max(devices, 1), Quick());
+    Session session(g, o);
+    ASSERT_TRUE(session.RunTargets({GlobalVariablesInitializer()}).ok());
+    losses.emplace_back();
+    for (int step = 0; step < 5; ++step) {
+      const auto out = session.Run({{x, Rows()}}, {loss}, {train});
+      ASSERT_TRUE(out.ok()) << out.status();
+      losses.back().push_back((*out)[0].scalar<float>());
+    }
+    EXPECT_LT(losses.back()[4], losses.back()[0]);
+  }
+  for (size_t i = 0; i < 5; ++i) {
+    EXPECT_NEAR(losses[1][i], losses[0][i], 1e-4);
+    EXPECT_NEAR(losses[2][i], losses[0][i], 1e-4);
+  }
+}
+
+// ---- Errors -----------------------------------------------------------------
+
+class ScheduledErrorsTest : public ScheduledTest {
+ protected:
+  // What building it records.
+  std::string Recorded(const Names& devices, const ScheduledOptions& options,
+                       int line) {
+    const Output x = Placeholder<float>({-1, 3});
+    const Output y = Scheduled(
+        devices, x, [](Output r) { return ops::Tanh(r); }, options,
+        SourceLoc{__FILE__, line});
+    EXPECT_FALSE(y.valid());
+    const auto status = graph_.ErrorOf(y);
+    return status == nullptr ? "" : std::string(status->message());
+  }
+};
+
+TEST_F(ScheduledErrorsTest, AreRecordedWithTheUsersLine) {
+  const int line = __LINE__;
+  const auto at = HasSubstr(Here(line, __FILE__));
+  EXPECT_THAT(Recorded({}, {}, line),
+              AllOf(HasSubstr("at least one device, got none"), at));
+  EXPECT_THAT(Recorded({"/device"}, {}, line),
+              AllOf(HasSubstr("scheduled body"), HasSubstr("/device"), at));
+  EXPECT_THAT(Recorded(Emulated(2), {.home = "nowhere"}, line),
+              AllOf(HasSubstr("home"), HasSubstr("nowhere"), at));
+  EXPECT_THAT(Recorded(Emulated(2), {.rows_per_part = -1}, line),
+              AllOf(HasSubstr("rows_per_part"), at));
+  EXPECT_THAT(Recorded(Emulated(2), {.ns_per_row = -1}, line),
+              AllOf(HasSubstr("ns_per_row"), at));
+}
+
+TEST_F(ScheduledErrorsTest, OfAStepNameTheUsersLine) {
+  const Output x = Placeholder<float>({-1, 3}, "x");
+  const Feeds feeds = {{x, Filled(Shape({2, 3}), 1)}};
+  const Output unknown = Scheduled(
+      Names{"/device:EMU:0", "/device:EMU:7"}, x,
+      [](Output r) { return ops::Tanh(r); }, {});
+  const Status a = Over(2)->Run(feeds, unknown).status();
+  EXPECT_EQ(a.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(a.message()),
+              AllOf(HasSubstr("EMU:7"), HasSubstr("scheduled_test.cc")));
+  const Output policy = Scheduled(
+      Emulated(2), x, [](Output r) { return ops::Tanh(r); },
+      {.policy = "last_loaded"});
+  const Status b = Over(2)->Run(feeds, policy).status();
+  EXPECT_EQ(b.code(), StatusCode::kNotFound);
+  EXPECT_THAT(std::string(b.message()),
+              AllOf(HasSubstr("'last_loaded'"), HasSubstr("least_loaded"),
+                    HasSubstr("scheduled_test.cc")));
+}
+
+TEST_F(ScheduledErrorsTest, ReplicasReturnTheSameTypes) {
+  const Output x = Placeholder<float>({-1, 3}, "x");
+  int replica = 0;
+  const int line = __LINE__ + 1;
+  const Output y = Scheduled(Emulated(2), x, [&](Output r) {
+    return replica++ == 0 ? r : ops::Cast(r, DType::kDouble);
+  });
+  EXPECT_FALSE(y.valid());
+  EXPECT_THAT(std::string(graph_.ErrorOf(y)->message()),
+              AllOf(HasSubstr("one type"), HasSubstr(Here(line, __FILE__))));
+}
+
 }  // namespace
 }  // namespace sluice

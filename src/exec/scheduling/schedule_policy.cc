@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_join.h"
+#include "exec/scheduling/scheduler.h"
 #include "graph/op_def.h"
 
 namespace sluice {

@@ -1,13 +1,12 @@
 // Policies of run-time placement: which device a scheduled body runs on.
 //
 //   Status status = RegisterSchedulePolicy(
-//       "fewest_bodies", [](const ScheduleRequest& r) {
-//         int best = 0;
-//         for (int i = 1; i < static_cast<int>(r.candidates.size()); ++i)
-//           if (r.candidates[i].bodies < r.candidates[best].bodies) best = i;
-//         return best;
+//       "first_idle", [](const ScheduleRequest& r) {
+//         for (size_t i = 0; i < r.candidates.size(); ++i)
+//           if (r.candidates[i].bodies == 0) return static_cast<int>(i);
+//         return 0;
 //       });
-//   Output y = Scheduled(devices, x, body, {.policy = "fewest_bodies"});
+//   Output y = Scheduled(devices, x, body, {.policy = "first_idle"});
 #ifndef SLUICE_EXEC_SCHEDULING_SCHEDULE_POLICY_H_
 #define SLUICE_EXEC_SCHEDULING_SCHEDULE_POLICY_H_
 
@@ -58,9 +57,6 @@ using SchedulePolicy = std::function<int(const ScheduleRequest&)>;
 //   "locality"      the device that holds most of the parameters; of several,
 //                   the least loaded
 Status RegisterSchedulePolicy(const std::string& name, SchedulePolicy policy);
-
-// The policy of this name, which is never removed. NotFound names the nearest.
-Result<const SchedulePolicy*> FindSchedulePolicy(const std::string& name);
 
 }  // namespace sluice
 

@@ -16,6 +16,9 @@
 
 namespace sluice {
 
+// The policy of this name, which is never removed. NotFound names the nearest.
+Result<const SchedulePolicy*> FindSchedulePolicy(const std::string& name);
+
 // What a Schedule node says of its body. Made with its kernel, then constant.
 struct ScheduledBody {
   static Result<std::shared_ptr<ScheduledBody>> Make(const Node& node);
