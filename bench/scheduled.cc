@@ -46,20 +46,19 @@ SLUICE_BENCH("schedule.decision_ns") {
   const Tensor shape = Tensor::Vector<int32_t>({32, 64});
   const std::vector<const Tensor*> shapes = {&shape};
   std::vector<Decision> decisions(kTogether);
-  SLUICE_ASSIGN_OR_RETURN(const double seconds, Best(20, [&]() -> Status {
-                            for (int r = 0; r < kRounds; ++r) {
-                              for (Decision& d : decisions) {
-                                d.body = &body;
-                                SLUICE_RETURN_IF_ERROR(d.ReadShapes(shapes));
-                              }
-                              SLUICE_RETURN_IF_ERROR(
-                                  scheduler->Decide(decisions, &step));
-                              for (const Decision& d : decisions)
-                                SLUICE_RETURN_IF_ERROR(
-                                    scheduler->Done(d.ticket));
-                            }
-                            return OkStatus();
-                          }));
+  SLUICE_ASSIGN_OR_RETURN(
+      const double seconds, Best(20, [&]() -> Status {
+        for (int r = 0; r < kRounds; ++r) {
+          for (Decision& d : decisions) {
+            d.body = &body;
+            SLUICE_RETURN_IF_ERROR(d.ReadShapes(shapes));
+          }
+          SLUICE_RETURN_IF_ERROR(scheduler->Decide(decisions, &step));
+          for (const Decision& d : decisions)
+            SLUICE_RETURN_IF_ERROR(scheduler->Done(d.ticket));
+        }
+        return OkStatus();
+      }));
   return seconds / (kRounds * kTogether) * 1e9;
 }
 
@@ -73,7 +72,8 @@ constexpr int64_t kExpertBytes = int64_t{2} * kMoeUnits * kMoeHidden * 4;
 // much again as the rows need; a copy of an expert takes as long as 8 rows.
 EmulatedDeviceOptions MoeDevice(int experts) {
   EmulatedDeviceOptions d;
-  d.memory_bytes = experts * kExpertBytes + int64_t{6} * kMoeRows * kMoeHidden * 4;
+  d.memory_bytes =
+      experts * kExpertBytes + int64_t{6} * kMoeRows * kMoeHidden * 4;
   d.parameter_bytes = experts * kExpertBytes;
   d.flops_per_s = 0.5e9;
   d.kernel_ns = 5'000;
@@ -86,8 +86,8 @@ EmulatedDeviceOptions MoeDevice(int experts) {
 
 enum class Experts { kStatic, kScheduled, kSplit };
 
-// Rows of the batch for each expert, by Zipf's law with exponent 1; which expert
-// is the most popular is drawn at random.
+// Rows of the batch for each expert, by Zipf's law with exponent 1; which
+// expert is the most popular is drawn at random.
 Tensor ZipfChoices(int experts, std::mt19937* random) {
   std::vector<int32_t> rank(static_cast<size_t>(experts));
   std::iota(rank.begin(), rank.end(), 0);

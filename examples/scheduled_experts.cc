@@ -1,8 +1,8 @@
 // A mixture of experts over four emulated devices, placed when it runs. A few
 // experts get most of the rows (Zipf's law), and which ones is known only when
 // the gate has run. Each expert runs on the device where it would end first,
-// large inputs are cut over several devices, and the parameters are on the host:
-// a device fetches those of the experts that it runs.
+// large inputs are cut over several devices, and the parameters are on the
+// host: a device fetches those of the experts that it runs.
 #include <cmath>
 #include <cstdio>
 #include <map>
@@ -36,9 +36,9 @@ Output Mixture(Output rows, Output scores) {
       ops::DynamicPartition(ops::Range(0, kRows, 1), choice, kExperts);
   std::vector<Output> results;
   for (int e = 0; e < kExperts; ++e)
-    results.push_back(Scheduled(
-        devices, parts[static_cast<size_t>(e)],
-        [e](Output rows) { return Expert(e, rows); }, {.rows_per_part = 48}));
+    results.push_back(Scheduled(devices, parts[static_cast<size_t>(e)],
+                                [e](Output rows) { return Expert(e, rows); },
+                                {.rows_per_part = 48}));
   return ops::DynamicStitch(from, results);
 }
 

@@ -622,8 +622,8 @@ HOSTILE(BodiesScheduledNowhere, "Scheduled RegisterSchedulePolicy") {
     EXPECT_NULL(Scheduled(std::vector<std::string>(), Constant(1.0f), body));
   });
   ExpectRecorded("scheduled body", [&] {
-    EXPECT_NULL(Scheduled(std::vector<std::string>{"", "x y"}, Constant(1.0f),
-                          body));
+    EXPECT_NULL(
+        Scheduled(std::vector<std::string>{"", "x y"}, Constant(1.0f), body));
   });
   for (const Output& x : {Output(), Elsewhere()})
     (void)RecordedBy([&] { (void)Scheduled(here, x, body); });

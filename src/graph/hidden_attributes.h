@@ -83,8 +83,9 @@ inline constexpr const char* kFusedFromAttr = "_fused_from";
 // bool, on a node of a device with its own memory: it runs on the host, where
 // its inputs and outputs are (passes/partition_memory.cc).
 inline constexpr const char* kRunsOnHostAttr = "_runs_on_host";
-// string, on a _CopyToDevice: the variable whose value it copies for a scheduled
-// body. The device keeps the copy (exec/scheduling/parameter_cache.h).
+// string, on a _CopyToDevice: the variable whose value it copies for a
+// scheduled body. The device keeps the copy
+// (exec/scheduling/parameter_cache.h).
 inline constexpr const char* kParameterAttr = "_parameter";
 
 }  // namespace sluice

@@ -10,7 +10,8 @@ const Node* ForwardedFrom(const Output& o) {
   const Node* n = o.node;
   while (n != nullptr && n->num_inputs() > 0) {
     const OpRole role = n->op().role;
-    const bool forwards = role == OpRole::kIdentity || role == OpRole::kSwitch ||
+    const bool forwards = role == OpRole::kIdentity ||
+                          role == OpRole::kSwitch ||
                           (role == OpRole::kEnter && IsConstantEnter(*n));
     // (The Identity of a reference is the read.)
     if (!forwards || (role == OpRole::kIdentity && IsRef(n->input(0).dtype()) &&

@@ -8,8 +8,8 @@ namespace sluice {
 
 // The node that makes the variable of which `value` is the value, unchanged
 // since the read: traced through Identities, the Switches of conditionals and
-// the Enters of loop constants, and from the read to the variable likewise. Null
-// if there is none, or it is not known (an argument of a function).
+// the Enters of loop constants, and from the read to the variable likewise.
+// Null if there is none, or it is not known (an argument of a function).
 const Node* ParameterBehind(const Output& value);
 
 }  // namespace sluice

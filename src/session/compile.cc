@@ -4,9 +4,9 @@
 
 #include "exec/batching/batch_stage.h"
 #include "exec/core/ready_stages.h"
-#include "exec/scheduling/schedule_stage.h"
 #include "exec/fusion/chains.h"
 #include "exec/fusion/regions.h"
+#include "exec/scheduling/schedule_stage.h"
 #include "graph/tensor_store_info.h"
 #include "passes/lower_functional.h"
 #include "passes/properties.h"

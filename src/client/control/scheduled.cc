@@ -30,6 +30,8 @@ bool TouchesState(const Node& n) {
 
 // The device that a node would get in a scope of `device`.
 Result<std::string> DeviceWithin(const std::string& device) {
+  // (The scope would record an error without the line.)
+  SLUICE_RETURN_IF_ERROR(DeviceName::Parse(device).status());
   const DeviceScope scope(device);
   return DeviceOfNewNode();
 }
@@ -82,8 +84,8 @@ class ScheduledBuilder {
 
   bool Check() {
     if (devices_.empty())
-      return Fail(InvalidArgument(
-          what_, ": expected at least one device, got none"));
+      return Fail(
+          InvalidArgument(what_, ": expected at least one device, got none"));
     for (const std::string& d : devices_) {
       const Result<std::string> name = DeviceWithin(d);
       if (!name.ok())
@@ -116,16 +118,16 @@ class ScheduledBuilder {
       bytes.push_back(IsPlain(t) ? static_cast<int64_t>(DTypeSize(t)) : 8);
     }
     const DeviceScope at_home(options_.home);
-    schedule_ = BuildNode(
-        "Schedule", shapes,
-        {{"N", static_cast<int64_t>(shapes.size())},
-         {"devices", AttrValue::Strings(names_)},
-         {"body", scope_.prefix()},
-         {"policy", options_.policy},
-         {"element_bytes", bytes},
-         {"ns_per_row", static_cast<float>(options_.ns_per_row)},
-         {"bytes_per_s", static_cast<float>(options_.bytes_per_s)}},
-        "schedule", loc_);
+    schedule_ =
+        BuildNode("Schedule", shapes,
+                  {{"N", static_cast<int64_t>(shapes.size())},
+                   {"devices", AttrValue::Strings(names_)},
+                   {"body", scope_.prefix()},
+                   {"policy", options_.policy},
+                   {"element_bytes", bytes},
+                   {"ns_per_row", static_cast<float>(options_.ns_per_row)},
+                   {"bytes_per_s", static_cast<float>(options_.bytes_per_s)}},
+                  "schedule", loc_);
     return schedule_ != nullptr;
   }
 
@@ -137,19 +139,23 @@ class ScheduledBuilder {
     Output first;
     {
       const DeviceScope at_home(options_.home);
-      first = Build("Less", {Output(schedule_),
-                             Constant(Tensor::Scalar<int32_t>(middle))},
-                    {}, absl::StrCat("before_", middle), loc_);
+      first =
+          Build("Less",
+                {Output(schedule_), Constant(Tensor::Scalar<int32_t>(middle))},
+                {}, absl::StrCat("before_", middle), loc_);
     }
     std::vector<Operand> merged;
-    for (const Output& o :
-         BuildCond(
+    for (const Output& o : BuildCond(
              Operand(first, loc_.file, loc_.line),
              [&] { return Among(begin, middle, inputs); },
              [&] { return Among(middle, end, inputs); }, "on", loc_)) {
       // (Else placement would put it on the device of one of its inputs.)
-      if (o.valid() && o.node->op().role == OpRole::kMerge)
-        graph_.SetDevice(o.node, home_);
+      if (o.valid())
+        if (Conditional* const c =
+                graph_.control_flow().ConditionalOf(o.node)) {
+          c->merge_device = home_;
+          graph_.SetDevice(o.node, home_);
+        }
       merged.emplace_back(o, loc_.file, loc_.line);
     }
     return merged;
@@ -163,8 +169,8 @@ class ScheduledBuilder {
     std::vector<Operand> results;
     {
       const DeviceFunctionScope on([&, here](const Node* n) -> std::string {
-        const bool inside =
-            !TouchesState(*n) && (here == nullptr || CurrentContext() != nullptr);
+        const bool inside = !TouchesState(*n) &&
+                            (here == nullptr || CurrentContext() != nullptr);
         const sluice::Result<DeviceName> ours =
             DeviceName::Parse(inside ? name : home_);
         const sluice::Result<DeviceName> asked = DeviceName::Parse(n->device());
@@ -175,11 +181,11 @@ class ScheduledBuilder {
       results = body_(inputs);
       for (Operand& o : results) {
         // Made here, so that the number is where the body is.
-        const Output value =
-            o.Get(o.weak ? NaturalType(o) : DType::kInvalid);
+        const Output value = o.Get(o.weak ? NaturalType(o) : DType::kInvalid);
         o = Operand(value, loc_.file, loc_.line);
       }
     }
+    if (here == nullptr) PlaceInitializers(first);
     for (int id = first; id < graph_.num_nodes(); ++id) {
       Node* const n = graph_.nodes()[static_cast<size_t>(id)].get();
       if (here != nullptr && !IsInside(ContextOf(n), here)) continue;
@@ -187,6 +193,28 @@ class ScheduledBuilder {
       for (const Output& in : n->inputs()) Note(in);
     }
     return results;
+  }
+
+  // Outside of all constructs, what computes the initial values of the body's
+  // variables cannot be told from the body when it is built.
+  void PlaceInitializers(int first) {
+    std::vector<Node*> left;
+    for (int id = first; id < graph_.num_nodes(); ++id)
+      if (Node* const n = graph_.nodes()[static_cast<size_t>(id)].get();
+          n->kind() == OpKind::kAssign && n->device() == home_)
+        left.push_back(n);
+    std::vector<uint8_t> seen(static_cast<size_t>(graph_.num_nodes()));
+    while (!left.empty()) {
+      const Node* const n = left.back();
+      left.pop_back();
+      for (const Output& in : n->inputs()) {
+        if (in.node->id() < first ||
+            std::exchange(seen[static_cast<size_t>(in.node->id())], 1) != 0)
+          continue;
+        graph_.SetDevice(in.node, home_);
+        left.push_back(in.node);
+      }
+    }
   }
 
   // Records the variable that a value of a body was read from, if it is one.
@@ -292,7 +320,8 @@ class PartsBuilder {
     for (const Output& x : inputs) shapes.push_back(Build("Shape", {x}));
     const DeviceScope at_home(options_.home);
     one_ = Constant(Tensor::Scalar<int32_t>(1));
-    size_ = Constant(Tensor::Scalar(static_cast<int32_t>(options_.rows_per_part)));
+    size_ =
+        Constant(Tensor::Scalar(static_cast<int32_t>(options_.rows_per_part)));
     std::vector<Node*> checks;
     for (const Output& shape : shapes) {
       const Output n =
@@ -306,17 +335,17 @@ class PartsBuilder {
       }
       const Output message = Constant(Tensor::Scalar<std::string>(absl::StrCat(
           what_, ": expected inputs of as many rows as the first, got")));
-      checks.push_back(BuildNode(
-          "Assert", {Build("Equal", {n, rows_}), message, rows_, n}));
+      checks.push_back(
+          BuildNode("Assert", {Build("Equal", {n, rows_}), message, rows_, n}));
       if (checks.back() == nullptr) return false;
     }
     const ControlDependencies checked(checks);
     // (Without rows there is one part, which has none.)
     const Output last = Build("Sub", {size_, one_});
-    parts_ = Build(
-        "Maximum",
-        {Build("FloorDiv", {Build("AddV2", {rows_, last}), size_}), one_}, {},
-        "parts");
+    parts_ =
+        Build("Maximum",
+              {Build("FloorDiv", {Build("AddV2", {rows_, last}), size_}), one_},
+              {}, "parts");
     return parts_.valid();
   }
 
@@ -350,7 +379,8 @@ class PartsBuilder {
       TensorArray array;
       {
         const ContextScope outside(loop->outer(), loop->in_outer_condition());
-        array = TensorArray(value.dtype(), parts_, {.infer_shape = false}, loc_);
+        array =
+            TensorArray(value.dtype(), parts_, {.infer_shape = false}, loc_);
       }
       const int index = loop->OpenVariable(
           array.flow(), absl::StrCat("result ", arrays_.size()), std::nullopt,

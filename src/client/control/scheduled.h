@@ -61,10 +61,10 @@ std::vector<Output> BuildScheduled(const std::vector<std::string>& devices,
 // takes from outside is captured, as by Cond. Each device has a replica of the
 // body's nodes; only the chosen one runs.
 //
-// Variables that the body makes (with GetVariable) are kept at home, one for all
-// replicas. A device with its own memory fetches the values that it needs, keeps
-// them for the next body (ParameterCache), and drops those that were not used
-// for the longest time.
+// Variables that the body makes (with GetVariable) are kept at home, one for
+// all replicas. A device with its own memory fetches the values that it needs,
+// keeps them for the next body (ParameterCache), and drops those that were not
+// used for the longest time.
 //
 // Gradients follow the decisions of the forward pass and are computed on the
 // same device, to any order. Errors are recorded in the graph; results are then

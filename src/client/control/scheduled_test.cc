@@ -24,6 +24,8 @@ using ::testing::Not;
 
 using Names = std::vector<std::string>;
 
+constexpr const char* kTask = "/job:localhost/replica:0/task:0/device:";
+
 Names Emulated(int n) {
   Names names;
   for (int i = 0; i < n; ++i) names.push_back(absl::StrCat("/device:EMU:", i));
@@ -98,14 +100,13 @@ class ScheduledTest : public ClientTest {
 
 TEST_F(ScheduledTest, RunsOnOneDeviceOnly) {
   const Output x = Placeholder<float>({-1, 3}, "x");
-  const Output y = Scheduled(Emulated(4), x, [](Output rows) {
-    return ops::Tanh(rows) * 2.0f;
-  });
+  const Output y = Scheduled(
+      Emulated(4), x, [](Output rows) { return ops::Tanh(rows) * 2.0f; });
   ASSERT_TRUE(graph_.status().ok()) << graph_.status();
   const auto session = Over(4);
   RunMetadata m;
-  const auto out = session->Run({{x, Filled(Shape({2, 3}), 1)}}, {y}, {},
-                                Traced(), &m);
+  const auto out =
+      session->Run({{x, Filled(Shape({2, 3}), 1)}}, {y}, {}, Traced(), &m);
   ASSERT_TRUE(out.ok()) << out.status();
   const auto ran = Ran(m, "Tanh");
   ASSERT_EQ(ran.size(), 1u);
@@ -120,8 +121,7 @@ TEST_F(ScheduledTest, SeveralBodiesSpreadOverTheDevices) {
     const auto body = [i](Output rows) {
       return ops::Tanh(rows * static_cast<float>(i + 1));
     };
-    got.push_back(
-        Scheduled(Emulated(4), x, body, {.policy = "least_loaded"}));
+    got.push_back(Scheduled(Emulated(4), x, body, {.policy = "least_loaded"}));
     want.push_back(body(x));
   }
   const Feeds feeds = {{x, Filled(Shape({5, 3}), 2)}};
@@ -144,8 +144,7 @@ TEST_F(ScheduledTest, GradientsFollowTheDecisions) {
     return std::vector<Output>{y, d[0], d[1], dd[0], dd[1]};
   };
   for (const int devices : {1, 2, 3, 4})
-    ExpectSame(outputs(Scheduled(Emulated(devices), x, body)),
-               outputs(body(x)),
+    ExpectSame(outputs(Scheduled(Emulated(devices), x, body)), outputs(body(x)),
                {{x, Filled(Shape({4, 3}), 3)}, {w, Filled(Shape({3, 3}), 4)}},
                devices);
 }
@@ -173,6 +172,8 @@ TEST_F(ScheduledTest, GradientsRunWhereTheBodyRan) {
   EXPECT_EQ(devices.size(), 1u) << *devices.begin() << *devices.rbegin();
   EXPECT_GE(products, 5);
   EXPECT_THAT(*devices.begin(), HasSubstr("EMU"));
+  // Gradients arrive at home, from the device directly.
+  EXPECT_TRUE(Ran(m, "_CopyFromPeer").empty());
 }
 
 TEST_F(ScheduledTest, IterationsGoToDifferentDevices) {
@@ -185,10 +186,10 @@ TEST_F(ScheduledTest, IterationsGoToDifferentDevices) {
           const auto body = [](Output rows, Output k) {
             return ops::Tanh(rows * ops::Cast(k + 1, DType::kFloat));
           };
-          const Output term =
-              scheduled ? Scheduled(Emulated(4), std::tuple{x, i}, body,
-                                    {.policy = "least_loaded"})
-                        : body(x, i);
+          const Output term = scheduled
+                                  ? Scheduled(Emulated(4), std::tuple{x, i},
+                                              body, {.policy = "least_loaded"})
+                                  : body(x, i);
           return std::tuple{i + 1, sum + term};
         });
     return sum;
@@ -210,9 +211,9 @@ TEST_F(ScheduledTest, CallsOfAFunctionGoToDifferentDevices) {
   const Output x = Placeholder<float>({-1, 3}, "x");
   const Function cell =
       DefineFunction("cell", {DType::kFloat}, [](const auto& args) {
-        return Scheduled(
-            Emulated(3), args[0], [](Output r) { return ops::Tanh(r * 2.0f); },
-            {.policy = "least_loaded"});
+        return Scheduled(Emulated(3), args[0],
+                         [](Output r) { return ops::Tanh(r * 2.0f); },
+                         {.policy = "least_loaded"});
       });
   std::vector<Output> got, want;
   for (int i = 0; i < 3; ++i) {
@@ -242,8 +243,7 @@ TEST_F(ScheduledTest, PartsAreInOrder) {
   const auto [plain_a, plain_b] = body(x);
   const auto all = [&](Output a, Output b) {
     std::vector<Output> out = {a, b};
-    const std::vector<Output> d =
-        Grad(std::vector<Output>{a * a, b}, {x, w});
+    const std::vector<Output> d = Grad(std::vector<Output>{a * a, b}, {x, w});
     out.insert(out.end(), d.begin(), d.end());
     out.push_back(Grad(d[0] * d[0], x));
     out.push_back(Grad(d[1] * d[1], w));
@@ -251,15 +251,15 @@ TEST_F(ScheduledTest, PartsAreInOrder) {
   };
   const std::vector<Output> got = all(a, b), want = all(plain_a, plain_b);
   for (const int64_t rows : {0, 1, 3, 4, 11})
-    ExpectSame(got, want,
-               {{x, Filled(Shape({rows, 3}), 8)},
-                {w, Filled(Shape({3, 3}), 9)}});
+    ExpectSame(
+        got, want,
+        {{x, Filled(Shape({rows, 3}), 8)}, {w, Filled(Shape({3, 3}), 9)}});
   RunMetadata m;
-  ASSERT_TRUE(Over(4)
-                  ->Run({{x, Filled(Shape({12, 3}), 8)},
-                         {w, Filled(Shape({3, 3}), 9)}},
-                        {a}, {}, Traced(), &m)
-                  .ok());
+  ASSERT_TRUE(
+      Over(4)
+          ->Run({{x, Filled(Shape({12, 3}), 8)}, {w, Filled(Shape({3, 3}), 9)}},
+                {a}, {}, Traced(), &m)
+          .ok());
   const auto ran = Ran(m, "Tanh");
   EXPECT_EQ(ran.size(), 4u);
   int parts = 0;
@@ -269,14 +269,14 @@ TEST_F(ScheduledTest, PartsAreInOrder) {
 
 TEST_F(ScheduledTest, PartsNeedInputsOfAsManyRows) {
   const Output x = Placeholder<float>({-1, 3}), y = Placeholder<float>({-1, 3});
-  const Output z = Scheduled(
-      Emulated(2), std::tuple{x, y}, [](Output a, Output b) { return a + b; },
-      {.rows_per_part = 2});
-  const Status s = Over(2)
-                       ->Run({{x, Filled(Shape({4, 3}), 1)},
-                              {y, Filled(Shape({1, 3}), 1)}},
-                             z)
-                       .status();
+  const Output z =
+      Scheduled(Emulated(2), std::tuple{x, y},
+                [](Output a, Output b) { return a + b; }, {.rows_per_part = 2});
+  const Status s =
+      Over(2)
+          ->Run({{x, Filled(Shape({4, 3}), 1)}, {y, Filled(Shape({1, 3}), 1)}},
+                z)
+          .status();
   EXPECT_EQ(s.code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(s.message()),
               AllOf(HasSubstr("as many rows"), HasSubstr("scheduled_test.cc")));
@@ -286,24 +286,23 @@ TEST_F(ScheduledTest, PartsNeedInputsOfAsManyRows) {
 
 TEST_F(ScheduledTest, UsersPolicyDecides) {
   static std::atomic<int> next{0};
-  ASSERT_TRUE(RegisterSchedulePolicy("test_in_turn",
-                                     [](const ScheduleRequest& r) {
-                                       EXPECT_EQ(r.candidates.size(), 3u);
-                                       EXPECT_EQ(r.rows, 7);
-                                       EXPECT_EQ(r.input_bytes, 7 * 3 * 4);
-                                       return next++ % 3;
-                                     })
-                  .ok());
+  ASSERT_TRUE(
+      RegisterSchedulePolicy("test_in_turn", [](const ScheduleRequest& r) {
+        EXPECT_EQ(r.candidates.size(), 3u);
+        EXPECT_EQ(r.rows, 7);
+        EXPECT_EQ(r.input_bytes, 7 * 3 * 4);
+        return next++ % 3;
+      }).ok());
   const Output x = Placeholder<float>({-1, 3}, "x");
-  const Output y = Scheduled(
-      Emulated(3), x, [](Output rows) { return ops::Tanh(rows); },
-      {.policy = "test_in_turn"});
+  const Output y =
+      Scheduled(Emulated(3), x, [](Output rows) { return ops::Tanh(rows); },
+                {.policy = "test_in_turn"});
   const auto session = Over(3);
   for (int i = 0; i < 6; ++i) {
     RunMetadata m;
-    ASSERT_TRUE(session
-                    ->Run({{x, Filled(Shape({7, 3}), 1)}}, {y}, {}, Traced(), &m)
-                    .ok());
+    ASSERT_TRUE(
+        session->Run({{x, Filled(Shape({7, 3}), 1)}}, {y}, {}, Traced(), &m)
+            .ok());
     const auto ran = Ran(m, "Tanh");
     ASSERT_EQ(ran.size(), 1u);
     EXPECT_EQ(ran.begin()->first, absl::StrCat("device:EMU:", i % 3));
@@ -314,16 +313,15 @@ TEST_F(ScheduledTest, PolicyThatChoosesNoCandidateFailsTheStep) {
   ASSERT_TRUE(RegisterSchedulePolicy("test_beyond", [](const ScheduleRequest&) {
                 return 2;
               }).ok());
-  EXPECT_EQ(RegisterSchedulePolicy("test_beyond", [](const ScheduleRequest&) {
-              return 0;
-            }).code(),
+  EXPECT_EQ(RegisterSchedulePolicy("test_beyond",
+                                   [](const ScheduleRequest&) { return 0; })
+                .code(),
             StatusCode::kAlreadyExists);
   const Output x = Placeholder<float>({-1, 3}, "x");
-  const Output y = Scheduled(
-      Emulated(2), x, [](Output rows) { return ops::Tanh(rows); },
-      {.policy = "test_beyond"});
-  const Status s =
-      Over(2)->Run({{x, Filled(Shape({7, 3}), 1)}}, y).status();
+  const Output y =
+      Scheduled(Emulated(2), x, [](Output rows) { return ops::Tanh(rows); },
+                {.policy = "test_beyond"});
+  const Status s = Over(2)->Run({{x, Filled(Shape({7, 3}), 1)}}, y).status();
   EXPECT_THAT(std::string(s.message()),
               AllOf(HasSubstr("'test_beyond'"), HasSubstr("[0, 2), got 2"),
                     HasSubstr("scheduled_test.cc")));
@@ -333,14 +331,12 @@ TEST_F(ScheduledTest, TraceShowsDecisionsMadeTogether) {
   const Output x = Placeholder<float>({-1, 3}, "x");
   std::vector<Output> y;
   for (int i = 1; i <= 3; ++i)
-    y.push_back(Scheduled(
-        Emulated(2), ops::Tile(x, {i, 1}),
-        [](Output rows) { return ops::Tanh(rows); },
-        {.policy = "least_loaded", .ns_per_row = 1e6}));
+    y.push_back(Scheduled(Emulated(2), ops::Tile(x, {i, 1}),
+                          [](Output rows) { return ops::Tanh(rows); },
+                          {.policy = "least_loaded", .ns_per_row = 1e6}));
   RunMetadata m;
-  ASSERT_TRUE(Over(2)
-                  ->Run({{x, Filled(Shape({2, 3}), 1)}}, y, {}, Traced(), &m)
-                  .ok());
+  ASSERT_TRUE(
+      Over(2)->Run({{x, Filled(Shape({2, 3}), 1)}}, y, {}, Traced(), &m).ok());
   // The largest first: 6 rows to device 0, 4 to 1, then 2 to 1.
   std::map<std::string, std::string> chosen;
   for (const TraceEvent& e : m.events) {
@@ -351,34 +347,38 @@ TEST_F(ScheduledTest, TraceShowsDecisionsMadeTogether) {
   ASSERT_EQ(chosen.size(), 3u);
   const auto expect = [&](const char* reason, const char* device) {
     const auto it = chosen.find(reason);
-    ASSERT_NE(it, chosen.end()) << reason << " not in " << chosen.begin()->first;
+    ASSERT_NE(it, chosen.end())
+        << reason << " not in " << chosen.begin()->first;
     EXPECT_THAT(it->second, HasSubstr(device));
   };
-  expect("least_loaded: 6 rows, work 6000 us, load 0 us, parameters 0 of 0 "
-         "bytes",
-         "EMU:0");
-  expect("least_loaded: 4 rows, work 4000 us, load 0 us, parameters 0 of 0 "
-         "bytes",
-         "EMU:1");
-  expect("least_loaded: 2 rows, work 2000 us, load 4000 us, parameters 0 of 0 "
-         "bytes",
-         "EMU:1");
+  expect(
+      "least_loaded: 6 rows, work 6000 us, load 0 us, parameters 0 of 0 "
+      "bytes",
+      "EMU:0");
+  expect(
+      "least_loaded: 4 rows, work 4000 us, load 0 us, parameters 0 of 0 "
+      "bytes",
+      "EMU:1");
+  expect(
+      "least_loaded: 2 rows, work 2000 us, load 4000 us, parameters 0 of 0 "
+      "bytes",
+      "EMU:1");
 }
 
 TEST_F(ScheduledTest, LoadIsTakenOffWhenBodiesEndOrFail) {
   resources_ = std::make_shared<ResourceManager>();
   const Output x = Placeholder<float>({-1, 3}, "x");
   const Output n = Placeholder<int32_t>({}, "n");
-  const Output y = Scheduled(
-      Names{"/device:CPU:0"}, x,
-      [&](Output rows) {
-        return rows * ops::Cast(ops::Div(Constant(6), n), DType::kFloat);
-      },
-      {.ns_per_row = 1000});
+  const Output y = Scheduled(Names{"/device:CPU:0"}, x,
+                             [&](Output rows) {
+                               return rows * ops::Cast(ops::Div(Constant(6), n),
+                                                       DType::kFloat);
+                             },
+                             {.ns_per_row = 1000});
   const auto session = Over(1);
   const auto load = [&] {
     return (*Scheduler::Of(resources_.get()))
-        ->LoadNs(ScheduledDeviceNumber("/device:CPU:0"));
+        ->LoadNs(ScheduledDeviceNumber(absl::StrCat(kTask, "CPU:0")));
   };
   for (int i = 0; i < 3; ++i) {
     const Feeds bad = {{x, Filled(Shape({4, 3}), 1)},
@@ -420,10 +420,10 @@ class ScheduledParametersTest : public ScheduledTest {
     return y;
   }
   ParameterCache::Stats Cached(int device) {
-    const auto cache = resources_->Lookup<ParameterCache>(
-        "", ParameterCache::NameFor(absl::StrCat(
-                "/job:localhost/replica:0/task:0/device:EMU:", device)));
-    return cache.ok() ? (*cache)->stats() : ParameterCache::Stats();
+    const auto cache =
+        (*Scheduler::Of(resources_.get()))
+            ->Cache(ScheduledDeviceNumber(absl::StrCat(kTask, "EMU:", device)));
+    return cache != nullptr ? cache->stats() : ParameterCache::Stats();
   }
   static Tensor Rows(int n = 3) { return Filled(Shape({n, kUnits}), 1); }
 };
@@ -515,19 +515,25 @@ TEST_F(ScheduledParametersTest, MoreFitThanTheMemoryHas) {
   }
   SessionOptions o;
   o.devices = EmulatedDevices(1, device);
-  EXPECT_EQ(Session(on_device, o)
-                .RunTargets({GlobalVariablesInitializer()})
-                .code(),
-            StatusCode::kResourceExhausted);
+  EXPECT_EQ(
+      Session(on_device, o).RunTargets({GlobalVariablesInitializer()}).code(),
+      StatusCode::kResourceExhausted);
 }
 
-TEST_F(ScheduledParametersTest, LocalityStaysWithTheParameters) {
+class ScheduledPolicies : public ScheduledParametersTest,
+                          public ::testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(All, ScheduledPolicies,
+                         ::testing::Values("locality", "cost"));
+
+TEST_P(ScheduledPolicies, BodiesStayWithTheParametersOfIdleDevices) {
   const Output x = Placeholder<float>({-1, kUnits}, "x");
-  const std::vector<Output> y = Experts(4, 4, x, "locality");
+  const std::vector<Output> y = Experts(4, 4, x, GetParam());
   const auto session = Over(4);
   ASSERT_TRUE(session->RunTargets({GlobalVariablesInitializer()}).ok());
+  ASSERT_TRUE(session->Run({{x, Rows()}}, y).ok());
   for (int i = 0; i < 5; ++i)
-    ASSERT_TRUE(session->Run({{x, Rows()}}, y).ok());
+    for (const Output& one : y)
+      ASSERT_TRUE(session->Run({{x, Rows()}}, one).ok());
   int64_t fetches = 0;
   for (int d = 0; d < 4; ++d) {
     EXPECT_EQ(Cached(d).fetches, 1);  // Spread by load in the first step.
@@ -596,8 +602,9 @@ TEST_F(ScheduledErrorsTest, AreRecordedWithTheUsersLine) {
   const auto at = HasSubstr(Here(line, __FILE__));
   EXPECT_THAT(Recorded({}, {}, line),
               AllOf(HasSubstr("at least one device, got none"), at));
-  EXPECT_THAT(Recorded({"/device"}, {}, line),
-              AllOf(HasSubstr("scheduled body"), HasSubstr("/device"), at));
+  EXPECT_THAT(
+      Recorded({"/device:EMU:x"}, {}, line),
+      AllOf(HasSubstr("scheduled body"), HasSubstr("/device:EMU:x"), at));
   EXPECT_THAT(Recorded(Emulated(2), {.home = "nowhere"}, line),
               AllOf(HasSubstr("home"), HasSubstr("nowhere"), at));
   EXPECT_THAT(Recorded(Emulated(2), {.rows_per_part = -1}, line),
@@ -609,16 +616,15 @@ TEST_F(ScheduledErrorsTest, AreRecordedWithTheUsersLine) {
 TEST_F(ScheduledErrorsTest, OfAStepNameTheUsersLine) {
   const Output x = Placeholder<float>({-1, 3}, "x");
   const Feeds feeds = {{x, Filled(Shape({2, 3}), 1)}};
-  const Output unknown = Scheduled(
-      Names{"/device:EMU:0", "/device:EMU:7"}, x,
-      [](Output r) { return ops::Tanh(r); }, {});
+  const Output unknown = Scheduled(Names{"/device:EMU:0", "/device:EMU:7"}, x,
+                                   [](Output r) { return ops::Tanh(r); }, {});
   const Status a = Over(2)->Run(feeds, unknown).status();
   EXPECT_EQ(a.code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(a.message()),
               AllOf(HasSubstr("EMU:7"), HasSubstr("scheduled_test.cc")));
-  const Output policy = Scheduled(
-      Emulated(2), x, [](Output r) { return ops::Tanh(r); },
-      {.policy = "last_loaded"});
+  const Output policy =
+      Scheduled(Emulated(2), x, [](Output r) { return ops::Tanh(r); },
+                {.policy = "last_loaded"});
   const Status b = Over(2)->Run(feeds, policy).status();
   EXPECT_EQ(b.code(), StatusCode::kNotFound);
   EXPECT_THAT(std::string(b.message()),

@@ -615,8 +615,8 @@ TEST_F(ProcessTest, BodiesAreScheduledOnTasksThatMayBeKilled) {
   RunOptions traced;
   traced.trace = true;
   RunMetadata metadata;
-  const auto out = session->Run(feeds(6), {y, plain, dy, plain_dy}, {}, traced,
-                                &metadata);
+  const auto out =
+      session->Run(feeds(6), {y, plain, dy, plain_dy}, {}, traced, &metadata);
   ASSERT_TRUE(out.ok()) << out.status();
   for (size_t i = 0; i < 2; ++i) {
     EXPECT_NEAR((*out)[0].data<float>()[i], (*out)[1].data<float>()[i], 1e-5);

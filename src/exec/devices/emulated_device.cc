@@ -1,6 +1,7 @@
 #include "exec/devices/emulated_device.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <utility>
 
@@ -55,7 +56,11 @@ struct EmulatedDevice::HostCopies {
 EmulatedDevice::EmulatedDevice(DeviceName name, EmulatedDeviceOptions options)
     : Device(std::move(name)),
       options_(WithClock(std::move(options))),
-      host_copies_(std::make_shared<HostCopies>()) {
+      host_copies_(std::make_shared<HostCopies>()),
+      number_([] {
+        static std::atomic<int64_t> made{0};
+        return made++;
+      }()) {
   std::unique_ptr<Allocator> raw;
   if (options_.late) {
     auto late = std::make_unique<LateMemory>(INT64_MAX);
@@ -74,7 +79,10 @@ EmulatedDevice::EmulatedDevice(DeviceName name, EmulatedDeviceOptions options)
   }
 }
 
-EmulatedDevice::~EmulatedDevice() { allocator()->ReleaseCache(); }
+EmulatedDevice::~EmulatedDevice() {
+  DropParameters(INT64_MAX);
+  allocator()->ReleaseCache();
+}
 
 bool EmulatedDevice::CanCopyFrom(const Device& from) const {
   const auto* const other = dynamic_cast<const EmulatedDevice*>(&from);
@@ -175,13 +183,13 @@ Result<std::shared_ptr<ParameterCache>> EmulatedDevice::Parameters(
     ResourceManager* resources) {
   const std::string device = name().ToString();
   bool made = false;
-  SLUICE_ASSIGN_OR_RETURN(std::shared_ptr<ParameterCache> cache,
-                          resources->LookupOrCreate<ParameterCache>(
-                              "", ParameterCache::NameFor(device), [&] {
-                                made = true;
-                                return std::make_shared<ParameterCache>(
-                                    options_.parameter_bytes);
-                              }));
+  SLUICE_ASSIGN_OR_RETURN(
+      std::shared_ptr<ParameterCache> cache,
+      resources->LookupOrCreate<ParameterCache>(
+          "", ParameterCache::NameFor(device, number_), [&] {
+            made = true;
+            return std::make_shared<ParameterCache>(options_.parameter_bytes);
+          }));
   if (!made) return cache;
   {
     std::lock_guard<std::mutex> lock(mu_);
@@ -260,7 +268,8 @@ Result<EmulatedDeviceOptions> ParseEmulatedDevice(std::string_view text) {
       return InvalidArgument(
           "emulated device: expected memory=, tflops=, gbytes_per_s=, "
           "kernel_us=, copy_us=, copy_gbytes_per_s=, peer_us=, "
-          "peer_gbytes_per_s=, parameters= or OP_us= and a positive number, got '",
+          "peer_gbytes_per_s=, parameters= or OP_us= and a positive number, "
+          "got '",
           part, "'");
   }
   return o;

@@ -137,7 +137,8 @@ class EmulatedDevice final : public Device {
   // SwapOut makes a copy in host memory, which IsSwappedOut recognises.
   Result<Tensor> SwapOut(const Tensor& value);
   bool IsSwappedOut(const Tensor& value) const;
-  // The copies of parameters that it keeps for the session with these resources.
+  // The copies of parameters that it keeps for the session with these
+  // resources.
   Result<std::shared_ptr<ParameterCache>> Parameters(
       ResourceManager* resources);
   // Adds the device's name to an out-of-memory error of this device.
@@ -154,6 +155,7 @@ class EmulatedDevice final : public Device {
   LateMemory* late_memory_ = nullptr;  // Owned by the allocators' memory.
   Queue streams_[kNumStreams];
   const std::shared_ptr<HostCopies> host_copies_;
+  const int64_t number_;  // Among those of the process.
 
   bool DropParameters(int64_t bytes);
 

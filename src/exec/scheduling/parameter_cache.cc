@@ -35,8 +35,9 @@ int ScheduledDeviceNumber(const std::string& name) {
   return names->Of(name);
 }
 
-std::string ParameterCache::NameFor(const std::string& device) {
-  return absl::StrCat("_parameters of ", device);
+std::string ParameterCache::NameFor(const std::string& device,
+                                    int64_t number) {
+  return absl::StrCat("_parameters of ", device, ", number ", number);
 }
 
 Tensor ParameterCache::Find(int parameter, const Tensor& value) {

@@ -37,8 +37,9 @@ class ParameterCache final : public Resource {
 
   explicit ParameterCache(int64_t max_bytes) : max_bytes_(max_bytes) {}
   std::string TypeName() const override { return "ParameterCache"; }
-  // The name of a device's cache among the session's resources.
-  static std::string NameFor(const std::string& device);
+  // The name of a device's cache among the resources of a session, which other
+  // sessions, with other devices of that name, may share: the number differs.
+  static std::string NameFor(const std::string& device, int64_t number);
 
   // The copy that was made from this value; invalid if there is none.
   Tensor Find(int parameter, const Tensor& value);

@@ -38,10 +38,9 @@ int ByLocality(const ScheduleRequest& r) {
 
 int ByCost(const ScheduleRequest& r) {
   return Cheapest(r, [&r](const ScheduleCandidate& c) {
-    const int64_t missing =
-        r.parameter_bytes > c.parameter_bytes
-            ? r.parameter_bytes - c.parameter_bytes
-            : 0;
+    const int64_t missing = r.parameter_bytes > c.parameter_bytes
+                                ? r.parameter_bytes - c.parameter_bytes
+                                : 0;
     const auto copied = static_cast<double>(missing + r.input_bytes);
     return c.load_ns + copied / r.bytes_per_s * 1e9 + r.work_ns;
   });

@@ -54,8 +54,7 @@ class ScheduleStage final : public ReadyStage {
       shapes_.clear();
       for (uint32_t in = 0; in < n.num_inputs; ++in) {
         const InputRef ref = plan_.inputs[n.first_input + in];
-        shapes_.push_back(
-            &running_[i].iteration->tables[ref.table][ref.index]);
+        shapes_.push_back(&running_[i].iteration->tables[ref.table][ref.index]);
       }
       SLUICE_RETURN_IF_ERROR(decisions_[i].ReadShapes(shapes_));
     }

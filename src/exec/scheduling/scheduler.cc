@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "exec/core/trace.h"
+#include "graph/device_name.h"
 
 namespace sluice {
 namespace {
@@ -35,8 +36,14 @@ Result<std::shared_ptr<ScheduledBody>> ScheduledBody::Make(const Node& node) {
   b->name = node.AttrOr<std::string>("body", "");
   b->number = BodyNumber(b->name);
   b->devices = node.AttrOr<AttrValue::Strings>("devices", {});
-  for (const std::string& d : b->devices)
-    b->device_numbers.push_back(ScheduledDeviceNumber(d));
+  // (Devices know themselves by their full names.)
+  SLUICE_ASSIGN_OR_RETURN(const DeviceName home,
+                          DeviceName::Parse(node.device()));
+  for (const std::string& d : b->devices) {
+    SLUICE_ASSIGN_OR_RETURN(const DeviceName name, DeviceName::Parse(d));
+    b->device_numbers.push_back(
+        ScheduledDeviceNumber(name.WithDefaults(home.Task()).ToString()));
+  }
   b->policy_name = node.AttrOr<std::string>("policy", "");
   SLUICE_ASSIGN_OR_RETURN(b->policy, FindSchedulePolicy(b->policy_name));
   b->element_bytes = node.AttrOr<AttrValue::Ints>("element_bytes", {});
@@ -45,8 +52,7 @@ Result<std::shared_ptr<ScheduledBody>> ScheduledBody::Make(const Node& node) {
     return InvalidArgument("element_bytes: expected ", n,
                            " numbers, one for each input, got ",
                            b->element_bytes.size());
-  for (const std::string& p :
-       node.AttrOr<AttrValue::Strings>("parameters", {}))
+  for (const std::string& p : node.AttrOr<AttrValue::Strings>("parameters", {}))
     b->parameters.push_back(ParameterNumber(p));
   b->parameter_bytes = node.AttrOr<int64_t>("parameter_bytes", 0);
   b->ns_per_row = node.AttrOr<float>("ns_per_row", 0);
@@ -118,6 +124,12 @@ void Scheduler::SetCache(int device_number,
   Device(device_number).cache = std::move(cache);
 }
 
+std::shared_ptr<ParameterCache> Scheduler::Cache(int device_number) const {
+  std::lock_guard<std::mutex> lock(mu_);
+  const auto n = static_cast<size_t>(device_number);
+  return n < devices_.size() ? devices_[n].cache : nullptr;
+}
+
 double Scheduler::LoadNs(int device_number) const {
   std::lock_guard<std::mutex> lock(mu_);
   const auto n = static_cast<size_t>(device_number);
@@ -156,10 +168,10 @@ Status Scheduler::DecideOne(Decision* d, const Step* step, int64_t now_ns) {
                           : device.cache->BytesOf(b.parameters)};
   }
   const int n = static_cast<int>(candidates_.size());
-  d->choice = n == 1 ? 0
-                     : (*b.policy)({b.name, candidates_, d->rows,
-                                    d->input_bytes, b.parameter_bytes,
-                                    d->work_ns, b.bytes_per_s});
+  d->choice = n == 1
+                  ? 0
+                  : (*b.policy)({b.name, candidates_, d->rows, d->input_bytes,
+                                 b.parameter_bytes, d->work_ns, b.bytes_per_s});
   if (d->choice < 0 || d->choice >= n)
     return InvalidArgument("schedule policy '", b.policy_name,
                            "': expected a candidate in [0, ", n, "), got ",
@@ -191,9 +203,8 @@ void Scheduler::End(Open* open) {
   OfDevice& device = Device(open->device);
   --device.bodies;
   // (Rounding must not leave a load behind.)
-  device.load_ns = device.bodies == 0
-                       ? 0
-                       : std::max(0.0, device.load_ns - open->work_ns);
+  device.load_ns =
+      device.bodies == 0 ? 0 : std::max(0.0, device.load_ns - open->work_ns);
   open->step = nullptr;
   open->generation = (open->generation + 1) & 0x7fffffff;
   free_.push_back(static_cast<uint32_t>(open - open_.data()));
@@ -206,8 +217,8 @@ Status Scheduler::Done(int64_t ticket) {
   std::lock_guard<std::mutex> lock(mu_);
   if (at >= open_.size() || open_[at].step == nullptr ||
       open_[at].generation != generation)
-    return FailedPrecondition(
-        "ticket: expected that of a body that runs, got ", ticket);
+    return FailedPrecondition("ticket: expected that of a body that runs, got ",
+                              ticket);
   Open& open = open_[at];
   OfDevice& device = Device(open.device);
   if (open.rows > 0) {

@@ -43,8 +43,8 @@ struct Decision {
   int64_t input_bytes = 0;
   double work_ns = 0;
   int choice = -1;
-  int64_t ticket = 0;  // Names the decision until the body is done.
-  double load_ns = 0;  // Of the chosen device, before.
+  int64_t ticket = 0;           // Names the decision until the body is done.
+  double load_ns = 0;           // Of the chosen device, before.
   int64_t parameter_bytes = 0;  // Of the body's parameters there.
 
   // The rows and bytes of the inputs, from their shapes. (The kernel's inputs
@@ -86,6 +86,7 @@ class Scheduler final : public Resource {
   Status Done(int64_t ticket);
   // The cache of a device's parameters, asked for what is there.
   void SetCache(int device_number, std::shared_ptr<ParameterCache> cache);
+  std::shared_ptr<ParameterCache> Cache(int device_number) const;
   // What is assigned to a device and not done.
   double LoadNs(int device_number) const;
 

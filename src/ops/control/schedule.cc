@@ -48,9 +48,15 @@ SLUICE_OP(Schedule)
     .Shape(ScheduleShape)
     .Kernel(MakeSchedule)
     .NoGradient("its outputs are a choice")
-    .Doc("Chooses the device on which a scheduled body runs, by the shapes of "
-         "the body's inputs, the load of the devices and the parameters that "
-         "they hold.");
+    .Sample({{.shape = {2}, .values = {3, 4}}},
+            {{"devices",
+              AttrValue::Strings({"/device:CPU:0", "/device:CPU:1"})},
+             {"body", "body"},
+             {"element_bytes", AttrValue::Ints({4})}})
+    .Doc(
+        "Chooses the device on which a scheduled body runs, by the shapes of "
+        "the body's inputs, the load of the devices and the parameters that "
+        "they hold.");
 
 Status DoneShape(ShapeContext& c) {
   SLUICE_RETURN_IF_ERROR(c.RequireScalar(0));
