@@ -49,7 +49,8 @@ class ScheduledBuilder {
         options_(options),
         loc_(loc),
         scope_(options.name.empty() ? "scheduled" : options.name),
-        what_(absl::StrCat("scheduled body '", scope_.prefix(), "'")) {}
+        what_(absl::StrCat("scheduled body '", scope_.prefix(), "'")),
+        bodies_before_(++bodies_) {}
 
   // One output per result; empty if an error was recorded.
   std::vector<Output> Run(const std::vector<Output>& inputs) {
@@ -65,6 +66,7 @@ class ScheduledBuilder {
       BuildError(InvalidArgument(what_, ": expected a result, got none"), loc_);
       return {};
     }
+    AwaitCaptures();
     TellParameters();
     results.insert(results.begin(), Output(schedule_, 1));
     const DeviceScope at_home(options_.home);
@@ -155,6 +157,7 @@ class ScheduledBuilder {
                 graph_.control_flow().ConditionalOf(o.node)) {
           c->merge_device = home_;
           graph_.SetDevice(o.node, home_);
+          outermost_ = c;
         }
       merged.emplace_back(o, loc_.file, loc_.line);
     }
@@ -168,6 +171,9 @@ class ScheduledBuilder {
     const std::string name = names_[static_cast<size_t>(device)];
     std::vector<Operand> results;
     {
+      // (One scope for all, so that GetVariable finds the same variables.)
+      const NameScope body(body_prefix_.empty() ? "body" : body_prefix_ + "/");
+      body_prefix_ = body.prefix();
       const DeviceFunctionScope on([&, here](const Node* n) -> std::string {
         const bool inside = !TouchesState(*n) &&
                             (here == nullptr || CurrentContext() != nullptr);
@@ -190,7 +196,13 @@ class ScheduledBuilder {
       Node* const n = graph_.nodes()[static_cast<size_t>(id)].get();
       if (here != nullptr && !IsInside(ContextOf(n), here)) continue;
       graph_.SetAttr(n, kScheduledAttr, AttrValue(scope_.prefix()));
-      for (const Output& in : n->inputs()) Note(in);
+      for (const Output& in : n->inputs()) {
+        Note(in);
+        if (here == nullptr) captures_.push_back(in.node);
+      }
+      may_wait_ = may_wait_ || n->op().facts.waits ||
+                  n->op().role == OpRole::kFunctional ||
+                  n->op().role == OpRole::kCall;
     }
     return results;
   }
@@ -232,6 +244,26 @@ class ScheduledBuilder {
     }());
   }
 
+  // The decision waits for everything that the body uses, so that a body that
+  // was given room on a device always ends.
+  void AwaitCaptures() {
+    if (outermost_ != nullptr)
+      for (const auto& [value, node] : outermost_->switches())
+        captures_.push_back(value.node);
+    for (Node* const n : captures_) {
+      if (n->id() >= schedule_->id()) continue;
+      const sluice::Result<Node*> here =
+          CaptureControl(CurrentContext(), n, loc_);
+      if (here.ok() && (*here)->id() < schedule_->id())
+        graph_.AddControlEdge(*here, schedule_).IgnoreError();
+      else
+        may_wait_ = true;
+    }
+    // (One that waits for others within may need them to be given room first.)
+    if (may_wait_ || bodies_ != bodies_before_)
+      graph_.SetAttr(schedule_, "limited", AttrValue(false));
+  }
+
   void TellParameters() {
     AttrValue::Strings names;
     int64_t bytes = 0;
@@ -252,8 +284,15 @@ class ScheduledBuilder {
   const std::string what_;
   std::vector<std::string> names_;  // Of the devices, with the scopes around.
   std::string home_;
+  std::string body_prefix_;         // The name scope of the body.
   Node* schedule_ = nullptr;
   std::map<std::string, int64_t> parameters_;  // Bytes by variable.
+  std::vector<Node*> captures_;
+  Conditional* outermost_ = nullptr;
+  bool may_wait_ = false;
+  // How many were built so far on this thread, which tells those within.
+  static inline thread_local int64_t bodies_ = 0;
+  const int64_t bodies_before_;
 };
 
 // One call of Scheduled in parts: a loop over the parts, whose body is a call

@@ -411,7 +411,6 @@ class ScheduledParametersTest : public ScheduledTest {
       y.push_back(Scheduled(
           Emulated(devices), x,
           [e](Output rows) {
-            const NameScope scope("same/");
             return ops::MatMul(
                 rows, GetVariable(absl::StrCat("w", e), {kUnits, kUnits},
                                   init::RandomUniform(-1, 1)));
@@ -433,6 +432,7 @@ TEST_F(ScheduledParametersTest, VariablesOfBodiesAreKeptAtHomeOnce) {
   const std::vector<Output> y = Experts(2, 3, x, "least_loaded");
   ASSERT_TRUE(graph_.status().ok()) << graph_.status();
   ASSERT_EQ(GlobalVariables().size(), 2u);
+  EXPECT_EQ(GlobalVariables()[0].name(), "scheduled/body/w0");
   for (const Var& v : GlobalVariables())
     EXPECT_EQ(v.handle().node->device(), "/device:CPU:0");
 }
@@ -520,6 +520,55 @@ TEST_F(ScheduledParametersTest, MoreFitThanTheMemoryHas) {
       StatusCode::kResourceExhausted);
 }
 
+// All at once, they would need three times the memory.
+TEST_F(ScheduledParametersTest, BodiesWaitForRoom) {
+  EmulatedDeviceOptions device = Quick();
+  device.memory_bytes = 6 * kBytes;
+  device.parameter_bytes = 3 * kBytes;
+  const Output x = Placeholder<float>({-1, kUnits}, "x");
+  std::vector<Output> y = Experts(18, 2, x, "cost");
+  ASSERT_TRUE(Over(2)->RunTargets({GlobalVariablesInitializer()}).ok());
+  const std::vector<Var> w = GlobalVariables();
+  std::vector<Output> plain;
+  for (const Var& v : w) plain.push_back(ops::MatMul(x, v));
+  const auto want = Over(1)->Run({{x, Rows()}}, plain);
+  ASSERT_TRUE(want.ok()) << want.status();
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    const auto session = Over(2, seed, device);
+    for (int times = 0; times < 2; ++times) {
+      const auto out = session->Run({{x, Rows()}}, y);
+      ASSERT_TRUE(out.ok()) << out.status() << " with seed " << seed;
+      for (size_t e = 0; e < y.size(); ++e)
+        ASSERT_NEAR((*out)[e].flat<float>()[5], (*want)[e].flat<float>()[5],
+                    1e-4);
+    }
+    EXPECT_LE(Cached(0).bytes, 3 * kBytes);
+  }
+}
+
+TEST_F(ScheduledParametersTest, BodiesWithinBodies) {
+  EmulatedDeviceOptions device = Quick();
+  device.memory_bytes = 16 * kBytes;
+  device.parameter_bytes = kBytes;
+  const Output x = Placeholder<float>({-1, kUnits}, "x");
+  std::vector<Output> y;
+  for (int e = 0; e < 4; ++e)
+    y.push_back(Scheduled(Emulated(2), x, [&](Output rows) {
+      const Output w = GetVariable("outer", {kUnits, kUnits},
+                                   init::Constant(0.01));
+      return Scheduled(Emulated(2), ops::MatMul(rows, w), [](Output rows) {
+        return ops::MatMul(rows, GetVariable("inner", {kUnits, kUnits},
+                                             init::Constant(0.02)));
+      });
+    }));
+  ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+  const auto session = Over(2, 0, device);
+  ASSERT_TRUE(session->RunTargets({GlobalVariablesInitializer()}).ok());
+  const auto out = session->Run({{x, Rows()}}, y);
+  ASSERT_TRUE(out.ok()) << out.status();
+  for (const Tensor& t : *out) EXPECT_TRUE((*out)[0].Identical(t));
+}
+
 class ScheduledPolicies : public ScheduledParametersTest,
                           public ::testing::WithParamInterface<const char*> {};
 INSTANTIATE_TEST_SUITE_P(All, ScheduledPolicies,
@@ -572,6 +621,7 @@ TEST_F(ScheduledParametersTest, TrainingOverDevicesEqualsTrainingOnOne) {
       ASSERT_TRUE(out.ok()) << out.status();
       losses.back().push_back((*out)[0].scalar<float>());
     }
+    EXPECT_EQ(GlobalVariables().size(), 3u);
     EXPECT_LT(losses.back()[4], losses.back()[0]);
   }
   for (size_t i = 0; i < 5; ++i) {

@@ -81,7 +81,7 @@ class BatchStage final : public ReadyStage {
     return running_;
   }
 
-  Status RunTogether(StepContext* step) override {
+  Result<std::span<const Ready>> RunTogether(StepContext* step) override {
     const PlanNode& n = *running_[0].node;
     SortByMemory();
     std::vector<Tensor> inputs(n.num_inputs);
@@ -108,7 +108,7 @@ class BatchStage final : public ReadyStage {
           (form_->axis == BatchForm::kNew && out.dim(0) != count()))
         return Unimplemented("batch: not with these outputs");
     for (uint32_t o = 0; o < n.num_outputs; ++o) HandOut(o, outputs[o]);
-    return OkStatus();
+    return std::span<const Ready>(running_);
   }
 
   void Clear() override {

@@ -413,13 +413,13 @@ void Execution::RunHeld() {
     ScopedIntraOpThreads threads(NoneRuns() ? options_.intra_op_threads : 1);
     const int64_t bytes = ThreadAllocatedBytes();
     const int64_t start = options_.trace == nullptr ? 0 : NowNs();
-    if (stage_->RunTogether(&step_).ok()) {
+    if (const auto ran = stage_->RunTogether(&step_); ran.ok()) {
       if (options_.trace != nullptr && stage_->OfOneNode())
         AddEvent(group[0], start, ThreadAllocatedBytes() - bytes, {},
                  static_cast<int64_t>(group.size()));
       else if (options_.trace != nullptr)
-        for (const Ready r : group) AddEvent(r, start, 0, {});
-      for (const Ready r : group) tokens_.Complete(r);
+        for (const Ready r : *ran) AddEvent(r, start, 0, {});
+      for (const Ready r : *ran) tokens_.Complete(r);
       return;
     }
   }
@@ -543,6 +543,11 @@ bool Execution::DriveThis() {
           Fail(nullptr, StuckOn(needs));
           continue;
         }
+      }
+      if (stage_ != nullptr && running_.empty() &&
+          rendezvous_.waiting() == 0 && stage_->Release()) {
+        lock.unlock();
+        continue;
       }
       driving_ = false;
       if (!IsQuiet()) {

@@ -3,8 +3,9 @@
 // The driver of an execution passes nodes with PlanNode::kHeld to the stage
 // when they are ready, and asks it for a group to run when nothing else is
 // ready. So the stage waits for no timer, and what it holds always runs: a
-// driver never gives up its role while the stage holds nodes and no kernel is
-// in flight. Plans without a stage have no such nodes, and pay nothing.
+// stage that holds nodes back until others are done (empty() is true, and then
+// false again) runs them when nothing is in flight. Plans without a stage have
+// no such nodes, and pay nothing.
 //
 // exec/batching has the stage that runs instances of a node as one kernel,
 // exec/scheduling the one that decides where bodies run; ready_stages.h beside
@@ -29,17 +30,21 @@ class ReadyStage {
   virtual void Start(uint64_t seed) = 0;
   // Takes a live node with kHeld. False: the caller runs it now.
   virtual bool Hold(Ready r) = 0;
+  // Whether it has nothing to run now.
   virtual bool empty() const = 0;
+  // Nothing is in flight: what was held back is to run. Returns whether there
+  // is any.
+  virtual bool Release() { return false; }
   // Takes out the nodes that are to run next. The span is valid until the next
   // call of Hold, Next or Start. REQUIRES: !empty().
   virtual std::span<const Ready> Next() = 0;
   // The rest is about the nodes that Next returned last.
   // Whether so many run together, or one by one.
   virtual bool RunsTogether(size_t nodes) const { return nodes > 1; }
-  // Runs all of them, and fills their output slots. After an error none is
-  // filled, and the caller runs them one by one, for the error of the right
-  // one.
-  virtual Status RunTogether(StepContext* step) = 0;
+  // Runs them, and fills their output slots. Returns those that ran; the others
+  // are held again. After an error none is filled, and the caller runs them one
+  // by one, for the error of the right one.
+  virtual Result<std::span<const Ready>> RunTogether(StepContext* step) = 0;
   // Whether they are instances of one node, with one event in a trace, or each
   // has its own, to which Describe adds what the stage knows.
   virtual bool OfOneNode() const { return true; }

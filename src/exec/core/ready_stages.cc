@@ -39,7 +39,12 @@ class StagesInOrder final : public ReadyStage {
     return running_->RunsTogether(nodes);
   }
   bool OfOneNode() const override { return running_->OfOneNode(); }
-  Status RunTogether(StepContext* step) override {
+  bool Release() override {
+    bool any = false;
+    for (const auto& s : stages_) any = s->Release() || any;
+    return any;
+  }
+  Result<std::span<const Ready>> RunTogether(StepContext* step) override {
     return running_->RunTogether(step);
   }
   void Describe(Ready r, TraceEvent* e) const override {

@@ -71,6 +71,10 @@ EmulatedDevice::EmulatedDevice(DeviceName name, EmulatedDeviceOptions options)
   }
   const auto memory = std::make_shared<StreamMemory>(
       std::move(raw), options_.memory_bytes, kMaxCached);
+  if (this->name().complete())
+    SetBodyMemory(ScheduledDeviceNumber(this->name().ToString()),
+                  std::min(options_.parameter_bytes,
+                           options_.memory_bytes - options_.memory_bytes / 4));
   // (The memory may outlive the device, but not be asked for more then.)
   memory->set_reclaim([this](int64_t bytes) { return DropParameters(bytes); });
   for (Queue& q : streams_) {

@@ -35,6 +35,34 @@ int ScheduledDeviceNumber(const std::string& name) {
   return names->Of(name);
 }
 
+namespace {
+
+struct BodyMemories {
+  std::mutex mu;
+  std::vector<int64_t> bytes;  // By device. GUARDED_BY(mu)
+};
+BodyMemories& AllBodyMemories() {
+  static auto* const all = new BodyMemories;
+  return *all;
+}
+
+}  // namespace
+
+void SetBodyMemory(int device_number, int64_t bytes) {
+  BodyMemories& all = AllBodyMemories();
+  std::lock_guard<std::mutex> lock(all.mu);
+  const auto n = static_cast<size_t>(device_number);
+  if (n >= all.bytes.size()) all.bytes.resize(n + 1, INT64_MAX);
+  all.bytes[n] = bytes;
+}
+
+int64_t BodyMemory(int device_number) {
+  BodyMemories& all = AllBodyMemories();
+  std::lock_guard<std::mutex> lock(all.mu);
+  const auto n = static_cast<size_t>(device_number);
+  return n < all.bytes.size() ? all.bytes[n] : INT64_MAX;
+}
+
 std::string ParameterCache::NameFor(const std::string& device,
                                     int64_t number) {
   return absl::StrCat("_parameters of ", device, ", number ", number);

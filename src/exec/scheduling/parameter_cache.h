@@ -19,6 +19,12 @@ namespace sluice {
 int ParameterNumber(const std::string& name);
 int ScheduledDeviceNumber(const std::string& name);
 
+// The bytes of parameters and inputs that bodies which run at the same time are
+// to need at most on a device of this number; INT64_MAX if it was never set.
+// (A hint: devices of one name in several sessions share it.) Thread-safe.
+void SetBodyMemory(int device_number, int64_t bytes);
+int64_t BodyMemory(int device_number);
+
 // The copies of variables' values that one device holds for scheduled bodies
 // of one session. Owned by the session's resources, so it ends with them; its
 // device's kernels fill it, and the scheduler asks what is there. Thread-safe.

@@ -25,7 +25,15 @@ class ScheduleStage final : public ReadyStage {
     waiting_.push_back(r);
     return true;
   }
-  bool empty() const override { return waiting_.empty(); }
+  bool empty() const override {
+    return waiting_.empty() ||
+           (step_ != nullptr && step_->done() == blocked_at_);
+  }
+  bool Release() override {
+    step_ = nullptr;
+    all_ = !waiting_.empty();
+    return all_;
+  }
 
   std::span<const Ready> Next() override {
     running_.clear();
@@ -44,7 +52,7 @@ class ScheduleStage final : public ReadyStage {
   bool RunsTogether(size_t) const override { return true; }
   bool OfOneNode() const override { return false; }
 
-  Status RunTogether(StepContext* step) override {
+  Result<std::span<const Ready>> RunTogether(StepContext* step) override {
     SLUICE_ASSIGN_OR_RETURN(const std::shared_ptr<Scheduler::Step> of_step,
                             Scheduler::OfStep(step));
     decisions_.assign(running_.size(), {});
@@ -59,13 +67,26 @@ class ScheduleStage final : public ReadyStage {
       SLUICE_RETURN_IF_ERROR(decisions_[i].ReadShapes(shapes_));
     }
     SLUICE_RETURN_IF_ERROR(
-        of_step->scheduler().Decide(decisions_, of_step.get()));
+        of_step->scheduler().Decide(decisions_, of_step.get(), all_));
+    all_ = false;
+    size_t ran = 0;
     for (size_t i = 0; i < running_.size(); ++i) {
+      if (decisions_[i].choice < 0) {
+        waiting_.push_back(running_[i]);
+        continue;
+      }
       Tensor* const out = Tokens::OutputSlots(running_[i]);
       out[0] = Tensor::Scalar<int32_t>(decisions_[i].choice);
       out[1] = Tensor::Scalar<int64_t>(decisions_[i].ticket);
+      running_[ran] = running_[i];
+      decisions_[ran++] = decisions_[i];
     }
-    return OkStatus();
+    // The others are decided again when a body is done. (The step outlives its
+    // last node.)
+    step_ = ran < running_.size() ? of_step.get() : nullptr;
+    blocked_at_ = of_step->done();
+    running_.resize(ran);
+    return std::span<const Ready>(running_);
   }
 
   void Describe(Ready r, TraceEvent* e) const override {
@@ -79,13 +100,20 @@ class ScheduleStage final : public ReadyStage {
     }
   }
 
-  void Clear() override { waiting_.clear(); }
+  void Clear() override {
+    waiting_.clear();
+    step_ = nullptr;
+    all_ = false;
+  }
 
  private:
   const Plan& plan_;
   std::vector<Ready> waiting_, running_;
   std::vector<Decision> decisions_;    // Of running_.
   std::vector<const Tensor*> shapes_;  // Reused.
+  const Scheduler::Step* step_ = nullptr;  // If the rest waits for room.
+  int64_t blocked_at_ = 0;                 // Its bodies that were done then.
+  bool all_ = false;                       // None is to wait for room.
   bool some_ = false;
   std::mt19937_64 random_;
 };

@@ -55,6 +55,7 @@ Result<std::shared_ptr<ScheduledBody>> ScheduledBody::Make(const Node& node) {
   for (const std::string& p : node.AttrOr<AttrValue::Strings>("parameters", {}))
     b->parameters.push_back(ParameterNumber(p));
   b->parameter_bytes = node.AttrOr<int64_t>("parameter_bytes", 0);
+  b->limited = node.AttrOr<bool>("limited", true);
   b->ns_per_row = node.AttrOr<float>("ns_per_row", 0);
   b->bytes_per_s = node.AttrOr<float>("bytes_per_s", 0);
   SLUICE_RETURN_IF_ERROR(CheckRate("ns_per_row", b->ns_per_row, true));
@@ -112,10 +113,18 @@ Scheduler::OfDevice& Scheduler::Device(int number) {
   return devices_[n];
 }
 
-double& Scheduler::NsPerRow(int body) {
+void Scheduler::Measured::Add(double more_ns, double more_rows) {
+  constexpr double kKept = 0.75;
+  ns = ns * kKept + more_ns;
+  rows = rows * kKept + more_rows;
+}
+
+double Scheduler::NsPerRow(int body) const {
   const auto n = static_cast<size_t>(body);
-  if (n >= ns_per_row_.size()) ns_per_row_.resize(n + 1);
-  return ns_per_row_[n];
+  if (n < measured_.size() && measured_[n].rows > 0)
+    return measured_[n].ns / measured_[n].rows;
+  return all_measured_.rows > 0 ? all_measured_.ns / all_measured_.rows
+                                : kUnknownNsPerRow;
 }
 
 void Scheduler::SetCache(int device_number,
@@ -136,28 +145,51 @@ double Scheduler::LoadNs(int device_number) const {
   return n < devices_.size() ? devices_[n].load_ns : 0;
 }
 
-Status Scheduler::Decide(std::span<Decision> decisions, const Step* step) {
+Status Scheduler::Decide(std::span<Decision> decisions, const Step* step,
+                         bool all) {
   const int64_t now = NowNs();
   std::lock_guard<std::mutex> lock(mu_);
   for (Decision& d : decisions) {
-    const double measured = NsPerRow(d.body->number);
     const double per_row = d.body->ns_per_row > 0 ? d.body->ns_per_row
-                           : measured > 0         ? measured
-                                                  : kUnknownNsPerRow;
+                                                  : NsPerRow(d.body->number);
     d.work_ns = per_row * static_cast<double>(d.rows);
   }
-  if (decisions.size() == 1) return DecideOne(&decisions[0], step, now);
+  if (decisions.size() == 1) return DecideOne(&decisions[0], step, now, all);
   order_.resize(decisions.size());
   std::iota(order_.begin(), order_.end(), 0u);
   std::stable_sort(order_.begin(), order_.end(), [&](uint32_t a, uint32_t b) {
     return decisions[a].work_ns > decisions[b].work_ns;
   });
   for (const uint32_t i : order_)
-    SLUICE_RETURN_IF_ERROR(DecideOne(&decisions[i], step, now));
+    SLUICE_RETURN_IF_ERROR(DecideOne(&decisions[i], step, now, all));
   return OkStatus();
 }
 
-Status Scheduler::DecideOne(Decision* d, const Step* step, int64_t now_ns) {
+Scheduler::OfDevice::Running* Scheduler::FindRunning(OfDevice* device,
+                                                     const Step* step,
+                                                     int body) {
+  for (OfDevice::Running& r : device->running)
+    if (r.step == step && r.body == body) return &r;
+  return nullptr;
+}
+
+// A body that needs nothing, or is alone of its step, always has.
+bool Scheduler::HasRoom(const OfDevice& device, int number, const Decision& d,
+                        const Step* step) const {
+  if (!d.body->limited) return true;
+  bool alone = true, parameters = false;
+  for (const OfDevice::Running& r : device.running) {
+    alone = alone && r.step != step;
+    parameters = parameters || (r.step == step && r.body == d.body->number);
+  }
+  if (alone) return true;
+  const int64_t needs =
+      d.input_bytes + (parameters ? 0 : d.body->parameter_bytes);
+  return needs == 0 || device.bytes + needs <= BodyMemory(number);
+}
+
+Status Scheduler::DecideOne(Decision* d, const Step* step, int64_t now_ns,
+                            bool all) {
   const ScheduledBody& b = *d->body;
   candidates_.resize(b.devices.size());
   for (size_t i = 0; i < b.devices.size(); ++i) {
@@ -177,10 +209,28 @@ Status Scheduler::DecideOne(Decision* d, const Step* step, int64_t now_ns) {
                            "': expected a candidate in [0, ", n, "), got ",
                            d->choice);
   const auto chosen = static_cast<size_t>(d->choice);
+  const int number = b.device_numbers[chosen];
+  if (!all && !HasRoom(Device(number), number, *d, step)) {
+    d->choice = -1;
+    return OkStatus();
+  }
   d->load_ns = candidates_[chosen].load_ns;
   d->parameter_bytes = candidates_[chosen].parameter_bytes;
-  OfDevice& device = Device(b.device_numbers[chosen]);
+  const int64_t missing =
+      std::max<int64_t>(0, b.parameter_bytes - d->parameter_bytes);
+  d->copy_ns =
+      static_cast<double>(missing + d->input_bytes) / b.bytes_per_s * 1e9;
+  OfDevice& device = Device(number);
   device.load_ns += d->work_ns;
+  if (b.limited) {
+    device.bytes += d->input_bytes;
+    if (OfDevice::Running* const r = FindRunning(&device, step, b.number)) {
+      ++r->times;
+    } else {
+      device.running.push_back({step, b.number, 1});
+      device.bytes += b.parameter_bytes;
+    }
+  }
   ++device.bodies;
   if (free_.empty()) {
     free_.push_back(static_cast<uint32_t>(open_.size()));
@@ -190,11 +240,15 @@ Status Scheduler::DecideOne(Decision* d, const Step* step, int64_t now_ns) {
   free_.pop_back();
   Open& open = open_[at];
   open.step = step;
-  open.device = b.device_numbers[chosen];
+  open.device = number;
+  open.limited = b.limited;
+  open.input_bytes = d->input_bytes;
+  open.parameter_bytes = b.parameter_bytes;
   open.body = b.number;
   open.rows = d->rows;
   open.since_ns = now_ns;
   open.work_ns = d->work_ns;
+  open.copy_ns = d->copy_ns;
   d->ticket = static_cast<int64_t>(uint64_t{open.generation} << 32 | at);
   return OkStatus();
 }
@@ -202,6 +256,16 @@ Status Scheduler::DecideOne(Decision* d, const Step* step, int64_t now_ns) {
 void Scheduler::End(Open* open) {
   OfDevice& device = Device(open->device);
   --device.bodies;
+  open->step->done_.fetch_add(1, std::memory_order_relaxed);
+  if (open->limited) {
+    device.bytes -= open->input_bytes;
+    OfDevice::Running* const r = FindRunning(&device, open->step, open->body);
+    if (--r->times == 0) {
+      device.bytes -= open->parameter_bytes;
+      *r = device.running.back();
+      device.running.pop_back();
+    }
+  }
   // (Rounding must not leave a load behind.)
   device.load_ns =
       device.bodies == 0 ? 0 : std::max(0.0, device.load_ns - open->work_ns);
@@ -223,12 +287,16 @@ Status Scheduler::Done(int64_t ticket) {
   OfDevice& device = Device(open.device);
   if (open.rows > 0) {
     // A device runs its bodies one after the other, so this one began when the
-    // one before was done.
-    const int64_t began = std::max(open.since_ns, device.last_done_ns);
-    const double took = static_cast<double>(std::max<int64_t>(now - began, 1)) /
-                        static_cast<double>(open.rows);
-    double& known = NsPerRow(open.body);
-    known = known == 0 ? took : known + (took - known) / 4;
+    // one before was done, and when what it needs was there.
+    const double began = std::max(static_cast<double>(open.since_ns) +
+                                      open.copy_ns,
+                                  static_cast<double>(device.last_done_ns));
+    const double took = std::max(static_cast<double>(now) - began, 1.0);
+    const auto rows = static_cast<double>(open.rows);
+    const auto body = static_cast<size_t>(open.body);
+    if (body >= measured_.size()) measured_.resize(body + 1);
+    measured_[body].Add(took, rows);
+    all_measured_.Add(took, rows);
   }
   device.last_done_ns = now;
   End(&open);
@@ -252,7 +320,7 @@ Status RunSchedule(KernelContext& ctx) {
   SLUICE_RETURN_IF_ERROR(d.ReadShapes(shapes));
   SLUICE_ASSIGN_OR_RETURN(const std::shared_ptr<Scheduler::Step> step,
                           Scheduler::OfStep(&ctx.step()));
-  SLUICE_RETURN_IF_ERROR(step->scheduler().Decide({&d, 1}, step.get()));
+  SLUICE_RETURN_IF_ERROR(step->scheduler().Decide({&d, 1}, step.get(), /*all=*/true));
   ctx.set_output(0, Tensor::Scalar<int32_t>(d.choice));
   ctx.set_output(1, Tensor::Scalar<int64_t>(d.ticket));
   return OkStatus();

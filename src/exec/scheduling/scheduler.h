@@ -2,6 +2,7 @@
 #ifndef SLUICE_EXEC_SCHEDULING_SCHEDULER_H_
 #define SLUICE_EXEC_SCHEDULING_SCHEDULER_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -34,6 +35,8 @@ struct ScheduledBody {
   int64_t parameter_bytes = 0;
   double ns_per_row = 0;  // Declared; 0: measured.
   double bytes_per_s = 0;
+  // Whether it waits for room on a device. (Not if it may wait for others.)
+  bool limited = true;
 };
 
 // A body that is to be scheduled, and what was decided.
@@ -42,7 +45,8 @@ struct Decision {
   int64_t rows = 1;
   int64_t input_bytes = 0;
   double work_ns = 0;
-  int choice = -1;
+  double copy_ns = 0;  // Of the inputs and of what the device lacks.
+  int choice = -1;  // -1: the device has no room now.
   int64_t ticket = 0;           // Names the decision until the body is done.
   double load_ns = 0;           // Of the chosen device, before.
   int64_t parameter_bytes = 0;  // Of the body's parameters there.
@@ -69,8 +73,12 @@ class Scheduler final : public Resource {
     ~Step() override { scheduler_->Abandon(this); }
     std::string TypeName() const override { return "ScheduledStep"; }
     Scheduler& scheduler() const { return *scheduler_; }
+    // How many of its bodies are done.
+    int64_t done() const { return done_.load(std::memory_order_relaxed); }
 
    private:
+    friend class Scheduler;
+    mutable std::atomic<int64_t> done_{0};
     const std::shared_ptr<Scheduler> scheduler_;
   };
 
@@ -80,8 +88,11 @@ class Scheduler final : public Resource {
   // That of a step, which is made with its first decision.
   static Result<std::shared_ptr<Step>> OfStep(StepContext* step);
 
-  // Decides all of them, the largest work first; fills in the choices.
-  Status Decide(std::span<Decision> decisions, const Step* step);
+  // Decides all of them, the largest work first; fills in the choices. One
+  // whose device has no room beside other bodies of the step gets none, unless
+  // `all` are to run. It has to be decided again when one of them is done.
+  Status Decide(std::span<Decision> decisions, const Step* step,
+                bool all = false);
   // The body is done. FailedPrecondition if its ticket is not known.
   Status Done(int64_t ticket);
   // The cache of a device's parameters, asked for what is there.
@@ -96,25 +107,45 @@ class Scheduler final : public Resource {
     int bodies = 0;
     int64_t last_done_ns = 0;
     std::shared_ptr<ParameterCache> cache;
+    // The limited bodies that run there, with what they need together.
+    struct Running {
+      const Step* step;
+      int body, times;
+    };
+    std::vector<Running> running;
+    int64_t bytes = 0;
   };
   struct Open {
     const Step* step = nullptr;  // Null: free.
     uint32_t generation = 0;
     int device = 0, body = 0;
     int64_t rows = 0, since_ns = 0;
-    double work_ns = 0;
+    double work_ns = 0, copy_ns = 0;
+    bool limited = false;
+    int64_t input_bytes = 0, parameter_bytes = 0;
+  };
+  // How long bodies took; recent ones count more.
+  struct Measured {
+    double ns = 0, rows = 0;
+    void Add(double more_ns, double more_rows);
   };
   // These REQUIRE mu_ held.
-  Status DecideOne(Decision* d, const Step* step, int64_t now_ns);
+  Status DecideOne(Decision* d, const Step* step, int64_t now_ns, bool all);
+  bool HasRoom(const OfDevice& device, int number, const Decision& d,
+               const Step* step) const;
+  static OfDevice::Running* FindRunning(OfDevice* device, const Step* step,
+                                        int body);
   void End(Open* open);
-  double& NsPerRow(int body);
+  // Measured for the body; or for all bodies, before it has run.
+  double NsPerRow(int body) const;
   OfDevice& Device(int number);
 
   void Abandon(const Step* step);
 
   mutable std::mutex mu_;
   std::vector<OfDevice> devices_;              // By number. GUARDED_BY(mu_)
-  std::vector<double> ns_per_row_;             // By body. GUARDED_BY(mu_)
+  std::vector<Measured> measured_;             // By body. GUARDED_BY(mu_)
+  Measured all_measured_;                      // GUARDED_BY(mu_)
   std::vector<Open> open_;                     // GUARDED_BY(mu_)
   std::vector<uint32_t> free_;                 // In open_. GUARDED_BY(mu_)
   std::vector<ScheduleCandidate> candidates_;  // GUARDED_BY(mu_): reused.
