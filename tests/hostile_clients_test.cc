@@ -615,6 +615,47 @@ HOSTILE(StoresOfNothing,
   EXPECT_FALSE(session.Run(TensorStore(DType::kFloat).Read(INT_MIN)).ok());
 }
 
+HOSTILE(BodiesScheduledNowhere, "Scheduled RegisterSchedulePolicy") {
+  const auto body = [](Output x) { return ops::Neg(x); };
+  const std::vector<std::string> here = {"/device:CPU:0"};
+  ExpectRecorded("at least one device", [&] {
+    EXPECT_NULL(Scheduled(std::vector<std::string>(), Constant(1.0f), body));
+  });
+  ExpectRecorded("scheduled body", [&] {
+    EXPECT_NULL(
+        Scheduled(std::vector<std::string>{"", "x y"}, Constant(1.0f), body));
+  });
+  for (const Output& x : {Output(), Elsewhere()})
+    (void)RecordedBy([&] { (void)Scheduled(here, x, body); });
+  (void)RecordedBy([&] {
+    (void)Scheduled(here, Constant(1.0f), std::function<Output(Output)>());
+    (void)Scheduled(here, Constant(1.0f), [](Output) { return Output(); });
+    (void)Scheduled(here, std::vector<Output>(),
+                    [](const std::vector<Output>& v) { return v; });
+  });
+  for (const ScheduledOptions& o :
+       {ScheduledOptions{.ns_per_row = -1},
+        ScheduledOptions{.bytes_per_s = std::nan("")},
+        ScheduledOptions{.rows_per_part = INT64_MIN},
+        ScheduledOptions{.rows_per_part = INT64_MAX},
+        ScheduledOptions{.home = "x y"}})
+    ExpectRecorded("scheduled", [&] {
+      EXPECT_NULL(Scheduled(here, Constant(1.0f), body, o));
+    });
+  // A scalar has no rows to cut.
+  (void)RecordedBy([&] {
+    EXPECT_NULL(Scheduled(here, Constant(1.0f), body, {.rows_per_part = 2}));
+  });
+  EXPECT_FALSE(RegisterSchedulePolicy("", nullptr).ok());
+  EXPECT_FALSE(RegisterSchedulePolicy("nothing", nullptr).ok());
+  EXPECT_FALSE(RegisterSchedulePolicy("", [](const ScheduleRequest&) {
+                 return 0;
+               }).ok());
+  EXPECT_FALSE(RegisterSchedulePolicy("cost", [](const ScheduleRequest&) {
+                 return 0;
+               }).ok());
+}
+
 HOSTILE(NetworksOfNothing,
         "RnnCell::RnnCell RnnCell::output_size RnnCell::state_sizes "
         "RnnCell::IsMemory RnnCell::variables RnnCell::operator() "

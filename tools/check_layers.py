@@ -47,7 +47,8 @@ LAYERS["capi"] = LAYERS["cluster"] + ["cluster", "data", "train", "deploy"]
 # files directly in it. (Families of ops may include each other's headers, but
 # no folders may include each other in a cycle.)
 ROOMS = {
-    "exec": {"core": [], "fusion": ["core"], "devices": ["core"],
+    "exec": {"core": [], "fusion": ["core"], "scheduling": ["core"],
+             "devices": ["core", "scheduling"],
              "batching": ["core", "fusion"]},
     "ops": {"common": []},
     "client": {"": [], "autodiff": [""], "control": [""],

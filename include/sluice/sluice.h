@@ -35,6 +35,7 @@
 #include "client/control/functions.h"      // DefineFunction
 #include "client/control/higher_order.h"   // MapFn, FoldL, FoldR, Scan
 #include "client/control/loops.h"          // OpenMerge, CloseMerge
+#include "client/control/scheduled.h"      // Scheduled
 #include "client/control/structure.h"      // Types of loop variables
 #include "client/control/tensor_array.h"   // TensorArray
 #include "client/control/tensor_store.h"   // TensorStore
@@ -86,6 +87,7 @@
 #include "exec/core/device.h"                 // CpuDevices
 #include "exec/core/trace.h"                  // TraceEvent, ChromeTrace
 #include "exec/devices/emulated_device.h"     // EmulatedDevices
+#include "exec/scheduling/schedule_policy.h"  // RegisterSchedulePolicy
 #include "graph/attr.h"                       // AttrValue, AttrMap
 #include "graph/builder.h"                    // Scopes, Constant
 #include "graph/device_scope.h"           // DeviceFunctionScope, NoDeviceScope

@@ -7,6 +7,7 @@
 
 #include "client/autodiff/gradients.h"
 #include "client/control/control_flow.h"
+#include "client/control/scheduled.h"
 #include "graph/exact_line.h"
 #include "ops.h"
 #include "scopes.h"
@@ -186,6 +187,34 @@ std::vector<Output> MakeWhile(
   return made;
 }
 
+// The body takes a list and gives one.
+std::vector<Output> MakeScheduled(const std::vector<std::string>& devices,
+                                  const py::list& inputs,
+                                  const py::function& body,
+                                  const std::string& policy, double ns_per_row,
+                                  double bytes_per_s, int64_t rows_per_part,
+                                  const std::string& home,
+                                  const std::string& name) {
+  PyGraph& g = GraphOfArguments({inputs});
+  const Building here(g);
+  const SourceLoc loc = UserLine();
+  std::vector<Operand> values;
+  for (const Output& o : py::cast<std::vector<Output>>(inputs))
+    values.emplace_back(InGraphOf(g, o), loc.file, loc.line);
+  std::vector<Output> made = internal::BuildScheduled(
+      devices, values,
+      [&](const std::vector<Output>& v) { return CallBranch(body, loc, v); },
+      {.policy = policy,
+       .ns_per_row = ns_per_row,
+       .bytes_per_s = bytes_per_s,
+       .rows_per_part = rows_per_part,
+       .home = home,
+       .name = name},
+      loc);
+  CheckBuilt(g);
+  return made;
+}
+
 }  // namespace
 
 void AddFlow(py::module_& m) {
@@ -193,6 +222,7 @@ void AddFlow(py::module_& m) {
   m.def("register_gradient", RegisterPythonGradient);
   m.def("cond", MakeCond);
   m.def("while_loop", MakeWhile);
+  m.def("scheduled", MakeScheduled);
 }
 
 }  // namespace sluice::python

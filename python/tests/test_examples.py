@@ -103,6 +103,7 @@ def test_custom_gradient(example):
     ("dynamic_rnn", (200,), "error", 0.4),
     ("adaptive_computation", (50,), "error", 0.2),
     ("mixture_of_experts", (500,), "error", 0.8),
+    ("scheduled_experts", (150,), "error", 0.8),
     ("seq2seq", (150,), "loss", 0.4)])
 def test_losses_become_small(example, name, arguments, pattern, part):
     losses = numbers(example(name, *arguments), pattern)

@@ -351,7 +351,9 @@ Node* Conditional::AddMerge(Output if_false, Output if_true, SourceLoc loc) {
   }
   Node* node = AddMover(graph_, outer(), ForType("Merge", inputs[0]),
                         name_ + "/Merge", inputs, {}, {}, loc);
-  if (node != nullptr) AdoptMerge(node);
+  if (node == nullptr) return nullptr;
+  if (!merge_device.empty()) graph_->SetDevice(node, merge_device);
+  AdoptMerge(node);
   return node;
 }
 

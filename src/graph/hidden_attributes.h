@@ -49,6 +49,11 @@ inline constexpr const char* kPipelineAttr = "_pipeline";
 // stage, and those of the stages that it takes elements from.
 inline constexpr const char* kPipelineStageAttr = "_pipeline_stage";
 
+// string, on a node of a scheduled body (client/control/scheduled.h), and on
+// the nodes that compute its gradient: the body. Gradients are placed with the
+// nodes that they differentiate.
+inline constexpr const char* kScheduledAttr = "_scheduled";
+
 // list(string), on a read of a TensorStore: the gradients that add a part for
 // each run of it. (These names are no names of nodes.)
 inline constexpr const char* kStoreSourcesAttr = "_store_sources";
@@ -78,6 +83,10 @@ inline constexpr const char* kFusedFromAttr = "_fused_from";
 // bool, on a node of a device with its own memory: it runs on the host, where
 // its inputs and outputs are (passes/partition_memory.cc).
 inline constexpr const char* kRunsOnHostAttr = "_runs_on_host";
+// string, on a _CopyToDevice: the variable whose value it copies for a
+// scheduled body. The device keeps the copy
+// (exec/scheduling/parameter_cache.h).
+inline constexpr const char* kParameterAttr = "_parameter";
 
 }  // namespace sluice
 

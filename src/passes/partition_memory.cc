@@ -11,7 +11,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "graph/device_name.h"
 #include "graph/hidden_attributes.h"
+#include "graph/parameter_behind.h"
 #include "passes/partitioner.h"
 
 namespace sluice {
@@ -212,12 +214,32 @@ Result<Output> Partitioner::WhereWanted(const Node& n, int i,
   switch (WantedBy(n, i)) {
     case Wanted::kOnHost:
       return OnHost(here, p);
-    case Wanted::kOnDevice:
-      return OnDevice(here, p);
+    case Wanted::kOnDevice: {
+      SLUICE_ASSIGN_OR_RETURN(const Output there, OnDevice(here, p));
+      MarkParameter(n, i, there, p);
+      return there;
+    }
     case Wanted::kAnywhere:
       break;
   }
   return here;
+}
+
+// Marks the copy of a variable's value that a scheduled body reads. (One of
+// another task arrives in a new buffer in each step, so that the device could
+// not tell whether it has the value.)
+void Partitioner::MarkParameter(const Node& n, int i, const Output& there,
+                                int p) {
+  if (n.FindAttr(kScheduledAttr) == nullptr ||
+      there.node->kind() != OpKind::kCopyToDevice)
+    return;
+  const Node* const variable = ParameterBehind(n.input(i));
+  if (variable == nullptr) return;
+  const Result<DeviceName> from = DeviceName::Parse(variable->device());
+  const Result<DeviceName> to =
+      DeviceName::Parse(devices_[static_cast<size_t>(p)]);
+  if (from.ok() && to.ok() && from->Task() == to->Task())
+    out(p).SetAttr(there.node, kParameterAttr, AttrValue(variable->name()));
 }
 
 // A step is done when its devices have finished all issued work, including

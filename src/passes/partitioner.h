@@ -171,6 +171,7 @@ class Partitioner {
   // A tensor of partition `p` on the host (device), copied if necessary.
   Result<Output> OnHost(const Output& o, int p);
   Result<Output> OnDevice(const Output& o, int p);
+  void MarkParameter(const Node& n, int i, const Output& there, int p);
   Result<Output> WhereWanted(const Node& n, int i, const Output& here, int p);
   Result<Output> Moved(const char* op, const Output& o, int p);
   // Whether partition `to` can copy `o` from the memory of partition `from`.

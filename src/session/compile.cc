@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "exec/batching/batch_stage.h"
+#include "exec/core/ready_stages.h"
 #include "exec/fusion/chains.h"
 #include "exec/fusion/regions.h"
+#include "exec/scheduling/schedule_stage.h"
 #include "graph/tensor_store_info.h"
 #include "passes/lower_functional.h"
 #include "passes/properties.h"
@@ -129,6 +131,20 @@ Status StatefulKernels::Get(const Node& node, const Maker& make,
   return OkStatus();
 }
 
+namespace {
+
+// The stages of the ready list of a plan. (Without nodes for them it has none.)
+std::unique_ptr<ReadyStageMaker> StagesFor(bool batch_frames) {
+  if (!batch_frames) return MakeScheduling();
+  // (A decision makes work ready that may still join a batch.)
+  std::vector<std::unique_ptr<ReadyStageMaker>> makers;
+  makers.push_back(MakeScheduling());
+  makers.push_back(MakeBatching());
+  return InOrder(std::move(makers));
+}
+
+}  // namespace
+
 Result<BuiltPlan> BuildPlan(std::unique_ptr<Graph> graph,
                             const std::vector<Node*>& targets,
                             const PlanOptions& options,
@@ -173,8 +189,8 @@ Result<BuiltPlan> BuildPlan(std::unique_ptr<Graph> graph,
     return OkStatus();
   };
   SLUICE_ASSIGN_OR_RETURN(
-      built.plan, Plan::Build(std::move(graph), kernel,
-                              options.batch_frames ? MakeBatching() : nullptr));
+      built.plan,
+      Plan::Build(std::move(graph), kernel, StagesFor(options.batch_frames)));
   return built;
 }
 

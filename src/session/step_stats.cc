@@ -43,7 +43,10 @@ std::string SerializeRunMetadata(const RunMetadata& metadata) {
     n->set_node_name(e.node);
     n->set_timeline_label(
         absl::StrCat(e.node, " = ", e.op, ": ", e.Shapes(),
-                     e.instances == 1 ? "" : absl::StrCat(" x ", e.instances)));
+                     e.instances == 1 ? "" : absl::StrCat(" x ", e.instances),
+                     // (Of a decision of run-time placement.)
+                     e.peer.empty() ? "" : " -> ", e.peer,
+                     e.peer.empty() ? "" : "; ", e.tensor));
     n->set_thread_id(static_cast<uint32_t>(e.thread));
     n->set_all_start_nanos(start);
     n->set_all_start_micros(start / 1000);

@@ -499,6 +499,27 @@ TEST_F(SnippetTest, TensorStores) {
   EXPECT_NEAR(Value(y).ToVector<float>()[7], std::tanh(a + b + 0.5f), 1e-6);
 }
 
+TEST_F(SnippetTest, ScheduledBodies) {
+  Output rows = Constant(Tensor::Of<float>({2, 1}, {1, 2})), x = rows;
+  Output w = Constant(Tensor::Of<float>({1, 1}, {0.5f}));
+  SessionOptions options;
+  options.devices = EmulatedDevices(2);
+  {
+#include "snippets/src/client/control/scheduled.h/1.inc"
+    const auto out = Session(graph, options).Run(y);
+    ASSERT_TRUE(out.ok()) << out.status();
+    EXPECT_NEAR(out->ToVector<float>()[1], std::tanh(1.0f), 1e-6);
+    const auto body = [](Output x) { return x * 2; };
+    {
+#include "snippets/src/exec/scheduling/schedule_policy.h/1.inc"
+      ASSERT_TRUE(status.ok()) << status;
+      const auto twice = Session(graph, options).Run(y);
+      ASSERT_TRUE(twice.ok()) << twice.status();
+      EXPECT_THAT(twice->ToVector<float>(), ElementsAre(2, 4));
+    }
+  }
+}
+
 TEST_F(SnippetTest, RecurrentNetworks) {
   Output inputs = RandomUniform({2, 5, 3});
   Output lengths = Constant(Tensor::Vector<int32_t>({5, 4}));

@@ -19,6 +19,11 @@
 namespace sluice {
 namespace {
 
+// A node of a scheduled body: its gradient is computed where it ran.
+bool IsScheduled(const Node& n) {
+  return n.FindAttr(kScheduledAttr) != nullptr;
+}
+
 Status ValidateArguments(Graph* graph, const std::vector<Output>& ys,
                          const std::vector<Output>& xs,
                          const GradientOptions& options) {
@@ -203,7 +208,7 @@ Status Backprop::VisitNode(Node* node, GradientLevel& level) {
     // (Other nodes may read its outputs elsewhere; their gradients are summed
     // here.)
     std::optional<ColocateWith> colocate;
-    if (options_.colocate) colocate.emplace(node);
+    if (options_.colocate || IsScheduled(*node)) colocate.emplace(node);
     SLUICE_ASSIGN_OR_RETURN(dy, sums_.Totals(node, level));
   }
   if (const Output saved = LoopFamily::SavedValueOf(node); saved.valid()) {
@@ -290,8 +295,10 @@ Status Backprop::Differentiate(Node* node, const std::vector<Gradient>& dy,
   const ContextScope there(place);
   const NameScope scope(node->name() + "_grad");
   const std::optional<ColocateWith> colocate(
-      options_.colocate ? std::optional<ColocateWith>(std::in_place, node)
-                        : std::nullopt);
+      options_.colocate || IsScheduled(*node)
+          ? std::optional<ColocateWith>(std::in_place, node)
+          : std::nullopt);
+  const int first = paths_.graph()->num_nodes();
   const AtLine at(node->loc());
   GradContext c;
   c.op = node;
@@ -311,6 +318,12 @@ Status Backprop::Differentiate(Node* node, const std::vector<Gradient>& dy,
                                         "; path: ", PathThrough(paths_, node))),
           "gradient of " + node->Describe());
   }
+  // (So that the gradients of these are there, too.)
+  if (const AttrValue* body = node->FindAttr(kScheduledAttr); body != nullptr)
+    for (int id = first; id < paths_.graph()->num_nodes(); ++id)
+      paths_.graph()->SetAttr(
+          paths_.graph()->nodes()[static_cast<size_t>(id)].get(),
+          kScheduledAttr, *body);
   return Distribute(node, std::move(c.grads));
 }
 

@@ -7,6 +7,7 @@
 #include "client/testing/client_test_util.h"
 #include "client/testing/random_construct_graph_test_util.h"
 #include "client/testing/random_construct_plain_test_util.h"
+#include "exec/devices/emulated_device.h"
 
 namespace sluice {
 namespace {
@@ -26,7 +27,9 @@ class RandomConstruct : public ::testing::TestWithParam<int> {
         {Pair<T>{at[0], at[1]}, Pair<T>{at[2], at[3]}});
   }
 
-  void Check(uint64_t seed) {
+  // With `devices`, on a CPU and so many emulated devices, over which the
+  // assignments are scheduled.
+  void Check(uint64_t seed, int devices = 0) {
     SCOPED_TRACE("program " + std::to_string(seed));
     const construct::Program program = construct::Maker(seed).Make();
     std::mt19937_64 random(seed);
@@ -38,7 +41,10 @@ class RandomConstruct : public ::testing::TestWithParam<int> {
     Graph graph;
     const WithGraph use(graph);
     const Output x0 = Placeholder<double>({2}), x1 = Placeholder<double>({2});
-    const Output y = construct::GraphBuilder(program).Build({x0, x1});
+    std::vector<std::string> names;
+    for (int d = 0; d < devices; ++d)
+      names.push_back(absl::StrCat("/device:EMU:", d));
+    const Output y = construct::GraphBuilder(program, names).Build({x0, x1});
     const GradientOptions zeros = {.unconnected = Unconnected::kZero};
     const std::vector<GradTarget> xs = {x0, x1};
     const bool first = !program.watches, second = first && seed % 4 == 0;
@@ -57,6 +63,11 @@ class RandomConstruct : public ::testing::TestWithParam<int> {
     ASSERT_TRUE(graph.status().ok()) << graph.status();
     SessionOptions options;
     options.scheduler_seed = seed % 3;
+    if (devices > 0) {
+      EmulatedDeviceOptions device;
+      device.kernel_ns = device.copy_ns = device.peer_ns = 100;
+      options.devices = EmulatedDevices(devices, device);
+    }
     Session session(graph, options);
     const Result<std::vector<Tensor>> got =
         session.Run({{x0, Tensor::Vector<double>({at[0], at[1]})},
@@ -93,6 +104,14 @@ class RandomConstruct : public ::testing::TestWithParam<int> {
 TEST_P(RandomConstruct, ValuesAndGradientsMatchPlainCode) {
   for (int i = 0; i < 40; i += kSanitized ? 10 : 1) {
     Check(static_cast<uint64_t>(GetParam() * 40 + i));
+    if (HasFailure()) return;
+  }
+}
+
+TEST_P(RandomConstruct, ScheduledOverDevicesTheyMatchPlainCode) {
+  for (int i = 0; i < 12; i += kSanitized ? 6 : 1) {
+    const int seed = 1000 + GetParam() * 12 + i;
+    Check(static_cast<uint64_t>(seed), 2 + seed % 3);
     if (HasFailure()) return;
   }
 }

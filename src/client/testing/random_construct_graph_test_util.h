@@ -12,6 +12,7 @@
 #include "client/control/control_flow.h"
 #include "client/control/functions.h"
 #include "client/control/higher_order.h"
+#include "client/control/scheduled.h"
 #include "client/control/tensor_array.h"
 #include "client/operators.h"
 #include "client/testing/random_construct_test_util.h"
@@ -21,7 +22,9 @@ namespace sluice::random_construct {
 
 class GraphBuilder {
  public:
-  explicit GraphBuilder(const Program& p) : program_(p) {}
+  // With devices, each assignment is placed on one of them when it runs.
+  explicit GraphBuilder(const Program& p, std::vector<std::string> devices = {})
+      : program_(p), devices_(std::move(devices)) {}
 
   // The sum, a scalar of the current graph. (Its library gets the functions.)
   Output Build(const std::array<Output, kInputs>& inputs) {
@@ -51,6 +54,11 @@ class GraphBuilder {
     GradientOptions options;
     options.unconnected = Unconnected::kZero;
     return Grad(y, x, options);
+  }
+  Output Sine(const Output& x) const {
+    if (devices_.empty()) return ops::Sin(x);
+    return Scheduled(devices_, x, [](Output x) { return ops::Sin(x); },
+                     {.policy = "least_loaded"});
   }
   static Output SumRows(const Output& o) { return ops::Sum(o, {0}); }
 
@@ -168,7 +176,7 @@ class GraphBuilder {
     const auto x = static_cast<size_t>(s.wrt);
     switch (s.kind) {
       case Statement::kAssign:
-        vars[t] = ops::Sin(Evaluate(s.expr, vars, p));
+        vars[t] = Sine(Evaluate(s.expr, vars, p));
         return vars;
       case Statement::kIf:
         return AddIf(s, vars, p);
@@ -304,6 +312,7 @@ class GraphBuilder {
   }
 
   const Program& program_;
+  const std::vector<std::string> devices_;
   std::vector<Function> functions_;
 };
 

@@ -43,11 +43,11 @@ void TraceToProto(const std::vector<TraceEvent>& events, proto::TaskStats* p) {
     q->set_iteration(e.iteration);
     q->set_frame(e.frame);
     q->set_device(e.device);
+    q->set_tensor(e.tensor);  // (Of decisions too.)
+    q->set_peer(e.peer);
     if (e.kind == TraceEvent::kKernel) continue;
     q->set_kind(e.kind);
     q->set_transfer(e.transfer);
-    q->set_tensor(e.tensor);
-    q->set_peer(e.peer);
   }
 }
 

@@ -582,6 +582,63 @@ TEST_F(ProcessTest, KilledTaskFailsStepAndMayRestart) {
   EXPECT_TRUE(out.ok()) << out.status();
 }
 
+// A loop whose body has two terms, each placed on either task when it runs.
+TEST_F(ProcessTest, BodiesAreScheduledOnTasksThatMayBeKilled) {
+  Spawn("ps");
+  Spawn("worker");
+  const std::vector<std::string> tasks = {"/job:ps/task:0/device:CPU:0",
+                                          "/job:worker/task:0/device:CPU:0"};
+  const Output n = Placeholder<int32_t>({}, "n");
+  const Output x = Placeholder<float>({2}, "x");
+  const auto loop = [&](bool scheduled) {
+    const DeviceScope on("/job:worker/task:0");
+    const auto [i, v] = While(
+        std::tuple{0, x}, [&](Output i, Output) { return i < n; },
+        [&](Output i, Output v) {
+          const auto sine = [](Output v) { return ops::Sin(v * 2.0f); };
+          const auto term = [&](Output v) {
+            return scheduled
+                       ? Scheduled(tasks, v, sine, {.policy = "least_loaded"})
+                       : sine(v);
+          };
+          return std::tuple{i + 1, term(v) + term(v + 1.0f)};
+        });
+    return v;
+  };
+  const Output y = loop(true), plain = loop(false);
+  const Output dy = Grad(y, x), plain_dy = Grad(plain, x);
+  const auto feeds = [&](int32_t times) {
+    return Feeds{{n, Tensor::Scalar(times)},
+                 {x, Tensor::Vector<float>({0.5f, -0.25f})}};
+  };
+  auto session = std::make_unique<Session>(target(), graph_);
+  RunOptions traced;
+  traced.trace = true;
+  RunMetadata metadata;
+  const auto out =
+      session->Run(feeds(6), {y, plain, dy, plain_dy}, {}, traced, &metadata);
+  ASSERT_TRUE(out.ok()) << out.status();
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_NEAR((*out)[0].data<float>()[i], (*out)[1].data<float>()[i], 1e-5);
+    EXPECT_NEAR((*out)[2].data<float>()[i], (*out)[3].data<float>()[i], 1e-3);
+  }
+  std::map<std::string, int> decided;
+  for (const TraceEvent& e : metadata.events)
+    if (e.op == "Schedule") ++decided[e.peer];
+  EXPECT_EQ(decided.size(), 2u);
+  std::thread killer([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    Signal("ps", SIGKILL);
+  });
+  const Status s = session->Run(feeds(INT32_MAX), y).status();
+  killer.join();
+  EXPECT_THAT(s.code(), AnyOf(StatusCode::kUnavailable, StatusCode::kAborted));
+  EXPECT_THAT(std::string(s.message()), HasSubstr(kPs0)) << s;
+  Spawn("ps");
+  session = std::make_unique<Session>(target(), graph_);
+  EXPECT_TRUE(session->Run(feeds(6), y).ok());
+}
+
 TEST_F(ProcessTest, StoppedTaskFailsStepAndIsNamed) {
   Spawn("ps");
   auto worker = StartHere("worker");

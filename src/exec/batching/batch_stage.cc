@@ -81,7 +81,7 @@ class BatchStage final : public ReadyStage {
     return running_;
   }
 
-  Status RunTogether(StepContext* step) override {
+  Result<std::span<const Ready>> RunTogether(StepContext* step) override {
     const PlanNode& n = *running_[0].node;
     SortByMemory();
     std::vector<Tensor> inputs(n.num_inputs);
@@ -108,7 +108,7 @@ class BatchStage final : public ReadyStage {
           (form_->axis == BatchForm::kNew && out.dim(0) != count()))
         return Unimplemented("batch: not with these outputs");
     for (uint32_t o = 0; o < n.num_outputs; ++o) HandOut(o, outputs[o]);
-    return OkStatus();
+    return std::span<const Ready>(running_);
   }
 
   void Clear() override {
@@ -268,7 +268,8 @@ class BatchStage final : public ReadyStage {
 // Owned by the plan, whose stages refer to the forms.
 class BatchStageMaker final : public ReadyStageMaker {
  public:
-  bool Holds(const Node& node, const Kernel& kernel) override {
+  bool Holds(const Node& node, const Kernel& kernel, bool in_root) override {
+    if (in_root) return false;
     // Integers and bools are what the control flow runs on: held back, they
     // would hold back the company of others.
     if (node.num_outputs() == 0 || node.num_inputs() == 0 ||
@@ -285,8 +286,8 @@ class BatchStageMaker final : public ReadyStageMaker {
   std::unique_ptr<ReadyStage> Make(const Plan& plan) const override {
     std::vector<const BatchForm*> forms(plan.nodes.size());
     for (size_t i = 0; i < forms.size(); ++i)
-      if ((plan.nodes[i].flags & PlanNode::kHeld) != 0)
-        forms[i] = &forms_.at(plan.nodes[i].node);
+      if (const auto it = forms_.find(plan.nodes[i].node); it != forms_.end())
+        forms[i] = &it->second;
     return std::make_unique<BatchStage>(plan, std::move(forms));
   }
 

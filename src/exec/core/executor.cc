@@ -336,6 +336,7 @@ void Execution::AddEvent(Ready r, int64_t start_ns, int64_t allocated_bytes,
     for (const InputMemory& in : inputs)
       if (at >= in.begin && at < in.begin + in.bytes) out.alias = in.input;
   }
+  if ((n.flags & PlanNode::kHeld) != 0) stage_->Describe(r, &e);
   options_.trace->Add(std::move(e));
 }
 
@@ -409,15 +410,17 @@ void Execution::RunHeld() {
   if (options_.outbox != nullptr) options_.outbox->Flush();
   ticks_ = kClockTicks - 1;  // (It may take long.)
   const std::span<const Ready> group = stage_->Next();
-  if (group.size() > 1) {
+  if (stage_->RunsTogether(group.size())) {
     ScopedIntraOpThreads threads(NoneRuns() ? options_.intra_op_threads : 1);
     const int64_t bytes = ThreadAllocatedBytes();
     const int64_t start = options_.trace == nullptr ? 0 : NowNs();
-    if (stage_->RunTogether(&step_).ok()) {
-      if (options_.trace != nullptr)
+    if (const auto ran = stage_->RunTogether(&step_); ran.ok()) {
+      if (options_.trace != nullptr && stage_->OfOneNode())
         AddEvent(group[0], start, ThreadAllocatedBytes() - bytes, {},
                  static_cast<int64_t>(group.size()));
-      for (const Ready r : group) tokens_.Complete(r);
+      else if (options_.trace != nullptr)
+        for (const Ready r : *ran) AddEvent(r, start, 0, {});
+      for (const Ready r : *ran) tokens_.Complete(r);
       return;
     }
   }
@@ -541,6 +544,11 @@ bool Execution::DriveThis() {
           Fail(nullptr, StuckOn(needs));
           continue;
         }
+      }
+      if (stage_ != nullptr && running_.empty() &&
+          rendezvous_.waiting() == 0 && stage_->Release()) {
+        lock.unlock();
+        continue;
       }
       driving_ = false;
       if (!IsQuiet()) {

@@ -487,9 +487,8 @@ class PlanBuilder {
         p.run = k->run;
       }
       if (k->expensive) p.flags |= PlanNode::kExpensive;
-      // (The root's nodes have one instance in a step.)
       if (stage_ != nullptr && k->run_async == nullptr && p.num_reads == 0 &&
-          !frame_of(p.node).is_root() && stage_->Holds(*p.node, *k)) {
+          stage_->Holds(*p.node, *k, frame_of(p.node).is_root())) {
         p.flags |= PlanNode::kHeld;
         plan_->stage = stage_;
       }

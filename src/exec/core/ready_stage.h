@@ -3,10 +3,13 @@
 // The driver of an execution passes nodes with PlanNode::kHeld to the stage
 // when they are ready, and asks it for a group to run when nothing else is
 // ready. So the stage waits for no timer, and what it holds always runs: a
-// driver never gives up its role while the stage holds nodes and no kernel is
-// in flight. Plans without a stage have no such nodes, and pay nothing.
+// stage that holds nodes back until others are done (empty() is true, and then
+// false again) runs them when nothing is in flight. Plans without a stage have
+// no such nodes, and pay nothing.
 //
-// exec/batching has the stage that runs instances of a node as one kernel.
+// exec/batching has the stage that runs instances of a node as one kernel,
+// exec/scheduling the one that decides where bodies run; ready_stages.h beside
+// this file combines several.
 #ifndef SLUICE_EXEC_CORE_READY_STAGE_H_
 #define SLUICE_EXEC_CORE_READY_STAGE_H_
 
@@ -17,6 +20,8 @@
 
 namespace sluice {
 
+struct TraceEvent;
+
 // The held nodes of one execution. Owned by it, used by its driver only.
 class ReadyStage {
  public:
@@ -25,14 +30,25 @@ class ReadyStage {
   virtual void Start(uint64_t seed) = 0;
   // Takes a live node with kHeld. False: the caller runs it now.
   virtual bool Hold(Ready r) = 0;
+  // Whether it has nothing to run now.
   virtual bool empty() const = 0;
-  // Takes out the nodes that are to run next, instances of one node. The span
-  // is valid until the next call of Hold, Next or Start. REQUIRES: !empty().
+  // Nothing is in flight: what was held back is to run. Returns whether there
+  // is any.
+  virtual bool Release() { return false; }
+  // Takes out the nodes that are to run next. The span is valid until the next
+  // call of Hold, Next or Start. REQUIRES: !empty().
   virtual std::span<const Ready> Next() = 0;
-  // Runs the kernel once for all nodes that Next returned last, and fills their
-  // output slots. After an error none is filled, and the caller runs them one
+  // The rest is about the nodes that Next returned last.
+  // Whether so many run together, or one by one.
+  virtual bool RunsTogether(size_t nodes) const { return nodes > 1; }
+  // Runs them, and fills their output slots. Returns those that ran; the others
+  // are held again. After an error none is filled, and the caller runs them one
   // by one, for the error of the right one.
-  virtual Status RunTogether(StepContext* step) = 0;
+  virtual Result<std::span<const Ready>> RunTogether(StepContext* step) = 0;
+  // Whether they are instances of one node, with one event in a trace, or each
+  // has its own, to which Describe adds what the stage knows.
+  virtual bool OfOneNode() const { return true; }
+  virtual void Describe(Ready, TraceEvent*) const {}
   // Drops all held nodes: the step has failed.
   virtual void Clear() = 0;
 };
@@ -43,10 +59,10 @@ class ReadyStage {
 class ReadyStageMaker {
  public:
   virtual ~ReadyStageMaker() = default;
-  // Whether instances of the node are held. Called for nodes in the frames of
-  // loops and functions, whose kernels are synchronous and read no variable by
-  // reference.
-  virtual bool Holds(const Node& node, const Kernel& kernel) = 0;
+  // Whether instances of the node are held. Called for nodes whose kernels are
+  // synchronous and read no variable by reference. `in_root`: it has only one
+  // instance in a step.
+  virtual bool Holds(const Node& node, const Kernel& kernel, bool in_root) = 0;
   // `plan` outlives the stage.
   virtual std::unique_ptr<ReadyStage> Make(const Plan& plan) const = 0;
 };

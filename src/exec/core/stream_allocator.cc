@@ -1,6 +1,7 @@
 #include "exec/core/stream_allocator.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace sluice {
 
@@ -67,7 +68,14 @@ Result<Buffer*> StreamMemory::Allocate(size_t bytes,
                                        const std::shared_ptr<Stream>& stream) {
   const size_t rounded = HostAllocator::Rounded(bytes);
   const auto size = static_cast<int64_t>(rounded);
-  std::lock_guard<std::mutex> lock(mu_);
+  std::unique_lock<std::mutex> lock(mu_);
+  while (reclaim_ != nullptr && size > max_bytes_ - live_) {
+    const int64_t missing = size - (max_bytes_ - live_);
+    lock.unlock();
+    const bool freed = Reclaim(missing);
+    lock.lock();
+    if (!freed) break;
+  }
   if (size > max_bytes_ - live_)
     return ResourceExhausted("out of memory: expected at most ",
                              max_bytes_ - live_, " more bytes (of ", max_bytes_,
@@ -81,6 +89,14 @@ Result<Buffer*> StreamMemory::Allocate(size_t bytes,
   peak_ = std::max(peak_, live_);
   ++allocations_;
   return new StreamBuffer(shared_from_this(), raw, rounded, stream);
+}
+
+bool StreamMemory::Reclaim(int64_t bytes) {
+  // (What is freed here is not in use by the kernel that this thread runs.)
+  FreeAfter* const later = std::exchange(FreeAfter::current_, nullptr);
+  const bool freed = reclaim_(bytes);
+  FreeAfter::current_ = later;
+  return freed;
 }
 
 Buffer* StreamMemory::Reuse(int64_t bytes, Stream* stream) {

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -94,6 +95,12 @@ class StreamMemory : public std::enable_shared_from_this<StreamMemory> {
 
   Result<Buffer*> Allocate(size_t bytes, const std::shared_ptr<Stream>& stream);
   void set_max_bytes(int64_t max_bytes);
+  // Called when a request does not fit, with the bytes that are missing and
+  // without a lock; returns whether it freed anything. Set before the first
+  // request.
+  void set_reclaim(std::function<bool(int64_t bytes)> reclaim) {
+    reclaim_ = std::move(reclaim);
+  }
   AllocatorStats stats() const;
   void ResetPeak();
   void ReleaseCache();
@@ -110,6 +117,7 @@ class StreamMemory : public std::enable_shared_from_this<StreamMemory> {
 
    private:
     friend class StreamBuffer;
+    friend class StreamMemory;
     static thread_local FreeAfter* current_;
     FreeAfter* const outer_;
     std::vector<StreamBuffer*> freed_;
@@ -132,6 +140,8 @@ class StreamMemory : public std::enable_shared_from_this<StreamMemory> {
   using Blocks = std::map<Stream*, std::deque<Block>>;
 
   void GiveBack(StreamBuffer* block);
+  // Whether the memory for `bytes` more was reclaimed, if it was missing.
+  bool Reclaim(int64_t bytes);
   // All REQUIRE: mu_ held.
   Buffer* Reuse(int64_t bytes, Stream* stream);
   // Frees memory for `bytes` more. `stream` waits for blocks that are in use.
@@ -142,6 +152,7 @@ class StreamMemory : public std::enable_shared_from_this<StreamMemory> {
 
   const std::shared_ptr<Allocator> raw_;
   const int64_t max_cached_;
+  std::function<bool(int64_t)> reclaim_;
   mutable std::mutex mu_;
   int64_t max_bytes_;                 // GUARDED_BY(mu_)
   int64_t live_ = 0, peak_ = 0;       // GUARDED_BY(mu_)

@@ -54,7 +54,7 @@ struct TraceEvent {
   Kind kind = kKernel;
   uint64_t transfer = 0;
   std::string tensor;  // "node:0", or "^node" for a control edge.
-  std::string peer;    // The other device.
+  std::string peer;    // The other device. (Of a decision: device and reason.)
 
   std::string Shapes() const;  // Output shapes: "float[2] int32[]".
   int64_t OutputBytes() const;

@@ -1,6 +1,7 @@
 #include "exec/devices/emulated_device.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <utility>
 
@@ -8,6 +9,8 @@
 #include "absl/strings/str_split.h"
 #include "base/sanitizers.h"
 #include "exec/devices/late_memory.h"
+#include "exec/scheduling/parameter_cache.h"
+#include "exec/scheduling/scheduler.h"
 
 namespace sluice {
 namespace {
@@ -53,7 +56,11 @@ struct EmulatedDevice::HostCopies {
 EmulatedDevice::EmulatedDevice(DeviceName name, EmulatedDeviceOptions options)
     : Device(std::move(name)),
       options_(WithClock(std::move(options))),
-      host_copies_(std::make_shared<HostCopies>()) {
+      host_copies_(std::make_shared<HostCopies>()),
+      number_([] {
+        static std::atomic<int64_t> made{0};
+        return made++;
+      }()) {
   std::unique_ptr<Allocator> raw;
   if (options_.late) {
     auto late = std::make_unique<LateMemory>(INT64_MAX);
@@ -64,13 +71,22 @@ EmulatedDevice::EmulatedDevice(DeviceName name, EmulatedDeviceOptions options)
   }
   const auto memory = std::make_shared<StreamMemory>(
       std::move(raw), options_.memory_bytes, kMaxCached);
+  if (this->name().complete())
+    SetBodyMemory(ScheduledDeviceNumber(this->name().ToString()),
+                  std::min(options_.parameter_bytes,
+                           options_.memory_bytes - options_.memory_bytes / 4));
+  // (The memory may outlive the device, but not be asked for more then.)
+  memory->set_reclaim([this](int64_t bytes) { return DropParameters(bytes); });
   for (Queue& q : streams_) {
     q.stream = std::make_shared<EmulatedStream>(options_.clock);
     q.allocator = std::make_unique<StreamAllocator>(memory, q.stream);
   }
 }
 
-EmulatedDevice::~EmulatedDevice() { allocator()->ReleaseCache(); }
+EmulatedDevice::~EmulatedDevice() {
+  DropParameters(INT64_MAX);
+  allocator()->ReleaseCache();
+}
 
 bool EmulatedDevice::CanCopyFrom(const Device& from) const {
   const auto* const other = dynamic_cast<const EmulatedDevice*>(&from);
@@ -167,6 +183,42 @@ bool EmulatedDevice::IsSwappedOut(const Tensor& value) const {
   return host_copies_->data.contains(value.raw());
 }
 
+Result<std::shared_ptr<ParameterCache>> EmulatedDevice::Parameters(
+    ResourceManager* resources) {
+  const std::string device = name().ToString();
+  bool made = false;
+  SLUICE_ASSIGN_OR_RETURN(
+      std::shared_ptr<ParameterCache> cache,
+      resources->LookupOrCreate<ParameterCache>(
+          "", ParameterCache::NameFor(device, number_), [&] {
+            made = true;
+            return std::make_shared<ParameterCache>(options_.parameter_bytes);
+          }));
+  if (!made) return cache;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    std::erase_if(parameters_, [](const auto& c) { return c.expired(); });
+    parameters_.push_back(cache);
+  }
+  SLUICE_ASSIGN_OR_RETURN(const std::shared_ptr<Scheduler> scheduler,
+                          Scheduler::Of(resources));
+  scheduler->SetCache(ScheduledDeviceNumber(device), cache);
+  return cache;
+}
+
+bool EmulatedDevice::DropParameters(int64_t bytes) {
+  std::vector<std::shared_ptr<ParameterCache>> caches;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    for (const auto& c : parameters_)
+      if (auto cache = c.lock()) caches.push_back(std::move(cache));
+  }
+  int64_t freed = 0;
+  for (const auto& cache : caches)
+    if (freed < bytes) freed += cache->Evict(bytes - freed);
+  return freed > 0;
+}
+
 Status EmulatedDevice::Explain(Status s) const {
   if (s.code() != StatusCode::kResourceExhausted) return s;
   const AllocatorStats memory = allocator(kCompute)->stats();
@@ -193,6 +245,8 @@ Result<EmulatedDeviceOptions> ParseEmulatedDevice(std::string_view text) {
     bool good = positive;
     if (key == "memory") {
       good = ParseBytes(kv.second, &o.memory_bytes);
+    } else if (key == "parameters") {
+      good = ParseBytes(kv.second, &o.parameter_bytes);
     } else if (key == "tflops") {
       o.flops_per_s = number * 1e12;
     } else if (key == "gbytes_per_s") {
@@ -218,7 +272,8 @@ Result<EmulatedDeviceOptions> ParseEmulatedDevice(std::string_view text) {
       return InvalidArgument(
           "emulated device: expected memory=, tflops=, gbytes_per_s=, "
           "kernel_us=, copy_us=, copy_gbytes_per_s=, peer_us=, "
-          "peer_gbytes_per_s= or OP_us= and a positive number, got '",
+          "peer_gbytes_per_s=, parameters= or OP_us= and a positive number, "
+          "got '",
           part, "'");
   }
   return o;

@@ -43,6 +43,10 @@ struct EmulatedDeviceOptions {
   // at least this large and this fraction of the device memory is in use.
   int64_t swap_min_bytes = 2048;
   double swap_above = 0.5;
+  // The most that it keeps of the parameters of scheduled bodies
+  // (exec/scheduling/parameter_cache.h). They are dropped, too, when an
+  // allocation does not fit.
+  int64_t parameter_bytes = INT64_MAX;
   // Record the work of the streams, for Timeline.
   bool record = false;
   // The device has the elements of a tensor only from the time at which its
@@ -54,8 +58,8 @@ struct EmulatedDeviceOptions {
 };
 
 // Parses "memory=1G,kernel_us=5,tflops=10,gbytes_per_s=500,copy_us=10,
-// copy_gbytes_per_s=12,peer_us=10,peer_gbytes_per_s=50,OP_us=100"; each is
-// optional.
+// copy_gbytes_per_s=12,peer_us=10,peer_gbytes_per_s=50,parameters=512M,
+// OP_us=100"; each is optional.
 Result<EmulatedDeviceOptions> ParseEmulatedDevice(std::string_view text);
 
 // One piece of work of a stream, in ns of the clock.
@@ -67,6 +71,7 @@ struct StreamEvent {
 };
 
 class LateMemory;
+class ParameterCache;
 
 // Behaves like a GPU. Kernels are issued to one compute stream, which runs them
 // in order, one at a time. For the host a kernel is finished when it is issued,
@@ -132,6 +137,10 @@ class EmulatedDevice final : public Device {
   // SwapOut makes a copy in host memory, which IsSwappedOut recognises.
   Result<Tensor> SwapOut(const Tensor& value);
   bool IsSwappedOut(const Tensor& value) const;
+  // The copies of parameters that it keeps for the session with these
+  // resources.
+  Result<std::shared_ptr<ParameterCache>> Parameters(
+      ResourceManager* resources);
   // Adds the device's name to an out-of-memory error of this device.
   Status Explain(Status s) const;
 
@@ -146,9 +155,14 @@ class EmulatedDevice final : public Device {
   LateMemory* late_memory_ = nullptr;  // Owned by the allocators' memory.
   Queue streams_[kNumStreams];
   const std::shared_ptr<HostCopies> host_copies_;
+  const int64_t number_;  // Among those of the process.
+
+  bool DropParameters(int64_t bytes);
 
   mutable std::mutex mu_;
   std::vector<StreamEvent> timeline_;  // GUARDED_BY(mu_)
+  // Of the sessions that use it. GUARDED_BY(mu_)
+  std::vector<std::weak_ptr<ParameterCache>> parameters_;
 };
 
 // One CPU, followed by `count` emulated devices

@@ -9,6 +9,7 @@
 #include "exec/core/stream_allocator.h"
 #include "exec/devices/emulated_device.h"
 #include "exec/devices/late_memory.h"
+#include "exec/scheduling/parameter_cache.h"
 #include "graph/hidden_attributes.h"
 #include "passes/partition.h"
 
@@ -293,6 +294,35 @@ void CopyConstant(KernelContext& ctx, DoneFn done) {
   GiveWhenThere(*k.device, ctx, std::move(there), std::move(done));
 }
 
+// A parameter of scheduled bodies is kept.
+struct ParameterCopy {
+  EmulatedDevice* device;
+  int number;  // ParameterNumber.
+};
+
+void CopyParameter(KernelContext& ctx, DoneFn done) {
+  const ParameterCopy& k = ctx.state<ParameterCopy>();
+  const Tensor& value = ctx.input(0);
+  if (value.bytes() <= 8)
+    return BringInAndGive(*k.device, ctx, value, std::move(done));
+  const Result<std::shared_ptr<ParameterCache>> cache =
+      k.device->Parameters(ctx.step().resources);
+  if (!cache.ok()) return done(cache.status());
+  Tensor there;
+  {
+    std::lock_guard<std::mutex> lock((*cache)->fetch_mutex());
+    there = (*cache)->Find(k.number, value);
+    if (!there.valid()) {
+      Result<Tensor> copy = BringIn(*k.device, ctx.node(), value);
+      if (!copy.ok()) return done(copy.status());
+      there = *std::move(copy);
+      (*cache)->Keep(k.number, value, there);
+    }
+  }
+  // (Also if it was fetched before: the copy may still be in progress.)
+  GiveWhenThere(*k.device, ctx, std::move(there), std::move(done));
+}
+
 // Copies from the memory of another emulated device.
 void CopyFromPeer(KernelContext& ctx, DoneFn done) {
   EmulatedDevice& device = *ctx.state<OfDevice>().device;
@@ -441,6 +471,13 @@ Status EmulatedDevice::MakeKernel(const Node& node, Kernel* kernel) {
       state->device = this;
       kernel->state = std::move(state);
       kernel->run_async = CopyConstant;
+      return OkStatus();
+    }
+    if (const auto parameter = node.AttrOr<std::string>(kParameterAttr, "");
+        !parameter.empty()) {
+      kernel->state = std::make_shared<ParameterCopy>(
+          ParameterCopy{this, ParameterNumber(parameter)});
+      kernel->run_async = CopyParameter;
       return OkStatus();
     }
     kernel->state = std::make_shared<OfDevice>(OfDevice{this});

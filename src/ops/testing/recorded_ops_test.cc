@@ -283,6 +283,8 @@ const std::vector<Unrecorded>& UnrecordedOps() {
         "TensorStoreKeys", "TensorStoreRead", "TensorStoreReadMany",
         "TensorStoreSize", "TensorStoreSum", "TensorStoreWrite"},
        "TensorFlow has no such op (client/control/tensor_store_test.cc)"},
+      {{"Schedule", "ScheduleDone"},
+       "TensorFlow has no such op (client/control/scheduled_test.cc)"},
       {{"CollectiveBcastRecv", "CollectiveBcastSend", "CollectiveGather",
         "CollectiveReduce", "CollectiveReduceScatter"},
        "TensorFlow's need several devices or tasks (session/"

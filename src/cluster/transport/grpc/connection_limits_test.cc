@@ -247,7 +247,7 @@ TEST_F(ConnectionLimitsTest, ThreadsOfManyClientsAreBoundedAndGivenBack) {
   EXPECT_EQ(good, kClients);
   for (const auto& [job, threads] : before)
     EXPECT_TRUE(BecomesTrue([&, job = job, threads = threads] {
-      return ThreadsOfProcess(cluster.pid(job)) <= threads + 12;
+      return ThreadsOfProcess(cluster.pid(job)) <= threads + 24;
     })) << job
         << ": " << ThreadsOfProcess(cluster.pid(job)) << " threads, " << threads
         << " before";
