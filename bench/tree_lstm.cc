@@ -94,7 +94,15 @@ Result<double> TreesPerSecond(bool gradient, bool batched) {
               return std::tuple{c, ops::Tanh(c) * ops::Sigmoid(gates[3])};
             });
         return std::vector<Output>{c, h};
-      });
+      },
+      {.arg_shapes = {PartialShape::Scalar(), PartialShape({-1}),
+                      PartialShape({-1}), PartialShape({-1}),
+                      PartialShape({kTreeWords, kTreeUnits}),
+                      PartialShape({2 * kTreeUnits, 5 * kTreeUnits}),
+                      PartialShape({5 * kTreeUnits}),
+                      PartialShape({kTreeUnits, 2 * kTreeUnits})},
+       .result_shapes = {PartialShape({1, kTreeUnits}),
+                         PartialShape({1, kTreeUnits})}});
   const TensorArray each = TensorArray(i32, kTreeCount).Unstack(roots);
   const Output table_value = table.value(), w_value = w.value(),
                b_value = b.value(), leaf_value = leaf_w.value();
@@ -111,8 +119,9 @@ Result<double> TreesPerSecond(bool gradient, bool batched) {
       ops::Sum(states.Stack(), Constant(Tensor::Vector<int32_t>({0, 1, 2})));
   std::vector<Output> fetches = {loss};
   if (gradient)
-    for (const Output& p : {table_value, w_value, b_value, leaf_value})
-      fetches.push_back(ops::Identity(Grad(loss, p)));
+    for (const Output& g :
+         Grad({loss}, {table_value, w_value, b_value, leaf_value}))
+      fetches.push_back(ops::Identity(g));
   SLUICE_RETURN_IF_ERROR(g.status());
   SessionOptions options;
   options.batch_frames = batched;

@@ -233,9 +233,11 @@ std::vector<PartialShape> CallShapes(const Node& n,
     case CallKind::kSavedGradient:
       if (n.AttrOr<Types>("Tin", {}).empty()) break;
       for (size_t i = 0; i < count && i + 1 < inputs.size(); ++i)
-        if (RemoveRef(n.input_type(static_cast<int>(i + 1))) !=
-            DType::kResource)
+        if (n.output_type(static_cast<int>(i)) ==
+            RemoveRef(n.input_type(static_cast<int>(i + 1))))
           shapes[i] = inputs[i + 1];
+        else if (n.output_type(static_cast<int>(i)) == DType::kVariant)
+          shapes[i] = PartialShape::Scalar();  // A deferred sum.
       break;
     case CallKind::kIf:
       shapes = library.ResultShapes(Ref(n, "then_branch"), from(1), count);

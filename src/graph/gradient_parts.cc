@@ -5,8 +5,11 @@
 #include <unordered_set>
 #include <utility>
 
+#include "graph/builder.h"
 #include "graph/control_flow.h"
 #include "graph/control_flow_recovery.h"
+#include "graph/deferred_sums.h"
+#include "graph/summed_arguments.h"
 
 namespace sluice {
 namespace {
@@ -15,6 +18,12 @@ using NodeSet = std::unordered_set<const Node*>;
 
 // Constants are in both parts.
 bool IsConst(const Node* n) { return n->op().role == OpRole::kConst; }
+
+// Whether an argument has a gradient, which is not that of a list.
+bool HasArrayGradient(const Node& arg) {
+  const DType t = RemoveRef(arg.output_type(0));
+  return IsFloating(t) || IsComplex(t) || t == DType::kResource;
+}
 
 // The inputs that from_saved needs of a node.
 std::vector<Output> InputsAfterwards(const Node& n) {
@@ -142,6 +151,7 @@ class Splitter {
 
   Status Run() {
     SLUICE_RETURN_IF_ERROR(RecoverControlFlow(all_.graph.get()));
+    SLUICE_RETURN_IF_ERROR(DeferSums());
     SLUICE_RETURN_IF_ERROR(Divide());
     SLUICE_RETURN_IF_ERROR(FindCrossings());
     SLUICE_RETURN_IF_ERROR(BuildSaving());
@@ -165,11 +175,30 @@ class Splitter {
     return OutermostWhile(ContextOf(n)) != nullptr;
   }
 
+  // The results of the second part: gradients that are sums over all calls as
+  // deferred sums. New nodes beside those of the gradient, which stay.
+  Status DeferSums() {
+    Graph& g = *all_.graph;
+    const WithGraph use(g);
+    const std::vector<bool> summed =
+        SummedArguments(g.function_library(), all_.ref);
+    DeferredSums sums;
+    results_ = all_.results;
+    for (size_t i = 0; i < summed.size() && i < results_.size(); ++i) {
+      if (!summed[i]) continue;
+      results_[i] = HasArrayGradient(*all_.args[i])
+                        ? sums.Of(results_[i])
+                        : Build("DeferredNone", {}, {}, "", {});
+      if (!results_[i].valid()) return g.status();
+    }
+    return OkStatus();
+  }
+
   // Finds the nodes of the first part: those that f needs, and of the others
   // that do not depend on dy the ones that cannot or should not be computed
   // afterwards.
   Status Divide() {
-    std::vector<Output> ends = all_.results;
+    std::vector<Output> ends = results_;
     ends.insert(ends.end(), all_.forward_results.begin(),
                 all_.forward_results.end());
     SLUICE_ASSIGN_OR_RETURN(
@@ -234,7 +263,7 @@ class Splitter {
     const auto need = [&](const Node* n) {
       if (IsSecond(n) && needed.insert(n).second) open.push_back(n);
     };
-    for (const Output& o : all_.results) {
+    for (const Output& o : results_) {
       SLUICE_RETURN_IF_ERROR(Use(o));
       need(o.node);
     }
@@ -379,7 +408,7 @@ class Splitter {
       }
     }
     SLUICE_RETURN_IF_ERROR(second_.Close());
-    for (const Output& o : all_.results)
+    for (const Output& o : results_)
       from_saved_->results.push_back(second_.Of(o));
     return OkStatus();
   }
@@ -440,6 +469,7 @@ class Splitter {
   FunctionBody* const from_saved_;
   const Adder adder_;
   Copier first_, second_;
+  std::vector<Output> results_;  // Of the second part, in the gradient's graph.
   std::vector<const Node*> order_, second_order_;
   std::unordered_map<const WhileContext*, std::vector<const Node*>> loop_nodes_;
   NodeSet is_first_;

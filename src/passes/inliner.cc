@@ -329,10 +329,19 @@ Result<Values> Inliner::Dispatch(const Node& n, std::vector<Output> inputs,
     }
     case CallKind::kSavedGradient: {
       // (The arguments, if there are any, are not needed.)
-      std::vector<Output> args =
-          From(inputs, 1 + n.AttrOr<AttrValue::Types>("Tin", {}).size());
+      const size_t given = n.AttrOr<AttrValue::Types>("Tin", {}).size();
+      std::vector<Output> args = From(inputs, 1 + given);
       args.insert(args.begin(), inputs[0]);
-      return Function(Ref(n, "f"), FunctionPart::kFromSaved, true, args, at);
+      SLUICE_ASSIGN_OR_RETURN(
+          Values v,
+          Function(Ref(n, "f"), FunctionPart::kFromSaved, true, args, at));
+      for (size_t i = 0; i < v.outputs.size(); ++i) {
+        SLUICE_ASSIGN_OR_RETURN(
+            v.outputs[i],
+            AsGradient(v.outputs[i], n.output_type(static_cast<int>(i)),
+                       given > 0 ? inputs[1 + i] : Output(), at));
+      }
+      return v;
     }
     case CallKind::kIf: {
       const auto branch = [&](const char* attr, const char* name) -> Emit {
@@ -367,6 +376,25 @@ Result<Values> Inliner::Dispatch(const Node& n, std::vector<Output> inputs,
       return For(n, inputs, at);
   }
   return Internal("unknown kind of call");
+}
+
+// A result of a second part as an array or as a deferred sum, if it is not
+// what its reader takes: the node was made when less was known about the
+// function, or was imported. `arg`: the argument, if there is one.
+Result<Output> Inliner::AsGradient(const Output& dx, DType want,
+                                   const Output& arg, const Place& at) {
+  const DType got = RemoveRef(dx.dtype());
+  if (got == want) return dx;
+  if (want == DType::kVariant) return Add1(at, "DeferredSum", "sum", {dx});
+  if (got != DType::kVariant || !arg.valid())
+    return Internal("lowering: expected a gradient of ", DTypeName(want),
+                    ", got ", DTypeName(got));
+  const bool resource = RemoveRef(arg.dtype()) == DType::kResource;
+  SLUICE_ASSIGN_OR_RETURN(
+      const Output shape,
+      Add1(at, resource ? "VariableShape" : "Shape", "shape", {arg},
+           {{"out_type", DType::kInt64}}));
+  return Add1(at, "DeferredValue", "value", {dx, shape}, {{"T", want}});
 }
 
 // The results of a function for these arguments: its body is inlined unless it

@@ -104,6 +104,8 @@ class Inliner {
                       AttrMap attrs = {});
   Result<Output> IntConstant(const Place& at, int64_t v, DType t);
   Result<Output> Anchored(const Place& at, const Output& o);
+  Result<Output> AsGradient(const Output& dx, DType want, const Output& arg,
+                            const Place& at);
   Result<Node*> Copy(const Node& n, const Place& at, std::vector<Output> inputs,
                      std::vector<Node*> controls);
   Result<Place> Start(const Node& n, const std::vector<Output>& inputs,

@@ -6,9 +6,11 @@
 #include "client/autodiff/backprop.h"
 #include "graph/control_flow.h"
 #include "graph/control_flow_recovery.h"
+#include "graph/deferred_sums.h"
 #include "graph/function.h"
 #include "graph/hidden_attributes.h"
 #include "graph/node_names.h"
+#include "graph/summed_arguments.h"
 #include "graph/tensor_store_info.h"
 #include "passes/lower_functional.h"
 
@@ -135,6 +137,26 @@ AttrValue::Types TypesOf(const std::vector<Output>& outputs) {
   return types;
 }
 
+// The type of the gradient of an argument with this value.
+DType GradientType(const Output& x) {
+  const DType t = RemoveRef(x.dtype());
+  if (t != DType::kResource) return t;
+  const DType of_variable = VariableType(x);
+  return of_variable != DType::kInvalid ? of_variable : DType::kFloat;
+}
+
+AttrValue::Types GradientTypes(const std::vector<Output>& args) {
+  AttrValue::Types types;
+  for (const Output& x : args) types.push_back(GradientType(x));
+  return types;
+}
+
+// True for a SavedGradient's output that is a deferred sum.
+bool IsDeferred(const Output& dx, const Output& arg) {
+  return dx.dtype() == DType::kVariant &&
+         RemoveRef(arg.dtype()) != DType::kVariant;
+}
+
 // A functional node as a call of one function with arguments. For nodes that
 // compute gradients, the function is a gradient, SymbolicGradient of another.
 struct CallParts {
@@ -147,19 +169,25 @@ struct CallParts {
 CallParts PartsOf(const Node& n) {
   CallParts p;
   p.num_results = n.num_outputs();
-  const auto gradient_of = [&n](const AttrValue::Types& args) {
-    return FunctionRef{"SymbolicGradient",
-                       std::make_shared<AttrMap>(FunctionAttrs(
-                           *n.FindAttr("f")->get<FunctionRef>(), args,
-                           n.AttrOr<AttrValue::Types>("Tout", {})))};
+  const auto gradient_of = [&n](const AttrValue::Types& args,
+                                const AttrValue::Types& results) {
+    return FunctionRef{
+        "SymbolicGradient",
+        std::make_shared<AttrMap>(FunctionAttrs(
+            *n.FindAttr("f")->get<FunctionRef>(), args, results))};
   };
   switch (KindOfCall(n)) {
     case CallKind::kGradient:
-      p.f = gradient_of(n.AttrOr<AttrValue::Types>("Tin", {}));
+      p.f = gradient_of(n.AttrOr<AttrValue::Types>("Tin", {}),
+                        n.AttrOr<AttrValue::Types>("Tout", {}));
       break;
     case CallKind::kSavedGradient:
       p.first_arg = 1;
-      p.f = gradient_of(TypesOf({n.inputs().begin() + 1, n.inputs().end()}));
+      // (The first inputs are the arguments, of which there is one per output.)
+      p.f = gradient_of(TypesOf({n.inputs().begin() + 1, n.inputs().end()}),
+                        GradientTypes({n.inputs().begin() + 1,
+                                       n.inputs().begin() + 1 +
+                                           n.num_outputs()}));
       break;
     case CallKind::kSavingCall:
       p.f = *n.FindAttr("f")->get<FunctionRef>();
@@ -291,20 +319,18 @@ Status CallGradient(GradContext& c) {
     return Unimplemented(
         "SavedGradient: expected the arguments of the call, got none; "
         "differentiate the function that contains it");
-  AttrValue::Types dx_types;
-  for (const Output& in : call.args) {
-    const DType t = RemoveRef(in.dtype());
-    const DType of_variable =
-        t == DType::kResource ? VariableType(in) : DType::kInvalid;
-    dx_types.push_back(of_variable != DType::kInvalid ? of_variable
-                       : t == DType::kResource        ? DType::kFloat
-                                                      : t);
-  }
+  AttrValue::Types dx_types = GradientTypes(call.args);
   std::vector<Output> dys;
-  for (int i = 0; i < call.num_results; ++i)
-    dys.push_back(c.dy[static_cast<size_t>(i)].valid()
-                      ? c.dy[static_cast<size_t>(i)]
-                      : NoGradientLike(c.output(i)));
+  for (int i = 0; i < call.num_results; ++i) {
+    Output like = c.output(i), dy = c.dy[static_cast<size_t>(i)];
+    // (The function whose gradient this node is returns arrays.)
+    if (KindOfCall(*c.op) == CallKind::kSavedGradient &&
+        IsDeferred(like, call.args[static_cast<size_t>(i)])) {
+      like = call.args[static_cast<size_t>(i)];
+      if (dy.valid()) dy = DeferredValueOf(dy, like);
+    }
+    dys.push_back(dy.valid() ? dy : NoGradientLike(like));
+  }
   std::vector<Output> inputs = call.args;
   inputs.insert(inputs.end(), dys.begin(), dys.end());
   AttrMap attrs = {{"f", call.f}, {"Tout", dx_types}};
@@ -315,13 +341,21 @@ Status CallGradient(GradContext& c) {
     inputs.insert(inputs.begin(), c.output(call.num_results));
     attrs["Tin"] = AttrValue(TypesOf(call.args));
     attrs["Tdy"] = AttrValue(TypesOf(dys));
+    const std::vector<bool> summed = SummedArguments(
+        c.op->graph()->function_library(), call.f);
+    for (size_t i = 0; i < summed.size() && i < dx_types.size(); ++i)
+      if (summed[i]) dx_types[i] = DType::kVariant;
+    attrs["Tout"] = AttrValue(dx_types);
   }
   Node* g = BuildNode(saved ? "SavedGradient" : "SymbolicGradient",
                       std::move(inputs), std::move(attrs));
   if (g == nullptr) return OkStatus();  // The graph has the error.
-  for (int i = 0; i < g->num_outputs(); ++i)
-    if (IsDifferentiable(c.op->input_type(call.first_arg + i)))
-      c.grads[static_cast<size_t>(call.first_arg + i)] = Output(g, i);
+  for (int i = 0; i < g->num_outputs(); ++i) {
+    const Output x = c.input(call.first_arg + i), dx(g, i);
+    if (!IsDifferentiable(x.dtype())) continue;
+    c.grads[static_cast<size_t>(call.first_arg + i)] =
+        saved && IsDeferred(dx, x) ? DeferredValueOf(dx, x) : dx;
+  }
   return OkStatus();
 }
 

@@ -8,6 +8,7 @@
 #include "client/autodiff/gradient_values.h"
 #include "graph/builder.h"
 #include "graph/control_flow.h"
+#include "graph/deferred_sums.h"
 #include "graph/gradient_scope.h"
 #include "graph/tensor_array_info.h"
 
@@ -32,6 +33,7 @@ class LoopSumBuilder {
   Status BuildTotal(size_t i);
   Result<Gradient> TotalOf(const LoopSum& sum);
   Result<Output> InLoop(const Output& x, const Output& g);
+  Result<Output> Deferred(const Output& x, const Output& g);
   Result<Output> AfterLoop(const LoopProduct& product);
   Result<Output> Collect(const Output& rows);
   Result<Output> Stack(const Output& array, const Output& flow,
@@ -67,9 +69,11 @@ Result<Gradient> LoopSumBuilder::TotalOf(const LoopSum& sum) {
   const AtLine at(x.node->loc());
   if (sum.term.is_sparse()) return OfSlices(x, sum.term);
   const std::optional<LoopProduct> product = products_.ProductOf(sum);
-  SLUICE_ASSIGN_OR_RETURN(const Output total, product.has_value()
-                                                  ? AfterLoop(*product)
-                                                  : InLoop(x, sum.term.dense));
+  SLUICE_ASSIGN_OR_RETURN(
+      const Output total,
+      product.has_value()                ? AfterLoop(*product)
+      : HasDeferredTerm(sum.term.dense) ? Deferred(x, sum.term.dense)
+                                         : InLoop(x, sum.term.dense));
   if (RemoveRef(x.dtype()) != DType::kResource)
     SLUICE_RETURN_IF_ERROR(x.graph()->SetShape(total, x.shape()));
   return Gradient(total);
@@ -100,6 +104,27 @@ Result<Output> LoopSumBuilder::InLoop(const Output& x, const Output& g) {
   SLUICE_RETURN_IF_ERROR(Built(sum).status());
   if (!loop_->CloseVariable(v, sum)) return Built(Output()).status();
   return Output(loop_->variable(v).exit);
+}
+
+// The gradients of calls are deferred sums: their sum is one, too, which is
+// computed after the loop.
+Result<Output> LoopSumBuilder::Deferred(const Output& x, const Output& g) {
+  const NameScope scope(x.node->name() + "_sum");
+  const ContextScope there(around_);
+  const Output none = Build("DeferredNone", {}, {}, "none", {});
+  SLUICE_RETURN_IF_ERROR(Built(none).status());
+  const int v = loop_->OpenVariable(none, "sum for " + x.name());
+  if (v < 0) return Built(Output()).status();
+  Output sum;
+  {
+    const ContextScope in_body(loop_);
+    sum = Build("DeferredAdd",
+                {loop_->variable(v).body_value, DeferredSums().Of(g)}, {},
+                "sum", {});
+  }
+  SLUICE_RETURN_IF_ERROR(Built(sum).status());
+  if (!loop_->CloseVariable(v, sum)) return Built(Output()).status();
+  return Built(DeferredValueOf(Output(loop_->variable(v).exit), x));
 }
 
 // Collects the factors of all iterations: a layer's inputs and the gradients of

@@ -17,6 +17,9 @@ namespace {
 // A kernel that took longer than this on average goes to the pool when other
 // nodes are ready: several times the cost of the hand-over.
 constexpr uint32_t kOffloadNs = 30'000;
+// The same where nodes are held to run together (ready_stage.h): while a kernel
+// is on its way, what waits for it is missing in the next group.
+constexpr uint32_t kOffloadBesideStageNs = 500'000;
 // After a kernel that took this long the deadline is checked at once.
 constexpr uint32_t kLongNs = 1'000'000;
 // How many nodes the driver runs between checks of the clock.
@@ -365,12 +368,13 @@ Status Execution::InvokeMeasured(Ready r, KernelContext& ctx) {
 }
 
 void Execution::AddCost(const PlanNode& n, int64_t ns) {
-  const auto took =
-      static_cast<uint32_t>(std::min<int64_t>(ns, UINT32_MAX / 2));
+  auto took = static_cast<uint32_t>(std::min<int64_t>(ns, UINT32_MAX / 2));
   // After a long kernel the driver checks the clock at once.
   if (took > kLongNs) ticks_ = kClockTicks - 1;
   std::atomic<uint32_t>& cost = CostOf(n);
   const uint32_t old = cost.load(std::memory_order_relaxed);
+  // (One run that another program interrupted says little.)
+  if (old != 0 && old < UINT32_MAX / 8) took = std::min(took, 8 * old);
   cost.store(old == 0 ? took : old - old / 4 + took / 4,
              std::memory_order_relaxed);
 }
@@ -393,7 +397,9 @@ SLUICE_HOT bool Execution::RunKernel(Ready r) {
     return (n.flags & PlanNode::kExpensive) == 0 ? StartAsync(r)
                                                  : StartLongAsync(r);
   if (options_.outbox != nullptr) options_.outbox->Flush();
-  if (options_.pool != nullptr && CostOf(n) > kOffloadNs) {
+  const uint32_t long_ns =
+      stage_ == nullptr ? kOffloadNs : kOffloadBesideStageNs;
+  if (options_.pool != nullptr && CostOf(n) > long_ns) {
     if (OthersAreReady() || OthersWait()) return Offload(r);
     if (!running_.empty() || rendezvous_.waiting() > 0) return RunUnattended(r);
   }

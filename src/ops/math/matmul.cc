@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "exec/batching/batch_form.h"
+#include "graph/deferred_sums.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "kernels/simd/cast.h"
@@ -167,6 +168,16 @@ const BatchFormRegistrar matmul_batch(
     "MatMul", [](const Node& n) -> std::optional<BatchForm> {
       if (n.BoolAttr("transpose_a")) return std::nullopt;
       return BatchForm{.shared = 1 << 1};
+    });
+
+// The gradients of weights, which are sums over calls and iterations.
+const DeferredTermRegistrar matmul_terms(
+    "MatMul", [](const Node& n) -> std::optional<Output> {
+      const DType t = n.output_type(0);
+      if ((t != DType::kFloat && t != DType::kDouble) ||
+          !n.BoolAttr("transpose_a") || n.BoolAttr("transpose_b"))
+        return std::nullopt;
+      return Build("DeferredProduct", n.inputs(), {}, "", {});
     });
 
 // ---- Fused with an epilogue -------------------------------------------------

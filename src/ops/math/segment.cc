@@ -3,17 +3,20 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
 
 #include "base/parallel.h"
+#include "graph/deferred_sums.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "ops/common/dispatch.h"
 #include "ops/common/elements.h"
 #include "ops/common/grad_nodes.h"
 #include "ops/common/type_lists.h"
+#include "ops/tensor_array/deferred_sum.h"
 
 namespace sluice {
 namespace {
@@ -252,6 +255,44 @@ Status UnsortedShape(ShapeContext& c) {
   return OkStatus();
 }
 
+// ---- UnsortedSegmentSum as a summand ----------------------------------------
+
+Status RunDeferredSegmentSum(KernelContext& ctx) {
+  const Tensor &data = ctx.input(0), &ids = ctx.input(1);
+  SLUICE_ASSIGN_OR_RETURN(const int64_t segments,
+                          array::IntScalar(ctx.input(2), "num_segments"));
+  if (segments < 0)
+    return InvalidArgument("num_segments: expected a value >= 0, got ",
+                           segments);
+  if (!IsPrefix(ids.shape(), data.shape()))
+    return InvalidArgument(
+        "segment_ids: expected a shape that data's begins with, got ",
+        ids.shape().ToString(), " for ", data.shape().ToString());
+  for (int64_t i = 0; i < ids.num_elements(); ++i) {
+    if (const int64_t id = IdAt(ids, i); id >= segments)
+      return InvalidArgument("segment_ids: expected ids below ", segments,
+                             ", got ", id, " at ",
+                             array::IndexName(ids.shape(), i));
+  }
+  Dims dims = {segments};
+  for (int d = ids.rank(); d < data.rank(); ++d) dims.push_back(data.dim(d));
+  SLUICE_ASSIGN_OR_RETURN(const Shape shape, array::MakeShape(dims));
+  DeferredTerm term;
+  term.kind = DeferredTerm::Kind::kSegments;
+  SLUICE_ASSIGN_OR_RETURN(term.a, ctx.TakeToKeep(0));
+  SLUICE_ASSIGN_OR_RETURN(term.b, ctx.TakeToKeep(1));
+  return SetDeferredTerm(ctx, std::move(term), shape);
+}
+
+const DeferredTermRegistrar segment_sum_terms(
+    "UnsortedSegmentSum", [](const Node& n) -> std::optional<Output> {
+      const DType t = n.output_type(0), ids = n.input_type(1);
+      if ((t != DType::kFloat && t != DType::kDouble) ||
+          (ids != DType::kInt32 && ids != DType::kInt64))
+        return std::nullopt;
+      return Build("DeferredSegmentSum", n.inputs(), {}, "", {});
+    });
+
 // ---- Gradients --------------------------------------------------------------
 
 Output Gather(Output params, Output indices) {
@@ -307,6 +348,14 @@ class Rows {
 
 Status SegmentSumGrad(GradContext& c) {
   c.grads[0] = Rows(c).Back(c.dy[0]);
+  return OkStatus();
+}
+
+Status DeferredSegmentSumGrad(GradContext& c) {
+  const Output shape = grad::ShapeOf(
+      Build("UnsortedSegmentSum", {c.input(0), c.input(1), c.input(2)}));
+  c.grads[0] = Rows(c).Back(Build("DeferredValue", {c.dy[0], shape},
+                                  {{"T", grad::TypeOf(c.input(0))}}));
   return OkStatus();
 }
 
@@ -446,6 +495,21 @@ const OpRegistrar kUnsorted[] = {
              "The minimum of the rows of each segment; the highest value of "
              "the type if it is empty."),
 };
+
+SLUICE_OP(DeferredSegmentSum)
+    .Input("data: T")
+    .Input("segment_ids: Tindices")
+    .Input("num_segments: Tnumsegments")
+    .Output("sum: variant")
+    .Attr("T: {float, double}")
+    .Attr(kIds)
+    .Attr("Tnumsegments: {int32, int64} = DT_INT32")
+    .HostInput("num_segments")
+    .Family("math")
+    .Shape(ScalarShape)
+    .Kernel(Cpu(RunDeferredSegmentSum))
+    .Grad(DeferredSegmentSumGrad)
+    .Doc("Returns a deferred sum of the result of UnsortedSegmentSum.");
 
 }  // namespace
 }  // namespace sluice

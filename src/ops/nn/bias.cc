@@ -1,7 +1,9 @@
 // Adding a bias to each channel.
+#include <optional>
 #include <vector>
 
 #include "exec/fusion/block_form.h"
+#include "graph/deferred_sums.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "kernels/simd/reduce.h"
@@ -190,6 +192,14 @@ SLUICE_OP(BiasAddGrad)
     .Doc(
         "The gradient of the bias: the sum over all dimensions except the "
         "channels.");
+
+const DeferredTermRegistrar bias_terms(
+    "BiasAddGrad", [](const Node& n) -> std::optional<Output> {
+      const DType t = n.output_type(0);
+      if ((t != DType::kFloat && t != DType::kDouble) || ChannelsFirst(n))
+        return std::nullopt;
+      return Build("DeferredColumnSum", {n.input(0)}, {}, "", {});
+    });
 
 }  // namespace
 }  // namespace sluice

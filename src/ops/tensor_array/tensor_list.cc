@@ -5,6 +5,7 @@
 #include "kernels/simd/binary.h"
 #include "ops/common/carrier_type.h"
 #include "ops/common/elements.h"
+#include "ops/tensor_array/deferred_sum.h"
 #include "ops/tensor_array/optional.h"
 #include "ops/tensor_array/tensor_array.h"
 
@@ -203,6 +204,8 @@ Status AddToVariant(const Variant& x, Variant* sum, int depth) {
   }
   if (const auto* optional = x.get<OptionalValue>())
     return AddToOptional(*optional, sum, depth);
+  if (const auto* deferred = AsDeferredSum(x))
+    return AddToDeferredSum(*deferred, sum);
   const TensorList *a = AsList(*sum), *b = AsList(x);
   if (a == nullptr || b == nullptr)
     return InvalidArgument(
@@ -238,6 +241,8 @@ Result<Variant> ZerosLikeVariant(const Variant& x, int depth) {
   SLUICE_RETURN_IF_ERROR(CheckDepth(depth));
   if (const auto* optional = x.get<OptionalValue>())
     return ZerosLikeOptional(*optional, depth);
+  if (AsDeferredSum(x) != nullptr)
+    return Variant(std::make_shared<DeferredSumValue>());
   const TensorList* list = AsList(x);
   if (list == nullptr)
     return InvalidArgument("zeros: expected a TensorList or an Optional, got ",
