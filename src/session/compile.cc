@@ -133,11 +133,6 @@ Result<BuiltPlan> BuildPlan(std::unique_ptr<Graph> graph,
                             const PlanOptions& options,
                             const Plan::KernelProvider& kernels) {
   BuiltPlan built;
-  if (options.fusion) {
-    const int nodes = graph->num_nodes();
-    SLUICE_RETURN_IF_ERROR(FuseProducts(graph.get(), targets));
-    if (graph->num_nodes() > nodes) DropUnread(graph.get(), targets);
-  }
   // Kernels created before the plan is: those of regions, and of the nodes
   // outside them.
   std::unordered_map<const Node*, std::shared_ptr<Kernel>> made;
@@ -146,9 +141,24 @@ Result<BuiltPlan> BuildPlan(std::unique_ptr<Graph> graph,
     if (k == nullptr) SLUICE_RETURN_IF_ERROR(kernels(n, &k));
     return k;
   };
+  BatchForms batched;
+  if (options.batch_frames != BatchFrames::kNever) {
+    SLUICE_ASSIGN_OR_RETURN(
+        batched, FindBatched(*graph, options.batch_frames == BatchFrames::kAll,
+                             kernel_of));
+  }
+  std::vector<Node*> unchanged = targets;
+  for (const auto& n : graph->nodes())
+    if (batched.count(n.get()) != 0) unchanged.push_back(n.get());
+  if (options.fusion) {
+    const int nodes = graph->num_nodes();
+    SLUICE_RETURN_IF_ERROR(FuseProducts(graph.get(), unchanged));
+    if (graph->num_nodes() > nodes)
+      built.inside.push_back(DropUnread(graph.get(), targets));
+  }
   SLUICE_RETURN_IF_ERROR(
       CheckAfter("FuseProducts", *graph, kConnected | kLowered));
-  const std::set<const Node*> keep(targets.begin(), targets.end());
+  const std::set<const Node*> keep(unchanged.begin(), unchanged.end());
   if (options.fusion) {
     SLUICE_ASSIGN_OR_RETURN(auto formed,
                             FormChains(graph.get(), kernel_of, keep));
@@ -171,9 +181,10 @@ Result<BuiltPlan> BuildPlan(std::unique_ptr<Graph> graph,
     *k = it->second;
     return OkStatus();
   };
+  std::unique_ptr<ReadyStageMaker> stage;
+  if (!batched.empty()) stage = MakeBatching(std::move(batched));
   SLUICE_ASSIGN_OR_RETURN(
-      built.plan, Plan::Build(std::move(graph), kernel,
-                              options.batch_frames ? MakeBatching() : nullptr));
+      built.plan, Plan::Build(std::move(graph), kernel, std::move(stage)));
   return built;
 }
 

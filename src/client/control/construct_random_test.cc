@@ -7,6 +7,7 @@
 #include "client/testing/client_test_util.h"
 #include "client/testing/random_construct_graph_test_util.h"
 #include "client/testing/random_construct_plain_test_util.h"
+#include "exec/batching/batch_requests.h"
 
 namespace sluice {
 namespace {
@@ -26,8 +27,11 @@ class RandomConstruct : public ::testing::TestWithParam<int> {
         {Pair<T>{at[0], at[1]}, Pair<T>{at[2], at[3]}});
   }
 
-  void Check(uint64_t seed) {
-    SCOPED_TRACE("program " + std::to_string(seed));
+  // `batched`: instances of a node run as one, however small.
+  void Check(uint64_t seed, bool batched) {
+    SCOPED_TRACE("program " + std::to_string(seed) +
+                 (batched ? ", batched" : ""));
+    const ScopedFewestBatchedElements all_sizes(batched ? 0 : 16);
     const construct::Program program = construct::Maker(seed).Make();
     std::mt19937_64 random(seed);
     std::uniform_real_distribution<double> real(-1.5, 1.5);
@@ -57,6 +61,7 @@ class RandomConstruct : public ::testing::TestWithParam<int> {
     ASSERT_TRUE(graph.status().ok()) << graph.status();
     SessionOptions options;
     options.scheduler_seed = seed % 3;
+    options.batch_frames = batched;
     Session session(graph, options);
     const Result<std::vector<Tensor>> got =
         session.Run({{x0, Tensor::Vector<double>({at[0], at[1]})},
@@ -92,7 +97,8 @@ class RandomConstruct : public ::testing::TestWithParam<int> {
 // (Sanitizers are slow here and run a tenth of the cases.)
 TEST_P(RandomConstruct, ValuesAndGradientsMatchPlainCode) {
   for (int i = 0; i < 40; i += kSanitized ? 10 : 1) {
-    Check(static_cast<uint64_t>(GetParam() * 40 + i));
+    for (const bool batched : {false, true})
+      Check(static_cast<uint64_t>(GetParam() * 40 + i), batched);
     if (HasFailure()) return;
   }
 }
