@@ -44,8 +44,7 @@ Tokens::~Tokens() = default;
 
 // One token arrives along `e`. True if it makes the consumer ready.
 inline bool Tokens::Activate(const PlanNode* nodes, const PlanEdge& e,
-                             bool dead, uint32_t* pending,
-                             MergeState* merges) {
+                             bool dead, uint32_t* pending, MergeState* merges) {
   uint32_t& p = pending[e.dst];
   if (e.merge_input >= 0) [[unlikely]] {  // Data into a Merge.
     MergeState& m = merges[nodes[e.dst].aux];
