@@ -17,7 +17,7 @@ py::bytes MakeDef(PyGraph& graph, const std::vector<Node*>& args,
                   const std::vector<Output>& results, const std::string& name,
                   const std::vector<std::string>& arg_names,
                   const std::vector<std::string>& result_names,
-                  const std::string& description, bool noinline) {
+                  const std::string& description, bool noinline, bool batch) {
   const GraphLock lock(graph);
   for (const Output& o : results)
     if (o.graph() != &graph)
@@ -33,6 +33,7 @@ py::bytes MakeDef(PyGraph& graph, const std::vector<Node*>& args,
   Check(FindOrder(&body));
   FunctionSpec spec{name, arg_names, result_names, description, {}};
   if (noinline) spec.attrs.emplace(kNoInlineAttr, AttrValue(true));
+  if (batch) spec.attrs.emplace(kBatchAttr, AttrValue(true));
   return Checked(MakeFunctionDef(spec, body));
 }
 

@@ -162,12 +162,13 @@ std::vector<Output> MakeWhile(
     const py::function& cond, const py::function& body,
     const py::list& variables, const std::vector<PartialShape>& invariants,
     int parallel_iterations, bool back_prop, bool swap_memory,
-    const Output& maximum_iterations, const std::string& name) {
+    const Output& maximum_iterations, const std::string& name, bool batch) {
   WhileOptions options;
   options.shape_invariants = invariants;
   options.parallel_iterations = parallel_iterations;
   options.back_prop = back_prop;
   options.swap_memory = swap_memory;
+  options.batch = batch;
   options.name = name;
   PyGraph& g = GraphOfArguments({variables});
   const Building here(g);

@@ -5,6 +5,7 @@
 
 #include "graph/exact_line.h"
 #include "graph/frames.h"
+#include "graph/hidden_attributes.h"
 
 namespace sluice {
 namespace {
@@ -400,11 +401,14 @@ void WhileContext::AdoptConstant(Node* enter) {
 Node* WhileContext::AddEnter(Output value, bool constant,
                              const std::string& name,
                              const std::vector<Node*>& after, SourceLoc loc) {
-  return AddMover(graph(), this, ForType("Enter", value), name, {value}, after,
-                  {{"frame_name", frame_name_},
-                   {"is_constant", constant},
-                   {"parallel_iterations", parallel_iterations}},
-                  loc);
+  Node* const enter =
+      AddMover(graph(), this, ForType("Enter", value), name, {value}, after,
+               {{"frame_name", frame_name_},
+                {"is_constant", constant},
+                {"parallel_iterations", parallel_iterations}},
+               loc);
+  if (batch && enter != nullptr) graph()->SetAttr(enter, kBatchAttr, true);
+  return enter;
 }
 
 int WhileContext::OpenVariable(Output init, const std::string& name,

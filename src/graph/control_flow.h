@@ -172,6 +172,7 @@ class WhileContext : public ControlFlowContext {
   int parallel_iterations = 32;
   bool back_prop = true;
   bool swap_memory = false;
+  bool batch = false;         // kBatchAttr.
   Output maximum_iterations;  // Null for no limit.
   // The forward loop of a gradient loop; null for a forward loop.
   WhileContext* forward = nullptr;

@@ -8,6 +8,7 @@
 
 #include "graph/control_flow.h"
 #include "graph/frames.h"
+#include "graph/hidden_attributes.h"
 
 namespace sluice {
 namespace {
@@ -147,6 +148,10 @@ class Recovery {
     if (!known) {
       loop = contexts_.NewWhile(f.name, f.name, outer);
       loop->parallel_iterations = static_cast<int>(f.parallel_iterations);
+      loop->batch =
+          std::any_of(f.enters.begin(), f.enters.end(), [](const Node* enter) {
+            return enter->AttrOr<bool>(kBatchAttr, false);
+          });
     }
     for (const Node* e : f.enters) {
       Node* const enter = const_cast<Node*>(e);

@@ -36,6 +36,10 @@ inline constexpr const char* kLoopDoneAttr = "_loop_done";
 // bool, on reads and writes of saved values: they may be kept in host memory.
 inline constexpr const char* kSwapMemoryAttr = "_swap_memory";
 
+// bool, on the Enters of a loop, a FunctionDef and the _Retvals of its frame:
+// instances of the nodes within run as one (exec/batching/batch_requests.h).
+inline constexpr const char* kBatchAttr = "_batch";
+
 // bool, on a conditional accumulator: as synchronous replicas need it
 // (train/sync_replicas.h). It takes only gradients of its own step, not those
 // of a later one; and the mean of rows is over all gradients, also over those

@@ -6,6 +6,7 @@
 #include "base/sanitizers.h"
 #include "graph/builder.h"
 #include "graph/frames.h"
+#include "graph/graphdef_function.h"
 #include "graph/hidden_attributes.h"
 #include "graph/node_names.h"
 #include "graph/shape_context.h"
@@ -554,6 +555,17 @@ Result<Values> Inliner::KeepCall(const FunctionRef& ref, FunctionPart part,
   return v;
 }
 
+// Whether the function, or the one that it is the gradient of, asks for it.
+bool Inliner::IsBatched(const FunctionRef& ref) const {
+  bool batched = false;
+  ForEachFunction(AttrValue(ref), [&](const FunctionRef& f) {
+    const auto def = library().defs().find(f.name);
+    batched = batched || (def != library().defs().end() &&
+                          HasFunctionFlag(def->second, kBatchAttr));
+  });
+  return batched;
+}
+
 Status Inliner::AddFrame(const FrameFunction& f) {
   Place at;
   at.prefix = f.name + "/";
@@ -578,13 +590,16 @@ Status Inliner::AddFrame(const FrameFunction& f) {
   stack_.pop_back();
   if (!v.ok())
     return Annotate(v.status(), absl::StrCat("function '", f.name, "'"));
-  for (size_t i = 0; i < v->outputs.size(); ++i)
+  const bool batched = IsBatched(f.ref);
+  for (size_t i = 0; i < v->outputs.size(); ++i) {
+    AttrMap attrs = {{"T", RemoveRef(v->outputs[i].dtype())},
+                     {"index", static_cast<int64_t>(i)},
+                     {"function", f.name}};
+    if (batched) attrs[kBatchAttr] = true;
     SLUICE_RETURN_IF_ERROR(Add(at, "_Retval", absl::StrCat("result_", i),
-                               {v->outputs[i]},
-                               {{"T", RemoveRef(v->outputs[i].dtype())},
-                                {"index", static_cast<int64_t>(i)},
-                                {"function", f.name}})
+                               {v->outputs[i]}, std::move(attrs))
                                .status());
+  }
   return OkStatus();
 }
 

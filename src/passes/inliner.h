@@ -83,6 +83,7 @@ class Inliner {
   bool IsKeptCall(const Node& n) const;
 
  private:
+  bool IsBatched(const FunctionRef& ref) const;
   using Emit =
       std::function<Result<Values>(const Place&, const std::vector<Output>&)>;
 

@@ -4,10 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
+#include <map>
 #include <random>
+#include <thread>
 
+#include "base/sanitizers.h"
 #include "client/autodiff/gradients.h"
 #include "client/control/control_flow.h"
 #include "client/control/functions.h"
@@ -15,6 +19,8 @@
 #include "client/control/tensor_array.h"
 #include "client/operators.h"
 #include "exec/batching/batch_stage.h"
+#include "graph/graphdef.h"
+#include "session/compile.h"
 #include "session/session.h"
 #include "sluice/ops.h"
 
@@ -77,10 +83,11 @@ class BatchingTest : public ::testing::Test {
   }
 
   // The sizes of the runs of an op's kernels within frames, by a traced step.
-  std::vector<int64_t> Instances(const Feeds& feeds,
-                                 const std::vector<Output>& fetches,
-                                 const std::string& op) {
-    Session session(graph_, Batched());
+  std::vector<int64_t> Instances(
+      const Feeds& feeds, const std::vector<Output>& fetches,
+      const std::string& op,
+      const SessionOptions& session_options = Batched()) {
+    Session session(graph_, session_options);
     RunOptions options;
     options.trace = true;
     RunMetadata metadata;
@@ -96,7 +103,7 @@ class BatchingTest : public ::testing::Test {
   // other.
   using Body = std::function<Output(const std::vector<Output>&)>;
   static Output Map(const std::vector<Output>& inputs, DType result,
-                    const Body& f) {
+                    const Body& f, bool batch = false) {
     std::vector<sluice::TensorArray> in;
     for (const Output& x : inputs)
       in.push_back(sluice::TensorArray(x.dtype(), kSamples).Unstack(x));
@@ -108,7 +115,7 @@ class BatchingTest : public ::testing::Test {
           for (const sluice::TensorArray& a : in) rows.push_back(a.Read(i));
           return std::tuple{i + 1, out.Write(i, f(rows))};
         },
-        {.parallel_iterations = kSamples});
+        {.parallel_iterations = kSamples, .batch = batch});
     return out.Stack();
   }
 
@@ -140,7 +147,7 @@ class BatchingTest : public ::testing::Test {
   };
   static constexpr int kUnits = 8, kWords = 20;
 
-  Forest MakeForest(int most_leaves) {
+  Forest MakeForest(int most_leaves, bool batch = false) {
     std::vector<int32_t> left, right, word, roots;
     Forest f;
     const std::function<int32_t(int)> grow = [&](int n) {
@@ -206,7 +213,8 @@ class BatchingTest : public ::testing::Test {
                 return std::tuple{c, Tanh(c) * Sigmoid(gates[3])};
               });
           return std::vector<Output>{c, h};
-        });
+        },
+        {.batch = batch});
     f.states = Map({f.roots}, f32, [&](const std::vector<Output>& root) {
       return tree(
           {root[0], f.left, f.right, f.word, f.table, f.w, f.b, f.leaf_w})[1];
@@ -303,14 +311,14 @@ TEST_F(BatchingTest, PartsAndRows) {
   CheckOp("ConcatV2", 5, [](const Rows& r) {
     return ConcatV2({r[0], r[1]}, -1);
   });
-  CheckOp("ConcatV2", 1, [](const Rows& r) {
+  CheckOp("ConcatV2", 5, [](const Rows& r) {
     return ConcatV2({r[0], r[1]}, 0);
   });
-  CheckOp("ConcatV2", 1, [](const Rows& r) {
+  CheckOp("ConcatV2", 5, [](const Rows& r) {
     return ConcatV2({r[0], r[1]}, -2);
   });
   CheckOp("Split", 5, [](const Rows& r) { return Split(1, r[0], 3)[1]; });
-  CheckOp("Split", 1, [](const Rows& r) { return Split(0, r[0], 2)[1]; });
+  CheckOp("Split", 5, [](const Rows& r) { return Split(0, r[0], 2)[1]; });
   CheckOp("SplitV", 5, [](const Rows& r) {
     return SplitV(r[0], Constant(Tensor::Vector<int64_t>({1, 5})), 1, 2)[1];
   });
@@ -323,10 +331,10 @@ TEST_F(BatchingTest, PartsAndRows) {
   CheckOp("Slice", 5, [&](const Rows& r) {
     return Slice(r[0], ints({0, 2}), ints({-1, -1}));
   });
-  CheckOp("Slice", 1, [&](const Rows& r) {
+  CheckOp("Slice", 5, [&](const Rows& r) {
     return Slice(r[0], ints({1, 2}), ints({-1, -1}));
   });
-  CheckOp("Slice", 1, [&](const Rows& r) {
+  CheckOp("Slice", 5, [&](const Rows& r) {
     return Slice(r[0], ints({0, 2}), ints({3, 3}));
   });
   const Output table = Constant(Random({7, 3}));
@@ -339,7 +347,7 @@ TEST_F(BatchingTest, PartsAndRows) {
     return GatherV2(table, Minimum(index(r), 2), 1);
   });
   CheckOp("Softmax", 5, [](const Rows& r) { return Softmax(r[0]); });
-  CheckOp("Softmax", 1, [](const Rows& r) { return Softmax(r[2]); });
+  CheckOp("Softmax", 5, [](const Rows& r) { return Softmax(r[2]); });
   CheckOp("LogSoftmax", 5, [](const Rows& r) { return LogSoftmax(r[0]); });
   CheckOp("SoftmaxCrossEntropyWithLogits", 5, [](const Rows& r) {
     return SoftmaxCrossEntropyWithLogits(r[0], Softmax(r[1])).loss;
@@ -358,8 +366,34 @@ TEST_F(BatchingTest, PartsAndRows) {
   });
   CheckOp("Sum", 5, [](const Rows& r) { return Sum(r[0], 1); });
   CheckOp("Max", 5, [](const Rows& r) { return Max(r[0], -1); });
-  CheckOp("Mean", 1, [](const Rows& r) { return Mean(r[0], 0); });
-  CheckOp("Min", 1, [&](const Rows& r) { return Min(r[0], ints({0, 1})); });
+  CheckOp("Mean", 5, [](const Rows& r) { return Mean(r[0], 0); });
+  CheckOp("Min", 5, [&](const Rows& r) { return Min(r[0], ints({0, 1})); });
+  CheckOp("Transpose", 5, [&](const Rows& r) {
+    return Transpose(r[0], ints({1, 0}));
+  });
+  CheckOp("Tile", 5, [&](const Rows& r) { return Tile(r[0], ints({2, 1})); });
+  CheckOp("Pad", 5, [&](const Rows& r) {
+    return Pad(r[0], Constant(Tensor::Of<int32_t>({2, 2}, {1, 0, 0, 2})));
+  });
+  CheckOp("Cumsum", 5, [](const Rows& r) { return Cumsum(r[0], 0); });
+  // Each with its own right-hand side.
+  CheckOp("BatchMatMulV2", 5, [](const Rows& r) {
+    BatchMatMulV2Attrs attrs;
+    attrs.adj_y = true;
+    return BatchMatMulV2(r[0], r[1], attrs);
+  });
+  // Integers and bools that are found from floats.
+  CheckOp("TopKV2", 5, [](const Rows& r) {
+    const auto best = TopKV2(r[0], 2);
+    return best.values + Cast(best.indices, DType::kFloat);
+  });
+  CheckOp("ArgMax", 5,
+          [](const Rows& r) { return Cast(ArgMax(r[0], 1), DType::kFloat); });
+  CheckOp("Less", 5,
+          [](const Rows& r) { return SelectV2(Less(r[0], r[1]), r[0], r[1]); });
+  CheckOp("OneHot", 5, [](const Rows& r) {
+    return OneHot(ArgMax(Concat(1, {r[0], r[1], r[0]}), 1), 18, 1.f, 0.f);
+  });
 }
 
 // All instances of a level of all trees in one product, however the trees grow.
@@ -417,6 +451,135 @@ TEST_F(BatchingTest, ValueDependentControlFlow) {
   EXPECT_EQ(*std::max_element(sizes.begin(), sizes.end()), kSamples);
 }
 
+// ---- On request -------------------------------------------------------------
+
+// The plan of a step as a session with no options builds it.
+Result<BuiltPlan> PlanOf(const Graph& graph, const Feeds& feeds,
+                         const std::vector<Output>& fetches) {
+  StepSignature signature;
+  for (const auto& [fed, value] : feeds) signature.feeds.push_back(fed);
+  signature.fetches = fetches;
+  SLUICE_ASSIGN_OR_RETURN(OptimizedStep step,
+                          OptimizeStep(graph, signature, true, true));
+  return BuildPlan(std::move(step.graph), step.targets,
+                   {.batch_frames = BatchFrames::kRequested},
+                   [](const Node& n, std::shared_ptr<Kernel>* k) {
+                     *k = std::make_shared<Kernel>();
+                     return n.op().kernel(n, k->get());
+                   });
+}
+
+// What is asked for in one loop holds there, and the rest is fused as ever.
+TEST_F(BatchingTest, RequestOfALoop) {
+  const Output x = Placeholder<float>({kSamples, 4, 6}),
+               w = Placeholder<float>({6, 6}), n = Placeholder<int32_t>({});
+  const Feeds feeds = {{x, Random({kSamples, 4, 6})},
+                       {w, Random({6, 6})},
+                       {n, Tensor::Scalar(9)}};
+  const auto layer = [&](const std::vector<Output>& r) {
+    return Tanh(Softmax(MatMul(r[0], w)));
+  };
+  const Output asked = Map({x}, DType::kFloat, layer, /*batch=*/true),
+               other = Map({x}, DType::kFloat, layer);
+  const auto [i, sum] = While(
+      std::tuple{Constant(0), Constant(0.f)},
+      [&](Output i, Output) { return i < n; },
+      [](Output i, Output sum) {
+        return std::tuple{i + 1, sum * 0.5f + 1.f};
+      });
+  const std::vector<Output> fetches = {asked, other, sum};
+  Check(feeds, fetches);
+  // (Traced steps have no regions.)
+  const std::vector<int64_t> sizes =
+      Instances(feeds, fetches, "Softmax", SessionOptions());
+  EXPECT_EQ(std::count(sizes.begin(), sizes.end(), kSamples), 1);
+  EXPECT_EQ(std::count(sizes.begin(), sizes.end(), 1), kSamples);
+
+  const auto built = PlanOf(graph_, feeds, fetches);
+  ASSERT_TRUE(built.ok()) << built.status();
+  std::map<std::string, int> held, not_held;
+  for (const PlanNode& node : built->plan->nodes)
+    ++((node.flags & PlanNode::kHeld) != 0 ? held
+                                           : not_held)[node.node->op_name()];
+  EXPECT_EQ(held["MatMul"], 1);
+  EXPECT_EQ(held["Softmax"], 1);
+  EXPECT_EQ(held["Tanh"], 1);
+  // The other loops are regions as a whole: the index and the array's flow of
+  // one are left.
+  EXPECT_EQ(not_held["Softmax"], 0);
+  EXPECT_GE(not_held["_Region"], 2);
+  EXPECT_EQ(not_held["NextIteration"], 2);
+}
+
+TEST_F(BatchingTest, PlanWithoutARequestHasNoStage) {
+  const Forest f = MakeForest(3);
+  const auto built = PlanOf(graph_, f.feeds, {f.states});
+  ASSERT_TRUE(built.ok()) << built.status();
+  EXPECT_EQ(built->plan->stage, nullptr);
+  for (const PlanNode& node : built->plan->nodes)
+    EXPECT_EQ(node.flags & PlanNode::kHeld, 0);
+}
+
+// Also after a gradient, whose function is another, and in a copy that was
+// exported and imported.
+TEST_F(BatchingTest, RequestOfAFunction) {
+  const Forest f = MakeForest(8, /*batch=*/true);
+  const Output loss =
+      Sum(f.states * f.states, Constant(Tensor::Vector<int32_t>({0, 1, 2})));
+  const std::vector<Output> fetches = {f.states, Grad(loss, f.w)};
+  Check(f.feeds, fetches);
+  const auto largest = [](const std::vector<int64_t>& sizes) {
+    return sizes.empty() ? 0 : *std::max_element(sizes.begin(), sizes.end());
+  };
+  EXPECT_GE(largest(Instances(f.feeds, fetches, "MatMul", SessionOptions())),
+            f.leaves);
+  EXPECT_GT(
+      largest(Instances(f.feeds, fetches, "SigmoidGrad", SessionOptions())),
+      kSamples);
+
+  const Result<std::string> bytes = ExportGraphDef(graph_);
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  Graph copy;
+  ASSERT_TRUE(ImportGraphDef(*bytes, copy).ok());
+  Feeds feeds;
+  for (const auto& [fed, value] : f.feeds)
+    feeds.emplace_back(Output(copy.FindNode(fed.node->name()), fed.index),
+                       value);
+  const auto built =
+      PlanOf(copy, feeds,
+             {Output(copy.FindNode(f.states.node->name()), f.states.index)});
+  ASSERT_TRUE(built.ok()) << built.status();
+  EXPECT_NE(built->plan->stage, nullptr);
+}
+
+// A request of a loop holds for the functions that it calls.
+TEST_F(BatchingTest, RequestReachesFunctionsCalledInALoop) {
+  const Output x = Placeholder<float>({kSamples, 1, 16}),
+               w = Placeholder<float>({16, 16});
+  const Function deep =
+      DefineFunction("deep", {DType::kFloat, DType::kInt32}, {DType::kFloat},
+                     [&](const Function& self, const std::vector<Output>& a) {
+                       return Cond(
+                           a[1] < 1, [&] { return a[0]; },
+                           [&] {
+                             return self({Tanh(MatMul(a[0], w)), a[1] - 1})[0];
+                           });
+                     });
+  const Output y = Map(
+      {x}, DType::kFloat,
+      [&](const std::vector<Output>& r) {
+        return deep({r[0], Constant(3)})[0];
+      },
+      /*batch=*/true);
+  const Feeds feeds = {{x, Random({kSamples, 1, 16})}, {w, Random({16, 16})}};
+  Check(feeds, {y});
+  const std::vector<int64_t> sizes =
+      Instances(feeds, {y}, "MatMul", SessionOptions());
+  EXPECT_EQ(sizes, std::vector<int64_t>(3, kSamples));
+}
+
+// ---- Errors and ends --------------------------------------------------------
+
 // The instance with the error is named, as without batching.
 TEST_F(BatchingTest, ErrorNamesTheInstance) {
   const Output index = Placeholder<int32_t>({kSamples, 2}),
@@ -464,6 +627,81 @@ TEST_F(BatchingTest, DeadlineAmongHeldNodes) {
   EXPECT_EQ(s.code(), StatusCode::kDeadlineExceeded) << s;
   Check({{x, values}, {n, Tensor::Scalar(3)}}, {y});
   EXPECT_TRUE(session.Run({{x, values}, {n, Tensor::Scalar(3)}}, {y}).ok());
+}
+
+// Cancelled at any moment, also among held nodes; the session goes on.
+TEST_F(BatchingTest, CancellationAmongHeldNodes) {
+  const Output x = Placeholder<float>({kSamples, 8, 8}),
+               n = Placeholder<int32_t>({});
+  const Output y = Map({x}, DType::kFloat, [&](const std::vector<Output>& r) {
+    const auto [i, s] = While(
+        std::tuple{Constant(0), r[0]}, [&](Output i, Output) { return i < n; },
+        [&](Output i, Output s) {
+          return std::tuple{i + 1, Tanh(s * s)};
+        });
+    return s;
+  });
+  const Tensor values = Random({kSamples, 8, 8});
+  Session session(graph_, Batched());
+  for (int round = 0; round < 20; ++round) {
+    Cancellation cancellation;
+    std::thread t([&] {
+      RunOptions options;
+      options.cancellation = &cancellation;
+      EXPECT_EQ(session
+                    .Run({{x, values}, {n, Tensor::Scalar(INT32_MAX)}}, {y}, {},
+                         options, nullptr)
+                    .status()
+                    .code(),
+                StatusCode::kCancelled);
+    });
+    for (std::atomic<int> i{0}; i < round * 3000; ++i) {
+    }
+    cancellation.Cancel();
+    t.join();
+    EXPECT_TRUE(session.Run({{x, values}, {n, Tensor::Scalar(2)}}, {y}).ok());
+  }
+}
+
+// Other trees in each step, of other sizes: nothing is kept for a structure.
+TEST_F(BatchingTest, MemoryIsFlatOverVariedSamples) {
+  constexpr int kSteps = kSanitized ? 200 : 20'000;  // Of five samples.
+  const Forest f = MakeForest(6);
+  Session session(graph_, Batched());
+  const auto step = session.MakeCallable(
+      {f.left, f.right, f.word, f.roots, f.table, f.w, f.b, f.leaf_w},
+      {f.states});
+  ASSERT_TRUE(step.ok()) << step.status();
+  int64_t settled = 0;
+  for (int i = 0; i < kSteps; ++i) {
+    std::vector<int32_t> left, right, word, roots;
+    const std::function<int32_t(int)> grow = [&](int n) {
+      const size_t at = left.size();
+      left.push_back(-1);
+      right.push_back(-1);
+      word.push_back(static_cast<int32_t>(random_() % kWords));
+      if (n > 1) {
+        const int first =
+            1 + static_cast<int>(random_() % static_cast<unsigned>(n - 1));
+        const int32_t l = grow(first), r = grow(n - first);
+        left[at] = l;
+        right[at] = r;
+      }
+      return static_cast<int32_t>(at);
+    };
+    for (int k = 0; k < kSamples; ++k)
+      roots.push_back(grow(1 + static_cast<int>(random_() % 6)));
+    std::vector<Tensor> fed = {
+        Tensor::Vector<int32_t>(left), Tensor::Vector<int32_t>(right),
+        Tensor::Vector<int32_t>(word), Tensor::Vector<int32_t>(roots)};
+    for (size_t k = 4; k < f.feeds.size(); ++k)
+      fed.push_back(f.feeds[k].second);
+    const auto got = step->Run(fed);
+    ASSERT_TRUE(got.ok()) << got.status();
+    fed.clear();
+    if (i == kSteps / 10) settled = Allocator::Cpu()->stats().live_bytes;
+  }
+  EXPECT_LE(Allocator::Cpu()->stats().live_bytes, settled + 4096);
 }
 
 }  // namespace

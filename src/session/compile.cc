@@ -134,12 +134,12 @@ Status StatefulKernels::Get(const Node& node, const Maker& make,
 namespace {
 
 // The stages of the ready list of a plan. (Without nodes for them it has none.)
-std::unique_ptr<ReadyStageMaker> StagesFor(bool batch_frames) {
-  if (!batch_frames) return MakeScheduling();
+std::unique_ptr<ReadyStageMaker> StagesFor(BatchForms batched) {
+  if (batched.empty()) return MakeScheduling();
   // (A decision makes work ready that may still join a batch.)
   std::vector<std::unique_ptr<ReadyStageMaker>> makers;
   makers.push_back(MakeScheduling());
-  makers.push_back(MakeBatching());
+  makers.push_back(MakeBatching(std::move(batched)));
   return InOrder(std::move(makers));
 }
 
@@ -150,11 +150,6 @@ Result<BuiltPlan> BuildPlan(std::unique_ptr<Graph> graph,
                             const PlanOptions& options,
                             const Plan::KernelProvider& kernels) {
   BuiltPlan built;
-  if (options.fusion) {
-    const int nodes = graph->num_nodes();
-    SLUICE_RETURN_IF_ERROR(FuseProducts(graph.get(), targets));
-    if (graph->num_nodes() > nodes) DropUnread(graph.get(), targets);
-  }
   // Kernels created before the plan is: those of regions, and of the nodes
   // outside them.
   std::unordered_map<const Node*, std::shared_ptr<Kernel>> made;
@@ -163,9 +158,24 @@ Result<BuiltPlan> BuildPlan(std::unique_ptr<Graph> graph,
     if (k == nullptr) SLUICE_RETURN_IF_ERROR(kernels(n, &k));
     return k;
   };
+  BatchForms batched;
+  if (options.batch_frames != BatchFrames::kNever) {
+    SLUICE_ASSIGN_OR_RETURN(
+        batched, FindBatched(*graph, options.batch_frames == BatchFrames::kAll,
+                             kernel_of));
+  }
+  std::vector<Node*> unchanged = targets;
+  for (const auto& n : graph->nodes())
+    if (batched.count(n.get()) != 0) unchanged.push_back(n.get());
+  if (options.fusion) {
+    const int nodes = graph->num_nodes();
+    SLUICE_RETURN_IF_ERROR(FuseProducts(graph.get(), unchanged));
+    if (graph->num_nodes() > nodes)
+      built.inside.push_back(DropUnread(graph.get(), targets));
+  }
   SLUICE_RETURN_IF_ERROR(
       CheckAfter("FuseProducts", *graph, kConnected | kLowered));
-  const std::set<const Node*> keep(targets.begin(), targets.end());
+  const std::set<const Node*> keep(unchanged.begin(), unchanged.end());
   if (options.fusion) {
     SLUICE_ASSIGN_OR_RETURN(auto formed,
                             FormChains(graph.get(), kernel_of, keep));
@@ -190,7 +200,7 @@ Result<BuiltPlan> BuildPlan(std::unique_ptr<Graph> graph,
   };
   SLUICE_ASSIGN_OR_RETURN(
       built.plan,
-      Plan::Build(std::move(graph), kernel, StagesFor(options.batch_frames)));
+      Plan::Build(std::move(graph), kernel, StagesFor(std::move(batched))));
   return built;
 }
 

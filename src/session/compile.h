@@ -70,19 +70,26 @@ class StatefulKernels {
   std::unordered_map<std::string, Kept> kernels_;  // GUARDED_BY(mu_)
 };
 
-// A plan and the original nodes that its fused nodes replace, for error
-// messages.
+// A plan and the original nodes that its fused nodes replace: error messages
+// name them, and tables of the build refer to them.
 struct BuiltPlan {
   std::vector<std::vector<std::unique_ptr<Node>>> inside;  // Outlive the plan.
   std::shared_ptr<const Plan> plan;
 };
 
-// The nodes that are fused into one node of the plan (targets never are).
+// Instances of a node in several frames run as one (exec/batching).
+enum class BatchFrames : uint8_t {
+  kNever,
+  kRequested,  // In loops and functions that say so.
+  kAll,        // In all loops and functions.
+};
+
+// The nodes that are fused into one node of the plan. Targets and nodes that
+// are batched never are.
 struct PlanOptions {
   bool fusion = true;   // Products with what follows them; elementwise chains.
   bool regions = true;  // Cheap nodes.
-  // Instances of a node in several frames run as one. Excludes the others.
-  bool batch_frames = false;
+  BatchFrames batch_frames = BatchFrames::kNever;
 };
 
 Result<BuiltPlan> BuildPlan(std::unique_ptr<Graph> graph,

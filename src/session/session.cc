@@ -138,9 +138,8 @@ Result<std::shared_ptr<Session::Compiled>> Session::State::Compile(
       OptimizeStep(graph, c->signature, options.constant_folding,
                    options.common_subexpressions));
   NoteStores(step.graph.get(), c.get());
-  const bool batching = options.batch_frames && purpose != Purpose::kStaged;
   const bool regions = options.regions && options.scheduler_seed == 0 &&
-                       purpose == Purpose::kRun && !batching;
+                       purpose == Purpose::kRun;
   std::vector<StepPart> parts;
   if (purpose == Purpose::kStaged) {
     // (Nodes that wait for later feeds would keep the others from becoming
@@ -162,15 +161,18 @@ Result<std::shared_ptr<Session::Compiled>> Session::State::Compile(
     auto make = [&device](const Node& n, Kernel* k) {
       return device.MakeKernel(n, k);
     };
-    Result<BuiltPlan> built =
-        BuildPlan(std::move(part.graph), part.targets,
-                  {.fusion = options.fusion && purpose != Purpose::kStaged &&
-                             !batching && device.host_memory(),
-                   .regions = regions && device.host_memory(),
-                   .batch_frames = batching && device.host_memory()},
-                  [&](const Node& n, std::shared_ptr<Kernel>* k) {
-                    return kernels.Get(n, make, k);
-                  });
+    Result<BuiltPlan> built = BuildPlan(
+        std::move(part.graph), part.targets,
+        {.fusion = options.fusion && purpose != Purpose::kStaged &&
+                   device.host_memory(),
+         .regions = regions && device.host_memory(),
+         .batch_frames = purpose == Purpose::kStaged || !device.host_memory()
+                             ? BatchFrames::kNever
+                         : options.batch_frames ? BatchFrames::kAll
+                                                : BatchFrames::kRequested},
+        [&](const Node& n, std::shared_ptr<Kernel>* k) {
+          return kernels.Get(n, make, k);
+        });
     // Errors are reported for the user's nodes, not for regions.
     if (!built.ok() && regions) return Compile(c->asked, Purpose::kTraced);
     SLUICE_RETURN_IF_ERROR(built.status());

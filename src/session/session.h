@@ -46,9 +46,10 @@ struct SessionOptions {
   // calls of a recursive function, as one kernel when they are ready together
   // and their shapes are equal: products with the same weights, elementwise
   // ops and others (docs/design/047-automatic-batching.md). The results are
-  // equal within rounding. Turns regions and fusion off. In partial runs, on
+  // equal within rounding. What is batched is not fused. In partial runs, on
   // devices with memory of their own and in sessions of clusters it does
-  // nothing.
+  // nothing. WhileOptions::batch and FunctionOptions::batch ask for it in one
+  // loop or function.
   bool batch_frames = false;
   // The depth limit of recursive function calls (each level uses some memory
   // but no thread stack); a deeper call fails with ResourceExhausted.

@@ -69,7 +69,8 @@ class BaseSession(_core.Session):
 
     __getattr__ = members.missing
 
-    def __init__(self, target="", graph=None, config=None):
+    def __init__(self, target="", graph=None, config=None, *,
+                 batch_frames=False):
         if graph is None:
             graph = graphs.get_default_graph()
         if not isinstance(graph, graphs.Graph):
@@ -92,8 +93,9 @@ class BaseSession(_core.Session):
         if config is not None and config.device_count.get("CPU", 1) < 1:
             raise errors.NotFoundError(
                 None, None, "No CPU devices are available in this process")
-        super().__init__(graph, "" if target == "local" else target,
-                         configs.session_options(config),
+        options = configs.session_options(config)
+        options.batch_frames = bool(batch_frames)
+        super().__init__(graph, "" if target == "local" else target, options,
                          config.operation_timeout_in_ms if config else 0)
         self._graph = graph
         self._target = target
@@ -339,6 +341,9 @@ class Session(BaseSession):
         "grpc://host:2222".
       graph: a Graph; defaults to the default graph.
       config: a ConfigProto.
+      batch_frames: whether instances of one operation, in different iterations
+        of a loop and different calls of a recursive function, run as one where
+        they can. Results are equal within rounding. (Not in TensorFlow.)
 
     Raises:
       TypeError: if an argument has a wrong type.
@@ -391,8 +396,9 @@ class InteractiveSession(BaseSession):
 
     _active_session_count = 0
 
-    def __init__(self, target="", graph=None, config=None):
-        super().__init__(target, graph, config)
+    def __init__(self, target="", graph=None, config=None, *,
+                 batch_frames=False):
+        super().__init__(target, graph, config, batch_frames=batch_frames)
         if InteractiveSession._active_session_count:
             warnings.warn("An interactive session is already active. This can "
                           "cause out-of-memory errors in some cases. You must "

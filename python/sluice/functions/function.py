@@ -101,7 +101,7 @@ class _Instance:
 
 
 def define(graph, body, results, label="", name=None, names=None, out_names=(),
-           doc="", noinline=False, arguments=None):
+           doc="", noinline=False, arguments=None, batch=False):
     """Defines the function of a body in a graph and returns its name.
 
     Args:
@@ -115,6 +115,7 @@ def define(graph, body, results, label="", name=None, names=None, out_names=(),
       doc: the description of the function.
       noinline: whether TensorFlow may not inline it.
       arguments: operations; default to all arguments of the body.
+      batch: whether instances of operations in its calls run as one.
     """
     if arguments is None:
         arguments = [a.op for a in body.arguments]
@@ -123,7 +124,7 @@ def define(graph, body, results, label="", name=None, names=None, out_names=(),
         return _core.make_function_def(
             body, arguments, results, name,
             names or [a.name for a in arguments], list(out_names), doc,
-            noinline)
+            noinline, batch)
 
     if name is None:
         name = label + "_" + hashlib.sha1(definition("")).hexdigest()[:8]
@@ -152,12 +153,13 @@ class _DefinedFunction:
     def __init__(self, func, argument_names, types, func_name=None,
                  grad_func=None, python_grad_func=None, out_names=None,
                  shape_func=None, capture_by_value=False, noinline=False,
-                 whitelisted_stateful_ops=()):
+                 whitelisted_stateful_ops=(), batch=False):
         self._func, self._argument_names = func, argument_names
         self._types, self._func_name = types, func_name
         self._grad_func, self._python_grad_func = grad_func, python_grad_func
         self._out_names, self._shape_func = out_names, shape_func
         self._by_value, self._noinline = capture_by_value, noinline
+        self._batch = batch
         self._stateful_copies = set(whitelisted_stateful_ops or ())
         self._gradient_name = None
         self.__doc__ = func.__doc__
@@ -208,7 +210,7 @@ class _DefinedFunction:
 
         name = define(graph, body, results, self._label(), self._func_name,
                       names, out_names, inspect.getdoc(self._func) or "",
-                      bool(self._noinline))
+                      bool(self._noinline), batch=bool(self._batch))
         captured = [t for t in body.captured if t.graph is graph]
         return _Instance(name, captured, [r.shape for r in results]), [
             t.dtype.base_dtype for t in body.arguments + results]
@@ -343,13 +345,16 @@ class Defun:
       capture_by_value: whether to copy outer operations instead of passing
         their tensors.
       whitelisted_stateful_ops: stateful outer operations that may be copied.
+      batch: for recursive functions, whether instances of the same operation in
+        different calls, and in loops and functions within, run as one where
+        they can. Results are equal within rounding. (Not in TensorFlow.)
     """
 
     def __init__(self, *input_types, **kwargs):
         self._types = tuple(dtypes.as_dtype(t) for t in input_types)
         known = ("func_name", "grad_func", "python_grad_func", "out_names",
                  "shape_func", "noinline", "capture_by_value",
-                 "whitelisted_stateful_ops", "compiled",
+                 "whitelisted_stateful_ops", "batch", "compiled",
                  "separate_compiled_gradients")
         for name in kwargs:
             if name not in known:

@@ -409,7 +409,8 @@ def Print(input_, data, message=None, first_n=None, summarize=None, name=None):
 
 def while_loop(cond, body, loop_vars, shape_invariants=None,
                parallel_iterations=10, back_prop=True, swap_memory=False,
-               name=None, maximum_iterations=None, return_same_structure=False):
+               name=None, maximum_iterations=None, return_same_structure=False,
+               *, batch=False):
     """Repeats `body` while `cond` is true; returns the final loop variables.
 
     Args:
@@ -425,6 +426,10 @@ def while_loop(cond, body, loop_vars, shape_invariants=None,
         slower memory.
       maximum_iterations: the maximum number of iterations.
       return_same_structure: whether a single variable is returned in a list.
+      batch: whether instances of the same operation in different iterations,
+        of this loop and of loops and functions within, run as one where they
+        can. Results are equal within rounding. (Not in TensorFlow.
+        `Session(batch_frames=True)` asks for it everywhere.)
     """
     if not callable(cond):
         raise TypeError("'cond' must be callable.")
@@ -439,12 +444,12 @@ def while_loop(cond, body, loop_vars, shape_invariants=None,
     with graphs._default_for(nest.flatten(loop_vars)).as_default():
         return _while(cond, body, loop_vars, shape_invariants,
                       parallel_iterations, back_prop, swap_memory, name,
-                      maximum_iterations, return_same_structure)
+                      maximum_iterations, return_same_structure, batch)
 
 
 def _while(cond, body, loop_vars, shape_invariants, parallel_iterations,
            back_prop, swap_memory, name, maximum_iterations,
-           return_same_structure):
+           return_same_structure, batch):
     init = nest.map_structure(_leaf, loop_vars)
     leaves = nest.flatten(init)
     invariants = []
@@ -502,7 +507,7 @@ def _while(cond, body, loop_vars, shape_invariants, parallel_iterations,
     results = _core.while_loop(
         call_cond, call_body, [_value_of(t) for t in _flatten(init)],
         invariants, parallel_iterations, bool(back_prop), bool(swap_memory),
-        limit, name or "while")
+        limit, name or "while", bool(batch))
     # As in TensorFlow, the result has the structure that the body returns.
     structure, bare = returned
     packed = _pack(nest.pack_sequence_as(structure, leaves), results)

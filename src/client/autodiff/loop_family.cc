@@ -138,6 +138,7 @@ LoopMember* LoopFamily::NewReverse(LoopMember* of, ControlFlowContext* outer) {
   WhileContext* const loop = contexts.NewWhile(name, name, outer);
   loop->parallel_iterations = back->parallel_iterations;
   loop->swap_memory = back->swap_memory;
+  loop->batch = back->batch;
   loop->forward = back;
   const bool descending = !of->descending_;
   const ExactLine line(LineOf(back));

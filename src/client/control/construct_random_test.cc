@@ -7,6 +7,7 @@
 #include "client/testing/client_test_util.h"
 #include "client/testing/random_construct_graph_test_util.h"
 #include "client/testing/random_construct_plain_test_util.h"
+#include "exec/batching/batch_requests.h"
 #include "exec/devices/emulated_device.h"
 
 namespace sluice {
@@ -27,10 +28,13 @@ class RandomConstruct : public ::testing::TestWithParam<int> {
         {Pair<T>{at[0], at[1]}, Pair<T>{at[2], at[3]}});
   }
 
-  // With `devices`, on a CPU and so many emulated devices, over which the
-  // assignments are scheduled.
-  void Check(uint64_t seed, int devices = 0) {
-    SCOPED_TRACE("program " + std::to_string(seed));
+  // `batched`: instances of a node run as one, however small. With `devices`,
+  // on a CPU and so many emulated devices, over which the assignments are
+  // scheduled.
+  void Check(uint64_t seed, bool batched, int devices = 0) {
+    SCOPED_TRACE("program " + std::to_string(seed) +
+                 (batched ? ", batched" : ""));
+    const ScopedFewestBatchedElements all_sizes(batched ? 0 : 16);
     const construct::Program program = construct::Maker(seed).Make();
     std::mt19937_64 random(seed);
     std::uniform_real_distribution<double> real(-1.5, 1.5);
@@ -63,6 +67,7 @@ class RandomConstruct : public ::testing::TestWithParam<int> {
     ASSERT_TRUE(graph.status().ok()) << graph.status();
     SessionOptions options;
     options.scheduler_seed = seed % 3;
+    options.batch_frames = batched;
     if (devices > 0) {
       EmulatedDeviceOptions device;
       device.kernel_ns = device.copy_ns = device.peer_ns = 100;
@@ -103,7 +108,8 @@ class RandomConstruct : public ::testing::TestWithParam<int> {
 // (Sanitizers are slow here and run a tenth of the cases.)
 TEST_P(RandomConstruct, ValuesAndGradientsMatchPlainCode) {
   for (int i = 0; i < 40; i += kSanitized ? 10 : 1) {
-    Check(static_cast<uint64_t>(GetParam() * 40 + i));
+    for (const bool batched : {false, true})
+      Check(static_cast<uint64_t>(GetParam() * 40 + i), batched);
     if (HasFailure()) return;
   }
 }
@@ -111,7 +117,7 @@ TEST_P(RandomConstruct, ValuesAndGradientsMatchPlainCode) {
 TEST_P(RandomConstruct, ScheduledOverDevicesTheyMatchPlainCode) {
   for (int i = 0; i < 12; i += kSanitized ? 6 : 1) {
     const int seed = 1000 + GetParam() * 12 + i;
-    Check(static_cast<uint64_t>(seed), 2 + seed % 3);
+    Check(static_cast<uint64_t>(seed), i % 2 == 1, 2 + seed % 3);
     if (HasFailure()) return;
   }
 }

@@ -284,6 +284,7 @@ class LoopBuilder {
     loop_->parallel_iterations = options_.parallel_iterations;
     loop_->back_prop = options_.back_prop;
     loop_->swap_memory = options_.swap_memory;
+    loop_->batch = options_.batch;
     loop_->maximum_iterations = maximum_;
     std::vector<Node*> after;
     for (Node* n : CurrentControlDependencies()) {

@@ -146,6 +146,10 @@ struct WhileOptions {
   bool back_prop = true;
   // Whether values saved for the gradients may wait in slower memory.
   bool swap_memory = false;
+  // Whether instances of the same op in different iterations, of this loop and
+  // of loops and functions within, run as one where they can. Results are equal
+  // within rounding. (SessionOptions::batch_frames asks for it everywhere.)
+  bool batch = false;
   // The loop ends after this many iterations even if its condition is still
   // true: an integer scalar, or none.
   std::optional<Operand> maximum_iterations = std::nullopt;

@@ -6,6 +6,7 @@
 #include "base/sanitizers.h"
 #include "client/testing/client_test_util.h"
 #include "client/testing/random_program_test_util.h"
+#include "exec/batching/batch_requests.h"
 #include "exec/devices/emulated_device.h"
 #include "graph/device_scope.h"
 #include "graph/graphdef.h"
@@ -29,10 +30,13 @@ class RandomProgram : public ::testing::TestWithParam<int> {
     return {Pair<T>{flat[0], flat[1]}, Pair<T>{flat[2], flat[3]}};
   }
 
-  // `stores`: the program uses a TensorStore; its statements are on several
-  // devices, where the session has them.
-  void Check(uint64_t seed, bool stores = false) {
-    SCOPED_TRACE("program " + std::to_string(seed));
+  // `batched`: instances of a node run as one, however small. `stores`: the
+  // program uses a TensorStore; its statements are on several devices, where the
+  // session has them.
+  void Check(uint64_t seed, bool batched, bool stores = false) {
+    SCOPED_TRACE("program " + std::to_string(seed) +
+                 (batched ? ", batched" : ""));
+    const ScopedFewestBatchedElements all_sizes(batched ? 0 : 16);
     const Program program = Maker(seed, stores).Make();
     std::mt19937_64 random(seed);
     std::uniform_real_distribution<double> real(-1.5, 1.5);
@@ -69,6 +73,7 @@ class RandomProgram : public ::testing::TestWithParam<int> {
     ASSERT_TRUE(graph.status().ok()) << graph.status();
     SessionOptions options;
     options.scheduler_seed = seed % 4;
+    options.batch_frames = batched;
     options.soft_placement = stores;
     Session session(graph, options);
     const Feeds feeds = {{x0, Tensor::Vector<double>({at[0], at[1]})},
@@ -164,14 +169,16 @@ class RandomProgram : public ::testing::TestWithParam<int> {
 // (Sanitizers are slow here and run a seventh of the cases.)
 TEST_P(RandomProgram, ValuesAndGradientsMatchPlainCode) {
   for (int i = 0; i < 60; i += kSanitized ? 7 : 1) {
-    Check(static_cast<uint64_t>(GetParam() * 60 + i));
+    for (const bool batched : {false, true})
+      Check(static_cast<uint64_t>(GetParam() * 60 + i), batched);
     if (HasFailure()) return;
   }
 }
 
 TEST_P(RandomProgram, WithStoresValuesAndGradientsMatchPlainCode) {
   for (int i = 0; i < 20; i += kSanitized ? 7 : 1) {
-    Check(static_cast<uint64_t>(1000 + GetParam() * 20 + i), true);
+    Check(static_cast<uint64_t>(1000 + GetParam() * 20 + i), i % 2 == 1,
+          /*stores=*/true);
     if (HasFailure()) return;
   }
 }

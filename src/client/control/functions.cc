@@ -8,6 +8,7 @@
 #include "graph/control_flow.h"
 #include "graph/function.h"
 #include "graph/graphdef_function.h"
+#include "graph/hidden_attributes.h"
 
 namespace sluice {
 
@@ -281,6 +282,7 @@ class FunctionDefiner {
     FunctionSpec spec;
     spec.name = name_;
     if (options_.recompute_in_gradient) spec.attrs[kRecomputeAttr] = true;
+    if (options_.batch) spec.attrs[kBatchAttr] = true;
     SLUICE_ASSIGN_OR_RETURN(std::string def, MakeFunctionDef(spec, *body));
     FunctionLibrary& library = owner_.function_library();
     SLUICE_RETURN_IF_ERROR(library.Define(name_, std::move(def)));

@@ -105,6 +105,11 @@ struct FunctionOptions {
   // again from its arguments, instead of keeping all values of all calls until
   // then. Needs less memory, and time that grows with the depth of the calls.
   bool recompute_in_gradient = false;
+  // For recursive functions: whether instances of the same op in different
+  // calls, and in loops and functions within, run as one where they can; those
+  // of the gradient too. Results are equal within rounding.
+  // (SessionOptions::batch_frames asks for it everywhere.)
+  bool batch = false;
 };
 
 // Defines a function of the ambient graph. `build` is called once and builds

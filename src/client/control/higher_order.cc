@@ -124,6 +124,7 @@ WhileOptions LoopOptions(const MapOptions& options) {
   w.parallel_iterations = options.parallel_iterations;
   w.back_prop = options.back_prop;
   w.swap_memory = options.swap_memory;
+  w.batch = options.batch;
   return w;
 }
 

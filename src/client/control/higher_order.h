@@ -29,6 +29,7 @@ struct MapOptions {
   int parallel_iterations = 32;
   bool back_prop = true;
   bool swap_memory = false;
+  bool batch = false;
   // MapFn: the result types; empty: the types that the callable returns.
   std::vector<DType> dtypes = {};
   // MapFn and Scan: all rows of a result have the same shape.

@@ -13,6 +13,8 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "exec/core/kernel.h"
 
@@ -51,9 +53,75 @@ struct BatchFormRegistrar {
 // The registered form, or that of the node's BlockForm; else none.
 std::optional<BatchForm> FindBatchForm(const Node& n, const Kernel& k);
 
-// For BatchForm::accepts: whether the axes in an input of type int32 or int64
-// leave out dimension 0 of a tensor of this rank.
-bool LeavesOutFirstAxis(const Tensor& axes, int rank);
+// The names of the ops with a registered form, in alphabetic order.
+std::vector<std::string> OpsWithBatchForm();
+
+// ---- For BatchForm::accepts -------------------------------------------------
+
+// Each changes an input of type int32 or int64 that says what to do with the
+// dimensions of another, so that it holds for one with a new dimension 0. False
+// if it is not valid for the instance.
+
+// Axes of a tensor of this rank.
+bool MoveAxes(Tensor* axes, int rank);
+// One element, or row of elements, for each dimension: puts one for the new
+// dimension, whose elements are all `value`, in front.
+bool PutFirst(Tensor* per_dimension, int64_t value);
+
+// ---- Common forms -----------------------------------------------------------
+
+// `kShared` as BatchForm::shared.
+
+// Each row, along dimension 0, for itself.
+template <uint32_t kShared = 0>
+std::optional<BatchForm> RowByRow(const Node&) {
+  return BatchForm{.shared = kShared};
+}
+
+// The last `kRank` dimensions of the stacked inputs belong together; any number
+// may be in front of them, and are treated alike.
+template <int kRank, uint32_t kShared = 0>
+std::optional<BatchForm> PartByPart(const Node&) {
+  return BatchForm{.axis = BatchForm::kNew,
+                   .shared = kShared,
+                   .accepts = [](std::span<Tensor> inputs) {
+                     for (size_t i = 0; i < inputs.size(); ++i)
+                       if ((kShared >> i & 1) == 0 && inputs[i].rank() < kRank)
+                         return false;
+                     return true;
+                   }};
+}
+
+// The same of ops that broadcast the dimensions in front by NumPy's rules.
+template <int kRank>
+std::optional<BatchForm> BroadcastParts(const Node& n) {
+  std::optional<BatchForm> form = PartByPart<kRank>(n);
+  form->broadcasts = true;
+  return form;
+}
+
+// Along the axes in input kAxes, which are those of input 0, or of input 1 if
+// kAxes is 0.
+template <int kAxes, uint32_t kShared = 1u << kAxes>
+std::optional<BatchForm> AlongAxes(const Node&) {
+  return BatchForm{.axis = BatchForm::kNew,
+                   .shared = kShared,
+                   .accepts = [](std::span<Tensor> inputs) {
+                     return MoveAxes(&inputs[kAxes],
+                                     inputs[kAxes == 0 ? 1 : 0].rank());
+                   }};
+}
+
+// Input kParameters has an element or row for each dimension of input 0; that
+// for the new one is `kValue`.
+template <int kParameters, int64_t kValue, uint32_t kShared = 1u << kParameters>
+std::optional<BatchForm> ByDimension(const Node&) {
+  return BatchForm{.axis = BatchForm::kNew,
+                   .shared = kShared,
+                   .accepts = [](std::span<Tensor> inputs) {
+                     return PutFirst(&inputs[kParameters], kValue);
+                   }};
+}
 
 }  // namespace sluice
 

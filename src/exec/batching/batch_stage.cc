@@ -3,18 +3,14 @@
 #include <algorithm>
 #include <cstring>
 #include <random>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "exec/batching/batch_form.h"
 #include "exec/core/kernel_runner.h"
 
 namespace sluice {
 namespace {
 
-// Cheap kernels on fewer elements run at once: holding a node costs more.
-constexpr int64_t kFewestElements = 16;
 // Shared inputs of at most so many bytes are compared by value (axes, sizes).
 constexpr size_t kComparedBytes = 64;
 // The most groups of one node that wait at a time. Instances with yet another
@@ -54,7 +50,7 @@ class BatchStage final : public ReadyStage {
       elements += t.num_elements();
     }
     if ((r.node->flags & PlanNode::kExpensive) == 0 &&
-        elements < kFewestElements)
+        elements < FewestBatchedElements())
       return false;
     Group* const group = GroupFor(r, form, &groups_[at]);
     if (group == nullptr) return false;
@@ -268,19 +264,11 @@ class BatchStage final : public ReadyStage {
 // Owned by the plan, whose stages refer to the forms.
 class BatchStageMaker final : public ReadyStageMaker {
  public:
-  bool Holds(const Node& node, const Kernel& kernel, bool in_root) override {
-    if (in_root) return false;
-    // Integers and bools are what the control flow runs on: held back, they
-    // would hold back the company of others.
-    if (node.num_outputs() == 0 || node.num_inputs() == 0 ||
-        node.num_inputs() > 32)
-      return false;
-    for (int i = 0; i < node.num_outputs(); ++i)
-      if (!IsFloating(node.output_type(i))) return false;
-    const std::optional<BatchForm> form = FindBatchForm(node, kernel);
-    if (!form) return false;
-    forms_.emplace(&node, *form);
-    return true;
+  explicit BatchStageMaker(BatchForms forms) : forms_(std::move(forms)) {}
+
+  bool Holds(const Node& node, const Kernel& /*kernel*/,
+             bool /*in_root*/) override {
+    return forms_.count(&node) != 0;
   }
 
   std::unique_ptr<ReadyStage> Make(const Plan& plan) const override {
@@ -292,13 +280,13 @@ class BatchStageMaker final : public ReadyStageMaker {
   }
 
  private:
-  std::unordered_map<const Node*, BatchForm> forms_;  // Fixed after the build.
+  const BatchForms forms_;
 };
 
 }  // namespace
 
-std::unique_ptr<ReadyStageMaker> MakeBatching() {
-  return std::make_unique<BatchStageMaker>();
+std::unique_ptr<ReadyStageMaker> MakeBatching(BatchForms forms) {
+  return std::make_unique<BatchStageMaker>(std::move(forms));
 }
 
 }  // namespace sluice

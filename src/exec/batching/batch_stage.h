@@ -17,12 +17,14 @@
 
 #include <memory>
 
+#include "exec/batching/batch_requests.h"
 #include "exec/core/ready_stage.h"
 
 namespace sluice {
 
-// For one plan, whose device computes in host memory.
-std::unique_ptr<ReadyStageMaker> MakeBatching();
+// For one plan, whose device computes in host memory. `forms`: those of the
+// nodes to be held.
+std::unique_ptr<ReadyStageMaker> MakeBatching(BatchForms forms);
 
 }  // namespace sluice
 

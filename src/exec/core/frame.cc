@@ -1,8 +1,20 @@
 #include "exec/core/frame.h"
 
+#include <cstring>
+
 #include "absl/strings/str_join.h"
 
 namespace sluice {
+namespace {
+
+// For vectors of the same size. (Shorter than what an assignment becomes.)
+template <typename T>
+void CopyInto(std::vector<T>* to, const std::vector<T>& from) {
+  if (!from.empty())
+    std::memcpy(to->data(), from.data(), from.size() * sizeof(T));
+}
+
+}  // namespace
 
 // Every step is a bijection, of `h` and of `part`, so tags that differ in one
 // of the three arguments differ (but for 0, which is the root's and becomes 1).
@@ -20,17 +32,22 @@ absl::uint128 FrameTag(const TokenTag& parent, absl::uint128 name_hash) {
   return h == 0 ? 1 : h;  // 0 is the root.
 }
 
-Tokens::Tokens(const Plan& plan) : plan_(plan), pools_(plan.frames.size()) {}
+void ReadyList::Grow(size_t n) { items_.resize(2 * (size_ + n)); }
+
+Tokens::Tokens(const Plan& plan)
+    : plan_(plan),
+      tagged_(!plan.sends.empty() || plan.num_edges_in > 0),
+      pools_(plan.frames.size()) {}
 Tokens::~Tokens() = default;
 
 // ---- Delivering tokens ------------------------------------------------------
 
 // One token arrives along `e`. True if it makes the consumer ready.
-inline bool Tokens::Activate(const PlanFrame& f, const PlanEdge& e, bool dead,
-                             uint32_t* pending, MergeState* merges) {
+inline bool Tokens::Activate(const PlanNode* nodes, const PlanEdge& e,
+                             bool dead, uint32_t* pending, MergeState* merges) {
   uint32_t& p = pending[e.dst];
   if (e.merge_input >= 0) [[unlikely]] {  // Data into a Merge.
-    MergeState& m = merges[plan_.node(f, e.dst).aux];
+    MergeState& m = merges[nodes[e.dst].aux];
     if (m.chosen >= 0) return false;  // Only the first live one is used.
     if (dead) {
       if (m.dead_left == 0 || --m.dead_left > 0) return false;
@@ -45,31 +62,40 @@ inline bool Tokens::Activate(const PlanFrame& f, const PlanEdge& e, bool dead,
   return (--p & ~Iteration::kDead) == 0;
 }
 
-// Sends the tokens of `from` to its consumers in `to`. For a Switch, the edges
-// of port `live_port` are live and the others dead; -1: all are as `dead`.
-void Tokens::Deliver(const PlanNode& from, Iteration* to, bool dead,
-                     int live_port) {
-  const PlanFrame& f = *to->frame->plan;
-  const PlanNode* nodes = plan_.nodes.data() + f.first_node;
-  uint32_t* pending = to->pending.data();
-  const PlanEdge* e = EdgesOf(from);
-  const PlanEdge* const end = e + from.num_edges;
+// Sends the live tokens of `from` to its consumers in `to`.
+inline void Tokens::Deliver(const PlanNode& from, Iteration* to) {
+  if ((from.flags & PlanNode::kFeedsMerge) != 0) [[unlikely]]
+    return DeliverAny(from, to, false);
+  const PlanNode* const nodes = to->nodes;
+  uint32_t* const pending = to->pending.data();
   Ready* const first = ready_.Room(from.num_edges);
   Ready* ready = first;
-  if (!dead && live_port < 0 && (from.flags & PlanNode::kFeedsMerge) == 0) {
-    // Common case: live tokens to plain nodes.
-    for (; e != end; ++e)
-      if ((--pending[e->dst] & ~Iteration::kDead) == 0)
-        *ready++ = {nodes + e->dst, to};
-  } else {
-    for (; e != end; ++e) {
-      const bool d =
-          dead || (live_port >= 0 && e->port >= 0 && e->port != live_port);
-      if (Activate(f, *e, d, pending, to->merges.data()))
-        *ready++ = {nodes + e->dst, to};
-      else if (e->merge_input >= 0 && !d)
-        DropSpare(*e, to);
-    }
+  const PlanEdge* e = EdgesOf(from);
+  for (const PlanEdge* const end = e + from.num_edges; e != end; ++e)
+    if ((--pending[e->dst] & ~Iteration::kDead) == 0)
+      *ready++ = {nodes + e->dst, to};
+  const auto count = static_cast<uint32_t>(ready - first);
+  ready_.Added(count);
+  to->active += count;
+}
+
+// Sends tokens of any kind. For a Switch, the edges of port `live_port` are
+// live and the others dead; -1: all are as `dead`.
+void Tokens::DeliverAny(const PlanNode& from, Iteration* to, bool dead,
+                        int live_port) {
+  const PlanNode* const nodes = to->nodes;
+  uint32_t* const pending = to->pending.data();
+  MergeState* const merges = to->merges.data();
+  Ready* const first = ready_.Room(from.num_edges);
+  Ready* ready = first;
+  const PlanEdge* e = EdgesOf(from);
+  for (const PlanEdge* const end = e + from.num_edges; e != end; ++e) {
+    const bool d =
+        dead || (live_port >= 0 && e->port >= 0 && e->port != live_port);
+    if (Activate(nodes, *e, d, pending, merges))
+      *ready++ = {nodes + e->dst, to};
+    else if (e->merge_input >= 0 && !d)
+      DropSpare(*e, to);
   }
   const auto count = static_cast<uint32_t>(ready - first);
   ready_.Added(count);
@@ -102,7 +128,7 @@ inline void Tokens::Publish(Iteration* it, uint32_t slot) {
 // The only output of `n` is in its slot in `to`.
 inline void Tokens::Sent(const PlanNode& n, Iteration* to) {
   Publish(to, n.first_output);
-  Deliver(n, to, false, -1);
+  Deliver(n, to);
 }
 
 // One reader of a slot is done.
@@ -157,7 +183,7 @@ inline void Tokens::Finish(Iteration* it) {
 
 void Tokens::Start(uint32_t max_call_depth) {
   max_call_depth_ = max_call_depth;
-  root_ = NewFrame(plan_.frames[0], nullptr, 0)->oldest;
+  root_ = NewFrame(0, nullptr, 0)->oldest;
   ++root_->active;  // Held by the step: the root ends with Clear.
 }
 
@@ -171,13 +197,13 @@ void Tokens::Complete(Ready r) {
   const uint32_t first = r.node->first_output;
   for (uint32_t s = first; s < first + r.node->num_outputs; ++s)
     Publish(r.iteration, s);
-  Deliver(*r.node, r.iteration, false, -1);
+  Deliver(*r.node, r.iteration);
   ReleaseInputs(r);
   Finish(r.iteration);
 }
 
 void Tokens::CompleteDead(Ready r) {
-  Deliver(*r.node, r.iteration, true, -1);
+  DeliverAny(*r.node, r.iteration, true);
   ReleaseInputs(r);
   Finish(r.iteration);
 }
@@ -197,14 +223,15 @@ Status Tokens::Move(Ready r, const Tensor* reads) {
       const uint32_t slot = n.first_output + static_cast<uint32_t>(port);
       Forward(r, 0, reads, &it->slots[slot]);
       Publish(it, slot);
-      Deliver(n, it, false, port);
+      DeliverAny(n, it, false, port);
       Finish(it);
       return OkStatus();
     }
     case OpRole::kMerge: {
       if (dead) break;
       const int chosen = it->merges[n.aux].chosen;
-      it->slots[n.first_output + 1] = Tensor::Scalar<int32_t>(chosen);
+      if (it->frame->plan->slot_uses[n.first_output + 1] > 0)
+        it->slots[n.first_output + 1] = Tensor::Scalar<int32_t>(chosen);
       Forward(r, static_cast<uint32_t>(chosen), nullptr, &Slot(n, it));
       Sent(n, it);
       Finish(it);
@@ -245,7 +272,7 @@ Status Tokens::Move(Ready r, const Tensor* reads) {
       Finish(it);
       return OkStatus();
     case OpRole::kNoOp:
-      Deliver(n, it, dead && (n.flags & PlanNode::kNeverDead) == 0, -1);
+      DeliverAny(n, it, dead && (n.flags & PlanNode::kNeverDead) == 0);
       Finish(it);
       return OkStatus();
     case OpRole::kArg:
@@ -263,20 +290,21 @@ Status Tokens::Move(Ready r, const Tensor* reads) {
 
 // ---- Frames -----------------------------------------------------------------
 
-Frame* Tokens::NewFrame(const PlanFrame& plan, Iteration* parent,
-                        uint32_t index) {
-  Pool& pool = PoolOf(&plan);
-  if (pool.frames.empty()) {
+Frame* Tokens::NewFrame(size_t id, Iteration* parent, uint32_t index) {
+  const PlanFrame& plan = plan_.frames[id];
+  FramePool& pool = pools_[id];
+  if (pool.frames.empty()) [[unlikely]] {
     pool.all_frames.push_back(std::make_unique<Frame>());
     pool.frames.push_back(pool.all_frames.back().get());
   }
   Frame* f = pool.frames.back();
   pool.frames.pop_back();
   f->plan = &plan;
+  f->pool = &pool;
   f->parent = parent;
   f->index = index;
   f->depth = parent == nullptr ? 0 : parent->frame->depth;
-  f->tag = parent == nullptr
+  f->tag = !tagged_ || parent == nullptr
                ? 0
                : FrameTag({parent->frame->tag, parent->index},
                           parent->frame->plan->child_hashes[index]);
@@ -286,42 +314,40 @@ Frame* Tokens::NewFrame(const PlanFrame& plan, Iteration* parent,
     f->seed_pending = plan.initial_pending;
     f->seed_merges = plan.later_merges;
     f->seed_ready = plan.sources;
+    f->constants.resize(plan.num_constant_slots);
+    f->exited.assign(plan.exits.size(), 0);
   }
-  f->constants.resize(plan.num_constant_slots);
-  f->exited.assign(plan.exits.size(), 0);
   ++frames_alive_;
   NewIteration(f);
   return f;
 }
 
-// The child frame `index` of an iteration, made by its Call or by the first
-// Enter.
-Frame* Tokens::ChildOf(Iteration* parent, uint32_t index) {
-  Frame*& child = parent->children[index];
-  if (child == nullptr) {
-    const int id = parent->frame->plan->children[index];
-    child = NewFrame(plan_.frames[static_cast<size_t>(id)], parent, index);
-    ++parent->active;
-  }
+// Makes the child frame `index` of an iteration.
+inline Frame* Tokens::NewChild(Iteration* parent, uint32_t index) {
+  const int id = parent->frame->plan->children[index];
+  Frame* const child = NewFrame(static_cast<size_t>(id), parent, index);
+  parent->children[index] = child;
+  ++parent->active;
   return child;
 }
 
 void Tokens::EnterFrame(Ready r, bool dead, const Tensor* reads) {
   const PlanNode& n = *r.node;
-  Frame* f = ChildOf(r.iteration, n.aux);
+  Frame* f = r.iteration->children[n.aux];
+  if (f == nullptr) f = NewChild(r.iteration, n.aux);  // The first Enter.
   if ((n.flags & PlanNode::kConstantEnter) != 0) {
     if (!dead) Forward(r, 0, reads, &f->constants[n.first_output]);
     // To the existing iterations, and to the initial state of later ones.
     for (Iteration* it = f->oldest; it != nullptr; it = it->next)
-      Deliver(n, it, dead, -1);
+      DeliverAny(n, it, dead);
     const PlanEdge* e = EdgesOf(n);
     for (const PlanEdge* end = e + n.num_edges; e != end; ++e)
-      if (Activate(*f->plan, *e, dead, f->seed_pending.data(),
+      if (Activate(f->oldest->nodes, *e, dead, f->seed_pending.data(),
                    f->seed_merges.data()))
         f->seed_ready.push_back(e->dst);
   } else if (dead) {
     // Iteration 0 still exists: it waits for every Enter.
-    Deliver(n, f->oldest, true, -1);
+    DeliverAny(n, f->oldest, true);
   } else {
     Forward(r, 0, reads, &Slot(n, f->oldest));
     Sent(n, f->oldest);
@@ -358,15 +384,21 @@ Status Tokens::Call(Ready r, const Tensor* reads) {
         "function '",
         plan_.frames[static_cast<size_t>(children[n.aux])].name, "'");
   }
-  Frame* f = ChildOf(r.iteration, n.aux);
+  Frame* f = NewChild(r.iteration, n.aux);
   f->call = &n;
   f->depth = depth;
   f->returns_left = f->plan->num_returns;
+  // (PlanFrame::first_pending counts the tokens of all arguments.)
+  const std::vector<const PlanNode*>& args = f->plan->args;
   for (uint32_t i = 0; i < n.num_inputs; ++i) {
-    const PlanNode* arg = i < f->plan->args.size() ? f->plan->args[i] : nullptr;
-    Tensor unused;
-    Forward(r, i, reads, arg == nullptr ? &unused : &Slot(*arg, f->oldest));
-    if (arg != nullptr) Sent(*arg, f->oldest);
+    const PlanNode* const arg = i < args.size() ? args[i] : nullptr;
+    if (arg == nullptr) {
+      Tensor unused;
+      Forward(r, i, reads, &unused);
+    } else {
+      Forward(r, i, reads, &Slot(*arg, f->oldest));
+      Publish(f->oldest, arg->first_output);
+    }
   }
   f->enters_left = 0;
   Retire(f);
@@ -401,38 +433,45 @@ void Tokens::NextIteration(Ready r, bool dead, const Tensor* reads) {
   Sent(*r.node, r.iteration->next);
 }
 
+Iteration* Tokens::MakeIteration(const PlanFrame& plan) {
+  FramePool& pool = pools_[static_cast<size_t>(&plan - plan_.frames.data())];
+  pool.all_iterations.push_back(std::make_unique<Iteration>());
+  Iteration* it = pool.all_iterations.back().get();
+  it->nodes = plan_.nodes.data() + plan.first_node;
+  it->pending.resize(plan.num_nodes);
+  it->merges.resize(plan.initial_merges.size());
+  it->uses.resize(plan.num_slots);
+  it->slots.resize(plan.num_slots);
+  it->children.resize(plan.num_children);
+  it->tables[InputRef::kIteration] = it->slots.data();
+  it->tables[InputRef::kPlan] = const_cast<Tensor*>(plan_.constants.data());
+  return it;
+}
+
 // Appends an iteration to the frame.
 Iteration* Tokens::NewIteration(Frame* f) {
   const PlanFrame& plan = *f->plan;
-  Pool& pool = PoolOf(&plan);
-  if (pool.iterations.empty()) {
-    pool.all_iterations.push_back(std::make_unique<Iteration>());
-    Iteration* fresh = pool.all_iterations.back().get();
-    fresh->uses.resize(plan.num_slots);
-    fresh->slots.resize(plan.num_slots);
-    fresh->children.resize(plan.num_children);
-    fresh->tables[InputRef::kIteration] = fresh->slots.data();
-    fresh->tables[InputRef::kPlan] =
-        const_cast<Tensor*>(plan_.constants.data());
-    pool.iterations.push_back(fresh);
-  }
-  Iteration* it = pool.iterations.back();
-  pool.iterations.pop_back();
+  std::vector<Iteration*>& idle = f->pool->iterations;
+  if (idle.empty()) [[unlikely]]
+    idle.push_back(MakeIteration(plan));
+  Iteration* it = idle.back();
+  idle.pop_back();
   it->frame = f;
   it->index = f->next_index++;
   it->next = nullptr;
   const bool first = it->index == 0;
-  it->pending = first ? plan.initial_pending : f->seed_pending;
-  it->merges = first ? plan.initial_merges : f->seed_merges;
+  CopyInto(&it->pending, first ? plan.first_pending : f->seed_pending);
+  CopyInto(&it->merges, first ? plan.initial_merges : f->seed_merges);
   it->tables[InputRef::kFrame] = f->constants.data();
   (f->oldest == nullptr ? f->oldest : f->newest->next) = it;
   f->newest = it;
   ++f->alive;
   ++iterations_alive_;
-  for (uint32_t local : first ? plan.sources : f->seed_ready) {
-    ++it->active;
-    ready_.push_back({&plan_.node(plan, local), it});
-  }
+  const std::vector<uint32_t>& sources = first ? plan.sources : f->seed_ready;
+  Ready* ready = ready_.Room(sources.size());
+  for (const uint32_t local : sources) *ready++ = {it->nodes + local, it};
+  ready_.Added(sources.size());
+  it->active = static_cast<uint32_t>(sources.size());
   return it;
 }
 
@@ -449,7 +488,7 @@ void Tokens::Retire(Frame* f) {
     f->oldest = it->next;
     --f->alive;
     --iterations_alive_;
-    PoolOf(f->plan).iterations.push_back(it);
+    f->pool->iterations.push_back(it);
     if (!f->waiting.empty()) {  // There is room for them now.
       Iteration* to = NewIteration(f);
       for (Frame::Waiting& w : f->waiting) {
@@ -465,26 +504,40 @@ void Tokens::Retire(Frame* f) {
   }
 }
 
-Iteration* Tokens::EndFrame(Frame* f) {
-  Iteration* parent = f->parent;
-  for (const PlanNode* exit : f->plan->exits)
-    if (f->exited[exit->aux] == 0) Deliver(*exit, parent, true, -1);
-  if (f->call != nullptr) {
-    const bool dead = f->returns_left > 0;
-    const uint32_t first = f->call->first_output;
-    for (uint32_t s = first; s < first + f->call->num_outputs; ++s)
-      if (dead)
-        parent->slots[s] = Tensor();
-      else
-        Publish(parent, s);
-    Deliver(*f->call, parent, dead, -1);
-    f->call = nullptr;
-  }
-  for (Tensor& t : f->constants) t = Tensor();
+inline Iteration* Tokens::EndFrame(Frame* f) {
+  Iteration* const parent = f->parent;
+  if (f->call != nullptr)
+    EndCall(f);
+  else
+    EndLoop(f);
   parent->children[f->index] = nullptr;
-  PoolOf(f->plan).frames.push_back(f);
+  f->pool->frames.push_back(f);
   --frames_alive_;
   return parent;
+}
+
+// The call is done: its results are in the parent's slots, if all came.
+inline void Tokens::EndCall(Frame* f) {
+  Iteration* const parent = f->parent;
+  const PlanNode& call = *f->call;
+  const uint32_t first = call.first_output;
+  const bool dead = f->returns_left > 0;
+  for (uint32_t s = first; s < first + call.num_outputs; ++s)
+    if (dead)
+      parent->slots[s] = Tensor();
+    else
+      Publish(parent, s);
+  if (dead)
+    DeliverAny(call, parent, true);
+  else
+    Deliver(call, parent);
+  f->call = nullptr;
+}
+
+void Tokens::EndLoop(Frame* f) {
+  for (const PlanNode* exit : f->plan->exits)
+    if (f->exited[exit->aux] == 0) DeliverAny(*exit, f->parent, true);
+  for (Tensor& t : f->constants) t = Tensor();
 }
 
 void Tokens::Clear(bool complete) {
@@ -494,12 +547,12 @@ void Tokens::Clear(bool complete) {
   if (root_ == nullptr) return;
   if (complete && iterations_alive_ == 1 && root_->held == 0) {
     Frame* root = root_->frame;
-    PoolOf(root->plan).iterations.push_back(root_);
-    PoolOf(root->plan).frames.push_back(root);
+    root->pool->iterations.push_back(root_);
+    root->pool->frames.push_back(root);
     root->oldest = nullptr;
     root->alive = 0;
   } else {
-    for (Pool& pool : pools_) {
+    for (FramePool& pool : pools_) {
       pool.frames.clear();
       pool.iterations.clear();
       for (auto& it : pool.all_iterations) {
@@ -516,7 +569,7 @@ void Tokens::Clear(bool complete) {
     }
   }
   for (size_t f = 1; f < pools_.size(); ++f)
-    if (pools_[f].all_frames.size() > kKeptFrames) pools_[f] = Pool();
+    if (pools_[f].all_frames.size() > kKeptFrames) pools_[f] = FramePool();
   // Release the step's hold on the root.
   root_->active = 0;
   root_ = nullptr;

@@ -65,6 +65,7 @@ struct Iteration {
   static constexpr uint32_t kDead = 1u << 31;  // A dead input has arrived.
 
   Frame* frame = nullptr;
+  const PlanNode* nodes = nullptr;  // Of the frame, by PlanNode::local.
   int64_t index = 0;
   uint32_t active = 0;        // Nodes ready or running, frames alive within.
   int32_t held = 0;           // Slots that hold a buffer.
@@ -77,12 +78,16 @@ struct Iteration {
   Tensor* tables[3] = {};        // By InputRef::Table.
 };
 
-// One dynamic frame: its identity is (parent iteration, Enters or Call).
+struct FramePool;
+
+// One dynamic frame: its identity is (parent iteration, Enters or Call). Owned
+// by Tokens, which recycles it. The members from `constants` on are of loops.
 struct Frame {
   const PlanFrame* plan = nullptr;
+  FramePool* pool = nullptr;
   Iteration* parent = nullptr;     // Null for the root.
   uint32_t index = 0;              // Among the parent's children.
-  absl::uint128 tag = 0;           // TokenTag::frame.
+  absl::uint128 tag = 0;           // TokenTag::frame; 0 if !Tokens::tagged_.
   const PlanNode* call = nullptr;  // For functions: the Call in the parent.
   uint32_t returns_left = 0;       // Results that have not arrived.
   uint32_t depth = 0;              // Number of enclosing Calls.
@@ -103,6 +108,14 @@ struct Frame {
   };
   std::vector<Waiting> waiting;  // For the iteration after the window.
   std::vector<uint8_t> exited;   // By Exit: a live token has left.
+};
+
+// The frames and iterations of one static frame, and those that are idle.
+struct FramePool {
+  std::vector<std::unique_ptr<Frame>> all_frames;
+  std::vector<Frame*> frames;
+  std::vector<std::unique_ptr<Iteration>> all_iterations;
+  std::vector<Iteration*> iterations;
 };
 
 // A node whose tokens have all arrived.
@@ -128,12 +141,14 @@ class ReadyList {
   // Space for up to `n` more; Added sets the number actually written.
   Ready* Room(size_t n) {
     if (size_ + n > items_.size()) [[unlikely]]
-      items_.resize(2 * (size_ + n));
+      Grow(n);
     return items_.data() + size_;
   }
   void Added(size_t n) { size_ += n; }
 
  private:
+  void Grow(size_t n);
+
   std::vector<Ready> items_;
   size_t size_ = 0;
 };
@@ -201,7 +216,7 @@ class Tokens {
   // Frames and iterations allocated, idle ones included (for tests).
   size_t frames_and_iterations_made() const {
     size_t n = 0;
-    for (const Pool& p : pools_)
+    for (const FramePool& p : pools_)
       n += p.all_frames.size() + p.all_iterations.size();
     return n;
   }
@@ -210,9 +225,11 @@ class Tokens {
   const PlanEdge* EdgesOf(const PlanNode& n) const {
     return plan_.edges.data() + n.first_edge;
   }
-  void Deliver(const PlanNode& from, Iteration* to, bool dead, int live_port);
-  bool Activate(const PlanFrame& f, const PlanEdge& e, bool dead,
-                uint32_t* pending, MergeState* merges);
+  void Deliver(const PlanNode& from, Iteration* to);
+  void DeliverAny(const PlanNode& from, Iteration* to, bool dead,
+                  int live_port = -1);
+  static bool Activate(const PlanNode* nodes, const PlanEdge& e, bool dead,
+                       uint32_t* pending, MergeState* merges);
   void DropSpare(const PlanEdge& e, Iteration* it);
   void Publish(Iteration* it, uint32_t slot);
   void Sent(const PlanNode& n, Iteration* to);
@@ -224,32 +241,27 @@ class Tokens {
   void ReleaseSlot(Iteration* it, uint32_t slot);
   void Finish(Iteration* it);
 
-  Frame* NewFrame(const PlanFrame& plan, Iteration* parent, uint32_t index);
-  Frame* ChildOf(Iteration* parent, uint32_t index);
+  Frame* NewFrame(size_t id, Iteration* parent, uint32_t index);
+  Frame* NewChild(Iteration* parent, uint32_t index);
   void EnterFrame(Ready r, bool dead, const Tensor* reads);
   Status LeaveFrame(Ready r, bool dead, const Tensor* reads);
   Status Call(Ready r, const Tensor* reads);
   void Return(Ready r, bool dead, const Tensor* reads);
   void NextIteration(Ready r, bool dead, const Tensor* reads);
   Iteration* NewIteration(Frame* f);
+  Iteration* MakeIteration(const PlanFrame& plan);
   void Retire(Frame* f);
   Iteration* EndFrame(Frame* f);
+  void EndLoop(Frame* f);
+  void EndCall(Frame* f);
 
   class Describer;  // frame_describe.cc
 
-  struct Pool {  // Recycled frames and iterations of one static frame.
-    std::vector<std::unique_ptr<Frame>> all_frames;
-    std::vector<Frame*> frames;
-    std::vector<std::unique_ptr<Iteration>> all_iterations;
-    std::vector<Iteration*> iterations;
-  };
-  Pool& PoolOf(const PlanFrame* f) {
-    return pools_[static_cast<size_t>(f - plan_.frames.data())];
-  }
-
   const Plan& plan_;
+  // Whether frames need tags: some tokens come from or go to other partitions.
+  const bool tagged_;
   ReadyList ready_;
-  std::vector<Pool> pools_;
+  std::vector<FramePool> pools_;  // By static frame.
   Iteration* root_ = nullptr;
   int frames_alive_ = 0;
   int iterations_alive_ = 0;

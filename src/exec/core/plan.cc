@@ -462,6 +462,28 @@ class PlanBuilder {
       f.initial_pending[p.local] = pending;
       if (pending == 0 && p.role != OpRole::kArg) f.sources.push_back(p.local);
     }
+    for (PlanFrame& f : plan_->frames) {
+      f.first_pending = f.initial_pending;
+      for (const PlanNode* arg : f.args)
+        if (arg != nullptr) DeliverArgument(*arg, &f);
+    }
+  }
+
+  // Puts the token of a function's argument into the initial state of its
+  // frame. As in Tokens, a Merge takes the first of several.
+  void DeliverArgument(const PlanNode& arg, PlanFrame* f) {
+    for (uint32_t i = 0; i < arg.num_edges; ++i) {
+      const PlanEdge& e = plan_->edges[arg.first_edge + i];
+      if (e.merge_input >= 0) {
+        int32_t& chosen = f->initial_merges[plan_->node(*f, e.dst).aux].chosen;
+        if (chosen >= 0) {  // Not read.
+          --f->slot_uses[arg.first_output];
+          continue;
+        }
+        chosen = e.merge_input;
+      }
+      if (--f->first_pending[e.dst] == 0) f->sources.push_back(e.dst);
+    }
   }
 
   Status MakeKernels() {

@@ -120,10 +120,13 @@ struct PlanFrame {
   std::vector<const PlanNode*> args;  // By index; null if unused.
   uint32_t num_returns = 0;
   // Initial state of an iteration: the tokens that each node waits for, Merges.
+  // A function's first_pending, initial_merges and sources are those after its
+  // arguments have come, which come together.
   std::vector<uint32_t> initial_pending;
+  std::vector<uint32_t> first_pending;     // For iteration 0.
   std::vector<MergeState> initial_merges;  // For iteration 0...
   std::vector<MergeState> later_merges;    // ...and for the others.
-  std::vector<uint32_t> sources;           // Nodes without inputs.
+  std::vector<uint32_t> sources;           // Nodes that wait for no token.
   std::vector<uint32_t> slot_uses;         // Readers of each slot.
 };
 

@@ -422,28 +422,16 @@ SLUICE_OP(ConcatV2)
     .Doc("Concatenates tensors along one dimension.")
     .Family("array");
 
-// Instances are stacked along dimension 0, so it must not be the one that is
-// concatenated or split.
-template <int kAxis>  // The number of the input; -1: the last.
-bool AxisIsInner(std::span<Tensor> inputs) {
-  const size_t axis =
-      kAxis < 0 ? inputs.size() - 1 : static_cast<size_t>(kAxis);
-  return LeavesOutFirstAxis(inputs[axis], inputs[axis == 0 ? 1 : 0].rank());
-}
-
 const BatchFormRegistrar concat_batch(
     "ConcatV2", [](const Node& n) -> std::optional<BatchForm> {
-      return BatchForm{.shared = 1u << (n.num_inputs() - 1),
-                       .accepts = AxisIsInner<-1>};
+      return BatchForm{.axis = BatchForm::kNew,
+                       .shared = 1u << (n.num_inputs() - 1),
+                       .accepts = [](std::span<Tensor> inputs) {
+                         return MoveAxes(&inputs.back(), inputs[0].rank());
+                       }};
     });
-const BatchFormRegistrar split_batch(
-    "Split", [](const Node&) -> std::optional<BatchForm> {
-      return BatchForm{.shared = 1 << 0, .accepts = AxisIsInner<0>};
-    });
-const BatchFormRegistrar split_v_batch(
-    "SplitV", [](const Node&) -> std::optional<BatchForm> {
-      return BatchForm{.shared = 1 << 1 | 1 << 2, .accepts = AxisIsInner<2>};
-    });
+const BatchFormRegistrar split_batch("Split", AlongAxes<0>);
+const BatchFormRegistrar split_v_batch("SplitV", AlongAxes<2, 1 << 1 | 1 << 2>);
 
 SLUICE_OP(ConcatOffset)
     .Input("concat_dim: int32")

@@ -1,6 +1,7 @@
 // The diagonal of a tensor as a whole, and the band of a matrix.
 #include <algorithm>
 
+#include "exec/batching/batch_form.h"
 #include "exec/core/kernel.h"
 #include "graph/builder.h"
 #include "graph/grad.h"
@@ -175,6 +176,9 @@ SLUICE_OP(DiagPart)
         "Returns the diagonal of a tensor whose shape is the same shape "
         "twice.")
     .Family("array");
+
+const BatchFormRegistrar band_part_batch("MatrixBandPart",
+                                         PartByPart<2, 1 << 1 | 1 << 2>);
 
 }  // namespace
 }  // namespace sluice

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "exec/batching/batch_form.h"
 #include "exec/core/kernel.h"
 #include "graph/builder.h"
 #include "graph/grad.h"
@@ -479,6 +480,13 @@ SLUICE_OP(OneHot)
         "off_value elsewhere.")
     .Family("array");
 
+const BatchFormRegistrar one_hot_batch(
+    "OneHot", [](const Node& n) -> std::optional<BatchForm> {
+      if (n.IntAttr("axis") != -1) return std::nullopt;
+      return BatchForm{.axis = BatchForm::kNew,
+                       .shared = 1 << 1 | 1 << 2 | 1 << 3};
+    });
+
 SLUICE_OP(Range)
     .Input("start: Tidx")
     .Input("limit: Tidx")
@@ -530,6 +538,8 @@ SLUICE_OP(Tile)
     .Sample({{.shape = {2, 3}}, {.shape = {2}, .values = {2, 3}}})
     .Doc("Repeats the input multiples[i] times along dimension i.")
     .Family("array");
+
+const BatchFormRegistrar tile_batch("Tile", ByDimension<1, 1>);
 
 }  // namespace
 }  // namespace sluice

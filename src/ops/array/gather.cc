@@ -482,6 +482,8 @@ SLUICE_OP(GatherNd)
         "indices.")
     .Family("array");
 
+const BatchFormRegistrar gather_nd_batch("GatherNd", PartByPart<1, 1 << 0>);
+
 }  // namespace
 }  // namespace array
 }  // namespace sluice

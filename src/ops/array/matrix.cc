@@ -2,6 +2,7 @@
 // dimensions of a tensor.
 #include <algorithm>
 
+#include "exec/batching/batch_form.h"
 #include "exec/core/kernel.h"
 #include "graph/builder.h"
 #include "graph/grad.h"
@@ -506,6 +507,12 @@ SLUICE_MATRIX_SET_DIAG(MatrixSetDiagV2);
 SLUICE_MATRIX_SET_DIAG(MatrixSetDiagV3).SLUICE_ALIGN;
 #undef SLUICE_MATRIX_SET_DIAG
 #undef SLUICE_ALIGN
+
+const BatchFormRegistrar matrix_diagonal_batches[] = {
+    {"MatrixDiag", PartByPart<1>},
+    {"MatrixDiagPart", PartByPart<2>},
+    {"MatrixSetDiag", PartByPart<1>},
+};
 
 }  // namespace
 }  // namespace sluice

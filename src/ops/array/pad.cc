@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/parallel.h"
+#include "exec/batching/batch_form.h"
 #include "exec/core/kernel.h"
 #include "graph/builder.h"
 #include "graph/grad.h"
@@ -352,6 +353,12 @@ SLUICE_OP(MirrorPadGrad)
         "Removes the padding of MirrorPad, adding each padded value to its "
         "source: the gradient of MirrorPad.")
     .Family("array");
+
+const BatchFormRegistrar pad_batches[] = {
+    {"Pad", ByDimension<1, 0>},
+    {"PadV2", ByDimension<1, 0, 1 << 1 | 1 << 2>},
+    {"MirrorPad", ByDimension<1, 0>},
+};
 
 }  // namespace
 }  // namespace sluice

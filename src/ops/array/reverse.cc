@@ -1,6 +1,7 @@
 // The same elements in another order along some dimensions.
 #include <algorithm>
 
+#include "exec/batching/batch_form.h"
 #include "exec/core/kernel.h"
 #include "graph/builder.h"
 #include "graph/grad.h"
@@ -321,6 +322,8 @@ SLUICE_OP(Roll)
         "Shifts the elements along dimensions; elements shifted past the end "
         "wrap around.")
     .Family("array");
+
+const BatchFormRegistrar reverse_batch("ReverseV2", AlongAxes<1>);
 
 }  // namespace
 }  // namespace sluice

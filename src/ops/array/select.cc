@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "exec/batching/batch_form.h"
 #include "exec/core/kernel.h"
 #include "exec/fusion/block_form.h"
 #include "graph/builder.h"
@@ -323,6 +324,9 @@ SLUICE_OP(Where)
     .Sample({{.shape = {2, 3}, .values = {0, 1, 1, 0, 0, 1}}})
     .Doc("Returns the indices of the nonzero elements, in order.")
     .Family("array");
+
+// A condition has the shape of the values, or one element for each row.
+const BatchFormRegistrar select_batch("Select", RowByRow<>);
 
 }  // namespace
 }  // namespace sluice

@@ -318,29 +318,33 @@ Status UnchangedOfInput0(ShapeContext& c) {
 
 // ---- Declarations -----------------------------------------------------------
 
-// A slice that takes all rows of an instance takes those of all instances.
-template <typename T>
-bool SliceAllRows(std::span<Tensor> inputs) {
-  const Tensor& value = inputs[0];
-  const Tensor& begin = inputs[1];
-  Tensor& size = inputs[2];
-  if (value.rank() < 2 || begin.num_elements() != value.rank() ||
-      size.num_elements() != value.rank() || begin.raw<T>()[0] != 0 ||
-      (size.raw<T>()[0] != -1 && size.raw<T>()[0] != value.dim(0)))
-    return false;
-  Result<Tensor> to_the_end = size.Clone();
-  if (!to_the_end.ok()) return false;
-  size = *std::move(to_the_end);
-  size.raw<T>()[0] = -1;
-  return true;
-}
-
 const BatchFormRegistrar slice_batch(
-    "Slice", [](const Node& n) -> std::optional<BatchForm> {
-      return BatchForm{.shared = 1 << 1 | 1 << 2,
-                       .accepts = n.input_type(1) == DType::kInt32
-                                      ? SliceAllRows<int32_t>
-                                      : SliceAllRows<int64_t>};
+    "Slice", [](const Node&) -> std::optional<BatchForm> {
+      return BatchForm{.axis = BatchForm::kNew,
+                       .shared = 1 << 1 | 1 << 2,
+                       .accepts = [](std::span<Tensor> inputs) {
+                         return PutFirst(&inputs[1], 0) &&
+                                PutFirst(&inputs[2], -1);
+                       }};
+    });
+
+// All rows of an instance, and so of all: x[:, ...].
+const BatchFormRegistrar strided_slice_batch(
+    "StridedSlice", [](const Node& n) -> std::optional<BatchForm> {
+      for (const char* mask : {"begin_mask", "end_mask"})
+        if ((n.IntAttr(mask) & 1) == 0) return std::nullopt;
+      for (const char* mask :
+           {"ellipsis_mask", "new_axis_mask", "shrink_axis_mask"})
+        if ((n.IntAttr(mask) & 1) != 0) return std::nullopt;
+      return BatchForm{.shared = 1 << 1 | 1 << 2 | 1 << 3,
+                       .accepts = [](std::span<Tensor> inputs) {
+                         const Tensor& strides = inputs[3];
+                         return strides.num_elements() > 0 &&
+                                (strides.dtype() == DType::kInt32
+                                     ? *strides.raw<int32_t>() == 1
+                                     : strides.dtype() == DType::kInt64 &&
+                                           *strides.raw<int64_t>() == 1);
+                       }};
     });
 
 SLUICE_OP(Slice)

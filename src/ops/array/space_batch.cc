@@ -2,6 +2,7 @@
 // back.
 #include <algorithm>
 
+#include "exec/batching/batch_form.h"
 #include "exec/core/kernel.h"
 #include "graph/builder.h"
 #include "graph/grad.h"
@@ -492,6 +493,11 @@ SLUICE_OP(DepthToSpace)
     .Sample({{.shape = {1, 2, 1, 12}}}, {{"block_size", 2}})
     .Doc("Moves channels to blocks of pixels.")
     .Family("array");
+
+const BatchFormRegistrar depth_batches[] = {
+    {"SpaceToDepth", RowByRow<>},
+    {"DepthToSpace", RowByRow<>},
+};
 
 }  // namespace
 }  // namespace sluice

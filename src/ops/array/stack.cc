@@ -1,6 +1,7 @@
 // Stacking tensors along a new dimension, and unstacking.
 #include <algorithm>
 
+#include "exec/batching/batch_form.h"
 #include "exec/core/kernel.h"
 #include "graph/builder.h"
 #include "graph/grad.h"
@@ -253,6 +254,14 @@ SLUICE_OP(ParallelConcat)
             {{"N", 2}, {"shape", PartialShape({2, 3})}})
     .Doc("Concatenates tensors with one row each along their first dimension.")
     .Family("array");
+
+// Along an inner dimension, so that the rows are those of the parts.
+std::optional<BatchForm> InnerAxis(const Node& n) {
+  if (n.IntAttr("axis") < 1) return std::nullopt;
+  return BatchForm{};
+}
+const BatchFormRegistrar pack_batch("Pack", InnerAxis);
+const BatchFormRegistrar unpack_batch("Unpack", InnerAxis);
 
 }  // namespace
 }  // namespace sluice

@@ -1,6 +1,7 @@
 // Permuting dimensions, and broadcasting as a separate op.
 #include <algorithm>
 
+#include "exec/batching/batch_form.h"
 #include "exec/core/kernel.h"
 #include "graph/builder.h"
 #include "graph/grad.h"
@@ -353,6 +354,21 @@ SLUICE_OP(BroadcastGradientArgs)
         "Returns the axes to sum over in the gradients of two broadcast "
         "operands.")
     .Family("array");
+
+// The new dimension stays first.
+std::optional<BatchForm> TransposeParts(const Node&) {
+  return BatchForm{.axis = BatchForm::kNew,
+                   .shared = 1 << 1,
+                   .accepts = [](std::span<Tensor> inputs) {
+                     const int rank = inputs[0].rank();
+                     return inputs[1].num_elements() == rank &&
+                            MoveAxes(&inputs[1], rank) &&
+                            PutFirst(&inputs[1], 0);
+                   }};
+}
+const BatchFormRegistrar transpose_batch("Transpose", TransposeParts);
+const BatchFormRegistrar conjugate_transpose_batch("ConjugateTranspose",
+                                                   TransposeParts);
 
 }  // namespace
 }  // namespace sluice

@@ -1,6 +1,7 @@
 // Bicubic resizing and its gradient.
 #include <utility>
 
+#include "exec/batching/batch_form.h"
 #include "graph/op_def.h"
 #include "ops/common/grad_nodes.h"
 #include "ops/image/resize.h"
@@ -95,6 +96,9 @@ SLUICE_OP(ResizeBicubicGrad)
              {.shape = {1, 5, 4, 2}, .dtype = DType::kFloat}},
             {{"half_pixel_centers", true}})
     .Doc("The gradient of ResizeBicubic.");
+
+const BatchFormRegistrar resize_bicubic_batch("ResizeBicubic",
+                                              RowByRow<1 << 1>);
 
 }  // namespace
 }  // namespace sluice

@@ -1,6 +1,7 @@
 // Bilinear resizing and its gradient.
 #include <utility>
 
+#include "exec/batching/batch_form.h"
 #include "graph/op_def.h"
 #include "kernels/simd/cast.h"
 #include "ops/common/grad_nodes.h"
@@ -87,6 +88,9 @@ SLUICE_OP(ResizeBilinearGrad)
     .Sample({{.shape = {1, 5, 7, 2}}, {.shape = {1, 3, 4, 2}}},
             {{"half_pixel_centers", true}})
     .Doc("The gradient of ResizeBilinear.");
+
+const BatchFormRegistrar resize_bilinear_batch("ResizeBilinear",
+                                               RowByRow<1 << 1>);
 
 }  // namespace
 }  // namespace sluice

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/parallel.h"
+#include "exec/batching/batch_form.h"
 #include "graph/op_def.h"
 #include "ops/common/dispatch.h"
 #include "ops/common/elements.h"
@@ -189,6 +190,9 @@ SLUICE_OP(ResizeNearestNeighborGrad)
     .Sample({{.shape = {1, 4, 5, 1}}, {.shape = {2}, .values = {5, 3}}},
             {{"align_corners", true}})
     .Doc("The gradient of ResizeNearestNeighbor.");
+
+const BatchFormRegistrar resize_nearest_batch("ResizeNearestNeighbor",
+                                              RowByRow<1 << 1>);
 
 }  // namespace
 }  // namespace sluice

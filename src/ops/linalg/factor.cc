@@ -4,6 +4,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "exec/batching/batch_form.h"
 #include "graph/builder.h"
 #include "graph/op_def.h"
 #include "kernels/linalg/linalg.h"
@@ -287,6 +288,8 @@ SLUICE_OP(Lu)
         "and upper triangular U, stored in one matrix, whose product is the "
         "rows p of input.")
     .Family("linalg");
+
+const BatchFormRegistrar cholesky_batch("Cholesky", PartByPart<2>);
 
 }  // namespace
 }  // namespace sluice::linalg

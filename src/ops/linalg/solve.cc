@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "exec/batching/batch_form.h"
 #include "graph/builder.h"
 #include "graph/op_def.h"
 #include "kernels/linalg/linalg.h"
@@ -472,6 +473,13 @@ SLUICE_OP(TridiagonalSolve)
         "Solves tridiagonal systems, whose upper, main and lower diagonals "
         "are given as rows.")
     .Family("linalg");
+
+const BatchFormRegistrar solver_batches[] = {
+    {"MatrixInverse", PartByPart<2>},
+    {"MatrixDeterminant", PartByPart<2>},
+    {"MatrixSolve", PartByPart<2>},
+    {"MatrixTriangularSolve", BroadcastParts<2>},
+};
 
 }  // namespace
 }  // namespace sluice::linalg

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/parallel.h"
+#include "exec/batching/batch_form.h"
 #include "exec/core/kernel.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
@@ -393,6 +394,12 @@ SLUICE_OP(InTopKV2)
              {.shape = {3}, .values = {0, 3, 1}},
              {.values = {2}}})
     .Doc("Whether each target class is among the k best predictions.");
+
+const BatchFormRegistrar arg_batches[] = {
+    {"ArgMax", AlongAxes<1>}, {"ArgMin", AlongAxes<1>},
+    {"TopK", PartByPart<1>},  {"TopKV2", PartByPart<1, 1 << 1>},
+    {"InTopK", RowByRow<>},   {"InTopKV2", RowByRow<1 << 2>},
+};
 
 }  // namespace
 }  // namespace sluice

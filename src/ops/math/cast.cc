@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "exec/batching/batch_form.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "ops/common/carrier_type.h"
@@ -56,6 +57,8 @@ SLUICE_OP(Cast)
     .Sample({{.shape = {2, 3}, .low = -3, .high = 3, .dtype = DType::kFloat}},
             {{"DstT", DType::kDouble}})
     .Doc("Converts the elements to another type.");
+
+const BatchFormRegistrar cast_batch("Cast", PartByPart<0>);
 
 }  // namespace
 }  // namespace sluice

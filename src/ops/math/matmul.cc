@@ -536,5 +536,9 @@ SLUICE_OP(BatchMatMulV3)
             {{"Tout", DType::kFloat}})
     .Doc("Multiplies batches of matrices, with a choice of the result's type.");
 
+const BatchFormRegistrar batch_matmul_batch("BatchMatMul", PartByPart<2>);
+const BatchFormRegistrar batch_matmul_v2_batch("BatchMatMulV2",
+                                               BroadcastParts<2>);
+
 }  // namespace
 }  // namespace sluice

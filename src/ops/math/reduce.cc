@@ -297,17 +297,11 @@ Status ProdGrad(GradContext& c) {
 
 // ---- Declarations -----------------------------------------------------------
 
-// Along inner dimensions, each row for itself.
-std::optional<BatchForm> ReduceInner(const Node&) {
-  return BatchForm{.shared = 1 << 1, .accepts = [](std::span<Tensor> inputs) {
-                     return LeavesOutFirstAxis(inputs[1], inputs[0].rank());
-                   }};
-}
-
-const BatchFormRegistrar sum_batch("Sum", ReduceInner);
-const BatchFormRegistrar mean_batch("Mean", ReduceInner);
-const BatchFormRegistrar max_batch("Max", ReduceInner);
-const BatchFormRegistrar min_batch("Min", ReduceInner);
+const BatchFormRegistrar reduction_batches[] = {
+    {"Sum", AlongAxes<1>},  {"Mean", AlongAxes<1>},
+    {"Prod", AlongAxes<1>}, {"Max", AlongAxes<1>},
+    {"Min", AlongAxes<1>},  {"EuclideanNorm", AlongAxes<1>},
+};
 
 OpDefBuilder Declare(const char* name, const char* type, ReduceOp op) {
   const std::string_view t = type;

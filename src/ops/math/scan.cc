@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/parallel.h"
+#include "exec/batching/batch_form.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "ops/common/dispatch.h"
@@ -205,6 +206,12 @@ const OpRegistrar kScans[] = {
             CpuStateFor<LogSumExpScan, float, double, half, bfloat16>("T"),
             LogSumExpGrad,
             "The logarithm of the cumulative sum of exponentials."),
+};
+
+const BatchFormRegistrar scan_batches[] = {
+    {"Cumsum", AlongAxes<1>},
+    {"Cumprod", AlongAxes<1>},
+    {"CumulativeLogsumexp", AlongAxes<1>},
 };
 
 }  // namespace

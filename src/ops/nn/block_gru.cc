@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "exec/batching/batch_form.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "ops/common/grad_nodes.h"
@@ -194,6 +195,9 @@ SLUICE_OP(GRUBlockCellGrad)
     .Doc(
         "The gradients of GRUBlockCell, including those of the gates before "
         "their activations.");
+
+// (The weights and biases are shared.)
+const BatchFormRegistrar gru_cell_batch("GRUBlockCell", RowByRow<0x3c>);
 
 }  // namespace
 }  // namespace sluice

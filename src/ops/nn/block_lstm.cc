@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "exec/batching/batch_form.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "ops/common/dispatch.h"
@@ -507,6 +508,9 @@ const OpRegistrar kBlockLstms[] = {
         .Sample(LstmSample(true, 9), {{"use_peephole", true}})
         .Doc("The gradient of BlockLSTMV2."),
 };
+
+// (The weights, peepholes and bias are shared.)
+const BatchFormRegistrar lstm_cell_batch("LSTMBlockCell", RowByRow<0xf8>);
 
 }  // namespace
 }  // namespace sluice

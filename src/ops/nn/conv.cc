@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "exec/batching/batch_form.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "ops/common/dispatch.h"
@@ -550,6 +551,13 @@ const OpRegistrar kConvolutions[] = {
     Conv3dBackwardFilterOp(),
     FusedConvOp(),
     FusedDepthwiseOp(),
+};
+
+// Images and volumes of all instances, with one filter.
+const BatchFormRegistrar convolution_batches[] = {
+    {"Conv2D", RowByRow<1 << 1>},
+    {"DepthwiseConv2dNative", RowByRow<1 << 1>},
+    {"Conv3D", RowByRow<1 << 1>},
 };
 
 }  // namespace

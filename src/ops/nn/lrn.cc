@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/parallel.h"
+#include "exec/batching/batch_form.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "ops/common/dispatch.h"
@@ -295,6 +296,8 @@ SLUICE_OP(BatchNormWithGlobalNormalization)
              {.shape = {3}}},
             {{"variance_epsilon", 0.01f}, {"scale_after_normalization", true}})
     .Doc("Normalises the last dimension with the given moments.");
+
+const BatchFormRegistrar lrn_batch("LRN", RowByRow<>);
 
 }  // namespace
 }  // namespace sluice

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "base/parallel.h"
+#include "exec/batching/batch_form.h"
 #include "graph/builder.h"
 #include "ops/common/dispatch.h"
 #include "ops/common/grad_nodes.h"
@@ -520,6 +521,12 @@ const OpRegistrar kPools[] = {
                  {.shape = {1, 2, 3, 2, 2}}},
                 VolumePoolAttrs())
         .Doc("The gradient of AvgPool3D."),
+};
+
+const BatchFormRegistrar pool_batches[] = {
+    {"MaxPool", RowByRow<>},   {"MaxPoolGrad", RowByRow<>},
+    {"AvgPool", RowByRow<>},   {"MaxPool3D", RowByRow<>},
+    {"AvgPool3D", RowByRow<>}, {"MaxPool3DGrad", RowByRow<>},
 };
 
 }  // namespace

@@ -230,16 +230,8 @@ Status SparseCrossEntropyShape(ShapeContext& c) {
   return OkStatus();
 }
 
-// Each row for itself.
-template <int kMinRank>
-std::optional<BatchForm> RowByRow(const Node&) {
-  return BatchForm{.accepts = [](std::span<Tensor> inputs) {
-    return inputs[0].rank() >= kMinRank;
-  }};
-}
-
-const BatchFormRegistrar softmax_batch("Softmax", RowByRow<2>);
-const BatchFormRegistrar log_softmax_batch("LogSoftmax", RowByRow<2>);
+const BatchFormRegistrar softmax_batch("Softmax", PartByPart<1>);
+const BatchFormRegistrar log_softmax_batch("LogSoftmax", PartByPart<1>);
 // (Labels that broadcast have no row for each row of the features.)
 template <int kLabelsRank>
 std::optional<BatchForm> CrossEntropyRows(const Node&) {

@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+"""Compares programs whose structure depends on their data with PyTorch's eager
+mode, on this machine: a binary Tree-LSTM, a Graph-LSTM and a beam search.
+
+    bench/structure_peers.py [--sluice build/release/bin/sluice] [--turns 3]
+                             [--filter beam]
+
+The models of bench/tree_lstm.cc, bench/graph_lstm.cc and bench/beam_search.cc.
+Neither side says anything about batches: Sluice batches what is ready together.
+Needs a Python with PyTorch. Both alternate, `turns` times, in separate
+processes; a turn is the best of four steps, each on other structures. The
+columns are samples a second, medians of the turns.
+"""
+import argparse
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import time
+
+UNITS, WORDS = 128, 1000
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
+
+
+def cell(torch, gates, old):
+    i, u, o = gates.chunk(3, -1)
+    c = torch.sigmoid(i) * torch.tanh(u) + old
+    return torch.sigmoid(o) * torch.tanh(c), c
+
+
+def tree_lstm(torch, train, count=32, leaves=20):
+    table = torch.randn(WORDS, UNITS) * 0.1
+    w = torch.randn(2 * UNITS, 5 * UNITS) * 0.1
+    b, leaf_w = torch.zeros(5 * UNITS), torch.randn(UNITS, 2 * UNITS) * 0.1
+    for p in (table, w, b, leaf_w):
+        p.requires_grad_(train)
+
+    def tree(leaves):
+        if leaves == 1:
+            return random.randrange(WORDS)
+        first = random.randint(1, leaves - 1)
+        return tree(first), tree(leaves - first)
+
+    def state(t):
+        if isinstance(t, int):
+            c, o = (table[t:t + 1] @ leaf_w).chunk(2, -1)
+            return c, torch.tanh(c) * torch.sigmoid(o)
+        left, right = state(t[0]), state(t[1])
+        i, f, g, o, u = (torch.cat([left[1], right[1]], 1) @ w + b).chunk(5, -1)
+        c = (left[0] * torch.sigmoid(f) + right[0] * torch.sigmoid(g) +
+             torch.sigmoid(i) * torch.tanh(u))
+        return c, torch.tanh(c) * torch.sigmoid(o)
+
+    def step():
+        loss = sum(state(tree(leaves))[1].sum() for _ in range(count))
+        if train:
+            loss.backward()
+    return count, step
+
+
+def graph_lstm(torch, train, count=16, nodes=30, most=3):
+    table = torch.randn(WORDS, UNITS) * 0.1
+    w, b = torch.randn(2 * UNITS, 3 * UNITS) * 0.1, torch.zeros(3 * UNITS)
+    w_f, u_f = (torch.randn(UNITS, UNITS) * 0.1 for _ in range(2))
+    for p in (table, w, b, w_f, u_f):
+        p.requires_grad_(train)
+
+    def step():
+        loss = 0
+        for _ in range(count):
+            hs, cs = [], []
+            for i in range(nodes):
+                before = [random.randrange(i)
+                          for _ in range(min(i, 1 + random.randrange(most)))]
+                word = random.randrange(WORDS)
+                x = table[word:word + 1]
+                if before:
+                    h = torch.cat([hs[k] for k in before])
+                    c = torch.cat([cs[k] for k in before])
+                    kept = (torch.sigmoid(h @ u_f + x @ w_f) * c).sum(
+                        0, keepdim=True)
+                    total = h.sum(0, keepdim=True)
+                else:
+                    kept = total = torch.zeros(1, UNITS)
+                h, c = cell(torch, torch.cat([x, total], 1) @ w + b, kept)
+                hs.append(h)
+                cs.append(c)
+            loss = loss + hs[-1].sum()
+        if train:
+            loss.backward()
+    return count, step
+
+
+def beam_search(torch, train, count=32, width=4, most=20):
+    table = torch.randn(WORDS, UNITS) * 0.5
+    w, b = torch.randn(2 * UNITS, UNITS) * 0.15, torch.zeros(UNITS)
+    out = torch.randn(UNITS, WORDS) * 0.3
+
+    def step():
+        for _ in range(count):
+            h = torch.randn(1, UNITS).repeat(width, 1)
+            best = torch.tensor([[0.0]] + [[-1e9]] * (width - 1))
+            words = torch.ones(width, dtype=torch.long)
+            n = 0
+            while n < most and words[0] != 0:
+                h = torch.tanh(torch.cat([table[words], h], 1) @ w + b)
+                scores = torch.log_softmax(h @ out, 1) + best
+                best, top = scores.reshape(-1).topk(width)
+                best, words = best[:, None], top % WORDS
+                h = h[top // WORDS]
+                n += 1
+    return count, step
+
+
+FIGURES = {
+    "treelstm.L20.U128.B32.trees_per_s": (tree_lstm, True),
+    "treelstm.L20.U128.B32.fwd.trees_per_s": (tree_lstm, False),
+    "graphlstm.N30.U128.B16.graphs_per_s": (graph_lstm, True),
+    "graphlstm.N30.U128.B16.fwd.graphs_per_s": (graph_lstm, False),
+    "beam_search.U128.V1000.K4.B32.sentences_per_s": (beam_search, False),
+}
+
+
+def torch_per_second(model, train):
+    import torch
+    torch.set_num_threads(os.cpu_count())
+    torch.manual_seed(1)
+    random.seed(1)
+    with torch.set_grad_enabled(train):
+        count, step = model(torch, train)
+        best = float("inf")
+        for turn in range(5):
+            start = time.perf_counter()
+            step()
+            if turn > 0:
+                best = min(best, time.perf_counter() - start)
+    return count / best
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--sluice", default="build/release/bin/sluice")
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--filter", default="", help="part of a figure's name")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.one:
+        print(torch_per_second(*FIGURES[args.one]))
+        return
+
+    def ours(name):
+        text = subprocess.run(
+            [args.sluice, "bench", "--json", "--filter",
+             "^sluice." + name.replace(".", "[.]") + "$"],
+            check=True, capture_output=True, text=True).stdout
+        return json.loads(text)["value"]
+
+    print(f"{'samples a second':48}{'Sluice':>9}{'by one':>9}{'PyTorch':>9}"
+          f"{'times':>7}")
+    for name in FIGURES:
+        if args.filter not in name:
+            continue
+        unit = name.split(".")[-1]
+        alone = name[:-len(unit)] + "one_by_one." + unit
+        columns = []
+        for _ in range(args.turns):
+            theirs = subprocess.run(
+                [sys.executable, __file__, "--one", name], check=True,
+                capture_output=True, text=True).stdout.split()[-1]
+            columns.append((ours(name), ours(alone), float(theirs)))
+        mine, single, peer = map(statistics.median, zip(*columns))
+        print(f"{name:48}{mine:9.0f}{single:9.0f}{peer:9.0f}"
+              f"{mine / peer:7.1f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
