@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "io/npy.h"
+#include "io/treebank.h"
 #include "tests/hostile_calls_test_util.h"
 
 namespace sluice {
@@ -60,6 +61,23 @@ HOSTILE(ArraysInFilesThatAreNone,
     EXPECT_FALSE(SerializeNpy(bad).ok());
     EXPECT_FALSE(SerializeNpz({{"a", bad}}).ok());
   }
+}
+
+HOSTILE(TreesInFilesThatAreNone, "ParseTreebank ReadTreebank") {
+  for (const std::string& text :
+       {std::string("("), std::string(")"), std::string("(2"),
+        std::string("(2)"), std::string("(7 a)"), std::string("(2 (2 a))"),
+        std::string("(2 a b)"), std::string(1000, '\xff'),
+        std::string(1000, '\0'), std::string(100000, '(')})
+    ExpectRefused(ParseTreebank(text), "treebank:1:");
+  TreebankOptions options;
+  options.labels = -1;
+  ExpectRefused(ParseTreebank("(2 a)", options), "labels: expected at least 1");
+  options = {.vocabulary = {"a", "a"}};
+  ExpectRefused(ParseTreebank("(2 a)", options), "'a' twice");
+  for (const std::string& path :
+       {std::string("/no/such/file"), testing::TempDir(), std::string()})
+    EXPECT_FALSE(ReadTreebank(path).ok()) << path;
 }
 
 // ---- Shapes -----------------------------------------------------------------

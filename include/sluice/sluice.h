@@ -96,6 +96,7 @@
 #include "io/make_example.h"              // MakeExample
 #include "io/npy.h"                       // ReadNpy, WriteNpy, WriteNpz, ...
 #include "io/records.h"                   // RecordReader, RecordWriter
+#include "io/treebank.h"                  // ReadTreebank, ParseTreebank
 #include "session/session.h"              // Session
 #include "session/step_stats.h"           // SerializeRunMetadata
 #include "sluice/ops.h"                   // ops::MatMul and all others

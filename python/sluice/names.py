@@ -296,6 +296,7 @@ _OPS = {
     **_from("ops.tensor_array", "TensorArray", "TensorArraySpec"),
     **_from("ops.tensor_store", "TensorStore"),
     **_from("ops.scheduled", "scheduled"),
+    **_from("client.treebank", "Treebank", "parse_treebank", "read_treebank"),
     **_from("contrib.critical_section", "CriticalSection"),
     **_from("ops.script_ops", "py_func", "numpy_function"),
     **_from("functions.eager_function", "py_function"),

@@ -1,5 +1,8 @@
 // Functions of a graph that Python defines (sluice/functions/function.py).
+#include <algorithm>
+
 #include "absl/cleanup/cleanup.h"
+#include "client/control/own_calls.h"
 #include "client/variables.h"
 #include "graph/builder.h"
 #include "graph/function.h"
@@ -12,9 +15,12 @@
 namespace sluice::python {
 namespace {
 
-// A FunctionDef of what was built in `graph`, whose arguments are `args`.
+// A FunctionDef of what was built in `graph`, whose arguments are `args`; those
+// from `captures` on stand for outer tensors, and are passed on by the calls of
+// itself that a function of this name has.
 py::bytes MakeDef(PyGraph& graph, const std::vector<Node*>& args,
-                  const std::vector<Output>& results, const std::string& name,
+                  size_t captures, const std::vector<Output>& results,
+                  const std::string& name,
                   const std::vector<std::string>& arg_names,
                   const std::vector<std::string>& result_names,
                   const std::string& description, bool noinline, bool batch) {
@@ -29,6 +35,16 @@ py::bytes MakeDef(PyGraph& graph, const std::vector<Node*>& args,
   const absl::Cleanup python_owns_it = [&body] { body.graph.release(); };
   body.args = args;
   body.results = results;
+  const bool calls_itself =
+      std::any_of(graph.nodes().begin(), graph.nodes().end(),
+                  [&](const auto& n) { return n->op_name() == name; });
+  if (calls_itself && captures < args.size()) {
+    const FunctionSpec whole{name, arg_names, result_names, "", {}};
+    Check(graph.function_library().Define(
+        name, Checked(MakeFunctionDeclaration(whole, body.arg_types(),
+                                              body.result_types(), false))));
+    Check(PassCapturesOn(name, captures, body));
+  }
   FindEffects(&body);
   Check(FindOrder(&body));
   FunctionSpec spec{name, arg_names, result_names, description, {}};

@@ -24,6 +24,7 @@ void AddServers(py::module_& m);
 void AddSessions(py::module_& m);
 void AddShow(py::module_& m);
 void AddTraining(py::module_& m);
+void AddTreebanks(py::module_& m);
 
 }  // namespace sluice::python
 
@@ -52,4 +53,5 @@ PYBIND11_MODULE(_core, m) {
   python::AddSessions(m);
   python::AddShow(m);
   python::AddTraining(m);
+  python::AddTreebanks(m);
 }

@@ -135,6 +135,42 @@ def test_a_declared_function_calls_itself():
     assert run(defined(10)) == 3628800
 
 
+def test_a_function_that_calls_itself_passes_on_what_it_captures():
+    next_of = tf.placeholder(tf.int32, [None])
+    w = tf.Variable(3.0)
+    v = tf.get_variable("v", initializer=2.0, use_resource=True)
+    power = tf.Declare("Power", [("n", tf.int32)], [("result", tf.float32)])
+
+    @tf.Defun(tf.int32, func_name="Power", out_names=["result"])
+    def defined(n):
+        after = tf.gather(next_of, n)
+
+        def multiplied():
+            rest = tf.while_loop(lambda i, x: i < 1, lambda i, x: (
+                i + 1, x * tf.reshape(power(after), [])), [0, 1.0])[1]
+            return w * v * rest
+
+        return tf.cond(after < 0, lambda: 1.0, multiplied)
+
+    y = defined(2)
+    grads = tf.gradients(y, [w, v])
+    values = run([y] + grads, {next_of: [-1, 0, 3, 1]})
+    np.testing.assert_allclose(values, [216, 3 * 72, 3 * 108])
+    assert len(defined.captured_inputs) == 3
+    # A call outside that was declared before has no captures to pass.
+    other = tf.Declare("Other", [("n", tf.int32)], [("result", tf.float32)])
+    early = other(1)
+
+    @tf.Defun(tf.int32, func_name="Other", out_names=["result"])
+    def defined_later(n):
+        return tf.cond(n < 1, lambda: w + 0, lambda: other(n - 1))
+
+    assert run(defined_later(2)) == 3
+    with pytest.raises(tf.errors.InvalidArgumentError,
+                       match="expected at least 2 .* got 1"):
+        run(early)
+
+
 def test_gradients_default_to_the_body():
     x = tf.placeholder(tf.float32)
 

@@ -775,6 +775,22 @@ def test_long_feeds_are_truncated_in_errors(session):
     assert "['é', 'é'" in str(e.value) and len(str(e.value)) < 500
 
 
+def test_calls_and_iterations_are_batched_on_request():
+    w = tf.placeholder(tf.float32, [64, 64])
+    rows = tf.map_fn(lambda x: tf.matmul(x[None], w)[0], tf.ones([8, 64]))
+    for batched in (False, True):
+        with tf.Session(config=tf.ConfigProto(batch_frames=batched)) as session:
+            metadata = tf.RunMetadata()
+            value = session.run(
+                rows, {w: np.ones([64, 64])}, run_metadata=metadata,
+                options=tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE))
+            np.testing.assert_array_equal(value, np.full([8, 64], 64))
+            products = [n for d in metadata.step_stats.dev_stats
+                        for n in d.node_stats if "= MatMul" in n.timeline_label]
+            assert (len(products) == 8) != batched
+            assert ("instances" in metadata.chrome_trace) == batched
+
+
 def test_devices_may_be_emulated():
     x = tf.placeholder(tf.float32, [100, 100])
     with tf.device("/device:EMU:0"):

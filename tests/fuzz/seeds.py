@@ -247,6 +247,16 @@ def entries_of(table):
     return out
 
 
+TREES = {
+    "leaf": b"(2 a)",
+    "sentences": b"(3 (2 a) (4 (3 b) (2 c)))\n\n(0 (1 d)\n (0 a))\r\n",
+    "left": b"(1 " * 5 + b"(1 a)" + b" (1 b))" * 5,
+    "unclosed": b"(2 (2 a) (2 b)",
+    "unary": b"(2 (2 a))",
+    "label": b"(5 a)",
+}
+
+
 def main():
     out = HERE / "graphdef_fuzz"
     out.mkdir(exist_ok=True)
@@ -292,6 +302,10 @@ def main():
             ("lines", LINES), ("lines_zlib", zlib.compress(LINES)),
             ("lines_gzip", gzip_of(LINES)))):
         (out / name).write_bytes(bytes([3 + kind]) + data)
+    out = HERE / "treebank_fuzz"
+    out.mkdir(exist_ok=True)
+    for words, (name, trees) in enumerate(TREES.items()):
+        (out / name).write_bytes(bytes([words % 4]) + trees)
     out = HERE / "checkpoint_fuzz"
     out.mkdir(exist_ok=True)
     checkpoints = HERE.parent / "checkpoints"

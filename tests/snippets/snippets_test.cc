@@ -74,6 +74,12 @@ TEST_F(SnippetTest, NumpyFiles) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
+TEST_F(SnippetTest, Treebanks) {
+  testing::internal::CaptureStdout();
+#include "snippets/src/io/treebank.h/1.inc"
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "4: 3\n");
+}
+
 // ---- Graphs -----------------------------------------------------------------
 
 TEST_F(SnippetTest, Graphs) {

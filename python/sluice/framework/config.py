@@ -45,6 +45,7 @@ def session_options(config):
         options.fusion = options.regions = False
     if config.log_device_placement:
         options.log_placement()
+    options.batch_frames = config.batch_frames
     options.soft_placement = config.allow_soft_placement
     options.isolated = config.isolate_session_state
     options.device_filters = list(config.device_filters)

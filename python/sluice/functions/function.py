@@ -101,7 +101,7 @@ class _Instance:
 
 
 def define(graph, body, results, label="", name=None, names=None, out_names=(),
-           doc="", noinline=False, arguments=None, batch=False):
+           doc="", noinline=False, arguments=None, captures=None, batch=False):
     """Defines the function of a body in a graph and returns its name.
 
     Args:
@@ -115,14 +115,18 @@ def define(graph, body, results, label="", name=None, names=None, out_names=(),
       doc: the description of the function.
       noinline: whether TensorFlow may not inline it.
       arguments: operations; default to all arguments of the body.
+      captures: the arguments from this one on stand for outer tensors, and are
+        passed on by calls of itself; default to none.
       batch: whether instances of operations in its calls run as one.
     """
     if arguments is None:
         arguments = [a.op for a in body.arguments]
+    if captures is None:
+        captures = len(arguments)
 
     def definition(name):
         return _core.make_function_def(
-            body, arguments, results, name,
+            body, arguments, captures, results, name,
             names or [a.name for a in arguments], list(out_names), doc,
             noinline, batch)
 
@@ -210,7 +214,8 @@ class _DefinedFunction:
 
         name = define(graph, body, results, self._label(), self._func_name,
                       names, out_names, inspect.getdoc(self._func) or "",
-                      bool(self._noinline), batch=bool(self._batch))
+                      bool(self._noinline), captures=len(self._types),
+                      batch=bool(self._batch))
         captured = [t for t in body.captured if t.graph is graph]
         return _Instance(name, captured, [r.shape for r in results]), [
             t.dtype.base_dtype for t in body.arguments + results]
@@ -398,6 +403,9 @@ class Declare:
         @tf.Defun(tf.int32, func_name="Fac", out_names=["result"])
         def defined(n):
             return tf.cond(n <= 1, lambda: 1, lambda: n * fac(n - 1))
+
+    The body may use outer tensors and variables, which calls within it pass on.
+    Calls outside are then those of the Defun, which know them (`defined(10)`).
     """
 
     def __init__(self, func_name, inputs, outputs):

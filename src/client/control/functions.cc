@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "client/body_in_progress.h"
+#include "client/control/own_calls.h"
 #include "client/variables.h"
 #include "graph/control_flow.h"
 #include "graph/function.h"
@@ -101,18 +102,19 @@ std::string TypeList(const std::vector<DType>& types) {
   return list;
 }
 
-// The calls of a function in its own body were built before all of its captures
-// were known: adds the captures to them, from argument `first` on.
+}  // namespace
+
 Status PassCapturesOn(const std::string& name, size_t first,
                       const FunctionBody& body) {
   Graph& g = *body.graph;
   std::vector<Node*> calls;
-  for (const auto& n : g.nodes())
+  for (const auto& n : g.nodes()) {
+    bool uses = n->op_name() == name;
     for (const auto& [attr, value] : n->attrs())
-      ForEachFunction(value, [&](const FunctionRef& f) {
-        if (f.name == name && (calls.empty() || calls.back() != n.get()))
-          calls.push_back(n.get());
-      });
+      ForEachFunction(value,
+                      [&](const FunctionRef& f) { uses |= f.name == name; });
+    if (uses) calls.push_back(n.get());
+  }
   for (Node* const call : calls) {
     int first_arg = 0;
     if (KindOfCall(*call) != CallKind::kCall ||
@@ -123,6 +125,7 @@ Status PassCapturesOn(const std::string& name, size_t first,
           call->Describe());
     ControlFlowContext* const context = ControlContextOf(call);
     std::vector<Output> inputs = call->inputs();
+    AttrMap attrs = call->attrs();
     std::vector<DType> types = call->AttrOr<AttrValue::Types>("Tin", {});
     for (size_t i = first; i < body.args.size(); ++i) {
       SLUICE_ASSIGN_OR_RETURN(const Output here,
@@ -130,8 +133,7 @@ Status PassCapturesOn(const std::string& name, size_t first,
       inputs.push_back(here);
       types.push_back(here.dtype());
     }
-    AttrMap attrs = call->attrs();
-    attrs["Tin"] = AttrValue(types);
+    if (call->op_name() != name) attrs["Tin"] = AttrValue(types);
     NodeSpec spec;
     spec.op = call->op_name();
     spec.name = g.UniqueName(call->name());
@@ -150,8 +152,6 @@ Status PassCapturesOn(const std::string& name, size_t first,
   }
   return OkStatus();
 }
-
-}  // namespace
 
 const BodyInProgress* CurrentBody() {
   const BodyInProgress* b = innermost_body;
