@@ -252,6 +252,10 @@ const std::vector<Unrecorded>& UnrecordedOps() {
   static const auto* ops = new std::vector<Unrecorded>{
       {{"LstmGates", "LstmGatesGrad", "MatMulAdd", "MatMulBothWays"},
        "TensorFlow has no such op: gradients and cells here build it"},
+      {{"DeferredAdd", "DeferredColumnSum", "DeferredNone", "DeferredProduct",
+        "DeferredSegmentSum", "DeferredSum", "DeferredValue"},
+       "TensorFlow has no such op: gradients of calls build it "
+       "(deferred_sums_test.cc)"},
       {{"SavedGradient", "SavingCall", "StatefulSavingCall"},
        "TensorFlow has no such op: gradients of recursive calls build it"},
       {{"ResourceSparseApplyAdam", "SparseApplyAdam"},
