@@ -1,7 +1,10 @@
 // Adaptive Computation Time (Graves 2016): at each element of a sequence the
 // network computes ("ponders") for as many steps as it considers worth their
 // cost. A loop within a loop; the number of inner iterations is learned.
+//
+//   example_adaptive_computation [PENALTY]      of a step: 0.01
 #include <cstdio>
+#include <cstdlib>
 #include <random>
 
 #include "sluice/sluice.h"
@@ -20,7 +23,7 @@ constexpr float kHalted = 0.99f;
 RnnCell AdaptiveCell() {
   return FunctionCell(
       kUnits + 2, {kUnits}, [](Output x, const RnnState& before) {
-        const int depth = 1;
+        const int depth = 2;
         RnnStepper think =
             *BasicRnnCell(kUnits).Open(depth, DType::kFloat, false);
         Output halt_w = GetVariable("halt/w", {kUnits, 1}).Read();
@@ -35,7 +38,9 @@ RnnCell AdaptiveCell() {
             },
             [&](Output n, Output s, Output mean, Output halted, Output count,
                 Output rest) {
-              s = think.step(x, {s}).output;
+              // A flag tells the first step at an element from the others.
+              Output flag = zero + ops::Cast(ops::Equal(n, 0), DType::kFloat);
+              s = think.step(ops::ConcatV2({x, flag}, 1), {s}).output;
               Output h = ops::Sigmoid(ops::MatMul(s, halt_w) + halt_b);
               Output open = ops::Cast(halted < kHalted, DType::kFloat);
               Output last =
@@ -55,7 +60,8 @@ RnnCell AdaptiveCell() {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  const float penalty = argc > 1 ? std::strtof(argv[1], nullptr) : 0.01f;
   // Learns to output the largest number so far.
   SetRandomSeed(2);
   Output x = Placeholder<float>({kBatch, kLength, 1});
@@ -72,7 +78,7 @@ int main() {
   // The ponder cost: the number of steps (which has no gradient) and the last
   // one's weight (which has one).
   Output price = thoughts + ops::Mean(parts[2], {0, 1, 2});
-  Node* train = AdagradOptimizer(0.05).Minimize(loss + 0.01f * price);
+  Node* train = AdagradOptimizer(0.05).Minimize(loss + penalty * price);
 
   Session session;
   Status status = session.RunTargets({GlobalVariablesInitializer()});

@@ -79,8 +79,8 @@ Function Search(const ValueNetwork& network) {
   return DefineFunction(
       "search", {DType::kFloat, DType::kInt32}, {DType::kFloat, DType::kInt32},
       [&](const Function& self, const std::vector<Output>& args) {
-        Output board = ops::EnsureShape(args[0], PartialShape({9}));
-        Output row = ops::ExpandDims(board, 0), depth = args[1];
+        Output board = args[0], depth = args[1];
+        Output row = ops::ExpandDims(board, 0);
         Output lost = ops::Min(ops::MatMul(row, lines), {0, 1}) <= -3.0f;
         Output full = ops::All(ops::NotEqual(board, 0.0f), 0);
         const auto [value, seen] = Case<std::pair<Output, Output>>(
@@ -119,7 +119,7 @@ Function Search(const ValueNetwork& network) {
             });
         return std::vector{value, seen};
       },
-      {.result_shapes = {{}, {}}});
+      {.arg_shapes = {{9}, {}}, .result_shapes = {{}, {}}});
 }
 
 Tensor Rows(const std::vector<Board>& boards) {

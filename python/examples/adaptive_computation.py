@@ -1,10 +1,10 @@
 """Adaptive Computation Time (Graves, 2016).
 
 At each element of a sequence, the network computes as many thinking steps as
-are worth their cost. A loop within a loop; the number of inner iterations is
-learned.
+are worth their cost, the penalty. A loop within a loop; the number of inner
+iterations is learned.
 
-  python3 adaptive_computation.py [STEPS]
+  python3 adaptive_computation.py [STEPS [PENALTY]]
 """
 
 import sys
@@ -15,6 +15,7 @@ import sluice.compat.v1 as tf
 
 BATCH, LENGTH, UNITS, MOST_THOUGHTS, HALTED = 32, 6, 16, 10, 0.99
 STEPS = int(sys.argv[1]) if len(sys.argv) > 1 else 400
+PENALTY = float(sys.argv[2]) if len(sys.argv) > 2 else 0.01
 
 
 class AdaptiveCell(tf.nn.rnn_cell.RNNCell):
@@ -35,7 +36,9 @@ class AdaptiveCell(tf.nn.rnn_cell.RNNCell):
         zero = tf.zeros_like(x)
 
         def thought(n, s, mean, halted, count, rest):
-            s, _ = think(x, s)
+            # A flag tells the first step at an element from the others.
+            flag = tf.fill([BATCH, 1], tf.to_float(tf.equal(n, 0)))
+            s, _ = think(tf.concat([x, flag], 1), s)
             h = tf.sigmoid(tf.matmul(s, halt_w) + halt_b)
             is_open = tf.cast(halted < HALTED, tf.float32)
             last = tf.logical_or(
@@ -65,7 +68,7 @@ thoughts = tf.reduce_mean(counts)
 # The cost of thinking: the number of steps (which has no gradient) plus the
 # weight of the last step (which has one).
 price = thoughts + tf.reduce_mean(rests)
-train = tf.train.AdamOptimizer(0.005).minimize(loss + 0.01 * price)
+train = tf.train.AdamOptimizer(0.005).minimize(loss + PENALTY * price)
 
 with tf.Session() as sess:
     sess.run(tf.global_variables_initializer())

@@ -20,7 +20,7 @@ import made_treebank
 import sluice
 import sluice.compat.v1 as tf
 
-UNITS, LABELS, BATCH, EPOCHS = 16, 5, 20, 7
+UNITS, LABELS, BATCH, EPOCHS = 16, 5, 20, 6
 CHILD_SUM, BY_STORE = "child_sum" in sys.argv, "store" in sys.argv
 
 if "--file" in sys.argv:
@@ -87,14 +87,19 @@ def by_calls():
     tree = tf.Declare("tree", [("node", tf.int32)],
                       [("state", tf.float32), ("loss", tf.float32)])
 
+    def call(node):
+        state, loss = tree(node)
+        state.set_shape([1, 2 * UNITS])
+        loss.set_shape([])
+        return state, loss
+
     def of_children(child, other):
-        (a, a_loss), (b, b_loss) = tree(child), tree(other)
-        a.set_shape([1, 2 * UNITS])
-        b.set_shape([1, 2 * UNITS])
+        (a, a_loss), (b, b_loss) = call(child), call(other)
         return inner(a, b), a_loss + b_loss
 
     @tf.Defun(tf.int32, func_name="tree", out_names=["state", "loss"])
     def define_tree(node):
+        node.set_shape([])
         child = tf.gather(left, node)
         state, loss = tf.cond(
             child < 0, lambda: (leaf(tf.gather(word, node)), 0.0),

@@ -23,6 +23,7 @@ def example(monkeypatch, capsys):
     def run(name, *arguments):
         path = os.path.join(EXAMPLES, name + ".py")
         monkeypatch.setattr(sys, "argv", [path, *map(str, arguments)])
+        monkeypatch.syspath_prepend(EXAMPLES)
         runpy.run_path(path, run_name="__main__")
         return capsys.readouterr().out
     return run
@@ -30,6 +31,12 @@ def example(monkeypatch, capsys):
 
 def numbers(text, pattern):
     return [float(n) for n in re.findall(pattern + r" ([-\d.]+)", text)]
+
+
+def in_new_graph(example, *arguments):
+    """Runs an example as another process would, if a test runs it twice."""
+    with sluice.Graph().as_default():
+        return example(*arguments)
 
 
 def test_a_line_is_fitted(example):
@@ -179,9 +186,61 @@ def test_a_function_that_calls_itself_learns(example):
     assert len(losses) == 4 and losses[-1] < 0.01 < losses[0]
 
 
-def test_a_network_over_random_graphs_learns(example):
-    losses = numbers(example("graph_lstm"), "loss")
-    assert len(losses) == 6 and losses[-1] < 0.25 < losses[0]
+def test_a_network_over_random_graphs_finds_paths(example):
+    assert numbers(example("graph_lstm"), "accuracy")[0] > 0.95
+
+
+@pytest.mark.parametrize("cell,accuracy", [("binary", 0.9),
+                                           ("child_sum", 0.85)])
+def test_sentiment_is_composed_along_trees(example, cell, accuracy):
+    of_epochs = numbers(example("tree_lstm", cell, "store"), "accuracy")
+    assert len(of_epochs) == 6 and of_epochs[-1] > accuracy
+
+
+def test_trees_are_read_from_files(example, tmp_path):
+    made = os.path.join(EXAMPLES, "made_treebank.py")
+    for name, count, seed in ("train", "200", "1"), ("test", "100", "2"):
+        with open(tmp_path / name, "w") as file:
+            subprocess.run([sys.executable, made, count, seed], stdout=file,
+                           check=True)
+    files = "--file", tmp_path / "train", tmp_path / "test"
+    # Calls and a store compute the same.
+    by_calls, by_store = [
+        numbers(in_new_graph(example, "tree_lstm", "binary", how, *files),
+                "accuracy") for how in ("calls", "store")]
+    np.testing.assert_allclose(by_calls, by_store, atol=0.05)
+    assert by_calls[-1] > by_calls[0] + 0.2
+    (tmp_path / "test").write_text("(2 (2 the) (2 film)\n")
+    with pytest.raises(sluice.errors.InvalidArgumentError,
+                       match="test:1:1: tree: expected as many"):
+        example("tree_lstm", "binary", "store", *files)
+
+
+def test_a_beam_finds_the_likeliest_word(example):
+    """Taking the likeliest letters does not; samples end at their own steps."""
+    greedy, beam = re.findall(
+        r"of (\d+) in (\d+) topics, in (\d+) to (\d+) steps",
+        example("beam_search"))
+    assert int(greedy[0]) < 10 and beam[:2] == ("20", "20")
+    assert int(beam[2]) < int(beam[3]) <= 11
+
+
+def test_looking_further_finds_the_perfect_moves(example):
+    found = [tuple(map(int, f)) for f in re.findall(
+        r"depth (-?\d+): (\d+)% of the moves are perfect, (\d+) positions",
+        example("game_tree"))]
+    depths, perfect, seen = zip(*found)
+    assert depths == (-2, 0, 2, 9)
+    assert perfect[0] < 95 <= perfect[2] and perfect[3] == 100
+    assert list(seen) == sorted(seen) and seen[0] < seen[1] < seen[2]
+
+
+def test_what_thinking_costs_decides_how_long_it_lasts(example):
+    cheap, dear = [
+        numbers(in_new_graph(example, "adaptive_computation", 200, penalty),
+                "error [0-9.]+,")
+        for penalty in (0.001, 0.05)]
+    assert dear[-1] < 0.75 * cheap[-1]
 
 
 def test_classifier_generalizes_to_test_images(example):
