@@ -378,7 +378,7 @@ TEST_F(ScheduledTest, LargestIsDecidedFirst) {
   for (const int times : {2, 5, 1, 4, 3})
     y.push_back(Scheduled(Emulated(2), ops::Tile(x, {times, 1}),
                           [](Output rows) { return ops::Tanh(rows); },
-                          {.policy = "test_records"}));
+                          {.policy = "test_records", .ns_per_row = 1000}));
   const auto session = Over(2);
   for (int i = 0; i < 3; ++i) {
     rows.clear();
