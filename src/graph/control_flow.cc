@@ -326,6 +326,9 @@ Output Conditional::CaptureValue(Output value, int branch,
                         (consumer.empty() ? name_ : consumer) + "/Switch",
                         {value, pred_}, {}, {}, loc);
   if (node == nullptr) return Output();
+  if (!device.empty() && value.dtype() != DType::kResource &&
+      !IsRef(value.dtype()))
+    graph_->SetDevice(node, device);
   AdoptSwitch(node);
   return Output(node, branch);
 }
@@ -353,7 +356,7 @@ Node* Conditional::AddMerge(Output if_false, Output if_true, SourceLoc loc) {
   Node* node = AddMover(graph_, outer(), ForType("Merge", inputs[0]),
                         name_ + "/Merge", inputs, {}, {}, loc);
   if (node == nullptr) return nullptr;
-  if (!merge_device.empty()) graph_->SetDevice(node, merge_device);
+  if (!device.empty()) graph_->SetDevice(node, device);
   AdoptMerge(node);
   return node;
 }

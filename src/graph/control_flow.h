@@ -99,9 +99,9 @@ class Conditional {
   // one).
   const OutputMap<Node*>& switches() const { return switches_; }
   const std::vector<Node*>& merges() const { return merges_; }
-  // The device of the Merges that are added, also by gradients; "": placement
-  // decides.
-  std::string merge_device;
+  // The device of the Merges that are added, also by gradients, and of the
+  // Switches of values that are no handles; "": placement decides.
+  std::string device;
 
   // ---- Registering existing nodes: these add no nodes.
   // A Switch of `pred`. If several switch the same value, the first is used.

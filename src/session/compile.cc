@@ -184,9 +184,18 @@ Result<BuiltPlan> BuildPlan(std::unique_ptr<Graph> graph,
       built.inside.push_back(DropUnread(graph.get(), targets));
     }
   }
+  std::unique_ptr<ReadyStageMaker> stages = StagesFor(std::move(batched));
   if (options.regions) {
+    // (What a stage holds is no part of a region, whose program would run it.)
+    std::set<const Node*> apart = keep;
+    for (const auto& n : graph->nodes()) {
+      if (n->op().role != OpRole::kCompute || !n->op().kernel) continue;
+      const auto k = kernel_of(*n);
+      if (k.ok() && *k != nullptr && stages->Holds(*n, **k, /*in_root=*/false))
+        apart.insert(n.get());
+    }
     SLUICE_ASSIGN_OR_RETURN(auto formed,
-                            FormRegions(graph.get(), kernel_of, keep));
+                            FormRegions(graph.get(), kernel_of, apart));
     if (!formed.empty()) {
       made.merge(formed);
       built.inside.push_back(DropUnread(graph.get(), targets));
@@ -199,8 +208,7 @@ Result<BuiltPlan> BuildPlan(std::unique_ptr<Graph> graph,
     return OkStatus();
   };
   SLUICE_ASSIGN_OR_RETURN(
-      built.plan,
-      Plan::Build(std::move(graph), kernel, StagesFor(std::move(batched))));
+      built.plan, Plan::Build(std::move(graph), kernel, std::move(stages)));
   return built;
 }
 

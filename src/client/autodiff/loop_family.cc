@@ -416,7 +416,7 @@ Conditional* ConditionalLike(const Conditional& original,
   const NameScope scope(original.name() + "_grad");
   Conditional* const made =
       graph->control_flow().NewConditional(scope.prefix(), *pred, outer);
-  made->merge_device = original.merge_device;
+  made->device = original.device;
   made->AddPivots();
   return made;
 }

@@ -50,6 +50,7 @@ class ScheduledBuilder {
         loc_(loc),
         scope_(options.name.empty() ? "scheduled" : options.name),
         what_(absl::StrCat("scheduled body '", scope_.prefix(), "'")),
+        body_prefix_(NameScope("body").prefix()),
         bodies_before_(++bodies_) {}
 
   // One output per result; empty if an error was recorded.
@@ -151,17 +152,26 @@ class ScheduledBuilder {
              Operand(first, loc_.file, loc_.line),
              [&] { return Among(begin, middle, inputs); },
              [&] { return Among(middle, end, inputs); }, "on", loc_)) {
-      // (Else placement would put it on the device of one of its inputs.)
       if (o.valid())
         if (Conditional* const c =
                 graph_.control_flow().ConditionalOf(o.node)) {
-          c->merge_device = home_;
+          KeepAtHome(c);
           graph_.SetDevice(o.node, home_);
-          outermost_ = c;
         }
       merged.emplace_back(o, loc_.file, loc_.line);
     }
     return merged;
+  }
+
+  // Else placement would put a Merge on the device of one of its inputs, and
+  // the Switches of values that are fed with their readers, so that these
+  // values would be sent whether the replica there runs or not.
+  void KeepAtHome(Conditional* c) {
+    outermost_ = c;
+    if (!c->device.empty()) return;
+    c->device = home_;
+    for (const auto& [value, node] : c->switches())
+      if (!IsHandleType(value.dtype())) graph_.SetDevice(node, home_);
   }
 
   // The replica on one device.
@@ -172,8 +182,7 @@ class ScheduledBuilder {
     std::vector<Operand> results;
     {
       // (One scope for all, so that GetVariable finds the same variables.)
-      const NameScope body(body_prefix_.empty() ? "body" : body_prefix_ + "/");
-      body_prefix_ = body.prefix();
+      const NameScope body(body_prefix_ + "/");
       const DeviceFunctionScope on([&, here](const Node* n) -> std::string {
         const bool inside = !TouchesState(*n) &&
                             (here == nullptr || CurrentContext() != nullptr);
@@ -259,8 +268,9 @@ class ScheduledBuilder {
       else
         may_wait_ = true;
     }
-    // (One that waits for others within may need them to be given room first.)
-    if (may_wait_ || bodies_ != bodies_before_)
+    // (One that waits for others within may need them to be given room first;
+    // one with a single device is behind no Switch that would hold it back.)
+    if (may_wait_ || bodies_ != bodies_before_ || devices_.size() == 1)
       graph_.SetAttr(schedule_, "limited", AttrValue(false));
   }
 
@@ -284,7 +294,7 @@ class ScheduledBuilder {
   const std::string what_;
   std::vector<std::string> names_;  // Of the devices, with the scopes around.
   std::string home_;
-  std::string body_prefix_;         // The name scope of the body.
+  const std::string body_prefix_;  // The name scope of the body.
   Node* schedule_ = nullptr;
   std::map<std::string, int64_t> parameters_;  // Bytes by variable.
   std::vector<Node*> captures_;

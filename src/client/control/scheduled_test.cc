@@ -365,6 +365,28 @@ TEST_F(ScheduledTest, TraceShowsDecisionsMadeTogether) {
       "EMU:1");
 }
 
+// Also where regions run the cheap nodes around the decisions.
+TEST_F(ScheduledTest, LargestIsDecidedFirst) {
+  static std::vector<int64_t> rows;
+  ASSERT_TRUE(
+      RegisterSchedulePolicy("test_records", [](const ScheduleRequest& r) {
+        rows.push_back(r.rows);
+        return 0;
+      }).ok());
+  const Output x = Placeholder<float>({-1, 3}, "x");
+  std::vector<Output> y;
+  for (const int times : {2, 5, 1, 4, 3})
+    y.push_back(Scheduled(Emulated(2), ops::Tile(x, {times, 1}),
+                          [](Output rows) { return ops::Tanh(rows); },
+                          {.policy = "test_records", .ns_per_row = 1000}));
+  const auto session = Over(2);
+  for (int i = 0; i < 3; ++i) {
+    rows.clear();
+    ASSERT_TRUE(session->Run({{x, Filled(Shape({1, 3}), 1)}}, y).ok());
+    EXPECT_THAT(rows, ElementsAre(5, 4, 3, 2, 1));
+  }
+}
+
 TEST_F(ScheduledTest, LoadIsTakenOffWhenBodiesEndOrFail) {
   resources_ = std::make_shared<ResourceManager>();
   const Output x = Placeholder<float>({-1, 3}, "x");
@@ -554,11 +576,11 @@ TEST_F(ScheduledParametersTest, BodiesWithinBodies) {
   std::vector<Output> y;
   for (int e = 0; e < 4; ++e)
     y.push_back(Scheduled(Emulated(2), x, [&](Output rows) {
-      const Output w = GetVariable("outer", {kUnits, kUnits},
-                                   init::Constant(0.01));
+      const Output w =
+          GetVariable("outer", {kUnits, kUnits}, init::Constant(0.01));
       return Scheduled(Emulated(2), ops::MatMul(rows, w), [](Output rows) {
-        return ops::MatMul(rows, GetVariable("inner", {kUnits, kUnits},
-                                             init::Constant(0.02)));
+        return ops::MatMul(
+            rows, GetVariable("inner", {kUnits, kUnits}, init::Constant(0.02)));
       });
     }));
   ASSERT_TRUE(graph_.status().ok()) << graph_.status();

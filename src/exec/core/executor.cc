@@ -551,8 +551,8 @@ bool Execution::DriveThis() {
           continue;
         }
       }
-      if (stage_ != nullptr && running_.empty() &&
-          rendezvous_.waiting() == 0 && stage_->Release()) {
+      if (stage_ != nullptr && running_.empty() && rendezvous_.waiting() == 0 &&
+          stage_->Release()) {
         lock.unlock();
         continue;
       }

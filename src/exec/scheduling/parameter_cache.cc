@@ -63,8 +63,7 @@ int64_t BodyMemory(int device_number) {
   return n < all.bytes.size() ? all.bytes[n] : INT64_MAX;
 }
 
-std::string ParameterCache::NameFor(const std::string& device,
-                                    int64_t number) {
+std::string ParameterCache::NameFor(const std::string& device, int64_t number) {
   return absl::StrCat("_parameters of ", device, ", number ", number);
 }
 
@@ -108,7 +107,9 @@ void ParameterCache::Keep(int parameter, Tensor value, Tensor copy) {
   const int64_t size = SizeOf(copy);
   if (size > max_bytes_) return;
   while (stats_.bytes + size > max_bytes_) {
-    Entry* const least = LeastRecent(/*unused_only=*/false);
+    // (One in use takes its memory until it is not, whether it is kept or not.)
+    Entry* least = LeastRecent(/*unused_only=*/true);
+    if (least == nullptr) least = LeastRecent(/*unused_only=*/false);
     if (least == nullptr) break;
     Drop(least, &dropped);
     ++stats_.evictions;

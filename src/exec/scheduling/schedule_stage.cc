@@ -109,8 +109,8 @@ class ScheduleStage final : public ReadyStage {
  private:
   const Plan& plan_;
   std::vector<Ready> waiting_, running_;
-  std::vector<Decision> decisions_;    // Of running_.
-  std::vector<const Tensor*> shapes_;  // Reused.
+  std::vector<Decision> decisions_;        // Of running_.
+  std::vector<const Tensor*> shapes_;      // Reused.
   const Scheduler::Step* step_ = nullptr;  // If the rest waits for room.
   int64_t blocked_at_ = 0;                 // Its bodies that were done then.
   bool all_ = false;                       // None is to wait for room.

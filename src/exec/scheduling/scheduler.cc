@@ -150,8 +150,8 @@ Status Scheduler::Decide(std::span<Decision> decisions, const Step* step,
   const int64_t now = NowNs();
   std::lock_guard<std::mutex> lock(mu_);
   for (Decision& d : decisions) {
-    const double per_row = d.body->ns_per_row > 0 ? d.body->ns_per_row
-                                                  : NsPerRow(d.body->number);
+    const double per_row =
+        d.body->ns_per_row > 0 ? d.body->ns_per_row : NsPerRow(d.body->number);
     d.work_ns = per_row * static_cast<double>(d.rows);
   }
   if (decisions.size() == 1) return DecideOne(&decisions[0], step, now, all);
@@ -288,9 +288,9 @@ Status Scheduler::Done(int64_t ticket) {
   if (open.rows > 0) {
     // A device runs its bodies one after the other, so this one began when the
     // one before was done, and when what it needs was there.
-    const double began = std::max(static_cast<double>(open.since_ns) +
-                                      open.copy_ns,
-                                  static_cast<double>(device.last_done_ns));
+    const double began =
+        std::max(static_cast<double>(open.since_ns) + open.copy_ns,
+                 static_cast<double>(device.last_done_ns));
     const double took = std::max(static_cast<double>(now) - began, 1.0);
     const auto rows = static_cast<double>(open.rows);
     const auto body = static_cast<size_t>(open.body);
@@ -320,7 +320,8 @@ Status RunSchedule(KernelContext& ctx) {
   SLUICE_RETURN_IF_ERROR(d.ReadShapes(shapes));
   SLUICE_ASSIGN_OR_RETURN(const std::shared_ptr<Scheduler::Step> step,
                           Scheduler::OfStep(&ctx.step()));
-  SLUICE_RETURN_IF_ERROR(step->scheduler().Decide({&d, 1}, step.get(), /*all=*/true));
+  SLUICE_RETURN_IF_ERROR(
+      step->scheduler().Decide({&d, 1}, step.get(), /*all=*/true));
   ctx.set_output(0, Tensor::Scalar<int32_t>(d.choice));
   ctx.set_output(1, Tensor::Scalar<int64_t>(d.ticket));
   return OkStatus();

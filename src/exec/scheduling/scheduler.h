@@ -45,8 +45,8 @@ struct Decision {
   int64_t rows = 1;
   int64_t input_bytes = 0;
   double work_ns = 0;
-  double copy_ns = 0;  // Of the inputs and of what the device lacks.
-  int choice = -1;  // -1: the device has no room now.
+  double copy_ns = 0;           // Of the inputs and of what the device lacks.
+  int choice = -1;              // -1: the device has no room now.
   int64_t ticket = 0;           // Names the decision until the body is done.
   double load_ns = 0;           // Of the chosen device, before.
   int64_t parameter_bytes = 0;  // Of the body's parameters there.
