@@ -235,6 +235,19 @@ TEST_F(ClusterStoreTest, WhatIsOnItsWayIsNoDeadlock) {
   }
 }
 
+TEST_F(ClusterStoreTest, StepsSeeWritesThatAreAddedLater) {
+  Start();
+  const TensorStore s = StoreOnPs();
+  const Output y = Move(kStoreWorker[1], s.Read(0));
+  const auto session = Connect();
+  EXPECT_THAT(std::string(session->Run({}, y).status().message()),
+              HasSubstr("deadlock"));
+  s.Write(0, Move(kStoreWorker[0], Constant(1.0f)));
+  const auto got = session->Run({}, y);
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_NEAR(got->scalar<float>(), 1.0f, 1e-6);
+}
+
 // Not of a store that other steps may write: the deadline ends it, and names
 // the read.
 TEST_F(ClusterStoreTest, ReadsOfASharedStoreWaitForOtherSteps) {
