@@ -1,7 +1,9 @@
 // Gradients of recursive functions: their values against finite differences,
 // and their cost, which is linear in the number of calls.
+#include <algorithm>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "client/control/functions.h"
 #include "client/testing/gradient_test_util.h"
@@ -275,6 +277,233 @@ TEST_F(RecursionGradientTest, Depth100000HasGradients) {
   }
   want = d;
   EXPECT_NEAR(got->scalar<double>(), want, 1e-6 * std::fabs(want));
+}
+
+// ---- Gradients that are sums over the calls ---------------------------------
+
+// Arrays whose shapes no signature tells, so that their gradients are deferred
+// sums (graph/summed_arguments.h).
+class SharedArgumentTest : public RecursionGradientTest {
+ protected:
+  static Tensor Filled(const Shape &shape, double first) {
+    Tensor t(DType::kDouble, shape);
+    for (double &v : t.flat<double>()) v = std::sin(first++);
+    return t;
+  }
+  // The ops of one kind that a step runs, by the name of the op.
+  static int64_t CountRuns(const Graph &graph, const std::vector<Output> &ys,
+                           const Feeds &feeds, const std::string &op) {
+    Session session(const_cast<Graph &>(graph));
+    RunMetadata metadata;
+    const auto got = session.Run(feeds, ys, {}, {.trace = true}, &metadata);
+    EXPECT_TRUE(got.ok()) << got.status();
+    return std::count_if(metadata.events.begin(), metadata.events.end(),
+                         [&](const TraceEvent &e) { return e.op == op; });
+  }
+  // h(n) = n < 1 ? table[0] : tanh(h(n - 1) w + b) + h(n - 2) + table[n % 3]
+  static Function Model() {
+    return DefineFunction(
+        "model", {kI, kD, kD, kD}, {kD},
+        [](const Function &self, const Args &a) {
+          const Output n = a[0], w = a[1], b = a[2], table = a[3];
+          return Cond(
+              n < 1,
+              [&] { return ops::ExpandDims(ops::GatherV2(table, 0, 0), 0); },
+              [&] {
+                const Output h = self({n - 1, w, b, table})[0];
+                const Output row = ops::ExpandDims(
+                    ops::GatherV2(table, ops::FloorMod(n, 3), 0), 0);
+                return ops::Tanh(ops::BiasAdd(ops::MatMul(h, w), b)) +
+                       self({n - 2, w, b, table})[0] + row;
+              });
+        },
+        {.result_shapes = {PartialShape({1, 2})}});
+  }
+  const Output n_ = N(), w_ = In({2, 2}, "w"), b_ = In({2}, "b"),
+               table_ = In({3, 2}, "table");
+  Feeds FeedsFor(int n) const {
+    return {{n_, Int(n)},
+            {w_, Filled(Shape({2, 2}), 1)},
+            {b_, Filled(Shape({2}), 5)},
+            {table_, Filled(Shape({3, 2}), 7)}};
+  }
+};
+
+TEST_F(SharedArgumentTest, ProductsBiasesAndTablesAreSummedOnce) {
+  const Output y = Model()({n_, w_, b_, table_})[0];
+  for (const int n : {0, 1, 4}) ExpectGradients(y, FeedsFor(n), n < 4 ? 2 : 1);
+}
+
+TEST_F(SharedArgumentTest, NoArrayOfTheSumsSizeIsMadePerCall) {
+  const Output y = SumOf(Model()({n_, w_, b_, table_})[0]);
+  const std::vector<Output> gs = Grad({y}, {w_, b_, table_});
+  ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+  const auto runs = [&](int n, const char *op) {
+    return CountRuns(graph_, gs, FeedsFor(n), op);
+  };
+  for (const int n : {3, 6}) {
+    EXPECT_EQ(runs(n, "DeferredValue"), 3);
+    EXPECT_EQ(runs(n, "BiasAddGrad"), 0);
+    EXPECT_EQ(runs(n, "UnsortedSegmentSum"), 0);
+    // Those of the gradients of h. (The forward ones add a bias.)
+    EXPECT_EQ(runs(n, "MatMul"), runs(n, "DeferredProduct"));
+  }
+  EXPECT_GT(runs(6, "DeferredProduct"), runs(3, "DeferredProduct"));
+}
+
+TEST_F(SharedArgumentTest, LoopsOfCallsSumAfterTheLoop) {
+  const Function model = Model();
+  const Output y = std::get<1>(While(
+      std::tuple{0, Constant(Tensor::Of<double>(Shape({1, 2}), {0.5, -0.5}))},
+      [](Output i, Output) { return i < 3; },
+      [&](Output i, Output h) {
+        const Output called = model({n_ + i, w_, b_, table_})[0];
+        return std::tuple{i + 1, h * 0.5 + called * h};
+      }));
+  ExpectGradients(y, FeedsFor(1), 2);
+  const std::vector<Output> gs = Grad({SumOf(y * y)}, {w_, b_, table_});
+  ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+}
+
+TEST_F(SharedArgumentTest, OneLoopsSumsAreReadOnce) {
+  const Function model = Model();
+  const Output y = std::get<1>(While(
+      std::tuple{0, Constant(0.0)}, [](Output i, Output) { return i < 4; },
+      [&](Output i, Output sum) {
+        return std::tuple{i + 1,
+                          sum + SumOf(model({n_ + i, w_, b_, table_})[0])};
+      }));
+  const std::vector<Output> gs = Grad({y}, {w_, b_, table_});
+  ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+  EXPECT_EQ(CountRuns(graph_, gs, FeedsFor(2), "DeferredValue"), 3);
+}
+
+TEST_F(SharedArgumentTest, MutualRecursionMaySwapThem) {
+  // even(n, u, v) calls odd(n, v, u), which calls even(n, u, v) on.
+  const FunctionOptions none;
+  const Function even = DeclareFunction("even", {kI, kD, kD}, {kD}, none);
+  const Function odd = DeclareFunction("odd", {kI, kD, kD}, {kD}, none);
+  const auto body = [](const Function &next) {
+    return [=](const Args &a) {
+      return Cond(
+          a[0] <= 0, [&] { return ops::MatMul(a[1], a[2]); },
+          [&] {
+            return ops::Tanh(
+                ops::MatMul(next({a[0] - 1, a[2], a[1]})[0], a[1]));
+          });
+    };
+  };
+  DefineBody(even, body(odd), none);
+  DefineBody(odd, body(even), none);
+  const Output v = In({2, 2}, "v");
+  const Output y = even({n_, w_, v})[0];
+  for (const int n : {0, 1, 3})
+    ExpectGradients(y,
+                    {{n_, Int(n)},
+                     {w_, Filled(Shape({2, 2}), 1)},
+                     {v, Filled(Shape({2, 2}), 9)}},
+                    n < 3 ? 2 : 1);
+}
+
+TEST_F(SharedArgumentTest, ArgumentsThatOneCallChangesAreNotShared) {
+  const Function f = DefineFunction(
+      "f", {kI, kD}, {kD}, [](const Function &self, const Args &a) {
+        return Cond(
+            a[0] <= 0, [&] { return a[1]; },
+            [&] {
+              return ops::Tanh(ops::MatMul(self({a[0] - 1, a[1]})[0], a[1])) +
+                     self({a[0] - 2, a[1] * 0.5})[0];
+            });
+      });
+  const Output y = f({n_, w_})[0];
+  for (const int n : {0, 3})
+    ExpectGradients(y, {{n_, Int(n)}, {w_, Filled(Shape({2, 2}), 1)}}, 2);
+  const std::vector<Output> gs =
+      Grad(std::vector<Output>{SumOf(y)}, std::vector<GradTarget>{w_});
+  ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+  EXPECT_EQ(
+      CountRuns(graph_, gs, {{n_, Int(3)}, {w_, Filled(Shape({2, 2}), 1)}},
+                "DeferredValue"),
+      0);
+}
+
+TEST_F(SharedArgumentTest, ArgumentsThatNothingReadsHaveZeros) {
+  // In neither branch; and only in the one that is not taken.
+  const Function f = DefineFunction(
+      "f", {kI, kD, kD, kD}, {kD}, [](const Function &self, const Args &a) {
+        return Cond(
+            a[0] <= 0, [&] { return a[1]; },
+            [&] {
+              return Cond(
+                  a[0] > 100, [&] { return ops::Sin(a[3]); },
+                  [&] {
+                    return ops::Tanh(self({a[0] - 1, a[1], a[2], a[3]})[0]) *
+                           2.0;
+                  });
+            });
+      });
+  const Output unread = In({2, 3}, "unread"), untaken = In({2, 2}, "untaken");
+  const Output y = SumOf(f({n_, w_, unread, untaken})[0]);
+  const std::vector<Output> gs =
+      Grad({y}, {w_, unread, untaken}, {.unconnected = Unconnected::kZero});
+  ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+  const auto got = session_.Run({{n_, Int(3)},
+                                 {w_, Filled(Shape({2, 2}), 1)},
+                                 {unread, Filled(Shape({2, 3}), 1)},
+                                 {untaken, Filled(Shape({2, 2}), 1)}},
+                                gs);
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_TRUE((*got)[1].Identical(*Tensor::Zeros(kD, Shape({2, 3}))));
+  EXPECT_TRUE((*got)[2].Identical(*Tensor::Zeros(kD, Shape({2, 2}))));
+}
+
+TEST_F(SharedArgumentTest, BatchedStepsGiveTheSame) {
+  const Function model = Model();
+  const Output y = std::get<1>(While(
+      std::tuple{0, Constant(0.0)}, [](Output i, Output) { return i < 4; },
+      [&](Output i, Output sum) {
+        return std::tuple{i + 1,
+                          sum + SumOf(model({n_ + i, w_, b_, table_})[0])};
+      }));
+  const std::vector<Output> gs = Grad({y}, {w_, b_, table_});
+  ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+  const auto want = session_.Run(FeedsFor(3), gs);
+  ASSERT_TRUE(want.ok()) << want.status();
+  for (const uint64_t seed : {0, 5, 6}) {
+    SessionOptions options = Seeded(seed);
+    options.batch_frames = true;
+    const auto got = Session(graph_, options).Run(FeedsFor(3), gs);
+    ASSERT_TRUE(got.ok()) << got.status();
+    for (size_t i = 0; i < gs.size(); ++i)
+      ExpectClose((*want)[i].ToVector<double>(), (*got)[i], 1e-12);
+  }
+}
+
+TEST_F(SharedArgumentTest, CapturedVariablesAreShared) {
+  const Var w(Constant(Filled(Shape({2, 2}), 1)), "w");
+  Initialize();
+  const Function f =
+      DefineFunction("f", {kI}, {kD}, [&](const Function &self, const Args &a) {
+        return Cond(
+            a[0] <= 0, [&] { return ops::MatMul(w, w); },
+            [&] { return ops::Tanh(ops::MatMul(self({a[0] - 1})[0], w)); });
+      });
+  const Output value = In({2, 2}, "value");
+  const Function same = DefineFunction(
+      "same", {kI, kD}, {kD}, [](const Function &self, const Args &a) {
+        return Cond(
+            a[0] <= 0, [&] { return ops::MatMul(a[1], a[1]); },
+            [&] {
+              return ops::Tanh(ops::MatMul(self({a[0] - 1, a[1]})[0], a[1]));
+            });
+      });
+  const Output dw = Grad(SumOf(f({n_})[0]), w);
+  const Output want = Grad(SumOf(same({n_, value})[0]), value);
+  ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+  const Feeds feeds = {{n_, Int(4)}, {value, Filled(Shape({2, 2}), 1)}};
+  const auto got = session_.Run(feeds, std::vector<Output>{dw, want});
+  ASSERT_TRUE(got.ok()) << got.status();
+  ExpectClose((*got)[1].ToVector<double>(), (*got)[0], 1e-12);
 }
 
 }  // namespace
