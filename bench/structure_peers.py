@@ -3,7 +3,7 @@
 mode, on this machine: a binary Tree-LSTM, a Graph-LSTM and a beam search.
 
     bench/structure_peers.py [--sluice build/release/bin/sluice] [--turns 3]
-                             [--filter beam]
+                             [--filter beam] [--threads 1]
 
 The models of bench/tree_lstm.cc, bench/graph_lstm.cc and bench/beam_search.cc.
 Neither side says anything about batches: Sluice batches what is ready together.
@@ -125,7 +125,7 @@ FIGURES = {
 
 def torch_per_second(model, train):
     import torch
-    torch.set_num_threads(os.cpu_count())
+    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     torch.manual_seed(1)
     random.seed(1)
     with torch.set_grad_enabled(train):
@@ -144,11 +144,14 @@ def main():
     parser.add_argument("--sluice", default="build/release/bin/sluice")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--filter", default="", help="part of a figure's name")
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--one", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.one:
         print(torch_per_second(*FIGURES[args.one]))
         return
+
+    os.environ["OMP_NUM_THREADS"] = str(args.threads)
 
     def ours(name):
         text = subprocess.run(
