@@ -226,8 +226,8 @@ if(TARGET sluice)
 endif()
 
 # Runs the examples to their end (not under sanitizers, where they take
-# minutes). The output of the cluster examples and of scripts/demo-cluster is
-# checked.
+# minutes). The output of those of clusters and of changing structure, and of
+# scripts/demo-cluster, is checked.
 if(NOT SLUICE_SANITIZE)
   set(cluster_examples)
   if(TARGET sluice_cluster_lib)
@@ -242,12 +242,22 @@ if(NOT SLUICE_SANITIZE)
     set_property(TEST cluster_examples_test APPEND PROPERTY ENVIRONMENT
       OMP_WAIT_POLICY=passive)
   endif()
+  set(structure_examples adaptive_computation beam_search game_tree graph_lstm
+    tree_lstm)
+  sluice_test(structure_examples_test
+    ${CMAKE_SOURCE_DIR}/tests/examples/structure_examples_test.cc)
+  foreach(name ${structure_examples})
+    add_dependencies(structure_examples_test example_${name})
+  endforeach()
+  set_property(TEST structure_examples_test APPEND PROPERTY ENVIRONMENT
+    OMP_WAIT_POLICY=passive)
   set(arguments_of_transfer_learning
     ${CMAKE_SOURCE_DIR}/examples/checkpoints/shapes)
   file(GLOB examples CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/examples/*.cc)
   foreach(source ${examples})
     cmake_path(GET source STEM name)
-    if(NOT TARGET example_${name} OR name IN_LIST cluster_examples)
+    if(NOT TARGET example_${name} OR name IN_LIST cluster_examples OR
+       name IN_LIST structure_examples)
       continue()
     endif()
     add_test(NAME example_${name} COMMAND example_${name} ${arguments_of_${name}}

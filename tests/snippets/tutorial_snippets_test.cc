@@ -82,6 +82,34 @@ TEST_F(SnippetTest, TutorialLoopsAndGradients) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
+TEST_F(SnippetTest, TutorialTrees) {
+  const auto program = []() -> Status {
+    CaptureStdout();
+#include "snippets/docs/tutorials/trees.md/1.inc"
+    const std::string shown8 =
+#include "snippets/docs/tutorials/trees.md/2.inc"
+        ;
+    EXPECT_EQ(GetCapturedStdout(), shown8);
+    CaptureStdout();
+#include "snippets/docs/tutorials/trees.md/3.inc"
+#include "snippets/docs/tutorials/trees.md/4.inc"
+    const std::string shown9 =
+#include "snippets/docs/tutorials/trees.md/5.inc"
+        ;
+    EXPECT_EQ(GetCapturedStdout(), shown9);
+    EXPECT_TRUE(status.ok()) << status;
+    CaptureStdout();
+#include "snippets/docs/tutorials/trees.md/6.inc"
+    const std::string shown10 =
+#include "snippets/docs/tutorials/trees.md/7.inc"
+        ;
+    EXPECT_EQ(GetCapturedStdout(), shown10);
+    return OkStatus();
+  };
+  const Status status = program();
+  EXPECT_TRUE(status.ok()) << status;
+}
+
 #include "snippets/docs/tutorials/own-op.md/1.inc"
 #include "snippets/docs/tutorials/own-op.md/2.inc"
 
