@@ -68,8 +68,8 @@ void TFE_DeleteContextOptions(TFE_ContextOptions* options) { delete options; }
 
 TFE_Context* TFE_NewContext(const TFE_ContextOptions* opts, TF_Status* status) {
   TF_Graph* const graph = TF_NewGraph();
-  TF_Session* const session = TF_NewSession(
-      graph, opts == nullptr ? nullptr : &opts->options, status);
+  TF_Session* const session =
+      TF_NewSession(graph, opts == nullptr ? nullptr : &opts->options, status);
   if (session != nullptr) return new TFE_Context{graph, session};
   TF_DeleteGraph(graph);
   return nullptr;

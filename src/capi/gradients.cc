@@ -128,8 +128,8 @@ struct Loops {
 Status BuildLoop(const BuiltLoop& l, const std::vector<Output>& init,
                  std::vector<Output>* results);
 
-// Copies one of a loop's graphs to the ambient graph and context. What is copied
-// as one is a unit: a node, or a loop in the graph, which is built anew.
+// Copies one of a loop's graphs to the ambient graph and context. What is
+// copied as one is a unit: a node, or a loop in the graph, which is built anew.
 class PartCopier {
  public:
   PartCopier(const TF_Graph& from, const std::vector<TF_Output>& inputs,

@@ -169,8 +169,8 @@ Status AddKernel(const char* name, std::unique_ptr<KernelInC> k) {
                            "': expected a function to compute, got null");
   if (OpRegistry::Global()->Find(k->op) != nullptr && !IsDeclaredInC(k->op))
     return AlreadyExists("kernel '", k->name,
-                         "': expected an op that is declared in C, got ",
-                         k->op, ", which has the kernels of its declaration");
+                         "': expected an op that is declared in C, got ", k->op,
+                         ", which has the kernels of its declaration");
   const std::shared_ptr<const KernelInC> added = std::move(k);
   KernelsInC::All().Add(added);
   (void)sluice::internal::UndoUnlessLoaded(
@@ -248,9 +248,11 @@ Status GetInput(TF_OpKernelContext* c, int i, TF_Tensor** tensor) {
   return OkStatus();
 }
 
-Result<std::unique_ptr<TF_Tensor>> ForwardOrAllocate(
-    TF_OpKernelContext* c, const int* candidates, int n, int i,
-    const Shape& shape, int* forwarded) {
+Result<std::unique_ptr<TF_Tensor>> ForwardOrAllocate(TF_OpKernelContext* c,
+                                                     const int* candidates,
+                                                     int n, int i,
+                                                     const Shape& shape,
+                                                     int* forwarded) {
   const DType dtype = c->context.node().output_type(i);
   for (int k = 0; k < n && IsPlain(dtype) && !IsRef(dtype); ++k) {
     const int input = candidates[k];
@@ -363,17 +365,21 @@ Status MakeKernelInC(const Node& node, Kernel* kernel) {
     if (best == nullptr || Rank(*k) > Rank(*best)) best = k;
   }
   if (best == nullptr)
-    return Unimplemented("no kernel: expected one in C that was registered for "
-                         "the CPU and this node's types, got none");
+    return Unimplemented(
+        "no kernel: expected one in C that was registered for "
+        "the CPU and this node's types, got none");
   if (tied)
-    return InvalidArgument("kernels: expected one in C for this node's types, "
-                           "or priorities, got several; one is '",
-                           best->name, "'");
+    return InvalidArgument(
+        "kernels: expected one in C for this node's types, "
+        "or priorities, got several; one is '",
+        best->name, "'");
   TF_OpKernelConstruction construction{node, OkStatus()};
   auto made = std::make_shared<MadeInC>(best, &construction);
   SLUICE_RETURN_IF_ERROR(construction.failed);
   kernel->state = std::move(made);
-  kernel->run = [](KernelContext& ctx) { return ctx.state<MadeInC>().Run(ctx); };
+  kernel->run = [](KernelContext& ctx) {
+    return ctx.state<MadeInC>().Run(ctx);
+  };
   kernel->expensive = true;
   return OkStatus();
 }
@@ -522,9 +528,8 @@ TF_Tensor* TF_ForwardInputOrAllocateOutput(
   if (forwarded_input != nullptr) *forwarded_input = -1;
   return ReportTensor(status, [&]() -> Result<std::unique_ptr<TF_Tensor>> {
     SLUICE_RETURN_IF_ERROR(CheckPlace(context, output_index));
-    SLUICE_RETURN_IF_ERROR(GivenArray(candidate_input_indices,
-                                      num_candidate_input_indices,
-                                      "candidates"));
+    SLUICE_RETURN_IF_ERROR(GivenArray(
+        candidate_input_indices, num_candidate_input_indices, "candidates"));
     SLUICE_ASSIGN_OR_RETURN(const Shape shape,
                             ShapeOf(output_dims, output_num_dims));
     return ForwardOrAllocate(context, candidate_input_indices,
@@ -563,8 +568,7 @@ void TF_OpKernelConstruction_GetAttrSize(TF_OpKernelConstruction* ctx,
   OfConstruction(ctx, attr_name, status, [&](const AttrValue& v) -> Status {
     SLUICE_RETURN_IF_ERROR(Given(list_size, "room for the size"));
     SLUICE_RETURN_IF_ERROR(Given(total_size, "room for the total size"));
-    const TF_AttrMetadata m =
-        MetadataOf(v, ctx->node.op().FindAttr(attr_name));
+    const TF_AttrMetadata m = MetadataOf(v, ctx->node.op().FindAttr(attr_name));
     SLUICE_RETURN_IF_ERROR(StoreElement(m.list_size, list_size));
     return StoreElement(m.total_size, total_size);
   });
@@ -634,10 +638,12 @@ void TF_OpKernelConstruction_GetAttrBoolList(TF_OpKernelConstruction* ctx,
                                              TF_Status* status) {
   ListFrom<bool>(ctx, attr_name, "a list of bools", vals, max_vals, status);
 }
-void TF_OpKernelConstruction_GetAttrStringList(
-    TF_OpKernelConstruction* ctx, const char* attr_name, char** vals,
-    size_t* lengths, int max_values, void* storage, size_t storage_size,
-    TF_Status* status) {
+void TF_OpKernelConstruction_GetAttrStringList(TF_OpKernelConstruction* ctx,
+                                               const char* attr_name,
+                                               char** vals, size_t* lengths,
+                                               int max_values, void* storage,
+                                               size_t storage_size,
+                                               TF_Status* status) {
   OfConstruction(ctx, attr_name, status, [&](const AttrValue& v) {
     return StoreStrings(v, reinterpret_cast<void**>(vals), lengths, max_values,
                         storage, storage_size);

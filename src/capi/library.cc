@@ -106,23 +106,6 @@ TF_Buffer* TF_GetAllOpList(void) {
   return made;
 }
 
-TF_ApiDefMap* TF_NewApiDefMap(TF_Buffer* /*op_list_buffer*/,
-                              TF_Status* status) {
-  SetStatus(status, Unimplemented("API definitions: expected none, since docs/ops "
-                             "describes the ops, got a request for some"));
-  return nullptr;
-}
-void TF_DeleteApiDefMap(TF_ApiDefMap* /*apimap*/) {}
-void TF_ApiDefMapPut(TF_ApiDefMap* /*api_def_map*/, const char* /*text*/,
-                     size_t /*text_len*/, TF_Status* status) {
-  (void)TF_NewApiDefMap(nullptr, status);
-}
-TF_Buffer* TF_ApiDefMapGet(TF_ApiDefMap* /*api_def_map*/, const char* /*name*/,
-                           size_t /*name_len*/, TF_Status* status) {
-  (void)TF_NewApiDefMap(nullptr, status);
-  return nullptr;
-}
-
 TF_Server* TF_NewServer(const void* proto, size_t proto_len,
                         TF_Status* status) {
   auto server = std::make_unique<TF_Server>();
@@ -188,8 +171,9 @@ void TF_RegisterLogListener(void (* /*listener*/)(const char*)) {}
 
 void TF_RegisterFilesystemPlugin(const char* /*plugin_filename*/,
                                  TF_Status* status) {
-  SetStatus(status, Unimplemented("filesystem plugin: expected none, since files "
-                             "are the system's, got one"));
+  SetStatus(status,
+            Unimplemented("filesystem plugin: expected none, since files "
+                          "are the system's, got one"));
 }
 
 }  // extern "C"

@@ -75,8 +75,7 @@ struct OpsInC {
 
 // The shape function of all ops in C, which calls the op's.
 Status ShapeInC(ShapeContext& c) {
-  const TF_OpDefinitionBuilder* op =
-      OpsInC::All().Find(c.node().op_name());
+  const TF_OpDefinitionBuilder* op = OpsInC::All().Find(c.node().op_name());
   if (op == nullptr || op->shape == nullptr) return UnknownShape(c);
   TF_ShapeInferenceContext context{c};
   TF_Status status;
@@ -167,8 +166,8 @@ Result<PartialShape> Subshape(const PartialShape& s, int64_t start,
   if (from < 0 || to < from)
     return InvalidArgument("shape: expected a range of ", s.ToString(),
                            ", got [", start, ", ", end, ")");
-  return PartialShape::Make({s.dims().data() + from,
-                             static_cast<size_t>(to - from)});
+  return PartialShape::Make(
+      {s.dims().data() + from, static_cast<size_t>(to - from)});
 }
 
 }  // namespace
@@ -205,8 +204,7 @@ TF_OpDefinitionBuilder* TF_NewOpDefinitionBuilder(const char* op_name) {
 void TF_RegisterOpDefinition(TF_OpDefinitionBuilder* builder,
                              TF_Status* status) {
   Report(status, "op", [builder] {
-    const Status s =
-        Declare(std::unique_ptr<TF_OpDefinitionBuilder>(builder));
+    const Status s = Declare(std::unique_ptr<TF_OpDefinitionBuilder>(builder));
     if (!s.ok()) (void)sluice::internal::FailLoad(s);
     return s;
   });
@@ -333,15 +331,14 @@ void TF_ShapeInferenceContextWithRank(TF_ShapeInferenceContext* ctx,
                                       TF_ShapeHandle* handle, int64_t rank,
                                       TF_ShapeHandle* result,
                                       TF_Status* status) {
-  MakeShape(ctx, handle, result, status,
-            [rank](const PartialShape& s) -> Result<PartialShape> {
-              if (rank < 0 || rank > kMaxRank ||
-                  (s.rank_known() && s.rank() != rank))
-                return OtherRank("", rank, s);
-              return s.rank_known() ? s
-                                    : PartialShape::OfRank(
-                                          static_cast<int>(rank));
-            });
+  MakeShape(
+      ctx, handle, result, status,
+      [rank](const PartialShape& s) -> Result<PartialShape> {
+        if (rank < 0 || rank > kMaxRank || (s.rank_known() && s.rank() != rank))
+          return OtherRank("", rank, s);
+        return s.rank_known() ? s
+                              : PartialShape::OfRank(static_cast<int>(rank));
+      });
 }
 
 void TF_ShapeInferenceContextWithRankAtLeast(TF_ShapeInferenceContext* ctx,
@@ -387,9 +384,8 @@ void TF_ShapeInferenceContextSubshape(TF_ShapeInferenceContext* ctx,
                                       int64_t start, int64_t end,
                                       TF_ShapeHandle* result,
                                       TF_Status* status) {
-  MakeShape(ctx, shape_handle, result, status, [&](const PartialShape& s) {
-    return Subshape(s, start, end);
-  });
+  MakeShape(ctx, shape_handle, result, status,
+            [&](const PartialShape& s) { return Subshape(s, start, end); });
 }
 
 void TF_ShapeInferenceContextSetUnknownShape(TF_ShapeInferenceContext* ctx,

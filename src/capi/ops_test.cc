@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "graph/op_library.h"
+#include "graph/proto/api_def.pb.h"
 #include "graph/proto/kernel_def.pb.h"
 #include "tensorflow/c/c_api.h"
 #include "tensorflow/c/kernels.h"
@@ -161,8 +162,7 @@ TEST_F(OpInCTest, RunsInLoopsAndOnScalars) {
   EXPECT_EQ(ShapeOf(y), "[-1 ]");
   // A value with other readers, and one without, whose memory is taken.
   TF_Output z = Node(graph, "CTwice", "z", {Node(graph, "Neg", "n", {y})});
-  const std::vector<TF_Tensor*> out =
-      Run({x}, {Floats({1, 2, 3, 4})}, {y, z});
+  const std::vector<TF_Tensor*> out = Run({x}, {Floats({1, 2, 3, 4})}, {y, z});
   ASSERT_TRUE(Ok());
   EXPECT_EQ(FloatsOf(out[0]), std::vector<float>({2, 4, 6, 8}));
   EXPECT_EQ(FloatsOf(out[1]), std::vector<float>({-4, -8, -12, -16}));
@@ -201,19 +201,21 @@ TEST_F(OpInCTest, LoopsMayBeNested) {
   // i, n = 0, n; while i < 3: i, n = i + 1, f(n)
   const std::function<TF_Output(TF_Graph*, TF_Output, int)> nest =
       [&](TF_Graph* g, TF_Output n, int depth) {
-        if (depth == 0) return Node(g, "AddV2", "more", {n, constant(g, "one", 1)});
+        if (depth == 0)
+          return Node(g, "AddV2", "more", {n, constant(g, "one", 1)});
         const TF_Output init[] = {constant(g, "zero", 0), n};
         TF_WhileParams p =
             TF_NewWhile(g, const_cast<TF_Output*>(init), 2, status);
         p.name = "nest";
-        p.cond_output = Node(p.cond_graph, "Less", "less",
-                             {p.cond_inputs[0], constant(p.cond_graph, "3", 3)});
+        p.cond_output =
+            Node(p.cond_graph, "Less", "less",
+                 {p.cond_inputs[0], constant(p.cond_graph, "3", 3)});
         p.body_outputs[0] =
             Node(p.body_graph, "AddV2", "next",
                  {p.body_inputs[0], constant(p.body_graph, "step", 1)});
-        p.body_outputs[1] = Node(
-            p.body_graph, "Identity", "id",
-            {nest(p.body_graph, p.body_inputs[1], depth - 1)});
+        p.body_outputs[1] =
+            Node(p.body_graph, "Identity", "id",
+                 {nest(p.body_graph, p.body_inputs[1], depth - 1)});
         TF_Output ends[2];
         TF_FinishWhile(&p, status, ends);
         EXPECT_TRUE(Ok()) << depth;
@@ -233,8 +235,9 @@ TEST_F(OpInCTest, LoopsMayBeNested) {
 }
 
 TEST_F(OpInCTest, ShapeFunctionsSeeAndSetShapes) {
-  Declare("CShapes", {"in x: float", "in y: float", "out a: float",
-                      "out b: float", "out c: float"},
+  Declare("CShapes",
+          {"in x: float", "in y: float", "out a: float", "out b: float",
+           "out c: float"},
           [](TF_ShapeInferenceContext* ctx, TF_Status* s) {
             EXPECT_EQ(TF_ShapeInferenceContextNumInputs(ctx), 2);
             TF_ShapeHandle* x = TF_NewShapeHandle();
@@ -313,14 +316,15 @@ void* MakeAttributes(TF_OpKernelConstruction* ctx) {
   TF_OpKernelConstruction_GetAttrSize(ctx, "list", &size, &total, s);
   EXPECT_EQ(total, -1);
   a->list.resize(static_cast<size_t>(size));
-  TF_OpKernelConstruction_GetAttrInt32List(ctx, "list", a->list.data(), size, s);
+  TF_OpKernelConstruction_GetAttrInt32List(ctx, "list", a->list.data(), size,
+                                           s);
   TF_OpKernelConstruction_GetAttrSize(ctx, "strings", &size, &total, s);
   std::vector<char*> at(static_cast<size_t>(size));
   std::vector<size_t> lengths(at.size());
   std::string storage(static_cast<size_t>(total), ' ');
   TF_OpKernelConstruction_GetAttrStringList(ctx, "strings", at.data(),
-                                            lengths.data(), size, storage.data(),
-                                            storage.size(), s);
+                                            lengths.data(), size,
+                                            storage.data(), storage.size(), s);
   for (size_t k = 0; k < at.size(); ++k)
     a->strings.emplace_back(at[k], lengths[k]);
   TF_DataType type = TF_BOOL;
@@ -338,19 +342,20 @@ void* MakeAttributes(TF_OpKernelConstruction* ctx) {
 }
 
 TEST_F(OpInCTest, KernelsReadAttributesOncePerNode) {
-  Declare("CAttributes",
-          {"attr i: int = 3", "attr f: float", "attr s: string = 'abc'",
-           "attr list: list(int) >= 1", "attr strings: list(string)",
-           "attr T: {float, double}", "out y: string"},
-          [](TF_ShapeInferenceContext* ctx, TF_Status* s) {
-            TF_DataType t = TF_FLOAT;
-            TF_ShapeInferenceContext_GetAttrType(ctx, "T", &t, s);
-            EXPECT_EQ(t, TF_DOUBLE);
-            TF_ShapeHandle* scalar = TF_ShapeInferenceContextScalar(ctx);
-            TF_ShapeInferenceContextSetOutput(ctx, 0, scalar, s);
-            TF_DeleteShapeHandle(scalar);
-          },
-          /*stateful=*/true);
+  Declare(
+      "CAttributes",
+      {"attr i: int = 3", "attr f: float", "attr s: string = 'abc'",
+       "attr list: list(int) >= 1", "attr strings: list(string)",
+       "attr T: {float, double}", "out y: string"},
+      [](TF_ShapeInferenceContext* ctx, TF_Status* s) {
+        TF_DataType t = TF_FLOAT;
+        TF_ShapeInferenceContext_GetAttrType(ctx, "T", &t, s);
+        EXPECT_EQ(t, TF_DOUBLE);
+        TF_ShapeHandle* scalar = TF_ShapeInferenceContextScalar(ctx);
+        TF_ShapeInferenceContextSetOutput(ctx, 0, scalar, s);
+        TF_DeleteShapeHandle(scalar);
+      },
+      /*stateful=*/true);
   AddKernel(
       "CAttributes",
       [](void* kernel, TF_OpKernelContext* ctx) {
@@ -374,8 +379,8 @@ TEST_F(OpInCTest, KernelsReadAttributesOncePerNode) {
         EXPECT_EQ(TF_GetCode(s), TF_INVALID_ARGUMENT);
         TF_Tensor* y = TF_AllocateOutput(ctx, 0, TF_STRING, nullptr, 0, 24, s);
         EXPECT_EQ(TF_GetCode(s), TF_OK) << TF_Message(s);
-        TF_TString_Copy(static_cast<TF_TString*>(TF_TensorData(y)),
-                        text.data(), text.size());
+        TF_TString_Copy(static_cast<TF_TString*>(TF_TensorData(y)), text.data(),
+                        text.size());
         TF_DeleteTensor(y);
         TF_DeleteStatus(s);
       },
@@ -399,9 +404,9 @@ TEST_F(OpInCTest, KernelsReadAttributesOncePerNode) {
   TF_Tensor* out = Run({}, {}, {y})[0];
   ASSERT_TRUE(Ok());
   const auto* text = static_cast<TF_TString*>(TF_TensorData(out));
-  EXPECT_EQ(std::string(TF_TString_GetDataPointer(text),
-                        TF_TString_GetSize(text)),
-            "1099511627776 2.5 abc 7 -8 one  three");
+  EXPECT_EQ(
+      std::string(TF_TString_GetDataPointer(text), TF_TString_GetSize(text)),
+      "1099511627776 2.5 abc 7 -8 one  three");
   TF_DeleteTensor(out);
   EXPECT_EQ(attributes_alive, 0);
 }
@@ -443,7 +448,8 @@ TEST_F(OpInCTest, TheKernelIsThatOfTheTypesAndPriority) {
   ASSERT_TRUE(Ok());
   const auto run = [this](TF_DataType type, const char* name) {
     TF_Output x = Placeholder(graph, name, type, {});
-    TF_Output y = Node(graph, "CWhich", (std::string("of_") + name).c_str(), {x});
+    TF_Output y =
+        Node(graph, "CWhich", (std::string("of_") + name).c_str(), {x});
     EXPECT_TRUE(Ok());
     TF_Tensor* t = TF_AllocateTensor(type, nullptr, 0, TF_DataTypeSize(type));
     std::memset(TF_TensorData(t), 0, TF_DataTypeSize(type));
@@ -458,21 +464,22 @@ TEST_F(OpInCTest, TheKernelIsThatOfTheTypesAndPriority) {
 
   TF_Buffer* bytes = TF_GetRegisteredKernelsForOp("CWhich", status);
   sluice::proto::KernelList kernels;
-  ASSERT_TRUE(kernels.ParseFromArray(bytes->data,
-                                     static_cast<int>(bytes->length)));
+  ASSERT_TRUE(
+      kernels.ParseFromArray(bytes->data, static_cast<int>(bytes->length)));
   EXPECT_EQ(kernels.kernel_size(), 6);
   EXPECT_EQ(kernels.kernel(1).priority(), 5);
   EXPECT_EQ(kernels.kernel(5).device_type(), "GPU");
   TF_DeleteBuffer(bytes);
   bytes = TF_GetRegisteredKernelsForOp("Abs", status);
-  ASSERT_TRUE(kernels.ParseFromArray(bytes->data,
-                                     static_cast<int>(bytes->length)));
+  ASSERT_TRUE(
+      kernels.ParseFromArray(bytes->data, static_cast<int>(bytes->length)));
   EXPECT_EQ(kernels.kernel_size(), 1);
   TF_DeleteBuffer(bytes);
 }
 
 TEST_F(OpInCTest, ErrorsAreThoseOfTheStep) {
-  Declare("CFails", {"attr create: bool = false", "in x: float", "out y: float"},
+  Declare("CFails",
+          {"attr create: bool = false", "in x: float", "out y: float"},
           SameShape);
   AddKernel(
       "CFails",
@@ -511,7 +518,8 @@ TEST_F(OpInCTest, ErrorsAreThoseOfTheStep) {
   };
   run(Node(graph, "CFails", "a", {x}));
   EXPECT_TRUE(Fails(TF_DATA_LOSS, "the data is gone"));
-  EXPECT_NE(std::string(TF_Message(status)).find("node 'a'"), std::string::npos);
+  EXPECT_NE(std::string(TF_Message(status)).find("node 'a'"),
+            std::string::npos);
   TF_OperationDescription* d = TF_NewOperation(graph, "CFails", "b");
   TF_AddInput(d, x);
   TF_SetAttrBool(d, "create", 1);
@@ -610,7 +618,8 @@ TEST_F(OpInCTest, ALibraryWithAMistakeLeavesNothing) {
     EXPECT_TRUE(Fails(TF_INVALID_ARGUMENT, "no_such_type"));
     Node(graph, "OfBrokenLibrary", "x", {});
     EXPECT_TRUE(Fails(TF_NOT_FOUND, "OfBrokenLibrary"));
-    TF_Buffer* kernels = TF_GetRegisteredKernelsForOp("OfBrokenLibrary", status);
+    TF_Buffer* kernels =
+        TF_GetRegisteredKernelsForOp("OfBrokenLibrary", status);
     EXPECT_EQ(kernels->length, 0u);
     TF_DeleteBuffer(kernels);
   }
@@ -648,6 +657,67 @@ TEST_F(OpInCTest, StepsSeeChangedEdges) {
   TF_DeleteSession(s, status);
   TF_DeleteTensor(values[0]);
   TF_DeleteTensor(values[1]);
+}
+
+TEST_F(OpInCTest, ApiDefinitionsAreMerged) {
+  TF_Buffer* ops = TF_GetAllOpList();
+  TF_ApiDefMap* map = TF_NewApiDefMap(ops, status);
+  ASSERT_TRUE(Ok());
+  TF_DeleteBuffer(ops);
+  const auto get = [&](const std::string& name) {
+    TF_Buffer* bytes = TF_ApiDefMapGet(map, name.data(), name.size(), status);
+    EXPECT_TRUE(Ok());
+    sluice::proto::ApiDef d;
+    if (bytes != nullptr) {
+      EXPECT_TRUE(
+          d.ParseFromArray(bytes->data, static_cast<int>(bytes->length)));
+    }
+    TF_DeleteBuffer(bytes);
+    return d;
+  };
+  EXPECT_EQ(get("MatMul").endpoint(0).name(), "MatMul");
+  EXPECT_EQ(get("MatMul").arg_order(1), "b");
+  EXPECT_FALSE(get("MatMul").summary().empty());
+  EXPECT_EQ(get("NoSuchOp").graph_op_name(), "");
+  const std::string text = R"(op {
+  graph_op_name: "MatMul"
+  endpoint { name: "matmul" }
+  in_arg { name: "a" rename_to: "left" description: <<END
+"The" left one.
+Not `b`.
+END
+  }
+  in_arg { name: "b" rename_to: "right" }
+  arg_order: "b" arg_order: "a"
+  description: "`MatMul` of `a` and `b`."
+  description_suffix: "The end."
+}
+op { graph_op_name: "NoSuchOp" }
+)";
+  TF_ApiDefMapPut(map, text.data(), text.size(), status);
+  ASSERT_TRUE(Ok());
+  const sluice::proto::ApiDef d = get("MatMul");
+  EXPECT_EQ(d.in_arg(0).rename_to(), "left");
+  EXPECT_EQ(d.in_arg(0).description(), "\"The\" left one.\nNot `right`.");
+  EXPECT_EQ(d.arg_order(0), "b");
+  EXPECT_EQ(d.description(), "`matmul` of `left` and `right`.\nThe end.");
+  for (const char* wrong :
+       {"op { graph_op_name: 'MatMul' in_arg { name: 'x' } }",
+        "op { graph_op_name: 'MatMul' arg_order: 'a' }", "op {", "op: <<E",
+        "op { graph_op_name: <<"}) {
+    TF_ApiDefMapPut(map, wrong, std::strlen(wrong), status);
+    EXPECT_NE(TF_GetCode(status), TF_OK) << wrong;
+  }
+  EXPECT_EQ(get("MatMul").in_arg(0).rename_to(), "left");
+  TF_DeleteApiDefMap(map);
+}
+
+TEST_F(OpInCTest, NamesOfNodesMayHaveAnyCharacters) {
+  TF_Output x = Placeholder(graph, "const/0/[1 2]", TF_FLOAT, {});
+  ASSERT_TRUE(Ok());
+  EXPECT_EQ(TF_GraphOperationByName(graph, "const/0/[1 2]"), x.oper);
+  EXPECT_EQ(FloatsOf(Run({x}, {Floats({2}, true)}, {x})[0]),
+            std::vector<float>({2}));
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "absl/container/inlined_vector.h"
 #include "capi/handles.h"
 #include "deploy/saved_model.h"
+#include "exec/devices/emulated_device.h"
 #include "graph/device_name.h"
 #include "graph/graphdef_messages.h"
 #include "proto/config.pb.h"
@@ -19,9 +20,9 @@
 
 // A session of a graph, which it keeps alive. Thread-safe.
 struct TF_Session {
-  // A session with the steps that were prepared for it. Plans do not see changes
-  // of edges that existed (TF_UpdateEdge): after one, another takes over, which
-  // shares the resources. The old one lives as long as its steps.
+  // A session with the steps that were prepared for it. Plans do not see
+  // changes of edges that existed (TF_UpdateEdge): after one, another takes
+  // over, which shares the resources. The old one lives as long as its steps.
   struct Era {
     sluice::Session session;
     const int64_t edits;  // Of the graph, when it began.
@@ -71,8 +72,7 @@ struct TF_Session {
     std::lock_guard<std::shared_mutex> lock(mu);
     closed = true;
     for (const std::weak_ptr<Era>& e : before)
-      if (const std::shared_ptr<Era> old = e.lock())
-        (void)old->session.Close();
+      if (const std::shared_ptr<Era> old = e.lock()) (void)old->session.Close();
     return era->session.Close();
   }
 };
@@ -146,8 +146,28 @@ Status ApplyConfig(const proto::ConfigProto& c, TF_SessionOptions* out) {
   if (cpus != c.device_count().end() && cpus->second > kMaxDevices)
     return InvalidArgument("device_count: expected at most ", kMaxDevices,
                            " CPUs, got ", cpus->second);
-  if (cpus != c.device_count().end() && cpus->second > 1)
-    o.devices = CpuDevices(cpus->second);
+  const auto emulated = c.device_count().find("EMU");
+  const int more = emulated == c.device_count().end() ? 0 : emulated->second;
+  if (more > kMaxDevices)
+    return InvalidArgument("device_count: expected at most ", kMaxDevices,
+                           " emulated devices, got ", more);
+  if (more > 0 || (cpus != c.device_count().end() && cpus->second > 1))
+    o.devices = CpuDevices(
+        cpus == c.device_count().end() ? 1 : std::max(cpus->second, 1));
+  if (more > 0) {
+    SLUICE_ASSIGN_OR_RETURN(const auto how,
+                            ParseEmulatedDevice(c.emulated_device()));
+    // (The first of them is a CPU.)
+    const auto devices = EmulatedDevices(more, how);
+    o.devices.insert(o.devices.end(), devices.begin() + 1, devices.end());
+  }
+  const proto::OptimizerOptions& optimizer =
+      c.graph_options().optimizer_options();
+  if (optimizer.opt_level() < proto::OptimizerOptions::L1) {
+    o.constant_folding = optimizer.do_constant_folding();
+    o.common_subexpressions = optimizer.do_common_subexpression_elimination();
+    o.fusion = o.regions = false;
+  }
   if (c.log_device_placement())
     o.placement_log = [](const std::string& text) {
       std::fputs(text.c_str(), stderr);
@@ -234,7 +254,8 @@ Result<PreparedStep> Prepare(TF_Session& s, const StepArguments& step) {
       era->session.MakeCallable(step.Feeds(), step.Fetches(), step.Targets()));
   std::lock_guard<std::shared_mutex> lock(era->mu);
   std::unique_ptr<Session::Callable>& slot = era->prepared[key];
-  if (slot == nullptr) slot = std::make_unique<Session::Callable>(std::move(made));
+  if (slot == nullptr)
+    slot = std::make_unique<Session::Callable>(std::move(made));
   const Session::Callable* const prepared = slot.get();
   return PreparedStep{era, prepared};
 }
@@ -314,7 +335,7 @@ Status RunStep(TF_Session* s, const TF_Buffer* run_options,
   SLUICE_ASSIGN_OR_RETURN(
       std::vector<Tensor> out,
       prepared.step->Run({feeds.data(), feeds.size()}, options,
-                    run_metadata != nullptr ? &metadata : nullptr));
+                         run_metadata != nullptr ? &metadata : nullptr));
   if (run_metadata != nullptr) {
     SLUICE_ASSIGN_OR_RETURN(const std::string bytes, MetadataBytes(metadata));
     SLUICE_RETURN_IF_ERROR(Fill(run_metadata, bytes));
@@ -385,9 +406,9 @@ Status Setup(TF_Session* s, const StepArguments& step, const char** handle) {
   staged->session = s;
   staged->era = s->Current();
   staged->targets = step.Targets();
-  SLUICE_ASSIGN_OR_RETURN(
-      staged->run, staged->era->session.StartPartialRun(step.Feeds(), step.Fetches(),
-                                              staged->targets));
+  SLUICE_ASSIGN_OR_RETURN(staged->run,
+                          staged->era->session.StartPartialRun(
+                              step.Feeds(), step.Fetches(), staged->targets));
   const std::string text = StagedSteps::All().Add(std::move(staged));
   char* copy = new char[text.size() + 1];
   std::copy(text.c_str(), text.c_str() + text.size() + 1, copy);
@@ -569,7 +590,8 @@ TF_Session* TF_LoadSessionFromSavedModel(
       graph->ForgetReaders();
     }
     SLUICE_RETURN_IF_ERROR(
-        LoadSavedModel(session->Current()->session, export_dir, wanted).status());
+        LoadSavedModel(session->Current()->session, export_dir, wanted)
+            .status());
     if (meta_graph_def != nullptr)
       SLUICE_RETURN_IF_ERROR(Fill(meta_graph_def, bytes));
     made = session.release();

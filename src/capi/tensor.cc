@@ -210,7 +210,8 @@ TF_Tensor* TF_AllocateTensor(TF_DataType dtype, const int64_t* dims,
 
 TF_Tensor* TF_TensorMaybeMove(TF_Tensor* tensor) {
   if (tensor == nullptr || tensor->strings != nullptr ||
-      tensor->cell != nullptr || !tensor->tensor.valid() || !tensor->tensor.unique())
+      tensor->cell != nullptr || !tensor->tensor.valid() ||
+      !tensor->tensor.unique())
     return nullptr;
   auto* moved = new TF_Tensor(*tensor);
   tensor->tensor = Tensor();
@@ -264,12 +265,11 @@ void TF_TensorBitcastFrom(const TF_Tensor* from, TF_DataType type,
                              " bytes as before, got ", DTypeName(dtype),
                              shape.ToString());
     Tensor made;
-    if (Buffer* const buffer = value.buffer();
-        buffer != nullptr && bytes > 8) {
+    if (Buffer* const buffer = value.buffer(); buffer != nullptr && bytes > 8) {
       buffer->Ref();
-      SLUICE_ASSIGN_OR_RETURN(
-          made, Tensor::MakeView(dtype, shape, buffer,
-                                 const_cast<void*>(value.raw())));
+      SLUICE_ASSIGN_OR_RETURN(made,
+                              Tensor::MakeView(dtype, shape, buffer,
+                                               const_cast<void*>(value.raw())));
     } else {
       SLUICE_ASSIGN_OR_RETURN(made, Tensor::Make(dtype, shape));
       if (bytes > 0)

@@ -399,8 +399,7 @@ void* OpenLibrary(const char* path, std::string* why) {
   if (void* const library = open()) return library;
   // One in C may expect the functions of the C API in the process, or need
   // libsluice_c, which is beside libsluice and perhaps not in the search path.
-  if (why->find("libsluice_c.so") == why->npos &&
-      why->find("TF_") == why->npos)
+  if (why->find("libsluice_c.so") == why->npos && why->find("TF_") == why->npos)
     return nullptr;
   const std::string first = *why;
   if (OpenOwnLibrary("libsluice_c.so.0") != nullptr)
@@ -528,9 +527,8 @@ Result<std::vector<std::string>> LoadOpLibrary(const std::string& path) {
   auto known = libraries->end();
   if (library != nullptr) {
     known = libraries->find(library);
-    void* const init = known == libraries->end()
-                           ? dlsym(library, "TF_InitKernel")
-                           : nullptr;
+    void* const init =
+        known == libraries->end() ? dlsym(library, "TF_InitKernel") : nullptr;
     if (init != nullptr) {
       const Status s = WithoutThrowing("TF_InitKernel", [init] {
         reinterpret_cast<void (*)()>(init)();

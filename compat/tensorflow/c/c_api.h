@@ -636,13 +636,21 @@ TF_CAPI_EXPORT TF_Buffer TF_GetOpList(TF_Library* lib_handle);
 TF_CAPI_EXPORT void TF_DeleteLibraryHandle(TF_Library* lib_handle);
 /* A serialised OpList of all ops of the process; the caller deletes it. */
 TF_CAPI_EXPORT TF_Buffer* TF_GetAllOpList(void);
-/* TF_UNIMPLEMENTED, all of them. */
+/* What bindings call the ops of a list, and say of them: an ApiDef by op. One
+ * thread at a time. At first each op has its own names and texts. */
 typedef struct TF_ApiDefMap TF_ApiDefMap;
+/* A serialised OpList. Null on errors. */
 TF_CAPI_EXPORT TF_ApiDefMap* TF_NewApiDefMap(TF_Buffer* op_list_buffer,
                                              TF_Status* status);
 TF_CAPI_EXPORT void TF_DeleteApiDefMap(TF_ApiDefMap* apimap);
+/* Overwrites what the text of an ApiDefs message says; it may have TensorFlow's
+ * multi-line strings ("<<END"). Other ops than the map's are ignored.
+ * TF_FAILED_PRECONDITION for arguments that the op does not have; what was read
+ * before the mistake stays. */
 TF_CAPI_EXPORT void TF_ApiDefMapPut(TF_ApiDefMap* api_def_map, const char* text,
                                     size_t text_len, TF_Status* status);
+/* A serialised ApiDef, whose texts have the names that it gives; the caller
+ * deletes it. Null, with TF_OK, if the map has no such op. */
 TF_CAPI_EXPORT TF_Buffer* TF_ApiDefMapGet(TF_ApiDefMap* api_def_map,
                                           const char* name, size_t name_len,
                                           TF_Status* status);

@@ -60,7 +60,8 @@ TF_CAPI_EXPORT TF_KernelBuilder* TF_NewKernelBuilder(
 TF_CAPI_EXPORT void TF_KernelBuilder_TypeConstraint(
     TF_KernelBuilder* kernel_builder, const char* attr_name,
     const TF_DataType type, TF_Status* status);
-/* Of no effect for kernels of the CPU, whose arguments all are in its memory. */
+/* Of no effect for kernels of the CPU, whose arguments all are in its memory.
+ */
 TF_CAPI_EXPORT void TF_KernelBuilder_HostMemory(
     TF_KernelBuilder* kernel_builder, const char* arg_name);
 /* If several kernels are for a node, the one with the highest number runs; it
@@ -125,8 +126,8 @@ TF_CAPI_EXPORT TF_Tensor* TF_ForwardInputOrAllocateOutput(
     int num_candidate_input_indices, int output_index,
     const int64_t* output_dims, int output_num_dims, int* forwarded_input,
     TF_Status* status);
-/* A tensor for the kernel's own use, which the caller deletes. `alloc_attrs` may
- * be null; else its struct_size must be set. Null on errors. */
+/* A tensor for the kernel's own use, which the caller deletes. `alloc_attrs`
+ * may be null; else its struct_size must be set. Null on errors. */
 TF_CAPI_EXPORT TF_Tensor* TF_AllocateTemp(TF_OpKernelContext* context,
                                           TF_DataType dtype,
                                           const int64_t* dims, int num_dims,

@@ -66,9 +66,9 @@ TF_CAPI_EXPORT size_t TF_StringGetSize(const TF_TString* t);
 TF_CAPI_EXPORT size_t TF_StringGetCapacity(const TF_TString* t);
 /* Frees what it owns and makes it the empty string. */
 TF_CAPI_EXPORT void TF_StringDealloc(TF_TString* t);
-/* Changes the size in place and returns the bytes, of which those beyond the old
- * size are uninitialised; a 0 follows them. Views and offsets become copies.
- * Null, with the string unchanged, without memory for it. */
+/* Changes the size in place and returns the bytes, of which those beyond the
+ * old size are uninitialised; a 0 follows them. Views and offsets become
+ * copies. Null, with the string unchanged, without memory for it. */
 TF_CAPI_EXPORT char* TF_StringResizeUninitialized(TF_TString* t, size_t size);
 /* Makes room for `capacity` bytes, if there is memory for it. */
 TF_CAPI_EXPORT void TF_StringReserve(TF_TString* t, size_t capacity);
@@ -137,7 +137,8 @@ static inline char* TF_TString_Resize(TF_TString* str, size_t new_size,
                                       char c) {
   const size_t size = TF_StringGetSize(str);
   char* bytes = TF_StringResizeUninitialized(str, new_size);
-  if (bytes != NULL && new_size > size) memset(bytes + size, c, new_size - size);
+  if (bytes != NULL && new_size > size)
+    memset(bytes + size, c, new_size - size);
   return bytes;
 }
 /* The bytes, to be written: a view or offset becomes a copy first. */
