@@ -82,6 +82,19 @@ foreach(folder ${tested_layers})
       target_sources(capi_test PRIVATE
         ${CMAKE_SOURCE_DIR}/src/capi/testing/c11_program.c)
       target_link_libraries(capi_test PRIVATE sluice_c_lib)
+      # Op libraries in C, which a test loads.
+      add_library(broken_op_library MODULE
+        ${CMAKE_SOURCE_DIR}/src/capi/testing/broken_op_library.c)
+      add_library(op_in_c MODULE ${CMAKE_SOURCE_DIR}/examples/custom_op_in_c.c)
+      foreach(library broken_op_library op_in_c)
+        set_target_properties(${library} PROPERTIES PREFIX "" C_STANDARD 11
+          C_EXTENSIONS OFF)
+        target_link_libraries(${library} PRIVATE sluice_c_lib)
+        add_dependencies(capi_test ${library})
+      endforeach()
+      target_compile_definitions(capi_test PRIVATE
+        SLUICE_OP_IN_C="$<TARGET_FILE:op_in_c>"
+        SLUICE_BROKEN_OP_LIBRARY="$<TARGET_FILE:broken_op_library>")
     endif()
     if(folder STREQUAL "cluster")
       target_link_libraries(cluster_test PRIVATE sluice_cluster_lib sluice_grpc)
@@ -135,6 +148,9 @@ if(SLUICE_FUZZ)
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
     if(source MATCHES "/src/cluster/")
       target_link_libraries(${name} PRIVATE sluice_cluster_lib)
+    endif()
+    if(source MATCHES "/src/capi/")
+      target_link_libraries(${name} PRIVATE sluice_c_lib)
     endif()
   endforeach()
 endif()
@@ -201,7 +217,9 @@ if(Python3_Interpreter_FOUND AND NOT SLUICE_SANITIZE)
     list(FILTER snippet_tests EXCLUDE REGEX "/cluster_")
   endif()
   sluice_test(snippets_test ${snippet_tests})
-  add_dependencies(snippets_test documented_snippets custom_op)
+  add_dependencies(snippets_test documented_snippets custom_op custom_op_in_c)
+  target_compile_definitions(snippets_test PRIVATE
+    SLUICE_OP_IN_C="$<TARGET_FILE:custom_op_in_c>")
   target_include_directories(snippets_test PRIVATE ${snippets})
   # (Examples may have unused variables.)
   target_compile_options(snippets_test PRIVATE
@@ -266,6 +284,29 @@ if(NOT SLUICE_SANITIZE)
     set_tests_properties(example_${name} PROPERTIES LABELS fast TIMEOUT 300
       ENVIRONMENT "OMP_WAIT_POLICY=passive")
   endforeach()
+endif()
+
+# The C API in other languages, and its ABI, where their tools are
+# (scripts/setup bindings). The sources of TensorFlow's Go binding are given:
+# -DSLUICE_TENSORFLOW_SOURCES=PATH.
+if(TARGET example_c_api_rust)
+  add_test(NAME example_c_api_rust
+    COMMAND ${CMAKE_BINARY_DIR}/bin/example_c_api_rust 7)
+  set_tests_properties(example_c_api_rust PROPERTIES LABELS fast
+    PASS_REGULAR_EXPRESSION "^49\n$")
+endif()
+find_program(SLUICE_ABIDIFF abidiff)
+if(SLUICE_ABIDIFF AND NOT SLUICE_SANITIZE)
+  add_test(NAME abi_of_c_api COMMAND ${CMAKE_SOURCE_DIR}/scripts/abi)
+  set_tests_properties(abi_of_c_api PROPERTIES LABELS "fast;house"
+    ENVIRONMENT SLUICE_BUILD=${CMAKE_BINARY_DIR})
+endif()
+set(SLUICE_TENSORFLOW_SOURCES "" CACHE PATH
+  "A checkout of TensorFlow, whose Go binding is tested against libsluice_c")
+if(SLUICE_TENSORFLOW_SOURCES)
+  add_test(NAME go_binding COMMAND ${CMAKE_SOURCE_DIR}/scripts/test-go
+    ${SLUICE_TENSORFLOW_SOURCES} ${CMAKE_BINARY_DIR})
+  set_tests_properties(go_binding PROPERTIES TIMEOUT 600)
 endif()
 
 # The installed package, used from another project.

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "capi/handles.h"
+#include "graph/any_names.h"
 #include "graph/graphdef_messages.h"
 #include "graph/graphdef_op.h"
 
@@ -320,6 +321,7 @@ TF_Operation* TF_FinishOperation(TF_OperationDescription* desc,
     }
     Graph& g = *desc->graph;
     std::lock_guard<std::recursive_mutex> lock(g.mutex());
+    const sluice::internal::AnyNodeNames any_name;
     Result<Node*> n = g.AddNode(std::move(desc->spec));
     // (TensorFlow's code for a name that is taken.)
     if (n.status().code() == StatusCode::kAlreadyExists)

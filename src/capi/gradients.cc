@@ -3,6 +3,11 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <queue>
+#include <unordered_map>
 
 #include "capi/handles.h"
 #include "client/control/control_flow.h"
@@ -52,6 +57,40 @@ Status CheckPrefix(const Graph& g, const std::string& prefix) {
 
 // ---- Loops ------------------------------------------------------------------
 
+}  // namespace
+
+namespace sluice::capi {
+
+// What TF_NewWhile keeps beside the params that it returns, which point into
+// it: cond_inputs is its first member's data.
+struct Loop {
+  TF_Graph* graph = nullptr;
+  std::vector<Output> init;
+  std::vector<TF_Output> cond_inputs, body_inputs, body_outputs;
+  TF_Graph* cond = nullptr;
+  TF_Graph* body = nullptr;
+  Loop() = default;
+  Loop(const Loop&) = delete;
+  ~Loop() {
+    Unref(cond);
+    Unref(body);
+  }
+};
+
+// A loop that was built in a graph. Immutable, owned by the graph.
+struct BuiltLoop {
+  std::shared_ptr<const Loop> loop;
+  std::string name;
+  Output condition;          // In loop->cond.
+  std::vector<Output> next;  // In loop->body.
+  std::vector<Output> results;
+  size_t first = 0, last = 0;  // Its nodes are these of the graph.
+};
+
+}  // namespace sluice::capi
+
+namespace {
+
 // Makes the inputs of one of a loop's graphs.
 Status AddVariables(TF_Graph* g, const std::vector<Output>& init,
                     const char* name, TF_Output* inputs) {
@@ -66,20 +105,6 @@ Status AddVariables(TF_Graph* g, const std::vector<Output>& init,
   }
   return OkStatus();
 }
-
-// What TF_NewWhile keeps beside the params that it returns, which point into
-// it: cond_inputs is its first member's data.
-struct Loop {
-  TF_Graph* graph = nullptr;
-  std::vector<Output> init;
-  std::vector<TF_Output> cond_inputs, body_inputs, body_outputs;
-  TF_Graph* cond = nullptr;
-  TF_Graph* body = nullptr;
-  ~Loop() {
-    Unref(cond);
-    Unref(body);
-  }
-};
 
 // The loops that are being built, by their graphs of conditions.
 struct Loops {
@@ -100,49 +125,179 @@ struct Loops {
   }
 };
 
+Status BuildLoop(const BuiltLoop& l, const std::vector<Output>& init,
+                 std::vector<Output>* results);
+
+// Copies one of a loop's graphs to the ambient graph and context. What is
+// copied as one is a unit: a node, or a loop in the graph, which is built anew.
+class PartCopier {
+ public:
+  PartCopier(const TF_Graph& from, const std::vector<TF_Output>& inputs,
+             const std::vector<Output>& values)
+      : from_(from), unit_of_(from.nodes().size(), kGiven) {
+    for (size_t l = 0; l < from.loops.size(); ++l)
+      for (size_t i = from.loops[l]->first; i < from.loops[l]->last; ++i)
+        unit_of_[i] = static_cast<int>(l);
+    units_ = static_cast<int>(from.loops.size());
+    std::vector<uint8_t> given(from.nodes().size(), 0);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const Output in = capi::FromC(inputs[i]);
+      copies_[in] = values[i];
+      nodes_[in.node] = values[i].node;
+      given[static_cast<size_t>(in.node->id())] = 1;
+    }
+    for (size_t i = 0; i < unit_of_.size(); ++i)
+      if (unit_of_[i] == kGiven && given[i] == 0) unit_of_[i] = units_++;
+  }
+
+  Result<std::vector<Output>> Run(const std::vector<Output>& results) {
+    CountSources();
+    // (In the order in which they were made, as far as possible.)
+    std::priority_queue<int, std::vector<int>, std::greater<>> ready;
+    for (int u = 0; u < units_; ++u)
+      if (waits_[static_cast<size_t>(u)] == 0) ready.push(u);
+    int copied = 0;
+    while (!ready.empty()) {
+      const auto u = static_cast<size_t>(ready.top());
+      ready.pop();
+      ++copied;
+      SLUICE_RETURN_IF_ERROR(u < from_.loops.size() ? CopyLoop(*from_.loops[u])
+                                                    : CopyNode(*node_of_[u]));
+      for (const int reader : readers_[u])
+        if (--waits_[static_cast<size_t>(reader)] == 0) ready.push(reader);
+    }
+    if (copied != units_)
+      return Unimplemented(
+          "loop: expected no cycle inside but the loops of TF_NewWhile, got "
+          "one");
+    std::vector<Output> out;
+    for (const Output& r : results) {
+      SLUICE_ASSIGN_OR_RETURN(out.emplace_back(), CopyOf(r));
+    }
+    return out;
+  }
+
+ private:
+  static constexpr int kGiven = -1;  // The unit of an input.
+
+  void CountSources() {
+    waits_.assign(static_cast<size_t>(units_), 0);
+    readers_.resize(static_cast<size_t>(units_));
+    node_of_.resize(static_cast<size_t>(units_), nullptr);
+    for (const auto& n : from_.nodes()) {
+      const int u = unit_of_[static_cast<size_t>(n->id())];
+      if (u == kGiven) continue;
+      node_of_[static_cast<size_t>(u)] = n.get();
+      const auto after = [&](const Node* source) {
+        const int s = unit_of_[static_cast<size_t>(source->id())];
+        if (s == kGiven || s == u) return;
+        ++waits_[static_cast<size_t>(u)];
+        readers_[static_cast<size_t>(s)].push_back(u);
+      };
+      for (const Output& o : n->inputs())
+        if (o.valid()) after(o.node);
+      for (const Node* c : n->control_inputs()) after(c);
+    }
+  }
+
+  Result<Output> CopyOf(const Output& o) const {
+    const auto it = copies_.find(o);
+    if (it != copies_.end()) return it->second;
+    return Unimplemented(
+        "loop: expected nodes that read the results of loops inside, got one "
+        "that reads ",
+        o.node == nullptr ? "an open edge" : o.node->Describe());
+  }
+
+  Status CopyLoop(const BuiltLoop& l) {
+    std::vector<Output> init, results;
+    for (const Output& o : l.loop->init) {
+      SLUICE_ASSIGN_OR_RETURN(init.emplace_back(), CopyOf(o));
+    }
+    SLUICE_RETURN_IF_ERROR(BuildLoop(l, init, &results));
+    for (size_t i = 0; i < results.size(); ++i) {
+      copies_[l.results[i]] = results[i];
+      nodes_[l.results[i].node] = results[i].node;
+    }
+    return OkStatus();
+  }
+
+  Status CopyNode(const Node& n) {
+    std::vector<Output> in;
+    for (const Output& o : n.inputs()) {
+      SLUICE_ASSIGN_OR_RETURN(in.emplace_back(), CopyOf(o));
+    }
+    std::vector<Node*> controls;
+    for (const Node* c : n.control_inputs()) {
+      const auto it = nodes_.find(c);
+      if (it == nodes_.end())
+        return Unimplemented(
+            "loop: expected no control edge from within a loop inside, got "
+            "one; ",
+            n.Describe());
+      controls.push_back(it->second);
+    }
+    Graph& g = CurrentGraph();
+    const ControlDependencies after(controls);
+    Node* const copy =
+        BuildNode(n.op_name(), std::move(in), n.attrs(), n.name(), n.loc());
+    if (copy == nullptr) return g.status();
+    if (!n.device().empty()) g.SetDevice(copy, n.device());
+    nodes_[&n] = copy;
+    for (int i = 0; i < copy->num_outputs(); ++i)
+      copies_[Output(const_cast<Node*>(&n), i)] = Output(copy, i);
+    return OkStatus();
+  }
+
+  const TF_Graph& from_;
+  std::vector<int> unit_of_;  // By node; loops are first.
+  int units_ = 0;
+  std::vector<int> waits_;  // By unit: edges from units that are not copied.
+  std::vector<std::vector<int>> readers_;  // By unit: one for each edge.
+  std::vector<const Node*> node_of_;
+  OutputMap<Output> copies_;
+  std::unordered_map<const Node*, Node*> nodes_;
+};
+
 // Adds the nodes of one of a loop's graphs to the ambient graph and context,
 // for these values of the variables.
 Result<std::vector<Output>> Instantiate(const TF_Graph& from,
                                         const std::vector<TF_Output>& inputs,
                                         const std::vector<Output>& values,
                                         const std::vector<Output>& results) {
-  std::vector<uint8_t> chosen(from.nodes().size(), 1);
-  OutputMap<Output> copies;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const Output in = capi::FromC(inputs[i]);
-    copies[in] = values[i];
-    chosen[static_cast<size_t>(in.node->id())] = 0;
-  }
-  SLUICE_ASSIGN_OR_RETURN(const std::vector<Node*> order,
-                          TopologicalOrder(from, &chosen));
-  std::unordered_map<const Node*, Node*> nodes;
-  for (size_t i = 0; i < inputs.size(); ++i)
-    nodes[capi::FromC(inputs[i].oper)] = values[i].node;
-  Graph& g = CurrentGraph();
-  for (const Node* n : order) {
-    std::vector<Output> in;
-    for (const Output& o : n->inputs()) {
-      if (!copies.contains(o))
-        return Unimplemented(
-            "loop: expected no loop of Switch and Merge "
-            "inside, got one; ",
-            n->Describe());
-      in.push_back(copies[o]);
-    }
-    std::vector<Node*> controls;
-    for (Node* c : n->control_inputs()) controls.push_back(nodes.at(c));
-    const ControlDependencies after(controls);
-    Node* const copy =
-        BuildNode(n->op_name(), std::move(in), n->attrs(), n->name(), n->loc());
-    if (copy == nullptr) return g.status();
-    if (!n->device().empty()) g.SetDevice(copy, n->device());
-    nodes[n] = copy;
-    for (int i = 0; i < copy->num_outputs(); ++i)
-      copies[Output(const_cast<Node*>(n), i)] = Output(copy, i);
-  }
-  std::vector<Output> out;
-  for (const Output& r : results) out.push_back(copies.at(r));
-  return out;
+  return PartCopier(from, inputs, values).Run(results);
+}
+
+// Builds a loop in the ambient graph and context.
+Status BuildLoop(const BuiltLoop& l, const std::vector<Output>& init,
+                 std::vector<Output>* results) {
+  Status failed;
+  const auto part = [&failed](const TF_Graph& from,
+                              const std::vector<TF_Output>& inputs,
+                              const std::vector<Output>& ends) {
+    return [&](const std::vector<Output>& values) -> std::vector<Operand> {
+      Result<std::vector<Output>> made =
+          Instantiate(from, inputs, values, ends);
+      if (!made.ok()) {
+        if (failed.ok()) failed = made.status();
+        return std::vector<Operand>(ends.size(), BuildError(made.status()));
+      }
+      return {made->begin(), made->end()};
+    };
+  };
+  const std::vector<Output> condition = {l.condition};
+  WhileOptions options;
+  options.name = l.name;
+  // (A variable's shape may vary where its next value's does.)
+  for (size_t i = 0; i < l.next.size(); ++i)
+    options.shape_invariants.push_back(
+        init[i].shape().Union(l.next[i].shape()));
+  *results = sluice::internal::BuildWhile(
+      {init.begin(), init.end()},
+      part(*l.loop->cond, l.loop->cond_inputs, condition),
+      part(*l.loop->body, l.loop->body_inputs, l.next), options, SourceLoc());
+  SLUICE_RETURN_IF_ERROR(failed);
+  return CurrentGraph().status();
 }
 
 // InvalidArgument if it is no output of this part of a loop, with TensorFlow's
@@ -161,20 +316,25 @@ Status CheckPart(const TF_Graph& part, TF_Output o, const std::string& field) {
   return OkStatus();
 }
 
-Status Finish(const TF_WhileParams& params, const Loop& loop,
-              TF_Output* outputs) {
+Status Finish(const TF_WhileParams& params,
+              const std::shared_ptr<const Loop>& given, TF_Output* outputs) {
+  const Loop& loop = *given;
   SLUICE_RETURN_IF_ERROR(
       GivenArray(outputs, params.ninputs, "room for the outputs"));
   if (params.name == nullptr)
     return InvalidArgument("TF_WhileParams `name` field is null");
   SLUICE_RETURN_IF_ERROR(
       CheckPart(*loop.cond, params.cond_output, "cond_output"));
-  const DType holds = capi::FromC(params.cond_output).dtype();
+  auto built = std::make_shared<BuiltLoop>();
+  built->loop = given;
+  built->name = params.name;
+  built->condition = capi::FromC(params.cond_output);
+  const DType holds = built->condition.dtype();
   if (RemoveRef(holds) != DType::kBool)
     return InvalidArgument(
         "BuildWhileLoop: 'cond' argument must return a boolean output, got ",
         DTypeName(holds));
-  std::vector<Output> next;
+  std::vector<Output>& next = built->next;
   for (size_t i = 0; i < loop.body_outputs.size(); ++i) {
     SLUICE_RETURN_IF_ERROR(CheckPart(*loop.body, loop.body_outputs[i],
                                      absl::StrCat("body_outputs[", i, "]")));
@@ -186,35 +346,12 @@ Status Finish(const TF_WhileParams& params, const Loop& loop,
                              DTypeName(loop.init[i].dtype()), ", got ",
                              DTypeName(next[i].dtype()));
   const BuildingIn here(*loop.graph);
-  Status failed;
-  const auto part = [&failed](const TF_Graph& from,
-                              const std::vector<TF_Output>& inputs,
-                              const std::vector<Output>& results) {
-    return [&](const std::vector<Output>& values) -> std::vector<Operand> {
-      Result<std::vector<Output>> made =
-          Instantiate(from, inputs, values, results);
-      if (!made.ok()) {
-        if (failed.ok()) failed = made.status();
-        return std::vector<Operand>(results.size(), BuildError(made.status()));
-      }
-      return {made->begin(), made->end()};
-    };
-  };
-  const std::vector<Output> condition = {capi::FromC(params.cond_output)};
-  WhileOptions options;
-  options.name = params.name;
-  // (A variable's shape may vary where its next value's does.)
-  for (size_t i = 0; i < next.size(); ++i)
-    options.shape_invariants.push_back(
-        loop.init[i].shape().Union(next[i].shape()));
-  const std::vector<Output> results = sluice::internal::BuildWhile(
-      {loop.init.begin(), loop.init.end()},
-      part(*loop.cond, loop.cond_inputs, condition),
-      part(*loop.body, loop.body_inputs, next), options, SourceLoc());
-  SLUICE_RETURN_IF_ERROR(failed);
-  SLUICE_RETURN_IF_ERROR(loop.graph->status());
-  for (size_t i = 0; i < results.size(); ++i)
-    outputs[i] = capi::ToC(results[i]);
+  built->first = loop.graph->nodes().size();
+  SLUICE_RETURN_IF_ERROR(BuildLoop(*built, loop.init, &built->results));
+  built->last = loop.graph->nodes().size();
+  for (size_t i = 0; i < built->results.size(); ++i)
+    outputs[i] = capi::ToC(built->results[i]);
+  if (loop.graph->part_of_loop) loop.graph->loops.push_back(std::move(built));
   return OkStatus();
 }
 
@@ -281,6 +418,7 @@ TF_WhileParams TF_NewWhile(TF_Graph* g, TF_Output* inputs, int ninputs,
     loop->cond = TF_NewGraph();
     loop->body = TF_NewGraph();
     // (Both may call the graph's functions.)
+    loop->cond->part_of_loop = loop->body->part_of_loop = true;
     loop->cond->ShareLibrary(*g);
     loop->body->ShareLibrary(*g);
     const auto n = static_cast<size_t>(ninputs);
@@ -311,13 +449,13 @@ TF_WhileParams TF_NewWhile(TF_Graph* g, TF_Output* inputs, int ninputs,
 
 void TF_FinishWhile(const TF_WhileParams* params, TF_Status* status,
                     TF_Output* outputs) {
-  const std::unique_ptr<Loop> loop = Loops::All().Take(params);
+  const std::shared_ptr<const Loop> loop = Loops::All().Take(params);
   Report(status, "loop", [&]() -> Status {
     if (loop == nullptr)
       return InvalidArgument(
           "loop: expected one of TF_NewWhile, got another, "
           "or one that was finished");
-    return Finish(*params, *loop, outputs);
+    return Finish(*params, loop, outputs);
   });
 }
 

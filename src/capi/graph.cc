@@ -1,4 +1,5 @@
 // Graphs: their shapes, operations and messages.
+#include "capi/c_ops.h"
 #include "capi/handles.h"
 #include "graph/function.h"
 #include "graph/graphdef.h"
@@ -115,7 +116,9 @@ void TF_GraphGetOpDef(TF_Graph* graph, const char* op_name,
     SLUICE_RETURN_IF_ERROR(Given(op_name, "name of an op"));
     SLUICE_ASSIGN_OR_RETURN(const OpDef* op,
                             g.function_library().LookupOp(op_name));
-    SLUICE_ASSIGN_OR_RETURN(const std::string bytes, ExportOpDef(*op));
+    proto::OpDef def;
+    SLUICE_RETURN_IF_ERROR(ToOpDef(*op, &def));
+    SLUICE_ASSIGN_OR_RETURN(const std::string bytes, SerializeProto(def));
     return Fill(output_op_def, bytes);
   });
 }
@@ -162,7 +165,9 @@ void TF_UpdateEdge(TF_Graph* graph, TF_Output new_src, TF_Input dst,
       return OutOfRange("input: expected one of ", n->num_inputs(), " of '",
                         n->name(), "', got ", dst.index);
     g.ForgetReaders();
-    return g.ReplaceInput(n, dst.index, FromC(new_src));
+    SLUICE_RETURN_IF_ERROR(g.ReplaceInput(n, dst.index, FromC(new_src)));
+    g.edits.fetch_add(1);
+    return OkStatus();
   });
 }
 

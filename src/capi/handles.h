@@ -44,13 +44,23 @@ class StringArray {
 
 }  // namespace sluice::capi
 
-// The caller's. Strings are in `strings`, all other elements in `tensor`.
+// The caller's. Strings are in `strings`, all other elements in value().
 struct TF_Tensor {
   sluice::DType dtype = sluice::DType::kInvalid;
   sluice::Shape shape;
   sluice::Tensor tensor;
   std::shared_ptr<sluice::capi::StringArray> strings;
+  // Set if `tensor` is not: the value of an output of a kernel, which is shared
+  // with its context. (Small tensors have no buffer that could be shared.)
+  std::shared_ptr<sluice::Tensor> cell;
+  const sluice::Tensor& value() const {
+    return cell != nullptr ? *cell : tensor;
+  }
 };
+
+namespace sluice::capi {
+struct BuiltLoop;  // gradients.cc
+}
 
 // The graph, with what the C API keeps about it. Counted: by its creator and by
 // each session. Guarded by the graph's mutex, except the count.
@@ -65,6 +75,12 @@ struct TF_Graph : sluice::Graph {
   };
   std::vector<Readers> readers;
   size_t indexed = 0;
+  // Of a condition or body of TF_NewWhile, which will be copied: the loops that
+  // were built in it.
+  bool part_of_loop = false;
+  std::vector<std::shared_ptr<const sluice::capi::BuiltLoop>> loops;
+  // How often an edge was changed; readable without the mutex.
+  std::atomic<int64_t> edits{0};
   // For what changes the edges of nodes that exist.
   void ForgetReaders() {
     readers.clear();
@@ -105,6 +121,7 @@ inline TF_Graph* GraphOf(const Node* n) {
 inline std::string View(const char* s) { return s == nullptr ? "" : s; }
 
 void SetStatus(TF_Status* status, const Status& s);  // Null: does nothing.
+Status FromC(const TF_Status& status);
 
 // Calls fn, which returns a Status, and reports its outcome.
 template <typename Fn>
@@ -141,6 +158,10 @@ std::string_view Bytes(const TF_Buffer* buffer);
 
 // The value of a TF_Tensor, sharing its memory; strings are copied.
 Result<Tensor> ToTensor(const TF_Tensor* t);
+Result<Tensor> ToStrings(const StringArray& from, const Shape& shape);
+// An array of n empty strings in at least `bytes` bytes; null without memory.
+// With it are freed the strings that `owned` says, counted from the first.
+std::shared_ptr<StringArray> NewStrings(int64_t n, size_t bytes, int64_t owned);
 // A new TF_Tensor; null without memory for it.
 Result<TF_Tensor*> NewTensor(Tensor t);
 // As above, for arguments: dims of num_dims sizes.

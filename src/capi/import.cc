@@ -42,8 +42,6 @@ bool HasOutput(const proto::GraphDef& def, const ImportResults& imported,
 Status Import(TF_Graph* graph, std::string_view bytes,
               const TF_ImportGraphDefOptions& given,
               TF_ImportGraphDefResults* results) {
-  proto::GraphDef def;
-  SLUICE_RETURN_IF_ERROR(ParseGraphDef(bytes, &def));
   ImportOptions options = given.options;
   while (options.prefix.ends_with("/")) options.prefix.pop_back();
   for (const auto* list : {&given.outputs, &given.operations})
@@ -69,6 +67,9 @@ Status Import(TF_Graph* graph, std::string_view bytes,
   for (const Output& o : imported.return_outputs)
     results->outputs.push_back(ToC(o));
   for (Node* n : imported.return_nodes) results->operations.push_back(ToC(n));
+  proto::GraphDef def;
+  if (!imported.unused_input_map_keys.empty())
+    SLUICE_RETURN_IF_ERROR(ParseGraphDef(bytes, &def));
   for (const std::string& key : imported.unused_input_map_keys) {
     const auto& [name, index] = given.mapped.at(key);
     if (HasOutput(def, imported, name, index)) continue;

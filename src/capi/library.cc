@@ -4,11 +4,11 @@
 #include <mutex>
 
 #include "base/cluster_library.h"
+#include "capi/c_ops.h"
 #include "capi/handles.h"
 #include "cluster/worker_main.h"
 #include "exec/core/kernel.h"
 #include "graph/graphdef_messages.h"
-#include "graph/graphdef_op.h"
 #include "graph/op_library.h"
 #include "graph/proto/meta_graph.pb.h"
 #include "proto/config.pb.h"
@@ -38,14 +38,10 @@ namespace {
 
 Result<std::string> OpListOf(const std::vector<const OpDef*>& ops) {
   proto::OpList list;
-  for (const OpDef* op : ops) {
-    SLUICE_ASSIGN_OR_RETURN(const std::string bytes, ExportOpDef(*op));
-    SLUICE_RETURN_IF_ERROR(ParseMessage(bytes, "OpDef", list.add_op()));
-  }
+  for (const OpDef* op : ops)
+    SLUICE_RETURN_IF_ERROR(ToOpDef(*op, list.add_op()));
   return SerializeProto(list);
 }
-
-Status NoPlugin(const char* what) { return Unimplemented(what); }
 
 Status ReadServer(const void* bytes, size_t len, TF_Server* server) {
   if (len > 0) SLUICE_RETURN_IF_ERROR(Given(bytes, "ServerDef"));
@@ -108,34 +104,6 @@ TF_Buffer* TF_GetAllOpList(void) {
     return OkStatus();
   });
   return made;
-}
-
-TF_ApiDefMap* TF_NewApiDefMap(TF_Buffer* /*op_list_buffer*/,
-                              TF_Status* status) {
-  SetStatus(status, NoPlugin("API definitions: expected none, since docs/ops "
-                             "describes the ops, got a request for some"));
-  return nullptr;
-}
-void TF_DeleteApiDefMap(TF_ApiDefMap* /*apimap*/) {}
-void TF_ApiDefMapPut(TF_ApiDefMap* /*api_def_map*/, const char* /*text*/,
-                     size_t /*text_len*/, TF_Status* status) {
-  (void)TF_NewApiDefMap(nullptr, status);
-}
-TF_Buffer* TF_ApiDefMapGet(TF_ApiDefMap* /*api_def_map*/, const char* /*name*/,
-                           size_t /*name_len*/, TF_Status* status) {
-  (void)TF_NewApiDefMap(nullptr, status);
-  return nullptr;
-}
-
-TF_Buffer* TF_GetAllRegisteredKernels(TF_Status* status) {
-  SetStatus(status, NoPlugin("kernels: expected no list of them, since each "
-                             "op makes its kernels for a node, got a request "
-                             "for one"));
-  return nullptr;
-}
-TF_Buffer* TF_GetRegisteredKernelsForOp(const char* /*name*/,
-                                        TF_Status* status) {
-  return TF_GetAllRegisteredKernels(status);
 }
 
 TF_Server* TF_NewServer(const void* proto, size_t proto_len,
@@ -203,8 +171,9 @@ void TF_RegisterLogListener(void (* /*listener*/)(const char*)) {}
 
 void TF_RegisterFilesystemPlugin(const char* /*plugin_filename*/,
                                  TF_Status* status) {
-  SetStatus(status, NoPlugin("filesystem plugin: expected none, since files "
-                             "are the system's, got one"));
+  SetStatus(status,
+            Unimplemented("filesystem plugin: expected none, since files "
+                          "are the system's, got one"));
 }
 
 }  // extern "C"

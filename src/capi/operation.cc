@@ -1,6 +1,7 @@
 // What operations are: their inputs, outputs, readers and attributes.
 #include <cstring>
 
+#include "capi/attributes.h"
 #include "capi/handles.h"
 #include "graph/graphdef.h"
 #include "graph/graphdef_messages.h"
@@ -8,6 +9,105 @@
 
 using namespace sluice;        // NOLINT
 using namespace sluice::capi;  // NOLINT
+
+namespace {
+
+TF_AttrType KindToC(AttrKind kind) {
+  switch (kind) {
+    case AttrKind::kInt:
+      return TF_ATTR_INT;
+    case AttrKind::kFloat:
+      return TF_ATTR_FLOAT;
+    case AttrKind::kBool:
+      return TF_ATTR_BOOL;
+    case AttrKind::kType:
+      return TF_ATTR_TYPE;
+    case AttrKind::kShape:
+      return TF_ATTR_SHAPE;
+    case AttrKind::kTensor:
+      return TF_ATTR_TENSOR;
+    case AttrKind::kFunction:
+      return TF_ATTR_FUNC;
+    default:
+      return TF_ATTR_STRING;
+  }
+}
+
+int64_t SizeOfList(const AttrValue& v) {
+  return std::visit(
+      [](const auto& value) -> int64_t {
+        using T = std::decay_t<decltype(value)>;
+        if constexpr (requires { value.size(); } &&
+                      !std::is_same_v<T, std::string>)
+          return static_cast<int64_t>(value.size());
+        else
+          return 0;
+      },
+      v.value());
+}
+
+}  // namespace
+
+namespace sluice::capi {
+
+TF_AttrMetadata MetadataOf(const AttrValue& v, const AttrDef* declared) {
+  TF_AttrMetadata m = {0, -1, KindToC(v.kind()), -1};
+  if (v.get<AttrValue::Placeholder>() != nullptr) {
+    m.type = TF_ATTR_PLACEHOLDER;
+    return m;
+  }
+  m.is_list = v.is_list() || IsEmptyList(v) ? 1 : 0;
+  if (IsEmptyList(v) && declared != nullptr) m.type = KindToC(declared->kind);
+  if (m.is_list != 0) {
+    m.list_size = SizeOfList(v);
+    if (m.type == TF_ATTR_STRING || m.type == TF_ATTR_SHAPE) m.total_size = 0;
+  }
+  if (const auto* s = v.get<std::string>())
+    m.total_size = static_cast<int64_t>(s->size());
+  if (const auto* list = v.get<AttrValue::Strings>())
+    for (const std::string& s : *list)
+      m.total_size += static_cast<int64_t>(s.size());
+  if (const auto* s = v.get<PartialShape>()) m.total_size = s->rank();
+  if (const auto* list = v.get<AttrValue::Shapes>())
+    for (const PartialShape& s : *list) m.total_size += std::max(s.rank(), 0);
+  return m;
+}
+
+Status StoreString(const AttrValue& v, void* value, size_t max_length) {
+  const auto* s = v.get<std::string>();
+  if (s == nullptr) return OtherKind("a string", v);
+  const size_t n = std::min(s->size(), max_length);
+  if (n == 0) return OkStatus();
+  SLUICE_RETURN_IF_ERROR(Given(value, "room for the value"));
+  std::memcpy(value, s->data(), n);
+  return OkStatus();
+}
+
+Status StoreStrings(const AttrValue& v, void** values, size_t* lengths,
+                    int max_values, void* storage, size_t storage_size) {
+  SLUICE_RETURN_IF_ERROR(GivenArray(values, max_values, "values"));
+  SLUICE_RETURN_IF_ERROR(GivenArray(lengths, max_values, "lengths"));
+  if (IsEmptyList(v)) return OkStatus();
+  const auto* list = v.get<AttrValue::Strings>();
+  if (list == nullptr) return OtherKind("a list of strings", v);
+  auto* at = static_cast<char*>(storage);
+  size_t room = storage == nullptr ? 0 : storage_size;
+  const size_t n = std::min(list->size(), static_cast<size_t>(max_values));
+  for (size_t i = 0; i < n; ++i) {
+    const std::string& s = (*list)[i];
+    if (s.size() > room)
+      return InvalidArgument("expected storage for all strings, got ",
+                             storage_size, " bytes");
+    values[i] = at;
+    lengths[i] = s.size();
+    if (!s.empty()) std::memcpy(at, s.data(), s.size());
+    at += s.size();
+    room -= s.size();
+  }
+  return OkStatus();
+}
+
+}  // namespace sluice::capi
 
 namespace {
 
@@ -83,112 +183,28 @@ void WithAttribute(TF_Operation* oper, const char* name, TF_Status* status,
                    Fn&& fn) {
   Report(status, "attribute", [&]() -> Status {
     SLUICE_RETURN_IF_ERROR(Given(oper, "operation"));
-    SLUICE_RETURN_IF_ERROR(Given(name, "name of an attribute"));
     const Node& n = *FromC(oper);
     const OperationLock lock(n.graph()->mutex());
-    const AttrValue* v = n.FindAttr(name);
-    if (v == nullptr)
-      return InvalidArgument("attribute '", name,
-                             "': expected one of the operation, got none; ",
-                             n.Describe());
-    const Status s = fn(*v);
-    if (s.ok()) return s;
-    return Status(s.code(), absl::StrCat("attribute '", name, "': ",
-                                         s.message(), "; ", n.Describe()));
+    return WithAttributeOf(n, name, fn);
   });
-}
-
-Status OtherKind(const char* wanted, const AttrValue& got) {
-  return InvalidArgument("expected ", wanted, ", got ", got.ToString());
 }
 
 // The one value of an attribute.
 template <typename T, typename Out>
 void GetOne(TF_Operation* oper, const char* name, const char* kind, Out* value,
             TF_Status* status) {
-  WithAttribute(oper, name, status, [&](const AttrValue& v) -> Status {
-    SLUICE_RETURN_IF_ERROR(Given(value, "room for the value"));
-    const T* found = v.get<T>();
-    if (found == nullptr) return OtherKind(kind, v);
-    *value = static_cast<Out>(*found);
-    return OkStatus();
+  WithAttribute(oper, name, status, [&](const AttrValue& v) {
+    return StoreOne<T>(v, kind, value);
   });
-}
-
-bool IsEmptyList(const AttrValue& v) {
-  return v.get<AttrValue::EmptyList>() != nullptr;
 }
 
 // The first elements of a list.
 template <typename T, typename Out>
 void GetList(TF_Operation* oper, const char* name, const char* kind,
              Out* values, int max_values, TF_Status* status) {
-  WithAttribute(oper, name, status, [&](const AttrValue& v) -> Status {
-    SLUICE_RETURN_IF_ERROR(GivenArray(values, max_values, "values"));
-    if (IsEmptyList(v)) return OkStatus();
-    const auto* found = v.get<std::vector<T>>();
-    if (found == nullptr) return OtherKind(kind, v);
-    const size_t n = std::min(found->size(), static_cast<size_t>(max_values));
-    for (size_t i = 0; i < n; ++i) values[i] = static_cast<Out>((*found)[i]);
-    return OkStatus();
+  WithAttribute(oper, name, status, [&](const AttrValue& v) {
+    return StoreList<T>(v, kind, values, max_values);
   });
-}
-
-TF_AttrType KindToC(AttrKind kind) {
-  switch (kind) {
-    case AttrKind::kInt:
-      return TF_ATTR_INT;
-    case AttrKind::kFloat:
-      return TF_ATTR_FLOAT;
-    case AttrKind::kBool:
-      return TF_ATTR_BOOL;
-    case AttrKind::kType:
-      return TF_ATTR_TYPE;
-    case AttrKind::kShape:
-      return TF_ATTR_SHAPE;
-    case AttrKind::kTensor:
-      return TF_ATTR_TENSOR;
-    case AttrKind::kFunction:
-      return TF_ATTR_FUNC;
-    default:
-      return TF_ATTR_STRING;
-  }
-}
-
-int64_t SizeOfList(const AttrValue& v) {
-  return std::visit(
-      [](const auto& value) -> int64_t {
-        using T = std::decay_t<decltype(value)>;
-        if constexpr (requires { value.size(); } &&
-                      !std::is_same_v<T, std::string>)
-          return static_cast<int64_t>(value.size());
-        else
-          return 0;
-      },
-      v.value());
-}
-
-TF_AttrMetadata MetadataOf(const AttrValue& v, const AttrDef* declared) {
-  TF_AttrMetadata m = {0, -1, KindToC(v.kind()), -1};
-  if (v.get<AttrValue::Placeholder>() != nullptr) {
-    m.type = TF_ATTR_PLACEHOLDER;
-    return m;
-  }
-  m.is_list = v.is_list() || IsEmptyList(v) ? 1 : 0;
-  if (IsEmptyList(v) && declared != nullptr) m.type = KindToC(declared->kind);
-  if (m.is_list != 0) {
-    m.list_size = SizeOfList(v);
-    if (m.type == TF_ATTR_STRING || m.type == TF_ATTR_SHAPE) m.total_size = 0;
-  }
-  if (const auto* s = v.get<std::string>())
-    m.total_size = static_cast<int64_t>(s->size());
-  if (const auto* list = v.get<AttrValue::Strings>())
-    for (const std::string& s : *list)
-      m.total_size += static_cast<int64_t>(s.size());
-  if (const auto* s = v.get<PartialShape>()) m.total_size = s->rank();
-  if (const auto* list = v.get<AttrValue::Shapes>())
-    for (const PartialShape& s : *list) m.total_size += std::max(s.rank(), 0);
-  return m;
 }
 
 Result<std::string> ShapeBytes(const PartialShape& s) {
@@ -308,14 +324,8 @@ TF_AttrMetadata TF_OperationGetAttrMetadata(TF_Operation* oper,
 void TF_OperationGetAttrString(TF_Operation* oper, const char* attr_name,
                                void* value, size_t max_length,
                                TF_Status* status) {
-  WithAttribute(oper, attr_name, status, [&](const AttrValue& v) -> Status {
-    const auto* s = v.get<std::string>();
-    if (s == nullptr) return OtherKind("a string", v);
-    const size_t n = std::min(s->size(), max_length);
-    if (n == 0) return OkStatus();
-    SLUICE_RETURN_IF_ERROR(Given(value, "room for the value"));
-    std::memcpy(value, s->data(), n);
-    return OkStatus();
+  WithAttribute(oper, attr_name, status, [&](const AttrValue& v) {
+    return StoreString(v, value, max_length);
   });
 }
 
@@ -323,27 +333,8 @@ void TF_OperationGetAttrStringList(TF_Operation* oper, const char* attr_name,
                                    void** values, size_t* lengths,
                                    int max_values, void* storage,
                                    size_t storage_size, TF_Status* status) {
-  WithAttribute(oper, attr_name, status, [&](const AttrValue& v) -> Status {
-    SLUICE_RETURN_IF_ERROR(GivenArray(values, max_values, "values"));
-    SLUICE_RETURN_IF_ERROR(GivenArray(lengths, max_values, "lengths"));
-    if (IsEmptyList(v)) return OkStatus();
-    const auto* list = v.get<AttrValue::Strings>();
-    if (list == nullptr) return OtherKind("a list of strings", v);
-    auto* at = static_cast<char*>(storage);
-    size_t room = storage == nullptr ? 0 : storage_size;
-    const size_t n = std::min(list->size(), static_cast<size_t>(max_values));
-    for (size_t i = 0; i < n; ++i) {
-      const std::string& s = (*list)[i];
-      if (s.size() > room)
-        return InvalidArgument("expected storage for all strings, got ",
-                               storage_size, " bytes");
-      values[i] = at;
-      lengths[i] = s.size();
-      if (!s.empty()) std::memcpy(at, s.data(), s.size());
-      at += s.size();
-      room -= s.size();
-    }
-    return OkStatus();
+  WithAttribute(oper, attr_name, status, [&](const AttrValue& v) {
+    return StoreStrings(v, values, lengths, max_values, storage, storage_size);
   });
 }
 

@@ -12,6 +12,7 @@
 #include "absl/container/inlined_vector.h"
 #include "capi/handles.h"
 #include "deploy/saved_model.h"
+#include "exec/devices/emulated_device.h"
 #include "graph/device_name.h"
 #include "graph/graphdef_messages.h"
 #include "proto/config.pb.h"
@@ -19,24 +20,61 @@
 
 // A session of a graph, which it keeps alive. Thread-safe.
 struct TF_Session {
+  // A session with the steps that were prepared for it. Plans do not see
+  // changes of edges that existed (TF_UpdateEdge): after one, another takes
+  // over, which shares the resources. The old one lives as long as its steps.
+  struct Era {
+    sluice::Session session;
+    const int64_t edits;  // Of the graph, when it began.
+    // By what they feed, fetch and run.
+    std::shared_mutex mu;
+    absl::flat_hash_map<std::string, std::unique_ptr<sluice::Session::Callable>>
+        prepared;
+    template <typename... Args>
+    explicit Era(int64_t e, Args&&... args)
+        : session(std::forward<Args>(args)...), edits(e) {}
+  };
   TF_Graph* const graph;
-  sluice::Session session;
   const int64_t timeout_ms;
-  // Prepared steps by what they feed, fetch and run; they stay as long as the
-  // session.
+  const bool local;
+  bool closed = false;  // GUARDED_BY(mu)
   std::shared_mutex mu;
-  absl::flat_hash_map<std::string, std::unique_ptr<sluice::Session::Callable>>
-      prepared;
+  std::shared_ptr<Era> era;                // GUARDED_BY(mu)
+  std::vector<std::weak_ptr<Era>> before;  // GUARDED_BY(mu)
 
   TF_Session(TF_Graph* g, const TF_SessionOptions& o)
       : graph(g),
-        session(o.target.empty() || o.target == "local"
-                    ? sluice::Session(*g, o.options)
-                    : sluice::Session(o.target, *g, o.options)),
-        timeout_ms(o.timeout_ms) {
+        timeout_ms(o.timeout_ms),
+        local(o.target.empty() || o.target == "local"),
+        era(local ? std::make_shared<Era>(g->edits.load(), *g, o.options)
+                  : std::make_shared<Era>(g->edits.load(), o.target, *g,
+                                          o.options)) {
     g->users.fetch_add(1);
   }
   ~TF_Session();
+
+  // The one for a step that begins now.
+  std::shared_ptr<Era> Current() {
+    {
+      std::shared_lock<std::shared_mutex> lock(mu);
+      if (!local || era->edits == graph->edits.load()) return era;
+    }
+    std::lock_guard<std::shared_mutex> lock(mu);
+    const int64_t edits = graph->edits.load();
+    if (closed || era->edits == edits) return era;
+    auto next = std::make_shared<Era>(edits, *graph, era->session.options());
+    std::erase_if(before, [](const auto& e) { return e.expired(); });
+    before.push_back(era);
+    era = std::move(next);
+    return era;
+  }
+  sluice::Status Close() {
+    std::lock_guard<std::shared_mutex> lock(mu);
+    closed = true;
+    for (const std::weak_ptr<Era>& e : before)
+      if (const std::shared_ptr<Era> old = e.lock()) (void)old->session.Close();
+    return era->session.Close();
+  }
 };
 
 struct TF_DeprecatedSession {
@@ -57,8 +95,6 @@ using namespace sluice;        // NOLINT
 using namespace sluice::capi;  // NOLINT
 
 namespace {
-
-using Prepared = Session::Callable;
 
 // ---- Options ----------------------------------------------------------------
 
@@ -110,8 +146,28 @@ Status ApplyConfig(const proto::ConfigProto& c, TF_SessionOptions* out) {
   if (cpus != c.device_count().end() && cpus->second > kMaxDevices)
     return InvalidArgument("device_count: expected at most ", kMaxDevices,
                            " CPUs, got ", cpus->second);
-  if (cpus != c.device_count().end() && cpus->second > 1)
-    o.devices = CpuDevices(cpus->second);
+  const auto emulated = c.device_count().find("EMU");
+  const int more = emulated == c.device_count().end() ? 0 : emulated->second;
+  if (more > kMaxDevices)
+    return InvalidArgument("device_count: expected at most ", kMaxDevices,
+                           " emulated devices, got ", more);
+  if (more > 0 || (cpus != c.device_count().end() && cpus->second > 1))
+    o.devices = CpuDevices(
+        cpus == c.device_count().end() ? 1 : std::max(cpus->second, 1));
+  if (more > 0) {
+    SLUICE_ASSIGN_OR_RETURN(const auto how,
+                            ParseEmulatedDevice(c.emulated_device()));
+    // (The first of them is a CPU.)
+    const auto devices = EmulatedDevices(more, how);
+    o.devices.insert(o.devices.end(), devices.begin() + 1, devices.end());
+  }
+  const proto::OptimizerOptions& optimizer =
+      c.graph_options().optimizer_options();
+  if (optimizer.opt_level() < proto::OptimizerOptions::L1) {
+    o.constant_folding = optimizer.do_constant_folding();
+    o.common_subexpressions = optimizer.do_common_subexpression_elimination();
+    o.fusion = o.regions = false;
+  }
   if (c.log_device_placement())
     o.placement_log = [](const std::string& text) {
       std::fputs(text.c_str(), stderr);
@@ -177,23 +233,31 @@ struct StepArguments {
   }
 };
 
-// The prepared step, which lives as long as the session.
-Result<const Prepared*> Prepare(TF_Session& s, const StepArguments& step) {
+// A prepared step, with the session that it belongs to.
+struct PreparedStep {
+  std::shared_ptr<TF_Session::Era> era;
+  const Session::Callable* step;
+};
+
+Result<PreparedStep> Prepare(TF_Session& s, const StepArguments& step) {
   thread_local std::string key;
   key.clear();
   step.AppendTo(&key);
+  std::shared_ptr<TF_Session::Era> era = s.Current();
   {
-    std::shared_lock<std::shared_mutex> lock(s.mu);
-    if (const auto it = s.prepared.find(key); it != s.prepared.end())
-      return it->second.get();
+    std::shared_lock<std::shared_mutex> lock(era->mu);
+    if (const auto it = era->prepared.find(key); it != era->prepared.end())
+      return PreparedStep{std::move(era), it->second.get()};
   }
   SLUICE_ASSIGN_OR_RETURN(
-      Prepared made,
-      s.session.MakeCallable(step.Feeds(), step.Fetches(), step.Targets()));
-  std::lock_guard<std::shared_mutex> lock(s.mu);
-  std::unique_ptr<Prepared>& slot = s.prepared[key];
-  if (slot == nullptr) slot = std::make_unique<Prepared>(std::move(made));
-  return slot.get();
+      Session::Callable made,
+      era->session.MakeCallable(step.Feeds(), step.Fetches(), step.Targets()));
+  std::lock_guard<std::shared_mutex> lock(era->mu);
+  std::unique_ptr<Session::Callable>& slot = era->prepared[key];
+  if (slot == nullptr)
+    slot = std::make_unique<Session::Callable>(std::move(made));
+  const Session::Callable* const prepared = slot.get();
+  return PreparedStep{era, prepared};
 }
 
 using Values = absl::InlinedVector<Tensor, 4>;
@@ -266,12 +330,12 @@ Status RunStep(TF_Session* s, const TF_Buffer* run_options,
   SLUICE_RETURN_IF_ERROR(ReadRunOptions(run_options, &options));
   SLUICE_ASSIGN_OR_RETURN(const Values feeds,
                           ValuesOf(input_values, step.ninputs));
-  SLUICE_ASSIGN_OR_RETURN(const Prepared* prepared, Prepare(*s, step));
+  SLUICE_ASSIGN_OR_RETURN(const PreparedStep prepared, Prepare(*s, step));
   RunMetadata metadata;
   SLUICE_ASSIGN_OR_RETURN(
       std::vector<Tensor> out,
-      prepared->Run({feeds.data(), feeds.size()}, options,
-                    run_metadata != nullptr ? &metadata : nullptr));
+      prepared.step->Run({feeds.data(), feeds.size()}, options,
+                         run_metadata != nullptr ? &metadata : nullptr));
   if (run_metadata != nullptr) {
     SLUICE_ASSIGN_OR_RETURN(const std::string bytes, MetadataBytes(metadata));
     SLUICE_RETURN_IF_ERROR(Fill(run_metadata, bytes));
@@ -284,6 +348,7 @@ Status RunStep(TF_Session* s, const TF_Buffer* run_options,
 // A step in stages; one stage at a time.
 struct Staged {
   TF_Session* session;
+  std::shared_ptr<TF_Session::Era> era;
   std::vector<Node*> targets;
   std::mutex mu;
   std::unique_ptr<Session::PartialRun> run;  // Null once it has ended.
@@ -339,10 +404,11 @@ Status Setup(TF_Session* s, const StepArguments& step, const char** handle) {
   SLUICE_RETURN_IF_ERROR(step.Check());
   auto staged = std::make_shared<Staged>();
   staged->session = s;
+  staged->era = s->Current();
   staged->targets = step.Targets();
-  SLUICE_ASSIGN_OR_RETURN(
-      staged->run, s->session.StartPartialRun(step.Feeds(), step.Fetches(),
-                                              staged->targets));
+  SLUICE_ASSIGN_OR_RETURN(staged->run,
+                          staged->era->session.StartPartialRun(
+                              step.Feeds(), step.Fetches(), staged->targets));
   const std::string text = StagedSteps::All().Add(std::move(staged));
   char* copy = new char[text.size() + 1];
   std::copy(text.c_str(), text.c_str() + text.size() + 1, copy);
@@ -428,7 +494,7 @@ Result<NamedStep> Named(TF_DeprecatedSession* s, const char** inputs,
 Result<TF_DeviceList*> ListDevices(TF_Session* s) {
   SLUICE_RETURN_IF_ERROR(Given(s, "session"));
   SLUICE_ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                          s->session.ListDevices());
+                          s->Current()->session.ListDevices());
   static const uint64_t process = std::random_device()();
   auto list = std::make_unique<TF_DeviceList>();
   for (const std::string& name : names) {
@@ -461,7 +527,7 @@ void OfDevice(const TF_DeviceList* list, int index, TF_Status* status,
 }  // namespace
 
 TF_Session::~TF_Session() {
-  (void)session.Close();
+  (void)Close();
   StagedSteps::All().RemoveOf(this);
 }
 
@@ -524,7 +590,8 @@ TF_Session* TF_LoadSessionFromSavedModel(
       graph->ForgetReaders();
     }
     SLUICE_RETURN_IF_ERROR(
-        LoadSavedModel(session->session, export_dir, wanted).status());
+        LoadSavedModel(session->Current()->session, export_dir, wanted)
+            .status());
     if (meta_graph_def != nullptr)
       SLUICE_RETURN_IF_ERROR(Fill(meta_graph_def, bytes));
     made = session.release();
@@ -536,7 +603,7 @@ TF_Session* TF_LoadSessionFromSavedModel(
 void TF_CloseSession(TF_Session* session, TF_Status* status) {
   Report(status, "session", [&]() -> Status {
     SLUICE_RETURN_IF_ERROR(Given(session, "session"));
-    return session->session.Close();
+    return session->Close();
   });
 }
 

@@ -328,4 +328,40 @@ TEST_F(CApiTest, IntegersWithoutGradientAreRefused) {
   EXPECT_NE(std::string(TF_Message(status)).find("int32"), std::string::npos);
 }
 
+// A config has the meaning that it has in Python.
+TEST_F(CApiTest, ConfigNamesDevicesAndOptimisations) {
+  // device_count { key: "EMU" value: 2 } device_count { key: "CPU" value: 3 }
+  // graph_options { optimizer_options { opt_level: L0 } }
+  const std::string config(
+      "\x0a\x07\x0a\x03"
+      "EMU\x10\x02\x0a\x07\x0a\x03"
+      "CPU\x10\x03\x52\x0d\x1a\x0b\x18\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
+      33);
+  TF_SessionOptions* options = TF_NewSessionOptions();
+  TF_SetConfig(options, config.data(), config.size(), status);
+  ASSERT_TRUE(Ok());
+  TF_Session* s = TF_NewSession(graph, options, status);
+  ASSERT_TRUE(Ok());
+  TF_DeviceList* list = TF_SessionListDevices(s, status);
+  ASSERT_TRUE(Ok());
+  int cpus = 0, emulated = 0;
+  for (int i = 0; i < TF_DeviceListCount(list); ++i) {
+    const std::string type = TF_DeviceListType(list, i, status);
+    cpus += type == "CPU" ? 1 : 0;
+    emulated += type == "EMU" ? 1 : 0;
+  }
+  EXPECT_EQ(cpus, 3);
+  EXPECT_EQ(emulated, 2);
+  TF_DeleteDeviceList(list);
+  TF_DeleteSession(s, status);
+  // The first of them with another number of devices: too many.
+  std::string many(
+      "\x0a\x0a\x0a\x03"
+      "EMU\x10\xff\xff\xff\x07",
+      12);
+  TF_SetConfig(options, many.data(), many.size(), status);
+  EXPECT_EQ(TF_GetCode(status), TF_INVALID_ARGUMENT);
+  TF_DeleteSessionOptions(options);
+}
+
 }  // namespace

@@ -15,6 +15,10 @@ void SetStatus(TF_Status* status, const Status& s) {
     status->message.assign(s.message().data(), s.message().size());
 }
 
+Status FromC(const TF_Status& status) {
+  return {static_cast<StatusCode>(status.code), status.message};
+}
+
 namespace {
 
 void FreeBytes(void* data, size_t /*length*/) { std::free(data); }

@@ -22,25 +22,25 @@ Result<PartialShape> PartialShapeOf(const int64_t* dims, int num_dims) {
 Result<Tensor> ToTensor(const TF_Tensor* t) {
   SLUICE_RETURN_IF_ERROR(Given(t, "tensor"));
   if (t->strings == nullptr) {
-    if (!t->tensor.valid())
+    if (!t->value().valid())
       return InvalidArgument(
           "tensor: expected one with a value, got one that "
           "was moved from");
-    return t->tensor;
+    return t->value();
   }
-  SLUICE_ASSIGN_OR_RETURN(Tensor copy, Tensor::Make(DType::kString, t->shape));
+  return ToStrings(*t->strings, t->shape);
+}
+
+Result<Tensor> ToStrings(const StringArray& from, const Shape& shape) {
+  SLUICE_ASSIGN_OR_RETURN(Tensor copy, Tensor::Make(DType::kString, shape));
   std::string* out = copy.raw<std::string>();
-  const TF_TString* in = t->strings->strings();
-  for (int64_t i = 0; i < t->shape.num_elements(); ++i)
+  const TF_TString* in = from.strings();
+  for (int64_t i = 0; i < shape.num_elements(); ++i)
     if (const size_t n = TF_StringGetSize(&in[i]); n > 0)
       out[i].assign(TF_StringGetDataPointer(&in[i]), n);
   return copy;
 }
 
-namespace {
-
-// An array of n empty strings in at least `bytes` bytes; null without memory.
-// With it are freed the strings that `owned` says, counted from the first.
 std::shared_ptr<StringArray> NewStrings(int64_t n, size_t bytes,
                                         int64_t owned) {
   const size_t size = static_cast<size_t>(n) * sizeof(TF_TString);
@@ -52,8 +52,6 @@ std::shared_ptr<StringArray> NewStrings(int64_t n, size_t bytes,
     std::free(s);
   });
 }
-
-}  // namespace
 
 Result<TF_Tensor*> NewTensor(Tensor t) {
   SLUICE_RETURN_IF_ERROR(t.status());
@@ -212,7 +210,8 @@ TF_Tensor* TF_AllocateTensor(TF_DataType dtype, const int64_t* dims,
 
 TF_Tensor* TF_TensorMaybeMove(TF_Tensor* tensor) {
   if (tensor == nullptr || tensor->strings != nullptr ||
-      !tensor->tensor.valid() || !tensor->tensor.unique())
+      tensor->cell != nullptr || !tensor->tensor.valid() ||
+      !tensor->tensor.unique())
     return nullptr;
   auto* moved = new TF_Tensor(*tensor);
   tensor->tensor = Tensor();
@@ -235,8 +234,9 @@ size_t TF_TensorByteSize(const TF_Tensor* tensor) {
 
 void* TF_TensorData(const TF_Tensor* tensor) {
   if (tensor->strings != nullptr) return tensor->strings->strings();
-  if (!tensor->tensor.valid() || !IsPlain(tensor->dtype)) return nullptr;
-  return const_cast<void*>(tensor->tensor.raw());
+  const Tensor& value = tensor->value();
+  if (!value.valid() || !IsPlain(tensor->dtype)) return nullptr;
+  return const_cast<void*>(value.raw());
 }
 
 int64_t TF_TensorElementCount(const TF_Tensor* tensor) {
@@ -250,7 +250,8 @@ void TF_TensorBitcastFrom(const TF_Tensor* from, TF_DataType type,
     SLUICE_RETURN_IF_ERROR(Given(from, "bitcast: a tensor"));
     SLUICE_RETURN_IF_ERROR(Given(to, "bitcast: a tensor for the result"));
     SLUICE_ASSIGN_OR_RETURN(const Shape shape, ShapeOf(new_dims, num_new_dims));
-    if (from->strings == nullptr && !from->tensor.valid())
+    const Tensor& value = from->value();
+    if (from->strings == nullptr && !value.valid())
       return InvalidArgument(
           "bitcast: expected a tensor with a value, got one that was moved "
           "from");
@@ -264,21 +265,21 @@ void TF_TensorBitcastFrom(const TF_Tensor* from, TF_DataType type,
                              " bytes as before, got ", DTypeName(dtype),
                              shape.ToString());
     Tensor made;
-    if (Buffer* const buffer = from->tensor.buffer();
-        buffer != nullptr && bytes > 8) {
+    if (Buffer* const buffer = value.buffer(); buffer != nullptr && bytes > 8) {
       buffer->Ref();
-      SLUICE_ASSIGN_OR_RETURN(
-          made, Tensor::MakeView(dtype, shape, buffer,
-                                 const_cast<void*>(from->tensor.raw())));
+      SLUICE_ASSIGN_OR_RETURN(made,
+                              Tensor::MakeView(dtype, shape, buffer,
+                                               const_cast<void*>(value.raw())));
     } else {
       SLUICE_ASSIGN_OR_RETURN(made, Tensor::Make(dtype, shape));
       if (bytes > 0)
-        std::memcpy(made.raw(), from->tensor.raw(), static_cast<size_t>(bytes));
+        std::memcpy(made.raw(), value.raw(), static_cast<size_t>(bytes));
     }
     to->dtype = dtype;
     to->shape = shape;
     to->tensor = std::move(made);
     to->strings = nullptr;
+    to->cell = nullptr;
     return OkStatus();
   });
 }
@@ -356,6 +357,59 @@ void TF_StringAssignView(TF_TString* dst, const char* src, size_t size) {
   TF_StringDealloc(dst);
   dst->u.view.size = size << 2 | TF_TSTR_VIEW;
   dst->u.view.ptr = src;
+}
+
+char* TF_StringResizeUninitialized(TF_TString* t, size_t size) {
+  const size_t kept = std::min(size, TF_StringGetSize(t));
+  const bool large = TF_StringGetType(t) == TF_TSTR_LARGE;
+  if (size < sizeof(t->u.smll.str)) {
+    TF_TString made;
+    TF_StringInit(&made);
+    made.u.smll.size = static_cast<uint8_t>(size << 2);
+    if (kept > 0)
+      std::memcpy(made.u.smll.str, TF_StringGetDataPointer(t), kept);
+    if (large) std::free(t->u.large.ptr);
+    *t = made;
+    return t->u.smll.str;
+  }
+  if (size > SIZE_MAX >> 2) return nullptr;
+  if (!large || size > t->u.large.cap) {
+    auto* bytes = static_cast<char*>(
+        large ? std::realloc(t->u.large.ptr, size + 1) : std::malloc(size + 1));
+    if (bytes == nullptr) return nullptr;
+    if (!large && kept > 0)
+      std::memcpy(bytes, TF_StringGetDataPointer(t), kept);
+    t->u.large.ptr = bytes;
+    t->u.large.cap = size;
+  }
+  t->u.large.size = size << 2 | TF_TSTR_LARGE;
+  t->u.large.ptr[size] = 0;
+  return t->u.large.ptr;
+}
+
+void TF_StringReserve(TF_TString* t, size_t capacity) {
+  const size_t size = TF_StringGetSize(t);
+  if (capacity < sizeof(t->u.smll.str) || capacity <= TF_StringGetCapacity(t))
+    return;
+  // (The capacity stays when the string gets its size again.)
+  const size_t wanted = std::max(capacity, size);
+  if (TF_StringResizeUninitialized(t, wanted) == nullptr) return;
+  t->u.large.size = size << 2 | TF_TSTR_LARGE;
+  t->u.large.ptr[size] = 0;
+}
+
+void TF_StringAppendN(TF_TString* t, const char* src, size_t size) {
+  if (size == 0) return;
+  const size_t before = TF_StringGetSize(t);
+  if (size > SIZE_MAX - before) return;
+  // Its own bytes move with it.
+  const char* const own = TF_StringGetDataPointer(t);
+  const bool inside = src >= own && src < own + before;
+  const size_t at = inside ? static_cast<size_t>(src - own) : 0;
+  TF_TString_ReserveAmortized(t, before + size);
+  char* const bytes = TF_StringResizeUninitialized(t, before + size);
+  if (bytes != nullptr)
+    std::memcpy(bytes + before, inside ? bytes + at : src, size);
 }
 
 size_t TF_StringEncodedSize(size_t len) {

@@ -174,4 +174,58 @@ TEST_F(CNamedTest, LaterGraphsReadNodesOfEarlierOnes) {
   TF_DeleteTensor(out);
 }
 
+// Against std::string, over every kind and size.
+TEST(CStringTest, ChangesInPlace) {
+  const std::string outside(50, 'v');
+  for (const size_t from : {0, 5, 22, 23, 40})
+    for (const size_t to : {0, 4, 22, 23, 39, 41, 1000})
+      for (const bool view : {false, true}) {
+        std::string expected = outside.substr(0, from);
+        TF_TString s;
+        TF_TString_Init(&s);
+        if (view)
+          TF_TString_AssignView(&s, outside.data(), from);
+        else
+          TF_TString_Copy(&s, outside.data(), from);
+        const auto text = [&s] {
+          return std::string(TF_TString_GetDataPointer(&s),
+                             TF_TString_GetSize(&s));
+        };
+        TF_TString_Reserve(&s, to);
+        EXPECT_EQ(text(), expected);
+        expected.resize(to, 'c');
+        const char* bytes = TF_TString_Resize(&s, to, 'c');
+        EXPECT_EQ(text(), expected);
+        EXPECT_EQ(bytes[to], 0);
+        TF_TString_AppendN(&s, "tail", 4);
+        TF_TString_Append(&s, &s);
+        expected += "tail";
+        expected += expected;
+        EXPECT_EQ(text(), expected);
+        TF_TString_AppendN(&s, TF_TString_GetDataPointer(&s) + 1, 3);
+        expected += expected.substr(1, 3);
+        EXPECT_EQ(text(), expected);
+        TF_TString_GetMutableDataPointer(&s)[0] = 'x';
+        expected[0] = 'x';
+        EXPECT_EQ(text(), expected);
+        EXPECT_EQ(outside, std::string(50, 'v'));
+        TF_TString_Dealloc(&s);
+      }
+  // Growth is amortised: few changes of memory for many appended bytes.
+  TF_TString s;
+  TF_TString_Init(&s);
+  int moves = 0;
+  const char* at = nullptr;
+  for (int i = 0; i < 100'000; ++i) {
+    TF_TString_AppendN(&s, "x", 1);
+    if (TF_TString_GetDataPointer(&s) != at) ++moves;
+    at = TF_TString_GetDataPointer(&s);
+  }
+  EXPECT_LT(moves, 40);
+  EXPECT_EQ(TF_TString_GetSize(&s), 100'000u);
+  EXPECT_EQ(TF_StringResizeUninitialized(&s, SIZE_MAX), nullptr);
+  EXPECT_EQ(TF_TString_GetSize(&s), 100'000u);
+  TF_TString_Dealloc(&s);
+}
+
 }  // namespace

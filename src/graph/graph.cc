@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
+#include "graph/any_names.h"
 #include "graph/control_flow.h"
 #include "graph/function.h"
 #include "graph/hidden_attributes.h"
@@ -13,6 +14,17 @@
 #include "graph/shape_context.h"
 #include "graph/tensor_store_info.h"
 #include "graph/valid_outputs.h"
+
+namespace sluice::internal {
+namespace {
+thread_local int any_names = 0;
+}  // namespace
+
+AnyNodeNames::AnyNodeNames() { ++any_names; }
+AnyNodeNames::~AnyNodeNames() { --any_names; }
+bool AnyNodeNames::Allowed() { return any_names > 0; }
+
+}  // namespace sluice::internal
 
 namespace sluice {
 namespace {
@@ -180,7 +192,7 @@ Result<Node*> Graph::AddNode(NodeSpec spec) {
   const Result<const OpDef*> found = function_library_->LookupOp(spec.op);
   if (!found.ok()) return fail(found.status());
   const OpDef* const op = props.op = *found;
-  if (named && !ValidName(props.name))
+  if (named && !ValidName(props.name) && !internal::AnyNodeNames::Allowed())
     return fail(InvalidArgument(
         "name: expected letters, digits and ._/-, got '", props.name, "'"));
   if (named && FindId(props.name) >= 0)

@@ -1,3 +1,5 @@
+#include <google/protobuf/arena.h>
+
 #include <algorithm>
 #include <functional>
 #include <mutex>
@@ -202,12 +204,14 @@ class Importer {
                                   "got an internal one"));
     int first = -1;
     std::set<std::string> others;
+    std::unordered_map<std::string_view, const OpDef*> known;
     for (int i = 0; i < def_.node_size(); ++i) {
       const std::string& op = node_def(i).op();
-      pending(i).op = OpRegistry::Global()->Find(op);
-      if (pending(i).op == nullptr)
-        pending(i).op = g_.function_library().FindOp(op);
-      if (pending(i).op != nullptr) continue;
+      const OpDef*& found = known[op];
+      if (found == nullptr) found = OpRegistry::Global()->Find(op);
+      if (found == nullptr) found = g_.function_library().FindOp(op);
+      pending(i).op = found;
+      if (found != nullptr) continue;
       if (first < 0)
         first = i;
       else if (op != node_def(first).op())
@@ -571,7 +575,9 @@ Status ImportParsed(const proto::GraphDef& def, Graph& g,
 
 Status ImportGraphDef(std::string_view bytes, Graph& g,
                       const ImportOptions& options, ImportResults* results) {
-  proto::GraphDef def;
+  // (Freed as a whole, and not message by message.)
+  google::protobuf::Arena arena;
+  auto& def = *google::protobuf::Arena::CreateMessage<proto::GraphDef>(&arena);
   SLUICE_RETURN_IF_ERROR(ParseGraphDef(bytes, &def));
   ImportResults ignored;
   if (results == nullptr) results = &ignored;

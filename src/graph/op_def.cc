@@ -14,6 +14,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "base/cluster_library.h"
+#include "base/without_throwing.h"
 #include "graph/attr_kind.h"
 #include "graph/op_library.h"
 
@@ -229,6 +231,10 @@ Result<AttrDef> ParseAttr(string_view spec) {
       if (item[0] == '\'' || item[0] == '"') {
         a.kind = AttrKind::kString;
         a.allowed_strings.push_back(Unquote(item));
+      } else if (const auto types = TypeSet(item); !types.empty()) {
+        a.kind = AttrKind::kType;
+        a.allowed_types.insert(a.allowed_types.end(), types.begin(),
+                               types.end());
       } else {
         a.kind = AttrKind::kType;
         const std::optional<DType> t = ParseDType(std::string(item));
@@ -356,25 +362,69 @@ Result<OpDef> OpDefBuilder::Finish() const {
 
 namespace {
 
-// The declarations of a library that this thread is loading; mistakes in them
-// are reported and do not abort.
-thread_local std::vector<OpDefBuilder>* loading = nullptr;
+// What a library that this thread is loading registers; mistakes are reported
+// and do not abort.
+struct Load {
+  std::vector<OpDefBuilder> ops;
+  std::vector<std::function<void()>> undo;
+  Status failed;
 
-Status CheckLoaded(const std::vector<OpDefBuilder>& ops) {
-  std::set<std::string> names;
-  for (const OpDefBuilder& op : ops) {
-    if (!names.insert(op.name()).second ||
-        OpRegistry::Global()->Find(op.name()) != nullptr)
-      return AlreadyExists("expected names of new ops, got '", op.name(),
-                           "', which exists");
-    SLUICE_RETURN_IF_ERROR(op.Finish().status());
+  Status Check() const {
+    SLUICE_RETURN_IF_ERROR(failed);
+    std::set<std::string> names;
+    for (const OpDefBuilder& op : ops) {
+      if (!names.insert(op.name()).second ||
+          OpRegistry::Global()->Find(op.name()) != nullptr)
+        return AlreadyExists("expected names of new ops, got '", op.name(),
+                             "', which exists");
+      SLUICE_RETURN_IF_ERROR(op.Finish().status());
+    }
+    if (ops.empty() && undo.empty())
+      return InvalidArgument("expected a library that declares ops, got none");
+    return OkStatus();
   }
-  if (ops.empty())
-    return InvalidArgument("expected a library that declares ops, got none");
-  return OkStatus();
+};
+thread_local Load* loading = nullptr;
+
+// Opens the library and lets it register what it declares. Null, with the
+// reason, if it cannot be opened.
+void* OpenLibrary(const char* path, std::string* why) {
+  const auto open = [&]() -> void* {
+    void* const library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (library != nullptr) return library;
+    const char* const message = dlerror();
+    *why = message != nullptr ? message : path;
+    return nullptr;
+  };
+  if (void* const library = open()) return library;
+  // One in C may expect the functions of the C API in the process, or need
+  // libsluice_c, which is beside libsluice and perhaps not in the search path.
+  if (why->find("libsluice_c.so") == why->npos && why->find("TF_") == why->npos)
+    return nullptr;
+  const std::string first = *why;
+  if (OpenOwnLibrary("libsluice_c.so.0") != nullptr)
+    if (void* const library = open()) return library;
+  *why = first;
+  return nullptr;
 }
 
 }  // namespace
+
+namespace internal {
+
+bool UndoUnlessLoaded(std::function<void()> undo) {
+  if (loading == nullptr) return false;
+  loading->undo.push_back(std::move(undo));
+  return true;
+}
+
+bool FailLoad(const Status& why) {
+  if (loading == nullptr) return false;
+  if (loading->failed.ok()) loading->failed = why;
+  return true;
+}
+
+}  // namespace internal
 
 // Declarations are kept as builders until the first look-up: parsing hundreds
 // of them would slow down the start of every process.
@@ -394,7 +444,7 @@ OpRegistry* OpRegistry::Global() {
 }
 
 void OpRegistry::Register(OpDefBuilder builder) {
-  if (loading != nullptr) return loading->push_back(std::move(builder));
+  if (loading != nullptr) return loading->ops.push_back(std::move(builder));
   std::lock_guard<std::mutex> lock(state_->mu);
   std::string name = builder.name();
   const bool own = builder.own();
@@ -465,27 +515,46 @@ std::vector<const OpDef*> OpRegistry::All() const {
 Result<std::vector<std::string>> LoadOpLibrary(const std::string& path) {
   static std::mutex mu;
   static auto* libraries = new std::map<void*, std::vector<std::string>>;
+  if (loading != nullptr)
+    return FailedPrecondition("ops of ", path,
+                              ": expected no library that is being loaded on "
+                              "this thread, got one");
   std::lock_guard<std::mutex> lock(mu);
-  std::vector<OpDefBuilder> ops;
-  loading = &ops;
-  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  Load load;
+  std::string why;
+  loading = &load;
+  void* const library = OpenLibrary(path.c_str(), &why);
+  auto known = libraries->end();
+  if (library != nullptr) {
+    known = libraries->find(library);
+    void* const init =
+        known == libraries->end() ? dlsym(library, "TF_InitKernel") : nullptr;
+    if (init != nullptr) {
+      const Status s = WithoutThrowing("TF_InitKernel", [init] {
+        reinterpret_cast<void (*)()>(init)();
+        return OkStatus();
+      });
+      if (!s.ok()) internal::FailLoad(s);
+    }
+  }
   loading = nullptr;
-  if (library == nullptr) {
-    const char* const why = dlerror();
-    return NotFound("ops of a library: expected a shared library, got ",
-                    why != nullptr ? why : path);
-  }
-  if (auto it = libraries->find(library); it != libraries->end()) {
+  if (library == nullptr)
+    return NotFound("ops of a library: expected a shared library, got ", why);
+  if (known != libraries->end()) {
     dlclose(library);  // (Reference-counted.)
-    return it->second;
+    return known->second;
   }
-  if (Status s = CheckLoaded(ops); !s.ok()) {
-    ops.clear();  // They point into the library.
+  if (Status s = load.Check(); !s.ok()) {
+    // What was registered points into the library.
+    for (auto undo = load.undo.rbegin(); undo != load.undo.rend(); ++undo)
+      (*undo)();
+    load.undo.clear();
+    load.ops.clear();
     dlclose(library);
     return Annotate(s, "ops of " + path);
   }
   std::vector<std::string>& names = (*libraries)[library];
-  for (OpDefBuilder& op : ops) {
+  for (OpDefBuilder& op : load.ops) {
     names.push_back(op.name());
     OpRegistry::Global()->Register(std::move(op));
   }

@@ -339,8 +339,11 @@ TF_CAPI_EXPORT unsigned char TF_TryEvaluateConstant(TF_Graph* graph,
                                                     TF_Output output,
                                                     TF_Tensor** result,
                                                     TF_Status* status);
-/* Gives an input another source of the same type. A running step is not
- * affected, nor are steps that sessions have run before. */
+/* Gives an input another source of the same type. Later steps use it, running
+ * ones do not. In sessions of this process that have run steps before, ops that
+ * keep state of their own (streams of random numbers) start anew; variables and
+ * other resources stay. Sessions of a cluster do not notice the change of what
+ * they have run before. */
 TF_CAPI_EXPORT void TF_UpdateEdge(TF_Graph* graph, TF_Output new_src,
                                   TF_Input dst, TF_Status* status);
 
@@ -623,7 +626,9 @@ TF_CAPI_EXPORT uint64_t TF_DeviceListIncarnation(const TF_DeviceList* list,
 
 /* A library of ops; they stay when the handle is deleted. */
 typedef struct TF_Library TF_Library;
-/* Loads a library that declares ops (sluice/op.h). Null on errors. */
+/* Loads a library that declares ops, in C++ (sluice/op.h) or in C (ops.h,
+ * kernels.h). If it has a function TF_InitKernel, that is called once. Null on
+ * errors, which leave none of its ops. */
 TF_CAPI_EXPORT TF_Library* TF_LoadLibrary(const char* library_filename,
                                           TF_Status* status);
 /* A serialised OpList of its ops, which belongs to the library. */
@@ -631,17 +636,27 @@ TF_CAPI_EXPORT TF_Buffer TF_GetOpList(TF_Library* lib_handle);
 TF_CAPI_EXPORT void TF_DeleteLibraryHandle(TF_Library* lib_handle);
 /* A serialised OpList of all ops of the process; the caller deletes it. */
 TF_CAPI_EXPORT TF_Buffer* TF_GetAllOpList(void);
-/* TF_UNIMPLEMENTED, all of them. */
+/* What bindings call the ops of a list, and say of them: an ApiDef by op. One
+ * thread at a time. At first each op has its own names and texts. */
 typedef struct TF_ApiDefMap TF_ApiDefMap;
+/* A serialised OpList. Null on errors. */
 TF_CAPI_EXPORT TF_ApiDefMap* TF_NewApiDefMap(TF_Buffer* op_list_buffer,
                                              TF_Status* status);
 TF_CAPI_EXPORT void TF_DeleteApiDefMap(TF_ApiDefMap* apimap);
+/* Overwrites what the text of an ApiDefs message says; it may have TensorFlow's
+ * multi-line strings ("<<END"). Other ops than the map's are ignored.
+ * TF_FAILED_PRECONDITION for arguments that the op does not have; what was read
+ * before the mistake stays. */
 TF_CAPI_EXPORT void TF_ApiDefMapPut(TF_ApiDefMap* api_def_map, const char* text,
                                     size_t text_len, TF_Status* status);
+/* A serialised ApiDef, whose texts have the names that it gives; the caller
+ * deletes it. Null, with TF_OK, if the map has no such op. */
 TF_CAPI_EXPORT TF_Buffer* TF_ApiDefMapGet(TF_ApiDefMap* api_def_map,
                                           const char* name, size_t name_len,
                                           TF_Status* status);
-/* TF_UNIMPLEMENTED: an op makes its kernels for a node. */
+/* A serialised KernelList; the caller deletes it. Kernels in C are listed as
+ * they were registered. For other ops, which make a kernel for each node, there
+ * is one entry, without constraints. */
 TF_CAPI_EXPORT TF_Buffer* TF_GetAllRegisteredKernels(TF_Status* status);
 TF_CAPI_EXPORT TF_Buffer* TF_GetRegisteredKernelsForOp(const char* name,
                                                        TF_Status* status);

@@ -5,6 +5,7 @@
 #define TENSORFLOW_C_TF_TSTRING_H_
 
 #include <stdint.h>
+#include <string.h>
 
 #include "tensorflow/c/tf_tensor.h"
 
@@ -65,6 +66,16 @@ TF_CAPI_EXPORT size_t TF_StringGetSize(const TF_TString* t);
 TF_CAPI_EXPORT size_t TF_StringGetCapacity(const TF_TString* t);
 /* Frees what it owns and makes it the empty string. */
 TF_CAPI_EXPORT void TF_StringDealloc(TF_TString* t);
+/* Changes the size in place and returns the bytes, of which those beyond the
+ * old size are uninitialised; a 0 follows them. Views and offsets become
+ * copies. Null, with the string unchanged, without memory for it. */
+TF_CAPI_EXPORT char* TF_StringResizeUninitialized(TF_TString* t, size_t size);
+/* Makes room for `capacity` bytes, if there is memory for it. */
+TF_CAPI_EXPORT void TF_StringReserve(TF_TString* t, size_t capacity);
+/* Adds bytes, which may be the string's own, in amortised time. Without memory
+ * for them the string is unchanged. */
+TF_CAPI_EXPORT void TF_StringAppendN(TF_TString* t, const char* src,
+                                     size_t size);
 
 TF_CAPI_END
 
@@ -115,6 +126,40 @@ static inline void TF_TString_Move(TF_TString* dst, TF_TString* src) {
     *dst = *src;
   }
   TF_StringInit(src);
+}
+
+static inline char* TF_TString_ResizeUninitialized(TF_TString* str,
+                                                   size_t new_size) {
+  return TF_StringResizeUninitialized(str, new_size);
+}
+/* New bytes are `c`. */
+static inline char* TF_TString_Resize(TF_TString* str, size_t new_size,
+                                      char c) {
+  const size_t size = TF_StringGetSize(str);
+  char* bytes = TF_StringResizeUninitialized(str, new_size);
+  if (bytes != NULL && new_size > size)
+    memset(bytes + size, c, new_size - size);
+  return bytes;
+}
+/* The bytes, to be written: a view or offset becomes a copy first. */
+static inline char* TF_TString_GetMutableDataPointer(TF_TString* str) {
+  return TF_StringResizeUninitialized(str, TF_StringGetSize(str));
+}
+static inline void TF_TString_Reserve(TF_TString* str, size_t new_cap) {
+  TF_StringReserve(str, new_cap);
+}
+static inline void TF_TString_ReserveAmortized(TF_TString* str,
+                                               size_t new_cap) {
+  const size_t now = TF_StringGetCapacity(str);
+  if (new_cap > now)
+    TF_StringReserve(str, new_cap > 2 * now ? new_cap : 2 * now);
+}
+static inline void TF_TString_AppendN(TF_TString* dst, const char* src,
+                                      size_t src_size) {
+  TF_StringAppendN(dst, src, src_size);
+}
+static inline void TF_TString_Append(TF_TString* dst, const TF_TString* src) {
+  TF_StringAppendN(dst, TF_StringGetDataPointer(src), TF_StringGetSize(src));
 }
 
 #endif /* TENSORFLOW_C_TF_TSTRING_H_ */
