@@ -13,13 +13,22 @@
 namespace sluice {
 namespace {
 
+struct DeferredTermForm {
+  DeferredTermBuilder build = nullptr;
+  bool has_sum = false;
+};
+
 // Filled by static initialisers, in any order.
-std::map<std::string_view, DeferredTermBuilder>& DeferredTermBuilders() {
-  static auto* builders = new std::map<std::string_view, DeferredTermBuilder>;
-  return *builders;
+std::map<std::string_view, DeferredTermForm>& DeferredTermForms() {
+  static auto* forms = new std::map<std::string_view, DeferredTermForm>;
+  return *forms;
 }
 
-bool IsDeferredValue(const Node& n) { return n.op_name() == "DeferredValue"; }
+// Without a builder if the op has none.
+DeferredTermForm DeferredTermFormOf(const Node& n) {
+  const auto it = DeferredTermForms().find(n.op_name());
+  return it == DeferredTermForms().end() ? DeferredTermForm() : it->second;
+}
 
 bool IsZeros(const Node& n) {
   if (n.kind() == OpKind::kZerosLike) return true;
@@ -49,8 +58,9 @@ bool IsSumOfInputs(const Node& n) {
 }  // namespace
 
 DeferredTermRegistrar::DeferredTermRegistrar(const char* op,
-                                             DeferredTermBuilder build) {
-  DeferredTermBuilders().emplace(op, build);
+                                             DeferredTermBuilder build,
+                                             bool has_sum) {
+  DeferredTermForms().emplace(op, DeferredTermForm{build, has_sum});
 }
 
 Output DeferredSums::Of(const Output& dense, int depth) {
@@ -62,7 +72,6 @@ Output DeferredSums::Of(const Output& dense, int depth) {
 
 Output DeferredSums::Make(const Output& dense, int depth) {
   Node* const n = dense.node;
-  if (IsDeferredValue(*n)) return n->input(0);
   const AtLine at(n->loc());
   if (n->op().role == OpRole::kMerge && depth < kMaxDepth) {
     const Output merged = OfMerge(dense, depth);
@@ -78,9 +87,8 @@ Output DeferredSums::Make(const Output& dense, int depth) {
     return Build("DeferredAdd", std::move(sums), {}, "", {});
   }
   if (IsZeros(*n)) return Build("DeferredNone", {}, {}, "", {});
-  if (const auto it = DeferredTermBuilders().find(n->op_name());
-      it != DeferredTermBuilders().end())
-    if (const std::optional<Output> term = it->second(*n)) return *term;
+  if (const DeferredTermBuilder build = DeferredTermFormOf(*n).build)
+    if (const std::optional<Output> term = build(*n)) return *term;
   return Build("DeferredSum", {dense}, {}, "", {});
 }
 
@@ -125,7 +133,7 @@ bool HasDeferredTerm(const Output& dense) {
   for (size_t i = 0; i < open.size() && i < kMostNodes; ++i) {
     const Node* const n = open[i];
     if (n == nullptr) continue;  // An open back edge.
-    if (IsDeferredValue(*n)) return true;
+    if (DeferredTermFormOf(*n).has_sum) return true;
     if (IsSumOfInputs(*n))
       for (const Output& in : n->inputs()) open.push_back(in.node);
   }

@@ -20,9 +20,11 @@ namespace sluice {
 // the node's attributes do not allow it.
 using DeferredTermBuilder = std::optional<Output> (*)(const Node&);
 
-// Static initialisers only; `op` has static lifetime.
+// Static initialisers only; `op` has static lifetime. `has_sum`: the output is
+// the value of a deferred sum, which `build` returns.
 struct DeferredTermRegistrar {
-  DeferredTermRegistrar(const char* op, DeferredTermBuilder build);
+  DeferredTermRegistrar(const char* op, DeferredTermBuilder build,
+                        bool has_sum = false);
 };
 
 // Builds deferred sums of the values of one graph, which must be the ambient

@@ -149,8 +149,8 @@ std::vector<bool> SummedArguments(FunctionLibrary& library,
   std::vector<bool> summed;
   for (const Node* arg : (*body)->args) {
     const DType t = RemoveRef(arg->output_type(0));
-    const PartialShape shape = t == DType::kResource ? ToldVariableShape(*arg)
-                                                     : arg->output_shape(0);
+    const PartialShape shape =
+        t == DType::kResource ? ToldVariableShape(*arg) : arg->output_shape(0);
     const bool small =
         shape.fully_known() && shape.num_elements() <= kSmallGradient;
     const bool varies =

@@ -184,10 +184,10 @@ CallParts PartsOf(const Node& n) {
     case CallKind::kSavedGradient:
       p.first_arg = 1;
       // (The first inputs are the arguments, of which there is one per output.)
-      p.f = gradient_of(TypesOf({n.inputs().begin() + 1, n.inputs().end()}),
-                        GradientTypes({n.inputs().begin() + 1,
-                                       n.inputs().begin() + 1 +
-                                           n.num_outputs()}));
+      p.f = gradient_of(
+          TypesOf({n.inputs().begin() + 1, n.inputs().end()}),
+          GradientTypes({n.inputs().begin() + 1,
+                         n.inputs().begin() + 1 + n.num_outputs()}));
       break;
     case CallKind::kSavingCall:
       p.f = *n.FindAttr("f")->get<FunctionRef>();
@@ -341,8 +341,8 @@ Status CallGradient(GradContext& c) {
     inputs.insert(inputs.begin(), c.output(call.num_results));
     attrs["Tin"] = AttrValue(TypesOf(call.args));
     attrs["Tdy"] = AttrValue(TypesOf(dys));
-    const std::vector<bool> summed = SummedArguments(
-        c.op->graph()->function_library(), call.f);
+    const std::vector<bool> summed =
+        SummedArguments(c.op->graph()->function_library(), call.f);
     for (size_t i = 0; i < summed.size() && i < dx_types.size(); ++i)
       if (summed[i]) dx_types[i] = DType::kVariant;
     attrs["Tout"] = AttrValue(dx_types);

@@ -69,11 +69,11 @@ Result<Gradient> LoopSumBuilder::TotalOf(const LoopSum& sum) {
   const AtLine at(x.node->loc());
   if (sum.term.is_sparse()) return OfSlices(x, sum.term);
   const std::optional<LoopProduct> product = products_.ProductOf(sum);
-  SLUICE_ASSIGN_OR_RETURN(
-      const Output total,
-      product.has_value()                ? AfterLoop(*product)
-      : HasDeferredTerm(sum.term.dense) ? Deferred(x, sum.term.dense)
-                                         : InLoop(x, sum.term.dense));
+  SLUICE_ASSIGN_OR_RETURN(const Output total, product.has_value()
+                                                  ? AfterLoop(*product)
+                                              : HasDeferredTerm(sum.term.dense)
+                                                  ? Deferred(x, sum.term.dense)
+                                                  : InLoop(x, sum.term.dense));
   if (RemoveRef(x.dtype()) != DType::kResource)
     SLUICE_RETURN_IF_ERROR(x.graph()->SetShape(total, x.shape()));
   return Gradient(total);

@@ -1,10 +1,12 @@
 // Deferred sums (docs/design/046): sums over calls or iterations whose summands
 // are products or rows, which are computed together when the sum is read.
+#include "graph/deferred_sums.h"
+
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "exec/core/kernel.h"
-#include "graph/deferred_sums.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "ops/common/elements.h"
@@ -157,10 +159,10 @@ Status DeferredValueShape(ShapeContext& c) {
 
 // The dimensions of x from `begin` on.
 Output LastDims(Output x, int begin) {
-  return Build("StridedSlice",
-               {grad::ShapeOf(x), IntVector({begin}), IntVector({0}),
-                IntVector({1})},
-               {{"end_mask", 1}});
+  return Build(
+      "StridedSlice",
+      {grad::ShapeOf(x), IntVector({begin}), IntVector({0}), IntVector({1})},
+      {{"end_mask", 1}});
 }
 
 Output ValueOfShape(Output sum, Output shape, Output like) {
@@ -174,8 +176,8 @@ Status DeferredSumGrad(GradContext& c) {
 
 Status DeferredProductGrad(GradContext& c) {
   const Output a = c.input(0), b = c.input(1);
-  const Output shape = Build("ConcatV2", {LastDims(a, 1), LastDims(b, 1),
-                                          Constant(int32_t{0})});
+  const Output shape =
+      Build("ConcatV2", {LastDims(a, 1), LastDims(b, 1), Constant(int32_t{0})});
   const Output g = ValueOfShape(c.dy[0], shape, a);
   c.grads[0] = Build("MatMul", {b, g}, {{"transpose_b", true}});
   c.grads[1] = Build("MatMul", {a, g});
@@ -220,8 +222,7 @@ SLUICE_OP(DeferredProduct)
     .Shape(DeferredProductShape)
     .Kernel(Cpu(RunDeferredProduct))
     .Grad(DeferredProductGrad)
-    .Doc(
-        "Returns a deferred sum of one product: a, transposed, times b.");
+    .Doc("Returns a deferred sum of one product: a, transposed, times b.");
 
 SLUICE_OP(DeferredColumnSum)
     .Input("x: T")
@@ -267,6 +268,10 @@ SLUICE_OP(DeferredValue)
     .Doc(
         "Computes a deferred sum: all its products as one; zeros of the given "
         "shape if nothing was added.");
+
+const DeferredTermRegistrar value_terms(
+    "DeferredValue",
+    [](const Node& n) -> std::optional<Output> { return n.input(0); }, true);
 
 }  // namespace
 }  // namespace sluice
