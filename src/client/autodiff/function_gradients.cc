@@ -310,6 +310,31 @@ std::vector<CallBetween> FunctionalBetween(const Graph& g,
   return calls;
 }
 
+// A node of the function, or of those that it calls, that does something else
+// if it runs again: it has an effect, or draws random numbers. Null if none.
+const Node* FindUnrepeatable(FunctionLibrary& library, const FunctionRef& f,
+                             std::unordered_set<std::string>* seen) {
+  if (!seen->insert(f.name).second) return nullptr;
+  const Result<const FunctionBody*> body = library.Instantiate(f);
+  if (!body.ok()) return nullptr;  // (Reported where it is needed.)
+  for (const Node* n : (*body)->order) {
+    const bool draws =
+        n->op().facts.has_identity && n->FindAttr("seed2") != nullptr;
+    if (n->op().role == OpRole::kFunctional) {
+      const Node* found = nullptr;
+      for (const auto& [name, value] : n->attrs())
+        ForEachFunction(value, [&](const FunctionRef& called) {
+          if (found == nullptr)
+            found = FindUnrepeatable(library, called, seen);
+        });
+      if (found != nullptr) return found;
+    } else if (n->op().facts.has_effects || draws) {
+      return n;
+    }
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 Status CallGradient(GradContext& c) {
@@ -346,6 +371,17 @@ Status CallGradient(GradContext& c) {
     for (size_t i = 0; i < summed.size() && i < dx_types.size(); ++i)
       if (summed[i]) dx_types[i] = DType::kVariant;
     attrs["Tout"] = AttrValue(dx_types);
+  }
+  if (std::unordered_set<std::string> seen; !saved) {
+    const Node* again =
+        FindUnrepeatable(c.op->graph()->function_library(), call.f, &seen);
+    if (again != nullptr)
+      return Unimplemented(
+          "gradients: expected a function without effects and random numbers "
+          "where its call is computed again (for a second gradient through one "
+          "call, a gradient of a gradient, or recompute_in_gradient), got one "
+          "with ",
+          again->Describe(), "; ", c.op->Describe());
   }
   Node* g = BuildNode(saved ? "SavedGradient" : "SymbolicGradient",
                       std::move(inputs), std::move(attrs));

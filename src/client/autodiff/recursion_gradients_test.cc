@@ -75,6 +75,31 @@ TEST_F(RecursionGradientTest, CostOfChainIsLinearInItsCalls) {
   EXPECT_EQ(more - base, 10 * (twice - base));
 }
 
+// Another gradient through the call would draw other numbers than it did.
+TEST_F(RecursionGradientTest, SecondGradientThroughRandomCallIsAnError) {
+  const Function noisy = DefineFunction(
+      "noisy", {kD, kI}, {kD}, [](const Function& self, const Args& a) {
+        return Cond(
+            a[1] <= 0, [&] { return a[0]; },
+            [&] {
+              const Output u = ops::RandomUniform(
+                  Constant(Tensor::Vector<int32_t>({})), kD);
+              return self({a[0] * u, a[1] - 1})[0];
+            });
+      });
+  const Output x = In(), n = N();
+  const Output y = noisy({x, n})[0], dx = Grad(y, x);
+  ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+  Session session(graph_);
+  const auto got = session.Run({{x, Scalar(0.7)}, {n, Int(4)}}, {y, dx});
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_NEAR((*got)[0].scalar<double>(), 0.7 * (*got)[1].scalar<double>(),
+              1e-12);
+  EXPECT_FALSE(Grad(dx, x).valid());
+  EXPECT_THAT(graph_.status().ToString(),
+              ::testing::HasSubstr("without effects and random numbers"));
+}
+
 TEST_F(RecursionGradientTest, ForwardValueIsNotComputedTwice) {
   const Output x = In(), n = N();
   const Output y = Chain()({x, n})[0];
