@@ -63,7 +63,7 @@ int main() {
   device.memory_bytes = 1 << 20;
   device.flops_per_s = 50e6;
   options.devices = EmulatedDevices(kDevices, device);
-  Session session(options);
+  Session session(CurrentGraph(), options);
   Status status = session.RunTargets({GlobalVariablesInitializer()});
 
   // Kind k of rows is multiplied by a matrix of its own, which its expert

@@ -183,12 +183,14 @@ class Splitter {
     const std::vector<bool> summed =
         SummedArguments(g.function_library(), all_.ref);
     DeferredSums sums;
+    Output none;
     results_ = all_.results;
     for (size_t i = 0; i < summed.size() && i < results_.size(); ++i) {
       if (!summed[i]) continue;
-      results_[i] = HasArrayGradient(*all_.args[i])
-                        ? sums.Of(results_[i])
-                        : Build("DeferredNone", {}, {}, "", {});
+      const bool has_gradient = HasArrayGradient(*all_.args[i]);
+      if (!has_gradient && !none.valid())
+        none = Build("DeferredNone", {}, {}, "", {});
+      results_[i] = has_gradient ? sums.Of(results_[i]) : none;
       if (!results_[i].valid()) return g.status();
     }
     return OkStatus();

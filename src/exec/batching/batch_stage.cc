@@ -182,9 +182,14 @@ class BatchStage final : public ReadyStage {
     while (i < running_[0].node->num_inputs && (form_->shared >> i & 1) != 0)
       ++i;
     if (i == running_[0].node->num_inputs) return;
-    std::sort(running_.begin(), running_.end(), [&](Ready a, Ready b) {
-      return std::less<>()(Input(a, i).raw(), Input(b, i).raw());
-    });
+    places_.clear();
+    for (const Ready r : running_) places_.push_back({Input(r, i).raw(), r});
+    const auto before = [](const Place& a, const Place& b) {
+      return std::less<>()(a.first, b.first);
+    };
+    if (std::is_sorted(places_.begin(), places_.end(), before)) return;
+    std::sort(places_.begin(), places_.end(), before);
+    for (size_t k = 0; k < places_.size(); ++k) running_[k] = places_[k].second;
   }
 
   // Input i of all instances as one tensor: a view if they lie one after the
@@ -256,6 +261,8 @@ class BatchStage final : public ReadyStage {
   std::vector<std::vector<std::unique_ptr<Group>>> groups_;  // By node.
   std::vector<Waiting> waiting_;                             // Not empty.
   Group running_;
+  using Place = std::pair<const void*, Ready>;
+  std::vector<Place> places_;        // Only used by SortByMemory.
   const BatchForm* form_ = nullptr;  // Of running_.
   bool shuffles_ = false;
   std::mt19937_64 random_;

@@ -417,7 +417,11 @@ void Execution::RunHeld() {
   ticks_ = kClockTicks - 1;  // (It may take long.)
   const std::span<const Ready> group = stage_->Next();
   if (stage_->RunsTogether(group.size())) {
-    ScopedIntraOpThreads threads(NoneRuns() ? options_.intra_op_threads : 1);
+    // (More threads gain little on the rows of cheap kernels, and lose much if
+    // another program has their core.)
+    const bool alone =
+        NoneRuns() && (group[0].node->flags & PlanNode::kExpensive) != 0;
+    ScopedIntraOpThreads threads(alone ? options_.intra_op_threads : 1);
     const int64_t bytes = ThreadAllocatedBytes();
     const int64_t start = options_.trace == nullptr ? 0 : NowNs();
     if (const auto ran = stage_->RunTogether(&step_); ran.ok()) {

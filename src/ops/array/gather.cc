@@ -198,12 +198,34 @@ Output Joined(std::vector<Output> vectors) {
   return Build("ConcatV2", std::move(vectors), {{"N", n}});
 }
 
+// The shape of the slices if it is known; else of unknown rank.
+PartialShape KnownSlicesShape(const Output& indices,
+                              const Output& params_shape) {
+  if (!indices.valid() || !params_shape.valid()) return PartialShape();
+  const Result<PartialShape> params = ConstantAsShape(params_shape);
+  if (!params.ok() || !params->fully_known() || params->rank() == 0 ||
+      !indices.shape().fully_known())
+    return PartialShape();
+  PartialShape shape = *params;
+  shape.set_dim(0, indices.shape().num_elements());
+  return shape;
+}
+
 }  // namespace
 
 Gradient GatherSlices(Output dy, Output indices, Output params_shape) {
-  const Output values = grad::ReshapeTo(
-      dy, Joined({AsVector(grad::SizeOf(indices)), Part(params_shape, 1)}));
-  const Output flat = grad::ReshapeTo(indices, IntVector({-1}));
+  const PartialShape known = KnownSlicesShape(indices, params_shape);
+  Output values = dy;
+  if (!known.fully_known())
+    values = grad::ReshapeTo(
+        dy, Joined({AsVector(grad::SizeOf(indices)), Part(params_shape, 1)}));
+  else if (dy.valid() && !(dy.shape() == known))
+    values = grad::ReshapeTo(
+        dy, Constant(Tensor::Vector<int64_t>(std::vector<int64_t>(
+                known.dims().begin(), known.dims().end()))));
+  const bool is_flat = indices.valid() && indices.shape().rank() == 1;
+  const Output flat =
+      is_flat ? indices : grad::ReshapeTo(indices, IntVector({-1}));
   return Gradient::Slices(flat, values, params_shape);
 }
 
