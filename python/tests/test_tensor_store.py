@@ -64,8 +64,9 @@ def test_errors_name_keys_and_writers():
 def test_its_operations_are_where_the_store_is():
     with tf.Graph().as_default(), tf.Session() as sess:
         store = sluice.TensorStore(tf.float32)
+        key = tf.constant(0, tf.int64)  # (A number would be a constant there.)
         with tf.device("/job:elsewhere/task:7"):
-            read = store.read(0)
+            read = store.read(key)
         assert not read.device
         store.write(0, 2.0)
         assert sess.run(read) == 2.0

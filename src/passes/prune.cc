@@ -111,9 +111,8 @@ class Pruner {
         for (Node* c : n->control_inputs()) need_node(c);
       }
     };
-    StoreWriters(graph_).Close(
-        [this](const Node* n) { return needed_.Has(n); }, follow,
-        [this](Node* n) { needed_.Add(n); });
+    StoreWriters(graph_).Close([this](const Node* n) { return needed_.Has(n); },
+                               follow, [this](Node* n) { needed_.Add(n); });
     return status;
   }
 

@@ -205,8 +205,7 @@ namespace {
 // Calls fn(store) for each store of one step whose handle the node takes.
 template <typename Fn>
 void ForEachStoreOf(const Node& n, Fn&& fn) {
-  if (!ReadsStore(n) && !WritesStore(n) &&
-      n.op().role != OpRole::kFunctional)
+  if (!ReadsStore(n) && !WritesStore(n) && n.op().role != OpRole::kFunctional)
     return;
   for (const Output& in : n.inputs()) {
     if (!in.valid() || in.dtype() != DType::kResource) continue;

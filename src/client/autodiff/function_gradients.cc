@@ -45,7 +45,8 @@ Status BuildGradient(const FunctionBody& f, FunctionBody* out) {
   for (const Node* n : f.order)
     if (ReadsStore(*n) || WritesStore(*n))
       return Unimplemented(
-          "gradients: expected a call that can be inlined, or one of a function "
+          "gradients: expected a call that can be inlined, or one of a "
+          "function "
           "without TensorStores, got one that uses a store; ",
           n->Describe());
   Graph& g = *out->graph;

@@ -255,13 +255,13 @@ TEST_F(StoreGradientTest, FunctionsThatReadAndWrite) {
   const Output x = In();
   const TensorStore s(DType::kDouble,
                       {.element_shape = PartialShape::Scalar()});
-  const Function next = DefineFunction(
-      "next", {DType::kInt64, DType::kDouble},
-      [&](const std::vector<Output>& a) {
-        const Output before = s.Read(a[0]);
-        s.Write(a[0] + int64_t{1}, ops::Sin(before) * a[1]);
-        return before * a[1];
-      });
+  const Function next =
+      DefineFunction("next", {DType::kInt64, DType::kDouble},
+                     [&](const std::vector<Output>& a) {
+                       const Output before = s.Read(a[0]);
+                       s.Write(a[0] + int64_t{1}, ops::Sin(before) * a[1]);
+                       return before * a[1];
+                     });
   const auto number = [](int64_t n) { return Constant(n); };
   next({number(2), x});  // No result of this call is used.
   next({number(0), x});
@@ -273,8 +273,8 @@ TEST_F(StoreGradientTest, FunctionsThatReadAndWrite) {
 // A store that a function makes for itself.
 TEST_F(StoreGradientTest, StoresWithinAFunction) {
   const Output x = In();
-  const Function f = DefineFunction(
-      "f", {DType::kDouble}, [&](const std::vector<Output>& a) {
+  const Function f =
+      DefineFunction("f", {DType::kDouble}, [&](const std::vector<Output>& a) {
         const TensorStore s(DType::kDouble,
                             {.element_shape = PartialShape::Scalar()});
         const Output y = s.Read(1) * s.Read(0);
@@ -305,16 +305,16 @@ TEST_F(StoreGradientTest, RecursiveReadersAreRefused) {
 TEST_F(StoreGradientTest, RecursiveWritersAreRefused) {
   const Output x = In();
   const TensorStore s(DType::kDouble);
-  const Function fill = DefineFunction(
-      "fill", {DType::kInt64, DType::kDouble}, {DType::kInt64},
-      [&](const Function& self, const std::vector<Output>& a) {
-        return Cond(
-            a[0] < int64_t{1}, [&] { return a[0]; },
-            [&] {
-              s.Write(a[0], a[1]);
-              return self({a[0] - int64_t{1}, a[1]})[0];
-            });
-      });
+  const Function fill =
+      DefineFunction("fill", {DType::kInt64, DType::kDouble}, {DType::kInt64},
+                     [&](const Function& self, const std::vector<Output>& a) {
+                       return Cond(
+                           a[0] < int64_t{1}, [&] { return a[0]; },
+                           [&] {
+                             s.Write(a[0], a[1]);
+                             return self({a[0] - int64_t{1}, a[1]})[0];
+                           });
+                     });
   fill({Constant(int64_t{3}), x});
   Grad({s.Read(2)}, {x});
   EXPECT_THAT(std::string(graph_.status().message()),

@@ -255,10 +255,9 @@ TEST_F(TensorStoreTest, SharedStoreTellsWhatAllStepsHaveWritten) {
               ElementsAre(-2, 5, 7));
   EXPECT_TRUE(session.Run({at(7)}, has)->scalar<bool>());
   EXPECT_FALSE(session.Run({at(8)}, has)->scalar<bool>());
-  EXPECT_EQ(session.Run({at(7), {v, Tensor::Scalar(1.0f)}}, written)
-                .status()
-                .code(),
-            StatusCode::kAlreadyExists);
+  EXPECT_EQ(
+      session.Run({at(7), {v, Tensor::Scalar(1.0f)}}, written).status().code(),
+      StatusCode::kAlreadyExists);
   ASSERT_TRUE(session.Reset().ok());
   EXPECT_EQ(session.Run({}, size)->scalar<int64_t>(), 0);
 }
@@ -277,12 +276,11 @@ TEST_F(TensorStoreTest, ReadManyOfASharedStoreWaitsForSeveralSteps) {
   std::thread reader([&] { got = session.Run({}, all); });
   float value = 1;
   for (const char* key : {"b", "c", "a"}) {
-    const Status wrote =
-        session
-            .Run({{k, Tensor::Scalar(std::string(key))},
-                  {v, Tensor::Scalar(value++)}},
-                 written)
-            .status();
+    const Status wrote = session
+                             .Run({{k, Tensor::Scalar(std::string(key))},
+                                   {v, Tensor::Scalar(value++)}},
+                                  written)
+                             .status();
     EXPECT_TRUE(wrote.ok()) << wrote;
   }
   reader.join();
@@ -344,14 +342,13 @@ TEST_F(TensorStoreTest, FunctionsReadAndWrite) {
   const TensorStore s(DType::kFloat);
   const Output x = Placeholder<float>({}, "x");
   // Its read is before its write, and waits for another call's.
-  const Function next = DefineFunction(
-      "next", {DType::kInt64, DType::kFloat},
-      [&](const std::vector<Output>& a) {
-        const Output before = s.Read(a[0]);
-        const Output after = before * a[1];
-        s.Write(a[0] + int64_t{1}, after);
-        return after;
-      });
+  const Function next = DefineFunction("next", {DType::kInt64, DType::kFloat},
+                                       [&](const std::vector<Output>& a) {
+                                         const Output before = s.Read(a[0]);
+                                         const Output after = before * a[1];
+                                         s.Write(a[0] + int64_t{1}, after);
+                                         return after;
+                                       });
   const auto number = [](int64_t n) { return Constant(n); };
   next({number(2), x});  // Not fetched, but what it writes is read.
   next({number(0), x});
@@ -367,17 +364,17 @@ TEST_F(TensorStoreTest, FunctionsReadAndWrite) {
 TEST_F(TensorStoreTest, RecursiveFunctionsReadAndWrite) {
   const TensorStore s(DType::kInt64);
   // Writes n, n - 1, ..., 1; each as the one above it and its own number.
-  const Function fill = DefineFunction(
-      "fill", {DType::kInt64}, {DType::kInt64},
-      [&](const Function& self, const std::vector<Output>& a) {
-        const Output n = a[0];
-        return Cond(
-            n < int64_t{1}, [&] { return n; },
-            [&] {
-              s.Write(n, n + s.Read(n + int64_t{1}));
-              return self({n - int64_t{1}})[0];
-            });
-      });
+  const Function fill =
+      DefineFunction("fill", {DType::kInt64}, {DType::kInt64},
+                     [&](const Function& self, const std::vector<Output>& a) {
+                       const Output n = a[0];
+                       return Cond(
+                           n < int64_t{1}, [&] { return n; },
+                           [&] {
+                             s.Write(n, n + s.Read(n + int64_t{1}));
+                             return self({n - int64_t{1}})[0];
+                           });
+                     });
   const Output n = Placeholder<int64_t>({}, "n");
   const Output end = fill({n})[0];
   const Output sum = s.Read(1);
@@ -396,8 +393,8 @@ TEST_F(TensorStoreTest, RecursiveFunctionsReadAndWrite) {
 
 // A loop in a function, of which nothing depends on the last state.
 TEST_F(TensorStoreTest, FunctionsMayWriteAStoreInALoop) {
-  const Function f = DefineFunction(
-      "f", {DType::kFloat}, [&](const std::vector<Output>& a) {
+  const Function f =
+      DefineFunction("f", {DType::kFloat}, [&](const std::vector<Output>& a) {
         const TensorStore s(DType::kFloat);
         While(
             std::tuple{0}, [](Output i) { return i < 5; },
@@ -440,8 +437,7 @@ TEST_F(TensorStoreTest, AConditionalMayChooseAStore) {
   other.Write(0, x * 3.0f);
   ASSERT_TRUE(graph_.status().ok()) << graph_.status();
   for (const bool b : {false, true}) {
-    const Feeds feeds = {{first, Tensor::Scalar(b)},
-                         {x, Tensor::Scalar(1.0f)}};
+    const Feeds feeds = {{first, Tensor::Scalar(b)}, {x, Tensor::Scalar(1.0f)}};
     EXPECT_EQ(Eval(y, feeds).scalar<float>(), b ? 2.0f : 3.0f);
     EXPECT_EQ(Eval(z, feeds).scalar<float>(), 2.0f);
   }
@@ -478,8 +474,7 @@ TEST_F(TensorStoreTest, AStageThatFetchesWhatNothingWritesIsADeadlock) {
   Session session(graph_);
   auto run = session.StartPartialRun({x, z}, {a, b});
   ASSERT_TRUE(run.ok()) << run.status();
-  const Status error =
-      (*run)->Run({{x, Tensor::Scalar(1.0f)}}, {a}).status();
+  const Status error = (*run)->Run({{x, Tensor::Scalar(1.0f)}}, {a}).status();
   EXPECT_THAT(std::string(error.message()),
               AllOf(HasSubstr("deadlock"), HasSubstr("key 0")));
 }
@@ -543,9 +538,9 @@ TEST_F(TensorStoreTest, MemoryIsFlatOverVariedSteps) {
                        Shape({static_cast<int64_t>(1 + random() % 40)}));
       Tensor value = row;
       for (float& f : value.flat<float>()) f = 1;
-      const auto got = step->Run(std::vector<Tensor>{
-          Tensor::Scalar(count), Tensor::Scalar(begin), Tensor::Scalar(at),
-          std::move(value)});
+      const auto got = step->Run(
+          std::vector<Tensor>{Tensor::Scalar(count), Tensor::Scalar(begin),
+                              Tensor::Scalar(at), std::move(value)});
       if (!got.ok()) {
         ASSERT_THAT(std::string(got.status().message()), HasSubstr("deadlock"));
         ++stuck;

@@ -413,13 +413,13 @@ class GraphBuilder {
     const auto key = [&](const Output& i) {
       return Key(Iteration(where, i).before, s.key);
     };
-    While(std::vector<Output>{Constant(0)},
-          [&](std::vector<Output> v) { return v[0] < s.times; },
-          [&](std::vector<Output> v) {
-            store_.Write(key(v[0]),
-                        ops::Sin(term + store_.Read(key(v[0] + 1))));
-            return std::vector<Output>{v[0] + 1};
-          });
+    While(
+        std::vector<Output>{Constant(0)},
+        [&](std::vector<Output> v) { return v[0] < s.times; },
+        [&](std::vector<Output> v) {
+          store_.Write(key(v[0]), ops::Sin(term + store_.Read(key(v[0] + 1))));
+          return std::vector<Output>{v[0] + 1};
+        });
     store_.Write(key(Constant(s.times)), vars[static_cast<size_t>(s.target)]);
     return store_.Read(key(Constant(0)));
   }
@@ -452,18 +452,18 @@ class GraphBuilder {
                                  ? ops::Equal(counter % 2, s.parity)
                                  : IsBelow(Evaluate(s.expr, vars), s.bound);
         const Vars before = vars;
-        vars = With(
-            before, targets,
-            Cond(
-                holds,
-                [&] {
-                  return Only(Add(s.then, before, counter, where), targets);
-                },
-                [&] {
-                  return Only(Add(s.otherwise, before, counter, where),
-                              targets);
-                }),
-            0);
+        vars = With(before, targets,
+                    Cond(
+                        holds,
+                        [&] {
+                          return Only(Add(s.then, before, counter, where),
+                                      targets);
+                        },
+                        [&] {
+                          return Only(Add(s.otherwise, before, counter, where),
+                                      targets);
+                        }),
+                    0);
         continue;
       }
       // Variables that the loop does not assign are captured by its body.
@@ -471,9 +471,8 @@ class GraphBuilder {
       if (s.kind == Statement::kWhile) carried.insert(s.target);
       const Vars before = vars;
       for (const int key : s.keys)
-        store_.Write(
-            Key(where.here * int64_t{8}, key),
-            before[static_cast<size_t>(key % Program::kVariables)]);
+        store_.Write(Key(where.here * int64_t{8}, key),
+                     before[static_cast<size_t>(key % Program::kVariables)]);
       std::vector<Output> init = Only(before, carried);
       init.insert(init.begin(), Constant(0));
       const std::vector<Output> end = While(

@@ -295,10 +295,10 @@ class MasterSteps::Running {
   std::vector<uint8_t> answered_;
   uint32_t round_ = 0;
   bool watched_ = false;
-  size_t left_;                // GUARDED_BY(mu_)
-  bool lost_a_task_ = false;   // GUARDED_BY(mu_)
-  bool taken_;                 // GUARDED_BY(mu_)
-  StepResult result_;          // GUARDED_BY(mu_)
+  size_t left_;               // GUARDED_BY(mu_)
+  bool lost_a_task_ = false;  // GUARDED_BY(mu_)
+  bool taken_;                // GUARDED_BY(mu_)
+  StepResult result_;         // GUARDED_BY(mu_)
   // For partial runs, all GUARDED_BY(mu_): the feeds given, the fetches taken
   // and the fetches received, by number; how it ended.
   std::vector<uint8_t> fed_, taken_fetches_, come_;
@@ -488,8 +488,7 @@ void MasterSteps::WaitFor(const std::shared_ptr<Running>& r) {
 // ---- Steps that may be stuck ------------------------------------------------
 
 void MasterSteps::Watch(const std::shared_ptr<Running>& r) {
-  if (r->BeginsToWatch())
-    threads_.Schedule([this, r] { WatchOnItsThread(r); });
+  if (r->BeginsToWatch()) threads_.Schedule([this, r] { WatchOnItsThread(r); });
 }
 
 void MasterSteps::WatchOnItsThread(const std::shared_ptr<Running>& r) {
@@ -715,12 +714,12 @@ void MasterSteps::OnDone(PeerId from, const proto::StepDone& done) {
   const size_t part = r->PartOf(from);
   if (part == r->step->parts.size()) return;
   const FailpointHit hit = SLUICE_FAILPOINT("master.done");
-  PartDone(r, part,
-           hit.error.ok() ? OfTask(StatusFromProto(done.status()),
-                                   r->step->parts[part].task)
-                          : hit.error,
-           &done.stats(),
-           {true, done.tokens_sent(), done.tokens_received(), {}});
+  PartDone(
+      r, part,
+      hit.error.ok()
+          ? OfTask(StatusFromProto(done.status()), r->step->parts[part].task)
+          : hit.error,
+      &done.stats(), {true, done.tokens_sent(), done.tokens_received(), {}});
 }
 
 void MasterSteps::OnLog(PeerId from, const proto::StepLog& log) {

@@ -120,8 +120,7 @@ TEST_F(ClusterStoreTest, IterationsOfALoopOverTasksWaitForEachOther) {
   While(
       std::tuple{0}, [](Output i) { return i < kSteps; },
       [&](Output i) {
-        s.Write(i,
-                Move(kStoreWorker[1], Move(kStoreWorker[0], s.Read(i + 1))));
+        s.Write(i, Move(kStoreWorker[1], Move(kStoreWorker[0], s.Read(i + 1))));
         return std::tuple{i + 1};
       },
       {.parallel_iterations = kSteps + 1});
@@ -151,10 +150,10 @@ TEST_F(ClusterStoreTest, DeadlockOverTasksIsTold) {
             ->Run({{x, Tensor::Scalar(1.0f)}}, {y}, {}, {.timeout_ms = timeout})
             .status();
     EXPECT_EQ(error.code(), StatusCode::kFailedPrecondition) << error;
-    EXPECT_THAT(std::string(error.message()),
-                AllOf(HasSubstr("deadlock"), HasSubstr("key 0"),
-                      HasSubstr("key 1"), HasSubstr("'states'"),
-                      HasSubstr("tensor_store_steps_test.cc")));
+    EXPECT_THAT(
+        std::string(error.message()),
+        AllOf(HasSubstr("deadlock"), HasSubstr("key 0"), HasSubstr("key 1"),
+              HasSubstr("'states'"), HasSubstr("tensor_store_steps_test.cc")));
   }
   session->Close().IgnoreError();
   EXPECT_TRUE(cluster_->Quiet());
@@ -177,10 +176,10 @@ TEST_F(ClusterStoreTest, DeadlockNamesTheKeysOfAllTasks) {
   const Output y = Move(kStorePs, left.Read(1));
   const auto session = Connect();
   const Status error = session->Run({}, y).status();
-  EXPECT_THAT(std::string(error.message()),
-              AllOf(HasSubstr("deadlock"), HasSubstr("'left'"),
-                    HasSubstr("'right'"), HasSubstr("key 1"),
-                    HasSubstr("key 2")));
+  EXPECT_THAT(
+      std::string(error.message()),
+      AllOf(HasSubstr("deadlock"), HasSubstr("'left'"), HasSubstr("'right'"),
+            HasSubstr("key 1"), HasSubstr("key 2")));
 }
 
 TEST_F(ClusterStoreTest, ADeadlockWithinOneTaskIsTold) {

@@ -111,9 +111,9 @@ std::shared_ptr<TensorStoreState> TensorStoreState::Gradient(
 
 TensorStoreState::Entry* TensorStoreState::NewEntry() {
   if (blocks_.empty() || blocks_.back().size() == blocks_.back().capacity()) {
-    const size_t size = blocks_.empty() ? kFirstBlock
-                                        : std::min(2 * blocks_.back().size(),
-                                                   kLargestBlock);
+    const size_t size =
+        blocks_.empty() ? kFirstBlock
+                        : std::min(2 * blocks_.back().size(), kLargestBlock);
     blocks_.emplace_back().reserve(size);
   }
   return &blocks_.back().emplace_back();

@@ -146,7 +146,8 @@ class StoreAddKernel {
           part.raw(),
           static_cast<const char*>(std::as_const(value).raw()) + i * bytes,
           bytes);
-      SLUICE_RETURN_IF_ERROR(store->Add(StoreKey::At(keys, i), std::move(part)));
+      SLUICE_RETURN_IF_ERROR(
+          store->Add(StoreKey::At(keys, i), std::move(part)));
     }
     return OkStatus();
   }
