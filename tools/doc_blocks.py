@@ -11,7 +11,7 @@ and names its language:
               (json as a string literal), unless it is quoted
   python      run by python/tests/test_snippets.py, unless it is quoted
   sh          run by tests/snippets/shell_test.py, which lists the exceptions
-  cmake       quoted
+  cmake, c    quoted
   text        not code: the output of a program, a grammar. In docs/tutorials:
               what the blocks before it print, which their tests compare (in
               C++ as json, a string literal)
@@ -40,7 +40,7 @@ COMMENT = re.compile(r"\s*//(.*)$")
 LIST_ITEM = re.compile(r"\s*(?:-|\*|\d+\.) ")
 QUOTATION = re.compile(r"<!-- (?:from|within) (\S+) -->")
 FENCE = re.compile(r"( *)(```+)(\S*)")
-LANGUAGES = ["cpp", "json", "python", "sh", "cmake", "text"]
+LANGUAGES = ["cpp", "json", "python", "sh", "cmake", "c", "text"]
 TUTORIALS = "docs/tutorials/"
 # Prefixes of the paths of programs that the tests run.
 RUN_BY_TESTS = ["examples/", "python/examples/", "tests/package/", "src/ops/"]
@@ -188,7 +188,7 @@ def check(root, blocks):
             if not b.quoted.startswith(tuple(RUN_BY_TESTS)):
                 yield (f"{at}: block: expected a quotation of a program that the "
                        f"tests run, got {b.quoted}")
-        elif b.language == "cmake":
+        elif b.language in ("cmake", "c"):
             yield f"{at}: block: expected a quotation, got text of its own"
         elif (printed or b.language in ("cpp", "json")) and \
                 b.name not in in_tests:

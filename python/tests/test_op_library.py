@@ -73,6 +73,44 @@ def test_library_registers_its_ops_once(tmp_path):
                     str(copy)], check=True, timeout=60)
 
 
+IN_C = """
+    import sys
+    import sluice.compat.v1 as tf
+    made = tf.load_op_library(sys.argv[1])
+    x = tf.placeholder(tf.float32, [None])
+    y = made.scaled_reverse(x, factor=10.0)
+    assert y.shape.as_list() == [None]
+    i, z = tf.while_loop(lambda i, v: i < 3,
+                         lambda i, v: (i + 1, made.scaled_reverse(v, factor=2.0)),
+                         [0, x])
+    w = tf.cond(x[0] > 0, lambda: made.scaled_reverse(x), lambda: x)
+    with tf.Session() as session:
+        feed = {x: [1, 2, 3]}
+        assert session.run(y, feed).tolist() == [30, 20, 10]
+        assert session.run(z, feed).tolist() == [24, 16, 8]
+        assert session.run(w, feed).tolist() == [3, 2, 1]
+        assert session.run(w, {x: [-1, 2]}).tolist() == [-1, 2]
+        try:
+            session.run(made.scaled_reverse(x, factor=0.0, name="zero"), feed)
+        except tf.errors.InvalidArgumentError as e:
+            assert "expected not 0" in str(e) and "zero" in str(e), e
+        else:
+            raise AssertionError("a factor of 0")
+    try:
+        made.scaled_reverse([[1.0]])
+    except ValueError as e:
+        assert "rank 1" in str(e), e
+    else:
+        raise AssertionError("a matrix")
+"""
+
+
+def test_library_in_c():
+    library = os.path.join(os.path.dirname(LIBRARY), "custom_op_in_c.so")
+    subprocess.run([sys.executable, "-c", textwrap.dedent(IN_C), library],
+                   check=True, timeout=60)
+
+
 TEST_OPS = """
     import sluice.run
     sluice.run.install()

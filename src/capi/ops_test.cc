@@ -682,7 +682,9 @@ TEST_F(OpInCTest, ApiDefinitionsAreMerged) {
   const std::string text = R"(op {
   graph_op_name: "MatMul"
   endpoint { name: "matmul" }
-  in_arg { name: "a" rename_to: "left" description: <<END
+  in_arg {
+    name: "a" rename_to: "left"
+    description: <<END
 "The" left one.
 Not `b`.
 END

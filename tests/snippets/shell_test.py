@@ -61,6 +61,7 @@ NOT_RUN = {
     "bench/training_peers.py": "needs TensorFlow",
     "bench/net_peers.py": "needs PyTorch and TensorFlow",
     "bench/op_peers.py": "needs PyTorch and TensorFlow",
+    "build/release/bin/c_api_bench": "needs TensorFlow",
     "valgrind": "takes minutes",
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <random>
 
 #include "sluice/op.h"
@@ -121,6 +122,25 @@ TEST_F(SnippetTest, TutorialOwnOp) {
 #include "snippets/docs/tutorials/own-op.md/4.inc"
         ;
     EXPECT_EQ(GetCapturedStdout(), shown6);
+    return OkStatus();
+  };
+  const Status status = program();
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST_F(SnippetTest, TutorialOwnOpInC) {
+  const std::string library = SLUICE_OP_IN_C;  // Its path in the build.
+  const InScratchFolder folder;
+  std::error_code failed;
+  std::filesystem::create_symlink(library, "custom_op_in_c.so", failed);
+  ASSERT_FALSE(failed) << failed.message();
+  const auto program = []() -> Status {
+    CaptureStdout();
+#include "snippets/docs/tutorials/own-op-in-c.md/5.inc"
+    const std::string shown7 =
+#include "snippets/docs/tutorials/own-op-in-c.md/6.inc"
+        ;
+    EXPECT_EQ(GetCapturedStdout(), shown7);
     return OkStatus();
   };
   const Status status = program();
