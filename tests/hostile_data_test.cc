@@ -412,13 +412,15 @@ HOSTILE(EventFiles,
         "EventWriter::AddAudio EventWriter::AddText EventWriter::AddGraph "
         "EventWriter::AddMetaGraph EventWriter::AddRunMetadata "
         "EventWriter::AddSession EventWriter::AddEvent EventWriter::Flush "
-        "EventWriter::Close EventWriter::path SerializeRunMetadata") {
+        "EventWriter::Close EventWriter::path SerializeRunMetadata "
+        "TimelineLabel") {
   RunMetadata odd;
   odd.events.resize(2);
   odd.events[1].node = std::string(3, '\0');
   odd.events[1].start_ns = -1'000'000'000;
   odd.events[1].end_ns = -2'000'000'000;
   EXPECT_FALSE(SerializeRunMetadata(odd).empty());
+  EXPECT_EQ(TimelineLabel(TraceEvent()), " = : ");
 
   ExpectRefused(EventWriter::Open("").status(), "folder ''");
   ExpectRefused(EventWriter::Open("/dev/null/x").status(), "/dev/null/x");

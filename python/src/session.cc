@@ -17,6 +17,7 @@
 #include "graph/graphdef.h"
 #include "interrupt.h"
 #include "objects.h"
+#include "session/step_stats.h"
 #include "values.h"
 
 namespace sluice::python {
@@ -232,7 +233,7 @@ class Extras {
     if (options_.trace || !metadata_->cost_graph.empty()) events = py::list();
     for (const TraceEvent& e : metadata_->events)
       events.attr("append")(py::make_tuple(
-          e.device, e.node, e.op, e.Shapes(), e.thread, e.start_ns, e.end_ns,
+          e.device, e.node, TimelineLabel(e), e.thread, e.start_ns, e.end_ns,
           e.allocated_bytes,
           e.kind == TraceEvent::kSend ? py::list() : Outputs(e)));
     py::list graphs;

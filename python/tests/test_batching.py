@@ -71,6 +71,8 @@ def test_recursive_function_asks_for_batching(program):
                         func_name=f"deep{batch}", out_names=["out"],
                         batch=batch)
         def deep(h, w, n):
+            h.set_shape([1, UNITS])
+            w.set_shape([UNITS, UNITS])
             return tf.cond(n < 1, lambda: h,
                            lambda: declared(tf.tanh(tf.matmul(h, w)), w, n - 1))
         deep.add_to_graph(tf.get_default_graph())

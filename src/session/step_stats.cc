@@ -23,6 +23,14 @@ void AppendField(uint32_t number, const std::string& bytes, std::string* to) {
 
 }  // namespace
 
+std::string TimelineLabel(const TraceEvent& event) {
+  std::string label = absl::StrCat(event.node, " = ", event.op, ": ", event.Shapes());
+  if (event.instances != 1) absl::StrAppend(&label, " x ", event.instances);
+  if (event.kind == TraceEvent::kKernel && !event.peer.empty())
+    absl::StrAppend(&label, " -> ", event.peer, "; ", event.tensor);
+  return label;
+}
+
 std::string SerializeRunMetadata(const RunMetadata& metadata) {
   const int64_t since_1970 =
       std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -41,12 +49,7 @@ std::string SerializeRunMetadata(const RunMetadata& metadata) {
     proto::NodeExecStats* n = device->add_node_stats();
     const int64_t start = e.start_ns + since_1970, ns = e.end_ns - e.start_ns;
     n->set_node_name(e.node);
-    n->set_timeline_label(
-        absl::StrCat(e.node, " = ", e.op, ": ", e.Shapes(),
-                     e.instances == 1 ? "" : absl::StrCat(" x ", e.instances),
-                     // (Of a decision of run-time placement.)
-                     e.peer.empty() ? "" : " -> ", e.peer,
-                     e.peer.empty() ? "" : "; ", e.tensor));
+    n->set_timeline_label(TimelineLabel(e));
     n->set_thread_id(static_cast<uint32_t>(e.thread));
     n->set_all_start_nanos(start);
     n->set_all_start_micros(start / 1000);

@@ -94,7 +94,8 @@ class BaseSession(_core.Session):
             raise errors.NotFoundError(
                 None, None, "No CPU devices are available in this process")
         options = configs.session_options(config)
-        options.batch_frames = bool(batch_frames)
+        if batch_frames:
+            options.batch_frames = True
         super().__init__(graph, "" if target == "local" else target, options,
                          config.operation_timeout_in_ms if config else 0)
         self._graph = graph

@@ -88,12 +88,12 @@ def fill_metadata(metadata, wall_nanos, peak_bytes, live_bytes, chrome_trace,
         _add_event(stats[device].node_stats, since_1970, *event)
 
 
-def _add_event(stats, since_1970, node_name, op, shapes, thread_id, start, end,
+def _add_event(stats, since_1970, node_name, label, thread_id, start, end,
                allocated, outputs):
     """Adds the NodeExecStats of a kernel."""
     start, end = start + since_1970, end + since_1970
     made = stats.add(
-        node_name=node_name, timeline_label=f"{node_name} = {op}: {shapes}",
+        node_name=node_name, timeline_label=label,
         thread_id=thread_id, all_start_micros=start // 1000,
         all_start_nanos=start, op_end_rel_nanos=end - start,
         all_end_rel_nanos=end - start, op_end_rel_micros=(end - start) // 1000,
