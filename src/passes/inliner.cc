@@ -391,10 +391,9 @@ Result<Output> Inliner::AsGradient(const Output& dx, DType want,
     return Internal("lowering: expected a gradient of ", DTypeName(want),
                     ", got ", DTypeName(got));
   const bool resource = RemoveRef(arg.dtype()) == DType::kResource;
-  SLUICE_ASSIGN_OR_RETURN(
-      const Output shape,
-      Add1(at, resource ? "VariableShape" : "Shape", "shape", {arg},
-           {{"out_type", DType::kInt64}}));
+  SLUICE_ASSIGN_OR_RETURN(const Output shape,
+                          Add1(at, resource ? "VariableShape" : "Shape",
+                               "shape", {arg}, {{"out_type", DType::kInt64}}));
   return Add1(at, "DeferredValue", "value", {dx, shape}, {{"T", want}});
 }
 

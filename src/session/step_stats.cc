@@ -24,7 +24,8 @@ void AppendField(uint32_t number, const std::string& bytes, std::string* to) {
 }  // namespace
 
 std::string TimelineLabel(const TraceEvent& event) {
-  std::string label = absl::StrCat(event.node, " = ", event.op, ": ", event.Shapes());
+  std::string label =
+      absl::StrCat(event.node, " = ", event.op, ": ", event.Shapes());
   if (event.instances != 1) absl::StrAppend(&label, " x ", event.instances);
   if (event.kind == TraceEvent::kKernel && !event.peer.empty())
     absl::StrAppend(&label, " -> ", event.peer, "; ", event.tensor);

@@ -15,8 +15,8 @@
 namespace sluice {
 
 // What TensorFlow's timeline shows of an event: "y = MatMul: float[2,3]", with
-// " x 8" for eight instances that ran as one, and after " -> " the device that a
-// decision of run-time placement chose, with its reason. Pure; thread-safe.
+// " x 8" for eight instances that ran as one, and after " -> " the device that
+// a decision of run-time placement chose, with its reason. Pure; thread-safe.
 std::string TimelineLabel(const TraceEvent& event);
 
 // A serialised RunMetadata with the events as its step_stats, and the cost

@@ -325,8 +325,7 @@ const Node* FindUnrepeatable(FunctionLibrary& library, const FunctionRef& f,
       const Node* found = nullptr;
       for (const auto& [name, value] : n->attrs())
         ForEachFunction(value, [&](const FunctionRef& called) {
-          if (found == nullptr)
-            found = FindUnrepeatable(library, called, seen);
+          if (found == nullptr) found = FindUnrepeatable(library, called, seen);
         });
       if (found != nullptr) return found;
     } else if (n->op().facts.has_effects || draws) {

@@ -78,12 +78,12 @@ TEST_F(RecursionGradientTest, CostOfChainIsLinearInItsCalls) {
 // Another gradient through the call would draw other numbers than it did.
 TEST_F(RecursionGradientTest, SecondGradientThroughRandomCallIsAnError) {
   const Function noisy = DefineFunction(
-      "noisy", {kD, kI}, {kD}, [](const Function& self, const Args& a) {
+      "noisy", {kD, kI}, {kD}, [](const Function &self, const Args &a) {
         return Cond(
             a[1] <= 0, [&] { return a[0]; },
             [&] {
-              const Output u = ops::RandomUniform(
-                  Constant(Tensor::Vector<int32_t>({})), kD);
+              const Output u =
+                  ops::RandomUniform(Constant(Tensor::Vector<int32_t>({})), kD);
               return self({a[0] * u, a[1] - 1})[0];
             });
       });

@@ -31,8 +31,8 @@ class RandomProgram : public ::testing::TestWithParam<int> {
   }
 
   // `batched`: instances of a node run as one, however small. `stores`: the
-  // program uses a TensorStore; its statements are on several devices, where the
-  // session has them.
+  // program uses a TensorStore; its statements are on several devices, where
+  // the session has them.
   void Check(uint64_t seed, bool batched, bool stores = false) {
     SCOPED_TRACE("program " + std::to_string(seed) +
                  (batched ? ", batched" : ""));

@@ -52,8 +52,8 @@ using SchedulePolicy = std::function<int(const ScheduleRequest&)>;
 // is taken; InvalidArgument if it is empty or there is no function.
 // Thread-safe. These exist: "cost", the device where the body would end first,
 // by what is assigned to it, the copies that are needed there, and the work;
-// "least_loaded", the device with the least work assigned to it; "locality", the
-// device that holds most of the parameters, of several the least loaded.
+// "least_loaded", the device with the least work assigned to it; "locality",
+// the device that holds most of the parameters, of several the least loaded.
 Status RegisterSchedulePolicy(const std::string& name, SchedulePolicy policy);
 
 }  // namespace sluice
