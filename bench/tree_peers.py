@@ -166,8 +166,12 @@ def measure_peer(peer, threads):
 
 
 def measure_sluice(program, threads):
-    names = {"treelstm.L20.U128.B32.trees_per_s": ("train", "sluice"),
-             "treelstm.L20.U128.B32.fwd.trees_per_s": ("forward", "sluice")}
+    names = {f"sluice.treelstm.L20.U128.B32.{part}trees_per_s": key
+             for part, key in (
+                 ("", ("train", "sluice")),
+                 ("one_by_one.", ("train", "sluice one by one")),
+                 ("fwd.", ("forward", "sluice")),
+                 ("fwd.one_by_one.", ("forward", "sluice one by one")))}
     made = subprocess.run(
         [program, "bench", "--json", "--filter", "treelstm"],
         capture_output=True, text=True, check=True,

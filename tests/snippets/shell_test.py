@@ -61,6 +61,8 @@ NOT_RUN = {
     "bench/training_peers.py": "needs TensorFlow",
     "bench/net_peers.py": "needs PyTorch and TensorFlow",
     "bench/op_peers.py": "needs PyTorch and TensorFlow",
+    "bench/structure_peers.py": "needs PyTorch",
+    "bench/tree_peers.py": "needs PyTorch and DyNet",
     "build/release/bin/c_api_bench": "needs TensorFlow",
     "valgrind": "takes minutes",
 }
