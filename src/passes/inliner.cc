@@ -20,13 +20,6 @@ namespace {
 constexpr int kMaxNodes = kSanitized ? 1 << 14 : 1 << 18;
 constexpr size_t kMaxFrames = 256;
 
-bool IsLoopConstant(Output o) {
-  while (o.node->op().role == OpRole::kIdentity &&
-         o.node->control_inputs().empty())
-    o = o.node->input(0);
-  return IsConstantEnter(*o.node);
-}
-
 FunctionRef Ref(const Node& n, const char* attr) {
   return n.AttrOr<FunctionRef>(attr, FunctionRef{});
 }
@@ -246,7 +239,7 @@ Result<Place> Inliner::Start(const Node& n, const std::vector<Output>& inputs,
   const Output* constant = nullptr;  // Of the loop: better than none.
   for (const Output& in : inputs) {
     if (IsFloatingConstant(*in.node)) continue;
-    if (!IsLoopConstant(in))
+    if (!IsConstantEnter(*ResolveAlias(in).node))
       determine.push_back(in);
     else if (constant == nullptr)
       constant = &in;

@@ -352,6 +352,16 @@ class SharedArgumentTest : public RecursionGradientTest {
             {b_, Filled(Shape({2}), 5)},
             {table_, Filled(Shape({3, 2}), 7)}};
   }
+  // The sum of four calls, made in a loop.
+  Output SumOverLoop() const {
+    const Function model = Model();
+    return std::get<1>(While(
+        std::tuple{0, Constant(0.0)}, [](Output i, Output) { return i < 4; },
+        [&](Output i, Output sum) {
+          return std::tuple{i + 1,
+                            sum + SumOf(model({n_ + i, w_, b_, table_})[0])};
+        }));
+  }
 };
 
 TEST_F(SharedArgumentTest, ProductsBiasesAndTablesAreSummedOnce) {
@@ -391,13 +401,7 @@ TEST_F(SharedArgumentTest, LoopsOfCallsSumAfterTheLoop) {
 }
 
 TEST_F(SharedArgumentTest, OneLoopsSumsAreReadOnce) {
-  const Function model = Model();
-  const Output y = std::get<1>(While(
-      std::tuple{0, Constant(0.0)}, [](Output i, Output) { return i < 4; },
-      [&](Output i, Output sum) {
-        return std::tuple{i + 1,
-                          sum + SumOf(model({n_ + i, w_, b_, table_})[0])};
-      }));
+  const Output y = SumOverLoop();
   const std::vector<Output> gs = Grad({y}, {w_, b_, table_});
   ASSERT_TRUE(graph_.status().ok()) << graph_.status();
   EXPECT_EQ(CountRuns(graph_, gs, FeedsFor(2), "DeferredValue"), 3);
@@ -483,13 +487,7 @@ TEST_F(SharedArgumentTest, ArgumentsThatNothingReadsHaveZeros) {
 }
 
 TEST_F(SharedArgumentTest, BatchedStepsGiveTheSame) {
-  const Function model = Model();
-  const Output y = std::get<1>(While(
-      std::tuple{0, Constant(0.0)}, [](Output i, Output) { return i < 4; },
-      [&](Output i, Output sum) {
-        return std::tuple{i + 1,
-                          sum + SumOf(model({n_ + i, w_, b_, table_})[0])};
-      }));
+  const Output y = SumOverLoop();
   const std::vector<Output> gs = Grad({y}, {w_, b_, table_});
   ASSERT_TRUE(graph_.status().ok()) << graph_.status();
   const auto want = session_.Run(FeedsFor(3), gs);
