@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Compares programs whose structure depends on their data with PyTorch's eager
-mode, on this machine: a binary Tree-LSTM, a Graph-LSTM and a beam search.
+mode, on this machine: a Graph-LSTM and a beam search. (bench/tree_peers.py has
+the Tree-LSTM.)
 
     bench/structure_peers.py [--sluice build/release/bin/sluice] [--turns 3]
                              [--filter beam] [--threads 1]
 
-The models of bench/tree_lstm.cc, bench/graph_lstm.cc and bench/beam_search.cc.
+The models of bench/graph_lstm.cc and bench/beam_search.cc.
 Neither side says anything about batches: Sluice batches what is ready together.
 Needs a Python with PyTorch. Both alternate, `turns` times, in separate
 processes; a turn is the best of four steps, each on other structures. The
@@ -28,36 +29,6 @@ def cell(torch, gates, old):
     i, u, o = gates.chunk(3, -1)
     c = torch.sigmoid(i) * torch.tanh(u) + old
     return torch.sigmoid(o) * torch.tanh(c), c
-
-
-def tree_lstm(torch, train, count=32, leaves=20):
-    table = torch.randn(WORDS, UNITS) * 0.1
-    w = torch.randn(2 * UNITS, 5 * UNITS) * 0.1
-    b, leaf_w = torch.zeros(5 * UNITS), torch.randn(UNITS, 2 * UNITS) * 0.1
-    for p in (table, w, b, leaf_w):
-        p.requires_grad_(train)
-
-    def tree(leaves):
-        if leaves == 1:
-            return random.randrange(WORDS)
-        first = random.randint(1, leaves - 1)
-        return tree(first), tree(leaves - first)
-
-    def state(t):
-        if isinstance(t, int):
-            c, o = (table[t:t + 1] @ leaf_w).chunk(2, -1)
-            return c, torch.tanh(c) * torch.sigmoid(o)
-        left, right = state(t[0]), state(t[1])
-        i, f, g, o, u = (torch.cat([left[1], right[1]], 1) @ w + b).chunk(5, -1)
-        c = (left[0] * torch.sigmoid(f) + right[0] * torch.sigmoid(g) +
-             torch.sigmoid(i) * torch.tanh(u))
-        return c, torch.tanh(c) * torch.sigmoid(o)
-
-    def step():
-        loss = sum(state(tree(leaves))[1].sum() for _ in range(count))
-        if train:
-            loss.backward()
-    return count, step
 
 
 def graph_lstm(torch, train, count=16, nodes=30, most=3):
@@ -115,8 +86,6 @@ def beam_search(torch, train, count=32, width=4, most=20):
 
 
 FIGURES = {
-    "treelstm.L20.U128.B32.trees_per_s": (tree_lstm, True),
-    "treelstm.L20.U128.B32.fwd.trees_per_s": (tree_lstm, False),
     "graphlstm.N30.U128.B16.graphs_per_s": (graph_lstm, True),
     "graphlstm.N30.U128.B16.fwd.graphs_per_s": (graph_lstm, False),
     "beam_search.U128.V1000.K4.B32.sentences_per_s": (beam_search, False),
