@@ -134,7 +134,7 @@ Status StatefulKernels::Get(const Node& node, const Maker& make,
 namespace {
 
 // The stages of the ready list of a plan. (Without nodes for them it has none.)
-std::unique_ptr<ReadyStageMaker> StagesFor(BatchForms batched) {
+std::unique_ptr<ReadyStageMaker> StagesFor(BatchPrograms batched) {
   if (batched.empty()) return MakeScheduling();
   // (A decision makes work ready that may still join a batch.)
   std::vector<std::unique_ptr<ReadyStageMaker>> makers;
@@ -184,20 +184,30 @@ Result<BuiltPlan> BuildPlan(std::unique_ptr<Graph> graph,
       built.inside.push_back(DropUnread(graph.get(), targets));
     }
   }
-  std::unique_ptr<ReadyStageMaker> stages = StagesFor(std::move(batched));
+  BatchPrograms programs;
+  for (const auto& [n, form] : batched) {
+    SLUICE_ASSIGN_OR_RETURN(std::shared_ptr<Kernel> k, kernel_of(*n));
+    programs[n] = ProgramOf(*n, std::move(k), form);
+  }
   if (options.regions) {
-    // (What a stage holds is no part of a region, whose program would run it.)
-    std::set<const Node*> apart = keep;
+    std::set<const Node*> apart(targets.begin(), targets.end()), held;
+    for (const auto& [n, form] : batched) held.insert(n);
+    // (A decision about placement is no part of a region, which would run it.)
+    const std::unique_ptr<ReadyStageMaker> scheduling = MakeScheduling();
     for (const auto& n : graph->nodes()) {
       if (n->op().role != OpRole::kCompute || !n->op().kernel) continue;
       const auto k = kernel_of(*n);
-      if (k.ok() && *k != nullptr && stages->Holds(*n, **k, /*in_root=*/false))
+      if (k.ok() && *k != nullptr &&
+          scheduling->Holds(*n, **k, /*in_root=*/false))
         apart.insert(n.get());
     }
-    SLUICE_ASSIGN_OR_RETURN(auto formed,
-                            FormRegions(graph.get(), kernel_of, apart));
-    if (!formed.empty()) {
-      made.merge(formed);
+    SLUICE_ASSIGN_OR_RETURN(
+        FormedRegions formed,
+        FormRegions(graph.get(), kernel_of, apart, held));
+    for (const HeldRegion& region : formed.held)
+      programs[region.node] = ProgramOf(region, batched);
+    if (!formed.kernels.empty()) {
+      made.merge(formed.kernels);
       built.inside.push_back(DropUnread(graph.get(), targets));
     }
   }
@@ -208,7 +218,8 @@ Result<BuiltPlan> BuildPlan(std::unique_ptr<Graph> graph,
     return OkStatus();
   };
   SLUICE_ASSIGN_OR_RETURN(
-      built.plan, Plan::Build(std::move(graph), kernel, std::move(stages)));
+      built.plan, Plan::Build(std::move(graph), kernel,
+                              StagesFor(std::move(programs))));
   return built;
 }
 

@@ -16,15 +16,19 @@
 #define SLUICE_EXEC_BATCHING_BATCH_STAGE_H_
 
 #include <memory>
+#include <unordered_map>
 
-#include "exec/batching/batch_requests.h"
+#include "exec/batching/batch_program.h"
 #include "exec/core/ready_stage.h"
 
 namespace sluice {
 
-// For one plan, whose device computes in host memory. `forms`: those of the
-// nodes to be held.
-std::unique_ptr<ReadyStageMaker> MakeBatching(BatchForms forms);
+// By node to be held.
+using BatchPrograms =
+    std::unordered_map<const Node*, std::shared_ptr<const BatchProgram>>;
+
+// For one plan, whose device computes in host memory.
+std::unique_ptr<ReadyStageMaker> MakeBatching(BatchPrograms programs);
 
 }  // namespace sluice
 

@@ -424,13 +424,18 @@ void Execution::RunHeld() {
     ScopedIntraOpThreads threads(alone ? options_.intra_op_threads : 1);
     const int64_t bytes = ThreadAllocatedBytes();
     const int64_t start = options_.trace == nullptr ? 0 : NowNs();
-    if (const auto ran = stage_->RunTogether(&step_); ran.ok()) {
+    const auto ran = stage_->RunTogether(&step_);
+    if (ran.ok()) {
       if (options_.trace != nullptr && stage_->OfOneNode())
         AddEvent(group[0], start, ThreadAllocatedBytes() - bytes, {},
                  static_cast<int64_t>(group.size()));
       else if (options_.trace != nullptr)
         for (const Ready r : *ran) AddEvent(r, start, 0, {});
       for (const Ready r : *ran) tokens_.Complete(r);
+      return;
+    }
+    if (const Ready r = stage_->failed(); r.node != nullptr) {
+      Fail(&r, ran.status());
       return;
     }
   }

@@ -176,6 +176,29 @@ Status KernelRunner::RunFor(StepContext* step, Status (*run)(KernelContext&),
   return run(on);
 }
 
+KernelRunner::Repeated::Repeated(StepContext* step, const Kernel& kernel,
+                                 const Node& node,
+                                 const std::vector<bool>& kept)
+    : run_(kernel.run), ones_(kept.size(), 1) {
+  for (uint32_t i = 0; i < kept.size(); ++i)
+    refs_.push_back({kept[i] ? InputRef::kFrame : InputRef::kIteration, i});
+  ctx_.refs_ = refs_.data();
+  ctx_.uses_ = ones_.data();
+  ctx_.state_ = kernel.state.get();
+  ctx_.step_ = step;
+  ctx_.node_ = &node;
+}
+
+Status KernelRunner::Repeated::Run(std::span<Tensor> inputs,
+                                   std::span<Tensor> outputs) {
+  ctx_.tables_[InputRef::kIteration] = inputs.data();
+  ctx_.tables_[InputRef::kFrame] = inputs.data();
+  ctx_.outputs_ = outputs.data();
+  ctx_.num_inputs_ = static_cast<int>(inputs.size());
+  ctx_.num_outputs_ = static_cast<int>(outputs.size());
+  return run_(ctx_);
+}
+
 Status KernelRunner::RunWith(KernelContext& ctx, const Kernel& kernel, int i,
                              Tensor value) {
   std::vector<InputRef> refs(ctx.refs_, ctx.refs_ + ctx.num_inputs_);

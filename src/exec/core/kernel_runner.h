@@ -31,6 +31,21 @@ class KernelRunner {
   static Status RunFor(StepContext* step, Status (*run)(KernelContext&),
                        void* state, const Node& node, std::span<Tensor> inputs,
                        std::span<Tensor> outputs);
+  // Runs a kernel of a node several times in a step. On one thread.
+  class Repeated {
+   public:
+    // The kernel may take over the buffers of inputs but those in `kept`.
+    // `step`, `kernel` and `node` outlive it.
+    Repeated(StepContext* step, const Kernel& kernel, const Node& node,
+             const std::vector<bool>& kept);
+    Status Run(std::span<Tensor> inputs, std::span<Tensor> outputs);
+
+   private:
+    Status (*const run_)(KernelContext&);
+    std::vector<InputRef> refs_;
+    std::vector<uint32_t> ones_;
+    KernelContext ctx_;
+  };
   // As RunWithin, with `value` as input i. REQUIRES: no input reads a variable.
   static Status RunWith(KernelContext& ctx, const Kernel& kernel, int i,
                         Tensor value);

@@ -42,9 +42,11 @@ class ReadyStage {
   // Whether so many run together, or one by one.
   virtual bool RunsTogether(size_t nodes) const { return nodes > 1; }
   // Runs them, and fills their output slots. Returns those that ran; the others
-  // are held again. After an error none is filled, and the caller runs them one
-  // by one, for the error of the right one.
+  // are held again. After an error none is filled.
   virtual Result<std::span<const Ready>> RunTogether(StepContext* step) = 0;
+  // After an error of RunTogether: the node that failed. None: the caller runs
+  // them one by one, for the error of the right one.
+  virtual Ready failed() const { return {}; }
   // Whether they are instances of one node, with one event in a trace, or each
   // has its own, to which Describe adds what the stage knows.
   virtual bool OfOneNode() const { return true; }

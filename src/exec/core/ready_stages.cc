@@ -47,6 +47,7 @@ class StagesInOrder final : public ReadyStage {
   Result<std::span<const Ready>> RunTogether(StepContext* step) override {
     return running_->RunTogether(step);
   }
+  Ready failed() const override { return running_->failed(); }
   void Describe(Ready r, TraceEvent* e) const override {
     running_->Describe(r, e);
   }

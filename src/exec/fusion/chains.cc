@@ -135,7 +135,7 @@ class ChainBuilder {
       return std::shared_ptr<Kernel>();
     };
     SLUICE_ASSIGN_OR_RETURN(structure_,
-                            RegionStructure::Analyse(*graph_, nothing, keep_));
+                            RegionStructure::Analyse(*graph_, nothing, keep_, {}));
     for (const auto& n : graph_->nodes()) {
       Member& m = members_[Id(n.get())];
       if (m.kernel == nullptr) continue;

@@ -38,7 +38,9 @@ class Compiler {
     if (failed_) return {};
     MarkLastReads(p_.get());
     p_->ones.assign(p_->num_slots, 1);
-    return {p_, std::move(inputs_)};
+    CompiledRegion compiled{p_, std::move(inputs_), std::move(parts_), {}};
+    for (const Output& o : outputs_) compiled.outputs.push_back(Root(o));
+    return compiled;
   }
 
  private:
@@ -289,6 +291,9 @@ class Compiler {
     const Node& n = *u.node;
     const auto call = static_cast<uint32_t>(p_->calls.size());
     RegionProgram::Call c(u.node, u.kernel);
+    CompiledRegion::Part part{u.node, u.kernel, {}};
+    for (const Output& in : n.inputs()) part.operands.push_back(Root(in));
+    parts_.push_back(std::move(part));
     const Output first(const_cast<Node*>(u.node));
     if (IsScalarCall(n)) {
       RegionInstr i;
@@ -560,6 +565,7 @@ class Compiler {
   const std::vector<Output>& outputs_;
   std::shared_ptr<RegionProgram> p_;
   std::vector<Output> inputs_;
+  std::vector<CompiledRegion::Part> parts_;
   std::unordered_map<const Node*, const RegionUnit*> inside_;
   std::vector<const Node*> nodes_;
   std::vector<Output> conditions_;

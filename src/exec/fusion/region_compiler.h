@@ -11,8 +11,17 @@
 namespace sluice {
 
 struct CompiledRegion {
+  // A node with a kernel, and the producers of its inputs: region inputs,
+  // constants and other such nodes.
+  struct Part {
+    const Node* node = nullptr;
+    std::shared_ptr<Kernel> kernel;
+    std::vector<Output> operands;
+  };
   std::shared_ptr<RegionProgram> program;
-  std::vector<Output> inputs;  // Graph outputs, by region input.
+  std::vector<Output> inputs;   // Graph outputs, by region input.
+  std::vector<Part> parts;      // In the order in which they run.
+  std::vector<Output> outputs;  // The producers, by region output.
 };
 
 // `units`: units of frame `f`, in topological order; each kFree or kCheap under

@@ -67,7 +67,7 @@ RegionStructure::RegionStructure(const Graph& graph,
 
 Result<std::unique_ptr<RegionStructure>> RegionStructure::Analyse(
     const Graph& graph, const KernelSource& kernels,
-    const std::set<const Node*>& keep) {
+    const std::set<const Node*>& keep, const std::set<const Node*>& held) {
   SLUICE_ASSIGN_OR_RETURN(const std::vector<Node*> order,
                           TopologicalOrder(graph));
   SLUICE_ASSIGN_OR_RETURN(Frames frames, Frames::Of(graph, order));
@@ -76,6 +76,7 @@ Result<std::unique_ptr<RegionStructure>> RegionStructure::Analyse(
       new RegionStructure(graph, order, std::move(frames)));
   s->kernels_ = &kernels;
   s->keep_ = &keep;
+  s->held_ = &held;
   for (int f = 0; f < s->num_frames(); ++f) s->MakeUnits(f);
   // Children have higher numbers than their parents.
   for (int f = s->num_frames() - 1; f >= 0; --f) {
@@ -89,6 +90,7 @@ Result<std::unique_ptr<RegionStructure>> RegionStructure::Analyse(
   }
   s->kernels_ = nullptr;
   s->keep_ = nullptr;
+  s->held_ = nullptr;
   return s;
 }
 
@@ -113,7 +115,7 @@ void RegionStructure::MakeUnits(int f) {
     unit_of_[Id(n)] = static_cast<int>(frame.units.size());
     RegionUnit u;
     u.node = n;
-    u.kind = Classify(f, *n, &u.kernel);
+    u.kind = Classify(f, &u);
     frame.units.push_back(std::move(u));
   }
   for (const Node* n : nodes) {
@@ -126,8 +128,8 @@ void RegionStructure::MakeUnits(int f) {
   }
 }
 
-RegionUnit::Kind RegionStructure::Classify(int f, const Node& n,
-                                           std::shared_ptr<Kernel>* k) {
+RegionUnit::Kind RegionStructure::Classify(int f, RegionUnit* u) {
+  const Node& n = *u->node;
   if (keep_->count(&n) > 0) return RegionUnit::kSlow;
   const bool in_loop = frames_[f].is_loop();
   switch (n.op().role) {
@@ -147,19 +149,25 @@ RegionUnit::Kind RegionStructure::Classify(int f, const Node& n,
                                                      : RegionUnit::kSlow;
     case OpRole::kArg:
       return RegionUnit::kFree;
-    case OpRole::kCompute: {
-      if (HasReference(n) || ChangesVariants(n) || !n.op().kernel)
-        return RegionUnit::kSlow;
-      Result<std::shared_ptr<Kernel>> made = (*kernels_)(n);
-      if (!made.ok() || *made == nullptr || (*made)->run == nullptr ||
-          ((*made)->expensive && !IsSmall(n)))
-        return RegionUnit::kSlow;
-      *k = *std::move(made);
-      return RegionUnit::kCheap;
-    }
+    case OpRole::kCompute:
+      return ClassifyKernel(u);
     default:
       return RegionUnit::kSlow;
   }
+}
+
+RegionUnit::Kind RegionStructure::ClassifyKernel(RegionUnit* u) {
+  const Node& n = *u->node;
+  if (HasReference(n) || !n.op().kernel) return RegionUnit::kSlow;
+  Result<std::shared_ptr<Kernel>> made = (*kernels_)(n);
+  if (!made.ok() || *made == nullptr || (*made)->run == nullptr)
+    return RegionUnit::kSlow;
+  u->is_held = held_->count(&n) > 0;
+  if ((*made)->expensive && !u->is_held && !IsSmall(n))
+    return RegionUnit::kSlow;
+  u->kernel = *std::move(made);
+  u->in_whole_loops = !u->is_held && !ChangesVariants(n);
+  return RegionUnit::kCheap;
 }
 
 // The unit of frame f that provides the outputs of `from`; -1: none does.
@@ -296,7 +304,7 @@ bool RegionStructure::IsWhole(int f) {
     return guard == conditions().One(l);
   };
   for (const RegionUnit& u : loop.units) {
-    if (u.kind == RegionUnit::kSlow) return false;
+    if (u.kind == RegionUnit::kSlow || !u.in_whole_loops) return false;
     for (const Literal l : conditions().set(u.guard))
       if (!predicate(l).valid()) return false;
     if (u.kind == RegionUnit::kChild && !frame(u.child).whole) return false;
@@ -366,11 +374,13 @@ void RegionStructure::FindSlow(int f) {
   RegionFrame& frame = mutable_frame(f);
   for (int at : frame.order) {
     RegionUnit& u = frame.units[static_cast<size_t>(at)];
+    u.after_held = u.is_held;
     for (int d : u.deps) {
       const RegionUnit& from = frame.units[static_cast<size_t>(d)];
       const bool barrier = from.kind == RegionUnit::kSlow ||
                            from.kind == RegionUnit::kChild ||
                            from.kind == RegionUnit::kMerge || IsDetour(from);
+      u.after_held = u.after_held || (!barrier && from.after_held);
       std::vector<int> both;
       const std::vector<int> itself = {d};
       const std::vector<int>& more = barrier ? itself : from.slow;

@@ -36,6 +36,10 @@ struct RegionUnit {
   std::vector<int> slow;  // Sorted: slow units that it waits for, directly or
                           // through units that are not slow.
   std::shared_ptr<Kernel> kernel;  // For kCheap.
+  bool in_whole_loops = true;      // Of kCheap.
+  bool is_held = false;            // A stage of the ready list holds it.
+  bool after_held = false;  // It is held, or depends on such a unit, directly or
+                            // through units that are not slow.
 };
 
 // A variable of a loop.
@@ -76,10 +80,12 @@ class RegionStructure {
   using KernelSource =
       std::function<Result<std::shared_ptr<Kernel>>(const Node&)>;
 
-  // `keep`: nodes that must stay as they are. Errors: those of Frames.
+  // `keep`: nodes that must stay as they are. `held`: nodes whose instances a
+  // stage of the ready list runs together; they are cheap. Errors: those of
+  // Frames.
   static Result<std::unique_ptr<RegionStructure>> Analyse(
       const Graph& graph, const KernelSource& kernels,
-      const std::set<const Node*>& keep);
+      const std::set<const Node*>& keep, const std::set<const Node*>& held);
 
   const Frames& frames() const { return frames_; }
   int num_frames() const { return frames_.size(); }
@@ -112,7 +118,8 @@ class RegionStructure {
   bool FindGuards(int f);
   void FindChoice(int f, RegionUnit* merge);
   int UnitSeen(int f, const Node* from) const;
-  RegionUnit::Kind Classify(int f, const Node& n, std::shared_ptr<Kernel>* k);
+  RegionUnit::Kind Classify(int f, RegionUnit* u);
+  RegionUnit::Kind ClassifyKernel(RegionUnit* u);
   bool IsDetour(const RegionUnit& u);
   void FindSlow(int f);
   bool IsWhole(int f);
@@ -120,6 +127,7 @@ class RegionStructure {
 
   const KernelSource* kernels_ = nullptr;
   const std::set<const Node*>* keep_ = nullptr;
+  const std::set<const Node*>* held_ = nullptr;
   const Frames frames_;
   Liveness liveness_;
   std::vector<int> unit_of_;  // By node id.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 
-#include "exec/fusion/region_compiler.h"
 #include "graph/shape_context.h"
 
 namespace sluice {
@@ -35,7 +34,7 @@ class RegionBuilder {
   RegionBuilder(Graph* graph, RegionStructure& structure)
       : graph_(graph), s_(structure) {}
 
-  Result<RegionKernels> Build() {
+  Result<FormedRegions> Build() {
     FindConsumers();
     for (int f = 0; f < s_.num_frames(); ++f) {
       const RegionFrame& frame = s_.frame(f);
@@ -46,20 +45,24 @@ class RegionBuilder {
         const RegionUnit& unit = s_.unit(f, u);
         if (unit.kind == RegionUnit::kChild) {
           if (s_.frame(unit.child).whole)
-            SLUICE_RETURN_IF_ERROR(Replace(f, {u}));
+            SLUICE_RETURN_IF_ERROR(Replace(f, {u}, /*held=*/false));
         } else if (IsMember(unit)) {
           groups[{unit.guard, unit.slow}].push_back(u);
         }
       }
-      for (const auto& [key, units] : groups) {
-        const auto with_kernel = std::count_if(
+      for (auto& [key, units] : groups) {
+        // What is held waits for company; what does not depend on it runs at
+        // once.
+        const auto after_held = std::stable_partition(
             units.begin(), units.end(),
-            [&](int u) { return s_.unit(f, u).kind == RegionUnit::kCheap; });
-        if (with_kernel >= kFewestNodes)
-          SLUICE_RETURN_IF_ERROR(Replace(f, units));
+            [&](int u) { return !s_.unit(f, u).after_held; });
+        SLUICE_RETURN_IF_ERROR(
+            ReplaceGroup(f, {units.begin(), after_held}, /*held=*/false));
+        SLUICE_RETURN_IF_ERROR(
+            ReplaceGroup(f, {after_held, units.end()}, /*held=*/true));
       }
     }
-    return std::move(kernels_);
+    return std::move(formed_);
   }
 
  private:
@@ -67,6 +70,13 @@ class RegionBuilder {
     Node* node;
     int input;  // -1: a control edge.
   };
+
+  Status ReplaceGroup(int f, const std::vector<int>& units, bool held) {
+    const auto with_kernel = std::count_if(
+        units.begin(), units.end(),
+        [&](int u) { return s_.unit(f, u).kind == RegionUnit::kCheap; });
+    return with_kernel < kFewestNodes ? OkStatus() : Replace(f, units, held);
+  }
 
   static bool IsMember(const RegionUnit& u) {
     if (u.kind == RegionUnit::kCheap) return true;
@@ -147,7 +157,7 @@ class RegionBuilder {
     return control;
   }
 
-  Status Replace(int f, const std::vector<int>& units) {
+  Status Replace(int f, const std::vector<int>& units, bool held) {
     std::vector<Node*> nodes;
     for (int u : units) Gather(f, u, &nodes);
     const std::set<const Node*> inside(nodes.begin(), nodes.end());
@@ -174,8 +184,14 @@ class RegionBuilder {
       }
     CompiledRegion region = CompileRegion(s_, f, units, outputs);
     if (region.program == nullptr) return OkStatus();
-    SLUICE_ASSIGN_OR_RETURN(Node * made, Add(*nodes.front(), region, outputs,
-                                             ControlInputs(nodes, inside)));
+    const bool expensive =
+        held && std::any_of(units.begin(), units.end(), [&](int u) {
+          const RegionUnit& unit = s_.unit(f, u);
+          return unit.is_held && unit.kernel->expensive;
+        });
+    SLUICE_ASSIGN_OR_RETURN(
+        Node * made, Add(*nodes.front(), region, outputs,
+                         ControlInputs(nodes, inside), expensive));
     for (const Reader& r : readers) {
       if (r.output >= 0) {
         SLUICE_RETURN_IF_ERROR(graph_->ReplaceInput(
@@ -186,12 +202,14 @@ class RegionBuilder {
       consumers_[Id(made)].push_back(r.consumer);
     }
     replaced_.insert(nodes.begin(), nodes.end());
+    if (held) formed_.held.push_back({made, std::move(region)});
     return OkStatus();
   }
 
+  // `expensive`: besides what loops say.
   Result<Node*> Add(const Node& first, const CompiledRegion& region,
                     const std::vector<Output>& outputs,
-                    std::vector<Node*> control) {
+                    std::vector<Node*> control, bool expensive) {
     NodeSpec spec;
     spec.op = "_Region";
     spec.name = graph_->UniqueName(absl::StrCat("region/", first.name()));
@@ -218,8 +236,8 @@ class RegionBuilder {
     kernel->run = [](KernelContext& ctx) {
       return ctx.state<RegionProgram>().Run(ctx);
     };
-    kernel->expensive = !region.program->loops.empty();
-    kernels_[made] = std::move(kernel);
+    kernel->expensive = !region.program->loops.empty() || expensive;
+    formed_.kernels[made] = std::move(kernel);
     return made;
   }
 
@@ -227,16 +245,18 @@ class RegionBuilder {
   RegionStructure& s_;
   std::vector<std::vector<Consumer>> consumers_;  // By node.
   std::set<const Node*> replaced_;  // Nodes that a region replaces.
-  RegionKernels kernels_;
+  FormedRegions formed_;
 };
 
 }  // namespace
 
-Result<RegionKernels> FormRegions(Graph* graph,
+Result<FormedRegions> FormRegions(Graph* graph,
                                   const RegionStructure::KernelSource& kernels,
-                                  const std::set<const Node*>& keep) {
-  SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<RegionStructure> structure,
-                          RegionStructure::Analyse(*graph, kernels, keep));
+                                  const std::set<const Node*>& keep,
+                                  const std::set<const Node*>& held) {
+  SLUICE_ASSIGN_OR_RETURN(
+      std::unique_ptr<RegionStructure> structure,
+      RegionStructure::Analyse(*graph, kernels, keep, held));
   return RegionBuilder(graph, *structure).Build();
 }
 

@@ -12,19 +12,32 @@
 #include <set>
 #include <unordered_map>
 
-#include "exec/fusion/region_structure.h"
+#include "exec/fusion/region_compiler.h"
 
 namespace sluice {
 
 using RegionKernels = std::unordered_map<const Node*, std::shared_ptr<Kernel>>;
 
+// A region of nodes that a stage of the ready list holds, and of what depends on
+// them. It is held in their place.
+struct HeldRegion {
+  const Node* node = nullptr;
+  CompiledRegion compiled;
+};
+
+struct FormedRegions {
+  RegionKernels kernels;  // Of the new nodes; they point to the replaced nodes.
+  std::vector<HeldRegion> held;
+};
+
 // Adds a node "_Region" to `graph` for each region and redirects the region's
 // consumers to it; the replaced nodes are left without readers, for DropUnread.
-// Returns the kernels of the new nodes, which point to the replaced nodes.
-// `keep`: nodes that must not change, the targets of the step.
-Result<RegionKernels> FormRegions(Graph* graph,
+// `keep`: nodes that must not change, the targets of the step. `held`: nodes
+// that a stage of the ready list holds (exec/core/ready_stage.h).
+Result<FormedRegions> FormRegions(Graph* graph,
                                   const RegionStructure::KernelSource& kernels,
-                                  const std::set<const Node*>& keep);
+                                  const std::set<const Node*>& keep,
+                                  const std::set<const Node*>& held = {});
 
 }  // namespace sluice
 

@@ -1,0 +1,470 @@
+#include "exec/batching/batch_program.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "exec/core/error_attribution.h"
+#include "exec/core/kernel_runner.h"
+#include "exec/fusion/block_form.h"
+
+namespace sluice {
+namespace {
+
+// Shared inputs of at most so many bytes are compared by value (axes, sizes).
+constexpr size_t kComparedBytes = 64;
+
+BatchProgram::Call CallOf(const Node& n, std::shared_ptr<Kernel> kernel,
+                          const BatchForm* form) {
+  BatchProgram::Call call;
+  call.node = &n;
+  call.num_outputs = static_cast<uint32_t>(n.num_outputs());
+  if (form != nullptr) {
+    call.form = *form;
+    const std::optional<BlockForm> block = FindBlockForm(n, *kernel);
+    call.in_place = block && !block->may_fail;
+  }
+  call.kernel = std::move(kernel);
+  return call;
+}
+
+// Says what the instances must have in common, and who reads a value last.
+void Finish(BatchProgram* p) {
+  std::vector<bool> read(p->num_values);
+  for (const uint32_t v : p->outputs) read[v] = true;
+  for (auto call = p->calls.rbegin(); call != p->calls.rend(); ++call) {
+    call->last_read.resize(call->operands.size());
+    for (size_t i = call->operands.size(); i-- > 0;) {
+      const uint32_t v = call->operands[i];
+      call->last_read[i] = !read[v];
+      read[v] = true;
+      if (v >= p->num_inputs() || !call->form) continue;
+      BatchProgram::InputUse& use = p->inputs[v];
+      use = std::max(use, (call->form->shared >> i & 1) != 0
+                              ? BatchProgram::InputUse::kValue
+                              : BatchProgram::InputUse::kShape);
+    }
+  }
+}
+
+// The shape with `first` as a new dimension 0, after which there are ones up to
+// `rank` further dimensions.
+Result<Shape> WithFirst(size_t first, std::span<const int64_t> dims,
+                        int rank = 0) {
+  std::vector<int64_t> all = {static_cast<int64_t>(first)};
+  all.resize(1 + std::max(static_cast<size_t>(rank), dims.size()) - dims.size(),
+             1);
+  all.insert(all.end(), dims.begin(), dims.end());
+  return Shape::Make(all);
+}
+
+// Instance i of a value of k instances. (The parts of a buffer have more than
+// eight bytes, as Tensor requires: smaller ones are copied.)
+Tensor Part(const Tensor& stacked, const Shape& shape, size_t bytes, size_t i) {
+  const char* const from = static_cast<const char*>(stacked.raw()) + i * bytes;
+  if (bytes <= 8) {
+    Tensor t(stacked.dtype(), shape);
+    if (bytes > 0) std::memcpy(t.raw(), from, bytes);
+    return t;
+  }
+  stacked.buffer()->Ref();
+  return Tensor(stacked.dtype(), shape, stacked.buffer(),
+                const_cast<char*>(from));
+}
+
+Shape ShapeOfPart(const Tensor& stacked) {
+  return Shape(stacked.shape().dims().subspan(1));
+}
+
+}  // namespace
+
+bool SameTensor(const Tensor& a, const Tensor& b) {
+  if (a.dtype() != b.dtype() || !(a.shape() == b.shape())) return false;
+  if (a.has_buffer() && a.buffer() == b.buffer() && a.raw() == b.raw())
+    return true;
+  return IsPlain(a.dtype()) && a.bytes() <= kComparedBytes &&
+         std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
+}
+
+std::shared_ptr<const BatchProgram> ProgramOf(const Node& node,
+                                              std::shared_ptr<Kernel> kernel,
+                                              const BatchForm& form) {
+  auto p = std::make_shared<BatchProgram>();
+  BatchProgram::Call call = CallOf(node, std::move(kernel), &form);
+  const auto inputs = static_cast<uint32_t>(node.num_inputs());
+  p->inputs.resize(inputs);
+  for (uint32_t i = 0; i < inputs; ++i) call.operands.push_back(i);
+  call.first_output = inputs;
+  for (uint32_t o = 0; o < call.num_outputs; ++o)
+    p->outputs.push_back(inputs + o);
+  p->num_values = inputs + call.num_outputs;
+  p->calls.push_back(std::move(call));
+  Finish(p.get());
+  return p;
+}
+
+std::shared_ptr<const BatchProgram> ProgramOf(const HeldRegion& region,
+                                              const BatchForms& forms) {
+  auto p = std::make_shared<BatchProgram>();
+  OutputMap<uint32_t> numbers;
+  for (const Output& in : region.compiled.inputs) numbers[in] = p->num_values++;
+  p->inputs.resize(region.compiled.inputs.size());
+  // (All constants come before the outputs of the calls.)
+  for (const CompiledRegion::Part& part : region.compiled.parts)
+    for (const Output& o : part.operands)
+      if (o.node->op().role == OpRole::kConst &&
+          numbers.try_emplace(o, p->num_values).second) {
+        p->constants.push_back(o.node->AttrOr<Tensor>("value", Tensor()));
+        ++p->num_values;
+      }
+  for (const CompiledRegion::Part& part : region.compiled.parts) {
+    const auto form = forms.find(part.node);
+    BatchProgram::Call call = CallOf(
+        *part.node, part.kernel, form == forms.end() ? nullptr : &form->second);
+    for (const Output& o : part.operands)
+      call.operands.push_back(numbers.at(o));
+    call.first_output = p->num_values;
+    for (uint32_t o = 0; o < call.num_outputs; ++o)
+      numbers[Output(const_cast<Node*>(part.node), static_cast<int>(o))] =
+          p->num_values++;
+    p->calls.push_back(std::move(call));
+  }
+  for (const Output& o : region.compiled.outputs) p->outputs.push_back(numbers.at(o));
+  Finish(p.get());
+  return p;
+}
+
+// ---- Running ----------------------------------------------------------------
+
+void BatchRun::Value::Clear() {
+  if (is_shared) shared = Tensor();
+  if (is_stacked) stacked = Tensor();
+  if (is_each) each.clear();
+  is_shared = is_stacked = is_each = false;
+}
+
+Status BatchRun::Run(const BatchProgram& program,
+                     std::span<const Ready> instances, StepContext* step,
+                     size_t* failed) {
+  program_ = &program;
+  instances_ = instances;
+  step_ = step;
+  if (values_.size() < program.num_values) values_.resize(program.num_values);
+  Load();
+  Status s = Execute(failed);
+  if (s.ok()) HandOut();
+  for (uint32_t v = 0; v < program.num_values; ++v) values_[v].Clear();
+  return s;
+}
+
+// Input i, moved if the instance is its last reader.
+Tensor BatchRun::TakeInput(Ready r, uint32_t i) const {
+  const InputRef ref = plan_.inputs[r.node->first_input + i];
+  Tensor& t = r.iteration->tables[ref.table][ref.index];
+  if (ref.table != InputRef::kIteration || !t.has_buffer() ||
+      r.iteration->uses[ref.index] != 1)
+    return t;
+  --r.iteration->held;
+  return std::move(t);
+}
+
+bool BatchRun::IsSharedInput(uint32_t i) const {
+  const Tensor& first = Input(instances_[0], i);
+  return std::all_of(instances_.begin() + 1, instances_.end(), [&](Ready r) {
+    return SameTensor(first, Input(r, i));
+  });
+}
+
+// Inputs that are stacked are read when they are needed.
+void BatchRun::Load() {
+  for (uint32_t i = 0; i < program_->num_inputs(); ++i) {
+    const BatchProgram::InputUse use = program_->inputs[i];
+    Value& v = values_[i];
+    if (use == BatchProgram::InputUse::kNothing) {
+      for (const Ready r : instances_) v.each.push_back(TakeInput(r, i));
+      v.is_each = true;
+    } else if (use == BatchProgram::InputUse::kValue || IsSharedInput(i)) {
+      v.shared = Input(instances_[0], i);
+      v.is_shared = true;
+    }
+  }
+  for (uint32_t c = 0; c < program_->constants.size(); ++c) {
+    Value& v = values_[program_->num_inputs() + c];
+    v.shared = program_->constants[c];
+    v.is_shared = true;
+  }
+}
+
+Status BatchRun::Execute(size_t* failed) {
+  for (const BatchProgram::Call& call : program_->calls) {
+    if (!call.form || !RunTogether(call).ok()) {
+      Status s = RunEach(call, failed);
+      if (!s.ok()) return AttributedTo(std::move(s), call.node->Describe());
+    }
+    for (size_t i = 0; i < call.operands.size(); ++i)
+      if (call.last_read[i]) values_[call.operands[i]].Clear();
+  }
+  return OkStatus();
+}
+
+// ---- Forms of values --------------------------------------------------------
+
+void BatchRun::MakeEach(uint32_t value) {
+  Value& v = values_[value];
+  if (v.is_each || v.is_shared) return;
+  v.each.reserve(count());
+  if (value < program_->num_inputs()) {
+    for (const Ready r : instances_) v.each.push_back(Input(r, value));
+  } else {
+    const Shape shape = ShapeOfPart(v.stacked);
+    const size_t bytes = v.stacked.bytes() / count();
+    for (size_t i = 0; i < count(); ++i)
+      v.each.push_back(Part(v.stacked, shape, bytes, i));
+  }
+  v.is_each = true;
+}
+
+Status BatchRun::MakeStacked(uint32_t value) {
+  Value& v = values_[value];
+  if (v.is_stacked) return OkStatus();
+  if (v.is_shared) {
+    SLUICE_ASSIGN_OR_RETURN(
+        v.stacked, Stack([&](size_t) -> const Tensor& { return v.shared; }));
+  } else if (v.is_each) {
+    SLUICE_ASSIGN_OR_RETURN(
+        v.stacked, Stack([&](size_t i) -> const Tensor& { return v.each[i]; }));
+  } else {
+    SLUICE_ASSIGN_OR_RETURN(v.stacked,
+                            Stack([&](size_t i) -> const Tensor& {
+                              return Input(instances_[i], value);
+                            }));
+  }
+  v.is_stacked = true;
+  return OkStatus();
+}
+
+// The tensors at(i) of all instances as one: a view if they lie one after the
+// other in one buffer.
+template <typename At>
+Result<Tensor> BatchRun::Stack(const At& at) const {
+  const Tensor& first = at(0);
+  if (!IsPlain(first.dtype()))
+    return Unimplemented("batch: not with this type");
+  const size_t bytes = first.bytes();
+  const char* next = static_cast<const char*>(first.raw());
+  bool in_a_row = first.has_buffer();
+  for (size_t i = 0; i < count(); ++i) {
+    const Tensor& t = at(i);
+    if (t.dtype() != first.dtype() || !(t.shape() == first.shape()))
+      return Unimplemented("batch: not with these shapes");
+    in_a_row = in_a_row && t.buffer() == first.buffer() && t.raw() == next;
+    next += bytes;
+  }
+  SLUICE_ASSIGN_OR_RETURN(const Shape shape,
+                          WithFirst(count(), first.shape().dims()));
+  if (in_a_row) {
+    first.buffer()->Ref();
+    return Tensor::MakeView(first.dtype(), shape, first.buffer(),
+                            const_cast<void*>(first.raw()));
+  }
+  SLUICE_ASSIGN_OR_RETURN(Tensor all,
+                          Tensor::Make(first.dtype(), shape, step_->allocator));
+  if (bytes == 0) return all;
+  char* to = static_cast<char*>(all.raw());
+  for (size_t i = 0; i < count(); ++i, to += bytes)
+    std::memcpy(to, at(i).raw(), bytes);
+  return all;
+}
+
+// ---- Calls ------------------------------------------------------------------
+
+// Runs the kernel once. An error says only that this cannot be done: then the
+// operands are as before, and RunEach finds the error, if there is one.
+Status BatchRun::RunTogether(const BatchProgram::Call& call) {
+  Status s = GatherOperands(call);
+  if (s.ok()) {
+    // (A kernel that fails has not taken any inputs if it works in place.)
+    if (call.in_place && !shares_result_) DropLastReads(call);
+    out_.resize(call.num_outputs);
+    s = KernelRunner::RunFor(step_, call.kernel->run, call.kernel->state.get(),
+                             *call.node, in_, out_);
+    if (s.ok()) s = KeepOutputs(call);
+    if (!s.ok() && call.in_place && !shares_result_) RestoreLastReads(call);
+  }
+  for (Tensor& t : in_) t = Tensor();
+  for (Tensor& t : out_) t = Tensor();
+  return s;
+}
+
+// Fills in_ for one run for all instances.
+Status BatchRun::GatherOperands(const BatchProgram::Call& call) {
+  const BatchForm& form = *call.form;
+  const size_t n = call.operands.size();
+  in_.resize(n);
+  shares_result_ = true;
+  for (size_t i = 0; i < n; ++i)
+    shares_result_ = shares_result_ && values_[call.operands[i]].is_shared;
+  const auto is_whole = [&](size_t i) {  // Not stacked.
+    return shares_result_ || (form.shared >> i & 1) != 0 ||
+           (form.broadcasts && values_[call.operands[i]].is_shared);
+  };
+  int rank = 0;  // To which the stacked operands are aligned.
+  for (size_t i = 0; i < n; ++i) {
+    Value& v = values_[call.operands[i]];
+    if (is_whole(i)) {
+      if (!v.is_shared) return Unimplemented("batch: not with these values");
+      in_[i] = v.shared;
+    } else {
+      SLUICE_RETURN_IF_ERROR(MakeStacked(call.operands[i]));
+      in_[i] = v.stacked;
+    }
+    rank = std::max(rank, in_[i].rank() - (is_whole(i) ? 0 : 1));
+  }
+  if (shares_result_) return OkStatus();
+  if (form.accepts != nullptr) {
+    first_.resize(n);
+    for (size_t i = 0; i < n; ++i)
+      first_[i] = is_whole(i) ? in_[i]
+                              : Part(in_[i], ShapeOfPart(in_[i]),
+                                     in_[i].bytes() / count(), 0);
+    const bool accepted = form.accepts(first_);
+    for (size_t i = 0; i < n; ++i) {
+      if (accepted && is_whole(i)) in_[i] = std::move(first_[i]);
+      first_[i] = Tensor();
+    }
+    if (!accepted) return Unimplemented("batch: not with these inputs");
+  }
+  for (size_t i = 0; i < n; ++i) {
+    if (is_whole(i)) continue;
+    const std::span<const int64_t> dims = in_[i].shape().dims().subspan(1);
+    Result<Shape> shape = in_[i].shape();
+    if (form.axis == BatchForm::kRows) {
+      if (dims.empty()) return Unimplemented("batch: no rows");
+      std::vector<int64_t> rows(dims.begin(), dims.end());
+      rows[0] *= static_cast<int64_t>(count());
+      shape = Shape::Make(rows);
+    } else if (form.broadcasts) {
+      shape = WithFirst(count(), dims, rank);
+    }
+    SLUICE_RETURN_IF_ERROR(shape.status());
+    if (*shape == in_[i].shape()) continue;
+    SLUICE_ASSIGN_OR_RETURN(in_[i], in_[i].Reshaped(*shape));
+  }
+  return OkStatus();
+}
+
+// Leaves in_ as the only owner of what nobody else reads.
+void BatchRun::DropLastReads(const BatchProgram::Call& call) {
+  dropped_.clear();
+  for (size_t i = 0; i < call.operands.size(); ++i) {
+    Value& v = values_[call.operands[i]];
+    if (!call.last_read[i] || !v.is_stacked) continue;
+    dropped_.push_back({i, v.stacked.shape()});
+    v.Clear();
+  }
+}
+
+void BatchRun::RestoreLastReads(const BatchProgram::Call& call) {
+  for (const auto& [i, shape] : dropped_) {
+    Result<Tensor> stacked = in_[i].Reshaped(shape);
+    if (!stacked.ok()) continue;
+    Value& v = values_[call.operands[i]];
+    v.stacked = *std::move(stacked);
+    v.is_stacked = true;
+  }
+}
+
+// Makes the kernel's outputs the values.
+Status BatchRun::KeepOutputs(const BatchProgram::Call& call) {
+  const auto k = static_cast<int64_t>(count());
+  for (Tensor& t : out_) {
+    if (!t.valid()) return Unimplemented("batch: not with these outputs");
+    if (shares_result_) continue;
+    if (t.rank() == 0 || t.dim(0) % k != 0 ||
+        (call.form->axis == BatchForm::kNew && t.dim(0) != k))
+      return Unimplemented("batch: not with these outputs");
+    if (call.form->axis == BatchForm::kNew) continue;
+    std::vector<int64_t> dims(t.shape().dims().begin(), t.shape().dims().end());
+    dims[0] /= k;
+    SLUICE_ASSIGN_OR_RETURN(const Shape shape, WithFirst(count(), dims));
+    SLUICE_ASSIGN_OR_RETURN(t, t.Reshaped(shape));
+  }
+  for (uint32_t o = 0; o < call.num_outputs; ++o) {
+    Value& v = values_[call.first_output + o];
+    (shares_result_ ? v.shared : v.stacked) = std::move(out_[o]);
+    (shares_result_ ? v.is_shared : v.is_stacked) = true;
+  }
+  return OkStatus();
+}
+
+// Runs the kernel for each instance, which may take over what it reads last.
+Status BatchRun::RunEach(const BatchProgram::Call& call, size_t* failed) {
+  const size_t n = call.operands.size();
+  in_.resize(n);
+  out_.resize(call.num_outputs);
+  std::vector<bool> kept(n);
+  for (size_t i = 0; i < n; ++i) {
+    const Value& v = values_[call.operands[i]];
+    if (v.is_shared) {
+      kept[i] = true;
+      in_[i] = v.shared;
+    } else {
+      MakeEach(call.operands[i]);
+    }
+  }
+  for (uint32_t o = 0; o < call.num_outputs; ++o) {
+    Value& v = values_[call.first_output + o];
+    v.each.reserve(count());
+    v.is_each = true;
+  }
+  KernelRunner::Repeated kernel(step_, *call.kernel, *call.node, kept);
+  Status s;
+  for (size_t k = 0; k < count() && s.ok(); ++k) {
+    for (size_t i = 0; i < n; ++i) {
+      if (kept[i]) continue;
+      Tensor& t = values_[call.operands[i]].each[k];
+      if (call.last_read[i])
+        in_[i] = std::move(t);
+      else
+        in_[i] = t;
+    }
+    s = kernel.Run(in_, out_);
+    if (!s.ok()) *failed = k;
+    for (uint32_t o = 0; o < call.num_outputs; ++o)
+      values_[call.first_output + o].each.push_back(
+          std::exchange(out_[o], Tensor()));
+  }
+  for (Tensor& t : in_) t = Tensor();
+  return s;
+}
+
+// Fills the output slots.
+void BatchRun::HandOut() {
+  const std::vector<uint32_t>& outputs = program_->outputs;
+  for (size_t o = 0; o < outputs.size(); ++o) {
+    Value& v = values_[outputs[o]];
+    if (!v.is_stacked) MakeEach(outputs[o]);  // (Of an input that is one.)
+    const bool again =
+        std::find(outputs.begin() + static_cast<std::ptrdiff_t>(o) + 1,
+                  outputs.end(), outputs[o]) != outputs.end();
+    if (v.is_each) {
+      for (size_t i = 0; i < count(); ++i) {
+        Tensor& to = Tokens::OutputSlots(instances_[i])[o];
+        if (again)
+          to = v.each[i];
+        else
+          to = std::move(v.each[i]);
+      }
+    } else if (v.is_shared) {
+      for (const Ready r : instances_) Tokens::OutputSlots(r)[o] = v.shared;
+    } else {
+      const Shape shape = ShapeOfPart(v.stacked);
+      const size_t bytes = v.stacked.bytes() / count();
+      for (size_t i = 0; i < count(); ++i)
+        Tokens::OutputSlots(instances_[i])[o] =
+            Part(v.stacked, shape, bytes, i);
+    }
+  }
+}
+
+}  // namespace sluice
