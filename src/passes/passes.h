@@ -84,6 +84,15 @@ Status AccumulateProducts(Graph* graph);
 // take single elementwise nodes.
 Status FuseProducts(Graph* graph, const std::vector<Node*>& keep);
 
+// A node of a branch reads values that are held anyway past the Switch that
+// hands them to the branch: loop constants, and arguments of a function that
+// each of its calls within itself passes on as they are. One other input or
+// control input of the node must tell that the branch is taken; otherwise one
+// Switch stays. Switches without readers are left.
+// Needs: connected, lowered. Leaves the values of each node, and when it is
+// dead, as they were. Runs before regions.
+Status SkipSwitches(Graph* graph);
+
 // Adam's update for a gradient of some rows, which TensorFlow's optimizers
 // build from some twenty nodes (client/nn/adam_optimizers.h), becomes one node
 // (SparseApplyAdam), if the moments between have no other readers and the step

@@ -158,6 +158,12 @@ Result<BuiltPlan> BuildPlan(std::unique_ptr<Graph> graph,
     if (k == nullptr) SLUICE_RETURN_IF_ERROR(kernels(n, &k));
     return k;
   };
+  if (options.regions) {
+    SLUICE_RETURN_IF_ERROR(SkipSwitches(graph.get()));
+    SLUICE_RETURN_IF_ERROR(
+        CheckAfter("SkipSwitches", *graph, kConnected | kLowered));
+    built.inside.push_back(DropUnread(graph.get(), targets));
+  }
   BatchForms batched;
   if (options.batch_frames != BatchFrames::kNever) {
     SLUICE_ASSIGN_OR_RETURN(

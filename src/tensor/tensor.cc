@@ -25,6 +25,10 @@ template <typename T>
 class Objects final : public Buffer {
  public:
   static Status New(int64_t n, Buffer** buffer) {
+    if (n == 1) {
+      *buffer = new Objects();
+      return OkStatus();
+    }
     std::unique_ptr<T[]> objects(new (std::nothrow) T[static_cast<size_t>(n)]);
     if (objects == nullptr)
       return ResourceExhausted("allocation: expected memory for ", n,
@@ -35,9 +39,11 @@ class Objects final : public Buffer {
   }
 
  private:
+  Objects() : Buffer(nullptr, sizeof(T)) { set_data(&one_); }
   Objects(size_t n, std::unique_ptr<T[]> objects)
       : Buffer(objects.get(), n * sizeof(T)), objects_(std::move(objects)) {}
   ~Objects() override = default;
+  T one_;  // A scalar needs no second allocation.
   std::unique_ptr<T[]> objects_;
 };
 

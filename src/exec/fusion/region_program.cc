@@ -260,12 +260,16 @@ Status RegionProgram::Run(KernelContext& ctx) {
   return s;
 }
 
+RegionProgram::~RegionProgram() { delete last_.load(); }
+
 void RegionProgram::SetConstants(Workspace* w) const {
   for (const auto& [slot, constant] : constant_slots)
     w->slots[slot] = constants[constant];
 }
 
 std::unique_ptr<RegionProgram::Workspace> RegionProgram::Acquire() {
+  if (Workspace* const last = last_.exchange(nullptr); last != nullptr)
+    return std::unique_ptr<Workspace>(last);
   {
     std::lock_guard<std::mutex> lock(mu_);
     if (!idle_.empty()) {
@@ -285,6 +289,11 @@ void RegionProgram::Release(std::unique_ptr<Workspace> w) {
   for (Tensor& t : w->slots)
     if (t.has_buffer()) t = Tensor();
   SetConstants(w.get());
+  Workspace* none = nullptr;
+  if (last_.compare_exchange_strong(none, w.get())) {
+    (void)w.release();
+    return;
+  }
   std::lock_guard<std::mutex> lock(mu_);
   idle_.push_back(std::move(w));
 }

@@ -7,6 +7,7 @@
 #ifndef SLUICE_EXEC_FUSION_REGION_PROGRAM_H_
 #define SLUICE_EXEC_FUSION_REGION_PROGRAM_H_
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -78,6 +79,9 @@ class RegionProgram {
     uint32_t begin = 0, branch = 0, end = 0;
   };
 
+  RegionProgram() = default;
+  ~RegionProgram();
+
   // Runs as a kernel on the inputs and outputs of the region's node.
   Status Run(KernelContext& ctx);
 
@@ -107,6 +111,8 @@ class RegionProgram {
   std::unique_ptr<Workspace> Acquire();
   void Release(std::unique_ptr<Workspace> w);
 
+  // Most runs find the workspace of the one before here, without a lock.
+  std::atomic<Workspace*> last_ = nullptr;
   std::mutex mu_;
   std::vector<std::unique_ptr<Workspace>> idle_;  // GUARDED_BY(mu_)
 };

@@ -109,15 +109,14 @@ Status RunGetValue(KernelContext& ctx) {
   }
   // The only reader moves the values out.
   const Tensor token = ctx.TakeInput(0);
-  std::vector<Tensor> moved;
-  moved.reserve(o->values().size());
   const bool only_reader =
       token.unique() && token.raw_scalar<Variant>().unique();
-  // (Every value was created as non-const.)
-  if (only_reader) const_cast<OptionalValue*>(o)->GiveItems(&moved);
-  for (int i = 0; i < ctx.num_outputs(); ++i)
-    ctx.set_output(i, only_reader ? std::move(moved[static_cast<size_t>(i)])
-                                  : o->values()[static_cast<size_t>(i)]);
+  for (int i = 0; i < ctx.num_outputs(); ++i) {
+    const auto at = static_cast<size_t>(i);
+    // (Every value was created as non-const.)
+    ctx.set_output(i, only_reader ? const_cast<OptionalValue*>(o)->Take(at)
+                                  : o->values()[at]);
+  }
   return OkStatus();
 }
 

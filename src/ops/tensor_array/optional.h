@@ -25,6 +25,8 @@ class OptionalValue final : public NestedValue {
     values_.clear();
   }
   const std::vector<Tensor>& values() const { return values_; }
+  // Value i, moved out. REQUIRES: nobody else has this Optional.
+  Tensor Take(size_t i) { return std::move(values_[i]); }
 
  private:
   std::vector<Tensor> values_;
