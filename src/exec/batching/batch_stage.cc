@@ -1,9 +1,12 @@
 #include "exec/batching/batch_stage.h"
 
 #include <algorithm>
+#include <mutex>
 #include <random>
 #include <utility>
 #include <vector>
+
+#include "base/parallel.h"
 
 namespace sluice {
 namespace {
@@ -11,6 +14,8 @@ namespace {
 // The most groups of one node that wait at a time. Instances with yet another
 // signature (each with its own weights, say) run at once.
 constexpr size_t kMostGroups = 8;
+// The instances of a region are divided over threads from twice so many on.
+constexpr int64_t kFewestPerThread = 16;
 
 // The held nodes of one step. See the header; ReadyStage says who uses it.
 class BatchStage final : public ReadyStage {
@@ -19,8 +24,7 @@ class BatchStage final : public ReadyStage {
   BatchStage(const Plan& plan, std::vector<const BatchProgram*> programs)
       : plan_(plan),
         programs_(std::move(programs)),
-        groups_(programs_.size()),
-        run_(plan) {}
+        groups_(programs_.size()) {}
 
   void Start(uint64_t seed) override {
     Clear();
@@ -69,10 +73,30 @@ class BatchStage final : public ReadyStage {
 
   Result<std::span<const Ready>> RunTogether(StepContext* step) override {
     SortByMemory();
-    size_t failed = 0;
-    if (Status s = run_.Run(*program_, running_, step, &failed); !s.ok()) {
-      failed_ = running_[failed];
-      return s;
+    parts_.clear();
+    const bool divide = program_->calls.size() > 1;  // (One divides itself.)
+    const int64_t grain = divide ? kFewestPerThread : count();
+    const int threads = IntraOpThreads();
+    std::mutex mu;
+    ParallelFor(count(), grain, [&](int64_t begin, int64_t end) {
+      std::unique_lock<std::mutex> lock(mu);
+      const size_t part = parts_.size();
+      parts_.emplace_back();
+      if (part == runs_.size())
+        runs_.push_back(std::make_unique<BatchRun>(plan_));
+      BatchRun& run = *runs_[part];
+      lock.unlock();
+      const ScopedIntraOpThreads of_kernels(end - begin < count() ? 1 : threads);
+      size_t failed = 0;
+      Status s = run.Run(*program_, PartOf(begin, end), step, &failed);
+      lock.lock();
+      parts_[part].failed = static_cast<size_t>(begin) + failed;
+      parts_[part].status = std::move(s);
+    });
+    for (const Part& p : parts_) {
+      if (p.status.ok()) continue;
+      failed_ = running_[p.failed];
+      return p.status;
     }
     return std::span<const Ready>(running_);
   }
@@ -99,6 +123,10 @@ class BatchStage final : public ReadyStage {
     return InputAt(plan_, r, i);
   }
   int64_t count() const { return static_cast<int64_t>(running_.size()); }
+  std::span<const Ready> PartOf(int64_t begin, int64_t end) const {
+    return std::span<const Ready>(running_).subspan(
+        static_cast<size_t>(begin), static_cast<size_t>(end - begin));
+  }
 
   // Nodes of inner frames first, whose results outer ones wait for; they have
   // higher numbers. Within a frame in topological order.
@@ -168,7 +196,12 @@ class BatchStage final : public ReadyStage {
   using Place = std::pair<const void*, Ready>;
   std::vector<Place> places_;        // Only used by SortByMemory.
   const BatchProgram* program_ = nullptr;  // Of running_.
-  BatchRun run_;
+  struct Part {
+    size_t failed = 0;  // In running_.
+    Status status;
+  };
+  std::vector<Part> parts_;                       // Of running_, in any order.
+  std::vector<std::unique_ptr<BatchRun>> runs_;  // By part.
   Ready failed_;
   bool shuffles_ = false;
   std::mt19937_64 random_;

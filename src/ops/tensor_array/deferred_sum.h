@@ -33,7 +33,7 @@ struct DeferredTerm {
 // sums were joined, not on threads.
 class DeferredSumValue final : public Variant::Value {
  public:
-  static constexpr int64_t kRoom = 256 << 10;
+  static constexpr int64_t kRoom = 4 << 20;
 
   std::string TypeName() const override { return "DeferredSum"; }
 
