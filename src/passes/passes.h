@@ -115,6 +115,13 @@ Status JoinAfterLoops(Graph* graph);
 std::vector<std::unique_ptr<Node>> DropUnread(
     Graph* graph, const std::vector<Node*>& targets);
 
+// As DropUnread, and without the results of functions that are read after no
+// call (gradients of integer arguments, for example), unless what they need has
+// effects, or some results of the function may be dead. Needs: connected,
+// lowered.
+Result<std::vector<std::unique_ptr<Node>>> DropUnreadResults(
+    Graph* graph, const std::vector<Node*>& targets);
+
 }  // namespace sluice
 
 #endif  // SLUICE_PASSES_PASSES_H_

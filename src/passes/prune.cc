@@ -1,6 +1,9 @@
+#include <algorithm>
+#include <map>
 #include <unordered_map>
 
 #include "graph/hidden_attributes.h"
+#include "graph/liveness.h"
 #include "graph/tensor_store_info.h"
 #include "passes/passes.h"
 
@@ -217,6 +220,100 @@ class Pruner {
 
 }  // namespace
 
+namespace {
+
+bool IsBoundary(const Node& n) {
+  const OpRole role = n.op().role;
+  return role == OpRole::kRetval || role == OpRole::kArg ||
+         role == OpRole::kSend || role == OpRole::kRecv;
+}
+
+// Marks what is needed if results of functions that no call's readers need are
+// left out.
+class ResultMarks {
+ public:
+  ResultMarks(const Graph& graph, const Frames& frames, const Liveness& liveness)
+      : graph_(graph), frames_(frames), liveness_(liveness), needed_(graph) {
+    returns_.resize(static_cast<size_t>(frames.size()));
+    for (const auto& n : graph.nodes())
+      if (IsReturn(*n))
+        returns_[FrameOf(*n)].emplace(n->IntAttr("index"), n.get());
+  }
+
+  const std::vector<uint8_t>& Find(const std::vector<Node*>& targets) {
+    for (const auto& n : graph_.nodes())
+      if (IsBoundary(*n) && !IsReturn(*n)) needed_.Add(n.get());
+    for (Node* n : targets) needed_.Add(n);
+    // A call is dead if one result is: where that may happen, all stay.
+    for (int f = 0; f < frames_.size(); ++f)
+      if (!liveness_.is_regular(f)) NeedAllOf(static_cast<size_t>(f));
+    Follow();
+    // A call ends with its results, so one of them stays.
+    for (size_t f = 0; f < returns_.size(); ++f) {
+      const auto is_needed = [this](const auto& r) {
+        return needed_.Has(r.second);
+      };
+      if (std::none_of(returns_[f].begin(), returns_[f].end(), is_needed))
+        NeedAllOf(f);
+      Follow();
+    }
+    return needed_.marked();
+  }
+
+ private:
+  size_t FrameOf(const Node& n) const {
+    return static_cast<size_t>(frames_.frame_of(&n));
+  }
+  bool IsReturn(const Node& n) const {
+    return n.op().role == OpRole::kRetval &&
+           frames_[frames_.frame_of(&n)].is_function();
+  }
+  void NeedAllOf(size_t f) {
+    for (const auto& [index, n] : returns_[f]) needed_.Add(n);
+  }
+  void Follow() {
+    while (Node* n = needed_.Pop()) {
+      for (const Output& in : n->inputs()) {
+        needed_.Add(in.node);
+        if (in.node->op().role != OpRole::kCall) continue;
+        const int f = frames_.function_frame(FunctionOf(*in.node));
+        const auto& returns = returns_[static_cast<size_t>(f)];
+        if (const auto it = returns.find(in.index); it != returns.end())
+          needed_.Add(it->second);
+      }
+      for (Node* c : n->control_inputs()) needed_.Add(c);
+    }
+  }
+
+  const Graph& graph_;
+  const Frames& frames_;
+  const Liveness& liveness_;
+  Marks needed_;
+  std::vector<std::map<int64_t, Node*>> returns_;  // By frame.
+};
+
+}  // namespace
+
+Result<std::vector<std::unique_ptr<Node>>> DropUnreadResults(
+    Graph* graph, const std::vector<Node*>& targets) {
+  std::vector<std::unique_ptr<Node>> none;
+  if (std::none_of(
+          graph->nodes().begin(), graph->nodes().end(),
+          [](const auto& n) { return n->op().role == OpRole::kCall; }))
+    return none;
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<Node*> order,
+                          TopologicalOrder(*graph));
+  SLUICE_ASSIGN_OR_RETURN(const Frames frames, Frames::Of(*graph, order));
+  const Liveness liveness = Liveness::Of(*graph, order, frames);
+  ResultMarks marks(*graph, frames, liveness);
+  const std::vector<uint8_t>& needed = marks.Find(targets);
+  for (const auto& n : graph->nodes())
+    if (needed[static_cast<size_t>(n->id())] == 0 &&
+        (n->op().facts.has_effects || n->op().role == OpRole::kCall))
+      return none;  // It runs with its function, also if nothing reads its result.
+  return graph->Retain(needed);
+}
+
 bool IsFedInPlace(const Node& n) { return n.kind() == OpKind::kPlaceholder; }
 
 Result<std::unique_ptr<Graph>> Prune(const Graph& graph,
@@ -227,16 +324,8 @@ Result<std::unique_ptr<Graph>> Prune(const Graph& graph,
 std::vector<std::unique_ptr<Node>> DropUnread(
     Graph* graph, const std::vector<Node*>& targets) {
   Marks needed(*graph);
-  for (const auto& n : graph->nodes()) switch (n->op().role) {
-      case OpRole::kRetval:
-      case OpRole::kArg:
-      case OpRole::kSend:
-      case OpRole::kRecv:
-        needed.Add(n.get());
-        break;
-      default:
-        break;
-    }
+  for (const auto& n : graph->nodes())
+    if (IsBoundary(*n)) needed.Add(n.get());
   for (Node* n : targets) needed.Add(n);
   while (Node* n = needed.Pop()) {
     for (const Output& in : n->inputs()) needed.Add(in.node);

@@ -163,6 +163,9 @@ Result<BuiltPlan> BuildPlan(std::unique_ptr<Graph> graph,
     SLUICE_RETURN_IF_ERROR(
         CheckAfter("SkipSwitches", *graph, kConnected | kLowered));
     built.inside.push_back(DropUnread(graph.get(), targets));
+    SLUICE_ASSIGN_OR_RETURN(auto dropped,
+                            DropUnreadResults(graph.get(), targets));
+    built.inside.push_back(std::move(dropped));
   }
   BatchForms batched;
   if (options.batch_frames != BatchFrames::kNever) {
