@@ -242,7 +242,8 @@ class ResultMarks {
 
   const std::vector<uint8_t>& Find(const std::vector<Node*>& targets) {
     for (const auto& n : graph_.nodes())
-      if (IsBoundary(*n) && !IsReturn(*n)) needed_.Add(n.get());
+      if (!IsReturn(*n) && (IsBoundary(*n) || StartsFunction(*n)))
+        needed_.Add(n.get());
     for (Node* n : targets) needed_.Add(n);
     // A call is dead if one result is: where that may happen, all stay.
     for (int f = 0; f < frames_.size(); ++f)
@@ -263,6 +264,9 @@ class ResultMarks {
  private:
   size_t FrameOf(const Node& n) const {
     return static_cast<size_t>(frames_.frame_of(&n));
+  }
+  static bool StartsFunction(const Node& n) {
+    return n.op().role != OpRole::kCall && !FunctionOf(n).empty();
   }
   bool IsReturn(const Node& n) const {
     return n.op().role == OpRole::kRetval &&
@@ -309,6 +313,7 @@ Result<std::vector<std::unique_ptr<Node>>> DropUnreadResults(
   const std::vector<uint8_t>& needed = marks.Find(targets);
   for (const auto& n : graph->nodes())
     if (needed[static_cast<size_t>(n->id())] == 0 &&
+        n->op().role != OpRole::kRetval &&
         (n->op().facts.has_effects || n->op().role == OpRole::kCall))
       return none;  // It runs with its function, also if nothing reads its result.
   return graph->Retain(needed);

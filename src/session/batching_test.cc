@@ -247,8 +247,7 @@ TEST_F(BatchingTest, Elementwise) {
   CheckOp("BiasAdd", 1, [](const Rows& r) { return BiasAdd(r[0], r[2]); });
 }
 
-// What is the same for all has as many rows as there are instances, but is not
-// a batch.
+// What is the same for all instances is computed once.
 TEST_F(BatchingTest, EqualInstances) {
   const Output x = Placeholder<float>({kSamples, 4, 6}),
                same = Placeholder<float>({kSamples, 6});
@@ -258,7 +257,7 @@ TEST_F(BatchingTest, EqualInstances) {
   const Feeds feeds = {{x, Random({kSamples, 4, 6})},
                        {same, Random({kSamples, 6})}};
   Check(feeds, {y});
-  for (const int64_t n : Instances(feeds, {y}, "Mul")) EXPECT_EQ(n, 1);
+  EXPECT_EQ(Instances(feeds, {y}, "Mul"), std::vector<int64_t>{kSamples});
 }
 
 // More weights at a time than groups are kept.
@@ -501,9 +500,9 @@ TEST_F(BatchingTest, RequestOfALoop) {
   for (const PlanNode& node : built->plan->nodes)
     ++((node.flags & PlanNode::kHeld) != 0 ? held
                                            : not_held)[node.node->op_name()];
-  EXPECT_EQ(held["MatMul"], 1);
-  EXPECT_EQ(held["Softmax"], 1);
-  EXPECT_EQ(held["Tanh"], 1);
+  // One region runs the three kernels for all instances.
+  EXPECT_EQ(held["_Region"], 1);
+  EXPECT_EQ(held["MatMul"] + held["Softmax"] + held["Tanh"], 0);
   // The other loops are regions as a whole: the index and the array's flow of
   // one are left.
   EXPECT_EQ(not_held["Softmax"], 0);
@@ -602,6 +601,69 @@ TEST_F(BatchingTest, ErrorNamesTheInstance) {
       {index, Tensor::Zeros(DType::kInt32, {kSamples, 2}).value()},
       {table, Random({7, 3})}};
   EXPECT_TRUE(batched.Run(good, {y}).ok());
+}
+
+// The kernels of a region run for all instances before the next one does; the
+// error still names the node and the instance.
+TEST_F(BatchingTest, ErrorInARegionNamesNodeAndInstance) {
+  const Output x = Placeholder<float>({kSamples, 3, 3});
+  const Output y = Map({x}, DType::kFloat, [&](const std::vector<Output>& r) {
+    return Tanh(MatrixInverse(MatMul(r[0], r[0]))) * 2.f;
+  });
+  Tensor values = Random({kSamples, 3, 3});
+  std::fill_n(values.raw<float>() + 3 * 9, 9, 0.f);
+  SessionOptions one_by_one;
+  one_by_one.regions = one_by_one.fusion = false;
+  Session plain(graph_, one_by_one), batched(graph_, Batched());
+  const Status want = plain.Run({{x, values}}, {y}).status();
+  EXPECT_THAT(std::string(want.message()),
+              AllOf(HasSubstr("(MatrixInverse)"), HasSubstr("iteration 3")));
+  for (int run = 0; run < 2; ++run)
+    EXPECT_EQ(batched.Run({{x, values}}, {y}).status(), want);
+  values.raw<float>()[3 * 9] = values.raw<float>()[3 * 9 + 4] =
+      values.raw<float>()[3 * 9 + 8] = 1.f;
+  EXPECT_TRUE(batched.Run({{x, values}}, {y}).ok());
+}
+
+// Many instances of a region are divided over threads.
+TEST_F(BatchingTest, ManyInstancesOnSeveralThreads) {
+  constexpr int kMany = 100;
+  const Output x = Placeholder<float>({kMany, 4, 4}),
+               w = Placeholder<float>({4, 4});
+  const sluice::TensorArray in =
+      sluice::TensorArray(DType::kFloat, kMany).Unstack(x);
+  const auto [i, out] = While(
+      std::tuple{Constant(0), sluice::TensorArray(DType::kFloat, kMany)},
+      [](Output i, const sluice::TensorArray&) { return i < kMany; },
+      [&](Output i, const sluice::TensorArray& out) {
+        const Output y = Tanh(MatMul(in.Read(i), w));
+        return std::tuple{i + 1, out.Write(i, MatrixInverse(y) + y)};
+      },
+      {.parallel_iterations = kMany});
+  const std::vector<Output> fetches = {out.Stack()};
+  Tensor values = Random({kMany, 4, 4});
+  for (int n = 0; n < kMany; ++n)  // (Far from singular.)
+    for (int d = 0; d < 4; ++d) values.raw<float>()[n * 16 + d * 5] += 4;
+  Tensor unit = Tensor::Zeros(DType::kFloat, {4, 4}).value();
+  for (int d = 0; d < 4; ++d) unit.raw<float>()[d * 5] = 0.3f;
+  const Feeds feeds = {{x, values}, {w, unit}};
+  Session plain(graph_);
+  const auto want = plain.Run(feeds, fetches);
+  ASSERT_TRUE(want.ok()) << want.status();
+  SessionOptions options = Batched();
+  options.intra_op_threads = 3;
+  Session session(graph_, options);
+  for (int run = 0; run < 3; ++run) {
+    const auto got = session.Run(feeds, fetches);
+    ASSERT_TRUE(got.ok()) << got.status();
+    ExpectNear((*got)[0], (*want)[0], "all");
+  }
+  Tensor bad = *values.Clone();
+  std::fill_n(bad.raw<float>() + 77 * 16, 16, 0.f);
+  const Status error = session.Run({{x, bad}, {w, unit}}, fetches).status();
+  EXPECT_THAT(std::string(error.message()),
+              AllOf(HasSubstr("(MatrixInverse)"), HasSubstr("iteration 77")));
+  EXPECT_TRUE(session.Run(feeds, fetches).ok());
 }
 
 // A step that ends in the midst of held nodes leaves nothing behind.

@@ -132,6 +132,93 @@ TEST_F(RegionsTest, AreFormedInStepsWithRecursiveCalls) {
   EXPECT_EQ(Both({{n, Tensor::Scalar(5)}}, {y})[0].scalar<int>(), 44);
 }
 
+// A branch reads what its loop or its recursion holds anyway past the Switch;
+// one Switch still tells that the branch is taken.
+TEST_F(RegionsTest, BranchesReadHeldValuesPastTheirSwitches) {
+  const Output x = FeedOf(DType::kFloat, {2, 2}),
+               w = FeedOf(DType::kFloat, {2, 2}), n = FeedOf(DType::kInt32);
+  const DType f32 = DType::kFloat;
+  const Function power = DefineFunction(
+      "power", {f32, f32, DType::kInt32}, {f32},
+      [](const Function& self, const std::vector<Output>& a) {
+        return Cond(
+            a[2] < 1, [&] { return a[0]; },
+            [&] { return self({MatMul(a[0], a[1]), a[1], a[2] - 1})[0]; });
+      },
+      {.arg_shapes = {PartialShape({2, 2}), PartialShape({2, 2}),
+                      PartialShape::Scalar()}});
+  const auto [i, sum] = While(
+      std::tuple{Int(0), x}, [&](Output i, Output) { return i < n; },
+      [&](Output i, Output sum) {
+        return std::tuple{
+            i + 1, Cond(
+                       Equal(FloorMod(i, Int(2)), Int(0)),
+                       [&] { return MatMul(sum, w) + w; },
+                       [&] { return sum - w; })};
+      });
+  const Output y = power({x, w, n})[0];
+  auto pruned = Prune(graph_, {{x, w, n}, {y, sum}, {}});
+  ASSERT_TRUE(pruned.ok()) << pruned.status();
+  Graph* const g = pruned->get();
+  ASSERT_TRUE(LowerFunctional(g, graph_).ok());
+  const auto switches = [&] {
+    return std::count_if(
+        g->nodes().begin(), g->nodes().end(),
+        [](const auto& node) { return node->op_name() == "Switch"; });
+  };
+  const auto before = switches();
+  ASSERT_TRUE(SkipSwitches(g).ok());
+  const auto gone = DropUnread(g, {});
+  // In the function that of w, which the product and the call read; in the loop
+  // those of w in both branches, which are two outputs of one Switch.
+  EXPECT_EQ(before - switches(), 2);
+  const Feeds feeds = {{x, Tensor::Of<float>({2, 2}, {1, 2, 3, 4})},
+                       {w, Tensor::Of<float>({2, 2}, {0, 1, 1, 1})},
+                       {n, Tensor::Scalar(3)}};
+  const auto values = Both(feeds, {y, sum});
+  EXPECT_TRUE(
+      values[0].Identical(Tensor::Of<float>({2, 2}, {5, 8, 11, 18})));
+}
+
+// Results of a function that no call's readers need are not computed; effects
+// stay.
+TEST_F(RegionsTest, UnreadResultsOfFunctionsAreLeftOut) {
+  const Output n = FeedOf(DType::kInt32);
+  const auto define = [&](const std::string& name, bool effect) {
+    return DefineFunction(
+        name, {DType::kInt32}, {DType::kInt32, DType::kFloat},
+        [effect](const Function& self, const std::vector<Output>& a) {
+          const auto [sum, other] = Cond(
+              a[0] < 1, [&] { return std::tuple{Int(0), Constant(1.f)}; },
+              [&] {
+                const auto inner = self({a[0] - 1});
+                Output cosine = Cos(inner[1]);
+                if (effect)
+                  cosine = Build("Print", {cosine, cosine});
+                return std::tuple{inner[0] + a[0], cosine};
+              });
+          return std::vector<Output>{sum, other};
+        },
+        {.arg_shapes = {PartialShape::Scalar()},
+         .result_shapes = {PartialShape::Scalar(), PartialShape::Scalar()}});
+  };
+  for (const bool effect : {false, true}) {
+    const Output y = define(effect ? "prints" : "pure", effect)({n})[0];
+    auto pruned = Prune(graph_, {{n}, {y}, {}});
+    ASSERT_TRUE(pruned.ok()) << pruned.status();
+    Graph* const g = pruned->get();
+    ASSERT_TRUE(LowerFunctional(g, graph_).ok());
+    const auto dropped = DropUnreadResults(g, {});
+    ASSERT_TRUE(dropped.ok()) << dropped.status();
+    EXPECT_EQ(std::any_of(dropped->begin(), dropped->end(),
+                          [](const auto& node) {
+                            return node->op_name() == "Cos";
+                          }),
+              !effect);
+    EXPECT_EQ(Both({{n, Tensor::Scalar(4)}}, {y})[0].scalar<int>(), 10);
+  }
+}
+
 // A ControlTrigger fires in every iteration, also in the last, and still orders
 // what is before and after it within one.
 TEST_F(RegionsTest, AControlTriggerOrdersTheBodyOfALoop) {

@@ -196,8 +196,11 @@ void BatchRun::Load() {
 }
 
 Status BatchRun::Execute(size_t* failed) {
+  ran_together_ = true;
   for (const BatchProgram::Call& call : program_->calls) {
-    if (!call.form || !RunTogether(call).ok()) {
+    const bool together = call.form && RunTogether(call).ok();
+    ran_together_ = ran_together_ && (together || !call.form);
+    if (!together) {
       Status s = RunEach(call, failed);
       if (!s.ok()) return AttributedTo(std::move(s), call.node->Describe());
     }

@@ -75,6 +75,8 @@ class BatchRun {
   // instance, and no slots are filled.
   Status Run(const BatchProgram& program, std::span<const Ready> instances,
              StepContext* step, size_t* failed);
+  // Whether the last run called each kernel with a form once for all instances.
+  bool ran_together() const { return ran_together_; }
 
  private:
   // A value in one or more of three forms.
@@ -114,6 +116,7 @@ class BatchRun {
   std::span<const Ready> instances_;
   StepContext* step_ = nullptr;
   std::vector<Value> values_;
+  bool ran_together_ = true;
   // Of the call in progress.
   std::vector<Tensor> in_, first_, out_;
   bool shares_result_ = false;  // No operand differs between instances.

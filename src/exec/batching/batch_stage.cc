@@ -101,6 +101,11 @@ class BatchStage final : public ReadyStage {
     return std::span<const Ready>(running_);
   }
   Ready failed() const override { return failed_; }
+  bool OfOneNode() const override {
+    return std::all_of(runs_.begin(),
+                       runs_.begin() + static_cast<std::ptrdiff_t>(parts_.size()),
+                       [](const auto& run) { return run->ran_together(); });
+  }
 
   void Clear() override {
     for (const Waiting& w : waiting_) w.group->clear();

@@ -47,8 +47,8 @@ class ReadyStage {
   // After an error of RunTogether: the node that failed. None: the caller runs
   // them one by one, for the error of the right one.
   virtual Ready failed() const { return {}; }
-  // Whether they are instances of one node, with one event in a trace, or each
-  // has its own, to which Describe adds what the stage knows.
+  // Whether they ran as one kernel, with one event in a trace, or each has its
+  // own, to which Describe adds what the stage knows.
   virtual bool OfOneNode() const { return true; }
   virtual void Describe(Ready, TraceEvent*) const {}
   // Drops all held nodes: the step has failed.

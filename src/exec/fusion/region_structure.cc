@@ -150,15 +150,16 @@ RegionUnit::Kind RegionStructure::Classify(int f, RegionUnit* u) {
     case OpRole::kArg:
       return RegionUnit::kFree;
     case OpRole::kCompute:
-      return ClassifyKernel(u);
+      return ClassifyKernel(f, u);
     default:
       return RegionUnit::kSlow;
   }
 }
 
-RegionUnit::Kind RegionStructure::ClassifyKernel(RegionUnit* u) {
+RegionUnit::Kind RegionStructure::ClassifyKernel(int f, RegionUnit* u) {
   const Node& n = *u->node;
   if (HasReference(n) || !n.op().kernel) return RegionUnit::kSlow;
+  if (ChangesVariants(n) && !frames_[f].is_function()) return RegionUnit::kSlow;
   Result<std::shared_ptr<Kernel>> made = (*kernels_)(n);
   if (!made.ok() || *made == nullptr || (*made)->run == nullptr)
     return RegionUnit::kSlow;
@@ -166,7 +167,6 @@ RegionUnit::Kind RegionStructure::ClassifyKernel(RegionUnit* u) {
   if ((*made)->expensive && !u->is_held && !IsSmall(n))
     return RegionUnit::kSlow;
   u->kernel = *std::move(made);
-  u->in_whole_loops = !u->is_held && !ChangesVariants(n);
   return RegionUnit::kCheap;
 }
 
@@ -304,7 +304,7 @@ bool RegionStructure::IsWhole(int f) {
     return guard == conditions().One(l);
   };
   for (const RegionUnit& u : loop.units) {
-    if (u.kind == RegionUnit::kSlow || !u.in_whole_loops) return false;
+    if (u.kind == RegionUnit::kSlow || u.is_held) return false;
     for (const Literal l : conditions().set(u.guard))
       if (!predicate(l).valid()) return false;
     if (u.kind == RegionUnit::kChild && !frame(u.child).whole) return false;

@@ -36,7 +36,6 @@ struct RegionUnit {
   std::vector<int> slow;  // Sorted: slow units that it waits for, directly or
                           // through units that are not slow.
   std::shared_ptr<Kernel> kernel;  // For kCheap.
-  bool in_whole_loops = true;      // Of kCheap.
   bool is_held = false;            // A stage of the ready list holds it.
   bool after_held = false;  // It is held, or depends on such a unit, directly or
                             // through units that are not slow.
@@ -119,7 +118,7 @@ class RegionStructure {
   void FindChoice(int f, RegionUnit* merge);
   int UnitSeen(int f, const Node* from) const;
   RegionUnit::Kind Classify(int f, RegionUnit* u);
-  RegionUnit::Kind ClassifyKernel(RegionUnit* u);
+  RegionUnit::Kind ClassifyKernel(int f, RegionUnit* u);
   bool IsDetour(const RegionUnit& u);
   void FindSlow(int f);
   bool IsWhole(int f);
