@@ -106,9 +106,9 @@ Result<double> GraphsPerSecond(bool gradient, bool batched) {
       ops::Sum(hs.ReadMany(last), Constant(Tensor::Vector<int32_t>({0, 1})));
   std::vector<Output> fetches = {loss};
   if (gradient)
-    for (const Output& p :
-         {table_value, w_value, b_value, w_f_value, u_f_value})
-      fetches.push_back(ops::Identity(Grad(loss, p)));
+    for (const Output& dp :
+         Grad({loss}, {table_value, w_value, b_value, w_f_value, u_f_value}))
+      fetches.push_back(ops::Identity(dp));
   SLUICE_RETURN_IF_ERROR(g.status());
   Session session(g);
   SLUICE_RETURN_IF_ERROR(session.RunTargets({GlobalVariablesInitializer()}));
