@@ -232,7 +232,8 @@ bool IsBoundary(const Node& n) {
 // left out.
 class ResultMarks {
  public:
-  ResultMarks(const Graph& graph, const Frames& frames, const Liveness& liveness)
+  ResultMarks(const Graph& graph, const Frames& frames,
+              const Liveness& liveness)
       : graph_(graph), frames_(frames), liveness_(liveness), needed_(graph) {
     returns_.resize(static_cast<size_t>(frames.size()));
     for (const auto& n : graph.nodes())
@@ -301,9 +302,8 @@ class ResultMarks {
 Result<std::vector<std::unique_ptr<Node>>> DropUnreadResults(
     Graph* graph, const std::vector<Node*>& targets) {
   std::vector<std::unique_ptr<Node>> none;
-  if (std::none_of(
-          graph->nodes().begin(), graph->nodes().end(),
-          [](const auto& n) { return n->op().role == OpRole::kCall; }))
+  if (std::none_of(graph->nodes().begin(), graph->nodes().end(),
+                   [](const auto& n) { return n->op().role == OpRole::kCall; }))
     return none;
   SLUICE_ASSIGN_OR_RETURN(const std::vector<Node*> order,
                           TopologicalOrder(*graph));
@@ -315,7 +315,8 @@ Result<std::vector<std::unique_ptr<Node>>> DropUnreadResults(
     if (needed[static_cast<size_t>(n->id())] == 0 &&
         n->op().role != OpRole::kRetval &&
         (n->op().facts.has_effects || n->op().role == OpRole::kCall))
-      return none;  // It runs with its function, also if nothing reads its result.
+      return none;  // It runs with its function, also if nothing reads its
+                    // result.
   return graph->Retain(needed);
 }
 

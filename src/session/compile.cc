@@ -210,9 +210,8 @@ Result<BuiltPlan> BuildPlan(std::unique_ptr<Graph> graph,
           scheduling->Holds(*n, **k, /*in_root=*/false))
         apart.insert(n.get());
     }
-    SLUICE_ASSIGN_OR_RETURN(
-        FormedRegions formed,
-        FormRegions(graph.get(), kernel_of, apart, held));
+    SLUICE_ASSIGN_OR_RETURN(FormedRegions formed,
+                            FormRegions(graph.get(), kernel_of, apart, held));
     for (const HeldRegion& region : formed.held)
       programs[region.node] = ProgramOf(region, batched);
     if (!formed.kernels.empty()) {
@@ -227,8 +226,8 @@ Result<BuiltPlan> BuildPlan(std::unique_ptr<Graph> graph,
     return OkStatus();
   };
   SLUICE_ASSIGN_OR_RETURN(
-      built.plan, Plan::Build(std::move(graph), kernel,
-                              StagesFor(std::move(programs))));
+      built.plan,
+      Plan::Build(std::move(graph), kernel, StagesFor(std::move(programs))));
   return built;
 }
 

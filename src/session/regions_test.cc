@@ -143,18 +143,19 @@ TEST_F(RegionsTest, BranchesReadHeldValuesPastTheirSwitches) {
       [](const Function& self, const std::vector<Output>& a) {
         return Cond(
             a[2] < 1, [&] { return a[0]; },
-            [&] { return self({MatMul(a[0], a[1]), a[1], a[2] - 1})[0]; });
+            [&] {
+              return self({MatMul(a[0], a[1]), a[1], a[2] - 1})[0];
+            });
       },
       {.arg_shapes = {PartialShape({2, 2}), PartialShape({2, 2}),
                       PartialShape::Scalar()}});
   const auto [i, sum] = While(
       std::tuple{Int(0), x}, [&](Output i, Output) { return i < n; },
       [&](Output i, Output sum) {
-        return std::tuple{
-            i + 1, Cond(
-                       Equal(FloorMod(i, Int(2)), Int(0)),
-                       [&] { return MatMul(sum, w) + w; },
-                       [&] { return sum - w; })};
+        return std::tuple{i + 1, Cond(
+                                     Equal(FloorMod(i, Int(2)), Int(0)),
+                                     [&] { return MatMul(sum, w) + w; },
+                                     [&] { return sum - w; })};
       });
   const Output y = power({x, w, n})[0];
   auto pruned = Prune(graph_, {{x, w, n}, {y, sum}, {}});
@@ -176,8 +177,7 @@ TEST_F(RegionsTest, BranchesReadHeldValuesPastTheirSwitches) {
                        {w, Tensor::Of<float>({2, 2}, {0, 1, 1, 1})},
                        {n, Tensor::Scalar(3)}};
   const auto values = Both(feeds, {y, sum});
-  EXPECT_TRUE(
-      values[0].Identical(Tensor::Of<float>({2, 2}, {5, 8, 11, 18})));
+  EXPECT_TRUE(values[0].Identical(Tensor::Of<float>({2, 2}, {5, 8, 11, 18})));
 }
 
 // Results of a function that no call's readers need are not computed; effects
@@ -189,12 +189,14 @@ TEST_F(RegionsTest, UnreadResultsOfFunctionsAreLeftOut) {
         name, {DType::kInt32}, {DType::kInt32, DType::kFloat},
         [effect](const Function& self, const std::vector<Output>& a) {
           const auto [sum, other] = Cond(
-              a[0] < 1, [&] { return std::tuple{Int(0), Constant(1.f)}; },
+              a[0] < 1,
+              [&] {
+                return std::tuple{Int(0), Constant(1.f)};
+              },
               [&] {
                 const auto inner = self({a[0] - 1});
                 Output cosine = Cos(inner[1]);
-                if (effect)
-                  cosine = Build("Print", {cosine, cosine});
+                if (effect) cosine = Build("Print", {cosine, cosine});
                 return std::tuple{inner[0] + a[0], cosine};
               });
           return std::vector<Output>{sum, other};
@@ -210,11 +212,10 @@ TEST_F(RegionsTest, UnreadResultsOfFunctionsAreLeftOut) {
     ASSERT_TRUE(LowerFunctional(g, graph_).ok());
     const auto dropped = DropUnreadResults(g, {});
     ASSERT_TRUE(dropped.ok()) << dropped.status();
-    EXPECT_EQ(std::any_of(dropped->begin(), dropped->end(),
-                          [](const auto& node) {
-                            return node->op_name() == "Cos";
-                          }),
-              !effect);
+    EXPECT_EQ(
+        std::any_of(dropped->begin(), dropped->end(),
+                    [](const auto& node) { return node->op_name() == "Cos"; }),
+        !effect);
     EXPECT_EQ(Both({{n, Tensor::Scalar(4)}}, {y})[0].scalar<int>(), 10);
   }
 }

@@ -129,7 +129,8 @@ std::shared_ptr<const BatchProgram> ProgramOf(const HeldRegion& region,
           p->num_values++;
     p->calls.push_back(std::move(call));
   }
-  for (const Output& o : region.compiled.outputs) p->outputs.push_back(numbers.at(o));
+  for (const Output& o : region.compiled.outputs)
+    p->outputs.push_back(numbers.at(o));
   Finish(p.get());
   return p;
 }
@@ -170,9 +171,8 @@ Tensor BatchRun::TakeInput(Ready r, uint32_t i) const {
 
 bool BatchRun::IsSharedInput(uint32_t i) const {
   const Tensor& first = Input(instances_[0], i);
-  return std::all_of(instances_.begin() + 1, instances_.end(), [&](Ready r) {
-    return SameTensor(first, Input(r, i));
-  });
+  return std::all_of(instances_.begin() + 1, instances_.end(),
+                     [&](Ready r) { return SameTensor(first, Input(r, i)); });
 }
 
 // Inputs that are stacked are read when they are needed.
@@ -237,8 +237,7 @@ Status BatchRun::MakeStacked(uint32_t value) {
     SLUICE_ASSIGN_OR_RETURN(
         v.stacked, Stack([&](size_t i) -> const Tensor& { return v.each[i]; }));
   } else {
-    SLUICE_ASSIGN_OR_RETURN(v.stacked,
-                            Stack([&](size_t i) -> const Tensor& {
+    SLUICE_ASSIGN_OR_RETURN(v.stacked, Stack([&](size_t i) -> const Tensor& {
                               return Input(instances_[i], value);
                             }));
   }

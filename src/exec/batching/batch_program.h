@@ -1,8 +1,8 @@
 // BatchProgram: what runs when instances of a held node run together: the
-// kernel of the node, or, if the node is a region (exec/fusion/regions.h), those
-// of the nodes that it replaces, one after the other. Between them the values of
-// all instances stay together in one buffer, so what a region costs per instance
-// are its inputs and outputs.
+// kernel of the node, or, if the node is a region (exec/fusion/regions.h),
+// those of the nodes that it replaces, one after the other. Between them the
+// values of all instances stay together in one buffer, so what a region costs
+// per instance are its inputs and outputs.
 #ifndef SLUICE_EXEC_BATCHING_BATCH_PROGRAM_H_
 #define SLUICE_EXEC_BATCHING_BATCH_PROGRAM_H_
 
@@ -70,9 +70,9 @@ class BatchRun {
  public:
   explicit BatchRun(const Plan& plan) : plan_(plan) {}
 
-  // Runs `program` for `instances`, which have what InputUse says in common, and
-  // fills their output slots. If a kernel fails, `failed` is the number of the
-  // instance, and no slots are filled.
+  // Runs `program` for `instances`, which have what InputUse says in common,
+  // and fills their output slots. If a kernel fails, `failed` is the number of
+  // the instance, and no slots are filled.
   Status Run(const BatchProgram& program, std::span<const Ready> instances,
              StepContext* step, size_t* failed);
   // Whether the last run called each kernel with a form once for all instances.

@@ -86,7 +86,8 @@ class BatchStage final : public ReadyStage {
         runs_.push_back(std::make_unique<BatchRun>(plan_));
       BatchRun& run = *runs_[part];
       lock.unlock();
-      const ScopedIntraOpThreads of_kernels(end - begin < count() ? 1 : threads);
+      const ScopedIntraOpThreads of_kernels(end - begin < count() ? 1
+                                                                  : threads);
       size_t failed = 0;
       Status s = run.Run(*program_, PartOf(begin, end), step, &failed);
       lock.lock();
@@ -102,9 +103,10 @@ class BatchStage final : public ReadyStage {
   }
   Ready failed() const override { return failed_; }
   bool OfOneNode() const override {
-    return std::all_of(runs_.begin(),
-                       runs_.begin() + static_cast<std::ptrdiff_t>(parts_.size()),
-                       [](const auto& run) { return run->ran_together(); });
+    return std::all_of(
+        runs_.begin(),
+        runs_.begin() + static_cast<std::ptrdiff_t>(parts_.size()),
+        [](const auto& run) { return run->ran_together(); });
   }
 
   void Clear() override {
@@ -199,13 +201,13 @@ class BatchStage final : public ReadyStage {
   std::vector<Waiting> waiting_;                             // Not empty.
   Group running_;
   using Place = std::pair<const void*, Ready>;
-  std::vector<Place> places_;        // Only used by SortByMemory.
+  std::vector<Place> places_;              // Only used by SortByMemory.
   const BatchProgram* program_ = nullptr;  // Of running_.
   struct Part {
     size_t failed = 0;  // In running_.
     Status status;
   };
-  std::vector<Part> parts_;                       // Of running_, in any order.
+  std::vector<Part> parts_;                      // Of running_, in any order.
   std::vector<std::unique_ptr<BatchRun>> runs_;  // By part.
   Ready failed_;
   bool shuffles_ = false;

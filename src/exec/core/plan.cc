@@ -348,8 +348,8 @@ class PlanBuilder {
       const int callee = frame_of(p.node).children[static_cast<size_t>(p.aux)];
       const PlanFrame& f = frame(callee);
       const std::vector<DType>& types = results[callee];
-      bool good = f.args.size() <= p.num_inputs &&
-                  types.size() <= p.num_outputs;
+      bool good =
+          f.args.size() <= p.num_inputs && types.size() <= p.num_outputs;
       for (size_t i = 0; good && i < f.args.size(); ++i)
         good = f.args[i] == nullptr ||
                f.args[i]->node->output_type(0) ==

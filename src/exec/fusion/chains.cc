@@ -134,8 +134,8 @@ class ChainBuilder {
     const auto nothing = [](const Node&) -> Result<std::shared_ptr<Kernel>> {
       return std::shared_ptr<Kernel>();
     };
-    SLUICE_ASSIGN_OR_RETURN(structure_,
-                            RegionStructure::Analyse(*graph_, nothing, keep_, {}));
+    SLUICE_ASSIGN_OR_RETURN(
+        structure_, RegionStructure::Analyse(*graph_, nothing, keep_, {}));
     for (const auto& n : graph_->nodes()) {
       Member& m = members_[Id(n.get())];
       if (m.kernel == nullptr) continue;

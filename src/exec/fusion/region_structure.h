@@ -37,8 +37,8 @@ struct RegionUnit {
                           // through units that are not slow.
   std::shared_ptr<Kernel> kernel;  // For kCheap.
   bool is_held = false;            // A stage of the ready list holds it.
-  bool after_held = false;  // It is held, or depends on such a unit, directly or
-                            // through units that are not slow.
+  bool after_held = false;  // It is held, or depends on such a unit, directly
+                            // or through units that are not slow.
 };
 
 // A variable of a loop.

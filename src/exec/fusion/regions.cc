@@ -189,9 +189,9 @@ class RegionBuilder {
           const RegionUnit& unit = s_.unit(f, u);
           return unit.is_held && unit.kernel->expensive;
         });
-    SLUICE_ASSIGN_OR_RETURN(
-        Node * made, Add(*nodes.front(), region, outputs,
-                         ControlInputs(nodes, inside), expensive));
+    SLUICE_ASSIGN_OR_RETURN(Node * made,
+                            Add(*nodes.front(), region, outputs,
+                                ControlInputs(nodes, inside), expensive));
     for (const Reader& r : readers) {
       if (r.output >= 0) {
         SLUICE_RETURN_IF_ERROR(graph_->ReplaceInput(

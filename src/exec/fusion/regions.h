@@ -18,8 +18,8 @@ namespace sluice {
 
 using RegionKernels = std::unordered_map<const Node*, std::shared_ptr<Kernel>>;
 
-// A region of nodes that a stage of the ready list holds, and of what depends on
-// them. It is held in their place.
+// A region of nodes that a stage of the ready list holds, and of what depends
+// on them. It is held in their place.
 struct HeldRegion {
   const Node* node = nullptr;
   CompiledRegion compiled;
