@@ -50,8 +50,9 @@ struct TF_Tensor {
   sluice::Shape shape;
   sluice::Tensor tensor;
   std::shared_ptr<sluice::capi::StringArray> strings;
-  // Set if `tensor` is not: the value of an output of a kernel, which is shared
-  // with its context. (Small tensors have no buffer that could be shared.)
+  // Set if `tensor` is not: a value that is shared with the context of a
+  // kernel's run. It is an output (small ones have no buffer that could be
+  // shared), or an input in memory that is lent for the run.
   std::shared_ptr<sluice::Tensor> cell;
   const sluice::Tensor& value() const {
     return cell != nullptr ? *cell : tensor;

@@ -40,16 +40,24 @@ struct TF_OpKernelContext {
     std::shared_ptr<sluice::capi::StringArray> strings;
     sluice::Shape shape;
   };
-  // An input whose memory became an output's.
+  // An input whose memory became an output's, as it was.
   struct Forwarded {
-    int input, output;
-    sluice::Shape shape;
+    int input;
+    sluice::Tensor value;
   };
   sluice::KernelContext& context;
   sluice::Status failed;
   absl::InlinedVector<Pending, 2> pending;
   absl::InlinedVector<Forwarded, 1> forwarded;
+  // Inputs that were handed out and whose memory is the caller's of the step.
+  absl::InlinedVector<std::shared_ptr<sluice::Tensor>, 1> lent;
 
+  // A handle that the kernel keeps gets memory of its own (or none, if there is
+  // no memory).
+  ~TF_OpKernelContext() {
+    for (const std::shared_ptr<sluice::Tensor>& t : lent)
+      if (t.use_count() > 1) *t = t->Clone().value_or(sluice::Tensor());
+  }
   // An output gets its value in another way.
   void Forget(int output) {
     for (auto it = pending.begin(); it != pending.end(); ++it)
@@ -106,6 +114,15 @@ struct KernelsInC {
   }
 };
 
+// The value of an input; of a reference, the one that the variable has now.
+// FailedPrecondition if it has none.
+Result<Tensor> ReadInput(const KernelContext& ctx, int i) {
+  if (!IsRef(ctx.node().input_type(i))) return ctx.input(i);
+  SLUICE_ASSIGN_OR_RETURN(const std::shared_ptr<Variable> variable,
+                          ctx.resource<Variable>(i));
+  return variable->Read();
+}
+
 // A kernel that was made for a node; the state of its Kernel. Immutable, shared
 // by all runs.
 class MadeInC {
@@ -113,6 +130,10 @@ class MadeInC {
   MadeInC(std::shared_ptr<const KernelInC> kernel,
           TF_OpKernelConstruction* construction)
       : kernel_(std::move(kernel)) {
+    const Node& n = construction->node;
+    if (!n.op().allows_uninitialized_input)
+      for (int i = 0; i < n.num_inputs(); ++i)
+        if (IsRef(n.input_type(i))) need_value_.push_back(i);
     if (kernel_->create != nullptr) made_ = kernel_->create(construction);
   }
   ~MadeInC() {
@@ -120,13 +141,16 @@ class MadeInC {
   }
   MadeInC(const MadeInC&) = delete;
   Status Run(KernelContext& ctx) const {
-    TF_OpKernelContext context{ctx, {}, {}, {}};
+    for (const int i : need_value_)
+      SLUICE_RETURN_IF_ERROR(ReadInput(ctx, i).status());
+    TF_OpKernelContext context{ctx, {}, {}, {}, {}};
     kernel_->compute(made_, &context);
     return context.Finish();
   }
 
  private:
   const std::shared_ptr<const KernelInC> kernel_;
+  std::vector<int> need_value_;  // References to variables.
   void* made_ = nullptr;
 };
 
@@ -239,12 +263,17 @@ Status GetInput(TF_OpKernelContext* c, int i, TF_Tensor** tensor) {
                       ", got ", i);
   for (const TF_OpKernelContext::Forwarded& f : c->forwarded)
     if (f.input == i) {
-      SLUICE_ASSIGN_OR_RETURN(Tensor t,
-                              c->context.output(f.output).Reshaped(f.shape));
-      SLUICE_ASSIGN_OR_RETURN(*tensor, NewTensor(std::move(t)));
+      SLUICE_ASSIGN_OR_RETURN(*tensor, NewTensor(f.value));
       return OkStatus();
     }
-  SLUICE_ASSIGN_OR_RETURN(*tensor, NewTensor(c->context.input(i)));
+  SLUICE_ASSIGN_OR_RETURN(Tensor value, ReadInput(c->context, i));
+  SLUICE_ASSIGN_OR_RETURN(TF_Tensor* const made, NewTensor(std::move(value)));
+  if (made->tensor.borrowed()) {
+    made->cell = std::make_shared<Tensor>(std::move(made->tensor));
+    made->tensor = Tensor();
+    c->lent.push_back(made->cell);
+  }
+  *tensor = made;
   return OkStatus();
 }
 
@@ -267,7 +296,9 @@ Result<std::unique_ptr<TF_Tensor>> ForwardOrAllocate(TF_OpKernelContext* c,
     SLUICE_RETURN_IF_ERROR(
         c->context.ForwardOrAllocate({input}, i, dtype, shape));
     if (forwarded != nullptr) *forwarded = input;
-    c->forwarded.push_back({input, i, before});
+    SLUICE_ASSIGN_OR_RETURN(Tensor value,
+                            c->context.output(i).Reshaped(before));
+    c->forwarded.push_back({input, std::move(value)});
     return Place(c, i, c->context.output(i));
   }
   return AllocateOutput(c, i, shape);
@@ -361,8 +392,12 @@ Status MakeKernelInC(const Node& node, Kernel* kernel) {
     if (k->device != "CPU" && k->device != "DEFAULT") continue;
     SLUICE_ASSIGN_OR_RETURN(const bool fits, IsFor(*k, node));
     if (!fits) continue;
-    tied = best != nullptr && Rank(*k) == Rank(*best);
-    if (best == nullptr || Rank(*k) > Rank(*best)) best = k;
+    if (best == nullptr || Rank(*k) > Rank(*best)) {
+      best = k;
+      tied = false;
+    } else if (Rank(*k) == Rank(*best)) {
+      tied = true;
+    }
   }
   if (best == nullptr)
     return Unimplemented(
@@ -480,7 +515,7 @@ void TF_SetOutput(TF_OpKernelContext* ctx, int i, const TF_Tensor* tensor,
     SLUICE_RETURN_IF_ERROR(CheckPlace(ctx, i));
     SLUICE_ASSIGN_OR_RETURN(Tensor t, ToTensor(tensor));
     const DType want = ctx->context.node().output_type(i);
-    if (!IsRef(want) && t.dtype() != want)
+    if (t.dtype() != want)
       return InvalidArgument("output ", i, ": expected ", DTypeName(want),
                              ", got ", DTypeName(t.dtype()));
     ctx->Forget(i);
@@ -574,31 +609,26 @@ void TF_OpKernelConstruction_GetAttrSize(TF_OpKernelConstruction* ctx,
   });
 }
 
-void TF_OpKernelConstruction_GetAttrType(TF_OpKernelConstruction* ctx,
-                                         const char* attr_name,
-                                         TF_DataType* val, TF_Status* status) {
-  OneOf<DType>(ctx, attr_name, "a type", val, status);
-}
-void TF_OpKernelConstruction_GetAttrInt32(TF_OpKernelConstruction* ctx,
-                                          const char* attr_name, int32_t* val,
-                                          TF_Status* status) {
-  OneOf<int64_t>(ctx, attr_name, "an int", val, status);
-}
-void TF_OpKernelConstruction_GetAttrInt64(TF_OpKernelConstruction* ctx,
-                                          const char* attr_name, int64_t* val,
-                                          TF_Status* status) {
-  OneOf<int64_t>(ctx, attr_name, "an int", val, status);
-}
-void TF_OpKernelConstruction_GetAttrFloat(TF_OpKernelConstruction* ctx,
-                                          const char* attr_name, float* val,
-                                          TF_Status* status) {
-  OneOf<float>(ctx, attr_name, "a float", val, status);
-}
-void TF_OpKernelConstruction_GetAttrBool(TF_OpKernelConstruction* ctx,
-                                         const char* attr_name, TF_Bool* val,
-                                         TF_Status* status) {
-  OneOf<bool>(ctx, attr_name, "a bool", val, status);
-}
+// TF_OpKernelConstruction_GetAttr<Kind> and its ..List: attributes that are a
+// From, stored as To.
+#define SLUICE_GET_ATTR(Kind, From, To, one, list)                           \
+  void TF_OpKernelConstruction_GetAttr##Kind(TF_OpKernelConstruction* ctx,   \
+                                             const char* attr_name, To* val, \
+                                             TF_Status* status) {            \
+    OneOf<From>(ctx, attr_name, one, val, status);                           \
+  }                                                                          \
+  void TF_OpKernelConstruction_GetAttr##Kind##List(                          \
+      TF_OpKernelConstruction* ctx, const char* attr_name, To* vals,         \
+      int max_vals, TF_Status* status) {                                     \
+    ListFrom<From>(ctx, attr_name, list, vals, max_vals, status);            \
+  }
+SLUICE_GET_ATTR(Type, DType, TF_DataType, "a type", "a list of types")
+SLUICE_GET_ATTR(Int32, int64_t, int32_t, "an int", "a list of ints")
+SLUICE_GET_ATTR(Int64, int64_t, int64_t, "an int", "a list of ints")
+SLUICE_GET_ATTR(Float, float, float, "a float", "a list of floats")
+SLUICE_GET_ATTR(Bool, bool, TF_Bool, "a bool", "a list of bools")
+#undef SLUICE_GET_ATTR
+
 void TF_OpKernelConstruction_GetAttrString(TF_OpKernelConstruction* ctx,
                                            const char* attr_name, char* val,
                                            size_t max_length,
@@ -608,36 +638,6 @@ void TF_OpKernelConstruction_GetAttrString(TF_OpKernelConstruction* ctx,
   });
 }
 
-void TF_OpKernelConstruction_GetAttrTypeList(TF_OpKernelConstruction* ctx,
-                                             const char* attr_name,
-                                             TF_DataType* vals, int max_vals,
-                                             TF_Status* status) {
-  ListFrom<DType>(ctx, attr_name, "a list of types", vals, max_vals, status);
-}
-void TF_OpKernelConstruction_GetAttrInt32List(TF_OpKernelConstruction* ctx,
-                                              const char* attr_name,
-                                              int32_t* vals, int max_vals,
-                                              TF_Status* status) {
-  ListFrom<int64_t>(ctx, attr_name, "a list of ints", vals, max_vals, status);
-}
-void TF_OpKernelConstruction_GetAttrInt64List(TF_OpKernelConstruction* ctx,
-                                              const char* attr_name,
-                                              int64_t* vals, int max_vals,
-                                              TF_Status* status) {
-  ListFrom<int64_t>(ctx, attr_name, "a list of ints", vals, max_vals, status);
-}
-void TF_OpKernelConstruction_GetAttrFloatList(TF_OpKernelConstruction* ctx,
-                                              const char* attr_name,
-                                              float* vals, int max_vals,
-                                              TF_Status* status) {
-  ListFrom<float>(ctx, attr_name, "a list of floats", vals, max_vals, status);
-}
-void TF_OpKernelConstruction_GetAttrBoolList(TF_OpKernelConstruction* ctx,
-                                             const char* attr_name,
-                                             TF_Bool* vals, int max_vals,
-                                             TF_Status* status) {
-  ListFrom<bool>(ctx, attr_name, "a list of bools", vals, max_vals, status);
-}
 void TF_OpKernelConstruction_GetAttrStringList(TF_OpKernelConstruction* ctx,
                                                const char* attr_name,
                                                char** vals, size_t* lengths,

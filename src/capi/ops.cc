@@ -112,8 +112,14 @@ Status Declare(std::unique_ptr<TF_OpDefinitionBuilder> op) {
         "capital letter, got '",
         op->name, "'");
   OpDefBuilder declaration = Declaration(*op);
-  if (const Status s = declaration.Finish().status(); !s.ok())
-    return InvalidArgument("op '", op->name, "': ", s.message());
+  const Result<OpDef> def = declaration.Finish();
+  if (!def.ok())
+    return InvalidArgument("op '", op->name, "': ", def.status().message());
+  for (const ArgDef& out : def->outputs)
+    if (out.is_ref)
+      return InvalidArgument(
+          "op '", op->name, "': expected outputs that are values, got '",
+          out.name, "', a reference, which kernels in C cannot make");
   const std::string name = op->name;
   if (OpRegistry::Global()->Find(name) != nullptr ||
       !OpsInC::All().Add(std::move(op)))

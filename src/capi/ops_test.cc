@@ -9,9 +9,12 @@
 #include <string>
 #include <vector>
 
+#include "graph/builder.h"
 #include "graph/op_library.h"
 #include "graph/proto/api_def.pb.h"
 #include "graph/proto/kernel_def.pb.h"
+#include "session/session.h"
+#include "tensor/buffer.h"
 #include "tensorflow/c/c_api.h"
 #include "tensorflow/c/kernels.h"
 
@@ -438,8 +441,14 @@ TEST_F(OpInCTest, TheKernelIsThatOfTheTypesAndPriority) {
   add(TF_FLOAT, 0, number(std::integral_constant<int, 1>()));
   add(TF_FLOAT, 5, number(std::integral_constant<int, 2>()));
   add(TF_DOUBLE, 0, number(std::integral_constant<int, 3>()));
-  add(TF_INT32, 0, number(std::integral_constant<int, 4>()));
-  add(TF_INT32, 0, number(std::integral_constant<int, 5>()));
+  // Two of one priority, and a lower one behind them.
+  add(TF_INT32, 1, number(std::integral_constant<int, 4>()));
+  add(TF_INT32, 1, number(std::integral_constant<int, 5>()));
+  add(TF_INT32, 0, number(std::integral_constant<int, 7>()));
+  // Two of one priority, and a higher one behind them.
+  add(TF_INT16, 0, number(std::integral_constant<int, 8>()));
+  add(TF_INT16, 0, number(std::integral_constant<int, 9>()));
+  add(TF_INT16, 1, number(std::integral_constant<int, 10>()));
   TF_RegisterKernelBuilder(
       "gpu",
       TF_NewKernelBuilder("CWhich", "GPU", nullptr,
@@ -459,6 +468,7 @@ TEST_F(OpInCTest, TheKernelIsThatOfTheTypesAndPriority) {
   EXPECT_EQ(FloatsOf(run(TF_DOUBLE, "b")), std::vector<float>({3}));
   EXPECT_EQ(run(TF_INT32, "c"), nullptr);
   EXPECT_TRUE(Fails(TF_INVALID_ARGUMENT, "got several"));
+  EXPECT_EQ(FloatsOf(run(TF_INT16, "e")), std::vector<float>({10}));
   EXPECT_EQ(run(TF_INT64, "d"), nullptr);
   EXPECT_TRUE(Fails(TF_UNIMPLEMENTED, "no kernel"));
 
@@ -466,9 +476,9 @@ TEST_F(OpInCTest, TheKernelIsThatOfTheTypesAndPriority) {
   sluice::proto::KernelList kernels;
   ASSERT_TRUE(
       kernels.ParseFromArray(bytes->data, static_cast<int>(bytes->length)));
-  EXPECT_EQ(kernels.kernel_size(), 6);
+  EXPECT_EQ(kernels.kernel_size(), 10);
   EXPECT_EQ(kernels.kernel(1).priority(), 5);
-  EXPECT_EQ(kernels.kernel(5).device_type(), "GPU");
+  EXPECT_EQ(kernels.kernel(9).device_type(), "GPU");
   TF_DeleteBuffer(bytes);
   bytes = TF_GetRegisteredKernelsForOp("Abs", status);
   ASSERT_TRUE(
@@ -531,6 +541,223 @@ TEST_F(OpInCTest, ErrorsAreThoseOfTheStep) {
   EXPECT_TRUE(Fails(TF_INTERNAL, "shape"));
 }
 
+// Counts what was made, and what was deleted.
+std::atomic<int> failures_made = 0, failures_deleted = 0;
+
+TEST_F(OpInCTest, WhatCannotBeMadeIsDeleted) {
+  Declare("CUnmade", {"in x: float", "out y: float"}, SameShape);
+  AddKernel(
+      "CUnmade", Twice,
+      [](TF_OpKernelConstruction* ctx) -> void* {
+        ++failures_made;
+        TF_Status* s = TF_NewStatus();
+        TF_SetStatus(s, TF_ABORTED, "not this one");
+        TF_OpKernelConstruction_Failure(ctx, s);
+        TF_DeleteStatus(s);
+        return &failures_made;
+      },
+      [](void* made) {
+        EXPECT_EQ(made, &failures_made);
+        ++failures_deleted;
+      });
+  ASSERT_TRUE(Ok());
+  TF_Output x = Placeholder(graph, "x", TF_FLOAT, {2});
+  TF_Output y = Node(graph, "Neg", "n", {Node(graph, "CUnmade", "bad", {x})});
+  EXPECT_EQ(Run({x}, {Floats({1, 2})}, {y})[0], nullptr);
+  EXPECT_TRUE(Fails(TF_ABORTED, "not this one; node 'bad' (CUnmade)"));
+  // Once for the step, and once more to find the node.
+  EXPECT_LE(failures_made, 2);
+  EXPECT_EQ(failures_deleted, failures_made);
+}
+
+// How a kernel replaces its output after it took over the memory of the input.
+enum class Replacing { kSet, kAllocate };
+
+template <Replacing how>
+void ForwardAndReplace(void* /*kernel*/, TF_OpKernelContext* ctx) {
+  TF_Status* s = TF_NewStatus();
+  const int64_t four = 4, two = 2;
+  const int candidate = 0;
+  int forwarded = -1;
+  TF_DeleteTensor(TF_ForwardInputOrAllocateOutput(ctx, &candidate, 1, 0, &four,
+                                                  1, &forwarded, s));
+  EXPECT_EQ(forwarded, 0);
+  if (how == Replacing::kSet) {
+    TF_Tensor* sevens = OpInCTest::Floats({7, 7});
+    TF_SetOutput(ctx, 0, sevens, s);
+    TF_DeleteTensor(sevens);
+  } else {
+    TF_Tensor* y = TF_AllocateOutput(ctx, 0, TF_FLOAT, &two, 1, 8, s);
+    auto* to = static_cast<float*>(TF_TensorData(y));
+    to[0] = to[1] = 7;
+    TF_DeleteTensor(y);
+  }
+  TF_Tensor* x = nullptr;
+  TF_GetInput(ctx, 0, &x, s);
+  EXPECT_EQ(TF_GetCode(s), TF_OK) << TF_Message(s);
+  EXPECT_EQ(TF_Dim(x, 0), 4);
+  const auto* from = static_cast<float*>(TF_TensorData(x));
+  EXPECT_EQ(std::vector<float>(from, from + 4),
+            std::vector<float>({-1, -2, -3, -4}));
+  TF_DeleteTensor(x);
+  TF_DeleteStatus(s);
+}
+
+TEST_F(OpInCTest, AnInputKeepsItsValueWhenTheOutputIsReplaced) {
+  Declare("CSetsAfter", {"in x: float", "out y: float"});
+  AddKernel("CSetsAfter", ForwardAndReplace<Replacing::kSet>);
+  Declare("CAllocatesAfter", {"in x: float", "out y: float"});
+  AddKernel("CAllocatesAfter", ForwardAndReplace<Replacing::kAllocate>);
+  ASSERT_TRUE(Ok());
+  TF_Output x = Placeholder(graph, "x", TF_FLOAT, {4});
+  for (const char* op : {"CSetsAfter", "CAllocatesAfter"}) {
+    // (Its memory is taken, since nothing else reads it.)
+    const std::string name = std::string("n") + op;
+    TF_Output y = Node(graph, op, op, {Node(graph, "Neg", name.c_str(), {x})});
+    EXPECT_EQ(FloatsOf(Run({x}, {Floats({1, 2, 3, 4})}, {y})[0]),
+              std::vector<float>({7, 7}));
+  }
+}
+
+TEST_F(OpInCTest, MoreStringsThanFitAreRefused) {
+  Declare("CManyStrings", {"out y: string"}, nullptr, /*stateful=*/true);
+  AddKernel("CManyStrings", [](void*, TF_OpKernelContext* ctx) {
+    TF_Status* s = TF_NewStatus();
+    // (2^61 strings are 0 bytes modulo 2^64.)
+    for (const int64_t n : {int64_t{1} << 61, (int64_t{1} << 61) + 1,
+                            int64_t{1} << 59, (int64_t{1} << 36) + 1}) {
+      EXPECT_EQ(TF_AllocateOutput(ctx, 0, TF_STRING, &n, 1, 24, s), nullptr);
+      EXPECT_EQ(TF_GetCode(s), TF_RESOURCE_EXHAUSTED) << n;
+      EXPECT_EQ(TF_AllocateTensor(TF_STRING, &n, 1, 24), nullptr);
+    }
+    TF_OpKernelContext_Failure(ctx, s);
+    TF_DeleteStatus(s);
+  });
+  ASSERT_TRUE(Ok());
+  EXPECT_EQ(Run({}, {}, {Node(graph, "CManyStrings", "y", {})})[0], nullptr);
+  EXPECT_TRUE(Fails(TF_RESOURCE_EXHAUSTED, "strings"));
+}
+
+// y = x + 1, or -1 if x has no value.
+void OneMore(void* /*kernel*/, TF_OpKernelContext* ctx) {
+  TF_Status* s = TF_NewStatus();
+  TF_Tensor* x = nullptr;
+  TF_GetInput(ctx, 0, &x, s);
+  const bool read = TF_GetCode(s) == TF_OK;
+  float value = -1;
+  if (read) {
+    EXPECT_EQ(TF_TensorType(x), TF_FLOAT);
+    value = static_cast<float*>(TF_TensorData(x))[0] + 1;
+  } else {
+    EXPECT_EQ(TF_GetCode(s), TF_FAILED_PRECONDITION) << TF_Message(s);
+    EXPECT_EQ(x, nullptr);
+  }
+  TF_DeleteTensor(x);
+  TF_Tensor* y = OpInCTest::Floats({value}, true);
+  TF_SetOutput(ctx, 0, y, s);
+  TF_DeleteTensor(y);
+  TF_DeleteStatus(s);
+}
+
+TEST_F(OpInCTest, AReferenceIsReadAsTheVariablesValue) {
+  Declare("CReads", {"in x: Ref(float)", "out y: float"});
+  AddKernel("CReads", OneMore);
+  TF_OpDefinitionBuilder* op = TF_NewOpDefinitionBuilder("CMayRead");
+  TF_OpDefinitionBuilderAddInput(op, "x: Ref(float)");
+  TF_OpDefinitionBuilderAddOutput(op, "y: float");
+  TF_OpDefinitionBuilderSetAllowsUninitializedInput(op, true);
+  TF_RegisterOpDefinition(op, status);
+  AddKernel("CMayRead", OneMore);
+  ASSERT_TRUE(Ok());
+  const int64_t dims[] = {3};
+  TF_OperationDescription* d = TF_NewOperation(graph, "VariableV2", "v");
+  TF_SetAttrType(d, "dtype", TF_FLOAT);
+  TF_SetAttrShape(d, "shape", dims, 1);
+  const TF_Output v = {TF_FinishOperation(d, status), 0};
+  TF_Output value = Placeholder(graph, "value", TF_FLOAT, {3});
+  TF_Output set = Node(graph, "Assign", "set", {v, value});
+  ASSERT_TRUE(Ok());
+  const TF_Output unset[] = {Node(graph, "CReads", "a", {v}),
+                             Node(graph, "CMayRead", "b", {v})};
+  EXPECT_EQ(Run({}, {}, {unset[0]})[0], nullptr);
+  EXPECT_TRUE(Fails(TF_FAILED_PRECONDITION, "'v'"));
+  EXPECT_EQ(FloatsOf(Run({}, {}, {unset[1]})[0]), std::vector<float>({-1}));
+  for (const char* reads : {"CReads", "CMayRead"}) {
+    TF_Output y = Node(graph, reads, reads, {set});
+    EXPECT_EQ(FloatsOf(Run({value}, {Floats({4, 5, 6})}, {y})[0]),
+              std::vector<float>({5}));
+  }
+  // Kernels in C cannot make references.
+  Declare("CMakesReference",
+          {"in x: float", "out y: float", "out r: Ref(float)"});
+  EXPECT_TRUE(Fails(TF_INVALID_ARGUMENT, "got 'r', a reference"));
+}
+
+// Returns the input of the run before, of which it kept a handle, and that
+// handle seen as integers; of the first run, the input.
+struct Kept {
+  static inline TF_Tensor *input = nullptr, *as_ints = nullptr;
+  static inline const void* memory = nullptr;  // Of the last input, in its run.
+  static void Run(void* /*kernel*/, TF_OpKernelContext* ctx) {
+    TF_Status* s = TF_NewStatus();
+    TF_Tensor* x = nullptr;
+    TF_GetInput(ctx, 0, &x, s);
+    memory = TF_TensorData(x);
+    TF_SetOutput(ctx, 0, input == nullptr ? x : input, s);
+    Drop();
+    input = x;
+    const int64_t n = TF_Dim(x, 0);
+    as_ints = TF_AllocateTensor(TF_INT32, &n, 1, static_cast<size_t>(4 * n));
+    TF_TensorBitcastFrom(x, TF_INT32, as_ints, &n, 1, s);
+    EXPECT_EQ(TF_GetCode(s), TF_OK) << TF_Message(s);
+    TF_DeleteStatus(s);
+  }
+  static void Drop() {
+    TF_DeleteTensor(input);
+    TF_DeleteTensor(as_ints);
+    input = as_ints = nullptr;
+  }
+};
+
+TEST_F(OpInCTest, AKeptInputIsACopyOfLentMemory) {
+  Declare("CKeeps", {"in x: float", "out y: float"}, SameShape,
+          /*stateful=*/true);
+  AddKernel("CKeeps", Kept::Run);
+  ASSERT_TRUE(Ok());
+  sluice::Graph g;
+  const sluice::WithGraph use(g);
+  const sluice::Output x = sluice::Build(
+      "Placeholder", {},
+      {{"dtype", sluice::DType::kFloat}, {"shape", sluice::Shape({3})}});
+  const sluice::Output y = sluice::Build("CKeeps", {x});
+  ASSERT_TRUE(g.status().ok()) << g.status();
+  sluice::Session session(g);
+  std::vector<float> memory = {1, 2, 3};  // Is lent for each step.
+  const auto run = [&] {
+    const sluice::Tensor fed(
+        sluice::DType::kFloat, sluice::Shape({3}),
+        new sluice::ForeignBuffer(memory.data(), memory.size() * sizeof(float),
+                                  nullptr,
+                                  sluice::ForeignBuffer::Lent::kForAStep),
+        memory.data());
+    const auto got = session.Run({{x, fed}}, y);
+    EXPECT_TRUE(got.ok()) << got.status();
+    return got.ok() ? got->ToVector<float>() : std::vector<float>();
+  };
+  EXPECT_EQ(run(), std::vector<float>({1, 2, 3}));
+  EXPECT_EQ(Kept::memory, memory.data());  // It is not copied for the run.
+  memory = {4, 5, 6};
+  EXPECT_EQ(static_cast<float*>(TF_TensorData(Kept::input))[2], 3);
+  float third = 0;
+  std::memcpy(&third, static_cast<int32_t*>(TF_TensorData(Kept::as_ints)) + 2,
+              sizeof(third));
+  EXPECT_EQ(third, 3);
+  EXPECT_EQ(run(), std::vector<float>({1, 2, 3}));
+  memory = {7, 8, 9};
+  EXPECT_EQ(run(), std::vector<float>({4, 5, 6}));
+  Kept::Drop();
+}
+
 TEST_F(OpInCTest, MistakesInDeclarationsAreReported) {
   Declare("lower", {"out y: float"});
   EXPECT_TRUE(Fails(TF_INVALID_ARGUMENT, "'lower'"));
@@ -540,6 +767,24 @@ TEST_F(OpInCTest, MistakesInDeclarationsAreReported) {
   EXPECT_TRUE(Fails(TF_INVALID_ARGUMENT, "many"));
   Declare("CBadAttr", {"attr x"});
   EXPECT_FALSE(TF_GetCode(status) == TF_OK);
+  Declare("CTypeOfInt", {"attr k: int", "out y: k"});
+  EXPECT_TRUE(Fails(TF_INVALID_ARGUMENT, "got 'k: int'"));
+  Declare("CTypeOfString", {"attr k: string = 'a'", "in x: k"});
+  EXPECT_TRUE(Fails(TF_INVALID_ARGUMENT, "got 'k: string'"));
+  Declare("CBadBool", {"attr x: bool = True"});
+  EXPECT_TRUE(Fails(TF_INVALID_ARGUMENT, "got 'True'"));
+  Declare("CBadDefault", {"attr x: {'a', 'b'} = 'c'"});
+  EXPECT_TRUE(Fails(TF_INVALID_ARGUMENT, "got 'c'"));
+  Declare("CBadMinimum", {"attr x: int >= 2 = 1"});
+  EXPECT_TRUE(Fails(TF_INVALID_ARGUMENT, "expected at least 2, got 1"));
+  Declare("CTwoNames", {"attr x: float = 1.0", "in x: float"});
+  EXPECT_TRUE(Fails(TF_INVALID_ARGUMENT, "got several 'x'"));
+  TF_OpDefinitionBuilder* three = TF_NewOpDefinitionBuilder("CCommutes");
+  for (const char* in : {"x: float", "y: float", "factor: float"})
+    TF_OpDefinitionBuilderAddInput(three, in);
+  TF_OpDefinitionBuilderSetIsCommutative(three, true);
+  TF_RegisterOpDefinition(three, status);
+  EXPECT_TRUE(Fails(TF_INVALID_ARGUMENT, "of a commutative op"));
   Declare("CUnion", {"attr T: {realnumbertype, string}", "in x: T"});
   ASSERT_TRUE(Ok());
   Declare("CUnion", {});

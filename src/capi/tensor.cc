@@ -43,6 +43,8 @@ Result<Tensor> ToStrings(const StringArray& from, const Shape& shape) {
 
 std::shared_ptr<StringArray> NewStrings(int64_t n, size_t bytes,
                                         int64_t owned) {
+  // As many as Tensor::Make makes; fewer than overflow the size.
+  if (n > (int64_t{1} << 36)) return nullptr;
   const size_t size = static_cast<size_t>(n) * sizeof(TF_TString);
   auto* s = static_cast<TF_TString*>(
       std::calloc(std::max({size, bytes, size_t{1}}), 1));
@@ -265,7 +267,10 @@ void TF_TensorBitcastFrom(const TF_Tensor* from, TF_DataType type,
                              " bytes as before, got ", DTypeName(dtype),
                              shape.ToString());
     Tensor made;
-    if (Buffer* const buffer = value.buffer(); buffer != nullptr && bytes > 8) {
+    // (Memory that is lent to a kernel for its run is copied: the result may
+    // outlive the run.)
+    if (Buffer* const buffer = value.buffer();
+        buffer != nullptr && bytes > 8 && !value.borrowed()) {
       buffer->Ref();
       SLUICE_ASSIGN_OR_RETURN(made,
                               Tensor::MakeView(dtype, shape, buffer,

@@ -8,8 +8,10 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <tuple>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -17,6 +19,7 @@
 #include "base/cluster_library.h"
 #include "base/without_throwing.h"
 #include "graph/attr_kind.h"
+#include "graph/node_attrs.h"
 #include "graph/op_library.h"
 
 namespace sluice {
@@ -82,37 +85,74 @@ Result<ArgDef> ParseArg(string_view spec, const std::vector<AttrDef>& attrs) {
   }
   for (const AttrDef& a : attrs) {
     if (a.name != type) continue;
+    if (a.kind != AttrKind::kType)
+      return BadSpec(spec, absl::StrCat("expected an attribute that is a type "
+                                        "or a list of types, got '",
+                                        a.name, ": ",
+                                        AttrKindText(a.kind, a.is_list), "'"));
+    if (a.is_list && !arg.number_attr.empty())
+      return BadSpec(spec, "expected a number of one type, got one of a list");
     (a.is_list ? arg.type_list_attr : arg.type_attr) = a.name;
     return arg;
   }
   const std::optional<DType> t = ParseDType(std::string(type));
   if (!t) return BadSpec(spec, "unknown type");
+  if (IsRef(*t)) return BadSpec(spec, "expected Ref(<type>) for a reference");
   arg.type = *t;
   return arg;
 }
 
-std::string Unquote(string_view s) {
-  s = StripAsciiWhitespace(s);
-  if (s.size() >= 2 && (s[0] == '\'' || s[0] == '"'))
-    s = s.substr(1, s.size() - 2);
-  return std::string(s);
+// The place of the first of these characters that is outside of quotes and of
+// brackets that open behind the start; npos if there is none.
+size_t FindOutside(string_view s, string_view any) {
+  int depth = 0;
+  char quote = 0;
+  for (size_t i = 0; i < s.size(); ++i) {
+    const char c = s[i];
+    if (quote != 0) {
+      if (c == quote) quote = 0;
+      continue;
+    }
+    if (depth == 0 && any.find(c) != string_view::npos) return i;
+    if (c == '\'' || c == '"') quote = c;
+    if (c == '(' || c == '[' || c == '{') ++depth;
+    if (c == ')' || c == ']' || c == '}') --depth;
+  }
+  return string_view::npos;
 }
 
-// Items of "[a, b]" or "{a, b}" without the brackets; only shapes may nest.
-std::vector<string_view> Items(string_view s) {
+// The place of the bracket that closes the one at the start; npos if none does.
+size_t Closing(string_view s) {
+  const size_t close = FindOutside(s.substr(1), ")]}");
+  return close == string_view::npos ? close : close + 1;
+}
+
+bool IsQuoted(string_view s) {
+  return !s.empty() && (s[0] == '\'' || s[0] == '"');
+}
+
+Result<std::string> Unquote(string_view s, string_view spec) {
+  if (!IsQuoted(s) || s.find(s[0], 1) != s.size() - 1)
+    return BadSpec(spec, absl::StrCat("expected a string in quotes, got ",
+                                      std::string(s)));
+  return std::string(s.substr(1, s.size() - 2));
+}
+
+// Items of "[a, b]" or "{a, b}".
+Result<std::vector<string_view>> Items(string_view s, string_view spec) {
   s = StripAsciiWhitespace(s);
-  if (s.size() >= 2) s = s.substr(1, s.size() - 2);
+  const bool open = !s.empty() && (s[0] == '[' || s[0] == '{');
+  if (!open || Closing(s) != s.size() - 1 ||
+      s.back() != (s[0] == '[' ? ']' : '}'))
+    return BadSpec(spec, absl::StrCat("expected values in brackets, got '",
+                                      std::string(s), "'"));
+  s = StripAsciiWhitespace(s.substr(1, s.size() - 2));
   std::vector<string_view> out;
-  int depth = 0;
-  size_t start = 0;
-  for (size_t i = 0; i <= s.size(); ++i) {
-    if (i < s.size() && (s[i] == '[' || s[i] == '{')) ++depth;
-    if (i < s.size() && (s[i] == ']' || s[i] == '}')) --depth;
-    if (i == s.size() || (s[i] == ',' && depth == 0)) {
-      const string_view item = StripAsciiWhitespace(s.substr(start, i - start));
-      if (!item.empty()) out.push_back(item);
-      start = i + 1;
-    }
+  while (!s.empty()) {
+    const size_t end = std::min(FindOutside(s, ","), s.size());
+    out.push_back(StripAsciiWhitespace(s.substr(0, end)));
+    if (out.back().empty()) return BadSpec(spec, "a value is missing");
+    s = StripAsciiWhitespace(s.substr(std::min(end + 1, s.size())));
   }
   return out;
 }
@@ -131,32 +171,47 @@ Result<AttrValue> ParseScalar(AttrKind kind, string_view s, string_view spec) {
       return AttrValue(v);
     }
     case AttrKind::kBool:
+      if (s != "true" && s != "false")
+        return BadSpec(spec, absl::StrCat("expected true or false, got '",
+                                          std::string(s), "'"));
       return AttrValue(s == "true");
-    case AttrKind::kString:
-      return AttrValue(Unquote(s));
+    case AttrKind::kString: {
+      SLUICE_ASSIGN_OR_RETURN(std::string text, Unquote(s, spec));
+      return AttrValue(std::move(text));
+    }
     case AttrKind::kType: {
       const std::optional<DType> t = ParseDType(std::string(s));
       if (!t) return BadSpec(spec, "bad type");
       return AttrValue(*t);
     }
     case AttrKind::kShape: {  // "{ unknown_rank: true }", "{}", "[2,3]".
-      if (s.find("unknown_rank") != string_view::npos)
+      std::string dense(s);
+      std::erase(dense, ' ');
+      if (dense == "{unknown_rank:true}")
         return AttrValue(PartialShape::Unknown());
       PartialShape shape = PartialShape::Scalar();
-      for (string_view d : Items(s)) {
+      SLUICE_ASSIGN_OR_RETURN(const auto dims, Items(s, spec));
+      for (string_view d : dims) {
         int64_t v;
         if (!absl::SimpleAtoi(d, &v)) return BadSpec(spec, "bad dimension");
         shape.add_dim(v);
       }
       return AttrValue(shape);
     }
-    case AttrKind::kFunction:
-      return AttrValue(FunctionRef{Unquote(s), nullptr});
+    case AttrKind::kFunction: {
+      std::string name(s);
+      if (IsQuoted(s)) {
+        SLUICE_ASSIGN_OR_RETURN(name, Unquote(s, spec));
+      }
+      if (name.empty()) return BadSpec(spec, "expected a function, got ''");
+      return AttrValue(FunctionRef{std::move(name), nullptr});
+    }
     case AttrKind::kTensor: {  // "uint8 [255, 0]"; no op needs more.
       if (!ConsumePrefix(&s, "uint8 "))
         return BadSpec(spec, "expected a vector of uint8");
       std::vector<uint8_t> values;
-      for (string_view item : Items(s)) {
+      SLUICE_ASSIGN_OR_RETURN(const auto items, Items(s, spec));
+      for (string_view item : items) {
         int32_t v;
         if (!absl::SimpleAtoi(item, &v) || v < 0 || v > 255)
           return BadSpec(spec, "bad uint8");
@@ -181,7 +236,8 @@ Result<AttrValue> ParseDefault(const AttrDef& a, string_view s,
                                string_view spec) {
   if (!a.is_list) return ParseScalar(a.kind, s, spec);
   std::vector<AttrValue> values;
-  for (string_view item : Items(s)) {
+  SLUICE_ASSIGN_OR_RETURN(const auto items, Items(s, spec));
+  for (string_view item : items) {
     SLUICE_ASSIGN_OR_RETURN(AttrValue v, ParseScalar(a.kind, item, spec));
     values.push_back(std::move(v));
   }
@@ -198,9 +254,36 @@ Result<AttrValue> ParseDefault(const AttrDef& a, string_view s,
       return Collect<DType>(values);
     case AttrKind::kShape:
       return Collect<PartialShape>(values);
-    default:
-      return EmptyListOf(a.kind);
+    case AttrKind::kTensor:
+      return Collect<Tensor>(values);
+    case AttrKind::kFunction:
+      return Collect<FunctionRef>(values);
+    case AttrKind::kNone:
+      break;
   }
+  return BadSpec(spec, "this kind has no default");
+}
+
+// "{float, realnumbertype}", "{'SAME', 'VALID'}": the kind, and what is
+// allowed.
+Status ParseSet(string_view set, string_view spec, AttrDef* a) {
+  SLUICE_ASSIGN_OR_RETURN(const auto items, Items(set, spec));
+  if (items.empty()) return BadSpec(spec, "expected allowed values, got none");
+  a->kind = IsQuoted(items[0]) ? AttrKind::kString : AttrKind::kType;
+  for (string_view item : items) {
+    if (a->kind == AttrKind::kString) {
+      SLUICE_ASSIGN_OR_RETURN(std::string text, Unquote(item, spec));
+      a->allowed_strings.push_back(std::move(text));
+    } else if (const auto types = TypeSet(item); !types.empty()) {
+      a->allowed_types.insert(a->allowed_types.end(), types.begin(),
+                              types.end());
+    } else {
+      const std::optional<DType> t = ParseDType(std::string(item));
+      if (!t) return BadSpec(spec, "bad allowed type");
+      a->allowed_types.push_back(*t);
+    }
+  }
+  return OkStatus();
 }
 
 // "T: {float, double} = DT_FLOAT", "N: int >= 1 = 2", "k: list(int) = [1,2]".
@@ -211,37 +294,28 @@ Result<AttrDef> ParseAttr(string_view spec) {
   a.name = std::string(StripAsciiWhitespace(parts.first));
   if (!IsName(a.name)) return BadSpec(spec, "no name");
   string_view rest = StripAsciiWhitespace(parts.second);
-  if (ConsumePrefix(&rest, "list(")) {
+  if (absl::StartsWith(rest, "list(") && ConsumePrefix(&rest, "list")) {
     a.is_list = true;
-    const size_t close = rest.find(')');
+    const size_t close = Closing(rest);
     if (close == string_view::npos) return BadSpec(spec, "list( unclosed");
     // The text after the bracket stays in `rest`.
-    const string_view inner = rest.substr(0, close);
+    const string_view inner = StripAsciiWhitespace(rest.substr(1, close - 1));
+    const auto no_kind = [&] {
+      return BadSpec(spec, absl::StrCat("expected a kind in list(), got '",
+                                        std::string(inner), "'"));
+    };
+    if (absl::StartsWith(inner, "list(")) return no_kind();
     SLUICE_ASSIGN_OR_RETURN(AttrDef element,
                             ParseAttr(absl::StrCat("x:", std::string(inner))));
+    if (element.minimum || element.default_value) return no_kind();
     a.kind = element.kind;
     a.allowed_types = element.allowed_types;
     a.allowed_strings = element.allowed_strings;
     rest = rest.substr(close + 1);
   } else if (!rest.empty() && rest[0] == '{') {
-    const size_t close = rest.find('}');
+    const size_t close = Closing(rest);
     if (close == string_view::npos) return BadSpec(spec, "{ unclosed");
-    for (string_view item : Items(rest.substr(0, close + 1))) {
-      if (item.empty()) return BadSpec(spec, "an allowed value is missing");
-      if (item[0] == '\'' || item[0] == '"') {
-        a.kind = AttrKind::kString;
-        a.allowed_strings.push_back(Unquote(item));
-      } else if (const auto types = TypeSet(item); !types.empty()) {
-        a.kind = AttrKind::kType;
-        a.allowed_types.insert(a.allowed_types.end(), types.begin(),
-                               types.end());
-      } else {
-        a.kind = AttrKind::kType;
-        const std::optional<DType> t = ParseDType(std::string(item));
-        if (!t) return BadSpec(spec, "bad allowed type");
-        a.allowed_types.push_back(*t);
-      }
-    }
+    SLUICE_RETURN_IF_ERROR(ParseSet(rest.substr(0, close + 1), spec, &a));
     rest = rest.substr(close + 1);
   } else {
     size_t end = 0;
@@ -259,6 +333,8 @@ Result<AttrDef> ParseAttr(string_view spec) {
   }
   rest = StripAsciiWhitespace(rest);
   if (ConsumePrefix(&rest, ">=")) {
+    if (!a.is_list && a.kind != AttrKind::kInt)
+      return BadSpec(spec, "expected a minimum of an int or of a list's size");
     rest = StripAsciiWhitespace(rest);
     size_t end = 0;
     while (end < rest.size() &&
@@ -273,6 +349,8 @@ Result<AttrDef> ParseAttr(string_view spec) {
   }
   if (ConsumePrefix(&rest, "=")) {
     SLUICE_ASSIGN_OR_RETURN(AttrValue v, ParseDefault(a, rest, spec));
+    if (const Status s = CheckAttr(a, v); !s.ok())
+      return BadSpec(spec, absl::StrCat("default: ", s.message()));
     a.default_value = std::move(v);
   } else if (!rest.empty()) {
     return BadSpec(spec, absl::StrCat("cannot read '", std::string(rest), "'"));
@@ -310,6 +388,40 @@ std::string ArgText(const ArgDef& a) {
   if (!a.number_attr.empty()) type = a.number_attr + " * " + type;
   if (a.is_ref) type = "Ref(" + type + ")";
   return a.name + ": " + type;
+}
+
+// Attributes, inputs and outputs have names of their own: clients pass all but
+// the outputs by name.
+Status CheckNames(const OpDef& def) {
+  std::vector<std::string_view> names;
+  for (const AttrDef& a : def.attrs) names.push_back(a.name);
+  for (const ArgDef& a : def.inputs) names.push_back(a.name);
+  for (const ArgDef& a : def.outputs) names.push_back(a.name);
+  std::sort(names.begin(), names.end());
+  const auto twice = std::adjacent_find(names.begin(), names.end());
+  if (twice == names.end()) return OkStatus();
+  return BadSpec(def.name,
+                 absl::StrCat("expected different names of attributes, inputs "
+                              "and outputs, got several '",
+                              std::string(*twice), "'"));
+}
+
+// Passes take any order of the inputs for the same.
+Status CheckCommutative(const OpDef& def) {
+  if (!def.commutative || def.inputs.empty()) return OkStatus();
+  const auto type = [](const ArgDef& a) {
+    return std::tie(a.type, a.type_attr, a.number_attr, a.is_ref);
+  };
+  const ArgDef &first = def.inputs.front(), &last = def.inputs.back();
+  const bool all_inputs = def.inputs.size() == 1;
+  const bool two_inputs = def.inputs.size() == 2 && first.number_attr.empty() &&
+                          type(first) == type(last);
+  if (first.type_list_attr.empty() && last.type_list_attr.empty() &&
+      (all_inputs || two_inputs))
+    return OkStatus();
+  return BadSpec(def.name,
+                 "expected two inputs of one type, or N * type, of a "
+                 "commutative op, got others");
 }
 
 }  // namespace
@@ -357,6 +469,8 @@ Result<OpDef> OpDefBuilder::Finish() const {
       return BadSpec(name, "HostInput: there is no input of this name");
     arg->on_host = true;
   }
+  SLUICE_RETURN_IF_ERROR(CheckNames(def));
+  SLUICE_RETURN_IF_ERROR(CheckCommutative(def));
   return def;
 }
 

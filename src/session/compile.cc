@@ -153,9 +153,16 @@ Result<BuiltPlan> BuildPlan(std::unique_ptr<Graph> graph,
   // Kernels created before the plan is: those of regions, and of the nodes
   // outside them.
   std::unordered_map<const Node*, std::shared_ptr<Kernel>> made;
+  // The errors of those that could not be created.
+  std::unordered_map<const Node*, Status> failed;
   const auto kernel_of = [&](const Node& n) -> Result<std::shared_ptr<Kernel>> {
+    if (const auto it = failed.find(&n); it != failed.end()) return it->second;
     std::shared_ptr<Kernel>& k = made[&n];
-    if (k == nullptr) SLUICE_RETURN_IF_ERROR(kernels(n, &k));
+    if (k != nullptr) return k;
+    if (const Status s = kernels(n, &k); !s.ok()) {
+      failed.emplace(&n, s);
+      return s;
+    }
     return k;
   };
   if (options.regions) {
@@ -219,10 +226,8 @@ Result<BuiltPlan> BuildPlan(std::unique_ptr<Graph> graph,
       built.inside.push_back(DropUnread(graph.get(), targets));
     }
   }
-  auto kernel = [&](const Node& n, std::shared_ptr<Kernel>* k) {
-    auto it = made.find(&n);
-    if (it == made.end() || it->second == nullptr) return kernels(n, k);
-    *k = it->second;
+  auto kernel = [&](const Node& n, std::shared_ptr<Kernel>* k) -> Status {
+    SLUICE_ASSIGN_OR_RETURN(*k, kernel_of(n));
     return OkStatus();
   };
   SLUICE_ASSIGN_OR_RETURN(

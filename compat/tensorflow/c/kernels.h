@@ -46,10 +46,12 @@ void TF_InitKernel(void);
  *
  * create_func (may be null) is called once for a node of a step that is
  * prepared (once for a session if the op is stateful), on the thread that
- * prepares it. What it returns, else null, is the first argument of
- * compute_func, which runs the kernel: on any thread, and on several at the
- * same time. delete_func (may be null) is called when the last step that uses
- * the kernel is gone. */
+ * prepares it; more often to compute the node ahead of steps, to find out which
+ * device can run it, or to find the node that an error names. What it returns,
+ * else null, is the first argument of compute_func, which runs the kernel: on
+ * any thread, and on several at the same time. delete_func (may be null) is
+ * called once for each call of create_func, also if that failed: when the last
+ * step that uses the kernel is gone. */
 TF_CAPI_EXPORT TF_KernelBuilder* TF_NewKernelBuilder(
     const char* op_name, const char* device_name,
     void* (*create_func)(TF_OpKernelConstruction*),
@@ -86,8 +88,12 @@ TF_CAPI_EXPORT SP_Stream TF_GetStream(TF_OpKernelContext* ctx,
                                       TF_Status* status);
 TF_CAPI_EXPORT int TF_NumInputs(TF_OpKernelContext* ctx);
 TF_CAPI_EXPORT int TF_NumOutputs(TF_OpKernelContext* ctx);
-/* Stores input i, which the caller deletes and must not write. On errors,
- * `*tensor` stays as it is: TF_OUT_OF_RANGE if there is no input i. */
+/* Stores input i, which the caller deletes and must not write. It may be kept
+ * when compute_func returns, but no other thread may use it at this time: what
+ * is in memory that the step's caller lent (a NumPy array) is copied then. Of a
+ * reference, it is the value that the variable has now. On errors, `*tensor`
+ * stays as it is: TF_OUT_OF_RANGE if there is no input i,
+ * TF_FAILED_PRECONDITION if the variable has no value. */
 TF_CAPI_EXPORT void TF_GetInput(TF_OpKernelContext* ctx, int i,
                                 TF_Tensor** tensor, TF_Status* status);
 /* Makes `tensor`, which stays the caller's, output i. It shares the memory,

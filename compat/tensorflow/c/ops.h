@@ -55,17 +55,22 @@ TF_CAPI_EXPORT void TF_DeleteOpDefinitionBuilder(
  * float, bool, type, shape, tensor or func; a set of types, such as numbertype,
  * realnumbertype, quantizedtype or {int32, float}; a set of strings, such as
  * {'SAME', 'VALID'}; "int >= 2"; or a list of one of these: "list(int) >= 2".
- * Mistakes are reported when the op is registered. */
+ * Defaults are 'text', 2, 0.5, true or false, DT_FLOAT, {} or [2, -1] (a
+ * shape), or several in brackets: ['a', 'b']; they must be allowed values.
+ * Attributes, inputs and outputs have different names. Mistakes are reported
+ * when the op is registered. */
 TF_CAPI_EXPORT void TF_OpDefinitionBuilderAddAttr(
     TF_OpDefinitionBuilder* builder, const char* attr_spec);
 /* "<name>: <type>", "<name>: <number> * <type>", "<name>: <list of types>", or
  * "<name>: Ref(<type>)", where the type, number or list is an attribute or the
- * type is fixed. The order of the calls is that of the inputs. */
+ * type is fixed. The order of the calls is that of the inputs. A Ref is a
+ * variable, whose value the kernel reads; an output cannot be one. */
 TF_CAPI_EXPORT void TF_OpDefinitionBuilderAddInput(
     TF_OpDefinitionBuilder* builder, const char* input_spec);
 TF_CAPI_EXPORT void TF_OpDefinitionBuilderAddOutput(
     TF_OpDefinitionBuilder* builder, const char* output_spec);
-/* The order of the two inputs does not matter. */
+/* The order of the inputs does not matter: two of one type, or a number of one
+ * type. */
 TF_CAPI_EXPORT void TF_OpDefinitionBuilderSetIsCommutative(
     TF_OpDefinitionBuilder* builder, bool is_commutative);
 /* A sum-like op of any number of inputs. Exported with the op; nothing here
@@ -76,7 +81,8 @@ TF_CAPI_EXPORT void TF_OpDefinitionBuilderSetIsAggregate(
  * effects: nodes are not computed ahead of a step, merged or left out. */
 TF_CAPI_EXPORT void TF_OpDefinitionBuilderSetIsStateful(
     TF_OpDefinitionBuilder* builder, bool is_stateful);
-/* A reference input may be a variable without a value. */
+/* A reference input may be a variable without a value. A step runs no other op
+ * on one: it fails with TF_FAILED_PRECONDITION. */
 TF_CAPI_EXPORT void TF_OpDefinitionBuilderSetAllowsUninitializedInput(
     TF_OpDefinitionBuilder* builder, bool allows_uninitialized_input);
 /* A note for readers of the op's definition; the op can be used. */
