@@ -22,7 +22,7 @@ if(TARGET sluice_board_lib)
   install(TARGETS sluice_board_lib
           LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/sluice)
 endif()
-if(TARGET sluice)
+if(TARGET sluice AND NOT SKBUILD)  # (python/CMakeLists.txt.)
   set_target_properties(sluice PROPERTIES
     INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
   install(TARGETS sluice)

@@ -19,12 +19,16 @@ import os
 import pathlib
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
 import time
 import tomllib
 import zipfile
+import zlib
+
+import deflate  # (PyPI's, in the environment that scripts/package makes.)
 
 import sbom
 
@@ -93,16 +97,38 @@ def pack(folder, path):
         lines.append(f"{name},sha256={digest.decode().rstrip('=')},{len(data)}")
     own = str(record.relative_to(folder))
     record.write_text("\n".join([*lines, f"{own},,"]) + "\n")
+    entries = [(name, (folder / name).read_bytes(),
+                os.access(folder / name, os.X_OK)) for name in [*names, own]]
+    path.write_bytes(zipped(entries))
+
+
+def zipped(entries):
+    """Returns a zip file of (name, bytes, executable).
+
+    Written here because zipfile takes no other deflate than zlib's: libdeflate's
+    makes the wheels 3 % smaller.
+    """
     seconds = max(int(os.environ.get("SOURCE_DATE_EPOCH", "0")), 315532800)
-    when = time.gmtime(seconds)[:6]
-    path.unlink(missing_ok=True)
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as z:
-        for name in [*names, own]:
-            entry = zipfile.ZipInfo(name, when)
-            executable = os.access(folder / name, os.X_OK)
-            entry.external_attr = (0o100755 if executable else 0o100644) << 16
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            z.writestr(entry, (folder / name).read_bytes(), compresslevel=9)
+    year, month, day, hour, minute, second = time.gmtime(seconds)[:6]
+    clock = hour << 11 | minute << 5 | second // 2
+    date = (year - 1980) << 9 | month << 5 | day
+    parts, directory, at = [], [], 0
+    for name, data, executable in entries:
+        deflated = bytes(deflate.deflate_compress(data, 12))
+        encoded = name.encode()
+        # Version 2.0, names in UTF-8, method deflate.
+        common = struct.pack("<HHHHHIIIHH", 20, 0x800, 8, clock, date,
+                             zlib.crc32(data), len(deflated), len(data),
+                             len(encoded), 0)
+        parts += [b"PK\x03\x04", common, encoded, deflated]
+        mode = (0o100755 if executable else 0o100644) << 16
+        directory.append(b"PK\x01\x02" + struct.pack("<H", 3 << 8 | 20) + common +
+                         struct.pack("<HHHII", 0, 0, 0, mode, at) + encoded)
+        at += 4 + len(common) + len(encoded) + len(deflated)
+    index = b"".join(directory)
+    end = b"PK\x05\x06" + struct.pack("<HHHHIIH", 0, 0, len(directory),
+                                      len(directory), len(index), at, 0)
+    return b"".join([*parts, index, end])
 
 
 def unpack(path, folder):
