@@ -5,25 +5,30 @@ find_package(Protobuf REQUIRED)
 find_package(hwy REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(ZLIB REQUIRED)
-find_package(PNG REQUIRED)
-find_package(JPEG REQUIRED)
-find_package(GIF REQUIRED)
-find_package(ICU REQUIRED COMPONENTS uc)
+if(NOT SLUICE_MINIMAL)
+  find_package(PNG REQUIRED)
+  find_package(JPEG REQUIRED)
+  find_package(GIF REQUIRED)
+  find_package(ICU REQUIRED COMPONENTS uc)
+  # Header-only, included by src/kernels/linalg.
+  find_path(SLUICE_EIGEN_INCLUDE Eigen/Core PATH_SUFFIXES eigen3 REQUIRED)
+endif()
 find_package(leveldb REQUIRED)
 find_package(Snappy REQUIRED)
 # (Debian 12 has no CMake configuration for these.)
 find_library(SLUICE_RE2_LIBRARY re2 REQUIRED)
 find_library(SLUICE_FARMHASH_LIBRARY farmhash REQUIRED)
-# Header-only, included by src/kernels/linalg.
-find_path(SLUICE_EIGEN_INCLUDE Eigen/Core PATH_SUFFIXES eigen3 REQUIRED)
 
 # oneDNN is found by hand: Debian's dnnl-config.cmake also requires the OpenCL
 # headers, which only the GPU interface needs.
-find_path(SLUICE_DNNL_INCLUDE oneapi/dnnl/dnnl.hpp REQUIRED)
-find_library(SLUICE_DNNL_LIBRARY dnnl REQUIRED)
 add_library(sluice_dnnl INTERFACE)
-target_include_directories(sluice_dnnl SYSTEM INTERFACE ${SLUICE_DNNL_INCLUDE})
-target_link_libraries(sluice_dnnl INTERFACE ${SLUICE_DNNL_LIBRARY})
+if(SLUICE_ONEDNN)
+  find_path(SLUICE_DNNL_INCLUDE oneapi/dnnl/dnnl.hpp REQUIRED)
+  find_library(SLUICE_DNNL_LIBRARY dnnl REQUIRED)
+  target_include_directories(sluice_dnnl SYSTEM INTERFACE
+    ${SLUICE_DNNL_INCLUDE})
+  target_link_libraries(sluice_dnnl INTERFACE ${SLUICE_DNNL_LIBRARY})
+endif()
 
 # Abseil is used in the public headers, so users of the package link it too.
 set(SLUICE_PUBLIC_LIBS
@@ -33,10 +38,39 @@ set(SLUICE_PUBLIC_LIBS
   absl::synchronization absl::time absl::int128 absl::numeric absl::bits
   absl::fixed_array absl::algorithm_container Threads::Threads)
 set(SLUICE_PRIVATE_LIBS protobuf::libprotobuf hwy::hwy
-  nlohmann_json::nlohmann_json ZLIB::ZLIB PNG::PNG JPEG::JPEG GIF::GIF ICU::uc
-  $<LINK_ONLY:leveldb::leveldb> Snappy::snappy
+  nlohmann_json::nlohmann_json ZLIB::ZLIB $<LINK_ONLY:leveldb::leveldb> Snappy::snappy
   ${SLUICE_RE2_LIBRARY} ${SLUICE_FARMHASH_LIBRARY}
   $<BUILD_INTERFACE:sluice_dnnl>)
+if(SLUICE_MINIMAL)
+  # What a program links besides libsluice.a, statically. Debian's packages
+  # describe their shared libraries, so the archives are named here; Abseil's, of
+  # which there are many, are those that its targets stand for.
+  set(archives protobuf leveldb snappy re2 farmhash z)
+  set(pending ${SLUICE_PUBLIC_LIBS})
+  list(FILTER pending INCLUDE REGEX "^absl::")
+  set(seen)
+  while(pending)
+    list(POP_FRONT pending library)
+    if(library IN_LIST seen OR NOT TARGET ${library})
+      continue()
+    endif()
+    list(APPEND seen ${library})
+    get_target_property(type ${library} TYPE)
+    if(NOT type STREQUAL "INTERFACE_LIBRARY")
+      string(REPLACE "::" "_" archive ${library})
+      list(APPEND archives ${archive})
+    endif()
+    get_target_property(needs ${library} INTERFACE_LINK_LIBRARIES)
+    list(FILTER needs INCLUDE REGEX "^absl::")
+    list(APPEND pending ${needs})
+  endwhile()
+  list(TRANSFORM archives REPLACE "(.+)" "-l:lib\\1.a")
+  list(JOIN archives " " archives)
+  set(SLUICE_STATIC_LIBS
+    "-Wl,--start-group ${archives} -Wl,--end-group -Wl,--gc-sections -fopenmp -pthread -ldl")
+else()
+  list(APPEND SLUICE_PRIVATE_LIBS PNG::PNG JPEG::JPEG GIF::GIF ICU::uc)
+endif()
 
 # base/parallel.cc uses the same OpenMP thread team as oneDNN.
 add_library(sluice_openmp INTERFACE)
@@ -63,7 +97,8 @@ find_library(SLUICE_GRPC_LIBRARY grpc)
 find_library(SLUICE_GPR_LIBRARY gpr)
 find_program(SLUICE_GRPC_PLUGIN grpc_cpp_plugin)
 set(SLUICE_GRPC OFF)
-if(SLUICE_GRPC_INCLUDE AND SLUICE_GRPCPP_LIBRARY AND SLUICE_GRPC_LIBRARY AND
+if(SLUICE_MINIMAL)
+elseif(SLUICE_GRPC_INCLUDE AND SLUICE_GRPCPP_LIBRARY AND SLUICE_GRPC_LIBRARY AND
    SLUICE_GPR_LIBRARY AND SLUICE_GRPC_PLUGIN)
   set(SLUICE_GRPC ON)
   add_library(sluice_grpc INTERFACE)
@@ -94,7 +129,8 @@ endif()
 find_path(SLUICE_HTTPLIB_INCLUDE httplib.h)
 find_library(SLUICE_HTTPLIB_LIBRARY cpp-httplib)
 find_path(SLUICE_OPENSSL_INCLUDE openssl/ssl.h)
-if(SLUICE_HTTPLIB_INCLUDE AND SLUICE_HTTPLIB_LIBRARY AND SLUICE_OPENSSL_INCLUDE)
+if(SLUICE_MINIMAL)
+elseif(SLUICE_HTTPLIB_INCLUDE AND SLUICE_HTTPLIB_LIBRARY AND SLUICE_OPENSSL_INCLUDE)
   add_library(sluice_httplib INTERFACE)
   target_include_directories(sluice_httplib SYSTEM INTERFACE
     ${SLUICE_HTTPLIB_INCLUDE})

@@ -1,5 +1,6 @@
 # sluice_sources(<out> <dir>...): the library's sources in those folders: all
-# except tests, fuzzers, benchmarks and generators.
+# except tests, fuzzers, benchmarks, generators and what this build leaves out
+# (cmake/Options.cmake).
 function(sluice_sources out)
   set(found)
   foreach(dir ${ARGN})
@@ -8,6 +9,7 @@ function(sluice_sources out)
   endforeach()
   list(FILTER found EXCLUDE REGEX "_(test|fuzz|benchmark)\\.cc$|/testing/")
   list(FILTER found EXCLUDE REGEX "/gen_[^/]*\\.cc$")
+  list(FILTER found EXCLUDE REGEX "${SLUICE_LEFT_OUT}")
   set(${out} ${found} PARENT_SCOPE)
 endfunction()
 
@@ -24,6 +26,10 @@ function(sluice_layer folder)
     sluice_flags sluice_openmp ${SLUICE_PUBLIC_LIBS} ${SLUICE_PRIVATE_LIBS})
   if(folder MATCHES "^(exec|ops)$")  # (graph/op_def.h.)
     target_compile_definitions(sluice_${folder} PRIVATE SLUICE_OWN_OPS)
+  endif()
+  # Small, except where the time of a step is spent.
+  if(SLUICE_MINIMAL AND NOT folder MATCHES "^(exec|kernels)$")
+    target_compile_options(sluice_${folder} PRIVATE -Os)
   endif()
   # (Files that Highway compiles once per target cannot be in a unity build.)
   if(NOT folder STREQUAL "kernels")

@@ -4,6 +4,16 @@ set(SLUICE_SANITIZE "" CACHE STRING "Sanitizers, as -fsanitize= takes them")
 option(SLUICE_TESTS "Build the tests" ON)
 option(SLUICE_WERROR "Warnings in our own code are errors" ON)
 option(SLUICE_FUZZ "Build the fuzzers too (clang)" OFF)
+option(SLUICE_MINIMAL "Build only libsluice.a, for small devices: no clusters, \
+linear algebra, images or tools (docs/design/051-small-static-library.md)" OFF)
+option(SLUICE_ONEDNN "Large products and convolutions by oneDNN; without, by our \
+own loops" ON)
+if(SLUICE_MINIMAL)
+  set(SLUICE_TESTS OFF)
+  set(SLUICE_ONEDNN OFF)
+endif()
+option(SLUICE_REPRODUCIBLE "Names of sources in the binaries are relative, so that \
+any checkout makes the same bytes (scripts/package)" OFF)
 option(SLUICE_UNITY "Compile some files of a folder as one: a clean build takes \
 a third of the time, a change of one file a few times longer" OFF)
 
@@ -30,6 +40,25 @@ if(SLUICE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
       CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
       ${SLUICE_CCACHE})
 endif()
+
+# What a build leaves out (regular expressions of paths), in whose place
+# without_x.cc files stand: callers find that nothing was computed, or get an
+# error that names the build.
+set(SLUICE_LEFT_OUT)
+if(SLUICE_ONEDNN)
+  list(APPEND SLUICE_LEFT_OUT "/without_onednn[.]cc$")
+else()
+  list(APPEND SLUICE_LEFT_OUT
+       "/src/kernels/dnn/((gemm|conv|conv_int8)_onednn|matmul_bf16)[.]cc$")
+endif()
+if(SLUICE_MINIMAL)
+  list(APPEND SLUICE_LEFT_OUT
+       "/src/ops/(image|linalg)/" "/src/kernels/(image|linalg)/"
+       "/src/ops/math/fft[.]cc$" "/src/io/image" "/src/ops/string/letter_case[.]cc$")
+else()
+  list(APPEND SLUICE_LEFT_OUT "/without_(icu|images)[.]cc$")
+endif()
+list(JOIN SLUICE_LEFT_OUT "|" SLUICE_LEFT_OUT)
 
 # sluice_unity(<target>): enables a unity build of the target if requested, so
 # that shared headers are parsed once. The files of each folder are a group, and
@@ -98,6 +127,19 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND SLUICE_UNITY)
   # collection; with this it starts at 1 GiB.
   target_compile_options(sluice_flags INTERFACE
     --param=ggc-min-heapsize=1048576)
+endif()
+if(SLUICE_REPRODUCIBLE)
+  # (ccache takes no notice of the first option; the second tells these objects
+  # from those that other builds have put there.)
+  target_compile_options(sluice_flags INTERFACE
+    "-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=" -DSLUICE_REPRODUCIBLE)
+endif()
+if(SLUICE_MINIMAL)
+  # A program drops what it does not reach (--gc-sections). One instruction set,
+  # chosen when this is compiled, needs no code that chooses another.
+  target_compile_options(sluice_flags INTERFACE
+    -ffunction-sections -fdata-sections)
+  target_compile_definitions(sluice_flags INTERFACE HWY_COMPILE_ONLY_STATIC)
 endif()
 if(SLUICE_WERROR)
   target_compile_options(sluice_flags INTERFACE -Werror)

@@ -329,7 +329,7 @@ if(Python3_Interpreter_FOUND)
     -I${CMAKE_BINARY_DIR}/generated)
   set_tests_properties(misuse PROPERTIES LABELS "fast;house")
   # Each has its own test.
-  foreach(check check_layers check_docs check_interface doc_blocks
+  foreach(check check_layers check_docs check_interface check_container doc_blocks
       api_reference)
     add_test(NAME ${check} COMMAND ${Python3_EXECUTABLE}
       ${CMAKE_SOURCE_DIR}/tools/${check}.py)
@@ -341,6 +341,12 @@ if(Python3_Interpreter_FOUND)
   add_test(NAME docs_site_test COMMAND ${Python3_EXECUTABLE}
     ${CMAKE_SOURCE_DIR}/tools/docs_site_test.py)
   set_tests_properties(docs_site_test PROPERTIES LABELS "fast;house")
+  find_program(SLUICE_DPKG dpkg-query)
+  if(SLUICE_DPKG)
+    add_test(NAME sbom_test COMMAND ${Python3_EXECUTABLE}
+      ${CMAKE_SOURCE_DIR}/tools/sbom_test.py)
+    set_tests_properties(sbom_test PROPERTIES LABELS house)
+  endif()
   if(TARGET sluice AND TARGET sluice_cluster_lib AND NOT SLUICE_SANITIZE)
     add_test(NAME documented_commands COMMAND ${Python3_EXECUTABLE}
       ${CMAKE_SOURCE_DIR}/tests/snippets/shell_test.py $<TARGET_FILE:sluice>)

@@ -89,7 +89,7 @@ THIRD_PARTY = {
     "jpeglib.h": ["src/io/image_jpeg.cc"],
     "gif_lib.h": ["src/io/image_gif.cc"],
     "re2/": ["src/ops/string/regex.cc"],
-    "unicode/": ["src/ops/string/text.cc"],
+    "unicode/": ["src/ops/string/letter_case.cc"],
     "farmhash.h": ["src/ops/common/fingerprint.cc"],
     "Eigen/": ["src/kernels/linalg/", "tools/board/projection.cc"],
     "httplib.h": ["tools/board/server", "src/cluster/monitoring/"],

@@ -25,6 +25,8 @@ struct ByteLayer {
   std::vector<float> scale, bias;  // [out_channels].
 };
 
+class OnednnByteConv;
+
 // A layer with its packed weights. Immutable; any number of threads may run it
 // at once, each call on up to IntraOpThreads() threads (the count at Make).
 class ByteConvPlan {
@@ -43,14 +45,13 @@ class ByteConvPlan {
   Status Run(const void* image, void* out) const;
 
  private:
-  struct Impl;
   explicit ByteConvPlan(ByteLayer layer);
   Status RunPlain(const void* image, void* out) const;
 
   const ByteLayer layer_;
   int threads_ = 1;
-  std::vector<int32_t> wide_;   // The filter, if our own loops are used.
-  std::unique_ptr<Impl> impl_;  // Thread-safe. Else null.
+  std::vector<int32_t> wide_;  // The filter, if our own loops are used.
+  std::unique_ptr<OnednnByteConv> onednn_;  // Thread-safe. Else null.
 };
 
 }  // namespace sluice::dnn

@@ -4,7 +4,7 @@
 #include <random>
 
 #include "gtest/gtest.h"
-#include "kernels/dnn/matmul_int8.h"
+#include "kernels/dnn/gemm_onednn.h"
 
 namespace sluice::dnn {
 namespace {

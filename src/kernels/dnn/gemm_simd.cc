@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <memory>
+#include <new>
 
 #include "kernels/simd/target.h"
 
@@ -9,7 +11,6 @@
 #define HWY_TARGET_INCLUDE "kernels/dnn/gemm_simd.cc"
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
-#include "hwy/aligned_allocator.h"
 #include "hwy/highway.h"
 #include "kernels/dnn/gemm-inl.h"
 #include "kernels/simd/partial-inl.h"
@@ -161,6 +162,20 @@ void Pack(MatrixView<T> v, int64_t extent, int64_t k, int64_t width, T* out) {
   }
 }
 
+// (Not Highway's, whose library Debian has only as a shared one.)
+constexpr std::align_val_t kLine{64};
+struct FreeAligned {
+  void operator()(void* memory) const { ::operator delete(memory, kLine); }
+};
+template <typename T>
+using Aligned = std::unique_ptr<T[], FreeAligned>;
+
+template <typename T>
+Aligned<T> NewAligned(int64_t n) {
+  return Aligned<T>(static_cast<T*>(
+      ::operator new(static_cast<size_t>(n) * sizeof(T), kLine)));
+}
+
 template <typename T>
 void Blocked(int64_t m, int64_t n, int64_t k, MatrixView<T> a, MatrixView<T> b,
              T* c, int64_t ldc, bool accumulate) {
@@ -171,11 +186,9 @@ void Blocked(int64_t m, int64_t n, int64_t k, MatrixView<T> a, MatrixView<T> b,
   };
   const int64_t block_k = std::min(k, kBlockK);
   const int64_t block_n = round_up(std::min(n, kBlockN), width);
-  auto packed_b =
-      hwy::AllocateAligned<T>(static_cast<size_t>(block_k * block_n));
-  auto packed_a =
-      hwy::AllocateAligned<T>(static_cast<size_t>(block_k * kBlockM));
-  auto edge = hwy::AllocateAligned<T>(static_cast<size_t>(kTileRows * width));
+  const Aligned<T> packed_b = NewAligned<T>(block_k * block_n);
+  const Aligned<T> packed_a = NewAligned<T>(block_k * kBlockM);
+  const Aligned<T> edge = NewAligned<T>(kTileRows * width);
   for (int64_t j0 = 0; j0 < n; j0 += block_n) {
     const int64_t nb = std::min(block_n, n - j0);
     for (int64_t p0 = 0; p0 < k; p0 += kBlockK) {

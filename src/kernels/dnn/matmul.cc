@@ -1,7 +1,5 @@
 #include "kernels/dnn/matmul.h"
 
-#include <dnnl.h>
-
 #include <algorithm>
 #include <complex>
 #include <memory>
@@ -10,9 +8,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/parallel.h"
+#include "kernels/dnn/gemm_onednn.h"
 #include "kernels/dnn/gemm_simd.h"
 #include "kernels/dnn/matmul_bf16.h"
-#include "kernels/dnn/threads.h"
 #include "tensor/dtype.h"
 #include "tensor/half.h"
 
@@ -114,31 +113,12 @@ void GemmOwn(const GemmShape& s, const T* a, const T* b, T* c) {
 
 void GemmFloat(const GemmShape& s, const float* a, const float* b, float* c) {
   if (GemmSmall(s, a, b, c)) return;
-  const char ta = s.trans_a == Trans::kNone ? 'N' : 'T';
-  const char tb = s.trans_b == Trans::kNone ? 'N' : 'T';
-  const int64_t lda = ta == 'N' ? s.k : s.m;
-  const int64_t ldb = tb == 'N' ? s.n : s.k;
-  const float beta = s.accumulate ? 1.0f : 0.0f;
   // oneDNN divides even a row times a small matrix among the threads, whose
   // synchronisation takes longer than the product (1x256x64: 14 us instead of
   // 2).
   std::optional<ScopedIntraOpThreads> alone;
   if (s.m * s.n * s.k < kWork) alone.emplace(1);
-  const int threads = UseIntraOpThreads();
-  // With few rows and a transposed b, oneDNN 2.6 does not divide the columns
-  // among the threads (64x3136x512: 2.2 ms on one thread and on two).
-  if (threads > 1 && tb == 'T' && s.n >= 8 * s.m &&
-      s.m * s.n * s.k >= 128 * 128 * 128) {
-    ParallelFor(s.n, 64, [&](int64_t begin, int64_t end) {
-      dnnl_sgemm(ta, tb, s.m, end - begin, s.k, 1.0f, a, lda, b + begin * s.k,
-                 ldb, beta, c + begin, s.n);
-    });
-    return;
-  }
-  if (dnnl_sgemm(ta, tb, s.m, s.n, s.k, 1.0f, a, lda, b, ldb, beta, c, s.n) !=
-      dnnl_success) {
-    GemmOwn(s, a, b, c);  // Out of memory for packing, for example.
-  }
+  if (!GemmByOnednn(s, a, b, c)) GemmOwn(s, a, b, c);
 }
 
 // Computes in W and converts each element on input and output.

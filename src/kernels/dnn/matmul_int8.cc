@@ -1,9 +1,9 @@
 #include "kernels/dnn/matmul_int8.h"
 
-#include <dnnl.hpp>
+#include <algorithm>
 
+#include "kernels/dnn/gemm_onednn.h"
 #include "kernels/dnn/matmul.h"
-#include "kernels/dnn/threads.h"
 
 namespace sluice::dnn {
 namespace {
@@ -35,18 +35,11 @@ bool Within(int64_t v, int64_t low, int64_t high) {
   return v >= low && v <= high;
 }
 
-}  // namespace
-
-bool ByteSumsAreExact() {
-  static const bool yes = [] {
-    const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
-    const auto has = [isa](dnnl_cpu_isa_t bits) {
-      return (isa & static_cast<unsigned>(bits)) == static_cast<unsigned>(bits);
-    };
-    return has(dnnl_cpu_isa_avx512_core_vnni) || has(dnnl_cpu_isa_avx2_vnni);
-  }();
-  return yes;
+Trans AsTrans(bool transpose) {
+  return transpose ? Trans::kTranspose : Trans::kNone;
 }
+
+}  // namespace
 
 ByteFactor::ByteFactor(int64_t k, int64_t n, ByteMatrix b)
     : k_(k), n_(n), b_(b) {
@@ -79,21 +72,16 @@ void ByteFactor::Multiply(int64_t m, ByteMatrix a, int32_t* c) const {
       copy = Flipped<uint8_t>(a.data, m * k_);
       data = copy.data();
     }
-    UseIntraOpThreads();
-    const int32_t none = 0;
-    if (dnnl_gemm_u8s8s32(
-            a.transpose ? 'T' : 'N', b_.transpose ? 'T' : 'N', 'F', m, n_, k_,
-            1.0f, data, a.transpose ? m : k_, static_cast<uint8_t>(zero), data_,
-            b_.transpose ? k_ : n_, zero_, 0.0f, c, n_, &none) == dnnl_success)
+    const GemmShape shape = {m, n_, k_, AsTrans(a.transpose),
+                             AsTrans(b_.transpose)};
+    if (ByteGemmByOnednn(
+            {shape, data, static_cast<uint8_t>(zero), data_, zero_}, c))
       return;
   }
   const std::vector<int32_t> left = Centred(a, m * k_);
   std::vector<int32_t> right;
   if (bytes_) right = Centred(b_, k_ * n_);
-  const auto trans = [](bool t) {
-    return t ? Trans::kTranspose : Trans::kNone;
-  };
-  Gemm<int32_t>({m, n_, k_, trans(a.transpose), trans(b_.transpose)},
+  Gemm<int32_t>({m, n_, k_, AsTrans(a.transpose), AsTrans(b_.transpose)},
                 left.data(), bytes_ ? right.data() : wide_.data(), c);
 }
 

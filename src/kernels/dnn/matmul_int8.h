@@ -8,10 +8,6 @@
 
 namespace sluice::dnn {
 
-// Whether oneDNN's byte products are exact on this processor: without dedicated
-// instructions it adds two products in 16 bits, which saturates.
-bool ByteSumsAreExact();
-
 // A row-major matrix of bytes, uint8 or int8, as stored. `zero` is the zero
 // point; it may lie outside the byte range.
 struct ByteMatrix {

@@ -1,7 +1,4 @@
 // Ops on single strings: substrings, lengths, case, and parsing of numbers.
-#include <unicode/locid.h>
-#include <unicode/unistr.h>
-
 #include <algorithm>
 #include <string>
 
@@ -11,6 +8,7 @@
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "ops/common/elements.h"
+#include "ops/string/letter_case.h"
 #include "ops/string/parse_number.h"
 
 namespace sluice {
@@ -174,10 +172,7 @@ class StringCaseKernel {
     std::string* out = ctx.output(0).raw<std::string>();
     for (const std::string& s : in.raw_flat<std::string>()) {
       if (unicode_) {
-        icu::UnicodeString u = icu::UnicodeString::fromUTF8(s);
-        (upper_ ? u.toUpper(icu::Locale::getRoot())
-                : u.toLower(icu::Locale::getRoot()))
-            .toUTF8String(*out);
+        SLUICE_ASSIGN_OR_RETURN(*out, upper_ ? Utf8Upper(s) : Utf8Lower(s));
       } else {
         *out = upper_ ? absl::AsciiStrToUpper(s) : absl::AsciiStrToLower(s);
       }

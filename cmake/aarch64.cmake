@@ -1,0 +1,20 @@
+# Toolchain file: aarch64 with Debian's cross compiler, and a system root that
+# scripts/test-aarch64 makes (SLUICE_SYSROOT). Programs that run during the build
+# (gen_ops) and the tests run under qemu-user.
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_SYSTEM_PROCESSOR aarch64)
+set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES SLUICE_SYSROOT)
+set(SLUICE_SYSROOT "" CACHE PATH "The root with aarch64's libraries")
+set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
+set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)
+set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
+set(CMAKE_SYSROOT ${SLUICE_SYSROOT})
+set(CMAKE_FIND_ROOT_PATH ${SLUICE_SYSROOT})
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
+set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64;-L;${SLUICE_SYSROOT})
+# (The build machine's: they run here.)
+set(Protobuf_PROTOC_EXECUTABLE /usr/bin/protoc)
+set(Python3_EXECUTABLE /usr/bin/python3)
