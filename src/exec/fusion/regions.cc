@@ -4,6 +4,7 @@
 #include <map>
 
 #include "exec/fusion/region_compiler.h"
+#include "graph/graph.h"
 #include "graph/shape_context.h"
 
 namespace sluice {
