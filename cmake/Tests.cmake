@@ -230,10 +230,13 @@ if(Python3_Interpreter_FOUND AND NOT SLUICE_SANITIZE)
 endif()
 
 # The longest first, because after a clean build ctest does not know the
-# durations.
-if(TEST client_test)
-  set_tests_properties(client_test PROPERTIES COST 100)
-endif()
+# durations, and one that starts last delays the end. (Some are long only under
+# sanitizers.)
+foreach(name client_test tool_test ops_test session_test data_test)
+  if(TEST ${name})
+    set_tests_properties(${name} PROPERTIES COST 100)
+  endif()
+endforeach()
 
 # Recorded cases, each with TensorFlow's results.
 if(TARGET sluice)

@@ -508,6 +508,7 @@ HOSTILE(ShapeFunctionsThatAskForMore,
         "ShapeContext::WithRank ShapeContext::WithRankAtLeast "
         "ShapeContext::WithRankAtMost ShapeContext::RequireScalar "
         "ShapeContext::node ShapeContext::num_inputs ShapeContext::num_outputs "
+        "ShapeContext::producer_version "
         "MergeDim CanonicalAxis BroadcastShapes WindowOutputSize UnknownShape "
         "UnchangedShape ScalarShape NoOutputs BroadcastBinaryShape "
         "MergeBothShape ReductionShape ConstantValue ConstantAsShape "
@@ -537,6 +538,7 @@ HOSTILE(ShapeFunctionsThatAskForMore,
     c.set_all_outputs(PartialShape({-4}));
     EXPECT_EQ(c.outputs().size(), static_cast<size_t>(c.num_outputs()));
     EXPECT_EQ(c.num_inputs(), 0);
+    EXPECT_EQ(c.producer_version(), 0);
     EXPECT_EQ(&c.node(), node);
     for (Status (*fn)(ShapeContext&) :
          {UnknownShape, UnchangedShape, ScalarShape, NoOutputs,

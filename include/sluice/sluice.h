@@ -91,8 +91,9 @@
 #include "graph/attr.h"                       // AttrValue, AttrMap
 #include "graph/builder.h"                    // Scopes, Constant
 #include "graph/device_scope.h"           // DeviceFunctionScope, NoDeviceScope
-#include "graph/graph.h"                  // Graph, Node, Output
+#include "graph/graph.h"                  // Graph
 #include "graph/graphdef.h"               // ImportGraphDef, ExportGraphDef
+#include "graph/node.h"                   // Node, Output
 #include "io/make_example.h"              // MakeExample
 #include "io/npy.h"                       // ReadNpy, WriteNpy, WriteNpz, ...
 #include "io/records.h"                   // RecordReader, RecordWriter

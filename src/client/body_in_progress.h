@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "graph/graph.h"
+#include "graph/node.h"
 #include "graph/scope_state.h"
 
 namespace sluice {

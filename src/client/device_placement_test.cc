@@ -8,6 +8,7 @@
 #include "client/nn/optimizers.h"
 #include "client/operators.h"
 #include "client/variables.h"
+#include "graph/graph.h"
 #include "sluice/ops.h"
 
 namespace sluice {

@@ -5,6 +5,7 @@
 
 #include "client/initial_part.h"
 #include "client/op_builder.h"
+#include "graph/graph.h"
 
 namespace sluice {
 namespace {

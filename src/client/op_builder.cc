@@ -4,6 +4,7 @@
 
 #include "client/initializers.h"
 #include "client/types_and_shapes.h"
+#include "graph/graph.h"
 
 namespace sluice {
 namespace {

@@ -12,6 +12,7 @@
 #include "client/variable_scope.h"
 #include "graph/device_scope.h"
 #include "graph/exact_line.h"
+#include "graph/graph.h"
 
 namespace sluice {
 namespace {

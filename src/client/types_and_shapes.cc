@@ -2,6 +2,8 @@
 
 #include <limits>
 
+#include "graph/graph.h"
+
 namespace sluice {
 
 DType NaturalType(const Operand& x) {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/body_in_progress.h"
 #include "client/types_and_shapes.h"
+#include "graph/graph.h"
 #include "graph/scope_state.h"
 #include "sluice/ops.h"
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "graph/graph.h"
 #include "sluice/ops.h"
 
 namespace sluice {

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "deploy/signature.h"
-#include "graph/graph.h"
+#include "graph/node.h"
 #include "graph/tensor_proto.h"
 #include "train/saver.h"
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/graph.h"
+#include "graph/node.h"
 #include "tensor/tensor.h"
 
 namespace sluice {

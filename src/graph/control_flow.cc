@@ -5,6 +5,7 @@
 
 #include "graph/exact_line.h"
 #include "graph/frames.h"
+#include "graph/graph.h"
 #include "graph/hidden_attributes.h"
 
 namespace sluice {

@@ -20,13 +20,14 @@
 #include <utility>
 #include <vector>
 
-#include "graph/graph.h"
+#include "graph/node.h"
 
 namespace sluice {
 
 class CondContext;
 class Conditional;
 class LoopMember;
+struct NodeSpec;  // graph/graph.h
 class WhileContext;
 
 // One branch of a conditional, or one loop. Owned by its graph's ControlFlow

@@ -8,6 +8,7 @@
 
 #include "graph/control_flow.h"
 #include "graph/frames.h"
+#include "graph/graph.h"
 #include "graph/hidden_attributes.h"
 
 namespace sluice {

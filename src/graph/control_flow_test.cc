@@ -5,6 +5,7 @@
 #include "gmock/gmock.h"
 #include "graph/builder.h"
 #include "graph/frames.h"
+#include "graph/graph.h"
 #include "gtest/gtest.h"
 
 namespace sluice {

@@ -8,6 +8,7 @@
 
 #include "graph/builder.h"
 #include "graph/control_flow.h"
+#include "graph/graph.h"
 #include "graph/shape_context.h"
 
 namespace sluice {

@@ -12,7 +12,7 @@
 
 #include <optional>
 
-#include "graph/graph.h"
+#include "graph/node.h"
 
 namespace sluice {
 

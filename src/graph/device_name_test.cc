@@ -1,6 +1,7 @@
 #include "graph/device_name.h"
 
 #include "graph/builder.h"
+#include "graph/graph.h"
 #include "gtest/gtest.h"
 
 namespace sluice {

@@ -5,6 +5,8 @@
 
 #include <optional>
 
+#include "graph/graph.h"
+
 namespace sluice {
 namespace {
 

@@ -1,5 +1,6 @@
 #include "graph/frames.h"
 
+#include "graph/graph.h"
 #include "graph/hidden_attributes.h"
 
 namespace sluice {
@@ -58,7 +59,7 @@ std::string FunctionOf(const Node& n) {
 }
 
 Result<Frames> Frames::Of(const Graph& graph, const std::vector<Node*>& order) {
-  Frames frames(graph);
+  Frames frames(graph.nodes().size());
   frames.frames_.emplace_back();
   for (const Node* n : order) SLUICE_RETURN_IF_ERROR(frames.Assign(*n));
   return frames;

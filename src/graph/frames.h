@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/graph.h"
+#include "graph/node.h"
 
 namespace sluice {
 
@@ -100,7 +100,7 @@ class Frames {
     int frame = 0;
     int output_frame = 0;
   };
-  explicit Frames(const Graph& graph) : places_(graph.nodes().size()) {}
+  explicit Frames(size_t nodes) : places_(nodes) {}
   const Place& place(const Node* n) const {
     return places_[static_cast<size_t>(n->id())];
   }

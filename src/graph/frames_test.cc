@@ -3,6 +3,7 @@
 #include "client/control/loops.h"
 #include "gmock/gmock.h"
 #include "graph/builder.h"
+#include "graph/graph.h"
 #include "gtest/gtest.h"
 
 namespace sluice {

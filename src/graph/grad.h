@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/graph.h"
+#include "graph/node.h"
 
 namespace sluice {
 

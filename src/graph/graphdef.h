@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/graph.h"
+#include "graph/node.h"
 #include "graph/tensor_proto.h"
 
 namespace sluice {

@@ -8,6 +8,7 @@
 
 #include "graph/control_flow.h"
 #include "graph/control_flow_recovery.h"
+#include "graph/graph.h"
 #include "graph/graphdef_messages.h"
 #include "graph/proto/control_flow.pb.h"
 #include "graph/proto/meta_graph.pb.h"

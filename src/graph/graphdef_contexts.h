@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/status.h"
-#include "graph/graph.h"
+#include "graph/node.h"
 
 namespace sluice {
 

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "graph/graph.h"
 #include "graph/proto/cost_graph.pb.h"
 #include "graph/proto/graph.pb.h"
 #include "graph/tensor_proto.h"

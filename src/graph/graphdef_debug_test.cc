@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "graph/graph.h"
 #include "graph/graphdef.h"
 
 namespace sluice {

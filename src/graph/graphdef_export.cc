@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "graph/graph.h"
 #include "graph/graphdef_messages.h"
 
 namespace sluice {

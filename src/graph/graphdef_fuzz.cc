@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "graph/graph.h"
 #include "graph/graphdef.h"
 #include "graph/tensor_proto.h"
 

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "gmock/gmock.h"
+#include "graph/graph.h"
 #include "graph/graphdef_messages.h"
 #include "graph/shape_context.h"
 #include "gtest/gtest.h"

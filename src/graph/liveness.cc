@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "graph/graph.h"
+
 namespace sluice {
 namespace {
 

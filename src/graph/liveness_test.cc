@@ -2,6 +2,7 @@
 
 #include "client/control/loops.h"
 #include "graph/builder.h"
+#include "graph/graph.h"
 #include "gtest/gtest.h"
 
 namespace sluice {

@@ -3,6 +3,8 @@
 #include <string>
 #include <unordered_set>
 
+#include "graph/graph.h"
+
 namespace sluice {
 
 void TakeScopes(Graph* graph, int first) {

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "graph/graph.h"
+#include "graph/node.h"
 
 namespace sluice {
 

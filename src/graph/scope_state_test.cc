@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "graph/graph.h"
 #include "gtest/gtest.h"
 
 namespace sluice {

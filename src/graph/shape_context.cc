@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/without_throwing.h"
+#include "graph/graph.h"
 
 namespace sluice {
 
@@ -22,6 +23,10 @@ Status ShapeContext::Infer() {
     return Internal("shape function: expected one of ", num_outputs(),
                     " outputs, got a shape of output ", *wrong_output_);
   return OkStatus();
+}
+
+int ShapeContext::producer_version() const {
+  return node_.graph()->producer_version;
 }
 
 const PartialShape& ShapeContext::input(int i) const {

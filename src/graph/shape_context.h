@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/graph.h"
+#include "graph/node.h"
 
 namespace sluice {
 
@@ -28,6 +28,8 @@ class ShapeContext {
   const Node& node() const { return node_; }
   int num_inputs() const { return node_.num_inputs(); }
   int num_outputs() const { return node_.num_outputs(); }
+  // That of the node's graph (Graph::producer_version).
+  int producer_version() const;
   const PartialShape& input(int i) const;
   // The value of input i if it is known before a step runs; else null.
   const Tensor* constant(int i);

@@ -2,6 +2,7 @@
 
 #include "gmock/gmock.h"
 #include "graph/builder.h"
+#include "graph/graph.h"
 #include "gtest/gtest.h"
 
 namespace sluice {

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "graph/graph.h"
+#include "graph/node.h"
 
 namespace sluice {
 namespace {

@@ -2,7 +2,7 @@
 #ifndef SLUICE_GRAPH_TENSOR_ARRAY_INFO_H_
 #define SLUICE_GRAPH_TENSOR_ARRAY_INFO_H_
 
-#include "graph/graph.h"
+#include "graph/node.h"
 
 namespace sluice {
 

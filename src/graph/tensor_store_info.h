@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/graph.h"
+#include "graph/node.h"
 
 namespace sluice {
 

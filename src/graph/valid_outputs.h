@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "graph/graph.h"
+#include "graph/node.h"
 
 namespace sluice {
 

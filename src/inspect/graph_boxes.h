@@ -12,7 +12,7 @@
 
 #include "graph/control_flow.h"
 #include "graph/function.h"
-#include "graph/graph.h"
+#include "graph/node.h"
 #include "passes/infer_shapes.h"
 
 namespace sluice::show {

@@ -107,10 +107,10 @@ constexpr uint32_t PowerOfX(int n) {
 // reflected factors is shifted by one bit, and the second factor has 32.)
 template <int kBytes>
 SLUICE_FOLDS inline __m256i MovedOn(__m256i pairs) {
-  constexpr int kBits = 8 * kBytes;
-  const __m256i by =
-      _mm256_set_epi64x(PowerOfX(kBits - 33), PowerOfX(kBits + 31),
-                        PowerOfX(kBits - 33), PowerOfX(kBits + 31));
+  // (Constants in builds without optimization, too.)
+  constexpr uint32_t kLater = PowerOfX(8 * kBytes - 33);
+  constexpr uint32_t kEarlier = PowerOfX(8 * kBytes + 31);
+  const __m256i by = _mm256_set_epi64x(kLater, kEarlier, kLater, kEarlier);
   return _mm256_xor_si256(_mm256_clmulepi64_epi128(pairs, by, 0x00),
                           _mm256_clmulepi64_epi128(pairs, by, 0x11));
 }

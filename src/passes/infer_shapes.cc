@@ -2,6 +2,8 @@
 
 #include <optional>
 
+#include "graph/graph.h"
+
 namespace sluice {
 namespace {
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/graph.h"
+#include "graph/node.h"
 
 namespace sluice {
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/builder.h"
+#include "graph/graph.h"
 #include "graph/graphdef.h"
 
 namespace sluice {

@@ -1,6 +1,7 @@
 // Placement: which device each group gets.
 #include "passes/place.h"
 
+#include "graph/graph.h"
 #include "passes/placer.h"
 
 namespace sluice {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "graph/device_name.h"
-#include "graph/graph.h"
+#include "graph/node.h"
 
 namespace sluice {
 

@@ -2,6 +2,7 @@
 #include <map>
 #include <numeric>
 
+#include "graph/graph.h"
 #include "graph/hidden_attributes.h"
 #include "passes/placer.h"
 

@@ -1,6 +1,7 @@
 // Placement: the readable log.
 #include <algorithm>
 
+#include "graph/graph.h"
 #include "passes/placer.h"
 
 namespace sluice {

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "graph/graph.h"
 #include "passes/place_sets.h"
 
 namespace sluice {

@@ -1,6 +1,7 @@
 #include "passes/properties.h"
 
 #include "graph/frames.h"
+#include "graph/graph.h"
 
 namespace sluice {
 namespace {

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "graph/graph.h"
+#include "graph/node.h"
 
 namespace sluice {
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/graph.h"
+#include "graph/node.h"
 #include "passes/passes.h"
 #include "session/session.h"
 

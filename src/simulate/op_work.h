@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "exec/core/trace.h"
-#include "graph/graph.h"
+#include "graph/node.h"
 #include "simulate/cluster_model.h"
 
 namespace sluice {

@@ -88,6 +88,16 @@ TEST_F(SnippetTest, Graphs) {
   EXPECT_TRUE(found->SameAs(y));
 }
 
+TEST_F(SnippetTest, Nodes) {
+  const Output a = Placeholder(DType::kFloat, PartialShape({2, 3}), "a");
+  const Node* const node = ops::MatMul(a, a, {.transpose_b = true}).node;
+  testing::internal::CaptureStdout();
+#include "snippets/src/graph/node.h/1.inc"
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "MatMul of a:0[2,3]");
+  ASSERT_TRUE(transposed.ok()) << transposed.status();
+  EXPECT_TRUE(*transposed);
+}
+
 TEST_F(SnippetTest, Builders) {
   Output x, w;
   {

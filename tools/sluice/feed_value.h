@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/status.h"
-#include "graph/graph.h"
+#include "graph/node.h"
 #include "tensor/tensor.h"
 
 namespace sluice::cli {

@@ -12,6 +12,7 @@
 #include "graph/control_flow_recovery.h"
 #include "graph/frames.h"
 #include "graph/gradient_scope.h"
+#include "graph/graph.h"
 #include "graph/hidden_attributes.h"
 #include "graph/none_output.h"
 #include "graph/tensor_store_info.h"

@@ -4,6 +4,7 @@
 
 #include "client/autodiff/gradient_values.h"
 #include "client/autodiff/loop_family.h"
+#include "graph/graph.h"
 #include "graph/tensor_store_info.h"
 
 namespace sluice {

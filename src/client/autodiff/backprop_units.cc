@@ -1,6 +1,7 @@
 #include "client/autodiff/backprop_units.h"
 
 #include "client/autodiff/gradient_values.h"
+#include "graph/graph.h"
 #include "graph/tensor_store_info.h"
 
 namespace sluice {

@@ -7,6 +7,7 @@
 #include "client/autodiff/gradients.h"
 #include "graph/builder.h"
 #include "graph/control_flow.h"
+#include "graph/graph.h"
 
 namespace sluice {
 namespace {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "graph/builder.h"
+#include "graph/graph.h"
 #include "graph/shape_context.h"
 #include "graph/tensor_array_info.h"
 

@@ -9,6 +9,7 @@
 #include <cstddef>
 
 #include "client/autodiff/gradients.h"
+#include "graph/graph.h"
 
 namespace sluice {
 

@@ -8,6 +8,7 @@
 #include "client/autodiff/backprop.h"
 #include "client/autodiff/function_gradients.h"
 #include "graph/exact_line.h"
+#include "graph/graph.h"
 #include "graph/shape_context.h"
 
 namespace sluice {

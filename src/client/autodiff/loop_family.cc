@@ -6,6 +6,7 @@
 #include "graph/device_scope.h"
 #include "graph/exact_line.h"
 #include "graph/frames.h"
+#include "graph/graph.h"
 #include "graph/hidden_attributes.h"
 #include "graph/op_def.h"
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "graph/frames.h"
+#include "graph/graph.h"
 #include "graph/tensor_array_info.h"
 
 namespace sluice {

@@ -10,6 +10,7 @@
 #include "graph/control_flow.h"
 #include "graph/deferred_sums.h"
 #include "graph/gradient_scope.h"
+#include "graph/graph.h"
 #include "graph/tensor_array_info.h"
 
 namespace sluice {

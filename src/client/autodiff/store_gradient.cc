@@ -6,6 +6,7 @@
 #include "client/autodiff/loop_family.h"
 #include "graph/builder.h"
 #include "graph/gradient_scope.h"
+#include "graph/graph.h"
 #include "graph/hidden_attributes.h"
 
 namespace sluice {

@@ -5,6 +5,7 @@
 #include "client/types_and_shapes.h"
 #include "graph/control_flow.h"
 #include "graph/exact_line.h"
+#include "graph/graph.h"
 #include "graph/tensor_array_info.h"
 
 namespace sluice::internal {

@@ -9,6 +9,7 @@
 #include "graph/control_flow.h"
 #include "graph/device_scope.h"
 #include "graph/exact_line.h"
+#include "graph/graph.h"
 
 namespace sluice::internal {
 namespace {

@@ -1,5 +1,7 @@
 #include "client/control/loops.h"
 
+#include "graph/graph.h"
+
 namespace sluice {
 
 Output OpenMerge(const Operand& enter, const std::string& name, SourceLoc loc) {

@@ -11,6 +11,7 @@
 #include "graph/device_name.h"
 #include "graph/device_scope.h"
 #include "graph/exact_line.h"
+#include "graph/graph.h"
 #include "graph/hidden_attributes.h"
 #include "graph/parameter_behind.h"
 

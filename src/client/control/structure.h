@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "graph/builder.h"
+#include "graph/graph.h"
 
 namespace sluice {
 

@@ -5,6 +5,7 @@
 
 #include "client/op_builder.h"
 #include "client/types_and_shapes.h"
+#include "graph/graph.h"
 #include "graph/shape_context.h"
 #include "graph/tensor_array_info.h"
 

@@ -5,6 +5,7 @@
 #include "client/op_builder.h"
 #include "client/types_and_shapes.h"
 #include "graph/device_scope.h"
+#include "graph/graph.h"
 
 namespace sluice {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "client/operators.h"
+#include "graph/graph.h"
 #include "sluice/ops.h"
 
 namespace sluice {

@@ -5,6 +5,7 @@
 #include "client/nn/layer_scope.h"
 #include "client/operators.h"
 #include "client/types_and_shapes.h"
+#include "graph/graph.h"
 #include "sluice/ops.h"
 
 namespace sluice {

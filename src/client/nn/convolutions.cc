@@ -6,6 +6,7 @@
 #include "client/nn/windows.h"
 #include "client/operators.h"
 #include "client/types_and_shapes.h"
+#include "graph/graph.h"
 #include "sluice/ops.h"
 
 namespace sluice {

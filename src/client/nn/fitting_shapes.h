@@ -7,6 +7,7 @@
 
 #include "client/operators.h"
 #include "graph/builder.h"
+#include "graph/graph.h"
 #include "sluice/ops.h"
 
 namespace sluice {

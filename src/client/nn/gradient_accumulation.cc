@@ -8,6 +8,7 @@
 #include "client/nn/in_graph_of.h"
 #include "client/nn/optimizer_wrapper.h"
 #include "client/operators.h"
+#include "graph/graph.h"
 #include "sluice/ops.h"
 
 namespace sluice {

@@ -9,6 +9,7 @@
 #include "client/types_and_shapes.h"
 #include "graph/device_scope.h"
 #include "graph/exact_line.h"
+#include "graph/graph.h"
 #include "sluice/ops.h"
 
 namespace sluice {

@@ -8,6 +8,7 @@
 #include "client/autodiff/gradients.h"
 #include "client/control/control_flow.h"
 #include "client/operators.h"
+#include "graph/graph.h"
 #include "sluice/ops.h"
 
 namespace sluice {

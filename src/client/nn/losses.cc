@@ -7,6 +7,7 @@
 #include "client/tensorflow_names.h"
 #include "client/types_and_shapes.h"
 #include "client/variable_scope.h"
+#include "graph/graph.h"
 #include "sluice/ops.h"
 
 namespace sluice {

@@ -3,6 +3,7 @@
 #include "client/nn/fitting_shapes.h"
 #include "client/operators.h"
 #include "client/types_and_shapes.h"
+#include "graph/graph.h"
 #include "sluice/ops.h"
 
 namespace sluice {

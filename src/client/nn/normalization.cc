@@ -8,6 +8,7 @@
 #include "client/nn/moving_averages.h"
 #include "client/operators.h"
 #include "client/types_and_shapes.h"
+#include "graph/graph.h"
 #include "sluice/ops.h"
 
 namespace sluice {

@@ -14,6 +14,7 @@
 #include "client/types_and_shapes.h"
 #include "graph/control_flow.h"
 #include "graph/exact_line.h"
+#include "graph/graph.h"
 #include "graph/none_output.h"
 
 namespace sluice {

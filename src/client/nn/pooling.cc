@@ -3,6 +3,7 @@
 #include "client/nn/layer_scope.h"
 #include "client/nn/windows.h"
 #include "client/operators.h"
+#include "graph/graph.h"
 #include "sluice/ops.h"
 
 namespace sluice {

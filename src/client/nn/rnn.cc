@@ -9,6 +9,7 @@
 #include "client/operators.h"
 #include "client/types_and_shapes.h"
 #include "graph/exact_line.h"
+#include "graph/graph.h"
 #include "sluice/ops.h"
 
 namespace sluice {

@@ -4,6 +4,7 @@
 
 #include "client/operators.h"
 #include "client/variable_scope.h"
+#include "graph/graph.h"
 #include "sluice/ops.h"
 
 namespace sluice {

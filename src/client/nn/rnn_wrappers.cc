@@ -4,6 +4,7 @@
 #include "client/operators.h"
 #include "graph/device_scope.h"
 #include "graph/exact_line.h"
+#include "graph/graph.h"
 #include "sluice/ops.h"
 
 namespace sluice {

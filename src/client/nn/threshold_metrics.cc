@@ -6,6 +6,7 @@
 #include "client/nn/metric_parts.h"
 #include "client/operators.h"
 #include "client/types_and_shapes.h"
+#include "graph/graph.h"
 #include "sluice/ops.h"
 
 namespace sluice {

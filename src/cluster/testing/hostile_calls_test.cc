@@ -1,5 +1,6 @@
 // The part of the table of hostile calls (tests/hostile_calls_test_util.h) that
 // needs libsluice_cluster.
+#include "cluster/testing/process_test_util.h"
 #include "sluice/cluster.h"
 #include "tests/hostile_calls_test_util.h"
 

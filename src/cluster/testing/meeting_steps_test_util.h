@@ -15,6 +15,7 @@
 #include "exec/core/host_functions.h"
 #include "exec/core/step_group.h"
 #include "graph/builder.h"
+#include "graph/graph.h"
 #include "graph/op_def.h"
 
 namespace sluice {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "graph/frames.h"
+#include "graph/graph.h"
 #include "graph/hidden_attributes.h"
 
 namespace sluice {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/status.h"
-#include "graph/graph.h"
+#include "graph/node.h"
 
 namespace sluice {
 

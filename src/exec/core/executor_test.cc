@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/builder.h"
+#include "graph/graph.h"
 #include "graph/op_def.h"
 
 namespace sluice {

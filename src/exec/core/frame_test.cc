@@ -7,6 +7,7 @@
 #include <random>
 
 #include "graph/builder.h"
+#include "graph/graph.h"
 
 namespace sluice {
 namespace {

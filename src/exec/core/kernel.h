@@ -31,7 +31,7 @@
 
 #include "exec/core/cancellation.h"
 #include "exec/core/resources.h"
-#include "graph/graph.h"
+#include "graph/node.h"
 #include "tensor/tensor.h"
 
 namespace sluice {

@@ -5,6 +5,7 @@
 
 #include "exec/core/ready_stage.h"
 #include "graph/frames.h"
+#include "graph/graph.h"
 #include "graph/tensor_store_info.h"
 
 namespace sluice {

@@ -26,7 +26,7 @@
 
 #include "absl/numeric/int128.h"
 #include "exec/core/kernel.h"
-#include "graph/graph.h"
+#include "graph/node.h"
 
 namespace sluice {
 

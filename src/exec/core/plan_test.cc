@@ -6,6 +6,7 @@
 
 #include "base/sanitizers.h"
 #include "graph/builder.h"
+#include "graph/graph.h"
 
 namespace sluice {
 namespace {

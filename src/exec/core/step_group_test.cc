@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "graph/builder.h"
+#include "graph/graph.h"
 #include "graph/op_def.h"
 
 namespace sluice {

@@ -11,7 +11,6 @@
 #include "exec/devices/late_memory.h"
 #include "exec/scheduling/parameter_cache.h"
 #include "graph/hidden_attributes.h"
-#include "passes/partition.h"
 
 namespace sluice {
 namespace {

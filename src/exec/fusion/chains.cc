@@ -5,6 +5,7 @@
 
 #include "exec/core/checked_kernel.h"
 #include "exec/fusion/chain_program.h"
+#include "graph/graph.h"
 #include "graph/shape_context.h"
 
 namespace sluice {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "graph/graph.h"
 #include "graph/shape_context.h"
 
 namespace sluice {

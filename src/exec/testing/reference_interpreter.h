@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "exec/testing/reference_ops.h"
-#include "graph/graph.h"
+#include "graph/node.h"
 
 namespace sluice {
 

@@ -34,7 +34,7 @@ Status ConstShape(ShapeContext& c) {
 Status PlaceholderShape(ShapeContext& c) {
   PartialShape shape = c.node().AttrOr<PartialShape>("shape", PartialShape());
   // Before this attribute was used, graphs wrote [] for an unknown shape.
-  const int producer = c.node().graph()->producer_version;
+  const int producer = c.producer_version();
   if (shape.rank() == 0 && producer > 0 && producer <= 21)
     shape = PartialShape();
   c.set_output(0, std::move(shape));

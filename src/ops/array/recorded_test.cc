@@ -2,6 +2,7 @@
 // same inputs: tests/cases/array_ops.txt, made by record_array_ops.py there.
 #include <cmath>
 
+#include "graph/graph.h"
 #include "gtest/gtest.h"
 #include "ops/array/test_util.h"
 

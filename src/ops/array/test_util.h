@@ -15,6 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "exec/core/kernel.h"
 #include "graph/builder.h"
+#include "graph/graph.h"
 #include "gtest/gtest.h"
 #include "ops/common/elements.h"
 

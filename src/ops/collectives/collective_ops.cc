@@ -7,6 +7,7 @@
 
 #include "graph/builder.h"
 #include "graph/grad.h"
+#include "graph/graph.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 #include "ops/collectives/hub.h"

@@ -18,7 +18,7 @@
 
 #include "graph/builder.h"
 #include "graph/grad.h"
-#include "graph/graph.h"
+#include "graph/node.h"
 #include "graph/op_def.h"
 
 namespace sluice::grad {

@@ -3,7 +3,7 @@
 #ifndef SLUICE_OPS_COMMON_ND_INDEX_H_
 #define SLUICE_OPS_COMMON_ND_INDEX_H_
 
-#include "graph/graph.h"
+#include "graph/node.h"
 #include "ops/common/elements.h"
 
 namespace sluice::array {

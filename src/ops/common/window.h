@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "graph/graph.h"
+#include "graph/node.h"
 #include "graph/shape_context.h"
 #include "kernels/dnn/window.h"
 

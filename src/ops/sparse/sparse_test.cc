@@ -4,6 +4,7 @@
 
 #include "exec/core/kernel.h"
 #include "graph/builder.h"
+#include "graph/graph.h"
 #include "graph/shape_context.h"
 
 namespace sluice {

@@ -6,6 +6,7 @@
 
 #include "exec/core/kernel.h"
 #include "graph/builder.h"
+#include "graph/graph.h"
 
 namespace sluice {
 namespace {

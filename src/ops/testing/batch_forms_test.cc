@@ -8,6 +8,7 @@
 #include <random>
 
 #include "exec/batching/batch_form.h"
+#include "graph/graph.h"
 #include "ops/testing/op_instances_test_util.h"
 
 namespace sluice {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "exec/core/kernel.h"
 #include "graph/builder.h"
+#include "graph/graph.h"
 #include "graph/graphdef.h"
 #include "ops/testing/op_instances_test_util.h"
 

@@ -14,6 +14,7 @@
 #include "base/sanitizers.h"
 #include "exec/core/kernel.h"
 #include "graph/builder.h"
+#include "graph/graph.h"
 #include "graph/shape_context.h"
 #include "ops/common/elements.h"
 #include "ops/testing/op_instances_test_util.h"

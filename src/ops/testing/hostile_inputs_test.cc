@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <limits>
 
+#include "graph/graph.h"
 #include "ops/testing/hostile_inputs_test_util.h"
 
 namespace sluice {

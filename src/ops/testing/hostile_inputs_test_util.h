@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "exec/core/kernel.h"
+#include "graph/graph.h"
 #include "ops/testing/op_instances_test_util.h"
 
 namespace sluice::hostile {
