@@ -1,7 +1,6 @@
 #include "client/autodiff/backprop_units.h"
 
 #include "client/autodiff/gradient_values.h"
-#include "graph/tensor_store_info.h"
 
 namespace sluice {
 
@@ -60,7 +59,8 @@ void GradientUnits::Find() {
     if (paths_.IsLoopMover(n) || paths_.StopsAt(n)) continue;
     // (The gradients of reads and writes of stores wait for each other when
     // they run, in any order of their nodes.)
-    for (const Output& in : ReadsStore(*n) ? n->inputs() : paths_.InputsOf(n)) {
+    for (const Output& in :
+         paths_.ReadsWritten(n) ? n->inputs() : paths_.InputsOf(n)) {
       if (!in.valid() || !paths_.Between(in.node) ||
           !IsDifferentiable(in.dtype()))
         continue;
