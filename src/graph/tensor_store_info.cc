@@ -214,9 +214,11 @@ std::vector<Output> ForwardedBy(const Output& o) {
   }
   if (n.kind() == OpKind::kIdentityN && o.index < n.num_inputs())
     return {n.input(o.index)};
-  // (An op that takes and returns handles, such as Select, chooses one.)
+  // (An op that takes and returns handles, such as Select, chooses one; a read
+  // from an array gives what was saved there.)
   if (n.op().role == OpRole::kCompute && o.dtype() == DType::kResource &&
-      n.kind() != OpKind::kTensorStoreGrad) {
+      n.kind() != OpKind::kTensorStoreGrad &&
+      n.kind() != OpKind::kTensorArrayRead) {
     std::vector<Output> handles;
     for (const Output& in : n.inputs())
       if (in.valid() && in.dtype() == DType::kResource) handles.push_back(in);

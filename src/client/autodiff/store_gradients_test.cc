@@ -372,6 +372,59 @@ TEST_F(StoreGradientTest, TreesByRecursionAndStoreInBatches) {
     EXPECT_NEAR((*got)[i].scalar<double>(), (*want)[i].scalar<double>(), 1e-12);
 }
 
+TEST_F(StoreGradientTest, CallsInALoopReadAndWrite) {
+  const Output x = In();
+  const TensorStore s(DType::kDouble,
+                      {.element_shape = PartialShape::Scalar()});
+  // f(k, n): the product of n elements from k on.
+  const Function f = DefineFunction(
+      "f", {DType::kInt64, DType::kInt64}, {DType::kDouble},
+      [&](const Function& self, const Args& a) {
+        return Cond(
+            a[1] < int64_t{1}, [&] { return Constant(1.0); },
+            [&] {
+              return s.Read(a[0]) *
+                     self({a[0] + int64_t{1}, a[1] - int64_t{1}})[0];
+            });
+      },
+      {.result_shapes = {PartialShape::Scalar()}});
+  s.Write(0, x);
+  const auto [i, y] = While(
+      std::tuple{int64_t{0}, Constant(0.0)},
+      [&](Output i, Output) { return i < int64_t{3}; },
+      [&](Output i, Output y) {
+        const Output product = f({i * int64_t{0}, i + int64_t{1}})[0];
+        s.Write(i + int64_t{1}, ops::Sin(product + x));
+        return std::tuple{i + int64_t{1}, y + product};
+      });
+  ExpectGradients(y + s.Read(3), {{x, Scalar(0.6)}});
+}
+
+TEST_F(StoreGradientTest, RecursiveFunctionsReadInLoops) {
+  const Output x = In();
+  const TensorStore s(DType::kDouble,
+                      {.element_shape = PartialShape::Scalar()});
+  const Function f = DefineFunction(
+      "f", {DType::kInt64}, {DType::kDouble},
+      [&](const Function& self, const Args& a) {
+        return Cond(
+            a[0] < int64_t{1}, [&] { return Constant(0.5); },
+            [&] {
+              const auto [i, sum] = While(
+                  std::tuple{int64_t{0}, self({a[0] - int64_t{1}})[0]},
+                  [&](Output i, Output) { return i < a[0]; },
+                  [&](Output i, Output sum) {
+                    return std::tuple{i + int64_t{1},
+                                      ops::Sin(sum * s.Read(i))};
+                  });
+              s.Write(a[0], sum * x);
+              return sum;
+            });
+      });
+  s.Write(0, x * x);
+  ExpectGradients(f({Number(3)})[0] + s.Read(2), {{x, Scalar(0.8)}});
+}
+
 TEST_F(StoreGradientTest, MutualRecursionPassesAStoreOn) {
   const Output x = In();
   const TensorStore s(DType::kDouble,
@@ -606,6 +659,28 @@ TEST_F(StoreGradientTest, AConditionalMayChooseAStore) {
   const Output y = either.Read(1) * either.Read(0) + one.Read(0) * two.Read(0);
   for (const double v : {0.5, 1.5})
     ExpectGradients(y, {{x, Scalar(0.7)}, {z, Scalar(v)}}, 2);
+}
+
+TEST_F(StoreGradientTest, IterationsMayChooseAStore) {
+  const Output x = In();
+  const TensorStore one(DType::kDouble,
+                        {.element_shape = PartialShape::Scalar()}),
+      two(DType::kDouble, {.element_shape = PartialShape::Scalar()});
+  one.Write(0, x);
+  two.Write(0, x * x);
+  const auto [i, y] = While(
+      std::tuple{int64_t{0}, Constant(0.0)},
+      [&](Output i, Output) { return i < int64_t{4}; },
+      [&](Output i, Output y) {
+        const Output handle = Cond(
+            ops::Equal(ops::FloorMod(i, int64_t{2}), int64_t{0}),
+            [&] { return one.handle(); }, [&] { return two.handle(); });
+        const TensorStore s = TensorStore::FromHandle(
+            handle, DType::kDouble, {.element_shape = PartialShape::Scalar()});
+        s.Write(i + int64_t{1}, ops::Sin(s.Read(0) * x));
+        return std::tuple{i + int64_t{1}, y + s.Read(i + int64_t{1})};
+      });
+  ExpectGradients(y + one.Read(3) * two.Read(2), {{x, Scalar(0.7)}});
 }
 
 }  // namespace
