@@ -7,6 +7,7 @@
 #include "graph/builder.h"
 #include "graph/function.h"
 #include "graph/graphdef_function.h"
+#include "graph/graphdef_needed.h"
 #include "graph/hidden_attributes.h"
 #include "ops.h"
 #include "scopes.h"
@@ -121,6 +122,11 @@ void AddDefun(py::module_& m) {
         });
   m.def("share_library",
         [](PyGraph& g, PyGraph& from) { g.ShareLibrary(from); });
+  // The names of the nodes of a GraphDef that some results need.
+  m.def("needed_nodes", [](const py::bytes& graph_def,
+                           const std::vector<std::string>& results) {
+    return Checked(NeededNodes(std::string(graph_def), results));
+  });
   m.def("function_def", [](PyGraph& g, const std::string& name) {
     const GraphLock lock(g);
     const auto it = g.functions().find(name);

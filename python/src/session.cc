@@ -626,6 +626,7 @@ void AddSessions(py::module_& m) {
       .def_readwrite("fusion", &SessionOptions::fusion)
       .def_readwrite("regions", &SessionOptions::regions)
       .def_readwrite("batch_frames", &SessionOptions::batch_frames)
+      .def_readwrite("batch_open_frames", &SessionOptions::batch_open_frames)
       .def_readwrite("soft_placement", &SessionOptions::soft_placement)
       .def_readwrite("isolated", &SessionOptions::isolated)
       .def_readwrite("device_filters", &SessionOptions::device_filters)

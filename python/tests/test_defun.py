@@ -157,7 +157,12 @@ def test_a_function_that_calls_itself_passes_on_what_it_captures():
     values = run([y] + grads, {next_of: [-1, 0, 3, 1]})
     np.testing.assert_allclose(values, [216, 3 * 72, 3 * 108])
     assert len(defined.captured_inputs) == 3
-    # A call outside that was declared before has no captures to pass.
+    # From now on calls by the declaration pass the captures, too.
+    assert run(power(2), {next_of: [-1, 0, 3, 1]}) == 216
+
+
+def test_early_calls_of_a_declared_function_with_captures_are_refused():
+    w = tf.Variable(3.0)
     other = tf.Declare("Other", [("n", tf.int32)], [("result", tf.float32)])
     early = other(1)
 
@@ -165,10 +170,84 @@ def test_a_function_that_calls_itself_passes_on_what_it_captures():
     def defined_later(n):
         return tf.cond(n < 1, lambda: w + 0, lambda: other(n - 1))
 
-    assert run(defined_later(2)) == 3
-    with pytest.raises(tf.errors.InvalidArgumentError,
-                       match="expected at least 2 .* got 1"):
-        run(early)
+    with pytest.raises(ValueError, match=f"earlier call '{early.op.name}'"):
+        defined_later(2)
+
+
+def test_bodies_that_call_a_declared_function_with_captures_come_after_it():
+    w = tf.Variable(3.0)
+    odd = tf.Declare("Odd", [("n", tf.int32)], [("result", tf.float32)])
+
+    @tf.Defun(tf.int32, func_name="Even")
+    def even(n):
+        return tf.cond(n < 1, lambda: 1.0, lambda: odd(n - 1))
+
+    def odd_body(n):
+        return tf.cond(n < 1, lambda: 0.0, lambda: w * even(n - 1))
+
+    with pytest.raises(ValueError, match="one in the function 'Even'"):
+        tf.Defun(tf.int32, func_name="Odd", out_names=["result"])(odd_body)(3)
+
+
+def test_bodies_have_the_shapes_of_the_first_call():
+    seen = []
+
+    @tf.Defun(tf.float32, tf.float32)
+    def product(x, w):
+        seen.append((x.shape.as_list() if x.shape.ndims is not None else None,
+                     w.shape.as_list()))
+        return tf.matmul(x, w)
+
+    x = tf.ones([2, 3])
+    y = product(x, tf.ones([3, 4]))
+    assert y.shape.as_list() == [2, 4]
+    product(tf.zeros([2, 3]), tf.zeros([3, 4]))
+    assert seen == [([2, 3], [3, 4])]
+    assert [n.op for n in product.definition.node_def] == ["MatMul"]
+    # Another shape needs a more general body.
+    z = product(tf.ones([5, 3]), tf.ones([3, 4]))
+    assert z.shape.as_list() == [5, 4]
+    product(tf.ones([7, 3]), tf.ones([3, 4]))
+    assert seen == [([2, 3], [3, 4]), ([None, 3], [3, 4])]
+    np.testing.assert_array_equal(run(y), np.full([2, 4], 3))
+    np.testing.assert_array_equal(run(z), np.full([5, 4], 3))
+
+
+def test_more_general_bodies_share_the_variables():
+    @tf.Defun(tf.float32, func_name="Scaled")
+    def scaled(x):
+        return x * tf.get_variable("scale", initializer=2.0)
+
+    one, two = scaled([1.0]), scaled([1.0, 2.0])
+    assert len(tf.global_variables()) == 1
+    np.testing.assert_array_equal(run(one), [2])
+    np.testing.assert_array_equal(run(two), [2, 4])
+
+
+def test_declared_functions_have_the_given_shapes():
+    tree = tf.Declare("Tree", [("n", tf.int32), ("x", tf.float32)],
+                      [("state", tf.float32, [1, 4])])
+    w = tf.get_variable("w", [4, 4], initializer=tf.ones_initializer())
+    ops = set()
+
+    @tf.Defun(tf.int32, tf.float32, func_name="Tree", out_names=["state"],
+              input_shapes=[[], [1, 4]])
+    def defined(n, x):
+        def inner():
+            product = tf.matmul(tree(n - 1, x), w)
+            ops.add(product.op.type)
+            return product
+        y = tf.cond(n < 1, lambda: x, inner)
+        assert y.shape.as_list() == [1, 4]
+        return y
+
+    y = defined(2, tf.ones([1, 4]))
+    assert ops == {"MatMul"} and y.shape.as_list() == [1, 4]
+    np.testing.assert_array_equal(run(y), np.full([1, 4], 16))
+    with pytest.raises(ValueError, match=r"shape \(1, 4\), got \(1, 5\)"):
+        defined(2, tf.ones([1, 5]))
+    with pytest.raises(ValueError, match="expected 2 shapes"):
+        tf.Defun(tf.int32, tf.float32, input_shapes=[None])(lambda n, x: x)
 
 
 def test_gradients_default_to_the_body():

@@ -77,3 +77,46 @@ def test_a_shared_store_outlives_the_step():
         store = sluice.TensorStore(tf.float32, shared_name="kept")
         sess.run(store.write(1, 4.0))
         assert sess.run(store.read(1)) == 4.0
+
+
+def test_frozen_graphs_keep_the_writes_that_reads_need():
+    with tf.Graph().as_default() as graph, tf.Session() as sess:
+        v = tf.Variable(3.0)
+        store = sluice.TensorStore(tf.float32)
+        tf.identity(store.read(1), name="y")
+        store.write(1, v * 2.0)
+        sluice.TensorStore(tf.float32).write(1, 1.0, name="unread")
+        sess.run(v.initializer)
+        frozen = tf.graph_util.convert_variables_to_constants(
+            sess, graph.as_graph_def(), ["y"])
+    assert "unread" not in {n.name for n in frozen.node}
+    with tf.Graph().as_default(), tf.Session() as sess:
+        y, = tf.import_graph_def(frozen, return_elements=["y:0"])
+        assert sess.run(y) == 6.0
+
+
+def test_recursion_over_a_store_has_gradients():
+    with tf.Graph().as_default(), tf.Session() as sess:
+        x = tf.placeholder(tf.float64, [])
+        store = sluice.TensorStore(tf.float64, element_shape=[])
+        tree = tf.Declare("tree", [("k", tf.int64)], [("k", tf.int64)])
+
+        @tf.Defun(tf.int64, func_name="tree", out_names=["k"])
+        def defined(k):
+            def leaf():
+                with tf.control_dependencies(
+                        [store.write(k, tf.sin(x * tf.cast(k, tf.float64)))]):
+                    return tf.identity(k)
+
+            def inner():
+                store.write(k, tf.tanh(store.read(2 * k)) *
+                            store.read(2 * k + 1))
+                return tree(2 * k) + tree(2 * k + 1)
+
+            return tf.cond(k >= 8, leaf, inner)
+
+        defined(tf.constant(1, tf.int64))
+        y = store.read(1)
+        dy = tf.gradients(y, x)[0]
+        at = [sess.run([y, dy], {x: v}) for v in (0.9 - 1e-6, 0.9, 0.9 + 1e-6)]
+        assert np.isclose(at[1][1], (at[2][0] - at[0][0]) / 2e-6)

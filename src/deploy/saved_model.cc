@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "checkpoint/checkpoint_reader.h"
 #include "deploy/meta_graph_messages.h"
+#include "graph/graphdef_needed.h"
 #include "io/file.h"
 
 namespace sluice {
@@ -131,15 +132,8 @@ std::set<std::string> Unusable(const proto::FunctionDefLibrary& library,
 // error if loading or a signature needs one of these ops.
 Status DropUnknown(const MetaGraph& m, proto::MetaGraphDef* def) {
   if (m.unknown_ops.empty()) return OkStatus();
-  std::map<std::string, const proto::NodeDef*> nodes;
-  for (const proto::NodeDef& n : def->graph_def().node()) nodes[n.name()] = &n;
-  std::set<std::string> needed;
-  std::vector<std::string> left;
-  const auto visit = [&](const std::string& name) {
-    const std::string node = NodeOf(name);
-    if (nodes.count(node) > 0 && needed.insert(node).second)
-      left.push_back(node);
-  };
+  std::vector<std::string> results;
+  const auto visit = [&](const std::string& name) { results.push_back(name); };
   for (const auto& [name, s] : m.signatures) {
     if (name == kTrainOp) continue;  // Loading for serving does not run it.
     for (const auto* const values : {&s.inputs, &s.outputs})
@@ -152,16 +146,16 @@ Status DropUnknown(const MetaGraph& m, proto::MetaGraphDef* def) {
   }
   for (const AssetInfo& a : m.assets) visit(a.tensor);
   visit(InitialiserOf(m));
-  while (!left.empty()) {
-    const std::string name = left.back();
-    left.pop_back();
-    for (const std::string& in : nodes[name]->input()) visit(in);
-  }
+  SLUICE_ASSIGN_OR_RETURN(const std::string bytes,
+                          SerializeProto(def->graph_def()));
+  SLUICE_ASSIGN_OR_RETURN(const std::set<std::string> needed,
+                          NeededNodes(bytes, results));
   const std::set<std::string> unknown(m.unknown_ops.begin(),
                                       m.unknown_ops.end());
   const std::set<std::string> unusable =
       Unusable(def->graph_def().library(), unknown);
   std::set<std::string> missing, dropped;
+  std::vector<std::string> left;
   std::map<std::string, std::vector<std::string>> users;
   for (const proto::NodeDef& n : def->graph_def().node()) {
     for (const std::string& in : n.input())

@@ -10,6 +10,7 @@
 
 #include "client/autodiff/gradients.h"
 #include "client/control/control_flow.h"
+#include "client/control/tensor_store.h"
 #include "client/initializers.h"
 #include "client/operators.h"
 #include "client/partitioned_variables.h"
@@ -377,6 +378,42 @@ TEST_F(SavedModels, OnlyNodesOfUnknownOpsAreLeftOut) {
   const Status s = SavedModel::Load(In("needed")).status();
   EXPECT_EQ(s.code(), StatusCode::kNotFound);
   EXPECT_THAT(s.message(), HasSubstr("NoSuchOp"));
+}
+
+// The write is on no path to the signature's output.
+TEST_F(SavedModels, WritesThatReadsNeedAreNotLeftOutWithUnknownOps) {
+  const auto save = [&](const std::string& folder) {
+    Graph g;
+    const WithGraph use(g);
+    const Output x = Placeholder<float>({2}, "x");
+    const TensorStore store(DType::kFloat);
+    const Output y = ops::Identity(store.Read(3), {.name = "y"});
+    store.Write(3, ops::Add(x, x, {.name = "twice"}));
+    ops::Square(x, {.name = "other"});
+    Session session(g);
+    SavedModelBuilder builder(folder);
+    EXPECT_TRUE(
+        builder
+            .AddMetaGraphAndVariables(
+                session,
+                {.tags = {kServeTag},
+                 .signatures = {{kDefaultSignature,
+                                 *PredictSignature({{"x", x}}, {{"y", y}})}}})
+            .ok());
+    EXPECT_TRUE(builder.Save(/*text=*/true).ok());
+  };
+  save(In("m"));
+  Edit(In("m/saved_model.pbtxt"), {{"op: \"Square\"", "op: \"NoSuchOp\""}});
+  const Result<SavedModel> model = SavedModel::Load(In("m"));
+  ASSERT_TRUE(model.ok()) << model.status();
+  const auto y = model->Run({{"x", Tensor::Vector<float>({1, 2})}});
+  ASSERT_TRUE(y.ok()) << y.status();
+  EXPECT_THAT(Floats(y->at("y")), ElementsAre(2, 4));
+  // A write that depends on an unknown op.
+  save(In("needed"));
+  Edit(In("needed/saved_model.pbtxt"), {{"op: \"Add\"", "op: \"NoSuchOp\""}});
+  EXPECT_THAT(std::string(SavedModel::Load(In("needed")).status().message()),
+              HasSubstr("NoSuchOp"));
 }
 
 TEST_F(SavedModels, DamagedFilesAreErrorsOrModels) {

@@ -100,7 +100,9 @@ Status FindOrder(FunctionBody* body) {
   // may lead to no Exit.)
   std::vector<Node*> run = body->control_results;
   for (const auto& n : body->graph->nodes())
-    if (WritesStore(*n)) run.push_back(n.get());
+    if (WritesStore(*n) ||
+        (KindOfCall(*n) == CallKind::kSavedGradient && UseOfStores(*n).writes))
+      run.push_back(n.get());
   SLUICE_ASSIGN_OR_RETURN(
       body->order, OrderOf(*body->graph, body->args, body->results, run));
   return OkStatus();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/function.h"
+#include "graph/tensor_store_info.h"
 
 namespace sluice {
 namespace {
@@ -32,6 +33,14 @@ Types OutputTypes(const Node& n) {
 
 FunctionRef Ref(const Node& n, const char* attr) {
   return n.AttrOr<FunctionRef>(attr, FunctionRef{});
+}
+
+// The types without those of the stores of gradients that follow the first
+// `count` (NumStoresOfGradients).
+Types WithoutStores(Types types, size_t count) {
+  while (types.size() > count && types.back() == DType::kResource)
+    types.pop_back();
+  return types;
 }
 
 // Checks that the function in attribute `attr` takes `args` and returns
@@ -155,7 +164,12 @@ Status CheckCall(const Node& n) {
     }
     case CallKind::kSavingCall: {
       const Types results(outputs.begin(), outputs.end() - 1);
-      return CheckFunction(n, Ref(n, "f"), "f", InputTypes(n, 0), &results);
+      Types args, unused;
+      SLUICE_RETURN_IF_ERROR(
+          n.graph()->function_library().Signature(Ref(n, "f"), &args, &unused));
+      return CheckFunction(n, Ref(n, "f"), "f",
+                           WithoutStores(InputTypes(n, 0), args.size()),
+                           &results);
     }
     case CallKind::kSavedGradient: {
       Types args, results;
@@ -164,7 +178,7 @@ Status CheckCall(const Node& n) {
       const size_t given = n.AttrOr<Types>("Tin", {}).size();
       Types want = results;
       if (given > 0) want.insert(want.begin(), args.begin(), args.end());
-      if (want != InputTypes(n, 1))
+      if (want != WithoutStores(InputTypes(n, 1), want.size()))
         return InvalidArgument(
             "SavedGradient of '", Ref(n, "f").name,
             "': expected its arguments or none, and the gradients of its "
@@ -227,7 +241,9 @@ std::vector<PartialShape> CallShapes(const Node& n,
           shapes[i] = inputs[i];
       break;
     case CallKind::kSavingCall:
-      shapes = library.ResultShapes(Ref(n, "f"), inputs, count - 1);
+      shapes = library.ResultShapes(
+          Ref(n, "f"), {inputs.begin(), inputs.end() - NumStoresOfGradients(n)},
+          count - 1);
       shapes.push_back(PartialShape::Scalar());
       break;
     case CallKind::kSavedGradient:

@@ -10,6 +10,7 @@
 #include "graph/control_flow_recovery.h"
 #include "graph/deferred_sums.h"
 #include "graph/summed_arguments.h"
+#include "graph/tensor_store_info.h"
 
 namespace sluice {
 namespace {
@@ -143,6 +144,8 @@ class Splitter {
            FunctionBody* from_saved)
       : all_(gradient),
         num_args_(gradient.args.size() - gradient.forward_results.size()),
+        stores_(
+            StoreArguments(gradient.graph->function_library(), gradient.ref)),
         saving_(saving),
         from_saved_(from_saved),
         adder_{gradient.graph->UniqueScope("saved")},
@@ -187,11 +190,33 @@ class Splitter {
     results_ = all_.results;
     for (size_t i = 0; i < summed.size() && i < results_.size(); ++i) {
       if (!summed[i]) continue;
-      const bool has_gradient = HasArrayGradient(*all_.args[i]);
+      const bool has_gradient = HasArrayGradient(*all_.args[i]) &&
+                                !(i < stores_.size() && stores_[i]);
       if (!has_gradient && !none.valid())
         none = Build("DeferredNone", {}, {}, "", {});
       results_[i] = has_gradient ? sums.Of(results_[i]) : none;
       if (!results_[i].valid()) return g.status();
+    }
+    return OkStatus();
+  }
+
+  // Finds the nodes of the gradient that read stores of gradients or add to
+  // them, which must run when f has run. (f itself may have such nodes.)
+  Status FindStoreGradients() {
+    SLUICE_ASSIGN_OR_RETURN(
+        const std::vector<const Node*> forward,
+        OrderOf(*all_.graph, {}, all_.forward_results, all_.forward_effects));
+    const NodeSet of_f(forward.begin(), forward.end());
+    for (const auto& n : all_.graph->nodes()) {
+      if (of_f.count(n.get()) != 0) continue;
+      const bool saved =
+          n->kind() == OpKind::kSavedGradient && NumStoresOfGradients(*n) > 0;
+      const bool adds =
+          saved ? UseOfStores(*n).writes
+                : n->kind() == OpKind::kTensorStoreAdd && n->num_inputs() > 2;
+      if (saved || adds || n->kind() == OpKind::kTensorStoreSum)
+        of_stores_.push_back(n.get());
+      if (adds) adds_.push_back(n.get());
     }
     return OkStatus();
   }
@@ -203,17 +228,20 @@ class Splitter {
     std::vector<Output> ends = results_;
     ends.insert(ends.end(), all_.forward_results.begin(),
                 all_.forward_results.end());
-    SLUICE_ASSIGN_OR_RETURN(
-        order_, OrderOf(*all_.graph, all_.args, ends, all_.forward_effects));
+    SLUICE_RETURN_IF_ERROR(FindStoreGradients());
+    std::vector<Node*> run = all_.forward_effects;
+    for (const Node* n : adds_) run.push_back(const_cast<Node*>(n));
+    SLUICE_ASSIGN_OR_RETURN(order_, OrderOf(*all_.graph, all_.args, ends, run));
     std::unordered_map<const Node*, std::vector<const Node*>> consumers;
     for (const Node* n : order_) {
       for (const Output& in : n->inputs()) consumers[in.node].push_back(n);
       for (const Node* c : n->control_inputs()) consumers[c].push_back(n);
       if (InLoop(n)) loop_nodes_[OutermostWhile(ContextOf(n))].push_back(n);
     }
-    NodeSet late;  // Depends on dy.
+    NodeSet late;  // Depends on dy, or on stores of gradients.
     std::vector<const Node*> open(
         all_.args.begin() + static_cast<ptrdiff_t>(num_args_), all_.args.end());
+    open.insert(open.end(), of_stores_.begin(), of_stores_.end());
     while (!open.empty()) {
       const Node* const n = open.back();
       open.pop_back();
@@ -269,6 +297,7 @@ class Splitter {
       SLUICE_RETURN_IF_ERROR(Use(o));
       need(o.node);
     }
+    for (const Node* n : adds_) need(n);
     // (Uses of values may come to use predicates, which may be constants.)
     while (!open.empty() || !used_consts_.empty()) {
       if (open.empty()) {
@@ -293,7 +322,22 @@ class Splitter {
     return OkStatus();
   }
   bool IsSecond(const Node* n) const {
-    return IsConst(n) || is_first_.count(n) == 0;
+    return IsConst(n) || is_first_.count(n) == 0 || ForwardsStore(n);
+  }
+  // Takes a store of gradients into a branch: in both parts, like the argument,
+  // so that no handle is saved.
+  bool ForwardsStore(const Node* n) const {
+    const Node* from = n;
+    while (from->op().role == OpRole::kSwitch) from = from->input(0).node;
+    return from != n && IsStoreOfGradients(from) && !InLoop(n);
+  }
+
+  // An argument of both parts.
+  bool IsStoreOfGradients(const Node* n) const {
+    const auto args = all_.args.begin();
+    return std::find(args + static_cast<ptrdiff_t>(all_.results.size()),
+                     args + static_cast<ptrdiff_t>(num_args_),
+                     n) != args + static_cast<ptrdiff_t>(num_args_);
   }
 
   Status Use(const Output& o) {
@@ -301,6 +345,7 @@ class Splitter {
       if (IsConst(o.node)) used_consts_.push_back(o.node);
       return OkStatus();
     }
+    if (IsStoreOfGradients(o.node)) return OkStatus();
     if (!crossing_.insert(o).second) return OkStatus();
     if (IsRef(o.dtype()))
       return Unimplemented("expected a value to save, got a reference; ",
@@ -389,10 +434,15 @@ class Splitter {
     Graph* const g = from_saved_->graph.get();
     SLUICE_ASSIGN_OR_RETURN(Node * saved, adder_.SavedArgument(g));
     from_saved_->args.push_back(saved);
-    for (size_t i = num_args_; i < all_.args.size(); ++i) {
-      Node* const dy = second_.Copy(*all_.args[i], {});
-      g->SetAttr(dy, "index", static_cast<int64_t>(from_saved_->args.size()));
-      from_saved_->args.push_back(dy);
+    std::vector<const Node*> args(
+        all_.args.begin() + static_cast<ptrdiff_t>(num_args_), all_.args.end());
+    args.insert(args.end(),
+                all_.args.begin() + static_cast<ptrdiff_t>(all_.results.size()),
+                all_.args.begin() + static_cast<ptrdiff_t>(num_args_));
+    for (const Node* n : args) {
+      Node* const arg = second_.Copy(*n, {});
+      g->SetAttr(arg, "index", static_cast<int64_t>(from_saved_->args.size()));
+      from_saved_->args.push_back(arg);
     }
     SLUICE_RETURN_IF_ERROR(UnpackContext(Output(saved), nullptr));
     for (const Node* n : second_order_) {
@@ -466,7 +516,9 @@ class Splitter {
   }
 
   const FunctionBody& all_;
-  const size_t num_args_;
+  const size_t num_args_;           // With the stores of gradients.
+  const std::vector<bool> stores_;  // By argument of the function.
+  std::vector<const Node*> adds_;   // Runs in the second part in any case.
   FunctionBody* const saving_;
   FunctionBody* const from_saved_;
   const Adder adder_;
@@ -474,6 +526,7 @@ class Splitter {
   std::vector<Output> results_;  // Of the second part, in the gradient's graph.
   std::vector<const Node*> order_, second_order_;
   std::unordered_map<const WhileContext*, std::vector<const Node*>> loop_nodes_;
+  std::vector<const Node*> of_stores_;  // Use stores of gradients.
   NodeSet is_first_;
   OutputSet crossing_;
   std::vector<const Node*> used_consts_;
@@ -492,6 +545,15 @@ Status SplitGradient(const FunctionBody& gradient, FunctionBody* saving,
 
 Status SaveArguments(const FunctionBody& body, const FunctionBody& gradient,
                      FunctionBody* saving, FunctionBody* from_saved) {
+  const std::vector<bool> stores =
+      StoreArguments(body.graph->function_library(), body.ref);
+  if (std::find(stores.begin(), stores.end(), true) != stores.end())
+    return Unimplemented(
+        "gradients: expected a function whose values can be saved for its "
+        "gradient (no references, no values within loops that its gradient "
+        "needs, not recompute_in_gradient), since it uses a TensorStore from "
+        "outside, whose reads and writes cannot run again; function '",
+        body.ref.name, "'");
   Graph* const g = saving->graph.get();
   const Adder adder{body.graph->UniqueScope("saved")};
   Copier copier(g);

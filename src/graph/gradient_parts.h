@@ -7,7 +7,9 @@
 // A recursive call of f in the one is a SavingCall, so that `saved` contains
 // what the inner call saved, and in the other a SavedGradient. The saved values
 // form the same tree as the calls. The dx of arguments that all calls share are
-// deferred sums (graph/summed_arguments.h).
+// deferred sums (graph/summed_arguments.h). If some x are handles of
+// TensorStores, both parts also take the stores of gradients that belong to
+// them, as their last arguments.
 //
 // `saved` is an Optional of the values, one for each conditional among them:
 // an Optional of the values in the branch that was taken.

@@ -32,7 +32,135 @@ void AddStoreUse(const Node& n, std::set<std::string>* known, StoreUse* use) {
   for (const auto& [name, value] : n.attrs()) ForEachFunction(value, add);
 }
 
+// Calls fn(f, first_input, first_arg) for each function that a functional node
+// gives its inputs to, from first_input on, as arguments from first_arg on.
+template <typename Fn>
+void ForEachCallee(const Node& n, Fn&& fn) {
+  const auto named = [&n](const char* attr) {
+    return n.AttrOr<FunctionRef>(attr, FunctionRef{});
+  };
+  switch (KindOfCall(n)) {
+    case CallKind::kCall: {
+      int first = 0;
+      const FunctionRef f = CalledFunction(n, &first);
+      fn(f, first, 0);
+      break;
+    }
+    case CallKind::kSavingCall:
+      fn(named("f"), 0, 0);
+      break;
+    case CallKind::kIf:
+      fn(named("then_branch"), 1, 0);
+      fn(named("else_branch"), 1, 0);
+      break;
+    case CallKind::kCase:
+      for (const FunctionRef& f :
+           n.AttrOr<AttrValue::Functions>("branches", {}))
+        fn(f, 1, 0);
+      break;
+    case CallKind::kWhile:
+      fn(named("cond"), 0, 0);
+      fn(named("body"), 0, 0);
+      break;
+    case CallKind::kFor:
+      fn(named("body"), 3, 1);
+      break;
+    default:
+      break;
+  }
+}
+
 }  // namespace
+
+std::vector<bool> StoreArguments(FunctionLibrary& library,
+                                 const FunctionRef& f) {
+  using Argument = std::pair<std::string, int64_t>;
+  std::set<Argument> found;
+  std::map<Argument, std::vector<Argument>> passed_from;
+  std::vector<FunctionRef> open = {f};
+  std::set<std::string> seen = {f.name};
+  size_t count = 0;
+  while (!open.empty()) {
+    const FunctionRef at = std::move(open.back());
+    open.pop_back();
+    const Result<const FunctionBody*> body = library.Instantiate(at);
+    if (!body.ok()) continue;
+    if (at.name == f.name) count = (*body)->args.size();
+    const auto arguments = [&](const Output& handle) {
+      std::vector<Argument> args;
+      if (handle.valid() && RemoveRef(handle.dtype()) == DType::kResource)
+        for (const Output& maker : StoreMakers(handle))
+          if (maker.node->op().role == OpRole::kArg)
+            args.emplace_back(at.name, maker.node->IntAttr("index"));
+      return args;
+    };
+    for (const auto& n : (*body)->graph->nodes()) {
+      if (ReadsStore(*n) || WritesStore(*n) ||
+          n->kind() == OpKind::kTensorStoreGrad)
+        for (Argument& a : arguments(n->input(0))) found.insert(std::move(a));
+      if (n->op().role != OpRole::kFunctional) continue;
+      ForEachCallee(*n, [&](const FunctionRef& callee, int input, int arg) {
+        for (int i = input; i < n->num_inputs(); ++i)
+          for (Argument& a : arguments(n->input(i)))
+            passed_from[{callee.name, arg + i - input}].push_back(std::move(a));
+        if (seen.insert(callee.name).second) open.push_back(callee);
+      });
+    }
+  }
+  std::vector<Argument> next(found.begin(), found.end());
+  while (!next.empty()) {
+    const Argument to = std::move(next.back());
+    next.pop_back();
+    for (const Argument& from : passed_from[to])
+      if (found.insert(from).second) next.push_back(from);
+  }
+  std::vector<bool> result(count, false);
+  for (const auto& [name, i] : found)
+    if (name == f.name && i >= 0 && static_cast<size_t>(i) < count)
+      result[static_cast<size_t>(i)] = true;
+  return result;
+}
+
+int NumStoresOfGradients(const Node& call) {
+  const CallKind kind = KindOfCall(call);
+  if (kind != CallKind::kSavingCall && kind != CallKind::kSavedGradient)
+    return 0;
+  std::vector<DType> args, results;
+  const Status known = call.graph()->function_library().Signature(
+      call.AttrOr<FunctionRef>("f", FunctionRef{}), &args, &results);
+  if (!known.ok()) return 0;  // (It is reported where the call is checked.)
+  const size_t others =
+      kind == CallKind::kSavingCall
+          ? args.size()
+          : 1 + call.AttrOr<AttrValue::Types>("Tin", {}).size() +
+                results.size();
+  return std::max(0, call.num_inputs() - static_cast<int>(others));
+}
+
+std::vector<int> StoreInputs(const Node& call) {
+  std::vector<int> inputs;
+  switch (KindOfCall(call)) {
+    case CallKind::kCall:
+    case CallKind::kSavingCall:
+      ForEachCallee(call, [&](const FunctionRef& f, int first, int) {
+        const std::vector<bool> stores =
+            StoreArguments(call.graph()->function_library(), f);
+        for (size_t i = 0; i < stores.size(); ++i)
+          if (const int at = first + static_cast<int>(i);
+              stores[i] && at < call.num_inputs())
+            inputs.push_back(at);
+      });
+      break;
+    case CallKind::kSavedGradient:
+      for (int i = call.num_inputs() - NumStoresOfGradients(call);
+           i < call.num_inputs(); ++i)
+        inputs.push_back(i);
+      break;
+    default:
+      break;
+  }
+  return inputs;
+}
 
 uint64_t StoreWritesBuilt() {
   return store_writes_built.load(std::memory_order_relaxed);
@@ -47,6 +175,8 @@ StoreUse UseOfStores(const Node& n) {
   if (n.op().role != OpRole::kFunctional) return use;
   std::set<std::string> known;
   AddStoreUse(n, &known, &use);
+  if (KindOfCall(n) == CallKind::kSavedGradient)
+    std::swap(use.reads, use.writes);
   return use;
 }
 
@@ -84,12 +214,24 @@ std::vector<Output> ForwardedBy(const Output& o) {
   }
   if (n.kind() == OpKind::kIdentityN && o.index < n.num_inputs())
     return {n.input(o.index)};
+  // (An op that takes and returns handles, such as Select, chooses one; a read
+  // from an array gives what was saved there.)
+  if (n.op().role == OpRole::kCompute && o.dtype() == DType::kResource &&
+      n.kind() != OpKind::kTensorStoreGrad &&
+      n.kind() != OpKind::kTensorArrayRead) {
+    std::vector<Output> handles;
+    for (const Output& in : n.inputs())
+      if (in.valid() && in.dtype() == DType::kResource) handles.push_back(in);
+    if (!handles.empty()) return handles;
+  }
   if (n.kind() != OpKind::kTensorArrayRead) return {};
   const std::string saved = n.AttrOr<std::string>(kSavedValueAttr, "");
   if (saved.empty()) return {};
   const Result<Output> value = n.graph()->FindOutput(saved);
   return value.ok() ? std::vector<Output>{*value} : std::vector<Output>{};
 }
+
+}  // namespace
 
 // Without repeats, in the order of a depth-first search.
 std::vector<Output> StoreMakers(const Output& handle) {
@@ -106,8 +248,6 @@ std::vector<Output> StoreMakers(const Output& handle) {
   return makers;
 }
 
-}  // namespace
-
 Output StoreMaker(Output handle) {
   const std::vector<Output> makers = StoreMakers(handle);
   return makers.empty() ? handle : makers[0];
@@ -119,7 +259,7 @@ bool StoreIdentity::operator<(const StoreIdentity& o) const {
 
 bool StoreIdentity::local() const {
   return root != nullptr &&
-         (root->kind() != OpKind::kTensorStore ||
+         (!sources.empty() || root->kind() != OpKind::kTensorStore ||
           root->AttrOr<std::string>("shared_name", "") == "");
 }
 
@@ -132,8 +272,14 @@ std::vector<StoreIdentity> IdentitiesOfStore(const Output& handle) {
       all.insert(std::move(id));
       continue;
     }
+    // (Like the source of another: that has one, or is an argument.)
+    std::string source = maker.node->AttrOr<std::string>("source", "");
+    if (maker.node->num_inputs() > 1) {
+      const StoreIdentity like = IdentityOfStore(maker.node->input(1));
+      if (!like.sources.empty()) source = like.sources.back();
+    }
     for (StoreIdentity id : IdentitiesOfStore(maker.node->input(0))) {
-      id.sources.push_back(maker.node->AttrOr<std::string>("source", ""));
+      id.sources.push_back(source);
       all.insert(std::move(id));
     }
   }
@@ -184,11 +330,26 @@ StoreWriters::StoreWriters(const Graph& graph) {
       add(n.get(), IdentitiesOfStore(n->input(0)), reads, writes);
     if (n->op().role != OpRole::kFunctional) continue;
     std::vector<StoreIdentity> taken;
-    for (const Output& in : n->inputs()) {
-      if (!in.valid() || in.dtype() != DType::kResource) continue;
-      for (StoreIdentity& id : IdentitiesOfStore(in))
-        if (id.root->kind() == OpKind::kTensorStore)
+    const CallKind kind = KindOfCall(*n);
+    const bool one_function = kind == CallKind::kCall ||
+                              kind == CallKind::kSavingCall ||
+                              kind == CallKind::kSavedGradient;
+    const bool any_resource = std::any_of(
+        n->inputs().begin(), n->inputs().end(), [](const Output& in) {
+          return in.valid() && in.dtype() == DType::kResource;
+        });
+    if (!any_resource) continue;
+    if (one_function) {
+      for (const int i : StoreInputs(*n))
+        for (StoreIdentity& id : IdentitiesOfStore(n->input(i)))
           taken.push_back(std::move(id));
+    } else {
+      for (const Output& in : n->inputs()) {
+        if (!in.valid() || in.dtype() != DType::kResource) continue;
+        for (StoreIdentity& id : IdentitiesOfStore(in))
+          if (id.root->kind() == OpKind::kTensorStore)
+            taken.push_back(std::move(id));
+      }
     }
     if (taken.empty()) continue;
     const StoreUse use = UseOfStores(*n);

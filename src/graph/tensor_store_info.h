@@ -21,11 +21,24 @@ bool WritesStore(const Node& n);
 // Of either: whether it takes a vector of keys, and not one.
 bool TakesManyKeys(const Node& n);
 
-// Whether the functions that a functional node calls have such ops.
+// Whether the functions that a functional node calls have such ops. A
+// SavedGradient adds to stores of gradients where its function reads, and reads
+// them where it writes.
 struct StoreUse {
   bool reads = false, writes = false;
 };
 StoreUse UseOfStores(const Node& n);
+
+// By argument: whether the function, or one that it calls, uses it as the
+// handle of a TensorStore. Where the function is not known, none is.
+std::vector<bool> StoreArguments(FunctionLibrary& library,
+                                 const FunctionRef& f);
+// The inputs of a node that calls one function that are handles of the stores
+// which it reads and writes: of a SavedGradient, stores of gradients.
+std::vector<int> StoreInputs(const Node& call);
+// How many of the last inputs of a SavingCall or SavedGradient are stores of
+// gradients: one for each argument that is a store's handle, in this order.
+int NumStoresOfGradients(const Node& call);
 // How many ops that write elements users have added to graphs of this process:
 // a step that reads a store may lack writes that were added after it was
 // compiled. Callable from any thread.
@@ -45,10 +58,13 @@ struct StoreIdentity {
   const Node* root = nullptr;
   std::vector<std::string> sources;
   bool operator<(const StoreIdentity& o) const;
-  // Whether the store belongs to one step: if not, other steps may write it.
+  // Whether the store belongs to one step, as stores of gradients do: if not,
+  // other steps may write it.
   bool local() const;
 };
 StoreIdentity IdentityOfStore(const Output& handle);
+// The makers among which a handle chooses.
+std::vector<Output> StoreMakers(const Output& handle);
 // All stores that the handle may stand for: several, if a conditional or a loop
 // chooses.
 std::vector<StoreIdentity> IdentitiesOfStore(const Output& handle);

@@ -309,10 +309,21 @@ Result<Values> Inliner::Dispatch(const Node& n, std::vector<Output> inputs,
       return Function(f, FunctionPart::kBody, true,
                       From(inputs, static_cast<size_t>(first)), at);
     }
-    case CallKind::kGradient:
+    case CallKind::kGradient: {
+      const std::vector<bool> stores = StoreArguments(library(), Ref(n, "f"));
+      if (std::find(stores.begin(), stores.end(), true) != stores.end())
+        return Unimplemented(
+            "SymbolicGradient of '", Ref(n, "f").name,
+            "': expected a function that takes no TensorStore, got one, whose "
+            "reads and writes cannot run again for the gradient");
       return Function(Ref(n, "f"), FunctionPart::kGradient, true, inputs, at);
+    }
     case CallKind::kSavingCall: {
       const bool saves = saved_is_read_.count(&n) != 0;
+      // (The function itself takes no stores of gradients.)
+      if (!saves)
+        inputs.resize(inputs.size() -
+                      static_cast<size_t>(NumStoresOfGradients(n)));
       SLUICE_ASSIGN_OR_RETURN(Values v, Function(Ref(n, "f"),
                                                  saves ? FunctionPart::kSaving
                                                        : FunctionPart::kBody,
@@ -329,6 +340,9 @@ Result<Values> Inliner::Dispatch(const Node& n, std::vector<Output> inputs,
       SLUICE_ASSIGN_OR_RETURN(
           Values v,
           Function(Ref(n, "f"), FunctionPart::kFromSaved, true, args, at));
+      // (It adds to stores of gradients, even if no result is read.)
+      if (UseOfStores(n).writes && !v.outputs.empty())
+        effects_.push_back(v.outputs[0].node);
       for (size_t i = 0; i < v.outputs.size(); ++i) {
         SLUICE_ASSIGN_OR_RETURN(
             v.outputs[i],

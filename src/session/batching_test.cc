@@ -17,6 +17,7 @@
 #include "client/control/functions.h"
 #include "client/control/loops.h"
 #include "client/control/tensor_array.h"
+#include "client/control/tensor_store.h"
 #include "client/operators.h"
 #include "exec/batching/batch_stage.h"
 #include "graph/graphdef.h"
@@ -419,6 +420,120 @@ TEST_F(BatchingTest, GradientsOfRecursiveTrees) {
   const std::vector<int64_t> sizes = Instances(f.feeds, fetches, "SigmoidGrad");
   ASSERT_FALSE(sizes.empty());
   EXPECT_GT(*std::max_element(sizes.begin(), sizes.end()), 5);
+}
+
+// f(n, x) = n < 1 ? tanh(x) : f(n - 1, x * w) + f(n - 1, x + w)
+Function BinaryTree() {
+  return DefineFunction(
+      "binary", {DType::kInt32, DType::kFloat, DType::kFloat}, {DType::kFloat},
+      [](const Function& self, const std::vector<Output>& a) {
+        return Cond(
+            a[0] < 1, [&] { return Tanh(a[1]); },
+            [&] {
+              return Tanh(self({a[0] - 1, a[1] * a[2], a[2]})[0]) +
+                     self({a[0] - 1, a[1] + a[2], a[2]})[0];
+            });
+      });
+}
+
+TEST_F(BatchingTest, OpenCallsAreBounded) {
+  const Output n = Placeholder<int32_t>({}), x = Placeholder<float>({32}),
+               w = Placeholder<float>({32});
+  const Output y = BinaryTree()({n, x, w})[0];
+  const std::vector<Output> fetches = {y, Grad(y, x), Grad(y, w)};
+  ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+  const Feeds feeds = {
+      {n, Tensor::Scalar(11)}, {x, Random({32})}, {w, Random({32})}};
+  Session plain(graph_);
+  const auto want = plain.Run(feeds, fetches);
+  ASSERT_TRUE(want.ok()) << want.status();
+  std::map<int, int64_t> peak;  // Of the forward pass.
+  for (const int most : {0, 1, 64, 512}) {
+    for (const uint64_t seed : {0, 3}) {
+      SCOPED_TRACE(absl::StrCat(most, " frames, seed ", seed));
+      SessionOptions options = Batched(seed);
+      options.batch_open_frames = most;
+      Session session(graph_, options);
+      const auto got = session.Run(feeds, fetches);
+      ASSERT_TRUE(got.ok()) << got.status();
+      for (size_t i = 0; i < fetches.size(); ++i)
+        ExpectNear((*got)[i], (*want)[i], fetches[i].name());
+      if (seed != 0) continue;
+      RunMetadata metadata;
+      ASSERT_TRUE(
+          session.Run(feeds, std::vector<Output>{y}, {}, {}, &metadata).ok());
+      peak[most] = metadata.step_peak_bytes;
+    }
+  }
+  // (2,048 calls are open at once without a bound.)
+  EXPECT_LT(4 * peak[64], peak[0]);
+  EXPECT_LT(peak[1], peak[64]);
+  EXPECT_LT(peak[512], peak[0]);
+  // What waits begins in groups.
+  SessionOptions options = Batched();
+  options.batch_open_frames = 512;
+  const std::vector<int64_t> sizes = Instances(feeds, {y}, "Tanh", options);
+  ASSERT_FALSE(sizes.empty());
+  EXPECT_GE(*std::max_element(sizes.begin(), sizes.end()), 32);
+}
+
+// Calls that wait for others through a store, in the order opposite to the one
+// in which they begin.
+TEST_F(BatchingTest, CallsThatServeOthersRunHoweverFewMayBeOpen) {
+  const Output n = Placeholder<int64_t>({}), x = Placeholder<float>({16});
+  const sluice::TensorStore s(DType::kFloat, {.element_shape = {16}});
+  // f(k, d): d levels of a tree, whose calls are numbered from 2k and 2k + 1
+  // on; each reads what its right sibling has written.
+  const Function f = DefineFunction(
+      "f", {DType::kInt64, DType::kInt64}, {DType::kFloat},
+      [&](const Function& self, const std::vector<Output>& a) {
+        const Output k = a[0], d = a[1];
+        const Output from = s.Read(k + int64_t{1});
+        s.Write(k, Tanh(from * 0.5f + x));
+        return Cond(
+            d < int64_t{1}, [&] { return from * 0.5f; },
+            [&] {
+              const Output below = k * int64_t{3};
+              s.Write(below + int64_t{2}, x);
+              return self({below, d - int64_t{1}})[0] +
+                     self({below + int64_t{1}, d - int64_t{1}})[0];
+            });
+      });
+  s.Write(Constant(int64_t{2}), x);
+  const Output y = f({Constant(int64_t{1}), n})[0];
+  ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+  const Feeds feeds = {{n, Tensor::Scalar<int64_t>(6)}, {x, Random({16})}};
+  Session plain(graph_);
+  const auto want = plain.Run(feeds, std::vector<Output>{y});
+  ASSERT_TRUE(want.ok()) << want.status();
+  for (const int most : {1, 2, 40})
+    for (uint64_t seed = 0; seed < 5; ++seed) {
+      SCOPED_TRACE(absl::StrCat(most, " frames, seed ", seed));
+      SessionOptions options = Batched(seed);
+      options.batch_open_frames = most;
+      Session session(graph_, options);
+      const auto got = session.Run(feeds, std::vector<Output>{y});
+      ASSERT_TRUE(got.ok()) << got.status();
+      ExpectNear((*got)[0], (*want)[0], "y");
+    }
+}
+
+TEST_F(BatchingTest, FailedAndCancelledStepsDropCallsThatWait) {
+  const Output n = Placeholder<int32_t>({}), x = Placeholder<float>({32}),
+               w = Placeholder<float>({32});
+  const Output y = BinaryTree()({n, x, w})[0];
+  SessionOptions options = Batched();
+  options.batch_open_frames = 16;
+  options.max_call_depth = 9;
+  Session session(graph_, options);
+  for (int round = 0; round < 3; ++round) {
+    Feeds feeds = {
+        {n, Tensor::Scalar(11)}, {x, Random({32})}, {w, Random({32})}};
+    const auto deep = session.Run(feeds, std::vector<Output>{y});
+    EXPECT_THAT(std::string(deep.status().message()), HasSubstr("call depth"));
+    feeds[0].second = Tensor::Scalar(7);
+    EXPECT_TRUE(session.Run(feeds, std::vector<Output>{y}).ok());
+  }
 }
 
 // Samples that leave their loop after different numbers of iterations, by what

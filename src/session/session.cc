@@ -356,6 +356,7 @@ Result<std::shared_ptr<Step>> Session::State::Begin(Compiled& c,
   o.intra_op_threads = intra_op_threads;
   o.trace = trace;
   o.max_call_depth = static_cast<uint32_t>(std::max(0, options.max_call_depth));
+  if (options.batch_open_frames > 0) o.most_frames = options.batch_open_frames;
   o.scheduler_seed = options.scheduler_seed == 0
                          ? 0
                          : options.scheduler_seed +

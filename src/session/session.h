@@ -51,6 +51,12 @@ struct SessionOptions {
   // nothing. WhileOptions::batch and FunctionOptions::batch ask for it in one
   // loop or function.
   bool batch_frames = false;
+  // A bound on the memory of a batched recursion, which otherwise runs level by
+  // level and opens all calls of its widest level. While so many frames (calls
+  // and loops) are open, further calls wait until nothing else can run, and
+  // then begin a sixteenth of this number at a time, the innermost first. 0: no
+  // bound.
+  int batch_open_frames = 4096;
   // The depth limit of recursive function calls (each level uses some memory
   // but no thread stack); a deeper call fails with ResourceExhausted.
   int max_call_depth = 200'000;

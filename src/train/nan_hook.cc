@@ -2,11 +2,14 @@
 // began.
 #include <cmath>
 #include <mutex>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "graph/control_flow.h"
 #include "graph/control_flow_recovery.h"
 #include "graph/device_scope.h"
+#include "graph/tensor_store_info.h"
 #include "sluice/ops.h"
 #include "train/patience.h"
 #include "train/training_hooks.h"
@@ -101,6 +104,51 @@ bool RunsAlike(const Node& n) {
   }
 }
 
+// A topological order in which nodes that write a store, and what they depend
+// on, come before those that read it, as far as they do not depend on these.
+std::vector<Node*> WritesBeforeReads(const std::vector<Node*>& order,
+                                     const StoreWriters& stores) {
+  if (stores.stores().empty()) return order;
+  std::unordered_map<const Node*, std::vector<Node*>> writers;  // By reader.
+  for (const StoreWriters::Store& s : stores.stores())
+    for (const Node* reader : s.readers) {
+      std::vector<Node*>& all = writers[reader];
+      all.insert(all.end(), s.writers.begin(), s.writers.end());
+    }
+  std::vector<Node*> sorted;
+  std::unordered_set<const Node*> seen;
+  struct Visit {
+    Node* node;
+    std::vector<Node*> before;
+  };
+  std::vector<Visit> open;
+  const auto enter = [&](Node* n) {
+    if (!seen.insert(n).second) return;
+    Visit v{n, {}};
+    for (const Output& in : n->inputs())
+      if (in.valid()) v.before.push_back(in.node);
+    v.before.insert(v.before.end(), n->control_inputs().begin(),
+                    n->control_inputs().end());
+    if (const auto it = writers.find(n); it != writers.end())
+      v.before.insert(v.before.end(), it->second.begin(), it->second.end());
+    open.push_back(std::move(v));
+  };
+  for (Node* n : order) {
+    enter(n);
+    while (!open.empty()) {
+      if (open.back().before.empty()) {
+        sorted.push_back(open.back().node);
+        open.pop_back();
+      } else {
+        Node* const next = open.back().before.back();
+        open.back().before.pop_back();
+        enter(next);
+      }
+    }
+  }
+  return sorted;
+}
+
 Status NanGuard::FindTensors(Graph& graph) {
   const std::lock_guard<std::recursive_mutex> lock(graph.mutex());
   // Imported nodes know nothing of their loops. (In an unusual graph, where
@@ -114,17 +162,23 @@ Status NanGuard::FindTensors(Graph& graph) {
   };
   std::vector<Node*> open = {loss_.node};
   at(loss_.node) = 1;
-  while (!open.empty()) {
-    const Node* const n = open.back();
-    open.pop_back();
-    for (const Output& o : n->inputs())
-      if (o.valid() && at(o.node) == 0) {
-        at(o.node) = 1;
-        open.push_back(o.node);
-      }
-  }
+  const auto need = [&](Node* n) {
+    if (at(n) == 0) open.push_back(n);
+    at(n) = 1;
+  };
+  const auto follow = [&] {
+    while (!open.empty()) {
+      const Node* const n = open.back();
+      open.pop_back();
+      for (const Output& o : n->inputs())
+        if (o.valid()) need(o.node);
+    }
+  };
+  // (What is written to a store is a value that the loss may depend on.)
+  const StoreWriters stores(graph);
+  stores.Close([&](const Node* n) { return at(n) != 0; }, follow, need);
   std::vector<uint8_t> alike(needed.size(), 1);
-  for (Node* const n : order) {
+  for (Node* const n : WritesBeforeReads(order, stores)) {
     uint8_t& same = alike[static_cast<size_t>(n->id())];
     same = RunsAlike(*n) ? 1 : 0;
     for (const Output& o : n->inputs())

@@ -9,6 +9,7 @@
 
 #include "checkpoint/state.h"
 #include "client/control/control_flow.h"
+#include "client/control/tensor_store.h"
 #include "client/operators.h"
 #include "graph/graphdef.h"
 #include "io/file.h"
@@ -343,6 +344,27 @@ TEST_F(TrainingHooksTest, ANanLossEndsTheRunWithTheFirstTensor) {
     EXPECT_EQ(*LatestCheckpoint(options.folder),
               options.folder + "/model.ckpt-1");
   }
+}
+
+TEST_F(TrainingHooksTest, ANanIsFoundBehindATensorStore) {
+  Graph g;
+  const WithGraph use(g);
+  Counter model;
+  const Output x = Placeholder<float>({-1}, "x");
+  const TensorStore store(DType::kFloat);
+  const Output read = store.Read(3);
+  const Output loss = ops::Sum(read * 2.0f, 0, {.name = "loss"});
+  store.Write(3, ops::Log(x, {.name = "logs"}));
+  TrainingOptions options = Options({});
+  options.loss = loss;
+  options.nan.in_step = true;
+  auto run = TrainingSession::Start(options, g);
+  ASSERT_TRUE(run.ok()) << run.status();
+  ASSERT_TRUE(
+      (*run)->RunStep({model.add}, {{x, Tensor::Vector<float>({1})}}).ok());
+  const Status s =
+      (*run)->RunStep({model.add}, {{x, Tensor::Vector<float>({-1})}});
+  EXPECT_THAT(std::string(s.message()), HasSubstr("'logs:0'"));
 }
 
 TEST_F(TrainingHooksTest, ANanOfTheUpdateIsToldFromOneOfTheStep) {

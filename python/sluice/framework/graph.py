@@ -97,6 +97,8 @@ class Graph(_core.Graph):
         self._functions = []  # Called by ops (ops/script_ops.py).
         self._custom_gradients = []  # By number (functions/custom_gradient.py).
         self._defined = {}  # The functions of Defun (functions/function.py).
+        # What declared functions take from outside, by name (the same file).
+        self._captures_of_declared = {}
         # {operation: (iterator, what it does with it)}, if there are any:
         # "takes" an element, "initializes" it, or "restores" its position
         # (client/pipelines.py).

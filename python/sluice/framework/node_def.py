@@ -171,16 +171,12 @@ def extract_sub_graph(graph_def, dest_nodes):
     if isinstance(dest_nodes, str):
         raise TypeError("dest_nodes must be a list.")
     graph_def = protos.own(graph_def)
-    nodes = {node.name: node for node in graph_def.node}
-    needed, waiting = set(), [_node_name(name) for name in dest_nodes]
-    for name in waiting:
+    nodes = {node.name for node in graph_def.node}
+    for name in map(_node_name, dest_nodes):
         if name not in nodes:
             raise AssertionError(f"{name} is not in graph")
-    while waiting:
-        name = waiting.pop()
-        if name not in needed:
-            needed.add(name)
-            waiting.extend(map(_node_name, nodes[name].input))
+    # (Reads of TensorStores need writes that they do not depend on.)
+    needed = _core.needed_nodes(graph_def.SerializeToString(), dest_nodes)
     made = _beside_nodes(graph_def)
     made.node.extend(n for n in graph_def.node if n.name in needed)
     return made

@@ -10,18 +10,21 @@ import inspect
 import itertools
 
 from sluice import _core
-from sluice.framework import dtypes, errors, graph as graphs, protos
+from sluice.framework import (dtypes, errors, graph as graphs, protos,
+                              tensor_shape)
 from sluice.framework.conversion import convert_to_tensor
 from sluice.ops import gradients, variable_scope as scopes
 
 
 _numbers = itertools.count()  # Numbers of gradients, unique in the registry.
+_declared_names = set()  # Of all `Declare`s.
 
 
 class _Body(graphs.Graph):
     """The graph of a function's body."""
 
     uses_resources = None  # The default `use_resource` of variables, if set.
+    built_again = False  # Whether its variables exist, made by an earlier body.
 
     def __init__(self, outer, by_value, stateful_copies=()):
         super().__init__()
@@ -78,6 +81,8 @@ class _Body(graphs.Graph):
 
     def variable(self, getter, name, reuse=None, **kwargs):
         """Calls `get_variable` in the outer graph."""
+        if self.built_again:
+            reuse = scopes.AUTO_REUSE
         with self.outer.as_default(), scopes.variable_scope(
                 scopes.get_variable_scope(), reuse=reuse,
                 auxiliary_name_scope=False):
@@ -91,13 +96,35 @@ class _Body(graphs.Graph):
 
 
 class _Instance:
-    """A function in a graph: name, captured tensors and result shapes.
+    """A function in a graph: name, captured tensors, and shapes.
 
-    Each call passes the captured tensors as additional arguments.
+    Each call passes the captured tensors as additional arguments. `arg_shapes`
+    are the static shapes that the body was built for, `shapes` those of the
+    results.
     """
 
-    def __init__(self, name, captured, shapes):
+    def __init__(self, name, captured, shapes, arg_shapes=()):
         self.name, self.captured, self.shapes = name, captured, shapes
+        self.arg_shapes = arg_shapes
+
+    def takes(self, shapes):
+        """Returns whether the body holds for arguments of static shapes."""
+        return all(_sizes(_common(s, a)) == _sizes(a)
+                   for s, a in zip(shapes, self.arg_shapes))
+
+
+def _sizes(shape):
+    """Returns the list of the sizes, or None if the rank is not known."""
+    return None if shape.ndims is None else shape.as_list()
+
+
+def _common(*shapes):
+    """Returns the most specific static shape that holds for all of these."""
+    sizes = [_sizes(s) for s in shapes]
+    if any(s is None or len(s) != len(sizes[0]) for s in sizes):
+        return tensor_shape.TensorShape(None)
+    return tensor_shape.TensorShape([
+        each[0] if len(set(each)) == 1 else None for each in zip(*sizes)])
 
 
 def define(graph, body, results, label="", name=None, names=None, out_names=(),
@@ -151,13 +178,43 @@ def _results(op):
     return op.outputs[0] if len(op.outputs) == 1 else tuple(op.outputs)
 
 
+def _refuse_calls_without(graph, name, count):
+    """Raises ValueError for calls of a function with too few arguments.
+
+    They were made when only its declaration was known, and not what its body
+    takes from outside.
+    """
+    def refuse(who):
+        raise ValueError(
+            f"Function '{name}' uses tensors or variables from outside of its "
+            f"body: expected calls by its declaration only in the body and "
+            f"after the first call of the Defun, got {who}")
+
+    for op in graph.get_operations():
+        if op.type == name and len(op.inputs) < count:
+            refuse(f"the earlier call '{op.name}'")
+    for f in graph.as_graph_def().library.function:
+        if f.signature.name != name and any(
+                n.op == name and sum(not i.startswith("^")
+                                     for i in n.input) < count
+                for n in f.node_def):
+            refuse(f"one in the function '{f.signature.name}'")
+
+
 class _DefinedFunction:
     """A function made by `Defun`. Calling it adds a call to the graph."""
 
     def __init__(self, func, argument_names, types, func_name=None,
                  grad_func=None, python_grad_func=None, out_names=None,
                  shape_func=None, capture_by_value=False, noinline=False,
-                 whitelisted_stateful_ops=(), batch=False):
+                 whitelisted_stateful_ops=(), batch=False, input_shapes=None):
+        if input_shapes is not None:
+            input_shapes = [tensor_shape.as_shape(s) for s in input_shapes]
+            if len(input_shapes) != len(types):
+                raise ValueError(f"input_shapes: expected {len(types)} shapes, "
+                                 f"one for each argument, got "
+                                 f"{len(input_shapes)}")
+        self._input_shapes = input_shapes
         self._func, self._argument_names = func, argument_names
         self._types, self._func_name = types, func_name
         self._grad_func, self._python_grad_func = grad_func, python_grad_func
@@ -172,14 +229,35 @@ class _DefinedFunction:
         name = getattr(self._func, "__name__", "function")
         return self._func_name or name.strip("<>")  # <lambda>
 
-    def _in(self, graph):
-        """Returns the _Instance in a graph, which is made once."""
+    def _in(self, graph, shapes=None):
+        """Returns the _Instance in a graph for arguments of static shapes.
+
+        Each is made once: the first for the shapes of the first call, others
+        for all shapes so far. A function that is declared, whose calls within
+        may have other shapes, is made for the given `input_shapes` or for any.
+        """
+        known = []
         for where in (graph, graphs._outermost(graph)):
-            if self in where._defined:
-                return where._defined[self]
-        made, types = self._build(graph)
+            known += [i for i in where._defined.get(self, ())
+                      if i not in known]
+        for made in known:
+            if shapes is None or self._input_shapes or made.takes(shapes):
+                return made
+        declared = self._func_name in _declared_names
+        if self._input_shapes is not None:
+            shapes = self._input_shapes
+        elif shapes is None or declared:
+            shapes = [tensor_shape.TensorShape(None)] * len(self._types)
+        elif known:
+            shapes = [_common(*each) for each in zip(
+                shapes, *(i.arg_shapes for i in known))]
+        made, types = self._build(graph, shapes, len(known))
+        if declared and made.captured:
+            _refuse_calls_without(graph, made.name,
+                                  len(self._types) + len(made.captured))
+            graph._captures_of_declared[made.name] = made.captured
         where = graph if made.captured else graphs._outermost(graph)
-        where._defined[self] = made
+        where._defined.setdefault(self, []).append(made)
         if self._grad_func is not None:
             gradient = self._grad_func
             if isinstance(gradient, _OverloadedFunction):
@@ -188,14 +266,21 @@ class _DefinedFunction:
                                         gradient._in(graph).name)
         return made
 
-    def _build(self, graph):
-        """Returns (the _Instance, the dtypes of all arguments and results)."""
+    def _build(self, graph, shapes, earlier):
+        """Returns (the _Instance, the dtypes of all arguments and results).
+
+        Args:
+          graph: the graph of the calls.
+          shapes: the static shapes of the arguments.
+          earlier: how many instances there are.
+        """
         body = _Body(graph, self._by_value, self._stateful_copies)
+        body.built_again = earlier > 0
         with body.as_default(), scopes.variable_scope(
                 "", custom_getter=body.variable):
             results = self._func(*[
-                body.argument(t, n)
-                for t, n in zip(self._types, self._argument_names)])
+                body.argument(t, n, s) for t, n, s in zip(
+                    self._types, self._argument_names, shapes)])
             if results is None or isinstance(results, _core.Operation):
                 results = []
             elif not isinstance(results, (list, tuple)):
@@ -212,12 +297,15 @@ class _DefinedFunction:
                 f"size to outputs. output names size = {len(out_names)} "
                 f"outputs size = {len(results)}")
 
-        name = define(graph, body, results, self._label(), self._func_name,
-                      names, out_names, inspect.getdoc(self._func) or "",
+        own_name = self._func_name
+        if own_name is not None and earlier:
+            own_name = f"{own_name}_{earlier}"
+        name = define(graph, body, results, self._label(), own_name, names,
+                      out_names, inspect.getdoc(self._func) or "",
                       bool(self._noinline), captures=len(self._types),
                       batch=bool(self._batch))
         captured = [t for t in body.captured if t.graph is graph]
-        return _Instance(name, captured, [r.shape for r in results]), [
+        return _Instance(name, captured, [r.shape for r in results], shapes), [
             t.dtype.base_dtype for t in body.arguments + results]
 
     def add_to_graph(self, g):
@@ -258,7 +346,6 @@ class _DefinedFunction:
 
     def __call__(self, *args, **kwargs):
         graph = graphs.get_default_graph()
-        made = self._in(graph)
         node_name = kwargs.pop("name", None)
         # Bodies are always inlined and never compiled.
         for ignored in ("noinline", "compiled", "separate_compiled_gradients"):
@@ -268,8 +355,14 @@ class _DefinedFunction:
         if len(args) != len(self._types):
             raise ValueError(f"Expected number of arguments: "
                              f"{len(self._types)}, received: {len(args)}")
-        inputs = [convert_to_tensor(a, t)
-                  for a, t in zip(args, self._types)] + made.captured
+        inputs = [convert_to_tensor(a, t) for a, t in zip(args, self._types)]
+        for i, (given, want) in enumerate(
+                zip(inputs, self._input_shapes or ())):
+            if not given.shape.is_compatible_with(want):
+                raise ValueError(f"Argument {i} of {self._label()}: expected "
+                                 f"shape {want}, got {given.shape} of {given}")
+        made = self._in(graph, [i.shape for i in inputs])
+        inputs += made.captured
         own = {} if self._python_grad_func is None else {
             made.name: self._register_gradient()}
         with graph.gradient_override_map(own):
@@ -353,14 +446,18 @@ class Defun:
       batch: for recursive functions, whether instances of the same operation in
         different calls, and in loops and functions within, run as one where
         they can. Results are equal within rounding. (Not in TensorFlow.)
+      input_shapes: the static shapes of the arguments, None where one is not
+        known; calls with others are errors. By default the body is built for
+        the shapes of the first call, and once more if a call has others; that
+        of a declared function for any shapes. (Not in TensorFlow.)
     """
 
     def __init__(self, *input_types, **kwargs):
         self._types = tuple(dtypes.as_dtype(t) for t in input_types)
         known = ("func_name", "grad_func", "python_grad_func", "out_names",
                  "shape_func", "noinline", "capture_by_value",
-                 "whitelisted_stateful_ops", "batch", "compiled",
-                 "separate_compiled_gradients")
+                 "whitelisted_stateful_ops", "batch", "input_shapes",
+                 "compiled", "separate_compiled_gradients")
         for name in kwargs:
             if name not in known:
                 near = ", ".join(_core.nearest_names(name, list(known)))
@@ -405,13 +502,20 @@ class Declare:
             return tf.cond(n <= 1, lambda: 1, lambda: n * fac(n - 1))
 
     The body may use outer tensors and variables, which calls within it pass on.
-    Calls outside are then those of the Defun, which know them (`defined(10)`).
+    Calls outside then come after the first call of the Defun (`defined(10)`),
+    when these are known; earlier ones make that call an error.
+
+    An output may have a static shape as a third element, which the results of
+    calls then have: `[("state", tf.float32, [1, 128])]`. (Not in TensorFlow.)
     """
 
     def __init__(self, func_name, inputs, outputs):
         self.name = func_name
+        _declared_names.add(func_name)
         self._inputs = [(n, dtypes.as_dtype(t)) for n, t in inputs]
-        self._outputs = [(n, dtypes.as_dtype(t)) for n, t in outputs]
+        self._outputs = [(o[0], dtypes.as_dtype(o[1])) for o in outputs]
+        self._shapes = [tensor_shape.as_shape(o[2] if len(o) > 2 else None)
+                        for o in outputs]
 
     def __call__(self, *inputs, **kwargs):
         graph = graphs.get_default_graph()
@@ -423,7 +527,12 @@ class Declare:
                 graph, self.name, [t for _, t in self._inputs],
                 [n for n, _ in self._inputs], [t for _, t in self._outputs],
                 [n for n, _ in self._outputs])
+        where, captured = graph, None
+        while where is not None and captured is None:
+            captured = where._captures_of_declared.get(self.name)
+            where = getattr(where, "outer", None)
         return _results(call(
             self.name, [convert_to_tensor(a, t)
-                        for a, (_, t) in zip(inputs, self._inputs)],
-            kwargs.pop("name", None) or self.name))
+                        for a, (_, t) in zip(inputs, self._inputs)] +
+            (captured or []), kwargs.pop("name", None) or self.name,
+            self._shapes))

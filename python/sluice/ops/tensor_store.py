@@ -33,7 +33,8 @@ class TensorStore:
       key_dtype: `int64` or `string`.
       element_shape: the static shape of all elements, as far as it is known.
       container, shared_name: with a name, the store outlives the step: all
-        stores of this name are one. Such a store has no gradient.
+        stores of this name are one. Its gradient is that of what the step
+        itself writes.
       name: the name of the operation.
     """
 

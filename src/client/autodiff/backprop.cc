@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/without_throwing.h"
+#include "client/autodiff/function_gradients.h"
 #include "client/autodiff/gradient_errors.h"
 #include "client/autodiff/loop_family.h"
 #include "graph/builder.h"
@@ -78,6 +79,8 @@ std::vector<Output> OutputsOf(const std::vector<GradTarget>& xs) {
   return outputs;
 }
 
+}  // namespace
+
 // A name for these gradients that no gradient array uses yet. (An imported
 // graph or a function may contain such arrays.)
 std::string NewGradientSource(const Graph& graph, const std::string& name) {
@@ -93,28 +96,29 @@ std::string NewGradientSource(const Graph& graph, const std::string& name) {
   return source;
 }
 
-}  // namespace
-
 Backprop::Backprop(const std::vector<Output>& ys,
                    const std::vector<GradTarget>& xs,
-                   const GradientOptions& options)
+                   const GradientOptions& options, StoreScope* stores)
     : ys_(ys),
       xs_(OutputsOf(xs)),
       options_(options),
+      scope_(*stores),
       graph_(&CurrentGraph()),
       errors_(graph_),
-      paths_(graph_, ys_, xs_, options.stop_gradients) {}
+      paths_(graph_, ys_, xs_, options.stop_gradients, stores) {}
 
 Result<std::vector<Gradient>> Backprop::Run() {
   SLUICE_RETURN_IF_ERROR(ValidateArguments(graph_, ys_, xs_, options_));
-  if (ys_.empty() || xs_.empty()) return Collect();
+  if ((ys_.empty() && scope_.duals.empty()) || xs_.empty()) return Collect();
   SLUICE_RETURN_IF_ERROR(RecoverControlFlow(graph_));
   SLUICE_RETURN_IF_ERROR(LoopFamily::Recover(graph_));
   SLUICE_RETURN_IF_ERROR(paths_.Find());
   units_.Find();
   outermost_ = GradientLevel(paths_.base());
   const NameScope scope(options_.name);
-  const GradientScope call(NewGradientSource(*graph_, scope.prefix()));
+  if (scope_.source.empty())
+    scope_.source = NewGradientSource(*graph_, scope.prefix());
+  const GradientScope call(scope_.source);
   SLUICE_RETURN_IF_ERROR(Seed());
   SLUICE_RETURN_IF_ERROR(Walk(outermost_));
   return Collect();
@@ -192,7 +196,7 @@ Status Backprop::Walk(GradientLevel& level) {
 
 Status Backprop::VisitNode(Node* node, GradientLevel& level) {
   // (What reads an element is known when a step runs.)
-  bool any = WritesStore(*node), flows = false;
+  bool any = paths_.Writes(node), flows = false;
   for (int i = 0; i < node->num_outputs(); ++i)
     any = any || sums_.Has(Output(node, i));
   for (const Output& in : paths_.InputsOf(node))
@@ -218,6 +222,15 @@ Status Backprop::VisitNode(Node* node, GradientLevel& level) {
   }
   if (ReadsStore(*node) || WritesStore(*node))
     return DifferentiateStore(node, dy, level);
+  if (node->op().role == OpRole::kFunctional) {
+    const AtLine at(node->loc());
+    std::vector<Output> duals;
+    for (const int i : StoreInputs(*node)) {
+      SLUICE_ASSIGN_OR_RETURN(duals.emplace_back(),
+                              stores_.OfCall(node, i, level));
+    }
+    if (!duals.empty()) return Differentiate(node, dy, level, duals);
+  }
   if (paths_.HasStacks() &&
       paths_.InputsOf(node).size() > node->inputs().size())
     return Unimplemented(
@@ -287,7 +300,8 @@ void Gate(std::vector<Gradient>* grads) {
 }  // namespace
 
 Status Backprop::Differentiate(Node* node, const std::vector<Gradient>& dy,
-                               GradientLevel& level) {
+                               GradientLevel& level,
+                               const std::vector<Output>& duals) {
   const Result<UserGradient> fn = FindGradient(*node);
   if (!fn.ok()) return NoGradientFor(paths_, node, fn.status());
   if (*fn == nullptr) return OkStatus();
@@ -311,7 +325,9 @@ Status Backprop::Differentiate(Node* node, const std::vector<Gradient>& dy,
       c.dy.push_back(Densify(dy[i], Output(node, static_cast<int>(i))));
       if (dy[i] && !c.dy.back().valid()) return Built(Output()).status();
     }
-    Status s = WithoutThrowing("gradient", [&] { return (*fn)(c); });
+    Status s = WithoutThrowing("gradient", [&] {
+      return duals.empty() ? (*fn)(c) : CallGradientWithStores(c, duals);
+    });
     if (s.ok()) s = errors_.First();
     if (!s.ok())
       return Annotate(
@@ -319,6 +335,11 @@ Status Backprop::Differentiate(Node* node, const std::vector<Gradient>& dy,
                                         "; path: ", PathThrough(paths_, node))),
           "gradient of " + node->Describe());
   }
+  // (It may add to stores of gradients, whatever reads its outputs.)
+  for (int id = first; !duals.empty() && id < paths_.graph()->num_nodes(); ++id)
+    if (Node* const n = paths_.graph()->nodes()[static_cast<size_t>(id)].get();
+        n->kind() == OpKind::kSavedGradient)
+      stores_.Added(Output(n));
   // (So that the gradients of these are there, too.)
   if (const AttrValue* body = node->FindAttr(kScheduledAttr); body != nullptr)
     for (int id = first; id < paths_.graph()->num_nodes(); ++id)
@@ -363,7 +384,8 @@ Result<std::vector<Gradient>> Backprop::Collect() {
           "got ",
           x.name(), " of loop '", InnermostWhile(ContextOf(x))->name(), "'");
     SLUICE_ASSIGN_OR_RETURN(Gradient g, sums_.Total(x, outermost_));
-    if (!g &&
+    // (The gradient of a store's handle is in the store of gradients.)
+    if (!g && scope_.duals.count(x.node) == 0 &&
         (options_.unconnected == Unconnected::kZero || stopped.count(x) != 0)) {
       const AtLine at(x.node->loc());
       SLUICE_ASSIGN_OR_RETURN(g, Built(ZerosFor(x)));

@@ -36,7 +36,7 @@ namespace sluice {
 class Backprop {
  public:
   Backprop(const std::vector<Output>& ys, const std::vector<GradTarget>& xs,
-           const GradientOptions& options);
+           const GradientOptions& options, StoreScope* stores);
   Result<std::vector<Gradient>> Run();
 
   // How often Run looked at a node: what its time grows with.
@@ -49,8 +49,10 @@ class Backprop {
   Result<Gradient> SeedFor(const Output& y, const Gradient& given);
   Status Walk(GradientLevel& level);
   Status VisitNode(Node* node, GradientLevel& level);
+  // `duals`: of a call, the stores of gradients for its stores.
   Status Differentiate(Node* node, const std::vector<Gradient>& dy,
-                       GradientLevel& level);
+                       GradientLevel& level,
+                       const std::vector<Output>& duals = {});
   Status DifferentiateStore(Node* node, const std::vector<Gradient>& dy,
                             GradientLevel& level);
   Status Distribute(Node* node, std::vector<Gradient> grads);
@@ -59,6 +61,7 @@ class Backprop {
   const std::vector<Output>& ys_;
   const std::vector<Output> xs_;
   const GradientOptions& options_;
+  StoreScope& scope_;
   Graph* const graph_;
   const BuildErrors errors_;
   GradientPaths paths_;
@@ -66,7 +69,7 @@ class Backprop {
   GradientSums sums_;
   GradientLevel outermost_{nullptr};
   CondGradient conditionals_{&paths_, &errors_, &sums_};
-  StoreGradient stores_{&paths_, &errors_};
+  StoreGradient stores_{&paths_, &errors_, &scope_};
   WhileGradient loops_{&paths_, &units_, &errors_, &sums_,
                        [this](GradientLevel& level) { return Walk(level); }};
 };

@@ -19,6 +19,7 @@ Status GradientPaths::Find() {
 
 // Gradients of values computed in a loop's body are computed in that body too.
 Status GradientPaths::FindBase() {
+  if (ys_.empty()) return OkStatus();
   base_ = InnermostWhile(ContextOf(ys_[0]));
   for (const Output& y : ys_) {
     WhileContext* const loop = InnermostWhile(ContextOf(y));
@@ -63,21 +64,48 @@ void GradientPaths::FindStacks() {
       pushed_[MakerOf(n->input(0))].push_back(n->input(1));
 }
 
+namespace {
+
+// Stands for a node that writes a store, as an input of those that read it.
+Output WriteOf(Node* n) {
+  for (int i = 0; i < n->num_outputs(); ++i)
+    if (IsDifferentiable(n->output_type(i))) return Output(n, i);
+  return Output(n);
+}
+
+}  // namespace
+
 void GradientPaths::FindStores() {
   std::map<StoreIdentity, std::vector<Output>> writes;
-  for (const auto& n : graph_->nodes())
-    if (WritesStore(*n))
-      for (const StoreIdentity& id : IdentitiesOfStore(n->input(0)))
-        writes[id].push_back(Output(n.get()));
-  if (writes.empty()) return;
-  for (const auto& n : graph_->nodes()) {
-    if (!ReadsStore(*n)) continue;
-    for (const StoreIdentity& id : IdentitiesOfStore(n->input(0)))
-      if (const auto it = writes.find(id); it != writes.end()) {
-        std::vector<Output>& all = written_[n.get()];
-        all.insert(all.end(), it->second.begin(), it->second.end());
+  std::vector<std::pair<Node*, StoreIdentity>> reads;
+  const auto add = [&](Node* n, const Output& handle, const StoreUse& use) {
+    for (StoreIdentity& id : IdentitiesOfStore(handle)) {
+      if (use.writes) {
+        writers_.insert(n);
+        writes[id].push_back(WriteOf(n));
+        if (stores_ != nullptr && stores_->duals.count(id.root) != 0)
+          write_outside_.push_back(n);
       }
+      if (use.reads) reads.emplace_back(n, std::move(id));
+    }
+  };
+  for (const auto& n : graph_->nodes()) {
+    if (ReadsStore(*n)) {
+      add(n.get(), n->input(0), {true, false});
+    } else if (WritesStore(*n) && n->num_inputs() > 2) {  // (With a value.)
+      add(n.get(), n->input(0), {false, true});
+    } else if (n->op().role == OpRole::kFunctional) {
+      const std::vector<int> handles = StoreInputs(*n);
+      if (handles.empty()) continue;
+      const StoreUse use = UseOfStores(*n);
+      for (const int i : handles) add(n.get(), n->input(i), use);
+    }
   }
+  for (const auto& [n, id] : reads)
+    if (const auto it = writes.find(id); it != writes.end()) {
+      std::vector<Output>& all = written_[n];
+      all.insert(all.end(), it->second.begin(), it->second.end());
+    }
 }
 
 std::vector<Output> GradientPaths::InputsOf(const Node* n) const {
@@ -135,7 +163,7 @@ bool GradientPaths::StopsAt(const Node* n) const {
       break;
   }
   if (LoopFamily::SavedValueOf(n).valid() || IsPop(n) || ReadsStore(*n) ||
-      WritesStore(*n))
+      Writes(n))
     return false;
   const Result<UserGradient> fn = FindGradient(*n);
   return fn.ok() && *fn == nullptr;
@@ -192,6 +220,7 @@ void GradientPaths::FindBetween() {
     return n;
   };
   for (const Output& y : ys_) mark(needed, y.node);
+  for (Node* n : write_outside_) mark(needed, n);
   while (!open.empty()) {
     Node* n = next();
     if (StopsAt(n)) continue;

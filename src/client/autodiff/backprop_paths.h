@@ -5,12 +5,28 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "graph/control_flow.h"
 
 namespace sluice {
+
+// What one call of Gradients knows of the TensorStores that functions use.
+// Lives while gradients are built.
+struct StoreScope {
+  // The name of the gradients, which stores of gradients have as their source.
+  // Chosen by the first call that needs one; "" if none has.
+  std::string source;
+  // In the body of a function, by argument that is a store's handle: the store
+  // of gradients, an argument as well.
+  std::map<const Node*, Output> duals;
+  // In the body of a function: nodes that run with the function's own effects.
+  std::vector<Node*> effects;
+};
 
 // The paths between the xs and the ys of one call of Gradients, in the graph as
 // it is when they are found: nodes that are added later are on no path. Owned
@@ -24,12 +40,17 @@ class GradientPaths {
   // All arguments must outlive it.
   GradientPaths(Graph* graph, const std::vector<Output>& ys,
                 const std::vector<Output>& xs,
-                const std::vector<Output>& stop_gradients)
-      : graph_(graph), ys_(ys), xs_(xs), stop_gradients_(stop_gradients) {}
+                const std::vector<Output>& stop_gradients,
+                const StoreScope* stores = nullptr)
+      : graph_(graph),
+        ys_(ys),
+        xs_(xs),
+        stop_gradients_(stop_gradients),
+        stores_(stores) {}
 
   // Finds the paths, in time linear in the size of the graph. Until then no
   // node is between. InvalidArgument if the ys are in different loops.
-  // REQUIRES: some ys; the graph's control flow and loop families are known.
+  // REQUIRES: the graph's control flow and loop families are known.
   Status Find();
 
   Graph* graph() const { return graph_; }
@@ -57,8 +78,14 @@ class GradientPaths {
 
   // A node's inputs. For a read from an array these include the value of the
   // other loop that was saved there; for a pop from a stack, the values that
-  // are pushed on it; for a read of a TensorStore, the outputs of its writes.
+  // are pushed on it; for a read of a TensorStore, or a call that reads one,
+  // outputs of its writes and of the calls that write it.
   std::vector<Output> InputsOf(const Node* n) const;
+  // True if the node, an op or a call, reads what some node writes to a store:
+  // these inputs say nothing about the order of gradients.
+  bool ReadsWritten(const Node* n) const { return written_.count(n) != 0; }
+  // True if the node, an op or a call, writes a store.
+  bool Writes(const Node* n) const { return writers_.count(n) != 0; }
   bool HasStacks() const { return !pushed_.empty(); }
 
   // The inputs of the variables of `crossed`, already differentiated loops,
@@ -81,12 +108,17 @@ class GradientPaths {
   const std::vector<Output>& ys_;
   const std::vector<Output>& xs_;
   const std::vector<Output>& stop_gradients_;
+  const StoreScope* const stores_;
   WhileContext* base_ = nullptr;
   std::vector<char> between_, stop_;  // By node id.
   // The values pushed on a stack, by the node that made the stack.
   std::unordered_map<const Node*, std::vector<Output>> pushed_;
   // The outputs of the writes of a TensorStore, by node that reads it.
   std::unordered_map<const Node*, std::vector<Output>> written_;
+  std::unordered_set<const Node*> writers_;
+  // Those that write a store of the caller's, whose elements may be read
+  // anywhere.
+  std::vector<Node*> write_outside_;
   mutable int64_t num_visits_ = 0;
 };
 

@@ -28,7 +28,8 @@ Cost CostOf(int length, const std::function<Output(Output h, Output w)>& part) {
   const GradientOptions options;
   const int before = graph.num_nodes();
   const std::lock_guard<std::recursive_mutex> lock(graph.mutex());
-  Backprop backprop(ys, xs, options);
+  StoreScope stores;
+  Backprop backprop(ys, xs, options, &stores);
   const auto grads = backprop.Run();
   EXPECT_TRUE(grads.ok()) << grads.status();
   EXPECT_TRUE(grads.ok() && (*grads)[0]) << "no gradient";

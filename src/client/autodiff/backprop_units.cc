@@ -2,7 +2,6 @@
 
 #include "client/autodiff/gradient_values.h"
 #include "graph/graph.h"
-#include "graph/tensor_store_info.h"
 
 namespace sluice {
 
@@ -61,7 +60,8 @@ void GradientUnits::Find() {
     if (paths_.IsLoopMover(n) || paths_.StopsAt(n)) continue;
     // (The gradients of reads and writes of stores wait for each other when
     // they run, in any order of their nodes.)
-    for (const Output& in : ReadsStore(*n) ? n->inputs() : paths_.InputsOf(n)) {
+    for (const Output& in :
+         paths_.ReadsWritten(n) ? n->inputs() : paths_.InputsOf(n)) {
       if (!in.valid() || !paths_.Between(in.node) ||
           !IsDifferentiable(in.dtype()))
         continue;

@@ -1,13 +1,18 @@
 #include "client/autodiff/function_gradients.h"
 
+#include <algorithm>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "absl/strings/str_cat.h"
 #include "client/autodiff/backprop.h"
+#include "graph/builder.h"
 #include "graph/control_flow.h"
 #include "graph/control_flow_recovery.h"
 #include "graph/deferred_sums.h"
 #include "graph/function.h"
+#include "graph/gradient_scope.h"
 #include "graph/hidden_attributes.h"
 #include "graph/node_names.h"
 #include "graph/summed_arguments.h"
@@ -39,17 +44,31 @@ DType VariableTypeOfArg(const FunctionBody& body, size_t i) {
   return DType::kFloat;
 }
 
-// g(x..., dy...) -> dx..., for f(x...) -> y...: contains the nodes of f and of
-// its gradients.
+// Whether the value is a handle of a store that the function takes or makes.
+bool IsStoreHandle(const Output& o, const std::vector<bool>& stores) {
+  if (RemoveRef(o.dtype()) != DType::kResource) return false;
+  for (const StoreIdentity& id : IdentitiesOfStore(o)) {
+    if (id.root->kind() == OpKind::kTensorStore) return true;
+    if (id.root->op().role != OpRole::kArg) continue;
+    const auto i = static_cast<size_t>(id.root->IntAttr("index"));
+    if (i < stores.size() && stores[i]) return true;
+  }
+  return false;
+}
+
+// g(x..., ds..., dy...) -> dx..., for f(x...) -> y...: contains the nodes of f
+// and of its gradients. ds: for each argument that is a store's handle, the
+// store of gradients; its dx is a zero without meaning.
 Status BuildGradient(const FunctionBody& f, FunctionBody* out) {
-  for (const Node* n : f.order)
-    if (ReadsStore(*n) || WritesStore(*n))
-      return Unimplemented(
-          "gradients: expected a call that can be inlined, or one of a "
-          "function "
-          "without TensorStores, got one that uses a store; ",
-          n->Describe());
   Graph& g = *out->graph;
+  std::vector<bool> stores = StoreArguments(g.function_library(), f.ref);
+  stores.resize(f.args.size());
+  for (const Output& result : f.results)
+    if (IsStoreHandle(result, stores))
+      return Unimplemented(
+          "gradients: expected a recursive function that takes the handles of "
+          "TensorStores, got one that returns a handle; ",
+          result.node->Describe());
   const WithGraph use(g);
   std::unordered_map<const Node*, Node*> copies;
   std::vector<std::pair<const Node*, Node*>> open;
@@ -84,8 +103,21 @@ Status BuildGradient(const FunctionBody& f, FunctionBody* out) {
     Node* arg = copies.at(f.args[i]);
     out->args.push_back(arg);
     xs.push_back(Output(arg));
-    if (arg->output_type(0) == DType::kResource)
+    if (arg->output_type(0) == DType::kResource && !stores[i])
       TellVariable(&g, arg, VariableTypeOfArg(f, i), ToldVariableShape(*arg));
+  }
+  StoreScope scope;
+  for (size_t i = 0; i < f.args.size(); ++i) {
+    if (!stores[i]) continue;
+    Node* const dual =
+        BuildNode("_Arg", {},
+                  {{"T", DType::kResource},
+                   {"index", static_cast<int64_t>(out->args.size())}},
+                  "ds");
+    if (dual == nullptr) return g.status();
+    SLUICE_RETURN_IF_ERROR(g.SetShape(Output(dual), PartialShape::Scalar()));
+    out->args.push_back(dual);
+    scope.duals[copies.at(f.args[i])] = Output(dual);
   }
   for (const Output& result : f.results) {
     Node* dy = BuildNode("_Arg", {},
@@ -100,16 +132,21 @@ Status BuildGradient(const FunctionBody& f, FunctionBody* out) {
     dys.emplace_back(dy);
   }
   std::vector<Gradient> grads(xs.size());
-  if (!ys.empty()) {
+  if (!ys.empty() || !scope.duals.empty()) {
     GradientOptions options;
     options.grad_ys.assign(dys.begin(), dys.end());
-    SLUICE_ASSIGN_OR_RETURN(grads, Gradients(ys, xs, options));
+    SLUICE_ASSIGN_OR_RETURN(grads,
+                            GradientsWithStores(ys, xs, options, &scope));
+    out->forward_effects.insert(out->forward_effects.end(),
+                                scope.effects.begin(), scope.effects.end());
   }
   for (size_t i = 0; i < xs.size(); ++i) {
     const Output x = xs[i].output;
     const DType t = RemoveRef(x.dtype());
     Output dx = IsDifferentiable(t) ? Densify(grads[i], x) : Output();
-    if (!dx.valid() && t == DType::kResource) {
+    if (stores[i]) {
+      dx = ScalarOf(DType::kFloat, 0, {});
+    } else if (!dx.valid() && t == DType::kResource) {
       const Output zero = ScalarOf(VariableTypeOfArg(f, i), 0, {});
       dx = Build("Fill", {Build("VariableShape", {x}, {}, "", {}), zero}, {},
                  "", {});
@@ -186,7 +223,8 @@ CallParts PartsOf(const Node& n) {
       p.first_arg = 1;
       // (The first inputs are the arguments, of which there is one per output.)
       p.f = gradient_of(
-          TypesOf({n.inputs().begin() + 1, n.inputs().end()}),
+          TypesOf({n.inputs().begin() + 1,
+                   n.inputs().end() - NumStoresOfGradients(n)}),
           GradientTypes({n.inputs().begin() + 1,
                          n.inputs().begin() + 1 + n.num_outputs()}));
       break;
@@ -197,8 +235,21 @@ CallParts PartsOf(const Node& n) {
     default:
       p.f = CalledFunction(n, &p.first_arg);
   }
-  p.args.assign(n.inputs().begin() + p.first_arg, n.inputs().end());
+  p.args.assign(n.inputs().begin() + p.first_arg,
+                n.inputs().end() - NumStoresOfGradients(n));
   return p;
+}
+
+// Whether the reads of a SavingCall's stores add to these gradients (and not to
+// those of an earlier call of Gradients, for which it was made).
+bool CountsForThis(const Node& call) {
+  for (int i = call.num_inputs() - NumStoresOfGradients(call);
+       i < call.num_inputs(); ++i)
+    for (const StoreIdentity& id : IdentitiesOfStore(call.input(i)))
+      if (!id.sources.empty() && !id.sources.back().empty() &&
+          id.sources.back() != CurrentGradientScope())
+        return false;
+  return true;
 }
 
 // Marks a SavingCall whose saved values a gradient uses. A second gradient
@@ -221,18 +272,30 @@ bool CanSave(const Node& n) {
 
 // Makes the call one that saves its values: the node becomes an identity of the
 // results.
-Status SaveInPlace(Graph& g, Node* call) {
+Status SaveInPlace(Graph& g, Node* call, const StoreScope& stores) {
   const CallParts parts = PartsOf(*call);
   std::vector<Output> results;
   for (int i = 0; i < call->num_outputs(); ++i) results.emplace_back(call, i);
-  const bool has_effects = call->op().facts.has_effects;
   NodeSpec spec;
+  spec.inputs = call->inputs();
+  const std::vector<int> handles = StoreInputs(*call);
+  if (!handles.empty()) {
+    const ContextScope there(ContextOf(call));
+    const AtLine at(call->loc());
+    const NameScope scope(call->name() + "/stores");
+    const NoControlDependencies free;
+    for (const int i : handles) {
+      const Output dual = StoreOfGradients(stores, call->input(i));
+      if (!dual.valid()) return g.errors().back();
+      spec.inputs.push_back(dual);
+    }
+  }
+  // (A call that takes a store of gradients announces its reads there.)
+  const bool has_effects = call->op().facts.has_effects || !handles.empty();
   spec.op = has_effects ? "StatefulSavingCall" : "SavingCall";
   spec.name = g.UniqueName(call->name() + "/saving");
-  spec.inputs = call->inputs();
   spec.control_inputs = call->control_inputs();
-  spec.attrs =
-      FunctionAttrs(parts.f, TypesOf(call->inputs()), TypesOf(results));
+  spec.attrs = FunctionAttrs(parts.f, TypesOf(spec.inputs), TypesOf(results));
   if (const AttrValue* c = call->FindAttr(kColocationAttr))
     spec.attrs[kColocationAttr] = *c;
   spec.device = call->device();
@@ -258,7 +321,8 @@ struct CallBetween {
 };
 std::vector<CallBetween> FunctionalBetween(const Graph& g,
                                            const std::vector<Output>& ys,
-                                           const std::vector<Output>& xs) {
+                                           const std::vector<Output>& xs,
+                                           const StoreScope& stores) {
   std::vector<uint8_t> needed(static_cast<size_t>(g.num_nodes())),
       reached(needed.size());
   std::vector<std::vector<Node*>> consumers(needed.size());
@@ -280,6 +344,28 @@ std::vector<CallBetween> FunctionalBetween(const Graph& g,
     }
   }
   for (const Output& y : ys) mark(needed, y.node);
+  if (!stores.duals.empty())
+    for (const auto& n : g.nodes()) {
+      std::vector<Output> written;
+      if (WritesStore(*n)) {
+        written = {n->input(0)};
+      } else if (n->op().role == OpRole::kFunctional) {
+        // (Of a conditional or a loop, each handle counts as written.)
+        const bool one = KindOfCall(*n) == CallKind::kCall;
+        const std::vector<int> handles = StoreInputs(*n);
+        for (int i = 0; i < n->num_inputs(); ++i)
+          if (n->input(i).valid() && n->input(i).dtype() == DType::kResource &&
+              (!one ||
+               std::find(handles.begin(), handles.end(), i) != handles.end()))
+            written.push_back(n->input(i));
+      }
+      for (const Output& handle : written)
+        for (const StoreIdentity& id : IdentitiesOfStore(handle))
+          if (stores.duals.count(id.root) != 0) {
+            write.insert(n.get());
+            mark(needed, n.get());
+          }
+    }
   while (!open.empty()) {
     Node* n = open.back();
     open.pop_back();
@@ -311,6 +397,15 @@ std::vector<CallBetween> FunctionalBetween(const Graph& g,
   return calls;
 }
 
+// A write of a store that the function makes for itself: each run has its own.
+bool WritesOwnStore(const Node& n) {
+  if (!WritesStore(n)) return false;
+  const std::vector<StoreIdentity> ids = IdentitiesOfStore(n.input(0));
+  return std::all_of(ids.begin(), ids.end(), [](const StoreIdentity& id) {
+    return id.root->kind() == OpKind::kTensorStore && id.local();
+  });
+}
+
 // A node of the function, or of those that it calls, that does something else
 // if it runs again: it has an effect, or draws random numbers. Null if none.
 const Node* FindUnrepeatable(FunctionLibrary& library, const FunctionRef& f,
@@ -328,7 +423,7 @@ const Node* FindUnrepeatable(FunctionLibrary& library, const FunctionRef& f,
           if (found == nullptr) found = FindUnrepeatable(library, called, seen);
         });
       if (found != nullptr) return found;
-    } else if (n->op().facts.has_effects || draws) {
+    } else if ((n->op().facts.has_effects && !WritesOwnStore(*n)) || draws) {
       return n;
     }
   }
@@ -337,8 +432,16 @@ const Node* FindUnrepeatable(FunctionLibrary& library, const FunctionRef& f,
 
 }  // namespace
 
-Status CallGradient(GradContext& c) {
+namespace {
+
+// `duals`: for each argument that is a store's handle, the store of gradients.
+Status GradientOfCall(GradContext& c, const std::vector<Output>& duals) {
   const CallParts call = PartsOf(*c.op);
+  const std::vector<bool> stores =
+      StoreArguments(c.op->graph()->function_library(), call.f);
+  const auto is_store = [&stores](size_t i) {
+    return i < stores.size() && stores[i];
+  };
   if (KindOfCall(*c.op) == CallKind::kSavedGradient &&
       c.op->AttrOr<AttrValue::Types>("Tin", {}).empty())
     return Unimplemented(
@@ -358,12 +461,24 @@ Status CallGradient(GradContext& c) {
   }
   std::vector<Output> inputs = call.args;
   inputs.insert(inputs.end(), dys.begin(), dys.end());
+  for (size_t i = 0; i < dx_types.size(); ++i)
+    if (is_store(i)) dx_types[i] = DType::kFloat;
   AttrMap attrs = {{"f", call.f}, {"Tout", dx_types}};
   const bool saved = KindOfCall(*c.op) == CallKind::kSavingCall &&
-                     c.op->FindAttr(kUsedAttr) == nullptr;
+                     c.op->FindAttr(kUsedAttr) == nullptr &&
+                     CountsForThis(*c.op);
+  if (!duals.empty() && !saved)
+    return Unimplemented(
+        "gradients: expected one gradient, of first order, through a call of a "
+        "recursive function that uses a TensorStore from outside, got a "
+        "second one or one of a gradient, which would have to run its reads "
+        "and writes again; ",
+        c.op->Describe());
   if (saved) {
     c.op->graph()->SetAttr(c.op, kUsedAttr, AttrValue(true));
     inputs.insert(inputs.begin(), c.output(call.num_results));
+    inputs.insert(inputs.end(), duals.begin(), duals.end());
+    dys.insert(dys.end(), duals.begin(), duals.end());
     attrs["Tin"] = AttrValue(TypesOf(call.args));
     attrs["Tdy"] = AttrValue(TypesOf(dys));
     const std::vector<bool> summed =
@@ -383,26 +498,58 @@ Status CallGradient(GradContext& c) {
           "with ",
           again->Describe(), "; ", c.op->Describe());
   }
+  // (Saved values stay in the process, whatever scopes Gradients is called in.)
+  std::optional<ColocateWith> where_it_saved;
+  if (saved) where_it_saved.emplace(c.op);
   Node* g = BuildNode(saved ? "SavedGradient" : "SymbolicGradient",
                       std::move(inputs), std::move(attrs));
+  where_it_saved.reset();
   if (g == nullptr) return OkStatus();  // The graph has the error.
   for (int i = 0; i < g->num_outputs(); ++i) {
     const Output x = c.input(call.first_arg + i), dx(g, i);
-    if (!IsDifferentiable(x.dtype())) continue;
+    if (!IsDifferentiable(x.dtype()) || is_store(static_cast<size_t>(i)))
+      continue;
     c.grads[static_cast<size_t>(call.first_arg + i)] =
         saved && IsDeferred(dx, x) ? DeferredValueOf(dx, x) : dx;
   }
   return OkStatus();
 }
 
+}  // namespace
+
+Status CallGradient(GradContext& c) { return GradientOfCall(c, {}); }
+
+Status CallGradientWithStores(GradContext& c,
+                              const std::vector<Output>& duals) {
+  return GradientOfCall(c, duals);
+}
+
+Output StoreOfGradients(const StoreScope& scope, const Output& handle) {
+  if (scope.duals.empty())
+    return Build("TensorStoreGrad", {handle}, {{"source", scope.source}}, "",
+                 {});
+  return Build("TensorStoreGradLike", {handle, scope.duals.begin()->second}, {},
+               "", {});
+}
+
+Result<std::vector<Gradient>> GradientsWithStores(
+    const std::vector<Output>& ys, const std::vector<GradTarget>& xs,
+    const GradientOptions& options, StoreScope* stores) {
+  std::vector<Output> x_outputs;
+  for (const GradTarget& x : xs) x_outputs.push_back(x.output);
+  SLUICE_RETURN_IF_ERROR(LowerForGradients(ys, x_outputs, options, stores));
+  return Backprop(ys, xs, options, stores).Run();
+}
+
 Status LowerForGradients(const std::vector<Output>& ys,
-                         const std::vector<Output>& xs) {
+                         const std::vector<Output>& xs,
+                         const GradientOptions& options, StoreScope* stores) {
   Graph& g = CurrentGraph();
   for (const auto* list : {&ys, &xs})
     for (const Output& o : *list)  // Invalid outputs are reported elsewhere.
       if (!o.valid() || o.graph() != &g || o.dtype() == DType::kInvalid)
         return OkStatus();
-  const std::vector<CallBetween> calls = FunctionalBetween(g, ys, xs);
+  const std::vector<CallBetween> calls = FunctionalBetween(g, ys, xs, *stores);
   if (calls.empty()) return OkStatus();
   // Inlined nodes belong to the context of the node that they replace.
   SLUICE_RETURN_IF_ERROR(RecoverControlFlow(&g));
@@ -410,14 +557,23 @@ Status LowerForGradients(const std::vector<Output>& ys,
     if (CanLowerInPlace(*c.node))
       SLUICE_RETURN_IF_ERROR(LowerInPlace(g, c.node));
   // (In inlined bodies, too.)
-  for (const CallBetween& c : FunctionalBetween(g, ys, xs)) {
+  for (const CallBetween& c : FunctionalBetween(g, ys, xs, *stores)) {
     if (!c.between) continue;
-    if (c.takes_store)
-      return Unimplemented(
-          "gradients: expected a TensorStore that no recursive function reads "
-          "or writes, got a call that takes one; ",
-          c.node->Describe());
-    if (CanSave(*c.node)) SLUICE_RETURN_IF_ERROR(SaveInPlace(g, c.node));
+    if (!CanSave(*c.node)) {
+      const CallKind kind = KindOfCall(*c.node);
+      if (c.takes_store && kind != CallKind::kSavingCall &&
+          kind != CallKind::kSavedGradient)
+        return Unimplemented(
+            "gradients: expected a TensorStore in calls whose gradient is that "
+            "of the function's body, got a call with a gradient function of "
+            "its own, or a RemoteCall; ",
+            c.node->Describe());
+      continue;
+    }
+    if (stores->source.empty() && !StoreInputs(*c.node).empty())
+      stores->source = NewGradientSource(
+          g, absl::StrCat(CurrentNamePrefix(), options.name, "/"));
+    SLUICE_RETURN_IF_ERROR(SaveInPlace(g, c.node, *stores));
   }
   return OkStatus();
 }

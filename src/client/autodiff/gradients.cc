@@ -107,9 +107,9 @@ Result<std::vector<Gradient>> Gradients(const std::vector<Output>& ys,
     x.output = Operand(x.output).Get();
     x_outputs.push_back(x.output);
   }
-  const Status lowered = LowerForGradients(ys, x_outputs);
-  if (!lowered.ok()) return WithLine(lowered, loc);
-  Result<std::vector<Gradient>> grads = Backprop(ys, targets, options).Run();
+  StoreScope stores;
+  Result<std::vector<Gradient>> grads =
+      GradientsWithStores(ys, targets, options, &stores);
   if (!grads.ok()) return WithLine(grads.status(), loc);
   return grads;
 }

@@ -13,6 +13,16 @@
 namespace sluice {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// Names a gradient that nobody registers.
+Output GradientLess(const Output &v) {
+  const GradientOverride none("Sin", "no such gradient");
+  return ops::Sin(v);
+}
+
 class RecursionGradientTest : public GradientTest {
  protected:
   using Args = std::vector<Output>;
@@ -282,6 +292,43 @@ TEST_F(RecursionGradientTest, GraphDefsCarryGradientsOfRecursion) {
       session.Run({{find(x), Scalar(0.8)}, {find(n), Int(6)}}, find(dx));
   ASSERT_TRUE(got.ok()) << got.status();
   EXPECT_NEAR(got->scalar<double>(), want, 1e-12);
+}
+
+// Errors of the gradient's body name the lines of the forward ops.
+TEST_F(RecursionGradientTest, ErrorsNameTheClientsLines) {
+  const Output x = In(), n = N();
+  const auto recursion = [&](const std::string &name, auto op) {
+    return DefineFunction(name, {kD, kI}, {kD},
+                          [&](const Function &self, const Args &a) {
+                            return Cond(
+                                a[1] < 1, [&] { return a[0]; },
+                                [&] {
+                                  return op(self({a[0], a[1] - 1})[0]);
+                                });
+                          });
+  };
+  // (The gradient of sqrt at 0 is not finite.)
+  const Function checked = recursion("checked", [](const Output &v) {
+    return ops::Sqrt(ops::CheckNumerics(v, "checked here"));
+  });
+  const Output g = Grad(checked({x, n})[0], x);
+  ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+  Session session(graph_);
+  const auto run =
+      session.Run({{x, Scalar(0)}, {n, Int(3)}}, std::vector<Output>{g});
+  EXPECT_THAT(std::string(run.status().message()),
+              AllOf(HasSubstr("recursion_gradients_test.cc"),
+                    Not(HasSubstr("function_gradients.cc"))));
+  // An op without a gradient.
+  const Function refused = recursion(
+      "refused", [](const Output &v) { return ops::Sqrt(GradientLess(v)); });
+  const Output none = Grad(refused({x, n})[0], x);
+  const auto missing =
+      session.Run({{x, Scalar(1)}, {n, Int(3)}}, std::vector<Output>{none});
+  const std::string text(graph_.status().ok() ? missing.status().message()
+                                              : graph_.status().message());
+  EXPECT_THAT(text, AllOf(HasSubstr("recursion_gradients_test.cc"),
+                          Not(HasSubstr("function_gradients.cc"))));
 }
 
 TEST_F(RecursionGradientTest, Depth100000HasGradients) {

@@ -24,8 +24,9 @@ namespace sluice {
 // arguments; they must outlive it. Guarded by the graph's mutex.
 class StoreGradient {
  public:
-  StoreGradient(const GradientPaths* paths, const BuildErrors* errors)
-      : paths_(*paths), errors_(*errors) {}
+  StoreGradient(const GradientPaths* paths, const BuildErrors* errors,
+                StoreScope* scope)
+      : paths_(*paths), errors_(*errors), scope_(*scope) {}
 
   // The walk calls Enter before it walks a level, and Leave after.
   void Enter(GradientLevel* level) { levels_.push_back(level); }
@@ -35,26 +36,43 @@ class StoreGradient {
   Status OfRead(Node* node, const Output& dy, GradientLevel& level);
   // `node` writes a store; returns the gradient of its value.
   Result<Output> OfWrite(Node* node, GradientLevel& level);
+  // `node` calls a function that reads or writes the store of its input i;
+  // returns the store of gradients for the gradient of the call.
+  Result<Output> OfCall(Node* node, int i, GradientLevel& level);
 
   // The nodes that add to stores of gradients: the results wait for them
   // without edges.
   const std::vector<Output>& added() const { return added_; }
+  void Added(const Output& o) { added_.push_back(o); }
 
  private:
-  // The store of gradients for one store, and the node that it waits for.
+  // What the gradients of one store wait for.
   struct Dual {
+    // The store of gradients; null if each node makes its own handle of it.
     Output handle;
     Node* trigger = nullptr;
     const WhileContext* home = nullptr;  // The loop that the store is made in.
   };
-  Result<Dual*> DualOf(Node* node);
+  using Duals = std::vector<Dual*>;  // Of the stores behind one handle.
+  // Those of the node's input i.
+  Result<Duals> DualsOf(Node* node, int i);
+  // `several`: the handle may stand for other stores, too.
+  Result<Dual*> DualOf(const StoreIdentity& id, const Output& handle,
+                       bool several);
   // The sums of gradients do not begin before this node has run.
   Status RunBefore(Node* node, const Dual& dual);
+  Status RunBefore(Node* node, const Duals& duals);
+  // The store of gradients for input i of the node, in the current context.
+  Result<Output> HandleOf(const Duals& duals, Node* node, int i);
+  // A node that counts a read and runs with it.
+  Result<Node*> Announce(Node* read);
 
   const GradientPaths& paths_;
   const BuildErrors& errors_;
+  StoreScope& scope_;
   std::vector<GradientLevel*> levels_;
   std::map<StoreIdentity, Dual> duals_;
+  Node* outside_ = nullptr;  // What the function's caller waits for.
   std::vector<Output> added_;
 };
 

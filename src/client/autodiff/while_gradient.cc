@@ -8,7 +8,6 @@
 #include "graph/builder.h"
 #include "graph/frames.h"
 #include "graph/tensor_array_info.h"
-#include "graph/tensor_store_info.h"
 
 namespace sluice {
 namespace {
@@ -63,7 +62,7 @@ bool WhileGradient::HasGradientWithin(const WhileContext* loop) const {
   const std::vector<size_t>& units = units_.On(loop);
   return std::any_of(units.begin(), units.end(), [&](const size_t unit) {
     const Node* const n = units_.NodeOf(unit);
-    return n != nullptr ? sums_.HasAny(n) || WritesStore(*n)
+    return n != nullptr ? sums_.HasAny(n) || paths_.Writes(n)
                         : HasGradientWithin(units_.LoopOf(unit));
   });
 }

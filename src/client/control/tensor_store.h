@@ -24,7 +24,8 @@ struct TensorStoreOptions {
   // The known shape of all elements.
   PartialShape element_shape = {};
   // With a name, the store outlives the step: all stores of this name in this
-  // container are one. It has no gradient.
+  // container are one. What the step writes has a gradient, and is written in
+  // each step that computes it; what other steps have written is constant.
   std::string container = "";
   std::string shared_name = "";
   std::string name = "TensorStore";  // A unique name is derived from it.
@@ -46,7 +47,8 @@ struct TensorStoreOptions {
 // must be at least the distance between the two, plus one.
 //
 // Copies stand for the same store. Gradients flow through it, of any order,
-// also in calls of functions, but not of recursive ones that use it (an error).
+// also in calls of functions, and of first order in recursive ones that take it
+// from outside (a second gradient through such a call is an error).
 // Null by default, and if building it failed (the graph has the error). Belongs
 // to the thread that builds the graph.
 class TensorStore {

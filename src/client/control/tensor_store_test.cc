@@ -441,9 +441,11 @@ TEST_F(TensorStoreTest, AConditionalMayChooseAStore) {
     EXPECT_EQ(Eval(y, feeds).scalar<float>(), b ? 2.0f : 3.0f);
     EXPECT_EQ(Eval(z, feeds).scalar<float>(), 2.0f);
   }
-  Grad({y}, {x});
-  EXPECT_THAT(std::string(graph_.status().message()),
-              HasSubstr("one TensorStore"));
+  const Output g = Grad(y, x);
+  for (const bool b : {false, true}) {
+    const Feeds feeds = {{first, Tensor::Scalar(b)}, {x, Tensor::Scalar(1.0f)}};
+    EXPECT_EQ(Eval(g, feeds).scalar<float>(), b ? 2.0f : 3.0f);
+  }
 }
 
 // ---- Partial runs -----------------------------------------------------------

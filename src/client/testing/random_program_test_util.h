@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "client/control/control_flow.h"
+#include "client/control/functions.h"
 #include "client/control/tensor_store.h"
 #include "client/operators.h"
 #include "sluice/ops.h"
@@ -316,9 +317,13 @@ class Interpreter {
 class GraphBuilder {
  public:
   // `assigned`: maps each assigned value to the value to use; null: the value.
+  // `recursive`: loops are functions that call themselves.
   explicit GraphBuilder(std::array<Output, Program::kInputs> inputs,
-                        std::function<Output(Output)> assigned = nullptr)
-      : inputs_(inputs), assigned_(std::move(assigned)) {}
+                        std::function<Output(Output)> assigned = nullptr,
+                        bool recursive = false)
+      : inputs_(inputs),
+        assigned_(std::move(assigned)),
+        recursive_(recursive) {}
 
   // The sum, a scalar of the current graph.
   Output Build(const Program& p) {
@@ -424,6 +429,28 @@ class GraphBuilder {
     return store_.Read(key(Constant(0)));
   }
 
+  // A loop: a While, or a function that calls itself.
+  std::vector<Output> Repeat(
+      const std::vector<Output>& init,
+      const std::function<Output(std::vector<Output>)>& condition,
+      const std::function<std::vector<Output>(std::vector<Output>)>& body) {
+    if (!recursive_) return While(init, condition, body);
+    std::vector<DType> types;
+    std::vector<PartialShape> shapes;
+    for (const Output& v : init) {
+      types.push_back(v.dtype());
+      shapes.push_back(v.shape());
+    }
+    const Function loop = DefineFunction(
+        "loop" + std::to_string(functions_++), types, types,
+        [&](const Function& self, const std::vector<Output>& v) {
+          return Cond(
+              condition(v), [&] { return self(body(v)); }, [&] { return v; });
+        },
+        {.arg_shapes = shapes, .result_shapes = shapes});
+    return loop(init);
+  }
+
   Vars Add(const Block& block, Vars vars, const Output& counter,
            const Where& where) {
     for (const Statement& s : block) {
@@ -475,33 +502,37 @@ class GraphBuilder {
                      before[static_cast<size_t>(key % Program::kVariables)]);
       std::vector<Output> init = Only(before, carried);
       init.insert(init.begin(), Constant(0));
-      const std::vector<Output> end = While(
-          init,
-          [&](std::vector<Output> v) {
-            const Output more = v[0] < s.times;
-            return s.kind == Statement::kFor
-                       ? more
-                       : ops::LogicalAnd(
-                             more,
-                             IsBelow(With(before, carried, v,
-                                          1)[static_cast<size_t>(s.target)],
-                                     s.bound));
-          },
-          [&](std::vector<Output> v) {
-            std::vector<Output> next =
-                Only(Add(s.then, With(before, carried, v, 1), v[0],
-                         Iteration(where, v[0])),
-                     carried);
-            next.insert(next.begin(), v[0] + 1);
-            return next;
-          });
-      vars = With(before, carried, end, 1);
+      vars = With(
+          before, carried,
+          Repeat(
+              init,
+              [&](std::vector<Output> v) {
+                const Output more = v[0] < s.times;
+                return s.kind == Statement::kFor
+                           ? more
+                           : ops::LogicalAnd(
+                                 more,
+                                 IsBelow(With(before, carried, v,
+                                              1)[static_cast<size_t>(s.target)],
+                                         s.bound));
+              },
+              [&](std::vector<Output> v) {
+                std::vector<Output> next =
+                    Only(Add(s.then, With(before, carried, v, 1), v[0],
+                             Iteration(where, v[0])),
+                         carried);
+                next.insert(next.begin(), v[0] + 1);
+                return next;
+              }),
+          1);
     }
     return vars;
   }
 
   const std::array<Output, Program::kInputs> inputs_;
   const std::function<Output(Output)> assigned_;
+  const bool recursive_;
+  int functions_ = 0;
   TensorStore store_;  // Null if the program uses none.
 };
 

@@ -97,7 +97,8 @@ void Execution::Start(const ExecuteOptions& options) {
   ticks_ = 0;
   if (options.scheduler_seed != 0) random_.seed(options.scheduler_seed);
   picks_ = options.scheduler_seed != 0 || options.oldest_first;
-  tokens_.Start(options.max_call_depth);
+  tokens_.Start(options.max_call_depth,
+                stage_ == nullptr ? INT_MAX : options.most_frames);
   if (stage_ != nullptr) stage_->Start(options.scheduler_seed);
   std::lock_guard<std::mutex> lock(mu_);
   // (A Cancel of an earlier step may still be running.)
@@ -443,6 +444,16 @@ void Execution::RunHeld() {
     if (status_.ok()) Done(r, InvokeInline(r));
 }
 
+// Nothing else can run: goes on with calls that wait for frames to end.
+void Execution::StartPostponed() {
+  if (attention_.load(std::memory_order_acquire)) {
+    HandleMail();
+    return;
+  }
+  Ready at;
+  if (Status s = tokens_.StartPostponed(&at); !s.ok()) Fail(&at, s);
+}
+
 // Runs one node. False if this thread is no longer the driver.
 SLUICE_HOT bool Execution::Process(Ready r) {
   const PlanNode& n = *r.node;
@@ -546,6 +557,10 @@ bool Execution::DriveThis() {
     }
     if (stage_ != nullptr && !stage_->empty()) {
       RunHeld();
+      continue;
+    }
+    if (tokens_.has_postponed()) [[unlikely]] {
+      StartPostponed();
       continue;
     }
     if (options_.outbox != nullptr) options_.outbox->Flush();
@@ -823,6 +838,7 @@ bool Execution::Fail(const Ready* r, Status s) {
     cancellation_->Cancel();
   }
   tokens_.ready().clear();
+  tokens_.DropPostponed();
   if (stage_ != nullptr) stage_->Clear();
   heap_size_ = 0;
   return true;

@@ -33,6 +33,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <climits>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -65,6 +66,9 @@ struct ExecuteOptions {
   std::optional<std::chrono::steady_clock::time_point> deadline;
   TraceCollector* trace = nullptr;
   uint32_t max_call_depth = UINT32_MAX;  // Maximum nesting of function calls.
+  // Of a plan with a stage, which delays what ends frames: while so many are
+  // alive, calls wait until nothing else is ready.
+  int most_frames = INT_MAX;
   // If not 0: ready nodes run in a random order drawn from this seed.
   uint64_t scheduler_seed = 0;
   // Nodes of earlier iterations run first: for a device whose kernels return
@@ -174,9 +178,11 @@ class Execution {
   bool Process(Ready r);
   bool RunKernel(Ready r);
   void RunHeld();
+  void StartPostponed();
   // Whether other nodes could run meanwhile.
   bool OthersAreReady() {
-    return !tokens_.ready().empty() || (stage_ != nullptr && !stage_->empty());
+    return !tokens_.ready().empty() ||
+           (stage_ != nullptr && (!stage_->empty() || tokens_.has_postponed()));
   }
   bool Offload(Ready r);
   bool StartAsync(Ready r);

@@ -1,5 +1,6 @@
 #include "exec/core/frame.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "absl/strings/str_join.h"
@@ -181,8 +182,9 @@ inline void Tokens::Finish(Iteration* it) {
 
 // ---- Nodes ------------------------------------------------------------------
 
-void Tokens::Start(uint32_t max_call_depth) {
+void Tokens::Start(uint32_t max_call_depth, int most_frames) {
   max_call_depth_ = max_call_depth;
+  most_frames_ = most_frames;
   root_ = NewFrame(0, nullptr, 0)->oldest;
   ++root_->active;  // Held by the step: the root ends with Clear.
 }
@@ -247,6 +249,10 @@ Status Tokens::Move(Ready r, const Tensor* reads) {
       return OkStatus();
     case OpRole::kCall:
       if (dead) break;
+      if (frames_alive_ >= most_frames_ && n.num_reads == 0) [[unlikely]] {
+        postponed_.push_back(r);
+        return OkStatus();
+      }
       SLUICE_RETURN_IF_ERROR(Call(r, reads));
       Finish(it);
       return OkStatus();
@@ -405,6 +411,24 @@ Status Tokens::Call(Ready r, const Tensor* reads) {
   return OkStatus();
 }
 
+// The share of the most frames that starts at a time: enough of them that
+// batches pay, and few beside those that are alive.
+constexpr int kPostponedShare = 16;
+
+Status Tokens::StartPostponed(Ready* at) {
+  const auto most =
+      static_cast<size_t>(std::max(1, most_frames_ / kPostponedShare));
+  const size_t kept = postponed_.size() - std::min(postponed_.size(), most);
+  // (A Call that is started may end at once, but postpones no others.)
+  while (postponed_.size() > kept) {
+    *at = postponed_.back();
+    postponed_.pop_back();
+    SLUICE_RETURN_IF_ERROR(Call(*at, nullptr));
+    Finish(at->iteration);
+  }
+  return OkStatus();
+}
+
 void Tokens::Return(Ready r, bool dead, const Tensor* reads) {
   if (dead) {
     ReleaseInputs(r);
@@ -544,6 +568,7 @@ void Tokens::Clear(bool complete) {
   // Frames kept per static frame; a deep recursion's extra frames are freed.
   constexpr size_t kKeptFrames = 1 << 14;
   ready_.clear();
+  postponed_.clear();
   if (root_ == nullptr) return;
   if (complete && iterations_alive_ == 1 && root_->held == 0) {
     Frame* root = root_->frame;

@@ -13,7 +13,8 @@
 //   NextIteration(d) makes d available in the next iteration; a dead d stops.
 //   Call(d..., f)    with all inputs live: starts a frame of f's body with them
 //                    as arguments. Done when that frame is: live if all
-//                    results are live, else dead.
+//                    results are live, else dead. While very many frames are
+//                    alive it may be postponed (Start's `most_frames`).
 //   any other op     dead if any input is dead, data or control.
 //
 // An iteration is done when nothing in it is ready or running, it has no live
@@ -30,6 +31,7 @@
 #ifndef SLUICE_EXEC_CORE_FRAME_H_
 #define SLUICE_EXEC_CORE_FRAME_H_
 
+#include <climits>
 #include <memory>
 #include <span>
 #include <string>
@@ -163,9 +165,17 @@ class Tokens {
   Tokens& operator=(const Tokens&) = delete;
 
   // Makes the root iteration; nodes without inputs become ready.
-  // A Call within `max_call_depth` others fails.
+  // A Call within `max_call_depth` others fails. While `most_frames` or more
+  // are alive, Calls are postponed until StartPostponed.
   // REQUIRES: Clear() since the last step, or a fresh object.
-  void Start(uint32_t max_call_depth = UINT32_MAX);
+  void Start(uint32_t max_call_depth = UINT32_MAX, int most_frames = INT_MAX);
+  bool has_postponed() const { return !postponed_.empty(); }
+  // Starts some of the postponed Calls, the newest: those within the frames
+  // that were made last, so that these can end. REQUIRES: has_postponed(). On
+  // an error `*at` is the Call.
+  Status StartPostponed(Ready* at);
+  // For a step that has failed.
+  void DropPostponed() { postponed_.clear(); }
   // Delivers the token of a feed. At most once per step and argument.
   void Feed(uint32_t arg, Tensor value);
   // The nodes that may run now. The driver takes from it in any order.
@@ -266,6 +276,8 @@ class Tokens {
   int frames_alive_ = 0;
   int iterations_alive_ = 0;
   uint32_t max_call_depth_ = UINT32_MAX;
+  int most_frames_ = INT_MAX;
+  std::vector<Ready> postponed_;  // Calls that are ready, newest last.
 };
 
 }  // namespace sluice

@@ -95,18 +95,57 @@ Status TensorStoreState::WhyUnfit(const Tensor& keys, DType t) const {
   return OkStatus();
 }
 
-std::shared_ptr<TensorStoreState> TensorStoreState::Gradient(
-    const std::string& source) {
-  std::lock_guard<std::mutex> lock(mu_);
-  std::weak_ptr<TensorStoreState>& known = gradients_[source];
-  std::shared_ptr<TensorStoreState> g = known.lock();
-  if (g == nullptr) {
-    g = std::make_shared<TensorStoreState>(decl_);
-    g->forward_ = shared_from_this();
+Result<std::shared_ptr<TensorStoreState>> TensorStoreState::Gradient(
+    const std::string& source, const StepContext& step) {
+  const auto tell = [&](TensorStoreState* g) {
+    g->forward_ = this;
+    g->source_name_ = source;
     g->source_ = StoreSource(source);
-    known = g;
+  };
+  if (shared()) {
+    return step.step_resources->LookupOrCreate<TensorStoreState>(
+        "",
+        absl::StrCat("gradient of ", reinterpret_cast<uintptr_t>(this), "/",
+                     source),
+        [&] {
+          auto g = std::make_shared<TensorStoreState>(decl_);
+          tell(g.get());
+          g->kept_forward_ = shared_from_this();
+          return g;
+        });
   }
-  return g;
+  TensorStoreState* owner = this;
+  while (owner->forward_ != nullptr && owner->kept_forward_ == nullptr)
+    owner = owner->forward_;
+  std::lock_guard<std::mutex> lock(mu_);
+  std::unique_ptr<TensorStoreState>& g = gradients_[source];
+  if (g == nullptr) {
+    g = std::make_unique<TensorStoreState>(decl_);
+    tell(g.get());
+  }
+  return std::shared_ptr<TensorStoreState>(owner->shared_from_this(), g.get());
+}
+
+void TensorStoreState::Expect(const StoreKey& key) {
+  TensorStoreState* const counts = forward_->shared() ? this : forward_;
+  std::lock_guard<std::mutex> lock(counts->mu_);
+  Count(&counts->At(key), source_);
+}
+
+void TensorStoreState::Count(Entry* entry, uint64_t source) {
+  for (auto& [s, count] : entry->reads)
+    if (s == source) {
+      ++count;
+      return;
+    }
+  entry->reads.emplace_back(source, 1);
+}
+
+int64_t TensorStoreState::CountOf(const Entry* entry, uint64_t source) {
+  if (entry != nullptr)
+    for (const auto& [s, count] : entry->reads)
+      if (s == source) return count;
+  return 0;
 }
 
 TensorStoreState::Entry* TensorStoreState::NewEntry() {
@@ -219,13 +258,14 @@ Status TensorStoreState::Add(const StoreKey& key, Tensor part) {
   return OkStatus();
 }
 
-int64_t TensorStoreState::Expected(const StoreKey& key, uint64_t source) {
+int64_t TensorStoreState::ReadsOf(const StoreKey& key, uint64_t source) {
   std::lock_guard<std::mutex> lock(mu_);
-  const Entry* const e = Find(key);
-  if (e == nullptr) return 0;
-  for (const auto& [s, count] : e->reads)
-    if (s == source) return count;
-  return 0;
+  return CountOf(Find(key), source);
+}
+
+int64_t TensorStoreState::Expected(const StoreKey& key, const Entry* entry) {
+  return forward_->shared() ? CountOf(entry, source_)
+                            : forward_->ReadsOf(key, source_);
 }
 
 Result<Shape> TensorStoreState::ShapeOf(const StoreKey& key) {
@@ -240,8 +280,7 @@ Result<Shape> TensorStoreState::ShapeOf(const StoreKey& key) {
 
 bool TensorStoreState::Available(const StoreKey& key, Entry& entry) {
   if (!is_gradient()) return entry.value.valid();
-  const int64_t expected = forward_->Expected(key, source_);
-  if (entry.parts < expected) return false;
+  if (entry.parts < Expected(key, &entry)) return false;
   if (entry.value.valid()) return true;
   const Result<Shape> shape = forward_->ShapeOf(key);
   if (!shape.ok()) return false;
@@ -261,15 +300,7 @@ bool TensorStoreState::TakeLocked(const StoreKey& key,
   }
   if (!Available(key, *e)) return false;
   *value = e->value;
-  for (const uint64_t s : sources) {
-    const auto it = std::find_if(e->reads.begin(), e->reads.end(),
-                                 [s](const auto& r) { return r.first == s; });
-    if (it == e->reads.end()) {
-      e->reads.emplace_back(s, 1);
-    } else {
-      ++it->second;
-    }
-  }
+  for (const uint64_t s : sources) Count(e, s);
   return true;
 }
 
@@ -355,7 +386,7 @@ std::string TensorStoreState::Missing(const Tensor& keys) {
       continue;
     }
     const uint32_t parts = e == nullptr ? 0 : e->parts;
-    const int64_t expected = forward_->Expected(key, source_);
+    const int64_t expected = Expected(key, e);
     if (parts < expected)
       return absl::StrCat("the gradient of key ", key.ToString(),
                           " of TensorStore '", decl_->name, "', with ", parts,

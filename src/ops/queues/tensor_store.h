@@ -87,11 +87,12 @@ class StoreWait : public std::enable_shared_from_this<StoreWait> {
 // In a forward store an element is available when it has been written. In the
 // store of gradients of a source it is available when as many parts have been
 // added as there were reads in the forward store that add to this source
-// (Take's `sources`); an element without such reads is zero. So it must not be
-// read before all these reads of the forward store have run.
+// (Take's `sources`) or as were announced by Expect; an element without any is
+// zero. So it must not be read before all these have run.
 //
 // Owned by the tokens of its handle, and by a resource manager if shared. A
-// store of gradients keeps its forward store alive.
+// store of gradients is a part of its forward store, and handles of it own the
+// latter; that of a shared store is a resource of the step.
 class TensorStoreState final
     : public Resource,
       public std::enable_shared_from_this<TensorStoreState> {
@@ -102,6 +103,8 @@ class TensorStoreState final
   std::string TypeName() const override { return "TensorStore"; }
   const TensorStoreDecl& decl() const { return *decl_; }
   bool is_gradient() const { return forward_ != nullptr; }
+  // Whether steps share it: a store of gradients belongs to one step.
+  bool shared() const { return decl_->shared && !is_gradient(); }
 
   // InvalidArgument unless keys have the store's type, and values of type `t`
   // may be its elements.
@@ -111,8 +114,15 @@ class TensorStoreState final
       return OkStatus();
     return WhyUnfit(keys, t);
   }
-  // The store of the gradients for a source, made at the first request.
-  std::shared_ptr<TensorStoreState> Gradient(const std::string& source);
+  // The store of the gradients for a source, made at the first request. It
+  // lives as long as this one; of a shared store there is one per step, which
+  // the step owns.
+  Result<std::shared_ptr<TensorStoreState>> Gradient(const std::string& source,
+                                                     const StepContext& step);
+  // In a store of gradients: the source.
+  const std::string& source() const { return source_name_; }
+  // In a store of gradients: one more part of the element will come.
+  void Expect(const StoreKey& key);
 
   // Writes an element. AlreadyExists names both writers.
   Status Write(const StoreKey& key, Tensor&& value,
@@ -157,13 +167,20 @@ class TensorStoreState final
 
   void Forget(StoreWait* wait);
   // How many reads of a key add to a source, and the shape of the element.
-  int64_t Expected(const StoreKey& key, uint64_t source);
+  int64_t ReadsOf(const StoreKey& key, uint64_t source);
+  // In a store of gradients: how many parts will come.
+  int64_t Expected(const StoreKey& key, const Entry* entry);
+  static void Count(Entry* entry, uint64_t source);
+  static int64_t CountOf(const Entry* entry, uint64_t source);
   Result<Shape> ShapeOf(const StoreKey& key);
   static void Run(const Waits& waits);
 
   const std::shared_ptr<const TensorStoreDecl> decl_;
-  // Of a store of gradients.
-  std::shared_ptr<TensorStoreState> forward_;
+  // Of a store of gradients. The forward store is its owner, or, if shared, is
+  // kept by it; then the reads are counted here, under its own source.
+  TensorStoreState* forward_ = nullptr;
+  std::shared_ptr<TensorStoreState> kept_forward_;
+  std::string source_name_;
   uint64_t source_ = 0;
 
   std::mutex mu_;
@@ -174,7 +191,7 @@ class TensorStoreState final
   std::vector<std::vector<Entry>> blocks_;
   std::vector<std::shared_ptr<const std::string>> writers_;  // GUARDED_BY(mu_)
   int64_t written_ = 0;                                      // GUARDED_BY(mu_)
-  std::map<std::string, std::weak_ptr<TensorStoreState>>
+  std::map<std::string, std::unique_ptr<TensorStoreState>>
       gradients_;  // GUARDED_BY(mu_)
 };
 

@@ -19,14 +19,14 @@ namespace {
 // ---- Inputs -----------------------------------------------------------------
 
 // The store of a handle, valid as long as the token.
-Result<TensorStoreState*> StoreInput(const KernelContext& ctx) {
-  const Tensor& t = ctx.input(0);
+Result<TensorStoreState*> StoreInput(const KernelContext& ctx, int i = 0) {
+  const Tensor& t = ctx.input(i);
   if (t.dtype() == DType::kResource && t.num_elements() == 1) {
     Resource* const r = t.raw<ResourceHandle>()->resource.get();
     if (r != nullptr && typeid(*r) == typeid(TensorStoreState))
       return static_cast<TensorStoreState*>(r);
   }
-  SLUICE_ASSIGN_OR_RETURN(const ResourceHandle* h, ctx.handle(0));
+  SLUICE_ASSIGN_OR_RETURN(const ResourceHandle* h, ctx.handle(i));
   return InvalidArgument("handle: expected a TensorStore, got ",
                          h->resource ? h->resource->TypeName() : "nothing",
                          " '", h->name, "'");
@@ -87,18 +87,28 @@ class StoreGradKernel {
       : source_(n.AttrOr<std::string>("source", "")) {}
   Status Run(KernelContext& ctx) {
     SLUICE_ASSIGN_OR_RETURN(TensorStoreState * store, StoreInput(ctx));
-    if (store->decl().shared)
-      return Unimplemented("TensorStore '", store->decl().name,
-                           "': expected a store of one step, got one that "
-                           "steps share, which has no gradient");
+    return SetGradient(ctx, store, source_);
+  }
+  static Status SetGradient(KernelContext& ctx, TensorStoreState* store,
+                            const std::string& source) {
+    SLUICE_ASSIGN_OR_RETURN(auto gradient, store->Gradient(source, ctx.step()));
     ctx.set_output(0, Tensor::Scalar<ResourceHandle>(
-                          {"", store->decl().name, store->Gradient(source_)}));
+                          {"", store->decl().name, std::move(gradient)}));
     return OkStatus();
   }
 
  private:
   const std::string source_;
 };
+
+Status RunStoreGradLike(KernelContext& ctx) {
+  SLUICE_ASSIGN_OR_RETURN(TensorStoreState * store, StoreInput(ctx));
+  SLUICE_ASSIGN_OR_RETURN(TensorStoreState * like, StoreInput(ctx, 1));
+  if (!like->is_gradient())
+    return InvalidArgument("like: expected a store of gradients, got '",
+                           like->decl().name, "'");
+  return StoreGradKernel::SetGradient(ctx, store, like->source());
+}
 
 class StoreWriteKernel {
  public:
@@ -156,6 +166,19 @@ class StoreAddKernel {
   const bool many_;
 };
 
+Status RunStoreExpect(KernelContext& ctx) {
+  SLUICE_ASSIGN_OR_RETURN(TensorStoreState * store, StoreInput(ctx));
+  const Tensor& keys = ctx.input(1);
+  SLUICE_RETURN_IF_ERROR(store->Check(keys, DType::kInvalid));
+  if (!store->is_gradient())
+    return InvalidArgument("grad_handle: expected a store of gradients, got '",
+                           store->decl().name, "'");
+  for (int64_t i = 0; i < keys.num_elements(); ++i)
+    store->Expect(StoreKey::At(keys, static_cast<size_t>(i)));
+  ctx.output(0).SetScalar(0.0f);
+  return OkStatus();
+}
+
 Status SetOneValue(KernelContext& ctx, std::vector<Tensor> values) {
   ctx.set_output(0, std::move(values[0]));
   return OkStatus();
@@ -199,9 +222,8 @@ class StoreReadKernel {
  public:
   StoreReadKernel(const Node& n, bool many)
       : dtype_(n.TypeAttr("dtype")), many_(many) {
-    for (const std::string& s :
-         n.AttrOr<AttrValue::Strings>(kStoreSourcesAttr, {}))
-      sources_.push_back(StoreSource(s));
+    names_ = n.AttrOr<AttrValue::Strings>(kStoreSourcesAttr, {});
+    for (const std::string& s : names_) sources_.push_back(StoreSource(s));
   }
 
   static bool Try(KernelContext& ctx, Status* status) {
@@ -209,6 +231,7 @@ class StoreReadKernel {
     if (self.many_) return false;
     TensorStoreState* store = nullptr;
     if (*status = self.Check(ctx, &store); !status->ok()) return true;
+    if (!self.sources_.empty() && store->shared()) return false;
     return store->Take(StoreKey::At(ctx.input(1), 0), self.sources_,
                        &ctx.output(0));
   }
@@ -216,13 +239,19 @@ class StoreReadKernel {
     auto& self = ctx.state<StoreReadKernel>();
     TensorStoreState* store = nullptr;
     if (Status s = self.Check(ctx, &store); !s.ok()) return done(s);
-    StoreWait::Begin(store, &ctx, &self.sources_,
+    static const std::vector<uint64_t> kCountedHere;
+    const std::vector<uint64_t>* sources = &self.sources_;
+    if (!sources->empty() && store->shared()) {
+      if (Status s = self.Announce(ctx, store); !s.ok()) return done(s);
+      sources = &kCountedHere;
+    }
+    StoreWait::Begin(store, &ctx, sources,
                      self.many_ ? SetStackedValues : SetOneValue,
                      std::move(done));
   }
   static std::string Needs(const KernelContext& ctx) {
     const Result<TensorStoreState*> store = StoreInput(ctx);
-    if (!store.ok() || (*store)->decl().shared) return "";
+    if (!store.ok() || (*store)->shared()) return "";
     return (*store)->Missing(ctx.input(1));
   }
 
@@ -232,9 +261,21 @@ class StoreReadKernel {
     SLUICE_RETURN_IF_ERROR((*store)->Check(ctx.input(1), dtype_));
     return CheckKeyRank(ctx.input(1), many_);
   }
+  // Counts the read of a shared store for this step.
+  Status Announce(KernelContext& ctx, TensorStoreState* store) const {
+    const Tensor& keys = ctx.input(1);
+    for (const std::string& name : names_) {
+      SLUICE_ASSIGN_OR_RETURN(const auto gradient,
+                              store->Gradient(name, ctx.step()));
+      for (int64_t i = 0; i < keys.num_elements(); ++i)
+        gradient->Expect(StoreKey::At(keys, static_cast<size_t>(i)));
+    }
+    return OkStatus();
+  }
 
   const DType dtype_;
   const bool many_;
+  AttrValue::Strings names_;  // Of the sources.
   std::vector<uint64_t> sources_;
 };
 
@@ -277,6 +318,11 @@ Status RunStoreKeys(KernelContext& ctx) {
 Status StoreHandleShape(ShapeContext& c) {
   SLUICE_RETURN_IF_ERROR(c.RequireScalar(0));
   return ScalarShape(c);
+}
+
+Status StoreGradLikeShape(ShapeContext& c) {
+  SLUICE_RETURN_IF_ERROR(c.RequireScalar(1));
+  return StoreHandleShape(c);
 }
 
 Status StoreKeyShape(ShapeContext& c) {
@@ -360,6 +406,39 @@ SLUICE_OP(TensorStoreGrad)
     .Doc(
         "Returns the store that adds up the gradients of another store's "
         "elements, one store per source.");
+
+SLUICE_OP(TensorStoreGradLike)
+    .Input("handle: resource")
+    .Input("like: resource")
+    .Output("grad_handle: resource")
+    .Kind(OpKind::kTensorStoreGrad)
+    .TouchesNoElements()
+    .Stateful(kDiffersEachTime)
+    .HostOnly()
+    .Family("tensor_array")
+    .Shape(StoreGradLikeShape)
+    .Kernel(Cpu(RunStoreGradLike))
+    .NoGradient(kStoreGradient)
+    .Doc(
+        "Returns the store that adds up the gradients of another store's "
+        "elements, for the same source as the store of gradients `like`.");
+
+SLUICE_OP(TensorStoreExpect)
+    .Input("grad_handle: resource")
+    .Input("keys: Tkey")
+    .Output("announced: float")
+    .Attr("Tkey: {int64, string} = DT_INT64")
+    .Kind(OpKind::kTensorStoreAdd)
+    .TouchesNoElements()
+    .Stateful(kWritesOnce)
+    .HostOnly()
+    .Family("tensor_array")
+    .Shape(StoreHandleShape)
+    .Kernel(Cpu(RunStoreExpect))
+    .NoGradient(kStoreGradient)
+    .Doc(
+        "Announces to a store of gradients that one more part will be added to "
+        "the element of a key, or of each of several keys.");
 
 SLUICE_OP(TensorStoreWrite)
     .Input("handle: resource")

@@ -283,9 +283,10 @@ const std::vector<Unrecorded>& UnrecordedOps() {
         "QueueReopen", "QueueSkipEpoch", "QueueStats", "QueueWanted"},
        "TensorFlow has no such op: what pipelines do with queues "
        "(data/dataset_test.cc)"},
-      {{"TensorStore", "TensorStoreAdd", "TensorStoreGrad", "TensorStoreHas",
-        "TensorStoreKeys", "TensorStoreRead", "TensorStoreReadMany",
-        "TensorStoreSize", "TensorStoreSum", "TensorStoreWrite"},
+      {{"TensorStore", "TensorStoreAdd", "TensorStoreExpect", "TensorStoreGrad",
+        "TensorStoreGradLike", "TensorStoreHas", "TensorStoreKeys",
+        "TensorStoreRead", "TensorStoreReadMany", "TensorStoreSize",
+        "TensorStoreSum", "TensorStoreWrite"},
        "TensorFlow has no such op (client/control/tensor_store_test.cc)"},
       {{"Schedule", "ScheduleDone"},
        "TensorFlow has no such op (client/control/scheduled_test.cc)"},
