@@ -5,6 +5,7 @@
 #include <map>
 #include <random>
 #include <set>
+#include <stdexcept>
 
 #include "client/control/control_flow.h"
 #include "client/control/functions.h"
@@ -327,6 +328,62 @@ TEST_F(ScheduledTest, PolicyThatChoosesNoCandidateFailsTheStep) {
                     HasSubstr("scheduled_test.cc")));
 }
 
+TEST_F(ScheduledTest, PolicyThatThrowsFailsTheStep) {
+  static bool throws = true;
+  ASSERT_TRUE(RegisterSchedulePolicy("test_throws", [](const ScheduleRequest&) {
+                if (throws) throw std::runtime_error("no device today");
+                return 1;
+              }).ok());
+  const Output x = Placeholder<float>({-1, 3}, "x");
+  std::vector<Output> y;
+  for (int i = 0; i < 2; ++i)
+    y.push_back(Scheduled(Emulated(2), x,
+                          [](Output rows) { return ops::Tanh(rows); },
+                          {.policy = "test_throws"}));
+  const Feeds feeds = {{x, Filled(Shape({2, 3}), 1)}};
+  const auto session = Over(2);
+  const Status s = session->Run(feeds, y).status();
+  EXPECT_EQ(s.code(), StatusCode::kInternal);
+  EXPECT_THAT(std::string(s.message()),
+              AllOf(HasSubstr("'test_throws'"), HasSubstr("no device today"),
+                    HasSubstr("scheduled_test.cc")));
+  throws = false;
+  EXPECT_TRUE(session->Run(feeds, y).ok());
+}
+
+// The end of a body must not decide anew all that wait for room.
+TEST_F(ScheduledTest, FewOfThoseThatWaitForRoomAreDecidedAnew) {
+  constexpr int kBodies = 400;
+  static std::atomic<int> calls{0};
+  ASSERT_TRUE(
+      RegisterSchedulePolicy("test_counts", [](const ScheduleRequest& r) {
+        ++calls;
+        return r.candidates[0].load_ns <= r.candidates[1].load_ns ? 0 : 1;
+      }).ok());
+  EmulatedDeviceOptions device = Quick();
+  device.memory_bytes = 1 << 20;
+  device.parameter_bytes = 2 * 4096;
+  const Output x = Placeholder<float>({-1, 32}, "x");
+  WhileOptions parallel;
+  parallel.parallel_iterations = kBodies;
+  const auto [i, sum] = While(
+      std::tuple{0, ops::ZerosLike(x)},
+      [](Output i, Output) { return i < kBodies; },
+      [&](Output i, Output sum) {
+        return std::tuple{
+            i + 1,
+            sum + Scheduled(Emulated(2), x + ops::Cast(i, DType::kFloat),
+                            [](Output r) { return r * 2.0f; },
+                            {.policy = "test_counts", .ns_per_row = 1000})};
+      },
+      parallel);
+  const auto out =
+      Over(2, 0, device)->Run({{x, Tensor(DType::kFloat, {16, 32})}}, sum);
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_EQ(out->flat<float>()[7], kBodies * (kBodies - 1));
+  EXPECT_LT(calls, 40 * kBodies);  // Not in the order of its square.
+}
+
 TEST_F(ScheduledTest, TraceShowsDecisionsMadeTogether) {
   const Output x = Placeholder<float>({-1, 3}, "x");
   std::vector<Output> y;
@@ -483,6 +540,45 @@ TEST_F(ScheduledParametersTest, AreFetchedOnceUntilAssigned) {
   }
   EXPECT_EQ(Cached(0).fetches, 4);
   EXPECT_EQ(Cached(0).bytes, kBytes);
+}
+
+// The copies of a value that the variable does not have any more.
+TEST_F(ScheduledParametersTest, OldCopiesAreDropped) {
+  static std::atomic<int> turn{0};
+  static std::vector<int64_t> held;
+  ASSERT_TRUE(RegisterSchedulePolicy("test_turn", [](const ScheduleRequest& r) {
+                held.clear();
+                for (const ScheduleCandidate& c : r.candidates)
+                  held.push_back(c.parameter_bytes);
+                return turn.load();
+              }).ok());
+  const Output x = Placeholder<float>({-1, kUnits}, "x");
+  const Output y = Experts(1, 4, x, "test_turn")[0];
+  const Var w = GlobalVariables()[0];
+  Node* const more = w.AssignAdd(Constant(1.0f) + ops::ZerosLike(w));
+  const auto session = Over(4);
+  ASSERT_TRUE(session->RunTargets({GlobalVariablesInitializer()}).ok());
+  const auto run = [&](int device) {
+    turn = device;
+    ASSERT_TRUE(session->Run({{x, Rows()}}, y).ok());
+  };
+  for (int d = 0; d < 3; ++d) run(d);
+  run(3);
+  EXPECT_THAT(held, ElementsAre(kBytes, kBytes, kBytes, 0));
+  ASSERT_TRUE(session->RunTargets({more}).ok());
+  run(1);
+  EXPECT_THAT(held, ElementsAre(0, 0, 0, 0));
+  for (int d = 0; d < 4; ++d) EXPECT_EQ(Cached(d).bytes, d == 1 ? kBytes : 0);
+  run(2);
+  EXPECT_THAT(held, ElementsAre(0, kBytes, 0, 0));
+  for (int d = 0; d < 4; ++d) {
+    ASSERT_TRUE(session->RunTargets({more}).ok());
+    run(d);
+    EXPECT_THAT(held, ElementsAre(0, 0, 0, 0));
+  }
+  int64_t bytes = 0;
+  for (int d = 0; d < 4; ++d) bytes += Cached(d).bytes;
+  EXPECT_EQ(bytes, kBytes);
 }
 
 TEST_F(ScheduledParametersTest, LeastRecentlyUsedGoFirst) {
