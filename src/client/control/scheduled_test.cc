@@ -17,6 +17,7 @@
 #include "exec/devices/emulated_device.h"
 #include "exec/scheduling/schedule_policy.h"
 #include "exec/scheduling/scheduler.h"
+#include "graph/graphdef.h"
 
 namespace sluice {
 namespace {
@@ -767,6 +768,46 @@ TEST_F(ScheduledParametersTest, OldCopiesAreDropped) {
   int64_t bytes = 0;
   for (int d = 0; d < 4; ++d) bytes += Cached(d).bytes;
   EXPECT_EQ(bytes, kBytes);
+}
+
+TEST_F(ScheduledParametersTest, AreKnownWhenImportedWithAPrefix) {
+  std::string bytes;
+  {
+    Graph exported;
+    const WithGraph use(exported);
+    const Output x = Placeholder<float>({-1, kUnits}, "x");
+    ops::Identity(Experts(1, 2, x, "locality")[0]);
+    const auto text = ExportGraphDef(exported);
+    ASSERT_TRUE(text.ok()) << text.status();
+    bytes = *text;
+  }
+  for (const std::string prefix : {"", "imported"}) {
+    Graph graph;
+    ImportOptions options;
+    options.prefix = prefix;
+    const Status s = ImportGraphDef(bytes, graph, options);
+    ASSERT_TRUE(s.ok()) << s;
+    const auto node = [&](const std::string& name) {
+      return graph.FindNode(prefix.empty() ? name
+                                           : absl::StrCat(prefix, "/", name));
+    };
+    SessionOptions o;
+    o.devices = EmulatedDevices(2, Quick());
+    Session session(graph, o);
+    ASSERT_TRUE(session.RunTargets({node("scheduled/body/w0/Assign")}).ok());
+    std::string reason;
+    for (int i = 0; i < 2; ++i) {
+      RunMetadata m;
+      const auto out = session.Run({{Output(node("x")), Rows()}},
+                                   std::vector{Output(node("scheduled/done"))},
+                                   {}, Traced(), &m);
+      ASSERT_TRUE(out.ok()) << out.status();
+      for (const TraceEvent& e : m.events)
+        if (e.op == "Schedule") reason = e.tensor;
+    }
+    EXPECT_THAT(reason, HasSubstr("parameters 4096 of 4096 bytes"))
+        << "prefix '" << prefix << "'";
+  }
 }
 
 // ---- Variables that replicas share ------------------------------------------
