@@ -348,6 +348,9 @@ class ScheduledBuilder {
       if (n->id() < first) return captures.push_back(n);
       if (std::exchange(seen[static_cast<size_t>(n->id() - first)], 1) != 0)
         return;
+      // (A handle is there from the start, and must not cross to another task.)
+      if (n->op().role == OpRole::kEnter && IsHandleType(n->output_type(0)))
+        return;
       (IsAddedCapture(n) ? captures : left).push_back(n);
     };
     while (!left.empty()) {
