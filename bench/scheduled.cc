@@ -32,13 +32,17 @@ SLUICE_BENCH("schedule.decision_ns") {
   body.parameters = {ParameterNumber("bench_w"), ParameterNumber("bench_b")};
   body.parameter_bytes = 2048;
   const auto scheduler = std::make_shared<Scheduler>();
+  std::vector<Tensor> values;  // Of the variables.
+  for (size_t p = 0; p < body.parameters.size(); ++p)
+    values.push_back(Tensor(DType::kFloat, {256}));
   for (int d = 0; d < 4; ++d) {
     body.devices.push_back(absl::StrCat("/device:BENCH:", d));
     body.device_numbers.push_back(ScheduledDeviceNumber(body.devices.back()));
     const auto cache = std::make_shared<ParameterCache>(1 << 20);
     if (d % 2 == 0)
-      for (const int p : body.parameters)
-        cache->Keep(p, Tensor(DType::kFloat, {256}),
+      for (size_t p = 0; p < values.size(); ++p)
+        cache->Keep(body.parameters[p],
+                    scheduler->HeldValue(body.parameters[p], values[p]),
                     Tensor(DType::kFloat, {256}));
     scheduler->SetCache(body.device_numbers.back(), cache);
   }
@@ -55,7 +59,7 @@ SLUICE_BENCH("schedule.decision_ns") {
           }
           SLUICE_RETURN_IF_ERROR(scheduler->Decide(decisions, &step));
           for (const Decision& d : decisions)
-            SLUICE_RETURN_IF_ERROR(scheduler->Done(d.ticket));
+            SLUICE_RETURN_IF_ERROR(scheduler->Done(d.ticket, &step).status());
         }
         return OkStatus();
       }));

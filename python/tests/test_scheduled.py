@@ -68,6 +68,81 @@ def test_iterations_decide_anew():
         np.testing.assert_allclose(sess.run(y), [want], rtol=1e-5)
 
 
+def test_layers_of_all_devices_share_their_variables():
+    with tf.Graph().as_default(), session() as sess:
+        x = tf.placeholder(tf.float32, [None, 2])
+
+        def expert(rows):
+            hidden = tf.layers.dense(rows, 4, activation=tf.tanh)
+            with tf.variable_scope("out"):
+                w = tf.get_variable("w", [4, 3])
+            return tf.layers.dense(tf.matmul(hidden, w), 3)
+
+        ys = [sluice.scheduled(DEVICES, x, expert, policy="least_loaded")]
+        assert [v.op.name for v in tf.global_variables()] == [
+            "dense/kernel", "dense/bias", "out/w", "dense_1/kernel",
+            "dense_1/bias"]
+        ys.append(tf.layers.dense(x, 3))
+        assert tf.global_variables()[-1].op.name == "dense_2/bias"
+        with tf.variable_scope("parts"):
+            ys.append(sluice.scheduled(DEVICES, x, expert, rows_per_part=2))
+        assert len(tf.global_variables()) == 12
+        assert tf.global_variables()[-1].op.name == "parts/dense_1/bias"
+        # Not within, again:
+        with pytest.raises(ValueError, match="out/w already exists"):
+            sluice.scheduled(DEVICES, x, expert)
+        load = sluice.scheduled(DEVICES, x, tf.sin, policy="least_loaded")
+        sess.run(tf.global_variables_initializer())
+        feeds = {x: np.ones((5, 2))}
+        first = sess.run(ys, feeds)
+        for _ in range(4):
+            for a, b in zip(sess.run([load] + ys, feeds)[1:], first):
+                np.testing.assert_allclose(a, b, rtol=1e-5)
+
+
+def test_other_variables_of_a_body_are_refused():
+    with tf.Graph().as_default():
+        with pytest.raises(ValueError, match=r"'.*Variable_1'.*EMU:1"):
+            sluice.scheduled(DEVICES, tf.ones([2]),
+                             lambda rows: rows * tf.Variable(2.0))
+
+
+def test_parts_keep_their_static_shape():
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, [None, 3])
+        y = sluice.scheduled(DEVICES, x, lambda rows: rows * 2,
+                             rows_per_part=2)
+        assert y.shape.as_list() == [None, 3]
+        assert tf.layers.dense(y, 4).shape.as_list() == [None, 4]
+
+
+def test_wrong_arguments():
+    with tf.Graph().as_default():
+        x = tf.constant([1.0])
+
+        def expect(error, match, devices=DEVICES, **kwargs):
+            with pytest.raises(error, match=match):
+                sluice.scheduled(devices, x, tf.sin, **kwargs)
+
+        expect(TypeError, "list of names, got '/device:EMU:0'",
+               devices="/device:EMU:0")
+        expect(TypeError, "'rows_per_part' must be an integer, got 1.5",
+               rows_per_part=1.5)
+        expect(ValueError, "from 0 to 2147483647", rows_per_part=2**70)
+        expect(ValueError, "from 0 to 2147483647, got -1", rows_per_part=-1)
+        expect(TypeError, "'policy' must be a str, got 3", policy=3)
+        expect(TypeError, "'home' must be a str, got None", home=None)
+        expect(ValueError, "ns_per_row", ns_per_row=float("inf"))
+        calls = []
+
+        def changing(rows):
+            calls.append(rows)
+            return rows if len(calls) == 1 else tf.cast(rows, tf.int32)
+
+        with pytest.raises(ValueError, match=r"\(float\).*\(int32\).*EMU:1"):
+            sluice.scheduled(DEVICES, x, changing)
+
+
 def test_errors():
     with tf.Graph().as_default(), session() as sess:
         x = tf.constant([1.0])

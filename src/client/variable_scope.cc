@@ -7,6 +7,7 @@
 #include "client/body_in_progress.h"
 #include "client/types_and_shapes.h"
 #include "graph/graph.h"
+#include "graph/repeated_names.h"
 #include "graph/scope_state.h"
 #include "sluice/ops.h"
 
@@ -47,10 +48,13 @@ VariableScope::VariableScope(const std::string& name,
     if (options_.reuse == Reuse::kInherit) options_.reuse = Reuse::kNever;
     // Without a scope around, the names of the graph say which are in use. The
     // name scope of an outermost name is that of the variables, if it is free.
-    const std::string free = name.empty() ? name : g.UniqueName(name);
+    const std::string free =
+        name.empty() ? name : RepeatedNames::Get("variables " + name, [&] {
+          return g.UniqueName(name);
+        });
     if (options_.unique) local = free;
     const bool reserved = local == free && !local.empty();
-    if (reserved) g.UniqueScope(local);
+    if (reserved && !RepeatedNames::Repeating()) g.UniqueScope(local);
     if (reserved && saved_prefix_.empty() && &g == &CurrentGraph())
       SetNamePrefix(local + "/");
     else if (!name.empty())
@@ -63,9 +67,14 @@ VariableScope::VariableScope(const std::string& name,
     if (options_.dtype == DType::kInvalid) options_.dtype = o.dtype;
     if (options_.regularizer == nullptr) options_.regularizer = o.regularizer;
     if (options_.partitioner == nullptr) options_.partitioner = o.partitioner;
-    if (options_.unique && outer_->opened_[name] > 0)
-      for (int i = 1; local == name || outer_->opened_[local] > 0; ++i)
-        local = absl::StrCat(name, "_", i);
+    if (options_.unique)
+      local = RepeatedNames::Get(
+          absl::StrCat("variables ", outer_->name_, "/", name), [&] {
+            std::string unique = name;
+            for (int i = 1; outer_->opened_[unique] > 0; ++i)
+              unique = absl::StrCat(name, "_", i);
+            return unique;
+          });
     ++outer_->opened_[local];
     if (!name.empty()) names_.emplace(name);
     name_ = outer_->name_.empty() || local.empty()

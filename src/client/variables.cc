@@ -13,6 +13,7 @@
 #include "graph/device_scope.h"
 #include "graph/exact_line.h"
 #include "graph/function.h"
+#include "graph/repeated_names.h"
 #include "graph/scope_state.h"
 
 namespace sluice {
@@ -327,10 +328,11 @@ Var FindOrMake(const VariableRequest& r, Reuse reuse, bool complete,
     BuildError(s, loc);
     return Var::FromHandle(g.Failure());
   };
-  const std::string full_name = CurrentNamePrefix() + r.name;
+  const std::string full_name =
+      RepeatedNames::First(CurrentNamePrefix()) + r.name;
   if (Node* const existing = FindVariable(g, full_name); existing != nullptr) {
     Var v = Var::FromHandle(Output(existing));
-    if (reuse == Reuse::kNever)
+    if (reuse == Reuse::kNever && !RepeatedNames::Repeating())
       return fail(InvalidArgument(
           "variable '", v.name(), "': expected a new one in its scope, got ",
           "that of ", existing->loc().ToString(),

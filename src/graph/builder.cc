@@ -14,6 +14,7 @@
 #include "graph/function.h"
 #include "graph/hidden_attributes.h"
 #include "graph/none_output.h"
+#include "graph/repeated_names.h"
 #include "graph/scope_state.h"
 
 namespace sluice {
@@ -123,9 +124,12 @@ NameScope::NameScope(const std::string& name, const std::string& within)
 void NameScope::Enter(const std::string& name) {
   Scopes& s = Current();
   std::lock_guard<std::recursive_mutex> lock(s.graph->mutex());
-  prefix_ = name.size() > 1 && name.ends_with('/')
-                ? name.substr(0, name.size() - 1)
-                : s.graph->UniqueScope(s.prefix + name);
+  if (name.size() > 1 && name.ends_with('/')) {
+    prefix_ = name.substr(0, name.size() - 1);
+  } else {
+    prefix_ = s.graph->UniqueScope(s.prefix + name);
+    RepeatedNames::Opened(s.graph, s.prefix, name, prefix_);
+  }
   s.prefix = prefix_ + "/";
 }
 NameScope::~NameScope() { Current().prefix = saved_; }

@@ -504,6 +504,14 @@ class Importer {
         it->second = AttrValue(Prefixed(*name));
     };
     for (const char* attr : kNamingAttrs) prefix(attr);
+    // The variables of a scheduled body.
+    if (op.name == "Schedule")
+      if (auto it = attrs->find("parameters"); it != attrs->end())
+        if (const auto* names = it->second.get<AttrValue::Strings>()) {
+          AttrValue::Strings all = *names;
+          for (std::string& name : all) name = Prefixed(name);
+          it->second = AttrValue(std::move(all));
+        }
     if (op.role != OpRole::kEnter) return;
     prefix("frame_name");
     auto frame = attrs->find("frame_name");

@@ -57,6 +57,9 @@ inline constexpr const char* kPipelineStageAttr = "_pipeline_stage";
 // the nodes that compute its gradient: the body. Gradients are placed with the
 // nodes that they differentiate.
 inline constexpr const char* kScheduledAttr = "_scheduled";
+// bool, on a ScheduleDone: the inputs were a part of some, so that each result
+// must have as many rows as the first of them.
+inline constexpr const char* kResultsHaveRowsAttr = "_results_have_rows";
 
 // list(string), on a read of a TensorStore: the gradients that add a part for
 // each run of it. (These names are no names of nodes.)

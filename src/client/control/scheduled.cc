@@ -1,9 +1,12 @@
 #include "client/control/scheduled.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <utility>
 
+#include "absl/strings/str_join.h"
+#include "client/body_in_progress.h"
 #include "client/control/tensor_array.h"
 #include "client/types_and_shapes.h"
 #include "client/variables.h"
@@ -14,6 +17,7 @@
 #include "graph/graph.h"
 #include "graph/hidden_attributes.h"
 #include "graph/parameter_behind.h"
+#include "graph/repeated_names.h"
 
 namespace sluice::internal {
 namespace {
@@ -37,17 +41,36 @@ Result<std::string> DeviceWithin(const std::string& device) {
   return DeviceOfNewNode();
 }
 
-// One call of Scheduled without parts. Lives on one thread, which holds the
-// graph's mutex.
+// The graphs to which code that is built in this one may add variables: itself,
+// and if it is the body of a function, those around.
+std::vector<const Graph*> GraphsWithVariables(const Graph& graph) {
+  std::vector<const Graph*> all = {&graph};
+  for (const BodyInProgress* b = CurrentBody(); b != nullptr; b = b->outer)
+    if (b->body == all.back()) all.push_back(b->owner);
+  return all;
+}
+
+// The first variable among the nodes since `first`, or null.
+const Node* NewVariable(const Graph& graph, int first) {
+  for (int id = first; id < graph.num_nodes(); ++id)
+    if (const Node& n = *graph.nodes()[static_cast<size_t>(id)];
+        n.kind() == OpKind::kVarHandle || n.kind() == OpKind::kRefVariable)
+      return &n;
+  return nullptr;
+}
+
+// One call of Scheduled, or one part of its inputs. Lives on one thread, which
+// holds the graph's mutex.
 class ScheduledBuilder {
  public:
   ScheduledBuilder(const std::vector<std::string>& devices,
                    const ScheduledFn& body, const ScheduledOptions& options,
-                   SourceLoc loc)
+                   bool is_part, SourceLoc loc)
       : graph_(CurrentGraph()),
         devices_(devices),
         body_(body),
         options_(options),
+        is_part_(is_part),
         loc_(loc),
         scope_(options.name.empty() ? "scheduled" : options.name),
         what_(absl::StrCat("scheduled body '", scope_.prefix(), "'")),
@@ -71,9 +94,11 @@ class ScheduledBuilder {
     AwaitCaptures();
     TellParameters();
     results.insert(results.begin(), Output(schedule_, 1));
-    const DeviceScope at_home(options_.home);
+    const ColocateWith decision(schedule_);
+    const DeviceScope at_home(home_);
     Node* const done = BuildNode("ScheduleDone", results, {}, "done", loc_);
     if (done == nullptr) return {};
+    if (is_part_) graph_.SetAttr(done, kResultsHaveRowsAttr, AttrValue(true));
     for (size_t i = 0; i + 1 < results.size(); ++i)
       results[i] = Output(done, static_cast<int>(i));
     results.pop_back();
@@ -103,10 +128,13 @@ class ScheduledBuilder {
           Status(home.status().code(),
                  absl::StrCat(what_, ": home: ", home.status().message())));
     home_ = *home;
-    if (!(options_.ns_per_row >= 0) || !(options_.bytes_per_s > 0))
+    // (As the node's attributes have them.)
+    const auto ns = static_cast<float>(options_.ns_per_row);
+    const auto rate = static_cast<float>(options_.bytes_per_s);
+    if (!std::isfinite(ns) || ns < 0 || !std::isfinite(rate) || rate <= 0)
       return Fail(InvalidArgument(
           what_, ": expected ns_per_row of at least 0 and a positive ",
-          "bytes_per_s, got ", options_.ns_per_row, " and ",
+          "bytes_per_s, as finite floats, got ", options_.ns_per_row, " and ",
           options_.bytes_per_s));
     return true;
   }
@@ -142,7 +170,9 @@ class ScheduledBuilder {
     const int middle = begin + (end - begin) / 2;
     Output first;
     {
-      const DeviceScope at_home(options_.home);
+      const AtLine at(loc_);
+      const ColocateWith decision(schedule_);
+      const DeviceScope at_home(home_);
       first =
           Build("Less",
                 {Output(schedule_), Constant(Tensor::Scalar<int32_t>(middle))},
@@ -157,7 +187,7 @@ class ScheduledBuilder {
         if (Conditional* const c =
                 graph_.control_flow().ConditionalOf(o.node)) {
           KeepAtHome(c);
-          graph_.SetDevice(o.node, home_);
+          PutAtHome(o.node);
         }
       merged.emplace_back(o, loc_.file, loc_.line);
     }
@@ -168,11 +198,18 @@ class ScheduledBuilder {
   // the Switches of values that are fed with their readers, so that these
   // values would be sent whether the replica there runs or not.
   void KeepAtHome(Conditional* c) {
-    outermost_ = c;
     if (!c->device.empty()) return;
     c->device = home_;
     for (const auto& [value, node] : c->switches())
-      if (!IsHandleType(value.dtype())) graph_.SetDevice(node, home_);
+      if (!IsHandleType(value.dtype())) PutAtHome(node);
+  }
+
+  // Where the decision is made: home may name no task, and the others know
+  // nothing of it.
+  void PutAtHome(Node* n) {
+    graph_.SetDevice(n, home_);
+    graph_.SetAttr(n, kColocationAttr,
+                   AttrValue(AttrValue::Strings{"loc:@" + schedule_->name()}));
   }
 
   // The replica on one device.
@@ -180,10 +217,15 @@ class ScheduledBuilder {
     const int first = graph_.num_nodes();
     const ControlFlowContext* const here = CurrentContext();
     const std::string name = names_[static_cast<size_t>(device)];
+    const std::vector<const Graph*> graphs = GraphsWithVariables(graph_);
+    std::vector<int> nodes;
+    for (const Graph* g : graphs) nodes.push_back(g->num_nodes());
     std::vector<Operand> results;
     {
-      // (One scope for all, so that GetVariable finds the same variables.)
+      // (One scope for all, in which variables are named as in the first, so
+      // that all find the same ones.)
       const NameScope body(body_prefix_ + "/");
+      const RepeatedNames::Building building(&scopes_, &graph_);
       const DeviceFunctionScope on([&, here](const Node* n) -> std::string {
         const bool inside = !TouchesState(*n) &&
                             (here == nullptr || CurrentContext() != nullptr);
@@ -201,20 +243,62 @@ class ScheduledBuilder {
         o = Operand(value, loc_.file, loc_.line);
       }
     }
+    if (!IsLikeTheFirst(device, results))
+      results.assign(types_.size(),
+                     Operand(graph_.Failure(), loc_.file, loc_.line));
+    if (device > 0)
+      for (size_t i = 0; i < graphs.size(); ++i)
+        if (const Node* v = NewVariable(*graphs[i], nodes[i])) {
+          Fail(InvalidArgument(
+              what_, ": expected the variables of the replica on '", names_[0],
+              "', got a new one, '", v->name(), "' of ", v->loc().ToString(),
+              ", for that on '", name,
+              "'; hint: make it before, or with GetVariable or get_variable"));
+          results.assign(results.size(),
+                         Operand(graph_.Failure(), loc_.file, loc_.line));
+          break;
+        }
     if (here == nullptr) PlaceInitializers(first);
     for (int id = first; id < graph_.num_nodes(); ++id) {
       Node* const n = graph_.nodes()[static_cast<size_t>(id)].get();
       if (here != nullptr && !IsInside(ContextOf(n), here)) continue;
       graph_.SetAttr(n, kScheduledAttr, AttrValue(scope_.prefix()));
-      for (const Output& in : n->inputs()) {
-        Note(in);
-        if (here == nullptr) captures_.push_back(in.node);
-      }
+      if (here != nullptr) body_nodes_.push_back(n);
+      for (const Output& in : n->inputs()) Note(in);
       may_wait_ = may_wait_ || n->op().facts.waits ||
                   n->op().role == OpRole::kFunctional ||
                   n->op().role == OpRole::kCall;
     }
+    // (Outside of all constructs there is one replica. What initialises its
+    // variables is among the nodes.)
+    if (here == nullptr)
+      for (const Operand& o : results)
+        if (o.output.valid()) body_nodes_.push_back(o.output.node);
     return results;
+  }
+
+  // Whether a replica has results of the types that the first one had; else
+  // records the error, unless one was recorded.
+  bool IsLikeTheFirst(int device, const std::vector<Operand>& results) {
+    std::vector<DType> types;
+    for (const Operand& o : results) {
+      if (!o.output.valid()) return true;
+      types.push_back(RemoveRef(o.output.dtype()));
+    }
+    if (device == 0) types_ = types;
+    if (types == types_ || types_.empty()) return true;
+    const auto list = [](const std::vector<DType>& all) {
+      return absl::StrCat("(",
+                          absl::StrJoin(all, ", ",
+                                        [](std::string* out, DType t) {
+                                          absl::StrAppend(out, DTypeName(t));
+                                        }),
+                          ")");
+    };
+    return Fail(InvalidArgument(
+        what_, ": expected results of types ", list(types_),
+        " as from the replica on '", names_[0], "', got ", list(types),
+        " from that on '", names_[static_cast<size_t>(device)], "'"));
   }
 
   // Outside of all constructs, what computes the initial values of the body's
@@ -254,19 +338,53 @@ class ScheduledBuilder {
     }());
   }
 
+  // The nodes that the body's nodes wait for, directly or through others that
+  // were added with it, in the order of their making.
+  std::vector<Node*> Captures() {
+    const int first = schedule_->id();
+    std::vector<uint8_t> seen(static_cast<size_t>(graph_.num_nodes() - first));
+    seen[0] = 1;
+    std::vector<Node*> left = std::move(body_nodes_), captures;
+    const auto visit = [&](Node* n) {
+      if (n->id() < first) return captures.push_back(n);
+      if (std::exchange(seen[static_cast<size_t>(n->id() - first)], 1) != 0)
+        return;
+      // (A handle is there from the start, and must not cross to another task.)
+      if (n->op().role == OpRole::kEnter && IsHandleType(n->output_type(0)))
+        return;
+      (IsAddedCapture(n) ? captures : left).push_back(n);
+    };
+    while (!left.empty()) {
+      const Node* const n = left.back();
+      left.pop_back();
+      for (const Output& in : n->inputs())
+        if (in.node != nullptr) visit(in.node);
+      for (Node* const c : n->control_inputs()) visit(c);
+    }
+    std::sort(captures.begin(), captures.end(),
+              [](const Node* a, const Node* b) { return a->id() < b->id(); });
+    captures.erase(std::unique(captures.begin(), captures.end()),
+                   captures.end());
+    return captures;
+  }
+
+  // Arguments of functions and loop constants are added when they are captured.
+  static bool IsAddedCapture(Node* n) {
+    if (n->op().role == OpRole::kArg) return true;
+    if (n->op().role != OpRole::kEnter) return false;
+    // (Else it is of a loop within the body.)
+    const sluice::Result<Node*> here = CaptureControl(CurrentContext(), n);
+    return here.ok() && *here == n;
+  }
+
   // The decision waits for everything that the body uses, so that a body that
   // was given room on a device always ends.
   void AwaitCaptures() {
-    if (outermost_ != nullptr)
-      for (const auto& [value, node] : outermost_->switches())
-        captures_.push_back(value.node);
-    for (Node* const n : captures_) {
-      if (n->id() >= schedule_->id()) continue;
+    for (Node* const n : Captures()) {
       const sluice::Result<Node*> here =
           CaptureControl(CurrentContext(), n, loc_);
-      if (here.ok() && (*here)->id() < schedule_->id())
-        graph_.AddControlEdge(*here, schedule_).IgnoreError();
-      else
+      if (!here.ok() || (*here != n && (*here)->id() >= schedule_->id()) ||
+          !graph_.AddControlEdge(*here, schedule_).ok())
         may_wait_ = true;
     }
     // (One that waits for others within may need them to be given room first;
@@ -290,16 +408,18 @@ class ScheduledBuilder {
   const std::vector<std::string>& devices_;
   const ScheduledFn& body_;
   const ScheduledOptions& options_;
+  const bool is_part_;
   const SourceLoc loc_;
   const NameScope scope_;
   const std::string what_;
   std::vector<std::string> names_;  // Of the devices, with the scopes around.
   std::string home_;
   const std::string body_prefix_;  // The name scope of the body.
+  RepeatedNames scopes_;           // Within it.
   Node* schedule_ = nullptr;
   std::map<std::string, int64_t> parameters_;  // Bytes by variable.
-  std::vector<Node*> captures_;
-  Conditional* outermost_ = nullptr;
+  std::vector<Node*> body_nodes_;              // Of all replicas.
+  std::vector<DType> types_;  // Of the first replica's results.
   bool may_wait_ = false;
   // How many were built so far on this thread, which tells those within.
   static inline thread_local int64_t bodies_ = 0;
@@ -335,6 +455,14 @@ class PartsBuilder {
                  loc_);
       return {};
     }
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (const PartialShape shape = inputs[i].shape();
+          shape.rank_known() && shape.rank() == 0) {
+        BuildError(InvalidArgument(what_, ": expected inputs with rows to cut ",
+                                   "into parts, got a scalar, input ", i),
+                   loc_);
+        return {};
+      }
     if (!Count(inputs)) return {};
     const std::vector<Output> out = BuildWhile(
         {Operand(Constant(Tensor::Scalar<int32_t>(0)))},
@@ -352,9 +480,19 @@ class PartsBuilder {
     if (!out[0].valid()) return {};
     std::vector<Output> results;
     const DeviceScope at_home(options_.home);
-    for (const TensorArray& a : arrays_) {
-      results.push_back(a.Concat(nullptr, loc_));
+    const PartialShape first = inputs[0].shape();
+    const int64_t rows = first.rank_known() ? first.dim(0) : -1;
+    for (size_t i = 0; i < arrays_.size(); ++i) {
+      results.push_back(arrays_[i].Concat(nullptr, loc_));
       if (!results.back().valid()) return {};
+      PartialShape shape = shapes_[i];
+      if (!shape.rank_known()) continue;
+      shape.set_dim(0, rows);
+      const Status s = CurrentGraph().SetShape(results.back(), shape);
+      if (!s.ok()) {
+        BuildError(s, loc_);
+        return {};
+      }
     }
     return results;
   }
@@ -373,7 +511,19 @@ class PartsBuilder {
     size_ =
         Constant(Tensor::Scalar(static_cast<int32_t>(options_.rows_per_part)));
     std::vector<Node*> checks;
-    for (const Output& shape : shapes) {
+    for (size_t i = 0; i < shapes.size(); ++i) {
+      const Output& shape = shapes[i];
+      std::vector<Node*> has_rows;
+      if (!inputs[i].shape().rank_known()) {
+        has_rows.push_back(
+            Check(Build("Greater", {Build("Size", {shape}), Zero()}),
+                  absl::StrCat(": expected inputs with rows, got a scalar, "
+                               "input ",
+                               i),
+                  {}));
+        if (has_rows.back() == nullptr) return false;
+      }
+      const ControlDependencies after(has_rows);
       const Output n =
           Build("StridedSlice",
                 {shape, IntVector({0}), IntVector({1}), IntVector({1})},
@@ -383,20 +533,36 @@ class PartsBuilder {
         rows_ = n;
         continue;
       }
-      const Output message = Constant(Tensor::Scalar<std::string>(absl::StrCat(
-          what_, ": expected inputs of as many rows as the first, got")));
       checks.push_back(
-          BuildNode("Assert", {Build("Equal", {n, rows_}), message, rows_, n}));
+          Check(Build("Equal", {n, rows_}),
+                absl::StrCat(": expected inputs of as many rows as the first, "
+                             "got of the first and of input ",
+                             i),
+                {rows_, n}));
       if (checks.back() == nullptr) return false;
     }
     const ControlDependencies checked(checks);
-    // (Without rows there is one part, which has none.)
-    const Output last = Build("Sub", {size_, one_});
+    // (Without rows there is one part, which has none. No sum is larger than
+    // the number of rows, so none overflows.)
+    const Output last = Build("Sub", {rows_, one_});
     parts_ =
         Build("Maximum",
-              {Build("FloorDiv", {Build("AddV2", {rows_, last}), size_}), one_},
+              {Build("AddV2", {Build("FloorDiv", {last, size_}), one_}), one_},
               {}, "parts");
     return parts_.valid();
+  }
+
+  static Output Zero() { return Constant(Tensor::Scalar<int32_t>(0)); }
+
+  // Fails the step unless `condition` is true.
+  Node* Check(const Output& condition, const std::string& rule,
+              std::vector<Output> got) const {
+    // (Quotes would be escaped.)
+    std::vector<Output> in = {condition,
+                              Constant(Tensor::Scalar<std::string>(absl::StrCat(
+                                  "scheduled body ", scope_.prefix(), rule)))};
+    in.insert(in.end(), got.begin(), got.end());
+    return BuildNode("Assert", in);
   }
 
   // Places part i; writes its results to the arrays.
@@ -406,7 +572,8 @@ class PartsBuilder {
     {
       const DeviceScope at_home(options_.home);
       begin = Build("Mul", {i, size_});
-      end = Build("Minimum", {Build("AddV2", {begin, size_}), rows_});
+      const Output left = Build("Sub", {rows_, begin});
+      end = Build("AddV2", {begin, Build("Minimum", {left, size_})});
     }
     std::vector<Output> rows;
     for (const Output& x : inputs)
@@ -421,9 +588,18 @@ class PartsBuilder {
     std::vector<Output> values;
     {
       const ExactLine callers(outside_);
-      values = ScheduledBuilder(devices_, body_, whole, loc_).Run(rows);
+      values = ScheduledBuilder(devices_, body_, whole, true, loc_).Run(rows);
     }
     if (values.empty()) return false;
+    for (size_t i = 0; i < values.size(); ++i) {
+      shapes_.push_back(values[i].shape());
+      if (shapes_.back().rank_known() && shapes_.back().rank() == 0) {
+        BuildError(InvalidArgument(what_, ": expected results with the rows ",
+                                   "of the part, got a scalar, result ", i),
+                   loc_);
+        return false;
+      }
+    }
     const DeviceScope at_home(options_.home);
     for (const Output& value : values) {
       TensorArray array;
@@ -457,7 +633,8 @@ class PartsBuilder {
   const NameScope scope_;
   const std::string what_;
   Output rows_, parts_, size_, one_;
-  std::vector<TensorArray> arrays_;  // After the loop.
+  std::vector<TensorArray> arrays_;   // After the loop.
+  std::vector<PartialShape> shapes_;  // Of each part's results.
 };
 
 }  // namespace
@@ -488,7 +665,8 @@ std::vector<Output> BuildScheduled(const std::vector<std::string>& devices,
   }
   if (there)
     out = options.rows_per_part == 0
-              ? ScheduledBuilder(devices, counted, options, loc).Run(values)
+              ? ScheduledBuilder(devices, counted, options, false, loc)
+                    .Run(values)
               : PartsBuilder(devices, counted, options, loc).Run(values);
   if (out.empty()) out.assign(results, g.Failure());
   return out;

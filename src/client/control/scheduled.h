@@ -23,20 +23,21 @@ namespace sluice {
 
 struct ScheduledOptions {
   // The name of a policy (exec/scheduling/schedule_policy.h): "cost",
-  // "least_loaded", "locality", or one that the program has registered.
+  // "least_loaded", "locality", or one that was registered in the process of
+  // the task of `home`.
   std::string policy = "cost";
-  // How long the body takes for a row of the first input, in ns; 0: measured as
-  // it runs.
+  // How long the body takes for a row of the first input, in ns, a finite
+  // float; 0: measured as it runs.
   double ns_per_row = 0;
   // Of a copy to a device, for policies that count copies.
   double bytes_per_s = 12e9;
   // If not 0: inputs of more rows are cut along axis 0 into parts of at most so
   // many, which are placed one by one; the results are put together in order.
   // Then all inputs have the same number of rows, and each result has the rows
-  // of its part.
+  // of its part; else the step fails (InvalidArgument). At most INT32_MAX.
   int64_t rows_per_part = 0;
   // Where decisions are made, where results arrive, and where variables that
-  // the body makes are kept.
+  // the body makes are kept: a CPU.
   std::string home = "/device:CPU:0";
   std::string name = "scheduled";
 };
@@ -61,10 +62,12 @@ std::vector<Output> BuildScheduled(const std::vector<std::string>& devices,
 // takes from outside is captured, as by Cond. Each device has a replica of the
 // body's nodes; only the chosen one runs.
 //
-// Variables that the body makes (with GetVariable) are kept at home, one for
-// all replicas. A device with its own memory fetches the values that it needs,
-// keeps them for the next body (ParameterCache), and drops those that were not
-// used for the longest time.
+// Variables that the body makes (with GetVariable, or in layers) are kept at
+// home, one for all replicas: scopes have the same names in each, and Reuse is
+// kAuto after the first. A variable that a later replica makes anew is an
+// error. A device with its own memory fetches the values that it needs, keeps
+// them for the next body (ParameterCache), and drops those that were not used
+// for the longest time.
 //
 // Gradients follow the decisions of the forward pass and are computed on the
 // same device, to any order. Errors are recorded in the graph; results are then

@@ -2,17 +2,22 @@
 #include "client/control/scheduled.h"
 
 #include <cmath>
+#include <limits>
 #include <map>
 #include <random>
 #include <set>
+#include <stdexcept>
 
 #include "client/control/control_flow.h"
 #include "client/control/functions.h"
+#include "client/nn/layers.h"
 #include "client/testing/client_test_util.h"
+#include "client/variable_scope.h"
 #include "exec/core/trace.h"
 #include "exec/devices/emulated_device.h"
 #include "exec/scheduling/schedule_policy.h"
 #include "exec/scheduling/scheduler.h"
+#include "graph/graphdef.h"
 
 namespace sluice {
 namespace {
@@ -279,7 +284,82 @@ TEST_F(ScheduledTest, PartsNeedInputsOfAsManyRows) {
           .status();
   EXPECT_EQ(s.code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(s.message()),
-              AllOf(HasSubstr("as many rows"), HasSubstr("scheduled_test.cc")));
+              AllOf(HasSubstr("as many rows"), HasSubstr("[4] [1]"),
+                    Not(HasSubstr("\\'")), HasSubstr("scheduled_test.cc")));
+}
+
+TEST_F(ScheduledTest, PartsOfMoreRowsThanHalfTheNumbersAreAllThere) {
+  // (Without elements, so they take no memory.)
+  const int64_t rows = (int64_t{1} << 30) + 5;
+  const Output x = Placeholder<float>({-1, 0}, "x");
+  const auto session = Over(2);
+  for (const int64_t size :
+       {int64_t{1} << 29, int64_t{1} << 30, int64_t{INT32_MAX}}) {
+    const Output y =
+        Scheduled(Emulated(2), x, [](Output r) { return ops::Identity(r); },
+                  {.rows_per_part = size});
+    const auto out =
+        session->Run({{x, Tensor(DType::kFloat, Shape({rows, 0}))}}, y);
+    ASSERT_TRUE(out.ok()) << out.status();
+    EXPECT_EQ(out->shape(), Shape({rows, 0})) << "in parts of " << size;
+  }
+}
+
+TEST_F(ScheduledTest, PartsGiveTheShapesOfTheirResults) {
+  const Output x = Placeholder<float>({-1, 3}), y = Placeholder<float>({7, 3});
+  const auto body = [](Output rows) {
+    return std::tuple{rows * 2.0f, ops::ArgMax(rows, 1)};
+  };
+  const auto [a, b] = Scheduled(Emulated(2), x, body, {.rows_per_part = 2});
+  EXPECT_EQ(a.shape(), PartialShape({-1, 3}));
+  EXPECT_EQ(b.shape(), PartialShape({-1}));
+  const auto [c, d] = Scheduled(Emulated(2), y, body, {.rows_per_part = 2});
+  EXPECT_EQ(c.shape(), PartialShape({7, 3}));
+  EXPECT_EQ(d.shape(), PartialShape({7}));
+}
+
+TEST_F(ScheduledTest, ResultsOfPartsHaveTheirRows) {
+  const Output x = Placeholder<float>({-1, 2}, "x");
+  const auto fails = [&](const auto& body) {
+    const Output y = Scheduled(Emulated(2), x, body, {.rows_per_part = 2});
+    EXPECT_TRUE(graph_.status().ok()) << graph_.status();
+    return std::string(
+        Over(2)->Run({{x, Filled(Shape({5, 2}), 1)}}, y).status().message());
+  };
+  const auto at = HasSubstr("scheduled_test.cc");
+  EXPECT_THAT(fails([](Output r) {
+                return ops::Tile(r, {2, 1});
+              }),
+              AllOf(HasSubstr("expected the 2 rows of the part"),
+                    HasSubstr("[4,2]"), at));
+  EXPECT_THAT(fails([&](Output) { return x; }),
+              AllOf(HasSubstr("rows of the part"), HasSubstr("[5,2]"), at));
+  const Output total = Scheduled(Emulated(2), x,
+                                 [](Output r) {
+                                   return ops::Sum(r, {0, 1});
+                                 },
+                                 {.rows_per_part = 2});
+  EXPECT_FALSE(total.valid());
+  EXPECT_THAT(std::string(graph_.ErrorOf(total)->message()),
+              AllOf(HasSubstr("got a scalar, result 0"), at));
+}
+
+TEST_F(ScheduledTest, PartsNeedInputsWithRows) {
+  const auto body = [](Output r) { return r * 2.0f; };
+  const Output known =
+      Scheduled(Emulated(2), Constant(3.0f), body, {.rows_per_part = 2});
+  EXPECT_FALSE(known.valid());
+  EXPECT_THAT(std::string(graph_.ErrorOf(known)->message()),
+              AllOf(HasSubstr("inputs with rows"), HasSubstr("got a scalar"),
+                    HasSubstr("scheduled_test.cc")));
+  const Output x = Placeholder(DType::kFloat, PartialShape());
+  const Output y = Scheduled(Emulated(2), x, body, {.rows_per_part = 2});
+  const auto session = Over(2);
+  const Status s = session->Run({{x, Tensor::Scalar<float>(3)}}, y).status();
+  EXPECT_THAT(std::string(s.message()),
+              AllOf(HasSubstr("inputs with rows"), HasSubstr("got a scalar"),
+                    Not(HasSubstr("\\'")), HasSubstr("scheduled_test.cc")));
+  EXPECT_TRUE(session->Run({{x, Filled(Shape({5, 2}), 1)}}, y).ok());
 }
 
 // ---- Policies and decisions -------------------------------------------------
@@ -325,6 +405,172 @@ TEST_F(ScheduledTest, PolicyThatChoosesNoCandidateFailsTheStep) {
   EXPECT_THAT(std::string(s.message()),
               AllOf(HasSubstr("'test_beyond'"), HasSubstr("[0, 2), got 2"),
                     HasSubstr("scheduled_test.cc")));
+}
+
+TEST_F(ScheduledTest, PolicyThatThrowsFailsTheStep) {
+  static bool throws = true;
+  ASSERT_TRUE(RegisterSchedulePolicy("test_throws", [](const ScheduleRequest&) {
+                if (throws) throw std::runtime_error("no device today");
+                return 1;
+              }).ok());
+  const Output x = Placeholder<float>({-1, 3}, "x");
+  std::vector<Output> y;
+  for (int i = 0; i < 2; ++i)
+    y.push_back(Scheduled(Emulated(2), x,
+                          [](Output rows) { return ops::Tanh(rows); },
+                          {.policy = "test_throws"}));
+  const Feeds feeds = {{x, Filled(Shape({2, 3}), 1)}};
+  const auto session = Over(2);
+  const Status s = session->Run(feeds, y).status();
+  EXPECT_EQ(s.code(), StatusCode::kInternal);
+  EXPECT_THAT(std::string(s.message()),
+              AllOf(HasSubstr("'test_throws'"), HasSubstr("no device today"),
+                    HasSubstr("scheduled_test.cc")));
+  throws = false;
+  EXPECT_TRUE(session->Run(feeds, y).ok());
+}
+
+// The end of a body must not decide anew all that wait for room.
+TEST_F(ScheduledTest, FewOfThoseThatWaitForRoomAreDecidedAnew) {
+  constexpr int kBodies = 400;
+  static std::atomic<int> calls{0};
+  ASSERT_TRUE(
+      RegisterSchedulePolicy("test_counts", [](const ScheduleRequest& r) {
+        ++calls;
+        return r.candidates[0].load_ns <= r.candidates[1].load_ns ? 0 : 1;
+      }).ok());
+  EmulatedDeviceOptions device = Quick();
+  device.memory_bytes = 1 << 20;
+  device.parameter_bytes = 2 * 4096;
+  const Output x = Placeholder<float>({-1, 32}, "x");
+  WhileOptions parallel;
+  parallel.parallel_iterations = kBodies;
+  const auto [i, sum] = While(
+      std::tuple{0, ops::ZerosLike(x)},
+      [](Output i, Output) { return i < kBodies; },
+      [&](Output i, Output sum) {
+        return std::tuple{
+            i + 1,
+            sum + Scheduled(Emulated(2), x + ops::Cast(i, DType::kFloat),
+                            [](Output r) { return r * 2.0f; },
+                            {.policy = "test_counts", .ns_per_row = 1000})};
+      },
+      parallel);
+  const auto out =
+      Over(2, 0, device)->Run({{x, Tensor(DType::kFloat, {16, 32})}}, sum);
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_EQ(out->flat<float>()[7], kBodies * (kBodies - 1));
+  EXPECT_LT(calls, 40 * kBodies);  // Not in the order of its square.
+}
+
+// A body waits, through a control dependency, for another one that waits for
+// room: it must not take that room first.
+TEST_F(ScheduledTest, BodiesAwaitWhatTheirNodesRunAfter) {
+  const Output x = Placeholder<float>({-1, 2}, "x");
+  const Output big = Placeholder<float>({-1, 2}, "big");
+  EmulatedDeviceOptions device = Quick();
+  device.parameter_bytes = 4096;
+  const ScheduledOptions o = {.ns_per_row = 1000};
+  const auto build = [&] {
+    const Output b = Scheduled(
+        Emulated(2), x, [](Output r) { return r * 2.0f; }, o);
+    std::vector<Output> all;
+    for (int i = 0; i < 2; ++i)
+      all.push_back(Scheduled(
+          Emulated(2), big,
+          [&](Output r) {
+            const ControlDependencies after({b.node});
+            return r * 3.0f;
+          },
+          o));
+    all.push_back(b);
+    return all;
+  };
+  const Feeds feeds = {{x, Filled(Shape({256, 2}), 1)},
+                       {big, Filled(Shape({512, 2}), 2)}};
+  RunOptions limited;
+  limited.timeout_ms = 20000;
+  const auto runs = [&](const std::vector<Output>& outputs) {
+    ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+    for (const uint64_t seed : {0, 1, 2, 3}) {
+      const auto out = Over(2, seed, device)->Run(feeds, outputs, {}, limited);
+      ASSERT_TRUE(out.ok()) << out.status() << " with seed " << seed;
+    }
+  };
+  runs(build());
+  // The same where the other one is outside of a loop.
+  const Output b = Scheduled(
+      Emulated(2), x, [](Output r) { return r * 2.0f; }, o);
+  WhileOptions parallel;
+  parallel.parallel_iterations = 4;
+  const auto [i, sum] = While(
+      std::tuple{0, ops::ZerosLike(big)},
+      [](Output i, Output) { return i < 4; },
+      [&](Output i, Output sum) {
+        const Output y = Scheduled(
+            Emulated(2), big,
+            [&](Output r) {
+              return r * 3.0f + ops::Sum(b, {0, 1});
+            },
+            o);
+        EXPECT_EQ(y.node->op_name(), "ScheduleDone");
+        return std::tuple{i + 1, sum + y};
+      },
+      parallel);
+  runs({sum});
+  // These take part in the waiting for room.
+  for (const auto& n : graph_.nodes()) {
+    if (n->op_name() != "Schedule") continue;
+    EXPECT_TRUE(n->AttrOr<bool>("limited", true)) << n->name();
+  }
+}
+
+// Home may name no task; only the scheduler of the task where a decision was
+// made knows of it.
+TEST_F(ScheduledTest, BodiesEndWhereTheyWereDecided) {
+  const Output x = Placeholder<float>({-1, 3}, "x");
+  const Output y =
+      Scheduled(Emulated(3), x, [](Output rows) { return ops::Tanh(rows); });
+  const std::string group =
+      absl::StrCat("loc:@", y.node->input(0).node->name());
+  std::set<std::string> ops;
+  for (const auto& n : graph_.nodes()) {
+    const std::string& op = n->op_name();
+    if ((op != "ScheduleDone" && op != "Less" && op != "Switch" &&
+         op != "Merge") ||
+        (op == "Switch" && n->input(0).node == n->input(1).node))
+      continue;
+    EXPECT_THAT(n->AttrOr<AttrValue::Strings>("_class", {}), ElementsAre(group))
+        << n->name();
+    ops.insert(op);
+  }
+  EXPECT_EQ(ops.size(), 4u);
+  const auto scheduler = std::make_shared<Scheduler>();
+  const Scheduler::Step ours(scheduler), other(scheduler);
+  ScheduledBody body;
+  body.devices = {"/device:TEST:0"};
+  body.device_numbers = {ScheduledDeviceNumber("/device:TEST:0")};
+  body.bytes_per_s = 1;
+  std::vector<Decision> decisions(3);
+  for (Decision& d : decisions) d.body = &body;
+  ASSERT_TRUE(scheduler->Decide(decisions, &ours).ok());
+  EXPECT_EQ(scheduler->Done(decisions[0].ticket, &other).status().code(),
+            StatusCode::kFailedPrecondition);
+  EXPECT_EQ(*scheduler->Done(decisions[0].ticket, &ours), 1);
+  EXPECT_EQ(scheduler->Done(decisions[0].ticket, &ours).status().code(),
+            StatusCode::kFailedPrecondition);
+  // The end of a step ends its own.
+  std::vector<Decision> more(2);
+  for (Decision& d : more) d.body = &body;
+  {
+    const Scheduler::Step failed(scheduler);
+    ASSERT_TRUE(scheduler->Decide(more, &failed).ok());
+    ASSERT_TRUE(scheduler->Done(more[0].ticket, &failed).ok());
+  }
+  EXPECT_FALSE(scheduler->Done(more[1].ticket, &ours).ok());
+  EXPECT_TRUE(scheduler->Done(decisions[1].ticket, &ours).ok());
+  EXPECT_TRUE(scheduler->Done(decisions[2].ticket, &ours).ok());
+  EXPECT_EQ(scheduler->LoadNs(body.device_numbers[0]), 0);
 }
 
 TEST_F(ScheduledTest, TraceShowsDecisionsMadeTogether) {
@@ -483,6 +729,161 @@ TEST_F(ScheduledParametersTest, AreFetchedOnceUntilAssigned) {
   }
   EXPECT_EQ(Cached(0).fetches, 4);
   EXPECT_EQ(Cached(0).bytes, kBytes);
+}
+
+// The copies of a value that the variable does not have any more.
+TEST_F(ScheduledParametersTest, OldCopiesAreDropped) {
+  static std::atomic<int> turn{0};
+  static std::vector<int64_t> held;
+  ASSERT_TRUE(RegisterSchedulePolicy("test_turn", [](const ScheduleRequest& r) {
+                held.clear();
+                for (const ScheduleCandidate& c : r.candidates)
+                  held.push_back(c.parameter_bytes);
+                return turn.load();
+              }).ok());
+  const Output x = Placeholder<float>({-1, kUnits}, "x");
+  const Output y = Experts(1, 4, x, "test_turn")[0];
+  const Var w = GlobalVariables()[0];
+  Node* const more = w.AssignAdd(Constant(1.0f) + ops::ZerosLike(w));
+  const auto session = Over(4);
+  ASSERT_TRUE(session->RunTargets({GlobalVariablesInitializer()}).ok());
+  const auto run = [&](int device) {
+    turn = device;
+    ASSERT_TRUE(session->Run({{x, Rows()}}, y).ok());
+  };
+  for (int d = 0; d < 3; ++d) run(d);
+  run(3);
+  EXPECT_THAT(held, ElementsAre(kBytes, kBytes, kBytes, 0));
+  ASSERT_TRUE(session->RunTargets({more}).ok());
+  run(1);
+  EXPECT_THAT(held, ElementsAre(0, 0, 0, 0));
+  for (int d = 0; d < 4; ++d) EXPECT_EQ(Cached(d).bytes, d == 1 ? kBytes : 0);
+  run(2);
+  EXPECT_THAT(held, ElementsAre(0, kBytes, 0, 0));
+  for (int d = 0; d < 4; ++d) {
+    ASSERT_TRUE(session->RunTargets({more}).ok());
+    run(d);
+    EXPECT_THAT(held, ElementsAre(0, 0, 0, 0));
+  }
+  int64_t bytes = 0;
+  for (int d = 0; d < 4; ++d) bytes += Cached(d).bytes;
+  EXPECT_EQ(bytes, kBytes);
+}
+
+TEST_F(ScheduledParametersTest, AreKnownWhenImportedWithAPrefix) {
+  std::string bytes;
+  {
+    Graph exported;
+    const WithGraph use(exported);
+    const Output x = Placeholder<float>({-1, kUnits}, "x");
+    ops::Identity(Experts(1, 2, x, "locality")[0]);
+    const auto text = ExportGraphDef(exported);
+    ASSERT_TRUE(text.ok()) << text.status();
+    bytes = *text;
+  }
+  for (const std::string prefix : {"", "imported"}) {
+    Graph graph;
+    ImportOptions options;
+    options.prefix = prefix;
+    const Status s = ImportGraphDef(bytes, graph, options);
+    ASSERT_TRUE(s.ok()) << s;
+    const auto node = [&](const std::string& name) {
+      return graph.FindNode(prefix.empty() ? name
+                                           : absl::StrCat(prefix, "/", name));
+    };
+    SessionOptions o;
+    o.devices = EmulatedDevices(2, Quick());
+    Session session(graph, o);
+    ASSERT_TRUE(session.RunTargets({node("scheduled/body/w0/Assign")}).ok());
+    std::string reason;
+    for (int i = 0; i < 2; ++i) {
+      RunMetadata m;
+      const auto out = session.Run({{Output(node("x")), Rows()}},
+                                   std::vector{Output(node("scheduled/done"))},
+                                   {}, Traced(), &m);
+      ASSERT_TRUE(out.ok()) << out.status();
+      for (const TraceEvent& e : m.events)
+        if (e.op == "Schedule") reason = e.tensor;
+    }
+    EXPECT_THAT(reason, HasSubstr("parameters 4096 of 4096 bytes"))
+        << "prefix '" << prefix << "'";
+  }
+}
+
+// ---- Variables that replicas share ------------------------------------------
+
+TEST_F(ScheduledParametersTest, LayersOfReplicasShareTheirVariables) {
+  const Output x = Placeholder<float>({-1, kUnits}, "x");
+  const auto names = [] {
+    std::vector<std::string> all;
+    for (const Var& v : GlobalVariables()) all.push_back(v.name());
+    return all;
+  };
+  const auto body = [](Output r) { return Dense(Dense(r, 8), 2); };
+  std::vector<Output> y = {Scheduled(Emulated(3), x, body)};
+  EXPECT_THAT(names(), ElementsAre("dense/kernel", "dense/bias",
+                                   "dense_1/kernel", "dense_1/bias"));
+  y.push_back(Dense(x, 2));
+  EXPECT_EQ(names()[4], "dense_2/kernel");
+  {
+    const VariableScope model("model");
+    y.push_back(Scheduled(Emulated(3), x, body));
+    y.push_back(Dense(x, 2));
+  }
+  ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+  ASSERT_EQ(names().size(), 12u);
+  EXPECT_EQ(names()[6], "model/dense/kernel");
+  EXPECT_EQ(names()[8], "model/dense_1/kernel");
+  EXPECT_EQ(names()[10], "model/dense_2/kernel");
+  // Name scopes, too, and other bodies within.
+  y.push_back(Scheduled(Emulated(2), x, [](Output r) {
+    for (int i = 0; i < 2; ++i) {
+      const NameScope layer("layer");
+      r = ops::MatMul(r, GetVariable("w", {kUnits, kUnits}));
+    }
+    return Scheduled(Emulated(2), r, [](Output r) {
+      return Dense(ops::MatMul(r, GetVariable("w", {kUnits, kUnits})), 2);
+    });
+  }));
+  ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+  const std::vector<std::string> all = names();
+  EXPECT_THAT(
+      std::vector<std::string>(all.begin() + 12, all.end()),
+      ElementsAre("scheduled_1/body/layer/w", "scheduled_1/body/layer_1/w",
+                  "scheduled_1/body/scheduled/body/w", "dense_3/kernel",
+                  "dense_3/bias"));
+  // The same weights everywhere.
+  Node* const init = GlobalVariablesInitializer();
+  std::vector<Tensor> first;
+  const auto session = Over(3);
+  ASSERT_TRUE(session->RunTargets({init}).ok());
+  const auto load =
+      Scheduled(Emulated(3), x, [](Output r) { return ops::Tanh(r); });
+  for (int i = 0; i < 4; ++i) {
+    std::vector<Output> all = y;
+    if (i % 2 == 1) all.insert(all.begin(), load);
+    auto out = session->Run({{x, Rows()}}, all);
+    ASSERT_TRUE(out.ok()) << out.status();
+    if (i % 2 == 1) out->erase(out->begin());
+    if (first.empty()) first = *out;
+    for (size_t k = 0; k < first.size(); ++k)
+      EXPECT_TRUE(first[k].Identical((*out)[k])) << k;
+  }
+}
+
+TEST_F(ScheduledParametersTest, VariablesOfTheirOwnAreRefused) {
+  const Output x = Placeholder<float>({-1, kUnits}, "x");
+  int replica = 0;
+  const int line = __LINE__ + 1;
+  const Output y = Scheduled(Emulated(2), x, [&](Output r) {
+    return ops::MatMul(
+        r, GetVariable(absl::StrCat("w", replica++), {kUnits, kUnits}));
+  });
+  EXPECT_FALSE(y.valid());
+  EXPECT_THAT(std::string(graph_.ErrorOf(y)->message()),
+              AllOf(HasSubstr("scheduled body 'scheduled'"),
+                    HasSubstr("'scheduled/body/w1'"), HasSubstr("EMU:1"),
+                    HasSubstr(Here(line, __FILE__))));
 }
 
 TEST_F(ScheduledParametersTest, LeastRecentlyUsedGoFirst) {
@@ -681,8 +1082,13 @@ TEST_F(ScheduledErrorsTest, AreRecordedWithTheUsersLine) {
               AllOf(HasSubstr("home"), HasSubstr("nowhere"), at));
   EXPECT_THAT(Recorded(Emulated(2), {.rows_per_part = -1}, line),
               AllOf(HasSubstr("rows_per_part"), at));
-  EXPECT_THAT(Recorded(Emulated(2), {.ns_per_row = -1}, line),
-              AllOf(HasSubstr("ns_per_row"), at));
+  for (const double bad :
+       {-1.0, std::nan(""), std::numeric_limits<double>::infinity(), 1e60})
+    EXPECT_THAT(Recorded(Emulated(2), {.ns_per_row = bad}, line),
+                AllOf(HasSubstr("ns_per_row"), at));
+  for (const double bad : {0.0, 1e-60, -1.0})
+    EXPECT_THAT(Recorded(Emulated(2), {.bytes_per_s = bad}, line),
+                AllOf(HasSubstr("bytes_per_s"), at));
 }
 
 TEST_F(ScheduledErrorsTest, OfAStepNameTheUsersLine) {
@@ -704,6 +1110,20 @@ TEST_F(ScheduledErrorsTest, OfAStepNameTheUsersLine) {
                     HasSubstr("scheduled_test.cc")));
 }
 
+// (The library's own constants have the user's line, too.)
+TEST_F(ScheduledErrorsTest, AnAbsentHomeIsReportedAtTheUsersLine) {
+  const Output x = Placeholder<float>({-1, 3}, "x");
+  const Output y =
+      Scheduled(Emulated(3), x, [](Output r) { return ops::Tanh(r); },
+                {.home = "/device:CPU:7"});
+  const Status s = Over(3)->Run({{x, Filled(Shape({2, 3}), 1)}}, y).status();
+  EXPECT_THAT(std::string(s.message()),
+              AllOf(HasSubstr("CPU:7"), HasSubstr("scheduled_test.cc")));
+  for (const auto& n : graph_.nodes())
+    EXPECT_THAT(n->loc().ToString(), HasSubstr("scheduled_test.cc"))
+        << n->name();
+}
+
 TEST_F(ScheduledErrorsTest, ReplicasReturnTheSameTypes) {
   const Output x = Placeholder<float>({-1, 3}, "x");
   int replica = 0;
@@ -712,8 +1132,11 @@ TEST_F(ScheduledErrorsTest, ReplicasReturnTheSameTypes) {
     return replica++ == 0 ? r : ops::Cast(r, DType::kDouble);
   });
   EXPECT_FALSE(y.valid());
-  EXPECT_THAT(std::string(graph_.ErrorOf(y)->message()),
-              AllOf(HasSubstr("one type"), HasSubstr(Here(line, __FILE__))));
+  EXPECT_THAT(
+      std::string(graph_.ErrorOf(y)->message()),
+      AllOf(HasSubstr("scheduled body 'scheduled'"), HasSubstr("types (float)"),
+            HasSubstr("(double)"), HasSubstr("/device:EMU:1"),
+            HasSubstr(Here(line, __FILE__))));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "exec/devices/emulated_device.h"
 #include "exec/devices/late_memory.h"
 #include "exec/scheduling/parameter_cache.h"
+#include "exec/scheduling/scheduler.h"
 #include "graph/hidden_attributes.h"
 
 namespace sluice {
@@ -315,7 +316,10 @@ void CopyParameter(KernelContext& ctx, DoneFn done) {
       Result<Tensor> copy = BringIn(*k.device, ctx.node(), value);
       if (!copy.ok()) return done(copy.status());
       there = *std::move(copy);
-      (*cache)->Keep(k.number, value, there);
+      const Result<std::shared_ptr<Scheduler>> scheduler =
+          Scheduler::Of(ctx.step().resources);
+      if (!scheduler.ok()) return done(scheduler.status());
+      (*cache)->Keep(k.number, (*scheduler)->HeldValue(k.number, value), there);
     }
   }
   // (Also if it was fetched before: the copy may still be in progress.)

@@ -72,18 +72,18 @@ Tensor ParameterCache::Find(int parameter, const Tensor& value) {
   const auto p = static_cast<size_t>(parameter);
   if (p >= entries_.size() || !entries_[p].copy.valid()) return Tensor();
   Entry& e = entries_[p];
-  if (!e.value.SharesBufferWith(value) || e.value.raw() != value.raw() ||
-      !(e.value.shape() == value.shape()))
+  if (!e.value->SharesBufferWith(value) || e.value->raw() != value.raw() ||
+      !(e.value->shape() == value.shape()))
     return Tensor();
   e.used = ++clock_;
   ++stats_.hits;
   return e.copy;
 }
 
-void ParameterCache::Drop(Entry* e, std::vector<Tensor>* dropped) {
+void ParameterCache::Drop(Entry* e, Dropped* dropped) {
   stats_.bytes -= SizeOf(e->copy);
-  dropped->push_back(std::exchange(e->copy, Tensor()));
-  dropped->push_back(std::exchange(e->value, Tensor()));
+  dropped->copies.push_back(std::exchange(e->copy, Tensor()));
+  dropped->values.push_back(std::move(e->value));
 }
 
 ParameterCache::Entry* ParameterCache::LeastRecent(bool unused_only) {
@@ -97,8 +97,9 @@ ParameterCache::Entry* ParameterCache::LeastRecent(bool unused_only) {
   return least;
 }
 
-void ParameterCache::Keep(int parameter, Tensor value, Tensor copy) {
-  std::vector<Tensor> dropped;
+void ParameterCache::Keep(int parameter, std::shared_ptr<const Tensor> value,
+                          Tensor copy) {
+  Dropped dropped;
   std::lock_guard<std::mutex> lock(mu_);
   ++stats_.fetches;
   const auto p = static_cast<size_t>(parameter);
@@ -119,7 +120,7 @@ void ParameterCache::Keep(int parameter, Tensor value, Tensor copy) {
 }
 
 int64_t ParameterCache::Evict(int64_t bytes) {
-  std::vector<Tensor> dropped;
+  Dropped dropped;
   std::lock_guard<std::mutex> lock(mu_);
   int64_t freed = 0;
   while (freed < bytes) {
@@ -132,12 +133,18 @@ int64_t ParameterCache::Evict(int64_t bytes) {
   return freed;
 }
 
-int64_t ParameterCache::BytesOf(std::span<const int> parameters) const {
+int64_t ParameterCache::BytesOf(std::span<const int> parameters) {
+  Dropped dropped;
   std::lock_guard<std::mutex> lock(mu_);
   int64_t bytes = 0;
   for (const int parameter : parameters) {
     const auto p = static_cast<size_t>(parameter);
-    if (p < entries_.size()) bytes += SizeOf(entries_[p].copy);
+    if (p >= entries_.size() || !entries_[p].copy.valid()) continue;
+    Entry& e = entries_[p];
+    if (e.value->unique())
+      Drop(&e, &dropped);
+    else
+      bytes += SizeOf(e.copy);
   }
   return bytes;
 }

@@ -31,7 +31,10 @@ int64_t BodyMemory(int device_number);
 //
 // A copy is kept with the value that it was made from. A variable that is
 // updated while its value is held gets a new buffer, so the copy is current
-// exactly if the buffer that it was made from is the variable's. All copies
+// exactly if the buffer that it was made from is the variable's. The caches of
+// all devices share one holder of a value (Scheduler::HeldValue): if nothing
+// else refers to the buffer, the variable has another one, and the copies are
+// dropped when somebody asks for what is there. All copies
 // together have at most `max_bytes`; the least recently used one goes first. A
 // copy that goes while a kernel still reads it lives until that is done.
 class ParameterCache final : public Resource {
@@ -50,24 +53,30 @@ class ParameterCache final : public Resource {
   // The copy that was made from this value; invalid if there is none.
   Tensor Find(int parameter, const Tensor& value);
   // Keeps a copy, in place of an older one of the parameter, if it fits.
-  void Keep(int parameter, Tensor value, Tensor copy);
+  void Keep(int parameter, std::shared_ptr<const Tensor> value, Tensor copy);
   // Drops copies that only the cache holds until `bytes` are free or none is
   // left. Returns the bytes that were freed.
   int64_t Evict(int64_t bytes);
-  // The bytes of these parameters that are here, current or not.
-  int64_t BytesOf(std::span<const int> parameters) const;
+  // The bytes of these parameters that are here. Drops those that are not
+  // current.
+  int64_t BytesOf(std::span<const int> parameters);
   Stats stats() const;
   // Held while a value is fetched, so that two readers fetch it once.
   std::mutex& fetch_mutex() { return fetch_mu_; }
 
  private:
   struct Entry {
-    Tensor value, copy;  // The copy is invalid if there is none.
+    std::shared_ptr<const Tensor> value;
+    Tensor copy;  // Invalid if there is none.
     int64_t used = 0;
   };
-  // Both REQUIRE mu_ held. The dropped copy is added to `dropped`, to be
-  // destroyed without the lock.
-  void Drop(Entry* e, std::vector<Tensor>* dropped);
+  // What was dropped, to be destroyed without the lock.
+  struct Dropped {
+    std::vector<std::shared_ptr<const Tensor>> values;
+    std::vector<Tensor> copies;
+  };
+  // Both REQUIRE mu_ held.
+  void Drop(Entry* e, Dropped* dropped);
   Entry* LeastRecent(bool unused_only);
 
   const int64_t max_bytes_;

@@ -11,6 +11,11 @@
 namespace sluice {
 namespace {
 
+// How many of those that wait for room are decided again at a time: the end of
+// a body makes room for few, and deciding all of them at each end would take
+// time that is quadratic in their number.
+constexpr size_t kAgainAtOnce = 16;
+
 // The held Schedule nodes of one step; ReadyStage says who uses it.
 class ScheduleStage final : public ReadyStage {
  public:
@@ -26,18 +31,21 @@ class ScheduleStage final : public ReadyStage {
     return true;
   }
   bool empty() const override {
-    return waiting_.empty() ||
-           (step_ != nullptr && step_->done() == blocked_at_);
+    return waiting_.empty() &&
+           (refused_.empty() ||
+            (step_ != nullptr && step_->done() == refused_at_));
   }
   bool Release() override {
     step_ = nullptr;
-    all_ = !waiting_.empty();
+    all_ = !refused_.empty();
     return all_;
   }
 
   std::span<const Ready> Next() override {
     running_.clear();
     if (some_) {  // Any of them, so that all groups are tested.
+      for (const Refused& r : refused_) waiting_.push_back(r.node);
+      refused_.clear();
       std::shuffle(waiting_.begin(), waiting_.end(), random_);
       const size_t n = 1 + random_() % waiting_.size();
       running_.assign(waiting_.end() - static_cast<std::ptrdiff_t>(n),
@@ -45,6 +53,12 @@ class ScheduleStage final : public ReadyStage {
       waiting_.resize(waiting_.size() - n);
     } else {
       running_.swap(waiting_);
+      // (If nothing was done since, none has room.)
+      if (step_ == nullptr || step_->done() != refused_at_)
+        for (size_t n = std::min(kAgainAtOnce, refused_.size()); n > 0; --n) {
+          running_.push_back(refused_.back().node);
+          refused_.pop_back();
+        }
     }
     return running_;
   }
@@ -66,13 +80,15 @@ class ScheduleStage final : public ReadyStage {
       }
       SLUICE_RETURN_IF_ERROR(decisions_[i].ReadShapes(shapes_));
     }
+    const int64_t done = of_step->done();
     SLUICE_RETURN_IF_ERROR(
         of_step->scheduler().Decide(decisions_, of_step.get(), all_));
     all_ = false;
+    const auto before = static_cast<std::ptrdiff_t>(refused_.size());
     size_t ran = 0;
     for (size_t i = 0; i < running_.size(); ++i) {
       if (decisions_[i].choice < 0) {
-        waiting_.push_back(running_[i]);
+        refused_.push_back({running_[i], decisions_[i].work_ns});
         continue;
       }
       Tensor* const out = Tokens::OutputSlots(running_[i]);
@@ -83,8 +99,13 @@ class ScheduleStage final : public ReadyStage {
     }
     // The others are decided again when a body is done. (The step outlives its
     // last node.)
-    step_ = ran < running_.size() ? of_step.get() : nullptr;
-    blocked_at_ = of_step->done();
+    if (ran < running_.size()) {
+      step_ = of_step.get();
+      refused_at_ = done;
+      Sort(before);
+    } else if (step_ != nullptr && step_->done() != refused_at_) {
+      step_ = nullptr;
+    }
     running_.resize(ran);
     return std::span<const Ready>(running_);
   }
@@ -102,17 +123,36 @@ class ScheduleStage final : public ReadyStage {
 
   void Clear() override {
     waiting_.clear();
+    refused_.clear();
     step_ = nullptr;
     all_ = false;
   }
 
  private:
+  struct Refused {
+    Ready node;
+    double work_ns;
+  };
+  // Sorts those that were added behind the first `sorted`. (Usually these are
+  // the largest again, so that nothing else moves.)
+  void Sort(std::ptrdiff_t sorted) {
+    const auto less = [](const Refused& a, const Refused& b) {
+      return a.work_ns < b.work_ns;
+    };
+    const auto added = refused_.begin() + sorted;
+    std::stable_sort(added, refused_.end(), less);
+    std::inplace_merge(std::upper_bound(refused_.begin(), added, *added, less),
+                       added, refused_.end(), less);
+  }
+
   const Plan& plan_;
-  std::vector<Ready> waiting_, running_;
-  std::vector<Decision> decisions_;        // Of running_.
+  std::vector<Ready> waiting_;       // They were not decided yet.
+  std::vector<Refused> refused_;     // They wait for room; the largest is last.
+  std::vector<Ready> running_;       // What Next returned; then those that run.
+  std::vector<Decision> decisions_;  // Of running_.
   std::vector<const Tensor*> shapes_;      // Reused.
-  const Scheduler::Step* step_ = nullptr;  // If the rest waits for room.
-  int64_t blocked_at_ = 0;                 // Its bodies that were done then.
+  const Scheduler::Step* step_ = nullptr;  // If those refused are to wait.
+  int64_t refused_at_ = 0;                 // Its bodies that were done then.
   bool all_ = false;                       // None is to wait for room.
   bool some_ = false;
   std::mt19937_64 random_;

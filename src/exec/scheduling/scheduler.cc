@@ -1,10 +1,12 @@
 #include "exec/scheduling/scheduler.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "base/without_throwing.h"
 #include "exec/core/trace.h"
 #include "graph/device_name.h"
 
@@ -23,10 +25,12 @@ int BodyNumber(const std::string& name) {
 }
 
 Status CheckRate(const char* what, double rate, bool may_be_zero) {
-  if (rate > 0 || (may_be_zero && rate == 0)) return OkStatus();
-  return InvalidArgument(what, ": expected a ",
-                         may_be_zero ? "number of at least 0" : "positive rate",
-                         ", got ", rate);
+  if (std::isfinite(rate) && (rate > 0 || (may_be_zero && rate == 0)))
+    return OkStatus();
+  return InvalidArgument(
+      what, ": expected a ",
+      may_be_zero ? "finite number of at least 0" : "finite positive rate",
+      ", got ", rate);
 }
 
 }  // namespace
@@ -139,6 +143,20 @@ std::shared_ptr<ParameterCache> Scheduler::Cache(int device_number) const {
   return n < devices_.size() ? devices_[n].cache : nullptr;
 }
 
+std::shared_ptr<const Tensor> Scheduler::HeldValue(int parameter,
+                                                   const Tensor& value) {
+  std::lock_guard<std::mutex> lock(mu_);
+  const auto p = static_cast<size_t>(parameter);
+  if (p >= held_.size()) held_.resize(p + 1);
+  std::shared_ptr<const Tensor> held = held_[p].lock();
+  if (held == nullptr || !held->SharesBufferWith(value) ||
+      held->raw() != value.raw() || !(held->shape() == value.shape())) {
+    held = std::make_shared<const Tensor>(value);
+    held_[p] = held;
+  }
+  return held;
+}
+
 double Scheduler::LoadNs(int device_number) const {
   std::lock_guard<std::mutex> lock(mu_);
   const auto n = static_cast<size_t>(device_number);
@@ -200,10 +218,17 @@ Status Scheduler::DecideOne(Decision* d, const Step* step, int64_t now_ns,
                           : device.cache->BytesOf(b.parameters)};
   }
   const int n = static_cast<int>(candidates_.size());
-  d->choice = n == 1
-                  ? 0
-                  : (*b.policy)({b.name, candidates_, d->rows, d->input_bytes,
-                                 b.parameter_bytes, d->work_ns, b.bytes_per_s});
+  d->choice = 0;
+  if (n > 1)
+    SLUICE_RETURN_IF_ERROR(Annotate(
+        WithoutThrowing("function",
+                        [&] {
+                          d->choice = (*b.policy)(
+                              {b.name, candidates_, d->rows, d->input_bytes,
+                               b.parameter_bytes, d->work_ns, b.bytes_per_s});
+                          return OkStatus();
+                        }),
+        absl::StrCat("schedule policy '", b.policy_name, "'")));
   if (d->choice < 0 || d->choice >= n)
     return InvalidArgument("schedule policy '", b.policy_name,
                            "': expected a candidate in [0, ", n, "), got ",
@@ -240,6 +265,8 @@ Status Scheduler::DecideOne(Decision* d, const Step* step, int64_t now_ns,
   free_.pop_back();
   Open& open = open_[at];
   open.step = step;
+  open.at_of_step = static_cast<uint32_t>(step->open_.size());
+  step->open_.push_back(at);
   open.device = number;
   open.limited = b.limited;
   open.input_bytes = d->input_bytes;
@@ -269,20 +296,25 @@ void Scheduler::End(Open* open) {
   // (Rounding must not leave a load behind.)
   device.load_ns =
       device.bodies == 0 ? 0 : std::max(0.0, device.load_ns - open->work_ns);
+  // (The last of the list takes its place.)
+  std::vector<uint32_t>& of_step = open->step->open_;
+  open_[of_step.back()].at_of_step = open->at_of_step;
+  of_step[open->at_of_step] = of_step.back();
+  of_step.pop_back();
   open->step = nullptr;
   open->generation = (open->generation + 1) & 0x7fffffff;
   free_.push_back(static_cast<uint32_t>(open - open_.data()));
 }
 
-Status Scheduler::Done(int64_t ticket) {
+Result<int64_t> Scheduler::Done(int64_t ticket, const Step* step) {
   const auto at = static_cast<size_t>(ticket & 0xffffffff);
   const auto generation = static_cast<uint32_t>(ticket >> 32);
   const int64_t now = NowNs();
   std::lock_guard<std::mutex> lock(mu_);
-  if (at >= open_.size() || open_[at].step == nullptr ||
+  if (at >= open_.size() || open_[at].step != step ||
       open_[at].generation != generation)
-    return FailedPrecondition("ticket: expected that of a body that runs, got ",
-                              ticket);
+    return FailedPrecondition(
+        "ticket: expected that of a body of this step that runs, got ", ticket);
   Open& open = open_[at];
   OfDevice& device = Device(open.device);
   if (open.rows > 0) {
@@ -299,15 +331,14 @@ Status Scheduler::Done(int64_t ticket) {
     all_measured_.Add(took, rows);
   }
   device.last_done_ns = now;
+  const int64_t rows = open.rows;
   End(&open);
-  return OkStatus();
+  return rows;
 }
 
 void Scheduler::Abandon(const Step* step) {
   std::lock_guard<std::mutex> lock(mu_);
-  if (free_.size() == open_.size()) return;
-  for (Open& open : open_)
-    if (open.step == step) End(&open);
+  while (!step->open_.empty()) End(&open_[step->open_.back()]);
 }
 
 // ---- Kernels ----------------------------------------------------------------
@@ -332,11 +363,20 @@ Status RunScheduleDone(KernelContext& ctx) {
   if (ticket.dtype() != DType::kInt64 || ticket.num_elements() != 1)
     return InvalidArgument("ticket: expected an int64 scalar, got ",
                            ticket.ToString());
-  SLUICE_ASSIGN_OR_RETURN(const std::shared_ptr<Scheduler> scheduler,
-                          Scheduler::Of(ctx.step().resources));
-  SLUICE_RETURN_IF_ERROR(scheduler->Done(ticket.raw_scalar<int64_t>()));
-  for (int i = 0; i < ctx.num_outputs(); ++i)
+  SLUICE_ASSIGN_OR_RETURN(const std::shared_ptr<Scheduler::Step> step,
+                          Scheduler::OfStep(&ctx.step()));
+  SLUICE_ASSIGN_OR_RETURN(
+      const int64_t rows,
+      step->scheduler().Done(ticket.raw_scalar<int64_t>(), step.get()));
+  const bool have_rows = ctx.state<ScheduledResults>().have_rows;
+  for (int i = 0; i < ctx.num_outputs(); ++i) {
+    const Tensor& result = ctx.input(i + 1);
+    if (have_rows && (result.rank() == 0 || result.dim(0) != rows))
+      return InvalidArgument("result ", i, ": expected the ", rows,
+                             " rows of the part of the inputs, got shape ",
+                             result.shape().ToString());
     ctx.set_output(i, ctx.TakeInput(i + 1));
+  }
   return OkStatus();
 }
 

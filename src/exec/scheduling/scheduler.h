@@ -62,6 +62,7 @@ struct Decision {
 // and how long bodies take. Owned by the session's resources. Thread-safe.
 //
 // Each decision that was made is ended once: by Done, or with its step.
+// Each task of a cluster has its own, which knows what it decided itself.
 class Scheduler final : public Resource {
  public:
   // The decisions of one step that are not done; ends them when it is
@@ -79,6 +80,9 @@ class Scheduler final : public Resource {
    private:
     friend class Scheduler;
     mutable std::atomic<int64_t> done_{0};
+    // Those that are not done, by their place in open_. Guarded by the
+    // scheduler's mutex.
+    mutable std::vector<uint32_t> open_;
     const std::shared_ptr<Scheduler> scheduler_;
   };
 
@@ -93,11 +97,14 @@ class Scheduler final : public Resource {
   // `all` are to run. It has to be decided again when one of them is done.
   Status Decide(std::span<Decision> decisions, const Step* step,
                 bool all = false);
-  // The body is done. FailedPrecondition if its ticket is not known.
-  Status Done(int64_t ticket);
+  // The body is done. Returns the rows of its first input. FailedPrecondition
+  // if its ticket is not known, or is that of another step.
+  Result<int64_t> Done(int64_t ticket, const Step* step);
   // The cache of a device's parameters, asked for what is there.
   void SetCache(int device_number, std::shared_ptr<ParameterCache> cache);
   std::shared_ptr<ParameterCache> Cache(int device_number) const;
+  // A parameter's value, as all caches hold it that have a copy of it.
+  std::shared_ptr<const Tensor> HeldValue(int parameter, const Tensor& value);
   // What is assigned to a device and not done.
   double LoadNs(int device_number) const;
 
@@ -118,6 +125,7 @@ class Scheduler final : public Resource {
   struct Open {
     const Step* step = nullptr;  // Null: free.
     uint32_t generation = 0;
+    uint32_t at_of_step = 0;  // Its place in the step's list.
     int device = 0, body = 0;
     int64_t rows = 0, since_ns = 0;
     double work_ns = 0, copy_ns = 0;
@@ -143,18 +151,25 @@ class Scheduler final : public Resource {
   void Abandon(const Step* step);
 
   mutable std::mutex mu_;
-  std::vector<OfDevice> devices_;              // By number. GUARDED_BY(mu_)
-  std::vector<Measured> measured_;             // By body. GUARDED_BY(mu_)
-  Measured all_measured_;                      // GUARDED_BY(mu_)
-  std::vector<Open> open_;                     // GUARDED_BY(mu_)
-  std::vector<uint32_t> free_;                 // In open_. GUARDED_BY(mu_)
+  std::vector<OfDevice> devices_;   // By number. GUARDED_BY(mu_)
+  std::vector<Measured> measured_;  // By body. GUARDED_BY(mu_)
+  Measured all_measured_;           // GUARDED_BY(mu_)
+  std::vector<Open> open_;          // GUARDED_BY(mu_)
+  std::vector<uint32_t> free_;      // In open_. GUARDED_BY(mu_)
+  // The newest value of each parameter. GUARDED_BY(mu_)
+  std::vector<std::weak_ptr<const Tensor>> held_;
   std::vector<ScheduleCandidate> candidates_;  // GUARDED_BY(mu_): reused.
   std::vector<uint32_t> order_;                // GUARDED_BY(mu_): reused.
 };
 
 // The kernels of Schedule and ScheduleDone.
 Status RunSchedule(KernelContext& ctx);      // State: a ScheduledBody.
-Status RunScheduleDone(KernelContext& ctx);  // No state.
+Status RunScheduleDone(KernelContext& ctx);  // State: a ScheduledResults.
+
+// What a ScheduleDone node says of the results.
+struct ScheduledResults {
+  bool have_rows = false;  // Each has as many rows as the first input.
+};
 
 }  // namespace sluice
 

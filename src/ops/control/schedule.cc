@@ -4,6 +4,7 @@
 #include "exec/scheduling/scheduler.h"
 #include "graph/builder.h"
 #include "graph/grad.h"
+#include "graph/hidden_attributes.h"
 #include "graph/op_def.h"
 #include "graph/shape_context.h"
 
@@ -70,6 +71,14 @@ Status DoneGrad(GradContext& c) {
   return OkStatus();
 }
 
+Status MakeScheduleDone(const Node& node, Kernel* k) {
+  auto results = std::make_shared<ScheduledResults>();
+  results->have_rows = node.BoolAttr(kResultsHaveRowsAttr);
+  k->state = std::move(results);
+  k->run = RunScheduleDone;
+  return OkStatus();
+}
+
 SLUICE_OP(ScheduleDone)
     .Input("ticket: int64")
     .Input("values: T")
@@ -79,7 +88,7 @@ SLUICE_OP(ScheduleDone)
     .HostOnly()
     .Family("control_flow")
     .Shape(DoneShape)
-    .Kernel(Cpu(RunScheduleDone))
+    .Kernel(MakeScheduleDone)
     .Grad(DoneGrad)
     .Doc("Returns the results of a scheduled body, which is done then.");
 
