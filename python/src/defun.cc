@@ -127,6 +127,12 @@ void AddDefun(py::module_& m) {
                            const std::vector<std::string>& results) {
     return Checked(NeededNodes(std::string(graph_def), results));
   });
+  m.def("function_names", [](PyGraph& g) {
+    const GraphLock lock(g);
+    std::vector<std::string> names;
+    for (const auto& [name, def] : g.functions()) names.push_back(name);
+    return names;
+  });
   m.def("function_def", [](PyGraph& g, const std::string& name) {
     const GraphLock lock(g);
     const auto it = g.functions().find(name);

@@ -111,7 +111,7 @@ Status FuseSparseAdam(Graph* graph, const std::vector<Node*>& keep);
 Status JoinAfterLoops(Graph* graph);
 
 // Removes and returns the nodes that are not needed by a boundary node (_Arg,
-// _Retval, transfers to other partitions) or a target. Needs: connected.
+// _Retval, _Call, transfers to other partitions) or a target. Needs: connected.
 std::vector<std::unique_ptr<Node>> DropUnread(
     Graph* graph, const std::vector<Node*>& targets);
 

@@ -222,10 +222,12 @@ class Pruner {
 
 namespace {
 
+// (In a partition a call may run for its body alone, whose values are sent.)
 bool IsBoundary(const Node& n) {
   const OpRole role = n.op().role;
   return role == OpRole::kRetval || role == OpRole::kArg ||
-         role == OpRole::kSend || role == OpRole::kRecv;
+         role == OpRole::kSend || role == OpRole::kRecv ||
+         role == OpRole::kCall;
 }
 
 // Marks what is needed if results of functions that no call's readers need are
@@ -313,8 +315,7 @@ Result<std::vector<std::unique_ptr<Node>>> DropUnreadResults(
   const std::vector<uint8_t>& needed = marks.Find(targets);
   for (const auto& n : graph->nodes())
     if (needed[static_cast<size_t>(n->id())] == 0 &&
-        n->op().role != OpRole::kRetval &&
-        (n->op().facts.has_effects || n->op().role == OpRole::kCall))
+        n->op().role != OpRole::kRetval && n->op().facts.has_effects)
       return none;  // It runs with its function, also if nothing reads its
                     // result.
   return graph->Retain(needed);

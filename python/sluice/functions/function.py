@@ -193,12 +193,14 @@ def _refuse_calls_without(graph, name, count):
     for op in graph.get_operations():
         if op.type == name and len(op.inputs) < count:
             refuse(f"the earlier call '{op.name}'")
-    for f in graph.as_graph_def().library.function:
-        if f.signature.name != name and any(
-                n.op == name and sum(not i.startswith("^")
-                                     for i in n.input) < count
-                for n in f.node_def):
-            refuse(f"one in the function '{f.signature.name}'")
+    for other in _core.function_names(graph):
+        if other == name:
+            continue
+        f = protos.FunctionDef.FromString(_core.function_def(graph, other))
+        if any(n.op == name and sum(not i.startswith("^")
+                                    for i in n.input) < count
+               for n in f.node_def):
+            refuse(f"one in the function '{other}'")
 
 
 class _DefinedFunction:

@@ -498,12 +498,12 @@ Status GradientOfCall(GradContext& c, const std::vector<Output>& duals) {
           "with ",
           again->Describe(), "; ", c.op->Describe());
   }
-  // (Saved values stay in the process, whatever scopes Gradients is called in.)
+  // (Saved values and deferred sums stay in the process, whatever scopes
+  // Gradients is called in.)
   std::optional<ColocateWith> where_it_saved;
   if (saved) where_it_saved.emplace(c.op);
   Node* g = BuildNode(saved ? "SavedGradient" : "SymbolicGradient",
                       std::move(inputs), std::move(attrs));
-  where_it_saved.reset();
   if (g == nullptr) return OkStatus();  // The graph has the error.
   for (int i = 0; i < g->num_outputs(); ++i) {
     const Output x = c.input(call.first_arg + i), dx(g, i);

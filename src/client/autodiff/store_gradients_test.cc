@@ -680,7 +680,7 @@ TEST_F(StoreGradientTest, IterationsMayChooseAStore) {
         s.Write(i + int64_t{1}, ops::Sin(s.Read(0) * x));
         return std::tuple{i + int64_t{1}, y + s.Read(i + int64_t{1})};
       });
-  ExpectGradients(y + one.Read(3) * two.Read(2), {{x, Scalar(0.7)}});
+  ExpectGradients(y + one.Read(3) * two.Read(2), {{x, Scalar(0.7)}}, 2);
 }
 
 }  // namespace

@@ -201,6 +201,49 @@ TEST_F(ClusterTest, LoopMaySpanTasks) {
   }
 }
 
+// The gradient of a call runs where the call saved its values, whatever scope
+// Grad is called in.
+TEST_F(ClusterTest, GradientOfARecursiveCallRunsOnItsTask) {
+  const Function chain =
+      DefineFunction("chain", {DType::kInt32, DType::kFloat}, {DType::kFloat},
+                     [](const Function& self, const std::vector<Output>& a) {
+                       return Cond(
+                           a[0] < 1, [&] { return a[1]; },
+                           [&] {
+                             return ops::Sin(self({a[0] - 1, a[1]})[0]) * a[1];
+                           });
+                     });
+  const Output n = Placeholder<int32_t>({}), x = Placeholder<float>({});
+  Output y, dy;
+  {
+    const DeviceScope on("/job:worker/task:1");
+    y = chain({n, x})[0];
+  }
+  {
+    const DeviceScope on("/job:ps/task:0");
+    dy = Grad(y * 2.0f, x);
+  }
+  ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+  const Feeds feeds = {{n, Tensor::Scalar<int32_t>(3)}, {x, F(0.75f)}};
+  Graph plain;
+  Result<std::vector<Tensor>> want = [&] {
+    const WithGraph use(plain);
+    const Output v = Placeholder<float>({});
+    Output z = v;
+    for (int i = 0; i < 3; ++i) z = ops::Sin(z) * v;
+    return Session(plain).Run({{v, F(0.75f)}},
+                              std::vector<Output>{z, Grad(z * 2.0f, v)});
+  }();
+  ASSERT_TRUE(want.ok()) << want.status();
+  Session session(cluster_.target("worker", 0), graph_);
+  for (int i = 0; i < 3; ++i) {
+    const auto got = session.Run(feeds, {y, dy});
+    ASSERT_TRUE(got.ok()) << got.status();
+    for (size_t k = 0; k < 2; ++k)
+      EXPECT_FLOAT_EQ((*got)[k].scalar<float>(), (*want)[k].scalar<float>());
+  }
+}
+
 // (A call's arguments and results are not the step's.)
 TEST_F(ClusterTest, RecursiveFunctionMaySpanTasks) {
   const Function tree = DefineFunction(
