@@ -457,7 +457,8 @@ TEST_F(ScheduledTest, FewOfThoseThatWaitForRoomAreDecidedAnew) {
       },
       parallel);
   const auto out =
-      Over(2, 0, device)->Run({{x, Tensor(DType::kFloat, {16, 32})}}, sum);
+      Over(2, 0, device)
+          ->Run({{x, Tensor::Zeros(DType::kFloat, {16, 32}).value()}}, sum);
   ASSERT_TRUE(out.ok()) << out.status();
   EXPECT_EQ(out->flat<float>()[7], kBodies * (kBodies - 1));
   EXPECT_LT(calls, 40 * kBodies);  // Not in the order of its square.
