@@ -288,8 +288,9 @@ Status BatchRun::RunTogether(const BatchProgram::Call& call) {
     // (A kernel that fails has not taken any inputs if it works in place.)
     if (call.in_place && !shares_result_) DropLastReads(call);
     out_.resize(call.num_outputs);
-    s = KernelRunner::RunFor(step_, call.kernel->run, call.kernel->state.get(),
-                             *call.node, in_, out_);
+    s = KernelRunner::Repeated(step_, *call.kernel, *call.node,
+                               std::vector<bool>(in_.size()))
+            .Run(in_, out_);
     if (s.ok()) s = KeepOutputs(call);
     if (!s.ok() && call.in_place && !shares_result_) RestoreLastReads(call);
   }

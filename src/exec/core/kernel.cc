@@ -151,29 +151,8 @@ Status KernelRunner::RunWithin(KernelContext& ctx, const Kernel& kernel,
 Status KernelRunner::RunOn(const KernelContext& ctx, const Kernel& kernel,
                            const Node& node, std::vector<Tensor> inputs,
                            Tensor* output) {
-  return RunFor(ctx.step_, kernel.run, kernel.state.get(), node, inputs,
-                {output, 1});
-}
-
-Status KernelRunner::RunFor(StepContext* step, Status (*run)(KernelContext&),
-                            void* state, const Node& node,
-                            std::span<Tensor> inputs,
-                            std::span<Tensor> outputs) {
-  std::vector<InputRef> refs;
-  for (uint32_t i = 0; i < inputs.size(); ++i)
-    refs.push_back({InputRef::kIteration, i});
-  const std::vector<uint32_t> ones(inputs.size(), 1);
-  KernelContext on;
-  on.refs_ = refs.data();
-  on.tables_[InputRef::kIteration] = inputs.data();
-  on.outputs_ = outputs.data();
-  on.state_ = state;
-  on.step_ = step;
-  on.node_ = &node;
-  on.uses_ = ones.data();
-  on.num_inputs_ = static_cast<int>(inputs.size());
-  on.num_outputs_ = static_cast<int>(outputs.size());
-  return run(on);
+  return Repeated(ctx.step_, kernel, node, std::vector<bool>(inputs.size()))
+      .Run(inputs, {output, 1});
 }
 
 KernelRunner::Repeated::Repeated(StepContext* step, const Kernel& kernel,

@@ -27,11 +27,7 @@ class KernelRunner {
                       const Node& node, std::vector<Tensor> inputs,
                       Tensor* output);
   // Runs a kernel of a node in a step, on other inputs and outputs than the
-  // node's. It may take over the buffers of `inputs`.
-  static Status RunFor(StepContext* step, Status (*run)(KernelContext&),
-                       void* state, const Node& node, std::span<Tensor> inputs,
-                       std::span<Tensor> outputs);
-  // Runs a kernel of a node several times in a step. On one thread.
+  // node's, once or several times. On one thread.
   class Repeated {
    public:
     // The kernel may take over the buffers of inputs but those in `kept`.

@@ -150,7 +150,7 @@ TEST_F(DeferredSumsTest, AddNAndZerosLikeTakeThem) {
 // The terms of a long sum take no more memory than the array, and its value
 // does not depend on how many were added at a time.
 TEST(DeferredSumValue, AddsTermsBeforeTheyTakeMoreThanTheArray) {
-  constexpr int64_t kRows = 4000, kIn = 24, kOut = 40;
+  constexpr int64_t kRows = 40'000, kIn = 24, kOut = 40;
   const Shape shape({kIn, kOut});
   std::vector<double> want(kIn * kOut);
   DeferredSumValue sum;
@@ -171,7 +171,7 @@ TEST(DeferredSumValue, AddsTermsBeforeTheyTakeMoreThanTheArray) {
     ASSERT_TRUE(sum.Add(std::move(term), shape).ok());
     most = std::max(most, Allocator::Cpu()->stats().live_bytes - before);
   }
-  // All rows take 2 MB.
+  // All rows take 20 MB.
   EXPECT_LT(most, 3 * DeferredSumValue::kRoom);
   const Result<Tensor> got = sum.Take(DType::kDouble, shape, Allocator::Cpu());
   ASSERT_TRUE(got.ok()) << got.status();
