@@ -59,6 +59,12 @@ void IdleMemory::Loop() {
 void IdleMemory::Release() const {
   for (Allocator* a : allocators_)
     if (a->stats().cached_bytes >= kLeastBytes) a->ReleaseCache();
+  // One thread at a time: where the program replaces malloc (a sanitizer, an
+  // allocator library), these calls are the first to initialise glibc's heap,
+  // which is not safe from two threads. The workers of one process release
+  // their memory at the same moment when a session over them ends.
+  static std::mutex heap;
+  std::lock_guard<std::mutex> lock(heap);
   if (mallinfo2().fordblks >= static_cast<size_t>(kLeastBytes))
     (void)malloc_trim(0);
 }
