@@ -337,6 +337,7 @@ void TF_StringDealloc(TF_TString* t) {
 }
 
 void TF_StringCopy(TF_TString* dst, const char* src, size_t size) {
+  if (src == nullptr) size = 0;
   TF_TString made;
   TF_StringInit(&made);
   if (size < sizeof(made.u.smll.str)) {
@@ -355,6 +356,7 @@ void TF_StringCopy(TF_TString* dst, const char* src, size_t size) {
 
 void TF_StringAssignView(TF_TString* dst, const char* src, size_t size) {
   TF_StringDealloc(dst);
+  if (src == nullptr) return;
   dst->u.view.size = size << 2 | TF_TSTR_VIEW;
   dst->u.view.ptr = src;
 }
@@ -399,7 +401,7 @@ void TF_StringReserve(TF_TString* t, size_t capacity) {
 }
 
 void TF_StringAppendN(TF_TString* t, const char* src, size_t size) {
-  if (size == 0) return;
+  if (size == 0 || src == nullptr) return;
   const size_t before = TF_StringGetSize(t);
   if (size > SIZE_MAX - before) return;
   // Its own bytes move with it.
