@@ -86,6 +86,7 @@ class CallWorld {
     nulls_ = (std::is_same_v<Args, TF_Status*> || ...) || deletes;
     deletes_ = deletes;
     if (name == "TF_StringInit") TF_StringDealloc(&string_);
+    pointers_[0] = nullptr;  // (Where the handle of a partial run will be.)
     // (In the order of the arguments.)
     std::tuple<std::remove_const_t<Args>...> args{
         Choose(static_cast<std::remove_const_t<Args>*>(nullptr))...};
@@ -249,11 +250,20 @@ class CallWorld {
     return r;
   }
   TF_Function* MakeFunction() {
+    if (!function_bytes_.empty())  // (Calls may have changed the graph.)
+      return TF_FunctionImportFunctionDef(function_bytes_.data(),
+                                          function_bytes_.size(), status_);
     const auto& [x, y] = graphs_.at(graph_);
     const TF_Output in = {x, 0}, out = {y, 0};
     TF_Operation* const body[] = {y};
-    return TF_GraphToFunction(graph_, "fuzzed", 0, 1, body, 1, &in, 1, &out,
-                              nullptr, nullptr, nullptr, status_);
+    TF_Function* const made =
+        TF_GraphToFunction(graph_, "fuzzed", 0, 1, body, 1, &in, 1, &out,
+                           nullptr, nullptr, nullptr, status_);
+    TF_Buffer* b = TF_NewBuffer();
+    TF_FunctionToFunctionDef(made, b, status_);
+    function_bytes_.assign(static_cast<const char*>(b->data), b->length);
+    TF_DeleteBuffer(b);
+    return made;
   }
   // One that was not started: task 0 of job "j" at "x:1".
   TF_Server* MakeServer() {
@@ -301,8 +311,10 @@ class CallWorld {
         "x",   "y",   "",    "Neg", "Placeholder", "dtype",        "T",
         "n",   "f",   "b",   "s",   "l",           "ls",           "lt",
         "x:0", "y:0", "y:7", "^x",  "/cpu:0",      "no/such thing"};
-    if (deletes_ || (partial_run_ != nullptr && next_() % 8 == 0))
-      return partial_run_;
+    if (deletes_) return partial_run_;
+    if (partial_run_ != nullptr && next_() % 8 == 0)
+      return std::strncpy(handle_text_.data(), partial_run_,
+                          handle_text_.size() - 1);
     const size_t i = next_() % (std::size(kTexts) + 1);
     return i == std::size(kTexts) ? nullptr : kTexts[i];
   }
@@ -521,6 +533,10 @@ class CallWorld {
     buffers_.fill(nullptr);
     return nulls_ && Flip() ? nullptr : buffers_.data();
   }
+  TF_Function** Choose(TF_Function***) {
+    functions_.fill(nullptr);
+    return nulls_ && Flip() ? nullptr : functions_.data();
+  }
   // Other pointers to pointers: null, or nulls.
   template <typename T>
   T** Choose(T***) {
@@ -587,6 +603,8 @@ class CallWorld {
     ends_loop_ = false;
     for (TF_Tensor*& t : tensors_)
       if (t != nullptr) TF_DeleteTensor(std::exchange(t, nullptr));
+    for (TF_Function*& f : functions_)
+      if (f != nullptr) TF_DeleteFunction(std::exchange(f, nullptr));
     for (TF_Buffer*& b : buffers_)
       if (b != nullptr) TF_DeleteBuffer(std::exchange(b, nullptr));
   }
@@ -601,12 +619,14 @@ class CallWorld {
   std::array<void*, 64> pointers_ = {};
   std::array<TF_Tensor*, 8> tensors_ = {}, given_ = {};
   std::array<TF_Buffer*, 8> buffers_ = {};
+  std::array<TF_Function*, 8> functions_ = {};
   const TF_WhileParams no_loop_ = {};
   std::optional<TF_WhileParams> loop_;
   TF_AllocatorAttributes allocation_ = {};
   TF_TString string_;
-  std::string graph_bytes_;
+  std::string graph_bytes_, function_bytes_;
   const char* partial_run_ = nullptr;  // Its handle.
+  std::array<char, 64> handle_text_ = {};
   // The contexts of a call, and the world of the node that is made or runs.
   TF_OpKernelContext* kernel_context_ = nullptr;
   TF_OpKernelConstruction* construction_ = nullptr;
