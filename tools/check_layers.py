@@ -76,6 +76,7 @@ THIRD_PARTY = {
                         "src/io/make_example.cc", "src/checkpoint/",
                         "src/summary/", "src/ops/io/summary",
                         "src/ops/string/json.cc", "src/session/step_stats.cc",
+                        "src/session/session_config.cc",
                         "src/deploy/meta_graph", "src/deploy/saved_model",
                         "src/cluster/", "src/capi/", "tools/board/"],
     "oneapi/": ["src/kernels/dnn/"],

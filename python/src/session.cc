@@ -13,10 +13,10 @@
 
 #include "data/dataset_iterator.h"
 #include "deploy/quantize.h"
-#include "exec/devices/emulated_device.h"
 #include "graph/graphdef.h"
 #include "interrupt.h"
 #include "objects.h"
+#include "session/session_config.h"
 #include "session/step_stats.h"
 #include "values.h"
 
@@ -618,6 +618,12 @@ std::unique_ptr<PyPartialRun> PySession::StartPartialRun(
 void AddSessions(py::module_& m) {
   py::class_<SessionOptions>(m, "SessionOptions")
       .def(py::init<>())
+      // Of a serialised ConfigProto.
+      .def_static(
+          "from_config",
+          [](const py::bytes& config) {
+            return Checked(SessionFromConfig(std::string(config))).options;
+          })
       .def_readwrite("inter_op_threads", &SessionOptions::inter_op_threads)
       .def_readwrite("intra_op_threads", &SessionOptions::intra_op_threads)
       .def_readwrite("constant_folding", &SessionOptions::constant_folding)
@@ -626,27 +632,7 @@ void AddSessions(py::module_& m) {
       .def_readwrite("fusion", &SessionOptions::fusion)
       .def_readwrite("regions", &SessionOptions::regions)
       .def_readwrite("batch_frames", &SessionOptions::batch_frames)
-      .def_readwrite("batch_open_frames", &SessionOptions::batch_open_frames)
-      .def_readwrite("soft_placement", &SessionOptions::soft_placement)
-      .def_readwrite("isolated", &SessionOptions::isolated)
-      .def_readwrite("device_filters", &SessionOptions::device_filters)
-      .def_readwrite("cluster", &SessionOptions::cluster)
-      .def_readwrite("cost_model_every", &SessionOptions::cost_model_every)
-      .def_readwrite("cost_model_after", &SessionOptions::cost_model_after)
-      .def("use_devices",
-           [](SessionOptions& o, int cpus, int emulated,
-              const std::string& how) {
-             o.devices = CpuDevices(cpus);
-             const auto more =
-                 EmulatedDevices(emulated, Checked(ParseEmulatedDevice(how)));
-             // (The first of them is a CPU.)
-             o.devices.insert(o.devices.end(), more.begin() + 1, more.end());
-           })
-      .def("log_placement", [](SessionOptions& o) {
-        o.placement_log = [](const std::string& table) {
-          std::fputs(table.c_str(), stderr);
-        };
-      });
+      .def_readwrite("batch_open_frames", &SessionOptions::batch_open_frames);
   py::class_<PySession>(m, "Session", Holds<PySession, &PySession::graph>())
       .def(py::init<py::object, std::string, SessionOptions, int64_t>())
       .def("_run", &PySession::Run, py::arg(), py::arg() = py::none(),

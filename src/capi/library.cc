@@ -11,15 +11,12 @@
 #include "graph/graphdef_messages.h"
 #include "graph/op_library.h"
 #include "graph/proto/meta_graph.pb.h"
-#include "proto/config.pb.h"
+#include "session/proto/config.pb.h"
+#include "session/session_config.h"
 
 struct TF_Library {
   std::string op_list;
 };
-
-namespace sluice::capi {
-Result<std::string> ClusterText(const proto::ClusterDef& cluster);
-}
 
 // A task of a cluster. Thread-safe.
 struct TF_Server {

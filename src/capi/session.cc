@@ -3,20 +3,123 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <shared_mutex>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/container/inlined_vector.h"
 #include "capi/handles.h"
 #include "deploy/saved_model.h"
-#include "exec/devices/emulated_device.h"
 #include "graph/device_name.h"
 #include "graph/graphdef_messages.h"
-#include "proto/config.pb.h"
+#include "session/proto/config.pb.h"
+#include "session/session_config.h"
 #include "session/step_stats.h"
+
+namespace sluice::capi {
+
+// The arguments of a step.
+struct StepArguments {
+  const TF_Output* inputs;
+  int ninputs;
+  const TF_Output* outputs;
+  int noutputs;
+  const TF_Operation* const* targets;
+  int ntargets;
+
+  Status Check() const {
+    if (ninputs < 0 || (ninputs > 0 && inputs == nullptr))
+      return GivenArray(inputs, ninputs, "inputs");
+    if (noutputs < 0 || (noutputs > 0 && outputs == nullptr))
+      return GivenArray(outputs, noutputs, "outputs");
+    return GivenArray(targets, ntargets, "targets");
+  }
+  std::vector<Output> Feeds() const { return ListOf(inputs, ninputs); }
+  std::vector<Output> Fetches() const { return ListOf(outputs, noutputs); }
+  std::vector<Node*> Targets() const {
+    std::vector<Node*> list;
+    for (int i = 0; i < ntargets; ++i) list.push_back(FromC(targets[i]));
+    return list;
+  }
+  size_t Hash() const {
+    size_t h = static_cast<size_t>(ninputs);
+    const auto mix = [&h](const void* p, size_t n) {
+      constexpr size_t kOdd = 0x9e3779b97f4a7c15;
+      h = (h ^ (reinterpret_cast<uintptr_t>(p) + n)) * kOdd;
+      h ^= h >> 32;
+    };
+    for (int i = 0; i < ninputs; ++i)
+      mix(inputs[i].oper, static_cast<size_t>(inputs[i].index));
+    for (int i = 0; i < noutputs; ++i)
+      mix(outputs[i].oper, static_cast<size_t>(outputs[i].index));
+    for (int i = 0; i < ntargets; ++i) mix(targets[i], 0);
+    return h;
+  }
+  bool operator==(const StepArguments& o) const {
+    const auto same = [](const TF_Output& a, const TF_Output& b) {
+      return a.oper == b.oper && a.index == b.index;
+    };
+    return std::equal(inputs, inputs + ninputs, o.inputs, o.inputs + o.ninputs,
+                      same) &&
+           std::equal(outputs, outputs + noutputs, o.outputs,
+                      o.outputs + o.noutputs, same) &&
+           std::equal(targets, targets + ntargets, o.targets,
+                      o.targets + o.ntargets);
+  }
+
+ private:
+  static std::vector<Output> ListOf(const TF_Output* list, int n) {
+    std::vector<Output> all;
+    for (int i = 0; i < n; ++i) all.push_back(FromC(list[i]));
+    return all;
+  }
+};
+
+// A step that was prepared, with its arguments. Immutable.
+struct Prepared {
+  const std::vector<TF_Output> inputs, outputs;
+  const std::vector<const TF_Operation*> targets;
+  const Session::Callable step;
+
+  Prepared(const StepArguments& a, Session::Callable s)
+      : inputs(a.inputs, a.inputs + a.ninputs),
+        outputs(a.outputs, a.outputs + a.noutputs),
+        targets(a.targets, a.targets + a.ntargets),
+        step(std::move(s)) {}
+  StepArguments Arguments() const {
+    return {inputs.data(),  static_cast<int>(inputs.size()),
+            outputs.data(), static_cast<int>(outputs.size()),
+            targets.data(), static_cast<int>(targets.size())};
+  }
+};
+
+// Prepared steps are found by their arguments.
+struct HashStep {
+  using is_transparent = void;
+  size_t operator()(const StepArguments& a) const { return a.Hash(); }
+  size_t operator()(const std::unique_ptr<Prepared>& p) const {
+    return p->Arguments().Hash();
+  }
+};
+struct SameStep {
+  using is_transparent = void;
+  static StepArguments Of(const StepArguments& a) { return a; }
+  static StepArguments Of(const std::unique_ptr<Prepared>& p) {
+    return p->Arguments();
+  }
+  template <typename A, typename B>
+  bool operator()(const A& a, const B& b) const {
+    return Of(a) == Of(b);
+  }
+};
+using PreparedSteps =
+    absl::flat_hash_set<std::unique_ptr<Prepared>, HashStep, SameStep>;
+
+}  // namespace sluice::capi
 
 // A session of a graph, which it keeps alive. Thread-safe.
 struct TF_Session {
@@ -25,11 +128,8 @@ struct TF_Session {
   // over, which shares the resources. The old one lives as long as its steps.
   struct Era {
     sluice::Session session;
-    const int64_t edits;  // Of the graph, when it began.
-    // By what they feed, fetch and run.
-    std::shared_mutex mu;
-    absl::flat_hash_map<std::string, std::unique_ptr<sluice::Session::Callable>>
-        prepared;
+    const int64_t edits;                   // Of the graph, when it began.
+    sluice::capi::PreparedSteps prepared;  // GUARDED_BY(TF_Session::mu)
     template <typename... Args>
     explicit Era(int64_t e, Args&&... args)
         : session(std::forward<Args>(args)...), edits(e) {}
@@ -53,11 +153,13 @@ struct TF_Session {
   }
   ~TF_Session();
 
+  // Whether the steps that begin now belong to `era`. REQUIRES: mu.
+  bool IsCurrent() const { return !local || era->edits == graph->edits.load(); }
   // The one for a step that begins now.
   std::shared_ptr<Era> Current() {
     {
       std::shared_lock<std::shared_mutex> lock(mu);
-      if (!local || era->edits == graph->edits.load()) return era;
+      if (IsCurrent()) return era;
     }
     std::lock_guard<std::shared_mutex> lock(mu);
     const int64_t edits = graph->edits.load();
@@ -96,181 +198,51 @@ using namespace sluice::capi;  // NOLINT
 
 namespace {
 
-// ---- Options ----------------------------------------------------------------
-
-Result<std::string> Quoted(const std::string& s) {
-  for (const char c : s)
-    if (c == '"' || c == '\\' || static_cast<unsigned char>(c) < ' ')
-      return InvalidArgument(
-          "cluster: expected names and addresses without "
-          "quotes and control characters, got '",
-          s, "'");
-  return absl::StrCat("\"", s, "\"");
-}
-
-}  // namespace
-
-namespace sluice::capi {
-
-Result<std::string> ClusterText(const proto::ClusterDef& cluster) {
-  std::string text;
-  for (const proto::JobDef& job : cluster.job()) {
-    SLUICE_ASSIGN_OR_RETURN(const std::string name, Quoted(job.name()));
-    absl::StrAppend(&text, text.empty() ? "{" : ", ", name, ": {");
-    const std::map<int, std::string> tasks(job.tasks().begin(),
-                                           job.tasks().end());
-    bool first = true;
-    for (const auto& [number, address] : tasks) {
-      SLUICE_ASSIGN_OR_RETURN(const std::string quoted, Quoted(address));
-      absl::StrAppend(&text, first ? "" : ", ", "\"", number, "\": ", quoted);
-      first = false;
-    }
-    text += "}";
-  }
-  return text.empty() ? "{}" : text + "}";
-}
-
-}  // namespace sluice::capi
-
-namespace {
-
-Status ApplyConfig(const proto::ConfigProto& c, TF_SessionOptions* out) {
-  SessionOptions o = out->options;
-  // (The caller's thread counts as one. Negative: only that one.)
-  if (const int n = c.inter_op_parallelism_threads(); n != 0)
-    o.inter_op_threads = std::max(n - 1, 0);
-  if (c.intra_op_parallelism_threads() != 0)
-    o.intra_op_threads = c.intra_op_parallelism_threads();
-  const auto cpus = c.device_count().find("CPU");
-  constexpr int kMaxDevices = 1024;
-  if (cpus != c.device_count().end() && cpus->second > kMaxDevices)
-    return InvalidArgument("device_count: expected at most ", kMaxDevices,
-                           " CPUs, got ", cpus->second);
-  const auto emulated = c.device_count().find("EMU");
-  const int more = emulated == c.device_count().end() ? 0 : emulated->second;
-  if (more > kMaxDevices)
-    return InvalidArgument("device_count: expected at most ", kMaxDevices,
-                           " emulated devices, got ", more);
-  if (more > 0 || (cpus != c.device_count().end() && cpus->second > 1))
-    o.devices = CpuDevices(
-        cpus == c.device_count().end() ? 1 : std::max(cpus->second, 1));
-  if (more > 0) {
-    SLUICE_ASSIGN_OR_RETURN(const auto how,
-                            ParseEmulatedDevice(c.emulated_device()));
-    // (The first of them is a CPU.)
-    const auto devices = EmulatedDevices(more, how);
-    o.devices.insert(o.devices.end(), devices.begin() + 1, devices.end());
-  }
-  const proto::OptimizerOptions& optimizer =
-      c.graph_options().optimizer_options();
-  if (optimizer.opt_level() < proto::OptimizerOptions::L1) {
-    o.constant_folding = optimizer.do_constant_folding();
-    o.common_subexpressions = optimizer.do_common_subexpression_elimination();
-    o.fusion = o.regions = false;
-  }
-  if (c.log_device_placement())
-    o.placement_log = [](const std::string& text) {
-      std::fputs(text.c_str(), stderr);
-    };
-  o.soft_placement = c.allow_soft_placement();
-  o.isolated = c.isolate_session_state();
-  o.device_filters.assign(c.device_filters().begin(), c.device_filters().end());
-  o.cost_model_every = c.graph_options().build_cost_model();
-  o.cost_model_after = c.graph_options().build_cost_model_after();
-  if (c.cluster_def().job_size() > 0) {
-    SLUICE_ASSIGN_OR_RETURN(o.cluster, ClusterText(c.cluster_def()));
-    // (As in TensorFlow, such sessions share no state by default.)
-    o.isolated |=
-        !c.experimental().share_session_state_in_clusterspec_propagation();
-  }
-  out->options = std::move(o);
-  out->timeout_ms = std::max<int64_t>(c.operation_timeout_in_ms(), 0);
-  return OkStatus();
-}
-
 // ---- Steps ------------------------------------------------------------------
 
-// The arguments of a step.
-struct StepArguments {
-  const TF_Output* inputs;
-  int ninputs;
-  const TF_Output* outputs;
-  int noutputs;
-  const TF_Operation* const* targets;
-  int ntargets;
-
-  Status Check() const {
-    SLUICE_RETURN_IF_ERROR(GivenArray(inputs, ninputs, "inputs"));
-    SLUICE_RETURN_IF_ERROR(GivenArray(outputs, noutputs, "outputs"));
-    return GivenArray(targets, ntargets, "targets");
-  }
-  std::vector<Output> Feeds() const { return ListOf(inputs, ninputs); }
-  std::vector<Output> Fetches() const { return ListOf(outputs, noutputs); }
-  std::vector<Node*> Targets() const {
-    std::vector<Node*> list;
-    for (int i = 0; i < ntargets; ++i) list.push_back(FromC(targets[i]));
-    return list;
-  }
-  // The bytes that tell a step from others.
-  void AppendTo(std::string* key) const {
-    const int counts[] = {ninputs, noutputs};
-    key->append(reinterpret_cast<const char*>(counts), sizeof(counts));
-    for (int i = 0; i < ninputs; ++i) AppendTo(inputs[i], key);
-    for (int i = 0; i < noutputs; ++i) AppendTo(outputs[i], key);
-    key->append(reinterpret_cast<const char*>(targets),
-                static_cast<size_t>(ntargets) * sizeof(*targets));
-  }
-
- private:
-  static void AppendTo(TF_Output o, std::string* key) {
-    key->append(reinterpret_cast<const char*>(&o.oper), sizeof(o.oper));
-    key->append(reinterpret_cast<const char*>(&o.index), sizeof(o.index));
-  }
-  static std::vector<Output> ListOf(const TF_Output* list, int n) {
-    std::vector<Output> all;
-    for (int i = 0; i < n; ++i) all.push_back(FromC(list[i]));
-    return all;
-  }
-};
-
-// A prepared step, with the session that it belongs to.
-struct PreparedStep {
+// A prepared step, and what keeps it alive.
+struct StepToRun {
   std::shared_ptr<TF_Session::Era> era;
-  const Session::Callable* step;
+  const Session::Callable* step = nullptr;
 };
 
-Result<PreparedStep> Prepare(TF_Session& s, const StepArguments& step) {
-  thread_local std::string key;
-  key.clear();
-  step.AppendTo(&key);
-  std::shared_ptr<TF_Session::Era> era = s.Current();
+Status Prepare(TF_Session& s, const StepArguments& step, StepToRun* found) {
   {
-    std::shared_lock<std::shared_mutex> lock(era->mu);
-    if (const auto it = era->prepared.find(key); it != era->prepared.end())
-      return PreparedStep{std::move(era), it->second.get()};
+    std::shared_lock<std::shared_mutex> lock(s.mu);
+    if (s.IsCurrent())
+      if (const auto it = s.era->prepared.find(step);
+          it != s.era->prepared.end()) {
+        *found = {s.era, &(*it)->step};
+        return OkStatus();
+      }
   }
+  std::shared_ptr<TF_Session::Era> era = s.Current();
   SLUICE_ASSIGN_OR_RETURN(
       Session::Callable made,
       era->session.MakeCallable(step.Feeds(), step.Fetches(), step.Targets()));
-  std::lock_guard<std::shared_mutex> lock(era->mu);
-  std::unique_ptr<Session::Callable>& slot = era->prepared[key];
-  if (slot == nullptr)
-    slot = std::make_unique<Session::Callable>(std::move(made));
-  const Session::Callable* const prepared = slot.get();
-  return PreparedStep{era, prepared};
+  auto prepared = std::make_unique<Prepared>(step, std::move(made));
+  std::lock_guard<std::shared_mutex> lock(s.mu);
+  const auto it = era->prepared.insert(std::move(prepared)).first;
+  found->step = &(*it)->step;
+  found->era = std::move(era);
+  return OkStatus();
 }
 
 using Values = absl::InlinedVector<Tensor, 4>;
 
-Result<Values> ValuesOf(TF_Tensor* const* values, int n) {
-  Values list;
-  list.reserve(static_cast<size_t>(n));
+Status ReadValues(TF_Tensor* const* values, int n, Values* list) {
+  list->reserve(static_cast<size_t>(n));
   for (int i = 0; i < n; ++i) {
-    Result<Tensor> t = ToTensor(values[i]);
+    const TF_Tensor* const v = values[i];
+    if (v != nullptr && v->strings == nullptr && v->value().valid()) {
+      list->push_back(v->value());
+      continue;
+    }
+    Result<Tensor> t = ToTensor(v);
     if (!t.ok()) return Annotate(t.status(), absl::StrCat("input ", i));
-    list.push_back(*std::move(t));
+    list->push_back(*std::move(t));
   }
-  return list;
+  return OkStatus();
 }
 
 // Hands results to the caller: all, or on an error none.
@@ -327,17 +299,20 @@ Status RunStep(TF_Session* s, const TF_Buffer* run_options,
   SLUICE_RETURN_IF_ERROR(GivenEmpty(run_metadata, "run metadata"));
   RunOptions options;
   options.timeout_ms = s->timeout_ms;
-  SLUICE_RETURN_IF_ERROR(ReadRunOptions(run_options, &options));
-  SLUICE_ASSIGN_OR_RETURN(const Values feeds,
-                          ValuesOf(input_values, step.ninputs));
-  SLUICE_ASSIGN_OR_RETURN(const PreparedStep prepared, Prepare(*s, step));
-  RunMetadata metadata;
+  if (run_options != nullptr)
+    SLUICE_RETURN_IF_ERROR(ReadRunOptions(run_options, &options));
+  Values feeds;
+  SLUICE_RETURN_IF_ERROR(ReadValues(input_values, step.ninputs, &feeds));
+  StepToRun prepared;
+  SLUICE_RETURN_IF_ERROR(Prepare(*s, step, &prepared));
+  std::optional<RunMetadata> metadata;
+  if (run_metadata != nullptr) metadata.emplace();
   SLUICE_ASSIGN_OR_RETURN(
       std::vector<Tensor> out,
       prepared.step->Run({feeds.data(), feeds.size()}, options,
-                         run_metadata != nullptr ? &metadata : nullptr));
-  if (run_metadata != nullptr) {
-    SLUICE_ASSIGN_OR_RETURN(const std::string bytes, MetadataBytes(metadata));
+                         metadata ? &*metadata : nullptr));
+  if (metadata) {
+    SLUICE_ASSIGN_OR_RETURN(const std::string bytes, MetadataBytes(*metadata));
     SLUICE_RETURN_IF_ERROR(Fill(run_metadata, bytes));
   }
   return Return(std::move(out), output_values);
@@ -437,8 +412,8 @@ Status RunStage(TF_Session* s, const char* handle, const StepArguments& step,
       return InvalidArgument(
           "partial run: expected targets of its setup, got "
           "another");
-  SLUICE_ASSIGN_OR_RETURN(const Values values,
-                          ValuesOf(input_values, step.ninputs));
+  Values values;
+  SLUICE_RETURN_IF_ERROR(ReadValues(input_values, step.ninputs, &values));
   Feeds feeds;
   const std::vector<Output> fed = step.Feeds();
   for (size_t i = 0; i < fed.size(); ++i) feeds.emplace_back(fed[i], values[i]);
@@ -545,10 +520,13 @@ void TF_SetConfig(TF_SessionOptions* options, const void* proto,
   Report(status, "config", [&]() -> Status {
     SLUICE_RETURN_IF_ERROR(Given(options, "options"));
     if (proto_len > 0) SLUICE_RETURN_IF_ERROR(Given(proto, "ConfigProto"));
-    proto::ConfigProto c;
-    SLUICE_RETURN_IF_ERROR(ParseMessage(
-        {static_cast<const char*>(proto), proto_len}, "ConfigProto", &c));
-    return ApplyConfig(c, options);
+    SLUICE_ASSIGN_OR_RETURN(
+        ConfiguredSession configured,
+        SessionFromConfig({static_cast<const char*>(proto), proto_len},
+                          options->options));
+    options->options = std::move(configured.options);
+    options->timeout_ms = configured.operation_timeout_ms;
+    return OkStatus();
   });
 }
 

@@ -342,6 +342,7 @@ void TF_StringDealloc(TF_TString* t) {
 }
 
 void TF_StringCopy(TF_TString* dst, const char* src, size_t size) {
+  if (src == nullptr) size = 0;
   TF_TString made;
   TF_StringInit(&made);
   if (size < sizeof(made.u.smll.str)) {
@@ -360,6 +361,7 @@ void TF_StringCopy(TF_TString* dst, const char* src, size_t size) {
 
 void TF_StringAssignView(TF_TString* dst, const char* src, size_t size) {
   TF_StringDealloc(dst);
+  if (src == nullptr) return;
   dst->u.view.size = size << 2 | TF_TSTR_VIEW;
   dst->u.view.ptr = src;
 }
@@ -404,12 +406,14 @@ void TF_StringReserve(TF_TString* t, size_t capacity) {
 }
 
 void TF_StringAppendN(TF_TString* t, const char* src, size_t size) {
-  if (size == 0) return;
+  if (size == 0 || src == nullptr) return;
   const size_t before = TF_StringGetSize(t);
   if (size > SIZE_MAX - before) return;
-  // Its own bytes move with it.
+  // Its own bytes move with it; those that it only shows stay.
+  const TF_TString_Type type = TF_StringGetType(t);
+  const bool owns = type == TF_TSTR_SMALL || type == TF_TSTR_LARGE;
   const char* const own = TF_StringGetDataPointer(t);
-  const bool inside = src >= own && src < own + before;
+  const bool inside = owns && src >= own && src < own + before;
   const size_t at = inside ? static_cast<size_t>(src - own) : 0;
   TF_TString_ReserveAmortized(t, before + size);
   char* const bytes = TF_StringResizeUninitialized(t, before + size);

@@ -225,6 +225,12 @@ TEST(CStringTest, ChangesInPlace) {
   EXPECT_EQ(TF_TString_GetSize(&s), 100'000u);
   EXPECT_EQ(TF_StringResizeUninitialized(&s, SIZE_MAX), nullptr);
   EXPECT_EQ(TF_TString_GetSize(&s), 100'000u);
+  // A view of the beginning of the bytes that are appended: they stay in place.
+  const std::string shown(100, 'v');
+  TF_TString_AssignView(&s, shown.data(), 4);
+  TF_TString_AppendN(&s, shown.data(), shown.size());
+  EXPECT_EQ(std::string(TF_TString_GetDataPointer(&s), TF_TString_GetSize(&s)),
+            std::string(104, 'v'));
   TF_TString_Dealloc(&s);
 }
 

@@ -1,8 +1,10 @@
 #include "graph/graph.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
@@ -32,17 +34,29 @@ namespace {
 // Maximum outputs of one argument of a node.
 constexpr int64_t kMaxOutputs = 1 << 16;
 
+// Whether a name may have this character: 1: behind the first one, 2: at all.
+constexpr std::array<uint8_t, 256> kNameCharacters = [] {
+  std::array<uint8_t, 256> table = {};
+  for (size_t c = 0; c < table.size(); ++c)
+    if ((c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+        (c >= '0' && c <= '9') || c == '.' || c == '_')
+      table[c] = 2;
+  for (const char c : {'/', '\\', '-', '>'}) table[static_cast<uint8_t>(c)] = 1;
+  return table;
+}();
+
 bool ValidName(std::string_view name) {
-  if (name.empty()) return false;
-  for (size_t i = 0; i < name.size(); ++i) {
-    const char c = name[i];
-    const bool alnum = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
-                       (c >= '0' && c <= '9');
-    const bool later =
-        c == '_' || c == '/' || c == '\\' || c == '-' || c == '>';
-    if (!(alnum || c == '.' || c == '_' || (i > 0 && later))) return false;
-  }
-  return true;
+  uint8_t worst =
+      name.empty() ? 0 : kNameCharacters[static_cast<uint8_t>(name[0])];
+  if (worst != 2) return false;
+  for (const char c : name)
+    worst = std::min(worst, kNameCharacters[static_cast<uint8_t>(c)]);
+  return worst > 0;
+}
+
+bool HasUpperCase(std::string_view name) {
+  return std::any_of(name.begin(), name.end(),
+                     [](char c) { return c >= 'A' && c <= 'Z'; });
 }
 
 // The nodes in order, without duplicates.
@@ -199,7 +213,7 @@ Result<Node*> Graph::AddNode(NodeSpec spec) {
     return fail(AlreadyExists("name: expected a new one, got '", props.name,
                               "', which exists in the graph"));
 
-  std::vector<DType> in;
+  absl::InlinedVector<DType, 8> in;
   in.reserve(spec.inputs.size());
   for (size_t i = 0; i < spec.inputs.size(); ++i) {
     const Output& o = spec.inputs[i];
@@ -226,9 +240,12 @@ Result<Node*> Graph::AddNode(NodeSpec spec) {
 
   AttrMap& attrs = spec.attrs;
   for (auto& [name, value] : attrs)
-    if (const AttrDef* def = op->FindAttr(name))
+    if (const AttrDef* def = op->FindAttr(name);
+        def != nullptr &&
+        (value.kind() != def->kind || value.is_list() != def->is_list))
       value = Coerce(*def, std::move(value));
-  if (Status s = InferAttrs(*op, in, attrs); !s.ok()) return fail(s);
+  if (Status s = InferAttrs(*op, {in.data(), in.size()}, attrs); !s.ok())
+    return fail(s);
   for (const AttrDef& def : op->attrs) {
     auto it = attrs.find(def.name);
     if (it == attrs.end()) {
@@ -240,11 +257,23 @@ Result<Node*> Graph::AddNode(NodeSpec spec) {
     if (Status s = CheckAttr(def, it->second); !s.ok()) return fail(s);
   }
 
+  // (Most arguments of an op have the type of the one before.)
+  const std::string* type_attr = nullptr;
+  DType type = DType::kInvalid;
+  const auto type_of = [&](const ArgDef& arg, int64_t k) {
+    if (arg.type_attr.empty()) return ArgType(arg, attrs, k);
+    if (type_attr == nullptr || *type_attr != arg.type_attr) {
+      type_attr = &arg.type_attr;
+      type = *attrs.find(arg.type_attr)->second.get<DType>();
+    }
+    return arg.is_ref ? MakeRef(type) : type;
+  };
+  props.input_types.reserve(in.size());
   size_t pos = 0;
   for (const ArgDef& arg : op->inputs) {
     SLUICE_ASSIGN_OR_RETURN(const int64_t n, ArgCount(arg, attrs));
     for (int64_t k = 0; k < n; ++k, ++pos) {
-      const DType want = ArgType(arg, attrs, k), got = in[pos];
+      const DType want = type_of(arg, k), got = in[pos];
       const bool ok = IsRef(want) ? got == want : RemoveRef(got) == want;
       if (!ok) {
         std::string from =
@@ -258,6 +287,7 @@ Result<Node*> Graph::AddNode(NodeSpec spec) {
       props.input_types.push_back(want);
     }
   }
+  props.output_types.reserve(op->outputs.size());
   for (const ArgDef& arg : op->outputs) {
     Result<int64_t> n = ArgCount(arg, attrs);
     if (!n.ok()) return fail(n.status());
@@ -267,7 +297,7 @@ Result<Node*> Graph::AddNode(NodeSpec spec) {
       return fail(InvalidArgument("outputs: expected at most ", kMaxOutputs,
                                   ", got ", *n));
     for (int64_t k = 0; k < *n; ++k) {
-      const DType t = ArgType(arg, attrs, k);
+      const DType t = type_of(arg, k);
       if (t == DType::kInvalid)
         return fail(InvalidArgument("output '", arg.name,
                                     "': expected a type, got invalid"));
@@ -281,8 +311,9 @@ Result<Node*> Graph::AddNode(NodeSpec spec) {
           InvalidArgument("control input: expected a node of this graph"));
   node->control_inputs_ = WithoutRepeats(std::move(spec.control_inputs));
   props.attrs = std::move(attrs);
-  props.output_shapes.resize(props.output_types.size());
-  if (op->shape != nullptr) {
+  if (op->shape == nullptr) {
+    props.output_shapes.resize(props.output_types.size());
+  } else {
     ShapeContext c(*node);
     if (const Status s = c.Infer(); !s.ok()) {
       const Status here = fail(s);
@@ -292,7 +323,9 @@ Result<Node*> Graph::AddNode(NodeSpec spec) {
     props.output_shapes = c.outputs();
   }
   // TensorFlow records shapes from the front end in this attribute.
-  if (const auto* known = node->FindAttr(kOutputShapesAttr))
+  if (const auto* known = props.attrs.size() > op->attrs.size()
+                              ? node->FindAttr(kOutputShapesAttr)
+                              : nullptr)
     if (const auto* shapes = known->get<AttrValue::Shapes>())
       for (size_t i = 0; i < shapes->size() && i < props.output_shapes.size();
            ++i) {
@@ -301,8 +334,8 @@ Result<Node*> Graph::AddNode(NodeSpec spec) {
       }
 
   // (For UniqueName, which compares in lower case.)
-  if (std::string key = absl::AsciiStrToLower(props.name); key != props.name)
-    scopes_.insert(std::move(key));
+  if (HasUpperCase(props.name))
+    scopes_.insert(absl::AsciiStrToLower(props.name));
   node->id_ = num_nodes();
   nodes_.push_back(std::move(node));
   IndexNames();

@@ -1,7 +1,9 @@
 #include <memory>
 #include <utility>
 
+#include "base/wire.h"
 #include "graph/graphdef_messages.h"
+#include "graph/graphdef_view.h"
 
 namespace sluice {
 namespace {
@@ -182,6 +184,31 @@ Result<AttrValue> AttrFromProto(const proto::AttrValue& p,
       break;
   }
   return AttrValue();
+}
+
+Result<AttrValue> SimpleAttr(std::string_view bytes) {
+  FieldReader r(bytes);
+  WireTag tag;
+  uint64_t number = 0;
+  (void)r.ReadTag(&tag);
+  if (tag.field == proto::AttrValue::kSFieldNumber) {
+    std::string_view text;
+    (void)r.ReadBytes(&text);
+    return AttrValue(std::string(text));
+  }
+  if (tag.field == proto::AttrValue::kFFieldNumber) {
+    float f = 0;
+    (void)r.ReadFixed(&f);
+    return AttrValue(f);
+  }
+  (void)r.ReadVarint(&number);
+  if (tag.field == proto::AttrValue::kIFieldNumber)
+    return AttrValue(static_cast<int64_t>(number));
+  if (tag.field == proto::AttrValue::kBFieldNumber)
+    return AttrValue(number != 0);
+  SLUICE_ASSIGN_OR_RETURN(const DType t,
+                          TypeFromProto(static_cast<int>(number)));
+  return AttrValue(t);
 }
 
 Status AttrToProto(const AttrValue& v, proto::AttrValue* p) {

@@ -1,5 +1,3 @@
-#include <google/protobuf/arena.h>
-
 #include <algorithm>
 #include <functional>
 #include <mutex>
@@ -9,11 +7,12 @@
 #include <unordered_set>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
 #include "graph/control_flow.h"
 #include "graph/function.h"
-#include "graph/graphdef_messages.h"
+#include "graph/graphdef_view.h"
 #include "graph/node_names.h"
 #include "graph/valid_outputs.h"
 
@@ -24,7 +23,7 @@ namespace {
 // order, nodes, back edges; each pass may rely on the checks of earlier ones.
 class Importer {
  public:
-  Importer(const proto::GraphDef& def, Graph& g, const ImportOptions& options,
+  Importer(const GraphDefView& def, Graph& g, const ImportOptions& options,
            ImportResults* results, bool internal)
       : def_(def),
         internal_(internal),
@@ -32,7 +31,7 @@ class Importer {
         options_(options),
         results_(*results),
         limits_(options.tensor_limits),
-        lines_(def.debug_info(), g),
+        lines_(def.rest().debug_info(), g),
         first_(g.num_nodes()) {}
 
   Status Run() {
@@ -42,8 +41,7 @@ class Importer {
     SLUICE_RETURN_IF_ERROR(IndexNodes());
     SLUICE_RETURN_IF_ERROR(FindOps());
     if (!HasControlFlow()) context_ = options_.context;
-    for (int i = 0; i < def_.node_size(); ++i)
-      SLUICE_RETURN_IF_ERROR(CollectEdges(i));
+    SLUICE_RETURN_IF_ERROR(CollectEdges());
     SLUICE_RETURN_IF_ERROR(CheckReturnElements());
     SLUICE_ASSIGN_OR_RETURN(const std::vector<int> order, Order());
     for (int i : order) SLUICE_RETURN_IF_ERROR(AddNode(i));
@@ -53,32 +51,44 @@ class Importer {
   }
 
  private:
-  // The source of an input: a node of the GraphDef, or an entry of input_map.
+  // The source of an input: output `index` of a node of the GraphDef, or entry
+  // `index` of mapped_.
   struct Edge {
     int source = -1;
     int index = 0;
-    Output mapped;
     bool back = false;  // Closes a cycle.
   };
+  // Its inputs and controls are those behind the ones of the node before.
   struct Pending {
     const OpDef* op = nullptr;
-    std::vector<Edge> inputs;
-    std::vector<int> controls;
-    std::vector<Node*> mapped_controls;
     Node* node = nullptr;  // Set when it is added.
+    uint32_t inputs_end = 0, controls_end = 0;
   };
 
-  const proto::NodeDef& node_def(int i) const { return def_.node(i); }
+  const GraphDefView::Node& node_def(int i) const { return def_.node(i); }
   Pending& pending(int i) { return nodes_[static_cast<size_t>(i)]; }
+  std::span<const Edge> inputs(int i) {
+    const uint32_t begin = i == 0 ? 0 : pending(i - 1).inputs_end;
+    return {edges_.data() + begin, pending(i).inputs_end - begin};
+  }
+  // (Without an index.)
+  std::span<const Edge> controls(int i) {
+    const uint32_t begin = i == 0 ? 0 : pending(i - 1).controls_end;
+    return {controls_.data() + begin, pending(i).controls_end - begin};
+  }
+  SourceLoc LineOf(std::string_view node) const {
+    return lines_.empty() ? SourceLoc() : lines_.Of(std::string(node));
+  }
 
   // `s` with the node's name, op and line.
   Status At(int i, const Status& s) const {
     if (s.ok()) return s;
-    const SourceLoc loc = lines_.Of(node_def(i).name());
-    return Status(s.code(),
-                  absl::StrCat(s.message(), "; node '", node_def(i).name(),
-                               "' (", node_def(i).op(), ")",
-                               loc.known() ? " at " : "", loc.ToString()));
+    const SourceLoc loc = LineOf(node_def(i).name);
+    return Status(
+        s.code(),
+        absl::StrCat(s.message(), "; node '", std::string(node_def(i).name),
+                     "' (", std::string(node_def(i).op), ")",
+                     loc.known() ? " at " : "", loc.ToString()));
   }
 
   // The name with the prefix.
@@ -87,6 +97,7 @@ class Importer {
         options_.prefix.empty()
             ? std::string(name)
             : absl::StrCat(options_.prefix, "/", std::string(name));
+    if (renamed_.empty()) return full;
     const auto it = renamed_.find(full);
     return it == renamed_.end() ? full : it->second;
   }
@@ -104,19 +115,20 @@ class Importer {
     const auto is_taken = [&](const std::string& name) {
       return g_.FindNode(name) != nullptr || scopes.count(name) != 0;
     };
-    for (const proto::NodeDef& node : def_.node()) {
-      const std::string full = Prefixed(node.name());
+    for (int i = 0; i < def_.size(); ++i) {
+      const std::string name(node_def(i).name);
+      const std::string full = Prefixed(name);
       if (!is_taken(full)) continue;
       int k = 1;
       while (is_taken(absl::StrCat(full, "_", k)) ||
-             index_.count(absl::StrCat(node.name(), "_", k)) != 0)
+             index_.contains(absl::StrCat(name, "_", k)))
         ++k;
       renamed_.emplace(full, absl::StrCat(full, "_", k));
     }
   }
 
   Status CheckVersions() {
-    const proto::VersionDef& v = def_.versions();
+    const proto::VersionDef& v = def_.rest().versions();
     if (v.min_consumer() > kGraphDefVersion)
       return InvalidArgument(
           "GraphDef: expected a minimal consumer of at most ", kGraphDefVersion,
@@ -125,7 +137,8 @@ class Importer {
       if (bad == kGraphDefVersion)
         return InvalidArgument("GraphDef: expected to allow consumer version ",
                                bad, ", got it among bad_consumers");
-    const int producer = v.producer() != 0 ? v.producer() : def_.version();
+    const int producer =
+        v.producer() != 0 ? v.producer() : def_.rest().version();
     if (producer < 0)
       return InvalidArgument(
           "GraphDef: expected a producer version of at "
@@ -154,7 +167,7 @@ class Importer {
   }
 
   Status ImportFunctions() {
-    for (const proto::FunctionDef& f : def_.library().function()) {
+    for (const proto::FunctionDef& f : def_.rest().library().function()) {
       const std::string& name = f.signature().name();
       if (name.empty())
         return InvalidArgument("function library: expected a name, got none");
@@ -162,7 +175,7 @@ class Importer {
       SLUICE_RETURN_IF_ERROR(
           g_.function_library().Define(name, std::move(bytes)));
     }
-    for (const proto::GradientDef& d : def_.library().gradient()) {
+    for (const proto::GradientDef& d : def_.rest().library().gradient()) {
       auto [it, added] =
           g_.function_gradients().emplace(d.function_name(), d.gradient_func());
       if (!added && it->second != d.gradient_func())
@@ -174,21 +187,23 @@ class Importer {
   }
 
   Status IndexNodes() {
-    nodes_.resize(static_cast<size_t>(def_.node_size()));
-    for (int i = 0; i < def_.node_size(); ++i) {
-      const std::string& name = node_def(i).name();
+    nodes_.resize(static_cast<size_t>(def_.size()));
+    index_.reserve(nodes_.size());
+    for (int i = 0; i < def_.size(); ++i) {
+      const std::string_view name = node_def(i).name;
       if (name.empty())
         return At(i,
                   InvalidArgument("node ", i, ": expected a name, got none"));
       // (Each prefix is a scope, whose name the graph keeps.)
       constexpr auto kMaxScopes = 1000;
-      if (std::count(name.begin(), name.end(), '/') > kMaxScopes)
+      if (name.size() > kMaxScopes &&
+          std::count(name.begin(), name.end(), '/') > kMaxScopes)
         return At(i, InvalidArgument("node ", i, ": expected a name within at ",
                                      "most ", kMaxScopes, " scopes"));
       if (!index_.emplace(name, i).second)
         return At(i, InvalidArgument("duplicate node: expected each name once, "
                                      "got '",
-                                     name, "' again"));
+                                     std::string(name), "' again"));
     }
     if (options_.unique_names) RenameTaken();
     return OkStatus();
@@ -197,16 +212,16 @@ class Importer {
   // Reports all unknown ops at once: users who port a graph want the whole
   // list.
   Status FindOps() {
-    for (int i = 0; i < def_.node_size() && !internal_; ++i)
-      if (IsInternalOp(node_def(i).op(), g_.function_library()))
+    for (int i = 0; i < def_.size() && !internal_; ++i)
+      if (IsInternalOp(node_def(i).op, g_.function_library()))
         return At(i,
                   InvalidArgument("op: expected one that graphs may contain, "
                                   "got an internal one"));
     int first = -1;
     std::set<std::string> others;
-    std::unordered_map<std::string_view, const OpDef*> known;
-    for (int i = 0; i < def_.node_size(); ++i) {
-      const std::string& op = node_def(i).op();
+    absl::flat_hash_map<std::string_view, const OpDef*> known;
+    for (int i = 0; i < def_.size(); ++i) {
+      const std::string_view op = node_def(i).op;
       const OpDef*& found = known[op];
       if (found == nullptr) found = OpRegistry::Global()->Find(op);
       if (found == nullptr) found = g_.function_library().FindOp(op);
@@ -214,11 +229,11 @@ class Importer {
       if (found != nullptr) continue;
       if (first < 0)
         first = i;
-      else if (op != node_def(first).op())
-        others.insert(op);
+      else if (op != node_def(first).op)
+        others.emplace(op);
     }
     if (first < 0) return OkStatus();
-    Status s = OpRegistry::Global()->Lookup(node_def(first).op()).status();
+    Status s = OpRegistry::Global()->Lookup(node_def(first).op).status();
     if (s.ok()) return Internal("op registry changed during an import");
     if (!others.empty())
       s = Status(s.code(), absl::StrCat(s.message(), "; other unknown ops: ",
@@ -233,39 +248,59 @@ class Importer {
     });
   }
 
-  Status CollectEdges(int i) {
-    Pending& p = pending(i);
-    bool controls_began = false;
-    for (const std::string& text : node_def(i).input()) {
-      Result<InputName> in = ParseInputName(text);
-      if (!in.ok()) return At(i, in.status());
-      if (controls_began && !in->control)
-        return At(i, InvalidArgument("input: expected control inputs after all "
-                                     "others, got '",
-                                     text, "' after one"));
-      controls_began = in->control;
-      if (in->control && MapControl(*in, &p)) continue;
-      if (!in->control && MapInput(*in, &p)) continue;
-      auto it = index_.find(in->node);
-      if (it == index_.end()) return At(i, NoSuchInput(text, *in));
-      if (in->control) {
-        p.controls.push_back(it->second);
-        continue;
-      }
-      Edge e;
-      e.source = it->second;
-      e.index = in->index;
-      e.back = p.op->role == OpRole::kMerge &&
-               pending(e.source).op->role == OpRole::kNextIteration;
-      p.inputs.push_back(e);
-    }
+  Status CollectEdges() {
+    size_t inputs = 0;
+    for (int i = 0; i < def_.size(); ++i) inputs += def_.inputs(i).size();
+    edges_.reserve(inputs);
+    for (int i = 0; i < def_.size(); ++i)
+      SLUICE_RETURN_IF_ERROR(CollectEdges(i));
     return OkStatus();
   }
 
-  bool MapControl(const InputName& in, Pending* p) {
+  Status CollectEdges(int i) {
+    Pending& p = pending(i);
+    bool controls_began = false;
+    for (const std::string_view text : def_.inputs(i)) {
+      InputName in;
+      if (text.empty() || std::any_of(text.begin(), text.end(), [](char c) {
+            return c == ':' || c == '^';
+          })) {
+        const Result<InputName> parsed = ParseInputName(text);
+        if (!parsed.ok()) return At(i, parsed.status());
+        in = *parsed;
+      } else {
+        in.node = text;
+      }
+      if (controls_began && !in.control)
+        return At(i, InvalidArgument("input: expected control inputs after all "
+                                     "others, got '",
+                                     std::string(text), "' after one"));
+      controls_began = in.control;
+      if (in.control && MapControl(in)) continue;
+      if (!in.control && MapInput(in)) continue;
+      const auto it = index_.find(in.node);
+      if (it == index_.end()) return At(i, NoSuchInput(std::string(text), in));
+      Edge e;
+      e.source = it->second;
+      if (in.control) {
+        controls_.push_back(e);
+        continue;
+      }
+      e.index = in.index;
+      e.back = p.op->role == OpRole::kMerge &&
+               pending(e.source).op->role == OpRole::kNextIteration;
+      edges_.push_back(e);
+    }
+    p.inputs_end = static_cast<uint32_t>(edges_.size());
+    p.controls_end = static_cast<uint32_t>(controls_.size());
+    return OkStatus();
+  }
+
+  bool MapControl(const InputName& in) {
+    if (options_.control_input_map.empty()) return false;
     auto it = options_.control_input_map.find(std::string(in.node));
     if (it == options_.control_input_map.end()) return false;
-    p->mapped_controls.push_back(it->second);
+    controls_.push_back({-1, AddMapped(Output(it->second))});
     return true;
   }
 
@@ -281,16 +316,23 @@ class Importer {
     return it->second;
   }
 
-  bool MapInput(const InputName& in, Pending* p) {
-    Edge e;
-    e.mapped = Mapped(in);
-    if (e.mapped.valid()) p->inputs.push_back(e);
-    return e.mapped.valid();
+  bool MapInput(const InputName& in) {
+    const Output mapped = Mapped(in);
+    if (mapped.valid()) edges_.push_back({-1, AddMapped(mapped)});
+    return mapped.valid();
+  }
+
+  int AddMapped(const Output& o) {
+    mapped_.push_back(o);
+    return static_cast<int>(mapped_.size()) - 1;
+  }
+  const Output& MappedBy(const Edge& e) const {
+    return mapped_[static_cast<size_t>(e.index)];
   }
 
   Status NoSuchInput(const std::string& text, const InputName& in) const {
     std::vector<std::string> names;
-    for (const auto& node : def_.node()) names.push_back(node.name());
+    for (int i = 0; i < def_.size(); ++i) names.emplace_back(node_def(i).name);
     const std::vector<std::string> near = NearestNames(in.node, names);
     return InvalidArgument(
         "input: expected a node of the GraphDef, got '", text, "'",
@@ -305,7 +347,7 @@ class Importer {
             "return element: expected 'node' or "
             "'node:index', got '",
             element, "'");
-      if (!index_.count(in->node))
+      if (!index_.contains(in->node))
         return Status(StatusCode::kNotFound,
                       absl::StrCat("return element: ",
                                    NoSuchInput(element, *in).message()));
@@ -316,19 +358,26 @@ class Importer {
   // Indices of nodes such that each comes after its inputs, except for back
   // edges; otherwise in the order of the GraphDef.
   Result<std::vector<int>> Order() {
-    const auto n = static_cast<size_t>(def_.node_size());
+    const auto n = static_cast<size_t>(def_.size());
+    std::vector<int> order;
+    order.reserve(n);
+    bool ordered = true;
+    for (int i = 0; i < def_.size(); ++i) {
+      ForEachSource(i, [&](int source) { ordered &= source < i; });
+      order.push_back(i);
+    }
+    if (ordered) return order;  // (As most writers write them.)
+    order.clear();
     std::vector<int> waits(n, 0);
     std::vector<std::vector<int>> consumers(n);
-    for (int i = 0; i < def_.node_size(); ++i)
+    for (int i = 0; i < def_.size(); ++i)
       ForEachSource(i, [&](int source) {
         ++waits[static_cast<size_t>(i)];
         consumers[static_cast<size_t>(source)].push_back(i);
       });
     std::priority_queue<int, std::vector<int>, std::greater<int>> ready;
-    for (int i = 0; i < def_.node_size(); ++i)
+    for (int i = 0; i < def_.size(); ++i)
       if (waits[static_cast<size_t>(i)] == 0) ready.push(i);
-    std::vector<int> order;
-    order.reserve(n);
     while (!ready.empty()) {
       const int i = ready.top();
       ready.pop();
@@ -340,10 +389,12 @@ class Importer {
     return order;
   }
 
-  void ForEachSource(int i, const std::function<void(int)>& fn) {
-    for (const Edge& e : pending(i).inputs)
+  template <typename Fn>
+  void ForEachSource(int i, const Fn& fn) {
+    for (const Edge& e : inputs(i))
       if (e.source >= 0 && !e.back) fn(e.source);
-    for (int c : pending(i).controls) fn(c);
+    for (const Edge& e : controls(i))
+      if (e.source >= 0) fn(e.source);
   }
 
   // Walks back along waiting nodes until one repeats.
@@ -353,7 +404,7 @@ class Importer {
     std::unordered_map<int, size_t> seen;
     std::vector<std::string> path;
     while (seen.emplace(at, path.size()).second) {
-      path.push_back(node_def(at).name());
+      path.emplace_back(node_def(at).name);
       int next = -1;
       ForEachSource(at, [&](int source) {
         if (waits[static_cast<size_t>(source)] > 0) next = source;
@@ -375,24 +426,26 @@ class Importer {
   }
 
   Status AddNode(int i) {
-    const proto::NodeDef& def = node_def(i);
+    const GraphDefView::Node& def = node_def(i);
     Pending& p = pending(i);
     NodeSpec spec;
-    spec.op = def.op();
-    spec.name = Prefixed(def.name());
-    spec.device = def.device().empty() ? options_.default_device : def.device();
-    spec.loc = lines_.Of(def.name());
-    for (const auto& [name, value] : def.attr()) {
-      Result<AttrValue> v = AttrFromProto(value, &limits_);
+    spec.op = p.op->name;
+    spec.name = Prefixed(def.name);
+    spec.device =
+        def.device.empty() ? options_.default_device : std::string(def.device);
+    spec.loc = LineOf(def.name);
+    for (const GraphDefView::Attr& a : def_.attrs(i)) {
+      Result<AttrValue> v = a.message != nullptr
+                                ? AttrFromProto(*a.message, &limits_)
+                                : SimpleAttr(a.simple);
       if (!v.ok())
-        return At(i,
-                  Annotate(v.status(), absl::StrCat("attribute '", name, "'")));
-      spec.attrs.emplace(name, *std::move(v));
-    }
-    if (auto line = spec.attrs.find(kSourceLineAttr);
-        line != spec.attrs.end()) {
-      spec.loc = SourceLine(line->second);
-      spec.attrs.erase(line);
+        return At(
+            i, Annotate(v.status(),
+                        absl::StrCat("attribute '", std::string(a.name), "'")));
+      if (a.name == kSourceLineAttr)
+        spec.loc = SourceLine(*v);
+      else
+        spec.attrs.emplace(a.name, *std::move(v));
     }
     SLUICE_RETURN_IF_ERROR(At(i, CheckAttrs(*p.op, spec.attrs)));
     if (!options_.prefix.empty() || !renamed_.empty()) {
@@ -400,23 +453,27 @@ class Importer {
       PrefixNames(*p.op, &spec.attrs);
     }
     bool depends = false;
-    for (const Edge& e : p.inputs) {
-      spec.pending_input_types.push_back(DType::kInvalid);
+    const std::span<const Edge> from = inputs(i);
+    spec.inputs.reserve(from.size());
+    for (const Edge& e : from) {
       if (e.back) {
-        spec.pending_input_types.back() = MergeType(*p.op, spec.attrs);
+        spec.pending_input_types.resize(spec.inputs.size(), DType::kInvalid);
+        spec.pending_input_types.push_back(MergeType(*p.op, spec.attrs));
         spec.inputs.emplace_back();
       } else if (e.source >= 0) {
         spec.inputs.emplace_back(pending(e.source).node, e.index);
         depends = true;
       } else {
-        spec.inputs.push_back(e.mapped);
+        spec.inputs.push_back(MappedBy(e));
       }
     }
-    for (int c : p.controls) spec.control_inputs.push_back(pending(c).node);
-    depends |= !p.controls.empty();
-    spec.control_inputs.insert(spec.control_inputs.end(),
-                               p.mapped_controls.begin(),
-                               p.mapped_controls.end());
+    for (const Edge& e : controls(i)) {
+      if (e.source < 0) continue;
+      spec.control_inputs.push_back(pending(e.source).node);
+      depends = true;
+    }
+    for (const Edge& e : controls(i))
+      if (e.source < 0) spec.control_inputs.push_back(MappedBy(e).node);
     // Other nodes run after these already.
     if (!depends)
       spec.control_inputs.insert(spec.control_inputs.end(),
@@ -433,9 +490,9 @@ class Importer {
     }
     p.node = *node;
     if (context_ != nullptr) g_.control_flow().SetContext(p.node, context_);
-    if (def.has_experimental_debug_info()) {
+    if (def.debug_info != nullptr) {
       SLUICE_ASSIGN_OR_RETURN(g_.original_names()[p.node->name()],
-                              SerializeProto(def.experimental_debug_info()));
+                              SerializeProto(*def.debug_info));
     }
     return OkStatus();
   }
@@ -522,8 +579,9 @@ class Importer {
 
   Status CloseCycles(int i) {
     const Pending& p = pending(i);
-    for (size_t k = 0; k < p.inputs.size(); ++k) {
-      const Edge& e = p.inputs[k];
+    const std::span<const Edge> from = inputs(i);
+    for (size_t k = 0; k < from.size(); ++k) {
+      const Edge& e = from[k];
       if (!e.back) continue;
       const Node* source = pending(e.source).node;
       if (e.index >= source->num_outputs())
@@ -537,6 +595,7 @@ class Importer {
   }
 
   Status Return() {
+    results_.nodes.reserve(nodes_.size());
     for (const Pending& p : nodes_) results_.nodes.push_back(p.node);
     for (const std::string& element : options_.return_elements) {
       SLUICE_ASSIGN_OR_RETURN(const InputName in, ParseInputName(element));
@@ -559,7 +618,7 @@ class Importer {
     return OkStatus();
   }
 
-  const proto::GraphDef& def_;
+  const GraphDefView& def_;
   const bool internal_;  // Accepts internal ops.
   Graph& g_;
   const ImportOptions& options_;
@@ -568,9 +627,11 @@ class Importer {
   const LineTable lines_;
   const int first_;  // Nodes before the import.
   ControlFlowContext* context_ = nullptr;
-  std::unordered_map<std::string_view, int> index_;       // Name -> position.
+  absl::flat_hash_map<std::string_view, int> index_;      // Name -> position.
   std::unordered_map<std::string, std::string> renamed_;  // Full names.
   std::vector<Pending> nodes_;                            // By position.
+  std::vector<Edge> edges_, controls_;
+  std::vector<Output> mapped_;  // What the caller's maps gave.
   std::set<std::string> used_keys_;
 };
 
@@ -578,15 +639,13 @@ class Importer {
 
 Status ImportParsed(const proto::GraphDef& def, Graph& g,
                     const ImportOptions& options, ImportResults* results) {
-  return Importer(def, g, options, results, true).Run();
+  return Importer(GraphDefView(def), g, options, results, true).Run();
 }
 
 Status ImportGraphDef(std::string_view bytes, Graph& g,
                       const ImportOptions& options, ImportResults* results) {
-  // (Freed as a whole, and not message by message.)
-  google::protobuf::Arena arena;
-  auto& def = *google::protobuf::Arena::CreateMessage<proto::GraphDef>(&arena);
-  SLUICE_RETURN_IF_ERROR(ParseGraphDef(bytes, &def));
+  GraphDefView def;
+  SLUICE_RETURN_IF_ERROR(def.Parse(bytes));
   ImportResults ignored;
   if (results == nullptr) results = &ignored;
   *results = {};

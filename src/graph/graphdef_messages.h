@@ -54,6 +54,9 @@ class LineTable {
  public:
   // Files are interned by `g`; `info` must outlive this.
   LineTable(const proto::GraphDebugInfo& info, Graph& g);
+  bool empty() const {
+    return info_.traces().empty() && info_.name_to_trace_id().empty();
+  }
   SourceLoc Of(const std::string& node) const;
 
  private:

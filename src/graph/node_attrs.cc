@@ -50,6 +50,8 @@ Status CheckAttr(const AttrDef& def, const AttrValue& v) {
                              "}, got '", s, "'");
     return OkStatus();
   };
+  // (The most frequent kind.)
+  if (const DType* t = v.get<DType>()) return check_type(*t);
   const auto check_valid = [&](const auto& x) {
     return Annotate(x.status(), absl::StrCat("attribute '", def.name, "'"));
   };
@@ -60,7 +62,6 @@ Status CheckAttr(const AttrDef& def, const AttrValue& v) {
   if (const auto* t = v.get<Tensor>()) SLUICE_RETURN_IF_ERROR(check_valid(*t));
   if (const auto* ts = v.get<AttrValue::Tensors>())
     for (const Tensor& t : *ts) SLUICE_RETURN_IF_ERROR(check_valid(t));
-  if (const DType* t = v.get<DType>()) SLUICE_RETURN_IF_ERROR(check_type(*t));
   if (const auto* ts = v.get<AttrValue::Types>())
     for (DType t : *ts) SLUICE_RETURN_IF_ERROR(check_type(t));
   if (const auto* s = v.get<std::string>())
@@ -113,15 +114,15 @@ Result<int64_t> ArgCount(const ArgDef& arg, const AttrMap& attrs) {
 
 DType ArgType(const ArgDef& arg, const AttrMap& attrs, int64_t k) {
   DType t = arg.type;
-  if (!arg.type_attr.empty()) t = *attrs.at(arg.type_attr).get<DType>();
-  if (!arg.type_list_attr.empty())
-    t = (*attrs.at(arg.type_list_attr)
-              .get<AttrValue::Types>())[static_cast<size_t>(k)];
+  if (!arg.type_attr.empty())
+    t = *attrs.find(arg.type_attr)->second.get<DType>();
+  else if (!arg.type_list_attr.empty())
+    t = (*attrs.find(arg.type_list_attr)
+              ->second.get<AttrValue::Types>())[static_cast<size_t>(k)];
   return arg.is_ref ? MakeRef(t) : t;
 }
 
-Status InferAttrs(const OpDef& op, const std::vector<DType>& in,
-                  AttrMap& attrs) {
+Status InferAttrs(const OpDef& op, std::span<const DType> in, AttrMap& attrs) {
   const auto total = static_cast<int64_t>(in.size());
   // At most one argument has unknown length: it gets the remaining inputs.
   int64_t known = 0;
@@ -137,6 +138,7 @@ Status InferAttrs(const OpDef& op, const std::vector<DType>& in,
     }
   }
   int64_t pos = 0;
+  const std::string* known_type = nullptr;  // An attribute that has a value.
   for (const ArgDef& a : op.inputs) {
     int64_t n = 1;
     const std::string& attr =
@@ -161,8 +163,10 @@ Status InferAttrs(const OpDef& op, const std::vector<DType>& in,
     if (pos + n > total)
       return InvalidArgument("inputs: expected at least ", pos + n, " for ",
                              op.Signature(), ", got ", total);
-    if (!a.type_attr.empty() && n > 0 && !attrs.count(a.type_attr)) {
-      attrs[a.type_attr] = AttrValue(RemoveRef(in[static_cast<size_t>(pos)]));
+    if (!a.type_attr.empty() && n > 0 &&
+        (known_type == nullptr || *known_type != a.type_attr)) {
+      known_type = &a.type_attr;
+      attrs.try_emplace(a.type_attr, RemoveRef(in[static_cast<size_t>(pos)]));
     }
     if (!a.type_list_attr.empty() && !attrs.count(a.type_list_attr)) {
       AttrValue::Types types;

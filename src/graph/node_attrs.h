@@ -3,7 +3,7 @@
 #ifndef SLUICE_GRAPH_NODE_ATTRS_H_
 #define SLUICE_GRAPH_NODE_ATTRS_H_
 
-#include <vector>
+#include <span>
 
 #include "graph/attr.h"
 #include "graph/op_def.h"
@@ -24,8 +24,7 @@ Result<int64_t> ArgCount(const ArgDef& arg, const AttrMap& attrs);
 DType ArgType(const ArgDef& arg, const AttrMap& attrs, int64_t k);
 
 // Fills in type and count attributes that the inputs determine.
-Status InferAttrs(const OpDef& op, const std::vector<DType>& in,
-                  AttrMap& attrs);
+Status InferAttrs(const OpDef& op, std::span<const DType> in, AttrMap& attrs);
 
 }  // namespace sluice
 

@@ -10,6 +10,7 @@
 #include <set>
 #include <tuple>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -546,6 +547,7 @@ struct OpRegistry::State {
   std::mutex mu;
   std::map<std::string, OpDefBuilder, std::less<>> pending;  // GUARDED_BY(mu)
   std::map<std::string, OpDef, std::less<>> parsed;  // GUARDED_BY(mu); stable.
+  absl::flat_hash_map<std::string_view, const OpDef*> by_name;  // Of `parsed`.
   // Errors in the declarations of a name. GUARDED_BY(mu)
   std::map<std::string, Status, std::less<>> wrong;
 };
@@ -577,8 +579,8 @@ void OpRegistry::Register(OpDefBuilder builder) {
 
 const OpDef* OpRegistry::Find(std::string_view name) const {
   std::lock_guard<std::mutex> lock(state_->mu);
-  if (auto it = state_->parsed.find(name); it != state_->parsed.end())
-    return &it->second;
+  if (auto it = state_->by_name.find(name); it != state_->by_name.end())
+    return it->second;
   auto it = state_->pending.find(name);
   if (it == state_->pending.end()) return nullptr;
   Result<OpDef> def = it->second.Finish();
@@ -593,11 +595,19 @@ const OpDef* OpRegistry::Find(std::string_view name) const {
             std::string(def.status().message()).c_str());
     std::abort();
   }
-  return &state_->parsed.emplace(std::string(name), *std::move(def))
-              .first->second;
+  const auto& [own, parsed] =
+      *state_->parsed.emplace(std::string(name), *std::move(def)).first;
+  state_->by_name.emplace(own, &parsed);
+  return &parsed;
 }
 
 Result<const OpDef*> OpRegistry::Lookup(std::string_view name) const {
+  {
+    std::lock_guard<std::mutex> lock(state_->mu);
+    if (state_->wrong.empty())
+      if (auto it = state_->by_name.find(name); it != state_->by_name.end())
+        return it->second;
+  }
   const OpDef* const def = Find(name);
   std::vector<std::string> names;
   {

@@ -10,9 +10,7 @@ namespace sluice {
 // ---- ShapeContext -----------------------------------------------------------
 
 ShapeContext::ShapeContext(const Node& node)
-    : node_(node),
-      outputs_(static_cast<size_t>(node.num_outputs())),
-      constants_(static_cast<size_t>(node.num_inputs())) {}
+    : node_(node), outputs_(static_cast<size_t>(node.num_outputs())) {}
 
 Status ShapeContext::Infer() {
   const ShapeFn fn = node_.op().shape;
@@ -37,6 +35,8 @@ const PartialShape& ShapeContext::input(int i) const {
 }
 
 const Tensor* ShapeContext::constant(int i) {
+  // (Few shape functions ask.)
+  if (constants_.empty()) constants_.resize(static_cast<size_t>(num_inputs()));
   if (static_cast<size_t>(i) >= constants_.size()) return nullptr;
   std::optional<Tensor>& slot = constants_[static_cast<size_t>(i)];
   // An invalid tensor means "evaluated, and unknown".
@@ -109,6 +109,8 @@ Result<int> CanonicalAxis(int64_t axis, int rank) {
 Result<PartialShape> BroadcastShapes(const PartialShape& a,
                                      const PartialShape& b) {
   if (!a.rank_known() || !b.rank_known()) return PartialShape();
+  if (a.rank() == 0) return b;
+  if (b.rank() == 0) return a;
   const int rank = std::max(a.rank(), b.rank());
   PartialShape out = PartialShape::OfRank(rank);
   for (int i = 0; i < rank; ++i) {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "io/wire.h"
+#include "base/wire.h"
 #include "tensor/tensor.h"
 
 namespace sluice::example {

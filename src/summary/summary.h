@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "base/status.h"
-#include "io/wire.h"
+#include "base/wire.h"
 #include "tensor/tensor.h"
 
 namespace sluice {

@@ -9,9 +9,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/wire.h"
 #include "graph/tensor_proto.h"
 #include "io/records.h"
-#include "io/wire.h"
 
 namespace sluice::board {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "absl/numeric/int128.h"
 #include "absl/strings/str_cat.h"
+#include "base/wire.h"
 #include "io/proto/step_stats.pb.h"
-#include "io/wire.h"
 
 namespace sluice::board {
 namespace {

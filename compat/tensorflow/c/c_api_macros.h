@@ -12,6 +12,14 @@
 #define TF_Bool unsigned char
 #endif
 
+/* Programs pass any number as an enumeration, which C allows; so does C++ if
+ * the underlying type is given (it is C's). */
+#ifdef __cplusplus
+#define TF_CAPI_ENUM : unsigned int
+#else
+#define TF_CAPI_ENUM
+#endif
+
 #ifdef __cplusplus
 #define TF_CAPI_BEGIN extern "C" {
 #define TF_CAPI_END }

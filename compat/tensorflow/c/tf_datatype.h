@@ -6,7 +6,7 @@
 
 TF_CAPI_BEGIN
 
-typedef enum TF_DataType {
+typedef enum TF_DataType TF_CAPI_ENUM {
   TF_FLOAT = 1,
   TF_DOUBLE = 2,
   TF_INT32 = 3,

@@ -10,7 +10,7 @@ TF_CAPI_BEGIN
  * one sets it, to TF_OK on success. */
 typedef struct TF_Status TF_Status;
 
-typedef enum TF_Code {
+typedef enum TF_Code TF_CAPI_ENUM {
   TF_OK = 0,
   TF_CANCELLED = 1,
   TF_UNKNOWN = 2,

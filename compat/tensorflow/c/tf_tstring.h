@@ -11,7 +11,7 @@
 
 TF_CAPI_BEGIN
 
-typedef enum TF_TString_Type {
+typedef enum TF_TString_Type TF_CAPI_ENUM {
   TF_TSTR_SMALL = 0,  /* At most 22 bytes, stored inside. */
   TF_TSTR_LARGE = 1,  /* Memory of malloc, which it owns. */
   TF_TSTR_OFFSET = 2, /* Memory at an offset from itself, not owned. */

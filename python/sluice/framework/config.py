@@ -1,9 +1,5 @@
-"""Conversion of ConfigProto to session options, and filling of RunMetadata.
+"""Conversion of ConfigProto to session options, and filling of RunMetadata."""
 
-Fields without an equivalent here are kept and have no effect.
-"""
-
-import json
 import time
 
 from sluice import _core
@@ -25,40 +21,9 @@ def devices(config):
 
 def session_options(config):
     """Converts a ConfigProto (or None) to SessionOptions."""
-    options = _core.SessionOptions()
     if config is None:
-        return options
-    if config.inter_op_parallelism_threads:
-        # The caller's thread counts as one. Negative values mean only that one.
-        options.inter_op_threads = max(
-            config.inter_op_parallelism_threads - 1, 0)
-    if config.intra_op_parallelism_threads:
-        options.intra_op_threads = config.intra_op_parallelism_threads
-    cpus, emulated = devices(config)
-    if cpus > 1 or emulated:
-        options.use_devices(cpus, emulated, config.emulated_device)
-    optimizer = config.graph_options.optimizer_options
-    if optimizer.opt_level < optimizer.L1:
-        options.constant_folding = optimizer.do_constant_folding
-        options.common_subexpressions = (
-            optimizer.do_common_subexpression_elimination)
-        options.fusion = options.regions = False
-    if config.log_device_placement:
-        options.log_placement()
-    options.batch_frames = config.batch_frames
-    options.soft_placement = config.allow_soft_placement
-    options.isolated = config.isolate_session_state
-    options.device_filters = list(config.device_filters)
-    options.cost_model_every = config.graph_options.build_cost_model
-    options.cost_model_after = config.graph_options.build_cost_model_after
-    if config.cluster_def.job:
-        options.cluster = json.dumps({job.name: dict(job.tasks)
-                                      for job in config.cluster_def.job})
-        # As in TensorFlow, such sessions share no state by default.
-        flags = config.experimental
-        options.isolated |= (
-            not flags.share_session_state_in_clusterspec_propagation)
-    return options
+        return _core.SessionOptions()
+    return _core.SessionOptions.from_config(config.SerializeToString())
 
 
 def fill_metadata(metadata, wall_nanos, peak_bytes, live_bytes, chrome_trace,

@@ -134,7 +134,9 @@ void Execution::RunAsync(std::span<const uint32_t> args,
 Status Execution::Run(std::span<const uint32_t> args,
                       std::span<const Tensor> values) {
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    // (Without other partitions, no other thread looks before a kernel starts.)
+    std::unique_lock<std::mutex> lock(mu_, std::defer_lock);
+    if (options_.outbox != nullptr) lock.lock();
     driving_ = true;
     quiet_ = false;
   }

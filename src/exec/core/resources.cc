@@ -49,6 +49,7 @@ void ResourceManager::ClearContainer(const std::string& container) {
 
 void ResourceManager::Clear() {
   std::lock_guard<std::mutex> lock(mu_);
+  if (resources_.empty()) return;  // (After most steps.)
   generation_.store(NextGeneration(), std::memory_order_release);
   std::erase_if(resources_,
                 [](const auto& entry) { return !IsKept(entry.first); });

@@ -1,6 +1,6 @@
 #include "ops/readers/reader_state.h"
 
-#include "io/wire.h"
+#include "base/wire.h"
 
 namespace sluice::readers {
 namespace {

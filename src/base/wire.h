@@ -7,8 +7,8 @@
 //     if (!(tag.Is(1, WireType::kBytes) ? r.ReadBytes(&name) : r.Skip(tag)))
 //       return Corrupt();
 //   if (!r.done()) return Corrupt();
-#ifndef SLUICE_IO_WIRE_H_
-#define SLUICE_IO_WIRE_H_
+#ifndef SLUICE_BASE_WIRE_H_
+#define SLUICE_BASE_WIRE_H_
 
 #include <cstdint>
 #include <cstring>
@@ -38,6 +38,8 @@ class FieldReader {
       : at_(bytes.data()), end_(bytes.data() + bytes.size()) {}
 
   bool done() const { return at_ == end_; }
+  // The bytes that were not read yet.
+  size_t left() const { return static_cast<size_t>(end_ - at_); }
 
   bool ReadVarint(uint64_t* value) {
     // Most tags, lengths and numbers take one byte.
@@ -111,4 +113,4 @@ class FieldReader {
 
 }  // namespace sluice
 
-#endif  // SLUICE_IO_WIRE_H_
+#endif  // SLUICE_BASE_WIRE_H_
