@@ -10,6 +10,7 @@
 #define SLUICE_BENCH_BENCH_H_
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,19 @@ inline std::vector<Bench>& Benches() {
 struct Registrar {
   Registrar(const char* name, Result<double> (*fn)()) {
     Benches().push_back({name, fn});
+  }
+};
+
+// What `sluice bench --process NAME ARGUMENT...` runs: the part of a workload
+// that needs a process of its own. The workload starts it (Process, process.h).
+using ProcessMain = Status (*)(const std::vector<std::string>& arguments);
+inline std::map<std::string, ProcessMain>& ProcessMains() {
+  static auto* mains = new std::map<std::string, ProcessMain>;
+  return *mains;
+}
+struct ProcessRegistrar {
+  ProcessRegistrar(const char* name, ProcessMain fn) {
+    ProcessMains()[name] = fn;
   }
 };
 

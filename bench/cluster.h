@@ -39,13 +39,15 @@ inline int FreePort() {
   return port;
 }
 
-// `sluice worker` processes on loopback, for jobs with their numbers of tasks.
-// The destructor ends them.
+// `sluice worker` processes on loopback, for jobs with their numbers of tasks;
+// but those of the jobs in `elsewhere` are left to the caller. The destructor
+// ends them.
 class Cluster {
  public:
   static Result<std::unique_ptr<Cluster>> Start(
       const std::vector<std::pair<std::string, int>>& jobs,
-      const std::string& transport, int peer_timeout_ms = 60'000) {
+      const std::string& transport, int peer_timeout_ms = 60'000,
+      const std::set<std::string>& elsewhere = {}) {
     std::unique_ptr<Cluster> c(new Cluster(transport, peer_timeout_ms));
     char path[] = "/tmp/sluice-bench-XXXXXX";
     const int fd = mkstemp(path);
@@ -67,7 +69,8 @@ class Cluster {
     }
     std::ofstream(c->file_) << spec << "]}\n";
     for (const auto& [where, target] : c->targets_)
-      SLUICE_RETURN_IF_ERROR(c->Spawn(where.first, where.second));
+      if (elsewhere.count(where.first) == 0)
+        SLUICE_RETURN_IF_ERROR(c->Spawn(where.first, where.second));
     return c;
   }
   ~Cluster() {
@@ -82,6 +85,8 @@ class Cluster {
     waitpid(p, nullptr, 0);
     return Spawn(job, task);
   }
+  // The file that describes it.
+  const std::string& file() const { return file_; }
   const std::string& target(const std::string& job, int task) const {
     return targets_.at({job, task});
   }

@@ -5,9 +5,9 @@
 
 The network and the batch of bench/replicas.cc: 784-100-10, 32 examples for each
 worker, plain descent, one parameter server, every task a process on this
-machine. TensorFlow's side is graph mode with SyncReplicasOptimizer (as many
-gradients as workers) and with asynchronous updates; each worker's client is its
-task's process. The programs alternate, `turns` times; the columns are medians.
+machine; each worker's client is its task's process, on both sides. TensorFlow's
+side is graph mode with SyncReplicasOptimizer (as many gradients as workers) and
+with asynchronous updates. The programs alternate, `turns` times; the columns are medians.
 Needs a Python with TensorFlow.
 """
 import argparse
@@ -108,8 +108,9 @@ def run_tensorflow(workers, sync):
     return (1 if sync else workers) * STEPS / max(seconds)
 
 
-def run_sluice(program, workers, sync):
-    name = f"replicas{workers}.{'sync' if sync else 'async'}.steps_per_s"
+def run_sluice(program, workers, transport, sync):
+    name = (f"replicas{workers}{transport}\\."
+            f"{'sync' if sync else 'async'}.steps_per_s")
     out = subprocess.run([program, "bench", "--json", "--filter", name],
                          check=True, capture_output=True, text=True).stdout
     return float(json.loads(out.splitlines()[-1])["value"])
@@ -128,14 +129,19 @@ def main():
         return
     for workers in args.workers:
         for sync in (True, False):
-            ours, theirs = [], []
+            grpc, ucx, theirs = [], [], []
             for _ in range(args.turns):
-                ours.append(run_sluice(args.sluice, workers, sync))
+                grpc.append(run_sluice(args.sluice, workers, "", sync))
+                ucx.append(run_sluice(args.sluice, workers, "\\.ucx", sync))
                 theirs.append(run_tensorflow(workers, sync))
-            mine, peer = statistics.median(ours), statistics.median(theirs)
+            peer = statistics.median(theirs)
             print(f"replicas{workers}.{'sync' if sync else 'async'}: "
-                  f"sluice {mine:.0f}, tensorflow {peer:.0f} updates/s, "
-                  f"{mine / peer:.1f} times", flush=True)
+                  f"tensorflow {peer:.0f} updates/s", end="")
+            for name, ours in (("grpc", grpc), ("ucx", ucx)):
+                mine = statistics.median(ours)
+                print(f", sluice over {name} {mine:.0f} ({mine / peer:.1f} "
+                      "times)", end="")
+            print(flush=True)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ option(SLUICE_TESTS "Build the tests" ON)
 option(SLUICE_WERROR "Warnings in our own code are errors" ON)
 option(SLUICE_FUZZ "Build the fuzzers too (clang)" OFF)
 option(SLUICE_MINIMAL "Build only libsluice.a, for small devices: no clusters, \
-linear algebra, images or tools (docs/design/051-small-static-library.md)" OFF)
+linear algebra, images or tools (docs/design/051-packages.md)" OFF)
 option(SLUICE_ONEDNN "Large products and convolutions by oneDNN; without, by our \
 own loops" ON)
 if(SLUICE_MINIMAL)

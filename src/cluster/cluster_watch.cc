@@ -18,14 +18,12 @@ using std::chrono::milliseconds;
 
 // As many as a task reports; another program may answer in its place.
 constexpr size_t kMaxStagesOfTask = 1000;
-constexpr char kInProcess[] = "inproc://";
 // The time for an answer beyond the time for which its task waits for others.
 constexpr milliseconds kAnswer{250};
 
 Result<std::unique_ptr<MasterStub>> MasterAt(const std::string& target) {
-  return target.rfind(kInProcess, 0) == 0
-             ? ConnectInProcess(target.substr(sizeof(kInProcess) - 1))
-             : ConnectMaster(target);
+  return target.rfind(kInProcessScheme, 0) == 0 ? ConnectInProcess(target)
+                                                : ConnectMaster(target);
 }
 
 class Watch final : public ClusterWatch {
@@ -182,7 +180,8 @@ class Watch final : public ClusterWatch {
 
 Result<std::unique_ptr<ClusterWatch>> WatchCluster(const std::string& target) {
   std::vector<std::string> targets;
-  if (target.rfind(kInProcess, 0) == 0 || target.rfind("grpc://", 0) == 0) {
+  if (target.rfind(kInProcessScheme, 0) == 0 ||
+      target.rfind("grpc://", 0) == 0) {
     SLUICE_RETURN_IF_ERROR(MasterAt(target).status());
     targets.push_back(target);
   } else {

@@ -343,9 +343,8 @@ const SessionBackendRegistration in_process(
     "inproc",
     [](const std::string& target, const SessionOptions& options)
         -> Result<std::unique_ptr<SessionBackend>> {
-      SLUICE_ASSIGN_OR_RETURN(
-          std::unique_ptr<MasterStub> master,
-          ConnectInProcess(target.substr(std::string("inproc://").size())));
+      SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<MasterStub> master,
+                              ConnectInProcess(target));
       return OpenRemoteSession(std::move(master), options);
     });
 

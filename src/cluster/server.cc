@@ -13,39 +13,39 @@
 namespace sluice {
 namespace {
 
-// A server that is reachable by name, and its pending calls.
+// A server that this process can call directly, and its pending calls.
 struct Door {
   Server* server = nullptr;
   int calls = 0;
 };
-struct Names {
+struct Doors {
   std::mutex mu;
   std::condition_variable left;
-  std::map<std::string, std::shared_ptr<Door>> doors;  // GUARDED_BY(mu)
+  std::map<std::string, std::shared_ptr<Door>> at;  // GUARDED_BY(mu); by target
 };
-Names& TheNames() {
-  static Names* const names = new Names;  // Used until the process ends.
-  return *names;
+Doors& TheDoors() {
+  static Doors* const doors = new Doors;  // Used until the process ends.
+  return *doors;
 }
 
 // Looks up the server at each call, like a connection: a stopped server does
-// not answer, and one restarted under the same name does.
+// not answer, and one restarted under the same target does.
 template <typename Fn>
-Status WithServer(const std::string& name, Fn fn) {
-  Names& n = TheNames();
+Status WithServer(const std::string& target, Fn fn) {
+  Doors& doors = TheDoors();
   std::shared_ptr<Door> door;
   {
-    std::lock_guard<std::mutex> lock(n.mu);
-    auto it = n.doors.find(name);
-    if (it == n.doors.end())
-      return Unavailable("inproc://", name,
+    std::lock_guard<std::mutex> lock(doors.mu);
+    auto it = doors.at.find(target);
+    if (it == doors.at.end())
+      return Unavailable(target,
                          ": expected a server of this process, got none");
     door = it->second;
     ++door->calls;
   }
   Status s = fn(*door->server);
-  std::lock_guard<std::mutex> lock(n.mu);
-  if (--door->calls == 0) n.left.notify_all();
+  std::lock_guard<std::mutex> lock(doors.mu);
+  if (--door->calls == 0) doors.left.notify_all();
   return s;
 }
 
@@ -100,7 +100,7 @@ class PrintedLines {
 
 class InProcessMaster final : public MasterStub {
  public:
-  explicit InProcessMaster(std::string name) : name_(std::move(name)) {}
+  explicit InProcessMaster(std::string target) : target_(std::move(target)) {}
   ~InProcessMaster() override {
     if (session_ == 0) return;
     proto::CloseSessionRequest close;
@@ -165,15 +165,15 @@ class InProcessMaster final : public MasterStub {
  private:
   template <typename Fn>
   Status On(Fn fn) {
-    return WithServer(name_, [&](Server& s) { return fn(s.master()); });
+    return WithServer(target_, [&](Server& s) { return fn(s.master()); });
   }
-  const std::string name_;
+  const std::string target_;
   uint64_t session_ = 0;
 };
 
 class InProcessWorker final : public WorkerStub {
  public:
-  explicit InProcessWorker(std::string name) : name_(std::move(name)) {}
+  explicit InProcessWorker(std::string target) : target_(std::move(target)) {}
   Status GetStatus(const proto::GetStatusRequest& q,
                    proto::GetStatusResponse* r) override {
     return On([&](Worker& w) {
@@ -200,9 +200,9 @@ class InProcessWorker final : public WorkerStub {
  private:
   template <typename Fn>
   Status On(Fn fn) {
-    return WithServer(name_, [&](Server& s) { return fn(s.worker()); });
+    return WithServer(target_, [&](Server& s) { return fn(s.worker()); });
   }
-  const std::string name_;
+  const std::string target_;
 };
 
 }  // namespace
@@ -256,16 +256,16 @@ Result<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,
         server->listener_->Start(server->master_.get(), server->worker_.get()));
     server->target_ = server->listener_->target();
   }
-  if (!parts.name.empty()) {
-    Names& n = TheNames();
-    std::lock_guard<std::mutex> lock(n.mu);
+  if (!parts.name.empty()) server->target_ = kInProcessScheme + parts.name;
+  if (!parts.name.empty() || options.direct_clients) {
+    Doors& doors = TheDoors();
+    std::lock_guard<std::mutex> lock(doors.mu);
     auto door = std::make_shared<Door>();
     door->server = server.get();
-    if (!n.doors.emplace(parts.name, door).second)
-      return AlreadyExists("server: expected a unique name, got '", parts.name,
-                           "' again");
-    server->name_ = parts.name;
-    server->target_ = absl::StrCat("inproc://", parts.name);
+    if (!doors.at.emplace(server->target_, door).second)
+      return AlreadyExists("server: expected a unique target, got '",
+                           server->target_, "' again");
+    server->has_door_ = true;
   }
   return server;
 }
@@ -275,18 +275,18 @@ Server::~Server() { Stop(); }
 void Server::Stop() {
   if (transport_ == nullptr) return;
   std::shared_ptr<Door> door;
-  if (!name_.empty()) {
-    Names& n = TheNames();
-    std::lock_guard<std::mutex> lock(n.mu);
-    door = n.doors[name_];
-    n.doors.erase(name_);
-    name_.clear();
+  if (has_door_) {
+    Doors& doors = TheDoors();
+    std::lock_guard<std::mutex> lock(doors.mu);
+    door = doors.at[target_];
+    doors.at.erase(target_);
+    has_door_ = false;
   }
   if (master_ != nullptr) master_->CloseAll();
   if (door != nullptr) {
-    Names& n = TheNames();
-    std::unique_lock<std::mutex> lock(n.mu);
-    n.left.wait(lock, [&door] { return door->calls == 0; });
+    Doors& doors = TheDoors();
+    std::unique_lock<std::mutex> lock(doors.mu);
+    doors.left.wait(lock, [&door] { return door->calls == 0; });
   }
   // Running steps end, and their masters see that the task is gone.
   stopping_.store(true);
@@ -478,14 +478,21 @@ void Server::OnPeerLost(PeerId peer, const Status& why) {
   master_->OnPeerLost(peer, why);
 }
 
-Result<std::unique_ptr<MasterStub>> ConnectInProcess(const std::string& name) {
-  SLUICE_RETURN_IF_ERROR(WithServer(name, [](Server&) { return OkStatus(); }));
-  return std::unique_ptr<MasterStub>(std::make_unique<InProcessMaster>(name));
+Result<std::unique_ptr<MasterStub>> ConnectInProcess(
+    const std::string& target) {
+  SLUICE_RETURN_IF_ERROR(
+      WithServer(target, [](Server&) { return OkStatus(); }));
+  return std::unique_ptr<MasterStub>(std::make_unique<InProcessMaster>(target));
+}
+
+bool HasServerInProcess(const std::string& target) {
+  return WithServer(target, [](Server&) { return OkStatus(); }).ok();
 }
 
 Result<std::unique_ptr<WorkerStub>> ConnectWorkerInProcess(
     const std::string& name) {
-  return std::unique_ptr<WorkerStub>(std::make_unique<InProcessWorker>(name));
+  return std::unique_ptr<WorkerStub>(
+      std::make_unique<InProcessWorker>(kInProcessScheme + name));
 }
 
 }  // namespace sluice

@@ -83,6 +83,9 @@ struct ServerOptions {
   bool allow_host_access = false;
   // Whether clients may reset the default container or all containers.
   bool allow_reset = false;
+  // Whether sessions that this process opens with the server's target call it
+  // directly, not over the network.
+  bool direct_clients = false;
 };
 
 // Receives calls from masters and clients in other processes. Owned by the
@@ -148,8 +151,8 @@ class Server : private TransportHandler {
   void SendDone(PeerId to, uint64_t run, StepOutcome outcome);
 
   std::atomic<bool> stopping_{false};
-  std::string name_;
   std::string target_;
+  bool has_door_ = false;  // Clients in this process call it by its target.
   std::unique_ptr<Transport> transport_;
   std::unique_ptr<ServerListener> listener_;
   std::unique_ptr<Worker> worker_;
@@ -159,9 +162,15 @@ class Server : private TransportHandler {
 // Connects to the server at "grpc://host:port", with the TLS files that the
 // environment names. Does not wait for the server: the first call does.
 Result<std::unique_ptr<MasterStub>> ConnectMaster(const std::string& target);
-// Connects to the server with this name in this process. Unavailable if there
-// is none.
-Result<std::unique_ptr<MasterStub>> ConnectInProcess(const std::string& name);
+// Targets of servers with ServerParts::name.
+inline constexpr char kInProcessScheme[] = "inproc://";
+
+// Connects to the server with this target in this process: "inproc://NAME", or
+// "grpc://host:port" if it accepts direct clients. Unavailable if there is
+// none.
+Result<std::unique_ptr<MasterStub>> ConnectInProcess(const std::string& target);
+// Whether there is one.
+bool HasServerInProcess(const std::string& target);
 // The same for masters that call a worker; `name` is ServerParts::name.
 Result<std::unique_ptr<WorkerStub>> ConnectWorkerInProcess(
     const std::string& name);

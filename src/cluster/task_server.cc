@@ -177,6 +177,7 @@ Result<std::unique_ptr<TaskServer>> TaskServer::Start(
   for (int attempt = 0; state->server == nullptr; ++attempt) {
     ServerOptions o;
     SLUICE_RETURN_IF_ERROR(Prepare(options, &state->resolver, &o));
+    o.direct_clients = true;
     auto server = Server::Start(o);
     if (server.ok())
       state->server = *std::move(server);

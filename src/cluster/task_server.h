@@ -64,8 +64,10 @@ class TaskServer {
   TaskServer(const TaskServer&) = delete;
   TaskServer& operator=(const TaskServer&) = delete;
 
-  std::string task() const;     // "/job:worker/replica:0/task:1"
-  std::string target() const;   // For Session: "grpc://host:port".
+  std::string task() const;  // "/job:worker/replica:0/task:1"
+  // For Session: "grpc://host:port". Sessions of this process call the task
+  // directly; their steps need no messages between client and task.
+  std::string target() const;
   std::string metrics() const;  // Where it serves them: "host:port", or "".
   // From now on, new sessions and steps get Unavailable, while those that run
   // go on. For the time before Stop: idle() says when none runs any more.

@@ -3,7 +3,6 @@
 #include <string>
 
 #include "absl/container/flat_hash_set.h"
-
 #include "graph/graph.h"
 
 namespace sluice {

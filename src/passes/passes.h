@@ -1,8 +1,8 @@
 // Passes: transformations of a graph before it becomes a plan. Pruning copies
 // the part that a step runs; the others edit that copy. Each pass preserves the
 // results of the graph, including state, control edges, frames and random ops;
-// a session can disable all but pruning. Each takes time linear in nodes and
-// edges.
+// a session can disable those that only save time. Each takes time linear in
+// nodes and edges.
 //
 // Their order is that of session/compile.cc. "Needs" and "leaves" name the
 // properties of passes/properties.h; a pass keeps those that it needs.

@@ -111,8 +111,11 @@ const SessionBackendRegistration over_grpc(
     "grpc",
     [](const std::string& target, const SessionOptions& options)
         -> Result<std::unique_ptr<SessionBackend>> {
+      // (A server that stops meanwhile is Unavailable, as over the network.)
       SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<MasterStub> master,
-                              ConnectMaster(target));
+                              HasServerInProcess(target)
+                                  ? ConnectInProcess(target)
+                                  : ConnectMaster(target));
       return OpenRemoteSession(std::move(master), options);
     });
 

@@ -255,7 +255,7 @@ TEST_F(ProcessTest, AcceleratorsOfTwoProcessesShareALoop) {
   EXPECT_THAT(std::string(s.message()), HasSubstr("EMU:0"));
 }
 
-TEST_F(ProcessTest, ProgramMayServeAsTaskAndLimitMessageSize) {
+TEST_F(ProcessTest, ProgramMayServeAsTaskAndCallItDirectly) {
   const std::string file =
       ::testing::TempDir() + "task_server" + std::to_string(getpid()) + ".json";
   ClusterSpec alone;
@@ -267,7 +267,6 @@ TEST_F(ProcessTest, ProgramMayServeAsTaskAndLimitMessageSize) {
   options.job = "worker";
   options.max_message_mb = 1;
   auto task = TaskServer::Start(options);
-  unlink(file.c_str());
   ASSERT_TRUE(task.ok()) << task.status();
   EXPECT_EQ((*task)->task(), "/job:worker/replica:0/task:0");
   Output x = Placeholder<float>({-1});
@@ -279,18 +278,43 @@ TEST_F(ProcessTest, ProgramMayServeAsTaskAndLimitMessageSize) {
     const auto out = session.Run({{x, small}}, sum);
     ASSERT_TRUE(out.ok()) << out.status();
     EXPECT_EQ(out->scalar<float>(), 2000);
+    // This would not fit into a message. (Equal values would be sent as one.)
     Tensor large(DType::kFloat, Shape({1 << 20}));
-    // (Equal values would be sent as one.)
     std::iota(large.data<float>(), large.data<float>() + (1 << 20), 0.0f);
-    const Status s = session.Run({{x, large}}, sum).status();
-    EXPECT_THAT(std::string(s.message()), HasSubstr("larger than max"));
+    const auto direct = session.Run({{x, large}}, sum);
+    ASSERT_TRUE(direct.ok()) << direct.status();
+    EXPECT_NEAR(direct->scalar<float>(), 0x1p39f, 0x1p25f);
+    (*task)->Stop();
+    EXPECT_EQ(session.Run({{x, small}}, sum).status().code(),
+              StatusCode::kUnavailable);
   }
+  // Another server with the same target.
+  task = TaskServer::Start(options);
+  ASSERT_TRUE(task.ok()) << task.status();
   Session again((*task)->target(), graph_);
   EXPECT_TRUE(again.Run({{x, Tensor(DType::kFloat, Shape({0}))}}, sum).ok());
+  unlink(file.c_str());
   options.cluster = "no such file";
   EXPECT_EQ(TaskServer::Start(options).status().code(), StatusCode::kNotFound)
       << TaskServer::Start(options).status();
   (*task)->Stop();
+}
+
+TEST_F(ProcessTest, MessagesLargerThanTheLimitAreAnError) {
+  ServerOptions options;
+  const std::string address = cluster_.spec().Find("worker", 0)->address;
+  ASSERT_TRUE(options.cluster.Add("worker", 0, address).ok());
+  options.job = "worker";
+  options.max_message_bytes = 1 << 20;
+  const auto server = Server::Start(options);
+  ASSERT_TRUE(server.ok()) << server.status();
+  Output x = Placeholder<float>({-1});
+  Output sum = ops::Sum(x, Constant(Tensor::Vector<int32_t>({0})));
+  Session session((*server)->target(), graph_);
+  Tensor large(DType::kFloat, Shape({1 << 20}));
+  std::iota(large.data<float>(), large.data<float>() + (1 << 20), 0.0f);
+  const Status s = session.Run({{x, large}}, sum).status();
+  EXPECT_THAT(std::string(s.message()), HasSubstr("larger than max"));
 }
 
 TEST_F(ProcessTest, FeedsLargerThanAMessageAreAnError) {
