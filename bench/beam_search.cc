@@ -1,13 +1,16 @@
 // A beam-search decoder with early exits: each sentence has a loop of its own,
 // which ends when its best hypothesis ends. bench/structure_peers.py has the
-// same in PyTorch.
+// same in PyTorch. Counted in words: how long the sentences are depends on
+// random weights, which differ there.
+#include <algorithm>
+#include <numeric>
 #include <random>
 #include <tuple>
 #include <vector>
 
 #include "bench.h"
+#include "exec/core/trace.h"
 #include "sluice/sluice.h"
-#include "timing.h"
 
 namespace sluice::bench {
 namespace {
@@ -23,7 +26,7 @@ Output BeamParameter(const Shape& shape, uint32_t seed, float scale) {
   return Constant(t);
 }
 
-Result<double> SentencesPerSecond(bool batched) {
+Result<double> WordsPerSecond(bool batched) {
   constexpr int kU = kBeamUnits, kK = kBeamWidth, kV = kBeamWords;
   Graph g;
   WithGraph use(g);
@@ -82,19 +85,26 @@ Result<double> SentencesPerSecond(bool batched) {
                           session.MakeCallable({states}, fetches));
   std::mt19937 random(5);
   std::normal_distribution<float> draw(0, 1);
-  SLUICE_ASSIGN_OR_RETURN(const double s, Best(4, [&]() -> Status {
-                            Tensor fed(f32, Shape({kBeamSentences, 1, kU}));
-                            for (float& f : fed.flat<float>()) f = draw(random);
-                            return step.Run({fed}).status();
-                          }));
-  return kBeamSentences / s;
+  double best = 0;
+  for (int turn = 0; turn < 5; ++turn) {
+    Tensor fed(f32, Shape({kBeamSentences, 1, kU}));
+    for (float& f : fed.flat<float>()) f = draw(random);
+    const int64_t start = NowNs();
+    SLUICE_ASSIGN_OR_RETURN(const std::vector<Tensor> got, step.Run({fed}));
+    const double s = static_cast<double>(NowNs() - start) * 1e-9;
+    const auto each_length = got[1].flat<int32_t>();
+    const int words =
+        std::accumulate(each_length.begin(), each_length.end(), 0);
+    if (turn > 0) best = std::max(best, words / s);
+  }
+  return best;
 }
 
-SLUICE_BENCH("beam_search.U128.V1000.K4.B32.sentences_per_s") {
-  return SentencesPerSecond(true);
+SLUICE_BENCH("beam_search.U128.V1000.K4.B32.words_per_s") {
+  return WordsPerSecond(true);
 }
-SLUICE_BENCH("beam_search.U128.V1000.K4.B32.one_by_one.sentences_per_s") {
-  return SentencesPerSecond(false);
+SLUICE_BENCH("beam_search.U128.V1000.K4.B32.one_by_one.words_per_s") {
+  return WordsPerSecond(false);
 }
 
 }  // namespace

@@ -19,8 +19,11 @@
 #include "client/control/tensor_array.h"
 #include "client/control/tensor_store.h"
 #include "client/operators.h"
+#include "exec/batching/batch_form.h"
 #include "exec/batching/batch_stage.h"
 #include "graph/graphdef.h"
+#include "graph/op_def.h"
+#include "graph/shape_context.h"
 #include "session/compile.h"
 #include "session/session.h"
 #include "sluice/ops.h"
@@ -300,6 +303,10 @@ TEST_F(BatchingTest, Products) {
   });
   CheckOp("MatMul", 1, [&](const Rows& r) {
     return MatMul(r[0], r[1], transposed(false, true));
+  });
+  const Output square = Constant(Random({6, 6}));
+  CheckOp("MatMulAdd", 5, [&](const Rows& r) {
+    return Build("MatMulAdd", {r[0], square, r[1]});
   });
 }
 
@@ -738,6 +745,71 @@ TEST_F(BatchingTest, ErrorInARegionNamesNodeAndInstance) {
   values.raw<float>()[3 * 9] = values.raw<float>()[3 * 9 + 4] =
       values.raw<float>()[3 * 9 + 8] = 1.f;
   EXPECT_TRUE(batched.Run({{x, values}}, {y}).ok());
+}
+
+std::atomic<int> counted_runs{0};
+
+// The negative of x; its kernel counts how often it runs. (It is checked
+// against the declared shape, so that is unknown.)
+SLUICE_OP(OwnOpsTestCounted)
+    .Input("x: float")
+    .Output("y: float")
+    .Shape([](ShapeContext& c) {
+      c.set_output(0, PartialShape::Unknown());
+      return OkStatus();
+    })
+    .Kernel(Cpu(
+        [](KernelContext& ctx) {
+          ++counted_runs;
+          const Tensor& x = ctx.input(0);
+          SLUICE_RETURN_IF_ERROR(ctx.Allocate(0, DType::kFloat, x.shape()));
+          for (int64_t i = 0; i < x.num_elements(); ++i)
+            ctx.output(0).raw<float>()[i] = -x.raw<float>()[i];
+          return OkStatus();
+        },
+        /*expensive=*/true))
+    .NoGradient("for a test");
+const BatchFormRegistrar counted_batch("OwnOpsTestCounted", PartByPart<1>);
+
+// A region reads a table that differs in each iteration: its other kernels run
+// together all the same.
+TEST_F(BatchingTest, RegionsGatherFromTablesOfTheirInstance) {
+  constexpr int kMany = 12;  // More than wait in groups of one.
+  const Output x = Placeholder<float>({kMany, 4, 6}),
+               w = Placeholder<float>({6, 6});
+  const sluice::TensorArray in =
+      sluice::TensorArray(DType::kFloat, kMany).Unstack(x);
+  const auto [i, out] = While(
+      std::tuple{Constant(0), sluice::TensorArray(DType::kFloat, kMany)},
+      [](Output i, const sluice::TensorArray&) { return i < kMany; },
+      [&](Output i, const sluice::TensorArray& out) {
+        const auto [k, h, order] = While(
+            std::tuple{Constant(0), in.Read(i),
+                       Constant(Tensor::Vector<float>({1, 2, 3, 4}))},
+            [](Output k, Output, Output) { return k < 3; },
+            [&](Output k, Output h, Output order) {
+              const Output next = Tanh(MatMul(h, w)),
+                           counted = Build("OwnOpsTestCounted",
+                                           {Sum(next, 1) + order});
+              const auto top = TopKV2(counted, 4);
+              const auto as = [](Output x, const std::vector<int32_t>& shape) {
+                return Reshape(x, Constant(Tensor::Vector<int32_t>(shape)));
+              };
+              return std::tuple{k + 1,
+                                as(GatherV2(next, top.indices, 0), {4, 6}),
+                                as(top.values, {4})};
+            });
+        return std::tuple{i + 1, out.Write(i, h)};
+      },
+      {.parallel_iterations = kMany, .batch = true});
+  ASSERT_TRUE(graph_.status().ok()) << graph_.status();
+  const std::vector<Output> fetches = {out.Stack()};
+  const Feeds feeds = {{x, Random({kMany, 4, 6})}, {w, Random({6, 6})}};
+  Check(feeds, fetches);
+  Session session(graph_);
+  counted_runs = 0;
+  ASSERT_TRUE(session.Run(feeds, fetches).ok());
+  EXPECT_EQ(counted_runs, 3);
 }
 
 // Many instances of a region are divided over threads.

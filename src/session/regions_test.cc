@@ -86,6 +86,19 @@ TEST_F(RegionsTest, ScalarChainBecomesOneNode) {
   EXPECT_EQ(Both({{x, Tensor::Scalar(2.f)}}, {y})[0].scalar<float>(), 42.f);
 }
 
+// What waits for a product waits for the one before it too.
+TEST_F(RegionsTest, SlowNodesInARowCountAsTheLastOne) {
+  const Output x = FeedOf(DType::kFloat, {-1, -1});
+  const Output first = MatMul(x, x), second = MatMul(first, x);
+  const Output y = Neg(first + second) + Neg(second);
+  const auto ops = OpsOf({x}, {y});
+  EXPECT_EQ(ops.count("_Region"), 1u);
+  EXPECT_EQ(ops.count("MatMul"), 2u);
+  EXPECT_EQ(ops.count("Neg"), 0u);
+  const Tensor two = Tensor::Of<float>({1, 1}, {2});
+  EXPECT_EQ(Both({{x, two}}, {y})[0].raw<float>()[0], -20);
+}
+
 TEST_F(RegionsTest, CheapLoopBecomesOneNode) {
   const Output n = FeedOf(DType::kInt32);
   const std::vector<Output> out = While(

@@ -227,6 +227,28 @@ SLUICE_OP(OwnOpsTestLong)
       return OkStatus();
     });
 
+// Its first run takes long.
+SLUICE_OP(OwnOpsTestLongAtFirst)
+    .Input("x: float")
+    .Output("y: float")
+    .Stateful()
+    .Shape(UnchangedShape)
+    .Kernel([](const Node&, Kernel* k) {
+      k->expensive = true;
+      k->state = std::make_shared<std::atomic<bool>>(false);
+      k->run = [](KernelContext& ctx) {
+        if (!ctx.state<std::atomic<bool>>().exchange(true))
+          std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        {
+          std::lock_guard<std::mutex> lock(AllLongRuns().mu);
+          AllLongRuns().threads.push_back(std::this_thread::get_id());
+        }
+        ctx.set_output(0, ctx.input(0));
+        return OkStatus();
+      };
+      return OkStatus();
+    });
+
 Tensor WaitingValue(float v) { return Tensor::Scalar<float>(v); }
 
 // The parameter is the seed of the scheduler; 0: newest first.
@@ -654,6 +676,35 @@ TEST(LongAsyncOpsTest, RunOnThreadsOfTheSessionWhileOthersAreReady) {
       EXPECT_EQ(elsewhere > 0, threads > 0 && step > 0) << step;
     }
   }
+}
+
+// A kernel whose first run takes long runs beside others at first, and by the
+// driver once its average shows that it is short.
+TEST(LongAsyncOpsTest, ComeBackFromThePoolWhenTheyAreShort) {
+  Graph graph;
+  WithGraph use(graph);
+  const Output x = Placeholder<float>({}, "x");
+  std::vector<Output> parts;
+  for (int i = 0; i < 2; ++i)
+    parts.push_back(Build("OwnOpsTestLongAtFirst", {x}));
+  const Output sum = Build("AddN", parts);
+  SessionOptions options;
+  options.inter_op_threads = 2;
+  options.regions = false;  // (They would be one node.)
+  Session session(graph, options);
+  bool went = false, came_back = false;
+  for (int step = 0; step < 300; ++step) {
+    AllLongRuns().threads.clear();
+    const auto got = session.Run({{x, WaitingValue(2)}}, sum);
+    ASSERT_TRUE(got.ok()) << got.status();
+    bool elsewhere = false;
+    for (const std::thread::id id : AllLongRuns().threads)
+      elsewhere = elsewhere || id != std::this_thread::get_id();
+    went = went || elsewhere;
+    came_back = came_back || (went && !elsewhere);
+  }
+  EXPECT_TRUE(went);
+  EXPECT_TRUE(came_back);
 }
 
 // In a stage, it completes before the stage is over.

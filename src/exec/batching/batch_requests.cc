@@ -83,6 +83,39 @@ bool ComputesOnFloats(const Node& n, const BatchForm& form) {
   return floats;
 }
 
+// Which values are surely others in each iteration of their loop: they depend
+// on what it computes for the next one. (A loop constant, and a variable that
+// is passed on, is the same in all; an argument of a function may be the same
+// in all calls.) By node id.
+std::vector<bool> VaryingNodes(const Graph& graph,
+                               const std::vector<Node*>& order) {
+  std::vector<bool> varies(static_cast<size_t>(graph.num_nodes()));
+  const auto id = [](const Node* n) { return static_cast<size_t>(n->id()); };
+  const auto passes_on = [](const Node& merge, const Node& next) {
+    const Node* from = ResolveAlias(next.input(0)).node;
+    if (from->op().role == OpRole::kSwitch)
+      from = ResolveAlias(from->input(0)).node;
+    return from == &merge;
+  };
+  for (const Node* n : order)
+    for (const Output& in : n->inputs())
+      if (IsBackEdge(*in.node, *n) ? !passes_on(*n, *in.node)
+                                   : varies[id(in.node)])
+        varies[id(n)] = n->op().role != OpRole::kEnter;
+  return varies;
+}
+
+// Whether all instances would need another tensor where the form wants one for
+// all. (Few elements are compared by value.)
+bool NeedsOthers(const Node& n, const BatchForm& form,
+                 const std::vector<bool>& varies) {
+  for (int i = 0; i < n.num_inputs(); ++i)
+    if ((form.shared >> i & 1) != 0 && IsFloating(n.input(i).dtype()) &&
+        varies[static_cast<size_t>(n.input(i).node->id())])
+      return true;
+  return false;
+}
+
 bool ReadsReference(const Node& n) {
   for (int i = 0; i < n.num_inputs(); ++i)
     if (IsRef(n.input(i).dtype())) return true;
@@ -113,6 +146,7 @@ Result<BatchForms> FindBatched(
   SLUICE_ASSIGN_OR_RETURN(const Frames frames, Frames::Of(graph, order));
   const std::vector<bool> requested =
       RequestedFrames(graph, frames, everywhere);
+  const std::vector<bool> varies = VaryingNodes(graph, order);
   for (const Node* n : order) {
     if (n->op().role != OpRole::kCompute || n->num_inputs() == 0 ||
         n->num_inputs() > 32 || n->num_outputs() == 0 || ReadsReference(*n) ||
@@ -123,6 +157,7 @@ Result<BatchForms> FindBatched(
       continue;
     const std::optional<BatchForm> form = FindBatchForm(*n, **kernel);
     if (form && ComputesOnFloats(*n, *form) &&
+        !NeedsOthers(*n, *form, varies) &&
         ((*kernel)->expensive || !IsKnownSmall(*n, *form)))
       found.emplace(n, *form);
   }

@@ -25,6 +25,16 @@ constexpr uint32_t kLongNs = 1'000'000;
 // How many nodes the driver runs between checks of the clock.
 constexpr uint32_t kClockTicks = 256;
 
+// Adds a run to a kernel's moving average. Any thread.
+void AddToAverage(std::atomic<uint32_t>* cost, int64_t ns) {
+  auto took = static_cast<uint32_t>(std::min<int64_t>(ns, UINT32_MAX / 2));
+  const uint32_t old = cost->load(std::memory_order_relaxed);
+  // (One run that another program interrupted says little.)
+  if (old != 0 && old < UINT32_MAX / 8) took = std::min(took, 8 * old);
+  cost->store(old == 0 ? took : old - old / 4 + took / 4,
+              std::memory_order_relaxed);
+}
+
 // The maximum number of frames, and of waiting nodes, that an error names.
 constexpr int kMaxWaiting = 16;
 
@@ -371,15 +381,9 @@ Status Execution::InvokeMeasured(Ready r, KernelContext& ctx) {
 }
 
 void Execution::AddCost(const PlanNode& n, int64_t ns) {
-  auto took = static_cast<uint32_t>(std::min<int64_t>(ns, UINT32_MAX / 2));
   // After a long kernel the driver checks the clock at once.
-  if (took > kLongNs) ticks_ = kClockTicks - 1;
-  std::atomic<uint32_t>& cost = CostOf(n);
-  const uint32_t old = cost.load(std::memory_order_relaxed);
-  // (One run that another program interrupted says little.)
-  if (old != 0 && old < UINT32_MAX / 8) took = std::min(took, 8 * old);
-  cost.store(old == 0 ? took : old - old / 4 + took / 4,
-             std::memory_order_relaxed);
+  if (ns > kLongNs) ticks_ = kClockTicks - 1;
+  AddToAverage(&CostOf(n), ns);
 }
 
 SLUICE_HOT bool Execution::Done(Ready r, const Status& s) {
@@ -684,7 +688,11 @@ void Execution::EndAsync(Async* async) {
 
 Status Execution::InvokeAsync(Async& async, int threads) {
   ScopedIntraOpThreads scope(threads);
+  // (Else a kernel whose first run took long, by what it sets up, would never
+  // come back from the pool.)
+  const int64_t start = NowNs();
   Status s = Invoke(async.ready, async.ctx);
+  AddToAverage(&CostOf(*async.ready.node), NowNs() - start);
   async.locals.clear();
   return s;
 }

@@ -374,26 +374,45 @@ bool RegionStructure::IsDetour(const RegionUnit& u) {
 
 void RegionStructure::FindSlow(int f) {
   RegionFrame& frame = mutable_frame(f);
+  // By slow unit: the slow ones that it waits for, and those before them.
+  std::vector<std::vector<int>> before(frame.units.size());
+  const auto add = [](std::vector<int>* to, const std::vector<int>& more) {
+    std::vector<int> both;
+    std::set_union(to->begin(), to->end(), more.begin(), more.end(),
+                   std::back_inserter(both));
+    *to = std::move(both);
+  };
   for (int at : frame.order) {
     RegionUnit& u = frame.units[static_cast<size_t>(at)];
     u.after_held = u.is_held;
+    bool too_many = false;
     for (int d : u.deps) {
       const RegionUnit& from = frame.units[static_cast<size_t>(d)];
       const bool barrier = from.kind == RegionUnit::kSlow ||
                            from.kind == RegionUnit::kChild ||
                            from.kind == RegionUnit::kMerge || IsDetour(from);
       u.after_held = u.after_held || (!barrier && from.after_held);
-      std::vector<int> both;
-      const std::vector<int> itself = {d};
-      const std::vector<int>& more = barrier ? itself : from.slow;
-      std::set_union(u.slow.begin(), u.slow.end(), more.begin(), more.end(),
-                     std::back_inserter(both));
-      u.slow = std::move(both);
-      if (u.slow.size() > kManySlow) {
-        u.kind = RegionUnit::kSlow;
-        break;
-      }
+      add(&u.slow, barrier ? std::vector<int>{d} : from.slow);
+      too_many = u.slow.size() > kManySlow;
+      if (too_many) break;
     }
+    if (too_many) {
+      u.kind = RegionUnit::kSlow;
+      continue;
+    }
+    // Who waits for one waits for those before it.
+    std::vector<int> implied;
+    for (const int s : u.slow) add(&implied, before[static_cast<size_t>(s)]);
+    std::erase_if(u.slow, [&](int s) {
+      return std::binary_search(implied.begin(), implied.end(), s);
+    });
+    // (A Merge does not wait for all its inputs, nor does an Exit for all
+    // values that enter its loop.)
+    if (u.kind != RegionUnit::kSlow || u.node->op().role == OpRole::kMerge)
+      continue;
+    add(&implied, u.slow);
+    if (implied.size() <= kManySlow)
+      before[static_cast<size_t>(at)] = std::move(implied);
   }
 }
 

@@ -34,7 +34,8 @@ struct RegionUnit {
   int when_true = 0;      // and the input it takes then.
   std::vector<int> deps;  // Units of the same frame.
   std::vector<int> slow;  // Sorted: slow units that it waits for, directly or
-                          // through units that are not slow.
+                          // through units that are not slow; without those
+                          // that another of them waits for.
   std::shared_ptr<Kernel> kernel;  // For kCheap.
   bool is_held = false;            // A stage of the ready list holds it.
   bool after_held = false;  // It is held, or depends on such a unit, directly

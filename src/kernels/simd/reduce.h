@@ -87,6 +87,12 @@ bool ArgMax(DType t, DType index_type, int64_t outer, int64_t length,
 bool ArgMin(DType t, DType index_type, int64_t outer, int64_t length,
             int64_t inner, const void* in, void* out);
 
+// Index of the first of n elements that is greater than `bound`, or, in floats,
+// NaN; n if there is none. Floats and doubles, ints of 8 to 64 bits. `bound` is
+// no NaN.
+template <class T>
+int64_t FirstAbove(const T* in, int64_t n, T bound);
+
 // The functions that make up a reduction for one type. Accumulators are arrays
 // with `acc_size` bytes per element, of a type chosen by the kernel.
 struct ReduceKernel {

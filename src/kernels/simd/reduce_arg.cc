@@ -1,4 +1,4 @@
-// ArgMax and ArgMin.
+// ArgMax, ArgMin and FirstAbove.
 #include <algorithm>
 #include <limits>
 #include <type_traits>
@@ -7,15 +7,27 @@
 #include "kernels/simd/reduce.h"
 #include "kernels/simd/target.h"
 
+// Calls macro(T, Name) for each type of FirstAbove: HWY_EXPORT takes no
+// templates, so each needs a function of its own.
+#ifndef SLUICE_FIRST_ABOVE_TYPES
+#define SLUICE_FIRST_ABOVE_TYPES(macro)                                 \
+  macro(float, Float) macro(double, Double) macro(int8_t, Int8)         \
+      macro(int16_t, Int16) macro(int32_t, Int32) macro(int64_t, Int64) \
+          macro(uint8_t, Uint8) macro(uint16_t, Uint16)                 \
+              macro(uint32_t, Uint32) macro(uint64_t, Uint64)
+#endif
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/simd/reduce_arg.cc"
 #include "hwy/foreach_target.h"
 // After foreach_target.h.
+#include "hwy/highway.h"
 #include "kernels/simd/half-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace sluice::simd {
 namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
 namespace {
 
 template <bool kMax, class C>
@@ -172,6 +184,35 @@ ArgFn PickArg(DType t) {
   }
 }
 
+template <class T>
+int64_t FirstAboveOf(const T* in, int64_t n, T bound) {
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto most = hn::Set(d, bound);
+  const auto above = [&](int64_t i) HWY_ATTR {
+    const auto v = hn::LoadU(d, in + i);
+    if constexpr (std::is_floating_point_v<T>)
+      return hn::Not(hn::Le(v, most));  // (NaN too.)
+    else
+      return hn::Gt(v, most);
+  };
+  int64_t i = 0;
+  for (; i + 4 * lanes <= n; i += 4 * lanes)
+    if (!hn::AllFalse(
+            d, hn::Or(hn::Or(above(i), above(i + lanes)),
+                      hn::Or(above(i + 2 * lanes), above(i + 3 * lanes)))))
+      break;
+  while (i < n && in[i] <= bound) ++i;
+  return i;
+}
+
+#define SLUICE_FIRST_ABOVE(T, Name)                           \
+  int64_t FirstAbove##Name(const T* in, int64_t n, T bound) { \
+    return FirstAboveOf<T>(in, n, bound);                     \
+  }
+SLUICE_FIRST_ABOVE_TYPES(SLUICE_FIRST_ABOVE)
+#undef SLUICE_FIRST_ABOVE
+
 ArgFn PickArgMax(DType t) { return PickArg<true>(t); }
 ArgFn PickArgMin(DType t) { return PickArg<false>(t); }
 
@@ -228,6 +269,15 @@ bool RunAs(ArgFn fn, DType index_type, int64_t outer, int64_t length,
 }
 
 }  // namespace
+
+#define SLUICE_FIRST_ABOVE(T, Name)                              \
+  HWY_EXPORT(FirstAbove##Name);                                  \
+  template <>                                                    \
+  int64_t FirstAbove<T>(const T* in, int64_t n, T bound) {       \
+    return HWY_DYNAMIC_DISPATCH(FirstAbove##Name)(in, n, bound); \
+  }
+SLUICE_FIRST_ABOVE_TYPES(SLUICE_FIRST_ABOVE)
+#undef SLUICE_FIRST_ABOVE
 
 bool ArgMax(DType t, DType index_type, int64_t outer, int64_t length,
             int64_t inner, const void* in, void* out) {

@@ -355,5 +355,30 @@ TEST(ArgTest, PrefersNumbersOverNan) {
   EXPECT_FALSE(ArgMax(DType::kFloat, DType::kFloat, 1, 1, 1, x, &at));
 }
 
+template <class T>
+class FirstAboveTest : public testing::Test {};
+using TypesOfFirstAbove =
+    testing::Types<float, double, int8_t, uint8_t, int16_t, int32_t, uint32_t,
+                   int64_t, uint64_t>;
+TYPED_TEST_SUITE(FirstAboveTest, TypesOfFirstAbove);
+
+TYPED_TEST(FirstAboveTest, FindsTheFirstElementAtAnyPlace) {
+  using T = TypeParam;
+  const T bound = T(5), least = std::numeric_limits<T>::lowest();
+  for (const int64_t n : {0, 1, 3, 16, 63, 64, 65, 128, 300}) {
+    Unaligned<T> x(n + 1);
+    for (int64_t i = 0; i <= n; ++i) x[i] = i % 3 == 0 ? bound : least;
+    x[n] = T(6);  // Behind the end.
+    EXPECT_EQ(FirstAbove(x.data(), n, bound), n);
+    for (int64_t at = n - 1; at >= 0; --at) {
+      x[at] = at % 2 == 0 ? T(6) : std::numeric_limits<T>::max();
+      EXPECT_EQ(FirstAbove(x.data(), n, bound), at) << "of " << n;
+      if (at % 5 == 0 && !std::is_integral_v<T>)
+        x[at] = std::numeric_limits<T>::quiet_NaN();
+      EXPECT_EQ(FirstAbove(x.data(), n, bound), at) << "of " << n;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace sluice::simd

@@ -41,6 +41,29 @@ HWY_INLINE void StorePart(D d, hn::Vec<D> v, T* p, int64_t n) {
   for (int64_t i = 0; i < n; ++i) p[i] = buffer[i];
 }
 
+// exp(x) for x <= 0, or NaN; 0 where it is close to the least normal number or
+// below. (Half of the work of an exp of any number.)
+template <class D, class V>
+HWY_INLINE V ExpOfShifted(D d, V x) {
+  if constexpr (sizeof(hn::TFromD<D>) == 8) {
+    return Exp::F(d, x);
+  } else {
+    const V least = hn::Set(d, -86.6433945f);  // 125 * -ln 2
+    const V t = hn::Max(x, least);
+    const V rounder = hn::Set(d, kRounder);
+    const V scale = hn::Set(d, 1.44269502f);  // 1 / ln 2, and the rest of it.
+    const V rest = hn::Set(d, 1.92596303e-8f);
+    const V z = hn::MulAdd(t, scale, rounder);
+    V f = hn::MulSub(t, scale, hn::Sub(z, rounder));
+    f = hn::MulAdd(t, rest, f);
+    V y = hn::Set(d, kExp2[4]);
+    for (int i = 3; i >= 0; --i) y = hn::MulAdd(y, f, hn::Set(d, kExp2[i]));
+    y = hn::MulAdd(y, f, hn::Set(d, 1.0f));
+    y = hn::IfThenElseZero(hn::Gt(x, least), TimesPow2(d, y, z));
+    return hn::IfThenElse(IsNumber(d, x), y, x);
+  }
+}
+
 template <class T>
 T RowMax(const T* x, int64_t n) {
   const hn::ScalableTag<T> d;
@@ -62,7 +85,7 @@ T RowExp(const T* x, T max, int64_t n, T* e) {
   auto sum = hn::Zero(d);
   int64_t i = 0;
   for (; i + lanes <= n; i += lanes) {
-    const auto v = Exp::F(d, hn::Sub(hn::LoadU(d, x + i), vmax));
+    const auto v = ExpOfShifted(d, hn::Sub(hn::LoadU(d, x + i), vmax));
     if (e != nullptr) hn::StoreU(v, d, e + i);
     sum = hn::Add(sum, v);
   }
@@ -70,7 +93,7 @@ T RowExp(const T* x, T max, int64_t n, T* e) {
     const T least = -std::numeric_limits<T>::infinity();
     const auto in = LoadPart(d, x + i, n - i, least);
     const auto v = hn::IfThenElseZero(hn::FirstN(d, static_cast<size_t>(n - i)),
-                                      Exp::F(d, hn::Sub(in, vmax)));
+                                      ExpOfShifted(d, hn::Sub(in, vmax)));
     if (e != nullptr) StorePart(d, v, e + i, n - i);
     sum = hn::Add(sum, v);
   }
@@ -114,7 +137,7 @@ T CrossEntropyRow(const T* x, const T* labels, int64_t n, T* backprop) {
         whole ? hn::LoadU(d, labels + i) : LoadPart(d, labels + i, n - i, T(0));
     const auto shifted = hn::Sub(in, vmax);
     auto term = hn::Mul(label, hn::Sub(vlog, shifted));
-    const auto grad = hn::Sub(hn::Mul(Exp::F(d, shifted), vscale), label);
+    const auto grad = hn::Sub(hn::Mul(ExpOfShifted(d, shifted), vscale), label);
     if (whole) {
       hn::StoreU(grad, d, backprop + i);
     } else {

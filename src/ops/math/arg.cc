@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numeric>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "base/parallel.h"
@@ -185,15 +186,14 @@ class TopK {
       std::make_heap(order.begin(), order.end(), before);
       std::pop_heap(order.begin(), order.end(), before);
       order.pop_back();
-      auto last = static_cast<ComputeType<T>>(in[order.front()]);
-      for (int64_t i = k + 1; i < columns; ++i) {
-        // (An equal element comes after, and every element after NaN.)
-        if (static_cast<ComputeType<T>>(in[i]) <= last || last != last)
-          continue;
+      // (An equal element comes after, and every element after NaN.)
+      for (int64_t i = k + 1;; ++i) {
+        const T last = in[order.front()];
+        i = IsNan(last) ? columns : NextAbove(in, i, columns, last);
+        if (i == columns) break;
         std::pop_heap(order.begin(), order.end(), before);
         order.back() = static_cast<int32_t>(i);
         std::push_heap(order.begin(), order.end(), before);
-        last = static_cast<ComputeType<T>>(in[order.front()]);
       }
       if (sorted_) std::sort_heap(order.begin(), order.end(), before);
     }
@@ -210,6 +210,21 @@ class TopK {
         default:
           indices.raw<int64_t>()[at + i] = from;
       }
+    }
+  }
+
+  static bool IsNan(T x) {
+    const auto v = static_cast<ComputeType<T>>(x);
+    return v != v;
+  }
+  // The first of elements i to n that is greater than `last`; n if none is.
+  static int64_t NextAbove(const T* in, int64_t i, int64_t n, T last) {
+    if constexpr (std::is_same_v<T, ComputeType<T>>) {
+      return i + simd::FirstAbove(in + i, n - i, last);
+    } else {
+      const auto bound = static_cast<ComputeType<T>>(last);
+      while (i < n && static_cast<ComputeType<T>>(in[i]) <= bound) ++i;
+      return i;
     }
   }
 

@@ -164,11 +164,12 @@ SLUICE_OP(MatMul)
 
 // Rows of different instances times the same matrix. (Products of a transposed
 // `a` add over its rows, which must not be those of others.)
-const BatchFormRegistrar matmul_batch(
-    "MatMul", [](const Node& n) -> std::optional<BatchForm> {
-      if (n.BoolAttr("transpose_a")) return std::nullopt;
-      return BatchForm{.shared = 1 << 1};
-    });
+std::optional<BatchForm> RowsTimesMatrix(const Node& n) {
+  if (n.BoolAttr("transpose_a")) return std::nullopt;
+  return BatchForm{.shared = 1 << 1};
+}
+const BatchFormRegistrar matmul_batch("MatMul", RowsTimesMatrix);
+const BatchFormRegistrar matmul_add_batch("MatMulAdd", RowsTimesMatrix);
 
 // The gradients of weights, which are sums over calls and iterations.
 const DeferredTermRegistrar matmul_terms(

@@ -1,6 +1,7 @@
 #include "ops/queues/tensor_store.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "ops/common/carrier_type.h"
@@ -45,25 +46,37 @@ void StoreWait::Begin(TensorStoreState* store, KernelContext* ctx,
   wait->set_ = set;
   wait->done_ = std::move(done);
   wait->keys_ = ctx->input(1);
-  wait->callback_ = ctx->step().cancellation->Register(
-      [weak = std::weak_ptr<StoreWait>(wait)] {
-        if (const std::shared_ptr<StoreWait> w = weak.lock()) w->Cancel();
-      });
-  if (wait->callback_ < 0) return wait->Cancel();
+  wait->step_ = ctx->step().cancellation;
+  {
+    std::unique_lock<std::mutex> lock(store->mu_);
+    if (!store->Watch(wait->step_)) {
+      lock.unlock();
+      wait->decided_.store(true);
+      return wait->done_(store->WhyCancelled());
+    }
+  }
   wait->Resume();
 }
 
 void StoreWait::Resume() {
   // (A cancelled read's store may be gone, but not if this is called by one of
-  // its writes or by Begin.)
+  // its writes or by Begin. A read that is cancelled now waits for the lock in
+  // Forget before its step ends.)
   {
-    std::lock_guard<std::mutex> lock(store_->mu_);
-    if (decided_.load() || !store_->Advance(shared_from_this())) return;
+    std::unique_lock<std::mutex> lock(store_->mu_);
+    if (decided_.load()) return;
+    if (!store_->Advance(shared_from_this())) {
+      // (CancelWaits may have looked before.)
+      const bool cancelled = step_->cancelled();
+      lock.unlock();
+      if (cancelled) Cancel();
+      return;
+    }
     if (decided_.exchange(true)) return;
+    store_->Unwatch(step_);
   }
-  ctx_->step().cancellation->Deregister(callback_);
   const DoneFn done = std::move(done_);
-  done(set_(*ctx_, std::move(values_)));
+  done(set_(*ctx_, std::span<Tensor>(values_.data(), values_.size())));
 }
 
 void StoreWait::Cancel() {
@@ -71,10 +84,53 @@ void StoreWait::Cancel() {
   // (Until `done`, the context's input keeps the store.)
   store_->Forget(this);
   const DoneFn done = std::move(done_);
-  done(
-      Cancelled("the step was cancelled while it waited for an element of "
-                "TensorStore '",
-                store_->decl().name, "'"));
+  done(store_->WhyCancelled());
+}
+
+Status TensorStoreState::WhyCancelled() const {
+  return Cancelled(
+      "the step was cancelled while it waited for an element of TensorStore '",
+      decl_->name, "'");
+}
+
+bool TensorStoreState::Watch(Cancellation* step) {
+  for (WatchedStep& w : watched_)
+    if (w.step == step) {
+      ++w.waits;
+      return true;
+    }
+  const int64_t callback = step->Register(
+      [weak = std::weak_ptr<TensorStoreState>(KeptByOwner()), step] {
+        if (const auto store = weak.lock()) store->CancelWaits(step);
+      });
+  if (callback < 0) return false;
+  watched_.push_back({step, callback, 1});
+  return true;
+}
+
+void TensorStoreState::Unwatch(Cancellation* step) {
+  for (WatchedStep& w : watched_) {
+    if (w.step != step) continue;
+    if (--w.waits > 0) return;
+    step->Deregister(w.callback);
+    w = watched_.back();
+    watched_.pop_back();
+    return;
+  }
+}
+
+// (A read that a write has just taken out of its entry finds that the step is
+// cancelled when it waits again.)
+void TensorStoreState::CancelWaits(Cancellation* step) {
+  Waits waits;
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    for (const std::vector<Entry>& block : blocks_)
+      for (const Entry& e : block)
+        for (const std::shared_ptr<StoreWait>& w : e.waiting)
+          if (w->step_ == step) waits.push_back(w);
+  }
+  for (const std::shared_ptr<StoreWait>& w : waits) w->Cancel();
 }
 
 // ---- The store --------------------------------------------------------------
@@ -114,16 +170,20 @@ Result<std::shared_ptr<TensorStoreState>> TensorStoreState::Gradient(
           return g;
         });
   }
-  TensorStoreState* owner = this;
-  while (owner->forward_ != nullptr && owner->kept_forward_ == nullptr)
-    owner = owner->forward_;
   std::lock_guard<std::mutex> lock(mu_);
   std::unique_ptr<TensorStoreState>& g = gradients_[source];
   if (g == nullptr) {
     g = std::make_unique<TensorStoreState>(decl_);
     tell(g.get());
   }
-  return std::shared_ptr<TensorStoreState>(owner->shared_from_this(), g.get());
+  return g->KeptByOwner();
+}
+
+std::shared_ptr<TensorStoreState> TensorStoreState::KeptByOwner() {
+  TensorStoreState* owner = this;
+  while (owner->forward_ != nullptr && owner->kept_forward_ == nullptr)
+    owner = owner->forward_;
+  return std::shared_ptr<TensorStoreState>(owner->shared_from_this(), this);
 }
 
 void TensorStoreState::Expect(const StoreKey& key) {
@@ -218,6 +278,26 @@ Status TensorStoreState::Write(
 }
 
 Status TensorStoreState::Add(const StoreKey& key, Tensor part) {
+  const void* const from = std::as_const(part).raw();
+  const Shape shape = part.shape();
+  return AddPart(key, from, shape, &part);
+}
+
+Status TensorStoreState::AddRows(const Tensor& keys, Tensor parts) {
+  const Shape row(parts.shape().dims().subspan(1));
+  const auto count = static_cast<size_t>(keys.num_elements());
+  const size_t bytes = count == 0 ? 0 : parts.bytes() / count;
+  const char* const from = std::as_const(parts).raw<char>();
+  for (size_t i = 0; i < count; ++i)
+    SLUICE_RETURN_IF_ERROR(
+        AddPart(StoreKey::At(keys, i), from + i * bytes, row, nullptr));
+  return OkStatus();
+}
+
+// Adds the elements at `from`. `whole`: the tensor that has them, which this
+// may keep; null if they are a part of one.
+Status TensorStoreState::AddPart(const StoreKey& key, const void* from,
+                                 const Shape& shape, Tensor* whole) {
   if (!is_gradient())
     return InvalidArgument("TensorStore '", decl_->name,
                            "': expected a store of gradients to add to");
@@ -231,23 +311,26 @@ Status TensorStoreState::Add(const StoreKey& key, Tensor part) {
   {
     std::lock_guard<std::mutex> lock(mu_);
     Entry& e = At(key);
-    if (!e.value.valid()) {
-      e.value = std::move(part);
-    } else if (!(part.shape() == e.value.shape())) {
+    if (!e.value.valid() && whole != nullptr) {
+      e.value = std::move(*whole);
+    } else if (!e.value.valid()) {
+      SLUICE_ASSIGN_OR_RETURN(e.value, Tensor::Make(t, shape));
+      if (e.value.bytes() > 0)
+        std::memcpy(e.value.raw(), from, e.value.bytes());
+    } else if (!(shape == e.value.shape())) {
       return InvalidArgument("TensorStore '", decl_->name,
                              "': gradient of key ", key.ToString(),
                              ": expected shape ", e.value.shape().ToString(),
-                             ", got ", part.shape().ToString());
-    } else if (const int64_t n = part.num_elements(); n > 0) {
+                             ", got ", shape.ToString());
+    } else if (const int64_t n = shape.num_elements(); n > 0) {
       if (e.value.unique()) {
-        add(e.value.raw(), std::as_const(part).raw(), e.value.raw(), n);
-      } else if (part.unique()) {
-        add(std::as_const(e.value).raw(), part.raw(), part.raw(), n);
-        e.value = std::move(part);
+        add(e.value.raw(), from, e.value.raw(), n);
+      } else if (whole != nullptr && whole->unique()) {
+        add(std::as_const(e.value).raw(), from, whole->raw(), n);
+        e.value = std::move(*whole);
       } else {
-        SLUICE_ASSIGN_OR_RETURN(Tensor sum, Tensor::Make(t, part.shape()));
-        add(std::as_const(e.value).raw(), std::as_const(part).raw(), sum.raw(),
-            n);
+        SLUICE_ASSIGN_OR_RETURN(Tensor sum, Tensor::Make(t, shape));
+        add(std::as_const(e.value).raw(), from, sum.raw(), n);
         e.value = std::move(sum);
       }
     }
@@ -326,8 +409,10 @@ bool TensorStoreState::Advance(const std::shared_ptr<StoreWait>& wait) {
   return true;
 }
 
+// Of a read that is cancelled.
 void TensorStoreState::Forget(StoreWait* wait) {
   std::lock_guard<std::mutex> lock(mu_);
+  Unwatch(wait->step_);
   if (wait->next_ >= wait->size()) return;
   Entry* const e = Find(StoreKey::At(wait->keys_, wait->next_));
   if (e == nullptr || wait->place_ >= e->waiting.size() ||

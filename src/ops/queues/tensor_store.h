@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
 #include "base/status.h"
+#include "exec/core/cancellation.h"
 #include "exec/core/kernel.h"
 #include "exec/core/resources.h"
 #include "kernels/simd/binary.h"
@@ -46,15 +48,15 @@ struct StoreKey {
 
 class TensorStoreState;
 
-// A read that waits for elements of one store. Shared by the store's entries
-// and the callback in the step's cancellation; whichever of them decides first
+// A read that waits for elements of one store, in the entry of the next one. A
+// write of that one and the end of the step compete: who decides first
 // completes it. It uses the kernel's context only after it has decided, which
 // keeps the store alive.
 class StoreWait : public std::enable_shared_from_this<StoreWait> {
  public:
   // Waits for keys[0], keys[1], ... in turn; then calls set(ctx, values), which
   // sets the outputs, and done. `source_reads`: of the node.
-  using SetOutputs = Status (*)(KernelContext& ctx, std::vector<Tensor> values);
+  using SetOutputs = Status (*)(KernelContext& ctx, std::span<Tensor> values);
   static void Begin(TensorStoreState* store, KernelContext* ctx,
                     const std::vector<uint64_t>* sources, SetOutputs set,
                     DoneFn done);
@@ -68,15 +70,16 @@ class StoreWait : public std::enable_shared_from_this<StoreWait> {
 
   TensorStoreState* store_ = nullptr;
   KernelContext* ctx_ = nullptr;
+  Cancellation* step_ = nullptr;  // Lives until this is decided.
   const std::vector<uint64_t>* sources_ = nullptr;
   SetOutputs set_ = nullptr;
   DoneFn done_;
   Tensor keys_;
-  size_t next_ = 0;             // Guarded by the store's lock.
-  size_t place_ = 0;            // The same; in Entry::waiting of that key.
-  std::vector<Tensor> values_;  // Of keys before next_; by who goes on.
+  size_t next_ = 0;   // Guarded by the store's lock.
+  size_t place_ = 0;  // The same; in Entry::waiting of that key.
+  // Of keys before next_; by who goes on.
+  absl::InlinedVector<Tensor, 4> values_;
   std::atomic<bool> decided_{false};
-  int64_t callback_ = -1;
 };
 
 // Tensors of one type by key, each written once and read any number of times,
@@ -129,6 +132,8 @@ class TensorStoreState final
                const std::shared_ptr<const std::string>& writer);
   // In a store of gradients: adds a part.
   Status Add(const StoreKey& key, Tensor part);
+  // The same of each row of `parts`. REQUIRES: as many as keys.
+  Status AddRows(const Tensor& keys, Tensor parts);
   // Reads an element if it is available, and counts the read for `sources`.
   bool Take(const StoreKey& key, const std::vector<uint64_t>& sources,
             Tensor* value);
@@ -153,6 +158,9 @@ class TensorStoreState final
   };
 
   Status WhyUnfit(const Tensor& keys, DType t) const;
+  Status WhyCancelled() const;
+  Status AddPart(const StoreKey& key, const void* from, const Shape& shape,
+                 Tensor* whole);
   // For these, mu_ is held.
   Entry& At(const StoreKey& key);
   Entry* Find(const StoreKey& key);
@@ -165,6 +173,11 @@ class TensorStoreState final
   // Takes the next values of a wait; true if it has all, else it waits on.
   bool Advance(const std::shared_ptr<StoreWait>& wait);
 
+  // Keeps a callback in the step's cancellation while reads of it wait here.
+  // False if it is cancelled.
+  bool Watch(Cancellation* step);
+  void Unwatch(Cancellation* step);
+  void CancelWaits(Cancellation* step);
   void Forget(StoreWait* wait);
   // How many reads of a key add to a source, and the shape of the element.
   int64_t ReadsOf(const StoreKey& key, uint64_t source);
@@ -174,6 +187,7 @@ class TensorStoreState final
   static int64_t CountOf(const Entry* entry, uint64_t source);
   Result<Shape> ShapeOf(const StoreKey& key);
   static void Run(const Waits& waits);
+  std::shared_ptr<TensorStoreState> KeptByOwner();
 
   const std::shared_ptr<const TensorStoreDecl> decl_;
   // Of a store of gradients. The forward store is its owner, or, if shared, is
@@ -191,6 +205,12 @@ class TensorStoreState final
   std::vector<std::vector<Entry>> blocks_;
   std::vector<std::shared_ptr<const std::string>> writers_;  // GUARDED_BY(mu_)
   int64_t written_ = 0;                                      // GUARDED_BY(mu_)
+  struct WatchedStep {
+    Cancellation* step;
+    int64_t callback;
+    size_t waits;  // Not 0.
+  };
+  std::vector<WatchedStep> watched_;  // GUARDED_BY(mu_)
   std::map<std::string, std::unique_ptr<TensorStoreState>>
       gradients_;  // GUARDED_BY(mu_)
 };

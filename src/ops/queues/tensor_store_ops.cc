@@ -2,7 +2,6 @@
 // client/autodiff/store_gradient.h; the implementation is in
 // ops/queues/tensor_store.h.
 #include <algorithm>
-#include <cstring>
 #include <typeinfo>
 
 #include "exec/core/kernel.h"
@@ -148,18 +147,7 @@ class StoreAddKernel {
     if (value.rank() < 1 || value.shape().dim(0) != keys.num_elements())
       return InvalidArgument("value: expected a row for each of ", count,
                              " keys, got shape ", value.shape().ToString());
-    const Shape row(value.shape().dims().subspan(1));
-    for (size_t i = 0; i < count; ++i) {
-      SLUICE_ASSIGN_OR_RETURN(Tensor part, Tensor::Make(value.dtype(), row));
-      const size_t bytes = part.bytes();
-      std::memcpy(
-          part.raw(),
-          static_cast<const char*>(std::as_const(value).raw()) + i * bytes,
-          bytes);
-      SLUICE_RETURN_IF_ERROR(
-          store->Add(StoreKey::At(keys, i), std::move(part)));
-    }
-    return OkStatus();
+    return store->AddRows(keys, std::move(value));
   }
 
  private:
@@ -179,13 +167,13 @@ Status RunStoreExpect(KernelContext& ctx) {
   return OkStatus();
 }
 
-Status SetOneValue(KernelContext& ctx, std::vector<Tensor> values) {
+Status SetOneValue(KernelContext& ctx, std::span<Tensor> values) {
   ctx.set_output(0, std::move(values[0]));
   return OkStatus();
 }
 
 // Stacks the values along a new first dimension.
-Status SetStackedValues(KernelContext& ctx, std::vector<Tensor> values) {
+Status SetStackedValues(KernelContext& ctx, std::span<Tensor> values) {
   const Node& n = ctx.node();
   const DType t = n.TypeAttr("dtype");
   std::vector<int64_t> dims = {static_cast<int64_t>(values.size())};
