@@ -37,7 +37,7 @@ function(sluice_layer folder)
   endif()
   # In debug builds, with sanitizers or without, compiling these takes longer than
   # running them. (All except the code of a step; graph/ is where a fuzzer spends
-  # its minute.)
+  # its time.)
   if(CMAKE_BUILD_TYPE STREQUAL "Debug" AND
      (folder MATCHES "^(passes|io|checkpoint|summary|ops|client|inspect|session|train|deploy|capi|cluster)$"
      OR (folder STREQUAL "graph" AND NOT SLUICE_FUZZ)))

@@ -41,14 +41,34 @@ function(sluice_test name)
   if(CMAKE_BUILD_TYPE MATCHES "^(Debug|Release)$")
     target_compile_options(${name} PRIVATE -O0)
   endif()
-  add_test(NAME ${name} COMMAND ${name} --gtest_brief=1
+  add_test(NAME ${name} COMMAND ${name} --gtest_brief=1 ${test_filter}
            WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   set_tests_properties(${name} PROPERTIES LABELS fast TIMEOUT 600
     ENVIRONMENT "${test_environment}")
 endfunction()
 
-# Under ThreadSanitizer, tests of folders that start no thread are useless, and
-# the most useful ones of client are those that run programs repeatedly.
+# sluice_divide(<test> <n>): n entries, each of which runs every n-th case of the
+# program: the first has its name, and the others <test>_2, <test>_3, ...
+function(sluice_divide name parts)
+  get_test_property(${name} LABELS labels)
+  foreach(part RANGE 1 ${parts})
+    set(entry ${name})
+    if(part GREATER 1)
+      set(entry ${name}_${part})
+      add_test(NAME ${entry} COMMAND ${name} --gtest_brief=1 ${test_filter}
+               WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+    endif()
+    math(EXPR shard "${part} - 1")
+    set_tests_properties(${entry} PROPERTIES
+      LABELS "${labels}" TIMEOUT 600 COST 100 ENVIRONMENT
+      "${test_environment};GTEST_TOTAL_SHARDS=${parts};GTEST_SHARD_INDEX=${shard}")
+  endforeach()
+endfunction()
+
+# Under ThreadSanitizer, tests that start no thread are useless: a step runs on its
+# caller's thread, unless the session has devices or threads (of `inter_op_threads`)
+# or kernels complete elsewhere. So it has neither the folders below, nor the files
+# and cases of client and session that create none, as counted in pthread_create.
 set(tested_layers ${SLUICE_CORE_LAYERS} ${SLUICE_UPPER_LAYERS} ${SLUICE_C_LAYERS})
 if(TARGET sluice_cluster_lib)
   list(APPEND tested_layers ${SLUICE_CLUSTER_LAYERS})
@@ -56,11 +76,27 @@ endif()
 if(SLUICE_SANITIZE MATCHES "thread")
   list(REMOVE_ITEM tested_layers graph passes kernels ops)
 endif()
+# The programs of the folders' tests, without those of the command, the examples and
+# the Python client: what `scripts/test --fast` builds, and runs by the label `unit`.
+add_custom_target(unit_tests)
+set(single_threaded_client FunctionGradientTest.*
+  Seeds/RandomConstruct.ValuesAndGradientsMatchPlainCode/*
+  Seeds/RandomProgram.RecursiveProgramsMatchPlainCode/*
+  Seeds/RandomProgram.ValuesAndGradientsMatchPlainCode/*)
+set(single_threaded_session EmulatedDeviceTest.* BatchingTest.OpenCallsAreBounded
+  BatchingTest.PartsAndRows BatchingTest.*RecursiveTrees)
 foreach(folder ${tested_layers})
   file(GLOB_RECURSE tests CONFIGURE_DEPENDS
        ${CMAKE_SOURCE_DIR}/src/${folder}/*_test.cc)
+  set(test_filter)
   if(SLUICE_SANITIZE MATCHES "thread" AND folder STREQUAL "client")
-    list(FILTER tests INCLUDE REGEX "(random|leak|functions|rnn|tensor_store|store_gradients)_test\\.cc$")
+    list(FILTER tests INCLUDE REGEX "(random|leak|functions|tensor_store)_test\\.cc$")
+    list(JOIN single_threaded_client ":" test_filter)
+    set(test_filter "--gtest_filter=-${test_filter}")
+  elseif(SLUICE_SANITIZE MATCHES "thread" AND folder STREQUAL "session")
+    list(FILTER tests EXCLUDE REGEX "(chains|fusion|malformed_loops)_test\\.cc$")
+    list(JOIN single_threaded_session ":" test_filter)
+    set(test_filter "--gtest_filter=-${test_filter}")
   endif()
   if(tests)
     # What tests share beyond headers (src/<folder>/**/testing/*.cc).
@@ -69,6 +105,12 @@ foreach(folder ${tested_layers})
     list(FILTER test_helpers INCLUDE REGEX "/testing/")
     list(FILTER test_helpers EXCLUDE REGEX "_(test|fuzz|benchmark)\\.cc$")
     sluice_test(${folder}_test ${tests} ${test_helpers})
+    set_tests_properties(${folder}_test PROPERTIES LABELS "fast;unit")
+    add_dependencies(unit_tests ${folder}_test)
+    # (One entry would take longer than half of its tier.)
+    if(folder MATCHES "^(client|session)$")
+      sluice_divide(${folder}_test 3)
+    endif()
     if(folder STREQUAL "kernels" AND NOT SLUICE_SANITIZE)
       add_test(NAME kernels_test_least COMMAND kernels_test --gtest_brief=1)
       set_tests_properties(kernels_test_least PROPERTIES LABELS fast TIMEOUT 600
@@ -98,21 +140,8 @@ foreach(folder ${tested_layers})
     endif()
     if(folder STREQUAL "cluster")
       target_link_libraries(cluster_test PRIVATE sluice_cluster_lib sluice_grpc)
-      # They mostly wait for leases and timeouts, so they run in parallel parts:
-      # cluster_test is the first, cluster_test_2 the second, and so on.
-      set(cluster_parts 6)
-      foreach(part RANGE 1 ${cluster_parts})
-        set(cluster_part cluster_test)
-        if(part GREATER 1)
-          set(cluster_part cluster_test_${part})
-          add_test(NAME ${cluster_part} COMMAND cluster_test --gtest_brief=1
-                   WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
-        endif()
-        math(EXPR shard "${part} - 1")
-        set_tests_properties(${cluster_part} PROPERTIES
-          LABELS fast TIMEOUT 600 COST 100 ENVIRONMENT
-          "${test_environment};GTEST_TOTAL_SHARDS=${cluster_parts};GTEST_SHARD_INDEX=${shard}")
-      endforeach()
+      # They mostly wait for leases and timeouts, so they run in parallel.
+      sluice_divide(cluster_test 6)
     endif()
     # They include protobuf's headers (see src/CMakeLists.txt).
     if(SLUICE_SANITIZE MATCHES "thread" AND
@@ -232,7 +261,7 @@ endif()
 # The longest first, because after a clean build ctest does not know the
 # durations, and one that starts last delays the end. (Some are long only under
 # sanitizers.)
-foreach(name client_test tool_test ops_test session_test data_test)
+foreach(name tool_test ops_test data_test)
   if(TEST ${name})
     set_tests_properties(${name} PROPERTIES COST 100)
   endif()
@@ -330,7 +359,7 @@ if(Python3_Interpreter_FOUND)
     ${CMAKE_SOURCE_DIR}/tools/check_misuse.py ${CMAKE_CXX_COMPILER} -std=c++20
     -I${CMAKE_SOURCE_DIR}/include -I${CMAKE_SOURCE_DIR}/src
     -I${CMAKE_BINARY_DIR}/generated)
-  set_tests_properties(misuse PROPERTIES LABELS "fast;house")
+  set_tests_properties(misuse PROPERTIES LABELS "fast;house;unit")
   # Each has its own test.
   foreach(check check_layers check_docs check_interface check_container doc_blocks
       api_reference)
@@ -339,11 +368,11 @@ if(Python3_Interpreter_FOUND)
     add_test(NAME ${check}_test COMMAND ${Python3_EXECUTABLE}
       ${CMAKE_SOURCE_DIR}/tools/${check}_test.py)
     set_tests_properties(${check} ${check}_test PROPERTIES
-      LABELS "fast;house")
+      LABELS "fast;house;unit")
   endforeach()
   add_test(NAME docs_site_test COMMAND ${Python3_EXECUTABLE}
     ${CMAKE_SOURCE_DIR}/tools/docs_site_test.py)
-  set_tests_properties(docs_site_test PROPERTIES LABELS "fast;house")
+  set_tests_properties(docs_site_test PROPERTIES LABELS "fast;house;unit")
   find_program(SLUICE_DPKG dpkg-query)
   if(SLUICE_DPKG)
     add_test(NAME sbom_test COMMAND ${Python3_EXECUTABLE}

@@ -332,15 +332,17 @@ Output GradientOfLoop(const Output& x, const Output& w, int iterations,
 
 TEST_F(EmulatedDeviceTest, SwapMemoryLetsLargeLoopRun) {
   constexpr int kIterations = 100;
-  options_.memory_bytes = 40 * 40960;
-  const Output x = Placeholder<float>({100, 100}, "x");
-  const Output w = Placeholder<float>({100, 100}, "w");
+  // (The device compares all its memory after each kernel.)
+  constexpr int kSize = 32;
+  options_.memory_bytes = 40 * kSize * kSize * 4;
+  const Output x = Placeholder<float>({kSize, kSize}, "x");
+  const Output w = Placeholder<float>({kSize, kSize}, "w");
   const Output kept = GradientOfLoop(x, w, kIterations, false);
   const Output swapped = GradientOfLoop(x, w, kIterations, true);
-  Tensor value = Ones(100), unit = Ones(100);
-  for (int i = 0; i < 10'000; ++i) {
+  Tensor value = Ones(kSize), unit = Ones(kSize);
+  for (int i = 0; i < kSize * kSize; ++i) {
     value.data<float>()[i] = 0.01f * static_cast<float>(i % 7);
-    unit.data<float>()[i] = i % 101 == 0 ? 1.0f : 0.0f;
+    unit.data<float>()[i] = i % (kSize + 1) == 0 ? 1.0f : 0.0f;
   }
   const Feeds feeds = {{x, value}, {w, unit}};
   // (A product that is added to in place may round differently, and the cut
