@@ -167,10 +167,15 @@ class Recovery {
         f.loop_conds.empty() ? nullptr : f.loop_conds.back();
     if (cond != nullptr) loop->AdoptLoopCond(const_cast<Node*>(cond));
     OutputMap<Node*> switches;  // By the predicate, by what they switch.
-    for (const Node* n : f.nodes)
+    OutputMap<Node*> identities;
+    for (const Node* n : f.nodes) {
       if (n->op().role == OpRole::kSwitch && cond != nullptr &&
           BehindIdentities(n->input(1)).node == cond)
         switches[n->input(0)] = const_cast<Node*>(n);
+      if (n->kind() == OpKind::kIdentity && n->control_inputs().empty() &&
+          n->num_inputs() == 1)
+        identities[n->input(0)] = const_cast<Node*>(n);
+    }
     for (const Node* n : f.nodes) {
       if (n->op().role != OpRole::kMerge || n->num_inputs() != 2) continue;
       Node* const merge = const_cast<Node*>(n);
@@ -185,14 +190,53 @@ class Recovery {
       v.name = v.enter->name();
       if (const auto it = switches.find(Output(merge)); it != switches.end()) {
         v.switch_node = it->second;
-        v.body_value = Output(v.switch_node, 1);
         for (const Node* exit : f.exits)
           if (exit->input(0).SameAs(Output(v.switch_node, 0)))
             v.exit = const_cast<Node*>(exit);
+      } else if (cond != nullptr && v.next != nullptr) {
+        // (Only the condition reads the variable, and the Switch was dropped as
+        // unread.)
+        v.switch_node =
+            AddTo(loop, IsRef(merge->output_type(0)) ? "RefSwitch" : "Switch",
+                  {Output(merge), Output(const_cast<Node*>(cond))});
       }
+      if (v.switch_node != nullptr) v.body_value = Output(v.switch_node, 1);
+      if (v.switch_node != nullptr && loop->variables().empty())
+        v.body_value = PivotBehind(v.body_value, identities, loop);
       loop->AdoptVariable(std::move(v));
     }
     return loop;
+  }
+
+  // A value of the body that a control edge can begin at: one from the Switch
+  // itself would also be taken in the last iteration.
+  Output PivotBehind(const Output& body_value,
+                     const OutputMap<Node*>& identities, WhileContext* loop) {
+    const auto it = identities.find(body_value);
+    Node* const identity =
+        it != identities.end()
+            ? it->second
+            : AddTo(loop,
+                    IsRef(body_value.dtype()) ? "RefIdentity" : "Identity",
+                    {body_value});
+    return identity == nullptr ? body_value : Output(identity);
+  }
+
+  // Null if the node cannot be added, which is an error of the graph.
+  Node* AddTo(WhileContext* loop, const char* op, std::vector<Output> inputs) {
+    NodeSpec spec;
+    spec.op = op;
+    spec.name = graph_->UniqueName(absl::StrCat(loop->name(), "/", op));
+    spec.loc = inputs[0].node->loc();
+    spec.device = inputs[0].node->device();
+    spec.inputs = std::move(inputs);
+    const Result<Node*> made = graph_->AddNode(std::move(spec));
+    if (!made.ok()) {
+      graph_->RecordError(made.status());
+      return nullptr;
+    }
+    contexts_.SetContext(*made, loop);
+    return *made;
   }
 
   void PlaceNode(Node* n) {

@@ -40,29 +40,34 @@ std::vector<Output> InputsAfterwards(const Node& n) {
 struct Adder {
   std::string scope;
   Result<Node*> Add(Graph* g, const char* op, const char* name,
-                    std::vector<Output> inputs, AttrMap attrs = {}) const;
-  // An Optional of the values, and a node with its values.
-  Result<Output> Pack(Graph* g, std::vector<Output> values) const;
+                    std::vector<Output> inputs, AttrMap attrs = {},
+                    std::vector<Node*> controls = {}) const;
+  // An Optional of the values, after `controls`, and a node with its values.
+  Result<Output> Pack(Graph* g, std::vector<Output> values,
+                      std::vector<Node*> controls = {}) const;
   Result<Node*> Unpack(const Output& saved,
                        const std::vector<Output>& values) const;
   Result<Node*> SavedArgument(Graph* g) const;
 };
 
 Result<Node*> Adder::Add(Graph* g, const char* op, const char* name,
-                         std::vector<Output> inputs, AttrMap attrs) const {
+                         std::vector<Output> inputs, AttrMap attrs,
+                         std::vector<Node*> controls) const {
   NodeSpec spec;
   spec.op = op;
   spec.name = g->UniqueName(scope + name);
   spec.inputs = std::move(inputs);
   spec.attrs = std::move(attrs);
+  spec.control_inputs = std::move(controls);
   return g->AddNode(std::move(spec));
 }
 
-Result<Output> Adder::Pack(Graph* g, std::vector<Output> values) const {
+Result<Output> Adder::Pack(Graph* g, std::vector<Output> values,
+                           std::vector<Node*> controls) const {
   const bool none = values.empty();
   SLUICE_ASSIGN_OR_RETURN(
       Node * node, Add(g, none ? "OptionalNone" : "OptionalFromValue", "pack",
-                       std::move(values)));
+                       std::move(values), {}, std::move(controls)));
   return Output(node);
 }
 
@@ -162,11 +167,13 @@ class Splitter {
   }
 
  private:
-  // What crosses from one part to the other in one context: values, and
-  // conditionals of which a branch has such values.
+  // What crosses from one part to the other in one context: values,
+  // conditionals of which a branch has such values, and nodes after which the
+  // second part runs.
   struct Crossing {
     std::vector<Output> values;
     std::vector<Conditional*> conditionals;
+    std::vector<const Node*> awaited;
   };
 
   // A loop is in one part as a whole.
@@ -312,8 +319,7 @@ class Splitter {
         need(in.node);
       }
       for (const Node* c : n->control_inputs()) {
-        if (!IsSecond(c))
-          SLUICE_RETURN_IF_ERROR(UseContext(ControlContextOf(c)));
+        if (!IsSecond(c)) SLUICE_RETURN_IF_ERROR(Await(c));
         need(c);
       }
     }
@@ -353,6 +359,21 @@ class Splitter {
     ControlFlowContext* const context = ContextOf(o);
     SLUICE_RETURN_IF_ERROR(UseContext(context));
     crossings_[context].values.push_back(o);
+    return OkStatus();
+  }
+
+  // The second part runs after this node of the first, which may write what it
+  // reads (the last element of an array that a loop fills), and which no result
+  // of the first part may depend on.
+  Status Await(const Node* n) {
+    ControlFlowContext* const context = ControlContextOf(n);
+    SLUICE_RETURN_IF_ERROR(UseContext(context));
+    // (These only tell that a branch was taken.)
+    const OpRole role = n->op().role;
+    const bool moves = role == OpRole::kSwitch || role == OpRole::kIdentity ||
+                       role == OpRole::kArg;
+    if (!moves && awaited_.insert(n).second)
+      crossings_[context].awaited.push_back(n);
     return OkStatus();
   }
 
@@ -400,6 +421,12 @@ class Splitter {
     const Crossing& c = crossings_[context];
     return c.values.empty() && c.conditionals.empty();
   }
+  std::vector<Node*> AwaitedIn(ControlFlowContext* context) {
+    std::vector<Node*> here;
+    for (const Node* n : crossings_[context].awaited)
+      here.push_back(first_.Of(n));
+    return here;
+  }
 
   Result<Output> PackContext(Graph* g, ControlFlowContext* context) {
     std::vector<Output> values;
@@ -411,15 +438,20 @@ class Splitter {
         SLUICE_ASSIGN_OR_RETURN(side[i], PackContext(g, c->branch(i)));
         if (!IsEmpty(c->branch(i))) continue;
         SLUICE_ASSIGN_OR_RETURN(
-            Node * in_branch, adder_.Add(g, "Switch", "none",
-                                         {side[i], Value(first_, c->pred())}));
+            Node * in_branch,
+            adder_.Add(g, "Switch", "none", {side[i], Value(first_, c->pred())},
+                       {}, AwaitedIn(c->branch(i))));
         side[i] = Output(in_branch, i);
       }
       SLUICE_ASSIGN_OR_RETURN(
           Node * merge, adder_.Add(g, "Merge", "branch", {side[0], side[1]}));
       values.emplace_back(merge);
     }
-    return adder_.Pack(g, std::move(values));
+    // (What an empty branch awaits, its Switch does.)
+    return adder_.Pack(g, std::move(values),
+                       IsEmpty(context) && context != nullptr
+                           ? std::vector<Node*>()
+                           : AwaitedIn(context));
   }
 
   // The value in a part; a constant that no node there has used yet is copied.
@@ -529,6 +561,7 @@ class Splitter {
   std::vector<const Node*> of_stores_;  // Use stores of gradients.
   NodeSet is_first_;
   OutputSet crossing_;
+  NodeSet awaited_;
   std::vector<const Node*> used_consts_;
   std::unordered_set<const ControlFlowContext*> used_contexts_;
   std::unordered_map<const ControlFlowContext*, Crossing> crossings_;

@@ -29,32 +29,65 @@ std::string NodeNamed(const std::string& input) {
   return name.ok() ? std::string(name->node) : input;
 }
 
+bool IsKnownOp(const std::string& op, const std::set<std::string>& functions) {
+  return functions.count(op) != 0 || OpRegistry::Global()->Find(op) != nullptr;
+}
+
+// Calls `fn` with each name of a function that the node may call.
+template <typename Fn>
+void ForEachCallee(const proto::NodeDef& n, const Fn& fn) {
+  fn(n.op());
+  for (const auto& [name, value] : n.attr()) {
+    if (value.has_func()) fn(value.func().name());
+    for (const auto& f : value.list().func()) fn(f.name());
+  }
+}
+
+bool CallsOneOf(const proto::NodeDef& n, const std::set<std::string>& these) {
+  bool any = false;
+  ForEachCallee(
+      n, [&](const std::string& f) { any = any || these.count(f) != 0; });
+  return any;
+}
+
+// The functions that have an unknown op, or call one that has, and so on.
+std::set<std::string> UnusableFunctions(
+    const proto::FunctionDefLibrary& library,
+    const std::set<std::string>& functions) {
+  std::map<std::string, std::vector<std::string>> callers;
+  std::set<std::string> unusable;
+  std::vector<std::string> open;
+  const auto add = [&](const std::string& name) {
+    if (unusable.insert(name).second) open.push_back(name);
+  };
+  for (const proto::FunctionDef& f : library.function()) {
+    const std::string& caller = f.signature().name();
+    for (const proto::NodeDef& n : f.node_def()) {
+      if (!IsKnownOp(n.op(), functions)) add(caller);
+      ForEachCallee(n, [&](const std::string& callee) {
+        if (functions.count(callee) != 0) callers[callee].push_back(caller);
+      });
+    }
+  }
+  while (!open.empty()) {
+    const std::string name = std::move(open.back());
+    open.pop_back();
+    for (const std::string& caller : callers[name]) add(caller);
+  }
+  return unusable;
+}
+
 // Leaves the nodes that can be imported: of known ops, and with inputs of them.
 // Returns the names of the others that are ops on stores.
 std::vector<std::string> KeepKnown(proto::GraphDef* def) {
   std::set<std::string> functions;
   for (const proto::FunctionDef& f : def->library().function())
     functions.insert(f.signature().name());
-  std::set<std::string> unusable;
+  const std::set<std::string> unusable =
+      UnusableFunctions(def->library(), functions);
   const auto usable = [&](const proto::NodeDef& n) {
-    if (functions.count(n.op()) != 0
-            ? unusable.count(n.op()) != 0
-            : OpRegistry::Global()->Find(n.op()) == nullptr)
-      return false;
-    for (const auto& [name, value] : n.attr()) {
-      if (value.has_func() && unusable.count(value.func().name()) != 0)
-        return false;
-      for (const auto& f : value.list().func())
-        if (unusable.count(f.name()) != 0) return false;
-    }
-    return true;
+    return IsKnownOp(n.op(), functions) && !CallsOneOf(n, unusable);
   };
-  for (bool grown = true; grown;) {
-    grown = false;
-    for (const proto::FunctionDef& f : def->library().function())
-      if (!std::all_of(f.node_def().begin(), f.node_def().end(), usable))
-        grown |= unusable.insert(f.signature().name()).second;
-  }
   std::map<std::string, std::vector<std::string>> users;
   std::set<std::string> dropped;
   std::vector<std::string> open;

@@ -164,6 +164,26 @@ TEST_F(LibraryGradientTest, DifferentiatesHandBuiltLoops) {
   ExpectGradients(y, {{x, Scalar(1.9)}}, 2, 1e-4);
 }
 
+// Only the condition reads the second variable, so it has no Switch.
+TEST_F(LibraryGradientTest, PrimitiveLoopsMayLackASwitch) {
+  const Output x = In();
+  const auto enter = [](const Operand& v, bool constant) {
+    return ops::Enter(v, "loop", {.is_constant = constant});
+  };
+  const Output i = OpenMerge(enter(0, false));
+  const Output limit = OpenMerge(enter(x, false));
+  const Output y = OpenMerge(enter(x, false));
+  const Output again = ops::LoopCond(
+      ops::LogicalAnd(ops::Less(i, enter(3, true)),
+                      ops::Less(limit, enter(Constant(100.0), true))));
+  const auto [i_done, i_again] = ops::Switch(i, again);
+  const auto [y_done, y_again] = ops::Switch(y, again);
+  CloseMerge(i, ops::NextIteration(ops::AddV2(i_again, enter(1, true))));
+  CloseMerge(limit, ops::NextIteration(ops::Tanh(y_again)));
+  CloseMerge(y, ops::NextIteration(ops::Sin(y_again * enter(x, true))));
+  ExpectGradients(ops::Exit(y_done), {{x, Scalar(0.7)}}, 2);
+}
+
 TEST_F(LibraryGradientTest, RejectsFramesThatDoNotNest) {
   const Output x = In();
   const Output in = ops::Enter(x, "one", {.is_constant = true});

@@ -248,6 +248,63 @@ TEST_F(RecursionGradientTest, DifferentiatesLoopsOfCallsInRecursion) {
   ExpectGradients(f({x, n})[0], {{x, Scalar(0.7)}, {n, Int(3)}}, 1);
 }
 
+// What the gradient of a loop needs is the next value of a variable, of which
+// the last one is saved when the loop has ended.
+TEST_F(RecursionGradientTest, LoopsSaveTheirLastValues) {
+  for (const bool in_branch : {false, true}) {
+    SCOPED_TRACE(in_branch ? "in a branch" : "outside of branches");
+    const auto loop = [](const Output &x) {
+      return std::get<1>(While(
+          std::tuple{0, x}, [](Output i, Output) { return i < 3; },
+          [&](Output i, Output y) {
+            return std::tuple{i + 1, ops::Tanh(y * x)};
+          }));
+    };
+    const Function f = DefineFunction(
+        in_branch ? "inside" : "outside", {kD, kI}, {kD},
+        [&](const Function &self, const Args &a) {
+          const Output before = in_branch ? Output() : loop(a[0]);
+          return Cond(
+              a[1] <= 0, [&] { return in_branch ? a[0] * 1.0 : before; },
+              [&] {
+                const Output y = in_branch ? loop(a[0]) : before;
+                return self({ops::Sin(y), a[1] - 1})[0] * y;
+              });
+        },
+        {.arg_shapes = {PartialShape::Scalar(), PartialShape::Scalar()},
+         .result_shapes = {PartialShape::Scalar()}});
+    const Output x = In(), n = N();
+    ExpectGradients(f({x, n})[0], {{x, Scalar(1.3)}, {n, Int(2)}}, 2);
+  }
+}
+
+// Nothing but the condition reads the second variable, so the function's body
+// has no Switch of it.
+TEST_F(RecursionGradientTest, LoopsWithAVariableOnlyOfTheCondition) {
+  const Function f = DefineFunction(
+      "f", {kD, kI}, {kD},
+      [](const Function &self, const Args &a) {
+        return Cond(
+            a[1] <= 0, [&] { return a[0] * 1.0; },
+            [&] {
+              const Output y = std::get<2>(While(
+                  std::tuple{0, a[0], a[0]},
+                  [](Output i, Output limit, Output) {
+                    return i < 3 && limit < 100.0;
+                  },
+                  [&](Output i, Output, Output y) {
+                    return std::tuple{i + 1, ops::Sin(a[0] * 2.0),
+                                      ops::Sin(y * 3.0)};
+                  }));
+              return self({ops::Sin(y), a[1] - 1})[0] * y;
+            });
+      },
+      {.arg_shapes = {PartialShape::Scalar(), PartialShape::Scalar()},
+       .result_shapes = {PartialShape::Scalar()}});
+  const Output x = In(), n = N();
+  ExpectGradients(f({x, n})[0], {{x, Scalar(0.7)}, {n, Int(2)}}, 2);
+}
+
 TEST_F(RecursionGradientTest, DifferentiatesCapturedVariables) {
   const Var w(Constant(Tensor::Vector<double>({0.5, 1.5, 2.5})), "w");
   Initialize();

@@ -425,6 +425,32 @@ TEST_F(StoreGradientTest, RecursiveFunctionsReadInLoops) {
   ExpectGradients(f({Number(3)})[0] + s.Read(2), {{x, Scalar(0.8)}});
 }
 
+// The key is the same in all iterations, so that nothing but the pivot of the
+// body keeps the read, and what announces it, out of the last one.
+TEST_F(StoreGradientTest, RecursiveFunctionsReadOneKeyInLoops) {
+  const Output x = In();
+  const TensorStore s(DType::kDouble,
+                      {.element_shape = PartialShape::Scalar()});
+  const Function f = DefineFunction(
+      "f", {DType::kDouble, DType::kInt64}, {DType::kDouble},
+      [&](const Function& self, const Args& a) {
+        return Cond(
+            a[1] < int64_t{1}, [&] { return a[0] * 1.0; },
+            [&] {
+              s.Write(a[1], ops::Sin(a[0]));
+              const Output y = std::get<1>(While(
+                  std::tuple{0, a[0]}, [](Output i, Output) { return i < 3; },
+                  [&](Output i, Output y) {
+                    return std::tuple{i + 1, ops::Sin(y + s.Read(a[1]))};
+                  }));
+              return self({y, a[1] - int64_t{1}})[0] * y;
+            });
+      },
+      {.arg_shapes = {PartialShape::Scalar(), PartialShape::Scalar()},
+       .result_shapes = {PartialShape::Scalar()}});
+  ExpectGradients(f({x, Number(3)})[0], {{x, Scalar(0.8)}});
+}
+
 TEST_F(StoreGradientTest, MutualRecursionPassesAStoreOn) {
   const Output x = In();
   const TensorStore s(DType::kDouble,

@@ -32,8 +32,8 @@ class RandomProgram : public ::testing::TestWithParam<int> {
 
   // `batched`: instances of a node run as one, however small. `stores`: the
   // program uses a TensorStore; its statements are on several devices, where
-  // the session has them. `recursive`: loops are functions that call
-  // themselves, whose gradients through a store are of first order.
+  // the session has them. `recursive`: every other loop is a function that
+  // calls itself, whose gradients through a store are of first order.
   void Check(uint64_t seed, bool batched, bool stores = false,
              bool recursive = false) {
     SCOPED_TRACE("program " + std::to_string(seed) +

@@ -43,6 +43,7 @@ double Real(const Dual<T>& x) {
 }
 inline double Sine(double x) { return std::sin(x); }
 inline double Cosine(double x) { return std::cos(x); }
+inline double Tanh(double x) { return std::tanh(x); }
 template <typename T>
 Dual<T> Sine(const Dual<T>& x) {
   return {Sine(x.v), Cosine(x.v) * x.d};
@@ -50,6 +51,11 @@ Dual<T> Sine(const Dual<T>& x) {
 template <typename T>
 Dual<T> Cosine(const Dual<T>& x) {
   return {Cosine(x.v), Sine(x.v) * x.d * T(-1.0)};
+}
+template <typename T>
+Dual<T> Tanh(const Dual<T>& x) {
+  const T t = Tanh(x.v);
+  return {t, (T(1.0) + t * t * T(-1.0)) * x.d};
 }
 
 // All values are vectors of two.
@@ -70,7 +76,9 @@ using Block = std::vector<Statement>;
 struct Statement {
   enum Kind { kAssign, kIf, kFor, kWhile, kChain };
   Kind kind = kAssign;
-  int target = 0;  // kAssign: target = sin(expr), kWhile: the tested variable.
+  // kAssign: target = sin(expr), or tanh(expr), whose gradient needs the value
+  // (UsesTanh). kWhile: the tested variable.
+  int target = 0;
   Expr expr;
   int parity = -1;   // kIf: whether the innermost counter is even or odd; -1:
   double bound = 0;  //   whether the sum of expr is below bound, as in kWhile.
@@ -86,6 +94,10 @@ struct Statement {
   int before = -1;
   std::vector<int> keys;  // Loops: those that may be read so.
 };
+
+inline bool UsesTanh(const Statement& assignment) {
+  return assignment.target == 1;
+}
 
 struct Program {
   static constexpr int kInputs = 2;
@@ -269,7 +281,7 @@ class Interpreter {
         case Statement::kAssign: {
           Pair<T> v = Evaluate(s.expr);
           if (s.before >= 0) v = Plus(v, assigned->before.at(s.before));
-          v = {Sine(v[0]), Sine(v[1])};
+          for (T& x : v) x = UsesTanh(s) ? Tanh(x) : Sine(x);
           vars_[static_cast<size_t>(s.target)] = v;
           if (s.key >= 0 && assigned != nullptr) assigned->now[s.key] = v;
           break;
@@ -317,7 +329,7 @@ class Interpreter {
 class GraphBuilder {
  public:
   // `assigned`: maps each assigned value to the value to use; null: the value.
-  // `recursive`: loops are functions that call themselves.
+  // `recursive`: every other loop is a function that calls itself.
   explicit GraphBuilder(std::array<Output, Program::kInputs> inputs,
                         std::function<Output(Output)> assigned = nullptr,
                         bool recursive = false)
@@ -434,7 +446,7 @@ class GraphBuilder {
       const std::vector<Output>& init,
       const std::function<Output(std::vector<Output>)>& condition,
       const std::function<std::vector<Output>(std::vector<Output>)>& body) {
-    if (!recursive_) return While(init, condition, body);
+    if (!recursive_ || ++loops_ % 2 == 0) return While(init, condition, body);
     std::vector<DType> types;
     std::vector<PartialShape> shapes;
     for (const Output& v : init) {
@@ -458,7 +470,7 @@ class GraphBuilder {
         Output value = Evaluate(s.expr, vars);
         if (s.before >= 0)
           value = value + store_.Read(Key(where.before, s.before));
-        value = ops::Sin(value);
+        value = UsesTanh(s) ? ops::Tanh(value) : ops::Sin(value);
         if (assigned_) value = assigned_(value);
         if (s.key >= 0) {
           store_.Write(Key(where.here, s.key), value);
@@ -532,7 +544,7 @@ class GraphBuilder {
   const std::array<Output, Program::kInputs> inputs_;
   const std::function<Output(Output)> assigned_;
   const bool recursive_;
-  int functions_ = 0;
+  int loops_ = 0, functions_ = 0;
   TensorStore store_;  // Null if the program uses none.
 };
 
