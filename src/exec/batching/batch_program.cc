@@ -51,9 +51,9 @@ void Finish(BatchProgram* p) {
 // `rank` further dimensions.
 Result<Shape> WithFirst(size_t first, std::span<const int64_t> dims,
                         int rank = 0) {
-  std::vector<int64_t> all = {static_cast<int64_t>(first)};
-  all.resize(1 + std::max(static_cast<size_t>(rank), dims.size()) - dims.size(),
-             1);
+  Dims all(1 + std::max(static_cast<size_t>(rank), dims.size()) - dims.size(),
+           1);
+  all[0] = static_cast<int64_t>(first);
   all.insert(all.end(), dims.begin(), dims.end());
   return Shape::Make(all);
 }
@@ -288,8 +288,7 @@ Status BatchRun::RunTogether(const BatchProgram::Call& call) {
     // (A kernel that fails has not taken any inputs if it works in place.)
     if (call.in_place && !shares_result_) DropLastReads(call);
     out_.resize(call.num_outputs);
-    s = KernelRunner::Repeated(step_, *call.kernel, *call.node,
-                               std::vector<bool>(in_.size()))
+    s = KernelRunner::Repeated(step_, *call.kernel, *call.node, in_.size())
             .Run(in_, out_);
     if (s.ok()) s = KeepOutputs(call);
     if (!s.ok() && call.in_place && !shares_result_) RestoreLastReads(call);
@@ -343,7 +342,7 @@ Status BatchRun::GatherOperands(const BatchProgram::Call& call) {
     Result<Shape> shape = in_[i].shape();
     if (form.axis == BatchForm::kRows) {
       if (dims.empty()) return Unimplemented("batch: no rows");
-      std::vector<int64_t> rows(dims.begin(), dims.end());
+      Dims rows(dims.begin(), dims.end());
       rows[0] *= static_cast<int64_t>(count());
       shape = Shape::Make(rows);
     } else if (form.broadcasts) {
@@ -387,7 +386,7 @@ Status BatchRun::KeepOutputs(const BatchProgram::Call& call) {
         (call.form->axis == BatchForm::kNew && t.dim(0) != k))
       return Unimplemented("batch: not with these outputs");
     if (call.form->axis == BatchForm::kNew) continue;
-    std::vector<int64_t> dims(t.shape().dims().begin(), t.shape().dims().end());
+    Dims dims(t.shape().dims().begin(), t.shape().dims().end());
     dims[0] /= k;
     SLUICE_ASSIGN_OR_RETURN(const Shape shape, WithFirst(count(), dims));
     SLUICE_ASSIGN_OR_RETURN(t, t.Reshaped(shape));

@@ -1,11 +1,11 @@
 #include "exec/batching/batch_stage.h"
 
 #include <algorithm>
-#include <mutex>
 #include <random>
 #include <utility>
 #include <vector>
 
+#include "base/helper_threads.h"
 #include "base/parallel.h"
 
 namespace sluice {
@@ -73,26 +73,25 @@ class BatchStage final : public ReadyStage {
 
   Result<std::span<const Ready>> RunTogether(StepContext* step) override {
     SortByMemory();
-    parts_.clear();
-    const bool divide = program_->calls.size() > 1;  // (One divides itself.)
-    const int64_t grain = divide ? kFewestPerThread : count();
     const int threads = IntraOpThreads();
-    std::mutex mu;
-    ParallelFor(count(), grain, [&](int64_t begin, int64_t end) {
-      std::unique_lock<std::mutex> lock(mu);
-      const size_t part = parts_.size();
-      parts_.emplace_back();
-      if (part == runs_.size())
-        runs_.push_back(std::make_unique<BatchRun>(plan_));
-      BatchRun& run = *runs_[part];
-      lock.unlock();
-      const ScopedIntraOpThreads of_kernels(end - begin < count() ? 1
-                                                                  : threads);
+    // (A single kernel divides itself.)
+    const int64_t parts =
+        program_->calls.size() == 1
+            ? 1
+            : std::min<int64_t>(
+                  threads, (count() + kFewestPerThread - 1) / kFewestPerThread);
+    parts_.assign(static_cast<size_t>(parts), Part());
+    while (runs_.size() < parts_.size())
+      runs_.push_back(std::make_unique<BatchRun>(plan_));
+    RunParts(static_cast<int>(parts), [&](int p) {
+      const int64_t begin = count() * p / parts;
+      const int64_t end = count() * (p + 1) / parts;
+      const ScopedIntraOpThreads of_kernels(parts > 1 ? 1 : threads);
+      Part& part = parts_[static_cast<size_t>(p)];
       size_t failed = 0;
-      Status s = run.Run(*program_, PartOf(begin, end), step, &failed);
-      lock.lock();
-      parts_[part].failed = static_cast<size_t>(begin) + failed;
-      parts_[part].status = std::move(s);
+      part.status = runs_[static_cast<size_t>(p)]->Run(
+          *program_, PartOf(begin, end), step, &failed);
+      part.failed = static_cast<size_t>(begin) + failed;
     });
     for (const Part& p : parts_) {
       if (p.status.ok()) continue;
@@ -207,7 +206,7 @@ class BatchStage final : public ReadyStage {
     size_t failed = 0;  // In running_.
     Status status;
   };
-  std::vector<Part> parts_;                      // Of running_, in any order.
+  std::vector<Part> parts_;                      // Of running_.
   std::vector<std::unique_ptr<BatchRun>> runs_;  // By part.
   Ready failed_;
   bool shuffles_ = false;

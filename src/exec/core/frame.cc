@@ -320,9 +320,13 @@ Frame* Tokens::NewFrame(size_t id, Iteration* parent, uint32_t index) {
     f->seed_pending = plan.initial_pending;
     f->seed_merges = plan.later_merges;
     f->seed_ready = plan.sources;
-    f->constants.resize(plan.num_constant_slots);
     f->exited.assign(plan.exits.size(), 0);
   }
+  // (A call of a function within itself reads those of the call around it.)
+  const bool shares = plan.is_function && parent->frame->plan == &plan;
+  if (!shares) f->constants.resize(plan.num_constant_slots);
+  f->constant_table =
+      shares ? parent->tables[InputRef::kFrame] : f->constants.data();
   ++frames_alive_;
   NewIteration(f);
   return f;
@@ -341,7 +345,7 @@ void Tokens::EnterFrame(Ready r, bool dead, const Tensor* reads) {
   const PlanNode& n = *r.node;
   Frame* f = r.iteration->children[n.aux];
   if (f == nullptr) f = NewChild(r.iteration, n.aux);  // The first Enter.
-  if ((n.flags & PlanNode::kConstantEnter) != 0) {
+  if ((n.flags & PlanNode::kConstant) != 0) {
     if (!dead) Forward(r, 0, reads, &f->constants[n.first_output]);
     // To the existing iterations, and to the initial state of later ones.
     for (Iteration* it = f->oldest; it != nullptr; it = it->next)
@@ -396,9 +400,12 @@ Status Tokens::Call(Ready r, const Tensor* reads) {
   f->returns_left = f->plan->num_returns;
   // (PlanFrame::first_pending counts the tokens of all arguments.)
   const std::vector<const PlanNode*>& args = f->plan->args;
+  const bool shares = r.iteration->frame->plan == f->plan;
   for (uint32_t i = 0; i < n.num_inputs; ++i) {
     const PlanNode* const arg = i < args.size() ? args[i] : nullptr;
-    if (arg == nullptr) {
+    if (arg != nullptr && (arg->flags & PlanNode::kConstant) != 0) {
+      if (!shares) Forward(r, i, reads, &f->constants[arg->first_output]);
+    } else if (arg == nullptr) {
       Tensor unused;
       Forward(r, i, reads, &unused);
     } else {
@@ -486,7 +493,7 @@ Iteration* Tokens::NewIteration(Frame* f) {
   const bool first = it->index == 0;
   CopyInto(&it->pending, first ? plan.first_pending : f->seed_pending);
   CopyInto(&it->merges, first ? plan.initial_merges : f->seed_merges);
-  it->tables[InputRef::kFrame] = f->constants.data();
+  it->tables[InputRef::kFrame] = f->constant_table;
   (f->oldest == nullptr ? f->oldest : f->newest->next) = it;
   f->newest = it;
   ++f->alive;
@@ -556,6 +563,7 @@ inline void Tokens::EndCall(Frame* f) {
   else
     Deliver(call, parent);
   f->call = nullptr;
+  if (!f->constants.empty()) f->constants.clear();
 }
 
 void Tokens::EndLoop(Frame* f) {

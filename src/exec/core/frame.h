@@ -83,7 +83,8 @@ struct Iteration {
 struct FramePool;
 
 // One dynamic frame: its identity is (parent iteration, Enters or Call). Owned
-// by Tokens, which recycles it. The members from `constants` on are of loops.
+// by Tokens, which recycles it. The members from `seed_pending` on are of
+// loops.
 struct Frame {
   const PlanFrame* plan = nullptr;
   FramePool* pool = nullptr;
@@ -98,7 +99,11 @@ struct Frame {
   int64_t next_index = 0;  // Index of the next iteration.
   Iteration* oldest = nullptr;
   Iteration* newest = nullptr;
+  // What all iterations read, or all calls of a recursion: those that this
+  // frame owns, and where it reads them (a call within a recursion: in the
+  // outermost one).
   std::vector<Tensor> constants;
+  Tensor* constant_table = nullptr;
   // The initial state of the next iteration: the initial counts minus the loop
   // constants that have arrived, and the nodes that these alone make ready.
   std::vector<uint32_t> seed_pending;

@@ -578,6 +578,65 @@ TEST_F(CallTest, ConcurrentCallsHaveSeparateFrames) {
   EXPECT_EQ(tokens_->frames_alive(), 1);
 }
 
+// What each call within a function passes on as it is stays in the frame of the
+// outermost call, which the others read.
+TEST_F(CallTest, CallsOfARecursionShareWhatTheyPassOn) {
+  BuildNode("_Function", {}, {{"function", "g"}}, "start");
+  const Output x = Param("g", 0, "x"), w = Param("g", 1, "w"),
+               v = Param("g", 2, "v");
+  Node* sw = Switch(x, Build("Less", {x, x}, {}, "p"), "sw");
+  const Output step = Add(Output(sw, 1), Add(w, v, "sum"), "step");
+  const Output left = Called("g", {step, w, v}, "left"),
+               right = Called("g", {step, w, step}, "right");
+  Result("g",
+         Build("Merge", {Output(sw, 0), Add(left, right, "both")}, {}, "m"),
+         "ret");
+  Retval(Add(Called("g", {Arg(0), Arg(1), Arg(0)}, "a"),
+             Called("g", {Arg(0), Arg(2), Arg(0)}, "b"), "end"),
+         0);
+  Start();
+  // (v is not the same in all.)
+  for (const PlanNode& n : plan_->nodes) {
+    if (n.role != OpRole::kArg) continue;
+    EXPECT_EQ((n.flags & PlanNode::kConstant) != 0, n.node->name() == "w")
+        << n.node->name();
+  }
+  Tensor first = Tensor::Vector<float>({1, 2, 3}),
+         second = Tensor::Vector<float>({4, 5, 6});
+  tokens_->Feed(0, Tensor::Scalar(0.f));
+  tokens_->Feed(1, first);
+  tokens_->Feed(2, second);
+  const auto read = [&](uint32_t depth) -> const Tensor* {
+    ReadyList& ready = tokens_->ready();
+    for (size_t i = 0; i < ready.size(); ++i)
+      if (ready[i].node->node->name() == "sum" &&
+          ready[i].iteration->frame->depth == depth)
+        return &tokens_->Input(ready[i], 0);
+    return nullptr;
+  };
+  for (const auto& [call, value] : {std::pair{"a", &first}, {"b", &second}}) {
+    FireAll({call});
+    const Tensor* const outer = read(1);
+    ASSERT_NE(outer, nullptr);
+    EXPECT_TRUE(outer->SharesBufferWith(*value));
+    EXPECT_FALSE(value->unique());
+    Run(1, {"start", "sum"});
+    ASSERT_TRUE(FireAt(1, "p", Tensor::Scalar(true)).ok());
+    Run(1, {"sw", "step"});
+    for (const char* inner : {"left", "right"}) {
+      Run(1, {inner});
+      EXPECT_EQ(read(2), outer) << inner;
+      Run(2, {"start", "sum"});
+      ASSERT_TRUE(FireAt(2, "p", Tensor::Scalar(false)).ok());
+      Run(2, {"sw", "m", "ret", "step", "left", "right", "both"});
+    }
+    Run(1, {"both", "m", "ret"});
+    EXPECT_TRUE(value->unique()) << "kept after the call";
+  }
+  FireAll({"end", "ret0"});
+  EXPECT_EQ(tokens_->frames_alive(), 1);
+}
+
 TEST_F(CallTest, DeadArgumentMakesCallDeadWithoutFrame) {
   DefineF();
   Node* sw = Switch(Arg(0), Arg(1, DType::kBool), "branch");

@@ -151,16 +151,23 @@ Status KernelRunner::RunWithin(KernelContext& ctx, const Kernel& kernel,
 Status KernelRunner::RunOn(const KernelContext& ctx, const Kernel& kernel,
                            const Node& node, std::vector<Tensor> inputs,
                            Tensor* output) {
-  return Repeated(ctx.step_, kernel, node, std::vector<bool>(inputs.size()))
+  return Repeated(ctx.step_, kernel, node, inputs.size())
       .Run(inputs, {output, 1});
 }
 
 KernelRunner::Repeated::Repeated(StepContext* step, const Kernel& kernel,
                                  const Node& node,
                                  const std::vector<bool>& kept)
-    : run_(kernel.run), ones_(kept.size(), 1) {
+    : Repeated(step, kernel, node, kept.size()) {
   for (uint32_t i = 0; i < kept.size(); ++i)
-    refs_.push_back({kept[i] ? InputRef::kFrame : InputRef::kIteration, i});
+    if (kept[i]) refs_[i].table = InputRef::kFrame;
+}
+
+KernelRunner::Repeated::Repeated(StepContext* step, const Kernel& kernel,
+                                 const Node& node, size_t inputs)
+    : run_(kernel.run), ones_(inputs, 1) {
+  for (uint32_t i = 0; i < inputs; ++i)
+    refs_.push_back({InputRef::kIteration, i});
   ctx_.refs_ = refs_.data();
   ctx_.uses_ = ones_.data();
   ctx_.state_ = kernel.state.get();

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "exec/core/kernel.h"
 
 namespace sluice {
@@ -34,12 +35,15 @@ class KernelRunner {
     // `step`, `kernel` and `node` outlive it.
     Repeated(StepContext* step, const Kernel& kernel, const Node& node,
              const std::vector<bool>& kept);
+    // With `inputs` inputs, of which none is kept.
+    Repeated(StepContext* step, const Kernel& kernel, const Node& node,
+             size_t inputs);
     Status Run(std::span<Tensor> inputs, std::span<Tensor> outputs);
 
    private:
     Status (*const run_)(KernelContext&);
-    std::vector<InputRef> refs_;
-    std::vector<uint32_t> ones_;
+    absl::InlinedVector<InputRef, 8> refs_;
+    absl::InlinedVector<uint32_t, 8> ones_;
     KernelContext ctx_;
   };
   // As RunWithin, with `value` as input i. REQUIRES: no input reads a variable.

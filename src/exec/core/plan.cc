@@ -40,6 +40,7 @@ class PlanBuilder {
     SLUICE_RETURN_IF_ERROR(MakeFrames());
     DecideWhatRuns();
     SLUICE_RETURN_IF_ERROR(NumberNodes());
+    FindConstantArguments();
     NumberSlots();
     SLUICE_RETURN_IF_ERROR(ConnectInputs());
     SLUICE_RETURN_IF_ERROR(CheckCalls());
@@ -228,7 +229,7 @@ class PlanBuilder {
           p.role = OpRole::kReturn;
         if (p.role == OpRole::kSend || p.role == OpRole::kRecv)
           SLUICE_RETURN_IF_ERROR(NoteTransfer(&p));
-        if (IsConstantEnter(*n)) p.flags |= PlanNode::kConstantEnter;
+        if (IsConstantEnter(*n)) p.flags |= PlanNode::kConstant;
         // Control edges from both branches of a conditional may meet in a
         // ControlTrigger.
         if (n->kind() == OpKind::kControlTrigger)
@@ -264,6 +265,38 @@ class PlanBuilder {
     return OkStatus();
   }
 
+  // Marks the arguments that all calls of a recursion share.
+  void FindConstantArguments() {
+    const auto around = [&](const PlanNode& call) {
+      const int f = frames_->frame_of(call.node);
+      return frame(f).children[call.aux] == f ? f : -1;
+    };
+    // By function, what its calls within itself pass on.
+    std::map<int, std::vector<bool>> passed_on;
+    for (const PlanNode& p : plan_->nodes) {
+      if (p.role != OpRole::kCall || around(p) < 0) continue;
+      std::vector<bool> own;
+      for (int i = 0; i < p.node->num_inputs(); ++i) {
+        const Node& from = *Source(*p.node, p.node->input(i)).node;
+        own.push_back(from.op().role == OpRole::kArg &&
+                      from.IntAttr("index") == i &&
+                      !IsRef(from.output_type(0)));
+      }
+      std::vector<bool>& all =
+          passed_on.try_emplace(around(p), own).first->second;
+      for (size_t i = 0; i < all.size(); ++i)
+        all[i] = all[i] && i < own.size() && own[i];
+    }
+    for (PlanNode& p : plan_->nodes) {
+      if (p.role != OpRole::kArg) continue;
+      const auto it = passed_on.find(frames_->frame_of(p.node));
+      const auto index = static_cast<size_t>(p.node->IntAttr("index"));
+      if (it != passed_on.end() && index < it->second.size() &&
+          it->second[index])
+        p.flags |= PlanNode::kConstant;
+    }
+  }
+
   void NumberSlots() {
     for (Node* n : order_) {
       if (IsConst(*n)) {
@@ -273,7 +306,7 @@ class PlanBuilder {
       if (!info(n).runs) continue;
       PlanNode& p = plan_node(n);
       PlanFrame& target = output_frame(n);
-      uint32_t& next = (p.flags & PlanNode::kConstantEnter) != 0
+      uint32_t& next = (p.flags & PlanNode::kConstant) != 0
                            ? target.num_constant_slots
                            : target.num_slots;
       p.first_output = next;
@@ -288,8 +321,8 @@ class PlanBuilder {
     if (!info(o.node).runs) return {InputRef::kPlan, info(o.node).constant};
     const PlanNode& p = plan_node(o.node);
     const uint32_t slot = p.first_output + static_cast<uint32_t>(o.index);
-    return {(p.flags & PlanNode::kConstantEnter) != 0 ? InputRef::kFrame
-                                                      : InputRef::kIteration,
+    return {(p.flags & PlanNode::kConstant) != 0 ? InputRef::kFrame
+                                                 : InputRef::kIteration,
             slot};
   }
 
@@ -479,7 +512,8 @@ class PlanBuilder {
       if (e.merge_input >= 0) {
         int32_t& chosen = f->initial_merges[plan_->node(*f, e.dst).aux].chosen;
         if (chosen >= 0) {  // Not read.
-          --f->slot_uses[arg.first_output];
+          if ((arg.flags & PlanNode::kConstant) == 0)
+            --f->slot_uses[arg.first_output];
           continue;
         }
         chosen = e.merge_input;

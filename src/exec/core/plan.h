@@ -8,6 +8,9 @@
 //   - NextIteration: the following iteration; Exit: the parent's iteration;
 //   - Enter: iteration 0 of the child frame, or, if is_constant, the child
 //     frame itself, where every iteration reads it;
+//   - an argument that each call of a function within itself passes on as it is
+//     (weights of a recursive model): the frame of the outermost call, where
+//     those within read it;
 //   - a result of a function: the caller's iteration, where the call's own
 //     outputs are;
 //   - Const: the plan, where every step reads it.
@@ -47,14 +50,15 @@ struct PlanEdge {
 // One node, one cache line.
 struct PlanNode {
   enum Flags : uint8_t {
-    kExpensive = 1,      // Kernel::expensive.
-    kAsync = 2,          // Kernel::run_async.
-    kConstantEnter = 4,  // Enter with is_constant.
-    kNeverDead = 8,      // ControlTrigger: fires after dead inputs too.
-    kFeedsMerge = 16,    // A Merge is among its consumers.
-    kWaits = 32,         // OpFacts::waits.
-    kWaitsInStep = 64,   // Kernel::try_run or Kernel::needs.
-    kHeld = 128,         // Passes through the plan's stage.
+    kExpensive = 1,     // Kernel::expensive.
+    kAsync = 2,         // Kernel::run_async.
+    kConstant = 4,      // Enter with is_constant. Arg that each call of the
+                        // function within itself passes on as it is.
+    kNeverDead = 8,     // ControlTrigger: fires after dead inputs too.
+    kFeedsMerge = 16,   // A Merge is among its consumers.
+    kWaits = 32,        // OpFacts::waits.
+    kWaitsInStep = 64,  // Kernel::try_run or Kernel::needs.
+    kHeld = 128,        // Passes through the plan's stage.
   };
 
   union {

@@ -1,0 +1,86 @@
+#include "base/helper_threads.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <vector>
+
+namespace sluice {
+namespace {
+
+TEST(HelperThreadsTest, RunsEachPartOnce) {
+  for (int parts = 0; parts <= 5; ++parts)
+    for (int turn = 0; turn < 200; ++turn) {
+      std::vector<int> runs(5);  // (No two threads write one element.)
+      RunParts(parts, [&](int part) { ++runs.at(static_cast<size_t>(part)); });
+      for (int i = 0; i < 5; ++i)
+        ASSERT_EQ(runs[static_cast<size_t>(i)], i < parts ? 1 : 0);
+    }
+}
+
+TEST(HelperThreadsTest, PartsRunBesideEachOther) {
+  std::mutex mu;
+  std::condition_variable came;
+  std::set<std::thread::id> threads;
+  // Each part waits for the others.
+  RunParts(3, [&](int) {
+    std::unique_lock<std::mutex> lock(mu);
+    threads.insert(std::this_thread::get_id());
+    came.notify_all();
+    came.wait(lock, [&] { return threads.size() == 3; });
+  });
+  EXPECT_EQ(threads.size(), 3u);
+  EXPECT_EQ(threads.count(std::this_thread::get_id()), 1u);
+}
+
+// All helpers are busy with one call: another one does not wait for them.
+TEST(HelperThreadsTest, TheCallerRunsWhatNoHelperHasStarted) {
+  constexpr int kMost = 8;  // More than any other test uses.
+  std::mutex mu;
+  std::condition_variable changed;
+  int held = 0;
+  bool release = false;
+  std::thread holder([&] {
+    RunParts(kMost, [&](int) {
+      std::unique_lock<std::mutex> lock(mu);
+      ++held;
+      changed.notify_all();
+      changed.wait(lock, [&] { return release; });
+    });
+  });
+  {
+    std::unique_lock<std::mutex> lock(mu);
+    changed.wait(lock, [&] { return held == kMost; });
+  }
+  std::set<std::thread::id> threads;
+  RunParts(2, [&](int) {
+    const std::lock_guard<std::mutex> lock(mu);
+    threads.insert(std::this_thread::get_id());
+  });
+  EXPECT_EQ(threads, std::set<std::thread::id>{std::this_thread::get_id()});
+  {
+    const std::lock_guard<std::mutex> lock(mu);
+    release = true;
+  }
+  changed.notify_all();
+  holder.join();
+}
+
+TEST(HelperThreadsTest, ManyThreadsCallAtOnce) {
+  std::atomic<int> sum{0};
+  std::vector<std::thread> callers;
+  for (int t = 0; t < 4; ++t)
+    callers.emplace_back([&] {
+      for (int turn = 0; turn < 300; ++turn)
+        RunParts(1 + turn % 4, [&](int part) { sum += part + 1; });
+    });
+  for (std::thread& t : callers) t.join();
+  EXPECT_EQ(sum.load(), 4 * 75 * (1 + 3 + 6 + 10));
+}
+
+}  // namespace
+}  // namespace sluice
