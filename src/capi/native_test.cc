@@ -160,6 +160,120 @@ struct NativeTest : testing::Test {
   }
 };
 
+// ---- Gradients in C ---------------------------------------------------------
+
+// examples/custom_op_in_c.c
+TEST_F(NativeTest, GradientOfAnOpInCAgreesWithDifferences) {
+  ASSERT_EQ(TakeMessage(sl_load_library(SLUICE_OP_IN_C)), "");
+  const sl_output x = Placeholder(3);
+  const sl_output reversed = Op(graph, "ScaledReverse", {x}, {Factor(3)});
+  // (Weights tell the elements apart; the square, dy from y.)
+  const sl_output weighted =
+      Op(graph, "Mul", {Op(graph, "Square", {reversed}), Vector({1, -2, 0.5})});
+  CheckGradient(x, weighted, {0.5f, -1, 2});
+}
+
+TEST_F(NativeTest, GradientOfAnOpInCInALoop) {
+  ASSERT_EQ(TakeMessage(sl_load_library(SLUICE_OP_IN_C)), "");
+  const sl_output x = Placeholder(2);
+  const int32_t zero = 0;
+  const sl_output init[] = {
+      sl_constant(graph, {nullptr, 0}, SL_INT32, nullptr, 0, &zero), x};
+  sl_output results[2];
+  ASSERT_EQ(TakeMessage(sl_while(
+                graph, {__FILE__, __LINE__}, init, 2,
+                [](sl_graph* g, const sl_output* in, sl_output* out, void*) {
+                  const int32_t limit = 3;
+                  out[0] = Op(g, "Less",
+                              {in[0], sl_constant(g, {nullptr, 0}, SL_INT32,
+                                                  nullptr, 0, &limit)});
+                },
+                [](sl_graph* g, const sl_output* in, sl_output* out, void*) {
+                  const int32_t one = 1;
+                  out[0] = Op(g, "AddV2",
+                              {in[0], sl_constant(g, {nullptr, 0}, SL_INT32,
+                                                  nullptr, 0, &one)});
+                  out[1] = Op(
+                      g, "Mul",
+                      {Op(g, "ScaledReverse", {in[1]}, {Factor(0.5f)}), in[1]});
+                },
+                nullptr, nullptr, results)),
+            "");
+  CheckGradient(x, results[1], {1.5f, -0.5f});
+}
+
+// An op without a kernel, and functions that build or do not build.
+void DeclareUnary(const char* name) {
+  TF_OpDefinitionBuilder* op = TF_NewOpDefinitionBuilder(name);
+  TF_OpDefinitionBuilderAddInput(op, "x: float");
+  TF_OpDefinitionBuilderAddOutput(op, "y: float");
+  TF_Status* s = TF_NewStatus();
+  TF_RegisterOpDefinition(op, s);
+  EXPECT_STREQ(TF_Message(s), "");
+  TF_DeleteStatus(s);
+}
+
+TEST_F(NativeTest, ErrorsOfGradientFunctionsNameTheNode) {
+  DeclareUnary("NativeFails");
+  DeclareUnary("NativeMisbuilds");
+  DeclareUnary("NativeStops");
+  const auto fails = [](sl_graph*, sl_node*, const sl_output*, sl_output*,
+                        void* data) {
+    return sl_status_new(SL_UNIMPLEMENTED, static_cast<const char*>(data));
+  };
+  char why[] = "only for small x";
+  ASSERT_EQ(TakeMessage(sl_register_gradient("NativeFails", fails, why)), "");
+  ASSERT_EQ(TakeMessage(sl_register_gradient(
+                "NativeMisbuilds",
+                [](sl_graph* g, sl_node*, const sl_output* dy, sl_output* dx,
+                   void*) -> sl_status* {
+                  dx[0] = Op(g, "NoSuchOp", {dy[0]});
+                  return nullptr;
+                },
+                nullptr)),
+            "");
+  ASSERT_EQ(TakeMessage(sl_register_gradient(
+                "NativeStops",
+                [](sl_graph*, sl_node*, const sl_output*, sl_output*,
+                   void*) -> sl_status* { return nullptr; },
+                nullptr)),
+            "");
+  EXPECT_NE(TakeMessage(sl_register_gradient("NativeFails", fails, why))
+                .find("taken"),
+            std::string::npos);
+  EXPECT_NE(TakeMessage(sl_register_gradient("Tanh", fails, why)).find("has a"),
+            std::string::npos);
+  const sl_output x = Placeholder(3);
+  const auto gradient = [&](const char* op) {
+    const sl_output y = Op(graph, op, {x});
+    sl_output slope;
+    return TakeMessage(
+        sl_gradients(graph, {"model.c", 77}, &y, 1, &x, 1, nullptr, &slope));
+  };
+  const std::string failed = gradient("NativeFails");
+  EXPECT_NE(failed.find(why), std::string::npos) << failed;
+  EXPECT_NE(failed.find("(NativeFails)"), std::string::npos) << failed;
+  EXPECT_NE(failed.find("model.c:77"), std::string::npos) << failed;
+  const std::string misbuilt = gradient("NativeMisbuilds");
+  EXPECT_NE(misbuilt.find("NoSuchOp"), std::string::npos) << misbuilt;
+  // None flows: no error, and a null slope.
+  const sl_output y = Op(graph, "NativeStops", {x});
+  sl_output slope;
+  EXPECT_EQ(TakeMessage(sl_gradients(graph, {"model.c", 77}, &y, 1, &x, 1,
+                                     nullptr, &slope)),
+            "");
+  EXPECT_EQ(slope.node, nullptr);
+}
+
+// (src/capi/testing/broken_op_library.c)
+TEST_F(NativeTest, GradientIsTakenBackWithALibraryThatFailsToLoad) {
+  EXPECT_NE(TakeMessage(sl_load_library(SLUICE_BROKEN_OP_LIBRARY)), "");
+  EXPECT_TRUE(
+      sluice::RegisterGradient("OfBrokenLibrary", [](sluice::GradContext&) {
+        return sluice::OkStatus();
+      }).ok());
+}
+
 // ---- Threads ----------------------------------------------------------------
 
 TEST_F(NativeTest, StepsAndBuildersOnSeveralThreads) {
