@@ -544,7 +544,7 @@ SL_EXPORT SL_MUST_CHECK sl_status* sl_session_new(
     sl_graph* graph, const sl_session_options* options, sl_session** made);
 /* Ends running steps with SL_CANCELLED; later ones fail. */
 SL_EXPORT SL_MUST_CHECK sl_status* sl_session_close(sl_session* session);
-/* Closes it. */
+/* Closes it; steps that were prepared in it then fail. */
 SL_EXPORT void sl_session_free(sl_session* session);
 
 typedef struct sl_feed {
@@ -607,7 +607,7 @@ typedef struct sl_model sl_model;
 SL_EXPORT SL_MUST_CHECK sl_status* sl_model_load(
     const char* folder, const char* const* tags, size_t num_tags,
     const sl_session_options* options, sl_model** made);
-/* They belong to the model. */
+/* They belong to the model: to free them has no effect. */
 SL_EXPORT sl_graph* sl_model_graph(sl_model* model);
 SL_EXPORT sl_session* sl_model_session(sl_model* model);
 /* A value of a signature (NULL: "serving_default") by its name. */

@@ -70,6 +70,7 @@ struct sl_function : sluice::capi::Tagged<5> {
 struct sl_session : sluice::capi::Tagged<6> {
   const std::shared_ptr<sluice::Graph> graph;
   const std::shared_ptr<sluice::Session> session;
+  bool of_model = false;  // A part of a model, which frees it.
   sl_session(std::shared_ptr<sluice::Graph> g,
              std::shared_ptr<sluice::Session> s)
       : graph(std::move(g)), session(std::move(s)) {}

@@ -35,7 +35,9 @@ struct sl_model : sluice::capi::Tagged<9> {
       : model(m),
         graph(m->graph()),
         session(std::shared_ptr<sluice::Graph>(m, &m->graph()),
-                std::shared_ptr<sluice::Session>(m, &m->session())) {}
+                std::shared_ptr<sluice::Session>(m, &m->session())) {
+    session.of_model = true;
+  }
 };
 
 namespace sluice::capi {
@@ -208,7 +210,7 @@ sl_status* sl_session_close(sl_session* session) {
 }
 
 void sl_session_free(sl_session* session) {
-  if (!GivenHandle(session, "session").ok()) return;
+  if (!GivenHandle(session, "session").ok() || session->of_model) return;
   (void)WithoutThrowing("session", [&] { return session->session->Close(); });
   delete session;
 }

@@ -383,6 +383,9 @@ TEST(NativeModelTest, RunsASignature) {
   EXPECT_EQ(sl_tensor_count(out), 3);
   EXPECT_EQ(static_cast<const float*>(sl_tensor_data(out))[2], 45);
   EXPECT_GT(sl_graph_num_nodes(sl_model_graph(model)), 0u);
+  // They belong to the model.
+  sl_session_free(sl_model_session(model));
+  sl_graph_free(sl_model_graph(model));
   // A step that was prepared keeps the model.
   sl_step* step = nullptr;
   ASSERT_EQ(
