@@ -7,6 +7,8 @@
  *                         with the deletion of the result
  *   capi.import.ms        TF_GraphImportGraphDef of 50,000 nodes that add and
  *                         multiply
+ *   capi.step_run.us      sl_step_run of x + x, with x lent and the result
+ *                         reused; only of a library that has it
  * and prints the best of all turns, and how many times the last library's the
  * first one's is. */
 #include <dlfcn.h>
@@ -17,9 +19,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "sluice/c_api.h"
 #include "tensorflow/c/c_api.h"
 
-enum { kNodes = 50000, kSteps = 20000, kRepetitions = 5, kFigures = 2 };
+enum { kNodes = 50000, kSteps = 20000, kRepetitions = 5, kFigures = 3 };
 
 /* Those that are used, found in the library. */
 #define FUNCTIONS(F)                                                      \
@@ -32,6 +35,13 @@ enum { kNodes = 50000, kSteps = 20000, kRepetitions = 5, kFigures = 2 };
   F(TF_NewImportGraphDefOptions)
 #define POINTER(NAME) static __typeof__(&NAME) p_##NAME;
 FUNCTIONS(POINTER)
+
+/* Those of Sluice's own interface. */
+#define NATIVE(F)                                              \
+  F(sl_graph_new) F(sl_op) F(sl_session_new) F(sl_tensor_lend) \
+  F(sl_step_new) F(sl_step_run) F(sl_tensor_data)
+NATIVE(POINTER)
+static int has_native = 1;
 
 static TF_Status* status;
 
@@ -60,6 +70,10 @@ static void Load(const char* path) {
     exit(1);                                                   \
   }
   FUNCTIONS(FIND)
+#define FIND_IF_ANY(NAME)                   \
+  *(void**)&p_##NAME = dlsym(library, #NAME); \
+  if (p_##NAME == NULL) has_native = 0;
+  NATIVE(FIND_IF_ANY)
   status = p_TF_NewStatus();
 }
 
@@ -138,6 +152,44 @@ static double Import(void) {
   return best;
 }
 
+static void CheckNative(const sl_status* failed) {
+  if (failed == NULL) return;
+  fprintf(stderr, "a function of sluice/c_api.h failed\n");
+  exit(1);
+}
+
+static double NativeStep(void) {
+  if (!has_native) return 0;
+#define sl_op p_sl_op /* (What SL_OP calls.) */
+  sl_graph* graph = NULL;
+  sl_session* session = NULL;
+  sl_step* step = NULL;
+  sl_tensor *in = NULL, *out = NULL;
+  float value = 21;
+  CheckNative(p_sl_graph_new(&graph));
+  const sl_output x = SL_OP(graph, "Placeholder",
+                            SL_ATTRS(SL_ATTR_TYPE("dtype", SL_FLOAT),
+                                     SL_ATTR_DIMS("shape", NULL, 0)));
+  const sl_output y = SL_OP(graph, "AddV2", SL_INPUTS(x, x));
+#undef sl_op
+  CheckNative(p_sl_session_new(graph, NULL, &session));
+  CheckNative(p_sl_step_new(session, &x, 1, &y, 1, &step));
+  CheckNative(
+      p_sl_tensor_lend(SL_FLOAT, NULL, 0, &value, sizeof(value), &in));
+  double best = 1e9;
+  for (int r = 0; r < kRepetitions; ++r) {
+    const double start = Now();
+    for (int i = 0; i < kSteps; ++i) {
+      value = (float)i;
+      CheckNative(p_sl_step_run(step, &in, &out, NULL));
+      if (*(const float*)p_sl_tensor_data(out) != 2 * value) exit(1);
+    }
+    const double us = 1e6 * (Now() - start) / kSteps;
+    if (us < best) best = us;
+  }
+  return best;
+}
+
 /* Measures in a process of its own; false if it failed. */
 static int Measure(const char* path, double figures[kFigures]) {
   int ends[2];
@@ -146,7 +198,7 @@ static int Measure(const char* path, double figures[kFigures]) {
   if (child == 0) {
     close(ends[0]);
     Load(path);
-    const double made[kFigures] = {SessionRun(), Import()};
+    const double made[kFigures] = {SessionRun(), Import(), NativeStep()};
     const int ok = write(ends[1], made, sizeof(made)) == sizeof(made);
     _exit(ok ? 0 : 1);
   }
@@ -165,7 +217,8 @@ int main(int argc, char** argv) {
     fprintf(stderr, "usage: c_api TURNS LIBRARY...\n");
     return 2;
   }
-  const char* names[kFigures] = {"capi.session_run.us", "capi.import.ms"};
+  const char* names[kFigures] = {"capi.session_run.us", "capi.import.ms",
+                                 "capi.step_run.us"};
   double(*best)[kFigures] = calloc((size_t)libraries, sizeof(*best));
   for (int t = 0; t < turns; ++t)
     for (int l = 0; l < libraries; ++l) {
@@ -176,8 +229,9 @@ int main(int argc, char** argv) {
     }
   for (int f = 0; f < kFigures; ++f) {
     for (int l = 0; l < libraries; ++l)
-      printf("%-20s %10.2f  %s\n", names[f], best[l][f], argv[2 + l]);
-    if (libraries > 1)
+      if (best[l][f] > 0)
+        printf("%-20s %10.2f  %s\n", names[f], best[l][f], argv[2 + l]);
+    if (libraries > 1 && best[libraries - 1][f] > 0)
       printf("%-20s %10.1f  times\n", names[f],
              best[libraries - 1][f] / best[0][f]);
   }

@@ -117,12 +117,12 @@ foreach(folder ${tested_layers})
         ENVIRONMENT SLUICE_LEAST_TARGET=1)
     endif()
     if(folder STREQUAL "capi")
-      # (One test is C, as its users' programs are.)
-      set_source_files_properties(
-        ${CMAKE_SOURCE_DIR}/src/capi/testing/c11_program.c PROPERTIES
+      # (Some tests are C, as their users' programs are.)
+      set(c_programs ${CMAKE_SOURCE_DIR}/src/capi/testing/c11_program.c
+          ${CMAKE_SOURCE_DIR}/src/capi/testing/native_program.c)
+      set_source_files_properties(${c_programs} PROPERTIES
         COMPILE_OPTIONS "-std=c11;-pedantic")
-      target_sources(capi_test PRIVATE
-        ${CMAKE_SOURCE_DIR}/src/capi/testing/c11_program.c)
+      target_sources(capi_test PRIVATE ${c_programs})
       target_link_libraries(capi_test PRIVATE sluice_c_lib)
       # Op libraries in C, which a test loads.
       add_library(broken_op_library MODULE
@@ -321,6 +321,11 @@ endif()
 # The C API in other languages, and its ABI, where their tools are
 # (scripts/setup bindings). The sources of TensorFlow's Go binding are given:
 # -DSLUICE_TENSORFLOW_SOURCES=PATH.
+if(TARGET example_native_c_api)
+  add_test(NAME example_native_c_api COMMAND example_native_c_api)
+  set_tests_properties(example_native_c_api PROPERTIES LABELS fast
+    PASS_REGULAR_EXPRESSION "^y = 2.00 x \\+ 1.00\n$")
+endif()
 if(TARGET example_c_api_rust)
   add_test(NAME example_c_api_rust
     COMMAND ${CMAKE_BINARY_DIR}/bin/example_c_api_rust 7)

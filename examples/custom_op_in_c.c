@@ -1,4 +1,5 @@
-/* An op and its kernel in C, as a library: it needs nothing of Sluice's C++.
+/* An op, its kernel and its gradient in C, as a library: it needs nothing of
+ * Sluice's C++.
  *
  *   cc -std=c11 -shared -fPIC -o custom_op_in_c.so custom_op_in_c.c \
  *     $(pkg-config --cflags --libs sluice_c)
@@ -8,6 +9,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "sluice/c_api.h"
 #include "tensorflow/c/kernels.h"
 #include "tensorflow/c/ops.h"
 
@@ -62,6 +64,19 @@ static void RunScaledReverse(void* kernel, TF_OpKernelContext* ctx) {
   TF_DeleteStatus(status);
 }
 
+/* Element i of x is multiplied and goes to place n - 1 - i of y, so that its
+ * slope comes from there: dx is the op itself, of dy. */
+static sl_status* ScaledReverseGradient(sl_graph* graph, sl_node* node,
+                                        const sl_output* dy, sl_output* dx,
+                                        void* data) {
+  (void)data;
+  sl_attr factor;
+  SL_TRY(sl_node_attr(node, "factor", &factor));
+  dx[0] = SL_OP(graph, "ScaledReverse", SL_INPUTS(dy[0]),
+                SL_ATTRS(SL_ATTR_FLOAT("factor", factor.value.f)));
+  return NULL;
+}
+
 /* Called once, when the library is loaded. Errors make the load fail. */
 void TF_InitKernel(void) {
   TF_Status* status = TF_NewStatus();
@@ -75,4 +90,6 @@ void TF_InitKernel(void) {
       "ScaledReverse", "CPU", NewScaledReverse, RunScaledReverse, free);
   TF_RegisterKernelBuilder("ScaledReverse", kernel, status);
   TF_DeleteStatus(status);
+  sl_status_free(
+      sl_register_gradient("ScaledReverse", ScaledReverseGradient, NULL));
 }

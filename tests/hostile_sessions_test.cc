@@ -25,7 +25,8 @@ std::vector<Feed> BadFeeds() {
 
 HOSTILE(StepsOfNothing,
         "Session::Session Session::Run Session::RunTargets Session::RunByName "
-        "Session::MakeCallable Session::Callable::Run Session::StartPartialRun "
+        "Session::MakeCallable Session::Callable::Run "
+        "Session::Callable::RunInto Session::StartPartialRun "
         "Session::PartialRun::Run Session::graph Session::resources "
         "Session::ListDevices Session::Reset Session::Close "
         "RunMetadata::ChromeTrace") {
@@ -77,6 +78,14 @@ HOSTILE(StepsOfNothing,
   ASSERT_TRUE(callable.ok());
   ExpectRefused(callable->Run(), "expected 1, got 0");
   ExpectRefused(callable->Run({two, two}), "expected 1, got 2");
+  std::vector<Tensor> results = {two, two};
+  ExpectRefused(Session::Callable().RunInto({}, {}), "");
+  ExpectRefused(callable->RunInto({}, {results.data(), 1}),
+                "expected 1, got 0");
+  ExpectRefused(callable->RunInto({&two, 1}, results),
+                "results: expected room for 1, got 2");
+  ExpectRefused(callable->RunInto({&two, 1}, {}),
+                "results: expected room for 1, got 0");
   auto run = session.StartPartialRun({x}, {y});
   ASSERT_TRUE(run.ok());
   EXPECT_FALSE((*run)->Run({}, {y}).ok());

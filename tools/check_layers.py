@@ -169,6 +169,8 @@ def check_include(path, header):
     if header == "sluice/ops.h":
         return (None if layer in USES_BUILDERS else
                 f"only {', '.join(USES_BUILDERS)} may include it")
+    if header == "sluice/c_api.h":  # (It includes nothing of src/.)
+        return None if layer == "capi" else "only src/capi may include it"
     if top in ("sluice", "tools", "bench", "tests"):
         return "nothing in src/ includes what stands on src/"
     if top == layer:

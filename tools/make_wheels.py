@@ -202,12 +202,12 @@ def client_folder(build, folder, module):
         copy_binary((build / "lib" / name).resolve(), package / name, "$ORIGIN")
     copy_binary(build / "bin" / "sluice", package / "bin" / "sluice",
                 "$ORIGIN/..")
-    for name in tracked("compat/tensorflow"):
-        if name.endswith(".h"):
-            target = (package / "include" /
-                      pathlib.Path(name).relative_to("compat"))
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, target)
+    headers = [(name, "compat") for name in tracked("compat/tensorflow")
+               if name.endswith(".h")] + [("include/sluice/c_api.h", "include")]
+    for name, within in headers:
+        target = package / "include" / pathlib.Path(name).relative_to(within)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, target)
     (package / "cmake").mkdir()
     shutil.copy(ROOT / "packaging/wheel/SluiceConfig.cmake", package / "cmake")
     scripts = folder / f"sluice-{VERSION}.data" / "scripts"

@@ -3,9 +3,9 @@
     cc program.c $(python3 -m sluice.sysconfig --cflags --libs)
     cmake -DSluice_DIR="$(python3 -m sluice.sysconfig --cmake-dir)" ...
 
-Wheels hold the C API: `tensorflow/c/c_api.h` and `libsluice_c`. In a build's
-folder or a system's package, they are elsewhere; the functions then raise
-FileNotFoundError.
+Wheels hold the C APIs: `sluice/c_api.h`, `tensorflow/c/c_api.h` and
+`libsluice_c`. In a build's folder or a system's package, they are elsewhere; the
+functions then raise FileNotFoundError.
 """
 
 import argparse
@@ -24,7 +24,7 @@ def _existing(path):
 
 
 def get_include():
-    """Returns the folder of the C headers (`tensorflow/c/c_api.h`)."""
+    """Returns the folder of the C headers (`sluice/c_api.h`)."""
     return _existing(os.path.join(_FOLDER, "include"))
 
 

@@ -84,15 +84,14 @@ IN_C = """
                          lambda i, v: (i + 1, made.scaled_reverse(v, factor=2.0)),
                          [0, x])
     w = tf.cond(x[0] > 0, lambda: made.scaled_reverse(x), lambda: x)
-    @tf.RegisterGradient("ScaledReverse")
-    def reversed_back(op, dy):
-        return made.scaled_reverse(dy, factor=op.get_attr("factor"))
-    dx, = tf.gradients(y * y / 2, x)
+    dx, = tf.gradients(y * y / 2, x)  # By the gradient function in C.
+    dz, = tf.gradients(z, x)
     with tf.Session() as session:
         feed = {x: [1, 2, 3]}
         assert session.run(dx, feed).tolist() == [100, 200, 300]
         assert session.run(y, feed).tolist() == [30, 20, 10]
         assert session.run(z, feed).tolist() == [24, 16, 8]
+        assert session.run(dz, feed).tolist() == [8, 8, 8]
         assert session.run(w, feed).tolist() == [3, 2, 1]
         assert session.run(w, {x: [-1, 2]}).tolist() == [-1, 2]
         try:

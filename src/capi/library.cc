@@ -67,7 +67,7 @@ Status ReadServer(const void* bytes, size_t len, TF_Server* server) {
 
 extern "C" {
 
-const char* TF_Version(void) { return "2.6.0 (Sluice 0.1.0)"; }
+const char* TF_Version(void) { return "2.6.0 (Sluice " SLUICE_VERSION ")"; }
 
 TF_Library* TF_LoadLibrary(const char* library_filename, TF_Status* status) {
   TF_Library* made = nullptr;

@@ -130,6 +130,8 @@ struct TF_Session {
     sluice::Session session;
     const int64_t edits;                   // Of the graph, when it began.
     sluice::capi::PreparedSteps prepared;  // GUARDED_BY(TF_Session::mu)
+    // The one that ran last: many programs run one step over and over.
+    std::atomic<const sluice::capi::Prepared*> latest{nullptr};
     template <typename... Args>
     explicit Era(int64_t e, Args&&... args)
         : session(std::forward<Args>(args)...), edits(e) {}
@@ -209,12 +211,19 @@ struct StepToRun {
 Status Prepare(TF_Session& s, const StepArguments& step, StepToRun* found) {
   {
     std::shared_lock<std::shared_mutex> lock(s.mu);
-    if (s.IsCurrent())
-      if (const auto it = s.era->prepared.find(step);
-          it != s.era->prepared.end()) {
-        *found = {s.era, &(*it)->step};
+    if (s.IsCurrent()) {
+      const Prepared* known = s.era->latest.load(std::memory_order_relaxed);
+      if (known == nullptr || !(known->Arguments() == step)) {
+        const auto it = s.era->prepared.find(step);
+        known = it == s.era->prepared.end() ? nullptr : it->get();
+        if (known != nullptr)
+          s.era->latest.store(known, std::memory_order_relaxed);
+      }
+      if (known != nullptr) {
+        *found = {s.era, &known->step};
         return OkStatus();
       }
+    }
   }
   std::shared_ptr<TF_Session::Era> era = s.Current();
   SLUICE_ASSIGN_OR_RETURN(
@@ -246,7 +255,7 @@ Status ReadValues(TF_Tensor* const* values, int n, Values* list) {
 }
 
 // Hands results to the caller: all, or on an error none.
-Status Return(std::vector<Tensor> results, TF_Tensor** output_values) {
+Status Return(std::span<Tensor> results, TF_Tensor** output_values) {
   for (size_t i = 0; i < results.size(); ++i) {
     Result<TF_Tensor*> made = NewTensor(std::move(results[i]));
     if (!made.ok()) {
@@ -307,15 +316,15 @@ Status RunStep(TF_Session* s, const TF_Buffer* run_options,
   SLUICE_RETURN_IF_ERROR(Prepare(*s, step, &prepared));
   std::optional<RunMetadata> metadata;
   if (run_metadata != nullptr) metadata.emplace();
-  SLUICE_ASSIGN_OR_RETURN(
-      std::vector<Tensor> out,
-      prepared.step->Run({feeds.data(), feeds.size()}, options,
-                         metadata ? &*metadata : nullptr));
+  Values out(static_cast<size_t>(step.noutputs));
+  SLUICE_RETURN_IF_ERROR(prepared.step->RunInto(
+      {feeds.data(), feeds.size()}, {out.data(), out.size()}, options,
+      metadata ? &*metadata : nullptr));
   if (metadata) {
     SLUICE_ASSIGN_OR_RETURN(const std::string bytes, MetadataBytes(*metadata));
     SLUICE_RETURN_IF_ERROR(Fill(run_metadata, bytes));
   }
-  return Return(std::move(out), output_values);
+  return Return({out.data(), out.size()}, output_values);
 }
 
 // ---- Partial runs -----------------------------------------------------------
@@ -421,7 +430,7 @@ Status RunStage(TF_Session* s, const char* handle, const StepArguments& step,
   SLUICE_ASSIGN_OR_RETURN(
       std::vector<Tensor> out,
       staged->run->Run(feeds, step.Fetches(), {.timeout_ms = s->timeout_ms}));
-  return Return(std::move(out), output_values);
+  return Return(out, output_values);
 }
 
 // ---- By names ---------------------------------------------------------------

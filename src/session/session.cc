@@ -385,10 +385,9 @@ void Session::State::End(Compiled& c, std::shared_ptr<Step> e) {
   c.idle.push_back(std::move(e));
 }
 
-Result<std::vector<Tensor>> Session::State::RunStep(
-    Compiled& c, std::span<const Tensor> feeds, const RunOptions& run,
-    RunMetadata* metadata) {
-  SLUICE_RETURN_IF_ERROR(CheckReady());
+Status Session::State::RunStep(Compiled& c, std::span<const Tensor> feeds,
+                               std::span<Tensor> results, const RunOptions& run,
+                               RunMetadata* metadata) {
   if (feeds.size() != c.args.size())
     return InvalidArgument("feeds: expected ", c.args.size(), ", got ",
                            feeds.size());
@@ -409,7 +408,9 @@ Result<std::vector<Tensor>> Session::State::RunStep(
     for (size_t i = 0; i < out.size(); ++i)
       SLUICE_RETURN_IF_ERROR(c.CheckFetch(i, out[i]));
     if (measured) metadata->partition_graphs = std::move(graphs);
-    return c.Results(std::move(out));
+    c.Return(results,
+             [&out](size_t i) -> Tensor&& { return std::move(out[i]); });
+    return OkStatus();
   }
   TraceCollector trace;
   const int64_t start = measured ? NowNs() : 0;
@@ -420,21 +421,19 @@ Result<std::vector<Tensor>> Session::State::RunStep(
                           Begin(c, run, run.trace ? &trace : nullptr));
   Status status;
   {
-    const OnCancel on_cancel(run.cancellation,
-                             [&e] { e->Cancel(CancelledByCaller()); });
+    std::optional<OnCancel> on_cancel;
+    if (run.cancellation != nullptr)
+      on_cancel.emplace(run.cancellation,
+                        [&e] { e->Cancel(CancelledByCaller()); });
     status = e->Run(c.args, feeds);
   }
-  std::vector<Tensor> out;
-  const size_t fetches = c.signature.fetches.size();
-  out.reserve(fetches);
-  for (uint32_t i = 0; status.ok() && i < fetches; ++i) {
-    Tensor* value = e->result(i);
-    if (value == nullptr) {
-      status = e->MissingResult(i);
-      break;
-    }
-    out.push_back(std::move(*value));
-  }
+  const auto fetches = static_cast<uint32_t>(c.signature.fetches.size());
+  for (uint32_t i = 0; status.ok() && i < fetches; ++i)
+    if (e->result(i) == nullptr) status = e->MissingResult(i);
+  if (status.ok())
+    c.Return(results, [&e](size_t i) -> Tensor&& {
+      return std::move(*e->result(static_cast<uint32_t>(i)));
+    });
   End(c, std::move(e));
 
   if (measured) {
@@ -449,13 +448,13 @@ Result<std::vector<Tensor>> Session::State::RunStep(
     for (const TraceEvent& event : metadata->events)
       metadata->allocated_bytes += event.allocated_bytes;
   }
-  if (!status.ok()) return status;
-  return c.Results(std::move(out));
+  return status;
 }
 
-Result<std::vector<Tensor>> Session::State::RunAsAsked(
-    Compiled& c, std::span<const Tensor> feeds, const RunOptions& run,
-    RunMetadata* metadata) {
+Status Session::State::RunAsAsked(Compiled& c, std::span<const Tensor> feeds,
+                                  std::span<Tensor> results,
+                                  const RunOptions& run,
+                                  RunMetadata* metadata) {
   bool costs = false;
   if (options.cost_model_every > 0) {
     const int64_t counted = c.runs.fetch_add(1, std::memory_order_relaxed) -
@@ -464,19 +463,18 @@ Result<std::vector<Tensor>> Session::State::RunAsAsked(
             (counted + 1) % options.cost_model_every == 0;
   }
   if (!costs && (!run.trace || c.purpose == Purpose::kTraced))
-    return RunStep(c, feeds, run, metadata);
+    return RunStep(c, feeds, results, run, metadata);
   SLUICE_ASSIGN_OR_RETURN(std::shared_ptr<Compiled> traced,
                           Cached(c.asked, Purpose::kTraced));
-  if (!costs) return RunStep(*traced, feeds, run, metadata);
+  if (!costs) return RunStep(*traced, feeds, results, run, metadata);
   SLUICE_ASSIGN_OR_RETURN(const std::vector<std::string> partitions,
                           PartitionGraphs(c.signature));
   RunOptions measured = run;
   measured.trace = true;
-  SLUICE_ASSIGN_OR_RETURN(std::vector<Tensor> out,
-                          RunStep(*traced, feeds, measured, metadata));
+  SLUICE_RETURN_IF_ERROR(RunStep(*traced, feeds, results, measured, metadata));
   SLUICE_ASSIGN_OR_RETURN(metadata->cost_graph,
                           traced->costs.Update(metadata->events, partitions));
-  return out;
+  return OkStatus();
 }
 
 Session::Session(Graph& graph, SessionOptions options) {
@@ -529,7 +527,10 @@ Result<std::vector<Tensor>> Session::Run(const Feeds& feeds,
   SLUICE_ASSIGN_OR_RETURN(
       std::shared_ptr<Compiled> c,
       state_->Cached(s, traced ? Purpose::kTraced : Purpose::kRun));
-  return state_->RunAsAsked(*c, values, options, metadata);
+  std::vector<Tensor> results(fetches.size());
+  SLUICE_RETURN_IF_ERROR(
+      state_->RunAsAsked(*c, values, results, options, metadata));
+  return results;
 }
 
 Result<Tensor> Session::Run(const Feeds& feeds, Output fetch) {
@@ -620,17 +621,31 @@ Result<Session::Callable> Session::MakeCallable(
 Result<std::vector<Tensor>> Session::Callable::Run(
     std::span<const Tensor> feeds, const RunOptions& options,
     RunMetadata* metadata) const {
+  std::vector<Tensor> results(
+      compiled_ == nullptr ? 0 : compiled_->asked.fetches.size());
+  SLUICE_RETURN_IF_ERROR(RunInto(feeds, results, options, metadata));
+  return results;
+}
+
+Status Session::Callable::RunInto(std::span<const Tensor> feeds,
+                                  std::span<Tensor> results,
+                                  const RunOptions& options,
+                                  RunMetadata* metadata) const {
   if (compiled_ == nullptr)
     return FailedPrecondition(
         "callable: expected one made by MakeCallable, got an empty one");
   SLUICE_RETURN_IF_ERROR(state_->CheckReady());
+  if (results.size() != compiled_->asked.fetches.size())
+    return InvalidArgument("results: expected room for ",
+                           compiled_->asked.fetches.size(), ", got ",
+                           results.size());
   if (!state_->IsCurrent(*compiled_)) [[unlikely]] {
     SLUICE_ASSIGN_OR_RETURN(
         const std::shared_ptr<Compiled> now,
         state_->Cached(compiled_->asked, compiled_->purpose));
-    return state_->RunAsAsked(*now, feeds, options, metadata);
+    return state_->RunAsAsked(*now, feeds, results, options, metadata);
   }
-  return state_->RunAsAsked(*compiled_, feeds, options, metadata);
+  return state_->RunAsAsked(*compiled_, feeds, results, options, metadata);
 }
 
 }  // namespace sluice

@@ -250,6 +250,11 @@ class Session::Callable {
       std::initializer_list<Tensor> feeds = {}) const {
     return Run(std::span<const Tensor>(feeds.begin(), feeds.size()));
   }
+  // The same without a new vector: replaces `results`, one for each fetch. They
+  // are unchanged on an error; InvalidArgument for another number of them.
+  Status RunInto(std::span<const Tensor> feeds, std::span<Tensor> results,
+                 const RunOptions& options = {},
+                 RunMetadata* metadata = nullptr) const;
 
  private:
   friend class Session;

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -77,20 +78,18 @@ struct Session::Compiled {
                            ", got ", DTypeName(t.dtype()), t.shape().ToString(),
                            "; ", o.node->Describe());
   }
-  // The fetched values, at the positions of the client's fetches.
-  std::vector<Tensor> Results(std::vector<Tensor> values) const {
-    if (without_value.empty()) return values;
-    std::vector<Tensor> all;
-    all.reserve(asked.fetches.size());
-    size_t next = 0;
-    for (size_t i = 0; i < asked.fetches.size(); ++i)
-      if (next < without_value.size() && without_value[next] == i) {
-        all.emplace_back();
-        ++next;
+  // Moves the fetched values, value(0), value(1) and so on, to the positions of
+  // the client's fetches.
+  template <typename Fn>
+  void Return(std::span<Tensor> results, Fn&& value) const {
+    size_t without = 0;
+    for (size_t i = 0; i < results.size(); ++i)
+      if (without < without_value.size() && without_value[without] == i) {
+        results[i] = Tensor();
+        ++without;
       } else {
-        all.push_back(std::move(values[i - next]));
+        results[i] = value(i - without);
       }
-    return all;
   }
   // Checks a value from another process before readers rely on its declared
   // type.
@@ -210,19 +209,21 @@ struct Session::State {
     resting[e.get()] = e;
   }
   void Remove(Step* e) {  // REQUIRES(running_mu)
-    resting.erase(e);
+    if (!resting.empty()) resting.erase(e);
     std::erase(running, e);
-    if (running.empty()) idle_cv.notify_all();
+    // (~Session, which waits for this, has closed it.)
+    if (running.empty() && closed.load(std::memory_order_relaxed))
+      idle_cv.notify_all();
   }
-  Result<std::vector<Tensor>> RunStep(Compiled& c,
-                                      std::span<const Tensor> feeds,
-                                      const RunOptions& run,
-                                      RunMetadata* metadata);
+  // `results` has room for the client's fetches; unchanged on an error.
+  // REQUIRES: CheckReady().
+  Status RunStep(Compiled& c, std::span<const Tensor> feeds,
+                 std::span<Tensor> results, const RunOptions& run,
+                 RunMetadata* metadata);
   // The same, with the plan that the options of `run` need; `c` is for kRun.
-  Result<std::vector<Tensor>> RunAsAsked(Compiled& c,
-                                         std::span<const Tensor> feeds,
-                                         const RunOptions& run,
-                                         RunMetadata* metadata);
+  Status RunAsAsked(Compiled& c, std::span<const Tensor> feeds,
+                    std::span<Tensor> results, const RunOptions& run,
+                    RunMetadata* metadata);
 };
 
 }  // namespace sluice

@@ -520,6 +520,29 @@ TEST_F(SessionTest, ControlAndDeviceDependentsOfInvalidNodeFail) {
   EXPECT_EQ(Eval(Op("Neg", {one})).scalar<float>(), -1);
 }
 
+TEST_F(SessionTest, CallableStoresResultsInTheCallersTensors) {
+  const Output x = Placeholder("x");
+  const Output y = Op("Neg", {x});
+  Node* const nothing = BuildNode("NoOp", {});
+  auto callable = session_.MakeCallable({x}, {y, Output(nothing), x});
+  ASSERT_TRUE(callable.ok()) << callable.status();
+  const Tensor one = Tensor::Vector<float>({1, 2});
+  std::vector<Tensor> results = {F(7), F(7), F(7)};
+  const Tensor before = results[0];
+  ASSERT_TRUE(callable->RunInto({&one, 1}, results).ok());
+  EXPECT_TRUE(results[0].Identical(Tensor::Vector<float>({-1, -2})));
+  EXPECT_FALSE(results[1].valid());  // A node without outputs.
+  EXPECT_TRUE(results[2].Identical(one));
+  EXPECT_TRUE(before.Identical(F(7)));
+  // On an error they stay.
+  const Tensor wrong = Tensor::Vector<int32_t>({1});
+  EXPECT_FALSE(callable->RunInto({&wrong, 1}, results).ok());
+  EXPECT_TRUE(results[0].Identical(Tensor::Vector<float>({-1, -2})));
+  const std::vector<Tensor> same = *callable->Run({one});
+  for (size_t i = 0; i < same.size(); ++i)
+    EXPECT_EQ(same[i].valid(), results[i].valid());
+}
+
 TEST_F(SessionTest, DestroyedGraphIsDetected) {
   auto graph = std::make_unique<Graph>();
   Output x, y;

@@ -47,9 +47,11 @@ if(PKG_CONFIG AND NOT FLAGS)
                   OUTPUT_VARIABLE options OUTPUT_STRIP_TRAILING_WHITESPACE
                   COMMAND_ERROR_IS_FATAL ANY)
   separate_arguments(options UNIX_COMMAND "${options}")
-  run(${CC} -std=c11 ${SOURCE}/../../examples/c_api.c -o ${WORK}/in_c
-      ${options} -Wl,-rpath,${WORK}/moved/lib)
-  run(${WORK}/in_c)
+  foreach(name c_api native_c_api)
+    run(${CC} -std=c11 ${SOURCE}/../../examples/${name}.c -o ${WORK}/${name}
+        ${options} -Wl,-rpath,${WORK}/moved/lib)
+    run(${WORK}/${name})
+  endforeach()
 endif()
 
 set(expected "float[] 17\nfloat[3] 2 4 6\n")

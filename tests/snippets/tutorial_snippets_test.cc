@@ -136,9 +136,9 @@ TEST_F(SnippetTest, TutorialOwnOpInC) {
   ASSERT_FALSE(failed) << failed.message();
   const auto program = []() -> Status {
     CaptureStdout();
-#include "snippets/docs/tutorials/own-op-in-c.md/5.inc"
-    const std::string shown7 =
 #include "snippets/docs/tutorials/own-op-in-c.md/6.inc"
+    const std::string shown7 =
+#include "snippets/docs/tutorials/own-op-in-c.md/7.inc"
         ;
     EXPECT_EQ(GetCapturedStdout(), shown7);
     return OkStatus();

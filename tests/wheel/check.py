@@ -64,9 +64,10 @@ assert "MatMul" in output(binaries / "sluice", "ops", "--names")
 # The C API, by the options of sluice.sysconfig and by CMake.
 source = work / "program.c"
 source.write_text("""
+#include <sluice/c_api.h>
 #include <stdio.h>
 #include <tensorflow/c/c_api.h>
-int main(void) { return puts(TF_Version()) < 0; }
+int main(void) { return printf("%s %s\\n", sl_version(), TF_Version()) < 0; }
 """)
 
 

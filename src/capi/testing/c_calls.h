@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "capi/testing/native_calls.h"
 #include "tensorflow/c/c_api.h"
 #include "tensorflow/c/eager/c_api.h"
 #include "tensorflow/c/kernels.h"
@@ -27,9 +28,10 @@ namespace sluice {
 // Objects that calls use, and memory for their results. Choices come from
 // `next`, which returns any byte. Objects that a call deletes are replaced.
 // Belongs to one thread.
-class CallWorld {
+class CallWorld : private NativeWorld {
  public:
-  explicit CallWorld(std::function<uint8_t()> next) : next_(std::move(next)) {
+  explicit CallWorld(std::function<uint8_t()> next)
+      : NativeWorld(next_, deletes_), next_(std::move(next)) {
     MakeGraph();
     tensor_ = MakeTensor();
     options_ = TF_NewSessionOptions();
@@ -83,7 +85,8 @@ class CallWorld {
   template <typename R, typename... Args>
   void Call(std::string_view name, R (*fn)(Args...), bool deletes) {
     // With a status, handles may be null: that is an error in it.
-    nulls_ = (std::is_same_v<Args, TF_Status*> || ...) || deletes;
+    nulls_ = (std::is_same_v<Args, TF_Status*> || ...) || deletes ||
+             name.starts_with("sl_");
     deletes_ = deletes;
     if (name == "TF_StringInit") TF_StringDealloc(&string_);
     pointers_[0] = nullptr;  // (Where the handle of a partial run will be.)
@@ -290,6 +293,7 @@ class CallWorld {
 
   // ---- One overload for each type of argument -------------------------------
 
+  using NativeWorld::Choose;
   int Choose(int*) { return OneOf({0, 1, -1}); }
   int64_t Choose(int64_t*) { return OneOf<int64_t>({0, 1, -1, INT64_MAX}); }
   size_t Choose(size_t*) { return OneOf<size_t>({0, 1, 4, 40}); }
@@ -556,6 +560,7 @@ class CallWorld {
 
   // ---- Results --------------------------------------------------------------
 
+  static void Own(sl_status* s) { sl_status_free(s); }
   static void Own(TF_Status* s) { TF_DeleteStatus(s); }
   static void Own(TF_Graph* g) { TF_DeleteGraph(g); }
   static void Own(TF_Tensor* t) { TF_DeleteTensor(t); }
@@ -599,6 +604,7 @@ class CallWorld {
   void ForgetCall() {
     for (const auto& f : after_) f();
     after_.clear();
+    ForgetNativeCall();
     if (ends_loop_) loop_.reset();
     ends_loop_ = false;
     for (TF_Tensor*& t : tensors_)
@@ -673,6 +679,7 @@ constexpr bool TakesContext(R (*)(Args...)) {
 inline const std::vector<CFunction>& CFunctions() {
   const auto takes_over = [](std::string_view name) {
     return name.starts_with("TF_Delete") || name.starts_with("TFE_Delete") ||
+           (name.starts_with("sl_") && name.ends_with("_free")) ||
            name == "TF_FinishOperation" || name == "TF_RegisterOpDefinition" ||
            name == "TF_RegisterKernelBuilder";
   };

@@ -4,6 +4,7 @@
 #include "client/autodiff/function_gradients.h"
 #include "client/autodiff/gradients.h"
 #include "graph/hidden_attributes.h"
+#include "graph/op_library.h"
 
 namespace sluice {
 namespace {
@@ -31,10 +32,18 @@ Status RegisterGradient(const std::string& op_or_name, UserGradient fn) {
                          "gradient; hint: register it under another name and "
                          "use GradientOverride");
   Registry& r = Global();
-  std::lock_guard<std::mutex> lock(r.mu);
-  if (!r.functions.emplace(op_or_name, std::move(fn)).second)
-    return AlreadyExists("gradient '", op_or_name,
-                         "': expected a new name, got one that is taken");
+  {
+    std::lock_guard<std::mutex> lock(r.mu);
+    if (!r.functions.emplace(op_or_name, std::move(fn)).second)
+      return AlreadyExists("gradient '", op_or_name,
+                           "': expected a new name, got one that is taken");
+  }
+  // (A library that fails to load is closed, and the function with it.)
+  (void)internal::UndoUnlessLoaded([op_or_name] {
+    Registry& all = Global();
+    std::lock_guard<std::mutex> lock(all.mu);
+    all.functions.erase(op_or_name);
+  });
   return OkStatus();
 }
 

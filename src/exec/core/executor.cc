@@ -110,15 +110,18 @@ void Execution::Start(const ExecuteOptions& options) {
   tokens_.Start(options.max_call_depth,
                 stage_ == nullptr ? INT_MAX : options.most_frames);
   if (stage_ != nullptr) stage_->Start(options.scheduler_seed);
-  std::lock_guard<std::mutex> lock(mu_);
+  // (Without other partitions, no other thread looks before started_.)
+  std::unique_lock<std::mutex> lock(mu_, std::defer_lock);
+  if (options_.outbox != nullptr) lock.lock();
+  alone_ = false;
   // (A Cancel of an earlier step may still be running.)
   if (cancellation_ == nullptr || cancellation_.use_count() > 1 ||
       cancellation_->cancelled())
     cancellation_ = std::make_shared<Cancellation>();
   step_.cancellation = cancellation_.get();
   staged_ = false;
-  started_ = true;
   received_ = 0;
+  started_.store(true, std::memory_order_release);
 }
 
 void Execution::Begin(std::span<const uint32_t> args,
@@ -147,6 +150,7 @@ Status Execution::Run(std::span<const uint32_t> args,
     // (Without other partitions, no other thread looks before a kernel starts.)
     std::unique_lock<std::mutex> lock(mu_, std::defer_lock);
     if (options_.outbox != nullptr) lock.lock();
+    alone_ = options_.outbox == nullptr && stage_ == nullptr;
     driving_ = true;
     quiet_ = false;
   }
@@ -217,7 +221,7 @@ void Execution::Finish() {
   step_resources_.Clear();
   rendezvous_.Clear();
   std::lock_guard<std::mutex> lock(mu_);  // Cancel may be called at any time.
-  started_ = false;
+  started_.store(false, std::memory_order_relaxed);
   mailbox_.clear();
   inbox_.clear();
   cancelled_ = OkStatus();
@@ -232,7 +236,7 @@ void Execution::CancelAndUnlock(const Status& why,
                                 std::unique_lock<std::mutex> lock) {
   // A step that has started but does not run yet, or is idle between the stages
   // of a partial run, checks this when it runs.
-  if (!started_) return;
+  if (!started_.load(std::memory_order_acquire)) return;
   if (cancelled_.ok()) cancelled_ = why;
   attention_.store(true, std::memory_order_release);
   const std::shared_ptr<Cancellation> cancellation = cancellation_;
@@ -569,6 +573,11 @@ bool Execution::DriveThis() {
       StartPostponed();
       continue;
     }
+    if (alone_ && !attention_.load(std::memory_order_acquire) && IsQuiet()) {
+      driving_ = false;
+      quiet_ = true;
+      return true;
+    }
     if (options_.outbox != nullptr) options_.outbox->Flush();
     std::unique_lock<std::mutex> lock(mu_);
     if (mailbox_.empty() && inbox_.empty() && cancelled_.ok()) {
@@ -653,6 +662,7 @@ bool Execution::IsQuiet() const {
 
 // Counts the node as running. Null after an error, which fails the step.
 Execution::Async* Execution::BeginAsync(Ready r) {
+  alone_ = false;
   if (idle_.empty()) {
     asyncs_.push_back(std::make_unique<Async>());
     asyncs_.back()->execution = this;

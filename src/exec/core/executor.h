@@ -242,7 +242,10 @@ class Execution {
   // that wait to be reused, and the owner of both.
   std::vector<Async*> running_, idle_;
   std::vector<std::unique_ptr<Async>> asyncs_;
-  size_t waiting_ = 0;    // Of running_: those that only wait.
+  size_t waiting_ = 0;  // Of running_: those that only wait.
+  // All kernels of the step ran on this thread so far, and there are no other
+  // partitions: no other thread looks, except one that cancels the step.
+  bool alone_ = false;
   bool picks_ = false;    // The newest node is not always next.
   size_t heap_size_ = 0;  // For oldest_first: the first nodes are a heap.
   uint32_t ticks_ = 0;
@@ -263,8 +266,10 @@ class Execution {
   bool staged_ = false;
   Stage* run_stage_ = nullptr;  // GUARDED_BY(mu_): the one in progress.
   std::function<void(Status)> on_quiet_;  // GUARDED_BY(mu_)
-  bool started_ = false;                  // GUARDED_BY(mu_): until Finish.
-  Status cancelled_;                      // GUARDED_BY(mu_)
+  // From Start, which publishes what Cancel reads, until Finish. Cleared and
+  // read under mu_.
+  std::atomic<bool> started_{false};
+  Status cancelled_;  // GUARDED_BY(mu_)
 };
 
 }  // namespace sluice

@@ -10,7 +10,7 @@ namespace sluice {
 void Execution::Receive(std::span<TokenMessage> batch) {
   {
     std::lock_guard<std::mutex> lock(mu_);
-    if (!started_) return;  // The step is over.
+    if (!started_.load(std::memory_order_acquire)) return;  // The step is over.
     received_ += batch.size();
     inbox_.insert(inbox_.end(), std::make_move_iterator(batch.begin()),
                   std::make_move_iterator(batch.end()));
