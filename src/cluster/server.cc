@@ -28,10 +28,19 @@ Doors& TheDoors() {
   return *doors;
 }
 
+// The server with this target, or null.
+std::shared_ptr<Door> FindDoor(const std::string& target) {
+  Doors& doors = TheDoors();
+  std::lock_guard<std::mutex> lock(doors.mu);
+  const auto it = doors.at.find(target);
+  return it == doors.at.end() ? nullptr : it->second;
+}
+
 // Looks up the server at each call, like a connection: a stopped server does
-// not answer, and one restarted under the same target does.
+// not answer, and one restarted under the same target does, unless the caller
+// has a session of the stopped one (`only`).
 template <typename Fn>
-Status WithServer(const std::string& target, Fn fn) {
+Status WithServer(const std::string& target, const Door* only, Fn fn) {
   Doors& doors = TheDoors();
   std::shared_ptr<Door> door;
   {
@@ -40,6 +49,10 @@ Status WithServer(const std::string& target, Fn fn) {
     if (it == doors.at.end())
       return Unavailable(target,
                          ": expected a server of this process, got none");
+    if (only != nullptr && it->second.get() != only)
+      return Unavailable(target,
+                         ": expected the server that has the session, got one "
+                         "that was started since");
     door = it->second;
     ++door->calls;
   }
@@ -113,6 +126,7 @@ class InProcessMaster final : public MasterStub {
   }
   Status Attend(const proto::AttendRequest& q) override {
     session_ = q.session();  // The stub's destructor ends the client.
+    door_ = FindDoor(target_);
     return OkStatus();
   }
   Status ExtendGraph(const proto::ExtendGraphRequest& q) override {
@@ -165,10 +179,12 @@ class InProcessMaster final : public MasterStub {
  private:
   template <typename Fn>
   Status On(Fn fn) {
-    return WithServer(target_, [&](Server& s) { return fn(s.master()); });
+    return WithServer(target_, door_.get(),
+                      [&](Server& s) { return fn(s.master()); });
   }
   const std::string target_;
   uint64_t session_ = 0;
+  std::shared_ptr<Door> door_;  // Of the server that has the session.
 };
 
 class InProcessWorker final : public WorkerStub {
@@ -200,7 +216,8 @@ class InProcessWorker final : public WorkerStub {
  private:
   template <typename Fn>
   Status On(Fn fn) {
-    return WithServer(target_, [&](Server& s) { return fn(s.worker()); });
+    return WithServer(target_, nullptr,
+                      [&](Server& s) { return fn(s.worker()); });
   }
   const std::string target_;
 };
@@ -481,12 +498,12 @@ void Server::OnPeerLost(PeerId peer, const Status& why) {
 Result<std::unique_ptr<MasterStub>> ConnectInProcess(
     const std::string& target) {
   SLUICE_RETURN_IF_ERROR(
-      WithServer(target, [](Server&) { return OkStatus(); }));
+      WithServer(target, nullptr, [](Server&) { return OkStatus(); }));
   return std::unique_ptr<MasterStub>(std::make_unique<InProcessMaster>(target));
 }
 
 bool HasServerInProcess(const std::string& target) {
-  return WithServer(target, [](Server&) { return OkStatus(); }).ok();
+  return FindDoor(target) != nullptr;
 }
 
 Result<std::unique_ptr<WorkerStub>> ConnectWorkerInProcess(
