@@ -213,7 +213,8 @@ typedef struct sl_output {
 /* Another output of the same node; an output that failed stays as it is. */
 SL_EXPORT sl_output sl_nth(sl_output output, int32_t index);
 
-/* The line of a call, which errors name. */
+/* The line of a call, which errors name. (If the call takes several lines, some
+ * compilers give the first of them, others the last.) */
 typedef struct sl_loc {
   const char* file;
   int32_t line;
