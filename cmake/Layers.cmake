@@ -37,10 +37,13 @@ function(sluice_layer folder)
   endif()
   # In debug builds, with sanitizers or without, compiling these takes longer than
   # running them. (All except the code of a step; graph/ is where a fuzzer spends
-  # its time.)
+  # its time, and under ThreadSanitizer every small function costs two calls, so
+  # what compiles graphs is optimised there.)
   if(CMAKE_BUILD_TYPE STREQUAL "Debug" AND
      (folder MATCHES "^(passes|io|checkpoint|summary|ops|client|inspect|session|train|deploy|capi|cluster)$"
-     OR (folder STREQUAL "graph" AND NOT SLUICE_FUZZ)))
+     OR (folder STREQUAL "graph" AND NOT SLUICE_FUZZ))
+     AND NOT (SLUICE_SANITIZE STREQUAL "thread"
+              AND folder MATCHES "^(graph|passes|session)$"))
     target_compile_options(sluice_${folder} PRIVATE -O0)
   endif()
   # Coverage instrumentation where it guides the fuzzers; elsewhere it only
