@@ -500,8 +500,13 @@ TEST_F(DatasetTest, StagesSayWhatHoldsThemUp) {
   ASSERT_TRUE(it.Start(session).ok());
   ASSERT_TRUE(session.Run(next).ok());
   std::vector<StageStatus> stages;
+  // (The stages answer one after the other: elements may still move between
+  // them when all have said that they are full.)
+  const auto at_rest = [](const StageStatus& s) {
+    return s.full && s.per_second == 0;
+  };
   do stages = *it.Stages(session);
-  while (!(stages[0].full && stages[1].full && stages[2].full));
+  while (!std::all_of(stages.begin(), stages.end(), at_rest));
   EXPECT_EQ(stages[2].elements, 4);
   EXPECT_EQ(stages[2].ready, 3);
   // Nobody takes any: since the question before, all have waited for room.
