@@ -48,13 +48,14 @@ std::vector<Operand> AsOperands(const std::vector<Output>& outputs,
   return all;
 }
 
-// Stores the n results of a construct; the error of one that is null.
+// Stores the n results of a construct; the error of one that is null. (One more
+// than n is the failure of a construct without results.)
 Status StoreResults(Graph& g, const std::vector<Output>& made, size_t n,
                     sl_output* results) {
   const std::lock_guard<std::recursive_mutex> lock(g.mutex());
-  for (size_t i = 0; i < n; ++i) {
+  for (size_t i = 0; i < std::max(n, made.size()); ++i) {
     const Output o = i < made.size() ? made[i] : g.Failure();
-    results[i] = ToNative(o);
+    if (i < n) results[i] = ToNative(o);
     if (!o.valid())
       return WhyFailed(g, o, "result: expected one that was built, got none");
   }
@@ -123,7 +124,8 @@ Result<std::vector<DType>> TypesFrom(const sl_dtype* list, size_t n,
   return types;
 }
 
-// Calls a function. A call without results shows an error only in the graph.
+// Calls a function. If it fails, one of the outputs is null: a call without
+// results shows its error only in the graph.
 Result<std::vector<Output>> CallFunction(Graph& g, const Function& f,
                                          const std::vector<Output>& args,
                                          size_t num_results, SourceLoc loc) {
@@ -134,11 +136,11 @@ Result<std::vector<Output>> CallFunction(Graph& g, const Function& f,
     return InvalidArgument("results: expected room for ", made.size(),
                            " of function '", f.name(), "', got ", num_results);
   if (!made.empty()) return made;
-  if (g.errors().size() > errors) return g.errors()[errors];
+  const std::vector<Output> failed = {g.Failure()};
+  if (g.errors().size() > errors) return failed;
   for (const Output& o : args)  // (Its error is of an earlier call.)
-    if (!o.valid())
-      return WhyFailed(g, o, "argument: expected an output, got none");
-  if (g.nodes().size() == nodes) return g.errors().back();  // (kMaxErrors.)
+    if (!o.valid()) return std::vector<Output>{o};
+  if (g.nodes().size() == nodes) return failed;  // (kMaxErrors are kept.)
   if (num_results == 0) return made;
   return InvalidArgument("results: expected room for 0 of function '", f.name(),
                          "', got ", num_results);

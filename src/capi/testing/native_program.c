@@ -383,7 +383,11 @@ const char* sl_test_calls_without_results(void) {
   sl_function* f = NULL;
   RUN(SL_FUNCTION(g, "f", SL_TYPES(SL_FLOAT), NULL, 0, Nothing, NULL, &f));
   RUN(SL_CALL(g, f, SL_OUTPUTS(x), NULL, 0));
-  CHECK(Refuses(SL_CALL(g, f, SL_OUTPUTS(x, x), NULL, 0), "argument"));
+  const int line = __LINE__ + 1;
+  sl_status* s = SL_CALL(g, f, SL_OUTPUTS(x, x), NULL, 0);
+  const char* place = strstr(sl_status_message(s), "; at ");
+  CHECK(place != NULL && strstr(place + 1, "; at ") == NULL);
+  CHECK(Says(s, "expected 1 argument", line));
   CHECK(Refuses(SL_CALL(g, f, SL_OUTPUTS(SL_SCALAR(g, 1)), NULL, 0), "int32"));
   CHECK(Refuses(SL_CALL(g, f, SL_OUTPUTS({NULL, 0}), NULL, 0), "got none"));
   sl_output wrong = SL_OP(g, "MatMull");
