@@ -6,21 +6,23 @@
  *       SL_ATTR_TYPE("dtype", SL_FLOAT), SL_ATTR_SHAPE("shape", -1, 3)));
  *   sl_output y = SL_OP(graph, "MatMul", SL_INPUTS(x, w), .name = "y");
  *
- * Ownership. What a function stores through an argument called `made`, and
- * every status, is the caller's, who ends it with sl_<type>_free (which accepts
- * NULL). Everything else that a function returns belongs to the object that it
- * was asked of. Arguments are only read during the call, unless a function says
- * otherwise.
+ * Ownership. Free what a function stores through `made`, the tensors that a
+ * run stores in `results`, and every status, with sl_<type>_free (which accepts
+ * NULL). Nothing else: it belongs to the object that was asked. On an error
+ * `*made` is NULL. Arguments are only read during the call, unless a function
+ * says otherwise.
  *
- * Errors. A function that can fail returns a status, and NULL on success. Its
- * message has the form "<what>: expected <rule>, got <value>; node 'name' (Op)
- * at file.c:12". Functions that add one node return its output instead, so that
- * calls nest: on an error they return an output whose node is NULL, and the
+ * Errors. A status is NULL on success. Its message has the form "<what>:
+ * expected <rule>, got <value>; node 'name' (Op) at file.c:12". Functions that
+ * add one node return its output instead of a status, so that calls nest: on an
+ * error they return an output whose node is NULL, and the
  * graph keeps the error, with the line of the call. Whatever is built from that
  * output, and a step that fetches it, fails with this error; sl_output_status
- * returns it at once. NULL or a handle of another kind is an error as well. No
- * exception and no abort crosses this interface. A handle that was freed must
- * not be used.
+ * returns it at once. Other functions that can fail return a status; those that
+ * only ask return the answer. NULL or a handle of another kind is an error as
+ * well; of an sl_node and an sl_op_def only NULL is, since their kind cannot be
+ * checked. No exception and no abort crosses this interface. A handle that was
+ * freed must not be used.
  *
  * Threads. Graphs, functions, sessions, steps, models and cancellations may be
  * used by several threads at a time; a tensor, a buffer and a status by one at
@@ -140,8 +142,8 @@ SL_EXPORT const char* sl_dtype_name(sl_dtype dtype); /* "float" */
   (const int64_t[]){__VA_ARGS__}, (int32_t)SL_COUNT(int64_t, __VA_ARGS__)
 #define SL_SCALAR_SHAPE NULL, 0
 
-/* A value: a type, a shape and elements, which tensors share until one is
- * written. */
+/* A value: a type, a shape of at most 8 dimensions, and elements, which tensors
+ * share until one is written. */
 typedef struct sl_tensor sl_tensor;
 /* Elements that are not set ("" for strings). */
 SL_EXPORT SL_MUST_CHECK sl_status* sl_tensor_new(sl_dtype dtype,
@@ -155,9 +157,10 @@ SL_EXPORT SL_MUST_CHECK sl_status* sl_tensor_copy(sl_dtype dtype,
                                                   int32_t rank,
                                                   const void* data, size_t size,
                                                   sl_tensor** made);
-/* The caller's memory itself, aligned to 16 bytes (else it is copied).
- * `release` (may be NULL) is called once with `arg`, on any thread, when
- * nothing uses the memory any more; before this returns on an error. */
+/* The caller's memory itself. `release` (may be NULL) is called once with
+ * `arg`, on any thread, when nothing uses the memory any more; on an error,
+ * before this returns. (At most 8 bytes, or memory that is not aligned to 16,
+ * are copied and released at once.) */
 SL_EXPORT SL_MUST_CHECK sl_status* sl_tensor_borrow(
     sl_dtype dtype, const int64_t* dims, int32_t rank, void* data, size_t size,
     void (*release)(void* arg), void* arg, sl_tensor** made);
@@ -202,7 +205,8 @@ SL_EXPORT void sl_buffer_free(sl_buffer* buffer);
 /* Nodes and functions. Lives until it, and all sessions and models of it, are
  * freed. */
 typedef struct sl_graph sl_graph;
-/* Belongs to its graph. */
+/* Belongs to its graph. One that is built in the body of a function dies when
+ * the body returns. */
 typedef struct sl_node sl_node;
 /* An output of a node; of a node without outputs, output 0 stands for the node
  * itself. `node` is NULL if building it failed. */
@@ -223,7 +227,8 @@ typedef struct sl_loc {
 
 SL_EXPORT SL_MUST_CHECK sl_status* sl_graph_new(sl_graph** made);
 SL_EXPORT void sl_graph_free(sl_graph* graph);
-/* The error behind an output whose node is NULL; NULL if it has a node. */
+/* The error behind an output whose node is NULL, or why there is none; NULL if
+ * it has a node, with such an output. */
 SL_EXPORT SL_MUST_CHECK sl_status* sl_output_status(sl_graph* graph,
                                                     sl_output output);
 /* The first error that the graph keeps. */
@@ -321,7 +326,7 @@ typedef struct sl_op_spec {
   const sl_named_input* named; /* or in any order, by the op's names. */
   size_t num_named;
   /* Types and numbers that the inputs determine may be left out, and so may
-   * those that have defaults. */
+   * those that have defaults. Names are the op's, or begin with "_". */
   const sl_attr* attrs;
   size_t num_attrs;
   const sl_output* after; /* Control inputs: the node runs after these. */
@@ -357,22 +362,31 @@ SL_EXPORT sl_output sl_constant(sl_graph* graph, sl_loc at, sl_dtype dtype,
                                 const void* data);
 /* SL_CONSTANT(graph, SL_FLOAT, SL_SHAPE(2, 3), numbers) */
 #define SL_CONSTANT(GRAPH, ...) sl_constant((GRAPH), SL_HERE, __VA_ARGS__)
-/* A scalar of the type of a C number: SL_SCALAR(graph, 0.5f) */
-#define SL_SCALAR(GRAPH, V)                                                   \
-  sl_constant((GRAPH), SL_HERE,                                               \
-              _Generic((V), float                                             \
-                       : SL_FLOAT, double                                     \
-                       : SL_DOUBLE, int32_t                                   \
-                       : SL_INT32, int64_t                                    \
-                       : SL_INT64, _Bool                                      \
-                       : SL_BOOL),                                            \
-              NULL, 0,                                                        \
-              _Generic((V), float                                             \
-                       : (const void*)&(const float){(V)}, double             \
-                       : (const void*)&(const double){(V)}, int32_t           \
-                       : (const void*)&(const int32_t){(int32_t)(V)}, int64_t \
-                       : (const void*)&(const int64_t){(int64_t)(V)}, _Bool   \
-                       : (const void*)&(const _Bool){(V) != 0}))
+/* A scalar of the type of a C number, which is a float, double, int, long, long
+ * long or uint8_t: SL_SCALAR(graph, 0.5f). In C `true` and comparisons are int:
+ * SL_SCALAR_BOOL. */
+#define SL_SCALAR(GRAPH, V)                                             \
+  sl_constant(                                                          \
+      (GRAPH), SL_HERE,                                                 \
+      _Generic((V), float                                               \
+               : SL_FLOAT, double                                       \
+               : SL_DOUBLE, int                                         \
+               : SL_INT32, long                                         \
+               : SL_INT64, long long                                    \
+               : SL_INT64, uint8_t                                      \
+               : SL_UINT8, _Bool                                        \
+               : SL_BOOL),                                              \
+      NULL, 0,                                                          \
+      _Generic((V), float                                               \
+               : (const void*)&(const float){(V)}, double               \
+               : (const void*)&(const double){(V)}, int                 \
+               : (const void*)&(const int32_t){(int32_t)(V)}, long      \
+               : (const void*)&(const int64_t){(int64_t)(V)}, long long \
+               : (const void*)&(const int64_t){(int64_t)(V)}, uint8_t   \
+               : (const void*)&(const uint8_t){(uint8_t)(V)}, _Bool     \
+               : (const void*)&(const _Bool){(V) != 0}))
+#define SL_SCALAR_BOOL(GRAPH, V) \
+  sl_constant((GRAPH), SL_HERE, SL_BOOL, NULL, 0, &(const _Bool){(V) != 0})
 
 /* A trainable variable with this initial value, of its type and shape. The
  * output is its handle, for ops such as "AssignVariableOp" and as an x of
@@ -395,8 +409,10 @@ SL_EXPORT sl_output sl_initializer(sl_graph* graph, sl_loc at);
 /* Builds a part of a construct while the function that it is given to runs, on
  * the same thread: reads `in` and stores in `out`, of the sizes that the
  * function says (NULL if there are none). `graph` is to be used for what is
- * built, and lives until this returns. It may use outputs from outside, build
- * further constructs, and leave an output as it is on an error. */
+ * built, and lives until this returns, as do the nodes in the body of a
+ * function; it must not be freed. A body may use outputs from outside, build
+ * further constructs, and leave an output as it is on an error. The graph is
+ * locked meanwhile: a body must not run steps or wait for other threads. */
 typedef void (*sl_body)(sl_graph* graph, const sl_output* in, sl_output* out,
                         void* data);
 
@@ -459,8 +475,10 @@ SL_EXPORT const char* sl_function_name(const sl_function* function);
 SL_EXPORT void sl_function_free(sl_function* function);
 
 /* Adds the gradients of the sum of the ys with respect to each x (an output, or
- * the handle of a variable). `dys`: the gradients of the ys, or NULL for ones.
- * A result whose node is NULL: no y depends on that x. */
+ * the handle of a variable). `dys`: the gradients of the ys, or NULL for ones
+ * (one without a node is an error). A result whose node is NULL: no y depends
+ * on that x, or the path is not differentiable; sl_output_status says why. The
+ * graph does not keep errors of this function. */
 SL_EXPORT SL_MUST_CHECK sl_status* sl_gradients(
     sl_graph* graph, sl_loc at, const sl_output* ys, size_t num_ys,
     const sl_output* xs, size_t num_xs, const sl_output* dys, sl_output* dxs);
@@ -475,7 +493,9 @@ typedef sl_status* (*sl_gradient)(sl_graph* graph, sl_node* node,
                                   void* data);
 /* Gives an op without a gradient one, for the whole process: an op of a library
  * in C (tensorflow/c/ops.h), in its TF_InitKernel; taken back if the library
- * cannot be loaded. SL_ALREADY_EXISTS if it has one. `data` is kept. */
+ * cannot be loaded. `op` may also be a name that nodes give in the attribute
+ * "_gradient_op_type", and so need not be an op. SL_ALREADY_EXISTS if it has
+ * one. `data` is kept. */
 SL_EXPORT SL_MUST_CHECK sl_status* sl_register_gradient(const char* op,
                                                         sl_gradient gradient,
                                                         void* data);
@@ -552,7 +572,7 @@ typedef struct sl_feed {
   sl_output output;
   const sl_tensor* value;
 } sl_feed;
-/* Ends steps that were given it. */
+/* Ends steps that were given it: also those that begin after sl_cancel. */
 typedef struct sl_cancellation sl_cancellation;
 SL_EXPORT SL_MUST_CHECK sl_status* sl_cancellation_new(sl_cancellation** made);
 SL_EXPORT void sl_cancel(sl_cancellation* cancellation);

@@ -1,11 +1,29 @@
 #include "base/thread_pool.h"
 
+#include <new>
+#include <system_error>
 #include <utility>
+
+#include "base/failpoint.h"
 
 namespace sluice {
 
+// (Where the system refuses a thread the pool has those that it did start. The
+// caller gets the exception if there are none: nothing would run then.)
 ThreadPool::ThreadPool(int threads) {
-  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Loop(); });
+  threads_.reserve(threads > 0 ? static_cast<size_t>(threads) : 0);
+  try {
+    for (int i = 0; i < threads; ++i) {
+      if (!SLUICE_FAILPOINT("thread_pool.start").error.ok())
+        throw std::system_error(
+            std::make_error_code(std::errc::resource_unavailable_try_again));
+      threads_.emplace_back([this] { Loop(); });
+    }
+  } catch (const std::system_error&) {
+    if (threads_.empty()) throw;
+  } catch (const std::bad_alloc&) {  // (Of the thread's own state.)
+    if (threads_.empty()) throw;
+  }
 }
 
 ThreadPool::~ThreadPool() {

@@ -171,6 +171,9 @@ class NativeScope {
   std::optional<WithGraph> use_;
 };
 
+// Whether sl_register_gradient gave the op a gradient. Thread-safe.
+bool HasGradientInC(const std::string& op);
+
 // The caller's line, which the graph keeps.
 SourceLoc LineFrom(Graph& g, const sl_loc& at);
 

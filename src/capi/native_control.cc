@@ -1,6 +1,11 @@
 // The native C API: loops, conditionals, functions and gradients.
+#include <algorithm>
+#include <mutex>
+#include <set>
+
 #include "capi/native.h"
 #include "client/autodiff/gradients.h"
+#include "client/body_in_progress.h"
 #include "client/control/control_flow.h"
 #include "graph/op_library.h"
 
@@ -43,32 +48,45 @@ std::vector<Operand> AsOperands(const std::vector<Output>& outputs,
   return all;
 }
 
-// Stores the n results of a construct; the error of one that is null.
+// Stores the n results of a construct; the error of one that is null. (One more
+// than n is the failure of a construct without results.)
 Status StoreResults(Graph& g, const std::vector<Output>& made, size_t n,
                     sl_output* results) {
   const std::lock_guard<std::recursive_mutex> lock(g.mutex());
-  for (size_t i = 0; i < n; ++i) {
+  for (size_t i = 0; i < std::max(n, made.size()); ++i) {
     const Output o = i < made.size() ? made[i] : g.Failure();
-    results[i] = ToNative(o);
+    if (i < n) results[i] = ToNative(o);
     if (!o.valid())
       return WhyFailed(g, o, "result: expected one that was built, got none");
   }
   return OkStatus();
 }
 
-// Calls fn(graph, line), which builds n results, in the graph. Errors are the
-// graph's, too.
+// The outputs that a construct is built of. It may store its results in the
+// same array.
+struct GivenOutputs {
+  const sl_output* list;
+  size_t n;
+  const char* what;
+};
+
+// Calls fn(graph, line, outputs given), which builds n results, in the graph.
+// Errors are the graph's, too.
 template <typename Fn>
 sl_status* BuiltResults(sl_graph* graph, const sl_loc& at, const char* what,
-                        sl_output* results, size_t n, Fn&& fn) {
+                        const GivenOutputs& given, sl_output* results, size_t n,
+                        Fn&& fn) {
   return Outcome(what, [&]() -> Status {
     SLUICE_RETURN_IF_ERROR(GivenList(results, n, "room for the results"));
+    const Result<std::vector<Output>> in =
+        OutputsFromNative(given.list, given.n, given.what);
     for (size_t i = 0; i < n; ++i) results[i] = {nullptr, 0};
     SLUICE_RETURN_IF_ERROR(GivenHandle(graph, "graph"));
     Graph& g = *graph->graph;
     const NativeScope here(*graph);
     const SourceLoc loc = LineFrom(g, at);
-    const Result<std::vector<Output>> made = fn(g, loc);
+    const Result<std::vector<Output>> made =
+        in.ok() ? fn(g, loc, *in) : Result<std::vector<Output>>(in.status());
     if (made.ok()) return StoreResults(g, *made, n, results);
     const Output failed = BuildError(made.status(), loc);
     for (size_t i = 0; i < n; ++i) results[i] = ToNative(failed);
@@ -104,6 +122,69 @@ Result<std::vector<DType>> TypesFrom(const sl_dtype* list, size_t n,
                              "]: expected one of the sl_dtypes, got ", list[i]);
   }
   return types;
+}
+
+// Calls a function. If it fails, one of the outputs is null: a call without
+// results shows its error only in the graph.
+Result<std::vector<Output>> CallFunction(Graph& g, const Function& f,
+                                         const std::vector<Output>& args,
+                                         size_t num_results, SourceLoc loc) {
+  const std::lock_guard<std::recursive_mutex> lock(g.mutex());
+  const size_t errors = g.errors().size(), nodes = g.nodes().size();
+  std::vector<Output> made = f(args, loc);
+  if (!made.empty() && made.size() != num_results)
+    return InvalidArgument("results: expected room for ", made.size(),
+                           " of function '", f.name(), "', got ", num_results);
+  if (!made.empty()) return made;
+  const std::vector<Output> failed = {g.Failure()};
+  if (g.errors().size() > errors) return failed;
+  for (const Output& o : args)  // (Its error is of an earlier call.)
+    if (!o.valid()) return std::vector<Output>{o};
+  if (g.nodes().size() == nodes) return failed;  // (kMaxErrors are kept.)
+  if (num_results == 0) return made;
+  return InvalidArgument("results: expected room for 0 of function '", f.name(),
+                         "', got ", num_results);
+}
+
+// Whether `inner` is the graph, or the body of a function that is being defined
+// within it, whose nodes may use the graph's.
+bool IsWithin(const Graph* inner, const Graph* graph) {
+  for (const BodyInProgress* b = CurrentBody(); b != nullptr; b = b->outer)
+    if (inner != graph && b->body == inner) inner = b->owner;
+  return inner == graph;
+}
+
+// InvalidArgument for a node that gradients in `home` cannot use.
+Status CheckWithin(const Graph* home, const std::vector<Output>& list,
+                   const char* what) {
+  for (size_t i = 0; i < list.size(); ++i)
+    if (list[i].valid() && !IsWithin(home, list[i].graph()))
+      return InvalidArgument(what, "[", i,
+                             "]: expected a node of this graph, got ",
+                             list[i].node->Describe(), " of another");
+  return OkStatus();
+}
+
+// The graph of the ys, in which gradients are built.
+Result<const Graph*> HomeOf(const Graph& g, const std::vector<Output>& ys) {
+  SLUICE_RETURN_IF_ERROR(CheckWithin(&g, ys, "ys"));
+  const Graph* const home = ys.empty() || !ys[0].valid() ? &g : ys[0].graph();
+  for (size_t i = 0; i < ys.size(); ++i)
+    if (ys[i].valid() && ys[i].graph() != home)
+      return InvalidArgument("ys[", i, "]: expected a node of the graph of '",
+                             ys[0].node->name(), "', got ",
+                             ys[i].node->Describe(), " of another");
+  return home;
+}
+
+// The ops that sl_register_gradient gave a gradient. Thread-safe.
+struct OpsWithGradientInC {
+  std::mutex mu;
+  std::set<std::string> names;  // GUARDED_BY(mu)
+};
+OpsWithGradientInC& GradientsInC() {
+  static OpsWithGradientInC* const ops = new OpsWithGradientInC();
+  return *ops;
 }
 
 // Defines `made`; the first error of the graph that it adds.
@@ -145,6 +226,13 @@ Status CallGradientInC(sl_gradient fn, void* data, GradContext& c) {
 }
 
 }  // namespace
+
+bool HasGradientInC(const std::string& op) {
+  OpsWithGradientInC& all = GradientsInC();
+  const std::lock_guard<std::mutex> lock(all.mu);
+  return all.names.count(op) > 0;
+}
+
 }  // namespace sluice::capi
 
 using namespace sluice;        // NOLINT
@@ -156,14 +244,13 @@ sl_status* sl_while(sl_graph* graph, sl_loc at, const sl_output* init, size_t n,
                     sl_body condition, sl_body body, void* data,
                     const sl_while_options* options, sl_output* results) {
   return BuiltResults(
-      graph, at, "loop", results, n,
-      [&](Graph&, SourceLoc loc) -> Result<std::vector<Output>> {
+      graph, at, "loop", {init, n, "init"}, results, n,
+      [&](Graph&, SourceLoc loc,
+          const std::vector<Output>& values) -> Result<std::vector<Output>> {
         SLUICE_RETURN_IF_ERROR(GivenBody(condition, "condition of a loop"));
         SLUICE_RETURN_IF_ERROR(GivenBody(body, "body of a loop"));
         if (n == 0)
           return InvalidArgument("loop: expected a variable, got none");
-        SLUICE_ASSIGN_OR_RETURN(const std::vector<Output> values,
-                                OutputsFromNative(init, n, "init"));
         WhileOptions read;
         SLUICE_RETURN_IF_ERROR(ReadWhileOptions(options, n, &read));
         const auto part = [&](sl_body fn, size_t outputs) {
@@ -182,22 +269,21 @@ sl_status* sl_cond(sl_graph* graph, sl_loc at, sl_output condition,
                    sl_body then, sl_body otherwise, void* data,
                    sl_output* results, size_t n) {
   return BuiltResults(
-      graph, at, "conditional", results, n,
-      [&](Graph&, SourceLoc loc) -> Result<std::vector<Output>> {
+      graph, at, "conditional", {&condition, 1, "condition"}, results, n,
+      [&](Graph&, SourceLoc loc,
+          const std::vector<Output>& given) -> Result<std::vector<Output>> {
         SLUICE_RETURN_IF_ERROR(GivenBody(then, "branch"));
         SLUICE_RETURN_IF_ERROR(GivenBody(otherwise, "other branch"));
         if (n == 0)
           return InvalidArgument("conditional: expected a result, got none");
-        const Output pred = FromNative(condition);
-        SLUICE_RETURN_IF_ERROR(CheckHas(pred, "condition"));
         const auto branch = [&](sl_body fn) {
           return [&, fn] {
             return AsOperands(CallBody(graph, fn, {}, n, data, loc), loc);
           };
         };
-        return sluice::internal::BuildCond(Operand(pred, loc.file, loc.line),
-                                           branch(then), branch(otherwise),
-                                           "cond", loc);
+        return sluice::internal::BuildCond(
+            Operand(given[0], loc.file, loc.line), branch(then),
+            branch(otherwise), "cond", loc);
       });
 }
 
@@ -235,18 +321,12 @@ sl_status* sl_function_call(sl_graph* graph, sl_loc at,
                             const sl_output* arguments, size_t num_arguments,
                             sl_output* results, size_t num_results) {
   return BuiltResults(
-      graph, at, "call", results, num_results,
-      [&](Graph&, SourceLoc loc) -> Result<std::vector<Output>> {
+      graph, at, "call", {arguments, num_arguments, "arguments"}, results,
+      num_results,
+      [&](Graph& g, SourceLoc loc,
+          const std::vector<Output>& args) -> Result<std::vector<Output>> {
         SLUICE_RETURN_IF_ERROR(GivenHandle(function, "function"));
-        SLUICE_ASSIGN_OR_RETURN(
-            const std::vector<Output> args,
-            OutputsFromNative(arguments, num_arguments, "arguments"));
-        std::vector<Output> made = function->function(args, loc);
-        if (made.size() != num_results && !made.empty())
-          return InvalidArgument("results: expected room for ", made.size(),
-                                 " of function '", function->function.name(),
-                                 "', got ", num_results);
-        return made;
+        return CallFunction(g, function->function, args, num_results, loc);
       });
 }
 
@@ -266,26 +346,36 @@ sl_status* sl_gradients(sl_graph* graph, sl_loc at, const sl_output* ys,
                         const sl_output* dys, sl_output* dxs) {
   return Outcome("gradients", [&]() -> Status {
     SLUICE_RETURN_IF_ERROR(GivenList(dxs, num_xs, "room for the gradients"));
+    // (The results may be stored in the array of one of them.)
+    const Result<std::vector<Output>> y = OutputsFromNative(ys, num_ys, "ys");
+    const Result<std::vector<Output>> x = OutputsFromNative(xs, num_xs, "xs");
+    const Result<std::vector<Output>> dy =
+        OutputsFromNative(dys, dys == nullptr ? 0 : num_ys, "dys");
     for (size_t i = 0; i < num_xs; ++i) dxs[i] = {nullptr, 0};
     SLUICE_RETURN_IF_ERROR(GivenHandle(graph, "graph"));
     Graph& g = *graph->graph;
     const std::lock_guard<std::recursive_mutex> lock(g.mutex());
     const NativeScope here(*graph);
     const SourceLoc loc = LineFrom(g, at);
-    SLUICE_ASSIGN_OR_RETURN(const std::vector<Output> y,
-                            OutputsFromNative(ys, num_ys, "ys"));
-    SLUICE_ASSIGN_OR_RETURN(const std::vector<Output> x,
-                            OutputsFromNative(xs, num_xs, "xs"));
+    SLUICE_RETURN_IF_ERROR(y.status());
+    SLUICE_RETURN_IF_ERROR(x.status());
+    SLUICE_RETURN_IF_ERROR(dy.status());
+    SLUICE_ASSIGN_OR_RETURN(const Graph* const home, HomeOf(g, *y));
+    SLUICE_RETURN_IF_ERROR(CheckWithin(home, *x, "xs"));
+    SLUICE_RETURN_IF_ERROR(CheckWithin(home, *dy, "dys"));
+    // (For Gradients a null one stands for ones.)
+    for (size_t i = 0; i < dy->size(); ++i)
+      if (!(*dy)[i].valid())
+        return WhyFailed(
+            g, (*dy)[i],
+            absl::StrCat("dys[", i, "]: expected an output, got none").c_str());
     GradientOptions options;
-    if (dys != nullptr) {
-      SLUICE_ASSIGN_OR_RETURN(const std::vector<Output> dy,
-                              OutputsFromNative(dys, num_ys, "dys"));
-      options.grad_ys.assign(dy.begin(), dy.end());
-    }
-    SLUICE_ASSIGN_OR_RETURN(const std::vector<Gradient> made,
-                            Gradients(y, {x.begin(), x.end()}, options, loc));
+    options.grad_ys.assign(dy->begin(), dy->end());
+    SLUICE_ASSIGN_OR_RETURN(
+        const std::vector<Gradient> made,
+        Gradients(*y, {x->begin(), x->end()}, options, loc));
     for (size_t i = 0; i < made.size(); ++i) {
-      const Output dx = Densify(made[i], x[i]);
+      const Output dx = Densify(made[i], (*x)[i]);
       dxs[i] = ToNative(dx);
       if (!dx.valid() && dx.error() >= 0)
         return WhyFailed(g, dx, "gradient: expected an output, got none");
@@ -304,8 +394,22 @@ sl_status* sl_register_gradient(const char* op, sl_gradient gradient,
     const Status s = RegisterGradient(op, [gradient, data](GradContext& c) {
       return CallGradientInC(gradient, data, c);
     });
-    if (!s.ok()) (void)sluice::internal::FailLoad(s);
-    return s;
+    if (!s.ok()) {
+      (void)sluice::internal::FailLoad(s);
+      return s;
+    }
+    const std::string name = op;
+    {
+      OpsWithGradientInC& all = GradientsInC();
+      const std::lock_guard<std::mutex> lock(all.mu);
+      all.names.insert(name);
+    }
+    (void)sluice::internal::UndoUnlessLoaded([name] {
+      OpsWithGradientInC& all = GradientsInC();
+      const std::lock_guard<std::mutex> lock(all.mu);
+      all.names.erase(name);
+    });
+    return OkStatus();
   });
 }
 

@@ -163,9 +163,30 @@ Result<AttrMap> AttrsFrom(const sl_op_spec& spec) {
     Result<AttrValue> v = AttrFrom(a);
     if (!v.ok())
       return Annotate(v.status(), absl::StrCat("attribute '", a.name, "'"));
-    attrs.insert_or_assign(a.name, *std::move(v));
+    if (!attrs.emplace(a.name, *std::move(v)).second)
+      return InvalidArgument("attribute '", a.name,
+                             "': expected one value, got two; building ",
+                             spec.op);
   }
   return attrs;
+}
+
+// InvalidArgument for an attribute that the op does not declare. Any node may
+// have those that begin with "_", and a call has those of its function.
+Status CheckDeclared(Graph& g, const char* op_name, const AttrMap& attrs) {
+  const Result<const OpDef*> found = g.function_library().LookupOp(op_name);
+  if (!found.ok() || (*found)->role == OpRole::kFunctional) return OkStatus();
+  for (const auto& [name, value] : attrs) {
+    if (name.starts_with('_') || (*found)->FindAttr(name) != nullptr) continue;
+    std::vector<std::string> names;
+    for (const AttrDef& def : (*found)->attrs)
+      names.push_back(absl::StrCat("'", def.name, "'"));
+    return InvalidArgument(
+        "attribute: expected ",
+        names.empty() ? "none" : "one of " + absl::StrJoin(names, ", "),
+        ", got '", name, "'; building ", op_name);
+  }
+  return OkStatus();
 }
 
 // An attribute of a node as a struct that points into it.
@@ -271,6 +292,7 @@ Result<std::vector<Output>> InOrder(Graph& g, const sl_op_spec& spec,
 Result<Output> BuildOp(Graph& g, const sl_op_spec& spec, SourceLoc loc) {
   SLUICE_RETURN_IF_ERROR(GivenList(spec.op, 1, "name of an op"));
   SLUICE_ASSIGN_OR_RETURN(AttrMap attrs, AttrsFrom(spec));
+  SLUICE_RETURN_IF_ERROR(CheckDeclared(g, spec.op, attrs));
   SLUICE_RETURN_IF_ERROR(GivenList(spec.named, spec.num_named, "inputs"));
   SLUICE_ASSIGN_OR_RETURN(
       std::vector<Output> inputs,
@@ -357,7 +379,12 @@ void sl_graph_free(sl_graph* graph) {
 
 sl_status* sl_output_status(sl_graph* graph, sl_output output) {
   return Outcome("output", [&]() -> Status {
-    if (output.node != nullptr) return CheckHas(FromNative(output), "output");
+    if (output.node != nullptr) {
+      const Output o = FromNative(output);
+      // (Output 0 of a node without outputs stands for the node.)
+      return o.index == 0 && o.node->num_outputs() == 0 ? OkStatus()
+                                                        : CheckHas(o, "output");
+    }
     SLUICE_RETURN_IF_ERROR(GivenHandle(graph, "graph"));
     const NativeLock lock(graph->graph->mutex());
     return WhyFailed(*graph->graph, FromNative(output),

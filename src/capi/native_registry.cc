@@ -86,7 +86,7 @@ sl_status* sl_op_def_info(const sl_op_def* op, sl_op_info* info) {
              static_cast<int32_t>(def.outputs.size()),
              static_cast<int32_t>(def.attrs.size()),
              def.stateful ? 1 : 0,
-             grad::HasGradient(def) ? 1 : 0};
+             grad::HasGradient(def) || HasGradientInC(def.name) ? 1 : 0};
     return OkStatus();
   });
 }

@@ -21,6 +21,12 @@ const char* sl_test_checkpoint(const char* path);
 const char* sl_test_lent(void);
 const char* sl_test_graphs(void);
 const char* sl_test_registry(void);
+const char* sl_test_slopes(void);
+const char* sl_test_nodes_without_outputs(void);
+const char* sl_test_calls_without_results(void);
+const char* sl_test_other_graphs(void);
+const char* sl_test_overlaps(void);
+const char* sl_test_undeclared(void);
 }
 
 namespace {
@@ -57,6 +63,25 @@ TEST(NativeProgramTest, ImportsSessionsAndOptionsOfRuns) {
 }
 TEST(NativeProgramTest, RegistryOfOps) {
   EXPECT_EQ(OrNothing(sl_test_registry()), "");
+}
+
+TEST(NativeProgramTest, SlopeThatFailedIsAnError) {
+  EXPECT_EQ(OrNothing(sl_test_slopes()), "");
+}
+TEST(NativeProgramTest, NodesWithoutOutputsAreOk) {
+  EXPECT_EQ(OrNothing(sl_test_nodes_without_outputs()), "");
+}
+TEST(NativeProgramTest, CallsWithoutResultsReportErrors) {
+  EXPECT_EQ(OrNothing(sl_test_calls_without_results()), "");
+}
+TEST(NativeProgramTest, GradientsOfNodesOfOtherGraphsAreErrors) {
+  EXPECT_EQ(OrNothing(sl_test_other_graphs()), "");
+}
+TEST(NativeProgramTest, ResultsMayOverlapArguments) {
+  EXPECT_EQ(OrNothing(sl_test_overlaps()), "");
+}
+TEST(NativeProgramTest, AttributesThatTheOpDoesNotDeclareAreErrors) {
+  EXPECT_EQ(OrNothing(sl_test_undeclared()), "");
 }
 
 // The message of a status, which this frees.
@@ -220,7 +245,15 @@ TEST_F(NativeTest, ErrorsOfGradientFunctionsNameTheNode) {
     return sl_status_new(SL_UNIMPLEMENTED, static_cast<const char*>(data));
   };
   char why[] = "only for small x";
+  const auto has_gradient = [] {
+    sl_op_info info;
+    EXPECT_EQ(TakeMessage(sl_op_def_info(sl_op_def_find("NativeFails"), &info)),
+              "");
+    return info.has_gradient;
+  };
+  EXPECT_EQ(has_gradient(), 0);
   ASSERT_EQ(TakeMessage(sl_register_gradient("NativeFails", fails, why)), "");
+  EXPECT_EQ(has_gradient(), 1);
   ASSERT_EQ(TakeMessage(sl_register_gradient(
                 "NativeMisbuilds",
                 [](sl_graph* g, sl_node*, const sl_output* dy, sl_output* dx,

@@ -15,6 +15,12 @@ const char* sl_test_checkpoint(const char* path);
 const char* sl_test_lent(void);
 const char* sl_test_graphs(void);
 const char* sl_test_registry(void);
+const char* sl_test_slopes(void);
+const char* sl_test_nodes_without_outputs(void);
+const char* sl_test_calls_without_results(void);
+const char* sl_test_other_graphs(void);
+const char* sl_test_overlaps(void);
+const char* sl_test_undeclared(void);
 
 static char text[2000];
 
@@ -52,9 +58,11 @@ static void End(World* w) {
   sl_graph_free(w->graph);
 }
 #define BEGIN(W)               \
-  World W = {NULL, NULL};      \
-  const char* begun = Begin(&W); \
-  if (begun != NULL) return begun
+  World W = {NULL, NULL};                \
+  do {                                   \
+    const char* const begun = Begin(&W); \
+    if (begun != NULL) return begun;     \
+  } while (0)
 
 static sl_status* Fetch(const World* w, sl_output o, float* value) {
   sl_tensor* result = NULL;
@@ -313,7 +321,196 @@ const char* sl_test_lines(void) {
   return NULL;
 }
 
+/* Whether it is an error that has the text. */
+static int Refuses(sl_status* status, const char* what) {
+  const int says = status != NULL &&
+                   strstr(sl_status_message(status), what) != NULL;
+  if (!says)
+    fprintf(stderr, "got '%s', without '%s'\n", sl_status_message(status),
+            what);
+  sl_status_free(status);
+  return says;
+}
+
+/* A slope that failed to build does not count as ones. */
+const char* sl_test_slopes(void) {
+  BEGIN(w);
+  sl_graph* g = w.graph;
+  sl_output x = SL_SCALAR(g, 3.0f), dx;
+  sl_output y = SL_OP(g, "Square", SL_INPUTS(x));
+  sl_output wrong = SL_OP(g, "MatMull");
+  CHECK(Refuses(SL_GRADIENTS(g, SL_OUTPUTS(y), SL_OUTPUTS(x), &wrong, &dx),
+                "MatMull"));
+  CHECK(dx.node == NULL);
+  const sl_output none = {NULL, 0};
+  CHECK(Refuses(SL_GRADIENTS(g, SL_OUTPUTS(y), SL_OUTPUTS(x), &none, &dx),
+                "dys[0]: expected an output, got none"));
+  sl_output two = SL_SCALAR(g, 2.0f);
+  RUN(SL_GRADIENTS(g, SL_OUTPUTS(y), SL_OUTPUTS(x), &two, &dx));
+  float value = 0;
+  RUN(Fetch(&w, dx, &value));
+  CHECK(value == 12);
+  End(&w);
+  return NULL;
+}
+
+/* Output 0 stands for a node without outputs. */
+const char* sl_test_nodes_without_outputs(void) {
+  BEGIN(w);
+  sl_graph* g = w.graph;
+  sl_output v = SL_VARIABLE(g, "v", SL_SCALAR(g, 1.0f));
+  RUN(sl_output_status(g, SL_OP(g, "NoOp")));
+  RUN(sl_output_status(g, SL_INITIALIZER(g)));
+  RUN(sl_output_status(
+      g, SL_OP(g, "AssignVariableOp", SL_INPUTS(v, SL_SCALAR(g, 2.0f)))));
+  CHECK(Refuses(sl_output_status(g, sl_nth(SL_OP(g, "NoOp"), 1)), "no output"));
+  End(&w);
+  return NULL;
+}
+
+static void Nothing(sl_graph* g, const sl_output* in, sl_output* out,
+                    void* data) {
+  (void)g;
+  (void)in;
+  (void)out;
+  (void)data;
+}
+
+const char* sl_test_calls_without_results(void) {
+  BEGIN(w);
+  sl_graph* g = w.graph;
+  sl_output x = SL_SCALAR(g, 1.0f), result;
+  sl_function* f = NULL;
+  RUN(SL_FUNCTION(g, "f", SL_TYPES(SL_FLOAT), NULL, 0, Nothing, NULL, &f));
+  RUN(SL_CALL(g, f, SL_OUTPUTS(x), NULL, 0));
+  const int line = __LINE__ + 1;
+  sl_status* s = SL_CALL(g, f, SL_OUTPUTS(x, x), NULL, 0);
+  const char* place = strstr(sl_status_message(s), "; at ");
+  CHECK(place != NULL && strstr(place + 1, "; at ") == NULL);
+  CHECK(Says(s, "expected 1 argument", line));
+  CHECK(Refuses(SL_CALL(g, f, SL_OUTPUTS(SL_SCALAR(g, 1)), NULL, 0), "int32"));
+  CHECK(Refuses(SL_CALL(g, f, SL_OUTPUTS({NULL, 0}), NULL, 0), "got none"));
+  sl_output wrong = SL_OP(g, "MatMull");
+  SL_OP(g, "AndAnotherError");
+  CHECK(Refuses(SL_CALL(g, f, SL_OUTPUTS(wrong), NULL, 0), "MatMull"));
+  CHECK(Refuses(SL_CALL(g, f, SL_OUTPUTS(x), &result, 1), "room for 0"));
+  /* Of a graph that keeps no further errors. */
+  for (int i = 0; i < 1100; ++i) SL_OP(g, "MatMull");
+  RUN(SL_CALL(g, f, SL_OUTPUTS(x), NULL, 0));
+  CHECK(Refuses(SL_CALL(g, f, SL_OUTPUTS(x, x), NULL, 0), "expected"));
+  sl_function_free(f);
+  End(&w);
+  return NULL;
+}
+
+/* Within a body the slopes of its graph and of the one around it. */
+static void Slopes(sl_graph* g, const sl_output* in, sl_output* out,
+                   void* data) {
+  const sl_output outer = *(const sl_output*)data;
+  sl_output y = SL_OP(g, "Mul", SL_INPUTS(in[0], outer));
+  sl_status_free(
+      SL_GRADIENTS(g, SL_OUTPUTS(y), SL_OUTPUTS(in[0], outer), NULL, out));
+}
+
+const char* sl_test_other_graphs(void) {
+  BEGIN(w);
+  BEGIN(other);
+  sl_graph* g = w.graph;
+  sl_output x = SL_SCALAR(g, 1.0f), results[2];
+  sl_output there = SL_SCALAR(other.graph, 5.0f);
+  sl_output y = SL_OP(g, "Neg", SL_INPUTS(x));
+  static const char kWhat[] = "expected a node of this graph";
+  CHECK(Refuses(SL_GRADIENTS(g, SL_OUTPUTS(there), SL_OUTPUTS(there), NULL,
+                             results), kWhat));
+  CHECK(Refuses(SL_GRADIENTS(g, SL_OUTPUTS(y), SL_OUTPUTS(there), NULL,
+                             results), kWhat));
+  CHECK(Refuses(SL_GRADIENTS(g, SL_OUTPUTS(y, there), SL_OUTPUTS(x), NULL,
+                             results), kWhat));
+  CHECK(Refuses(SL_GRADIENTS(g, SL_OUTPUTS(y), SL_OUTPUTS(x), &there, results),
+                kWhat));
+  sl_function* f = NULL;
+  RUN(SL_FUNCTION(g, "slopes", SL_TYPES(SL_FLOAT), SL_TYPES(SL_FLOAT, SL_FLOAT),
+                  Slopes, &x, &f));
+  RUN(SL_CALL(g, f, SL_OUTPUTS(SL_SCALAR(g, 7.0f)), results, 2));
+  float value = 0;
+  RUN(Fetch(&w, results[0], &value));
+  CHECK(value == 1);
+  RUN(Fetch(&w, results[1], &value));
+  CHECK(value == 7);
+  sl_function_free(f);
+  End(&other);
+  End(&w);
+  return NULL;
+}
+
+static void Twice(sl_graph* g, const sl_output* in, sl_output* out,
+                  void* data) {
+  (void)data;
+  out[0] = SL_OP(g, "AddV2", SL_INPUTS(in[0], in[0]));
+}
+static void Count2(sl_graph* g, const sl_output* in, sl_output* out,
+                   void* data) {
+  out[0] = SL_OP(g, "AddV2", SL_INPUTS(in[0], SL_SCALAR(g, 1)));
+  Twice(g, in + 1, out + 1, data);
+}
+
+/* Results in the array of the arguments. */
+const char* sl_test_overlaps(void) {
+  BEGIN(w);
+  sl_graph* g = w.graph;
+  float value = 0;
+  int32_t limit = 3;
+  sl_output both[] = {SL_SCALAR(g, 0), SL_SCALAR(g, 1.0f)};
+  RUN(SL_WHILE(g, both, 2, IsBelow, Count2, &limit, NULL, both));
+  RUN(Fetch(&w, both[1], &value));
+  CHECK(value == 8);
+  sl_function* f = NULL;
+  RUN(SL_FUNCTION(g, "twice", SL_TYPES(SL_FLOAT), SL_TYPES(SL_FLOAT), Twice,
+                  NULL, &f));
+  sl_output x = SL_SCALAR(g, 3.0f);
+  RUN(SL_CALL(g, f, &x, 1, &x, 1));
+  RUN(Fetch(&w, x, &value));
+  CHECK(value == 6);
+  sl_output y = SL_OP(g, "Square", SL_INPUTS(x));
+  RUN(SL_GRADIENTS(g, SL_OUTPUTS(y), &x, 1, NULL, &x));
+  RUN(Fetch(&w, x, &value));
+  CHECK(value == 12);
+  sl_output slope = SL_SCALAR(g, 10.0f), z = SL_SCALAR(g, 2.0f);
+  y = SL_OP(g, "Square", SL_INPUTS(z));
+  RUN(SL_GRADIENTS(g, SL_OUTPUTS(y), SL_OUTPUTS(z), &slope, &slope));
+  RUN(Fetch(&w, slope, &value));
+  CHECK(value == 40);
+  /* On an error they are null. */
+  CHECK(Refuses(SL_CALL(g, NULL, &z, 1, &z, 1), "function"));
+  CHECK(z.node == NULL);
+  sl_function_free(f);
+  End(&w);
+  return NULL;
+}
+
 /* ---- Nodes -------------------------------------------------------------- */
+
+const char* sl_test_undeclared(void) {
+  BEGIN(w);
+  sl_graph* g = w.graph;
+  const float numbers[] = {1, 2, 3, 4};
+  sl_output a = SL_CONSTANT(g, SL_FLOAT, SL_SHAPE(2, 2), numbers);
+  const sl_attr plain = SL_ATTR_BOOL("transpose_b", 0);
+  const sl_attr transposed = SL_ATTR_BOOL("transpose_b", 1);
+#define MATMUL(...) \
+  SL_OP(g, "MatMul", SL_INPUTS(a, a), SL_ATTRS(__VA_ARGS__))
+  int line = __LINE__ + 1;
+  sl_output typo = MATMUL(SL_ATTR_BOOL("transposeb", 1));
+  CHECK(Says(sl_output_status(g, typo), "'transpose_b'", line));
+  CHECK(Refuses(sl_output_status(g, typo), "got 'transposeb'"));
+  line = __LINE__ + 1;
+  sl_output both = MATMUL(plain, transposed);
+  CHECK(Says(sl_output_status(g, both), "expected one value, got two", line));
+  RUN(sl_output_status(g, MATMUL(SL_ATTR_STRING("_note", "mine"))));
+#undef MATMUL
+  End(&w);
+  return NULL;
+}
 
 const char* sl_test_attributes(void) {
   BEGIN(w);
@@ -378,6 +575,11 @@ const char* sl_test_attributes(void) {
   sl_status_free(s);
   const sl_loc at = sl_node_loc(pool.node);
   CHECK(strstr(at.file, "native_program.c") != NULL && at.line > 0);
+  CHECK(sl_output_dtype(SL_SCALAR(g, 1 > 0)) == SL_INT32);
+  CHECK(sl_output_dtype(SL_SCALAR_BOOL(g, 1 > 0)) == SL_BOOL);
+  CHECK(sl_output_dtype(SL_SCALAR(g, (int64_t)1)) == SL_INT64);
+  CHECK(sl_output_dtype(SL_SCALAR(g, 1LL)) == SL_INT64);
+  CHECK(sl_output_dtype(SL_SCALAR(g, (uint8_t)200)) == SL_UINT8);
   s = sl_output_status(
       g, SL_OP(g, "MatMul", SL_NAMED({"a", a}, {"other", b})));
   CHECK(strstr(sl_status_message(s), "'b'") != NULL);

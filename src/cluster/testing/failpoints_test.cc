@@ -219,10 +219,11 @@ TEST(FailpointsTest, EveryFailpointHasTestedActions) {
   for (const auto& [name, actions] : Actions())
     if (HaveUcx() || !name.starts_with("ucx.")) named.push_back(name);
   std::vector<std::string> here = FailpointNames();
-  // (src/checkpoint and src/train have tests of their own, and elections have
-  // chief_election_test.cc.)
+  // (src/checkpoint, src/train and thread pools have tests of their own, and
+  // elections have chief_election_test.cc.)
   std::erase_if(here, [](const std::string& name) {
-    return name.starts_with("checkpoint.") || name.starts_with("election.");
+    return name.starts_with("checkpoint.") || name.starts_with("election.") ||
+           name.starts_with("thread_pool.");
   });
   EXPECT_EQ(here, named);
 }
