@@ -145,7 +145,8 @@ class ChiefElectionTest : public ::testing::Test {
             absl::StrCat("SLUICE_TEST_CANDIDATE=", number),
             "SLUICE_TEST_TARGET=" +
                 tasks_[absl::StrCat("worker", number)]->target(),
-            "SLUICE_TEST_ELECTION=etcd://" + etcd_->endpoint() + "/run?lease=5",
+            absl::StrCat("SLUICE_TEST_ELECTION=etcd://", etcd_->endpoint(),
+                         "/run?lease=", kSanitized ? 10 : 5),
             "SLUICE_TEST_FOLDER=" + folder_ + "/run"},
         LogOf(number));
   }

@@ -19,6 +19,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/sanitizers.h"
+
 namespace sluice {
 
 // A port with no listener, outside the ephemeral range, so that it is unlikely
@@ -40,9 +42,10 @@ inline int UnusedPort() {
   return 0;
 }
 
-// Waits until `what` returns true; false after 30 seconds.
+// Waits until `what` returns true; false after 30 seconds (90 under
+// sanitizers).
 inline bool BecomesTrue(const std::function<bool()>& what) {
-  for (int i = 0; i < 3000; ++i) {
+  for (int i = 0; i < (kSanitized ? 9000 : 3000); ++i) {
     if (what()) return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }

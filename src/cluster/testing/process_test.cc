@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "cluster/server.h"
+#include "cluster/testing/child_process_test_util.h"
 #include "cluster/testing/process_test_util.h"
 #include "cluster/testing/test_scale_test_util.h"
 #include "cluster/transport/ucx/transport.h"
@@ -121,7 +122,8 @@ const bool is_child = [] {
   flags.cluster = std::getenv("SLUICE_TEST_CLUSTER");
   flags.job = role;
   const char* timeout = std::getenv("SLUICE_TEST_TIMEOUT_MS");
-  flags.peer_timeout_ms = timeout == nullptr ? 1000 : std::atoi(timeout);
+  flags.peer_timeout_ms =
+      timeout == nullptr ? kProcessTimeout.count() : std::atoi(timeout);
   if (const char* transport = std::getenv("SLUICE_TEST_TRANSPORT"))
     flags.transport = transport;
   flags.allow_host_access = std::getenv("SLUICE_TEST_HOST_ACCESS") != nullptr;
@@ -143,10 +145,6 @@ const bool is_child = [] {
   if (code != 0) std::fprintf(stderr, "%s: %s\n", role, error.c_str());
   _exit(code);
 }();
-
-// The time in which a dead task is detected. (Tests allow three times as long,
-// for busy machines.)
-constexpr std::chrono::milliseconds kTimeout{1000};
 
 // The CPU time of a process, all threads, in milliseconds.
 int64_t CpuMs(pid_t pid) {
@@ -173,7 +171,7 @@ class ProcessTest : public ::testing::Test {
     ServerOptions options;
     options.cluster = cluster_.spec();
     options.job = job;
-    options.peer_timeout = std::chrono::milliseconds(1000);
+    options.peer_timeout = kProcessTimeout;
     Result<std::unique_ptr<Server>> s = Server::Start(options);
     EXPECT_TRUE(s.ok()) << s.status();
     return s.ok() ? *std::move(s) : nullptr;
@@ -188,11 +186,6 @@ class ProcessTest : public ::testing::Test {
     }
     DeviceScope on("/job:worker/task:0");
     return y * 2.0f;
-  }
-  static bool Soon(const std::function<bool()>& what) {
-    for (int i = 0; i < 3000 && !what(); ++i)
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    return what();
   }
 
   Graph graph_;
@@ -454,7 +447,7 @@ TEST_F(ProcessTest, KilledClientsLeaveNoNumberHalfTakenOrHalfPut) {
   };
   const auto kill_client = [&](const char* role) {
     Signal(role, SIGKILL);
-    return Soon([&] {
+    return BecomesTrue([&] {
       return ps->worker().steps().num_running() == 0 &&
              worker->master().steps().num_running() == 0;
     });
@@ -462,14 +455,15 @@ TEST_F(ProcessTest, KilledClientsLeaveNoNumberHalfTakenOrHalfPut) {
   // Killed with four of its ten in the queue: these stay, the others never
   // come.
   Spawn("puts_ten");
-  ASSERT_TRUE(Soon([&] { return size() == 4; }));
+  ASSERT_TRUE(BecomesTrue([&] { return size() == 4; }));
   ASSERT_TRUE(kill_client("puts_ten"));
   for (int64_t i = 0; i < 4; ++i) EXPECT_EQ(take(), i);
   EXPECT_EQ(size(), 0);
 
   // Killed while it holds six of ten, which go back to the front.
   Spawn("takes_ten");
-  ASSERT_TRUE(Soon([&] { return ps->worker().steps().num_running() > 0; }));
+  ASSERT_TRUE(
+      BecomesTrue([&] { return ps->worker().steps().num_running() > 0; }));
   ASSERT_TRUE(put({0, 1, 2, 3, 4, 5}).ok());
   EXPECT_EQ(size(), 0);
   ASSERT_TRUE(kill_client("takes_ten"));
@@ -510,7 +504,7 @@ TEST_F(ProcessTest, ClientsThatAreKilledAnyTimeTakeNoNumberTwice) {
       return std::count(std::istreambuf_iterator<char>(in), {}, '\n');
     };
     const int64_t wanted = 1 + static_cast<int64_t>(random() % 200);
-    EXPECT_TRUE(Soon([&] { return lines() >= wanted; }));
+    EXPECT_TRUE(BecomesTrue([&] { return lines() >= wanted; }));
     Signal("takes", SIGKILL);
     std::ifstream in(file);
     for (std::string line; std::getline(in, line) && !in.eof();)
@@ -550,7 +544,7 @@ TEST_F(ProcessTest, AKilledTaskEndsTheStepsThatWaitForItsQueue) {
     put = session.RunTargets({numbers.put}, feeds);
     waits = false;
   });
-  ASSERT_TRUE(Soon([&] {
+  ASSERT_TRUE(BecomesTrue([&] {
     const auto n = session.Run(numbers.size);
     return n.ok() && n->scalar<int32_t>() == 4;
   }));
@@ -568,7 +562,7 @@ TEST_F(ProcessTest, AKilledTaskEndsTheStepsThatWaitForItsQueue) {
   // The queue of a new one is a new one.
   Spawn("ps");
   Session again(target(), graph_);
-  ASSERT_TRUE(Soon([&] {
+  ASSERT_TRUE(BecomesTrue([&] {
     const auto n = again.Run(numbers.size);
     return n.ok() && n->scalar<int32_t>() == 0;
   }));
@@ -593,7 +587,7 @@ TEST_F(ProcessTest, KilledTaskFailsStepAndMayRestart) {
   const auto end = std::chrono::steady_clock::now();
   killer.join();
   EXPECT_THAT(std::string(s.message()), HasSubstr(kPs0)) << s;
-  EXPECT_LT(end - since, 3 * kTimeout);
+  EXPECT_LT(end - since, 3 * kProcessTimeout);
   // The session stays broken and returns the error.
   s = session->Run(feeds, y).status();
   EXPECT_THAT(std::string(s.message()), HasSubstr(kPs0)) << s;
@@ -673,8 +667,8 @@ TEST_F(ProcessTest, StoppedTaskFailsStepAndIsNamed) {
   Session session(target(), graph_);
   std::chrono::steady_clock::time_point since;
   std::thread stopper([&] {
-    EXPECT_TRUE(
-        Soon([&] { return worker->worker().steps().num_running() > 0; }));
+    EXPECT_TRUE(BecomesTrue(
+        [&] { return worker->worker().steps().num_running() > 0; }));
     since = std::chrono::steady_clock::now();
     Signal("ps", SIGSTOP);
   });
@@ -682,7 +676,7 @@ TEST_F(ProcessTest, StoppedTaskFailsStepAndIsNamed) {
   const auto end = std::chrono::steady_clock::now();
   stopper.join();
   EXPECT_THAT(std::string(s.message()), HasSubstr(kPs0)) << s;
-  EXPECT_LT(end - since, 3 * kTimeout);
+  EXPECT_LT(end - since, 3 * kProcessTimeout);
   EXPECT_EQ(worker->worker().steps().num_running(), 0u);
   Signal("ps", SIGCONT);
 }
@@ -694,13 +688,14 @@ TEST_F(ProcessTest, KilledMasterLeavesNothingInWorkers) {
   Output endless = EndlessLoop();
   Session session(target(), graph_);
   std::thread killer([&] {
-    EXPECT_TRUE(Soon([&] { return ps->worker().steps().num_running() > 0; }));
+    EXPECT_TRUE(
+        BecomesTrue([&] { return ps->worker().steps().num_running() > 0; }));
     Signal("worker", SIGKILL);
   });
   const Status s = session.Run(endless).status();
   killer.join();
   EXPECT_FALSE(s.ok());
-  EXPECT_TRUE(Soon([&] {
+  EXPECT_TRUE(BecomesTrue([&] {
     return ps->worker().steps().num_running() == 0 &&
            ps->worker().num_sessions() == 0;
   }));
@@ -729,7 +724,8 @@ TEST_F(ProcessTest, StoppedMasterFailsClientCallsAndIsNamed) {
   // one second here, plus one for a busy machine.
   Clock::time_point since;
   std::thread stopper([&] {
-    EXPECT_TRUE(Soon([&] { return ps->worker().steps().num_running() > 0; }));
+    EXPECT_TRUE(
+        BecomesTrue([&] { return ps->worker().steps().num_running() > 0; }));
     Signal("worker", SIGSTOP);
     since = Clock::now();
   });
@@ -748,7 +744,7 @@ TEST_F(ProcessTest, StoppedMasterFailsClientCallsAndIsNamed) {
   (void)session.Close();
   EXPECT_LT(Clock::now() - since, std::chrono::seconds(6));
   // The task that it used has noticed too.
-  EXPECT_TRUE(Soon([&] {
+  EXPECT_TRUE(BecomesTrue([&] {
     return ps->worker().steps().num_running() == 0 &&
            ps->worker().num_sessions() == 0;
   }));
@@ -762,9 +758,10 @@ TEST_F(ProcessTest, KilledClientLeavesNothing) {
   ASSERT_NE(worker, nullptr);
   for (const char* role : {"client", "staged"}) {
     Spawn(role);
-    ASSERT_TRUE(Soon([&] { return ps->worker().steps().num_running() > 0; }));
+    ASSERT_TRUE(
+        BecomesTrue([&] { return ps->worker().steps().num_running() > 0; }));
     Signal(role, SIGKILL);
-    EXPECT_TRUE(Soon([&] {
+    EXPECT_TRUE(BecomesTrue([&] {
       return ps->worker().steps().num_running() == 0 &&
              ps->worker().num_sessions() == 0 &&
              worker->master().num_sessions() == 0 &&
@@ -804,11 +801,14 @@ TEST_F(ProcessTest, AddressInUseIsAnError) {
 // A step that runs when its task is asked to end returns what it fetches, also
 // if that takes a while to send.
 TEST_F(ProcessTest, SigtermLetsAStepAndItsResultsEnd) {
-  Spawn("ps");
-  Spawn("worker");
+  for (const std::string role : {"ps", "worker"})
+    cluster_.Spawn(role, target(), {"SLUICE_TEST_TIMEOUT_MS=30000"});
+  std::optional<Var> begun;
   Output result;
   {
     DeviceScope on("/job:ps/task:0");
+    begun.emplace(Constant(0.0f), "begun");
+    ControlDependencies begin({begun->Assign(Constant(1.0f))});
     const auto [i, x] = While(
         std::tuple(Output(Constant(int32_t{0})),
                    Output(ops::Fill({256, 256}, 0.01f))),
@@ -830,12 +830,15 @@ TEST_F(ProcessTest, SigtermLetsAStepAndItsResultsEnd) {
   ASSERT_TRUE(run_both(session).ok());
   Result<Tensor> fetched = NotFound("");
   std::thread step([&] { fetched = session.Run(result); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_TRUE(BecomesTrue([&] {
+    const auto value = session.Run(begun->Read());
+    return value.ok() && value->scalar<float>() == 1;
+  }));
   Signal("ps", SIGTERM);
   step.join();
   ASSERT_TRUE(fetched.ok()) << fetched.status();
   EXPECT_EQ(fetched->num_elements(), 10'000'000);
-  EXPECT_TRUE(Soon([&] { return !run_both(session).ok(); }));
+  EXPECT_TRUE(BecomesTrue([&] { return !run_both(session).ok(); }));
 }
 
 }  // namespace

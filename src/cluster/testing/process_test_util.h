@@ -11,11 +11,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <fstream>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "base/sanitizers.h"
 #include "cluster/common/cluster.h"
 
 namespace sluice {
@@ -48,6 +50,10 @@ inline sockaddr_in LoopbackAddress(const std::string& host_port) {
       std::stoi(host_port.substr(host_port.rfind(':') + 1))));
   return a;
 }
+
+// The time in which the processes below detect a dead one. (Tests allow three
+// times as long, for busy machines.)
+constexpr std::chrono::milliseconds kProcessTimeout{kSanitized ? 5000 : 1000};
 
 // A cluster of jobs with one task each. The destructor kills its processes.
 class ProcessCluster {
