@@ -16,6 +16,8 @@ namespace {
 constexpr std::chrono::milliseconds kLooks{500};
 // Calls take part of the lease; the office ends before it.
 constexpr int kSafePart = 5;  // One fifth.
+// How long Join asks, since etcd may be starting too.
+constexpr std::chrono::seconds kJoinPatience{10};
 
 std::string ThisCandidate() {
   char host[256] = {};
@@ -36,7 +38,11 @@ Result<std::unique_ptr<EtcdElection>> EtcdElection::Join(EtcdOptions options) {
       std::min(options.call_patience,
                std::chrono::milliseconds(options.lease) / kSafePart);
   std::unique_ptr<EtcdElection> e(new EtcdElection(std::move(options)));
-  SLUICE_RETURN_IF_ERROR(e->Look());
+  const auto end = Clock::now() + kJoinPatience;
+  Status looked;
+  do looked = e->Look();
+  while (looked.code() == StatusCode::kUnavailable && Clock::now() < end);
+  SLUICE_RETURN_IF_ERROR(looked);
   e->told_ = e->elected();
   const std::chrono::milliseconds lease(e->options_.lease);
   e->runner_.Every(std::min(lease / 4, kLooks),

@@ -23,8 +23,8 @@ class EtcdElection final : public ChiefElection {
  public:
   // Of the options it uses endpoints, name, lease and call_patience, which is
   // at most a fifth of the lease.
-  // Unavailable if no server answers. Once it returns, it is known whether this
-  // process is the chief.
+  // Unavailable if no server answers within 10 s. Once it returns, it is known
+  // whether this process is the chief.
   static Result<std::unique_ptr<EtcdElection>> Join(EtcdOptions options);
   ~EtcdElection() override;
 
