@@ -149,6 +149,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND SLUICE_UNITY)
   target_compile_options(sluice_flags INTERFACE
     --param=ggc-min-heapsize=1048576)
 endif()
+# __FILE__ is relative to the checkout, so that the cache also knows a test of
+# another one.
+target_compile_options(sluice_flags INTERFACE
+  "-fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=")
 if(SLUICE_REPRODUCIBLE)
   # (ccache takes no notice of the first option; the second tells these objects
   # from those that other builds have put there.)
