@@ -713,15 +713,15 @@ TEST_F(ProcessTest, StoppedMasterFailsClientCallsAndIsNamed) {
   Session session(target(), graph_);
   ASSERT_TRUE(session.Run(feeds, y).ok());
   using Clock = std::chrono::steady_clock;
-  const auto fails_within = [&](double seconds, Clock::time_point since,
+  const auto fails_within = [&](Clock::duration limit, Clock::time_point since,
                                 const Status& s) {
-    const std::chrono::duration<double> took = Clock::now() - since;
+    const Clock::duration took = Clock::now() - since;
     EXPECT_EQ(s.code(), StatusCode::kUnavailable) << s;
     EXPECT_THAT(std::string(s.message()), HasSubstr(target())) << s;
-    EXPECT_LT(took.count(), seconds) << s;
+    EXPECT_LT(took, limit) << s;
   };
-  // A running step fails after the timeout that the client got from the master,
-  // one second here, plus one for a busy machine.
+  // A running step fails after the timeout that the client got from the master.
+  // (Twice as long, for a busy machine.)
   Clock::time_point since;
   std::thread stopper([&] {
     EXPECT_TRUE(
@@ -731,18 +731,19 @@ TEST_F(ProcessTest, StoppedMasterFailsClientCallsAndIsNamed) {
   });
   Status s = session.Run(endless).status();
   stopper.join();
-  fails_within(2, since, s);
-  // A later step; and calls other than steps, for which the client's timeout is
-  // five seconds: preparing a new step, and closing.
+  fails_within(2 * kProcessTimeout, since, s);
+  // A later step; and calls other than steps, for which the client has its own
+  // timeout: preparing a new step, and closing.
+  constexpr std::chrono::seconds kCallTimeout{5};
   since = Clock::now();
   s = session.Run(feeds, y).status();
-  fails_within(2, since, s);
+  fails_within(2 * kProcessTimeout, since, s);
   since = Clock::now();
   s = session.Run(feeds, other).status();
-  fails_within(6, since, s);
+  fails_within(kCallTimeout + kProcessTimeout, since, s);
   since = Clock::now();
   (void)session.Close();
-  EXPECT_LT(Clock::now() - since, std::chrono::seconds(6));
+  EXPECT_LT(Clock::now() - since, kCallTimeout + kProcessTimeout);
   // The task that it used has noticed too.
   EXPECT_TRUE(BecomesTrue([&] {
     return ps->worker().steps().num_running() == 0 &&
