@@ -9,7 +9,8 @@ fwd: the forward pass to the loss; step: a training step of gradient descent
 (for the language model: Adagrad). PyTorch runs eagerly, with images in both
 memory formats, and the faster one counts; TensorFlow runs a compiled
 tf.function, NHWC. They alternate: each runs `turns` times, in separate
-processes, and the minimum of all its steps counts.
+processes, and the minimum of all its steps counts: three in each process, 20 of
+the language model, whose short steps are slower at first.
 """
 import argparse
 import json
@@ -413,7 +414,7 @@ def tensorflow_language_step(name):
 
 # ---- Measuring ---------------------------------------------------------------------
 
-def best_ms(fn, times=3):
+def best_ms(fn, times):
     fn()
     best = math.inf
     for _ in range(times):
@@ -430,11 +431,11 @@ def measure_here(who, name, mode):
     if who == "tensorflow":
         fn = tensorflow_language_step(name) if language else tensorflow_image_step(
             name, mode)
-        print(json.dumps(best_ms(fn)))
+        print(json.dumps(best_ms(fn, 20 if language else 3)))
     elif language:
-        print(json.dumps(best_ms(torch_language_step(name))))
+        print(json.dumps(best_ms(torch_language_step(name), 20)))
     else:
-        print(json.dumps(min(best_ms(torch_image_step(name, mode, last))
+        print(json.dumps(min(best_ms(torch_image_step(name, mode, last), 3)
                              for last in (False, True))))
 
 

@@ -65,7 +65,7 @@ Result<double> LanguageModelMs(int64_t sampled, int64_t units = 512) {
                           session.MakeCallable({net.words}, {}, {step_node}));
   const Tensor words = DrawnClasses(net.words.shape(), options.vocabulary);
   SLUICE_ASSIGN_OR_RETURN(const double best,
-                          Best(3, [&] { return step.Run({words}).status(); }));
+                          Best(20, [&] { return step.Run({words}).status(); }));
   return best * 1e3;
 }
 

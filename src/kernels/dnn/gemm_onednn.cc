@@ -2,6 +2,7 @@
 
 #include <dnnl.hpp>
 
+#include "kernels/dnn/gemm_simd.h"
 #include "kernels/dnn/threads.h"
 
 namespace sluice::dnn {
@@ -32,6 +33,30 @@ bool GemmByOnednn(const GemmShape& s, const float* a, const float* b,
     ParallelFor(s.n, 64, [&](int64_t begin, int64_t end) {
       dnnl_sgemm(ta, tb, s.m, end - begin, s.k, 1.0f, a, lda, b + begin * s.k,
                  ldb, beta, c + begin, s.n);
+    });
+    return true;
+  }
+  // Nor does it divide products along a transposed factor well: halves of the
+  // rows, each on one thread, are faster for every transposed a, and for a
+  // transposed b if the sums are long (two threads, AVX-512, GFLOP/s:
+  // 640x256x1024 with b transposed 275 -> 320, 640x512x2048 262 -> 322, but
+  // 1024x256x256 367 -> 353; 256x1024x1024 with a transposed 275 -> 301).
+  constexpr int64_t kFewestRows = 64;
+  if (threads > 1 && s.m >= kFewestRows * threads &&
+      (ta == 'T' || (tb == 'T' && s.k > s.n)) &&
+      s.m * s.n * s.k >= 128 * 128 * 128) {
+    ParallelFor(s.m, kFewestRows, [&](int64_t begin, int64_t end) {
+      const float* const rows = a + (ta == 'T' ? begin : begin * lda);
+      float* const out = c + begin * s.n;
+      if (dnnl_sgemm(ta, tb, end - begin, s.n, s.k, 1.0f, rows, lda, b, ldb,
+                     beta, out, s.n) == dnnl_success)
+        return;
+      // (The other parts may be there already.)
+      GemmBlocked<float>(
+          end - begin, s.n, s.k,
+          {rows, ta == 'T' ? 1 : lda, ta == 'T' ? lda : int64_t{1}},
+          {b, tb == 'T' ? 1 : ldb, tb == 'T' ? ldb : int64_t{1}}, out, s.n,
+          s.accumulate);
     });
     return true;
   }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <complex>
 #include <limits>
@@ -141,6 +142,38 @@ TYPED_TEST(MatMulTest, MatchesThePlainSum) {
                           std::to_string(static_cast<int>(ta)) +
                           std::to_string(static_cast<int>(tb)));
         }
+      }
+    }
+  }
+}
+
+// Large enough that the threads get rows or columns of their own, in numbers
+// that do not divide evenly.
+TEST(MatMulFloatTest, PartsOfLargeProductsMatchThePlainSum) {
+  constexpr unsigned kSeed = 23;
+  SCOPED_TRACE(kSeed);
+  std::mt19937 rng(kSeed);
+  for (const auto& [m, n, k] : std::vector<std::array<int64_t, 3>>{
+           {205, 97, 131}, {205, 97, 310}, {33, 301, 270}}) {
+    std::vector<float> a(m * k), b(k * n), c(m * n);
+    for (auto* v : {&a, &b, &c})
+      for (float& x : *v) x = DrawOne<float>(rng);
+    for (int variant = 0; variant < 8; ++variant) {
+      const auto trans = [&](int bit) {
+        return (variant & bit) != 0 ? Trans::kTranspose : Trans::kNone;
+      };
+      const GemmShape s{m, n, k, trans(1), trans(2), (variant & 4) != 0};
+      std::vector<float> want = c;
+      Reference(s, a.data(), b.data(), want.data());
+      for (int threads : {1, 2, 3}) {
+        ScopedIntraOpThreads scope(threads);
+        std::vector<float> got = c;
+        Gemm(s, a.data(), b.data(), got.data());
+        ExpectClose(got, want, k,
+                    "m " + std::to_string(m) + " n " + std::to_string(n) +
+                        " k " + std::to_string(k) + " variant " +
+                        std::to_string(variant) + " threads " +
+                        std::to_string(threads));
       }
     }
   }

@@ -116,6 +116,39 @@ void Rewrite(const R& rule, const std::array<const T*, kMaxVariables>& from,
   });
 }
 
+// Updates rows of n elements in the order of their indices, so that a row named
+// twice is updated twice. Each thread updates the rows whose numbers have its
+// remainder: all updates of a row are one thread's, and the result does not
+// depend on the number of threads.
+template <typename T, typename R>
+void UpdateRows(const R& rule, const std::array<T*, kMaxVariables>& x,
+                int64_t n, const std::vector<int64_t>& rows, const T* g) {
+  const size_t bytes = static_cast<size_t>(n) * sizeof(T);
+  const int64_t work = static_cast<int64_t>(rows.size()) * n;
+  const int64_t parts = std::clamp<int64_t>(work / kGrain, 1, IntraOpThreads());
+  ParallelFor(parts, 1, [&](int64_t begin, int64_t end) {
+    const ScopedIntraOpThreads this_one(1);
+    for (int64_t part = begin; part < end; ++part) {
+      // (A loop over the next own index would need them sorted.)
+      const auto mine = [&](int64_t row) {
+        return parts == 1 || row % parts == part;
+      };
+      const auto request = [&](size_t i) {
+        if (i >= rows.size() || !mine(rows[i])) return;
+        for (int k = 0; k < R::kVariables; ++k)
+          PrefetchRow(x[static_cast<size_t>(k)] + rows[i] * n, bytes);
+      };
+      const size_t ahead = kRowsAhead * static_cast<size_t>(parts);
+      for (size_t i = 0; i < ahead; ++i) request(i);
+      for (size_t i = 0; i < rows.size(); ++i) {
+        request(i + ahead);
+        if (mine(rows[i]))
+          Update(rule, x, rows[i] * n, g + static_cast<int64_t>(i) * n, n);
+      }
+    }
+  });
+}
+
 template <template <typename> class Rule>
 struct Training {
   template <typename T>
@@ -170,8 +203,7 @@ struct Training {
           Rewrite(rule, from, x, g, shape.num_elements());
         return OkStatus();
       }
-      // In the order of the indices: a row named twice is updated twice, unless
-      // the rule itself knows what to do with all rows.
+      // (Some rules know what to do with all rows.)
       SLUICE_ASSIGN_OR_RETURN(
           const std::vector<int64_t> rows,
           RowIndices(ctx.input(layout.indices), shape.dim(0)));
@@ -181,17 +213,7 @@ struct Training {
         rule.UpdateRows(x, shape.dim(0), n, rows, g);
         return OkStatus();
       }
-      const size_t bytes = static_cast<size_t>(n) * sizeof(T);
-      const auto request = [&](size_t i) {
-        if (i >= rows.size()) return;
-        for (int k = 0; k < R::kVariables; ++k)
-          PrefetchRow(x[static_cast<size_t>(k)] + rows[i] * n, bytes);
-      };
-      for (size_t i = 0; i < kRowsAhead; ++i) request(i);
-      for (size_t i = 0; i < rows.size(); ++i) {
-        request(i + kRowsAhead);
-        Update(rule, x, rows[i] * n, g + static_cast<int64_t>(i) * n, n);
-      }
+      UpdateRows(rule, x, n, rows, g);
       return OkStatus();
     }
   };

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <random>
 #include <string>
 #include <thread>
@@ -242,6 +243,64 @@ TEST(Training, UpdatesOfRowsBesideSnapshotsKeepTheOtherRows) {
     EXPECT_TRUE(beside[k].Identical(in_place[k])) << beside[k].ToString();
   EXPECT_EQ(beside[0].flat<float>()[0], 1);
   EXPECT_EQ(beside[0].flat<float>()[5], 6);
+}
+
+// Threads divide the rows, and a row that is named many times is still updated
+// once for each of its indices, in their order.
+TEST(Training, UpdatesOfRowsDoNotDependOnTheNumberOfThreads) {
+  constexpr int64_t kRows = 40, kColumns = 300, kIndices = 500;
+  constexpr unsigned kSeed = 31;
+  SCOPED_TRACE(kSeed);
+  std::mt19937 rng(kSeed);
+  std::vector<float> v(kRows * kColumns), sums(v.size(), 0.1f),
+      grad(kIndices * kColumns);
+  for (auto* to : {&v, &grad})
+    for (float& x : *to) x = static_cast<float>(rng() % 2001) / 1000 - 1;
+  std::vector<int32_t> indices(kIndices);
+  // (The last row is never named.)
+  for (int32_t& i : indices) i = static_cast<int32_t>(rng() % (kRows - 1));
+  const auto updated = [&](int threads) {
+    Graph g;
+    const WithGraph use(g);
+    const AttrMap attrs = {{"dtype", DType::kFloat},
+                           {"shape", PartialShape({kRows, kColumns})}};
+    const Output var = Build("VarHandleOp", {}, attrs),
+                 accum = Build("VarHandleOp", {}, attrs);
+    const Shape shape({kRows, kColumns});
+    const std::vector<Node*> starts = {
+        BuildNode("AssignVariableOp",
+                  {var, Constant(Tensor::Of<float>(shape, v))}),
+        BuildNode("AssignVariableOp",
+                  {accum, Constant(Tensor::Of<float>(shape, sums))})};
+    Node* const update = BuildNode(
+        "ResourceSparseApplyAdagrad",
+        {var, accum, Constant(0.1f),
+         Constant(Tensor::Of<float>({kIndices, kColumns}, grad)),
+         Constant(Tensor::Vector<int32_t>(indices))});
+    const Output read =
+        Build("ReadVariableOp", {var}, {{"dtype", DType::kFloat}});
+    SessionOptions options;
+    options.intra_op_threads = threads;
+    Session session(g, options);
+    EXPECT_TRUE(session.RunTargets(starts).ok());
+    EXPECT_TRUE(session.RunTargets({update}).ok());
+    return session.Run(read);
+  };
+  const Result<Tensor> alone = updated(1), divided = updated(3);
+  ASSERT_TRUE(alone.ok()) << alone.status();
+  ASSERT_TRUE(divided.ok()) << divided.status();
+  EXPECT_TRUE(divided->Identical(*alone));
+  // Adagrad's rule in double, one index after the other.
+  std::vector<double> want(v.begin(), v.end()), accum(v.size(), 0.1f);
+  for (size_t i = 0; i < indices.size(); ++i)
+    for (size_t c = 0; c < kColumns; ++c) {
+      const size_t at = static_cast<size_t>(indices[i]) * kColumns + c;
+      const double d = grad[i * kColumns + c];
+      accum[at] += d * d;
+      want[at] -= 0.1f * d / std::sqrt(accum[at]);
+    }
+  for (size_t i = 0; i < want.size(); ++i)
+    ASSERT_NEAR(divided->flat<float>()[i], want[i], 1e-5) << "element " << i;
 }
 
 // Neither the variable nor what shares it is changed by one that fails.
