@@ -153,15 +153,20 @@ Result<std::string> SlurmScript(const LaunchSpec& given,
       port == 4440 ? "" : "&port=", port == 4440 ? "" : absl::StrCat(port));
   const Words task =
       TaskCommand(spec, spec.jobs[0], sluice, "slurm" + query, nullptr);
-  absl::StrAppend(&text, "\nsrun --ntasks=", spec.num_tasks(),
+  // (A signal may come at any moment: $! is what was started last.)
+  absl::StrAppend(&text,
+                  "\ntrap '[ -n \"$!\" ] || exit 143; kill -s TERM \"$!\"' "
+                  "TERM INT\n");
+  absl::StrAppend(&text, "srun --ntasks=", spec.num_tasks(),
                   " --kill-on-bad-exit=1 ", ShellLine(task), " &\ntasks=$!\n");
   if (spec.program.empty()) {
     absl::StrAppend(&text,
-                    "trap 'kill -s TERM \"$tasks\"' TERM INT\n"
                     "wait \"$tasks\"\ncode=$?\n"
-                    "# (A trapped signal ends the first wait.)\n"
-                    "if kill -0 \"$tasks\" 2>/dev/null; then\n"
-                    "  wait \"$tasks\"\n  code=$?\n"
+                    "# A trapped signal ends the first wait.\n"
+                    "if [ \"$code\" -gt 128 ]; then\n"
+                    "  wait \"$tasks\" 2>/dev/null\n  again=$?\n"
+                    "  # (127: that was the code of the tasks.)\n"
+                    "  [ \"$again\" -eq 127 ] || code=$again\n"
                     "fi\nexit \"$code\"\n");
     return text;
   }
@@ -169,7 +174,6 @@ Result<std::string> SlurmScript(const LaunchSpec& given,
                   "export SLUICE_TARGET=", ShellQuoted("slurm://" + query),
                   "\n", ShellLine(spec.program),
                   " &\nprogram=$!\n"
-                  "trap 'kill -s TERM \"$program\"' TERM INT\n"
                   "# The tasks may fail before the program does.\n"
                   "wait -n \"$tasks\" \"$program\"\ncode=$?\n"
                   "if kill -0 \"$tasks\" 2>/dev/null; then\n"
