@@ -441,10 +441,15 @@ def measure_here(who, name, mode):
 
 def measure(who, name, mode, sluice):
     if who == "sluice":
+        # The command makes OpenMP's threads sleep soon after a kernel, for
+        # machines with other work (docs/design/014-one-thread-team.md). Here they
+        # wait as those of PyTorch, and of C++ programs that use Sluice, do by
+        # default.
+        env = {"GOMP_SPINCOUNT": "300000", **os.environ}
         out = subprocess.run(
             [sluice, "bench", "--json", "--filter",
              "^sluice." + re.escape(name) + "." + mode + "_ms$"],
-            capture_output=True, text=True, check=True).stdout
+            capture_output=True, text=True, check=True, env=env).stdout
         return json.loads(out)["value"]
     out = subprocess.run([sys.executable, __file__, "--one", who, name, mode],
                          capture_output=True, text=True, check=True).stdout

@@ -1,8 +1,7 @@
 // Which advertisement is clicked, by a wide and a deep model trained together
 // (Cheng et al., 2016), on made data. Some pairs of an interest of the user and
-// an advertisement are clicked more often: the wide part has a weight for each
-// pair. Some advertisements are clicked more often by all users: the deep part
-// learns this from embeddings.
+// an advertisement are clicked more often: the wide part has a weight for each.
+// Some are clicked more by all users: the deep part learns it from embeddings.
 #include <cmath>
 #include <cstdio>
 #include <random>

@@ -272,11 +272,11 @@ TEST(Training, UpdatesOfRowsDoNotDependOnTheNumberOfThreads) {
                   {var, Constant(Tensor::Of<float>(shape, v))}),
         BuildNode("AssignVariableOp",
                   {accum, Constant(Tensor::Of<float>(shape, sums))})};
-    Node* const update = BuildNode(
-        "ResourceSparseApplyAdagrad",
-        {var, accum, Constant(0.1f),
-         Constant(Tensor::Of<float>({kIndices, kColumns}, grad)),
-         Constant(Tensor::Vector<int32_t>(indices))});
+    Node* const update =
+        BuildNode("ResourceSparseApplyAdagrad",
+                  {var, accum, Constant(0.1f),
+                   Constant(Tensor::Of<float>({kIndices, kColumns}, grad)),
+                   Constant(Tensor::Vector<int32_t>(indices))});
     const Output read =
         Build("ReadVariableOp", {var}, {{"dtype", DType::kFloat}});
     SessionOptions options;
