@@ -125,7 +125,9 @@ def main():
         print(torch_per_second(*FIGURES[args.one]))
         return
 
-    os.environ["OMP_NUM_THREADS"] = str(args.threads)
+    # (Sluice's sessions use all cores unless OpenMP has fewer threads.)
+    os.environ["OMP_NUM_THREADS"] = os.environ["OMP_THREAD_LIMIT"] = str(
+        args.threads)
 
     def ours(name):
         text = subprocess.run(

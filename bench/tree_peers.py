@@ -175,7 +175,9 @@ def measure_sluice(program, threads):
     made = subprocess.run(
         [program, "bench", "--json", "--filter", "treelstm"],
         capture_output=True, text=True, check=True,
-        env={**os.environ, "OMP_NUM_THREADS": str(threads)})
+        # (Sessions use all cores unless OpenMP has fewer threads.)
+        env={**os.environ, "OMP_NUM_THREADS": str(threads),
+             "OMP_THREAD_LIMIT": str(threads)})
     for line in made.stdout.splitlines():
         figure = json.loads(line)
         if figure["name"] in names:
