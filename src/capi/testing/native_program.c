@@ -1,26 +1,9 @@
-/* Programs in C11 that use the native C API. Each returns NULL, or what went
- * wrong (native_test.cc). */
+#include "capi/testing/native_program.h"
+
 #include "sluice/c_api.h"
 
 #include <stdio.h>
 #include <string.h>
-
-const char* sl_test_trains(void);
-const char* sl_test_loops(void);
-const char* sl_test_branches(void);
-const char* sl_test_functions(void);
-const char* sl_test_lines(void);
-const char* sl_test_attributes(void);
-const char* sl_test_checkpoint(const char* path);
-const char* sl_test_lent(void);
-const char* sl_test_graphs(void);
-const char* sl_test_registry(void);
-const char* sl_test_slopes(void);
-const char* sl_test_nodes_without_outputs(void);
-const char* sl_test_calls_without_results(void);
-const char* sl_test_other_graphs(void);
-const char* sl_test_overlaps(void);
-const char* sl_test_undeclared(void);
 
 static char text[2000];
 

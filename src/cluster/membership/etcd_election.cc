@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "base/failpoint.h"
@@ -18,6 +19,7 @@ constexpr std::chrono::milliseconds kLooks{500};
 constexpr int kSafePart = 5;  // One fifth.
 // How long Join asks, since etcd may be starting too.
 constexpr std::chrono::seconds kJoinPatience{10};
+constexpr std::chrono::milliseconds kJoinPause{100};
 
 std::string ThisCandidate() {
   char host[256] = {};
@@ -39,9 +41,11 @@ Result<std::unique_ptr<EtcdElection>> EtcdElection::Join(EtcdOptions options) {
                std::chrono::milliseconds(options.lease) / kSafePart);
   std::unique_ptr<EtcdElection> e(new EtcdElection(std::move(options)));
   const auto end = Clock::now() + kJoinPatience;
-  Status looked;
-  do looked = e->Look();
-  while (looked.code() == StatusCode::kUnavailable && Clock::now() < end);
+  Status looked = e->Look();
+  while (looked.code() == StatusCode::kUnavailable && Clock::now() < end) {
+    std::this_thread::sleep_for(kJoinPause);  // (Some errors come at once.)
+    looked = e->Look();
+  }
   SLUICE_RETURN_IF_ERROR(looked);
   e->told_ = e->elected();
   const std::chrono::milliseconds lease(e->options_.lease);

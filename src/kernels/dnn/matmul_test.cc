@@ -100,6 +100,26 @@ void ExpectClose(const std::vector<T>& got, const std::vector<T>& want,
   }
 }
 
+// Gemm's result with each number of threads is the plain sum.
+template <typename T>
+void ExpectPlainSum(const GemmShape& s, const std::vector<T>& a,
+                    const std::vector<T>& b, const std::vector<T>& c,
+                    std::initializer_list<int> numbers_of_threads) {
+  std::vector<T> want = c;
+  Reference(s, a.data(), b.data(), want.data());
+  for (const int threads : numbers_of_threads) {
+    ScopedIntraOpThreads scope(threads);
+    std::vector<T> got = c;
+    Gemm(s, a.data(), b.data(), got.data());
+    ExpectClose(got, want, s.k,
+                "m " + std::to_string(s.m) + " n " + std::to_string(s.n) +
+                    " k " + std::to_string(s.k) + " trans " +
+                    std::to_string(static_cast<int>(s.trans_a)) +
+                    std::to_string(static_cast<int>(s.trans_b)) + " threads " +
+                    std::to_string(threads));
+  }
+}
+
 template <typename T>
 class MatMulTest : public ::testing::Test {};
 using MatMulTypes =
@@ -130,18 +150,7 @@ TYPED_TEST(MatMulTest, MatchesThePlainSum) {
         std::vector<T> a(m * k), b(k * n), c(m * n);
         for (auto* v : {&a, &b, &c})
           for (T& x : *v) x = DrawOne<T>(rng);
-        std::vector<T> want = c;
-        Reference(s, a.data(), b.data(), want.data());
-        for (int threads : {1, 3}) {
-          ScopedIntraOpThreads scope(threads);
-          std::vector<T> got = c;
-          Gemm(s, a.data(), b.data(), got.data());
-          ExpectClose(got, want, k,
-                      "m " + std::to_string(m) + " n " + std::to_string(n) +
-                          " k " + std::to_string(k) + " trans " +
-                          std::to_string(static_cast<int>(ta)) +
-                          std::to_string(static_cast<int>(tb)));
-        }
+        ExpectPlainSum(s, a, b, c, {1, 3});
       }
     }
   }
@@ -163,18 +172,7 @@ TEST(MatMulFloatTest, PartsOfLargeProductsMatchThePlainSum) {
         return (variant & bit) != 0 ? Trans::kTranspose : Trans::kNone;
       };
       const GemmShape s{m, n, k, trans(1), trans(2), (variant & 4) != 0};
-      std::vector<float> want = c;
-      Reference(s, a.data(), b.data(), want.data());
-      for (int threads : {1, 2, 3}) {
-        ScopedIntraOpThreads scope(threads);
-        std::vector<float> got = c;
-        Gemm(s, a.data(), b.data(), got.data());
-        ExpectClose(got, want, k,
-                    "m " + std::to_string(m) + " n " + std::to_string(n) +
-                        " k " + std::to_string(k) + " variant " +
-                        std::to_string(variant) + " threads " +
-                        std::to_string(threads));
-      }
+      ExpectPlainSum(s, a, b, c, {1, 2, 3});
     }
   }
 }
