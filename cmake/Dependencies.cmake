@@ -16,8 +16,16 @@ endif()
 find_package(leveldb REQUIRED)
 find_package(Snappy REQUIRED)
 # (Debian 12 has no CMake configuration for these.)
-find_library(SLUICE_RE2_LIBRARY re2 REQUIRED)
 find_library(SLUICE_FARMHASH_LIBRARY farmhash REQUIRED)
+if(NOT SLUICE_MINIMAL)
+  find_library(SLUICE_RE2_LIBRARY re2 REQUIRED)
+endif()
+# The small build uses protobuf's lite runtime: messages without names of fields,
+# thus without their text and JSON.
+set(SLUICE_PROTOBUF protobuf::libprotobuf)
+if(SLUICE_MINIMAL)
+  set(SLUICE_PROTOBUF protobuf::libprotobuf-lite)
+endif()
 
 # oneDNN is found by hand: Debian's dnnl-config.cmake also requires the OpenCL
 # headers, which only the GPU interface needs.
@@ -37,15 +45,15 @@ set(SLUICE_PUBLIC_LIBS
   absl::hash absl::function_ref absl::any_invocable absl::cleanup
   absl::synchronization absl::time absl::int128 absl::numeric absl::bits
   absl::fixed_array absl::algorithm_container Threads::Threads)
-set(SLUICE_PRIVATE_LIBS protobuf::libprotobuf hwy::hwy
+set(SLUICE_PRIVATE_LIBS ${SLUICE_PROTOBUF} hwy::hwy
   nlohmann_json::nlohmann_json ZLIB::ZLIB $<LINK_ONLY:leveldb::leveldb> Snappy::snappy
-  ${SLUICE_RE2_LIBRARY} ${SLUICE_FARMHASH_LIBRARY}
+  ${SLUICE_FARMHASH_LIBRARY}
   $<BUILD_INTERFACE:sluice_dnnl>)
 if(SLUICE_MINIMAL)
   # What a program links besides libsluice.a, statically. Debian's packages
   # describe their shared libraries, so the archives are named here; Abseil's, of
   # which there are many, are those that its targets stand for.
-  set(archives protobuf leveldb snappy re2 farmhash z)
+  set(archives protobuf-lite leveldb snappy farmhash z)
   set(pending ${SLUICE_PUBLIC_LIBS})
   list(FILTER pending INCLUDE REGEX "^absl::")
   set(seen)
@@ -69,7 +77,8 @@ if(SLUICE_MINIMAL)
   set(SLUICE_STATIC_LIBS
     "-Wl,--start-group ${archives} -Wl,--end-group -Wl,--gc-sections -fopenmp -pthread -ldl")
 else()
-  list(APPEND SLUICE_PRIVATE_LIBS PNG::PNG JPEG::JPEG GIF::GIF ICU::uc)
+  list(APPEND SLUICE_PRIVATE_LIBS PNG::PNG JPEG::JPEG GIF::GIF ICU::uc
+       ${SLUICE_RE2_LIBRARY})
 endif()
 
 # base/parallel.cc uses the same OpenMP thread team as oneDNN.

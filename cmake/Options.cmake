@@ -56,13 +56,24 @@ else()
        "/src/kernels/dnn/((gemm|conv|conv_int8)_onednn|matmul_bf16)[.]cc$")
 endif()
 if(SLUICE_MINIMAL)
+  # (Families of ops that no other file calls, except those named here.)
   list(APPEND SLUICE_LEFT_OUT
-       "/src/ops/(image|linalg)/" "/src/kernels/(image|linalg)/"
-       "/src/ops/math/fft[.]cc$" "/src/io/image" "/src/ops/string/letter_case[.]cc$")
+       "/src/ops/(collectives|image|linalg)/" "/src/kernels/(image|linalg)/"
+       "/src/ops/control/py_func[.]cc$"
+       "/src/ops/io/(parse_sequence_example|record_input)[.]cc$"
+       "/src/ops/math/(fft|special)[.]cc$"
+       "/src/ops/nn/(dilation|fractional_pool)[.]cc$"
+       "/src/ops/queues/(barrier|staging)[.]cc$" "/src/data/barrier[.]cc$"
+       "/src/ops/random/(gamma|skipgram)[.]cc$"
+       "/src/ops/readers/reader(_ops|_state)?[.]cc$"
+       "/src/ops/sparse/(cross|reduce|serialize)[.]cc$"
+       "/src/ops/string/(csv|edit_distance|json|letter_case|regex)[.]cc$"
+       "/src/ops/tables/dense_table[.]cc$"
+       "/src/graph/graphdef_text[.]cc$" "/src/io/image"
+       "/src/session/session_config[.]cc$" "/src/simulate/")
 else()
-  list(APPEND SLUICE_LEFT_OUT "/without_(icu|images)[.]cc$")
+  list(APPEND SLUICE_LEFT_OUT "/(graphdef_without_text|without_(icu|images))[.]cc$")
 endif()
-list(JOIN SLUICE_LEFT_OUT "|" SLUICE_LEFT_OUT)
 
 # sluice_unity(<target>): enables a unity build of the target if requested, so
 # that shared headers are parsed once. The files of each folder are a group, and
@@ -164,7 +175,8 @@ if(SLUICE_MINIMAL)
   # chosen when this is compiled, needs no code that chooses another.
   target_compile_options(sluice_flags INTERFACE
     -ffunction-sections -fdata-sections)
-  target_compile_definitions(sluice_flags INTERFACE HWY_COMPILE_ONLY_STATIC)
+  target_compile_definitions(sluice_flags INTERFACE HWY_COMPILE_ONLY_STATIC
+    SLUICE_FEW_TYPES)
 endif()
 if(SLUICE_WERROR)
   target_compile_options(sluice_flags INTERFACE -Werror)

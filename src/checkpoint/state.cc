@@ -1,26 +1,131 @@
 #include "checkpoint/state.h"
 
-#include <google/protobuf/io/tokenizer.h>
-#include <google/protobuf/text_format.h>
-
+#include <algorithm>
 #include <filesystem>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_format.h"
 #include "checkpoint/checkpoint_reader.h"
 #include "checkpoint/pending_file.h"
-#include "checkpoint/proto/checkpoint.pb.h"
 #include "io/file.h"
 
 namespace sluice {
 namespace {
 
-// Protobuf would print what is wrong with a text to standard error.
-class FirstError : public google::protobuf::io::ErrorCollector {
+// Reads the fields of a CheckpointState (checkpoint.proto) in protobuf's text
+// format. Protobuf's own parser is not in its lite runtime, which the small
+// build links (SLUICE_MINIMAL); this is enough for a message of scalars.
+class StateText {
  public:
-  void AddError(int line, int, const std::string& message) override {
-    if (text.empty()) text = absl::StrCat("line ", line + 1, ": ", message);
+  explicit StateText(std::string_view text) : rest_(text) {}
+
+  // The next field, or false at the end of the text and at a mistake.
+  bool NextField(std::string* name) {
+    SkipSpace();
+    *name = Word();
+    if (name->empty()) {
+      if (!rest_.empty()) Fail("the name of a field");
+      return false;
+    }
+    SkipSpace();
+    if (!Take(':')) return Fail("':'");
+    SkipSpace();
+    return true;
   }
-  std::string text;
+
+  // A quoted text. Adjacent ones are one.
+  bool String(std::string* value) {
+    value->clear();
+    if (!Starts("\"") && !Starts("'")) return Fail("a quoted text");
+    while (Starts("\"") || Starts("'")) {
+      size_t end = 1;
+      while (end < rest_.size() && rest_[end] != rest_[0] && rest_[end] != '\n')
+        end += rest_[end] == '\\' ? 2 : 1;
+      std::string part;
+      if (end >= rest_.size() || rest_[end] != rest_[0] ||
+          !absl::CUnescape(absl::string_view(rest_.data() + 1, end - 1), &part))
+        return Fail("a quoted text");
+      value->append(part);
+      rest_.remove_prefix(end + 1);
+      SkipSpace();
+    }
+    return EndOfField();
+  }
+
+  bool Number(double* value) {
+    if (!absl::SimpleAtod(Word(), value)) return Fail("a number");
+    return EndOfField();
+  }
+
+  // Keeps the first mistake.
+  bool Fail(const char* expected) {
+    if (error_.empty())
+      error_ = absl::StrCat("line ", line_, ": expected ", expected);
+    return false;
+  }
+  const std::string& error() const { return error_; }
+
+ private:
+  bool Starts(std::string_view c) const { return rest_.starts_with(c); }
+  bool Take(char c) {
+    if (rest_.empty() || rest_[0] != c) return false;
+    rest_.remove_prefix(1);
+    return true;
+  }
+  // Fields may be separated by a comma or a semicolon.
+  bool EndOfField() {
+    SkipSpace();
+    if (!Take(',')) Take(';');
+    return true;
+  }
+  void SkipSpace() {
+    while (!rest_.empty()) {
+      if (rest_[0] == '#') {
+        rest_.remove_prefix(std::min(rest_.find('\n'), rest_.size()));
+      } else if (absl::ascii_isspace(static_cast<unsigned char>(rest_[0]))) {
+        if (rest_[0] == '\n') ++line_;
+        rest_.remove_prefix(1);
+      } else {
+        return;
+      }
+    }
+  }
+  // A name or a number.
+  std::string Word() {
+    size_t n = 0;
+    while (n < rest_.size() &&
+           (absl::ascii_isalnum(static_cast<unsigned char>(rest_[n])) ||
+            std::string_view("_.+-").find(rest_[n]) != std::string_view::npos))
+      ++n;
+    std::string word(rest_.substr(0, n));
+    rest_.remove_prefix(n);
+    return word;
+  }
+
+  std::string_view rest_;
+  int line_ = 1;
+  std::string error_;
 };
+
+// One field as a line.
+void AppendText(std::string* text, const char* name, const std::string& value) {
+  absl::StrAppend(text, name, ": \"", absl::CEscape(value), "\"\n");
+}
+void AppendText(std::string* text, const char* name, double value) {
+  // The shortest of the two that is the same number again.
+  std::string digits = absl::StrFormat("%.15g", value);
+  double read = 0;
+  if (!absl::SimpleAtod(digits, &read) || read != value)
+    digits = absl::StrFormat("%.17g", value);
+  absl::StrAppend(text, name, ": ", digits, "\n");
+}
+
+constexpr char kLatestField[] = "model_checkpoint_path";
+constexpr char kAllField[] = "all_model_checkpoint_paths";
+constexpr char kTimesField[] = "all_model_checkpoint_timestamps";
+constexpr char kPreservedField[] = "last_preserved_timestamp";
 
 std::string StateFile(const std::string& folder, const std::string& file) {
   return (std::filesystem::path(folder) / file).string();
@@ -33,27 +138,37 @@ Result<CheckpointFolderState> ReadCheckpointState(const std::string& folder,
   const std::string path = StateFile(folder, file);
   SLUICE_ASSIGN_OR_RETURN(const std::string text,
                           ReadFile(path, int64_t{1} << 28));
-  proto::CheckpointState message;
-  FirstError error;
-  google::protobuf::TextFormat::Parser parser;
-  parser.RecordErrorsTo(&error);
-  if (!parser.ParseFromString(text, &message) ||
-      message.model_checkpoint_path().empty())
-    return DataLoss(
-        "file '", path,
-        "': expected the state of a folder of checkpoints, got ",
-        error.text.empty() ? "no model_checkpoint_path" : error.text);
   const auto absolute = [&](const std::string& p) {
     return (std::filesystem::path(folder) / p).string();
   };
   CheckpointFolderState state;
-  state.latest = absolute(message.model_checkpoint_path());
-  for (const std::string& p : message.all_model_checkpoint_paths())
-    state.all.push_back(absolute(p));
-  state.times.assign(message.all_model_checkpoint_timestamps().begin(),
-                     message.all_model_checkpoint_timestamps().end());
+  StateText fields(text);
+  std::string name, latest, path_in_text;
+  double time = 0;
+  bool good = true;
+  while (good && fields.NextField(&name)) {
+    if (name == kLatestField) {
+      good = fields.String(&latest);
+    } else if (name == kAllField) {
+      good = fields.String(&path_in_text);
+      state.all.push_back(absolute(path_in_text));
+    } else if (name == kTimesField) {
+      good = fields.Number(&time);
+      state.times.push_back(time);
+    } else if (name == kPreservedField) {
+      good = fields.Number(&state.last_preserved);
+    } else {
+      good = fields.Fail("a field of CheckpointState");
+    }
+  }
+  if (!fields.error().empty() || latest.empty())
+    return DataLoss(
+        "file '", path,
+        "': expected the state of a folder of checkpoints, got ",
+        fields.error().empty() ? "no model_checkpoint_path" : "a mistake in ",
+        fields.error());
+  state.latest = absolute(latest);
   if (state.times.size() != state.all.size()) state.times.clear();
-  state.last_preserved = message.last_preserved_timestamp();
   return state;
 }
 
@@ -80,22 +195,18 @@ Status WriteCheckpointState(const std::string& folder,
                ? p
                : out;
   };
-  proto::CheckpointState message;
-  message.set_model_checkpoint_path(stored(state.latest));
+  std::string text;
+  AppendText(&text, kLatestField, stored(state.latest));
   bool has_latest = false;
   for (const std::string& p : state.all) {
-    message.add_all_model_checkpoint_paths(stored(p));
+    AppendText(&text, kAllField, stored(p));
     has_latest = has_latest || p == state.latest;
   }
-  if (!has_latest) message.add_all_model_checkpoint_paths(stored(state.latest));
+  if (!has_latest) AppendText(&text, kAllField, stored(state.latest));
   if (has_latest)
-    for (const double t : state.times)
-      message.add_all_model_checkpoint_timestamps(t);
+    for (const double t : state.times) AppendText(&text, kTimesField, t);
   if (state.last_preserved != 0)
-    message.set_last_preserved_timestamp(state.last_preserved);
-  std::string text;
-  if (!google::protobuf::TextFormat::PrintToString(message, &text))
-    return Internal("state: it cannot be printed");
+    AppendText(&text, kPreservedField, state.last_preserved);
   return ReplaceFile(StateFile(folder, file), text);
 }
 

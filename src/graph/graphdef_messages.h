@@ -31,14 +31,18 @@ bool IsInternalOp(std::string_view op, FunctionLibrary& functions);
 Status ParseGraphDef(std::string_view bytes, proto::GraphDef* def);
 // Any message; `what` names its type in the error.
 Status ParseMessage(std::string_view bytes, const char* what,
-                    google::protobuf::Message* message);
-// A text message. InvalidArgument gives the position of a mistake.
+                    google::protobuf::MessageLite* message);
+// A text message. InvalidArgument gives the position of a mistake. Both are
+// Unimplemented in the small build, whose messages do not know their fields'
+// names.
 Status ParseTextMessage(std::string_view text, const char* what,
-                        google::protobuf::Message* message);
-Result<std::string> PrintTextMessage(const google::protobuf::Message& message);
+                        google::protobuf::MessageLite* message);
+Result<std::string> PrintTextMessage(
+    const google::protobuf::MessageLite& message);
 
 // Deterministic serialisation (maps are ordered by key).
-Result<std::string> SerializeProto(const google::protobuf::Message& message);
+Result<std::string> SerializeProto(
+    const google::protobuf::MessageLite& message);
 
 // A parsed input of a NodeDef: "name", "name:1", "^name".
 struct InputName {

@@ -52,34 +52,16 @@ BinaryFn PickOrder(DType t) {
 
 template <class Op>
 BinaryFn PickSwapped(DType t) {
-  switch (t) {
-    case DType::kFloat:
-      return Swapped<Loop<Op, float>>;
-    case DType::kDouble:
-      return Swapped<Loop<Op, double>>;
-    case DType::kHalf:
-      return Swapped<LoopVia<Op, half>>;
-    case DType::kBfloat16:
-      return Swapped<LoopVia<Op, bfloat16>>;
-    case DType::kInt8:
-      return Swapped<Loop<Op, int8_t>>;
-    case DType::kInt16:
-      return Swapped<Loop<Op, int16_t>>;
-    case DType::kInt32:
-      return Swapped<Loop<Op, int32_t>>;
-    case DType::kInt64:
-      return Swapped<Loop<Op, int64_t>>;
-    case DType::kUint8:
-      return Swapped<Loop<Op, uint8_t>>;
-    case DType::kUint16:
-      return Swapped<Loop<Op, uint16_t>>;
-    case DType::kUint32:
-      return Swapped<Loop<Op, uint32_t>>;
-    case DType::kUint64:
-      return Swapped<Loop<Op, uint64_t>>;
-    default:
-      return nullptr;
-  }
+  if (IsFloating(t))
+    return ByDType<BinaryFn>(FloatTypes(), t, []<class T>() -> BinaryFn {
+      if constexpr (std::is_floating_point_v<T>)
+        return Swapped<Loop<Op, T>>;
+      else
+        return Swapped<LoopVia<Op, T>>;
+    });
+  return ByDType<BinaryFn>(IntTypes(), t, []<class T>() -> BinaryFn {
+    return Swapped<Loop<Op, T>>;
+  });
 }
 
 }  // namespace

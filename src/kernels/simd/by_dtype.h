@@ -8,6 +8,7 @@
 
 #include <cstdint>
 
+#include "tensor/computed_types.h"
 #include "tensor/dtype.h"
 #include "tensor/half.h"
 
@@ -20,11 +21,16 @@ using ComplexTypes = Types<complex64, complex128>;
 using IntTypes = Types<int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t,
                        uint32_t, uint64_t>;
 
-// Returns pick<T>() for the T that `t` denotes; null if it is not one of Ts.
+// Returns pick<T>() for the T that `t` denotes; Fn() (null) if it is not one of
+// Ts, or one that this build does not compute with.
 template <class Fn, class... Ts, class Pick>
 Fn ByDType(Types<Ts...>, DType t, const Pick& pick) {
-  Fn fn = nullptr;
-  ((fn = t == DTypeOf<Ts>() ? pick.template operator()<Ts>() : fn), ...);
+  Fn fn = {};
+  const auto choose = [&]<class T>() {
+    if constexpr (kIsComputed<T>)
+      if (t == DTypeOf<T>()) fn = pick.template operator()<T>();
+  };
+  (choose.template operator()<Ts>(), ...);
   return fn;
 }
 

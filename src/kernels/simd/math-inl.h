@@ -13,6 +13,7 @@
 #include <type_traits>
 
 #include "hwy/contrib/math/math-inl.h"
+#include "kernels/simd/by_dtype.h"
 #include "kernels/simd/half-inl.h"
 
 #if defined(SLUICE_KERNELS_SIMD_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -100,18 +101,12 @@ using MapPtr = void (*)(const void* in, void* out, int64_t n);
 
 template <class Op>
 MapPtr PickMap(DType t) {
-  switch (t) {
-    case DType::kFloat:
-      return MapFn<Op, float>;
-    case DType::kDouble:
-      return MapFn<Op, double>;
-    case DType::kHalf:
-      return MapVia<Op, half>;
-    case DType::kBfloat16:
-      return MapVia<Op, bfloat16>;
-    default:
-      return nullptr;
-  }
+  return ByDType<MapPtr>(FloatTypes(), t, []<class T>() -> MapPtr {
+    if constexpr (std::is_floating_point_v<T>)
+      return MapFn<Op, T>;
+    else
+      return MapVia<Op, T>;
+  });
 }
 
 // Beyond these bounds exp is infinity; Highway's is correct up to them.

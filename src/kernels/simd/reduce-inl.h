@@ -11,8 +11,10 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "kernels/simd/by_dtype.h"
 #include "kernels/simd/half-inl.h"
 #include "kernels/simd/reduce.h"
+#include "tensor/compute_type.h"
 
 #if defined(SLUICE_KERNELS_SIMD_REDUCE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef SLUICE_KERNELS_SIMD_REDUCE_INL_H_
@@ -225,67 +227,30 @@ ReduceKernel MakeReduce() {
 // Op is a template over the element type.
 template <template <class> class Op>
 ReduceKernel PickReduceFloats(DType t) {
-  switch (t) {
-    case DType::kFloat:
-      return MakeReduce<Op<float>, float>();
-    case DType::kDouble:
-      return MakeReduce<Op<double>, double>();
-    case DType::kHalf:
-      return MakeReduce<Op<float>, half>();
-    case DType::kBfloat16:
-      return MakeReduce<Op<float>, bfloat16>();
-    default:
-      return {};
-  }
+  return ByDType<ReduceKernel>(FloatTypes(), t, []<class T>() {
+    return MakeReduce<Op<ComputeType<T>>, T>();
+  });
 }
 
 // For ops whose result has the same bits for signed and unsigned elements.
 template <template <class> class Op>
 ReduceKernel PickReduceUnsigned(DType t) {
-  switch (t) {
-    case DType::kInt8:
-    case DType::kUint8:
-      return MakeReduce<Op<uint8_t>, uint8_t>();
-    case DType::kInt16:
-    case DType::kUint16:
-      return MakeReduce<Op<uint16_t>, uint16_t>();
-    case DType::kInt32:
-    case DType::kUint32:
-      return MakeReduce<Op<uint32_t>, uint32_t>();
-    case DType::kInt64:
-    case DType::kUint64:
-      return MakeReduce<Op<uint64_t>, uint64_t>();
-    default:
-      return {};
-  }
+  return ByDType<ReduceKernel>(IntTypes(), t, []<class T>() {
+    using U = std::make_unsigned_t<T>;
+    return MakeReduce<Op<U>, U>();
+  });
 }
 
 template <template <class> class Op>
 ReduceKernel PickReduceInts(DType t) {
-  switch (t) {
-    case DType::kInt8:
-      return MakeReduce<Op<int8_t>, int8_t>();
-    case DType::kInt16:
-      return MakeReduce<Op<int16_t>, int16_t>();
-    case DType::kInt32:
-      return MakeReduce<Op<int32_t>, int32_t>();
-    case DType::kInt64:
-      return MakeReduce<Op<int64_t>, int64_t>();
-    default:
-      return PickReduceUnsigned<Op>(t);
-  }
+  return ByDType<ReduceKernel>(
+      IntTypes(), t, []<class T>() { return MakeReduce<Op<T>, T>(); });
 }
 
 template <template <class> class Op>
 ReduceKernel PickReduceComplex(DType t) {
-  switch (t) {
-    case DType::kComplex64:
-      return MakeReduce<Op<complex64>, complex64>();
-    case DType::kComplex128:
-      return MakeReduce<Op<complex128>, complex128>();
-    default:
-      return {};
-  }
+  return ByDType<ReduceKernel>(
+      ComplexTypes(), t, []<class T>() { return MakeReduce<Op<T>, T>(); });
 }
 
 }  // namespace HWY_NAMESPACE

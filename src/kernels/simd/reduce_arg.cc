@@ -4,8 +4,10 @@
 #include <type_traits>
 
 #include "base/parallel.h"
+#include "kernels/simd/by_dtype.h"
 #include "kernels/simd/reduce.h"
 #include "kernels/simd/target.h"
+#include "tensor/compute_type.h"
 
 // Calls macro(T, Name) for each type of FirstAbove: HWY_EXPORT takes no
 // templates, so each needs a function of its own.
@@ -153,35 +155,13 @@ using ArgFn = void (*)(const void*, int64_t length, int64_t inner,
 
 template <bool kMax>
 ArgFn PickArg(DType t) {
-  switch (t) {
-    case DType::kFloat:
-      return ArgRange<kMax, float>;
-    case DType::kDouble:
-      return ArgRange<kMax, double>;
-    case DType::kHalf:
-      return ArgRange<kMax, half, float>;
-    case DType::kBfloat16:
-      return ArgRange<kMax, bfloat16, float>;
-    case DType::kInt8:
-      return ArgRange<kMax, int8_t>;
-    case DType::kInt16:
-      return ArgRange<kMax, int16_t>;
-    case DType::kInt32:
-      return ArgRange<kMax, int32_t>;
-    case DType::kInt64:
-      return ArgRange<kMax, int64_t>;
-    case DType::kBool:
-    case DType::kUint8:
-      return ArgRange<kMax, uint8_t>;
-    case DType::kUint16:
-      return ArgRange<kMax, uint16_t>;
-    case DType::kUint32:
-      return ArgRange<kMax, uint32_t>;
-    case DType::kUint64:
-      return ArgRange<kMax, uint64_t>;
-    default:
-      return nullptr;
-  }
+  if (t == DType::kBool) t = DType::kUint8;
+  if (IsFloating(t))
+    return ByDType<ArgFn>(FloatTypes(), t, []<class T>() {
+      return ArgRange<kMax, T, ComputeType<T>>;
+    });
+  return ByDType<ArgFn>(IntTypes(), t,
+                        []<class T>() { return ArgRange<kMax, T>; });
 }
 
 template <class T>

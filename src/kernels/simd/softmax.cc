@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/parallel.h"
+#include "kernels/simd/by_dtype.h"
 #include "kernels/simd/target.h"
 #include "tensor/compute_type.h"
 
@@ -263,51 +264,21 @@ using SparseFn = int64_t (*)(int64_t, int64_t, int64_t, const void*,
                              const void*, void*, void*);
 
 SoftmaxFn PickSoftmax(DType t) {
-  switch (t) {
-    case DType::kFloat:
-      return SoftmaxRows<float>;
-    case DType::kDouble:
-      return SoftmaxRows<double>;
-    case DType::kHalf:
-      return SoftmaxRows<half>;
-    case DType::kBfloat16:
-      return SoftmaxRows<bfloat16>;
-    default:
-      return nullptr;
-  }
+  return ByDType<SoftmaxFn>(FloatTypes(), t,
+                            []<class T>() { return SoftmaxRows<T>; });
 }
 
 DenseFn PickDense(DType t) {
-  switch (t) {
-    case DType::kFloat:
-      return DenseRows<float>;
-    case DType::kDouble:
-      return DenseRows<double>;
-    case DType::kHalf:
-      return DenseRows<half>;
-    case DType::kBfloat16:
-      return DenseRows<bfloat16>;
-    default:
-      return nullptr;
-  }
+  return ByDType<DenseFn>(FloatTypes(), t,
+                          []<class T>() { return DenseRows<T>; });
 }
 
 SparseFn PickSparse(DType t, DType label_type) {
   const bool wide = label_type == DType::kInt64;
   if (!wide && label_type != DType::kInt32) return nullptr;
-  switch (t) {
-    case DType::kFloat:
-      return wide ? SparseRows<float, int64_t> : SparseRows<float, int32_t>;
-    case DType::kDouble:
-      return wide ? SparseRows<double, int64_t> : SparseRows<double, int32_t>;
-    case DType::kHalf:
-      return wide ? SparseRows<half, int64_t> : SparseRows<half, int32_t>;
-    case DType::kBfloat16:
-      return wide ? SparseRows<bfloat16, int64_t>
-                  : SparseRows<bfloat16, int32_t>;
-    default:
-      return nullptr;
-  }
+  return ByDType<SparseFn>(FloatTypes(), t, [&]<class T>() {
+    return wide ? SparseRows<T, int64_t> : SparseRows<T, int32_t>;
+  });
 }
 
 }  // namespace HWY_NAMESPACE

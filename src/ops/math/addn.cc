@@ -155,8 +155,9 @@ Status RunL2Loss(KernelContext& ctx) {
   const int64_t dims[] = {t.num_elements()};
   const bool reduced[] = {true};
   Tensor& out = ctx.output(0);
-  simd::Reduce(simd::ReduceOp::kSumSquares, t.dtype(), dims, reduced, t.raw(),
-               out.raw());
+  if (!simd::Reduce(simd::ReduceOp::kSumSquares, t.dtype(), dims, reduced,
+                    t.raw(), out.raw()))
+    return NoKernelFor(ctx.node(), t.dtype());
   switch (t.dtype()) {
     case DType::kFloat:
       Halve(out.raw<float>());

@@ -14,6 +14,7 @@
 #include "ops/common/grad_nodes.h"
 #include "ops/common/type_lists.h"
 #include "ops/math/elementwise.h"
+#include "tensor/computed_types.h"
 
 namespace sluice {
 namespace {
@@ -113,6 +114,7 @@ bool ReducesMuch(const Node& n) {
 }
 
 bool Supports(ReduceOp op, DType t) {
+  if (!IsComputed(t)) return false;
   switch (op) {
     case ReduceOp::kAny:
     case ReduceOp::kAll:

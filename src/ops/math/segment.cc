@@ -139,10 +139,12 @@ KernelMaker MakeSorted() {
   return [](const Node& n, Kernel* k) {
     const DType t = n.TypeAttr("T");
     k->expensive = true;
-    const bool found =
-        ((t == DTypeOf<Ts>() ? (k->run = RunSorted<op, Ts>, true) : false) ||
-         ...);
-    return found ? OkStatus() : NoKernelFor(n, t);
+    const auto use = [&]<typename T>() {
+      if constexpr (kIsComputed<T>)
+        if (t == DTypeOf<T>()) k->run = RunSorted<op, T>;
+    };
+    (use.template operator()<Ts>(), ...);
+    return k->run != nullptr ? OkStatus() : NoKernelFor(n, t);
   };
 }
 
@@ -229,10 +231,12 @@ KernelMaker MakeUnsorted() {
   return [](const Node& n, Kernel* k) {
     const DType t = n.TypeAttr("T");
     k->expensive = true;
-    const bool found =
-        ((t == DTypeOf<Ts>() ? (k->run = RunUnsorted<op, Ts>, true) : false) ||
-         ...);
-    return found ? OkStatus() : NoKernelFor(n, t);
+    const auto use = [&]<typename T>() {
+      if constexpr (kIsComputed<T>)
+        if (t == DTypeOf<T>()) k->run = RunUnsorted<op, T>;
+    };
+    (use.template operator()<Ts>(), ...);
+    return k->run != nullptr ? OkStatus() : NoKernelFor(n, t);
   };
 }
 

@@ -39,7 +39,7 @@ void SampleRow(const T* logits, int64_t classes, SingleSamples& next,
 
 // `reserve(n)` returns a stream that is sufficient for n outputs.
 template <typename T, typename Out, typename Reserve>
-Status Sample(KernelContext& ctx, Reserve&& reserve) {
+Status DrawClasses(KernelContext& ctx, Reserve&& reserve) {
   const Tensor& logits = ctx.input(0);
   if (logits.rank() != 2)
     return InvalidArgument("logits: expected a matrix, got shape ",
@@ -70,7 +70,7 @@ struct Stateful {
   template <typename T>
   struct For {
     static Status Run(KernelContext& ctx) {
-      return Sample<T, Out>(ctx, [&ctx](int64_t n) -> Result<Philox> {
+      return DrawClasses<T, Out>(ctx, [&ctx](int64_t n) -> Result<Philox> {
         return ctx.state<SeededKernel>().generator().ReserveOutputs(n);
       });
     }
@@ -81,7 +81,8 @@ struct Stateless {
   template <typename T>
   struct For {
     static Status Run(KernelContext& ctx) {
-      return Sample<T, Out>(ctx, [&ctx](int64_t) { return SeedInput(ctx, 2); });
+      return DrawClasses<T, Out>(ctx,
+                                 [&ctx](int64_t) { return SeedInput(ctx, 2); });
     }
   };
 };

@@ -14,6 +14,7 @@
 #include "ops/state/lookup.h"
 #include "ops/training/rules.h"
 #include "tensor/compute_type.h"
+#include "tensor/computed_types.h"
 
 namespace sluice::training {
 
@@ -219,12 +220,20 @@ struct Training {
   };
 };
 
-// A kernel for one of the types Ts.
+// A kernel for one of the types Ts that this build computes with.
 template <template <typename> class Rule, typename... Ts>
 KernelMaker TrainingKernel() {
   return [](const Node& n, Kernel* k) {
     k->state = std::make_shared<Layout>(n);
-    return CpuFor<Training<Rule>::template For, Ts...>("T", true)(n, k);
+    const DType t = RemoveRef(n.TypeAttr("T"));
+    Status made = NoKernelFor(n, t);
+    const auto make = [&]<typename T>() {
+      if constexpr (kIsComputed<T>)
+        if (t == DTypeOf<T>())
+          made = CpuFor<Training<Rule>::template For, T>("T", true)(n, k);
+    };
+    (make.template operator()<Ts>(), ...);
+    return made;
   };
 }
 template <template <typename> class Rule>
