@@ -9,6 +9,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench.h"
@@ -28,42 +29,60 @@ Result<double> FileBytes(const std::string& path) {
   return static_cast<double>(size);
 }
 
+Status ReadAll(const std::string& path) {
+  SLUICE_ASSIGN_OR_RETURN(auto in, RecordReader::Open(path));
+  std::string_view record;
+  for (;;) {
+    const Status read = in->Read(&record);
+    if (read.code() == StatusCode::kOutOfRange) return OkStatus();
+    SLUICE_RETURN_IF_ERROR(read);
+  }
+}
+
 SLUICE_BENCH("records.read.gb_per_s") {
   SLUICE_ASSIGN_OR_RETURN(const std::string path, RecordsFile());
   SLUICE_ASSIGN_OR_RETURN(const double bytes, FileBytes(path));
-  SLUICE_ASSIGN_OR_RETURN(const double s, Best(5, [&]() -> Status {
-                            SLUICE_ASSIGN_OR_RETURN(auto in,
-                                                    RecordReader::Open(path));
-                            std::string_view record;
-                            for (;;) {
-                              const Status read = in->Read(&record);
-                              if (read.code() == StatusCode::kOutOfRange)
-                                return OkStatus();
-                              SLUICE_RETURN_IF_ERROR(read);
-                            }
-                          }));
+  SLUICE_ASSIGN_OR_RETURN(const double s,
+                          Best(5, [&] { return ReadAll(path); }));
   return bytes / s * 1e-9;
 }
 
-// read(2) of the same file. (To where a page begins: copies to other places
-// took up to five times as long.)
+// read(2) of a file. (To where a page begins: copies to other places took up to
+// five times as long.)
+class Copies {
+ public:
+  explicit Copies(std::string path) : path_(std::move(path)) {}
+  Status operator()() const {
+    const int file = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+    if (file < 0) return Internal("bench: cannot open ", path_);
+    ssize_t n = 0;
+    do n = read(file, buffer_.get(), kBuffer);
+    while (n > 0);
+    close(file);
+    return n == 0 ? OkStatus() : Internal("bench: cannot read ", path_);
+  }
+
+ private:
+  static constexpr size_t kBuffer = 256 << 10;
+  const std::string path_;
+  const std::unique_ptr<void, void (*)(void*)> buffer_{
+      std::aligned_alloc(4096, kBuffer), std::free};
+};
+
 SLUICE_BENCH("records.read.copy_gb_per_s") {
   SLUICE_ASSIGN_OR_RETURN(const std::string path, RecordsFile());
   SLUICE_ASSIGN_OR_RETURN(const double bytes, FileBytes(path));
-  constexpr size_t kBuffer = 256 << 10;
-  const std::unique_ptr<void, void (*)(void*)> buffer(
-      std::aligned_alloc(4096, kBuffer), std::free);
-  SLUICE_ASSIGN_OR_RETURN(
-      const double s, Best(5, [&]() -> Status {
-        const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-        if (file < 0) return Internal("bench: cannot open ", path);
-        ssize_t n = 0;
-        do n = read(file, buffer.get(), kBuffer);
-        while (n > 0);
-        close(file);
-        return n == 0 ? OkStatus() : Internal("bench: cannot read ", path);
-      }));
+  SLUICE_ASSIGN_OR_RETURN(const double s, Best(5, Copies(path)));
   return bytes / s * 1e-9;
+}
+
+// The first as a share of the second: the median of the ratios of neighbouring
+// turns, in which the machine does the same besides.
+SLUICE_BENCH("records.read.of_copy.percent") {
+  SLUICE_ASSIGN_OR_RETURN(const std::string path, RecordsFile());
+  const Copies copy(path);
+  return PercentByTurns(
+      61, [&] { return copy(); }, [&] { return ReadAll(path); });
 }
 
 // ---- Pipelines --------------------------------------------------------------

@@ -37,7 +37,8 @@ class PyRecordWriter {
  public:
   PyRecordWriter(const std::string& path, const std::string& compression,
                  int level, int window_bits, int mem_level, int strategy,
-                 int flush_mode, int64_t buffer_bytes)
+                 int flush_mode, int64_t input_buffer_bytes,
+                 int64_t buffer_bytes)
       : file_(Opened<RecordWriter>(path, [&] {
           RecordOptions options = OptionsOf(compression);
           options.compression_level = level;
@@ -45,6 +46,7 @@ class PyRecordWriter {
           options.mem_level = mem_level;
           options.strategy = strategy;
           options.flush_mode = flush_mode;
+          options.input_buffer_bytes = input_buffer_bytes;
           options.buffer_bytes = buffer_bytes;
           return options;
         }())) {}
@@ -107,11 +109,12 @@ class PyRecordReader {
 
 void AddRecords(py::module_& m) {
   py::class_<PyRecordWriter>(m, "RecordWriter")
-      .def(py::init<std::string, std::string, int, int, int, int, int,
+      .def(py::init<std::string, std::string, int, int, int, int, int, int64_t,
                     int64_t>(),
            py::arg("path"), py::arg("compression"), py::arg("level"),
            py::arg("window_bits"), py::arg("mem_level"), py::arg("strategy"),
-           py::arg("flush_mode"), py::arg("buffer_bytes"))
+           py::arg("flush_mode"), py::arg("input_buffer_bytes"),
+           py::arg("buffer_bytes"))
       .def("write", &PyRecordWriter::Write)
       .def("flush", &PyRecordWriter::Flush)
       .def("close", &PyRecordWriter::Close);

@@ -139,8 +139,11 @@ def test_zlib_parameters(tmp_path):
         assert size(kind, window_bits=9 + extra) > plain
         assert size(kind, mem_level=1) != plain
         assert size(kind, compression_strategy=2) > 2 * plain
+        assert (size(kind, flush_mode=2, input_buffer_size=1 << 16)
+                < size(kind, flush_mode=2) - 4 * 200)
     for wrong in ({"flush_mode": 4}, {"window_bits": 7}, {"mem_level": 10},
-                  {"compression_strategy": 9}, {"output_buffer_size": 0}):
+                  {"compression_strategy": 9}, {"output_buffer_size": 0},
+                  {"input_buffer_size": -1}):
         with pytest.raises(tf.errors.InvalidArgumentError, match="expected"):
             size(**wrong)
     with pytest.raises(ValueError, match="compression_method"):

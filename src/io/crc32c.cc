@@ -172,6 +172,84 @@ SLUICE_FOLDS uint64_t CrcOfMixed(const char** bytes, size_t* size,
   return crc;
 }
 
+// The same with pairs of pairs, for processors with AVX-512: each turn folds
+// 256 bytes and leaves 24 to each of the other parts.
+#define SLUICE_WIDE_FOLDS \
+  __attribute__((target("avx512f,avx2,pclmul,vpclmulqdq,sse4.2")))
+constexpr size_t kLongWideTurns = 12;
+constexpr size_t kShortWideTurns = 3;
+constexpr size_t WideFoldedBytes(size_t turns) { return 256 * turns; }
+constexpr size_t WideStreamBytes(size_t turns) { return 24 * turns; }
+constexpr size_t WideBytes(size_t turns) {
+  return WideFoldedBytes(turns) + 3 * WideStreamBytes(turns);
+}
+
+SLUICE_WIDE_FOLDS inline __m512i LoadQuad(const char* at) {
+  return _mm512_loadu_si512(at);
+}
+// `quad`, moved on, and `onto`.
+template <int kBytes>
+SLUICE_WIDE_FOLDS inline __m512i MovedOnTo(__m512i onto, __m512i quad) {
+  constexpr uint32_t kLater = PowerOfX(8 * kBytes - 33);
+  constexpr uint32_t kEarlier = PowerOfX(8 * kBytes + 31);
+  const __m512i by = _mm512_set_epi64(kLater, kEarlier, kLater, kEarlier,
+                                      kLater, kEarlier, kLater, kEarlier);
+  constexpr int kXor = 0x96;  // Of three.
+  return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(quad, by, 0x00),
+                                   _mm512_clmulepi64_epi128(quad, by, 0x11),
+                                   onto, kXor);
+}
+
+template <size_t kTurns>
+SLUICE_WIDE_FOLDS uint64_t CrcOfWide(const char** bytes, size_t* size,
+                                     uint64_t crc) {
+  constexpr size_t kStream = WideStreamBytes(kTurns);
+  const ZeroTables& zeros = Zeros<kStream>();
+  const char* p = *bytes;
+  for (; *size >= WideBytes(kTurns);
+       p += WideBytes(kTurns), *size -= WideBytes(kTurns)) {
+    const char* s = p + WideFoldedBytes(kTurns);
+    uint64_t first = 0, second = 0, third = 0;
+    const auto take = [&](size_t i)
+        __attribute__((always_inline, target("sse4.2"))) {
+      first = _mm_crc32_u64(first, Load(s + i));
+      second = _mm_crc32_u64(second, Load(s + kStream + i));
+      third = _mm_crc32_u64(third, Load(s + 2 * kStream + i));
+    };
+    __m512i a = _mm512_xor_si512(
+        LoadQuad(p),
+        _mm512_set_epi64(0, 0, 0, 0, 0, 0, 0, static_cast<int64_t>(crc)));
+    __m512i b = LoadQuad(p + 64), c = LoadQuad(p + 128), d = LoadQuad(p + 192);
+    for (const char* f = p + 256;; f += 256) {
+      take(0);
+      take(8);
+      take(16);
+      s += 24;
+      if (f == p + WideFoldedBytes(kTurns)) break;
+      a = MovedOnTo<256>(LoadQuad(f), a);
+      b = MovedOnTo<256>(LoadQuad(f + 64), b);
+      c = MovedOnTo<256>(LoadQuad(f + 128), c);
+      d = MovedOnTo<256>(LoadQuad(f + 192), d);
+    }
+    c = MovedOnTo<128>(c, a);
+    d = MovedOnTo<128>(d, b);
+    d = MovedOnTo<64>(d, c);
+    const __m256i pairs =
+        _mm256_xor_si256(_mm512_extracti64x4_epi64(d, 1),
+                         MovedOn<32>(_mm512_castsi512_si256(d)));
+    const __m128i last =
+        _mm_xor_si128(_mm256_extracti128_si256(pairs, 1),
+                      _mm256_castsi256_si128(MovedOn<16>(pairs)));
+    crc = _mm_crc32_u64(0, static_cast<uint64_t>(_mm_cvtsi128_si64(last)));
+    crc = _mm_crc32_u64(crc, static_cast<uint64_t>(_mm_extract_epi64(last, 1)));
+    crc = AppendZeros(zeros, crc) ^ first;
+    crc = AppendZeros(zeros, crc) ^ second;
+    crc = AppendZeros(zeros, crc) ^ third;
+  }
+  *bytes = p;
+  return crc;
+}
+
 // Takes threes of blocks off the bytes.
 template <size_t kBlock>
 __attribute__((target("sse4.2"))) uint64_t CrcOfThrees(const char** bytes,
@@ -193,12 +271,18 @@ __attribute__((target("sse4.2"))) uint64_t CrcOfThrees(const char** bytes,
   return crc;
 }
 
-template <bool folds>
+enum Folds { kNoFolds, kFolds, kWideFolds };
+template <Folds folds>
 __attribute__((target("sse4.2"))) uint32_t InstructionCrc(const char* p,
                                                           size_t n,
                                                           uint32_t start) {
   uint64_t crc = start;
-  if constexpr (folds) {
+  if constexpr (folds == kWideFolds) {
+    if (n >= WideBytes(kLongWideTurns))
+      crc = CrcOfWide<kLongWideTurns>(&p, &n, crc);
+    if (n >= WideBytes(kShortWideTurns))
+      crc = CrcOfWide<kShortWideTurns>(&p, &n, crc);
+  } else if constexpr (folds == kFolds) {
     if (n >= MixedBytes(kLongTurns)) crc = CrcOfMixed<kLongTurns>(&p, &n, crc);
     if (n >= MixedBytes(kShortTurns))
       crc = CrcOfMixed<kShortTurns>(&p, &n, crc);
@@ -253,10 +337,13 @@ uint32_t Crc32c(std::string_view bytes, uint32_t before) {
   static const auto best = [] {
 #if defined(__x86_64__)
     const bool has_instruction = __builtin_cpu_supports("sse4.2") != 0;
-    if (has_instruction && __builtin_cpu_supports("avx2") != 0 &&
-        __builtin_cpu_supports("vpclmulqdq") != 0)
-      return InstructionCrc<true>;
-    if (has_instruction) return InstructionCrc<false>;
+    const bool has_folds = has_instruction &&
+                           __builtin_cpu_supports("avx2") != 0 &&
+                           __builtin_cpu_supports("vpclmulqdq") != 0;
+    if (has_folds && __builtin_cpu_supports("avx512f") != 0)
+      return InstructionCrc<kWideFolds>;
+    if (has_folds) return InstructionCrc<kFolds>;
+    if (has_instruction) return InstructionCrc<kNoFolds>;
 #endif
     return SlicedCrc;
   }();

@@ -174,20 +174,22 @@ class RecordWriter::Impl {
     SLUICE_RETURN_IF_ERROR(Append({header, kHeaderBytes}));
     SLUICE_RETURN_IF_ERROR(Append(record));
     SLUICE_RETURN_IF_ERROR(Append({footer, kFooterBytes}));
-    if (!deflating_ || options_.flush_mode == Z_NO_FLUSH) return OkStatus();
-    SLUICE_RETURN_IF_ERROR(Deflate({}, options_.flush_mode));
-    return WriteOut();
+    if (!deflating_ ||
+        static_cast<int64_t>(collected_.size()) < options_.input_buffer_bytes)
+      return OkStatus();
+    SLUICE_RETURN_IF_ERROR(DeflateCollected(options_.flush_mode));
+    return options_.flush_mode == Z_NO_FLUSH ? OkStatus() : WriteOut();
   }
 
   Status Flush() {
     SLUICE_RETURN_IF_ERROR(CheckOpen());
-    if (deflating_) SLUICE_RETURN_IF_ERROR(Deflate({}, Z_SYNC_FLUSH));
+    if (deflating_) SLUICE_RETURN_IF_ERROR(DeflateCollected(Z_SYNC_FLUSH));
     return WriteOut();
   }
 
   Status Close() {
     SLUICE_RETURN_IF_ERROR(CheckOpen());
-    Status s = deflating_ ? Deflate({}, Z_FINISH) : OkStatus();
+    Status s = deflating_ ? DeflateCollected(Z_FINISH) : OkStatus();
     if (s.ok()) s = WriteOut();
     if (deflating_) deflateEnd(&z_);
     deflating_ = false;
@@ -204,11 +206,22 @@ class RecordWriter::Impl {
   }
 
   Status Append(std::string_view bytes) {
-    if (deflating_) return Deflate(bytes, Z_NO_FLUSH);
+    if (deflating_ && options_.input_buffer_bytes == 0)
+      return Deflate(bytes, Z_NO_FLUSH);
+    if (deflating_) {
+      collected_.append(bytes);
+      return OkStatus();
+    }
     buffer_.append(bytes);
     return Full() ? WriteOut() : OkStatus();
   }
 
+  Status DeflateCollected(int flush) {
+    if (collected_.empty() && flush == Z_NO_FLUSH) return OkStatus();
+    SLUICE_RETURN_IF_ERROR(Deflate(collected_, flush));
+    collected_.clear();
+    return OkStatus();
+  }
   Status Deflate(std::string_view bytes, int flush) {
     // (zlib counts in 32 bits and does not write to its input.)
     auto* from = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
@@ -251,7 +264,8 @@ class RecordWriter::Impl {
   int file_;  // -1: closed.
   const std::string path_;
   const RecordOptions options_;
-  std::string buffer_;
+  std::string buffer_;     // For the file.
+  std::string collected_;  // To be compressed.
   z_stream z_ = {};
   bool deflating_ = false;
 };
@@ -282,6 +296,9 @@ Result<std::unique_ptr<RecordWriter>> RecordWriter::Open(
   if (options.buffer_bytes < 1)
     return InvalidArgument("buffer_bytes: expected at least 1, got ",
                            options.buffer_bytes);
+  if (options.input_buffer_bytes < 0)
+    return InvalidArgument("input_buffer_bytes: expected at least 0, got ",
+                           options.input_buffer_bytes);
   const int file = open(LocalPath(path).c_str(),
                         O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (file < 0) return FileError("writing", path);

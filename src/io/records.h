@@ -43,6 +43,10 @@ struct RecordOptions {
   int mem_level = 8;
   int strategy = 0;
   int flush_mode = 0;
+  // Of the same: how many bytes of records a writer collects before it
+  // compresses them together, and only then flushes them. 0: each record by
+  // itself.
+  int64_t input_buffer_bytes = 0;
   // How many bytes a writer collects before they go to the file; at least 1.
   int64_t buffer_bytes = 256 << 10;
 };

@@ -295,10 +295,21 @@ TEST_F(RecordsTest, ZlibParametersOfAWriter) {
     }
   }
   EXPECT_GT(size({.buffer_bytes = 100}).first, 1000u);
+  // A hundred records are 2,400 bytes: collected, they are flushed twice.
+  RecordOptions collects{.compression = RecordCompression::kZlib,
+                         .flush_mode = 2};
+  const auto one_by_one = size(collects);
+  collects.input_buffer_bytes = 1000;
+  const auto together = size(collects);
+  EXPECT_GT(together.first, 0u);
+  EXPECT_LT(together.second, one_by_one.second - 400);
+  collects.input_buffer_bytes = 1 << 20;
+  EXPECT_EQ(size(collects).first, 0u);
   const RecordOptions refused[] = {
-      {.window_bits = 8}, {.window_bits = 16}, {.mem_level = 0},
-      {.mem_level = 10},  {.strategy = 5},     {.flush_mode = 4},
-      {.flush_mode = 6},  {.flush_mode = -1},  {.buffer_bytes = 0}};
+      {.window_bits = 8},        {.window_bits = 16}, {.mem_level = 0},
+      {.mem_level = 10},         {.strategy = 5},     {.flush_mode = 4},
+      {.flush_mode = 6},         {.flush_mode = -1},  {.buffer_bytes = 0},
+      {.input_buffer_bytes = -1}};
   for (const RecordOptions& options : refused)
     EXPECT_EQ(RecordWriter::Open(path_, options).status().code(),
               StatusCode::kInvalidArgument);

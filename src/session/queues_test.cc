@@ -17,6 +17,7 @@
 #include "client/control/control_flow.h"
 #include "client/operators.h"
 #include "client/variables.h"
+#include "exec/core/host_functions.h"
 #include "graph/device_scope.h"
 #include "session/session.h"
 #include "sluice/ops.h"
@@ -404,6 +405,58 @@ TEST_F(QueueWaitsTest, ASessionThatIsClosedEndsWhatWaits) {
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
   ASSERT_TRUE(session.Close().ok());
   step.join();
+}
+
+// A thread that enqueues drives the steps that it wakes only if they are short.
+TEST_F(QueueWaitsTest, AStepThatIsLongAfterItsWaitRunsOnItsOwnThread) {
+  const QueueNodes q = QueueNodes::Floats(1);
+  const Output x = Placeholder<float>({});
+  Node* const put = q.Enqueue({x});
+  const Output stats = ops::QueueStats(q.handle);
+  constexpr const char* kToken = "long after its wait";
+  const Output used = Build("PyFunc", {q.Dequeue()},
+                            {{"token", kToken},
+                             {"Tin", AttrValue::Types{DType::kFloat}},
+                             {"Tout", AttrValue::Types{DType::kFloat}}});
+  Session session(graph_);
+  std::atomic<bool> done = false;
+  std::atomic<int> in_a_row = 0;  // Steps on the thread that called them.
+  std::atomic<int> steps = 0;
+  std::thread consumer([&] {
+    const std::thread::id own = std::this_thread::get_id();
+    AddHostFunction(kToken, [&, own](std::vector<Tensor> args, const auto&) {
+      in_a_row = std::this_thread::get_id() == own ? in_a_row + 1 : 0;
+      ++steps;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      return args;
+    });
+    for (float i = 0; !done; ++i)
+      EXPECT_THAT(FloatsIn(session.Run({used})), ElementsAre(i));
+  });
+  const auto give = [&](int i) {
+    const Status s =
+        session.RunTargets({put}, {{x, Tensor::Scalar(static_cast<float>(i))}});
+    EXPECT_TRUE(s.ok()) << s;
+  };
+  // How long they take is known after the first. A thread that has registered
+  // its wait, but does not sleep yet, may run any one where it should not, or
+  // keep it: so several in a row, and as many trials as a busy machine needs.
+  constexpr int kInARow = 10, kMost = 3000;
+  int given = 0;
+  for (; in_a_row < kInARow && given < kMost; ++given) {
+    constexpr int kWaitingDequeues = 5;
+    for (int64_t waits = 0; waits == 0;) {
+      const auto now = session.Run(stats);
+      waits = now.ok() ? now->data<int64_t>()[kWaitingDequeues] : 1;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    give(given);
+  }
+  EXPECT_GE(in_a_row, kInARow) << "of " << steps << " steps";
+  done = true;
+  give(given);  // (It may wait.)
+  consumer.join();
+  RemoveHostFunction(kToken);
 }
 
 TEST_F(QueueWaitsTest, OneStepMayEnqueueWhatItDequeues) {

@@ -257,6 +257,23 @@ TREES = {
 }
 
 
+TEXTS = {  # By the byte that chooses the op (session/text_fuzz.cc).
+    "csv": (0, b'1.5,-7,"a ""quoted"", one"'),
+    "csv_without_quotes": (5, b'nan,12,say "x"'),
+    "csv_default": (10, b"\t3\t"),
+    "json": (1, b'{"features": {"feature": {"x": {"floatList": {"value": [1, 2.5]}},'
+                b' "b": {"bytesList": {"value": ["YQ=="]}}}}}'),
+    "base64": (2, b"c2x1aWNlIQ=="),
+    "plain": (3, b"as it is"),
+    "zlib": (8, zlib.compress(b"text " * 9)),
+    "gzip": (13, gzip_of(b"text " * 9)),
+    "tensor_float": (4, bytes.fromhex(TENSORS["float_content"])),
+    "tensor_strings": (9, bytes.fromhex(TENSORS["strings"])),
+    "vocabulary": (7, b"one\ntwo\r\nthree"),
+    "vocabulary_columns": (15, b"1\t10\n-2\t20\n"),
+}
+
+
 def main():
     out = HERE / "graphdef_fuzz"
     out.mkdir(exist_ok=True)
@@ -302,6 +319,10 @@ def main():
             ("lines", LINES), ("lines_zlib", zlib.compress(LINES)),
             ("lines_gzip", gzip_of(LINES)))):
         (out / name).write_bytes(bytes([3 + kind]) + data)
+    out = HERE / "text_fuzz"
+    out.mkdir(exist_ok=True)
+    for name, (choice, text) in TEXTS.items():
+        (out / name).write_bytes(bytes([choice]) + text)
     out = HERE / "treebank_fuzz"
     out.mkdir(exist_ok=True)
     for words, (name, trees) in enumerate(TREES.items()):

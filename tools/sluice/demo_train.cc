@@ -6,6 +6,7 @@
 #include <random>
 
 #include "absl/strings/str_format.h"
+#include "tools/sluice/demo_input.h"
 
 namespace sluice::demo {
 namespace {
@@ -19,61 +20,6 @@ std::string Grouped(double v) {
   std::string s = absl::StrFormat("%.0f", v);
   for (size_t i = s.size(); i > 3; i -= 3) s.insert(i - 3, ",");
   return s;
-}
-
-// The training images, each epoch in another order. Feed the two to the
-// pipeline: uint8 [count, 784] and [count].
-struct Pipeline {
-  Output pixels, labels;
-  DatasetIterator batches;
-};
-
-// An element is a batch: a row of the order of the epoch says which images it
-// has.
-Pipeline MakePipeline(int64_t count, const TrainOptions& options) {
-  Pipeline p;
-  p.pixels = Placeholder<uint8_t>({count, kPixels}, "all_images");
-  p.labels = Placeholder<uint8_t>({count}, "all_labels");
-  const int64_t steps = count / options.batch;
-  const auto epoch = [&](const Output&) {
-    const Output order = ops::RandomShuffle(
-        ops::Range(0, static_cast<int32_t>(count), 1),
-        {.seed = static_cast<int64_t>(options.seed), .seed2 = 1});
-    const auto used = static_cast<int32_t>(steps * options.batch);
-    return Dataset::FromTensors(
-        {ops::Reshape(ops::Slice(order, {0}, {used}),
-                      {static_cast<int32_t>(steps), options.batch})});
-  };
-  const auto batch = [&p](const Output& rows) {
-    return std::vector<Output>{
-        ops::Cast(ops::GatherV2(p.pixels, rows, 0), DType::kFloat) *
-            (1.0f / 255),
-        ops::Cast(ops::GatherV2(p.labels, rows, 0), DType::kInt32)};
-  };
-  p.batches = Dataset::Range(int64_t{options.epochs})
-                  .FlatMap(epoch)
-                  .Map(batch, {.parallel = 1})
-                  .Prefetch(4)
-                  .MakeIterator("input");
-  return p;
-}
-
-// A batch in the format of the models' inputs.
-struct Batch {
-  Tensor images, labels;
-};
-
-Batch MakeBatch(const ImageSet& set, const int64_t* rows, int64_t count) {
-  Batch b = {Tensor(DType::kFloat, Shape({count, kPixels})),
-             Tensor(DType::kInt32, Shape({count}))};
-  float* to = b.images.data<float>();
-  for (int64_t i = 0; i < count; ++i) {
-    const uint8_t* from = set.image(rows[i]);
-    for (int p = 0; p < kPixels; ++p)
-      *to++ = static_cast<float>(from[p]) * (1.0f / 255);
-    b.labels.data<int32_t>()[i] = set.labels[static_cast<size_t>(rows[i])];
-  }
-  return b;
 }
 
 // Shows progress: a bar on a terminal, else a line from time to time.
@@ -141,11 +87,9 @@ class Trainer {
       model_ = build(FedInputs());
       return;
     }
-    pipeline_ = MakePipeline(data.train.count(), options);
-    const std::vector<Output> next = pipeline_.batches.Next();
-    // (Tests feed their images here.)
-    model_ = build({ops::PlaceholderWithDefault(next[0], {-1, kPixels}),
-                    ops::PlaceholderWithDefault(next[1], {-1})});
+    pipeline_ = BatchPipeline(data.train.count(), options.batch, options.epochs,
+                              options.seed);
+    model_ = build(pipeline_.Next());
   }
 
   Result<Training> Run() {
@@ -163,10 +107,11 @@ class Trainer {
         const Session::Callable step,
         session_.MakeCallable(feeds, {model_.loss, model_.accuracy},
                               {model_.train}));
-    if (options_.pipeline) SLUICE_RETURN_IF_ERROR(StartPipeline());
+    if (options_.pipeline)
+      SLUICE_RETURN_IF_ERROR(pipeline_.Start(session_, data_.train));
     for (int epoch = 0; epoch < options_.epochs; ++epoch)
       SLUICE_RETURN_IF_ERROR(RunEpoch(epoch, step));
-    pipeline_.batches.Stop();
+    pipeline_.Stop();
     SLUICE_RETURN_IF_ERROR(TraceStep());
     if (options_.int8) {
       SLUICE_ASSIGN_OR_RETURN(result_.int8,
@@ -181,17 +126,6 @@ class Trainer {
   }
 
  private:
-  Status StartPipeline() {
-    const auto count = data_.train.count();
-    Tensor pixels(DType::kUint8, Shape({count, kPixels}));
-    Tensor labels(DType::kUint8, Shape({count}));
-    std::copy(data_.train.pixels.begin(), data_.train.pixels.end(),
-              pixels.data<uint8_t>());
-    std::copy(data_.train.labels.begin(), data_.train.labels.end(),
-              labels.data<uint8_t>());
-    return pipeline_.batches.Start(
-        session_, {{pipeline_.pixels, pixels}, {pipeline_.labels, labels}});
-  }
   // A batch of the training images, in the order `rows`.
   std::vector<Tensor> Fed(const int64_t* rows) const {
     const Batch b = MakeBatch(data_.train, rows, options_.batch);
@@ -278,7 +212,7 @@ class Trainer {
   Graph graph_;
   const WithGraph use_;
   Session session_;
-  Pipeline pipeline_;  // Empty if batches are fed.
+  BatchPipeline pipeline_;  // Empty if batches are fed.
   Model model_;
   Training result_;
   Smooth loss_, accuracy_;

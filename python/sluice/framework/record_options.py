@@ -32,7 +32,10 @@ class TFRecordOptions:
         None or -1: its default.
       mem_level: for writing, zlib's, 1 to 9; None: 8.
       compression_strategy: for writing, zlib's, 0 to 4; None: 0.
-      input_buffer_size: ignored.
+      input_buffer_size: how many bytes of records a writer collects before it
+        compresses them together; flush_mode flushes then, and not after each
+        record. None or 0: each record by itself. (Readers take no option but
+        the compression, as in TensorFlow.)
       compression_method: None or 8, zlib's only one.
 
     Raises:
@@ -87,14 +90,15 @@ def compression_name(options):
 
 
 def writer_parameters(options):
-    """Returns how to write: level, window, memory, strategy, flush, buffer.
+    """Returns how to write: level, window, memory, strategy, flush, buffers.
 
     Raises:
       ValueError: if options name a method that there is not.
     """
     given = {"compression_level": -1, "window_bits": 15, "mem_level": 8,
              "compression_strategy": 0, "flush_mode": 0,
-             "output_buffer_size": 256 << 10, "compression_method": 8}
+             "input_buffer_size": 0, "output_buffer_size": 256 << 10,
+             "compression_method": 8}
     unset = set(given)
     while isinstance(options, TFRecordOptions):
         for name in list(unset):

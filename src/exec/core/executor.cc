@@ -20,6 +20,10 @@ constexpr uint32_t kOffloadNs = 30'000;
 // The same where nodes are held to run together (ready_stage.h): while a kernel
 // is on its way, what waits for it is missing in the next group.
 constexpr uint32_t kOffloadBesideStageNs = 500'000;
+// A step that was woken and whose turns take longer than this on average is
+// driven by its own thread: several times the cost of waking that, and of the
+// core that it may take from a kernel of the other step.
+constexpr uint32_t kLongTurnNs = 60'000;
 // After a kernel that took this long the deadline is checked at once.
 constexpr uint32_t kLongNs = 1'000'000;
 // How many nodes the driver runs between checks of the clock.
@@ -105,6 +109,7 @@ void Execution::Start(const ExecuteOptions& options) {
   status_ = OkStatus();
   heap_size_ = 0;
   ticks_ = 0;
+  times_turn_ = false;
   if (options.scheduler_seed != 0) random_.seed(options.scheduler_seed);
   picks_ = options.scheduler_seed != 0 || options.oldest_first;
   tokens_.Start(options.max_call_depth,
@@ -158,7 +163,16 @@ Status Execution::Run(std::span<const uint32_t> args,
   if (DriveThis()) return status_;
   DriveWaiting();
   std::unique_lock<std::mutex> lock(mu_);
-  Await(lock, options_.deadline, [this] { return quiet_; });
+  while (!quiet_) {
+    caller_sleeps_ = true;
+    Await(lock, options_.deadline, [this] { return quiet_ || called_; });
+    caller_sleeps_ = false;
+    if (!std::exchange(called_, false)) continue;
+    lock.unlock();
+    DriveThis();
+    DriveWaiting();
+    lock.lock();
+  }
   return status_;
 }
 
@@ -548,6 +562,7 @@ void Execution::Drive() {
 // Gives up the driver's role before it returns. From then on the execution may
 // have been destroyed, or is in a DriveQueue.
 bool Execution::DriveThis() {
+  const int64_t start_ns = times_turn_ ? NowNs() : 0;
   for (;;) {
     while (!tokens_.ready().empty()) {
       if (attention_.load(std::memory_order_acquire)) [[unlikely]] {
@@ -595,6 +610,8 @@ bool Execution::DriveThis() {
         lock.unlock();
         continue;
       }
+      if (std::exchange(times_turn_, false) && start_ns != 0)
+        AddToAverage(&turn_ns_, NowNs() - start_ns);
       driving_ = false;
       if (!IsQuiet()) {
         if (outbox != nullptr && NoneRuns() && outbox->BeginCheck()) {
@@ -789,9 +806,12 @@ bool Execution::RunUnattended(Ready r) {
 // A kernel that ran outside of the driver is done. Called by any thread,
 // including the driver's (an async kernel may finish before it returns). After
 // the lock is released the step may end at any moment, unless this thread has
-// become the driver.
+// become the driver. What ends a wait is often the work of another step, which
+// this thread drives: it does not also do the work of this one, if that is long
+// and has a thread of its own.
 void Execution::Post(Async* async, Status s) {
   async->status = std::move(s);
+  const bool waited = (async->ready.node->flags & PlanNode::kWaits) != 0;
   {
     std::lock_guard<std::mutex> lock(mu_);
     mailbox_.push_back(async);
@@ -799,6 +819,14 @@ void Execution::Post(Async* async, Status s) {
     if (driving_) return;
     driving_ = true;
     quiet_ = false;  // (It is quiet between the stages of a partial run.)
+    times_turn_ = waited;
+    if (waited && caller_sleeps_ &&
+        turn_ns_.load(std::memory_order_relaxed) > kLongTurnNs) {
+      // (Under the lock: the caller may wake without it, and end the step.)
+      called_ = true;
+      quiet_cv_.notify_all();
+      return;
+    }
   }
   Drive();
 }

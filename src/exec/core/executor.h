@@ -15,6 +15,9 @@
 //   - A kernel that only waits (OpFacts::waits) is in flight, but does not run:
 //     a stage of a partial run is over without it. When it completes, between
 //     the stages, the thread that completes it becomes the driver.
+//   - So that steps that wake each other, as those of a pipeline, run at the
+//     same time, a thread that completes such a kernel leaves the step to its
+//     caller, which sleeps, if driving it has taken long on average.
 //   - A step in which nothing is left but kernels that wait for other nodes of
 //     the step itself (Kernel::needs) fails at once. Over several partitions
 //     of one process their StepGroup finds that out.
@@ -260,8 +263,14 @@ class Execution {
   uint64_t received_ = 0;            // GUARDED_BY(mu_)
   std::vector<Async*> completed_;    // The driver's: mail being handled.
   std::vector<TokenMessage> arrived_;
-  bool driving_ = false;  // GUARDED_BY(mu_): some thread drives.
+  bool driving_ = false;  // GUARDED_BY(mu_): some thread drives, or is called.
   bool quiet_ = true;     // GUARDED_BY(mu_)
+  // The thread that called Run can be called to drive; it has been called.
+  bool caller_sleeps_ = false, called_ = false;  // GUARDED_BY(mu_)
+  // The driver's: whether a wait has ended for this turn, which is timed; and
+  // how long such turns take on average, over all steps.
+  bool times_turn_ = false;
+  std::atomic<uint32_t> turn_ns_{0};
   // Written under mu_, read by drivers: the step runs in stages.
   bool staged_ = false;
   Stage* run_stage_ = nullptr;  // GUARDED_BY(mu_): the one in progress.
