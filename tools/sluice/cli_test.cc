@@ -419,12 +419,115 @@ TEST_F(Command, ReplayFailsDamagedCases) {
   const std::string dir = MakeCase(dir_ + "/c", {-1, -2});
   for (const char* meta :
        {"", "{", "[]", R"({"steps": [{}]})", R"({"steps": [{"run": 3}]})",
-        R"({"steps": [{"run": ["x:0"], "feeds": {}, "expect": []}]})"}) {
+        R"({"steps": [{"run": ["x:0"], "feeds": {}, "expect": []}]})",
+        R"({"steps": [], "writes_checkpoint": {"tmp": "m", "after_step": 0,
+            "equals_fetches_of_step": 1, "names": []}})",
+        R"({"steps": [], "saved_model": {"dir": "m"}})",
+        R"({"steps": [], "saved_model": {"dir": "m", "tags": [],
+            "signature": "s", "inputs": {}, "outputs": {},
+            "expected_like_step": 0}})"}) {
     ASSERT_TRUE(WriteFile(dir + "/meta.json", meta).ok());
     const Outcome o = Sluice({"replay", dir});
     EXPECT_EQ(o.code, 1) << meta;
     EXPECT_THAT(o.out, HasSubstr("meta.json")) << meta;
   }
+}
+
+// A case that saves the tensor `saves` and expects [1, -2] in the
+// checkpoint, as `name`.
+void MakeSavingCase(const std::string& dir, const std::string& saves,
+                    const std::string& name) {
+  const std::string graph = std::string(R"(
+node { name: "w" op: "Const" attr { key: "dtype" value { type: DT_FLOAT } }
+       attr { key: "value" value { tensor { dtype: DT_FLOAT
+         tensor_shape { dim { size: 2 } } float_val: 1 float_val: -2 } } } }
+node { name: "y" op: "Neg" input: "w"
+       attr { key: "T" value { type: DT_FLOAT } } }
+node { name: "prefix" op: "Placeholder"
+       attr { key: "dtype" value { type: DT_STRING } } }
+node { name: "names" op: "Const" attr { key: "dtype" value { type: DT_STRING } }
+       attr { key: "value" value { tensor { dtype: DT_STRING
+         tensor_shape { dim { size: 1 } } string_val: "saved" } } } }
+node { name: "slices" op: "Const"
+       attr { key: "dtype" value { type: DT_STRING } }
+       attr { key: "value" value { tensor { dtype: DT_STRING
+         tensor_shape { dim { size: 1 } } string_val: "" } } } }
+node { name: "save" op: "SaveV2" input: "prefix" input: "names"
+       input: "slices" input: ")") +
+                            saves + R"("
+       attr { key: "dtypes" value { list { type: DT_FLOAT } } } })";
+  MakeCase(dir, {1, -2});
+  ASSERT_TRUE(WriteFile(dir + "/graph.pbtxt", graph).ok());
+  const Result<std::string> bytes = ReadGraphDefFile(dir + "/graph.pbtxt");
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  ASSERT_TRUE(WriteFile(dir + "/graph.pb", *bytes).ok());
+  ASSERT_TRUE(WriteFile(dir + "/meta.json", R"({"steps": [
+      {"run": ["save"], "feeds": {"prefix:0": {"$tmp": "a/m"}},
+       "expect": [null]},
+      {"run": ["w:0"], "feeds": {}, "expect":
+        [{"key": "a", "dtype": "float32", "shape": [2], "rtol": 0, "atol": 0}]}
+    ], "writes_checkpoint": {"tmp": "a/m", "after_step": 0,
+      "equals_fetches_of_step": 1, "names": [")" +
+                                                name + "\"]}}")
+                  .ok());
+}
+
+TEST_F(Command, ReplayComparesTheCheckpointThatACaseWrites) {
+  MakeSavingCase(dir_ + "/good", "w", "saved");
+  MakeSavingCase(dir_ + "/off", "y", "saved");
+  MakeSavingCase(dir_ + "/other", "w", "other");
+  const Outcome o = Sluice({"replay", dir_});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.out, HasSubstr("pass  good"));
+  EXPECT_THAT(o.out, HasSubstr("FAIL  off: step 0: saved in the checkpoint: "
+                               "differs by up to 4"));
+  EXPECT_THAT(o.out, HasSubstr("FAIL  other: step 0: checkpoint 'a/m': "));
+  EXPECT_THAT(o.out, EndsWith("1 of 3 cases pass\n"));
+}
+
+// The model's y of [[1, 2]] is [[19, 32, 45]].
+TEST_F(Command, ReplayRunsTheSavedModelOfACase) {
+  const auto make = [&](const std::string& name, float last,
+                        const std::string& output) {
+    const std::string dir = MakeCase(dir_ + "/" + name, {});
+    std::filesystem::copy("tests/saved_models/v1", dir + "/model",
+                          std::filesystem::copy_options::recursive);
+    const std::string graph = R"(
+node { name: "x" op: "Placeholder"
+       attr { key: "dtype" value { type: DT_FLOAT } } }
+node { name: "out" op: "Placeholder"
+       attr { key: "dtype" value { type: DT_FLOAT } } })";
+    ASSERT_TRUE(WriteFile(dir + "/graph.pbtxt", graph).ok());
+    const Result<std::string> bytes = ReadGraphDefFile(dir + "/graph.pbtxt");
+    ASSERT_TRUE(bytes.ok()) << bytes.status();
+    ASSERT_TRUE(WriteFile(dir + "/graph.pb", *bytes).ok());
+    const NamedTensors arrays = {
+        {"x", Tensor::Of<float>({1, 2}, {1, 2})},
+        {"y", Tensor::Of<float>({1, 3}, {19, 32, last})}};
+    ASSERT_TRUE(WriteNpz(dir + "/feeds.npz", arrays).ok());
+    ASSERT_TRUE(WriteNpz(dir + "/expected.npz", arrays).ok());
+    // (A fetched placeholder is what it is fed.)
+    ASSERT_TRUE(WriteFile(dir + "/meta.json", R"({"steps": [
+      {"run": ["out:0"], "feeds": {
+         "x:0": {"key": "x", "dtype": "float32", "shape": [1, 2]},
+         "out:0": {"key": "y", "dtype": "float32", "shape": [1, 3]}},
+       "expect": [{"key": "y", "dtype": "float32", "shape": [1, 3],
+                   "rtol": 1e-5, "atol": 0}]}],
+      "saved_model": {"dir": "model", "tags": ["serve"],
+        "signature": "serving_default", "inputs": {"x": "x:0"},
+        "outputs": {")" + output + R"(": "out:0"}, "expected_like_step": 0}})")
+                    .ok());
+  };
+  make("good", 45, "y");
+  make("off", 46, "y");
+  make("other", 45, "z");
+  const Outcome o = Sluice({"replay", dir_});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.out, HasSubstr("pass  good"));
+  EXPECT_THAT(o.out,
+              HasSubstr("FAIL  off: saved model: y: differs by up to 1"));
+  EXPECT_THAT(o.out, HasSubstr("FAIL  other: saved model: output 'z': "));
+  EXPECT_THAT(o.out, EndsWith("1 of 3 cases pass\n"));
 }
 
 // y = softmax(relu(x * w + b) * v), x: [?,8], and 64 examples of x.

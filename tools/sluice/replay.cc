@@ -16,6 +16,8 @@
 #include <regex>
 #include <thread>
 
+#include "checkpoint/checkpoint_reader.h"
+#include "deploy/saved_model.h"
 #include "graph/device_name.h"
 #include "graph/hidden_attributes.h"
 #include "session/session.h"
@@ -196,10 +198,20 @@ class Replayer {
           RunPartial(step);
           break;
       }
+      // (A later step may write another one there.)
+      if (const auto& w = case_.writes_checkpoint;
+          w.has_value() && w->after_step == i)
+        if (const Status s = CheckCheckpoint(*w); !s.ok())
+          Differs(absl::StrCat("checkpoint '", w->path,
+                               "': ", std::string(s.message())));
       // Later steps would only repeat the same differences.
       if (differences_.size() >= 4) break;
     }
     session_ = nullptr;
+    label_ = "saved model";
+    if (case_.saved_model.has_value() && differences_.empty())
+      if (const Status s = CheckModel(*case_.saved_model); !s.ok())
+        Differs(std::string(s.message()));
     return OkStatus();
   }
 
@@ -321,14 +333,67 @@ class Replayer {
     for (size_t i = 0; i < step.run.size(); ++i) {
       if (step.run[i].find(':') == std::string::npos) continue;
       const Tensor& value = (*got)[k++];
-      if (step.expect[i].key.empty()) continue;
-      const Result<Tensor> want = DecodeArray(case_.expected, step.expect[i]);
-      const std::string difference =
-          want.ok() ? Difference(step.expect[i], value, *want)
-                    : std::string(want.status().message());
-      if (!difference.empty())
-        Differs(absl::StrCat(step.run[i], ": ", difference));
+      if (!step.expect[i].key.empty())
+        Compare(step.run[i], step.expect[i], value);
     }
+  }
+
+  void Compare(const std::string& name, const ArrayDesc& desc,
+               const Tensor& value) {
+    const Result<Tensor> want = DecodeArray(case_.expected, desc);
+    const std::string difference = want.ok()
+                                       ? Difference(desc, value, *want)
+                                       : std::string(want.status().message());
+    if (!difference.empty()) Differs(absl::StrCat(name, ": ", difference));
+  }
+
+  Status CheckCheckpoint(const WrittenCheckpoint& w) {
+    SLUICE_ASSIGN_OR_RETURN(
+        const CheckpointReader reader,
+        CheckpointReader::Open((fs::path(tmp_.path()) / w.path).string()));
+    const RunStep& like = case_.steps[w.equals_step].steps[0];
+    for (size_t i = 0; i < w.names.size(); ++i) {
+      if (like.expect[i].key.empty()) continue;
+      SLUICE_ASSIGN_OR_RETURN(const Tensor saved, reader.Read(w.names[i]));
+      Compare(absl::StrCat(w.names[i], " in the checkpoint"), like.expect[i],
+              saved);
+    }
+    return OkStatus();
+  }
+
+  // Runs the model in this process, by its signature.
+  Status CheckModel(const RecordedModel& m) {
+    SLUICE_ASSIGN_OR_RETURN(
+        const SavedModel model,
+        SavedModel::Load((fs::path(case_.dir) / m.dir).string(), m.tags));
+    SLUICE_ASSIGN_OR_RETURN(const auto edges, model.Inputs(m.signature));
+    const RunStep& like = case_.steps[m.like_step].steps[0];
+    std::map<std::string, Tensor> inputs;
+    for (const auto& [name, tensor] : m.inputs) {
+      const auto feed =
+          std::find_if(like.feeds.begin(), like.feeds.end(),
+                       [&](const auto& f) { return f.first == tensor; });
+      const auto edge = edges.find(name);
+      if (feed == like.feeds.end() || edge == edges.end())
+        return InvalidArgument("input '", name,
+                               "': expected it in the signature, and '", tensor,
+                               "' among the feeds of step ", m.like_step);
+      SLUICE_ASSIGN_OR_RETURN(inputs[name],
+                              FeedTensor(edge->second, feed->second));
+    }
+    SLUICE_ASSIGN_OR_RETURN(const auto got, model.Run(inputs, m.signature));
+    for (const auto& [name, tensor] : m.outputs) {
+      const auto at = std::find(like.run.begin(), like.run.end(), tensor);
+      const auto value = got.find(name);
+      if (at == like.run.end() || value == got.end())
+        return InvalidArgument("output '", name,
+                               "': expected it in the signature, and '", tensor,
+                               "' among the fetches of step ", m.like_step);
+      const ArrayDesc& desc =
+          like.expect[static_cast<size_t>(at - like.run.begin())];
+      if (!desc.key.empty()) Compare(name, desc, value->second);
+    }
+    return OkStatus();
   }
 
   const RecordedCase& case_;
@@ -361,9 +426,6 @@ Verdict RunCase(const std::string& dir, const ReplayOptions& options) {
       v.differences.push_back(
           graph == "graph.pb" ? std::move(d) : absl::StrCat(graph, ": ", d));
   }
-  for (const std::string& check : c->unsupported)
-    v.differences.push_back(absl::StrCat(
-        check, ": expected a check that this version has, got one it has not"));
   v.ms = (NowNs() - start) / 1000000;
   return v;
 }

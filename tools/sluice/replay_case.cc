@@ -73,6 +73,47 @@ CaseStep ParseStep(const Json& j) {
   return s;
 }
 
+WrittenCheckpoint ParseCheckpoint(const Json& j) {
+  WrittenCheckpoint w;
+  w.path = j.at("tmp").get<std::string>();
+  w.after_step = j.at("after_step").get<size_t>();
+  w.equals_step = j.at("equals_fetches_of_step").get<size_t>();
+  w.names = j.at("names").get<std::vector<std::string>>();
+  return w;
+}
+
+RecordedModel ParseModel(const Json& j) {
+  using Names = std::map<std::string, std::string>;
+  RecordedModel m;
+  m.dir = j.at("dir").get<std::string>();
+  m.signature = j.at("signature").get<std::string>();
+  m.tags = j.at("tags").get<std::vector<std::string>>();
+  m.like_step = j.at("expected_like_step").get<size_t>();
+  m.inputs = j.at("inputs").get<Names>();
+  m.outputs = j.at("outputs").get<Names>();
+  return m;
+}
+
+// The steps that the checks name are steps of the case, of the right kind.
+Status CheckStepsOfChecks(const RecordedCase& c) {
+  const auto is_run = [&](size_t i) {
+    return i < c.steps.size() && c.steps[i].kind == CaseStep::kRun;
+  };
+  if (const auto& w = c.writes_checkpoint; w.has_value())
+    if (!is_run(w->after_step) || !is_run(w->equals_step) ||
+        c.steps[w->equals_step].steps[0].expect.size() != w->names.size())
+      return InvalidArgument(
+          "meta.json: writes_checkpoint: expected the numbers of two steps and "
+          "as many names as fetches of the second, got ",
+          w->after_step, ", ", w->equals_step, " and ", w->names.size(),
+          " names");
+  if (const auto& m = c.saved_model; m.has_value() && !is_run(m->like_step))
+    return InvalidArgument(
+        "meta.json: saved_model: expected the number of a step, got ",
+        m->like_step);
+  return OkStatus();
+}
+
 Status ParseMeta(const std::string& text, RecordedCase* c) {
   try {
     const Json meta = Json::parse(text);
@@ -82,14 +123,16 @@ Status ParseMeta(const std::string& text, RecordedCase* c) {
     if (meta.contains("alt_graphs"))
       for (const auto& [file, note] : meta.at("alt_graphs").items())
         c->graphs.push_back(file);
-    for (const char* check : {"writes_checkpoint", "saved_model"})
-      if (meta.contains(check)) c->unsupported.push_back(check);
+    if (meta.contains("writes_checkpoint"))
+      c->writes_checkpoint = ParseCheckpoint(meta.at("writes_checkpoint"));
+    if (meta.contains("saved_model"))
+      c->saved_model = ParseModel(meta.at("saved_model"));
     for (const Json& step : meta.at("steps"))
       c->steps.push_back(ParseStep(step));
   } catch (const Json::exception& e) {
     return InvalidArgument("meta.json: ", e.what());
   }
-  return OkStatus();
+  return CheckStepsOfChecks(*c);
 }
 
 // String arrays are stored as their concatenated bytes and the length of each.

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,6 +43,24 @@ struct CaseStep {
   std::vector<std::string> setup_fetches, setup_feeds;  // For kPartial.
 };
 
+// After a step, the checkpoint at a path in the scratch folder holds tensors
+// that are equal to what another step is expected to fetch.
+struct WrittenCheckpoint {
+  std::string path;
+  size_t after_step = 0, equals_step = 0;  // kRun steps of the case.
+  std::vector<std::string> names;          // As many as that step's fetches.
+};
+
+// A saved model in the case's folder, to be run by a signature. It is fed what
+// a step feeds, and computes what the step is expected to fetch.
+struct RecordedModel {
+  std::string dir, signature;
+  std::vector<std::string> tags;
+  size_t like_step = 0;  // A kRun step.
+  // The signature's names, and the tensors of the step.
+  std::map<std::string, std::string> inputs, outputs;
+};
+
 struct RecordedCase {
   std::string dir, name;
   bool optional = false;
@@ -49,7 +68,8 @@ struct RecordedCase {
   std::vector<std::string> graphs;  // graph.pb and alternatives.
   std::vector<CaseStep> steps;
   std::map<std::string, Tensor> feeds, expected;  // Arrays by key.
-  std::vector<std::string> unsupported;           // Unknown checks.
+  std::optional<WrittenCheckpoint> writes_checkpoint;
+  std::optional<RecordedModel> saved_model;
 };
 
 // Reads a folder. Errors name the file and the mistake.

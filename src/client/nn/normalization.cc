@@ -330,11 +330,9 @@ Output LayerNorm(const Operand& input, const LayerNormOptions& o,
                                       o.first_axis));
   if (!IsEpsilon(layer, o.epsilon)) return CurrentGraph().Failure();
   std::vector<int64_t> sizes;
-  std::vector<int32_t> axes;
   for (int i = (o.first_axis + rank) % rank; i < rank; ++i) {
     sizes.push_back(KnownSize(layer, x, i));
     if (sizes.back() < 0) return CurrentGraph().Failure();
-    axes.push_back(i);
   }
   const LayerScope scope(o.name, "layer_normalization", loc);
   const DType t = RemoveRef(x.dtype()), s = StatisticsType(t);
@@ -351,9 +349,18 @@ Output LayerNorm(const Operand& input, const LayerNormOptions& o,
     return v.valid() ? v.Read({}) : Output();
   };
   const Output wide_x = InType(x, s);
-  return InType(Normalized(wide_x, MomentsOf(wide_x, IntVector(axes)),
-                           read(gamma), read(beta), o.epsilon),
-                t);
+  // (The op has both.)
+  const auto full = [&](const Output& v, double otherwise) {
+    return v.valid() ? v
+                     : ops::Fill(Constant(Tensor::Vector<int64_t>(sizes)),
+                                 ScalarOf(s, otherwise));
+  };
+  return InType(
+      ops::LayerNorm(wide_x, full(read(gamma), 1), full(read(beta), 0),
+                     {.dims = static_cast<int64_t>(sizes.size()),
+                      .epsilon = static_cast<float>(o.epsilon)})
+          .y,
+      t);
 }
 
 }  // namespace sluice

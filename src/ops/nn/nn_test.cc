@@ -57,6 +57,24 @@ TEST(Conv2D, GradientsMatchDifferences) {
                     {{"strides", IntList{1, 2, 1, 1}}, {"padding", "SAME"}});
 }
 
+TEST(LayerNorm, RejectsMismatchedShapes) {
+  const auto zeros = [](std::initializer_list<int64_t> dims) {
+    return *Tensor::Zeros(DType::kFloat, Shape(dims));
+  };
+  const Tensor x = zeros({2, 3, 4}), row = zeros({4});
+  ExpectInvalid("LayerNorm", {x, zeros({3}), zeros({3})}, {},
+                "gamma: expected the last dimensions of x, [2,3,4], got [3]");
+  ExpectInvalid("LayerNorm", {x, row, zeros({4})}, {{"dims", 2}}, "gamma");
+  ExpectInvalid("LayerNorm", {x, row, zeros({1})}, {}, "gamma");
+  ExpectInvalid("LayerNorm", {row, zeros({1, 4}), zeros({1, 4})}, {{"dims", 2}},
+                "x: expected rank 2 or more");
+  const Tensor moments = zeros({2, 3, 1});
+  ExpectInvalid("LayerNormGrad", {zeros({2, 3, 5}), x, row, moments, moments},
+                {}, "gamma");
+  ExpectInvalid("LayerNormGrad", {x, x, row, zeros({2, 3}), moments}, {},
+                "[2,3]");
+}
+
 TEST(Pool, MatchesRecordedValues) {
   const AttrMap attrs = {{"ksize", IntList{1, 3, 3, 1}},
                          {"strides", IntList{1, 2, 2, 1}},

@@ -250,8 +250,10 @@ struct Unrecorded {
 };
 const std::vector<Unrecorded>& UnrecordedOps() {
   static const auto* ops = new std::vector<Unrecorded>{
-      {{"LstmGates", "LstmGatesGrad", "MatMulAdd", "MatMulBothWays"},
-       "TensorFlow has no such op: gradients and cells here build it"},
+      {{"LayerNorm", "LayerNormGrad", "LstmGates", "LstmGatesGrad", "MatMulAdd",
+        "MatMulBothWays"},
+       "TensorFlow has no such op: gradients, cells and layers here build "
+       "it"},
       {{"DeferredAdd", "DeferredColumnSum", "DeferredNone", "DeferredProduct",
         "DeferredSegmentSum", "DeferredSum", "DeferredValue"},
        "TensorFlow has no such op: gradients of calls build it "

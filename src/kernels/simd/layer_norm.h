@@ -1,0 +1,39 @@
+// Rows that are normalised by their own mean and variance, forwards and
+// backwards, with two passes over a row that is in the cache. All functions
+// split large work over IntraOpThreads(), their results do not depend on the
+// number of threads, and they return false if the type is neither float nor
+// double.
+#ifndef SLUICE_KERNELS_SIMD_LAYER_NORM_H_
+#define SLUICE_KERNELS_SIMD_LAYER_NORM_H_
+
+#include <cstdint>
+
+#include "tensor/dtype.h"
+
+namespace sluice::simd {
+
+// A dense matrix, of which each row is normalised.
+struct RowsShape {
+  int64_t rows = 0, columns = 0;
+};
+
+// For each row x: mean[r], scale[r] = 1 / sqrt(variance + epsilon), and
+// y = (x - mean) * scale * gamma + beta, where gamma and beta are one row each
+// (Ba, Kiros and Hinton, 2016, equation 3). The variance is that of the row,
+// divided by the number of columns. `y` may be `x`.
+bool LayerNorm(DType t, RowsShape shape, double epsilon, const void* x,
+               const void* gamma, const void* beta, void* y, void* mean,
+               void* scale);
+
+// The gradients of x, gamma and beta from dy, that of y. With
+// n = (x - mean) * scale and g = dy * gamma,
+//   dx = scale * (g - mean(g) - n * mean(g * n)),
+// dgamma and dbeta are the sums of dy * n and of dy over the rows. `dx` may be
+// `dy` or `x`. Writes zeros to dgamma and dbeta if there are no rows.
+bool LayerNormGrad(DType t, RowsShape shape, const void* dy, const void* x,
+                   const void* gamma, const void* mean, const void* scale,
+                   void* dx, void* dgamma, void* dbeta);
+
+}  // namespace sluice::simd
+
+#endif  // SLUICE_KERNELS_SIMD_LAYER_NORM_H_
